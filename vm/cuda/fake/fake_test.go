@@ -209,6 +209,97 @@ func TestForgottenEvent(t *testing.T) {
 	}
 }
 
+// TestCapturedStreams: a second stream joins a recording by an event and is joined again. An
+// event that is forgotten on the way shows in the lazy order, one at the end is refused.
+func TestCapturedStreams(t *testing.T) {
+	g := open(t)
+	other, err := driver.NewStream()
+	g.must(err)
+	forked, err := driver.NewEvent(false)
+	g.must(err)
+	made, err := driver.NewEvent(false)
+	g.must(err)
+	box := struct {
+		n  int32
+		by float32
+	}{1, 2}
+	a, b, c := g.at, g.at+256, g.at+512
+	// replay records b = 2a on the other stream and c = 2b on the first, and returns c.
+	replay := func(waits, joins bool) (float32, error) {
+		x, y := []float32{3}, []float32{0}
+		g.must(driver.Fill32(b, 0, 128, g.stream))
+		g.must(driver.Upload(a, unsafe.Pointer(&x[0]), 4, g.stream))
+		g.must(g.stream.Synchronize())
+		g.must(g.stream.BeginCapture())
+		g.must(forked.Record(g.stream))
+		g.must(other.Wait(forked))
+		g.must(g.run(other, "scale", 1, 1, 0, at(b), at(a), at(box)))
+		g.must(made.Record(other))
+		if waits {
+			g.must(g.stream.Wait(made))
+		}
+		g.must(g.run(g.stream, "scale", 1, 1, 0, at(c), at(b), at(box)))
+		if joins {
+			g.must(g.stream.Wait(made))
+		}
+		graph, err := g.stream.EndCapture()
+		if err != nil {
+			return 0, err
+		}
+		exec, err := graph.Instantiate()
+		g.must(err)
+		g.must(exec.Launch(g.stream))
+		g.must(driver.Download(unsafe.Pointer(&y[0]), c, 4, g.stream))
+		g.must(g.stream.Synchronize())
+		g.must(errors.Join(graph.Destroy(), exec.Destroy()))
+		return y[0], nil
+	}
+	for _, mode := range []string{"eager", "lazy", "random:1", "random:2", "random:3"} {
+		g.fake.Mode(mode)
+		if y, err := replay(true, false); err != nil || y != 12 {
+			t.Errorf("%s: got %v, %v, want 12", mode, y, err)
+		}
+	}
+	g.fake.Mode("lazy")
+	if y, err := replay(false, true); err != nil || y == 12 {
+		t.Errorf("a forgotten event in a recording: got %v, %v, want another number than 12", y, err)
+	}
+	if _, err := replay(false, false); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_STREAM_CAPTURE_UNJOINED") {
+		t.Errorf("a stream that is not joined: %v", err)
+	}
+	g.must(errors.Join(forked.Destroy(), made.Destroy(), other.Destroy()))
+}
+
+// TestEventOfTwoStreams: who waits for an event waits for what was recorded then, though
+// another stream records the event anew, or it is destroyed.
+func TestEventOfTwoStreams(t *testing.T) {
+	g := open(t)
+	var streams [2]driver.Stream
+	for i := range streams {
+		var err error
+		streams[i], err = driver.NewStream()
+		g.must(err)
+	}
+	e, err := driver.NewEvent(false)
+	g.must(err)
+	y := []uint32{0}
+	g.must(driver.Fill32(g.at, 7, 1, streams[0]))
+	g.must(e.Record(streams[0]))
+	g.must(g.stream.Wait(e))
+	g.must(driver.Download(unsafe.Pointer(&y[0]), g.at, 4, g.stream))
+	g.must(e.Record(streams[1]))
+	g.must(streams[1].Synchronize())
+	g.must(e.Destroy())
+	g.must(g.stream.Synchronize())
+	if y[0] != 7 {
+		t.Errorf("got %#x, want 7", y[0])
+	}
+	if err := e.Record(g.stream); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_INVALID_HANDLE") {
+		t.Errorf("a destroyed event: %v", err)
+	}
+	g.must(errors.Join(streams[0].Destroy(), streams[1].Destroy()))
+}
+
 // TestErrors: calls that CUDA refuses are refused, with its names.
 func TestErrors(t *testing.T) {
 	g := open(t)
@@ -316,6 +407,7 @@ func TestFaults(t *testing.T) {
 	for name, want := range map[string]string{
 		"uneven":   "threads wait at different barriers",
 		"behind":   "fake cuda: behind: block 0,0,0: thread",
+		"close":    "fake cuda: behind: block 0,0,0: thread 0 touches",
 		"touch":    "SIGSEGV",
 		"quotient": "fake cuda: quotient: block 0,0,0: thread 3 divides by 0",
 		"large":    "fake cuda: large: ",
@@ -335,6 +427,11 @@ func fault(g *gpu, name string) {
 	case "touch":
 		g.fake.Strict(true)
 		*(*float32)(unsafe.Add(nil, g.at)) = 1
+	case "close": // behind a block that does not fill its last page
+		p, err := driver.Alloc(1000)
+		g.must(err)
+		n = 256
+		g.must(g.run(g.stream, "behind", 1, 1, 0, at(p), at(n)))
 	case "behind", "quotient":
 		g.must(g.run(g.stream, name, 1, 64, 0, at(g.at), at(n)))
 	default:

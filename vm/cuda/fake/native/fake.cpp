@@ -27,7 +27,8 @@
 typedef int Result;
 enum : Result {
 	ok = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, no_device = 100, invalid_image = 200, invalid_context = 201,
-	invalid_handle = 400, not_found = 500, not_ready = 600, capture_unsupported = 900, capture_invalidated = 901, capture_wrong_thread = 908,
+	invalid_handle = 400, not_found = 500, not_ready = 600, capture_unsupported = 900, capture_invalidated = 901, capture_merge = 902,
+	capture_unmatched = 903, capture_unjoined = 904, capture_wrong_thread = 908,
 };
 
 // ---- Settings and counters
@@ -81,7 +82,7 @@ static size_t pages(size_t bytes) { return (bytes + 4095) & ~(size_t)4095; }
 
 // protect opens or closes device memory for everybody but the device.
 static void protect(int how) {
-	for (auto &m : memory) mprotect((void *)m.first, pages(m.second.bytes), how);
+	for (auto &m : memory) mprotect(m.second.map + guard_bytes, pages(m.second.bytes), how);
 }
 API void fakecuda_strict(int on) {
 	LOCK;
@@ -101,15 +102,26 @@ static bool fails() { return allocations_to_failure > 0 && --allocations_to_fail
 // ---- Streams, events, graphs
 
 struct Stream;
-struct Event { uint64_t recorded = 0, done = 0; Stream *by = nullptr; double at = 0; bool timing = true; };
+struct Graph;
 typedef std::function<void()> Work;
-struct Graph { std::vector<Work> work; bool broken = false; Stream *origin = nullptr; };
-struct Item { Work run; Event *wait = nullptr, *record = nullptr; uint64_t turn = 0; };
-struct Stream { std::deque<Item> queue; Graph *capture = nullptr; };
 
-static std::set<Stream *> streams;
-static Stream default_stream;
-static std::map<Event *, Graph *> captured_events;
+// Recording is one recording of an event. Who waits for it keeps it, while the event may be
+// recorded again, or be destroyed.
+struct Recording { Stream *by; bool done; double at; };
+// Event is what CUDA calls one; while a stream is captured it holds the nodes of the graph
+// that come before it instead.
+struct Event { bool timing; std::shared_ptr<Recording> last; Graph *graph; std::set<size_t> nodes; };
+struct Item { Work run; std::shared_ptr<Recording> wait, record; };
+struct Stream { std::deque<Item> queue; Graph *capture; std::set<size_t> nodes; };
+
+// Node is captured work, and the nodes before it that must have been done.
+struct Node { Work run; std::set<size_t> after; };
+struct Graph { std::vector<Node> nodes; bool broken; Stream *origin; };
+
+static std::vector<Stream *> streams; // in the order of creation, so that random orders repeat
+static std::set<Event *> events;
+static std::set<Graph *> graphs;
+static Stream default_stream{};
 static int context_object;
 static bool initialized;
 static thread_local void *current;
@@ -117,22 +129,19 @@ static thread_local int capturing; // streams that this thread captures
 
 static double now() { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-static void perform(Item &item) {
+static void perform(const Item &item) {
 	if (item.run) {
 		if (strict) protect(PROT_READ | PROT_WRITE);
 		item.run();
 		if (strict) protect(PROT_NONE);
 	}
-	if (item.record) {
-		item.record->done = std::max(item.record->done, item.turn);
-		item.record->at = now();
-	}
+	if (item.record) *item.record = {nullptr, true, now()};
 }
 
 // step does the next work of a stream, after the work of other streams that it waits for.
 static void step(Stream *s) {
-	Event *e = s->queue.front().wait;
-	while (e && e->done < s->queue.front().turn && e->by && !e->by->queue.empty()) step(e->by);
+	std::shared_ptr<Recording> r = s->queue.front().wait;
+	while (r && !r->done) step(r->by);
 	Item item = std::move(s->queue.front());
 	s->queue.pop_front();
 	perform(item);
@@ -143,23 +152,62 @@ static void drain_all() {
 	for (Stream *s : streams) drain(s);
 }
 
+// capture adds work to the graph that the stream belongs to.
+static Result capture(Stream *s, Work run) {
+	Graph *g = s->capture;
+	if (g->broken) return capture_invalidated;
+	if (!run) return ok;
+	g->nodes.push_back({std::move(run), s->nodes});
+	s->nodes = {g->nodes.size() - 1};
+	return ok;
+}
+
 // put queues work, and does some of what is queued, as the mode says.
 static Result put(Stream *s, Item item) {
 	if (!s) s = &default_stream;
-	if (s->capture) {
-		if (item.run) s->capture->work.push_back(std::move(item.run));
-		return ok;
-	}
+	if (s->capture) return capture(s, std::move(item.run));
 	s->queue.push_back(std::move(item));
 	if (mode == eager || mode == null) drain(s);
 	if (mode != shuffled) return ok;
 	for (int k = rand_r(&seed) % 3; k > 0; k--) {
-		std::vector<Stream *> list(streams.begin(), streams.end());
-		list.push_back(&default_stream);
-		Stream *t = list[rand_r(&seed) % list.size()];
+		size_t i = rand_r(&seed) % (streams.size() + 1);
+		Stream *t = i == streams.size() ? &default_stream : streams[i];
 		if (!t->queue.empty()) step(t);
 	}
 	return ok;
+}
+
+// replay does a graph's work in an order that its nodes allow: as captured if eager, at
+// random if shuffled, else the latest node first, which shows an order that is missing.
+static void replay(const std::vector<Node> &nodes) {
+	std::vector<size_t> missing(nodes.size());
+	std::vector<std::vector<size_t>> later(nodes.size());
+	std::set<size_t> ready;
+	for (size_t i = 0; i < nodes.size(); i++) {
+		for (size_t before : nodes[i].after) later[before].push_back(i);
+		if ((missing[i] = nodes[i].after.size()) == 0) ready.insert(i);
+	}
+	while (!ready.empty()) {
+		auto next = ready.begin();
+		if (mode == lazy) next = std::prev(ready.end());
+		if (mode == shuffled) std::advance(next, rand_r(&seed) % ready.size());
+		size_t i = *next;
+		ready.erase(next);
+		nodes[i].run();
+		for (size_t l : later[i])
+			if (--missing[l] == 0) ready.insert(l);
+	}
+}
+
+// joined reports whether all nodes come before what the first stream would do next: CUDA
+// refuses a graph of which a stream was not waited for.
+static bool joined(const Graph *g) {
+	std::set<size_t> found = g->origin->nodes;
+	for (size_t i = g->nodes.size(); i-- > 0;) {
+		if (!found.count(i)) return false;
+		found.insert(g->nodes[i].after.begin(), g->nodes[i].after.end());
+	}
+	return true;
 }
 
 // forbidden reports whether a call is not allowed because this thread captures, and then
@@ -176,7 +224,7 @@ static bool forbidden() {
 	LOCK
 #define NOT_IN_CAPTURE if (forbidden()) return capture_unsupported
 
-static bool known(Stream *s) { return !s || streams.count(s); }
+static bool known(Stream *s) { return !s || std::find(streams.begin(), streams.end(), s) != streams.end(); }
 
 // ---- Device and context
 
@@ -210,11 +258,12 @@ API Result cuMemAlloc_v2(uint64_t *p, size_t n) {
 	size_t whole = pages(n) + 2 * guard_bytes;
 	char *m = (char *)mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (m == MAP_FAILED) return out_of_memory;
-	char *at = m + guard_bytes;
-	mprotect(at, pages(n), PROT_READ | PROT_WRITE);
-	memset(at, 0xff, n < ((size_t)64 << 20) ? pages(n) : 0); // larger blocks are not touched
-	if (strict) mprotect(at, pages(n), PROT_NONE);
-	*p = (uint64_t)at;
+	char *first = m + guard_bytes;
+	mprotect(first, pages(n), PROT_READ | PROT_WRITE);
+	memset(first, 0xff, n < ((size_t)64 << 20) ? pages(n) : 0); // larger blocks are not touched
+	if (strict) mprotect(first, pages(n), PROT_NONE);
+	// The block ends where the guard begins, but for the alignment that CUDA promises.
+	*p = (uint64_t)first + pages(n) - (n + 255) / 256 * 256;
 	memory[*p] = {n, whole, m};
 	used_bytes += n;
 	counters.allocations++;
@@ -262,7 +311,7 @@ API Result cuMemFreeHost(void *p) {
 
 static Result copy(void *to, const void *from, size_t n, Stream *s) {
 	if (!known(s)) return invalid_handle;
-	return put(s, {[=] { memmove(to, from, n); }});
+	return put(s, {[=] { memmove(to, from, n); }, nullptr, nullptr});
 }
 API Result cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, Stream *s) {
 	NEED_CONTEXT;
@@ -305,7 +354,7 @@ template <class T> static Result fill(uint64_t at, T v, size_t n, Stream *s) {
 	if (!inside(at, n * sizeof(T)) || at % sizeof(T)) return invalid_value;
 	if (!known(s)) return invalid_handle;
 	counters.fills++;
-	return put(s, {[=] { std::fill_n((T *)at, n, v); }});
+	return put(s, {[=] { std::fill_n((T *)at, n, v); }, nullptr, nullptr});
 }
 API Result cuMemsetD8Async(uint64_t at, unsigned char v, size_t n, Stream *s) { return fill<uint8_t>(at, v, n, s); }
 API Result cuMemsetD16Async(uint64_t at, unsigned short v, size_t n, Stream *s) { return fill<uint16_t>(at, v, n, s); }
@@ -313,12 +362,13 @@ API Result cuMemsetD32Async(uint64_t at, unsigned v, size_t n, Stream *s) { retu
 
 // ---- Stream calls
 
-API Result cuStreamCreate(Stream **s, unsigned) { NEED_CONTEXT; streams.insert(*s = new Stream); return ok; }
+API Result cuStreamCreate(Stream **s, unsigned) { NEED_CONTEXT; streams.push_back(*s = new Stream{}); return ok; }
 API Result cuStreamDestroy_v2(Stream *s) {
 	NEED_CONTEXT;
-	if (!streams.count(s)) return invalid_handle;
+	if (!s || !known(s)) return invalid_handle;
 	drain(s);
-	streams.erase(s);
+	if (s->capture && s->capture->origin == s) return capture_unsupported;
+	streams.erase(std::find(streams.begin(), streams.end(), s));
 	delete s;
 	return ok;
 }
@@ -338,85 +388,103 @@ API Result cuStreamQuery(Stream *s) {
 }
 API Result cuStreamWaitEvent(Stream *s, Event *e, unsigned) {
 	NEED_CONTEXT;
-	if (!known(s)) return invalid_handle;
+	if (!known(s) || !events.count(e)) return invalid_handle;
 	if (!s) s = &default_stream;
 	counters.waits++;
-	auto i = captured_events.find(e);
-	if (i != captured_events.end()) { // the stream joins the capture
-		s->capture = i->second;
-		return ok;
-	}
-	Item item;
-	item.wait = e;
-	item.turn = e->recorded;
-	return put(s, item);
+	if (!e->graph) return e->last ? put(s, {nullptr, e->last, nullptr}) : ok;
+	if (s->capture && s->capture != e->graph) return capture_merge;
+	s->capture = e->graph; // the stream joins the capture
+	s->nodes.insert(e->nodes.begin(), e->nodes.end());
+	return ok;
 }
-API Result cuEventCreate(Event **e, unsigned flags) { NEED_CONTEXT; *e = new Event; (*e)->timing = !(flags & 2); return ok; }
-API Result cuEventDestroy_v2(Event *e) { NEED_CONTEXT; drain_all(); captured_events.erase(e); delete e; return ok; }
+API Result cuEventCreate(Event **e, unsigned flags) { NEED_CONTEXT; events.insert(*e = new Event{!(flags & 2), nullptr, nullptr, {}}); return ok; }
+API Result cuEventDestroy_v2(Event *e) {
+	NEED_CONTEXT;
+	if (!events.erase(e)) return invalid_handle;
+	delete e;
+	return ok;
+}
 API Result cuEventRecord(Event *e, Stream *s) {
 	NEED_CONTEXT;
-	if (!known(s)) return invalid_handle;
+	if (!known(s) || !events.count(e)) return invalid_handle;
 	if (!s) s = &default_stream;
-	if (s->capture) {
-		captured_events[e] = s->capture;
-		return ok;
-	}
-	captured_events.erase(e);
-	Item item;
-	item.record = e;
-	item.turn = ++e->recorded;
-	e->by = s;
-	return put(s, item);
+	e->graph = s->capture;
+	e->nodes = s->nodes;
+	if (s->capture) return s->capture->broken ? capture_invalidated : ok;
+	e->last = std::make_shared<Recording>(Recording{s, false, 0});
+	return put(s, {nullptr, nullptr, e->last});
 }
 API Result cuEventSynchronize(Event *e) {
 	NEED_CONTEXT;
 	NOT_IN_CAPTURE;
+	if (!events.count(e)) return invalid_handle;
 	counters.synchronizations++;
-	while (e->done < e->recorded && !e->by->queue.empty()) step(e->by);
+	std::shared_ptr<Recording> r = e->last;
+	while (r && !r->done) step(r->by);
 	return ok;
 }
-API Result cuEventQuery(Event *e) { NEED_CONTEXT; return e->done < e->recorded ? not_ready : ok; }
+API Result cuEventQuery(Event *e) {
+	NEED_CONTEXT;
+	if (!events.count(e)) return invalid_handle;
+	return e->last && !e->last->done ? not_ready : ok;
+}
 API Result cuEventElapsedTime(float *ms, Event *a, Event *b) {
 	NEED_CONTEXT;
-	if (!a->timing || !b->timing || !a->recorded || !b->recorded) return invalid_handle;
-	if (a->done < a->recorded || b->done < b->recorded) return not_ready;
-	*ms = (float)(b->at - a->at);
+	for (Event *e : {a, b})
+		if (!events.count(e) || !e->timing || !e->last) return invalid_handle;
+	if (!a->last->done || !b->last->done) return not_ready;
+	*ms = (float)(b->last->at - a->last->at);
 	return ok;
 }
 
 API Result cuStreamBeginCapture_v2(Stream *s, int) {
 	NEED_CONTEXT;
-	if (!s || !streams.count(s)) return capture_unsupported;
-	if (s->capture) return capture_unsupported;
-	s->capture = new Graph;
-	s->capture->origin = s;
+	if (!s || !known(s) || s->capture) return capture_unsupported;
+	s->capture = new Graph{{}, false, s};
+	s->nodes.clear();
 	capturing++;
 	counters.captures++;
 	return ok;
 }
-API Result cuStreamEndCapture(Stream *s, Graph **g) {
+API Result cuStreamEndCapture(Stream *s, Graph **to) {
 	NEED_CONTEXT;
-	if (!streams.count(s) || !s->capture || s->capture->origin != s) return invalid_value;
+	if (!s || !known(s) || !s->capture) return invalid_value;
+	Graph *g = s->capture;
+	if (g->origin != s) return capture_unmatched;
 	if (!capturing) return capture_wrong_thread;
 	capturing--;
-	*g = s->capture;
-	for (Stream *t : streams) if (t->capture == *g) t->capture = nullptr;
-	for (auto i = captured_events.begin(); i != captured_events.end();) i = i->second == *g ? captured_events.erase(i) : std::next(i);
-	if (!(*g)->broken) return ok;
-	delete *g;
-	*g = nullptr;
-	return capture_invalidated;
+	Result r = g->broken ? capture_invalidated : joined(g) ? ok : capture_unjoined;
+	for (Stream *t : streams)
+		if (t->capture == g) { t->capture = nullptr; t->nodes.clear(); }
+	for (Event *e : events)
+		if (e->graph == g) { e->graph = nullptr; e->nodes.clear(); }
+	*to = r == ok ? g : nullptr;
+	if (r == ok) graphs.insert(g);
+	else delete g;
+	return r;
 }
-API Result cuGraphInstantiateWithFlags(Graph **e, Graph *g, unsigned long long) { NEED_CONTEXT; NOT_IN_CAPTURE; *e = new Graph(*g); return ok; }
+API Result cuGraphInstantiateWithFlags(Graph **e, Graph *g, unsigned long long) {
+	NEED_CONTEXT;
+	NOT_IN_CAPTURE;
+	if (!graphs.count(g)) return invalid_value;
+	graphs.insert(*e = new Graph(*g));
+	return ok;
+}
 API Result cuGraphLaunch(Graph *g, Stream *s) {
 	NEED_CONTEXT;
-	if (!known(s)) return invalid_handle;
+	if (!known(s) || !graphs.count(g)) return invalid_handle;
 	counters.graph_launches++;
-	auto work = std::make_shared<std::vector<Work>>(g->work); // the graph may be destroyed first
-	return put(s, {[=] { for (auto &w : *work) w(); }});
+	auto nodes = std::make_shared<std::vector<Node>>(g->nodes); // the graph may be destroyed first
+	return put(s, {[nodes] { replay(*nodes); }, nullptr, nullptr});
 }
-API Result cuGraphExecDestroy(Graph *g) { LOCK; delete g; return ok; }
-API Result cuGraphDestroy(Graph *g) { LOCK; delete g; return ok; }
+static Result destroy(Graph *g) {
+	LOCK;
+	if (!graphs.erase(g)) return invalid_value;
+	delete g;
+	return ok;
+}
+API Result cuGraphExecDestroy(Graph *g) { return destroy(g); }
+API Result cuGraphDestroy(Graph *g) { return destroy(g); }
 
 // ---- Modules and launches
 
@@ -424,6 +492,8 @@ struct Stub { const char *name; unsigned count; const size_t *sizes; void (*call
 typedef void (*Launcher)(const Stub *, void **, const unsigned *, const unsigned *, size_t);
 struct Function { const Stub *stub; Launcher launch; const uint64_t *atomics; size_t most_shared = 49152; };
 struct Module { void *library; std::map<std::string, std::unique_ptr<Function>> functions; };
+static std::set<Module *> modules;
+static std::set<Function *> functions;
 static const char magic[8] = {'F', 'A', 'K', 'E', 'B', 'I', 'N', '1'}; // and the length, and a shared library
 
 API Result cuModuleLoadData(Module **m, const void *image) {
@@ -446,30 +516,40 @@ API Result cuModuleLoadData(Module **m, const void *image) {
 	close(file);
 	unlink(path);
 	if (!library) return invalid_image;
-	*m = new Module{library, {}};
+	modules.insert(*m = new Module{library, {}});
 	counters.modules++;
 	return ok;
 }
-API Result cuModuleUnload(Module *m) { NEED_CONTEXT; drain_all(); delete m; return ok; } // its code stays: fibres may have run it
+API Result cuModuleUnload(Module *m) {
+	NEED_CONTEXT;
+	if (!modules.erase(m)) return invalid_handle;
+	drain_all();
+	for (auto &f : m->functions) functions.erase(f.second.get());
+	delete m; // its code stays: fibres may have run it
+	return ok;
+}
 API Result cuModuleGetFunction(Function **f, Module *m, const char *name) {
 	NEED_CONTEXT;
-	auto &have = m->functions[name];
+	if (!modules.count(m)) return invalid_handle;
+	std::unique_ptr<Function> &have = m->functions[name];
 	if (!have) {
 		auto stub = (const Stub *)dlsym(m->library, (std::string("stub_") + name).c_str());
 		if (!stub) return not_found;
 		have.reset(new Function{stub, (Launcher)dlsym(m->library, "fake_launch"), (const uint64_t *)dlsym(m->library, "fake_float_atomics")});
 	}
-	*f = have.get();
+	functions.insert(*f = have.get());
 	return ok;
 }
 API Result cuFuncSetAttribute(Function *f, int attribute, int v) {
 	NEED_CONTEXT;
+	if (!functions.count(f)) return invalid_handle;
 	if (attribute != 8 || v < 0 || v > 232448) return invalid_value;
 	f->most_shared = v;
 	return ok;
 }
 API Result cuFuncGetParamInfo(Function *f, size_t i, size_t *offset, size_t *size) {
 	NEED_CONTEXT;
+	if (!functions.count(f)) return invalid_handle;
 	if (i >= f->stub->count) return invalid_value;
 	*offset = 0;
 	for (size_t k = 0; k < i; k++) *offset += (f->stub->sizes[k] + 7) & ~(size_t)7;
@@ -497,7 +577,7 @@ API Result cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, un
 	NEED_CONTEXT;
 	counters.launches++;
 	if (mode == null) return ok;
-	if (!known(s)) return invalid_handle;
+	if (!known(s) || !functions.count(f)) return invalid_handle;
 	if (!gx || !gy || !gz || !bx || !by || !bz || gx > 2147483647u || gy > 65535 || gz > 65535 || bx > 1024 || by > 1024 || bz > 64 || bx * by * bz > 1024 || shared > f->most_shared) return invalid_value;
 	auto c = std::make_shared<Call>(Call{f, {gx, gy, gz}, {bx, by, bz}, shared, {}, {}});
 	size_t words = 0;
@@ -508,7 +588,7 @@ API Result cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, un
 		c->at.push_back(at);
 		at += (f->stub->sizes[i] + 15) / 16 * 2;
 	}
-	return put(s, {[c] { c->run(); }});
+	return put(s, {[c] { c->run(); }, nullptr, nullptr});
 }
 
 API void fakecuda_counters(Counters *to) { LOCK; *to = counters; }
@@ -517,7 +597,9 @@ static const std::map<Result, const char *> names = {
 	{ok, "CUDA_SUCCESS"}, {invalid_value, "CUDA_ERROR_INVALID_VALUE"}, {out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY"}, {not_initialized, "CUDA_ERROR_NOT_INITIALIZED"},
 	{no_device, "CUDA_ERROR_NO_DEVICE"}, {101, "CUDA_ERROR_INVALID_DEVICE"}, {invalid_image, "CUDA_ERROR_INVALID_IMAGE"}, {invalid_context, "CUDA_ERROR_INVALID_CONTEXT"},
 	{invalid_handle, "CUDA_ERROR_INVALID_HANDLE"}, {not_found, "CUDA_ERROR_NOT_FOUND"}, {not_ready, "CUDA_ERROR_NOT_READY"},
-	{capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}, {capture_wrong_thread, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"},
+	{capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}, 
+	{capture_merge, "CUDA_ERROR_STREAM_CAPTURE_MERGE"}, {capture_unmatched, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED"}, {capture_unjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
+	{capture_wrong_thread, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"},
 };
 API Result cuGetErrorName(Result r, const char **text) {
 	auto i = names.find(r);
