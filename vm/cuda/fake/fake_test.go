@@ -72,6 +72,7 @@ func open(t *testing.T) *gpu {
 	c, err := dev.RetainPrimary()
 	g.must(err)
 	g.must(c.SetCurrent())
+	t.Cleanup(func() { g.must(driver.Context(0).SetCurrent()) }) // the thread goes on to other goroutines
 	image, err := driver.Compile(kernels, "test.cu", "sm_90", nil)
 	g.must(err)
 	g.module, err = driver.LoadModule(image)
@@ -395,6 +396,24 @@ func TestCounters(t *testing.T) {
 		t.Errorf("before %+v, after %+v", before, c)
 	}
 	g.must(driver.Free(p))
+}
+
+// TestOptions: macros come in NVRTC's two forms, and what is kept on disk depends on them.
+func TestOptions(t *testing.T) {
+	g := open(t)
+	for want, options := range map[float32][]string{3: {"-DVALUE=3"}, 4: {"-D", "VALUE=4", "-Isomewhere", "--fmad=false"}} {
+		image, err := driver.Compile("KERNEL(put, (float *y)) { y[0] = VALUE; }", "put.cu", "sm_90", nil, options...)
+		g.must(err)
+		g.module, err = driver.LoadModule(image)
+		g.must(err)
+		y := []float32{0}
+		g.must(g.run(g.stream, "put", 1, 1, 0, at(g.at)))
+		g.must(driver.Download(unsafe.Pointer(&y[0]), g.at, 4, g.stream))
+		g.must(g.stream.Synchronize())
+		if y[0] != want {
+			t.Errorf("%v: got %v, want %v", options, y[0], want)
+		}
+	}
 }
 
 // TestFaults: what would hang or corrupt a GPU ends the process with the kernel's name.

@@ -640,7 +640,7 @@ static std::string content(const std::string &path) {
 // option that NVRTC does not have.
 static bool accepted(const std::string &option, std::string *flags) {
 	if (!option.compare(0, 2, "-D")) { *flags += " " + quoted(option); return true; }
-	for (const char *ignored : {"--gpu-architecture=sm_", "--gpu-architecture=compute_", "--std=c++17", "-default-device", "--fmad=", "--use_fast_math", "--ptxas-options=", "-lineinfo", "--maxrregcount="})
+	for (const char *ignored : {"--gpu-architecture=sm_", "--gpu-architecture=compute_", "--std=c++17", "-default-device", "--fmad=", "--use_fast_math", "--ptxas-options=", "-lineinfo", "--maxrregcount=", "-I", "--include-path="})
 		if (!option.compare(0, strlen(ignored), ignored)) return true;
 	return false;
 }
@@ -678,9 +678,12 @@ API int nvrtcCompileProgram(Program *p, int n, const char **options) {
 	{ LOCK; counters.compiles++; }
 	std::string flags;
 	for (int i = 0; i < n; i++)
-		if (!accepted(options[i], &flags)) { p->log = std::string("unknown option ") + options[i]; return rtc_invalid_option; }
+		if (!strcmp(options[i], "-D") && i + 1 < n) flags += " " + quoted(std::string("-D") + options[++i]);
+		else if (!accepted(options[i], &flags)) { p->log = std::string("unknown option ") + options[i]; return rtc_invalid_option; }
 	const char *compiler = getenv("FAKECUDA_CXX"), *include = getenv("FAKECUDA_INCLUDE"), *tmp = getenv("TMPDIR");
-	// No contraction of products and sums; no code between modules is shared.
+	// fmaf is one instruction where the processor has it, else a call. No contraction of other
+	// products and sums; no code between modules is shared.
+	if (__builtin_cpu_supports("fma")) flags += " -mfma";
 	std::string command = quoted(compiler ? compiler : "c++") + " -std=c++17 -O1 -w -ffp-contract=off -fno-math-errno -fPIC -shared -fvisibility=hidden -Wl,-Bsymbolic -x c++ -fmax-errors=5" +
 		" -include " + quoted(std::string(include ? include : ".") + "/cuda_cpu.h") + flags;
 	std::string kept = include ? kept_at(include, p, command) : "";
