@@ -1,7 +1,9 @@
 package gpu
 
 import (
+	"fmt"
 	"math"
+	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
@@ -100,4 +102,21 @@ func odd() *reference.Tensor {
 // whole0 returns an integer without axes.
 func whole0(d graph.DType, v int64) *reference.Tensor {
 	return &reference.Tensor{Type: d, Shape: []int{}, I: []int64{v}}
+}
+
+// TestWideIndices: tensors of 2³¹ elements and more have kernels of their own, which this
+// runs on small ones.
+func TestWideIndices(t *testing.T) {
+	defer func(n int) { narrowIndices = n }(narrowIndices)
+	narrowIndices = 0
+	b := newBench(t)
+	var list []*prepared
+	for i := range arithmeticCases[:8] {
+		list = append(list, b.prepare(&arithmeticCases[i], graph.Float32))
+	}
+	b.must(b.kernels.Ready(func(int64) error { return nil }))
+	for i, p := range list {
+		t.Run(fmt.Sprintf("%d-%s", i, p.c.op), func(t *testing.T) { b.check(t, p) })
+	}
+	b.t = t
 }

@@ -13,6 +13,10 @@ import (
 // computes at once: 16 bytes of the common dtypes.
 const perThread = 4
 
+// narrowIndices is the number of elements from which on indices have 64 bits. Tests lower
+// it.
+var narrowIndices = 1 << 31
+
 // mostParams bounds the bytes of a kernel's parameters, which the driver limits to 4,096.
 const mostParams = 4000
 
@@ -50,7 +54,7 @@ func (e *expression) emit() error {
 	n := count(axes)
 	b := &body{index: "u32", numbers: []int{n}}
 	width := 4
-	if n >= 1<<31 {
+	if n >= narrowIndices {
 		b.index, width = "u64", 8
 	}
 	params, args, err := e.operands(list)
@@ -115,7 +119,18 @@ func (e *expression) emit() error {
 	}
 	params = append(params, fmt.Sprintf("Numbers<%s, %d> s", b.index, len(b.numbers)))
 	args = append(args, unsigned(b.numbers, width))
-	return e.n.launch(e.n.k.add(strings.Join(params, ", "), b.String()), blocksFor((n+perThread-1)/perThread), threadsPerBlock, args...)
+	threads := threadsFor(n)
+	blocks := min((n+perThread*threads-1)/(perThread*threads), 1<<16)
+	return e.n.launch(e.n.k.add(strings.Join(params, ", "), b.String()), blocks, threads, args...)
+}
+
+// threadsFor is the size of the blocks of a kernel of n elements. Small ones spread a
+// small tensor over more of the device's processors.
+func threadsFor(n int) int {
+	if n < 1<<18 {
+		return threadsPerBlock / 4
+	}
+	return threadsPerBlock
 }
 
 // operands returns the declarations of the kernel's pointers, and the addresses: first

@@ -46,7 +46,7 @@ func (e *expression) add(r *Row, n *Node) error {
 		if t != nil {
 			e.of = t.Shape
 			if !broadcasts(t.Shape, e.shape) {
-				return fmt.Errorf("an output of %s has shape %v, expected one that broadcasts to %v", r.Name, t.Shape, e.shape)
+				return unsupportedf("an output of %s of shape %v, which does not broadcast to %v", r.Name, t.Shape, e.shape)
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func (e *expression) valueAs(t *kernel.Tensor, shape []int) (string, error) {
 		}
 	}
 	if !broadcasts(shape, e.of) {
-		return "", fmt.Errorf("an input has shape %v, expected one that broadcasts to %v", shape, e.of)
+		return "", unsupportedf("an input of shape %v, which does not broadcast to %v", shape, e.of)
 	}
 	if v, ok := e.values[key]; ok {
 		return v, nil

@@ -18,6 +18,9 @@ var generators = []Row{
 
 // makeConstantOfShape zeroes the output, if that is its element.
 func makeConstantOfShape(n *Node) error {
+	if _, err := typeOf(n.Out[0]); err != nil {
+		return err
+	}
 	b, err := n.FillElement()
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -92,7 +91,7 @@ func scaled(n *Node, e *expression, d graph.DType) ([]string, error) {
 		case axis >= 0 && t.Len() == x.Shape[axis]:
 			shape = append([]int{t.Len()}, slices.Repeat([]int{1}, len(x.Shape)-axis-1)...)
 		default:
-			return nil, fmt.Errorf("a scale or a zero point has shape %v, expected one for each position along axis %d of %v", t.Shape, axis, x.Shape)
+			return nil, unsupportedf("a scale or a zero point of shape %v for axis %d of %v", t.Shape, axis, x.Shape)
 		}
 		v, err := e.valueAs(t, shape)
 		if err != nil {
