@@ -11,24 +11,30 @@ template <class T, int N> struct Numbers { T v[N]; };
 template <class T> struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Four { T v[4]; };
 
 // four loads four elements, or, if only m are left, m of them, and the first in the place
-// of the others.
-template <class T, class I> PER_ELEMENT Four<T> four(const T *p, I m) {
-	if (m >= 4) return *(const Four<T> *)p;
+// of the others. four_apart does so at any address.
+template <class T, class I> PER_ELEMENT Four<T> four_apart(const T *p, I m) {
 	Four<T> x;
 #pragma unroll
 	for (int k = 0; k < 4; k++) x.v[k] = p[k < m ? k : 0];
 	return x;
 }
+template <class T, class I> PER_ELEMENT Four<T> four(const T *p, I m) {
+	return m >= 4 ? *(const Four<T> *)p : four_apart(p, m);
+}
 
-// put stores four elements, or the first m of them if only m are left.
-template <class T, class I> PER_ELEMENT void put(T *p, const Four<T> &x, I m) {
-	if (m >= 4) {
-		*(Four<T> *)p = x;
-		return;
-	}
+// put stores four elements, or the first m of them if only m are left. put_apart does so
+// at any address.
+template <class T, class I> PER_ELEMENT void put_apart(T *p, const Four<T> &x, I m) {
 #pragma unroll
 	for (int k = 0; k < 4; k++) {
 		if (k < m) p[k] = x.v[k];
+	}
+}
+template <class T, class I> PER_ELEMENT void put(T *p, const Four<T> &x, I m) {
+	if (m >= 4) {
+		*(Four<T> *)p = x;
+	} else {
+		put_apart(p, x, m);
 	}
 }
 

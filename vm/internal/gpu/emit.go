@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // perThread is the number of consecutive elements that a thread of a generated kernel
@@ -40,11 +41,10 @@ func (b *body) number(v int) string {
 }
 
 // emit appends the launch of the kernel to the node. Each thread takes four consecutive
-// elements, and loads and stores those of an operand that are consecutive, too, at once:
-// a tensor's address is a multiple of 64 bytes, and so that of four elements whose index
-// is a multiple of 4 is one of their size. If the last axis has a multiple of four
-// elements, then four lie in one row, and the strided operands' place is computed once
-// for them.
+// elements, and loads and stores those of an operand that are consecutive, too, at once,
+// unless the tensor is a part of another one and begins between two such fours. If the
+// last axis has a multiple of four elements, then four lie in one row, and the strided
+// operands' place is computed once for them.
 func (e *expression) emit() error {
 	list := make([]operand, len(e.in))
 	for i, v := range e.in {
@@ -57,7 +57,7 @@ func (e *expression) emit() error {
 	if n >= narrowIndices {
 		b.index, width = "u64", 8
 	}
-	params, args, err := e.operands(list)
+	at, err := e.addresses(list)
 	if err != nil {
 		return err
 	}
@@ -77,9 +77,9 @@ func (e *expression) emit() error {
 		name := cType[o.t.Type]
 		switch {
 		case o.kind == flat:
-			b.linef(2, "const Four<%s> q%d = four(p%d + i, m);", name, i, i)
+			b.linef(2, "const Four<%s> q%d = %s(p%d + i, m);", name, i, at.load[i], i)
 		case o.kind == strided && rows && o.strides[len(axes)-1] == 1:
-			b.linef(2, "const Four<%s> q%d = four(p%d + x%d, m);", name, i, i, i)
+			b.linef(2, "const Four<%s> q%d = %s(p%d + x%d, m);", name, i, at.load[i], i, i)
 		case o.kind == strided && rows:
 			b.linef(2, "const Compute<%s> a%d = load(p%d + x%d);", name, i, i, i)
 		}
@@ -110,15 +110,15 @@ func (e *expression) emit() error {
 	b.linef(2, "}")
 	b.linef(2, "LOADED;")
 	for i := range e.out {
-		b.linef(2, "put(o%d + i, r%d, m);", i, i)
+		b.linef(2, "%s(o%d + i, r%d, m);", at.store[i], i, i)
 	}
 	b.linef(1, "}")
 
-	if bytes := 8*len(args) + width*len(b.numbers); bytes > mostParams {
-		return unsupportedf("%d operands of up to %d axes", len(args), len(axes))
+	if bytes := 8*len(at.args) + width*len(b.numbers); bytes > mostParams {
+		return unsupportedf("%d operands of up to %d axes", len(at.args), len(axes))
 	}
-	params = append(params, fmt.Sprintf("Numbers<%s, %d> s", b.index, len(b.numbers)))
-	args = append(args, unsigned(b.numbers, width))
+	params := append(at.params, fmt.Sprintf("Numbers<%s, %d> s", b.index, len(b.numbers)))
+	args := append(at.args, unsigned(b.numbers, width))
 	threads := threadsFor(n)
 	blocks := min((n+perThread*threads-1)/(perThread*threads), 1<<16)
 	return e.n.launch(e.n.k.add(strings.Join(params, ", "), b.String()), blocks, threads, args...)
@@ -133,24 +133,43 @@ func threadsFor(n int) int {
 	return threadsPerBlock
 }
 
-// operands returns the declarations of the kernel's pointers, and the addresses: first
-// of the outputs, then of the inputs.
-func (e *expression) operands(list []operand) (params []string, args []any, err error) {
-	for i, t := range e.out {
-		var p driver.Ptr
-		if p, err = e.n.at(t); err != nil {
-			return nil, nil, err
+// pointers are the operands of a kernel: first the outputs, then the inputs.
+type pointers struct {
+	params      []string // their declarations in C
+	args        []any    // addresses
+	load, store []string // the functions that load four elements of each input and store those of each output
+}
+
+// addresses finds where the operands lie.
+func (e *expression) addresses(list []operand) (*pointers, error) {
+	at := &pointers{}
+	add := func(t *kernel.Tensor, declaration string) (apart string, err error) {
+		p, err := e.n.at(t)
+		if err != nil {
+			return "", err
 		}
-		params, args = append(params, fmt.Sprintf("%s *o%d", cType[t.Type], i)), append(args, p)
+		at.params = append(at.params, declaration)
+		at.args = append(at.args, p)
+		if p%driver.Ptr(min(16, perThread*t.Bytes()/t.Len())) != 0 {
+			apart = "_apart"
+		}
+		return apart, nil
+	}
+	for i, t := range e.out {
+		apart, err := add(t, fmt.Sprintf("%s *o%d", cType[t.Type], i))
+		if err != nil {
+			return nil, err
+		}
+		at.store = append(at.store, "put"+apart)
 	}
 	for i, o := range list {
-		var p driver.Ptr
-		if p, err = e.n.at(o.t); err != nil {
-			return nil, nil, err
+		apart, err := add(o.t, fmt.Sprintf("const %s *p%d", cType[o.t.Type], i))
+		if err != nil {
+			return nil, err
 		}
-		params, args = append(params, fmt.Sprintf("const %s *p%d", cType[o.t.Type], i)), append(args, p)
+		at.load = append(at.load, "four"+apart)
 	}
-	return params, args, nil
+	return at, nil
 }
 
 // divisor returns the numbers by which the kernel divides an index by d.

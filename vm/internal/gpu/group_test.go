@@ -287,3 +287,40 @@ func TestGroupsThatAreRefused(t *testing.T) {
 		t.Error("Elementwise does not know the operators")
 	}
 }
+
+// TestParts: a tensor that is a part of another one may begin at any of its elements.
+func TestParts(t *testing.T) {
+	b := newBench(t)
+	c := &chain{r: rand.New(rand.NewPCG(5, 6)), shape: []int{6, 8}}
+	x, row := c.input(graph.Float32, 6, 8), c.input(graph.Float32, 8)
+	for _, in := range []*kernel.Tensor{x, row} {
+		c.node("Add", graph.Float32, in, x)
+		c.node("Cast", graph.Float16, c.node("Mul", graph.Float32, x, in))
+	}
+	var want [][]byte
+	for shift := range 5 { // in elements; 0 and 4 are whole fours
+		for _, y := range c.tensors {
+			width := y.Bytes() / y.Len()
+			block, err := b.device.Take(int64(y.Bytes()+4*width), "a tensor")
+			b.must(err)
+			b.blocks = append(b.blocks, block)
+			b.at[y] = block.At + driver.Ptr(shift*width)
+			b.must(driver.UploadNow(b.at[y], y.At, int64(y.Bytes())))
+		}
+		var runs []kernel.Run
+		for _, n := range c.nodes {
+			run, err := b.kernels.Prepare(n)
+			b.must(err)
+			runs = append(runs, run)
+		}
+		b.must(b.kernels.Ready(func(int64) error { return nil }))
+		for i, n := range c.nodes {
+			b.must(runs[i](nil))
+			if shift == 0 {
+				want = append(want, b.download(n.Out[0]))
+			} else {
+				b.sameBits(fmt.Sprintf("%d elements on", shift), n.Out[0], want[i])
+			}
+		}
+	}
+}
