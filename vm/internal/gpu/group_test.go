@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -321,6 +322,35 @@ func TestParts(t *testing.T) {
 			} else {
 				b.sameBits(fmt.Sprintf("%d elements on", shift), n.Out[0], want[i])
 			}
+		}
+	}
+}
+
+// TestOverAnInputOfAnotherType: a group may overwrite an input that all of its nodes read,
+// also with numbers of another type.
+func TestOverAnInputOfAnotherType(t *testing.T) {
+	b := newBench(t)
+	c := &chain{r: rand.New(rand.NewPCG(7, 8)), shape: []int{5, 31}}
+	x, row := c.input(graph.Float32, 5, 31), c.input(graph.Float32, 31)
+	whole := c.node("Cast", graph.Int32, x)
+	sum := c.node("Add", graph.Float32, x, row)
+	for _, y := range c.tensors {
+		b.upload(y)
+	}
+	b.at[whole] = b.at[x]
+	run, err := b.kernels.PrepareGroup(c.nodes, []*kernel.Tensor{whole, sum})
+	b.must(err)
+	b.must(b.kernels.Ready(func(int64) error { return nil }))
+	b.must(run(nil))
+	b.download(whole)
+	b.download(sum)
+	from, _ := x.Reals()
+	add, _ := row.Reals()
+	wholes, _ := whole.Reals()
+	sums, _ := sum.Reals()
+	for i, v := range from {
+		if wholes[i] != math.Trunc(v) || sums[i] != float64(float32(v)+float32(add[i%31])) {
+			t.Fatalf("element %d, of %v: got %v and %v", i, v, wholes[i], sums[i])
 		}
 	}
 }
