@@ -23,4 +23,8 @@ var families = []family{
 	{"", scattering},
 	{"", padding},
 	{"", selections},
+	{"", products},
+	{"", convolutions},
+	{"com.microsoft", contribProducts},
+	{"com.microsoft", contribConvolutions},
 }

@@ -30,7 +30,7 @@ func makeFusedConv(c *Invocation) (Run, error) {
 	if conv.In = c.In[:min(len(c.In), 3)]; c.Has(3) {
 		conv.added = c.In[3]
 	}
-	return activated(c, &conv, makeConv, c.listedParams())
+	return activated(c, &conv, makeConv, c.ListedActivation())
 }
 
 // makeFusedGemm is Gemm and an activation. The output may overwrite a C of its shape.
@@ -40,7 +40,7 @@ func makeFusedGemm(c *Invocation) (Run, error) {
 	if c.Has(2) && beta != 0 && !bias {
 		gemm = makeGemmOver
 	}
-	return activated(c, &inner, gemm, c.namedParams())
+	return activated(c, &inner, gemm, c.TitledActivation())
 }
 
 // makeGemmOver computes Gemm on top of C, which it first copies to the output unless it
@@ -68,13 +68,13 @@ func makeGemmOver(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// activated makes the kernel of a product and the activation that attribute activation
-// names. inner is the invocation of the product.
-func activated(c, inner *Invocation, product func(*Invocation) (Run, error), param activationParam) (Run, error) {
+// activated makes the kernel of a product and the activation that follows. inner is the
+// invocation of the product.
+func activated(c, inner *Invocation, product func(*Invocation) (Run, error), then *NamedActivation) (Run, error) {
 	if c.Out[0].Type != graph.Float32 {
 		return nil, unsupported(c.Out[0].Type)
 	}
-	finish, err := finishNamed(c.Str("activation", ""), param)
+	finish, err := then.finish()
 	if err != nil {
 		return nil, err
 	}

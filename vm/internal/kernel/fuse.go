@@ -52,34 +52,51 @@ func finishClip(c *Invocation) *Finish {
 	return clamps(low, high)
 }
 
-// activationParam returns parameter i of an activation, or otherwise if the node leaves
-// it out: 0 is alpha, or the lower bound of Clip, and 1 is beta, or the upper bound.
-type activationParam func(i int, otherwise float32) float32
+// NamedActivation is the activation that an attribute of ONNX Runtime's fused operators
+// names. Alpha and Beta are its parameters or their defaults; for Clip, the bounds.
+type NamedActivation struct {
+	Name        string // "" for none
+	Alpha, Beta float32
+}
 
-// listedParams are those in the list activation_params.
-func (c *Invocation) listedParams() activationParam {
-	var list []float32
-	if a := c.Node.Attr("activation_params"); a != nil {
-		list = a.Floats
+// newNamedActivation is the activation of a name, without parameters.
+func newNamedActivation(name string) *NamedActivation {
+	a := &NamedActivation{Name: name}
+	switch name {
+	case "Clip":
+		a.Alpha, a.Beta = float32(math.Inf(-1)), float32(math.Inf(1))
+	case "HardSigmoid":
+		a.Alpha, a.Beta = 0.2, 0.5
+	case "LeakyRelu":
+		a.Alpha = 0.01
+	case "Elu", "ThresholdedRelu":
+		a.Alpha = 1
 	}
-	return func(i int, otherwise float32) float32 {
-		if i < len(list) {
-			return list[i]
+	return a
+}
+
+// ListedActivation is the activation of FusedConv, whose parameters are in the list
+// activation_params.
+func (c *Invocation) ListedActivation() *NamedActivation {
+	a := newNamedActivation(c.Str("activation", ""))
+	if list := c.Node.Attr("activation_params"); list != nil {
+		for i, v := range list.Floats[:min(len(list.Floats), 2)] {
+			*[]*float32{&a.Alpha, &a.Beta}[i] = v
 		}
-		return otherwise
 	}
+	return a
 }
 
-// namedParams are those in activation_alpha and activation_beta.
-func (c *Invocation) namedParams() activationParam {
-	return func(i int, otherwise float32) float32 {
-		return c.Float([]string{"activation_alpha", "activation_beta"}[i], otherwise)
-	}
+// TitledActivation is the activation of FusedGemm, whose parameters are activation_alpha
+// and activation_beta.
+func (c *Invocation) TitledActivation() *NamedActivation {
+	a := newNamedActivation(c.Str("activation", ""))
+	a.Alpha, a.Beta = c.Float("activation_alpha", a.Alpha), c.Float("activation_beta", a.Beta)
+	return a
 }
 
-// finishNamed returns the activation that ONNX Runtime's attribute activation names; nil
-// for "".
-func finishNamed(name string, param activationParam) (*Finish, error) {
+// finish returns the activation in the form that kernels apply; nil for none.
+func (a *NamedActivation) finish() (*Finish, error) {
 	each := func(f func(x float64) float64) *Finish {
 		return &Finish{Row: func(d []float32) {
 			for i, x := range d {
@@ -87,14 +104,14 @@ func finishNamed(name string, param activationParam) (*Finish, error) {
 			}
 		}}
 	}
-	infinity := float32(math.Inf(1))
-	switch name {
+	alpha, beta := a.Alpha, a.Beta
+	switch a.Name {
 	case "":
 		return nil, nil
 	case "Relu":
-		return clamps(0, infinity), nil
+		return clamps(0, float32(math.Inf(1))), nil
 	case "Clip":
-		return clamps(param(0, -infinity), param(1, infinity)), nil
+		return clamps(alpha, beta), nil
 	case "Sigmoid":
 		return rows(simd.Sigmoid)(nil), nil
 	case "Tanh":
@@ -102,10 +119,8 @@ func finishNamed(name string, param activationParam) (*Finish, error) {
 	case "HardSwish":
 		return rows(hardSwish)(nil), nil
 	case "HardSigmoid":
-		alpha, beta := param(0, 0.2), param(1, 0.5)
 		return rows(func(d, a []float32) { simd.HardSigmoid(d, a, alpha, beta) })(nil), nil
 	case "LeakyRelu":
-		alpha := param(0, 0.01)
 		return rows(func(d, a []float32) {
 			for i, x := range a {
 				if d[i] = x; x < 0 {
@@ -114,10 +129,8 @@ func finishNamed(name string, param activationParam) (*Finish, error) {
 			}
 		})(nil), nil
 	case "Elu":
-		alpha := float64(param(0, 1))
-		return each(func(x float64) float64 { return max(x, 0) + alpha*math.Expm1(min(x, 0)) }), nil
+		return each(func(x float64) float64 { return max(x, 0) + float64(alpha)*math.Expm1(min(x, 0)) }), nil
 	case "ThresholdedRelu":
-		alpha := param(0, 1)
 		return rows(func(d, a []float32) {
 			for i, x := range a {
 				if !(x > alpha) {
@@ -131,7 +144,7 @@ func finishNamed(name string, param activationParam) (*Finish, error) {
 	case "Softsign":
 		return each(func(x float64) float64 { return x / (1 + math.Abs(x)) }), nil
 	}
-	return nil, unsupportedf("activation %q", name)
+	return nil, unsupportedf("activation %q", a.Name)
 }
 
 // take returns the activation that follows, if this kernel can apply it. The kernel

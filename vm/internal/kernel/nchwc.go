@@ -206,7 +206,7 @@ func makeBlockedConv(c *Invocation) (Run, error) {
 	if single := group == 1 && ch < block || ch == 1 && m == group; m%block != 0 || !whole && !single {
 		return nil, unsupportedf("weights of shape %v in blocks of %d", weight.Shape, block)
 	}
-	finish, err := finishNamed(c.Str("activation", ""), c.listedParams())
+	finish, err := c.ListedActivation().finish()
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,60 @@
+// Products of matrices in memory: MatMul, Gemm, Einsum.
+#include "product.cuh"
+
+typedef ELEMENT T;
+typedef Compute<T> C;
+
+// MatMul is a batch of products, y[m][n] = Σ a[m][k]·b[k][n]; steps are in elements. The
+// batch has up to 6 axes.
+struct MatMul {
+	int m, n, k, chunk; // chunk: k of a part of the sum
+	i64 total;          // elements of y
+	i64 aRow, aDeep, bColumn, bDeep, yRow, yColumn;
+	int axes, wide; // wide: four columns of y lie at a multiple of their size
+	int length[6];
+	i64 aStep[6], bStep[6], yStep[6];
+};
+
+template <class L> static __device__ __forceinline__ void matmul(T *y, C *parts, const T *a, const T *b, const T *bias, const T *added, const MatMul &s, const Finish &f) {
+	u32 high = (s.m + L::m - 1) / L::m, wide = (s.n + L::n - 1) / L::n, block = blockIdx.x;
+	int m0 = block % high * L::m;
+	block /= high;
+	int n0 = block % wide * L::n;
+	block /= wide;
+	i64 to = 0;
+	for (int i = s.axes - 1; i >= 0; i--) {
+		u32 rest = block / s.length[i], c = block - rest * s.length[i];
+		a += c * s.aStep[i], b += c * s.bStep[i], to += c * s.yStep[i];
+		block = rest;
+	}
+	int k0 = blockIdx.y * s.chunk, k1 = min(s.k, k0 + s.chunk);
+	Unplanned plan;
+	Matrix<T, L::m, L::k, L::threads> left;
+	Matrix<T, L::n, L::k, L::threads> right;
+	left.begin(a, s.aRow, s.aDeep, m0, s.m, k0, k1);
+	right.begin(b, s.bColumn, s.bDeep, n0, s.n, k0, k1);
+	Sums<L, C> sums;
+	sums.clear();
+	product(sums, plan, left, right, k0, k1);
+	Result<T> result{y, parts ? parts + blockIdx.y * s.total : nullptr, bias, added, f};
+	sums.each([&](int row, int column, int, const C *v) {
+		row += m0, column += n0;
+		if (row >= s.m) return;
+		i64 at = to + row * s.yRow + column * s.yColumn;
+		if (s.wide && column + 4 <= s.n) {
+			result.write4(at, row, column, v);
+			return;
+		}
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			if (column + i < s.n) result.write(at + i * s.yColumn, row, column + i, v[i]);
+	});
+}
+
+#define PARAMS (T *y, C *parts, const T *a, const T *b, const T *bias, const T *added, MatMul s, Finish f)
+#ifdef WIDE_TILES
+KERNEL_FOR(256, 2, product128, PARAMS) { matmul<Tile128>(y, parts, a, b, bias, added, s, f); }
+KERNEL_FOR(128, 4, product32x128, PARAMS) { matmul<Tile32x128>(y, parts, a, b, bias, added, s, f); }
+#endif
+KERNEL_FOR(128, 4, product64, PARAMS) { matmul<Tile64>(y, parts, a, b, bias, added, s, f); }
+KERNEL_FOR(64, 8, product32, PARAMS) { matmul<Tile32>(y, parts, a, b, bias, added, s, f); }

@@ -1,0 +1,33 @@
+package gpu
+
+import "github.com/onnxmem/onnxmem/graph"
+
+func init() { cases = append(cases, convCases...) }
+
+// floats are attributes of that type.
+func floats(name string, list ...float32) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrFloats, Floats: list}
+}
+
+var convCases = []nodeCase{
+	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(2, 5, 9, 11), noise(7, 5, 3, 3), noise(7)), types: allReals},
+	{op: "Conv", in: args(noise(2, 5, 6, 7), noise(7, 5, 1, 1), noise(7)), types: allReals},
+	{op: "Conv", in: args(noise(2, 8, 6, 6), noise(12, 4, 1, 1)), attrs: attrs(whole("group", 2))},
+	{op: "Conv", attrs: attrs(ints("strides", 2, 2), ints("pads", 3, 3, 3, 3)), in: args(noise(1, 3, 20, 20), noise(8, 3, 7, 7), noise(8))},
+	{op: "Conv", attrs: attrs(whole("group", 3), ints("dilations", 2, 3), ints("pads", 2, 0, 1, 3)), in: args(noise(2, 6, 9, 9), noise(9, 2, 3, 2))},
+	{op: "Conv", attrs: attrs(text("auto_pad", "SAME_LOWER"), ints("strides", 2, 3)), in: args(noise(1, 2, 9, 10), noise(3, 2, 4, 4))},
+	{op: "Conv", attrs: attrs(ints("pads", 2, 1)), in: args(noise(3, 4, 17), noise(5, 4, 3), noise(5))},
+	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1, 0, 1), ints("strides", 1, 2, 1)), in: args(noise(2, 3, 5, 6, 7), noise(4, 3, 3, 3, 2), noise(4)), types: allReals},
+	// The gradient of weights: the kernel is as large as the image, the result small.
+	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(6, 4, 14, 14), noise(9, 4, 14, 14)), types: allReals},
+	{op: "Conv", attrs: attrs(ints("dilations", 2, 2), ints("pads", 1, 1, 0, 0)), in: args(noise(6, 4, 14, 14), noise(9, 4, 7, 7))},
+
+	{op: "com.microsoft.FusedConv", attrs: attrs(text("activation", "Relu")), in: args(noise(1, 3, 6, 6), noise(4, 3, 3, 3), noise(4), noise(1, 4, 4, 4))},
+	{op: "com.microsoft.FusedConv", attrs: attrs(text("activation", "Clip"), floats("activation_params", -1, 0.5)), in: args(noise(1, 3, 6, 6), noise(4, 3, 3, 3))},
+	{op: "com.microsoft.FusedConv", attrs: attrs(text("activation", "Sigmoid")), in: args(noise(1, 3, 6, 6), noise(4, 3, 3, 3), noise(4))},
+	{op: "com.microsoft.FusedConv", attrs: attrs(text("activation", "HardSwish")), in: args(noise(1, 3, 6, 6), noise(4, 3, 3, 3), noise(4))},
+	{op: "com.microsoft.FusedConv", attrs: attrs(text("activation", "Elu"), floats("activation_params", 0.5)), in: args(noise(1, 3, 6, 6), noise(4, 3, 3, 3), noise(4))},
+	{op: "com.microsoft.FusedConv", attrs: attrs(text("activation", "ThresholdedRelu")), in: args(noise(1, 3, 6, 6), noise(4, 3, 3, 3), noise(4)), types: []graph.DType{graph.Float32}},
+	{op: "com.microsoft.FusedConv", attrs: attrs(text("activation", "Softplus")), in: args(noise(1, 3, 6, 6), noise(4, 3, 3, 3), noise(4))},
+	{op: "com.microsoft.FusedConv", attrs: attrs(text("activation", "Softsign")), in: args(noise(1, 3, 6, 6), noise(4, 3, 3, 3), noise(4))},
+}

@@ -1,0 +1,180 @@
+package gpu
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// convolutions lists the operators that slide a kernel of weights over an image.
+var convolutions = []Row{
+	{Name: "Conv", Make: makeConv},
+}
+
+// contribConvolutions lists those of ONNX Runtime.
+var contribConvolutions = []Row{
+	{Name: "FusedConv", Make: makeFusedConv},
+}
+
+// divisor is the struct Divisor of the kernels: it divides numbers below 2³¹.
+type divisor struct {
+	By, Factor uint32
+	Shift, _   int32
+}
+
+func newDivisor(d int) divisor {
+	by := uint32(max(d, 1))
+	shift := bits.Len32(by - 1)
+	return divisor{By: by, Factor: uint32((1<<shift-uint64(by))<<32/uint64(by) + 1), Shift: int32(shift)}
+}
+
+// slide is the struct Slide of kernels/conv.cu.
+type slide struct {
+	M, N, K, Chunk                              int32
+	Groups, Wide                                int32
+	Positions, Out12, Out2, Taps, Taps12, Taps2 divisor
+	In, Start, Stride, Dilation                 [3]int32
+	WTap, YStep                                 [3]int32
+	Total                                       int64
+	XImage, XGroup, XChannel                    int64
+	WStart, WGroup, WRow, WChannel              int64
+	YStart, YImage, YGroup, YRow                int64
+}
+
+// convolution is a convolution of x with w, whose result is that of a product.
+type convolution struct {
+	*kernel.Geometry
+	images, groups int
+	m, channels    int // output and input channels of a group
+	x, w           *kernel.Tensor
+	r              *result
+}
+
+func makeConv(n *Node) error {
+	return convolve(n, n.input(2), nil, &kernel.NamedActivation{})
+}
+
+// makeFusedConv is a convolution, the sum with input 3, and an activation.
+func makeFusedConv(n *Node) error {
+	return convolve(n, n.input(2), n.input(3), n.ListedActivation())
+}
+
+// convolve appends a convolution of input 0 with input 1, to which bias, added and an
+// activation are applied.
+func convolve(n *Node, bias, added *kernel.Tensor, then *kernel.NamedActivation) error {
+	x, w, y := n.In[0], n.In[1], n.Out[0]
+	if !isFloat(y) {
+		return unsupportedf("dtype %v", y.Type)
+	}
+	g, err := n.ConvGeometry(x, w, y)
+	if err != nil {
+		return err
+	}
+	c := &convolution{Geometry: g, images: x.Shape[0], groups: n.Int("group", 1), channels: w.Shape[1], x: x, w: w}
+	c.m = w.Shape[0] / c.groups
+	if c.r, err = newConvResult(y, bias, added, then); err != nil {
+		return err
+	}
+	return c.product(n)
+}
+
+// newConvResult is the result of a convolution with a bias for each channel.
+func newConvResult(y, bias, added *kernel.Tensor, then *kernel.NamedActivation) (*result, error) {
+	r := &result{y: y, bias: bias, added: added, rows: y.Shape[1], columns: count(y.Shape[2:]), finish: noFinish()}
+	r.finish.BiasRow = 1
+	return r, r.take(then)
+}
+
+func volume(a [3]int) int { return a[0] * a[1] * a[2] }
+
+// pointwise reports whether each output has the element at its place under the kernel, and no
+// other.
+func pointwise(g *kernel.Geometry) bool {
+	return volume(g.Kernel) == 1 && g.Stride == [3]int{1, 1, 1} && g.Pad == [3]int{} && g.In == g.Out
+}
+
+// deep reports whether fetching along the taps reads longer runs of the image than
+// fetching along the positions: so it is in gradients of weights, whose taps are the
+// positions of a convolution and the other way round.
+func deep(g *kernel.Geometry) bool {
+	run := func(length, step int) int {
+		if step == 1 {
+			return length
+		}
+		return 1 + length/step/4
+	}
+	return run(g.Kernel[2], g.Dilation[2]) > run(g.Out[2], g.Stride[2])
+}
+
+// product appends a convolution as one product for each group.
+func (c *convolution) product(n *Node) error {
+	taps, plane, positions := volume(c.Kernel), volume(c.In), volume(c.Out)
+	k := c.channels * taps
+	if err := c.fits(k, positions); err != nil {
+		return err
+	}
+	s := splitProduct(c.m, c.images*positions, k, c.groups, computeBytes(c.r.y.Type))
+	v := slide{
+		M: int32(c.m), N: int32(c.images * positions), K: int32(k), Chunk: int32(s.chunk), Groups: int32(c.groups),
+		Positions: newDivisor(positions), Out12: newDivisor(c.Out[1] * c.Out[2]), Out2: newDivisor(c.Out[2]),
+		Taps: newDivisor(taps), Taps12: newDivisor(c.Kernel[1] * c.Kernel[2]), Taps2: newDivisor(c.Kernel[2]),
+		Total: int64(c.r.y.Len()), XImage: int64(c.groups * c.channels * plane), XGroup: int64(c.channels * plane), XChannel: int64(plane),
+		WGroup: int64(c.m * k), WRow: int64(k), WChannel: int64(taps),
+		YImage: int64(c.groups * c.m * positions), YGroup: int64(c.m * positions), YRow: int64(positions),
+		WTap: int32s(c.Kernel[1]*c.Kernel[2], c.Kernel[2], 1), YStep: int32s(c.Out[1]*c.Out[2], c.Out[2], 1),
+		In: int32s(c.In[:]...), Start: int32s(-c.Pad[0], -c.Pad[1], -c.Pad[2]), Stride: int32s(c.Stride[:]...), Dilation: int32s(c.Dilation[:]...),
+	}
+	if positions%4 == 0 {
+		v.Wide = 1
+	}
+	var form string
+	switch {
+	case pointwise(c.Geometry):
+		form = "FLAT"
+	case deep(c.Geometry):
+		form = "DEEP"
+	}
+	return c.launch(n, s, form, v)
+}
+
+// launch appends the launches of kernels/conv.cu of a form.
+func (c *convolution) launch(n *Node, s split, form string, v any) error {
+	definitions, err := productDefinitions(c.r.y)
+	if err != nil {
+		return err
+	}
+	index := "int"
+	if max(c.x.Len(), c.w.Len(), c.r.y.Len()) > math.MaxInt32 {
+		index = "i64"
+	}
+	definitions = append(definitions, "INDEX="+index)
+	if form != "" {
+		definitions = append(definitions, form)
+	}
+	return n.launchProduct(n.kernel("conv.cu", "conv", definitions...), s, c.r, c.x, c.w, v)
+}
+
+// longest is the largest length of an axis, with its padding, that kernels/conv.cu can
+// tell from its mark for what lies outside.
+const longest = 1 << 29
+
+// fits refuses sizes that the kernels cannot count.
+func (c *convolution) fits(k, positions int) error {
+	if max(k, c.images*positions, c.groups*c.m) > math.MaxInt32-128 {
+		return unsupportedf("a convolution with %d positions and a depth of %d", c.images*positions, k)
+	}
+	for a := range 3 {
+		if max(c.In[a], c.Out[a]*c.Stride[a], c.Kernel[a]*c.Dilation[a], c.Pad[a]) > longest {
+			return unsupportedf("a convolution along an axis of length %d to one of length %d", c.In[a], c.Out[a])
+		}
+	}
+	return nil
+}
+
+func int32s(list ...int) (out [3]int32) {
+	for i, v := range list {
+		out[i] = int32(v)
+	}
+	return out
+}

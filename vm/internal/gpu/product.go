@@ -1,0 +1,158 @@
+package gpu
+
+import (
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// productTile is a size of the tiles that kernels/product.cuh divides a product into.
+type productTile struct {
+	suffix  string // of the kernels' names
+	m, n, k int    // elements of the result, and how much of the depth is in shared memory at once
+	threads int
+	wide    bool    // not for elements of 64 bits, whose sums would not fit into registers
+	speed   float64 // of a multiprocessor full of such tiles, relative to the fastest
+}
+
+var productTiles = []productTile{
+	{"128", 128, 128, 8, 256, true, 1},
+	{"32x128", 32, 128, 16, 128, true, 0.75},
+	{"64", 64, 64, 16, 128, false, 0.75},
+	{"32", 32, 32, 16, 64, false, 0.4},
+}
+
+// Figures of a large GPU. They only steer the choice of tiles: bits must not depend on the
+// device's number of multiprocessors.
+const (
+	multiprocessors = 132
+	leastChunk      = 128     // of the depth that is worth a block of its own
+	mostParts       = 512     // of a sum
+	partTraffic     = 48      // multiplications that take as long as one element of a part
+	launchWork      = 1 << 21 // multiplications of a multiprocessor during a launch
+)
+
+// split is how a product is divided among blocks.
+type split struct {
+	tile         *productTile
+	tiles        int // of the result, over the batch
+	parts, chunk int // parts of the sum of each element, of a depth of chunk
+}
+
+// splitProduct chooses the tile, and into how many parts the sums are divided, which
+// would take the least time for a batch of products of m x k and k x n.
+func splitProduct(m, n, k, batches, width int) split {
+	var best split
+	least := math.Inf(1)
+	for i := range productTiles {
+		t := &productTiles[i]
+		if t.wide && width > 4 {
+			continue
+		}
+		s := split{tile: t, tiles: cuts(m, t.m) * cuts(n, t.n) * batches}
+		for parts := 1; ; parts *= 2 {
+			s.chunk = cuts(cuts(k, parts), t.k) * t.k
+			s.parts = max(1, cuts(k, max(s.chunk, 1)))
+			blocks := cuts(s.tiles*s.parts, multiprocessors)
+			time := float64(blocks) * float64(t.m*t.n) * float64(min(s.chunk, k)+4*t.k) / t.speed
+			if s.parts > 1 {
+				time += launchWork + partTraffic*float64(m)*float64(n)*float64(batches)*float64(s.parts)/multiprocessors
+			}
+			if time < least {
+				best, least = s, time
+			}
+			if s.tiles*s.parts >= 4*multiprocessors || cuts(k, 2*parts) < leastChunk || 2*parts > mostParts {
+				break
+			}
+		}
+	}
+	return best
+}
+
+// cuts is the number of pieces of length size that n is cut into.
+func cuts(n, size int) int { return (n + size - 1) / size }
+
+// finish is what becomes of the sums of a product; the struct Finish of the kernels.
+type finish struct {
+	Alpha, Beta, Low, High float32
+	Clamps, _              int32
+	BiasRow, BiasColumn    int64
+}
+
+// noFinish leaves the sums as they are.
+func noFinish() finish { return finish{Alpha: 1, Beta: 1} }
+
+// result is the output of a product.
+type result struct {
+	y, bias, added *kernel.Tensor // bias and added may be nil
+	rows, columns  int            // y has rows x columns elements, or several times as many
+	finish         finish
+	then           *kernel.NamedActivation // what the finish cannot do; nil: nothing
+}
+
+// launchProduct appends the launches of a product. The kernel's name lacks the suffix of
+// the tile. Its parameters are the addresses of y, of the parts, left, right, the bias and
+// what is added, then more, and the finish.
+func (n *Node) launchProduct(k cuda.Kernel, s split, r *result, left, right *kernel.Tensor, more ...any) error {
+	at, err := n.addresses(r.y, left, right, r.bias, r.added)
+	if err != nil {
+		return err
+	}
+	var parts any = driver.Ptr(0)
+	if s.parts > 1 {
+		parts = n.scratch(int64(s.parts) * int64(r.y.Len()) * int64(computeBytes(r.y.Type)))
+	}
+	if s.tiles > math.MaxInt32 || s.parts > math.MaxUint16 {
+		return unsupportedf("a product of %d tiles in %d parts", s.tiles, s.parts)
+	}
+	k.Name += s.tile.suffix
+	params := append([]any{at[0], parts, at[1], at[2], at[3], at[4]}, more...)
+	grid := driver.Dim3{X: uint32(s.tiles), Y: uint32(s.parts), Z: 1}
+	if err := n.launch3(k, grid, driver.Dim3{X: uint32(s.tile.threads), Y: 1, Z: 1}, 0, append(params, r.finish)...); err != nil {
+		return err
+	}
+	if s.parts > 1 {
+		if err := n.addParts(r, parts, s.parts); err != nil {
+			return err
+		}
+	}
+	return n.activate(r)
+}
+
+// addParts appends the launch that sums up the parts of the sums.
+func (n *Node) addParts(r *result, parts any, count int) error {
+	at, err := n.addresses(r.y, r.bias, r.added)
+	if err != nil {
+		return err
+	}
+	if r.y.Len() > math.MaxInt32 {
+		return unsupportedf("%d sums in parts", r.y.Len())
+	}
+	k := n.kernel("finish.cu", "finish", "ELEMENT="+cType[r.y.Type])
+	return n.launch(k, blocksFor(r.y.Len()), threadsPerBlock,
+		at[0], parts, at[1], at[2], uint32(r.y.Len()), int32(count), uint32(r.rows), uint32(r.columns), r.finish)
+}
+
+// computeBytes is the size of a number in the type that kernels compute a dtype in.
+func computeBytes(d graph.DType) int { return max(4, int(d.Bits()/8)) }
+
+// productTypes are the dtypes of products in the kernels.
+var productTypes = []graph.DType{
+	graph.Float32, graph.Float64, graph.Float16, graph.BFloat16, graph.Int32, graph.Int64, graph.Uint32, graph.Uint64,
+}
+
+// productDefinitions are the definitions of a file of products of a dtype.
+func productDefinitions(t *kernel.Tensor) ([]string, error) {
+	if !slices.Contains(productTypes, t.Type) {
+		return nil, unsupportedf("dtype %v", t.Type)
+	}
+	list := []string{"ELEMENT=" + cType[t.Type]}
+	if t.Type.Bits() <= 32 {
+		list = append(list, "WIDE_TILES")
+	}
+	return list, nil
+}
