@@ -4,7 +4,10 @@ import "slices"
 
 // DeviceUse says what a session takes and does on its GPU. Sizes are in bytes.
 type DeviceUse struct {
-	Name          string // of the GPU
+	Name string // of the GPU
+	// Machine is what kept the order of the nodes, in the steps that were not replayed:
+	// "gorgonia's tape machine", or "gorgonia's CUDA machine" in the CUDA build.
+	Machine       string
 	ArenaBytes    int64
 	ResidentBytes int64 // constants, parameters and states, where the plan has them
 	ConstantBytes int64 // constants that the plan gives no place, such as those of bodies
@@ -27,7 +30,7 @@ func (s *Session) DeviceUse() *DeviceUse {
 		return nil
 	}
 	u := &DeviceUse{
-		Name: g.d.Name(), ScratchBytes: g.queue.ScratchBytes(), ContextBytes: g.d.ContextBytes(),
+		Name: g.d.Name(), Machine: deviceMachine, ScratchBytes: g.queue.ScratchBytes(), ContextBytes: g.d.ContextBytes(),
 		FallbackNodes: g.nodes, FallbackOps: slices.Sorted(slices.Values(g.ops)), FallbackBytes: g.bytes, Syncs: g.syncs, ReplayedSteps: g.replay.steps,
 	}
 	if g.constants != nil {

@@ -286,10 +286,13 @@ func (s *Session) Close() error {
 		defer d.Leave() // device memory and pinned memory are freed in its context
 	}
 	first := s.gpu.close()
+	s.gpu = nil // its handles are gone; a second Close finds nothing
 	if s.tape != nil {
 		s.tape.copier.close()
 		s.tape.copier = nil
-		s.tape.release()
+		if err := s.tape.close(); first == nil {
+			first = err
+		}
 	}
 	for _, b := range append(s.own, s.arena, s.resident, s.host, s.scratch) {
 		if err := b.free(); err != nil && first == nil {

@@ -26,6 +26,7 @@ type tape struct {
 	next    int // the next step to run
 	steps   int
 	fault   error
+	outside int // calls by gorgonia's CUDA machine in the last run
 
 	copier *hostCopier // nil: no tensor leaves the arena
 
@@ -55,18 +56,20 @@ func newTape(f *frame) (*tape, error) {
 	serial := uint32(0)
 	for i, st := range f.steps {
 		o := &instruction{t: t, st: st, at: i}
+		op := operator(o)
 		if len(st.out) > 0 && st.out[0] != nil {
 			o.result.t = st.out[0]
 		}
 		for before := len(g.AllNodes()); len(g.AllNodes()) == before; {
 			serial++
 			o.serial = serial
-			gorgonia.NewUniqueNode(gorgonia.In(g), gorgonia.WithType(token), gorgonia.WithOp(o), gorgonia.WithShape(1),
+			gorgonia.NewUniqueNode(gorgonia.In(g), gorgonia.WithType(token), gorgonia.WithOp(op), gorgonia.WithShape(1),
 				gorgonia.WithName(fmt.Sprintf("%d", serial)))
 		}
 	}
-	t.machine = gorgonia.NewTapeMachine(g)
-	return t, nil
+	var err error
+	t.machine, err = newMachine(g)
+	return t, err
 }
 
 // run runs all nodes once.
@@ -74,7 +77,7 @@ func (t *tape) run() error {
 	if t.steps == 0 {
 		return nil
 	}
-	t.next, t.fault = 0, nil
+	t.next, t.outside, t.fault = 0, 0, nil
 	defer t.copier.waitAll()
 	t.machine.Reset()
 	if err := t.machine.RunAll(); err != nil {
@@ -207,21 +210,28 @@ func (v *view) Data() any { return nil }
 // Dtype is always float32: gorgonia never looks at the elements.
 func (v *view) Dtype() gotensor.Dtype { return gotensor.Float32 }
 
-// Uintptr is the tensor's address.
-func (v *view) Uintptr() uintptr { return uintptr(v.t.At) }
+// Uintptr is the tensor's address; 0 for a node without a first output.
+func (v *view) Uintptr() uintptr {
+	if v.t == nil {
+		return 0
+	}
+	return uintptr(v.t.At)
+}
 
-// MemSize is the tensor's size in bytes.
-func (v *view) MemSize() uintptr { return uintptr(v.t.Bytes()) }
+// MemSize is 0: the elements are none of gorgonia's memory.
+func (v *view) MemSize() uintptr { return 0 }
 
 // Format prints the tensor's name.
 func (v *view) Format(s fmt.State, _ rune) { fmt.Fprint(s, v.t.name) }
 
-// release lets the garbage collector free the machine. Gorgonia sets a finalizer on
-// it, and its operators refer back to it through the session. Go never collects a
-// cycle that contains an object with a finalizer, so without release each session
-// would stay until the process ends.
-func (t *tape) release() {
-	if t.machine != nil {
-		runtime.SetFinalizer(t.machine, nil)
+// close ends the machine, and lets the garbage collector free it. Gorgonia sets a
+// finalizer on it, and its operators refer back to it through the session. Go never
+// collects a cycle that contains an object with a finalizer, so without close each
+// session would stay until the process ends.
+func (t *tape) close() error {
+	if t.machine == nil {
+		return nil
 	}
+	runtime.SetFinalizer(t.machine, nil)
+	return t.machine.Close()
 }

@@ -79,5 +79,16 @@ func (c Context) SetCurrent() error {
 	return check("cuCtxSetCurrent", call(entries.CtxSetCurrent, uintptr(c)))
 }
 
+// CurrentDevice returns the device of the context that is current on this thread. It
+// fails if there is none.
+func CurrentDevice() (Device, error) {
+	if optional.CtxGetDevice == 0 {
+		return 0, &Error{Call: "cuCtxGetDevice", Status: statusNotFound}
+	}
+	var d Device
+	err := check("cuCtxGetDevice", call(optional.CtxGetDevice, uintptr(unsafe.Pointer(&d))))
+	return d, err
+}
+
 // Synchronize waits for all work of the current context.
 func Synchronize() error { return check("cuCtxSynchronize", call(entries.CtxSynchronize)) }

@@ -32,6 +32,7 @@ const (
 	statusOutOfMemory    Status = 2
 	statusNotInitialized Status = 3
 	statusNoDevice       Status = 100
+	statusNotFound       Status = 500
 )
 
 // Error is a call that failed.
@@ -82,9 +83,10 @@ var entries struct {
 	GetErrorName uintptr
 }
 
-// optional are entries that older drivers lack.
+// optional are entries that can be missing: what asks for them does without.
 var optional struct {
 	FuncGetParamInfo uintptr // CUDA 12.4
+	CtxGetDevice     uintptr // every driver has it; only the CUDA build of onnxmem asks
 }
 
 var loading struct {
