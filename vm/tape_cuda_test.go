@@ -18,15 +18,17 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/cuda/fake"
 )
 
-// gpu opens the first GPU; without one, the test is skipped.
-func gpu(t *testing.T) *cuda.Device {
+// machineDevice opens the fake driver's GPU; with ONNXMEM_TEST_GPU set, the first one of the
+// machine, and f is nil.
+func machineDevice(t *testing.T) (d *cuda.Device, f *fake.Fake) {
 	t.Helper()
-	d, err := cuda.Open("cuda")
-	if errors.Is(err, driver.ErrNoDriver) {
-		t.Skip(err)
+	if os.Getenv("ONNXMEM_TEST_GPU") == "" {
+		f = fake.Use(t)
 	}
+	d, err := cuda.Open("cuda")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,12 +37,12 @@ func gpu(t *testing.T) *cuda.Device {
 			t.Error(err)
 		}
 	})
-	return d
+	return d, f
 }
 
-// mixed writes a model of nodes on the device and, between them, one that has no device
+// mixedNet writes a model of nodes on the device and, between them, one that has no device
 // kernel.
-func mixed(t *testing.T) string {
+func mixedNet(t *testing.T) string {
 	n := newNet()
 	n.input("x", 4, 8)
 	n.weight("w", 4, 8)
@@ -60,8 +62,8 @@ func mixed(t *testing.T) string {
 // Gorgonia's CUDA machine calls every node of a session with a device, at every step that
 // is not replayed, and the results are those of the CPU.
 func TestCUDAMachineRunsEveryNode(t *testing.T) {
-	d := gpu(t)
-	p, r := program(t, mixed(t), passes.Options{})
+	d, _ := machineDevice(t)
+	p, r := program(t, mixedNet(t), passes.Options{})
 	in := map[string]vm.Value{"x": ramp([]graph.Dim{4, 8})}
 	want, err := newSession(t, p, vm.Options{}).Run(t.Context(), in)
 	if err != nil {
@@ -82,7 +84,7 @@ func TestCUDAMachineRunsEveryNode(t *testing.T) {
 		if n := len(r.Model.Graph.Nodes); s.CalledByMachine() != n {
 			t.Errorf("the machine called %d nodes, expected %d", s.CalledByMachine(), n)
 		}
-		if diff := largest(t, got["y"], want["y"]); diff > 1e-6 {
+		if diff := biggestDifference(t, got["y"], want["y"]); diff > 1e-6 {
 			t.Errorf("y differs by %g", diff)
 		}
 		if !bytes.Equal(got["c"].Data, want["c"].Data) {
@@ -91,8 +93,8 @@ func TestCUDAMachineRunsEveryNode(t *testing.T) {
 	}
 }
 
-// largest returns the largest difference of two lists of reals.
-func largest(t *testing.T, a, b vm.Value) (diff float64) {
+// biggestDifference returns the largest difference of two lists of reals.
+func biggestDifference(t *testing.T, a, b vm.Value) (diff float64) {
 	t.Helper()
 	x, _ := a.Reals()
 	y, _ := b.Reals()
@@ -108,7 +110,7 @@ func largest(t *testing.T, a, b vm.Value) (diff float64) {
 // A training step is the same, bit for bit, whether gorgonia's machine runs it or the
 // recording of an earlier step; the machine is not called for the latter.
 func TestCUDAMachineAndReplay(t *testing.T) {
-	d := gpu(t)
+	d, _ := machineDevice(t)
 	p, r := trained(t, classifier(t))
 	run := func(opt vm.Options) (losses []float64, s *vm.Session) {
 		s = newSession(t, p, opt)
@@ -129,58 +131,79 @@ func TestCUDAMachineAndReplay(t *testing.T) {
 	}
 }
 
-// Gorgonia's machine takes no device memory: what is in use is what the session says, from
-// its start to its end.
+// Gorgonia's machine takes no device memory: what is allocated is what the session says, and
+// nothing is allocated after its start.
 func TestCUDAMachineTakesNoMemory(t *testing.T) {
-	d := gpu(t)
-	if !strings.HasPrefix(d.Name(), "Fake") {
-		t.Skip("a real driver counts device memory in pages, and other processes use it")
+	d, f := machineDevice(t)
+	if f == nil {
+		t.Skip("a real driver counts memory in pages, and no allocations")
 	}
-	used := func() int64 {
-		if err := d.Enter(); err != nil {
-			t.Fatal(err)
-		}
-		defer d.Leave()
-		free, total, err := d.Memory()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return total - free
-	}
-	before := used()
-	p, _ := program(t, mixed(t), passes.Options{})
+	before := f.Counters()
+	p, _ := program(t, mixedNet(t), passes.Options{})
 	s := newSession(t, p, vm.Options{Device: d})
 	u := s.DeviceUse()
-	want := before
+	const least = 256     // bytes of a block
+	want := uint64(least) // of the word that tells of wrong indices
 	for _, bytes := range []int64{u.ArenaBytes, u.ResidentBytes, u.ConstantBytes, u.ScratchBytes} {
 		if bytes > 0 {
-			want += max(bytes, 256) // the least that a block takes
+			want += uint64(max(bytes, least))
 		}
 	}
-	started := used()
-	if started != want {
-		t.Errorf("%d B of device memory are in use, expected %d: %+v", started, want, u)
+	started := f.Counters()
+	if got := started.LiveBytes - before.LiveBytes; got != want {
+		t.Errorf("%d B are allocated, expected %d: %+v", got, want, u)
 	}
-	for range 2 {
+	for range 3 {
 		if _, err := s.Run(t.Context(), map[string]vm.Value{"x": ramp([]graph.Dim{4, 8})}); err != nil {
 			t.Fatal(err)
 		}
-		if now := used(); now != started {
-			t.Errorf("%d B are in use after a run, %d before", now, started)
-		}
+	}
+	if n := f.Counters().Allocations - started.Allocations; n != 0 {
+		t.Errorf("%d allocations after the start", n)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if after := used(); after != before {
-		t.Errorf("%d B are in use after the session, %d before", after, before)
+	if after := f.Counters(); after.LiveBlocks != before.LiveBlocks {
+		t.Errorf("%d blocks are left after the session, %d before", after.LiveBlocks, before.LiveBlocks)
+	}
+}
+
+// A session that any of its allocations fails ends with an error that says so, and leaves
+// nothing: gorgonia, which would wait forever, allocates nothing.
+func TestCUDAMachineWithoutRoom(t *testing.T) {
+	d, f := machineDevice(t)
+	if f == nil {
+		t.Skip("a real driver fails no allocation when asked to")
+	}
+	p, _ := program(t, mixedNet(t), passes.Options{})
+	before := f.Counters()
+	for n := 1; ; n++ {
+		f.FailAllocation(n)
+		s, err := p.NewSession(vm.Options{Device: d})
+		if err == nil {
+			if n == 1 {
+				t.Error("no allocation failed")
+			}
+			f.FailAllocation(0)
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if !errors.Is(err, driver.ErrOutOfMemory) {
+			t.Errorf("allocation %d: %v", n, err)
+		}
+		if after := f.Counters(); after.LiveBlocks != before.LiveBlocks {
+			t.Errorf("allocation %d: %d blocks are left, %d before", n, after.LiveBlocks, before.LiveBlocks)
+		}
 	}
 }
 
 // The goroutines that gorgonia starts for a device end with the session.
 func TestCUDAMachineEnds(t *testing.T) {
-	d := gpu(t)
-	p, _ := program(t, mixed(t), passes.Options{})
+	d, _ := machineDevice(t)
+	p, _ := program(t, mixedNet(t), passes.Options{})
 	for range 20 {
 		if err := newSession(t, p, vm.Options{Device: d}).Close(); err != nil {
 			t.Fatal(err)
@@ -199,7 +222,7 @@ func TestCUDAMachineEnds(t *testing.T) {
 
 // A session without a device opens no GPU in the CUDA build: its nodes have no CUDADo.
 func TestCPUSessionOfCUDABuild(t *testing.T) {
-	p, _ := program(t, mixed(t), passes.Options{})
+	p, _ := program(t, mixedNet(t), passes.Options{})
 	s := newSession(t, p, vm.Options{})
 	if _, err := s.Run(t.Context(), map[string]vm.Value{"x": ramp([]graph.Dim{4, 8})}); err != nil {
 		t.Fatal(err)

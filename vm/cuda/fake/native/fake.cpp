@@ -245,6 +245,7 @@ API Result cuDevicePrimaryCtxRetain(void **c, int) { *c = &context_object; retur
 API Result cuDevicePrimaryCtxRelease_v2(int) { return ok; }
 API Result cuCtxSetCurrent(void *c) { current = c; return ok; }
 API Result cuCtxGetCurrent(void **c) { *c = current; return ok; }
+API Result cuCtxGetDevice(int *d) { NEED_CONTEXT; *d = 0; return ok; }
 API Result cuCtxSynchronize() { NEED_CONTEXT; NOT_IN_CAPTURE; counters.synchronizations++; drain_all(); return ok; }
 
 // ---- Memory calls
