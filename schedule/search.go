@@ -23,16 +23,17 @@ type solver struct {
 	parts reduce.Extractor
 	loads []int64 // of the order seen last
 
-	stages   []stage
-	rounds   []budgets // the stages run once with each, if the gap stays open
-	round    int       // that runs
-	budgets  budgets   // of that round
-	goal     Goal
-	enough   int64           // a bound that ends the search
-	without  map[string]bool // stages that are left out, by name
-	progress progress
-	clock    clock
-	work     *int64 // see Options
+	stages    []stage
+	rounds    []budgets // the stages run once with each, if the gap stays open
+	round     int       // that runs
+	budgets   budgets   // of that round
+	goal      Goal
+	enough    int64           // a bound that ends the search
+	orderOnly bool            // the best order is all that the caller takes
+	without   map[string]bool // stages that are left out, by name
+	progress  progress
+	clock     clock
+	work      *int64 // see Options
 
 	// withoutPairs solves the whole problem as if it had no in-place pairs and returns
 	// the order; nil if it has none.

@@ -110,7 +110,7 @@ func Solve(ctx context.Context, p *Problem, opt Options) (*Result, error) {
 		s := opt.solver(ctx)
 		if g.Savings != nil {
 			s.withoutPairs = func(enough int64) []int32 {
-				return s.solveSeparately(indexed.NewProblem(index(p.withoutPairs())), enough)
+				return s.solveSeparately(g.WithoutSavings(), enough)
 			}
 		}
 		s.strategies = func(try func(name string, order []int32)) {
@@ -161,6 +161,7 @@ func (opt Options) solver(ctx context.Context) *solver {
 func (s *solver) solveSeparately(g *indexed.Problem, enough int64) []int32 {
 	other := solverWith(s.meter.Separate(), s.rounds[:s.round+1]...)
 	other.clock, other.enough, other.without, other.work = s.clock, enough, s.without, s.work
+	other.orderOnly = true
 	return other.optimize(g).best.order
 }
 

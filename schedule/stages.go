@@ -97,7 +97,7 @@ var stages = []stage{
 	{
 		On: last, Name: "alternatives", Cost: "four orders", Always: true,
 		Why: "orders of one peak differ by up to 4 % in what placement makes of them", Worth: "up to 4 % of an arena",
-		When: func(p *subproblem) bool { return !p.s.meter.Interrupted() },
+		When: func(p *subproblem) bool { return !p.s.orderOnly && !p.s.meter.Interrupted() },
 		Run:  func(p *subproblem) { p.alternatives = p.s.lists.Alternatives(p.g, p.chosen(), p.g.Listing()) },
 	},
 	{
@@ -171,7 +171,7 @@ var stages = []stage{
 		On: open, Name: "certify", Cost: "some cuts, then sets and conflicts", Always: true,
 		Why: "a reader can check a cut, not a search", Worth: "84 certificates",
 		When: func(p *subproblem) bool {
-			return p.proof.Kind == bounds.Search && p.bound != 0 && !p.s.meter.Ended()
+			return p.proof.Kind == bounds.Search && p.bound != 0 && !p.s.meter.Ended() && !(p.s.orderOnly && p.s.lastRound())
 		},
 		Run: (*subproblem).certify,
 	},
@@ -293,6 +293,9 @@ func wide(p *subproblem) bool {
 }
 
 func small(p *subproblem) bool { return reducible(p) && p.g.Nodes <= maxExact }
+
+// lastRound reports whether no round follows.
+func (s *solver) lastRound() bool { return s.round == len(s.rounds)-1 }
 
 func searching(p *subproblem) bool { return p.s.budgets.states > 0 }
 

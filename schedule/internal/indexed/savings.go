@@ -112,6 +112,13 @@ func Total(choice []Saving) (size int64) {
 	return size
 }
 
+// WithoutSavings returns the problem as if no node saved anything; it shares the rest.
+func (g *Problem) WithoutSavings() *Problem {
+	h := *g
+	h.Savings, h.SavingsAt = nil, nil
+	return &h
+}
+
 // SetSavings says what v can save.
 func (g *Problem) SetSavings(v int32, s Savings) {
 	if g.SavingsAt == nil {
