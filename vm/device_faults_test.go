@@ -8,17 +8,12 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm"
-	"github.com/onnxmem/onnxmem/vm/cuda"
 )
 
 // TestDeviceWrongIndex: a step with an index outside of its axis fails on a device as on
 // the host, with the node's name; the next step is not affected.
 func TestDeviceWrongIndex(t *testing.T) {
-	d, err := cuda.Open("cuda")
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Cleanup(func() { d.Close() }) // after the session
+	d, _ := onDevice(t)
 	n := newNet()
 	n.input("x", 4, 3)
 	n.input("at", 2)

@@ -101,7 +101,7 @@ func (c *deviceCopier) put(t *deviceTransfer, direction int) error {
 		return err
 	}
 	if direction == outward {
-		t.to.where = onHost
+		t.to.where, c.g.stale = onHost, true // a node on the host that reads it has to wait
 		err = driver.Download(t.to.At, p, bytes, s)
 	} else {
 		t.to.where = onDevice

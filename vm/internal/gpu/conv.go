@@ -114,7 +114,7 @@ func (c *convolution) product(n *Node) error {
 	if err := c.fits(k, positions); err != nil {
 		return err
 	}
-	s := splitProduct(c.m, c.images*positions, k, c.groups, computeBytes(c.r.y.Type))
+	s := splitProduct(c.m, c.images*positions, k, c.groups, computeBytes(c.r.y))
 	v := slide{
 		M: int32(c.m), N: int32(c.images * positions), K: int32(k), Chunk: int32(s.chunk), Groups: int32(c.groups),
 		Positions: newDivisor(positions), Out12: newDivisor(c.Out[1] * c.Out[2]), Out2: newDivisor(c.Out[2]),

@@ -177,7 +177,7 @@ func (b *body) divisor(d int) string {
 	if b.index == "u64" {
 		return b.number(d)
 	}
-	multiplier, shift := divisor(d)
+	multiplier, shift := division(d)
 	return strings.Join([]string{b.number(d), b.number(multiplier), b.number(shift)}, ", ")
 }
 

@@ -104,7 +104,7 @@ func (n *Node) launchProduct(k cuda.Kernel, s split, r *result, left, right *ker
 	}
 	var parts any = driver.Ptr(0)
 	if s.parts > 1 {
-		parts = n.scratch(int64(s.parts) * int64(r.y.Len()) * int64(computeBytes(r.y.Type)))
+		parts = n.scratch(int64(s.parts) * int64(r.y.Len()) * int64(computeBytes(r.y)))
 	}
 	if s.tiles > math.MaxInt32 || s.parts > math.MaxUint16 {
 		return unsupportedf("a product of %d tiles in %d parts", s.tiles, s.parts)
@@ -136,9 +136,6 @@ func (n *Node) addParts(r *result, parts any, count int) error {
 	return n.launch(k, blocksFor(r.y.Len()), threadsPerBlock,
 		at[0], parts, at[1], at[2], uint32(r.y.Len()), int32(count), uint32(r.rows), uint32(r.columns), r.finish)
 }
-
-// computeBytes is the size of a number in the type that kernels compute a dtype in.
-func computeBytes(d graph.DType) int { return max(4, int(d.Bits()/8)) }
 
 // productTypes are the dtypes of products in the kernels.
 var productTypes = []graph.DType{

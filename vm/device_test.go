@@ -1,0 +1,456 @@
+package vm_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/models"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/cuda/fake"
+)
+
+// onDevice opens the device that tests run on: the fake, or, with ONNXMEM_TEST_GPU, the
+// GPU of this machine. The fake is nil then.
+func onDevice(t testing.TB) (*cuda.Device, *fake.Fake) {
+	t.Helper()
+	var f *fake.Fake
+	if os.Getenv("ONNXMEM_TEST_GPU") == "" {
+		f = fake.Use(t)
+		t.Cleanup(func() {
+			f.Mode("lazy")
+			f.Strict(false)
+			f.FailAllocation(0)
+		})
+	}
+	d, err := cuda.Open("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d, f
+}
+
+// modes are the orders of work in which results must be the same bits.
+var modes = []string{"eager", "lazy", "random:1", "random:2", "random:3", "random:4", "random:5"}
+
+// smallNetwork is a built-in network that the fake runs in a second.
+type smallNetwork struct {
+	name string
+	set  map[string]string
+	dims map[string]int64
+	loss bool // it has a training step here
+}
+
+var (
+	smallImage  = map[string]string{"width": "0.25", "size": "32", "classes": "10"}
+	smallLayers = map[string]string{"vocab": "50", "positions": "16", "layers": "2", "hidden": "32", "heads": "4", "ff": "64"}
+)
+
+var smallNetworks = []smallNetwork{
+	{"resnet18", smallImage, map[string]int64{"batch": 2}, true},
+	{"mobilenet_v2", smallImage, map[string]int64{"batch": 2}, true},
+	{"googlenet", map[string]string{"width": "0.25", "size": "32", "classes": "10"}, map[string]int64{"batch": 1}, true},
+	{"vit_b_16", map[string]string{"size": "32", "patch": "8", "classes": "10", "layers": "2", "hidden": "32", "heads": "4", "ff": "64"}, map[string]int64{"batch": 2}, true},
+	{"bert", smallLayers, map[string]int64{"batch": 2, "sequence": 8}, false},
+	{"transformer", smallLayers, map[string]int64{"batch": 1, "source": 6, "target": 5}, false},
+}
+
+// file writes the network.
+func (n *smallNetwork) file(t testing.TB) string {
+	t.Helper()
+	m, err := models.Build(n.name, models.Options{Set: n.set, Dims: n.dims})
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := onnx.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), n.name+".onnx")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := im.WriteTo(f); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// inputsOf returns values for the inputs of a program that have none.
+func inputsOf(p *vm.Program) map[string]vm.Value {
+	inputs := map[string]vm.Value{}
+	for _, in := range p.Inputs() {
+		shape := make([]graph.Dim, len(in.Type.Shape))
+		copy(shape, in.Type.Shape)
+		switch {
+		case in.Name == "learning_rate":
+			inputs[in.Name] = vm.Float32s([]float32{0.01})
+		case in.Type.Elem == graph.Int64:
+			n := 1
+			dims := []int{}
+			for _, d := range shape {
+				n *= int(d)
+				dims = append(dims, int(d))
+			}
+			list := make([]int64, n)
+			for i := range list {
+				list[i] = int64(i % 2)
+			}
+			inputs[in.Name] = vm.Int64s(list, dims...)
+		case in.Type.Elem == graph.Bool:
+			inputs[in.Name] = vm.Value{Type: graph.Bool, Shape: []int{}, Data: []byte{1}}
+		default:
+			inputs[in.Name] = ramp(shape)
+		}
+	}
+	return inputs
+}
+
+// runSteps runs a new session some times and returns clones of the last outputs.
+func runSteps(t testing.TB, p *vm.Program, opt vm.Options, load *graph.Model, steps int) (map[string]vm.Value, *vm.Session) {
+	t.Helper()
+	s := newSession(t, p, opt)
+	if load != nil {
+		if err := s.Load(load); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out map[string]vm.Value
+	for range steps {
+		var err error
+		if out, err = s.Run(t.Context(), inputsOf(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := map[string]vm.Value{}
+	for name, v := range out {
+		last[name] = v.Clone()
+	}
+	return last, s
+}
+
+// nearly compares outputs within a part of their largest element.
+func nearly(t testing.TB, got, want map[string]vm.Value, part float64) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		size := 0.0
+		list, _ := want[name].Reals()
+		for _, v := range list {
+			size = max(size, v, -v)
+		}
+		if err := compare(got[name], want[name], 0, part*max(size, 1e-4)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestDeviceNetworks: networks give the CPU's results on the device, and the same bits with
+// every tensor apart and in every order of work, while no device memory is touched by the
+// host.
+func TestDeviceNetworks(t *testing.T) {
+	d, f := onDevice(t)
+	for _, n := range smallNetworks {
+		t.Run(n.name, func(t *testing.T) {
+			p, _ := program(t, n.file(t), passes.Options{})
+			checkOnDevice(t, p, d, f, nil, 1)
+		})
+	}
+}
+
+// TestDeviceTraining: so do training steps.
+func TestDeviceTraining(t *testing.T) {
+	d, f := onDevice(t)
+	optimizers := []string{"sgd", "momentum", "adamw"}
+	for i, n := range smallNetworks {
+		if !n.loss {
+			continue
+		}
+		optimizer := optimizers[i%len(optimizers)]
+		t.Run(n.name+"-"+optimizer, func(t *testing.T) {
+			p, r := program(t, n.file(t), passes.Options{Train: &autodiff.Options{Optimizer: optimizer}})
+			checkOnDevice(t, p, d, f, r.Step.Params, 3)
+		})
+	}
+}
+
+func checkOnDevice(t *testing.T, p *vm.Program, d *cuda.Device, f *fake.Fake, load *graph.Model, steps int) {
+	t.Helper()
+	// One step: differences of rounding grow from step to step.
+	want, _ := runSteps(t, p, vm.Options{}, load, 1)
+	maps.DeleteFunc(want, func(name string, _ vm.Value) bool {
+		// An adaptive step divides a gradient by its size, even one that is only rounding.
+		_, adaptive := want[strings.TrimSuffix(name, ".new")+".adam_m.new"]
+		return adaptive
+	})
+	got, _ := runSteps(t, p, vm.Options{Device: d, NoReplay: true}, load, 1)
+	nearly(t, got, want, 2e-5)
+	first, s := runSteps(t, p, vm.Options{Device: d, NoReplay: true}, load, steps)
+	if u := s.DeviceUse(); u.FallbackNodes > 0 {
+		t.Logf("on the CPU: %d nodes (%v)", u.FallbackNodes, u.FallbackOps)
+	}
+	other, _ := runSteps(t, p, vm.Options{Device: d, NoReplay: true, Separate: true}, load, steps)
+	sameBits(t, "apart", other, first)
+	if f == nil {
+		return
+	}
+	for i, mode := range modes {
+		f.Mode(mode)
+		f.Strict(i == 1 && steps == 1) // slow: the pages are opened for every kernel
+		again, _ := runSteps(t, p, vm.Options{Device: d}, load, steps)
+		sameBits(t, mode, again, first)
+	}
+	f.Mode("lazy")
+	if n := f.Counters().FloatAtomics; n > 0 {
+		t.Errorf("%d atomic sums of reals, whose order depends on timing", n)
+	}
+}
+
+func sameBits(t testing.TB, what string, got, want map[string]vm.Value) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if !bytes.Equal(got[name].Data, want[name].Data) {
+			t.Errorf("%s: %s has other bits", what, name)
+		}
+	}
+}
+
+// TestDeviceSwap: swapped tensors come back with the same bits, in every order of work, and
+// an event that is left out is found.
+func TestDeviceSwap(t *testing.T) {
+	d, f := onDevice(t)
+	plain, _ := planListed(t, swapModel(t, false))
+	want, _ := runSteps(t, plain, vm.Options{Device: d}, nil, 1)
+	p, r := planListed(t, swapModel(t, true))
+	for _, mode := range modes {
+		if f != nil {
+			f.Mode(mode)
+			f.Strict(mode == "lazy")
+		}
+		s := newSession(t, p, vm.Options{Device: d})
+		for range 3 {
+			got, err := s.Run(t.Context(), inputsOf(p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameBits(t, mode, got, want)
+		}
+		if s.Memory().HostBytes != r.Pools[2].Bytes {
+			t.Errorf("a host pool of %d bytes, expected %d", s.Memory().HostBytes, r.Pools[2].Bytes)
+		}
+	}
+}
+
+// TestDevicePoison: poisoned runs of inference and training find nothing and give the same
+// bits.
+func TestDevicePoison(t *testing.T) {
+	d, _ := onDevice(t)
+	p, r := trained(t, classifier(t))
+	runs := []map[string]vm.Value{batch(), batch()}
+	params, err := vm.OpenInitializers(r.Step.Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer params.Close()
+	maps.Copy(runs[0], params.Values)
+	check, err := p.CheckRun(t.Context(), runs, vm.Options{Device: d, Poison: true})
+	if err != nil || !check.Identical() || check.Runs != 2 {
+		t.Errorf("%+v, %v", check, err)
+	}
+}
+
+// TestDeviceMemory: everything is allocated when the session is made, each allocation that
+// fails is a clean error that leaves nothing behind, and Close frees all.
+func TestDeviceMemory(t *testing.T) {
+	d, f := onDevice(t)
+	if f == nil {
+		t.Skip("a GPU does not count its allocations")
+	}
+	p, r := trained(t, classifier(t))
+	empty := f.Counters()
+	s, err := p.NewSession(vm.Options{Device: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Load(r.Step.Params); err != nil {
+		t.Fatal(err)
+	}
+	made := f.Counters()
+	advance(t, s, 4)
+	if ran := f.Counters(); ran.Allocations != made.Allocations || ran.Pinned != made.Pinned {
+		t.Errorf("%d allocations during the runs", ran.Allocations-made.Allocations)
+	}
+	u := s.DeviceUse()
+	if sum := u.ArenaBytes + u.ResidentBytes + u.ConstantBytes + u.ScratchBytes; uint64(sum) > made.LiveBytes-empty.LiveBytes || u.ArenaBytes != s.Memory().ArenaBytes {
+		t.Errorf("the session says %+v, the driver %d bytes", u, made.LiveBytes-empty.LiveBytes)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= int(made.Allocations-empty.Allocations); n++ {
+		f.FailAllocation(n)
+		_, err := p.NewSession(vm.Options{Device: d})
+		if !errors.Is(err, driver.ErrOutOfMemory) {
+			t.Errorf("allocation %d fails: %v", n, err)
+		}
+		f.FailAllocation(0)
+		if left := f.Counters(); left.LiveBytes != empty.LiveBytes {
+			t.Errorf("allocation %d fails: %d bytes are left behind", n, left.LiveBytes-empty.LiveBytes)
+		}
+	}
+}
+
+// TestDeviceStates: parameters and states stay on the device from step to step, and can be
+// saved from there, set, and trained on with another learning rate, with and without
+// replay.
+func TestDeviceStates(t *testing.T) {
+	d, _ := onDevice(t)
+	p, r := trained(t, classifier(t))
+	var saves [2][]byte
+	for k, opt := range []vm.Options{{Device: d}, {Device: d, NoReplay: true}} {
+		s := newSession(t, p, opt)
+		if err := s.Load(r.Step.Params); err != nil {
+			t.Fatal(err)
+		}
+		advance(t, s, 4)
+		path := filepath.Join(t.TempDir(), "params.onnx")
+		if err := s.Save(path); err != nil {
+			t.Fatal(err)
+		}
+		again := newSession(t, p, opt)
+		if err := again.Load(open(t, path).Model); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []*vm.Session{s, again} {
+			inputs := batch()
+			inputs["learning_rate"] = vm.Float32s([]float32{0.5})
+			if _, err := x.Run(t.Context(), inputs); err != nil {
+				t.Fatal(err)
+			}
+			if err := x.Save(path); err != nil {
+				t.Fatal(err)
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if saves[k] != nil && !bytes.Equal(saves[k], b) {
+				t.Error("a session that goes on from saved parameters takes another step")
+			}
+			saves[k] = b
+		}
+		u := s.DeviceUse()
+		if opt.NoReplay && u.ReplayedSteps > 0 || !opt.NoReplay && u.FallbackBytes == 0 && u.ReplayedSteps != 3 {
+			t.Errorf("%d replayed steps of 5: %+v", u.ReplayedSteps, u)
+		}
+	}
+	if !bytes.Equal(saves[0], saves[1]) {
+		t.Error("replayed steps give other bits")
+	}
+}
+
+// TestDeviceBodies: bodies of If, Loop and Scan, and local functions, run on the device.
+func TestDeviceBodies(t *testing.T) {
+	d, f := onDevice(t)
+	for _, name := range []string{"calls", "bodies", "loops"} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := program(t, filepath.Join("..", "testdata", "functions", name+".onnx"), passes.Options{})
+			checkOnDevice(t, p, d, f, nil, 2)
+		})
+	}
+}
+
+// TestDeviceProfile: every node has a time of the device's clock.
+func TestDeviceProfile(t *testing.T) {
+	d, _ := onDevice(t)
+	p, _ := program(t, smallNetworks[0].file(t), passes.Options{})
+	s := newSession(t, p, vm.Options{Device: d})
+	profile := s.Profile()
+	for range 3 {
+		if _, err := s.Run(t.Context(), inputsOf(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	costs := profile.Costs()
+	if len(costs) == 0 {
+		t.Error("no times")
+	}
+	var b bytes.Buffer
+	if err := profile.Write(&b); err != nil || b.Len() == 0 {
+		t.Errorf("%d bytes, %v", b.Len(), err)
+	}
+	if n := s.DeviceUse().ReplayedSteps; n > 0 {
+		t.Errorf("%d steps were replayed, whose nodes have no times", n)
+	}
+}
+
+// TestDeviceNodeTests: ONNX's operator tests of the repository pass on the device.
+func TestDeviceNodeTests(t *testing.T) {
+	d, _ := onDevice(t)
+	for _, k := range repositoryNodeTests(t) {
+		if err := k.run(vm.Options{Device: d}); err != nil && !errors.Is(err, errUnclaimed) {
+			t.Errorf("%s: %v", k.name, err)
+		}
+	}
+}
+
+// repositoryNodeTests reads the operator tests in testdata, or, with ONNXMEM_ALL_NODE_TESTS,
+// all of them.
+func repositoryNodeTests(t testing.TB) (list []*nodeTest) {
+	t.Helper()
+	if os.Getenv("ONNXMEM_ALL_NODE_TESTS") != "" {
+		return readNodeTests(t)
+	}
+	folders, err := filepath.Glob(filepath.Join("..", "testdata", "nodes", "*"))
+	if err != nil || len(folders) == 0 {
+		t.Fatal("no operator tests", err)
+	}
+	for _, folder := range folders {
+		k := &nodeTest{name: filepath.Base(folder), files: map[string][]byte{}}
+		files, _ := filepath.Glob(filepath.Join(folder, "test_data_set_0", "*.pb"))
+		for _, path := range append(files, filepath.Join(folder, "model.onnx")) {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.files[filepath.Base(path)] = b
+		}
+		list = append(list, k)
+	}
+	return list
+}
+
+// TestDeviceRefuses: what a device cannot do is a clear error.
+func TestDeviceRefuses(t *testing.T) {
+	d, _ := onDevice(t)
+	p, _ := trained(t, classifier(t))
+	if _, err := p.NewSession(vm.Options{Device: d, Guard: vm.GuardEnd}); err == nil {
+		t.Error("guarded pages on a device: no error")
+	}
+	for _, name := range []string{"cuda:7", "cuda:GPU-none", "rocm"} {
+		if other, err := cuda.Open(name); err == nil {
+			t.Errorf("%s opens as %s", name, other.Name())
+		}
+	}
+	if _, err := cuda.Open(fmt.Sprintf("cuda:%d", 0)); err != nil {
+		t.Error(err)
+	}
+}
