@@ -170,6 +170,9 @@ func (s *Session) assign(to, from *tensor) error {
 	if err := s.resize(to, from.Shape); err != nil {
 		return err
 	}
+	if done, err := s.gpu.assign(to, from); done || err != nil {
+		return err
+	}
 	if to.At != from.At {
 		s.onHost(from)
 		s.copyBytes(bytesOf(to), bytesOf(from))

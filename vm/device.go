@@ -242,9 +242,9 @@ func (g *device) shapeArithmetic(st *step) bool {
 	return slices.ContainsFunc(st.in, func(t *tensor) bool { return t != nil && !t.Const && t.hosted })
 }
 
-// note notes a prepared node that runs on the host.
+// note notes that a prepared node runs on the host.
 func (g *device) note(st *step) {
-	if g == nil || st.device || st.run == nil && !st.late {
+	if g == nil || st.device || st.fusedInto != nil {
 		return
 	}
 	for _, t := range st.out {
@@ -252,9 +252,24 @@ func (g *device) note(st *step) {
 			t.hosted = true
 		}
 	}
-	g.nodes++
-	if op := st.call.Node.OpName(); !slices.Contains(g.ops, op) {
-		g.ops = append(g.ops, op)
+}
+
+// tally counts the nodes that run on the host. Those of bodies and functions count, the
+// calls of functions do not.
+func (g *device) tally() {
+	if g == nil {
+		return
+	}
+	for _, f := range g.s.frames {
+		for _, st := range f.steps {
+			if st.device || st.run == nil && !st.late || st.call.Node.Semantics.Call != nil {
+				continue
+			}
+			g.nodes++
+			if op := st.call.Node.OpName(); !slices.Contains(g.ops, op) {
+				g.ops = append(g.ops, op)
+			}
+		}
 	}
 }
 
@@ -308,7 +323,11 @@ func (g *device) before(st *step) error {
 	if st.views() {
 		return nil
 	}
-	for _, t := range st.in {
+	inputs := st.in
+	if st.stores != nil {
+		inputs = st.external
+	}
+	for _, t := range inputs {
 		if err := g.up(t); err != nil {
 			return err
 		}
@@ -333,12 +352,15 @@ func (g *device) after(st *step) {
 			t.where = at
 		}
 	}
+	for _, t := range st.stores {
+		t.where = at
+	}
 }
 
 // views reports whether the output of a node on the device is its first input, in place
 // and unchanged: its elements are where those of the input are.
 func (st *step) views() bool {
-	return len(st.call.Node.Semantics.Views) > 0 && len(st.out) == 1 && st.out[0] != nil && st.in[0] != nil && st.out[0].At == st.in[0].At && !st.in[0].Const
+	return st.stores == nil && len(st.call.Node.Semantics.Views) > 0 && len(st.out) == 1 && st.out[0] != nil && st.in[0] != nil && st.out[0].At == st.in[0].At && !st.in[0].Const
 }
 
 // readsShapes reports whether a node reads only the shapes of its inputs.
@@ -383,6 +405,24 @@ func (g *device) down(list ...*tensor) error {
 	g.stale = false
 	g.syncs++
 	return g.queue.Stream.Synchronize()
+}
+
+// assign copies a tensor that lies on the device to another one's place there. It reports
+// false if the host has to do it.
+func (g *device) assign(to, from *tensor) (bool, error) {
+	if g == nil || from.where&onDevice == 0 || from.Const || to.At == from.At {
+		return false, nil
+	}
+	a, err := g.at(&to.Tensor)
+	if err != nil {
+		return false, nil
+	}
+	b, err := g.at(&from.Tensor)
+	if err != nil {
+		return false, nil
+	}
+	to.where = onDevice
+	return true, driver.Copy(a, b, int64(from.Bytes()), g.queue.Stream)
 }
 
 // onHost brings the elements of a tensor to the host, where they are read next. It

@@ -101,7 +101,7 @@ func (c *deviceCopier) put(t *deviceTransfer, direction int) error {
 		return err
 	}
 	if direction == outward {
-		t.to.where, c.g.stale = onHost, true // a node on the host that reads it has to wait
+		t.to.where = onHost
 		err = driver.Download(t.to.At, p, bytes, s)
 	} else {
 		t.to.where = onDevice
@@ -119,6 +119,7 @@ func (c *deviceCopier) await(direction, at int) error {
 		if err := c.g.queue.Stream.Wait(t.ended); err != nil {
 			return err
 		}
+		c.g.stale = true // a node on the host that reads what came has to wait, too
 	}
 	return nil
 }

@@ -21,6 +21,8 @@ type frame struct {
 	tensors []*tensor    // by TensorID; nil for inputs that a call leaves out
 	values  []*ops.Value // by TensorID: folded elements; nil if unknown
 	steps   []*step
+
+	captured map[graph.TensorID]bool // of a session on a device: what bodies read
 }
 
 // step is one node of a frame.
@@ -39,6 +41,8 @@ type step struct {
 	copies8   bool       // it copies bytes that are not converted, for such a step
 	unread    bool       // its output is not computed, for such a step
 	device    bool       // run puts it on the session's device
+	external  []*tensor  // of the last node of a group on a device: what the group reads
+	stores    []*tensor  // and what it writes
 	late      bool       // the kernel is prepared at run time, each time
 	live      bool       // set while it is prepared at run time
 	boxes     bool       // it makes or reads a sequence, an optional or a map
@@ -223,6 +227,13 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		b.at = st
 		b.computeOnce(st)
 	}
+	if b.s.gpu != nil {
+		f.captured = capturedBy(f.g)
+		for _, group := range b.s.gpu.groups(f.steps, order) {
+			b.at = group[0]
+			b.s.gpu.prepareGroup(group)
+		}
+	}
 	// Nodes are prepared in the listed order, which is that of the plan's bodies.
 	for _, st := range f.steps {
 		b.at = st
@@ -302,7 +313,7 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		}
 		return err
 	}
-	if st.fusedInto != nil {
+	if st.fusedInto != nil || st.stores != nil {
 		return nil
 	}
 	if do := st.boxer(); do != nil {

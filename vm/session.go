@@ -244,6 +244,7 @@ func (s *Session) build() (err error) {
 		return err
 	}
 	if s.gpu != nil {
+		s.gpu.tally()
 		s.gpu.replay = newReplay(s.gpu)
 	}
 	if err := s.consts.unchanged(); err != nil {

@@ -25,6 +25,7 @@ type tensor struct {
 
 	where  where // of a session on a device: where its elements are
 	hosted bool  // of a session on a device: a node on the host makes it
+	inside bool  // of a session on a device: it exists only within a kernel
 }
 
 // resize gives a tensor its actual shape, in its planned place or in the side pool.

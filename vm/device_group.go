@@ -1,0 +1,158 @@
+package vm
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/gpu"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// groups finds the elementwise nodes of a frame that follow one another and have outputs
+// of one shape: they become one kernel, in the place of the last of them, and what only
+// they read is never written. listed holds the steps by node, order the nodes as they run.
+func (g *device) groups(listed []*step, order []graph.NodeID) (groups [][]*step) {
+	if g == nil || g.s.comparer != nil { // the comparer looks at every output
+		return nil
+	}
+	var now []*step
+	end := func() {
+		if len(now) > 1 {
+			groups = append(groups, now)
+		}
+		now = nil
+	}
+	for _, id := range order {
+		st := listed[id]
+		switch {
+		case !g.groupable(st):
+			end()
+		case len(now) > 0 && !joins(now, st):
+			end()
+			now = []*step{st}
+		default:
+			now = append(now, st)
+		}
+	}
+	end()
+	return groups
+}
+
+// mostGrouped bounds the nodes of a group.
+const mostGrouped = 64
+
+// groupable reports whether a node can be in a group.
+func (g *device) groupable(st *step) bool {
+	n := st.call.Node
+	if n.Semantics.Call != nil || !gpu.Elementwise(n.Domain, n.Op) || !st.exact() || st.idle() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Const {
+		return false
+	}
+	for _, t := range append(slices.Clone(st.in), st.out...) {
+		if t == nil {
+			continue
+		}
+		if _, err := g.at(&t.Tensor); err != nil {
+			return false
+		}
+	}
+	open, err := st.check()
+	return err == nil && !open && !g.shapeArithmetic(st)
+}
+
+// joins reports whether a group stays one kernel if a node joins it.
+func joins(group []*step, st *step) bool {
+	if len(group) == mostGrouped || !slices.Equal(st.out[0].Shape, group[0].out[0].Shape) {
+		return false
+	}
+	group = append(slices.Clone(group), st)
+	stores := storesOf(group)
+	for i, s := range stores {
+		for _, t := range externalOf(group) {
+			exact := t.At == s.At && t.Bytes() == s.Bytes() && slices.Equal(t.Shape, s.Shape)
+			if !t.Const && !exact && overlap(s, t) {
+				return false
+			}
+		}
+		for _, t := range stores[:i] {
+			if overlap(s, t) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// storesOf returns the outputs of a group that somebody else reads.
+func storesOf(group []*step) (stores []*tensor) {
+	in := map[graph.NodeID]bool{}
+	for _, st := range group {
+		in[st.node] = true
+	}
+	for _, st := range group {
+		t := st.f.g.Tensors[st.call.Node.Outputs[0]]
+		if t.Output || st.f.captured[st.call.Node.Outputs[0]] || slices.ContainsFunc(t.Readers, func(r graph.NodeID) bool { return !in[r] }) {
+			stores = append(stores, st.out[0])
+		}
+	}
+	return stores
+}
+
+// externalOf returns the inputs of a group that its nodes do not make.
+func externalOf(group []*step) (list []*tensor) {
+	made := map[*tensor]bool{}
+	for _, st := range group {
+		for _, t := range st.in {
+			if t != nil && !made[t] && !slices.Contains(list, t) {
+				list = append(list, t)
+			}
+		}
+		made[st.out[0]] = true
+	}
+	return list
+}
+
+// prepareGroup makes one kernel of a group. It reports false if the nodes have to run by
+// themselves.
+func (g *device) prepareGroup(group []*step) bool {
+	stores := storesOf(group)
+	if len(stores) == 0 {
+		return false
+	}
+	var calls []*kernel.Invocation
+	var places []*kernel.Tensor
+	for _, st := range group {
+		calls = append(calls, &st.call)
+	}
+	for _, t := range stores {
+		places = append(places, &t.Tensor)
+	}
+	run, err := g.kernels.PrepareGroup(calls, places)
+	if err != nil {
+		return false
+	}
+	last := group[len(group)-1]
+	last.run, last.device = run, true
+	last.external, last.stores = externalOf(group), stores
+	for _, st := range group {
+		st.out[0].inside = !slices.Contains(stores, st.out[0])
+		if st != last {
+			st.fusedInto = last
+		}
+	}
+	return true
+}
+
+// capturedBy returns the tensors of a graph that bodies of its nodes read.
+func capturedBy(g *graph.Graph) map[graph.TensorID]bool {
+	captured := map[graph.TensorID]bool{}
+	for _, n := range g.Nodes {
+		for _, a := range n.Bodies() {
+			for _, body := range a.All() {
+				for _, c := range body.Captures {
+					captured[c.Outer] = true
+				}
+			}
+		}
+	}
+	return captured
+}
