@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+	"github.com/onnxmem/onnxmem/schedule/internal/reduce"
 )
 
 // scaled returns a part of the budgets of default effort, so that a test that spends them
@@ -73,6 +74,30 @@ func TestPairsAreNeverWorse(t *testing.T) {
 			if with.Evaluation.Peak > without.Evaluation.Peak {
 				t.Errorf("%s: peak %d with pairs, %d without", name, with.Evaluation.Peak, without.Evaluation.Peak)
 			}
+		}
+	}
+}
+
+// Fast effort ends early on a gap that it cannot close, and at no other.
+func TestBroadGap(t *testing.T) {
+	for _, c := range []struct {
+		effort Effort
+		nodes  int // contracted
+		bound  int64
+		want   bool
+	}{
+		{EffortFast, 400, 990, true},
+		{EffortFast, 400, 875, true},
+		{EffortFast, 400, 991, false},
+		{EffortFast, 400, 874, false},
+		{EffortFast, 399, 990, false},
+		{EffortDefault, 400, 990, false},
+		{EffortMax, 400, 990, false},
+	} {
+		p := &subproblem{s: &solver{budgets: c.effort.budgets()}, bound: c.bound, best: incumbent{peak: 1000}}
+		p.contracted = &reduce.Contracted{Problem: &indexed.Problem{Nodes: c.nodes}}
+		if got := broad(p); got != c.want {
+			t.Errorf("effort %d, %d nodes, peak 1000, bound %d: %v, expected %v", c.effort, c.nodes, c.bound, got, c.want)
 		}
 	}
 }

@@ -74,6 +74,7 @@ type budgets struct {
 	long      int64 // the same, in long forced
 	windows   int64 // of level, at most, beside its share for each node
 	narrow    int64 // a gap of less than the peak divided by this is narrow; 0: none is
+	broad     int64 // of all that follows once a gap counts as broad, as meter.Work counts; 0: none does
 
 	// Of the whole search, as meter.Work counts: small for graphs of up to smallGraph
 	// nodes, perNode times the nodes for large ones.
@@ -95,7 +96,7 @@ func (e Effort) rounds() []budgets {
 func (e Effort) budgets() budgets {
 	switch e {
 	case EffortFast:
-		return budgets{states: 2000, allStates: 20_000, allRuns: 250_000, exact: 2_000_000, flow: 500_000, early: 2_500_000, long: 7_500_000, windows: 1_200_000, small: 15_000_000, perNode: 500}
+		return budgets{states: 2000, allStates: 20_000, allRuns: 250_000, exact: 2_000_000, flow: 500_000, early: 2_500_000, long: 7_500_000, windows: 1_200_000, broad: 1_500_000, small: 15_000_000, perNode: 500}
 	case EffortMax:
 		return budgets{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, exact: 300_000_000, flow: 75_000_000, early: 375_000_000, long: 1_125_000_000, windows: 900_000_000, small: 6_000_000_000, perNode: 40_000}
 	}

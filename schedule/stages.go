@@ -86,7 +86,9 @@ var stages = []stage{
 	{
 		On: whole, Name: "strategies", Cost: "O(E log V) each", Always: true,
 		Why: "on graphs too large for the budget they are all there is", Worth: "nothing where the budget suffices",
-		When: func(p *subproblem) bool { return p.s.strategies != nil && p.s.meter.Work() > p.s.meter.Budget.Work },
+		When: func(p *subproblem) bool {
+			return p.s.strategies != nil && p.g.Nodes > 2*smallGraph && p.s.meter.Work() > p.s.meter.Budget.Work
+		},
 		Run: func(p *subproblem) {
 			p.s.strategies(func(name string, order []int32) {
 				p.stage = name
@@ -143,7 +145,7 @@ var stages = []stage{
 	{
 		On: open, Name: "forced", Cost: "its rows", When: reducible,
 		Why: "before the rows that take long, and after those whose bounds have certificates", Worth: "see its rows",
-		Run: func(p *subproblem) { p.solveContracted(constrained) },
+		Run: (*subproblem).forceContracted,
 	},
 	{
 		On: open, Name: "coarse", Cost: "O(E) and the rows of thorough",
@@ -291,6 +293,19 @@ func wide(p *subproblem) bool {
 	n := p.s.budgets.narrow
 	return n == 0 || p.best.peak-p.bound >= p.best.peak/n
 }
+
+// broad reports whether the gap is too wide to be closed by an effort that ends soon: at least
+// 1 % of the peak, of a problem that is large even when it is contracted. If it is more than
+// an eighth, the order itself may get much better.
+func broad(p *subproblem) bool {
+	gap := p.best.peak - p.bound
+	return p.s.budgets.broad > 0 && p.contracted != nil && p.contracted.Problem.Nodes >= largeContracted &&
+		gap >= p.best.peak/100 && gap <= p.best.peak/8
+}
+
+// largeContracted is how many nodes a contraction leaves of a large problem: most leave
+// fewer, of problems of thousands.
+const largeContracted = 400
 
 func small(p *subproblem) bool { return reducible(p) && p.g.Nodes <= maxExact }
 
