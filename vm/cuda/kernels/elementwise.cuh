@@ -10,31 +10,24 @@ template <class T, int N> struct Numbers { T v[N]; };
 // Four consecutive elements, whose address is a multiple of their size or of 16 bytes.
 template <class T> struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Four { T v[4]; };
 
-// four loads four elements, or, if only m are left, m of them, and the first in the place
-// of the others. four_apart does so at any address.
-template <class T, class I> PER_ELEMENT Four<T> four_apart(const T *p, I m) {
-	Four<T> x;
+// four loads four elements, and put stores them. four_apart and put_apart do so at any
+// address.
+template <class T> PER_ELEMENT Four<T> four(const T *p) { return *(const Four<T> *)p; }
+template <class T> PER_ELEMENT Four<T> four_apart(const T *p) { return {p[0], p[1], p[2], p[3]}; }
+template <class T> PER_ELEMENT void put(T *p, const Four<T> &x) { *(Four<T> *)p = x; }
+template <class T> PER_ELEMENT void put_apart(T *p, const Four<T> &x) {
 #pragma unroll
-	for (int k = 0; k < 4; k++) x.v[k] = p[k < m ? k : 0];
-	return x;
-}
-template <class T, class I> PER_ELEMENT Four<T> four(const T *p, I m) {
-	return m >= 4 ? *(const Four<T> *)p : four_apart(p, m);
+	for (int k = 0; k < 4; k++) p[k] = x.v[k];
 }
 
-// put stores four elements, or the first m of them if only m are left. put_apart does so
-// at any address.
-template <class T, class I> PER_ELEMENT void put_apart(T *p, const Four<T> &x, I m) {
-#pragma unroll
-	for (int k = 0; k < 4; k++) {
-		if (k < m) p[k] = x.v[k];
-	}
+// four_of loads m < 4 elements, and the first in the place of the others. put_of stores m.
+template <class T, class I> PER_ELEMENT Four<T> four_of(const T *p, I m) {
+	return {p[0], p[1 < m ? 1 : 0], p[2 < m ? 2 : 0], p[0]};
 }
-template <class T, class I> PER_ELEMENT void put(T *p, const Four<T> &x, I m) {
-	if (m >= 4) {
-		*(Four<T> *)p = x;
-	} else {
-		put_apart(p, x, m);
+template <class T, class I> PER_ELEMENT void put_of(T *p, const Four<T> &x, I m) {
+#pragma unroll
+	for (int k = 0; k < 3; k++) {
+		if (k < m) p[k] = x.v[k];
 	}
 }
 

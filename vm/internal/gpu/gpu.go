@@ -2,6 +2,10 @@
 // as in package ops, and one table entry (Row) per operator; the CUDA C is in the
 // package vm/cuda/kernels, in files of the same names.
 //
+// The rows of elementwise operators give the computation of one element (Row.Element).
+// The kernel around it is generated: for a node, or for a group of nodes that run as one
+// (Kernels.PrepareGroup).
+//
 // A row is prepared once for the shapes, dtypes and attributes of a node, and appends
 // the launches of the node, which run at every step. Tensors are known by dtype, shape
 // and address; the session says where on the device an address lies. Nothing depends
