@@ -1,13 +1,19 @@
 package gpu
 
+import "github.com/onnxmem/onnxmem/vm/internal/kernel"
+
 // expansion lists the operators that repeat elements along axes.
 var expansion = []Row{
 	{Name: "Expand", Make: makeExpand, Element: expand},
 }
 
+// makeExpand moves the elements of dtypes that kernels do not compute with.
 func makeExpand(n *Node) error {
-	if n.In[0].Len() == n.Out[0].Len() {
+	switch {
+	case n.In[0].Len() == n.Out[0].Len():
 		return makeCopy(n)
+	case !isAny(n.In[0].Type):
+		return moving(kernel.ExpandMoves)(n)
 	}
 	return Lookup("", "Expand").alone(n)
 }

@@ -262,7 +262,10 @@ func init() {
 	for i := range image.Len() {
 		unsafe.Slice((*float32)(image.At), image.Len())[i] = float32(i) - 50.25
 	}
+	small := blank(graph.Float8E5M2, 7, 1)
+	copy(content(small), "\x00\x01\x3c\x7b\x7c\x7d\xff")
 	hostCases = append(hostCases,
+		hostCase{op: "Expand", in: tensors(small, blank(graph.Int64, 2)), shape: []int{7, 9}},
 		hostCase{op: "QuantizeLinear", in: tensors(oddities(graph.Float32), scale, zero), to: graph.Int8},
 		hostCase{op: "Clip", in: bounds},
 		hostCase{op: "Sub", version: 6, attrs: attrs(whole("broadcast", 1), whole("axis", 1)), in: tensors(image, slopes)},
