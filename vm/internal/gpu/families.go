@@ -18,6 +18,7 @@ var families = []family{
 	{"com.microsoft", contribActivations},
 	{"com.microsoft", quantizers},
 	{"", softmaxes},
+	{"", reductions},
 	{"", layouts},
 	{"", indexing},
 	{"", scattering},

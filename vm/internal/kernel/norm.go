@@ -324,27 +324,27 @@ func makeMVN(c *Invocation) (Run, error) {
 		drop[k] = true
 		terms *= x.Shape[k]
 	}
-	f := foldAxes(x.Shape, drop)
+	f := FoldAxes(x.Shape, drop)
 	return func(*work.Pool) error {
 		s, d := data[float32](x), data[float32](out)
 		m := meter{c: c}
 		for o := range x.Len() / max(terms, 1) {
-			base := offset(o, f.kept, f.keptStride)
+			base := offset(o, f.Kept, f.KeptStride)
 			mean, squares := 0.0, 0.0
 			for k := range terms {
 				m.add(3)
-				mean += float64(s[base+offset(k, f.reduced, f.reducedStride)])
+				mean += float64(s[base+offset(k, f.Reduced, f.ReducedStride)])
 			}
 			mean /= float64(terms)
 			for k := range terms {
 				m.add(3)
-				v := float64(s[base+offset(k, f.reduced, f.reducedStride)]) - mean
+				v := float64(s[base+offset(k, f.Reduced, f.ReducedStride)]) - mean
 				squares += v * v
 			}
 			deviation := math.Sqrt(squares / float64(terms))
 			for k := range terms {
 				m.add(3)
-				at := base + offset(k, f.reduced, f.reducedStride)
+				at := base + offset(k, f.Reduced, f.ReducedStride)
 				d[at] = float32((float64(s[at]) - mean) / (deviation + 1e-9))
 			}
 		}

@@ -40,15 +40,16 @@ func same(x float64) float64       { return x }
 func squared(x float64) float64    { return x * x }
 func whole(sum, _ float64) float64 { return sum }
 
-// folded holds the axes of a tensor that are reduced and those that are kept, with
+// Folded holds the axes of a tensor that are reduced and those that are kept, with
 // adjacent axes of one kind merged.
-type folded struct {
-	kept, keptStride       []int
-	reduced, reducedStride []int
+type Folded struct {
+	Kept, KeptStride       []int
+	Reduced, ReducedStride []int
 }
 
-func foldAxes(shape []int, drop []bool) *folded {
-	f := &folded{}
+// FoldAxes sorts the axes of a tensor of a shape; drop has the reduced ones.
+func FoldAxes(shape []int, drop []bool) *Folded {
+	f := &Folded{}
 	step := 1
 	lastDrop := -1
 	for a := len(shape) - 1; a >= 0; a-- {
@@ -60,9 +61,9 @@ func foldAxes(shape []int, drop []bool) *folded {
 		if drop[a] {
 			k = 1
 		}
-		list, strides := &f.kept, &f.keptStride
+		list, strides := &f.Kept, &f.KeptStride
 		if drop[a] {
-			list, strides = &f.reduced, &f.reducedStride
+			list, strides = &f.Reduced, &f.ReducedStride
 		}
 		if k == lastDrop {
 			(*list)[0] *= n
@@ -86,9 +87,9 @@ func offset(i int, shape, stride []int) int {
 	return off
 }
 
-// reducedAxes reads the axes of a reduction, from an attribute or input 1. An empty list
+// ReducedAxes reads the axes of a reduction, from an attribute or input 1. An empty list
 // means all axes, or, with noop_with_empty_axes, none.
-func reducedAxes(c *Invocation) ([]bool, error) {
+func ReducedAxes(c *Invocation) ([]bool, error) {
 	axes, err := c.ListOr("axes", 1)
 	if err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func reducedAxes(c *Invocation) ([]bool, error) {
 // reduce makes the kernel of a reduction.
 func reduce(r reduction) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
-		drop, err := reducedAxes(c)
+		drop, err := ReducedAxes(c)
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +142,7 @@ func reduceWhole[T integer, A int64 | uint64](c *Invocation, r *reduction, drop 
 	if join == nil {
 		return reduceOf[T](c, r, drop)
 	}
-	f := foldAxes(x.Shape, drop)
+	f := FoldAxes(x.Shape, drop)
 	terms := 1
 	for a, n := range x.Shape {
 		if drop[a] {
@@ -154,10 +155,10 @@ func reduceWhole[T integer, A int64 | uint64](c *Invocation, r *reduction, drop 
 		m := meter{c: c}
 		for o := p * group; o < min((p+1)*group, out.Len()); o++ {
 			m.add(1)
-			base, sum := offset(o, f.kept, f.keptStride), start
+			base, sum := offset(o, f.Kept, f.KeptStride), start
 			for k := range terms {
 				m.add(1)
-				sum = join(sum, A(data[T](x)[base+offset(k, f.reduced, f.reducedStride)]))
+				sum = join(sum, A(data[T](x)[base+offset(k, f.Reduced, f.ReducedStride)]))
 			}
 			if mean && terms > 0 {
 				sum /= A(terms)
@@ -209,7 +210,7 @@ func wholeJoin[T integer, A int64 | uint64](op string, d graph.DType) (start A, 
 // reduceOf reduces in float64, one output element at a time.
 func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	f := foldAxes(x.Shape, drop)
+	f := FoldAxes(x.Shape, drop)
 	outputs, terms := out.Len(), 1
 	for a, n := range x.Shape {
 		if drop[a] {
@@ -218,8 +219,8 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 	}
 	inner := 1 // contiguous elements that are all reduced
 	outer := terms
-	if k := len(f.reduced) - 1; k >= 0 && f.reducedStride[k] == 1 {
-		inner = f.reduced[k]
+	if k := len(f.Reduced) - 1; k >= 0 && f.ReducedStride[k] == 1 {
+		inner = f.Reduced[k]
 		outer = terms / max(inner, 1)
 	}
 	group := max(1, grain/max(terms, 1))
@@ -227,7 +228,7 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 		m := meter{c: c}
 		for o := p * group; o < min((p+1)*group, outputs); o++ {
 			m.add(1)
-			base := offset(o, f.kept, f.keptStride)
+			base := offset(o, f.Kept, f.KeptStride)
 			sum := r.start
 			switch {
 			case r.logSumExp:
@@ -318,7 +319,7 @@ func joinTerms[T number](sum float64, row []T, term func(float64) float64, join 
 
 // termsOf yields the elements that one output reduces, in contiguous pieces: there are
 // outer rows of inner elements, the first at element base. It polls before each piece.
-func termsOf[T number](m *meter, x *Tensor, base int, f *folded, outer, inner int) iter.Seq[[]T] {
+func termsOf[T number](m *meter, x *Tensor, base int, f *Folded, outer, inner int) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {
 		for k := range outer {
 			row := span[T](element[T](x, base+outerOffset(f, k, inner)), inner)
@@ -334,10 +335,10 @@ func termsOf[T number](m *meter, x *Tensor, base int, f *folded, outer, inner in
 }
 
 // outerOffset is the offset of row k of the reduced elements.
-func outerOffset(f *folded, k, inner int) int {
-	n := len(f.reduced)
+func outerOffset(f *Folded, k, inner int) int {
+	n := len(f.Reduced)
 	if inner > 1 {
 		n--
 	}
-	return offset(k, f.reduced[:n], f.reducedStride[:n])
+	return offset(k, f.Reduced[:n], f.ReducedStride[:n])
 }
