@@ -41,6 +41,28 @@ var rowCases = []nodeCase{
 	{op: "ArgMax", in: args(wholes(graph.Int32, 0, 4, 9, 70)), attrs: attrs(whole("axis", 1), whole("select_last_index", 1))},
 	{op: "ArgMin", in: args(wholes(graph.Int64, 0, 4, 50, 9)), attrs: attrs(whole("keepdims", 0))},
 	{op: "ArgMin", in: args(noise(5, 40, 9)), attrs: attrs(whole("axis", 1))},
+
+	{op: "LayerNormalization", in: args(noise(3, 7, 333), noise(333), noise(333)), outputs: 3, types: allReals},
+	{op: "LayerNormalization", in: args(noise(2, 9000), noise(9000), noise(9000))},
+	{op: "LayerNormalization", attrs: attrs(whole("axis", 1)), in: args(noise(3, 7, 33), noise(7, 1))},
+	{op: "RMSNormalization", version: 23, in: args(noise(5, 1200), noise(1200))},
+	{op: "com.microsoft.SkipLayerNormalization", version: 1, in: args(noise(2, 7, 40), noise(2, 7, 40), noise(40), noise(40), noise(40)), outputs: 4},
+	{op: "com.microsoft.SkipLayerNormalization", version: 1, in: args(noise(2, 7, 40), noise(7, 40), noise(40)), outputs: 3},
+	{op: "BatchNormalization", in: args(noise(2, 5, 9, 11), noise(5), noise(5), noise(5), positive(5)), types: allReals},
+	{op: "BatchNormalization", in: args(noise(40, 5), noise(5), noise(5), noise(5), positive(5))},
+	{op: "BatchNormalization", attrs: attrs(whole("training_mode", 1)), in: args(noise(6, 5, 9, 11), noise(5), noise(5), noise(5), positive(5)), outputs: 3, types: allReals},
+	{op: "BatchNormalization", attrs: attrs(whole("training_mode", 1)), in: args(noise(8, 3, 40, 40), noise(3), noise(3), noise(3), positive(3)), outputs: 3},
+	{op: "BatchNormalization", attrs: attrs(whole("training_mode", 1)), in: args(noise(600, 5), noise(5), noise(5), noise(5), positive(5)), outputs: 3},
+	{op: "InstanceNormalization", in: args(noise(2, 3, 7, 9), noise(3), noise(3))},
+	{op: "InstanceNormalization", in: args(noise(2, 2, 120, 90), noise(2), noise(2))},
+	{op: "GroupNormalization", version: 21, attrs: attrs(whole("num_groups", 2)), in: args(noise(2, 6, 7, 9), noise(6), noise(6))},
+	{op: "GroupNormalization", attrs: attrs(whole("num_groups", 2)), in: args(noise(2, 6, 7, 9), noise(2), noise(2))},
+	{op: "GroupNormalization", version: 21, attrs: attrs(whole("num_groups", 2)), in: args(noise(2, 6, 60, 60), noise(6), noise(6))},
+	{op: "MeanVarianceNormalization", in: args(noise(4, 3, 9, 11))},
+	{op: "MeanVarianceNormalization", attrs: attrs(ints("axes", 1)), in: args(noise(40, 30))},
+	{op: "LpNormalization", in: args(noise(4, 300))},
+	{op: "LpNormalization", attrs: attrs(whole("p", 1), whole("axis", 1)), in: args(noise(4, 30, 7))},
+	{op: "LRN", attrs: attrs(whole("size", 4), real("alpha", 0.1)), in: args(noise(2, 7, 5, 5))},
 }
 
 func init() { cases = append(cases, rowCases...) }

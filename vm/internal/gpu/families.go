@@ -19,6 +19,8 @@ var families = []family{
 	{"com.microsoft", quantizers},
 	{"", softmaxes},
 	{"", reductions},
+	{"", normalization},
+	{"com.microsoft", contribNormalization},
 	{"", layouts},
 	{"", indexing},
 	{"", scattering},

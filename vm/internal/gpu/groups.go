@@ -33,11 +33,11 @@ const (
 // groupsOf shares the reduction of the axes in drop out to blocks. Threads that are
 // neighbours have neighbouring elements: of one group if the last axis is reduced, else of
 // neighbouring groups.
-func groupsOf(x *kernel.Tensor, drop []bool) (*groups, error) {
-	if x.Len() > 1<<31-1<<20 {
-		return nil, unsupportedf("the reduction of %d elements", x.Len())
+func groupsOf(shape []int, drop []bool) (*groups, error) {
+	if n := count(shape); n > 1<<31-1<<20 {
+		return nil, unsupportedf("the reduction of %d elements", n)
 	}
-	f := kernel.FoldAxes(x.Shape, drop)
+	f := kernel.FoldAxes(shape, drop)
 	if len(f.Kept) > 3 || len(f.Reduced) > 3 {
 		return nil, unsupportedf("the reduction of %d separate runs of axes, more than 3", max(len(f.Kept), len(f.Reduced)))
 	}

@@ -59,7 +59,7 @@ func (n *Node) reduce(y, x *kernel.Tensor, drop []bool, kind string, h how) erro
 			bytes *= 2
 		}
 	}
-	g, err := groupsOf(x, drop)
+	g, err := groupsOf(x.Shape, drop)
 	if err != nil {
 		return err
 	}

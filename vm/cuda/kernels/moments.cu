@@ -1,0 +1,97 @@
+// Normalizations by the mean and the variance of groups of planes.
+#include "groups.cuh"
+
+typedef ELEMENT T;
+typedef Compute<T> C;
+
+// Moments is the number of elements, their mean, and the sum of the squared distances
+// from it (Welford 1962; joined as in Chan, Golub and LeVeque 1979, equation 1.5).
+struct Moments {
+	C n, mean, squares;
+	__device__ void add(C v, int) {
+		n += 1;
+		C d = v - mean;
+		mean += d / n;
+		squares += d * (v - mean);
+	}
+	__device__ void join(const Moments &b) {
+		C all = n + b.n, d = b.mean - mean;
+		if (b.n == 0) return;
+		C part = b.n / all;
+		mean += d * part;
+		squares += b.squares + d * d * n * part;
+		n = all;
+	}
+};
+
+static __device__ __forceinline__ Moments exchange(Moments a, int d) {
+	return Moments{exchange(a.n, d), exchange(a.mean, d), exchange(a.squares, d)};
+}
+
+template <int D> static __device__ void moments(C *statistics, Moments *parts, const T *x, const Groups &g) {
+	Group own(g);
+	Moments m = {0, 0, 0};
+	gather<D>(m, x, g, own, 0);
+	m = team(m, g.along, Join());
+	if (!own.leads) return;
+	if (gridDim.y > 1) {
+		parts[(i64)blockIdx.y * g.groups + own.number] = m;
+		return;
+	}
+	statistics[own.number] = m.mean;
+	statistics[g.groups + own.number] = m.squares / m.n;
+}
+
+// The means of all groups, then their variances.
+KERNEL(moments_lines, (C *statistics, Moments *parts, const T *x, Groups g)) { moments<1>(statistics, parts, x, g); }
+KERNEL(moments_axes, (C *statistics, Moments *parts, const T *x, Groups g)) { moments<3>(statistics, parts, x, g); }
+KERNEL(moments_finish, (C *statistics, const Moments *parts, int many, int groups)) {
+	int number = blockIdx.x * blockDim.x + threadIdx.x;
+	Moments m = merge(Moments{0, 0, 0}, parts, many, groups, number < groups ? number : groups - 1);
+	if (number >= groups || threadIdx.y > 0) return;
+	statistics[number] = m.mean;
+	statistics[groups + number] = m.squares / m.n;
+}
+
+// running mixes the statistics of a batch into the running ones, of which there are n
+// each. The new ones, which may be null, may overwrite the old ones.
+KERNEL(running, (T *mean, T *variance, const T *old_mean, const T *old_variance, const C *batch, int n, double keep, double take)) {
+	int i = blockIdx.x * blockDim.x + threadIdx.x;
+	if (i >= n) return;
+	if (mean) store(mean + i, load(old_mean + i) * (C)keep + batch[i] * (C)take);
+	if (variance) store(variance + i, load(old_variance + i) * (C)keep + batch[n + i] * (C)take);
+}
+
+// Planes describes which statistics and which channel plane p has: p / div % mod.
+struct Planes {
+	int count, n; // planes, and elements of each
+	int part;     // elements of a block of the grid's y
+	int groupDiv, groupMod, channelDiv, channelMod;
+	int outside; // epsilon is added to the root instead of the variance
+	double epsilon;
+};
+
+// apply normalizes planes. Neighbours in x have neighbouring elements; scale and bias may
+// be null.
+template <class V> static __device__ void apply(T *y, const T *x, const V *means, const V *variances, const T *scale, const T *bias, const Planes &s) {
+	int p = blockIdx.x * blockDim.y + threadIdx.y;
+	if (p >= s.count) return;
+	int group = p / s.groupDiv % s.groupMod, channel = p / s.channelDiv % s.channelMod;
+	C mean = load(means + group), variance = load(variances + group);
+	C factor = 1 / (s.outside ? root_of(variance) + (C)s.epsilon : root_of(variance + (C)s.epsilon));
+	if (scale) factor *= load(scale + channel);
+	C shift = bias ? load(bias + channel) : (C)0;
+	x += (i64)p * s.n;
+	y += (i64)p * s.n;
+	int end = s.n - blockIdx.y * s.part < s.part ? s.n : (blockIdx.y + 1) * s.part;
+#pragma unroll 4
+	for (int i = blockIdx.y * s.part + threadIdx.x; i < end; i += blockDim.x) store(y + i, (load(x + i) - mean) * factor + shift);
+}
+
+// apply_given takes statistics of the tensor's dtype, apply_own those of moments.
+KERNEL(apply_given, (T *y, const T *x, const T *means, const T *variances, const T *scale, const T *bias, Planes s)) {
+	apply(y, x, means, variances, scale, bias, s);
+}
+KERNEL(apply_own, (T *y, const T *x, const C *statistics, int groups, const T *scale, const T *bias, Planes s)) {
+	apply(y, x, statistics, statistics + groups, scale, bias, s);
+}

@@ -1,0 +1,115 @@
+// Normalizations of lines by their own statistics, and over neighbouring channels.
+#include "rows.cuh"
+
+typedef ELEMENT T;
+typedef Compute<T> C;
+typedef STASH S; // of the statistics that are outputs
+
+// Spread is how an operand repeats over a tensor: element e of the tensor meets element
+// e / div % mod of the operand.
+struct Spread {
+	int div, mod;
+	__device__ int at(u32 e, int n, int i) const { return div == 1 && mod == n ? i : (int)(e / (u32)div % (u32)mod); }
+};
+
+// Result is where the normalized lines go.
+struct Result {
+	T *y;
+	const T *scale, *bias; // null: none
+	S *mean, *inverse;     // null: not wanted
+	Spread scales, biases;
+	double epsilon;
+	int rms; // the mean is taken to be 0
+};
+
+// normalize subtracts the mean of a line and divides by the root of its variance, which
+// is computed from the distances to that mean. get returns the elements; it is called once
+// for each if the line fits the shared memory.
+template <class G> static __device__ void normalize(const Result &r, const Lines &s, const Line &l, C *kept, G get) {
+	C mean = 0, squares = 0;
+	if (s.kept) {
+#pragma unroll 4
+		for (int i = l.first, k = l.slot; i < s.n; i += l.by, k += l.slots) mean += kept[k] = get(i);
+	} else if (!r.rms) {
+#pragma unroll 4
+		for (int i = l.first; i < s.n; i += l.by) mean += get(i);
+	}
+	mean = r.rms ? 0 : team(mean, s.along, Plus()) / s.n;
+#pragma unroll 4
+	for (int i = l.first, k = l.slot; i < s.n; i += l.by, k += l.slots) {
+		C d = (s.kept ? kept[k] : get(i)) - mean;
+		squares += d * d;
+	}
+	C inverse = 1 / root_of(team(squares, s.along, Plus()) / s.n + (C)r.epsilon);
+	if (!l.real) return;
+	if (l.leads() && r.mean) store(r.mean + l.number, (Compute<S>)mean);
+	if (l.leads() && r.inverse) store(r.inverse + l.number, (Compute<S>)inverse);
+#pragma unroll 4
+	for (int i = l.first, k = l.slot; i < s.n; i += l.by, k += l.slots) {
+		C v = ((s.kept ? kept[k] : get(i)) - mean) * inverse;
+		u32 e = (u32)(l.at + i);
+		if (r.scale) v *= load(r.scale + r.scales.at(e, s.n, i));
+		if (r.bias) v += load(r.bias + r.biases.at(e, s.n, i));
+		store(r.y + e, v);
+	}
+}
+
+KERNEL(row_norm, (const T *x, Lines s, Result r)) {
+	DYNAMIC_SHARED(C, kept);
+	Line l(s);
+	normalize(r, s, l, kept, [&](int i) { return load(x + l.at + i); });
+}
+
+// skip_norm normalizes x + skip + more (which may be null). The sum, if it is wanted, may
+// overwrite x or skip, so the lines must fit the shared memory. skip has skips elements,
+// and repeats.
+KERNEL(skip_norm, (T *sum, const T *x, const T *skip, const T *more, int skips, Lines s, Result r)) {
+	DYNAMIC_SHARED(C, kept);
+	Line l(s);
+	normalize(r, s, l, kept, [&](int i) {
+		C v = load(x + l.at + i) + load(skip + (l.at + i) % skips);
+		if (more) v += load(more + i);
+		if (sum && l.real) store(sum + l.at + i, v);
+		return v;
+	});
+}
+
+// lp_norm divides lines by the sum of their sizes (p 1) or the root of that of their
+// squares (p 2); lines of zeros stay.
+KERNEL(lp_norm, (T *y, const T *x, Lines s, int p)) {
+	DYNAMIC_SHARED(C, kept);
+	Line l(s);
+	C sum = 0;
+#pragma unroll 4
+	for (int i = l.first, k = l.slot; i < s.n; i += l.by, k += l.slots) {
+		C v = load(x + l.at + (i64)i * s.step);
+		if (s.kept) kept[k] = v;
+		sum += p == 1 ? size_of(v) : v * v;
+	}
+	sum = team(sum, s.along, Plus());
+	if (p == 2) sum = root_of(sum);
+	if (!l.real) return;
+	for (int i = l.first, k = l.slot; i < s.n; i += l.by, k += l.slots) {
+		i64 at = l.at + (i64)i * s.step;
+		C v = s.kept ? kept[k] : load(x + at);
+		store(y + at, sum == 0 ? (C)0 : v / sum);
+	}
+}
+
+static __device__ __forceinline__ float power(float x, float p) { return powf(x, p); }
+static __device__ __forceinline__ double power(double x, double p) { return pow(x, p); }
+
+// lrn divides each element by a power of the sum of squares over the channels from before
+// its own to after it. n is the number of elements of a plane.
+KERNEL(lrn, (T *y, const T *x, u32 count, u32 channels, u32 n, int before, int after, double alpha, double beta, double bias)) {
+	for (u32 e = blockIdx.x * blockDim.x + threadIdx.x; e < count; e += gridDim.x * blockDim.x) {
+		int ch = e / n % channels;
+		int from = ch < before ? -ch : -before, to = ch + after >= (int)channels ? (int)channels - 1 - ch : after;
+		C sum = 0;
+		for (int k = from; k <= to; k++) {
+			C v = load(x + (i64)e + (i64)k * n);
+			sum += v * v;
+		}
+		store(y + e, load(x + e) / power((C)bias + (C)alpha * sum, (C)beta));
+	}
+}
