@@ -17,7 +17,7 @@ typedef INDEX Index;
 struct Slide {
 	int m, n, k, chunk; // channels of a group; positions in all images; chunk: k of a part of the sum
 	int groups, wide;   // wide: four positions lie at a multiple of their size
-	Divisor positions, out12, out2, taps, taps12, taps2; // out12: positions along the last two axes
+	Divider positions, out12, out2, taps, taps12, taps2; // out12: positions along the last two axes
 	int in[3], start[3], stride[3], dilation[3];
 	int wTap[3], yStep[3];
 	i64 total; // elements of y
@@ -212,9 +212,14 @@ struct Slides {
 #define PARAMS (T *y, C *parts, const T *x, const T *w, const T *bias, const T *added, Slide s, Finish f)
 #define CALL(L) conv<L>(y, parts, x, w, bias, added, s, blockIdx.x, f)
 #endif
+#ifdef DEEP // which keeps several positions in registers
+#define HELD 1
+#else
+#define HELD 0
+#endif
 #ifdef WIDE_TILES
-KERNEL_FOR(256, 2, conv128, PARAMS) { CALL(Tile128); }
-KERNEL_FOR(128, 4, conv32x128, PARAMS) { CALL(Tile32x128); }
+KERNEL_FOR(256, 2 - HELD, conv128, PARAMS) { CALL(Tile128); }
+KERNEL_FOR(128, 4 - HELD, conv32x128, PARAMS) { CALL(Tile32x128); }
 #endif
 KERNEL_FOR(128, 4, conv64, PARAMS) { CALL(Tile64); }
 KERNEL_FOR(64, 8, conv32, PARAMS) { CALL(Tile32); }

@@ -2,7 +2,7 @@
 // known to loaders, which fetch a tile of k columns of A or rows of B; so a convolution
 // is a product without a matrix in memory. Each element is summed in rising k.
 #pragma once
-#include "prelude.cuh"
+#include "index.cuh"
 
 // KERNEL_FOR is KERNEL for blocks of at most that many threads, of which an SM holds at
 // least that many blocks.
@@ -21,18 +21,6 @@ static __device__ __forceinline__ u64 multiply_add(u64 a, u64 b, u64 c) { return
 
 // Quad is four neighbours, which are moved together.
 template <class T> struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) Quad { T v[4]; };
-
-// Divisor divides numbers below 2³¹ by a multiplication (Granlund & Montgomery 1994).
-struct Divisor {
-	u32 by, factor;
-	int shift, zero;
-	__device__ __forceinline__ u32 quotient(u32 n) const { return ((u32)(((u64)n * factor) >> 32) + n) >> shift; }
-	__device__ __forceinline__ void set(u32 d) {
-		by = d;
-		for (shift = 0; (1ull << shift) < d; shift++) {}
-		factor = (u32)((((1ull << shift) - d) << 32) / d + 1);
-	}
-};
 
 // Tile is the part of C that a block computes: m x n elements, k at a time. Warps stand
 // in WM rows and WN columns, their lanes in 4 rows and 8 columns, and a thread has QM x QN

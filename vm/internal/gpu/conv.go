@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
@@ -17,23 +16,19 @@ var contribConvolutions = []Row{
 	{Name: "FusedConv", Make: makeFusedConv},
 }
 
-// divisor is the struct Divisor of the kernels: it divides numbers below 2³¹.
-type divisor struct {
-	By, Factor uint32
-	Shift, _   int32
-}
+// division is the struct Divider of kernels/index.cuh.
+type division struct{ By, Factor, Shift uint32 }
 
-func newDivisor(d int) divisor {
-	by := uint32(max(d, 1))
-	shift := bits.Len32(by - 1)
-	return divisor{By: by, Factor: uint32((1<<shift-uint64(by))<<32/uint64(by) + 1), Shift: int32(shift)}
+func divisionBy(n int) division {
+	d := divider(max(n, 1))
+	return division{uint32(d[0]), uint32(d[1]), uint32(d[2])}
 }
 
 // slide is the struct Slide of kernels/conv.cu.
 type slide struct {
 	M, N, K, Chunk                              int32
 	Groups, Wide                                int32
-	Positions, Out12, Out2, Taps, Taps12, Taps2 divisor
+	Positions, Out12, Out2, Taps, Taps12, Taps2 division
 	In, Start, Stride, Dilation                 [3]int32
 	WTap, YStep                                 [3]int32
 	Total                                       int64
@@ -117,8 +112,8 @@ func (c *convolution) product(n *Node) error {
 	s := splitProduct(c.m, c.images*positions, k, c.groups, computeBytes(c.r.y))
 	v := slide{
 		M: int32(c.m), N: int32(c.images * positions), K: int32(k), Chunk: int32(s.chunk), Groups: int32(c.groups),
-		Positions: newDivisor(positions), Out12: newDivisor(c.Out[1] * c.Out[2]), Out2: newDivisor(c.Out[2]),
-		Taps: newDivisor(taps), Taps12: newDivisor(c.Kernel[1] * c.Kernel[2]), Taps2: newDivisor(c.Kernel[2]),
+		Positions: divisionBy(positions), Out12: divisionBy(c.Out[1] * c.Out[2]), Out2: divisionBy(c.Out[2]),
+		Taps: divisionBy(taps), Taps12: divisionBy(c.Kernel[1] * c.Kernel[2]), Taps2: divisionBy(c.Kernel[2]),
 		Total: int64(c.r.y.Len()), XImage: int64(c.groups * c.channels * plane), XGroup: int64(c.channels * plane), XChannel: int64(plane),
 		WGroup: int64(c.m * k), WRow: int64(k), WChannel: int64(taps),
 		YImage: int64(c.groups * c.m * positions), YGroup: int64(c.m * positions), YRow: int64(positions),

@@ -1,0 +1,65 @@
+package gpu
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// TestProductTiles: products agree with the plain evaluator in tiles of each size, also
+// where the choice of the best would not take them.
+func TestProductTiles(t *testing.T) {
+	b := newBench(t)
+	all := productTiles
+	defer func() { productTiles = all }()
+	list := []nodeCase{
+		{op: "MatMul", in: args(noise(2, 150, 37), noise(37, 140))},
+		{op: "Gemm", attrs: attrs(whole("transA", 1), whole("transB", 1)), in: args(noise(19, 131), noise(135, 19), noise(135))},
+		{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1), ints("strides", 2, 1)), in: args(noise(2, 3, 21, 13), noise(130, 3, 3, 3), noise(130))},
+		{op: "Conv", in: args(noise(3, 19, 8, 8), noise(130, 19, 1, 1), noise(130))},
+		{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(20, 2, 12, 12), noise(40, 2, 12, 12))},
+	}
+	var run []*prepared
+	for i := range all {
+		productTiles = all[i : i+1]
+		for k := range list {
+			if p := b.prepare(&list[k], graph.Float32); p != nil {
+				run = append(run, p)
+			}
+		}
+	}
+	b.must(b.kernels.Ready(func(int64) error { return nil }))
+	for i, p := range run {
+		t.Run(fmt.Sprintf("%s-%s-%d", all[i/len(list)].suffix, p.c.op, i%len(list)), func(t *testing.T) { b.check(t, p) })
+	}
+	b.t = t
+}
+
+// TestSplitProduct: the choice of tiles follows the shape of a product, and no part of a
+// sum is without a part of the depth.
+func TestSplitProduct(t *testing.T) {
+	for _, c := range []struct {
+		m, n, k, batches int
+		tile             string
+		parts            int
+	}{
+		{4096, 4096, 4096, 1, "128", 1},
+		{32, 100352, 288, 1, "32x128", 1},
+		{1, 1000, 2048, 1, "32x128", 16},
+		{64, 576, 100352, 1, "32x128", 64},
+		{1, 1, 0, 1, "32", 1},
+	} {
+		s := splitProduct(c.m, c.n, c.k, c.batches, 4)
+		if s.tile.suffix != c.tile || s.parts != c.parts {
+			t.Errorf("%dx%d and depth %d: tile %s in %d parts, want %s in %d", c.m, c.n, c.k, s.tile.suffix, s.parts, c.tile, c.parts)
+		}
+		if c.k > 0 && (s.parts-1)*s.chunk >= c.k {
+			t.Errorf("%d parts of %d exceed the depth of %d", s.parts, s.chunk, c.k)
+		}
+		if strings.Contains(splitProduct(c.m, c.n, c.k, c.batches, 8).tile.suffix, "128") {
+			t.Error("elements of 64 bits in a wide tile")
+		}
+	}
+}
