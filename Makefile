@@ -17,6 +17,9 @@ TOOLS   := $(CACHE)/tools-$(shell go env GOVERSION)
 # scripts read the variable, and skip or say what to set where it is empty.
 export ONNXMEM_DATA ?= $(wildcard $(abspath ../shared/data))
 
+# The flags of the CUDA build: gorgonia's CUDA machine, over the stand-in in cu/.
+CUDA := -modfile=go.cuda.mod -tags cuda
+
 FUZZTIME  ?= 30s
 MUTANTS   ?= 50000
 BENCH     ?= .
@@ -30,11 +33,26 @@ BENCHSTAT   := $(TOOLS)/benchstat@$(BENCHSTAT_VERSION)/benchstat
 
 .PHONY: help
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 .PHONY: build
 build: ## build bin/onnxmem
 	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/onnxmem
+
+.PHONY: cuda
+cuda: ## build bin/onnxmem-cuda, whose --device cuda runs the nodes on gorgonia's CUDA machine (needs a C compiler, no CUDA)
+	@CGO_ENABLED=1 go build $(CUDA) -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/onnxmem-cuda ./cmd/onnxmem
+
+.PHONY: test-cuda
+test-cuda: ## vet the CUDA build and run its tests of sessions on a GPU, on a fake driver (needs a C and a C++ compiler)
+	@if ! command -v "$$(go env CC)" >/dev/null; then echo "no C compiler: the CUDA build is not tested"; exit 0; fi; \
+		export CGO_ENABLED=1; go vet $(CUDA) ./vm ./cmd/onnxmem gorgonia.org/cu/... && \
+		go test $(CUDA) -json -run 'CUDA|Device' ./vm gorgonia.org/cu/... | go run ./internal/testreport
+
+.PHONY: cuda-mod
+cuda-mod: ## write go.cuda.mod and go.cuda.sum, the module files of the CUDA build, after a change of go.mod
+	{ cat go.mod; printf '\nreplace gorgonia.org/cu => ./cu\n'; } >go.cuda.mod
+	cp go.sum go.cuda.sum
 
 .PHONY: test
 test: ## run the tests; ends with a list of skipped tests and the reasons

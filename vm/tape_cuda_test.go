@@ -234,8 +234,8 @@ func TestCPUSessionOfCUDABuild(t *testing.T) {
 
 // Gorgonia's CUDA build logs no line when a program starts, and the program's own lines
 // are logged.
-func TestNoLineAtStart(t *testing.T) {
-	cmd := exec.Command(os.Args[0], "-test.run=^TestLogs$")
+func TestCUDABuildIsQuiet(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestCUDABuildLogs$")
 	cmd.Env = append(os.Environ(), "ONNXMEM_TEST_LOG=1")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -247,8 +247,8 @@ func TestNoLineAtStart(t *testing.T) {
 	}
 }
 
-// TestLogs is the program of TestNoLineAtStart.
-func TestLogs(t *testing.T) {
+// TestCUDABuildLogs is the program of TestCUDABuildIsQuiet.
+func TestCUDABuildLogs(t *testing.T) {
 	if os.Getenv("ONNXMEM_TEST_LOG") != "" {
 		log.Print("a line of the program")
 	}

@@ -12,6 +12,7 @@ import (
 // runDevice says what a run took and did on a GPU, in --json.
 type runDevice struct {
 	Name          string   `json:"name"`
+	Machine       string   `json:"machine"`
 	ArenaBytes    int64    `json:"arena_bytes"`
 	ResidentBytes int64    `json:"resident_bytes"`
 	ConstantBytes int64    `json:"constant_bytes"`
@@ -31,7 +32,7 @@ func deviceOf(s *vm.Session) *runDevice {
 		return nil
 	}
 	return &runDevice{
-		Name: u.Name, ArenaBytes: u.ArenaBytes, ResidentBytes: u.ResidentBytes, ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes,
+		Name: u.Name, Machine: u.Machine, ArenaBytes: u.ArenaBytes, ResidentBytes: u.ResidentBytes, ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes,
 		ContextBytes: u.ContextBytes, FallbackNodes: u.FallbackNodes, FallbackOps: u.FallbackOps, FallbackBytes: u.FallbackBytes, Syncs: u.Syncs, ReplayedSteps: u.ReplayedSteps,
 	}
 }
@@ -42,6 +43,7 @@ func (d *runDevice) print(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "%-20s %s\n", "device", d.Name)
+	fmt.Fprintf(w, "%-20s %s\n", "nodes run by", d.Machine)
 	fmt.Fprintf(w, "%-20s arena %s, resident %s, other constants %s, scratch %s; context and others %s\n", "device memory",
 		units.Short(d.ArenaBytes), units.Short(d.ResidentBytes), units.Short(d.ConstantBytes), units.Short(d.ScratchBytes), units.Short(d.ContextBytes))
 	if d.ReplayedSteps > 0 {
