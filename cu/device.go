@@ -32,8 +32,10 @@ func NumDevices() (int, error) {
 // program from 0, and a session has one: number 0 is the device whose context is current
 // on the calling thread. Without a context it is the first one of the machine.
 func GetDevice(i int) (Device, error) {
-	if d, err := driver.CurrentDevice(); i == 0 && err == nil {
-		return Device(d), nil
+	if i == 0 {
+		if d, err := driver.CurrentDevice(); err == nil {
+			return Device(d), nil
+		}
 	}
 	d, err := driver.GetDevice(i)
 	return Device(d), err

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -127,6 +128,39 @@ func TestCUDAMachineAndReplay(t *testing.T) {
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("step %d: loss %v with replay, %v without", i, got[i], want[i])
+		}
+	}
+}
+
+// Sessions on one device have a machine each, and may run at the same time.
+func TestCUDAMachinesAtTheSameTime(t *testing.T) {
+	d, _ := machineDevice(t)
+	p, _ := program(t, mixedNet(t), passes.Options{})
+	in := map[string]vm.Value{"x": ramp([]graph.Dim{4, 8})}
+	sums := make([][]byte, 4)
+	var g sync.WaitGroup
+	for i := range sums {
+		g.Go(func() {
+			s, err := p.NewSession(vm.Options{Device: d})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			for range 3 {
+				out, err := s.Run(t.Context(), in)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				sums[i] = bytes.Clone(out["y"].Data)
+			}
+		})
+	}
+	g.Wait()
+	for i := range sums {
+		if !bytes.Equal(sums[i], sums[0]) {
+			t.Errorf("session %d differs from the first", i)
 		}
 	}
 }
