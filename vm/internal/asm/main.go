@@ -24,6 +24,10 @@ func main() {
 		gather(1)
 		gather(2)
 		copyRows()
+		for stride := 1; stride <= 2; stride++ {
+			shift(stride, 1)
+			shift(stride, 2)
+		}
 		taps()
 		largestOf()
 		for s := range slides {

@@ -25,6 +25,10 @@ type piece struct {
 
 // Pack writes width output positions for depths [k, k+n).
 func (m *Image) Pack(dst []float32, width, first, k, n int) {
+	if m.shifts(width, first) {
+		m.packShifted(dst, width, first, k, n)
+		return
+	}
 	if width > widest {
 		m.packWide(dst, width, first, k, n)
 		return

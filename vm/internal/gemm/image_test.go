@@ -63,6 +63,8 @@ func flat(c, n, k, s, p int) window {
 var windows = []window{
 	flat(3, 7, 1, 1, 0), flat(5, 7, 3, 1, 1), flat(64, 14, 3, 1, 1), flat(3, 37, 7, 2, 3), flat(4, 14, 3, 2, 1),
 	flat(2, 15, 1, 2, 0), flat(3, 23, 11, 4, 2), flat(9, 4, 3, 1, 1), flat(2, 3, 5, 1, 4), flat(1, 2, 2, 1, 0), flat(300, 9, 1, 1, 0),
+	flat(3, 32, 3, 2, 1), flat(3, 64, 7, 2, 3), flat(70, 34, 3, 1, 0), flat(2, 33, 8, 1, 4), flat(40, 17, 1, 1, 0),
+	{30, square(20), square(3), ones(), [3]int{1, 12, 12}, pads(12), pads(12)}, {3, square(9), [3]int{1, 5, 3}, ones(), ones(), [3]int{0, 4, 1}, [3]int{0, 1, 1}},
 	{2, [3]int{1, 9, 21}, [3]int{1, 3, 2}, [3]int{1, 1, 2}, [3]int{1, 2, 3}, [3]int{0, 1, 2}, [3]int{0, 0, 1}},
 	{3, line(40), line(5), line(1), line(2), [3]int{0, 0, 4}, [3]int{0, 0, 4}},
 	{3, line(41), line(3), line(2), line(1), [3]int{0, 0, 9}, [3]int{0, 0, 3}},

@@ -9605,6 +9605,157 @@ row:
 	VZEROUPPER
 	RET
 
+// func shift1x1AVX512(p *byte)
+// Requires: AVX, AVX512F
+TEXT ·shift1x1AVX512(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (DI), R8
+	MOVQ 8(DI), R9
+	MOVQ 16(DI), R10
+	MOVQ 24(DI), R11
+	MOVQ 32(DI), R12
+	MOVQ 48(DI), R13
+	MOVQ 56(DI), SI
+	MOVQ 64(DI), BX
+	MOVQ 72(DI), DX
+
+depth:
+	MOVQ      (R10), AX
+	ADDQ      R9, AX
+	KMOVW     8(R10), K1
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS   Z0, (R8)
+	ADDQ      BX, R8
+	ADDQ      $0x10, R10
+	CMPQ      R10, R12
+	JNE       next
+	MOVQ      R11, R10
+	ADDQ      DX, R9
+
+next:
+	DECQ SI
+	JNZ  depth
+	VZEROUPPER
+	RET
+
+// func shift1x2AVX512(p *byte)
+// Requires: AVX, AVX512F
+TEXT ·shift1x2AVX512(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (DI), R8
+	MOVQ 8(DI), R9
+	MOVQ 16(DI), R10
+	MOVQ 24(DI), R11
+	MOVQ 32(DI), R12
+	MOVQ 48(DI), R13
+	MOVQ 56(DI), SI
+	MOVQ 64(DI), BX
+	MOVQ 72(DI), DX
+
+depth:
+	MOVQ      (R10), AX
+	ADDQ      R9, AX
+	KMOVW     8(R10), K1
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS   Z0, (R8)
+	KMOVW     10(R10), K2
+	VMOVUPS.Z (AX)(R13*1), K2, Z1
+	VMOVUPS   Z1, 64(R8)
+	ADDQ      BX, R8
+	ADDQ      $0x10, R10
+	CMPQ      R10, R12
+	JNE       next
+	MOVQ      R11, R10
+	ADDQ      DX, R9
+
+next:
+	DECQ SI
+	JNZ  depth
+	VZEROUPPER
+	RET
+
+// func shift2x1AVX512(p *byte)
+// Requires: AVX, AVX512F
+TEXT ·shift2x1AVX512(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ    p+0(FP), DI
+	MOVQ    (DI), R8
+	MOVQ    8(DI), R9
+	MOVQ    16(DI), R10
+	MOVQ    24(DI), R11
+	MOVQ    32(DI), R12
+	MOVQ    48(DI), R13
+	MOVQ    56(DI), SI
+	MOVQ    64(DI), BX
+	MOVQ    72(DI), DX
+	MOVQ    40(DI), AX
+	VMOVUPS (AX), Z31
+
+depth:
+	MOVQ      (R10), AX
+	ADDQ      R9, AX
+	KMOVW     8(R10), K1
+	VMOVUPS.Z (AX), K1, Z0
+	KMOVW     10(R10), K2
+	VMOVUPS.Z 64(AX), K2, Z1
+	VPERMT2PS Z1, Z31, Z0
+	VMOVUPS   Z0, (R8)
+	ADDQ      BX, R8
+	ADDQ      $0x10, R10
+	CMPQ      R10, R12
+	JNE       next
+	MOVQ      R11, R10
+	ADDQ      DX, R9
+
+next:
+	DECQ SI
+	JNZ  depth
+	VZEROUPPER
+	RET
+
+// func shift2x2AVX512(p *byte)
+// Requires: AVX, AVX512F
+TEXT ·shift2x2AVX512(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ    p+0(FP), DI
+	MOVQ    (DI), R8
+	MOVQ    8(DI), R9
+	MOVQ    16(DI), R10
+	MOVQ    24(DI), R11
+	MOVQ    32(DI), R12
+	MOVQ    48(DI), R13
+	MOVQ    56(DI), SI
+	MOVQ    64(DI), BX
+	MOVQ    72(DI), DX
+	MOVQ    40(DI), AX
+	VMOVUPS (AX), Z31
+
+depth:
+	MOVQ      (R10), AX
+	ADDQ      R9, AX
+	KMOVW     8(R10), K1
+	VMOVUPS.Z (AX), K1, Z0
+	KMOVW     10(R10), K2
+	VMOVUPS.Z 64(AX), K2, Z1
+	VPERMT2PS Z1, Z31, Z0
+	VMOVUPS   Z0, (R8)
+	KMOVW     12(R10), K3
+	VMOVUPS.Z (AX)(R13*1), K3, Z2
+	KMOVW     14(R10), K4
+	VMOVUPS.Z 64(AX)(R13*1), K4, Z3
+	VPERMT2PS Z3, Z31, Z2
+	VMOVUPS   Z2, 64(R8)
+	ADDQ      BX, R8
+	ADDQ      $0x10, R10
+	CMPQ      R10, R12
+	JNE       next
+	MOVQ      R11, R10
+	ADDQ      DX, R9
+
+next:
+	DECQ SI
+	JNZ  depth
+	VZEROUPPER
+	RET
+
 // func tapsAVX2(dst *float32, n int, rows *uintptr, weights *float32, count int, clamp int, bias float32, low float32, high float32)
 // Requires: AVX, FMA3
 TEXT ·tapsAVX2(SB), NOSPLIT|NOFRAME, $0-60

@@ -1,0 +1,140 @@
+package gemm
+
+import "unsafe"
+
+// shifting holds the arguments of the functions that pack an image tap by tap. Package
+// asm addresses the fields by their offsets.
+type shifting struct {
+	dst              *float32
+	src              unsafe.Pointer // of the first channel
+	tap, first, end  *shift         // where to begin, and the taps of a channel
+	evens            *[16]int32
+	second           int // bytes from the first 16 columns to the next 16 in the image
+	count            int // depths, 1 or more
+	dstStep, srcStep int // bytes from one depth, or channel, to the next
+}
+
+// shift is what a tap reads for a strip: what lies off bytes after a channel's first
+// element, where the bit of the lane is set. With stride 2, the lanes between the columns
+// have bits, too, which are not set.
+type shift struct {
+	off  int
+	mask uint64
+}
+
+// Any other offset does not compile.
+const _ = -(unsafe.Offsetof(shifting{}.evens) ^ 40 | unsafe.Offsetof(shifting{}.second) ^ 48 |
+	unsafe.Offsetof(shifting{}.srcStep) ^ 72 | unsafe.Offsetof(shift{}.mask) ^ 8 | unsafe.Sizeof(shift{}) ^ 16)
+
+//go:noescape
+func shift1x1AVX512(p *shifting)
+
+//go:noescape
+func shift1x2AVX512(p *shifting)
+
+//go:noescape
+func shift2x1AVX512(p *shifting)
+
+//go:noescape
+func shift2x2AVX512(p *shifting)
+
+const (
+	mostShifts = 64 // taps of a kernel, enough for 7 x 7
+	mostSide   = 16 // taps along one axis
+)
+
+// shifts reports whether packShifted can pack a strip that begins at the given column. A
+// vector of columns must be evenly spaced in the image: the output's rows are as long as
+// the image's, or they consist of whole vectors.
+func (m *Image) shifts(width, first int) bool {
+	if chosen != avx512 || width%laneCount != 0 || m.In[0] != 1 || m.Out[0] != 1 || m.Kernel[0] != 1 || m.Pad[0] != 0 {
+		return false
+	}
+	if m.Kernel[1] > mostSide || m.Kernel[2] > mostSide || m.Kernel[1]*m.Kernel[2] > mostShifts {
+		return false
+	}
+	switch {
+	case m.Stride[2] == 1 && m.Stride[1] == 1 && m.In[2] == m.Out[2]:
+		return true
+	case m.Stride[2] <= 2:
+		return m.Out[2]%laneCount == 0 && first%laneCount == 0
+	}
+	return false
+}
+
+// packShifted is Pack for the strips that shifts accepts.
+func (m *Image) packShifted(dst []float32, width, first, k, n int) {
+	if n == 0 {
+		return
+	}
+	taps, volume := m.Kernel[1]*m.Kernel[2], m.In[1]*m.In[2]
+	var list [mostShifts]shift
+	tap := k % taps
+	p := shifting{
+		src: unsafe.Add(m.At, 4*(k/taps)*volume), tap: &list[tap], first: &list[0],
+		end:   (*shift)(unsafe.Add(unsafe.Pointer(&list), taps*int(unsafe.Sizeof(shift{})))),
+		evens: &evens, count: n, dstStep: 4 * width, srcStep: 4 * volume,
+	}
+	for c := 0; c < width; c += widest {
+		p.dst = &dst[c]
+		from := m.corner(first + c)
+		p.second = 4 * (m.corner(first+c+laneCount) - from)
+		vectors := min(2, (width-c)/laneCount)
+		m.fillShifts(&list, first+c, vectors*laneCount, from)
+		switch {
+		case m.Stride[2] == 1 && vectors == 2:
+			shift1x2AVX512(&p)
+		case m.Stride[2] == 1:
+			shift1x1AVX512(&p)
+		case vectors == 2:
+			shift2x2AVX512(&p)
+		default:
+			shift2x1AVX512(&p)
+		}
+	}
+}
+
+// corner is the index in a channel of the element that a kernel's first tap reads for an
+// output position, or would if it lay in the image.
+func (m *Image) corner(column int) int {
+	h, w := column/m.Out[2], column%m.Out[2]
+	return (h*m.Stride[1]-m.Pad[1])*m.In[2] + w*m.Stride[2] - m.Pad[2]
+}
+
+// fillShifts sets what each tap reads for the columns [first, first+width); from is the
+// corner of the first.
+func (m *Image) fillShifts(list *[mostShifts]shift, first, width, from int) {
+	end := min(first+width, m.Out[1]*m.Out[2])
+	var columns [mostSide]uint64
+	for kw := range m.Kernel[2] {
+		low, high := within(m.Pad[2]-kw*m.Dilation[2], m.Stride[2], m.In[2], m.Out[2])
+		for row := first / m.Out[2] * m.Out[2]; row < end; row += m.Out[2] {
+			columns[kw] |= m.lanesOf(row+low-first, row+high-first)
+		}
+	}
+	for kh := range m.Kernel[1] {
+		low, high := within(m.Pad[1]-kh*m.Dilation[1], m.Stride[1], m.In[1], m.Out[1])
+		rows := m.lanesOf(low*m.Out[2]-first, min(high*m.Out[2], end)-first)
+		for kw := range m.Kernel[2] {
+			list[kh*m.Kernel[2]+kw] = shift{4 * (from + kh*m.Dilation[1]*m.In[2] + kw*m.Dilation[2]), rows & columns[kw]}
+		}
+	}
+}
+
+// lanesOf is the mask of the columns [from, to) of a strip, as far as they are in it.
+func (m *Image) lanesOf(from, to int) uint64 {
+	from, to = min(max(from, 0), widest), min(max(to, 0), widest)
+	if from >= to {
+		return 0
+	}
+	bits := uint64(1)<<to - uint64(1)<<from
+	if m.Stride[2] == 2 {
+		for _, s := range [...]struct {
+			by   int
+			mask uint64
+		}{{16, 0x0000ffff0000ffff}, {8, 0x00ff00ff00ff00ff}, {4, 0x0f0f0f0f0f0f0f0f}, {2, 0x3333333333333333}, {1, 0x5555555555555555}} {
+			bits = (bits | bits<<s.by) & s.mask
+		}
+	}
+	return bits
+}
