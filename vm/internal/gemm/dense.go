@@ -30,14 +30,19 @@ type Dense struct {
 	At         unsafe.Pointer
 	Len        int
 	Step, Deep int
-	Format     Format
+	Format     Format // Float32 with Taps
+
+	// Taps is 0, or the number of taps of weights that a Spread image meets: at depth k,
+	// the element (i, k) lies i·Step + k%Deep·Taps + k/Deep after At, so Deep is the
+	// number of channels.
+	Taps int
 }
 
 // readable reports whether a product of the given columns may read A in place, without
 // packing: its rows run along the depth and do not evict each other from the cache, or
 // they are read too few times for packing to pay.
 func (m *Dense) readable(columns int) bool {
-	if m.Format != Float32 {
+	if m.Format != Float32 || m.Taps > 0 {
 		return false
 	}
 	return m.Deep == 1 && m.Step%1024 != 0 || columns <= 4*widest
@@ -48,6 +53,10 @@ func (m *Dense) Pack(dst []float32, width, first, k, n int) {
 	rows := min(width, m.Len-first)
 	if rows < width {
 		clear(dst)
+	}
+	if m.Taps > 0 {
+		m.packTaps(dst, width, first, k, n, rows)
+		return
 	}
 	switch {
 	case m.Format != Float32:
@@ -95,6 +104,21 @@ func (m *Dense) packAcross(dst []float32, width, first, k, n, rows int) {
 		for d := range n {
 			dst[d*width+r] = *float(from, 4*d*m.Deep)
 		}
+	}
+}
+
+// packTaps packs weights tap by tap.
+func (m *Dense) packTaps(dst []float32, width, first, k, n, rows int) {
+	for d := 0; d < n; {
+		tap, channel := (k+d)/m.Deep, (k+d)%m.Deep
+		count := min(n-d, m.Deep-channel)
+		for r := range rows {
+			from := unsafe.Add(m.At, 4*((first+r)*m.Step+channel*m.Taps+tap))
+			for c := range count {
+				dst[(d+c)*width+r] = *float(from, 4*c*m.Taps)
+			}
+		}
+		d += count
 	}
 }
 

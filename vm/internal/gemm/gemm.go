@@ -17,8 +17,9 @@
 // micro-kernels for AVX2 and for AVX-512 (package asm generates them), and one in Go for
 // all other machines.
 //
-// The terms of each element of C are added in an order that depends only on K, with
-// fused multiply-adds in both sets of assembly. So the results are the same bits for any
+// The terms of each element of C are added in an order that depends only on K and on
+// Image.Spread, with fused multiply-adds in both sets of assembly. Terms of a Spread image
+// that are 0 because they lie outside of it may be left out. So the results are the same bits for any
 // number of workers, for any cut into tiles, with operands packed in advance or not, and
 // for AVX2 and AVX-512. The micro-kernel in Go gives other bits, since it rounds the
 // products.
@@ -169,9 +170,8 @@ func (p *Product) block(i0, j0, m, n int, c unsafe.Pointer, stride int, bias, sc
 	strip, side := block[:mostDepth*widest], block[mostDepth*widest:]
 
 	w := panel{rows: m, cRow: 4 * stride, alpha: p.Alpha, low: p.Low, high: p.High}
-	step := depthOf(p.K)
-	for k := 0; k == 0 || k < p.K; k += step {
-		w.depth = min(step, p.K-k)
+	for k := 0; k == 0 || k < p.K; k += w.depth {
+		w.depth = p.depth(k)
 		p.epilogue(&w, k == 0, k+w.depth == p.K)
 		p.left(&w, side, height, i0, m, k)
 		for j := j0; j < j0+n; j += width {
@@ -179,8 +179,15 @@ func (p *Product) block(i0, j0, m, n int, c unsafe.Pointer, stride int, bias, sc
 				return
 			}
 			w.columns = min(width, j0+n-j)
+			from, to := p.seen(&w, j, k)
+			if from == to {
+				continue
+			}
 			p.right(&w, strip, width, j, k)
-			w.c = unsafe.Add(c, 4*(j-j0))
+			from = from / (width / 2) * (width / 2) // a whole vector
+			w.b = unsafe.Add(w.b, 4*from)
+			w.columns = to - from
+			w.c = unsafe.Add(c, 4*(j-j0+from))
 			// Do not compute an address beyond the bias: Go's garbage collector would
 			// find an invalid pointer.
 			if p.RowBias {
@@ -192,6 +199,23 @@ func (p *Product) block(i0, j0, m, n int, c unsafe.Pointer, stride int, bias, sc
 			w.run(kernel)
 		}
 	}
+}
+
+// depth returns the length of the block of depths that begins at k.
+func (p *Product) depth(k int) int {
+	if image, ok := p.B.(*Image); ok && image.Spread {
+		return min(depthOf(image.Channels), image.Channels-k%image.Channels)
+	}
+	return min(depthOf(p.K), p.K-k)
+}
+
+// seen returns the columns of the strip at j that a block of depths can change. The
+// blocks that begin and complete C change all.
+func (p *Product) seen(w *panel, j, k int) (from, to int) {
+	if image, ok := p.B.(*Image); ok && image.Spread && k > 0 && k+w.depth < p.K {
+		return image.span(k, j, w.columns)
+	}
+	return 0, w.columns
 }
 
 // epilogue sets what the micro-kernel does with its sums. first and last say whether the

@@ -15,6 +15,58 @@ type Image struct {
 	Stride   [3]int
 	Dilation [3]int
 	Pad      [3]int // before the image
+
+	// Spread orders the depths by tap, and then by channel (otherwise by channel, and then
+	// by tap). A block of depths then belongs to one tap, and a strip leaves it out if the
+	// tap lies outside of the image for all of its columns.
+	Spread bool
+}
+
+// WorthSpreading reports whether the taps are so far apart that Spread saves much of the
+// multiplications.
+func (m *Image) WorthSpreading() bool {
+	taps := m.Kernel[1] * m.Kernel[2]
+	if m.In[0] != 1 || m.Out[0] != 1 || m.Kernel[0] != 1 || m.Channels < leastSpread || taps == 1 || m.Out[2] < levels[chosen].columns/2 {
+		return false
+	}
+	seen, whole := 0, m.Kernel[1]*m.Out[1]
+	for kh := range m.Kernel[1] {
+		top, bottom := within(m.Pad[1]-kh*m.Dilation[1], m.Stride[1], m.In[1], m.Out[1])
+		seen += bottom - top
+	}
+	return 10*seen < 9*whole
+}
+
+const leastSpread = 128 // channels: shorter blocks of depths write C too often
+
+// span returns the columns [from, to) of those that begin at first, outside of which the
+// tap of depth k reads nothing. The image must be Spread.
+func (m *Image) span(k, first, columns int) (from, to int) {
+	_, kh, kw := m.tap(k / m.Channels)
+	top, bottom := within(m.Pad[1]-kh*m.Dilation[1], m.Stride[1], m.In[1], m.Out[1])
+	left, right := within(m.Pad[2]-kw*m.Dilation[2], m.Stride[2], m.In[2], m.Out[2])
+	if left == right {
+		return 0, 0
+	}
+	from = columns
+	for row := max(top, first/m.Out[2]); row < bottom && row*m.Out[2] < first+columns; row++ {
+		low, high := max(row*m.Out[2]+left-first, 0), min(row*m.Out[2]+right-first, columns)
+		if low < high {
+			from, to = min(from, low), high
+		}
+	}
+	return min(from, to), to
+}
+
+// eachTap calls f for the depths [k, k+n) of a Spread image, tap by tap: count depths,
+// beginning with the given one behind k, of a tap and of the channels from channel on.
+func (m *Image) eachTap(k, n int, f func(behind, tap, channel, count int)) {
+	for d := 0; d < n; {
+		tap, channel := (k+d)/m.Channels, (k+d)%m.Channels
+		count := min(n-d, m.Channels-channel)
+		f(d, tap, channel, count)
+		d += count
+	}
 }
 
 // piece is the columns [from, to) of a strip, which lie in one row of the output.
@@ -44,6 +96,16 @@ func (m *Image) packPieces(dst []float32, pieces []piece, width, k, n int) {
 	}
 	taps := m.Kernel[0] * m.Kernel[1] * m.Kernel[2]
 	fast := m.gathers(pieces, width)
+	if m.Spread {
+		m.eachTap(k, n, func(behind, tap, channel, count int) {
+			if fast {
+				m.gather(dst[behind*width:], pieces, width, width, tap, channel, count)
+			} else {
+				m.copy(dst[behind*width:], pieces, width, width, tap, channel, count)
+			}
+		})
+		return
+	}
 	// Depth k is tap k%taps of channel k/taps. The channels of one tap are packed
 	// together, since they have the same layout.
 	for t := range min(taps, n) {

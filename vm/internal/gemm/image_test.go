@@ -64,7 +64,8 @@ var windows = []window{
 	flat(3, 7, 1, 1, 0), flat(5, 7, 3, 1, 1), flat(64, 14, 3, 1, 1), flat(3, 37, 7, 2, 3), flat(4, 14, 3, 2, 1),
 	flat(2, 15, 1, 2, 0), flat(3, 23, 11, 4, 2), flat(9, 4, 3, 1, 1), flat(2, 3, 5, 1, 4), flat(1, 2, 2, 1, 0), flat(300, 9, 1, 1, 0),
 	flat(3, 32, 3, 2, 1), flat(3, 64, 7, 2, 3), flat(70, 34, 3, 1, 0), flat(2, 33, 8, 1, 4), flat(40, 17, 1, 1, 0),
-	{30, square(20), square(3), ones(), [3]int{1, 12, 12}, pads(12), pads(12)}, {3, square(9), [3]int{1, 5, 3}, ones(), ones(), [3]int{0, 4, 1}, [3]int{0, 1, 1}},
+	{30, square(20), square(3), ones(), [3]int{1, 12, 12}, pads(12), pads(12)}, {5, square(33), square(3), ones(), [3]int{1, 24, 24}, pads(24), pads(24)},
+	{270, square(12), square(3), ones(), [3]int{1, 36, 36}, pads(36), pads(36)}, {3, square(9), [3]int{1, 5, 3}, ones(), ones(), [3]int{0, 4, 1}, [3]int{0, 1, 1}},
 	{2, [3]int{1, 9, 21}, [3]int{1, 3, 2}, [3]int{1, 1, 2}, [3]int{1, 2, 3}, [3]int{0, 1, 2}, [3]int{0, 0, 1}},
 	{3, line(40), line(5), line(1), line(2), [3]int{0, 0, 4}, [3]int{0, 0, 4}},
 	{3, line(41), line(3), line(2), line(1), [3]int{0, 0, 9}, [3]int{0, 0, 3}},
@@ -89,6 +90,21 @@ func TestConvolution(t *testing.T) {
 				func(i, k int) float64 { return float64(weights[i*p.K+k]) },
 				func(j, k int) float64 { return w.seen(x, j, k) }, nil, bias)
 			t.Run(name, func(t *testing.T) { compare(t, &p, got, want, size) })
+			if taps := w.kernel[1] * w.kernel[2]; w.in[0] == 1 && w.kernel[0] == 1 {
+				t.Run(name+"/spread", func(t *testing.T) {
+					image := w.image(x)
+					image.Spread = true
+					spread := p
+					spread.A, spread.B = &Dense{At: at(weights), Len: p.M, Step: p.K, Deep: w.channels, Taps: taps}, image
+					got := make([]float32, p.M*p.N)
+					run(&spread, got, bias, r)
+					compare(t, &spread, got, want, size)
+					packed, again := PackA(at(make([]float32, PackedABytes(p.M, p.K)/4+1)), spread.A, p.M, p.K, nil), make([]float32, p.M*p.N)
+					spread.A = &packed
+					run(&spread, again, bias, r)
+					same(t, "packed", again, got)
+				})
+			}
 			if p.N <= mostAcross {
 				t.Run(name+"/across", func(t *testing.T) { sameAcross(t, &p, &w, x, got, bias, r) })
 			}

@@ -81,16 +81,31 @@ func (m *Image) packShifted(dst []float32, width, first, k, n int) {
 		p.second = 4 * (m.corner(first+c+laneCount) - from)
 		vectors := min(2, (width-c)/laneCount)
 		m.fillShifts(&list, first+c, vectors*laneCount, from)
-		switch {
-		case m.Stride[2] == 1 && vectors == 2:
-			shift1x2AVX512(&p)
-		case m.Stride[2] == 1:
-			shift1x1AVX512(&p)
-		case vectors == 2:
-			shift2x2AVX512(&p)
-		default:
-			shift2x1AVX512(&p)
+		if !m.Spread {
+			p.run(m.Stride[2], vectors)
+			continue
 		}
+		m.eachTap(k, n, func(behind, tap, channel, count int) {
+			q := p
+			q.dst, q.src, q.count = &dst[behind*width+c], unsafe.Add(m.At, 4*channel*volume), count
+			q.tap, q.first = &list[tap], &list[tap]
+			q.end = (*shift)(unsafe.Add(unsafe.Pointer(q.tap), unsafe.Sizeof(shift{})))
+			q.run(m.Stride[2], vectors)
+		})
+	}
+}
+
+// run packs vectors of columns that lie stride apart.
+func (p *shifting) run(stride, vectors int) {
+	switch {
+	case stride == 1 && vectors == 2:
+		shift1x2AVX512(p)
+	case stride == 1:
+		shift1x1AVX512(p)
+	case vectors == 2:
+		shift2x2AVX512(p)
+	default:
+		shift2x1AVX512(p)
 	}
 }
 

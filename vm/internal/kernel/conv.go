@@ -74,6 +74,10 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 			p.list[i].B = &s.flat
 		} else {
 			s.image = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+			if weight.Type == graph.Float32 && weight.Const && !across && s.image.WorthSpreading() {
+				s.image.Spread = true
+				s.a.Deep, s.a.Taps = ch, v.taps()
+			}
 			p.list[i].B = &s.image
 		}
 		if listed == parts && c.packWeights(&s.packed, &s.a, weight, i%group*m*k, k, across) {

@@ -159,6 +159,7 @@ type PackKey struct {
 	Right      bool           // the right side of a product
 	Len, K     int            // rows of A or columns of B; its depth
 	Step, Deep int            // as in gemm.Dense
+	Taps       int            // as in gemm.Dense
 	Quads      bool           // packed for products of bytes that are not widened
 }
 

@@ -43,7 +43,7 @@ func (c *Invocation) packAs(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, d
 			return gemm.PackNarrow(dst, &m, n, k, right, stop)
 		}
 	}
-	key := PackKey{At: m.At, Type: t.Type, Narrow: format != gemm.Float32, Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep}
+	key := PackKey{At: m.At, Type: t.Type, Narrow: format != gemm.Float32, Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep, Taps: m.Taps}
 	if t.Made != nil {
 		key.At, key.Made, key.Off = nil, t.Made, off // its address may change
 	}
