@@ -63,6 +63,33 @@ var rowCases = []nodeCase{
 	{op: "LpNormalization", in: args(noise(4, 300))},
 	{op: "LpNormalization", attrs: attrs(whole("p", 1), whole("axis", 1)), in: args(noise(4, 30, 7))},
 	{op: "LRN", attrs: attrs(whole("size", 4), real("alpha", 0.1)), in: args(noise(2, 7, 5, 5))},
+
+	{op: "CumSum", in: args(noise(9, 333), list(1)), consts: []int{1}, types: allReals},
+	{op: "CumSum", in: args(noise(9, 33, 5), list(1)), consts: []int{1}, attrs: attrs(whole("exclusive", 1))},
+	{op: "CumSum", in: args(noise(9, 70), list(-1)), consts: []int{1}, attrs: attrs(whole("exclusive", 1), whole("reverse", 1))},
+	{op: "CumSum", in: args(wholes(graph.Int64, -1<<40, 1<<40, 9, 40), list(0)), consts: []int{1}, attrs: attrs(whole("reverse", 1))},
+	{op: "CumSum", in: args(wholes(graph.Int32, -99, 99, 2, 70), list(1)), consts: []int{1}},
+	{op: "CumProd", version: 26, in: args(positive(3, 40), list(1)), consts: []int{1}},
+
+	{op: "NegativeLogLikelihoodLoss", in: args(noise(40, 7), wholes(graph.Int64, 0, 7, 40))},
+	{op: "NegativeLogLikelihoodLoss", attrs: attrs(text("reduction", "none"), whole("ignore_index", 3)), in: args(noise(5, 7, 4, 6), wholes(graph.Int32, 0, 7, 5, 4, 6), positive(7))},
+	{op: "NegativeLogLikelihoodLoss", attrs: attrs(whole("ignore_index", -100)), in: args(noise(3, 4, 60, 60), wholes(graph.Int64, 0, 4, 3, 60, 60), positive(4))},
+	{op: "SoftmaxCrossEntropyLoss", in: args(noise(40, 777), wholes(graph.Int64, 0, 777, 40)), outputs: 2, types: allReals},
+	{op: "SoftmaxCrossEntropyLoss", attrs: attrs(text("reduction", "sum")), in: args(noise(5, 7, 4, 6), wholes(graph.Int64, 0, 7, 5, 4, 6), positive(7)), outputs: 2},
+	{op: "SoftmaxCrossEntropyLoss", attrs: attrs(text("reduction", "none")), in: args(noise(3, 9), wholes(graph.Int64, 0, 9, 3))},
+
+	{op: "MaxPool", attrs: attrs(ints("kernel_shape", 3, 3), ints("strides", 2, 2), ints("pads", 1, 1, 1, 1)), in: args(noise(2, 3, 13, 15)), outputs: 2, types: allReals},
+	{op: "MaxPool", attrs: attrs(ints("kernel_shape", 2, 3, 2), ints("dilations", 1, 2, 2), whole("storage_order", 1)), in: args(noise(2, 2, 5, 7, 6)), outputs: 2},
+	{op: "MaxPool", attrs: attrs(ints("kernel_shape", 3), text("auto_pad", "SAME_UPPER"), ints("strides", 2)), in: args(wholes(graph.Int8, -99, 99, 2, 3, 14))},
+	{op: "MaxPool", attrs: attrs(ints("kernel_shape", 3, 2), ints("strides", 2, 2), whole("ceil_mode", 1)), in: args(wholes(graph.Uint8, 0, 99, 2, 3, 14, 9))},
+	{op: "AveragePool", attrs: attrs(ints("kernel_shape", 3, 3), ints("strides", 2, 2), ints("pads", 1, 1, 1, 1)), in: args(noise(2, 3, 13, 15)), types: allReals},
+	{op: "AveragePool", version: 19, attrs: attrs(ints("kernel_shape", 3, 3), ints("strides", 2, 2), ints("pads", 1, 0, 1, 2), ints("dilations", 2, 1), whole("count_include_pad", 1), whole("ceil_mode", 1)), in: args(noise(2, 3, 14, 16))},
+	{op: "LpPool", attrs: attrs(ints("kernel_shape", 3, 3), whole("p", 3)), in: args(noise(2, 3, 9, 8))},
+	{op: "LpPool", attrs: attrs(ints("kernel_shape", 4)), in: args(noise(2, 3, 9))},
+	{op: "GlobalAveragePool", in: args(noise(4, 9, 7, 7))},
+	{op: "GlobalMaxPool", in: args(noise(4, 9, 50))},
+	{op: "GlobalLpPool", in: args(noise(4, 9, 50))},
+	{op: "GlobalLpPool", attrs: attrs(whole("p", 1)), in: args(noise(4, 9, 5, 5))},
 }
 
 func init() { cases = append(cases, rowCases...) }

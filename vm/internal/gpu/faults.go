@@ -30,12 +30,14 @@ type checked struct {
 	node   *graph.Node
 	index  *kernel.Tensor
 	length func(i int) int // of the axis that element i of the indices is for
+	// fromZero is set if a negative index is wrong, too.
+	fromZero bool
 }
 
 // faults numbers a node with the indices that its kernels check.
 func (n *Node) faults(index *kernel.Tensor, length func(i int) int) faults {
 	number := uint64(len(n.k.checked))
-	n.k.checked = append(n.k.checked, checked{n.Node, index, length})
+	n.k.checked = append(n.k.checked, checked{node: n.Node, index: index, length: length})
 	f := faults{node: number << 32}
 	if n.k.word != nil {
 		f.at = n.k.word.At
@@ -76,7 +78,11 @@ func (k *Kernels) Fault() (*graph.Node, error) {
 	}
 	c := &k.checked[number]
 	n := c.length(i)
-	return c.node, fmt.Errorf("element %d of the indices, of shape %v: expected one in [%d, %d)", i, c.index.Shape, -n, n)
+	low := -n
+	if c.fromZero {
+		low = 0
+	}
+	return c.node, fmt.Errorf("element %d of the indices, of shape %v: expected one in [%d, %d)", i, c.index.Shape, low, n)
 }
 
 // Close frees the kernels' memory. It needs the context.
