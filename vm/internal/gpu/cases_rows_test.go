@@ -1,6 +1,9 @@
 package gpu
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
+)
 
 // rowCases are the cases of operators that work along lines of a tensor.
 var rowCases = []nodeCase{
@@ -45,6 +48,8 @@ var rowCases = []nodeCase{
 	{op: "LayerNormalization", in: args(noise(3, 7, 333), noise(333), noise(333)), outputs: 3, types: allReals},
 	{op: "LayerNormalization", in: args(noise(2, 9000), noise(9000), noise(9000))},
 	{op: "LayerNormalization", attrs: attrs(whole("axis", 1)), in: args(noise(3, 7, 33), noise(7, 1))},
+	{op: "LayerNormalization", in: args(far(3, 333), noise(333)), tolerance: 2e-4, types: []graph.DType{graph.Float32}}, // the mean has 24 bits
+	{op: "BatchNormalization", attrs: attrs(whole("training_mode", 1)), in: args(far(8, 3, 50), noise(3), noise(3), noise(3), positive(3)), outputs: 3, tolerance: 2e-4, types: []graph.DType{graph.Float32}},
 	{op: "RMSNormalization", version: 23, in: args(noise(5, 1200), noise(1200))},
 	{op: "com.microsoft.SkipLayerNormalization", version: 1, in: args(noise(2, 7, 40), noise(2, 7, 40), noise(40), noise(40), noise(40)), outputs: 4},
 	{op: "com.microsoft.SkipLayerNormalization", version: 1, in: args(noise(2, 7, 40), noise(7, 40), noise(40)), outputs: 3},
@@ -93,3 +98,12 @@ var rowCases = []nodeCase{
 }
 
 func init() { cases = append(cases, rowCases...) }
+
+// far returns reals in [998, 1002): their squares leave no digits for the variance.
+func far(shape ...int) *reference.Tensor {
+	t := noise(shape...)
+	for i := range t.F {
+		t.F[i] = float64(float32(t.F[i] + 1000))
+	}
+	return t
+}
