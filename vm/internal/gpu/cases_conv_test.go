@@ -11,16 +11,36 @@ func floats(name string, list ...float32) *graph.Attr {
 
 var convCases = []nodeCase{
 	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(2, 5, 9, 11), noise(7, 5, 3, 3), noise(7)), types: allReals},
-	{op: "Conv", in: args(noise(2, 5, 6, 7), noise(7, 5, 1, 1), noise(7)), types: allReals},
+	{op: "Conv", in: args(noise(2, 5, 6, 7), noise(7, 5, 1, 1), noise(7))},
 	{op: "Conv", in: args(noise(2, 8, 6, 6), noise(12, 4, 1, 1)), attrs: attrs(whole("group", 2))},
 	{op: "Conv", attrs: attrs(ints("strides", 2, 2), ints("pads", 3, 3, 3, 3)), in: args(noise(1, 3, 20, 20), noise(8, 3, 7, 7), noise(8))},
 	{op: "Conv", attrs: attrs(whole("group", 3), ints("dilations", 2, 3), ints("pads", 2, 0, 1, 3)), in: args(noise(2, 6, 9, 9), noise(9, 2, 3, 2))},
 	{op: "Conv", attrs: attrs(text("auto_pad", "SAME_LOWER"), ints("strides", 2, 3)), in: args(noise(1, 2, 9, 10), noise(3, 2, 4, 4))},
 	{op: "Conv", attrs: attrs(ints("pads", 2, 1)), in: args(noise(3, 4, 17), noise(5, 4, 3), noise(5))},
-	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1, 0, 1), ints("strides", 1, 2, 1)), in: args(noise(2, 3, 5, 6, 7), noise(4, 3, 3, 3, 2), noise(4)), types: allReals},
+	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1, 0, 1), ints("strides", 1, 2, 1)), in: args(noise(2, 3, 5, 6, 7), noise(4, 3, 3, 3, 2), noise(4))},
 	// The gradient of weights: the kernel is as large as the image, the result small.
-	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(6, 4, 14, 14), noise(9, 4, 14, 14)), types: allReals},
+	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(6, 4, 14, 14), noise(9, 4, 14, 14))},
 	{op: "Conv", attrs: attrs(ints("dilations", 2, 2), ints("pads", 1, 1, 0, 0)), in: args(noise(6, 4, 14, 14), noise(9, 4, 7, 7))},
+
+	// Few channels in each group.
+	{op: "Conv", attrs: attrs(whole("group", 6), ints("pads", 1, 1, 1, 1), ints("strides", 2, 1)), in: args(noise(2, 6, 9, 11), noise(6, 1, 3, 3), noise(6))},
+	{op: "Conv", attrs: attrs(whole("group", 3), ints("dilations", 1, 2)), in: args(noise(2, 3, 9, 11), noise(6, 1, 3, 3), noise(6))},
+	{op: "Conv", attrs: attrs(whole("group", 2)), in: args(noise(2, 6, 5, 5, 5), noise(10, 3, 2, 3, 2))},
+	// The gradients of their weights.
+	{op: "Conv", attrs: attrs(whole("group", 5), ints("pads", 1, 1, 1, 1)), in: args(noise(1, 20, 17, 17), noise(5, 4, 17, 17))},
+	{op: "Conv", attrs: attrs(whole("group", 3), ints("dilations", 2, 2), ints("pads", 2, 2, 1, 1)), in: args(noise(2, 9, 40, 40), noise(6, 3, 20, 20))},
+
+	{op: "ConvTranspose", in: args(noise(2, 5, 4, 6), noise(5, 7, 3, 3), noise(7)), attrs: attrs(ints("pads", 1, 1, 1, 1)), types: allReals},
+	{op: "ConvTranspose", in: args(noise(2, 5, 4, 6), noise(5, 7, 1, 1), noise(7))},
+	{op: "ConvTranspose", in: args(noise(2, 6, 4, 6), noise(6, 17, 3, 4), noise(34)), attrs: attrs(whole("group", 2), ints("strides", 2, 3), ints("output_padding", 1, 2), ints("pads", 1, 0, 0, 2))},
+	{op: "ConvTranspose", in: args(noise(2, 5, 4, 6), noise(5, 7, 2, 2)), attrs: attrs(ints("strides", 2, 2))},
+	{op: "ConvTranspose", in: args(noise(2, 5, 4, 6), noise(5, 7, 1, 1)), attrs: attrs(ints("strides", 2, 2), ints("output_padding", 1, 1))},
+	{op: "ConvTranspose", in: args(noise(2, 5, 4, 6), noise(5, 7, 3, 3)), attrs: attrs(ints("strides", 4, 2), ints("dilations", 2, 3))},
+	{op: "ConvTranspose", in: args(noise(1, 2, 5), noise(2, 3, 4), noise(3)), attrs: attrs(ints("strides", 3), ints("output_shape", 15))},
+	{op: "ConvTranspose", in: args(noise(2, 3, 3, 4, 5), noise(3, 5, 3, 2, 3)), attrs: attrs(ints("strides", 2, 1, 2), ints("pads", 1, 0, 1, 1, 0, 1))},
+	{op: "ConvTranspose", in: args(noise(1, 500, 3, 3), noise(500, 7, 3, 3), noise(7)), attrs: attrs(ints("strides", 2, 2), ints("pads", 1, 1, 1, 1))},
+	{op: "ConvTranspose", in: args(noise(2, 6, 5, 5), noise(6, 1, 3, 3), noise(6)), attrs: attrs(whole("group", 6), ints("pads", 1, 1, 1, 1))},
+	{op: "ConvTranspose", in: args(noise(2, 6, 5, 5), noise(6, 2, 5, 3), noise(6)), attrs: attrs(whole("group", 3), ints("strides", 2, 3), ints("dilations", 2, 1), ints("pads", 2, 1, 1, 0), ints("output_padding", 1, 1))},
 
 	{op: "com.microsoft.FusedConv", attrs: attrs(text("activation", "Relu")), in: args(noise(1, 3, 6, 6), noise(4, 3, 3, 3), noise(4), noise(1, 4, 4, 4))},
 	{op: "com.microsoft.FusedConv", attrs: attrs(text("activation", "Clip"), floats("activation_params", -1, 0.5)), in: args(noise(1, 3, 6, 6), noise(4, 3, 3, 3))},

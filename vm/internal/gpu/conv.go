@@ -9,6 +9,7 @@ import (
 // convolutions lists the operators that slide a kernel of weights over an image.
 var convolutions = []Row{
 	{Name: "Conv", Make: makeConv},
+	{Name: "ConvTranspose", Make: makeConvTranspose},
 }
 
 // contribConvolutions lists those of ONNX Runtime.
@@ -71,6 +72,15 @@ func convolve(n *Node, bias, added *kernel.Tensor, then *kernel.NamedActivation)
 	if c.r, err = newConvResult(y, bias, added, then); err != nil {
 		return err
 	}
+	if err := c.fits(c.channels*volume(g.Kernel), volume(g.Out)); err != nil {
+		return err
+	}
+	switch {
+	case c.isCorrelation():
+		return c.correlate(n)
+	case c.isDirect():
+		return c.launchDirect(n, c.direct())
+	}
 	return c.product(n)
 }
 
@@ -104,14 +114,23 @@ func deep(g *kernel.Geometry) bool {
 
 // product appends a convolution as one product for each group.
 func (c *convolution) product(n *Node) error {
+	v := c.slide()
+	s := c.split(&v)
+	switch {
+	case pointwise(c.Geometry):
+		return c.launch(n, s, "FLAT", v)
+	case deep(c.Geometry):
+		return c.launch(n, s, "DEEP", v)
+	}
+	return c.launch(n, s, "", v)
+}
+
+// slide returns the parameters of a convolution whose weights are dense along the depth.
+func (c *convolution) slide() slide {
 	taps, plane, positions := volume(c.Kernel), volume(c.In), volume(c.Out)
 	k := c.channels * taps
-	if err := c.fits(k, positions); err != nil {
-		return err
-	}
-	s := splitProduct(c.m, c.images*positions, k, c.groups, computeBytes(c.r.y))
 	v := slide{
-		M: int32(c.m), N: int32(c.images * positions), K: int32(k), Chunk: int32(s.chunk), Groups: int32(c.groups),
+		M: int32(c.m), N: int32(c.images * positions), K: int32(k), Groups: int32(c.groups),
 		Positions: divisionBy(positions), Out12: divisionBy(c.Out[1] * c.Out[2]), Out2: divisionBy(c.Out[2]),
 		Taps: divisionBy(taps), Taps12: divisionBy(c.Kernel[1] * c.Kernel[2]), Taps2: divisionBy(c.Kernel[2]),
 		Total: int64(c.r.y.Len()), XImage: int64(c.groups * c.channels * plane), XGroup: int64(c.channels * plane), XChannel: int64(plane),
@@ -123,18 +142,22 @@ func (c *convolution) product(n *Node) error {
 	if positions%4 == 0 {
 		v.Wide = 1
 	}
-	var form string
-	switch {
-	case pointwise(c.Geometry):
-		form = "FLAT"
-	case deep(c.Geometry):
-		form = "DEEP"
-	}
-	return c.launch(n, s, form, v)
+	return v
 }
 
-// launch appends the launches of kernels/conv.cu of a form.
-func (c *convolution) launch(n *Node, s split, form string, v any) error {
+// split divides a convolution among blocks.
+func (c *convolution) split(v *slide) split {
+	s := splitProduct(c.m, int(v.N), int(v.K), c.groups, computeBytes(c.r.y))
+	v.Chunk = int32(s.chunk)
+	return s
+}
+
+// launch appends the launch of kernels/conv.cu in a form.
+func (c *convolution) launch(n *Node, s split, form string, v slide) error {
+	return c.launchParts(n, s, form, []productPart{{s.tiles, v}})
+}
+
+func (c *convolution) launchParts(n *Node, s split, form string, list []productPart) error {
 	definitions, err := productDefinitions(c.r.y)
 	if err != nil {
 		return err
@@ -147,7 +170,7 @@ func (c *convolution) launch(n *Node, s split, form string, v any) error {
 	if form != "" {
 		definitions = append(definitions, form)
 	}
-	return n.launchProduct(n.kernel("conv.cu", "conv", definitions...), s, c.r, c.x, c.w, v)
+	return n.launchProduct(n.kernel("conv.cu", "conv", definitions...), s, c.r, c.x, c.w, list...)
 }
 
 // longest is the largest length of an axis, with its padding, that kernels/conv.cu can

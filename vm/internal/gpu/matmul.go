@@ -68,7 +68,7 @@ func (p *matrices) launch(n *Node, a, b *kernel.Tensor, r *result) error {
 	if aligned {
 		v.Wide = 1
 	}
-	return n.launchProduct(n.kernel("matmul.cu", "product", definitions...), s, r, a, b, v)
+	return n.launchProduct(n.kernel("matmul.cu", "product", definitions...), s, r, a, b, productPart{s.tiles, v})
 }
 
 // merge joins neighbouring axes of the batch, and the rows with an axis of the batch that

@@ -94,29 +94,47 @@ type result struct {
 	then           *kernel.NamedActivation // what the finish cannot do; nil: nothing
 }
 
+// productPart is a launch of some tiles of a product.
+type productPart struct {
+	tiles  int
+	params any // what the kernel takes beside the addresses and the finish
+}
+
 // launchProduct appends the launches of a product. The kernel's name lacks the suffix of
 // the tile. Its parameters are the addresses of y, of the parts, left, right, the bias and
-// what is added, then more, and the finish.
-func (n *Node) launchProduct(k cuda.Kernel, s split, r *result, left, right *kernel.Tensor, more ...any) error {
+// what is added, then those of the launch, and the finish.
+func (n *Node) launchProduct(k cuda.Kernel, s split, r *result, left, right *kernel.Tensor, list ...productPart) error {
 	at, err := n.addresses(r.y, left, right, r.bias, r.added)
 	if err != nil {
 		return err
-	}
-	var parts any = driver.Ptr(0)
-	if s.parts > 1 {
-		parts = n.scratch(int64(s.parts) * int64(r.y.Len()) * int64(computeBytes(r.y)))
 	}
 	if s.tiles > math.MaxInt32 || s.parts > math.MaxUint16 {
 		return unsupportedf("a product of %d tiles in %d parts", s.tiles, s.parts)
 	}
 	k.Name += s.tile.suffix
-	params := append([]any{at[0], parts, at[1], at[2], at[3], at[4]}, more...)
-	grid := driver.Dim3{X: uint32(s.tiles), Y: uint32(s.parts), Z: 1}
-	if err := n.launch3(k, grid, driver.Dim3{X: uint32(s.tile.threads), Y: 1, Z: 1}, 0, append(params, r.finish)...); err != nil {
-		return err
+	parts := n.partsOf(r, s.parts)
+	for _, l := range list {
+		grid := driver.Dim3{X: uint32(l.tiles), Y: uint32(s.parts), Z: 1}
+		block := driver.Dim3{X: uint32(s.tile.threads), Y: 1, Z: 1}
+		if err := n.launch3(k, grid, block, 0, at[0], parts, at[1], at[2], at[3], at[4], l.params, r.finish); err != nil {
+			return err
+		}
 	}
-	if s.parts > 1 {
-		if err := n.addParts(r, parts, s.parts); err != nil {
+	return n.completeProduct(r, parts, s.parts)
+}
+
+// partsOf is the place of the parts of the sums, as a parameter; nil if each is in one.
+func (n *Node) partsOf(r *result, count int) any {
+	if count == 1 {
+		return driver.Ptr(0)
+	}
+	return n.scratch(int64(count) * int64(r.y.Len()) * int64(computeBytes(r.y)))
+}
+
+// completeProduct appends what follows the sums.
+func (n *Node) completeProduct(r *result, parts any, count int) error {
+	if count > 1 {
+		if err := n.addParts(r, parts, count); err != nil {
 			return err
 		}
 	}
