@@ -170,7 +170,7 @@ func (p *Product) block(i0, j0, m, n int, c unsafe.Pointer, stride int, bias, sc
 	strip, side := block[:mostDepth*widest], block[mostDepth*widest:]
 
 	w := panel{rows: m, cRow: 4 * stride, alpha: p.Alpha, low: p.Low, high: p.High}
-	for k := 0; k == 0 || k < p.K; k += w.depth {
+	for k := 0; k == 0 || k < p.K; k += max(w.depth, 1) { // without depths, once
 		w.depth = p.depth(k)
 		p.epilogue(&w, k == 0, k+w.depth == p.K)
 		p.left(&w, side, height, i0, m, k)
