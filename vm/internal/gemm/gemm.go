@@ -164,11 +164,44 @@ func (p *Product) Whole(c, bias, scratch unsafe.Pointer) {
 
 // block computes rows [i0, i0+m) and columns [j0, j0+n) of C, and writes them to c.
 func (p *Product) block(i0, j0, m, n int, c unsafe.Pointer, stride int, bias, scratch unsafe.Pointer) {
-	kernel := chosen
-	height, width := levels[kernel].rows, levels[kernel].columns
 	block := unsafe.Slice((*float32)(scratch), ScratchBytes/4)
 	strip, side := block[:mostDepth*widest], block[mostDepth*widest:]
+	if !p.evicts(stride, m) {
+		p.strips(i0, j0, m, n, c, stride, bias, strip, side)
+		return
+	}
+	most := max(widest, min(asideLen, len(side))/m/widest*widest)
+	for j := 0; j < n; j += most {
+		columns := min(most, n-j)
+		p.strips(i0, j0+j, m, columns, unsafe.Pointer(unsafe.SliceData(side)), columns, bias, strip, nil)
+		if p.Stop != nil && p.Stop.Stopping() {
+			return
+		}
+		for r := range m {
+			copy(unsafe.Slice(float(c, 4*(r*stride+j)), columns), side[r*columns:])
+		}
+	}
+}
 
+// asideLen is how many sums are added up aside at a time: they stay in the second-level
+// cache.
+const asideLen = 1 << 14
+
+// evicts reports whether the rows of a block of C would evict each other from the cache
+// from one block of depths to the next, because their distance is a multiple of a page.
+// The sums are then added up in the part of the scratch that a packed A leaves free.
+func (p *Product) evicts(stride, rows int) bool {
+	a, packed := p.A.(*Packed)
+	return packed && a.Format == Float32 && p.Beta == 0 && p.K > p.depth(0) && stride%evictStride == 0 && rows > 8
+}
+
+const evictStride = 1024 // numbers: a page
+
+// strips is block without a way around the caches. It packs strips of B in strip, and of A
+// in side.
+func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias unsafe.Pointer, strip, side []float32) {
+	kernel := chosen
+	height, width := levels[kernel].rows, levels[kernel].columns
 	w := panel{rows: m, cRow: 4 * stride, alpha: p.Alpha, low: p.Low, high: p.High}
 	for k := 0; k == 0 || k < p.K; k += max(w.depth, 1) { // without depths, once
 		w.depth = p.depth(k)

@@ -64,6 +64,7 @@ var windows = []window{
 	flat(3, 7, 1, 1, 0), flat(5, 7, 3, 1, 1), flat(64, 14, 3, 1, 1), flat(3, 37, 7, 2, 3), flat(4, 14, 3, 2, 1),
 	flat(2, 15, 1, 2, 0), flat(3, 23, 11, 4, 2), flat(9, 4, 3, 1, 1), flat(2, 3, 5, 1, 4), flat(1, 2, 2, 1, 0), flat(300, 9, 1, 1, 0),
 	flat(3, 32, 3, 2, 1), flat(3, 64, 7, 2, 3), flat(70, 34, 3, 1, 0), flat(2, 33, 8, 1, 4), flat(40, 17, 1, 1, 0),
+	flat(30, 32, 3, 1, 1), {29, [3]int{1, 16, 128}, square(3), ones(), ones(), pads(1), pads(1)},
 	{30, square(20), square(3), ones(), [3]int{1, 12, 12}, pads(12), pads(12)}, {5, square(33), square(3), ones(), [3]int{1, 24, 24}, pads(24), pads(24)},
 	{270, square(12), square(3), ones(), [3]int{1, 36, 36}, pads(36), pads(36)}, {3, square(9), [3]int{1, 5, 3}, ones(), ones(), [3]int{0, 4, 1}, [3]int{0, 1, 1}},
 	{2, [3]int{1, 9, 21}, [3]int{1, 3, 2}, [3]int{1, 1, 2}, [3]int{1, 2, 3}, [3]int{0, 1, 2}, [3]int{0, 0, 1}},
@@ -90,6 +91,12 @@ func TestConvolution(t *testing.T) {
 				func(i, k int) float64 { return float64(weights[i*p.K+k]) },
 				func(j, k int) float64 { return w.seen(x, j, k) }, nil, bias)
 			t.Run(name, func(t *testing.T) { compare(t, &p, got, want, size) })
+			t.Run(name+"/packed", func(t *testing.T) {
+				a, q, again := PackA(at(make([]float32, PackedABytes(p.M, p.K)/4+1)), p.A, p.M, p.K, nil), p, make([]float32, p.M*p.N)
+				q.A = &a
+				run(&q, again, bias, r)
+				same(t, "packed", again, got)
+			})
 			if taps := w.kernel[1] * w.kernel[2]; w.in[0] == 1 && w.kernel[0] == 1 {
 				t.Run(name+"/spread", func(t *testing.T) {
 					image := w.image(x)
