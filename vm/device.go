@@ -314,6 +314,9 @@ func (g *device) before(st *step) error {
 	if g == nil || st.run == nil && !st.late {
 		return nil
 	}
+	if st.copies() {
+		return nil // it asks for what it reads
+	}
 	if !st.device {
 		if readsShapes(st.call.Node) {
 			return g.down()
@@ -337,8 +340,8 @@ func (g *device) before(st *step) error {
 
 // after notes where the outputs of a node are.
 func (g *device) after(st *step) {
-	if g == nil {
-		return
+	if g == nil || st.copies() {
+		return // what hands tensors to and from bodies notes that itself
 	}
 	at := onHost
 	if st.device {

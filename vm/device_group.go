@@ -134,6 +134,7 @@ func (g *device) prepareGroup(group []*step) bool {
 	last.run, last.device = run, true
 	last.external, last.stores = externalOf(group), stores
 	for _, st := range group {
+		st.kernel = kernel.Lookup(st.call.Node.Domain, st.call.Node.Op)
 		st.out[0].inside = !slices.Contains(stores, st.out[0])
 		if st != last {
 			st.fusedInto = last

@@ -417,6 +417,7 @@ func (st *step) do() (err error) {
 		s.poisonScratch(st)
 	}
 	if s.comparer != nil {
+		s.onHost(st.in...)
 		s.comparer.before(st)
 	}
 	if st.run != nil {
@@ -434,6 +435,7 @@ func (st *step) do() (err error) {
 		}
 	}
 	if s.comparer != nil {
+		s.onHost(st.out...)
 		s.comparer.after(st)
 	}
 	for _, t := range st.frees {
@@ -513,13 +515,27 @@ func (f *frame) release() {
 	}
 }
 
+// ends returns the tensors of a list of inputs or outputs.
+func (f *frame) ends(ids []graph.TensorID) (list []*tensor) {
+	for _, id := range ids {
+		list = append(list, f.tensors[id])
+	}
+	return list
+}
+
 // runAll runs the nodes of a body or function.
 func (f *frame) runAll() error {
+	if f.s.comparer != nil {
+		f.s.onHost(f.ends(f.g.Inputs)...)
+	}
 	f.s.comparer.enter(f)
 	for _, st := range f.steps {
 		if err := st.do(); err != nil {
 			return err
 		}
+	}
+	if f.s.comparer != nil {
+		f.s.onHost(f.ends(f.g.Outputs)...)
 	}
 	f.s.comparer.leave(f)
 	return nil

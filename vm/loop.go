@@ -45,6 +45,7 @@ func newLoop(st *step, body *frame) (kernel.Run, error) {
 func (l *loop) run(*work.Pool) error {
 	st, s, carried := l.st, l.st.f.s, l.carried
 	most := int64(math.MaxInt64)
+	s.onHost(st.in[:2]...)
 	if m := st.in[0]; m != nil {
 		if m.Type != graph.Int64 || m.Shape == nil || m.Len() != 1 {
 			return fmt.Errorf("tensor %q turns out to be %v, expected one int64", graph.Short(m.name), typeOf(m))
@@ -272,6 +273,7 @@ func (r *scanOutput) end(s *Session, t *graph.Tensor) error {
 	if err := s.resize(r.out, shape); err != nil {
 		return err
 	}
+	s.wroteOnHost(r.out)
 	if r.block != nil {
 		s.copyBytes(bytesOf(r.out), r.block[:r.used])
 		s.side.give(r.block)

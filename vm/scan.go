@@ -69,6 +69,7 @@ func newBatchedScan(st *step, body *frame) (kernel.Run, error) {
 	outs := len(one.out) - v.carried
 	v.outAxes, v.outBack = make([]int, outs), make([]bool, outs)
 	return func(w *work.Pool) error {
+		st.f.s.onHost(st.in...) // the elements of the batch are read there
 		batch := 0
 		for _, t := range st.in[1:] {
 			if len(t.Shape) == 0 {
@@ -226,6 +227,7 @@ func (v *scan) storeSlice(i, k, length int) error {
 	}
 	v.st.f.s.onHost(from)
 	copySlices(bytesOf(from), bytesOf(to), to.Shape, axis, k, false)
+	v.st.f.s.wroteOnHost(to)
 	return nil
 }
 

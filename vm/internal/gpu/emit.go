@@ -217,7 +217,7 @@ func (b *body) divisor(d int) string {
 	if b.index == "u64" {
 		return b.number(d)
 	}
-	multiplier, shift := division(d)
+	multiplier, shift := divisor(d)
 	return strings.Join([]string{b.number(d), b.number(multiplier), b.number(shift)}, ", ")
 }
 

@@ -66,8 +66,8 @@ func repeatsIn(from, to []int) (repeats, error) {
 	return s, nil
 }
 
-// result is Result of norm.cu.
-type result struct {
+// normalized is Result of norm.cu.
+type normalized struct {
 	y, scale, bias, mean, inverse driver.Ptr
 	scales, biases                repeats
 	epsilon                       float64
@@ -103,12 +103,12 @@ func (n *Node) normKernel(name string, x *kernel.Tensor, statistics ...*kernel.T
 
 // normResult returns where a normalization of x's lines goes. It has the statistics in
 // outputs 1 and 2.
-func (n *Node) normResult(scale, bias *kernel.Tensor, epsilon float32) (r result, err error) {
+func (n *Node) normResult(scale, bias *kernel.Tensor, epsilon float32) (r normalized, err error) {
 	at, err := n.addresses(n.Out[0], scale, bias, n.output(1), n.output(2))
 	if err != nil {
 		return r, err
 	}
-	return result{y: at[0], scale: at[1], bias: at[2], mean: at[3], inverse: at[4], epsilon: float64(epsilon)}, nil
+	return normalized{y: at[0], scale: at[1], bias: at[2], mean: at[3], inverse: at[4], epsilon: float64(epsilon)}, nil
 }
 
 // makeLayerNorm normalizes over the last axes. Without rms, the mean and the inverse

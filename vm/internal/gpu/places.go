@@ -89,9 +89,9 @@ func kindOf(strides, axes []int) operandKind {
 	return flat
 }
 
-// division returns the numbers with which kernels divide a 32-bit number n < 2³¹ by d:
+// divisor returns the numbers with which kernels divide a 32-bit number n < 2³¹ by d:
 // n/d = (n·multiplier/2³² + n) / 2^shift (Granlund & Montgomery 1994, figure 4.1).
-func division(d int) (multiplier, shift int) {
+func divisor(d int) (multiplier, shift int) {
 	shift = bits.Len(uint(d - 1))
 	return (1<<shift-d)<<32/d + 1, shift
 }
