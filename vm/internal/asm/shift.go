@@ -54,10 +54,11 @@ func shift(stride, vectors int) {
 	Label("depth")
 	MOVQ(Mem{Base: tap}, at)
 	ADDQ(src, at)
-	// The next strip begins here in each channel: too many places for the processor to
-	// foresee.
-	for i := range 2 {
-		PREFETCHT1(Mem{Base: at, Disp: 64 * (vectors*stride + i)})
+	if stride == 1 {
+		// The next strip begins here in each channel: too many places for the processor
+		// to foresee. Most images with stride 2 have three channels.
+		PREFETCHT1(Mem{Base: at, Disp: 64 * vectors})
+		PREFETCHT1(Mem{Base: at, Disp: 64 * (vectors + 1)})
 	}
 	for v := range vectors {
 		for part := range stride {

@@ -9679,7 +9679,7 @@ next:
 	RET
 
 // func shift2x1AVX512(p *byte)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F
 TEXT ·shift2x1AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ    p+0(FP), DI
 	MOVQ    (DI), R8
@@ -9695,22 +9695,20 @@ TEXT ·shift2x1AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	VMOVUPS (AX), Z31
 
 depth:
-	MOVQ       (R10), AX
-	ADDQ       R9, AX
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	KMOVW      8(R10), K1
-	VMOVUPS.Z  (AX), K1, Z0
-	KMOVW      10(R10), K2
-	VMOVUPS.Z  64(AX), K2, Z1
-	VPERMT2PS  Z1, Z31, Z0
-	VMOVUPS    Z0, (R8)
-	ADDQ       BX, R8
-	ADDQ       $0x10, R10
-	CMPQ       R10, R12
-	JNE        next
-	MOVQ       R11, R10
-	ADDQ       DX, R9
+	MOVQ      (R10), AX
+	ADDQ      R9, AX
+	KMOVW     8(R10), K1
+	VMOVUPS.Z (AX), K1, Z0
+	KMOVW     10(R10), K2
+	VMOVUPS.Z 64(AX), K2, Z1
+	VPERMT2PS Z1, Z31, Z0
+	VMOVUPS   Z0, (R8)
+	ADDQ      BX, R8
+	ADDQ      $0x10, R10
+	CMPQ      R10, R12
+	JNE       next
+	MOVQ      R11, R10
+	ADDQ      DX, R9
 
 next:
 	DECQ SI
@@ -9719,7 +9717,7 @@ next:
 	RET
 
 // func shift2x2AVX512(p *byte)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F
 TEXT ·shift2x2AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ    p+0(FP), DI
 	MOVQ    (DI), R8
@@ -9735,28 +9733,26 @@ TEXT ·shift2x2AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	VMOVUPS (AX), Z31
 
 depth:
-	MOVQ       (R10), AX
-	ADDQ       R9, AX
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	KMOVW      8(R10), K1
-	VMOVUPS.Z  (AX), K1, Z0
-	KMOVW      10(R10), K2
-	VMOVUPS.Z  64(AX), K2, Z1
-	VPERMT2PS  Z1, Z31, Z0
-	VMOVUPS    Z0, (R8)
-	KMOVW      12(R10), K3
-	VMOVUPS.Z  (AX)(R13*1), K3, Z2
-	KMOVW      14(R10), K4
-	VMOVUPS.Z  64(AX)(R13*1), K4, Z3
-	VPERMT2PS  Z3, Z31, Z2
-	VMOVUPS    Z2, 64(R8)
-	ADDQ       BX, R8
-	ADDQ       $0x10, R10
-	CMPQ       R10, R12
-	JNE        next
-	MOVQ       R11, R10
-	ADDQ       DX, R9
+	MOVQ      (R10), AX
+	ADDQ      R9, AX
+	KMOVW     8(R10), K1
+	VMOVUPS.Z (AX), K1, Z0
+	KMOVW     10(R10), K2
+	VMOVUPS.Z 64(AX), K2, Z1
+	VPERMT2PS Z1, Z31, Z0
+	VMOVUPS   Z0, (R8)
+	KMOVW     12(R10), K3
+	VMOVUPS.Z (AX)(R13*1), K3, Z2
+	KMOVW     14(R10), K4
+	VMOVUPS.Z 64(AX)(R13*1), K4, Z3
+	VPERMT2PS Z3, Z31, Z2
+	VMOVUPS   Z2, 64(R8)
+	ADDQ      BX, R8
+	ADDQ      $0x10, R10
+	CMPQ      R10, R12
+	JNE       next
+	MOVQ      R11, R10
+	ADDQ      DX, R9
 
 next:
 	DECQ SI
