@@ -14,7 +14,6 @@ struct Spread {
 
 // Result is where the normalized lines go.
 struct Result {
-	T *y;
 	const T *scale, *bias; // null: none
 	S *mean, *inverse;     // null: not wanted
 	Spread scales, biases;
@@ -23,55 +22,55 @@ struct Result {
 };
 
 // normalize subtracts the mean of a line and divides by the root of its variance, which
-// is computed from the distances to that mean. get returns the elements; it is called once
-// for each if the line fits the shared memory.
-template <class G> static __device__ void normalize(const Result &r, const Lines &s, const Line &l, C *kept, G get) {
-	C mean = 0, squares = 0;
-	if (s.kept) {
-#pragma unroll 4
-		for (int i = l.first, k = l.slot; i < s.n; i += l.by, k += l.slots) mean += kept[k] = get(i);
-	} else if (!r.rms) {
-#pragma unroll 4
-		for (int i = l.first; i < s.n; i += l.by) mean += get(i);
-	}
-	mean = r.rms ? 0 : team(mean, s.along, Plus()) / s.n;
-#pragma unroll 4
-	for (int i = l.first, k = l.slot; i < s.n; i += l.by, k += l.slots) {
-		C d = (s.kept ? kept[k] : get(i)) - mean;
-		squares += d * d;
-	}
+// is computed from the distances to that mean. x and y are those of the line, of which the
+// elements may be in shared memory already, with total as the sum of the thread's own.
+static __device__ void normalize(T *y, const T *x, const Result &r, const Lines &s, const Line &l, C *kept, C total) {
+	C mean = r.rms ? 0 : team(total, s.along, Plus()) / s.n, squares = 0;
+	auto add = [&](C v) { squares += (v - mean) * (v - mean); };
+	if (s.kept) visit(s, l, [&](int, int k) { add(kept[k]); });
+	else read(x, s, l, [&](int, int, C v) { add(v); });
 	C inverse = 1 / root_of(team(squares, s.along, Plus()) / s.n + (C)r.epsilon);
 	if (!l.real) return;
 	if (l.leads() && r.mean) store(r.mean + l.number, (Compute<S>)mean);
 	if (l.leads() && r.inverse) store(r.inverse + l.number, (Compute<S>)inverse);
-#pragma unroll 4
-	for (int i = l.first, k = l.slot; i < s.n; i += l.by, k += l.slots) {
-		C v = ((s.kept ? kept[k] : get(i)) - mean) * inverse;
+	write(y, x, kept, s, l, [&](int i, C v) {
+		v = (v - mean) * inverse;
 		u32 e = (u32)(l.at + i);
 		if (r.scale) v *= load(r.scale + r.scales.at(e, s.n, i));
 		if (r.bias) v += load(r.bias + r.biases.at(e, s.n, i));
-		store(r.y + e, v);
-	}
+		return v;
+	});
 }
 
-KERNEL(row_norm, (const T *x, Lines s, Result r)) {
+KERNEL(row_norm, (T *y, const T *x, Lines s, Result r)) {
 	DYNAMIC_SHARED(C, kept);
 	Line l(s);
-	normalize(r, s, l, kept, [&](int i) { return load(x + l.at + i); });
+	C total = 0;
+	if (s.kept || !r.rms) {
+		read(x + l.at, s, l, [&](int, int k, C v) {
+			if (s.kept) kept[k] = v;
+			total += v;
+		});
+	}
+	normalize(y + l.at, x + l.at, r, s, l, kept, total);
 }
 
 // skip_norm normalizes x + skip + more (which may be null). The sum, if it is wanted, may
 // overwrite x or skip, so the lines must fit the shared memory. skip has skips elements,
 // and repeats.
-KERNEL(skip_norm, (T *sum, const T *x, const T *skip, const T *more, int skips, Lines s, Result r)) {
+KERNEL(skip_norm, (T *y, const T *x, Lines s, Result r, T *sum, const T *skip, const T *more, int skips)) {
 	DYNAMIC_SHARED(C, kept);
 	Line l(s);
-	normalize(r, s, l, kept, [&](int i) {
-		C v = load(x + l.at + i) + load(skip + (l.at + i) % skips);
+	int from = (int)(l.at % skips);
+	C total = 0;
+	read(x + l.at, s, l, [&](int i, int k, C v) {
+		v += load(skip + from + i);
 		if (more) v += load(more + i);
 		if (sum && l.real) store(sum + l.at + i, v);
-		return v;
+		kept[k] = v;
+		total += v;
 	});
+	normalize(y + l.at, x, r, s, l, kept, total);
 }
 
 // lp_norm divides lines by the sum of their sizes (p 1) or the root of that of their

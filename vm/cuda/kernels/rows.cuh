@@ -35,12 +35,15 @@ template <class A> static __device__ __forceinline__ A exchange(A v, int d) { re
 struct Lines {
 	i64 count;
 	int n, step;
-	int kept;  // the elements fit the dynamic shared memory
+	int kept;   // the elements fit the dynamic shared memory
 	int along;
+	int wide;   // a thread takes four neighbouring elements at once
+	int packed; // all four have an address that allows to load them together
 };
 
-// Line is what a thread has of a line: the elements first, first + by, ... In shared
-// memory they lie at slot, slot + slots, ..., where no other thread reads or writes.
+// Line is what a thread has of a line: the elements first, first + by, ..., or of a wide
+// line those fours. In shared memory they lie at slot, slot + slots, ..., where no other
+// thread reads or writes.
 struct Line {
 	i64 number, at;
 	int first, by, slot, slots;
@@ -85,4 +88,62 @@ template <class A, class F> static __device__ A team(A v, bool along, F f) {
 	for (int w = 1; w < blockDim.x / 32; w++) v = f(v, part[w]);
 	__syncthreads();
 	return v;
+}
+
+// ---- The elements of a line, one by one or four at once
+
+template <class T> struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Pack { T v[4]; };
+
+// visit calls f(element, slot) for the elements of a thread.
+template <class F> static __device__ __forceinline__ void visit(const Lines &s, const Line &l, F f) {
+	int k = l.slot;
+	if (!s.wide) {
+		for (int i = l.first; i < s.n; i += l.by, k += l.slots) f(i, k);
+		return;
+	}
+	for (int i = 4 * l.first; i < s.n; i += 4 * l.by)
+		for (int j = 0; j < 4; j++, k += l.slots) f(i + j, k);
+}
+
+// read calls f(element, slot, value) for the elements of a thread, in the same order.
+template <class T, class F> static __device__ __forceinline__ void read(const T *x, const Lines &s, const Line &l, F f) {
+	int k = l.slot;
+	if (!s.wide) {
+#pragma unroll 4
+		for (int i = l.first; i < s.n; i += l.by, k += l.slots) f(i, k, load(x + (i64)i * s.step));
+		return;
+	}
+#pragma unroll 2
+	for (int i = 4 * l.first; i < s.n; i += 4 * l.by) {
+		Pack<T> p;
+		if (s.packed) p = *(const Pack<T> *)(x + i);
+		else for (int j = 0; j < 4; j++) p.v[j] = x[i + j];
+#pragma unroll
+		for (int j = 0; j < 4; j++, k += l.slots) f(i + j, k, load(p.v + j));
+	}
+}
+
+// write stores f(element, value) in the elements of a thread; value is that of x, or
+// with kept that of the slot.
+template <class T, class A, class F> static __device__ __forceinline__ void write(T *y, const T *x, const A *kept, const Lines &s, const Line &l, F f) {
+	int k = l.slot;
+	if (!s.wide) {
+#pragma unroll 4
+		for (int i = l.first; i < s.n; i += l.by, k += l.slots) {
+			i64 at = (i64)i * s.step;
+			store(y + at, f(i, s.kept ? kept[k] : (A)load(x + at)));
+		}
+		return;
+	}
+#pragma unroll 2
+	for (int i = 4 * l.first; i < s.n; i += 4 * l.by) {
+		Pack<T> p;
+		if (s.kept) p = Pack<T>();
+		else if (s.packed) p = *(const Pack<T> *)(x + i);
+		else for (int j = 0; j < 4; j++) p.v[j] = x[i + j];
+#pragma unroll
+		for (int j = 0; j < 4; j++, k += l.slots) store(p.v + j, f(i + j, s.kept ? kept[k] : (A)load(p.v + j)));
+		if (s.packed) *(Pack<T> *)(y + i) = p;
+		else for (int j = 0; j < 4; j++) y[i + j] = p.v[j];
+	}
 }

@@ -13,46 +13,36 @@ template <bool LOG> static __device__ void weigh(T *y, const T *x, const Lines &
 	y += l.at;
 	C high = lowest<C>(), sum = 0;
 	if (s.kept) {
-#pragma unroll 4
-		for (int i = l.first, k = l.slot; i < s.n; i += l.by, k += l.slots) {
-			C v = load(x + (i64)i * s.step);
+		read(x, s, l, [&](int, int k, C v) {
 			kept[k] = v;
 			high = Larger()(high, v);
-		}
+		});
 		high = team(high, s.along, Larger());
-		for (int i = l.first, k = l.slot; i < s.n; i += l.by, k += l.slots) {
+		visit(s, l, [&](int, int k) {
 			C v = kept[k] - high, e = exp_of(v);
 			kept[k] = LOG ? v : e;
 			sum += e;
-		}
+		});
 	} else {
-#pragma unroll 4
-		for (int i = l.first; i < s.n; i += l.by) {
-			C v = load(x + (i64)i * s.step);
+		read(x, s, l, [&](int, int, C v) {
 			if (v > high) {
 				sum = sum * exp_of(high - v) + 1;
 				high = v;
 			} else if (v != lowest<C>()) {
 				sum += exp_of(v - high);
 			}
-		}
+		});
 		C most = team(high, s.along, Larger());
 		sum = high == lowest<C>() ? sum : sum * exp_of(high - most);
 		high = most;
 	}
 	sum = team(sum, s.along, Plus());
-	C last = LOG ? log_of(sum) : 1 / sum;
 	if (!l.real) return;
-	if (s.kept) {
-		for (int i = l.first, k = l.slot; i < s.n; i += l.by, k += l.slots)
-			store(y + (i64)i * s.step, LOG ? kept[k] - last : kept[k] * last);
-		return;
-	}
-#pragma unroll 4
-	for (int i = l.first; i < s.n; i += l.by) {
-		C v = load(x + (i64)i * s.step) - high;
-		store(y + (i64)i * s.step, LOG ? v - last : exp_of(v) * last);
-	}
+	C last = LOG ? log_of(sum) : 1 / sum;
+	write(y, x, kept, s, l, [&](int, C v) {
+		if (LOG) return (s.kept ? v : v - high) - last;
+		return (s.kept ? v : exp_of(v - high)) * last;
+	});
 }
 
 KERNEL(softmax, (T *y, const T *x, Lines s)) {

@@ -8,6 +8,8 @@ import (
 // rowCases are the cases of operators that work along lines of a tensor.
 var rowCases = []nodeCase{
 	{op: "Softmax", in: args(noise(3, 5))},
+	{op: "Softmax", in: args(noise(9, 132))},
+	{op: "LogSoftmax", in: args(noise(2, 8196))},
 	{op: "Softmax", in: args(noise(2, 9000))},
 	{op: "Softmax", attrs: attrs(whole("axis", 0)), in: args(noise(700, 3))},
 	{op: "LogSoftmax", in: args(noise(19, 777)), types: allReals},
@@ -50,6 +52,7 @@ var rowCases = []nodeCase{
 	{op: "LayerNormalization", attrs: attrs(whole("axis", 1)), in: args(noise(3, 7, 33), noise(7, 1))},
 	{op: "LayerNormalization", in: args(far(3, 333), noise(333)), tolerance: 2e-4, types: []graph.DType{graph.Float32}}, // the mean has 24 bits
 	{op: "BatchNormalization", attrs: attrs(whole("training_mode", 1)), in: args(far(8, 3, 50), noise(3), noise(3), noise(3), positive(3)), outputs: 3, tolerance: 2e-4, types: []graph.DType{graph.Float32}},
+	{op: "RMSNormalization", version: 23, in: args(noise(2, 9001), noise(9001))},
 	{op: "RMSNormalization", version: 23, in: args(noise(5, 1200), noise(1200))},
 	{op: "com.microsoft.SkipLayerNormalization", version: 1, in: args(noise(2, 7, 40), noise(2, 7, 40), noise(40), noise(40), noise(40)), outputs: 4},
 	{op: "com.microsoft.SkipLayerNormalization", version: 1, in: args(noise(2, 7, 40), noise(7, 40), noise(40)), outputs: 3},

@@ -7,8 +7,19 @@ import (
 )
 
 // lineSet describes the lines of a tensor along an axis: the number of lines, the length
-// of a line, and the distance of its elements.
-type lineSet struct{ count, n, step int }
+// of a line, and the distance of its elements. wide is set if a thread takes four
+// neighbouring elements at once.
+type lineSet struct {
+	count, n, step int
+	wide           bool
+}
+
+// inFours makes lines wide if their shape allows it. It does not look at addresses, since
+// it decides the order of sums.
+func (l lineSet) inFours() lineSet {
+	l.wide = l.step == 1 && l.n%4 == 0 && l.n >= 32
+	return l
+}
 
 // linesOf returns the lines along an axis; with rest, along that axis and all that
 // follow. A scalar is a single line of one element.
@@ -26,8 +37,8 @@ func linesOf(shape []int, axis int, rest bool) lineSet {
 
 // lineParam is Lines of rows.cuh.
 type lineParam struct {
-	count                int64
-	n, step, kept, along int32
+	count                              int64
+	n, step, kept, along, wide, packed int32
 }
 
 // keptBytes is the shared memory that a block takes for the elements of its lines. What
@@ -45,7 +56,11 @@ func (l lineSet) team(width int) (p lineParam, grid, block driver.Dim3, shared i
 	each := 0 // elements of each thread
 	if l.step == 1 {
 		p.along = 1
-		x = atLeast(l.n, 32)
+		unit := 1
+		if l.wide {
+			p.wide, unit = 1, 4
+		}
+		x = atLeast(l.n/unit, 32)
 		if l.n > 1024 {
 			x = 256
 		}
@@ -53,7 +68,7 @@ func (l lineSet) team(width int) (p lineParam, grid, block driver.Dim3, shared i
 			x = 1024
 		}
 		y = max(1, min(128/x, atLeast(l.count, 128)))
-		each = (l.n + x - 1) / x
+		each = (l.n/unit + x - 1) / x * unit
 		grid = driver.Dim3{X: uint32((l.count + y - 1) / y), Y: 1, Z: 1}
 	} else {
 		x = atLeast(l.count, 32)
@@ -89,7 +104,11 @@ func (n *Node) launchTeams(k cuda.Kernel, l lineSet, width int, tensors []*kerne
 		return err
 	}
 	var params []any
+	p.packed = p.wide
 	for _, a := range at {
+		if a%16 != 0 {
+			p.packed = 0
+		}
 		params = append(params, a)
 	}
 	return n.launch3(k, grid, block, shared, append(append(params, p), more...)...)

@@ -122,7 +122,7 @@ func makeGroupNorm(n *Node, many int) error {
 	channels, inner := x.Shape[1], count(x.Shape[2:])
 	per := channels / many
 	byGroup := scale.Len() == many && many != channels
-	l := lineSet{count: x.Shape[0] * many, n: per * inner, step: 1}
+	l := lineSet{count: x.Shape[0] * many, n: per * inner, step: 1}.inFours()
 	if _, _, _, shared, err := l.team(computeBytes(x)); err == nil && shared > 0 {
 		k, err := n.normKernel("row_norm", x)
 		if err != nil {
@@ -137,7 +137,7 @@ func makeGroupNorm(n *Node, many int) error {
 			r.scales = repeats{int32(per * inner), int32(many)}
 		}
 		r.biases = r.scales
-		return n.launchTeams(k, l, computeBytes(x), []*kernel.Tensor{x}, r)
+		return n.launchTeams(k, l, computeBytes(x), []*kernel.Tensor{n.Out[0], x}, r)
 	}
 	statistics, groups, err := n.moments(x, []int{l.count, l.n}, []bool{false, true})
 	if err != nil {

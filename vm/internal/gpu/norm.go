@@ -68,10 +68,10 @@ func repeatsIn(from, to []int) (repeats, error) {
 
 // normalized is Result of norm.cu.
 type normalized struct {
-	y, scale, bias, mean, inverse driver.Ptr
-	scales, biases                repeats
-	epsilon                       float64
-	rms, _                        int32
+	scale, bias, mean, inverse driver.Ptr
+	scales, biases             repeats
+	epsilon                    float64
+	rms, _                     int32
 }
 
 // output returns output i, or nil if it is omitted.
@@ -104,11 +104,11 @@ func (n *Node) normKernel(name string, x *kernel.Tensor, statistics ...*kernel.T
 // normResult returns where a normalization of x's lines goes. It has the statistics in
 // outputs 1 and 2.
 func (n *Node) normResult(scale, bias *kernel.Tensor, epsilon float32) (r normalized, err error) {
-	at, err := n.addresses(n.Out[0], scale, bias, n.output(1), n.output(2))
+	at, err := n.addresses(scale, bias, n.output(1), n.output(2))
 	if err != nil {
 		return r, err
 	}
-	return normalized{y: at[0], scale: at[1], bias: at[2], mean: at[3], inverse: at[4], epsilon: float64(epsilon)}, nil
+	return normalized{scale: at[0], bias: at[1], mean: at[2], inverse: at[3], epsilon: float64(epsilon)}, nil
 }
 
 // makeLayerNorm normalizes over the last axes. Without rms, the mean and the inverse
@@ -141,7 +141,7 @@ func makeLayerNorm(n *Node, rms bool) error {
 			return err
 		}
 	}
-	return n.launchTeams(k, linesOf(x.Shape, axis, true), computeBytes(x), []*kernel.Tensor{x}, r)
+	return n.launchTeams(k, linesOf(x.Shape, axis, true).inFours(), computeBytes(x), []*kernel.Tensor{n.Out[0], x}, r)
 }
 
 // makeSkipNorm normalizes input + skip (+ bias) over the last axis. Outputs 1 and 2 are
@@ -159,21 +159,17 @@ func makeSkipNorm(n *Node) error {
 	if err != nil {
 		return err
 	}
-	l := linesOf(x.Shape, len(x.Shape)-1, true)
+	l := linesOf(x.Shape, len(x.Shape)-1, true).inFours()
 	r.scales = repeats{1, int32(l.n)}
 	r.biases = r.scales
-	p, grid, block, shared, err := l.team(computeBytes(x))
-	if err != nil {
-		return err
-	}
-	if p.kept == 0 {
+	if p, _, _, _, err := l.team(computeBytes(x)); err != nil || p.kept == 0 {
 		return unsupportedf("rows of %d elements", l.n)
 	}
-	at, err := n.addresses(n.output(3), x, skip, more)
+	at, err := n.addresses(n.output(3), skip, more)
 	if err != nil {
 		return err
 	}
-	return n.launch3(k, grid, block, shared, at[0], at[1], at[2], at[3], int32(skip.Len()), p, r)
+	return n.launchTeams(k, l, computeBytes(x), []*kernel.Tensor{n.Out[0], x}, r, at[0], at[1], at[2], int32(skip.Len()))
 }
 
 // makeLpNorm divides each line along an axis by its norm.

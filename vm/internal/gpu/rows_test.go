@@ -101,3 +101,26 @@ func TestWrongLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestUnalignedRows: the bits of rows do not depend on where they lie.
+func TestUnalignedRows(t *testing.T) {
+	b := newBench(t)
+	p := b.prepare(&nodeCase{op: "LayerNormalization", in: args(noise(9, 132), noise(132))}, graph.Float32)
+	n := *p.n
+	n.In, n.Out = slices.Clone(n.In), slices.Clone(n.Out)
+	for _, list := range [][]*kernel.Tensor{n.In[:1], n.Out} {
+		x := *list[0]
+		b.at[&x] = b.at[b.tensor(noise(10, 132), graph.Float32, false, false)] + 4
+		b.must(driver.UploadNow(b.at[&x], x.At, int64(x.Bytes())))
+		list[0] = &x
+	}
+	run, err := b.kernels.Prepare(&n)
+	b.must(err)
+	b.must(b.kernels.Ready(func(int64) error { return nil }))
+	b.must(p.run((*work.Pool)(nil)))
+	b.must(run((*work.Pool)(nil)))
+	want := b.bytesOf(p.n.Out[0]) // before the next download, which has the same place here
+	if got := b.bytesOf(n.Out[0]); !bytes.Equal(got, want) {
+		t.Error("rows at an odd address differ")
+	}
+}

@@ -27,10 +27,10 @@ func makeSoftmax(n *Node, file, name string) error {
 	if err != nil {
 		return err
 	}
-	width := computeBytes(x)
-	if name == "hardmax" {
-		width = 0
+	l, width := linesOf(x.Shape, axis, old), 0
+	if name != "hardmax" {
+		l, width = l.inFours(), computeBytes(x)
 	}
 	k := n.kernel(file, name, "ELEMENT="+cType[x.Type])
-	return n.launchTeams(k, linesOf(x.Shape, axis, old), width, []*kernel.Tensor{y, x})
+	return n.launchTeams(k, l, width, []*kernel.Tensor{y, x})
 }
