@@ -68,6 +68,8 @@ struct Planes {
 	int part;     // elements of a block of the grid's y
 	int groupDiv, groupMod, channelDiv, channelMod;
 	int outside; // epsilon is added to the root instead of the variance
+	int packed;  // four neighbouring elements are loaded together
+	int unused;
 	double epsilon;
 };
 
@@ -84,6 +86,16 @@ template <class V> static __device__ void apply(T *y, const T *x, const V *means
 	x += (i64)p * s.n;
 	y += (i64)p * s.n;
 	int end = s.n - blockIdx.y * s.part < s.part ? s.n : (blockIdx.y + 1) * s.part;
+	if (s.packed) {
+#pragma unroll 2
+		for (int i = blockIdx.y * s.part + 4 * threadIdx.x; i < end; i += 4 * blockDim.x) {
+			Pack<T> v = *(const Pack<T> *)(x + i);
+#pragma unroll
+			for (int j = 0; j < 4; j++) store(v.v + j, (load(v.v + j) - mean) * factor + shift);
+			*(Pack<T> *)(y + i) = v;
+		}
+		return;
+	}
 #pragma unroll 4
 	for (int i = blockIdx.y * s.part + threadIdx.x; i < end; i += blockDim.x) store(y + i, (load(x + i) - mean) * factor + shift);
 }

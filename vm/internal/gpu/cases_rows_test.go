@@ -57,6 +57,7 @@ var rowCases = []nodeCase{
 	{op: "com.microsoft.SkipLayerNormalization", version: 1, in: args(noise(2, 7, 40), noise(2, 7, 40), noise(40), noise(40), noise(40)), outputs: 4},
 	{op: "com.microsoft.SkipLayerNormalization", version: 1, in: args(noise(2, 7, 40), noise(7, 40), noise(40)), outputs: 3},
 	{op: "BatchNormalization", in: args(noise(2, 5, 9, 11), noise(5), noise(5), noise(5), positive(5)), types: allReals},
+	{op: "BatchNormalization", in: args(noise(2, 3, 60, 70), noise(3), noise(3), noise(3), positive(3))},
 	{op: "BatchNormalization", in: args(noise(40, 5), noise(5), noise(5), noise(5), positive(5))},
 	{op: "BatchNormalization", attrs: attrs(whole("training_mode", 1)), in: args(noise(6, 5, 9, 11), noise(5), noise(5), noise(5), positive(5)), outputs: 3, types: allReals},
 	{op: "BatchNormalization", attrs: attrs(whole("training_mode", 1)), in: args(noise(8, 3, 40, 40), noise(3), noise(3), noise(3), positive(3)), outputs: 3},

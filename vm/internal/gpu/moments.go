@@ -12,7 +12,7 @@ import (
 type planes struct {
 	count, n, part                             int32
 	groupDiv, groupMod, channelDiv, channelMod int32
-	outside                                    int32
+	outside, packed, _                         int32
 	epsilon                                    float64
 }
 
@@ -49,11 +49,16 @@ func (n *Node) moments(x *kernel.Tensor, shape []int, drop []bool) (statistics c
 	return statistics, many, n.launch3(n.momentsKernel("moments_finish", x), grid, block, 0, statistics, parts, int32(g.parts), many)
 }
 
-// share cuts planes of n elements into pieces for the blocks of a grid.
-func (p *planes) share() (grid, block driver.Dim3) {
+// share cuts planes of n elements, which begin at the addresses, into pieces for the
+// blocks of a grid.
+func (p *planes) share(at ...driver.Ptr) (grid, block driver.Dim3) {
 	const piece = 4096
 	p.part = min(p.n, piece)
-	x := atLeast(int(p.n), threadsPerBlock)
+	lanes := int(p.n)
+	if p.n%4 == 0 && at[0]%16 == 0 && at[1]%16 == 0 {
+		p.packed, lanes = 1, lanes/4
+	}
+	x := atLeast(lanes, threadsPerBlock)
 	y := threadsPerBlock / x
 	return driver.Dim3{X: uint32((int(p.count) + y - 1) / y), Y: uint32(max(1, (p.n+piece-1)/piece)), Z: 1}, driver.Dim3{X: uint32(x), Y: uint32(y), Z: 1}
 }
@@ -64,7 +69,7 @@ func (n *Node) normalize(p planes, statistics cuda.Room, many int32, scale, bias
 	if err != nil {
 		return err
 	}
-	grid, block := p.share()
+	grid, block := p.share(at[0], at[1])
 	return n.launch3(n.momentsKernel("apply_own", n.In[0]), grid, block, 0, at[0], at[1], statistics, many, at[2], at[3], p)
 }
 
@@ -87,7 +92,7 @@ func makeBatchNorm(n *Node) error {
 		if err != nil {
 			return err
 		}
-		grid, block := p.share()
+		grid, block := p.share(at[0], at[1])
 		return n.launch3(n.momentsKernel("apply_given", x), grid, block, 0, at[0], at[1], at[2], at[3], at[4], at[5], p)
 	}
 	drop := make([]bool, len(x.Shape))
