@@ -97,12 +97,20 @@ template <int Length, int K, int Threads> struct Places {
 	}
 };
 
+// Plain reads elements as they are. A reader is told which place of the thread it reads
+// for.
+template <class T> struct Plain {
+	typedef Compute<T> C;
+	__device__ __forceinline__ C operator()(const T *p, int) const { return load(p); }
+};
+
 // Matrix is a side in memory: elements lie step apart along its length and deep apart
 // along k.
-template <class T, int Length, int K, int Threads> struct Matrix {
-	typedef Compute<T> C;
+template <class T, int Length, int K, int Threads, class R = Plain<T>> struct Matrix {
+	typedef typename R::C C;
 	static constexpr int each = Length * K / Threads;
 	Places<Length, K, Threads> places;
+	R read;
 	const T *p;
 	i64 step, next;
 	int k, end;
@@ -126,7 +134,7 @@ template <class T, int Length, int K, int Threads> struct Matrix {
 		const T *q = p;
 #pragma unroll
 		for (int i = 0; i < each; i++) {
-			r[i] = (valid >> i & 1) && k + i * places.kStep < end ? (C)load(q) : (C)0;
+			r[i] = (valid >> i & 1) && k + i * places.kStep < end ? read(q, i) : (C)0;
 			q += step;
 		}
 		p += next;

@@ -33,4 +33,6 @@ var families = []family{
 	{"", convolutions},
 	{"com.microsoft", contribProducts},
 	{"com.microsoft", contribConvolutions},
+	{"", integerProducts},
+	{"com.microsoft", contribIntegerProducts},
 }
