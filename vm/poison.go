@@ -92,6 +92,7 @@ type watcher struct {
 	dying     [][]*plan.Buffer // by last step
 	live      []*plan.Buffer   // at the step that runs, by offset
 	everyStep bool             // look at all dead bytes after each node
+	dead      []*plan.Buffer   // buffers that have died and still hold their bytes
 }
 
 func newWatcher(s *Session) *watcher {
@@ -114,6 +115,7 @@ func byOffset(a, b *plan.Buffer) int { return cmp.Compare(a.Offset, b.Offset) }
 
 // begin poisons the arena before a run. The inputs are written afterwards.
 func (w *watcher) begin() {
+	w.dead = w.dead[:0]
 	for _, b := range w.s.own {
 		w.spoil(b, 0, int64(len(b.m)))
 	}
@@ -168,13 +170,36 @@ func (w *watcher) after(st *step, at int) error {
 			}
 		}
 	}
-	for _, b := range w.dying[at] {
-		w.spoil(w.s.arena, b.Offset, b.Offset+b.Bytes)
+	w.dead = append(w.dead, w.dying[at]...)
+	// What the nodes of a group on a device read must stay until their kernel runs, with
+	// the last of them.
+	if w.s.gpu == nil || st.fusedInto == nil {
+		w.live = slices.DeleteFunc(w.live, func(b *plan.Buffer) bool { return b.Last <= at })
+		for _, b := range w.dead {
+			w.spoilBetween(b.Offset, b.Offset+b.Bytes)
+		}
+		w.dead = w.dead[:0]
 	}
-	w.live = slices.DeleteFunc(w.live, func(b *plan.Buffer) bool { return b.Last <= at })
 	w.live = append(w.live, w.born[at+1]...)
 	slices.SortFunc(w.live, byOffset)
 	return nil
+}
+
+// spoilBetween spoils the bytes [from, end) of the arena, except those of live buffers: one
+// of a group may lie where another that died within the group was.
+func (w *watcher) spoilBetween(from, end int64) {
+	for _, b := range w.live {
+		if b.Offset >= end {
+			break
+		}
+		if b.Offset > from {
+			w.spoil(w.s.arena, from, b.Offset)
+		}
+		from = max(from, b.Offset+b.Bytes)
+	}
+	if from < end {
+		w.spoil(w.s.arena, from, end)
+	}
 }
 
 // unsure reports whether the error is a stray write whose node is unknown.
@@ -187,7 +212,7 @@ func (w *watcher) unsure(err error) bool {
 func (w *watcher) check(st *step, at int, from, end int64) error {
 	for _, b := range w.live {
 		if b.Offset > from {
-			if err := w.dead(st, at, from, min(b.Offset, end)); err != nil {
+			if err := w.checkDead(st, at, from, min(b.Offset, end)); err != nil {
 				return err
 			}
 		}
@@ -195,11 +220,11 @@ func (w *watcher) check(st *step, at int, from, end int64) error {
 			return nil
 		}
 	}
-	return w.dead(st, at, from, end)
+	return w.checkDead(st, at, from, end)
 }
 
-// dead fails if one of the bytes [from, end) of the arena, all dead, has changed.
-func (w *watcher) dead(st *step, at int, from, end int64) error {
+// checkDead fails if one of the bytes [from, end) of the arena, all dead, has changed.
+func (w *watcher) checkDead(st *step, at int, from, end int64) error {
 	if from >= end {
 		return nil
 	}

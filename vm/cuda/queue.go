@@ -88,6 +88,9 @@ func (q *Queue) growScratch(take func(bytes int64) error) error {
 		}
 		q.scratch = b
 	}
+	if q.scratch == nil {
+		return nil // rooms without bytes have no address
+	}
 	for _, r := range q.rooms {
 		*r.param = uint64(q.scratch.At) + uint64(r.off)
 	}
