@@ -58,7 +58,7 @@ func groupsOf(shape []int, drop []bool) (*groups, error) {
 		if terms > 1024 {
 			x1 = 256
 		}
-		y1 = max(1, min(128/x1, atLeast(many, 128)))
+		y1 = min(128/min(x1, 128), max(32/min(x1, 32), atLeast(many, 128))) // whole warps: lanes exchange values
 		team = x1
 		g.grid = driver.Dim3{X: uint32((many + y1 - 1) / y1), Y: 1, Z: 1}
 	} else {

@@ -48,8 +48,8 @@ const keptBytes = 32 << 10
 // team shares the lines out to blocks of threads. width is the size of an element that
 // the kernel keeps in shared memory if a block's lines fit; 0 if it keeps none.
 func (l lineSet) team(width int) (p lineParam, grid, block driver.Dim3, shared int, err error) {
-	if l.n >= 1<<31 || l.step >= 1<<31 {
-		return p, grid, block, 0, unsupportedf("lines of %d elements, %d apart", l.n, l.step)
+	if l.count == 0 || l.n == 0 || l.n >= 1<<31-1<<20 || l.step >= 1<<31 {
+		return p, grid, block, 0, unsupportedf("%d lines of %d elements, %d apart", l.count, l.n, l.step)
 	}
 	p = lineParam{count: int64(l.count), n: int32(l.n), step: int32(l.step)}
 	x, y := 1, 1
@@ -67,7 +67,7 @@ func (l lineSet) team(width int) (p lineParam, grid, block driver.Dim3, shared i
 		if l.n > 8192 {
 			x = 1024
 		}
-		y = max(1, min(128/x, atLeast(l.count, 128)))
+		y = min(128/min(x, 128), max(32/min(x, 32), atLeast(l.count, 128))) // whole warps: lanes exchange values
 		each = (l.n/unit + x - 1) / x * unit
 		grid = driver.Dim3{X: uint32((l.count + y - 1) / y), Y: 1, Z: 1}
 	} else {

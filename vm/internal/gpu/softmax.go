@@ -23,6 +23,9 @@ func makeSoftmax(n *Node, file, name string) error {
 	if old {
 		otherwise = 1
 	}
+	if old && name == "hardmax" && n.Int("axis", 1) == len(x.Shape) {
+		return unsupportedf("rows of no axis")
+	}
 	axis, err := n.axis(otherwise, max(len(x.Shape), 1))
 	if err != nil {
 		return err
