@@ -61,23 +61,23 @@ var inSingle = []graph.DType{graph.Float32}
 
 var integerCases = []nodeCase{
 	{op: "MatMulInteger", in: args(bytes8(37, 45), signed8(45, 40), point(graph.Uint8, 100), signed8(40)), types: inSingle},
-	{op: "MatMulInteger", in: args(bytes8(2, 1, 5, 9), bytes8(3, 9, 4), bytes8(1)), types: inSingle},
+	{op: "MatMulInteger", in: args(bytes8(2, 1, 5, 9), signed8(3, 9, 4), bytes8(1)), types: inSingle},
 	{op: "MatMulInteger", in: args(bytes8(2, 5, 9), signed8(9, 4), nil, point(graph.Int8, -3)), types: inSingle},
-	{op: "QLinearMatMul", in: args(bytes8(7, 33), scalar(0.02), point(graph.Uint8, 113), bytes8(33, 5), scalar(0.03), point(graph.Uint8, 90), scalar(0.07), point(graph.Uint8, 118)), types: inSingle},
+	{op: "QLinearMatMul", in: args(bytes8(7, 33), scalar(0.02), point(graph.Uint8, 113), signed8(33, 5), scalar(0.03), point(graph.Int8, 9), scalar(0.07), point(graph.Uint8, 118)), types: inSingle},
 	{op: "QLinearMatMul", in: args(signed8(2, 7, 9), scalar(0.02), point(graph.Int8, 13), signed8(2, 9, 5), scalar(0.03), point(graph.Int8, -9), scalar(0.09), point(graph.Int8, 18)), types: inSingle},
 	{op: "ConvInteger", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(bytes8(2, 5, 9, 11), bytes8(7, 5, 3, 3), point(graph.Uint8, 120), point(graph.Uint8, 7)), types: inSingle},
 	{op: "ConvInteger", in: args(bytes8(1, 3, 9), bytes8(4, 3, 3)), types: inSingle},
 	{op: "QLinearConv", attrs: attrs(ints("pads", 1, 1, 0, 1), ints("strides", 2, 1)), in: args(bytes8(2, 3, 9, 11), scalar(0.02), point(graph.Uint8, 120), signed8(7, 3, 3, 3), positive(7), wholes(graph.Int8, 0, 1, 7), scalar(90), point(graph.Uint8, 7), wholes(graph.Int32, -900, 900, 7)), types: inSingle},
-	{op: "QLinearConv", attrs: attrs(whole("group", 4), ints("pads", 1, 1, 1, 1)), in: args(bytes8(2, 4, 9, 11), scalar(0.02), point(graph.Uint8, 120), bytes8(4, 1, 3, 3), scalar(0.0113), point(graph.Uint8, 111), scalar(0.537), point(graph.Uint8, 127)), types: inSingle},
+	{op: "QLinearConv", attrs: attrs(whole("group", 4), ints("pads", 1, 1, 1, 1)), in: args(bytes8(2, 4, 9, 11), scalar(0.02), point(graph.Uint8, 120), signed8(4, 1, 3, 3), scalar(0.0113), point(graph.Int8, 11), scalar(0.537), point(graph.Uint8, 127)), types: inSingle},
 	{op: "DynamicQuantizeLinear", in: args(noise(3, 2000)), outputs: 3, types: inSingle},
 	{op: "DynamicQuantizeLinear", in: args(positive(31)), outputs: 3, types: inSingle},
 
 	{op: "com.microsoft.QLinearConv", in: args(signed8(1, 3, 6, 6), scalar(0.02), point(graph.Int8, 12), signed8(4, 3, 3, 3), scalar(0.03), point(graph.Int8, 3), scalar(0.4), point(graph.Int8, -7)), types: inSingle},
 	{op: "com.microsoft.MatMulIntegerToFloat", in: args(bytes8(2, 7, 9), signed8(9, 5), scalar(0.02), positive(5), point(graph.Uint8, 113), wholes(graph.Int8, -9, 9, 5), noise(5)), types: inSingle},
-	{op: "com.microsoft.MatMulIntegerToFloat", in: args(bytes8(7, 9), bytes8(9, 5), scalar(0.02), scalar(0.1)), types: inSingle},
+	{op: "com.microsoft.MatMulIntegerToFloat", in: args(bytes8(7, 9), signed8(9, 5), scalar(0.02), scalar(0.1)), types: inSingle},
 	{op: "com.microsoft.DynamicQuantizeMatMul", in: args(noise(3, 7, 33), signed8(33, 5), scalar(0.02), point(graph.Int8, 3), noise(5)), types: inSingle},
 	{op: "com.microsoft.QGemm", attrs: attrs(whole("transB", 1), real("alpha", 0.5)), in: args(bytes8(7, 9), scalar(0.02), point(graph.Uint8, 113), signed8(5, 9), positive(5), wholes(graph.Int8, 0, 1, 5), wholes(graph.Int32, -99, 99, 5), scalar(0.9), point(graph.Uint8, 100)), types: inSingle},
-	{op: "com.microsoft.QGemm", attrs: attrs(whole("transA", 1)), in: args(signed8(9, 7), scalar(0.02), point(graph.Int8, 13), signed8(9, 5), scalar(0.1), point(graph.Int8, 0), wholes(graph.Int32, -99, 99, 7, 1)), types: inSingle},
+	{op: "com.microsoft.QGemm", attrs: attrs(whole("transA", 1)), in: args(bytes8(9, 7), scalar(0.02), point(graph.Uint8, 13), signed8(9, 5), scalar(0.1), point(graph.Int8, 0), wholes(graph.Int32, -99, 99, 7, 1)), types: inSingle},
 }
 
 // What the host's products ask of their session.

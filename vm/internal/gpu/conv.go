@@ -114,7 +114,7 @@ func deep(g *kernel.Geometry) bool {
 
 // product appends a convolution as one product for each group.
 func (c *convolution) product(n *Node) error {
-	v := c.slide()
+	v := c.slide(n)
 	s := c.split(&v)
 	switch {
 	case pointwise(c.Geometry):
@@ -126,7 +126,7 @@ func (c *convolution) product(n *Node) error {
 }
 
 // slide returns the parameters of a convolution whose weights are dense along the depth.
-func (c *convolution) slide() slide {
+func (c *convolution) slide(n *Node) slide {
 	taps, plane, positions := volume(c.Kernel), volume(c.In), volume(c.Out)
 	k := c.channels * taps
 	v := slide{
@@ -139,7 +139,7 @@ func (c *convolution) slide() slide {
 		WTap: int32s(c.Kernel[1]*c.Kernel[2], c.Kernel[2], 1), YStep: int32s(c.Out[1]*c.Out[2], c.Out[2], 1),
 		In: int32s(c.In[:]...), Start: int32s(-c.Pad[0], -c.Pad[1], -c.Pad[2]), Stride: int32s(c.Stride[:]...), Dilation: int32s(c.Dilation[:]...),
 	}
-	if positions%4 == 0 {
+	if positions%4 == 0 && n.aligned(c.r.y) {
 		v.Wide = 1
 	}
 	return v

@@ -38,7 +38,7 @@ func makeConvTranspose(n *Node) error {
 		}
 		return c.launchDirect(n, v, "SPREAD")
 	case pointwise(c.Geometry):
-		v := c.slide()
+		v := c.slide(n)
 		v.WGroup, v.WRow, v.WChannel = int64(c.channels*c.m), 1, int64(c.m)
 		return c.launch(n, c.split(&v), "FLAT", v)
 	}
@@ -93,7 +93,7 @@ func (c *convolution) spread(n *Node) error {
 	for _, r0 := range axes[0] {
 		for _, r1 := range axes[1] {
 			for _, r2 := range axes[2] {
-				v := c.slideOf([3]remainder{r0, r1, r2})
+				v := c.slideOf(n, [3]remainder{r0, r1, r2})
 				columns, depth = max(columns, int(v.N)), max(depth, int(v.K))
 				list = append(list, v)
 			}
@@ -115,8 +115,8 @@ func (c *convolution) spread(n *Node) error {
 }
 
 // slideOf is the convolution that gives the positions of one remainder along each axis.
-func (c *convolution) slideOf(r [3]remainder) slide {
-	v := c.slide()
+func (c *convolution) slideOf(n *Node, r [3]remainder) slide {
+	v := c.slide(n)
 	count := [3]int{r[0].count, r[1].count, r[2].count}
 	taps := [3]int{r[0].taps, r[1].taps, r[2].taps}
 	across := [3]int{c.Out[1] * c.Out[2], c.Out[2], 1}

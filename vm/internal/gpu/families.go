@@ -34,5 +34,6 @@ var families = []family{
 	{"com.microsoft", contribProducts},
 	{"com.microsoft", contribConvolutions},
 	{"", integerProducts},
+	{"", summations},
 	{"com.microsoft", contribIntegerProducts},
 }

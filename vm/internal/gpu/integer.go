@@ -297,7 +297,7 @@ func convolveBytes(n *Node, image *byteSide, weight, zero *kernel.Tensor, s scal
 		return err
 	}
 	definitions = append(definitions, "INDEX=int")
-	v := c.slide()
+	v := c.slide(n)
 	if c.isDirect() {
 		k := n.kernel("qconv.cu", "direct", definitions...)
 		return n.launch(k, cuts(y.Len(), threadsPerBlock), threadsPerBlock, at[0], image.at, at[1], image.zero, zW, int32(countW), v, image.scale, s)

@@ -100,6 +100,13 @@ type productPart struct {
 	params any // what the kernel takes beside the addresses and the finish
 }
 
+// aligned reports whether four neighbours of a tensor can be moved together where their
+// index is a multiple of 4. A tensor that is a part of another one may begin anywhere.
+func (n *Node) aligned(t *kernel.Tensor) bool {
+	at, err := n.at(t)
+	return err == nil && at%16 == 0 && t.Len()%4 == 0
+}
+
 // launchProduct appends the launches of a product. The kernel's name lacks the suffix of
 // the tile. Its parameters are the addresses of y, of the parts, left, right, the bias and
 // what is added, then those of the launch, and the finish.

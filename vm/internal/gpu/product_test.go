@@ -2,10 +2,13 @@ package gpu
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // TestProductTiles: products agree with the plain evaluator in tiles of each size, also
@@ -61,5 +64,41 @@ func TestSplitProduct(t *testing.T) {
 		if strings.Contains(splitProduct(c.m, c.n, c.k, c.batches, 8).tile.suffix, "128") {
 			t.Error("elements of 64 bits in a wide tile")
 		}
+	}
+}
+
+// TestProductInPart: the result of a product may begin at any multiple of its elements, as
+// it does where it is an operand of a Concat in place.
+func TestProductInPart(t *testing.T) {
+	b := newBench(t)
+	var list []*prepared
+	for _, part := range []struct {
+		c nodeCase
+		y []int
+	}{
+		{nodeCase{op: "MatMul", in: args(noise(3, 9), noise(9, 8))}, []int{3, 8}},
+		{nodeCase{op: "Conv", in: args(noise(1, 5, 4, 4), noise(3, 5, 1, 1))}, []int{1, 3, 4, 4}},
+		{nodeCase{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(1, 5, 4, 4), noise(3, 5, 3, 3))}, []int{1, 3, 4, 4}},
+	} {
+		at := b.kernels.At
+		var moved *kernel.Tensor
+		b.kernels.At = func(t *kernel.Tensor) (driver.Ptr, error) {
+			if moved == nil && slices.Equal(t.Shape, part.y) {
+				moved = t
+				b.at[t] += 4
+			}
+			return at(t)
+		}
+		if p := b.prepare(&part.c, graph.Float32); p != nil {
+			if moved != p.n.Out[0] {
+				t.Fatalf("%s: the result has not been moved", part.c.op)
+			}
+			list = append(list, p)
+		}
+		b.kernels.At = at
+	}
+	b.must(b.kernels.Ready(func(int64) error { return nil }))
+	for _, p := range list {
+		b.check(t, p)
 	}
 }
