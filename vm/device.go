@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
@@ -103,7 +102,11 @@ func plannedConstants(pr *Program) map[*graph.Data]int64 {
 			continue
 		}
 		for _, name := range b.Tensors {
-			if d := constantOf(g, g.Tensors[named[name]]); d != nil && d.Type != graph.String {
+			d := constantOf(g, g.Tensors[named[name]])
+			if d == nil || d.Type == graph.String {
+				continue
+			}
+			if n, err := d.Type.SizeBytes(d.Elements()); err == nil && n <= b.Bytes { // a sparse one may be larger here
 				planned[d] = b.Offset
 			}
 		}
@@ -130,6 +133,8 @@ func constantBytes(g *graph.Graph, seen map[*graph.Data]bool) (sum int64) {
 			if n, err := d.Type.SizeBytes(d.Elements()); err == nil && d.Type != graph.String {
 				sum += alignedConstant(n)
 			}
+		} else if d == nil && isFew(t) {
+			sum += alignedConstant(t.Bytes) // computeFixed may make a constant of it
 		}
 	}
 	for _, n := range g.Nodes {
@@ -212,9 +217,6 @@ func (g *device) prepare(st *step) (bool, error) {
 	if g == nil {
 		return false, nil
 	}
-	if g.shapeArithmetic(st) {
-		return false, nil
-	}
 	run, err := g.kernels.Prepare(&st.call)
 	switch {
 	case errors.Is(err, gpu.ErrUnsupported), errors.Is(err, kernel.ErrDataDependent):
@@ -224,34 +226,6 @@ func (g *device) prepare(st *step) (bool, error) {
 	}
 	st.run, st.device = run, true
 	return true, nil
-}
-
-// shapeArithmetic reports whether a node computes a few integers or bools from such:
-// then it runs on the host, and so does what follows from it.
-func (g *device) shapeArithmetic(st *step) bool {
-	for _, list := range [][]*tensor{st.in, st.out} {
-		for _, t := range list {
-			if t == nil {
-				continue
-			}
-			if !t.Type.Integer() && t.Type != graph.Bool || t.Len() > ops.FoldLimit {
-				return false
-			}
-		}
-	}
-	return slices.ContainsFunc(st.in, func(t *tensor) bool { return t != nil && !t.Const && t.hosted })
-}
-
-// note notes that a prepared node runs on the host.
-func (g *device) note(st *step) {
-	if g == nil || st.device || st.fusedInto != nil {
-		return
-	}
-	for _, t := range st.out {
-		if t != nil {
-			t.hosted = true
-		}
-	}
 }
 
 // tally counts the nodes that run on the host. Those of bodies and functions count, the
@@ -275,7 +249,7 @@ func (g *device) tally() {
 
 // ready makes the prepared nodes ready to run.
 func (g *device) ready() error {
-	if g == nil {
+	if g == nil || g.s.opt.uncompiled {
 		return nil
 	}
 	return g.kernels.Ready(g.s.mem.take)

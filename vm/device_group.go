@@ -56,7 +56,7 @@ func (g *device) groupable(st *step) bool {
 		}
 	}
 	open, err := st.check()
-	return err == nil && !open && !g.shapeArithmetic(st)
+	return err == nil && !open
 }
 
 // joins reports whether a group stays one kernel if a node joins it.

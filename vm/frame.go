@@ -228,6 +228,12 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		b.computeOnce(st)
 	}
 	if b.s.gpu != nil {
+		for _, id := range order {
+			b.at = f.steps[id]
+			if err := b.computeFixed(f.steps[id]); err != nil {
+				return err
+			}
+		}
 		f.captured = capturedBy(f.g)
 		for _, group := range b.s.gpu.groups(f.steps, order) {
 			b.at = group[0]
@@ -240,7 +246,6 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		if err := b.prepare(st, opsets, a); err != nil {
 			return err
 		}
-		b.s.gpu.note(st)
 	}
 	b.releasePacked(f)
 	listed := f.steps

@@ -70,7 +70,8 @@ type Options struct {
 	// where no node depends on the host. The results are the same bits.
 	NoReplay bool
 
-	comparer *comparer // of CheckReference
+	comparer   *comparer // of CheckReference
+	uncompiled bool      // device kernels are not compiled: the session cannot run
 }
 
 // Session runs a program. Only one goroutine may use it at a time. Several sessions

@@ -24,7 +24,6 @@ type tensor struct {
 	guarded *guarded // its pages in a guarded session; nil in the side pool
 
 	where  where // of a session on a device: where its elements are
-	hosted bool  // of a session on a device: a node on the host makes it
 	inside bool  // of a session on a device: it exists only within a kernel
 }
 

@@ -1,0 +1,64 @@
+package vm
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// computeFixed runs a node on the host when a session on a device is built, if it computes
+// a few integers or bools from shapes and constants alone: they are the same at every step,
+// and a constant from then on. So no step waits for the host to compute a shape.
+func (b *builder) computeFixed(st *step) error {
+	n, s := st.call.Node, b.s
+	if s.comparer != nil || // it looks at every node
+		n.Semantics.Call != nil || len(n.Bodies()) > 0 || len(st.out) != 1 || st.out[0] == nil || st.out[0].Const || st.out[0].box != nil || !st.exact() || st.idle() {
+		return nil
+	}
+	out := st.out[0]
+	g := st.f.g.Tensors[n.Outputs[0]]
+	if !isFew(g) || g.Output || st.f.g.Outputs != nil && slices.Contains(st.f.g.Outputs, n.Outputs[0]) {
+		return nil
+	}
+	for _, t := range st.in {
+		if t != nil && !t.Const && !readsShapes(n) {
+			return nil
+		}
+	}
+	k := kernel.Lookup(n.Domain, n.Op)
+	if k == nil || k.Finds || n.Semantics.Random {
+		return nil
+	}
+	if open, err := st.check(); open || err != nil {
+		return nil // prepare reports it
+	}
+	place := out.At
+	words := make([]uint64, out.Bytes()/8+1)
+	out.At = unsafe.Pointer(unsafe.SliceData(words))
+	run, err := k.Prepare(&st.call)
+	if err != nil {
+		out.At = place
+		return nil // prepare finds out why
+	}
+	if _, err := s.scratchFor(st); err != nil {
+		return err
+	}
+	if err := s.growScratch(); err != nil {
+		return err
+	}
+	if err := run(s.pool); err != nil {
+		return err
+	}
+	out.Const = true
+	st.kernel = k
+	return nil
+}
+
+// isFew reports whether a tensor holds a few integers or bools.
+func isFew(t *graph.Tensor) bool {
+	n, ok := t.Type.Elements()
+	return ok && n <= ops.FoldLimit && (t.Type.Elem.Integer() || t.Type.Elem == graph.Bool)
+}
