@@ -84,7 +84,10 @@ func newDevice(s *Session, d *cuda.Device) (*device, error) {
 		seen[d] = true
 	}
 	if bytes := constantBytes(s.pr.m.Graph, seen); bytes > 0 {
-		if g.constants, err = d.Take(bytes, "constants"); err != nil {
+		if err = s.mem.take(bytes); err == nil {
+			g.constants, err = d.Take(bytes, "constants")
+		}
+		if err != nil {
 			return nil, errors.Join(err, g.kernels.Close(), q.Close())
 		}
 	}

@@ -348,6 +348,27 @@ func TestDeviceMemory(t *testing.T) {
 	}
 }
 
+// TestDeviceLimit: a limit is one on device memory, and no allocation beyond it is made.
+func TestDeviceLimit(t *testing.T) {
+	d, f := onDevice(t)
+	p, r := program(t, smallNetworks[0].file(t), passes.Options{})
+	needs := r.Plan.Pools[0].Bytes + r.Plan.Pools[1].Bytes
+	var limit *vm.LimitError
+	if _, err := p.NewSession(vm.Options{Device: d, MemoryLimit: needs / 2}); !errors.As(err, &limit) {
+		t.Errorf("half of what the plan needs: %v", err)
+	}
+	newSession(t, p, vm.Options{Device: d, MemoryLimit: 2 * needs})
+	if f == nil {
+		return
+	}
+	f.Memory(needs / 2)
+	defer f.Memory(8 << 30)
+	q, _ := program(t, smallNetworks[0].file(t), passes.Options{})
+	if _, err := q.NewSession(vm.Options{Device: d}); !errors.As(err, &limit) || !limit.Free {
+		t.Errorf("a device with half of what the plan needs: %v", err)
+	}
+}
+
 // TestDeviceStates: parameters and states stay on the device from step to step, and can be
 // saved from there, set, and trained on with another learning rate, with and without
 // replay.

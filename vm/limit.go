@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/internal/memory"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/vm/cuda"
 )
 
 // LimitError reports an allocation that would exceed Options.MemoryLimit, and that was
@@ -67,10 +68,20 @@ type account struct {
 
 // bound is the limit that a session sets to the account.
 type bound struct {
-	limit, held int64 // Options.MemoryLimit, Options.Held
+	limit, held int64        // Options.MemoryLimit, Options.Held
+	device      *cuda.Device // Options.Device, whose memory counts; nil: that of the host
 }
 
-func (o *Options) bound() bound { return bound{o.MemoryLimit, o.Held} }
+func (o *Options) bound() bound { return bound{o.MemoryLimit, o.Held, o.Device} }
+
+// free returns the memory that is free; false if that is unknown.
+func (b bound) free() (int64, bool) {
+	if b.device == nil {
+		return memory.Free()
+	}
+	free, _, err := b.device.Memory()
+	return free, err == nil
+}
 
 // take counts bytes before they are allocated. It fails if they exceed what is left
 // under the bound.
@@ -86,7 +97,7 @@ func (a *account) take(bytes int64, b bound) error {
 	if b.limit == 0 {
 		if a.taken == 0 || !a.measured {
 			a.measured, a.free = true, -1
-			if n, ok := memory.Free(); ok {
+			if n, ok := b.free(); ok {
 				a.free = units.Add(n, a.taken)
 			}
 		}

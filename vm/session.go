@@ -30,7 +30,8 @@ type Options struct {
 	// memory, tensors whose size depends on data, and decoded or packed constants.
 	// An allocation beyond the limit is not made: NewSession or Run returns an error
 	// that wraps a *LimitError. 0: the memory that the machine, or the container, has
-	// free at the program's first allocation; negative: no limit.
+	// free at the program's first allocation; negative: no limit. With a Device it is a
+	// limit on the device's memory, and the device's free memory counts.
 	MemoryLimit int64
 	// Held is the number of bytes that the caller holds, such as the values of
 	// inputs. They also count against a MemoryLimit above 0.
@@ -160,11 +161,14 @@ func (s *Session) takeBlocks() error {
 	if !s.opt.Separate {
 		arena = poolBytes(p, plan.Arena)
 	}
+	// No other page of the resident pool is ever touched.
 	bytes := units.Add(arena, stateBytes(p))
-	if s.opt.HostFile == "" && !s.opt.Separate {
+	switch {
+	case s.opt.Device != nil: // constants lie there, too
+		bytes = units.Add(arena, poolBytes(p, plan.Resident))
+	case s.opt.HostFile == "" && !s.opt.Separate:
 		bytes = units.Add(bytes, poolBytes(p, plan.Host))
 	}
-	// No other page of the resident pool is ever touched.
 	err := s.mem.take(bytes)
 	if err != nil {
 		return err

@@ -99,11 +99,18 @@ type Kernels struct {
 // Prepare returns the function that puts a node's launches on the queue. It can run
 // after the next call of Ready. It fails with ErrUnsupported if the node has no device
 // kernel.
-func (k *Kernels) Prepare(c *kernel.Invocation) (kernel.Run, error) {
+func (k *Kernels) Prepare(c *kernel.Invocation) (run kernel.Run, err error) {
 	r := Lookup(c.Node.Domain, c.Node.Op)
 	if r == nil {
 		return nil, ErrUnsupported
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			if err = kernel.Refused(p); err == nil { // what rows share with the host's kernels may refuse a node
+				panic(p)
+			}
+		}
+	}()
 	n := &Node{Invocation: c, k: k}
 	if err := r.make(n); err != nil {
 		return nil, err
