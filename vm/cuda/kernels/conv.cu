@@ -45,8 +45,8 @@ template <class L> static __device__ __forceinline__ void conv(T *y, C *parts, c
 	sums.clear();
 #ifdef FLAT
 	Unplanned plan;
-	Matrix<T, L::m, L::k, L::threads> left;
-	Matrix<T, L::n, L::k, L::threads> right;
+	Matrix<T, Index, L::m, L::k, L::threads> left;
+	Matrix<T, Index, L::n, L::k, L::threads> right;
 	left.begin(w, s.wRow, s.wChannel, m0, s.m, k0, k1);
 	right.places.choose(false);
 	int n = min(n0 + right.places.at, s.n - 1), image = s.positions.quotient(n);
@@ -64,7 +64,7 @@ template <class L> static __device__ __forceinline__ void conv(T *y, C *parts, c
 	Weights<L> left;
 	left.begin(w, s, taps, m0);
 #else
-	Matrix<T, L::m, L::k, L::threads> left;
+	Matrix<T, Index, L::m, L::k, L::threads> left;
 	left.begin(w, s.wRow, 1, m0, s.m, k0, k1);
 #endif
 #endif
@@ -116,5 +116,5 @@ struct Slides {
 KERNEL_FOR(256, 2 - HELD, conv128, PARAMS) { CALL(Tile128); }
 KERNEL_FOR(128, 4 - HELD, conv32x128, PARAMS) { CALL(Tile32x128); }
 #endif
-KERNEL_FOR(128, 4, conv64, PARAMS) { CALL(Tile64); }
-KERNEL_FOR(64, 8, conv32, PARAMS) { CALL(Tile32); }
+KERNEL_FOR(128, sizeof(C) > 4 ? 3 : 4, conv64, PARAMS) { CALL(Tile64); }
+KERNEL_FOR(64, sizeof(C) > 4 ? 6 : 8, conv32, PARAMS) { CALL(Tile32); }

@@ -3,6 +3,7 @@
 
 typedef ELEMENT T;
 typedef Compute<T> C;
+typedef INDEX Index; // of an element of a and b
 
 // MatMul is a batch of products, y[m][n] = Σ a[m][k]·b[k][n]; steps are in elements. The
 // batch has up to 6 axes.
@@ -29,8 +30,8 @@ template <class L> static __device__ __forceinline__ void matmul(T *y, C *parts,
 	}
 	int k0 = blockIdx.y * s.chunk, k1 = min(s.k, k0 + s.chunk);
 	Unplanned plan;
-	Matrix<T, L::m, L::k, L::threads> left;
-	Matrix<T, L::n, L::k, L::threads> right;
+	Matrix<T, Index, L::m, L::k, L::threads> left;
+	Matrix<T, Index, L::n, L::k, L::threads> right;
 	left.begin(a, s.aRow, s.aDeep, m0, s.m, k0, k1);
 	right.begin(b, s.bColumn, s.bDeep, n0, s.n, k0, k1);
 	Sums<L, C> sums;
@@ -56,5 +57,5 @@ template <class L> static __device__ __forceinline__ void matmul(T *y, C *parts,
 KERNEL_FOR(256, 2, product128, PARAMS) { matmul<Tile128>(y, parts, a, b, bias, added, s, f); }
 KERNEL_FOR(128, 4, product32x128, PARAMS) { matmul<Tile32x128>(y, parts, a, b, bias, added, s, f); }
 #endif
-KERNEL_FOR(128, 4, product64, PARAMS) { matmul<Tile64>(y, parts, a, b, bias, added, s, f); }
-KERNEL_FOR(64, 8, product32, PARAMS) { matmul<Tile32>(y, parts, a, b, bias, added, s, f); }
+KERNEL_FOR(128, sizeof(C) > 4 ? 3 : 4, product64, PARAMS) { matmul<Tile64>(y, parts, a, b, bias, added, s, f); }
+KERNEL_FOR(64, sizeof(C) > 4 ? 6 : 8, product32, PARAMS) { matmul<Tile32>(y, parts, a, b, bias, added, s, f); }

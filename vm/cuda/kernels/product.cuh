@@ -52,10 +52,11 @@ template <class L, class C> struct Sums {
 #pragma unroll
 			for (int j = 0; j < 4 * L::qn; j++) v[i][j] = 0;
 	}
-	// add adds the products of a stage.
+	// add adds the products of a stage. Unrolled any further, the sums of the large tile
+	// no longer fit into 128 registers.
 	__device__ __forceinline__ void add(const Stage<L, C> &s) {
 		const C *pa = s.a + L::row(), *pb = s.b + L::column();
-#pragma unroll 4
+#pragma unroll 2
 		for (int k = 0; k < L::k; k++) {
 			Quad<C> a[L::qm], b[L::qn];
 #pragma unroll
@@ -105,14 +106,14 @@ template <class T> struct Plain {
 };
 
 // Matrix is a side in memory: elements lie step apart along its length and deep apart
-// along k.
-template <class T, int Length, int K, int Threads, class R = Plain<T>> struct Matrix {
+// along k. Steps fit I.
+template <class T, class I, int Length, int K, int Threads, class R = Plain<T>> struct Matrix {
 	typedef typename R::C C;
 	static constexpr int each = Length * K / Threads;
 	Places<Length, K, Threads> places;
 	R read;
 	const T *p;
-	i64 step, next;
+	I step, next;
 	int k, end;
 	u32 valid;
 	__device__ __forceinline__ void begin(const T *from, i64 step, i64 deep, int first, int length, int k0, int k1) {
@@ -124,8 +125,8 @@ template <class T, int Length, int K, int Threads, class R = Plain<T>> struct Ma
 	__device__ __forceinline__ void start(const T *from, i64 step, i64 deep, int first, int length, int k0, int k1) {
 		k = k0 + places.k, end = k1;
 		p = from + k * deep;
-		this->step = places.atStep * step + places.kStep * deep;
-		next = K * deep;
+		this->step = (I)(places.atStep * step + places.kStep * deep);
+		next = (I)(K * deep);
 		valid = 0;
 #pragma unroll
 		for (int i = 0; i < each; i++) valid |= (first + places.at + i * places.atStep < length ? 1u : 0u) << i;

@@ -11,7 +11,7 @@ template <class L> static __device__ __forceinline__ void qconv(Y *y, const B *x
 	int m0 = block % high * L::m;
 	block /= high;
 	int group = block % s.groups, n0 = block / s.groups * L::n;
-	typedef Matrix<A, L::m, L::k, L::threads, Shifted<A, L::m * L::k / L::threads>> Left;
+	typedef Matrix<A, Index, L::m, L::k, L::threads, Shifted<A, L::m * L::k / L::threads>> Left;
 	Left left;
 	left.begin(w + group * s.wGroup, s.wRow, 1, m0, s.m, 0, s.k);
 #pragma unroll

@@ -29,8 +29,8 @@ template <class L> static __device__ __forceinline__ void qmatmul(Y *y, const A 
 	// The rows and columns of all batches are numbered together.
 	u32 rowA = s.k ? atA / s.k : 0, columnB = s.k ? atB / s.k : 0;
 	Unplanned plan;
-	typedef Matrix<A, L::m, L::k, L::threads, Shifted<A, L::m * L::k / L::threads>> Left;
-	typedef Matrix<B, L::n, L::k, L::threads, Shifted<B, L::n * L::k / L::threads>> Right;
+	typedef Matrix<A, i64, L::m, L::k, L::threads, Shifted<A, L::m * L::k / L::threads>> Left;
+	typedef Matrix<B, i64, L::n, L::k, L::threads, Shifted<B, L::n * L::k / L::threads>> Right;
 	Left left;
 	Right right;
 	left.begin(a + atA, s.aRow, s.aDeep, m0, s.m, 0, s.k);

@@ -158,15 +158,10 @@ func (c *convolution) launch(n *Node, s split, form string, v slide) error {
 }
 
 func (c *convolution) launchParts(n *Node, s split, form string, list []productPart) error {
-	definitions, err := productDefinitions(c.r.y)
+	definitions, err := productDefinitions(c.r.y, c.x, c.w)
 	if err != nil {
 		return err
 	}
-	index := "int"
-	if max(c.x.Len(), c.w.Len(), c.r.y.Len()) > math.MaxInt32 {
-		index = "i64"
-	}
-	definitions = append(definitions, "INDEX="+index)
 	if form != "" {
 		definitions = append(definitions, form)
 	}

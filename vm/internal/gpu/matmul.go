@@ -42,7 +42,7 @@ type matrices struct {
 
 // launch appends the launches of a batch of products of inputs.
 func (p *matrices) launch(n *Node, a, b *kernel.Tensor, r *result) error {
-	definitions, err := productDefinitions(r.y)
+	definitions, err := productDefinitions(r.y, a, b)
 	if err != nil {
 		return err
 	}

@@ -167,12 +167,19 @@ var productTypes = []graph.DType{
 	graph.Float32, graph.Float64, graph.Float16, graph.BFloat16, graph.Int32, graph.Int64, graph.Uint32, graph.Uint64,
 }
 
-// productDefinitions are the definitions of a file of products of a dtype.
-func productDefinitions(t *kernel.Tensor) ([]string, error) {
+// productDefinitions are the definitions of a file of products, whose result is t, of
+// operands.
+func productDefinitions(t *kernel.Tensor, operands ...*kernel.Tensor) ([]string, error) {
 	if !slices.Contains(productTypes, t.Type) {
 		return nil, unsupportedf("dtype %v", t.Type)
 	}
-	list := []string{"ELEMENT=" + cType[t.Type]}
+	index := "int"
+	for _, x := range append(operands, t) {
+		if x.Len() > math.MaxInt32 {
+			index = "i64"
+		}
+	}
+	list := []string{"ELEMENT=" + cType[t.Type], "INDEX=" + index}
 	if t.Type.Bits() <= 32 {
 		list = append(list, "WIDE_TILES")
 	}
