@@ -357,7 +357,13 @@ func TestDeviceLimit(t *testing.T) {
 	if _, err := p.NewSession(vm.Options{Device: d, MemoryLimit: needs / 2}); !errors.As(err, &limit) {
 		t.Errorf("half of what the plan needs: %v", err)
 	}
-	newSession(t, p, vm.Options{Device: d, MemoryLimit: 2 * needs})
+	s, err := p.NewSession(vm.Options{Device: d, MemoryLimit: 2 * needs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if f == nil {
 		return
 	}
