@@ -5,22 +5,35 @@ typedef ELEMENT T;
 typedef Compute<T> C;
 
 // Moments is the number of elements, their mean, and the sum of the squared distances
-// from it (Welford 1962; joined as in Chan, Golub and LeVeque 1979, equation 1.5).
+// from it, joined as in Chan, Golub and LeVeque 1979, equation 1.5. Statistics are
+// doubles: a mean that is rounded to float is noise where elements lie close to it.
 struct Moments {
-	C n, mean, squares;
-	__device__ void add(C v, int) {
-		n += 1;
-		C d = v - mean;
-		mean += d / n;
-		squares += d * (v - mean);
-	}
+	double n, mean, squares;
 	__device__ void join(const Moments &b) {
-		C all = n + b.n, d = b.mean - mean;
+		double all = n + b.n, d = b.mean - mean;
 		if (b.n == 0) return;
-		C part = b.n / all;
+		double part = b.n / all;
 		mean += d * part;
 		squares += b.squares + d * d * n * part;
 		n = all;
+	}
+};
+
+// Sums are those of a thread: of the distances from its first element, and of their
+// squares.
+struct Sums {
+	C first;
+	int n;
+	double sum, squares;
+	__device__ void add(C v, int) {
+		if (n++ == 0) first = v;
+		double d = (double)v - first;
+		sum += d;
+		squares += d * d;
+	}
+	__device__ Moments moments() const {
+		if (n == 0) return Moments{0, 0, 0};
+		return Moments{(double)n, first + sum / n, squares - sum * (sum / n)};
 	}
 };
 
@@ -28,11 +41,11 @@ static __device__ __forceinline__ Moments exchange(Moments a, int d) {
 	return Moments{exchange(a.n, d), exchange(a.mean, d), exchange(a.squares, d)};
 }
 
-template <int D> static __device__ void moments(C *statistics, Moments *parts, const T *x, const Groups &g) {
+template <int D> static __device__ void moments(double *statistics, Moments *parts, const T *x, const Groups &g) {
 	Group own(g);
-	Moments m = {0, 0, 0};
-	gather<D>(m, x, g, own, 0);
-	m = team(m, g.along, Join());
+	Sums s = {0, 0, 0, 0};
+	gather<D>(s, x, g, own, 0);
+	Moments m = team(s.moments(), g.along, Join());
 	if (!own.leads) return;
 	if (gridDim.y > 1) {
 		parts[(i64)blockIdx.y * g.groups + own.number] = m;
@@ -43,9 +56,9 @@ template <int D> static __device__ void moments(C *statistics, Moments *parts, c
 }
 
 // The means of all groups, then their variances.
-KERNEL(moments_lines, (C *statistics, Moments *parts, const T *x, Groups g)) { moments<1>(statistics, parts, x, g); }
-KERNEL(moments_axes, (C *statistics, Moments *parts, const T *x, Groups g)) { moments<3>(statistics, parts, x, g); }
-KERNEL(moments_finish, (C *statistics, const Moments *parts, int many, int groups)) {
+KERNEL(moments_lines, (double *statistics, Moments *parts, const T *x, Groups g)) { moments<1>(statistics, parts, x, g); }
+KERNEL(moments_axes, (double *statistics, Moments *parts, const T *x, Groups g)) { moments<3>(statistics, parts, x, g); }
+KERNEL(moments_finish, (double *statistics, const Moments *parts, int many, int groups)) {
 	int number = blockIdx.x * blockDim.x + threadIdx.x;
 	Moments m = merge(Moments{0, 0, 0}, parts, many, groups, number < groups ? number : groups - 1);
 	if (number >= groups || threadIdx.y > 0) return;
@@ -55,11 +68,11 @@ KERNEL(moments_finish, (C *statistics, const Moments *parts, int many, int group
 
 // running mixes the statistics of a batch into the running ones, of which there are n
 // each. The new ones, which may be null, may overwrite the old ones.
-KERNEL(running, (T *mean, T *variance, const T *old_mean, const T *old_variance, const C *batch, int n, double keep, double take)) {
+KERNEL(running, (T *mean, T *variance, const T *old_mean, const T *old_variance, const double *batch, int n, double keep, double take)) {
 	int i = blockIdx.x * blockDim.x + threadIdx.x;
 	if (i >= n) return;
-	if (mean) store(mean + i, load(old_mean + i) * (C)keep + batch[i] * (C)take);
-	if (variance) store(variance + i, load(old_variance + i) * (C)keep + batch[n + i] * (C)take);
+	if (mean) store(mean + i, load(old_mean + i) * (C)keep + (C)(batch[i] * take));
+	if (variance) store(variance + i, load(old_variance + i) * (C)keep + (C)(batch[n + i] * take));
 }
 
 // Planes describes which statistics and which channel plane p has: p / div % mod.
@@ -79,10 +92,11 @@ template <class V> static __device__ void apply(T *y, const T *x, const V *means
 	int p = blockIdx.x * blockDim.y + threadIdx.y;
 	if (p >= s.count) return;
 	int group = p / s.groupDiv % s.groupMod, channel = p / s.channelDiv % s.channelMod;
-	C mean = load(means + group), variance = load(variances + group);
-	C factor = 1 / (s.outside ? root_of(variance) + (C)s.epsilon : root_of(variance + (C)s.epsilon));
-	if (scale) factor *= load(scale + channel);
-	C shift = bias ? load(bias + channel) : (C)0;
+	double middle = load(means + group), variance = load(variances + group);
+	double inverse = 1 / (s.outside ? sqrt(variance) + s.epsilon : sqrt(variance + s.epsilon));
+	if (scale) inverse *= load(scale + channel);
+	// In doubles: the shift may cancel what float would have rounded.
+	double shift = (bias ? load(bias + channel) : (C)0) - middle * inverse;
 	x += (i64)p * s.n;
 	y += (i64)p * s.n;
 	int end = s.n - blockIdx.y * s.part < s.part ? s.n : (blockIdx.y + 1) * s.part;
@@ -91,19 +105,19 @@ template <class V> static __device__ void apply(T *y, const T *x, const V *means
 		for (int i = blockIdx.y * s.part + 4 * threadIdx.x; i < end; i += 4 * blockDim.x) {
 			Pack<T> v = *(const Pack<T> *)(x + i);
 #pragma unroll
-			for (int j = 0; j < 4; j++) store(v.v + j, (load(v.v + j) - mean) * factor + shift);
+			for (int j = 0; j < 4; j++) store(v.v + j, (C)fma((double)load(v.v + j), inverse, shift));
 			*(Pack<T> *)(y + i) = v;
 		}
 		return;
 	}
 #pragma unroll 4
-	for (int i = blockIdx.y * s.part + threadIdx.x; i < end; i += blockDim.x) store(y + i, (load(x + i) - mean) * factor + shift);
+	for (int i = blockIdx.y * s.part + threadIdx.x; i < end; i += blockDim.x) store(y + i, (C)fma((double)load(x + i), inverse, shift));
 }
 
 // apply_given takes statistics of the tensor's dtype, apply_own those of moments.
 KERNEL(apply_given, (T *y, const T *x, const T *means, const T *variances, const T *scale, const T *bias, Planes s)) {
 	apply(y, x, means, variances, scale, bias, s);
 }
-KERNEL(apply_own, (T *y, const T *x, const C *statistics, int groups, const T *scale, const T *bias, Planes s)) {
+KERNEL(apply_own, (T *y, const T *x, const double *statistics, int groups, const T *scale, const T *bias, Planes s)) {
 	apply(y, x, statistics, statistics + groups, scale, bias, s);
 }

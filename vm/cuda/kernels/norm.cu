@@ -25,20 +25,28 @@ struct Result {
 // is computed from the distances to that mean. x and y are those of the line, of which the
 // elements may be in shared memory already, with total as the sum of the thread's own.
 static __device__ void normalize(T *y, const T *x, const Result &r, const Lines &s, const Line &l, C *kept, C total) {
-	C mean = r.rms ? 0 : team(total, s.along, Plus()) / s.n, squares = 0;
-	auto add = [&](C v) { squares += (v - mean) * (v - mean); };
+	// low is what the mean lost when it was rounded.
+	C mean = r.rms ? 0 : team(total, s.along, Plus()) / s.n;
+	double low = 0, squares = 0;
+	auto add = [&](C v) {
+		double d = (double)v - mean;
+		low += d;
+		squares += d * d;
+	};
 	if (s.kept) visit(s, l, [&](int, int k) { add(kept[k]); });
 	else read(x, s, l, [&](int, int, C v) { add(v); });
-	C inverse = 1 / root_of(team(squares, s.along, Plus()) / s.n + (C)r.epsilon);
+	low = r.rms ? 0 : team(low, s.along, Plus()) / s.n;
+	double middle = (double)mean + low, inverse = 1 / sqrt(team(squares, s.along, Plus()) / s.n - low * low + r.epsilon);
 	if (!l.real) return;
-	if (l.leads() && r.mean) store(r.mean + l.number, (Compute<S>)mean);
+	if (l.leads() && r.mean) store(r.mean + l.number, (Compute<S>)middle);
 	if (l.leads() && r.inverse) store(r.inverse + l.number, (Compute<S>)inverse);
-	write(y, x, kept, s, l, [&](int i, C v) {
-		v = (v - mean) * inverse;
+	// In doubles: a bias may cancel what float would have rounded.
+	write(y, x, kept, s, l, [&](int i, C x) {
+		double v = (x - middle) * inverse;
 		u32 e = (u32)(l.at + i);
 		if (r.scale) v *= load(r.scale + r.scales.at(e, s.n, i));
 		if (r.bias) v += load(r.bias + r.biases.at(e, s.n, i));
-		return v;
+		return (C)v;
 	});
 }
 
