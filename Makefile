@@ -58,6 +58,15 @@ cuda-mod: ## write go.cuda.mod and go.cuda.sum, the module files of the CUDA bui
 test: ## run the tests; ends with a list of skipped tests and the reasons
 	@go test -json ./... | go run ./internal/testreport
 
+# The version of NVIDIA's compiler that the kernels are tested with; its licence is NVIDIA's.
+NVRTC_WHEEL := nvidia-cuda-nvrtc==13.0.88
+
+.PHONY: nvrtc
+nvrtc: ## compile every GPU kernel with NVIDIA's compiler for ARCHS (sm_75 sm_80 sm_90 sm_120), no GPU needed (90 MB from PyPI)
+	@mkdir -p build/nvrtc
+	@test -d build/nvrtc/nvidia || (python3 -m pip download -q --no-deps -d build/nvrtc $(NVRTC_WHEEL) && cd build/nvrtc && python3 -m zipfile -e *.whl .)
+	@ONNXMEM_TEST_NVRTC=$$(ls $(CURDIR)/build/nvrtc/nvidia/*/lib/libnvrtc.so.?? | head -n 1) ONNXMEM_TEST_ARCHS="$(ARCHS)" go test -count=1 -timeout 60m -v -run '^TestNVRTC$$' ./vm/internal/gpu
+
 .PHONY: beam
 beam: ## build, vet and test bin/onnxmem-beam, the pipeline for many machines (a separate module)
 	cd beam && CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o ../bin/onnxmem-beam .

@@ -49,13 +49,7 @@ func (q *Queue) ScratchBytes() int64 { return q.largest }
 // allocates their scratch: afterwards they can run. take is called before device memory
 // is allocated, and can refuse it. It needs the context.
 func (q *Queue) Ready(take func(bytes int64) error) error {
-	var sources []*Source
-	for _, l := range q.pending {
-		if !slices.Contains(sources, l.kernel.Source) {
-			sources = append(sources, l.kernel.Source)
-		}
-	}
-	modules, err := q.Device.modulesOf(sources)
+	modules, err := q.Device.modulesOf(q.Sources())
 	if err != nil {
 		return err
 	}
@@ -66,6 +60,16 @@ func (q *Queue) Ready(take func(bytes int64) error) error {
 	}
 	q.pending = q.pending[:0]
 	return q.growScratch(take)
+}
+
+// Sources lists the sources of the launches that are not ready yet.
+func (q *Queue) Sources() (sources []*Source) {
+	for _, l := range q.pending {
+		if !slices.Contains(sources, l.kernel.Source) {
+			sources = append(sources, l.kernel.Source)
+		}
+	}
+	return sources
 }
 
 // growScratch makes the scratch as large as the launches ask for, and tells them its

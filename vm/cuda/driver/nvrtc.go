@@ -41,6 +41,14 @@ func LoadCompiler(newest int) error {
 	return nil
 }
 
+// UseCompiler opens the NVRTC at ONNXMEM_NVRTC in the place of one that is open.
+func UseCompiler() error {
+	compiler.Lock()
+	compiler.path = ""
+	compiler.Unlock()
+	return LoadCompiler(0)
+}
+
 // CompilerPath returns the path of the opened NVRTC.
 func CompilerPath() string {
 	compiler.Lock()

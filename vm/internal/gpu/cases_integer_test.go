@@ -83,9 +83,11 @@ var integerCases = []nodeCase{
 // What the host's products ask of their session.
 
 func (alone) Heap(int64) error { return nil }
+
 func (alone) Table(bytes int64) (unsafe.Pointer, error) {
 	return blank(graph.Uint8, int(bytes)+8).At, nil
 }
+
 func (alone) Pack(kernel.PackKey, int, func(unsafe.Pointer)) (unsafe.Pointer, bool) {
 	return nil, false
 }

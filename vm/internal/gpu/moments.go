@@ -85,8 +85,10 @@ func makeBatchNorm(n *Node) error {
 		channels, inner = x.Shape[1], count(x.Shape[2:])
 	}
 	c := int32(channels)
-	p := planes{count: int32(x.Len() / inner), n: int32(inner), groupDiv: 1, groupMod: c, channelDiv: 1, channelMod: c,
-		epsilon: float64(n.Float("epsilon", 1e-5))}
+	p := planes{
+		count: int32(x.Len() / inner), n: int32(inner), groupDiv: 1, groupMod: c, channelDiv: 1, channelMod: c,
+		epsilon: float64(n.Float("epsilon", 1e-5)),
+	}
 	if n.Int("training_mode", 0) == 0 {
 		at, err := n.addresses(n.Out[0], x, n.In[3], n.In[4], scale, bias)
 		if err != nil {
@@ -148,8 +150,10 @@ func makeGroupNorm(n *Node, many int) error {
 	if err != nil {
 		return err
 	}
-	p := planes{count: int32(x.Len() / inner), n: int32(inner), groupDiv: int32(per), groupMod: int32(l.count), channelDiv: 1, channelMod: int32(channels),
-		epsilon: float64(n.Float("epsilon", 1e-5))}
+	p := planes{
+		count: int32(x.Len() / inner), n: int32(inner), groupDiv: int32(per), groupMod: int32(l.count), channelDiv: 1, channelMod: int32(channels),
+		epsilon: float64(n.Float("epsilon", 1e-5)),
+	}
 	if byGroup {
 		p.channelDiv, p.channelMod = int32(per), int32(many)
 	}
