@@ -28,11 +28,11 @@ type device struct {
 
 	mirrors   []mirror
 	resident  driver.Ptr
-	planned   map[*graph.Data]int64         // offsets of constants in the resident pool
-	offsets   map[unsafe.Pointer]int64      // the same, by the address on the host
-	constants *cuda.Block                   // those that the plan gives no place
-	used      int64                         // bytes of them that have been uploaded
-	placed    map[unsafe.Pointer]driver.Ptr // the constants that have been uploaded
+	planned   map[*graph.Data]int64       // offsets of constants in the resident pool
+	offsets   map[extentOnHost]int64      // the same, by the bytes on the host
+	constants *cuda.Block                 // those that the plan gives no place
+	used      int64                       // bytes of them that have been uploaded
+	placed    map[extentOnHost]driver.Ptr // the constants that have been uploaded
 
 	poison  *gpu.Poison // of Options.Poison
 	replay  *replay
@@ -57,6 +57,14 @@ type mirror struct {
 	dev  *cuda.Block
 }
 
+// extentOnHost is the bytes of a constant; constants may begin at the same byte of a file.
+type extentOnHost struct {
+	at    unsafe.Pointer
+	bytes int
+}
+
+func extentOf(t *kernel.Tensor) extentOnHost { return extentOnHost{t.At, t.Bytes()} }
+
 // where says in which memory the elements of a tensor are.
 type where uint8
 
@@ -74,7 +82,7 @@ func newDevice(s *Session, d *cuda.Device) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &device{s: s, d: d, queue: q, placed: map[unsafe.Pointer]driver.Ptr{}, planned: plannedConstants(s.pr), offsets: map[unsafe.Pointer]int64{}}
+	g := &device{s: s, d: d, queue: q, placed: map[extentOnHost]driver.Ptr{}, planned: plannedConstants(s.pr), offsets: map[extentOnHost]int64{}}
 	g.kernels = &gpu.Kernels{Queue: q, At: g.at}
 	if err := g.kernels.WatchFaults(); err != nil {
 		return nil, errors.Join(err, q.Close())
@@ -123,7 +131,7 @@ func (g *device) place(d *graph.Data, t *kernel.Tensor) {
 		return
 	}
 	if off, is := g.planned[d]; is {
-		g.offsets[t.At] = off
+		g.offsets[extentOf(t)] = off
 	}
 }
 
@@ -191,7 +199,7 @@ func (g *device) at(t *kernel.Tensor) (driver.Ptr, error) {
 }
 
 func (g *device) constant(t *kernel.Tensor) (driver.Ptr, error) {
-	if p, ok := g.placed[t.At]; ok {
+	if p, ok := g.placed[extentOf(t)]; ok {
 		return p, nil
 	}
 	if t.Type == graph.String {
@@ -199,7 +207,7 @@ func (g *device) constant(t *kernel.Tensor) (driver.Ptr, error) {
 	}
 	bytes := int64(t.Bytes())
 	var p driver.Ptr
-	if off, is := g.offsets[t.At]; is {
+	if off, is := g.offsets[extentOf(t)]; is {
 		p = g.resident + driver.Ptr(off)
 	} else {
 		if g.constants == nil || g.used+bytes > g.constants.Bytes {
@@ -211,7 +219,7 @@ func (g *device) constant(t *kernel.Tensor) (driver.Ptr, error) {
 	if err := driver.UploadNow(p, t.At, bytes); err != nil {
 		return 0, err
 	}
-	g.placed[t.At] = p
+	g.placed[extentOf(t)] = p
 	return p, nil
 }
 

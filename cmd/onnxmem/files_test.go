@@ -16,10 +16,11 @@ import (
 
 // noFiles are the text arguments and flags that are not file names.
 var noFiles = []string{
-	"schedule", "placement", "strategy", "disable-pass", "effort", "fold", "schedule-goal", "format", "to", "shell", "pack", // choices
+	"schedule", "placement", "strategy", "disable-pass", "effort", "fold", "schedule-goal", "format", "to", "shell", "pack", "replay", // choices
 	"loss", "loss-output", "optimizer", "trainable", "freeze", "no-lean", "updates", // of a training graph
 	"dim", "batch-dim", "shard", "external-data",
 	"name", "set", // of a network
+	"device", // a GPU
 }
 
 // fileValues lists the arguments and flags of a command whose values are texts.
