@@ -1,4 +1,5 @@
 // Normalizations by the mean and the variance of groups of planes.
+#include "exact.cuh"
 #include "groups.cuh"
 
 typedef ELEMENT T;
@@ -19,21 +20,14 @@ struct Moments {
 	}
 };
 
-// Sums are those of a thread: of the distances from its first element, and of their
-// squares.
-struct Sums {
-	C first;
+// FromFirst adds the distances of a thread's elements from the first of them.
+template <class A> struct FromFirst {
+	A &sums;
+	C &first;
 	int n;
-	double sum, squares;
 	__device__ void add(C v, int) {
 		if (n++ == 0) first = v;
-		double d = (double)v - first;
-		sum += d;
-		squares += d * d;
-	}
-	__device__ Moments moments() const {
-		if (n == 0) return Moments{0, 0, 0};
-		return Moments{(double)n, first + sum / n, squares - sum * (sum / n)};
+		sums.add(v, first);
 	}
 };
 
@@ -41,11 +35,21 @@ static __device__ __forceinline__ Moments exchange(Moments a, int d) {
 	return Moments{exchange(a.n, d), exchange(a.mean, d), exchange(a.squares, d)};
 }
 
+// fromFirst gives the number of a thread's elements.
+template <int D, class A> static __device__ __forceinline__ int fromFirst(A &sums, C &first, const T *x, const Groups &g, const Group &own) {
+	FromFirst<A> f = {sums, first, 0};
+	gather<D>(f, x, g, own, 0);
+	return f.n;
+}
+
 template <int D> static __device__ void moments(double *statistics, Moments *parts, const T *x, const Groups &g) {
 	Group own(g);
-	Sums s = {0, 0, 0, 0};
-	gather<D>(s, x, g, own, 0);
-	Moments m = team(s.moments(), g.along, Join());
+	C first = 0;
+	int n = 0;
+	Distances d = distances(C(), [&](auto &sums) { n = fromFirst<D>(sums, first, x, g, own); });
+	Moments m = {0, 0, 0};
+	if (n > 0) m = Moments{(double)n, first + d.sum / n, d.squares - d.sum * (d.sum / n)};
+	m = team(m, g.along, Join());
 	if (!own.leads) return;
 	if (gridDim.y > 1) {
 		parts[(i64)blockIdx.y * g.groups + own.number] = m;
@@ -95,8 +99,10 @@ template <class V> static __device__ void apply(T *y, const T *x, const V *means
 	double middle = load(means + group), variance = load(variances + group);
 	double inverse = 1 / (s.outside ? sqrt(variance) + s.epsilon : sqrt(variance + s.epsilon));
 	if (scale) inverse *= load(scale + channel);
-	// In doubles: the shift may cancel what float would have rounded.
-	double shift = (bias ? load(bias + channel) : (C)0) - middle * inverse;
+	// The shift may cancel what a float would have rounded.
+	Wide<C> factor, shift;
+	assign(factor, inverse);
+	assign(shift, (bias ? load(bias + channel) : (C)0) - middle * inverse);
 	x += (i64)p * s.n;
 	y += (i64)p * s.n;
 	int end = s.n - blockIdx.y * s.part < s.part ? s.n : (blockIdx.y + 1) * s.part;
@@ -105,13 +111,13 @@ template <class V> static __device__ void apply(T *y, const T *x, const V *means
 		for (int i = blockIdx.y * s.part + 4 * threadIdx.x; i < end; i += 4 * blockDim.x) {
 			Pack<T> v = *(const Pack<T> *)(x + i);
 #pragma unroll
-			for (int j = 0; j < 4; j++) store(v.v + j, (C)fma((double)load(v.v + j), inverse, shift));
+			for (int j = 0; j < 4; j++) store(v.v + j, scaled(load(v.v + j), factor, shift));
 			*(Pack<T> *)(y + i) = v;
 		}
 		return;
 	}
 #pragma unroll 4
-	for (int i = blockIdx.y * s.part + threadIdx.x; i < end; i += blockDim.x) store(y + i, (C)fma((double)load(x + i), inverse, shift));
+	for (int i = blockIdx.y * s.part + threadIdx.x; i < end; i += blockDim.x) store(y + i, scaled(load(x + i), factor, shift));
 }
 
 // apply_given takes statistics of the tensor's dtype, apply_own those of moments.

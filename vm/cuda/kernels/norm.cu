@@ -1,4 +1,5 @@
 // Normalizations of lines by their own statistics, and over neighbouring channels.
+#include "exact.cuh"
 #include "rows.cuh"
 
 typedef ELEMENT T;
@@ -25,28 +26,23 @@ struct Result {
 // is computed from the distances to that mean. x and y are those of the line, of which the
 // elements may be in shared memory already, with total as the sum of the thread's own.
 static __device__ void normalize(T *y, const T *x, const Result &r, const Lines &s, const Line &l, C *kept, C total) {
-	// low is what the mean lost when it was rounded.
-	C mean = r.rms ? 0 : team(total, s.along, Plus()) / s.n;
-	double low = 0, squares = 0;
-	auto add = [&](C v) {
-		double d = (double)v - mean;
-		low += d;
-		squares += d * d;
-	};
-	if (s.kept) visit(s, l, [&](int, int k) { add(kept[k]); });
-	else read(x, s, l, [&](int, int, C v) { add(v); });
-	low = r.rms ? 0 : team(low, s.along, Plus()) / s.n;
-	double middle = (double)mean + low, inverse = 1 / sqrt(team(squares, s.along, Plus()) / s.n - low * low + r.epsilon);
+	C rounded = r.rms ? 0 : team(total, s.along, Plus()) / s.n;
+	Distances d = distances(rounded, [&](auto &sums) {
+		if (s.kept) visit(s, l, [&](int, int k) { sums.add(kept[k], rounded); });
+		else read(x, s, l, [&](int, int, C v) { sums.add(v, rounded); });
+	});
+	double low = r.rms ? 0 : team(d.sum, s.along, Plus()) / s.n; // what rounding took from the mean
+	double middle = (double)rounded + low, factor = 1 / sqrt(team(d.squares, s.along, Plus()) / s.n - low * low + r.epsilon);
 	if (!l.real) return;
 	if (l.leads() && r.mean) store(r.mean + l.number, (Compute<S>)middle);
-	if (l.leads() && r.inverse) store(r.inverse + l.number, (Compute<S>)inverse);
-	// In doubles: a bias may cancel what float would have rounded.
-	write(y, x, kept, s, l, [&](int i, C x) {
-		double v = (x - middle) * inverse;
+	if (l.leads() && r.inverse) store(r.inverse + l.number, (Compute<S>)factor);
+	Wide<C> mean, inverse;
+	assign(mean, middle);
+	assign(inverse, factor);
+	write(y, x, kept, s, l, [&](int i, C v) {
 		u32 e = (u32)(l.at + i);
-		if (r.scale) v *= load(r.scale + r.scales.at(e, s.n, i));
-		if (r.bias) v += load(r.bias + r.biases.at(e, s.n, i));
-		return (C)v;
+		C scale = r.scale ? load(r.scale + r.scales.at(e, s.n, i)) : (C)1, bias = r.bias ? load(r.bias + r.biases.at(e, s.n, i)) : (C)0;
+		return normalized(v, mean, inverse, scale, bias);
 	});
 }
 
