@@ -89,6 +89,12 @@ func newBatchedScan(st *step, body *frame) (kernel.Run, error) {
 			if err := v.run(w); err != nil {
 				return err
 			}
+			st.f.s.onHost(one.out...) // as parts of the outputs, whose other parts are there
+		}
+		for _, t := range st.out {
+			if t != nil {
+				st.f.s.wroteOnHost(t)
+			}
 		}
 		return nil
 	}, nil
