@@ -58,6 +58,18 @@ cuda-mod: ## write go.cuda.mod and go.cuda.sum, the module files of the CUDA bui
 test: ## run the tests; ends with a list of skipped tests and the reasons
 	@go test -json ./... | go run ./internal/testreport
 
+.PHONY: gpu-kit
+gpu-kit: build ## build build/gpu, a folder that `run` in it checks and measures on a machine with an NVIDIA GPU and nothing else
+	@rm -rf build/gpu && mkdir -p build/gpu/src/gpu build/gpu/src/vm
+	@cp bin/onnxmem build/gpu/ && cp bench/gpu.sh build/gpu/run && cp -r testdata build/gpu/src/
+	@go test -c -o build/gpu/src/gpu/test ./vm/internal/gpu && go test -c -o build/gpu/src/vm/test ./vm
+	@test ! -d build/nvrtc/nvidia || cp -r build/nvrtc/nvidia build/gpu/nvrtc
+	@du -sh build/gpu
+
+.PHONY: gpu
+gpu: gpu-kit ## check and measure on the GPU of this machine; PARTS='tests networks steps', NETWORKS='resnet50 bert', BATCH=8
+	@build/gpu/run
+
 # The version of NVIDIA's compiler that the kernels are tested with; its licence is NVIDIA's.
 NVRTC_WHEEL := nvidia-cuda-nvrtc==13.0.88
 

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 )
@@ -40,7 +41,7 @@ func newReplay(g *device) *replay {
 	}
 	read := map[*tensor]bool{}
 	for _, st := range s.main.steps {
-		for _, t := range st.in {
+		for _, t := range slices.Concat(st.in, st.external) {
 			read[t] = read[t] || st.device
 		}
 	}
@@ -58,8 +59,8 @@ func newReplay(g *device) *replay {
 func (g *device) onlyFixedOnHost() bool {
 	fixed := map[*tensor]bool{}
 	for _, st := range g.s.main.steps {
-		if st.device {
-			continue
+		if st.device || st.run == nil && !st.late {
+			continue // a kernel, or part of one
 		}
 		if st.late || st.boxes || st.kernel == nil && st.run != nil {
 			return false

@@ -213,8 +213,11 @@ func checkOnDevice(t *testing.T, p *vm.Program, d *cuda.Device, f *fake.Fake, lo
 	}
 	if steps > 1 {
 		first, _ := runSteps(t, p, vm.Options{Device: d, NoReplay: true}, load, steps)
-		replayed, _ := runSteps(t, p, vm.Options{Device: d}, load, steps)
+		replayed, s := runSteps(t, p, vm.Options{Device: d}, load, steps)
 		sameBits(t, "replayed", replayed, first)
+		if u := s.DeviceUse(); u.FallbackNodes == 0 && u.ReplayedSteps != steps-2 {
+			t.Errorf("%d of %d steps were replayed, expected all after the second", u.ReplayedSteps, steps)
+		}
 		apart, _ := runSteps(t, p, vm.Options{Device: d, Separate: true}, load, steps)
 		sameBits(t, "apart", apart, first)
 	}
