@@ -9,9 +9,9 @@ import (
 
 // casts change the element type, or nothing.
 var casts = family{"", []Op{
-	{Name: "Identity", Infer: inferIdentity, Fold: foldSame, Views: viewOfFirst},
-	{Name: "Cast", Infer: inferCast, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth},
-	{Name: "CastLike", Infer: inferCastLike, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth},
+	{Name: "Identity", Infer: inferIdentity, Cut: cutUnary, Fold: foldSame, Views: viewOfFirst},
+	{Name: "Cast", Infer: inferCast, Cut: cutUnary, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth},
+	{Name: "CastLike", Infer: inferCastLike, Cut: cutUnary, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth},
 	{Name: "BitCast", Infer: inferBitCast, Views: viewOfFirst},
 }}
 

@@ -8,8 +8,8 @@ import (
 
 // products are the operators of linear algebra.
 var products = family{"", []Op{
-	{Name: "MatMul", Infer: inferMatMul, FLOPs: flopsMatMul(1), Weights: []int{0, 1}},
-	{Name: "Gemm", Infer: inferGemm, FLOPs: flopsGemm, Weights: []int{0, 1, 2}, Biases: []int{2}},
+	{Name: "MatMul", Infer: inferMatMul, Cut: cutMatMul, Sum: sumMatMul, FLOPs: flopsMatMul(1), Weights: []int{0, 1}},
+	{Name: "Gemm", Infer: inferGemm, Cut: cutGemm, Sum: sumGemm, FLOPs: flopsGemm, Weights: []int{0, 1, 2}, Biases: []int{2}},
 	{Name: "Det", Infer: inferDet},
 }}
 
@@ -51,6 +51,72 @@ func matMul(c *Call, a, b int, elem graph.DType) error {
 	}
 	c.Set(0, elem, shape)
 	return nil
+}
+
+// cutMatMul: rows come from input 0, columns from input 1, batches from both.
+func cutMatMul(c *Call, axis int) *Cut {
+	x, y, rank := c.In[0].Shape, c.In[1].Shape, len(c.Out[0].Shape)
+	if len(x) < 2 || len(y) < 2 {
+		return nil
+	}
+	cut := c.cut(axis)
+	switch axis {
+	case rank - 2:
+		cut.In[0] = Same(len(x)-2, c.length(0, len(x)-2))
+	case rank - 1:
+		cut.In[1] = Same(len(y)-1, c.length(1, len(y)-1))
+	default:
+		cut.In[0], cut.In[1] = c.broadcastRows(0, axis, rank), c.broadcastRows(1, axis, rank)
+	}
+	return cut
+}
+
+// sumMatMul: the sum over columns of input 0 and rows of input 1.
+func sumMatMul(c *Call, _ []int) *Sum {
+	x, y := c.In[0].Shape, c.In[1].Shape
+	if len(x) < 2 || len(y) < 2 {
+		return nil
+	}
+	k := c.length(0, len(x)-1)
+	return &Sum{By: "Add", In: []Rows{Same(len(x)-1, k), Same(len(y)-2, k)}, Length: k}
+}
+
+// cutGemm: rows come from inputs 0 and 2, columns from inputs 1 and 2.
+func cutGemm(c *Call, axis int) *Cut {
+	cut := c.cut(axis)
+	from := c.gemmAxis(axis)
+	if axis == 1 {
+		from = 1 - from
+	}
+	cut.In[axis] = Same(from, c.length(axis, from))
+	if c.Has(2) {
+		cut.In[2] = c.broadcastRows(2, axis, 2)
+	}
+	return cut
+}
+
+// gemmAxis is the axis of factor i (0 or 1) that is not summed over if the factor is
+// input 0, and that is if it is input 1.
+func (c *Call) gemmAxis(i int) int {
+	if c.Int([]string{"transA", "transB"}[i], 0) != 0 {
+		return 1
+	}
+	return 0
+}
+
+// sumGemm: the sum over columns of the first factor and rows of the second. A third
+// input would be added by each copy.
+func sumGemm(c *Call, _ []int) *Sum {
+	if c.Has(2) {
+		return nil
+	}
+	a, b := 1-c.gemmAxis(0), c.gemmAxis(1)
+	k := c.length(0, a)
+	sum := &Sum{By: "Add", In: []Rows{Same(a, k), Same(b, k)}, Length: k}
+	for len(sum.In) < len(c.In) {
+		sum.In = append(sum.In, All())
+	}
+	return sum
 }
 
 // flopsMatMul counts two operations for each element of the output and of the

@@ -47,6 +47,14 @@ type Op struct {
 	// the output, and no earlier element of the input afterwards. Optional.
 	Inplace func(c *Call) []graph.Alias
 
+	// Cut returns the dimension map of the node along an axis of its first output,
+	// nil if it has none. All types are exact. Optional.
+	Cut func(c *Call, axis int) *Cut
+	// Sum returns the dimension map of a node that sums over an axis of its inputs,
+	// given the axes along which the inputs are cut (Whole: any); nil if it does not.
+	// All types are exact. Optional.
+	Sum func(c *Call, axes []int) *Sum
+
 	// FLOPs returns the number of floating-point operations; a multiply-add
 	// counts as two. Optional.
 	FLOPs func(c *Call) int64
