@@ -14,7 +14,7 @@ import (
 //go:embed signatures.txt
 var signatureText string
 
-// ownSignatures are those of operators that no schema file defines: swaps, and an
+// ownSignatures are those of operators that no schema file defines: our own, and an
 // operator of ONNX Runtime under the domain that some exporters use for it.
 const ownSignatures = `
 com.microsoft SimplifiedLayerNormalization
@@ -22,6 +22,9 @@ com.microsoft SimplifiedLayerNormalization
   T bfloat16 float16 float32 float64
   U float32 float64
   V bfloat16 float16 float32 float64
+onnxmem PutRows
+  1 T T int64 int64 > T
+  T bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 uint8
 onnxmem SwapOut
   1 any > any
 onnxmem SwapIn

@@ -43,4 +43,5 @@ var families = []family{
 	{"com.microsoft", contribQuantizeOperators, false},
 	{"com.microsoft", contribAttentionOperators, false},
 	{graph.SwapDomain, swapOperators, true},
+	{graph.SwapDomain, putOperators, true},
 }

@@ -116,6 +116,11 @@ type handCase struct {
 var byHand = []handCase{
 	{graph.SwapDomain, graph.SwapOut, nil, []*Tensor{row(-2, 0, 3)}, row(-2, 0, 3)},
 	{graph.SwapDomain, graph.SwapIn, nil, []*Tensor{row(-2, 0, 3)}, row(-2, 0, 3)},
+	{
+		graph.SwapDomain, graph.PutRows, []*graph.Attr{{Name: "axis", Int: 1}},
+		[]*Tensor{Reals([]int{2, 3}, 1, 2, 3, 4, 5, 6), Reals([]int{2, 1}, 7, 8), {Type: graph.Int64, Shape: []int{1}, I: []int64{1}}, {Type: graph.Int64, Shape: []int{1}, I: []int64{1}}},
+		Reals([]int{2, 3}, 1, 7, 3, 4, 8, 6),
+	},
 	{"", "Sign", nil, []*Tensor{row(-2, 0, 3)}, row(-1, 0, 1)},
 	{"", "HardSwish", nil, []*Tensor{row(-4, -1, 0, 1, 4)}, row(0, -1.0/3, 0, 2.0/3, 4)},
 	{"", "GlobalLpPool", nil, []*Tensor{Reals([]int{1, 1, 2}, 3, -4)}, Reals([]int{1, 1, 1}, 5)},
