@@ -57,6 +57,11 @@ type Options struct {
 	// Frontier computes the cost of other limits, for Plan.Frontier.
 	Frontier bool
 
+	// Slices says which regions of the graph may run in slices to meet Limit or, without
+	// one, to make the peak as small as ExtraPercent allows.
+	Slices       Slices
+	ExtraPercent float64 // the largest extra time of slices, in percent of the modelled time
+
 	Costs  map[string]int64 // measured costs of nodes by name, in nanoseconds; the others are estimated
 	Device Device           // the device for which costs are estimated; zero: [DefaultDevice]
 

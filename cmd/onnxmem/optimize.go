@@ -62,7 +62,6 @@ type optimizeCmd struct {
 	InlineFunctions bool         `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
 	FrontierSVG     string       `seldom:"" name:"frontier-svg" out:"the picture of the frontier" placeholder:"FILE" help:"With --frontier: draw it to this file."`
 	MaxBatch        bool         `seldom:"" help:"With --limit: find the largest batch that fits at an extra time of at most --extra."`
-	Extra           *units.Limit `seldom:"" placeholder:"N%" help:"With --max-batch: the largest extra time (default 10%)."`
 	BatchDim        string       `seldom:"" placeholder:"NAME" help:"With --max-batch: the symbolic dimension (default: batch, else the first axis of the first input)."`
 	limitFlags
 	trainFlags
@@ -163,8 +162,8 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 		return job, usagef("--frontier-svg needs --frontier")
 	case !c.MaxBatch && c.BatchDim != "":
 		return job, usagef("--batch-dim needs --max-batch")
-	case !c.MaxBatch && c.Extra != nil:
-		return job, usagef("--extra needs --max-batch")
+	case !c.MaxBatch && c.Extra != nil && (c.Slices == "off" || c.Limit != nil):
+		return job, usagef("--extra needs --max-batch, or --slices without --limit")
 	case !c.Train && c.Params != "":
 		return job, usagef("--params needs --train")
 	case !c.MaxBatch:
