@@ -127,14 +127,6 @@ func makeDynamicQuantizeLSTM(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// length is the length of sequence b.
-func (s *quantizedLSTM) length(b int) int {
-	if s.c.Has(4) {
-		return int(data[int32](s.c.In[4])[b])
-	}
-	return s.steps
-}
-
 func (s *quantizedLSTM) run() {
 	steps := 0
 	for b := range s.batch {
