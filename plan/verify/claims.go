@@ -109,7 +109,7 @@ func (v *verifier) checkSource(s, plain *scope, from, order, again []graph.NodeI
 // stand where the product was.
 func (v *verifier) placeFolded(s *scope, at []int, makers map[string]int) {
 	replaces := func(name string) {
-		t := find(s.g, name)
+		t := v.names.of(s.g)[name]
 		if place, known := makers[name]; known && t != nil && t.Maker >= 0 {
 			at[t.Maker] = place
 		}

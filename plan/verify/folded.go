@@ -75,13 +75,14 @@ func (v *verifier) foldedTensors() (list []foldedTensor) {
 			continue
 		}
 		g := v.scopes[at].g
-		t := find(g, entry.Tensor)
+		in := v.names.of(g)
+		t := in[entry.Tensor]
 		of := entry.Of
 		if of == "" {
 			of = entry.Tensor
 		}
 		switch {
-		case entry.Of != "" && (t == nil || !identity(g, t, entry.Of)):
+		case entry.Of != "" && (t == nil || !identity(g, t, in[entry.Of])):
 			v.fault(CodeFolded, "folded: tensor %q: expected an Identity node that makes %q from it", graph.Short(entry.Tensor), graph.Short(entry.Of))
 		case t == nil || t.Data == nil:
 			v.fault(CodeFolded, "folded: tensor %q: expected an initializer", graph.Short(entry.Tensor))
@@ -99,19 +100,8 @@ func (v *verifier) foldedTensors() (list []foldedTensor) {
 	return list
 }
 
-// find returns the tensor of a graph with that name; nil if there is none.
-func find(g *graph.Graph, name string) *graph.Tensor {
-	for _, t := range g.Tensors {
-		if t.Name == name && !t.Capture {
-			return t
-		}
-	}
-	return nil
-}
-
-// identity reports whether a node makes the tensor of that name from t.
-func identity(g *graph.Graph, t *graph.Tensor, name string) bool {
-	u := find(g, name)
+// identity reports whether a node makes u from t.
+func identity(g *graph.Graph, t, u *graph.Tensor) bool {
 	if u == nil || u.Maker < 0 {
 		return false
 	}
@@ -148,7 +138,7 @@ func (v *verifier) refold(list []foldedTensor) {
 			v.fault(CodeFolded, "folded: tensor %q: the source has no graph like its body", graph.Short(f.t.Name))
 			continue
 		}
-		t := find(s.source, f.of)
+		t := v.names.of(s.source)[f.of]
 		if t == nil || t.Maker < 0 {
 			v.fault(CodeFolded, "folded: tensor %q: expected a node of the source that makes it", graph.Short(f.t.Name))
 			continue
@@ -181,7 +171,7 @@ func (v *verifier) refold(list []foldedTensor) {
 			v.fault(CodeFolded, "folded: product %q is listed twice", graph.Short(f.Tensor))
 		}
 		twice[f.Tensor] = true
-		if wrong := product(v.m.Graph, v.opt.Source.Graph, f); wrong != "" {
+		if wrong := v.product(v.m.Graph, v.opt.Source.Graph, f); wrong != "" {
 			v.fault(CodeFolded, "folded: product %q: %s", graph.Short(f.Tensor), wrong)
 		}
 	}
@@ -207,19 +197,14 @@ func differs(a, b []byte) int {
 // missing counts the nodes of a source graph that the planned one lacks. A tensor that
 // such a node makes and another node reads must be listed as folded.
 func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]bool) int {
-	names := make(map[string]*graph.Tensor, len(g.Tensors))
-	for _, t := range g.Tensors {
-		if !t.Capture {
-			names[t.Name] = t
-		}
-	}
+	planned := v.names.of(g)
 	gone := make([]bool, len(s.source.Nodes))
 	count := 0
 	for i, n := range s.source.Nodes {
 		gone[i] = slices.ContainsFunc(n.Outputs, func(t graph.TensorID) bool { return t >= 0 })
 		for _, t := range n.Outputs {
 			if t >= 0 {
-				u := names[s.source.Tensors[t].Name]
+				u := planned[s.source.Tensors[t].Name]
 				gone[i] = gone[i] && (u == nil || u.Maker < 0 || listed[u.Name])
 			}
 		}
@@ -230,8 +215,21 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 	replaced := map[graph.NodeID]bool{} // products that read another tensor now
 	if g == v.m.Graph {
 		for _, f := range v.p.Folded.Products {
-			if t := find(s.source, f.Tensor); t != nil && t.Maker >= 0 {
+			if t := v.names.of(s.source)[f.Tensor]; t != nil && t.Maker >= 0 {
 				replaced[t.Maker] = true
+			}
+		}
+	}
+	// A body may have lost the nodes that captured a tensor: only the nodes' own inputs
+	// count.
+	read := make([]bool, len(s.source.Tensors))
+	for i, n := range s.source.Nodes {
+		if gone[i] || replaced[graph.NodeID(i)] {
+			continue
+		}
+		for _, t := range n.Inputs {
+			if t >= 0 {
+				read[t] = true
 			}
 		}
 	}
@@ -244,12 +242,8 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 				continue
 			}
 			t := s.source.Tensors[id]
-			u := names[t.Name]
-			needed := t.Output || u != nil && u.Data != nil // a body may read it
-			for _, r := range t.Readers {
-				// A body may have lost the nodes that captured the tensor.
-				needed = needed || !gone[r] && !replaced[r] && slices.Contains(s.source.Nodes[r].Inputs, id)
-			}
+			u := planned[t.Name]
+			needed := t.Output || read[id] || u != nil && u.Data != nil // a body may read it
 			if needed && !listed[t.Name] {
 				v.fault(CodeFolded, "folded: tensor %q of the source is missing: expected it in the list", graph.Short(t.Name))
 			}
@@ -260,8 +254,20 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 
 // sourceScope is a graph of the source with its outer graph.
 type sourceScope struct {
-	source *graph.Graph
-	outer  *sourceScope
+	source   *graph.Graph
+	outer    *sourceScope
+	captures map[*graph.Tensor]*graph.Tensor // tensors of the outer graph; nil before it is needed
+}
+
+// captured returns the tensor of the outer graph that t stands for; nil if there is none.
+func (s *sourceScope) captured(t *graph.Tensor) *graph.Tensor {
+	if s.captures == nil {
+		s.captures = make(map[*graph.Tensor]*graph.Tensor, len(s.source.Captures))
+		for _, c := range s.source.Captures {
+			s.captures[s.source.Tensors[c.Inner]] = s.outer.source.Tensors[c.Outer]
+		}
+	}
+	return s.captures[t]
 }
 
 // recomputer computes tensors of the source that depend on constants alone.
@@ -270,6 +276,7 @@ type recomputer struct {
 	files  *constant.Files
 	scopes map[*graph.Graph]*sourceScope // by graph of the plan
 	values map[*graph.Tensor]*constant.Tensor
+	large  []*graph.Tensor // those of the values that are dropped after each tensor of the plan
 
 	budget constant.Budget // for all tensors: a plan from others may name any node
 	fixed  *fixedShapes    // nil before it is needed, and if the source has none
@@ -279,7 +286,7 @@ type recomputer struct {
 // pair finds the graphs of the source for a planned graph and its bodies: a node is the
 // same if it makes a tensor of the same name.
 func (c *recomputer) pair(g, source *graph.Graph, outer *sourceScope) {
-	s := &sourceScope{source, outer}
+	s := &sourceScope{source: source, outer: outer}
 	c.scopes[g] = s
 	makers := map[string]*graph.Node{}
 	for _, n := range source.Nodes {
@@ -313,12 +320,19 @@ func (c *recomputer) pair(g, source *graph.Graph, outer *sourceScope) {
 // compute computes a tensor of the source. Large values are dropped afterwards.
 func (c *recomputer) compute(s *sourceScope, t *graph.Tensor) (*constant.Tensor, error) {
 	x, err := c.value(s, t)
-	for u, y := range c.values {
-		if len(y.Raw) > constant.Kept {
-			delete(c.values, u)
-		}
+	for _, u := range c.large {
+		delete(c.values, u)
 	}
+	c.large = c.large[:0]
 	return x, err
+}
+
+// keep keeps the value of a tensor.
+func (c *recomputer) keep(t *graph.Tensor, x *constant.Tensor) {
+	c.values[t] = x
+	if len(x.Raw) > constant.Kept {
+		c.large = append(c.large, t)
+	}
 }
 
 // value computes a tensor of the source.
@@ -328,12 +342,11 @@ func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, e
 	}
 	switch {
 	case t.Capture:
-		for _, capture := range s.source.Captures {
-			if s.source.Tensors[capture.Inner] == t {
-				return c.value(s.outer, s.outer.source.Tensors[capture.Outer])
-			}
+		outer := s.captured(t)
+		if outer == nil {
+			return nil, fmt.Errorf("tensor %q is captured from nowhere", graph.Short(t.Name))
 		}
-		return nil, fmt.Errorf("tensor %q is captured from nowhere", graph.Short(t.Name))
+		return c.value(s.outer, outer)
 	case t.Data != nil:
 		if t.Overridable && c.m.IRVersion >= 4 {
 			return nil, fmt.Errorf("initializer %q is an input, too", graph.Short(t.Name))
@@ -352,7 +365,7 @@ func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, e
 	}
 	if readsShape(n) {
 		if x, err := c.shape(s, n); err == nil {
-			c.values[t] = x
+			c.keep(t, x)
 			return x, nil
 		}
 	}
@@ -393,7 +406,7 @@ func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, e
 			if y := s.source.Tensors[id].Type; !shaped(out[k], y) {
 				return nil, fmt.Errorf("%s: its result has shape %v, expected %v", s.source.Label(t.Maker), out[k].Shape, y.Shape)
 			}
-			c.values[s.source.Tensors[id]] = out[k]
+			c.keep(s.source.Tensors[id], out[k])
 		}
 	}
 	if c.values[t] == nil {
@@ -645,8 +658,9 @@ func transposed(n *graph.Node, x *constant.Tensor) ([]*constant.Tensor, error) {
 // than two axes, y = Reshape(Gemm(Reshape(x), w)), where the inner Reshape keeps the
 // last axis. The order of the elements then determines the rest. From the left,
 // y = MatMul(t, x) or Gemm(t, x, …) becomes y = Gemm(w, x, …) with the other transA.
-func product(g, source *graph.Graph, f plan.FoldedProduct) string {
-	y, t := find(source, f.Tensor), find(source, f.Transposed)
+func (v *verifier) product(g, source *graph.Graph, f plan.FoldedProduct) string {
+	old := v.names.of(source)
+	y, t := old[f.Tensor], old[f.Transposed]
 	if y == nil || y.Maker < 0 || t == nil || t.Maker < 0 {
 		return "the source has no such tensors"
 	}
@@ -664,7 +678,7 @@ func product(g, source *graph.Graph, f plan.FoldedProduct) string {
 		x = source.Tensors[n.Inputs[1]].Name
 	}
 
-	u := find(g, f.Tensor)
+	u := v.names.of(g)[f.Tensor]
 	if u == nil || u.Maker < 0 || !sameType(u.Type, y.Type) {
 		return "expected a node that makes it, with the type that it has in the source"
 	}

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -797,5 +798,58 @@ func TestFoldedShapes(t *testing.T) {
 func declare(name string, shape ...graph.Dim) func(m *graph.Model) {
 	return func(m *graph.Model) {
 		find(m.Graph, name).Declared = &graph.Declared{Type: graph.Type{Kind: graph.KindTensor, Elem: graph.Float32, Ranked: true, Shape: shape}, Symbols: make([]string, len(shape))}
+	}
+}
+
+// TestManyFolded: each graph is gone through once, however many tensors and products the
+// plan names.
+func TestManyFolded(t *testing.T) {
+	lines := []string{"in x float32 4 8"}
+	sum := "x"
+	for i := range 200 {
+		lines = append(lines, fmt.Sprintf("weight w%d float32 8 4\nt%d = Transpose(w%d)\ny%d = Add(%s, t%d)", i, i, i, i, sum, i))
+		sum = fmt.Sprintf("y%d", i)
+	}
+	lines = append(lines, "out "+sum)
+	m := text{main: strings.Join(lines, "\n")}.build(t)
+	source := m.Source.Bytes
+	r, err := passes.Optimize(t.Context(), m, passes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := onnx.Encode(r.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Plan.Model = plan.ImageOf("out.onnx", im)
+	file := encode(t, r.Model)
+	tensors := len(parse(t, source).Graph.Tensors) + len(parse(t, file).Graph.Tensors)
+	check := func(p *plan.Plan) *verify.Report {
+		t.Helper()
+		listed, report, err := verify.Listed(parse(t, file), p, verify.Options{Source: parse(t, source)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if listed > tensors {
+			t.Errorf("went through %d tensors, expected at most the %d of both files", listed, tensors)
+		}
+		return report
+	}
+	if n := len(r.Plan.Folded.Tensors); n != 200 {
+		t.Fatalf("%d tensors were folded, expected 200", n)
+	}
+	if report := check(r.Plan); !report.Valid {
+		t.Error(report.Violations)
+	}
+	hostile := *r.Plan.Folded
+	hostile.Mode = "any"
+	hostile.Tensors = slices.Repeat(hostile.Tensors, 500)
+	for i := range 100_000 {
+		hostile.Tensors = append(hostile.Tensors, plan.FoldedTensor{Tensor: fmt.Sprintf("n%d", i), Of: "t0", Bytes: 128})
+		hostile.Products = append(hostile.Products, plan.FoldedProduct{Tensor: fmt.Sprintf("y%d", i), Transposed: "t199"})
+	}
+	r.Plan.Folded = &hostile
+	if report := check(r.Plan); report.Valid {
+		t.Error("a plan that lists tensors twice, and others that do not exist, is accepted")
 	}
 }
