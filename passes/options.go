@@ -21,7 +21,7 @@ type Options struct {
 	Values     map[string]graph.Literal // values of inputs that are known before the model runs: the plan holds for them
 	StrictDims bool                     // refuse a dimension that has no length
 	SpareDims  bool                     // Dims and Values may name dimensions and inputs that the model does not have
-	Strict     bool                     // refuse a declared shape that contradicts inference, instead of a warning
+	Strict     bool                     // refuse a declared shape that contradicts inference, and an element type that an opset does not permit, instead of a warning
 	Align      int64                    // alignment of offsets and sizes in bytes, a power of two; 0 is 64
 	NoViews    bool                     // give every view a buffer of its own
 	NoInplace  bool                     // never write a result over an input

@@ -34,6 +34,7 @@ type State struct {
 	given        *graph.Model   // the model that was read
 	step         *autodiff.Step // nil without Options.Train
 	inference    *ops.Inference
+	unpermitted  []string // warnings about element types
 	main         *region
 	calls        map[*graph.Call]*region // local functions, by instance
 	plan         *plan.Plan
