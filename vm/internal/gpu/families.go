@@ -39,4 +39,6 @@ var families = []family{
 	{"", integerProducts},
 	{"", summations},
 	{"com.microsoft", contribIntegerProducts},
+	{"", attentions},
+	{"com.microsoft", contribAttentions},
 }

@@ -59,7 +59,7 @@ func (p *matrices) launch(n *Node, a, b *kernel.Tensor, r *result) error {
 		ARow: int64(p.aRow), ADeep: int64(p.aDeep), BColumn: int64(p.bColumn), BDeep: int64(p.bDeep),
 		YRow: int64(p.yRow), YColumn: int64(p.yColumn), Axes: int32(len(p.batch)),
 	}
-	aligned := n.aligned(r.y) && p.yColumn == 1 && p.yRow%4 == 0
+	aligned := (r.room != nil || n.aligned(r.y)) && p.yColumn == 1 && p.yRow%4 == 0
 	for i, length := range p.batch {
 		v.Length[i] = int32(length)
 		v.AStep[i], v.BStep[i], v.YStep[i] = int64(p.steps[0][i]), int64(p.steps[1][i]), int64(p.steps[2][i])
