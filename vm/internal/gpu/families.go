@@ -39,6 +39,7 @@ var families = []family{
 	{"", integerProducts},
 	{"", summations},
 	{"com.microsoft", contribIntegerProducts},
+	{"", sampling},
 	{"", attentions},
 	{"com.microsoft", contribAttentions},
 }
