@@ -1,15 +1,17 @@
 package passes
 
 import (
-	"encoding/binary"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
+	"github.com/onnxmem/onnxmem/plan"
 )
 
 // Slices says which regions of a graph may run in slices.
@@ -32,11 +34,11 @@ var SliceModes = map[string]Slices{"off": SlicesOff, "exact": SlicesExact, "any"
 
 // slicedState describes what the pass slice did.
 type slicedState struct {
-	choices []*slicing.Choice
-	program *slicing.Program // before
-	peak    int64            // of the best order without slices
-	bound   int64
-	extra   float64 // share of the modelled time without slices
+	choices   []*slicing.Choice
+	constants []string // tensors that are initializers now
+	peak      int64    // of the best order without slices
+	bound     int64
+	extra     float64 // share of the modelled time without slices
 }
 
 // slice runs regions of the graph in slices, so that its peak meets the limit
@@ -69,17 +71,18 @@ func slice(ctx context.Context, s *State) error {
 	if err != nil || found == nil {
 		return err
 	}
-	s.slices = &slicedState{found.choices, x.search.Program, peak, x.base.main.solved.Bound, found.extra}
+	s.slices = &slicedState{found.choices, x.constants, peak, x.base.main.solved.Bound, found.extra}
 	s.Replace(found.model)
 	return nil
 }
 
 // slicer searches regions of the main graph to slice.
 type slicer struct {
-	s      *State
-	base   *State // the model before, in its order
-	search *slicing.Search
-	time   float64 // modelled time of all nodes, in nanoseconds
+	s         *State
+	base      *State // the model before, in its order
+	search    *slicing.Search
+	constants []string // tensors of the model that are initializers in base
+	time      float64  // modelled time of all nodes, in nanoseconds
 }
 
 // slicedModel is a model in which regions run in slices.
@@ -99,7 +102,7 @@ func (s *State) newSlicer(ctx context.Context) (*slicer, error) {
 	b := s.copy()
 	m := *s.model
 	m.Graph = s.model.Graph.Clone()
-	settle(&m, s.inference)
+	constants := settle(&m, s.inference)
 	b.model = &m
 	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order} {
 		if err := run(ctx, b); err != nil {
@@ -108,7 +111,7 @@ func (s *State) newSlicer(ctx context.Context) (*slicer, error) {
 	}
 	r := b.main
 	costs, _ := b.costs(r)
-	x := &slicer{s: s, base: b}
+	x := &slicer{s: s, base: b, constants: constants}
 	for _, ns := range costs {
 		x.time += float64(ns)
 	}
@@ -229,10 +232,27 @@ func integerData(t *graph.Tensor, elements []int64) *graph.Data {
 	return d
 }
 
+// planSlices describes the slices in the plan.
+func (s *State) planSlices(p *plan.Plan) {
+	if s.slices == nil {
+		return
+	}
+	mode := "exact"
+	if s.opt.Slices == SlicesAny {
+		mode = "any"
+	}
+	p.Slices = &plan.Slices{Mode: mode, Constants: s.slices.constants, Regions: []plan.SlicedRegion{}}
+	for _, c := range s.slices.choices {
+		p.Slices.Regions = append(p.Slices.Regions, c.Describe())
+	}
+}
+
 // settle replaces small integer tensors whose elements inference knows by constants,
-// and drops the nodes that nobody reads then.
-func settle(m *graph.Model, inf *ops.Inference) {
+// and drops the nodes that nobody reads then. It returns the names of the tensors that
+// are left.
+func settle(m *graph.Model, inf *ops.Inference) (names []string) {
 	g := m.Graph
+	var settled []*graph.Tensor
 	for id, v := range inf.Values {
 		t := g.Tensors[id]
 		elements, known := v.Ints()
@@ -246,6 +266,7 @@ func settle(m *graph.Model, inf *ops.Inference) {
 		}
 		t.Data = d
 		n.Outputs = []graph.TensorID{graph.None}
+		settled = append(settled, t)
 	}
 	live := make([]bool, len(g.Tensors))
 	for _, t := range g.Outputs {
@@ -253,7 +274,7 @@ func settle(m *graph.Model, inf *ops.Inference) {
 	}
 	order, err := g.Topological()
 	if err != nil {
-		return
+		return nil // inference found the order, so there is one
 	}
 	keep := make([]bool, len(g.Nodes))
 	for i := len(order) - 1; i >= 0; i-- {
@@ -284,6 +305,12 @@ func settle(m *graph.Model, inf *ops.Inference) {
 			}
 		}
 	}
+	for _, t := range settled {
+		if live[slices.Index(g.Tensors, t)] {
+			names = append(names, t.Name)
+		}
+	}
 	g.DropTensors(func(t graph.TensorID) bool { return dead[t] })
 	g.Link()
+	return names
 }

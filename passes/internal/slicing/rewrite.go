@@ -11,9 +11,20 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// Prop is the metadata key of a node that belongs to a slice; its value is
-// "region:slice".
+// Prop is the metadata key of a node that belongs to a slice. Its value is the index of
+// the region, that of the slice, a role and the name of a tensor T of the model before,
+// separated by blanks.
 const Prop = "onnxmem.slice"
+
+// The roles of nodes in slices.
+const (
+	roleNode = "node" // a copy of the node whose first output is T
+	roleRows = "rows" // takes rows of T
+	roleBase = "base" // makes room for T
+	rolePut  = "put"  // writes rows of T
+	roleSum  = "sum"  // adds to T what the slice made of it
+	roleMean = "mean" // divides the sum T by its length
+)
 
 // Rewrite returns a copy of the model in which the regions run in slices, one region
 // after the other. The windows must be disjoint. Types are not inferred yet.
@@ -182,9 +193,9 @@ func (w *writer) region(index int, c *Choice) error {
 	return nil
 }
 
-// add adds a node of the present slice.
-func (r *regionWriter) add(n *graph.Node) {
-	n.SetProp(Prop, fmt.Sprintf("%d:%d", r.index, r.slice))
+// add adds a node of the present slice, with its role for tensor t.
+func (r *regionWriter) add(n *graph.Node, role string, t graph.TensorID) {
+	n.SetProp(Prop, fmt.Sprintf("%d %d %s %s", r.index, r.slice, role, r.p.g.Tensors[t].Name))
 	r.nodes = append(r.nodes, n)
 }
 
@@ -203,7 +214,7 @@ func (r *regionWriter) take(of, from graph.TensorID, have, want Range) graph.Ten
 	r.add(&graph.Node{
 		Name: r.label(r.g.Tensors[t].Name), Op: "Slice", Outputs: []graph.TensorID{t},
 		Inputs: []graph.TensorID{from, r.vector(want.Lo - have.Lo), r.vector(want.Hi - have.Lo), r.vector(int64(want.Axis))},
-	})
+	}, roleRows, of)
 	r.taken[key] = t
 	return t
 }
@@ -273,10 +284,20 @@ func (r *regionWriter) copy(v int, s *Slice) error {
 		}
 	}
 	if sum == nil {
-		r.add(&n)
+		r.add(&n, roleNode, firstOf(old.Outputs))
 		return nil
 	}
 	return r.sum(&n, old.Outputs[0], sum)
+}
+
+// firstOf returns the first tensor of a list that is there.
+func firstOf(list []graph.TensorID) graph.TensorID {
+	for _, t := range list {
+		if t >= 0 {
+			return t
+		}
+	}
+	return graph.None
 }
 
 // change makes a copy of a node what a dimension map asks for.
@@ -327,7 +348,7 @@ func (r *regionWriter) sum(n *graph.Node, t graph.TensorID, sum *ops.Sum) error 
 	}
 	switch {
 	case !started:
-		r.add(n)
+		r.add(n, roleNode, t)
 		r.now[t] = so
 		return nil
 	case product:
@@ -335,15 +356,15 @@ func (r *regionWriter) sum(n *graph.Node, t graph.TensorID, sum *ops.Sum) error 
 		if end != graph.None {
 			n.Outputs[0] = end
 		}
-		r.add(n)
+		r.add(n, roleNode, t)
 		so = n.Outputs[0]
 	default:
-		r.add(n)
+		r.add(n, roleNode, t)
 		part := so
 		if so = end; so == graph.None {
 			so = r.tensor(r.name(t, "sum"))
 		}
-		r.add(&graph.Node{Name: r.label(r.name(t, "sum")), Op: sum.By, Inputs: []graph.TensorID{acc, part}, Outputs: []graph.TensorID{so}})
+		r.add(&graph.Node{Name: r.label(r.name(t, "sum")), Op: sum.By, Inputs: []graph.TensorID{acc, part}, Outputs: []graph.TensorID{so}}, roleSum, t)
 	}
 	r.now[t] = so
 	if last && sum.Mean {
@@ -351,7 +372,7 @@ func (r *regionWriter) sum(n *graph.Node, t graph.TensorID, sum *ops.Sum) error 
 		if err != nil {
 			return err
 		}
-		r.add(&graph.Node{Name: r.label(r.name(t, "mean")), Op: "Div", Inputs: []graph.TensorID{so, length}, Outputs: []graph.TensorID{t}})
+		r.add(&graph.Node{Name: r.label(r.name(t, "mean")), Op: "Div", Inputs: []graph.TensorID{so, length}, Outputs: []graph.TensorID{t}}, roleMean, t)
 	}
 	return nil
 }
@@ -377,7 +398,7 @@ func (r *regionWriter) put(t graph.TensorID, have Range) {
 		r.add(&graph.Node{
 			Name: r.label(r.g.Tensors[base].Name), Op: "ConstantOfShape", Inputs: []graph.TensorID{r.vector(lengths...)}, Outputs: []graph.TensorID{base},
 			Attrs: []*graph.Attr{{Name: "value", Type: graph.AttrTensor, Tensor: zero}},
-		})
+		}, roleBase, t)
 	}
 	out := t
 	if r.slice < r.c.Slices-1 {
@@ -387,6 +408,6 @@ func (r *regionWriter) put(t graph.TensorID, have Range) {
 		Name: r.label(r.name(t, "put")), Op: graph.PutRows, Domain: graph.SwapDomain, Outputs: []graph.TensorID{out},
 		Inputs: []graph.TensorID{base, part, r.vector(lo), r.vector(int64(have.Axis))},
 		Attrs:  []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: int64(have.Axis)}},
-	})
+	}, rolePut, t)
 	r.now[t], r.puts = out, true
 }
