@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/plan"
@@ -131,29 +130,58 @@ func (s *State) newSlicer(ctx context.Context) (*slicer, error) {
 	return x, nil
 }
 
-// sliceTries is the number of attempts with a lowered target, made when a peak is
-// larger than estimated.
-const sliceTries = 4
+// sliceTries is the number of targets that are tried for a limit.
+const sliceTries = 8
 
-// below returns the cheapest sliced model whose peak meets the limit; nil if none was
-// found.
+// below returns the cheapest sliced model found whose peak meets the limit; nil if none
+// was found. Estimates keep the order, and the search for the best order finds smaller
+// peaks, so the target of the estimates is bisected: first lowered until the limit is
+// met, then raised.
 func (x *slicer) below(ctx context.Context, limit int64) (*slicedModel, error) {
-	target := limit
-	for range sliceTries {
+	var best *slicedModel
+	low, high := int64(0), int64(0) // targets that met the limit, and that did not; high 0: none
+	for target, tries := limit, 0; tries < sliceTries; tries++ {
 		choices, ok := x.search.Cover(ctx, target)
-		if !ok || len(choices) == 0 {
+		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		m, err := x.apply(ctx, choices)
-		if err != nil {
-			return nil, err
+		met := false
+		if ok && len(choices) > 0 {
+			m, err := x.apply(ctx, choices)
+			if err != nil {
+				return nil, err
+			}
+			if met = m.peak <= limit; met && (best == nil || m.extra < best.extra) {
+				best = m
+			}
+			if !met && best == nil {
+				target = min(target-1, int64(float64(target)*float64(limit)/float64(m.peak)))
+				high = target + 1
+				continue
+			}
 		}
-		if m.peak <= limit {
-			return m, nil
+		switch {
+		case met:
+			low = target
+		case !ok && best == nil && target < 2*limit: // none is estimated to fit, which may be too careful
+			target += limit / 4
+			continue
+		default:
+			high = target
 		}
-		target = min(target-1, int64(float64(target)*float64(limit)/float64(m.peak)))
+		if best == nil {
+			break
+		}
+		if high == 0 {
+			target = min(target+target/2, x.base.main.loads.Peak-1)
+		} else {
+			target = low + (high-low)/2
+		}
+		if target-low < limit/64 {
+			break
+		}
 	}
-	return nil, nil
+	return best, nil
 }
 
 // within returns the sliced model with the smallest peak whose extra time is at most
@@ -206,13 +234,6 @@ func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedM
 		sum += float64(ns)
 	}
 	m := &slicedModel{choices: choices, peak: t.main.loads.Peak, extra: sum/x.time - 1}
-	if x.s.opt.Trace != nil {
-		nodes := 0
-		for _, c := range choices {
-			nodes += len(c.Nodes)
-		}
-		fmt.Printf("slices: %d regions of %d nodes: %s, +%.2f %%, %d nodes\n", len(choices), nodes, units.Bytes(m.peak), 100*m.extra, len(model.Graph.Nodes))
-	}
 	m.model, err = x.search.Rewrite(choices)
 	return m, err
 }
