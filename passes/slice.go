@@ -109,11 +109,7 @@ func (s *State) newSlicer(ctx context.Context) (*slicer, error) {
 		}
 	}
 	r := b.main
-	costs, _ := b.costs(r)
-	x := &slicer{s: s, base: b, constants: constants}
-	for _, ns := range costs {
-		x.time += float64(ns)
-	}
+	x := &slicer{s: s, base: b, constants: constants, time: b.modelledTime()}
 	p := &slicing.Program{
 		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
 		Cost: func(flops, bytes float64) float64 { return float64(s.opt.Device.cost(int64(flops), bytes)) },
@@ -228,12 +224,7 @@ func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedM
 			return nil, fmt.Errorf("slices: %w", err)
 		}
 	}
-	costs, _ := t.costs(t.main)
-	sum := 0.0
-	for _, ns := range costs {
-		sum += float64(ns)
-	}
-	m := &slicedModel{choices: choices, peak: t.main.loads.Peak, extra: sum/x.time - 1}
+	m := &slicedModel{choices: choices, peak: t.main.loads.Peak, extra: t.modelledTime()/x.time - 1}
 	m.model, err = x.search.Rewrite(choices)
 	return m, err
 }
@@ -251,6 +242,17 @@ func integerData(t *graph.Tensor, elements []int64) *graph.Data {
 	}
 	d.Bytes = int64(len(d.Raw))
 	return d
+}
+
+// modelledTime returns the modelled time of all nodes in nanoseconds. Views take none.
+func (s *State) modelledTime() (ns float64) {
+	costs, _ := s.costs(s.main)
+	for i, n := range s.main.g.Nodes {
+		if len(n.Semantics.Views) == 0 {
+			ns += float64(costs[i])
+		}
+	}
+	return ns
 }
 
 // planSlices describes the slices in the plan.

@@ -1,6 +1,7 @@
 package slicing
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -26,8 +27,10 @@ type Search struct {
 type candidate struct {
 	*Region
 	frame
-	least int64           // no number of slices brings the window below
-	tried map[int]*Choice // by the number of slices; nil: impossible
+	of    signature
+	may   []stream
+	most  int             // the index in Counts of the largest number of slices that is possible; -1: none is, -2: not known yet
+	tried map[int]*Choice // by the number of slices
 }
 
 // NewSearch prepares a search.
@@ -88,54 +91,102 @@ func (s *Search) at(from, to int) []*candidate {
 	return list
 }
 
-func (s *Search) candidate(r *Region) *candidate {
-	c := &candidate{Region: r, frame: r.frame(), tried: map[int]*Choice{}}
-	c.least = max(c.held, c.other)
-	return c
+// wholeSeeds is the number of nodes from which regions of the whole program are grown.
+const wholeSeeds = 20
+
+// entire returns candidates whose window is the whole program: those that are grown from
+// the last node and from the nodes with the largest outputs. For a training step, they
+// are micro-batches.
+func (s *Search) entire() []*candidate {
+	if s.whole != nil || len(s.g.Nodes) == 0 {
+		return s.whole
+	}
+	size := func(v int) (bytes int64) {
+		for _, t := range s.g.Nodes[v].Outputs {
+			if t >= 0 {
+				bytes += s.g.Tensors[t].Bytes
+			}
+		}
+		return bytes
+	}
+	nodes := make([]int, len(s.g.Nodes))
+	for v := range nodes {
+		nodes[v] = v
+	}
+	slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
+	last := len(s.g.Nodes) - 1
+	seen := map[signature]bool{}
+	s.whole = []*candidate{}
+	for _, v := range append([]int{last}, nodes[:min(wholeSeeds, len(nodes))]...) {
+		if n := s.g.Nodes[v]; len(n.Outputs) == 0 || n.Outputs[0] < 0 {
+			continue
+		}
+		for axis := range s.shape(s.g.Nodes[v].Outputs[0]) {
+			if r := s.Find(0, last, v, axis); r != nil {
+				if c := s.candidate(r); !seen[c.of] {
+					seen[c.of] = true
+					s.whole = append(s.whole, c)
+				}
+			}
+		}
+	}
+	return s.whole
 }
 
-// choose returns the fewest slices that bring the window below the limit; nil if there
-// are none.
-func (c *candidate) choose(limit int64) *Choice {
-	if c.least > limit {
+func (s *Search) candidate(r *Region) *candidate {
+	return &candidate{Region: r, frame: r.frame(), of: r.signature(), may: r.mayStream(), most: -2}
+}
+
+// choose returns the fewest slices that bring the window below the limit, if they take
+// less than that extra time; nil if there are none.
+func (c *candidate) choose(limit int64, extra float64) *Choice {
+	if max(c.held, c.other) > limit {
 		return nil
 	}
-	fits := func(x int) bool {
-		k := Counts[x]
-		t, known := c.tried[k]
-		if !known {
-			t = c.try(c.frame, k)
-			c.tried[k] = t
+	// The extra time rises with the number of slices, and the peak falls.
+	if least := c.measured(c.of, Counts[0]); least.possible && least.extra >= extra {
+		return nil
+	}
+	if c.most == -2 {
+		for c.most = len(Counts) - 1; c.most >= 0 && !c.measured(c.of, Counts[c.most]).possible; {
+			c.most--
 		}
-		return t != nil && t.Peak <= limit
 	}
-	// The estimate falls with the number of slices, but not every number is possible.
-	low, high := 0, len(Counts)-1
-	for high >= 0 && !c.possible(Counts[high]) {
-		high--
+	fits := func(x int) bool {
+		m := c.measured(c.of, Counts[x])
+		return m.possible && c.held+m.inner <= limit && c.at(x).Peak <= limit
 	}
+	low, high := 0, c.most
 	if high < 0 || !fits(high) {
 		return nil
 	}
 	for low < high {
-		mid := (low + high) / 2
-		if fits(mid) {
+		if mid := (low + high) / 2; fits(mid) {
 			high = mid
 		} else {
 			low = mid + 1
 		}
 	}
-	return c.tried[Counts[high]]
+	if t := c.at(high); t.Extra < extra {
+		return t
+	}
+	return nil
 }
 
-// possible reports whether the region can be cut into k slices.
-func (c *candidate) possible(k int) bool {
-	t, known := c.tried[k]
-	if !known {
-		t = c.try(c.frame, k)
-		c.tried[k] = t
+// at returns the choice of Counts[x] slices, which are possible.
+func (c *candidate) at(x int) *Choice {
+	k := Counts[x]
+	if t := c.tried[k]; t != nil {
+		return t
 	}
-	return t != nil
+	m := c.measured(c.of, k)
+	t := &Choice{Region: c.Region, Slices: k, Extra: m.extra, streams: c.streams(c.may, k)}
+	t.Peak = max(c.held+c.outputs(t.streams)+m.inner, c.other)
+	if c.tried == nil {
+		c.tried = map[int]*Choice{}
+	}
+	c.tried[k] = t
+	return t
 }
 
 // Cover returns regions with disjoint windows that bring the estimated peak below the
@@ -157,6 +208,13 @@ func (s *Search) Cover(ctx context.Context, limit int64) ([]*Choice, bool) {
 		cost[v] = math.Inf(1)
 	}
 	cost[0] = 0
+	if hot[n] > 0 {
+		for _, c := range s.entire() {
+			if t := c.choose(limit, cost[n]); t != nil {
+				cost[n], from[n] = t.Extra, t
+			}
+		}
+	}
 	for v := range n {
 		if ctx.Err() != nil {
 			return nil, false
@@ -179,7 +237,7 @@ func (s *Search) Cover(ctx context.Context, limit int64) ([]*Choice, bool) {
 				continue
 			}
 			for _, c := range s.at(v, e) {
-				if t := c.choose(limit); t != nil && cost[v]+t.Extra < cost[e+1] {
+				if t := c.choose(limit, cost[e+1]-cost[v]); t != nil {
 					cost[e+1], from[e+1] = cost[v]+t.Extra, t
 				}
 			}

@@ -90,23 +90,6 @@ func (r *Region) outputs(streams map[graph.TensorID]graph.TensorID) (bytes int64
 	return bytes
 }
 
-// Try estimates the region in k slices; nil if it cannot be cut into that many.
-func (r *Region) try(f frame, k int) *Choice {
-	probes, weight := r.probes(k)
-	if probes == nil {
-		return nil
-	}
-	c := &Choice{Region: r, Slices: k, streams: r.streams(probes)}
-	inner := int64(0)
-	for i, s := range probes {
-		inner = max(inner, r.inner(s))
-		c.Extra += weight[i] * r.time(s, c.streams)
-	}
-	c.Extra -= r.wholeTime()
-	c.Peak = max(f.held+r.outputs(c.streams)+inner, f.other)
-	return c
-}
-
 // inner returns the largest load of what one slice makes and cuts, in the order of the
 // region's nodes.
 func (r *Region) inner(s *Slice) int64 {
@@ -232,7 +215,7 @@ func (r *Region) wholeTime() (ns float64) {
 
 // time returns the time of a slice: of its copies of the nodes, of taking the rows of
 // inputs, and of putting those of outputs.
-func (r *Region) time(s *Slice, streams map[graph.TensorID]graph.TensorID) (ns float64) {
+func (r *Region) time(s *Slice) (ns float64) {
 	p := r.p
 	type taken struct {
 		t graph.TensorID

@@ -29,9 +29,10 @@ type Program struct {
 	// operations that reads and writes that many bytes.
 	Cost func(flops, bytes float64) float64
 
-	g     *graph.Graph
-	loads []int64
-	cuts  map[cutKey]*ops.Cut
+	g        *graph.Graph
+	loads    []int64
+	cuts     map[cutKey]*ops.Cut
+	measures map[measureKey]measure
 }
 
 type cutKey struct{ node, axis int }
@@ -39,7 +40,7 @@ type cutKey struct{ node, axis int }
 // Prepare computes what the methods of p need. It must be called once, before them.
 func (p *Program) Prepare() {
 	p.g = p.Model.Graph
-	p.cuts = map[cutKey]*ops.Cut{}
+	p.cuts, p.measures = map[cutKey]*ops.Cut{}, map[measureKey]measure{}
 	change := make([]int64, len(p.g.Nodes)+1)
 	for i := range p.Storages {
 		if st := &p.Storages[i]; !st.Resident {
@@ -145,3 +146,5 @@ func (p *Program) divides(t graph.TensorID) bool {
 	elem := p.g.Tensors[t].Type.Elem
 	return elem == graph.Float32 || elem == graph.Float64
 }
+
+func (p *Program) Loads() []int64 { return p.loads }

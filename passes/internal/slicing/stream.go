@@ -27,36 +27,62 @@ func (r *Region) probes(k int) (list []*Slice, weight []float64) {
 	return list, weight
 }
 
-// streams pairs outputs with inputs over which their rows can be written, slice by
-// slice: the input has the type of the output, every reader in the region reads of it
-// exactly the rows that the slice makes of the output, and nobody reads it later.
-func (r *Region) streams(probes []*Slice) map[graph.TensorID]graph.TensorID {
-	var pairs map[graph.TensorID]graph.TensorID
-	p := r.p
+// stream is an output whose rows may be written over an input.
+type stream struct{ output, input graph.TensorID }
+
+// mayStream lists outputs with inputs over which their rows can be written, whatever
+// the number of slices, if each slice reads of the input exactly the rows that it makes
+// of the output.
+func (r *Region) mayStream() (list []stream) {
 	for _, o := range r.Outputs {
 		axis, rows := r.axis[o]
-		if !rows || p.resident(o) || p.Of[o] < 0 {
+		if !rows || r.p.resident(o) || r.p.Of[o] < 0 {
 			continue
 		}
 		for _, x := range r.Inputs {
-			taken := false
-			for _, y := range pairs {
-				taken = taken || y == x
+			if r.streamable(x, o, axis) {
+				list = append(list, stream{o, x})
 			}
-			if !taken && r.streamable(x, o, axis, probes) {
-				if pairs == nil {
-					pairs = map[graph.TensorID]graph.TensorID{}
-				}
-				pairs[o] = x
-				break
-			}
+		}
+	}
+	return list
+}
+
+// streams pairs outputs with inputs over which they are written, slice by slice.
+func (r *Region) streams(may []stream, k int) map[graph.TensorID]graph.TensorID {
+	if len(may) == 0 {
+		return nil
+	}
+	probes, _ := r.probes(k)
+	pairs, taken := map[graph.TensorID]graph.TensorID{}, map[graph.TensorID]bool{}
+	for _, s := range may {
+		if _, paired := pairs[s.output]; !paired && !taken[s.input] && r.sameRows(s, probes) {
+			pairs[s.output], taken[s.input] = s.input, true
 		}
 	}
 	return pairs
 }
 
-// streamable reports whether rows of output o may be written over input x.
-func (r *Region) streamable(x, o graph.TensorID, axis int, probes []*Slice) bool {
+// sameRows reports whether each slice reads of the input only the rows that it makes of
+// the output.
+func (r *Region) sameRows(pair stream, probes []*Slice) bool {
+	for _, s := range probes {
+		want := s.Made[pair.output]
+		for _, v := range r.Nodes {
+			for j, u := range r.p.g.Nodes[v].Inputs {
+				if u == pair.input && s.Node[v].In[j] != want {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// streamable reports whether rows of output o may be written over input x: it has the
+// same type, every reader in the region cuts it along that axis, and nobody reads it
+// later.
+func (r *Region) streamable(x, o graph.TensorID, axis int) bool {
 	p := r.p
 	a, b := p.g.Tensors[x], p.g.Tensors[o]
 	if a.Data != nil || a.Type.Elem != b.Type.Elem || !slices.Equal(p.shape(x), p.shape(o)) || p.Of[x] < 0 {
@@ -79,16 +105,6 @@ func (r *Region) streamable(x, o graph.TensorID, axis int, probes []*Slice) bool
 			case v < r.Start || v <= r.End && r.at(v) == before:
 			default:
 				return false
-			}
-		}
-	}
-	for _, s := range probes {
-		want := s.Made[o]
-		for _, v := range r.Nodes {
-			for j, u := range p.g.Nodes[v].Inputs {
-				if u == x && s.Node[v].In[j] != want {
-					return false
-				}
 			}
 		}
 	}
