@@ -251,7 +251,11 @@ func (r *Region) time(s *Slice) (ns float64) {
 			for _, t := range n.Outputs {
 				if t >= 0 {
 					bytes += float64(p.g.Tensors[t].Bytes)
-					ns += p.Cost(0, 3*float64(p.g.Tensors[t].Bytes))
+					if adds(n, sum) {
+						bytes += float64(p.g.Tensors[t].Bytes)
+					} else {
+						ns += p.Cost(0, 3*float64(p.g.Tensors[t].Bytes))
+					}
 				}
 			}
 		} else {

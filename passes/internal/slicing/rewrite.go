@@ -341,7 +341,7 @@ func maxKey(m map[int][]int64) int {
 func (r *regionWriter) sum(n *graph.Node, t graph.TensorID, sum *ops.Sum) error {
 	so, last := n.Outputs[0], r.slice == r.c.Slices-1
 	acc, started := r.now[t]
-	product := n.Op == "Gemm" && sum.By == "Add" && len(n.Inputs) == 2 && n.Attr("beta") == nil
+	product := adds(n, sum)
 	end := t
 	if sum.Mean || !last {
 		end = graph.None
@@ -375,6 +375,12 @@ func (r *regionWriter) sum(n *graph.Node, t graph.TensorID, sum *ops.Sum) error 
 		r.add(&graph.Node{Name: r.label(r.name(t, "mean")), Op: "Div", Inputs: []graph.TensorID{so, length}, Outputs: []graph.TensorID{t}}, roleMean, t)
 	}
 	return nil
+}
+
+// adds reports whether a copy of a sum can add to what the slices before it made: a Gemm
+// has a third input for that.
+func adds(n *graph.Node, sum *ops.Sum) bool {
+	return n.Domain == "" && n.Op == "Gemm" && sum.By == "Add" && len(n.Inputs) == 2 && n.Attr("beta") == nil
 }
 
 // put writes the rows of this slice into an output.
