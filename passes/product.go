@@ -9,9 +9,10 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// product is a node of the main graph that multiplies by a transposed matrix: with
-// FoldAny a Gemm reads the constant as it lies.
+// product is a node that multiplies by a transposed matrix: with FoldAny a Gemm reads the
+// constant as it lies.
 type product struct {
+	in        int         // the place of its graph in the list of graphsIn
 	node      *graph.Node // MatMul or Gemm
 	transpose *graph.Node
 	result    *graph.Tensor
@@ -34,22 +35,66 @@ func (s *State) products(m *graph.Model, all []*component) []product {
 			free[n.n] = c.grows(s.round) <= 0
 		}
 	}
-	g := m.Graph
+	var list []product
+	constants := map[*graph.Graph][]bool{}
+	for in, e := range graphsIn(m.Graph) {
+		constants[e.g] = constantsOf(e.g, constants[e.outer])
+		list = append(list, productsOf(in, e.g, constants[e.g], free, m.IRVersion >= initializersInBodies || e.outer == nil)...)
+	}
+	return list
+}
+
+// initializersInBodies is the first IR version in which a body may have initializers.
+const initializersInBodies = 4
+
+// nested is a graph with the one that it stands in, nil for the main graph.
+type nested struct{ g, outer *graph.Graph }
+
+// graphsIn lists a graph and, after it, the bodies in it. A clone has the same list.
+func graphsIn(g *graph.Graph) []nested {
+	list := []nested{{g, nil}}
+	for i := 0; i < len(list); i++ {
+		for _, n := range list[i].g.Nodes {
+			for _, b := range bodiesOf(n) {
+				list = append(list, nested{b, list[i].g})
+			}
+		}
+	}
+	return list
+}
+
+// constantsOf reports for each tensor of a graph whether it is an initializer, stands in a
+// Constant node, or is captured from such a tensor of the outer graph.
+func constantsOf(g *graph.Graph, outer []bool) []bool {
+	list := make([]bool, len(g.Tensors))
+	for id, t := range g.Tensors {
+		list[id] = t.Data != nil && !t.Capture || t.Maker >= 0 && ops.IsConstant(g.Nodes[t.Maker])
+	}
+	for _, c := range g.Captures {
+		list[c.Inner] = outer[c.Outer]
+	}
+	return list
+}
+
+// productsOf finds the products of one graph, without its bodies. shapes says that it may
+// have initializers, which products of more than two axes need.
+func productsOf(in int, g *graph.Graph, constants []bool, free map[*graph.Node]bool, shapes bool) []product {
 	var list []product
 	taken := map[*graph.Node]bool{} // with its other operand
 	for _, n := range g.Nodes {
 		if n.Domain != "" || n.Op != "Transpose" || free[n] || !swapsTwo(g, n) {
 			continue
 		}
-		t, w := g.Tensors[n.Outputs[0]], g.Tensors[n.Inputs[0]]
-		if t.Output || !isConstant(g, w) {
+		t := g.Tensors[n.Outputs[0]]
+		if t.Output || !constants[n.Inputs[0]] {
 			continue
 		}
 		readers := make([]product, 0, len(t.Readers))
 		for _, r := range t.Readers {
 			p := g.Nodes[r]
-			if left, ok := multiplies(g, p, n.Outputs[0]); ok && !taken[p] {
-				readers = append(readers, product{p, n, g.Tensors[p.Outputs[0]], w, left})
+			left, ok := multiplies(g, p, n.Outputs[0])
+			if ok && !taken[p] && (shapes || len(g.Tensors[p.Outputs[0]].Type.Shape) == 2) {
+				readers = append(readers, product{in, p, n, g.Tensors[p.Outputs[0]], g.Tensors[n.Inputs[0]], left})
 			}
 		}
 		if len(readers) < len(t.Readers) {
@@ -61,11 +106,6 @@ func (s *State) products(m *graph.Model, all []*component) []product {
 		}
 	}
 	return list
-}
-
-// isConstant reports whether a tensor is an initializer or stands in a Constant node.
-func isConstant(g *graph.Graph, t *graph.Tensor) bool {
-	return t.Data != nil || t.Maker >= 0 && ops.IsConstant(g.Nodes[t.Maker])
 }
 
 // swapsTwo reports whether a node transposes a floating-point matrix.
@@ -104,23 +144,38 @@ func multiplies(g *graph.Graph, n *graph.Node, t graph.TensorID) (left, ok bool)
 // Reshapes. It returns the names of the results. open says that the lengths of the
 // model's inputs are open in the file: then nodes compute the shape of the result.
 func (s *State) multiply(m *graph.Model, list []product, open bool) (*graph.Model, []foldedProduct) {
-	at := map[*graph.Node]int{}
-	for i, n := range m.Graph.Nodes {
-		at[n] = i
-	}
 	c := *m
 	c.Graph = m.Graph.Clone()
-	g := c.Graph
-	r := &rewriter{g: g, names: map[string]bool{}, version: m.Opset(""), open: open}
-	noteNames(g, r.names)
-	replaced, gone := map[*graph.Node][]*graph.Node{}, map[*graph.Node]bool{}
+	from, to := graphsIn(m.Graph), graphsIn(c.Graph)
+	r := &rewriter{names: map[string]bool{}, version: m.Opset(""), open: open}
+	noteNames(c.Graph, r.names)
 	var done []foldedProduct
+	for first := 0; first < len(list); {
+		in, next := list[first].in, first
+		for next < len(list) && list[next].in == in {
+			next++
+		}
+		r.g = to[in].g
+		done = append(done, r.replace(from[in].g, in, list[first:next])...)
+		first = next
+	}
+	return &c, done
+}
+
+// replace replaces the products of the graph, a copy of from.
+func (r *rewriter) replace(from *graph.Graph, in int, list []product) (done []foldedProduct) {
+	at := map[*graph.Node]int{}
+	for i, n := range from.Nodes {
+		at[n] = i
+	}
+	g := r.g
+	replaced, gone := map[*graph.Node][]*graph.Node{}, map[*graph.Node]bool{}
 	for _, p := range list {
 		n := g.Nodes[at[p.node]]
 		transpose := g.Nodes[at[p.transpose]]
 		replaced[n] = r.gemm(n, transpose.Inputs[0], p.left)
 		gone[transpose] = true
-		done = append(done, foldedProduct{p.result.Name, g.Tensors[transpose.Outputs[0]].Name})
+		done = append(done, foldedProduct{in: in, result: p.result.Name, transposed: g.Tensors[transpose.Outputs[0]].Name})
 	}
 	var nodes []*graph.Node
 	dead := map[graph.TensorID]bool{}
@@ -137,11 +192,15 @@ func (s *State) multiply(m *graph.Model, list []product, open bool) (*graph.Mode
 	g.Nodes = nodes
 	g.DropTensors(func(t graph.TensorID) bool { return dead[t] })
 	g.Link()
-	return &c, done
+	return done
 }
 
-// foldedProduct is a product whose second operand is no longer transposed.
-type foldedProduct struct{ result, transposed string }
+// foldedProduct is a product one of whose operands is no longer transposed.
+type foldedProduct struct {
+	in                 int          // the place of its graph in the list of graphsIn
+	g                  *graph.Graph // that graph, once the model stays as it is
+	result, transposed string
+}
 
 // rewriter adds nodes to a graph.
 type rewriter struct {

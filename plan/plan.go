@@ -154,8 +154,9 @@ type Folded struct {
 // FoldedProduct is a product of the source by a transposed constant, which a Gemm with
 // transB, between Reshapes, replaces.
 type FoldedProduct struct {
-	Tensor     string `json:"tensor"`     // the result
-	Transposed string `json:"transposed"` // the tensor of the source that is gone
+	Tensor     string `json:"tensor"`             // the result
+	Transposed string `json:"transposed"`         // the tensor of the source that is gone
+	Subgraph   *int   `json:"subgraph,omitempty"` // index in subgraphs of their body; nil: the main graph
 }
 
 // FoldedTensor is an initializer that holds a tensor which a node of the source makes.

@@ -66,15 +66,11 @@ type foldedTensor struct {
 func (v *verifier) foldedTensors() (list []foldedTensor) {
 	seen := map[*graph.Tensor]bool{}
 	for i, entry := range v.p.Folded.Tensors {
-		at := 0
-		if entry.Subgraph != nil {
-			at = *entry.Subgraph + 1
-		}
-		if at < 0 || at >= len(v.scopes) || entry.Subgraph != nil && at == 0 {
-			v.fault(CodeFolded, "folded: tensor %d: expected a subgraph from 0 to %d, found %d", i, len(v.scopes)-2, at-1)
+		g := v.graphAt(entry.Subgraph)
+		if g == nil {
+			v.fault(CodeFolded, "folded: tensor %d: expected a subgraph from 0 to %d, found %d", i, len(v.scopes)-2, *entry.Subgraph)
 			continue
 		}
-		g := v.scopes[at].g
 		in := v.names.of(g)
 		t := in[entry.Tensor]
 		of := entry.Of
@@ -98,6 +94,18 @@ func (v *verifier) foldedTensors() (list []foldedTensor) {
 		}
 	}
 	return list
+}
+
+// graphAt returns the graph of an entry: the body of that index or, for nil, the main
+// graph; nil if there is none.
+func (v *verifier) graphAt(subgraph *int) *graph.Graph {
+	switch {
+	case subgraph == nil:
+		return v.scopes[0].g
+	case *subgraph < 0 || *subgraph >= len(v.scopes)-1:
+		return nil
+	}
+	return v.scopes[*subgraph+1].g
 }
 
 // identity reports whether a node makes u from t.
@@ -165,19 +173,34 @@ func (v *verifier) refold(list []foldedTensor) {
 			v.fault(CodeFolded, "folded: tensor %q: byte %d differs from what the source computes", graph.Short(f.t.Name), differs(found.Raw, want.Raw))
 		}
 	}
-	twice := map[string]bool{}
+	products := map[*graph.Graph]map[string]bool{}
 	for _, f := range v.p.Folded.Products {
-		if twice[f.Tensor] {
+		g := v.graphAt(f.Subgraph)
+		if g == nil {
+			v.fault(CodeFolded, "folded: product %q: expected a subgraph from 0 to %d, found %d", graph.Short(f.Tensor), len(v.scopes)-2, *f.Subgraph)
+			continue
+		}
+		s := c.scopes[g]
+		if s == nil {
+			v.fault(CodeFolded, "folded: product %q: the source has no graph like its body", graph.Short(f.Tensor))
+			continue
+		}
+		if products[g] == nil {
+			products[g] = map[string]bool{}
+		}
+		if products[g][f.Tensor] {
 			v.fault(CodeFolded, "folded: product %q is listed twice", graph.Short(f.Tensor))
 		}
-		twice[f.Tensor] = true
-		if wrong := v.product(v.m.Graph, v.opt.Source.Graph, f); wrong != "" {
+		products[g][f.Tensor] = true
+		if wrong := v.product(g, s.source, f); wrong != "" {
 			v.fault(CodeFolded, "folded: product %q: %s", graph.Short(f.Tensor), wrong)
 		}
 	}
 	gone := 0
-	for g, s := range c.scopes {
-		gone += v.missing(g, s, listed[g])
+	for _, s := range v.scopes { // in the order of the plan: the first faults are always the same
+		if from := c.scopes[s.g]; from != nil {
+			gone += v.missing(s.g, from, listed[s.g], products[s.g])
+		}
 	}
 	if gone != v.p.Folded.Nodes {
 		v.fault(CodeFolded, "folded: nodes: expected %d, found %d", gone, v.p.Folded.Nodes)
@@ -195,8 +218,9 @@ func differs(a, b []byte) int {
 }
 
 // missing counts the nodes of a source graph that the planned one lacks. A tensor that
-// such a node makes and another node reads must be listed as folded.
-func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]bool) int {
+// such a node makes and another node reads must be listed as folded. products are the
+// results of products that read another tensor now.
+func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed, products map[string]bool) int {
 	planned := v.names.of(g)
 	gone := make([]bool, len(s.source.Nodes))
 	count := 0
@@ -212,12 +236,10 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 			count++
 		}
 	}
-	replaced := map[graph.NodeID]bool{} // products that read another tensor now
-	if g == v.m.Graph {
-		for _, f := range v.p.Folded.Products {
-			if t := v.names.of(s.source)[f.Tensor]; t != nil && t.Maker >= 0 {
-				replaced[t.Maker] = true
-			}
+	replaced := map[graph.NodeID]bool{}
+	for name := range products {
+		if t := v.names.of(s.source)[name]; t != nil && t.Maker >= 0 {
+			replaced[t.Maker] = true
 		}
 	}
 	// A body may have lost the nodes that captured a tensor: only the nodes' own inputs

@@ -48,6 +48,7 @@ func TestFolded(t *testing.T) {
 		opt    passes.Options
 		folded string // the tensors; "" for none
 		steps  string // the operators that remain
+		inner  string // those of the bodies, if not "", separated by |
 		before func(m *graph.Model)
 	}{
 		{name: "a transposed weight becomes an initializer", folded: "t", steps: "Add", x: text{main: `
@@ -172,6 +173,60 @@ func TestFolded(t *testing.T) {
 			out y
 			out h
 			out g`}},
+		{name: "any: in both branches", steps: "If Gather", inner: "Gemm Neg|Gemm", opt: passes.Options{Fold: passes.FoldAny}, x: text{
+			main: `
+				in p bool
+				in i int64 2
+				in x float32 4 512
+				weight w float32 256 512
+				r = If(p)
+				g = Gather(w, i)
+				out r
+				out g`,
+			bodies: map[string]string{
+				"r.then_branch": "t = Transpose(w)\nj = MatMul(x, t)\nout j",
+				"r.else_branch": "t = Transpose(w)\nk = MatMul(x, t)\nl = Neg(k)\nout l",
+			},
+		}},
+		{name: "any: with more axes in a loop, with a weight of its own that has another reader", steps: "Loop", inner: "Reshape Gemm Reshape Gather Identity", opt: passes.Options{Fold: passes.FoldAny}, x: text{
+			main: `
+				in n int64
+				in c bool
+				in x float32 2 3 256
+				in i int64 2
+				y, z = Loop(n, c, x)
+				out y
+				out z`,
+			bodies: map[string]string{"y.body": `
+				in k int64
+				in go bool
+				in v float32 2 3 256
+				weight w float32 256 256
+				t = Transpose(w)
+				q = MatMul(v, t)
+				r = Gather(w, i)
+				on = Identity(go)
+				out on
+				out q
+				out r`},
+		}},
+		{name: "any: a body in a body, with a weight of the outermost graph, from the left", steps: "If Gather", inner: "Neg|If|Neg|Gemm", opt: passes.Options{Fold: passes.FoldAny}, x: text{
+			main: `
+				in p bool
+				in i int64 2
+				in x float32 512 256
+				weight w float32 512 256
+				r = If(p)
+				g = Gather(w, i)
+				out r
+				out g`,
+			bodies: map[string]string{
+				"r.then_branch": "a = If(p)\nout a",
+				"a.then_branch": "t = Transpose(w)\nb = MatMul(t, x)\nout b",
+				"a.else_branch": "d = Neg(x)\nout d",
+				"r.else_branch": "e = Neg(x)\nout e",
+			},
+		}},
 		{name: "any: a weight that nobody else reads is folded as with exact", folded: "t.folded", steps: "Identity MatMul", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
 			in x float32 4 4
 			weight w float32 8 4
@@ -426,6 +481,17 @@ func TestFolded(t *testing.T) {
 			}
 			for _, i := range p.ProgramOrder.Steps {
 				steps = append(steps, p.Steps[i].Op)
+			}
+			var inner []string
+			for _, b := range p.Subgraphs {
+				var ops []string
+				for _, step := range b.Steps {
+					ops = append(ops, step.Op)
+				}
+				inner = append(inner, strings.Join(ops, " "))
+			}
+			if got := strings.Join(inner, "|"); c.inner != "" && got != c.inner {
+				t.Errorf("bodies %q, expected %q", got, c.inner)
 			}
 			slices.Sort(tensors)
 			if got := strings.Join(tensors, " "); got != c.folded {
@@ -851,5 +917,69 @@ func TestManyFolded(t *testing.T) {
 	r.Plan.Folded = &hostile
 	if report := check(r.Plan); report.Valid {
 		t.Error("a plan that lists tensors twice, and others that do not exist, is accepted")
+	}
+}
+
+// TestFoldedProductInAnotherBody: a product in a body must be listed there, once, and read
+// what it reads in the same body of the source.
+func TestFoldedProductInAnotherBody(t *testing.T) {
+	source := text{
+		main: `
+			in p bool
+			in i int64 2
+			in x float32 4 512
+			weight w float32 256 512
+			r = If(p)
+			g = Gather(w, i)
+			out r
+			out g`,
+		bodies: map[string]string{
+			"r.then_branch": "t = Transpose(w)\nj = MatMul(x, t)\nout j",
+			"r.else_branch": "k = ReduceMax(x) keepdims=1\nl = Expand(k, s)\nout l\nweight s int64 2",
+		},
+	}.build(t)
+	for i, n := range []uint64{4, 256} {
+		other := source.Graph.Nodes[0].Attr("else_branch").Graph
+		binary.LittleEndian.PutUint64(find(other, "s").Data.Raw[8*i:], n)
+	}
+	from := source.Source.Bytes
+	r, err := passes.Optimize(t.Context(), source, passes.Options{Fold: passes.FoldAny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := onnx.Encode(r.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Plan.Model = plan.ImageOf("out.onnx", im)
+	file, list := encode(t, r.Model), r.Plan.Folded.Products
+	if len(list) != 1 || list[0].Subgraph == nil || *list[0].Subgraph != 1 {
+		t.Fatalf("products %+v, expected one in the second body", list)
+	}
+	at := func(i int) *int { return &i }
+	for _, c := range []struct {
+		name string
+		list []plan.FoldedProduct
+		want string // "" for none
+	}{
+		{"as it is", list, ""},
+		{"none", nil, `tensor "t" of the source is missing`},
+		{"twice", slices.Repeat(list, 2), `product "j" is listed twice`},
+		{"in the main graph", []plan.FoldedProduct{{Tensor: "j", Transposed: "t"}}, `product "j": the source has no such tensors`},
+		{"in the other branch", []plan.FoldedProduct{{Tensor: "j", Transposed: "t", Subgraph: at(0)}}, `product "j": the source has no such tensors`},
+		{"in no body", []plan.FoldedProduct{{Tensor: "j", Transposed: "t", Subgraph: at(2)}}, "expected a subgraph from 0 to 1, found 2"},
+		{"in a body before all", []plan.FoldedProduct{{Tensor: "j", Transposed: "t", Subgraph: at(-1)}}, "expected a subgraph from 0 to 1, found -1"},
+	} {
+		r.Plan.Folded.Products = c.list
+		report, err := verify.Plan(parse(t, file), r.Plan, verify.Options{Source: parse(t, from)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(report.Violations, func(v verify.Violation) bool {
+			return v.Code == verify.CodeFolded && strings.Contains(v.Message, c.want)
+		})
+		if report.Valid != (c.want == "") || c.want != "" && !found {
+			t.Errorf("%s: violations %v, expected one with %q", c.name, report.Violations, c.want)
+		}
 	}
 }
