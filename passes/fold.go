@@ -78,7 +78,7 @@ func fold(ctx context.Context, s *State) error {
 	any := func() (*State, error) { // the state after the products were replaced
 		t := s.copy()
 		var done []foldedProduct
-		t.model, done = s.multiply(read, products, len(s.inference.Dims) > 0)
+		t.model, done = s.multiply(read, products, len(s.inference.Dims)+len(s.inference.Given) > 0)
 		t.foldValues, t.folds = nil, &foldState{products: done, nodes: transposes(products)}
 		return t, infer(ctx, t)
 	}

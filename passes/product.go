@@ -141,8 +141,9 @@ func multiplies(g *graph.Graph, n *graph.Node, t graph.TensorID) (left, ok bool)
 }
 
 // multiply replaces products in a copy of the model, which it returns, by Gemms between
-// Reshapes. It returns the names of the results. open says that the lengths of the
-// model's inputs are open in the file: then nodes compute the shape of the result.
+// Reshapes. It returns the names of the results. open says that lengths of tensors are open
+// in the file, because those of the model's inputs are, or follow from the value of an
+// input: then nodes compute the shape of the result.
 func (s *State) multiply(m *graph.Model, list []product, open bool) (*graph.Model, []foldedProduct) {
 	c := *m
 	c.Graph = m.Graph.Clone()
