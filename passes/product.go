@@ -10,10 +10,11 @@ import (
 )
 
 // product is a node that multiplies by a transposed matrix: with FoldAny a Gemm reads the
-// constant as it lies.
+// constant as it lies. Graphs are places in the list of graphsIn.
 type product struct {
-	in        int         // the place of its graph in the list of graphsIn
+	in        int         // its graph
 	node      *graph.Node // MatMul or Gemm
+	from      int         // the graph of the Transpose: that of the product, or an outer one
 	transpose *graph.Node
 	result    *graph.Tensor
 	weight    *graph.Tensor // before it is transposed
@@ -35,11 +36,26 @@ func (s *State) products(m *graph.Model, all []*component) []product {
 			free[n.n] = c.grows(s.round) <= 0
 		}
 	}
+	f := productFinder{graphs: graphsIn(m.Graph), index: map[*graph.Graph]int{}, taken: map[*graph.Node]bool{}, shapes: m.IRVersion >= initializersInBodies}
+	for i, e := range f.graphs {
+		f.index[e.g] = i
+	}
 	var list []product
 	constants := map[*graph.Graph][]bool{}
-	for in, e := range graphsIn(m.Graph) {
+	for from, e := range f.graphs {
 		constants[e.g] = constantsOf(e.g, constants[e.outer])
-		list = append(list, productsOf(in, e.g, constants[e.g], free, m.IRVersion >= initializersInBodies || e.outer == nil)...)
+		for _, n := range e.g.Nodes {
+			if n.Domain != "" || n.Op != "Transpose" || free[n] || !swapsTwo(e.g, n) || !constants[e.g][n.Inputs[0]] {
+				continue
+			}
+			t := product{from: from, transpose: n, weight: e.g.Tensors[n.Inputs[0]]}
+			if readers, all := f.readers(from, n.Outputs[0], t); all {
+				list = append(list, readers...)
+				for _, p := range readers {
+					f.taken[p.node] = true
+				}
+			}
+		}
 	}
 	return list
 }
@@ -76,36 +92,55 @@ func constantsOf(g *graph.Graph, outer []bool) []bool {
 	return list
 }
 
-// productsOf finds the products of one graph, without its bodies. shapes says that it may
-// have initializers, which products of more than two axes need.
-func productsOf(in int, g *graph.Graph, constants []bool, free map[*graph.Node]bool, shapes bool) []product {
-	var list []product
-	taken := map[*graph.Node]bool{} // with its other operand
-	for _, n := range g.Nodes {
-		if n.Domain != "" || n.Op != "Transpose" || free[n] || !swapsTwo(g, n) {
+// productFinder finds the products by a transposed constant.
+type productFinder struct {
+	graphs []nested
+	index  map[*graph.Graph]int
+	taken  map[*graph.Node]bool // with their other operand
+	shapes bool                 // bodies may have initializers, which products of more than two axes need
+}
+
+// readers returns the products by a tensor of a graph, in that graph and in the bodies
+// that capture the tensor. all says that nothing else reads it, and that all of these can
+// read the constant.
+func (f *productFinder) readers(in int, id graph.TensorID, of product) (list []product, all bool) {
+	g := f.graphs[in].g
+	t := g.Tensors[id]
+	if t.Output {
+		return nil, false
+	}
+	for _, r := range t.Readers {
+		n := g.Nodes[r]
+		if slices.Contains(n.Inputs, id) {
+			p := of
+			p.in, p.node = in, n
+			if p.left, all = multiplies(g, n, id); !all || f.taken[n] {
+				return nil, false
+			}
+			p.result = g.Tensors[n.Outputs[0]]
+			if in > 0 && !f.shapes && len(p.result.Type.Shape) > 2 {
+				return nil, false
+			}
+			list = append(list, p)
 			continue
 		}
-		t := g.Tensors[n.Outputs[0]]
-		if t.Output || !constants[n.Inputs[0]] {
-			continue
-		}
-		readers := make([]product, 0, len(t.Readers))
-		for _, r := range t.Readers {
-			p := g.Nodes[r]
-			left, ok := multiplies(g, p, n.Outputs[0])
-			if ok && !taken[p] && (shapes || len(g.Tensors[p.Outputs[0]].Type.Shape) == 2) {
-				readers = append(readers, product{in, p, n, g.Tensors[p.Outputs[0]], g.Tensors[n.Inputs[0]], left})
+		for _, b := range bodiesOf(n) {
+			for _, c := range b.Captures {
+				if c.Outer != id {
+					continue
+				}
+				if slices.ContainsFunc(b.Tensors, func(u *graph.Tensor) bool { return u.Name == of.weight.Name && !u.Capture }) {
+					return nil, false // the body would read that one
+				}
+				more, all := f.readers(f.index[b], c.Inner, of)
+				if !all {
+					return nil, false
+				}
+				list = append(list, more...)
 			}
 		}
-		if len(readers) < len(t.Readers) {
-			continue
-		}
-		for _, p := range readers {
-			taken[p.node] = true
-			list = append(list, p)
-		}
 	}
-	return list
+	return list, true
 }
 
 // swapsTwo reports whether a node transposes a floating-point matrix.
@@ -147,53 +182,48 @@ func multiplies(g *graph.Graph, n *graph.Node, t graph.TensorID) (left, ok bool)
 func (s *State) multiply(m *graph.Model, list []product, open bool) (*graph.Model, []foldedProduct) {
 	c := *m
 	c.Graph = m.Graph.Clone()
-	from, to := graphsIn(m.Graph), graphsIn(c.Graph)
+	old, graphs := graphsIn(m.Graph), graphsIn(c.Graph)
 	r := &rewriter{names: map[string]bool{}, version: m.Opset(""), open: open}
 	noteNames(c.Graph, r.names)
-	var done []foldedProduct
-	for first := 0; first < len(list); {
-		in, next := list[first].in, first
-		for next < len(list) && list[next].in == in {
-			next++
+	copies := map[*graph.Node]*graph.Node{}
+	outer := map[*graph.Graph]*graph.Graph{}
+	for i, e := range graphs {
+		outer[e.g] = e.outer
+		for k, n := range e.g.Nodes {
+			copies[old[i].g.Nodes[k]] = n
 		}
-		r.g = to[in].g
-		done = append(done, r.replace(from[in].g, in, list[first:next])...)
-		first = next
 	}
+	w := &sweeper{nodes: map[*graph.Node]bool{}, tensors: map[*graph.Tensor]bool{}, views: map[*graph.Node][]*graph.Node{}}
+	var done []foldedProduct
+	for _, p := range list {
+		from, n, transpose := graphs[p.from].g, copies[p.node], copies[p.transpose]
+		r.g = graphs[p.in].g
+		w.views[n] = r.gemm(n, captured(r.g, from, transpose.Inputs[0], outer), p.left)
+		t := from.Tensors[transpose.Outputs[0]]
+		w.nodes[n], w.nodes[transpose], w.tensors[t] = true, true, true
+		done = append(done, foldedProduct{in: p.in, result: p.result.Name, transposed: t.Name})
+	}
+	w.graph(c.Graph)
 	return &c, done
 }
 
-// replace replaces the products of the graph, a copy of from.
-func (r *rewriter) replace(from *graph.Graph, in int, list []product) (done []foldedProduct) {
-	at := map[*graph.Node]int{}
-	for i, n := range from.Nodes {
-		at[n] = i
+// captured returns the tensor of g that stands for one of an outer graph, or of g itself.
+// Bodies between the two capture it from now on.
+func captured(g, from *graph.Graph, id graph.TensorID, outer map[*graph.Graph]*graph.Graph) graph.TensorID {
+	if g == from {
+		return id
 	}
-	g := r.g
-	replaced, gone := map[*graph.Node][]*graph.Node{}, map[*graph.Node]bool{}
-	for _, p := range list {
-		n := g.Nodes[at[p.node]]
-		transpose := g.Nodes[at[p.transpose]]
-		replaced[n] = r.gemm(n, transpose.Inputs[0], p.left)
-		gone[transpose] = true
-		done = append(done, foldedProduct{in: in, result: p.result.Name, transposed: g.Tensors[transpose.Outputs[0]].Name})
-	}
-	var nodes []*graph.Node
-	dead := map[graph.TensorID]bool{}
-	for _, n := range g.Nodes {
-		switch {
-		case gone[n]:
-			dead[n.Outputs[0]] = true
-		case replaced[n] != nil:
-			nodes = append(nodes, replaced[n]...)
-		default:
-			nodes = append(nodes, n)
+	id = captured(outer[g], from, id, outer)
+	for _, c := range g.Captures {
+		if c.Outer == id {
+			return c.Inner
 		}
 	}
-	g.Nodes = nodes
-	g.DropTensors(func(t graph.TensorID) bool { return dead[t] })
-	g.Link()
-	return done
+	t := outer[g].Tensors[id]
+	inner := g.NewTensor(t.Name)
+	g.Tensors[inner].Capture, g.Tensors[inner].Type = true, t.Type
+	g.Captures = append(g.Captures, graph.Capture{Inner: inner, Outer: id})
+	return inner
 }
 
 // foldedProduct is a product one of whose operands is no longer transposed.

@@ -50,8 +50,8 @@ func TestFoldKeepsBits(t *testing.T) {
 	}
 }
 
-// TestFoldKeepsBitsInBodies: so it is in a loop whose body transposes weights of the outer
-// graph, which another node reads, too.
+// TestFoldKeepsBitsInBodies: so it is in a loop whose body transposes a weight of the outer
+// graph and reads one that the outer graph transposes. Other nodes read both weights, too.
 func TestFoldKeepsBitsInBodies(t *testing.T) {
 	b := newNet()
 	declare := func(name string, d graph.DType) {
@@ -63,7 +63,6 @@ func TestFoldKeepsBitsInBodies(t *testing.T) {
 	b.input("v", 2, 3, 300)
 	b.node("Transpose", "wt", "w")
 	b.node("MatMul", "h", "v", "wt")
-	b.node("Transpose", "ct", "c")
 	b.node("MatMul", "next", "h", "ct")
 	b.node("Identity", "on", "go")
 	b.g.Outputs = []graph.TensorID{b.tensor("on"), b.tensor("next")}
@@ -74,6 +73,7 @@ func TestFoldKeepsBitsInBodies(t *testing.T) {
 	n.weight("w", 70, 300)
 	n.weight("c", 300, 70)
 	n.constant("times", graph.Int64, nil, int64(3))
+	n.node("Transpose", "ct", "c")
 	n.node("Loop", "y", "times", "", "x")
 	loop := n.nodeOf("y")
 	loop.Inputs[1] = graph.None

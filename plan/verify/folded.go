@@ -192,7 +192,7 @@ func (v *verifier) refold(list []foldedTensor) {
 			v.fault(CodeFolded, "folded: product %q is listed twice", graph.Short(f.Tensor))
 		}
 		products[g][f.Tensor] = true
-		if wrong := v.product(g, s.source, f); wrong != "" {
+		if wrong := v.product(g, s, f); wrong != "" {
 			v.fault(CodeFolded, "folded: product %q: %s", graph.Short(f.Tensor), wrong)
 		}
 	}
@@ -679,26 +679,35 @@ func transposed(n *graph.Node, x *constant.Tensor) ([]*constant.Tensor, error) {
 // t = Transpose(w). In the plan, y = Gemm(x, w, …) with the other transB or, for more
 // than two axes, y = Reshape(Gemm(Reshape(x), w)), where the inner Reshape keeps the
 // last axis. The order of the elements then determines the rest. From the left,
-// y = MatMul(t, x) or Gemm(t, x, …) becomes y = Gemm(w, x, …) with the other transA.
-func (v *verifier) product(g, source *graph.Graph, f plan.FoldedProduct) string {
-	old := v.names.of(source)
-	y, t := old[f.Tensor], old[f.Transposed]
-	if y == nil || y.Maker < 0 || t == nil || t.Maker < 0 {
-		return "the source has no such tensors"
+// y = MatMul(t, x) or Gemm(t, x, …) becomes y = Gemm(w, x, …) with the other transA. The
+// Transpose may stand in an outer graph.
+func (v *verifier) product(g *graph.Graph, s *sourceScope, f plan.FoldedProduct) string {
+	source := s.source
+	y := v.names.of(source)[f.Tensor]
+	if y == nil || y.Maker < 0 {
+		return fmt.Sprintf("the source has no node that makes %q", graph.Short(f.Tensor))
 	}
-	n, transpose := source.Nodes[y.Maker], source.Nodes[t.Maker]
-	if n.Domain != "" || n.Op != "MatMul" && n.Op != "Gemm" || len(n.Inputs) < 2 || n.Inputs[0] < 0 || n.Inputs[1] < 0 || source.Tensors[n.Inputs[0]] != t && source.Tensors[n.Inputs[1]] != t {
+	n := source.Nodes[y.Maker]
+	if n.Domain != "" || n.Op != "MatMul" && n.Op != "Gemm" || len(n.Inputs) < 2 || n.Inputs[0] < 0 || n.Inputs[1] < 0 {
+		return "expected a MatMul or Gemm of the source"
+	}
+	left := source.Tensors[n.Inputs[1]].Name != f.Transposed
+	x, t, at := source.Tensors[n.Inputs[0]].Name, source.Tensors[n.Inputs[1]], s
+	if left {
+		x, t = t.Name, source.Tensors[n.Inputs[0]]
+	}
+	for t != nil && t.Capture {
+		t, at = at.captured(t), at.outer
+	}
+	if t == nil || t.Maker < 0 || t.Name != f.Transposed {
 		return fmt.Sprintf("expected a MatMul or Gemm of the source by %q", graph.Short(f.Transposed))
 	}
+	transpose := at.source.Nodes[t.Maker]
 	perm := transpose.Attr("perm")
 	if transpose.Domain != "" || transpose.Op != "Transpose" || len(t.Type.Shape) != 2 || perm != nil && !slices.Equal(perm.Ints, []int64{1, 0}) {
 		return "expected a Transpose of two axes in the source"
 	}
-	x, w := source.Tensors[n.Inputs[0]].Name, source.Tensors[transpose.Inputs[0]].Name
-	left := source.Tensors[n.Inputs[1]] != t
-	if left {
-		x = source.Tensors[n.Inputs[1]].Name
-	}
+	w := at.source.Tensors[transpose.Inputs[0]].Name
 
 	u := v.names.of(g)[f.Tensor]
 	if u == nil || u.Maker < 0 || !sameType(u.Type, y.Type) {

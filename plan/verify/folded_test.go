@@ -239,6 +239,39 @@ func TestFolded(t *testing.T) {
 				"r.else_branch": "e = Neg(x)\nout e",
 			},
 		}},
+		{name: "any: transposed outside of a loop, and read outside and in a branch within, too", steps: "Gemm Loop Gather", inner: "Gemm If Identity|Transpose MatMul Transpose|Gemm", opt: passes.Options{Fold: passes.FoldAny}, x: text{
+			main: `
+				in n int64
+				in c bool
+				in p bool
+				in x float32 4 256
+				in i int64 2
+				weight w float32 256 256
+				t = Transpose(w)
+				y = MatMul(x, t)
+				z = Loop(n, c, y)
+				g = Gather(w, i)
+				out z
+				out g`,
+			bodies: map[string]string{
+				"z.body":        "in k int64\nin go bool\nin v float32 4 256\nq = MatMul(v, t)\nr = If(p)\non = Identity(go)\nout on\nout r",
+				"r.then_branch": "a = MatMul(q, t)\nout a",
+				"r.else_branch": "s = Transpose(q)\nb = MatMul(w, s)\nd = Transpose(b)\nout d",
+			},
+		}},
+		{name: "any: transposed outside of a body that also reads it otherwise", folded: "t.folded", steps: "Identity If Gather", inner: "Gemm|MatMul", opt: passes.Options{Fold: passes.FoldAny}, x: text{
+			main: `
+				in p bool
+				in i int64 2
+				in x float32 256 256
+				weight w float32 256 256
+				t = Transpose(w)
+				r = If(p)
+				g = Gather(w, i)
+				out r
+				out g`,
+			bodies: map[string]string{"r.then_branch": "a = MatMul(x, t)\nout a", "r.else_branch": "b = Gemm(x, w, t)\nout b"},
+		}},
 		{name: "any: a weight that nobody else reads is folded as with exact", folded: "t.folded", steps: "Identity MatMul", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
 			in x float32 4 4
 			weight w float32 8 4
@@ -977,8 +1010,9 @@ func TestFoldedProductInAnotherBody(t *testing.T) {
 		{"as it is", list, ""},
 		{"none", nil, `tensor "t" of the source is missing`},
 		{"twice", slices.Repeat(list, 2), `product "j" is listed twice`},
-		{"in the main graph", []plan.FoldedProduct{{Tensor: "j", Transposed: "t"}}, `product "j": the source has no such tensors`},
-		{"in the other branch", []plan.FoldedProduct{{Tensor: "j", Transposed: "t", Subgraph: at(0)}}, `product "j": the source has no such tensors`},
+		{"in the main graph", []plan.FoldedProduct{{Tensor: "j", Transposed: "t"}}, `product "j": the source has no node that makes "j"`},
+		{"in the other branch", []plan.FoldedProduct{{Tensor: "j", Transposed: "t", Subgraph: at(0)}}, `product "j": the source has no node that makes "j"`},
+		{"by another tensor", []plan.FoldedProduct{{Tensor: "j", Transposed: "g", Subgraph: at(1)}}, `product "j": expected a MatMul or Gemm of the source by "g"`},
 		{"in no body", []plan.FoldedProduct{{Tensor: "j", Transposed: "t", Subgraph: at(2)}}, "expected a subgraph from 0 to 1, found 2"},
 		{"in a body before all", []plan.FoldedProduct{{Tensor: "j", Transposed: "t", Subgraph: at(-1)}}, "expected a subgraph from 0 to 1, found -1"},
 	} {
