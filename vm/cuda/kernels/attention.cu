@@ -88,9 +88,23 @@ struct Part {
 	}
 };
 
+// edited is a score after its cap and mask, -∞ unless the query sees the key. A stage of
+// it is written to shown. It is a function of its own, since it is seldom called and each
+// thread has 32 scores.
+static __device__ __noinline__ C edited(const Attention &s, int batch, int head, const void *mask, T *shown, C x, int query, int key, bool real, bool seen) {
+	bool shows = real && shown;
+	shown += (i64)query * s.keys + key;
+	if (shows && s.stage == 0) store(shown, x);
+	if (s.cap != 0) x = (C)s.cap * Tanh(x / (C)s.cap);
+	if (shows && s.stage == 1) store(shown, x);
+	x = seen ? masked(s, mask, x, batch, head, query, key) : lowest<C>();
+	if (shows && s.stage == 2) store(shown, x);
+	return x;
+}
+
 // score computes the scores of a tile. Those of keys that a query does not see are -∞.
-// Those of a stage before that are written to shown.
-static __device__ void score(Sums<Scores, C> &sums, const Attention &s, const Part &own, const void *mask, int key, T *shown) {
+// Those of a stage before that are written to shown, unless it is null.
+static __device__ __forceinline__ void score(Sums<Scores, C> &sums, const Attention &s, const Part &own, const void *mask, int key, T *shown) {
 	Unplanned plan;
 	Matrix<T, Index, Scores::m, Scores::k, Scores::threads> left;
 	Matrix<T, Index, Scores::n, Scores::k, Scores::threads> right;
@@ -98,6 +112,7 @@ static __device__ void score(Sums<Scores, C> &sums, const Attention &s, const Pa
 	right.begin(own.k, s.k.position, 1, key, s.keys, 0, s.size);
 	sums.clear();
 	product(sums, plan, left, right, 0, s.size);
+	bool edits = shown || s.cap != 0 || s.mask != no_mask || s.filters;
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
 		int row = own.query + Scores::row() + i;
@@ -105,15 +120,10 @@ static __device__ void score(Sums<Scores, C> &sums, const Attention &s, const Pa
 #pragma unroll
 		for (int j = 0; j < 8; j++) {
 			int column = key + Scores::column() + j / 4 * 32 + j % 4;
-			bool real = row < s.queries && column < s.keys;
-			T *to = shown + ((i64)row * s.keys + column);
+			bool real = row < s.queries && column < s.keys, seen = real && column >= range.from && column < range.to;
 			C x = (C)s.scale * sums.v[i][j];
-			if (shown && real && s.stage == 0) store(to, x);
-			if (s.cap != 0) x = (C)s.cap * Tanh(x / (C)s.cap);
-			if (shown && real && s.stage == 1) store(to, x);
-			x = real && column >= range.from && column < range.to ? masked(s, mask, x, own.batch, own.head, row, column) : lowest<C>();
-			if (shown && real && s.stage == 2) store(to, x);
-			sums.v[i][j] = x;
+			if (edits) sums.v[i][j] = edited(s, own.batch, own.head, mask, shown, x, row, column, real, seen);
+			else sums.v[i][j] = seen ? x : lowest<C>();
 		}
 	}
 }
@@ -144,88 +154,90 @@ template <int Q, int K> static __device__ __forceinline__ void attend(T *y, cons
 	C high[4], total[4];
 #pragma unroll
 	for (int i = 0; i < 4; i++) high[i] = lowest<C>(), total[i] = 0;
-	for (int key = from; key < to; key += Scores::n) {
-		Sums<Scores, C> tile;
-		score(tile, s, own, mask, key, early);
+	int passes = shows && s.stage == 3 ? 2 : 1; // the second one writes the weights
+	for (int pass = 0; pass < passes; pass++) {
+		if (pass) from = 0, to = s.keys;
+		for (int key = from; key < to; key += Scores::n) {
+			Sums<Scores, C> tile;
+			score(tile, s, own, mask, key, early);
 #pragma unroll
-		for (int i = 0; i < 4; i++) {
-			C most = high[i];
+			for (int i = 0; i < 4; i++) {
+				C most = high[i];
+				if (!pass) {
 #pragma unroll
-			for (int j = 0; j < 8; j++) most = Larger()(tile.v[i][j], most);
-			most = row(most, Larger());
-			bool none = most == lowest<C>();
-			C less = none ? (C)1 : exp_of(high[i] - most);
-			high[i] = most;
-			total[i] *= less;
+					for (int j = 0; j < 8; j++) most = Larger()(tile.v[i][j], most);
+					most = row(most, Larger());
+				}
+				bool none = most == lowest<C>();
 #pragma unroll
-			for (int j = 0; j < 4 * Q; j++) sums.v[i][j] *= less;
+				for (int j = 0; j < 8; j++) tile.v[i][j] = none ? (C)0 : exp_of(tile.v[i][j] - most);
+				if (pass) {
+					int query = own.query + Scores::row() + i;
+#pragma unroll
+					for (int j = 0; j < 8; j++) {
+						int column = key + Scores::column() + j / 4 * 32 + j % 4;
+						if (query < s.queries && column < s.keys) store(scores + ((i64)query * s.keys + column), tile.v[i][j] * total[i]);
+					}
+					continue;
+				}
+				C less = none ? (C)1 : exp_of(high[i] - most);
+				high[i] = most;
+				total[i] *= less;
+#pragma unroll
+				for (int j = 0; j < 4 * Q; j++) sums.v[i][j] *= less;
+#pragma unroll
+				for (int j = 0; j < 8; j++) total[i] += tile.v[i][j];
+			}
+			if (pass) continue;
 #pragma unroll
 			for (int j = 0; j < 8; j++) {
-				tile.v[i][j] = none ? (C)0 : exp_of(tile.v[i][j] - most);
-				total[i] += tile.v[i][j];
+				Quad<C> p;
+#pragma unroll
+				for (int i = 0; i < 4; i++) p.v[i] = tile.v[i][j];
+				*(Quad<C> *)(weights.v + (Scores::column() + j / 4 * 32 + j % 4) * (Scores::m + 4) + Scores::row()) = p;
 			}
-		}
-#pragma unroll
-		for (int j = 0; j < 8; j++) {
-			Quad<C> p;
-#pragma unroll
-			for (int i = 0; i < 4; i++) p.v[i] = tile.v[i][j];
-			*(Quad<C> *)(weights.v + (Scores::column() + j / 4 * 32 + j % 4) * (Scores::m + 4) + Scores::row()) = p;
-		}
-		Matrix<T, Index, Values::n, K, Values::threads> right;
-		C next[Values::n * K / Values::threads];
-		int end = min(key + Scores::n, s.keys), deep = (end - key + K - 1) / K;
-		right.begin(own.v, 1, s.v.position, own.column, s.valueSize, key, end);
-		right.fetch(next, 0);
-		right.put(stage[0].v, next);
-		__syncthreads();
-		for (int t = 0; t < deep; t++) {
-			if (t + 1 < deep) right.fetch(next, 0);
-			sums.add(weights.v + t * K * (Scores::m + 4), stage[t & 1].v);
-			if (t + 1 < deep) right.put(stage[(t + 1) & 1].v, next);
+			Matrix<T, Index, Values::n, K, Values::threads> right;
+			C next[Values::n * K / Values::threads];
+			int end = min(key + Scores::n, s.keys), deep = (end - key + K - 1) / K;
+			right.begin(own.v, 1, s.v.position, own.column, s.valueSize, key, end);
+			right.fetch(next, 0);
+			right.put(stage[0].v, next);
 			__syncthreads();
-		}
-	}
-#pragma unroll
-	for (int i = 0; i < 4; i++) {
-		total[i] = row(total[i], Plus());
-		total[i] = total[i] == 0 ? (C)0 : 1 / total[i];
-	}
-	T *out = y + (own.batch * s.y.batch + own.head * s.y.head);
-	sums.each([&](int r, int c, int, const C *four) {
-		int column = own.column + c, query = own.query + r;
-		if (query >= s.queries) return;
-		C f = total[0]; // of row r
-#pragma unroll
-		for (int i = 1; i < 4; i++) f = (r & 3) == i ? total[i] : f;
-		T *at = out + (query * s.y.position + column);
-		Quad<T> p;
-#pragma unroll
-		for (int i = 0; i < 4; i++) store(&p.v[i], four[i] * f);
-		if (s.wide && column + 4 <= s.valueSize) {
-			*(Quad<T> *)at = p;
-			return;
-		}
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			if (column + i < s.valueSize) at[i] = p.v[i];
-	});
-	if (!shows || s.stage < 3) return;
-	for (int key = 0; key < s.keys; key += Scores::n) {
-		Sums<Scores, C> tile;
-		score(tile, s, own, mask, key, nullptr);
-#pragma unroll
-		for (int i = 0; i < 4; i++) {
-			int query = own.query + Scores::row() + i;
-#pragma unroll
-			for (int j = 0; j < 8; j++) {
-				int column = key + Scores::column() + j / 4 * 32 + j % 4;
-				if (query < s.queries && column < s.keys) store(scores + ((i64)query * s.keys + column), total[i] == 0 ? (C)0 : exp_of(tile.v[i][j] - high[i]) * total[i]);
+			for (int t = 0; t < deep; t++) {
+				if (t + 1 < deep) right.fetch(next, 0);
+				sums.add(weights.v + t * K * (Scores::m + 4), stage[t & 1].v);
+				if (t + 1 < deep) right.put(stage[(t + 1) & 1].v, next);
+				__syncthreads();
 			}
 		}
+		if (pass) return;
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			total[i] = row(total[i], Plus());
+			total[i] = total[i] == 0 ? (C)0 : 1 / total[i];
+		}
+		T *out = y + (own.batch * s.y.batch + own.head * s.y.head);
+		sums.each([&](int r, int c, int, const C *four) {
+			int column = own.column + c, query = own.query + r;
+			if (query >= s.queries) return;
+			C f = total[0]; // of row r
+#pragma unroll
+			for (int i = 1; i < 4; i++) f = (r & 3) == i ? total[i] : f;
+			T *at = out + (query * s.y.position + column);
+			Quad<T> p;
+#pragma unroll
+			for (int i = 0; i < 4; i++) store(&p.v[i], four[i] * f);
+			if (s.wide && column + 4 <= s.valueSize) {
+				*(Quad<T> *)at = p;
+				return;
+			}
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				if (column + i < s.valueSize) at[i] = p.v[i];
+		});
 	}
 }
 
-#define PARAMS (T *y, const T *q, const T *k, const T *v, const void *mask, T *shown, const i64 *valid, Attention s, Faults faults)
+#define PARAMS (T *y, const T *q, const T *k, const T *v, const void *mask, T *shown, const i64 *valid, const __grid_constant__ Attention s, Faults faults)
 KERNEL_FOR(128, 3, attend64, PARAMS) { attend<2, 16>(y, q, k, v, mask, shown, valid, s, faults); }
 KERNEL_FOR(128, 2, attend128, PARAMS) { attend<4, 8>(y, q, k, v, mask, shown, valid, s, faults); }
