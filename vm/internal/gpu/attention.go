@@ -114,10 +114,7 @@ func makeAttention(n *Node) error {
 		q: stepsOf(f.Q), k: stepsOf(key.layout), v: stepsOf(value.layout), y: stepsOf(f.Y),
 		heads: int32(f.Heads), shared: int32(f.Heads / f.KVHeads), queries: int32(f.Queries), keys: int32(f.Keys()),
 		size: int32(f.Size), valueSize: int32(f.ValueSize), past: int32(f.Past), left: int32(f.Left), right: int32(f.Right),
-		maskWidth: int32(f.MaskWidth), stage: int32(f.Stage), scale: f.Scale, cap: f.Cap,
-	}
-	if f.Causal {
-		s.causal = 1
+		maskWidth: int32(f.MaskWidth), stage: int32(f.Stage), scale: f.Scale, cap: f.Cap, causal: flag(f.Causal),
 	}
 	for i, step := range f.MaskSteps {
 		s.maskSteps[i] = int64(step)
@@ -217,10 +214,7 @@ func makePackedAttention(n *Node) error {
 	s := &attending{
 		q: layout, k: layout, v: layout, y: stepsOf(kernel.PositionsFirst(f.Heads, f.Length, f.Size)),
 		heads: int32(f.Heads), shared: 1, queries: int32(f.Length), keys: int32(f.Length), size: int32(f.Size), valueSize: int32(f.Size),
-		left: -1, right: -1, scale: f.Scale, filters: 1, filter: f.Filter,
-	}
-	if f.Causal {
-		s.causal = 1
+		left: -1, right: -1, scale: f.Scale, filters: 1, filter: f.Filter, causal: flag(f.Causal),
 	}
 	switch m := f.Mask; {
 	case m == nil:

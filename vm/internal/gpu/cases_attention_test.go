@@ -43,7 +43,8 @@ var attentionCases = []nodeCase{
 
 var onlySingle = []graph.DType{graph.Float32}
 
-// TestWrongPlaces: a number of keys and a position beyond what there is are reported.
+// TestWrongPlaces: a number of keys, a position and a length beyond what there is are
+// reported.
 func TestWrongPlaces(t *testing.T) {
 	b := newBench(t)
 	b.must(b.kernels.WatchFaults())
@@ -55,6 +56,7 @@ func TestWrongPlaces(t *testing.T) {
 	}{
 		{nodeCase{op: "Attention", version: 24, in: args(noise(2, 1, 3, 8), noise(2, 1, 5, 8), noise(2, 1, 5, 8), nil, nil, nil, list(5, 5))}, 6, "[0, 6)"},
 		{nodeCase{op: "RotaryEmbedding", version: 23, in: args(noise(1, 1, 2, 8), noise(6, 4), noise(6, 4), wholes(graph.Int64, 0, 6, 1, 2))}, 3, "[0, 6)"},
+		{nodeCase{op: "GRU", in: args(noise(5, 2, 3), noise(1, 12, 3), noise(1, 12, 4), nil, wholes(graph.Int32, 0, 6, 2))}, 4, "[0, 6)"},
 	}
 	for _, l := range list {
 		for _, wrong := range []int64{6, -1} {
