@@ -97,7 +97,7 @@ func makeDynamicQuantizeLSTM(c *Invocation) (Run, error) {
 		c: c, gates: 4, steps: x.Shape[0], batch: x.Shape[1], input: x.Shape[2], hidden: r.Shape[1], directions: r.Shape[0],
 		backward: c.Str("direction", "forward") == "reverse", couple: c.Int("input_forget", 0) != 0, clip: float64(c.Float("clip", 0)),
 	}}
-	activations, err := c.recurrentActivations(s.gates, s.directions)
+	activations, err := c.recurrentActivations(4, s.directions)
 	if err != nil {
 		return nil, err
 	}
