@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
@@ -52,16 +53,44 @@ func softmaxOf[T floating](c *Invocation, log bool) (Run, error) {
 		lines = x.Len() / n
 	}
 	group := max(1, grain/max(n, 1))
-	part := func(p, _ int) {
+	aside := -1
+	if step > 1 && !log && x.Type == graph.Float32 {
+		aside = c.Each(mul(4, n))
+	}
+	var pool *work.Pool
+	part := func(p, worker int) {
 		for l := p * group; l < min((p+1)*group, lines); l++ {
 			at := l/step*step*n + l%step
+			if aside >= 0 {
+				row := span[float32](pool.Each(worker, aside), n)
+				softmaxColumn(c, element[float32](out, at), element[float32](x, at), row, step)
+				continue
+			}
 			softmaxLine(c, span[T](element[T](out, at), (n-1)*step+1), span[T](element[T](x, at), (n-1)*step+1), step, log)
 		}
 	}
 	return func(w *work.Pool) error {
+		pool = w
 		w.For(cuts(lines, group), part)
 		return nil
 	}, nil
+}
+
+// softmaxColumn is softmaxRow of a line of elements that are step apart: they are
+// gathered first. So a line has the same bits whether or not there are others beside it.
+func softmaxColumn(c *Invocation, out, x unsafe.Pointer, row []float32, step int) {
+	s, d := span[float32](x, (len(row)-1)*step+1), span[float32](out, (len(row)-1)*step+1)
+	for from, to := range c.pieces(len(row)) {
+		for i := from; i < to; i++ {
+			row[i] = s[i*step]
+		}
+	}
+	softmaxRow(c, row, row)
+	for from, to := range c.pieces(len(row)) {
+		for i := from; i < to; i++ {
+			d[i*step] = row[i]
+		}
+	}
 }
 
 // softmaxLine handles one line of elements that are step apart; d may be s.
