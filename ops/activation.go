@@ -28,7 +28,7 @@ var activations = family{"", []Op{
 	{Name: "PRelu", Infer: inferPRelu, Cut: cutBroadcast, Inplace: overFirstOrEqual, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
 	{Name: "SwiGLU", Infer: inferSwiGLU, Inplace: overFirstOrEqual, FLOPs: onePerElement},
 	{Name: "Clip", Infer: inferClip, Cut: cutUnary, Fold: foldClip, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Dropout", Infer: inferDropout, Fold: foldDropout, Views: viewOfDropout, Inplace: overFirst, FLOPs: onePerElement, Optional: afterFirst, Seeded: true},
+	{Name: "Dropout", Infer: inferDropout, Cut: cutDropout, Fold: foldDropout, Views: viewOfDropout, Inplace: overFirst, FLOPs: onePerElement, Optional: afterFirst, Seeded: true},
 }}
 
 func checkGelu(c *Call) error {
@@ -247,4 +247,12 @@ func viewOfDropout(c *Call) []graph.Alias {
 		return []graph.Alias{{Out: 0, In: 0}}
 	}
 	return nil
+}
+
+// cutDropout: in inference, it changes nothing.
+func cutDropout(c *Call, axis int) *Cut {
+	if !dropsNothing(c) {
+		return nil
+	}
+	return c.same(axis)
 }

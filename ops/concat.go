@@ -8,8 +8,8 @@ import (
 // joining lists the operators that join tensors along an axis, or split one into
 // parts.
 var joining = family{"", []Op{
-	{Name: "Split", Infer: inferSplit, Fold: foldSplit, Views: viewSplit},
-	{Name: "Concat", Infer: inferConcat, Fold: foldConcat, Views: viewConcat},
+	{Name: "Split", Infer: inferSplit, Cut: cutSplit, Fold: foldSplit, Views: viewSplit},
+	{Name: "Concat", Infer: inferConcat, Cut: cutConcat, Fold: foldConcat, Views: viewConcat},
 }}
 
 // inferSplit: the lengths are an attribute before opset 13, then an input.
@@ -264,4 +264,22 @@ func viewConcat(c *Call) []graph.Alias {
 		return nil
 	}
 	return firstView(c)
+}
+
+// cutSplit: any axis but that of the parts.
+func cutSplit(c *Call, axis int) *Cut { return cutBut(0)(c, axis) }
+
+// cutConcat: along its own axis, a copy reads those of the inputs that have some of the
+// rows.
+func cutConcat(c *Call, axis int) *Cut {
+	cut := c.cut(axis)
+	along, off := c.axisAttr(1, len(c.Out[0].Shape)), int64(0)
+	for i := range c.In {
+		cut.In[i] = Same(axis, c.length(i, axis))
+		if axis == along {
+			cut.In[i].Before, cut.In[i].After, cut.In[i].Empty = off, -off, true
+			off += c.length(i, axis)
+		}
+	}
+	return cut
 }

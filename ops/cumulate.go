@@ -4,8 +4,8 @@ import "github.com/onnxmem/onnxmem/ops/attr"
 
 // cumulations compute running sums and products along an axis.
 var cumulations = family{"", []Op{
-	{Name: "CumSum", Infer: inferCumulate, Fold: foldCumulate(Scalar{}, addChecked, addReals), Inplace: overFirst, FLOPs: perElement(1)},
-	{Name: "CumProd", Infer: inferCumulate, Fold: foldCumulate(Scalar{I: 1, F: 1}, mulChecked, mulReals), Inplace: overFirst, FLOPs: perElement(1)},
+	{Name: "CumSum", Infer: inferCumulate, Cut: cutCumulate, Fold: foldCumulate(Scalar{}, addChecked, addReals), Inplace: overFirst, FLOPs: perElement(1)},
+	{Name: "CumProd", Infer: inferCumulate, Cut: cutCumulate, Fold: foldCumulate(Scalar{I: 1, F: 1}, mulChecked, mulReals), Inplace: overFirst, FLOPs: perElement(1)},
 }}
 
 // inferCumulate: the axis is an input; the output is like the input.
@@ -64,4 +64,14 @@ func foldCumulate(start Scalar, onInts func(a, b int64) (int64, bool), onReals f
 		}
 		c.fill(0, out.at)
 	}
+}
+
+// cutCumulate: any axis but its own.
+func cutCumulate(c *Call, axis int) *Cut {
+	along, known := c.In[1].Value.Int()
+	own, err := attr.Axis("axis", along, len(c.In[0].Shape))
+	if !known || err != nil || own == axis {
+		return nil
+	}
+	return c.same(axis)
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // Whole stands for an axis: a tensor that is read or made whole.
@@ -66,8 +67,9 @@ type Sum struct {
 	By     string // the operator that combines two results: Add, Max or Min
 	In     []Rows // of each input
 	Length int64  // of the axis
-	// Mean: the copies add up; the sum is then divided by Length.
+	// Mean: the copies add up; the sum is then divided by Count.
 	Mean   bool
+	Count  int64                     // of the elements that a mean is taken of
 	Change func(lo, hi int64) Change // nil: the copies are like the node
 }
 
@@ -191,4 +193,70 @@ func (c *Call) broadcastRows(i, axis, rank int) Rows {
 		return All()
 	}
 	return Same(k, c.length(i, k))
+}
+
+// lengths is a copy of the shape of output 0 in which an axis has other rows.
+func (c *Call) lengths(axis int, rows int64) []int64 {
+	list := exactLengths(c.Out[0].Shape)
+	list[axis] = rows
+	return list
+}
+
+// restate returns the change of a list of integers that is an attribute if the node has
+// it, else an input.
+func (c *Call) restate(name string, input int, list []int64) Change {
+	if c.HasAttr(name) {
+		return Change{Attrs: []*graph.Attr{intsAttr(name, list)}}
+	}
+	return Change{Inputs: map[int][]int64{input: list}}
+}
+
+// intsAttr returns an attribute that is a list of integers.
+func intsAttr(name string, list []int64) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrInts, Ints: list}
+}
+
+// intAttr returns an attribute that is an integer.
+func intAttr(name string, n int64) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrInt, Int: n}
+}
+
+// rowsOfOne returns the Rows of inputs that are read whole but for input i.
+func (c *Call) rowsOfOne(i int, rows Rows) []Rows {
+	in := make([]Rows, len(c.In))
+	for k := range in {
+		in[k] = All()
+	}
+	in[i] = rows
+	return in
+}
+
+// axisAttr is the axis of a tensor of the given rank that attribute axis names; -1 if it
+// names none.
+func (c *Call) axisAttr(otherwise int64, rank int) int {
+	axis, err := attr.Axis("axis", c.Int("axis", otherwise), rank)
+	if err != nil {
+		return -1
+	}
+	return axis
+}
+
+// cutBut returns the column Cut of operators whose output is like input 0, and that mix
+// rows only along attribute axis.
+func cutBut(otherwise int64) func(c *Call, axis int) *Cut {
+	return func(c *Call, axis int) *Cut {
+		if along := c.axisAttr(otherwise, len(c.In[0].Shape)); along < 0 || along == axis {
+			return nil
+		}
+		return c.same(axis)
+	}
+}
+
+// cutBatch is the column Cut of operators that compute each image or sequence from that
+// of input 0, and from all of the other inputs.
+func cutBatch(c *Call, axis int) *Cut {
+	if axis != 0 {
+		return nil
+	}
+	return c.same(axis)
 }

@@ -1,14 +1,16 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // expansion lists the operators that repeat elements along axes.
 var expansion = family{"", []Op{
-	{Name: "Expand", Infer: inferExpand, Fold: foldExpand, Views: viewIfSameSize},
-	{Name: "Tile", Infer: inferTile, Fold: foldTile, Views: viewIfSameSize},
+	{Name: "Expand", Infer: inferExpand, Cut: cutExpand, Fold: foldExpand, Views: viewIfSameSize},
+	{Name: "Tile", Infer: inferTile, Cut: cutTile, Fold: foldTile, Views: viewIfSameSize},
 }}
 
 // inferExpand broadcasts input 0 with the shape in input 1.
@@ -156,4 +158,37 @@ func foldTile(c *Call) {
 		}
 		return v.at(from)
 	})
+}
+
+// cutExpand: a copy states its own shape.
+func cutExpand(c *Call, axis int) *Cut {
+	cut := c.cut(axis)
+	cut.In[0] = c.broadcastRows(0, axis, len(c.Out[0].Shape))
+	cut.Change = func(lo, hi int64) Change {
+		return Change{Inputs: map[int][]int64{1: c.lengths(axis, hi-lo)}}
+	}
+	return cut
+}
+
+// cutTile: an axis that is not repeated, or that has one element.
+func cutTile(c *Call, axis int) *Cut {
+	if c.before(6) {
+		return nil
+	}
+	cut, n := c.cut(axis), c.length(0, axis)
+	list, err := c.list("", 1)
+	repeats, known := list.ints()
+	switch {
+	case n == int64(c.Out[0].Shape[axis]):
+		cut.In[0] = Same(axis, n)
+	case n != 1 || err != nil || !known:
+		return nil
+	default:
+		cut.Change = func(lo, hi int64) Change {
+			repeats := slices.Clone(repeats)
+			repeats[axis] = hi - lo
+			return Change{Inputs: map[int][]int64{1: repeats}}
+		}
+	}
+	return cut
 }

@@ -9,9 +9,9 @@ import (
 
 // indexing lists the operators that read elements at positions given by an input.
 var indexing = family{"", []Op{
-	{Name: "Gather", Infer: inferGather, Fold: foldGather, ReadsOutput: true, Weights: []int{0}},
-	{Name: "GatherElements", Infer: inferGatherElements, Fold: foldGatherElements, ReadsOutput: true},
-	{Name: "GatherND", Infer: inferGatherND, Fold: foldGatherND, ReadsOutput: true},
+	{Name: "Gather", Infer: inferGather, Cut: cutGather, Fold: foldGather, ReadsOutput: true, Weights: []int{0}},
+	{Name: "GatherElements", Infer: inferGatherElements, Cut: cutGatherElements, Fold: foldGatherElements, ReadsOutput: true},
+	{Name: "GatherND", Infer: inferGatherND, Cut: cutGatherND, Fold: foldGatherND, ReadsOutput: true},
 	{Name: "ReverseSequence", Infer: inferReverseSequence},
 }}
 
@@ -236,4 +236,48 @@ func inferReverseSequence(c *Call) error {
 	}
 	c.SetType(0, c.In[0].Type)
 	return nil
+}
+
+// cutGather: the axes of the indices stand where that of the data was.
+func cutGather(c *Call, axis int) *Cut {
+	along, indices := c.axisAttr(0, len(c.In[0].Shape)), len(c.In[1].Shape)
+	cut := c.cut(axis)
+	switch {
+	case axis < along:
+		cut.In[0] = Same(axis, c.length(0, axis))
+	case axis < along+indices:
+		cut.In[1] = Same(axis-along, c.length(1, axis-along))
+	default:
+		from := axis - indices + 1
+		cut.In[0] = Same(from, c.length(0, from))
+	}
+	return cut
+}
+
+// cutGatherElements: the indices are cut; so is the data, but along the indexed axis.
+func cutGatherElements(c *Call, axis int) *Cut {
+	cut := c.cut(axis)
+	cut.In[1] = Same(axis, c.length(1, axis))
+	if axis != c.axisAttr(0, len(c.In[0].Shape)) {
+		cut.In[0] = Same(axis, c.length(0, axis))
+	}
+	return cut
+}
+
+// cutGatherND: batch axes are those of both inputs, the others of the indices and then
+// of the data.
+func cutGatherND(c *Call, axis int) *Cut {
+	batch, last := int(c.Int("batch_dims", 0)), len(c.In[1].Shape)-1
+	cut := c.cut(axis)
+	if axis < last {
+		cut.In[1] = Same(axis, c.length(1, axis))
+	}
+	if axis < batch {
+		cut.In[0] = Same(axis, c.length(0, axis))
+	}
+	if axis >= last {
+		from := batch + int(c.length(1, last)) + axis - last
+		cut.In[0] = Same(from, c.length(0, from))
+	}
+	return cut
 }

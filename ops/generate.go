@@ -6,7 +6,7 @@ import "github.com/onnxmem/onnxmem/graph"
 // the shape of another tensor.
 var generators = family{"", []Op{
 	{Name: "Constant", Infer: inferConstant, Fold: foldConstant, Constant: true},
-	{Name: "ConstantOfShape", Infer: inferConstantOfShape, Fold: foldConstantOfShape},
+	{Name: "ConstantOfShape", Infer: inferConstantOfShape, Cut: cutConstantOfShape, Fold: foldConstantOfShape},
 	{Name: "Range", Infer: inferRange, Fold: foldRange, Rounds: always},
 	{Name: "EyeLike", Infer: inferEyeLike},
 	{Name: "Shape", Infer: inferShape, Fold: foldShape},
@@ -250,4 +250,13 @@ func (c *Call) lengthArg(i int, what string) (graph.Dim, error) {
 		return 0, c.Errf("input %d%s, the %s, is %d, expected at least 0", i, c.inputName(i), what, s.I)
 	}
 	return s.Dim(), nil
+}
+
+// cutConstantOfShape: a copy states its own shape.
+func cutConstantOfShape(c *Call, axis int) *Cut {
+	cut := c.cut(axis)
+	cut.Change = func(lo, hi int64) Change {
+		return Change{Inputs: map[int][]int64{0: c.lengths(axis, hi-lo)}}
+	}
+	return cut
 }

@@ -9,13 +9,13 @@ import (
 
 // rearrange lists the operators that change the shape or the order of elements.
 var rearrange = family{"", []Op{
-	{Name: "Reshape", Infer: inferReshape, Fold: foldReshaped, Views: firstView},
-	{Name: "Flatten", Infer: inferFlatten, Fold: foldReshaped, Views: firstView},
-	{Name: "Squeeze", Infer: inferSqueeze, Fold: foldReshaped, Views: firstView},
-	{Name: "Unsqueeze", Infer: inferUnsqueeze, Fold: foldReshaped, Views: firstView},
-	{Name: "Transpose", Infer: inferTranspose, Fold: foldTranspose, Views: viewTranspose, OnWeights: true},
-	{Name: "DepthToSpace", Infer: inferDepthToSpace, Views: viewBlocks},
-	{Name: "SpaceToDepth", Infer: inferSpaceToDepth, Views: viewBlocks},
+	{Name: "Reshape", Infer: inferReshape, Cut: cutReshape, Fold: foldReshaped, Views: firstView},
+	{Name: "Flatten", Infer: inferFlatten, Cut: cutFlatten, Fold: foldReshaped, Views: firstView},
+	{Name: "Squeeze", Infer: inferSqueeze, Cut: cutSqueeze, Fold: foldReshaped, Views: firstView},
+	{Name: "Unsqueeze", Infer: inferUnsqueeze, Cut: cutFlatten, Fold: foldReshaped, Views: firstView},
+	{Name: "Transpose", Infer: inferTranspose, Cut: cutTranspose, Fold: foldTranspose, Views: viewTranspose, OnWeights: true},
+	{Name: "DepthToSpace", Infer: inferDepthToSpace, Cut: cutDepthToSpace, Views: viewBlocks},
+	{Name: "SpaceToDepth", Infer: inferSpaceToDepth, Cut: cutSpaceToDepth, Views: viewBlocks},
 }}
 
 // foldReshaped: output 0 has the elements of input 0 in the same order.
@@ -442,4 +442,117 @@ func viewBlocks(c *Call) []graph.Alias {
 		return nil
 	}
 	return firstView(c)
+}
+
+// cutFlatten is the column Cut of operators that keep the order of the elements and whose
+// attributes suit a copy. Rows of an axis of the output are contiguous in each of the
+// blocks that the axes before it divide the elements into. So they are rows of the axis
+// of the input that divides the elements into the same blocks, if there is one: of
+// [2 6 5] -> [2 3 2 5], rows of axis 1 are twice as many of the input's axis 1, and rows
+// of axis 2 are in no axis.
+func cutFlatten(c *Call, axis int) *Cut {
+	x, y := exactLengths(c.In[0].Shape), exactLengths(c.Out[0].Shape)
+	from := axisBehind(x, count(y[:axis]))
+	if from < 0 {
+		return nil
+	}
+	shared := gcd(x[from], y[axis])
+	cut := c.cut(axis)
+	cut.In[0] = Rows{Axis: from, Length: x[from], Scale: x[from] / shared, Divide: y[axis] / shared}
+	return cut
+}
+
+// axisBehind is the first axis longer than 1 behind axes whose lengths have the given
+// product; -1 if there is none.
+func axisBehind(shape []int64, product int64) int {
+	before := int64(1)
+	for k, n := range shape {
+		if before == product && n > 1 {
+			return k
+		}
+		before *= n
+	}
+	return -1
+}
+
+// gcd is the greatest common divisor of two positive numbers.
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// cutReshape: a copy states its own shape.
+func cutReshape(c *Call, axis int) *Cut {
+	cut := cutFlatten(c, axis)
+	if cut != nil {
+		cut.Change = func(lo, hi int64) Change {
+			change := c.restate("shape", 1, c.lengths(axis, hi-lo))
+			change.Drop = []string{"allowzero"}
+			return change
+		}
+	}
+	return cut
+}
+
+// cutSqueeze: a copy states the axes, as it may have a single row on its own.
+func cutSqueeze(c *Call, axis int) *Cut {
+	list, err := c.list("axes", 1)
+	cut := cutFlatten(c, axis)
+	if err != nil || cut == nil || list.stated {
+		return cut
+	}
+	var axes []int64
+	for k, d := range c.In[0].Shape {
+		if d == 1 {
+			axes = append(axes, int64(k))
+		}
+	}
+	cut.Change = func(lo, hi int64) Change {
+		if c.before(13) {
+			return Change{Attrs: []*graph.Attr{intsAttr("axes", axes)}}
+		}
+		return Change{Inputs: map[int][]int64{1: axes}}
+	}
+	return cut
+}
+
+// cutTranspose: the axis that becomes this one.
+func cutTranspose(c *Call, axis int) *Cut {
+	perm, err := permutation(c)
+	if err != nil {
+		return nil
+	}
+	cut := c.cut(axis)
+	cut.In[0] = Same(perm[axis], c.length(0, perm[axis]))
+	return cut
+}
+
+// cutDepthToSpace: of images, rows and columns; of channels if the blocks of a channel
+// are beside each other.
+func cutDepthToSpace(c *Call, axis int) *Cut {
+	block := c.Int("blocksize", 0)
+	cut := c.same(axis)
+	switch {
+	case axis > 1:
+		cut.In[0].Divide = block
+	case axis == 1 && c.Str("mode", "DCR") != "CRD":
+		return nil
+	case axis == 1:
+		cut.In[0].Scale = block * block
+	}
+	return cut
+}
+
+// cutSpaceToDepth: of images, rows and columns.
+func cutSpaceToDepth(c *Call, axis int) *Cut {
+	if axis == 1 {
+		return nil
+	}
+	cut := c.same(axis)
+	if axis > 1 {
+		cut.In[0].Scale = c.Int("blocksize", 0)
+	}
+	return cut
 }

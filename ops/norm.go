@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
@@ -9,15 +11,15 @@ import (
 // statistics. All but LRN, which reads neighbouring channels, may overwrite it:
 // the statistics are computed before the first element is written.
 var normalization = family{"", []Op{
-	{Name: "BatchNormalization", Infer: batchNorm, Inplace: overStatistics, FLOPs: perElement(2), Check: checkBatchNorm, Depends: dependsOnStatistics, Weights: []int{1, 2}, Biases: []int{1, 2}},
-	{Name: "InstanceNormalization", Infer: instanceNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Biases: []int{1, 2}},
-	{Name: "LayerNormalization", Infer: layerNorm(1, 2), Inplace: overFirst, FLOPs: perElement(6), Optional: afterFirst, Weights: []int{1, 2}, Biases: []int{1, 2}},
-	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Inplace: overFirst, FLOPs: perElement(4), Weights: []int{1}, Biases: []int{1}},
-	{Name: "RMSNormalization", Infer: layerNorm(), Inplace: overFirst, FLOPs: perElement(4), Weights: []int{1}, Biases: []int{1}},
-	{Name: "GroupNormalization", Infer: groupNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Biases: []int{1, 2}},
-	{Name: "MeanVarianceNormalization", Infer: meanVarianceNorm, Inplace: overFirst, FLOPs: perElement(5)},
-	{Name: "LRN", Infer: lrn},
-	{Name: "LpNormalization", Infer: inferLpNormalization, Inplace: overFirst, FLOPs: perElement(3)},
+	{Name: "BatchNormalization", Infer: batchNorm, Cut: cutBatchNorm, Inplace: overStatistics, FLOPs: perElement(2), Check: checkBatchNorm, Depends: dependsOnStatistics, Weights: []int{1, 2}, Biases: []int{1, 2}},
+	{Name: "InstanceNormalization", Infer: instanceNorm, Cut: cutInstanceNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Biases: []int{1, 2}},
+	{Name: "LayerNormalization", Infer: layerNorm(1, 2), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(6), Optional: afterFirst, Weights: []int{1, 2}, Biases: []int{1, 2}},
+	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(4), Weights: []int{1}, Biases: []int{1}},
+	{Name: "RMSNormalization", Infer: layerNorm(), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(4), Weights: []int{1}, Biases: []int{1}},
+	{Name: "GroupNormalization", Infer: groupNorm, Cut: cutGroupNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Biases: []int{1, 2}},
+	{Name: "MeanVarianceNormalization", Infer: meanVarianceNorm, Cut: cutMeanVariance, Inplace: overFirst, FLOPs: perElement(5)},
+	{Name: "LRN", Infer: lrn, Cut: cutLRN},
+	{Name: "LpNormalization", Infer: inferLpNormalization, Cut: cutBut(-1), Inplace: overFirst, FLOPs: perElement(3)},
 }}
 
 // batchNorm covers BatchNormalization in all versions: 1 to 13 have up to five
@@ -240,4 +242,90 @@ func inferLpNormalization(c *Call) error {
 		return c.Errf("p is %d, expected 1 or 2", p)
 	}
 	return alongAxis(c, c.Int("axis", -1), 0)
+}
+
+// cutBatchNorm: in inference any axis, in training channels alone. Along channels,
+// statistics are cut, too.
+func cutBatchNorm(c *Call, axis int) *Cut {
+	training := !c.before(14) && c.Int("training_mode", 0) != 0
+	if c.before(7) || c.before(9) && c.Int("spatial", 1) == 0 || training && axis != 1 {
+		return nil
+	}
+	cut := c.same(axis)
+	for k := 1; k < len(c.Out); k++ {
+		if c.Out[k].Present && !training {
+			return nil
+		}
+		cut.Out[k] = 0
+	}
+	if axis == 1 {
+		for i := 1; i < 5; i++ {
+			cut.In[i] = Same(0, c.length(i, 0))
+		}
+	}
+	return cut
+}
+
+// cutInstanceNorm: images and channels.
+func cutInstanceNorm(c *Call, axis int) *Cut {
+	if axis > 1 {
+		return nil
+	}
+	cut := c.same(axis)
+	if axis == 1 {
+		cut.In[1], cut.In[2] = Same(0, c.length(1, 0)), Same(0, c.length(2, 0))
+	}
+	return cut
+}
+
+// cutLayerNorm: the axes before those that are normalised. Scale and bias may have them,
+// too.
+func cutLayerNorm(c *Call, axis int) *Cut {
+	rank := len(c.In[0].Shape)
+	if axis >= c.axisAttr(-1, rank) {
+		return nil
+	}
+	cut := c.cut(axis)
+	for i := range c.In {
+		cut.In[i] = c.broadcastRows(i, axis, rank)
+	}
+	return cut
+}
+
+// cutGroupNorm: images, and whole groups of channels.
+func cutGroupNorm(c *Call, axis int) *Cut {
+	if axis > 1 {
+		return nil
+	}
+	cut := c.same(axis)
+	if axis == 0 {
+		return cut
+	}
+	groups := c.Int("num_groups", 1)
+	each := c.length(0, 1) / groups
+	cut.In[0].Scale, cut.In[0].Divide = each, each
+	for i := 1; i < 3; i++ {
+		cut.In[i] = Rows{Axis: 0, Length: c.length(i, 0), Scale: c.length(i, 0) / groups, Divide: each}
+	}
+	cut.Change = func(lo, hi int64) Change {
+		return Change{Attrs: []*graph.Attr{intAttr("num_groups", (hi-lo)/each)}}
+	}
+	return cut
+}
+
+// cutMeanVariance: the axes that are not normalised.
+func cutMeanVariance(c *Call, axis int) *Cut {
+	along, err := attr.AxesOr(c.Node, "axes", len(c.In[0].Shape), 0, 2, 3)
+	if err != nil || slices.Contains(along, axis) {
+		return nil
+	}
+	return c.same(axis)
+}
+
+// cutLRN: any axis but that of the channels, of which neighbours are read.
+func cutLRN(c *Call, axis int) *Cut {
+	if axis == 1 {
+		return nil
+	}
+	return c.same(axis)
 }

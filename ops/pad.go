@@ -1,15 +1,17 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // pads lists the operators that pad or crop a tensor, or keep a triangle of it.
 var pads = family{"", []Op{
-	{Name: "Pad", Infer: inferPad, Views: viewPad, Check: checkPad},
+	{Name: "Pad", Infer: inferPad, Cut: cutPad, Views: viewPad, Check: checkPad},
 	{Name: "CenterCropPad", Infer: inferCenterCropPad, Views: viewIfSameShape},
-	{Name: "Trilu", Infer: inferTrilu, Inplace: overFirst},
+	{Name: "Trilu", Infer: inferTrilu, Cut: cutTrilu, Inplace: overFirst},
 }}
 
 // padding is the length that Pad adds to one axis at each end; negative lengths
@@ -211,4 +213,51 @@ func inferTrilu(c *Call) error {
 	}
 	c.SetType(0, c.In[0].Type)
 	return nil
+}
+
+// cutPad: an axis that is padded only with a constant; a copy has the padding that its
+// rows lie in.
+func cutPad(c *Call, axis int) *Cut {
+	pads, known, err := padAxes(c)
+	if err != nil || !known {
+		return nil
+	}
+	cut, p, n := c.same(axis), pads[axis], c.length(0, axis)
+	if p == (padding{}) {
+		return cut
+	}
+	name := "pads"
+	if c.before(2) {
+		name = "paddings"
+	}
+	list, err := c.list(name, 1)
+	all, known := list.ints()
+	if err != nil || !known || c.Str("mode", "constant") != "constant" {
+		return nil
+	}
+	some, _ := c.list("", 3)
+	at := axis
+	if axes, _ := some.ints(); some.stated {
+		list, err := attr.Axes("axes", axes, len(pads))
+		if err != nil {
+			return nil
+		}
+		at = slices.Index(list, axis)
+	}
+	begin := p.begin.I
+	cut.In[0].Before, cut.In[0].After = begin, -begin
+	cut.Change = func(lo, hi int64) Change {
+		own := slices.Clone(all)
+		own[at], own[at+len(own)/2] = max(begin-lo, 0), max(hi-begin-n, 0)
+		return c.restate(name, 1, own)
+	}
+	return cut
+}
+
+// cutTrilu: the axes before the matrices.
+func cutTrilu(c *Call, axis int) *Cut {
+	if axis >= len(c.In[0].Shape)-2 {
+		return nil
+	}
+	return c.same(axis)
 }

@@ -9,18 +9,18 @@ import (
 
 // reductions lists the operators that reduce axes to length 1.
 var reductions = family{"", []Op{
-	{Name: "ReduceSum", Infer: inferReduce, Fold: foldReduce(Scalar{}, addChecked, addReals), Views: viewReduce, FLOPs: perElement(1)},
-	{Name: "ReduceMean", Infer: inferReduce, Views: viewReduce, FLOPs: perElement(1)},
-	{Name: "ReduceProd", Infer: inferReduce, Fold: foldReduce(Scalar{I: 1, F: 1}, mulChecked, mulReals), Views: viewReduce, FLOPs: perElement(1)},
-	{Name: "ReduceMax", Infer: inferReduce, Fold: foldReduce(hiddenScalar, maxInts, math.Max), Views: viewReduce, FLOPs: perElement(1)},
-	{Name: "ReduceMin", Infer: inferReduce, Fold: foldReduce(hiddenScalar, minInts, math.Min), Views: viewReduce, FLOPs: perElement(1)},
+	{Name: "ReduceSum", Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Add"), Fold: foldReduce(Scalar{}, addChecked, addReals), Views: viewReduce, FLOPs: perElement(1)},
+	{Name: "ReduceMean", Infer: inferReduce, Cut: cutReduce, Sum: sumMean, Views: viewReduce, FLOPs: perElement(1)},
+	{Name: "ReduceProd", Infer: inferReduce, Cut: cutReduce, Fold: foldReduce(Scalar{I: 1, F: 1}, mulChecked, mulReals), Views: viewReduce, FLOPs: perElement(1)},
+	{Name: "ReduceMax", Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Max"), Fold: foldReduce(hiddenScalar, maxInts, math.Max), Views: viewReduce, FLOPs: perElement(1)},
+	{Name: "ReduceMin", Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Min"), Fold: foldReduce(hiddenScalar, minInts, math.Min), Views: viewReduce, FLOPs: perElement(1)},
 
 	// These change an element even if nothing is reduced.
-	{Name: "ReduceSumSquare", Infer: inferReduce, FLOPs: perElement(2)},
-	{Name: "ReduceL1", Infer: inferReduce, FLOPs: perElement(2)},
-	{Name: "ReduceL2", Infer: inferReduce, FLOPs: perElement(2)},
-	{Name: "ReduceLogSum", Infer: inferReduce, FLOPs: perElement(1)},
-	{Name: "ReduceLogSumExp", Infer: inferReduce, FLOPs: perElement(2)},
+	{Name: "ReduceSumSquare", Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Add"), FLOPs: perElement(2)},
+	{Name: "ReduceL1", Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Add"), FLOPs: perElement(2)},
+	{Name: "ReduceL2", Infer: inferReduce, Cut: cutReduce, FLOPs: perElement(2)},
+	{Name: "ReduceLogSum", Infer: inferReduce, Cut: cutReduce, FLOPs: perElement(1)},
+	{Name: "ReduceLogSumExp", Infer: inferReduce, Cut: cutReduce, FLOPs: perElement(2)},
 }}
 
 // inferReduce: the axes are an attribute before opset 13 (ReduceSum) or 18 (the
@@ -170,4 +170,87 @@ func broadcastPlace(index, shape []int64) int64 {
 		place = place*shape[k] + i
 	}
 	return place
+}
+
+// reduced reports for each axis of input 0 whether it is reduced; nil if that is not
+// known.
+func (c *Call) reduced() []bool {
+	list, err := c.list("axes", 1)
+	if err != nil {
+		return nil
+	}
+	reduced, known, err := reducedAxes(c, list)
+	if err != nil || !known {
+		return nil
+	}
+	return reduced
+}
+
+// keptAxis is the axis of a tensor that becomes an axis of its reduction.
+func keptAxis(reduced []bool, keep bool, axis int) int {
+	if keep {
+		return axis
+	}
+	for k, gone := range reduced {
+		if gone && k <= axis {
+			axis++
+		}
+	}
+	return axis
+}
+
+// cutReduce: the axes that are not reduced.
+func cutReduce(c *Call, axis int) *Cut {
+	reduced := c.reduced()
+	from := keptAxis(reduced, c.Int("keepdims", 1) != 0, axis)
+	if reduced == nil || reduced[from] {
+		return nil
+	}
+	cut := c.cut(axis)
+	cut.In[0] = Same(from, c.length(0, from))
+	return cut
+}
+
+// sumReduce returns the column Sum of a reduction of which two results are combined by
+// an operator of elements.
+func sumReduce(by string) func(c *Call, axes []int) *Sum {
+	return func(c *Call, axes []int) *Sum {
+		reduced, axis, elem := c.reduced(), axes[0], c.In[0].Elem
+		if reduced == nil || axis == Whole || !reduced[axis] || elem == graph.Bool || c.before(12) && !elem.Floating() {
+			return nil
+		}
+		n := c.length(0, axis)
+		return &Sum{By: by, In: c.rowsOfOne(0, Same(axis, n)), Length: n}
+	}
+}
+
+// sumMean: a copy adds. The axes of a ReduceSum are an input from opset 13 on.
+func sumMean(c *Call, axes []int) *Sum {
+	sum := sumReduce("Add")(c, axes)
+	if sum == nil || !divides(c.In[0].Elem) {
+		return nil
+	}
+	var list []int64
+	sum.Mean, sum.Count = true, 1
+	for k, gone := range c.reduced() {
+		if gone {
+			list = append(list, int64(k))
+			sum.Count *= c.length(0, k)
+		}
+	}
+	sum.Change = func(_, _ int64) Change { return c.toReduceSum(list) }
+	return sum
+}
+
+// divides reports whether a mean may be computed as a sum that is divided: the type has
+// room for the sum.
+func divides(elem graph.DType) bool { return elem == graph.Float32 || elem == graph.Float64 }
+
+// toReduceSum returns the change that makes a node a ReduceSum over the given axes. Its
+// axes are an input from opset 13 on.
+func (c *Call) toReduceSum(axes []int64) Change {
+	if c.before(13) {
+		return Change{Op: "ReduceSum", Attrs: []*graph.Attr{intsAttr("axes", axes)}}
+	}
+	return Change{Op: "ReduceSum", Drop: []string{"axes"}, Inputs: map[int][]int64{1: axes}}
 }

@@ -11,10 +11,10 @@ import (
 // scattering lists the operators that replace elements at positions given by an
 // input.
 var scattering = family{"", []Op{
-	{Name: "Scatter", Infer: inferScatterElements, Fold: foldScatterElements, Inplace: overFirst},
-	{Name: "ScatterElements", Infer: inferScatterElements, Fold: foldScatterElements, Inplace: overFirst, Check: checkReduction},
-	{Name: "ScatterND", Infer: inferScatterND, Fold: foldScatterND, Inplace: overFirst, Check: checkReduction},
-	{Name: "TensorScatter", Infer: inferTensorScatter, Inplace: overFirst, Check: checkTensorScatter},
+	{Name: "Scatter", Infer: inferScatterElements, Cut: cutScatterElements, Fold: foldScatterElements, Inplace: overFirst},
+	{Name: "ScatterElements", Infer: inferScatterElements, Cut: cutScatterElements, Fold: foldScatterElements, Inplace: overFirst, Check: checkReduction},
+	{Name: "ScatterND", Infer: inferScatterND, Cut: cutScatterND, Fold: foldScatterND, Inplace: overFirst, Check: checkReduction},
+	{Name: "TensorScatter", Infer: inferTensorScatter, Cut: cutTensorScatter, Inplace: overFirst, Check: checkTensorScatter},
 }}
 
 // inferScatterElements: Scatter (opsets 9 and 10) and ScatterElements. The
@@ -196,4 +196,42 @@ func scatter(c *Call, data *Value, shape []int64, update func(at []int64) (to []
 		nextIndex(at, shape)
 	}
 	c.fill(0, out.at)
+}
+
+// cutScatterElements: any axis but the indexed one, along which the indices are as long
+// as the data.
+func cutScatterElements(c *Call, axis int) *Cut {
+	if axis == c.axisAttr(0, len(c.In[0].Shape)) || c.In[1].Shape[axis] != c.In[0].Shape[axis] {
+		return nil
+	}
+	cut := c.cut(axis)
+	for i := range cut.In {
+		cut.In[i] = Same(axis, c.length(i, axis))
+	}
+	return cut
+}
+
+// cutScatterND: the axes of a slice that a tuple selects.
+func cutScatterND(c *Call, axis int) *Cut {
+	last := len(c.In[1].Shape) - 1
+	tuple := int(c.length(1, last))
+	if axis < tuple {
+		return nil
+	}
+	cut := c.same(axis)
+	cut.In[2] = Same(last+axis-tuple, c.length(2, last+axis-tuple))
+	return cut
+}
+
+// cutTensorScatter: any axis but that of the sequence.
+func cutTensorScatter(c *Call, axis int) *Cut {
+	if axis == c.axisAttr(-2, len(c.In[0].Shape)) {
+		return nil
+	}
+	cut := c.same(axis)
+	cut.In[1] = Same(axis, c.length(1, axis))
+	if axis == 0 && c.Has(2) {
+		cut.In[2] = Same(0, c.length(2, 0))
+	}
+	return cut
 }

@@ -13,13 +13,13 @@ import (
 // selections lists the operators that select elements, or find their positions,
 // by value.
 var selections = family{"", []Op{
-	{Name: "OneHot", Infer: inferOneHot},
+	{Name: "OneHot", Infer: inferOneHot, Cut: cutOneHot},
 	{Name: "Compress", Infer: inferCompress, Fold: foldCompress},
 	{Name: "NonZero", Infer: inferNonZero, Fold: foldNonZero},
 	{Name: "Unique", Infer: inferUnique},
-	{Name: "TopK", Infer: inferTopK, Fold: foldTopK},
-	{Name: "ArgMax", Infer: inferArg, Fold: foldArg(1), Check: checkArg},
-	{Name: "ArgMin", Infer: inferArg, Fold: foldArg(-1), Check: checkArg},
+	{Name: "TopK", Infer: inferTopK, Cut: cutTopK, Fold: foldTopK},
+	{Name: "ArgMax", Infer: inferArg, Cut: cutArg, Fold: foldArg(1), Check: checkArg},
+	{Name: "ArgMin", Infer: inferArg, Cut: cutArg, Fold: foldArg(-1), Check: checkArg},
 }}
 
 // inferOneHot inserts an axis of length depth into the indices' shape.
@@ -444,4 +444,36 @@ func orderOf(a, b Scalar) int {
 		return 1
 	}
 	return 0
+}
+
+// cutOneHot: the axes of the indices.
+func cutOneHot(c *Call, axis int) *Cut {
+	along := c.axisAttr(-1, len(c.Out[0].Shape))
+	if axis == along {
+		return nil
+	}
+	from := axis
+	if axis > along {
+		from--
+	}
+	cut := c.cut(axis)
+	cut.In[0] = Same(from, c.length(0, from))
+	return cut
+}
+
+// cutTopK: any axis but its own.
+func cutTopK(c *Call, axis int) *Cut { return cutBut(-1)(c, axis) }
+
+// cutArg: any axis but its own.
+func cutArg(c *Call, axis int) *Cut {
+	reduced := make([]bool, len(c.In[0].Shape))
+	along := c.axisAttr(0, len(reduced))
+	if along < 0 {
+		return nil
+	}
+	reduced[along] = true
+	from := keptAxis(reduced, c.Int("keepdims", 1) != 0, axis)
+	cut := c.cut(axis)
+	cut.In[0] = Same(from, c.length(0, from))
+	return cut
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
@@ -9,7 +10,7 @@ import (
 
 // slicing lists the operators that take a part of a tensor, possibly with steps.
 var slicing = family{"", []Op{
-	{Name: "Slice", Infer: inferSlice, Fold: foldSlice, Views: viewSlice, ReadsOutput: true},
+	{Name: "Slice", Infer: inferSlice, Cut: cutOfSlice, Fold: foldSlice, Views: viewSlice, ReadsOutput: true},
 }}
 
 // cut is the part of one axis that Slice takes, as written in the model.
@@ -251,4 +252,54 @@ func viewSlice(c *Call) []graph.Alias {
 		}
 	}
 	return firstView(c)
+}
+
+// cutOfSlice: along an axis that is sliced with a positive step, a copy reads the rows
+// from its first one to its last one.
+func cutOfSlice(c *Call, axis int) *Cut {
+	cuts, known, err := sliceCuts(c)
+	if err != nil || !known {
+		return nil
+	}
+	cut, t := c.same(axis), cuts[axis]
+	if t == whole {
+		return cut
+	}
+	var lists [4][]int64
+	for i, name := range []string{"starts", "ends", "axes", ""} {
+		l, err := c.list(name, i+1)
+		if lists[i], known = l.ints(); err != nil || !known {
+			return nil
+		}
+	}
+	step := t.step.I
+	if step < 1 {
+		return nil
+	}
+	first, _ := bounds(c.length(0, axis), t.start.I, t.end.I, step)
+	cut.In[0].Scale, cut.In[0].Before, cut.In[0].After = step, -first, first-step+1
+	at := axis
+	if len(lists[2]) > 0 {
+		axes, err := attr.Axes("axes", lists[2], len(c.In[0].Shape))
+		if err != nil {
+			return nil
+		}
+		at = slices.Index(axes, axis)
+	}
+	cut.Change = func(lo, hi int64) Change {
+		starts, ends := slices.Clone(lists[0]), slices.Clone(lists[1])
+		starts[at], ends[at] = 0, (hi-lo-1)*step+1
+		if c.HasAttr("starts") {
+			return Change{Attrs: []*graph.Attr{intsAttr("starts", starts), intsAttr("ends", ends)}}
+		}
+		// All lists have one element type.
+		change := Change{Inputs: map[int][]int64{1: starts, 2: ends}}
+		for i := 2; i < 4; i++ {
+			if c.Has(i + 1) {
+				change.Inputs[i+1] = lists[i]
+			}
+		}
+		return change
+	}
+	return cut
 }

@@ -5,9 +5,9 @@ import "github.com/onnxmem/onnxmem/ops/attr"
 // softmaxes lists the operators that turn the elements along an axis into
 // weights.
 var softmaxes = family{"", []Op{
-	{Name: "Softmax", Infer: inferSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
-	{Name: "LogSoftmax", Infer: inferSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
-	{Name: "Hardmax", Infer: inferSoftmax, Inplace: overFirst, FLOPs: perElement(1)},
+	{Name: "Softmax", Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
+	{Name: "LogSoftmax", Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
+	{Name: "Hardmax", Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(1)},
 }}
 
 // inferSoftmax: the output is like the input. Before opset 13 the axis, 1 by
@@ -35,4 +35,19 @@ func alongAxis(c *Call, axis int64, more int) error {
 	}
 	c.SetType(0, in.Type)
 	return nil
+}
+
+// cutSoftmax: any axis but its own. Before opset 13, its own are all from axis on.
+func cutSoftmax(c *Call, axis int) *Cut {
+	if !c.before(13) {
+		return cutBut(-1)(c, axis)
+	}
+	along := int(c.Int("axis", 1))
+	if along < 0 {
+		along += len(c.In[0].Shape)
+	}
+	if axis >= along {
+		return nil
+	}
+	return c.same(axis)
 }

@@ -23,7 +23,7 @@ const (
 	roleBase = "base" // makes room for T
 	rolePut  = "put"  // writes rows of T
 	roleSum  = "sum"  // adds to T what the slice made of it
-	roleMean = "mean" // divides the sum T by its length
+	roleMean = "mean" // divides the sum T by its number of elements
 )
 
 // Rewrite returns a copy of the model in which the regions run in slices, one region
@@ -368,7 +368,7 @@ func (r *regionWriter) sum(n *graph.Node, t graph.TensorID, sum *ops.Sum) error 
 	}
 	r.now[t] = so
 	if last && sum.Mean {
-		length, err := r.number(r.p.g.Tensors[t].Type.Elem, float64(sum.Length))
+		length, err := r.number(r.p.g.Tensors[t].Type.Elem, float64(sum.Count))
 		if err != nil {
 			return err
 		}

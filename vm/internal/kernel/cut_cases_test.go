@@ -1,0 +1,142 @@
+package kernel
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
+)
+
+// plainCuts are operators of one input that need no attributes.
+var plainCuts = []string{
+	"Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Dropout", "Elu", "Erf", "Exp", "Floor", "Hardmax",
+	"Identity", "IsInf", "IsNaN", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization", "Mean", "Mish", "Neg", "Reciprocal", "Relu",
+	"Round", "Selu", "Shrink", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Trilu",
+	"Flatten", "Transpose", "ArgMax", "ArgMin",
+}
+
+// pairCuts are operators of two inputs of one element type.
+var pairCuts = []string{"Add", "Mul", "Max", "Min", "Sum", "PRelu", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "CastLike"}
+
+// reduceCuts are reductions.
+var reduceCuts = []string{
+	"ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
+}
+
+// cutCasesOf returns the cases of lists of operators and of cutCases.
+func cutCasesOf() []nodeCase {
+	list := cutCases
+	for _, op := range plainCuts {
+		list = append(list, nodeCase{op: op, version: 24, in: args(positive(5, 7, 33))})
+	}
+	for _, op := range pairCuts {
+		list = append(list, nodeCase{op: op, version: 24, in: args(positive(5, 7, 33), positive(7, 1))})
+	}
+	for _, op := range reduceCuts {
+		for _, keep := range []int64{0, 1} {
+			list = append(list, nodeCase{op: op, version: 18, attrs: attrs(whole1("keepdims", keep)), in: args(positive(5, 7, 33), integerList(1))})
+			list = append(list, nodeCase{op: op, version: 18, attrs: attrs(whole1("keepdims", keep)), in: args(positive(5, 4, 7, 3), integerList(-1, 1))})
+			list = append(list, nodeCase{op: op, version: 12, attrs: attrs(whole1("keepdims", keep), ints("axes", 0, 2)), in: args(positive(5, 4, 7, 3))})
+		}
+		list = append(list, nodeCase{op: op, version: 17, in: args(positive(40, 70))})
+	}
+	return list
+}
+
+// integerList returns a list of them.
+func integerList(list ...int64) *reference.Tensor { return wholes([]int{len(list)}, list...) }
+
+// below returns numbers in [0, n).
+func below(n int, shape ...int) *reference.Tensor {
+	t := quants(graph.Uint8, shape...)
+	for i := range t.I {
+		t.I[i] %= int64(n)
+	}
+	t.Type = graph.Int64
+	return t
+}
+
+// cutCases are nodes whose copies are compared with the whole, beside nodeCases.
+var cutCases = []nodeCase{
+	{op: "Sub", version: 24, in: args(noise(5, 7, 33), noise(5, 1, 33))},
+	{op: "Mod", version: 24, attrs: attrs(whole1("fmod", 1)), in: args(positive(5, 7, 33), positive(33))},
+	{op: "And", version: 24, in: args(flags(5, 7, 33), flags(7, 33))},
+	{op: "Or", version: 24, in: args(flags(5, 7, 33), flags(7, 33))},
+	{op: "Xor", version: 24, in: args(flags(5, 7, 33), flags(7, 33))},
+	{op: "Not", version: 24, in: args(flags(5, 7, 33))},
+	{op: "BitwiseAnd", version: 24, in: args(words(5, 7, 33), words(7, 1))},
+	{op: "BitwiseOr", version: 24, in: args(words(5, 7, 33), words(7, 1))},
+	{op: "BitwiseXor", version: 24, in: args(words(5, 7, 33), words(7, 1))},
+	{op: "BitwiseNot", version: 24, in: args(words(5, 7, 33))},
+	{op: "BitShift", version: 24, attrs: attrs(text("direction", "LEFT")), in: args(quants(graph.Uint8, 5, 7, 33), points(graph.Uint8, 1, 33))},
+	{op: "Where", version: 24, in: args(flags(5, 1, 33), noise(5, 7, 33), noise(1))},
+	{op: "Cast", version: 24, attrs: attrs(whole1("to", int64(graph.Int32))), in: args(noise(5, 7, 33))},
+
+	{op: "Reshape", version: 24, in: args(noise(6, 4, 5), integerList(2, 3, 20))},
+	{op: "Reshape", version: 24, in: args(noise(4, 6, 5), integerList(6, 4, -1))},
+	{op: "Reshape", version: 24, in: args(noise(4, 6, 10), integerList(0, 0, 2, 5))},
+	{op: "Reshape", version: 24, in: args(noise(1, 4, 6, 10), integerList(24, 1, 10))},
+	{op: "Reshape", version: 1, attrs: attrs(ints("shape", 24, 10)), in: args(noise(4, 6, 10))},
+	{op: "Flatten", version: 24, attrs: attrs(whole1("axis", 2)), in: args(noise(4, 6, 5, 2))},
+	{op: "Squeeze", version: 24, in: args(noise(1, 4, 1, 6))},
+	{op: "Squeeze", version: 11, in: args(noise(1, 4, 1, 6))},
+	{op: "Squeeze", version: 24, in: args(noise(1, 4, 1, 6), integerList(-2))},
+	{op: "Unsqueeze", version: 24, in: args(noise(4, 6), integerList(0, 2))},
+	{op: "Unsqueeze", version: 11, attrs: attrs(ints("axes", 0, -1)), in: args(noise(4, 6))},
+	{op: "Transpose", version: 24, attrs: attrs(ints("perm", 2, 0, 3, 1)), in: args(noise(4, 6, 5, 8))},
+	{op: "DepthToSpace", attrs: attrs(whole1("blocksize", 2), text("mode", "CRD")), in: args(noise(3, 12, 6, 4))},
+
+	{op: "Softmax", version: 12, attrs: attrs(whole1("axis", 1)), in: args(noise(5, 7, 33))},
+	{op: "Softmax", version: 12, attrs: attrs(whole1("axis", -1)), in: args(noise(5, 7, 33))},
+	{op: "Softmax", version: 13, attrs: attrs(whole1("axis", 0)), in: args(noise(50, 7, 33))},
+	{op: "LogSoftmax", version: 13, attrs: attrs(whole1("axis", 1)), in: args(noise(5, 70, 33))},
+	{op: "LpNormalization", version: 22, attrs: attrs(whole1("axis", 0), whole1("p", 1)), in: args(noise(5, 7, 33))},
+	{op: "BatchNormalization", version: 15, in: args(noise(3, 20, 7, 5), noise(20), noise(20), noise(20), positive(20))},
+	{
+		op: "BatchNormalization", version: 15, outputs: 3, attrs: attrs(whole1("training_mode", 1)),
+		in: args(noise(3, 20, 7, 5), noise(20), noise(20), noise(20), positive(20)),
+	},
+	{op: "InstanceNormalization", version: 22, in: args(noise(3, 20, 7, 5), noise(20), noise(20))},
+	{op: "GroupNormalization", version: 21, attrs: attrs(whole1("num_groups", 5)), in: args(noise(3, 20, 7, 5), noise(20), noise(20))},
+	{op: "GroupNormalization", version: 18, attrs: attrs(whole1("num_groups", 5)), in: args(noise(3, 20, 7, 5), noise(5), noise(5))},
+	{op: "MeanVarianceNormalization", version: 13, in: args(noise(3, 20, 7, 5))},
+	{op: "LRN", version: 13, attrs: attrs(whole1("size", 3)), in: args(noise(3, 20, 7, 5))},
+
+	{op: "Gemm", attrs: attrs(whole1("transB", 1), float1("alpha", 0.5)), in: args(noise(30, 50), noise(41, 50))},
+	{op: "Gemm", attrs: attrs(whole1("transA", 1)), in: args(noise(70, 300), noise(70, 41))},
+	{op: "MatMul", in: args(noise(2, 65, 300), noise(2, 300, 130))},
+	{op: "MatMul", in: args(noise(4, 1, 9, 20), noise(3, 20, 6))},
+
+	{op: "Split", version: 18, attrs: attrs(whole1("axis", 1), whole1("num_outputs", 3)), outputs: 3, in: args(noise(5, 7, 33))},
+	{op: "Split", version: 13, attrs: attrs(whole1("axis", -1)), outputs: 2, in: args(noise(5, 7, 33), integerList(3, 30))},
+	{op: "Concat", version: 13, attrs: attrs(whole1("axis", -2)), in: args(noise(5, 7, 33), noise(5, 1, 33), noise(5, 4, 33))},
+	{op: "Slice", version: 13, in: args(noise(5, 7, 33), integerList(1, -30), integerList(6, math.MaxInt64), integerList(1, -1))},
+	{op: "Slice", version: 13, in: args(noise(5, 9, 33), integerList(1, 2), integerList(8, 30), integerList(1, 2), integerList(2, 3))},
+	{op: "Slice", version: 13, in: args(noise(5, 9, 33), integerList(-1, 0), integerList(-10, 2), integerList(1, 0), integerList(-1, 1))},
+	{op: "Slice", version: 9, attrs: attrs(ints("starts", 1, 2), ints("ends", 4, 30), ints("axes", 0, 2)), in: args(noise(5, 9, 33))},
+	{op: "Slice", version: 9, attrs: attrs(ints("starts", 1, 2), ints("ends", 4, 30)), in: args(noise(5, 33, 4))},
+	{op: "Slice", version: 13, in: args(noise(5, 9, 33), wholes32([]int{1}, 3), wholes32([]int{1}, 8), wholes32([]int{1}, 1))},
+
+	{op: "Gather", version: 13, attrs: attrs(whole1("axis", 1)), in: args(noise(5, 9, 33), below(9, 4, 3))},
+	{op: "Gather", version: 13, in: args(noise(50, 33), below(50, 4, 30))},
+	{op: "GatherElements", version: 13, attrs: attrs(whole1("axis", 1)), in: args(noise(5, 9, 33), below(9, 4, 20, 31))},
+	{op: "GatherND", version: 13, in: args(noise(5, 9, 33), below(5, 4, 6, 2))},
+	{op: "GatherND", version: 13, attrs: attrs(whole1("batch_dims", 1)), in: args(noise(5, 9, 33), below(9, 5, 6, 1))},
+	{op: "Expand", version: 13, in: args(noise(5, 1, 33), integerList(4, 1, 7, 1))},
+	{op: "Tile", version: 13, in: args(noise(5, 1, 33), integerList(1, 7, 2))},
+	{op: "ConstantOfShape", version: 20, attrs: attrs(&graph.Attr{Name: "value", Type: graph.AttrTensor, Tensor: &graph.Data{Type: graph.Float32, Dims: []int64{1}, Raw: []byte{0, 0, 128, 63}, Bytes: 4}}), in: args(integerList(5, 7, 3))},
+	{op: "CumSum", version: 14, in: args(noise(5, 9, 33), wholes([]int{}, 1))},
+	{op: "CumProd", version: 26, in: args(noise(5, 9, 33), wholes([]int{}, -1))},
+
+	{op: "OneHot", version: 11, in: args(below(9, 5, 6), wholes([]int{}, 9), noise(2))},
+	{op: "OneHot", version: 11, attrs: attrs(whole1("axis", 1)), in: args(below(9, 5, 6), wholes([]int{}, 9), noise(2))},
+	{op: "TopK", version: 11, outputs: 2, attrs: attrs(whole1("axis", 1)), in: args(noise(5, 9, 33), integerList(4))},
+	{op: "ArgMax", version: 13, attrs: attrs(whole1("axis", 1), whole1("keepdims", 0)), in: args(noise(5, 9, 33))},
+	{op: "Scatter", version: 9, attrs: attrs(whole1("axis", 1)), in: args(noise(5, 9, 33), below(9, 5, 3, 33), noise(5, 3, 33))},
+	{op: "ScatterElements", version: 18, attrs: attrs(whole1("axis", 1), text("reduction", "add")), in: args(noise(5, 9, 33), below(9, 5, 30, 33), noise(5, 30, 33))},
+	{op: "ScatterND", version: 18, attrs: attrs(text("reduction", "add")), in: args(noise(5, 9, 33), below(5, 4, 1), noise(4, 9, 33))},
+	{op: "TensorScatter", version: 24, in: args(noise(3, 4, 9, 5), noise(3, 4, 2, 5), integerList(0, 7, 3))},
+	{op: "Pad", version: 18, in: args(noise(5, 9, 33), integerList(1, 2, -3, 4), scalar(3), integerList(0, 2))},
+	{op: "Pad", version: 10, attrs: attrs(ints("pads", 0, 2, 0, 1, 3, 0)), in: args(noise(5, 9, 33))},
+	{op: "Pad", version: 18, attrs: attrs(text("mode", "edge")), in: args(noise(5, 9, 33), integerList(0, 2, 0, 0, 3, 0))},
+}
