@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -123,6 +125,75 @@ func finish() {
 	VEXTRACTF128(Imm(1), Y0, X1)
 	VADDPD(X1, X0, X0)
 	VHADDPD(X0, X0, X0)
+	Store(X0, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// standardize computes in float64, and rounds once.
+func standardize() {
+	TEXT("standardizeAVX2", NOSPLIT|NOFRAME, "func(dst, src *float32, n int, mean, inverse float64)")
+	Doc("standardizeAVX2 writes (x - mean)·inverse for n numbers, a multiple of 8.")
+	Load(Param("dst"), RDI)
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	VBROADCASTSD(NewParamAddr("mean", 24), Y14)
+	VBROADCASTSD(NewParamAddr("inverse", 32), Y15)
+	halves := []VecPhysical{Y0, Y1}
+	Label("eight")
+	for i, y := range halves {
+		VCVTPS2PD(Mem{Base: RSI, Disp: 16 * i}, y)
+	}
+	for i, y := range halves {
+		VSUBPD(Y14, y, y)
+		VMULPD(Y15, y, y)
+		VCVTPD2PSY(y, y.AsX())
+		VMOVUPS(y.AsX(), Mem{Base: RDI, Disp: 16 * i})
+	}
+	ADDQ(Imm(32), RSI)
+	ADDQ(Imm(32), RDI)
+	SUBQ(Imm(8), RCX)
+	JNZ(LabelRef("eight"))
+	VZEROUPPER()
+	RET()
+}
+
+// largestNumber keeps the largest number of each lane, and of four vectors where there
+// are so many. An accumulator is the second source operand, so it stays for NaN.
+func largestNumber() {
+	TEXT("largestAVX2", NOSPLIT|NOFRAME, "func(src *float32, n int) float32")
+	Doc("largestAVX2 returns the largest of n numbers, a multiple of 8, that are not NaN, or -∞.")
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	most := []VecPhysical{Y0, Y1, Y2, Y3}
+	for _, y := range most {
+		constant(float32(math.Inf(-1)), y)
+	}
+	for _, block := range []struct {
+		name, next string
+		vectors    int
+	}{{"thirtytwo", "eight", 4}, {"eight", "end", 1}} {
+		Label(block.name)
+		CMPQ(RCX, Imm(uint64(8*block.vectors)))
+		JLT(LabelRef(block.next))
+		for i := range block.vectors {
+			VMOVUPS(Mem{Base: RSI, Disp: 32 * i}, Y4)
+			VMAXPS(most[i], Y4, most[i])
+		}
+		ADDQ(Imm(uint64(32*block.vectors)), RSI)
+		SUBQ(Imm(uint64(8*block.vectors)), RCX)
+		JMP(LabelRef(block.name))
+	}
+	Label("end")
+	VMAXPS(Y1, Y0, Y0)
+	VMAXPS(Y3, Y2, Y2)
+	VMAXPS(Y2, Y0, Y0)
+	VEXTRACTF128(Imm(1), Y0, X1)
+	VMAXPS(X1, X0, X0)
+	VMOVHLPS(X0, X0, X1)
+	VMAXPS(X1, X0, X0)
+	VMOVSHDUP(X0, X1)
+	VMAXSS(X1, X0, X0)
 	Store(X0, ReturnIndex(0))
 	VZEROUPPER()
 	RET()

@@ -66,6 +66,8 @@ func main() {
 		scalar("divByAVX2", "divByAVX2 writes b/a.", func(b, a VecPhysical) { VDIVPS(a, b, a) })
 		sum()
 		squares()
+		standardize()
+		largestNumber()
 		transpose()
 		transpose16()
 		quantize()

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -171,13 +172,7 @@ func (a *attention) make(c *Invocation) func(w *work.Pool) {
 
 // softmaxMasked replaces a row by its softmax, or by zeros if all of it is masked (-∞).
 func softmaxMasked(c *Invocation, row []float32) {
-	high := float32(math.Inf(-1))
-	for i, j := range c.pieces(len(row)) {
-		for _, x := range row[i:j] {
-			high = max(high, x)
-		}
-	}
-	if math.IsInf(float64(high), -1) {
+	if math.IsInf(float64(mostOf(c, row)), -1) && !slices.ContainsFunc(row, func(x float32) bool { return x != x }) {
 		clear(row)
 		return
 	}

@@ -176,12 +176,9 @@ func makeSkipLayerNorm(c *Invocation) (Run, error) {
 		d := span[float32](element[float32](out, row*n), n)
 		added := span[float32](element[float32](skip, row*n%skip.Len()), n)
 		for from, to := range c.pieces(n) {
-			for i := from; i < to; i++ {
-				v := added[i] + s[i]
-				if c.Has(4) {
-					v += data[float32](c.In[4])[i]
-				}
-				d[i] = v
+			simd.Add(d[from:to], added[from:to], s[from:to])
+			if c.Has(4) {
+				simd.Add(d[from:to], d[from:to], data[float32](c.In[4])[from:to])
 			}
 			if c.HasOut(3) {
 				copy(span[float32](element[float32](c.Out[3], row*n+from), to-from), d[from:to])
@@ -194,13 +191,12 @@ func makeSkipLayerNorm(c *Invocation) (Run, error) {
 		if c.HasOut(2) {
 			put(c.Out[2], row, inverse)
 		}
-		g := data[float32](c.In[2])
 		for from, to := range c.pieces(n) {
-			for i := from; i < to; i++ {
-				d[i] = float32((float64(d[i])-mean)*inverse) * g[i]
-				if c.Has(3) {
-					d[i] += data[float32](c.In[3])[i]
-				}
+			row := d[from:to]
+			simd.Standardize(row, row, mean, inverse)
+			simd.Mul(row, row, data[float32](c.In[2])[from:to])
+			if c.Has(3) {
+				simd.Add(row, row, data[float32](c.In[3])[from:to])
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -88,12 +89,27 @@ func makeContribAttention(c *Invocation) (Run, error) {
 	}
 	a.k, a.v = a.q, a.q
 	a.edit = func(row []float32, b, _, i int) int {
-		for from, to := range c.pieces(len(row)) {
-			for j := from; j < to; j++ {
-				if f.Causal && j > i || f.Mask != nil && !visible(f.Mask, b, j, length) {
-					row[j] += f.Filter
+		open := row // what the other masks leave
+		if f.Causal {
+			open = row[:i+1]
+		}
+		switch {
+		case f.Mask == nil:
+		case f.Mask.rank() == 1:
+			open = open[:min(max(int(data[int32](f.Mask)[b]), 0), len(open))]
+		default:
+			seen := data[int32](f.Mask)[b*length:]
+			for from, to := range c.pieces(len(open)) {
+				for j, s := range seen[from:to] {
+					if s == 0 {
+						open[from+j] += f.Filter
+					}
 				}
 			}
+		}
+		closed := row[len(open):]
+		for from, to := range c.pieces(len(closed)) {
+			simd.AddScalar(closed[from:to], closed[from:to], f.Filter)
 		}
 		return length
 	}
@@ -108,13 +124,4 @@ func makeContribAttention(c *Invocation) (Run, error) {
 		attend(w)
 		return nil
 	}, nil
-}
-
-// visible reports whether position j of batch element b is unmasked.
-func visible(mask *Tensor, b, j, length int) bool {
-	m := data[int32](mask)
-	if mask.rank() == 1 {
-		return j < int(m[b])
-	}
-	return m[b*length+j] != 0
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -116,9 +117,7 @@ func layerNorm[T floating](c *Invocation) (Run, error) {
 		d, s := span[T](element[T](out, row*n), n), span[T](element[T](x, row*n), n)
 		mean, inverse := moments(c, s, epsilon)
 		for from, to := range c.pieces(n) {
-			for i := from; i < to; i++ {
-				d[i] = T((float64(s[i]) - mean) * inverse)
-			}
+			standardize(d[from:to], s[from:to], mean, inverse)
 			scale.runs(row*n+from, to-from, func(i, m, at, step int) {
 				multiplyBy(d[from+i:][:m], data[T](c.In[1])[at:], step)
 			})
@@ -145,6 +144,10 @@ func layerNorm[T floating](c *Invocation) (Run, error) {
 func multiplyBy[T floating](d, x []T, step int) {
 	if step == 1 {
 		x = x[:len(d)]
+		if f32, is := any(d).([]float32); is {
+			simd.Mul(f32, f32, any(x).([]float32))
+			return
+		}
 		for i := range d {
 			d[i] *= x[i]
 		}
@@ -159,6 +162,10 @@ func multiplyBy[T floating](d, x []T, step int) {
 func addTo[T floating](d, x []T, step int) {
 	if step == 1 {
 		x = x[:len(d)]
+		if f32, is := any(d).([]float32); is {
+			simd.Add(f32, f32, any(x).([]float32))
+			return
+		}
 		for i := range d {
 			d[i] += x[i]
 		}
@@ -171,20 +178,43 @@ func addTo[T floating](d, x []T, step int) {
 
 // moments returns the mean and 1/sqrt(variance + epsilon) of a row.
 func moments[T floating](c *Invocation, s []T, epsilon float64) (mean, inverse float64) {
-	for from, to := range c.pieces(len(s)) {
-		for _, v := range s[from:to] {
-			mean += float64(v)
+	if f32, is := any(s).([]float32); is {
+		mean = sumOf(c, f32)
+	} else {
+		for from, to := range c.pieces(len(s)) {
+			for _, v := range s[from:to] {
+				mean += float64(v)
+			}
 		}
 	}
 	mean /= float64(len(s))
-	variance := 0.0
+	return mean, 1 / math.Sqrt(squares(c, s, mean)/float64(len(s))+epsilon)
+}
+
+// squares adds up the squares of s - mean in float64.
+func squares[T floating](c *Invocation, s []T, mean float64) float64 {
+	if f32, is := any(s).([]float32); is {
+		return squaresOf(c, f32, mean)
+	}
+	sum := 0.0
 	for from, to := range c.pieces(len(s)) {
 		for _, v := range s[from:to] {
 			d := float64(v) - mean
-			variance += d * d
+			sum += d * d
 		}
 	}
-	return mean, 1 / math.Sqrt(variance/float64(len(s))+epsilon)
+	return sum
+}
+
+// standardize writes (x - mean)·inverse, computed in float64, for each x of s.
+func standardize[T floating](d, s []T, mean, inverse float64) {
+	if f32, is := any(d).([]float32); is {
+		simd.Standardize(f32, any(s).([]float32), mean, inverse)
+		return
+	}
+	for i, v := range s {
+		d[i] = T((float64(v) - mean) * inverse)
+	}
 }
 
 // put writes an element of a float32 or float64 tensor.
@@ -242,17 +272,9 @@ func rmsNorm[T floating](c *Invocation) (Run, error) {
 	}
 	part := func(row, _ int) {
 		d, s := span[T](element[T](out, row*n), n), span[T](element[T](x, row*n), n)
-		sum := 0.0
+		inverse := 1 / math.Sqrt(squares(c, s, 0)/float64(n)+epsilon)
 		for from, to := range c.pieces(n) {
-			for _, v := range s[from:to] {
-				sum += float64(v) * float64(v)
-			}
-		}
-		inverse := 1 / math.Sqrt(sum/float64(n)+epsilon)
-		for from, to := range c.pieces(n) {
-			for i := from; i < to; i++ {
-				d[i] = T(float64(s[i]) * inverse)
-			}
+			standardize(d[from:to], s[from:to], 0, inverse)
 			scale.runs(row*n+from, to-from, func(i, m, at, step int) {
 				multiplyBy(d[from+i:][:m], data[T](c.In[1])[at:], step)
 			})

@@ -84,6 +84,17 @@ func sumOf(c *Invocation, x []float32) float64 {
 	return sum + simd.Sum(x)
 }
 
+// squaresOf is simd.Squares, with polls in a long row.
+func squaresOf(c *Invocation, x []float32, mean float64) float64 {
+	const most = 1 << 20
+	sum := 0.0
+	for ; len(x) > most; x = x[most:] {
+		sum += simd.Squares(x[:most], mean)
+		c.poll()
+	}
+	return sum + simd.Squares(x, mean)
+}
+
 // copyAll is copy, with polls if there is much to copy.
 func copyAll[T any](c *Invocation, d, s []T) {
 	n := min(len(d), len(s))

@@ -139,20 +139,7 @@ func softmaxLine[T floating](c *Invocation, d, s []T, step int, log bool) {
 // softmaxRow is the vectorized softmax of one row; d may be s. A row with a NaN becomes
 // NaN.
 func softmaxRow(c *Invocation, d, s []float32) {
-	high := [4]float32{s[0], s[0], s[0], s[0]}
-	for i, to := range c.pieces(len(s)) {
-		for ; i+4 <= to; i += 4 {
-			for l, x := range s[i : i+4] {
-				if x > high[l] {
-					high[l] = x
-				}
-			}
-		}
-		for ; i < to; i++ {
-			high[0] = max(high[0], s[i])
-		}
-	}
-	shift := -max(high[0], high[1], high[2], high[3])
+	shift := -mostOf(c, s)
 	for from, to := range c.pieces(len(s)) {
 		simd.Exp(d[from:to], s[from:to], 1, shift)
 	}
@@ -160,6 +147,15 @@ func softmaxRow(c *Invocation, d, s []float32) {
 	for from, to := range c.pieces(len(s)) {
 		simd.MulScalar(d[from:to], d[from:to], scale)
 	}
+}
+
+// mostOf is simd.Largest, with polls in a long row.
+func mostOf(c *Invocation, x []float32) float32 {
+	most := float32(math.Inf(-1))
+	for from, to := range c.pieces(len(x)) {
+		most = max(most, simd.Largest(x[from:to]))
+	}
+	return most
 }
 
 // makeHardmax writes 1 at the first largest element of each line, and 0 elsewhere.

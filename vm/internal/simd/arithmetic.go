@@ -1,6 +1,9 @@
 package simd
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // Add writes a + b for each pair of numbers; dst may be a or b.
 func Add(dst, a, b []float32) {
@@ -142,6 +145,36 @@ func Squares(x []float32, mean float64) float64 {
 		sum += d * d
 	}
 	return sum
+}
+
+// Standardize writes (x - mean)·inverse for each x of src, computed in float64 and rounded
+// once; dst may be src.
+func Standardize(dst, src []float32, mean, inverse float64) {
+	dst = dst[:len(src)]
+	n := 0
+	if whole := len(src) &^ 7; available && whole > 0 {
+		standardizeAVX2(&dst[0], &src[0], whole, mean, inverse)
+		n = whole
+	}
+	for i, x := range src[n:] {
+		dst[n+i] = float32((float64(x) - mean) * inverse)
+	}
+}
+
+// Largest returns the largest number of x, or -∞ if there is none; it leaves out NaN. Of 0
+// and -0 it returns either.
+func Largest(x []float32) float32 {
+	most := float32(math.Inf(-1))
+	if n := len(x) &^ 7; available && n > 0 {
+		most = largestAVX2(&x[0], n)
+		x = x[n:]
+	}
+	for _, v := range x {
+		if v > most {
+			most = v
+		}
+	}
+	return most
 }
 
 // Transpose writes a matrix of rows x columns numbers to dst as columns x rows. The

@@ -37,6 +37,12 @@ func sumAVX2(src *float32, n int) float64
 func squaresAVX2(src *float32, n int, mean float64) float64
 
 //go:noescape
+func standardizeAVX2(dst, src *float32, n int, mean, inverse float64)
+
+//go:noescape
+func largestAVX2(src *float32, n int) float32
+
+//go:noescape
 func meetingAVX2(blocks *float32, n int, box *float32) int
 
 //go:noescape

@@ -71,6 +71,59 @@ func TestSums(t *testing.T) {
 	}
 }
 
+// The vectors round like Go's operators, for every length, and in place, too.
+func TestStandardize(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	all := values()
+	for n := range 100 {
+		x, got := make([]float32, n), make([]float32, n+1)
+		for i := range x {
+			x[i] = all[r.IntN(len(all))]
+		}
+		mean, inverse := r.NormFloat64(), 1/r.Float64()
+		Standardize(got[:n], x, mean, inverse)
+		place := append([]float32{}, x...)
+		Standardize(place, place, mean, inverse)
+		for i, v := range x {
+			want := float32((float64(v) - mean) * inverse)
+			if got[i] != want && want == want || (got[i] == got[i]) != (want == want) {
+				t.Fatalf("%v less %v times %v: got %v, want %v", v, mean, inverse, got[i], want)
+			}
+			if math.Float32bits(place[i]) != math.Float32bits(got[i]) && want == want {
+				t.Fatalf("in place: %v, expected %v", place[i], got[i])
+			}
+		}
+		if got[n] != 0 {
+			t.Fatal("a number beyond the end was written")
+		}
+	}
+}
+
+// Whichever place the largest number has, it is found, and NaN are left out.
+func TestLargest(t *testing.T) {
+	nan, low := float32(math.NaN()), float32(math.Inf(-1))
+	for n := range 100 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = low
+			if i%3 == 0 {
+				x[i] = nan
+			}
+		}
+		if got := Largest(x); got != low {
+			t.Errorf("of %v: got %v, want %v", x, got, low)
+		}
+		for i := range x {
+			was := x[i]
+			x[i] = -float32(i + 1)
+			if got := Largest(x); got != x[i] {
+				t.Errorf("of %v: got %v, want %v", x, got, x[i])
+			}
+			x[i] = was
+		}
+	}
+}
+
 func TestTranspose(t *testing.T) {
 	t.Run("32 bits", transposes[float32])
 	t.Run("16 bits", transposes[uint16])

@@ -1406,6 +1406,84 @@ sixteen:
 	VZEROUPPER
 	RET
 
+// func standardizeAVX2(dst *float32, src *float32, n int, mean float64, inverse float64)
+// Requires: AVX
+TEXT ·standardizeAVX2(SB), NOSPLIT|NOFRAME, $0-40
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSD mean+24(FP), Y14
+	VBROADCASTSD inverse+32(FP), Y15
+
+eight:
+	VCVTPS2PD  (SI), Y0
+	VCVTPS2PD  16(SI), Y1
+	VSUBPD     Y14, Y0, Y0
+	VMULPD     Y15, Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (DI)
+	VSUBPD     Y14, Y1, Y1
+	VMULPD     Y15, Y1, Y1
+	VCVTPD2PSY Y1, X1
+	VMOVUPS    X1, 16(DI)
+	ADDQ       $0x20, SI
+	ADDQ       $0x20, DI
+	SUBQ       $0x08, CX
+	JNZ        eight
+	VZEROUPPER
+	RET
+
+// func largestAVX2(src *float32, n int) float32
+// Requires: AVX, SSE
+TEXT ·largestAVX2(SB), NOSPLIT|NOFRAME, $0-20
+	MOVQ         src+0(FP), SI
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS cff800000<>+0(SB), Y0
+	VBROADCASTSS cff800000<>+0(SB), Y1
+	VBROADCASTSS cff800000<>+0(SB), Y2
+	VBROADCASTSS cff800000<>+0(SB), Y3
+
+thirtytwo:
+	CMPQ    CX, $0x20
+	JLT     eight
+	VMOVUPS (SI), Y4
+	VMAXPS  Y0, Y4, Y0
+	VMOVUPS 32(SI), Y4
+	VMAXPS  Y1, Y4, Y1
+	VMOVUPS 64(SI), Y4
+	VMAXPS  Y2, Y4, Y2
+	VMOVUPS 96(SI), Y4
+	VMAXPS  Y3, Y4, Y3
+	ADDQ    $0x80, SI
+	SUBQ    $0x20, CX
+	JMP     thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y4
+	VMAXPS  Y0, Y4, Y0
+	ADDQ    $0x20, SI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VMAXPS       Y1, Y0, Y0
+	VMAXPS       Y3, Y2, Y2
+	VMAXPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VMAXPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VMAXSS       X1, X0, X0
+	MOVSS        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+DATA cff800000<>+0(SB)/4, $0xff800000
+GLOBL cff800000<>(SB), RODATA|NOPTR, $4
+
 // func transposeAVX2(dst *float32, src *float32, dstStep int, srcStep int, blocks int)
 // Requires: AVX
 TEXT ·transposeAVX2(SB), NOSPLIT|NOFRAME, $0-40
