@@ -55,13 +55,16 @@ var constants = map[uint32]Mem{}
 // constant loads a number into all lanes of y.
 func constant(x float32, y VecPhysical) { bits(math.Float32bits(x), y) }
 
-func bits(b uint32, y VecPhysical) {
+func bits(b uint32, y VecPhysical) { VBROADCASTSS(placeOf(b), y) }
+
+// placeOf is the place of a constant of 32 bits.
+func placeOf(b uint32) Mem {
 	m, ok := constants[b]
 	if !ok {
 		m = ConstData(nameOfConstant(b), U32(b))
 		constants[b] = m
 	}
-	VBROADCASTSS(m, y)
+	return m
 }
 
 func nameOfConstant(b uint32) string { return fmt.Sprintf("c%08x", b) }

@@ -28,7 +28,6 @@ func function512(name, doc string, body func()) {
 	bits512(127, Z7)
 	Label("sixteen")
 	VMOVUPS(Mem{Base: RSI}, Z0)
-	VFMADD213PS(Z15, Z14, Z0)
 	body()
 	VMOVUPS(Z0, Mem{Base: RDI})
 	ADDQ(Imm(64), RSI)
@@ -39,6 +38,14 @@ func function512(name, doc string, body func()) {
 	RET()
 }
 
+// linear512 is linear for sixteen numbers.
+func linear512(body func()) func() {
+	return func() {
+		VFMADD213PS(Z15, Z14, Z0)
+		body()
+	}
+}
+
 // wideConstants stay in the registers from Z16 on.
 var wideConstants = append([]float32{88.8, -104.5, math.Log2E, -0.693359375, 2.12194440e-4, 1}, expCoefficients...)
 
@@ -46,13 +53,14 @@ func wideRegister(i int) VecPhysical {
 	return []VecPhysical{Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26}[i]
 }
 
-func bits512(b uint32, z VecPhysical) {
-	m, ok := constants[b]
-	if !ok {
-		m = ConstData(nameOfConstant(b), U32(b))
-		constants[b] = m
+func bits512(b uint32, z VecPhysical) { VBROADCASTSS(placeOf(b), z) }
+
+// polynomial512 is polynomial, with coefficients that stay in memory.
+func polynomial512(c []float32, x, p VecPhysical) {
+	bits512(math.Float32bits(c[len(c)-1]), p)
+	for k := len(c) - 2; k >= 0; k-- {
+		VFMADD213PS_BCST(placeOf(math.Float32bits(c[k])), x, p)
 	}
-	VBROADCASTSS(m, z)
 }
 
 // exponential512 is exponential in Z0. It uses Z1 to Z3.
@@ -88,4 +96,62 @@ func logistic512() {
 	exponential512()
 	VADDPS(wideRegister(5), Z0, Z0)
 	VDIVPS(Z0, wideRegister(5), Z0)
+}
+
+// swish512 is swish in Z0.
+func swish512() {
+	VMOVAPS(Z0, Z10)
+	VMULPS(Z14, Z0, Z0)
+	logistic512()
+	VMULPS(Z10, Z0, Z0)
+}
+
+// errorFunction512 is errorFunction in Z0. It uses Z1 to Z5, Z8 and Z9.
+func errorFunction512() {
+	one := wideRegister(5)
+	VPANDD(Z0, Z6, Z5)  // sign
+	VPANDND(Z0, Z6, Z8) // |x|
+	VMULPS(Z8, Z8, Z1)
+	polynomial512(erfSmall, Z1, Z9)
+	VMULPS(Z8, Z9, Z9)
+	bits512(math.Float32bits(4), Z1)
+	VMINPS(Z8, Z1, Z1)
+	polynomial512(erfLarge, Z1, Z0)
+	VPXORD(Z6, Z0, Z0)
+	exponential512()
+	VSUBPS(Z0, one, Z0)
+	VCMPPS(Imm(1), one, Z8, K1) // |x| < 1
+	VMOVAPS(Z9, K1, Z0)
+	VPORD(Z5, Z0, Z0)
+}
+
+// hyperbolicTangent512 is hyperbolicTangent in Z0. It uses Z1 to Z5, Z8 and Z9.
+func hyperbolicTangent512() {
+	one := wideRegister(5)
+	VPANDD(Z0, Z6, Z5)  // sign
+	VPANDND(Z0, Z6, Z8) // |x|
+	VMULPS(Z8, Z8, Z1)
+	polynomial512(tanhSmall, Z1, Z9)
+	VMULPS(Z1, Z9, Z9)
+	VFMADD213PS(Z8, Z8, Z9)
+	VADDPS(Z8, Z8, Z0)
+	exponential512()
+	VADDPS(one, Z0, Z0)
+	bits512(math.Float32bits(2), Z2)
+	VDIVPS(Z0, Z2, Z0)
+	VSUBPS(Z0, one, Z0)
+	bits512(math.Float32bits(0.625), Z2)
+	VCMPPS(Imm(1), Z2, Z8, K1) // |x| < 0.625
+	VMOVAPS(Z9, K1, Z0)
+	VPORD(Z5, Z0, Z0)
+}
+
+// gelu512 is gelu in Z0.
+func gelu512() {
+	VMOVAPS(Z0, Z10)
+	VMULPS_BCST(placeOf(math.Float32bits(math.Sqrt2/2)), Z0, Z0)
+	errorFunction512()
+	VADDPS(wideRegister(5), Z0, Z0)
+	VMULPS(Z10, Z0, Z0)
+	VMULPS_BCST(placeOf(math.Float32bits(0.5)), Z0, Z0)
 }

@@ -862,6 +862,314 @@ sixteen:
 	VZEROUPPER
 	RET
 
+// func erfAVX512(dst *float32, src *float32, n int, scale float32, shift float32)
+// Requires: AVX, AVX512F
+TEXT ·erfAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Z14
+	VBROADCASTSS shift+28(FP), Z15
+	VBROADCASTSS c42b1999a<>+0(SB), Z16
+	VBROADCASTSS cc2d10000<>+0(SB), Z17
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Z18
+	VBROADCASTSS cbf318000<>+0(SB), Z19
+	VBROADCASTSS c395e8083<>+0(SB), Z20
+	VBROADCASTSS c3f800000<>+0(SB), Z21
+	VBROADCASTSS c3f000000<>+0(SB), Z22
+	VBROADCASTSS c3e2aaa6e<>+0(SB), Z23
+	VBROADCASTSS c3d2aaa5c<>+0(SB), Z24
+	VBROADCASTSS c3c0905b8<>+0(SB), Z25
+	VBROADCASTSS c3ab6ba9c<>+0(SB), Z26
+	VBROADCASTSS c80000000<>+0(SB), Z6
+	VBROADCASTSS c0000007f<>+0(SB), Z7
+
+sixteen:
+	VMOVUPS          (SI), Z0
+	VFMADD213PS      Z15, Z14, Z0
+	VPANDD           Z0, Z6, Z5
+	VPANDND          Z0, Z6, Z8
+	VMULPS           Z8, Z8, Z1
+	VBROADCASTSS     cb72267da<>+0(SB), Z9
+	VFMADD213PS.BCST c38ec5c44<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST cba5e6bef<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST c3bab158d<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST cbcdc14ec<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST c3de71785<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST cbec093a3<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST c3f906ebb<>+0(SB), Z1, Z9
+	VMULPS           Z8, Z9, Z9
+	VBROADCASTSS     c40800000<>+0(SB), Z1
+	VMINPS           Z8, Z1, Z1
+	VBROADCASTSS     c3436349e<>+0(SB), Z0
+	VFMADD213PS.BCST c37a197ff<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST cb9df9d2b<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST c3b881c85<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST cbccda245<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST c3dddc121<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST c3f22221a<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST c3f90945a<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST cb93ac76e<>+0(SB), Z1, Z0
+	VPXORD           Z6, Z0, Z0
+	VMINPS           Z0, Z16, Z0
+	VMAXPS           Z0, Z17, Z0
+	VMULPS           Z0, Z18, Z1
+	VRNDSCALEPS      $0x08, Z1, Z1
+	VFMADD231PS      Z19, Z1, Z0
+	VFMADD231PS      Z20, Z1, Z0
+	VMOVAPS          Z26, Z2
+	VFMADD213PS      Z25, Z0, Z2
+	VFMADD213PS      Z24, Z0, Z2
+	VFMADD213PS      Z23, Z0, Z2
+	VFMADD213PS      Z22, Z0, Z2
+	VMULPS           Z0, Z0, Z3
+	VFMADD213PS      Z0, Z3, Z2
+	VADDPS           Z21, Z2, Z0
+	VCVTPS2DQ        Z1, Z1
+	VPSRAD           $0x01, Z1, Z2
+	VPSUBD           Z2, Z1, Z1
+	VPADDD           Z7, Z1, Z1
+	VPSLLD           $0x17, Z1, Z1
+	VMULPS           Z1, Z0, Z0
+	VPADDD           Z7, Z2, Z2
+	VPSLLD           $0x17, Z2, Z2
+	VMULPS           Z2, Z0, Z0
+	VSUBPS           Z0, Z21, Z0
+	VCMPPS           $0x01, Z21, Z8, K1
+	VMOVAPS          Z9, K1, Z0
+	VPORD            Z5, Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             $0x40, SI
+	ADDQ             $0x40, DI
+	SUBQ             $0x10, CX
+	JNZ              sixteen
+	VZEROUPPER
+	RET
+
+// func tanhAVX512(dst *float32, src *float32, n int, scale float32, shift float32)
+// Requires: AVX, AVX512F
+TEXT ·tanhAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Z14
+	VBROADCASTSS shift+28(FP), Z15
+	VBROADCASTSS c42b1999a<>+0(SB), Z16
+	VBROADCASTSS cc2d10000<>+0(SB), Z17
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Z18
+	VBROADCASTSS cbf318000<>+0(SB), Z19
+	VBROADCASTSS c395e8083<>+0(SB), Z20
+	VBROADCASTSS c3f800000<>+0(SB), Z21
+	VBROADCASTSS c3f000000<>+0(SB), Z22
+	VBROADCASTSS c3e2aaa6e<>+0(SB), Z23
+	VBROADCASTSS c3d2aaa5c<>+0(SB), Z24
+	VBROADCASTSS c3c0905b8<>+0(SB), Z25
+	VBROADCASTSS c3ab6ba9c<>+0(SB), Z26
+	VBROADCASTSS c80000000<>+0(SB), Z6
+	VBROADCASTSS c0000007f<>+0(SB), Z7
+
+sixteen:
+	VMOVUPS          (SI), Z0
+	VFMADD213PS      Z15, Z14, Z0
+	VPANDD           Z0, Z6, Z5
+	VPANDND          Z0, Z6, Z8
+	VMULPS           Z8, Z8, Z1
+	VBROADCASTSS     cbbbaf0ea<>+0(SB), Z9
+	VFMADD213PS.BCST c3ca9134e<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST cbd5c1e2d<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST c3e088393<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST cbeaaaa99<>+0(SB), Z1, Z9
+	VMULPS           Z1, Z9, Z9
+	VFMADD213PS      Z8, Z8, Z9
+	VADDPS           Z8, Z8, Z0
+	VMINPS           Z0, Z16, Z0
+	VMAXPS           Z0, Z17, Z0
+	VMULPS           Z0, Z18, Z1
+	VRNDSCALEPS      $0x08, Z1, Z1
+	VFMADD231PS      Z19, Z1, Z0
+	VFMADD231PS      Z20, Z1, Z0
+	VMOVAPS          Z26, Z2
+	VFMADD213PS      Z25, Z0, Z2
+	VFMADD213PS      Z24, Z0, Z2
+	VFMADD213PS      Z23, Z0, Z2
+	VFMADD213PS      Z22, Z0, Z2
+	VMULPS           Z0, Z0, Z3
+	VFMADD213PS      Z0, Z3, Z2
+	VADDPS           Z21, Z2, Z0
+	VCVTPS2DQ        Z1, Z1
+	VPSRAD           $0x01, Z1, Z2
+	VPSUBD           Z2, Z1, Z1
+	VPADDD           Z7, Z1, Z1
+	VPSLLD           $0x17, Z1, Z1
+	VMULPS           Z1, Z0, Z0
+	VPADDD           Z7, Z2, Z2
+	VPSLLD           $0x17, Z2, Z2
+	VMULPS           Z2, Z0, Z0
+	VADDPS           Z21, Z0, Z0
+	VBROADCASTSS     c40000000<>+0(SB), Z2
+	VDIVPS           Z0, Z2, Z0
+	VSUBPS           Z0, Z21, Z0
+	VBROADCASTSS     c3f200000<>+0(SB), Z2
+	VCMPPS           $0x01, Z2, Z8, K1
+	VMOVAPS          Z9, K1, Z0
+	VPORD            Z5, Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             $0x40, SI
+	ADDQ             $0x40, DI
+	SUBQ             $0x10, CX
+	JNZ              sixteen
+	VZEROUPPER
+	RET
+
+// func swishAVX512(dst *float32, src *float32, n int, scale float32, shift float32)
+// Requires: AVX, AVX512F
+TEXT ·swishAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Z14
+	VBROADCASTSS shift+28(FP), Z15
+	VBROADCASTSS c42b1999a<>+0(SB), Z16
+	VBROADCASTSS cc2d10000<>+0(SB), Z17
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Z18
+	VBROADCASTSS cbf318000<>+0(SB), Z19
+	VBROADCASTSS c395e8083<>+0(SB), Z20
+	VBROADCASTSS c3f800000<>+0(SB), Z21
+	VBROADCASTSS c3f000000<>+0(SB), Z22
+	VBROADCASTSS c3e2aaa6e<>+0(SB), Z23
+	VBROADCASTSS c3d2aaa5c<>+0(SB), Z24
+	VBROADCASTSS c3c0905b8<>+0(SB), Z25
+	VBROADCASTSS c3ab6ba9c<>+0(SB), Z26
+	VBROADCASTSS c80000000<>+0(SB), Z6
+	VBROADCASTSS c0000007f<>+0(SB), Z7
+
+sixteen:
+	VMOVUPS     (SI), Z0
+	VMOVAPS     Z0, Z10
+	VMULPS      Z14, Z0, Z0
+	VPXORD      Z6, Z0, Z0
+	VMINPS      Z0, Z16, Z0
+	VMAXPS      Z0, Z17, Z0
+	VMULPS      Z0, Z18, Z1
+	VRNDSCALEPS $0x08, Z1, Z1
+	VFMADD231PS Z19, Z1, Z0
+	VFMADD231PS Z20, Z1, Z0
+	VMOVAPS     Z26, Z2
+	VFMADD213PS Z25, Z0, Z2
+	VFMADD213PS Z24, Z0, Z2
+	VFMADD213PS Z23, Z0, Z2
+	VFMADD213PS Z22, Z0, Z2
+	VMULPS      Z0, Z0, Z3
+	VFMADD213PS Z0, Z3, Z2
+	VADDPS      Z21, Z2, Z0
+	VCVTPS2DQ   Z1, Z1
+	VPSRAD      $0x01, Z1, Z2
+	VPSUBD      Z2, Z1, Z1
+	VPADDD      Z7, Z1, Z1
+	VPSLLD      $0x17, Z1, Z1
+	VMULPS      Z1, Z0, Z0
+	VPADDD      Z7, Z2, Z2
+	VPSLLD      $0x17, Z2, Z2
+	VMULPS      Z2, Z0, Z0
+	VADDPS      Z21, Z0, Z0
+	VDIVPS      Z0, Z21, Z0
+	VMULPS      Z10, Z0, Z0
+	VMOVUPS     Z0, (DI)
+	ADDQ        $0x40, SI
+	ADDQ        $0x40, DI
+	SUBQ        $0x10, CX
+	JNZ         sixteen
+	VZEROUPPER
+	RET
+
+// func geluAVX512(dst *float32, src *float32, n int, scale float32, shift float32)
+// Requires: AVX, AVX512F
+TEXT ·geluAVX512(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Z14
+	VBROADCASTSS shift+28(FP), Z15
+	VBROADCASTSS c42b1999a<>+0(SB), Z16
+	VBROADCASTSS cc2d10000<>+0(SB), Z17
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Z18
+	VBROADCASTSS cbf318000<>+0(SB), Z19
+	VBROADCASTSS c395e8083<>+0(SB), Z20
+	VBROADCASTSS c3f800000<>+0(SB), Z21
+	VBROADCASTSS c3f000000<>+0(SB), Z22
+	VBROADCASTSS c3e2aaa6e<>+0(SB), Z23
+	VBROADCASTSS c3d2aaa5c<>+0(SB), Z24
+	VBROADCASTSS c3c0905b8<>+0(SB), Z25
+	VBROADCASTSS c3ab6ba9c<>+0(SB), Z26
+	VBROADCASTSS c80000000<>+0(SB), Z6
+	VBROADCASTSS c0000007f<>+0(SB), Z7
+
+sixteen:
+	VMOVUPS          (SI), Z0
+	VMOVAPS          Z0, Z10
+	VMULPS.BCST      c3f3504f3<>+0(SB), Z0, Z0
+	VPANDD           Z0, Z6, Z5
+	VPANDND          Z0, Z6, Z8
+	VMULPS           Z8, Z8, Z1
+	VBROADCASTSS     cb72267da<>+0(SB), Z9
+	VFMADD213PS.BCST c38ec5c44<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST cba5e6bef<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST c3bab158d<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST cbcdc14ec<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST c3de71785<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST cbec093a3<>+0(SB), Z1, Z9
+	VFMADD213PS.BCST c3f906ebb<>+0(SB), Z1, Z9
+	VMULPS           Z8, Z9, Z9
+	VBROADCASTSS     c40800000<>+0(SB), Z1
+	VMINPS           Z8, Z1, Z1
+	VBROADCASTSS     c3436349e<>+0(SB), Z0
+	VFMADD213PS.BCST c37a197ff<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST cb9df9d2b<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST c3b881c85<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST cbccda245<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST c3dddc121<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST c3f22221a<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST c3f90945a<>+0(SB), Z1, Z0
+	VFMADD213PS.BCST cb93ac76e<>+0(SB), Z1, Z0
+	VPXORD           Z6, Z0, Z0
+	VMINPS           Z0, Z16, Z0
+	VMAXPS           Z0, Z17, Z0
+	VMULPS           Z0, Z18, Z1
+	VRNDSCALEPS      $0x08, Z1, Z1
+	VFMADD231PS      Z19, Z1, Z0
+	VFMADD231PS      Z20, Z1, Z0
+	VMOVAPS          Z26, Z2
+	VFMADD213PS      Z25, Z0, Z2
+	VFMADD213PS      Z24, Z0, Z2
+	VFMADD213PS      Z23, Z0, Z2
+	VFMADD213PS      Z22, Z0, Z2
+	VMULPS           Z0, Z0, Z3
+	VFMADD213PS      Z0, Z3, Z2
+	VADDPS           Z21, Z2, Z0
+	VCVTPS2DQ        Z1, Z1
+	VPSRAD           $0x01, Z1, Z2
+	VPSUBD           Z2, Z1, Z1
+	VPADDD           Z7, Z1, Z1
+	VPSLLD           $0x17, Z1, Z1
+	VMULPS           Z1, Z0, Z0
+	VPADDD           Z7, Z2, Z2
+	VPSLLD           $0x17, Z2, Z2
+	VMULPS           Z2, Z0, Z0
+	VSUBPS           Z0, Z21, Z0
+	VCMPPS           $0x01, Z21, Z8, K1
+	VMOVAPS          Z9, K1, Z0
+	VPORD            Z5, Z0, Z0
+	VADDPS           Z21, Z0, Z0
+	VMULPS           Z10, Z0, Z0
+	VMULPS.BCST      c3f000000<>+0(SB), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             $0x40, SI
+	ADDQ             $0x40, DI
+	SUBQ             $0x10, CX
+	JNZ              sixteen
+	VZEROUPPER
+	RET
+
 // func addAVX2(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX
 TEXT ·addAVX2(SB), NOSPLIT|NOFRAME, $0-32

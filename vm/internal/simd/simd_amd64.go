@@ -44,6 +44,18 @@ func expAVX512(dst, src *float32, n int, scale, shift float32)
 //go:noescape
 func sigmoidAVX512(dst, src *float32, n int, scale, shift float32)
 
+//go:noescape
+func erfAVX512(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
+func tanhAVX512(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
+func swishAVX512(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
+func geluAVX512(dst, src *float32, n int, scale, shift float32)
+
 // runWide applies a function that has a form for sixteen numbers at a time, and returns
 // to how many of the n numbers.
 func (v vector) runWide(dst, src *float32, n int, a, b float32) int {
@@ -56,6 +68,14 @@ func (v vector) runWide(dst, src *float32, n int, a, b float32) int {
 		expAVX512(dst, src, whole, a, b)
 	case vectorSigmoid:
 		sigmoidAVX512(dst, src, whole, a, b)
+	case vectorErf:
+		erfAVX512(dst, src, whole, a, b)
+	case vectorTanh:
+		tanhAVX512(dst, src, whole, a, b)
+	case vectorSwish:
+		swishAVX512(dst, src, whole, a, b)
+	case vectorGelu:
+		geluAVX512(dst, src, whole, a, b)
 	default:
 		return 0
 	}

@@ -20,6 +20,10 @@ func TestSixteenAtATime(t *testing.T) {
 	}{
 		{"exp", func(d, s []float32) { Exp(d, s, 0.7, 0.1) }},
 		{"sigmoid", Sigmoid},
+		{"erf", func(d, s []float32) { Erf(d, s, 0.7, 0.1) }},
+		{"tanh", Tanh},
+		{"swish", func(d, s []float32) { Swish(d, s, 1.5) }},
+		{"gelu", Gelu},
 	} {
 		for n := range 200 {
 			src := make([]float32, n)
