@@ -27,6 +27,7 @@ const (
 	offSlidScale   = 92
 	offSlidPad     = 96
 	offSlidZero    = 100
+	offSlidRow     = 104
 )
 
 // slide is what a kernel computes of the elements under it.
@@ -139,6 +140,19 @@ func direct(stride int, s slide) {
 			VMOVAPS(first, sums[v])
 			if largest {
 				VMOVAPS(zero, odd[v])
+			}
+		}
+		if stride == 1 {
+			for line := 0; line < 16*size*n; line += 64 {
+				PREFETCHT0(Mem{Base: src, Disp: ahead + line})
+			}
+		} else {
+			get(offSlidRow, b)
+			ADDQ(src, b)
+			for v := range 2 * n { // the groups
+				MOVLQSX(Mem{Base: groups, Disp: 16*(v/2) + 4*(v%2)}, a)
+				PREFETCHT0(Mem{Base: src, Index: a, Scale: 1, Disp: ahead})
+				PREFETCHT0(Mem{Base: b, Index: a, Scale: 1, Disp: ahead})
 			}
 		}
 		XORQ(tap, tap)

@@ -32,7 +32,14 @@ func main() {
 		largestOf()
 		for s := range slides {
 			direct(1, slide(s))
-			direct(2, slide(s))
+			if slide(s) != chooses {
+				direct(2, slide(s))
+			}
+		}
+		for _, j := range joins {
+			j.rows()
+			j.along(1)
+			j.along(2)
 		}
 		panel(avx2Pairs)
 		panel(vnniPairs)

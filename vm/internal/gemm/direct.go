@@ -27,6 +27,9 @@ const (
 // than copying them. It is 0 if this window, or this machine, has no such table.
 func (d *Depthwise) TableLen() int {
 	s := d.Stride[2]
+	if d.Largest && s > 1 {
+		return 0 // Pool is faster
+	}
 	if chosen != avx512 || d.Bytes && !Quads() || d.In[0] != 1 || d.Out[0] != 1 || d.Kernel[0] != 1 || d.Pad[0] != 0 || s != d.Stride[1] || s > 2 || s == 1 && d.In[2] != d.Out[2] {
 		return 0
 	}

@@ -16,11 +16,13 @@ type sliding struct {
 	// Of bytes; bias is then an int32.
 	scale     float32
 	pad, zero int32
+
+	row int // bytes of a row of the image
 }
 
 // Any other offset does not compile.
 const _ = -(unsafe.Offsetof(sliding{}.groups) ^ 40 | unsafe.Offsetof(sliding{}.evens) ^ 48 | unsafe.Offsetof(sliding{}.clamp) ^ 72 |
-	unsafe.Offsetof(sliding{}.bias) ^ 80 | unsafe.Offsetof(sliding{}.high) ^ 88 | unsafe.Offsetof(sliding{}.scale) ^ 92 | unsafe.Offsetof(sliding{}.pad) ^ 96 | unsafe.Offsetof(sliding{}.zero) ^ 100)
+	unsafe.Offsetof(sliding{}.bias) ^ 80 | unsafe.Offsetof(sliding{}.high) ^ 88 | unsafe.Offsetof(sliding{}.scale) ^ 92 | unsafe.Offsetof(sliding{}.pad) ^ 96 | unsafe.Offsetof(sliding{}.zero) ^ 100 | unsafe.Offsetof(sliding{}.row) ^ 104)
 
 //go:noescape
 func weigh1AVX512(p *sliding)
@@ -30,9 +32,6 @@ func weigh2AVX512(p *sliding)
 
 //go:noescape
 func largest1AVX512(p *sliding)
-
-//go:noescape
-func largest2AVX512(p *sliding)
 
 //go:noescape
 func unsigned1AVX512(p *sliding)
@@ -58,10 +57,8 @@ func (d *Depthwise) direct(out, in, weights unsafe.Pointer, bias float32) {
 	p.bias = bias
 	p.clamp, p.low, p.high = d.clamp()
 	switch one := d.Stride[2] == 1; {
-	case d.Largest && one:
-		largest1AVX512(&p)
 	case d.Largest:
-		largest2AVX512(&p)
+		largest1AVX512(&p)
 	case one:
 		weigh1AVX512(&p)
 	default:
@@ -93,6 +90,6 @@ func (d *Depthwise) sliding(out, in, weights unsafe.Pointer) sliding {
 	t := d.table
 	return sliding{
 		dst: out, src: in, weights: weights, taps: unsafe.Pointer(unsafe.SliceData(t.taps)), masks: unsafe.Pointer(unsafe.SliceData(t.masks)),
-		groups: unsafe.Pointer(unsafe.SliceData(t.groups)), evens: &evens, count: len(t.taps), vectors: d.vectors(),
+		groups: unsafe.Pointer(unsafe.SliceData(t.groups)), evens: &evens, count: len(t.taps), vectors: d.vectors(), row: d.size() * d.In[2],
 	}
 }

@@ -7,6 +7,7 @@
 //	Packed       an operand that was packed completely, once: weights
 //	Product      C = A·B with an epilogue, cut into tiles; small images are transposed
 //	Depthwise    the convolution of single channels; with AVX-512 in place, by a table
+//	Pool         the largest element under a kernel, or their sum, with AVX-512
 //	Integer      C = A·B of 8-bit integers, in 32 bits; Bytes and ByteImage are
 //	             its operands
 //	QuadRows     weights that VNNI multiplies as bytes; QuadColumns on the right

@@ -9932,7 +9932,7 @@ DATA cff800000<>+0(SB)/4, $0xff800000
 GLOBL cff800000<>(SB), RODATA|NOPTR, $4
 
 // func weigh1AVX512(p *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·weigh1AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ         p+0(FP), DI
 	MOVQ         (DI), R8
@@ -9949,17 +9949,25 @@ TEXT ·weigh1AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	VBROADCASTSS 88(DI), Z27
 
 by8:
-	CMPQ    R14, $0x08
-	JLT     by4
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	VMOVAPS Z25, Z2
-	VMOVAPS Z25, Z3
-	VMOVAPS Z25, Z4
-	VMOVAPS Z25, Z5
-	VMOVAPS Z25, Z6
-	VMOVAPS Z25, Z7
-	XORQ    AX, AX
+	CMPQ       R14, $0x08
+	JLT        by4
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	VMOVAPS    Z25, Z2
+	VMOVAPS    Z25, Z3
+	VMOVAPS    Z25, Z4
+	VMOVAPS    Z25, Z5
+	VMOVAPS    Z25, Z6
+	VMOVAPS    Z25, Z7
+	PREFETCHT0 4096(R9)
+	PREFETCHT0 4160(R9)
+	PREFETCHT0 4224(R9)
+	PREFETCHT0 4288(R9)
+	PREFETCHT0 4352(R9)
+	PREFETCHT0 4416(R9)
+	PREFETCHT0 4480(R9)
+	PREFETCHT0 4544(R9)
+	XORQ       AX, AX
 
 by8taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -10044,13 +10052,17 @@ by8store:
 	JMP     by8
 
 by4:
-	CMPQ    R14, $0x04
-	JLT     by2
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	VMOVAPS Z25, Z2
-	VMOVAPS Z25, Z3
-	XORQ    AX, AX
+	CMPQ       R14, $0x04
+	JLT        by2
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	VMOVAPS    Z25, Z2
+	VMOVAPS    Z25, Z3
+	PREFETCHT0 4096(R9)
+	PREFETCHT0 4160(R9)
+	PREFETCHT0 4224(R9)
+	PREFETCHT0 4288(R9)
+	XORQ       AX, AX
 
 by4taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -10103,11 +10115,13 @@ by4store:
 	JMP     by4
 
 by2:
-	CMPQ    R14, $0x02
-	JLT     by1
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	XORQ    AX, AX
+	CMPQ       R14, $0x02
+	JLT        by1
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	PREFETCHT0 4096(R9)
+	PREFETCHT0 4160(R9)
+	XORQ       AX, AX
 
 by2taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -10144,10 +10158,11 @@ by2store:
 	JMP     by2
 
 by1:
-	CMPQ    R14, $0x01
-	JLT     end
-	VMOVAPS Z25, Z0
-	XORQ    AX, AX
+	CMPQ       R14, $0x01
+	JLT        end
+	VMOVAPS    Z25, Z0
+	PREFETCHT0 4096(R9)
+	XORQ       AX, AX
 
 by1taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -10180,7 +10195,7 @@ end:
 	RET
 
 // func weigh2AVX512(p *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·weigh2AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ         p+0(FP), DI
 	MOVQ         (DI), R8
@@ -10199,13 +10214,39 @@ TEXT ·weigh2AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	VMOVUPS      (CX), Z29
 
 by4:
-	CMPQ    R14, $0x04
-	JLT     by2
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	VMOVAPS Z25, Z2
-	VMOVAPS Z25, Z3
-	XORQ    AX, AX
+	CMPQ       R14, $0x04
+	JLT        by2
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	VMOVAPS    Z25, Z2
+	VMOVAPS    Z25, Z3
+	MOVQ       104(DI), DX
+	ADDQ       R9, DX
+	MOVLQSX    (R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    4(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    16(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    20(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    32(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    36(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    48(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    52(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	XORQ       AX, AX
 
 by4taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -10293,11 +10334,25 @@ by4store:
 	JMP     by4
 
 by2:
-	CMPQ    R14, $0x02
-	JLT     by1
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	XORQ    AX, AX
+	CMPQ       R14, $0x02
+	JLT        by1
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	MOVQ       104(DI), DX
+	ADDQ       R9, DX
+	MOVLQSX    (R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    4(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    16(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    20(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	XORQ       AX, AX
 
 by2taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -10351,10 +10406,18 @@ by2store:
 	JMP     by2
 
 by1:
-	CMPQ    R14, $0x01
-	JLT     end
-	VMOVAPS Z25, Z0
-	XORQ    AX, AX
+	CMPQ       R14, $0x01
+	JLT        end
+	VMOVAPS    Z25, Z0
+	MOVQ       104(DI), DX
+	ADDQ       R9, DX
+	MOVLQSX    (R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    4(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	XORQ       AX, AX
 
 by1taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -10395,7 +10458,7 @@ end:
 	RET
 
 // func largest1AVX512(p *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·largest1AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ         p+0(FP), DI
 	MOVQ         (DI), R8
@@ -10411,25 +10474,33 @@ TEXT ·largest1AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	VPTERNLOGD   $0xff, Z30, Z30, Z30
 
 by8:
-	CMPQ    R14, $0x08
-	JLT     by4
-	VMOVAPS Z25, Z0
-	VMOVAPS Z28, Z16
-	VMOVAPS Z25, Z1
-	VMOVAPS Z28, Z17
-	VMOVAPS Z25, Z2
-	VMOVAPS Z28, Z18
-	VMOVAPS Z25, Z3
-	VMOVAPS Z28, Z19
-	VMOVAPS Z25, Z4
-	VMOVAPS Z28, Z20
-	VMOVAPS Z25, Z5
-	VMOVAPS Z28, Z21
-	VMOVAPS Z25, Z6
-	VMOVAPS Z28, Z22
-	VMOVAPS Z25, Z7
-	VMOVAPS Z28, Z23
-	XORQ    AX, AX
+	CMPQ       R14, $0x08
+	JLT        by4
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z28, Z16
+	VMOVAPS    Z25, Z1
+	VMOVAPS    Z28, Z17
+	VMOVAPS    Z25, Z2
+	VMOVAPS    Z28, Z18
+	VMOVAPS    Z25, Z3
+	VMOVAPS    Z28, Z19
+	VMOVAPS    Z25, Z4
+	VMOVAPS    Z28, Z20
+	VMOVAPS    Z25, Z5
+	VMOVAPS    Z28, Z21
+	VMOVAPS    Z25, Z6
+	VMOVAPS    Z28, Z22
+	VMOVAPS    Z25, Z7
+	VMOVAPS    Z28, Z23
+	PREFETCHT0 4096(R9)
+	PREFETCHT0 4160(R9)
+	PREFETCHT0 4224(R9)
+	PREFETCHT0 4288(R9)
+	PREFETCHT0 4352(R9)
+	PREFETCHT0 4416(R9)
+	PREFETCHT0 4480(R9)
+	PREFETCHT0 4544(R9)
+	XORQ       AX, AX
 
 by8taps:
 	MOVLQSX (R11)(AX*4), BX
@@ -10517,17 +10588,21 @@ by8taps:
 	JMP     by8
 
 by4:
-	CMPQ    R14, $0x04
-	JLT     by2
-	VMOVAPS Z25, Z0
-	VMOVAPS Z28, Z16
-	VMOVAPS Z25, Z1
-	VMOVAPS Z28, Z17
-	VMOVAPS Z25, Z2
-	VMOVAPS Z28, Z18
-	VMOVAPS Z25, Z3
-	VMOVAPS Z28, Z19
-	XORQ    AX, AX
+	CMPQ       R14, $0x04
+	JLT        by2
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z28, Z16
+	VMOVAPS    Z25, Z1
+	VMOVAPS    Z28, Z17
+	VMOVAPS    Z25, Z2
+	VMOVAPS    Z28, Z18
+	VMOVAPS    Z25, Z3
+	VMOVAPS    Z28, Z19
+	PREFETCHT0 4096(R9)
+	PREFETCHT0 4160(R9)
+	PREFETCHT0 4224(R9)
+	PREFETCHT0 4288(R9)
+	XORQ       AX, AX
 
 by4taps:
 	MOVLQSX (R11)(AX*4), BX
@@ -10579,13 +10654,15 @@ by4taps:
 	JMP     by4
 
 by2:
-	CMPQ    R14, $0x02
-	JLT     by1
-	VMOVAPS Z25, Z0
-	VMOVAPS Z28, Z16
-	VMOVAPS Z25, Z1
-	VMOVAPS Z28, Z17
-	XORQ    AX, AX
+	CMPQ       R14, $0x02
+	JLT        by1
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z28, Z16
+	VMOVAPS    Z25, Z1
+	VMOVAPS    Z28, Z17
+	PREFETCHT0 4096(R9)
+	PREFETCHT0 4160(R9)
+	XORQ       AX, AX
 
 by2taps:
 	MOVLQSX (R11)(AX*4), BX
@@ -10619,11 +10696,12 @@ by2taps:
 	JMP     by2
 
 by1:
-	CMPQ    R14, $0x01
-	JLT     end
-	VMOVAPS Z25, Z0
-	VMOVAPS Z28, Z16
-	XORQ    AX, AX
+	CMPQ       R14, $0x01
+	JLT        end
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z28, Z16
+	PREFETCHT0 4096(R9)
+	XORQ       AX, AX
 
 by1taps:
 	MOVLQSX (R11)(AX*4), BX
@@ -10651,228 +10729,8 @@ end:
 	VZEROUPPER
 	RET
 
-// func largest2AVX512(p *byte)
-// Requires: AVX, AVX512F
-TEXT ·largest2AVX512(SB), NOSPLIT|NOFRAME, $0-8
-	MOVQ         p+0(FP), DI
-	MOVQ         (DI), R8
-	MOVQ         8(DI), R9
-	MOVQ         16(DI), R10
-	MOVQ         24(DI), R11
-	MOVQ         32(DI), R12
-	MOVQ         40(DI), R13
-	MOVQ         64(DI), R14
-	MOVQ         72(DI), SI
-	VPXORD       Z28, Z28, Z28
-	VBROADCASTSS cff800000<>+0(SB), Z25
-	VPTERNLOGD   $0xff, Z30, Z30, Z30
-	MOVQ         48(DI), CX
-	VMOVUPS      (CX), Z29
-
-by4:
-	CMPQ    R14, $0x04
-	JLT     by2
-	VMOVAPS Z25, Z0
-	VMOVAPS Z28, Z16
-	VMOVAPS Z25, Z1
-	VMOVAPS Z28, Z17
-	VMOVAPS Z25, Z2
-	VMOVAPS Z28, Z18
-	VMOVAPS Z25, Z3
-	VMOVAPS Z28, Z19
-	XORQ    AX, AX
-
-by4taps:
-	MOVLQSX   (R11)(AX*4), BX
-	ADDQ      R9, BX
-	MOVLQSX   (R13), CX
-	MOVLQSX   4(R13), DX
-	KMOVW     (R12), K1
-	KMOVW     2(R12), K2
-	VMOVAPS   Z25, Z8
-	VMOVUPS   (BX)(CX*1), K1, Z8
-	VMOVAPS   Z25, Z12
-	VMOVUPS   (BX)(DX*1), K2, Z12
-	VPERMT2PS Z12, Z29, Z8
-	VCMPPS    $0x03, Z8, Z8, K7
-	VMOVAPS   Z30, K7, Z16
-	VMAXPS    Z8, Z0, Z0
-	MOVLQSX   16(R13), CX
-	MOVLQSX   20(R13), DX
-	KMOVW     4(R12), K3
-	KMOVW     6(R12), K4
-	VMOVAPS   Z25, Z9
-	VMOVUPS   (BX)(CX*1), K3, Z9
-	VMOVAPS   Z25, Z13
-	VMOVUPS   (BX)(DX*1), K4, Z13
-	VPERMT2PS Z13, Z29, Z9
-	VCMPPS    $0x03, Z9, Z9, K7
-	VMOVAPS   Z30, K7, Z17
-	VMAXPS    Z9, Z1, Z1
-	MOVLQSX   32(R13), CX
-	MOVLQSX   36(R13), DX
-	KMOVW     8(R12), K5
-	KMOVW     10(R12), K6
-	VMOVAPS   Z25, Z10
-	VMOVUPS   (BX)(CX*1), K5, Z10
-	VMOVAPS   Z25, Z14
-	VMOVUPS   (BX)(DX*1), K6, Z14
-	VPERMT2PS Z14, Z29, Z10
-	VCMPPS    $0x03, Z10, Z10, K7
-	VMOVAPS   Z30, K7, Z18
-	VMAXPS    Z10, Z2, Z2
-	MOVLQSX   48(R13), CX
-	MOVLQSX   52(R13), DX
-	KMOVW     12(R12), K1
-	KMOVW     14(R12), K2
-	VMOVAPS   Z25, Z11
-	VMOVUPS   (BX)(CX*1), K1, Z11
-	VMOVAPS   Z25, Z15
-	VMOVUPS   (BX)(DX*1), K2, Z15
-	VPERMT2PS Z15, Z29, Z11
-	VCMPPS    $0x03, Z11, Z11, K7
-	VMOVAPS   Z30, K7, Z19
-	VMAXPS    Z11, Z3, Z3
-	ADDQ      $0x00000010, R12
-	INCQ      AX
-	CMPQ      AX, 56(DI)
-	JLT       by4taps
-	VPORD     Z16, Z0, Z0
-	VPORD     Z17, Z1, Z1
-	VPORD     Z18, Z2, Z2
-	VPORD     Z19, Z3, Z3
-	MOVLQSX   8(R13), CX
-	MOVLQSX   12(R13), DX
-	KMOVW     (R12), K1
-	KMOVW     2(R12), K2
-	VMOVUPS   Z0, K1, (R8)(CX*1)
-	VMOVUPS   Z0, K2, (R8)(DX*1)
-	MOVLQSX   24(R13), CX
-	MOVLQSX   28(R13), DX
-	KMOVW     4(R12), K1
-	KMOVW     6(R12), K2
-	VMOVUPS   Z1, K1, (R8)(CX*1)
-	VMOVUPS   Z1, K2, (R8)(DX*1)
-	MOVLQSX   40(R13), CX
-	MOVLQSX   44(R13), DX
-	KMOVW     8(R12), K1
-	KMOVW     10(R12), K2
-	VMOVUPS   Z2, K1, (R8)(CX*1)
-	VMOVUPS   Z2, K2, (R8)(DX*1)
-	MOVLQSX   56(R13), CX
-	MOVLQSX   60(R13), DX
-	KMOVW     12(R12), K1
-	KMOVW     14(R12), K2
-	VMOVUPS   Z3, K1, (R8)(CX*1)
-	VMOVUPS   Z3, K2, (R8)(DX*1)
-	ADDQ      $0x00000010, R12
-	ADDQ      $0x00000040, R13
-	SUBQ      $0x04, R14
-	JMP       by4
-
-by2:
-	CMPQ    R14, $0x02
-	JLT     by1
-	VMOVAPS Z25, Z0
-	VMOVAPS Z28, Z16
-	VMOVAPS Z25, Z1
-	VMOVAPS Z28, Z17
-	XORQ    AX, AX
-
-by2taps:
-	MOVLQSX   (R11)(AX*4), BX
-	ADDQ      R9, BX
-	MOVLQSX   (R13), CX
-	MOVLQSX   4(R13), DX
-	KMOVW     (R12), K1
-	KMOVW     2(R12), K2
-	VMOVAPS   Z25, Z8
-	VMOVUPS   (BX)(CX*1), K1, Z8
-	VMOVAPS   Z25, Z12
-	VMOVUPS   (BX)(DX*1), K2, Z12
-	VPERMT2PS Z12, Z29, Z8
-	VCMPPS    $0x03, Z8, Z8, K7
-	VMOVAPS   Z30, K7, Z16
-	VMAXPS    Z8, Z0, Z0
-	MOVLQSX   16(R13), CX
-	MOVLQSX   20(R13), DX
-	KMOVW     4(R12), K3
-	KMOVW     6(R12), K4
-	VMOVAPS   Z25, Z9
-	VMOVUPS   (BX)(CX*1), K3, Z9
-	VMOVAPS   Z25, Z13
-	VMOVUPS   (BX)(DX*1), K4, Z13
-	VPERMT2PS Z13, Z29, Z9
-	VCMPPS    $0x03, Z9, Z9, K7
-	VMOVAPS   Z30, K7, Z17
-	VMAXPS    Z9, Z1, Z1
-	ADDQ      $0x00000008, R12
-	INCQ      AX
-	CMPQ      AX, 56(DI)
-	JLT       by2taps
-	VPORD     Z16, Z0, Z0
-	VPORD     Z17, Z1, Z1
-	MOVLQSX   8(R13), CX
-	MOVLQSX   12(R13), DX
-	KMOVW     (R12), K1
-	KMOVW     2(R12), K2
-	VMOVUPS   Z0, K1, (R8)(CX*1)
-	VMOVUPS   Z0, K2, (R8)(DX*1)
-	MOVLQSX   24(R13), CX
-	MOVLQSX   28(R13), DX
-	KMOVW     4(R12), K1
-	KMOVW     6(R12), K2
-	VMOVUPS   Z1, K1, (R8)(CX*1)
-	VMOVUPS   Z1, K2, (R8)(DX*1)
-	ADDQ      $0x00000008, R12
-	ADDQ      $0x00000020, R13
-	SUBQ      $0x02, R14
-	JMP       by2
-
-by1:
-	CMPQ    R14, $0x01
-	JLT     end
-	VMOVAPS Z25, Z0
-	VMOVAPS Z28, Z16
-	XORQ    AX, AX
-
-by1taps:
-	MOVLQSX   (R11)(AX*4), BX
-	ADDQ      R9, BX
-	MOVLQSX   (R13), CX
-	MOVLQSX   4(R13), DX
-	KMOVW     (R12), K1
-	KMOVW     2(R12), K2
-	VMOVAPS   Z25, Z8
-	VMOVUPS   (BX)(CX*1), K1, Z8
-	VMOVAPS   Z25, Z12
-	VMOVUPS   (BX)(DX*1), K2, Z12
-	VPERMT2PS Z12, Z29, Z8
-	VCMPPS    $0x03, Z8, Z8, K7
-	VMOVAPS   Z30, K7, Z16
-	VMAXPS    Z8, Z0, Z0
-	ADDQ      $0x00000004, R12
-	INCQ      AX
-	CMPQ      AX, 56(DI)
-	JLT       by1taps
-	VPORD     Z16, Z0, Z0
-	MOVLQSX   8(R13), CX
-	MOVLQSX   12(R13), DX
-	KMOVW     (R12), K1
-	KMOVW     2(R12), K2
-	VMOVUPS   Z0, K1, (R8)(CX*1)
-	VMOVUPS   Z0, K2, (R8)(DX*1)
-	ADDQ      $0x00000004, R12
-	ADDQ      $0x00000010, R13
-	SUBQ      $0x01, R14
-	JMP       by1
-
-end:
-	VZEROUPPER
-	RET
-
 // func unsigned1AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, MMX+
 TEXT ·unsigned1AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ         p+0(FP), DI
 	MOVQ         (DI), R8
@@ -10892,17 +10750,19 @@ TEXT ·unsigned1AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	VBROADCASTSS 100(DI), Z28
 
 by8:
-	CMPQ    R14, $0x08
-	JLT     by4
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	VMOVAPS Z25, Z2
-	VMOVAPS Z25, Z3
-	VMOVAPS Z25, Z4
-	VMOVAPS Z25, Z5
-	VMOVAPS Z25, Z6
-	VMOVAPS Z25, Z7
-	XORQ    AX, AX
+	CMPQ       R14, $0x08
+	JLT        by4
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	VMOVAPS    Z25, Z2
+	VMOVAPS    Z25, Z3
+	VMOVAPS    Z25, Z4
+	VMOVAPS    Z25, Z5
+	VMOVAPS    Z25, Z6
+	VMOVAPS    Z25, Z7
+	PREFETCHT0 4096(R9)
+	PREFETCHT0 4160(R9)
+	XORQ       AX, AX
 
 by8taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11023,13 +10883,14 @@ by8taps:
 	JMP          by8
 
 by4:
-	CMPQ    R14, $0x04
-	JLT     by2
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	VMOVAPS Z25, Z2
-	VMOVAPS Z25, Z3
-	XORQ    AX, AX
+	CMPQ       R14, $0x04
+	JLT        by2
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	VMOVAPS    Z25, Z2
+	VMOVAPS    Z25, Z3
+	PREFETCHT0 4096(R9)
+	XORQ       AX, AX
 
 by4taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11098,11 +10959,12 @@ by4taps:
 	JMP          by4
 
 by2:
-	CMPQ    R14, $0x02
-	JLT     by1
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	XORQ    AX, AX
+	CMPQ       R14, $0x02
+	JLT        by1
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	PREFETCHT0 4096(R9)
+	XORQ       AX, AX
 
 by2taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11145,10 +11007,11 @@ by2taps:
 	JMP          by2
 
 by1:
-	CMPQ    R14, $0x01
-	JLT     end
-	VMOVAPS Z25, Z0
-	XORQ    AX, AX
+	CMPQ       R14, $0x01
+	JLT        end
+	VMOVAPS    Z25, Z0
+	PREFETCHT0 4096(R9)
+	XORQ       AX, AX
 
 by1taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11182,7 +11045,7 @@ end:
 	RET
 
 // func unsigned2AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, MMX+
 TEXT ·unsigned2AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ         p+0(FP), DI
 	MOVQ         (DI), R8
@@ -11204,13 +11067,39 @@ TEXT ·unsigned2AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	VMOVUPS      (CX), Z29
 
 by4:
-	CMPQ    R14, $0x04
-	JLT     by2
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	VMOVAPS Z25, Z2
-	VMOVAPS Z25, Z3
-	XORQ    AX, AX
+	CMPQ       R14, $0x04
+	JLT        by2
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	VMOVAPS    Z25, Z2
+	VMOVAPS    Z25, Z3
+	MOVQ       104(DI), DX
+	ADDQ       R9, DX
+	MOVLQSX    (R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    4(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    16(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    20(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    32(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    36(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    48(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    52(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	XORQ       AX, AX
 
 by4taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11318,11 +11207,25 @@ by4taps:
 	JMP          by4
 
 by2:
-	CMPQ    R14, $0x02
-	JLT     by1
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	XORQ    AX, AX
+	CMPQ       R14, $0x02
+	JLT        by1
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	MOVQ       104(DI), DX
+	ADDQ       R9, DX
+	MOVLQSX    (R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    4(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    16(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    20(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	XORQ       AX, AX
 
 by2taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11384,10 +11287,18 @@ by2taps:
 	JMP          by2
 
 by1:
-	CMPQ    R14, $0x01
-	JLT     end
-	VMOVAPS Z25, Z0
-	XORQ    AX, AX
+	CMPQ       R14, $0x01
+	JLT        end
+	VMOVAPS    Z25, Z0
+	MOVQ       104(DI), DX
+	ADDQ       R9, DX
+	MOVLQSX    (R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    4(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	XORQ       AX, AX
 
 by1taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11430,7 +11341,7 @@ end:
 	RET
 
 // func signed1AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, MMX+
 TEXT ·signed1AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ         p+0(FP), DI
 	MOVQ         (DI), R8
@@ -11450,17 +11361,19 @@ TEXT ·signed1AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	VBROADCASTSS 100(DI), Z28
 
 by8:
-	CMPQ    R14, $0x08
-	JLT     by4
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	VMOVAPS Z25, Z2
-	VMOVAPS Z25, Z3
-	VMOVAPS Z25, Z4
-	VMOVAPS Z25, Z5
-	VMOVAPS Z25, Z6
-	VMOVAPS Z25, Z7
-	XORQ    AX, AX
+	CMPQ       R14, $0x08
+	JLT        by4
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	VMOVAPS    Z25, Z2
+	VMOVAPS    Z25, Z3
+	VMOVAPS    Z25, Z4
+	VMOVAPS    Z25, Z5
+	VMOVAPS    Z25, Z6
+	VMOVAPS    Z25, Z7
+	PREFETCHT0 4096(R9)
+	PREFETCHT0 4160(R9)
+	XORQ       AX, AX
 
 by8taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11581,13 +11494,14 @@ by8taps:
 	JMP          by8
 
 by4:
-	CMPQ    R14, $0x04
-	JLT     by2
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	VMOVAPS Z25, Z2
-	VMOVAPS Z25, Z3
-	XORQ    AX, AX
+	CMPQ       R14, $0x04
+	JLT        by2
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	VMOVAPS    Z25, Z2
+	VMOVAPS    Z25, Z3
+	PREFETCHT0 4096(R9)
+	XORQ       AX, AX
 
 by4taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11656,11 +11570,12 @@ by4taps:
 	JMP          by4
 
 by2:
-	CMPQ    R14, $0x02
-	JLT     by1
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	XORQ    AX, AX
+	CMPQ       R14, $0x02
+	JLT        by1
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	PREFETCHT0 4096(R9)
+	XORQ       AX, AX
 
 by2taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11703,10 +11618,11 @@ by2taps:
 	JMP          by2
 
 by1:
-	CMPQ    R14, $0x01
-	JLT     end
-	VMOVAPS Z25, Z0
-	XORQ    AX, AX
+	CMPQ       R14, $0x01
+	JLT        end
+	VMOVAPS    Z25, Z0
+	PREFETCHT0 4096(R9)
+	XORQ       AX, AX
 
 by1taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11740,7 +11656,7 @@ end:
 	RET
 
 // func signed2AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, MMX+
 TEXT ·signed2AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ         p+0(FP), DI
 	MOVQ         (DI), R8
@@ -11762,13 +11678,39 @@ TEXT ·signed2AVX512(SB), NOSPLIT|NOFRAME, $0-8
 	VMOVUPS      (CX), Z29
 
 by4:
-	CMPQ    R14, $0x04
-	JLT     by2
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	VMOVAPS Z25, Z2
-	VMOVAPS Z25, Z3
-	XORQ    AX, AX
+	CMPQ       R14, $0x04
+	JLT        by2
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	VMOVAPS    Z25, Z2
+	VMOVAPS    Z25, Z3
+	MOVQ       104(DI), DX
+	ADDQ       R9, DX
+	MOVLQSX    (R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    4(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    16(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    20(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    32(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    36(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    48(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    52(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	XORQ       AX, AX
 
 by4taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11876,11 +11818,25 @@ by4taps:
 	JMP          by4
 
 by2:
-	CMPQ    R14, $0x02
-	JLT     by1
-	VMOVAPS Z25, Z0
-	VMOVAPS Z25, Z1
-	XORQ    AX, AX
+	CMPQ       R14, $0x02
+	JLT        by1
+	VMOVAPS    Z25, Z0
+	VMOVAPS    Z25, Z1
+	MOVQ       104(DI), DX
+	ADDQ       R9, DX
+	MOVLQSX    (R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    4(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    16(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    20(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	XORQ       AX, AX
 
 by2taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11942,10 +11898,18 @@ by2taps:
 	JMP          by2
 
 by1:
-	CMPQ    R14, $0x01
-	JLT     end
-	VMOVAPS Z25, Z0
-	XORQ    AX, AX
+	CMPQ       R14, $0x01
+	JLT        end
+	VMOVAPS    Z25, Z0
+	MOVQ       104(DI), DX
+	ADDQ       R9, DX
+	MOVLQSX    (R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	MOVLQSX    4(R13), CX
+	PREFETCHT0 4096(R9)(CX*1)
+	PREFETCHT0 4096(DX)(CX*1)
+	XORQ       AX, AX
 
 by1taps:
 	MOVLQSX      (R11)(AX*4), BX
@@ -11984,6 +11948,234 @@ by1taps:
 	JMP          by1
 
 end:
+	VZEROUPPER
+	RET
+
+// func largestRowsAVX512(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·largestRowsAVX512(SB), NOSPLIT|NOFRAME, $0-56
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         off+16(FP), AX
+	ADDQ         AX, SI
+	MOVQ         masks+24(FP), R8
+	MOVQ         vectors+32(FP), R9
+	MOVQ         count+40(FP), R10
+	MOVQ         step+48(FP), R11
+	VBROADCASTSS cff800000<>+0(SB), Z1
+
+vector:
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4096(SI)(R11*1)
+	KMOVW      (R8), K1
+	VMOVAPS    Z1, Z0
+	MOVQ       SI, AX
+	MOVQ       R10, CX
+
+row:
+	VCMPPS  $0x07, Z0, Z0, K1, K7
+	VMAXPS  (AX), Z0, K7, Z0
+	ADDQ    R11, AX
+	DECQ    CX
+	JNZ     row
+	VMOVUPS Z0, (DI)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	ADDQ    $0x02, R8
+	DECQ    R9
+	JNZ     vector
+	VZEROUPPER
+	RET
+
+// func largestAlong1AVX512(dst *byte, src *byte, vectors int, taps int, step int, last uint64, evens *[16]int32)
+// Requires: AVX, AVX512F
+TEXT ·largestAlong1AVX512(SB), NOSPLIT|NOFRAME, $0-56
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         vectors+16(FP), R9
+	MOVQ         taps+24(FP), R10
+	MOVQ         step+32(FP), R11
+	MOVQ         last+40(FP), DX
+	KMOVW        DX, K2
+	MOVQ         evens+48(FP), DX
+	VMOVUPS      (DX), Z31
+	VBROADCASTSS cff800000<>+0(SB), Z1
+	KXNORW       K1, K1, K1
+
+vector:
+	VMOVAPS Z1, Z0
+	MOVQ    SI, AX
+	MOVQ    R10, CX
+
+tap:
+	VCMPPS  $0x07, Z0, Z0, K1, K7
+	VMAXPS  (AX), Z0, K7, Z0
+	ADDQ    R11, AX
+	DECQ    CX
+	JNZ     tap
+	DECQ    R9
+	JZ      last
+	VMOVUPS Z0, (DI)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	JMP     vector
+
+last:
+	VMOVUPS Z0, K2, (DI)
+	VZEROUPPER
+	RET
+
+// func largestAlong2AVX512(dst *byte, src *byte, vectors int, taps int, step int, last uint64, evens *[16]int32)
+// Requires: AVX, AVX512F
+TEXT ·largestAlong2AVX512(SB), NOSPLIT|NOFRAME, $0-56
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         vectors+16(FP), R9
+	MOVQ         taps+24(FP), R10
+	MOVQ         step+32(FP), R11
+	MOVQ         last+40(FP), DX
+	KMOVW        DX, K2
+	MOVQ         evens+48(FP), DX
+	VMOVUPS      (DX), Z31
+	VBROADCASTSS cff800000<>+0(SB), Z1
+	KXNORW       K1, K1, K1
+
+vector:
+	VMOVAPS Z1, Z0
+	MOVQ    SI, AX
+	MOVQ    R10, CX
+
+tap:
+	VMOVUPS   (AX), Z2
+	VPERMT2PS 64(AX), Z31, Z2
+	VCMPPS    $0x07, Z0, Z0, K1, K7
+	VMAXPS    Z2, Z0, K7, Z0
+	ADDQ      R11, AX
+	DECQ      CX
+	JNZ       tap
+	DECQ      R9
+	JZ        last
+	VMOVUPS   Z0, (DI)
+	ADDQ      $0x80, SI
+	ADDQ      $0x40, DI
+	JMP       vector
+
+last:
+	VMOVUPS Z0, K2, (DI)
+	VZEROUPPER
+	RET
+
+// func sumRowsAVX512(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumRowsAVX512(SB), NOSPLIT|NOFRAME, $0-56
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         off+16(FP), AX
+	ADDQ         AX, SI
+	MOVQ         masks+24(FP), R8
+	MOVQ         vectors+32(FP), R9
+	MOVQ         count+40(FP), R10
+	MOVQ         step+48(FP), R11
+	VBROADCASTSS c00000000<>+0(SB), Z1
+
+vector:
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4096(SI)(R11*1)
+	KMOVW      (R8), K1
+	VMOVAPS    Z1, Z0
+	MOVQ       SI, AX
+	MOVQ       R10, CX
+
+row:
+	VADDPS  (AX), Z0, K1, Z0
+	ADDQ    R11, AX
+	DECQ    CX
+	JNZ     row
+	VMOVUPS Z0, (DI)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	ADDQ    $0x02, R8
+	DECQ    R9
+	JNZ     vector
+	VZEROUPPER
+	RET
+
+DATA c00000000<>+0(SB)/4, $0x00000000
+GLOBL c00000000<>(SB), RODATA|NOPTR, $4
+
+// func sumAlong1AVX512(dst *byte, src *byte, vectors int, taps int, step int, last uint64, evens *[16]int32)
+// Requires: AVX, AVX512F
+TEXT ·sumAlong1AVX512(SB), NOSPLIT|NOFRAME, $0-56
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         vectors+16(FP), R9
+	MOVQ         taps+24(FP), R10
+	MOVQ         step+32(FP), R11
+	MOVQ         last+40(FP), DX
+	KMOVW        DX, K2
+	MOVQ         evens+48(FP), DX
+	VMOVUPS      (DX), Z31
+	VBROADCASTSS c00000000<>+0(SB), Z1
+	KXNORW       K1, K1, K1
+
+vector:
+	VMOVAPS Z1, Z0
+	MOVQ    SI, AX
+	MOVQ    R10, CX
+
+tap:
+	VADDPS  (AX), Z0, K1, Z0
+	ADDQ    R11, AX
+	DECQ    CX
+	JNZ     tap
+	DECQ    R9
+	JZ      last
+	VMOVUPS Z0, (DI)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	JMP     vector
+
+last:
+	VMOVUPS Z0, K2, (DI)
+	VZEROUPPER
+	RET
+
+// func sumAlong2AVX512(dst *byte, src *byte, vectors int, taps int, step int, last uint64, evens *[16]int32)
+// Requires: AVX, AVX512F
+TEXT ·sumAlong2AVX512(SB), NOSPLIT|NOFRAME, $0-56
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         vectors+16(FP), R9
+	MOVQ         taps+24(FP), R10
+	MOVQ         step+32(FP), R11
+	MOVQ         last+40(FP), DX
+	KMOVW        DX, K2
+	MOVQ         evens+48(FP), DX
+	VMOVUPS      (DX), Z31
+	VBROADCASTSS c00000000<>+0(SB), Z1
+	KXNORW       K1, K1, K1
+
+vector:
+	VMOVAPS Z1, Z0
+	MOVQ    SI, AX
+	MOVQ    R10, CX
+
+tap:
+	VMOVUPS   (AX), Z2
+	VPERMT2PS 64(AX), Z31, Z2
+	VADDPS    Z2, Z0, K1, Z0
+	ADDQ      R11, AX
+	DECQ      CX
+	JNZ       tap
+	DECQ      R9
+	JZ        last
+	VMOVUPS   Z0, (DI)
+	ADDQ      $0x80, SI
+	ADDQ      $0x40, DI
+	JMP       vector
+
+last:
+	VMOVUPS Z0, K2, (DI)
 	VZEROUPPER
 	RET
 

@@ -44,7 +44,11 @@ func maxPool[T number](c *Invocation, least T) (Run, error) {
 	}
 	x, out := c.In[0], c.Out[0]
 	if x.Type == graph.Float32 && !c.HasOut(1) {
-		if d := v.planes(); d.ScratchBytes() > 0 && v.taps() <= mostTogether {
+		d := v.planes()
+		if p := v.pool(c); p.MaskLen() > 0 && d.TableLen() == 0 {
+			return joinPlanes(c, v, p, nil), nil
+		}
+		if d.ScratchBytes() > 0 && v.taps() <= mostTogether {
 			return maxPoolPlanes(c, v, d), nil
 		}
 		if v.byRows() {
@@ -162,6 +166,9 @@ func averagePool[T floating](c *Invocation) (Run, error) {
 		return to - from
 	}
 	x, out := c.In[0], c.Out[0]
+	if p := v.pool(c); x.Type == graph.Float32 && p.MaskLen() > 0 {
+		return averagePoolPlanes(c, v, p, taps), nil
+	}
 	if x.Type == graph.Float32 && v.byRows() {
 		return averagePoolRows(c, v, taps), nil
 	}

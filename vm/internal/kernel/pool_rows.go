@@ -161,6 +161,31 @@ func (r *rowPool) along(m *meter, row, joined []float32, scratch unsafe.Pointer)
 // one load for each. For larger ones, rows and then columns take fewer.
 const mostTogether = 25
 
+// pool returns the pool in the form that joins rows with vectors.
+func (v *window) pool(c *Invocation) *gemm.Pool {
+	return &gemm.Pool{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Stop: c.Runtime}
+}
+
+// joinPlanes pools plane by plane; finish, the last step on a plane of the output, may be nil.
+func joinPlanes(c *Invocation, v *window, p *gemm.Pool, finish func(plane []float32)) Run {
+	x, out := c.In[0], c.Out[0]
+	p.UseMasks(numbersOf[uint16](c, p.MaskLen()))
+	each := c.Each(p.ScratchBytes())
+	var pool *work.Pool
+	part := func(i, worker int) {
+		d := element[float32](out, i*v.outputs())
+		p.Plane(d, element[float32](x, i*v.inputs()), pool.Each(worker, each))
+		if finish != nil {
+			finish(span[float32](d, v.outputs()))
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(x.Shape[0]*x.Shape[1], part)
+		return nil
+	}
+}
+
 // planes returns the pool in the form of a convolution of one channel.
 func (v *window) planes() *gemm.Depthwise {
 	return &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Largest: true}
@@ -184,6 +209,37 @@ func maxPoolPlanes(c *Invocation, v *window, d *gemm.Depthwise) Run {
 // maxPoolRows is maxPool of float32 without indices.
 func maxPoolRows(c *Invocation, v *window) Run {
 	return newRowPool(c, v, float32(math.Inf(-1)), simd.Max).run(c.In[0], c.Out[0])
+}
+
+// averagePoolPlanes is averagePool of float32 by p; taps is as in averagePoolRows.
+func averagePoolPlanes(c *Invocation, v *window, p *gemm.Pool, taps func(axis, place int) int) Run {
+	p.Sum = true
+	down, along := numbersOf[float32](c, v.out[1]), numbersOf[float32](c, v.out[2])
+	m := meter{c: c}
+	same := true // the same number of taps counts everywhere
+	for a, list := range [][]float32{1: down, 2: along} {
+		for o := range list {
+			m.add(1)
+			list[o] = float32(max(taps(a, o), 1))
+			same = same && list[o] == list[0]
+		}
+	}
+	return joinPlanes(c, v, p, func(plane []float32) {
+		if same {
+			for from, to := range c.pieces(len(plane)) {
+				simd.DivScalar(plane[from:to], plane[from:to], down[0]*along[0])
+			}
+			return
+		}
+		for oh, n := range down {
+			row := plane[oh*len(along):][:len(along)]
+			for from, to := range c.pieces(len(row)) {
+				for o := from; o < to; o++ {
+					row[o] /= n * along[o]
+				}
+			}
+		}
+	})
 }
 
 // averagePoolRows is averagePool of float32; taps returns how many taps count at

@@ -1,0 +1,13 @@
+//go:build !amd64
+
+package gemm
+
+import "unsafe"
+
+func joinRows(bool, unsafe.Pointer, unsafe.Pointer, int, *uint16, int, int, int) {
+	panic("gemm: no vectors")
+}
+
+func joinAlong(bool, int, unsafe.Pointer, unsafe.Pointer, int, int, int, uint64) {
+	panic("gemm: no vectors")
+}
