@@ -41,8 +41,24 @@ func scalar(name, doc string, op func(b, a VecPhysical)) {
 	}, RSI, RDI)
 }
 
+// affine writes the loop of scale·x + shift.
+func affine() {
+	TEXT("affineAVX2", NOSPLIT|NOFRAME, "func(dst, src *float32, n int, scale, shift float32)")
+	Doc("affineAVX2 writes scale·x + shift, rounded once.")
+	Load(Param("dst"), RDI)
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	VBROADCASTSS(NewParamAddr("scale", 24), Y14)
+	VBROADCASTSS(NewParamAddr("shift", 28), Y15)
+	strides(RCX, func(disp int, y, _ VecPhysical) {
+		VMOVUPS(Mem{Base: RSI, Disp: disp}, y)
+		VFMADD213PS(Y15, Y14, y)
+		VMOVUPS(y, Mem{Base: RDI, Disp: disp})
+	}, RSI, RDI)
+}
+
 // strides writes the loops over n numbers, 32 and then 8 at a time, which advance the
-// pointers, and the return.
+// pointers, and the return. It prefetches: lists are often in no cache that is near.
 func strides(n Register, body func(disp int, y, z VecPhysical), pointers ...Register) {
 	pairs := [][2]VecPhysical{{Y0, Y1}, {Y2, Y3}, {Y4, Y5}, {Y6, Y7}}
 	for _, block := range []struct {
@@ -52,6 +68,12 @@ func strides(n Register, body func(disp int, y, z VecPhysical), pointers ...Regi
 		Label(block.name)
 		CMPQ(n, Imm(uint64(8*block.vectors)))
 		JLT(LabelRef(block.next))
+		if block.vectors > 1 {
+			for _, p := range pointers {
+				PREFETCHT0(Mem{Base: p, Disp: ahead})
+				PREFETCHT0(Mem{Base: p, Disp: ahead + 64})
+			}
+		}
 		for i := range block.vectors {
 			body(32*i, pairs[i][0], pairs[i][1])
 		}

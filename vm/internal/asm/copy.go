@@ -17,6 +17,8 @@ func copyRows() {
 	Load(Param("dstStep"), dstStep)
 	Load(Param("srcStep"), srcStep)
 	Label("row")
+	// The next strip begins behind two of these, at each depth.
+	PREFETCHT1(Mem{Base: src, Disp: 128})
 	VMOVUPS(Mem{Base: src}, Y0)
 	VMOVUPS(Mem{Base: src, Disp: 32}, Y1)
 	VMOVUPS(Y0, Mem{Base: dst})

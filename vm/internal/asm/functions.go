@@ -23,6 +23,7 @@ func function(name, doc, args string, body func()) {
 	VBROADCASTSS(NewParamAddr(first, 24), Y14)
 	VBROADCASTSS(NewParamAddr(second, 28), Y15)
 	Label("eight")
+	PREFETCHT0(Mem{Base: RSI, Disp: ahead})
 	VMOVUPS(Mem{Base: RSI}, Y0)
 	body()
 	VMOVUPS(Y0, Mem{Base: RDI})

@@ -27,6 +27,7 @@ func function512(name, doc string, body func()) {
 	bits512(1<<31, Z6)
 	bits512(127, Z7)
 	Label("sixteen")
+	PREFETCHT0(Mem{Base: RSI, Disp: ahead})
 	VMOVUPS(Mem{Base: RSI}, Z0)
 	body()
 	VMOVUPS(Z0, Mem{Base: RDI})

@@ -75,6 +75,7 @@ func main() {
 		scalar("divScalarAVX2", "divScalarAVX2 writes a/b.", func(b, a VecPhysical) { VDIVPS(b, a, a) })
 		scalar("subFromAVX2", "subFromAVX2 writes b - a.", func(b, a VecPhysical) { VSUBPS(a, b, a) })
 		scalar("divByAVX2", "divByAVX2 writes b/a.", func(b, a VecPhysical) { VDIVPS(a, b, a) })
+		affine()
 		sum()
 		squares()
 		standardize()

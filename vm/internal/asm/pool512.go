@@ -9,7 +9,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// ahead is the distance in bytes at which images are prefetched.
+// ahead is the distance in bytes at which images and lists are prefetched.
 const ahead = 4096
 
 // join is how a pool joins the elements under a kernel.

@@ -9585,7 +9585,7 @@ loop2:
 	RET
 
 // func copyRows(dst *byte, src *byte, rows int, dstStep int, srcStep int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·copyRows(SB), NOSPLIT|NOFRAME, $0-40
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
@@ -9594,14 +9594,15 @@ TEXT ·copyRows(SB), NOSPLIT|NOFRAME, $0-40
 	MOVQ srcStep+32(FP), R9
 
 row:
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	DECQ    CX
-	JNZ     row
+	PREFETCHT1 128(SI)
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    Y1, 32(DI)
+	ADDQ       R9, SI
+	ADDQ       R8, DI
+	DECQ       CX
+	JNZ        row
 	VZEROUPPER
 	RET
 

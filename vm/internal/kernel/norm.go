@@ -11,7 +11,7 @@ import (
 
 // normalization lists the operators that scale a tensor by its own statistics.
 var normalization = family{"", []Kernel{
-	{Name: "BatchNormalization", Make: forFloats(batchNorm[float32], batchNorm[float64])},
+	{Name: "BatchNormalization", Make: forFloats(batchNorm[float32], batchNorm[float64]), Fuses: true},
 	{Name: "LayerNormalization", Make: forFloats(layerNorm[float32], layerNorm[float64])},
 	{Name: "LRN", Make: forFloats(lrn[float32], lrn[float64])},
 	{Name: "RMSNormalization", Make: forFloats(rmsNorm[float32], rmsNorm[float64])},
@@ -36,6 +36,7 @@ func batchNorm[T floating](c *Invocation) (Run, error) {
 			return nil, unsupportedf("statistics of dtype %v beside %v", t.Type, x.Type)
 		}
 	}
+	finish := c.take()
 	part := func(ch, _ int) {
 		mean, variance := float64(data[T](c.In[3])[ch]), float64(data[T](c.In[4])[ch])
 		if training {
@@ -56,8 +57,9 @@ func batchNorm[T floating](c *Invocation) (Run, error) {
 			d, s := span[T](element[T](out, at), n), span[T](element[T](x, at), n)
 			for from := 0; from < n; {
 				to := m.next(from, n)
-				for k := from; k < to; k++ {
-					d[k] = a*s[k] + b
+				affine(d[from:to], s[from:to], a, b)
+				if finish != nil {
+					finish.Row(any(d[from:to]).([]float32))
 				}
 				from = to
 			}
@@ -67,6 +69,17 @@ func batchNorm[T floating](c *Invocation) (Run, error) {
 		w.For(channels, part)
 		return nil
 	}, nil
+}
+
+// affine writes scale·x + shift for each x of s.
+func affine[T floating](d, s []T, scale, shift T) {
+	if f32, is := any(d).([]float32); is {
+		simd.Affine(f32, any(s).([]float32), float32(scale), float32(shift))
+		return
+	}
+	for i, x := range s {
+		d[i] = scale*x + shift
+	}
 }
 
 // planeMoments returns the mean and the variance of a channel over all images.

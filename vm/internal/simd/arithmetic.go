@@ -86,6 +86,11 @@ func DivBy(dst, a []float32, b float32) {
 	}
 }
 
+// Affine writes scale·x + shift for each x of src; dst may be src. The vectors round once.
+func Affine(dst, src []float32, scale, shift float32) {
+	each(dst, src, scale, shift, vectorAffine, func(x float32) float32 { return scale*x + shift })
+}
+
 // arithmetic names an operation in assembly.
 type arithmetic int8
 

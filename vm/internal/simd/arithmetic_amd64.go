@@ -43,6 +43,9 @@ func standardizeAVX2(dst, src *float32, n int, mean, inverse float64)
 func largestAVX2(src *float32, n int) float32
 
 //go:noescape
+func affineAVX2(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
 func meetingAVX2(blocks *float32, n int, box *float32) int
 
 //go:noescape

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func expAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·expAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -14,6 +14,7 @@ TEXT ·expAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS shift+28(FP), Y15
 
 eight:
+	PREFETCHT0   4096(SI)
 	VMOVUPS      (SI), Y0
 	VFMADD213PS  Y15, Y14, Y0
 	VBROADCASTSS c42b1999a<>+0(SB), Y1
@@ -95,7 +96,7 @@ DATA c0000007f<>+0(SB)/4, $0x0000007f
 GLOBL c0000007f<>(SB), RODATA|NOPTR, $4
 
 // func erfAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·erfAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -104,6 +105,7 @@ TEXT ·erfAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS shift+28(FP), Y15
 
 eight:
+	PREFETCHT0   4096(SI)
 	VMOVUPS      (SI), Y0
 	VFMADD213PS  Y15, Y14, Y0
 	VBROADCASTSS c80000000<>+0(SB), Y6
@@ -251,7 +253,7 @@ DATA cb93ac76e<>+0(SB)/4, $0xb93ac76e
 GLOBL cb93ac76e<>(SB), RODATA|NOPTR, $4
 
 // func clampAVX2(dst *float32, src *float32, n int, low float32, high float32)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·clampAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -260,21 +262,22 @@ TEXT ·clampAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS high+28(FP), Y15
 
 eight:
-	VMOVUPS (SI), Y0
-	VMAXPS  Y0, Y14, Y0
-	VMINPS  Y0, Y15, Y0
-	VXORPS  Y1, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DI)
-	ADDQ    $0x20, SI
-	ADDQ    $0x20, DI
-	SUBQ    $0x08, CX
-	JNZ     eight
+	PREFETCHT0 4096(SI)
+	VMOVUPS    (SI), Y0
+	VMAXPS     Y0, Y14, Y0
+	VMINPS     Y0, Y15, Y0
+	VXORPS     Y1, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	ADDQ       $0x20, SI
+	ADDQ       $0x20, DI
+	SUBQ       $0x08, CX
+	JNZ        eight
 	VZEROUPPER
 	RET
 
 // func sigmoidAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·sigmoidAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -283,6 +286,7 @@ TEXT ·sigmoidAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS shift+28(FP), Y15
 
 eight:
+	PREFETCHT0   4096(SI)
 	VMOVUPS      (SI), Y0
 	VFMADD213PS  Y15, Y14, Y0
 	VBROADCASTSS c80000000<>+0(SB), Y6
@@ -333,7 +337,7 @@ eight:
 	RET
 
 // func swishAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·swishAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -342,6 +346,7 @@ TEXT ·swishAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS shift+28(FP), Y15
 
 eight:
+	PREFETCHT0   4096(SI)
 	VMOVUPS      (SI), Y0
 	VMOVAPS      Y0, Y10
 	VMULPS       Y14, Y0, Y0
@@ -394,7 +399,7 @@ eight:
 	RET
 
 // func tanhAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tanhAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -403,6 +408,7 @@ TEXT ·tanhAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS shift+28(FP), Y15
 
 eight:
+	PREFETCHT0   4096(SI)
 	VMOVUPS      (SI), Y0
 	VFMADD213PS  Y15, Y14, Y0
 	VBROADCASTSS c80000000<>+0(SB), Y6
@@ -494,7 +500,7 @@ DATA c3f200000<>+0(SB)/4, $0x3f200000
 GLOBL c3f200000<>(SB), RODATA|NOPTR, $4
 
 // func geluAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·geluAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -503,6 +509,7 @@ TEXT ·geluAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS shift+28(FP), Y15
 
 eight:
+	PREFETCHT0   4096(SI)
 	VMOVUPS      (SI), Y0
 	VMOVAPS      Y0, Y10
 	VBROADCASTSS c3f3504f3<>+0(SB), Y1
@@ -603,7 +610,7 @@ DATA c3f3504f3<>+0(SB)/4, $0x3f3504f3
 GLOBL c3f3504f3<>(SB), RODATA|NOPTR, $4
 
 // func geluTanhAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·geluTanhAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -612,6 +619,7 @@ TEXT ·geluTanhAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS shift+28(FP), Y15
 
 eight:
+	PREFETCHT0   4096(SI)
 	VMOVUPS      (SI), Y0
 	VMOVAPS      Y0, Y10
 	VMULPS       Y0, Y0, Y1
@@ -698,7 +706,7 @@ DATA c3f4c422a<>+0(SB)/4, $0x3f4c422a
 GLOBL c3f4c422a<>(SB), RODATA|NOPTR, $4
 
 // func hardSigmoidAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·hardSigmoidAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -707,6 +715,7 @@ TEXT ·hardSigmoidAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS shift+28(FP), Y15
 
 eight:
+	PREFETCHT0   4096(SI)
 	VMOVUPS      (SI), Y0
 	VFMADD213PS  Y15, Y14, Y0
 	VXORPS       Y1, Y1, Y1
@@ -722,7 +731,7 @@ eight:
 	RET
 
 // func hardSwishAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·hardSwishAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -731,6 +740,7 @@ TEXT ·hardSwishAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS shift+28(FP), Y15
 
 eight:
+	PREFETCHT0   4096(SI)
 	VMOVUPS      (SI), Y0
 	VMOVAPS      Y0, Y10
 	VFMADD213PS  Y15, Y14, Y0
@@ -748,7 +758,7 @@ eight:
 	RET
 
 // func expAVX512(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·expAVX512(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -770,6 +780,7 @@ TEXT ·expAVX512(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS c0000007f<>+0(SB), Z7
 
 sixteen:
+	PREFETCHT0  4096(SI)
 	VMOVUPS     (SI), Z0
 	VFMADD213PS Z15, Z14, Z0
 	VMINPS      Z0, Z16, Z0
@@ -804,7 +815,7 @@ sixteen:
 	RET
 
 // func sigmoidAVX512(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·sigmoidAVX512(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -826,6 +837,7 @@ TEXT ·sigmoidAVX512(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS c0000007f<>+0(SB), Z7
 
 sixteen:
+	PREFETCHT0  4096(SI)
 	VMOVUPS     (SI), Z0
 	VFMADD213PS Z15, Z14, Z0
 	VPXORD      Z6, Z0, Z0
@@ -863,7 +875,7 @@ sixteen:
 	RET
 
 // func erfAVX512(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·erfAVX512(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -885,6 +897,7 @@ TEXT ·erfAVX512(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS c0000007f<>+0(SB), Z7
 
 sixteen:
+	PREFETCHT0       4096(SI)
 	VMOVUPS          (SI), Z0
 	VFMADD213PS      Z15, Z14, Z0
 	VPANDD           Z0, Z6, Z5
@@ -947,7 +960,7 @@ sixteen:
 	RET
 
 // func tanhAVX512(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tanhAVX512(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -969,6 +982,7 @@ TEXT ·tanhAVX512(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS c0000007f<>+0(SB), Z7
 
 sixteen:
+	PREFETCHT0       4096(SI)
 	VMOVUPS          (SI), Z0
 	VFMADD213PS      Z15, Z14, Z0
 	VPANDD           Z0, Z6, Z5
@@ -1022,7 +1036,7 @@ sixteen:
 	RET
 
 // func swishAVX512(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·swishAVX512(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -1044,6 +1058,7 @@ TEXT ·swishAVX512(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS c0000007f<>+0(SB), Z7
 
 sixteen:
+	PREFETCHT0  4096(SI)
 	VMOVUPS     (SI), Z0
 	VMOVAPS     Z0, Z10
 	VMULPS      Z14, Z0, Z0
@@ -1083,7 +1098,7 @@ sixteen:
 	RET
 
 // func geluAVX512(dst *float32, src *float32, n int, scale float32, shift float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·geluAVX512(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
@@ -1105,6 +1120,7 @@ TEXT ·geluAVX512(SB), NOSPLIT|NOFRAME, $0-32
 	VBROADCASTSS c0000007f<>+0(SB), Z7
 
 sixteen:
+	PREFETCHT0       4096(SI)
 	VMOVUPS          (SI), Z0
 	VMOVAPS          Z0, Z10
 	VMULPS.BCST      c3f3504f3<>+0(SB), Z0, Z0
@@ -1171,7 +1187,7 @@ sixteen:
 	RET
 
 // func addAVX2(dst *float32, a *float32, b *float32, n int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·addAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
@@ -1179,29 +1195,35 @@ TEXT ·addAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ n+24(FP), CX
 
 thirtytwo:
-	CMPQ    CX, $0x20
-	JLT     eight
-	VMOVUPS (SI), Y0
-	VMOVUPS (DX), Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VMOVUPS 32(SI), Y2
-	VMOVUPS 32(DX), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS Y2, 32(DI)
-	VMOVUPS 64(SI), Y4
-	VMOVUPS 64(DX), Y5
-	VADDPS  Y5, Y4, Y4
-	VMOVUPS Y4, 64(DI)
-	VMOVUPS 96(SI), Y6
-	VMOVUPS 96(DX), Y7
-	VADDPS  Y7, Y6, Y6
-	VMOVUPS Y6, 96(DI)
-	ADDQ    $0x80, SI
-	ADDQ    $0x80, DX
-	ADDQ    $0x80, DI
-	SUBQ    $0x20, CX
-	JMP     thirtytwo
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VMOVUPS    (DX), Y1
+	VADDPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VMOVUPS    32(DX), Y3
+	VADDPS     Y3, Y2, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VMOVUPS    64(DX), Y5
+	VADDPS     Y5, Y4, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VMOVUPS    96(DX), Y7
+	VADDPS     Y7, Y6, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DX
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
 
 eight:
 	CMPQ    CX, $0x08
@@ -1221,7 +1243,7 @@ end:
 	RET
 
 // func subAVX2(dst *float32, a *float32, b *float32, n int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·subAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
@@ -1229,29 +1251,35 @@ TEXT ·subAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ n+24(FP), CX
 
 thirtytwo:
-	CMPQ    CX, $0x20
-	JLT     eight
-	VMOVUPS (SI), Y0
-	VMOVUPS (DX), Y1
-	VSUBPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VMOVUPS 32(SI), Y2
-	VMOVUPS 32(DX), Y3
-	VSUBPS  Y3, Y2, Y2
-	VMOVUPS Y2, 32(DI)
-	VMOVUPS 64(SI), Y4
-	VMOVUPS 64(DX), Y5
-	VSUBPS  Y5, Y4, Y4
-	VMOVUPS Y4, 64(DI)
-	VMOVUPS 96(SI), Y6
-	VMOVUPS 96(DX), Y7
-	VSUBPS  Y7, Y6, Y6
-	VMOVUPS Y6, 96(DI)
-	ADDQ    $0x80, SI
-	ADDQ    $0x80, DX
-	ADDQ    $0x80, DI
-	SUBQ    $0x20, CX
-	JMP     thirtytwo
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VMOVUPS    (DX), Y1
+	VSUBPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VMOVUPS    32(DX), Y3
+	VSUBPS     Y3, Y2, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VMOVUPS    64(DX), Y5
+	VSUBPS     Y5, Y4, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VMOVUPS    96(DX), Y7
+	VSUBPS     Y7, Y6, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DX
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
 
 eight:
 	CMPQ    CX, $0x08
@@ -1271,7 +1299,7 @@ end:
 	RET
 
 // func mulAVX2(dst *float32, a *float32, b *float32, n int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·mulAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
@@ -1279,29 +1307,35 @@ TEXT ·mulAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ n+24(FP), CX
 
 thirtytwo:
-	CMPQ    CX, $0x20
-	JLT     eight
-	VMOVUPS (SI), Y0
-	VMOVUPS (DX), Y1
-	VMULPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VMOVUPS 32(SI), Y2
-	VMOVUPS 32(DX), Y3
-	VMULPS  Y3, Y2, Y2
-	VMOVUPS Y2, 32(DI)
-	VMOVUPS 64(SI), Y4
-	VMOVUPS 64(DX), Y5
-	VMULPS  Y5, Y4, Y4
-	VMOVUPS Y4, 64(DI)
-	VMOVUPS 96(SI), Y6
-	VMOVUPS 96(DX), Y7
-	VMULPS  Y7, Y6, Y6
-	VMOVUPS Y6, 96(DI)
-	ADDQ    $0x80, SI
-	ADDQ    $0x80, DX
-	ADDQ    $0x80, DI
-	SUBQ    $0x20, CX
-	JMP     thirtytwo
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VMOVUPS    (DX), Y1
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VMOVUPS    32(DX), Y3
+	VMULPS     Y3, Y2, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VMOVUPS    64(DX), Y5
+	VMULPS     Y5, Y4, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VMOVUPS    96(DX), Y7
+	VMULPS     Y7, Y6, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DX
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
 
 eight:
 	CMPQ    CX, $0x08
@@ -1321,7 +1355,7 @@ end:
 	RET
 
 // func divAVX2(dst *float32, a *float32, b *float32, n int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·divAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
@@ -1329,29 +1363,35 @@ TEXT ·divAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ n+24(FP), CX
 
 thirtytwo:
-	CMPQ    CX, $0x20
-	JLT     eight
-	VMOVUPS (SI), Y0
-	VMOVUPS (DX), Y1
-	VDIVPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VMOVUPS 32(SI), Y2
-	VMOVUPS 32(DX), Y3
-	VDIVPS  Y3, Y2, Y2
-	VMOVUPS Y2, 32(DI)
-	VMOVUPS 64(SI), Y4
-	VMOVUPS 64(DX), Y5
-	VDIVPS  Y5, Y4, Y4
-	VMOVUPS Y4, 64(DI)
-	VMOVUPS 96(SI), Y6
-	VMOVUPS 96(DX), Y7
-	VDIVPS  Y7, Y6, Y6
-	VMOVUPS Y6, 96(DI)
-	ADDQ    $0x80, SI
-	ADDQ    $0x80, DX
-	ADDQ    $0x80, DI
-	SUBQ    $0x20, CX
-	JMP     thirtytwo
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VMOVUPS    (DX), Y1
+	VDIVPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VMOVUPS    32(DX), Y3
+	VDIVPS     Y3, Y2, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VMOVUPS    64(DX), Y5
+	VDIVPS     Y5, Y4, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VMOVUPS    96(DX), Y7
+	VDIVPS     Y7, Y6, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DX
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
 
 eight:
 	CMPQ    CX, $0x08
@@ -1371,7 +1411,7 @@ end:
 	RET
 
 // func maxAVX2(dst *float32, a *float32, b *float32, n int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·maxAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
@@ -1379,37 +1419,43 @@ TEXT ·maxAVX2(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ n+24(FP), CX
 
 thirtytwo:
-	CMPQ      CX, $0x20
-	JLT       eight
-	VMOVUPS   (SI), Y0
-	VMOVUPS   (DX), Y1
-	VCMPPS    $0x03, Y0, Y0, Y14
-	VMAXPS    Y1, Y0, Y13
-	VBLENDVPS Y14, Y0, Y13, Y0
-	VMOVUPS   Y0, (DI)
-	VMOVUPS   32(SI), Y2
-	VMOVUPS   32(DX), Y3
-	VCMPPS    $0x03, Y2, Y2, Y14
-	VMAXPS    Y3, Y2, Y13
-	VBLENDVPS Y14, Y2, Y13, Y2
-	VMOVUPS   Y2, 32(DI)
-	VMOVUPS   64(SI), Y4
-	VMOVUPS   64(DX), Y5
-	VCMPPS    $0x03, Y4, Y4, Y14
-	VMAXPS    Y5, Y4, Y13
-	VBLENDVPS Y14, Y4, Y13, Y4
-	VMOVUPS   Y4, 64(DI)
-	VMOVUPS   96(SI), Y6
-	VMOVUPS   96(DX), Y7
-	VCMPPS    $0x03, Y6, Y6, Y14
-	VMAXPS    Y7, Y6, Y13
-	VBLENDVPS Y14, Y6, Y13, Y6
-	VMOVUPS   Y6, 96(DI)
-	ADDQ      $0x80, SI
-	ADDQ      $0x80, DX
-	ADDQ      $0x80, DI
-	SUBQ      $0x20, CX
-	JMP       thirtytwo
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VMOVUPS    (DX), Y1
+	VCMPPS     $0x03, Y0, Y0, Y14
+	VMAXPS     Y1, Y0, Y13
+	VBLENDVPS  Y14, Y0, Y13, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VMOVUPS    32(DX), Y3
+	VCMPPS     $0x03, Y2, Y2, Y14
+	VMAXPS     Y3, Y2, Y13
+	VBLENDVPS  Y14, Y2, Y13, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VMOVUPS    64(DX), Y5
+	VCMPPS     $0x03, Y4, Y4, Y14
+	VMAXPS     Y5, Y4, Y13
+	VBLENDVPS  Y14, Y4, Y13, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VMOVUPS    96(DX), Y7
+	VCMPPS     $0x03, Y6, Y6, Y14
+	VMAXPS     Y7, Y6, Y13
+	VBLENDVPS  Y14, Y6, Y13, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DX
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
 
 eight:
 	CMPQ      CX, $0x08
@@ -1431,7 +1477,7 @@ end:
 	RET
 
 // func addScalarAVX2(dst *float32, a *float32, n int, b float32)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·addScalarAVX2(SB), NOSPLIT|NOFRAME, $0-28
 	MOVQ         dst+0(FP), DI
 	MOVQ         a+8(FP), SI
@@ -1439,24 +1485,28 @@ TEXT ·addScalarAVX2(SB), NOSPLIT|NOFRAME, $0-28
 	VBROADCASTSS b+24(FP), Y15
 
 thirtytwo:
-	CMPQ    CX, $0x20
-	JLT     eight
-	VMOVUPS (SI), Y0
-	VADDPS  Y15, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VMOVUPS 32(SI), Y2
-	VADDPS  Y15, Y2, Y2
-	VMOVUPS Y2, 32(DI)
-	VMOVUPS 64(SI), Y4
-	VADDPS  Y15, Y4, Y4
-	VMOVUPS Y4, 64(DI)
-	VMOVUPS 96(SI), Y6
-	VADDPS  Y15, Y6, Y6
-	VMOVUPS Y6, 96(DI)
-	ADDQ    $0x80, SI
-	ADDQ    $0x80, DI
-	SUBQ    $0x20, CX
-	JMP     thirtytwo
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VADDPS     Y15, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VADDPS     Y15, Y2, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VADDPS     Y15, Y4, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VADDPS     Y15, Y6, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
 
 eight:
 	CMPQ    CX, $0x08
@@ -1474,7 +1524,7 @@ end:
 	RET
 
 // func mulScalarAVX2(dst *float32, a *float32, n int, b float32)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·mulScalarAVX2(SB), NOSPLIT|NOFRAME, $0-28
 	MOVQ         dst+0(FP), DI
 	MOVQ         a+8(FP), SI
@@ -1482,24 +1532,28 @@ TEXT ·mulScalarAVX2(SB), NOSPLIT|NOFRAME, $0-28
 	VBROADCASTSS b+24(FP), Y15
 
 thirtytwo:
-	CMPQ    CX, $0x20
-	JLT     eight
-	VMOVUPS (SI), Y0
-	VMULPS  Y15, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VMOVUPS 32(SI), Y2
-	VMULPS  Y15, Y2, Y2
-	VMOVUPS Y2, 32(DI)
-	VMOVUPS 64(SI), Y4
-	VMULPS  Y15, Y4, Y4
-	VMOVUPS Y4, 64(DI)
-	VMOVUPS 96(SI), Y6
-	VMULPS  Y15, Y6, Y6
-	VMOVUPS Y6, 96(DI)
-	ADDQ    $0x80, SI
-	ADDQ    $0x80, DI
-	SUBQ    $0x20, CX
-	JMP     thirtytwo
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VMULPS     Y15, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VMULPS     Y15, Y2, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VMULPS     Y15, Y4, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VMULPS     Y15, Y6, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
 
 eight:
 	CMPQ    CX, $0x08
@@ -1517,7 +1571,7 @@ end:
 	RET
 
 // func divScalarAVX2(dst *float32, a *float32, n int, b float32)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·divScalarAVX2(SB), NOSPLIT|NOFRAME, $0-28
 	MOVQ         dst+0(FP), DI
 	MOVQ         a+8(FP), SI
@@ -1525,24 +1579,28 @@ TEXT ·divScalarAVX2(SB), NOSPLIT|NOFRAME, $0-28
 	VBROADCASTSS b+24(FP), Y15
 
 thirtytwo:
-	CMPQ    CX, $0x20
-	JLT     eight
-	VMOVUPS (SI), Y0
-	VDIVPS  Y15, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VMOVUPS 32(SI), Y2
-	VDIVPS  Y15, Y2, Y2
-	VMOVUPS Y2, 32(DI)
-	VMOVUPS 64(SI), Y4
-	VDIVPS  Y15, Y4, Y4
-	VMOVUPS Y4, 64(DI)
-	VMOVUPS 96(SI), Y6
-	VDIVPS  Y15, Y6, Y6
-	VMOVUPS Y6, 96(DI)
-	ADDQ    $0x80, SI
-	ADDQ    $0x80, DI
-	SUBQ    $0x20, CX
-	JMP     thirtytwo
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VDIVPS     Y15, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VDIVPS     Y15, Y2, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VDIVPS     Y15, Y4, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VDIVPS     Y15, Y6, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
 
 eight:
 	CMPQ    CX, $0x08
@@ -1560,7 +1618,7 @@ end:
 	RET
 
 // func subFromAVX2(dst *float32, a *float32, n int, b float32)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·subFromAVX2(SB), NOSPLIT|NOFRAME, $0-28
 	MOVQ         dst+0(FP), DI
 	MOVQ         a+8(FP), SI
@@ -1568,24 +1626,28 @@ TEXT ·subFromAVX2(SB), NOSPLIT|NOFRAME, $0-28
 	VBROADCASTSS b+24(FP), Y15
 
 thirtytwo:
-	CMPQ    CX, $0x20
-	JLT     eight
-	VMOVUPS (SI), Y0
-	VSUBPS  Y0, Y15, Y0
-	VMOVUPS Y0, (DI)
-	VMOVUPS 32(SI), Y2
-	VSUBPS  Y2, Y15, Y2
-	VMOVUPS Y2, 32(DI)
-	VMOVUPS 64(SI), Y4
-	VSUBPS  Y4, Y15, Y4
-	VMOVUPS Y4, 64(DI)
-	VMOVUPS 96(SI), Y6
-	VSUBPS  Y6, Y15, Y6
-	VMOVUPS Y6, 96(DI)
-	ADDQ    $0x80, SI
-	ADDQ    $0x80, DI
-	SUBQ    $0x20, CX
-	JMP     thirtytwo
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VSUBPS     Y0, Y15, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VSUBPS     Y2, Y15, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VSUBPS     Y4, Y15, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VSUBPS     Y6, Y15, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
 
 eight:
 	CMPQ    CX, $0x08
@@ -1603,7 +1665,7 @@ end:
 	RET
 
 // func divByAVX2(dst *float32, a *float32, n int, b float32)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·divByAVX2(SB), NOSPLIT|NOFRAME, $0-28
 	MOVQ         dst+0(FP), DI
 	MOVQ         a+8(FP), SI
@@ -1611,24 +1673,28 @@ TEXT ·divByAVX2(SB), NOSPLIT|NOFRAME, $0-28
 	VBROADCASTSS b+24(FP), Y15
 
 thirtytwo:
-	CMPQ    CX, $0x20
-	JLT     eight
-	VMOVUPS (SI), Y0
-	VDIVPS  Y0, Y15, Y0
-	VMOVUPS Y0, (DI)
-	VMOVUPS 32(SI), Y2
-	VDIVPS  Y2, Y15, Y2
-	VMOVUPS Y2, 32(DI)
-	VMOVUPS 64(SI), Y4
-	VDIVPS  Y4, Y15, Y4
-	VMOVUPS Y4, 64(DI)
-	VMOVUPS 96(SI), Y6
-	VDIVPS  Y6, Y15, Y6
-	VMOVUPS Y6, 96(DI)
-	ADDQ    $0x80, SI
-	ADDQ    $0x80, DI
-	SUBQ    $0x20, CX
-	JMP     thirtytwo
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VDIVPS     Y0, Y15, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VDIVPS     Y2, Y15, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VDIVPS     Y4, Y15, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VDIVPS     Y6, Y15, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
 
 eight:
 	CMPQ    CX, $0x08
@@ -1640,6 +1706,54 @@ eight:
 	ADDQ    $0x20, DI
 	SUBQ    $0x08, CX
 	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func affineAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·affineAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Y14
+	VBROADCASTSS shift+28(FP), Y15
+
+thirtytwo:
+	CMPQ        CX, $0x20
+	JLT         eight
+	PREFETCHT0  4096(SI)
+	PREFETCHT0  4160(SI)
+	PREFETCHT0  4096(DI)
+	PREFETCHT0  4160(DI)
+	VMOVUPS     (SI), Y0
+	VFMADD213PS Y15, Y14, Y0
+	VMOVUPS     Y0, (DI)
+	VMOVUPS     32(SI), Y2
+	VFMADD213PS Y15, Y14, Y2
+	VMOVUPS     Y2, 32(DI)
+	VMOVUPS     64(SI), Y4
+	VFMADD213PS Y15, Y14, Y4
+	VMOVUPS     Y4, 64(DI)
+	VMOVUPS     96(SI), Y6
+	VFMADD213PS Y15, Y14, Y6
+	VMOVUPS     Y6, 96(DI)
+	ADDQ        $0x80, SI
+	ADDQ        $0x80, DI
+	SUBQ        $0x20, CX
+	JMP         thirtytwo
+
+eight:
+	CMPQ        CX, $0x08
+	JLT         end
+	VMOVUPS     (SI), Y0
+	VFMADD213PS Y15, Y14, Y0
+	VMOVUPS     Y0, (DI)
+	ADDQ        $0x20, SI
+	ADDQ        $0x20, DI
+	SUBQ        $0x08, CX
+	JMP         eight
 
 end:
 	VZEROUPPER

@@ -81,6 +81,7 @@ const (
 	vectorGeluTanh
 	vectorHardSigmoid
 	vectorHardSwish
+	vectorAffine
 )
 
 // apply writes f(scale·x + shift).

@@ -113,5 +113,7 @@ func (v vector) run(dst, src *float32, n int, a, b float32) {
 		hardSigmoidAVX2(dst, src, n, a, b)
 	case vectorHardSwish:
 		hardSwishAVX2(dst, src, n, a, b)
+	case vectorAffine:
+		affineAVX2(dst, src, n, a, b)
 	}
 }
