@@ -204,6 +204,12 @@ func (s set) body(label string, r, vectors int, masked bool) {
 	}
 
 	term := func() {
+		if s.opmask { // weights are often in no cache that is near
+			PREFETCHT0(Mem{Base: pointers[0], Disp: 1024})
+			for v := range vectors {
+				PREFETCHT0(Mem{Base: b, Disp: 2048 + v*size})
+			}
+		}
 		for v := range vectors {
 			VMOVUPS(Mem{Base: b, Disp: v * size}, free[v])
 		}

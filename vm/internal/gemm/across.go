@@ -36,6 +36,23 @@ func (p *Product) tileAcross(tile int, c unsafe.Pointer, stride int, bias, scrat
 	simd.Transpose((*float32)(c), block, stride, n, m, n)
 }
 
+// multiply runs the micro-kernel of the given height. Pixels can be cut anywhere, so their
+// strips are of about the same height: the sums of a single row (49 = 4·12 + 1) are too few
+// to keep the multipliers busy.
+func (p *Product) multiply(w *panel, kernel level, height int) {
+	even := cuts(w.rows, cuts(w.rows, height))
+	if !p.Across || even == height {
+		w.run(kernel)
+		return
+	}
+	strip := *w
+	for i := 0; i < w.rows; i += even {
+		strip.rows = min(even, w.rows-i)
+		strip.a, strip.c = unsafe.Add(w.a, i*w.aRow), unsafe.Add(w.c, i*w.cRow)
+		strip.run(kernel)
+	}
+}
+
 // leftAcross finds or packs rows [i, i+m) of an image at depth k. The rows of one depth
 // are contiguous.
 func (p *Product) leftAcross(w *panel, side []float32, height, i, m, k int) {

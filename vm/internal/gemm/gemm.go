@@ -230,7 +230,7 @@ func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias un
 			if p.ColBias {
 				w.colBias = unsafe.Add(bias, 4*j)
 			}
-			w.run(kernel)
+			p.multiply(&w, kernel, height)
 		}
 	}
 }

@@ -3429,6 +3429,9 @@ wide12:
 	JLT        wide12rest
 
 wide12loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z24
 	VMOVUPS      64(R13), Z25
 	ADDQ         R14, R13
@@ -3471,6 +3474,9 @@ wide12loop:
 	ADDQ         R12, AX
 	ADDQ         R12, BX
 	ADDQ         R12, R11
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z24
 	VMOVUPS      64(R13), Z25
 	ADDQ         R14, R13
@@ -3513,6 +3519,9 @@ wide12loop:
 	ADDQ         R12, AX
 	ADDQ         R12, BX
 	ADDQ         R12, R11
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z24
 	VMOVUPS      64(R13), Z25
 	ADDQ         R14, R13
@@ -3555,6 +3564,9 @@ wide12loop:
 	ADDQ         R12, AX
 	ADDQ         R12, BX
 	ADDQ         R12, R11
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z24
 	VMOVUPS      64(R13), Z25
 	ADDQ         R14, R13
@@ -3605,6 +3617,9 @@ wide12rest:
 	JZ   wide12store
 
 wide12one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z24
 	VMOVUPS      64(R13), Z25
 	ADDQ         R14, R13
@@ -3995,6 +4010,9 @@ wide11:
 	JLT        wide11rest
 
 wide11loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z22
 	VMOVUPS      64(R13), Z23
 	ADDQ         R14, R13
@@ -4034,6 +4052,9 @@ wide11loop:
 	ADDQ         R12, AX
 	ADDQ         R12, BX
 	ADDQ         R12, R11
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z22
 	VMOVUPS      64(R13), Z23
 	ADDQ         R14, R13
@@ -4081,6 +4102,9 @@ wide11rest:
 	JZ   wide11store
 
 wide11one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z22
 	VMOVUPS      64(R13), Z23
 	ADDQ         R14, R13
@@ -4438,6 +4462,9 @@ wide10:
 	JLT        wide10rest
 
 wide10loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z20
 	VMOVUPS      64(R13), Z21
 	ADDQ         R14, R13
@@ -4474,6 +4501,9 @@ wide10loop:
 	ADDQ         R12, AX
 	ADDQ         R12, BX
 	ADDQ         R12, R11
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z20
 	VMOVUPS      64(R13), Z21
 	ADDQ         R14, R13
@@ -4518,6 +4548,9 @@ wide10rest:
 	JZ   wide10store
 
 wide10one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z20
 	VMOVUPS      64(R13), Z21
 	ADDQ         R14, R13
@@ -4849,6 +4882,9 @@ wide9:
 	JLT        wide9rest
 
 wide9loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z18
 	VMOVUPS      64(R13), Z19
 	ADDQ         R14, R13
@@ -4882,6 +4918,9 @@ wide9loop:
 	ADDQ         R12, AX
 	ADDQ         R12, BX
 	ADDQ         R12, R11
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z18
 	VMOVUPS      64(R13), Z19
 	ADDQ         R14, R13
@@ -4923,6 +4962,9 @@ wide9rest:
 	JZ   wide9store
 
 wide9one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z18
 	VMOVUPS      64(R13), Z19
 	ADDQ         R14, R13
@@ -5226,6 +5268,9 @@ wide8:
 	JLT        wide8rest
 
 wide8loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z16
 	VMOVUPS      64(R13), Z17
 	ADDQ         R14, R13
@@ -5255,6 +5300,9 @@ wide8loop:
 	VFMADD231PS  Z17, Z19, Z15
 	ADDQ         R12, AX
 	ADDQ         R12, BX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z16
 	VMOVUPS      64(R13), Z17
 	ADDQ         R14, R13
@@ -5292,6 +5340,9 @@ wide8rest:
 	JZ   wide8store
 
 wide8one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z16
 	VMOVUPS      64(R13), Z17
 	ADDQ         R14, R13
@@ -5567,6 +5618,9 @@ wide7:
 	JLT        wide7rest
 
 wide7loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z14
 	VMOVUPS      64(R13), Z15
 	ADDQ         R14, R13
@@ -5593,6 +5647,9 @@ wide7loop:
 	VFMADD231PS  Z15, Z16, Z13
 	ADDQ         R12, AX
 	ADDQ         R12, BX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z14
 	VMOVUPS      64(R13), Z15
 	ADDQ         R14, R13
@@ -5627,6 +5684,9 @@ wide7rest:
 	JZ   wide7store
 
 wide7one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z14
 	VMOVUPS      64(R13), Z15
 	ADDQ         R14, R13
@@ -5876,6 +5936,9 @@ wide6:
 	JLT        wide6rest
 
 wide6loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z12
 	VMOVUPS      64(R13), Z13
 	ADDQ         R14, R13
@@ -5899,6 +5962,9 @@ wide6loop:
 	VFMADD231PS  Z13, Z15, Z11
 	ADDQ         R12, AX
 	ADDQ         R12, BX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z12
 	VMOVUPS      64(R13), Z13
 	ADDQ         R14, R13
@@ -5930,6 +5996,9 @@ wide6rest:
 	JZ   wide6store
 
 wide6one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z12
 	VMOVUPS      64(R13), Z13
 	ADDQ         R14, R13
@@ -6153,6 +6222,9 @@ wide5:
 	JLT        wide5rest
 
 wide5loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z10
 	VMOVUPS      64(R13), Z11
 	ADDQ         R14, R13
@@ -6173,6 +6245,9 @@ wide5loop:
 	VFMADD231PS  Z11, Z12, Z9
 	ADDQ         R12, AX
 	ADDQ         R12, BX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z10
 	VMOVUPS      64(R13), Z11
 	ADDQ         R14, R13
@@ -6201,6 +6276,9 @@ wide5rest:
 	JZ   wide5store
 
 wide5one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z10
 	VMOVUPS      64(R13), Z11
 	ADDQ         R14, R13
@@ -6396,6 +6474,9 @@ wide4:
 	JLT        wide4rest
 
 wide4loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z8
 	VMOVUPS      64(R13), Z9
 	ADDQ         R14, R13
@@ -6412,6 +6493,9 @@ wide4loop:
 	VFMADD231PS  Z8, Z11, Z6
 	VFMADD231PS  Z9, Z11, Z7
 	ADDQ         R12, AX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z8
 	VMOVUPS      64(R13), Z9
 	ADDQ         R14, R13
@@ -6436,6 +6520,9 @@ wide4rest:
 	JZ   wide4store
 
 wide4one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z8
 	VMOVUPS      64(R13), Z9
 	ADDQ         R14, R13
@@ -6603,6 +6690,9 @@ wide3:
 	JLT        wide3rest
 
 wide3loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z6
 	VMOVUPS      64(R13), Z7
 	ADDQ         R14, R13
@@ -6616,6 +6706,9 @@ wide3loop:
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
 	ADDQ         R12, AX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z6
 	VMOVUPS      64(R13), Z7
 	ADDQ         R14, R13
@@ -6637,6 +6730,9 @@ wide3rest:
 	JZ   wide3store
 
 wide3one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z6
 	VMOVUPS      64(R13), Z7
 	ADDQ         R14, R13
@@ -6778,6 +6874,9 @@ wide2:
 	JLT        wide2rest
 
 wide2loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z4
 	VMOVUPS      64(R13), Z5
 	ADDQ         R14, R13
@@ -6788,6 +6887,9 @@ wide2loop:
 	VFMADD231PS  Z4, Z7, Z2
 	VFMADD231PS  Z5, Z7, Z3
 	ADDQ         R12, AX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z4
 	VMOVUPS      64(R13), Z5
 	ADDQ         R14, R13
@@ -6806,6 +6908,9 @@ wide2rest:
 	JZ   wide2store
 
 wide2one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z4
 	VMOVUPS      64(R13), Z5
 	ADDQ         R14, R13
@@ -6921,6 +7026,9 @@ wide1:
 	JLT        wide1rest
 
 wide1loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z2
 	VMOVUPS      64(R13), Z3
 	ADDQ         R14, R13
@@ -6928,6 +7036,9 @@ wide1loop:
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         R12, AX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z2
 	VMOVUPS      64(R13), Z3
 	ADDQ         R14, R13
@@ -6943,6 +7054,9 @@ wide1rest:
 	JZ   wide1store
 
 wide1one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
+	PREFETCHT0   2112(R13)
 	VMOVUPS      (R13), Z2
 	VMOVUPS      64(R13), Z3
 	ADDQ         R14, R13
@@ -7061,6 +7175,8 @@ narrow12:
 	JLT        narrow12rest
 
 narrow12loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z12
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z13
@@ -7090,6 +7206,8 @@ narrow12loop:
 	ADDQ         R12, AX
 	ADDQ         R12, BX
 	ADDQ         R12, R11
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z12
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z13
@@ -7119,6 +7237,8 @@ narrow12loop:
 	ADDQ         R12, AX
 	ADDQ         R12, BX
 	ADDQ         R12, R11
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z12
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z13
@@ -7148,6 +7268,8 @@ narrow12loop:
 	ADDQ         R12, AX
 	ADDQ         R12, BX
 	ADDQ         R12, R11
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z12
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z13
@@ -7185,6 +7307,8 @@ narrow12rest:
 	JZ   narrow12store
 
 narrow12one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z12
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z13
@@ -7430,6 +7554,8 @@ narrow11:
 	JLT        narrow11rest
 
 narrow11loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z11
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z12
@@ -7457,6 +7583,8 @@ narrow11loop:
 	ADDQ         R12, AX
 	ADDQ         R12, BX
 	ADDQ         R12, R11
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z11
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z12
@@ -7492,6 +7620,8 @@ narrow11rest:
 	JZ   narrow11store
 
 narrow11one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z11
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z12
@@ -7716,6 +7846,8 @@ narrow10:
 	JLT        narrow10rest
 
 narrow10loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z10
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z11
@@ -7741,6 +7873,8 @@ narrow10loop:
 	ADDQ         R12, AX
 	ADDQ         R12, BX
 	ADDQ         R12, R11
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z10
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z11
@@ -7774,6 +7908,8 @@ narrow10rest:
 	JZ   narrow10store
 
 narrow10one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z10
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z11
@@ -7984,6 +8120,8 @@ narrow9:
 	JLT        narrow9rest
 
 narrow9loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z9
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z10
@@ -8007,6 +8145,8 @@ narrow9loop:
 	ADDQ         R12, AX
 	ADDQ         R12, BX
 	ADDQ         R12, R11
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z9
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z10
@@ -8038,6 +8178,8 @@ narrow9rest:
 	JZ   narrow9store
 
 narrow9one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z9
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z10
@@ -8232,6 +8374,8 @@ narrow8:
 	JLT        narrow8rest
 
 narrow8loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z8
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z9
@@ -8252,6 +8396,8 @@ narrow8loop:
 	VFMADD231PS  Z8, Z10, Z7
 	ADDQ         R12, AX
 	ADDQ         R12, BX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z8
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z9
@@ -8280,6 +8426,8 @@ narrow8rest:
 	JZ   narrow8store
 
 narrow8one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z8
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z9
@@ -8458,6 +8606,8 @@ narrow7:
 	JLT        narrow7rest
 
 narrow7loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z7
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z8
@@ -8476,6 +8626,8 @@ narrow7loop:
 	VFMADD231PS  Z7, Z8, Z6
 	ADDQ         R12, AX
 	ADDQ         R12, BX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z7
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z8
@@ -8502,6 +8654,8 @@ narrow7rest:
 	JZ   narrow7store
 
 narrow7one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z7
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z8
@@ -8666,6 +8820,8 @@ narrow6:
 	JLT        narrow6rest
 
 narrow6loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z6
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z7
@@ -8682,6 +8838,8 @@ narrow6loop:
 	VFMADD231PS  Z6, Z8, Z5
 	ADDQ         R12, AX
 	ADDQ         R12, BX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z6
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z7
@@ -8706,6 +8864,8 @@ narrow6rest:
 	JZ   narrow6store
 
 narrow6one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z6
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z7
@@ -8856,6 +9016,8 @@ narrow5:
 	JLT        narrow5rest
 
 narrow5loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z5
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z6
@@ -8870,6 +9032,8 @@ narrow5loop:
 	VFMADD231PS  Z5, Z6, Z4
 	ADDQ         R12, AX
 	ADDQ         R12, BX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z5
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z6
@@ -8892,6 +9056,8 @@ narrow5rest:
 	JZ   narrow5store
 
 narrow5one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z5
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z6
@@ -9026,6 +9192,8 @@ narrow4:
 	JLT        narrow4rest
 
 narrow4loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z4
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z5
@@ -9037,6 +9205,8 @@ narrow4loop:
 	VBROADCASTSS (AX)(DX*1), Z6
 	VFMADD231PS  Z4, Z6, Z3
 	ADDQ         R12, AX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z4
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z5
@@ -9056,6 +9226,8 @@ narrow4rest:
 	JZ   narrow4store
 
 narrow4one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z4
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z5
@@ -9174,6 +9346,8 @@ narrow3:
 	JLT        narrow3rest
 
 narrow3loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z3
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z4
@@ -9183,6 +9357,8 @@ narrow3loop:
 	VBROADCASTSS (AX)(CX*2), Z4
 	VFMADD231PS  Z3, Z4, Z2
 	ADDQ         R12, AX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z3
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z4
@@ -9200,6 +9376,8 @@ narrow3rest:
 	JZ   narrow3store
 
 narrow3one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z3
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z4
@@ -9304,6 +9482,8 @@ narrow2:
 	JLT        narrow2rest
 
 narrow2loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z2
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z3
@@ -9311,6 +9491,8 @@ narrow2loop:
 	VBROADCASTSS (AX)(CX*1), Z4
 	VFMADD231PS  Z2, Z4, Z1
 	ADDQ         R12, AX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z2
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z3
@@ -9326,6 +9508,8 @@ narrow2rest:
 	JZ   narrow2store
 
 narrow2one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z2
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z3
@@ -9416,11 +9600,15 @@ narrow1:
 	JLT        narrow1rest
 
 narrow1loop:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z1
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         R12, AX
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z1
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z2
@@ -9434,6 +9622,8 @@ narrow1rest:
 	JZ   narrow1store
 
 narrow1one:
+	PREFETCHT0   1024(AX)
+	PREFETCHT0   2048(R13)
 	VMOVUPS      (R13), Z1
 	ADDQ         R14, R13
 	VBROADCASTSS (AX), Z2
@@ -14763,6 +14953,8 @@ strip12:
 	JLT        strip12rest
 
 strip12loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z12
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z12, Z0
@@ -14780,6 +14972,8 @@ strip12loop:
 	ADDQ          R12, AX
 	ADDQ          R12, BX
 	ADDQ          R12, R11
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z12
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z12, Z0
@@ -14797,6 +14991,8 @@ strip12loop:
 	ADDQ          R12, AX
 	ADDQ          R12, BX
 	ADDQ          R12, R11
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z12
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z12, Z0
@@ -14814,6 +15010,8 @@ strip12loop:
 	ADDQ          R12, AX
 	ADDQ          R12, BX
 	ADDQ          R12, R11
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z12
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z12, Z0
@@ -14839,6 +15037,8 @@ strip12rest:
 	JZ   strip12store
 
 strip12one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z12
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z12, Z0
@@ -14961,6 +15161,8 @@ strip11:
 	JLT        strip11rest
 
 strip11loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z11
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z11, Z0
@@ -14977,6 +15179,8 @@ strip11loop:
 	ADDQ          R12, AX
 	ADDQ          R12, BX
 	ADDQ          R12, R11
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z11
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z11, Z0
@@ -15001,6 +15205,8 @@ strip11rest:
 	JZ   strip11store
 
 strip11one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z11
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z11, Z0
@@ -15110,6 +15316,8 @@ strip10:
 	JLT        strip10rest
 
 strip10loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z10
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z10, Z0
@@ -15125,6 +15333,8 @@ strip10loop:
 	ADDQ          R12, AX
 	ADDQ          R12, BX
 	ADDQ          R12, R11
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z10
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z10, Z0
@@ -15148,6 +15358,8 @@ strip10rest:
 	JZ   strip10store
 
 strip10one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z10
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z10, Z0
@@ -15251,6 +15463,8 @@ strip9:
 	JLT        strip9rest
 
 strip9loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z9
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z9, Z0
@@ -15265,6 +15479,8 @@ strip9loop:
 	ADDQ          R12, AX
 	ADDQ          R12, BX
 	ADDQ          R12, R11
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z9
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z9, Z0
@@ -15287,6 +15503,8 @@ strip9rest:
 	JZ   strip9store
 
 strip9one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z9
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z9, Z0
@@ -15382,6 +15600,8 @@ strip8:
 	JLT        strip8rest
 
 strip8loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z8
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z8, Z0
@@ -15394,6 +15614,8 @@ strip8loop:
 	VPDPWSSD.BCST (BX)(DX*1), Z8, Z7
 	ADDQ          R12, AX
 	ADDQ          R12, BX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z8
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z8, Z0
@@ -15414,6 +15636,8 @@ strip8rest:
 	JZ   strip8store
 
 strip8one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z8
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z8, Z0
@@ -15501,6 +15725,8 @@ strip7:
 	JLT        strip7rest
 
 strip7loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z7
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z7, Z0
@@ -15512,6 +15738,8 @@ strip7loop:
 	VPDPWSSD.BCST (BX)(CX*2), Z7, Z6
 	ADDQ          R12, AX
 	ADDQ          R12, BX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z7
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z7, Z0
@@ -15531,6 +15759,8 @@ strip7rest:
 	JZ   strip7store
 
 strip7one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z7
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z7, Z0
@@ -15612,6 +15842,8 @@ strip6:
 	JLT        strip6rest
 
 strip6loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z6
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z6, Z0
@@ -15622,6 +15854,8 @@ strip6loop:
 	VPDPWSSD.BCST (BX)(CX*1), Z6, Z5
 	ADDQ          R12, AX
 	ADDQ          R12, BX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z6
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z6, Z0
@@ -15640,6 +15874,8 @@ strip6rest:
 	JZ   strip6store
 
 strip6one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z6
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z6, Z0
@@ -15715,6 +15951,8 @@ strip5:
 	JLT        strip5rest
 
 strip5loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z5
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z5, Z0
@@ -15724,6 +15962,8 @@ strip5loop:
 	VPDPWSSD.BCST (BX), Z5, Z4
 	ADDQ          R12, AX
 	ADDQ          R12, BX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z5
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z5, Z0
@@ -15741,6 +15981,8 @@ strip5rest:
 	JZ   strip5store
 
 strip5one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z5
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z5, Z0
@@ -15808,6 +16050,8 @@ strip4:
 	JLT        strip4rest
 
 strip4loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z4
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z4, Z0
@@ -15815,6 +16059,8 @@ strip4loop:
 	VPDPWSSD.BCST (AX)(CX*2), Z4, Z2
 	VPDPWSSD.BCST (AX)(DX*1), Z4, Z3
 	ADDQ          R12, AX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z4
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z4, Z0
@@ -15830,6 +16076,8 @@ strip4rest:
 	JZ   strip4store
 
 strip4one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z4
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z4, Z0
@@ -15889,12 +16137,16 @@ strip3:
 	JLT        strip3rest
 
 strip3loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z3
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z3, Z0
 	VPDPWSSD.BCST (AX)(CX*1), Z3, Z1
 	VPDPWSSD.BCST (AX)(CX*2), Z3, Z2
 	ADDQ          R12, AX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z3
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z3, Z0
@@ -15909,6 +16161,8 @@ strip3rest:
 	JZ   strip3store
 
 strip3one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z3
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z3, Z0
@@ -15962,11 +16216,15 @@ strip2:
 	JLT        strip2rest
 
 strip2loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z2
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z2, Z0
 	VPDPWSSD.BCST (AX)(CX*1), Z2, Z1
 	ADDQ          R12, AX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z2
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z2, Z0
@@ -15980,6 +16238,8 @@ strip2rest:
 	JZ   strip2store
 
 strip2one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z2
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z2, Z0
@@ -16027,10 +16287,14 @@ strip1:
 	JLT        strip1rest
 
 strip1loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z1
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z1, Z0
 	ADDQ          R12, AX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z1
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z1, Z0
@@ -16043,6 +16307,8 @@ strip1rest:
 	JZ   strip1store
 
 strip1one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z1
 	ADDQ          R14, R13
 	VPDPWSSD.BCST (AX), Z1, Z0
@@ -16124,6 +16390,8 @@ strip12:
 	JLT        strip12rest
 
 strip12loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z12
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z12, Z0
@@ -16141,6 +16409,8 @@ strip12loop:
 	ADDQ          R12, AX
 	ADDQ          R12, BX
 	ADDQ          R12, R11
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z12
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z12, Z0
@@ -16158,6 +16428,8 @@ strip12loop:
 	ADDQ          R12, AX
 	ADDQ          R12, BX
 	ADDQ          R12, R11
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z12
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z12, Z0
@@ -16175,6 +16447,8 @@ strip12loop:
 	ADDQ          R12, AX
 	ADDQ          R12, BX
 	ADDQ          R12, R11
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z12
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z12, Z0
@@ -16200,6 +16474,8 @@ strip12rest:
 	JZ   strip12store
 
 strip12one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z12
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z12, Z0
@@ -16356,6 +16632,8 @@ strip11:
 	JLT        strip11rest
 
 strip11loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z11
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z11, Z0
@@ -16372,6 +16650,8 @@ strip11loop:
 	ADDQ          R12, AX
 	ADDQ          R12, BX
 	ADDQ          R12, R11
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z11
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z11, Z0
@@ -16396,6 +16676,8 @@ strip11rest:
 	JZ   strip11store
 
 strip11one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z11
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z11, Z0
@@ -16537,6 +16819,8 @@ strip10:
 	JLT        strip10rest
 
 strip10loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z10
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z10, Z0
@@ -16552,6 +16836,8 @@ strip10loop:
 	ADDQ          R12, AX
 	ADDQ          R12, BX
 	ADDQ          R12, R11
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z10
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z10, Z0
@@ -16575,6 +16861,8 @@ strip10rest:
 	JZ   strip10store
 
 strip10one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z10
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z10, Z0
@@ -16708,6 +16996,8 @@ strip9:
 	JLT        strip9rest
 
 strip9loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z9
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z9, Z0
@@ -16722,6 +17012,8 @@ strip9loop:
 	ADDQ          R12, AX
 	ADDQ          R12, BX
 	ADDQ          R12, R11
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z9
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z9, Z0
@@ -16744,6 +17036,8 @@ strip9rest:
 	JZ   strip9store
 
 strip9one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z9
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z9, Z0
@@ -16867,6 +17161,8 @@ strip8:
 	JLT        strip8rest
 
 strip8loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z8
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z8, Z0
@@ -16879,6 +17175,8 @@ strip8loop:
 	VPDPBUSD.BCST (BX)(DX*1), Z8, Z7
 	ADDQ          R12, AX
 	ADDQ          R12, BX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z8
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z8, Z0
@@ -16899,6 +17197,8 @@ strip8rest:
 	JZ   strip8store
 
 strip8one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z8
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z8, Z0
@@ -17012,6 +17312,8 @@ strip7:
 	JLT        strip7rest
 
 strip7loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z7
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z7, Z0
@@ -17023,6 +17325,8 @@ strip7loop:
 	VPDPBUSD.BCST (BX)(CX*2), Z7, Z6
 	ADDQ          R12, AX
 	ADDQ          R12, BX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z7
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z7, Z0
@@ -17042,6 +17346,8 @@ strip7rest:
 	JZ   strip7store
 
 strip7one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z7
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z7, Z0
@@ -17147,6 +17453,8 @@ strip6:
 	JLT        strip6rest
 
 strip6loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z6
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z6, Z0
@@ -17157,6 +17465,8 @@ strip6loop:
 	VPDPBUSD.BCST (BX)(CX*1), Z6, Z5
 	ADDQ          R12, AX
 	ADDQ          R12, BX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z6
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z6, Z0
@@ -17175,6 +17485,8 @@ strip6rest:
 	JZ   strip6store
 
 strip6one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z6
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z6, Z0
@@ -17272,6 +17584,8 @@ strip5:
 	JLT        strip5rest
 
 strip5loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z5
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z5, Z0
@@ -17281,6 +17595,8 @@ strip5loop:
 	VPDPBUSD.BCST (BX), Z5, Z4
 	ADDQ          R12, AX
 	ADDQ          R12, BX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z5
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z5, Z0
@@ -17298,6 +17614,8 @@ strip5rest:
 	JZ   strip5store
 
 strip5one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z5
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z5, Z0
@@ -17385,6 +17703,8 @@ strip4:
 	JLT        strip4rest
 
 strip4loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z4
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z4, Z0
@@ -17392,6 +17712,8 @@ strip4loop:
 	VPDPBUSD.BCST (AX)(CX*2), Z4, Z2
 	VPDPBUSD.BCST (AX)(DX*1), Z4, Z3
 	ADDQ          R12, AX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z4
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z4, Z0
@@ -17407,6 +17729,8 @@ strip4rest:
 	JZ   strip4store
 
 strip4one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z4
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z4, Z0
@@ -17484,12 +17808,16 @@ strip3:
 	JLT        strip3rest
 
 strip3loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z3
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z3, Z0
 	VPDPBUSD.BCST (AX)(CX*1), Z3, Z1
 	VPDPBUSD.BCST (AX)(CX*2), Z3, Z2
 	ADDQ          R12, AX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z3
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z3, Z0
@@ -17504,6 +17832,8 @@ strip3rest:
 	JZ   strip3store
 
 strip3one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z3
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z3, Z0
@@ -17573,11 +17903,15 @@ strip2:
 	JLT        strip2rest
 
 strip2loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z2
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z2, Z0
 	VPDPBUSD.BCST (AX)(CX*1), Z2, Z1
 	ADDQ          R12, AX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z2
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z2, Z0
@@ -17591,6 +17925,8 @@ strip2rest:
 	JZ   strip2store
 
 strip2one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z2
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z2, Z0
@@ -17652,10 +17988,14 @@ strip1:
 	JLT        strip1rest
 
 strip1loop:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z1
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z1, Z0
 	ADDQ          R12, AX
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z1
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z1, Z0
@@ -17668,6 +18008,8 @@ strip1rest:
 	JZ   strip1store
 
 strip1one:
+	PREFETCHT0    1024(AX)
+	PREFETCHT0    2048(R13)
 	VMOVUPS       (R13), Z1
 	ADDQ          R14, R13
 	VPDPBUSD.BCST (AX), Z1, Z0
