@@ -58,22 +58,47 @@ func makePad(c *Invocation) (Run, error) {
 			moveRow(unsafe.Add(to, i*width), unsafe.Add(row, take(i-lead, length)*width), 1, 1, 1, width)
 		}
 	}
+	// place is the position of the input that position k of axis a copies, or negative.
+	place := func(a, k int) int {
+		if k -= before[a]; k < 0 || k >= in.Shape[a] {
+			return take(k, in.Shape[a])
+		}
+		return k
+	}
+	// A plane is the rows that differ in the axis before the last. outer finds the offset of
+	// the input's plane for one of the output's, if there is one.
+	high := 1
+	if last > 0 {
+		high = out.Shape[last-1]
+	}
+	outer := func(plane int) (off int, inside bool) {
+		inside = true
+		for a := last - 2; a >= 0; a-- {
+			k := place(a, plane%out.Shape[a])
+			plane /= out.Shape[a]
+			off, inside = off+k*s[a], inside && k >= 0
+		}
+		return off, inside
+	}
 	group, piece := max(1, grain/max(n, 1)), min(n, 4*grain)
 	pieces := cuts(n, max(piece, 1)) // long rows are cut
 	part := func(p, _ int) {
 		i, j := p%pieces*piece, min((p%pieces+1)*piece, n)
 		p /= pieces
-		for r := p * group; r < min((p+1)*group, rows); r++ {
-			off, inside, rest := 0, true, r
-			for a := last - 1; a >= 0; a-- {
-				k := rest%out.Shape[a] - before[a]
-				rest /= out.Shape[a]
-				if k < 0 || k >= in.Shape[a] {
-					k = take(k, in.Shape[a])
-				}
-				inside = inside && k >= 0
-				off += k * s[a]
+		first := p * group
+		y := first % high
+		plane, within := outer(first / high)
+		for r := first; r < min((p+1)*group, rows); r++ {
+			if y == high {
+				y = 0
+				plane, within = outer(r / high)
 			}
+			off, inside := plane, within
+			if last > 0 {
+				k := place(last-1, y)
+				off, inside = off+k*s[last-1], inside && k >= 0
+			}
+			y++
 			to := unsafe.Add(out.At, r*n*width)
 			if !inside {
 				moveRow(unsafe.Add(to, i*width), constant, j-i, 1, 0, width)

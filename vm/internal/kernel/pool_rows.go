@@ -166,17 +166,21 @@ func (v *window) pool(c *Invocation) *gemm.Pool {
 	return &gemm.Pool{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Stop: c.Runtime}
 }
 
-// joinPlanes pools plane by plane; finish, the last step on a plane of the output, may be nil.
-func joinPlanes(c *Invocation, v *window, p *gemm.Pool, finish func(plane []float32)) Run {
+// joinPlanes pools plane by plane; finish, the last step on a plane of the output, may be
+// nil. It gets as much scratch as a row of the output.
+func joinPlanes(c *Invocation, v *window, p *gemm.Pool, finish func(plane, scratch []float32)) Run {
 	x, out := c.In[0], c.Out[0]
 	p.UseMasks(numbersOf[uint16](c, p.MaskLen()))
-	each := c.Each(p.ScratchBytes())
+	each, row := c.Each(p.ScratchBytes()), 0
+	if finish != nil {
+		row = c.Each(mul(4, v.out[2]))
+	}
 	var pool *work.Pool
 	part := func(i, worker int) {
 		d := element[float32](out, i*v.outputs())
 		p.Plane(d, element[float32](x, i*v.inputs()), pool.Each(worker, each))
 		if finish != nil {
-			finish(span[float32](d, v.outputs()))
+			finish(span[float32](d, v.outputs()), span[float32](pool.Each(worker, row), v.out[2]))
 		}
 	}
 	return func(w *work.Pool) error {
@@ -224,7 +228,7 @@ func averagePoolPlanes(c *Invocation, v *window, p *gemm.Pool, taps func(axis, p
 			same = same && list[o] == list[0]
 		}
 	}
-	return joinPlanes(c, v, p, func(plane []float32) {
+	return joinPlanes(c, v, p, func(plane, counts []float32) {
 		if same {
 			for from, to := range c.pieces(len(plane)) {
 				simd.DivScalar(plane[from:to], plane[from:to], down[0]*along[0])
@@ -232,12 +236,11 @@ func averagePoolPlanes(c *Invocation, v *window, p *gemm.Pool, taps func(axis, p
 			return
 		}
 		for oh, n := range down {
-			row := plane[oh*len(along):][:len(along)]
-			for from, to := range c.pieces(len(row)) {
-				for o := from; o < to; o++ {
-					row[o] /= n * along[o]
-				}
+			if oh == 0 || n != down[oh-1] {
+				simd.MulScalar(counts, along, n)
 			}
+			row := plane[oh*len(along):][:len(along)]
+			simd.Div(row, row, counts)
 		}
 	})
 }
