@@ -38,6 +38,9 @@ type Dense struct {
 	Taps int
 }
 
+// fewRows stay in the cache, wherever they lie.
+const fewRows = 8
+
 // readable reports whether a product of the given columns may read A in place, without
 // packing: its rows run along the depth and do not evict each other from the cache, or
 // they are read too few times for packing to pay.
@@ -45,7 +48,7 @@ func (m *Dense) readable(columns int) bool {
 	if m.Format != Float32 || m.Taps > 0 {
 		return false
 	}
-	return m.Deep == 1 && m.Step%1024 != 0 || columns <= 4*widest
+	return m.Deep == 1 && (m.Step%1024 != 0 || m.Len <= fewRows) || columns <= 4*widest
 }
 
 // Pack copies a strip.

@@ -204,36 +204,62 @@ func (p *Product) strips(i0, j0, m, n int, c unsafe.Pointer, stride int, bias un
 	kernel := chosen
 	height, width := levels[kernel].rows, levels[kernel].columns
 	w := panel{rows: m, cRow: 4 * stride, alpha: p.Alpha, low: p.Low, high: p.High}
-	for k := 0; k == 0 || k < p.K; k += max(w.depth, 1) { // without depths, once
-		w.depth = p.depth(k)
-		p.epilogue(&w, k == 0, k+w.depth == p.K)
-		p.left(&w, side, height, i0, m, k)
-		for j := j0; j < j0+n; j += width {
-			if p.Stop != nil && p.Stop.Stopping() {
-				return
+	columns := n // at all depths, before the next ones
+	if p.streams(m) {
+		columns = width
+	}
+	for first := j0; first < j0+n; first += columns {
+		last := min(first+columns, j0+n)
+		for k := 0; k == 0 || k < p.K; k += max(w.depth, 1) { // without depths, once
+			w.depth = p.depth(k)
+			p.epilogue(&w, k == 0, k+w.depth == p.K)
+			p.left(&w, side, height, i0, m, k)
+			for j := first; j < last; j += width {
+				if p.Stop != nil && p.Stop.Stopping() {
+					return
+				}
+				w.columns = min(width, last-j)
+				from, to := p.seen(&w, j, k)
+				if from == to {
+					continue
+				}
+				p.right(&w, strip, width, j, k)
+				from = from / (width / 2) * (width / 2) // a whole vector
+				w.b = unsafe.Add(w.b, 4*from)
+				w.columns = to - from
+				w.c = unsafe.Add(c, 4*(j-j0+from))
+				// Do not compute an address beyond the bias: Go's garbage collector would
+				// find an invalid pointer.
+				if p.RowBias {
+					w.rowBias = unsafe.Add(bias, 4*i0)
+				}
+				if p.ColBias {
+					w.colBias = unsafe.Add(bias, 4*j)
+				}
+				p.multiply(&w, kernel, height)
 			}
-			w.columns = min(width, j0+n-j)
-			from, to := p.seen(&w, j, k)
-			if from == to {
-				continue
-			}
-			p.right(&w, strip, width, j, k)
-			from = from / (width / 2) * (width / 2) // a whole vector
-			w.b = unsafe.Add(w.b, 4*from)
-			w.columns = to - from
-			w.c = unsafe.Add(c, 4*(j-j0+from))
-			// Do not compute an address beyond the bias: Go's garbage collector would
-			// find an invalid pointer.
-			if p.RowBias {
-				w.rowBias = unsafe.Add(bias, 4*i0)
-			}
-			if p.ColBias {
-				w.colBias = unsafe.Add(bias, 4*j)
-			}
-			p.multiply(&w, kernel, height)
 		}
 	}
 }
+
+// streams reports whether a block is to be computed strip by strip of B, over all depths,
+// and not one block of depths after the other. So few rows leave the multipliers waiting for
+// B, which is then read from its beginning to its end.
+func (p *Product) streams(rows int) bool {
+	b, packed := p.B.(*Packed)
+	if !packed || b.Format != Float32 || p.Across || rows > mostStreaming {
+		return false
+	}
+	switch a := p.A.(type) {
+	case *Packed:
+		return a.Format == Float32
+	case *Dense:
+		return a.readable(p.N)
+	}
+	return false
+}
+
+const mostStreaming = 24 // rows
 
 // depth returns the length of the block of depths that begins at k.
 func (p *Product) depth(k int) int {
