@@ -20,6 +20,7 @@ const (
 	offShiftCount   = 56
 	offShiftDstStep = 64
 	offShiftSrcStep = 72
+	offShiftAhead   = 80
 	shiftSize       = 16 // of a tap: its offset in bytes, and a bit for each lane that is read
 )
 
@@ -33,7 +34,7 @@ func shift(stride, vectors int) {
 	Pragma("noescape")
 	Doc(fmt.Sprintf("%s packs %d columns that lie %d apart.", name, 16*vectors, stride))
 	p, dst, src, tap, first, end, second, count := RDI, R8, R9, R10, R11, R12, R13, RSI
-	dstStep, srcStep, at, evens := RBX, RDX, RAX, Z31
+	dstStep, srcStep, at, ahead, evens := RBX, RDX, RAX, RCX, Z31
 	Load(Param("p"), p)
 	get := func(off int, r GPPhysical) { MOVQ(Mem{Base: p, Disp: off}, r) }
 	get(offShiftDst, dst)
@@ -45,6 +46,7 @@ func shift(stride, vectors int) {
 	get(offShiftCount, count)
 	get(offShiftDstStep, dstStep)
 	get(offShiftSrcStep, srcStep)
+	get(offShiftAhead, ahead)
 	if stride == 2 {
 		get(offShiftEvens, at)
 		VMOVUPS(Mem{Base: at}, evens)
@@ -55,10 +57,10 @@ func shift(stride, vectors int) {
 	MOVQ(Mem{Base: tap}, at)
 	ADDQ(src, at)
 	if stride == 1 {
-		// The next strip begins here in each channel: too many places for the processor
-		// to foresee. Most images with stride 2 have three channels.
-		PREFETCHT1(Mem{Base: at, Disp: 64 * vectors})
-		PREFETCHT1(Mem{Base: at, Disp: 64 * (vectors + 1)})
+		// What is read next lies in too many channels for the processor to foresee. Most
+		// images with stride 2 have three channels.
+		PREFETCHT0(Mem{Base: at, Index: ahead, Scale: 1})
+		PREFETCHT0(Mem{Base: at, Index: ahead, Scale: 1, Disp: 64})
 	}
 	for v := range vectors {
 		for part := range stride {

@@ -12,6 +12,7 @@ type shifting struct {
 	second           int // bytes from the first 16 columns to the next 16 in the image
 	count            int // depths, 1 or more
 	dstStep, srcStep int // bytes from one depth, or channel, to the next
+	ahead            int // bytes from what is read to what is prefetched; only with stride 1
 }
 
 // shift is what a tap reads for a strip: what lies off bytes after a channel's first
@@ -24,7 +25,7 @@ type shift struct {
 
 // Any other offset does not compile.
 const _ = -(unsafe.Offsetof(shifting{}.evens) ^ 40 | unsafe.Offsetof(shifting{}.second) ^ 48 |
-	unsafe.Offsetof(shifting{}.srcStep) ^ 72 | unsafe.Offsetof(shift{}.mask) ^ 8 | unsafe.Sizeof(shift{}) ^ 16)
+	unsafe.Offsetof(shifting{}.srcStep) ^ 72 | unsafe.Offsetof(shifting{}.ahead) ^ 80 | unsafe.Offsetof(shift{}.mask) ^ 8 | unsafe.Sizeof(shift{}) ^ 16)
 
 //go:noescape
 func shift1x1AVX512(p *shifting)
@@ -80,6 +81,10 @@ func (m *Image) packShifted(dst []float32, width, first, k, n int) {
 		from := m.corner(first + c)
 		p.second = 4 * (m.corner(first+c+laneCount) - from)
 		vectors := min(2, (width-c)/laneCount)
+		p.ahead = 4 * laneCount * vectors // the next strip
+		if m.collides() {
+			p.ahead = channelsAhead * p.srcStep
+		}
 		m.fillShifts(&list, first+c, vectors*laneCount, from)
 		if !m.Spread {
 			p.run(m.Stride[2], vectors)
@@ -94,6 +99,13 @@ func (m *Image) packShifted(dst []float32, width, first, k, n int) {
 		})
 	}
 }
+
+// collides reports whether the same elements of all channels lie in the same sets of the
+// caches. Then they cannot be prefetched for the next strip: those of other channels would
+// evict them.
+func (m *Image) collides() bool { return m.Channels > 8 && m.In[1]*m.In[2]%1024 == 0 }
+
+const channelsAhead = 4
 
 // run packs vectors of columns that lie stride apart.
 func (p *shifting) run(stride, vectors int) {
