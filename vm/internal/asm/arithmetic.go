@@ -57,6 +57,30 @@ func affine() {
 	}, RSI, RDI)
 }
 
+// addEveryOther puts zeros between the numbers, and adds.
+func addEveryOther() {
+	TEXT("addEveryOtherAVX2", NOSPLIT|NOFRAME, "func(dst, src *float32, n int)")
+	Doc("addEveryOtherAVX2 adds n numbers, a multiple of 8, to every other number of dst, and 0 to those between.")
+	Load(Param("dst"), RDI)
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	VXORPS(Y3, Y3, Y3)
+	Label("eight")
+	VPERMQ(Imm(0xd8), Mem{Base: RSI}, Y0) // pairs 0, 2, 1, 3: each half is unpacked on its own
+	VUNPCKLPS(Y3, Y0, Y1)
+	VUNPCKHPS(Y3, Y0, Y2)
+	for i, y := range []VecPhysical{Y1, Y2} {
+		VADDPS(Mem{Base: RDI, Disp: 32 * i}, y, y)
+		VMOVUPS(y, Mem{Base: RDI, Disp: 32 * i})
+	}
+	ADDQ(Imm(32), RSI)
+	ADDQ(Imm(64), RDI)
+	SUBQ(Imm(8), RCX)
+	JNZ(LabelRef("eight"))
+	VZEROUPPER()
+	RET()
+}
+
 // strides writes the loops over n numbers, 32 and then 8 at a time, which advance the
 // pointers, and the return. It prefetches: lists are often in no cache that is near.
 func strides(n Register, body func(disp int, y, z VecPhysical), pointers ...Register) {

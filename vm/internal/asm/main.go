@@ -76,6 +76,7 @@ func main() {
 		scalar("subFromAVX2", "subFromAVX2 writes b - a.", func(b, a VecPhysical) { VSUBPS(a, b, a) })
 		scalar("divByAVX2", "divByAVX2 writes b/a.", func(b, a VecPhysical) { VDIVPS(a, b, a) })
 		affine()
+		addEveryOther()
 		sum()
 		squares()
 		standardize()

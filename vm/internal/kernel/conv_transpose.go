@@ -161,6 +161,10 @@ func spreadTap(d, y []float32, v *window, tap, line int) {
 			simd.Add(row[:to-from], row, y[from:to])
 			continue
 		}
+		if v.stride[2] == 2 {
+			simd.AddEveryOther(row[:2*(to-from)-1], y[from:to])
+			continue
+		}
 		for p, g := range y[from:to] {
 			row[p*v.stride[2]] += g
 		}

@@ -91,6 +91,20 @@ func Affine(dst, src []float32, scale, shift float32) {
 	each(dst, src, scale, shift, vectorAffine, func(x float32) float32 { return scale*x + shift })
 }
 
+// AddEveryOther adds the numbers of src to the numbers 0, 2, 4 … of dst, which has twice as
+// many or one less. The numbers between keep their values; there, -0 may become 0.
+func AddEveryOther(dst, src []float32) {
+	n := 0
+	if whole := (len(src) - 1) &^ 7; available && whole > 0 { // the last has no neighbour, perhaps
+		_ = dst[2*whole]
+		addEveryOtherAVX2(&dst[0], &src[0], whole)
+		n = whole
+	}
+	for i, x := range src[n:] {
+		dst[2*(n+i)] += x
+	}
+}
+
 // arithmetic names an operation in assembly.
 type arithmetic int8
 

@@ -46,6 +46,9 @@ func largestAVX2(src *float32, n int) float32
 func affineAVX2(dst, src *float32, n int, scale, shift float32)
 
 //go:noescape
+func addEveryOtherAVX2(dst, src *float32, n int)
+
+//go:noescape
 func meetingAVX2(blocks *float32, n int, box *float32) int
 
 //go:noescape

@@ -99,6 +99,29 @@ func TestStandardize(t *testing.T) {
 	}
 }
 
+// Every other number of the list changes, and none beyond its end.
+func TestAddEveryOther(t *testing.T) {
+	for n := range 70 {
+		src, got := make([]float32, n), make([]float32, 2*n+2)
+		for i := range src {
+			src[i] = float32(i + 1)
+		}
+		for i := range got {
+			got[i] = float32(-i)
+		}
+		AddEveryOther(got[:max(2*n-1, 0)], src)
+		for i, g := range got {
+			want := float32(-i)
+			if i%2 == 0 && i/2 < n {
+				want += src[i/2]
+			}
+			if g != want {
+				t.Fatalf("%d numbers, element %d: got %v, want %v", n, i, g, want)
+			}
+		}
+	}
+}
+
 // Whichever place the largest number has, it is found, and NaN are left out.
 func TestLargest(t *testing.T) {
 	nan, low := float32(math.NaN()), float32(math.Inf(-1))

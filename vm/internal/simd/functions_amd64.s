@@ -1759,6 +1759,29 @@ end:
 	VZEROUPPER
 	RET
 
+// func addEveryOtherAVX2(dst *float32, src *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·addEveryOtherAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   n+16(FP), CX
+	VXORPS Y3, Y3, Y3
+
+eight:
+	VPERMQ    $0xd8, (SI), Y0
+	VUNPCKLPS Y3, Y0, Y1
+	VUNPCKHPS Y3, Y0, Y2
+	VADDPS    (DI), Y1, Y1
+	VMOVUPS   Y1, (DI)
+	VADDPS    32(DI), Y2, Y2
+	VMOVUPS   Y2, 32(DI)
+	ADDQ      $0x20, SI
+	ADDQ      $0x40, DI
+	SUBQ      $0x08, CX
+	JNZ       eight
+	VZEROUPPER
+	RET
+
 // func sumAVX2(src *float32, n int) float64
 // Requires: AVX, SSE2
 TEXT ·sumAVX2(SB), NOSPLIT|NOFRAME, $0-24
