@@ -113,11 +113,20 @@ func perElement1[T, U any](f func(T) U) func(d []U, a []T) {
 func makeIsNaN(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
-		return rowwise(c, perElement1(func(a float32) bool { return a != a }))
+		return rowwise(c, nans[float32])
 	case graph.Float64:
-		return rowwise(c, perElement1(func(a float64) bool { return a != a }))
+		return rowwise(c, nans[float64])
 	}
 	return nil, unsupported(c.In[0].Type)
+}
+
+// nans says for each element of a whether it is NaN. A call for each would take more
+// than twice as long.
+func nans[T floating](d []bool, a []T) {
+	d = d[:len(a)]
+	for i, x := range a {
+		d[i] = x != x
+	}
 }
 
 func makeIsInf(c *Invocation) (Run, error) {
