@@ -37,6 +37,15 @@ func noise(shape ...int) *reference.Tensor {
 	return reference.Reals(shape, list...)
 }
 
+// rounded returns whole numbers in [-2, 2], many of which are equal.
+func rounded(shape ...int) *reference.Tensor {
+	t := noise(shape...)
+	for i := range t.F {
+		t.F[i] = math.Round(t.F[i])
+	}
+	return t
+}
+
 // positive returns numbers in [0.5, 1.5).
 func positive(shape ...int) *reference.Tensor {
 	t := noise(shape...)

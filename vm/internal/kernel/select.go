@@ -294,6 +294,10 @@ func argBest(largest bool) func(*Invocation) (Run, error) {
 		l := lineOf(in.Shape, k)
 		part := func(i, _ int) {
 			at, best := l.at(i, l.n), 0
+			if in.Type == graph.Float32 {
+				data[int64](c.Out[0])[i] = int64(bestReal(c, data[float32](in)[at:], l, largest, last))
+				return
+			}
 			for j := 1; j < l.n; j++ {
 				if j&often == 0 {
 					c.poll()
@@ -309,6 +313,24 @@ func argBest(largest bool) func(*Invocation) (Run, error) {
 			return nil
 		}, nil
 	}
+}
+
+// bestReal is the search of argBest in the line that begins with x[0]: it calls no function
+// for each element.
+func bestReal(c *Invocation, x []float32, l line, largest, last bool) int {
+	sign := float32(-1)
+	if largest {
+		sign = 1
+	}
+	best, top := 0, sign*x[0]
+	for from, to := range c.pieces(l.n) {
+		for j := from; j < to; j++ {
+			if v := sign * x[j*l.step]; v > top || last && v == top {
+				best, top = j, v
+			}
+		}
+	}
+	return best
 }
 
 // comparer returns a function that compares two elements of a tensor.
