@@ -88,12 +88,16 @@ func (st *step) argOf(i int, t *tensor) ops.Arg {
 	if a.Value != nil || !t.Const && !st.live || t.At == nil { // At is nil for constants that were freed after packing
 		return a
 	}
+	ints, whole := t.Integers()
+	if !whole && st.live && len(t.Shape) > 1 {
+		return a // lengths follow from lists of reals, such as the scales of Resize, and not from tables
+	}
 	shape := make([]int64, len(t.Shape))
 	for i, n := range t.Shape {
 		shape[i] = int64(n)
 	}
 	v := &ops.Value{Shape: shape, Elems: make([]ops.Scalar, t.Len())}
-	if ints, ok := t.Integers(); ok {
+	if whole {
 		for i, x := range ints {
 			v.Elems[i].I = int64(x)
 		}

@@ -420,6 +420,9 @@ func (c *Invocation) axis(otherwise, rank int) (int, error) {
 
 // Integers returns the elements of an integer or bool tensor; false for other dtypes.
 func (t *Tensor) Integers() ([]int, bool) {
+	if _, whole := intReader(t.Type); !whole {
+		return nil, false
+	}
 	list, err := readInts(t)
 	return list, err == nil
 }
