@@ -27,6 +27,7 @@ func main() {
 		for stride := 1; stride <= 2; stride++ {
 			shift(stride, 1)
 			shift(stride, 2)
+			shiftBytes(stride)
 		}
 		taps()
 		largestOf()

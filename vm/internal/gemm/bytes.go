@@ -151,6 +151,9 @@ func (m *ByteImage) columns(strip []int16, stage []byte, first, k, deep int) uns
 
 // lay writes deep rows of 16 columns.
 func (m *ByteImage) lay(stage []byte, first, k, deep int) {
+	if m.layShifted(stage, first, k, deep) {
+		return
+	}
 	var list [widest]piece
 	pieces := m.pieces(list[:], integerColumns, first)
 	taps := m.Kernel[0] * m.Kernel[1] * m.Kernel[2]

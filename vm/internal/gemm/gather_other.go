@@ -12,6 +12,8 @@ func (m *Image) shifts(int, int) bool { return false }
 
 func (m *Image) packShifted([]float32, int, int, int, int) {}
 
+func (m *ByteImage) layShifted([]byte, int, int, int) bool { return false }
+
 func copyStrip(dst []float32, width int, src *float32, n, deep int) {
 	for d := range n {
 		copy(dst[d*width:(d+1)*width], unsafe.Slice(float(unsafe.Pointer(src), 4*d*deep), width))

@@ -132,13 +132,17 @@ func TestInteger(t *testing.T) {
 func TestByteImage(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	eachLevel(t, func(t *testing.T) {
-		for range 60 {
+		for i := range 120 {
 			v := ByteImage{Signed: r.IntN(2) == 0, Image: Image{Channels: 1 + r.IntN(4)}}
 			v.Zero = int16(number(byte(r.Uint32()), v.Signed))
 			for a := range 3 {
 				v.In[a], v.Kernel[a], v.Stride[a], v.Dilation[a], v.Pad[a] = 1+r.IntN(9), 1+r.IntN(3), 1+r.IntN(3), 1+r.IntN(2), r.IntN(3)
 				if a == 0 {
 					v.In[a], v.Kernel[a] = 1+r.IntN(2), 1
+				}
+				if i%2 == 0 { // planes whose rows have as many columns as strips, or as the image
+					v.Pad[0], v.Stride[a] = 0, 1+i/2%2
+					v.In[0], v.In[2] = 1, []int{3, 16, 31, 32, 33, 64}[i/4%6]
 				}
 				v.Out[a] = max(1, (v.In[a]+2*v.Pad[a]-(v.Kernel[a]-1)*v.Dilation[a]-1)/v.Stride[a]+1)
 			}

@@ -9871,6 +9871,39 @@ next:
 	VZEROUPPER
 	RET
 
+// func shiftBytes1AVX512(p *byte)
+// Requires: AVX, AVX2, AVX512BW, AVX512VL
+TEXT ·shiftBytes1AVX512(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         (DI), R8
+	MOVQ         8(DI), R9
+	MOVQ         16(DI), R10
+	MOVQ         24(DI), R11
+	MOVQ         32(DI), R12
+	MOVQ         40(DI), SI
+	MOVQ         48(DI), DX
+	VPBROADCASTB 56(DI), Y1
+
+depth:
+	MOVQ     (R10), AX
+	ADDQ     R9, AX
+	KMOVD    8(R10), K1
+	VMOVDQA  Y1, Y0
+	VMOVDQU8 (AX), K1, X0
+	VMOVDQU  X0, (R8)
+	ADDQ     $0x10, R8
+	ADDQ     $0x10, R10
+	CMPQ     R10, R12
+	JNE      next
+	MOVQ     R11, R10
+	ADDQ     DX, R9
+
+next:
+	DECQ SI
+	JNZ  depth
+	VZEROUPPER
+	RET
+
 // func shift2x1AVX512(p *byte)
 // Requires: AVX, AVX512F
 TEXT ·shift2x1AVX512(SB), NOSPLIT|NOFRAME, $0-8
@@ -9948,6 +9981,40 @@ depth:
 	JNE       next
 	MOVQ      R11, R10
 	ADDQ      DX, R9
+
+next:
+	DECQ SI
+	JNZ  depth
+	VZEROUPPER
+	RET
+
+// func shiftBytes2AVX512(p *byte)
+// Requires: AVX, AVX2, AVX512BW, AVX512VL
+TEXT ·shiftBytes2AVX512(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         (DI), R8
+	MOVQ         8(DI), R9
+	MOVQ         16(DI), R10
+	MOVQ         24(DI), R11
+	MOVQ         32(DI), R12
+	MOVQ         40(DI), SI
+	MOVQ         48(DI), DX
+	VPBROADCASTB 56(DI), Y1
+
+depth:
+	MOVQ     (R10), AX
+	ADDQ     R9, AX
+	KMOVD    8(R10), K1
+	VMOVDQA  Y1, Y0
+	VMOVDQU8 (AX), K1, Y0
+	VPMOVWB  Y0, X0
+	VMOVDQU  X0, (R8)
+	ADDQ     $0x10, R8
+	ADDQ     $0x10, R10
+	CMPQ     R10, R12
+	JNE      next
+	MOVQ     R11, R10
+	ADDQ     DX, R9
 
 next:
 	DECQ SI

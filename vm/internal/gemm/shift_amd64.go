@@ -85,7 +85,7 @@ func (m *Image) packShifted(dst []float32, width, first, k, n int) {
 		if m.collides() {
 			p.ahead = channelsAhead * p.srcStep
 		}
-		m.fillShifts(&list, first+c, vectors*laneCount, from)
+		m.fillShifts(&list, first+c, vectors*laneCount, from, 4)
 		if !m.Spread {
 			p.run(m.Stride[2], vectors)
 			continue
@@ -129,8 +129,8 @@ func (m *Image) corner(column int) int {
 }
 
 // fillShifts sets what each tap reads for the columns [first, first+width); from is the
-// corner of the first.
-func (m *Image) fillShifts(list *[mostShifts]shift, first, width, from int) {
+// corner of the first, and elements have size bytes.
+func (m *Image) fillShifts(list *[mostShifts]shift, first, width, from, size int) {
 	end := min(first+width, m.Out[1]*m.Out[2])
 	var columns [mostSide]uint64
 	for kw := range m.Kernel[2] {
@@ -143,7 +143,7 @@ func (m *Image) fillShifts(list *[mostShifts]shift, first, width, from int) {
 		low, high := within(m.Pad[1]-kh*m.Dilation[1], m.Stride[1], m.In[1], m.Out[1])
 		rows := m.lanesOf(low*m.Out[2]-first, min(high*m.Out[2], end)-first)
 		for kw := range m.Kernel[2] {
-			list[kh*m.Kernel[2]+kw] = shift{4 * (from + kh*m.Dilation[1]*m.In[2] + kw*m.Dilation[2]), rows & columns[kw]}
+			list[kh*m.Kernel[2]+kw] = shift{size * (from + kh*m.Dilation[1]*m.In[2] + kw*m.Dilation[2]), rows & columns[kw]}
 		}
 	}
 }
