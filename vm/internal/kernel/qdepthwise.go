@@ -92,34 +92,50 @@ func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factors []flo
 	}, nil
 }
 
-// bytesInPlace is qlinearDepthwise with a table for bytes.
+// bytesInPlace is qlinearDepthwise with a table for bytes. A channel of the last layers takes
+// some fifty nanoseconds, so what holds for all channels is found once.
 func bytesInPlace(c *Invocation, v *window, d *gemm.Depthwise, factors []float32) Run {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
-	channels, taps := weight.Shape[0], v.taps()
+	channels, taps, inputs, outputs := weight.Shape[0], v.taps(), v.inputs(), v.outputs()
 	kernels := c.Each(4 * taps)
 	bytesX, bytesW, bytesY := bytesOf(c, x, 2), bytesOf(c, weight, 5), bytesOf(c, out, 7)
-	var pool *work.Pool
+	alike := !c.Has(5) || c.In[5].Len() == 1
+	var (
+		pool    *work.Pool
+		common  gemm.ByteChannel // what the channels share
+		of      simd.Byte
+		weights []byte
+		biases  []int32 // nil: none
+	)
 	part := func(i, worker int) {
 		channel := i % channels
-		from, of, to := bytesX(0), bytesW(channel), bytesY(0)
-		p := gemm.ByteChannel{
-			Weights: span[uint32](pool.Each(worker, kernels), taps), Signed: from.Signed, Pad: from.Zero, Scale: factors[channel], Zero: to.Zero,
+		p, of := common, of
+		if !alike {
+			of = bytesW(channel)
 		}
-		p.Low, p.High = to.Span()
-		if c.Has(8) {
-			p.Bias = data[int32](c.In[8])[channel]
+		p.Weights, p.Scale = span[uint32](pool.Each(worker, kernels), taps), factors[channel]
+		if biases != nil {
+			p.Bias = biases[channel]
 		}
-		for t, b := range span[byte](element[byte](weight, channel*taps), taps) {
-			w := int32(b)
-			if of.Signed {
-				w = int32(int8(b))
-			}
-			p.Weights[t] = uint32(uint16(w - of.Zero))
+		flip := int32(0) // a signed byte is the flipped one less 128
+		if of.Signed {
+			flip = 0x80
 		}
-		d.BytePlane(element[byte](out, i*v.outputs()), element[byte](x, i*v.inputs()), &p)
+		less := of.Zero + flip
+		for t, b := range weights[channel*taps : (channel+1)*taps] {
+			p.Weights[t] = uint32(uint16(int32(b) ^ flip - less))
+		}
+		d.BytePlane(element[byte](out, i*outputs), element[byte](x, i*inputs), &p)
 	}
 	return func(w *work.Pool) error {
 		pool = w
+		from, to := bytesX(0), bytesY(0)
+		common = gemm.ByteChannel{Signed: from.Signed, Pad: from.Zero, Zero: to.Zero}
+		common.Low, common.High = to.Span()
+		of, weights, biases = bytesW(0), data[byte](weight), nil
+		if c.Has(8) {
+			biases = data[int32](c.In[8])
+		}
 		pool.For(x.Shape[0]*channels, part)
 		return nil
 	}
