@@ -29,12 +29,15 @@ const (
 	offBeta     = 124
 	offLow      = 128
 	offHigh     = 132
+	offZero     = 136
+	offScales   = 4 * 240 // bytes from a row's bias to its scale: gemm.tileRows
 	flagAlpha   = 1 << 0
 	flagBeta    = 1 << 1
 	flagRowBias = 1 << 2
 	flagColBias = 1 << 3
 	flagLow     = 1 << 4
 	flagHigh    = 1 << 5
+	flagBytes   = 1 << 6
 )
 
 // set describes an instruction set.
@@ -353,8 +356,13 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 					}
 				}
 			})
+			when(flagBytes, "sums", func() {
+				s.toBytes(x, y, masks[0], each, acc, at)
+				JMP(LabelRef(label + "end"))
+			})
 		}
 		write()
+		Label(label + "end")
 		return
 	}
 	when(flagAlpha, "alpha", func() {
@@ -399,6 +407,24 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 		each(func(i, v int) { VMINPS(acc(i, v), x, acc(i, v)) })
 	})
 	write()
+}
+
+// toBytes writes the sums as bytes, with the arithmetic of requantize512. low, high and zero
+// are free.
+func (s set) toBytes(low, high, zero VecPhysical, each func(f func(i, v int)), acc func(i, v int) VecPhysical, at func(i, v int) Mem) {
+	VBROADCASTSS(Mem{Base: args, Disp: offLow}, low)
+	VBROADCASTSS(Mem{Base: args, Disp: offHigh}, high)
+	VBROADCASTSS(Mem{Base: args, Disp: offZero}, zero)
+	each(func(i, v int) {
+		x := acc(i, v)
+		VCVTDQ2PS(x, x)
+		VMULPS_BCST(Mem{Base: rowBias, Disp: offScales + 4*i}, x, x)
+		VMAXPS(low, x, x)
+		VMINPS(high, x, x)
+		VCVTPS2DQ(x, x)
+		VPADDD(zero, x, x)
+		VPMOVDB(x, masks512[v], at(i, v))
+	})
 }
 
 func (s set) zero(r VecPhysical) {

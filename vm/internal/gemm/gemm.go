@@ -10,7 +10,8 @@
 //	Pool         the largest element under a kernel, or their sum, with AVX-512
 //	Integer      C = A·B of 8-bit integers, in 32 bits; Bytes and ByteImage are
 //	             its operands
-//	QuadRows     weights that VNNI multiplies as bytes; QuadColumns on the right
+//	QuadRows     weights that VNNI multiplies as bytes, with sums or bytes (ByteRows) as
+//	             the result; QuadColumns on the right
 //
 // The blocking follows Goto & van de Geijn 2008. A strip of B stays in the first-level
 // cache, and a tile of A in the second-level cache. A micro-kernel multiplies all strips

@@ -2,7 +2,9 @@ package gemm
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 )
@@ -123,8 +125,45 @@ func TestInteger(t *testing.T) {
 			}
 			p.A, p.B = QuadRowsAt(dst, m, k), &db
 			check("rows of quads", p)
+			if p.Narrows() != (k > 0 && k <= 4*mostDepth) {
+				t.Fatalf("rows of depth %d: narrows %v", k, p.Narrows())
+			}
+			if p.Narrows() {
+				checkBytes(t, p, want, stride, r)
+			}
 		}
 	})
+}
+
+// checkBytes: ByteTile rounds the sums want, with a bias and a scale for each row, and writes
+// no byte beside its rows.
+func checkBytes(t *testing.T, p *Integer, want []int32, stride int, r *rand.Rand) {
+	t.Helper()
+	biases, scales := make([]int32, p.M), make([]float32, p.M)
+	for i := range biases {
+		biases[i], scales[i] = int32(r.IntN(20001)-10000), r.Float32()/1000
+	}
+	got := draw(r, p.M*stride+1)
+	expected := slices.Clone(got)
+	const zero = 3
+	for i := range p.M {
+		for j := range p.N {
+			units := min(max(float32(want[i*stride+j]+biases[i])*scales[i], -zero), 255-zero)
+			expected[i*stride+j] = byte(int32(math.RoundToEven(float64(units))) + zero)
+		}
+	}
+	for tile := range p.Tiles() {
+		i, j, m, _ := p.Block(tile)
+		rows := ByteRows{Low: -zero, High: 255 - zero, Zero: zero}
+		copy(rows.Biases[:m], biases[i:])
+		copy(rows.Scales[:m], scales[i:])
+		p.ByteTile(tile, unsafe.Pointer(&got[i*stride+j]), stride, &rows, at(integerScratch))
+	}
+	for i, w := range expected {
+		if got[i] != w {
+			t.Fatalf("%d x %d x %d as bytes: element %d is %d, expected %d", p.M, p.N, p.K, i, got[i], w)
+		}
+	}
 }
 
 // TestByteImage: the columns of an image hold the elements that a convolution reads, with

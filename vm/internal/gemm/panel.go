@@ -25,6 +25,7 @@ type panel struct {
 	beta    float32
 	low     float32
 	high    float32
+	zero    int32
 }
 
 // The steps of the epilogue for a sum of products s, in this order.
@@ -35,6 +36,7 @@ const (
 	flagColBias             // s = s + colBias
 	flagLow                 // s = max(s, low), NaN stays, -0 becomes 0
 	flagHigh                // s = min(s, high), NaN stays
+	flagBytes               // only quads: see ByteRows
 )
 
 func float(at unsafe.Pointer, off int) *float32 { return (*float32)(unsafe.Add(at, off)) }

@@ -17,7 +17,8 @@ func panelAVX512(p *panel)
 // The offsets that package asm relies on: any other offset does not compile.
 const _ = -(unsafe.Offsetof(panel{}.c) ^ 16 | unsafe.Offsetof(panel{}.rows) ^ 24 | unsafe.Offsetof(panel{}.aStrip) ^ 40 |
 	unsafe.Offsetof(panel{}.cRow) ^ 72 | unsafe.Offsetof(panel{}.colBias) ^ 96 | unsafe.Offsetof(panel{}.columns) ^ 104 |
-	unsafe.Offsetof(panel{}.mask) ^ 112 | unsafe.Offsetof(panel{}.alpha) ^ 120 | unsafe.Offsetof(panel{}.high) ^ 132)
+	unsafe.Offsetof(panel{}.mask) ^ 112 | unsafe.Offsetof(panel{}.alpha) ^ 120 | unsafe.Offsetof(panel{}.high) ^ 132 |
+	unsafe.Offsetof(panel{}.zero) ^ 136 | unsafe.Offsetof(ByteRows{}.Scales) ^ 960)
 
 func best() level {
 	switch {

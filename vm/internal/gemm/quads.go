@@ -165,8 +165,35 @@ func quad(strip, stage []byte, deep int, flip byte) {
 	quadRowsAVX2(&strip[0], &stage[0], count, integerColumns, flip)
 }
 
+// ByteRows says how the rows of a part become bytes: each sum plus Biases of its row,
+// modulo 2³², times Scales of its row, is kept in [Low, High], rounded to even, and Zero is
+// added.
+type ByteRows struct {
+	Biases    [tileRows]int32
+	Scales    [tileRows]float32
+	Low, High float32
+	Zero      int32
+}
+
+// Narrows reports whether ByteTile computes the parts of this product.
+func (p *Integer) Narrows() bool {
+	left, _ := p.A.(*QuadRows)
+	return left != nil && p.K > 0 && p.K <= 4*depthOf(cuts(p.K, 4))
+}
+
+// ByteTile is Tile for bytes, which it rounds in registers: rows, for the rows of the part,
+// is overwritten. The product must be one that Narrows.
+func (p *Integer) ByteTile(tile int, c unsafe.Pointer, stride int, rows *ByteRows, scratch unsafe.Pointer) {
+	p.quads(tile, c, stride, rows, scratch)
+}
+
 // quadTile computes one part as quads; it reports false if no side is packed for them.
 func (p *Integer) quadTile(tile int, c unsafe.Pointer, stride int, scratch unsafe.Pointer) bool {
+	return p.quads(tile, c, stride, nil, scratch)
+}
+
+// quads is quadTile, or ByteTile if to is not nil.
+func (p *Integer) quads(tile int, c unsafe.Pointer, stride int, to *ByteRows, scratch unsafe.Pointer) bool {
 	left, _ := p.A.(*QuadRows)
 	right, _ := p.B.(*QuadColumns)
 	if left == nil && right == nil {
@@ -179,7 +206,7 @@ func (p *Integer) quadTile(tile int, c unsafe.Pointer, stride int, scratch unsaf
 	stage := unsafe.Slice((*byte)(unsafe.Add(scratch, ScratchBytes)), stageBytes)
 
 	var (
-		rows    [tileRows]int32
+		own     [tileRows]int32
 		columns [integerColumns]int32
 		x, y    int32 // zero points
 	)
@@ -192,7 +219,12 @@ func (p *Integer) quadTile(tile int, c unsafe.Pointer, stride int, scratch unsaf
 		y = int32(b.Zero) + int32((&Bytes{Signed: b.Signed}).flip())
 	}
 	w := panel{rows: m, cRow: 4 * stride, aDeep: 4, bDeep: 4 * integerColumns}
-	w.rowBias, w.colBias = unsafe.Pointer(&rows), unsafe.Pointer(&columns)
+	rows, size := &own, 4
+	if to != nil {
+		rows, size = &to.Biases, 1
+		w.cRow, w.low, w.high, w.zero = stride, to.Low, to.High, to.Zero
+	}
+	w.rowBias, w.colBias = unsafe.Pointer(rows), unsafe.Pointer(&columns)
 	step := 4 * depthOf(cuts(p.K, 4))
 	for k := 0; k == 0 || k < p.K; k += step {
 		deep := min(step, p.K-k)
@@ -203,10 +235,17 @@ func (p *Integer) quadTile(tile int, c unsafe.Pointer, stride int, scratch unsaf
 		if left != nil {
 			w.aRow = quadStep(left.k)
 			w.a = unsafe.Add(left.at, i0*w.aRow+k)
+			if to != nil {
+				w.flags |= flagBytes
+			}
 			if k == 0 {
 				w.flags |= flagRowBias
 				for i := range m {
-					rows[i] = -y * left.sums[i0+i]
+					bias := int32(0)
+					if to != nil {
+						bias = rows[i]
+					}
+					rows[i] = bias - y*left.sums[i0+i]
 				}
 			}
 		} else {
@@ -239,7 +278,7 @@ func (p *Integer) quadTile(tile int, c unsafe.Pointer, stride int, scratch unsaf
 			case *ByteImage:
 				w.b = b.quads(strip, stage, j0+j, k, deep)
 			}
-			w.c = unsafe.Add(c, 4*j)
+			w.c = unsafe.Add(c, size*j)
 			w.runQuads()
 		}
 	}

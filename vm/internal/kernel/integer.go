@@ -41,7 +41,14 @@ func (p *integers) run() (Run, error) {
 	}
 	each := p.c.Each(gemm.IntegerScratchBytes)
 	block := 0
-	if p.quantized {
+	narrows, rows := p.quantized && !p.perColumn, 0
+	for i := range p.list {
+		narrows = narrows && p.list[i].Narrows()
+	}
+	switch {
+	case narrows:
+		rows = p.c.Each(int(unsafe.Sizeof(gemm.ByteRows{})))
+	case p.quantized:
 		block = p.c.Each(4 * p.list[0].BlockLen())
 	}
 	tiles := p.list[0].Tiles()
@@ -51,6 +58,12 @@ func (p *integers) run() (Run, error) {
 		v := &p.list[product]
 		i, j, m, n := v.Block(tile)
 		first := p.out[product] + i*p.stride + j
+		if narrows {
+			to := (*gemm.ByteRows)(pool.Each(worker, rows))
+			p.describe(to, product, i, m)
+			v.ByteTile(tile, element[byte](out, first), p.stride, to, pool.Each(worker, each))
+			return
+		}
 		if !p.quantized {
 			v.Tile(tile, element[int32](out, first), p.stride, pool.Each(worker, each))
 			return
@@ -75,6 +88,19 @@ func (p *integers) run() (Run, error) {
 		}
 	}
 	return p.forAll(&pool, tiles, part), nil
+}
+
+// describe sets how m rows of a product from row i on become bytes.
+func (p *integers) describe(to *gemm.ByteRows, product, i, m int) {
+	as := p.to()
+	to.Low, to.High = as.Span()
+	to.Zero = as.Zero
+	for r := range m {
+		to.Scales[r], to.Biases[r] = p.scale(product, i+r, 0), 0
+		if p.bias != nil {
+			to.Biases[r] = p.bias(product, i+r)
+		}
+	}
 }
 
 // forAll makes the run that arranges the products and computes all their tiles in a pool.
