@@ -89,6 +89,7 @@ func main() {
 		quantize512()
 		requantize512()
 		dequantize()
+		extent()
 		meeting()
 		widenRows("halvesF16C", "halvesF16C reads rows of float16", fromHalf)
 		widenRows("brainsAVX2", "brainsAVX2 reads rows of bfloat16", fromBrain)

@@ -229,8 +229,8 @@ func (s *quantizedLSTM) quantize(to, from unsafe.Pointer, n int) (scale float32,
 	reals := span[float32](from, n)
 	low, high := float32(0), float32(0)
 	for i, j := range s.c.pieces(n) {
-		e := extent(reals[i:j])
-		low, high = min(low, e[0]), max(high, e[1])
+		l, h := simd.Extent(reals[i:j])
+		low, high = min(low, l), max(high, h)
 	}
 	scale = 1
 	if high > low {

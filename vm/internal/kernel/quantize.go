@@ -238,7 +238,8 @@ func makeDynamicQuantize(c *Invocation) (Run, error) {
 	off := c.Shared(8 * parts)
 	var pool *work.Pool
 	search := func(p, _ int) {
-		span[[2]float32](pool.Shared(off), parts)[p] = extent(span[float32](element[float32](x, p*grain), min(grain, n-p*grain)))
+		e := &span[[2]float32](pool.Shared(off), parts)[p]
+		e[0], e[1] = simd.Extent(span[float32](element[float32](x, p*grain), min(grain, n-p*grain)))
 	}
 	var scale float32
 	to := simd.Byte{}
@@ -271,25 +272,4 @@ func makeDynamicQuantize(c *Invocation) (Run, error) {
 		w.For(parts, write)
 		return nil
 	}, nil
-}
-
-// extent returns the minimum and the maximum of 0 and some numbers. It keeps four of
-// each, to break the chain of dependent instructions.
-func extent(x []float32) [2]float32 {
-	var low, high [4]float32
-	for len(x) >= 4 {
-		for l, v := range x[:4] {
-			if v < low[l] {
-				low[l] = v
-			}
-			if v > high[l] {
-				high[l] = v
-			}
-		}
-		x = x[4:]
-	}
-	for _, v := range x {
-		low[0], high[0] = min(low[0], v), max(high[0], v)
-	}
-	return [2]float32{min(low[0], low[1], low[2], low[3]), max(high[0], high[1], high[2], high[3])}
 }

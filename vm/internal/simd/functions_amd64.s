@@ -2249,6 +2249,48 @@ eight:
 	VZEROUPPER
 	RET
 
+// func extentAVX2(bounds *float32, src *float32, n int)
+// Requires: AVX
+TEXT ·extentAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ   bounds+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   n+16(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+
+numbers:
+	VMOVUPS (SI), Y8
+	VMINPS  Y0, Y8, Y0
+	VMAXPS  Y4, Y8, Y4
+	VMOVUPS 32(SI), Y8
+	VMINPS  Y1, Y8, Y1
+	VMAXPS  Y5, Y8, Y5
+	VMOVUPS 64(SI), Y8
+	VMINPS  Y2, Y8, Y2
+	VMAXPS  Y6, Y8, Y6
+	VMOVUPS 96(SI), Y8
+	VMINPS  Y3, Y8, Y3
+	VMAXPS  Y7, Y8, Y7
+	ADDQ    $0x80, SI
+	SUBQ    $0x20, CX
+	JNZ     numbers
+	VMINPS  Y1, Y0, Y0
+	VMAXPS  Y5, Y4, Y4
+	VMINPS  Y2, Y0, Y0
+	VMAXPS  Y6, Y4, Y4
+	VMINPS  Y3, Y0, Y0
+	VMAXPS  Y7, Y4, Y4
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y4, 32(DI)
+	VZEROUPPER
+	RET
+
 // func meetingAVX2(blocks *float32, n int, box *float32) int
 // Requires: AVX
 TEXT ·meetingAVX2(SB), NOSPLIT|NOFRAME, $0-32

@@ -24,3 +24,6 @@ func requantizeAVX2(dst *uint8, src *int32, n int, scale, low, high float32, zer
 
 //go:noescape
 func dequantizeAVX2(dst *float32, src *uint8, n int, scale float32, zero int32, flip uint8)
+
+//go:noescape
+func extentAVX2(bounds, src *float32, n int)

@@ -19,3 +19,5 @@ func quantizeAVX512(*uint8, *float32, int, float32, float32, float32, int32) {
 func requantizeAVX512(*uint8, *int32, int, float32, float32, float32, int32, int32) {
 	panic("simd: no vectors")
 }
+
+func extentAVX2(*float32, *float32, int) { panic("simd: no vectors") }
