@@ -266,15 +266,15 @@ func (g *device) ready() error {
 	return g.kernels.Ready(g.s.mem.take)
 }
 
-// begin starts a run. A run that failed may have left copies from places that inputs are
-// written to next.
+// begin starts a run: random numbers are drawn anew. A run that failed may have left copies
+// from places that inputs are written to next.
 func (g *device) begin() error {
 	if g == nil {
 		return nil
 	}
 	err := g.finish()
 	g.bytes, g.syncs = 0, 0
-	return errors.Join(err, g.kernels.ClearFaults())
+	return errors.Join(err, g.kernels.ClearFaults(), g.kernels.Reseed())
 }
 
 // fault returns the error of a node on the device that found a wrong index in the last

@@ -4,6 +4,7 @@
 #include "activation.cuh"
 #include "arithmetic.cuh"
 #include "convert.cuh"
+#include "random.cuh"
 
 template <class T, int N> struct Numbers { T v[N]; };
 

@@ -1,6 +1,11 @@
 package gpu
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"errors"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
 
 // activations lists the activation functions of neural networks.
 var activations = []Row{
@@ -107,11 +112,9 @@ func clip(n *Node, e *expression) error {
 	return e.set(n.Out[0], v)
 }
 
-// dropout copies input 0, and keeps all elements. It refuses training.
+// dropout copies input 0, and keeps all elements, or, in training, drops some. A mode that
+// is not known before the node runs is read by the kernel.
 func dropout(n *Node, e *expression) error {
-	if err := inference(n); err != nil {
-		return err
-	}
 	v, err := e.value(n.In[0])
 	if err != nil {
 		return err
@@ -119,18 +122,55 @@ func dropout(n *Node, e *expression) error {
 	if err := needTypes(n.In[0].Type, n.Out[0]); err != nil {
 		return err
 	}
-	if err := e.set(n.Out[0], v); err != nil {
+	training, err := trains(n)
+	if err != nil {
 		return err
 	}
-	if n.HasOut(1) {
+	if training == never {
+		if err := e.set(n.Out[0], v); err != nil || !n.HasOut(1) {
+			return err
+		}
 		return e.set(n.Out[1], "1")
 	}
-	return nil
+	if !isReal(n.In[0].Type) {
+		return unsupportedf("dtype %v", n.In[0].Type)
+	}
+	seed, err := seedOf(n, e)
+	if err != nil {
+		return err
+	}
+	i, err := e.index()
+	if err != nil {
+		return err
+	}
+	ratio := literal(0.5, graph.Float64)
+	if t := n.input(1); t != nil {
+		if ratio, err = e.valueAs(t, []int{}); err != nil {
+			return err
+		}
+	}
+	kept := call("Kept", seed, i, ratio)
+	dropped := call("Dropped", v, kept, ratio)
+	if training == unknown {
+		is, err := e.valueAs(n.In[2], []int{})
+		if err != nil {
+			return err
+		}
+		kept, dropped = "(!"+is+" || "+kept+")", "("+is+" ? "+dropped+" : "+v+")"
+	}
+	if err := e.set(n.Out[0], dropped); err != nil || !n.HasOut(1) {
+		return err
+	}
+	return e.set(n.Out[1], kept)
 }
 
 func makeDropout(n *Node) error {
-	if err := inference(n); err != nil {
+	training, err := trains(n)
+	if err != nil {
 		return err
+	}
+	if training != never {
+		return Lookup("", "Dropout").alone(n)
 	}
 	if err := makeCopy(n); err != nil || !n.HasOut(1) {
 		return err
@@ -143,11 +183,23 @@ func makeDropout(n *Node) error {
 	return e.emit()
 }
 
-// inference refuses a Dropout that drops elements.
-func inference(n *Node) error {
+// mode says whether a Dropout drops elements.
+type mode int
+
+const (
+	never mode = iota
+	inTraining
+	unknown
+)
+
+// trains returns the mode of a Dropout.
+func trains(n *Node) (mode, error) {
 	training, err := n.Value(2)
-	if err == nil && len(training) > 0 && training[0] != 0 {
-		err = unsupportedf("training")
+	switch {
+	case errors.Is(err, kernel.ErrDataDependent):
+		return unknown, nil
+	case err != nil || len(training) == 0 || training[0] == 0:
+		return never, err
 	}
-	return err
+	return inTraining, nil
 }

@@ -86,4 +86,4 @@ func (k *Kernels) Fault() (*graph.Node, error) {
 }
 
 // Close frees the kernels' memory. It needs the context.
-func (k *Kernels) Close() error { return k.word.Free() }
+func (k *Kernels) Close() error { return errors.Join(k.word.Free(), k.seeds.block.Free()) }

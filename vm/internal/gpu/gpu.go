@@ -103,6 +103,7 @@ type Kernels struct {
 	generated *generated              // elementwise kernels that are not ready yet
 	checked   []checked               // nodes that can report faults
 	word      *cuda.Block             // where they do; nil: nowhere
+	seeds     seeds
 }
 
 // Prepare returns the function that puts a node's launches on the queue. It can run
@@ -157,6 +158,9 @@ func (n *Node) run(*work.Pool) error {
 func (n *Node) at(t *kernel.Tensor) (driver.Ptr, error) {
 	if t == nil {
 		return 0, nil
+	}
+	if p, is := n.k.seeds.at[t]; is {
+		return p, nil
 	}
 	return n.k.At(t)
 }
