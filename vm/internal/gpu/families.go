@@ -40,6 +40,7 @@ var families = []family{
 	{"", summations},
 	{"com.microsoft", contribIntegerProducts},
 	{"", sampling},
+	{"", grids},
 	{"", recurrence},
 	{"", attentions},
 	{"com.microsoft", contribAttentions},

@@ -123,6 +123,20 @@ func cubicWeights(t float32) [4]float32 {
 	return [4]float32{far(t + 1), near(t), near(1 - t), far(2 - t)}
 }
 
+// GridSampling reads the attributes of GridSample: the number of elements along an axis
+// that a coordinate reads (1, 2 or 4), what lies outside (zeros, border or reflection), and
+// whether the coordinates -1 and 1 are the centres of the first and the last element.
+func (c *Invocation) GridSampling() (taps int, padding string, corners bool) {
+	taps = 2
+	switch c.Str("mode", "linear") {
+	case "nearest":
+		taps = 1
+	case "cubic", "bicubic":
+		taps = 4
+	}
+	return taps, c.Str("padding_mode", "zeros"), c.Int("align_corners", 0) != 0
+}
+
 // makeGridSample samples all channels of an image at the points of a grid. A point
 // lists its coordinates from the last axis to the first.
 func makeGridSample(c *Invocation) (Run, error) {
@@ -134,20 +148,13 @@ func makeGridSample(c *Invocation) (Run, error) {
 	if axes < 1 || axes > 3 {
 		return nil, unsupportedf("%d spatial axes", axes)
 	}
-	taps := 2
-	switch c.Str("mode", "linear") {
-	case "nearest":
-		taps = 1
-	case "cubic", "bicubic":
-		taps = 4
-	}
-	padding := c.Str("padding_mode", "zeros")
+	taps, padding, corners := c.GridSampling()
 	var axis [3]gridAxis
 	var count3, step [3]int // taps and stride of each axis
 	for a := range 3 {
 		axis[a], count3[a] = newGridAxis(1, true, padding), 1
 		if k := a - (3 - axes); k >= 0 {
-			axis[a], count3[a] = newGridAxis(x.Shape[2+k], c.Int("align_corners", 0) != 0, padding), taps
+			axis[a], count3[a] = newGridAxis(x.Shape[2+k], corners, padding), taps
 			step[a] = count(x.Shape[3+k:])
 		}
 	}
