@@ -131,7 +131,10 @@ static __device__ __forceinline__ void score(Sums<Scores, C> &sums, const Attent
 // row combines the values of the lanes that share a row.
 template <class F> static __device__ __forceinline__ C row(C v, F f) {
 #pragma unroll
-	for (int d = 1; d < 8; d *= 2) v = threadIdx.x & d ? f(exchange(v, d), v) : f(v, exchange(v, d));
+	for (int d = 1; d < 8; d *= 2) {
+		C other = exchange(v, d); // all lanes at the same place
+		v = threadIdx.x & d ? f(other, v) : f(v, other);
+	}
 	return v;
 }
 

@@ -91,7 +91,7 @@ func (c *Invocation) Attention() *AttentionForm {
 	}
 	f.Scale = c.Float("scale", float32(1/math.Sqrt(float64(max(f.Size, 1)))))
 	widest := f.Queries + f.Keys() // a wider window has no effect
-	f.Left, f.Right = min(c.Int("left_window_size", -1), widest), min(c.Int("right_window_size", -1), widest)
+	f.Left, f.Right = max(-1, min(c.Int("left_window_size", -1), widest)), max(-1, min(c.Int("right_window_size", -1), widest))
 	if m := c.in(3); m != nil {
 		f.MaskWidth = m.Shape[m.rank()-1]
 		n := f.MaskWidth
