@@ -20,7 +20,7 @@ import (
 type Source struct {
 	Name    string            // for messages
 	Text    string            // the program
-	Headers map[string]string // what it can include
+	Headers map[string]string // what it includes: its cubin depends on all of them
 	Options []string          // of NVRTC, beside the architecture
 }
 

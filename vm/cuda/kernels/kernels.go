@@ -3,23 +3,34 @@
 // the device at hand.
 package kernels
 
-import "embed"
+import (
+	"embed"
+	"regexp"
+)
 
 //go:embed *.cu *.cuh
 var files embed.FS
 
-// Headers returns the files that a source can include, by name.
-func Headers() map[string]string {
-	list, err := files.ReadDir(".")
-	if err != nil {
-		panic(err) // the files are part of the program
-	}
+// Headers returns the headers that a program includes, and those that they include, by
+// name: what a compiled program depends on beside its own text.
+func Headers(program string) map[string]string {
 	headers := map[string]string{}
-	for _, f := range list {
-		headers[f.Name()] = Text(f.Name())
+	for rest := []string{program}; len(rest) > 0; {
+		text := rest[len(rest)-1]
+		rest = rest[:len(rest)-1]
+		for _, m := range include.FindAllStringSubmatch(text, -1) {
+			if _, has := headers[m[1]]; !has {
+				headers[m[1]] = Text(m[1])
+				rest = append(rest, headers[m[1]])
+			}
+		}
 	}
 	return headers
 }
+
+// include is a line that includes a header. None of ours hides in a comment or behind a
+// condition: a header too many would cost nothing but a compilation.
+var include = regexp.MustCompile(`(?m)^#include "([^"]*)"`)
 
 // Text returns a file; it panics if there is none of that name.
 func Text(name string) string {

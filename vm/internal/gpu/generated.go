@@ -26,6 +26,9 @@ type function struct {
 	text   string
 }
 
+// generatedPrelude begins each generated source.
+const generatedPrelude = "#include \"elementwise.cuh\"\n"
+
 // perSource is the number of functions in a source: some tenths of a second of compiling,
 // beside which reading the headers is little.
 const perSource = 32
@@ -42,7 +45,7 @@ func (k *Kernels) add(signature, body string) cuda.Kernel {
 		return f.kernel
 	}
 	if len(g.list)%perSource == 0 {
-		g.sources = append(g.sources, &cuda.Source{Name: "generated.cu", Headers: kernels.Headers(), Options: []string{"--fmad=false"}})
+		g.sources = append(g.sources, &cuda.Source{Name: "generated.cu", Headers: kernels.Headers(generatedPrelude), Options: []string{"--fmad=false"}})
 	}
 	f := function{
 		kernel: cuda.Kernel{Source: g.sources[len(g.sources)-1], Name: name},
@@ -59,7 +62,7 @@ func (g *generated) finish() {
 	}
 	for i, s := range g.sources {
 		var b strings.Builder
-		b.WriteString("#include \"elementwise.cuh\"\n")
+		b.WriteString(generatedPrelude)
 		for _, name := range g.names[i*perSource : min((i+1)*perSource, len(g.names))] {
 			b.WriteString(g.list[name].text)
 		}

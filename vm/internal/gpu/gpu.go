@@ -196,9 +196,8 @@ func (k *Kernels) source(file string, definitions ...string) *cuda.Source {
 	}
 	s := k.sources[key]
 	if s == nil {
-		headers := kernels.Headers()
-		delete(headers, file) // one of the program's own name would hide it
-		s = &cuda.Source{Name: file, Text: kernels.Text(file), Headers: headers, Options: options}
+		program := kernels.Text(file)
+		s = &cuda.Source{Name: file, Text: program, Headers: kernels.Headers(program), Options: options}
 		if k.sources == nil {
 			k.sources = map[string]*cuda.Source{}
 		}
