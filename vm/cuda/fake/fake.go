@@ -36,26 +36,35 @@ var header []byte
 var ErrNoCompiler = errors.New("no C++ compiler")
 
 // Build compiles the library, unless an earlier call on this machine did, and returns its
-// path and the compiler's. cuda_cpu.h lies beside it.
-func Build() (library, compiler string, err error) {
+// path, the compiler's, and the folder of cuda_cpu.h. Compiled kernels are kept in that
+// folder: they depend on the header and the compiler, and not on the rest of the library.
+func Build() (library, compiler, include string, err error) {
 	if compiler, err = findCompiler(); err != nil {
-		return "", "", err
+		return "", "", "", err
 	}
 	version, err := exec.Command(compiler, "--version").Output()
 	if err != nil {
-		return "", "", fmt.Errorf("%s --version: %w", compiler, err)
+		return "", "", "", fmt.Errorf("%s --version: %w", compiler, err)
 	}
-	sum := sha256.Sum256(bytes.Join([][]byte{source, header, []byte(compiler), version}, []byte{0}))
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", "", err
+		return "", "", "", err
 	}
-	folder := filepath.Join(cache, "onnxmem", "fakecuda", hex.EncodeToString(sum[:12]))
+	include = filepath.Join(cache, "onnxmem", "fakecuda", sum(header, []byte(compiler), version))
+	folder := filepath.Join(include, sum(source))
 	library = filepath.Join(folder, "libfakecuda.so")
-	if _, err := os.Stat(library); err == nil {
-		return library, compiler, nil
+	if err := place(include, func(tmp string) error {
+		return os.WriteFile(filepath.Join(tmp, "cuda_cpu.h"), header, 0o644)
+	}); err != nil {
+		return "", "", "", err
 	}
-	return library, compiler, build(folder, compiler)
+	return library, compiler, include, place(folder, func(tmp string) error { return build(tmp, compiler) })
+}
+
+// sum is a name for contents.
+func sum(parts ...[]byte) string {
+	h := sha256.Sum256(bytes.Join(parts, []byte{0}))
+	return hex.EncodeToString(h[:12])
 }
 
 func findCompiler() (string, error) {
@@ -70,9 +79,12 @@ func findCompiler() (string, error) {
 	return "", fmt.Errorf("%w: looked for $CXX, c++, g++ and clang++", ErrNoCompiler)
 }
 
-// build makes the folder with the library. Other processes may do so at the same time: the
-// first one's stays.
-func build(folder, compiler string) error {
+// place makes a folder, unless it is there, with what fill writes to it. Other processes
+// may do so at the same time: the first one's stays.
+func place(folder string, fill func(tmp string) error) error {
+	if _, err := os.Stat(folder); err == nil {
+		return nil
+	}
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return err
 	}
@@ -81,21 +93,27 @@ func build(folder, compiler string) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	for name, text := range map[string][]byte{"fake.cpp": source, "cuda_cpu.h": header} {
-		if err := os.WriteFile(filepath.Join(tmp, name), text, 0o644); err != nil {
-			return err
-		}
-	}
-	cmd := exec.Command(compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-o", "libfakecuda.so", "fake.cpp", "-ldl")
-	cmd.Dir = tmp
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("the fake driver: %s: %w\n%s", compiler, err, out)
+	if err := fill(tmp); err != nil {
+		return err
 	}
 	if err := os.Rename(tmp, folder); err != nil {
-		if _, there := os.Stat(filepath.Join(folder, "libfakecuda.so")); there == nil {
+		if _, there := os.Stat(folder); there == nil {
 			return nil
 		}
 		return err
+	}
+	return nil
+}
+
+// build compiles the library in a folder.
+func build(folder, compiler string) error {
+	if err := os.WriteFile(filepath.Join(folder, "fake.cpp"), source, 0o644); err != nil {
+		return err
+	}
+	cmd := exec.Command(compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-o", "libfakecuda.so", "fake.cpp", "-ldl")
+	cmd.Dir = folder
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("the fake driver: %s: %w\n%s", compiler, err, out)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ package fake
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -16,7 +15,7 @@ import (
 
 // Fake is the loaded library.
 type Fake struct {
-	mode, strict, memory, failAllocation, counters, resetCounters uintptr
+	mode, strict, memory, failAllocation, skipWait, counters, resetCounters uintptr
 }
 
 // loaded is the library of the process, which is opened once.
@@ -43,6 +42,7 @@ func Use(t testing.TB) *Fake {
 	f.Strict(false)
 	f.Memory(8 << 30)
 	f.FailAllocation(0)
+	f.SkipWait(0)
 	f.ResetCounters()
 	return f
 }
@@ -57,14 +57,24 @@ func open() (*Fake, error) {
 	return loaded.fake, loaded.err
 }
 
-func load() (*Fake, error) {
-	path, compiler, err := Build()
+// Environment returns the variables with which a new process of onnxmem has the fake for
+// its driver and compiler. FAKECUDA is then the mode, FAKECUDA_BYTES the memory in all. The
+// error wraps ErrNoCompiler where there is no C++ compiler.
+func Environment() (map[string]string, error) {
+	library, compiler, include, err := Build()
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range map[string]string{
-		"ONNXMEM_LIBCUDA": path, "ONNXMEM_NVRTC": path, "FAKECUDA_CXX": compiler, "FAKECUDA_INCLUDE": filepath.Dir(path),
-	} {
+	return map[string]string{"ONNXMEM_LIBCUDA": library, "ONNXMEM_NVRTC": library, "FAKECUDA_CXX": compiler, "FAKECUDA_INCLUDE": include}, nil
+}
+
+func load() (*Fake, error) {
+	variables, err := Environment()
+	if err != nil {
+		return nil, err
+	}
+	path := variables["ONNXMEM_LIBCUDA"]
+	for name, value := range variables {
 		if err := os.Setenv(name, value); err != nil { // for the process: the library stays loaded
 			return nil, err
 		}
@@ -76,7 +86,7 @@ func load() (*Fake, error) {
 	f := &Fake{}
 	for name, to := range map[string]*uintptr{
 		"fakecuda_mode": &f.mode, "fakecuda_strict": &f.strict, "fakecuda_memory": &f.memory,
-		"fakecuda_fail_allocation": &f.failAllocation, "fakecuda_counters": &f.counters, "fakecuda_reset_counters": &f.resetCounters,
+		"fakecuda_fail_allocation": &f.failAllocation, "fakecuda_skip_wait": &f.skipWait, "fakecuda_counters": &f.counters, "fakecuda_reset_counters": &f.resetCounters,
 		"fakecuda_setenv": &setenv,
 	} {
 		if *to, err = purego.Dlsym(library, name); err != nil {
@@ -121,6 +131,10 @@ func (f *Fake) Memory(bytes int64) { purego.SyscallN(f.memory, uintptr(bytes)) }
 // FailAllocation makes the n-th allocation of device or pinned memory from now on fail; 0:
 // none.
 func (f *Fake) FailAllocation(n int) { purego.SyscallN(f.failAllocation, uintptr(n)) }
+
+// SkipWait makes the n-th wait of a stream for an event from now on do nothing, as if the
+// caller had forgotten it; 0: none.
+func (f *Fake) SkipWait(n int) { purego.SyscallN(f.skipWait, uintptr(n)) }
 
 // Counters returns the counters.
 func (f *Fake) Counters() Counters {

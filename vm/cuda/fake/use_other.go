@@ -2,10 +2,18 @@
 
 package fake
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // Fake is the loaded library, which this system cannot have.
 type Fake struct{}
+
+// Environment fails: see Use.
+func Environment() (map[string]string, error) {
+	return nil, fmt.Errorf("%w that the fake driver can use: it runs on Linux on x86-64 only", ErrNoCompiler)
+}
 
 // Use skips the test: fibres are switched by x86-64 instructions, on Linux.
 func Use(t testing.TB) *Fake {
@@ -25,6 +33,9 @@ func (*Fake) Memory(int64) {}
 
 // FailAllocation does nothing.
 func (*Fake) FailAllocation(int) {}
+
+// SkipWait does nothing.
+func (*Fake) SkipWait(int) {}
 
 // Counters returns zeros.
 func (*Fake) Counters() Counters { return Counters{} }

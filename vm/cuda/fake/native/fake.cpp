@@ -43,6 +43,7 @@ static unsigned seed = 1;
 static bool strict;
 static uint64_t total_bytes = (uint64_t)8 << 30, used_bytes;
 static int allocations_to_failure; // 0: none fails
+static int waits_to_skip;          // 0: none is skipped
 
 // The order of fields is that of Counters in fake.go.
 struct Counters {
@@ -70,6 +71,7 @@ static struct FromEnvironment {
 API void fakecuda_mode(const char *text) { LOCK; set_mode(text); }
 API void fakecuda_memory(uint64_t bytes) { LOCK; total_bytes = bytes; }
 API void fakecuda_fail_allocation(int n) { LOCK; allocations_to_failure = n; }
+API void fakecuda_skip_wait(int n) { LOCK; waits_to_skip = n; }
 API void fakecuda_reset_counters() { LOCK; uint64_t bytes = counters.live_bytes, blocks = counters.live_blocks; counters = {}; counters.live_bytes = bytes; counters.live_blocks = blocks; }
 
 // ---- Memory
@@ -392,6 +394,7 @@ API Result cuStreamWaitEvent(Stream *s, Event *e, unsigned) {
 	if (!known(s) || !events.count(e)) return invalid_handle;
 	if (!s) s = &default_stream;
 	counters.waits++;
+	if (waits_to_skip > 0 && --waits_to_skip == 0) return ok;
 	if (!e->graph) return e->last ? put(s, {nullptr, e->last, nullptr}) : ok;
 	if (s->capture && s->capture != e->graph) return capture_merge;
 	s->capture = e->graph; // the stream joins the capture
