@@ -11,12 +11,14 @@ import (
 // through gorgonia's machine and shows whether the host has a part in it; the second one
 // is recorded while it runs; then the recording is launched in the machine's place. All
 // addresses are fixed and inputs are copied before, so nothing that changes from step to
-// step is part of the recording.
+// step is part of the recording. Transfers to and from the host pool are: the stream of
+// each joins the recording at the event that it waits for first, and the nodes wait for
+// its last one.
 type replay struct {
 	g       *device
 	state   replayState
 	exec    driver.Exec
-	uploads []*tensor // inputs that nodes on the device read
+	uploads []*tensor // inputs that nodes on the device, or transfers from it, read
 	after   []where   // where each tensor of the main graph is after a step
 	steps   int       // that were replayed
 }
@@ -31,18 +33,23 @@ const (
 )
 
 // newReplay returns the replay of a session. It is off if a step has a part that cannot
-// be recorded: bodies, nodes on the host that depend on data, transfers to the host pool,
-// or anything that looks at the nodes while they run.
+// be recorded: bodies, nodes on the host that depend on data, transfers to a host pool in a
+// file, which is not pinned, or anything that looks at the nodes while they run.
 func newReplay(g *device) *replay {
 	r := &replay{g: g}
 	s := g.s
-	if s.opt.NoReplay || s.opt.Poison || s.comparer != nil || g.copier != nil || !g.onlyFixedOnHost() {
+	if s.opt.NoReplay || s.opt.Poison || s.comparer != nil || s.host != nil && s.opt.HostFile != "" || !g.onlyFixedOnHost() {
 		return r
 	}
 	read := map[*tensor]bool{}
 	for _, st := range s.main.steps {
 		for _, t := range slices.Concat(st.in, st.external) {
 			read[t] = read[t] || st.device
+		}
+	}
+	if g.copier != nil {
+		for _, t := range g.copier.all {
+			read[t.from] = true
 		}
 	}
 	for _, id := range s.main.g.Inputs {
