@@ -47,9 +47,13 @@ func Copy(to, from Ptr, bytes int64, s Stream) error {
 	return check("cuMemcpyDtoDAsync", call(entries.MemcpyDtoDAsync_v2, uintptr(to), uintptr(from), uintptr(bytes), uintptr(s)))
 }
 
-// UploadNow is Upload that returns after the copy.
+// UploadNow is Upload that returns after the copy. cuMemcpyHtoD itself may return when the
+// bytes have left pageable memory; later work on other streams would not wait for the rest.
 func UploadNow(to Ptr, from unsafe.Pointer, bytes int64) error {
-	return check("cuMemcpyHtoD", call(entries.MemcpyHtoD_v2, uintptr(to), uintptr(from), uintptr(bytes)))
+	if err := check("cuMemcpyHtoD", call(entries.MemcpyHtoD_v2, uintptr(to), uintptr(from), uintptr(bytes))); err != nil {
+		return err
+	}
+	return Stream(0).Synchronize()
 }
 
 // DownloadNow is Download that returns after the copy.
