@@ -4,20 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/internal/gpu"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// device is the part of a session that lies on a GPU (Options.Device). Each pool has a
-// block of device memory of the same size, and each tensor the same offset in both, so
-// layouts, areas and plans are as on the CPU; of the pool in host memory only the pages
-// are ever touched that nodes on the host use. A node without a device kernel runs on
+// device is the part of a session that lies on a GPU (Options.Device). The arena has a
+// block of device memory of the same size, and so has the part of the resident pool with
+// parameters and states; each tensor has the same offset in both, so layouts, areas and
+// plans are as on the CPU. Of the pool in host memory only the pages are ever touched that
+// nodes on the host use. Constants are in a block that sessions share. A node without a device kernel runs on
 // the host, between copies of its inputs and, once a node on the device needs them, of
 // its outputs.
 type device struct {
@@ -27,12 +26,10 @@ type device struct {
 	kernels *gpu.Kernels
 
 	mirrors   []mirror
-	resident  driver.Ptr
-	planned   map[*graph.Data]int64       // offsets of constants in the resident pool
-	offsets   map[extentOnHost]int64      // the same, by the bytes on the host
-	constants *cuda.Block                 // those that the plan gives no place
-	used      int64                       // bytes of them that have been uploaded
-	placed    map[extentOnHost]driver.Ptr // the constants that have been uploaded
+	constants *deviceConstants            // the program's
+	made      *cuda.Block                 // what the session makes constants of (computeFixed)
+	used      int64                       // bytes of it
+	placed    map[extentOnHost]driver.Ptr // what is there
 
 	poison  *gpu.Poison // of Options.Poison
 	replay  *replay
@@ -51,19 +48,12 @@ type counts struct {
 	ops   []string
 }
 
-// mirror is a block of host memory and its block of device memory.
+// mirror is a part of a block of host memory, and its block of device memory.
 type mirror struct {
 	host *block
+	from int64 // the first byte of the part
 	dev  *cuda.Block
 }
-
-// extentOnHost is the bytes of a constant; constants may begin at the same byte of a file.
-type extentOnHost struct {
-	at    unsafe.Pointer
-	bytes int
-}
-
-func extentOf(t *kernel.Tensor) extentOnHost { return extentOnHost{t.At, t.Bytes()} }
 
 // where says in which memory the elements of a tensor are.
 type where uint8
@@ -82,107 +72,49 @@ func newDevice(s *Session, d *cuda.Device) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &device{s: s, d: d, queue: q, placed: map[extentOnHost]driver.Ptr{}, planned: plannedConstants(s.pr), offsets: map[extentOnHost]int64{}}
+	g := &device{s: s, d: d, queue: q, placed: map[extentOnHost]driver.Ptr{}}
 	g.kernels = &gpu.Kernels{Queue: q, At: g.at}
 	if err := g.kernels.WatchFaults(); err != nil {
 		return nil, errors.Join(err, q.Close())
 	}
-	seen := map[*graph.Data]bool{}
-	for d := range g.planned {
-		seen[d] = true
-	}
-	if bytes := constantBytes(s.pr.m.Graph, seen); bytes > 0 {
+	g.constants, err = s.pr.constantsOn(s)
+	if bytes := fixedBytes(s.pr.m.Graph); err == nil && bytes > 0 {
 		if err = s.mem.take(bytes); err == nil {
-			g.constants, err = d.Take(bytes, "constants")
+			g.made, err = d.Take(bytes, "computed constants")
 		}
-		if err != nil {
-			return nil, errors.Join(err, g.kernels.Close(), q.Close())
-		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.pr.releaseConstants(g.constants, d), g.kernels.Close(), q.Close())
 	}
 	return g, nil
 }
-
-// plannedConstants returns the offsets of the constants that the plan places.
-func plannedConstants(pr *Program) map[*graph.Data]int64 {
-	g := pr.m.Graph
-	named := byName(g)
-	planned := map[*graph.Data]int64{}
-	for i := range pr.p.Buffers {
-		b := &pr.p.Buffers[i]
-		if b.Pool != plan.Resident || b.Kind != plan.KindConstant {
-			continue
-		}
-		for _, name := range b.Tensors {
-			d := constantOf(g, g.Tensors[named[name]])
-			if d == nil || d.Type == graph.String {
-				continue
-			}
-			if n, err := d.Type.SizeBytes(d.Elements()); err == nil && n <= b.Bytes { // a sparse one may be larger here
-				planned[d] = b.Offset
-			}
-		}
-	}
-	return planned
-}
-
-// place notes where a constant of the plan is on the host.
-func (g *device) place(d *graph.Data, t *kernel.Tensor) {
-	if g == nil {
-		return
-	}
-	if off, is := g.planned[d]; is {
-		g.offsets[extentOf(t)] = off
-	}
-}
-
-// constantBytes is the room for the constants of a graph, its bodies and the functions
-// that it calls, without those that were seen.
-func constantBytes(g *graph.Graph, seen map[*graph.Data]bool) (sum int64) {
-	for _, t := range g.Tensors {
-		if d := constantOf(g, t); d != nil && !seen[d] {
-			seen[d] = true
-			if n, err := d.Type.SizeBytes(d.Elements()); err == nil && d.Type != graph.String {
-				sum += alignedConstant(n)
-			}
-		} else if d == nil && isFew(t) {
-			sum += alignedConstant(t.Bytes) // computeFixed may make a constant of it
-		}
-	}
-	for _, n := range g.Nodes {
-		for _, a := range n.Bodies() {
-			for _, body := range a.All() {
-				sum += constantBytes(body, seen)
-			}
-		}
-		if n.Semantics.Call != nil {
-			sum += constantBytes(n.Semantics.Call.Body, seen)
-		}
-	}
-	return sum
-}
-
-func alignedConstant(bytes int64) int64 { return (bytes + 255) &^ 255 }
 
 // mirror gives a block of host memory its block on the device.
 func (g *device) mirror(b *block, what string) error {
 	if g == nil || b == nil {
 		return nil
 	}
-	dev, err := g.d.Take(int64(len(b.m)), what)
+	return g.mirrorPart(b, 0, int64(len(b.m)), what)
+}
+
+// mirrorPart gives bytes [from, end) of a block of host memory their block on the device.
+func (g *device) mirrorPart(b *block, from, end int64, what string) error {
+	if from == end {
+		return nil
+	}
+	dev, err := g.d.Take(end-from, what)
 	if err != nil {
 		return err
 	}
-	g.mirrors = append(g.mirrors, mirror{b, dev})
-	if b == g.s.resident {
-		g.resident = dev.At
-	}
+	g.mirrors = append(g.mirrors, mirror{b, from, dev})
 	return nil
 }
 
 // errNoPlace is the error for a tensor that has no place on the device.
 var errNoPlace = fmt.Errorf("%w for a tensor in the side pool", gpu.ErrUnsupported)
 
-// at returns where a tensor lies on the device. It uploads a constant at the first call.
+// at returns where a tensor lies on the device. It uploads a constant at the first call of
+// any session.
 func (g *device) at(t *kernel.Tensor) (driver.Ptr, error) {
 	if t.Bytes() == 0 {
 		return 0, nil
@@ -191,7 +123,7 @@ func (g *device) at(t *kernel.Tensor) (driver.Ptr, error) {
 		return g.constant(t)
 	}
 	for _, m := range g.mirrors {
-		if off := uintptr(t.At) - uintptr(m.host.base); off < uintptr(len(m.host.m)) {
+		if off := uintptr(t.At) - uintptr(m.host.at(m.from)); off < uintptr(m.dev.Bytes) {
 			return m.dev.At + driver.Ptr(off), nil
 		}
 	}
@@ -199,26 +131,24 @@ func (g *device) at(t *kernel.Tensor) (driver.Ptr, error) {
 }
 
 func (g *device) constant(t *kernel.Tensor) (driver.Ptr, error) {
-	if p, ok := g.placed[extentOf(t)]; ok {
-		return p, nil
-	}
 	if t.Type == graph.String {
 		return 0, errNoPlace
 	}
-	bytes := int64(t.Bytes())
-	var p driver.Ptr
-	if off, is := g.offsets[extentOf(t)]; is {
-		p = g.resident + driver.Ptr(off)
-	} else {
-		if g.constants == nil || g.used+bytes > g.constants.Bytes {
-			return 0, fmt.Errorf("%w for a constant that the session makes", gpu.ErrUnsupported)
-		}
-		p = g.constants.At + driver.Ptr(g.used)
-		g.used += alignedConstant(bytes)
+	if p, is, err := g.constants.at(t); is {
+		return p, err
 	}
+	if p, ok := g.placed[extentOf(t)]; ok {
+		return p, nil
+	}
+	bytes := int64(t.Bytes())
+	if g.made == nil || g.used+bytes > g.made.Bytes {
+		return 0, fmt.Errorf("%w for a constant that the session makes", gpu.ErrUnsupported)
+	}
+	p := g.made.At + driver.Ptr(g.used)
 	if err := driver.UploadNow(p, t.At, bytes); err != nil {
 		return 0, err
 	}
+	g.used += alignedConstant(bytes)
 	g.placed[extentOf(t)] = p
 	return p, nil
 }
@@ -524,7 +454,7 @@ func (g *device) close() error {
 		return err
 	}
 	defer g.d.Leave()
-	list := []error{g.profile.close(), g.replay.close(), g.poison.Close(), g.kernels.Close(), g.copier.close(), g.queue.Close(), g.constants.Free()}
+	list := []error{g.profile.close(), g.replay.close(), g.poison.Close(), g.kernels.Close(), g.copier.close(), g.queue.Close(), g.made.Free(), g.s.pr.releaseConstants(g.constants, g.d)}
 	for _, m := range g.mirrors {
 		list = append(list, m.dev.Free())
 	}

@@ -10,7 +10,7 @@ import (
 func (g *device) of(b *block) driver.Ptr {
 	for _, m := range g.mirrors {
 		if m.host == b {
-			return m.dev.At
+			return m.dev.At - driver.Ptr(m.from)
 		}
 	}
 	panic(deviceError{fmt.Errorf("a block of %d bytes has no place on the device", len(b.m))})

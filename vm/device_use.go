@@ -9,8 +9,9 @@ type DeviceUse struct {
 	// "gorgonia's tape machine", or "gorgonia's CUDA machine" in the CUDA build.
 	Machine       string
 	ArenaBytes    int64
-	ResidentBytes int64 // constants, parameters and states, where the plan has them
+	ResidentBytes int64 // parameters, states, and the constants that the plan places
 	ConstantBytes int64 // constants that the plan gives no place, such as those of bodies, and tables of kernels
+	SharedBytes   int64 // of both: the program's constants, which all its sessions on the device share
 	ScratchBytes  int64
 	ContextBytes  int64 // in use before the session: the context, and what other processes have
 	// FallbackNodes is the number of nodes that run on the host, of the operators in
@@ -33,9 +34,12 @@ func (s *Session) DeviceUse() *DeviceUse {
 		Name: g.d.Name(), Machine: deviceMachine, ConstantBytes: g.queue.TableBytes(), ScratchBytes: g.queue.ScratchBytes(), ContextBytes: g.d.ContextBytes(),
 		FallbackNodes: g.nodes, FallbackOps: slices.Sorted(slices.Values(g.ops)), FallbackBytes: g.bytes, Syncs: g.syncs, ReplayedSteps: g.replay.steps,
 	}
-	if g.constants != nil {
-		u.ConstantBytes += g.constants.Bytes
+	if g.made != nil {
+		u.ConstantBytes += g.made.Bytes
 	}
+	u.SharedBytes = g.constants.bytes()
+	u.ResidentBytes += g.constants.planned
+	u.ConstantBytes += u.SharedBytes - g.constants.planned
 	for _, m := range g.mirrors {
 		if m.host == s.resident {
 			u.ResidentBytes += m.dev.Bytes

@@ -134,7 +134,9 @@ func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, e
 		if err != nil {
 			return nil, err
 		}
-		b.s.gpu.place(d, c)
+		if b.s.gpu != nil {
+			b.s.gpu.constants.found(d, c)
+		}
 		return &tensor{Tensor: *c, name: t.Name, exact: true}, nil
 	}
 	n := &tensor{name: t.Name}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify"
+	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -23,6 +25,9 @@ type Program struct {
 	given  map[string]Value // values of inputs for which the plan holds
 	consts *constants
 	state  map[string]string // of a training graph: the new value's tensor, by parameter or state
+
+	deviceLock sync.Mutex // sessions may be made and closed at the same time
+	onDevice   map[*cuda.Device]*deviceConstants
 }
 
 // New checks that the plan fits the model (the file's hash, sizes, lifetimes,

@@ -163,9 +163,10 @@ func (s *Session) takeBlocks() error {
 	}
 	// No other page of the resident pool is ever touched.
 	bytes := units.Add(arena, stateBytes(p))
+	from, end := statesOf(p)
 	switch {
-	case s.opt.Device != nil: // constants lie there, too
-		bytes = units.Add(arena, poolBytes(p, plan.Resident))
+	case s.opt.Device != nil:
+		bytes = units.Add(arena, end-from)
 	case s.opt.HostFile == "" && !s.opt.Separate:
 		bytes = units.Add(bytes, poolBytes(p, plan.Host))
 	}
@@ -200,7 +201,7 @@ func (s *Session) takeBlocks() error {
 			return err
 		}
 	}
-	return s.gpu.mirror(s.resident, "resident pool")
+	return s.gpu.mirrorPart(s.resident, from, end, "parameters and states")
 }
 
 func (s *Session) build() (err error) {
@@ -394,6 +395,18 @@ func (s *Session) nameLargest(err error, limit int64) error {
 		}
 	}
 	return err
+}
+
+// statesOf returns the bytes [from, end) of the resident pool in which the parameters and
+// states lie; 0, 0 if there are none.
+func statesOf(p *plan.Plan) (from, end int64) {
+	from = math.MaxInt64
+	for i := range p.Buffers {
+		if b := &p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
+			from, end = min(from, b.Offset), max(end, b.Offset+b.Bytes)
+		}
+	}
+	return min(from, end), end
 }
 
 // stateBytes is the size of a plan's parameters and states.

@@ -1,0 +1,193 @@
+package vm
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// deviceConstants is the constants of a program on one device: of its main graph, its bodies
+// and its functions. All sessions there read them in one block, into which each constant is
+// copied when the first node needs it. The last session that closes frees it.
+type deviceConstants struct {
+	block   *cuda.Block // nil: there are none
+	mem     *share      // counts it, for all sessions once
+	offsets map[*graph.Data]int64
+	planned int64 // bytes of those that the plan places in the resident pool
+	users   int   // sessions
+
+	mu     sync.Mutex
+	onHost map[extentOnHost]int64 // offsets, by the bytes on the host
+	placed map[int64]bool         // offsets of those that have been copied
+}
+
+// constantAlign is what the offset of a constant is a multiple of, in bytes.
+const constantAlign = 64
+
+func alignedConstant(bytes int64) int64 { return (bytes + constantAlign - 1) &^ (constantAlign - 1) }
+
+// constantsOn returns the constants of the program on the device of a session, whose limit
+// holds for them if it is the first there. It needs the context. Each call needs one of
+// releaseConstants.
+func (p *Program) constantsOn(s *Session) (*deviceConstants, error) {
+	p.deviceLock.Lock()
+	defer p.deviceLock.Unlock()
+	d := s.opt.Device
+	c := p.onDevice[d]
+	if c != nil {
+		c.users++
+		return c, nil
+	}
+	c = &deviceConstants{
+		mem: &share{of: p.consts.mem.of, bound: s.opt.bound()}, offsets: map[*graph.Data]int64{}, users: 1,
+		onHost: map[extentOnHost]int64{}, placed: map[int64]bool{},
+	}
+	planned := plannedConstants(p)
+	bytes := int64(0)
+	for _, x := range constantsOf(p.m.Graph, map[*graph.Data]bool{}) {
+		size, _ := x.Type.SizeBytes(x.Elements())
+		c.offsets[x] = bytes
+		if bytes += alignedConstant(size); planned[x] {
+			c.planned += alignedConstant(size)
+		}
+	}
+	if bytes > 0 {
+		if err := c.mem.take(bytes); err != nil {
+			return nil, err
+		}
+		var err error
+		if c.block, err = d.Take(bytes, "constants"); err != nil {
+			c.mem.close()
+			return nil, err
+		}
+	}
+	if p.onDevice == nil {
+		p.onDevice = map[*cuda.Device]*deviceConstants{}
+	}
+	p.onDevice[d] = c
+	return c, nil
+}
+
+// releaseConstants ends a session's use of the constants. It needs the context.
+func (p *Program) releaseConstants(c *deviceConstants, d *cuda.Device) error {
+	if c == nil {
+		return nil
+	}
+	p.deviceLock.Lock()
+	defer p.deviceLock.Unlock()
+	if c.users--; c.users > 0 {
+		return nil
+	}
+	delete(p.onDevice, d)
+	c.mem.close()
+	return c.block.Free()
+}
+
+// plannedConstants returns the constants that the plan places.
+func plannedConstants(pr *Program) map[*graph.Data]bool {
+	g := pr.m.Graph
+	named := byName(g)
+	planned := map[*graph.Data]bool{}
+	for i := range pr.p.Buffers {
+		b := &pr.p.Buffers[i]
+		if b.Pool != plan.Resident || b.Kind != plan.KindConstant {
+			continue
+		}
+		for _, name := range b.Tensors {
+			if d := constantOf(g, g.Tensors[named[name]]); d != nil {
+				planned[d] = true
+			}
+		}
+	}
+	return planned
+}
+
+// constantsOf lists the constants of a graph, its bodies and the functions that it calls,
+// without strings and those that were seen.
+func constantsOf(g *graph.Graph, seen map[*graph.Data]bool) (list []*graph.Data) {
+	for _, t := range g.Tensors {
+		if d := constantOf(g, t); d != nil && !seen[d] {
+			seen[d] = true
+			if _, err := d.Type.SizeBytes(d.Elements()); err == nil && d.Type != graph.String {
+				list = append(list, d)
+			}
+		}
+	}
+	eachInner(g, func(inner *graph.Graph) { list = append(list, constantsOf(inner, seen)...) })
+	return list
+}
+
+// fixedBytes is the room for what computeFixed may make constants of, in a graph, its bodies
+// and the functions that it calls.
+func fixedBytes(g *graph.Graph) (sum int64) {
+	for _, t := range g.Tensors {
+		if constantOf(g, t) == nil && isFew(t) {
+			sum += alignedConstant(t.Bytes)
+		}
+	}
+	eachInner(g, func(inner *graph.Graph) { sum += fixedBytes(inner) })
+	return sum
+}
+
+// eachInner calls f for the bodies of a graph's nodes and the functions that they call.
+func eachInner(g *graph.Graph, f func(inner *graph.Graph)) {
+	for _, n := range g.Nodes {
+		for _, a := range n.Bodies() {
+			for _, body := range a.All() {
+				f(body)
+			}
+		}
+		if n.Semantics.Call != nil {
+			f(n.Semantics.Call.Body)
+		}
+	}
+}
+
+// found notes where a constant is on the host.
+func (c *deviceConstants) found(d *graph.Data, t *kernel.Tensor) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if off, is := c.offsets[d]; is && t.Bytes() > 0 {
+		c.onHost[extentOf(t)] = off
+	}
+}
+
+// at returns where a constant is on the device, to which it copies it at the first call. It
+// reports false if t is none of the program's.
+func (c *deviceConstants) at(t *kernel.Tensor) (p driver.Ptr, is bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	off, is := c.onHost[extentOf(t)]
+	if !is {
+		return 0, false, nil
+	}
+	p = c.block.At + driver.Ptr(off)
+	if !c.placed[off] {
+		if err := driver.UploadNow(p, t.At, int64(t.Bytes())); err != nil {
+			return 0, true, err
+		}
+		c.placed[off] = true
+	}
+	return p, true, nil
+}
+
+// bytes is the size of the block.
+func (c *deviceConstants) bytes() int64 {
+	if c.block == nil {
+		return 0
+	}
+	return c.block.Bytes
+}
+
+// extentOnHost is the bytes of a constant; constants may begin at the same byte of a file.
+type extentOnHost struct {
+	at    unsafe.Pointer
+	bytes int
+}
+
+func extentOf(t *kernel.Tensor) extentOnHost { return extentOnHost{t.At, t.Bytes()} }
