@@ -83,10 +83,13 @@ func newDevice(s *Session, d *cuda.Device) (*device, error) {
 			g.made, err = d.Take(bytes, "computed constants")
 		}
 	}
-	if err != nil {
-		return nil, errors.Join(err, s.pr.releaseConstants(g.constants, d), g.kernels.Close(), q.Close())
+	if err == nil {
+		return g, nil
 	}
-	return g, nil
+	if failed := errors.Join(s.pr.releaseConstants(g.constants, d), g.kernels.Close(), q.Close()); failed != nil {
+		err = errors.Join(err, failed)
+	}
+	return nil, err
 }
 
 // mirror gives a block of host memory its block on the device.
