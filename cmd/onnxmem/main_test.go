@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -12,12 +13,14 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/schedule"
+	"github.com/onnxmem/onnxmem/vm/cuda/fake"
 )
 
 // lineVariable is an environment variable: the test binary runs the command line in it,
@@ -33,8 +36,12 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// gpuVariables are the environment of a process whose GPU is the fake one.
+var gpuVariables = sync.OnceValues(fake.Environment)
+
 // TestScripts runs testdata/script/*.txtar: one file per behaviour of the command. $DATA
-// is the small test data of this repository.
+// is the small test data of this repository. Where the condition fakegpu holds, the GPU of
+// the commands is the fake one.
 func TestScripts(t *testing.T) {
 	data, err := filepath.Abs(filepath.Join("..", "..", "testdata"))
 	if err != nil {
@@ -46,7 +53,21 @@ func TestScripts(t *testing.T) {
 		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"status": expectStatus},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DATA", data)
+			variables, err := gpuVariables()
+			if err != nil && !errors.Is(err, fake.ErrNoCompiler) {
+				return err
+			}
+			for name, value := range variables {
+				e.Setenv(name, value)
+			}
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "fakegpu" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			_, err := gpuVariables()
+			return err == nil, nil
 		},
 	})
 }
