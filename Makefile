@@ -73,11 +73,20 @@ gpu: gpu-kit ## check and measure on the GPU of this machine; PARTS='tests netwo
 # The version of NVIDIA's compiler that the kernels are tested with; its licence is NVIDIA's.
 NVRTC_WHEEL := nvidia-cuda-nvrtc==13.0.88
 
-.PHONY: nvrtc
-nvrtc: ## compile every GPU kernel with NVIDIA's compiler for ARCHS (sm_75 sm_80 sm_90 sm_120), no GPU needed (90 MB from PyPI)
+build/nvrtc/nvidia: # NVIDIA's wheel, 90 MB from PyPI
 	@mkdir -p build/nvrtc
-	@test -d build/nvrtc/nvidia || (python3 -m pip download -q --no-deps -d build/nvrtc $(NVRTC_WHEEL) && cd build/nvrtc && python3 -m zipfile -e *.whl .)
-	@ONNXMEM_TEST_NVRTC=$$(ls $(CURDIR)/build/nvrtc/nvidia/*/lib/libnvrtc.so.?? | head -n 1) ONNXMEM_TEST_ARCHS="$(ARCHS)" go test -count=1 -timeout 60m -v -run '^TestNVRTC$$' ./vm/internal/gpu
+	@cd build/nvrtc && python3 -m pip download -q --no-deps -d . $(NVRTC_WHEEL) && python3 -m zipfile -e *.whl .
+
+NVRTC_LIBRARY = $$(ls $(CURDIR)/build/nvrtc/nvidia/*/lib/libnvrtc.so.?? | head -n 1)
+
+.PHONY: nvrtc
+nvrtc: build/nvrtc/nvidia ## compile every GPU kernel with NVIDIA's compiler for ARCHS (sm_75 sm_80 sm_90 sm_120), no GPU needed (90 MB from PyPI)
+	@ONNXMEM_TEST_NVRTC=$(NVRTC_LIBRARY) ONNXMEM_TEST_ARCHS="$(ARCHS)" go test -count=1 -timeout 60m -v -run '^TestNVRTC$$' ./vm/internal/gpu
+
+.PHONY: nvrtc-once
+nvrtc-once: ## compile each GPU kernel once, and each file for every architecture; what passed before is not compiled again
+	@mkdir -p build && $(MAKE) -s build/nvrtc/nvidia >build/nvrtc.log 2>&1 || { echo "NVIDIA's compiler could not be fetched from PyPI (build/nvrtc.log): no kernel is compiled with it"; exit 0; }; \
+	ONNXMEM_TEST_NVRTC_ONCE=$(NVRTC_LIBRARY) go test -count=1 -timeout 10m -v -run '^TestNVRTCOnce$$' ./vm/internal/gpu
 
 .PHONY: beam
 beam: ## build, vet and test bin/onnxmem-beam, the pipeline for many machines (a separate module)

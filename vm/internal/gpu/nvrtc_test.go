@@ -1,8 +1,14 @@
 package gpu
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +28,142 @@ func TestNVRTC(t *testing.T) {
 	if library == "" {
 		t.Skip("ONNXMEM_TEST_NVRTC names no library of NVRTC (make nvrtc gets one)")
 	}
+	sources := sourcesOfCases(t)
+	useCompiler(t, library)
+	archs := strings.Fields(os.Getenv("ONNXMEM_TEST_ARCHS"))
+	if len(archs) == 0 {
+		archs = testedArchs
+	}
+	for _, arch := range archs {
+		began := time.Now()
+		var jobs []compilation
+		for _, s := range sources {
+			jobs = append(jobs, compilation{s, arch})
+		}
+		bytes := compileAll(t, jobs)
+		t.Logf("%s: %d sources in %.1f s, %d bytes of cubins", arch, len(sources), time.Since(began).Seconds(), bytes)
+	}
+}
+
+// testedArchs are the architectures that the kernels are compiled for in tests.
+var testedArchs = []string{"sm_75", "sm_80", "sm_90", "sm_120"}
+
+// TestNVRTCOnce: NVIDIA's compiler takes every source of the cases once, and every file for
+// each architecture: the sources of a file, which differ in their types, go to the
+// architectures in turn. Beyond those they are compiled to PTX only, which takes half of the
+// time: what remains is the assembler's work. What passed is noted in the user's cache
+// folder, and is not compiled again while the source, the headers and the compiler are the
+// same. TestNVRTC compiles all for each of them.
+func TestNVRTCOnce(t *testing.T) {
+	library := os.Getenv("ONNXMEM_TEST_NVRTC_ONCE")
+	if library == "" {
+		t.Skip("ONNXMEM_TEST_NVRTC_ONCE names no library of NVRTC (make nvrtc-once gets one)")
+	}
+	sources := sourcesOfCases(t)
+	useCompiler(t, library)
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache = filepath.Join(cache, "onnxmem", "nvrtc")
+	major, minor, err := driver.CompilerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := fmt.Sprintf("%s %d.%d", library, major, minor)
+	var jobs []compilation
+	var marks []string
+	all := turns(sources)
+	for _, c := range all {
+		mark := filepath.Join(cache, c.key(compiler))
+		if _, err := os.Stat(mark); err != nil {
+			jobs, marks = append(jobs, c), append(marks, mark)
+		}
+	}
+	began := time.Now()
+	bytes := compileAll(t, jobs)
+	t.Logf("%d compilations of %d sources, %d of them noted as good: %.1f s, %d bytes", len(all), len(sources), len(all)-len(jobs), time.Since(began).Seconds(), bytes)
+	if t.Failed() {
+		return
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, mark := range marks {
+		if err := os.WriteFile(mark, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// turns gives the sources of each file to the architectures in turn: each source at least
+// once, and each file to each architecture.
+func turns(sources []*cuda.Source) (jobs []compilation) {
+	files := map[string][]*cuda.Source{}
+	var names []string
+	for _, s := range sources {
+		if files[s.Name] == nil {
+			names = append(names, s.Name)
+		}
+		files[s.Name] = append(files[s.Name], s)
+	}
+	for _, name := range names {
+		of := files[name]
+		for k := range max(len(of), len(testedArchs)) {
+			arch := testedArchs[k%len(testedArchs)]
+			if k >= len(testedArchs) {
+				arch = strings.Replace(arch, "sm_", "compute_", 1)
+			}
+			jobs = append(jobs, compilation{of[k%len(of)], arch})
+		}
+	}
+	return jobs
+}
+
+// TestTurns: every source has its turn, and every file one for each architecture.
+func TestTurns(t *testing.T) {
+	var sources []*cuda.Source
+	for file, n := range map[string]int{"one.cu": 1, "six.cu": 6} {
+		for range n {
+			sources = append(sources, &cuda.Source{Name: file})
+		}
+	}
+	had := map[*cuda.Source]bool{}
+	for _, file := range []string{"one.cu", "six.cu"} {
+		archs := map[string]bool{}
+		for _, c := range turns(sources) {
+			had[c.source] = true
+			archs[c.arch] = archs[c.arch] || c.source.Name == file
+		}
+		for _, arch := range testedArchs {
+			if !archs[arch] {
+				t.Errorf("%s is not compiled for %s", file, arch)
+			}
+		}
+	}
+	if len(had) != len(sources) {
+		t.Errorf("%d of %d sources are compiled", len(had), len(sources))
+	}
+}
+
+// compilation is a source for an architecture, sm_XY for a cubin or compute_XY for PTX.
+type compilation struct {
+	source *cuda.Source
+	arch   string
+}
+
+// key identifies what a compilation depends on.
+func (c *compilation) key(compiler string) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q %q %q", compiler, c.arch, c.source.Name, c.source.Options, c.source.Text)
+	for _, name := range slices.Sorted(maps.Keys(c.source.Headers)) {
+		fmt.Fprintf(h, " %q %q", name, c.source.Headers[name])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// sourcesOfCases lists the sources that the cases need.
+func sourcesOfCases(t *testing.T) []*cuda.Source {
 	b := newBench(t) // on the fake driver
 	for i := range cases {
 		c := &cases[i]
@@ -34,36 +176,32 @@ func TestNVRTC(t *testing.T) {
 		}
 	}
 	b.kernels.generated.finish()
-	sources := b.kernels.Queue.Sources()
+	return b.kernels.Queue.Sources()
+}
+
+// useCompiler makes a library of NVRTC the process's compiler.
+func useCompiler(t *testing.T, library string) {
 	t.Setenv("ONNXMEM_NVRTC", library)
 	if err := driver.UseCompiler(); err != nil {
 		t.Fatal(err)
 	}
-	archs := strings.Fields(os.Getenv("ONNXMEM_TEST_ARCHS"))
-	if len(archs) == 0 {
-		archs = []string{"sm_75", "sm_80", "sm_90", "sm_120"}
-	}
-	for _, arch := range archs {
-		began := time.Now()
-		bytes := compileAll(t, sources, arch)
-		t.Logf("%s: %d sources in %.1f s, %d bytes of cubins", arch, len(sources), time.Since(began).Seconds(), bytes)
-	}
 }
 
-// compileAll compiles sources on all cores and returns the bytes of their cubins.
-func compileAll(t *testing.T, sources []*cuda.Source, arch string) (bytes int) {
+// compileAll compiles on all cores and returns the bytes of what comes out.
+func compileAll(t *testing.T, jobs []compilation) (bytes int) {
 	var wait sync.WaitGroup
 	var mu sync.Mutex
 	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for _, s := range sources {
+	for _, c := range jobs {
 		turn <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-turn }()
-			image, err := driver.Compile(s.Text, s.Name, arch, s.Headers, s.Options...)
+			s := c.source
+			image, err := driver.Compile(s.Text, s.Name, c.arch, s.Headers, s.Options...)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				t.Errorf("%s %v: %v", s.Name, s.Options, err)
+				t.Errorf("%s %v for %s: %v", s.Name, s.Options, c.arch, err)
 			}
 			bytes += len(image)
 		})
