@@ -29,6 +29,8 @@ type scanOutput struct {
 	used  int
 	count int   // of rows
 	shape []int // of one row
+
+	onDevice bool // the rows are on the device, and not on the host
 }
 
 func newLoop(st *step, body *frame) (kernel.Run, error) {
@@ -227,16 +229,33 @@ func (r *scanOutput) add(s *Session, row *tensor) error {
 	}
 	r.shape = append(r.shape[:0], row.Shape...)
 	r.count++
-	s.onHost(row)
 	b := bytesOf(row)
 	if r.out.room > 0 {
 		if int64(r.used+len(b)) > r.out.room {
 			return fmt.Errorf("tensor %q turns out to have more than the %d bytes it was planned for", graph.Short(r.out.name), r.out.room)
 		}
+		done, err := s.gpu.appendRow(r.out, row, r.used, r.count == 1)
+		if err != nil {
+			return err
+		}
+		if done {
+			r.onDevice = true
+			r.used += len(b)
+			return nil
+		}
+		s.onHost(row)
+		if r.onDevice { // the other rows come to the host
+			rows := &tensor{where: onDevice}
+			rows.Type, rows.Shape, rows.At = graph.Uint8, []int{r.used}, r.out.At
+			s.onHost(rows)
+			r.onDevice = false
+		}
+		s.wroteOnHost(r.out)
 		s.copyBytes(unsafe.Slice((*byte)(unsafe.Add(r.out.At, r.used)), len(b)), b)
 		r.used += len(b)
 		return nil
 	}
+	s.onHost(row)
 	if r.used+len(b) > len(r.block) {
 		larger, err := s.side.take("the rows of "+nameOf(r.out.name), 2*units.Add(int64(r.used), int64(len(b))))
 		if err != nil {
@@ -272,6 +291,9 @@ func (r *scanOutput) end(s *Session, t *graph.Tensor) error {
 	}
 	if err := s.resize(r.out, shape); err != nil {
 		return err
+	}
+	if r.onDevice {
+		return nil
 	}
 	s.wroteOnHost(r.out)
 	if r.block != nil {

@@ -200,6 +200,9 @@ func (v *scan) loadSlice(i, k, length int) error {
 	if v.inBack[i] {
 		k = length - 1 - k
 	}
+	if done, err := v.st.f.s.gpu.loadSlice(to, from, axis, k); done || err != nil {
+		return err
+	}
 	v.st.f.s.onHost(from)
 	copySlices(bytesOf(to), bytesOf(from), from.Shape, axis, k, true)
 	v.st.f.s.wroteOnHost(to)
@@ -228,10 +231,17 @@ func (v *scan) storeSlice(i, k, length int) error {
 			return err
 		}
 	}
+	first := k == 0
 	if v.outBack[i] {
 		k = length - 1 - k
 	}
+	if done, err := v.st.f.s.gpu.storeSlice(to, from, axis, k, first); done || err != nil {
+		return err
+	}
 	v.st.f.s.onHost(from)
+	if !first {
+		v.st.f.s.onHost(to) // the other slices
+	}
 	copySlices(bytesOf(from), bytesOf(to), to.Shape, axis, k, false)
 	v.st.f.s.wroteOnHost(to)
 	return nil
