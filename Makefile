@@ -58,16 +58,30 @@ cuda-mod: ## write go.cuda.mod and go.cuda.sum, the module files of the CUDA bui
 test: ## run the tests; ends with a list of skipped tests and the reasons
 	@go test -json ./... | go run ./internal/testreport
 
+# The kit's largest size, with the sources beside it: what may travel to a lent machine.
+KIT_BYTES := 67108864
+
 .PHONY: gpu-kit
-gpu-kit: build ## build build/gpu, a folder that `run` in it checks and measures on a machine with an NVIDIA GPU and nothing else
-	@rm -rf build/gpu && mkdir -p build/gpu/src/gpu build/gpu/src/vm
-	@cp bin/onnxmem build/gpu/ && cp bench/gpu.sh build/gpu/run && cp -r testdata build/gpu/src/
-	@go test -c -o build/gpu/src/gpu/test ./vm/internal/gpu && go test -c -o build/gpu/src/vm/test ./vm
-	@test ! -d build/nvrtc/nvidia || cp -r build/nvrtc/nvidia build/gpu/nvrtc
-	@du -sh build/gpu
+gpu-kit: build ## build build/gpu, whose `run` checks and measures on a machine with an NVIDIA GPU and nothing else (needs xz)
+	@rm -rf build/gpu build/gpu-unpacked && mkdir -p build/gpu/testdata build/gpu-unpacked
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o build/gpu/run ./bench/gpu
+	@cp bin/onnxmem build/gpu-unpacked/ && cp -r testdata/nodes testdata/functions build/gpu/testdata/
+	@for t in vm vm/internal/gpu; do CGO_ENABLED=0 go test -c -trimpath -ldflags "-s -w" -o build/gpu-unpacked/$$(basename $$t).test ./$$t; done
+	@for f in build/gpu-unpacked/*; do xz --format=lzma -5 -c $$f >build/gpu/$$(basename $$f).lzma; done
+	@rm -r build/gpu-unpacked
+	@for f in $(wildcard build/nvrtc/nvidia/*/lib/libnvrtc.so.* build/nvrtc/nvidia/*/lib/libnvrtc-builtins.so.*); do \
+		packed=build/nvrtc/$$(basename $$f).lzma; \
+		[ $$packed -nt $$f ] || { xz --format=lzma -5 -c $$f >$$packed.new && mv $$packed.new $$packed; }; \
+		cp $$packed build/gpu/; \
+	done
+	@test -e build/nvrtc/nvidia || echo "without NVIDIA's compiler: make nvrtc gets it"
+	@echo "without compute-sanitizer: no package of PyPI has it; the machine's own is used"
+	@du -ab --apparent-size --max-depth=1 build/gpu
+	@kit=$$(du -sb build/gpu | cut -f1); tree=$$(git ls-files -z | xargs -0 du -cb | tail -n 1 | cut -f1); \
+		echo "kit $$kit B, sources $$tree B: $$((kit + tree)) B of at most $(KIT_BYTES)"; [ $$((kit + tree)) -le $(KIT_BYTES) ]
 
 .PHONY: gpu
-gpu: gpu-kit ## check and measure on the GPU of this machine; PARTS='tests networks steps', NETWORKS='resnet50 bert', BATCH=8
+gpu: gpu-kit ## check and measure on the GPU of this machine; PARTS='networks tests', NETWORKS='resnet50 bert', BATCH=8, TIME_LIMIT=9m, OUT=FOLDER
 	@build/gpu/run
 
 # The version of NVIDIA's compiler that the kernels are tested with; its licence is NVIDIA's.

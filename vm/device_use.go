@@ -14,6 +14,10 @@ type DeviceUse struct {
 	SharedBytes   int64 // of both: the program's constants, which all its sessions on the device share
 	ScratchBytes  int64
 	ContextBytes  int64 // in use before the session: the context, and what other processes have
+	// TakenBytes is what is in use now beyond ContextBytes, as the driver says: the blocks
+	// above, kernels and recorded graphs, other sessions, and what other processes took
+	// since. 0 if the driver does not say.
+	TakenBytes int64
 	// FallbackNodes is the number of nodes that run on the host, of the operators in
 	// FallbackOps, and FallbackBytes what the last run copied between the memories for
 	// nodes, of the host as of the device. Syncs is how often the host waited.
@@ -47,5 +51,20 @@ func (s *Session) DeviceUse() *DeviceUse {
 			u.ArenaBytes += m.dev.Bytes
 		}
 	}
+	u.TakenBytes = g.taken()
 	return u
+}
+
+// taken returns the bytes of device memory in use beyond those at the opening of the device;
+// 0 if that is unknown.
+func (g *device) taken() int64 {
+	if g.enter() != nil {
+		return 0
+	}
+	defer g.leave()
+	free, total, err := g.d.Memory()
+	if err != nil {
+		return 0
+	}
+	return max(total-free-g.d.ContextBytes(), 0)
 }

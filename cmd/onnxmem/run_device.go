@@ -18,6 +18,7 @@ type runDevice struct {
 	ConstantBytes int64    `json:"constant_bytes"`
 	ScratchBytes  int64    `json:"scratch_bytes"`
 	ContextBytes  int64    `json:"context_bytes"`
+	TakenBytes    int64    `json:"taken_bytes"`
 	FallbackNodes int      `json:"fallback_nodes"`
 	FallbackOps   []string `json:"fallback_operators,omitempty"`
 	FallbackBytes int64    `json:"fallback_bytes"`
@@ -33,7 +34,7 @@ func deviceOf(s *vm.Session) *runDevice {
 	}
 	return &runDevice{
 		Name: u.Name, Machine: u.Machine, ArenaBytes: u.ArenaBytes, ResidentBytes: u.ResidentBytes, ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes,
-		ContextBytes: u.ContextBytes, FallbackNodes: u.FallbackNodes, FallbackOps: u.FallbackOps, FallbackBytes: u.FallbackBytes, Syncs: u.Syncs, ReplayedSteps: u.ReplayedSteps,
+		ContextBytes: u.ContextBytes, TakenBytes: u.TakenBytes, FallbackNodes: u.FallbackNodes, FallbackOps: u.FallbackOps, FallbackBytes: u.FallbackBytes, Syncs: u.Syncs, ReplayedSteps: u.ReplayedSteps,
 	}
 }
 
