@@ -287,7 +287,7 @@ func (m *measurer) below(ctx context.Context, p *part, link string) {
 }
 
 // overlap computes how much of the transfers' time was hidden behind kernels: all of it, if
-// the step takes no longer than without.
+// the step takes no longer than without them, with what is recomputed by the plan's costs.
 func (m *measurer) overlap(s spec, r *run) error {
 	if r.Error != "" {
 		return nil
@@ -297,13 +297,10 @@ func (m *measurer) overlap(s spec, r *run) error {
 		return err
 	}
 	var plan struct {
-		Pools []struct {
-			Name  string `json:"name"`
-			Bytes int64  `json:"bytes"`
-		} `json:"pools"`
-		Steps []struct {
-			Op string `json:"op"`
-		} `json:"steps"`
+		Summary struct {
+			Extra   float64 `json:"extra_cost_percent"`
+			Waiting float64 `json:"waiting_percent"`
+		} `json:"summary"`
 		Buffers []struct {
 			Pool  string `json:"pool"`
 			Bytes int64  `json:"bytes"`
@@ -319,7 +316,8 @@ func (m *measurer) overlap(s spec, r *run) error {
 	}
 	r.TransferTime = float64(r.SwappedBytes) / m.doc.Device.Link.Both
 	if r.TransferTime > 0 && r.Base > 0 && r.Step > 0 {
-		hidden := 100 * (1 - min(max(r.Step-r.Base, 0)/(2*r.TransferTime), 1)) // out and back, if nothing overlaps
+		computing := r.Base * (1 + (plan.Summary.Extra-plan.Summary.Waiting)/100) // with what is recomputed
+		hidden := 100 * (1 - min(max(r.Step-computing, 0)/(2*r.TransferTime), 1)) // out and back, if nothing overlaps
 		r.Overlapped = &hidden
 	}
 	return nil

@@ -87,7 +87,6 @@ type planned struct {
 	Resident   int64    `json:"resident_bytes"`
 	Recomputed int      `json:"recomputed_nodes"`
 	Extra      *float64 `json:"extra_cost_percent"`
-	Swapped    int      `json:"swapped_buffers"`
 }
 
 // measurer makes plans and runs them, each once.
@@ -185,9 +184,6 @@ func (m *measurer) makePlan(ctx context.Context, s spec, p *planned) error {
 		if value != "" {
 			args = append(args, flag, value)
 		}
-	}
-	if s.link != "" {
-		args = append(args, "--no-recompute")
 	}
 	return m.onnxmem(ctx, p, args...)
 }
