@@ -185,6 +185,11 @@ func (m *measurer) makePlan(ctx context.Context, s spec, p *planned) error {
 			args = append(args, flag, value)
 		}
 	}
+	if s.link != "" { // by swaps alone, if that is enough: they are what is measured
+		if err := m.onnxmem(ctx, p, append(args, "--no-recompute")...); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
 	return m.onnxmem(ctx, p, args...)
 }
 
