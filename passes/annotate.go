@@ -51,6 +51,7 @@ func annotate(_ context.Context, s *State) error {
 	s.subgraphs = map[*graph.Graph]int{}
 	s.planBodies(p, r, nil, &resident)
 	s.planFolded(p)
+	p.Workspaces = s.planWorkspaces(r)
 	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: r.arena}, {Name: plan.Resident, Bytes: resident}}
 	if r.host > 0 {
 		p.Pools = append(p.Pools, plan.Pool{Name: plan.Host, Bytes: r.host})

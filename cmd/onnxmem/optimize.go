@@ -60,6 +60,7 @@ type optimizeCmd struct {
 	Sync            bool         `help:"Wait until the files are on the disk."`
 	Params          string       `out:"the parameters" placeholder:"PATH" help:"With --train: the file for the initial values of the parameters (default: OUT with .params.onnx for .onnx)."`
 	InlineFunctions bool         `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
+	Workspaces      string       `in:"the workspaces of nodes" seldom:"" placeholder:"FILE.json" help:"Scratch that the kernels of nodes took on a GPU (run --workspaces-out): give it places in the plan."`
 	FrontierSVG     string       `seldom:"" name:"frontier-svg" out:"the picture of the frontier" placeholder:"FILE" help:"With --frontier: draw it to this file."`
 	MaxBatch        bool         `seldom:"" help:"With --limit: find the largest batch that fits at an extra time of at most --extra."`
 	Extra           *units.Limit `seldom:"" placeholder:"N%" help:"With --max-batch: the largest extra time (default 10%)."`
@@ -191,7 +192,7 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 func (c *optimizeCmd) job() optimize.Job {
 	return optimize.Job{
 		In: c.In, Out: c.Out, Plan: c.Plan, Params: c.Params, ExternalData: c.ExternalData, Sync: c.Sync, InPlace: true,
-		InlineFunctions: c.InlineFunctions, MaxArena: c.MaxArena, MaxPeak: c.MaxPeak, Tool: tool(),
+		InlineFunctions: c.InlineFunctions, Workspaces: c.Workspaces, MaxArena: c.MaxArena, MaxPeak: c.MaxPeak, Tool: tool(),
 		TrainFlags: c.trainFlags, LimitFlags: c.limitFlags, PlanFlags: c.PlanFlags,
 	}
 }
