@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/schedule"
+	"github.com/onnxmem/onnxmem/vm/cuda/fake"
 )
 
 // lineVariable is an environment variable: the test binary runs the command line in it,
@@ -40,13 +42,27 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	library, compiler, err := fake.Build()
+	if err != nil && !errors.Is(err, fake.ErrNoCompiler) {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join("testdata", "script"),
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"status": expectStatus},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DATA", data)
+			// A script that sets ONNXMEM_LIBCUDA to $FAKECUDA runs on a GPU that is none.
+			e.Setenv("FAKECUDA", library)
+			e.Setenv("FAKECUDA_CXX", compiler)
+			e.Setenv("FAKECUDA_INCLUDE", filepath.Dir(library))
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "fakecuda" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return library != "", nil
 		},
 	})
 }

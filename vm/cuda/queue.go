@@ -28,6 +28,16 @@ type room struct {
 	off   int64
 }
 
+// lodge sets a parameter to the address of a room, as soon as it is known.
+func (q *Queue) lodge(param *uint64, r Room) {
+	if r.Base != 0 {
+		*param = uint64(r.Base) + uint64(r.Off)
+		return
+	}
+	q.rooms = append(q.rooms, room{param, r.Off})
+	q.largest = max(q.largest, r.Off+r.Bytes)
+}
+
 // NewQueue creates a queue. It needs the context.
 func (d *Device) NewQueue() (*Queue, error) {
 	s, err := driver.NewStream()
