@@ -85,7 +85,7 @@ func newDevice(s *Session, d *cuda.Device) (*device, error) {
 		return nil, err
 	}
 	g := &device{s: s, d: d, queue: q, placed: map[extentOnHost]driver.Ptr{}, planned: plannedConstants(s.pr), offsets: map[extentOnHost]int64{}, scratch: map[graph.NodeID]int64{}}
-	g.kernels = &gpu.Kernels{Queue: q, At: g.at}
+	g.kernels = &gpu.Kernels{Queue: q, At: g.at, OwnProducts: s.opt.NoBLAS}
 	if err := g.kernels.WatchFaults(); err != nil {
 		return nil, errors.Join(err, q.Close())
 	}

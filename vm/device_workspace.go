@@ -63,6 +63,7 @@ func (s *Session) Workspaces() *plan.Recording {
 		Format: plan.RecordingFormat, Version: plan.RecordingVersion, Model: p.Model, Source: p.Source,
 		Dims: map[string]int64{}, Device: s.gpu.d.Name(), Nodes: []plan.NodeScratch{},
 	}
+	w.Products, _, _, _ = s.gpu.kernels.Library()
 	for name, d := range p.Dims {
 		w.Dims[name] = d.Value
 	}

@@ -20,6 +20,9 @@ type Queue struct {
 	rooms   []room
 	scratch *Block
 	largest int64 // bytes of scratch that a launch asks for
+
+	blas   *BLAS // nil: not asked for, or not there
+	noBLAS error // why it is not there
 }
 
 // room is a parameter that is an address in the scratch.
@@ -49,7 +52,7 @@ func (d *Device) NewQueue() (*Queue, error) {
 
 // Close waits for the queue's work and frees its memory. It needs the context.
 func (q *Queue) Close() error {
-	return errors.Join(q.Stream.Synchronize(), q.scratch.Free(), q.Stream.Destroy(), q.params.free())
+	return errors.Join(q.Stream.Synchronize(), q.blas.close(), q.scratch.Free(), q.Stream.Destroy(), q.params.free())
 }
 
 // ScratchBytes is the size of the scratch that launches share.

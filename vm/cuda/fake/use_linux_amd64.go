@@ -14,6 +14,9 @@ import (
 	"github.com/ebitengine/purego"
 )
 
+// Supported reports whether the fake runs on this system.
+const Supported = true
+
 // Fake is the loaded library.
 type Fake struct {
 	mode, strict, memory, failAllocation, counters, resetCounters uintptr
@@ -47,6 +50,13 @@ func Use(t testing.TB) *Fake {
 	return f
 }
 
+// UseBLAS makes the fake the cuBLAS of devices that are opened until the test ends. Without
+// it they have none.
+func (f *Fake) UseBLAS(t testing.TB) {
+	t.Helper()
+	t.Setenv("ONNXMEM_CUBLAS", os.Getenv("ONNXMEM_LIBCUDA"))
+}
+
 func open() (*Fake, error) {
 	loaded.Lock()
 	defer loaded.Unlock()
@@ -63,7 +73,7 @@ func load() (*Fake, error) {
 		return nil, err
 	}
 	for name, value := range map[string]string{
-		"ONNXMEM_LIBCUDA": path, "ONNXMEM_NVRTC": path, "FAKECUDA_CXX": compiler, "FAKECUDA_INCLUDE": filepath.Dir(path),
+		"ONNXMEM_LIBCUDA": path, "ONNXMEM_NVRTC": path, "ONNXMEM_CUBLAS": "off", "FAKECUDA_CXX": compiler, "FAKECUDA_INCLUDE": filepath.Dir(path),
 	} {
 		if err := os.Setenv(name, value); err != nil { // for the process: the library stays loaded
 			return nil, err

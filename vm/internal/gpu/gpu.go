@@ -89,7 +89,11 @@ type Kernels struct {
 	Queue *cuda.Queue
 	// At returns where on the device a tensor lies.
 	At func(t *kernel.Tensor) (driver.Ptr, error)
+	// OwnProducts keeps products in kernels of this package where there is cuBLAS, too.
+	OwnProducts bool
 
+	served    int                     // nodes whose product cuBLAS computes
+	noBLAS    error                   // why there is no cuBLAS, if a product asked for it
 	sources   map[string]*cuda.Source // by file and definitions
 	generated *generated              // elementwise kernels that are not ready yet
 	checked   []checked               // nodes that can report faults
