@@ -22,22 +22,13 @@ type workspace struct {
 // graph: the end of its workspace, behind what bodies and functions take.
 func (g *device) workspaceOf(n graph.NodeID, a *area) workspace {
 	w := workspace{node: n}
-	if g == nil || g.s.pr.p.Workspaces == nil {
+	if g == nil {
 		return w
 	}
-	at, placed := a.work[n]
-	if !placed {
-		return w // every tensor is apart
-	}
-	list := g.s.pr.p.Workspaces.Nodes
-	i, recorded := slices.BinarySearchFunc(list, int(n), func(x plan.StepWorkspace, step int) int { return x.Step - step })
-	if !recorded {
-		return w
-	}
-	align := g.s.pr.p.Alignment
-	bytes := (list[i].Bytes + align - 1) &^ (align - 1)
-	if p, found := g.address(unsafe.Add(at.at, at.bytes-bytes)); found {
-		w.space = gpu.Workspace{At: p, Bytes: bytes}
+	if at, planned := a.scratch[n]; planned { // else nothing was recorded, or every tensor is apart
+		if p, found := g.address(at.at); found {
+			w.space = gpu.Workspace{At: p, Bytes: at.bytes}
+		}
 	}
 	return w
 }

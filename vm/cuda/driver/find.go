@@ -129,7 +129,7 @@ func (l *library) inFolder(dir string, most int) []string {
 		major int
 	}
 	var list []found
-	for _, below := range []string{"", "lib", "lib64", "bin", "bin/x64", "cu*/lib", l.folder + "/lib", "cu*/bin/x86_64", l.folder + "/bin", "targets/*/lib"} {
+	for _, below := range []string{"", "lib", "lib64", "bin", "bin/x64", "cu[0-9]*/lib", l.folder + "/lib", "cu[0-9]*/bin/x86_64", l.folder + "/bin", "targets/*/lib"} {
 		paths, _ := filepath.Glob(filepath.Join(dir, filepath.FromSlash(below), l.glob))
 		for _, p := range paths {
 			m := l.file.FindStringSubmatch(filepath.Base(p))
