@@ -168,6 +168,8 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 		return job, usagef("--extra needs --max-batch")
 	case !c.Train && c.Params != "":
 		return job, usagef("--params needs --train")
+	case c.MaxBatch && c.Workspaces != "":
+		return job, usagef("--workspaces is of one batch: expected no --max-batch")
 	case !c.MaxBatch:
 		return job, nil
 	case c.Extra == nil:

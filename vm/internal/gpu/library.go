@@ -75,12 +75,8 @@ func (p *matrices) byLibrary(n *Node, a, b driver.Ptr, r *result) (bool, error) 
 	beta := float32(0)
 	if r.bias != nil {
 		beta = r.finish.Beta
-		if at[1] != at[0] {
-			copied := noFinish()
-			copied.BiasRow, copied.BiasColumn = r.finish.BiasRow, r.finish.BiasColumn
-			if err := n.finish(r, at[1], 0, copied); err != nil {
-				return false, err
-			}
+		if err := n.copyBias(r, at[0], at[1]); err != nil {
+			return false, err
 		}
 	}
 	if err := n.multiply(blas, call, r.finish.Alpha, beta, outer, [3][]int{p.steps[first], p.steps[second], p.steps[2]}); err != nil {
@@ -95,6 +91,17 @@ func (p *matrices) byLibrary(n *Node, a, b driver.Ptr, r *result) (bool, error) 
 	}
 	n.k.served++
 	return true, n.activate(r)
+}
+
+// copyBias appends the copy of a bias, at from, to the whole of a result at to.
+func (n *Node) copyBias(r *result, to, from driver.Ptr) error {
+	if r.bias.Len() == r.y.Len() {
+		n.copy(to, from, int64(r.y.Bytes()))
+		return nil
+	}
+	f := noFinish()
+	f.BiasRow, f.BiasColumn = r.finish.BiasRow, r.finish.BiasColumn
+	return n.finish(r, from, 0, f)
 }
 
 // multiply appends a call of cuBLAS for each index of the outer axes of a batch.

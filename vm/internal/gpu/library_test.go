@@ -23,6 +23,7 @@ func libraryBench(t *testing.T) (*bench, *fake.Fake) {
 		f.UseBLAS(t)
 	}
 	b := newBench(t)
+	b.kernels.OwnProducts = false
 	if _, err := b.kernels.Queue.BLAS(); err != nil {
 		t.Skip(err)
 	}
@@ -138,6 +139,7 @@ func TestNoLibrary(t *testing.T) {
 			}
 			t.Setenv("ONNXMEM_CUBLAS", c.value)
 			b := newBench(t)
+			b.kernels.OwnProducts = false
 			p := b.prepare(&nodeCase{op: "MatMul", in: args(noise(5, 9), noise(9, 7))}, graph.Float32)
 			b.must(b.kernels.Ready(func(int64) error { return nil }))
 			b.check(t, p)
