@@ -234,6 +234,9 @@ type Outcome struct {
 	FoldAnyPeak   int64 `json:"fold_any_peak_bytes,omitempty"`
 	FoldAnyTotal  int64 `json:"fold_any_total_bytes,omitempty"`
 
+	WorkspaceNodes  int    `json:"workspace_nodes,omitempty"`  // with recorded workspaces: how many steps have one
+	WorkspaceDevice string `json:"workspace_device,omitempty"` // and where they were recorded
+
 	Times Times `json:"times_ms"`
 }
 
@@ -251,6 +254,9 @@ func (t *Task) Outcome() *Outcome {
 	}
 	if f := t.Result.Plan.Folded; f != nil {
 		o.UnfoldedPeak, o.UnfoldedTotal = f.UnfoldedPeakBytes, f.UnfoldedTotalBytes
+	}
+	if w := t.Result.Plan.Workspaces; w != nil {
+		o.WorkspaceNodes, o.WorkspaceDevice = len(w.Nodes), w.Device
 	}
 	if h := t.Result.FoldHint; h != nil {
 		o.FoldAnyPeak, o.FoldAnyTotal = h.PeakBytes, h.TotalBytes
