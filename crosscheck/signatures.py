@@ -19,7 +19,10 @@ HEAD = """\
 #
 #   domain operator
 #     version inputs > outputs           a form, from this version of the domain on
-#     SYMBOL dtype ...                   the types that a symbol stands for, in any version
+#     SYMBOL dtype ...                   the types that a symbol stands for
+#
+# A type is permitted in all versions that have the symbol; behind "@", from that version
+# of the domain on ("int8@14"), or from one to another ("int8@9-12").
 #
 # An input or output is a symbol, a dtype, or "any" for what is no tensor; behind it "?"
 # says that it may be left out, "*" that any number follow of one type, "~" of any
@@ -37,7 +40,7 @@ def dtype(text):
     return DTYPES.get(name, name)
 
 
-def parameter(name, option, homogeneous, types, symbols):
+def parameter(since, name, option, homogeneous, types, symbols):
     """Return the text of one input or output: its symbol if it is a tensor, and how often it may occur."""
     if name in types:
         allowed = [dtype(t) for t in types[name]]
@@ -45,13 +48,33 @@ def parameter(name, option, homogeneous, types, symbols):
         if None in allowed:
             text = "any"
         else:
-            symbols[name].update(allowed)
+            symbols[name][since] = set(allowed)
     else:
         text = dtype(name) or "any"
     option = str(option).rsplit(".", maxsplit=1)[-1].split(":")[0].rstrip(">")
     if option == "Variadic":
         return text + ("*" if homogeneous else "~")
     return text + ("?" if option == "Optional" else "")
+
+
+def versions(allowed):
+    """Return the dtypes of a symbol with their versions; allowed has those of each version."""
+    order = sorted(allowed)
+    words = []
+    for dtype in sorted(set().union(*allowed.values())):
+        runs = []  # of consecutive versions that allow it: the first one, and the one that ends it
+        for since in order:
+            if dtype not in allowed[since]:
+                if runs and runs[-1][1] is None:
+                    runs[-1][1] = since
+            elif not runs or runs[-1][1] is not None:
+                runs.append([since, None])
+        for first, end in runs:
+            if first == order[0] and end is None:
+                words.append(dtype)
+            else:
+                words.append(f"{dtype}@{first}" + (f"-{end - 1}" if end else ""))
+    return words
 
 
 def official(schema):
@@ -70,7 +93,7 @@ def contributed(schema):
 
 def main():
     forms = collections.defaultdict(dict)
-    symbols = collections.defaultdict(lambda: collections.defaultdict(set))
+    symbols = collections.defaultdict(lambda: collections.defaultdict(dict))
     schemas = [(s, official(s)) for s in onnx.defs.get_all_schemas_with_history()]
     known = {(s.domain, s.name) for s, _ in schemas}
     schemas += [
@@ -83,7 +106,7 @@ def main():
             continue
         key = (schema.domain or "ai.onnx", schema.name)
         types = {t.type_param_str: t.allowed_type_strs for t in schema.type_constraints}
-        sides = [" ".join(parameter(*p, types, symbols[key]) for p in side) for side in (inputs, outputs)]
+        sides = [" ".join(parameter(schema.since_version, *p, types, symbols[key]) for p in side) for side in (inputs, outputs)]
         forms[key][schema.since_version] = f"{sides[0]} > {sides[1]}".strip()
     lines = [HEAD]
     for key in sorted(forms):
@@ -94,7 +117,7 @@ def main():
                 last = forms[key][since]
                 lines.append(f"  {since} {last}\n")
         for symbol in sorted(symbols[key]):
-            lines.append(f"  {symbol} {' '.join(sorted(symbols[key][symbol]))}\n")
+            lines.append(f"  {symbol} {' '.join(versions(symbols[key][symbol]))}\n")
     FILE.write_text("".join(lines))
     print(f"{FILE}: {len(forms)} operators", file=sys.stderr)
 

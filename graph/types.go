@@ -227,8 +227,9 @@ type Type struct {
 	Kind   Kind
 	Elem   DType // of a tensor; Undefined if not known
 	Ranked bool  // Shape is meaningful; a scalar has an empty Shape
+	Key    DType // of the keys of a map; Undefined if not known
 	Shape  []Dim
-	Of     *Type // element of a sequence or optional; nil if not known
+	Of     *Type // element of a sequence or optional, value of a map; nil if not known
 }
 
 // TensorOf is the type of a tensor of known rank.
@@ -320,7 +321,7 @@ func (t Type) Elements() (int64, bool) {
 	return n, true
 }
 
-// String prints a type as float32[1,3,?].
+// String prints a type as float32[1,3,?], sequence(float32[3]) or map(string, float32).
 func (t Type) String() string {
 	switch t.Kind {
 	case KindTensor:
@@ -337,6 +338,15 @@ func (t Type) String() string {
 			return t.Kind.String()
 		}
 		return t.Kind.String() + "(" + t.Of.String() + ")"
+	case KindMap:
+		if t.Of == nil || t.Key == Undefined {
+			return t.Kind.String()
+		}
+		value := t.Of.String()
+		if t.Of.Kind == KindTensor && len(t.Of.Shape) == 0 {
+			value = strings.TrimRight(value, "[.]")
+		}
+		return fmt.Sprintf("%v(%v, %s)", t.Kind, t.Key, value)
 	}
 	return t.Kind.String()
 }

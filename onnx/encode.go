@@ -313,8 +313,15 @@ func appendValueInfo(b []byte, num protowire.Number, t *graph.Tensor) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), m)
 }
 
-// typeProto encodes the type of a tensor.
+// typeProto encodes the type of a value.
 func typeProto(d *graph.Declared) []byte {
+	if d.Type.Kind == graph.KindMap {
+		m := appendInt(nil, 1, int64(d.Type.Key))
+		if d.Type.Of != nil {
+			m = protowire.AppendBytes(protowire.AppendTag(m, 2, protowire.BytesType), typeProto(&graph.Declared{Type: *d.Type.Of}))
+		}
+		return protowire.AppendBytes(protowire.AppendTag(nil, 5, protowire.BytesType), m)
+	}
 	nested := map[graph.Kind]protowire.Number{graph.KindSequence: 4, graph.KindOptional: 9}
 	if num := nested[d.Type.Kind]; num != 0 {
 		var of []byte

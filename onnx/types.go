@@ -91,24 +91,51 @@ func (r *reader) typeProto(s graph.Span, depth int) (*graph.Declared, error) {
 		switch kind {
 		case graph.KindTensor, graph.KindSparse:
 			return r.tensorType(f.payload, d)
+		case graph.KindMap:
+			return r.mapType(f.payload, d, depth)
 		case graph.KindSequence, graph.KindOptional:
 			return r.walk(f.payload, what, func(f field) error {
 				if f.num != 1 {
 					return nil
 				}
-				if err := r.message(f, what); err != nil {
-					return err
-				}
-				of, err := r.typeProto(f.payload, depth+1)
-				if of != nil {
-					d.Type.Of = &of.Type
-				}
-				return err
+				return r.nestedType(f, d, depth)
 			})
 		}
 		return nil
 	})
 	return d, err
+}
+
+// mapType decodes a TypeProto.Map.
+func (r *reader) mapType(s graph.Span, d *graph.Declared, depth int) error {
+	const what = "TypeProto.Map"
+	return r.walk(s, what, func(f field) error {
+		switch f.num {
+		case 1:
+			if err := r.want(f, protowire.VarintType, what); err != nil {
+				return err
+			}
+			d.Type.Key = graph.DType(int32(f.value))
+			if f.value != 0 && !d.Type.Key.Valid() {
+				return r.errorAt(f.span.Off, "key type %d: expected one that ONNX defines", int32(f.value))
+			}
+		case 2:
+			return r.nestedType(f, d, depth)
+		}
+		return nil
+	})
+}
+
+// nestedType decodes the type of what d holds.
+func (r *reader) nestedType(f field, d *graph.Declared, depth int) error {
+	if err := r.message(f, "TypeProto"); err != nil {
+		return err
+	}
+	of, err := r.typeProto(f.payload, depth+1)
+	if of != nil {
+		d.Type.Of = &of.Type
+	}
+	return err
 }
 
 // tensorType decodes a TypeProto.Tensor or TypeProto.SparseTensor.

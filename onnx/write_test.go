@@ -55,6 +55,33 @@ func TestBuiltModelReadsBack(t *testing.T) {
 	}
 }
 
+// TestDeclaredTypesReadBack: what a file declares of values that are no tensors.
+func TestDeclaredTypesReadBack(t *testing.T) {
+	float, ids := graph.TensorOf(graph.Float32), graph.Type{Kind: graph.KindTensor, Elem: graph.Int64}
+	chances := graph.Type{Kind: graph.KindMap, Key: graph.String, Of: &float}
+	for _, c := range []struct {
+		typ  graph.Type
+		want string
+	}{
+		{chances, "map(string, float32)"},
+		{graph.Type{Kind: graph.KindMap, Key: graph.Int64, Of: &ids}, "map(int64, int64)"},
+		{graph.Type{Kind: graph.KindMap}, "map"},
+		{graph.Type{Kind: graph.KindSequence, Of: &chances}, "sequence(map(string, float32))"},
+		{graph.Type{Kind: graph.KindOptional, Of: &ids}, "optional(int64[...])"},
+	} {
+		m := chain(t, 64)
+		m.Graph.Tensors[m.Graph.Inputs[0]].Declared = &graph.Declared{Type: c.typ}
+		m, err := onnx.Parse("chain.onnx", encode(t, m))
+		if err != nil {
+			t.Errorf("%s: %v", c.want, err)
+			continue
+		}
+		if got := m.Graph.Tensors[m.Graph.Inputs[0]].Declared.Type.String(); got != c.want {
+			t.Errorf("found %s, expected %s", got, c.want)
+		}
+	}
+}
+
 // TestLargeWeightsKeepTheirPlaceInABlock: the bytes after the annotations keep their
 // offset modulo the copy unit, so that the kernel can copy or share whole blocks.
 func TestLargeWeightsKeepTheirPlaceInABlock(t *testing.T) {

@@ -49,4 +49,5 @@ var families = []family{
 	classical,
 	optimizers,
 	swaps,
+	puts,
 }

@@ -331,7 +331,7 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 	}
 	n.Semantics = graph.Semantics{}
 	op := Lookup(n.Domain, n.Op)
-	if fn := inf.function(n); fn != nil && !(op != nil && fn.IsSwap()) {
+	if fn := inf.function(n); fn != nil && !(op != nil && fn.Own()) {
 		if err := inf.call(c, fn); err != nil {
 			return err
 		}

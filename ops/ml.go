@@ -298,11 +298,16 @@ func treeEnsemble(c *Call) error {
 	return nil
 }
 
-// zipMap: a sequence of maps, one per row.
+// zipMap: a sequence of maps, one per row, from labels to the row's elements.
 func zipMap(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
 	}
-	c.SetType(0, graph.Type{Kind: graph.KindSequence, Of: &graph.Type{Kind: graph.KindMap}})
+	labels := graph.Int64
+	if a := c.Node.Attr("classlabels_strings"); a != nil && len(a.Strings) > 0 {
+		labels = graph.String
+	}
+	one := graph.TensorOf(c.In[0].Elem)
+	c.SetType(0, graph.Type{Kind: graph.KindSequence, Of: &graph.Type{Kind: graph.KindMap, Key: labels, Of: &one}})
 	return nil
 }

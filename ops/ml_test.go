@@ -29,7 +29,8 @@ func TestClassical(t *testing.T) {
 		{doc: "no input may be left out", op: "ai.onnx.ml.FeatureVectorizer", in: []Arg{x, {}, x}, want: "error: input 1 is missing"},
 		{doc: "values tell the type", op: "ai.onnx.ml.LabelEncoder", in: []Arg{arg(graph.String, 4)}, attrs: []*graph.Attr{attrInts("values_int64s", 1)}, want: "int64[4]"},
 		{doc: "the first version maps both ways", op: "ai.onnx.ml.LabelEncoder", version: 1, in: []Arg{arg(graph.Int64, 4)}, want: "string[4]"},
-		{doc: "a sequence of maps", op: "ai.onnx.ml.ZipMap", in: []Arg{x}, want: "sequence(map)"},
+		{doc: "a sequence of maps", op: "ai.onnx.ml.ZipMap", in: []Arg{x}, attrs: []*graph.Attr{strings("classlabels_strings", "no", "yes")}, want: "sequence(map(string, float32))"},
+		{doc: "a sequence of maps from numbers", op: "ai.onnx.ml.ZipMap", in: []Arg{x}, want: "sequence(map(int64, float32))"},
 		{doc: "picks along the last axis", op: "ai.onnx.ml.ArrayFeatureExtractor", in: []Arg{x, arg(graph.Int64, 2)}, want: "float32[4,2]"},
 	})
 }

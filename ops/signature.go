@@ -14,7 +14,7 @@ import (
 //go:embed signatures.txt
 var signatureText string
 
-// ownSignatures are those of operators that no schema file defines: swaps, and an
+// ownSignatures are those of operators that no schema file defines: our own, and an
 // operator of ONNX Runtime under the domain that some exporters use for it.
 const ownSignatures = `
 com.microsoft SimplifiedLayerNormalization
@@ -22,6 +22,9 @@ com.microsoft SimplifiedLayerNormalization
   T bfloat16 float16 float32 float64
   U float32 float64
   V bfloat16 float16 float32 float64
+onnxmem PutRows
+  1 T T int64 int64 > T
+  T bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 uint8
 onnxmem SwapOut
   1 any > any
 onnxmem SwapIn
@@ -35,7 +38,32 @@ var signatures = sync.OnceValue(func() map[key]*signature { return parseSignatur
 // their element types agree.
 type signature struct {
 	forms   []form // by version, ascending
-	symbols map[string][]graph.DType
+	symbols map[string][]typeRange
+}
+
+// typeRange is a type that a symbol stands for in some versions of its domain.
+type typeRange struct {
+	elem        graph.DType
+	since, last int64 // 0: no limit
+}
+
+// holds reports whether a symbol that stands for these types may be elem: in a version of
+// its domain or, if that is 0, in any.
+func holds(list []typeRange, elem graph.DType, version int64) bool {
+	return slices.ContainsFunc(list, func(r typeRange) bool {
+		return r.elem == elem && (version == 0 || version >= r.since && (r.last == 0 || version <= r.last))
+	})
+}
+
+// types lists the types of a symbol in a version of its domain or, if that is 0, in any:
+// each once.
+func types(list []typeRange, version int64) (all []graph.DType) {
+	for _, r := range list {
+		if holds([]typeRange{r}, r.elem, version) && !slices.Contains(all, r.elem) {
+			all = append(all, r.elem)
+		}
+	}
+	return all
 }
 
 // form lists the inputs and outputs of an operator from a version on.
@@ -84,7 +112,7 @@ func parseSignatures(text string) map[key]*signature {
 		switch {
 		case len(words) == 0 || words[0] == "#":
 		case line[0] != ' ':
-			last = &signature{symbols: map[string][]graph.DType{}}
+			last = &signature{symbols: map[string][]typeRange{}}
 			domain := words[0]
 			if domain == "ai.onnx" {
 				domain = ""
@@ -94,7 +122,7 @@ func parseSignatures(text string) map[key]*signature {
 			since, err := strconv.ParseInt(words[0], 10, 64)
 			if err != nil {
 				for _, w := range words[1:] {
-					last.symbols[words[0]] = append(last.symbols[words[0]], dtypes[w])
+					last.symbols[words[0]] = append(last.symbols[words[0]], parseType(w, dtypes))
 				}
 				continue
 			}
@@ -111,6 +139,31 @@ func parseSignatures(text string) map[key]*signature {
 		}
 	}
 	return table
+}
+
+// parseType parses a type with its versions: float32, float32@13 or float32@9-12.
+func parseType(word string, dtypes map[string]graph.DType) typeRange {
+	name, versions, some := strings.Cut(word, "@")
+	r := typeRange{elem: dtypes[name]}
+	if !some {
+		return r
+	}
+	since, last, ends := strings.Cut(versions, "-")
+	for _, v := range []struct {
+		text string
+		to   *int64
+		is   bool
+	}{{since, &r.since, true}, {last, &r.last, ends}} {
+		if !v.is {
+			continue
+		}
+		n, err := strconv.ParseInt(v.text, 10, 64)
+		if err != nil {
+			panic("ops: signatures: " + word)
+		}
+		*v.to = n
+	}
+	return r
 }
 
 func parseParameter(word string, dtypes map[string]graph.DType) parameter {
@@ -193,8 +246,8 @@ func (s *signature) agree(p *parameter, c *Call, a *Arg, side string, i int, nam
 	case p.mixed:
 		return nil
 	}
-	if !slices.Contains(s.symbols[p.symbol], a.Elem) {
-		return c.Errf("%s %d%s has elements of type %v, expected one of %v", side, i, name, a.Elem, s.symbols[p.symbol])
+	if list := s.symbols[p.symbol]; !holds(list, a.Elem, 0) {
+		return c.Errf("%s %d%s has elements of type %v, expected one of %v", side, i, name, a.Elem, types(list, 0))
 	}
 	b, known := bound[p.symbol]
 	if known && b.elem != a.Elem {

@@ -18,8 +18,8 @@ func TestSignatures(t *testing.T) {
 	}
 	for k, s := range signatures() {
 		for symbol, types := range s.symbols {
-			for _, d := range types {
-				if !d.Valid() {
+			for _, r := range types {
+				if !r.elem.Valid() {
 					t.Errorf("%s.%s: symbol %s has a type that package graph lacks", k.domain, k.name, symbol)
 				}
 			}

@@ -23,6 +23,7 @@ const (
 	keyDims    = "onnxmem.dims"
 	keyValues  = "onnxmem.values"
 	keyFolded  = "onnxmem.folded"
+	keySlices  = "onnxmem.slices"
 )
 
 // annotate assembles the plan and writes the offsets into the nodes' metadata.
@@ -52,6 +53,7 @@ func annotate(_ context.Context, s *State) error {
 	s.planBodies(p, r, nil, &resident)
 	s.planFolded(p)
 	p.Workspaces = s.planWorkspaces(r)
+	s.planSlices(p)
 	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: r.arena}, {Name: plan.Resident, Bytes: resident}}
 	if r.host > 0 {
 		p.Pools = append(p.Pools, plan.Pool{Name: plan.Host, Bytes: r.host})
@@ -80,6 +82,11 @@ func annotate(_ context.Context, s *State) error {
 	}
 	if s.budget != nil {
 		p.Summary.Limited = s.budget.limited(r, p.Steps)
+	}
+	if s.slices != nil {
+		p.Summary.Unsliced = &plan.Unsliced{
+			UnslicedPeakBytes: s.slices.peak, UnslicedBoundBytes: s.slices.bound, SliceCostPercent: 100 * s.slices.extra,
+		}
 	}
 	p.Frontier = s.frontier
 	s.plan = p
@@ -238,6 +245,11 @@ func (s *State) writeProps(p *plan.Plan) error {
 		{Key: keyDims, Value: string(dims)},
 	} {
 		s.model.SetProp(e.Key, e.Value)
+	}
+	if p.Slices == nil {
+		s.model.DropProp(keySlices)
+	} else {
+		s.model.SetProp(keySlices, p.Slices.Mode)
 	}
 	if p.Folded == nil {
 		s.model.DropProp(keyFolded)

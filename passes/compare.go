@@ -91,7 +91,7 @@ func Compare(ctx context.Context, m *graph.Model, opt CompareOptions) (_ *Compar
 	if err != nil {
 		return nil, err
 	}
-	t.Tensors, t.Dims, t.Warnings = s.tensors(), s.dims(), s.inference.Warnings
+	t.Tensors, t.Dims, t.Warnings = s.tensors(), s.dims(), s.warnings()
 	return t, m.Source.Unchanged()
 }
 

@@ -61,6 +61,9 @@ func (d Device) cost(flops int64, bytes float64) int64 {
 // moved returns the bytes that a node reads and writes, each input and output
 // counted once. A view moves nothing.
 func moved(g *graph.Graph, n *graph.Node) float64 {
+	if n.IsPutRows() { // in place, only the part moves
+		return 2 * float64(g.Tensors[n.Inputs[1]].Bytes)
+	}
 	sum := 0.0
 	for k, t := range n.Outputs {
 		view := slices.ContainsFunc(n.Semantics.Views, func(a graph.Alias) bool { return a.Out == k })

@@ -78,7 +78,7 @@ func fold(ctx context.Context, s *State) error {
 	any := func() (*State, error) { // the state after the products were replaced
 		t := s.copy()
 		var done []foldedProduct
-		t.model, done = s.multiply(read, products, len(s.inference.Dims) > 0)
+		t.model, done = s.multiply(read, products, len(s.inference.Dims)+len(s.inference.Given) > 0)
 		t.foldValues, t.folds = nil, &foldState{products: done, nodes: transposes(products)}
 		return t, infer(ctx, t)
 	}
@@ -103,6 +103,12 @@ func fold(ctx context.Context, s *State) error {
 	}
 	if did != nil || s.folds != nil {
 		s.describe(did, before)
+	}
+	if s.folds != nil {
+		graphs := graphsIn(s.model.Graph)
+		for i := range s.folds.products {
+			s.folds.products[i].g = graphs[s.folds.products[i].in].g
+		}
 	}
 	if s.opt.Fold == FoldExact && len(products) > 0 {
 		return s.hintAny(ctx, before, now, products, any)
@@ -349,6 +355,10 @@ func (s *State) planFolded(p *plan.Plan) {
 		p.Folded.Tensors = append(p.Folded.Tensors, t)
 	}
 	for _, f := range s.folds.products {
-		p.Folded.Products = append(p.Folded.Products, plan.FoldedProduct{Tensor: f.result, Transposed: f.transposed})
+		r := plan.FoldedProduct{Tensor: f.result, Transposed: f.transposed}
+		if i, inner := s.subgraphs[f.g]; inner {
+			r.Subgraph = &i
+		}
+		p.Folded.Products = append(p.Folded.Products, r)
 	}
 }

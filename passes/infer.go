@@ -2,13 +2,42 @@ package passes
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// infer sets the type and size of every tensor.
+// infer sets the type and size of every tensor, and notes the inputs of nodes whose
+// element types their opset does not permit.
 func infer(_ context.Context, s *State) error {
 	var err error
 	s.inference, err = ops.Infer(s.model, ops.Options{Dims: s.opt.Dims, Values: s.opt.Values, StrictDims: s.opt.StrictDims, SpareDims: s.opt.SpareDims, Strict: s.opt.Strict})
-	return err
+	if err != nil {
+		return err
+	}
+	return s.checkPermitted()
+}
+
+// checkPermitted sets the warnings about element types that an opset does not permit: the
+// first few, and how many there are. With Options.Strict, the first one is an error.
+func (s *State) checkPermitted() error {
+	const most = 5
+	list, all := ops.UnpermittedInputs(s.model, most)
+	s.unpermitted = nil
+	for _, u := range list {
+		if s.opt.Strict {
+			return graph.Errorf("%s", u.Text()).AtNode(u.Node)
+		}
+		s.unpermitted = append(s.unpermitted, u.Node+": "+u.Text()+": runtimes that follow the specification refuse the model")
+	}
+	if n := all - len(list); n > 0 {
+		s.unpermitted = append(s.unpermitted, fmt.Sprintf("… and %d more inputs of element types that the opset does not permit", n))
+	}
+	return nil
+}
+
+// warnings are those of inference.
+func (s *State) warnings() []string {
+	return append(append([]string(nil), s.inference.Warnings...), s.unpermitted...)
 }

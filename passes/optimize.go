@@ -43,7 +43,7 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 	}
 	r := &Result{Model: s.model, Step: s.step, Plan: s.plan, FoldHint: s.hint, Times: times}
 	if s.inference != nil {
-		r.Warnings = slices.Clip(s.inference.Warnings)
+		r.Warnings = s.warnings()
 	}
 	if r.Warnings = append(r.Warnings, s.notes...); s.timedOut {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("time limit of %v: the best plan so far", opt.TimeLimit))

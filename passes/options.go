@@ -22,7 +22,7 @@ type Options struct {
 	Values     map[string]graph.Literal // values of inputs that are known before the model runs: the plan holds for them
 	StrictDims bool                     // refuse a dimension that has no length
 	SpareDims  bool                     // Dims and Values may name dimensions and inputs that the model does not have
-	Strict     bool                     // refuse a declared shape that contradicts inference, instead of a warning
+	Strict     bool                     // refuse a declared shape that contradicts inference, and an element type that an opset does not permit, instead of a warning
 	Align      int64                    // alignment of offsets and sizes in bytes, a power of two; 0 is 64
 	NoViews    bool                     // give every view a buffer of its own
 	NoInplace  bool                     // never write a result over an input
@@ -62,6 +62,11 @@ type Options struct {
 	// device ([plan.Recording]). They become workspaces of the plan. Planning fails if they
 	// were recorded with another model, or with other lengths of dimensions.
 	Workspaces *plan.Recording
+
+	// Slices says which regions of the graph may run in slices to meet Limit or, without
+	// one, to make the peak as small as ExtraPercent allows.
+	Slices       Slices
+	ExtraPercent float64 // the largest extra time of slices, in percent of the modelled time
 
 	Costs  map[string]int64 // measured costs of nodes by name, in nanoseconds; the others are estimated
 	Device Device           // the device for which costs are estimated; zero: [DefaultDevice]

@@ -9,10 +9,12 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// product is a node of the main graph that multiplies by a transposed matrix: with
-// FoldAny a Gemm reads the constant as it lies.
+// product is a node that multiplies by a transposed matrix: with FoldAny a Gemm reads the
+// constant as it lies. Graphs are places in the list of graphsIn.
 type product struct {
+	in        int         // its graph
 	node      *graph.Node // MatMul or Gemm
+	from      int         // the graph of the Transpose: that of the product, or an outer one
 	transpose *graph.Node
 	result    *graph.Tensor
 	weight    *graph.Tensor // before it is transposed
@@ -34,38 +36,111 @@ func (s *State) products(m *graph.Model, all []*component) []product {
 			free[n.n] = c.grows(s.round) <= 0
 		}
 	}
-	g := m.Graph
+	f := productFinder{graphs: graphsIn(m.Graph), index: map[*graph.Graph]int{}, taken: map[*graph.Node]bool{}, shapes: m.IRVersion >= initializersInBodies}
+	for i, e := range f.graphs {
+		f.index[e.g] = i
+	}
 	var list []product
-	taken := map[*graph.Node]bool{} // with its other operand
-	for _, n := range g.Nodes {
-		if n.Domain != "" || n.Op != "Transpose" || free[n] || !swapsTwo(g, n) {
-			continue
-		}
-		t, w := g.Tensors[n.Outputs[0]], g.Tensors[n.Inputs[0]]
-		if t.Output || !isConstant(g, w) {
-			continue
-		}
-		readers := make([]product, 0, len(t.Readers))
-		for _, r := range t.Readers {
-			p := g.Nodes[r]
-			if left, ok := multiplies(g, p, n.Outputs[0]); ok && !taken[p] {
-				readers = append(readers, product{p, n, g.Tensors[p.Outputs[0]], w, left})
+	constants := map[*graph.Graph][]bool{}
+	for from, e := range f.graphs {
+		constants[e.g] = constantsOf(e.g, constants[e.outer])
+		for _, n := range e.g.Nodes {
+			if n.Domain != "" || n.Op != "Transpose" || free[n] || !swapsTwo(e.g, n) || !constants[e.g][n.Inputs[0]] {
+				continue
 			}
-		}
-		if len(readers) < len(t.Readers) {
-			continue
-		}
-		for _, p := range readers {
-			taken[p.node] = true
-			list = append(list, p)
+			t := product{from: from, transpose: n, weight: e.g.Tensors[n.Inputs[0]]}
+			if readers, all := f.readers(from, n.Outputs[0], t); all {
+				list = append(list, readers...)
+				for _, p := range readers {
+					f.taken[p.node] = true
+				}
+			}
 		}
 	}
 	return list
 }
 
-// isConstant reports whether a tensor is an initializer or stands in a Constant node.
-func isConstant(g *graph.Graph, t *graph.Tensor) bool {
-	return t.Data != nil || t.Maker >= 0 && ops.IsConstant(g.Nodes[t.Maker])
+// initializersInBodies is the first IR version in which a body may have initializers.
+const initializersInBodies = 4
+
+// nested is a graph with the one that it stands in, nil for the main graph.
+type nested struct{ g, outer *graph.Graph }
+
+// graphsIn lists a graph and, after it, the bodies in it. A clone has the same list.
+func graphsIn(g *graph.Graph) []nested {
+	list := []nested{{g, nil}}
+	for i := 0; i < len(list); i++ {
+		for _, n := range list[i].g.Nodes {
+			for _, b := range bodiesOf(n) {
+				list = append(list, nested{b, list[i].g})
+			}
+		}
+	}
+	return list
+}
+
+// constantsOf reports for each tensor of a graph whether it is an initializer, stands in a
+// Constant node, or is captured from such a tensor of the outer graph.
+func constantsOf(g *graph.Graph, outer []bool) []bool {
+	list := make([]bool, len(g.Tensors))
+	for id, t := range g.Tensors {
+		list[id] = t.Data != nil && !t.Capture || t.Maker >= 0 && ops.IsConstant(g.Nodes[t.Maker])
+	}
+	for _, c := range g.Captures {
+		list[c.Inner] = outer[c.Outer]
+	}
+	return list
+}
+
+// productFinder finds the products by a transposed constant.
+type productFinder struct {
+	graphs []nested
+	index  map[*graph.Graph]int
+	taken  map[*graph.Node]bool // with their other operand
+	shapes bool                 // bodies may have initializers, which products of more than two axes need
+}
+
+// readers returns the products by a tensor of a graph, in that graph and in the bodies
+// that capture the tensor. all says that nothing else reads it, and that all of these can
+// read the constant.
+func (f *productFinder) readers(in int, id graph.TensorID, of product) (list []product, all bool) {
+	g := f.graphs[in].g
+	t := g.Tensors[id]
+	if t.Output {
+		return nil, false
+	}
+	for _, r := range t.Readers {
+		n := g.Nodes[r]
+		if slices.Contains(n.Inputs, id) {
+			p := of
+			p.in, p.node = in, n
+			if p.left, all = multiplies(g, n, id); !all || f.taken[n] {
+				return nil, false
+			}
+			p.result = g.Tensors[n.Outputs[0]]
+			if in > 0 && !f.shapes && len(p.result.Type.Shape) > 2 {
+				return nil, false
+			}
+			list = append(list, p)
+			continue
+		}
+		for _, b := range bodiesOf(n) {
+			for _, c := range b.Captures {
+				if c.Outer != id {
+					continue
+				}
+				if slices.ContainsFunc(b.Tensors, func(u *graph.Tensor) bool { return u.Name == of.weight.Name && !u.Capture }) {
+					return nil, false // the body would read that one
+				}
+				more, all := f.readers(f.index[b], c.Inner, of)
+				if !all {
+					return nil, false
+				}
+				list = append(list, more...)
+			}
+		}
+	}
+	return list, true
 }
 
 // swapsTwo reports whether a node transposes a floating-point matrix.
@@ -101,47 +176,62 @@ func multiplies(g *graph.Graph, n *graph.Node, t graph.TensorID) (left, ok bool)
 }
 
 // multiply replaces products in a copy of the model, which it returns, by Gemms between
-// Reshapes. It returns the names of the results. open says that the lengths of the
-// model's inputs are open in the file: then nodes compute the shape of the result.
+// Reshapes. It returns the names of the results. open says that lengths of tensors are open
+// in the file, because those of the model's inputs are, or follow from the value of an
+// input: then nodes compute the shape of the result.
 func (s *State) multiply(m *graph.Model, list []product, open bool) (*graph.Model, []foldedProduct) {
-	at := map[*graph.Node]int{}
-	for i, n := range m.Graph.Nodes {
-		at[n] = i
-	}
 	c := *m
 	c.Graph = m.Graph.Clone()
-	g := c.Graph
-	r := &rewriter{g: g, names: map[string]bool{}, version: m.Opset(""), open: open}
-	noteNames(g, r.names)
-	replaced, gone := map[*graph.Node][]*graph.Node{}, map[*graph.Node]bool{}
-	var done []foldedProduct
-	for _, p := range list {
-		n := g.Nodes[at[p.node]]
-		transpose := g.Nodes[at[p.transpose]]
-		replaced[n] = r.gemm(n, transpose.Inputs[0], p.left)
-		gone[transpose] = true
-		done = append(done, foldedProduct{p.result.Name, g.Tensors[transpose.Outputs[0]].Name})
-	}
-	var nodes []*graph.Node
-	dead := map[graph.TensorID]bool{}
-	for _, n := range g.Nodes {
-		switch {
-		case gone[n]:
-			dead[n.Outputs[0]] = true
-		case replaced[n] != nil:
-			nodes = append(nodes, replaced[n]...)
-		default:
-			nodes = append(nodes, n)
+	old, graphs := graphsIn(m.Graph), graphsIn(c.Graph)
+	r := &rewriter{names: map[string]bool{}, version: m.Opset(""), open: open}
+	noteNames(c.Graph, r.names)
+	copies := map[*graph.Node]*graph.Node{}
+	outer := map[*graph.Graph]*graph.Graph{}
+	for i, e := range graphs {
+		outer[e.g] = e.outer
+		for k, n := range e.g.Nodes {
+			copies[old[i].g.Nodes[k]] = n
 		}
 	}
-	g.Nodes = nodes
-	g.DropTensors(func(t graph.TensorID) bool { return dead[t] })
-	g.Link()
+	w := &sweeper{nodes: map[*graph.Node]bool{}, tensors: map[*graph.Tensor]bool{}, views: map[*graph.Node][]*graph.Node{}}
+	var done []foldedProduct
+	for _, p := range list {
+		from, n, transpose := graphs[p.from].g, copies[p.node], copies[p.transpose]
+		r.g = graphs[p.in].g
+		w.views[n] = r.gemm(n, captured(r.g, from, transpose.Inputs[0], outer), p.left)
+		t := from.Tensors[transpose.Outputs[0]]
+		w.nodes[n], w.nodes[transpose], w.tensors[t] = true, true, true
+		done = append(done, foldedProduct{in: p.in, result: p.result.Name, transposed: t.Name})
+	}
+	w.graph(c.Graph)
 	return &c, done
 }
 
-// foldedProduct is a product whose second operand is no longer transposed.
-type foldedProduct struct{ result, transposed string }
+// captured returns the tensor of g that stands for one of an outer graph, or of g itself.
+// Bodies between the two capture it from now on.
+func captured(g, from *graph.Graph, id graph.TensorID, outer map[*graph.Graph]*graph.Graph) graph.TensorID {
+	if g == from {
+		return id
+	}
+	id = captured(outer[g], from, id, outer)
+	for _, c := range g.Captures {
+		if c.Outer == id {
+			return c.Inner
+		}
+	}
+	t := outer[g].Tensors[id]
+	inner := g.NewTensor(t.Name)
+	g.Tensors[inner].Capture, g.Tensors[inner].Type = true, t.Type
+	g.Captures = append(g.Captures, graph.Capture{Inner: inner, Outer: id})
+	return inner
+}
+
+// foldedProduct is a product one of whose operands is no longer transposed.
+type foldedProduct struct {
+	in                 int          // the place of its graph in the list of graphsIn
+	g                  *graph.Graph // that graph, once the model stays as it is
+	result, transposed string
+}
 
 // rewriter adds nodes to a graph.
 type rewriter struct {

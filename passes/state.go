@@ -34,6 +34,7 @@ type State struct {
 	given        *graph.Model   // the model that was read
 	step         *autodiff.Step // nil without Options.Train
 	inference    *ops.Inference
+	unpermitted  []string // warnings about element types
 	main         *region
 	calls        map[*graph.Call]*region // local functions, by instance
 	plan         *plan.Plan
@@ -46,8 +47,9 @@ type State struct {
 	shapesOf     *graph.Model         // the model that has them
 	subgraphs    map[*graph.Graph]int // the plan's subgraphs, by body
 	frontier     []plan.FrontierPoint
-	keepOrder    bool // the nodes of the main graph must stay in their order
-	graphChanged bool // a pass has changed the graph
+	slices       *slicedState // nil if nothing runs in slices
+	keepOrder    bool         // the nodes of the main graph must stay in their order
+	graphChanged bool         // a pass has changed the graph
 
 	deadline time.Time // when Options.TimeLimit ends; zero: never
 	timedOut bool      // the deadline ended a search

@@ -55,6 +55,8 @@ type Plan struct {
 	// Folded describes the nodes of the source that were computed from constants;
 	// nil: none were.
 	Folded *Folded `json:"folded,omitempty"`
+	// Slices describes the regions that run in slices; nil if there are none.
+	Slices *Slices `json:"slices,omitempty"`
 
 	// Workspaces are those that were recorded on a device; nil: none were given.
 	Workspaces *Workspaces `json:"workspaces,omitempty"`
@@ -100,6 +102,42 @@ type Summary struct {
 	ScheduleOptimal  bool  `json:"schedule_optimal"`
 	PlacementOptimal bool  `json:"placement_optimal"`
 	*Limited               // nil: without a limit
+	*Unsliced              // nil: nothing runs in slices
+}
+
+// Unsliced holds the figures of the graph before regions of it were sliced.
+type Unsliced struct {
+	UnslicedPeakBytes  int64   `json:"unsliced_peak_bytes"`        // of its best order
+	UnslicedBoundBytes int64   `json:"unsliced_lower_bound_bytes"` // for any order of it
+	SliceCostPercent   float64 `json:"slice_cost_percent"`         // modelled extra time of the slices
+}
+
+// Slices describes the regions of the source that run in slices. The nodes of slices
+// say in their metadata (key onnxmem.slice) what they are; see docs/formats.md.
+type Slices struct {
+	Mode string `json:"mode"` // "exact", or "any" if a region may sum over the axis that is sliced
+	// Constants are integer tensors of the source whose elements follow from the
+	// bound dimensions: they are initializers now.
+	Constants []string       `json:"constants,omitempty"`
+	Regions   []SlicedRegion `json:"regions"` // in the order in which they run
+}
+
+// SlicedRegion is a set of nodes of the source of which each runs once in each slice,
+// for about one Count-th of the rows of an axis.
+type SlicedRegion struct {
+	Count   int            `json:"count"`
+	Exact   bool           `json:"exact"` // no output is a sum over slices
+	Nodes   []string       `json:"nodes"` // the first output of each, in the order of the slices
+	Inputs  []SlicedTensor `json:"inputs"`
+	Outputs []SlicedTensor `json:"outputs"`
+}
+
+// SlicedTensor is an input or output of a sliced region.
+type SlicedTensor struct {
+	Tensor string `json:"tensor"`
+	Axis   *int   `json:"axis"` // of which slices read or make rows; null: an input that is read whole, or an output that is summed
+	// Over is the input over which the rows of an output are written.
+	Over string `json:"over,omitempty"`
 }
 
 // Folded describes nodes of the source that read only constants and were replaced by
@@ -135,8 +173,9 @@ type StepWorkspace struct {
 // FoldedProduct is a product of the source by a transposed constant, which a Gemm with
 // transB, between Reshapes, replaces.
 type FoldedProduct struct {
-	Tensor     string `json:"tensor"`     // the result
-	Transposed string `json:"transposed"` // the tensor of the source that is gone
+	Tensor     string `json:"tensor"`             // the result
+	Transposed string `json:"transposed"`         // the tensor of the source that is gone
+	Subgraph   *int   `json:"subgraph,omitempty"` // index in subgraphs of their body; nil: the main graph
 }
 
 // FoldedTensor is an initializer that holds a tensor which a node of the source makes.

@@ -15,6 +15,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -45,6 +46,9 @@ func Summary(w io.Writer, p *plan.Plan) {
 	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
 	if f := p.Folded; f != nil {
 		fmt.Fprintf(w, "folded               %s\n", folded(f))
+	}
+	if p.Slices != nil && s.Unsliced != nil {
+		fmt.Fprintf(w, "slices               %s\n", sliced(p.Slices, s.Unsliced))
 	}
 	if l := s.Limited; l != nil {
 		fmt.Fprintf(w, "limit                %s\n", limited(l))
@@ -92,6 +96,27 @@ func workspaces(w *plan.Workspaces) string {
 	text := fmt.Sprintf("%s, at most %s, recorded on %s", number(len(w.Nodes), "node"), units.Bytes(most), units.Name(w.Device))
 	if w.Products != "" {
 		text += " with " + units.Name(w.Products)
+	}
+	return text
+}
+
+// sliced describes the regions that run in slices, and what they save.
+func sliced(x *plan.Slices, u *plan.Unsliced) string {
+	least, most, sums := math.MaxInt, 0, 0
+	for _, r := range x.Regions {
+		least, most = min(least, r.Count), max(most, r.Count)
+		if !r.Exact {
+			sums++
+		}
+	}
+	counts := fmt.Sprintf("in %d slices", most)
+	if least < most {
+		counts = fmt.Sprintf("in %d to %d slices", least, most)
+	}
+	text := fmt.Sprintf("%s %s, %.2f %% more time by estimate; whole: peak %s, no order below %s", number(len(x.Regions), "region"), counts,
+		u.SliceCostPercent, units.Short(u.UnslicedPeakBytes), units.Short(u.UnslicedBoundBytes))
+	if sums > 0 {
+		text += fmt.Sprintf("; %s over slices", number(sums, "region")+" sum")
 	}
 	return text
 }

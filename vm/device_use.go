@@ -10,7 +10,7 @@ type DeviceUse struct {
 	Machine       string
 	ArenaBytes    int64
 	ResidentBytes int64 // constants, parameters and states, where the plan has them
-	ConstantBytes int64 // constants that the plan gives no place, such as those of bodies
+	ConstantBytes int64 // constants that the plan gives no place, such as those of bodies, and tables of kernels
 	ScratchBytes  int64
 	ContextBytes  int64 // in use before the session: the context, and what other processes have
 	// FallbackNodes is the number of nodes that run on the host, of the operators in
@@ -36,12 +36,12 @@ func (s *Session) DeviceUse() *DeviceUse {
 		return nil
 	}
 	u := &DeviceUse{
-		Name: g.d.Name(), Machine: deviceMachine, ScratchBytes: g.queue.ScratchBytes(), ContextBytes: g.d.ContextBytes(),
+		Name: g.d.Name(), Machine: deviceMachine, ConstantBytes: g.queue.TableBytes(), ScratchBytes: g.queue.ScratchBytes(), ContextBytes: g.d.ContextBytes(),
 		FallbackNodes: g.nodes, FallbackOps: slices.Sorted(slices.Values(g.ops)), FallbackBytes: g.bytes, Syncs: g.syncs, ReplayedSteps: g.replay.steps,
 	}
 	u.Library, u.LibraryPath, u.LibraryNodes, u.NoLibrary = g.kernels.Library()
 	if g.constants != nil {
-		u.ConstantBytes = g.constants.Bytes
+		u.ConstantBytes += g.constants.Bytes
 	}
 	for _, m := range g.mirrors {
 		if m.host == s.resident {

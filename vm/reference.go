@@ -370,7 +370,7 @@ func (w *comparer) applyQuantize(st *step, made reference.Output) ([]reference.O
 func (st *step) evaluate(in []*reference.Tensor) (out []reference.Output, err error) {
 	done := make(chan struct{})
 	go func() {
-		out, err = reference.Node(st.call.Node, st.call.Version, in)
+		out, err = reference.Layout{Block: st.call.ChannelBlock()}.Node(st.call.Node, st.call.Version, in)
 		close(done)
 	}()
 	s := st.f.s

@@ -144,7 +144,7 @@ func joined(given map[string]vm.Value, name string, t graph.Type) (vm.Value, boo
 // writeValue writes a value as a .npy file, or as a TensorProto.
 func writeValue(path, name string, v vm.Value) error {
 	if !v.IsTensor() {
-		return refusedf(path, "%q is a %v, expected a tensor (say --outputs FILE.npz)", graph.Short(name), v.Kind)
+		return refusedf(path, "%q is %v, expected a tensor (say --outputs FILE.npz)", graph.Short(name), v)
 	}
 	return writeWith(path, func(w io.Writer) error {
 		if strings.HasSuffix(path, ".npy") {

@@ -181,8 +181,8 @@ func (c *runCmd) checkOutputs(program *vm.Program) error {
 		if i < 0 {
 			return refusedf(c.Model, "%q is no output of the model", graph.Short(name))
 		}
-		if k := outputs[i].Type.Kind; k != graph.KindTensor && k != graph.KindUnknown {
-			return refusedf(c.Model, "output %q is a %v, expected a tensor (say --outputs FILE.npz)", graph.Short(name), k)
+		if t := outputs[i].Type; t.Kind != graph.KindTensor && t.Kind != graph.KindUnknown {
+			return refusedf(c.Model, "output %q is %v, expected a tensor (say --outputs FILE.npz)", graph.Short(name), t)
 		}
 	}
 	return nil

@@ -38,15 +38,8 @@ func (f *Files) Budget() (b Budget, err error) {
 	for location, size := range external {
 		most = units.Add(most, min(size, int64(len(f.open[location].Bytes))))
 	}
-	times := func(size, by int64) int64 {
-		sum := int64(0)
-		for range by {
-			sum = units.Add(sum, size)
-		}
-		return sum
-	}
-	b.made = units.Add(leastMade, times(most, growth))
-	b.most, b.moved = b.made, times(b.made, traffic)
+	b.made = units.Add(leastMade, units.Mul(most, growth))
+	b.most, b.moved = b.made, units.Mul(b.made, traffic)
 	return b, nil
 }
 

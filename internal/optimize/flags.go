@@ -17,7 +17,7 @@ type ModelFlags struct {
 	Dim        map[string]int64 `placeholder:"NAME=N" help:"Length of a dimension, by its name or its place: x[0]=N. May be repeated." mapsep:","`
 	Value      Values           `placeholder:"NAME=VALUE" help:"Value of an input that is always the same, so that branches and shapes that depend on it are known: a number, which fills the input, [1,2,3], or @file.npy. May be repeated."`
 	StrictDims bool             `seldom:"" help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
-	Strict     bool             `seldom:"" help:"Refuse a model that declares another shape for a tensor than the one that follows from its inputs, instead of a warning."`
+	Strict     bool             `seldom:"" help:"Refuse a model that declares another shape for a tensor than the one that follows from its inputs, or whose opset does not permit the element type of an input, instead of a warning."`
 	NoInplace  bool             `seldom:"" help:"Never write a result over an input."`
 	NoViews    bool             `seldom:"" help:"Give every view (Reshape and similar) its own storage."`
 }

@@ -2,12 +2,30 @@ package reference
 
 import "github.com/onnxmem/onnxmem/graph"
 
+// vectors are four support vectors of two features, and the parameters of a kernel.
+var vectors = []*graph.Attr{{Name: "kernel_params", Floats: []float32{0.5, 0.25, 2}}, {Name: "support_vectors", Floats: []float32{1, 0, 0, 1, -1, -1, 2, 1}}}
+
 // byRuntime are results of ONNX Runtime 1.31.1 on a CPU, in float32.
 var byRuntime = []handCase{
 	{"", "Affine", []*graph.Attr{{Name: "alpha", Float: 1.5}, {Name: "beta", Float: -0.25}}, []*Tensor{Reals([]int{3}, -0.5, 0, 2)}, Reals([]int{3}, -1, -0.25, 2.75)},
 	{"", "Crop", []*graph.Attr{{Name: "border", Ints: []int64{1, 0, 2, 1}}}, []*Tensor{Reals([]int{1, 1, 3, 4}, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)}, Reals([]int{1, 1, 2, 1}, 2, 6)},
 	{"", "Crop", []*graph.Attr{{Name: "border", Ints: []int64{1, 0, 0, 0}}, {Name: "scale", Ints: []int64{2, 2}}}, []*Tensor{Reals([]int{1, 1, 3, 4}, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)}, Reals([]int{1, 1, 2, 2}, 2, 3, 6, 7)},
 	{"", "ImageScaler", []*graph.Attr{{Name: "scale", Float: 0.5}, {Name: "bias", Floats: []float32{-1, 2}}}, []*Tensor{Reals([]int{1, 2, 1, 2}, 1, 2, 3, 4)}, Reals([]int{1, 2, 1, 2}, -0.5, 0, 3.5, 4)},
+	{
+		"ai.onnx.ml", "SVMRegressor",
+		append([]*graph.Attr{{Name: "kernel_type", String: "SIGMOID"}, {Name: "n_supports", Int: 4}, {Name: "coefficients", Floats: []float32{1, -0.5, 0.25, -1}}, {Name: "rho", Floats: []float32{0.1}}}, vectors...),
+		[]*Tensor{Reals([]int{3, 2}, 0, 1, 2, -1, -1.5, 0.5)},
+		&Tensor{Type: graph.Float32, Shape: []int{3, 1}, F: []float64{-0.66903448, 0.0681378, 0.32720569}},
+	},
+	{
+		"ai.onnx.ml", "SVMClassifier",
+		append([]*graph.Attr{
+			{Name: "kernel_type", String: "RBF"}, {Name: "coefficients", Floats: []float32{1, -0.5, 0.25, -1, 0.5, 0.75, -0.25, 0.5}}, {Name: "rho", Floats: []float32{0.1, -0.2, 0.3}},
+			{Name: "classlabels_ints", Ints: []int64{7, 8, 9}}, {Name: "vectors_per_class", Ints: []int64{1, 2, 1}},
+		}, vectors...),
+		[]*Tensor{Reals([]int{3, 2}, 0, 1, 2, -1, -1.5, 0.5)},
+		Ints([]int{3}, 8, 7, 7),
+	},
 	{
 		"com.microsoft", "SkipLayerNormalization",
 		[]*graph.Attr{{Name: "epsilon", Float: 0.01}},

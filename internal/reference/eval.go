@@ -238,6 +238,7 @@ type evaluation struct {
 	outputs int
 	bounds  []bound // by output; for Node
 	alone   bool    // for Node: random numbers are refused
+	block   int     // channels in a block of an image; 0: not known
 }
 
 // x returns input i, or nil if it is omitted.

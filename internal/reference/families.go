@@ -42,5 +42,7 @@ var families = []family{
 	{"com.microsoft", contribOperators, false},
 	{"com.microsoft", contribQuantizeOperators, false},
 	{"com.microsoft", contribAttentionOperators, false},
+	{"com.microsoft.nchwc", nchwcOperators, false},
 	{graph.SwapDomain, swapOperators, true},
+	{graph.SwapDomain, putOperators, true},
 }

@@ -89,6 +89,12 @@ var mlOperators = []operator{
 		}
 		return c.classified(labels, scores, mass, targets == 1, 0)
 	}},
+	{"LabelEncoder", labelEncoder},
+	{"Imputer", imputer},
+	{"FeatureVectorizer", featureVectorizer},
+	{"OneHotEncoder", oneHotEncoder},
+	{"SVMRegressor", svmRegressor},
+	{"SVMClassifier", svmClassifier},
 	{"TreeEnsembleRegressor", func(c *evaluation) []*Tensor {
 		return c.regressed(c.oldTrees("target"), c.int("n_targets", 0), c.str("aggregate_function", "SUM"), c.str("post_transform", "NONE"))
 	}},

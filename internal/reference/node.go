@@ -58,7 +58,17 @@ func (c *evaluation) terms(k int, mass []float64) {
 // Node computes one node from its inputs; an omitted input is nil. It returns
 // ErrUnknown or ErrRandom if it cannot know the result, and another error if the node
 // is invalid or has a form that the evaluator lacks.
-func Node(n *graph.Node, version int64, in []*Tensor) (out []Output, err error) {
+func Node(n *graph.Node, version int64, in []*Tensor) ([]Output, error) {
+	return Layout{}.Node(n, version, in)
+}
+
+// Layout is how a graph stores images, which its nodes alone do not tell.
+type Layout struct {
+	Block int // channels in a block of the operators of com.microsoft.nchwc; 0: not known
+}
+
+// Node computes one node of a graph with that layout, as the function Node does.
+func (l Layout) Node(n *graph.Node, version int64, in []*Tensor) (out []Output, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			f, ours := r.(fault)
@@ -73,7 +83,7 @@ func Node(n *graph.Node, version int64, in []*Tensor) (out []Output, err error) 
 	if op == nil {
 		return nil, ErrUnknown
 	}
-	c := &evaluation{Node: n, version: version, scope: &scope{}, in: in, outputs: len(n.Outputs), alone: true}
+	c := &evaluation{Node: n, version: version, scope: &scope{}, in: in, outputs: len(n.Outputs), alone: true, block: l.Block}
 	c.checkTypes()
 	made := op.eval(c)
 	for i, id := range n.Outputs {

@@ -87,7 +87,7 @@ func TestNodeTests(t *testing.T) {
 	if right < atLeast {
 		t.Errorf("%d tests are right: expected at least %d", right, atLeast)
 	}
-	for _, x := range slices.Concat(byHand, byRuntime) {
+	for _, x := range slices.Concat(byHand, byRuntime, inBlocks) {
 		covered[key{x.domain, x.op}] = true
 	}
 	var unchecked []string
@@ -116,6 +116,11 @@ type handCase struct {
 var byHand = []handCase{
 	{graph.SwapDomain, graph.SwapOut, nil, []*Tensor{row(-2, 0, 3)}, row(-2, 0, 3)},
 	{graph.SwapDomain, graph.SwapIn, nil, []*Tensor{row(-2, 0, 3)}, row(-2, 0, 3)},
+	{
+		graph.SwapDomain, graph.PutRows, []*graph.Attr{{Name: "axis", Int: 1}},
+		[]*Tensor{Reals([]int{2, 3}, 1, 2, 3, 4, 5, 6), Reals([]int{2, 1}, 7, 8), {Type: graph.Int64, Shape: []int{1}, I: []int64{1}}, {Type: graph.Int64, Shape: []int{1}, I: []int64{1}}},
+		Reals([]int{2, 3}, 1, 7, 3, 4, 8, 6),
+	},
 	{"", "Sign", nil, []*Tensor{row(-2, 0, 3)}, row(-1, 0, 1)},
 	{"", "HardSwish", nil, []*Tensor{row(-4, -1, 0, 1, 4)}, row(0, -1.0/3, 0, 2.0/3, 4)},
 	{"", "GlobalLpPool", nil, []*Tensor{Reals([]int{1, 1, 2}, 3, -4)}, Reals([]int{1, 1, 1}, 5)},
@@ -136,6 +141,10 @@ var byHand = []handCase{
 		[]*Tensor{Reals([]int{2, 2}, 0, 2.5, 0, 2.6)},
 		Ints([]int{2}, 4, 9),
 	},
+	{"ai.onnx.ml", "LabelEncoder", []*graph.Attr{{Name: "keys_int64s", Ints: []int64{4, 9, 4}}, {Name: "values_floats", Floats: []float32{1, 2, 3}}, {Name: "default_float", Float: -1}}, []*Tensor{Ints([]int{3}, 9, 5, 4)}, &Tensor{Type: graph.Float32, Shape: []int{3}, F: []float64{2, -1, 1}}},
+	{"ai.onnx.ml", "Imputer", []*graph.Attr{{Name: "imputed_value_floats", Floats: []float32{7, 8}}, {Name: "replaced_value_float", Float: float32(math.NaN())}}, []*Tensor{Reals([]int{2, 2}, math.NaN(), 1, 2, math.NaN())}, Reals([]int{2, 2}, 7, 1, 2, 8)},
+	{"ai.onnx.ml", "FeatureVectorizer", []*graph.Attr{{Name: "inputdimensions", Ints: []int64{3, 1}}}, []*Tensor{Reals([]int{2, 2}, 1, 2, 3, 4), Ints([]int{2, 2}, 5, 6, 7, 8)}, &Tensor{Type: graph.Float32, Shape: []int{2, 4}, F: []float64{1, 2, 0, 5, 3, 4, 0, 7}}},
+	{"ai.onnx.ml", "OneHotEncoder", []*graph.Attr{{Name: "cats_int64s", Ints: []int64{3, -1}}}, []*Tensor{Reals([]int{3}, -1.5, 3, 0)}, &Tensor{Type: graph.Float32, Shape: []int{3, 2}, F: []float64{0, 1, 1, 0, 0, 0}}},
 	{"com.microsoft", "Gelu", nil, []*Tensor{row(-1, 0, 2)}, row(-0.158655, 0, 1.954500)},
 	{"com.microsoft", "BiasGelu", nil, []*Tensor{row(-2, 1, 2), row(1, -1, 0)}, row(-0.158655, 0, 1.954500)},
 	{"com.microsoft", "FastGelu", nil, []*Tensor{row(-2, 1, 2), row(1, -1, 0)}, row(-0.158808, 0, 1.954598)},

@@ -109,7 +109,7 @@ func (v *verifier) checkSource(s, plain *scope, from, order, again []graph.NodeI
 // stand where the product was.
 func (v *verifier) placeFolded(s *scope, at []int, makers map[string]int) {
 	replaces := func(name string) {
-		t := find(s.g, name)
+		t := v.names.of(s.g)[name]
 		if place, known := makers[name]; known && t != nil && t.Maker >= 0 {
 			at[t.Maker] = place
 		}
@@ -119,11 +119,15 @@ func (v *verifier) placeFolded(s *scope, at []int, makers map[string]int) {
 			replaces(f.Of)
 		}
 	}
-	if len(v.p.Folded.Products) == 0 {
-		return
-	}
+	products := 0
 	for _, f := range v.p.Folded.Products {
-		replaces(f.Tensor)
+		if f.Subgraph == nil {
+			replaces(f.Tensor)
+			products++
+		}
+	}
+	if products == 0 {
+		return
 	}
 	for i := len(s.g.Nodes) - 1; i >= 0; i-- {
 		for _, t := range s.g.Nodes[i].Outputs {

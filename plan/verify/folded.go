@@ -66,22 +66,19 @@ type foldedTensor struct {
 func (v *verifier) foldedTensors() (list []foldedTensor) {
 	seen := map[*graph.Tensor]bool{}
 	for i, entry := range v.p.Folded.Tensors {
-		at := 0
-		if entry.Subgraph != nil {
-			at = *entry.Subgraph + 1
-		}
-		if at < 0 || at >= len(v.scopes) || entry.Subgraph != nil && at == 0 {
-			v.fault(CodeFolded, "folded: tensor %d: expected a subgraph from 0 to %d, found %d", i, len(v.scopes)-2, at-1)
+		g := v.graphAt(entry.Subgraph)
+		if g == nil {
+			v.fault(CodeFolded, "folded: tensor %d: expected a subgraph from 0 to %d, found %d", i, len(v.scopes)-2, *entry.Subgraph)
 			continue
 		}
-		g := v.scopes[at].g
-		t := find(g, entry.Tensor)
+		in := v.names.of(g)
+		t := in[entry.Tensor]
 		of := entry.Of
 		if of == "" {
 			of = entry.Tensor
 		}
 		switch {
-		case entry.Of != "" && (t == nil || !identity(g, t, entry.Of)):
+		case entry.Of != "" && (t == nil || !identity(g, t, in[entry.Of])):
 			v.fault(CodeFolded, "folded: tensor %q: expected an Identity node that makes %q from it", graph.Short(entry.Tensor), graph.Short(entry.Of))
 		case t == nil || t.Data == nil:
 			v.fault(CodeFolded, "folded: tensor %q: expected an initializer", graph.Short(entry.Tensor))
@@ -99,19 +96,20 @@ func (v *verifier) foldedTensors() (list []foldedTensor) {
 	return list
 }
 
-// find returns the tensor of a graph with that name; nil if there is none.
-func find(g *graph.Graph, name string) *graph.Tensor {
-	for _, t := range g.Tensors {
-		if t.Name == name && !t.Capture {
-			return t
-		}
+// graphAt returns the graph of an entry: the body of that index or, for nil, the main
+// graph; nil if there is none.
+func (v *verifier) graphAt(subgraph *int) *graph.Graph {
+	switch {
+	case subgraph == nil:
+		return v.scopes[0].g
+	case *subgraph < 0 || *subgraph >= len(v.scopes)-1:
+		return nil
 	}
-	return nil
+	return v.scopes[*subgraph+1].g
 }
 
-// identity reports whether a node makes the tensor of that name from t.
-func identity(g *graph.Graph, t *graph.Tensor, name string) bool {
-	u := find(g, name)
+// identity reports whether a node makes u from t.
+func identity(g *graph.Graph, t, u *graph.Tensor) bool {
 	if u == nil || u.Maker < 0 {
 		return false
 	}
@@ -148,7 +146,7 @@ func (v *verifier) refold(list []foldedTensor) {
 			v.fault(CodeFolded, "folded: tensor %q: the source has no graph like its body", graph.Short(f.t.Name))
 			continue
 		}
-		t := find(s.source, f.of)
+		t := v.names.of(s.source)[f.of]
 		if t == nil || t.Maker < 0 {
 			v.fault(CodeFolded, "folded: tensor %q: expected a node of the source that makes it", graph.Short(f.t.Name))
 			continue
@@ -175,19 +173,34 @@ func (v *verifier) refold(list []foldedTensor) {
 			v.fault(CodeFolded, "folded: tensor %q: byte %d differs from what the source computes", graph.Short(f.t.Name), differs(found.Raw, want.Raw))
 		}
 	}
-	twice := map[string]bool{}
+	products := map[*graph.Graph]map[string]bool{}
 	for _, f := range v.p.Folded.Products {
-		if twice[f.Tensor] {
+		g := v.graphAt(f.Subgraph)
+		if g == nil {
+			v.fault(CodeFolded, "folded: product %q: expected a subgraph from 0 to %d, found %d", graph.Short(f.Tensor), len(v.scopes)-2, *f.Subgraph)
+			continue
+		}
+		s := c.scopes[g]
+		if s == nil {
+			v.fault(CodeFolded, "folded: product %q: the source has no graph like its body", graph.Short(f.Tensor))
+			continue
+		}
+		if products[g] == nil {
+			products[g] = map[string]bool{}
+		}
+		if products[g][f.Tensor] {
 			v.fault(CodeFolded, "folded: product %q is listed twice", graph.Short(f.Tensor))
 		}
-		twice[f.Tensor] = true
-		if wrong := product(v.m.Graph, v.opt.Source.Graph, f); wrong != "" {
+		products[g][f.Tensor] = true
+		if wrong := v.product(g, s, f); wrong != "" {
 			v.fault(CodeFolded, "folded: product %q: %s", graph.Short(f.Tensor), wrong)
 		}
 	}
 	gone := 0
-	for g, s := range c.scopes {
-		gone += v.missing(g, s, listed[g])
+	for _, s := range v.scopes { // in the order of the plan: the first faults are always the same
+		if from := c.scopes[s.g]; from != nil {
+			gone += v.missing(s.g, from, listed[s.g], products[s.g])
+		}
 	}
 	if gone != v.p.Folded.Nodes {
 		v.fault(CodeFolded, "folded: nodes: expected %d, found %d", gone, v.p.Folded.Nodes)
@@ -205,21 +218,17 @@ func differs(a, b []byte) int {
 }
 
 // missing counts the nodes of a source graph that the planned one lacks. A tensor that
-// such a node makes and another node reads must be listed as folded.
-func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]bool) int {
-	names := make(map[string]*graph.Tensor, len(g.Tensors))
-	for _, t := range g.Tensors {
-		if !t.Capture {
-			names[t.Name] = t
-		}
-	}
+// such a node makes and another node reads must be listed as folded. products are the
+// results of products that read another tensor now.
+func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed, products map[string]bool) int {
+	planned := v.names.of(g)
 	gone := make([]bool, len(s.source.Nodes))
 	count := 0
 	for i, n := range s.source.Nodes {
 		gone[i] = slices.ContainsFunc(n.Outputs, func(t graph.TensorID) bool { return t >= 0 })
 		for _, t := range n.Outputs {
 			if t >= 0 {
-				u := names[s.source.Tensors[t].Name]
+				u := planned[s.source.Tensors[t].Name]
 				gone[i] = gone[i] && (u == nil || u.Maker < 0 || listed[u.Name])
 			}
 		}
@@ -227,11 +236,22 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 			count++
 		}
 	}
-	replaced := map[graph.NodeID]bool{} // products that read another tensor now
-	if g == v.m.Graph {
-		for _, f := range v.p.Folded.Products {
-			if t := find(s.source, f.Tensor); t != nil && t.Maker >= 0 {
-				replaced[t.Maker] = true
+	replaced := map[graph.NodeID]bool{}
+	for name := range products {
+		if t := v.names.of(s.source)[name]; t != nil && t.Maker >= 0 {
+			replaced[t.Maker] = true
+		}
+	}
+	// A body may have lost the nodes that captured a tensor: only the nodes' own inputs
+	// count.
+	read := make([]bool, len(s.source.Tensors))
+	for i, n := range s.source.Nodes {
+		if gone[i] || replaced[graph.NodeID(i)] {
+			continue
+		}
+		for _, t := range n.Inputs {
+			if t >= 0 {
+				read[t] = true
 			}
 		}
 	}
@@ -244,12 +264,8 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 				continue
 			}
 			t := s.source.Tensors[id]
-			u := names[t.Name]
-			needed := t.Output || u != nil && u.Data != nil // a body may read it
-			for _, r := range t.Readers {
-				// A body may have lost the nodes that captured the tensor.
-				needed = needed || !gone[r] && !replaced[r] && slices.Contains(s.source.Nodes[r].Inputs, id)
-			}
+			u := planned[t.Name]
+			needed := t.Output || read[id] || u != nil && u.Data != nil // a body may read it
 			if needed && !listed[t.Name] {
 				v.fault(CodeFolded, "folded: tensor %q of the source is missing: expected it in the list", graph.Short(t.Name))
 			}
@@ -260,8 +276,20 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 
 // sourceScope is a graph of the source with its outer graph.
 type sourceScope struct {
-	source *graph.Graph
-	outer  *sourceScope
+	source   *graph.Graph
+	outer    *sourceScope
+	captures map[*graph.Tensor]*graph.Tensor // tensors of the outer graph; nil before it is needed
+}
+
+// captured returns the tensor of the outer graph that t stands for; nil if there is none.
+func (s *sourceScope) captured(t *graph.Tensor) *graph.Tensor {
+	if s.captures == nil {
+		s.captures = make(map[*graph.Tensor]*graph.Tensor, len(s.source.Captures))
+		for _, c := range s.source.Captures {
+			s.captures[s.source.Tensors[c.Inner]] = s.outer.source.Tensors[c.Outer]
+		}
+	}
+	return s.captures[t]
 }
 
 // recomputer computes tensors of the source that depend on constants alone.
@@ -270,6 +298,7 @@ type recomputer struct {
 	files  *constant.Files
 	scopes map[*graph.Graph]*sourceScope // by graph of the plan
 	values map[*graph.Tensor]*constant.Tensor
+	large  []*graph.Tensor // those of the values that are dropped after each tensor of the plan
 
 	budget constant.Budget // for all tensors: a plan from others may name any node
 	fixed  *fixedShapes    // nil before it is needed, and if the source has none
@@ -279,7 +308,7 @@ type recomputer struct {
 // pair finds the graphs of the source for a planned graph and its bodies: a node is the
 // same if it makes a tensor of the same name.
 func (c *recomputer) pair(g, source *graph.Graph, outer *sourceScope) {
-	s := &sourceScope{source, outer}
+	s := &sourceScope{source: source, outer: outer}
 	c.scopes[g] = s
 	makers := map[string]*graph.Node{}
 	for _, n := range source.Nodes {
@@ -313,12 +342,19 @@ func (c *recomputer) pair(g, source *graph.Graph, outer *sourceScope) {
 // compute computes a tensor of the source. Large values are dropped afterwards.
 func (c *recomputer) compute(s *sourceScope, t *graph.Tensor) (*constant.Tensor, error) {
 	x, err := c.value(s, t)
-	for u, y := range c.values {
-		if len(y.Raw) > constant.Kept {
-			delete(c.values, u)
-		}
+	for _, u := range c.large {
+		delete(c.values, u)
 	}
+	c.large = c.large[:0]
 	return x, err
+}
+
+// keep keeps the value of a tensor.
+func (c *recomputer) keep(t *graph.Tensor, x *constant.Tensor) {
+	c.values[t] = x
+	if len(x.Raw) > constant.Kept {
+		c.large = append(c.large, t)
+	}
 }
 
 // value computes a tensor of the source.
@@ -328,12 +364,11 @@ func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, e
 	}
 	switch {
 	case t.Capture:
-		for _, capture := range s.source.Captures {
-			if s.source.Tensors[capture.Inner] == t {
-				return c.value(s.outer, s.outer.source.Tensors[capture.Outer])
-			}
+		outer := s.captured(t)
+		if outer == nil {
+			return nil, fmt.Errorf("tensor %q is captured from nowhere", graph.Short(t.Name))
 		}
-		return nil, fmt.Errorf("tensor %q is captured from nowhere", graph.Short(t.Name))
+		return c.value(s.outer, outer)
 	case t.Data != nil:
 		if t.Overridable && c.m.IRVersion >= 4 {
 			return nil, fmt.Errorf("initializer %q is an input, too", graph.Short(t.Name))
@@ -352,7 +387,7 @@ func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, e
 	}
 	if readsShape(n) {
 		if x, err := c.shape(s, n); err == nil {
-			c.values[t] = x
+			c.keep(t, x)
 			return x, nil
 		}
 	}
@@ -393,7 +428,7 @@ func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, e
 			if y := s.source.Tensors[id].Type; !shaped(out[k], y) {
 				return nil, fmt.Errorf("%s: its result has shape %v, expected %v", s.source.Label(t.Maker), out[k].Shape, y.Shape)
 			}
-			c.values[s.source.Tensors[id]] = out[k]
+			c.keep(s.source.Tensors[id], out[k])
 		}
 	}
 	if c.values[t] == nil {
@@ -644,27 +679,37 @@ func transposed(n *graph.Node, x *constant.Tensor) ([]*constant.Tensor, error) {
 // t = Transpose(w). In the plan, y = Gemm(x, w, …) with the other transB or, for more
 // than two axes, y = Reshape(Gemm(Reshape(x), w)), where the inner Reshape keeps the
 // last axis. The order of the elements then determines the rest. From the left,
-// y = MatMul(t, x) or Gemm(t, x, …) becomes y = Gemm(w, x, …) with the other transA.
-func product(g, source *graph.Graph, f plan.FoldedProduct) string {
-	y, t := find(source, f.Tensor), find(source, f.Transposed)
-	if y == nil || y.Maker < 0 || t == nil || t.Maker < 0 {
-		return "the source has no such tensors"
+// y = MatMul(t, x) or Gemm(t, x, …) becomes y = Gemm(w, x, …) with the other transA. The
+// Transpose may stand in an outer graph.
+func (v *verifier) product(g *graph.Graph, s *sourceScope, f plan.FoldedProduct) string {
+	source := s.source
+	y := v.names.of(source)[f.Tensor]
+	if y == nil || y.Maker < 0 {
+		return fmt.Sprintf("the source has no node that makes %q", graph.Short(f.Tensor))
 	}
-	n, transpose := source.Nodes[y.Maker], source.Nodes[t.Maker]
-	if n.Domain != "" || n.Op != "MatMul" && n.Op != "Gemm" || len(n.Inputs) < 2 || n.Inputs[0] < 0 || n.Inputs[1] < 0 || source.Tensors[n.Inputs[0]] != t && source.Tensors[n.Inputs[1]] != t {
+	n := source.Nodes[y.Maker]
+	if n.Domain != "" || n.Op != "MatMul" && n.Op != "Gemm" || len(n.Inputs) < 2 || n.Inputs[0] < 0 || n.Inputs[1] < 0 {
+		return "expected a MatMul or Gemm of the source"
+	}
+	left := source.Tensors[n.Inputs[1]].Name != f.Transposed
+	x, t, at := source.Tensors[n.Inputs[0]].Name, source.Tensors[n.Inputs[1]], s
+	if left {
+		x, t = t.Name, source.Tensors[n.Inputs[0]]
+	}
+	for t != nil && t.Capture {
+		t, at = at.captured(t), at.outer
+	}
+	if t == nil || t.Maker < 0 || t.Name != f.Transposed {
 		return fmt.Sprintf("expected a MatMul or Gemm of the source by %q", graph.Short(f.Transposed))
 	}
+	transpose := at.source.Nodes[t.Maker]
 	perm := transpose.Attr("perm")
 	if transpose.Domain != "" || transpose.Op != "Transpose" || len(t.Type.Shape) != 2 || perm != nil && !slices.Equal(perm.Ints, []int64{1, 0}) {
 		return "expected a Transpose of two axes in the source"
 	}
-	x, w := source.Tensors[n.Inputs[0]].Name, source.Tensors[transpose.Inputs[0]].Name
-	left := source.Tensors[n.Inputs[1]] != t
-	if left {
-		x = source.Tensors[n.Inputs[1]].Name
-	}
+	w := at.source.Tensors[transpose.Inputs[0]].Name
 
-	u := find(g, f.Tensor)
+	u := v.names.of(g)[f.Tensor]
 	if u == nil || u.Maker < 0 || !sameType(u.Type, y.Type) {
 		return "expected a node that makes it, with the type that it has in the source"
 	}

@@ -2,6 +2,8 @@ package verify_test
 
 import (
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -47,6 +49,7 @@ func TestFolded(t *testing.T) {
 		opt    passes.Options
 		folded string // the tensors; "" for none
 		steps  string // the operators that remain
+		inner  string // those of the bodies, if not "", separated by |
 		before func(m *graph.Model)
 	}{
 		{name: "a transposed weight becomes an initializer", folded: "t", steps: "Add", x: text{main: `
@@ -121,6 +124,17 @@ func TestFolded(t *testing.T) {
 			g = Gather(w, i)
 			out y
 			out g`}, opt: passes.Options{Fold: passes.FoldAny, Dims: map[string]int64{"batch": 2}}},
+		{name: "any: a value decides about the lengths", steps: "Reshape Reshape Gemm Shape Concat Reshape Gather", x: text{main: `
+			in i int64 2
+			in n int64 3
+			in x float32 3072
+			weight w float32 256 512
+			t = Transpose(w)
+			a = Reshape(x, n)
+			y = MatMul(a, t)
+			g = Gather(w, i)
+			out y
+			out g`}, opt: passes.Options{Fold: passes.FoldAny, Values: map[string]graph.Literal{"n": {Shape: []int64{3}, Data: []json.Number{"2", "3", "512"}}}}},
 		{name: "any: a Gemm with a bias", steps: "Gemm Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
 			in i int64 2
 			in x float32 4 512
@@ -171,6 +185,93 @@ func TestFolded(t *testing.T) {
 			out y
 			out h
 			out g`}},
+		{name: "any: in both branches", steps: "If Gather", inner: "Gemm Neg|Gemm", opt: passes.Options{Fold: passes.FoldAny}, x: text{
+			main: `
+				in p bool
+				in i int64 2
+				in x float32 4 512
+				weight w float32 256 512
+				r = If(p)
+				g = Gather(w, i)
+				out r
+				out g`,
+			bodies: map[string]string{
+				"r.then_branch": "t = Transpose(w)\nj = MatMul(x, t)\nout j",
+				"r.else_branch": "t = Transpose(w)\nk = MatMul(x, t)\nl = Neg(k)\nout l",
+			},
+		}},
+		{name: "any: with more axes in a loop, with a weight of its own that has another reader", steps: "Loop", inner: "Reshape Gemm Reshape Gather Identity", opt: passes.Options{Fold: passes.FoldAny}, x: text{
+			main: `
+				in n int64
+				in c bool
+				in x float32 2 3 256
+				in i int64 2
+				y, z = Loop(n, c, x)
+				out y
+				out z`,
+			bodies: map[string]string{"y.body": `
+				in k int64
+				in go bool
+				in v float32 2 3 256
+				weight w float32 256 256
+				t = Transpose(w)
+				q = MatMul(v, t)
+				r = Gather(w, i)
+				on = Identity(go)
+				out on
+				out q
+				out r`},
+		}},
+		{name: "any: a body in a body, with a weight of the outermost graph, from the left", steps: "If Gather", inner: "Neg|If|Neg|Gemm", opt: passes.Options{Fold: passes.FoldAny}, x: text{
+			main: `
+				in p bool
+				in i int64 2
+				in x float32 512 256
+				weight w float32 512 256
+				r = If(p)
+				g = Gather(w, i)
+				out r
+				out g`,
+			bodies: map[string]string{
+				"r.then_branch": "a = If(p)\nout a",
+				"a.then_branch": "t = Transpose(w)\nb = MatMul(t, x)\nout b",
+				"a.else_branch": "d = Neg(x)\nout d",
+				"r.else_branch": "e = Neg(x)\nout e",
+			},
+		}},
+		{name: "any: transposed outside of a loop, and read outside and in a branch within, too", steps: "Gemm Loop Gather", inner: "Gemm If Identity|Transpose MatMul Transpose|Gemm", opt: passes.Options{Fold: passes.FoldAny}, x: text{
+			main: `
+				in n int64
+				in c bool
+				in p bool
+				in x float32 4 256
+				in i int64 2
+				weight w float32 256 256
+				t = Transpose(w)
+				y = MatMul(x, t)
+				z = Loop(n, c, y)
+				g = Gather(w, i)
+				out z
+				out g`,
+			bodies: map[string]string{
+				"z.body":        "in k int64\nin go bool\nin v float32 4 256\nq = MatMul(v, t)\nr = If(p)\non = Identity(go)\nout on\nout r",
+				"r.then_branch": "a = MatMul(q, t)\nout a",
+				"r.else_branch": "s = Transpose(q)\nb = MatMul(w, s)\nd = Transpose(b)\nout d",
+			},
+		}},
+		{name: "any: transposed outside of a body that also reads it otherwise", folded: "t.folded", steps: "Identity If Gather", inner: "Gemm|MatMul", opt: passes.Options{Fold: passes.FoldAny}, x: text{
+			main: `
+				in p bool
+				in i int64 2
+				in x float32 256 256
+				weight w float32 256 256
+				t = Transpose(w)
+				r = If(p)
+				g = Gather(w, i)
+				out r
+				out g`,
+			bodies: map[string]string{"r.then_branch": "a = MatMul(x, t)\nout a", "r.else_branch": "b = Gemm(x, w, t)\nout b"},
+		}},
 		{name: "any: a weight that nobody else reads is folded as with exact", folded: "t.folded", steps: "Identity MatMul", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
 			in x float32 4 4
 			weight w float32 8 4
@@ -426,6 +527,17 @@ func TestFolded(t *testing.T) {
 			for _, i := range p.ProgramOrder.Steps {
 				steps = append(steps, p.Steps[i].Op)
 			}
+			var inner []string
+			for _, b := range p.Subgraphs {
+				var ops []string
+				for _, step := range b.Steps {
+					ops = append(ops, step.Op)
+				}
+				inner = append(inner, strings.Join(ops, " "))
+			}
+			if got := strings.Join(inner, "|"); c.inner != "" && got != c.inner {
+				t.Errorf("bodies %q, expected %q", got, c.inner)
+			}
 			slices.Sort(tensors)
 			if got := strings.Join(tensors, " "); got != c.folded {
 				t.Errorf("folded %q, expected %q", got, c.folded)
@@ -444,7 +556,7 @@ func TestFolded(t *testing.T) {
 			if p.Folded == nil {
 				return
 			}
-			if c.opt.Dims == nil {
+			if c.opt.Dims == nil && c.opt.Values == nil {
 				same(t, parse(t, source), parse(t, file))
 			}
 			if len(p.Folded.Tensors) == 0 {
@@ -797,5 +909,123 @@ func TestFoldedShapes(t *testing.T) {
 func declare(name string, shape ...graph.Dim) func(m *graph.Model) {
 	return func(m *graph.Model) {
 		find(m.Graph, name).Declared = &graph.Declared{Type: graph.Type{Kind: graph.KindTensor, Elem: graph.Float32, Ranked: true, Shape: shape}, Symbols: make([]string, len(shape))}
+	}
+}
+
+// TestManyFolded: each graph is gone through once, however many tensors and products the
+// plan names.
+func TestManyFolded(t *testing.T) {
+	lines := []string{"in x float32 4 8"}
+	sum := "x"
+	for i := range 200 {
+		lines = append(lines, fmt.Sprintf("weight w%d float32 8 4\nt%d = Transpose(w%d)\ny%d = Add(%s, t%d)", i, i, i, i, sum, i))
+		sum = fmt.Sprintf("y%d", i)
+	}
+	lines = append(lines, "out "+sum)
+	m := text{main: strings.Join(lines, "\n")}.build(t)
+	source := m.Source.Bytes
+	r, err := passes.Optimize(t.Context(), m, passes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := onnx.Encode(r.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Plan.Model = plan.ImageOf("out.onnx", im)
+	file := encode(t, r.Model)
+	tensors := len(parse(t, source).Graph.Tensors) + len(parse(t, file).Graph.Tensors)
+	check := func(p *plan.Plan) *verify.Report {
+		t.Helper()
+		listed, report, err := verify.Listed(parse(t, file), p, verify.Options{Source: parse(t, source)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if listed > tensors {
+			t.Errorf("went through %d tensors, expected at most the %d of both files", listed, tensors)
+		}
+		return report
+	}
+	if n := len(r.Plan.Folded.Tensors); n != 200 {
+		t.Fatalf("%d tensors were folded, expected 200", n)
+	}
+	if report := check(r.Plan); !report.Valid {
+		t.Error(report.Violations)
+	}
+	hostile := *r.Plan.Folded
+	hostile.Mode = "any"
+	hostile.Tensors = slices.Repeat(hostile.Tensors, 500)
+	for i := range 100_000 {
+		hostile.Tensors = append(hostile.Tensors, plan.FoldedTensor{Tensor: fmt.Sprintf("n%d", i), Of: "t0", Bytes: 128})
+		hostile.Products = append(hostile.Products, plan.FoldedProduct{Tensor: fmt.Sprintf("y%d", i), Transposed: "t199"})
+	}
+	r.Plan.Folded = &hostile
+	if report := check(r.Plan); report.Valid {
+		t.Error("a plan that lists tensors twice, and others that do not exist, is accepted")
+	}
+}
+
+// TestFoldedProductInAnotherBody: a product in a body must be listed there, once, and read
+// what it reads in the same body of the source.
+func TestFoldedProductInAnotherBody(t *testing.T) {
+	source := text{
+		main: `
+			in p bool
+			in i int64 2
+			in x float32 4 512
+			weight w float32 256 512
+			r = If(p)
+			g = Gather(w, i)
+			out r
+			out g`,
+		bodies: map[string]string{
+			"r.then_branch": "t = Transpose(w)\nj = MatMul(x, t)\nout j",
+			"r.else_branch": "k = ReduceMax(x) keepdims=1\nl = Expand(k, s)\nout l\nweight s int64 2",
+		},
+	}.build(t)
+	for i, n := range []uint64{4, 256} {
+		other := source.Graph.Nodes[0].Attr("else_branch").Graph
+		binary.LittleEndian.PutUint64(find(other, "s").Data.Raw[8*i:], n)
+	}
+	from := source.Source.Bytes
+	r, err := passes.Optimize(t.Context(), source, passes.Options{Fold: passes.FoldAny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := onnx.Encode(r.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Plan.Model = plan.ImageOf("out.onnx", im)
+	file, list := encode(t, r.Model), r.Plan.Folded.Products
+	if len(list) != 1 || list[0].Subgraph == nil || *list[0].Subgraph != 1 {
+		t.Fatalf("products %+v, expected one in the second body", list)
+	}
+	at := func(i int) *int { return &i }
+	for _, c := range []struct {
+		name string
+		list []plan.FoldedProduct
+		want string // "" for none
+	}{
+		{"as it is", list, ""},
+		{"none", nil, `tensor "t" of the source is missing`},
+		{"twice", slices.Repeat(list, 2), `product "j" is listed twice`},
+		{"in the main graph", []plan.FoldedProduct{{Tensor: "j", Transposed: "t"}}, `product "j": the source has no node that makes "j"`},
+		{"in the other branch", []plan.FoldedProduct{{Tensor: "j", Transposed: "t", Subgraph: at(0)}}, `product "j": the source has no node that makes "j"`},
+		{"by another tensor", []plan.FoldedProduct{{Tensor: "j", Transposed: "g", Subgraph: at(1)}}, `product "j": expected a MatMul or Gemm of the source by "g"`},
+		{"in no body", []plan.FoldedProduct{{Tensor: "j", Transposed: "t", Subgraph: at(2)}}, "expected a subgraph from 0 to 1, found 2"},
+		{"in a body before all", []plan.FoldedProduct{{Tensor: "j", Transposed: "t", Subgraph: at(-1)}}, "expected a subgraph from 0 to 1, found -1"},
+	} {
+		r.Plan.Folded.Products = c.list
+		report, err := verify.Plan(parse(t, file), r.Plan, verify.Options{Source: parse(t, from)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(report.Violations, func(v verify.Violation) bool {
+			return v.Code == verify.CodeFolded && strings.Contains(v.Message, c.want)
+		})
+		if report.Valid != (c.want == "") || c.want != "" && !found {
+			t.Errorf("%s: violations %v, expected one with %q", c.name, report.Violations, c.want)
+		}
 	}
 }

@@ -61,7 +61,7 @@ func (f *fixedShapes) prime(s *sourceScope) error {
 		n := s.source.Nodes[id]
 		for _, a := range n.Bodies() {
 			for _, b := range a.All() {
-				if err := f.prime(&sourceScope{b, s}); err != nil {
+				if err := f.prime(&sourceScope{source: b, outer: s}); err != nil {
 					return err
 				}
 			}
@@ -88,7 +88,7 @@ func (f *fixedShapes) match(g *graph.Graph, s *sourceScope) {
 		copies := s.source.Nodes[i].Bodies()
 		for k, a := range n.Bodies() {
 			for j, b := range copies[k].All() {
-				f.match(a.All()[j], &sourceScope{b, s})
+				f.match(a.All()[j], &sourceScope{source: b, outer: s})
 			}
 		}
 	}
@@ -128,12 +128,8 @@ func (f *fixedShapes) follows(u twin) bool {
 	g := u.s.source
 	switch {
 	case u.t.Capture:
-		for _, c := range g.Captures {
-			if g.Tensors[c.Inner] == u.t {
-				return f.fixed(twin{u.s.outer.source.Tensors[c.Outer], u.s.outer})
-			}
-		}
-		return false
+		outer := u.s.captured(u.t)
+		return outer != nil && f.fixed(twin{outer, u.s.outer})
 	case u.t.Data != nil:
 		return !u.t.Overridable || f.m.IRVersion < 4
 	case u.t.Maker < 0:
@@ -176,8 +172,9 @@ func (f *fixedShapes) branches(u twin, n *graph.Node) bool {
 				}
 				continue
 			}
+			scope := &sourceScope{source: b, outer: u.s}
 			for _, id := range b.Outputs {
-				if !f.fixed(twin{b.Tensors[id], &sourceScope{b, u.s}}) {
+				if !f.fixed(twin{b.Tensors[id], scope}) {
 					return false
 				}
 			}

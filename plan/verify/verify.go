@@ -41,13 +41,21 @@ type Options struct {
 // takes O(n log n) time in nodes, tensors and buffers together, and, for a
 // certificate that the figures of its nodes alone do not prove, a maximum flow
 // for each node and each way to write in place.
-func Plan(m *graph.Model, p *plan.Plan, opt Options) (_ *Report, err error) {
-	defer mapped.Recover(&err, mapped.Watch())
-	v := &verifier{
+func Plan(m *graph.Model, p *plan.Plan, opt Options) (*Report, error) {
+	return newVerifier(m, p, opt).run()
+}
+
+func newVerifier(m *graph.Model, p *plan.Plan, opt Options) *verifier {
+	return &verifier{
 		m: m, p: p, opt: opt,
 		r:     &Report{Violations: []Violation{}, Claimed: []string{}},
 		peaks: map[*graph.Call]int64{},
 	}
+}
+
+// run does the work of [Plan].
+func (v *verifier) run() (_ *Report, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	infers, err := v.infer()
 	if err != nil {
 		return nil, err
@@ -73,9 +81,9 @@ func Plan(m *graph.Model, p *plan.Plan, opt Options) (_ *Report, err error) {
 	if v.r.Schedule == "" {
 		v.r.Schedule, v.r.Placement = "not checked", "not checked"
 	}
-	err = m.Source.Unchanged()
-	if err == nil && opt.Source != nil {
-		err = opt.Source.Source.Unchanged()
+	err = v.m.Source.Unchanged()
+	if err == nil && v.opt.Source != nil {
+		err = v.opt.Source.Source.Unchanged()
 	}
 	return v.r, err
 }
@@ -104,6 +112,7 @@ type verifier struct {
 	next      int                   // index of the next entry of p.Subgraphs
 	resident  []extent              // buffers of pool resident, of all graphs
 	scopes    []*scope              // the main graph and its bodies, whose annotations are checked
+	names     names                 // of the tensors of the plan's graphs and the source's
 }
 
 // plan checks everything that depends on the order of the nodes.

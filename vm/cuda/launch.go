@@ -35,8 +35,8 @@ type Launch struct {
 }
 
 // Launch prepares a kernel over a grid of blocks with the given bytes of dynamic shared
-// memory. Parameters are numbers of fixed size, driver.Ptr, Room, and structs of them
-// laid out as in C. It can run after the next call of Ready.
+// memory. Parameters are numbers of fixed size, driver.Ptr, Room, Table, and structs of
+// numbers laid out as in C. It can run after the next call of Ready.
 func (q *Queue) Launch(k Kernel, grid, block driver.Dim3, shared int, params ...any) (*Launch, error) {
 	if err := q.Device.limits.check(grid, block, shared); err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", k.Name, err)
@@ -79,16 +79,20 @@ func (l *Launch) write(params []any) error {
 		v := reflect.ValueOf(p)
 		size := int(v.Type().Size())
 		r, isRoom := p.(Room)
-		if isRoom {
+		t, isTable := p.(Table)
+		if isRoom || isTable {
 			size = 8
 		}
 		at, err := l.q.params.take(size)
 		if err != nil {
 			return err
 		}
-		if isRoom {
+		switch {
+		case isRoom:
 			l.q.lodge((*uint64)(at), r)
-		} else {
+		case isTable:
+			l.q.tables.pending = append(l.q.tables.pending, pendingTable{(*uint64)(at), t})
+		default:
 			reflect.NewAt(v.Type(), at).Elem().Set(v)
 		}
 		*(*unsafe.Pointer)(unsafe.Add(list, 8*i)) = at

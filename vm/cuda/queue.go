@@ -18,6 +18,7 @@ type Queue struct {
 	params  parameters
 	pending []*Launch
 	rooms   []room
+	tables  tables
 	scratch *Block
 	largest int64 // bytes of scratch that a launch asks for
 
@@ -52,14 +53,17 @@ func (d *Device) NewQueue() (*Queue, error) {
 
 // Close waits for the queue's work and frees its memory. It needs the context.
 func (q *Queue) Close() error {
-	return errors.Join(q.Stream.Synchronize(), q.blas.close(), q.scratch.Free(), q.Stream.Destroy(), q.params.free())
+	return errors.Join(q.Stream.Synchronize(), q.blas.close(), q.scratch.Free(), q.tables.free(), q.Stream.Destroy(), q.params.free())
 }
 
 // ScratchBytes is the size of the scratch that launches share.
 func (q *Queue) ScratchBytes() int64 { return q.largest }
 
-// Ready compiles and loads what the launches prepared since the last call need, and
-// allocates their scratch: afterwards they can run. take is called before device memory
+// TableBytes is the size of the tables that launches read.
+func (q *Queue) TableBytes() int64 { return q.tables.bytes() }
+
+// Ready compiles and loads what the launches prepared since the last call need, copies
+// their tables, and allocates their scratch: afterwards they can run. take is called before device memory
 // is allocated, and can refuse it. It needs the context.
 func (q *Queue) Ready(take func(bytes int64) error) error {
 	modules, err := q.Device.modulesOf(q.Sources())
@@ -72,6 +76,9 @@ func (q *Queue) Ready(take func(bytes int64) error) error {
 		}
 	}
 	q.pending = q.pending[:0]
+	if err := q.tables.place(q.Device, take); err != nil {
+		return err
+	}
 	return q.growScratch(take)
 }
 

@@ -54,19 +54,21 @@ template <class L, class C> struct Sums {
 	}
 	// add adds the products of a stage. Unrolled any further, the sums of the large tile
 	// no longer fit into 128 registers.
-	__device__ __forceinline__ void add(const Stage<L, C> &s) {
-		const C *pa = s.a + L::row(), *pb = s.b + L::column();
+	__device__ __forceinline__ void add(const Stage<L, C> &s) { add(s.a, s.b); }
+	// The rows of a and b are as long as those of a stage.
+	__device__ __forceinline__ void add(const C *a, const C *b) {
+		const C *pa = a + L::row(), *pb = b + L::column();
 #pragma unroll 2
 		for (int k = 0; k < L::k; k++) {
-			Quad<C> a[L::qm], b[L::qn];
+			Quad<C> x[L::qm], y[L::qn];
 #pragma unroll
-			for (int i = 0; i < L::qm; i++) a[i] = *(const Quad<C> *)(pa + k * (L::m + 4) + 16 * i);
+			for (int i = 0; i < L::qm; i++) x[i] = *(const Quad<C> *)(pa + k * (L::m + 4) + 16 * i);
 #pragma unroll
-			for (int j = 0; j < L::qn; j++) b[j] = *(const Quad<C> *)(pb + k * (L::n + 4) + 32 * j);
+			for (int j = 0; j < L::qn; j++) y[j] = *(const Quad<C> *)(pb + k * (L::n + 4) + 32 * j);
 #pragma unroll
 			for (int i = 0; i < 4 * L::qm; i++)
 #pragma unroll
-				for (int j = 0; j < 4 * L::qn; j++) v[i][j] = multiply_add(a[i / 4].v[i % 4], b[j / 4].v[j % 4], v[i][j]);
+				for (int j = 0; j < 4 * L::qn; j++) v[i][j] = multiply_add(x[i / 4].v[i % 4], y[j / 4].v[j % 4], v[i][j]);
 		}
 	}
 	// each calls f with the row and the column, within the tile, of each four neighbours.

@@ -36,6 +36,7 @@ var layoutCases = []nodeCase{
 	{op: "Concat", attrs: attrs(whole("axis", 0)), in: args(noise(3, 5), noise(2, 5))},
 	{op: "Concat", attrs: attrs(whole("axis", -1)), in: args(noise(7, 5), noise(7, 1), noise(7, 8)), types: allReals},
 	{op: "Concat", attrs: attrs(whole("axis", 1)), in: args(flags(2, 3, 5), flags(2, 4, 5))},
+	{op: "onnxmem.PutRows", attrs: attrs(whole("axis", 1)), in: args(noise(2, 7, 5), noise(2, 3, 5), list(2), list(1)), consts: []int{2, 3}},
 	{op: "Split", attrs: attrs(whole("axis", 1)), in: args(noise(3, 7, 4), list(3, 4)), outputs: 2, consts: []int{1}},
 	{op: "Slice", in: args(noise(9, 7, 5), list(1, 0), list(8, 5), list(0, 2), list(2, 3)), consts: []int{1, 2, 3, 4}},
 	{op: "Slice", in: args(noise(9, 37), list(-1, 30), list(-100, 2), list(0, 1), list(-2, -1)), consts: []int{1, 2, 3, 4}},

@@ -1,5 +1,7 @@
 package gpu
 
+import "github.com/onnxmem/onnxmem/graph"
+
 // family is the operators of a file.
 type family struct {
 	domain string
@@ -25,6 +27,7 @@ var families = []family{
 	{"", normalization},
 	{"com.microsoft", contribNormalization},
 	{"", layouts},
+	{graph.SwapDomain, putting},
 	{"", indexing},
 	{"", scattering},
 	{"", padding},
@@ -36,4 +39,8 @@ var families = []family{
 	{"", integerProducts},
 	{"", summations},
 	{"com.microsoft", contribIntegerProducts},
+	{"", sampling},
+	{"", recurrence},
+	{"", attentions},
+	{"com.microsoft", contribAttentions},
 }

@@ -35,6 +35,15 @@ func unsupportedf(format string, args ...any) error {
 	return fmt.Errorf("%w for "+format, append([]any{ErrUnsupported}, args...)...)
 }
 
+// refused is an error of what rows share with the host's kernels: what those cannot do is
+// left to them.
+func refused(err error) error {
+	if errors.Is(err, kernel.ErrUnsupported) {
+		return unsupportedf("%v", err)
+	}
+	return err
+}
+
 // Row runs one operator, in all its opset versions.
 type Row struct {
 	Name string

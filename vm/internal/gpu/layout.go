@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -20,6 +21,9 @@ var layouts = []Row{
 	{Name: "Crop", Make: moving(kernel.CropMoves)},
 	{Name: "CenterCropPad", Make: makeCenterCropPad},
 }
+
+// putting lists the operator that writes rows into a tensor.
+var putting = []Row{{Name: graph.PutRows, Make: moving(kernel.PutRowsMoves)}}
 
 // makeCenterCropPad fills the output with zeros before it copies.
 func makeCenterCropPad(n *Node) error {

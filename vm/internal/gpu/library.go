@@ -49,7 +49,7 @@ func (k *Kernels) Library() (name, path string, nodes int, missing error) {
 func (p *matrices) byLibrary(n *Node, a, b driver.Ptr, r *result) (bool, error) {
 	t, known := blasTypes[r.y.Type]
 	follows := r.finish.Clamps != 0
-	if !known || p.k == 0 || r.added != nil || (r.bias != nil || follows) && r.y.Len() > math.MaxInt32 {
+	if !known || p.k == 0 || r.added != nil || r.room != nil || (r.bias != nil || follows) && r.y.Len() > math.MaxInt32 {
 		return false, nil
 	}
 	call, first, second := p.columnMajor(a, b)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -61,12 +63,19 @@ func (p *matrices) launch(n *Node, a, b *kernel.Tensor, r *result) error {
 		return err
 	}
 	s := splitProduct(p.m, p.n, p.k, count(p.batch), computeBytes(r.y))
+	v := p.params(&s, r.y.Len(), r.room != nil || n.aligned(r.y))
+	return n.launchProduct(n.kernel("matmul.cu", "product", definitions...), s, r, a, b, productPart{s.tiles, v})
+}
+
+// params is what the kernel takes. The result has total elements, and four columns of it
+// lie at a multiple of their size if it is aligned and its steps allow it.
+func (p *matrices) params(s *split, total int, aligned bool) matrixBatch {
 	v := matrixBatch{
-		M: int32(p.m), N: int32(p.n), K: int32(p.k), Chunk: int32(s.chunk), Total: int64(r.y.Len()),
+		M: int32(p.m), N: int32(p.n), K: int32(p.k), Chunk: int32(s.chunk), Total: int64(total),
 		ARow: int64(p.aRow), ADeep: int64(p.aDeep), BColumn: int64(p.bColumn), BDeep: int64(p.bDeep),
 		YRow: int64(p.yRow), YColumn: int64(p.yColumn), Axes: int32(len(p.batch)),
 	}
-	aligned := n.aligned(r.y) && p.yColumn == 1 && p.yRow%4 == 0
+	aligned = aligned && p.yColumn == 1 && p.yRow%4 == 0
 	for i, length := range p.batch {
 		v.Length[i] = int32(length)
 		v.AStep[i], v.BStep[i], v.YStep[i] = int64(p.steps[0][i]), int64(p.steps[1][i]), int64(p.steps[2][i])
@@ -75,7 +84,24 @@ func (p *matrices) launch(n *Node, a, b *kernel.Tensor, r *result) error {
 	if aligned {
 		v.Wide = 1
 	}
-	return n.launchProduct(n.kernel("matmul.cu", "product", definitions...), s, r, a, b, productPart{s.tiles, v})
+	return v
+}
+
+// launchSums appends a launch of a batch of products whose sums go to scratch, in the type
+// that kernels compute in. a and b are addresses of elements of the tensor's dtype.
+func (p *matrices) launchSums(n *Node, t *kernel.Tensor, definitions []string, room cuda.Room, a, b driver.Ptr) error {
+	if max(p.m, p.n, p.k) > math.MaxInt32-128 {
+		return unsupportedf("a product of %dx%d and %dx%d", p.m, p.k, p.k, p.n)
+	}
+	s := splitProduct(p.m, p.n, p.k, count(p.batch), computeBytes(t))
+	s.parts, s.chunk = 1, p.k
+	if s.tiles > math.MaxInt32 {
+		return unsupportedf("a product of %d tiles", s.tiles)
+	}
+	k := n.kernel("matmul.cu", "product"+s.tile.suffix, definitions...)
+	grid, block := driver.Dim3{X: uint32(s.tiles), Y: 1, Z: 1}, driver.Dim3{X: uint32(s.tile.threads), Y: 1, Z: 1}
+	none := driver.Ptr(0)
+	return n.launch3(k, grid, block, 0, none, room, a, b, none, none, p.params(&s, 0, true), noFinish())
 }
 
 // merge joins neighbouring axes of the batch, and the rows with an axis of the batch that

@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/vm/cuda"
@@ -13,9 +12,7 @@ import (
 func moving(moves func(*kernel.Invocation) ([]kernel.Move, error)) func(*Node) error {
 	return func(n *Node) error {
 		list, err := moves(n.Invocation)
-		if errors.Is(err, kernel.ErrUnsupported) {
-			return unsupportedf("%v", err)
-		}
+		err = refused(err)
 		for i := range list {
 			if err == nil {
 				err = n.move(&list[i])

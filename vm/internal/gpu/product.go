@@ -89,6 +89,7 @@ func noFinish() finish { return finish{Alpha: 1, Beta: 1} }
 // result is the output of a product.
 type result struct {
 	y, bias, added *kernel.Tensor // bias and added may be nil
+	room           *cuda.Room     // where y is, if it is scratch; else nil
 	rows, columns  int            // y has rows x columns elements, or several times as many
 	finish         finish
 	then           *kernel.NamedActivation // what the finish cannot do; nil: nothing
@@ -98,6 +99,14 @@ type result struct {
 type productPart struct {
 	tiles  int
 	params any // what the kernel takes beside the addresses and the finish
+}
+
+// place is where the output lies, as a parameter.
+func (n *Node) place(r *result) (any, error) {
+	if r.room != nil {
+		return *r.room, nil
+	}
+	return n.at(r.y)
 }
 
 // aligned reports whether four neighbours of a tensor can be moved together where their
@@ -111,7 +120,11 @@ func (n *Node) aligned(t *kernel.Tensor) bool {
 // the tile. Its parameters are the addresses of y, of the parts, left, right, the bias and
 // what is added, then those of the launch, and the finish.
 func (n *Node) launchProduct(k cuda.Kernel, s split, r *result, left, right *kernel.Tensor, list ...productPart) error {
-	at, err := n.addresses(r.y, left, right, r.bias, r.added)
+	y, err := n.place(r)
+	if err != nil {
+		return err
+	}
+	at, err := n.addresses(left, right, r.bias, r.added)
 	if err != nil {
 		return err
 	}
@@ -123,7 +136,7 @@ func (n *Node) launchProduct(k cuda.Kernel, s split, r *result, left, right *ker
 	for _, l := range list {
 		grid := driver.Dim3{X: uint32(l.tiles), Y: uint32(s.parts), Z: 1}
 		block := driver.Dim3{X: uint32(s.tile.threads), Y: 1, Z: 1}
-		if err := n.launch3(k, grid, block, 0, at[0], parts, at[1], at[2], at[3], at[4], l.params, r.finish); err != nil {
+		if err := n.launch3(k, grid, block, 0, y, parts, at[0], at[1], at[2], at[3], l.params, r.finish); err != nil {
 			return err
 		}
 	}
@@ -150,7 +163,11 @@ func (n *Node) completeProduct(r *result, parts any, count int) error {
 
 // addParts appends the launch that sums up the parts of the sums.
 func (n *Node) addParts(r *result, parts any, count int) error {
-	at, err := n.addresses(r.y, r.bias, r.added)
+	y, err := n.place(r)
+	if err != nil {
+		return err
+	}
+	at, err := n.addresses(r.bias, r.added)
 	if err != nil {
 		return err
 	}
@@ -159,7 +176,7 @@ func (n *Node) addParts(r *result, parts any, count int) error {
 	}
 	k := n.kernel("finish.cu", "finish", "ELEMENT="+cType[r.y.Type])
 	return n.launch(k, blocksFor(r.y.Len()), threadsPerBlock,
-		at[0], parts, at[1], at[2], uint32(r.y.Len()), int32(count), uint32(r.rows), uint32(r.columns), r.finish)
+		y, parts, at[0], at[1], uint32(r.y.Len()), int32(count), uint32(r.rows), uint32(r.columns), r.finish)
 }
 
 // productTypes are the dtypes of products in the kernels.

@@ -30,6 +30,7 @@ func TestOverInputs(t *testing.T) {
 		"GroupNormalization": {{0, 0}}, "MeanVarianceNormalization": {{0, 0}}, "LpNormalization": {{0, 0}},
 		"BatchNormalization":                   {{0, 0}, {1, 3}, {2, 4}},
 		"com.microsoft.SkipLayerNormalization": {{0, 1}, {3, 0}},
+		"RotaryEmbedding":                      {{0, 0}},
 	}
 	b := newBench(t)
 	type placed struct {
@@ -39,8 +40,9 @@ func TestOverInputs(t *testing.T) {
 		outs         []*kernel.Tensor
 	}
 	var all []placed
-	for i := range rowCases {
-		c := &rowCases[i]
+	list := slices.Concat(rowCases, attentionCases)
+	for i := range list {
+		c := &list[i]
 		if over[c.op] == nil || c.types != nil && !slices.Contains(c.types, graph.Float32) {
 			continue
 		}

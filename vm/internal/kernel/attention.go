@@ -16,38 +16,93 @@ var attentions = family{"", []Kernel{
 	{Name: "RotaryEmbedding", Make: makeRotaryEmbedding},
 }}
 
-// headLayout is the layout of queries, keys or values: the strides, in elements, from
+// HeadLayout is the layout of queries, keys or values: the strides, in elements, from
 // one batch, head and position to the next. The elements of one position are
 // contiguous.
-type headLayout struct {
-	at                    unsafe.Pointer
-	batch, head, position int
+type HeadLayout struct{ Batch, Head, Position int }
+
+// HeadsFirst is the layout [batch heads positions size].
+func HeadsFirst(count, positions, size int) HeadLayout {
+	return HeadLayout{count * positions * size, positions * size, size}
 }
 
-// headsFirst is the layout [batch heads positions size].
-func headsFirst(count, positions, size int) headLayout {
-	return headLayout{nil, count * positions * size, positions * size, size}
+// PositionsFirst is the layout [batch positions heads·size].
+func PositionsFirst(count, positions, size int) HeadLayout {
+	return HeadLayout{count * positions * size, size, count * size}
 }
 
-// positionsFirst is the layout [batch positions heads·size].
-func positionsFirst(count, positions, size int) headLayout {
-	return headLayout{nil, count * positions * size, size, count * size}
+// HeadsIn returns the layout of input i, which is PositionsFirst with three axes, and
+// HeadsFirst with four. The attribute gives the number of heads that share three axes.
+func (c *Invocation) HeadsIn(i int, attr string) (h HeadLayout, count, positions, size int) {
+	s := c.In[i].Shape
+	if len(s) == 4 {
+		return HeadsFirst(s[1], s[2], s[3]), s[1], s[2], s[3]
+	}
+	count = c.Int(attr, 0)
+	return PositionsFirst(count, s[1], s[2]/count), count, s[1], s[2] / count
+}
+
+// heads are queries, keys or values in memory.
+type heads struct {
+	at unsafe.Pointer
+	HeadLayout
 }
 
 // of is the address of a position.
-func (h *headLayout) of(b, head, position int) unsafe.Pointer {
-	return unsafe.Add(h.at, 4*(b*h.batch+head*h.head+position*h.position))
+func (h *heads) of(b, head, position int) unsafe.Pointer {
+	return unsafe.Add(h.at, 4*(b*h.Batch+head*h.Head+position*h.Position))
 }
 
-// headsIn returns the layout of input i, which is positionsFirst with three axes, and
-// headsFirst with four.
-func headsIn(c *Invocation, i int, attr string) (h headLayout, count, positions, size int) {
-	s := c.In[i].Shape
-	if len(s) == 4 {
-		return headsFirst(s[1], s[2], s[3]), s[1], s[2], s[3]
+// AttentionForm is what the shapes and attributes of an Attention node say. Its heads of
+// queries share those of keys and values in groups of Heads/KVHeads. Keys are Past ones,
+// if any, and then Fresh ones.
+type AttentionForm struct {
+	Batch, Heads, KVHeads int
+	Queries, Past, Fresh  int        // positions
+	Size, ValueSize       int        // of queries and keys; of values
+	Q, Key, Value, Y      HeadLayout // of inputs 0 to 2 and output 0
+	Scale, Cap            float32    // scores are scaled, and capped unless Cap is 0
+	Causal                bool
+	Left, Right           int // keys that are seen before and after a query's own; -1: all
+	Stage                 int // of the scores in output 3: 0 scaled, 1 capped, 2 masked, 3 softmax
+
+	MaskSteps [3]int // strides of the mask (input 3) by batch, head and query
+	MaskWidth int    // number of keys that the mask is for
+}
+
+// Keys is the number of keys, of the past and new ones.
+func (f *AttentionForm) Keys() int { return f.Past + f.Fresh }
+
+// Attention reads the form of an Attention node.
+func (c *Invocation) Attention() *AttentionForm {
+	f := &AttentionForm{
+		Batch: c.In[0].Shape[0], Cap: c.Float("softcap", 0), Causal: c.Int("is_causal", 0) != 0, Stage: c.Int("qk_matmul_output_mode", 0),
 	}
-	count = c.Int(attr, 0)
-	return positionsFirst(count, s[1], s[2]/count), count, s[1], s[2] / count
+	f.Q, f.Heads, f.Queries, f.Size = c.HeadsIn(0, "q_num_heads")
+	f.Key, f.KVHeads, f.Fresh, _ = c.HeadsIn(1, "kv_num_heads")
+	f.Value, _, _, f.ValueSize = c.HeadsIn(2, "kv_num_heads")
+	f.Y = HeadsFirst(f.Heads, f.Queries, f.ValueSize)
+	if c.In[0].rank() == 3 {
+		f.Y = PositionsFirst(f.Heads, f.Queries, f.ValueSize)
+	}
+	if c.Has(4) {
+		f.Past = c.In[4].Shape[2]
+	}
+	f.Scale = c.Float("scale", float32(1/math.Sqrt(float64(max(f.Size, 1)))))
+	widest := f.Queries + f.Keys() // a wider window has no effect
+	f.Left, f.Right = min(c.Int("left_window_size", -1), widest), min(c.Int("right_window_size", -1), widest)
+	if m := c.in(3); m != nil {
+		f.MaskWidth = m.Shape[m.rank()-1]
+		n := f.MaskWidth
+		for i := range m.rank() - 1 {
+			k := m.Shape[m.rank()-2-i]
+			if k != 1 {
+				f.MaskSteps[2-i] = n
+			}
+			n *= k
+		}
+	}
+	return f
 }
 
 // queriesAtOnce is the number of rows of scores that one part computes.
@@ -59,7 +114,7 @@ type attention struct {
 	queries, keys        int
 	size, valueSize      int // of queries and keys; of values
 	scale                float32
-	q, k, v, y           headLayout
+	q, k, v, y           heads
 	// edit caps and masks a row of scores. It returns the number of scores to use; the
 	// rest of the row is masked.
 	edit func(row []float32, b, h, i int) int
@@ -82,12 +137,12 @@ func (a *attention) make(c *Invocation) func(w *work.Pool) {
 		b, h, i := p/pieces/a.heads, p/pieces%a.heads, p%pieces*rows
 		v, s, scratch := &list[worker], pool.Each(worker, scores), pool.Each(worker, each)
 		n := min(rows, a.queries-i)
-		v.q = gemm.Dense{At: a.q.of(b, h, i), Len: n, Step: a.q.position, Deep: 1}
-		v.k = gemm.Dense{At: a.k.of(b, h/a.shared, 0), Len: a.keys, Step: a.k.position, Deep: 1}
+		v.q = gemm.Dense{At: a.q.of(b, h, i), Len: n, Step: a.q.Position, Deep: 1}
+		v.k = gemm.Dense{At: a.k.of(b, h/a.shared, 0), Len: a.keys, Step: a.k.Position, Deep: 1}
 		v.s = gemm.Dense{At: s, Len: n, Step: a.keys, Deep: 1}
-		v.v = gemm.Dense{At: a.v.of(b, h/a.shared, 0), Len: a.valueSize, Step: 1, Deep: a.v.position}
+		v.v = gemm.Dense{At: a.v.of(b, h/a.shared, 0), Len: a.valueSize, Step: 1, Deep: a.v.Position}
 		v.score = gemm.Product{M: n, N: a.keys, K: a.size, A: &v.q, B: &v.k, Alpha: a.scale, Stride: a.keys, Stop: c.Runtime}
-		v.value = gemm.Product{M: n, N: a.valueSize, K: a.keys, A: &v.s, B: &v.v, Alpha: 1, Stride: a.y.position, Stop: c.Runtime}
+		v.value = gemm.Product{M: n, N: a.valueSize, K: a.keys, A: &v.s, B: &v.v, Alpha: 1, Stride: a.y.Position, Stop: c.Runtime}
 		for t := range v.score.Tiles() {
 			v.score.Tile(t, s, nil, scratch)
 		}
@@ -138,23 +193,15 @@ func makeAttention(c *Invocation) (Run, error) {
 			return nil, unsupported(t.Type)
 		}
 	}
-	a := &attention{batch: c.In[0].Shape[0]}
-	a.q, a.heads, a.queries, a.size = headsIn(c, 0, "q_num_heads")
-	keyIn, kvHeads, fresh, size := headsIn(c, 1, "kv_num_heads")
-	valueIn, _, _, valueSize := headsIn(c, 2, "kv_num_heads")
-	a.shared, a.valueSize, a.keys = a.heads/kvHeads, valueSize, fresh
-	a.y = headsFirst(a.heads, a.queries, valueSize)
-	if c.In[0].rank() == 3 {
-		a.y = positionsFirst(a.heads, a.queries, valueSize)
+	f := c.Attention()
+	a := &attention{
+		batch: f.Batch, heads: f.Heads, shared: f.Heads / f.KVHeads, queries: f.Queries, keys: f.Keys(),
+		size: f.Size, valueSize: f.ValueSize, scale: f.Scale, q: heads{nil, f.Q}, y: heads{nil, f.Y},
 	}
-	a.scale = c.Float("scale", float32(1/math.Sqrt(float64(max(a.size, 1)))))
-	if c.Has(4) {
-		a.keys += c.In[4].Shape[2]
-	}
-	key := newKVCache(c, 4, 1, kvHeads, fresh, size, keyIn, c.In[1])
-	value := newKVCache(c, 5, 2, kvHeads, fresh, valueSize, valueIn, c.In[2])
+	key := newKVCache(c, 4, 1, f.KVHeads, f.Fresh, f.Size, f.Key, c.In[1])
+	value := newKVCache(c, 5, 2, f.KVHeads, f.Fresh, f.ValueSize, f.Value, c.In[2])
 	a.k, a.v = key.all, value.all
-	if err := a.mask(c); err != nil {
+	if err := a.mask(c, f); err != nil {
 		return nil, err
 	}
 	run := a.make(c)
@@ -185,22 +232,22 @@ type kvCache struct {
 	count     int     // of heads
 	positions int     // of the new ones
 	size      int
-	from      headLayout // of the new ones
-	all       headLayout // of past and new ones
-	scratch   int        // offset of the scratch for the concatenation without present
+	from      heads // the new ones
+	all       heads // past and new ones
+	scratch   int   // offset of the scratch for the concatenation without present
 }
 
-func newKVCache(c *Invocation, past, out, count, positions, size int, from headLayout, fresh *Tensor) *kvCache {
-	v := &kvCache{c: c, past: c.in(past), fresh: fresh, count: count, positions: positions, size: size, from: from}
+func newKVCache(c *Invocation, past, out, count, positions, size int, from HeadLayout, fresh *Tensor) *kvCache {
+	v := &kvCache{c: c, past: c.in(past), fresh: fresh, count: count, positions: positions, size: size, from: heads{nil, from}}
 	if c.HasOut(out) {
 		v.present = c.Out[out]
 	}
 	if v.past == nil {
-		v.all = from
+		v.all = v.from
 		return v
 	}
 	total := positions + v.past.Shape[2]
-	v.all = headsFirst(count, total, size)
+	v.all = heads{nil, HeadsFirst(count, total, size)}
 	if v.present == nil {
 		v.scratch = c.Shared(mul(4, fresh.Shape[0], count, total, size))
 	}
@@ -213,7 +260,7 @@ func (v *kvCache) gather(w *work.Pool) unsafe.Pointer {
 		return v.fresh.At
 	}
 	v.from.at = v.fresh.At
-	to := headsFirst(v.count, v.positions, v.size)
+	to := heads{nil, HeadsFirst(v.count, v.positions, v.size)}
 	before := 0
 	if v.past != nil {
 		before = v.past.Shape[2]
@@ -245,35 +292,14 @@ func (v *kvCache) gather(w *work.Pool) unsafe.Pointer {
 }
 
 // mask sets edit and done from a node's attributes and inputs.
-func (a *attention) mask(c *Invocation) error {
+func (a *attention) mask(c *Invocation, f *AttentionForm) error {
 	m := c.in(3)
-	var step [3]int // strides of the mask, by batch, head and query
-	width := 0
-	if m != nil {
-		if m.Type != graph.Bool && m.Type != graph.Float32 {
-			return unsupported(m.Type)
-		}
-		width = m.Shape[m.rank()-1]
-		n := width
-		for i := range m.rank() - 1 {
-			k := m.Shape[m.rank()-2-i]
-			if k != 1 {
-				step[2-i] = n
-			}
-			n *= k
-		}
+	if m != nil && m.Type != graph.Bool && m.Type != graph.Float32 {
+		return unsupported(m.Type)
 	}
-	most := c.Float("softcap", 0)
-	causal := c.Int("is_causal", 0) != 0
-	widest := a.queries + a.keys // a wider window has no effect
-	left, right := min(c.Int("left_window_size", -1), widest), min(c.Int("right_window_size", -1), widest)
-	past := 0
-	if c.Has(4) {
-		past = c.In[4].Shape[2]
-	}
-	stage := c.Int("qk_matmul_output_mode", 0)
+	width, step, most, left, right := f.MaskWidth, f.MaskSteps, f.Cap, f.Left, f.Right
 	shown := func(at int, row []float32, b, h, i int) {
-		if c.HasOut(3) && at == stage {
+		if c.HasOut(3) && at == f.Stage {
 			copy(span[float32](element[float32](c.Out[3], ((b*a.heads+h)*a.queries+i)*a.keys), a.keys), row)
 		}
 	}
@@ -289,12 +315,12 @@ func (a *attention) mask(c *Invocation) error {
 		}
 		shown(1, row, b, h, i)
 		// Keys [from, to) may be seen.
-		from, to, offset := 0, a.keys, past
+		from, to, offset := 0, a.keys, f.Past
 		if c.Has(6) {
 			to = min(to, int(data[int64](c.In[6])[b]))
 			offset = to - a.queries
 		}
-		if causal {
+		if f.Causal {
 			to = min(to, i+offset+1)
 		}
 		if right >= 0 {
@@ -332,7 +358,7 @@ func (a *attention) mask(c *Invocation) error {
 		shown(2, row, b, h, i)
 		return to
 	}
-	if c.HasOut(3) && stage == 3 {
+	if c.HasOut(3) && f.Stage == 3 {
 		a.done = func(row []float32, b, h, i int) { shown(3, row, b, h, i) }
 	}
 	return nil
@@ -346,7 +372,8 @@ func makeRotaryEmbedding(c *Invocation) (Run, error) {
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
-	from, count, positions, size := headsIn(c, 0, "num_heads")
+	layout, count, positions, size := c.HeadsIn(0, "num_heads")
+	from := heads{nil, layout}
 	rotated := c.Int("rotary_embedding_dim", 0)
 	if rotated == 0 {
 		rotated = size

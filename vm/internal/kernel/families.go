@@ -52,6 +52,7 @@ var families = []family{
 	contrib,
 	contribAttentions,
 	swaps,
+	putting,
 }
 
 type key struct{ domain, name string }

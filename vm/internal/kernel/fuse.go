@@ -52,8 +52,8 @@ func finishClip(c *Invocation) *Finish {
 	return clamps(low, high)
 }
 
-// NamedActivation is the activation that an attribute of ONNX Runtime's fused operators
-// names. Alpha and Beta are its parameters or their defaults; for Clip, the bounds.
+// NamedActivation is an activation that an attribute of a recurrent layer, or of ONNX
+// Runtime's fused operators, names. Alpha and Beta are its parameters or their defaults; for Clip, the bounds.
 type NamedActivation struct {
 	Name        string // "" for none
 	Alpha, Beta float32

@@ -28,6 +28,11 @@ func runClassical(op string, list []*graph.Attr, in *Tensor, out ...*Tensor) err
 	if err != nil {
 		return err
 	}
+	return runAlone(run, c)
+}
+
+// runAlone runs a prepared node on two workers.
+func runAlone(run Run, c *Invocation) error {
 	pool := work.New(2)
 	defer pool.Close()
 	each := make([]uint64, 2*(c.EachBytes/8+1))

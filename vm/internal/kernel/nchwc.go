@@ -24,9 +24,9 @@ var blockedImages = family{attr.Nchwc, []Kernel{
 	{Name: "Upsample", Make: blocked(makeBlockedUpsample)},
 }}
 
-// channelBlock returns the number of channels in a block: that of the graph or, if it
+// ChannelBlock returns the number of channels in a block: that of the graph or, if it
 // does not tell, that of ONNX Runtime on this machine.
-func (c *Invocation) channelBlock() int {
+func (c *Invocation) ChannelBlock() int {
 	if c.Block != 0 {
 		return c.Block
 	}
@@ -45,7 +45,7 @@ type blocking struct {
 
 // blockingOf returns the blocking of a tensor in blocks.
 func (c *Invocation) blockingOf(t *Tensor) (*blocking, error) {
-	b := &blocking{block: c.channelBlock(), images: t.Shape[0], channels: t.Shape[1], padded: t.Shape[1], pixels: count(t.Shape[2:])}
+	b := &blocking{block: c.ChannelBlock(), images: t.Shape[0], channels: t.Shape[1], padded: t.Shape[1], pixels: count(t.Shape[2:])}
 	if t.Type != graph.Float32 {
 		return nil, unsupported(t.Type)
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// compute runs one operator and returns its output.
+// compute runs one operator and returns its output. It compares those on images in blocks
+// with the plain evaluator.
 func compute(t *testing.T, domain, op string, block int, list []*graph.Attr, shape []int, in ...*Tensor) *Tensor {
 	t.Helper()
 	out := blank(graph.Float32, shape)
@@ -26,6 +27,9 @@ func compute(t *testing.T, domain, op string, block int, list []*graph.Attr, sha
 		if err := run(pool); err != nil {
 			t.Fatalf("%s: %v", op, err)
 		}
+	}
+	if domain == attr.Nchwc {
+		agrees(t, c)
 	}
 	return out
 }

@@ -97,9 +97,11 @@ func makeDynamicQuantizeLSTM(c *Invocation) (Run, error) {
 		c: c, gates: 4, steps: x.Shape[0], batch: x.Shape[1], input: x.Shape[2], hidden: r.Shape[1], directions: r.Shape[0],
 		backward: c.Str("direction", "forward") == "reverse", couple: c.Int("input_forget", 0) != 0, clip: float64(c.Float("clip", 0)),
 	}}
-	if err := s.activations(); err != nil {
+	activations, err := c.recurrentActivations(4, s.directions)
+	if err != nil {
 		return nil, err
 	}
+	s.activate(activations)
 	s.wide = 4 * s.hidden
 	for d := range s.directions {
 		w, err := s.weights(d, 1, 8, s.input)
@@ -125,14 +127,6 @@ func makeDynamicQuantizeLSTM(c *Invocation) (Run, error) {
 		s.run()
 		return nil
 	}, nil
-}
-
-// length is the length of sequence b.
-func (s *quantizedLSTM) length(b int) int {
-	if s.c.Has(4) {
-		return int(data[int32](s.c.In[4])[b])
-	}
-	return s.steps
 }
 
 func (s *quantizedLSTM) run() {

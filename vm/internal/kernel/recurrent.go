@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -44,18 +45,49 @@ type sequence[T floating] struct {
 	rows                                 []func(d, s []float32) // acts, for many numbers; d may be s
 }
 
+// RecurrentForm is what the shapes and attributes of a recurrent node say; layouts are
+// those of sequence.
+type RecurrentForm struct {
+	Gates, Steps, Batch, Input, Hidden int
+	Directions                         int
+	BatchFirst                         bool // layout 1
+	Backward                           bool // the only direction begins at the end
+	Before                             bool // GRU resets the product with the state, not the state
+	Couple                             bool // LSTM forgets what its input gate does not take
+	Clip                               float64
+	// Activations are those of each direction in turn: of gates, of the candidate, and of
+	// LSTM's output. Their names are in lower case.
+	Activations []NamedActivation
+}
+
+// Recurrent reads the form of a node with that many gates.
+func (c *Invocation) Recurrent(gates int) (*RecurrentForm, error) {
+	x, w, r := c.In[0], c.In[1], c.In[2]
+	f := &RecurrentForm{
+		Gates: gates, Steps: x.Shape[0], Batch: x.Shape[1], Input: x.Shape[2], Hidden: r.Shape[2], Directions: w.Shape[0],
+		BatchFirst: c.Int("layout", 0) != 0, Backward: c.Str("direction", "forward") == "reverse",
+		Before: c.Int("linear_before_reset", 0) != 0, Couple: c.Int("input_forget", 0) != 0, Clip: float64(c.Float("clip", 0)),
+	}
+	if f.BatchFirst {
+		f.Steps, f.Batch = f.Batch, f.Steps
+	}
+	var err error
+	f.Activations, err = c.recurrentActivations(gates, f.Directions)
+	return f, err
+}
+
 // sequenceOf reads the shapes and attributes of a node.
 func sequenceOf[T floating](c *Invocation, gates int) (*sequence[T], error) {
-	x, w, r := c.In[0], c.In[1], c.In[2]
+	f, err := c.Recurrent(gates)
+	if err != nil {
+		return nil, err
+	}
 	s := &sequence[T]{
-		c: c, gates: gates, steps: x.Shape[0], batch: x.Shape[1], input: x.Shape[2], hidden: r.Shape[2], directions: w.Shape[0],
-		batchFirst: c.Int("layout", 0) != 0, backward: c.Str("direction", "forward") == "reverse",
-		before: c.Int("linear_before_reset", 0) != 0, couple: c.Int("input_forget", 0) != 0, clip: float64(c.Float("clip", 0)),
+		c: c, gates: gates, steps: f.Steps, batch: f.Batch, input: f.Input, hidden: f.Hidden, directions: f.Directions,
+		batchFirst: f.BatchFirst, backward: f.Backward, before: f.Before, couple: f.Couple, clip: f.Clip,
 	}
-	if s.batchFirst {
-		s.steps, s.batch = s.batch, s.steps
-	}
-	return s, s.activations()
+	s.activate(f.Activations)
+	return s, nil
 }
 
 func recurrentOf[T floating](c *Invocation, gates int) (Run, error) {
@@ -104,40 +136,63 @@ func (s *sequence[T]) checkLengths() error {
 	return nil
 }
 
-// activations reads the activation functions of each direction: f for gates, g for the
+// recurrentActivations reads the activations of each direction: f for gates, g for the
 // candidate, h for the LSTM's output.
-func (s *sequence[T]) activations() error {
-	a := s.c.Node.Attr("activations")
-	defaults := map[int][]string{1: {"Tanh"}, 3: {"Sigmoid", "Tanh"}, 4: {"Sigmoid", "Tanh", "Tanh"}}[s.gates]
-	var names []string
-	for range s.directions {
-		names = append(names, defaults...)
-	}
+func (c *Invocation) recurrentActivations(gates, directions int) ([]NamedActivation, error) {
+	a := c.Node.Attr("activations")
+	defaults := map[int][]string{1: {"Tanh"}, 3: {"Sigmoid", "Tanh"}, 4: {"Sigmoid", "Tanh", "Tanh"}}[gates]
+	names := slices.Repeat(defaults, directions)
 	if a != nil {
 		names = a.Strings
 	}
 	var alphas, betas []float32
-	if a := s.c.Node.Attr("activation_alpha"); a != nil {
+	if a := c.Node.Attr("activation_alpha"); a != nil {
 		alphas = a.Floats
 	}
-	if a := s.c.Node.Attr("activation_beta"); a != nil {
+	if a := c.Node.Attr("activation_beta"); a != nil {
 		betas = a.Floats
 	}
-	if len(names) != len(defaults)*s.directions {
-		return fmt.Errorf("%d activations, expected %d", len(names), len(defaults)*s.directions)
+	if len(names) != len(defaults)*directions {
+		return nil, fmt.Errorf("%d activations, expected %d", len(names), len(defaults)*directions)
 	}
-	take := func(list *[]float32, otherwise float64) float64 {
+	take := func(list *[]float32, otherwise float32) float32 {
 		if len(*list) == 0 {
 			return otherwise
 		}
 		v := (*list)[0]
 		*list = (*list)[1:]
-		return float64(v)
+		return v
 	}
+	var all []NamedActivation
 	for _, name := range names {
+		a := NamedActivation{Name: strings.ToLower(name)}
+		switch a.Name {
+		case "sigmoid", "tanh", "relu", "softsign", "softplus":
+		case "affine":
+			a.Alpha, a.Beta = take(&alphas, 1), take(&betas, 0)
+		case "leakyrelu":
+			a.Alpha = take(&alphas, 0.01)
+		case "thresholdedrelu", "elu":
+			a.Alpha = take(&alphas, 1)
+		case "scaledtanh":
+			a.Alpha, a.Beta = take(&alphas, 1), take(&betas, 1)
+		case "hardsigmoid":
+			a.Alpha, a.Beta = take(&alphas, 0.2), take(&betas, 0.5)
+		default:
+			return nil, unsupportedf("activation %q", name)
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// activate sets the functions of the activations.
+func (s *sequence[T]) activate(list []NamedActivation) {
+	for _, a := range list {
+		alpha, beta := float64(a.Alpha), float64(a.Beta)
 		var f func(float64) float64
 		var row func(d, s []float32)
-		switch strings.ToLower(name) {
+		switch a.Name {
 		case "sigmoid":
 			f, row = sigmoid, simd.Sigmoid
 		case "tanh":
@@ -149,13 +204,10 @@ func (s *sequence[T]) activations() error {
 		case "softplus":
 			f = softplus
 		case "affine":
-			alpha, beta := take(&alphas, 1), take(&betas, 0)
 			f = func(x float64) float64 { return alpha*x + beta }
 		case "leakyrelu":
-			alpha := take(&alphas, 0.01)
 			f = func(x float64) float64 { return max(x, 0) + alpha*min(x, 0) }
 		case "thresholdedrelu":
-			alpha := take(&alphas, 1)
 			f = func(x float64) float64 {
 				if x > alpha {
 					return x
@@ -163,21 +215,16 @@ func (s *sequence[T]) activations() error {
 				return 0
 			}
 		case "scaledtanh":
-			alpha, beta := take(&alphas, 1), take(&betas, 1)
 			f = func(x float64) float64 { return alpha * math.Tanh(beta*x) }
 		case "hardsigmoid":
-			alpha, beta := take(&alphas, 0.2), take(&betas, 0.5)
 			f = func(x float64) float64 { return max(0, min(1, alpha*x+beta)) }
 		case "elu":
-			alpha := take(&alphas, 1)
 			f = func(x float64) float64 {
 				if x < 0 {
 					return alpha * math.Expm1(x)
 				}
 				return x
 			}
-		default:
-			return unsupportedf("activation %q", name)
 		}
 		if row == nil {
 			row = func(d, s []float32) {
@@ -188,7 +235,6 @@ func (s *sequence[T]) activations() error {
 		}
 		s.acts, s.rows = append(s.acts, f), append(s.rows, row)
 	}
-	return nil
 }
 
 // cut clips the input of an activation (attribute clip).

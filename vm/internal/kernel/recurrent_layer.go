@@ -349,7 +349,7 @@ func (s *layer) reset(g *group, gates unsafe.Pointer, scratch unsafe.Pointer) {
 	}
 	for i := range g.n {
 		row := span[float32](unsafe.Add(gates, 4*i*s.rowStep()), s.wide)
-		s.activate(g.d, 0, row[:2*n])
+		s.apply(g.d, 0, row[:2*n])
 		r, aside := row[n:2*n], span[float32](s.asideOf(g.d, g.b+i), n)
 		if s.before {
 			simd.Mul(aside, aside, r)
@@ -374,11 +374,11 @@ func (s *layer) advance(d, b, t, at int) {
 	row, h, n := span[float32](s.gatesOf(d, t, b), s.wide), s.stateOf(d, b), s.hidden
 	switch s.gates {
 	case 1:
-		s.activate(d, 0, row)
+		s.apply(d, 0, row)
 		copy(h, row)
 	case 3: // (1 - z)·candidate + z·h
 		z, r, candidate := row[:n], row[n:2*n], row[2*n:]
-		s.activate(d, 1, candidate)
+		s.apply(d, 1, candidate)
 		simd.SubFrom(r, z, 1)
 		simd.Mul(r, r, candidate)
 		simd.Mul(z, z, h)
@@ -399,15 +399,15 @@ func (s *layer) lstmRow(d int, row, cell, h []float32) {
 		simd.Add(in, in, h)
 		simd.Mul(h, peep[2*n:3*n], cell)
 		simd.Add(forget, forget, h)
-		s.activate(d, 0, in)
-		s.activate(d, 0, forget)
+		s.apply(d, 0, in)
+		s.apply(d, 0, forget)
 	} else {
-		s.activate(d, 0, row[:3*n])
+		s.apply(d, 0, row[:3*n])
 	}
 	if s.couple {
 		simd.SubFrom(forget, in, 1)
 	}
-	s.activate(d, 1, candidate)
+	s.apply(d, 1, candidate)
 	simd.Mul(cell, cell, forget)
 	simd.Mul(candidate, candidate, in)
 	simd.Add(cell, cell, candidate)
@@ -415,14 +415,14 @@ func (s *layer) lstmRow(d int, row, cell, h []float32) {
 		peep := data[float32](s.c.In[7])[3*d*n:]
 		simd.Mul(h, peep[n:2*n], cell)
 		simd.Add(out, out, h)
-		s.activate(d, 0, out)
+		s.apply(d, 0, out)
 	}
 	s.rowsOf(d)[2](h, cell)
 	simd.Mul(h, h, out)
 }
 
-// activate clips numbers and applies an activation of direction d.
-func (s *layer) activate(d, act int, row []float32) {
+// apply clips numbers and applies an activation of direction d.
+func (s *layer) apply(d, act int, row []float32) {
 	if s.clip > 0 {
 		simd.Clamp(row, row, float32(-s.clip), float32(s.clip))
 	}

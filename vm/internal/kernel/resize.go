@@ -16,14 +16,14 @@ var sampling = family{"", []Kernel{
 	{Name: "Upsample", Make: makeResize},
 }}
 
-// interpolation is how the elements of one axis of the result are made: each is a
+// Interpolation is how the elements of one axis of the result are made: each is a
 // weighted sum of a few elements of the image.
-type interpolation struct {
-	in, out int
-	taps    int       // elements of the image for one of the result
-	from    []int     // out·taps indices; nil: each element is a copy
-	weight  []float64 // out·taps; nil: one tap of weight 1
-	outside []uint8   // out: 1 for the extrapolation value; nil: none has it
+type Interpolation struct {
+	In, Out int
+	Taps    int       // elements of the image for one of the result
+	From    []int     // Out·Taps indices; nil: each element is a copy
+	Weight  []float64 // Out·Taps; nil: one tap of weight 1
+	Outside []uint8   // Out: 1 for the extrapolation value; nil: none has it
 }
 
 // mostTaps bounds out·taps of one axis: indices and weights are stored.
@@ -36,26 +36,9 @@ const mostAxes = 16
 // an element is the sum over all combinations of their taps.
 func makeResize(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
-	rank := in.rank()
-	if rank > mostAxes {
-		return nil, unsupportedf("%d axes, more than %d", rank, mostAxes)
-	}
-	r, err := attr.ReadResize(c.Node, c.Version, rank)
+	list, extra, err := c.Interpolations()
 	if err != nil {
 		return nil, err
-	}
-	if err := r.Check(); err != nil {
-		return nil, err
-	}
-	axes, err := c.resizedAxes(r)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]interpolation, rank)
-	for a := range list {
-		if list[a], err = c.interpolate(r, &axes[a]); err != nil {
-			return nil, fmt.Errorf("axis %d: %w", a, err)
-		}
 	}
 	get, ok := reader(in.Type)
 	set, fits := writer(out.Type)
@@ -65,7 +48,34 @@ func makeResize(c *Invocation) (Run, error) {
 	if in.Type == graph.Float32 && byPlanes(list) {
 		return unlessView(out, in, resizePlanes(c, in, out, list)), nil
 	}
-	return unlessView(out, in, resample(c, in, out, list, get, set, float64(r.Extrapolation))), nil
+	return unlessView(out, in, resample(c, in, out, list, get, set, extra)), nil
+}
+
+// Interpolations returns how a Resize or Upsample makes the elements of each axis, and
+// the value of those outside of the image.
+func (c *Invocation) Interpolations() (list []Interpolation, extra float64, err error) {
+	rank := c.In[0].rank()
+	if rank > mostAxes {
+		return nil, 0, unsupportedf("%d axes, more than %d", rank, mostAxes)
+	}
+	r, err := attr.ReadResize(c.Node, c.Version, rank)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := r.Check(); err != nil {
+		return nil, 0, err
+	}
+	axes, err := c.resizedAxes(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	list = make([]Interpolation, rank)
+	for a := range list {
+		if list[a], err = c.interpolate(r, &axes[a]); err != nil {
+			return nil, 0, fmt.Errorf("axis %d: %w", a, err)
+		}
+	}
+	return list, float64(r.Extrapolation), nil
 }
 
 // resizedAxes reads scales, sizes and the region.
@@ -101,13 +111,13 @@ func (c *Invocation) resizedAxes(r *attr.Resize) ([]attr.ResizedAxis, error) {
 
 // resample is the general form: any types, any number of axes. extra is the
 // extrapolation value.
-func resample(c *Invocation, in, out *Tensor, list []interpolation, get func(unsafe.Pointer, int) float64, set func(unsafe.Pointer, int, float64), extra float64) Run {
+func resample(c *Invocation, in, out *Tensor, list []Interpolation, get func(unsafe.Pointer, int) float64, set func(unsafe.Pointer, int, float64), extra float64) Run {
 	s := strides(in.Shape)
 	rank := len(list)
 	n := out.Len()
 	var active []int // the axes with several taps
 	for a := range list {
-		if list[a].taps > 1 {
+		if list[a].Taps > 1 {
 			active = append(active, a)
 		}
 	}
@@ -119,14 +129,14 @@ func resample(c *Invocation, in, out *Tensor, list []interpolation, get func(uns
 			for a := rank - 1; a >= 0; a-- {
 				at[a] = rest % out.Shape[a]
 				rest /= out.Shape[a]
-				outside = outside || list[a].outside != nil && list[a].outside[at[a]] != 0
+				outside = outside || list[a].Outside != nil && list[a].Outside[at[a]] != 0
 			}
 			for a := range rank {
 				switch v := &list[a]; {
-				case v.from == nil:
+				case v.From == nil:
 					base += at[a] * s[a]
-				case v.taps == 1:
-					base += v.from[at[a]] * s[a]
+				case v.Taps == 1:
+					base += v.From[at[a]] * s[a]
 				}
 			}
 			if outside {
@@ -144,27 +154,27 @@ func resample(c *Invocation, in, out *Tensor, list []interpolation, get func(uns
 
 // blend returns the weighted sum over the taps of active[k:]; off is the offset that
 // the other axes give.
-func blend(m *meter, in *Tensor, list []interpolation, active, s []int, at *[mostAxes]int, off, k int, get func(unsafe.Pointer, int) float64) float64 {
+func blend(m *meter, in *Tensor, list []Interpolation, active, s []int, at *[mostAxes]int, off, k int, get func(unsafe.Pointer, int) float64) float64 {
 	if k == len(active) {
 		return get(in.At, off)
 	}
 	a := active[k]
 	v := &list[a]
-	m.add(v.taps)
+	m.add(v.Taps)
 	sum := 0.0
-	for t := range v.taps {
-		j := at[a]*v.taps + t
-		if v.weight[j] != 0 {
-			sum += v.weight[j] * blend(m, in, list, active, s, at, off+v.from[j]*s[a], k+1, get)
+	for t := range v.Taps {
+		j := at[a]*v.Taps + t
+		if v.Weight[j] != 0 {
+			sum += v.Weight[j] * blend(m, in, list, active, s, at, off+v.From[j]*s[a], k+1, get)
 		}
 	}
 	return sum
 }
 
 // interpolate computes indices and weights of one axis.
-func (c *Invocation) interpolate(r *attr.Resize, a *attr.ResizedAxis) (interpolation, error) {
+func (c *Invocation) interpolate(r *attr.Resize, a *attr.ResizedAxis) (Interpolation, error) {
 	in, out := int(a.In), int(a.Out)
-	v := interpolation{in: in, out: out, taps: 1}
+	v := Interpolation{In: in, Out: out, Taps: 1}
 	if a.Copies() {
 		return v, nil
 	}
@@ -173,9 +183,9 @@ func (c *Invocation) interpolate(r *attr.Resize, a *attr.ResizedAxis) (interpola
 	switch r.Mode {
 	case "nearest":
 	case "linear":
-		v.taps = 2
+		v.Taps = 2
 	case "cubic":
-		v.taps, support = 4, 2
+		v.Taps, support = 4, 2
 	}
 	if antialias && r.Mode != "nearest" {
 		// The result is about as long as the image times the scale, so all taps
@@ -184,14 +194,14 @@ func (c *Invocation) interpolate(r *attr.Resize, a *attr.ResizedAxis) (interpola
 		if taps*float64(out) > 16*(float64(in)+float64(out)) {
 			return v, unsupportedf("a scale of %v that makes %d elements of %d, with antialias", a.Scale, out, in)
 		}
-		v.taps = int(taps)
+		v.Taps = int(taps)
 	}
-	if out > mostTaps/v.taps {
-		return v, unsupportedf("%d elements of %d each", out, v.taps)
+	if out > mostTaps/v.Taps {
+		return v, unsupportedf("%d elements of %d each", out, v.Taps)
 	}
-	v.from = numbersOf[int](c, mul(out, v.taps))
-	if v.taps > 1 {
-		v.weight = numbersOf[float64](c, mul(out, v.taps))
+	v.From = numbersOf[int](c, mul(out, v.Taps))
+	if v.Taps > 1 {
+		v.Weight = numbersOf[float64](c, mul(out, v.Taps))
 	}
 	f := filter{support: support, stretch: 1, a: float64(r.CubicCoeffA), exclude: r.ExcludeOutside, wide: antialias}
 	if antialias {
@@ -199,20 +209,20 @@ func (c *Invocation) interpolate(r *attr.Resize, a *attr.ResizedAxis) (interpola
 	}
 	m := meter{c: c}
 	for o := range out {
-		m.add(v.taps)
+		m.add(v.Taps)
 		x, outside := attr.Source[float64](a, int64(o))
 		if outside {
-			if v.outside == nil {
-				v.outside = numbersOf[uint8](c, out)
-				fillAll(c, v.outside, 0)
+			if v.Outside == nil {
+				v.Outside = numbersOf[uint8](c, out)
+				fillAll(c, v.Outside, 0)
 			}
-			v.outside[o] = 1
+			v.Outside[o] = 1
 		}
-		if v.taps == 1 {
-			v.from[o] = clampTo(r.Nearest(a, x), in)
+		if v.Taps == 1 {
+			v.From[o] = clampTo(r.Nearest(a, x), in)
 			continue
 		}
-		f.taps(c, v.from[o*v.taps:(o+1)*v.taps], v.weight[o*v.taps:(o+1)*v.taps], x, in)
+		f.taps(c, v.From[o*v.Taps:(o+1)*v.Taps], v.Weight[o*v.Taps:(o+1)*v.Taps], x, in)
 	}
 	return v, nil
 }

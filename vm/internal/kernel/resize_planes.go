@@ -4,13 +4,13 @@ import "github.com/onnxmem/onnxmem/vm/internal/work"
 
 // byPlanes reports whether an interpolation changes nothing but the last two axes
 // and needs no extrapolation value.
-func byPlanes(list []interpolation) bool {
+func byPlanes(list []Interpolation) bool {
 	if len(list) < 2 {
 		return false
 	}
 	for a := range list {
 		v := &list[a]
-		if v.outside != nil || a < len(list)-2 && v.from != nil {
+		if v.Outside != nil || a < len(list)-2 && v.From != nil {
 			return false
 		}
 	}
@@ -19,28 +19,28 @@ func byPlanes(list []interpolation) bool {
 
 // resizePlanes interpolates the last two axes of float32 tensors: it first adds up
 // weighted rows of the image, then weighted elements of that row.
-func resizePlanes(c *Invocation, in, out *Tensor, list []interpolation) Run {
+func resizePlanes(c *Invocation, in, out *Tensor, list []Interpolation) Run {
 	down, along := &list[len(list)-2], &list[len(list)-1]
 	planes := count(out.Shape[:len(list)-2])
-	off := c.Each(mul(4, along.in))
-	weights, across := narrowed(c, down.weight), narrowed(c, along.weight)
+	off := c.Each(mul(4, along.In))
+	weights, across := narrowed(c, down.Weight), narrowed(c, along.Weight)
 	var pool *work.Pool
 	part := func(p, worker int) {
-		x := span[float32](element[float32](in, p*down.in*along.in), down.in*along.in)
-		d := span[float32](element[float32](out, p*down.out*along.out), down.out*along.out)
-		aside := span[float32](pool.Each(worker, off), along.in)
+		x := span[float32](element[float32](in, p*down.In*along.In), down.In*along.In)
+		d := span[float32](element[float32](out, p*down.Out*along.Out), down.Out*along.Out)
+		aside := span[float32](pool.Each(worker, off), along.In)
 		m := meter{c: c}
-		for o := range down.out {
+		for o := range down.Out {
 			row := aside
 			switch {
-			case down.from == nil:
-				row = x[o*along.in:][:along.in]
-			case down.taps == 1:
-				row = x[down.from[o]*along.in:][:along.in]
+			case down.From == nil:
+				row = x[o*along.In:][:along.In]
+			case down.Taps == 1:
+				row = x[down.From[o]*along.In:][:along.In]
 			default:
-				mixRows(&m, row, x, down.from[o*down.taps:(o+1)*down.taps], weights[o*down.taps:(o+1)*down.taps])
+				mixRows(&m, row, x, down.From[o*down.Taps:(o+1)*down.Taps], weights[o*down.Taps:(o+1)*down.Taps])
 			}
-			mixAlong(&m, d[o*along.out:(o+1)*along.out], row, along, across)
+			mixAlong(&m, d[o*along.Out:(o+1)*along.Out], row, along, across)
 		}
 	}
 	return func(w *work.Pool) error {
@@ -84,33 +84,33 @@ func mixRows(m *meter, row, plane []float32, from []int, weights []float32) {
 }
 
 // mixAlong interpolates a row.
-func mixAlong(m *meter, d, row []float32, v *interpolation, weights []float32) {
+func mixAlong(m *meter, d, row []float32, v *Interpolation, weights []float32) {
 	switch {
-	case v.from == nil:
+	case v.From == nil:
 		m.add(len(d))
 		copy(d, row)
-	case v.taps == 1:
+	case v.Taps == 1:
 		for from := 0; from < len(d); {
 			to := m.next(from, len(d))
 			for i := from; i < to; i++ {
-				d[i] = row[v.from[i]]
+				d[i] = row[v.From[i]]
 			}
 			from = to
 		}
-	case v.taps == 2:
+	case v.Taps == 2:
 		for from := 0; from < len(d); {
 			to := m.next(from, len(d))
 			for i := from; i < to; i++ {
-				d[i] = weights[2*i]*row[v.from[2*i]] + weights[2*i+1]*row[v.from[2*i+1]]
+				d[i] = weights[2*i]*row[v.From[2*i]] + weights[2*i+1]*row[v.From[2*i+1]]
 			}
 			from = to
 		}
 	default:
 		for i := range d {
-			m.add(v.taps)
+			m.add(v.Taps)
 			sum := float32(0)
-			for t := i * v.taps; t < (i+1)*v.taps; t++ {
-				sum += weights[t] * row[v.from[t]]
+			for t := i * v.Taps; t < (i+1)*v.Taps; t++ {
+				sum += weights[t] * row[v.From[t]]
 			}
 			d[i] = sum
 		}

@@ -26,6 +26,7 @@
 #define __shared__ static // the driver runs one launch at a time
 #define __constant__ static const
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __align__(n) alignas(n)
 
 // ---- Vectors

@@ -1,0 +1,134 @@
+package graph
+
+import (
+	"math"
+	"slices"
+)
+
+// PutRows is an operator of SwapDomain that writes rows of an axis into a tensor: its
+// output is input 0 (base) with the rows of input 1 (part) from row at on, where at and
+// axes are inputs 2 and 3, each a vector with one int64, and the attribute axis equals
+// axes. It is a function of the model whose body is Slice and Concat, so that every
+// runtime computes the same. Where base dies, its rows can stay in place.
+const PutRows = "PutRows"
+
+// leastPutRowsOpset is the first opset whose Slice has starts and ends as inputs.
+const leastPutRowsOpset = 10
+
+// IsPutRows reports whether a node of an inferred graph is a PutRows.
+func (n *Node) IsPutRows() bool {
+	return n.Domain == SwapDomain && n.Op == PutRows && n.Semantics.Known && n.Semantics.Call == nil
+}
+
+// Own reports whether a function is SwapOut, SwapIn or PutRows, by its name and its
+// body.
+func (f *Function) Own() bool { return f.IsSwap() || f.IsPutRows() }
+
+// IsPutRows reports whether a function is PutRows by name, and has its body.
+func (f *Function) IsPutRows() bool {
+	if f.Domain != SwapDomain || f.Overload != "" || f.Name != PutRows || !slices.Equal(f.Attrs, []string{"axis"}) || len(f.Defaults) > 0 {
+		return false
+	}
+	want, have := putRows(0).Body, f.Body
+	if len(have.Nodes) != len(want.Nodes) || len(have.Inputs) != len(want.Inputs) || len(have.Outputs) != 1 || len(have.Captures) > 0 {
+		return false
+	}
+	to := map[TensorID]TensorID{}
+	same := func(a, b []TensorID) bool {
+		if len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if t, known := to[a[i]]; known && t != b[i] || a[i] < 0 || b[i] < 0 {
+				return false
+			}
+			to[a[i]] = b[i]
+		}
+		return true
+	}
+	if !same(want.Inputs, have.Inputs) {
+		return false
+	}
+	for i, n := range want.Nodes {
+		m := have.Nodes[i]
+		if m.Op != n.Op || m.Domain != "" || len(m.Attrs) != len(n.Attrs) || !same(n.Inputs, m.Inputs) || !same(n.Outputs, m.Outputs) {
+			return false
+		}
+		for k, a := range n.Attrs {
+			b := m.Attrs[k]
+			if b.Name != a.Name || b.Type != a.Type || b.Ref != a.Ref || (a.Tensor == nil) != (b.Tensor == nil) {
+				return false
+			}
+			if a.Tensor != nil {
+				x, _ := a.Tensor.Integers(1)
+				y, ok := b.Tensor.Integers(1)
+				if !ok || b.Tensor.Type != Int64 || !slices.Equal(x, y) || !slices.Equal(a.Tensor.Dims, b.Tensor.Dims) {
+					return false
+				}
+			}
+		}
+	}
+	return same(want.Outputs, have.Outputs)
+}
+
+// AddPutRows adds the function PutRows to a model, with the imports and the IR version
+// that it needs. It fails if the model has another function with that name, or an
+// opset without the operators that it consists of.
+func (m *Model) AddPutRows() error {
+	if v := m.Opset(""); v < leastPutRowsOpset {
+		return Errorf("opset %d: expected %d or later, whose Slice takes its rows as inputs", v, leastPutRowsOpset)
+	}
+	there := false
+	for _, f := range m.Functions {
+		if f.Domain == SwapDomain && f.Name == PutRows && f.Overload == "" {
+			if there = f.IsPutRows(); !there {
+				return Errorf("function %q of domain %s has another body: expected that of onnxmem, or no such function", PutRows, SwapDomain)
+			}
+		}
+	}
+	if !there {
+		m.Functions = append(slices.Clip(m.Functions), putRows(m.Opset("")))
+	}
+	if m.Opset(SwapDomain) == 0 {
+		m.Opsets = append(slices.Clip(m.Opsets), Opset{Domain: SwapDomain, Version: swapVersion})
+	}
+	m.IRVersion = max(m.IRVersion, leastSwapIR)
+	return nil
+}
+
+// putRows makes the function: Concat(base[:at], part, base[at+rows of part:]).
+func putRows(version int64) *Function {
+	b := &Graph{}
+	var in []TensorID
+	for _, name := range []string{"base", "part", "at", "axes"} {
+		in = append(in, b.NewTensor(name))
+	}
+	base, part, at, axes := in[0], in[1], in[2], in[3]
+	node := func(op, name string, attrs []*Attr, in ...TensorID) TensorID {
+		out := b.NewTensor(name)
+		b.Nodes = append(b.Nodes, &Node{Op: op, Inputs: in, Outputs: []TensorID{out}, Attrs: attrs})
+		return out
+	}
+	constant := func(name string, v int64) TensorID {
+		d := &Data{Type: Int64, Dims: []int64{1}, Raw: littleEndian(v), Bytes: 8}
+		return node("Constant", name, []*Attr{{Name: "value", Type: AttrTensor, Tensor: d}})
+	}
+	zero, end := constant("zero", 0), constant("end", math.MaxInt64)
+	head := node("Slice", "head", nil, base, zero, at, axes)
+	shape := node("Shape", "shape", nil, part)
+	rows := node("Gather", "rows", nil, shape, axes)
+	behind := node("Add", "behind", nil, at, rows)
+	tail := node("Slice", "tail", nil, base, behind, end, axes)
+	y := node("Concat", "y", []*Attr{{Name: "axis", Type: AttrInt, Ref: "axis"}}, head, part, tail)
+	b.Inputs, b.Outputs = in, []TensorID{y}
+	b.Link()
+	return &Function{Domain: SwapDomain, Name: PutRows, Attrs: []string{"axis"}, Opsets: []Opset{{Version: version}}, Body: b}
+}
+
+func littleEndian(v int64) []byte {
+	raw := make([]byte, 8)
+	for i := range raw {
+		raw[i] = byte(v >> (8 * i))
+	}
+	return raw
+}

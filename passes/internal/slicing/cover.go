@@ -1,0 +1,260 @@
+package slicing
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+)
+
+// Counts are the numbers of slices that are tried.
+var Counts = []int{2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256}
+
+// Search finds regions that bring a program below limits. It keeps what it found, since
+// one search serves several limits.
+type Search struct {
+	*Program
+	Reach int // the largest number of nodes of a window
+
+	cut     []int64 // bytes that live over the end of each node
+	ends    []int   // nodes at which a window may end
+	starts  []int   // and begin
+	windows map[[2]int][]*candidate
+	whole   []*candidate // of the whole program
+}
+
+// candidate is a region with what was estimated of it.
+type candidate struct {
+	*Region
+	frame
+	of    signature
+	may   []stream
+	most  int             // the index in Counts of the largest number of slices that is possible; -1: none is, -2: not known yet
+	tried map[int]*Choice // by the number of slices
+}
+
+// NewSearch prepares a search.
+func NewSearch(p *Program, reach int) *Search {
+	s := &Search{Program: p, Reach: reach, windows: map[[2]int][]*candidate{}}
+	n := len(p.g.Nodes)
+	s.cut = make([]int64, n+1) // s.cut[v] is over the boundary before v
+	for i := range p.Storages {
+		st := &p.Storages[i]
+		if st.Resident || st.Last <= st.First {
+			continue
+		}
+		s.cut[st.First+1] += st.Bytes
+		s.cut[st.Last+1] -= st.Bytes
+	}
+	for v := 1; v <= n; v++ {
+		s.cut[v] += s.cut[v-1]
+	}
+	for v := range n {
+		if s.low(v) {
+			s.starts = append(s.starts, v)
+		}
+		if s.low(v + 1) {
+			s.ends = append(s.ends, v)
+		}
+	}
+	return s
+}
+
+// low reports whether few bytes live over the boundary before node v: no more than over
+// one of the boundaries beside it, and less than over some boundary near.
+func (s *Search) low(v int) bool {
+	if v == 0 || v == len(s.g.Nodes) {
+		return true
+	}
+	return s.cut[v] <= s.cut[v-1] && s.cut[v] <= s.cut[v+1]
+}
+
+// at returns the candidates of a window.
+func (s *Search) at(from, to int) []*candidate {
+	key := [2]int{from, to}
+	if list, known := s.windows[key]; known {
+		return list
+	}
+	var list []*candidate
+	n := s.g.Nodes[to]
+	if len(n.Outputs) > 0 && n.Outputs[0] >= 0 {
+		for axis, d := range s.shape(n.Outputs[0]) {
+			if d < 2 {
+				continue
+			}
+			if r := s.Find(from, to, to, axis); r != nil {
+				list = append(list, s.candidate(r))
+			}
+		}
+	}
+	s.windows[key] = list
+	return list
+}
+
+// wholeSeeds is the number of nodes from which regions of the whole program are grown.
+const wholeSeeds = 20
+
+// entire returns candidates whose window is the whole program: those that are grown from
+// the last node and from the nodes with the largest outputs. For a training step, they
+// are micro-batches.
+func (s *Search) entire() []*candidate {
+	if s.whole != nil || len(s.g.Nodes) == 0 {
+		return s.whole
+	}
+	size := func(v int) (bytes int64) {
+		for _, t := range s.g.Nodes[v].Outputs {
+			if t >= 0 {
+				bytes += s.g.Tensors[t].Bytes
+			}
+		}
+		return bytes
+	}
+	nodes := make([]int, len(s.g.Nodes))
+	for v := range nodes {
+		nodes[v] = v
+	}
+	slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
+	last := len(s.g.Nodes) - 1
+	seen := map[signature]bool{}
+	s.whole = []*candidate{}
+	for _, v := range append([]int{last}, nodes[:min(wholeSeeds, len(nodes))]...) {
+		if n := s.g.Nodes[v]; len(n.Outputs) == 0 || n.Outputs[0] < 0 {
+			continue
+		}
+		for axis := range s.shape(s.g.Nodes[v].Outputs[0]) {
+			if r := s.Find(0, last, v, axis); r != nil {
+				if c := s.candidate(r); !seen[c.of] {
+					seen[c.of] = true
+					s.whole = append(s.whole, c)
+				}
+			}
+		}
+	}
+	return s.whole
+}
+
+func (s *Search) candidate(r *Region) *candidate {
+	return &candidate{Region: r, frame: r.frame(), of: r.signature(), may: r.mayStream(), most: -2}
+}
+
+// choose returns the fewest slices that bring the window below the limit, if they take
+// less than that extra time; nil if there are none.
+func (c *candidate) choose(limit int64, extra float64) *Choice {
+	if max(c.held, c.other) > limit {
+		return nil
+	}
+	// The extra time rises with the number of slices, and the peak falls.
+	if least := c.measured(c.of, Counts[0]); least.possible && least.extra >= extra {
+		return nil
+	}
+	if c.most == -2 {
+		for c.most = len(Counts) - 1; c.most >= 0 && !c.measured(c.of, Counts[c.most]).possible; {
+			c.most--
+		}
+	}
+	fits := func(x int) bool {
+		m := c.measured(c.of, Counts[x])
+		return m.possible && c.held+m.inner <= limit && c.at(x).Peak <= limit
+	}
+	low, high := 0, c.most
+	if high < 0 || !fits(high) {
+		return nil
+	}
+	for low < high {
+		if mid := (low + high) / 2; fits(mid) {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	if t := c.at(high); t.Extra < extra {
+		return t
+	}
+	return nil
+}
+
+// at returns the choice of Counts[x] slices, which are possible.
+func (c *candidate) at(x int) *Choice {
+	k := Counts[x]
+	if t := c.tried[k]; t != nil {
+		return t
+	}
+	m := c.measured(c.of, k)
+	t := &Choice{Region: c.Region, Slices: k, Extra: m.extra, streams: c.streams(c.may, k)}
+	t.Peak = max(c.held+c.outputs(t.streams)+m.inner, c.other)
+	if c.tried == nil {
+		c.tried = map[int]*Choice{}
+	}
+	c.tried[k] = t
+	return t
+}
+
+// Cover returns regions with disjoint windows that bring the estimated peak below the
+// limit, with the least extra time; false if there are none. It is exact for the
+// windows that it looks at: from the first node to each node, it keeps the cheapest
+// choice.
+func (s *Search) Cover(ctx context.Context, limit int64) ([]*Choice, bool) {
+	n := len(s.g.Nodes)
+	hot := make([]int, n+1) // the number of nodes before v whose load is too large
+	for v, load := range s.loads {
+		hot[v+1] = hot[v]
+		if load > limit {
+			hot[v+1]++
+		}
+	}
+	cost := make([]float64, n+1)
+	from := make([]*Choice, n+1)
+	for v := range cost {
+		cost[v] = math.Inf(1)
+	}
+	cost[0] = 0
+	if hot[n] > 0 {
+		for _, c := range s.entire() {
+			if t := c.choose(limit, cost[n]); t != nil {
+				cost[n], from[n] = t.Extra, t
+			}
+		}
+	}
+	for v := range n {
+		if ctx.Err() != nil {
+			return nil, false
+		}
+		if math.IsInf(cost[v], 1) {
+			continue
+		}
+		if hot[v+1] == hot[v] && cost[v] < cost[v+1] {
+			cost[v+1], from[v+1] = cost[v], nil
+		}
+		if _, start := slices.BinarySearch(s.starts, v); !start {
+			continue
+		}
+		first, _ := slices.BinarySearch(s.ends, v+1)
+		for _, e := range s.ends[first:] {
+			if e-v >= s.Reach {
+				break
+			}
+			if hot[e+1] == hot[v] || hot[v+1] == hot[v] && hot[min(v+s.Reach/2, n)] == hot[v] {
+				continue
+			}
+			for _, c := range s.at(v, e) {
+				if t := c.choose(limit, cost[e+1]-cost[v]); t != nil {
+					cost[e+1], from[e+1] = cost[v]+t.Extra, t
+				}
+			}
+		}
+	}
+	if math.IsInf(cost[n], 1) {
+		return nil, false
+	}
+	var list []*Choice
+	for v := n; v > 0; {
+		if c := from[v]; c != nil {
+			list = append(list, c)
+			v = c.Start
+		} else {
+			v--
+		}
+	}
+	slices.Reverse(list)
+	return list, true
+}

@@ -1,0 +1,37 @@
+package slicing
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// Describe describes the region for the plan.
+func (c *Choice) Describe() plan.SlicedRegion {
+	g := c.p.g
+	out := plan.SlicedRegion{Count: c.Slices, Exact: len(c.sum) == 0, Nodes: []string{}, Inputs: []plan.SlicedTensor{}, Outputs: []plan.SlicedTensor{}}
+	for _, v := range c.Nodes {
+		out.Nodes = append(out.Nodes, g.Tensors[firstOf(g.Nodes[v].Outputs)].Name)
+	}
+	axes := map[graph.TensorID]*int{}
+	for _, v := range c.Nodes {
+		for j, rows := range c.rowsOf(v) {
+			if t := g.Nodes[v].Inputs[j]; t >= 0 && rows.Axis >= 0 {
+				axes[t] = &rows.Axis
+			}
+		}
+	}
+	for _, t := range c.Inputs {
+		out.Inputs = append(out.Inputs, plan.SlicedTensor{Tensor: g.Tensors[t].Name, Axis: axes[t]})
+	}
+	for _, t := range c.Outputs {
+		o := plan.SlicedTensor{Tensor: g.Tensors[t].Name}
+		if axis, rows := c.axis[t]; rows {
+			o.Axis = &axis
+		}
+		if x, stream := c.streams[t]; stream {
+			o.Over = g.Tensors[x].Name
+		}
+		out.Outputs = append(out.Outputs, o)
+	}
+	return out
+}

@@ -1,0 +1,293 @@
+package slicing
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// Choice is a region with the number of its slices.
+type Choice struct {
+	*Region
+	Slices  int
+	Peak    int64   // the estimated load of the window, in bytes
+	Extra   float64 // estimated extra time in nanoseconds
+	streams map[graph.TensorID]graph.TensorID
+}
+
+// frame is what the estimates of one region for all numbers of slices share.
+type frame struct {
+	held  int64 // bytes that are live while the slices run, without what they make
+	other int64 // the largest load of the nodes before and behind the slices
+}
+
+// frame computes what does not depend on the number of slices.
+func (r *Region) frame() frame {
+	p, f := r.p, frame{}
+	n := r.End - r.Start + 1
+	early, late := make([]int64, n+1), make([]int64, n+1) // what the region makes: not there before it; only outputs behind it
+	outputs := map[int32]bool{}
+	for _, t := range r.Outputs {
+		outputs[p.Of[t]] = true
+	}
+	for i := range p.Storages {
+		st := &p.Storages[i]
+		if st.Resident || st.First > r.End || st.Last < r.Start {
+			continue
+		}
+		maker := int(p.g.Tensors[st.Tensors[0]].Maker)
+		if maker >= r.Start && r.has(maker) {
+			from, to := max(st.First, r.Start)-r.Start, min(st.Last, r.End)-r.Start
+			early[from] += st.Bytes
+			early[to+1] -= st.Bytes
+			if !outputs[int32(i)] {
+				late[from] += st.Bytes
+				late[to+1] -= st.Bytes
+			}
+			continue
+		}
+		if maker >= r.Start && r.at(maker) == behind {
+			continue
+		}
+		if st.Last > r.End || r.readLater(st) {
+			f.held += st.Bytes
+		}
+	}
+	notYet, gone := int64(0), int64(0)
+	for x := range n {
+		notYet, gone = notYet+early[x], gone+late[x]
+		switch v := r.Start + x; r.at(v) {
+		case before:
+			f.other = max(f.other, p.loads[v]-notYet)
+		case behind:
+			f.other = max(f.other, p.loads[v]-gone)
+		}
+	}
+	return f
+}
+
+// readLater reports whether a node of the region, or one behind it, reads a storage.
+func (r *Region) readLater(st *Storage) bool {
+	for _, t := range st.Tensors {
+		for _, q := range r.p.g.Tensors[t].Readers {
+			if v := int(q); v > r.End || v >= r.Start && r.at(v) != before {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// outputs returns the bytes of the tensors that the slices put together, but those that
+// are written over an input.
+func (r *Region) outputs(streams map[graph.TensorID]graph.TensorID) (bytes int64) {
+	seen := map[int32]bool{}
+	for _, t := range r.Outputs {
+		if _, stream := streams[t]; !stream && !seen[r.p.Of[t]] {
+			seen[r.p.Of[t]] = true
+			bytes += r.p.whole(t)
+		}
+	}
+	return bytes
+}
+
+// inner returns the largest load of what one slice makes and cuts, in the order of the
+// region's nodes.
+func (r *Region) inner(s *Slice) int64 {
+	type key struct {
+		t graph.TensorID
+		w Range
+	}
+	p := r.p
+	last, root, bytes := map[key]int{}, map[key]key{}, map[key]int64{}
+	read := func(v, j int, t graph.TensorID) (key, bool) {
+		if _, made := r.made[t]; made {
+			return key{t: t}, true
+		}
+		w := s.Node[v].In[j]
+		if w.Axis == ops.Whole || w.Hi-w.Lo == int64(p.g.Tensors[t].Type.Shape[w.Axis]) || r.cutInFile(t) {
+			return key{}, false
+		}
+		return key{t, w}, true
+	}
+	for _, v := range r.Nodes {
+		for j, t := range p.g.Nodes[v].Inputs {
+			if t >= 0 {
+				if k, inside := read(v, j, t); inside {
+					last[k] = v
+				}
+			}
+		}
+	}
+	find := func(k key) key {
+		if to, ok := root[k]; ok {
+			return to
+		}
+		return k
+	}
+	live, peak := int64(0), int64(0)
+	add := func(k key, n int64) {
+		if _, there := bytes[k]; !there {
+			bytes[k] = n
+			live += n
+		}
+	}
+	for _, v := range r.Nodes {
+		n := p.g.Nodes[v]
+		for j, t := range n.Inputs {
+			if t < 0 {
+				continue
+			}
+			if k, inside := read(v, j, t); inside && k.w != (Range{}) {
+				add(k, p.rowBytes(t, k.w.Axis, k.w.Hi-k.w.Lo))
+			}
+		}
+		for o, t := range n.Outputs {
+			if t < 0 {
+				continue
+			}
+			size := p.g.Tensors[t].Bytes
+			if w, ok := s.Made[t]; ok {
+				size = p.rowBytes(t, w.Axis, w.Hi-w.Lo)
+			}
+			k := key{t: t}
+			over, shared := key{}, false
+			for _, a := range n.Semantics.Views {
+				if a.Out == o && n.Inputs[a.In] >= 0 {
+					if in, inside := read(v, a.In, n.Inputs[a.In]); inside {
+						over, shared = find(in), true
+					}
+				}
+			}
+			if !shared {
+				for _, a := range n.Semantics.Inplace {
+					if a.Out != o || shared || n.Inputs[a.In] < 0 {
+						continue
+					}
+					if in, inside := read(v, a.In, n.Inputs[a.In]); inside {
+						if x := find(in); last[x] <= v && bytes[x] == size {
+							over, shared = x, true
+						}
+					}
+				}
+			}
+			if shared {
+				root[k] = over
+				last[over] = max(last[over], last[k])
+				continue
+			}
+			add(k, size)
+			last[k] = max(last[k], v)
+		}
+		peak = max(peak, live)
+		for k, n := range bytes {
+			if last[k] <= v {
+				live -= n
+				delete(bytes, k)
+			}
+		}
+	}
+	return peak
+}
+
+// cutInFile reports whether the rows of an input are cut when the model is written.
+func (r *Region) cutInFile(t graph.TensorID) bool { return false }
+
+// wholeTime returns the time of the region's nodes when they run whole.
+func (r *Region) wholeTime() (ns float64) {
+	for _, v := range r.Nodes {
+		n := r.p.g.Nodes[v]
+		if r.p.view(n) {
+			continue
+		}
+		bytes := 0.0
+		for _, t := range n.Outputs {
+			if t >= 0 {
+				bytes += float64(r.p.g.Tensors[t].Bytes)
+			}
+		}
+		for _, t := range distinct(n.Inputs) {
+			bytes += float64(r.p.g.Tensors[t].Bytes)
+		}
+		ns += r.p.Cost(float64(n.Semantics.FLOPs), bytes)
+	}
+	return ns
+}
+
+// time returns the time of a slice: of its copies of the nodes, of taking the rows of
+// inputs, and of putting those of outputs.
+func (r *Region) time(s *Slice) (ns float64) {
+	p := r.p
+	type taken struct {
+		t graph.TensorID
+		w Range
+	}
+	cuts := map[taken]bool{}
+	for _, v := range r.Nodes {
+		n, ns1 := p.g.Nodes[v], s.Node[v]
+		bytes, part := 0.0, 1.0
+		seen := map[graph.TensorID]bool{}
+		for j, t := range n.Inputs {
+			if t < 0 || seen[t] {
+				continue
+			}
+			seen[t] = true
+			w := ns1.In[j]
+			if w.Axis == ops.Whole {
+				bytes += float64(p.g.Tensors[t].Bytes)
+				continue
+			}
+			size := float64(p.exactBytes(t, w.Axis, w.Hi-w.Lo))
+			bytes += size
+			_, made := r.made[t]
+			if whole := int64(p.g.Tensors[t].Type.Shape[w.Axis]); !made && w.Hi-w.Lo < whole && !cuts[taken{t, w}] && !r.cutInFile(t) {
+				cuts[taken{t, w}] = true
+				ns += p.Cost(0, 2*size)
+			} else if made && (s.Made[t].Lo != w.Lo || s.Made[t].Hi != w.Hi) {
+				ns += p.Cost(0, 2*size)
+			}
+		}
+		if sum := r.sum[v]; sum != nil {
+			part = float64(ns1.Hi-ns1.Lo) / float64(sum.Length)
+			for _, t := range n.Outputs {
+				if t >= 0 {
+					bytes += float64(p.g.Tensors[t].Bytes)
+					if adds(n, sum) {
+						bytes += float64(p.g.Tensors[t].Bytes)
+					} else {
+						ns += p.Cost(0, 3*float64(p.g.Tensors[t].Bytes))
+					}
+				}
+			}
+		} else {
+			for _, t := range n.Outputs {
+				if w, ok := s.Made[t]; ok && t >= 0 {
+					bytes += float64(p.exactBytes(t, w.Axis, w.Hi-w.Lo))
+					part = float64(w.Hi-w.Lo) / float64(p.g.Tensors[t].Type.Shape[w.Axis])
+				}
+			}
+		}
+		if !p.view(n) {
+			ns += p.Cost(part*float64(n.Semantics.FLOPs), bytes)
+		}
+	}
+	for _, t := range r.Outputs {
+		if w, ok := s.Made[t]; ok {
+			ns += p.Cost(0, 2*float64(p.exactBytes(t, w.Axis, w.Hi-w.Lo)))
+		}
+	}
+	return ns
+}
+
+// distinct returns the tensors of a list that are there, each once.
+func distinct(list []graph.TensorID) (out []graph.TensorID) {
+	for i, t := range list {
+		again := t < 0
+		for _, u := range list[:i] {
+			again = again || u == t
+		}
+		if !again {
+			out = append(out, t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,150 @@
+package slicing
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// Storage is the memory of one tensor, or of several that are views of each other.
+type Storage struct {
+	Tensors     []graph.TensorID
+	Bytes       int64 // rounded up to the alignment
+	First, Last int   // the steps at which it is live
+	Resident    bool  // it counts in no load
+	Input       bool  // it holds a graph input
+	Output      bool  // it holds a graph output
+}
+
+// Program is the main graph of a model whose types have been inferred. Its nodes stand
+// in the order in which they run: a node is called by its step.
+type Program struct {
+	Model     *graph.Model
+	Inference *ops.Inference
+	Storages  []Storage
+	Of        []int32 // the storage of each tensor; -1: it has none
+	Workspace []int64 // of each node, in bytes
+	Align     int64   // to which sizes are rounded up, in bytes
+	Sums      bool    // a region may sum over the axis that is cut: results may differ in the last bits
+	// Cost is the time in nanoseconds of a node with that many floating-point
+	// operations that reads and writes that many bytes.
+	Cost func(flops, bytes float64) float64
+
+	g        *graph.Graph
+	loads    []int64
+	cuts     map[cutKey]*ops.Cut
+	measures map[measureKey]measure
+}
+
+type cutKey struct{ node, axis int }
+
+// Prepare computes what the methods of p need. It must be called once, before them.
+func (p *Program) Prepare() {
+	p.g = p.Model.Graph
+	p.cuts, p.measures = map[cutKey]*ops.Cut{}, map[measureKey]measure{}
+	change := make([]int64, len(p.g.Nodes)+1)
+	for i := range p.Storages {
+		if st := &p.Storages[i]; !st.Resident {
+			change[st.First] += st.Bytes
+			change[st.Last+1] -= st.Bytes
+		}
+	}
+	p.loads = make([]int64, len(p.g.Nodes))
+	load := int64(0)
+	for i := range p.loads {
+		load += change[i]
+		p.loads[i] = load + p.Workspace[i]
+	}
+}
+
+// Peak returns the largest load and its first step.
+func (p *Program) Peak() (bytes int64, step int) {
+	for i, load := range p.loads {
+		if load > bytes {
+			bytes, step = load, i
+		}
+	}
+	return bytes, step
+}
+
+// cut returns the dimension map of a node along an axis of its first output.
+func (p *Program) cut(node, axis int) *ops.Cut {
+	key := cutKey{node, axis}
+	c, known := p.cuts[key]
+	if !known {
+		n := p.g.Nodes[node]
+		if len(n.Captures) == 0 && p.Workspace[node] == 0 {
+			c = p.Inference.Cut(p.Model, n, axis)
+		}
+		p.cuts[key] = c
+	}
+	return c
+}
+
+// cutOutput returns the dimension map of a node along an axis of its output out, and
+// the axis of its first output that belongs to it.
+func (p *Program) cutOutput(node, out, axis int) (*ops.Cut, int) {
+	if c := p.cut(node, axis); c != nil && c.Out[out] == axis {
+		return c, axis
+	}
+	first := p.g.Nodes[node].Outputs[0]
+	if out == 0 || first < 0 {
+		return nil, 0
+	}
+	for a := range p.g.Tensors[first].Type.Shape {
+		if c := p.cut(node, a); a != axis && c != nil && c.Out[out] == axis {
+			return c, a
+		}
+	}
+	return nil, 0
+}
+
+// shape returns the lengths of a tensor; nil if they are not all known.
+func (p *Program) shape(t graph.TensorID) []graph.Dim {
+	if typ := p.g.Tensors[t].Type; typ.Kind == graph.KindTensor && typ.Exact() {
+		return typ.Shape
+	}
+	return nil
+}
+
+// rowBytes returns the bytes of n rows of a tensor along an axis, rounded up.
+func (p *Program) rowBytes(t graph.TensorID, axis int, n int64) int64 {
+	return p.round(p.exactBytes(t, axis, n))
+}
+
+// exactBytes returns the bytes of n rows of a tensor along an axis.
+func (p *Program) exactBytes(t graph.TensorID, axis int, n int64) int64 {
+	tensor := p.g.Tensors[t]
+	length := int64(tensor.Type.Shape[axis])
+	if n == length {
+		return tensor.Bytes
+	}
+	return tensor.Bytes / length * n
+}
+
+func (p *Program) round(n int64) int64 { return (n + p.Align - 1) &^ (p.Align - 1) }
+
+// resident reports whether a tensor lies outside of all loads.
+func (p *Program) resident(t graph.TensorID) bool {
+	i := p.Of[t]
+	return i >= 0 && p.Storages[i].Resident
+}
+
+// whole returns the bytes of the storage of a tensor in the arena, 0 if it is resident
+// or has none.
+func (p *Program) whole(t graph.TensorID) int64 {
+	if i := p.Of[t]; i >= 0 && !p.Storages[i].Resident {
+		return p.Storages[i].Bytes
+	}
+	return 0
+}
+
+// view reports whether a node only makes views.
+func (p *Program) view(n *graph.Node) bool { return len(n.Semantics.Views) > 0 }
+
+// divides reports whether a sum of the type of tensor t can be divided by its length.
+func (p *Program) divides(t graph.TensorID) bool {
+	elem := p.g.Tensors[t].Type.Elem
+	return elem == graph.Float32 || elem == graph.Float64
+}
+
+func (p *Program) Loads() []int64 { return p.loads }

@@ -1,0 +1,277 @@
+package slicing
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// class says when a node of a window runs.
+type class uint8
+
+const (
+	open   class = iota // not decided yet
+	before              // whole, before the slices
+	inside              // in slices
+	sums                // in slices, whose results are summed
+	behind              // whole, after the slices
+)
+
+// Region is a set of nodes of the window [Start, End] of a program that can run in
+// slices. The other nodes of the window run before or behind them.
+type Region struct {
+	Start, End int
+	Seed       int // the node and the axis of its first output from which it was found
+	Axis       int
+	Nodes      []int // ascending
+	Inputs     []graph.TensorID
+	Outputs    []graph.TensorID // read outside of the region, or graph outputs
+
+	p     *Program
+	class []class                // of each node of the window
+	cut   map[int]*ops.Cut       // of the nodes that are inside
+	sum   map[int]*ops.Sum       // of the nodes that are sums
+	axis  map[graph.TensorID]int // of the tensors that slices make row by row
+	made  map[graph.TensorID]int // the maker of each tensor that the region makes
+}
+
+// at returns the class of a node of the window.
+func (r *Region) at(node int) class { return r.class[node-r.Start] }
+
+// need is the axis along which a tensor is needed.
+type need struct {
+	axis  int // ops.Whole: all of it
+	known bool
+}
+
+// Find returns the region of the window [s, e] that makes an axis of the first output
+// of the node seed in slices; nil if there is none.
+//
+// Backwards from the seed, a node belongs to the region if what is needed of its
+// outputs is needed along one axis, and it has a dimension map for that axis. What is
+// needed otherwise is computed whole, before the slices. Forwards, a node that reads
+// the region belongs to it if it has a map that agrees with the axes of all tensors of
+// the region that it reads, or if it sums over them. What reads a sum, or cannot join,
+// runs behind the slices. So no edge leads backwards, whatever the window.
+func (p *Program) Find(s, e, seed, axis int) *Region {
+	if p.cut(seed, axis) == nil {
+		return nil
+	}
+	r := &Region{
+		Start: s, End: e, Seed: seed, Axis: axis, p: p, class: make([]class, e-s+1),
+		cut: map[int]*ops.Cut{}, sum: map[int]*ops.Sum{}, axis: map[graph.TensorID]int{}, made: map[graph.TensorID]int{},
+	}
+	r.backwards(seed, axis)
+	if r.at(seed) != inside {
+		return nil
+	}
+	r.forwards()
+	if !r.collect() {
+		return nil
+	}
+	return r
+}
+
+// backwards decides about the nodes that the seed needs.
+func (r *Region) backwards(seed, axis int) {
+	p, needs := r.p, map[graph.TensorID]need{}
+	want := func(t graph.TensorID, axis int) {
+		if p.g.Tensors[t].Maker < graph.NodeID(r.Start) {
+			return
+		}
+		if n := needs[t]; n.known && n.axis != axis {
+			axis = ops.Whole
+		}
+		needs[t] = need{axis, true}
+	}
+	for _, t := range p.g.Nodes[seed].Outputs {
+		if t >= 0 {
+			if k := p.cut(seed, axis).Out[slices.Index(p.g.Nodes[seed].Outputs, t)]; k != ops.Whole {
+				want(t, k)
+			}
+		}
+	}
+	for v := seed; v >= r.Start; v-- {
+		n := p.g.Nodes[v]
+		cut, wanted := r.wanted(v, needs)
+		if !wanted {
+			continue
+		}
+		if cut == nil {
+			r.class[v-r.Start] = before
+			n.Reads(func(t graph.TensorID) { want(t, ops.Whole) })
+			continue
+		}
+		r.class[v-r.Start], r.cut[v] = inside, cut
+		for j, t := range n.Inputs {
+			if t >= 0 {
+				want(t, cut.In[j].Axis)
+			}
+		}
+	}
+}
+
+// wanted reports whether an output of a node is needed, and returns the map by which
+// its outputs can be made along the axes along which they are needed, nil if there is
+// none.
+func (r *Region) wanted(v int, needs map[graph.TensorID]need) (cut *ops.Cut, wanted bool) {
+	n := r.p.g.Nodes[v]
+	first := -1
+	for k, t := range n.Outputs {
+		if t < 0 || !needs[t].known {
+			continue
+		}
+		wanted = true
+		if needs[t].axis == ops.Whole {
+			return nil, true
+		}
+		if first < 0 {
+			first = k
+		}
+	}
+	if !wanted {
+		return nil, false
+	}
+	cut, _ = r.p.cutOutput(v, first, needs[n.Outputs[first]].axis)
+	if cut == nil {
+		return nil, true
+	}
+	for k, t := range n.Outputs {
+		if t >= 0 && needs[t].known && cut.Out[k] != needs[t].axis {
+			return nil, true
+		}
+	}
+	return cut, true
+}
+
+// forwards decides about the nodes that the seed does not need.
+func (r *Region) forwards() {
+	for v := r.Start; v <= r.End; v++ {
+		n := r.p.g.Nodes[v]
+		if r.at(v) == open {
+			r.class[v-r.Start] = r.join(v)
+		}
+		if r.at(v) == inside {
+			for k, t := range n.Outputs {
+				if t >= 0 && r.cut[v].Out[k] != ops.Whole {
+					r.axis[t] = r.cut[v].Out[k]
+				}
+			}
+		}
+	}
+}
+
+// join decides about a node by what it reads.
+func (r *Region) join(v int) class {
+	n, after, cutting := r.p.g.Nodes[v], false, false
+	n.Reads(func(t graph.TensorID) {
+		maker := int(r.p.g.Tensors[t].Maker)
+		if maker < r.Start {
+			return
+		}
+		switch r.at(maker) {
+		case inside:
+			cutting = true
+			if _, made := r.axis[t]; !made {
+				after = true // an output that slices do not make
+			}
+		case sums, behind:
+			after = true
+		}
+	})
+	if after {
+		return behind
+	}
+	if !cutting {
+		return before
+	}
+	if len(n.Outputs) == 0 || n.Outputs[0] < 0 {
+		return behind
+	}
+	for axis := range r.p.shape(n.Outputs[0]) {
+		if cut := r.p.cut(v, axis); cut != nil && r.agrees(n, cut.In) {
+			r.cut[v] = cut
+			return inside
+		}
+	}
+	axes := make([]int, len(n.Inputs))
+	for j, t := range n.Inputs {
+		axes[j] = ops.Whole
+		if a, made := r.axis[t]; made && t >= 0 {
+			axes[j] = a
+		}
+	}
+	if r.p.Sums && len(n.Captures) == 0 && r.p.Workspace[v] == 0 {
+		if sum := r.p.Inference.Sum(r.p.Model, n, axes); sum != nil && (!sum.Mean || r.p.divides(n.Outputs[0])) {
+			r.sum[v] = sum
+			return sums
+		}
+	}
+	return behind
+}
+
+// agrees reports whether a map reads every tensor that the region makes along the axis
+// along which it is made.
+func (r *Region) agrees(n *graph.Node, in []ops.Rows) bool {
+	for j, t := range n.Inputs {
+		if t < 0 {
+			continue
+		}
+		if a, made := r.axis[t]; made && in[j].Axis != a {
+			return false
+		}
+	}
+	return true
+}
+
+// collect lists nodes, inputs and outputs. It reports whether there is an output, and
+// whether slices make all tensors that are read.
+func (r *Region) collect() bool {
+	g := r.p.g
+	for v := r.Start; v <= r.End; v++ {
+		if c := r.at(v); c == inside || c == sums {
+			r.Nodes = append(r.Nodes, v)
+			for _, t := range g.Nodes[v].Outputs {
+				if t >= 0 {
+					r.made[t] = v
+				}
+			}
+		}
+	}
+	seen := map[graph.TensorID]bool{}
+	for _, v := range r.Nodes {
+		for _, t := range g.Nodes[v].Inputs {
+			if t < 0 || seen[t] {
+				continue
+			}
+			if _, made := r.made[t]; !made {
+				seen[t] = true
+				r.Inputs = append(r.Inputs, t)
+			}
+		}
+		for _, t := range g.Nodes[v].Outputs {
+			if t < 0 {
+				continue
+			}
+			read := g.Tensors[t].Output || slices.ContainsFunc(g.Tensors[t].Readers, func(q graph.NodeID) bool { return !r.has(int(q)) })
+			_, rows := r.axis[t]
+			if !rows && r.at(v) == inside && (read || len(g.Tensors[t].Readers) > 0) {
+				return false
+			}
+			if read {
+				r.Outputs = append(r.Outputs, t)
+			}
+		}
+	}
+	return len(r.Outputs) > 0
+}
+
+// has reports whether a node belongs to the region.
+func (r *Region) has(v int) bool {
+	if v < r.Start || v > r.End {
+		return false
+	}
+	c := r.at(v)
+	return c == inside || c == sums
+}

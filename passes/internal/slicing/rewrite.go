@@ -1,0 +1,419 @@
+package slicing
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// Prop is the metadata key of a node that belongs to a slice. Its value is the index of
+// the region, that of the slice, a role and the name of a tensor T of the model before,
+// separated by blanks.
+const Prop = "onnxmem.slice"
+
+// The roles of nodes in slices.
+const (
+	roleNode = "node" // a copy of the node whose first output is T
+	roleRows = "rows" // takes rows of T
+	roleBase = "base" // makes room for T
+	rolePut  = "put"  // writes rows of T
+	roleSum  = "sum"  // adds to T what the slice made of it
+	roleMean = "mean" // divides the sum T by its length
+)
+
+// Rewrite returns a copy of the model in which the regions run in slices, one region
+// after the other. The windows must be disjoint. Types are not inferred yet.
+//
+// A copy of node N in slice i is called N/s<i> and makes T/s<i>. The rows that it takes
+// of a tensor T are T/rows<i>, and T with the rows of slices 0 to i in it is T/put<i>.
+// Outputs keep their tensors, so nothing outside of the regions changes.
+func (p *Program) Rewrite(list []*Choice) (*graph.Model, error) {
+	m := *p.Model
+	m.Graph = p.g.Clone()
+	w := &writer{p: p, g: m.Graph, tensors: map[string]bool{}, labels: map[string]bool{}, ints: map[string]graph.TensorID{}}
+	note(m.Graph, w.tensors, w.labels)
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b *Choice) int { return a.Start - b.Start })
+	next := 0
+	for i, c := range list {
+		w.nodes = append(w.nodes, m.Graph.Nodes[next:c.Start]...)
+		w.whole(c, before)
+		if err := w.region(i, c); err != nil {
+			return nil, err
+		}
+		w.whole(c, behind)
+		next = c.End + 1
+	}
+	m.Graph.Nodes = append(w.nodes, m.Graph.Nodes[next:]...)
+	made := make([]bool, len(m.Graph.Tensors))
+	for _, n := range m.Graph.Nodes {
+		for _, t := range n.Outputs {
+			if t >= 0 {
+				made[t] = true
+			}
+		}
+	}
+	m.Graph.DropTensors(func(t graph.TensorID) bool { return m.Graph.Tensors[t].Maker >= 0 && !made[t] })
+	m.Graph.Link()
+	if w.puts {
+		if err := m.AddPutRows(); err != nil {
+			return nil, err
+		}
+	}
+	return &m, nil
+}
+
+// note collects the names of the tensors and nodes of a graph and of its bodies.
+func note(g *graph.Graph, tensors, labels map[string]bool) {
+	for _, t := range g.Tensors {
+		tensors[t.Name] = true
+	}
+	for _, n := range g.Nodes {
+		labels[n.Name] = true
+		for _, a := range n.Bodies() {
+			for _, b := range a.All() {
+				note(b, tensors, labels)
+			}
+		}
+	}
+}
+
+// writer adds the nodes of slices to a graph.
+type writer struct {
+	p               *Program
+	g               *graph.Graph
+	tensors, labels map[string]bool // names that are taken
+	ints            map[string]graph.TensorID
+	nodes           []*graph.Node
+	puts            bool
+}
+
+// whole adds the nodes of a window that run whole, before or behind the slices.
+func (w *writer) whole(c *Choice, when class) {
+	for v := c.Start; v <= c.End; v++ {
+		if c.at(v) == when {
+			w.nodes = append(w.nodes, w.g.Nodes[v])
+		}
+	}
+}
+
+// unique returns a name like that which is not among the names, and adds it.
+func unique(name string, names map[string]bool) string {
+	out := name
+	for k := 2; names[out]; k++ {
+		out = fmt.Sprintf("%s.%d", name, k)
+	}
+	names[out] = true
+	return out
+}
+
+func (w *writer) tensor(name string) graph.TensorID { return w.g.NewTensor(unique(name, w.tensors)) }
+
+func (w *writer) label(name string) string { return unique(name, w.labels) }
+
+// vector returns an initializer with these elements.
+func (w *writer) vector(v ...int64) graph.TensorID {
+	words := make([]string, len(v))
+	raw := []byte{}
+	for i, x := range v {
+		words[i] = fmt.Sprint(x)
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(x))
+	}
+	key := strings.Join(words, "x")
+	if t, known := w.ints[key]; known {
+		return t
+	}
+	t := w.tensor("onnxmem.int64." + key)
+	w.g.Tensors[t].Data = &graph.Data{Name: w.g.Tensors[t].Name, Type: graph.Int64, Dims: []int64{int64(len(v))}, Raw: raw, Bytes: int64(len(raw))}
+	w.ints[key] = t
+	return t
+}
+
+// number returns an initializer of rank 0.
+func (w *writer) number(d graph.DType, v float64) (graph.TensorID, error) {
+	var raw []byte
+	switch d {
+	case graph.Float32:
+		raw = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(v)))
+	case graph.Float64:
+		raw = binary.LittleEndian.AppendUint64(nil, math.Float64bits(v))
+	default:
+		return graph.None, fmt.Errorf("a mean of %v: expected float32 or float64", d)
+	}
+	t := w.tensor(fmt.Sprintf("onnxmem.%v.%v", d, v))
+	w.g.Tensors[t].Data = &graph.Data{Name: w.g.Tensors[t].Name, Type: d, Raw: raw, Dims: []int64{}, Bytes: int64(len(raw))}
+	return t, nil
+}
+
+// region writes the slices of a region.
+type regionWriter struct {
+	*writer
+	c     *Choice
+	index int
+	slice int
+	now   map[graph.TensorID]graph.TensorID // of an output or sum: what has been put together so far
+	rows  map[graph.TensorID]graph.TensorID // of a tensor that the region makes: its rows in this slice
+	taken map[taken]graph.TensorID
+	from  map[graph.TensorID]graph.TensorID // of an input over which an output is written: that output
+}
+
+// taken is a range of rows of a tensor of this graph.
+type taken struct {
+	t graph.TensorID
+	Range
+}
+
+func (w *writer) region(index int, c *Choice) error {
+	r := &regionWriter{writer: w, c: c, index: index, now: map[graph.TensorID]graph.TensorID{}, from: map[graph.TensorID]graph.TensorID{}}
+	for o, x := range c.streams {
+		r.now[o], r.from[x] = x, o
+	}
+	for i := range c.Slices {
+		s := c.Slice(i, c.Slices)
+		if s == nil {
+			return fmt.Errorf("internal error: region of %d nodes has no slice %d of %d", len(c.Nodes), i, c.Slices)
+		}
+		r.slice, r.rows, r.taken = i, map[graph.TensorID]graph.TensorID{}, map[taken]graph.TensorID{}
+		for _, v := range c.Nodes {
+			if err := r.copy(v, s); err != nil {
+				return err
+			}
+		}
+		for _, t := range c.Outputs {
+			if want, rows := s.Made[t]; rows {
+				r.put(t, want)
+			}
+		}
+	}
+	return nil
+}
+
+// add adds a node of the present slice, with its role for tensor t.
+func (r *regionWriter) add(n *graph.Node, role string, t graph.TensorID) {
+	n.SetProp(Prop, fmt.Sprintf("%d %d %s %s", r.index, r.slice, role, r.p.g.Tensors[t].Name))
+	r.nodes = append(r.nodes, n)
+}
+
+// name returns the name of what this slice makes of tensor t.
+func (r *regionWriter) name(t graph.TensorID, what string) string {
+	return fmt.Sprintf("%s/%s%d", r.g.Tensors[t].Name, what, r.slice)
+}
+
+// take returns rows of a tensor that holds the rows from have.Lo on.
+func (r *regionWriter) take(of, from graph.TensorID, have, want Range) graph.TensorID {
+	key := taken{from, want}
+	if t, known := r.taken[key]; known {
+		return t
+	}
+	t := r.tensor(r.name(of, "rows"))
+	r.add(&graph.Node{
+		Name: r.label(r.g.Tensors[t].Name), Op: "Slice", Outputs: []graph.TensorID{t},
+		Inputs: []graph.TensorID{from, r.vector(want.Lo - have.Lo), r.vector(want.Hi - have.Lo), r.vector(int64(want.Axis))},
+	}, roleRows, of)
+	r.taken[key] = t
+	return t
+}
+
+// input returns what the copy reads in the place of input t, of which it wants those
+// rows.
+func (r *regionWriter) input(t graph.TensorID, want Range, s *Slice) graph.TensorID {
+	if _, made := r.c.made[t]; made {
+		have := s.Made[t]
+		if want.Lo == have.Lo && want.Hi == have.Hi {
+			return r.rows[t]
+		}
+		return r.take(t, r.rows[t], have, want)
+	}
+	if want.Axis == ops.Whole {
+		return t
+	}
+	from := t
+	if o, streamed := r.from[t]; streamed {
+		from = r.now[o]
+	}
+	if want.Lo == 0 && want.Hi == int64(r.p.g.Tensors[t].Type.Shape[want.Axis]) {
+		return from
+	}
+	return r.take(t, from, Range{}, want)
+}
+
+// copy adds the copy of a node in a slice.
+func (r *regionWriter) copy(v int, s *Slice) error {
+	old, ns := r.p.g.Nodes[v], s.Node[v]
+	n := *old
+	n.Span, n.Props, n.Semantics = graph.Span{}, nil, graph.Semantics{}
+	for _, e := range old.Props {
+		if !strings.HasPrefix(e.Key, "onnxmem.") {
+			n.Props = append(n.Props, e)
+		}
+	}
+	if n.Name != "" {
+		n.Name = r.label(fmt.Sprintf("%s/s%d", n.Name, r.slice))
+	}
+	n.Inputs, n.Outputs = nil, slices.Clone(old.Outputs)
+	in := r.c.rowsOf(v)
+	for j, t := range old.Inputs {
+		switch {
+		case t < 0:
+			n.Inputs = append(n.Inputs, t)
+		case ns.In[j].Axis != ops.Whole && ns.In[j].Lo == ns.In[j].Hi && in[j].Empty:
+			// left out
+		default:
+			n.Inputs = append(n.Inputs, r.input(t, ns.In[j], s))
+		}
+	}
+	sum := r.c.sum[v]
+	change := (func(lo, hi int64) ops.Change)(nil)
+	if sum != nil {
+		change = sum.Change
+	} else {
+		change = r.c.cut[v].Change
+	}
+	if change != nil {
+		r.change(&n, change(ns.Lo, ns.Hi))
+	}
+	for k, t := range old.Outputs {
+		if t >= 0 {
+			n.Outputs[k] = r.tensor(r.name(t, "s"))
+			r.rows[t] = n.Outputs[k]
+		}
+	}
+	if sum == nil {
+		r.add(&n, roleNode, firstOf(old.Outputs))
+		return nil
+	}
+	return r.sum(&n, old.Outputs[0], sum)
+}
+
+// firstOf returns the first tensor of a list that is there.
+func firstOf(list []graph.TensorID) graph.TensorID {
+	for _, t := range list {
+		if t >= 0 {
+			return t
+		}
+	}
+	return graph.None
+}
+
+// change makes a copy of a node what a dimension map asks for.
+func (r *regionWriter) change(n *graph.Node, c ops.Change) {
+	if c.Op != "" {
+		n.Op = c.Op
+	}
+	gone := map[string]bool{}
+	for _, name := range c.Drop {
+		gone[name] = true
+	}
+	for _, a := range c.Attrs {
+		gone[a.Name] = true
+	}
+	var attrs []*graph.Attr
+	for _, a := range n.Attrs {
+		if !gone[a.Name] {
+			attrs = append(attrs, a)
+		}
+	}
+	n.Attrs = append(attrs, c.Attrs...)
+	for j := range maxKey(c.Inputs) + 1 {
+		if j >= len(n.Inputs) {
+			n.Inputs = append(n.Inputs, graph.None)
+		}
+		if v, changed := c.Inputs[j]; changed {
+			n.Inputs[j] = r.vector(v...)
+		}
+	}
+}
+
+func maxKey(m map[int][]int64) int {
+	most := -1
+	for k := range m {
+		most = max(most, k)
+	}
+	return most
+}
+
+// sum adds a copy whose result is added to those of the slices before it.
+func (r *regionWriter) sum(n *graph.Node, t graph.TensorID, sum *ops.Sum) error {
+	so, last := n.Outputs[0], r.slice == r.c.Slices-1
+	acc, started := r.now[t]
+	product := adds(n, sum)
+	end := t
+	if sum.Mean || !last {
+		end = graph.None
+	}
+	switch {
+	case !started:
+		r.add(n, roleNode, t)
+		r.now[t] = so
+		return nil
+	case product:
+		n.Inputs = append(n.Inputs, acc)
+		if end != graph.None {
+			n.Outputs[0] = end
+		}
+		r.add(n, roleNode, t)
+		so = n.Outputs[0]
+	default:
+		r.add(n, roleNode, t)
+		part := so
+		if so = end; so == graph.None {
+			so = r.tensor(r.name(t, "sum"))
+		}
+		r.add(&graph.Node{Name: r.label(r.name(t, "sum")), Op: sum.By, Inputs: []graph.TensorID{acc, part}, Outputs: []graph.TensorID{so}}, roleSum, t)
+	}
+	r.now[t] = so
+	if last && sum.Mean {
+		length, err := r.number(r.p.g.Tensors[t].Type.Elem, float64(sum.Length))
+		if err != nil {
+			return err
+		}
+		r.add(&graph.Node{Name: r.label(r.name(t, "mean")), Op: "Div", Inputs: []graph.TensorID{so, length}, Outputs: []graph.TensorID{t}}, roleMean, t)
+	}
+	return nil
+}
+
+// adds reports whether a copy of a sum can add to what the slices before it made: a Gemm
+// has a third input for that.
+func adds(n *graph.Node, sum *ops.Sum) bool {
+	return n.Domain == "" && n.Op == "Gemm" && sum.By == "Add" && len(n.Inputs) == 2 && n.Attr("beta") == nil
+}
+
+// put writes the rows of this slice into an output.
+func (r *regionWriter) put(t graph.TensorID, have Range) {
+	shape := r.p.g.Tensors[t].Type.Shape
+	lo, hi, _ := share(int64(shape[have.Axis]), r.slice, r.c.Slices)
+	part := r.rows[t]
+	if lo != have.Lo || hi != have.Hi {
+		part = r.take(t, part, have, Range{have.Axis, lo, hi})
+	}
+	base, started := r.now[t]
+	if !started {
+		lengths := make([]int64, len(shape))
+		for i, d := range shape {
+			lengths[i] = int64(d)
+		}
+		base = r.tensor(r.name(t, "base"))
+		elem := r.p.g.Tensors[t].Type.Elem
+		bytes := elem.Bits() / 8
+		zero := &graph.Data{Type: elem, Dims: []int64{1}, Raw: make([]byte, bytes), Bytes: bytes}
+		r.add(&graph.Node{
+			Name: r.label(r.g.Tensors[base].Name), Op: "ConstantOfShape", Inputs: []graph.TensorID{r.vector(lengths...)}, Outputs: []graph.TensorID{base},
+			Attrs: []*graph.Attr{{Name: "value", Type: graph.AttrTensor, Tensor: zero}},
+		}, roleBase, t)
+	}
+	out := t
+	if r.slice < r.c.Slices-1 {
+		out = r.tensor(r.name(t, "put"))
+	}
+	r.add(&graph.Node{
+		Name: r.label(r.name(t, "put")), Op: graph.PutRows, Domain: graph.SwapDomain, Outputs: []graph.TensorID{out},
+		Inputs: []graph.TensorID{base, part, r.vector(lo), r.vector(int64(have.Axis))},
+		Attrs:  []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: int64(have.Axis)}},
+	}, rolePut, t)
+	r.now[t], r.puts = out, true
+}

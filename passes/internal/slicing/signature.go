@@ -1,0 +1,124 @@
+package slicing
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// signature identifies what one slice of a region needs and costs: regions of repeated
+// blocks have the same.
+type signature [sha256.Size]byte
+
+// measure is what one number of slices needs and costs, for all regions with a
+// signature.
+type measure struct {
+	possible bool
+	inner    int64   // bytes
+	extra    float64 // nanoseconds
+}
+
+type measureKey struct {
+	of signature
+	k  int
+}
+
+// signature computes the signature of a region from its operators, shapes, dimension
+// maps and edges.
+func (r *Region) signature() signature {
+	p := r.p
+	var text []byte
+	number := func(v int64) { text = binary.AppendVarint(text, v) }
+	local := make(map[graph.TensorID]int64, 4*len(r.Nodes))
+	tensor := func(t graph.TensorID) {
+		if t < 0 {
+			number(-1)
+			return
+		}
+		i, known := local[t]
+		if !known {
+			i = int64(len(local))
+			local[t] = i
+		}
+		number(i)
+		if known {
+			return
+		}
+		x := p.g.Tensors[t]
+		number(int64(x.Type.Elem))
+		number(int64(len(x.Type.Shape)))
+		for _, d := range x.Type.Shape {
+			number(int64(d))
+		}
+		flags := int64(0)
+		if p.resident(t) {
+			flags |= 1
+		}
+		if r.cutInFile(t) {
+			flags |= 2
+		}
+		number(flags)
+	}
+	rows := func(list []ops.Rows) {
+		for _, w := range list {
+			number(int64(w.Axis))
+			if w.Axis != ops.Whole {
+				number(w.Scale)
+				number(w.Divide)
+				number(w.Before)
+				number(w.After)
+			}
+		}
+	}
+	for _, v := range r.Nodes {
+		n := p.g.Nodes[v]
+		text = append(text, n.Op...)
+		number(n.Semantics.FLOPs)
+		for _, t := range n.Inputs {
+			tensor(t)
+		}
+		rows(r.rowsOf(v))
+		for k, t := range n.Outputs {
+			tensor(t)
+			if sum := r.sum[v]; sum != nil {
+				number(-2)
+				number(sum.Length)
+			} else {
+				number(int64(r.cut[v].Out[k]))
+			}
+		}
+		for _, list := range [][]graph.Alias{n.Semantics.Views, n.Semantics.Inplace} {
+			number(int64(len(list)))
+			for _, a := range list {
+				number(int64(a.Out))
+				number(int64(a.In))
+			}
+		}
+	}
+	number(-3)
+	for _, t := range r.Outputs {
+		tensor(t)
+	}
+	return sha256.Sum256(text)
+}
+
+// measured returns what k slices of a region with that signature need and cost.
+func (r *Region) measured(of signature, k int) measure {
+	key := measureKey{of, k}
+	m, known := r.p.measures[key]
+	if known {
+		return m
+	}
+	if probes, weight := r.probes(k); probes != nil {
+		m.possible = true
+		for i, s := range probes {
+			m.inner = max(m.inner, r.inner(s))
+			m.extra += weight[i] * r.time(s)
+		}
+		m.extra -= r.wholeTime()
+	}
+	r.p.measures[key] = m
+	return m
+}

@@ -1,0 +1,339 @@
+package passes
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/slicing"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// Slices says which regions of a graph may run in slices.
+type Slices int
+
+// The values of Slices.
+const (
+	// SlicesOff slices nothing.
+	SlicesOff Slices = iota
+	// SlicesExact slices along axes whose rows do not depend on each other: each
+	// element is computed from the same operands in the same order.
+	SlicesExact
+	// SlicesAny also sums over the axis that is sliced, which may change the last bits
+	// of the sum.
+	SlicesAny
+)
+
+// SliceModes are the names of the values of Slices.
+var SliceModes = map[string]Slices{"off": SlicesOff, "exact": SlicesExact, "any": SlicesAny}
+
+// slicedState describes what the pass slice did.
+type slicedState struct {
+	choices   []*slicing.Choice
+	constants []string // tensors that are initializers now
+	peak      int64    // of the best order without slices
+	bound     int64
+	extra     float64 // share of the modelled time without slices
+}
+
+// slice runs regions of the graph in slices, so that its peak meets the limit
+// (Options.Limit), or, without a limit, is as small as the extra time allows
+// (Options.ExtraPercent).
+func slice(ctx context.Context, s *State) error {
+	if s.opt.Slices == SlicesOff || s.opt.Limit == nil && s.opt.ExtraPercent <= 0 {
+		return nil
+	}
+	x, err := s.newSlicer(ctx)
+	if err != nil {
+		return err
+	}
+	peak := x.base.main.loads.Peak
+	target := int64(0)
+	if l := s.opt.Limit; l != nil {
+		if target = l.Bytes; l.Percent > 0 {
+			target = int64(math.Floor(l.Percent / 100 * float64(peak)))
+		}
+		if target >= peak {
+			return nil
+		}
+	}
+	var found *slicedModel
+	if s.opt.Limit != nil {
+		found, err = x.below(ctx, target)
+	} else {
+		found, err = x.within(ctx, s.opt.ExtraPercent)
+	}
+	if err != nil || found == nil {
+		return err
+	}
+	s.slices = &slicedState{found.choices, x.constants, peak, x.base.main.solved.Bound, found.extra}
+	s.Replace(found.model)
+	return nil
+}
+
+// slicer searches regions of the main graph to slice.
+type slicer struct {
+	s         *State
+	base      *State // the model before, in its order
+	search    *slicing.Search
+	constants []string // tensors of the model that are initializers in base
+	time      float64  // modelled time of all nodes, in nanoseconds
+}
+
+// slicedModel is a model in which regions run in slices.
+type slicedModel struct {
+	model   *graph.Model
+	choices []*slicing.Choice
+	peak    int64 // by a fast search for the order
+	extra   float64
+}
+
+// windowReach is the largest number of nodes of a window.
+const windowReach = 120
+
+// newSlicer orders a copy of the model, in which values that depend on shapes alone are
+// constants: what is sliced has other shapes.
+func (s *State) newSlicer(ctx context.Context) (*slicer, error) {
+	b := s.copy()
+	m := *s.model
+	m.Graph = s.model.Graph.Clone()
+	constants := settle(&m, s.inference)
+	b.model = &m
+	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order} {
+		if err := run(ctx, b); err != nil {
+			return nil, fmt.Errorf("slices: %w", err)
+		}
+	}
+	r := b.main
+	x := &slicer{s: s, base: b, constants: constants, time: b.modelledTime()}
+	p := &slicing.Program{
+		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
+		Cost: func(flops, bytes float64) float64 { return float64(s.opt.Device.cost(int64(flops), bytes)) },
+	}
+	for i := range r.storages {
+		st := &r.storages[i]
+		first, last := r.lifetime(int32(i))
+		p.Storages = append(p.Storages, slicing.Storage{
+			Tensors: st.tensors, Bytes: st.bytes, First: first, Last: last, Resident: !r.live(int32(i)), Input: st.input, Output: st.output,
+		})
+	}
+	p.Prepare()
+	x.search = slicing.NewSearch(p, windowReach)
+	return x, nil
+}
+
+// sliceTries is the number of targets that are tried for a limit.
+const sliceTries = 8
+
+// below returns the cheapest sliced model found whose peak meets the limit; nil if none
+// was found. Estimates keep the order, and the search for the best order finds smaller
+// peaks, so the target of the estimates is bisected: first lowered until the limit is
+// met, then raised.
+func (x *slicer) below(ctx context.Context, limit int64) (*slicedModel, error) {
+	var best *slicedModel
+	low, high := int64(0), int64(0) // targets that met the limit, and that did not; high 0: none
+	for target, tries := limit, 0; tries < sliceTries; tries++ {
+		choices, ok := x.search.Cover(ctx, target)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		met := false
+		if ok && len(choices) > 0 {
+			m, err := x.apply(ctx, choices)
+			if err != nil {
+				return nil, err
+			}
+			if met = m.peak <= limit; met && (best == nil || m.extra < best.extra) {
+				best = m
+			}
+			if !met && best == nil {
+				target = min(target-1, int64(float64(target)*float64(limit)/float64(m.peak)))
+				high = target + 1
+				continue
+			}
+		}
+		switch {
+		case met:
+			low = target
+		case !ok && best == nil && target < 2*limit: // none is estimated to fit, which may be too careful
+			target += limit / 4
+			continue
+		default:
+			high = target
+		}
+		if best == nil {
+			break
+		}
+		if high == 0 {
+			target = min(target+target/2, x.base.main.loads.Peak-1)
+		} else {
+			target = low + (high-low)/2
+		}
+		if target-low < limit/64 {
+			break
+		}
+	}
+	return best, nil
+}
+
+// within returns the sliced model with the smallest peak whose extra time is at most
+// that percentage; nil if none was found. The estimated peak is bisected.
+func (x *slicer) within(ctx context.Context, percent float64) (*slicedModel, error) {
+	var best *slicedModel
+	low, high := int64(0), x.base.main.loads.Peak
+	for high-low > max(high/128, 1) {
+		mid := low + (high-low)/2
+		choices, ok := x.search.Cover(ctx, mid)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		extra := 0.0
+		for _, c := range choices {
+			extra += c.Extra
+		}
+		if !ok || extra > percent/100*x.time {
+			low = mid
+			continue
+		}
+		high = mid
+		m, err := x.apply(ctx, choices)
+		if err != nil {
+			return nil, err
+		}
+		if m.extra <= percent/100 && m.peak < x.base.main.loads.Peak && (best == nil || m.peak < best.peak) {
+			best = m
+		}
+	}
+	return best, nil
+}
+
+// apply rewrites the model and orders it by a fast search.
+func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedModel, error) {
+	model, err := x.search.Rewrite(choices)
+	if err != nil {
+		return nil, err
+	}
+	t := x.base.copy()
+	t.model = model
+	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order} {
+		if err := run(ctx, t); err != nil {
+			return nil, fmt.Errorf("slices: %w", err)
+		}
+	}
+	m := &slicedModel{choices: choices, peak: t.main.loads.Peak, extra: t.modelledTime()/x.time - 1}
+	m.model, err = x.search.Rewrite(choices)
+	return m, err
+}
+
+// integerData returns an initializer with these elements in the place of a tensor.
+func integerData(t *graph.Tensor, elements []int64) *graph.Data {
+	d := &graph.Data{Name: t.Name, Type: t.Type.Elem, Dims: make([]int64, len(t.Type.Shape)), Raw: []byte{}}
+	for i, n := range t.Type.Shape {
+		d.Dims[i] = int64(n)
+	}
+	for _, v := range elements {
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], uint64(v))
+		d.Raw = append(d.Raw, word[:d.Type.Bits()/8]...)
+	}
+	d.Bytes = int64(len(d.Raw))
+	return d
+}
+
+// modelledTime returns the modelled time of all nodes in nanoseconds. Views take none.
+func (s *State) modelledTime() (ns float64) {
+	costs, _ := s.costs(s.main)
+	for i, n := range s.main.g.Nodes {
+		if len(n.Semantics.Views) == 0 {
+			ns += float64(costs[i])
+		}
+	}
+	return ns
+}
+
+// planSlices describes the slices in the plan.
+func (s *State) planSlices(p *plan.Plan) {
+	if s.slices == nil {
+		return
+	}
+	mode := "exact"
+	if s.opt.Slices == SlicesAny {
+		mode = "any"
+	}
+	p.Slices = &plan.Slices{Mode: mode, Constants: s.slices.constants, Regions: []plan.SlicedRegion{}}
+	for _, c := range s.slices.choices {
+		p.Slices.Regions = append(p.Slices.Regions, c.Describe())
+	}
+}
+
+// settle replaces small integer tensors whose elements inference knows by constants,
+// and drops the nodes that nobody reads then. It returns the names of the tensors that
+// are left.
+func settle(m *graph.Model, inf *ops.Inference) (names []string) {
+	g := m.Graph
+	var settled []*graph.Tensor
+	for id, v := range inf.Values {
+		t := g.Tensors[id]
+		elements, known := v.Ints()
+		if !known || t.Maker < 0 || t.Output || t.Type.Kind != graph.KindTensor || !t.Type.Exact() || !t.Type.Elem.Integer() && t.Type.Elem != graph.Bool || t.Type.Elem.Bits() < 8 || ops.IsConstant(g.Nodes[t.Maker]) {
+			continue
+		}
+		d := integerData(t, elements)
+		n := g.Nodes[t.Maker]
+		if n.Semantics.Random || len(n.Outputs) != 1 {
+			continue
+		}
+		t.Data = d
+		n.Outputs = []graph.TensorID{graph.None}
+		settled = append(settled, t)
+	}
+	live := make([]bool, len(g.Tensors))
+	for _, t := range g.Outputs {
+		live[t] = true
+	}
+	order, err := g.Topological()
+	if err != nil {
+		return nil // inference found the order, so there is one
+	}
+	keep := make([]bool, len(g.Nodes))
+	for i := len(order) - 1; i >= 0; i-- {
+		n := g.Nodes[order[i]]
+		needed := n.Semantics.Random
+		for _, t := range n.Outputs {
+			needed = needed || t >= 0 && live[t]
+		}
+		if keep[order[i]] = needed; needed {
+			n.Reads(func(t graph.TensorID) { live[t] = true })
+		}
+	}
+	nodes := g.Nodes[:0:0]
+	for i, n := range g.Nodes {
+		if keep[i] {
+			nodes = append(nodes, n)
+		}
+	}
+	g.Nodes = nodes
+	dead := make([]bool, len(g.Tensors))
+	for i, t := range g.Tensors {
+		dead[i] = !live[i] && !t.Input && t.Maker >= 0 || t.Data != nil && !live[i] && !t.Input && !t.Output
+	}
+	for _, n := range g.Nodes {
+		for _, t := range n.Outputs {
+			if t >= 0 {
+				dead[t] = false
+			}
+		}
+	}
+	for _, t := range settled {
+		if live[slices.Index(g.Tensors, t)] {
+			names = append(names, t.Name)
+		}
+	}
+	g.DropTensors(func(t graph.TensorID) bool { return dead[t] })
+	g.Link()
+	return names
+}
