@@ -52,6 +52,7 @@ func annotate(_ context.Context, s *State) error {
 	s.subgraphs = map[*graph.Graph]int{}
 	s.planBodies(p, r, nil, &resident)
 	s.planFolded(p)
+	p.Workspaces = s.planWorkspaces(r)
 	s.planSlices(p)
 	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: r.arena}, {Name: plan.Resident, Bytes: resident}}
 	if r.host > 0 {

@@ -6,8 +6,13 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// bodies plans the bodies of the main graph's nodes.
-func bodies(ctx context.Context, s *State) error { return s.bodies(ctx, s.main) }
+// bodies plans the bodies of the main graph's nodes, and adds recorded workspaces.
+func bodies(ctx context.Context, s *State) error {
+	if err := s.bodies(ctx, s.main); err != nil {
+		return err
+	}
+	return s.recorded()
+}
 
 // bodies plans the graphs inside the nodes of a region: the bodies of control
 // flow, whose nodes it puts into their best order, and the local functions that

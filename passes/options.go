@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -57,6 +58,11 @@ type Options struct {
 	// Frontier computes the cost of other limits, for Plan.Frontier.
 	Frontier bool
 
+	// Workspaces are the bytes of scratch that the kernels of nodes took in a run on a
+	// device ([plan.Recording]). They become workspaces of the plan. Planning fails if they
+	// were recorded with another model, or with other lengths of dimensions.
+	Workspaces *plan.Recording
+
 	// Slices says which regions of the graph may run in slices to meet Limit or, without
 	// one, to make the peak as small as ExtraPercent allows.
 	Slices       Slices
@@ -92,7 +98,7 @@ func (e *OptionError) Unwrap() error { return e.Err }
 // Validate checks the options by themselves, without a model. Its error is of
 // type [*OptionError]; [Optimize] fails with the same error.
 func (o *Options) Validate() error {
-	for _, check := range []func() error{o.checkFigures, o.checkCosts, o.checkLimit, o.checkStrategies, o.checkPasses} {
+	for _, check := range []func() error{o.checkFigures, o.checkCosts, o.checkLimit, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
 		if err := check(); err != nil {
 			return &OptionError{err}
 		}
@@ -133,6 +139,13 @@ func (o *Options) checkLimit() error {
 	return nil
 }
 
+func (o *Options) checkWorkspaces() error {
+	if o.Workspaces == nil {
+		return nil
+	}
+	return o.Workspaces.Check()
+}
+
 func (o *Options) checkStrategies() error {
 	var orders, placements []string
 	for _, s := range schedule.Strategies {
@@ -166,6 +179,7 @@ func (o *Options) checkPasses() error {
 		{o.Train != nil, "Train", "train"},
 		{o.InlineFunctions, "InlineFunctions", "inline"},
 		{o.Limit != nil, "Limit", "limit"},
+		{o.Workspaces != nil, "Workspaces", "bodies"},
 		{o.Frontier, "Frontier", "limit"},
 	} {
 		if c.asked && find(list, c.pass) < 0 {

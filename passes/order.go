@@ -187,14 +187,17 @@ func (s *State) reorder(r *region, order []int32) error {
 		}
 	}
 	ids := make([]graph.NodeID, len(order)) // the nodes in their present order
-	workspace := make([]int64, len(order))
+	workspace, scratch := make([]int64, len(order)), slices.Clone(r.scratch)
 	place := make([]graph.NodeID, len(order)) // of each node in its present position: its step in the new order
 	for step, n := range order {
 		now := r.stepOf[n]
 		ids[step], workspace[step], place[now] = now, r.workspace[now], graph.NodeID(step)
+		if scratch != nil {
+			scratch[step] = r.scratch[now]
+		}
 	}
 	r.g.Reorder(ids)
-	r.workspace = workspace
+	r.workspace, r.scratch = workspace, scratch
 	for i := range r.storages {
 		if st := &r.storages[i]; st.maker >= 0 {
 			st.maker = place[st.maker]

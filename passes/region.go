@@ -22,6 +22,7 @@ type region struct {
 	storages     []storage
 	storageOf    []int32 // storage of each tensor; noStorage if it is dynamic
 	workspace    []int64 // of each node: bytes, rounded up
+	scratch      []int64 // the part of it that was recorded on a device, not rounded; nil: none was
 	bodies       []body
 	updateChains []chain         // parameters and states of a training graph
 	gradients    map[string]bool // names of the gradients of a training graph

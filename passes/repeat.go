@@ -88,6 +88,7 @@ func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps 
 	if err := s.bodies(ctx, s.main); err != nil {
 		return err
 	}
+	s.repeatScratch(rep)
 	return s.order(ctx, s.main)
 }
 

@@ -139,6 +139,13 @@ func settingChanges(a, b *Plan) []SettingChange {
 	add("sharing.views", a.Sharing.Views, b.Sharing.Views)
 	add("sharing.inplace", a.Sharing.Inplace, b.Sharing.Inplace)
 	add("keeps_random_order", a.KeepsRandomOrder, b.KeepsRandomOrder)
+	recorded := func(p *Plan) string {
+		if p.Workspaces == nil {
+			return ""
+		}
+		return fmt.Sprintf("%d nodes on %s", len(p.Workspaces.Nodes), p.Workspaces.Device)
+	}
+	add("workspaces", recorded(a), recorded(b))
 	names := maps.Clone(a.Dims)
 	if names == nil {
 		names = map[string]Dim{}

@@ -27,6 +27,7 @@ func (p *Plan) Impossible() []Fault {
 	f.costs(p)
 	f.frontier(p)
 	f.certificates(p)
+	f.workspaces(p)
 	return f
 }
 
@@ -67,6 +68,25 @@ func (f *faults) certificates(p *Plan) {
 		case c.Kind == CertificateSearch && len(c.Nodes)+len(c.Steps) > 0:
 			f.add("certificates", "certificate %d: expected no nodes of kind %q, found %d names and %d steps", i, c.Kind, len(c.Nodes), len(c.Steps))
 		}
+	}
+}
+
+// workspaces checks the recorded workspaces: each of another step, with some bytes.
+func (f *faults) workspaces(p *Plan) {
+	if p.Workspaces == nil {
+		return
+	}
+	after, all := -1, int64(0)
+	for i, w := range p.Workspaces.Nodes {
+		switch {
+		case w.Step <= after || w.Step >= len(p.Steps):
+			f.add("workspaces", "workspaces: entry %d: expected a step from %d to %d, found %d", i, after+1, len(p.Steps)-1, w.Step)
+			return
+		case w.Bytes < 1 || w.Bytes > MaxScratch || w.Bytes > MaxAllScratch-all:
+			f.add("workspaces", "workspaces: step %d: expected from 1 to %d bytes, and at most %d in all, found %d", w.Step, int64(MaxScratch), int64(MaxAllScratch), w.Bytes)
+			return
+		}
+		after, all = w.Step, all+w.Bytes
 	}
 }
 

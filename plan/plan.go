@@ -58,6 +58,9 @@ type Plan struct {
 	// Slices describes the regions that run in slices; nil if there are none.
 	Slices *Slices `json:"slices,omitempty"`
 
+	// Workspaces are those that were recorded on a device; nil: none were given.
+	Workspaces *Workspaces `json:"workspaces,omitempty"`
+
 	// Frontier lists the costs of other limits, the largest limit first; nil if
 	// it was not asked for.
 	Frontier []FrontierPoint `json:"frontier,omitempty"`
@@ -149,6 +152,22 @@ type Folded struct {
 	Products           []FoldedProduct `json:"products,omitempty"`
 	UnfoldedPeakBytes  int64           `json:"unfolded_peak_bytes"`
 	UnfoldedTotalBytes int64           `json:"unfolded_total_bytes"`
+}
+
+// Workspaces are the recorded workspaces of nodes of the main graph. A node's buffer of
+// kind workspace has that many bytes, rounded up, behind those of its bodies or function.
+// The figures rest on a recording: package plan/verify reports them as claimed, and checks
+// that the buffers agree with them.
+type Workspaces struct {
+	Device   string          `json:"device"`             // on which they were recorded
+	Products string          `json:"products,omitempty"` // the library that computed products there; "": none
+	Nodes    []StepWorkspace `json:"nodes"`              // in the order of the steps
+}
+
+// StepWorkspace is the recorded workspace of a node.
+type StepWorkspace struct {
+	Step  int   `json:"step"`
+	Bytes int64 `json:"bytes"`
 }
 
 // FoldedProduct is a product of the source by a transposed constant, which a Gemm with

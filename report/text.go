@@ -56,6 +56,9 @@ func Summary(w io.Writer, p *plan.Plan) {
 			fmt.Fprintf(w, "swapped              %s%s\n", units.Bytes(l.SwappedBytes), Link(l))
 		}
 	}
+	if x := p.Workspaces; x != nil {
+		fmt.Fprintf(w, "workspaces           %s\n", workspaces(x))
+	}
 	if s.Dynamic > 0 {
 		fmt.Fprintf(w, "left to the runtime  %d tensors whose size depends on data\n", s.Dynamic)
 	}
@@ -82,6 +85,19 @@ func folded(f *plan.Folded) string {
 	}
 	return fmt.Sprintf("%s instead of %s; before: peak %s, total %s", strings.Join(made, ", "), number(f.Nodes, "node"),
 		units.Short(f.UnfoldedPeakBytes), units.Short(f.UnfoldedTotalBytes))
+}
+
+// workspaces says where the recorded workspaces come from.
+func workspaces(w *plan.Workspaces) string {
+	most := int64(0)
+	for _, n := range w.Nodes {
+		most = max(most, n.Bytes)
+	}
+	text := fmt.Sprintf("%s, at most %s, recorded on %s", number(len(w.Nodes), "node"), units.Bytes(most), units.Name(w.Device))
+	if w.Products != "" {
+		text += " with " + units.Name(w.Products)
+	}
+	return text
 }
 
 // sliced describes the regions that run in slices, and what they save.

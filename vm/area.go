@@ -20,6 +20,7 @@ type spot struct {
 type area struct {
 	tensors map[graph.TensorID]spot
 	work    map[graph.NodeID]spot
+	scratch map[graph.NodeID]spot // of the main graph: recorded workspaces, behind those of bodies and functions
 }
 
 // mainArea returns the area of the main graph.
@@ -30,7 +31,26 @@ func (b *builder) mainArea() (*area, error) {
 	if b.s.guard != nil {
 		return b.guarded(b.s.pr.m.Graph, b.s.pr.p.Buffers)
 	}
-	return b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{at: b.s.arena.base, bytes: int64(len(b.s.arena.m))}), nil
+	a := b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{at: b.s.arena.base, bytes: int64(len(b.s.arena.m))})
+	a.splitScratch(b.s.pr.p)
+	return a, nil
+}
+
+// splitScratch takes the recorded workspaces of a plan off the ends of the nodes'
+// workspaces.
+func (a *area) splitScratch(p *plan.Plan) {
+	if p.Workspaces == nil {
+		return
+	}
+	a.scratch = map[graph.NodeID]spot{}
+	for _, w := range p.Workspaces.Nodes {
+		n := graph.NodeID(w.Step)
+		whole := a.work[n]
+		bytes := (w.Bytes + p.Alignment - 1) &^ (p.Alignment - 1)
+		whole.bytes -= bytes
+		a.work[n] = whole
+		a.scratch[n] = spot{at: unsafe.Add(whole.at, whole.bytes), bytes: bytes}
+	}
 }
 
 // planned reads the places from a verified plan. Buffers of the pools resident and

@@ -31,6 +31,8 @@ type device struct {
 	used      int64                       // bytes of it
 	placed    map[extentOnHost]driver.Ptr // what is there
 
+	scratch map[graph.NodeID]int64 // that nodes of the main graph take, in bytes
+
 	poison  *gpu.Poison // of Options.Poison
 	replay  *replay
 	profile *deviceProfile // nil: no times are taken
@@ -72,8 +74,8 @@ func newDevice(s *Session, d *cuda.Device) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &device{s: s, d: d, queue: q, placed: map[extentOnHost]driver.Ptr{}}
-	g.kernels = &gpu.Kernels{Queue: q, At: g.at}
+	g := &device{s: s, d: d, queue: q, placed: map[extentOnHost]driver.Ptr{}, scratch: map[graph.NodeID]int64{}}
+	g.kernels = &gpu.Kernels{Queue: q, At: g.at, OwnProducts: s.opt.NoBLAS}
 	if err := g.kernels.WatchFaults(); err != nil {
 		return nil, errors.Join(err, q.Close())
 	}
@@ -125,10 +127,8 @@ func (g *device) at(t *kernel.Tensor) (driver.Ptr, error) {
 	if t.Const {
 		return g.constant(t)
 	}
-	for _, m := range g.mirrors {
-		if off := uintptr(t.At) - uintptr(m.host.at(m.from)); off < uintptr(m.dev.Bytes) {
-			return m.dev.At + driver.Ptr(off), nil
-		}
+	if p, found := g.address(t.At); found {
+		return p, nil
 	}
 	return 0, errNoPlace
 }
@@ -157,11 +157,12 @@ func (g *device) constant(t *kernel.Tensor) (driver.Ptr, error) {
 }
 
 // prepare puts a node on the device. It reports false if the node runs on the host.
-func (g *device) prepare(st *step) (bool, error) {
+// Its scratch lies in the workspace that the plan has for it.
+func (g *device) prepare(st *step, w workspace) (bool, error) {
 	if g == nil {
 		return false, nil
 	}
-	run, err := g.kernels.Prepare(&st.call)
+	run, scratch, err := g.kernels.PrepareIn(&st.call, w.space)
 	switch {
 	case errors.Is(err, gpu.ErrUnsupported), errors.Is(err, kernel.ErrDataDependent):
 		return false, nil
@@ -169,6 +170,7 @@ func (g *device) prepare(st *step) (bool, error) {
 		return false, err
 	}
 	st.run, st.device = run, true
+	g.scratch[w.node] = max(g.scratch[w.node], scratch)
 	return true, nil
 }
 

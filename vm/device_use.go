@@ -26,6 +26,12 @@ type DeviceUse struct {
 	FallbackBytes int64
 	Syncs         int
 	ReplayedSteps int // steps that ran as a recorded CUDA graph
+	// Library computed the products of LibraryNodes nodes, such as "cuBLAS 13.1.0" in the
+	// file LibraryPath; "" if none did. NoLibrary is then why, if there are products that it
+	// could compute.
+	Library, LibraryPath string
+	LibraryNodes         int
+	NoLibrary            error
 }
 
 // DeviceUse returns what the session takes and does on its GPU; nil if it has none.
@@ -38,6 +44,7 @@ func (s *Session) DeviceUse() *DeviceUse {
 		Name: g.d.Name(), Machine: deviceMachine, ConstantBytes: g.queue.TableBytes(), ScratchBytes: g.queue.ScratchBytes(), ContextBytes: g.d.ContextBytes(),
 		FallbackNodes: g.nodes, FallbackOps: slices.Sorted(slices.Values(g.ops)), FallbackBytes: g.bytes, Syncs: g.syncs, ReplayedSteps: g.replay.steps,
 	}
+	u.Library, u.LibraryPath, u.LibraryNodes, u.NoLibrary = g.kernels.Library()
 	if g.made != nil {
 		u.ConstantBytes += g.made.Bytes
 	}

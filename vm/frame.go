@@ -65,6 +65,8 @@ type builder struct {
 	nodes  int
 	at     *step // the node that is being prepared, nil before the first
 
+	workspace workspace // of the main graph's node that is being prepared
+
 	inFunction bool
 	inBranch   bool                     // in a branch of an If, which may never run
 	layouts    map[*graph.Graph]*layout // of graphs within local functions
@@ -245,6 +247,9 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 	// Nodes are prepared in the listed order, which is that of the plan's bodies.
 	for _, st := range f.steps {
 		b.at = st
+		if f.g == b.s.pr.m.Graph {
+			b.workspace = b.s.gpu.workspaceOf(st.node, a)
+		}
 		if err := b.prepare(st, opsets, a); err != nil {
 			return err
 		}
@@ -342,7 +347,7 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 	case st.idle():
 		return nil
 	}
-	if done, err := b.s.gpu.prepare(st); done || err != nil {
+	if done, err := b.s.gpu.prepare(st, b.workspace); done || err != nil {
 		return err
 	}
 	joined, err := st.prepareQuantized()

@@ -71,6 +71,10 @@ type Options struct {
 	// where no node depends on the host. The results are the same bits.
 	NoReplay bool
 
+	// NoBLAS keeps products on a device in onnxmem's own kernels. Else cuBLAS computes those
+	// of float32, float16 and bfloat16 where it is there: the results differ in rounding.
+	NoBLAS bool
+
 	comparer   *comparer // of CheckReference
 	uncompiled bool      // device kernels are not compiled: the session cannot run
 }

@@ -130,7 +130,7 @@ func TestOnFake(t *testing.T) {
 		t.Skip("it builds the command")
 	}
 	fake.Use(t)
-	library, _, err := fake.Build()
+	library, _, _, err := fake.Build()
 	if err != nil {
 		t.Fatal(err)
 	}

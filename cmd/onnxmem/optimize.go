@@ -53,16 +53,17 @@ type optimizeCmd struct {
 	In  string `arg:"" in:"the model" help:"The model; - is standard input."`
 	Out string `arg:"" optional:"" out:"the planned model" over:"the model" help:"The planned model; - is standard output and needs --plan. Optional with --frontier or --max-batch, which then write nothing."`
 
-	Plan            string       `out:"the plan" placeholder:"PATH" help:"The file for the plan; - is standard output (default: OUT with .plan.json for .onnx)."`
-	ExternalData    string       `enum:"copy,link,keep" default:"copy" help:"External data if OUT is in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
-	MaxArena        *units.Size  `placeholder:"SIZE" help:"Exit with status 1 if the arena is larger, such as 512KiB."`
-	MaxPeak         *units.Size  `placeholder:"SIZE" help:"Exit with status 1 if the peak is larger."`
-	Sync            bool         `help:"Wait until the files are on the disk."`
-	Params          string       `out:"the parameters" placeholder:"PATH" help:"With --train: the file for the initial values of the parameters (default: OUT with .params.onnx for .onnx)."`
-	InlineFunctions bool         `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
-	FrontierSVG     string       `seldom:"" name:"frontier-svg" out:"the picture of the frontier" placeholder:"FILE" help:"With --frontier: draw it to this file."`
-	MaxBatch        bool         `seldom:"" help:"With --limit: find the largest batch that fits at an extra time of at most --extra."`
-	BatchDim        string       `seldom:"" placeholder:"NAME" help:"With --max-batch: the symbolic dimension (default: batch, else the first axis of the first input)."`
+	Plan            string      `out:"the plan" placeholder:"PATH" help:"The file for the plan; - is standard output (default: OUT with .plan.json for .onnx)."`
+	ExternalData    string      `enum:"copy,link,keep" default:"copy" help:"External data if OUT is in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
+	MaxArena        *units.Size `placeholder:"SIZE" help:"Exit with status 1 if the arena is larger, such as 512KiB."`
+	MaxPeak         *units.Size `placeholder:"SIZE" help:"Exit with status 1 if the peak is larger."`
+	Sync            bool        `help:"Wait until the files are on the disk."`
+	Params          string      `out:"the parameters" placeholder:"PATH" help:"With --train: the file for the initial values of the parameters (default: OUT with .params.onnx for .onnx)."`
+	InlineFunctions bool        `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
+	Workspaces      string      `in:"the workspaces of nodes" seldom:"" placeholder:"FILE.json" help:"Scratch that the kernels of nodes took on a GPU (run --workspaces-out): give it places in the plan."`
+	FrontierSVG     string      `seldom:"" name:"frontier-svg" out:"the picture of the frontier" placeholder:"FILE" help:"With --frontier: draw it to this file."`
+	MaxBatch        bool        `seldom:"" help:"With --limit: find the largest batch that fits at an extra time of at most --extra."`
+	BatchDim        string      `seldom:"" placeholder:"NAME" help:"With --max-batch: the symbolic dimension (default: batch, else the first axis of the first input)."`
 	limitFlags
 	trainFlags
 	planFlags
@@ -166,6 +167,8 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 		return job, usagef("--extra needs --max-batch, or --slices without --limit")
 	case !c.Train && c.Params != "":
 		return job, usagef("--params needs --train")
+	case c.MaxBatch && c.Workspaces != "":
+		return job, usagef("--workspaces is of one batch: expected no --max-batch")
 	case !c.MaxBatch:
 		return job, nil
 	case c.Extra == nil:
@@ -190,7 +193,7 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 func (c *optimizeCmd) job() optimize.Job {
 	return optimize.Job{
 		In: c.In, Out: c.Out, Plan: c.Plan, Params: c.Params, ExternalData: c.ExternalData, Sync: c.Sync, InPlace: true,
-		InlineFunctions: c.InlineFunctions, MaxArena: c.MaxArena, MaxPeak: c.MaxPeak, Tool: tool(),
+		InlineFunctions: c.InlineFunctions, Workspaces: c.Workspaces, MaxArena: c.MaxArena, MaxPeak: c.MaxPeak, Tool: tool(),
 		TrainFlags: c.trainFlags, LimitFlags: c.limitFlags, PlanFlags: c.PlanFlags,
 	}
 }

@@ -26,30 +26,32 @@ import (
 type runCmd struct {
 	Model string `arg:"" in:"the model" help:"The planned model; its external data are in its folder."`
 
-	Plan        string            `in:"the plan" placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
-	Inputs      string            `in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name; strings as arrays of dtype U or S, the items of a sequence as NAME.0, NAME.1, and a map as NAME.keys and NAME.values."`
-	Input       map[string]string `in:"the input" placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb (TensorProto), or a number that fills it. May be repeated. Inputs without a value are random; learning_rate is 0.001."`
-	Seed        uint64            `default:"0" help:"Seed of random inputs and of random operators (default 0)."`
-	Params      string            `in:"the parameters" placeholder:"FILE" help:"Initial values of a training graph's parameters and states (default: MODEL with .params.onnx, if it exists)."`
-	Outputs     string            `out:"the outputs" placeholder:"FILE.npz" help:"Write the outputs of the last step; those that are no tensors as described for --inputs."`
-	Output      map[string]string `out:"the output" placeholder:"NAME=FILE" mapsep:"none" help:"Write one output of the last step: .npy or .pb (TensorProto). May be repeated."`
-	Save        string            `out:"the saved parameters" over:"the parameters" placeholder:"FILE" help:"Write the parameters and states after the last step, in the form of --params."`
-	SaveModel   string            `out:"the trained model" placeholder:"FILE" help:"Write the model from which the training graph was made, with the trained parameters."`
-	Source      string            `in:"the model that was trained" placeholder:"FILE" help:"With --save-model: the model from which the training graph was made (default: the file that the plan names, beside MODEL)."`
-	Steps       int               `default:"1" placeholder:"N" help:"Run N steps; each step of a training graph starts with the updated parameters (default 1)."`
-	Check       checkMode         `help:"Run all steps again and compare. --check or --check=bits: in another order, with no shared memory; the outputs must be equal bit for bit. --check=reference: compute every node from its actual inputs by simple loops in float64; elements may differ only by rounding. Slow."`
-	Poison      bool              `help:"Overwrite bytes as soon as they are dead, and scratch memory before each node; check after every step that no node wrote dead bytes. Slow."`
-	Guard       guardFlag         `placeholder:"SIDE" help:"Place every tensor between inaccessible pages, so that an access outside it is an error that names it. --guard or --guard=end: the tensor touches the page after it; --guard=front: the page before it. Slow."`
-	Device      string            `placeholder:"DEVICE" help:"Run on a GPU: cuda, cuda:N for the N-th one (from 0) or cuda:UUID; nodes without a device kernel run on the CPU (default: the CPU)."`
-	Replay      string            `default:"yes" enum:"yes,no" help:"With --device: launch the steps from the third on as one CUDA graph where that is possible: yes, or no (gorgonia's machine runs every node)."`
-	Profile     string            `out:"the profile" placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
-	CostsOut    string            `out:"the costs" placeholder:"FILE.json" help:"Write the time of each node in nanoseconds, the minimum over the steps, for optimize --costs."`
-	Workers     int               `default:"0" placeholder:"N" help:"Number of goroutines that share the work of a kernel (default: one per core). The results do not depend on it."`
-	Pack        string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory outside the plan: yes, or no (slower)."`
-	HostFile    string            `out:"the host pool" placeholder:"FILE" help:"With a plan made with --host-link: put the host pool into this new file, which is removed afterwards (default: in memory)."`
-	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Memory that the run may use, such as 8GiB; it is checked before each allocation (default: the free memory of the machine or its container)."`
-	TimeLimit   time.Duration     `placeholder:"TIME" help:"Stop the run after TIME, such as 60s, and name the node that was running (default: no limit)."`
-	JSON        bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+	Plan          string            `in:"the plan" placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
+	Inputs        string            `in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name; strings as arrays of dtype U or S, the items of a sequence as NAME.0, NAME.1, and a map as NAME.keys and NAME.values."`
+	Input         map[string]string `in:"the input" placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb (TensorProto), or a number that fills it. May be repeated. Inputs without a value are random; learning_rate is 0.001."`
+	Seed          uint64            `default:"0" help:"Seed of random inputs and of random operators (default 0)."`
+	Params        string            `in:"the parameters" placeholder:"FILE" help:"Initial values of a training graph's parameters and states (default: MODEL with .params.onnx, if it exists)."`
+	Outputs       string            `out:"the outputs" placeholder:"FILE.npz" help:"Write the outputs of the last step; those that are no tensors as described for --inputs."`
+	Output        map[string]string `out:"the output" placeholder:"NAME=FILE" mapsep:"none" help:"Write one output of the last step: .npy or .pb (TensorProto). May be repeated."`
+	Save          string            `out:"the saved parameters" over:"the parameters" placeholder:"FILE" help:"Write the parameters and states after the last step, in the form of --params."`
+	SaveModel     string            `out:"the trained model" placeholder:"FILE" help:"Write the model from which the training graph was made, with the trained parameters."`
+	Source        string            `in:"the model that was trained" placeholder:"FILE" help:"With --save-model: the model from which the training graph was made (default: the file that the plan names, beside MODEL)."`
+	Steps         int               `default:"1" placeholder:"N" help:"Run N steps; each step of a training graph starts with the updated parameters (default 1)."`
+	Check         checkMode         `help:"Run all steps again and compare. --check or --check=bits: in another order, with no shared memory; the outputs must be equal bit for bit. --check=reference: compute every node from its actual inputs by simple loops in float64; elements may differ only by rounding. Slow."`
+	Poison        bool              `help:"Overwrite bytes as soon as they are dead, and scratch memory before each node; check after every step that no node wrote dead bytes. Slow."`
+	Guard         guardFlag         `placeholder:"SIDE" help:"Place every tensor between inaccessible pages, so that an access outside it is an error that names it. --guard or --guard=end: the tensor touches the page after it; --guard=front: the page before it. Slow."`
+	Device        string            `placeholder:"DEVICE" help:"Run on a GPU: cuda, cuda:N for the N-th one (from 0) or cuda:UUID; nodes without a device kernel run on the CPU (default: the CPU)."`
+	Replay        string            `default:"yes" enum:"yes,no" help:"With --device: launch the steps from the third on as one CUDA graph where that is possible: yes, or no (gorgonia's machine runs every node)."`
+	Profile       string            `out:"the profile" placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
+	CostsOut      string            `out:"the costs" placeholder:"FILE.json" help:"Write the time of each node in nanoseconds, the minimum over the steps, for optimize --costs."`
+	CUBLAS        string            `seldom:"" name:"cublas" default:"auto" enum:"auto,off" help:"With --device: matrix products by NVIDIA's cuBLAS where it is found (auto), or always by onnxmem's own kernels (off)."`
+	WorkspacesOut string            `seldom:"" out:"the workspaces" placeholder:"FILE.json" help:"With --device: write the bytes of scratch that the kernels of each node take, for optimize --workspaces."`
+	Workers       int               `default:"0" placeholder:"N" help:"Number of goroutines that share the work of a kernel (default: one per core). The results do not depend on it."`
+	Pack          string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory outside the plan: yes, or no (slower)."`
+	HostFile      string            `out:"the host pool" placeholder:"FILE" help:"With a plan made with --host-link: put the host pool into this new file, which is removed afterwards (default: in memory)."`
+	MemoryLimit   *units.Size       `placeholder:"SIZE" help:"Memory that the run may use, such as 8GiB; it is checked before each allocation (default: the free memory of the machine or its container)."`
+	TimeLimit     time.Duration     `placeholder:"TIME" help:"Stop the run after TIME, such as 60s, and name the node that was running (default: no limit)."`
+	JSON          bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
 // Help is the text below the flags.
@@ -181,6 +183,8 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 		return usagef("--steps %d: expected 1 or more", c.Steps)
 	case c.Workers < 0:
 		return usagef("--workers %d: expected 0 or more", c.Workers)
+	case c.WorkspacesOut != "" && c.Device == "":
+		return usagef("--workspaces-out needs --device")
 	case c.TimeLimit < 0:
 		return usagef("--time-limit %v: expected 0 or more", c.TimeLimit)
 	}
@@ -355,7 +359,7 @@ func verdict(bits *vm.Check, reference *vm.ReferenceCheck) error {
 }
 
 func (c *runCmd) options() vm.Options {
-	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", NoReplay: c.Replay == "no", HostFile: c.HostFile}
+	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", NoReplay: c.Replay == "no", NoBLAS: c.CUBLAS == "off", HostFile: c.HostFile}
 	if c.MemoryLimit != nil {
 		opt.MemoryLimit = max(int64(*c.MemoryLimit), 1) // 0 would mean the free memory
 	}
@@ -416,6 +420,13 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 	}
 	if c.CostsOut != "" {
 		if err := writeWith(c.CostsOut, func(w io.Writer) error { return writeJSON(w, profile.Costs()) }); err != nil {
+			return err
+		}
+	}
+	if c.WorkspacesOut != "" {
+		w := s.Workspaces()
+		w.Tool = tool()
+		if err := writeWith(c.WorkspacesOut, w.Write); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,10 @@ type runDevice struct {
 	FallbackBytes int64    `json:"fallback_bytes"`
 	Syncs         int      `json:"syncs"`
 	ReplayedSteps int      `json:"replayed_steps"`
+	Library       string   `json:"product_library,omitempty"`
+	LibraryPath   string   `json:"product_library_path,omitempty"`
+	LibraryNodes  int      `json:"product_library_nodes,omitempty"`
+	NoLibrary     string   `json:"no_product_library,omitempty"`
 }
 
 // deviceOf returns what a session took and did on its GPU; nil if it has none.
@@ -32,10 +36,15 @@ func deviceOf(s *vm.Session) *runDevice {
 	if u == nil {
 		return nil
 	}
-	return &runDevice{
+	d := &runDevice{
 		Name: u.Name, Machine: u.Machine, ArenaBytes: u.ArenaBytes, ResidentBytes: u.ResidentBytes, ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes,
 		ContextBytes: u.ContextBytes, TakenBytes: u.TakenBytes, FallbackNodes: u.FallbackNodes, FallbackOps: u.FallbackOps, FallbackBytes: u.FallbackBytes, Syncs: u.Syncs, ReplayedSteps: u.ReplayedSteps,
+		Library: u.Library, LibraryPath: u.LibraryPath, LibraryNodes: u.LibraryNodes,
 	}
+	if u.NoLibrary != nil {
+		d.NoLibrary = u.NoLibrary.Error()
+	}
+	return d
 }
 
 // print prints it.
@@ -47,6 +56,12 @@ func (d *runDevice) print(w io.Writer) {
 	fmt.Fprintf(w, "%-20s %s\n", "nodes run by", d.Machine)
 	fmt.Fprintf(w, "%-20s arena %s, resident %s, other constants %s, scratch %s; context and others %s\n", "device memory",
 		units.Short(d.ArenaBytes), units.Short(d.ResidentBytes), units.Short(d.ConstantBytes), units.Short(d.ScratchBytes), units.Short(d.ContextBytes))
+	switch {
+	case d.Library != "":
+		fmt.Fprintf(w, "%-20s %s for %d nodes (%s)\n", "products", units.Name(d.Library), d.LibraryNodes, units.Name(d.LibraryPath))
+	case d.NoLibrary != "":
+		fmt.Fprintf(w, "%-20s onnxmem's own kernels: %s\n", "products", d.NoLibrary)
+	}
 	if d.ReplayedSteps > 0 {
 		fmt.Fprintf(w, "%-20s %d steps as one CUDA graph\n", "replayed", d.ReplayedSteps)
 	}

@@ -40,8 +40,9 @@ type Job struct {
 	Sync         bool   // wait until the files are on the disk
 	InPlace      bool   `json:",omitempty"` // Out may be In
 
-	InlineFunctions   bool // replace calls of local functions by their bodies first
-	SpareDims         bool // --dim may name dimensions that the model does not have
+	Workspaces        string `json:",omitempty"` // file of the workspaces that a run on a GPU recorded; "": none
+	InlineFunctions   bool   // replace calls of local functions by their bodies first
+	SpareDims         bool   // --dim may name dimensions that the model does not have
 	MaxArena, MaxPeak *units.Size
 	Tool              string // name and version for the plan
 	TrainFlags
@@ -171,6 +172,11 @@ func (t *Task) Options() (passes.Options, error) {
 	opt.UpdatesLast = t.Updates == "last"
 	opt.Tool = t.Tool
 	var err error
+	if t.Workspaces != "" {
+		if opt.Workspaces, err = readWorkspaces(t.Workspaces); err != nil {
+			return opt, err
+		}
+	}
 	if opt.Train, err = t.Training(); err != nil {
 		return opt, err
 	}
@@ -228,6 +234,9 @@ type Outcome struct {
 	FoldAnyPeak   int64 `json:"fold_any_peak_bytes,omitempty"`
 	FoldAnyTotal  int64 `json:"fold_any_total_bytes,omitempty"`
 
+	WorkspaceNodes  int    `json:"workspace_nodes,omitempty"`  // with recorded workspaces: how many steps have one
+	WorkspaceDevice string `json:"workspace_device,omitempty"` // and where they were recorded
+
 	Times Times `json:"times_ms"`
 }
 
@@ -245,6 +254,9 @@ func (t *Task) Outcome() *Outcome {
 	}
 	if f := t.Result.Plan.Folded; f != nil {
 		o.UnfoldedPeak, o.UnfoldedTotal = f.UnfoldedPeakBytes, f.UnfoldedTotalBytes
+	}
+	if w := t.Result.Plan.Workspaces; w != nil {
+		o.WorkspaceNodes, o.WorkspaceDevice = len(w.Nodes), w.Device
 	}
 	if h := t.Result.FoldHint; h != nil {
 		o.FoldAnyPeak, o.FoldAnyTotal = h.PeakBytes, h.TotalBytes

@@ -137,6 +137,7 @@ func (t *Task) checkFiles() error {
 	s, m := t.Taken, t.File.Model
 	s.Reads(TheModel, t.In)
 	s.Reads("the costs of nodes", t.Costs)
+	s.Reads("the workspaces of nodes", t.Workspaces)
 	for _, location := range onnx.Locations(m) {
 		s.Reads("external data of the model", filepath.Join(m.Source.Dir, filepath.FromSlash(location)))
 	}

@@ -88,6 +88,21 @@ func (s *scope) top(pool string) int64 {
 	return end
 }
 
+// recorded adds the workspaces that the plan says were recorded on a device to those that
+// the nodes need. The model does not determine them: they are a claim, with which the
+// buffers must agree.
+func (v *verifier) recorded(s *scope) {
+	if v.p.Workspaces == nil {
+		return
+	}
+	v.claim("workspaces")
+	for _, w := range v.p.Workspaces.Nodes {
+		if w.Step >= 0 && w.Step < len(s.need) && w.Bytes > 0 {
+			s.need[w.Step].bytes = v.add(s.need[w.Step].bytes, v.round(w.Bytes))
+		}
+	}
+}
+
 // need is the workspace of a node.
 type need struct {
 	bytes   int64

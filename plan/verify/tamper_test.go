@@ -306,6 +306,9 @@ var real = []struct {
 	}},
 	{"a limit that the best order keeps", models["chain"], passes.Options{Limit: &passes.Limit{Bytes: 1 << 20, Arena: true}}, func(p *plan.Plan) bool { return p.Summary.LimitArena }},
 	{"a host", tower, passes.Options{Limit: &passes.Limit{Percent: 70}, Host: &passes.Host{Link: 1e9, NoRecompute: true}, Frontier: true}, func(p *plan.Plan) bool { return p.Summary.SwappedBuffers > 0 && p.Summary.WaitingPercent > 0 }},
+	{"recorded workspaces", twins, passes.Options{Workspaces: &plan.Recording{Device: "a GPU", Products: "a library", Nodes: []plan.NodeScratch{
+		{Node: "make a", Output: "a", Bytes: 1000}, {Node: "make y", Output: "y", Bytes: 65},
+	}}}, func(p *plan.Plan) bool { return len(p.Workspaces.Nodes) == 2 }},
 	{"the value of a shape", models["dynamic"], passes.Options{Values: map[string]graph.Literal{"k": {Shape: []int64{1}, Data: []json.Number{"4"}}}}, func(p *plan.Plan) bool { return len(p.Values) == 1 }},
 	{"the value of a condition", models["branches"], passes.Options{Values: map[string]graph.Literal{"p": {Data: []json.Number{"1"}}}}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) > 0 }},
 	{"a product that reads a constant as it lies", tied, passes.Options{Fold: passes.FoldAny}, func(p *plan.Plan) bool { return p.Folded != nil && len(p.Folded.Products) == 1 }},
@@ -378,6 +381,9 @@ func planReal(t testing.TB, x text, opt passes.Options) (source, file []byte, p 
 	t.Helper()
 	m := x.build(t)
 	source = m.Source.Bytes
+	if opt.Workspaces != nil {
+		opt.Workspaces.Model = plan.SourceOf(m)
+	}
 	found, err := passes.Optimize(t.Context(), m, opt)
 	if err != nil {
 		t.Fatal(err)

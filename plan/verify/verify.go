@@ -91,7 +91,7 @@ func (v *verifier) run() (_ *Report, err error) {
 // codeOf maps fields of the plan to the codes of impossible figures.
 var codeOf = map[string]string{
 	"model": CodeFormat, "source": CodeSource, "steps": CodeLimit, "subgraphs": CodeSubgraph,
-	"frontier": CodeFrontier, "certificates": CodeCertificate,
+	"frontier": CodeFrontier, "certificates": CodeCertificate, "workspaces": CodeWorkspace,
 }
 
 // verifier is one run of [Plan].
@@ -123,6 +123,7 @@ func (v *verifier) plan() {
 	}
 	s.share()
 	s.need = v.bodies(s, nil)
+	v.recorded(s)
 	if len(v.p.Subgraphs) > v.next {
 		v.fault(CodeSubgraph, "subgraphs: expected %d, found %d", v.next, len(v.p.Subgraphs))
 	}

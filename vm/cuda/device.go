@@ -24,6 +24,8 @@ type Device struct {
 
 	mu      sync.Mutex
 	modules map[string]*module // by the key of their cubin
+	blas    *driver.BLAS       // nil: not asked for, or not there
+	noBLAS  error              // why it is not there
 	closed  bool
 }
 

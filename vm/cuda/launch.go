@@ -14,9 +14,13 @@ type Kernel struct {
 	Name   string
 }
 
-// Room is a part of the queue's scratch, as a parameter: its address is known when the
-// launches are made ready. Every launch may overwrite all of the scratch.
-type Room struct{ Off, Bytes int64 }
+// Room is a part of some scratch, as a parameter: of that at Base, or, if Base is 0, of
+// the queue's, whose address is known when the launches are made ready. Every launch may
+// overwrite all of the queue's scratch.
+type Room struct {
+	Base       driver.Ptr
+	Off, Bytes int64
+}
 
 // Launch is a kernel with its parameters, which can be put on its queue's stream any
 // number of times without an allocation.
@@ -85,8 +89,7 @@ func (l *Launch) write(params []any) error {
 		}
 		switch {
 		case isRoom:
-			l.q.rooms = append(l.q.rooms, room{(*uint64)(at), r.Off})
-			l.q.largest = max(l.q.largest, r.Off+r.Bytes)
+			l.q.lodge((*uint64)(at), r)
 		case isTable:
 			l.q.tables.pending = append(l.q.tables.pending, pendingTable{(*uint64)(at), t})
 		default:

@@ -21,12 +21,25 @@ type Queue struct {
 	tables  tables
 	scratch *Block
 	largest int64 // bytes of scratch that a launch asks for
+
+	blas   *BLAS // nil: not asked for, or not there
+	noBLAS error // why it is not there
 }
 
 // room is a parameter that is an address in the scratch.
 type room struct {
 	param *uint64
 	off   int64
+}
+
+// lodge sets a parameter to the address of a room, as soon as it is known.
+func (q *Queue) lodge(param *uint64, r Room) {
+	if r.Base != 0 {
+		*param = uint64(r.Base) + uint64(r.Off)
+		return
+	}
+	q.rooms = append(q.rooms, room{param, r.Off})
+	q.largest = max(q.largest, r.Off+r.Bytes)
 }
 
 // NewQueue creates a queue. It needs the context.
@@ -40,7 +53,7 @@ func (d *Device) NewQueue() (*Queue, error) {
 
 // Close waits for the queue's work and frees its memory. It needs the context.
 func (q *Queue) Close() error {
-	return errors.Join(q.Stream.Synchronize(), q.scratch.Free(), q.tables.free(), q.Stream.Destroy(), q.params.free())
+	return errors.Join(q.Stream.Synchronize(), q.blas.close(), q.scratch.Free(), q.tables.free(), q.Stream.Destroy(), q.params.free())
 }
 
 // ScratchBytes is the size of the scratch that launches share.

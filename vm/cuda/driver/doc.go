@@ -1,5 +1,5 @@
-// Package driver calls NVIDIA's driver library (libcuda) and run-time compiler
-// (NVRTC) without cgo and without their headers: the libraries are opened when they
+// Package driver calls NVIDIA's driver library (libcuda), run-time compiler (NVRTC) and
+// library of products (cuBLAS) without cgo and without their headers: the libraries are opened when they
 // are first needed, and each function is one call of the C interface. It has no
 // policy: package cuda decides what is allocated, compiled and launched.
 //

@@ -11,98 +11,128 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // ErrNoCompiler is wrapped by the error of LoadCompiler where no NVRTC is found.
 var ErrNoCompiler = errors.New("no CUDA compiler (NVRTC)")
 
-// openCompiler opens the newest NVRTC that the driver can work with. It looks, in this
-// order, at ONNXMEM_NVRTC (a file), in ONNXMEM_CUDA_PATH, on the loader's path, in
+// ErrNoBLAS is wrapped by the error of OpenBLAS where no cuBLAS is found.
+var ErrNoBLAS = errors.New("no cuBLAS")
+
+// library is a library of NVIDIA's beside the driver.
+type library struct {
+	variable string // of the environment: the path of the library
+	missing  error
+	wheel    string   // the Python package that has it
+	folder   string   // of that package for CUDA 12
+	glob     string   // for its files
+	parts    []string // for the files of libraries that it needs beside it
+	file     *regexp.Regexp
+	name     func(major int) string // under which the system's loader looks for it
+}
+
+var (
+	nvrtcLibrary = library{
+		variable: "ONNXMEM_NVRTC", missing: ErrNoCompiler, wheel: "nvidia-cuda-nvrtc", folder: "cuda_nvrtc",
+		glob: "*nvrtc*", parts: []string{"libnvrtc-builtins.so.*", "nvrtc-builtins64_*.dll"},
+		file: regexp.MustCompile(`^(?:libnvrtc\.so\.(\d+)|nvrtc64_(\d+)0_0\.dll)$`),
+		name: func(major int) string {
+			if runtime.GOOS == "windows" {
+				return fmt.Sprintf("nvrtc64_%d0_0.dll", major)
+			}
+			return fmt.Sprintf("libnvrtc.so.%d", major)
+		},
+	}
+	blasLibrary = library{
+		variable: "ONNXMEM_CUBLAS", missing: ErrNoBLAS, wheel: "nvidia-cublas", folder: "cublas",
+		glob: "*cublas*", parts: []string{"libcublasLt.so.*", "cublasLt64_*.dll"},
+		file: regexp.MustCompile(`^(?:libcublas\.so\.(\d+)|cublas64_(\d+)\.dll)$`),
+		name: func(major int) string {
+			if runtime.GOOS == "windows" {
+				return fmt.Sprintf("cublas64_%d.dll", major)
+			}
+			return fmt.Sprintf("libcublas.so.%d", major)
+		},
+	}
+)
+
+// open opens the newest such library that the driver can work with. It looks, in this
+// order, at the library's variable (a file), in ONNXMEM_CUDA_PATH, on the loader's path, in
 // CUDA_PATH and /usr/local/cuda, and in the Python packages of NVIDIA that are
 // installed for VIRTUAL_ENV or for the python3 on PATH.
-func openCompiler(newest int) (path string, library uintptr, err error) {
-	if path := os.Getenv("ONNXMEM_NVRTC"); path != "" {
-		library, err := openWithBuiltins(path)
+func (l *library) open(newest int) (path string, handle uintptr, err error) {
+	if path := os.Getenv(l.variable); path != "" {
+		handle, err := l.openWithParts(path)
 		if err != nil {
-			return "", 0, fmt.Errorf("%w: ONNXMEM_NVRTC: %w", ErrNoCompiler, err)
+			return "", 0, fmt.Errorf("%w: %s: %w", l.missing, l.variable, err)
 		}
-		return path, library, nil
+		return path, handle, nil
 	}
 	var tried []string
-	for _, path := range compilerFiles(newest) {
-		if library, err := openWithBuiltins(path); err == nil {
-			return path, library, nil
+	for _, path := range l.files(newest) {
+		if handle, err := l.openWithParts(path); err == nil {
+			return path, handle, nil
 		}
 		tried = append(tried, path)
 	}
-	wheel := "nvidia-cuda-nvrtc"
+	wheel := l.wheel
 	if newest != 0 && newest < 13000 {
-		wheel = "nvidia-cuda-nvrtc-cu12"
+		wheel += "-cu12"
 	}
-	return "", 0, fmt.Errorf("%w among %s: `pip install %s` gets it", ErrNoCompiler, strings.Join(tried, ", "), wheel)
+	return "", 0, fmt.Errorf("%w among %s: `pip install %s` gets it", l.missing, strings.Join(tried, ", "), wheel)
 }
 
-// openWithBuiltins opens NVRTC. It looks for its builtins by name alone, and some
+// openWithParts opens the library. It looks for its parts by name alone, and some
 // releases do not find them in their own folder, so they are opened first.
-func openWithBuiltins(path string) (uintptr, error) {
+func (l *library) openWithParts(path string) (uintptr, error) {
 	if dir := filepath.Dir(path); dir != "." {
-		for _, pattern := range []string{"libnvrtc-builtins.so.*", "nvrtc-builtins64_*.dll"} {
+		for _, pattern := range l.parts {
 			list, _ := filepath.Glob(filepath.Join(dir, pattern))
-			for _, builtins := range list {
-				_, _ = open(builtins)
+			for _, part := range list {
+				_, _ = open(part)
 			}
 		}
 	}
 	return open(path)
 }
 
-// compilerFiles lists the paths under which NVRTC may be found.
-func compilerFiles(newest int) []string {
+// files lists the paths under which the library may be found.
+func (l *library) files(newest int) []string {
 	most := newest / 1000
 	if most == 0 {
 		most = 13
 	}
 	var list []string
 	if dir := os.Getenv("ONNXMEM_CUDA_PATH"); dir != "" {
-		list = append(list, inFolder(dir, most)...)
+		list = append(list, l.inFolder(dir, most)...)
 	}
 	for major := most; major >= 11; major-- {
-		list = append(list, onLoaderPath(major))
+		list = append(list, l.name(major))
 	}
 	for _, dir := range []string{os.Getenv("CUDA_PATH"), "/usr/local/cuda"} {
 		if dir != "" {
-			list = append(list, inFolder(dir, most)...)
+			list = append(list, l.inFolder(dir, most)...)
 		}
 	}
 	for _, dir := range pythonFolders() {
-		list = append(list, inFolder(dir, most)...)
+		list = append(list, l.inFolder(dir, most)...)
 	}
 	return list
 }
 
-// onLoaderPath is the name under which the system's loader looks for NVRTC.
-func onLoaderPath(major int) string {
-	if runtime.GOOS == "windows" {
-		return fmt.Sprintf("nvrtc64_%d0_0.dll", major)
-	}
-	return fmt.Sprintf("libnvrtc.so.%d", major)
-}
-
-// libraryVersion finds the major version in the name of an NVRTC library.
-var libraryVersion = regexp.MustCompile(`^(?:libnvrtc\.so\.(\d+)|nvrtc64_(\d+)0_0\.dll)$`)
-
-// inFolder lists the NVRTC libraries of a CUDA installation, or of a folder of Python
+// inFolder lists the files of the library in a CUDA installation, or in a folder of Python
 // packages (nvidia), of at most a major version, newest first.
-func inFolder(dir string, most int) []string {
+func (l *library) inFolder(dir string, most int) []string {
 	type found struct {
 		path  string
 		major int
 	}
 	var list []found
-	for _, below := range []string{"", "lib", "lib64", "bin", "bin/x64", "cu*/lib", "cuda_nvrtc/lib", "cu*/bin/x86_64", "cuda_nvrtc/bin", "targets/*/lib"} {
-		paths, _ := filepath.Glob(filepath.Join(dir, filepath.FromSlash(below), "*nvrtc*"))
+	for _, below := range []string{"", "lib", "lib64", "bin", "bin/x64", "cu[0-9]*/lib", l.folder + "/lib", "cu[0-9]*/bin/x86_64", l.folder + "/bin", "targets/*/lib"} {
+		paths, _ := filepath.Glob(filepath.Join(dir, filepath.FromSlash(below), l.glob))
 		for _, p := range paths {
-			m := libraryVersion.FindStringSubmatch(filepath.Base(p))
+			m := l.file.FindStringSubmatch(filepath.Base(p))
 			if m == nil {
 				continue
 			}
@@ -128,9 +158,14 @@ func pythonFolders() []string {
 			list = append(list, found...)
 		}
 	}
-	out, err := exec.Command("python3", "-c", "import nvidia; print('\\n'.join(nvidia.__path__))").Output()
-	if err == nil {
-		list = append(list, strings.Fields(string(out))...)
-	}
-	return list
+	return append(list, python3Folders()...)
 }
+
+// python3Folders asks the python3 on PATH, once.
+var python3Folders = sync.OnceValue(func() []string {
+	out, err := exec.Command("python3", "-c", "import nvidia; print('\\n'.join(nvidia.__path__))").Output()
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(out))
+})

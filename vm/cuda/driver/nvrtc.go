@@ -30,7 +30,7 @@ func LoadCompiler(newest int) error {
 	if compiler.path != "" {
 		return nil
 	}
-	path, library, err := openCompiler(newest)
+	path, library, err := nvrtcLibrary.open(newest)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Package fake is a CUDA driver and compiler without a GPU, for tests: a shared library
-// that is libcuda and libnvrtc at once. "Device" memory is host memory between guard
+// that is libcuda, libnvrtc and, for those who ask (UseBLAS), libcublas at once. "Device" memory is host memory between guard
 // pages, filled with 0xff; kernels are the same CUDA C as on a GPU, compiled by the C++
 // compiler at hand with a header that runs CUDA's threads as fibres.
 //
@@ -125,5 +125,5 @@ type Counters struct {
 	Uploads, UploadedBytes, Downloads, DownloadedBytes          uint64
 	Copies, CopiedBytes, Fills                                  uint64
 	Modules, Compiles, GraphLaunches, Captures                  uint64
-	Synchronizations, Waits, FloatAtomics                       uint64
+	Synchronizations, Waits, FloatAtomics, Products             uint64
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/ebitengine/purego"
 )
 
+// Supported reports whether the fake runs on this system.
+const Supported = true
+
 // Fake is the loaded library.
 type Fake struct {
 	mode, strict, memory, failAllocation, skipWait, counters, resetCounters uintptr
@@ -47,6 +50,13 @@ func Use(t testing.TB) *Fake {
 	return f
 }
 
+// UseBLAS makes the fake the cuBLAS of devices that are opened until the test ends. Without
+// it they have none.
+func (f *Fake) UseBLAS(t testing.TB) {
+	t.Helper()
+	t.Setenv("ONNXMEM_CUBLAS", os.Getenv("ONNXMEM_LIBCUDA"))
+}
+
 func open() (*Fake, error) {
 	loaded.Lock()
 	defer loaded.Unlock()
@@ -65,7 +75,7 @@ func Environment() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"ONNXMEM_LIBCUDA": library, "ONNXMEM_NVRTC": library, "FAKECUDA_CXX": compiler, "FAKECUDA_INCLUDE": include}, nil
+	return map[string]string{"ONNXMEM_LIBCUDA": library, "ONNXMEM_NVRTC": library, "ONNXMEM_CUBLAS": "off", "FAKECUDA_CXX": compiler, "FAKECUDA_INCLUDE": include}, nil
 }
 
 func load() (*Fake, error) {

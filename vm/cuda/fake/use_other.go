@@ -7,6 +7,9 @@ import (
 	"testing"
 )
 
+// Supported reports whether the fake runs on this system.
+const Supported = false
+
 // Fake is the loaded library, which this system cannot have.
 type Fake struct{}
 
@@ -21,6 +24,9 @@ func Use(t testing.TB) *Fake {
 	t.Skip("the fake driver runs on Linux on x86-64 only")
 	return nil
 }
+
+// UseBLAS does nothing.
+func (*Fake) UseBLAS(testing.TB) {}
 
 // Mode does nothing.
 func (*Fake) Mode(string) {}

@@ -98,7 +98,11 @@ type Kernels struct {
 	Queue *cuda.Queue
 	// At returns where on the device a tensor lies.
 	At func(t *kernel.Tensor) (driver.Ptr, error)
+	// OwnProducts keeps products in kernels of this package where there is cuBLAS, too.
+	OwnProducts bool
 
+	served    int                     // nodes whose product cuBLAS computes
+	noBLAS    error                   // why there is no cuBLAS, if a product asked for it
 	sources   map[string]*cuda.Source // by file and definitions
 	generated *generated              // elementwise kernels that are not ready yet
 	checked   []checked               // nodes that can report faults
@@ -106,13 +110,27 @@ type Kernels struct {
 	seeds     seeds
 }
 
+// Workspace is device memory that a node has for itself while it runs; none if Bytes is 0.
+type Workspace struct {
+	At    driver.Ptr
+	Bytes int64
+}
+
 // Prepare returns the function that puts a node's launches on the queue. It can run
 // after the next call of Ready. It fails with ErrUnsupported if the node has no device
-// kernel.
-func (k *Kernels) Prepare(c *kernel.Invocation) (run kernel.Run, err error) {
+// kernel. The node's scratch lies in the queue's.
+func (k *Kernels) Prepare(c *kernel.Invocation) (kernel.Run, error) {
+	run, _, err := k.PrepareIn(c, Workspace{})
+	return run, err
+}
+
+// PrepareIn is Prepare of a node whose scratch lies in a workspace, as far as it fits
+// there; what does not fit lies in the queue's. scratch is the size of a workspace that
+// all of it fits in wherever it begins; 0 if the node takes no scratch.
+func (k *Kernels) PrepareIn(c *kernel.Invocation, w Workspace) (run kernel.Run, scratch int64, err error) {
 	r := Lookup(c.Node.Domain, c.Node.Op)
 	if r == nil {
-		return nil, ErrUnsupported
+		return nil, 0, ErrUnsupported
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -121,11 +139,26 @@ func (k *Kernels) Prepare(c *kernel.Invocation) (run kernel.Run, err error) {
 			}
 		}
 	}()
-	n := &Node{Invocation: c, k: k}
+	n := &Node{Invocation: c, k: k, space: w.aligned()}
 	if err := r.make(n); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return n.run, nil
+	if n.room > 0 {
+		scratch = n.room + scratchAlign - 1
+	}
+	return n.run, scratch, nil
+}
+
+// scratchAlign is what the addresses of scratch are multiples of.
+const scratchAlign = 256
+
+// aligned is the part of a workspace that begins at a multiple of scratchAlign.
+func (w Workspace) aligned() Workspace {
+	skip := int64(-w.At & (scratchAlign - 1))
+	if w.Bytes <= skip {
+		return Workspace{}
+	}
+	return Workspace{w.At + driver.Ptr(skip), w.Bytes - skip}
 }
 
 // Ready makes all prepared nodes ready to run. take is called before device memory is
@@ -139,9 +172,10 @@ func (k *Kernels) Ready(take func(bytes int64) error) error {
 // Node is a node that is being prepared, and then its launches.
 type Node struct {
 	*kernel.Invocation
-	k    *Kernels
-	work []func() error
-	room int64 // bytes of scratch, so far
+	k     *Kernels
+	work  []func() error
+	space Workspace // of the node
+	room  int64     // bytes of scratch, so far
 }
 
 // run puts the node's work on the queue.
@@ -243,11 +277,14 @@ func (n *Node) zero(at driver.Ptr, bytes int64) {
 	}
 }
 
-// scratch asks for bytes of the queue's scratch, which the node has for itself while it
-// runs. Its content is undefined at first.
+// scratch asks for bytes of scratch, which the node has for itself while it runs. Its
+// content is undefined at first, its address a multiple of 256.
 func (n *Node) scratch(bytes int64) cuda.Room {
 	r := cuda.Room{Off: n.room, Bytes: bytes}
-	n.room += (bytes + 255) &^ 255
+	if n.room+bytes <= n.space.Bytes {
+		r.Base = n.space.At
+	}
+	n.room += (bytes + scratchAlign - 1) &^ (scratchAlign - 1)
 	return r
 }
 

@@ -55,6 +55,13 @@ func (p *matrices) launch(n *Node, a, b *kernel.Tensor, r *result) error {
 	if max(p.m, p.n, p.k) > math.MaxInt32-128 {
 		return unsupportedf("a product of %dx%d and %dx%d", p.m, p.k, p.k, p.n)
 	}
+	at, err := n.addresses(a, b)
+	if err != nil {
+		return err
+	}
+	if done, err := p.byLibrary(n, at[0], at[1], r); done || err != nil {
+		return err
+	}
 	s := splitProduct(p.m, p.n, p.k, count(p.batch), computeBytes(r.y))
 	v := p.params(&s, r.y.Len(), r.room != nil || n.aligned(r.y))
 	return n.launchProduct(n.kernel("matmul.cu", "product", definitions...), s, r, a, b, productPart{s.tiles, v})

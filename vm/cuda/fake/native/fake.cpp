@@ -1,9 +1,10 @@
-// A libcuda and a libnvrtc without a GPU, in one library. Device memory is host memory
+// A libcuda, a libnvrtc and a libcublas without a GPU, in one library. Device memory is host memory
 // between guard pages; "cubins" are shared libraries that the C++ compiler makes of CUDA C
 // with cuda_cpu.h. The package comment of fake.go says what it finds and where it differs
 // from CUDA.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -49,7 +50,7 @@ static int waits_to_skip;          // 0: none is skipped
 struct Counters {
 	uint64_t launches, allocations, frees, live_bytes, live_blocks, pinned;
 	uint64_t uploads, uploaded_bytes, downloads, downloaded_bytes, copies, copied_bytes, fills;
-	uint64_t modules, compiles, graph_launches, captures, synchronizations, waits, float_atomics;
+	uint64_t modules, compiles, graph_launches, captures, synchronizations, waits, float_atomics, products;
 };
 static Counters counters;
 
@@ -611,6 +612,115 @@ API Result cuGetErrorName(Result r, const char **text) {
 	return *text ? ok : invalid_value;
 }
 API Result cuGetErrorString(Result r, const char **text) { return cuGetErrorName(r, text); }
+
+// ---- cuBLAS
+
+// The few entries that are used. Products are summed up in double, and rounded once. Each
+// needs a workspace of its caller's, whose ends it writes over: nothing else may be there.
+
+enum { blas_not_initialized = 1, blas_invalid_value = 7, blas_mapping = 11, blas_not_supported = 15 };
+struct Blas { Stream *stream; uint64_t workspace; size_t bytes; };
+static std::set<Blas *> handles;
+
+API int cublasCreate_v2(Blas **h) {
+	LOCK;
+	if (!initialized || !current || forbidden()) return blas_not_initialized;
+	handles.insert(*h = new Blas{});
+	return 0;
+}
+API int cublasDestroy_v2(Blas *h) {
+	LOCK;
+	if (!handles.erase(h)) return blas_not_initialized;
+	delete h;
+	return 0;
+}
+API int cublasGetVersion_v2(Blas *h, int *v) { LOCK; *v = 130100; return handles.count(h) ? 0 : blas_not_initialized; }
+API int cublasSetStream_v2(Blas *h, Stream *s) {
+	LOCK;
+	if (!handles.count(h)) return blas_not_initialized;
+	if (!known(s)) return blas_invalid_value;
+	*h = {s, 0, 0}; // the workspace is the library's own again
+	return 0;
+}
+API int cublasSetWorkspace_v2(Blas *h, uint64_t at, size_t bytes) {
+	LOCK;
+	if (!handles.count(h)) return blas_not_initialized;
+	if (at % 256 || !inside(at, bytes)) return blas_invalid_value;
+	h->workspace = at;
+	h->bytes = bytes;
+	return 0;
+}
+API int cublasSetMathMode(Blas *h, int mode) { LOCK; return handles.count(h) ? mode == 0 || mode == 2 || mode == 16 ? 0 : blas_not_supported : blas_not_initialized; }
+
+static double real_at(uint64_t p, int type, int64_t i) {
+	if (type == 0) return ((const float *)p)[i];
+	uint16_t h = ((const uint16_t *)p)[i];
+	uint32_t bits = (uint32_t)h << 16;
+	float f;
+	memcpy(&f, &bits, 4);
+	if (type == 14) return f;
+	int e = h >> 10 & 31, m = h & 1023;
+	double v = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+	return h >> 15 ? -v : v;
+}
+
+// narrowed is a real as a 16-bit float of so many bits of fraction, the exponents of which
+// begin at 2^low.
+static uint16_t narrowed(double v, int fraction, int low) {
+	uint16_t sign = std::signbit(v) ? 0x8000 : 0, inf = (uint16_t)(0x7fff >> fraction << fraction);
+	v = fabs(v);
+	if (v != v) return inf | 1;
+	if (std::isinf(v)) return sign | inf;
+	int e = v > 0 ? std::max(ilogb(v), low) : low;
+	double n = nearbyint(ldexp(v, fraction - e)); // in units of the last place: a carry moves into the exponent
+	uint64_t bits = (uint64_t)n + ((uint64_t)(e - low) << fraction);
+	return sign | (uint16_t)std::min<uint64_t>(bits, inf);
+}
+static void put_real(uint64_t p, int type, int64_t i, double v) {
+	if (type == 0) ((float *)p)[i] = (float)v;
+	else ((uint16_t *)p)[i] = type == 2 ? narrowed(v, 10, -14) : narrowed(v, 7, -126);
+}
+
+// Side is a matrix of a batch, column by column.
+struct Side { uint64_t at; int lead; int64_t stride; };
+
+// spans reports whether a batch of matrices lies in device memory.
+static bool spans(const Side &s, int rows, int columns, int batch, size_t size) {
+	return s.lead >= std::max(rows, 1) && s.stride >= 0 && inside(s.at, size * ((int64_t)(columns - 1) * s.lead + rows + (batch - 1) * s.stride));
+}
+
+API int cublasGemmStridedBatchedEx(Blas *h, int ta, int tb, int m, int n, int k, const float *alpha, uint64_t a, int atype, int lda, long long sa, uint64_t b, int btype, int ldb, long long sb,
+		const float *beta, uint64_t c, int ctype, int ldc, long long sc, int batch, int compute, int algorithm) {
+	LOCK;
+	if (!handles.count(h) || !current) return blas_not_initialized;
+	if (atype != btype || btype != ctype || (ctype != 0 && ctype != 2 && ctype != 14) || compute != 68 || algorithm != -1) return blas_not_supported;
+	size_t size = ctype == 0 ? 4 : 2;
+	Side A{a, lda, sa}, B{b, ldb, sb}, C{c, ldc, sc};
+	if (m < 1 || n < 1 || k < 1 || batch < 1 || ta < 0 || ta > 1 || tb < 0 || tb > 1 || !spans(A, ta ? k : m, ta ? m : k, batch, size) || !spans(B, tb ? n : k, tb ? k : n, batch, size) ||
+		!spans(C, m, n, batch, size)) return blas_invalid_value;
+	if (!h->bytes) return blas_mapping; // it would allocate
+	counters.launches++;
+	counters.products++;
+	if (mode == null) return 0;
+	uint64_t work = h->workspace;
+	size_t bytes = h->bytes;
+	float scale = *alpha, keep = *beta;
+	Result r = put(h->stream, {[=] {
+		size_t edge = std::min<size_t>(bytes, 4096);
+		memset((void *)work, 0xa5, edge);
+		memset((void *)(work + bytes - edge), 0x5a, edge);
+		for (int64_t s = 0; s < batch; s++)
+			for (int64_t j = 0; j < n; j++)
+				for (int64_t i = 0; i < m; i++) {
+					double sum = 0;
+					for (int64_t l = 0; l < k; l++)
+						sum += real_at(A.at, atype, s * A.stride + (ta ? l + i * A.lead : i + l * A.lead)) * real_at(B.at, atype, s * B.stride + (tb ? j + l * B.lead : l + j * B.lead));
+					int64_t at = s * C.stride + i + j * C.lead;
+					put_real(C.at, ctype, at, scale * sum + (keep != 0 ? keep * real_at(C.at, ctype, at) : 0));
+				}
+	}, nullptr, nullptr});
+	return r == ok ? 0 : blas_mapping;
+}
 
 // ---- NVRTC
 

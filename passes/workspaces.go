@@ -1,0 +1,67 @@
+package passes
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// recorded gives the nodes of the main graph the workspaces of Options.Workspaces.
+func (s *State) recorded() error {
+	w := s.opt.Workspaces
+	if w == nil {
+		return nil
+	}
+	if err := w.Of(plan.SourceOf(s.given)); err != nil {
+		return graph.Errorf("%w", err)
+	}
+	dims := s.dims()
+	for name, length := range w.Dims {
+		if d, known := dims[name]; known && d.Value != length {
+			return graph.Errorf("the workspaces were recorded with dimension %q = %d, expected %d: run the model with that length and --workspaces-out", graph.Short(name), length, d.Value)
+		}
+	}
+	scratch, err := w.Steps(s.main.g)
+	if err != nil {
+		return graph.Errorf("%w", err)
+	}
+	s.addScratch(s.main, scratch)
+	return nil
+}
+
+// addScratch adds the scratch of each node of a region to its workspace: it lies behind
+// what bodies and functions take.
+func (s *State) addScratch(r *region, scratch []int64) {
+	r.scratch = scratch
+	for n, bytes := range scratch {
+		r.workspace[n] += s.round(bytes)
+	}
+}
+
+// repeatScratch gives the nodes of the repeated graph the scratch of those that they repeat.
+func (s *State) repeatScratch(rep *repetition) {
+	if rep.before.scratch == nil {
+		return
+	}
+	scratch := make([]int64, len(s.main.g.Nodes))
+	for n, listed := range rep.first {
+		scratch[listed] = rep.before.scratch[n]
+	}
+	for n, first := range rep.original {
+		scratch[n] = scratch[first]
+	}
+	s.addScratch(s.main, scratch)
+}
+
+// planWorkspaces lists the recorded workspaces for the plan; nil if none were given.
+func (s *State) planWorkspaces(r *region) *plan.Workspaces {
+	if s.opt.Workspaces == nil {
+		return nil
+	}
+	w := &plan.Workspaces{Device: s.opt.Workspaces.Device, Products: s.opt.Workspaces.Products, Nodes: []plan.StepWorkspace{}}
+	for step, bytes := range r.scratch {
+		if bytes > 0 {
+			w.Nodes = append(w.Nodes, plan.StepWorkspace{Step: step, Bytes: bytes})
+		}
+	}
+	return w
+}

@@ -1,0 +1,59 @@
+package driver
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestInFolder: libraries are found where CUDA and NVIDIA's Python packages have them, the
+// newest first, and none of a later major version than the driver's.
+func TestInFolder(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{
+		"cu13/lib/libcublas.so.13", "cu13/lib/libcublasLt.so.13", "cu13/lib/libnvblas.so.13", "cu13/lib/libnvrtc.so.13", "cu13/lib/libnvrtc-builtins.so.13.0",
+		"cublas/lib/libcublas.so.12", "cuda_nvrtc/lib/libnvrtc.so.12", "lib64/libcublas.so.11", "lib64/libcublas.so", "cu13/bin/x86_64/cublas64_13.dll",
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		l    *library
+		most int
+		want []string
+	}{
+		{&blasLibrary, 13, []string{"cu13/lib/libcublas.so.13", "cu13/bin/x86_64/cublas64_13.dll", "cublas/lib/libcublas.so.12", "lib64/libcublas.so.11"}},
+		{&blasLibrary, 12, []string{"cublas/lib/libcublas.so.12", "lib64/libcublas.so.11"}},
+		{&nvrtcLibrary, 13, []string{"cu13/lib/libnvrtc.so.13", "cuda_nvrtc/lib/libnvrtc.so.12"}},
+	} {
+		var got []string
+		for _, path := range c.l.inFolder(dir, c.most) {
+			name, _ := filepath.Rel(dir, path)
+			got = append(got, filepath.ToSlash(name))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s of CUDA %d: %v, expected %v", c.l.variable, c.most, got, c.want)
+		}
+	}
+}
+
+// TestNoBLAS: the error of a cuBLAS that cannot be opened says where it was looked for, and
+// what gets it.
+func TestNoBLAS(t *testing.T) {
+	t.Setenv("ONNXMEM_CUBLAS", filepath.Join(t.TempDir(), "libcublas.so.13"))
+	if _, err := OpenBLAS(13000); !errors.Is(err, ErrNoBLAS) || !strings.Contains(err.Error(), "ONNXMEM_CUBLAS") {
+		t.Errorf("got %v, want ErrNoBLAS", err)
+	}
+	t.Setenv("ONNXMEM_CUBLAS", "off")
+	if _, err := OpenBLAS(13000); !errors.Is(err, ErrNoBLAS) {
+		t.Errorf("got %v, want ErrNoBLAS", err)
+	}
+}
