@@ -4,8 +4,8 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // convolution lists the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Op{
-	{Name: "Conv", Infer: convAs(0, 1, 2, channelsFirst), FLOPs: convFLOPs(1), Weights: []int{1, 2}, Biases: []int{2}},
-	{Name: "ConvTranspose", Infer: convTranspose, FLOPs: convTransposeFLOPs, Weights: []int{1, 2}, Biases: []int{2}, Rounds: chooses},
+	{Name: "Conv", Infer: convAs(0, 1, 2, channelsFirst), Cut: cutConv(0, 1, channelsFirst, 2), Sum: sumConv, FLOPs: convFLOPs(1), Weights: []int{1, 2}, Biases: []int{2}},
+	{Name: "ConvTranspose", Infer: convTranspose, Cut: cutConvTranspose, FLOPs: convTransposeFLOPs, Weights: []int{1, 2}, Biases: []int{2}, Rounds: chooses},
 	{Name: "DeformConv", Infer: deformConv, FLOPs: convFLOPs(1)},
 	{Name: "Col2Im", Infer: col2Im},
 	{Name: "CausalConvWithState", Infer: causalConv, FLOPs: causalConvFLOPs},
@@ -342,4 +342,97 @@ func causalConv(c *Call) error {
 
 func causalConvFLOPs(c *Call) int64 {
 	return opCount(2, elements(c.In[0].Type), c.DimOf(1, 2))
+}
+
+// cutConv returns the column Cut of a convolution of image x with weights w. The inputs
+// in channels have one element per output channel, or a single one.
+func cutConv(x, w int, l imageLayout, channels ...int) func(c *Call, axis int) *Cut {
+	return func(c *Call, axis int) *Cut {
+		cut := c.cut(axis)
+		rank := len(c.Out[0].Shape)
+		spatial, ofChannels := l.spatialAxis(axis, rank)
+		switch {
+		case axis == 0:
+			cut.In[x] = Same(0, c.length(x, 0))
+		case ofChannels:
+			c.cutGroups(cut, x, w, axis)
+			for _, i := range channels {
+				if c.Has(i) && !isOne(c.In[i].Shape) {
+					cut.In[i] = Same(0, c.length(i, 0))
+				}
+			}
+		default:
+			win, err := c.window(c.In[w].Shape[2:])
+			if err != nil || !c.cutRows(cut, win, x, axis, spatial) {
+				return nil
+			}
+		}
+		return cut
+	}
+}
+
+// spatialAxis returns which of the spatial axes an axis of an image is, unless it is that
+// of the batch or of the channels.
+func (l imageLayout) spatialAxis(axis, rank int) (spatial int, ofChannels bool) {
+	if l == channelsLast {
+		return axis - 1, axis == rank-1
+	}
+	return axis - 2, axis == 1
+}
+
+// cutGroups sets the rows of the image and of the weights [M C/group K1…] for output
+// channels: with several groups, whole groups.
+func (c *Call) cutGroups(cut *Cut, x, w, axis int) {
+	group, m := c.Int("group", 1), c.length(w, 0)
+	cut.In[w] = Same(0, m)
+	if group == 1 {
+		return
+	}
+	each := m / group
+	cut.In[x] = Rows{Axis: axis, Length: c.length(x, axis), Scale: c.length(w, 1), Divide: each}
+	cut.Change = func(lo, hi int64) Change {
+		return Change{Attrs: []*graph.Attr{intAttr("group", (hi-lo)/each)}}
+	}
+}
+
+// sumConv: the sum over input channels. A bias would be added by each copy.
+func sumConv(c *Call, _ []int) *Sum {
+	if c.Has(2) || c.Int("group", 1) != 1 {
+		return nil
+	}
+	n := c.length(0, 1)
+	in := c.rowsOfOne(0, Same(1, n))
+	in[1] = Same(1, n)
+	return &Sum{By: "Add", In: in, Length: n}
+}
+
+// cutConvTranspose: images; output channels, whole groups of them if there are several;
+// rows and columns if windows neither overlap nor leave gaps.
+func cutConvTranspose(c *Call, axis int) *Cut {
+	cut := c.cut(axis)
+	switch group := c.Int("group", 1); {
+	case axis == 0:
+		cut.In[0] = Same(0, c.length(0, 0))
+	case axis == 1 && group == 1:
+		cut.In[1] = Same(1, c.length(1, 1))
+	case axis == 1:
+		// Weights are [C M/group K1…].
+		each, channels := c.length(1, 1), c.length(1, 0)
+		cut.In[0] = Rows{Axis: 1, Length: channels, Scale: channels / group, Divide: each}
+		cut.In[1] = Rows{Axis: 0, Length: channels, Scale: channels / group, Divide: each}
+		cut.Change = func(lo, hi int64) Change {
+			return Change{Attrs: []*graph.Attr{intAttr("group", (hi-lo)/each)}}
+		}
+	default:
+		w, err := c.transposedWindow(c.In[1].Shape[2:])
+		i := axis - 2
+		if err != nil || w.Same() || w.OutputShape != nil || w.Reach(i) != w.Stride[i] || w.Before[i] != 0 || w.After[i] != 0 || w.OutputPadding[i] != 0 {
+			return nil
+		}
+		cut.In[0] = Rows{Axis: axis, Length: c.length(0, axis), Scale: 1, Divide: w.Stride[i]}
+	}
+	if axis == 1 && c.Has(2) {
+		cut.In[2] = Same(0, c.length(2, 0))
+	}
+	return cut
 }

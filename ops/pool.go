@@ -4,12 +4,12 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // pooling lists the operators that reduce windows of an image.
 var pooling = family{"", []Op{
-	{Name: "MaxPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool, Optional: afterFirst, Rounds: ceils},
-	{Name: "AveragePool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Rounds: ceils},
-	{Name: "LpPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkPower, Rounds: ceils},
-	{Name: "GlobalMaxPool", Infer: globalPool, FLOPs: perElement(1)},
-	{Name: "GlobalAveragePool", Infer: globalPool, FLOPs: perElement(1)},
-	{Name: "GlobalLpPool", Infer: globalPool, FLOPs: perElement(2), Check: checkPower},
+	{Name: "MaxPool", Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool, Optional: afterFirst, Rounds: ceils},
+	{Name: "AveragePool", Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Rounds: ceils},
+	{Name: "LpPool", Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Check: checkPower, Rounds: ceils},
+	{Name: "GlobalMaxPool", Infer: globalPool, Cut: cutGlobalPool(channelsFirst), Sum: sumGlobalMax, FLOPs: perElement(1)},
+	{Name: "GlobalAveragePool", Infer: globalPool, Cut: cutGlobalPool(channelsFirst), Sum: sumGlobalMean, FLOPs: perElement(1)},
+	{Name: "GlobalLpPool", Infer: globalPool, Cut: cutGlobalPool(channelsFirst), FLOPs: perElement(2), Check: checkPower},
 	{Name: "MaxUnpool", Infer: maxUnpool, Rounds: always},
 }}
 
@@ -170,4 +170,60 @@ func maxUnpool(c *Call) error {
 	}
 	c.Set(0, a.Elem, shape)
 	return nil
+}
+
+// cutPool returns the column Cut of a pool. The places of the maxima, output 1 of MaxPool,
+// count from the beginning of the tensor, so a copy cannot make them.
+func cutPool(l imageLayout) func(c *Call, axis int) *Cut {
+	return func(c *Call, axis int) *Cut {
+		cut := c.same(axis)
+		for k := 1; k < len(cut.Out); k++ {
+			cut.Out[k] = Whole
+		}
+		spatial, ofChannels := l.spatialAxis(axis, len(c.Out[0].Shape))
+		if axis == 0 || ofChannels {
+			return cut
+		}
+		win, err := c.poolWindow()
+		if err != nil || !c.cutRows(cut, win, 0, axis, spatial) {
+			return nil
+		}
+		return cut
+	}
+}
+
+// cutGlobalPool returns the column Cut of a pool of whole images: images and channels.
+func cutGlobalPool(l imageLayout) func(c *Call, axis int) *Cut {
+	return func(c *Call, axis int) *Cut {
+		if _, ofChannels := l.spatialAxis(axis, len(c.Out[0].Shape)); axis != 0 && !ofChannels {
+			return nil
+		}
+		return c.same(axis)
+	}
+}
+
+// sumGlobalMax: the largest of the largest elements of the slices.
+func sumGlobalMax(c *Call, axes []int) *Sum {
+	axis := axes[0]
+	if axis < 2 {
+		return nil
+	}
+	n := c.length(0, axis)
+	return &Sum{By: "Max", In: c.rowsOfOne(0, Same(axis, n)), Length: n}
+}
+
+// sumGlobalMean: a copy adds.
+func sumGlobalMean(c *Call, axes []int) *Sum {
+	sum := sumGlobalMax(c, axes)
+	if sum == nil || !divides(c.In[0].Elem) {
+		return nil
+	}
+	var spatial []int64
+	sum.By, sum.Mean, sum.Count = "Add", true, 1
+	for k := 2; k < len(c.In[0].Shape); k++ {
+		spatial = append(spatial, int64(k))
+		sum.Count *= c.length(0, k)
+	}
+	sum.Change = func(_, _ int64) Change { return c.toReduceSum(spatial) }
+	return sum
 }

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
@@ -85,4 +87,26 @@ func exactLengths(shape []graph.Dim) []int64 {
 		list[i] = int64(d)
 	}
 	return list
+}
+
+// cutRows sets the rows of input x that a copy needs for rows of spatial axis i of a
+// convolution or a pool, and the padding of the copy: each slice has the padding that its
+// own windows reach. It returns false if the padding follows from the lengths.
+func (c *Call) cutRows(cut *Cut, w window, x, axis, i int) bool {
+	if w.Same() || w.Ceil || !w.Kernel[i].Exact() {
+		return false
+	}
+	stride, before, reach, n := w.Stride[i], w.Before[i], w.Reach(i), c.length(x, axis)
+	cut.In[x] = Rows{Axis: axis, Length: n, Scale: stride, Divide: 1, Before: before, After: reach - before - stride}
+	if before == 0 && w.After[i] == 0 {
+		return true
+	}
+	pads := slices.Concat(w.Before, w.After)
+	cut.Change = func(lo, hi int64) Change {
+		own := slices.Clone(pads)
+		own[i] = max(before-lo*stride, 0)
+		own[i+len(own)/2] = max((hi-1)*stride+reach-before-n, 0)
+		return Change{Attrs: []*graph.Attr{intsAttr("pads", own)}}
+	}
+	return true
 }

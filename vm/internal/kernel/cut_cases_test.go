@@ -139,4 +139,14 @@ var cutCases = []nodeCase{
 	{op: "Pad", version: 18, in: args(noise(5, 9, 33), integerList(1, 2, -3, 4), scalar(3), integerList(0, 2))},
 	{op: "Pad", version: 10, attrs: attrs(ints("pads", 0, 2, 0, 1, 3, 0)), in: args(noise(5, 9, 33))},
 	{op: "Pad", version: 18, attrs: attrs(text("mode", "edge")), in: args(noise(5, 9, 33), integerList(0, 2, 0, 0, 3, 0))},
+
+	{op: "LpPool", version: 18, attrs: attrs(ints("kernel_shape", 3, 2), ints("pads", 1, 0, 1, 1), ints("strides", 2, 1)), in: args(noise(2, 5, 19, 17))},
+	{op: "GlobalMaxPool", in: args(noise(3, 5, 19, 17))},
+	{op: "GlobalAveragePool", in: args(noise(3, 5, 19, 17))},
+	{op: "GlobalLpPool", in: args(noise(3, 5, 19, 17))},
+	{op: "NegativeLogLikelihoodLoss", version: 13, in: args(noise(30, 9), below(9, 30))},
+	{op: "NegativeLogLikelihoodLoss", version: 13, attrs: attrs(text("reduction", "none")), in: args(noise(5, 9, 7), below(9, 5, 7))},
+	{op: "NegativeLogLikelihoodLoss", version: 13, attrs: attrs(text("reduction", "sum")), in: args(noise(5, 9, 7), below(9, 5, 7))},
+	{op: "SoftmaxCrossEntropyLoss", version: 13, in: args(noise(30, 9), below(9, 30))},
+	{op: "SoftmaxCrossEntropyLoss", version: 13, attrs: attrs(text("reduction", "none")), in: args(noise(5, 9, 7), below(9, 5, 7))},
 }
