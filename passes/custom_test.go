@@ -106,7 +106,7 @@ func TestPassOfOnesOwn(t *testing.T) {
 		{"train", "own train inline infer fold share bodies order limit place annotate"},
 		{"infer", "train inline own infer fold share bodies order limit place annotate"},
 		{"share", "train inline infer fold own infer share bodies order limit place annotate"},
-		{"order", "train inline infer fold share bodies own infer share bodies order limit place annotate"},
+		{"order", "train inline infer fold slice share bodies own infer share bodies order limit place annotate"},
 	} {
 		var ran []string
 		r, err := passes.Optimize(t.Context(), twoBranches(t), passes.Options{
@@ -173,7 +173,7 @@ func TestStateBetweenPasses(t *testing.T) {
 	const none, inferred, shared = "false 0 false 0 0 false", "true 0 false 0 0 false", "true 5 true 0 0 false"
 	ordered := fmt.Sprintf("true 5 true %d 0 false", r.Plan.Summary.PeakBytes)
 	placed := fmt.Sprintf("true 5 true %d %d ", r.Plan.Summary.PeakBytes, len(r.Plan.Buffers))
-	want := []string{none, none, none, inferred, inferred, shared, shared, ordered, ordered, placed + "false", placed + "true"}
+	want := []string{none, none, none, inferred, inferred, inferred, shared, shared, ordered, ordered, placed + "false", placed + "true"}
 	if !slices.Equal(seen, want) {
 		t.Errorf("saw  %q\nwant %q", seen, want)
 	}

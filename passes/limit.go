@@ -184,7 +184,11 @@ func (s *State) newLimitSearch() (*limitSearch, error) {
 	if l := s.opt.Limit; l != nil {
 		b.limit, b.arena = l.Bytes, l.Arena
 		if l.Percent > 0 {
-			b.limit = int64(math.Floor(l.Percent / 100 * float64(r.loads.Peak)))
+			peak := r.loads.Peak
+			if s.slices != nil {
+				peak = s.slices.peak // the percentage is one of the graph without slices
+			}
+			b.limit = int64(math.Floor(l.Percent / 100 * float64(peak)))
 		}
 	}
 	return b, nil

@@ -111,7 +111,7 @@ func (s *State) newSlicer(ctx context.Context) (*slicer, error) {
 	r := b.main
 	x := &slicer{s: s, base: b, constants: constants, time: b.modelledTime()}
 	p := &slicing.Program{
-		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
+		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Keep: r.gradients, Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
 		Cost: func(flops, bytes float64) float64 { return float64(s.opt.Device.cost(int64(flops), bytes)) },
 	}
 	for i := range r.storages {

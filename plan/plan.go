@@ -128,16 +128,21 @@ type SlicedRegion struct {
 	Count   int            `json:"count"`
 	Exact   bool           `json:"exact"` // no output is a sum over slices
 	Nodes   []string       `json:"nodes"` // the first output of each, in the order of the slices
-	Inputs  []SlicedTensor `json:"inputs"`
-	Outputs []SlicedTensor `json:"outputs"`
+	Inputs  []SlicedInput  `json:"inputs"`
+	Outputs []SlicedOutput `json:"outputs"`
 }
 
-// SlicedTensor is an input or output of a sliced region.
-type SlicedTensor struct {
+// SlicedInput is a tensor that a sliced region reads.
+type SlicedInput struct {
 	Tensor string `json:"tensor"`
-	Axis   *int   `json:"axis"` // of which slices read or make rows; null: an input that is read whole, or an output that is summed
-	// Over is the input over which the rows of an output are written.
-	Over string `json:"over,omitempty"`
+	Axis   *int   `json:"axis"` // of which slices read rows; null: it is read whole
+}
+
+// SlicedOutput is a tensor that a sliced region makes for others.
+type SlicedOutput struct {
+	Tensor string `json:"tensor"`
+	Axis   *int   `json:"axis"`           // of which slices make rows; null: it is summed
+	Over   string `json:"over,omitempty"` // the input over which the rows are written
 }
 
 // Folded describes nodes of the source that read only constants and were replaced by

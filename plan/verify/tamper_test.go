@@ -309,6 +309,9 @@ var real = []struct {
 	{"recorded workspaces", twins, passes.Options{Workspaces: &plan.Recording{Device: "a GPU", Products: "a library", Nodes: []plan.NodeScratch{
 		{Node: "make a", Output: "a", Bytes: 1000}, {Node: "make y", Output: "y", Bytes: 65},
 	}}}, func(p *plan.Plan) bool { return len(p.Workspaces.Nodes) == 2 }},
+	{"slices", sliceable, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 40}}, func(p *plan.Plan) bool {
+		return p.Slices != nil && len(p.Slices.Constants) == 1 && slices.ContainsFunc(p.Slices.Regions, func(r plan.SlicedRegion) bool { return r.Outputs[0].Over != "" })
+	}},
 	{"the value of a shape", models["dynamic"], passes.Options{Values: map[string]graph.Literal{"k": {Shape: []int64{1}, Data: []json.Number{"4"}}}}, func(p *plan.Plan) bool { return len(p.Values) == 1 }},
 	{"the value of a condition", models["branches"], passes.Options{Values: map[string]graph.Literal{"p": {Data: []json.Number{"1"}}}}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) > 0 }},
 	{"a product that reads a constant as it lies", tied, passes.Options{Fold: passes.FoldAny}, func(p *plan.Plan) bool { return p.Folded != nil && len(p.Folded.Products) == 1 }},
@@ -329,6 +332,22 @@ var tied = text{main: `
 	g = Gather(w, i)
 	out z
 	out g
+`}
+
+// sliceable is a wide layer between narrow ones: its rows can run in slices.
+var sliceable = text{main: `
+	in x float32 128 128
+	weight w float32 128 1024
+	weight v float32 1024 128
+	r = EyeLike(x)
+	h = MatMul(r, w)
+	g = Relu(h)
+	m = MatMul(g, v)
+	y = Add(r, m)
+	s = Shape(x)
+	z = Reshape(y, s)
+	e = EyeLike(z)
+	out e
 `}
 
 // foldable has nodes that read only constants, in the main graph and in a body.

@@ -151,6 +151,7 @@ func (v *verifier) plan() {
 	v.pools(s, sum)
 	v.limit(s, again, &sum)
 	v.folded()
+	v.slicedRegions()
 	v.checkSummary(sum)
 	v.r.Summary = sum
 	if !v.opt.SkipAnnotations {

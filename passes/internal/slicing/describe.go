@@ -8,7 +8,7 @@ import (
 // Describe describes the region for the plan.
 func (c *Choice) Describe() plan.SlicedRegion {
 	g := c.p.g
-	out := plan.SlicedRegion{Count: c.Slices, Exact: len(c.sum) == 0, Nodes: []string{}, Inputs: []plan.SlicedTensor{}, Outputs: []plan.SlicedTensor{}}
+	out := plan.SlicedRegion{Count: c.Slices, Exact: len(c.sum) == 0, Nodes: []string{}, Inputs: []plan.SlicedInput{}, Outputs: []plan.SlicedOutput{}}
 	for _, v := range c.Nodes {
 		out.Nodes = append(out.Nodes, g.Tensors[firstOf(g.Nodes[v].Outputs)].Name)
 	}
@@ -21,10 +21,10 @@ func (c *Choice) Describe() plan.SlicedRegion {
 		}
 	}
 	for _, t := range c.Inputs {
-		out.Inputs = append(out.Inputs, plan.SlicedTensor{Tensor: g.Tensors[t].Name, Axis: axes[t]})
+		out.Inputs = append(out.Inputs, plan.SlicedInput{Tensor: g.Tensors[t].Name, Axis: axes[t]})
 	}
 	for _, t := range c.Outputs {
-		o := plan.SlicedTensor{Tensor: g.Tensors[t].Name}
+		o := plan.SlicedOutput{Tensor: g.Tensors[t].Name}
 		if axis, rows := c.axis[t]; rows {
 			o.Axis = &axis
 		}

@@ -23,8 +23,10 @@ type Program struct {
 	Storages  []Storage
 	Of        []int32 // the storage of each tensor; -1: it has none
 	Workspace []int64 // of each node, in bytes
-	Align     int64   // to which sizes are rounded up, in bytes
-	Sums      bool    // a region may sum over the axis that is cut: results may differ in the last bits
+	// Keep are names of tensors that the model refers to by name: they stay.
+	Keep  map[string]bool
+	Align int64 // to which sizes are rounded up, in bytes
+	Sums  bool  // a region may sum over the axis that is cut: results may differ in the last bits
 	// Cost is the time in nanoseconds of a node with that many floating-point
 	// operations that reads and writes that many bytes.
 	Cost func(flops, bytes float64) float64
@@ -72,12 +74,27 @@ func (p *Program) cut(node, axis int) *ops.Cut {
 	c, known := p.cuts[key]
 	if !known {
 		n := p.g.Nodes[node]
-		if len(n.Captures) == 0 && p.Workspace[node] == 0 {
+		if p.mayRunInSlices(node) {
 			c = p.Inference.Cut(p.Model, n, axis)
 		}
 		p.cuts[key] = c
 	}
 	return c
+}
+
+// mayRunInSlices reports whether a node may belong to a region: it has no bodies, and
+// makes no parameter, state or constant.
+func (p *Program) mayRunInSlices(node int) bool {
+	n := p.g.Nodes[node]
+	if len(n.Captures) > 0 || p.Workspace[node] > 0 {
+		return false
+	}
+	for _, t := range n.Outputs {
+		if t >= 0 && p.resident(t) {
+			return false
+		}
+	}
+	return true
 }
 
 // cutOutput returns the dimension map of a node along an axis of its output out, and
@@ -146,5 +163,3 @@ func (p *Program) divides(t graph.TensorID) bool {
 	elem := p.g.Tensors[t].Type.Elem
 	return elem == graph.Float32 || elem == graph.Float64
 }
-
-func (p *Program) Loads() []int64 { return p.loads }

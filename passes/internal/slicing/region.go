@@ -202,7 +202,7 @@ func (r *Region) join(v int) class {
 			axes[j] = a
 		}
 	}
-	if r.p.Sums && len(n.Captures) == 0 && r.p.Workspace[v] == 0 {
+	if r.p.Sums && r.p.mayRunInSlices(v) {
 		if sum := r.p.Inference.Sum(r.p.Model, n, axes); sum != nil && (!sum.Mean || r.p.divides(n.Outputs[0])) {
 			r.sum[v] = sum
 			return sums
@@ -254,7 +254,7 @@ func (r *Region) collect() bool {
 			if t < 0 {
 				continue
 			}
-			read := g.Tensors[t].Output || slices.ContainsFunc(g.Tensors[t].Readers, func(q graph.NodeID) bool { return !r.has(int(q)) })
+			read := g.Tensors[t].Output || r.p.Keep[g.Tensors[t].Name] || slices.ContainsFunc(g.Tensors[t].Readers, func(q graph.NodeID) bool { return !r.has(int(q)) })
 			_, rows := r.axis[t]
 			if !rows && r.at(v) == inside && (read || len(g.Tensors[t].Readers) > 0) {
 				return false

@@ -58,7 +58,11 @@ func (p *Program) Rewrite(list []*Choice) (*graph.Model, error) {
 			}
 		}
 	}
-	m.Graph.DropTensors(func(t graph.TensorID) bool { return m.Graph.Tensors[t].Maker >= 0 && !made[t] })
+	m.Graph.DropTensors(func(t graph.TensorID) bool {
+		was := m.Graph.Tensors[t].Maker >= 0 // a node made it before
+		added := int(t) >= len(p.g.Tensors) && m.Graph.Tensors[t].Data == nil
+		return (was || added) && !made[t]
+	})
 	m.Graph.Link()
 	if w.puts {
 		if err := m.AddPutRows(); err != nil {

@@ -1,0 +1,140 @@
+package verify
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// keySlice is the metadata key of nodes that belong to a slice.
+const keySlice = "onnxmem.slice"
+
+// sliceNode is what the metadata of a node say: the region, the slice, the role, and a
+// tensor of the source.
+type sliceNode struct {
+	region, slice int
+	role, tensor  string
+	node          *graph.Node
+}
+
+// slicedRegions compares the plan's regions with the nodes whose metadata say that they
+// belong to one: each slice has one copy of each node, and the rows that slices write of
+// an output are all of its rows, each once. It does not compare the copies with the
+// source, so the description as a whole is claimed.
+func (v *verifier) slicedRegions() {
+	x, g := v.p.Slices, v.m.Graph
+	if (x == nil) != (v.p.Summary.Unsliced == nil) {
+		v.fault(CodeSlices, "slices: expected regions and the figures without slices together")
+	}
+	byRegion := map[int][]sliceNode{}
+	for i, n := range g.Nodes {
+		text, sliced := n.Prop(keySlice)
+		if !sliced {
+			continue
+		}
+		if x == nil {
+			v.fault(CodeSlices, "%s: expected no %s in its metadata, since the plan has no slices", g.Label(graph.NodeID(i)), keySlice)
+			return
+		}
+		words := strings.SplitN(text, " ", 4)
+		if len(words) < 4 {
+			v.fault(CodeSlices, "%s: expected a region, a slice, a role and a tensor as %s, found %q", g.Label(graph.NodeID(i)), keySlice, graph.Short(text))
+			continue
+		}
+		region, err1 := strconv.Atoi(words[0])
+		slice, err2 := strconv.Atoi(words[1])
+		if err1 != nil || err2 != nil || region < 0 || region >= len(x.Regions) || slice < 0 || slice >= x.Regions[region].Count {
+			v.fault(CodeSlices, "%s: expected a region and a slice of the plan, found %s and %s", g.Label(graph.NodeID(i)), graph.Short(words[0]), graph.Short(words[1]))
+			continue
+		}
+		byRegion[region] = append(byRegion[region], sliceNode{region, slice, words[2], words[3], n})
+	}
+	if x == nil {
+		return
+	}
+	if x.Mode != "exact" && x.Mode != "any" {
+		v.fault(CodeSlices, "slices: mode: expected \"exact\" or \"any\", found %q", graph.Short(x.Mode))
+	}
+	if len(x.Regions) == 0 {
+		v.fault(CodeSlices, "slices: expected a region, found none")
+	}
+	for i := range x.Regions {
+		v.slicedRegion(i, &x.Regions[i], byRegion[i])
+	}
+	v.claim("slices")
+	v.claim("unsliced_peak_bytes")
+	v.claim("unsliced_lower_bound_bytes")
+	v.claim("slice_cost_percent")
+}
+
+// slicedRegion checks a region.
+func (v *verifier) slicedRegion(i int, r *plan.SlicedRegion, nodes []sliceNode) {
+	if r.Count < 2 || r.Count > len(v.m.Graph.Nodes) {
+		v.fault(CodeSlices, "slices: region %d: expected 2 slices or more, and no more than nodes, found %d", i, r.Count)
+		return
+	}
+	copies, puts := map[string][]int{}, map[string][]sliceNode{}
+	for _, n := range nodes {
+		switch n.role {
+		case "node":
+			copies[n.tensor] = append(copies[n.tensor], n.slice)
+		case "put":
+			puts[n.tensor] = append(puts[n.tensor], n)
+		}
+	}
+	if len(copies) != len(r.Nodes) {
+		v.fault(CodeSlices, "slices: region %d: expected the %d nodes of which it has copies, found %d", i, len(copies), len(r.Nodes))
+	}
+	for _, name := range r.Nodes {
+		have := slices.Clone(copies[name])
+		slices.Sort(have)
+		if have = slices.Compact(have); len(have) != r.Count || len(copies[name]) != r.Count {
+			v.fault(CodeSlices, "slices: region %d: expected one copy of the node that makes %q in each of %d slices, found %d in %d slices", i, graph.Short(name), r.Count, len(copies[name]), len(have))
+		}
+	}
+	for _, o := range r.Outputs {
+		if o.Axis != nil {
+			v.rowsPutTogether(i, r, o.Tensor, *o.Axis, puts[o.Tensor])
+		}
+	}
+}
+
+// rowsPutTogether checks that the rows that slices write of an output follow one another
+// from the first to the last.
+func (v *verifier) rowsPutTogether(i int, r *plan.SlicedRegion, tensor string, axis int, puts []sliceNode) {
+	g := v.m.Graph
+	if len(puts) != r.Count {
+		v.fault(CodeSlices, "slices: region %d: expected %d nodes that write rows of %q, found %d", i, r.Count, graph.Short(tensor), len(puts))
+		return
+	}
+	slices.SortStableFunc(puts, func(a, b sliceNode) int { return cmp.Compare(a.slice, b.slice) })
+	next, length := int64(0), int64(-1)
+	for k, p := range puts {
+		n := p.node
+		a := n.Attr("axis")
+		if n.Domain != graph.SwapDomain || n.Op != graph.PutRows || len(n.Inputs) != 4 || len(n.Outputs) != 1 || n.Outputs[0] < 0 || n.Inputs[1] < 0 || n.Inputs[2] < 0 || a == nil || a.Int != int64(axis) {
+			v.fault(CodeSlices, "slices: region %d: %q: expected %s along axis %d, found %s", i, graph.Short(n.Name), graph.PutRows, axis, n.OpName())
+			return
+		}
+		part, at := g.Tensors[n.Inputs[1]].Type, g.Tensors[n.Inputs[2]].Data
+		whole := g.Tensors[n.Outputs[0]].Type
+		if axis < 0 || axis >= len(part.Shape) || axis >= len(whole.Shape) || at == nil {
+			v.fault(CodeSlices, "slices: region %d: %q: expected rows of axis %d at a constant place", i, graph.Short(n.Name), axis)
+			return
+		}
+		from, known := at.Integers(1)
+		if !known || len(from) != 1 || from[0] != next || p.slice != k {
+			v.fault(CodeSlices, "slices: region %d: %q: expected slice %d to write rows of %q from %d on, found %v", i, graph.Short(n.Name), k, graph.Short(tensor), next, from)
+			return
+		}
+		next += int64(part.Shape[axis])
+		length = int64(whole.Shape[axis])
+	}
+	if next != length {
+		v.fault(CodeSlices, "slices: region %d: expected %d rows of %q, found %d", i, length, graph.Short(tensor), next)
+	}
+}

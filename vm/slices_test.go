@@ -1,0 +1,62 @@
+package vm_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// Whole networks whose regions run in slices need less memory than any order of their
+// nodes, and give the same bits.
+func TestSlicedNetworks(t *testing.T) {
+	networks := append(slices.Clone(smallNetworks[:3]), smallNetwork{
+		"vit_b_16", map[string]string{"size": "64", "patch": "8", "classes": "10", "layers": "2", "hidden": "32", "heads": "4", "ff": "128"}, map[string]int64{"batch": 2},
+	}, smallNetworks[4], smallNetwork{
+		"transformer", map[string]string{"vocab": "50", "positions": "64", "layers": "2", "hidden": "32", "heads": "4", "ff": "128"}, map[string]int64{"batch": 2, "source": 48, "target": 40},
+	})
+	for _, n := range networks {
+		t.Run(n.name, func(t *testing.T) {
+			file := n.file(t)
+			whole, _ := program(t, file, passes.Options{})
+			inputs := inputsOf(whole)
+			want, _ := runSteps(t, whole, vm.Options{}, nil, 1)
+			sliced, r := program(t, file, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000})
+			s := r.Plan.Summary
+			if r.Plan.Slices == nil || s.PeakBytes >= s.UnslicedPeakBytes {
+				t.Fatalf("no slices, or a peak of %d that is not below that of the whole network", s.PeakBytes)
+			}
+			for _, region := range r.Plan.Slices.Regions {
+				if !region.Exact {
+					t.Errorf("a region of %d nodes sums over slices", len(region.Nodes))
+				}
+			}
+			got, _ := runSteps(t, sliced, vm.Options{}, nil, 1)
+			sameBits(t, "in slices", got, want)
+			check, err := sliced.CheckRun(t.Context(), []map[string]vm.Value{inputs}, vm.Options{Poison: true})
+			if err != nil || !check.Identical() {
+				t.Errorf("planned and apart: %+v, %v", check, err)
+			}
+			t.Logf("peak %d of %d B in %d regions", s.PeakBytes, s.UnslicedPeakBytes, len(r.Plan.Slices.Regions))
+		})
+	}
+}
+
+// Steps of training in slices of the batch, whose gradients are sums over slices, give
+// the same losses and parameters but for the last bits.
+func TestSlicedTraining(t *testing.T) {
+	n := smallNetwork{"bert", smallLayers, map[string]int64{"batch": 8, "sequence": 16}}
+	file := n.file(t)
+	whole, r := program(t, file, passes.Options{Train: &autodiff.Options{}})
+	want, _ := runSteps(t, whole, vm.Options{}, r.Step.Params, 3)
+	sliced, r := program(t, file, passes.Options{Train: &autodiff.Options{}, Slices: passes.SlicesAny, ExtraPercent: 1000})
+	s := r.Plan.Summary
+	if r.Plan.Slices == nil || s.PeakBytes >= s.UnslicedPeakBytes {
+		t.Fatalf("no slices, or a peak of %d that is not below that of the whole step", s.PeakBytes)
+	}
+	got, _ := runSteps(t, sliced, vm.Options{}, r.Step.Params, 3)
+	nearly(t, got, want, 1e-5)
+	t.Logf("peak %d of %d B", s.PeakBytes, s.UnslicedPeakBytes)
+}
