@@ -80,8 +80,15 @@ func TestSignatureVersions(t *testing.T) {
 		version int64
 		want    bool
 	}{
-		{graph.Float32, 9, true}, {graph.Float32, 13, true}, {graph.Int8, 9, true}, {graph.Int8, 12, true}, {graph.Int8, 13, false},
-		{graph.BFloat16, 12, false}, {graph.BFloat16, 13, true}, {graph.Int8, 0, true}, {graph.Bool, 0, false},
+		{graph.Float32, 9, true},
+		{graph.Float32, 13, true},
+		{graph.Int8, 9, true},
+		{graph.Int8, 12, true},
+		{graph.Int8, 13, false},
+		{graph.BFloat16, 12, false},
+		{graph.BFloat16, 13, true},
+		{graph.Int8, 0, true},
+		{graph.Bool, 0, false},
 	} {
 		if got := holds(list, k.elem, k.version); got != k.want {
 			t.Errorf("Erf of %v in opset %d: got %v, expected %v", k.elem, k.version, got, k.want)

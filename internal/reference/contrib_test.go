@@ -20,8 +20,11 @@ var byRuntime = []handCase{
 	{
 		"ai.onnx.ml", "SVMClassifier",
 		append([]*graph.Attr{
-			{Name: "kernel_type", String: "RBF"}, {Name: "coefficients", Floats: []float32{1, -0.5, 0.25, -1, 0.5, 0.75, -0.25, 0.5}}, {Name: "rho", Floats: []float32{0.1, -0.2, 0.3}},
-			{Name: "classlabels_ints", Ints: []int64{7, 8, 9}}, {Name: "vectors_per_class", Ints: []int64{1, 2, 1}},
+			{Name: "kernel_type", String: "RBF"},
+			{Name: "coefficients", Floats: []float32{1, -0.5, 0.25, -1, 0.5, 0.75, -0.25, 0.5}},
+			{Name: "rho", Floats: []float32{0.1, -0.2, 0.3}},
+			{Name: "classlabels_ints", Ints: []int64{7, 8, 9}},
+			{Name: "vectors_per_class", Ints: []int64{1, 2, 1}},
 		}, vectors...),
 		[]*Tensor{Reals([]int{3, 2}, 0, 1, 2, -1, -1.5, 0.5)},
 		Ints([]int{3}, 8, 7, 7),

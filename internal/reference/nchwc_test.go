@@ -16,7 +16,8 @@ var inBlocks = []handCase{
 	{"com.microsoft.nchwc", "ReorderOutput", []*graph.Attr{{Name: "channels", Int: 3}}, []*Tensor{image([]int{1, 4, 1, 2}, 1, 3, 2, 4, 5, 0, 6, 0)}, image([]int{1, 3, 1, 2}, 1, 2, 3, 4, 5, 6)},
 	{"com.microsoft.nchwc", "ReorderOutput", []*graph.Attr{{Name: "channels", Int: 3}, {Name: "channels_last", Int: 1}}, []*Tensor{image([]int{1, 4, 1, 2}, 1, 3, 2, 4, 5, 0, 6, 0)}, image([]int{1, 1, 2, 3}, 1, 3, 5, 2, 4, 6)},
 	{
-		"com.microsoft.nchwc", "Conv", []*graph.Attr{{Name: "activation", String: "Relu"}},
+		"com.microsoft.nchwc", "Conv",
+		[]*graph.Attr{{Name: "activation", String: "Relu"}},
 		[]*Tensor{image([]int{1, 2, 1, 2}, 1, 3, 2, 4), image([]int{2, 2, 1, 1}, 1, 100, 10, 1000), row(0, 1), image([]int{1, 2, 1, 2}, 1, 0, 1, -5000)},
 		image([]int{1, 2, 1, 2}, 32, 3101, 43, 0),
 	},

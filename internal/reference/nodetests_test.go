@@ -117,7 +117,8 @@ var byHand = []handCase{
 	{graph.SwapDomain, graph.SwapOut, nil, []*Tensor{row(-2, 0, 3)}, row(-2, 0, 3)},
 	{graph.SwapDomain, graph.SwapIn, nil, []*Tensor{row(-2, 0, 3)}, row(-2, 0, 3)},
 	{
-		graph.SwapDomain, graph.PutRows, []*graph.Attr{{Name: "axis", Int: 1}},
+		graph.SwapDomain, graph.PutRows,
+		[]*graph.Attr{{Name: "axis", Int: 1}},
 		[]*Tensor{Reals([]int{2, 3}, 1, 2, 3, 4, 5, 6), Reals([]int{2, 1}, 7, 8), {Type: graph.Int64, Shape: []int{1}, I: []int64{1}}, {Type: graph.Int64, Shape: []int{1}, I: []int64{1}}},
 		Reals([]int{2, 3}, 1, 7, 3, 4, 8, 6),
 	},
