@@ -251,12 +251,3 @@ func cutBut(otherwise int64) func(c *Call, axis int) *Cut {
 		return c.same(axis)
 	}
 }
-
-// cutBatch is the column Cut of operators that compute each image or sequence from that
-// of input 0, and from all of the other inputs.
-func cutBatch(c *Call, axis int) *Cut {
-	if axis != 0 {
-		return nil
-	}
-	return c.same(axis)
-}

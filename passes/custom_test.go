@@ -54,7 +54,7 @@ func TestListsOfPasses(t *testing.T) {
 		return slices.DeleteFunc(passes.Default(), func(p passes.Pass) bool { return p.Name == name })
 	}
 	swapped := passes.Default()
-	slices.Reverse(swapped[2:5])
+	slices.Reverse(swapped[2:6])
 	for _, c := range []struct {
 		name, want string
 		opt        passes.Options
@@ -103,9 +103,9 @@ func dropExp(_ context.Context, s *passes.State) error {
 // graph run again.
 func TestPassOfOnesOwn(t *testing.T) {
 	for _, c := range []struct{ at, ran string }{
-		{"train", "own train inline infer fold share bodies order limit place annotate"},
-		{"infer", "train inline own infer fold share bodies order limit place annotate"},
-		{"share", "train inline infer fold own infer share bodies order limit place annotate"},
+		{"train", "own train inline infer fold slice share bodies order limit place annotate"},
+		{"infer", "train inline own infer fold slice share bodies order limit place annotate"},
+		{"share", "train inline infer fold slice own infer share bodies order limit place annotate"},
 		{"order", "train inline infer fold slice share bodies own infer share bodies order limit place annotate"},
 	} {
 		var ran []string

@@ -178,6 +178,7 @@ func (o *Options) checkPasses() error {
 	}{
 		{o.Train != nil, "Train", "train"},
 		{o.InlineFunctions, "InlineFunctions", "inline"},
+		{o.Slices != SlicesOff, "Slices", "slice"},
 		{o.Limit != nil, "Limit", "limit"},
 		{o.Workspaces != nil, "Workspaces", "bodies"},
 		{o.Frontier, "Frontier", "limit"},

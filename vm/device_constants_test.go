@@ -17,9 +17,9 @@ func TestDeviceConstants(t *testing.T) {
 	if f == nil {
 		t.Skip("a GPU does not count its allocations")
 	}
-	p, r := program(t, smallNetworks[0].file(t), passes.Options{})
+	p, _ := program(t, smallNetworks[0].file(t), passes.Options{})
 	want, _ := runSteps(t, p, vm.Options{Device: d}, nil, 1)
-	p, r = program(t, smallNetworks[0].file(t), passes.Options{})
+	p, r := program(t, smallNetworks[0].file(t), passes.Options{})
 	empty := f.Counters()
 	first, err := p.NewSession(vm.Options{Device: d})
 	if err != nil {

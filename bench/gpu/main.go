@@ -163,7 +163,10 @@ func (o *options) environment() []string {
 	env := os.Environ()
 	switch nvrtc, _ := filepath.Glob(filepath.Join(o.Work, "libnvrtc.so.*")); {
 	case o.Fake != "":
-		env = append(env, "ONNXMEM_LIBCUDA="+o.Fake, "ONNXMEM_NVRTC="+o.Fake, "FAKECUDA_INCLUDE="+filepath.Dir(o.Fake))
+		env = append(env, "ONNXMEM_LIBCUDA="+o.Fake, "ONNXMEM_NVRTC="+o.Fake, "ONNXMEM_CUBLAS=off")
+		if os.Getenv("FAKECUDA_INCLUDE") == "" {
+			env = append(env, "FAKECUDA_INCLUDE="+filepath.Dir(o.Fake))
+		}
 		if cxx, err := exec.LookPath("c++"); err == nil {
 			env = append(env, "FAKECUDA_CXX="+cxx)
 		}

@@ -10,10 +10,6 @@ import (
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 )
 
-// linkBytes is the size of a copy whose rate is measured: far above what a copy costs to
-// begin.
-const linkBytes = 128 << 20
-
 // probe describes a GPU and measures its link. It runs in a process of its own: a driver
 // that crashes takes nothing else down, and nothing of it is in the memory figures.
 func probe(name string, bytes int64) (d *device, err error) {

@@ -16,7 +16,7 @@ import (
 
 // noFiles are the text arguments and flags that are not file names.
 var noFiles = []string{
-	"schedule", "placement", "strategy", "disable-pass", "effort", "fold", "schedule-goal", "format", "to", "shell", "pack", "replay", // choices
+	"schedule", "placement", "strategy", "disable-pass", "effort", "fold", "slices", "cublas", "schedule-goal", "format", "to", "shell", "pack", "replay", // choices
 	"loss", "loss-output", "optimizer", "trainable", "freeze", "no-lean", "updates", // of a training graph
 	"dim", "batch-dim", "shard", "external-data",
 	"name", "set", // of a network
@@ -81,6 +81,7 @@ var outputLines = []struct{ output, line, inputs string }{
 	{"run save-model", "run t.onnx --save-model @", "t.onnx t.plan.json t.params.onnx external.bin m.onnx"},
 	{"run save-model", "run t.onnx --params q.onnx --source c.onnx --save-model @", "q.onnx c.onnx external.bin"},
 	{"run profile", "run p.onnx --profile @", "p.onnx p.plan.json external.bin"},
+	{"run workspaces-out", "run p.onnx --device cuda --workspaces-out @", "p.onnx p.plan.json external.bin"},
 	{"run costs-out", "run p.onnx --costs-out @", "p.onnx p.plan.json external.bin"},
 	{"run host-file", "run p.onnx --host-file @", "p.onnx p.plan.json external.bin"},
 	{"order out", "order problem.json --out @", "problem.json"},
