@@ -51,7 +51,7 @@ func Summary(w io.Writer, p *plan.Plan) {
 		fmt.Fprintf(w, "slices               %s\n", sliced(p.Slices, s.Unsliced))
 	}
 	if l := s.Limited; l != nil {
-		fmt.Fprintf(w, "limit                %s\n", limited(l))
+		fmt.Fprintf(w, "limit                %s\n", limited(l, s.Unsliced))
 		if l.SwappedBuffers > 0 {
 			fmt.Fprintf(w, "swapped              %s%s\n", units.Bytes(l.SwappedBytes), Link(l))
 		}
@@ -129,10 +129,17 @@ func number(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// limited describes the cost of a limit.
-func limited(l *plan.Limited) string {
-	text := fmt.Sprintf("%s, %.1f %% of the peak without: ", units.Bytes(l.LimitBytes), percentOf(l.LimitBytes, l.PlainPeakBytes))
+// limited describes the cost of a limit. u is nil if nothing runs in slices.
+func limited(l *plan.Limited, u *plan.Unsliced) string {
+	plain := l.PlainPeakBytes
+	if u != nil {
+		plain = u.UnslicedPeakBytes
+	}
+	text := fmt.Sprintf("%s, %.1f %% of the peak without: ", units.Bytes(l.LimitBytes), percentOf(l.LimitBytes, plain))
 	if l.RecomputedNodes == 0 && l.SwappedBuffers == 0 {
+		if u != nil {
+			return text + "the slices meet it"
+		}
 		return text + "the order meets it, at no cost"
 	}
 	if l.RecomputedNodes > 0 || l.SwappedBuffers == 0 {
