@@ -41,7 +41,7 @@ func startBrowser(t *testing.T) context.Context {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1300, 1400),
-		chromedp.WSURLReadTimeout(time.Minute), chromedp.UserDataDir(t.TempDir()))
+		chromedp.WSURLReadTimeout(time.Minute), chromedp.UserDataDir(profile(t)))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
@@ -51,7 +51,28 @@ func startBrowser(t *testing.T) context.Context {
 	if err := chromedp.Run(ctx); err != nil {
 		t.Skipf("%s does not start, so the page is not tested in it: %v", path, err)
 	}
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx) }) // asks it to end, and waits
 	return ctx
+}
+
+// profile returns a folder for the browser's files. It is not t.TempDir's: helper processes
+// of the browser may write there for a moment after the browser has ended, and a file that
+// appears while the folder is removed would fail a test that has passed.
+func profile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "onnxmem-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range 100 {
+			if os.RemoveAll(dir) == nil {
+				return
+			}
+		}
+		t.Logf("%s could not be removed", dir)
+	})
+	return dir
 }
 
 // tab is a page in the browser.
