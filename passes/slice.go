@@ -3,11 +3,14 @@ package passes
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/constant"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/plan"
@@ -34,6 +37,8 @@ var SliceModes = map[string]Slices{"off": SlicesOff, "exact": SlicesExact, "any"
 // slicedState describes what the pass slice did.
 type slicedState struct {
 	choices   []*slicing.Choice
+	weights   []slicing.Weight
+	copies    []plan.SlicedCopy
 	constants []string // tensors that are initializers now
 	peak      int64    // of the best order without slices
 	bound     int64
@@ -47,7 +52,7 @@ func slice(ctx context.Context, s *State) error {
 	if s.opt.Slices == SlicesOff || s.opt.Limit == nil && s.opt.ExtraPercent <= 0 {
 		return nil
 	}
-	x, err := s.newSlicer(ctx)
+	x, err := s.newSlicer(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -62,15 +67,33 @@ func slice(ctx context.Context, s *State) error {
 		}
 	}
 	var found *slicedModel
-	if s.opt.Limit != nil {
-		found, err = x.below(ctx, target)
-	} else {
-		found, err = x.within(ctx, s.opt.ExtraPercent)
-	}
-	if err != nil || found == nil {
+	search := func(x *slicer) error {
+		var m *slicedModel
+		if s.opt.Limit != nil {
+			if m, err = x.below(ctx, target); m != nil && (found == nil || m.extra < found.extra) {
+				found = m
+			}
+		} else if m, err = x.within(ctx, s.opt.ExtraPercent); m != nil && (found == nil || m.peak < found.peak) {
+			found = m
+		}
 		return err
 	}
-	s.slices = &slicedState{found.choices, x.constants, peak, x.base.main.solved.Bound, found.extra}
+	if err := search(x); err != nil {
+		return err
+	}
+	own, err := s.newSlicer(ctx, x)
+	if err != nil {
+		return err
+	}
+	if own != nil {
+		if err := search(own); err != nil {
+			return err
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	s.slices = &slicedState{found.choices, found.weights, found.from.copies, x.constants, peak, x.base.main.solved.Bound, found.extra}
 	s.Replace(found.model)
 	return nil
 }
@@ -81,13 +104,16 @@ type slicer struct {
 	base      *State // the model before, in its order
 	search    *slicing.Search
 	constants []string // tensors of the model that are initializers in base
-	time      float64  // modelled time of all nodes, in nanoseconds
+	time      float64  // modelled time of all nodes, in nanoseconds, without copies of chains
+	copies    []plan.SlicedCopy
 }
 
 // slicedModel is a model in which regions run in slices.
 type slicedModel struct {
 	model   *graph.Model
 	choices []*slicing.Choice
+	weights []slicing.Weight
+	from    *slicer
 	peak    int64 // by a fast search for the order
 	extra   float64
 }
@@ -96,24 +122,40 @@ type slicedModel struct {
 const windowReach = 120
 
 // newSlicer orders a copy of the model, in which values that depend on shapes alone are
-// constants: what is sliced has other shapes.
-func (s *State) newSlicer(ctx context.Context) (*slicer, error) {
+// constants: what is sliced has other shapes. If of is not nil, chains of cheap nodes are
+// copied for each reader; the result is nil if there are none. of is the slicer without
+// the copies.
+func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 	b := s.copy()
 	m := *s.model
 	m.Graph = s.model.Graph.Clone()
 	constants := settle(&m, s.inference)
 	b.model = &m
+	var copies []plan.SlicedCopy
+	if of != nil {
+		if err := infer(ctx, b); err != nil {
+			return nil, fmt.Errorf("slices: %w", err)
+		}
+		var err error
+		if copies, err = copyChains(b.model, of.base.main.loads.Peak); err != nil || copies == nil {
+			return nil, err
+		}
+	}
 	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order} {
 		if err := run(ctx, b); err != nil {
 			return nil, fmt.Errorf("slices: %w", err)
 		}
 	}
 	r := b.main
-	x := &slicer{s: s, base: b, constants: constants, time: b.modelledTime()}
+	x := &slicer{s: s, base: b, constants: constants, copies: copies, time: b.modelledTime()}
+	if of != nil {
+		x.time = of.time
+	}
 	p := &slicing.Program{
 		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Keep: r.gradients, Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
 		Cost: func(flops, bytes float64) float64 { return float64(s.opt.Device.cost(int64(flops), bytes)) },
 	}
+	p.Rows = rowsOf(b.model)
 	for i := range r.storages {
 		st := &r.storages[i]
 		first, last := r.lifetime(int32(i))
@@ -124,6 +166,26 @@ func (s *State) newSlicer(ctx context.Context) (*slicer, error) {
 	p.Prepare()
 	x.search = slicing.NewSearch(p, windowReach)
 	return x, nil
+}
+
+// rowsOf returns what reads the elements of an initializer of a model.
+func rowsOf(m *graph.Model) func(*graph.Data) func(func([]byte) error) error {
+	return func(d *graph.Data) func(func([]byte) error) error {
+		read := func(use func([]byte) error) (err error) {
+			defer mapped.Recover(&err, mapped.Watch())
+			files := constant.NewFiles(m)
+			defer func() { err = errors.Join(err, files.Close()) }()
+			t, err := files.Read(d)
+			if err != nil {
+				return err
+			}
+			return use(t.Raw)
+		}
+		if !constant.Holds(d.Type) || d.Generate == nil && read(func([]byte) error { return nil }) != nil {
+			return nil
+		}
+		return read
+	}
 }
 
 // sliceTries is the number of targets that are tried for a limit.
@@ -213,7 +275,7 @@ func (x *slicer) within(ctx context.Context, percent float64) (*slicedModel, err
 
 // apply rewrites the model and orders it by a fast search.
 func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedModel, error) {
-	model, err := x.search.Rewrite(choices)
+	model, _, err := x.search.Rewrite(choices)
 	if err != nil {
 		return nil, err
 	}
@@ -224,8 +286,8 @@ func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedM
 			return nil, fmt.Errorf("slices: %w", err)
 		}
 	}
-	m := &slicedModel{choices: choices, peak: t.main.loads.Peak, extra: t.modelledTime()/x.time - 1}
-	m.model, err = x.search.Rewrite(choices)
+	m := &slicedModel{from: x, choices: choices, peak: t.main.loads.Peak, extra: t.modelledTime()/x.time - 1}
+	m.model, m.weights, err = x.search.Rewrite(choices)
 	return m, err
 }
 
@@ -267,6 +329,10 @@ func (s *State) planSlices(p *plan.Plan) {
 	p.Slices = &plan.Slices{Mode: mode, Constants: s.slices.constants, Regions: []plan.SlicedRegion{}}
 	for _, c := range s.slices.choices {
 		p.Slices.Regions = append(p.Slices.Regions, c.Describe())
+	}
+	p.Slices.Copies = s.slices.copies
+	for _, w := range s.slices.weights {
+		p.Slices.Weights = append(p.Slices.Weights, plan.SlicedWeight{Tensor: w.Tensor, Of: w.Of, Axis: w.Axis, From: w.Lo})
 	}
 }
 

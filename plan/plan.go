@@ -118,8 +118,28 @@ type Slices struct {
 	Mode string `json:"mode"` // "exact", or "any" if a region may sum over the axis that is sliced
 	// Constants are integer tensors of the source whose elements follow from the
 	// bound dimensions: they are initializers now.
-	Constants []string       `json:"constants,omitempty"`
-	Regions   []SlicedRegion `json:"regions"` // in the order in which they run
+	Constants []string `json:"constants,omitempty"`
+	// Copies are tensors that are computed once for each reader: chains of nodes of the
+	// source whose copies differ in the names alone.
+	Copies []SlicedCopy `json:"copies,omitempty"`
+	// Weights are initializers with rows of initializers of the source that slices read.
+	Weights []SlicedWeight `json:"weights,omitempty"`
+	Regions []SlicedRegion `json:"regions"` // in the order in which they run
+}
+
+// SlicedCopy is a tensor that a copy of a node makes.
+type SlicedCopy struct {
+	Tensor string `json:"tensor"`
+	Of     string `json:"of"` // the tensor of the source that the node makes
+}
+
+// SlicedWeight is an initializer of the planned model that holds rows of an initializer
+// of the source.
+type SlicedWeight struct {
+	Tensor string `json:"tensor"`
+	Of     string `json:"of"`   // an initializer of the source
+	Axis   int    `json:"axis"` // of the rows
+	From   int64  `json:"from"` // the first row
 }
 
 // SlicedRegion is a set of nodes of the source of which each runs once in each slice,

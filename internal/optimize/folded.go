@@ -34,19 +34,27 @@ func foldedPath(out string, m *graph.Model) string {
 // moveFolded moves the folded constants of a model with external data out of the model's
 // file. It returns those that were moved, in the order of their file.
 func (t *Task) moveFolded() []*graph.Data {
-	if t.Result.Plan.Folded == nil || t.Out == "-" || len(onnx.Locations(t.File.Model)) == 0 {
+	folded, sliced := t.Result.Plan.Folded, t.Result.Plan.Slices
+	if folded == nil && sliced == nil || t.Out == "-" || len(onnx.Locations(t.File.Model)) == 0 {
 		return nil
 	}
 	names := map[string]bool{}
-	for _, f := range t.Result.Plan.Folded.Tensors {
-		if f.Subgraph == nil {
-			names[f.Tensor] = true
+	if folded != nil {
+		for _, f := range folded.Tensors {
+			if f.Subgraph == nil {
+				names[f.Tensor] = true
+			}
+		}
+	}
+	if sliced != nil {
+		for _, w := range sliced.Weights {
+			names[w.Tensor] = true
 		}
 	}
 	var moved []*graph.Data
 	off := int64(0)
 	for _, u := range t.Result.Model.Graph.Tensors {
-		if d := u.Data; d != nil && names[u.Name] && d.Span.IsZero() && d.Bytes >= leastOutside {
+		if d := u.Data; d != nil && names[u.Name] && d.Span.IsZero() && d.External == nil && d.Bytes >= leastOutside {
 			d.External = &graph.External{Location: filepath.Base(foldedPath(t.Out, t.File.Model)), Offset: off, Length: d.Bytes}
 			off = (off + d.Bytes + blockOfFile - 1) &^ (blockOfFile - 1)
 			moved = append(moved, d)

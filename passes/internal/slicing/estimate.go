@@ -189,9 +189,6 @@ func (r *Region) inner(s *Slice) int64 {
 	return peak
 }
 
-// cutInFile reports whether the rows of an input are cut when the model is written.
-func (r *Region) cutInFile(t graph.TensorID) bool { return false }
-
 // wholeTime returns the time of the region's nodes when they run whole.
 func (r *Region) wholeTime() (ns float64) {
 	for _, v := range r.Nodes {

@@ -30,6 +30,9 @@ type Program struct {
 	// Cost is the time in nanoseconds of a node with that many floating-point
 	// operations that reads and writes that many bytes.
 	Cost func(flops, bytes float64) float64
+	// Rows returns a function that calls another with the elements of an initializer;
+	// nil if they cannot be read. Without Rows, no initializer is cut.
+	Rows func(*graph.Data) func(use func([]byte) error) error
 
 	g        *graph.Graph
 	loads    []int64

@@ -34,6 +34,8 @@ type Region struct {
 	sum   map[int]*ops.Sum       // of the nodes that are sums
 	axis  map[graph.TensorID]int // of the tensors that slices make row by row
 	made  map[graph.TensorID]int // the maker of each tensor that the region makes
+
+	inFile map[graph.TensorID]bool // whether the rows of an input are initializers, where that is known
 }
 
 // at returns the class of a node of the window.
@@ -60,7 +62,7 @@ func (p *Program) Find(s, e, seed, axis int) *Region {
 	}
 	r := &Region{
 		Start: s, End: e, Seed: seed, Axis: axis, p: p, class: make([]class, e-s+1),
-		cut: map[int]*ops.Cut{}, sum: map[int]*ops.Sum{}, axis: map[graph.TensorID]int{}, made: map[graph.TensorID]int{},
+		cut: map[int]*ops.Cut{}, sum: map[int]*ops.Sum{}, axis: map[graph.TensorID]int{}, made: map[graph.TensorID]int{}, inFile: map[graph.TensorID]bool{},
 	}
 	r.backwards(seed, axis)
 	if r.at(seed) != inside {

@@ -32,10 +32,10 @@ const (
 // A copy of node N in slice i is called N/s<i> and makes T/s<i>. The rows that it takes
 // of a tensor T are T/rows<i>, and T with the rows of slices 0 to i in it is T/put<i>.
 // Outputs keep their tensors, so nothing outside of the regions changes.
-func (p *Program) Rewrite(list []*Choice) (*graph.Model, error) {
+func (p *Program) Rewrite(list []*Choice) (*graph.Model, []Weight, error) {
 	m := *p.Model
 	m.Graph = p.g.Clone()
-	w := &writer{p: p, g: m.Graph, tensors: map[string]bool{}, labels: map[string]bool{}, ints: map[string]graph.TensorID{}}
+	w := &writer{p: p, g: m.Graph, tensors: map[string]bool{}, labels: map[string]bool{}, ints: map[string]graph.TensorID{}, cut: map[graph.TensorID]bool{}}
 	note(m.Graph, w.tensors, w.labels)
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b *Choice) int { return a.Start - b.Start })
@@ -44,14 +44,15 @@ func (p *Program) Rewrite(list []*Choice) (*graph.Model, error) {
 		w.nodes = append(w.nodes, m.Graph.Nodes[next:c.Start]...)
 		w.whole(c, before)
 		if err := w.region(i, c); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		w.whole(c, behind)
 		next = c.End + 1
 	}
 	m.Graph.Nodes = append(w.nodes, m.Graph.Nodes[next:]...)
-	made := make([]bool, len(m.Graph.Tensors))
+	made, read := make([]bool, len(m.Graph.Tensors)), make([]bool, len(m.Graph.Tensors))
 	for _, n := range m.Graph.Nodes {
+		n.Reads(func(t graph.TensorID) { read[t] = true })
 		for _, t := range n.Outputs {
 			if t >= 0 {
 				made[t] = true
@@ -61,15 +62,15 @@ func (p *Program) Rewrite(list []*Choice) (*graph.Model, error) {
 	m.Graph.DropTensors(func(t graph.TensorID) bool {
 		was := m.Graph.Tensors[t].Maker >= 0 // a node made it before
 		added := int(t) >= len(p.g.Tensors) && m.Graph.Tensors[t].Data == nil
-		return (was || added) && !made[t]
+		return (was || added) && !made[t] || w.cut[t] && !read[t]
 	})
 	m.Graph.Link()
 	if w.puts {
 		if err := m.AddPutRows(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return &m, nil
+	return &m, w.list, nil
 }
 
 // note collects the names of the tensors and nodes of a graph and of its bodies.
@@ -95,6 +96,8 @@ type writer struct {
 	ints            map[string]graph.TensorID
 	nodes           []*graph.Node
 	puts            bool
+	cut             map[graph.TensorID]bool // initializers of which there are rows now
+	list            []Weight
 }
 
 // whole adds the nodes of a window that run whole, before or behind the slices.
@@ -164,6 +167,8 @@ type regionWriter struct {
 	rows  map[graph.TensorID]graph.TensorID // of a tensor that the region makes: its rows in this slice
 	taken map[taken]graph.TensorID
 	from  map[graph.TensorID]graph.TensorID // of an input over which an output is written: that output
+
+	weights map[taken]graph.TensorID // rows of initializers
 }
 
 // taken is a range of rows of a tensor of this graph.
@@ -173,7 +178,7 @@ type taken struct {
 }
 
 func (w *writer) region(index int, c *Choice) error {
-	r := &regionWriter{writer: w, c: c, index: index, now: map[graph.TensorID]graph.TensorID{}, from: map[graph.TensorID]graph.TensorID{}}
+	r := &regionWriter{writer: w, c: c, index: index, now: map[graph.TensorID]graph.TensorID{}, from: map[graph.TensorID]graph.TensorID{}, weights: map[taken]graph.TensorID{}}
 	for o, x := range c.streams {
 		r.now[o], r.from[x] = x, o
 	}
@@ -242,6 +247,9 @@ func (r *regionWriter) input(t graph.TensorID, want Range, s *Slice) graph.Tenso
 	}
 	if want.Lo == 0 && want.Hi == int64(r.p.g.Tensors[t].Type.Shape[want.Axis]) {
 		return from
+	}
+	if r.c.cutInFile(t) {
+		return r.weight(t, want)
 	}
 	return r.take(t, from, Range{}, want)
 }
