@@ -312,6 +312,9 @@ var real = []struct {
 	{"slices", sliceable, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 40}}, func(p *plan.Plan) bool {
 		return p.Slices != nil && len(p.Slices.Constants) == 1 && slices.ContainsFunc(p.Slices.Regions, func(r plan.SlicedRegion) bool { return r.Outputs[0].Over != "" })
 	}},
+	{"slices of a mask and of a weight", masked, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 50}}, func(p *plan.Plan) bool {
+		return p.Slices != nil && len(p.Slices.Copies) > 0 && len(p.Slices.Weights) > 0
+	}},
 	{"the value of a shape", models["dynamic"], passes.Options{Values: map[string]graph.Literal{"k": {Shape: []int64{1}, Data: []json.Number{"4"}}}}, func(p *plan.Plan) bool { return len(p.Values) == 1 }},
 	{"the value of a condition", models["branches"], passes.Options{Values: map[string]graph.Literal{"p": {Data: []json.Number{"1"}}}}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) > 0 }},
 	{"a product that reads a constant as it lies", tied, passes.Options{Fold: passes.FoldAny}, func(p *plan.Plan) bool { return p.Folded != nil && len(p.Folded.Products) == 1 }},
@@ -348,6 +351,27 @@ var sliceable = text{main: `
 	z = Reshape(y, s)
 	e = EyeLike(z)
 	out e
+`}
+
+// masked has a mask that is made of small tensors and read twice, and a weight that is
+// as large.
+var masked = text{main: `
+	in x float32 128 8
+	in r float32 128 1
+	in c float32 1 128
+	weight k float32 8 128
+	weight v float32 128 8
+	weight b float32 128 128
+	m = Add(r, c)
+	s = MatMul(x, k)
+	d = Add(s, b)
+	p = Add(d, m)
+	h = MatMul(p, v)
+	f = Transpose(h)
+	t = MatMul(h, f)
+	q = Add(t, m)
+	y = MatMul(q, v)
+	out y
 `}
 
 // foldable has nodes that read only constants, in the main graph and in a body.

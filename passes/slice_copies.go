@@ -1,0 +1,195 @@
+package passes
+
+import (
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// The chains of nodes that may be computed once for each reader of their result.
+const (
+	chainNodes  = 20 // the most nodes of a chain
+	chainShrink = 16 // what a chain reads is smaller than its result by at least that factor
+	chainFLOPs  = 4  // the most floating-point operations per element of a node
+	chainLeast  = 64 // a result is at least that part of the peak
+	chainReads  = 256
+)
+
+// copyChains gives each reader of a large tensor that cheap nodes make of small ones its
+// own copies of these nodes: causal masks are such tensors, and every layer reads them.
+// A region that has such a copy in its window makes the tensor in slices. The types must
+// have been inferred; those of the copies are not. peak is the peak in bytes. It returns
+// which tensors are copies, nil if there are none.
+//
+// The k-th copy of node N is called N/for<k> and makes T/for<k>.
+func copyChains(m *graph.Model, peak int64) (copies []plan.SlicedCopy, err error) {
+	g := m.Graph
+	order, err := g.Topological()
+	if err != nil {
+		return nil, err
+	}
+	c := &chainCopier{g: g, peak: peak, tensors: map[string]bool{}, nodes: map[string]bool{}, of: map[graph.TensorID]graph.TensorID{}}
+	for _, t := range g.Tensors {
+		c.tensors[t.Name] = true
+	}
+	for _, n := range g.Nodes {
+		c.nodes[n.Name] = true
+	}
+	nodes := g.Nodes
+	for i := len(order) - 1; i >= 0; i-- {
+		for _, t := range nodes[order[i]].Outputs {
+			if t >= 0 {
+				c.copyFor(t)
+			}
+		}
+	}
+	if len(c.added) == 0 {
+		return nil, nil
+	}
+	g.Nodes = append(g.Nodes, c.added...)
+	g.Link()
+	for t := range g.Tensors {
+		if of, is := c.of[graph.TensorID(t)]; is {
+			copies = append(copies, plan.SlicedCopy{Tensor: g.Tensors[t].Name, Of: g.Tensors[of].Name})
+		}
+	}
+	return copies, nil
+}
+
+type chainCopier struct {
+	g       *graph.Graph
+	peak    int64
+	tensors map[string]bool // names that are taken
+	nodes   map[string]bool
+	added   []*graph.Node
+	of      map[graph.TensorID]graph.TensorID // the tensor of which a tensor is a copy
+}
+
+// copyFor gives the readers of a tensor but the first their own copies of its chain.
+func (c *chainCopier) copyFor(t graph.TensorID) {
+	x := c.g.Tensors[t]
+	if len(x.Readers) < 2 || len(x.Readers) > chainReads || x.Output || x.Bytes < c.peak/chainLeast {
+		return
+	}
+	chain := c.chain(t)
+	if chain == nil {
+		return
+	}
+	var readers []*graph.Node
+	for _, q := range x.Readers {
+		if n := c.g.Nodes[q]; len(n.Captures) == 0 {
+			readers = append(readers, n)
+		}
+	}
+	for k, n := range readers {
+		if k == 0 {
+			continue
+		}
+		now := map[graph.TensorID]graph.TensorID{}
+		for _, old := range chain {
+			c.copy(old, k, now)
+		}
+		for j, u := range n.Inputs {
+			if u == t {
+				n.Inputs[j] = now[t]
+			}
+		}
+	}
+}
+
+// chain returns the nodes that make a tensor of much smaller ones, makers before
+// readers; nil if there are none.
+func (c *chainCopier) chain(t graph.TensorID) []*graph.Node {
+	g := c.g
+	small := g.Tensors[t].Bytes / chainShrink
+	in, leaves := map[graph.NodeID]bool{}, map[graph.TensorID]bool{}
+	read := int64(0)
+	var visit func(t graph.TensorID) bool
+	var chain []*graph.Node
+	visit = func(t graph.TensorID) bool {
+		v := g.Tensors[t].Maker
+		if v < 0 || in[v] {
+			return v >= 0
+		}
+		n := g.Nodes[v]
+		if len(in) == chainNodes || !c.cheap(n) {
+			return false
+		}
+		in[v] = true
+		for _, u := range n.Inputs {
+			if u < 0 || g.Tensors[u].Data != nil && g.Tensors[u].Bytes <= small {
+				continue
+			}
+			if g.Tensors[u].Bytes <= small {
+				if !leaves[u] {
+					leaves[u] = true
+					read += g.Tensors[u].Bytes
+				}
+				continue
+			}
+			if !visit(u) {
+				return false
+			}
+		}
+		chain = append(chain, n)
+		return true
+	}
+	if !visit(t) || read > small {
+		return nil
+	}
+	return chain
+}
+
+// cheap reports whether a node makes one tensor, always the same, with few operations,
+// of tensors that are no larger.
+func (c *chainCopier) cheap(n *graph.Node) bool {
+	s := n.Semantics
+	if !s.Known || s.Random || s.Call != nil || len(n.Captures) > 0 || len(n.Bodies()) > 0 || len(n.Outputs) != 1 || n.Outputs[0] < 0 {
+		return false
+	}
+	y := c.g.Tensors[n.Outputs[0]]
+	elements, known := y.Type.Elements()
+	if !known || y.Output || y.Dynamic != "" || y.Bounded || s.FLOPs > chainFLOPs*elements {
+		return false
+	}
+	for _, u := range n.Inputs {
+		if u >= 0 {
+			if x, known := c.g.Tensors[u].Type.Elements(); !known || x > elements {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// copy adds a copy of a node for reader k. now holds the copies of tensors.
+func (c *chainCopier) copy(old *graph.Node, k int, now map[graph.TensorID]graph.TensorID) {
+	n := *old
+	n.Span, n.Semantics = graph.Span{}, graph.Semantics{}
+	if n.Name != "" {
+		n.Name = free(fmt.Sprintf("%s/for%d", n.Name, k), c.nodes)
+	}
+	n.Inputs = make([]graph.TensorID, len(old.Inputs))
+	for j, u := range old.Inputs {
+		n.Inputs[j] = u
+		if v, copied := now[u]; copied && u >= 0 {
+			n.Inputs[j] = v
+		}
+	}
+	t := old.Outputs[0]
+	out := c.g.NewTensor(free(fmt.Sprintf("%s/for%d", c.g.Tensors[t].Name, k), c.tensors))
+	n.Outputs = []graph.TensorID{out}
+	now[t], c.of[out] = out, t
+	c.added = append(c.added, &n)
+}
+
+// free returns a name like that which is not among the names, and adds it.
+func free(name string, names map[string]bool) string {
+	out := name
+	for k := 2; names[out]; k++ {
+		out = fmt.Sprintf("%s.%d", name, k)
+	}
+	names[out] = true
+	return out
+}
