@@ -29,6 +29,7 @@ func TestPlannedWorkspaces(t *testing.T) {
 		{"recomputed", smallNetworks[3], func() passes.Options {
 			return passes.Options{Train: &autodiff.Options{Optimizer: "sgd"}, Limit: &passes.Limit{Percent: 85}, Effort: schedule.EffortFast}
 		}},
+		{"in slices", smallNetworks[0], func() passes.Options { return passes.Options{Slices: passes.SlicesExact, ExtraPercent: 200} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := c.net.file(t)
