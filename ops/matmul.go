@@ -9,7 +9,7 @@ import (
 // products are the operators of linear algebra.
 var products = family{"", []Op{
 	{Name: "MatMul", Infer: inferMatMul, Cut: cutMatMul, Sum: sumMatMul, FLOPs: flopsMatMul(1), Weights: []int{0, 1}},
-	{Name: "Gemm", Infer: inferGemm, Cut: cutGemm, Sum: sumGemm, FLOPs: flopsGemm, Weights: []int{0, 1, 2}, Biases: []int{2}},
+	{Name: "Gemm", Infer: inferGemm, Inplace: overGemmAddend, Cut: cutGemm, Sum: sumGemm, FLOPs: flopsGemm, Weights: []int{0, 1, 2}, Biases: []int{2}},
 	{Name: "Det", Infer: inferDet},
 }}
 
@@ -173,6 +173,14 @@ func gemmDims(c *Call, i int, transposed string) (rows, columns graph.Dim) {
 		return columns, rows
 	}
 	return rows, columns
+}
+
+// overGemmAddend: kernels of float32 add to what the output holds.
+func overGemmAddend(c *Call) []graph.Alias {
+	if c.Out[0].Elem != graph.Float32 {
+		return nil
+	}
+	return overAddend2(c)
 }
 
 func flopsGemm(c *Call) int64 {

@@ -10,7 +10,7 @@ import (
 )
 
 // product is a node that multiplies by a transposed matrix: with FoldAny a Gemm reads the
-// constant as it lies. Graphs are places in the list of graphsIn.
+// matrix as it lies. Graphs are places in the list of graphsIn.
 type product struct {
 	in        int         // its graph
 	node      *graph.Node // MatMul or Gemm
@@ -19,6 +19,7 @@ type product struct {
 	result    *graph.Tensor
 	weight    *graph.Tensor // before it is transposed
 	left      bool          // it is the first operand, not the second
+	fixed     bool          // the lengths of weight stand in the file
 }
 
 // minGemm is the first opset in which Gemm may leave out its third input.
@@ -45,10 +46,11 @@ func (s *State) products(m *graph.Model, all []*component) []product {
 	for from, e := range f.graphs {
 		constants[e.g] = constantsOf(e.g, constants[e.outer])
 		for _, n := range e.g.Nodes {
-			if n.Domain != "" || n.Op != "Transpose" || free[n] || !swapsTwo(e.g, n) || !constants[e.g][n.Inputs[0]] {
+			if n.Domain != "" || n.Op != "Transpose" || free[n] || !swapsTwo(e.g, n) {
 				continue
 			}
-			t := product{from: from, transpose: n, weight: e.g.Tensors[n.Inputs[0]]}
+			w := e.g.Tensors[n.Inputs[0]]
+			t := product{from: from, transpose: n, weight: w, fixed: constants[e.g][n.Inputs[0]] || w.Input && w.Declared != nil && w.Declared.Type.Exact()}
 			if readers, all := f.readers(from, n.Outputs[0], t); all {
 				list = append(list, readers...)
 				for _, p := range readers {
@@ -118,6 +120,9 @@ func (f *productFinder) readers(in int, id graph.TensorID, of product) (list []p
 				return nil, false
 			}
 			p.result = g.Tensors[n.Outputs[0]]
+			if !p.fixed && n.Op == "MatMul" && len(p.result.Type.Shape) > 2 {
+				return nil, false // the shape of the result would have to be computed
+			}
 			if in > 0 && !f.shapes && len(p.result.Type.Shape) > 2 {
 				return nil, false
 			}

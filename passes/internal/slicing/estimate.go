@@ -158,6 +158,9 @@ func (r *Region) inner(s *Slice) int64 {
 					}
 				}
 			}
+			if sum := r.sum[v]; sum != nil && adds(n, sum) {
+				continue // it adds to the output in place
+			}
 			if !shared {
 				for _, a := range n.Semantics.Inplace {
 					if a.Out != o || shared || n.Inputs[a.In] < 0 {

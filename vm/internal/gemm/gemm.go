@@ -287,19 +287,21 @@ func (p *Product) epilogue(w *panel, first, last bool) {
 		w.flags |= flagAlpha
 	}
 	if first {
+		// Beta and both kinds of bias are added in the same place, so that they give the
+		// same bits.
 		w.beta = p.Beta
+		if p.RowBias {
+			w.flags |= flagRowBias
+		}
+		if p.ColBias {
+			w.flags |= flagColBias
+		}
 	}
 	if w.beta != 0 {
 		w.flags |= flagBeta
 	}
 	if !last {
 		return
-	}
-	if p.RowBias {
-		w.flags |= flagRowBias
-	}
-	if p.ColBias {
-		w.flags |= flagColBias
 	}
 	switch p.Act {
 	case Relu:

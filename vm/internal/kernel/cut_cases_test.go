@@ -104,6 +104,9 @@ var cutCases = []nodeCase{
 
 	{op: "Gemm", attrs: attrs(whole1("transB", 1), float1("alpha", 0.5)), in: args(noise(30, 50), noise(41, 50))},
 	{op: "Gemm", attrs: attrs(whole1("transA", 1)), in: args(noise(70, 300), noise(70, 41))},
+	{op: "Gemm", in: args(noise(9, 1100), noise(1100, 41), noise(41))},
+	{op: "Gemm", attrs: attrs(float1("alpha", 0.5)), in: args(noise(9, 1100), noise(1100, 41), noise(9, 41))},
+	{op: "Gemm", attrs: attrs(float1("beta", 0.5)), in: args(noise(9, 1100), noise(1100, 41), noise(9, 41))},
 	{op: "MatMul", in: args(noise(2, 65, 300), noise(2, 300, 130))},
 	{op: "MatMul", in: args(noise(4, 1, 9, 20), noise(3, 20, 6))},
 

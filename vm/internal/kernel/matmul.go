@@ -150,6 +150,9 @@ func makeGemm(c *Invocation) (Run, error) {
 		p.last = true
 		return p.make()
 	}
+	if c.Out[0].Type == graph.Float32 && slices.Equal(c.In[2].Shape, c.Out[0].Shape) {
+		return makeGemmOver(c)
+	}
 	if beta == 1 && isRow(c.In[2], p.n) && (isHalf(c.In[0]) || c.In[0].Type == graph.Float32) {
 		p.bias, p.last = c.In[2], true
 		return p.make()
