@@ -37,6 +37,10 @@ func xavierUniform(f fan) draw { return flat(math.Sqrt(6 / float64(f.in+f.out)))
 // 1/in, cut at two deviations (LeCun et al. 1998, section 4.6).
 func lecunNormal(f fan) draw { return truncated(math.Sqrt(1 / float64(f.in))) }
 
+// heNormal is a normal distribution of variance 2/in, cut at two deviations (He et al.
+// 2015, section 2.2, as in Keras).
+func heNormal(f fan) draw { return truncated(math.Sqrt(2 / float64(f.in))) }
+
 // uniformIn is uniform within 1/sqrt(in), uniformOut within 1/sqrt(out).
 func uniformIn(f fan) draw  { return flat(1 / math.Sqrt(float64(f.in))) }
 func uniformOut(f fan) draw { return flat(1 / math.Sqrt(float64(f.out))) }

@@ -12,6 +12,7 @@ import (
 type conv struct {
 	out                 int64
 	kernel, stride, pad []int64
+	same                bool        // in place of pad: as many outputs as strides, see samePads
 	groups              int64       // 0: one
 	weights             initializer // nil: kaimingNormal
 	bias                initializer // nil: no bias
@@ -29,11 +30,14 @@ func all(n int64) []int64 { return []int64{n} }
 func (b *builder) conv(x value, name string, c conv) value {
 	axes := len(x.shape) - 2
 	groups := max(c.groups, 1)
-	kernel, stride, pad := spread(c.kernel, axes, 1), spread(c.stride, axes, 1), spread(c.pad, axes, 0)
+	kernel, stride, pads := spread(c.kernel, axes, 1), spread(c.stride, axes, 1), bothSides(spread(c.pad, axes, 0))
+	if c.same {
+		pads = samePads(x.shape[2:], kernel, stride)
+	}
 	attrs := list(
 		attrInt("group", groups),
 		attrInts("kernel_shape", kernel),
-		attrInts("pads", append(slices.Clone(pad), pad...)),
+		attrInts("pads", pads),
 		attrInts("strides", stride),
 	)
 	if c.weights == nil {
@@ -45,7 +49,7 @@ func (b *builder) conv(x value, name string, c conv) value {
 	if c.bias != nil {
 		inputs = append(inputs, b.weight(name+".bias", c.bias, f, c.out))
 	}
-	shape := b.slide(x, name, c.out, kernel, stride, pad, false)
+	shape := b.slide(x, name, c.out, kernel, stride, pads, false)
 	return b.node("Conv", name, shape, attrs, inputs...)
 }
 
@@ -74,16 +78,16 @@ func (b *builder) maxPool(x value, name string, w window) value { return b.pool(
 // pool adds a pooling.
 func (b *builder) pool(op string, x value, name string, w window) value {
 	axes := len(x.shape) - 2
-	kernel, stride, pad := spread(w.kernel, axes, 1), spread(w.stride, axes, 1), spread(w.pad, axes, 0)
+	kernel, stride, pads := spread(w.kernel, axes, 1), spread(w.stride, axes, 1), bothSides(spread(w.pad, axes, 0))
 	attrs := list(
 		attrInts("kernel_shape", kernel),
-		attrInts("pads", append(slices.Clone(pad), pad...)),
+		attrInts("pads", pads),
 		attrInts("strides", stride),
 	)
 	if w.ceil {
 		attrs = append(attrs, attrInt("ceil_mode", 1))
 	}
-	return b.node(op, name, b.slide(x, name, x.shape[1], kernel, stride, pad, w.ceil), attrs, x)
+	return b.node(op, name, b.slide(x, name, x.shape[1], kernel, stride, pads, w.ceil), attrs, x)
 }
 
 // globalAveragePool averages each channel; the spatial axes keep length 1.
@@ -113,20 +117,37 @@ func (b *builder) binary(op, name string, x, y value) value {
 	return b.node(op, name, b.broadcast(x.shape, y.shape), nil, x, y)
 }
 
-// slide returns the shape of the result when a window slides over x.
-func (b *builder) slide(x value, name string, channels int64, kernel, stride, pad []int64, ceil bool) []int64 {
+// slide returns the shape of the result when a window slides over x. The pads are
+// those of ONNX: in front on each axis, then behind.
+func (b *builder) slide(x value, name string, channels int64, kernel, stride, pads []int64, ceil bool) []int64 {
 	shape := []int64{x.shape[0], channels}
 	for i, n := range x.shape[2:] {
-		room := n + 2*pad[i] - kernel[i]
+		front, behind := pads[i], pads[len(kernel)+i]
+		room := n + front + behind - kernel[i]
 		if room < 0 {
-			b.fail("the input is too small: %q needs %d elements along an axis, it has %d", b.scope+name, kernel[i]-2*pad[i], n)
+			b.fail("the input is too small: %q needs %d elements along an axis, it has %d", b.scope+name, kernel[i]-front-behind, n)
 		}
-		if ceil && (room+stride[i]-1)/stride[i]*stride[i] < n+pad[i] {
+		if ceil && (room+stride[i]-1)/stride[i]*stride[i] < n+front {
 			room += stride[i] - 1
 		}
 		shape = append(shape, max(room/stride[i]+1, 1))
 	}
 	return shape
+}
+
+// bothSides returns pads that are equal in front and behind.
+func bothSides(pad []int64) []int64 { return slices.Concat(pad, pad) }
+
+// samePads returns the pads with which a window begins at every stride-th element of
+// the axes, as padding "same" of Keras does: the odd one of an axis stands behind.
+func samePads(lengths, kernel, stride []int64) []int64 {
+	pads := make([]int64, 2*len(lengths))
+	for i, n := range lengths {
+		outputs := (n + stride[i] - 1) / stride[i]
+		total := max((outputs-1)*stride[i]+kernel[i]-n, 0)
+		pads[i], pads[len(lengths)+i] = total/2, total-total/2
+	}
+	return pads
 }
 
 // spread gives every axis its number.

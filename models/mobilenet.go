@@ -1,26 +1,29 @@
 package models
 
+// mobileNetV1Blocks are the output channels and strides of MobileNet's blocks.
+var mobileNetV1Blocks = []struct{ out, stride int64 }{
+	{64, 1},
+	{128, 2},
+	{128, 1},
+	{256, 2},
+	{256, 1},
+	{512, 2},
+	{512, 1},
+	{512, 1},
+	{512, 1},
+	{512, 1},
+	{512, 1},
+	{1024, 2},
+	{1024, 1},
+}
+
 // mobileNetV1 is table 1 of the paper: after the stem, a depthwise convolution
 // of 3x3 and a pointwise one, thirteen times.
 func mobileNetV1(b *builder) {
 	x := b.imageInput()
 	x = b.in("stem").convNorm(x, conv{out: b.channels(32), kernel: all(3), stride: all(2), pad: all(1)})
 	x = b.relu(x)
-	for i, block := range []struct{ out, stride int64 }{
-		{64, 1},
-		{128, 2},
-		{128, 1},
-		{256, 2},
-		{256, 1},
-		{512, 2},
-		{512, 1},
-		{512, 1},
-		{512, 1},
-		{512, 1},
-		{512, 1},
-		{1024, 2},
-		{1024, 1},
-	} {
+	for i, block := range mobileNetV1Blocks {
 		s := b.in("blocks.%d", i)
 		x = s.relu(s.in("depthwise").convNorm(x, depthwise(x, 3, block.stride)))
 		x = s.relu(s.in("pointwise").convNorm(x, conv{out: b.channels(block.out), kernel: all(1)}))

@@ -9,7 +9,7 @@
 //	layers.go       the layers of vision networks
 //	attention.go    the layers of Transformers
 //	init.go         how weights are drawn
-//	alexnet.go …    one network, one file
+//	alexnet.go …    one network or family, one file
 //
 // Weights are never held in memory. When the model is written, each weight comes from
 // its own generator, which depends only on the seed and the weight's name. The
@@ -53,6 +53,10 @@ func Networks() []Network {
 		{"r3d_18", "ResNet3D-18 on video (Tran et al. 2018)", batch, video(112, 16), resNet3D},
 		{"resnet18", "ResNet-18, basic blocks (He et al. 2016)", batch, image(224), resNet18},
 		{"resnet50", "ResNet-50, bottleneck blocks, v1.5 (He et al. 2016)", batch, image(224), resNet50},
+		{"tiny_autoencoder", "MLPerf Tiny, anomaly detection: a dense autoencoder of sounds (Banbury et al. 2021)", batch, spectra, tinyAutoencoder},
+		{"tiny_ds_cnn", "MLPerf Tiny, keyword spotting: DS-CNN (Zhang et al. 2017; Banbury et al. 2021)", batch, sounds, tinyDSCNN},
+		{"tiny_mobilenet", "MLPerf Tiny, visual wake words: MobileNet, a quarter as wide, on 96x96 (Banbury et al. 2021)", batch, small(2, 96), tinyMobileNet},
+		{"tiny_resnet8", "MLPerf Tiny, image classification: ResNet-8 on CIFAR-10 (Banbury et al. 2021)", batch, small(10, 32), tinyResNet8},
 		{"transformer", "the Transformer, base: encoder and decoder (Vaswani et al. 2017)", translation, encoderDecoder, transformer},
 		{"vgg16", "VGG-16, configuration D (Simonyan & Zisserman 2015)", batch, image(224), vgg16},
 		{"vit_b_16", "Vision Transformer ViT-B/16 (Dosovitskiy et al. 2021)", batch, vision(224), visionTransformer},

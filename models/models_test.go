@@ -12,24 +12,29 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // small returns settings with which a network takes at most a few megabytes.
 var small = map[string]map[string]string{
-	"alexnet":         {"width": "0.1", "size": "64", "classes": "10"},
-	"bert":            transformer("vocab", "99", "positions", "16"),
-	"efficientnet_b0": {"width": "0.25", "depth": "0.5", "size": "32", "classes": "10"},
-	"googlenet":       {"width": "0.1", "size": "32", "classes": "10"},
-	"mnasnet":         {"width": "0.25", "size": "32", "classes": "10"},
-	"mobilenet_v1":    {"width": "0.25", "size": "32", "classes": "10"},
-	"mobilenet_v2":    {"width": "0.25", "size": "32", "classes": "10"},
-	"r3d_18":          {"width": "0.1", "size": "16", "frames": "4", "classes": "10"},
-	"resnet18":        {"width": "0.1", "size": "32", "classes": "10"},
-	"resnet50":        {"width": "0.1", "size": "32", "classes": "10"},
-	"transformer":     transformer("vocab", "99", "positions", "16"),
-	"vgg16":           {"width": "0.1", "size": "32", "classes": "10"},
-	"vit_b_16":        transformer("size", "16", "patch", "4", "classes", "10"),
-	"xlmr":            transformer("vocab", "99", "positions", "16"),
+	"alexnet":          {"width": "0.1", "size": "64", "classes": "10"},
+	"bert":             transformer("vocab", "99", "positions", "16"),
+	"efficientnet_b0":  {"width": "0.25", "depth": "0.5", "size": "32", "classes": "10"},
+	"googlenet":        {"width": "0.1", "size": "32", "classes": "10"},
+	"mnasnet":          {"width": "0.25", "size": "32", "classes": "10"},
+	"mobilenet_v1":     {"width": "0.25", "size": "32", "classes": "10"},
+	"mobilenet_v2":     {"width": "0.25", "size": "32", "classes": "10"},
+	"r3d_18":           {"width": "0.1", "size": "16", "frames": "4", "classes": "10"},
+	"resnet18":         {"width": "0.1", "size": "32", "classes": "10"},
+	"resnet50":         {"width": "0.1", "size": "32", "classes": "10"},
+	"tiny_autoencoder": {"features": "40", "hidden": "16"},
+	"tiny_ds_cnn":      {"width": "0.125", "classes": "3", "frames": "21", "coefficients": "6"},
+	"tiny_mobilenet":   {"size": "32"},
+	"tiny_resnet8":     {"size": "8", "classes": "3"},
+	"transformer":      transformer("vocab", "99", "positions", "16"),
+	"vgg16":            {"width": "0.1", "size": "32", "classes": "10"},
+	"vit_b_16":         transformer("size", "16", "patch", "4", "classes", "10"),
+	"xlmr":             transformer("vocab", "99", "positions", "16"),
 }
 
 func transformer(more ...string) map[string]string {
@@ -70,20 +75,24 @@ func encode(t testing.TB, m *graph.Model) []byte {
 func TestParameters(t *testing.T) {
 	// As in torchvision and the papers.
 	want := map[string]int64{
-		"alexnet":         61_100_840,
-		"bert":            109_482_240, // with pooler, without the heads of pre-training
-		"efficientnet_b0": 5_288_548,
-		"googlenet":       6_624_904, // without auxiliary classifiers
-		"mnasnet":         4_383_312,
-		"mobilenet_v1":    4_231_976,
-		"mobilenet_v2":    3_504_872,
-		"r3d_18":          33_371_472,
-		"resnet18":        11_689_512,
-		"resnet50":        25_557_032,
-		"transformer":     63_045_632, // embeddings counted once; the paper rounds to 65 million
-		"vgg16":           138_357_544,
-		"vit_b_16":        86_567_656,
-		"xlmr":            278_043_648, // with pooler
+		"alexnet":          61_100_840,
+		"bert":             109_482_240, // with pooler, without the heads of pre-training
+		"efficientnet_b0":  5_288_548,
+		"googlenet":        6_624_904, // without auxiliary classifiers
+		"mnasnet":          4_383_312,
+		"mobilenet_v1":     4_231_976,
+		"mobilenet_v2":     3_504_872,
+		"r3d_18":           33_371_472,
+		"resnet18":         11_689_512,
+		"resnet50":         25_557_032,
+		"tiny_autoencoder": 267_928,
+		"tiny_ds_cnn":      23_756,
+		"tiny_mobilenet":   216_322,
+		"tiny_resnet8":     78_186,
+		"transformer":      63_045_632, // embeddings counted once; the paper rounds to 65 million
+		"vgg16":            138_357_544,
+		"vit_b_16":         86_567_656,
+		"xlmr":             278_043_648, // with pooler
 	}
 	var names []string
 	for _, n := range models.Networks() {
@@ -131,6 +140,77 @@ func TestVariantParameters(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s %v has %d parameters, expected %d", c.name, c.set, got, c.want)
+		}
+	}
+}
+
+// The networks of MLPerf Tiny have as many parameters as the trained models of the
+// reference (github.com/mlcommons/tiny): all arrays of ad01.h5, vww_96.h5 and
+// pretrainedResnet.h5, with the running statistics of BatchNorm; and the weights and
+// biases of kws_ref_model.tflite, in which BatchNorm is folded.
+func TestTinyParameters(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		all, weights, biases int64 // weights and biases: of convolutions and dense layers
+	}{
+		{"tiny_autoencoder", 269_992, 264_192, 1_672},
+		{"tiny_ds_cnn", 24_908, 22_016, 588},
+		{"tiny_mobilenet", 221_794, 208_112, 2_738},
+		{"tiny_resnet8", 78_666, 77_360, 346},
+	} {
+		var all, weights, biases int64
+		m := build(t, c.name, models.Options{})
+		for _, n := range m.Graph.Nodes {
+			for j, id := range n.Inputs {
+				d := m.Graph.Tensors[id].Data
+				if d == nil || d.Type != graph.Float32 {
+					continue
+				}
+				all += d.Elements()
+				switch {
+				case n.Op == "BatchNormalization":
+				case j == 1:
+					weights += d.Elements()
+				case j == 2:
+					biases += d.Elements()
+				}
+			}
+		}
+		if all != c.all || weights != c.weights || biases != c.biases {
+			t.Errorf("%s has %d parameters, %d weights and %d biases, expected %d, %d and %d", c.name, all, weights, biases, c.all, c.weights, c.biases)
+		}
+	}
+}
+
+// The tensors of the networks of MLPerf Tiny have the shapes of the reference models.
+func TestTinyShapes(t *testing.T) {
+	for _, c := range []struct{ name, want string }{
+		{"tiny_autoencoder", "1x640 1x128 1x128 1x128 1x128 1x8 1x128 1x128 1x128 1x128 1x640"},
+		{"tiny_ds_cnn", "1x1x49x10 1x64x25x5 1x64x25x5 1x64x25x5 1x64x25x5 1x64x25x5 1x64x25x5 1x64x25x5 1x64x25x5 1x64x25x5 1x64x1x1 1x12"},
+		{"tiny_mobilenet", "1x3x96x96 1x8x48x48 1x8x48x48 1x16x48x48 1x16x24x24 1x32x24x24 1x32x24x24 1x32x24x24 1x32x12x12 1x64x12x12 1x64x12x12 1x64x12x12 " +
+			"1x64x6x6 1x128x6x6 1x128x6x6 1x128x6x6 1x128x6x6 1x128x6x6 1x128x6x6 1x128x6x6 1x128x6x6 1x128x6x6 1x128x6x6 1x128x6x6 1x128x3x3 1x256x3x3 1x256x3x3 1x256x3x3 1x256x1x1 1x2"},
+		{"tiny_resnet8", "1x3x32x32 1x16x32x32 1x16x32x32 1x16x32x32 1x32x16x16 1x32x16x16 1x32x16x16 1x64x8x8 1x64x8x8 1x64x8x8 1x64x1x1 1x10"},
+	} {
+		m := build(t, c.name, models.Options{Dims: map[string]int64{"batch": 1}})
+		if _, err := ops.Infer(m, ops.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		shapes := []string{}
+		show := func(id graph.TensorID) {
+			var lengths []string
+			for _, n := range m.Graph.Tensors[id].Type.Shape {
+				lengths = append(lengths, strconv.Itoa(int(n)))
+			}
+			shapes = append(shapes, strings.Join(lengths, "x"))
+		}
+		show(m.Graph.Inputs[0])
+		for _, n := range m.Graph.Nodes {
+			if slices.Contains([]string{"Conv", "Gemm", "AveragePool", "GlobalAveragePool"}, n.Op) {
+				show(n.Outputs[0])
+			}
+		}
+		if got := strings.Join(shapes, " "); got != c.want {
+			t.Errorf("%s has tensors of %s, expected %s", c.name, got, c.want)
 		}
 	}
 }

@@ -40,11 +40,31 @@ var (
 
 // image is the settings of a network that classifies ImageNet.
 func image(size float64, more ...Param) []Param {
-	return append([]Param{
-		whole("classes", "classes to tell apart", 1000, 1<<20),
+	return append(small(1000, size), more...)
+}
+
+// sounds is the settings of a network that spots keywords in MFCCs.
+var sounds = []Param{
+	whole("classes", "words to tell apart, with silence and unknown", 12, 1<<20),
+	{"frames", "frames of a sound", 49, 2, 4096, true},
+	{"coefficients", "MFCCs of a frame", 10, 2, 4096, true},
+	width,
+}
+
+// spectra is the settings of an autoencoder of mel spectra.
+var spectra = []Param{
+	whole("features", "mel bands of all frames together", 640, 1<<16),
+	whole("hidden", "width of the hidden layers", 128, 1<<16),
+	whole("code", "length of the code", 8, 1<<16),
+}
+
+// small is the settings of a network that classifies images of few classes.
+func small(classes, size float64) []Param {
+	return []Param{
+		whole("classes", "classes to tell apart", classes, 1<<20),
 		whole("size", "height and width of an image in pixels", size, 4096),
 		width,
-	}, more...)
+	}
 }
 
 // video is the settings of a network that classifies Kinetics-400.
