@@ -59,11 +59,15 @@ ORDER = "go test ./passes -run '^$' -bench Order -benchtime 3x"
 SOLVE = "go test ./alloc -run '^$' -bench SolveInstances -benchtime 1x; go test ./alloc -count 1 -run TestSolveInstances -v"
 PAPER = "go test ./alloc -count 1 -run TestPisarchykLee -v"
 
+EDGE = "make crosscheck ARGS='--kind edge --kind tigris --markdown'"
+
 CORPUS = "make -s build && crosscheck/run corpus trace build/corpus >&2 && crosscheck/run corpus order build/corpus"
 
 TABLES = (
     Table("corpus/variants", CORPUS, slow="hours, PyTorch", timed=True),
     Table("corpus/open", CORPUS, slow="hours, PyTorch"),
+    Table("edge/smallest", EDGE, slow="minutes, ONNX Runtime, TiGrIS"),
+    Table("edge/tigris", EDGE, slow="minutes, ONNX Runtime, TiGrIS"),
     Table("gradients/networks", TRAINING, slow="minutes, PyTorch, ONNX Runtime", timed=True),
     Table("gradients/optimizers", TRAINING, slow="minutes, PyTorch, ONNX Runtime"),
     Table("gradients/operators", "go test ./autodiff -count 1 -run 'TestRules$' -v", with_head("operator", "cases", "error")),

@@ -25,9 +25,9 @@ class Command:
         """Return the names of the built-in networks."""
         return [n["name"] for n in self._json("model", "--json")["networks"]]
 
-    def model(self, name, path, settings):
-        """Write a built-in network; its dimensions stay symbolic."""
-        self._run("model", name, str(path), *[f"--set={k}={v}" for k, v in settings.items()])
+    def model(self, name, path, settings, dims=None):
+        """Write a built-in network; the dimensions that dims lacks stay symbolic."""
+        self._run("model", name, str(path), *[f"--set={k}={v}" for k, v in settings.items()], *_dims(dims or {}))
 
     def optimize(self, source, target, dims, schedule=""):
         """Plan source into target; return the plan's summary."""
@@ -37,6 +37,19 @@ class Command:
     def plan(self, source, target, flags):
         """Plan source into target with the given flags; return the plan's summary."""
         return self._json("optimize", str(source), str(target), "--json", *flags)
+
+    def attempt(self, source, target, flags):
+        """Plan source into target with the given flags; return the plan's summary, or, if no plan meets a limit, what is known about it."""
+        done = self._start("optimize", str(source), str(target), "--json", *flags)
+        if done.returncode == 1 and done.stdout:
+            return json.loads(done.stdout)
+        if done.returncode != 0:
+            raise Failed(f"onnxmem optimize: exit {done.returncode}: {_last_line(done)}")
+        return json.loads(done.stdout)
+
+    def offers(self, name, flag):
+        """Report whether a command has a flag."""
+        return f"{flag}=" in self._run(name, "--help").stdout
 
     def train(self, source, target, flags):
         """Make a training step of source; return the milliseconds that differentiation took."""

@@ -3,6 +3,8 @@
 A comment <!-- table: NAME --> names each table for bench/results.py.
 """
 
+from . import edge, tigris
+
 
 def tables(results):
     """Return the lines of all tables for which there are results."""
@@ -80,6 +82,14 @@ def _nodes(results):
     return rows
 
 
+def _tigris(results):
+    return [tigris.cells(r) for _, r in _of(results, "tigris")]
+
+
+def _edge(results):
+    return [edge.cells(r) for _, r in _of(results, "edge")]
+
+
 def _error(value):
     return f"{value:.1e}".replace("e-0", "e-").replace("e+00", "") if value else "0"
 
@@ -90,5 +100,7 @@ _TABLES = (
     ("orders/optima", ("problem", "nodes", "what it has", "peak here = HiGHS"), _optima),
     ("running/models", ("model", "nodes", "error", "bits", "poison", "ms", "ONNX Runtime, ms", "ratio", "allocations"), _models),
     ("running/steps", ("training step of", "nodes", "gradients", "losses", "draw", "bits", "poison"), _steps),
+    ("edge/smallest", edge.HEAD, _edge),
+    ("edge/tigris", tigris.HEAD, _tigris),
     ("reference/nodes", ("model", "nodes compared", "worst", "of the step: nodes compared", "worst"), _nodes),
 )

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from . import apart, build, cases, command, differences, feeds, kinks, networks, optimum, order, pages, probe, running, runtime, runtime_order, shapes, snapshot, step, table, training, wild, wildmodels
+from . import apart, build, cases, command, differences, edge, feeds, kinks, networks, optimum, order, pages, probe, quantized, running, runtime, runtime_order, shapes, snapshot, step, table, tigris, training, wild, wildmodels
 
 
 def event(name, op="Relu"):
@@ -326,6 +326,46 @@ class Optimum(unittest.TestCase):
 
     def test_all_problems_are_described(self):
         self.assertEqual(sorted(optimum.find()), sorted((pathlib.Path(optimum.__file__).parent / "problems").glob("*.json")))
+
+
+class Edge(unittest.TestCase):
+    def test_borders_become_integers(self):
+        nodes = [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["xq"]),
+            helper.make_node("QLinearAdd", ["xq", "s", "z", "xq", "s", "z", "s", "z"], ["yq"], domain="com.microsoft"),
+            helper.make_node("DequantizeLinear", ["yq", "s", "z"], ["y"]),
+        ]
+        values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
+        graph = helper.make_graph(nodes, "g", values[:1], values[1:])
+        quantized.bare(graph)
+        self.assertEqual([n.op_type for n in graph.node], ["QLinearAdd"])
+        self.assertEqual([(v.name, v.type.tensor_type.elem_type) for v in (*graph.input, *graph.output)], [("xq", onnx.TensorProto.INT8), ("yq", onnx.TensorProto.INT8)])
+
+    def test_norms_are_folded_into_products(self):
+        arrays = {"w": [[1.0, 2.0]], "b": [3.0], "scale": [4.0], "shift": [5.0], "mean": [6.0], "variance": [3.0]}
+        stored = [onnx.numpy_helper.from_array(np.array(v, np.float32), k) for k, v in arrays.items()]
+        nodes = [
+            helper.make_node("Gemm", ["x", "w", "b"], ["g"], transB=1),
+            helper.make_node("BatchNormalization", ["g", "scale", "shift", "mean", "variance"], ["y"], epsilon=1.0),
+        ]
+        values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, n]) for name, n in (("x", 2), ("y", 1))]
+        graph = helper.make_graph(nodes, "g", values[:1], values[1:], stored)
+        quantized.fold(graph)
+        self.assertEqual([(n.op_type, list(n.output)) for n in graph.node], [("Gemm", ["y"])])
+        folded = {t.name: onnx.numpy_helper.to_array(t).tolist() for t in graph.initializer}
+        self.assertEqual((folded["w"], folded["b"]), ([[2.0, 4.0]], [-1.0]))
+
+    def test_the_smallest_limit_is_found(self):
+        self.assertEqual(edge.lowest(640, lambda limit: None), 640)
+        self.assertEqual(edge.lowest(640, lambda limit: limit - 3 if limit >= 200 else None), 201)
+
+    def test_what_is_not_known_is_a_dash(self):
+        theirs = {"whole": 6021120, "peak": None, "traffic": None, "stages": 64}
+        result = {"title": "tigris/a-32", "network": "a", "budget": 32 << 10, "faults": [], "theirs": theirs, "whole": 6021120}
+        self.assertEqual(tigris.cells(result), ["a", 32, "5,880.0", "–", 64, "–", "5,880.0", "–", "–", "–", "–"])
+        result |= {"theirs": theirs | {"peak": 32768, "traffic": 1 << 20}, "peak": 30720, "extra": 2.25, "traffic": 1 << 19, "least": 1 << 18}
+        self.assertEqual(tigris.cells(result)[3:], ["32.0", 64, "1,024.0", "5,880.0", "30.0", "2.2", "512.0", "256.0"])
+        self.assertEqual(len(tigris.cells(result)), len(tigris.HEAD))
 
 
 class Wild(unittest.TestCase):

@@ -1,0 +1,128 @@
+"""The smallest peaks that slices reach, on networks for microcontrollers."""
+
+import dataclasses
+import pathlib
+import time
+
+import numpy as np
+import onnx
+
+from . import command, feeds, quantized
+
+_NETWORKS = ("mobilenet_v2", "tiny_autoencoder", "tiny_ds_cnn", "tiny_mobilenet", "tiny_resnet8")
+
+# For our estimates of time: a microcontroller of 240 MHz that multiplies and adds once a cycle.
+DEVICE = "--device=flops=480e6,bandwidth=500e6"
+
+_STEP = 1 / 64  # of the peak without slices: how far limits are apart at the end
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A network at batch 1. An int8 one has two files, because TiGrIS reads no operators on int8."""
+
+    name: str
+    ours: pathlib.Path
+    theirs: pathlib.Path
+
+    @property
+    def stem(self):
+        return self.name
+
+
+def find(tool, work):
+    """Write each network in float32 and in int8."""
+    found = []
+    for name in _NETWORKS:
+        path, integer, around = (work / f"{name}{kind}.edge.onnx" for kind in ("", ".int8", ".qdq"))
+        tool.model(name, path, {}, {"batch": 1})
+        quantized.write(path, around, integer)
+        found += [Network(name, path, path), Network(f"{name}-int8", integer, around)]
+    return found
+
+
+def examine(network, tool, work):
+    """Lower the limit until no slices meet it; run the smallest plan, and compare its results with those of the plan without slices."""
+    began = time.monotonic()
+    result = {"title": f"edge/{network.name}", "faults": []}
+    whole, target, smallest = (work / f"{network.name}.{kind}.edge.onnx" for kind in ("whole", "sliced", "smallest"))
+
+    def attempt(limit):
+        found = tool.attempt(network.ours, target, ["--slices=exact", f"--limit={limit}", DEVICE])
+        if "peak_bytes" not in found:
+            return None
+        for suffix in (".onnx", ".plan.json"):
+            target.with_suffix(suffix).replace(smallest.with_suffix(suffix))
+        result["extra"] = extra(found)
+        return found["peak_bytes"]
+
+    try:
+        result["input"], result["whole"] = _input(network.ours), tool.plan(network.ours, whole, [])["peak_bytes"]
+        result["peak"] = lowest(result["whole"], attempt)
+        if "extra" in result:
+            result["faults"] += _check(whole, smallest, tool)
+    except (command.Failed, onnx.checker.ValidationError) as err:
+        result["faults"].append(str(err))
+    result["seconds"] = round(time.monotonic() - began, 1)
+    return result
+
+
+def lowest(whole, attempt):
+    """Return the smallest peak that bisection of limits finds. attempt returns the peak of a plan within a limit, None if there is none."""
+    low, high = 0, whole
+    while high - low > whole * _STEP:
+        limit = (low + high) // 2
+        if (peak := attempt(limit)) is None:
+            low = limit
+        else:
+            high = peak
+    return high
+
+
+def _input(path):
+    """Return the bytes of a network's input."""
+    value = onnx.load(path).graph.input[0].type.tensor_type
+    return int(np.prod([d.dim_value for d in value.shape.dim])) * onnx.helper.tensor_dtype_to_np_dtype(value.elem_type).itemsize
+
+
+def _check(whole, sliced, tool):
+    """Return what is wrong with a plan with slices."""
+    faults = [f"verify: {text}" for text in tool.verify(sliced)]
+    onnx.checker.check_model(str(sliced), full_check=True)
+    graph = onnx.load(sliced).graph
+    given = feeds.make(graph, feeds.declared(graph))
+    plain, ours = (tool.run(path, given, [], 600)[1] for path in (whole, sliced))
+    return faults + [f"{name}: slices change bits" for name in plain if plain[name].tobytes() != ours[name].tobytes()]
+
+
+def extra(found):
+    """Return the extra time of a plan within a limit in per cent: of slices, or of nodes that run again."""
+    return found.get("slice_cost_percent", 0) + found.get("extra_cost_percent", 0)
+
+
+HEAD = ("network", "input", "whole", "sliced", "factor", "extra time")
+
+
+def cells(result):
+    """Return the cells of a row, as text: sizes in KiB, extra time in per cent."""
+    return [
+        result["title"].partition("/")[2], size(result["input"]), size(result["whole"]), size(result["peak"]),
+        f"{result['whole'] / result['peak']:.2f}", percent(result.get("extra")),
+    ]
+
+
+def size(value):
+    """Return bytes in KiB."""
+    return "–" if value is None else f"{value / 1024:,.1f}"
+
+
+def percent(value):
+    """Return per cent with one digit."""
+    return "–" if value is None else f"{value:.1f}"
+
+
+def row(result):
+    """Return one line of text."""
+    if "input" not in result:
+        return f"{result['title']:34} failed"
+    return f"{result['title']:34} " + ", ".join(f"{title} {cell}" for title, cell in zip(HEAD[1:], cells(result)[1:]) if cell != "–") + f" (KiB, %), {result['seconds']} s"
