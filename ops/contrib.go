@@ -13,7 +13,7 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "FusedConv", Infer: convAs(0, 1, 2, channelsFirst), Inplace: overAddend, FLOPs: convFLOPs(1), Check: checkFusedConv},
 	{Name: "NhwcConv", Infer: convAs(0, 1, 2, channelsLast), FLOPs: convFLOPs(1)},
 	{Name: "NhwcFusedConv", Infer: convAs(0, 1, 2, channelsLast), Inplace: overAddend, FLOPs: convFLOPs(1)},
-	{Name: "QLinearConv", Infer: qlinearConv, FLOPs: convFLOPs(3), Check: checkQLinearConv},
+	{Name: "QLinearConv", Infer: qlinearConv, Cut: cutQLinearConv, FLOPs: convFLOPs(3), Check: checkQLinearConv},
 	{Name: "NhwcMaxPool", Infer: poolAs(channelsLast), FLOPs: poolFLOPs},
 	{Name: "MaxpoolWithMask", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
 	{Name: "CausalConvWithState", Infer: causalConvLayouts, FLOPs: causalConvFLOPs},

@@ -7,7 +7,7 @@ var integers = family{"", []Op{
 	{Name: "MatMulInteger", Infer: inferMatMulInteger, FLOPs: flopsMatMul(1), Check: checkMatMulInteger},
 	{Name: "QLinearMatMul", Infer: inferQLinearMatMul, FLOPs: flopsMatMul(3), Check: checkQLinearMatMul},
 	{Name: "ConvInteger", Infer: convInteger, FLOPs: convFLOPs(1), Check: checkConvInteger},
-	{Name: "QLinearConv", Infer: qlinearConv, FLOPs: convFLOPs(3), Check: checkQLinearConv},
+	{Name: "QLinearConv", Infer: qlinearConv, Cut: cutQLinearConv, FLOPs: convFLOPs(3), Check: checkQLinearConv},
 }}
 
 func inferMatMulInteger(c *Call) error {
@@ -40,8 +40,21 @@ func qlinearConv(c *Call) error {
 	if err := c.Tensors(8); err != nil {
 		return err
 	}
-	l := imageLayout(c.Node.Domain != "" && c.Int("channels_last", 0) != 0)
-	return convShape(c, c.In[7].Elem, 0, 3, 8, l)
+	return convShape(c, c.In[7].Elem, 0, 3, 8, qlinearLayout(c))
+}
+
+// cutQLinearConv: as Conv. Weights that are quantized per output channel have a scale and
+// a zero point for each, inputs 4 and 5.
+func cutQLinearConv(c *Call, axis int) *Cut {
+	return cutConv(0, 3, qlinearLayout(c), 4, 5, 8)(c, axis)
+}
+
+// qlinearLayout is the layout of QLinearConv's images. That of ONNX has no attribute for it.
+func qlinearLayout(c *Call) imageLayout {
+	if c.Node.Domain == "" {
+		return channelsFirst
+	}
+	return quantLayout(c)
 }
 
 // checkMatMulInteger: the zero point of A, input 2, has one element or one per

@@ -11,25 +11,25 @@ import (
 // quantizers lists the operators that convert between reals and their quantized
 // form.
 var quantizers = family{"", []Op{
-	{Name: "QuantizeLinear", Infer: inferQuantize, Inplace: overFirst},
-	{Name: "DequantizeLinear", Infer: inferDequantize, Inplace: overFirst, FLOPs: onePerElement, OnWeights: true},
+	{Name: "QuantizeLinear", Infer: inferQuantize, Cut: cutQuantizer, Inplace: overFirst},
+	{Name: "DequantizeLinear", Infer: inferDequantize, Cut: cutQuantizer, Inplace: overFirst, FLOPs: onePerElement, OnWeights: true},
 	{Name: "DynamicQuantizeLinear", Infer: inferDynamicQuantize},
 }}
 
 // contribQuantizers lists ONNX Runtime's quantizers, and its operators on quantized
 // tensors: each tensor is followed by a scale and a zero point.
 var contribQuantizers = family{"com.microsoft", []Op{
-	{Name: "QuantizeLinear", Infer: inferQuantize, Inplace: overFirst},
-	{Name: "DequantizeLinear", Infer: inferDequantize, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "QLinearAdd", Infer: inferQLinearBinary, Inplace: overQLinearBinary, Check: oneOfEach(1, 2, 4, 5, 6, 7)},
-	{Name: "QLinearMul", Infer: inferQLinearBinary, Inplace: overQLinearBinary, Check: oneOfEach(1, 2, 4, 5, 6, 7)},
-	{Name: "QLinearSigmoid", Infer: inferQLinearUnary, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
-	{Name: "QLinearLeakyRelu", Infer: inferQLinearUnary, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QuantizeLinear", Infer: inferQuantize, Cut: cutQuantizer, Inplace: overFirst},
+	{Name: "DequantizeLinear", Infer: inferDequantize, Cut: cutQuantizer, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "QLinearAdd", Infer: inferQLinearBinary, Cut: cutQLinearBinary, Inplace: overQLinearBinary, Check: oneOfEach(1, 2, 4, 5, 6, 7)},
+	{Name: "QLinearMul", Infer: inferQLinearBinary, Cut: cutQLinearBinary, Inplace: overQLinearBinary, Check: oneOfEach(1, 2, 4, 5, 6, 7)},
+	{Name: "QLinearSigmoid", Infer: inferQLinearUnary, Cut: cutUnary, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QLinearLeakyRelu", Infer: inferQLinearUnary, Cut: cutUnary, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
 	{Name: "QLinearSoftmax", Infer: inferQLinearSoftmax, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
 	{Name: "QLinearWhere", Infer: inferQLinearWhere, Inplace: overQLinearBranches, Check: oneOfEach(2, 3, 5, 6, 7, 8)},
 	{Name: "QLinearConcat", Infer: inferQLinearConcat, Check: checkQLinearConcat},
-	{Name: "QLinearAveragePool", Infer: inferQLinearPool, Check: oneOfEach(1, 2, 3, 4)},
-	{Name: "QLinearGlobalAveragePool", Infer: inferQLinearGlobalPool, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QLinearAveragePool", Infer: inferQLinearPool, Cut: cutQLinearPool, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QLinearGlobalAveragePool", Infer: inferQLinearGlobalPool, Cut: cutQLinearGlobalPool, Check: oneOfEach(1, 2, 3, 4)},
 }}
 
 // inferQuantize: the output type is that of the zero point, else output_dtype
@@ -239,6 +239,43 @@ func checkQLinearConcat(c *Call) error {
 	}
 	return nil
 }
+
+// cutQuantizer: any axis. Scales and zero points are cut if they belong to its positions;
+// those of blocks are not, since the ends of a block would have to be kept.
+func cutQuantizer(c *Call, axis int) *Cut {
+	cut := c.same(axis)
+	if isOne(c.In[1].Shape) {
+		return cut
+	}
+	if !c.before(21) && c.Int("block_size", 0) > 0 {
+		return nil
+	}
+	along := 0
+	if len(c.In[0].Shape) > 1 {
+		if along = c.axisAttr(1, len(c.In[0].Shape)); along < 0 {
+			return nil
+		}
+	}
+	for i := 1; i < 3 && along == axis; i++ {
+		if c.Has(i) && !isOne(c.In[i].Shape) {
+			cut.In[i] = Same(0, c.length(i, 0))
+		}
+	}
+	return cut
+}
+
+// cutQLinearBinary: A and B as in an elementwise operator.
+func cutQLinearBinary(c *Call, axis int) *Cut {
+	cut := c.cut(axis)
+	for _, i := range []int{0, 3} {
+		cut.In[i] = c.broadcastRows(i, axis, len(c.Out[0].Shape))
+	}
+	return cut
+}
+
+func cutQLinearPool(c *Call, axis int) *Cut { return cutPool(quantLayout(c))(c, axis) }
+
+func cutQLinearGlobalPool(c *Call, axis int) *Cut { return cutGlobalPool(quantLayout(c))(c, axis) }
 
 func overQLinearBinary(c *Call) []graph.Alias { return overInputs(c, 0, 3) }
 

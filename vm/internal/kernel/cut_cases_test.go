@@ -102,6 +102,15 @@ var cutCases = []nodeCase{
 	{op: "MeanVarianceNormalization", version: 13, in: args(noise(3, 20, 7, 5))},
 	{op: "LRN", version: 13, attrs: attrs(whole1("size", 3)), in: args(noise(3, 20, 7, 5))},
 
+	{op: "QuantizeLinear", version: 13, in: args(noise(3, 20, 7), scalar(0.03), point(graph.Int8, 5))},
+	{op: "QuantizeLinear", version: 13, attrs: attrs(whole1("axis", 1)), in: args(noise(3, 20, 7), positive(20), quants(graph.Uint8, 20))},
+	{op: "QuantizeLinear", version: 21, in: args(noise(20), positive(20), quants(graph.Uint8, 20))},
+	{op: "DequantizeLinear", version: 13, in: args(quants(graph.Uint8, 3, 20, 7), scalar(0.03))},
+	{op: "DequantizeLinear", version: 13, attrs: attrs(whole1("axis", -1)), in: args(quants(graph.Int8, 3, 20, 7), positive(7), quants(graph.Int8, 7))},
+	{op: "DequantizeLinear", version: 21, attrs: attrs(whole1("axis", 1), whole1("block_size", 5)), in: args(quants(graph.Int8, 3, 20, 7), positive(3, 4, 7))},
+	{op: "QLinearConv", attrs: attrs(ints("pads", 1, 0, 1, 2), ints("strides", 2, 1)), in: args(quants(graph.Uint8, 2, 6, 15, 9), scalar(0.031), point(graph.Uint8, 120), quants(graph.Int8, 8, 6, 3, 3), positive(8), quants(graph.Int8, 8), scalar(23.7), point(graph.Uint8, 99), words(8))},
+	{op: "QLinearConv", attrs: attrs(whole1("group", 6), ints("pads", 1, 1, 1, 1)), in: args(quants(graph.Int8, 2, 6, 15, 9), scalar(0.031), point(graph.Int8, -7), quants(graph.Int8, 12, 1, 3, 3), scalar(0.3), point(graph.Int8, 0), scalar(9.7), point(graph.Int8, 5), words(12))},
+
 	{op: "Gemm", attrs: attrs(whole1("transB", 1), float1("alpha", 0.5)), in: args(noise(30, 50), noise(41, 50))},
 	{op: "Gemm", attrs: attrs(whole1("transA", 1)), in: args(noise(70, 300), noise(70, 41))},
 	{op: "Gemm", in: args(noise(9, 1100), noise(1100, 41), noise(41))},
