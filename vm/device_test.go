@@ -79,11 +79,17 @@ func (n *smallNetwork) file(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return write(t, m, n.name+".onnx")
+}
+
+// write writes a model into a folder of its own and returns its path.
+func write(t testing.TB, m *graph.Model, name string) string {
+	t.Helper()
 	im, err := onnx.Encode(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), n.name+".onnx")
+	path := filepath.Join(t.TempDir(), name)
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)

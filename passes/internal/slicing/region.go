@@ -29,11 +29,12 @@ type Region struct {
 	Outputs    []graph.TensorID // read outside of the region, or graph outputs
 
 	p     *Program
-	class []class                // of each node of the window
-	cut   map[int]*ops.Cut       // of the nodes that are inside
-	sum   map[int]*ops.Sum       // of the nodes that are sums
-	axis  map[graph.TensorID]int // of the tensors that slices make row by row
-	made  map[graph.TensorID]int // the maker of each tensor that the region makes
+	class []class                  // of each node of the window
+	cut   map[int]*ops.Cut         // of the nodes that are inside
+	sum   map[int]*ops.Sum         // of the nodes that are sums
+	axis  map[graph.TensorID]int   // of the tensors that slices make row by row
+	made  map[graph.TensorID]int   // the maker of each tensor that the region makes
+	block map[graph.TensorID]int64 // of the outputs made row by row: what slices divide are blocks of that many rows
 
 	inFile map[graph.TensorID]bool // whether the rows of an input are initializers, where that is known
 }
@@ -62,7 +63,7 @@ func (p *Program) Find(s, e, seed, axis int) *Region {
 	}
 	r := &Region{
 		Start: s, End: e, Seed: seed, Axis: axis, p: p, class: make([]class, e-s+1),
-		cut: map[int]*ops.Cut{}, sum: map[int]*ops.Sum{}, axis: map[graph.TensorID]int{}, made: map[graph.TensorID]int{}, inFile: map[graph.TensorID]bool{},
+		cut: map[int]*ops.Cut{}, sum: map[int]*ops.Sum{}, axis: map[graph.TensorID]int{}, made: map[graph.TensorID]int{}, block: map[graph.TensorID]int64{}, inFile: map[graph.TensorID]bool{},
 	}
 	r.backwards(seed, axis)
 	if r.at(seed) != inside {
@@ -72,6 +73,7 @@ func (p *Program) Find(s, e, seed, axis int) *Region {
 	if !r.collect() {
 		return nil
 	}
+	r.blocks()
 	return r
 }
 

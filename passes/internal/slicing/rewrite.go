@@ -195,7 +195,7 @@ func (w *writer) region(index int, c *Choice) error {
 		}
 		for _, t := range c.Outputs {
 			if want, rows := s.Made[t]; rows {
-				r.put(t, want)
+				r.put(t, want, s.Share[t])
 			}
 		}
 	}
@@ -395,13 +395,13 @@ func adds(n *graph.Node, sum *ops.Sum) bool {
 	return n.Domain == "" && n.Op == "Gemm" && sum.By == "Add" && len(n.Inputs) == 2 && n.Attr("beta") == nil
 }
 
-// put writes the rows of this slice into an output.
-func (r *regionWriter) put(t graph.TensorID, have Range) {
+// put writes the share of this slice into an output, of whose rows it has made more,
+// perhaps.
+func (r *regionWriter) put(t graph.TensorID, have, share Range) {
 	shape := r.p.g.Tensors[t].Type.Shape
-	lo, hi, _ := share(int64(shape[have.Axis]), r.slice, r.c.Slices)
 	part := r.rows[t]
-	if lo != have.Lo || hi != have.Hi {
-		part = r.take(t, part, have, Range{have.Axis, lo, hi})
+	if share != have {
+		part = r.take(t, part, have, share)
 	}
 	base, started := r.now[t]
 	if !started {
@@ -424,7 +424,7 @@ func (r *regionWriter) put(t graph.TensorID, have Range) {
 	}
 	r.add(&graph.Node{
 		Name: r.label(r.name(t, "put")), Op: graph.PutRows, Domain: graph.SwapDomain, Outputs: []graph.TensorID{out},
-		Inputs: []graph.TensorID{base, part, r.vector(lo), r.vector(int64(have.Axis))},
+		Inputs: []graph.TensorID{base, part, r.vector(share.Lo), r.vector(int64(have.Axis))},
 		Attrs:  []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: int64(have.Axis)}},
 	}, rolePut, t)
 	r.now[t], r.puts = out, true

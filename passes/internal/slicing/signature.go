@@ -111,11 +111,11 @@ func (r *Region) measured(of signature, k int) measure {
 	if known {
 		return m
 	}
-	if probes, weight := r.probes(k); probes != nil {
+	if probes := r.probes(k); probes != nil {
 		m.possible = true
-		for i, s := range probes {
-			m.inner = max(m.inner, r.inner(s))
-			m.extra += weight[i] * r.time(s)
+		for _, s := range probes {
+			m.inner = max(m.inner, r.inner(s.Slice))
+			m.extra += s.weight * r.time(s.Slice)
 		}
 		m.extra -= r.wholeTime()
 	}

@@ -14,8 +14,9 @@ type Range struct {
 
 // Slice says what one slice of a region makes and reads.
 type Slice struct {
-	Made map[graph.TensorID]Range // rows of the tensors that the region makes
-	Node map[int]NodeSlice
+	Share map[graph.TensorID]Range // rows of the outputs that it puts in their places
+	Made  map[graph.TensorID]Range // rows of the tensors that the region makes
+	Node  map[int]NodeSlice
 }
 
 // NodeSlice is a node's copy in a slice.
@@ -25,11 +26,12 @@ type NodeSlice struct {
 }
 
 // Slice returns slice i of k; nil if the region cannot be cut into that many. Each
-// output gets the rows from i*L/k to (i+1)*L/k of its L. A tensor inside is made from
-// the first to the last row that any of its readers wants.
+// output gets its share of the rows. A tensor inside is made from the first to the last
+// row that any of its readers wants, or from more rows if its maker can only make whole
+// blocks of them.
 func (r *Region) Slice(i, k int) *Slice {
 	p := r.p
-	s := &Slice{Made: make(map[graph.TensorID]Range, len(r.made)), Node: make(map[int]NodeSlice, len(r.Nodes))}
+	s := &Slice{Share: map[graph.TensorID]Range{}, Made: make(map[graph.TensorID]Range, len(r.made)), Node: make(map[int]NodeSlice, len(r.Nodes))}
 	wants := func(t graph.TensorID, w Range) {
 		if have, ok := s.Made[t]; ok {
 			w.Lo, w.Hi = min(w.Lo, have.Lo), max(w.Hi, have.Hi)
@@ -41,11 +43,12 @@ func (r *Region) Slice(i, k int) *Slice {
 		if !rows {
 			continue
 		}
-		lo, hi, ok := share(int64(p.g.Tensors[t].Type.Shape[axis]), i, k)
+		lo, hi, ok := r.share(t, i, k)
 		if !ok {
 			return nil
 		}
-		wants(t, Range{axis, lo, hi})
+		s.Share[t] = Range{axis, lo, hi}
+		wants(t, s.Share[t])
 	}
 	for x := len(r.Nodes) - 1; x >= 0; x-- {
 		v := r.Nodes[x]
@@ -54,7 +57,7 @@ func (r *Region) Slice(i, k int) *Slice {
 		var ns NodeSlice
 		if sum := r.sum[v]; sum != nil {
 			var ok bool
-			if ns.Lo, ns.Hi, ok = share(sum.Length, i, k); !ok {
+			if ns.Lo, ns.Hi, ok = share(sum.Length, block(sum.In), i, k); !ok {
 				return nil
 			}
 			in = sum.In
@@ -73,6 +76,9 @@ func (r *Region) Slice(i, k int) *Slice {
 			}
 			if !any {
 				return nil
+			}
+			if b := block(r.cut[v].In); b > 1 {
+				ns.Lo, ns.Hi = ns.Lo/b*b, min((ns.Hi+b-1)/b*b, r.rowsIn(v))
 			}
 			for j, t := range n.Outputs {
 				if t >= 0 && r.cut[v].Out[j] != ops.Whole {
@@ -101,10 +107,77 @@ func (r *Region) Slice(i, k int) *Slice {
 	return s
 }
 
-// share returns part i of k of a length; false if there are more parts than rows.
-func share(length int64, i, k int) (lo, hi int64, ok bool) {
-	if length < int64(k) {
+// share returns the rows of output t that slice i of k makes; false if there are too many
+// slices.
+func (r *Region) share(t graph.TensorID, i, k int) (lo, hi int64, ok bool) {
+	return share(int64(r.p.g.Tensors[t].Type.Shape[r.axis[t]]), r.block[t], i, k)
+}
+
+// share returns part i of k of a length, in whole blocks of rows; false if there are more
+// parts than blocks.
+func share(length, block int64, i, k int) (lo, hi int64, ok bool) {
+	if length%block > 0 {
+		block = 1
+	}
+	blocks := length / block
+	if blocks < int64(k) {
 		return 0, 0, false
 	}
-	return length * int64(i) / int64(k), length * int64(i+1) / int64(k), true
+	return blocks * int64(i) / int64(k) * block, blocks * int64(i+1) / int64(k) * block, true
 }
+
+// block returns the number of rows of which a node can make all or none.
+func block(in []ops.Rows) int64 {
+	b := int64(1)
+	for _, w := range in {
+		if w.Axis != ops.Whole {
+			b = lcm(b, w.Divide)
+		}
+	}
+	return b
+}
+
+// rowsIn returns the length of the axis of which a node makes rows.
+func (r *Region) rowsIn(v int) int64 {
+	for k, t := range r.p.g.Nodes[v].Outputs {
+		if axis := r.cut[v].Out[k]; t >= 0 && axis != ops.Whole {
+			return int64(r.p.g.Tensors[t].Type.Shape[axis])
+		}
+	}
+	return 0
+}
+
+// blocks finds for each output blocks of rows whose ends are ends of blocks of the
+// nodes inside, so that no slice makes rows that only its neighbour wants. Halos move the
+// ends of what is made inside, whatever the blocks.
+func (r *Region) blocks() {
+	for _, t := range r.Outputs {
+		axis, rows := r.axis[t]
+		if !rows {
+			continue
+		}
+		length, all := int64(r.p.g.Tensors[t].Type.Shape[axis]), int64(1)
+		for _, v := range r.Nodes {
+			if r.sum[v] != nil {
+				continue
+			}
+			// Rows m*b of the output are rows m*b*made/length of the node.
+			if b, made := block(r.cut[v].In), r.rowsIn(v); b > 1 && made > 0 {
+				all = lcm(all, b*length/gcd(b*length, made))
+			}
+		}
+		if all > length/2 {
+			all = 1
+		}
+		r.block[t] = all
+	}
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func lcm(a, b int64) int64 { return a / gcd(a, b) * b }

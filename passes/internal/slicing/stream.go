@@ -7,24 +7,61 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// probes returns slices that stand for all k: the first, one in the middle and the
-// last, with the number of slices for which each stands; nil if the region cannot be
-// cut into k.
-func (r *Region) probes(k int) (list []*Slice, weight []float64) {
-	for _, x := range []struct {
-		i int
-		w float64
-	}{{0, 1}, {k / 2, float64(k - 2)}, {k - 1, 1}} {
-		if x.w <= 0 {
-			continue
-		}
-		s := r.Slice(x.i, k)
-		if s == nil {
-			return nil, nil
-		}
-		list, weight = append(list, s), append(weight, x.w)
+// probe is a slice that stands for that many of k slices.
+type probe struct {
+	*Slice
+	i      int
+	weight float64
+}
+
+// probes returns slices that stand for all k: the first, the last, and of those between
+// them one for each number of rows; nil if the region cannot be cut into k.
+func (r *Region) probes(k int) (list []probe) {
+	list = []probe{{i: 0, weight: 1}}
+	if k > 1 {
+		list = append(list, probe{i: k - 1, weight: 1})
 	}
-	return list, weight
+	of := map[int64]int{} // by the number of rows
+	for i := 1; i < k-1; i++ {
+		lo, hi, ok := r.leading(i, k)
+		if !ok {
+			return nil
+		}
+		at, known := of[hi-lo]
+		if !known {
+			at = len(list)
+			of[hi-lo] = at
+			list = append(list, probe{})
+		}
+		if list[at].weight++; i <= k/2 {
+			list[at].i = i
+		}
+		if list[at].i == 0 {
+			list[at].i = i
+		}
+	}
+	for x := range list {
+		if list[x].Slice = r.Slice(list[x].i, k); list[x].Slice == nil {
+			return nil
+		}
+	}
+	return list
+}
+
+// leading returns the rows that slice i of k makes of the first output, or that it sums
+// over.
+func (r *Region) leading(i, k int) (lo, hi int64, ok bool) {
+	for _, t := range r.Outputs {
+		if _, rows := r.axis[t]; rows {
+			return r.share(t, i, k)
+		}
+	}
+	for _, v := range r.Nodes {
+		if sum := r.sum[v]; sum != nil {
+			return share(sum.Length, block(sum.In), i, k)
+		}
+	}
+	return 0, 0, false
 }
 
 // stream is an output whose rows may be written over an input.
@@ -53,7 +90,7 @@ func (r *Region) streams(may []stream, k int) map[graph.TensorID]graph.TensorID 
 	if len(may) == 0 {
 		return nil
 	}
-	probes, _ := r.probes(k)
+	probes := r.probes(k)
 	pairs, taken := map[graph.TensorID]graph.TensorID{}, map[graph.TensorID]bool{}
 	for _, s := range may {
 		if _, paired := pairs[s.output]; !paired && !taken[s.input] && r.sameRows(s, probes) {
@@ -63,11 +100,11 @@ func (r *Region) streams(may []stream, k int) map[graph.TensorID]graph.TensorID 
 	return pairs
 }
 
-// sameRows reports whether each slice reads of the input only the rows that it makes of
-// the output.
-func (r *Region) sameRows(pair stream, probes []*Slice) bool {
+// sameRows reports whether each slice reads of the input only the rows that it
+// writes of the output.
+func (r *Region) sameRows(pair stream, probes []probe) bool {
 	for _, s := range probes {
-		want := s.Made[pair.output]
+		want := s.Share[pair.output]
 		for _, v := range r.Nodes {
 			for j, u := range r.p.g.Nodes[v].Inputs {
 				if u == pair.input && s.Node[v].In[j] != want {
