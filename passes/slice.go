@@ -152,7 +152,7 @@ func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 		x.time = of.time
 	}
 	p := &slicing.Program{
-		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Keep: r.gradients, Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
+		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Loads: r.loads.Loads, Keep: r.gradients, Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
 		Cost: func(flops, bytes float64) float64 { return float64(s.opt.Device.cost(int64(flops), bytes)) },
 	}
 	p.Rows = rowsOf(b.model)
@@ -199,7 +199,7 @@ func (x *slicer) below(ctx context.Context, limit int64) (*slicedModel, error) {
 	var best *slicedModel
 	low, high := int64(0), int64(0) // targets that met the limit, and that did not; high 0: none
 	for target, tries := limit, 0; tries < sliceTries; tries++ {
-		choices, ok := x.search.Cover(ctx, target)
+		choices, ok := x.search.Cover(ctx, limit, target)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -249,7 +249,7 @@ func (x *slicer) within(ctx context.Context, percent float64) (*slicedModel, err
 	low, high := int64(0), x.base.main.loads.Peak
 	for high-low > max(high/128, 1) {
 		mid := low + (high-low)/2
-		choices, ok := x.search.Cover(ctx, mid)
+		choices, ok := x.search.Cover(ctx, mid, mid)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

@@ -189,14 +189,14 @@ func (c *candidate) at(x int) *Choice {
 	return t
 }
 
-// Cover returns regions with disjoint windows that bring the estimated peak below the
-// limit, with the least extra time; false if there are none. It is exact for the
-// windows that it looks at: from the first node to each node, it keeps the cheapest
-// choice.
-func (s *Search) Cover(ctx context.Context, limit int64) ([]*Choice, bool) {
+// Cover returns regions with disjoint windows such that the load of every step outside
+// of them is at most the limit, and their estimated peaks are at most the target, with
+// the least extra time; false if there are none. It is exact for the windows that it
+// looks at: from the first node to each node, it keeps the cheapest choice.
+func (s *Search) Cover(ctx context.Context, limit, target int64) ([]*Choice, bool) {
 	n := len(s.g.Nodes)
 	hot := make([]int, n+1) // the number of nodes before v whose load is too large
-	for v, load := range s.loads {
+	for v, load := range s.Loads {
 		hot[v+1] = hot[v]
 		if load > limit {
 			hot[v+1]++
@@ -210,7 +210,7 @@ func (s *Search) Cover(ctx context.Context, limit int64) ([]*Choice, bool) {
 	cost[0] = 0
 	if hot[n] > 0 {
 		for _, c := range s.entire() {
-			if t := c.choose(limit, cost[n]); t != nil {
+			if t := c.choose(target, cost[n]); t != nil {
 				cost[n], from[n] = t.Extra, t
 			}
 		}
@@ -237,7 +237,7 @@ func (s *Search) Cover(ctx context.Context, limit int64) ([]*Choice, bool) {
 				continue
 			}
 			for _, c := range s.at(v, e) {
-				if t := c.choose(limit, cost[e+1]-cost[v]); t != nil {
+				if t := c.choose(target, cost[e+1]-cost[v]); t != nil {
 					cost[e+1], from[e+1] = cost[v]+t.Extra, t
 				}
 			}

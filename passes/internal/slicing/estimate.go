@@ -20,61 +20,80 @@ type frame struct {
 	other int64 // the largest load of the nodes before and behind the slices
 }
 
-// frame computes what does not depend on the number of slices.
+// frame computes what does not depend on the number of slices: the loads of the window's
+// nodes when those before the slices run first, then the slices, in one step, then those
+// behind. What slices make but the outputs is left out, and so are the outputs while the
+// slices run.
 func (r *Region) frame() frame {
-	p, f := r.p, frame{}
-	n := r.End - r.Start + 1
-	early, late := make([]int64, n+1), make([]int64, n+1) // what the region makes: not there before it; only outputs behind it
+	p := r.p
+	slices := 0 // the step of the slices
+	for _, c := range r.class {
+		if c == before {
+			slices++
+		}
+	}
+	at, next := make([]int, len(r.class)), [2]int{0, slices + 1}
+	for x, c := range r.class {
+		switch c {
+		case before:
+			at[x] = next[0]
+			next[0]++
+		case behind:
+			at[x] = next[1]
+			next[1]++
+		default:
+			at[x] = slices
+		}
+	}
+	end := next[1]
+	step := func(v int) int { return at[v-r.Start] }
 	outputs := map[int32]bool{}
 	for _, t := range r.Outputs {
 		outputs[p.Of[t]] = true
 	}
+	loads := make([]int64, end+1)
 	for i := range p.Storages {
 		st := &p.Storages[i]
 		if st.Resident || st.First > r.End || st.Last < r.Start {
 			continue
 		}
-		maker := int(p.g.Tensors[st.Tensors[0]].Maker)
-		if maker >= r.Start && r.has(maker) {
-			from, to := max(st.First, r.Start)-r.Start, min(st.Last, r.End)-r.Start
-			early[from] += st.Bytes
-			early[to+1] -= st.Bytes
-			if !outputs[int32(i)] {
-				late[from] += st.Bytes
-				late[to+1] -= st.Bytes
+		first, last := 0, end-1
+		if st.First >= r.Start && p.g.Tensors[st.Tensors[0]].Maker >= 0 {
+			if first = step(st.First); r.has(st.First) {
+				if !outputs[int32(i)] {
+					continue
+				}
+				first = slices + 1
 			}
-			continue
 		}
-		if maker >= r.Start && r.at(maker) == behind {
-			continue
+		if st.Last <= r.End {
+			last = first
+			for _, t := range st.Tensors {
+				for _, q := range p.g.Tensors[t].Readers {
+					if v := int(q); v >= r.Start {
+						last = max(last, step(v))
+					}
+				}
+				if v := int(p.g.Tensors[t].Maker); v >= r.Start {
+					last = max(last, step(v))
+				}
+			}
 		}
-		if st.Last > r.End || r.readLater(st) {
-			f.held += st.Bytes
+		if first <= last && first < end {
+			loads[first] += st.Bytes
+			loads[last+1] -= st.Bytes
 		}
 	}
-	notYet, gone := int64(0), int64(0)
-	for x := range n {
-		notYet, gone = notYet+early[x], gone+late[x]
-		switch v := r.Start + x; r.at(v) {
-		case before:
-			f.other = max(f.other, p.loads[v]-notYet)
-		case behind:
-			f.other = max(f.other, p.loads[v]-gone)
+	for x := 1; x < end; x++ {
+		loads[x] += loads[x-1]
+	}
+	f := frame{held: loads[slices]}
+	for x, c := range r.class {
+		if v := r.Start + x; c == before || c == behind {
+			f.other = max(f.other, loads[at[x]]+p.Workspace[v]-p.saved[v])
 		}
 	}
 	return f
-}
-
-// readLater reports whether a node of the region, or one behind it, reads a storage.
-func (r *Region) readLater(st *Storage) bool {
-	for _, t := range st.Tensors {
-		for _, q := range r.p.g.Tensors[t].Readers {
-			if v := int(q); v > r.End || v >= r.Start && r.at(v) != before {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // outputs returns the bytes of the tensors that the slices put together, but those that
@@ -271,8 +290,11 @@ func (r *Region) time(s *Slice) (ns float64) {
 		}
 	}
 	for _, t := range r.Outputs {
-		if w, ok := s.Made[t]; ok {
-			ns += p.Cost(0, 2*float64(p.exactBytes(t, w.Axis, w.Hi-w.Lo)))
+		if w, rows := s.Share[t]; rows {
+			put := p.Cost(0, 2*float64(p.exactBytes(t, w.Axis, w.Hi-w.Lo)))
+			if ns += put; w != s.Made[t] {
+				ns += put // its rows are taken from those that the slice makes
+			}
 		}
 	}
 	return ns

@@ -23,6 +23,7 @@ type Program struct {
 	Storages  []Storage
 	Of        []int32 // the storage of each tensor; -1: it has none
 	Workspace []int64 // of each node, in bytes
+	Loads     []int64 // bytes that are live at each step: a result that overwrites an operand counts once
 	// Keep are names of tensors that the model refers to by name: they stay.
 	Keep  map[string]bool
 	Align int64 // to which sizes are rounded up, in bytes
@@ -35,7 +36,7 @@ type Program struct {
 	Rows func(*graph.Data) func(use func([]byte) error) error
 
 	g        *graph.Graph
-	loads    []int64
+	saved    []int64 // at each step, what results save that overwrite an operand
 	cuts     map[cutKey]*ops.Cut
 	measures map[measureKey]measure
 }
@@ -53,17 +54,17 @@ func (p *Program) Prepare() {
 			change[st.Last+1] -= st.Bytes
 		}
 	}
-	p.loads = make([]int64, len(p.g.Nodes))
-	load := int64(0)
-	for i := range p.loads {
-		load += change[i]
-		p.loads[i] = load + p.Workspace[i]
+	p.saved = make([]int64, len(p.g.Nodes))
+	live := int64(0)
+	for v := range p.saved {
+		live += change[v]
+		p.saved[v] = live + p.Workspace[v] - p.Loads[v]
 	}
 }
 
 // Peak returns the largest load and its first step.
 func (p *Program) Peak() (bytes int64, step int) {
-	for i, load := range p.loads {
+	for i, load := range p.Loads {
 		if load > bytes {
 			bytes, step = load, i
 		}
