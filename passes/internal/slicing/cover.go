@@ -228,7 +228,7 @@ func (s *Search) Cover(ctx context.Context, limit, target int64) ([]*Choice, boo
 		if _, start := slices.BinarySearch(s.starts, v); !start {
 			continue
 		}
-		first, _ := slices.BinarySearch(s.ends, v+1)
+		first, _ := slices.BinarySearch(s.ends, v)
 		for _, e := range s.ends[first:] {
 			if e-v >= s.Reach {
 				break
