@@ -4,7 +4,6 @@ import dataclasses
 import pathlib
 import time
 
-import numpy as np
 import onnx
 
 from . import command, feeds, quantized
@@ -42,28 +41,47 @@ def find(tool, work):
 
 
 def examine(network, tool, work):
-    """Lower the limit until no slices meet it; run the smallest plan, and compare its results with those of the plan without slices."""
+    """Lower the limit until no slices meet it, with the input in the arena and with the input elsewhere."""
     began = time.monotonic()
     result = {"title": f"edge/{network.name}", "faults": []}
-    whole, target, smallest = (work / f"{network.name}.{kind}.edge.onnx" for kind in ("whole", "sliced", "smallest"))
-
-    def attempt(limit):
-        found = tool.attempt(network.ours, target, ["--slices=exact", f"--limit={limit}", DEVICE])
-        if "peak_bytes" not in found:
-            return None
-        for suffix in (".onnx", ".plan.json"):
-            target.with_suffix(suffix).replace(smallest.with_suffix(suffix))
-        result["extra"] = extra(found)
-        return found["peak_bytes"]
-
+    stored = work / f"{network.name}.stored.edge.onnx"
+    model = onnx.load(network.ours)
+    result["input"] = store(model.graph)
+    onnx.save(model, stored)
     try:
-        result["input"], result["whole"] = _input(network.ours), tool.plan(network.ours, whole, [])["peak_bytes"]
-        result["peak"] = lowest(result["whole"], attempt)
-        if "extra" in result:
-            result["faults"] += _check(whole, smallest, tool)
+        result["with"] = _smallest(network.ours, tool, result["faults"])
+        result["without"] = _smallest(stored, tool, result["faults"])
     except (command.Failed, onnx.checker.ValidationError) as err:
         result["faults"].append(str(err))
     result["seconds"] = round(time.monotonic() - began, 1)
+    return result
+
+
+def store(graph):
+    """Turn the inputs of a graph into initializers, which a plan does not count; return their bytes."""
+    given = feeds.make(graph, feeds.declared(graph))
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in given.items())
+    del graph.input[:]
+    return sum(array.nbytes for array in given.values())
+
+
+def _smallest(path, tool, faults):
+    """Return the peak without slices, the smallest that was found, and its extra time; check that plan, and compare its results with those of the plan without slices."""
+    whole, target, sliced = (path.with_suffix(f".{kind}.onnx") for kind in ("whole", "tried", "sliced"))
+    result = {"whole": tool.plan(path, whole, ["--fold=off"])["peak_bytes"], "extra": None}
+
+    def attempt(limit):
+        found = tool.attempt(path, target, ["--fold=off", "--slices=exact", f"--limit={limit}", DEVICE])
+        if "peak_bytes" not in found:
+            return None
+        for suffix in (".onnx", ".plan.json"):
+            target.with_suffix(suffix).replace(sliced.with_suffix(suffix))
+        result["extra"] = extra(found)
+        return found["peak_bytes"]
+
+    result["peak"] = lowest(result["whole"], attempt)
+    if result["extra"] is not None:
+        faults += _check(whole, sliced, tool)
     return result
 
 
@@ -77,12 +95,6 @@ def lowest(whole, attempt):
         else:
             high = peak
     return high
-
-
-def _input(path):
-    """Return the bytes of a network's input."""
-    value = onnx.load(path).graph.input[0].type.tensor_type
-    return int(np.prod([d.dim_value for d in value.shape.dim])) * onnx.helper.tensor_dtype_to_np_dtype(value.elem_type).itemsize
 
 
 def _check(whole, sliced, tool):
@@ -100,15 +112,16 @@ def extra(found):
     return found.get("slice_cost_percent", 0) + found.get("extra_cost_percent", 0)
 
 
-HEAD = ("network", "input", "whole", "sliced", "factor", "extra time")
+HEAD = ("network", "whole", "sliced", "factor", "extra time", "input", "elsewhere: sliced", "factor", "extra time")
 
 
 def cells(result):
     """Return the cells of a row, as text: sizes in KiB, extra time in per cent."""
-    return [
-        result["title"].partition("/")[2], size(result["input"]), size(result["whole"]), size(result["peak"]),
-        f"{result['whole'] / result['peak']:.2f}", percent(result.get("extra")),
-    ]
+
+    def of(found):
+        return [size(found["peak"]), f"{found['whole'] / found['peak']:.2f}", percent(found["extra"])]
+
+    return [result["title"].partition("/")[2], size(result["with"]["whole"]), *of(result["with"]), size(result["input"]), *of(result["without"])]
 
 
 def size(value):
@@ -123,6 +136,6 @@ def percent(value):
 
 def row(result):
     """Return one line of text."""
-    if "input" not in result:
+    if "without" not in result:
         return f"{result['title']:34} failed"
     return f"{result['title']:34} " + ", ".join(f"{title} {cell}" for title, cell in zip(HEAD[1:], cells(result)[1:]) if cell != "–") + f" (KiB, %), {result['seconds']} s"

@@ -359,6 +359,11 @@ class Edge(unittest.TestCase):
         self.assertEqual(edge.lowest(640, lambda limit: None), 640)
         self.assertEqual(edge.lowest(640, lambda limit: limit - 3 if limit >= 200 else None), 201)
 
+    def test_a_stored_input_is_no_input(self):
+        values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3]) for name in "xy"]
+        graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", values[:1], values[1:])
+        self.assertEqual((edge.store(graph), len(graph.input), graph.initializer[0].name), (24, 0, "x"))
+
     def test_what_is_not_known_is_a_dash(self):
         theirs = {"whole": 6021120, "peak": None, "traffic": None, "stages": 64}
         result = {"title": "tigris/a-32", "network": "a", "budget": 32 << 10, "faults": [], "theirs": theirs, "whole": 6021120}
