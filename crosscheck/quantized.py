@@ -1,5 +1,7 @@
 """Quantize networks to 8 bits with ONNX Runtime's quantizer."""
 
+import logging
+
 import numpy as np
 import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
@@ -21,8 +23,10 @@ def write(source, around, integer):
     model = onnx.load(folded)
     fold(model.graph)
     onnx.save(model, folded)  # with its data inside
+    logging.disable(logging.WARNING)  # it recommends QDQ and preparations that fold has made
     for target, form in ((around, QuantFormat.QDQ), (integer, QuantFormat.QOperator)):
         quantize_static(folded, target, _Examples(folded), quant_format=form, activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, per_channel=True)
+    logging.disable(logging.NOTSET)
     for path in (folded, folded.with_suffix(".data")):
         path.unlink(missing_ok=True)
     model = onnx.load(integer)
