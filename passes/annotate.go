@@ -246,6 +246,9 @@ func (s *State) writeProps(p *plan.Plan) error {
 	} {
 		s.model.SetProp(e.Key, e.Value)
 	}
+	if err := s.writeStates(); err != nil {
+		return err
+	}
 	if p.Slices == nil {
 		s.model.DropProp(keySlices)
 	} else {

@@ -53,6 +53,14 @@ type Options struct {
 	// a runtime with a separate optimizer does.
 	UpdatesLast bool
 
+	// States are states that stay from one run to the next, such as caches of keys and
+	// values: INPUT=OUTPUT, a graph input and the graph output that is its next value. The
+	// two become one resident buffer, which the run writes over. StatesAuto finds them: an
+	// input and an output between which TensorScatter, ScatterElements and ScatterND alone
+	// write. Neither is for training graphs, which keep their parameters by themselves.
+	States     []string
+	StatesAuto bool
+
 	Limit *Limit // bounds the memory; nodes are recomputed to meet it; nil: no limit
 	Host  *Host  // with Limit or Frontier: a host memory to which tensors may be swapped; nil: none
 	// Frontier computes the cost of other limits, for Plan.Frontier.

@@ -10,7 +10,6 @@ import (
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/match"
-	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -124,10 +123,7 @@ func (r *region) chains(taken []schedule.Pair) ([]buffer, error) {
 	kinds := map[int32]string{}
 	var updates []schedule.Pair
 	for _, c := range r.updateChains {
-		kinds[c.storages[0]] = plan.KindState
-		if c.parameter {
-			kinds[c.storages[0]] = plan.KindParameter
-		}
+		kinds[c.storages[0]] = c.kind
 		for k, over := range c.storages[:len(c.storages)-1] {
 			updates = append(updates, schedule.Pair{Over: over, Result: c.storages[k+1]})
 		}

@@ -24,7 +24,7 @@ type region struct {
 	workspace    []int64 // of each node: bytes, rounded up
 	scratch      []int64 // the part of it that was recorded on a device, not rounded; nil: none was
 	bodies       []body
-	updateChains []chain         // parameters and states of a training graph
+	updateChains []chain         // parameters, states and caches
 	gradients    map[string]bool // names of the gradients of a training graph
 
 	solved *schedule.Result // result of the order pass, by indices in the file

@@ -47,6 +47,7 @@ type State struct {
 	shapesOf     *graph.Model         // the model that has them
 	subgraphs    map[*graph.Graph]int // the plan's subgraphs, by body
 	frontier     []plan.FrontierPoint
+	states       []string     // INPUT=OUTPUT of the caches
 	slices       *slicedState // nil if nothing runs in slices
 	keepOrder    bool         // the nodes of the main graph must stay in their order
 	graphChanged bool         // a pass has changed the graph

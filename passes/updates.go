@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/pairs"
+	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -21,11 +22,11 @@ const (
 	modeInference = "inference"
 )
 
-// chain is one resident buffer for a parameter or state, its updated value, and
+// chain is one resident buffer for a parameter, state or cache, its updated value, and
 // the values in between. The maker of storages[k+1] overwrites storages[k].
 type chain struct {
-	storages  []int32
-	parameter bool
+	storages []int32
+	kind     string // of the buffer
 }
 
 // mode returns modeTraining if the model's metadata says so, else modeInference.
@@ -40,7 +41,7 @@ func (s *State) mode() string {
 // with their updated values.
 func (s *State) updates(r *region) error {
 	if s.mode() != modeTraining {
-		return nil
+		return s.caches(r)
 	}
 	text, _ := s.model.Prop(keyUpdates)
 	var list, trained []string
@@ -49,13 +50,7 @@ func (s *State) updates(r *region) error {
 	}
 	text, _ = s.model.Prop(keyTrainable)
 	_ = json.Unmarshal([]byte(text), &trained) // optional: without it, all are states
-	inputs, outputs := map[string]graph.TensorID{}, map[string]graph.TensorID{}
-	for _, t := range r.g.Inputs {
-		inputs[r.g.Tensors[t].Name] = t
-	}
-	for _, t := range r.g.Outputs {
-		outputs[r.g.Tensors[t].Name] = t
-	}
+	inputs, outputs := byName(r.g, r.g.Inputs), byName(r.g, r.g.Outputs)
 	if err := s.readGradients(r); err != nil {
 		return err
 	}
@@ -74,23 +69,35 @@ func (s *State) updates(r *region) error {
 		if err != nil {
 			return graph.Errorf("%s: %v: expected INPUT=OUTPUT with a graph input and a graph output of fixed sizes", keyUpdates, err)
 		}
-		in, out := inputs[from], outputs[to]
-		if _, given := s.inference.Given[from]; given {
-			e := graph.Errorf("has a value, but every step updates it: expected an input that stays as it is")
-			e.Tensor = from
-			return e
+		kind := plan.KindState
+		if isParameter[from] {
+			kind = plan.KindParameter
 		}
-		c := chain{parameter: isParameter[from]}
-		if !r.findChain(&c, r.storageOf[in], r.storageOf[out]) {
-			e := graph.Errorf("%s: %q cannot be written over it: expected an operator that works in place, on the last use of %q", keyUpdates, graph.Short(to), graph.Short(from))
-			e.Tensor = from
-			return e
+		if err := s.stay(r, keyUpdates, kind, from, inputs[from], to, outputs[to]); err != nil {
+			return err
 		}
-		for _, i := range c.storages {
-			r.storages[i].resident = true
-		}
-		r.updateChains = append(r.updateChains, c)
 	}
+	return s.caches(r)
+}
+
+// stay makes one resident buffer of a graph input and of the output that is written over
+// it. key names the list that asks for it.
+func (s *State) stay(r *region, key, kind, from string, in graph.TensorID, to string, out graph.TensorID) error {
+	if _, given := s.inference.Given[from]; given {
+		e := graph.Errorf("has a value, but every step updates it: expected an input that stays as it is")
+		e.Tensor = from
+		return e
+	}
+	c := chain{kind: kind}
+	if !r.findChain(&c, r.storageOf[in], r.storageOf[out]) {
+		e := graph.Errorf("%s: %q cannot be written over it: expected an operator that works in place, on the last use of %q", key, graph.Short(to), graph.Short(from))
+		e.Tensor = from
+		return e
+	}
+	for _, i := range c.storages {
+		r.storages[i].resident = true
+	}
+	r.updateChains = append(r.updateChains, c)
 	return nil
 }
 

@@ -36,7 +36,7 @@ func (p *Plan) checkImpossible() error {
 }
 
 var kinds = []string{
-	KindInput, KindOutput, KindActivation, KindGradient, KindWorkspace, KindParameter, KindState, KindConstant,
+	KindInput, KindOutput, KindActivation, KindGradient, KindWorkspace, KindParameter, KindState, KindCache, KindConstant,
 }
 
 func (p *Plan) checkValues() error {

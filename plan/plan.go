@@ -260,8 +260,15 @@ const (
 	KindWorkspace  = "workspace"
 	KindParameter  = "parameter"
 	KindState      = "state"
+	KindCache      = "cache" // a state of an inference graph
 	KindConstant   = "constant"
 )
+
+// Stays reports whether buffers of a kind keep their bytes from one run to the next, and
+// a run writes over them.
+func Stays(kind string) bool {
+	return kind == KindParameter || kind == KindState || kind == KindCache
+}
 
 // Buffer is the storage of one tensor, or of several that share it.
 type Buffer struct {

@@ -26,6 +26,7 @@ var hues = []struct{ kind, hue string }{
 	{plan.KindWorkspace, "268 48%"},
 	{plan.KindParameter, "48 60%"},
 	{plan.KindState, "330 50%"},
+	{plan.KindCache, "300 45%"},
 	{plan.KindConstant, "210 10%"},
 }
 

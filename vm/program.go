@@ -63,7 +63,7 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 		}
 	}
 	for i := range p.Buffers {
-		if b := &p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
+		if b := &p.Buffers[i]; plan.Stays(b.Kind) {
 			pr.state[b.Tensors[0]] = b.Tensors[len(b.Tensors)-1]
 		}
 	}

@@ -60,7 +60,7 @@ func (s *Session) SaveModel(path string, source *graph.Model) error {
 	var list []*graph.Data
 	for i := range s.pr.p.Buffers {
 		b := &s.pr.p.Buffers[i]
-		if b.Kind != plan.KindParameter && b.Kind != plan.KindState {
+		if b.Kind != plan.KindParameter && b.Kind != plan.KindState { // caches are no part of the model
 			continue
 		}
 		id, is := named[b.Tensors[0]]

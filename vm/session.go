@@ -265,7 +265,7 @@ func (s *Session) build() (err error) {
 		s.watcher.begin()
 		s.tape.after = append(s.tape.after, s.watcher.after)
 	}
-	return nil
+	return s.Reset()
 }
 
 func poolBytes(p *plan.Plan, name string) int64 {
@@ -406,7 +406,7 @@ func (s *Session) nameLargest(err error, limit int64) error {
 func statesOf(p *plan.Plan) (from, end int64) {
 	from = math.MaxInt64
 	for i := range p.Buffers {
-		if b := &p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
+		if b := &p.Buffers[i]; plan.Stays(b.Kind) {
 			from, end = min(from, b.Offset), max(end, b.Offset+b.Bytes)
 		}
 	}
@@ -417,7 +417,7 @@ func statesOf(p *plan.Plan) (from, end int64) {
 func stateBytes(p *plan.Plan) int64 {
 	var sum int64
 	for i := range p.Buffers {
-		if b := &p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
+		if b := &p.Buffers[i]; plan.Stays(b.Kind) {
 			sum += b.Bytes
 		}
 	}

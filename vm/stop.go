@@ -97,7 +97,7 @@ func (s *Session) firstUpdate() int {
 	shares := map[string]bool{} // tensors in their buffers
 	for i := range s.pr.p.Buffers {
 		b := &s.pr.p.Buffers[i]
-		if b.Kind != plan.KindParameter && b.Kind != plan.KindState {
+		if !plan.Stays(b.Kind) {
 			continue
 		}
 		for _, name := range b.Tensors {

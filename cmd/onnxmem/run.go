@@ -463,7 +463,7 @@ func (c *runCmd) print(e *env, r *runResult) error {
 		case c.Check == checkBits:
 			verdict = "  same bits as unplanned"
 		}
-		fmt.Fprintf(e.stdout, "%-20s %d parameters and states%s\n", "updated", updated, verdict)
+		fmt.Fprintf(e.stdout, "%-20s %d parameters, states and caches%s\n", "updated", updated, verdict)
 	}
 	for _, row := range []struct {
 		name  string

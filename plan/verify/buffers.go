@@ -353,7 +353,10 @@ func (s *scope) checkKind(list []plan.Buffer, k int, updated bool) {
 	want := s.kindOf(p)
 	switch {
 	case updated:
-		if want = plan.KindState; s.v.trained[s.g.Tensors[s.storages[p.storages[0]].tensors[0]].Name] {
+		switch want = plan.KindState; {
+		case s.v.updatesKey == keyStates:
+			want = plan.KindCache
+		case s.v.trained[s.g.Tensors[s.storages[p.storages[0]].tensors[0]].Name]:
 			want = plan.KindParameter
 		}
 	case p.resident:

@@ -312,6 +312,17 @@ var real = []struct {
 	{"slices", sliceable, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 40}}, func(p *plan.Plan) bool {
 		return p.Slices != nil && len(p.Slices.Constants) == 1 && slices.ContainsFunc(p.Slices.Regions, func(r plan.SlicedRegion) bool { return r.Outputs[0].Over != "" })
 	}},
+	{"caches", text{main: `
+		in past float32 1 2 6 4
+		in new float32 1 2 1 4
+		in at int64 1
+		present = TensorScatter(past, new, at)
+		y = Relu(present)
+		out y
+		out present
+	`}, passes.Options{StatesAuto: true}, func(p *plan.Plan) bool {
+		return slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return b.Kind == plan.KindCache })
+	}},
 	{"slices of a mask and of a weight", masked, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 50}}, func(p *plan.Plan) bool {
 		return p.Slices != nil && len(p.Slices.Copies) > 0 && len(p.Slices.Weights) > 0
 	}},

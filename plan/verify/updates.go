@@ -17,6 +17,9 @@ const (
 	keyTrainable = "onnxmem.trainable"
 	keyGradients = "onnxmem.gradients"
 
+	// keyStates is that of an inference graph with caches.
+	keyStates = "onnxmem.states"
+
 	modeTraining  = "training"
 	modeInference = "inference"
 )
@@ -24,25 +27,12 @@ const (
 // readUpdates reads the model's list of w=w.new, a JSON list or entries separated
 // by spaces, and the list of parameters; the other entries are states.
 func (v *verifier) readUpdates() {
-	v.updates = map[string]string{}
 	text, _ := v.m.Prop(keyUpdates)
 	var list []string
 	if json.Unmarshal([]byte(text), &list) != nil {
 		list = strings.Fields(text)
 	}
-	g := v.m.Graph
-	isInput, isOutput := oneOf(g, g.Inputs), oneOf(g, g.Outputs)
-	for _, text := range list {
-		from, to, err := pairs.Split(text, isInput, isOutput)
-		if err != nil {
-			v.fault(CodeUpdate, "%s: %v: expected NAME=NAME.new with a graph input and a graph output", keyUpdates, err)
-			continue
-		}
-		if _, twice := v.updates[from]; twice {
-			v.fault(CodeUpdate, "%s: %q is listed twice", keyUpdates, graph.Short(from))
-		}
-		v.updates[from] = to
-	}
+	v.readPairs(keyUpdates, list)
 	var trained []string
 	text, _ = v.m.Prop(keyTrainable)
 	_ = json.Unmarshal([]byte(text), &trained) // without it all are states
@@ -51,6 +41,25 @@ func (v *verifier) readUpdates() {
 		v.trained[name] = true
 	}
 	v.readGradients()
+}
+
+// readPairs reads a list of NAME=NAME.new, the value of a metadata key.
+func (v *verifier) readPairs(key string, list []string) {
+	v.updates, v.updatesKey = map[string]string{}, key
+	g := v.m.Graph
+	isInput, isOutput := oneOf(g, g.Inputs), oneOf(g, g.Outputs)
+	made := map[string]bool{}
+	for _, text := range list {
+		from, to, err := pairs.Split(text, isInput, isOutput)
+		if err != nil {
+			v.fault(CodeUpdate, "%s: %v: expected NAME=NAME.new with a graph input and a graph output", key, err)
+			continue
+		}
+		if _, twice := v.updates[from]; twice || made[to] {
+			v.fault(CodeUpdate, "%s: %q is listed twice", key, graph.Short(from))
+		}
+		v.updates[from], made[to] = to, true
+	}
 }
 
 // readGradients reads the model's list of w=w.grad; without it no buffer is of kind
@@ -79,6 +88,21 @@ func (v *verifier) readGradients() {
 		}
 		v.gradients[gradient] = true
 	}
+}
+
+// readStates reads the list INPUT=OUTPUT of the caches of an inference graph; without it
+// there are none.
+func (v *verifier) readStates() {
+	text, ok := v.m.Prop(keyStates)
+	if !ok {
+		return
+	}
+	var list []string
+	if json.Unmarshal([]byte(text), &list) != nil {
+		v.fault(CodeUpdate, "%s: expected a JSON list of INPUT=OUTPUT, found %q", keyStates, graph.Short(text))
+		return
+	}
+	v.readPairs(keyStates, list)
 }
 
 // oneOf returns a function that reports whether one of the tensors has a name.
@@ -111,7 +135,7 @@ func (s *scope) markUpdates() {
 		out, isOutput := outputs[s.v.updates[from]]
 		if !isInput || !isOutput || s.storageOf[in] == none || s.storageOf[out] == none {
 			s.fault(CodeUpdate, "%s: %q=%q: expected a graph input and a graph output of fixed sizes",
-				keyUpdates, graph.Short(from), graph.Short(s.v.updates[from]))
+				s.v.updatesKey, graph.Short(from), graph.Short(s.v.updates[from]))
 			continue
 		}
 		u := update{s.storageOf[in], s.storageOf[out]}

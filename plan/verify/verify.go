@@ -101,18 +101,19 @@ type verifier struct {
 	opt Options
 	r   *Report
 
-	updates   map[string]string     // training: parameters and states with their updated values
-	overflow  bool                  // a sum overflowed
-	peaks     map[*graph.Call]int64 // inner peaks of local functions
-	trained   map[string]bool       // training: names of the parameters
-	gradients map[string]bool       // training: names of the gradients
-	bounds    *bounds               // of the main graph, once a certificate needs them
-	added     []bool                // by node: the plan added it; nil: none
-	plain     *scope                // the main graph without added nodes
-	next      int                   // index of the next entry of p.Subgraphs
-	resident  []extent              // buffers of pool resident, of all graphs
-	scopes    []*scope              // the main graph and its bodies, whose annotations are checked
-	names     names                 // of the tensors of the plan's graphs and the source's
+	updates    map[string]string     // parameters, states and caches with their updated values
+	updatesKey string                // of the metadata that list them
+	overflow   bool                  // a sum overflowed
+	peaks      map[*graph.Call]int64 // inner peaks of local functions
+	trained    map[string]bool       // training: names of the parameters
+	gradients  map[string]bool       // training: names of the gradients
+	bounds     *bounds               // of the main graph, once a certificate needs them
+	added      []bool                // by node: the plan added it; nil: none
+	plain      *scope                // the main graph without added nodes
+	next       int                   // index of the next entry of p.Subgraphs
+	resident   []extent              // buffers of pool resident, of all graphs
+	scopes     []*scope              // the main graph and its bodies, whose annotations are checked
+	names      names                 // of the tensors of the plan's graphs and the source's
 }
 
 // plan checks everything that depends on the order of the nodes.
@@ -226,7 +227,7 @@ func (v *verifier) values(want map[string]graph.Literal) {
 			v.fault(CodeValues, "values: %q: expected %v, found shape %v and %d numbers", graph.Short(name), want[name], found.Shape, len(found.Data))
 		}
 		for i := range v.p.Buffers {
-			if b := &v.p.Buffers[i]; (b.Kind == plan.KindParameter || b.Kind == plan.KindState) && slices.Contains(b.Tensors, name) {
+			if b := &v.p.Buffers[i]; plan.Stays(b.Kind) && slices.Contains(b.Tensors, name) {
 				v.fault(CodeValues, "values: %q is a %s, which changes: expected an input", graph.Short(name), b.Kind)
 			}
 		}
@@ -268,7 +269,7 @@ func (v *verifier) identity() {
 // mode determines whether the file is a training graph, and checks that the plan
 // agrees.
 func (v *verifier) mode() {
-	for _, key := range []string{keyMode, keyUpdates, keyTrainable, keyGradients} {
+	for _, key := range []string{keyMode, keyUpdates, keyTrainable, keyGradients, keyStates} {
 		if n := entries(v.m.Props, key); n > 1 { // readers disagree on which one counts
 			v.fault(CodeAnnotation, "metadata of the model: %s is listed %d times, expected once", key, n)
 		}
@@ -278,6 +279,8 @@ func (v *verifier) mode() {
 	if mode == modeTraining {
 		want = modeTraining
 		v.readUpdates()
+	} else {
+		v.readStates()
 	}
 	if v.p.Mode != want {
 		v.fault(CodeMode, "mode: expected %q, found %q", want, graph.Short(v.p.Mode))

@@ -1,0 +1,126 @@
+package passes
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/pairs"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// keyStates is the metadata key of a model whose sessions keep states from one run to
+// the next: a JSON list of INPUT=OUTPUT.
+const keyStates = "onnxmem.states"
+
+// scatters are operators that write parts of a cache over it.
+var scatters = []string{"TensorScatter", "ScatterElements", "ScatterND"}
+
+// caches makes states that stay resident: each is one buffer for a graph input and the
+// graph output that is written over it (Options.States, Options.StatesAuto, and the
+// model's metadata).
+func (s *State) caches(r *region) error {
+	text, known := s.model.Prop(keyStates)
+	var list []string
+	if known && json.Unmarshal([]byte(text), &list) != nil {
+		return graph.Errorf("%s: expected a JSON list of INPUT=OUTPUT, found %q", keyStates, graph.Short(text))
+	}
+	for _, entry := range s.opt.States {
+		if !slices.Contains(list, entry) {
+			list = append(list, entry)
+		}
+	}
+	if len(list) == 0 && !s.opt.StatesAuto {
+		return nil
+	}
+	if s.mode() == modeTraining {
+		return graph.Errorf("a training graph keeps its parameters and states by itself: expected no other states")
+	}
+	inputs, outputs := byName(r.g, r.g.Inputs), byName(r.g, r.g.Outputs)
+	is := func(names map[string]graph.TensorID) func(name string) bool {
+		return func(name string) bool { _, is := names[name]; return is }
+	}
+	taken := map[string]bool{}
+	keep := func(from, to string) error {
+		if taken[from] || taken["="+to] {
+			return graph.Errorf("state %q=%q: expected each input and each output in one state", graph.Short(from), graph.Short(to))
+		}
+		taken[from], taken["="+to] = true, true
+		return s.stay(r, keyStates, plan.KindCache, from, inputs[from], to, outputs[to])
+	}
+	for _, entry := range list {
+		from, to, err := pairs.Split(entry, is(inputs), is(outputs))
+		if err != nil {
+			return graph.Errorf("state %v: expected INPUT=OUTPUT with a graph input and a graph output", err)
+		}
+		a, b := r.g.Tensors[inputs[from]], r.g.Tensors[outputs[to]]
+		if r.storageOf[inputs[from]] == noStorage || r.storageOf[outputs[to]] == noStorage || a.Type.String() != b.Type.String() {
+			e := graph.Errorf("is %v, and %q is %v: a state needs one fixed type", a.Type, graph.Short(to), b.Type)
+			e.Tensor = from
+			return e
+		}
+		if err := keep(from, to); err != nil {
+			return err
+		}
+	}
+	if s.opt.StatesAuto {
+		for _, out := range r.g.Outputs {
+			to := r.g.Tensors[out].Name
+			in := r.scattered(out)
+			if in == graph.None || taken["="+to] || taken[r.g.Tensors[in].Name] {
+				continue
+			}
+			from := r.g.Tensors[in].Name
+			if _, given := s.inference.Given[from]; given {
+				continue
+			}
+			if err := keep(from, to); err != nil {
+				return err
+			}
+			list = append(list, from+"="+to)
+		}
+	}
+	s.states = list
+	return nil
+}
+
+// byName returns tensors of a graph by their names.
+func byName(g *graph.Graph, list []graph.TensorID) map[string]graph.TensorID {
+	names := make(map[string]graph.TensorID, len(list))
+	for _, t := range list {
+		names[g.Tensors[t].Name] = t
+	}
+	return names
+}
+
+// scattered returns the graph input from which operators that write over their first
+// input make a graph output, each as its last reader; none if there is no such input.
+func (r *region) scattered(out graph.TensorID) graph.TensorID {
+	t := out
+	for t >= 0 && r.g.Tensors[t].Maker >= 0 {
+		n := r.g.Nodes[r.g.Tensors[t].Maker]
+		if n.Domain != "" || !slices.Contains(scatters, n.Op) || len(n.Semantics.Inplace) == 0 || n.Inputs[0] < 0 {
+			return graph.None
+		}
+		t = n.Inputs[0]
+		x := r.g.Tensors[t]
+		if !x.Input && (x.Output || len(x.Readers) > 1) {
+			return graph.None
+		}
+	}
+	if t < 0 || t == out || !r.g.Tensors[t].Input || r.g.Tensors[t].Data != nil || r.storageOf[t] == noStorage || r.storageOf[out] == noStorage {
+		return graph.None
+	}
+	return t
+}
+
+// writeStates notes the states in the model's metadata.
+func (s *State) writeStates() error {
+	if len(s.states) == 0 {
+		s.model.DropProp(keyStates)
+		return nil
+	}
+	text, err := json.Marshal(s.states)
+	s.model.SetProp(keyStates, string(text))
+	return err
+}

@@ -1,0 +1,198 @@
+package vm_test
+
+import (
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+const (
+	cacheHeads = 2
+	cacheRoom  = 6 // tokens
+	cacheWidth = 4
+)
+
+// decoder is attention over a token and those before it, whose keys and values are in
+// caches of fixed room, or, if past is not negative, in as many places as there were
+// tokens before, to which Concat adds one.
+func decoder(t *testing.T, past int) *graph.Model {
+	t.Helper()
+	b := graph.NewBuilder("decoder", 24)
+	heads := graph.TensorOf(graph.Float32, 1, cacheHeads, 1, cacheWidth)
+	room := cacheRoom
+	if past >= 0 {
+		room = past
+	}
+	of := graph.TensorOf(graph.Float32, 1, cacheHeads, graph.Dim(room), cacheWidth)
+	q, k, v := b.Input("q", heads), b.Input("k", heads), b.Input("v", heads)
+	pastK, pastV := b.Input("past_k", of), b.Input("past_v", of)
+	var keys, values graph.TensorID
+	grow := func(name string, past, now graph.TensorID) graph.TensorID { return past }
+	if past >= 0 {
+		grow = func(name string, past, now graph.TensorID) graph.TensorID {
+			return b.Add(&graph.Node{Op: "Concat", Inputs: []graph.TensorID{past, now}, Attrs: []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: 2}}}, name)[0]
+		}
+	} else {
+		at := b.Input("at", graph.TensorOf(graph.Int64, 1))
+		grow = func(name string, past, now graph.TensorID) graph.TensorID { return b.Node("TensorScatter", name, past, now, at) }
+	}
+	keys, values = grow("present_k", pastK, k), grow("present_v", pastV, v)
+	turned := b.Add(&graph.Node{Op: "Transpose", Inputs: []graph.TensorID{keys}, Attrs: []*graph.Attr{{Name: "perm", Type: graph.AttrInts, Ints: []int64{0, 1, 3, 2}}}}, "keys")[0]
+	scores := b.Node("MatMul", "scores", q, turned)
+	if past < 0 {
+		scores = b.Node("Add", "masked", scores, b.Input("mask", graph.TensorOf(graph.Float32, 1, 1, 1, cacheRoom)))
+	}
+	b.Output(b.Node("MatMul", "y", b.Node("Softmax", "weights", scores), values), keys, values)
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// token returns the inputs for token i of a text.
+func token(i int) map[string]vm.Value {
+	r := rand.New(rand.NewPCG(uint64(i), 7))
+	in := map[string]vm.Value{}
+	for _, name := range []string{"q", "k", "v"} {
+		list := make([]float32, cacheHeads*cacheWidth)
+		for j := range list {
+			list[j] = r.Float32() - 0.5
+		}
+		in[name] = vm.Float32s(list, 1, cacheHeads, 1, cacheWidth)
+	}
+	mask := make([]float32, cacheRoom)
+	for j := i + 1; j < cacheRoom; j++ {
+		mask[j] = float32(math.Inf(-1))
+	}
+	in["mask"], in["at"] = vm.Float32s(mask, 1, 1, 1, cacheRoom), vm.Int64s([]int64{int64(i)}, 1)
+	return in
+}
+
+// plannedModel plans a model that was built in memory.
+func plannedModel(t *testing.T, m *graph.Model, opt passes.Options) (*vm.Program, *plan.Plan) {
+	t.Helper()
+	r, err := passes.Optimize(t.Context(), m, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := vm.New(r.Model, r.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p, r.Plan
+}
+
+// grown runs the decoder whose caches grow, token by token.
+func grown(t *testing.T, tokens int) (outputs []map[string]vm.Value) {
+	t.Helper()
+	past := map[string]vm.Value{"past_k": vm.Float32s(nil, 1, cacheHeads, 0, cacheWidth), "past_v": vm.Float32s(nil, 1, cacheHeads, 0, cacheWidth)}
+	for i := range tokens {
+		p, _ := plannedModel(t, decoder(t, i), passes.Options{})
+		in := token(i)
+		delete(in, "mask")
+		delete(in, "at")
+		maps.Copy(in, past)
+		s := newSession(t, p, vm.Options{})
+		out, err := s.Run(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		past = map[string]vm.Value{"past_k": out["present_k"].Clone(), "past_v": out["present_v"].Clone()}
+		outputs = append(outputs, map[string]vm.Value{"y": out["y"].Clone()})
+	}
+	return outputs
+}
+
+// decode runs the decoder with caches from token from on.
+func decode(t *testing.T, s *vm.Session, from, to int) (outputs []map[string]vm.Value) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		out, err := s.Run(t.Context(), token(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		outputs = append(outputs, map[string]vm.Value{"y": out["y"].Clone()})
+	}
+	return outputs
+}
+
+// A decoder whose caches stay in their buffers gives what one gives whose caches grow,
+// token by token, and keeps none of them in the arena.
+func TestCaches(t *testing.T) {
+	want := grown(t, cacheRoom)
+	d, _ := onDevice(t)
+	for name, opt := range map[string]passes.Options{
+		"named": {States: []string{"past_k=present_k", "past_v=present_v"}}, "found": {StatesAuto: true},
+	} {
+		p, described := plannedModel(t, decoder(t, -1), opt)
+		caches := 0
+		for _, b := range described.Buffers {
+			if b.Kind == plan.KindCache && b.Pool == plan.Resident && len(b.Tensors) == 2 {
+				caches++
+			}
+		}
+		if caches != 2 || len(p.Caches()) != 2 || described.Mode != "inference" {
+			t.Fatalf("%s: %d caches in mode %s, expected 2: %+v", name, caches, described.Mode, described.Buffers)
+		}
+		for run, opt := range map[string]vm.Options{"on the CPU": {}, "apart": {Separate: true}, "poisoned": {Poison: true}, "on a device": {Device: d}} {
+			s := newSession(t, p, opt)
+			got := decode(t, s, 0, 3)
+			kept, err := s.Snapshot()
+			if err != nil || kept.Bytes() != 2*4*cacheHeads*cacheRoom*cacheWidth {
+				t.Fatalf("%s %s: a snapshot of %d bytes: %v", name, run, kept.Bytes(), err)
+			}
+			got = append(got, decode(t, s, 3, cacheRoom)...)
+			for i := range want {
+				nearly(t, got[i], want[i], 1e-6)
+			}
+			if err := s.Restore(kept); err != nil {
+				t.Fatal(err)
+			}
+			for i, again := range decode(t, s, 3, cacheRoom) {
+				sameBits(t, run+", after Restore", again, got[3+i])
+			}
+			if err := s.Reset(); err != nil {
+				t.Fatal(err)
+			}
+			for i, again := range decode(t, s, 0, cacheRoom) {
+				sameBits(t, run+", after Reset", again, got[i])
+			}
+		}
+		check, err := p.CheckRun(t.Context(), []map[string]vm.Value{token(0), token(1), token(2)}, vm.Options{Poison: true})
+		if err != nil || !check.Identical() {
+			t.Errorf("%s: planned and apart: %+v, %v", name, check, err)
+		}
+	}
+}
+
+// States that cannot stay in one buffer are refused, and the error says why.
+func TestCachesRefused(t *testing.T) {
+	for _, c := range []struct {
+		states []string
+		want   string
+	}{
+		{[]string{"past_k"}, "expected INPUT=OUTPUT"},
+		{[]string{"past_k=nobody"}, "expected INPUT=OUTPUT"},
+		{[]string{"past_k=present_k", "past_v=present_k"}, "each input and each output in one state"},
+		{[]string{"past_k=present_v"}, "cannot be written over it"},
+		{[]string{"past_k=y"}, "needs one fixed type"},
+	} {
+		if _, err := passes.Optimize(t.Context(), decoder(t, -1), passes.Options{States: c.states}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: error %v, expected one with %q", c.states, err, c.want)
+		}
+	}
+	grows := decoder(t, 2)
+	if _, p := plannedModel(t, grows, passes.Options{StatesAuto: true}); slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return b.Kind == plan.KindCache }) {
+		t.Error("what Concat makes is called a cache")
+	}
+}
