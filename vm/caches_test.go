@@ -42,7 +42,9 @@ func decoder(t *testing.T, past int) *graph.Model {
 		}
 	} else {
 		at := b.Input("at", graph.TensorOf(graph.Int64, 1))
-		grow = func(name string, past, now graph.TensorID) graph.TensorID { return b.Node("TensorScatter", name, past, now, at) }
+		grow = func(name string, past, now graph.TensorID) graph.TensorID {
+			return b.Node("TensorScatter", name, past, now, at)
+		}
 	}
 	keys, values = grow("present_k", pastK, k), grow("present_v", pastV, v)
 	turned := b.Add(&graph.Node{Op: "Transpose", Inputs: []graph.TensorID{keys}, Attrs: []*graph.Attr{{Name: "perm", Type: graph.AttrInts, Ints: []int64{0, 1, 3, 2}}}}, "keys")[0]

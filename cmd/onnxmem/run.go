@@ -113,6 +113,7 @@ type runResult struct {
 	Outputs      []runOutput   `json:"outputs"`
 	ArenaBytes   int64         `json:"arena_bytes"`
 	StateBytes   int64         `json:"state_bytes"`
+	caches       bool          // the states are those of an inference graph
 	DynamicBytes int64         `json:"dynamic_bytes"`
 	PackedBytes  int64         `json:"packed_bytes"`
 	ScratchBytes int64         `json:"scratch_bytes"`
@@ -405,6 +406,7 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.TableBytes, r.DecodedBytes, r.PackedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.TableBytes, m.DecodedBytes, m.PackedBytes
 	r.HostBytes = m.HostBytes
 	r.Device = deviceOf(s)
+	r.caches = len(program.Caches()) > 0
 	for _, t := range program.Outputs() {
 		r.Outputs = append(r.Outputs, runOutput{Name: t.Name, Type: out[t.Name].String(), updated: program.Updates(t.Name)})
 	}
@@ -463,7 +465,11 @@ func (c *runCmd) print(e *env, r *runResult) error {
 		case c.Check == checkBits:
 			verdict = "  same bits as unplanned"
 		}
-		fmt.Fprintf(e.stdout, "%-20s %d parameters, states and caches%s\n", "updated", updated, verdict)
+		what := "parameters and states"
+		if r.caches {
+			what = "caches"
+		}
+		fmt.Fprintf(e.stdout, "%-20s %d %s%s\n", "updated", updated, what, verdict)
 	}
 	for _, row := range []struct {
 		name  string
