@@ -1,0 +1,202 @@
+package rowmap
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+func init() {
+	register(conv, "Conv")
+	register(convTranspose, "ConvTranspose")
+	register(pool, "MaxPool", "AveragePool", "LpPool")
+	register(globalPool, "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool")
+}
+
+// The letters of images.
+const (
+	images   letter = 1
+	channels letter = 2
+	inner    letter = 3 // channels that are added up
+	places   letter = 4 // the first spatial axis
+)
+
+// window is how a kernel moves over the spatial axes of an image.
+type window struct {
+	kernel, stride, dilation []int64
+	before, after            []int64 // padding
+	follows                  bool    // the padding follows from the lengths, or windows overhang it
+}
+
+// windowOf reads the attributes of a window with a kernel of these lengths.
+func (n *Node) windowOf(kernel []int64) (window, bool) {
+	spatial := len(kernel)
+	list := func(name string, length int, otherwise int64) ([]int64, bool) {
+		if a := n.Attr(name); a != nil && len(a.Ints) > 0 {
+			return a.Ints, len(a.Ints) == length
+		}
+		return slices.Repeat([]int64{otherwise}, length), true
+	}
+	w := window{kernel: kernel}
+	stride, ok1 := list("strides", spatial, 1)
+	dilation, ok2 := list("dilations", spatial, 1)
+	pads, ok3 := list("pads", 2*spatial, 0)
+	if !ok1 || !ok2 || !ok3 {
+		return w, false
+	}
+	switch n.text("auto_pad", "NOTSET") {
+	case "NOTSET", "":
+	case "VALID":
+		pads = make([]int64, 2*spatial)
+	default:
+		w.follows = true
+	}
+	w.follows = w.follows || n.integer("ceil_mode", 0) != 0
+	w.stride, w.dilation, w.before, w.after = stride, dilation, pads[:spatial], pads[spatial:]
+	return w, true
+}
+
+// reach is the number of rows from the first to the last that the kernel covers.
+func (w window) reach(i int) int64 { return (w.kernel[i]-1)*w.dilation[i] + 1 }
+
+// slides gives the spatial axes of input 0 and output 0 their letters: row p of the
+// output reads rows p*stride - before to that + reach. Each copy has the padding that its
+// own windows reach.
+func (n *Node) slides(s *sheet, w window) {
+	if w.follows {
+		return
+	}
+	for i := range w.kernel {
+		axis, l := i+2, places+letter(i)
+		s.in[0][axis], s.out[0][axis] = l, l
+		stride, before, reach, length := w.stride[i], w.before[i], w.reach(i), n.length(0, axis)
+		s.rows[place{0, axis}] = Rows{Mul: stride, Div: 1, Before: before, After: reach - stride - before}
+		if before == 0 && w.after[i] == 0 {
+			continue
+		}
+		s.changes[l] = func(_ int, lo, hi int64) Change {
+			pads := slices.Concat(w.before, w.after)
+			pads[i] = max(0, before-lo*stride)
+			pads[len(w.before)+i] = max(0, (hi-1)*stride-before+reach-length)
+			return Change{Attrs: []*graph.Attr{ints("pads", pads)}}
+		}
+	}
+}
+
+// images gives batches and channels of input 0 and output 0 their letters.
+func (n *Node) imageLetters(s *sheet) bool {
+	if len(s.in[0]) < 2 || len(s.out[0]) != len(s.in[0]) {
+		return false
+	}
+	s.in[0][0], s.out[0][0] = images, images
+	s.in[0][1], s.out[0][1] = channels, channels
+	return true
+}
+
+// conv: weights are [channels, channels of the image / groups, kernel].
+func conv(n *Node, s *sheet) bool {
+	if len(n.In) < 2 || !n.imageLetters(s) || len(s.in[1]) != len(s.in[0]) {
+		return false
+	}
+	w, ok := n.windowOf(n.In[1].Shape[2:])
+	if !ok {
+		return false
+	}
+	n.slides(s, w)
+	groups, m := n.integer("group", 1), n.length(1, 0)
+	s.in[1][0] = channels
+	if n.has(2) {
+		s.in[2] = []letter{channels}
+	}
+	if groups == 1 {
+		s.in[0][1], s.in[1][1] = inner, inner
+		if !n.has(2) {
+			s.sum = &adder{Sum{By: "Add"}, map[letter]bool{inner: true}}
+		}
+		return true
+	}
+	if groups < 1 || m%groups != 0 {
+		return false
+	}
+	n.groups(s, "group", m/groups, place{0, 1}, n.length(1, 1))
+	return true
+}
+
+// groups says that channels are cut by whole groups of so many output channels each, and
+// that an axis has so many rows for each group.
+func (n *Node) groups(s *sheet, attribute string, width int64, at place, rows int64) {
+	s.rows[at] = Rows{Mul: rows, Div: width}
+	s.changes[channels] = func(_ int, lo, hi int64) Change {
+		return Change{Attrs: []*graph.Attr{number(attribute, (hi-lo)/width)}}
+	}
+}
+
+// convTranspose: weights are [channels of the image, channels / groups, kernel]. Spatial
+// axes have copies where windows neither overlap nor leave gaps.
+func convTranspose(n *Node, s *sheet) bool {
+	if len(n.In) < 2 || !n.imageLetters(s) || len(s.in[1]) != len(s.in[0]) {
+		return false
+	}
+	w, ok := n.windowOf(n.In[1].Shape[2:])
+	if !ok {
+		return false
+	}
+	padding := n.Attr("output_padding")
+	stated := n.Attr("output_shape")
+	for i := range w.kernel {
+		more := padding != nil && i < len(padding.Ints) && padding.Ints[i] != 0
+		if w.follows || more || stated != nil && len(stated.Ints) > 0 || w.before[i] != 0 || w.after[i] != 0 || w.reach(i) != w.stride[i] {
+			continue
+		}
+		s.in[0][i+2], s.out[0][i+2] = places+letter(i), places+letter(i)
+		s.rows[place{0, i + 2}] = Rows{Mul: 1, Div: w.stride[i]}
+	}
+	groups, from := n.integer("group", 1), n.length(1, 0)
+	if n.has(2) {
+		s.in[2] = []letter{channels}
+	}
+	if groups == 1 {
+		s.in[0][1], s.in[1][1] = 0, channels
+		return true
+	}
+	if groups < 1 || from%groups != 0 {
+		return false
+	}
+	s.in[1][0] = channels
+	n.groups(s, "group", n.length(1, 1), place{0, 1}, from/groups)
+	s.rows[place{1, 0}] = s.rows[place{0, 1}]
+	return true
+}
+
+// pool: the places of maxima, output 1, count from the beginning of the whole.
+func pool(n *Node, s *sheet) bool {
+	kernel := n.Attr("kernel_shape")
+	if !n.imageLetters(s) || kernel == nil || len(kernel.Ints) != len(s.in[0])-2 {
+		return false
+	}
+	w, ok := n.windowOf(kernel.Ints)
+	if ok {
+		n.slides(s, w)
+	}
+	return ok
+}
+
+// globalPool: places are combined.
+func globalPool(n *Node, s *sheet) bool {
+	if !n.imageLetters(s) {
+		return false
+	}
+	over, axes, count := map[letter]bool{}, []int64{}, int64(1)
+	for k := 2; k < len(s.in[0]); k++ {
+		l := places + letter(k-2)
+		s.in[0][k], over[l] = l, true
+		axes, count = append(axes, int64(k)), count*n.length(0, k)
+	}
+	switch {
+	case n.Op == "GlobalMaxPool":
+		s.sum = &adder{Sum{By: "Max"}, over}
+	case n.Op == "GlobalAveragePool" && divides(n.In[0].Elem):
+		s.sum = &adder{Sum{By: "Add", Mean: true, Count: count, Change: n.toReduceSum(axes)}, over}
+	}
+	return true
+}
