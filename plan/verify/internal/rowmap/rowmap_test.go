@@ -169,7 +169,6 @@ func TestNodeTests(t *testing.T) {
 	t.Log(c)
 }
 
-
 // TestNetworks does the same for the nodes of networks.
 func TestNetworks(t *testing.T) {
 	c := compared{}
