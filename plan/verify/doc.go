@@ -22,6 +22,7 @@
 //	replay.go         a search that repeats certificates of kind search (replay_*.go)
 //	repetitions.go    plans below a limit: which step repeats which (same.go)
 //	swaps.go          tensors on a host, and the time spent waiting for them
+//	slices.go         regions that run in slices, compared with the source (slices_*.go)
 //	summary.go        the figures of the summary
 //	annotations.go    the metadata of the planned file
 package verify

@@ -199,6 +199,10 @@ func (v *verifier) refold(list []foldedTensor) {
 	gone := 0
 	for _, s := range v.scopes { // in the order of the plan: the first faults are always the same
 		if from := c.scopes[s.g]; from != nil {
+			if v.p.Slices != nil && s == v.scopes[0] {
+				gone += v.foldedAway(from.source, listed[s.g]) // what else is missing runs in slices
+				continue
+			}
 			gone += v.missing(s.g, from, listed[s.g], products[s.g])
 		}
 	}
@@ -269,6 +273,44 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed, products map[
 			if needed && !listed[t.Name] {
 				v.fault(CodeFolded, "folded: tensor %q of the source is missing: expected it in the list", graph.Short(t.Name))
 			}
+		}
+	}
+	return count
+}
+
+// foldedAway counts the nodes of a source graph that nothing needs once the listed
+// tensors are constants, and products read constants as they lie.
+func (v *verifier) foldedAway(g *graph.Graph, listed map[string]bool) (count int) {
+	order, err := g.Topological()
+	if err != nil {
+		return 0 // inference found an order
+	}
+	transposed := map[string]string{} // by the result of a product: the operand that it no longer reads
+	for _, f := range v.p.Folded.Products {
+		if f.Subgraph == nil {
+			transposed[f.Tensor] = f.Transposed
+		}
+	}
+	gone := make([]bool, len(g.Nodes))
+	reads := func(id graph.NodeID, t *graph.Tensor) bool {
+		if gone[id] {
+			return false
+		}
+		n := g.Nodes[id]
+		return len(n.Outputs) == 0 || n.Outputs[0] < 0 || transposed[g.Tensors[n.Outputs[0]].Name] != t.Name
+	}
+	for i := len(order) - 1; i >= 0; i-- {
+		n := g.Nodes[order[i]]
+		away := firstOutput(n) != none
+		for _, id := range n.Outputs {
+			if id < 0 || listed[g.Tensors[id].Name] {
+				continue
+			}
+			t := g.Tensors[id]
+			away = away && !t.Output && len(t.Readers) > 0 && !slices.ContainsFunc(t.Readers, func(r graph.NodeID) bool { return reads(r, t) })
+		}
+		if gone[order[i]] = away; away {
+			count++
 		}
 	}
 	return count

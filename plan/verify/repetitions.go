@@ -79,7 +79,7 @@ func (r *repetitions) check(id, first graph.NodeID) string {
 	}
 	same := sameNode{outer: func(a, b graph.TensorID) bool { return r.value[a] == r.value[b] }}
 	if source := r.s.v.m.Source; source != nil {
-		same.source = source.Bytes
+		same.source, same.other = source.Bytes, source.Bytes
 	}
 	if what := same.attributes(n, f); what != "" {
 		return fmt.Sprintf("expected the same attribute %q, found another", what)
@@ -216,6 +216,7 @@ func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from 
 	g.Outputs = values(s.g.Outputs)
 	g.Link()
 	plain = s.v.newScope(g, s.kind, s.where)
+	plain.originals = before
 	plain.share()
 	for i := range plain.storages {
 		if of := s.storageOf[plain.storages[i].tensors[0]]; of != none {

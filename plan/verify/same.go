@@ -11,7 +11,8 @@ import (
 
 // sameNode compares nodes by what they compute.
 type sameNode struct {
-	source []byte // the file that spans of tensors refer to; nil for a model built in memory
+	source []byte // the file that spans of the first node refer to; nil for a model built in memory
+	other  []byte // the same of the second node
 	// outer reports whether two tensors of the outer graphs have the same value.
 	outer func(a, b graph.TensorID) bool
 }
@@ -66,12 +67,12 @@ func (s sameNode) sparse(a, b *graph.Sparse) bool {
 	return slices.Equal(a.Dims, b.Dims) && s.data(a.Values, b.Values) && s.data(a.Indices, b.Indices)
 }
 
-// payload compares the elements as stored in the file: strings and long lists are
+// payload compares the elements as stored in the files: strings and long lists are
 // not decoded.
 func (s sameNode) payload(a, b *graph.Data) bool {
-	return s.source == nil || slices.EqualFunc(a.Payload, b.Payload, func(x, y graph.Span) bool {
-		end := int64(len(s.source))
-		return x == y || x.Off >= 0 && y.Off >= 0 && x.End() <= end && y.End() <= end && bytes.Equal(s.source[x.Off:x.End()], s.source[y.Off:y.End()])
+	within := func(x graph.Span, file []byte) bool { return x.Off >= 0 && x.End() <= int64(len(file)) }
+	return s.source == nil || s.other == nil || slices.EqualFunc(a.Payload, b.Payload, func(x, y graph.Span) bool {
+		return within(x, s.source) && within(y, s.other) && bytes.Equal(s.source[x.Off:x.End()], s.other[y.Off:y.End()])
 	})
 }
 
@@ -100,7 +101,7 @@ func (s sameNode) body(g, h *graph.Graph) bool {
 	if !s.initializers(g, h, to) {
 		return false
 	}
-	inner := sameNode{s.source, same}
+	inner := sameNode{s.source, s.other, same}
 	for i, n := range g.Nodes {
 		m := h.Nodes[i]
 		if n.Op != m.Op || n.Domain != m.Domain || n.Overload != m.Overload || len(n.Outputs) != len(m.Outputs) ||

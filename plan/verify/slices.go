@@ -22,15 +22,82 @@ type sliceNode struct {
 }
 
 // slicedRegions compares the plan's regions with the nodes whose metadata say that they
-// belong to one: each slice has one copy of each node, and the rows that slices write of
-// an output are all of its rows, each once. It does not compare the copies with the
-// source, so the description as a whole is claimed.
+// belong to one, and these with the source, so that neither the search for regions nor
+// the rewriting of the graph is trusted. Nodes that run again and transfers are left out:
+// they have been checked to compute the same. Without the source, it only checks that
+// each slice has one copy of each node, and that the rows that slices write of an output
+// are all of its rows, each once.
 func (v *verifier) slicedRegions() {
-	x, g := v.p.Slices, v.m.Graph
+	x := v.p.Slices
+	g := v.m.Graph
+	if v.plain != nil {
+		g = v.plain.g
+	}
 	if (x == nil) != (v.p.Summary.Unsliced == nil) {
 		v.fault(CodeSlices, "slices: expected regions and the figures without slices together")
 	}
-	byRegion := map[int][]sliceNode{}
+	v.rowWriters(g)
+	tags := v.sliceTags(g)
+	if x == nil {
+		return
+	}
+	v.claim("unsliced_peak_bytes")
+	v.claim("unsliced_lower_bound_bytes")
+	v.claim("slice_cost_percent")
+	if x.Mode != "exact" && x.Mode != "any" {
+		v.fault(CodeSlices, "slices: mode: expected \"exact\" or \"any\", found %q", graph.Short(x.Mode))
+	}
+	if len(x.Regions) == 0 {
+		v.fault(CodeSlices, "slices: expected a region, found none")
+	}
+	byRegion := make([][]sliceNode, len(x.Regions))
+	for _, t := range tags {
+		if t != nil {
+			byRegion[t.region] = append(byRegion[t.region], *t)
+		}
+	}
+	b := v.beforeSlices()
+	for i := range x.Regions {
+		r := &x.Regions[i]
+		if x.Mode == "exact" && !r.Exact {
+			v.fault(CodeSlices, "slices: region %d: expected an exact region with mode \"exact\"", i)
+		}
+		puts, ok := v.slicedRegion(i, r, byRegion[i])
+		for _, o := range r.Outputs {
+			if ok && b == nil && o.Axis != nil {
+				v.rowsPutTogether(i, r, o.Tensor, *o.Axis, puts[o.Tensor])
+			}
+		}
+	}
+	if b == nil || !v.compareSlices(b, g, tags) {
+		v.claim("slices")
+	}
+}
+
+// rowWriters checks that a runtime without support for PutRows computes the same: the
+// model has a function of that name whose body is known.
+func (v *verifier) rowWriters(g *graph.Graph) {
+	for i, n := range g.Nodes {
+		if n.Domain != graph.SwapDomain || n.Op != graph.PutRows {
+			continue
+		}
+		found := 0
+		for _, f := range v.m.Functions {
+			if f.Domain == n.Domain && f.Name == n.Op && f.Overload == n.Overload && f.IsPutRows() && graph.FindOpset(f.Opsets, "") == v.m.Opset("") {
+				found++
+			}
+		}
+		if found != 1 {
+			v.fault(CodeSlices, "slices: %s: expected a function %s of domain %s in the model that writes rows by Slice and Concat, found none", g.Label(graph.NodeID(i)), n.Op, n.Domain)
+		}
+		return // the others call the same function
+	}
+}
+
+// sliceTags reads the metadata of the nodes: nil for those of no slice.
+func (v *verifier) sliceTags(g *graph.Graph) []*sliceNode {
+	x := v.p.Slices
+	tags := make([]*sliceNode, len(g.Nodes))
 	for i, n := range g.Nodes {
 		text, sliced := n.Prop(keySlice)
 		if !sliced {
@@ -38,11 +105,11 @@ func (v *verifier) slicedRegions() {
 		}
 		if x == nil {
 			v.fault(CodeSlices, "%s: expected no %s in its metadata, since the plan has no slices", g.Label(graph.NodeID(i)), keySlice)
-			return
+			return tags
 		}
 		words := strings.SplitN(text, " ", 4)
-		if len(words) < 4 {
-			v.fault(CodeSlices, "%s: expected a region, a slice, a role and a tensor as %s, found %q", g.Label(graph.NodeID(i)), keySlice, graph.Short(text))
+		if len(words) < 4 || entries(n.Props, keySlice) > 1 {
+			v.fault(CodeSlices, "%s: expected a region, a slice, a role and a tensor as %s, once, found %q", g.Label(graph.NodeID(i)), keySlice, graph.Short(text))
 			continue
 		}
 		region, err1 := strconv.Atoi(words[0])
@@ -51,31 +118,17 @@ func (v *verifier) slicedRegions() {
 			v.fault(CodeSlices, "%s: expected a region and a slice of the plan, found %s and %s", g.Label(graph.NodeID(i)), graph.Short(words[0]), graph.Short(words[1]))
 			continue
 		}
-		byRegion[region] = append(byRegion[region], sliceNode{region, slice, words[2], words[3], n})
+		tags[i] = &sliceNode{region, slice, words[2], words[3], n}
 	}
-	if x == nil {
-		return
-	}
-	if x.Mode != "exact" && x.Mode != "any" {
-		v.fault(CodeSlices, "slices: mode: expected \"exact\" or \"any\", found %q", graph.Short(x.Mode))
-	}
-	if len(x.Regions) == 0 {
-		v.fault(CodeSlices, "slices: expected a region, found none")
-	}
-	for i := range x.Regions {
-		v.slicedRegion(i, &x.Regions[i], byRegion[i])
-	}
-	v.claim("slices")
-	v.claim("unsliced_peak_bytes")
-	v.claim("unsliced_lower_bound_bytes")
-	v.claim("slice_cost_percent")
+	return tags
 }
 
-// slicedRegion checks a region.
-func (v *verifier) slicedRegion(i int, r *plan.SlicedRegion, nodes []sliceNode) {
+// slicedRegion checks that each slice of a region has one copy of each node. It returns
+// the nodes that write rows, by the output.
+func (v *verifier) slicedRegion(i int, r *plan.SlicedRegion, nodes []sliceNode) (puts map[string][]sliceNode, ok bool) {
 	if r.Count < 2 || r.Count > len(v.m.Graph.Nodes) {
 		v.fault(CodeSlices, "slices: region %d: expected 2 slices or more, and no more than nodes, found %d", i, r.Count)
-		return
+		return nil, false
 	}
 	copies, puts := map[string][]int{}, map[string][]sliceNode{}
 	for _, n := range nodes {
@@ -89,18 +142,20 @@ func (v *verifier) slicedRegion(i int, r *plan.SlicedRegion, nodes []sliceNode) 
 	if len(copies) != len(r.Nodes) {
 		v.fault(CodeSlices, "slices: region %d: expected the %d nodes of which it has copies, found %d", i, len(copies), len(r.Nodes))
 	}
+	listed := make(map[string]bool, len(r.Nodes))
 	for _, name := range r.Nodes {
+		if listed[name] {
+			v.fault(CodeSlices, "slices: region %d: %q is listed twice", i, graph.Short(name))
+			continue
+		}
+		listed[name] = true
 		have := slices.Clone(copies[name])
 		slices.Sort(have)
 		if have = slices.Compact(have); len(have) != r.Count || len(copies[name]) != r.Count {
 			v.fault(CodeSlices, "slices: region %d: expected one copy of the node that makes %q in each of %d slices, found %d in %d slices", i, graph.Short(name), r.Count, len(copies[name]), len(have))
 		}
 	}
-	for _, o := range r.Outputs {
-		if o.Axis != nil {
-			v.rowsPutTogether(i, r, o.Tensor, *o.Axis, puts[o.Tensor])
-		}
-	}
+	return puts, true
 }
 
 // rowsPutTogether checks that the rows that slices write of an output follow one another

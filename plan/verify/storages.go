@@ -28,6 +28,8 @@ type scope struct {
 	at      []int32       // by tensor: its buffer, or none
 	work    []int64       // by node: its workspace according to the plan
 	pos     []int         // by node: its step
+
+	originals []graph.TensorID // without added nodes: by tensor, the first tensor with its value; nil: none was added
 }
 
 // scopeKind says which storages count in a scope.

@@ -464,6 +464,9 @@ var stillTrue = []struct{ path, what, why string }{
 	{"dynamic[]", "^exchanged", "the order of the list has no meaning"},
 	{"subgraphs[].dynamic[]", "^exchanged", "the order of the list has no meaning"},
 	{"folded.tensors[]", "^exchanged", "the order of the list has no meaning"},
+	{"slices.weights[]", "^exchanged", "the order of the list has no meaning"},
+	{"slices.regions[].inputs[]", "^exchanged", "the order of the list has no meaning"},
+	{"slices.regions[].nodes[]", "^exchanged", "no node stands before one that it reads"},
 	{"certificates[]", "^(twice|exchanged)", "each is a proof by itself"},
 	{"buffers[].offset", "^to", "the plan may choose any free place"},
 	{"certificates[].kind", "^to .first-of-set", "for a single node it says the same as a cut"},
@@ -552,7 +555,7 @@ func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, used ma
 		if testing.Short() && i%7 > 0 {
 			continue
 		}
-		if opt.Source != nil && !strings.HasPrefix(x.path, "source") && !strings.HasPrefix(x.path, "program_order") && !strings.HasPrefix(x.path, "keeps") && !strings.HasPrefix(x.path, "folded") {
+		if opt.Source != nil && !strings.HasPrefix(x.path, "source") && !strings.HasPrefix(x.path, "program_order") && !strings.HasPrefix(x.path, "keeps") && !strings.HasPrefix(x.path, "folded") && !strings.HasPrefix(x.path, "slices") {
 			continue // the source does not determine it
 		}
 		used[dimension.ReplaceAllString(x.path, "$1.*")] = true

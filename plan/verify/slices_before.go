@@ -1,0 +1,237 @@
+package verify
+
+import (
+	"bytes"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/constant"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/rowmap"
+)
+
+// before is the graph of the source as it was before regions of it were sliced: folded
+// constants are initializers, and lengths have the values of the plan's dims.
+type before struct {
+	m      *graph.Model // a copy of the source
+	g      *graph.Graph
+	values []*ops.Value // known elements of its tensors
+	names  map[string]graph.TensorID
+	nodes  []*rowmap.Node // once they are needed; nil: no account of the node
+	read   []bool         // by node: whether nodes has it
+	inner  bool           // constants in bodies were folded: bodies differ
+	lacks  bool           // products were replaced: their nodes are not in this graph
+}
+
+// beforeSlices returns the graph before the slices; nil if the source does not determine
+// it: the source is not available or cannot be inferred, the plan's graph is a step of
+// training that was made of it, or functions of it were inlined.
+func (v *verifier) beforeSlices() *before {
+	source := v.opt.Source
+	if source == nil {
+		return nil
+	}
+	if mode, _ := source.Prop(keyMode); v.p.Mode == modeTraining && mode != modeTraining {
+		return nil
+	}
+	for _, f := range source.Functions {
+		if function(v.m, f) == nil {
+			return nil
+		}
+	}
+	m := *source
+	m.Graph = source.Graph.Clone()
+	b := &before{m: &m, g: m.Graph, names: make(map[string]graph.TensorID, len(m.Graph.Tensors))}
+	for id, t := range b.g.Tensors {
+		if _, twice := b.names[t.Name]; !twice && !t.Capture {
+			b.names[t.Name] = graph.TensorID(id)
+		}
+	}
+	if f := v.p.Folded; f != nil {
+		b.lacks = len(f.Products) > 0
+		b.fold(f, v.names.of(v.m.Graph))
+	}
+	dims := map[string]int64{}
+	for name, d := range v.p.Dims {
+		dims[name] = d.Value
+	}
+	inf, err := ops.Infer(b.m, ops.Options{Dims: dims, Values: v.p.Values, SpareDims: true})
+	if err != nil {
+		return nil
+	}
+	b.values = inf.Values
+	b.nodes, b.read = make([]*rowmap.Node, len(b.g.Nodes)), make([]bool, len(b.g.Nodes))
+	return b
+}
+
+// fold makes initializers of the folded constants, with the elements that the planned
+// file has: that these are right is checked elsewhere.
+func (b *before) fold(f *plan.Folded, planned map[string]*graph.Tensor) {
+	drop := func(t graph.TensorID) bool {
+		id := b.g.Tensors[t].Maker
+		if id < 0 {
+			return false
+		}
+		b.g.Nodes[id].Outputs[b.g.Tensors[t].Out] = graph.None
+		return true
+	}
+	for _, entry := range f.Tensors {
+		if entry.Subgraph != nil {
+			b.inner = true
+			continue
+		}
+		of := entry.Of
+		if of == "" {
+			of = entry.Tensor
+		}
+		t, known := b.names[of]
+		have := planned[entry.Tensor]
+		if !known || have == nil || have.Data == nil || !drop(t) {
+			continue
+		}
+		if entry.Of == "" {
+			b.g.Tensors[t].Data = have.Data
+			continue
+		}
+		c := b.g.NewTensor(entry.Tensor)
+		b.g.Tensors[c].Data = have.Data
+		b.names[entry.Tensor] = c
+		b.g.Nodes = append(b.g.Nodes, &graph.Node{Op: "Identity", Inputs: []graph.TensorID{c}, Outputs: []graph.TensorID{t}})
+	}
+	nodes := b.g.Nodes[:0:0]
+	for _, n := range b.g.Nodes {
+		if firstOutput(n) != none {
+			nodes = append(nodes, n)
+		}
+	}
+	b.g.Nodes = nodes
+	b.g.Link()
+}
+
+// find returns the tensor with a name; none and nil if there is none.
+func (b *before) find(name string) (graph.TensorID, *graph.Tensor) {
+	id, known := b.names[name]
+	if !known {
+		return none, nil
+	}
+	return id, b.g.Tensors[id]
+}
+
+// firstOutput is the index of the first output that a node makes, none if it makes none.
+func firstOutput(n *graph.Node) int {
+	for k, t := range n.Outputs {
+		if t >= 0 {
+			return k
+		}
+	}
+	return none
+}
+
+// node returns a node with its types; nil if these are not exact.
+func (b *before) node(id graph.NodeID) *rowmap.Node {
+	if !b.read[id] {
+		b.read[id] = true
+		b.nodes[id] = rowmap.Of(b.m, b.g.Nodes[id], func(t graph.TensorID) ([]int64, bool) { return b.values[t].Ints() })
+	}
+	return b.nodes[id]
+}
+
+// shape returns the lengths of a tensor; nil if they are not exact.
+func (b *before) shape(t graph.TensorID) []int64 { return exactShape(b.g.Tensors[t].Type) }
+
+func exactShape(t graph.Type) []int64 {
+	if t.Kind != graph.KindTensor || !t.Exact() {
+		return nil
+	}
+	shape := make([]int64, len(t.Shape))
+	for k, d := range t.Shape {
+		shape[k] = int64(d)
+	}
+	return shape
+}
+
+// function returns the function of a model with the name of f; nil if there is none.
+func function(m *graph.Model, f *graph.Function) *graph.Function {
+	for _, x := range m.Functions {
+		if x.Domain == f.Domain && x.Name == f.Name && x.Overload == f.Overload {
+			return x
+		}
+	}
+	return nil
+}
+
+// constants compares elements of the planned file with those of the source.
+type constants struct {
+	planned, source *constant.Files
+	same            sameNode
+	unread          bool // some elements could not be compared
+}
+
+// equal reports whether two initializers have the same elements.
+func (c *constants) equal(planned, source *graph.Data) bool {
+	switch {
+	case planned == source:
+		return true
+	case planned.Type != source.Type || !equalInts(planned.Dims, source.Dims):
+		return false
+	case planned.Raw != nil && source.Raw != nil:
+		return bytes.Equal(planned.Raw, source.Raw)
+	}
+	a, err1 := c.planned.Read(planned)
+	b, err2 := c.source.Read(source)
+	if err1 == nil && err2 == nil {
+		return bytes.Equal(a.Raw, b.Raw)
+	}
+	c.unread = c.unread || planned.External != nil || source.External != nil
+	return c.same.data(planned, source)
+}
+
+// rows reports whether an initializer has rows [lo, hi) of an axis of another one.
+func (c *constants) rows(planned, source *graph.Data, axis int, lo, hi int64) bool {
+	if planned.Type != source.Type || len(planned.Dims) != len(source.Dims) || axis < 0 || axis >= len(source.Dims) || lo < 0 || lo >= hi || hi > source.Dims[axis] {
+		return false
+	}
+	outer, below := int64(1), int64(1)
+	for k, d := range source.Dims {
+		switch {
+		case k == axis:
+			d = hi - lo
+		case k < axis:
+			outer *= d
+		default:
+			below *= d
+		}
+		if planned.Dims[k] != d {
+			return false
+		}
+	}
+	a, err1 := c.planned.Read(planned)
+	b, err2 := c.source.Read(source)
+	if err1 != nil || err2 != nil {
+		c.unread = true
+		return planned.External != nil || planned.Generate != nil
+	}
+	size := source.Type.Bits() / 8
+	block, from, whole := (hi-lo)*below*size, lo*below*size, source.Dims[axis]*below*size
+	if int64(len(a.Raw)) != outer*block || int64(len(b.Raw)) != outer*whole {
+		return false
+	}
+	for i := range outer {
+		if !bytes.Equal(a.Raw[i*block:(i+1)*block], b.Raw[i*whole+from:i*whole+from+block]) {
+			return false
+		}
+	}
+	return true
+}
+
+func equalInts(a, b []int64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}

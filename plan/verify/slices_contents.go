@@ -1,0 +1,86 @@
+package verify
+
+import (
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// contents says what a tensor of the planned graph holds of a tensor of the graph
+// before the slices.
+type contents struct {
+	kind contentKind
+	of   graph.TensorID // before the slices
+	axis int            // of the rows; none: all of it
+	lo   int64          // the first row; anyRow: all rows are alike
+	hi   int64          // the row behind the last one; the number of rows if lo is anyRow
+	over graph.TensorID // written: the tensor whose rows are in the place of those to be written; none: they have no meaning
+}
+
+// contentKind says what the rows are.
+type contentKind int8
+
+const (
+	hasNothing contentKind = iota // of the graph before
+	hasFault                      // a fault has been reported: what follows from it is not judged
+	hasRows                       // rows [lo, hi) of the tensor
+	hasRoom                       // space for the tensor
+	hasWritten                    // rows [0, hi) of the tensor, the others are to be written
+	hasSum                        // what the rows [lo, hi) that are summed contribute to the tensor
+)
+
+// anyRow is the first row of rows that are all alike.
+const anyRow = -1
+
+// all are the contents of a tensor that holds all of t.
+func all(t graph.TensorID) contents { return contents{kind: hasRows, of: t, axis: none} }
+
+// rowsOf are the contents of a tensor with some rows of t.
+func (b *before) rowsOf(t graph.TensorID, axis int, lo, hi int64) contents {
+	shape := b.shape(t)
+	if axis >= 0 && axis < len(shape) && (lo == 0 || lo == anyRow) && hi == shape[axis] {
+		return all(t)
+	}
+	return contents{kind: hasRows, of: t, axis: axis, lo: lo, hi: hi}
+}
+
+// whole reports whether a tensor holds all of t.
+func (c contents) whole(t graph.TensorID) bool {
+	return c.kind == hasRows && c.of == t && c.axis == none
+}
+
+// has reports whether a tensor holds rows [lo, hi) of an axis of t, and nothing else.
+func (b *before) has(c contents, t graph.TensorID, axis int, lo, hi int64) bool {
+	if c.kind == hasRows && c.of == t && c.axis == axis && c.lo == anyRow {
+		return c.hi == hi-lo
+	}
+	return c == b.rowsOf(t, axis, lo, hi)
+}
+
+// text describes contents in a message.
+func (b *before) text(c contents) string {
+	name := func(t graph.TensorID) string { return fmt.Sprintf("%q", graph.Short(b.g.Tensors[t].Name)) }
+	switch c.kind {
+	case hasRows:
+		if c.axis == none {
+			return "all of " + name(c.of)
+		}
+		if c.lo == anyRow {
+			return fmt.Sprintf("%s of axis %d of %s", count(int(c.hi), "row"), c.axis, name(c.of))
+		}
+		return fmt.Sprintf("rows [%d, %d) of axis %d of %s", c.lo, c.hi, c.axis, name(c.of))
+	case hasRoom:
+		return "room for " + name(c.of)
+	case hasWritten:
+		if c.over != none {
+			return fmt.Sprintf("%s, written over rows [0, %d) of axis %d of %s", name(c.of), c.hi, c.axis, name(c.over))
+		}
+		return fmt.Sprintf("rows [0, %d) of axis %d of %s, the others not written yet", c.hi, c.axis, name(c.of))
+	case hasSum:
+		if c.lo == anyRow {
+			return fmt.Sprintf("the part of %s that %s add", name(c.of), count(int(c.hi), "row"))
+		}
+		return fmt.Sprintf("the part of %s that rows [%d, %d) add", name(c.of), c.lo, c.hi)
+	}
+	return "no tensor of the source"
+}

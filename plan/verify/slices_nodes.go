@@ -1,0 +1,437 @@
+package verify
+
+import (
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/constant"
+)
+
+// sliced compares the planned graph with the graph before the slices. It goes through
+// the nodes once, in their order, and finds what each tensor holds of which tensor of
+// the graph before: a node of a slice must make rows from the rows that its operator
+// needs for them, and every other node must be the source's.
+type sliced struct {
+	v      *verifier
+	b      *before
+	g      *graph.Graph // planned, without the nodes that a limit added
+	tags   []*sliceNode // by node: what its metadata say; nil: it is in no slice
+	holds  []contents   // by tensor
+	names  [][]string   // by tensor: the names that it has in the source, if it has several
+	copies map[string]graph.TensorID
+	used   map[string]bool           // copies that there are
+	parts  map[graph.TensorID]string // initializers with rows of one of the source: its name
+	data   constants
+	same   sameNode
+	random []bool // by node of the graph before: computed twice, it may differ
+
+	regions   []regionFound
+	unchecked bool // something could not be compared
+}
+
+// tensor returns the tensor of the graph before that a name stands for, none if there
+// is none.
+func (c *sliced) tensor(name string) graph.TensorID {
+	if t, copied := c.copies[name]; copied {
+		c.used[name] = true
+		return t
+	}
+	t, _ := c.b.find(name)
+	return t
+}
+
+// compareSlices compares the planned graph with the source. It reports whether
+// everything could be compared.
+func (v *verifier) compareSlices(b *before, g *graph.Graph, tags []*sliceNode) bool {
+	c := &sliced{
+		v: v, b: b, g: g, tags: tags, holds: make([]contents, len(g.Tensors)),
+		copies: map[string]graph.TensorID{}, used: map[string]bool{}, parts: map[graph.TensorID]string{},
+		data: constants{planned: constant.NewFiles(v.m), source: constant.NewFiles(b.m)}, random: graph.Effects(b.g),
+		regions: make([]regionFound, len(v.p.Slices.Regions)),
+	}
+	defer c.data.planned.Close()
+	defer c.data.source.Close()
+	c.same.outer = func(t, of graph.TensorID) bool { return c.wants(t, of) == "" }
+	if v.m.Source != nil && b.m.Source != nil {
+		c.same.source, c.same.other = v.m.Source.Bytes, b.m.Source.Bytes
+	}
+	c.data.same = c.same
+	c.aliases()
+	c.readCopies()
+	c.readInitializers()
+	c.functions()
+	for i := range c.regions {
+		c.regions[i].begin(v.p.Slices.Regions[i].Nodes)
+	}
+	for i, n := range g.Nodes {
+		c.node(graph.NodeID(i), n)
+	}
+	c.outputs()
+	for i := range c.regions {
+		c.recorded(i)
+	}
+	for _, x := range v.p.Slices.Copies {
+		if !c.used[x.Tensor] {
+			v.fault(CodeSlices, "slices: copy %q: expected a node that makes it, found none", graph.Short(x.Tensor))
+		}
+	}
+	return !c.unchecked && !c.data.unread
+}
+
+// aliases collects the names of tensors that several steps make: the last one has the
+// name that the source has.
+func (c *sliced) aliases() {
+	if c.v.plain == nil || c.v.plain.originals == nil {
+		return
+	}
+	c.names = make([][]string, len(c.g.Tensors))
+	for t, first := range c.v.plain.originals {
+		if graph.TensorID(t) != first {
+			c.names[first] = append(c.names[first], c.g.Tensors[t].Name)
+		}
+	}
+}
+
+// isNamed reports whether a tensor has a name, or one of the steps that make it again.
+func (c *sliced) isNamed(t graph.TensorID, is func(name string) bool) bool {
+	if is(c.g.Tensors[t].Name) {
+		return true
+	}
+	if c.names != nil {
+		for _, name := range c.names[t] {
+			if is(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// before returns the tensor of the graph before that has the name of a tensor, none if
+// there is none.
+func (c *sliced) before(t graph.TensorID) (of graph.TensorID) {
+	of = none
+	c.isNamed(t, func(name string) bool {
+		of = c.tensor(name)
+		return of != none
+	})
+	return of
+}
+
+// readCopies reads which tensors are computed once for each reader.
+func (c *sliced) readCopies() {
+	for _, x := range c.v.p.Slices.Copies {
+		of, source := c.b.find(x.Of)
+		_, taken := c.b.names[x.Tensor]
+		_, twice := c.copies[x.Tensor]
+		switch {
+		case source == nil || source.Maker < 0:
+			c.v.fault(CodeSlices, "slices: copy %q: expected a node of the source that makes %q, found none", graph.Short(x.Tensor), graph.Short(x.Of))
+		case taken || twice:
+			c.v.fault(CodeSlices, "slices: copy %q: expected a name that nothing else has", graph.Short(x.Tensor))
+		default:
+			if maker := source.Maker; c.random[maker] {
+				c.v.fault(CodeSlices, "slices: copy %q: expected a node that computes the same each time, found %s", graph.Short(x.Tensor), c.b.g.Label(maker))
+			}
+			c.copies[x.Tensor] = of
+		}
+	}
+}
+
+// readInitializers compares the inputs and initializers with those of the source.
+func (c *sliced) readInitializers() {
+	v, planned := c.v, c.v.names.of(c.g)
+	ids := make(map[*graph.Tensor]graph.TensorID, len(c.g.Tensors))
+	for id, t := range c.g.Tensors {
+		ids[t] = graph.TensorID(id)
+	}
+	listed := map[*graph.Tensor]bool{}
+	for _, x := range v.p.Slices.Weights {
+		t := planned[x.Tensor]
+		of, source := c.b.find(x.Of)
+		switch {
+		case t == nil || t.Data == nil || t.Overridable || listed[t]:
+			v.fault(CodeSlices, "slices: weight %q: expected an initializer that is listed once", graph.Short(x.Tensor))
+			continue
+		case source == nil || source.Data == nil || source.Overridable:
+			v.fault(CodeSlices, "slices: weight %q: expected %q to be an initializer of the source", graph.Short(x.Tensor), graph.Short(x.Of))
+		case x.Axis < 0 || x.Axis >= len(t.Data.Dims) || !c.data.rows(t.Data, source.Data, x.Axis, x.From, x.From+t.Data.Dims[x.Axis]):
+			v.fault(CodeSlices, "slices: weight %q: expected rows of axis %d of %q, from row %d on, found other elements", graph.Short(x.Tensor), x.Axis, graph.Short(x.Of), x.From)
+		default:
+			c.holds[ids[t]] = c.b.rowsOf(of, x.Axis, x.From, x.From+t.Data.Dims[x.Axis])
+			c.parts[ids[t]] = x.Of
+		}
+		listed[t] = true
+	}
+	for _, name := range v.p.Slices.Constants {
+		t := planned[name]
+		of, source := c.b.find(name)
+		switch {
+		case t == nil || t.Data == nil || t.Overridable || listed[t]:
+			v.fault(CodeSlices, "slices: constant %q: expected an initializer that is listed once", graph.Short(name))
+			continue
+		case source == nil || source.Maker < 0:
+			v.fault(CodeSlices, "slices: constant %q: expected a node of the source that makes it", graph.Short(name))
+		default:
+			want, known := c.b.values[of].Ints()
+			found, there := t.Data.Integers(int64(len(want)))
+			if !known || !there || t.Data.Type != source.Type.Elem || !equalInts(t.Data.Dims, c.b.shape(of)) || !equalInts(found, want) {
+				v.fault(CodeSlices, "slices: constant %q: expected %v of shape %v, which follow from the dims, found %v of shape %v", graph.Short(name), want, c.b.shape(of), found, t.Data.Dims)
+				break
+			}
+			c.holds[ids[t]] = all(of)
+		}
+		listed[t] = true
+	}
+	for id, t := range c.g.Tensors {
+		of, source := c.b.find(t.Name)
+		switch {
+		case listed[t]:
+		case source == nil || t.Data == nil && !t.Input:
+			continue
+		case t.Data != nil && source.Data == nil:
+			v.fault(CodeSlices, "slices: initializer %q: a node of the source makes it: expected it in the list of constants", graph.Short(t.Name))
+		case t.Data != nil && (t.Overridable != source.Overridable || !c.data.equal(t.Data, source.Data)):
+			v.fault(CodeSlices, "slices: initializer %q: expected the elements that it has in the source, found others", graph.Short(t.Name))
+		default:
+			c.holds[id] = all(of)
+			continue
+		}
+		if c.holds[id].kind == hasNothing {
+			c.holds[id].kind = hasFault
+		}
+	}
+	names := func(g *graph.Graph, list []graph.TensorID) []string {
+		var out []string
+		for _, t := range list {
+			out = append(out, g.Tensors[t].Name)
+		}
+		return out
+	}
+	if want, found := names(c.b.g, c.b.g.Inputs), names(c.g, c.g.Inputs); !equalNames(want, found) {
+		v.fault(CodeSlices, "slices: expected the inputs of the source, %q, found %q", graph.Short(fmt.Sprint(want)), graph.Short(fmt.Sprint(found)))
+	}
+}
+
+// outputs checks that the outputs of the graph are those of the source.
+func (c *sliced) outputs() {
+	if len(c.g.Outputs) != len(c.b.g.Outputs) {
+		c.v.fault(CodeSlices, "slices: expected the %s of the source, found %d", count(len(c.b.g.Outputs), "output"), len(c.g.Outputs))
+		return
+	}
+	for i, t := range c.g.Outputs {
+		of := c.b.g.Outputs[i]
+		name := c.b.g.Tensors[of].Name
+		if !c.isNamed(t, func(have string) bool { return have == name }) {
+			c.v.fault(CodeSlices, "slices: output %d: expected %q, found %q", i, graph.Short(name), graph.Short(c.g.Tensors[t].Name))
+		} else if wrong := c.wants(t, of); wrong != "" {
+			c.v.fault(CodeSlices, "slices: output %d: %s", i, wrong)
+		}
+	}
+}
+
+// functions checks that the local functions are those of the source, but for those that
+// belong to the domain onnxmem.
+func (c *sliced) functions() {
+	for _, f := range c.v.m.Functions {
+		of := function(c.b.m, f)
+		switch {
+		case of == nil && f.Own():
+		case of == nil:
+			c.v.fault(CodeSlices, "slices: function %q: expected no function that the source lacks", graph.Short(f.Name))
+		case !c.sameFunction(f, of):
+			c.v.fault(CodeSlices, "slices: function %q: expected that of the source, found another body", graph.Short(f.Name))
+		}
+	}
+	for _, o := range c.b.m.Opsets {
+		if found := c.v.m.Opset(o.Domain); found != o.Version {
+			c.v.fault(CodeSlices, "slices: operators of domain %q: expected version %d, as in the source, found %d", graph.Short(o.Domain), o.Version, found)
+		}
+	}
+}
+
+func (c *sliced) sameFunction(f, of *graph.Function) bool {
+	same := c.same
+	same.outer = func(_, _ graph.TensorID) bool { return false }
+	if !equalNames(f.Attrs, of.Attrs) || len(f.Defaults) != len(of.Defaults) || len(f.Opsets) != len(of.Opsets) {
+		return false
+	}
+	for i, a := range f.Defaults {
+		if a.Name != of.Defaults[i].Name || !same.attribute(a, of.Defaults[i]) {
+			return false
+		}
+	}
+	for i, o := range f.Opsets {
+		if o != of.Opsets[i] {
+			return false
+		}
+	}
+	return same.body(f.Body, of.Body)
+}
+
+// wants says what is wrong with a tensor that must hold all of another one; "" if it
+// does.
+func (c *sliced) wants(t, of graph.TensorID) string {
+	switch {
+	case t < 0 && of < 0:
+		return ""
+	case of < 0:
+		return fmt.Sprintf("expected none, found %s", c.b.text(c.holds[t]))
+	case t < 0:
+		return fmt.Sprintf("expected %s, found none", c.b.text(all(of)))
+	case c.holds[t].kind == hasFault || c.holds[t].whole(of):
+		return ""
+	}
+	return fmt.Sprintf("expected %s, found %s%s", c.b.text(all(of)), c.b.text(c.holds[t]), c.made(t))
+}
+
+// mostSteps bounds how far a message looks back.
+const mostSteps = 64
+
+// made says which node made a tensor, for a message, and which one took the rows that it
+// was made of.
+func (c *sliced) made(t graph.TensorID) string {
+	maker := c.g.Tensors[t].Maker
+	if maker < 0 {
+		return ""
+	}
+	text := ", which " + c.g.Label(maker) + " makes"
+	for range mostSteps {
+		n := c.g.Nodes[maker]
+		if p := c.tags[maker]; p == nil || p.role != "node" {
+			break
+		}
+		next := graph.NodeID(none)
+		for _, u := range n.Inputs {
+			if u >= 0 && c.g.Tensors[u].Maker >= 0 && c.tags[c.g.Tensors[u].Maker] != nil && c.holds[u].kind == hasRows {
+				next = c.g.Tensors[u].Maker
+				break
+			}
+		}
+		if next < 0 {
+			break
+		}
+		if p := c.tags[next]; p.role == "rows" {
+			return text + " of what " + c.g.Label(next) + " takes"
+		}
+		maker = next
+	}
+	return text
+}
+
+// node checks a node, and finds what its outputs hold.
+func (c *sliced) node(id graph.NodeID, n *graph.Node) {
+	wrong := ""
+	p := c.tags[id]
+	switch {
+	case p == nil:
+		wrong = c.outside(n)
+	case p.role == "node":
+		wrong = c.copied(p, n)
+	case p.role == "rows":
+		wrong = c.taken(p, n)
+	case p.role == "base":
+		wrong = c.room(p, n)
+	case p.role == "put":
+		wrong = c.put(p, n)
+	case p.role == "sum":
+		wrong = c.added(p, n)
+	case p.role == "mean":
+		wrong = c.divided(p, n)
+	default:
+		wrong = fmt.Sprintf("expected role node, rows, base, put, sum or mean, found %q", graph.Short(p.role))
+	}
+	if wrong == "" {
+		return
+	}
+	for _, t := range n.Outputs {
+		if t >= 0 {
+			c.holds[t] = contents{kind: hasFault}
+		}
+	}
+	where := "outside of the regions"
+	if p != nil {
+		where = fmt.Sprintf("region %d, slice %d", p.region, p.slice)
+	}
+	c.v.fault(CodeSlices, "slices: %s: %s: %s", where, c.g.Label(id), wrong)
+}
+
+// outside says what is wrong with a node of no slice; "" if it is the source's.
+func (c *sliced) outside(n *graph.Node) string {
+	k := firstOutput(n)
+	if k == none {
+		c.unchecked = true
+		return ""
+	}
+	if c.b.lacks && c.ofProduct(n) {
+		return ""
+	}
+	of := c.before(n.Outputs[k])
+	if of == none || c.b.g.Tensors[of].Maker < 0 {
+		return fmt.Sprintf("expected a node of the source, which has none that makes %q", graph.Short(c.g.Tensors[n.Outputs[k]].Name))
+	}
+	old := c.b.g.Nodes[c.b.g.Tensors[of].Maker]
+	switch {
+	case n.Op != old.Op || n.Domain != old.Domain || n.Overload != old.Overload:
+		return fmt.Sprintf("expected operator %s, as in the source, found %s", old.OpName(), n.OpName())
+	case len(n.Inputs) != len(old.Inputs):
+		return fmt.Sprintf("expected %s, as in the source, found %d", count(len(old.Inputs), "input"), len(n.Inputs))
+	case len(n.Outputs) != len(old.Outputs):
+		return fmt.Sprintf("expected %s, as in the source, found %d", count(len(old.Outputs), "output"), len(n.Outputs))
+	}
+	for j, t := range n.Inputs {
+		if wrong := c.wants(t, old.Inputs[j]); wrong != "" {
+			return fmt.Sprintf("input %d: %s", j, wrong)
+		}
+	}
+	if bodies := len(n.Bodies()) > 0; bodies && c.b.inner {
+		c.unchecked = true
+	} else if name := c.same.attributes(n, old); name != "" {
+		return fmt.Sprintf("attribute %q: expected that of the source, found another", graph.Short(name))
+	}
+	for k, t := range n.Outputs {
+		switch of := old.Outputs[k]; {
+		case t < 0 && of < 0:
+		case t < 0 || of < 0 || c.before(t) != of:
+			return fmt.Sprintf("output %d: expected that of the source, found another", k)
+		default:
+			c.holds[t] = all(of)
+		}
+	}
+	return ""
+}
+
+// ofProduct reports whether a node belongs to a product that reads a constant as it
+// lies, which is checked elsewhere. The nodes in front of it have names that the source
+// does not have.
+func (c *sliced) ofProduct(n *graph.Node) bool {
+	of := c.before(n.Outputs[firstOutput(n)])
+	if of == none {
+		c.unchecked = true
+		for _, t := range n.Outputs {
+			if t >= 0 {
+				c.holds[t] = contents{kind: hasFault}
+			}
+		}
+		return true
+	}
+	for _, f := range c.v.p.Folded.Products {
+		if f.Subgraph == nil && f.Tensor == c.b.g.Tensors[of].Name {
+			c.holds[n.Outputs[0]] = all(of)
+			return true
+		}
+	}
+	return false
+}
+
+func equalNames(a, b []string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}

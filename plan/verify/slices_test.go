@@ -1,0 +1,88 @@
+package verify_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/autodiff"
+	zoo "github.com/onnxmem/onnxmem/models"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
+)
+
+// network is a built-in network, planned in slices.
+type network struct {
+	name string
+	set  map[string]string
+	dims map[string]int64
+	opt  passes.Options
+	// step: the source is a step of training.
+	step bool
+}
+
+var (
+	layers   = map[string]string{"layers": "1", "hidden": "32", "heads": "4", "ff": "64", "vocab": "50", "positions": "16"}
+	networks = []network{
+		{name: "transformer", set: map[string]string{"vocab": "50", "positions": "64", "layers": "2", "hidden": "32", "heads": "4", "ff": "128"}, dims: map[string]int64{"batch": 2, "source": 48, "target": 40}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}},
+		{name: "vit_b_16", set: map[string]string{"size": "64", "patch": "8", "classes": "10", "layers": "2", "hidden": "32", "heads": "4", "ff": "128"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}},
+		{name: "googlenet", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}},
+		{name: "mobilenet_v2", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}},
+		{name: "resnet18", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000}},
+		{name: "bert", set: layers, dims: map[string]int64{"batch": 8, "sequence": 16}, opt: passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000}, step: true},
+		{name: "bert", set: layers, dims: map[string]int64{"batch": 2, "sequence": 16}, opt: passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000}},
+	}
+)
+
+// sliced plans a network in slices, and returns both files.
+func (n *network) sliced(t testing.TB) (source, file []byte, p *plan.Plan) {
+	t.Helper()
+	m, err := zoo.Build(n.name, zoo.Options{Set: n.set, Dims: n.dims})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source = encode(t, m)
+	if n.step {
+		found, err := passes.Optimize(t.Context(), parse(t, source), passes.Options{Train: &autodiff.Options{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = encode(t, found.Model)
+	}
+	found, err := passes.Optimize(t.Context(), parse(t, source), n.opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := onnx.Encode(found.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.Plan.Slices == nil {
+		t.Fatalf("%s: no slices", n.name)
+	}
+	found.Plan.Model = plan.ImageOf("out.onnx", im)
+	return source, encode(t, found.Model), found.Plan
+}
+
+// Networks in slices are valid, and with the source nothing about the slices is claimed.
+func TestSlicedNetworks(t *testing.T) {
+	for i := range networks {
+		n := &networks[i]
+		t.Run(n.name, func(t *testing.T) {
+			source, file, p := n.sliced(t)
+			r, err := verify.Plan(parse(t, file), p, verify.Options{Source: parse(t, source)})
+			if err != nil || !r.Valid {
+				t.Fatal(err, r)
+			}
+			if slices.Contains(r.Claimed, "slices") {
+				t.Errorf("with the source, claimed: %v", r.Claimed)
+			}
+			r, err = verify.Plan(parse(t, file), p, verify.Options{})
+			if err != nil || !r.Valid || !slices.Contains(r.Claimed, "slices") {
+				t.Errorf("without the source: %v, %v", err, r)
+			}
+			t.Logf("%d nodes, %d regions, %d weights, %d copies", len(p.Steps), len(p.Slices.Regions), len(p.Slices.Weights), len(p.Slices.Copies))
+		})
+	}
+}
