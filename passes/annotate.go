@@ -84,9 +84,7 @@ func annotate(_ context.Context, s *State) error {
 		p.Summary.Limited = s.budget.limited(r, p.Steps)
 	}
 	if s.slices != nil {
-		p.Summary.Unsliced = &plan.Unsliced{
-			UnslicedPeakBytes: s.slices.peak, UnslicedBoundBytes: s.slices.bound, SliceCostPercent: 100 * s.slices.extra,
-		}
+		p.Summary.Unsliced = s.slices.unsliced(p.Summary.Limited)
 	}
 	p.Frontier = s.frontier
 	s.plan = p

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -21,6 +22,14 @@ type Limit struct {
 	Arena   bool    // the limit holds for the arena, too, and not only for the peak
 }
 
+// bytes is the limit in bytes, given the best order's peak.
+func (l *Limit) bytes(peak int64) int64 {
+	if l.Percent > 0 {
+		return int64(math.Floor(l.Percent / 100 * float64(peak)))
+	}
+	return l.Bytes
+}
+
 // LimitError reports that no plan below a limit was found.
 type LimitError struct {
 	LimitBytes  int64
@@ -34,13 +43,25 @@ type LimitError struct {
 	Node      string
 	NeedBytes int64
 	Tensors   []string
+
+	// Slices says what bounds the slices; nil if none were asked for.
+	Slices *SliceLimits
+}
+
+// SliceLimits are the lowest plan in slices alone that was found, and what bounds it.
+// The figures but AnySlices are 0 if no slices were found.
+type SliceLimits struct {
+	PeakBytes  int64
+	BoundBytes int64           // for any order of these slices
+	AnyCount   plan.SliceBound // for these regions in any number of slices
+	AnySlices  plan.SliceBound // for any regions
 }
 
 // mostNamed is the largest number of tensors that a message names.
 const mostNamed = 5
 
 // Error gives the limit, the proof if it is impossible, and the lowest limit that
-// can be met.
+// can be met. With slices, it says which of their bounds stands in the way.
 func (e *LimitError) Error() string {
 	what := "peak"
 	if e.Arena {
@@ -49,22 +70,39 @@ func (e *LimitError) Error() string {
 	msg := fmt.Sprintf("limit of %s: no plan found whose %s fits", units.Bytes(e.LimitBytes), what)
 	if e.Impossible {
 		msg = fmt.Sprintf("limit of %s: impossible", units.Bytes(e.LimitBytes))
-		if e.Node != "" {
-			msg += fmt.Sprintf(": %s cannot run in less than %s", e.Node, units.Bytes(e.NeedBytes))
-			for i, t := range e.Tensors {
-				switch {
-				case i == 0:
-					msg += ", for"
-				case i == mostNamed:
-					return e.lowest(msg + fmt.Sprintf(" and %d more", len(e.Tensors)-mostNamed))
-				default:
-					msg += ","
-				}
-				msg += fmt.Sprintf(" %q", graph.Short(t))
-			}
-		}
+	}
+	switch x := e.Slices; {
+	case x == nil && e.Impossible && e.Node != "":
+		msg += fmt.Sprintf(": %s cannot run in less than %s%s", e.Node, units.Bytes(e.NeedBytes), namely(e.Tensors))
+	case x == nil:
+	case e.Impossible:
+		msg += ": " + x.AnySlices.Text()
+	case x.PeakBytes == 0:
+		msg += ": no regions to run in slices were found"
+	case x.AnyCount.Bytes > e.LimitBytes:
+		msg += fmt.Sprintf(": in slices alone %s: %s", units.Bytes(x.PeakBytes), x.AnyCount.Text())
+	case x.BoundBytes > e.LimitBytes:
+		msg += fmt.Sprintf(": in slices alone %s: no order of these slices needs less than %s", units.Bytes(x.PeakBytes), units.Bytes(x.BoundBytes))
+	default:
+		msg += fmt.Sprintf(": in slices alone %s", units.Bytes(x.PeakBytes))
 	}
 	return e.lowest(msg)
+}
+
+// namely lists tensors behind a figure.
+func namely(tensors []string) (text string) {
+	for i, t := range tensors {
+		switch {
+		case i == 0:
+			text = ", for"
+		case i == mostNamed:
+			return text + fmt.Sprintf(" and %d more", len(tensors)-mostNamed)
+		default:
+			text += ","
+		}
+		text += fmt.Sprintf(" %q", graph.Short(t))
+	}
+	return text
 }
 
 func (e *LimitError) lowest(msg string) string {
@@ -81,7 +119,8 @@ const limitTries = 4
 // limit recomputes or swaps tensors if the best order exceeds the limit. It also
 // computes the frontier, if that is asked for.
 func limit(ctx context.Context, s *State) error {
-	if s.opt.Limit == nil && !s.opt.Frontier {
+	extra := s.opt.Limit == nil && s.opt.ExtraPercent > 0 && s.opt.Slices == SlicesOff
+	if s.opt.Limit == nil && !extra && (!s.opt.Frontier || s.opt.Slices != SlicesOff) {
 		return nil
 	}
 	b, err := s.newLimitSearch()
@@ -90,9 +129,14 @@ func limit(ctx context.Context, s *State) error {
 	}
 	search, end := s.searchContext(ctx)
 	defer end()
+	if extra {
+		b.limit = b.within(search, s.opt.ExtraPercent)
+		s.opt.Limit = &Limit{Bytes: b.limit}
+	}
 	// Above the least effort, the solver builds an archive of plans, so the
 	// frontier costs nothing.
-	if s.opt.Frontier || s.opt.Effort != schedule.EffortFast && b.limit < b.before.loads.Peak {
+	// With slices, their pass computes it.
+	if s.opt.Slices == SlicesOff && (s.opt.Frontier || s.opt.Effort != schedule.EffortFast && b.limit < b.before.loads.Peak) {
 		s.frontier = b.frontier(search)
 	}
 	if s.opt.Limit == nil {
@@ -142,6 +186,7 @@ func limit(ctx context.Context, s *State) error {
 // best order.
 type limitSearch struct {
 	repetition
+	problem *schedule.Problem
 	limit   int64 // bytes
 	arena   bool
 	solver  *budget.Solver  // nil if tensors may be swapped
@@ -156,6 +201,18 @@ func (s *State) newLimitSearch() (*limitSearch, error) {
 	b := &limitSearch{repetition: *s.newRepetition()}
 	r := b.before
 	p := s.budgetProblem(r, b.costs)
+	b.problem, b.host = p, s.opt.Host
+	if l := s.opt.Limit; l != nil {
+		peak := r.loads.Peak
+		if s.slices != nil {
+			peak = s.slices.plainPeak // a percentage is one of the graph without slices
+		}
+		b.limit, b.arena = l.bytes(peak), l.Arena
+	}
+	if k := s.known; k != nil && k.search != nil && reflect.DeepEqual(k.search.problem, p) {
+		b.solver, b.swapper = k.search.solver, k.search.swapper
+		return b, nil
+	}
 	// The best order comes first, then others with the same peak: they differ at
 	// the steps below the peak, which the limit will cut. Program order is
 	// included because recomputation often needs fewer changes to it, which can
@@ -169,9 +226,10 @@ func (s *State) newLimitSearch() (*limitSearch, error) {
 		orders = append(orders, steps)
 	}
 	var err error
-	if b.host = s.opt.Host; b.host == nil {
+	if b.host == nil {
 		b.solver, err = budget.New(p, distinct(orders), budget.Options{
 			Effort: s.opt.Effort, KeepOrders: s.opt.Schedule != "" || s.opt.KeepRandomOrder || s.opt.UpdatesLast,
+			Part: s.limitPart,
 		})
 	} else {
 		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
@@ -180,16 +238,6 @@ func (s *State) newLimitSearch() (*limitSearch, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("internal error: %w", err)
-	}
-	if l := s.opt.Limit; l != nil {
-		b.limit, b.arena = l.Bytes, l.Arena
-		if l.Percent > 0 {
-			peak := r.loads.Peak
-			if s.slices != nil {
-				peak = s.slices.peak // the percentage is one of the graph without slices
-			}
-			b.limit = int64(math.Floor(l.Percent / 100 * float64(peak)))
-		}
 	}
 	return b, nil
 }
@@ -219,6 +267,22 @@ func (b *limitSearch) cheapest(ctx context.Context, limit int64) *budget.SwapPla
 		return &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.Found, Steps: steps, PeakBytes: peak}}
 	}
 	return b.plans(ctx, []int64{limit})[0]
+}
+
+// within returns the smallest limit, to one part in 256 of the best order's peak, with a
+// plan that takes at most that percentage more time.
+func (b *limitSearch) within(ctx context.Context, percent float64) int64 {
+	peak := b.before.loads.Peak
+	low, high := int64(0), peak
+	for high-low > peak/256+1 {
+		mid := low + (high-low)/2
+		if p := b.cheapest(ctx, mid); p.Feasible == budget.Found && p.ExtraPercent <= percent {
+			high = p.PeakBytes
+		} else {
+			low = mid
+		}
+	}
+	return high
 }
 
 // plans returns the cheapest plan below each limit.

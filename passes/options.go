@@ -71,10 +71,11 @@ type Options struct {
 	// were recorded with another model, or with other lengths of dimensions.
 	Workspaces *plan.Recording
 
-	// Slices says which regions of the graph may run in slices to meet Limit or, without
-	// one, to make the peak as small as ExtraPercent allows.
-	Slices       Slices
-	ExtraPercent float64 // the largest extra time of slices, in percent of the modelled time
+	// Slices says which regions of the graph may run in slices to meet Limit.
+	Slices Slices
+	// ExtraPercent, without Limit, asks for the smallest peak that takes at most that
+	// percentage more time, by recomputation and by what Slices and Host allow; 0: none.
+	ExtraPercent float64
 
 	Costs  map[string]int64 // measured costs of nodes by name, in nanoseconds; the others are estimated
 	Device Device           // the device for which costs are estimated; zero: [DefaultDevice]
@@ -144,6 +145,9 @@ func (o *Options) checkLimit() error {
 	if l := o.Limit; l != nil && (l.Bytes < 0 || !(l.Percent >= 0) || math.IsInf(l.Percent, 0)) {
 		return fmt.Errorf("limit of %d bytes or %v per cent: expected 0 or more", l.Bytes, l.Percent)
 	}
+	if !(o.ExtraPercent >= 0) || math.IsInf(o.ExtraPercent, 0) {
+		return fmt.Errorf("extra time of %v per cent: expected 0 or more", o.ExtraPercent)
+	}
 	return nil
 }
 
@@ -188,6 +192,7 @@ func (o *Options) checkPasses() error {
 		{o.InlineFunctions, "InlineFunctions", "inline"},
 		{o.Slices != SlicesOff, "Slices", "slice"},
 		{o.Limit != nil, "Limit", "limit"},
+		{o.ExtraPercent > 0, "ExtraPercent", "limit"},
 		{o.Workspaces != nil, "Workspaces", "bodies"},
 		{o.Frontier, "Frontier", "limit"},
 	} {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -36,65 +35,72 @@ var SliceModes = map[string]Slices{"off": SlicesOff, "exact": SlicesExact, "any"
 
 // slicedState describes what the pass slice did.
 type slicedState struct {
-	choices   []*slicing.Choice
-	weights   []slicing.Weight
-	copies    []plan.SlicedCopy
-	constants []string // tensors that are initializers now
-	peak      int64    // of the best order without slices
-	bound     int64
-	extra     float64 // share of the modelled time without slices
+	*slicedModel
+	plainPeak  int64 // of the best order without slices
+	plainBound int64
+	anyCount   plan.SliceBound // of the same regions in any number of slices
+	anySlices  plan.SliceBound
 }
 
-// slice runs regions of the graph in slices, so that its peak meets the limit
-// (Options.Limit), or, without a limit, is as small as the extra time allows
-// (Options.ExtraPercent).
+// slice runs regions of the graph in slices, so that the cheapest plan below the limit
+// (Options.Limit) can be found or, without a limit, the smallest peak that the extra
+// time allows (Options.ExtraPercent). It weighs slices against recomputation and swaps,
+// which the pass limit adds. It also computes the frontier, if that is asked for.
 func slice(ctx context.Context, s *State) error {
-	if s.opt.Slices == SlicesOff || s.opt.Limit == nil && s.opt.ExtraPercent <= 0 {
+	if s.opt.Slices == SlicesOff || s.opt.Limit == nil && s.opt.ExtraPercent <= 0 && !s.opt.Frontier {
 		return nil
 	}
-	x, err := s.newSlicer(ctx, nil)
+	w, err := s.newWeigher(ctx)
 	if err != nil {
 		return err
 	}
-	peak := x.base.main.loads.Peak
-	target := int64(0)
-	if l := s.opt.Limit; l != nil {
-		if target = l.Bytes; l.Percent > 0 {
-			target = int64(math.Floor(l.Percent / 100 * float64(peak)))
-		}
-		if target >= peak {
-			return nil
-		}
-	}
-	var found *slicedModel
-	search := func(x *slicer) error {
-		var m *slicedModel
-		if s.opt.Limit != nil {
-			if m, err = x.below(ctx, target); m != nil && (found == nil || m.extra < found.extra) {
-				found = m
-			}
-		} else if m, err = x.within(ctx, s.opt.ExtraPercent); m != nil && (found == nil || m.peak < found.peak) {
-			found = m
-		}
-		return err
-	}
-	if err := search(x); err != nil {
-		return err
-	}
-	own, err := s.newSlicer(ctx, x)
-	if err != nil {
-		return err
-	}
-	if own != nil {
-		if err := search(own); err != nil {
+	if s.opt.Frontier {
+		if s.frontier, err = w.frontier(ctx); err != nil {
 			return err
 		}
 	}
-	if found == nil {
+	var found *way
+	switch {
+	case s.opt.Limit != nil:
+		limit := s.opt.Limit.bytes(w.peak())
+		if found, err = w.at(ctx, limit); err == nil && found == nil {
+			return w.error(ctx, limit)
+		}
+	case s.opt.ExtraPercent > 0:
+		found, err = w.within(ctx, s.opt.ExtraPercent)
+	}
+	if err != nil || found == nil {
+		return err
+	}
+	return w.adopt(ctx, found)
+}
+
+// adopt makes the graph of a way the one that is planned. The searches that have been made
+// for it are kept for the passes that would make them again.
+func (w *weigher) adopt(ctx context.Context, found *way) error {
+	s := w.s
+	s.known = w.plain
+	if found.from != nil {
+		s.known = found.from
+		if s.opt.Limit == nil {
+			s.opt.Limit = &Limit{Bytes: found.limit}
+		}
+	}
+	m := found.sliced
+	if m == nil {
 		return nil
 	}
-	s.slices = &slicedState{found.choices, found.weights, found.from.copies, x.constants, peak, x.base.main.solved.Bound, found.extra}
-	s.Replace(found.model)
+	anyCount, err := m.from.anyCount(ctx, m.choices, w.least)
+	if err != nil {
+		return err
+	}
+	plain := w.plain.state.main
+	s.slices = &slicedState{m, plain.loads.Peak, plain.solved.Bound, anyCount, w.least}
+	model, _, err := m.from.search.Rewrite(m.choices)
+	if err != nil {
+		return err
+	}
+	s.Replace(model)
 	return nil
 }
 
@@ -106,16 +112,17 @@ type slicer struct {
 	constants []string // tensors of the model that are initializers in base
 	time      float64  // modelled time of all nodes, in nanoseconds, without copies of chains
 	copies    []plan.SlicedCopy
+	models    map[string]*slicedModel // by their regions
 }
 
 // slicedModel is a model in which regions run in slices.
 type slicedModel struct {
-	model   *graph.Model
 	choices []*slicing.Choice
 	weights []slicing.Weight
 	from    *slicer
-	peak    int64 // by a fast search for the order
-	extra   float64
+	peak    int64   // by a fast search for the order
+	bound   int64   // no order of the sliced graph has a smaller peak
+	extra   float64 // share of the modelled time without slices
 }
 
 // windowReach is the largest number of nodes of a window.
@@ -147,7 +154,7 @@ func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 		}
 	}
 	r := b.main
-	x := &slicer{s: s, base: b, constants: constants, copies: copies, time: b.modelledTime()}
+	x := &slicer{s: s, base: b, constants: constants, copies: copies, time: b.modelledTime(), models: map[string]*slicedModel{}}
 	if of != nil {
 		x.time = of.time
 	}
@@ -188,94 +195,9 @@ func rowsOf(m *graph.Model) func(*graph.Data) func(func([]byte) error) error {
 	}
 }
 
-// sliceTries is the number of targets that are tried for a limit.
-const sliceTries = 8
-
-// below returns the cheapest sliced model found whose peak meets the limit; nil if none
-// was found. Estimates keep the order, and the search for the best order finds smaller
-// peaks, so the target of the estimates is bisected: first lowered until the limit is
-// met, then raised.
-func (x *slicer) below(ctx context.Context, limit int64) (*slicedModel, error) {
-	var best *slicedModel
-	low, high := int64(0), int64(0) // targets that met the limit, and that did not; high 0: none
-	for target, tries := limit, 0; tries < sliceTries; tries++ {
-		choices, ok := x.search.Cover(ctx, limit, target)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		met := false
-		if ok && len(choices) > 0 {
-			m, err := x.apply(ctx, choices)
-			if err != nil {
-				return nil, err
-			}
-			if met = m.peak <= limit; met && (best == nil || m.extra < best.extra) {
-				best = m
-			}
-			if !met && best == nil {
-				target = min(target-1, int64(float64(target)*float64(limit)/float64(m.peak)))
-				high = target + 1
-				continue
-			}
-		}
-		switch {
-		case met:
-			low = target
-		case !ok && best == nil && target < 2*limit: // none is estimated to fit, which may be too careful
-			target += limit / 4
-			continue
-		default:
-			high = target
-		}
-		if best == nil {
-			break
-		}
-		if high == 0 {
-			target = min(target+target/2, x.base.main.loads.Peak-1)
-		} else {
-			target = low + (high-low)/2
-		}
-		if target-low < limit/64 {
-			break
-		}
-	}
-	return best, nil
-}
-
-// within returns the sliced model with the smallest peak whose extra time is at most
-// that percentage; nil if none was found. The estimated peak is bisected.
-func (x *slicer) within(ctx context.Context, percent float64) (*slicedModel, error) {
-	var best *slicedModel
-	low, high := int64(0), x.base.main.loads.Peak
-	for high-low > max(high/128, 1) {
-		mid := low + (high-low)/2
-		choices, ok := x.search.Cover(ctx, mid, mid)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		extra := 0.0
-		for _, c := range choices {
-			extra += c.Extra
-		}
-		if !ok || extra > percent/100*x.time {
-			low = mid
-			continue
-		}
-		high = mid
-		m, err := x.apply(ctx, choices)
-		if err != nil {
-			return nil, err
-		}
-		if m.extra <= percent/100 && m.peak < x.base.main.loads.Peak && (best == nil || m.peak < best.peak) {
-			best = m
-		}
-	}
-	return best, nil
-}
-
 // apply rewrites the model and orders it by a fast search.
 func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedModel, error) {
-	model, _, err := x.search.Rewrite(choices)
+	model, weights, err := x.search.Rewrite(choices)
 	if err != nil {
 		return nil, err
 	}
@@ -286,9 +208,9 @@ func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedM
 			return nil, fmt.Errorf("slices: %w", err)
 		}
 	}
-	m := &slicedModel{from: x, choices: choices, peak: t.main.loads.Peak, extra: t.modelledTime()/x.time - 1}
-	m.model, m.weights, err = x.search.Rewrite(choices)
-	return m, err
+	return &slicedModel{
+		choices: choices, weights: weights, from: x, peak: t.main.loads.Peak, bound: t.main.solved.Bound, extra: t.modelledTime()/x.time - 1,
+	}, nil
 }
 
 // integerData returns an initializer with these elements in the place of a tensor.
@@ -317,6 +239,19 @@ func (s *State) modelledTime() (ns float64) {
 	return ns
 }
 
+// unsliced summarises what the slices save and cost. l is nil without a limit.
+func (x *slicedState) unsliced(l *plan.Limited) *plan.Unsliced {
+	u := &plan.Unsliced{
+		UnslicedPeakBytes: x.plainPeak, UnslicedBoundBytes: x.plainBound, AnyCountBoundBytes: x.anyCount.Bytes, AnySlicesBoundBytes: x.anySlices.Bytes,
+		SliceCostPercent: 100 * x.extra,
+	}
+	u.TotalCostPercent = u.SliceCostPercent
+	if l != nil {
+		u.TotalCostPercent = plan.Together(u.SliceCostPercent, l.ExtraCostPercent)
+	}
+	return u
+}
+
 // planSlices describes the slices in the plan.
 func (s *State) planSlices(p *plan.Plan) {
 	if s.slices == nil {
@@ -326,11 +261,13 @@ func (s *State) planSlices(p *plan.Plan) {
 	if s.opt.Slices == SlicesAny {
 		mode = "any"
 	}
-	p.Slices = &plan.Slices{Mode: mode, Constants: s.slices.constants, Regions: []plan.SlicedRegion{}}
+	p.Slices = &plan.Slices{
+		Mode: mode, Constants: s.slices.from.constants, Regions: []plan.SlicedRegion{}, AnyCount: s.slices.anyCount, AnySlices: s.slices.anySlices,
+	}
 	for _, c := range s.slices.choices {
 		p.Slices.Regions = append(p.Slices.Regions, c.Describe())
 	}
-	p.Slices.Copies = s.slices.copies
+	p.Slices.Copies = s.slices.from.copies
 	for _, w := range s.slices.weights {
 		p.Slices.Weights = append(p.Slices.Weights, plan.SlicedWeight{Tensor: w.Tensor, Of: w.Of, Axis: w.Axis, From: w.Lo})
 	}

@@ -49,6 +49,8 @@ type State struct {
 	frontier     []plan.FrontierPoint
 	states       []string     // INPUT=OUTPUT of the caches
 	slices       *slicedState // nil if nothing runs in slices
+	known        *base        // searches that the pass slice has made; nil: none
+	limitPart    int64        // the search for recomputation does one part of that many; 0: all
 	keepOrder    bool         // the nodes of the main graph must stay in their order
 	graphChanged bool         // a pass has changed the graph
 

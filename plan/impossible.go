@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -12,20 +13,21 @@ const rounding = 1e-9
 
 // Fault is an impossible figure of a plan.
 type Fault struct {
-	Field   string // the field of the plan: "model", "steps", "frontier"
+	Field   string // the field of the plan: "model", "steps", "frontier", "slices"
 	Message string // where, what was expected, what was found
 }
 
 // Impossible lists the figures that are impossible for any model: they have no
 // meaning, or contradict the rest of the plan. It checks the figures that cannot
 // be computed from the model: the identity of the files, costs of steps, costs of
-// other limits, and values of certificates.
+// other limits, values of certificates, and bounds and costs of slices.
 func (p *Plan) Impossible() []Fault {
 	var f faults
 	f.file("model", &p.Model)
 	f.file("source", &p.Source)
 	f.costs(p)
 	f.frontier(p)
+	f.slices(p)
 	f.certificates(p)
 	f.workspaces(p)
 	return f
@@ -149,5 +151,76 @@ func (f *faults) frontier(p *Plan) {
 			cheapest = x
 		}
 		impossible = impossible || x.Impossible
+	}
+	f.alone(p)
+}
+
+// alone checks the costs of limits by each means alone: they do not fall with the limit,
+// and all means together cost no more.
+func (f *faults) alone(p *Plan) {
+	for _, means := range []struct {
+		name string
+		of   func(*FrontierAlone) *float64
+	}{
+		{"slices_percent", func(x *FrontierAlone) *float64 { return x.Slices }},
+		{"recompute_percent", func(x *FrontierAlone) *float64 { return x.Recompute }},
+		{"swap_percent", func(x *FrontierAlone) *float64 { return x.Swap }},
+	} {
+		least := 0.0
+		for i := range p.Frontier {
+			x := &p.Frontier[i]
+			if x.Alone == nil || means.of(x.Alone) == nil {
+				continue
+			}
+			cost := *means.of(x.Alone)
+			switch {
+			case x.ExtraCostPercent == nil || cost < *x.ExtraCostPercent*(1-rounding):
+				f.add("frontier", "frontier: point %d: alone: %s: expected at least extra_cost_percent, found %v", i, means.name, cost)
+			case cost < least*(1-rounding):
+				f.add("frontier", "frontier: point %d: alone: %s: expected at least %v, that of a larger limit, found %v", i, means.name, least, cost)
+			}
+			least = max(least, cost)
+		}
+	}
+}
+
+// slices checks the figures of a plan with slices against each other.
+func (f *faults) slices(p *Plan) {
+	u, x := p.Summary.Unsliced, p.Slices
+	if u == nil || x == nil {
+		return // package plan/verify reports one without the other
+	}
+	extra, again := 0.0, false
+	if l := p.Summary.Limited; l != nil {
+		extra, again = l.ExtraCostPercent, l.RecomputedNodes > 0 || l.SwappedBuffers > 0
+	}
+	if want := Together(u.SliceCostPercent, extra); math.Abs(u.TotalCostPercent-want) > rounding*(100+math.Abs(want)) {
+		f.add("slices", "summary: total_cost_percent: expected %v, of the slices and of extra_cost_percent together, found %v", want, u.TotalCostPercent)
+	}
+	for _, b := range []struct {
+		name, path string
+		figure     int64
+		bound      *SliceBound
+		most       int64
+		because    string
+	}{
+		{"any_slices_lower_bound_bytes", "any_slices", u.AnySlicesBoundBytes, &x.AnySlices, min(p.Summary.PeakBytes, u.AnyCountBoundBytes), "the peak and any_count_lower_bound_bytes"},
+		{"any_count_lower_bound_bytes", "any_count", u.AnyCountBoundBytes, &x.AnyCount, p.Summary.PeakBytes, "the peak"},
+	} {
+		switch {
+		case b.figure < 0:
+			f.add("slices", "summary: %s: expected a figure >= 0, found %d", b.name, b.figure)
+		case b.figure > b.most && !(again && b.path == "any_count"):
+			f.add("slices", "summary: %s: expected at most %d, %s, found %d", b.name, b.most, b.because, b.figure)
+		}
+		if b.bound.Bytes != b.figure {
+			f.add("slices", "slices: %s: bytes: expected %d, as in the summary, found %d", b.path, b.figure, b.bound.Bytes)
+		}
+		if why := b.bound.Why; why != BoundInputs && why != BoundOutputs && why != BoundNode && (why != BoundOrder || b.path == "any_slices") {
+			f.add("slices", "slices: %s: why: expected a reason such as %q, found %q", b.path, BoundNode, graph.Short(why))
+		}
+	}
+	if u.UnslicedBoundBytes > u.UnslicedPeakBytes {
+		f.add("slices", "summary: unsliced_lower_bound_bytes: expected at most %d, unsliced_peak_bytes, found %d", u.UnslicedPeakBytes, u.UnslicedBoundBytes)
 	}
 }

@@ -105,11 +105,35 @@ type Summary struct {
 	*Unsliced              // nil: nothing runs in slices
 }
 
-// Unsliced holds the figures of the graph before regions of it were sliced.
+// Unsliced holds the figures of the graph before regions of it were sliced, and what
+// bounds the peak of its slices. Costs are in per cent of the modelled time of that graph.
 type Unsliced struct {
-	UnslicedPeakBytes  int64   `json:"unsliced_peak_bytes"`        // of its best order
-	UnslicedBoundBytes int64   `json:"unsliced_lower_bound_bytes"` // for any order of it
-	SliceCostPercent   float64 `json:"slice_cost_percent"`         // modelled extra time of the slices
+	UnslicedPeakBytes  int64 `json:"unsliced_peak_bytes"`        // of its best order
+	UnslicedBoundBytes int64 `json:"unsliced_lower_bound_bytes"` // for any order of it
+	// AnyCountBoundBytes is a lower bound for these regions in any number of slices, in
+	// any order, if no node runs again and no tensor is swapped.
+	AnyCountBoundBytes int64 `json:"any_count_lower_bound_bytes"`
+	// AnySlicesBoundBytes is a lower bound for any regions in any number of slices,
+	// whatever runs again or is swapped.
+	AnySlicesBoundBytes int64   `json:"any_slices_lower_bound_bytes"`
+	SliceCostPercent    float64 `json:"slice_cost_percent"` // extra time of the slices
+	TotalCostPercent    float64 `json:"total_cost_percent"` // of slices, recomputation and waiting together
+}
+
+// Together returns the extra time of slices and, in the graph with slices, of
+// recomputation and waiting, in per cent of the time without any of them. Both arguments
+// are in per cent.
+func Together(slices, extra float64) float64 { return 100 * ((1+slices/100)*(1+extra/100) - 1) }
+
+// Extra returns the extra time of the plan in per cent, of everything.
+func (s *Summary) Extra() float64 {
+	switch {
+	case s.Unsliced != nil:
+		return s.TotalCostPercent
+	case s.Limited != nil:
+		return s.ExtraCostPercent
+	}
+	return 0
 }
 
 // Slices describes the regions of the source that run in slices. The nodes of slices
@@ -123,8 +147,10 @@ type Slices struct {
 	// source whose copies differ in the names alone.
 	Copies []SlicedCopy `json:"copies,omitempty"`
 	// Weights are initializers with rows of initializers of the source that slices read.
-	Weights []SlicedWeight `json:"weights,omitempty"`
-	Regions []SlicedRegion `json:"regions"` // in the order in which they run
+	Weights   []SlicedWeight `json:"weights,omitempty"`
+	Regions   []SlicedRegion `json:"regions"` // in the order in which they run
+	AnyCount  SliceBound     `json:"any_count"`
+	AnySlices SliceBound     `json:"any_slices"`
 }
 
 // SlicedCopy is a tensor that a copy of a node makes.
@@ -141,6 +167,22 @@ type SlicedWeight struct {
 	Axis   int    `json:"axis"` // of the rows
 	From   int64  `json:"from"` // the first row
 }
+
+// SliceBound says why the peak of a graph whose regions run in slices cannot be smaller.
+type SliceBound struct {
+	Bytes   int64    `json:"bytes"`
+	Why     string   `json:"why"`     // "inputs", "outputs", "node" or "order"
+	Nodes   []string `json:"nodes"`   // the node or, for "order", those of a certificate
+	Tensors []string `json:"tensors"` // the largest of what must be live, the largest first
+}
+
+// The reasons of a SliceBound.
+const (
+	BoundInputs  = "inputs"  // all graph inputs live at the first step
+	BoundOutputs = "outputs" // all graph outputs live at the last step
+	BoundNode    = "node"    // a node that no slices divide reads and makes that much
+	BoundOrder   = "order"   // a bound for all orders of what lies outside of the slices
+)
 
 // SlicedRegion is a set of nodes of the source of which each runs once in each slice,
 // for about one Count-th of the rows of an axis.
@@ -235,6 +277,16 @@ type FrontierPoint struct {
 	ExtraCostPercent *float64 `json:"extra_cost_percent"`             // nil: no plan was found
 	ExtraCostBound   *float64 `json:"extra_cost_lower_bound_percent"` // nil: not known, or no plan is possible
 	Impossible       bool     `json:"impossible,omitempty"`           // proven
+	// Alone has the extra cost of each means alone; nil: without slices.
+	Alone *FrontierAlone `json:"alone,omitempty"`
+}
+
+// FrontierAlone has the extra cost of a limit that one means alone meets, in per cent;
+// nil: no plan was found, or the means was not asked for.
+type FrontierAlone struct {
+	Slices    *float64 `json:"slices_percent"`
+	Recompute *float64 `json:"recompute_percent"`
+	Swap      *float64 `json:"swap_percent"`
 }
 
 // The pools' names.

@@ -4,27 +4,74 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// plainPeak returns the peak of the best order without recomputation.
+// plainPeak returns the peak of the best order without slices and recomputation.
 func plainPeak(p *plan.Plan) int64 {
+	if u := p.Summary.Unsliced; u != nil {
+		return u.UnslicedPeakBytes
+	}
 	if l := p.Summary.Limited; l != nil {
 		return l.PlainPeakBytes
 	}
 	return p.Summary.PeakBytes
 }
 
-// Frontier prints the cost of limits: a line for each point of the plan's frontier.
+// Frontier prints the cost of limits: a line for each point of the plan's frontier. If
+// the plan was made with slices, the line also has the cost of each means alone.
 func Frontier(w io.Writer, p *plan.Plan) {
 	peak := plainPeak(p)
+	if slices.ContainsFunc(p.Frontier, func(x plan.FrontierPoint) bool { return x.Alone != nil }) {
+		frontierOfMeans(w, p, peak)
+		return
+	}
 	fmt.Fprintf(w, "%-34s %9s %12s %15s\n", "limit", "of peak", "extra time", "no plan below")
 	fmt.Fprintf(w, "%-34s %7.1f %% %10.2f %% %13.2f %%\n", units.Bytes(peak), 100.0, 0.0, 0.0)
 	for _, x := range p.Frontier {
 		fmt.Fprintf(w, "%-34s %7.1f %% %s\n", units.Bytes(x.LimitBytes), percentOf(x.LimitBytes, peak), costOf(x))
+	}
+}
+
+// frontierOfMeans prints the cost of limits by each means alone and by all. Means that
+// were not asked for have no column.
+func frontierOfMeans(w io.Writer, p *plan.Plan, peak int64) {
+	columns := []struct {
+		name string
+		of   func(plan.FrontierPoint) *float64
+	}{
+		{"slices alone", func(x plan.FrontierPoint) *float64 { return x.Alone.Slices }},
+		{"run again", func(x plan.FrontierPoint) *float64 { return x.Alone.Recompute }},
+		{"swapped", func(x plan.FrontierPoint) *float64 { return x.Alone.Swap }},
+	}
+	used := columns[:0]
+	for i, c := range columns {
+		if i == 0 || slices.ContainsFunc(p.Frontier, func(x plan.FrontierPoint) bool { return x.Alone != nil && c.of(x) != nil }) {
+			used = append(used, c)
+		}
+	}
+	fmt.Fprintf(w, "%-34s %9s", "limit", "of peak")
+	for _, c := range used {
+		fmt.Fprintf(w, " %12s", c.name)
+	}
+	fmt.Fprintf(w, " %12s\n", "all together")
+	for _, x := range p.Frontier {
+		fmt.Fprintf(w, "%-34s %7.1f %%", units.Bytes(x.LimitBytes), percentOf(x.LimitBytes, peak))
+		for _, c := range used {
+			text := ""
+			if x.Alone != nil {
+				text = "none found"
+				if cost := c.of(x); cost != nil {
+					text = fmt.Sprintf("%.2f %%", *cost)
+				}
+			}
+			fmt.Fprintf(w, " %12s", text)
+		}
+		fmt.Fprintf(w, " %s\n", costOf(x))
 	}
 }
 
@@ -124,7 +171,7 @@ func frontierPicture(p *plan.Plan, paper string) string {
 	}
 	fmt.Fprintf(&out, `<path class="plans" d="%s"/>`+"\n"+`<path class="bound" d="%s"/>`+"\n", plans, bound)
 	if l := p.Summary.Limited; l != nil && l.LimitBytes < peak {
-		fmt.Fprintf(&out, `<circle class="here" cx="%.1f" cy="%.1f" r="4"/>`+"\n", at(l.LimitBytes), up(min(l.ExtraCostPercent, 1.08*most)))
+		fmt.Fprintf(&out, `<circle class="here" cx="%.1f" cy="%.1f" r="4"/>`+"\n", at(l.LimitBytes), up(min(p.Summary.Extra(), 1.08*most)))
 	}
 	out.WriteString("</svg>\n")
 	return out.String()

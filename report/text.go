@@ -55,6 +55,9 @@ func Summary(w io.Writer, p *plan.Plan) {
 		if l.SwappedBuffers > 0 {
 			fmt.Fprintf(w, "swapped              %s%s\n", units.Bytes(l.SwappedBytes), Link(l))
 		}
+		if s.Unsliced != nil && l.ExtraCostPercent > 0 {
+			fmt.Fprintf(w, "extra time           %s\n", together(s))
+		}
 	}
 	if x := p.Workspaces; x != nil {
 		fmt.Fprintf(w, "workspaces           %s\n", workspaces(x))
@@ -113,12 +116,28 @@ func sliced(x *plan.Slices, u *plan.Unsliced) string {
 	if least < most {
 		counts = fmt.Sprintf("in %d to %d slices", least, most)
 	}
-	text := fmt.Sprintf("%s %s, %.2f %% more time by estimate; whole: peak %s, no order below %s", number(len(x.Regions), "region"), counts,
-		u.SliceCostPercent, units.Short(u.UnslicedPeakBytes), units.Short(u.UnslicedBoundBytes))
-	if sums > 0 {
-		text += fmt.Sprintf("; %s over slices", number(sums, "region")+" sum")
+	text := fmt.Sprintf("%s %s, %.2f %% more time by estimate; whole: peak %s, no order below %s; more slices of them: not below %s; any slices: not below %s",
+		number(len(x.Regions), "region"), counts, u.SliceCostPercent, units.Short(u.UnslicedPeakBytes), units.Short(u.UnslicedBoundBytes),
+		units.Short(u.AnyCountBoundBytes), units.Short(u.AnySlicesBoundBytes))
+	switch {
+	case sums == 1:
+		text += "; 1 region sums over slices"
+	case sums > 1:
+		text += fmt.Sprintf("; %d regions sum over slices", sums)
 	}
 	return text
+}
+
+// together gives the extra time of slices, recomputation and waiting, each and all.
+func together(s *plan.Summary) string {
+	parts := []string{fmt.Sprintf("slices %.2f %%", s.SliceCostPercent)}
+	if again := s.ExtraCostPercent - s.WaitingPercent; s.RecomputedNodes > 0 {
+		parts = append(parts, fmt.Sprintf("recomputation %.2f %%", again))
+	}
+	if s.SwappedBuffers > 0 {
+		parts = append(parts, fmt.Sprintf("waiting %.2f %%", s.WaitingPercent))
+	}
+	return fmt.Sprintf("%s: together %.2f %% more by estimate", strings.Join(parts, ", "), s.TotalCostPercent)
 }
 
 // number writes a count with its noun.

@@ -109,7 +109,7 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	x = &explained{Explanation: found.Explanation, p: found.Problem, limit: limitOf(s.model.Graph, s.plan), hint: s.hint}
+	x = &explained{Explanation: found.Explanation, p: found.Problem, limit: limitOf(s.model.Graph, s.plan), slices: explainSlicesOf(s.plan), hint: s.hint}
 	for i := range found.Problem.Nodes {
 		x.order = append(x.order, int32(i))
 	}
@@ -155,14 +155,15 @@ func (c *explainCmd) problem(e *env, in *input) (*explained, error) {
 		return nil, err
 	}
 	x.Bound = max(x.Bound, r.Bound)
-	return &explained{x, p, r.Order, nil, nil}, nil
+	return &explained{Explanation: x, p: p, order: r.Order}, nil
 }
 
 // explained is the explanation of an order of a problem.
 type explained struct {
 	*schedule.Explanation
-	p     *schedule.Problem
-	order []int32
-	limit *explainLimit // nil: none
-	hint  *passes.FoldHint
+	p      *schedule.Problem
+	order  []int32
+	limit  *explainLimit  // nil: none
+	slices *explainSlices // nil: none
+	hint   *passes.FoldHint
 }

@@ -16,10 +16,11 @@ import (
 // the cost of other limits.
 type explainLimit struct {
 	plan.Limited
-	Again  []explainAgain      `json:"again"`            // the most expensive first
-	Swaps  []explainSwap       `json:"swaps,omitempty"`  // the largest first
-	Larger *plan.FrontierPoint `json:"larger,omitempty"` // the next limit that costs less
-	Lower  *plan.FrontierPoint `json:"lower,omitempty"`  // the next lower limit
+	TotalCost float64             `json:"total_cost_percent"` // with that of slices
+	Again     []explainAgain      `json:"again"`              // the most expensive first
+	Swaps     []explainSwap       `json:"swaps,omitempty"`    // the largest first
+	Larger    *plan.FrontierPoint `json:"larger,omitempty"`   // the next limit that costs less
+	Lower     *plan.FrontierPoint `json:"lower,omitempty"`    // the next lower limit
 }
 
 // explainAgain is a step that repeats another one.
@@ -77,7 +78,7 @@ func limitOf(g *graph.Graph, p *plan.Plan) *explainLimit {
 	if p == nil || p.Summary.Limited == nil {
 		return nil
 	}
-	x := &explainLimit{Limited: *p.Summary.Limited, Again: []explainAgain{}, Swaps: swapsOf(g, p)}
+	x := &explainLimit{Limited: *p.Summary.Limited, TotalCost: p.Summary.Extra(), Again: []explainAgain{}, Swaps: swapsOf(g, p)}
 	made := make([]int64, len(p.Steps))
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; b.Pool == plan.Arena && b.First < len(made) {
@@ -93,15 +94,18 @@ func limitOf(g *graph.Graph, p *plan.Plan) *explainLimit {
 	for i := range p.Frontier { // in descending order of limits
 		f := &p.Frontier[i]
 		switch {
-		case f.LimitBytes > x.LimitBytes && f.ExtraCostPercent != nil && *f.ExtraCostPercent < x.ExtraCostPercent:
+		case f.LimitBytes > x.LimitBytes && f.ExtraCostPercent != nil && *f.ExtraCostPercent < x.TotalCost:
 			x.Larger = f
 		case f.LimitBytes < x.LimitBytes && x.Lower == nil:
 			x.Lower = f
 		}
 	}
-	if x.Larger == nil && x.ExtraCostPercent > 0 {
-		none := 0.0
-		x.Larger = &plan.FrontierPoint{LimitBytes: x.PlainPeakBytes, ExtraCostPercent: &none, ExtraCostBound: &none}
+	if x.Larger == nil && x.TotalCost > 0 {
+		none, peak := 0.0, x.PlainPeakBytes
+		if u := p.Summary.Unsliced; u != nil {
+			peak = u.UnslicedPeakBytes
+		}
+		x.Larger = &plan.FrontierPoint{LimitBytes: peak, ExtraCostPercent: &none, ExtraCostBound: &none}
 	}
 	return x
 }

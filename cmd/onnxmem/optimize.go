@@ -147,10 +147,33 @@ func (c *optimizeCmd) infeasible(e *env, err error) error {
 		Node        string   `json:"node,omitempty"`
 		NeedBytes   int64    `json:"need_bytes,omitempty"`
 		Tensors     []string `json:"tensors,omitempty"`
-	}{limit.LimitBytes, feasible, limit.PeakBytes, limit.LowestBytes, limit.Node, limit.NeedBytes, limit.Tensors}); err != nil {
+
+		Slices *slicesOfLimit `json:"slices,omitempty"`
+	}{limit.LimitBytes, feasible, limit.PeakBytes, limit.LowestBytes, limit.Node, limit.NeedBytes, limit.Tensors, slicesOf(limit)}); err != nil {
 		return err
 	}
 	return err
+}
+
+// slicesOfLimit is the lowest plan in slices alone that was found, and what bounds it.
+type slicesOfLimit struct {
+	PeakBytes  int64            `json:"peak_bytes,omitempty"`
+	BoundBytes int64            `json:"lower_bound_bytes,omitempty"`
+	AnyCount   *plan.SliceBound `json:"any_count,omitempty"`
+	AnySlices  plan.SliceBound  `json:"any_slices"`
+}
+
+// slicesOf returns what is known of slices below a limit; nil if none were asked for.
+func slicesOf(e *passes.LimitError) *slicesOfLimit {
+	x := e.Slices
+	if x == nil {
+		return nil
+	}
+	out := &slicesOfLimit{PeakBytes: x.PeakBytes, BoundBytes: x.BoundBytes, AnySlices: x.AnySlices}
+	if x.PeakBytes > 0 {
+		out.AnyCount = &x.AnyCount
+	}
+	return out
 }
 
 // batched returns the job, with the largest batch if that is asked for.
@@ -163,8 +186,10 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 		return job, usagef("--frontier-svg needs --frontier")
 	case !c.MaxBatch && c.BatchDim != "":
 		return job, usagef("--batch-dim needs --max-batch")
-	case !c.MaxBatch && c.Extra != nil && (c.Slices == "off" || c.Limit != nil):
-		return job, usagef("--extra needs --max-batch, or --slices without --limit")
+	case !c.MaxBatch && c.Extra != nil && c.Limit != nil:
+		return job, usagef("--extra and --limit: expected at most one of them, but for --max-batch")
+	case c.Extra != nil && c.Extra.Percent == 0:
+		return job, usagef("--extra: expected a percentage such as 10%%")
 	case !c.Train && c.Params != "":
 		return job, usagef("--params needs --train")
 	case c.MaxBatch && c.Workspaces != "":
@@ -173,8 +198,6 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 		return job, nil
 	case c.Extra == nil:
 		c.Extra = &units.Limit{Percent: 10}
-	case c.Extra.Percent == 0:
-		return job, usagef("--extra: expected a percentage such as 10%%")
 	}
 	bar.step("find the largest batch")
 	name, length, err := job.MaxBatch(c.BatchDim, c.Extra.Percent)

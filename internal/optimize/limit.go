@@ -14,8 +14,8 @@ import (
 type LimitFlags struct {
 	Limit      *units.Limit `placeholder:"SIZE|N%" help:"Run nodes again until the peak is at most 8GiB, or 60% of the best order's, at the least extra time."`
 	Frontier   bool         `seldom:"" help:"Also compute the cost of other limits, in steps of 5% of the best order's peak."`
-	Slices     string       `seldom:"" enum:"off,exact,any" default:"off" help:"With --limit or --extra: also run regions of the graph in slices, which needs less memory than any order. exact: along axes whose rows do not depend on each other; any: also sums, whose last bits may change."`
-	Extra      *units.Limit `seldom:"" placeholder:"N%" help:"With --slices, without --limit: the smallest peak that takes at most N% more time. With --max-batch: the largest extra time (default 10%)."`
+	Slices     string       `seldom:"" enum:"off,exact,any" default:"off" help:"With --limit, --extra or --frontier: also run regions of the graph in slices, which needs less memory than any order. exact: along axes whose rows do not depend on each other; any: also sums, whose last bits may change."`
+	Extra      *units.Limit `seldom:"" placeholder:"N%" help:"Without --limit: the smallest peak that takes at most N% more time, by running nodes again and by what --slices and --host-link allow. With --max-batch: the largest extra time (default 10%)."`
 	LimitArena bool         `seldom:"" help:"With --limit: keep the arena within the limit, too, not only the peak."`
 	HostFlags
 	Device map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"Device for which costs are estimated: flops=15e12,bandwidth=700e9 per second (the default)."`
@@ -59,7 +59,10 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 	if f.Extra != nil {
 		opt.ExtraPercent = f.Extra.Percent
 	}
-	limited := f.Limit != nil || f.Frontier
+	limited := f.Limit != nil || f.Frontier || f.Extra != nil
+	if opt.Slices != passes.SlicesOff && !limited {
+		return &UsageError{"--slices needs --limit, --extra or --frontier"}
+	}
 	if wrong := f.Wrong(limited); wrong != "" {
 		return &UsageError{wrong}
 	}

@@ -98,8 +98,8 @@ func (j Job) tryBatch(name string, length int64, effort string, extra float64) e
 		return &doesNotFit{err}
 	case err != nil:
 		return fmt.Errorf("%s=%d: %w", name, length, err)
-	case r.Plan.Summary.ExtraCostPercent > extra:
-		return &doesNotFit{fmt.Errorf("%s=%d fits the limit with %.2f %% extra time: expected at most %g %%", name, length, r.Plan.Summary.ExtraCostPercent, extra)}
+	case r.Plan.Summary.Extra() > extra:
+		return &doesNotFit{fmt.Errorf("%s=%d fits the limit with %.2f %% extra time: expected at most %g %%", name, length, r.Plan.Summary.Extra(), extra)}
 	}
 	return nil
 }

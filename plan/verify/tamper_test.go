@@ -326,6 +326,11 @@ var real = []struct {
 	{"slices of a mask and of a weight", masked, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 50}}, func(p *plan.Plan) bool {
 		return p.Slices != nil && len(p.Slices.Copies) > 0 && len(p.Slices.Weights) > 0
 	}},
+	{"the cost of limits by slices, recomputation and swaps", tower, passes.Options{Slices: passes.SlicesExact, Frontier: true, Host: &passes.Host{Link: 1e9}}, func(p *plan.Plan) bool {
+		return slices.ContainsFunc(p.Frontier, func(x plan.FrontierPoint) bool {
+			return x.Alone != nil && x.Alone.Slices != nil && x.Alone.Recompute != nil && x.Alone.Swap != nil
+		})
+	}},
 	{"the value of a shape", models["dynamic"], passes.Options{Values: map[string]graph.Literal{"k": {Shape: []int64{1}, Data: []json.Number{"4"}}}}, func(p *plan.Plan) bool { return len(p.Values) == 1 }},
 	{"the value of a condition", models["branches"], passes.Options{Values: map[string]graph.Literal{"p": {Data: []json.Number{"1"}}}}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) > 0 }},
 	{"a product that reads a constant as it lies", tied, passes.Options{Fold: passes.FoldAny}, func(p *plan.Plan) bool { return p.Folded != nil && len(p.Folded.Products) == 1 }},

@@ -92,6 +92,7 @@ func (v *verifier) run() (_ *Report, err error) {
 var codeOf = map[string]string{
 	"model": CodeFormat, "source": CodeSource, "steps": CodeLimit, "subgraphs": CodeSubgraph,
 	"frontier": CodeFrontier, "certificates": CodeCertificate, "workspaces": CodeWorkspace,
+	"slices": CodeSlices,
 }
 
 // verifier is one run of [Plan].

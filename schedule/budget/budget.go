@@ -26,6 +26,10 @@ type Options struct {
 	// orders that suit a plan.
 	KeepOrders bool
 
+	// Part bounds the search to one Part-th of its work, for a caller that solves several
+	// problems; 0 is 1.
+	Part int64
+
 	without []string // parts of the search to leave out, by name: for the ablation
 }
 
@@ -109,6 +113,7 @@ type Solver struct {
 	rules    *rules
 	archive  archive
 	filled   bool
+	proven   bool // prove has run for the grid
 	bound    *bound
 	sharedBy int64 // the number of solvers that share the work of one
 	spent    int64 // the work of all calls so far
@@ -133,7 +138,7 @@ func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Solver{p: p, opt: opt, costs: costs, rules: rules, sharedBy: 1}
+	s := &Solver{p: p, opt: opt, costs: costs, rules: rules, sharedBy: max(opt.Part, 1)}
 	for i, order := range orders {
 		e, err := p.Evaluate(order)
 		if err != nil {
@@ -169,6 +174,28 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 	}
 	s.spent += w.done
 	return plans
+}
+
+// Bound returns a lower bound, in per cent of a step without repeated runs, on the extra
+// time of every plan within a limit, in any order, and whether the limit is proven to be
+// impossible. It does only the part of the work of [Solver.Frontier] that proves bounds.
+// With Options.NoBound it proves only what some node needs for its own inputs and outputs.
+func (s *Solver) Bound(ctx context.Context, limit int64) (percent float64, impossible bool) {
+	w := &work{ctx: ctx, most: math.MaxInt64, without: s.opt.without}
+	s.proveGrid(w, s.chainers(w)[0])
+	ns, obstacle := s.bound.at(limit)
+	if plain := s.lines[0].plain; plain > 0 && limit < s.best {
+		percent = 100 * float64(ns) / float64(plain)
+	}
+	return percent, obstacle != nil
+}
+
+// proveGrid computes hulls for the limits of the grid, once.
+func (s *Solver) proveGrid(w *work, c *chainer) {
+	if !s.proven {
+		s.proven = true
+		s.prove(w, c, s.grid(), s.effort(boundWork))
+	}
 }
 
 // plan returns the cheapest archived plan for a limit, with its bounds.

@@ -33,7 +33,7 @@ func (s *Solver) fill(w *work) {
 	w.most = w.done + 2*s.effort(boundWork+descendWork+2*adaptWork+3*neighbourWork)
 	grid := s.grid()
 	all := s.chainers(w)
-	s.prove(w, all[0], grid, s.effort(boundWork))
+	s.proveGrid(w, all[0])
 	grid = slices.DeleteFunc(grid, func(limit int64) bool {
 		_, o := s.bound.at(limit)
 		return o != nil

@@ -5,6 +5,8 @@ import (
 	"context"
 	"math"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
 )
 
 // Counts are the numbers of slices that are tried.
@@ -29,6 +31,8 @@ type candidate struct {
 	frame
 	of    signature
 	may   []stream
+	all   int64           // bytes of the outputs if none is written over an input
+	least int64           // and if all are that may be
 	most  int             // the index in Counts of the largest number of slices that is possible; -1: none is, -2: not known yet
 	tried map[int]*Choice // by the number of slices
 }
@@ -134,7 +138,13 @@ func (s *Search) entire() []*candidate {
 }
 
 func (s *Search) candidate(r *Region) *candidate {
-	return &candidate{Region: r, frame: r.frame(), of: r.signature(), may: r.mayStream(), most: -2}
+	c := &candidate{Region: r, frame: r.frame(), of: r.signature(), may: r.mayStream(), most: -2}
+	streams := map[graph.TensorID]graph.TensorID{}
+	for _, m := range c.may {
+		streams[m.output] = m.input
+	}
+	c.all, c.least = r.outputs(nil), r.outputs(streams)
+	return c
 }
 
 // choose returns the fewest slices that bring the window below the limit, if they take
@@ -154,7 +164,13 @@ func (c *candidate) choose(limit int64, extra float64) *Choice {
 	}
 	fits := func(x int) bool {
 		m := c.measured(c.of, Counts[x])
-		return m.possible && c.held+m.inner <= limit && c.at(x).Peak <= limit
+		switch {
+		case !m.possible || c.held+c.least+m.inner > limit:
+			return false
+		case c.held+c.all+m.inner <= limit:
+			return true
+		}
+		return c.at(x).Peak <= limit
 	}
 	low, high := 0, c.most
 	if high < 0 || !fits(high) {
@@ -180,8 +196,9 @@ func (c *candidate) at(x int) *Choice {
 		return t
 	}
 	m := c.measured(c.of, k)
-	t := &Choice{Region: c.Region, Slices: k, Extra: m.extra, streams: c.streams(c.may, k)}
+	t := &Choice{Region: c.Region, Slices: k, Extra: m.extra, streams: c.streams(c.of, c.may, k)}
 	t.Peak = max(c.held+c.outputs(t.streams)+m.inner, c.other)
+	t.Extra += c.rooms(t.streams)
 	if c.tried == nil {
 		c.tried = map[int]*Choice{}
 	}
@@ -191,9 +208,11 @@ func (c *candidate) at(x int) *Choice {
 
 // Cover returns regions with disjoint windows such that the load of every step outside
 // of them is at most the limit, and their estimated peaks are at most the target, with
-// the least extra time; false if there are none. It is exact for the windows that it
-// looks at: from the first node to each node, it keeps the cheapest choice.
-func (s *Search) Cover(ctx context.Context, limit, target int64) ([]*Choice, bool) {
+// the least extra time, and the largest of those loads and of those peaks; false if there
+// are none. It is exact for the windows that it looks at: from the first node to each
+// node, it keeps the cheapest choice. So the regions are also those for a lower limit and
+// target that the loads and the peaks do not exceed.
+func (s *Search) Cover(ctx context.Context, limit, target int64) (list []*Choice, load, peak int64, ok bool) {
 	n := len(s.g.Nodes)
 	hot := make([]int, n+1) // the number of nodes before v whose load is too large
 	for v, load := range s.Loads {
@@ -217,7 +236,7 @@ func (s *Search) Cover(ctx context.Context, limit, target int64) ([]*Choice, boo
 	}
 	for v := range n {
 		if ctx.Err() != nil {
-			return nil, false
+			return nil, 0, 0, false
 		}
 		if math.IsInf(cost[v], 1) {
 			continue
@@ -244,17 +263,18 @@ func (s *Search) Cover(ctx context.Context, limit, target int64) ([]*Choice, boo
 		}
 	}
 	if math.IsInf(cost[n], 1) {
-		return nil, false
+		return nil, 0, 0, false
 	}
-	var list []*Choice
 	for v := n; v > 0; {
 		if c := from[v]; c != nil {
 			list = append(list, c)
+			peak = max(peak, c.Peak)
 			v = c.Start
 		} else {
 			v--
+			load = max(load, s.Loads[v])
 		}
 	}
 	slices.Reverse(list)
-	return list, true
+	return list, load, peak, true
 }

@@ -109,6 +109,18 @@ func (r *Region) outputs(streams map[graph.TensorID]graph.TensorID) (bytes int64
 	return bytes
 }
 
+// rooms returns the time in nanoseconds that it takes to make room for the outputs that
+// slices put together, but those that are written over an input.
+func (r *Region) rooms(streams map[graph.TensorID]graph.TensorID) (ns float64) {
+	for _, t := range r.Outputs {
+		_, rows := r.axis[t]
+		if _, stream := streams[t]; rows && !stream {
+			ns += r.p.Cost(0, float64(r.p.g.Tensors[t].Bytes))
+		}
+	}
+	return ns
+}
+
 // inner returns the largest load of what one slice makes and cuts, in the order of the
 // region's nodes.
 func (r *Region) inner(s *Slice) int64 {

@@ -39,6 +39,8 @@ type Program struct {
 	saved    []int64 // at each step, what results save that overwrite an operand
 	cuts     map[cutKey]*ops.Cut
 	measures map[measureKey]measure
+	same     map[streamKey]bool      // whether each slice reads of an input only the rows that it makes of an output
+	reads    map[graph.TensorID]bool // whether initializers can be read, where that is known
 }
 
 type cutKey struct{ node, axis int }
@@ -47,6 +49,8 @@ type cutKey struct{ node, axis int }
 func (p *Program) Prepare() {
 	p.g = p.Model.Graph
 	p.cuts, p.measures = map[cutKey]*ops.Cut{}, map[measureKey]measure{}
+	p.same = map[streamKey]bool{}
+	p.reads = map[graph.TensorID]bool{}
 	change := make([]int64, len(p.g.Nodes)+1)
 	for i := range p.Storages {
 		if st := &p.Storages[i]; !st.Resident {

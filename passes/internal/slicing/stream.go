@@ -65,35 +65,57 @@ func (r *Region) leading(i, k int) (lo, hi int64, ok bool) {
 }
 
 // stream is an output whose rows may be written over an input.
-type stream struct{ output, input graph.TensorID }
+type stream struct {
+	output, input graph.TensorID
+	places        [2]int // of both, in the lists of outputs and inputs
+}
+
+// streamKey identifies a pair of an output and an input of all regions with a signature.
+type streamKey struct {
+	measureKey
+	places [2]int
+}
 
 // mayStream lists outputs with inputs over which their rows can be written, whatever
 // the number of slices, if each slice reads of the input exactly the rows that it makes
 // of the output.
 func (r *Region) mayStream() (list []stream) {
-	for _, o := range r.Outputs {
+	for i, o := range r.Outputs {
 		axis, rows := r.axis[o]
 		if !rows || r.p.resident(o) || r.p.Of[o] < 0 {
 			continue
 		}
-		for _, x := range r.Inputs {
+		for j, x := range r.Inputs {
 			if r.streamable(x, o, axis) {
-				list = append(list, stream{o, x})
+				list = append(list, stream{o, x, [2]int{i, j}})
 			}
 		}
 	}
 	return list
 }
 
-// streams pairs outputs with inputs over which they are written, slice by slice.
-func (r *Region) streams(may []stream, k int) map[graph.TensorID]graph.TensorID {
+// streams pairs outputs with inputs over which they are written, slice by slice. The
+// region has that signature.
+func (r *Region) streams(of signature, may []stream, k int) map[graph.TensorID]graph.TensorID {
 	if len(may) == 0 {
 		return nil
 	}
-	probes := r.probes(k)
+	var probes []probe
+	same := func(s stream) bool {
+		key := streamKey{measureKey{of, k}, s.places}
+		is, known := r.p.same[key]
+		if !known {
+			if probes == nil {
+				probes = r.probes(k)
+			}
+			is = r.sameRows(s, probes)
+			r.p.same[key] = is
+		}
+		return is
+	}
 	pairs, taken := map[graph.TensorID]graph.TensorID{}, map[graph.TensorID]bool{}
 	for _, s := range may {
-		if _, paired := pairs[s.output]; !paired && !taken[s.input] && r.sameRows(s, probes) {
+		if _, paired := pairs[s.output]; !paired && !taken[s.input] && same(s) {
 			pairs[s.output], taken[s.input] = s.input, true
 		}
 	}

@@ -22,7 +22,7 @@ func (r *Region) cutInFile(t graph.TensorID) bool {
 
 func (r *Region) divides(t graph.TensorID) bool {
 	p, x := r.p, r.p.g.Tensors[t]
-	if x.Data == nil || x.Input || x.Output || p.Keep[x.Name] || p.Rows == nil || p.Rows(x.Data) == nil {
+	if x.Data == nil || x.Input || x.Output || p.Keep[x.Name] || p.Rows == nil {
 		return false
 	}
 	axis := -1
@@ -42,7 +42,17 @@ func (r *Region) divides(t graph.TensorID) bool {
 			axis = in.Axis
 		}
 	}
-	return axis >= 0
+	return axis >= 0 && p.readable(t)
+}
+
+// readable reports whether the elements of initializer t can be read.
+func (p *Program) readable(t graph.TensorID) bool {
+	known, ok := p.reads[t]
+	if !ok {
+		known = p.Rows(p.g.Tensors[t].Data) != nil
+		p.reads[t] = known
+	}
+	return known
 }
 
 // Weight is an initializer of a rewritten model that holds rows of an initializer of

@@ -1,0 +1,190 @@
+package passes
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/slicing"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// anySlices returns a lower bound on the peak of the model with any regions in any
+// number of slices, in any order, whatever is recomputed or swapped: the largest of
+//
+//   - the bytes of all graph inputs, which live at the first step,
+//   - the bytes of all graph outputs, which live at the last step,
+//   - what a node that cannot belong to a region reads and makes.
+func (x *slicer) anySlices() plan.SliceBound {
+	r := x.base.main
+	sum := func(why string, counts func(*storage) bool) plan.SliceBound {
+		b := plan.SliceBound{Why: why, Nodes: []string{}, Tensors: []string{}}
+		var list []int32
+		for i := range r.storages {
+			if st := &r.storages[i]; r.live(int32(i)) && counts(st) {
+				b.Bytes += st.bytes
+				list = append(list, int32(i))
+			}
+		}
+		b.Tensors = r.largestNames(list)
+		return b
+	}
+	best := sum(plan.BoundInputs, func(st *storage) bool { return st.input })
+	if b := sum(plan.BoundOutputs, func(st *storage) bool { return st.output }); b.Bytes > best.Bytes {
+		best = b
+	}
+	p := x.base.problem(r)
+	for v := range r.g.Nodes {
+		bytes := int64(0)
+		if !x.search.Divisible(v) {
+			bytes = schedule.NodeBound(p, int32(v))
+		}
+		if bytes <= best.Bytes {
+			continue
+		}
+		var list []int32
+		r.g.Nodes[v].Reads(func(t graph.TensorID) { list = append(list, r.storageOf[t]) })
+		for _, t := range r.g.Nodes[v].Outputs {
+			if t >= 0 {
+				list = append(list, r.storageOf[t])
+			}
+		}
+		best = plan.SliceBound{Bytes: bytes, Why: plan.BoundNode, Nodes: []string{r.g.Label(graph.NodeID(v))}, Tensors: r.largestNames(list)}
+	}
+	return best
+}
+
+// mostBoundTensors is the largest number of tensors that the plan names for a bound.
+const mostBoundTensors = 8
+
+// largestNames returns the names of the largest of some storages that count in loads, the
+// largest first.
+func (r *region) largestNames(list []int32) []string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	list = slices.DeleteFunc(slices.Compact(list), func(i int32) bool { return i == noStorage || !r.live(i) || r.storages[i].bytes == 0 })
+	slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(r.storages[b].bytes, r.storages[a].bytes) })
+	names := []string{}
+	for _, i := range list[:min(len(list), mostBoundTensors)] {
+		names = append(names, r.g.Tensors[r.storages[i].tensors[0]].Name)
+	}
+	return names
+}
+
+// anyCount returns a lower bound on the peak of the model with these regions in any
+// number of slices, in any order, without recomputation and swaps. It is at least that of
+// [slicer.anySlices].
+//
+// It is a bound of the graph in which a region runs in one slice whose own tensors take
+// no bytes: the rows that it cuts of inputs, what it makes, and the rows that it puts
+// into outputs. Proof: take an order of the graph with k slices. Run each node of the
+// skeleton where its last copy runs: that is an order of it, since the copies of one
+// slice run in the order of the precedence. A tensor that is no slice's own lives no
+// longer than there: its last reader runs where the last copy of the reader runs, and the
+// node that puts the rows together where the last of them are put.
+func (x *slicer) anyCount(ctx context.Context, choices []*slicing.Choice, least plan.SliceBound) (plan.SliceBound, error) {
+	p := x.skeleton(choices)
+	c := schedule.Bound(p)
+	if c.Value <= least.Bytes {
+		return least, nil
+	}
+	out := plan.SliceBound{Bytes: c.Value, Why: plan.BoundOrder, Nodes: []string{}, Tensors: []string{}}
+	for _, v := range c.Nodes[:min(len(c.Nodes), mostBoundTensors)] {
+		out.Nodes = append(out.Nodes, p.Nodes[v].Name)
+	}
+	why, err := schedule.Explain(ctx, p, schedule.Program(p), []schedule.Certificate{c}, schedule.ExplainOptions{})
+	if err != nil {
+		return out, err
+	}
+	for _, h := range why.Proofs[0].Live {
+		if len(h.Tensors) > 0 && len(out.Tensors) < mostBoundTensors {
+			out.Tensors = append(out.Tensors, p.Tensors[h.Tensors[0]].Name)
+		}
+	}
+	return out, nil
+}
+
+// skeleton returns the problem of [slicer.anyCount]. Its first nodes and tensors are those
+// of the base; behind them are the nodes that cut rows and put them together.
+func (x *slicer) skeleton(choices []*slicing.Choice) *schedule.Problem {
+	r := x.base.main
+	p := x.base.problem(r)
+	for i := range p.Nodes {
+		p.Nodes[i].Name = r.g.Label(graph.NodeID(i))
+	}
+	changed := make([]bool, len(p.Tensors))
+	for _, c := range choices {
+		output := map[int32]bool{}
+		for _, t := range c.Outputs {
+			output[r.storageOf[t]] = true
+		}
+		for i := range r.storages {
+			st := &r.storages[i]
+			t := &p.Tensors[i]
+			switch {
+			case t.Resident || st.bytes == 0:
+			case st.maker >= 0 && c.Has(int(st.maker)):
+				changed[i] = true
+				if output[int32(i)] || st.output {
+					putTogether(p, int32(i), c)
+				} else {
+					t.Bytes = 0
+				}
+			default:
+				cutRows(p, int32(i), r, c)
+			}
+		}
+	}
+	for i := range p.Tensors {
+		t := &p.Tensors[i]
+		if i < len(changed) && changed[i] {
+			t.Reuses = nil
+		}
+		t.Reuses = slices.DeleteFunc(t.Reuses, func(over int32) bool {
+			return p.Tensors[over].Bytes != t.Bytes || !slices.Contains(p.Tensors[over].Consumers, t.Producer)
+		})
+	}
+	return p
+}
+
+// putTogether makes tensor i the result of a node of its own. Its maker and its readers in
+// the region make and read a tensor without bytes instead.
+func putTogether(p *schedule.Problem, i int32, c *slicing.Choice) {
+	t := &p.Tensors[i]
+	put := int32(len(p.Nodes))
+	p.Nodes = append(p.Nodes, schedule.Node{Name: p.Nodes[t.Producer].Name})
+	part := schedule.Tensor{Name: t.Name, Producer: t.Producer, Consumers: []int32{put}}
+	var rest []int32
+	for _, v := range t.Consumers {
+		if c.Has(int(v)) {
+			part.Consumers = append(part.Consumers, v)
+		} else {
+			rest = append(rest, v)
+		}
+	}
+	t.Producer, t.Consumers = put, rest
+	p.Tensors = append(p.Tensors, part)
+}
+
+// cutRows lets each node of the region that reads rows of tensor i alone read a tensor
+// without bytes instead, which a node of its own cuts.
+func cutRows(p *schedule.Problem, i int32, r *region, c *slicing.Choice) {
+	var rest []int32
+	for _, v := range p.Tensors[i].Consumers {
+		whole := !c.Has(int(v))
+		for _, t := range r.storages[i].tensors {
+			whole = whole || c.ReadsWhole(int(v), t)
+		}
+		if whole {
+			rest = append(rest, v)
+			continue
+		}
+		rows := int32(len(p.Nodes))
+		p.Nodes = append(p.Nodes, schedule.Node{Name: p.Nodes[v].Name})
+		p.Tensors = append(p.Tensors, schedule.Tensor{Name: p.Tensors[i].Name, Producer: rows, Consumers: []int32{v}})
+		rest = append(rest, rows)
+	}
+	p.Tensors[i].Consumers = rest
+}

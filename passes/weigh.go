@@ -1,0 +1,482 @@
+package passes
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/passes/internal/slicing"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+	"github.com/onnxmem/onnxmem/schedule/budget"
+)
+
+// weigher finds the cheapest plan below a limit with all means that the options allow:
+// slices, recomputation, and swaps. It weighs
+//
+//   - slices alone: regions are chosen for targets on a ladder,
+//   - recomputation and swaps in the graph without slices,
+//   - and in a few graphs with slices, the bases: those with the smallest peak whose
+//     slices cost little.
+//
+// The ladder and the bases do not depend on the limit, and neither do the archives of
+// the searches for recomputation, except at [schedule.EffortFast]. So a larger limit
+// never costs more.
+type weigher struct {
+	s       *State
+	ladders []*ladder
+	plain   *base
+	bases   []*base // with slices; nil: not chosen yet
+	least   plan.SliceBound
+	lowest  int64        // the smallest limit that is known to have a way; 0: none
+	best    *slicedModel // the one with the smallest peak that slicesAlone has seen
+}
+
+// ladder has targets for the load of a graph, the largest first. Estimates of the peaks of
+// regions may be too careful: they may exceed the target by a factor, the slack.
+type ladder struct {
+	x      *slicer
+	slack  float64
+	covers []*cover
+}
+
+// slacks are those of the ladders of a graph.
+var slacks = []float64{1, 1.25, 1.75}
+
+// A ladder has rungsPerHalving targets for each halving of the peak.
+const (
+	rungsPerHalving = 64
+	rungs           = 6 * rungsPerHalving
+)
+
+// cover has the cheapest regions for the targets from low to high.
+type cover struct {
+	low, high int64
+	choices   []*slicing.Choice // nil: no regions meet the targets
+	extra     float64           // of them, estimated, as a share of the time of a step
+}
+
+// base is a graph in its best order, in which nodes may run again and tensors may be
+// swapped.
+type base struct {
+	sliced  *slicedModel      // nil: the graph without slices
+	state   *State            // nil until it is needed
+	problem *schedule.Problem // whose best order the state has
+	search  *limitSearch      // nil until it is needed
+}
+
+// way is a way to meet a limit.
+type way struct {
+	sliced *slicedModel // nil: no slices
+	from   *base        // in which nodes run again or tensors are swapped; nil: the order meets the limit
+	limit  int64
+	extra  float64 // of everything, as a share of the time of the graph without slices
+}
+
+// newWeigher orders the model without slices.
+func (s *State) newWeigher(ctx context.Context) (*weigher, error) {
+	x, err := s.newSlicer(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	w := &weigher{s: s, least: x.anySlices()}
+	own, err := s.newSlicer(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	for _, slack := range slacks {
+		w.ladders = append(w.ladders, &ladder{x: x, slack: slack})
+		if own != nil {
+			w.ladders = append(w.ladders, &ladder{x: own, slack: slack})
+		}
+	}
+	w.plain = &base{}
+	return w, w.order(ctx, w.plain)
+}
+
+// order orders a base as the pass order would, once.
+func (w *weigher) order(ctx context.Context, b *base) error {
+	if b.state != nil {
+		return nil
+	}
+	m := *w.s.model
+	if b.sliced == nil {
+		m.Graph = w.s.model.Graph.Clone()
+	} else {
+		sliced, _, err := b.sliced.from.search.Rewrite(b.sliced.choices)
+		if err != nil {
+			return err
+		}
+		m = *sliced
+	}
+	t := w.s.copy()
+	t.opt.Effort, t.model = w.s.opt.Effort, &m
+	if b.sliced != nil {
+		t.limitPart = basePart
+	}
+	for _, run := range []func(context.Context, *State) error{infer, share, bodies} {
+		if err := run(ctx, t); err != nil {
+			return fmt.Errorf("slices: %w", err)
+		}
+	}
+	b.problem = t.problem(t.main)
+	if err := order(ctx, t); err != nil {
+		return fmt.Errorf("slices: %w", err)
+	}
+	w.s.timedOut = w.s.timedOut || t.timedOut
+	b.state = t
+	return nil
+}
+
+// peak is that of the graph without slices, in its best order.
+func (w *weigher) peak() int64 { return w.plain.state.main.loads.Peak }
+
+// shareOf is what the slices of a base cost.
+func (b *base) shareOf() float64 {
+	if b.sliced == nil {
+		return 0
+	}
+	return b.sliced.extra
+}
+
+// with adds the extra time of a plan in the base to that of its slices.
+func (b *base) with(percent float64) float64 {
+	return plan.Together(100*b.shareOf(), percent) / 100
+}
+
+// searched returns the search for plans in the base below limits.
+func (b *base) searched() (*limitSearch, error) {
+	var err error
+	if b.search == nil {
+		b.search, err = b.state.newLimitSearch()
+	}
+	return b.search, err
+}
+
+// at returns the cover of a rung: at 0 is the largest target.
+func (l *ladder) at(ctx context.Context, rung int) *cover {
+	target := int64(float64(l.x.base.main.loads.Peak) * math.Pow(2, -float64(rung+1)/rungsPerHalving))
+	for _, c := range l.covers {
+		if c.low <= target && target <= c.high {
+			return c
+		}
+	}
+	choices, load, peak, ok := l.x.search.Cover(ctx, target, int64(l.slack*float64(target)))
+	c := &cover{high: target}
+	if ok && len(choices) > 0 {
+		c.low, c.choices = max(load, int64(math.Ceil(float64(peak)/l.slack))), choices
+		for _, r := range choices {
+			c.extra += r.Extra / l.x.time
+		}
+	}
+	if len(l.x.copies) > 0 {
+		c.extra += l.x.base.modelledTime()/l.x.time - 1
+	}
+	l.covers = append(l.covers, c)
+	return c
+}
+
+// model returns the model with the regions of a cover; nil if it has none.
+func (x *slicer) model(ctx context.Context, r *cover) (*slicedModel, error) {
+	if r.choices == nil {
+		return nil, nil
+	}
+	key := ""
+	for _, c := range r.choices {
+		key += fmt.Sprint(c.Start, c.End, c.Seed, c.Axis, c.Slices, " ")
+	}
+	m, known := x.models[key]
+	if known {
+		return m, nil
+	}
+	m, err := x.apply(ctx, r.choices)
+	x.models[key] = m
+	return m, err
+}
+
+// slicesAlone returns the cheapest sliced model found whose peak meets a limit without
+// anything else; nil if none was found.
+//
+// Each ladder is bisected, whose covers get dearer with the rung. The middle does not
+// depend on the limit, so a larger limit never costs more: take the first rung at which
+// the search for the larger limit turns to the cheaper half, and the other does not. Either
+// the larger limit is met there, or it is met at no more cost already; the other search goes
+// on with dearer covers.
+func (w *weigher) slicesAlone(ctx context.Context, limit int64) (*slicedModel, error) {
+	var best *slicedModel
+	for _, l := range w.ladders {
+		for low, high := 0, rungs; low < high; {
+			mid := (low + high) / 2
+			c := l.at(ctx, mid)
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			if c.choices == nil || best != nil && c.extra >= best.extra {
+				high = mid
+				continue
+			}
+			m, err := l.x.model(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			w.sees(m)
+			if m.peak > limit {
+				low = mid + 1
+				continue
+			}
+			high = mid
+			if best == nil || m.extra < best.extra {
+				best = m
+			}
+		}
+	}
+	return best, nil
+}
+
+// sees notes a sliced model.
+func (w *weigher) sees(m *slicedModel) {
+	if m == nil {
+		return
+	}
+	if w.best == nil || m.peak < w.best.peak {
+		w.best = m
+	}
+	w.reaches(m.peak)
+}
+
+// reaches notes a limit that has a way.
+func (w *weigher) reaches(limit int64) {
+	if limit > 0 && (w.lowest == 0 || limit < w.lowest) {
+		w.lowest = limit
+	}
+}
+
+// error explains why there is no way to meet a limit.
+func (w *weigher) error(ctx context.Context, limit int64) error {
+	e := &LimitError{LimitBytes: limit, Arena: w.s.opt.Limit.Arena, PeakBytes: w.peak(), LowestBytes: w.lowest, Slices: &SliceLimits{AnySlices: w.least}}
+	if limit < w.least.Bytes {
+		e.Impossible, e.NeedBytes, e.Tensors = true, w.least.Bytes, w.least.Tensors
+		if len(w.least.Nodes) > 0 {
+			e.Node = w.least.Nodes[0]
+		}
+		return e
+	}
+	if w.best != nil {
+		e.Slices.PeakBytes, e.Slices.BoundBytes = w.best.peak, w.best.bound
+		var err error
+		if e.Slices.AnyCount, err = w.best.from.anyCount(ctx, w.best.choices, w.least); err != nil {
+			return err
+		}
+	}
+	return e
+}
+
+// last returns the last rung whose regions cost at most that share of the time, and fit a
+// condition, which holds for all rungs before one for which it holds; -1 if there is
+// none.
+func (l *ladder) last(ctx context.Context, extra float64, fits func(*cover) bool) int {
+	low, high := 0, rungs // rungs below low fit
+	for low < high {
+		mid := (low + high) / 2
+		if c := l.at(ctx, mid); c.choices == nil || c.extra > extra || !fits(c) {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	return low - 1
+}
+
+// baseCosts are the shares of the time that the slices of the bases may take. The last
+// base is that of the smallest peak: it may meet limits that no other does.
+var baseCosts = []float64{0.01, 0.05, 0.25, math.Inf(1)}
+
+// basePart divides the work of the search for recomputation in a base with slices, of
+// which there may be several.
+const basePart = 2
+
+// mostBaseNodes is the largest number of nodes of a base with slices: the search for
+// recomputation is slow in larger graphs.
+const mostBaseNodes = 6000
+
+// slicedBases returns the bases with slices, the cheapest first.
+func (w *weigher) slicedBases(ctx context.Context) ([]*base, error) {
+	if w.bases != nil {
+		return w.bases, nil
+	}
+	w.bases = []*base{}
+	costs := baseCosts
+	if w.s.opt.Effort == schedule.EffortFast {
+		costs = []float64{costs[0], costs[len(costs)-1]}
+	}
+	for _, cost := range costs {
+		var best *slicedModel
+		for _, l := range w.ladders {
+			rung := l.last(ctx, cost, func(r *cover) bool {
+				nodes := len(l.x.base.main.g.Nodes)
+				for _, c := range r.choices {
+					nodes += (c.Slices - 1) * len(c.Nodes)
+				}
+				return nodes <= mostBaseNodes
+			})
+			if rung < 0 {
+				continue
+			}
+			m, err := l.x.model(ctx, l.at(ctx, rung))
+			if err != nil {
+				return nil, err
+			}
+			if best == nil || m.peak < best.peak {
+				best = m
+			}
+		}
+		if best == nil || best.peak >= w.peak() || slices.ContainsFunc(w.bases, func(b *base) bool { return b.sliced == best }) {
+			continue
+		}
+		w.bases = append(w.bases, &base{sliced: best})
+	}
+	return w.bases, nil
+}
+
+// all returns the graph without slices and the bases with slices.
+func (w *weigher) all(ctx context.Context) ([]*base, error) {
+	sliced, err := w.slicedBases(ctx)
+	return append([]*base{w.plain}, sliced...), err
+}
+
+// at returns the cheapest way found to meet a limit; nil if none was found.
+func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
+	if limit >= w.peak() {
+		return &way{limit: limit}, nil
+	}
+	if limit < w.least.Bytes {
+		return nil, nil
+	}
+	var best *way
+	m, err := w.slicesAlone(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	if m != nil {
+		best = &way{sliced: m, limit: limit, extra: m.extra}
+	}
+	list, err := w.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range list {
+		if best != nil && b.shareOf() >= best.extra {
+			continue
+		}
+		if err := w.order(ctx, b); err != nil {
+			return nil, err
+		}
+		w.reaches(b.state.main.loads.Peak)
+		if b.state.main.loads.Peak <= limit {
+			best = &way{sliced: b.sliced, limit: limit, extra: b.shareOf()}
+			continue
+		}
+		search, end := w.s.searchContext(ctx)
+		p, err := b.below(search, limit, best)
+		end()
+		if err != nil {
+			return nil, err
+		}
+		if p == nil {
+			continue
+		}
+		w.s.timedOut = w.s.timedOut || p.Ended != nil
+		w.reaches(p.Lowest)
+		if extra := b.with(p.ExtraPercent); p.Feasible == budget.Found && (best == nil || extra < best.extra) {
+			best = &way{sliced: b.sliced, from: b, limit: limit, extra: extra}
+		}
+	}
+	return best, nil
+}
+
+// below returns the cheapest plan of the base below a limit; nil if it is proven that
+// none is cheaper than the way that is known.
+func (b *base) below(ctx context.Context, limit int64, known *way) (*budget.SwapPlan, error) {
+	search, err := b.searched()
+	if err != nil {
+		return nil, err
+	}
+	if search.solver != nil {
+		percent, impossible := search.solver.Bound(ctx, limit)
+		if impossible || known != nil && b.with(percent) >= known.extra {
+			return nil, nil
+		}
+	}
+	return search.cheapest(ctx, limit), nil
+}
+
+// leastGain is the part of the peak by which a search for the smallest peak must improve
+// to go on.
+const leastGain = 1.0 / 128
+
+// within returns the way with the smallest peak that takes at most that percentage more
+// time; nil if no way makes the peak smaller.
+func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
+	var best *way
+	peak := w.peak()
+	for _, l := range w.ladders {
+		last := l.last(ctx, percent/100, func(*cover) bool { return true })
+		// Peaks do not always fall with the target, so some rungs before it are tried, too.
+		for k, tries := last, 0; k >= 0 && tries < lastTries; tries++ {
+			c := l.at(ctx, k)
+			m, err := l.x.model(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			if m != nil && m.extra <= percent/100 && m.peak < peak {
+				best, peak = &way{sliced: m, limit: m.peak, extra: m.extra}, m.peak
+			}
+			for k >= 0 && l.at(ctx, k) == c {
+				k--
+			}
+		}
+	}
+	list, err := w.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range list {
+		if b.shareOf() > percent/100 {
+			continue
+		}
+		if err := w.order(ctx, b); err != nil {
+			return nil, err
+		}
+		if p := b.state.main.loads.Peak; p < peak {
+			best, peak = &way{sliced: b.sliced, limit: p, extra: b.shareOf()}, p
+		}
+		cap := &way{extra: math.Nextafter(percent/100, math.Inf(1))}
+		low, high := int64(0), peak // a plan for high is known
+		for high-low > int64(float64(w.peak())*leastGain)+1 {
+			mid := low + (high-low)/2
+			search, end := w.s.searchContext(ctx)
+			p, err := b.below(search, mid, cap)
+			end()
+			if err != nil {
+				return nil, err
+			}
+			if p == nil || p.Feasible != budget.Found || b.with(p.ExtraPercent) > percent/100 {
+				low = mid
+				continue
+			}
+			high = p.PeakBytes
+			best, peak = &way{sliced: b.sliced, from: b, limit: high, extra: b.with(p.ExtraPercent)}, high
+		}
+	}
+	if best == nil {
+		return nil, nil
+	}
+	if cheaper, err := w.at(ctx, best.limit); err != nil || cheaper != nil && cheaper.extra < best.extra {
+		return cheaper, err
+	}
+	return best, nil
+}
+
+// lastTries is the number of covers that are tried for the smallest peak.
+const lastTries = 3
