@@ -45,6 +45,8 @@ func (v *verifier) slicedRegions() {
 	v.claim("unsliced_lower_bound_bytes")
 	v.claim("any_count_lower_bound_bytes")
 	v.claim("any_slices_lower_bound_bytes")
+	v.claim("slices.any_count")
+	v.claim("slices.any_slices")
 	v.claim("slice_cost_percent")
 	if x.Mode != "exact" && x.Mode != "any" {
 		v.fault(CodeSlices, "slices: mode: expected \"exact\" or \"any\", found %q", graph.Short(x.Mode))
