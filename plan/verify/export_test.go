@@ -1,6 +1,10 @@
 package verify
 
 import (
+	"cmp"
+	"errors"
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -11,4 +15,20 @@ func Listed(m *graph.Model, p *plan.Plan, opt Options) (int, *Report, error) {
 	v := newVerifier(m, p, opt)
 	r, err := v.run()
 	return v.names.listed, r, err
+}
+
+// SliceFaults compares slices with the source, and nothing else.
+func SliceFaults(m *graph.Model, p *plan.Plan, source *graph.Model) (faults []string, err error) {
+	v := newVerifier(m, p, Options{Source: source})
+	if ok, err := v.infer(); err != nil || !ok {
+		return nil, cmp.Or(err, errors.New("the dims do not fit"))
+	}
+	v.slicedRegions()
+	for _, f := range v.r.Violations {
+		faults = append(faults, f.Message)
+	}
+	if slices.Contains(v.r.Claimed, "slices") {
+		faults = append(faults, "claimed")
+	}
+	return faults, nil
 }

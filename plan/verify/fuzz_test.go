@@ -12,8 +12,9 @@ import (
 // file's own plan is valid.
 func FuzzPlan(f *testing.F) {
 	type file struct {
-		onnx []byte
-		good *plan.Plan
+		onnx   []byte
+		source []byte // nil: none
+		good   *plan.Plan
 	}
 	var files []file
 	for _, c := range planned {
@@ -21,7 +22,16 @@ func FuzzPlan(f *testing.F) {
 			continue
 		}
 		b, p := c.plan(f, models[c.model])
-		files = append(files, file{b, p})
+		files = append(files, file{b, nil, p})
+		text, err := p.Marshal()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint8(len(files)-1), text)
+	}
+	for _, c := range slicedTexts {
+		source, b, p := planReal(f, c.x, c.opt)
+		files = append(files, file{b, source, p})
 		text, err := p.Marshal()
 		if err != nil {
 			f.Fatal(err)
@@ -34,7 +44,11 @@ func FuzzPlan(f *testing.F) {
 			return
 		}
 		x := files[int(which)%len(files)]
-		r, err := verify.Plan(parse(t, x.onnx), p, verify.Options{})
+		opt := verify.Options{}
+		if x.source != nil {
+			opt.Source = parse(t, x.source)
+		}
+		r, err := verify.Plan(parse(t, x.onnx), p, opt)
 		if err != nil {
 			t.Fatalf("the model is refused: %v", err)
 		}

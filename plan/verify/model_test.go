@@ -164,7 +164,7 @@ func weight(t testing.TB, name string, typ graph.Type) *graph.Data {
 	return d
 }
 
-// node reads "a, b = domain::Op(x, y) axis=1".
+// node reads "a, b = domain::Op(x, y) axis=1 pads=1,1".
 func (x text) node(t testing.TB, g *graph.Graph, line string, id func(string) graph.TensorID) {
 	t.Helper()
 	outs, call, ok := strings.Cut(line, "=")
@@ -187,11 +187,19 @@ func (x text) node(t testing.TB, g *graph.Graph, line string, id func(string) gr
 	n.Name = "make " + first
 	for _, a := range strings.Fields(attrs) {
 		key, value, _ := strings.Cut(a, "=")
-		v, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			t.Fatalf("attribute %q: %v", a, err)
+		var numbers []int64
+		for _, word := range strings.Split(value, ",") {
+			v, err := strconv.ParseInt(word, 10, 64)
+			if err != nil {
+				t.Fatalf("attribute %q: %v", a, err)
+			}
+			numbers = append(numbers, v)
 		}
-		n.Attrs = append(n.Attrs, &graph.Attr{Name: key, Type: graph.AttrInt, Int: v})
+		if len(numbers) > 1 {
+			n.Attrs = append(n.Attrs, &graph.Attr{Name: key, Type: graph.AttrInts, Ints: numbers})
+		} else {
+			n.Attrs = append(n.Attrs, &graph.Attr{Name: key, Type: graph.AttrInt, Int: numbers[0]})
+		}
 	}
 	for _, key := range sorted(x.bodies) {
 		if output, attr, _ := strings.Cut(key, "."); output == first {

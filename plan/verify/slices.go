@@ -159,6 +159,11 @@ func (v *verifier) slicedRegion(i int, r *plan.SlicedRegion, nodes []sliceNode) 
 			v.fault(CodeSlices, "slices: region %d: expected one copy of the node that makes %q in each of %d slices, found %d in %d slices", i, graph.Short(name), r.Count, len(copies[name]), len(have))
 		}
 	}
+	for _, n := range nodes {
+		if n.role == "node" && !listed[n.tensor] {
+			v.fault(CodeSlices, "slices: region %d, slice %d: node %q (%s): expected a copy of one of the region's nodes, found one of the node that makes %q", i, n.slice, graph.Short(n.node.Name), n.node.OpName(), graph.Short(n.tensor))
+		}
+	}
 	return puts, true
 }
 

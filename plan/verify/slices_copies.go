@@ -140,13 +140,24 @@ func (k *copying) along(axis int, length int64) string {
 			return ""
 		}
 		if wrong == "" {
-			wrong = fmt.Sprintf("for rows [%d, %d) of axis %d: %s", lo, lo+length, axis, other)
+			wrong = fmt.Sprintf("for rows [%d, %d) of axis %d: %s%s", lo, lo+length, axis, other, k.reading(m))
 		}
 	}
 	if wrong == "" {
 		wrong = fmt.Sprintf("expected rows of axis %d of %q from rows of its inputs, found inputs that make no %d rows%s", axis, graph.Short(k.p.tensor), length, c.made(k.n.Inputs[0]))
 	}
 	return wrong
+}
+
+// reading says for a message which rows the copy reads of the first input that is cut.
+func (k *copying) reading(m *rowmap.Map) string {
+	for j, r := range m.In {
+		if r.Axis != rowmap.Whole && j < len(k.n.Inputs) && k.n.Inputs[j] >= 0 {
+			t := k.n.Inputs[j]
+			return fmt.Sprintf(" (its input %d is %s%s)", j, k.c.b.text(k.c.holds[t]), k.c.made(t))
+		}
+	}
+	return ""
 }
 
 // mostTries bounds how many first rows are tried where inputs are read to both of their
@@ -277,7 +288,7 @@ func (k *copying) adds(j int, part contents) string {
 	r := &c.regions[k.p.region]
 	if how := r.sums[k.of]; how == nil {
 		r.sums[k.of] = &addition{by: s.By, over: s.In, length: s.Length, mean: s.Mean, count: s.Count}
-		r.makes(k.p.tensor, none, "")
+		r.makes(k.p.tensor, none, "", c.g.Label(c.g.Tensors[k.n.Outputs[0]].Maker))
 	} else if !slices.Equal(how.over, s.In) {
 		return "expected a sum over the rows of the same axis as in the other slices, found another axis"
 	}

@@ -298,11 +298,16 @@ func (c *sliced) made(t graph.TensorID) string {
 	text := ", which " + c.g.Label(maker) + " makes"
 	for range mostSteps {
 		n := c.g.Nodes[maker]
-		if p := c.tags[maker]; p == nil || p.role != "node" {
+		p := c.tags[maker]
+		if p == nil || p.role != "node" && p.role != "put" && p.role != "sum" {
 			break
 		}
+		from := n.Inputs
+		if p.role != "node" && len(from) > 1 {
+			from = from[1:] // what it adds to the others
+		}
 		next := graph.NodeID(none)
-		for _, u := range n.Inputs {
+		for _, u := range from {
 			if u >= 0 && c.g.Tensors[u].Maker >= 0 && c.tags[c.g.Tensors[u].Maker] != nil && c.holds[u].kind == hasRows {
 				next = c.g.Tensors[u].Maker
 				break

@@ -24,6 +24,7 @@ type inputFound struct{ axes []int }
 type outputFound struct {
 	axis int // none: it is summed
 	over string
+	node string // the first one that puts it together, for messages
 }
 
 func (r *regionFound) begin(nodes []string) {
@@ -48,9 +49,9 @@ func (r *regionFound) reads(name string, axis int) {
 }
 
 // makes notes an output of the region.
-func (r *regionFound) makes(name string, axis int, over string) {
+func (r *regionFound) makes(name string, axis int, over, node string) {
 	if _, twice := r.outputs[name]; !twice {
-		r.outputs[name] = outputFound{axis, over}
+		r.outputs[name] = outputFound{axis, over, node}
 	}
 }
 
@@ -130,13 +131,13 @@ func (c *sliced) recorded(i int) {
 		case !made || seen[out.Tensor]:
 			v.fault(CodeSlices, "slices: region %d: output %q: expected a tensor that its nodes make, each once", i, graph.Short(out.Tensor))
 		case out.Axis == nil && found.axis != none:
-			v.fault(CodeSlices, "slices: region %d: output %q: expected axis %d, of which slices make rows, found none", i, graph.Short(out.Tensor), found.axis)
+			v.fault(CodeSlices, "slices: region %d: output %q: expected axis %d, of which %s writes rows, found none", i, graph.Short(out.Tensor), found.axis, found.node)
 		case out.Axis != nil && found.axis == none:
-			v.fault(CodeSlices, "slices: region %d: output %q: expected no axis, since it is summed, found %d", i, graph.Short(out.Tensor), axis)
+			v.fault(CodeSlices, "slices: region %d: output %q: expected no axis, since %s sums, found %d", i, graph.Short(out.Tensor), found.node, axis)
 		case axis != found.axis:
-			v.fault(CodeSlices, "slices: region %d: output %q: expected axis %d, of which slices make rows, found %d", i, graph.Short(out.Tensor), found.axis, axis)
+			v.fault(CodeSlices, "slices: region %d: output %q: expected axis %d, of which %s writes rows, found %d", i, graph.Short(out.Tensor), found.axis, found.node, axis)
 		case out.Over != found.over:
-			v.fault(CodeSlices, "slices: region %d: output %q: over: expected %q, found %q", i, graph.Short(out.Tensor), graph.Short(found.over), graph.Short(out.Over))
+			v.fault(CodeSlices, "slices: region %d: output %q: over: expected %q, over which %s writes, found %q", i, graph.Short(out.Tensor), graph.Short(found.over), found.node, graph.Short(out.Over))
 		}
 		seen[out.Tensor] = true
 	}

@@ -43,9 +43,15 @@ func (c *sliced) inSlice(p *sliceNode, t graph.TensorID, goesOn bool) string {
 	if t < 0 || c.g.Tensors[t].Maker < 0 {
 		return ""
 	}
-	q := c.tags[c.g.Tensors[t].Maker]
-	if q == nil || q.region != p.region {
+	q, x := c.tags[c.g.Tensors[t].Maker], c.holds[t]
+	if q == nil {
 		return ""
+	}
+	if q.region != p.region {
+		if output := q.role != "rows" && (q.role != "node" || c.regions[q.region].sums[x.of] != nil); output && x.kind == hasRows && x.axis == none {
+			return ""
+		}
+		return fmt.Sprintf("expected a tensor of region %d or an output of another, found %s%s in region %d", p.region, c.b.text(x), c.made(t), q.region)
 	}
 	want := p.slice
 	if goesOn && q.role != "base" {
@@ -172,8 +178,11 @@ func (c *sliced) taken(p *sliceNode, n *graph.Node) string {
 
 // room: role base. ConstantOfShape makes room for T.
 func (c *sliced) room(p *sliceNode, n *graph.Node) string {
-	if wrong := plainNode(n, "", "ConstantOfShape", 1, len(n.Attrs)); wrong != "" {
+	if wrong := plainNode(n, "", "ConstantOfShape", 1, 1); wrong != "" {
 		return wrong
+	}
+	if n.Attr("value") == nil {
+		return "expected attribute value, found none"
 	}
 	of, wrong := c.role(p)
 	if wrong != "" {
@@ -214,10 +223,11 @@ func (c *sliced) put(p *sliceNode, n *graph.Node) string {
 	axis := int(axes)
 	r := &c.regions[p.region]
 	base, part := c.holds[n.Inputs[0]], c.holds[n.Inputs[1]]
+	label := c.g.Label(c.g.Tensors[n.Outputs[0]].Maker)
 	next := contents{kind: hasWritten, of: of, axis: axis, over: none}
 	switch {
 	case base.kind == hasRoom && base.of == of:
-		r.makes(p.tensor, axis, "")
+		r.makes(p.tensor, axis, "", label)
 	case base.kind == hasWritten && base.of == of && base.axis == axis:
 		next = base
 	case base.kind == hasRows && base.axis == none && base.of != of && c.g.Tensors[n.Inputs[0]].Data == nil:
@@ -226,7 +236,7 @@ func (c *sliced) put(p *sliceNode, n *graph.Node) string {
 			return fmt.Sprintf("input 0: expected room for %q, found %q, which has another type", graph.Short(p.tensor), graph.Short(x.Name))
 		}
 		next.over = base.of
-		r.makes(p.tensor, axis, r.over(c, n.Inputs[0]))
+		r.makes(p.tensor, axis, r.over(c, n.Inputs[0]), label)
 	case base.kind == hasFault || part.kind == hasFault:
 		return c.skipped(n)
 	default:

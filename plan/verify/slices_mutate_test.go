@@ -1,0 +1,294 @@
+package verify_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
+)
+
+// slicedModel is a planned model in slices, with its source.
+type slicedModel struct {
+	source, file []byte
+	p            *plan.Plan
+}
+
+// slicedTexts are models with one of each kind of slice.
+var slicedTexts = []struct {
+	name string
+	x    text
+	opt  passes.Options
+	has  func(ops map[string]int, p *plan.Plan) bool
+}{
+	{"a stream", sliceable, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 40}}, func(_ map[string]int, p *plan.Plan) bool {
+		return len(p.Slices.Constants) > 0 && p.Slices.Regions[0].Outputs[0].Over != ""
+	}},
+	{"copies and weights", masked, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 50}}, func(_ map[string]int, p *plan.Plan) bool {
+		return len(p.Slices.Copies) > 0 && len(p.Slices.Weights) > 0
+	}},
+	{"halos", text{main: `
+		in x float32 1 4 32 8
+		weight k float32 16 4 3 3
+		weight d float32 16 1 5 3
+		weight v float32 4 16 1 1
+		a = Conv(x, k) pads=1,1,1,1
+		b = Relu(a)
+		c = Conv(b, d) pads=2,1,2,1 group=16
+		e = MaxPool(c) kernel_shape=3,3 pads=1,1,1,1 strides=2,1
+		f = Conv(e, v)
+		out f
+	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Conv"] > 4 && ops["MaxPool"] > 1 }},
+	{"sums", text{main: `
+		in x float32 64 16
+		weight w float32 16 512
+		weight u float32 16 512
+		h = MatMul(x, w)
+		r = Relu(h)
+		e = Mul(h, r)
+		g = Gemm(x, e) transA=1
+		m = ReduceMean(r) keepdims=0
+		t = ReduceMax(e) keepdims=1
+		s = Sub(g, u)
+		out s
+		out m
+		out t
+	`}, passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000}, func(ops map[string]int, _ *plan.Plan) bool {
+		return ops["Gemm"] > 1 && ops["Div"] == 1 && ops["Max"] > 0
+	}},
+}
+
+// corruption is one corruption of a planned file.
+type corruption struct {
+	what string
+	name string   // of the node or tensor that is wrong
+	near []string // of the nodes that read the tensor
+	do   func(m *graph.Model)
+}
+
+// changesOf lists corruptions of every node and initializer.
+func changesOf(m *graph.Model) (list []corruption) {
+	g := m.Graph
+	add := func(i int, what string, do func(m *graph.Model, n *graph.Node)) {
+		n := g.Nodes[i]
+		list = append(list, corruption{n.OpName() + ": " + what, n.Name, nil, func(m *graph.Model) { do(m, m.Graph.Nodes[i]) }})
+	}
+	for i, n := range g.Nodes {
+		tag, _ := n.Prop("onnxmem.slice")
+		words := strings.SplitN(tag, " ", 4)
+		if len(words) < 4 {
+			words = []string{"", "", "outside", ""}
+		}
+		for k, a := range n.Attrs {
+			switch a.Type {
+			case graph.AttrInt:
+				add(i, "attribute "+a.Name, func(_ *graph.Model, n *graph.Node) {
+					n.Attrs[k] = &graph.Attr{Name: a.Name, Type: a.Type, Int: a.Int + 1}
+				})
+			case graph.AttrFloat:
+				add(i, "attribute "+a.Name, func(_ *graph.Model, n *graph.Node) {
+					n.Attrs[k] = &graph.Attr{Name: a.Name, Type: a.Type, Float: a.Float + 1}
+				})
+			case graph.AttrInts:
+				for j := range a.Ints {
+					add(i, fmt.Sprintf("attribute %s[%d]", a.Name, j), func(_ *graph.Model, n *graph.Node) {
+						b := &graph.Attr{Name: a.Name, Type: a.Type, Ints: slices.Clone(a.Ints)}
+						b.Ints[j]++
+						n.Attrs[k] = b
+					})
+				}
+			}
+		}
+		if other := map[string]string{"Relu": "Sigmoid", "Add": "Sub", "Mul": "Div", "Sub": "Add", "Max": "Min", "ReduceMax": "ReduceMin", "ReduceSum": "ReduceSumSquare", "MaxPool": "LpPool", "Div": "Mul"}[n.Op]; other != "" {
+			add(i, "operator", func(_ *graph.Model, n *graph.Node) { n.Op = other })
+		}
+		add(i, "a new attribute", func(_ *graph.Model, n *graph.Node) {
+			n.Attrs = append(slices.Clone(n.Attrs), &graph.Attr{Name: "extra", Type: graph.AttrInt, Int: 1})
+		})
+		if words[2] != "base" { // any element may stand where rows are to be written
+			for j, t := range n.Inputs {
+				if t < 0 {
+					continue
+				}
+				if list, ok := vectorOf(g.Tensors[t]); ok {
+					for _, by := range []int64{-1, 1} {
+						for e := range list {
+							add(i, fmt.Sprintf("input %d: element %d by %d", j, e, by), func(m *graph.Model, n *graph.Node) {
+								changed := slices.Clone(list)
+								changed[e] += by
+								n.Inputs = slices.Clone(n.Inputs)
+								n.Inputs[j] = vectorIn(m.Graph, changed)
+							})
+						}
+					}
+				}
+				// The nearest other tensor of the same type that is made before.
+				for u := len(g.Tensors) - 1; u >= 0; u-- {
+					x, y := g.Tensors[t], g.Tensors[u]
+					if graph.TensorID(u) != t && y.Maker < graph.NodeID(i) && sameShape(x, y) && (x.Data == nil) == (y.Data == nil) {
+						add(i, fmt.Sprintf("input %d: %s for %s", j, y.Name, x.Name), func(_ *graph.Model, n *graph.Node) {
+							n.Inputs = slices.Clone(n.Inputs)
+							n.Inputs[j] = graph.TensorID(u)
+						})
+						break
+					}
+				}
+			}
+		}
+		if len(n.Inputs) > 1 && n.Inputs[0] >= 0 && n.Inputs[1] >= 0 && n.Inputs[0] != n.Inputs[1] && sameShape(g.Tensors[n.Inputs[0]], g.Tensors[n.Inputs[1]]) {
+			add(i, "inputs 0 and 1 exchanged", func(_ *graph.Model, n *graph.Node) {
+				n.Inputs = slices.Clone(n.Inputs)
+				n.Inputs[0], n.Inputs[1] = n.Inputs[1], n.Inputs[0]
+			})
+			add(i, "input 0 twice", func(_ *graph.Model, n *graph.Node) {
+				n.Inputs = slices.Clone(n.Inputs)
+				n.Inputs[1] = n.Inputs[0]
+			})
+		}
+		if tag == "" {
+			add(i, "a role", func(_ *graph.Model, n *graph.Node) {
+				n.SetProp("onnxmem.slice", "0 0 node "+g.Tensors[n.Outputs[0]].Name)
+			})
+			continue
+		}
+		add(i, "no role", func(_ *graph.Model, n *graph.Node) { n.DropProp("onnxmem.slice") })
+		for k, other := range []string{"1", "1", "rows", "x"} {
+			if words[k] == other {
+				other = "0"
+			}
+			add(i, fmt.Sprintf("tag, word %d: %s", k, other), func(_ *graph.Model, n *graph.Node) {
+				changed := slices.Clone(words)
+				changed[k] = other
+				n.SetProp("onnxmem.slice", strings.Join(changed, " "))
+			})
+		}
+	}
+	var writers []string
+	for _, n := range g.Nodes {
+		if n.Op == graph.PutRows {
+			writers = append(writers, n.Name)
+		}
+	}
+	for i, f := range m.Functions {
+		list = append(list, corruption{"function " + f.Name, f.Name, writers, func(m *graph.Model) {
+			b := m.Functions[i].Body
+			b.Nodes[2].Inputs[2] = b.Inputs[3] // another end of the head
+		}})
+	}
+	for i, o := range g.Outputs {
+		list = append(list, corruption{"another output", g.Tensors[o].Name, nil, func(m *graph.Model) { m.Graph.Outputs[i] = m.Graph.Inputs[0] }})
+	}
+	for id, t := range g.Tensors {
+		if t.Data == nil || len(t.Data.Raw) == 0 || len(t.Readers) == 0 {
+			continue
+		}
+		var near []string
+		for _, r := range t.Readers {
+			near = append(near, g.Nodes[r].Name)
+		}
+		list = append(list, corruption{"initializer " + t.Name, t.Name, near, func(m *graph.Model) {
+			d := *m.Graph.Tensors[id].Data
+			d.Raw = slices.Clone(d.Raw)
+			d.Raw[len(d.Raw)-4] ^= 1
+			m.Graph.Tensors[id].Data = &d
+		}})
+	}
+	return list
+}
+
+func sameShape(x, y *graph.Tensor) bool {
+	return x.Type.Elem == y.Type.Elem && slices.Equal(x.Type.Shape, y.Type.Shape)
+}
+
+// vectorOf returns the elements of a list that is an initializer.
+func vectorOf(t *graph.Tensor) ([]int64, bool) {
+	if t.Data == nil || t.Data.Type != graph.Int64 || len(t.Data.Dims) != 1 {
+		return nil, false
+	}
+	return t.Data.Integers(8)
+}
+
+// vectorIn adds a list to a graph.
+func vectorIn(g *graph.Graph, list []int64) graph.TensorID {
+	id := g.NewTensor(fmt.Sprintf("changed%d", len(g.Tensors)))
+	raw := []byte{}
+	for _, v := range list {
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(v))
+	}
+	g.Tensors[id].Data = &graph.Data{Name: g.Tensors[id].Name, Type: graph.Int64, Dims: []int64{int64(len(list))}, Raw: raw, Bytes: int64(len(raw))}
+	return id
+}
+
+// TestSlicesMutated corrupts planned files in slices in every way that it knows, one at a
+// time. Every corruption is found, and a message names the node that is wrong or one that
+// reads it.
+func TestSlicesMutated(t *testing.T) {
+	for _, c := range slicedTexts {
+		t.Run(c.name, func(t *testing.T) {
+			source, file, p := planReal(t, c.x, c.opt)
+			if p.Slices == nil {
+				t.Fatal("no slices")
+			}
+			ops := map[string]int{}
+			m := parse(t, file)
+			for _, n := range m.Graph.Nodes {
+				if tag, _ := n.Prop("onnxmem.slice"); tag != "" {
+					ops[n.Op]++
+				}
+			}
+			if !c.has(ops, p) {
+				t.Fatalf("the plan lacks what the case is about: %v\n%+v", ops, p.Slices)
+			}
+			mutate(t, slicedModel{source, file, p}, 1)
+		})
+	}
+}
+
+// harmless reports whether the file computes the same after a corruption: rows are taken
+// of an input instead of what is written over it, in which they are the same.
+func harmless(what string) bool {
+	return strings.HasPrefix(what, "Slice: input 0: ") && strings.Contains(what, "/put") && !strings.Contains(strings.Split(what, " for ")[0], "/put")
+}
+
+// mutate applies one of so many corruptions, from the first on.
+func mutate(t *testing.T, x slicedModel, every int) {
+	t.Helper()
+	good := parse(t, x.file)
+	source := parse(t, x.source)
+	if faults, err := verify.SliceFaults(good, x.p, source); err != nil || len(faults) > 0 {
+		t.Fatal(err, faults)
+	}
+	counts := map[string]int{}
+	for i, c := range changesOf(good) {
+		if i%every != 0 {
+			continue
+		}
+		m := parse(t, x.file)
+		c.do(m)
+		m.Graph.Link()
+		faults, err := verify.SliceFaults(m, x.p, source)
+		named := func(text string) bool {
+			return slices.ContainsFunc(append(c.near, c.name), func(name string) bool { return strings.Contains(text, fmt.Sprintf("%q", name)) })
+		}
+		switch {
+		case err != nil:
+			counts["refused by inference"]++
+		case slices.ContainsFunc(faults, named):
+			counts["found by name"]++
+		case len(faults) > 0:
+			counts["found"]++
+			t.Errorf("%s, %s: found elsewhere: %.300q", c.name, c.what, faults)
+		case harmless(c.what):
+			counts["harmless"]++
+		default:
+			counts["not found"]++
+			t.Errorf("%s, %s: not found", c.name, c.what)
+		}
+	}
+	t.Log(counts)
+}
