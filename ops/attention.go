@@ -6,8 +6,8 @@ import (
 
 // attentions are the attention operators of ai.onnx.
 var attentions = family{"", []Op{
-	{Name: "Attention", Infer: attention, FLOPs: attentionFLOPs, Check: checkAttention, Optional: afterFirst},
-	{Name: "RotaryEmbedding", Infer: rotaryEmbedding(1, 2, 3), Inplace: overFirst, FLOPs: perElement(3), Check: checkRotaryEmbedding},
+	{Name: "Attention", Infer: attention, Cut: cutAttention, FLOPs: attentionFLOPs, Check: checkAttention, Optional: afterFirst},
+	{Name: "RotaryEmbedding", Infer: rotaryEmbedding(1, 2, 3), Cut: cutRotaryEmbedding, Inplace: overFirst, FLOPs: perElement(3), Check: checkRotaryEmbedding},
 	{Name: "LinearAttention", Infer: linearAttention},
 }}
 
@@ -323,4 +323,87 @@ func mayBe(t, want graph.Type) bool {
 		}
 	}
 	return true
+}
+
+// cutAttention: of [batch heads queries size] or [batch queries heads·size], the batch;
+// heads that stand on an axis of their own; and queries, unless the places of keys decide
+// which of them a query sees. Outputs beside the first have other rows, but for the batch.
+func cutAttention(c *Call, axis int) *Cut {
+	rank := len(c.Out[0].Shape)
+	for i := range 3 {
+		if len(c.In[i].Shape) != rank {
+			return nil
+		}
+	}
+	cut := c.cut(axis)
+	cut.In[0] = Same(axis, c.length(0, axis))
+	if axis == 0 {
+		for _, i := range []int{1, 2, 4, 5, 6} {
+			if c.Has(i) {
+				cut.In[i] = Same(0, c.length(i, 0))
+			}
+		}
+		c.cutMask(cut, 0)
+		return cut
+	}
+	for k := range c.Out {
+		if k > 0 && c.Out[k].Present {
+			return nil
+		}
+	}
+	switch {
+	case rank == 4 && axis == 1:
+		queries, keys := c.length(0, 1), c.length(1, 1)
+		if keys == 0 || queries%keys != 0 {
+			return nil
+		}
+		for _, i := range []int{1, 2, 4, 5} {
+			if c.Has(i) {
+				cut.In[i] = Rows{Axis: 1, Length: keys, Scale: 1, Divide: queries / keys}
+			}
+		}
+		c.cutMask(cut, 1)
+	case axis == rank-2:
+		if c.Int("is_causal", 0) != 0 || c.Int("left_window_size", -1) >= 0 || c.Int("right_window_size", -1) >= 0 {
+			return nil
+		}
+		c.cutMask(cut, 2)
+	default:
+		return nil
+	}
+	return cut
+}
+
+// cutMask sets the rows of the mask, which broadcasts to [batch heads queries keys], for
+// rows of that axis.
+func (c *Call) cutMask(cut *Cut, axis int) {
+	if !c.Has(3) {
+		return
+	}
+	if at := axis - 4 + len(c.In[3].Shape); at >= 0 && c.In[3].Shape[at] != 1 {
+		cut.In[3] = Same(at, c.length(3, at))
+	}
+}
+
+// cutRotaryEmbedding: of [batch heads places size] or [batch places heads·size], the
+// batch, heads that stand on an axis of their own, and places.
+func cutRotaryEmbedding(c *Call, axis int) *Cut {
+	rank := len(c.Out[0].Shape)
+	cut := c.cut(axis)
+	cut.In[0] = Same(axis, c.length(0, axis))
+	of := 1 // the axis of places of the angles, or of the positions
+	switch {
+	case axis == 0:
+		of = 0
+	case rank == 4 && axis == 1:
+		return cut
+	case axis != rank-2:
+		return nil
+	}
+	if c.Has(3) {
+		cut.In[3] = Same(of, c.length(3, of))
+		return cut
+	}
+	cut.In[1], cut.In[2] = Same(of, c.length(1, of)), Same(of, c.length(2, of))
+	return cut
 }

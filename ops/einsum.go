@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // summation lists the operators that multiply and sum tensors by an equation.
 var summation = family{"", []Op{
-	{Name: "Einsum", Infer: inferEinsum, FLOPs: flopsEinsum, Weights: []int{0, 1, 2, 3}},
+	{Name: "Einsum", Infer: inferEinsum, Cut: cutEinsum, Sum: sumEinsum, FLOPs: flopsEinsum, Weights: []int{0, 1, 2, 3}},
 }}
 
 // einsum is an equation with the lengths of its letters.
@@ -159,4 +160,64 @@ func flopsEinsum(c *Call) int64 {
 		lengths = append(lengths, d)
 	}
 	return opCount(lengths...)
+}
+
+// cutEinsum: the letter of the axis is cut wherever it occurs.
+func cutEinsum(c *Call, axis int) *Cut {
+	terms, output, ok := c.einsumTerms()
+	if !ok {
+		return nil
+	}
+	cut := c.cut(axis)
+	if cut.In = c.einsumRows(terms, output[axis]); cut.In == nil {
+		return nil
+	}
+	return cut
+}
+
+// sumEinsum: the sum over a letter that the output lacks.
+func sumEinsum(c *Call, axes []int) *Sum {
+	terms, output, ok := c.einsumTerms()
+	if !ok {
+		return nil
+	}
+	for i, axis := range axes {
+		if axis == Whole {
+			continue
+		}
+		letter := terms[i][axis]
+		in := c.einsumRows(terms, letter)
+		if in == nil || in[i].Axis != axis || strings.IndexByte(output, letter) >= 0 {
+			return nil
+		}
+		return &Sum{By: "Add", In: in, Length: in[i].Length}
+	}
+	return nil
+}
+
+// einsumTerms is attr.Einsum of the node.
+func (c *Call) einsumTerms() (terms []string, output string, ok bool) {
+	ranks := make([]int, len(c.In))
+	for i := range ranks {
+		ranks[i] = len(c.In[i].Shape)
+	}
+	terms, output, err := attr.Einsum(c.Node, ranks)
+	return terms, output, err == nil
+}
+
+// einsumRows returns the rows of the inputs for rows of a letter. Inputs that lack it, or
+// have length 1 there, are read whole. It returns nil if a term has the letter twice.
+func (c *Call) einsumRows(terms []string, letter byte) []Rows {
+	in := make([]Rows, len(terms))
+	for i, term := range terms {
+		in[i] = All()
+		axis := strings.IndexByte(term, letter)
+		if axis != strings.LastIndexByte(term, letter) {
+			return nil
+		}
+		if axis >= 0 && c.In[i].Shape[axis] != 1 {
+			in[i] = Same(axis, c.length(i, axis))
+		}
+	}
+	return in
 }

@@ -8,7 +8,7 @@ import (
 
 // grids lists the operators that sample an image at positions given by an input.
 var grids = family{"", []Op{
-	{Name: "GridSample", Infer: inferGridSample, Check: checkGridSample},
+	{Name: "GridSample", Infer: inferGridSample, Cut: cutGridSample, Check: checkGridSample},
 	{Name: "AffineGrid", Infer: inferAffineGrid},
 }}
 
@@ -91,4 +91,19 @@ func inferAffineGrid(c *Call) error {
 	grid := append([]graph.Dim{TakeDim(batch, c.DimOf(0, 0))}, shape[2:]...)
 	c.Set(0, c.In[0].Elem, append(grid, graph.Dim(n-2)))
 	return nil
+}
+
+// cutGridSample: images, channels, and positions of the grid [N H W … n].
+func cutGridSample(c *Call, axis int) *Cut {
+	cut := c.cut(axis)
+	if axis < 2 {
+		cut.In[0] = Same(axis, c.length(0, axis))
+	}
+	switch {
+	case axis == 0:
+		cut.In[1] = Same(0, c.length(1, 0))
+	case axis > 1:
+		cut.In[1] = Same(axis-1, c.length(1, axis-1))
+	}
+	return cut
 }

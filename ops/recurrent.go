@@ -6,9 +6,9 @@ import (
 
 // recurrence are the recurrent layers.
 var recurrence = family{"", []Op{
-	{Name: "RNN", Infer: recurrent(1, 2, 5), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3}, Biases: []int{3}},
-	{Name: "GRU", Infer: recurrent(3, 2, 5), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3}, Biases: []int{3}},
-	{Name: "LSTM", Infer: recurrent(4, 3, 5, 6), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3, 7}, Biases: []int{3, 7}},
+	{Name: "RNN", Infer: recurrent(1, 2, 5), Cut: cutRecurrent(5), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3}, Biases: []int{3}},
+	{Name: "GRU", Infer: recurrent(3, 2, 5), Cut: cutRecurrent(5), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3}, Biases: []int{3}},
+	{Name: "LSTM", Infer: recurrent(4, 3, 5, 6), Cut: cutRecurrent(5, 6), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3, 7}, Biases: []int{3, 7}},
 }}
 
 // recurrent covers a recurrent layer with that many gates, in all its versions: X
@@ -104,4 +104,32 @@ func recurrentFLOPs(c *Call) int64 {
 	steps := MulDims(c.DimOf(0, 0), c.DimOf(0, 1))
 	w, r := elements(c.Arg(1).Type), elements(c.Arg(2).Type)
 	return opCount(2, steps, AddDims(w, r))
+}
+
+// cutRecurrent returns the column Cut of a recurrent layer with initial states at those
+// inputs: the sequences of the batch.
+func cutRecurrent(states ...int) func(c *Call, axis int) *Cut {
+	return func(c *Call, axis int) *Cut {
+		x, y, state := 1, 2, 1
+		if c.Int("layout", 0) != 0 {
+			x, y, state = 0, 0, 0
+		}
+		if axis != y {
+			return nil
+		}
+		cut := c.cut(axis)
+		cut.In[0] = Same(x, c.length(0, x))
+		if c.Has(4) {
+			cut.In[4] = Same(0, c.length(4, 0))
+		}
+		for _, i := range states {
+			if c.Has(i) {
+				cut.In[i] = Same(state, c.length(i, state))
+			}
+		}
+		for k := 1; k < len(cut.Out); k++ {
+			cut.Out[k] = state
+		}
+		return cut
+	}
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
@@ -9,8 +10,8 @@ import (
 
 // sampling lists the operators that resample an image.
 var sampling = family{"", []Op{
-	{Name: "Resize", Infer: inferResize, Views: viewResize, Check: checkResize, Rounds: always},
-	{Name: "Upsample", Infer: inferUpsample, Views: viewUpsample, Check: checkResize, Rounds: always},
+	{Name: "Resize", Infer: inferResize, Cut: cutResize, Views: viewResize, Check: checkResize, Rounds: always},
+	{Name: "Upsample", Infer: inferUpsample, Cut: cutResize, Views: viewUpsample, Check: checkResize, Rounds: always},
 }}
 
 // resizing is what the inputs of Resize and Upsample state for each axis of the
@@ -345,4 +346,44 @@ func viewUpsample(c *Call) []graph.Alias {
 		return nil
 	}
 	return r.view(c)
+}
+
+// cutResize: an axis that keeps its length. Elements stay at their places, unless linear
+// interpolation moves them by half an element.
+func cutResize(c *Call, axis int) *Cut {
+	read := readResize
+	if c.Node.Op == "Upsample" {
+		read = readUpsample
+	}
+	r, err := read(c)
+	if err != nil || r.Transform == "tf_crop_and_resize" || r.Transform == "tf_half_pixel_for_nn" && r.Mode != "nearest" {
+		return nil
+	}
+	cut := c.same(axis)
+	if r.scales != nil {
+		if r.scales[axis] != (Scalar{F: 1}) {
+			return nil
+		}
+		return cut
+	}
+	sizes, known := []int64(nil), c.In[0].Shape[axis] == c.Out[0].Shape[axis] && r.Stretches()
+	at := slices.Index(r.Axes, axis)
+	if at < 0 || !known {
+		if known {
+			return cut
+		}
+		return nil
+	}
+	for _, k := range r.Axes {
+		if r.sizes[k].State != Known {
+			return nil
+		}
+		sizes = append(sizes, r.sizes[k].I)
+	}
+	cut.Change = func(lo, hi int64) Change {
+		own := slices.Clone(sizes)
+		own[at] = hi - lo
+		return Change{Inputs: map[int][]int64{3: own}}
+	}
+	return cut
 }

@@ -9,7 +9,7 @@ import (
 
 // regions pool over regions of an image.
 var regions = family{"", []Op{
-	{Name: "RoiAlign", Infer: roiAlign, Check: checkRoiAlign},
+	{Name: "RoiAlign", Infer: roiAlign, Cut: cutRoiAlign, Check: checkRoiAlign},
 	{Name: "MaxRoiPool", Infer: maxRoiPool},
 }}
 
@@ -80,4 +80,18 @@ func maxRoiPool(c *Call) error {
 	}
 	c.Set(0, c.In[0].Elem, []graph.Dim{c.DimOf(1, 0), c.DimOf(0, 1), graph.Dim(pooled[0]), graph.Dim(pooled[1])})
 	return nil
+}
+
+// cutRoiAlign: regions and channels.
+func cutRoiAlign(c *Call, axis int) *Cut {
+	cut := c.cut(axis)
+	switch axis {
+	case 0:
+		cut.In[1], cut.In[2] = Same(0, c.length(1, 0)), Same(0, c.length(2, 0))
+	case 1:
+		cut.In[0] = Same(1, c.length(0, 1))
+	default:
+		return nil
+	}
+	return cut
 }
