@@ -39,12 +39,19 @@ func (b *limitSearch) frontier(ctx context.Context) []plan.FrontierPoint {
 		}
 	}
 	for i := len(points) - 2; i >= 0; i-- {
-		here, below := &points[i], points[i+1].ExtraCostPercent
-		if below != nil && (here.ExtraCostPercent == nil || *below < *here.ExtraCostPercent) {
-			here.ExtraCostPercent = below
-		}
+		points[i].ExtraCostPercent = least(points[i].ExtraCostPercent, points[i+1].ExtraCostPercent)
 	}
 	return points
+}
+
+// least returns the least of several costs; nil is none.
+func least(costs ...*float64) (found *float64) {
+	for _, c := range costs {
+		if c != nil && (found == nil || *c < *found) {
+			found = c
+		}
+	}
+	return found
 }
 
 // frontier returns the cost of each limit with all means, and with each means alone, from
@@ -96,6 +103,18 @@ func (w *weigher) frontier(ctx context.Context) ([]plan.FrontierPoint, error) {
 			x.ExtraCostPercent = &percent
 		}
 		points = append(points, x)
+	}
+	for i := len(points) - 1; i >= 0; i-- {
+		here := points[i].Alone
+		if here == nil {
+			continue
+		}
+		if i+1 < len(points) && points[i+1].Alone != nil {
+			below := points[i+1].Alone
+			*here = plan.FrontierAlone{Slices: least(here.Slices, below.Slices), Recompute: least(here.Recompute, below.Recompute), Swap: least(here.Swap, below.Swap)}
+			points[i].ExtraCostPercent = least(points[i].ExtraCostPercent, points[i+1].ExtraCostPercent)
+		}
+		points[i].ExtraCostPercent = least(points[i].ExtraCostPercent, here.Slices, here.Recompute, here.Swap)
 	}
 	return points, nil
 }

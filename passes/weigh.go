@@ -20,9 +20,10 @@ import (
 //   - and in a few graphs with slices, the bases: those with the smallest peak whose
 //     slices cost little.
 //
-// The ladder and the bases do not depend on the limit, and neither do the archives of
-// the searches for recomputation, except at [schedule.EffortFast]. So a larger limit
-// never costs more.
+// Slices alone that cost next to nothing are taken at once. The ladder and the bases do
+// not depend on the limit, and neither do the archives of the searches for recomputation,
+// except at [schedule.EffortFast]. So a larger limit never costs more, or no more than
+// next to nothing.
 type weigher struct {
 	s       *State
 	ladders []*ladder
@@ -345,6 +346,10 @@ func (w *weigher) all(ctx context.Context) ([]*base, error) {
 	return append([]*base{w.plain}, sliced...), err
 }
 
+// nextToNothing is the share of the time that slices may cost without a search for
+// something cheaper, which takes longer than everything else.
+const nextToNothing = 0.005
+
 // at returns the cheapest way found to meet a limit; nil if none was found.
 func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 	if limit >= w.peak() {
@@ -360,6 +365,9 @@ func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 	}
 	if m != nil {
 		best = &way{sliced: m, limit: limit, extra: m.extra}
+		if m.extra <= nextToNothing {
+			return best, nil
+		}
 	}
 	list, err := w.all(ctx)
 	if err != nil {

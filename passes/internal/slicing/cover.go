@@ -238,8 +238,8 @@ func (s *Search) Cover(ctx context.Context, limit, target int64) (list []*Choice
 		if ctx.Err() != nil {
 			return nil, 0, 0, false
 		}
-		if math.IsInf(cost[v], 1) {
-			continue
+		if math.IsInf(cost[v], 1) || cost[v] >= cost[n] {
+			continue // what lies behind is not cheaper than regions of the whole program
 		}
 		if hot[v+1] == hot[v] && cost[v] < cost[v+1] {
 			cost[v+1], from[v+1] = cost[v], nil
@@ -256,7 +256,7 @@ func (s *Search) Cover(ctx context.Context, limit, target int64) (list []*Choice
 				continue
 			}
 			for _, c := range s.at(v, e) {
-				if t := c.choose(target, cost[e+1]-cost[v]); t != nil {
+				if t := c.choose(target, min(cost[e+1], cost[n])-cost[v]); t != nil {
 					cost[e+1], from[e+1] = cost[v]+t.Extra, t
 				}
 			}

@@ -245,8 +245,8 @@ func (r *Region) wholeTime() (ns float64) {
 }
 
 // time returns the time of a slice: of its copies of the nodes, of taking the rows of
-// inputs, and of putting those of outputs.
-func (r *Region) time(s *Slice) (ns float64) {
+// inputs, and of putting those of outputs. The first slice adds to no sum.
+func (r *Region) time(s *Slice, first bool) (ns float64) {
 	p := r.p
 	type taken struct {
 		t graph.TensorID
@@ -282,6 +282,9 @@ func (r *Region) time(s *Slice) (ns float64) {
 			for _, t := range n.Outputs {
 				if t >= 0 {
 					bytes += float64(p.g.Tensors[t].Bytes)
+					if first {
+						continue
+					}
 					if adds(n, sum) {
 						bytes += float64(p.g.Tensors[t].Bytes)
 					} else {

@@ -115,7 +115,7 @@ func (r *Region) measured(of signature, k int) measure {
 		m.possible = true
 		for _, s := range probes {
 			m.inner = max(m.inner, r.inner(s.Slice))
-			m.extra += s.weight * r.time(s.Slice)
+			m.extra += s.weight * r.time(s.Slice, s.i == 0)
 		}
 		m.extra -= r.wholeTime()
 	}
