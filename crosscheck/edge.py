@@ -13,7 +13,7 @@ _NETWORKS = ("mobilenet_v2", "tiny_autoencoder", "tiny_ds_cnn", "tiny_mobilenet"
 # For our estimates of time: a microcontroller of 240 MHz that multiplies and adds once a cycle.
 DEVICE = "--device=flops=480e6,bandwidth=500e6"
 
-_STEP = 1 / 64  # of the peak without slices: how far limits are apart at the end
+_STEP = 1 / 64  # of the smallest peak: how far below it no plan was found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _smallest(path, tool, faults):
 def lowest(whole, attempt):
     """Return the smallest peak that bisection of limits finds. attempt returns the peak of a plan within a limit, None if there is none."""
     low, high = 0, whole
-    while high - low > whole * _STEP:
+    while high - low > high * _STEP:
         limit = (low + high) // 2
         if (peak := attempt(limit)) is None:
             low = limit
