@@ -23,6 +23,13 @@ func SliceFaults(m *graph.Model, p *plan.Plan, source *graph.Model) (faults []st
 	if ok, err := v.infer(); err != nil || !ok {
 		return nil, cmp.Or(err, errors.New("the dims do not fit"))
 	}
+	s := v.newScope(v.m.Graph, mainGraph, "")
+	if s.share(); len(v.p.Steps) == len(m.Graph.Nodes) && s.sorted() {
+		again := s.repetitions()
+		if v.added = v.addedNodes(s, again); v.added != nil {
+			v.plain, _ = s.without(v.added, again)
+		}
+	}
 	v.slicedRegions()
 	for _, f := range v.r.Violations {
 		faults = append(faults, f.Message)

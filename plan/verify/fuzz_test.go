@@ -29,10 +29,10 @@ func FuzzPlan(f *testing.F) {
 		}
 		f.Add(uint8(len(files)-1), text)
 	}
-	for _, c := range slicedTexts {
-		source, b, p := planReal(f, c.x, c.opt)
-		files = append(files, file{b, source, p})
-		text, err := p.Marshal()
+	for i := range slicedTexts {
+		x := planSliced(f, i)
+		files = append(files, file{x.file, x.source, x.p})
+		text, err := x.p.Marshal()
 		if err != nil {
 			f.Fatal(err)
 		}

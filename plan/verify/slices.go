@@ -38,6 +38,7 @@ func (v *verifier) slicedRegions() {
 	}
 	v.rowWriters(g)
 	tags := v.sliceTags(g)
+	v.addedTags()
 	if x == nil {
 		return
 	}
@@ -95,6 +96,25 @@ func (v *verifier) rowWriters(g *graph.Graph) {
 			v.fault(CodeSlices, "slices: %s: expected a function %s of domain %s in the model that writes rows by Slice and Concat, found none", g.Label(graph.NodeID(i)), n.Op, n.Domain)
 		}
 		return // the others call the same function
+	}
+}
+
+// addedTags checks that a node that runs again belongs to the slice of its first run, and
+// that no transfer belongs to one.
+func (v *verifier) addedTags() {
+	g := v.m.Graph
+	for i, added := range v.added {
+		text, sliced := g.Nodes[i].Prop(keySlice)
+		if !added || !sliced {
+			continue
+		}
+		want := ""
+		if i < len(v.p.Steps) && v.p.Steps[i].Again != nil && 0 <= *v.p.Steps[i].Again && *v.p.Steps[i].Again < i { // no other step is added
+			want, _ = g.Nodes[*v.p.Steps[i].Again].Prop(keySlice)
+		}
+		if text != want {
+			v.fault(CodeSlices, "%s: expected %q as %s, as in its first run, found %q", g.Label(graph.NodeID(i)), graph.Short(want), keySlice, graph.Short(text))
+		}
 	}
 }
 

@@ -282,6 +282,9 @@ func (k *copying) adds(j int, part contents) string {
 	if s.By == "Add" && k.old.Domain == "" && k.old.Op == "Gemm" && len(k.old.Inputs) == 2 && len(k.n.Inputs) == 3 && k.old.Attr("beta") == nil {
 		acc = 2
 	}
+	if k.p.slice == 0 && lo > 0 {
+		return fmt.Sprintf("input %d: expected rows of axis %d of %q from row 0 on, found %s%s", j, part.axis, graph.Short(c.b.g.Tensors[part.of].Name), c.b.text(part), c.made(k.n.Inputs[j]))
+	}
 	if wrong := k.differs(s.In, s.Change, lo, hi, acc); wrong != "" {
 		return fmt.Sprintf("for the sum of rows [%d, %d): %s", lo, hi, wrong)
 	}

@@ -21,9 +21,9 @@ func TestSlicesHostile(t *testing.T) {
 		rounds = 20
 	}
 	valid := 0
-	for _, c := range slicedTexts {
-		source, file, p := planReal(t, c.x, c.opt)
-		text, err := p.Marshal()
+	for i := range slicedTexts {
+		x := planSliced(t, i)
+		text, err := x.p.Marshal()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,12 +32,12 @@ func TestSlicesHostile(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			m := parse(t, file)
+			m := parse(t, x.file)
 			if r.IntN(2) == 0 {
-				q = clone(t, p)
+				q = clone(t, x.p)
 				scramble(r, m)
 			}
-			report, err := verify.Plan(m, q, verify.Options{Source: parse(t, source), SkipBounds: true})
+			report, err := verify.Plan(m, q, verify.Options{Source: parse(t, x.source), SkipBounds: true})
 			if err == nil && report.Valid {
 				valid++
 			}

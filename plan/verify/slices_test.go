@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/onnxmem/onnxmem/autodiff"
 	zoo "github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
@@ -18,8 +17,6 @@ type network struct {
 	set  map[string]string
 	dims map[string]int64
 	opt  passes.Options
-	// step: the source is a step of training.
-	step bool
 	// every: one of so many corruptions is tried.
 	every int
 }
@@ -32,7 +29,6 @@ var (
 		{name: "googlenet", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 53},
 		{name: "mobilenet_v2", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 37},
 		{name: "resnet18", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000}, every: 31},
-		{name: "bert", set: layers, dims: map[string]int64{"batch": 8, "sequence": 16}, opt: passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 70}}, step: true, every: 401},
 		{name: "bert", set: layers, dims: map[string]int64{"batch": 2, "sequence": 16}, opt: passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000}, every: 31},
 	}
 )
@@ -45,13 +41,6 @@ func (n *network) sliced(t testing.TB) slicedModel {
 		t.Fatal(err)
 	}
 	source := encode(t, m)
-	if n.step {
-		found, err := passes.Optimize(t.Context(), parse(t, source), passes.Options{Train: &autodiff.Options{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		source = encode(t, found.Model)
-	}
 	found, err := passes.Optimize(t.Context(), parse(t, source), n.opt)
 	if err != nil {
 		t.Fatal(err)

@@ -50,6 +50,16 @@ func (n *Node) integers(name string, input int) (list []int64, stated, known boo
 // has reports whether an input is present.
 func (n *Node) has(input int) bool { return input < len(n.In) && n.In[input].Present }
 
+// single reports whether an input has one element.
+func (n *Node) single(input int) bool {
+	for _, d := range n.In[input].Shape {
+		if d != 1 {
+			return false
+		}
+	}
+	return true
+}
+
 // made reports whether an output is present.
 func (n *Node) made(output int) bool { return output < len(n.Out) && n.Out[output].Present }
 

@@ -4,9 +4,11 @@ func init() {
 	register(likeFirst, "Relu", "LeakyRelu", "ThresholdedRelu", "Elu", "Celu", "Selu", "Gelu", "Mish", "Swish", "Sigmoid", "HardSigmoid",
 		"HardSwish", "Tanh", "Softplus", "Softsign", "Shrink", "Clip", "Identity", "Cast", "CastLike", "IsNaN", "IsInf", "Not", "BitwiseNot",
 		"Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Sqrt", "Reciprocal", "Exp", "Log", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan",
-		"Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
+		"Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu")
 	register(broadcast, "PRelu", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr",
 		"BitwiseXor", "BitShift", "Where", "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Sum", "Mean", "Min", "Max")
+	register(quantizedPair, "com.microsoft.QLinearAdd", "com.microsoft.QLinearMul")
+	register(quantizer, "QuantizeLinear", "DequantizeLinear", "com.microsoft.QuantizeLinear", "com.microsoft.DequantizeLinear")
 	register(dropout, "Dropout")
 	register(expand, "Expand")
 	register(tile, "Tile")
@@ -111,6 +113,39 @@ func constantOfShape(n *Node, s *sheet) bool {
 	for _, l := range s.out[0] {
 		s.changes[l] = func(axis int, lo, hi int64) Change {
 			return Change{Inputs: map[int][]int64{0: n.shapeBut(axis, hi-lo)}}
+		}
+	}
+	return true
+}
+
+// quantizedPair: each operand is followed by its scale and its zero point.
+func quantizedPair(n *Node, s *sheet) bool {
+	each(s.out[0], 1)
+	aligned(n, s, 0, s.out[0])
+	aligned(n, s, 3, s.out[0])
+	return true
+}
+
+// quantizer: scales and zero points belong to all elements, or to positions of an axis.
+// Blocks of these are not divided.
+func quantizer(n *Node, s *sheet) bool {
+	if len(n.In) < 2 || !likeFirst(n, s) {
+		return false
+	}
+	if n.single(1) {
+		return true
+	}
+	rank := len(s.in[0])
+	axis := n.axis("axis", 1, rank)
+	if rank == 1 {
+		axis = 0
+	}
+	if axis == Whole || n.Version >= 21 && n.integer("block_size", 0) > 0 {
+		return false
+	}
+	for i := 1; i < 3; i++ {
+		if n.has(i) && !n.single(i) && len(s.in[i]) == 1 {
+			s.in[i][0] = s.in[0][axis]
 		}
 	}
 	return true

@@ -137,7 +137,15 @@ type Sum struct {
 }
 
 // Known reports whether the package has an account of an operator.
-func Known(domain, op string) bool { return domain == "" && table[op] != nil }
+func Known(domain, op string) bool { return table[key(domain, op)] != nil }
+
+// key is the name of an operator in the table.
+func key(domain, op string) string {
+	if domain == "" {
+		return op
+	}
+	return domain + "." + op
+}
 
 // Along returns the copies along an axis of the first output; nil if there are none.
 func (n *Node) Along(axis int) *Map {
@@ -209,8 +217,8 @@ func (n *Node) letters() *sheet {
 		return n.sheet
 	}
 	n.read = true
-	describe := table[n.Op]
-	if n.Domain != "" || describe == nil || len(n.In) == 0 && n.Op != "ConstantOfShape" || len(n.Out) == 0 || !n.Out[0].Present {
+	describe := table[key(n.Domain, n.Op)]
+	if describe == nil || len(n.In) == 0 && n.Op != "ConstantOfShape" || len(n.Out) == 0 || !n.Out[0].Present {
 		return nil
 	}
 	s := &sheet{in: make([][]letter, len(n.In)), out: make([][]letter, len(n.Out)), rows: map[place]Rows{}, changes: map[letter]func(int, int64, int64) Change{}}

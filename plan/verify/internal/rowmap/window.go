@@ -8,9 +8,10 @@ import (
 
 func init() {
 	register(conv, "Conv")
+	register(quantizedConv, "QLinearConv", "com.microsoft.QLinearConv")
 	register(convTranspose, "ConvTranspose")
-	register(pool, "MaxPool", "AveragePool", "LpPool")
-	register(globalPool, "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool")
+	register(pool, "MaxPool", "AveragePool", "LpPool", "com.microsoft.QLinearAveragePool")
+	register(globalPool, "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "com.microsoft.QLinearGlobalAveragePool")
 }
 
 // The letters of images.
@@ -66,8 +67,9 @@ func (n *Node) slides(s *sheet, w window) {
 	if w.follows {
 		return
 	}
+	_, first := n.layout()
 	for i := range w.kernel {
-		axis, l := i+2, places+letter(i)
+		axis, l := i+first, places+letter(i)
 		s.in[0][axis], s.out[0][axis] = l, l
 		stride, before, reach, length := w.stride[i], w.before[i], w.reach(i), n.length(0, axis)
 		s.rows[place{0, axis}] = Rows{Mul: stride, Div: 1, Before: before, After: reach - stride - before}
@@ -83,42 +85,71 @@ func (n *Node) slides(s *sheet, w window) {
 	}
 }
 
-// images gives batches and channels of input 0 and output 0 their letters.
+// layout returns the axis of the channels of an image and the first spatial one. Some
+// operators of ONNX Runtime have the channels last.
+func (n *Node) layout() (ofChannels, spatial int) {
+	if n.Domain != "" && n.integer("channels_last", 0) != 0 {
+		return len(n.In[0].Shape) - 1, 1
+	}
+	return 1, 2
+}
+
+// imageLetters gives batches and channels of input 0 and output 0 their letters.
 func (n *Node) imageLetters(s *sheet) bool {
 	if len(s.in[0]) < 2 || len(s.out[0]) != len(s.in[0]) {
 		return false
 	}
+	c, _ := n.layout()
 	s.in[0][0], s.out[0][0] = images, images
-	s.in[0][1], s.out[0][1] = channels, channels
+	s.in[0][c], s.out[0][c] = channels, channels
 	return true
 }
 
-// conv: weights are [channels, channels of the image / groups, kernel].
+// conv has weights, input 1, of [channels, channels of the image / groups, kernel].
 func conv(n *Node, s *sheet) bool {
-	if len(n.In) < 2 || !n.imageLetters(s) || len(s.in[1]) != len(s.in[0]) {
+	if !n.convolves(s, 1, 2) {
 		return false
 	}
-	w, ok := n.windowOf(n.In[1].Shape[2:])
+	if s.in[1][1] == inner && !n.has(2) {
+		s.sum = &adder{Sum{By: "Add"}, map[letter]bool{inner: true}}
+	}
+	return true
+}
+
+// quantizedConv: each of image, weights and result is followed by its scale and its zero
+// point, of which the weights may have one for each channel.
+func quantizedConv(n *Node, s *sheet) bool { return n.convolves(s, 3, 4, 5, 8) }
+
+// convolves gives a convolution its letters. Inputs in each have one element for each
+// channel, or one for all.
+func (n *Node) convolves(s *sheet, weights int, each ...int) bool {
+	if len(n.In) <= weights || !n.imageLetters(s) || len(s.in[weights]) != len(s.in[0]) {
+		return false
+	}
+	w, ok := n.windowOf(n.In[weights].Shape[2:])
 	if !ok {
 		return false
 	}
 	n.slides(s, w)
-	groups, m := n.integer("group", 1), n.length(1, 0)
-	s.in[1][0] = channels
-	if n.has(2) {
-		s.in[2] = []letter{channels}
-	}
-	if groups == 1 {
-		s.in[0][1], s.in[1][1] = inner, inner
-		if !n.has(2) {
-			s.sum = &adder{Sum{By: "Add"}, map[letter]bool{inner: true}}
+	groups, m := n.integer("group", 1), n.length(weights, 0)
+	s.in[weights][0] = channels
+	for _, i := range each {
+		if n.has(i) && !n.single(i) {
+			if len(s.in[i]) != 1 {
+				return false
+			}
+			s.in[i][0] = channels
 		}
+	}
+	c, _ := n.layout()
+	if groups == 1 {
+		s.in[0][c], s.in[weights][1] = inner, inner
 		return true
 	}
 	if groups < 1 || m%groups != 0 {
 		return false
 	}
-	n.groups(s, "group", m/groups, place{0, 1}, n.length(1, 1))
+	n.groups(s, "group", m/groups, place{0, c}, n.length(weights, 1))
 	return true
 }
 
@@ -187,7 +218,7 @@ func globalPool(n *Node, s *sheet) bool {
 		return false
 	}
 	over, axes, count := map[letter]bool{}, []int64{}, int64(1)
-	for k := 2; k < len(s.in[0]); k++ {
+	for k := 2; n.Domain == "" && k < len(s.in[0]); k++ {
 		l := places + letter(k-2)
 		s.in[0][k], over[l] = l, true
 		axes, count = append(axes, int64(k)), count*n.length(0, k)
