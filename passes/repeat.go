@@ -7,7 +7,6 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
-	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -78,11 +77,6 @@ func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps 
 		return fmt.Errorf("internal error in a plan with repetitions: %w", err)
 	}
 	rep.original, rep.first = indices(made.Of), indices(made.First)
-	for n, of := range rep.original {
-		if of != n { // a slice has one copy of each node; the plan says what repeats it
-			g.Nodes[n].DropProp(slicing.Prop)
-		}
-	}
 	s.model.Graph = g
 	s.main = s.newRegion(g, mainGraph)
 	if err := s.share(s.main); err != nil {

@@ -255,7 +255,8 @@ func (w *weigher) reaches(limit int64) {
 
 // error explains why there is no way to meet a limit.
 func (w *weigher) error(ctx context.Context, limit int64) error {
-	e := &LimitError{LimitBytes: limit, Arena: w.s.opt.Limit.Arena, PeakBytes: w.peak(), LowestBytes: w.lowest, Slices: &SliceLimits{AnySlices: w.least}}
+	e := &LimitError{LimitBytes: limit, Arena: w.s.opt.Limit.Arena, PeakBytes: w.peak(), LowestBytes: w.lowest, // of an impossible limit: what happens to be known
+		Slices: &SliceLimits{AnySlices: w.least}}
 	if limit < w.least.Bytes {
 		e.Impossible, e.NeedBytes, e.Tensors = true, w.least.Bytes, w.least.Tensors
 		if len(w.least.Nodes) > 0 {
@@ -263,6 +264,14 @@ func (w *weigher) error(ctx context.Context, limit int64) error {
 		}
 		return e
 	}
+	search, end := w.s.searchContext(ctx)
+	defer end()
+	if plain, err := w.plain.searched(); err != nil {
+		return err
+	} else {
+		w.reaches(plain.cheapest(search, limit).Lowest)
+	}
+	e.LowestBytes = w.lowest
 	if w.best != nil {
 		e.Slices.PeakBytes, e.Slices.BoundBytes = w.best.peak, w.best.bound
 		var err error

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/vm"
 )
 
@@ -51,7 +52,7 @@ func TestSlicedTraining(t *testing.T) {
 	file := n.file(t)
 	whole, r := program(t, file, passes.Options{Train: &autodiff.Options{}})
 	want, _ := runSteps(t, whole, vm.Options{}, r.Step.Params, 3)
-	sliced, r := program(t, file, passes.Options{Train: &autodiff.Options{}, Slices: passes.SlicesAny, ExtraPercent: 1000})
+	sliced, r := program(t, file, passes.Options{Train: &autodiff.Options{}, Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 30}, Device: passes.Device{FLOPS: 1e8, Bandwidth: 1e8}})
 	s := r.Plan.Summary
 	if r.Plan.Slices == nil || s.PeakBytes >= s.UnslicedPeakBytes {
 		t.Fatalf("no slices, or a peak of %d that is not below that of the whole step", s.PeakBytes)
@@ -59,4 +60,21 @@ func TestSlicedTraining(t *testing.T) {
 	got, _ := runSteps(t, sliced, vm.Options{}, r.Step.Params, 3)
 	nearly(t, got, want, 1e-5)
 	t.Logf("peak %d of %d B", s.PeakBytes, s.UnslicedPeakBytes)
+}
+
+// Steps of training in slices of which nodes run again give the losses and parameters of
+// the whole step but for the last bits.
+func TestSlicedTrainingWithRecomputation(t *testing.T) {
+	n := smallNetwork{"bert", map[string]string{"vocab": "50", "positions": "16", "layers": "1", "hidden": "16", "heads": "2", "ff": "32"}, map[string]int64{"batch": 4, "sequence": 16}}
+	file := n.file(t)
+	whole, r := program(t, file, passes.Options{Train: &autodiff.Options{}})
+	want, _ := runSteps(t, whole, vm.Options{}, r.Step.Params, 3)
+	sliced, r := program(t, file, passes.Options{
+		Train: &autodiff.Options{}, Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 35}, Effort: schedule.EffortFast, Device: passes.Device{FLOPS: 1e8, Bandwidth: 1e8},
+	})
+	if r.Plan.Slices == nil || r.Plan.Summary.RecomputedNodes == 0 {
+		t.Fatalf("%d nodes run again: expected slices and recomputation", r.Plan.Summary.RecomputedNodes)
+	}
+	got, _ := runSteps(t, sliced, vm.Options{}, r.Step.Params, 3)
+	nearly(t, got, want, 1e-5)
 }

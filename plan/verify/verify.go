@@ -154,6 +154,7 @@ func (v *verifier) plan() {
 	v.limit(s, again, &sum)
 	v.folded()
 	v.slicedRegions()
+	sum.Unsliced = v.p.Summary.Unsliced // claimed
 	v.checkSummary(sum)
 	v.r.Summary = sum
 	if !v.opt.SkipAnnotations {
