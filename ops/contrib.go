@@ -10,7 +10,7 @@ import (
 // contrib lists operators of ONNX Runtime (com.microsoft) that its optimizers and
 // quantizers put into models, except elementwise ones and attention.
 var contrib = family{"com.microsoft", []Op{
-	{Name: "FusedConv", Infer: convAs(0, 1, 2, channelsFirst), Inplace: overAddend, FLOPs: convFLOPs(1), Check: checkFusedConv},
+	{Name: "FusedConv", Infer: convAs(0, 1, 2, channelsFirst), Cut: cutFusedConv, Inplace: overAddend, FLOPs: convFLOPs(1), Check: checkFusedConv},
 	{Name: "NhwcConv", Infer: convAs(0, 1, 2, channelsLast), FLOPs: convFLOPs(1)},
 	{Name: "NhwcFusedConv", Infer: convAs(0, 1, 2, channelsLast), Inplace: overAddend, FLOPs: convFLOPs(1)},
 	{Name: "QLinearConv", Infer: qlinearConv, Cut: cutQLinearConv, FLOPs: convFLOPs(3), Check: checkQLinearConv},
@@ -19,16 +19,16 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "CausalConvWithState", Infer: causalConvLayouts, FLOPs: causalConvFLOPs},
 	{Name: "CropAndResize", Infer: cropAndResize},
 
-	{Name: "FusedMatMul", Infer: product(0, 1, 0), FLOPs: productFLOPs, Weights: []int{0, 1}},
-	{Name: "FusedMatMulActivation", Infer: product(0, 1, 0), FLOPs: productFLOPs},
+	{Name: "FusedMatMul", Infer: product(0, 1, 0), Cut: cutFusedMatMul, FLOPs: productFLOPs, Weights: []int{0, 1}},
+	{Name: "FusedMatMulActivation", Infer: product(0, 1, 0), Cut: cutFusedMatMul, FLOPs: productFLOPs},
 	{Name: "TransposeMatMul", Infer: product(0, 1, 0), FLOPs: productFLOPs},
 	{Name: "GemmFastGelu", Infer: product(0, 1, 0), FLOPs: productFLOPs},
 	{Name: "DynamicQuantizeMatMul", Infer: product(0, 1, 0), FLOPs: productFLOPs, Check: checkScaledProduct(-1, 2, 4)},
 	{Name: "MatMulIntegerToFloat", Infer: product(0, 1, 2), FLOPs: productFLOPs, Check: checkScaledProduct(2, 3, 6)},
 	{Name: "MatMulInteger16", Infer: product(0, 1, -1), FLOPs: productFLOPs},
-	{Name: "FusedGemm", Infer: fusedGemm, Inplace: overAddend2, FLOPs: productFLOPs},
+	{Name: "FusedGemm", Infer: fusedGemm, Cut: cutGemm, Inplace: overAddend2, FLOPs: productFLOPs},
 	{Name: "QGemm", Infer: quantizedGemm, FLOPs: productFLOPs, Check: checkQuantizedGemm},
-	{Name: "MatMulNBits", Infer: packedProduct("N"), FLOPs: productFLOPs},
+	{Name: "MatMulNBits", Infer: packedProduct("N"), Cut: cutPackedProduct, FLOPs: productFLOPs},
 	{Name: "MatMulBnb4", Infer: packedProduct("N"), FLOPs: productFLOPs},
 	{Name: "MatMulFpQ4", Infer: matMulFpQ4, FLOPs: productFLOPs},
 	{Name: "MatMulNBitsMlp", Infer: packedProduct("N", "")},
@@ -36,9 +36,9 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "MoE", Infer: mlSame},
 	{Name: "QMoE", Infer: mlSame},
 
-	{Name: "SkipLayerNormalization", Infer: skipNorm(2, 3, 4), Inplace: overSkipped, FLOPs: perElement(8), Check: checkSkipNorm, Weights: []int{2, 3, 4}, Biases: []int{2, 3, 4}},
-	{Name: "SkipSimplifiedLayerNormalization", Infer: skipNorm(2, 3), Inplace: overSkipped, FLOPs: perElement(6)},
-	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Inplace: overFirst, FLOPs: perElement(4)},
+	{Name: "SkipLayerNormalization", Infer: skipNorm(2, 3, 4), Cut: cutSkipNorm, Inplace: overSkipped, FLOPs: perElement(8), Check: checkSkipNorm, Weights: []int{2, 3, 4}, Biases: []int{2, 3, 4}},
+	{Name: "SkipSimplifiedLayerNormalization", Infer: skipNorm(2, 3), Cut: cutSkipNorm, Inplace: overSkipped, FLOPs: perElement(6)},
+	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(4)},
 	{Name: "EmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 2), Weights: []int{2, 3, 4, 5, 6}, Biases: []int{5, 6}},
 	{Name: "QEmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 8)},
 	{Name: "GroupNorm", Infer: imageGroupNorm, Inplace: overFirst, FLOPs: perElement(6)},
@@ -58,10 +58,10 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "RelativePositionBias", Infer: relativePositionBias},
 	{Name: "GatedRelativePositionBias", Infer: gatedRelativePositionBias},
 	{Name: "DynamicQuantizeLSTM", Infer: dynamicQuantizeLSTM, FLOPs: recurrentFLOPs, Check: checkDynamicQuantizeLSTM},
-	{Name: "Gelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "QuickGelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "FastGelu", Infer: inferBiased(1), Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
-	{Name: "BiasGelu", Infer: inferBiased(2), Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
+	{Name: "Gelu", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "QuickGelu", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "FastGelu", Infer: inferBiased(1), Cut: cutBiased, Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
+	{Name: "BiasGelu", Infer: inferBiased(2), Cut: cutBiased, Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
 }}
 
 // overAddend: a convolution may overwrite the tensor that is added to it.

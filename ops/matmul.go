@@ -177,7 +177,7 @@ func gemmDims(c *Call, i int, transposed string) (rows, columns graph.Dim) {
 
 // overGemmAddend: kernels of float32 add to what the output holds.
 func overGemmAddend(c *Call) []graph.Alias {
-	if c.Out[0].Elem != graph.Float32 {
+	if len(c.Out) == 0 || c.Out[0].Elem != graph.Float32 {
 		return nil
 	}
 	return overAddend2(c)

@@ -134,6 +134,17 @@ var cutCases = []nodeCase{
 	{op: "LSTM", version: 22, attrs: attrs(whole1("hidden_size", 5)), outputs: 3, in: args(noise(4, 6, 7), noise(1, 20, 7), noise(1, 20, 5))},
 	{op: "LSTM", version: 22, attrs: attrs(whole1("hidden_size", 5), whole1("layout", 1)), outputs: 3, in: args(noise(6, 4, 7), noise(1, 20, 7), noise(1, 20, 5))},
 
+	{op: "MatMulInteger", in: args(quants(graph.Uint8, 3, 9, 30), quants(graph.Int8, 30, 19), point(graph.Uint8, 120), quants(graph.Int8, 19))},
+	{op: "MatMulInteger", in: args(quants(graph.Uint8, 9, 30), quants(graph.Int8, 30, 19), quants(graph.Uint8, 9), point(graph.Int8, 3))},
+	{op: "QLinearMatMul", version: 21, in: args(quants(graph.Uint8, 3, 9, 30), scalar(0.031), point(graph.Uint8, 120), quants(graph.Int8, 30, 19), positive(19), quants(graph.Int8, 19), scalar(3.7), point(graph.Uint8, 99))},
+	{op: "ConvInteger", attrs: attrs(ints("pads", 1, 0, 1, 2), ints("strides", 2, 1)), in: args(quants(graph.Uint8, 2, 6, 15, 9), quants(graph.Uint8, 8, 6, 3, 3), point(graph.Uint8, 120), point(graph.Uint8, 99))},
+	{op: "ConvInteger", attrs: attrs(whole1("group", 6)), in: args(quants(graph.Uint8, 2, 6, 15, 9), quants(graph.Uint8, 12, 1, 3, 3))},
+	{op: "DeformConv", version: 22, attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(3, 6, 9, 7), noise(8, 6, 3, 3), noise(3, 18, 9, 7), noise(8), positive(3, 9, 9, 7))},
+	{op: "com.microsoft.FusedMatMul", version: 1, attrs: attrs(whole1("transB", 1), float1("alpha", 0.125)), in: args(noise(3, 33, 70), noise(3, 19, 70))},
+	{op: "com.microsoft.FusedMatMul", version: 1, attrs: attrs(float1("alpha", 0.125)), in: args(noise(3, 33, 70), noise(3, 70, 19))},
+	{op: "com.microsoft.SkipLayerNormalization", version: 1, outputs: 4, in: args(noise(3, 9, 30), noise(3, 9, 30), noise(30), noise(30), noise(30))},
+	{op: "com.microsoft.SkipLayerNormalization", version: 1, in: args(noise(3, 9, 30), noise(3, 9, 30), noise(30))},
+
 	{op: "Split", version: 18, attrs: attrs(whole1("axis", 1), whole1("num_outputs", 3)), outputs: 3, in: args(noise(5, 7, 33))},
 	{op: "Split", version: 13, attrs: attrs(whole1("axis", -1)), outputs: 2, in: args(noise(5, 7, 33), integerList(3, 30))},
 	{op: "Concat", version: 13, attrs: attrs(whole1("axis", -2)), in: args(noise(5, 7, 33), noise(5, 1, 33), noise(5, 4, 33))},
