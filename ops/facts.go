@@ -55,7 +55,7 @@ func OnWeights(n *graph.Node) bool {
 // known.
 func Prepares(n *graph.Node) bool {
 	op := known(n)
-	return op == nil || n.Domain != "" || op.FLOPs != nil && op.Inplace == nil
+	return op == nil || n.Domain != "" || op.FLOPs != nil && (op.Inplace == nil || op.Sum != nil)
 }
 
 // known is the operator of a node whose meaning comes from the table, and not
