@@ -35,7 +35,7 @@ func decoder(t *testing.T, past int) *graph.Model {
 	q, k, v := b.Input("q", heads), b.Input("k", heads), b.Input("v", heads)
 	pastK, pastV := b.Input("past_k", of), b.Input("past_v", of)
 	var keys, values graph.TensorID
-	grow := func(name string, past, now graph.TensorID) graph.TensorID { return past }
+	var grow func(name string, past, now graph.TensorID) graph.TensorID
 	if past >= 0 {
 		grow = func(name string, past, now graph.TensorID) graph.TensorID {
 			return b.Add(&graph.Node{Op: "Concat", Inputs: []graph.TensorID{past, now}, Attrs: []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: 2}}}, name)[0]
