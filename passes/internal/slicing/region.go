@@ -146,7 +146,23 @@ func (r *Region) wanted(v int, needs map[graph.TensorID]need) (cut *ops.Cut, wan
 			return nil, true
 		}
 	}
+	if !r.makes(n, cut) {
+		return nil, true
+	}
 	return cut, true
+}
+
+// makes reports whether slices make every output of a node that anything reads.
+func (r *Region) makes(n *graph.Node, cut *ops.Cut) bool {
+	for k, t := range n.Outputs {
+		if t < 0 || cut.Out[k] != ops.Whole {
+			continue
+		}
+		if x := r.p.g.Tensors[t]; x.Output || len(x.Readers) > 0 || r.p.Keep[x.Name] {
+			return false
+		}
+	}
+	return true
 }
 
 // forwards decides about the nodes that the seed does not need.
@@ -177,9 +193,6 @@ func (r *Region) join(v int) class {
 		switch r.at(maker) {
 		case inside:
 			cutting = true
-			if _, made := r.axis[t]; !made {
-				after = true // an output that slices do not make
-			}
 		case sums, behind:
 			after = true
 		}
@@ -194,7 +207,7 @@ func (r *Region) join(v int) class {
 		return behind
 	}
 	for axis := range r.p.shape(n.Outputs[0]) {
-		if cut := r.p.cut(v, axis); cut != nil && r.agrees(n, cut.In) {
+		if cut := r.p.cut(v, axis); cut != nil && r.agrees(n, cut.In) && r.makes(n, cut) {
 			r.cut[v] = cut
 			return inside
 		}
@@ -229,8 +242,7 @@ func (r *Region) agrees(n *graph.Node, in []ops.Rows) bool {
 	return true
 }
 
-// collect lists nodes, inputs and outputs. It reports whether there is an output, and
-// whether slices make all tensors that are read.
+// collect lists nodes, inputs and outputs. It reports whether there is an output.
 func (r *Region) collect() bool {
 	g := r.p.g
 	for v := r.Start; v <= r.End; v++ {
@@ -259,10 +271,6 @@ func (r *Region) collect() bool {
 				continue
 			}
 			read := g.Tensors[t].Output || r.p.Keep[g.Tensors[t].Name] || slices.ContainsFunc(g.Tensors[t].Readers, func(q graph.NodeID) bool { return !r.has(int(q)) })
-			_, rows := r.axis[t]
-			if !rows && r.at(v) == inside && (read || len(g.Tensors[t].Readers) > 0) {
-				return false
-			}
 			if read {
 				r.Outputs = append(r.Outputs, t)
 			}
