@@ -147,7 +147,11 @@ func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 			return graph.None
 		}
 	}
+	a := attrs{"kernel_shape": ds[2:], "strides": w.Dilation, "dilations": w.Stride, "pads": concat(w.Before, end)}
 	part := xs[1] / g
+	if part == 1 && g > 1 {
+		return c.depthwiseGrad(a, x, d, k)
+	}
 	if g == 1 {
 		x = c.transpose(x, concat([]int64{1, 0}, axes(2, spatial))...)
 	} else {
@@ -156,12 +160,26 @@ func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 		x = c.reshape(x, concat([]int64{part, g * n}, xs[2:]))
 	}
 	d = c.transpose(d, concat([]int64{1, 0}, axes(2, spatial))...)
-	a := attrs{
-		"kernel_shape": ds[2:], "strides": w.Dilation, "dilations": w.Stride,
-		"pads": concat(w.Before, end), "group": g,
-	}
+	a["group"] = g
 	out := c.with("Conv", a, x, d)
 	return c.transpose(out, concat([]int64{1, 0}, axes(2, spatial))...)
+}
+
+// depthwiseGrad is the gradient, of shape k, of the weights of a convolution of single
+// channels. Each channel of each image of x is a group of its own, with the channels of d
+// that were made from it as the kernels, so that nothing is transposed; the results are
+// summed over the batch.
+func (c *Backward) depthwiseGrad(a attrs, x, d ID, k []int64) ID {
+	xs, ds := c.shape(x), c.shape(d)
+	if c.err != nil {
+		return graph.None
+	}
+	n, images := xs[0], xs[0]*xs[1]
+	a["group"] = images
+	x = c.reshape(x, concat([]int64{1, images}, xs[2:]))
+	d = c.reshape(d, concat([]int64{n * ds[1], 1}, ds[2:]))
+	out := c.reshape(c.with("Conv", a, x, d), concat([]int64{n}, k))
+	return c.sum(out, []int64{0}, false)
 }
 
 // within reports whether windows of one element read only x, no padding.
