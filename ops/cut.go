@@ -14,6 +14,10 @@ const Whole = -1
 type Cut struct {
 	In  []Rows // of each input
 	Out []int  // of each output: the axis of which rows [lo, hi) are made; Whole: the copy does not make the output
+	// Modulo: the elements of an output may differ from those of the whole node by
+	// multiples of this number; nil, 0: they do not. So the indices of maxima, which count
+	// through all images, are right in their image alone.
+	Modulo []int64
 	// Change returns how the copy differs from the node; nil: it does not.
 	Change func(lo, hi int64) Change
 }

@@ -182,6 +182,13 @@ func cutPool(l imageLayout) func(c *Call, axis int) *Cut {
 		}
 		spatial, ofChannels := l.spatialAxis(axis, len(c.Out[0].Shape))
 		if axis == 0 || ofChannels {
+			if len(c.Out) > 1 { // indices of maxima
+				area := int64(1)
+				for k := 2; k < len(c.In[0].Shape); k++ {
+					area *= c.length(0, k)
+				}
+				cut.Out[1], cut.Modulo = axis, []int64{0, area}
+			}
 			return cut
 		}
 		win, err := c.poolWindow()

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -158,8 +159,17 @@ func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 	if of != nil {
 		x.time = of.time
 	}
+	keep := maps.Clone(r.gradients)
+	if s.folds != nil { // the plan lists them by name
+		if keep == nil {
+			keep = map[string]bool{}
+		}
+		for _, t := range s.folds.tensors {
+			keep[t.t.Name] = true
+		}
+	}
 	p := &slicing.Program{
-		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Loads: r.loads.Loads, Keep: r.gradients, Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
+		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Loads: r.loads.Loads, Keep: keep, Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
 		Cost: func(flops, bytes float64) float64 { return float64(s.opt.Device.cost(int64(flops), bytes)) },
 	}
 	p.Rows = rowsOf(b.model)

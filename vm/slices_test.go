@@ -1,10 +1,12 @@
 package vm_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/vm"
@@ -48,18 +50,76 @@ func TestSlicedNetworks(t *testing.T) {
 // Steps of training in slices of the batch, whose gradients are sums over slices, give
 // the same losses and parameters but for the last bits.
 func TestSlicedTraining(t *testing.T) {
-	n := smallNetwork{"bert", smallLayers, map[string]int64{"batch": 8, "sequence": 16}}
-	file := n.file(t)
-	whole, r := program(t, file, passes.Options{Train: &autodiff.Options{}})
-	want, _ := runSteps(t, whole, vm.Options{}, r.Step.Params, 3)
-	sliced, r := program(t, file, passes.Options{Train: &autodiff.Options{}, Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 30}, Device: passes.Device{FLOPS: 1e8, Bandwidth: 1e8}})
-	s := r.Plan.Summary
-	if r.Plan.Slices == nil || s.PeakBytes >= s.UnslicedPeakBytes {
-		t.Fatalf("no slices, or a peak of %d that is not below that of the whole step", s.PeakBytes)
+	bert := smallNetwork{"bert", smallLayers, map[string]int64{"batch": 8, "sequence": 16}}
+	for _, c := range []struct {
+		name, file string
+		least      int // nodes in slices
+	}{
+		{"bert", bert.file(t), 100},
+		{"pools", pools(t), 40},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			whole, r := program(t, c.file, passes.Options{Train: &autodiff.Options{}})
+			want, _ := runSteps(t, whole, vm.Options{}, r.Step.Params, 3)
+			sliced, r := program(t, c.file, passes.Options{Train: &autodiff.Options{}, Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 45}, Device: passes.Device{FLOPS: 1e8, Bandwidth: 1e8}})
+			s := r.Plan.Summary
+			if r.Plan.Slices == nil || s.PeakBytes >= s.UnslicedPeakBytes {
+				t.Fatalf("no slices, or a peak of %d that is not below that of the whole step", s.PeakBytes)
+			}
+			if n := len(r.Plan.Slices.Regions[0].Nodes); n < c.least {
+				t.Errorf("a region of %d nodes: expected micro-batches of most of the step", n)
+			}
+			got, _ := runSteps(t, sliced, vm.Options{}, r.Step.Params, 3)
+			nearly(t, got, want, 1e-5)
+			t.Logf("peak %d of %d B", s.PeakBytes, s.UnslicedPeakBytes)
+		})
 	}
-	got, _ := runSteps(t, sliced, vm.Options{}, r.Step.Params, 3)
-	nearly(t, got, want, 1e-5)
-	t.Logf("peak %d of %d B", s.PeakBytes, s.UnslicedPeakBytes)
+}
+
+// pools writes a network of convolutions, one of which is of single channels, and
+// poolings.
+func pools(t *testing.T) string {
+	t.Helper()
+	b := graph.NewBuilder("pools", 17)
+	list := func(name string, v ...int64) *graph.Attr {
+		return &graph.Attr{Name: name, Type: graph.AttrInts, Ints: v}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	weight := func(name string, dims ...int64) graph.TensorID {
+		n := int64(1)
+		for _, d := range dims {
+			n *= d
+		}
+		elements := make([]float32, n)
+		for i := range elements {
+			elements[i] = random.Float32() - 0.5
+		}
+		return b.Floats(name, dims, elements)
+	}
+	x := b.Input("x", graph.TensorOf(graph.Float32, 16, 3, 32, 32))
+	conv := func(name string, group int64, dims ...int64) {
+		x = b.Add(&graph.Node{
+			Op: "Conv", Inputs: []graph.TensorID{x, weight(name+".weight", dims...), weight(name+".bias", dims[0])},
+			Attrs: []*graph.Attr{list("pads", 1, 1, 1, 1), {Name: "group", Type: graph.AttrInt, Int: group}},
+		}, name)[0]
+		x = b.Node("Relu", name+".relu", x)
+	}
+	pool := func(name string) {
+		x = b.Add(&graph.Node{Op: "MaxPool", Inputs: []graph.TensorID{x}, Attrs: []*graph.Attr{list("kernel_shape", 3, 3), list("pads", 1, 1, 1, 1), list("strides", 2, 2)}}, name)[0]
+	}
+	conv("first", 1, 8, 3, 3, 3)
+	pool("pool1")
+	conv("second", 1, 16, 8, 3, 3)
+	conv("depthwise", 16, 16, 1, 3, 3)
+	pool("pool2")
+	conv("third", 1, 8, 16, 3, 3)
+	flat := b.Node("Flatten", "flat", x)
+	b.Output(b.Node("Gemm", "logits", flat, weight("fc.weight", 8*8*8, 10), weight("fc.bias", 10)))
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write(t, m, "pools")
 }
 
 // Steps of training in slices of which nodes run again give the losses and parameters of

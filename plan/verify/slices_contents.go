@@ -15,6 +15,8 @@ type contents struct {
 	lo   int64          // the first row; anyRow: all rows are alike
 	hi   int64          // the row behind the last one; the number of rows if lo is anyRow
 	over graph.TensorID // written: the tensor whose rows are in the place of those to be written; none: they have no meaning
+	// modulo: the elements are those of the rows but for multiples of it; 0: they are those.
+	modulo int64
 }
 
 // contentKind says what the rows are.
@@ -46,12 +48,12 @@ func (b *before) rowsOf(t graph.TensorID, axis int, lo, hi int64) contents {
 
 // whole reports whether a tensor holds all of t.
 func (c contents) whole(t graph.TensorID) bool {
-	return c.kind == hasRows && c.of == t && c.axis == none
+	return c == all(t)
 }
 
 // has reports whether a tensor holds rows [lo, hi) of an axis of t, and nothing else.
 func (b *before) has(c contents, t graph.TensorID, axis int, lo, hi int64) bool {
-	if c.kind == hasRows && c.of == t && c.axis == axis && c.lo == anyRow {
+	if c.kind == hasRows && c.of == t && c.axis == axis && c.lo == anyRow && c.modulo == 0 {
 		return c.hi == hi-lo
 	}
 	return c == b.rowsOf(t, axis, lo, hi)
@@ -62,6 +64,10 @@ func (b *before) text(c contents) string {
 	name := func(t graph.TensorID) string { return fmt.Sprintf("%q", graph.Short(b.g.Tensors[t].Name)) }
 	switch c.kind {
 	case hasRows:
+		if m := c.modulo; m != 0 {
+			c.modulo = 0
+			return fmt.Sprintf("%s but for multiples of %d", b.text(c), m)
+		}
 		if c.axis == none {
 			return "all of " + name(c.of)
 		}

@@ -75,6 +75,18 @@ var slicedTexts = []struct {
 		y = MatMul(j, v)
 		out y
 	`}, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 45}}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Gemm"] > 2 && ops["Div"] > 0 }, true},
+	{"maxima", text{main: `
+		in x float32 32 2 16 16
+		weight k float32 4 2 3 3
+		weight b float32 4
+		weight v float32 256 5
+		c = Conv(x, k, b) pads=1,1,1,1
+		r = Relu(c)
+		p = MaxPool(r) kernel_shape=2,2 strides=2,2
+		f = Flatten(p)
+		y = MatMul(f, v)
+		out y
+	`}, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 60}}, func(ops map[string]int, _ *plan.Plan) bool { return ops["MaxPool"] > 1 && ops["Mod"] > 1 }, true},
 }
 
 // planSliced plans one of slicedTexts as the command does.

@@ -48,7 +48,7 @@ func (c *sliced) inSlice(p *sliceNode, t graph.TensorID, goesOn bool) string {
 		return ""
 	}
 	if q.region != p.region {
-		if output := q.role != "rows" && (q.role != "node" || c.regions[q.region].sums[x.of] != nil); output && x.kind == hasRows && x.axis == none {
+		if output := q.role != "rows" && (q.role != "node" || c.regions[q.region].sums[x.of] != nil); output && x == all(x.of) {
 			return ""
 		}
 		return fmt.Sprintf("expected a tensor of region %d or an output of another, found %s%s in region %d", p.region, c.b.text(x), c.made(t), q.region)
@@ -159,6 +159,7 @@ func (c *sliced) taken(p *sliceNode, n *graph.Node) string {
 	}
 	c.regions[p.region].origin(n.Outputs[0], n.Inputs[0])
 	c.reads(p, n.Inputs[0], a)
+	modulo := x.modulo
 	switch {
 	case x.kind == hasWritten && x.over == of && x.axis == a && from >= x.hi:
 		c.holds[n.Outputs[0]] = c.b.rowsOf(of, a, from, to)
@@ -173,6 +174,9 @@ func (c *sliced) taken(p *sliceNode, n *graph.Node) string {
 	default:
 		return fmt.Sprintf("input 0: expected %q, or so many rows of its axis %d that rows [%d, %d) can be taken, found %s%s", graph.Short(p.tensor), a, from, to, c.b.text(x), c.made(n.Inputs[0]))
 	}
+	made := c.holds[n.Outputs[0]]
+	made.modulo = modulo
+	c.holds[n.Outputs[0]] = made
 	return ""
 }
 
@@ -230,7 +234,7 @@ func (c *sliced) put(p *sliceNode, n *graph.Node) string {
 		r.makes(p.tensor, axis, "", label)
 	case base.kind == hasWritten && base.of == of && base.axis == axis:
 		next = base
-	case base.kind == hasRows && base.axis == none && base.of != of && c.g.Tensors[n.Inputs[0]].Data == nil:
+	case base == all(base.of) && base.of != of && c.g.Tensors[n.Inputs[0]].Data == nil:
 		x := c.b.g.Tensors[base.of]
 		if y := c.b.g.Tensors[of]; x.Type.Elem != y.Type.Elem || !equalInts(c.b.shape(base.of), shape) {
 			return fmt.Sprintf("input 0: expected room for %q, found %q, which has another type", graph.Short(p.tensor), graph.Short(x.Name))

@@ -70,6 +70,7 @@ func (p *Program) Find(s, e, seed, axis int) *Region {
 		return nil
 	}
 	r.forwards()
+	r.absorb()
 	if !r.collect() {
 		return nil
 	}
@@ -152,17 +153,42 @@ func (r *Region) wanted(v int, needs map[graph.TensorID]need) (cut *ops.Cut, wan
 	return cut, true
 }
 
-// makes reports whether slices make every output of a node that anything reads.
+// makes reports whether slices make every output of a node that anything reads, or make
+// what its readers take from it.
 func (r *Region) makes(n *graph.Node, cut *ops.Cut) bool {
 	for k, t := range n.Outputs {
-		if t < 0 || cut.Out[k] != ops.Whole {
+		if t < 0 {
 			continue
 		}
-		if x := r.p.g.Tensors[t]; x.Output || len(x.Readers) > 0 || r.p.Keep[x.Name] {
+		modulo := int64(0)
+		if cut.Modulo != nil {
+			modulo = cut.Modulo[k]
+		}
+		if cut.Out[k] != ops.Whole && modulo == 0 {
+			continue
+		}
+		x := r.p.g.Tensors[t]
+		if x.Output || r.p.Keep[x.Name] || len(x.Readers) > 0 && modulo == 0 {
 			return false
+		}
+		for _, q := range x.Readers {
+			if v := int(q); v < r.Start || v > r.End || !r.p.remainder(v, t, modulo) {
+				return false
+			}
 		}
 	}
 	return true
+}
+
+// remainder reports whether a node takes from tensor t its remainder on division by a
+// divisor of modulo.
+func (p *Program) remainder(node int, t graph.TensorID, modulo int64) bool {
+	n := p.g.Nodes[node]
+	if n.Domain != "" || n.Op != "Mod" || n.Attr("fmod") != nil || len(n.Inputs) != 2 || n.Inputs[0] != t || n.Inputs[1] < 0 || !p.mayRunInSlices(node) {
+		return false
+	}
+	d, ok := p.Inference.Values[n.Inputs[1]].Ints()
+	return ok && len(d) == 1 && d[0] > 0 && modulo%d[0] == 0
 }
 
 // forwards decides about the nodes that the seed does not need.
@@ -226,6 +252,80 @@ func (r *Region) join(v int) class {
 		}
 	}
 	return behind
+}
+
+// absorb takes into the region what runs whole before the slices for them alone: a node
+// of whose outputs all readers are in the region and read rows, as the zeros to which
+// slices scatter. It leaves out nodes that read more than they make, since what they read
+// would live longer.
+func (r *Region) absorb() {
+	for v := r.End; v >= r.Start; v-- {
+		if r.at(v) != before {
+			continue
+		}
+		if cut := r.absorbed(v); cut != nil {
+			r.class[v-r.Start], r.cut[v] = inside, cut
+			for k, t := range r.p.g.Nodes[v].Outputs {
+				if t >= 0 && cut.Out[k] != ops.Whole {
+					r.axis[t] = cut.Out[k]
+				}
+			}
+		}
+	}
+}
+
+// absorbed returns the map by which slices make what only they read of a node; nil if
+// there is none.
+func (r *Region) absorbed(v int) *ops.Cut {
+	n, needs := r.p.g.Nodes[v], map[graph.TensorID]need{}
+	bytes := int64(0)
+	for _, t := range n.Outputs {
+		if t < 0 {
+			continue
+		}
+		x := r.p.g.Tensors[t]
+		if x.Output || r.p.Keep[x.Name] {
+			return nil
+		}
+		bytes += x.Bytes
+		for _, q := range x.Readers {
+			axis := r.reads(int(q), t)
+			if old := needs[t]; axis == ops.Whole || old.known && old.axis != axis {
+				return nil
+			}
+			needs[t] = need{axis, true}
+		}
+	}
+	for _, t := range distinct(n.Inputs) {
+		if r.p.whole(t) > 0 {
+			bytes -= r.p.g.Tensors[t].Bytes
+		}
+	}
+	if bytes < 0 {
+		return nil
+	}
+	cut, _ := r.wanted(v, needs)
+	return cut
+}
+
+// reads returns the axis along which a node of the region reads a tensor; ops.Whole if it
+// reads all of it, along two axes, or does not belong to the region.
+func (r *Region) reads(v int, t graph.TensorID) int {
+	if !r.has(v) {
+		return ops.Whole
+	}
+	axis, found := ops.Whole, false
+	for j, x := range r.p.g.Nodes[v].Inputs {
+		if x != t {
+			continue
+		}
+		a := r.rowsOf(v)[j].Axis
+		if found && a != axis {
+			return ops.Whole
+		}
+		axis, found = a, true
+	}
+	return axis
 }
 
 // agrees reports whether a map reads every tensor that the region makes along the axis

@@ -179,6 +179,7 @@ var cutCases = []nodeCase{
 	{op: "Pad", version: 18, attrs: attrs(text("mode", "edge")), in: args(noise(5, 9, 33), integerList(0, 2, 0, 0, 3, 0))},
 
 	{op: "LpPool", version: 18, attrs: attrs(ints("kernel_shape", 3, 2), ints("pads", 1, 0, 1, 1), ints("strides", 2, 1)), in: args(noise(2, 5, 19, 17))},
+	{op: "MaxPool", version: 12, outputs: 2, attrs: attrs(ints("kernel_shape", 3, 3), ints("strides", 2, 2), ints("pads", 1, 1, 1, 1)), in: args(noise(5, 4, 15, 22))},
 	{op: "GlobalMaxPool", in: args(noise(3, 5, 19, 17))},
 	{op: "GlobalAveragePool", in: args(noise(3, 5, 19, 17))},
 	{op: "GlobalLpPool", in: args(noise(3, 5, 19, 17))},

@@ -82,6 +82,9 @@ func Of(m *graph.Model, n *graph.Node, elements func(graph.TensorID) ([]int64, b
 type Map struct {
 	In  []Rows // of each input
 	Out []int  // the axis of each output of which a copy makes the rows; Whole: it does not make that output
+	// Modulo: the elements of an output may differ from the node's by multiples of it; 0:
+	// they do not.
+	Modulo []int64
 	// Change returns how the copy that makes rows [lo, hi) differs from the node; nil:
 	// no copy does.
 	Change func(lo, hi int64) Change
@@ -154,9 +157,11 @@ func (n *Node) Along(axis int) *Map {
 		return nil
 	}
 	l := s.out[0][axis]
-	m := &Map{In: n.rowsOf(s, l), Out: make([]int, len(n.Out))}
+	m := &Map{In: n.rowsOf(s, l), Out: make([]int, len(n.Out)), Modulo: make([]int64, len(n.Out))}
 	for k := range m.Out {
-		m.Out[k] = position(s.out[k], l)
+		if m.Out[k] = position(s.out[k], l); m.Out[k] != Whole {
+			m.Modulo[k] = s.modulo[k]
+		}
 	}
 	if m.In == nil {
 		return nil
@@ -256,6 +261,7 @@ type sheet struct {
 	rows    map[place]Rows                                 // where the rows are not the same rows
 	changes map[letter]func(axis int, lo, hi int64) Change // along that axis of output 0
 	sum     *adder
+	modulo  map[int]int64 // of outputs whose elements may differ by multiples
 }
 
 // adder says over which letters a node combines.

@@ -93,6 +93,13 @@ func (c compared) cut(t *testing.T, where string, got *rowmap.Map, want *ops.Cut
 	if !slices.Equal(got.Out, want.Out) {
 		t.Errorf("%s: makes axes %v, expected %v", where, got.Out, want.Out)
 	}
+	modulo := want.Modulo
+	if modulo == nil {
+		modulo = make([]int64, len(want.Out))
+	}
+	if !slices.Equal(got.Modulo, modulo) {
+		t.Errorf("%s: right but for multiples of %v, expected %v", where, got.Modulo, modulo)
+	}
 	for lo := range min(length, 12) {
 		for hi := lo + 1; hi <= length; hi += max(1, length/16) {
 			all := c.rows(t, where, got.In, want.In, lo, hi)
@@ -177,6 +184,7 @@ var single = []struct {
 	{op: "Conv", version: 22, attrs: []*graph.Attr{number("group", 3), list("pads", 2, 0, 1, 1), list("strides", 2, 1), list("dilations", 1, 2)}, in: reals([]graph.Dim{2, 6, 17, 15}, []graph.Dim{9, 2, 5, 3}, []graph.Dim{9})},
 	{op: "Conv", version: 22, in: reals([]graph.Dim{2, 6, 17, 15}, []graph.Dim{9, 6, 1, 1})},
 	{op: "ConvTranspose", version: 22, attrs: []*graph.Attr{number("group", 2), list("strides", 2, 3)}, in: reals([]graph.Dim{2, 6, 7, 5}, []graph.Dim{6, 4, 2, 3}, []graph.Dim{8})},
+	{op: "MaxPool", version: 22, outputs: 2, attrs: []*graph.Attr{list("kernel_shape", 3, 2), list("strides", 2, 1)}, in: reals([]graph.Dim{2, 6, 17, 15})},
 	{op: "GlobalAveragePool", version: 22, in: reals([]graph.Dim{2, 6, 17, 15})},
 	{op: "GlobalLpPool", version: 22, in: reals([]graph.Dim{2, 6, 17, 15})},
 	{op: "Tile", version: 13, in: append(reals([]graph.Dim{4, 1, 8}), graph.TensorOf(graph.Int64, 3)), lists: map[int][]int64{1: {2, 6, 1}}},

@@ -206,10 +206,20 @@ func pool(n *Node, s *sheet) bool {
 		return false
 	}
 	w, ok := n.windowOf(kernel.Ints)
-	if ok {
-		n.slides(s, w)
+	if !ok {
+		return false
 	}
-	return ok
+	n.slides(s, w)
+	if n.Op == "MaxPool" && n.made(1) {
+		// An index is ((image * channels + channel) * height + y) * width + x.
+		s.out[1][0], s.out[1][1] = images, channels
+		area := int64(1)
+		for k := 2; k < len(s.in[0]); k++ {
+			area *= n.length(0, k)
+		}
+		s.modulo = map[int]int64{1: area}
+	}
+	return true
 }
 
 // globalPool: places are combined.
