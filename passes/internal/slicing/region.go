@@ -36,6 +36,8 @@ type Region struct {
 	made  map[graph.TensorID]int   // the maker of each tensor that the region makes
 	block map[graph.TensorID]int64 // of the outputs made row by row: what slices divide are blocks of that many rows
 
+	over map[int]int64 // of the sums: the same for the rows that they sum over
+
 	inFile map[graph.TensorID]bool // whether the rows of an input are initializers, where that is known
 }
 
@@ -63,7 +65,7 @@ func (p *Program) Find(s, e, seed, axis int) *Region {
 	}
 	r := &Region{
 		Start: s, End: e, Seed: seed, Axis: axis, p: p, class: make([]class, e-s+1),
-		cut: map[int]*ops.Cut{}, sum: map[int]*ops.Sum{}, axis: map[graph.TensorID]int{}, made: map[graph.TensorID]int{}, block: map[graph.TensorID]int64{}, inFile: map[graph.TensorID]bool{},
+		cut: map[int]*ops.Cut{}, sum: map[int]*ops.Sum{}, axis: map[graph.TensorID]int{}, made: map[graph.TensorID]int{}, block: map[graph.TensorID]int64{}, over: map[int]int64{}, inFile: map[graph.TensorID]bool{},
 	}
 	r.backwards(seed, axis)
 	if r.at(seed) != inside {

@@ -57,7 +57,7 @@ func (r *Region) Slice(i, k int) *Slice {
 		var ns NodeSlice
 		if sum := r.sum[v]; sum != nil {
 			var ok bool
-			if ns.Lo, ns.Hi, ok = share(sum.Length, block(sum.In), i, k); !ok {
+			if ns.Lo, ns.Hi, ok = share(sum.Length, r.over[v], i, k); !ok {
 				return nil
 			}
 			in = sum.In
@@ -147,30 +147,37 @@ func (r *Region) rowsIn(v int) int64 {
 	return 0
 }
 
-// blocks finds for each output blocks of rows whose ends are ends of blocks of the
-// nodes inside, so that no slice makes rows that only its neighbour wants. Halos move the
-// ends of what is made inside, whatever the blocks.
+// blocks finds for each output, and for each sum, blocks of rows whose ends are ends of
+// blocks of the nodes inside, so that no slice makes rows that only its neighbour wants.
+// Halos move the ends of what is made inside, whatever the blocks.
 func (r *Region) blocks() {
 	for _, t := range r.Outputs {
-		axis, rows := r.axis[t]
-		if !rows {
+		if axis, rows := r.axis[t]; rows {
+			r.block[t] = r.blockOf(int64(r.p.g.Tensors[t].Type.Shape[axis]), 1)
+		}
+	}
+	for v, sum := range r.sum {
+		r.over[v] = r.blockOf(sum.Length, block(sum.In))
+	}
+}
+
+// blockOf returns the number of rows of a block on an axis of a length, which is a
+// multiple of least.
+func (r *Region) blockOf(length, least int64) int64 {
+	all := least
+	for _, v := range r.Nodes {
+		if r.sum[v] != nil {
 			continue
 		}
-		length, all := int64(r.p.g.Tensors[t].Type.Shape[axis]), int64(1)
-		for _, v := range r.Nodes {
-			if r.sum[v] != nil {
-				continue
-			}
-			// Rows m*b of the output are rows m*b*made/length of the node.
-			if b, made := block(r.cut[v].In), r.rowsIn(v); b > 1 && made > 0 {
-				all = lcm(all, b*length/gcd(b*length, made))
-			}
+		// Rows m*b of the axis are rows m*b*made/length of the node.
+		if b, made := block(r.cut[v].In), r.rowsIn(v); b > 1 && made > 0 {
+			all = lcm(all, b*length/gcd(b*length, made))
 		}
-		if all > length/2 {
-			all = 1
-		}
-		r.block[t] = all
 	}
+	if all > length/2 {
+		return least
+	}
+	return all
 }
 
 func gcd(a, b int64) int64 {

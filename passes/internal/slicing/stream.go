@@ -58,7 +58,7 @@ func (r *Region) leading(i, k int) (lo, hi int64, ok bool) {
 	}
 	for _, v := range r.Nodes {
 		if sum := r.sum[v]; sum != nil {
-			return share(sum.Length, block(sum.In), i, k)
+			return share(sum.Length, r.over[v], i, k)
 		}
 	}
 	return 0, 0, false
