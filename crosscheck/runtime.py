@@ -68,6 +68,16 @@ def best_time(path, feeds, repeats):
     return best * 1e3
 
 
+def session(path):
+    """Return a session on one thread that runs the file's graph in the file's order."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
 def own_graph(path):
     """Return the nodes that the runtime runs for the file, including those that it inserts."""
     options = onnxruntime.SessionOptions()

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from . import apart, build, cases, command, differences, edge, feeds, kinks, networks, optimum, order, pages, probe, quantized, running, runtime, runtime_order, shapes, snapshot, step, table, tigris, training, wild, wildmodels
+from . import apart, build, cases, command, differences, edge, feeds, kinks, networks, optimum, order, pages, probe, quantized, running, runtime, runtime_order, shapes, sliced, snapshot, step, table, tigris, training, wild, wildmodels
 
 
 def event(name, op="Relu"):
@@ -371,6 +371,19 @@ class Edge(unittest.TestCase):
         result |= {"theirs": theirs | {"peak": 32768, "traffic": 1 << 20}, "peak": 30720, "extra": 2.25, "traffic": 1 << 19, "least": 1 << 18}
         self.assertEqual(tigris.cells(result)[3:], ["32.0", 64, "1,024.0", "5,880.0", "30.0", "2.2", "512.0", "256.0"])
         self.assertEqual(len(tigris.cells(result)), len(tigris.HEAD))
+
+    def test_a_network_without_its_head_ends_before_the_last_product(self):
+        values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, n]) for name, n in (("x", 3), ("y", 5))]
+        stored = [onnx.numpy_helper.from_array(np.ones(shape, np.float32), name) for name, shape in (("w", (3, 4)), ("head", (4, 5)))]
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "head"], ["z"]), helper.make_node("Relu", ["z"], ["y"])]
+        graph = helper.make_graph(nodes, "g", values[:1], values[1:], stored)
+        sliced.remove_head(graph)
+        self.assertEqual(([list(n.output) for n in graph.node], [v.name for v in graph.output], [t.name for t in graph.initializer]), ([["h"]], ["h"], ["w"]))
+
+    def test_measured_slices_make_a_row(self):
+        result = {"title": "slices/a, 1", "faults": [], "whole": 3 << 20, "peak": 1 << 20, "bound": 1 << 20, "promised": 4.25, "ours": [10.0, 10.5], "theirs": [20.0, 19.0], "ONNX Runtime differs by": 2e-7}
+        self.assertEqual(sliced.cells(result), ["a, 1", "3.00", "1.00", "1.00", "4.2", "5", "-5", "2e-7"])
+        self.assertEqual(len(sliced.cells(result)), len(sliced.HEAD))
 
 
 class Wild(unittest.TestCase):
