@@ -126,11 +126,18 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	if failed := out.failed(); failed != nil {
 		err = failed
 	}
-	return conclude(stderr, command, err)
+	if command == nil {
+		return conclude(stderr, "", err)
+	}
+	status = conclude(stderr, command.FullPath(), err)
+	if err != nil && printsJSON(command) {
+		printError(out, status, err)
+	}
+	return status
 }
 
-// dispatch runs the command that args name, and returns its name.
-func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals) (command string, err error) {
+// dispatch runs the command that args name, and returns it; nil if they name none.
+func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals) (command *kong.Node, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -140,24 +147,24 @@ func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals)
 	ended, status := false, 0
 	parser, err := newParser(&c, help, kong.Writers(stdout, stderr), kong.Exit(func(n int) { ended, status = true, n }))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	k, err := parser.Parse(args)
 	switch {
 	case ended && status == 0: // --help, --version
-		return "", nil
+		return nil, nil
 	case ended:
-		return "", &failure{status: status}
+		return nil, &failure{status: status}
 	}
 	if file := (*graph.Error)(nil); errors.As(err, &file) { // of a flag whose value is in a file
-		return "", file
+		return nil, file
 	}
 	if err != nil {
-		return "", &failure{exitUsage, optimize.WrongLine("onnxmem", err)}
+		return nil, &failure{exitUsage, optimize.WrongLine("onnxmem", err)}
 	}
 	printable.ShowFull(c.FullNames)
-	command = k.Selected().FullPath()
-	named, err := namedFiles(k.Selected())
+	command = k.Selected()
+	named, err := namedFiles(command)
 	if err != nil {
 		return command, err
 	}

@@ -14,26 +14,28 @@ import (
 )
 
 // stream is standard output or standard error. It keeps its first error, since
-// code that prints does not check errors.
+// code that prints does not check errors, and whether anything was written.
 type stream struct {
 	io.Writer
 	name string // for messages
 
-	mu  sync.Mutex
-	err error
+	mu    sync.Mutex
+	err   error
+	wrote bool // something was written
 }
 
 func (s *stream) Write(b []byte) (int, error) {
 	n, err := s.Writer.Write(b)
-	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.err == nil {
-			s.err = s.named(err)
-		}
-		return n, s.err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrote = s.wrote || n > 0
+	if err == nil {
+		return n, nil
 	}
-	return n, nil
+	if s.err == nil {
+		s.err = s.named(err)
+	}
+	return n, s.err
 }
 
 // named is an error with the stream's name instead of the file's.
