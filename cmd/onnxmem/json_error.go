@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"io"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
@@ -20,12 +22,18 @@ type errorJSON struct {
 	Byte   *int64 `json:"byte,omitempty"`   // offset in the file
 }
 
-// printError prints the error of a command with --json. A command that has
-// printed on standard output has said more already, so nothing is added to that.
-func printError(stdout *stream, status int, err error) {
+// printError prints the error of a command with --json where its result would have
+// been: on standard output, or on standard error if standard output is for a file.
+// A command that has printed on standard output has said more already, so nothing
+// is added to that.
+func printError(stdout *stream, stderr io.Writer, command *kong.Node, status int, err error) {
 	text := units.OneLine(err)
-	if text == "" || stdout.wrote || stdout.failed() != nil {
+	json, out := printsJSON(command)
+	if !json || text == "" || stdout.wrote || stdout.failed() != nil {
 		return
+	}
+	if !out {
+		stdout = &stream{Writer: stderr, name: "standard error"}
 	}
 	line := errorJSON{Error: text, Status: status}
 	if at := (*graph.Error)(nil); errors.As(err, &at) {
@@ -37,21 +45,15 @@ func printError(stdout *stream, status int, err error) {
 	writeJSON(people{stdout}, line) // the stream keeps its error
 }
 
-// printsJSON reports whether a command prints JSON on standard output: with
-// --json, unless standard output is for a file that it writes.
-func printsJSON(command *kong.Node) bool {
-	asked := false
-	values := command.Positional
+// printsJSON reports whether a command has the flag --json, and whether its standard
+// output is for the result rather than for a file that it writes.
+func printsJSON(command *kong.Node) (json, out bool) {
+	values := slices.Clone(command.Positional)
 	for _, f := range command.Flags {
-		values = append(values[:len(values):len(values)], f.Value)
+		values = append(values, f.Value)
 		if f.Name == "json" {
-			asked = f.Target.Bool()
+			json = f.Target.Bool()
 		}
 	}
-	for _, v := range values {
-		if v.Tag.Has("out") && pathsOf(v.Target)[""] == "-" {
-			return false
-		}
-	}
-	return asked
+	return json, !slices.ContainsFunc(values, func(v *kong.Value) bool { return v.Tag.Has("out") && pathsOf(v.Target)[""] == "-" })
 }

@@ -130,8 +130,8 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 		return conclude(stderr, "", err)
 	}
 	status = conclude(stderr, command.FullPath(), err)
-	if err != nil && printsJSON(command) {
-		printError(out, status, err)
+	if err != nil {
+		printError(out, stderr, command, status, err)
 	}
 	return status
 }
