@@ -54,10 +54,8 @@ func annotate(_ context.Context, s *State) error {
 	s.planFolded(p)
 	p.Workspaces = s.planWorkspaces(r)
 	s.planSlices(p)
-	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: r.arena}, {Name: plan.Resident, Bytes: resident}}
-	if r.host > 0 {
-		p.Pools = append(p.Pools, plan.Pool{Name: plan.Host, Bytes: r.host})
-	}
+	p.Pools = r.planPools(resident)
+	p.TrafficPrices = r.prices
 	p.ProgramOrder = plan.ProgramOrder{Steps: program.steps(program.solved.ProgramOrder), LoadBytes: program.solved.ProgramEvaluation.Loads}
 	if s.budget != nil {
 		for i, step := range p.ProgramOrder.Steps {
@@ -76,10 +74,11 @@ func annotate(_ context.Context, s *State) error {
 		PeakStep: r.loads.PeakStep, ScheduleOptimal: r.loads.Peak == bound, PlacementOptimal: r.optimal,
 	}
 	for _, b := range p.Buffers {
-		if b.Pool == plan.Arena {
+		if b.Pool != plan.Resident && b.Pool != plan.Host {
 			p.Summary.NaiveBytes += b.Bytes
 		}
 	}
+	p.Summary.Tiered = r.tiered()
 	if s.budget != nil {
 		p.Summary.Limited = s.budget.limited(r, p.Steps)
 	}
@@ -171,6 +170,8 @@ func (s *State) planBuffers(r *region, pool string, resident *int64) []plan.Buff
 			*resident += b.bytes
 		} else if b.host {
 			out.Pool = plan.Host
+		} else if r.pools != nil {
+			out.Pool = r.pools[b.pool]
 		}
 		for _, t := range r.tensorsOf(b) {
 			out.Tensors = append(out.Tensors, r.g.Tensors[t].Name)
@@ -287,6 +288,8 @@ func (r *region) annotate(pool string) {
 				in = plan.Resident
 			case b.host:
 				in = plan.Host
+			case r.pools != nil:
+				in = r.pools[b.pool]
 			}
 			entries = append(entries, fmt.Sprintf("%s=%s:%d:%d", r.g.Tensors[t].Name, in, b.offset, b.bytes))
 		}

@@ -66,6 +66,10 @@ type Options struct {
 	// Frontier computes the cost of other limits, for Plan.Frontier.
 	Frontier bool
 
+	// Pools are several memories in the place of one arena, the fastest first. Each
+	// buffer lies in one of them; nil: there is one arena without a capacity.
+	Pools []Pool
+
 	// Workspaces are the bytes of scratch that the kernels of nodes took in a run on a
 	// device ([plan.Recording]). They become workspaces of the plan. Planning fails if they
 	// were recorded with another model, or with other lengths of dimensions.
@@ -107,7 +111,7 @@ func (e *OptionError) Unwrap() error { return e.Err }
 // Validate checks the options by themselves, without a model. Its error is of
 // type [*OptionError]; [Optimize] fails with the same error.
 func (o *Options) Validate() error {
-	for _, check := range []func() error{o.checkFigures, o.checkCosts, o.checkLimit, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
+	for _, check := range []func() error{o.checkFigures, o.checkCosts, o.checkLimit, o.checkPools, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
 		if err := check(); err != nil {
 			return &OptionError{err}
 		}

@@ -18,6 +18,9 @@ func place(ctx context.Context, s *State) error { return s.place(ctx, s.main) }
 
 // place assigns offsets to the buffers of a region.
 func (s *State) place(ctx context.Context, r *region) error {
+	if len(s.opt.Pools) > 0 && r == s.main {
+		return s.placePools(ctx, r)
+	}
 	if err := s.placeArena(ctx, r); err != nil {
 		return err
 	}

@@ -36,6 +36,14 @@ type region struct {
 	resident int64 // bytes of the region's own constants
 	host     int64 // bytes of tensors that were swapped out
 	optimal  bool  // the arena is proven smallest
+
+	// With Options.Pools, of the main graph; arena is then the sum of poolBytes.
+	pools         []string // names, the fastest first; nil: there is one arena
+	poolBytes     []int64
+	tiers         []plan.Tier
+	prices        []plan.TrafficPrice
+	trafficBound  int64
+	residentReads int64 // bytes of constants, parameters and states that nodes read
 }
 
 // regionKind says whether a region's inputs and constants count in its loads.
@@ -80,6 +88,7 @@ type buffer struct {
 	first, last int
 	resident    bool
 	host        bool
+	pool        int    // with region.pools: the index of its pool
 	kind        string // of a parameter or state; else "", and bufferKind derives it
 	offset      int64
 }

@@ -52,6 +52,10 @@ func (p *Plan) checkValues() error {
 func (p *Plan) checkPools() error {
 	for i, pool := range p.Pools {
 		switch {
+		case pool.Tier != nil && (pool.Name == Arena || pool.Name == Resident || pool.Name == Host || pool.Name == Workspace):
+			return fmt.Errorf("pools: %q has a capacity: expected that only of pools with other names", pool.Name)
+		case pool.Tier != nil && pool.Bytes > pool.Capacity:
+			return fmt.Errorf("pools: %q: expected at most %d bytes, its capacity, found %d", graph.Short(pool.Name), pool.Capacity, pool.Bytes)
 		case pool.Bytes < 0:
 			return fmt.Errorf("pools: %q: expected a size >= 0, found %d", graph.Short(pool.Name), pool.Bytes)
 		case slices.ContainsFunc(p.Pools[:i], func(other Pool) bool { return other.Name == pool.Name }):
@@ -169,6 +173,11 @@ func (p *Plan) checkFigures() error {
 		program = slices.Max(p.ProgramOrder.LoadBytes)
 	}
 	arena, _ := p.pool(Arena)
+	for _, t := range p.Tiers() {
+		if arena = arena + t.Bytes; arena < 0 {
+			return fmt.Errorf("the sum of the pools exceeds 2^63 - 1 bytes")
+		}
+	}
 	resident, _ := p.pool(Resident)
 	s := &p.Summary
 	if arena > math.MaxInt64-resident {

@@ -61,6 +61,10 @@ type Plan struct {
 	// Workspaces are those that were recorded on a device; nil: none were given.
 	Workspaces *Workspaces `json:"workspaces,omitempty"`
 
+	// TrafficPrices prove the bound on the slow traffic, ascending by step; nil without
+	// tiers, or if the bound is 0.
+	TrafficPrices []TrafficPrice `json:"traffic_prices,omitempty"`
+
 	// Frontier lists the costs of other limits, the largest limit first; nil if
 	// it was not asked for.
 	Frontier []FrontierPoint `json:"frontier,omitempty"`
@@ -103,6 +107,7 @@ type Summary struct {
 	PlacementOptimal bool  `json:"placement_optimal"`
 	*Limited               // nil: without a limit
 	*Unsliced              // nil: nothing runs in slices
+	*Tiered                // nil: all buffers outside of resident lie in one arena
 }
 
 // Unsliced holds the figures of the graph before regions of it were sliced, and what
@@ -301,6 +306,7 @@ const (
 type Pool struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
+	*Tier        // nil: not one of several for the same buffers
 }
 
 // The kinds of buffers.

@@ -13,17 +13,29 @@ import (
 // and upper (half-open lifetimes), size, and the plan's offset. An id is the
 // buffer's first tensor, with "_" for surrounding spaces and for characters that
 // would end a field or a line, and with a number as suffix if it is already in
-// use.
+// use. A plan with several pools has their buffers, and a last column pool.
 func BuffersCSV(w io.Writer, p *plan.Plan) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintln(out, "id,lower,upper,size,offset")
+	tier := map[string]bool{}
+	for _, t := range p.Tiers() {
+		tier[t.Name] = true
+	}
+	head := "id,lower,upper,size,offset"
+	if len(tier) > 0 {
+		head += ",pool"
+	}
+	fmt.Fprintln(out, head)
 	ids := unique{}
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
-		if b.Pool != plan.Arena || b.Bytes == 0 {
+		if b.Pool != plan.Arena && !tier[b.Pool] || b.Bytes == 0 {
 			continue
 		}
-		fmt.Fprintf(out, "%s,%d,%d,%d,%d\n", ids.name(fieldOf(bufferLabel(p, b)), maxField), b.First, b.Last+1, b.Bytes, b.Offset)
+		fmt.Fprintf(out, "%s,%d,%d,%d,%d", ids.name(fieldOf(bufferLabel(p, b)), maxField), b.First, b.Last+1, b.Bytes, b.Offset)
+		if tier[b.Pool] {
+			fmt.Fprintf(out, ",%s", b.Pool)
+		}
+		fmt.Fprintln(out)
 	}
 	return out.Flush()
 }

@@ -144,6 +144,11 @@ func (h *header) macros() {
 	} {
 		fmt.Fprintf(h, "#define %s_%s %s\n", h.NAME, m.name, literal(max(m.value, 0)))
 	}
+	for _, t := range h.p.Tiers() {
+		id := strings.ToUpper(identifier(t.Name))
+		fmt.Fprintf(h, "#define %s_POOL_%s_BYTES %s\n", h.NAME, id, literal(t.Bytes))
+		fmt.Fprintf(h, "#define %s_POOL_%s_CAPACITY %s\n", h.NAME, id, literal(t.Capacity))
+	}
 	if host := h.hostBytes(); host > 0 {
 		fmt.Fprintf(h, "#define %s_HOST_BYTES %s\n", h.NAME, literal(host))
 	}

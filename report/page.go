@@ -27,6 +27,7 @@ var scripts = []string{"plan.js", "view.js", "chart.js", "map.js", "table.js", "
 // be consistent (plan.Check). Whatever names the plan contains, the page runs only
 // its own script, by a hash in its security policy, and accesses no network.
 func Page(w io.Writer, p *plan.Plan, origin string) error {
+	p = p.Flat() // the pictures show one arena
 	d, err := dataOf(p)
 	if err != nil {
 		return err

@@ -43,6 +43,12 @@ func Summary(w io.Writer, p *plan.Plan) {
 	fmt.Fprintf(w, "peak, planned order  %s%s\n", units.Bytes(s.PeakBytes), Less(s.ProgramPeakBytes, s.PeakBytes))
 	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(s.LowerBoundBytes), verdict(s))
 	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%%s\n", units.Bytes(s.ArenaBytes), Fragmentation(*s), placement(s))
+	for _, t := range p.Tiers() {
+		fmt.Fprintf(w, "%-20s %s of %s: %s read, %s written\n", "pool "+t.Name, units.Bytes(t.Bytes), units.Short(t.Capacity), units.Short(t.ReadBytes), units.Short(t.WrittenBytes))
+	}
+	if x := s.Tiered; x != nil {
+		fmt.Fprintf(w, "slow traffic         %s, at least %s in this order; %s of constants\n", units.Bytes(x.SlowTrafficBytes), units.Short(x.SlowTrafficBoundBytes), units.Short(x.ResidentReadBytes))
+	}
 	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
 	if f := p.Folded; f != nil {
 		fmt.Fprintf(w, "folded               %s\n", folded(f))

@@ -53,7 +53,7 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
-	pr := &Program{m: m, p: p, values: inf.Values, given: map[string]Value{}, consts: newConstants(m, &account{}), state: map[string]string{}}
+	pr := &Program{m: m, p: p.Flat(), values: inf.Values, given: map[string]Value{}, consts: newConstants(m, &account{}), state: map[string]string{}}
 	for _, id := range m.Graph.Inputs {
 		t := m.Graph.Tensors[id]
 		if l, ok := inf.Given[t.Name]; ok {

@@ -18,6 +18,7 @@ type LimitFlags struct {
 	Extra      *units.Limit `seldom:"" placeholder:"N%" help:"Without --limit: the smallest peak that takes at most N% more time, by running nodes again and by what --slices and --host-link allow. With --max-batch: the largest extra time (default 10%)."`
 	LimitArena bool         `seldom:"" help:"With --limit: keep the arena within the limit, too, not only the peak."`
 	HostFlags
+	Pool   []units.Pool       `sep:"none" placeholder:"NAME=SIZE[@RATE]" help:"Several memories, the fastest first, in the place of one arena: --pool sram=256KiB --pool psram=8MiB@100MB/s. Nodes read and write each buffer where it lies; the fewest bytes move in all memories but the first."`
 	Device map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"Device for which costs are estimated: flops=15e12,bandwidth=700e9 per second (the default)."`
 	Costs  string             `in:"the costs of nodes" seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are estimated."`
 }
@@ -53,6 +54,9 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 		opt.Limit = &passes.Limit{Bytes: f.Limit.Bytes, Percent: f.Limit.Percent, Arena: f.LimitArena}
 	case f.LimitArena:
 		return &UsageError{"--limit-arena needs --limit"}
+	}
+	for _, p := range f.Pool {
+		opt.Pools = append(opt.Pools, passes.Pool{Name: p.Name, Capacity: int64(p.Capacity), BytesPerSecond: int64(p.Rate)})
 	}
 	opt.Frontier = f.Frontier
 	opt.Slices = passes.SliceModes[f.Slices]

@@ -342,7 +342,14 @@ func (s *scope) checkPool(list []plan.Buffer, k int) {
 	case s.kind == body:
 		want = plan.Workspace
 	}
-	if found := list[k].Pool; found != want {
+	found := list[k].Pool
+	if tiers := s.v.p.Tiers(); want == plan.Arena && len(tiers) > 0 {
+		if !s.v.isTier(found) {
+			s.fault(CodePool, "%s: expected a pool with a capacity, such as %q, found %q", s.label(list, k), graph.Short(tiers[0].Name), graph.Short(found))
+		}
+		return
+	}
+	if found != want {
 		s.fault(CodePool, "%s: expected pool %q, found %q", s.label(list, k), want, graph.Short(found))
 	}
 }

@@ -269,6 +269,7 @@ var mutations = []mutation{
 	}},
 	{name: "a buffer is called bounded", of: plain, code: "bounded", plan: func(p *plan.Plan) { buffer(p, "a").Bounded = true }},
 	{name: "a buffer is not called bounded", of: "dynamic and bounded tensors", code: "bounded", plan: func(p *plan.Plan) { buffer(p, "i").Bounded = false }},
+	{name: "prices of traffic without pools", of: plain, code: "traffic", plan: func(p *plan.Plan) { p.TrafficPrices = []plan.TrafficPrice{{Step: 1, Price: 1}} }},
 	{name: "an activation is resident", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a").Pool = "resident" }},
 	{name: "a constant lies in the arena", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "w").Pool = "arena" }},
 	{name: "an activation lies on the host", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a").Pool = "host" }},

@@ -84,6 +84,7 @@ const (
 	CodeLimit       = "limit"            // not kept, or not the cost of the steps
 	CodeFrontier    = "frontier"         // impossible costs of other limits
 	CodeCertificate = "certificate"      // it does not prove its value
+	CodeTraffic     = "traffic"          // of the pools, and the prices that bound it
 	CodeSummary     = "summary"          // a figure of the summary
 	CodeAnnotation  = "annotation"       // in the file's metadata
 )
@@ -94,7 +95,7 @@ var Codes = []string{
 	CodeOffset, CodeOrder, CodeLoad, CodeMissing, CodeDuplicate, CodeUnknown,
 	CodeTensorOrder, CodeDynamic, CodeSize, CodeLifetime, CodeKind, CodeBounded,
 	CodePool, CodeView, CodeInplace, CodeUpdate, CodeWorkspace, CodeOverlap,
-	CodeSubgraph, CodeProgram, CodeRepetition, CodeSwap, CodeLimit, CodeFrontier, CodeCertificate, CodeSummary, CodeAnnotation,
+	CodeSubgraph, CodeProgram, CodeRepetition, CodeSwap, CodeLimit, CodeFrontier, CodeCertificate, CodeTraffic, CodeSummary, CodeAnnotation,
 }
 
 // String returns the report in a few lines: the verdict, what it rests on, and

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
@@ -10,6 +11,9 @@ import (
 // summarize computes the figures that follow from the plan's buffers and order.
 func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
 	sum := plan.Summary{Nodes: len(s.g.Nodes), NaiveBytes: s.naive(), ArenaBytes: s.top(plan.Arena)}
+	for _, t := range v.p.Tiers() {
+		sum.ArenaBytes = v.add(sum.ArenaBytes, s.top(t.Name))
+	}
 	for _, t := range s.g.Tensors {
 		if t.Maker >= 0 || t.Input && t.Data == nil {
 			sum.Tensors++
@@ -41,7 +45,13 @@ func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
 // pools checks the list of pools, and that resident buffers lie within their
 // pool.
 func (v *verifier) pools(s *scope, sum plan.Summary) {
-	want := map[string]int64{plan.Arena: sum.ArenaBytes, plan.Resident: sum.ResidentBytes}
+	want := map[string]int64{plan.Resident: sum.ResidentBytes}
+	if v.checkTiers(s); len(v.p.Tiers()) == 0 {
+		want[plan.Arena] = sum.ArenaBytes
+	}
+	for _, t := range v.p.Tiers() {
+		want[t.Name] = s.top(t.Name)
+	}
 	if host := s.top(plan.Host); host > 0 {
 		want[plan.Host] = host
 	}
@@ -50,7 +60,7 @@ func (v *verifier) pools(s *scope, sum plan.Summary) {
 		bytes, known := want[p.Name]
 		switch {
 		case !known:
-			v.fault(CodePool, "pools: no pool %q: expected %q and %q", graph.Short(p.Name), plan.Arena, plan.Resident)
+			v.fault(CodePool, "pools: no pool %q: expected %s", graph.Short(p.Name), strings.Join(sortedKeys(want), ", "))
 		case seen[p.Name]:
 			v.fault(CodePool, "pools: %q is listed twice", p.Name)
 		case p.Bytes != bytes:
@@ -90,6 +100,15 @@ func (v *verifier) checkSummary(want plan.Summary) {
 	figure("peak_step", want.PeakStep, found.PeakStep)
 	figure("schedule_optimal", want.ScheduleOptimal, found.ScheduleOptimal)
 	figure("placement_optimal", want.PlacementOptimal, found.PlacementOptimal)
+
+	switch {
+	case (want.Tiered == nil) != (found.Tiered == nil):
+		v.fault(CodeSummary, "summary: slow_traffic_bytes: expected it with pools of a capacity alone")
+	case want.Tiered != nil:
+		figure("slow_traffic_bytes", want.SlowTrafficBytes, found.SlowTrafficBytes)
+		figure("slow_traffic_lower_bound_bytes", want.SlowTrafficBoundBytes, found.SlowTrafficBoundBytes)
+		figure("resident_read_bytes", want.ResidentReadBytes, found.ResidentReadBytes)
+	}
 
 	switch {
 	case want.ArenaBytes == want.PeakBytes:

@@ -331,6 +331,7 @@ var real = []struct {
 			return x.Alone != nil && x.Alone.Slices != nil && x.Alone.Recompute != nil && x.Alone.Swap != nil
 		})
 	}},
+	{"several pools", pooled, pools, func(p *plan.Plan) bool { return len(p.Tiers()) == 3 && len(p.TrafficPrices) > 0 }},
 	{"the value of a shape", models["dynamic"], passes.Options{Values: map[string]graph.Literal{"k": {Shape: []int64{1}, Data: []json.Number{"4"}}}}, func(p *plan.Plan) bool { return len(p.Values) == 1 }},
 	{"the value of a condition", models["branches"], passes.Options{Values: map[string]graph.Literal{"p": {Data: []json.Number{"1"}}}}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) > 0 }},
 	{"a product that reads a constant as it lies", tied, passes.Options{Fold: passes.FoldAny}, func(p *plan.Plan) bool { return p.Folded != nil && len(p.Folded.Products) == 1 }},
@@ -480,6 +481,11 @@ var stillTrue = []struct{ path, what, why string }{
 	{"summary.limit_arena", "^added: true", "the arena is below the limit"},
 	{"summary.extra_cost_lower_bound_percent", "^to (0|null)", "it says nothing"},
 	{"frontier", "^(dropped|to null)", "it says less"},
+	{"pools[].capacity", "^to", "the buffers fit, and the bound stays the same"},
+	{"pools[].bytes_per_second", "^(to|dropped)", "the user says it, and the order stays the same"},
+	{"traffic_prices[]", "^dropped", "the others prove the same bound"},
+	{"traffic_prices[].price", "^to", "they prove the same bound"},
+	{"traffic_prices[].step", "^to", "they prove the same bound"},
 	{"frontier[]", "^all dropped", "it says less"},
 }
 

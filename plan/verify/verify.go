@@ -131,6 +131,9 @@ func (v *verifier) plan() {
 	}
 	s.place(v.p.Buffers, v.p.Dynamic)
 	s.checkOverlap(plan.Arena)
+	for _, t := range v.p.Tiers() {
+		s.checkOverlap(t.Name)
+	}
 	s.checkOverlap(plan.Host)
 	v.resident = append(v.resident, s.extents(s.list, plan.Resident)...)
 	v.overlapResident()
@@ -151,6 +154,7 @@ func (v *verifier) plan() {
 		v.certify(s, &sum)
 	}
 	v.pools(s, sum)
+	v.checkTraffic(s, &sum)
 	v.limit(s, again, &sum)
 	v.folded()
 	v.slicedRegions()

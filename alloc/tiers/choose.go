@@ -1,0 +1,101 @@
+package tiers
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+// width is the number of states that choose keeps between two buffers. Up to it the
+// choice is exact. A network of 500 nodes in slices has a few dozen buffers live at once
+// and needs the limit; one without slices has a handful.
+const width = 400
+
+// state is a choice among the buffers so far.
+type state struct {
+	live  []int // chosen buffers that are still live, by the order of choose
+	used  int64 // their bytes
+	saved int64 // traffic of all chosen buffers
+	rank  float64
+	item  int    // the last chosen buffer; -1: none
+	from  *state // the choice before it
+}
+
+// choose returns the buffers of a list whose traffic is the largest such that they take
+// at most capacity bytes at every step. It goes through the buffers by their first step.
+// A state is the set of chosen buffers that are live; of equal sets the one that saves
+// more is kept, and of all sets the best width, by the traffic of what they chose, each
+// buffer's by the part of its life that is over. exact: no set was left out for its rank.
+func (p *Problem) choose(list []int, capacity int64) (chosen []int, exact bool) {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(p.Buffers[a].First, p.Buffers[b].First) })
+	states := []*state{{item: -1}}
+	exact = true
+	for at := 0; at < len(list); {
+		i := list[at]
+		b := &p.Buffers[i]
+		at++
+		if b.Size == 0 {
+			chosen = append(chosen, i)
+			continue
+		}
+		next := make([]*state, 0, 2*len(states))
+		index := map[string]int{}
+		add := func(s *state) {
+			key := make([]byte, 0, 8*len(s.live))
+			for _, j := range s.live {
+				key = append(strconv.AppendInt(key, int64(j), 36), ' ')
+			}
+			if k, known := index[string(key)]; known {
+				if next[k].saved < s.saved {
+					next[k] = s
+				}
+				return
+			}
+			index[string(key)] = len(next)
+			next = append(next, s)
+		}
+		for _, s := range states {
+			t := s
+			if slices.ContainsFunc(s.live, func(j int) bool { return p.Buffers[j].Last < b.First }) {
+				t = &state{saved: s.saved, item: -1, from: s}
+				for _, j := range s.live {
+					if p.Buffers[j].Last >= b.First {
+						t.live = append(t.live, j)
+						t.used += p.Buffers[j].Size
+					}
+				}
+			}
+			add(t)
+			if gain := b.traffic(); gain > 0 && b.Size <= capacity-t.used {
+				add(&state{live: append(slices.Clip(t.live), i), used: t.used + b.Size, saved: t.saved + gain, item: i, from: t})
+			}
+		}
+		if len(next) > width {
+			exact = false
+			for _, s := range next {
+				s.rank = float64(s.saved)
+				for _, j := range s.live {
+					c := &p.Buffers[j]
+					s.rank -= float64(c.traffic()) * float64(c.Last-b.First+1) / float64(c.Last-c.First+2)
+				}
+			}
+			slices.SortStableFunc(next, func(s, t *state) int { return cmp.Compare(t.rank, s.rank) })
+			next = next[:width]
+		}
+		states = next
+	}
+	best := states[0]
+	for _, s := range states {
+		if s.saved > best.saved {
+			best = s
+		}
+	}
+	for s := best; s != nil; s = s.from {
+		if s.item >= 0 {
+			chosen = append(chosen, s.item)
+		}
+	}
+	slices.Sort(chosen)
+	return chosen, exact
+}

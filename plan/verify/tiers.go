@@ -1,0 +1,219 @@
+package verify
+
+import (
+	"math"
+	"math/big"
+	"regexp"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+var tierName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+
+// isTier reports whether a name is that of a pool among which the plan divides the
+// buffers of the main graph.
+func (v *verifier) isTier(name string) bool {
+	return slices.ContainsFunc(v.p.Tiers(), func(p plan.Pool) bool { return p.Name == name })
+}
+
+// checkTiers checks the pools of tiers on their own: their names, their order, and that
+// each is as large as its buffers and no larger than its capacity.
+func (v *verifier) checkTiers(s *scope) {
+	tiers := v.p.Tiers()
+	if len(tiers) == 1 || len(tiers) > plan.MaxTiers {
+		v.fault(CodePool, "pools: expected from 2 to %d with a capacity, or none, found %d", plan.MaxTiers, len(tiers))
+	}
+	slowest := int64(math.MaxInt64)
+	for _, t := range tiers {
+		if !tierName.MatchString(t.Name) || slices.Contains([]string{plan.Arena, plan.Resident, plan.Host, plan.Workspace}, t.Name) {
+			v.fault(CodePool, "pools: expected a name of letters, digits, _ and - that is not taken, found %q", graph.Short(t.Name))
+		}
+		if top := s.top(t.Name); t.Capacity < top {
+			v.fault(CodePool, "pools: %s: expected at most %d bytes, its capacity, found %d", graph.Short(t.Name), t.Capacity, top)
+		}
+		if t.BytesPerSecond < 0 || t.BytesPerSecond > slowest {
+			v.fault(CodePool, "pools: %s: expected a speed from 0 to %d bytes per second, that of a pool before, found %d", graph.Short(t.Name), slowest, t.BytesPerSecond)
+		}
+		if t.BytesPerSecond > 0 {
+			slowest = t.BytesPerSecond
+		}
+	}
+}
+
+// access is what one node moves of one buffer.
+type access struct {
+	step          int
+	read, written int64
+}
+
+// checkTraffic computes what nodes read and write in each pool, and the bound from the
+// plan's prices, and adds the figures to the summary.
+func (v *verifier) checkTraffic(s *scope, sum *plan.Summary) {
+	tiers := v.p.Tiers()
+	if len(tiers) == 0 {
+		if v.p.TrafficPrices != nil {
+			v.fault(CodeTraffic, "traffic_prices: expected none without pools of a capacity, found %d", len(v.p.TrafficPrices))
+		}
+		return
+	}
+	sum.Tiered = &plan.Tiered{}
+	uses := s.accesses(&sum.ResidentReadBytes)
+	for i, t := range tiers {
+		var read, written int64
+		for k := range s.buffers {
+			if s.list[k].Pool != t.Name {
+				continue
+			}
+			for _, u := range uses[k] {
+				read, written = v.add(read, u.read), v.add(written, u.written)
+			}
+		}
+		if read != t.ReadBytes || written != t.WrittenBytes {
+			v.fault(CodeTraffic, "pools: %s: expected %d bytes read and %d written, found %d and %d", graph.Short(t.Name), read, written, t.ReadBytes, t.WrittenBytes)
+		}
+		if i > 0 {
+			sum.SlowTrafficBytes = v.add(sum.SlowTrafficBytes, v.add(read, written))
+		}
+	}
+	sum.SlowTrafficBoundBytes = v.trafficBound(s, uses, tiers[0].Capacity)
+}
+
+// accesses lists what nodes move of each buffer, in the order of the steps, and adds what
+// they read of resident ones.
+func (s *scope) accesses(resident *int64) [][]access {
+	uses := make([][]access, len(s.buffers))
+	for k := range s.buffers {
+		if b := &s.buffers[k]; b.known && len(b.storages) == 0 {
+			uses[k] = []access{{b.first, b.bytes, b.bytes}} // a workspace
+		}
+	}
+	for step, n := range s.g.Nodes {
+		move := func(t graph.TensorID, read, written int64) {
+			k := s.at[t]
+			if i := s.storageOf[t]; i != none && s.storages[i].resident {
+				if !ops.IsConstant(n) {
+					*resident = s.v.add(*resident, read)
+				}
+				return
+			}
+			if k < 0 || read == 0 && written == 0 {
+				return
+			}
+			if m := len(uses[k]); m == 0 || uses[k][m-1].step != step {
+				uses[k] = append(uses[k], access{step: step})
+			}
+			u := &uses[k][len(uses[k])-1]
+			u.read, u.written = s.v.add(u.read, read), s.v.add(u.written, written)
+		}
+		if n.IsPutRows() && s.at[n.Inputs[0]] >= 0 && s.at[n.Inputs[0]] == s.at[n.Outputs[0]] {
+			part := s.g.Tensors[n.Inputs[1]].Bytes // the other rows stay where they are
+			move(n.Inputs[1], part, 0)
+			move(n.Outputs[0], 0, part)
+			continue
+		}
+		written, outputs, views, sized := int64(0), 0, 0, true
+		for k, t := range n.Outputs {
+			if t < 0 {
+				continue
+			}
+			if from := s.viewedStorage(n, k); from != none && from == s.storageOf[t] {
+				views++
+				continue
+			}
+			outputs++
+			sized = sized && s.storageOf[t] != none
+			written = s.v.add(written, s.g.Tensors[t].Bytes)
+		}
+		if outputs == 0 && views > 0 {
+			continue // nothing moves
+		}
+		seen := map[graph.TensorID]bool{}
+		n.Reads(func(t graph.TensorID) {
+			if seen[t] {
+				return
+			}
+			seen[t] = true
+			bytes := s.g.Tensors[t].Bytes
+			if sized && t == n.Inputs[0] && ops.ReadsOutput(n) {
+				bytes = min(bytes, written)
+			}
+			move(t, bytes, 0)
+		})
+		for k, t := range n.Outputs {
+			if t >= 0 && (s.viewedStorage(n, k) == none || s.viewedStorage(n, k) != s.storageOf[t]) {
+				move(t, 0, s.g.Tensors[t].Bytes)
+			}
+		}
+	}
+	return uses
+}
+
+// trafficBound evaluates the plan's prices. What a node reads has stayed in the first
+// pool since the use before, or it is read from another; what was written in between, and
+// is among it, was then written there, too. Each byte that stays is worth the prices of
+// the steps over which it does; the whole pool is worth the prices times its capacity. So
+// what stays saves at most that, and what single bytes save beyond their worth.
+func (v *verifier) trafficBound(s *scope, uses [][]access, capacity int64) int64 {
+	steps := len(s.g.Nodes)
+	until := make([]*big.Int, steps+2) // the prices before steps 0 to i-1
+	until[0] = new(big.Int)
+	next := 0
+	for i := range steps + 1 {
+		until[i+1] = until[i]
+		if next < len(v.p.TrafficPrices) && v.p.TrafficPrices[next].Step == i && v.p.TrafficPrices[next].Price > 0 {
+			until[i+1] = new(big.Int).Add(until[i], big.NewInt(v.p.TrafficPrices[next].Price))
+			next++
+		}
+	}
+	if next < len(v.p.TrafficPrices) {
+		v.fault(CodeTraffic, "traffic_prices: entry %d: expected prices above 0, ascending by steps up to %d, found %d at step %d", next, steps, v.p.TrafficPrices[next].Price, v.p.TrafficPrices[next].Step)
+		return 0
+	}
+	bound := new(big.Int)
+	stay := func(from, to int, bytes, saves int64) { // of bytes that stay from behind one step to another
+		worth := new(big.Int).Sub(until[to+1], until[from+1])
+		if least := big.NewInt(saves); worth.Cmp(least) > 0 {
+			worth = least
+		}
+		bound.Add(bound, worth.Mul(worth, big.NewInt(bytes)))
+	}
+	for k := range s.buffers {
+		b := &s.buffers[k]
+		if !b.known || b.resident || b.host {
+			continue
+		}
+		whole := int64(0)
+		for _, u := range uses[k] {
+			whole = max(whole, u.read, u.written)
+		}
+		whole = min(whole, b.bytes)
+		given := len(b.storages) > 0 && s.storages[b.storages[0]].input
+		kept := slices.ContainsFunc(b.storages, func(i int32) bool { return s.storages[i].output })
+		last, there, fresh := -1, given, int64(0)
+		for _, u := range uses[k] {
+			read := min(u.read, whole)
+			if read > 0 && there {
+				twice := int64(0)
+				if fresh == whole || read == whole {
+					twice = min(fresh, read)
+				}
+				stay(last, u.step, twice, 2)
+				stay(last, u.step, read-twice, 1)
+				fresh = 0
+			}
+			fresh = max(fresh, min(u.written, whole))
+			last, there = u.step, true
+		}
+		if kept {
+			stay(last, b.last+1, fresh, 1)
+		}
+	}
+	all := new(big.Int).Mul(until[steps+1], big.NewInt(capacity))
+	if bound.Sub(bound, all); bound.Sign() < 0 || !bound.IsInt64() {
+		return 0
+	}
+	return bound.Int64()
+}
