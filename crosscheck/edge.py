@@ -11,7 +11,7 @@ from . import command, feeds, quantized
 _NETWORKS = ("mobilenet_v2", "tiny_autoencoder", "tiny_ds_cnn", "tiny_mobilenet", "tiny_resnet8")
 
 # For our estimates of time: a microcontroller of 240 MHz that multiplies and adds once a cycle.
-DEVICE = "--device=flops=480e6,bandwidth=500e6"
+DEVICE = "--device=roofline,flops=480e6,bandwidth=500e6"
 
 _STEP = 1 / 64  # of the smallest peak: how far below it no plan was found
 

@@ -3,33 +3,72 @@ package passes
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/cost"
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// Device is the roofline model of a device, from which the costs of nodes are
-// estimated.
+// Device is the model of a device, from which the costs of nodes are estimated. The
+// models differ in what small nodes cost; docs/formats.md has the formulas.
 type Device struct {
 	FLOPS     float64 // floating-point operations per second
 	Bandwidth float64 // memory bandwidth in bytes per second
+	Kind      DeviceKind
 }
+
+// DeviceKind says how a device spends its time.
+type DeviceKind int
+
+// The kinds of devices.
+const (
+	// Roofline computes and moves bytes at the same time, at full rate.
+	Roofline DeviceKind = iota
+	// GPU does so, too, but a product that is too small for all processors takes longer.
+	GPU
+	// CPU is one core that waits for memory, and for each node, plane and narrow product.
+	CPU
+)
 
 // DefaultDevice is a mid-range GPU. Which nodes are recomputed depends only on
 // ratios of costs.
-var DefaultDevice = Device{FLOPS: 15e12, Bandwidth: 700e9}
+var DefaultDevice = Device{FLOPS: 15e12, Bandwidth: 700e9, Kind: GPU}
 
-// leastCost is the time in nanoseconds that it takes to launch any node.
-const leastCost = 1000
+// OneCore is one core with AVX-512 of the machine on which bench/efficiency fitted the
+// constants of a CPU to the times of onnxmem's kernels.
+var OneCore = Device{FLOPS: 245e9, Bandwidth: 125e9, Kind: CPU}
+
+// Devices are devices by name.
+var Devices = map[string]Device{
+	"gpu": DefaultDevice, "cpu": OneCore,
+	"roofline": {FLOPS: DefaultDevice.FLOPS, Bandwidth: DefaultDevice.Bandwidth, Kind: Roofline},
+}
+
+// Constants of a CPU, as bench/efficiency prints them; cpuLaunch is that of a network.
+const (
+	cpuLaunch  = 800  // nanoseconds between two nodes
+	cpuPlane   = 19   // nanoseconds between two planes of an image
+	cpuLanes   = 2.2  // columns: a product of n takes the time of n + cpuLanes
+	cpuWeights = 0.41 // the part of the bandwidth at which weights come from memory
+)
+
+// Constants of a GPU, from the way in which its kernels divide a product: into square
+// tiles, of which each processor computes one at a time.
+const (
+	gpuProcessor = 300e9 // operations per second of a processor: 128 multiply-adds at 1.2 GHz
+	gpuTile      = 64    // rows and columns
+)
+
+// launchCost is the time in nanoseconds that it takes to launch any node of a GPU. Launches
+// overlap with what was launched before.
+const launchCost = 1000
 
 // mostCost limits a cost in nanoseconds so that sums of costs cannot overflow.
 const mostCost = math.MaxInt64 >> 24
 
-// costs returns the cost of each node of a region in nanoseconds: the measured
-// one if Options.Costs has the node's name, else max(flops / FLOPS, bytes moved /
-// Bandwidth), but at least 1 µs. Constants and swaps cost nothing. unknown counts
-// the names in Options.Costs that no node has.
+// costs returns the cost of each node of a region in nanoseconds: the measured one if
+// Options.Costs has the node's name, else the estimate for Options.Device. Constants and
+// swaps cost nothing. unknown counts the names in Options.Costs that no node has.
 func (s *State) costs(r *region) (list []int64, unknown int) {
 	list = make([]int64, len(r.g.Nodes))
 	used := map[string]bool{}
@@ -43,45 +82,35 @@ func (s *State) costs(r *region) (list []int64, unknown int) {
 		case known:
 			list[i] = min(ns, mostCost)
 		case !ops.IsConstant(n):
-			list[i] = s.opt.Device.cost(n.Semantics.FLOPs, moved(r.g, n))
+			list[i] = s.opt.Device.cost(cost.Whole(r.g, n))
 		}
 	}
 	return list, len(s.opt.Costs) - len(used)
 }
 
-// cost is the roofline estimate, in nanoseconds.
-func (d Device) cost(flops int64, bytes float64) int64 {
+// cost estimates the time of a node in nanoseconds.
+func (d Device) cost(w cost.Work) int64 {
 	if d == (Device{}) {
 		d = DefaultDevice
 	}
-	seconds := max(float64(flops)/d.FLOPS, bytes/d.Bandwidth)
-	return int64(math.Round(min(max(seconds*1e9, leastCost), mostCost)))
-}
-
-// moved returns the bytes that a node reads and writes, each input and output
-// counted once. A view moves nothing.
-func moved(g *graph.Graph, n *graph.Node) float64 {
-	if n.IsPutRows() { // in place, only the part moves
-		return 2 * float64(g.Tensors[n.Inputs[1]].Bytes)
-	}
-	sum := 0.0
-	for k, t := range n.Outputs {
-		view := slices.ContainsFunc(n.Semantics.Views, func(a graph.Alias) bool { return a.Out == k })
-		if t >= 0 && !view {
-			sum += float64(g.Tensors[t].Bytes)
+	compute, move := w.FLOPs/d.FLOPS, (w.Bytes+w.Weights)/d.Bandwidth
+	var ns float64
+	switch d.Kind {
+	case CPU:
+		if w.Columns > 0 {
+			compute *= 1 + cpuLanes/w.Columns
 		}
-	}
-	if sum == 0 || ops.ReadsOutput(n) {
-		return 2 * sum
-	}
-	var seen []graph.TensorID
-	n.Reads(func(t graph.TensorID) {
-		if !slices.Contains(seen, t) {
-			seen = append(seen, t)
-			sum += float64(g.Tensors[t].Bytes)
+		move = (w.Bytes + w.Weights/cpuWeights) / d.Bandwidth
+		ns = 1e9*(compute+move) + cpuPlane*w.Planes + cpuLaunch
+	case GPU:
+		if tiles := w.Batch * math.Ceil(w.Rows/gpuTile) * math.Ceil(w.Columns/gpuTile); tiles > 0 && w.Planes == 0 {
+			compute *= 1 + d.FLOPS/gpuProcessor/(2*tiles) // half of the last wave is idle
 		}
-	})
-	return sum
+		fallthrough
+	default:
+		ns = max(1e9*max(compute, move), launchCost)
+	}
+	return int64(math.Round(min(ns, mostCost)))
 }
 
 // checkCosts validates the device and the measured costs.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/constant"
+	"github.com/onnxmem/onnxmem/internal/cost"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
@@ -170,7 +171,7 @@ func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 	}
 	p := &slicing.Program{
 		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Loads: r.loads.Loads, Keep: keep, Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
-		Cost: func(flops, bytes float64) float64 { return float64(s.opt.Device.cost(int64(flops), bytes)) },
+		Cost: func(w cost.Work) float64 { return float64(s.opt.Device.cost(w)) },
 	}
 	p.Rows = rowsOf(b.model)
 	for i := range r.storages {

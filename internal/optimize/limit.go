@@ -2,6 +2,8 @@ package optimize
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/readable"
@@ -18,9 +20,9 @@ type LimitFlags struct {
 	Extra      *units.Limit `seldom:"" placeholder:"N%" help:"Without --limit: the smallest peak that takes at most N% more time, by running nodes again and by what --slices and --host-link allow. With --max-batch: the largest extra time (default 10%)."`
 	LimitArena bool         `seldom:"" help:"With --limit: keep the arena within the limit, too, not only the peak."`
 	HostFlags
-	Pool   []units.Pool       `sep:"none" placeholder:"NAME=SIZE[@RATE]" help:"Several memories, the fastest first, in the place of one arena: --pool sram=256KiB --pool psram=8MiB@100MB/s. Nodes read and write each buffer where it lies; the fewest bytes move in all memories but the first."`
-	Device map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"Device for which costs are estimated: flops=15e12,bandwidth=700e9 per second (the default)."`
-	Costs  string             `in:"the costs of nodes" seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are estimated."`
+	Pool   []units.Pool `sep:"none" placeholder:"NAME=SIZE[@RATE]" help:"Several memories, the fastest first, in the place of one arena: --pool sram=256KiB --pool psram=8MiB@100MB/s. Nodes read and write each buffer where it lies; the fewest bytes move in all memories but the first."`
+	Device string       `seldom:"" placeholder:"DEVICE" help:"Device for which costs are estimated: gpu (default), cpu (one core) or roofline (no costs of small nodes); and, or alone, flops=15e12,bandwidth=700e9 per second (below 1e12: a cpu)."`
+	Costs  string       `in:"the costs of nodes" seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are estimated."`
 }
 
 // HostFlags describe a host memory for swapped tensors.
@@ -73,22 +75,14 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 	if f.Linked() {
 		opt.Host = &passes.Host{Link: int64(f.HostLink), NoRecompute: f.NoRecompute}
 	}
-	if len(f.Device) > 0 {
-		opt.Device = passes.DefaultDevice
-	}
-	for name, value := range f.Device {
-		switch name {
-		case "flops":
-			opt.Device.FLOPS = value
-		case "bandwidth":
-			opt.Device.Bandwidth = value
-		default:
-			return &UsageError{fmt.Sprintf("--device %s: expected flops or bandwidth", name)}
+	if f.Device != "" {
+		if opt.Device, err = device(f.Device); err != nil {
+			return err
 		}
 	}
 	switch {
 	case limited:
-	case len(f.Device) > 0:
+	case f.Device != "":
 		return &UsageError{"--device needs --limit or --frontier"}
 	case f.Costs != "":
 		return &UsageError{"--costs needs --limit or --frontier"}
@@ -97,6 +91,47 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 		opt.Costs, err = readCosts(f.Costs)
 	}
 	return err
+}
+
+// leastGPU is the least number of operations per second of a device that is taken for a
+// GPU if its kind is not said.
+const leastGPU = 1e12
+
+// device reads a device: a kind, flops and bandwidth, separated by commas, each of which
+// may be left out.
+func device(text string) (d passes.Device, err error) {
+	wrong := &UsageError{fmt.Sprintf("--device %s: expected gpu, cpu or roofline, flops=NUMBER and bandwidth=NUMBER, such as cpu or cpu,flops=50e9,bandwidth=20e9", graph.Short(text))}
+	d = passes.DefaultDevice
+	said := map[string]bool{}
+	for i, part := range strings.Split(text, ",") {
+		name, number, figure := strings.Cut(part, "=")
+		if said[name] {
+			return d, wrong
+		}
+		said[name] = true
+		if !figure {
+			preset, known := passes.Devices[name]
+			if !known || i > 0 {
+				return d, wrong
+			}
+			d = preset
+			continue
+		}
+		value, err := strconv.ParseFloat(number, 64)
+		switch {
+		case err != nil:
+			return d, wrong
+		case name == "flops":
+			if d.FLOPS = value; !said["gpu"] && !said["cpu"] && !said["roofline"] && value < leastGPU {
+				d.Kind = passes.CPU
+			}
+		case name == "bandwidth":
+			d.Bandwidth = value
+		default:
+			return d, wrong
+		}
+	}
+	return d, nil
 }
 
 // maxCosts limits the size of the file of costs.

@@ -2,6 +2,7 @@ package slicing
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/cost"
 	"github.com/onnxmem/onnxmem/ops"
 )
 
@@ -115,7 +116,7 @@ func (r *Region) rooms(streams map[graph.TensorID]graph.TensorID) (ns float64) {
 	for _, t := range r.Outputs {
 		_, rows := r.axis[t]
 		if _, stream := streams[t]; rows && !stream {
-			ns += r.p.Cost(0, float64(r.p.g.Tensors[t].Bytes))
+			ns += r.p.Cost(cost.Work{Bytes: float64(r.p.g.Tensors[t].Bytes)})
 		}
 	}
 	return ns
@@ -226,20 +227,9 @@ func (r *Region) inner(s *Slice) int64 {
 // wholeTime returns the time of the region's nodes when they run whole.
 func (r *Region) wholeTime() (ns float64) {
 	for _, v := range r.Nodes {
-		n := r.p.g.Nodes[v]
-		if r.p.view(n) {
-			continue
+		if n := r.p.g.Nodes[v]; !r.p.view(n) {
+			ns += r.p.Cost(cost.Whole(r.p.g, n))
 		}
-		bytes := 0.0
-		for _, t := range n.Outputs {
-			if t >= 0 {
-				bytes += float64(r.p.g.Tensors[t].Bytes)
-			}
-		}
-		for _, t := range distinct(n.Inputs) {
-			bytes += float64(r.p.g.Tensors[t].Bytes)
-		}
-		ns += r.p.Cost(float64(n.Semantics.FLOPs), bytes)
 	}
 	return ns
 }
@@ -248,65 +238,66 @@ func (r *Region) wholeTime() (ns float64) {
 // inputs, and of putting those of outputs. The first slice adds to no sum.
 func (r *Region) time(s *Slice, first bool) (ns float64) {
 	p := r.p
-	type taken struct {
-		t graph.TensorID
-		w Range
-	}
 	cuts := map[taken]bool{}
 	for _, v := range r.Nodes {
 		n, ns1 := p.g.Nodes[v], s.Node[v]
-		bytes, part := 0.0, 1.0
+		var in, out []cost.Tensor
+		part := 1.0
 		seen := map[graph.TensorID]bool{}
 		for j, t := range n.Inputs {
 			if t < 0 || seen[t] {
 				continue
 			}
 			seen[t] = true
+			whole := cost.TensorOf(p.g, t)
 			w := ns1.In[j]
 			if w.Axis == ops.Whole {
-				bytes += float64(p.g.Tensors[t].Bytes)
+				in = append(in, whole)
 				continue
 			}
-			size := float64(p.exactBytes(t, w.Axis, w.Hi-w.Lo))
-			bytes += size
+			rows := whole.Rows(w.Axis, w.Hi-w.Lo)
+			in = append(in, rows)
 			_, made := r.made[t]
-			if whole := int64(p.g.Tensors[t].Type.Shape[w.Axis]); !made && w.Hi-w.Lo < whole && !cuts[taken{t, w}] && !r.cutInFile(t) {
+			if length := int64(whole.Lengths[w.Axis]); !made && w.Hi-w.Lo < length && !cuts[taken{t, w}] && !r.cutInFile(t) {
 				cuts[taken{t, w}] = true
-				ns += p.Cost(0, 2*size)
+				ns += p.Cost(cost.Copy(rows.Bytes))
 			} else if made && (s.Made[t].Lo != w.Lo || s.Made[t].Hi != w.Hi) {
-				ns += p.Cost(0, 2*size)
+				ns += p.Cost(cost.Copy(rows.Bytes))
 			}
 		}
-		if sum := r.sum[v]; sum != nil {
+		sum := r.sum[v]
+		added := 0.0 // bytes of sums to which the copy itself adds
+		if sum != nil {
 			part = float64(ns1.Hi-ns1.Lo) / float64(sum.Length)
-			for _, t := range n.Outputs {
-				if t >= 0 {
-					bytes += float64(p.g.Tensors[t].Bytes)
-					if first {
-						continue
-					}
-					if adds(n, sum) {
-						bytes += float64(p.g.Tensors[t].Bytes)
-					} else {
-						ns += p.Cost(0, 3*float64(p.g.Tensors[t].Bytes))
-					}
-				}
+		}
+		for _, t := range n.Outputs {
+			if t < 0 {
+				continue
 			}
-		} else {
-			for _, t := range n.Outputs {
-				if w, ok := s.Made[t]; ok && t >= 0 {
-					bytes += float64(p.exactBytes(t, w.Axis, w.Hi-w.Lo))
-					part = float64(w.Hi-w.Lo) / float64(p.g.Tensors[t].Type.Shape[w.Axis])
+			whole := cost.TensorOf(p.g, t)
+			if sum != nil {
+				out = append(out, whole)
+				switch {
+				case first:
+				case adds(n, sum):
+					added += whole.Bytes
+				default:
+					ns += p.Cost(cost.Work{Bytes: 3 * whole.Bytes})
 				}
+			} else if w, ok := s.Made[t]; ok {
+				out = append(out, whole.Rows(w.Axis, w.Hi-w.Lo))
+				part = float64(w.Hi-w.Lo) / float64(whole.Lengths[w.Axis])
 			}
 		}
 		if !p.view(n) {
-			ns += p.Cost(part*float64(n.Semantics.FLOPs), bytes)
+			w := cost.Of(n, part*float64(n.Semantics.FLOPs), in, out)
+			w.Bytes += added
+			ns += p.Cost(w)
 		}
 	}
 	for _, t := range r.Outputs {
 		if w, rows := s.Share[t]; rows {
-			put := p.Cost(0, 2*float64(p.exactBytes(t, w.Axis, w.Hi-w.Lo)))
+			put := p.Cost(cost.Copy(cost.TensorOf(p.g, t).Rows(w.Axis, w.Hi-w.Lo).Bytes))
 			if ns += put; w != s.Made[t] {
 				ns += put // its rows are taken from those that the slice makes
 			}

@@ -2,6 +2,7 @@ package slicing
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/cost"
 	"github.com/onnxmem/onnxmem/ops"
 )
 
@@ -28,9 +29,8 @@ type Program struct {
 	Keep  map[string]bool
 	Align int64 // to which sizes are rounded up, in bytes
 	Sums  bool  // a region may sum over the axis that is cut: results may differ in the last bits
-	// Cost is the time in nanoseconds of a node with that many floating-point
-	// operations that reads and writes that many bytes.
-	Cost func(flops, bytes float64) float64
+	// Cost is the time in nanoseconds of a node that does this work.
+	Cost func(cost.Work) float64
 	// Rows returns a function that calls another with the elements of an initializer;
 	// nil if they cannot be read. Without Rows, no initializer is cut.
 	Rows func(*graph.Data) func(use func([]byte) error) error

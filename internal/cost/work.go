@@ -1,0 +1,143 @@
+// Package cost says what a node does that takes time: how much it computes, what it
+// moves, and in pieces of which form. A device's model makes a time of that.
+package cost
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// Work is what one run of a node does.
+type Work struct {
+	FLOPs   float64 // floating-point operations
+	Bytes   float64 // that it reads and writes, without those of weights
+	Weights float64 // bytes of initializers that it reads
+
+	// Batch products of Rows x Columns elements, of a matrix product or a convolution: the
+	// columns are those of the second factor, or the channels that a group makes. Else 0.
+	Batch, Rows, Columns float64
+	// Planes are the channels of images that the node's kernel goes through one by one;
+	// 0 if it does not.
+	Planes float64
+}
+
+// Tensor is what a node reads or writes of a tensor. Lengths is nil if they are unknown.
+type Tensor struct {
+	Bytes   float64
+	Lengths []graph.Dim
+	Weight  bool // it is an initializer
+}
+
+// TensorOf returns a whole tensor.
+func TensorOf(g *graph.Graph, t graph.TensorID) Tensor {
+	x := g.Tensors[t]
+	w := Tensor{Bytes: float64(x.Bytes), Weight: x.Data != nil}
+	if x.Type.Kind == graph.KindTensor && x.Type.Exact() {
+		w.Lengths = x.Type.Shape
+	}
+	return w
+}
+
+// Rows returns n rows of a tensor along an axis.
+func (t Tensor) Rows(axis int, n int64) Tensor {
+	if length := t.Lengths[axis]; int64(length) != n {
+		t.Bytes = t.Bytes / float64(length) * float64(n)
+		t.Lengths = slices.Clone(t.Lengths)
+		t.Lengths[axis] = graph.Dim(n)
+	}
+	return t
+}
+
+// Of returns the work of a node with that many floating-point operations, which reads
+// and makes these tensors, each of which is listed once.
+func Of(n *graph.Node, flops float64, in, out []Tensor) Work {
+	w := Work{FLOPs: flops}
+	if ops.ReadsOutput(n) { // of its inputs as many bytes as it makes
+		in = out
+	}
+	for _, t := range in {
+		if t.Weight {
+			w.Weights += t.Bytes
+		} else {
+			w.Bytes += t.Bytes
+		}
+	}
+	for _, t := range out {
+		w.Bytes += t.Bytes
+	}
+	if len(out) > 0 {
+		w.form(n, out[0].Lengths)
+	}
+	return w
+}
+
+// Whole returns the work of a node that runs whole.
+func Whole(g *graph.Graph, n *graph.Node) Work {
+	var in, out []Tensor
+	bytes := 0.0
+	for k, t := range n.Outputs {
+		view := slices.ContainsFunc(n.Semantics.Views, func(a graph.Alias) bool { return a.Out == k })
+		if t >= 0 && !view {
+			out = append(out, TensorOf(g, t))
+			bytes += out[len(out)-1].Bytes
+		}
+	}
+	flops := float64(n.Semantics.FLOPs)
+	switch {
+	case n.IsPutRows(): // in place, only the part moves
+		return Copy(float64(g.Tensors[n.Inputs[1]].Bytes))
+	case bytes == 0: // a view moves nothing
+		return Work{FLOPs: flops}
+	}
+	var seen []graph.TensorID
+	n.Reads(func(t graph.TensorID) {
+		if !slices.Contains(seen, t) {
+			seen = append(seen, t)
+			in = append(in, TensorOf(g, t))
+		}
+	})
+	return Of(n, flops, in, out)
+}
+
+// Copy returns the work of copying that many bytes.
+func Copy(bytes float64) Work { return Work{Bytes: 2 * bytes} }
+
+// form sets the form of a product, or of images, from the lengths of what the node makes.
+func (w *Work) form(n *graph.Node, made []graph.Dim) {
+	axes := len(made)
+	switch n.Op {
+	case "MatMul", "Gemm", "FusedMatMul", "FusedGemm", "QLinearMatMul", "MatMulInteger":
+		if axes < 2 {
+			return
+		}
+		w.Columns, w.Rows = float64(made[axes-1]), float64(made[axes-2])
+		w.Batch = elements(made[:axes-2])
+	case "Conv", "FusedConv", "QLinearConv", "ConvInteger":
+		if axes < 3 {
+			return
+		}
+		group := 1.0
+		if a := n.Attr("group"); a != nil && a.Int > 0 {
+			group = float64(a.Int)
+		}
+		w.Columns, w.Rows = max(float64(made[1])/group, 1), elements(made[2:])
+		w.Batch = float64(made[0]) * min(group, float64(made[1]))
+		if w.Columns == 1 {
+			w.Planes = w.Batch
+		}
+	case "BatchNormalization", "InstanceNormalization", "MaxPool", "AveragePool", "GlobalAveragePool":
+		if axes >= 3 {
+			w.Planes = elements(made[:2])
+		}
+	}
+}
+
+func elements(lengths []graph.Dim) float64 {
+	n := 1.0
+	for _, d := range lengths {
+		n *= float64(d)
+	}
+	return n
+}
