@@ -132,3 +132,36 @@ func littleEndian(v int64) []byte {
 	}
 	return raw
 }
+
+// MakesRoom reports whether a node of an inferred graph makes a tensor whose rows are all
+// written by PutRows, one after the other, before anything else reads it: its elements
+// have no meaning.
+func (g *Graph) MakesRoom(n *Node) bool {
+	if n.Domain != "" || n.Op != "ConstantOfShape" || len(n.Outputs) != 1 || n.Outputs[0] < 0 {
+		return false
+	}
+	axis, next := int64(-1), int64(0)
+	for t := n.Outputs[0]; ; {
+		if x := g.Tensors[t]; x.Output || len(x.Readers) != 1 {
+			return false
+		}
+		put := g.Nodes[g.Tensors[t].Readers[0]]
+		if !put.IsPutRows() || put.Inputs[0] != t || put.Inputs[1] == t {
+			return false
+		}
+		on := put.Attr("axis")
+		at := g.Tensors[put.Inputs[2]].Data
+		base, part := g.Tensors[t].Type, g.Tensors[put.Inputs[1]].Type
+		if on == nil || at == nil || !base.Exact() || !part.Exact() || axis >= 0 && on.Int != axis || on.Int < 0 || on.Int >= int64(len(base.Shape)) || len(part.Shape) != len(base.Shape) {
+			return false
+		}
+		if first, ok := at.Integers(1); !ok || len(first) != 1 || first[0] != next {
+			return false
+		}
+		axis = on.Int
+		if next += int64(part.Shape[axis]); next == int64(base.Shape[axis]) {
+			return true
+		}
+		t = put.Outputs[0]
+	}
+}

@@ -75,10 +75,12 @@ type Options struct {
 	// were recorded with another model, or with other lengths of dimensions.
 	Workspaces *plan.Recording
 
-	// Slices says which regions of the graph may run in slices to meet Limit.
+	// Slices says which regions of the graph may run in slices to meet Limit or, without
+	// it, to move few bytes in all Pools but the first.
 	Slices Slices
 	// ExtraPercent, without Limit, asks for the smallest peak that takes at most that
 	// percentage more time, by recomputation and by what Slices and Host allow; 0: none.
+	// With Pools and Slices, it bounds the extra time of the slices; 0: any.
 	ExtraPercent float64
 
 	Costs  map[string]int64 // measured costs of nodes by name, in nanoseconds; the others are estimated

@@ -154,8 +154,8 @@ func (r *region) poolError(full *tiers.FullError, placed []int) error {
 // traffic returns what nodes read and write of each buffer, by step, and what they read of
 // resident ones. A node reads each of
 // its inputs once and writes each of its outputs once. But a view moves nothing; what
-// takes elements reads as many bytes as it writes; and PutRows that writes over its base
-// reads and writes the part alone. A workspace is written and read once.
+// takes elements reads as many bytes as it writes; PutRows that writes over its base reads
+// and writes the part alone; and what only makes room for it writes nothing. A workspace is written and read once.
 func (r *region) traffic() (uses [][]tiers.Use, resident int64) {
 	at := make([]int, len(r.storages))
 	for i := range at {
@@ -208,6 +208,9 @@ func (r *region) moves(n *graph.Node, at []int) (reads, writes map[graph.TensorI
 	if n.IsPutRows() && r.inPlace(n.Inputs[0], n.Outputs[0], at) {
 		part := r.g.Tensors[n.Inputs[1]].Bytes
 		reads[n.Inputs[1]], writes[n.Outputs[0]] = part, part
+		return reads, writes
+	}
+	if r.g.MakesRoom(n) {
 		return reads, writes
 	}
 	made, views, known := int64(0), 0, true

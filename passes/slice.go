@@ -47,8 +47,12 @@ type slicedState struct {
 // slice runs regions of the graph in slices, so that the cheapest plan below the limit
 // (Options.Limit) can be found or, without a limit, the smallest peak that the extra
 // time allows (Options.ExtraPercent). It weighs slices against recomputation and swaps,
-// which the pass limit adds. It also computes the frontier, if that is asked for.
+// which the pass limit adds. It also computes the frontier, if that is asked for. With
+// several pools and without a limit, it looks for little traffic in the slow ones.
 func slice(ctx context.Context, s *State) error {
+	if s.opt.Slices != SlicesOff && len(s.opt.Pools) > 0 && s.opt.Limit == nil && !s.opt.Frontier {
+		return s.slicePools(ctx)
+	}
 	if s.opt.Slices == SlicesOff || s.opt.Limit == nil && s.opt.ExtraPercent <= 0 && !s.opt.Frontier {
 		return nil
 	}

@@ -183,10 +183,7 @@ func (x *slicer) model(ctx context.Context, r *cover) (*slicedModel, error) {
 	if r.choices == nil {
 		return nil, nil
 	}
-	key := ""
-	for _, c := range r.choices {
-		key += fmt.Sprint(c.Start, c.End, c.Seed, c.Axis, c.Slices, " ")
-	}
+	key := keyOf(r.choices)
 	m, known := x.models[key]
 	if known {
 		return m, nil
@@ -194,6 +191,14 @@ func (x *slicer) model(ctx context.Context, r *cover) (*slicedModel, error) {
 	m, err := x.apply(ctx, r.choices)
 	x.models[key] = m
 	return m, err
+}
+
+// keyOf identifies a list of regions and their numbers of slices.
+func keyOf(choices []*slicing.Choice) (key string) {
+	for _, c := range choices {
+		key += fmt.Sprint(c.Start, c.End, c.Seed, c.Axis, c.Slices, " ")
+	}
+	return key
 }
 
 // slicesAlone returns the cheapest sliced model found whose peak meets a limit without

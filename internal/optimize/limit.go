@@ -16,7 +16,7 @@ import (
 type LimitFlags struct {
 	Limit      *units.Limit `placeholder:"SIZE|N%" help:"Run nodes again until the peak is at most 8GiB, or 60% of the best order's, at the least extra time."`
 	Frontier   bool         `seldom:"" help:"Also compute the cost of other limits, in steps of 5% of the best order's peak."`
-	Slices     string       `seldom:"" enum:"off,exact,any" default:"off" help:"With --limit, --extra or --frontier: also run regions of the graph in slices, which needs less memory than any order. exact: along axes whose rows do not depend on each other; any: also sums, whose last bits may change."`
+	Slices     string       `seldom:"" enum:"off,exact,any" default:"off" help:"With --limit, --extra, --frontier or --pool: also run regions of the graph in slices, which needs less memory than any order. exact: along axes whose rows do not depend on each other; any: also sums, whose last bits may change."`
 	Extra      *units.Limit `seldom:"" placeholder:"N%" help:"Without --limit: the smallest peak that takes at most N% more time, by running nodes again and by what --slices and --host-link allow. With --max-batch: the largest extra time (default 10%)."`
 	LimitArena bool         `seldom:"" help:"With --limit: keep the arena within the limit, too, not only the peak."`
 	HostFlags
@@ -66,8 +66,8 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 		opt.ExtraPercent = f.Extra.Percent
 	}
 	limited := f.Limit != nil || f.Frontier || f.Extra != nil
-	if opt.Slices != passes.SlicesOff && !limited {
-		return &UsageError{"--slices needs --limit, --extra or --frontier"}
+	if opt.Slices != passes.SlicesOff && !limited && len(f.Pool) == 0 {
+		return &UsageError{"--slices needs --limit, --extra, --frontier or --pool"}
 	}
 	if wrong := f.Wrong(limited); wrong != "" {
 		return &UsageError{wrong}
@@ -81,9 +81,9 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 		}
 	}
 	switch {
-	case limited:
+	case limited, len(f.Pool) > 0 && opt.Slices != passes.SlicesOff:
 	case f.Device != "":
-		return &UsageError{"--device needs --limit or --frontier"}
+		return &UsageError{"--device needs --limit, --frontier or --slices"}
 	case f.Costs != "":
 		return &UsageError{"--costs needs --limit or --frontier"}
 	}

@@ -114,6 +114,9 @@ func (s *scope) accesses(resident *int64) [][]access {
 			move(n.Outputs[0], 0, part)
 			continue
 		}
+		if s.g.MakesRoom(n) {
+			continue // it need not be written
+		}
 		written, outputs, views, sized := int64(0), 0, 0, true
 		for k, t := range n.Outputs {
 			if t < 0 {

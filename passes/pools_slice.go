@@ -1,0 +1,114 @@
+package passes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/onnxmem/onnxmem/passes/internal/slicing"
+)
+
+// insides are the shares of the fast pool that what a slice makes may take. What is left
+// is for the inputs and outputs of regions: the estimates of the search do not tell how
+// much of it they use.
+var insides = []float64{1, 0.9, 0.75, 0.6, 0.45}
+
+// exchanges are the shares of the slow traffic without slices that count as much as the
+// time without slices. The first ones break ties and avoid halos that save little;
+// the others are for a limit on the extra time.
+var exchanges = []float64{1e-4, 1e-2, 0.1, 1, 10}
+
+// slicePools runs regions of the graph in slices, so that what slices make fits into the
+// fast pool. It plans the graph without slices, and those of some searches, with all
+// pools, and takes the one with the least slow traffic whose slices take at most
+// Options.ExtraPercent more time, if that is set. Slices run one after the other, in the
+// order in which they are written: what else lives meanwhile may lie in a slow pool.
+func (s *State) slicePools(ctx context.Context) error {
+	w, err := s.newWeigher(ctx)
+	if err != nil {
+		return err
+	}
+	whole, err := w.plain.state.slowTraffic(ctx)
+	if err != nil {
+		return err
+	}
+	x, rates, extra := w.ladders[0].x, exchanges[:3], math.Inf(1)
+	if s.opt.ExtraPercent > 0 {
+		rates, extra = exchanges, s.opt.ExtraPercent/100
+	}
+	best, seen := whole, map[string]bool{}
+	var found *slicedModel
+	for _, rate := range rates {
+		for _, inside := range insides {
+			if s.timeIsUp() {
+				s.timedOut = true
+				break
+			}
+			choices := x.search.Traffic(ctx, s.opt.Pools[0].Capacity, inside, rate*float64(w.plain.state.main.allTraffic())/x.time)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			key := keyOf(choices)
+			if len(choices) == 0 || seen[key] {
+				continue
+			}
+			seen[key] = true
+			m, traffic, err := x.applyInPools(ctx, choices)
+			if err != nil {
+				return err
+			}
+			if traffic < best && m.extra <= extra {
+				best, found = traffic, m
+			}
+		}
+	}
+	if found == nil {
+		s.known = w.plain
+		return nil
+	}
+	s.keepOrder = true
+	return w.adopt(ctx, &way{sliced: found})
+}
+
+// applyInPools rewrites the model and returns its slow traffic.
+func (x *slicer) applyInPools(ctx context.Context, choices []*slicing.Choice) (*slicedModel, int64, error) {
+	model, weights, err := x.search.Rewrite(choices)
+	if err != nil {
+		return nil, 0, err
+	}
+	t := x.base.copy()
+	t.model, t.keepOrder = model, true
+	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order} {
+		if err := run(ctx, t); err != nil {
+			return nil, 0, fmt.Errorf("slices: %w", err)
+		}
+	}
+	m := &slicedModel{
+		choices: choices, weights: weights, from: x, peak: t.main.loads.Peak, bound: t.main.solved.Bound, extra: t.modelledTime()/x.time - 1,
+	}
+	traffic, err := t.slowTraffic(ctx)
+	return m, traffic, err
+}
+
+// slowTraffic places an ordered graph in the pools and returns its slow traffic in bytes;
+// the largest number if it does not fit.
+func (s *State) slowTraffic(ctx context.Context) (int64, error) {
+	err := s.placePools(ctx, s.main)
+	var full *PoolError
+	switch {
+	case errors.As(err, &full):
+		return math.MaxInt64, nil
+	case err != nil:
+		return 0, err
+	}
+	return s.main.tiered().SlowTrafficBytes, nil
+}
+
+// allTraffic returns what nodes read and write in all pools, in bytes.
+func (r *region) allTraffic() (bytes int64) {
+	for _, t := range r.tiers {
+		bytes += t.ReadBytes + t.WrittenBytes
+	}
+	return max(1, bytes)
+}
