@@ -3,7 +3,7 @@
 A comment <!-- table: NAME --> names each table for bench/results.py.
 """
 
-from . import edge, sliced, tigris
+from . import allowed, edge, sliced, tigris
 
 
 def tables(results):
@@ -94,6 +94,10 @@ def _slices(results):
     return [sliced.cells(r) for _, r in _of(results, "slices") if "theirs" in r]
 
 
+def _allowed(results):
+    return [allowed.cells(r) for _, r in _of(results, "allowed") if not r["faults"]]
+
+
 def _error(value):
     return f"{value:.1e}".replace("e-0", "e-").replace("e+00", "") if value else "0"
 
@@ -104,6 +108,7 @@ _TABLES = (
     ("orders/optima", ("problem", "nodes", "what it has", "peak here = HiGHS"), _optima),
     ("running/models", ("model", "nodes", "error", "bits", "poison", "ms", "ONNX Runtime, ms", "ratio", "allocations"), _models),
     ("running/steps", ("training step of", "nodes", "gradients", "losses", "draw", "bits", "poison"), _steps),
+    ("slices/peaks", allowed.HEAD, _allowed),
     ("slices/measured", sliced.HEAD, _slices),
     ("edge/smallest", edge.HEAD, _edge),
     ("edge/tigris", tigris.HEAD, _tigris),

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from . import apart, build, cases, command, differences, edge, feeds, kinks, networks, optimum, order, pages, probe, quantized, running, runtime, runtime_order, shapes, sliced, snapshot, step, table, tigris, training, wild, wildmodels
+from . import allowed, apart, build, cases, command, differences, edge, feeds, kinks, networks, optimum, order, pages, probe, quantized, running, runtime, runtime_order, shapes, sliced, snapshot, step, table, tigris, training, wild, wildmodels
 
 
 def event(name, op="Relu"):
@@ -379,6 +379,12 @@ class Edge(unittest.TestCase):
         graph = helper.make_graph(nodes, "g", values[:1], values[1:], stored)
         sliced.remove_head(graph)
         self.assertEqual(([list(n.output) for n in graph.node], [v.name for v in graph.output], [t.name for t in graph.initializer]), ([["h"]], ["h"], ["w"]))
+
+    def test_peaks_by_extra_time_make_a_row(self):
+        found = [[3 << 20, -0.1, True, 0], [1 << 20, 4.96, True, 2], [1 << 19, 14.0, True, 0]]
+        result = {"title": "allowed/a, 1", "faults": [], "whole": 300 << 20, "found": found, "least": 1 << 18}
+        self.assertEqual(allowed.cells(result), ["a, 1", "300", "3.00", "0.0", "1.00*", "5.0", "0.50", "14.0", "0.25"])
+        self.assertEqual(len(allowed.cells(result)), len(allowed.HEAD))
 
     def test_measured_slices_make_a_row(self):
         result = {"title": "slices/a, 1", "faults": [], "whole": 3 << 20, "peak": 1 << 20, "bound": 1 << 20, "promised": 4.25, "ours": [10.0, 10.5], "theirs": [20.0, 19.0], "ONNX Runtime differs by": 2e-7}
