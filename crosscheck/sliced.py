@@ -17,7 +17,7 @@ import onnx
 
 from . import cases, command, feeds, runtime, running, step, workdir
 
-DEVICE = "--device=flops=50e9,bandwidth=20e9"  # about one core of a CPU
+DEVICE = "--device=cpu"
 _EXTRA = "--extra=5%"
 _ROUNDS = 3  # of alternating runs
 _SECONDS = 900  # of one run

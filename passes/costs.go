@@ -101,7 +101,9 @@ func (d Device) cost(w cost.Work) int64 {
 			compute *= 1 + cpuLanes/w.Columns
 		}
 		move = (w.Bytes + w.Weights/cpuWeights) / d.Bandwidth
-		ns = 1e9*(compute+move) + cpuPlane*w.Planes + cpuLaunch
+		if ns = 1e9*(compute+move) + cpuPlane*w.Planes + cpuLaunch; w.Fused {
+			ns = 1e9 * compute
+		}
 	case GPU:
 		if tiles := w.Batch * math.Ceil(w.Rows/gpuTile) * math.Ceil(w.Columns/gpuTile); tiles > 0 && w.Planes == 0 {
 			compute *= 1 + d.FLOPS/gpuProcessor/(2*tiles) // half of the last wave is idle

@@ -21,6 +21,9 @@ type Work struct {
 	// Planes are the channels of images that the node's kernel goes through one by one;
 	// 0 if it does not.
 	Planes float64
+	// Fused: an activation of what a product, convolution or BatchNormalization makes, and
+	// its only reader, so that their kernel can apply it to elements that it holds anyway.
+	Fused bool
 }
 
 // Tensor is what a node reads or writes of a tensor. Lengths is nil if they are unknown.
@@ -50,10 +53,11 @@ func (t Tensor) Rows(axis int, n int64) Tensor {
 	return t
 }
 
-// Of returns the work of a node with that many floating-point operations, which reads
-// and makes these tensors, each of which is listed once.
-func Of(n *graph.Node, flops float64, in, out []Tensor) Work {
-	w := Work{FLOPs: flops}
+// Of returns the work of a node of a graph, or of a part of it, with that many
+// floating-point operations, which reads and makes these tensors, each of which is listed
+// once.
+func Of(g *graph.Graph, n *graph.Node, flops float64, in, out []Tensor) Work {
+	w := Work{FLOPs: flops, Fused: fused(g, n)}
 	if ops.ReadsOutput(n) { // of its inputs as many bytes as it makes
 		in = out
 	}
@@ -98,11 +102,32 @@ func Whole(g *graph.Graph, n *graph.Node) Work {
 			in = append(in, TensorOf(g, t))
 		}
 	})
-	return Of(n, flops, in, out)
+	return Of(g, n, flops, in, out)
 }
 
 // Copy returns the work of copying that many bytes.
 func Copy(bytes float64) Work { return Work{Bytes: 2 * bytes} }
+
+// fused reports whether a node is an activation that the kernel before it can apply.
+func fused(g *graph.Graph, n *graph.Node) bool {
+	switch n.Op {
+	case "Relu", "Clip", "Sigmoid", "Tanh", "Swish", "HardSigmoid", "HardSwish", "Gelu", "QuickGelu":
+	default:
+		return false
+	}
+	if len(n.Inputs) == 0 || n.Inputs[0] < 0 {
+		return false
+	}
+	x := g.Tensors[n.Inputs[0]]
+	if x.Maker < 0 || x.Output || len(x.Readers) != 1 {
+		return false
+	}
+	switch g.Nodes[x.Maker].Op {
+	case "Conv", "MatMul", "Gemm", "FusedMatMul", "BatchNormalization":
+		return true
+	}
+	return false
+}
 
 // form sets the form of a product, or of images, from the lengths of what the node makes.
 func (w *Work) form(n *graph.Node, made []graph.Dim) {

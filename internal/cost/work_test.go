@@ -31,6 +31,10 @@ func TestWhole(t *testing.T) {
 			x := b.Input("x", graph.TensorOf(graph.Float32, 1, 4, 6, 7))
 			return b.Add(&graph.Node{Op: "Conv", Inputs: []graph.TensorID{x, b.Floats("w", []int64{4, 1, 3, 3}, make([]float32, 36))}, Attrs: []*graph.Attr{group(4), ints("pads", 1, 1, 1, 1)}}, "y")[0]
 		}, cost.Work{FLOPs: 2 * 4 * 42 * 9, Bytes: 4 * 8 * 42, Weights: 144, Batch: 4, Rows: 42, Columns: 1, Planes: 4}},
+		{"activation of a product", func(b *graph.Builder) graph.TensorID {
+			x := b.Input("x", graph.TensorOf(graph.Float32, 3, 4))
+			return b.Node("Relu", "y", b.Node("MatMul", "p", x, b.Floats("w", []int64{4, 5}, make([]float32, 20))))
+		}, cost.Work{FLOPs: 15, Bytes: 2 * 60, Fused: true}},
 		{"rows of a large tensor", func(b *graph.Builder) graph.TensorID {
 			x := b.Input("x", graph.TensorOf(graph.Float32, 1000, 8))
 			return b.Node("Slice", "y", x, b.Ints("lo", []int64{1}, []int64{2}), b.Ints("hi", []int64{1}, []int64{5}))

@@ -290,7 +290,7 @@ func (r *Region) time(s *Slice, first bool) (ns float64) {
 			}
 		}
 		if !p.view(n) {
-			w := cost.Of(n, part*float64(n.Semantics.FLOPs), in, out)
+			w := cost.Of(p.g, n, part*float64(n.Semantics.FLOPs), in, out)
 			w.Bytes += added
 			ns += p.Cost(w)
 		}
