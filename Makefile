@@ -8,6 +8,7 @@ SHELL       := bash
 STATICCHECK_VERSION := v0.8.2
 GOFUMPT_VERSION     := v0.12.0
 BENCHSTAT_VERSION   := v0.0.0-20260908200009-22c9c6c9d4da
+MYPY_VERSION        := 2.4.1
 
 VERSION ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 CACHE   := $(or $(XDG_CACHE_HOME),$(addsuffix /.cache,$(HOME)),$(CURDIR)/build/cache)/onnxmem
@@ -29,6 +30,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 win
 
 STATICCHECK := $(TOOLS)/staticcheck@$(STATICCHECK_VERSION)/staticcheck
 GOFUMPT     := $(TOOLS)/gofumpt@$(GOFUMPT_VERSION)/gofumpt
+MYPY        := $(CACHE)/mypy-$(MYPY_VERSION)/bin/mypy
 BENCHSTAT   := $(TOOLS)/benchstat@$(BENCHSTAT_VERSION)/benchstat
 
 .PHONY: help
@@ -165,6 +167,15 @@ demo: build ## write a network, plan it, verify the plan
 cross: ## build for every platform
 	@for p in $(PLATFORMS); do echo "$$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build ./...; done
 
+.PHONY: wheels
+wheels: ## build the Python wheels of every platform into build/wheels; WHEELS='host' or 'linux/arm64 ...': only these
+	@rm -rf build/wheels
+	@go run ./internal/wheels -version $(VERSION) -out build/wheels $(WHEELS)
+
+.PHONY: types
+types: $(MYPY) ## check the types of the Python module (mypy from PyPI)
+	@cd python && $(MYPY) --strict --python-version 3.10 --cache-dir $(CACHE)/mypy src
+
 .PHONY: clean
 clean: ## remove bin and build
 	rm -rf bin build
@@ -177,3 +188,7 @@ $(GOFUMPT):
 
 $(BENCHSTAT):
 	GOBIN=$(@D) GOFLAGS= go install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
+
+$(MYPY):
+	python3 -m venv $(CACHE)/mypy-$(MYPY_VERSION)
+	$(@D)/pip install --quiet mypy==$(MYPY_VERSION)

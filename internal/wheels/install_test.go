@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestInstalled: the wheel of this machine, installed into an empty environment without
+// a network, brings a command that starts without Python and a module that passes its
+// tests.
+func TestInstalled(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3: the wheel is not installed")
+	}
+	for _, module := range []string{"venv", "pip"} {
+		if exec.Command(python, "-c", "import "+module).Run() != nil {
+			t.Skipf("python3 lacks %s: the wheel is not installed", module)
+		}
+	}
+	t.Chdir(filepath.Join("..", ".."))
+	dir := t.TempDir()
+	file := buildHost(t, dir)
+	venv := filepath.Join(dir, "venv")
+	bin := filepath.Join(venv, "bin")
+	if runtime.GOOS == "windows" {
+		bin = filepath.Join(venv, "Scripts")
+	}
+	outside(t, "", python, "-m", "venv", "--without-pip", venv)
+	outside(t, "", python, "-m", "pip", "-q", "--disable-pip-version-check", "--python", venv, "install", "--no-index", "--no-compile", file)
+	if got := outside(t, dir, filepath.Join(bin, "onnxmem"), "--version"); got != "v1.2.3" {
+		t.Errorf("version %q, expected that of the build", got)
+	}
+	tests, err := filepath.Abs(filepath.Join("python", "tests"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	python = filepath.Join(bin, "python")
+	if got := outside(t, dir, python, "-c", "import onnxmem; print(onnxmem.__file__, onnxmem.command())"); strings.Count(got, venv) != 2 {
+		t.Errorf("module and command %s, expected them in %s", got, venv)
+	}
+	outside(t, dir, python, "-B", "-m", "unittest", "discover", "-q", tests)
+}
+
+// buildHost builds the wheel of this machine and returns its path.
+func buildHost(t *testing.T, dir string) string {
+	t.Helper()
+	hosts, err := choose([]string{"host"})
+	if err != nil {
+		t.Skipf("%v: the wheel is not built", err)
+	}
+	host := hosts[0]
+	if musl, _ := filepath.Glob("/lib/ld-musl-*"); len(musl) > 0 {
+		host = hosts[len(hosts)-1]
+	}
+	path, _, err := host.write(dir, "v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// outside runs a command in a folder without the variables that lead to the sources,
+// and returns its output without blanks at the ends.
+func outside(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	c := exec.Command(name, args...)
+	c.Dir = dir
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "PYTHON") && !strings.HasPrefix(v, "ONNXMEM_COMMAND=") {
+			c.Env = append(c.Env, v)
+		}
+	}
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}

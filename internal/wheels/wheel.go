@@ -1,0 +1,126 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/flate"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// sources is the folder of the Python module.
+const sources = "python/src"
+
+// entry is a file of a wheel.
+type entry struct {
+	name string // with slashes
+	data []byte
+	mode fs.FileMode
+}
+
+// wheel is a built distribution of the package onnxmem (PyPA's binary distribution
+// format, version 1.0).
+type wheel struct {
+	version  string   // of Python's kind
+	tags     []string // platform tags
+	module   []entry  // files of the module, below the folder for modules
+	command  string   // the file name of the command
+	binary   []byte   // its content
+	licenses []entry  // below the folder of licences
+
+	description []byte // for people, in Markdown
+}
+
+// name is the file name of the wheel. It holds the version and the platforms, and
+// says that any Python 3 will do.
+func (w wheel) name() string {
+	return fmt.Sprintf("onnxmem-%s-py3-none-%s.whl", w.version, strings.Join(w.tags, "."))
+}
+
+// pack returns the wheel's bytes: a zip file whose entries have no time, with the
+// list of all files and their digests as the last.
+func (w wheel) pack() ([]byte, error) {
+	base := "onnxmem-" + w.version
+	info := base + ".dist-info/"
+	entries := slices.Clone(w.module)
+	entries = append(entries, entry{base + ".data/scripts/" + w.command, w.binary, 0o755})
+	for _, l := range w.licenses {
+		entries = append(entries, entry{info + "licenses/" + l.name, l.data, l.mode})
+	}
+	entries = append(
+		entries,
+		entry{info + "METADATA", w.metadata(), 0o644},
+		entry{info + "WHEEL", w.about(), 0o644},
+	)
+	var record bytes.Buffer
+	for _, e := range entries {
+		sum := sha256.Sum256(e.data)
+		fmt.Fprintf(&record, "%s,sha256=%s,%d\n", e.name, base64.RawURLEncoding.EncodeToString(sum[:]), len(e.data))
+	}
+	fmt.Fprintf(&record, "%sRECORD,,\n", info)
+	return zipped(append(entries, entry{info + "RECORD", record.Bytes(), 0o644}))
+}
+
+// about is the file that says what kind of wheel this is. The command is for one
+// platform, so the wheel is not "pure".
+func (w wheel) about() []byte {
+	var b bytes.Buffer
+	b.WriteString("Wheel-Version: 1.0\nGenerator: onnxmem\nRoot-Is-Purelib: false\n")
+	for _, t := range w.tags {
+		fmt.Fprintf(&b, "Tag: py3-none-%s\n", t)
+	}
+	return b.Bytes()
+}
+
+// zipped returns a zip file of entries in the given order.
+func zipped(entries []entry) ([]byte, error) {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
+		return flate.NewWriter(w, flate.BestCompression)
+	})
+	for _, e := range entries {
+		h := &zip.FileHeader{Name: e.name, Method: zip.Deflate}
+		h.SetMode(e.mode)
+		h.ModifiedDate = 1<<5 | 1 // 1 January 1980, the earliest that the format knows
+		w, err := z.CreateHeader(h)
+		if err == nil {
+			_, err = w.Write(e.data)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	err := z.Close()
+	return b.Bytes(), err
+}
+
+// moduleFiles reads the Python module.
+func moduleFiles() ([]entry, error) {
+	var list []entry
+	err := filepath.WalkDir(sources, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == "__pycache__":
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		name, err := filepath.Rel(sources, path)
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		list = append(list, entry{filepath.ToSlash(name), data, 0o644})
+		return err
+	})
+	return list, err
+}

@@ -1,0 +1,44 @@
+"""Make neural networks in ONNX files need less memory, and prove it.
+
+    import onnxmem
+
+    planned = onnxmem.optimize("model.onnx", dims={"batch": 8})
+    planned.plan.summary.arena_bytes
+    onnxmem.verify(planned).valid
+
+The functions drive the native command ``onnxmem``, which comes with this package,
+by pipes. They need neither numpy nor onnx. Their keyword arguments are the flags of
+the command: ``keep_random_order=True`` is ``--keep-random-order``.
+
+Sizes and offsets are bytes. What the keys of plans and results mean is described
+in docs/formats.md of the project.
+"""
+
+from ._calls import Model, Problem, compare, explain, optimize, order, pack, verify
+from ._command import Flag, command, version
+from ._errors import Error, Failed, NotInstalled, Refused, UsageError
+from ._plan import Plan, Planned
+from ._record import Record, Result
+
+__all__ = [
+    "Error",
+    "Failed",
+    "Flag",
+    "Model",
+    "NotInstalled",
+    "Plan",
+    "Planned",
+    "Problem",
+    "Record",
+    "Refused",
+    "Result",
+    "UsageError",
+    "command",
+    "compare",
+    "explain",
+    "optimize",
+    "order",
+    "pack",
+    "verify",
+    "version",
+]

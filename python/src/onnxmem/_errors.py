@@ -1,0 +1,65 @@
+"""What can go wrong."""
+
+from __future__ import annotations
+
+from ._record import Record
+
+
+class Error(Exception):
+    """The command did not do what was asked.
+
+    The text of the exception is the command's own: which file, which node or tensor,
+    what was expected and what was found.
+    """
+
+    #: Exit status of the command: 1 the work failed, 2 the arguments were wrong, 3 the
+    #: input was refused; another one if the command was ended from outside.
+    status: int
+    #: The file at fault, as it was named; "standard input" for a model in memory.
+    file: str | None
+    #: The node at fault: its name and operator, else its index.
+    node: str | None
+    #: The name of the tensor at fault.
+    tensor: str | None
+    #: The offset of the fault in the file.
+    byte: int | None
+    #: What the command printed before it failed, such as how far a limit was missed.
+    result: Record | None
+
+    def __init__(
+        self,
+        message: str,
+        status: int,
+        place: Record | None = None,
+        result: Record | None = None,
+    ) -> None:
+        super().__init__(message)
+        place = place if place is not None else Record()
+        known = result if result is not None else Record()
+        self.status = status
+        self.file = place.get("file")
+        self.node = place.get("node", known.get("node"))
+        self.tensor = place.get("tensor")
+        self.byte = place.get("byte")
+        self.result = result
+
+
+class Failed(Error):
+    """The input is sound, but the work failed, such as a limit that cannot be met."""
+
+
+class UsageError(Error):
+    """The arguments are wrong, whatever the files contain."""
+
+
+class Refused(Error):
+    """The input was refused: it is not there, damaged, or contradicts itself."""
+
+
+class NotInstalled(FileNotFoundError):
+    """The native command is not where the package was installed."""
+
+
+def error_of(status: int) -> type[Error]:
+    """Return the class of errors for an exit status."""
+    return {2: UsageError, 3: Refused}.get(status, Failed)
