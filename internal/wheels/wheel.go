@@ -3,16 +3,15 @@ package main
 import (
 	"archive/zip"
 	"bytes"
-	"compress/flate"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // sources is the folder of the Python module.
@@ -79,17 +78,16 @@ func (w wheel) about() []byte {
 	return b.Bytes()
 }
 
+// earliest is the time of all files: the earliest that a zip file knows.
+var earliest = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // zipped returns a zip file of entries in the given order.
 func zipped(entries []entry) ([]byte, error) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
-		return flate.NewWriter(w, flate.BestCompression)
-	})
 	for _, e := range entries {
-		h := &zip.FileHeader{Name: e.name, Method: zip.Deflate}
+		h := &zip.FileHeader{Name: e.name, Method: zip.Deflate, Modified: earliest}
 		h.SetMode(e.mode)
-		h.ModifiedDate = 1<<5 | 1 // 1 January 1980, the earliest that the format knows
 		w, err := z.CreateHeader(h)
 		if err == nil {
 			_, err = w.Write(e.data)
