@@ -89,11 +89,22 @@ func (m *Model) AddPutRows() error {
 	if !there {
 		m.Functions = append(slices.Clip(m.Functions), putRows(m.Opset("")))
 	}
+	m.importOwn()
+	return nil
+}
+
+// AddOwn adds a function of SwapDomain to a model, with the import and the IR version that
+// it needs.
+func (m *Model) AddOwn(f *Function) {
+	m.Functions = append(slices.Clip(m.Functions), f)
+	m.importOwn()
+}
+
+func (m *Model) importOwn() {
 	if m.Opset(SwapDomain) == 0 {
 		m.Opsets = append(slices.Clip(m.Opsets), Opset{Domain: SwapDomain, Version: swapVersion})
 	}
 	m.IRVersion = max(m.IRVersion, leastSwapIR)
-	return nil
 }
 
 // putRows makes the function: Concat(base[:at], part, base[at+rows of part:]).

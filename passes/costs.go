@@ -7,6 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/cost"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 )
 
 // Device is the model of a device, from which the costs of nodes are estimated. The
@@ -81,11 +82,30 @@ func (s *State) costs(r *region) (list []int64, unknown int) {
 		case n.IsSwap(): // the transfer takes time on the link, not on the device
 		case known:
 			list[i] = min(ns, mostCost)
+		case calledBySlice(n):
+			list[i] = s.callCost(n.Semantics.Call.Body)
 		case !ops.IsConstant(n):
 			list[i] = s.opt.Device.cost(cost.Whole(r.g, n))
 		}
 	}
 	return list, len(s.opt.Costs) - len(used)
+}
+
+// calledBySlice reports whether a node calls a function with nodes of a slice.
+func calledBySlice(n *graph.Node) bool {
+	_, sliced := n.Prop(slicing.Prop)
+	return sliced && n.Semantics.Call != nil
+}
+
+// callCost is the cost of a call that has nodes of a slice: what these cost by
+// themselves. Views cost nothing.
+func (s *State) callCost(body *graph.Graph) (ns int64) {
+	for _, n := range body.Nodes {
+		if len(n.Semantics.Views) == 0 {
+			ns = min(ns+s.opt.Device.cost(cost.Whole(body, n)), mostCost)
+		}
+	}
+	return ns
 }
 
 // cost estimates the time of a node in nanoseconds.

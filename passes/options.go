@@ -78,6 +78,9 @@ type Options struct {
 	// Slices says which regions of the graph may run in slices to meet Limit or, without
 	// it, to move few bytes in all Pools but the first.
 	Slices Slices
+	// Compact: calls of local functions have the nodes of slices, so that the file has
+	// those of a region once and not once for each slice. The peak may be a little larger.
+	Compact bool
 	// ExtraPercent, without Limit, asks for the smallest peak that takes at most that
 	// percentage more time, by recomputation and by what Slices and Host allow; 0: none.
 	// With Pools and Slices, it bounds the extra time of the slices; 0: any.

@@ -102,7 +102,7 @@ func (w *weigher) adopt(ctx context.Context, found *way) error {
 	}
 	plain := w.plain.state.main
 	s.slices = &slicedState{m, plain.loads.Peak, plain.solved.Bound, anyCount, w.least}
-	model, _, err := m.from.search.Rewrite(m.choices)
+	model, err := m.from.rewrite(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -125,6 +125,8 @@ type slicer struct {
 type slicedModel struct {
 	choices []*slicing.Choice
 	weights []slicing.Weight
+	calls   *slicing.Room // of calls with nodes of slices; nil: there are none
+	names   [][]string    // if there are: of each region, those to which functions refer
 	from    *slicer
 	peak    int64   // by a fast search for the order
 	bound   int64   // no order of the sliced graph has a smaller peak
@@ -212,20 +214,82 @@ func rowsOf(m *graph.Model) func(*graph.Data) func(func([]byte) error) error {
 
 // apply rewrites the model and orders it by a fast search.
 func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedModel, error) {
-	model, weights, err := x.search.Rewrite(choices)
+	m := &slicedModel{choices: choices, from: x}
+	t, err := x.ordered(ctx, m)
+	if err == nil && x.s.opt.Compact {
+		t, err = x.compact(ctx, m, t.main.loads.Peak)
+	}
 	if err != nil {
 		return nil, err
 	}
+	m.peak, m.bound, m.extra = t.main.loads.Peak, t.main.solved.Bound, t.modelledTime()/x.time-1
+	return m, nil
+}
+
+// ordered rewrites the model and orders it by a fast search.
+func (x *slicer) ordered(ctx context.Context, m *slicedModel) (*State, error) {
 	t := x.base.copy()
-	t.model = model
+	var err error
+	if t.model, err = x.rewrite(ctx, m); err != nil {
+		return nil, err
+	}
 	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order} {
 		if err := run(ctx, t); err != nil {
 			return nil, fmt.Errorf("slices: %w", err)
 		}
 	}
-	return &slicedModel{
-		choices: choices, weights: weights, from: x, peak: t.main.loads.Peak, bound: t.main.solved.Bound, extra: t.modelledTime()/x.time - 1,
-	}, nil
+	return t, nil
+}
+
+// compactSlack is the share by which calls may raise the peak before they are made
+// smaller: 1/compactSlack.
+const compactSlack = 32
+
+// compactAttempts is the largest number of attempts to find calls that need little memory.
+const compactAttempts = 3
+
+// compact decides how much memory calls with nodes of slices may need, where the peak
+// without calls is known. What they may need in a region follows from estimates. If the
+// peak shows that these were too large, the next attempt takes the difference off. It
+// returns the attempt with the smallest peak.
+func (x *slicer) compact(ctx context.Context, m *slicedModel, peak int64) (best *State, err error) {
+	room, tried := slicing.Room{Peak: peak}, *m
+	for range compactAttempts {
+		now := room
+		tried.calls = &now
+		t, err := x.ordered(ctx, &tried)
+		if err != nil {
+			return nil, err
+		}
+		found := t.main.loads.Peak
+		if best == nil || found < best.main.loads.Peak {
+			*m, best = tried, t
+		}
+		if found <= peak+peak/compactSlack {
+			break
+		}
+		room.Less += found - peak
+	}
+	return best, nil
+}
+
+// rewrite returns the model in which regions run in slices, and notes what the plan says
+// of them.
+func (x *slicer) rewrite(ctx context.Context, m *slicedModel) (*graph.Model, error) {
+	model, weights, err := x.search.Rewrite(m.choices)
+	if err != nil {
+		return nil, err
+	}
+	if m.weights = weights; m.calls == nil {
+		return model, nil
+	}
+	t := x.base.copy()
+	t.model = model
+	if err := infer(ctx, t); err != nil {
+		return nil, fmt.Errorf("slices: %w", err)
+	}
+	model, m.names, err = x.search.Compact(model, m.choices, *m.calls)
+	return model, err
 }
 
 // integerData returns an initializer with these elements in the place of a tensor.
@@ -279,8 +343,12 @@ func (s *State) planSlices(p *plan.Plan) {
 	p.Slices = &plan.Slices{
 		Mode: mode, Constants: s.slices.from.constants, Regions: []plan.SlicedRegion{}, AnyCount: s.slices.anyCount, AnySlices: s.slices.anySlices,
 	}
-	for _, c := range s.slices.choices {
-		p.Slices.Regions = append(p.Slices.Regions, c.Describe())
+	for i, c := range s.slices.choices {
+		r := c.Describe()
+		if s.slices.names != nil {
+			r.Names = s.slices.names[i]
+		}
+		p.Slices.Regions = append(p.Slices.Regions, r)
 	}
 	p.Slices.Copies = s.slices.from.copies
 	for _, w := range s.slices.weights {

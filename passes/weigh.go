@@ -105,7 +105,7 @@ func (w *weigher) order(ctx context.Context, b *base) error {
 	if b.sliced == nil {
 		m.Graph = w.s.model.Graph.Clone()
 	} else {
-		sliced, _, err := b.sliced.from.search.Rewrite(b.sliced.choices)
+		sliced, err := b.sliced.from.rewrite(ctx, b.sliced)
 		if err != nil {
 			return err
 		}

@@ -197,6 +197,8 @@ type SlicedRegion struct {
 	Nodes   []string       `json:"nodes"` // the first output of each, in the order of the slices
 	Inputs  []SlicedInput  `json:"inputs"`
 	Outputs []SlicedOutput `json:"outputs"`
+	// Names are tensors of the source to which the nodes of local functions refer by index.
+	Names []string `json:"names,omitempty"`
 }
 
 // SlicedInput is a tensor that a sliced region reads.

@@ -47,6 +47,57 @@ func TestSlicedNetworks(t *testing.T) {
 	}
 }
 
+// Networks whose slices call local functions give the bits of the whole network, in files
+// with fewer nodes and nearly the memory of those whose slices have nodes of their own.
+func TestCompactSlices(t *testing.T) {
+	for _, n := range []smallNetwork{
+		smallNetworks[0],
+		{"vit_b_16", map[string]string{"size": "64", "patch": "8", "classes": "10", "layers": "2", "hidden": "32", "heads": "4", "ff": "128"}, map[string]int64{"batch": 2}},
+		smallNetworks[2],
+	} {
+		t.Run(n.name, func(t *testing.T) {
+			file := n.file(t)
+			whole, _ := program(t, file, passes.Options{})
+			inputs := inputsOf(whole)
+			want, _ := runSteps(t, whole, vm.Options{}, nil, 1)
+			_, plain := program(t, file, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000})
+			compact, r := program(t, file, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000, Compact: true})
+			if few, many := r.Plan.Summary.Nodes, plain.Plan.Summary.Nodes; few >= many {
+				t.Errorf("%d nodes, with nodes of slices' own %d: expected fewer", few, many)
+			}
+			if peak, own := r.Plan.Summary.PeakBytes, plain.Plan.Summary.PeakBytes; peak > own+own/16 {
+				t.Errorf("peak %d B, with nodes of slices' own %d B: expected no more than a sixteenth more", peak, own)
+			}
+			got, _ := runSteps(t, compact, vm.Options{}, nil, 1)
+			sameBits(t, "in calls", got, want)
+			check, err := compact.CheckRun(t.Context(), []map[string]vm.Value{inputs}, vm.Options{Poison: true})
+			if err != nil || !check.Identical() {
+				t.Errorf("planned and apart: %+v, %v", check, err)
+			}
+			t.Logf("%d of %d nodes, peak %d of %d B", r.Plan.Summary.Nodes, plain.Plan.Summary.Nodes, r.Plan.Summary.PeakBytes, plain.Plan.Summary.PeakBytes)
+		})
+	}
+}
+
+// A step of training whose micro-batches call local functions gives the bits of one whose
+// micro-batches have nodes of their own: sums are the same nodes.
+func TestCompactTraining(t *testing.T) {
+	n := smallNetwork{"bert", map[string]string{"vocab": "50", "positions": "16", "layers": "1", "hidden": "16", "heads": "2", "ff": "32"}, map[string]int64{"batch": 4, "sequence": 16}}
+	file := n.file(t)
+	opt := passes.Options{Train: &autodiff.Options{}, Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 45}, Effort: schedule.EffortFast, Device: passes.Device{FLOPS: 1e8, Bandwidth: 1e8}}
+	plain, r := program(t, file, opt)
+	want, _ := runSteps(t, plain, vm.Options{}, r.Step.Params, 3)
+	own := r.Plan.Summary
+	opt.Compact = true
+	compact, r := program(t, file, opt)
+	if s := r.Plan.Summary; s.Nodes >= own.Nodes*3/4 || s.PeakBytes > own.UnslicedPeakBytes*45/100 {
+		t.Errorf("%d nodes and a peak of %d B; without calls %d and %d", s.Nodes, s.PeakBytes, own.Nodes, own.PeakBytes)
+	}
+	got, _ := runSteps(t, compact, vm.Options{}, r.Step.Params, 3)
+	nearly(t, got, want, 1e-5)
+	t.Logf("%d of %d nodes, peak %d of %d B", r.Plan.Summary.Nodes, own.Nodes, r.Plan.Summary.PeakBytes, own.PeakBytes)
+}
+
 // Steps of training in slices of the batch, whose gradients are sums over slices, give
 // the same losses and parameters but for the last bits.
 func TestSlicedTraining(t *testing.T) {

@@ -17,6 +17,7 @@ type LimitFlags struct {
 	Limit      *units.Limit `placeholder:"SIZE|N%" help:"Run nodes again until the peak is at most 8GiB, or 60% of the best order's, at the least extra time."`
 	Frontier   bool         `seldom:"" help:"Also compute the cost of other limits, in steps of 5% of the best order's peak."`
 	Slices     string       `seldom:"" enum:"off,exact,any" default:"off" help:"With --limit, --extra, --frontier or --pool: also run regions of the graph in slices, which needs less memory than any order. exact: along axes whose rows do not depend on each other; any: also sums, whose last bits may change."`
+	Compact    bool         `json:",omitempty" seldom:"" help:"With --slices: write the nodes of slices once, in local functions, and not once for each slice. The file is smaller; the peak may be a little larger."`
 	Extra      *units.Limit `seldom:"" placeholder:"N%" help:"Without --limit: the smallest peak that takes at most N% more time, by running nodes again and by what --slices and --host-link allow. With --max-batch: the largest extra time (default 10%)."`
 	LimitArena bool         `seldom:"" help:"With --limit: keep the arena within the limit, too, not only the peak."`
 	HostFlags
@@ -62,6 +63,9 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 	}
 	opt.Frontier = f.Frontier
 	opt.Slices = passes.SliceModes[f.Slices]
+	if opt.Compact = f.Compact; f.Compact && opt.Slices == passes.SlicesOff {
+		return &UsageError{"--compact needs --slices"}
+	}
 	if f.Extra != nil {
 		opt.ExtraPercent = f.Extra.Percent
 	}

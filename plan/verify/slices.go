@@ -26,7 +26,8 @@ type sliceNode struct {
 // the rewriting of the graph is trusted. Nodes that run again and transfers are left out:
 // they have been checked to compute the same. Without the source, it only checks that
 // each slice has one copy of each node, and that the rows that slices write of an output
-// are all of its rows, each once.
+// are all of its rows, each once. The nodes of local functions that slices call are compared
+// like others.
 func (v *verifier) slicedRegions() {
 	x := v.p.Slices
 	g := v.m.Graph
@@ -37,8 +38,12 @@ func (v *verifier) slicedRegions() {
 		v.fault(CodeSlices, "slices: expected regions and the figures without slices together")
 	}
 	v.rowWriters(g)
-	tags := v.sliceTags(g)
 	v.addedTags()
+	g, called := v.expanded(g)
+	if !called {
+		return
+	}
+	tags := v.sliceTags(g)
 	if x == nil {
 		return
 	}

@@ -236,7 +236,7 @@ func (c *sliced) functions() {
 	for _, f := range c.v.m.Functions {
 		of := function(c.b.m, f)
 		switch {
-		case of == nil && f.Own():
+		case of == nil && (f.Own() || c.v.sliceFunctions[f]):
 		case of == nil:
 			c.v.fault(CodeSlices, "slices: function %q: expected no function that the source lacks", graph.Short(f.Name))
 		case !c.sameFunction(f, of):

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/graph"
 	zoo "github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
@@ -29,6 +30,8 @@ var (
 		{name: "googlenet", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 53},
 		{name: "mobilenet_v2", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 37},
 		{name: "resnet18", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000}, every: 31},
+		{name: "vit_b_16", set: map[string]string{"size": "64", "patch": "8", "classes": "10", "layers": "2", "hidden": "32", "heads": "4", "ff": "128"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000, Compact: true}, every: 11},
+		{name: "resnet18", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 4}, opt: passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000, Compact: true}, every: 11},
 		{name: "bert", set: layers, dims: map[string]int64{"batch": 2, "sequence": 16}, opt: passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000}, every: 31},
 	}
 )
@@ -63,6 +66,10 @@ func TestSlicedNetworks(t *testing.T) {
 		t.Run(n.name, func(t *testing.T) {
 			x := n.sliced(t)
 			p := x.p
+			calls := slices.ContainsFunc(parse(t, x.file).Functions, func(f *graph.Function) bool { return !f.IsPutRows() })
+			if calls != n.opt.Compact || calls != slices.ContainsFunc(p.Slices.Regions, func(r plan.SlicedRegion) bool { return r.Names != nil }) {
+				t.Errorf("functions with nodes of slices: expected %t, found %t", n.opt.Compact, calls)
+			}
 			r, err := verify.Plan(parse(t, x.file), p, verify.Options{Source: parse(t, x.source)})
 			if err != nil || !r.Valid {
 				t.Fatal(err, r)

@@ -102,19 +102,20 @@ type verifier struct {
 	opt Options
 	r   *Report
 
-	updates    map[string]string     // parameters, states and caches with their updated values
-	updatesKey string                // of the metadata that list them
-	overflow   bool                  // a sum overflowed
-	peaks      map[*graph.Call]int64 // inner peaks of local functions
-	trained    map[string]bool       // training: names of the parameters
-	gradients  map[string]bool       // training: names of the gradients
-	bounds     *bounds               // of the main graph, once a certificate needs them
-	added      []bool                // by node: the plan added it; nil: none
-	plain      *scope                // the main graph without added nodes
-	next       int                   // index of the next entry of p.Subgraphs
-	resident   []extent              // buffers of pool resident, of all graphs
-	scopes     []*scope              // the main graph and its bodies, whose annotations are checked
-	names      names                 // of the tensors of the plan's graphs and the source's
+	updates        map[string]string        // parameters, states and caches with their updated values
+	updatesKey     string                   // of the metadata that list them
+	overflow       bool                     // a sum overflowed
+	peaks          map[*graph.Call]int64    // inner peaks of local functions
+	trained        map[string]bool          // training: names of the parameters
+	gradients      map[string]bool          // training: names of the gradients
+	bounds         *bounds                  // of the main graph, once a certificate needs them
+	added          []bool                   // by node: the plan added it; nil: none
+	plain          *scope                   // the main graph without added nodes
+	next           int                      // index of the next entry of p.Subgraphs
+	resident       []extent                 // buffers of pool resident, of all graphs
+	scopes         []*scope                 // the main graph and its bodies, whose annotations are checked
+	sliceFunctions map[*graph.Function]bool // that slices call
+	names          names                    // of the tensors of the plan's graphs and the source's
 }
 
 // plan checks everything that depends on the order of the nodes.
