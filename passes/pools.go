@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -67,11 +68,25 @@ func (e *PoolError) Error() string {
 // placePools divides the buffers of the main graph among the pools and gives them
 // offsets there.
 func (s *State) placePools(ctx context.Context, r *region) error {
-	var err error
-	if r.buffers, err = r.chains(r.loads.Taken); err != nil {
+	p, err := s.dividePools(ctx, r)
+	if err != nil {
 		return err
 	}
-	r.resident = 0
+	prices := p.Prices()
+	r.prices, r.trafficBound = nil, p.Bound(prices)
+	for _, x := range prices {
+		r.prices = append(r.prices, plan.TrafficPrice{Step: x.Step, Price: x.Value})
+	}
+	return nil
+}
+
+// dividePools does that without the bound on the traffic, and returns the problem.
+func (s *State) dividePools(ctx context.Context, r *region) (*tiers.Problem, error) {
+	var err error
+	if r.buffers, err = r.chains(r.loads.Taken); err != nil {
+		return nil, err
+	}
+	r.resident, r.pools = 0, nil
 	p := &tiers.Problem{Alignment: s.opt.Align}
 	for _, pool := range s.opt.Pools {
 		p.Capacities = append(p.Capacities, pool.Capacity)
@@ -87,7 +102,8 @@ func (s *State) placePools(ctx context.Context, r *region) error {
 			r.resident += b.bytes
 			continue
 		}
-		x := tiers.Buffer{Size: b.bytes, First: b.first, Last: b.last, Uses: traffic[k]}
+		x := traffic[k]
+		x.Size, x.First, x.Last = b.bytes, b.first, b.last
 		if len(b.storages) > 0 {
 			x.Given = r.storages[b.storages[0]].input
 			x.Kept = slices.ContainsFunc(b.storages, func(i int32) bool { return r.storages[i].output })
@@ -101,14 +117,14 @@ func (s *State) placePools(ctx context.Context, r *region) error {
 	var full *tiers.FullError
 	switch {
 	case errors.As(err, &full):
-		return r.poolError(full, placed)
+		return nil, r.poolError(full, placed)
 	case errors.Is(err, context.DeadlineExceeded) && s.timeIsUp():
 		s.timedOut = true
 		if found, err = tiers.Solve(context.WithoutCancel(ctx), p); err != nil {
-			return err
+			return nil, err
 		}
 	case err != nil:
-		return err
+		return nil, err
 	}
 	r.tiers = make([]plan.Tier, len(p.Capacities))
 	r.arena = 0
@@ -120,18 +136,13 @@ func (s *State) placePools(ctx context.Context, r *region) error {
 	for i, k := range placed {
 		b := &r.buffers[k]
 		b.pool, b.offset = found.Memory[i], found.Offsets[i]
-		for _, u := range traffic[k] {
+		for _, u := range traffic[k].Uses {
 			r.tiers[b.pool].ReadBytes += u.Read
 			r.tiers[b.pool].WrittenBytes += u.Written
 		}
 	}
-	r.prices = nil
-	for _, x := range p.Prices() {
-		r.prices = append(r.prices, plan.TrafficPrice{Step: x.Step, Price: x.Value})
-	}
-	r.trafficBound = p.Bound(p.Prices())
 	r.optimal = r.arena == r.loads.Peak
-	return nil
+	return p, nil
 }
 
 func (r *region) poolError(full *tiers.FullError, placed []int) error {
@@ -151,21 +162,21 @@ func (r *region) poolError(full *tiers.FullError, placed []int) error {
 	return e
 }
 
-// traffic returns what nodes read and write of each buffer, by step, and what they read of
-// resident ones. A node reads each of
-// its inputs once and writes each of its outputs once. But a view moves nothing; what
-// takes elements reads as many bytes as it writes; PutRows that writes over its base reads
-// and writes the part alone; and what only makes room for it writes nothing. A workspace is written and read once.
-func (r *region) traffic() (uses [][]tiers.Use, resident int64) {
+// traffic returns buffers with what nodes read and write of each, by step, and what they
+// read of resident ones. A node reads each of its inputs once and writes each of its
+// outputs once. But a view moves nothing; what takes elements reads as many bytes as it
+// writes; PutRows that writes over its base reads and writes the part alone; and what only
+// makes room for it writes nothing. A workspace is written and read once.
+func (r *region) traffic() (list []tiers.Buffer, resident int64) {
 	at := make([]int, len(r.storages))
 	for i := range at {
 		at[i] = -1
 	}
-	uses = make([][]tiers.Use, len(r.buffers))
+	list = make([]tiers.Buffer, len(r.buffers))
 	for k := range r.buffers {
 		b := &r.buffers[k]
 		if b.node >= 0 {
-			uses[k] = []tiers.Use{{Step: int(b.node), Read: b.bytes, Written: b.bytes}}
+			list[k].Uses = []tiers.Use{{Step: int(b.node), Read: b.bytes, Written: b.bytes}}
 		}
 		for _, i := range b.storages {
 			if !b.resident {
@@ -173,32 +184,124 @@ func (r *region) traffic() (uses [][]tiers.Use, resident int64) {
 			}
 		}
 	}
-	use := func(t graph.TensorID, step int, read, written int64) {
+	grids := make([]grid, len(r.buffers)) // of the rows that uses speak of
+	use := func(t graph.TensorID, step int, read, written int64, of rows) {
 		i := r.storageOf[t]
 		if i == noStorage || at[i] < 0 || read+written == 0 {
 			return
 		}
-		list := &uses[at[i]]
-		if n := len(*list); n == 0 || (*list)[n-1].Step < step {
-			*list = append(*list, tiers.Use{Step: step})
+		k := at[i]
+		uses := &list[k].Uses
+		now := tiers.Use{Step: step}
+		if of.t == t {
+			now.From, now.To = of.from, of.to
+			if g := (grid{of.outer, of.length, r.g.Tensors[t].Bytes}); grids[k] == (grid{}) {
+				grids[k] = g
+			} else if grids[k] != g {
+				grids[k] = mixed
+			}
 		}
-		u := &(*list)[len(*list)-1]
+		if n := len(*uses); n == 0 || (*uses)[n-1].Step < step {
+			*uses = append(*uses, now)
+		} else if u := &(*uses)[n-1]; u.From != now.From || u.To != now.To {
+			grids[k] = mixed
+		}
+		u := &(*uses)[len(*uses)-1]
 		u.Read += read
 		u.Written += written
 	}
 	for v, n := range r.g.Nodes {
 		reads, writes := r.moves(n, at)
-		for t, bytes := range reads {
-			use(t, v, bytes, 0)
+		of := r.rowsOf(n)
+		for _, t := range slices.Sorted(maps.Keys(reads)) {
+			use(t, v, reads[t], 0, of)
 			if i := r.storageOf[t]; i != noStorage && r.storages[i].resident && !ops.IsConstant(n) {
-				resident += bytes
+				resident += reads[t]
 			}
 		}
-		for t, bytes := range writes {
-			use(t, v, 0, bytes)
+		for _, t := range slices.Sorted(maps.Keys(writes)) {
+			use(t, v, 0, writes[t], of)
 		}
 	}
-	return uses, resident
+	for k := range list {
+		for _, i := range r.buffers[k].storages {
+			for _, t := range r.storages[i].tensors {
+				list[k].Content = max(list[k].Content, r.g.Tensors[t].Bytes)
+			}
+		}
+		if g := grids[k]; g != mixed && g.bytes == list[k].Content {
+			list[k].Rows = g.length
+			continue
+		}
+		for j := range list[k].Uses {
+			list[k].Uses[j].From, list[k].Uses[j].To = 0, 0
+		}
+	}
+	return list, resident
+}
+
+// rows are those of an axis that a node takes from a tensor or writes into it.
+type rows struct {
+	t             graph.TensorID
+	from, to      int64
+	outer, length int64 // elements before the axis; of the axis
+}
+
+// grid says how the rows of a buffer lie in it. Tensors of a buffer with another grid have
+// other rows.
+type grid struct{ outer, length, bytes int64 }
+
+// mixed is the grid of a buffer with several.
+var mixed = grid{-1, -1, -1}
+
+// rowsOf returns the rows that a Slice takes of its data or that a PutRows writes; of
+// other nodes, and if they are not known, those of no tensor.
+func (r *region) rowsOf(n *graph.Node) rows {
+	none := rows{t: graph.None}
+	number := func(k int) (int64, bool) {
+		if k >= len(n.Inputs) || n.Inputs[k] < 0 || r.g.Tensors[n.Inputs[k]].Data == nil {
+			return 0, false
+		}
+		v, ok := r.g.Tensors[n.Inputs[k]].Data.Integers(1)
+		if !ok || len(v) != 1 {
+			return 0, false
+		}
+		return v[0], true
+	}
+	var x rows
+	var axis int64
+	var known [3]bool
+	switch {
+	case n.IsPutRows():
+		x.t = n.Outputs[0]
+		x.from, known[0] = number(2)
+		axis, known[2] = number(3)
+		if part := r.g.Tensors[n.Inputs[1]].Type; part.Exact() && axis >= 0 && axis < int64(len(part.Shape)) {
+			x.to, known[1] = x.from+int64(part.Shape[axis]), true
+		}
+	case n.Domain == "" && n.Op == "Slice" && len(n.Inputs) == 4:
+		x.t = n.Inputs[0]
+		x.from, known[0] = number(1)
+		x.to, known[1] = number(2)
+		axis, known[2] = number(3)
+	default:
+		return none
+	}
+	if !known[0] || !known[1] || !known[2] || x.t < 0 {
+		return none
+	}
+	typ := r.g.Tensors[x.t].Type
+	if !typ.Exact() || axis < 0 || axis >= int64(len(typ.Shape)) {
+		return none
+	}
+	x.outer, x.length = 1, int64(typ.Shape[axis])
+	for _, d := range typ.Shape[:axis] {
+		x.outer *= int64(d)
+	}
+	if x.from < 0 || x.to <= x.from || x.to > x.length {
+		return none
+	}
+	return x
 }
 
 // moves returns the bytes that a node reads and writes of each tensor. at is the buffer

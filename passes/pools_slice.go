@@ -94,7 +94,7 @@ func (x *slicer) applyInPools(ctx context.Context, choices []*slicing.Choice) (*
 // slowTraffic places an ordered graph in the pools and returns its slow traffic in bytes;
 // the largest number if it does not fit.
 func (s *State) slowTraffic(ctx context.Context) (int64, error) {
-	err := s.placePools(ctx, s.main)
+	_, err := s.dividePools(ctx, s.main)
 	var full *PoolError
 	switch {
 	case errors.As(err, &full):

@@ -24,40 +24,89 @@ type arc struct {
 
 // arcs returns what can save traffic. Bytes that a node reads must stay since the use
 // before, or they are read from a slow memory; and if a node has written them in between,
-// they were written to it. Where the writes or the read are of all the content, the
-// bytes read are among those written. Where both are of a part, which the counts do not
-// tell, only the read counts.
+// they were written to it.
 func (p *Problem) arcs() (list []arc) {
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
-		content := int64(0)
-		for _, u := range b.Uses {
-			content = max(content, u.Read, u.Written)
+		for _, x := range b.parts() {
+			list = x.arcs(b, list)
 		}
-		if b.Size < content {
-			content = b.Size
-		}
-		before, known, written := -1, b.Given, int64(0) // written: since the last read
+	}
+	return list
+}
+
+// part is a part of a buffer that each use reads all of, in some part or not at all, and
+// likewise writes.
+type part struct {
+	content int64 // bytes
+	uses    []Use
+}
+
+// parts divides a buffer at the rows at which a use begins or ends.
+func (b *Buffer) parts() []part {
+	content := b.Size
+	if b.Content > 0 {
+		content = min(b.Content, b.Size)
+	}
+	if b.Rows == 0 || content%b.Rows > 0 {
+		return []part{{content, b.Uses}}
+	}
+	ends := []int64{0, b.Rows}
+	for _, u := range b.Uses {
+		ends = append(ends, u.From, u.To)
+	}
+	slices.Sort(ends)
+	ends = slices.Compact(ends)
+	var list []part
+	for k, end := range ends[1:] {
+		x := part{content: content / b.Rows * (end - ends[k])}
 		for _, u := range b.Uses {
-			if read := min(u.Read, content); read > 0 && known {
-				both := int64(0)
-				if written == content || read == content {
-					both = min(written, read)
-				}
-				if both > 0 {
-					list = append(list, arc{before, u.Step, both, 2})
-				}
-				if read > both {
-					list = append(list, arc{before, u.Step, read - both, 1})
-				}
-				written = 0
+			from, to := u.From, u.To
+			if to == 0 {
+				from, to = 0, b.Rows
 			}
-			written = max(written, min(u.Written, content))
-			before, known = u.Step, true
+			if to <= ends[k] || end <= from {
+				continue
+			}
+			// A number of bytes that is not that of the rows tells nothing of the part.
+			all := content / b.Rows * (to - from)
+			share := func(bytes int64) int64 {
+				if bytes < all {
+					return 0
+				}
+				return x.content
+			}
+			x.uses = append(x.uses, Use{Step: u.Step, Read: share(u.Read), Written: share(u.Written)})
 		}
-		if b.Kept && written > 0 {
-			list = append(list, arc{before, b.Last + 1, written, 1})
+		list = append(list, x)
+	}
+	return list
+}
+
+// arcs appends those of a part of a buffer. Where the writes since the last read, or the
+// read, are of all the content, the bytes read are among those written. Where both are of
+// a part, which the counts do not tell, only the read counts.
+func (x *part) arcs(b *Buffer, list []arc) []arc {
+	before, known, written := -1, b.Given, int64(0) // written: since the last read
+	for _, u := range x.uses {
+		if read := min(u.Read, x.content); read > 0 && known {
+			both := int64(0)
+			if written == x.content || read == x.content {
+				both = min(written, read)
+			}
+			if both > 0 {
+				list = append(list, arc{before, u.Step, both, 2})
+			}
+			if read > both {
+				list = append(list, arc{before, u.Step, read - both, 1})
+			}
+			written = 0
 		}
+		written = max(written, min(u.Written, x.content))
+		before, known = u.Step, true
+	}
+	if b.Kept && written > 0 {
+		list = append(list, arc{before, b.Last + 1, written, 1})
 	}
 	return list
 }
@@ -73,7 +122,9 @@ const priceWork = 200_000_000
 func (p *Problem) Prices() []Price {
 	arcs := p.arcs()
 	var points []int
+	amount := int64(0)
 	for _, a := range arcs {
+		amount = units.Add(amount, a.bytes)
 		points = append(points, a.from, a.to)
 	}
 	slices.Sort(points)
@@ -86,13 +137,14 @@ func (p *Problem) Prices() []Price {
 		return nil
 	}
 	f := newFlow(len(points))
+	amount = min(amount, p.Capacities[0], math.MaxInt64-1)
 	for v := range len(points) - 1 {
-		f.edge(v, v+1, math.MaxInt64, 0)
+		f.edge(v, v+1, amount+1, 0) // never full, so no price is below 0
 	}
 	for _, a := range arcs {
 		f.edge(at(a.from), at(a.to), a.bytes, -a.saves)
 	}
-	f.send(p.Capacities[0], priceWork)
+	f.send(amount, priceWork)
 	var list []Price
 	for v := range len(points) - 1 {
 		if value := f.potential[v] - f.potential[v+1]; value > 0 {

@@ -51,9 +51,7 @@ func (f *flow) send(amount int64, work int) {
 			least = min(least, f.left[by[v]])
 		}
 		for v := n - 1; v > 0; v = int(f.to[by[v]^1]) {
-			if e := by[v]; f.left[e] < math.MaxInt64/2 || e%2 == 1 {
-				f.left[e] -= least
-			}
+			f.left[by[v]] -= least
 			f.left[by[v]^1] += least
 		}
 		amount -= least

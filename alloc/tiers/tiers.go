@@ -25,10 +25,12 @@ import (
 	"github.com/onnxmem/onnxmem/alloc"
 )
 
-// Use is what the node of a step reads and writes of a buffer, in bytes.
+// Use is what the node of a step reads and writes of a buffer, in bytes. What it reads was
+// given, or some node has written it before.
 type Use struct {
 	Step          int
 	Read, Written int64
+	From, To      int64 // which rows these bytes are, From included; both 0: not known, or all
 }
 
 // Buffer is a range of bytes that is live from step First to step Last, both inclusive.
@@ -38,6 +40,8 @@ type Buffer struct {
 	Given       bool  // it has its content before the first step: an input
 	Kept        bool  // it has its content after the last step: an output
 	Uses        []Use // ascending, at most one for each step of the lifetime
+	Content     int64 // bytes that have a meaning, and that a use of everything moves; 0: all of Size
+	Rows        int64 // rows of equal size, of the content, of which Uses speak; 0: they speak of none
 }
 
 // traffic returns the bytes that nodes read and write.
@@ -91,13 +95,13 @@ func (p *Problem) Validate() error {
 	left := int64(math.MaxInt64)
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
-		if b.Size < 0 || b.First < 0 || b.Last < b.First {
-			return fmt.Errorf("buffer %d: expected a size of 0 or more and a lifetime, found %d bytes and steps %d-%d", i, b.Size, b.First, b.Last)
+		if b.Size < 0 || b.Content < 0 || b.Rows < 0 || b.First < 0 || b.Last < b.First {
+			return fmt.Errorf("buffer %d: expected sizes of 0 or more and a lifetime, found %d bytes and steps %d-%d", i, b.Size, b.First, b.Last)
 		}
 		before := b.First - 1
 		for _, u := range b.Uses {
-			if u.Step <= before || u.Step > b.Last || u.Read < 0 || u.Written < 0 {
-				return fmt.Errorf("buffer %d: expected ascending uses within steps %d-%d of 0 or more bytes, found %d and %d at step %d", i, b.First, b.Last, u.Read, u.Written, u.Step)
+			if u.Step <= before || u.Step > b.Last || u.Read < 0 || u.Written < 0 || u.From < 0 || u.To < u.From || u.To > b.Rows {
+				return fmt.Errorf("buffer %d: expected ascending uses within steps %d-%d of 0 or more bytes and of %d rows, found %d and %d bytes of rows %d-%d at step %d", i, b.First, b.Last, b.Rows, u.Read, u.Written, u.From, u.To, u.Step)
 			}
 			before = u.Step
 			if u.Read > left || u.Written > left-u.Read {

@@ -16,7 +16,7 @@ func draw(t *rapid.T) *Problem {
 		b := Buffer{Size: rapid.Int64Range(1, 6).Draw(t, "size"), First: first, Last: rapid.IntRange(first, 7).Draw(t, "last")}
 		b.Given, b.Kept = first == 0 && rapid.Bool().Draw(t, "given"), b.Last == 7 && rapid.Bool().Draw(t, "kept")
 		for s := b.First; s <= b.Last; s++ {
-			if u := (Use{s, rapid.Int64Range(0, b.Size).Draw(t, "read"), rapid.Int64Range(0, b.Size).Draw(t, "written")}); u.Read+u.Written > 0 {
+			if u := (Use{Step: s, Read: rapid.Int64Range(0, b.Size).Draw(t, "read"), Written: rapid.Int64Range(0, b.Size).Draw(t, "written")}); u.Read+u.Written > 0 {
 				b.Uses = append(b.Uses, u)
 			}
 		}
@@ -116,7 +116,7 @@ func TestPricesAreTheBest(t *testing.T) {
 			first := rapid.IntRange(0, 4).Draw(t, "first")
 			size := rapid.Int64Range(1, 2).Draw(t, "size")
 			b := Buffer{Size: size, First: first, Last: rapid.IntRange(first+1, 6).Draw(t, "last")}
-			b.Uses = []Use{{b.First, 0, size}, {b.Last, rapid.Int64Range(1, size).Draw(t, "read"), 0}}
+			b.Uses = []Use{{Step: b.First, Written: size}, {Step: b.Last, Read: rapid.Int64Range(1, size).Draw(t, "read")}}
 			p.Buffers = append(p.Buffers, b)
 		}
 		arcs := p.arcs()
@@ -146,9 +146,9 @@ func TestFull(t *testing.T) {
 
 func TestExampleOfThePackage(t *testing.T) {
 	p := &Problem{Capacities: []int64{2, 10}, Alignment: 1, Buffers: []Buffer{
-		{Size: 2, First: 0, Last: 1, Uses: []Use{{0, 0, 2}, {1, 2, 0}}},
-		{Size: 1, First: 1, Last: 3, Uses: []Use{{1, 0, 1}, {3, 1, 0}}},
-		{Size: 1, First: 2, Last: 3, Uses: []Use{{2, 0, 1}, {3, 1, 0}}},
+		{Size: 2, First: 0, Last: 1, Uses: []Use{{Step: 0, Written: 2}, {Step: 1, Read: 2}}},
+		{Size: 1, First: 1, Last: 3, Uses: []Use{{Step: 1, Written: 1}, {Step: 3, Read: 1}}},
+		{Size: 1, First: 2, Last: 3, Uses: []Use{{Step: 2, Written: 1}, {Step: 3, Read: 1}}},
 	}}
 	if got := least(p); got != 2 {
 		t.Errorf("the least slow traffic is %d, expected 2", got)

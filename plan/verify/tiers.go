@@ -47,7 +47,12 @@ func (v *verifier) checkTiers(s *scope) {
 type access struct {
 	step          int
 	read, written int64
+	lo, hi        int64 // the rows of which these bytes are; hi 0: not known
 }
+
+// layer says how rows lie in a tensor: how often the axis is repeated, its length, and
+// the bytes of the tensor.
+type layer struct{ times, length, bytes int64 }
 
 // checkTraffic computes what nodes read and write in each pool, and the bound from the
 // plan's prices, and adds the figures to the summary.
@@ -60,7 +65,7 @@ func (v *verifier) checkTraffic(s *scope, sum *plan.Summary) {
 		return
 	}
 	sum.Tiered = &plan.Tiered{}
-	uses := s.accesses(&sum.ResidentReadBytes)
+	uses, layers := s.accesses(&sum.ResidentReadBytes)
 	for i, t := range tiers {
 		var read, written int64
 		for k := range s.buffers {
@@ -78,19 +83,22 @@ func (v *verifier) checkTraffic(s *scope, sum *plan.Summary) {
 			sum.SlowTrafficBytes = v.add(sum.SlowTrafficBytes, v.add(read, written))
 		}
 	}
-	sum.SlowTrafficBoundBytes = v.trafficBound(s, uses, tiers[0].Capacity)
+	sum.SlowTrafficBoundBytes = v.trafficBound(s, uses, layers, tiers[0].Capacity)
 }
 
 // accesses lists what nodes move of each buffer, in the order of the steps, and adds what
-// they read of resident ones.
-func (s *scope) accesses(resident *int64) [][]access {
-	uses := make([][]access, len(s.buffers))
+// they read of resident ones. A buffer of whose rows all accesses that name any speak in
+// the same way has a layer.
+func (s *scope) accesses(resident *int64) (uses [][]access, layers []*layer) {
+	uses, layers = make([][]access, len(s.buffers)), make([]*layer, len(s.buffers))
+	several := make([]bool, len(s.buffers))
 	for k := range s.buffers {
 		if b := &s.buffers[k]; b.known && len(b.storages) == 0 {
-			uses[k] = []access{{b.first, b.bytes, b.bytes}} // a workspace
+			uses[k] = []access{{step: b.first, read: b.bytes, written: b.bytes}} // a workspace
 		}
 	}
 	for step, n := range s.g.Nodes {
+		part, lo, hi, in := s.rowsMoved(n)
 		move := func(t graph.TensorID, read, written int64) {
 			k := s.at[t]
 			if i := s.storageOf[t]; i != none && s.storages[i].resident {
@@ -102,8 +110,16 @@ func (s *scope) accesses(resident *int64) [][]access {
 			if k < 0 || read == 0 && written == 0 {
 				return
 			}
+			now := access{step: step}
+			if t == part {
+				now.lo, now.hi = lo, hi
+				several[k] = several[k] || layers[k] != nil && *layers[k] != in
+				layers[k] = &in
+			}
 			if m := len(uses[k]); m == 0 || uses[k][m-1].step != step {
-				uses[k] = append(uses[k], access{step: step})
+				uses[k] = append(uses[k], now)
+			} else if last := uses[k][m-1]; last.lo != now.lo || last.hi != now.hi {
+				several[k] = true
 			}
 			u := &uses[k][len(uses[k])-1]
 			u.read, u.written = s.v.add(u.read, read), s.v.add(u.written, written)
@@ -151,7 +167,65 @@ func (s *scope) accesses(resident *int64) [][]access {
 			}
 		}
 	}
-	return uses
+	for k := range layers {
+		if layers[k] != nil && (several[k] || layers[k].bytes != s.content(&s.buffers[k])) {
+			layers[k] = nil
+		}
+	}
+	return uses, layers
+}
+
+// content returns the bytes of the largest tensor of a buffer.
+func (s *scope) content(b *placed) (bytes int64) {
+	for _, i := range b.storages {
+		for _, t := range s.storages[i].tensors {
+			bytes = max(bytes, s.g.Tensors[t].Bytes)
+		}
+	}
+	if bytes == 0 {
+		return b.bytes
+	}
+	return min(bytes, b.bytes)
+}
+
+// rowsMoved returns the tensor of which a Slice reads rows or in which PutRows writes
+// them, and those rows; none if a node does something else or the rows are not known.
+func (s *scope) rowsMoved(n *graph.Node) (t graph.TensorID, lo, hi int64, in layer) {
+	scalar := func(k int) int64 {
+		if k < len(n.Inputs) && n.Inputs[k] >= 0 {
+			if d := s.g.Tensors[n.Inputs[k]].Data; d != nil {
+				if v, ok := d.Integers(1); ok && len(v) == 1 {
+					return v[0]
+				}
+			}
+		}
+		return -1
+	}
+	axis := scalar(3)
+	switch {
+	case axis < 0:
+		return none, 0, 0, in
+	case n.IsPutRows():
+		t, lo = n.Outputs[0], scalar(2)
+		part := s.g.Tensors[n.Inputs[1]].Type
+		if !part.Exact() || axis >= int64(len(part.Shape)) {
+			return none, 0, 0, in
+		}
+		hi = lo + int64(part.Shape[axis])
+	case n.Domain == "" && n.Op == "Slice" && len(n.Inputs) == 4 && n.Inputs[0] >= 0:
+		t, lo, hi = n.Inputs[0], scalar(1), scalar(2)
+	default:
+		return none, 0, 0, in
+	}
+	whole := s.g.Tensors[t]
+	if !whole.Type.Exact() || axis >= int64(len(whole.Type.Shape)) || lo < 0 || hi <= lo || hi > int64(whole.Type.Shape[axis]) {
+		return none, 0, 0, in
+	}
+	in = layer{1, int64(whole.Type.Shape[axis]), whole.Bytes}
+	for _, d := range whole.Type.Shape[:axis] {
+		in.times *= int64(d)
+	}
+	return t, lo, hi, in
 }
 
 // trafficBound evaluates the plan's prices. What a node reads has stayed in the first
@@ -159,7 +233,7 @@ func (s *scope) accesses(resident *int64) [][]access {
 // is among it, was then written there, too. Each byte that stays is worth the prices of
 // the steps over which it does; the whole pool is worth the prices times its capacity. So
 // what stays saves at most that, and what single bytes save beyond their worth.
-func (v *verifier) trafficBound(s *scope, uses [][]access, capacity int64) int64 {
+func (v *verifier) trafficBound(s *scope, uses [][]access, layers []*layer, capacity int64) int64 {
 	steps := len(s.g.Nodes)
 	until := make([]*big.Int, steps+2) // the prices before steps 0 to i-1
 	until[0] = new(big.Int)
@@ -188,30 +262,27 @@ func (v *verifier) trafficBound(s *scope, uses [][]access, capacity int64) int64
 		if !b.known || b.resident || b.host {
 			continue
 		}
-		whole := int64(0)
-		for _, u := range uses[k] {
-			whole = max(whole, u.read, u.written)
-		}
-		whole = min(whole, b.bytes)
 		given := len(b.storages) > 0 && s.storages[b.storages[0]].input
 		kept := slices.ContainsFunc(b.storages, func(i int32) bool { return s.storages[i].output })
-		last, there, fresh := -1, given, int64(0)
-		for _, u := range uses[k] {
-			read := min(u.read, whole)
-			if read > 0 && there {
-				twice := int64(0)
-				if fresh == whole || read == whole {
-					twice = min(fresh, read)
+		for _, x := range divided(uses[k], layers[k], s.content(b)) {
+			last, there, fresh := -1, given, int64(0)
+			for _, u := range x.uses {
+				read := min(u.read, x.bytes)
+				if read > 0 && there {
+					twice := int64(0)
+					if fresh == x.bytes || read == x.bytes {
+						twice = min(fresh, read)
+					}
+					stay(last, u.step, twice, 2)
+					stay(last, u.step, read-twice, 1)
+					fresh = 0
 				}
-				stay(last, u.step, twice, 2)
-				stay(last, u.step, read-twice, 1)
-				fresh = 0
+				fresh = max(fresh, min(u.written, x.bytes))
+				last, there = u.step, true
 			}
-			fresh = max(fresh, min(u.written, whole))
-			last, there = u.step, true
-		}
-		if kept {
-			stay(last, b.last+1, fresh, 1)
+			if kept {
+				stay(last, b.last+1, fresh, 1)
+			}
 		}
 	}
 	all := new(big.Int).Mul(until[steps+1], big.NewInt(capacity))
@@ -219,4 +290,51 @@ func (v *verifier) trafficBound(s *scope, uses [][]access, capacity int64) int64
 		return 0
 	}
 	return bound.Int64()
+}
+
+// stretch is some of the rows of a buffer, of which each access moves all or none.
+type stretch struct {
+	bytes int64
+	uses  []access
+}
+
+// divided returns the stretches of a buffer: one if nothing is known of its rows.
+func divided(uses []access, in *layer, whole int64) (list []stretch) {
+	if in == nil || whole%in.length != 0 {
+		return []stretch{{whole, uses}}
+	}
+	row := whole / in.length
+	cuts := map[int64]bool{in.length: true}
+	for _, u := range uses {
+		if u.hi > 0 {
+			cuts[u.lo], cuts[u.hi] = true, true
+		}
+	}
+	from := int64(0)
+	for _, to := range sortedKeys(cuts) {
+		if to == 0 {
+			continue
+		}
+		x := stretch{bytes: row * (to - from)}
+		for _, u := range uses {
+			lo, hi := u.lo, u.hi
+			if hi == 0 {
+				hi = in.length
+			}
+			if lo >= to || hi <= from {
+				continue
+			}
+			now := access{step: u.step}
+			if u.read >= row*(hi-lo) {
+				now.read = x.bytes
+			}
+			if u.written >= row*(hi-lo) {
+				now.written = x.bytes
+			}
+			x.uses = append(x.uses, now)
+		}
+		list = append(list, x)
+		from = to
+	}
+	return list
 }
