@@ -50,6 +50,11 @@ type slicedState struct {
 // which the pass limit adds. It also computes the frontier, if that is asked for. With
 // several pools and without a limit, it looks for little traffic in the slow ones.
 func slice(ctx context.Context, s *State) error {
+	for _, n := range s.model.Graph.Nodes {
+		if _, sliced := n.Prop(slicing.Prop); sliced { // of a plan of which the model is the result
+			n.DropProp(slicing.Prop)
+		}
+	}
 	if s.opt.Slices != SlicesOff && len(s.opt.Pools) > 0 && s.opt.Limit == nil && !s.opt.Frontier {
 		return s.slicePools(ctx)
 	}
