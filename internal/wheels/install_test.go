@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"gopkg.in/yaml.v3"
 )
 
 // TestInstalled: the wheel of this machine, installed into an empty environment without
@@ -44,6 +46,53 @@ func TestInstalled(t *testing.T) {
 		t.Errorf("module and command %s, expected them in %s", got, venv)
 	}
 	outside(t, dir, python, "-B", "-m", "unittest", "discover", "-q", tests)
+	checkAction(t, dir, bin)
+}
+
+// checkAction runs the last step of the GitHub action, with the installed command.
+func checkAction(t *testing.T, dir, bin string) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Log("no bash: the action's script is not run")
+		return
+	}
+	text, err := os.ReadFile("action.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a action
+	if err := yaml.Unmarshal(text, &a); err != nil {
+		t.Fatal(err)
+	}
+	last := a.Runs.Steps[len(a.Runs.Steps)-1]
+	outside(t, dir, filepath.Join(bin, "onnxmem"), "model", "tiny_resnet8", "model.onnx")
+	for _, c := range []struct {
+		variables string
+		status    int
+		want      string
+	}{
+		{"MAX_ARENA=192KiB", 0, "ok: arena"},
+		{"MAX_ARENA=192KiB DIMS=batch=2\n", 1, "::error file=model.onnx"},
+		{"MAX_PEAK=1MiB MAX_TOTAL=2MiB FLAGS=--fold=off\n--effort=fast", 0, "ok: total"},
+		{"MAX_PEAK=1MiB;touch${IFS}hacked", 2, ""},
+	} {
+		run := exec.Command(bash, "-eo", "pipefail", "-c", last.Run)
+		run.Dir = dir
+		run.Env = append(os.Environ(), "MODEL=model.onnx", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+		for name := range last.Env {
+			if name != "MODEL" {
+				run.Env = append(run.Env, name+"=")
+			}
+		}
+		run.Env = append(run.Env, strings.Split(c.variables, " ")...)
+		out, _ := run.CombinedOutput()
+		if got := run.ProcessState.ExitCode(); got != c.status || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: exit status %d, expected %d with %q in:\n%s", c.variables, got, c.status, c.want, out)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "hacked")); err == nil {
+		t.Error("an input ran as a command")
+	}
 }
 
 // buildHost builds the wheel of this machine and returns its path.
