@@ -174,7 +174,7 @@ wheels: ## build the Python wheels of every platform into build/wheels; WHEELS='
 
 .PHONY: types
 types: $(MYPY) ## check the types of the Python module (mypy from PyPI)
-	@cd python && $(MYPY) --strict --python-version 3.10 --cache-dir $(CACHE)/mypy src
+	@cd python && MYPYPATH=src $(MYPY) --strict --python-version 3.10 --cache-dir $(CACHE)/mypy src tests
 
 .PHONY: clean
 clean: ## remove bin and build

@@ -26,7 +26,11 @@ func TestInstalled(t *testing.T) {
 	}
 	t.Chdir(filepath.Join("..", ".."))
 	dir := t.TempDir()
-	file := buildHost(t, dir)
+	host := hostTarget(t)
+	file, _, err := host.write(dir, "v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
 	venv := filepath.Join(dir, "venv")
 	bin := filepath.Join(venv, "bin")
 	if runtime.GOOS == "windows" {
@@ -40,6 +44,15 @@ func TestInstalled(t *testing.T) {
 	tests, err := filepath.Abs(filepath.Join("python", "tests"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if host.os == "linux" && !host.static {
+		binary, err := os.ReadFile(filepath.Join(bin, "onnxmem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if checkStatic(binary) == nil {
+			t.Error("the command for glibc is taken for a static one")
+		}
 	}
 	python = filepath.Join(bin, "python")
 	if got := outside(t, dir, python, "-c", "import onnxmem; print(onnxmem.__file__, onnxmem.command())"); strings.Count(got, venv) != 2 {
@@ -95,22 +108,17 @@ func checkAction(t *testing.T, dir, bin string) {
 	}
 }
 
-// buildHost builds the wheel of this machine and returns its path.
-func buildHost(t *testing.T, dir string) string {
+// hostTarget is the target of this machine.
+func hostTarget(t *testing.T) target {
 	t.Helper()
 	hosts, err := choose([]string{"host"})
 	if err != nil {
 		t.Skipf("%v: the wheel is not built", err)
 	}
-	host := hosts[0]
 	if musl, _ := filepath.Glob("/lib/ld-musl-*"); len(musl) > 0 {
-		host = hosts[len(hosts)-1]
+		return hosts[len(hosts)-1]
 	}
-	path, _, err := host.write(dir, "v1.2.3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return hosts[0]
 }
 
 // outside runs a command in a folder without the variables that lead to the sources,

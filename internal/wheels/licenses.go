@@ -20,7 +20,7 @@ const assets = "report/assets"
 // licenses returns our licence, and those of Go, of the modules that the command
 // links for a target, and of the files that it embeds.
 func (t target) licenses() ([]entry, error) {
-	text, err := t.goCommand("list", "-deps", "-tags", t.buildTags,
+	text, err := t.goCommand("list", "-deps", "-tags", t.buildTags(),
 		"-f", `{{with .Module}}{{if not .Main}}{{.Path}}{{"\t"}}{{.Dir}}{{end}}{{end}}`, "./cmd/onnxmem").Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s: go list: %w", t, err)

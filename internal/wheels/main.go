@@ -11,8 +11,11 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"debug/elf"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -84,12 +87,31 @@ func compile(t target, version string) ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, t.command())
-	c := t.goCommand("build", "-buildvcs=false", "-trimpath", "-tags", t.buildTags,
+	c := t.goCommand("build", "-buildvcs=false", "-trimpath", "-tags", t.buildTags(),
 		"-ldflags", "-s -w -X main.version="+version, "-o", path, "./cmd/onnxmem")
 	if text, err := c.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s: %s", t, cmp.Or(strings.TrimSpace(string(text)), err.Error()))
 	}
-	return os.ReadFile(path)
+	binary, err := os.ReadFile(path)
+	if err == nil && t.static {
+		err = checkStatic(binary)
+	}
+	return binary, err
+}
+
+// checkStatic returns an error if a program of Linux asks for a loader: that of glibc,
+// which musl lacks.
+func checkStatic(binary []byte) error {
+	f, err := elf.NewFile(bytes.NewReader(binary))
+	if err != nil {
+		return err
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return errors.New("the command asks for a loader: expected a static one")
+		}
+	}
+	return nil
 }
 
 // goCommand is a call of the go command for a target.

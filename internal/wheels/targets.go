@@ -8,9 +8,9 @@ import (
 
 // target is what one wheel is for.
 type target struct {
-	os, arch  string   // as Go names them
-	buildTags string   // of Go
-	tags      []string // platform tags of the wheel
+	os, arch string   // as Go names them
+	static   bool     // the command asks for no loader, and cannot use a GPU
+	tags     []string // platform tags of the wheel
 }
 
 // targets are all wheels. Each platform of Linux has two: the command that can use
@@ -19,18 +19,26 @@ type target struct {
 // system. The versions are those that Go's own programs need, rounded up to what
 // installers know: Linux 3.2 or later, macOS 12 or later.
 var targets = []target{
-	{"linux", "amd64", "", []string{"manylinux2014_x86_64", "manylinux_2_17_x86_64"}},
-	{"linux", "amd64", "nocuda", []string{"musllinux_1_1_x86_64"}},
-	{"linux", "arm64", "", []string{"manylinux2014_aarch64", "manylinux_2_17_aarch64"}},
-	{"linux", "arm64", "nocuda", []string{"musllinux_1_1_aarch64"}},
-	{"darwin", "amd64", "", []string{"macosx_12_0_x86_64"}},
-	{"darwin", "arm64", "", []string{"macosx_12_0_arm64"}},
-	{"windows", "amd64", "", []string{"win_amd64"}},
-	{"windows", "arm64", "", []string{"win_arm64"}},
+	{"linux", "amd64", false, []string{"manylinux2014_x86_64", "manylinux_2_17_x86_64"}},
+	{"linux", "amd64", true, []string{"musllinux_1_1_x86_64"}},
+	{"linux", "arm64", false, []string{"manylinux2014_aarch64", "manylinux_2_17_aarch64"}},
+	{"linux", "arm64", true, []string{"musllinux_1_1_aarch64"}},
+	{"darwin", "amd64", false, []string{"macosx_12_0_x86_64"}},
+	{"darwin", "arm64", false, []string{"macosx_12_0_arm64"}},
+	{"windows", "amd64", false, []string{"win_amd64"}},
+	{"windows", "arm64", false, []string{"win_arm64"}},
 }
 
 // String is the platform as it is chosen.
 func (t target) String() string { return t.os + "/" + t.arch }
+
+// buildTags are the tags of Go for the command.
+func (t target) buildTags() string {
+	if t.static {
+		return "nocuda"
+	}
+	return ""
+}
 
 // command is the name of the command's file.
 func (t target) command() string {

@@ -97,6 +97,12 @@ class Optimize(Folder):
         onnxmem.optimize(self.model).save(out)
         self.assertTrue(onnxmem.verify(out).valid)
 
+    def test_external_data_stay_where_they_are(self) -> None:
+        p = onnxmem.optimize(REPOSITORY / "testdata" / "bad" / "external-sound.onnx")
+        self.assertIn(b"external.bin", p.model)
+        self.assertTrue(onnxmem.verify(p).valid)
+        self.assertEqual(onnxmem.explain(p).peak_bytes, p.plan.summary.peak_bytes)
+
     def test_names_that_look_like_flags(self) -> None:
         here = os.getcwd()
         os.chdir(self.folder)

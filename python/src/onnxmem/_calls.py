@@ -84,7 +84,7 @@ def verify(model: Model, plan: str | os.PathLike[str] | Mapping[str, Any] | None
         plan = model.plan
     with _Written(plan) as file:
         argument, stdin = _source(model)
-        return _result(["verify", argument, *([file] if file else []), "--json", *flags(options)], stdin)
+        return _result(["verify", argument, *([file] if file else []), *flags({"json": True, **_weights(model), **options})], stdin)
 
 
 def explain(model: Model | Mapping[str, Any], **options: Flag) -> Result:
@@ -97,7 +97,7 @@ def explain(model: Model | Mapping[str, Any], **options: Flag) -> Result:
     plan = model.plan if isinstance(model, Planned) else None
     with _Written(plan) as file:
         argument, stdin = _source(model)
-        return _result(["explain", argument, *flags({"plan": file, "json": True, **_dims(options)})], stdin)
+        return _result(["explain", argument, *flags({"plan": file, "json": True, **_weights(model), **_dims(options)})], stdin)
 
 
 def compare(model: Model | Mapping[str, Any], **options: Flag) -> Result:
@@ -155,6 +155,14 @@ def _result(line: list[str], stdin: bytes) -> Result:
 def _dims(options: Mapping[str, Flag]) -> dict[str, Flag]:
     """Return flags in which dims, the name that optimize has for it, is dim."""
     return {"dim" if name == "dims" else name: value for name, value in options.items()}
+
+
+def _weights(model: object) -> dict[str, Flag]:
+    """Return the flag for a planned model in memory, whose external data may be elsewhere.
+
+    A plan does not depend on them.
+    """
+    return {"allow_missing_weights": True} if isinstance(model, Planned) and model.path is None else {}
 
 
 def _source(value: Model | Problem) -> tuple[str, bytes]:
