@@ -39,16 +39,25 @@ def command() -> str:
 
 
 def _folders() -> Iterator[str]:
-    """List the folders in which installers place the commands of a package."""
+    """List the folders in which installers place the commands of a package.
+
+    Those that belong to the folder of this module come first, so that module and
+    command are of one version where several are installed.
+    """
+    windows = os.name == "nt"
+    modules = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    scripts = "Scripts" if windows else "bin"
+    # PREFIX/bin for PREFIX/lib/python3.11/site-packages, PREFIX\Scripts for
+    # PREFIX\Lib\site-packages.
+    prefix = modules
+    for _ in range(2 if windows else 3):
+        prefix = os.path.dirname(prefix)
+    yield os.path.join(prefix, scripts)
+    # pip install --target: beside the modules.
+    yield os.path.join(modules, scripts)
+    yield os.path.join(modules, "bin")
     yield sysconfig.get_path("scripts")
     yield sysconfig.get_path("scripts", scheme=sysconfig.get_preferred_scheme("user"))
-    # pip install --target and --prefix: bin or Scripts beside the modules, or where
-    # the prefix of the modules has it.
-    modules = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    scripts = "Scripts" if os.name == "nt" else "bin"
-    yield os.path.join(modules, scripts)
-    prefix = os.path.dirname(modules) if os.name == "nt" else os.path.dirname(os.path.dirname(os.path.dirname(modules)))
-    yield os.path.join(prefix, scripts)
 
 
 def version() -> str:
