@@ -86,8 +86,8 @@ def run(binary, folder, name, command):
     done = subprocess.run([binary, *map(str, command)], cwd=work, capture_output=True, text=True, check=False)
     digest = hashlib.sha256(str(done.returncode).encode())
     figures = ""
-    if done.stdout:
-        result = json.loads(done.stdout)
+    result = json.loads(done.stdout) if done.stdout else {"error": ""}
+    if "error" not in result:
         result.pop("times_ms", None)
         digest.update(json.dumps(result, sort_keys=True).encode())
         figures = " ".join(f"{k}={result[k]}" for k in FIGURES if k in result)

@@ -41,7 +41,7 @@ class Command:
     def attempt(self, source, target, flags):
         """Plan source into target with the given flags; return the plan's summary, or, if no plan meets a limit, what is known about it."""
         done = self._start("optimize", str(source), str(target), "--json", *flags)
-        if done.returncode == 1 and done.stdout:
+        if done.returncode == 1 and done.stdout and "error" not in json.loads(done.stdout):
             return json.loads(done.stdout)
         if done.returncode != 0:
             raise Failed(f"onnxmem optimize: exit {done.returncode}: {_last_line(done)}")
