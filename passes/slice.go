@@ -123,6 +123,7 @@ type slicer struct {
 	constants []string // tensors of the model that are initializers in base
 	time      float64  // modelled time of all nodes, in nanoseconds, without copies of chains
 	copies    []plan.SlicedCopy
+	divided   *slicing.Divided        // what it has in the place of products that are split
 	models    map[string]*slicedModel // by their regions
 }
 
@@ -151,13 +152,9 @@ func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 	m.Graph = s.model.Graph.Clone()
 	constants := settle(&m, s.inference)
 	b.model = &m
-	var copies []plan.SlicedCopy
+	x := &slicer{s: s, base: b, constants: constants, divided: &slicing.Divided{}, models: map[string]*slicedModel{}}
 	if of != nil {
-		if err := infer(ctx, b); err != nil {
-			return nil, fmt.Errorf("slices: %w", err)
-		}
-		var err error
-		if copies, err = copyChains(b.model, of.base.main.loads.Peak); err != nil || copies == nil {
+		if err := x.prepare(ctx, of); err != nil || x.copies == nil && x.divided.Parts == nil {
 			return nil, err
 		}
 	}
@@ -167,8 +164,7 @@ func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 		}
 	}
 	r := b.main
-	x := &slicer{s: s, base: b, constants: constants, copies: copies, time: b.modelledTime(), models: map[string]*slicedModel{}}
-	if of != nil {
+	if x.time = b.modelledTime(); of != nil {
 		x.time = of.time
 	}
 	keep := maps.Clone(r.gradients)
@@ -192,9 +188,50 @@ func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 			Tensors: st.tensors, Bytes: st.bytes, First: first, Last: last, Resident: !r.live(int32(i)), Input: st.input, Output: st.output,
 		})
 	}
+	p.Divided, p.Lists = map[graph.TensorID]int{}, map[graph.TensorID]bool{}
+	along, lists := map[string]int{}, map[string]bool{}
+	for _, name := range x.divided.Lists {
+		lists[name] = true
+	}
+	for _, w := range x.divided.Weights {
+		along[w.Tensor] = w.Axis
+	}
+	for id, t := range r.g.Tensors {
+		if axis, part := along[t.Name]; part {
+			p.Divided[graph.TensorID(id)] = axis
+		}
+		if lists[t.Name] {
+			p.Lists[graph.TensorID(id)] = true
+		}
+	}
 	p.Prepare()
 	x.search = slicing.NewSearch(p, windowReach)
 	return x, nil
+}
+
+// prepare copies chains of cheap nodes for each reader, and divides products whose
+// columns are split. of is the slicer without them.
+func (x *slicer) prepare(ctx context.Context, of *slicer) (err error) {
+	b, peak := x.base, of.base.main.loads.Peak
+	if err := infer(ctx, b); err != nil {
+		return fmt.Errorf("slices: %w", err)
+	}
+	if x.copies, err = copyChains(b.model, peak); err != nil {
+		return err
+	}
+	if x.copies != nil {
+		if err := infer(ctx, b); err != nil {
+			return fmt.Errorf("slices: %w", err)
+		}
+	}
+	none := make([]int32, len(b.model.Graph.Tensors))
+	for t := range none {
+		none[t] = noStorage
+	}
+	p := &slicing.Program{Model: b.model, Inference: b.inference, Of: none, Workspace: make([]int64, len(b.model.Graph.Nodes)), Loads: make([]int64, len(b.model.Graph.Nodes)), Keep: of.base.main.gradients, Rows: rowsOf(b.model)}
+	p.Prepare()
+	x.divided = p.Divide(peak / chainLeast)
+	return nil
 }
 
 // rowsOf returns what reads the elements of an initializer of a model.
@@ -285,7 +322,7 @@ func (x *slicer) rewrite(ctx context.Context, m *slicedModel) (*graph.Model, err
 	if err != nil {
 		return nil, err
 	}
-	if m.weights = weights; m.calls == nil {
+	if m.weights = x.rowsOfSource(model.Graph, weights); m.calls == nil {
 		return model, nil
 	}
 	t := x.base.copy()
@@ -295,6 +332,28 @@ func (x *slicer) rewrite(ctx context.Context, m *slicedModel) (*graph.Model, err
 	}
 	model, m.names, err = x.search.Compact(model, m.choices, *m.calls)
 	return model, err
+}
+
+// rowsOfSource lists the initializers of a rewritten graph that hold rows of an
+// initializer of the source: those that the regions read in parts, which may be parts of
+// parts, and the parts that the base has.
+func (x *slicer) rowsOfSource(g *graph.Graph, cut []slicing.Weight) (list []slicing.Weight) {
+	parts, there := map[string]slicing.Weight{}, map[string]bool{}
+	for _, t := range g.Tensors {
+		there[t.Name] = t.Data != nil
+	}
+	for _, w := range x.divided.Weights {
+		if parts[w.Tensor] = w; there[w.Tensor] {
+			list = append(list, w)
+		}
+	}
+	for _, w := range cut {
+		if of, part := parts[w.Of]; part {
+			w.Of, w.Lo, w.Hi = of.Of, of.Lo+w.Lo, of.Lo+w.Hi
+		}
+		list = append(list, w)
+	}
+	return list
 }
 
 // integerData returns an initializer with these elements in the place of a tensor.
@@ -356,6 +415,12 @@ func (s *State) planSlices(p *plan.Plan) {
 		p.Slices.Regions = append(p.Slices.Regions, r)
 	}
 	p.Slices.Copies = s.slices.from.copies
+	for _, w := range s.slices.from.divided.Weights {
+		p.Slices.Parts = append(p.Slices.Parts, plan.SlicedPart{Tensor: w.Tensor, Of: w.Of, Axis: w.Axis, From: w.Lo, Rows: w.Hi - w.Lo})
+	}
+	for _, x := range s.slices.from.divided.Parts {
+		p.Slices.Parts = append(p.Slices.Parts, plan.SlicedPart{Tensor: x.Tensor, Of: x.Of, Axis: x.Axis, From: x.Lo, Rows: x.Hi - x.Lo})
+	}
 	for _, w := range s.slices.weights {
 		p.Slices.Weights = append(p.Slices.Weights, plan.SlicedWeight{Tensor: w.Tensor, Of: w.Of, Axis: w.Axis, From: w.Lo})
 	}

@@ -37,13 +37,19 @@ type weigher struct {
 // ladder has targets for the load of a graph, the largest first. Estimates of the peaks of
 // regions may be too careful: they may exceed the target by a factor, the slack.
 type ladder struct {
-	x      *slicer
-	slack  float64
+	x *slicer
+	slackness
 	covers []*cover
 }
 
+// slackness says how the estimates of a ladder are taken.
+type slackness struct {
+	slack float64
+	apart bool // regions may run apart
+}
+
 // slacks are those of the ladders of a graph.
-var slacks = []float64{1, 1.25, 1.75}
+var slacks = []slackness{{slack: 1}, {slack: 1.25}, {slack: 1.75}, {slack: 1, apart: true}}
 
 // A ladder has rungsPerHalving targets for each halving of the peak.
 const (
@@ -87,9 +93,9 @@ func (s *State) newWeigher(ctx context.Context) (*weigher, error) {
 		return nil, err
 	}
 	for _, slack := range slacks {
-		w.ladders = append(w.ladders, &ladder{x: x, slack: slack})
+		w.ladders = append(w.ladders, &ladder{x: x, slackness: slack})
 		if own != nil {
-			w.ladders = append(w.ladders, &ladder{x: own, slack: slack})
+			w.ladders = append(w.ladders, &ladder{x: own, slackness: slack})
 		}
 	}
 	w.plain = &base{}
@@ -163,7 +169,7 @@ func (l *ladder) at(ctx context.Context, rung int) *cover {
 			return c
 		}
 	}
-	choices, load, peak, ok := l.x.search.Cover(ctx, target, int64(l.slack*float64(target)))
+	choices, load, peak, ok := l.x.search.Cover(ctx, target, int64(l.slack*float64(target)), l.apart)
 	c := &cover{high: target}
 	if ok && len(choices) > 0 {
 		c.low, c.choices = max(load, int64(math.Ceil(float64(peak)/l.slack))), choices
@@ -171,7 +177,7 @@ func (l *ladder) at(ctx context.Context, rung int) *cover {
 			c.extra += r.Extra / l.x.time
 		}
 	}
-	if len(l.x.copies) > 0 {
+	if len(l.x.copies)+len(l.x.divided.Parts) > 0 {
 		c.extra += l.x.base.modelledTime()/l.x.time - 1
 	}
 	l.covers = append(l.covers, c)

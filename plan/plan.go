@@ -151,6 +151,10 @@ type Slices struct {
 	// Copies are tensors that are computed once for each reader: chains of nodes of the
 	// source whose copies differ in the names alone.
 	Copies []SlicedCopy `json:"copies,omitempty"`
+	// Parts are tensors that stand for rows of tensors of the source, makers before
+	// readers: nodes make them as the nodes of the source make the whole, and where they
+	// are the outputs of a Split, they are read in the place of those.
+	Parts []SlicedPart `json:"parts,omitempty"`
 	// Weights are initializers with rows of initializers of the source that slices read.
 	Weights   []SlicedWeight `json:"weights,omitempty"`
 	Regions   []SlicedRegion `json:"regions"` // in the order in which they run
@@ -162,6 +166,15 @@ type Slices struct {
 type SlicedCopy struct {
 	Tensor string `json:"tensor"`
 	Of     string `json:"of"` // the tensor of the source that the node makes
+}
+
+// SlicedPart is a tensor that stands for rows of a tensor of the source.
+type SlicedPart struct {
+	Tensor string `json:"tensor"`
+	Of     string `json:"of"`   // a tensor of the source: an initializer, or what one node makes
+	Axis   int    `json:"axis"` // of the rows
+	From   int64  `json:"from"` // the first row
+	Rows   int64  `json:"rows"` // how many
 }
 
 // SlicedWeight is an initializer of the planned model that holds rows of an initializer

@@ -13,14 +13,16 @@ import (
 // before is the graph of the source as it was before regions of it were sliced: folded
 // constants are initializers, and lengths have the values of the plan's dims.
 type before struct {
-	m      *graph.Model // a copy of the source
-	g      *graph.Graph
-	values []*ops.Value // known elements of its tensors
-	names  map[string]graph.TensorID
-	nodes  []*rowmap.Node // once they are needed; nil: no account of the node
-	read   []bool         // by node: whether nodes has it
-	inner  bool           // constants in bodies were folded: bodies differ
-	lacks  bool           // products were replaced: their nodes are not in this graph
+	m       *graph.Model // a copy of the source
+	g       *graph.Graph
+	values  []*ops.Value // known elements of its tensors
+	names   map[string]graph.TensorID
+	nodes   []*rowmap.Node                  // once they are needed; nil: no account of the node
+	read    []bool                          // by node: whether nodes has it
+	inner   bool                            // constants in bodies were folded: bodies differ
+	stated  map[graph.TensorID][]int64      // the elements of lists that parts of nodes state
+	weights map[graph.TensorID][]weightPart // of an initializer: its parts
+	lacks   bool                            // products were replaced: their nodes are not in this graph
 }
 
 // beforeSlices returns the graph before the slices; nil if the source does not determine
@@ -60,6 +62,10 @@ func (v *verifier) beforeSlices() *before {
 		return nil
 	}
 	b.values = inf.Values
+	b.stated, b.weights = map[graph.TensorID][]int64{}, map[graph.TensorID][]weightPart{}
+	if !b.divide(v, v.p.Slices.Parts) {
+		return nil
+	}
 	b.nodes, b.read = make([]*rowmap.Node, len(b.g.Nodes)), make([]bool, len(b.g.Nodes))
 	return b
 }
@@ -131,7 +137,7 @@ func firstOutput(n *graph.Node) int {
 func (b *before) node(id graph.NodeID) *rowmap.Node {
 	if !b.read[id] {
 		b.read[id] = true
-		b.nodes[id] = rowmap.Of(b.m, b.g.Nodes[id], func(t graph.TensorID) ([]int64, bool) { return b.values[t].Ints() })
+		b.nodes[id] = rowmap.Of(b.m, b.g.Nodes[id], b.elements)
 	}
 	return b.nodes[id]
 }

@@ -37,11 +37,17 @@ const anyRow = -1
 // all are the contents of a tensor that holds all of t.
 func all(t graph.TensorID) contents { return contents{kind: hasRows, of: t, axis: none} }
 
-// rowsOf are the contents of a tensor with some rows of t.
+// rowsOf are the contents of a tensor with some rows of t. Rows of an initializer of
+// which there is a part are rows of the part.
 func (b *before) rowsOf(t graph.TensorID, axis int, lo, hi int64) contents {
 	shape := b.shape(t)
 	if axis >= 0 && axis < len(shape) && (lo == 0 || lo == anyRow) && hi == shape[axis] {
 		return all(t)
+	}
+	for _, w := range b.weights[t] {
+		if axis == w.axis && w.lo <= lo && hi <= w.hi {
+			return b.rowsOf(w.part, axis, lo-w.lo, hi-w.lo)
+		}
 	}
 	return contents{kind: hasRows, of: t, axis: axis, lo: lo, hi: hi}
 }

@@ -252,6 +252,9 @@ func (k *copying) noteReads() {
 		}
 	}
 	for _, t := range k.stated {
+		if k.c.b.stated[t] != nil {
+			continue // of a part: no tensor of the source
+		}
 		k.c.regions[k.p.region].reads(k.c.b.g.Tensors[t].Name, none)
 	}
 }

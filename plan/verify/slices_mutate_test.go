@@ -35,6 +35,9 @@ var slicedTexts = []struct {
 	{"copies and weights", masked, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 50}}, func(_ map[string]int, p *plan.Plan) bool {
 		return len(p.Slices.Copies) > 0 && len(p.Slices.Weights) > 0
 	}, false},
+	{"parts", attentive, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 60}}, func(ops map[string]int, p *plan.Plan) bool {
+		return len(p.Slices.Parts) > 0 && ops["Split"] == 0
+	}, false},
 	{"halos", text{main: `
 		in x float32 1 4 32 8
 		weight k float32 16 4 3 3

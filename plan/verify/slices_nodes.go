@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/constant"
@@ -159,7 +160,7 @@ func (c *sliced) readInitializers() {
 			v.fault(CodeSlices, "slices: weight %q: expected rows of axis %d of %q, from row %d on, found other elements", graph.Short(x.Tensor), x.Axis, graph.Short(x.Of), x.From)
 		default:
 			c.holds[ids[t]] = c.b.rowsOf(of, x.Axis, x.From, x.From+t.Data.Dims[x.Axis])
-			c.parts[ids[t]] = x.Of
+			c.parts[ids[t]] = c.b.g.Tensors[c.holds[ids[t]].of].Name
 		}
 		listed[t] = true
 	}
@@ -280,6 +281,12 @@ func (c *sliced) wants(t, of graph.TensorID) string {
 	case t < 0:
 		return fmt.Sprintf("expected %s, found none", c.b.text(all(of)))
 	case c.holds[t].kind == hasFault || c.holds[t].whole(of):
+		return ""
+	}
+	if want, stated := c.b.stated[of]; stated {
+		if found, known := c.vector(t); !known || !slices.Equal(found, want) {
+			return fmt.Sprintf("expected a constant %v, found %v", want, found)
+		}
 		return ""
 	}
 	return fmt.Sprintf("expected %s, found %s%s", c.b.text(all(of)), c.b.text(c.holds[t]), c.made(t))

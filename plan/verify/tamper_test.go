@@ -323,6 +323,9 @@ var real = []struct {
 	`}, passes.Options{StatesAuto: true}, func(p *plan.Plan) bool {
 		return slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return b.Kind == plan.KindCache })
 	}},
+	{"slices of parts", attentive, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 60}}, func(p *plan.Plan) bool {
+		return len(p.Slices.Parts) > 0
+	}},
 	{"slices of a mask and of a weight", masked, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 50}}, func(p *plan.Plan) bool {
 		return p.Slices != nil && len(p.Slices.Copies) > 0 && len(p.Slices.Weights) > 0
 	}},
@@ -389,6 +392,36 @@ var masked = text{main: `
 	q = Add(t, m)
 	y = MatMul(q, v)
 	out y
+`}
+
+// attentive makes queries, keys and values in one product, and splits them.
+var attentive = text{main: `
+	in x float32 1 24 16
+	weight w float32 16 48
+	weight b float32 48
+	flat = Constant() value_ints=24,16
+	three = Constant() value_ints=1,24,48
+	heads = Constant() value_ints=1,24,2,8
+	wide = Constant() value_ints=1,24,16
+	r = Softmax(x) axis=1
+	f = Reshape(r, flat)
+	g = Gemm(f, w, b)
+	y = Reshape(g, three)
+	q, k, v = Split(y) axis=2 num_outputs=3
+	q4 = Reshape(q, heads)
+	k4 = Reshape(k, heads)
+	v4 = Reshape(v, heads)
+	qh = Transpose(q4) perm=0,2,1,3
+	kh = Transpose(k4) perm=0,2,3,1
+	vh = Transpose(v4) perm=0,2,1,3
+	s = MatMul(qh, kh)
+	p = Softmax(s) axis=3
+	h = MatMul(p, vh)
+	t = Transpose(h) perm=0,2,1,3
+	o = Reshape(t, wide)
+	e = Add(r, o)
+	z = Softmax(e) axis=1
+	out z
 `}
 
 // foldable has nodes that read only constants, in the main graph and in a body.
@@ -470,6 +503,7 @@ var stillTrue = []struct{ path, what, why string }{
 	{"dynamic[]", "^exchanged", "the order of the list has no meaning"},
 	{"subgraphs[].dynamic[]", "^exchanged", "the order of the list has no meaning"},
 	{"folded.tensors[]", "^exchanged", "the order of the list has no meaning"},
+	{"slices.parts[]", "^exchanged", "both are of tensors that stand before them"},
 	{"slices.weights[]", "^exchanged", "the order of the list has no meaning"},
 	{"slices.regions[].inputs[]", "^exchanged", "the order of the list has no meaning"},
 	{"slices.regions[].nodes[]", "^exchanged", "no node stands before one that it reads"},

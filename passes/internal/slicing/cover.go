@@ -33,6 +33,7 @@ type candidate struct {
 	may   []stream
 	all   int64           // bytes of the outputs if none is written over an input
 	least int64           // and if all are that may be
+	parts *apart          // how it runs apart; nil: not known yet
 	most  int             // the index in Counts of the largest number of slices that is possible; -1: none is, -2: not known yet
 	tried map[int]*Choice // by the number of slices
 }
@@ -148,8 +149,9 @@ func (s *Search) candidate(r *Region) *candidate {
 }
 
 // choose returns the fewest slices that bring the window below the limit, if they take
-// less than that extra time; nil if there are none.
-func (c *candidate) choose(limit int64, extra float64) *Choice {
+// less than that extra time; nil if there are none. If apart is set, the region may run
+// apart.
+func (c *candidate) choose(limit int64, extra float64, apart bool) *Choice {
 	if max(c.held, c.other) > limit {
 		return nil
 	}
@@ -172,21 +174,30 @@ func (c *candidate) choose(limit int64, extra float64) *Choice {
 		}
 		return c.at(x).Peak <= limit
 	}
-	low, high := 0, c.most
-	if high < 0 || !fits(high) {
-		return nil
-	}
-	for low < high {
-		if mid := (low + high) / 2; fits(mid) {
-			high = mid
-		} else {
-			low = mid + 1
+	var best *Choice
+	if low, high := 0, c.most; high >= 0 && fits(high) {
+		for low < high {
+			if mid := (low + high) / 2; fits(mid) {
+				high = mid
+			} else {
+				low = mid + 1
+			}
 		}
+		best = c.at(high)
 	}
-	if t := c.at(high); t.Extra < extra {
+	if best != nil && best.Extra >= extra {
+		best = nil
+	}
+	if !apart {
+		return best
+	}
+	if best != nil {
+		extra = best.Extra
+	}
+	if t := c.runApart(limit, extra); t != nil {
 		return t
 	}
-	return nil
+	return best
 }
 
 // at returns the choice of Counts[x] slices, which are possible.
@@ -211,8 +222,9 @@ func (c *candidate) at(x int) *Choice {
 // the least extra time, and the largest of those loads and of those peaks; false if there
 // are none. It is exact for the windows that it looks at: from the first node to each
 // node, it keeps the cheapest choice. So the regions are also those for a lower limit and
-// target that the loads and the peaks do not exceed.
-func (s *Search) Cover(ctx context.Context, limit, target int64) (list []*Choice, load, peak int64, ok bool) {
+// target that the loads and the peaks do not exceed. If apart is set, regions may run
+// apart, which is estimated to take fewer slices, or the same.
+func (s *Search) Cover(ctx context.Context, limit, target int64, apart bool) (list []*Choice, load, peak int64, ok bool) {
 	n := len(s.g.Nodes)
 	hot := make([]int, n+1) // the number of nodes before v whose load is too large
 	for v, load := range s.Loads {
@@ -229,7 +241,7 @@ func (s *Search) Cover(ctx context.Context, limit, target int64) (list []*Choice
 	cost[0] = 0
 	if hot[n] > 0 {
 		for _, c := range s.entire() {
-			if t := c.choose(target, cost[n]); t != nil {
+			if t := c.choose(target, cost[n], apart); t != nil {
 				cost[n], from[n] = t.Extra, t
 			}
 		}
@@ -256,7 +268,7 @@ func (s *Search) Cover(ctx context.Context, limit, target int64) (list []*Choice
 				continue
 			}
 			for _, c := range s.at(v, e) {
-				if t := c.choose(target, min(cost[e+1], cost[n])-cost[v]); t != nil {
+				if t := c.choose(target, min(cost[e+1], cost[n])-cost[v], apart); t != nil {
 					cost[e+1], from[e+1] = cost[v]+t.Extra, t
 				}
 			}

@@ -21,6 +21,9 @@ func (c *Choice) Describe() plan.SlicedRegion {
 		}
 	}
 	for _, t := range c.Inputs {
+		if c.p.Lists[t] {
+			continue
+		}
 		out.Inputs = append(out.Inputs, plan.SlicedInput{Tensor: g.Tensors[t].Name, Axis: axes[t]})
 	}
 	for _, t := range c.Outputs {

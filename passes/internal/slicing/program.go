@@ -35,6 +35,12 @@ type Program struct {
 	// nil if they cannot be read. Without Rows, no initializer is cut.
 	Rows func(*graph.Data) func(use func([]byte) error) error
 
+	// Divided are initializers that hold rows of an axis of one of the model before. They
+	// are cut along no other axis.
+	Divided map[graph.TensorID]int
+	// Lists are initializers that the model before does not have: no inputs of regions.
+	Lists map[graph.TensorID]bool
+
 	g        *graph.Graph
 	saved    []int64 // at each step, what results save that overwrite an operand
 	cuts     map[cutKey]*ops.Cut
@@ -83,11 +89,24 @@ func (p *Program) cut(node, axis int) *ops.Cut {
 	if !known {
 		n := p.g.Nodes[node]
 		if p.mayRunInSlices(node) {
-			c = p.Inference.Cut(p.Model, n, axis)
+			if c = p.Inference.Cut(p.Model, n, axis); c != nil && !p.alongParts(n, c.In) {
+				c = nil
+			}
 		}
 		p.cuts[key] = c
 	}
 	return c
+}
+
+// alongParts reports whether a map cuts parts of initializers along the axis along which
+// they are parts.
+func (p *Program) alongParts(n *graph.Node, in []ops.Rows) bool {
+	for j, t := range n.Inputs {
+		if axis, part := p.Divided[t]; part && in[j].Axis != ops.Whole && in[j].Axis != axis {
+			return false
+		}
+	}
+	return true
 }
 
 // mayRunInSlices reports whether a node may belong to a region: it has no bodies, and

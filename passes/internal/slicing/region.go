@@ -38,7 +38,8 @@ type Region struct {
 
 	over map[int]int64 // of the sums: the same for the rows that they sum over
 
-	inFile map[graph.TensorID]bool // whether the rows of an input are initializers, where that is known
+	numbers *pieces                 // nil: not asked for yet
+	inFile  map[graph.TensorID]bool // whether the rows of an input are initializers, where that is known
 }
 
 // at returns the class of a node of the window.
@@ -248,7 +249,7 @@ func (r *Region) join(v int) class {
 		}
 	}
 	if r.p.Sums && r.p.mayRunInSlices(v) {
-		if sum := r.p.Inference.Sum(r.p.Model, n, axes); sum != nil && (!sum.Mean || r.p.divides(n.Outputs[0])) {
+		if sum := r.p.Inference.Sum(r.p.Model, n, axes); sum != nil && r.p.alongParts(n, sum.In) && (!sum.Mean || r.p.divides(n.Outputs[0])) {
 			r.sum[v] = sum
 			return sums
 		}

@@ -17,6 +17,7 @@ type signature [sha256.Size]byte
 type measure struct {
 	possible bool
 	inner    int64   // bytes
+	taken    []int64 // bytes of the rows that all slices take of each input; -1: a slice reads all of it
 	extra    float64 // nanoseconds
 }
 
@@ -113,8 +114,17 @@ func (r *Region) measured(of signature, k int) measure {
 	}
 	if probes := r.probes(k); probes != nil {
 		m.possible = true
+		m.taken = make([]int64, len(r.Inputs))
 		for _, s := range probes {
-			m.inner = max(m.inner, r.inner(s.Slice))
+			inner, taken := r.inner(s.Slice)
+			m.inner = max(m.inner, inner)
+			for j, bytes := range taken {
+				if bytes < 0 || m.taken[j] < 0 {
+					m.taken[j] = -1
+				} else {
+					m.taken[j] += bytes * int64(s.weight)
+				}
+			}
 			m.extra += s.weight * r.time(s.Slice, s.i == 0)
 		}
 		m.extra -= r.wholeTime()

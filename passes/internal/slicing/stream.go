@@ -142,9 +142,15 @@ func (r *Region) sameRows(pair stream, probes []probe) bool {
 // same type, every reader in the region cuts it along that axis, and nobody reads it
 // later.
 func (r *Region) streamable(x, o graph.TensorID, axis int) bool {
+	a, b := r.p.g.Tensors[x], r.p.g.Tensors[o]
+	return a.Type.Elem == b.Type.Elem && slices.Equal(r.p.shape(x), r.p.shape(o)) && r.endsHere(x, func(k int) bool { return k == axis })
+}
+
+// endsHere reports whether nobody reads input x later, and every reader in the region
+// cuts it along an axis that is allowed.
+func (r *Region) endsHere(x graph.TensorID, allowed func(axis int) bool) bool {
 	p := r.p
-	a, b := p.g.Tensors[x], p.g.Tensors[o]
-	if a.Data != nil || a.Type.Elem != b.Type.Elem || !slices.Equal(p.shape(x), p.shape(o)) || p.Of[x] < 0 {
+	if p.g.Tensors[x].Data != nil || p.Of[x] < 0 {
 		return false
 	}
 	st := &p.Storages[p.Of[x]]
@@ -157,7 +163,7 @@ func (r *Region) streamable(x, o graph.TensorID, axis int) bool {
 			case t == x && r.has(v):
 				in := r.rowsOf(v)
 				for j, u := range p.g.Nodes[v].Inputs {
-					if u == x && in[j].Axis != axis {
+					if u == x && !allowed(in[j].Axis) {
 						return false
 					}
 				}
