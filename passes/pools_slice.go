@@ -12,7 +12,11 @@ import (
 // insides are the shares of the fast pool that what a slice makes may take. What is left
 // is for the inputs and outputs of regions: the estimates of the search do not tell how
 // much of it they use.
-var insides = []float64{1, 0.9, 0.75, 0.6, 0.45}
+var insides = []float64{1, 0.9, 0.75, 0.6}
+
+// colds are the shares of the fast pool up to which loads count as fast. With a small one,
+// regions also take in the nodes between them, which read what slices have written.
+var colds = []float64{1, 0.2}
 
 // exchanges are the shares of the slow traffic without slices that count as much as the
 // time without slices. The first ones break ties and avoid halos that save little;
@@ -39,28 +43,27 @@ func (s *State) slicePools(ctx context.Context) error {
 	}
 	best, seen := whole, map[string]bool{}
 	var found *slicedModel
-	for _, rate := range rates {
-		for _, inside := range insides {
-			if s.timeIsUp() {
-				s.timedOut = true
-				break
-			}
-			choices := x.search.Traffic(ctx, s.opt.Pools[0].Capacity, inside, rate*float64(w.plain.state.main.allTraffic())/x.time)
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			key := keyOf(choices)
-			if len(choices) == 0 || seen[key] {
-				continue
-			}
-			seen[key] = true
-			m, traffic, err := x.applyInPools(ctx, choices)
-			if err != nil {
-				return err
-			}
-			if traffic < best && m.extra <= extra {
-				best, found = traffic, m
-			}
+	for i := range len(rates) * len(insides) * len(colds) {
+		rate, inside, cold := rates[i/len(colds)/len(insides)], insides[i/len(colds)%len(insides)], colds[i%len(colds)]
+		if s.timeIsUp() {
+			s.timedOut = true
+			break
+		}
+		choices := x.search.Traffic(ctx, s.opt.Pools[0].Capacity, inside, cold, rate*float64(w.plain.state.main.allTraffic())/x.time)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		key := keyOf(choices)
+		if len(choices) == 0 || seen[key] {
+			continue
+		}
+		seen[key] = true
+		m, traffic, err := x.applyInPools(ctx, choices)
+		if err != nil {
+			return err
+		}
+		if traffic < best && m.extra <= extra {
+			best, found = traffic, m
 		}
 	}
 	if found == nil {

@@ -12,20 +12,21 @@ import (
 
 // Traffic returns regions with disjoint windows whose slices fit into a fast memory, such
 // that nodes move few bytes in a slow one; nil if no regions move fewer. fast is the
-// capacity in bytes. inside is the share of it that what a slice makes may take. rate is
-// the number of bytes that count as much as a nanosecond of extra time. The search is
-// that of [Search.Cover], with another cost:
+// capacity in bytes. inside is the share of it that what a slice makes may take. cold is
+// the share of it that the load at a step may fill if what a node moves there is to count
+// as fast. rate is the number of bytes that count as much as a nanosecond of extra time.
+// The search is that of [Search.Cover], with another cost:
 //
-//   - A node that runs whole, at a step whose load exceeds the fast memory, moves all that
-//     it reads and makes; at other steps, nothing.
+//   - A node that runs whole, at a step whose load exceeds that share, moves all that it
+//     reads and makes; at other steps, nothing.
 //   - Slices move the rows of the inputs that they read and of the outputs that they write,
 //     but for those inputs and outputs that fit into the fast memory beside a slice.
-func (s *Search) Traffic(ctx context.Context, fast int64, inside, rate float64) (list []*Choice) {
+func (s *Search) Traffic(ctx context.Context, fast int64, inside, cold, rate float64) (list []*Choice) {
 	n := len(s.g.Nodes)
 	whole := make([]float64, n+1) // of the nodes before v, if they run whole
 	for v := range n {
 		whole[v+1] = whole[v]
-		if s.Loads[v] > fast {
+		if float64(s.Loads[v]) > cold*float64(fast) {
 			whole[v+1] += float64(s.moves(v))
 		}
 	}
