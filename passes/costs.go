@@ -3,6 +3,7 @@ package passes
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/cost"
@@ -83,7 +84,7 @@ func (s *State) costs(r *region) (list []int64, unknown int) {
 		case known:
 			list[i] = min(ns, mostCost)
 		case calledBySlice(n):
-			list[i] = s.callCost(n.Semantics.Call.Body)
+			list[i] = s.callCost(r.g, n)
 		case !ops.IsConstant(n):
 			list[i] = s.opt.Device.cost(cost.Whole(r.g, n))
 		}
@@ -99,10 +100,19 @@ func calledBySlice(n *graph.Node) bool {
 
 // callCost is the cost of a call that has nodes of a slice: what these cost by
 // themselves. Views cost nothing.
-func (s *State) callCost(body *graph.Graph) (ns int64) {
+func (s *State) callCost(g *graph.Graph, call *graph.Node) (ns int64) {
+	body := *call.Semantics.Call.Body
+	body.Tensors = slices.Clone(body.Tensors)
+	for i, t := range body.Inputs {
+		if i < len(call.Inputs) && call.Inputs[i] >= 0 {
+			x := *body.Tensors[t]
+			x.Data = g.Tensors[call.Inputs[i]].Data // weights cost more than activations
+			body.Tensors[t] = &x
+		}
+	}
 	for _, n := range body.Nodes {
 		if len(n.Semantics.Views) == 0 {
-			ns = min(ns+s.opt.Device.cost(cost.Whole(body, n)), mostCost)
+			ns = min(ns+s.opt.Device.cost(cost.Whole(&body, n)), mostCost)
 		}
 	}
 	return ns

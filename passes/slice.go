@@ -258,13 +258,16 @@ func rowsOf(m *graph.Model) func(*graph.Data) func(func([]byte) error) error {
 func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedModel, error) {
 	m := &slicedModel{choices: choices, from: x}
 	t, err := x.ordered(ctx, m)
-	if err == nil && x.s.opt.Compact {
-		t, err = x.compact(ctx, m, t.main.loads.Peak)
-	}
 	if err != nil {
 		return nil, err
 	}
-	m.peak, m.bound, m.extra = t.main.loads.Peak, t.main.solved.Bound, t.modelledTime()/x.time-1
+	m.extra = t.modelledTime()/x.time - 1
+	if x.s.opt.Compact {
+		if t, err = x.compact(ctx, m, t.main.loads.Peak); err != nil {
+			return nil, err
+		}
+	}
+	m.peak, m.bound = t.main.loads.Peak, t.main.solved.Bound
 	return m, nil
 }
 
