@@ -5,7 +5,9 @@ core of a CPU. The table has what the estimate promised beside what was measured
 least of alternating runs on one thread, ONNX Runtime's without its optimizations, so
 that it runs the file's graph. Slices of networks must give the same bits in our arena,
 and in ONNX Runtime results within 1e-6 of the largest element. Steps of training sum
-gradients over slices: 1e-5, and 100 losses of a step that learns.
+gradients over slices: 1e-5, and 100 losses of a step that learns. Slices that call local
+functions (--compact) must give the same within these bounds, in a file that is no larger,
+with a peak that is at most a sixteenth larger.
 """
 
 import dataclasses
@@ -95,7 +97,8 @@ def _compare(network, tool, work, result):
     dims = [f"--dim={k}={v}" for k, v in network.dims.items()]
     train = ["--train", f"--loss={network.loss}", "--fold=any"] if network.loss else []
     plain = tool.plan(source, whole, [*dims, *train])
-    made = tool.plan(source, sliced, [*dims, *train, DEVICE, _EXTRA, f"--slices={'any' if network.loss else 'exact'}"])
+    slices = [*dims, *train, DEVICE, _EXTRA, f"--slices={'any' if network.loss else 'exact'}"]
+    made = tool.plan(source, sliced, slices)
     result |= {"whole": plain["peak_bytes"], "peak": made["peak_bytes"], "bound": made["lower_bound_bytes"], "promised": made.get("total_cost_percent", made.get("slice_cost_percent", made.get("extra_cost_percent")))}
     if "slice_cost_percent" not in made:
         result["faults"].append("no slices")
@@ -105,13 +108,28 @@ def _compare(network, tool, work, result):
     given, values = _inputs(network, whole)
     ours = _measured(result, "ours", lambda path: _run(tool, path, given), whole, sliced)
     theirs = _measured(result, "theirs", lambda path: _runtime(path, {**values, **given}), whole, sliced)
-    for where, (want, got), bound in (("onnxmem run", ours, 0 if not network.loss else _SUMMED), ("ONNX Runtime", theirs, _SUMMED if network.loss else _EXACT)):
-        worst = max(running.compare(got.get(name), array, np.inf)[1] for name, array in want.items())
+    bounds = {"onnxmem run": _SUMMED if network.loss else 0, "ONNX Runtime": _SUMMED if network.loss else _EXACT}
+    for where, (want, got) in (("onnxmem run", ours), ("ONNX Runtime", theirs)):
+        worst = _worst(want, got)
         result[f"{where} differs by"] = worst
-        if not worst <= bound:
+        if not worst <= bounds[where]:
             result["faults"].append(f"{where}: off by {worst:.2g}")
+    compact = source.with_name(f"{network.stem}.compact.onnx")
+    calls = tool.plan(source, compact, [*slices, "--compact"])
+    result["faults"] += [f"compact: verify: {text}" for text in tool.verify(compact)]
+    onnx.checker.check_model(str(compact), full_check=False)
+    result["bytes"] = [sliced.stat().st_size, compact.stat().st_size]
+    if result["bytes"][1] > result["bytes"][0] or calls["peak_bytes"] > made["peak_bytes"] * 17 / 16:
+        result["faults"].append(f"compact: a file of {result['bytes'][1]:,} bytes and a peak of {calls['peak_bytes']:,}")
+    for where, want, (_, got) in (("onnxmem run", ours[0], _run(tool, compact, given)), ("ONNX Runtime", theirs[0], _runtime(compact, {**values, **given}))):
+        if not (worst := _worst(want, got)) <= bounds[where]:
+            result["faults"].append(f"compact: {where}: off by {worst:.2g}")
     if network.curve:
         _learn(tool, given, whole, sliced, result)
+
+
+def _worst(want, got):
+    return max(running.compare(got.get(name), array, np.inf)[1] for name, array in want.items())
 
 
 def remove_head(graph):
@@ -202,4 +220,4 @@ def row(result):
         return f"{result['title']:34} failed"
     curve = f", {_LOSSES} losses {result['curve'][0]:.4f} to {result['curve'][1]:.4f} within {result['curve'][2]:.1e}" if "curve" in result else ""
     said = ", ".join(f"{title} {cell}" for title, cell in zip(HEAD[1:], cells(result)[1:]))
-    return f"{result['title']:34} {said}; ms {result['ours'][0]:.1f} {result['ours'][1]:.1f}, {result['theirs'][0]:.1f} {result['theirs'][1]:.1f}{curve}, {result['seconds']} s"
+    return f"{result['title']:34} {said}; ms {result['ours'][0]:.1f} {result['ours'][1]:.1f}, {result['theirs'][0]:.1f} {result['theirs'][1]:.1f}{curve}; files {result['bytes'][0]:,} and, compact, {result['bytes'][1]:,} B, {result['seconds']} s"
