@@ -25,7 +25,7 @@ func (v *verifier) expanded(g *graph.Graph) (out *graph.Graph, ok bool) {
 		return g, true
 	}
 	var nodes []*graph.Node
-	added := 0
+	added, used := 0, make([]map[string]bool, len(v.p.Slices.Regions))
 	for i, n := range g.Nodes {
 		text, _ := n.Prop(keySlice)
 		words := strings.SplitN(text, " ", 4)
@@ -58,6 +58,19 @@ func (v *verifier) expanded(g *graph.Graph) (out *graph.Graph, ok bool) {
 			return nil, false
 		}
 		nodes = append(nodes, expansion...)
+		for _, e := range expansion {
+			text, _ := e.Prop(keySlice)
+			region, _ := strconv.Atoi(words[0])
+			if used[region] == nil {
+				used[region] = map[string]bool{}
+			}
+			used[region][strings.SplitN(text, " ", 4)[3]] = true
+		}
+	}
+	for i, r := range v.p.Slices.Regions {
+		if len(r.Names) != len(used[i]) {
+			v.fault(CodeSlices, "slices: region %d: names: expected the %d to which functions refer, found %d", i, len(used[i]), len(r.Names))
+		}
 	}
 	if out == nil {
 		return g, true

@@ -312,6 +312,9 @@ var real = []struct {
 	{"slices", sliceable, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 40}}, func(p *plan.Plan) bool {
 		return p.Slices != nil && len(p.Slices.Constants) == 1 && slices.ContainsFunc(p.Slices.Regions, func(r plan.SlicedRegion) bool { return r.Outputs[0].Over != "" })
 	}},
+	{"slices that call functions", sliceable, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 40}, Compact: true}, func(p *plan.Plan) bool {
+		return p.Slices != nil && len(p.Slices.Regions[0].Names) > 1
+	}},
 	{"caches", text{main: `
 		in past float32 1 2 6 4
 		in new float32 1 2 1 4

@@ -109,7 +109,7 @@ func (c *compact) parts() {
 		}
 		k, known := c.index[x.region][x.tensor]
 		switch {
-		case x.role != roleNode && x.role != roleRows || added[sumOf{x.region, x.tensor}] || !copyable(n) || x.role == roleRows && c.dies(n.Inputs[0], x.region):
+		case x.role != roleNode && x.role != roleRows || added[regionTensor{x.region, x.tensor}] || !copyable(n) || x.role == roleRows && c.dies(n.Inputs[0], x.region):
 			k = -1
 		case !known:
 			k = len(c.names[x.region])
@@ -160,15 +160,15 @@ func (c *compact) dies(t graph.TensorID, region int) bool {
 	return true
 }
 
-// sumOf is a tensor that the slices of a region sum.
-type sumOf struct {
+// regionTensor is a tensor in a region.
+type regionTensor struct {
 	region int
 	tensor string
 }
 
 // sums returns the tensors to which copies of a node add in place, from slice to slice.
-func (c *compact) sums() map[sumOf]bool {
-	added := map[sumOf]bool{}
+func (c *compact) sums() map[regionTensor]bool {
+	added := map[regionTensor]bool{}
 	for _, n := range c.g.Nodes {
 		x, sliced := tagOf(n)
 		if !sliced || x.role != roleNode {
@@ -180,7 +180,7 @@ func (c *compact) sums() map[sumOf]bool {
 				continue
 			}
 			if from, sliced := tagOf(c.g.Nodes[c.g.Tensors[t].Maker]); sliced && from.region == x.region && from.slice != x.slice {
-				added[sumOf{x.region, x.tensor}] = true
+				added[regionTensor{x.region, x.tensor}] = true
 			}
 		}
 	}

@@ -23,6 +23,18 @@ func (c *compact) write(m *graph.Model) error {
 			count[text]++
 		}
 	}
+	size, calls := 0, 0
+	for _, r := range c.runs {
+		r.calls = slices.DeleteFunc(slices.Clone(r.calls), func(s span) bool {
+			if text, _, _ := c.interfaces(r, s); count[text] < 2 { // a function would not make the file smaller
+				return true
+			}
+			// Each call has its own types, so inference copies the function for it.
+			calls, size = calls+1, size+s.to-s.from
+			return calls > mostCalls || size > mostCalled
+		})
+	}
+	c.renumber()
 	f := functions{m: m, known: map[string]*graph.Function{}, taken: map[string]bool{}, labels: map[string]bool{}}
 	for _, have := range m.Functions {
 		if have.Domain == graph.SwapDomain {
@@ -33,19 +45,10 @@ func (c *compact) write(m *graph.Model) error {
 	g := m.Graph
 	gone := make([]bool, len(g.Tensors))
 	replaced := map[graph.NodeID]*graph.Node{} // the last node of a call: the call
-	size, called := 0, make([]bool, len(c.names))
 	inner := map[graph.NodeID]bool{}
 	for _, r := range c.runs {
 		for _, s := range r.calls {
 			text, inputs, outputs := c.interfaces(r, s)
-			if count[text] < 2 { // a function would not make the file smaller
-				continue
-			}
-			// Each call has its own types, so inference copies the function for it.
-			if size += s.to - s.from; size > mostCalled || len(replaced) >= mostCalls {
-				continue
-			}
-			called[r.region] = true
 			fn := f.known[text]
 			if fn == nil {
 				var err error
@@ -82,12 +85,28 @@ func (c *compact) write(m *graph.Model) error {
 	g.Nodes = nodes
 	g.DropTensors(func(t graph.TensorID) bool { return gone[t] })
 	g.Link()
-	for i, is := range called {
-		if !is {
-			c.names[i] = nil
+	return nil
+}
+
+// renumber leaves out the names to which no function refers.
+func (c *compact) renumber() {
+	all := c.names
+	c.names = make([][]string, len(all))
+	index := map[regionTensor]int{}
+	for _, r := range c.runs {
+		for _, s := range r.calls {
+			for i := s.from; i < s.to; i++ {
+				key := regionTensor{r.region, all[r.region][r.roles[i].index]}
+				k, known := index[key]
+				if !known {
+					k = len(c.names[r.region])
+					index[key] = k
+					c.names[r.region] = append(c.names[r.region], key.tensor)
+				}
+				r.roles[i].index = k
+			}
 		}
 	}
-	return nil
 }
 
 // interfaces returns the shape of nodes with what they give to others, and the inputs and
