@@ -1,0 +1,191 @@
+package passes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/alloc/stacking"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// rangePoint is a main graph at one point of a box of dimensions.
+type rangePoint struct {
+	index   int               // of the point in the box
+	problem *schedule.Problem // with the sharing that holds at all points of the grid
+	bound   int64             // bytes; proven for all orders with the sharing of this point
+}
+
+// oneStack is one order and one stacking for all points.
+type oneStack struct {
+	order   []int32
+	buffers []schedule.Lifetime // their bytes mean nothing
+	stack   *stacking.Stacking
+	worst   float64 // arena / bound, where it is largest on the grid
+	arenas  int64   // bytes: the sum on the grid
+}
+
+const (
+	orderCandidates = 4  // orders with the least worst peak for which stackings are tried
+	placedPoints    = 12 // points of the grid whose best placement gives a stacking
+)
+
+// chooseStack returns the order and the stacking whose arena is closest to the bound at
+// the point where it is farthest from it. The candidates are the best orders of each
+// point and program order, then the best placements of a few points. The problems have
+// the same nodes and tensors, and differ in sizes alone.
+func chooseStack(ctx context.Context, points []rangePoint, opt Options) (*oneStack, error) {
+	orders := [][]int32{schedule.Program(points[0].problem)}
+	for _, p := range points {
+		r, err := schedule.Solve(ctx, p.problem, schedule.Options{Effort: opt.Effort})
+		if err != nil {
+			return nil, err
+		}
+		if r.Ended != nil {
+			return nil, r.Ended
+		}
+		orders = append(orders, r.Orders...)
+	}
+	type candidate struct {
+		order []int32
+		worst float64
+	}
+	var list []candidate
+	seen := map[string]bool{}
+	for _, order := range orders {
+		key := fmt.Sprint(order)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		c := candidate{order: order}
+		for _, p := range points {
+			e, err := p.problem.Evaluate(order)
+			if err != nil {
+				return nil, err
+			}
+			c.worst = max(c.worst, ratio(e.Peak, p.bound))
+		}
+		list = append(list, c)
+	}
+	// Stable: program order is first, so that nothing moves if nothing is gained.
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(a.worst, b.worst) })
+	var best *oneStack
+	for _, c := range list[:min(len(list), orderCandidates)] {
+		if best != nil && best.worst <= c.worst {
+			break
+		}
+		found, err := stackOrder(ctx, points, c.order, c.worst)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || found.worst < best.worst {
+			best = found
+		}
+	}
+	return best, nil
+}
+
+// stackOrder returns the best stacking for an order. It ends as soon as one is as good as
+// the order permits at its worst point.
+func stackOrder(ctx context.Context, points []rangePoint, order []int32, least float64) (*oneStack, error) {
+	buffers, err := rangeBuffers(points[len(points)-1].problem, order)
+	if err != nil {
+		return nil, err
+	}
+	lives := make([]stacking.Lifetime, len(buffers))
+	for i, b := range buffers {
+		lives[i] = stacking.Lifetime{First: b.First, Last: b.Last}
+	}
+	var best *oneStack
+	// The corner, the largest point, is last.
+	for k := len(points) - 1; k >= 0; k -= max(1, len(points)/placedPoints) {
+		sizes, err := rangeSizes(points[k].problem, buffers)
+		if err != nil {
+			return nil, err
+		}
+		var p alloc.Problem
+		for i, b := range buffers {
+			p.Buffers = append(p.Buffers, alloc.Buffer{Size: sizes[i], First: b.First, Last: b.Last})
+		}
+		placed, err := alloc.Solve(ctx, p, alloc.Options{Effort: alloc.EffortFast, Short: true})
+		if err != nil {
+			return nil, err
+		}
+		c := &oneStack{order: order, buffers: buffers}
+		if c.stack, err = stacking.New(lives, stacking.Rank(placed.Offsets, sizes)); err != nil {
+			return nil, err
+		}
+		for _, p := range points {
+			arena, err := c.arena(p.problem)
+			if err != nil {
+				return nil, err
+			}
+			c.worst, c.arenas = max(c.worst, ratio(arena, p.bound)), c.arenas+arena
+		}
+		if best == nil || c.worst < best.worst || c.worst == best.worst && c.arenas < best.arenas {
+			best = c
+		}
+		if best.worst <= least {
+			break
+		}
+	}
+	return best, nil
+}
+
+// arena returns the bytes that the stacking needs for the sizes of a problem.
+func (o *oneStack) arena(p *schedule.Problem) (int64, error) {
+	sizes, err := rangeSizes(p, o.buffers)
+	if err != nil {
+		return 0, err
+	}
+	return o.stack.Place(sizes, make([]int64, len(sizes)))
+}
+
+// rangeBuffers returns the buffers of an order at any point: also those that have 0 bytes
+// at the corner, as they may have some elsewhere.
+func rangeBuffers(corner *schedule.Problem, order []int32) ([]schedule.Lifetime, error) {
+	e, err := corner.Evaluate(order)
+	if err != nil {
+		return nil, err
+	}
+	p := *corner
+	p.Tensors = slices.Clone(corner.Tensors)
+	for i := range p.Tensors {
+		if t := &p.Tensors[i]; t.Kind != "control" {
+			t.Bytes = 1
+		}
+	}
+	return p.Lifetimes(order, e.Taken)
+}
+
+// errSizes says that the tensors of a buffer differ in size.
+type errSizes struct{ result string }
+
+func (e *errSizes) Error() string {
+	return fmt.Sprintf("%s: expected the size of the tensor that it overwrites", e.result)
+}
+
+// rangeSizes returns the bytes of each buffer at a point. It fails with [*errSizes] if a
+// tensor that is written over another one differs from it in size there.
+func rangeSizes(p *schedule.Problem, buffers []schedule.Lifetime) ([]int64, error) {
+	sizes := make([]int64, len(buffers))
+	for i, b := range buffers {
+		if b.Node >= 0 {
+			sizes[i] = p.Nodes[b.Node].Workspace
+			continue
+		}
+		sizes[i] = p.Tensors[b.Tensors[0]].Bytes
+		for _, t := range b.Tensors[1:] {
+			if p.Tensors[t].Bytes != sizes[i] {
+				return nil, &errSizes{p.Tensors[t].Name}
+			}
+		}
+	}
+	return sizes, nil
+}
+
+// ratio is bytes / bound; 1 if both are 0.
+func ratio(bytes, bound int64) float64 { return float64(max(1, bytes)) / float64(max(1, bound)) }
