@@ -94,6 +94,10 @@ func SolveRange(ctx context.Context, m *graph.Model, opt Options, ranges map[str
 	return b.solve(ctx)
 }
 
+// joinAtOnce is the largest number of points without the chosen sharing that join the grid
+// in one round: what one of them lacks, its neighbours usually lack, too.
+const joinAtOnce = 8
+
 // rangeSolver solves a model for a box of dimensions.
 type rangeSolver struct {
 	model  *graph.Model
@@ -145,19 +149,20 @@ func (b *rangeSolver) solve(ctx context.Context) (*RangeResult, error) {
 		if err != nil {
 			return nil, err
 		}
-		worse := -1
-		failed := false
+		worse, failed := -1, 0
 		for i, p := range proven {
 			switch {
 			case p.refused != "":
 			case p.unshared:
-				failed = failed || !b.join[i]
-				b.join[i] = true
+				if failed < joinAtOnce {
+					failed++
+					b.join[i] = true
+				}
 			case ratio(p.arena, p.bound) > chosen.worst && (worse < 0 || ratio(p.arena, p.bound) > ratio(proven[worse].arena, proven[worse].bound)):
 				worse = i
 			}
 		}
-		if failed {
+		if failed > 0 {
 			continue
 		}
 		if worse >= 0 && !b.join[worse] {
