@@ -254,11 +254,11 @@ func commonReuses(points []rangePoint) {
 	for t := range points[0].problem.Tensors {
 		reuses := slices.Clone(points[0].problem.Tensors[t].Reuses)
 		for _, p := range points[1:] {
-			same := p.problem.Tensors[t].Reuses
-			// A tensor of 0 bytes needs no pair, and forbids none.
-			if p.problem.Tensors[t].Bytes > 0 {
-				reuses = intersect(reuses, same)
-			}
+			tensors := p.problem.Tensors
+			reuses = slices.DeleteFunc(reuses, func(over int32) bool {
+				// Two tensors of 0 bytes need no pair, and forbid none.
+				return !slices.Contains(tensors[t].Reuses, over) && tensors[t].Bytes+tensors[over].Bytes > 0
+			})
 		}
 		for _, p := range points {
 			p.problem.Tensors[t].Reuses = reuses
