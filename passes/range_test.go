@@ -97,8 +97,7 @@ func TestSolveRangeHoles(t *testing.T) {
 	if r.Points != 40 || r.Refused != 20 || r.OptimalPoints != 20 || r.FirstRefusal == "" {
 		t.Errorf("expected 20 of 40 points and the reason why the others are refused, found %+v", r)
 	}
-	// No elements: the model runs, but Relu has no input there to write over, so that the
-	// plan for all lengths has no such pair.
+	// A length of 0 is a point like others, though the plan may then share less.
 	if r, err = passes.SolveRange(context.Background(), pairs(), passes.Options{}, map[string]string{"n": "0..40"}); err != nil || r.Points-r.Refused != 21 {
 		t.Errorf("from 0: expected 21 of 41 points, found %+v, %v", r, err)
 	}
