@@ -95,9 +95,11 @@ func points() (list []point) {
 		s := new()
 		list = append(list, point{fmt.Sprintf("conv %d %d %d %d %d %d %d", in, out, group, kernel, stride, rows, columns), 4, func(b *graph.Builder, name string) graph.TensorID {
 			p := int64(kernel / 2)
-			return node(b, &graph.Node{Name: name, Op: "Conv",
+			return node(b, &graph.Node{
+				Name: name, Op: "Conv",
 				Inputs: []graph.TensorID{s.tensor(b, 1, in, (rows-1)*stride+kernel, columns*stride), weights(b, int64(out), int64(in/group), int64(kernel), int64(kernel))},
-				Attrs:  []*graph.Attr{ints("pads", 0, p, 0, p), ints("strides", int64(stride), int64(stride)), {Name: "group", Type: graph.AttrInt, Int: int64(group)}}})
+				Attrs:  []*graph.Attr{ints("pads", 0, p, 0, p), ints("strides", int64(stride), int64(stride)), {Name: "group", Type: graph.AttrInt, Int: int64(group)}},
+			})
 		}})
 	}
 	for _, rows := range []int{1, 2, 4, 8, 28} {
