@@ -86,6 +86,7 @@ func annotate(_ context.Context, s *State) error {
 		p.Summary.Unsliced = s.slices.unsliced(p.Summary.Limited)
 	}
 	p.Frontier = s.frontier
+	s.planRanges(p)
 	s.plan = p
 	return s.writeProps(p)
 }
@@ -237,7 +238,7 @@ func (s *State) writeProps(p *plan.Plan) error {
 		return err
 	}
 	for _, e := range []graph.Prop{
-		{Key: keyVersion, Value: strconv.Itoa(plan.Version)},
+		{Key: keyVersion, Value: strconv.Itoa(p.Version)},
 		{Key: keyArena, Value: strconv.FormatInt(p.Summary.ArenaBytes, 10)},
 		{Key: keyPeak, Value: strconv.FormatInt(p.Summary.PeakBytes, 10)},
 		{Key: keyBound, Value: strconv.FormatInt(p.Summary.LowerBoundBytes, 10)},

@@ -21,6 +21,17 @@ type Options struct {
 	Dims       map[string]int64         // lengths of dimensions, by their name or place (x[0])
 	Values     map[string]graph.Literal // values of inputs that are known before the model runs: the plan holds for them
 	StrictDims bool                     // refuse a dimension that has no length
+	// Ranges are the lengths of other dimensions, in the form LOW..HIGH, LOW..HIGH:STEP or
+	// 1,2,4,8: one order and one stacking of the buffers for all combinations of them, each
+	// of which is a point. The plan is that of the corner, where all lengths are largest,
+	// and has [plan.Ranges]. What holds for one length alone is refused beside it:
+	// training, limits, slices, pools, states, workspaces and a time limit.
+	Ranges      map[string]string
+	RangePoints int // the largest number of points; 0 is [DefaultRangePoints]
+	// RangeProgress is called, now and then and from any goroutine, with the number of
+	// points that are proven so far.
+	RangeProgress func(done, points int)
+
 	SpareDims  bool                     // Dims and Values may name dimensions and inputs that the model does not have
 	Strict     bool                     // refuse a declared shape that contradicts inference, and an element type that an opset does not permit, instead of a warning
 	Align      int64                    // alignment of offsets and sizes in bytes, a power of two; 0 is 64
@@ -116,7 +127,7 @@ func (e *OptionError) Unwrap() error { return e.Err }
 // Validate checks the options by themselves, without a model. Its error is of
 // type [*OptionError]; [Optimize] fails with the same error.
 func (o *Options) Validate() error {
-	for _, check := range []func() error{o.checkFigures, o.checkCosts, o.checkLimit, o.checkPools, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
+	for _, check := range []func() error{o.checkFigures, o.checkRanges, o.checkCosts, o.checkLimit, o.checkPools, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
 		if err := check(); err != nil {
 			return &OptionError{err}
 		}
@@ -203,6 +214,7 @@ func (o *Options) checkPasses() error {
 		{o.Limit != nil, "Limit", "limit"},
 		{o.ExtraPercent > 0, "ExtraPercent", "limit"},
 		{o.Workspaces != nil, "Workspaces", "bodies"},
+		{len(o.Ranges) > 0, "Ranges", "range"},
 		{o.Frontier, "Frontier", "limit"},
 	} {
 		if c.asked && find(list, c.pass) < 0 {

@@ -12,10 +12,18 @@ import (
 )
 
 // order puts the nodes of the main graph into the order with the smallest peak.
-func order(ctx context.Context, s *State) error { return s.order(ctx, s.main) }
+func order(ctx context.Context, s *State) error {
+	if s.ranged != nil {
+		return s.orderRange()
+	}
+	return s.order(ctx, s.main)
+}
 
 // programOrder keeps the nodes in program order.
 func programOrder(ctx context.Context, s *State) error {
+	if s.ranged != nil {
+		return s.orderRange() // the pass range has kept program order
+	}
 	s.opt.Schedule = "program"
 	return s.order(ctx, s.main)
 }

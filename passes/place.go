@@ -14,7 +14,12 @@ import (
 )
 
 // place assigns offsets to the buffers of the main graph.
-func place(ctx context.Context, s *State) error { return s.place(ctx, s.main) }
+func place(ctx context.Context, s *State) error {
+	if s.ranged != nil {
+		return s.placeRange()
+	}
+	return s.place(ctx, s.main)
+}
 
 // place assigns offsets to the buffers of a region.
 func (s *State) place(ctx context.Context, r *region) error {

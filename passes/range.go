@@ -2,7 +2,6 @@ package passes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -16,284 +15,269 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// MaxRangePoints is the largest number of points that [SolveRange] enumerates.
-const MaxRangePoints = 65536
+// DefaultRangePoints is the largest number of points that Options.Ranges may have, unless
+// Options.RangePoints says otherwise.
+const DefaultRangePoints = 65536
 
-// RangeResult is one order of the nodes and one stacking of the buffers for all lengths
-// of some dimensions, and what was proven at every point.
-type RangeResult struct {
-	Points        int    // all combinations of lengths
-	Refused       int    // points at which the model has no valid shapes
-	FirstRefusal  string // why, at the first of them; "" if there is none
-	OptimalPoints int    // points whose arena is the lower bound
-	ArenaBytes    int64  // the largest arena of all points
-	Corner, Worst RangePoint
-	Order         []int32 // of the nodes, by their index in the model without what was folded
-}
-
-// RangePoint is what one point needs, in bytes.
-type RangePoint struct {
-	Dims       map[string]int64
-	ArenaBytes int64
-	LowerBound int64 // of any order at this point, with all sharing that is possible there
-}
-
-// Ratio is the arena divided by the bound.
-func (p RangePoint) Ratio() float64 { return ratio(p.ArenaBytes, p.LowerBound) }
-
-// SolveRange finds one order and one stacking ([alloc/stacking]) for all lengths of the
-// dimensions in ranges, each in the form LOW..HIGH, LOW..HIGH:STEP, or a list such as
-// 1,2,4,8. It proves by enumeration, on all cores, that every view and in-place pair that
-// it uses is possible at every point, and computes the arena and the bound of each. The
-// result does not depend on the number of cores. Points at which inference refuses the
-// model are counted, but the corner, where all lengths are largest, must not be one. It
-// fails for training graphs, for models with bodies or local functions, and with the
-// options that change the graph for one binding (limits, slices, pools, states). Like
-// [Optimize], it changes m.
-func SolveRange(ctx context.Context, m *graph.Model, opt Options, ranges map[string]string) (*RangeResult, error) {
-	dims := map[string]dimrange.Lengths{}
-	for _, name := range slices.Sorted(maps.Keys(ranges)) {
-		l, err := dimrange.Parse(ranges[name])
-		if err != nil {
-			return nil, &OptionError{fmt.Errorf("dimension %q: %w", name, err)}
+// checkRanges checks the ranges of dimensions by themselves.
+func (o *Options) checkRanges() error {
+	if o.RangePoints < 0 {
+		return fmt.Errorf("points of ranges: expected 0 or more, found %d", o.RangePoints)
+	}
+	if len(o.Ranges) == 0 {
+		return nil
+	}
+	if _, err := o.box(); err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		set  bool
+		what string
+	}{
+		{o.Train != nil, "training"},
+		{o.Limit != nil, "limit"},
+		{o.Frontier, "frontier"},
+		{o.ExtraPercent != 0, "extra time"},
+		{o.Slices != SlicesOff, "slices"},
+		{len(o.Pools) > 0, "pools"},
+		{len(o.States) > 0 || o.StatesAuto, "states"},
+		{o.Workspaces != nil, "recorded workspaces"},
+		{o.TimeLimit != 0, "time limit"},
+	} {
+		if c.set {
+			return fmt.Errorf("ranges of dimensions: expected no %s, found both", c.what)
 		}
-		if _, twice := opt.Dims[name]; twice {
-			return nil, &OptionError{fmt.Errorf("dimension %q: expected a length or a range, found both", name)}
+	}
+	return nil
+}
+
+// box returns the box of the ranges.
+func (o *Options) box() (*dimrange.Box, error) {
+	dims := map[string]dimrange.Lengths{}
+	for _, name := range slices.Sorted(maps.Keys(o.Ranges)) {
+		l, err := dimrange.Parse(o.Ranges[name])
+		if err != nil {
+			return nil, fmt.Errorf("dimension %q: %w", graph.Short(name), err)
+		}
+		if _, twice := o.Dims[name]; twice {
+			return nil, fmt.Errorf("dimension %q: expected a length or a range, found both", graph.Short(name))
 		}
 		dims[name] = l
 	}
-	box, err := dimrange.NewBox(dims, MaxRangePoints)
-	if err != nil {
-		return nil, &OptionError{err}
+	limit := o.RangePoints
+	if limit == 0 {
+		limit = DefaultRangePoints
 	}
-	if opt.Train != nil || opt.Limit != nil || opt.Frontier || opt.Pools != nil || opt.Slices != SlicesOff || opt.ExtraPercent != 0 || len(opt.States) > 0 || opt.StatesAuto || opt.Workspaces != nil {
-		return nil, &OptionError{errors.New("ranges of dimensions: expected no training, limit, extra time, slices, pools, states or recorded workspaces, which are for one length of each")}
-	}
-	s, err := newState(m, opt)
-	if err != nil {
-		return nil, err
-	}
-	b := &rangeSolver{box: box, given: s.opt.Dims, opt: s.opt, join: map[int]bool{}}
-	s.opt.Dims = b.dims(box.Corner())
-	early, err := upTo(s.opt.passes(), "share")
-	if err != nil {
-		return nil, err
-	}
-	if _, err := s.run(ctx, early); err != nil {
-		return nil, err
-	}
-	b.model = s.model
-	for _, n := range b.model.Graph.Nodes {
-		if len(n.Bodies()) > 0 || n.Semantics.Call != nil {
-			return nil, s.named(graph.Errorf("ranges of dimensions: expected no bodies and no local functions").AtNode(n.Name))
-		}
-	}
-	for _, i := range box.Grid() {
-		b.join[i] = true
-	}
-	return b.solve(ctx)
+	return dimrange.NewBox(dims, limit)
 }
 
-// joinAtOnce is the largest number of points without the chosen sharing that join the grid
-// in one round: what one of them lacks, its neighbours usually lack, too.
-const joinAtOnce = 8
+// bindRanges binds the dimensions that have a range to their largest lengths, the corner
+// of the box.
+func (s *State) bindRanges() error {
+	if len(s.opt.Ranges) == 0 {
+		return nil
+	}
+	s.opt.Ranges = canonical(s.model, s.opt.Ranges, s.opt.Dims)
+	box, err := s.opt.box()
+	if err != nil {
+		return &OptionError{err}
+	}
+	s.ranged = &ranged{box: box, given: s.opt.Dims}
+	s.opt.Dims = s.ranged.dims(box.Corner())
+	return nil
+}
 
-// rangeSolver solves a model for a box of dimensions.
-type rangeSolver struct {
-	model  *graph.Model
+// canonical returns the ranges with the name of each dimension that is given by its place,
+// if it has one.
+func canonical(m *graph.Model, ranges map[string]string, dims map[string]int64) map[string]string {
+	list := maps.Clone(ranges)
+	for _, id := range m.Graph.Inputs {
+		t := m.Graph.Tensors[id]
+		if t.Declared == nil {
+			continue
+		}
+		for axis, symbol := range t.Declared.Symbols {
+			place := fmt.Sprintf("%s[%d]", t.Name, axis)
+			text, given := ranges[place]
+			_, twice := list[symbol]
+			_, fixed := dims[symbol]
+			if given && symbol != "" && symbol != "?" && !twice && !fixed {
+				delete(list, place)
+				list[symbol] = text
+			}
+		}
+	}
+	return list
+}
+
+// ranged is a box of dimensions and, once the pass range has run, what holds at all of its
+// points.
+type ranged struct {
 	box    *dimrange.Box
 	given  map[string]int64 // lengths of the other dimensions
+	grid   []rangePoint     // the points at which sharing, order and stacking were chosen, the corner last
+	chosen *oneStack        // nil: the pass has not run
+	sizes  *rangeSizes
+	proven []provenPoint // by point
+	known  []schedule.Certificate
+
+	follows         map[string]bool // dimensions without a range whose length differs between points
+	accepted        []int           // the points that the model does not refuse
+	smallest, worst int             // the points of the smallest arena and of the largest ratio
+	peaks           map[int]int64   // of the order, in bytes: at the points of the grid and these two
+}
+
+// dims returns the lengths of all dimensions at a point.
+func (r *ranged) dims(point int) map[string]int64 {
+	dims := r.box.At(point)
+	maps.Copy(dims, r.given)
+	return dims
+}
+
+// ranges chooses one order and one stacking for all points of the ranges of dimensions,
+// and proves by enumeration that every view and in-place pair that it uses is possible at
+// every point. It leaves the graph as it is at the corner, with the sharing that holds
+// everywhere.
+func ranges(ctx context.Context, s *State) error {
+	if s.ranged == nil {
+		return nil
+	}
+	for _, n := range s.model.Graph.Nodes {
+		if len(n.Bodies()) > 0 || n.Semantics.Call != nil {
+			return graph.Errorf("ranges of dimensions: expected no node with a body and no local function (--inline-functions replaces calls)").AtNode(n.Name)
+		}
+	}
+	for _, name := range s.ranged.box.Names {
+		if !slices.ContainsFunc(s.inference.Dims, func(d ops.BoundDim) bool { return d.Name == name }) {
+			return graph.Errorf("range of dimension %q: expected the name of an open dimension of an input, whose length no other one gives", graph.Short(name))
+		}
+	}
+	b := &rangeSolver{ranged: s.ranged, model: s.model, opt: s.opt, join: map[int]bool{}}
+	if slices.Contains(s.opt.Disable, "order") {
+		b.opt.Schedule = "program"
+	}
+	for _, i := range b.box.Grid() {
+		b.join[i] = true
+	}
+	if err := b.solve(ctx); err != nil {
+		return err
+	}
+	if err := b.sum(ctx); err != nil {
+		return err
+	}
+	if err := infer(ctx, s); err != nil {
+		return err
+	}
+	own, err := b.problem(ctx, s.model)
+	if err != nil {
+		return err
+	}
+	// The bound of the corner holds for all sharing that is possible there.
+	solved, err := schedule.Solve(ctx, own, schedule.Options{Effort: s.opt.Effort})
+	if err != nil {
+		return err
+	}
+	b.share(s.model)
+	if err := share(ctx, s); err != nil {
+		return err
+	}
+	p := s.problem(s.main)
+	solved.ProgramOrder = schedule.Program(p)
+	if solved.ProgramEvaluation, err = p.Evaluate(solved.ProgramOrder); err != nil {
+		return err
+	}
+	solved.ProgramPeak = solved.ProgramEvaluation.Peak
+	s.main.solved = solved
+	return solved.Ended
+}
+
+// joinAtOnce is the largest number of points without the chosen sharing, or with a larger
+// ratio than the grid, that join the grid in one round: what one of them lacks, its
+// neighbours usually lack, too.
+const joinAtOnce = 8
+
+// rangeSolver finds what a model has in common at all points of a box.
+type rangeSolver struct {
+	*ranged
+	model  *graph.Model
 	opt    Options
-	join   map[int]bool // the grid: the points at which sharing, order and stacking are chosen
-	common []sharing    // by node: what holds on all of the grid
+	join   map[int]bool   // the points of the grid
+	copies []*graph.Model // one for each worker
+	common []sharing      // by node: what holds on all of the grid
 }
 
 // sharing is which outputs of a node may share the storage of an input.
 type sharing struct{ views, inplace []graph.Alias }
 
-// dims returns the lengths of all dimensions at a point.
-func (b *rangeSolver) dims(point int) map[string]int64 {
-	dims := b.box.At(point)
-	maps.Copy(dims, b.given)
-	return dims
+// infer infers a copy of the model at a point.
+func (b *rangeSolver) infer(m *graph.Model, point int) ([]ops.BoundDim, error) {
+	inf, err := ops.Infer(m, ops.Options{Dims: b.dims(point), Values: b.opt.Values, StrictDims: b.opt.StrictDims, SpareDims: b.opt.SpareDims, Strict: b.opt.Strict})
+	if err != nil {
+		return nil, err
+	}
+	return inf.Dims, nil
 }
 
-// infer infers a copy of the model at a point.
-func (b *rangeSolver) infer(m *graph.Model, point int) error {
-	_, err := ops.Infer(m, ops.Options{Dims: b.dims(point), Values: b.opt.Values, StrictDims: b.opt.StrictDims, SpareDims: b.opt.SpareDims, Strict: b.opt.Strict})
-	return err
+// sharing returns what a node of an inferred model may share. An in-place result has the
+// bytes of what it overwrites.
+func (b *rangeSolver) sharing(m *graph.Model, n *graph.Node) sharing {
+	s := State{opt: b.opt}
+	pairs := slices.DeleteFunc(slices.Clone(n.Semantics.Inplace), func(a graph.Alias) bool {
+		in, out := n.Inputs[a.In], n.Outputs[a.Out]
+		return in >= 0 && out >= 0 && s.round(m.Graph.Tensors[in].Bytes) != s.round(m.Graph.Tensors[out].Bytes)
+	})
+	return sharing{n.Semantics.Views, pairs}
+}
+
+// share replaces the sharing that inference found by what all points have.
+func (b *rangeSolver) share(m *graph.Model) {
+	for n, c := range b.common {
+		m.Graph.Nodes[n].Semantics.Views, m.Graph.Nodes[n].Semantics.Inplace = slices.Clone(c.views), slices.Clone(c.inplace)
+	}
 }
 
 // problem returns the bare problem of an inferred model.
 func (b *rangeSolver) problem(ctx context.Context, m *graph.Model) (*schedule.Problem, error) {
-	s := &State{opt: b.opt, given: m, model: m}
-	if err := share(ctx, s); err != nil {
+	r, err := b.region(ctx, m)
+	if err != nil {
 		return nil, err
 	}
-	return s.Problem(), nil
+	return (&State{opt: b.opt}).problem(r), nil
 }
 
-// solve chooses, proves, and chooses again with the points at which the proof fails, until
-// it holds at all of them. It ends, because the box is finite.
-func (b *rangeSolver) solve(ctx context.Context) (*RangeResult, error) {
-	for {
-		points, err := b.grid(ctx)
-		if err != nil {
-			return nil, err
-		}
-		chosen, err := chooseStack(ctx, points, b.opt)
-		if err != nil {
-			return nil, err
-		}
-		proven, err := b.enumerate(ctx, points[len(points)-1].problem, chosen)
-		if err != nil {
-			return nil, err
-		}
-		worse, failed := -1, 0
-		for i, p := range proven {
-			switch {
-			case p.refused != "":
-			case p.unshared:
-				if failed < joinAtOnce {
-					failed++
-					b.join[i] = true
-				}
-			case ratio(p.arena, p.bound) > chosen.worst && (worse < 0 || ratio(p.arena, p.bound) > ratio(proven[worse].arena, proven[worse].bound)):
-				worse = i
-			}
-		}
-		if failed > 0 {
-			continue
-		}
-		if worse >= 0 && !b.join[worse] {
-			b.join[worse] = true
-			continue
-		}
-		return b.result(chosen, proven), nil
+// region returns the storages of an inferred model.
+func (b *rangeSolver) region(ctx context.Context, m *graph.Model) (*region, error) {
+	s := &State{opt: b.opt, given: m, model: m}
+	err := share(ctx, s)
+	return s.main, err
+}
+
+// regionAt returns the storages at a point, with the sharing that all points have.
+func (b *rangeSolver) regionAt(ctx context.Context, m *graph.Model, point int) (*region, error) {
+	if _, err := b.infer(m, point); err != nil {
+		return nil, err
 	}
+	b.share(m)
+	return b.region(ctx, m)
 }
 
-// grid infers the points of the grid, sets the sharing that all of them have, and returns
-// those that the model does not refuse, the corner last.
-func (b *rangeSolver) grid(ctx context.Context) ([]rangePoint, error) {
-	var points []rangePoint
-	b.common = nil
-	for _, i := range slices.Sorted(maps.Keys(b.join)) {
-		if err := b.infer(b.model, i); err != nil {
-			if i == b.box.Corner() {
-				return nil, err
-			}
-			continue
-		}
-		own, err := b.problem(ctx, b.model)
-		if err != nil {
-			return nil, err
-		}
-		bound, err := rangeBound(ctx, own, b.opt)
-		if err != nil {
-			return nil, err
-		}
-		points = append(points, rangePoint{index: i, bound: bound})
-		first := b.common == nil
-		if first {
-			b.common = make([]sharing, len(b.model.Graph.Nodes))
-		}
-		for n, node := range b.model.Graph.Nodes {
-			c, has := &b.common[n], &node.Semantics
-			if first {
-				c.views, c.inplace = slices.Clone(has.Views), slices.Clone(has.Inplace)
-				continue
-			}
-			c.views, c.inplace = intersect(c.views, has.Views), intersect(c.inplace, has.Inplace)
-		}
-	}
-	for k := range points {
-		if err := b.infer(b.model, points[k].index); err != nil {
-			return nil, err
-		}
-		var err error
-		if points[k].problem, err = b.commonProblem(ctx, b.model); err != nil {
-			return nil, err
-		}
-		if !sameStorages(points[0].problem, points[k].problem) {
-			return nil, b.otherTensors(points[k].index)
-		}
-	}
-	commonReuses(points)
-	return points, nil
-}
-
-func intersect[E comparable](a, b []E) []E {
-	return slices.DeleteFunc(a, func(x E) bool { return !slices.Contains(b, x) })
-}
-
-// commonProblem returns the problem of an inferred model with the common sharing alone. It
-// replaces the sharing that inference found.
-func (b *rangeSolver) commonProblem(ctx context.Context, m *graph.Model) (*schedule.Problem, error) {
-	for n, c := range b.common {
-		m.Graph.Nodes[n].Semantics.Views, m.Graph.Nodes[n].Semantics.Inplace = slices.Clone(c.views), slices.Clone(c.inplace)
-	}
-	return b.problem(ctx, m)
-}
-
-// sameStorages reports whether two problems have the same tensors, apart from their sizes.
-func sameStorages(a, b *schedule.Problem) bool {
-	return slices.EqualFunc(a.Tensors, b.Tensors, func(x, y schedule.Tensor) bool {
-		return x.Name == y.Name && x.Producer == y.Producer && x.Resident == y.Resident && x.Kind == y.Kind
-	})
-}
-
-// otherTensors is the error for a point at which other tensors have a known size than at
-// the rest of the grid.
-func (b *rangeSolver) otherTensors(point int) error {
-	return graph.Errorf("ranges of dimensions: at %v, expected the tensors of known size that the other points have", b.box.At(point))
-}
-
-// commonReuses keeps the in-place pairs whose sizes are equal at all points.
-func commonReuses(points []rangePoint) {
-	for t := range points[0].problem.Tensors {
-		reuses := slices.Clone(points[0].problem.Tensors[t].Reuses)
-		for _, p := range points[1:] {
-			tensors := p.problem.Tensors
-			reuses = slices.DeleteFunc(reuses, func(over int32) bool {
-				// Two tensors of 0 bytes need no pair, and forbid none.
-				return !slices.Contains(tensors[t].Reuses, over) && tensors[t].Bytes+tensors[over].Bytes > 0
-			})
-		}
-		for _, p := range points {
-			p.problem.Tensors[t].Reuses = reuses
-		}
-	}
-}
-
-// rangeBound returns the proven bound of a problem.
-func rangeBound(ctx context.Context, p *schedule.Problem, opt Options) (int64, error) {
-	r, err := schedule.Solve(ctx, p, schedule.Options{Effort: opt.Effort})
-	if err != nil {
-		return 0, err
-	}
-	return r.Bound, r.Ended
-}
-
-// provenPoint is what was found at one point.
-type provenPoint struct {
-	refused      string // why inference refuses it; "" if it does not
-	unshared     bool   // a view or an in-place pair that was chosen is not possible
-	arena, bound int64
-}
-
-// enumerate infers every point of the box, with a copy of the graph for each worker.
-func (b *rangeSolver) enumerate(ctx context.Context, corner *schedule.Problem, chosen *oneStack) ([]provenPoint, error) {
-	proven, errs := make([]provenPoint, b.box.Points), make([]error, b.box.Points)
+// each calls f for the numbers below n, on all cores, with a copy of the model for each.
+// Errors are those of the first number that has one.
+func (b *rangeSolver) each(ctx context.Context, n int, f func(m *graph.Model, i int) error) error {
+	errs := make([]error, n)
 	var next atomic.Int64
 	var failed atomic.Bool
 	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), b.box.Points) {
-		m := *b.model
-		m.Graph = b.model.Graph.Clone()
+	for w := range min(runtime.GOMAXPROCS(0), n) {
+		if w == len(b.copies) {
+			m := *b.model
+			m.Graph = b.model.Graph.Clone()
+			b.copies = append(b.copies, &m)
+		}
+		m := b.copies[w]
 		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < b.box.Points && ctx.Err() == nil && !failed.Load(); i = int(next.Add(1)) - 1 {
-				if proven[i], errs[i] = b.prove(ctx, &m, i, corner, chosen); errs[i] != nil {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil && !failed.Load(); i = int(next.Add(1)) - 1 {
+				if errs[i] = f(m, i); errs[i] != nil {
 					failed.Store(true)
 				}
 			}
@@ -301,63 +285,341 @@ func (b *rangeSolver) enumerate(ctx context.Context, corner *schedule.Problem, c
 	}
 	workers.Wait()
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	return proven, errors.Join(slices.DeleteFunc(errs, func(err error) bool { return err == nil })...)
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// prove infers a point, compares the sharing, and computes the arena and the bound.
-func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, corner *schedule.Problem, chosen *oneStack) (p provenPoint, err error) {
-	if err := b.infer(m, point); err != nil {
+// solve chooses, proves, and chooses again with the points at which the proof fails, until
+// it holds at all of them. It ends, because the box is finite.
+func (b *rangeSolver) solve(ctx context.Context) error {
+	for {
+		if err := b.choose(ctx); err != nil {
+			return err
+		}
+		if err := b.enumerate(ctx); err != nil {
+			return err
+		}
+		var unshared, worse []int
+		for i, p := range b.proven {
+			switch {
+			case p.refused != "":
+			case p.unshared:
+				unshared = append(unshared, i)
+			case ratio(p.arena, p.bound) > b.chosen.worst && !b.join[i]:
+				worse = append(worse, i)
+			}
+		}
+		more := unshared
+		if len(more) == 0 {
+			slices.SortStableFunc(worse, func(i, j int) int {
+				p, q := b.proven[i], b.proven[j]
+				return compareFloats(ratio(q.arena, q.bound), ratio(p.arena, p.bound))
+			})
+			more = worse
+		}
+		if len(more) == 0 {
+			return nil
+		}
+		for _, i := range more[:min(len(more), joinAtOnce)] {
+			b.join[i] = true
+		}
+	}
+}
+
+// sum finds the accepted points, the smallest and the worst of them, and their peaks.
+func (b *rangeSolver) sum(ctx context.Context) error {
+	b.smallest, b.worst = -1, -1
+	for i, p := range b.proven {
+		if p.refused != "" {
+			continue
+		}
+		b.accepted = append(b.accepted, i)
+		if b.smallest < 0 || p.arena < b.proven[b.smallest].arena {
+			b.smallest = i
+		}
+		if b.worst < 0 || ratio(p.arena, p.bound) > ratio(b.proven[b.worst].arena, b.proven[b.worst].bound) {
+			b.worst = i
+		}
+	}
+	b.peaks = map[int]int64{}
+	points := append([]rangePoint{}, b.grid...)
+	for _, i := range []int{b.smallest, b.worst} {
+		r, err := b.regionAt(ctx, b.copies[0], i)
+		if err != nil {
+			return err
+		}
+		points = append(points, rangePoint{index: i, problem: (&State{opt: b.opt}).problem(r)})
+	}
+	for _, p := range points {
+		e, err := p.problem.Evaluate(b.chosen.order)
+		if err != nil {
+			return err
+		}
+		b.peaks[p.index] = e.Peak
+	}
+	return nil
+}
+
+func compareFloats(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// gridPoint is what the first pass over the grid finds at a point.
+type gridPoint struct {
+	refused bool
+	shared  []sharing // by node
+	bound   int64
+	proof   schedule.Certificate
+	fixed   []bool // by tensor: it has a known size
+	dims    []ops.BoundDim
+}
+
+// choose sets what the points of the grid have in common: the sharing, the order, the
+// stacking and the sizes as polynomials.
+func (b *rangeSolver) choose(ctx context.Context) error {
+	list := slices.Sorted(maps.Keys(b.join))
+	found := make([]gridPoint, len(list))
+	err := b.each(ctx, len(list), func(m *graph.Model, k int) error {
+		p := &found[k]
+		var err error
+		if p.dims, err = b.infer(m, list[k]); err != nil {
+			if p.refused = true; list[k] == b.box.Corner() {
+				return err
+			}
+			return nil
+		}
+		own, err := b.problem(ctx, m)
+		if err != nil {
+			return err
+		}
+		for _, n := range m.Graph.Nodes {
+			p.shared = append(p.shared, b.sharing(m, n))
+		}
+		p.fixed = fixedSizes(m.Graph)
+		p.bound, p.proof, err = solveBound(ctx, own, b.opt)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	corner := &found[len(found)-1]
+	b.common, b.known, b.grid, b.follows = corner.shared, nil, nil, map[string]bool{}
+	for k, p := range found {
+		if p.refused {
+			continue
+		}
+		for i, d := range p.dims {
+			if d.Value != corner.dims[i].Value && !slices.Contains(b.box.Names, d.Name) {
+				b.follows[d.Name] = true
+			}
+		}
+		if !slices.Equal(p.fixed, corner.fixed) {
+			return b.otherTensors(list[k])
+		}
+		for n, has := range p.shared {
+			c := &b.common[n]
+			c.views, c.inplace = intersect(c.views, has.views), intersect(c.inplace, has.inplace)
+		}
+		if !slices.ContainsFunc(b.known, func(c schedule.Certificate) bool { return sameProof(c, p.proof) }) {
+			b.known = append(b.known, p.proof)
+		}
+		b.grid = append(b.grid, rangePoint{index: list[k], bound: p.bound})
+	}
+	err = b.each(ctx, len(b.grid), func(m *graph.Model, k int) error {
+		p := &b.grid[k]
+		r, err := b.regionAt(ctx, m, p.index)
+		if err != nil {
+			return err
+		}
+		p.problem = (&State{opt: b.opt}).problem(r)
+		for i := range r.storages {
+			p.bytes = append(p.bytes, m.Graph.Tensors[r.storages[i].tensors[0]].Bytes)
+		}
+		if p.index == b.box.Corner() {
+			for i := range r.storages {
+				p.tensors = append(p.tensors, r.storages[i].tensors[0])
+			}
+			if b.opt.KeepRandomOrder {
+				p.precedence = effectsInOrder(m.Graph, schedule.Program(p.problem))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if b.chosen, err = chooseStack(ctx, b.grid, b.opt); err != nil {
+		return err
+	}
+	b.sizes = fitSizes(b.box, b.grid, b.chosen.buffers, b.opt.Align)
+	return nil
+}
+
+// fixedSizes says which tensors of an inferred graph have a known size.
+func fixedSizes(g *graph.Graph) []bool {
+	list := make([]bool, len(g.Tensors))
+	for i, t := range g.Tensors {
+		list[i] = t.Dynamic == ""
+	}
+	return list
+}
+
+// intersect returns a list of what both have, in the order of a.
+func intersect[E comparable](a, b []E) (both []E) {
+	for _, x := range a {
+		if slices.Contains(b, x) {
+			both = append(both, x)
+		}
+	}
+	return both
+}
+
+// otherTensors is the error for a point at which other tensors have a known size than at
+// the corner.
+func (b *rangeSolver) otherTensors(point int) error {
+	return graph.Errorf("ranges of dimensions: at %v, expected the tensors of known size that the largest lengths have", b.box.At(point))
+}
+
+// solveBound returns the largest bound of a problem that maximum flows prove, and what
+// proves it.
+func solveBound(ctx context.Context, p *schedule.Problem, opt Options) (int64, schedule.Certificate, error) {
+	r, err := schedule.Solve(ctx, p, schedule.Options{Effort: opt.Effort})
+	if err != nil {
+		return 0, schedule.Certificate{}, err
+	}
+	if r.Ended != nil {
+		return 0, schedule.Certificate{}, r.Ended
+	}
+	best := schedule.Certificate{Kind: schedule.KindSearch, Value: -1}
+	for _, c := range r.Certificates {
+		if c.Kind != schedule.KindSearch && c.Value > best.Value {
+			best = c
+		}
+	}
+	if best.Value < r.Bound {
+		if c := schedule.Bound(p); c.Kind != schedule.KindSearch && c.Value > best.Value {
+			best = c
+		}
+	}
+	if best.Kind == schedule.KindSearch { // a graph without nodes
+		return r.Bound, best, nil
+	}
+	return best.Value, best, nil
+}
+
+// sameProof reports whether two certificates differ in nothing but the value.
+func sameProof(a, b schedule.Certificate) bool {
+	return a.Kind == b.Kind && slices.Equal(a.Nodes, b.Nodes)
+}
+
+// provedBy returns the bound that the nodes of a certificate prove for a problem.
+func provedBy(p *schedule.Problem, c schedule.Certificate) int64 {
+	switch c.Kind {
+	case schedule.KindCut:
+		return schedule.CutBound(p, c.Nodes[0])
+	case schedule.KindFirst:
+		return schedule.FirstBound(p, c.Nodes)
+	case schedule.KindLast:
+		return schedule.LastBound(p, c.Nodes)
+	}
+	return 0
+}
+
+// provenPoint is what was found at one point.
+type provenPoint struct {
+	refused      string // why inference refuses it; "" if it does not
+	unshared     bool   // a view or an in-place pair that was chosen is not possible
+	arena, bound int64
+	known        int                  // the certificate that proves the bound: an index, or -1 for
+	proof        schedule.Certificate // this one
+}
+
+// enumerate infers every point of the box, compares the sharing, and computes the arena
+// and the bound.
+func (b *rangeSolver) enumerate(ctx context.Context) error {
+	b.proven = make([]provenPoint, b.box.Points)
+	wrong := make([]atomic.Bool, len(b.sizes.list))
+	var done atomic.Int64
+	var report sync.Mutex
+	err := b.each(ctx, b.box.Points, func(m *graph.Model, i int) error {
+		p, err := b.prove(ctx, m, i, wrong)
+		b.proven[i] = p
+		if n := int(done.Add(1)); b.opt.RangeProgress != nil && (n%64 == 0 || n == b.box.Points) {
+			report.Lock()
+			defer report.Unlock()
+			b.opt.RangeProgress(n, b.box.Points)
+		}
+		return err
+	})
+	for i := range wrong {
+		if wrong[i].Load() {
+			b.sizes.drop(i)
+		}
+	}
+	return err
+}
+
+// prove infers a point and proves what was chosen there.
+func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wrong []atomic.Bool) (p provenPoint, err error) {
+	if _, err := b.infer(m, point); err != nil {
 		return provenPoint{refused: err.Error()}, nil
 	}
 	for n, c := range b.common {
-		has := &m.Graph.Nodes[n].Semantics
-		if len(intersect(slices.Clone(c.views), has.Views)) < len(c.views) || len(intersect(slices.Clone(c.inplace), has.Inplace)) < len(c.inplace) {
+		has := b.sharing(m, m.Graph.Nodes[n])
+		if len(intersect(c.views, has.views)) < len(c.views) || len(intersect(c.inplace, has.inplace)) < len(c.inplace) {
 			return provenPoint{unshared: true}, nil
 		}
 	}
+	corner := &b.grid[len(b.grid)-1]
+	bytes := make([]int64, len(corner.tensors)) // by storage
+	for i, t := range corner.tensors {
+		if m.Graph.Tensors[t].Dynamic != "" && m.Graph.Tensors[t].Data == nil {
+			return p, b.otherTensors(point)
+		}
+		bytes[i] = m.Graph.Tensors[t].Bytes
+	}
+	sizes := make([]int64, len(b.chosen.buffers))
+	s := State{opt: b.opt}
+	for i, buf := range b.chosen.buffers {
+		for k, t := range buf.Tensors {
+			if n := s.round(bytes[t]); k > 0 && n != sizes[i] {
+				return provenPoint{unshared: true}, nil
+			} else {
+				sizes[i] = n
+			}
+		}
+	}
+	if p.arena, err = b.chosen.stack.Place(sizes, make([]int64, len(sizes))); err != nil {
+		return p, err
+	}
+	b.sizes.check(b.box.At(point), sizes, s.round, wrong)
 	own, err := b.problem(ctx, m)
 	if err != nil {
 		return p, err
 	}
-	if p.bound, err = rangeBound(ctx, own, b.opt); err != nil {
-		return p, err
+	for k, c := range b.known {
+		if n := provedBy(own, c); n > p.bound || k == 0 {
+			p.bound, p.known = n, k
+		}
+		if p.bound >= p.arena {
+			return p, nil
+		}
 	}
-	shared, err := b.commonProblem(ctx, m)
-	if err != nil {
-		return p, err
-	}
-	if !sameStorages(corner, shared) {
-		return p, b.otherTensors(point)
-	}
-	var sizes *errSizes
-	if p.arena, err = chosen.arena(shared); errors.As(err, &sizes) {
-		return provenPoint{unshared: true}, nil
+	bound, proof, err := solveBound(ctx, own, b.opt)
+	if err == nil && bound > p.bound {
+		p.bound, p.known, p.proof = bound, -1, proof
 	}
 	return p, err
-}
-
-// result sums up what was proven.
-func (b *rangeSolver) result(chosen *oneStack, proven []provenPoint) *RangeResult {
-	r := &RangeResult{Points: len(proven), Order: chosen.order}
-	worst := b.box.Corner()
-	for i, p := range proven {
-		if p.refused != "" {
-			if r.Refused++; r.Refused == 1 {
-				r.FirstRefusal = p.refused
-			}
-			continue
-		}
-		if p.arena == p.bound {
-			r.OptimalPoints++
-		}
-		r.ArenaBytes = max(r.ArenaBytes, p.arena)
-		if ratio(p.arena, p.bound) > ratio(proven[worst].arena, proven[worst].bound) {
-			worst = i
-		}
-	}
-	at := func(i int) RangePoint { return RangePoint{b.box.At(i), proven[i].arena, proven[i].bound} }
-	r.Corner, r.Worst = at(b.box.Corner()), at(worst)
-	return r
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/alloc/stacking"
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -16,12 +17,18 @@ type rangePoint struct {
 	index   int               // of the point in the box
 	problem *schedule.Problem // with the sharing that holds at all points of the grid
 	bound   int64             // bytes; proven for all orders with the sharing of this point
+	bytes   []int64           // by storage, not rounded
+
+	// Of the corner alone.
+	tensors    []graph.TensorID // by storage: the first
+	precedence [][2]int32       // that the options ask for
 }
 
 // oneStack is one order and one stacking for all points.
 type oneStack struct {
 	order   []int32
 	buffers []schedule.Lifetime // their bytes mean nothing
+	taken   []schedule.Pair     // the in-place pairs
 	stack   *stacking.Stacking
 	worst   float64 // arena / bound, where it is largest on the grid
 	arenas  int64   // bytes: the sum on the grid
@@ -37,9 +44,13 @@ const (
 // point and program order, then the best placements of a few points. The problems have
 // the same nodes and tensors, and differ in sizes alone.
 func chooseStack(ctx context.Context, points []rangePoint, opt Options) (*oneStack, error) {
-	orders := [][]int32{schedule.Program(points[0].problem)}
+	var orders [][]int32
+	if opt.Schedule == "" || opt.Schedule == "program" {
+		orders = append(orders, schedule.Program(points[0].problem))
+	}
+	precedence := points[len(points)-1].precedence
 	for _, p := range points {
-		r, err := schedule.Solve(ctx, p.problem, schedule.Options{Effort: opt.Effort})
+		r, err := schedule.Solve(ctx, p.problem, schedule.Options{Strategy: opt.Schedule, Effort: opt.Effort, Precedence: precedence})
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +88,7 @@ func chooseStack(ctx context.Context, points []rangePoint, opt Options) (*oneSta
 		if best != nil && best.worst <= c.worst {
 			break
 		}
-		found, err := stackOrder(ctx, points, c.order, c.worst)
+		found, err := stackOrder(ctx, points, c.order, c.worst, opt)
 		if err != nil {
 			return nil, err
 		}
@@ -90,8 +101,8 @@ func chooseStack(ctx context.Context, points []rangePoint, opt Options) (*oneSta
 
 // stackOrder returns the best stacking for an order. It ends as soon as one is as good as
 // the order permits at its worst point.
-func stackOrder(ctx context.Context, points []rangePoint, order []int32, least float64) (*oneStack, error) {
-	buffers, err := rangeBuffers(points[len(points)-1].problem, order)
+func stackOrder(ctx context.Context, points []rangePoint, order []int32, least float64, opt Options) (*oneStack, error) {
+	buffers, taken, err := rangeBuffers(points[len(points)-1].problem, order)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +113,7 @@ func stackOrder(ctx context.Context, points []rangePoint, order []int32, least f
 	var best *oneStack
 	// The corner, the largest point, is last.
 	for k := len(points) - 1; k >= 0; k -= max(1, len(points)/placedPoints) {
-		sizes, err := rangeSizes(points[k].problem, buffers)
+		sizes, err := bufferSizes(points[k].problem, buffers)
 		if err != nil {
 			return nil, err
 		}
@@ -110,11 +121,11 @@ func stackOrder(ctx context.Context, points []rangePoint, order []int32, least f
 		for i, b := range buffers {
 			p.Buffers = append(p.Buffers, alloc.Buffer{Size: sizes[i], First: b.First, Last: b.Last})
 		}
-		placed, err := alloc.Solve(ctx, p, alloc.Options{Effort: alloc.EffortFast, Short: true})
+		placed, err := alloc.Solve(ctx, p, alloc.Options{Strategy: opt.Placement, Effort: alloc.EffortFast, Short: true})
 		if err != nil {
 			return nil, err
 		}
-		c := &oneStack{order: order, buffers: buffers}
+		c := &oneStack{order: order, buffers: buffers, taken: taken}
 		if c.stack, err = stacking.New(lives, stacking.Rank(placed.Offsets, sizes)); err != nil {
 			return nil, err
 		}
@@ -137,19 +148,19 @@ func stackOrder(ctx context.Context, points []rangePoint, order []int32, least f
 
 // arena returns the bytes that the stacking needs for the sizes of a problem.
 func (o *oneStack) arena(p *schedule.Problem) (int64, error) {
-	sizes, err := rangeSizes(p, o.buffers)
+	sizes, err := bufferSizes(p, o.buffers)
 	if err != nil {
 		return 0, err
 	}
 	return o.stack.Place(sizes, make([]int64, len(sizes)))
 }
 
-// rangeBuffers returns the buffers of an order at any point: also those that have 0 bytes
-// at the corner, as they may have some elsewhere.
-func rangeBuffers(corner *schedule.Problem, order []int32) ([]schedule.Lifetime, error) {
+// rangeBuffers returns the buffers of an order at any point, also those that have 0 bytes
+// at the corner, as they may have some elsewhere, and the in-place pairs of the corner.
+func rangeBuffers(corner *schedule.Problem, order []int32) ([]schedule.Lifetime, []schedule.Pair, error) {
 	e, err := corner.Evaluate(order)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := *corner
 	p.Tensors = slices.Clone(corner.Tensors)
@@ -158,19 +169,12 @@ func rangeBuffers(corner *schedule.Problem, order []int32) ([]schedule.Lifetime,
 			t.Bytes = 1
 		}
 	}
-	return p.Lifetimes(order, e.Taken)
+	buffers, err := p.Lifetimes(order, e.Taken)
+	return buffers, e.Taken, err
 }
 
-// errSizes says that the tensors of a buffer differ in size.
-type errSizes struct{ result string }
-
-func (e *errSizes) Error() string {
-	return fmt.Sprintf("%s: expected the size of the tensor that it overwrites", e.result)
-}
-
-// rangeSizes returns the bytes of each buffer at a point. It fails with [*errSizes] if a
-// tensor that is written over another one differs from it in size there.
-func rangeSizes(p *schedule.Problem, buffers []schedule.Lifetime) ([]int64, error) {
+// bufferSizes returns the bytes of each buffer at a point of the grid.
+func bufferSizes(p *schedule.Problem, buffers []schedule.Lifetime) ([]int64, error) {
 	sizes := make([]int64, len(buffers))
 	for i, b := range buffers {
 		if b.Node >= 0 {
@@ -180,7 +184,7 @@ func rangeSizes(p *schedule.Problem, buffers []schedule.Lifetime) ([]int64, erro
 		sizes[i] = p.Tensors[b.Tensors[0]].Bytes
 		for _, t := range b.Tensors[1:] {
 			if p.Tensors[t].Bytes != sizes[i] {
-				return nil, &errSizes{p.Tensors[t].Name}
+				return nil, fmt.Errorf("%s: expected the size of the tensor that it overwrites", p.Tensors[t].Name)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
 )
 
 // rangeCases are small networks with ranges of their dimensions.
@@ -34,51 +35,68 @@ func rangeModel(t *testing.T, network string, set map[string]string) *graph.Mode
 	return m
 }
 
-// TestSolveRange: the arena of each network is the bound that each point has by itself,
-// and the corner needs what a plan of its own does.
-func TestSolveRange(t *testing.T) {
+// planRange plans a model for ranges of dimensions.
+func planRange(m *graph.Model, ranges map[string]string, opt passes.Options) (*plan.Plan, error) {
+	opt.Ranges, opt.Check = ranges, true
+	r, err := passes.Optimize(context.Background(), m, opt)
+	if err != nil {
+		return nil, err
+	}
+	return r.Plan, r.Plan.Check()
+}
+
+// TestRange: the arena of each network is the bound that each point has by itself, and the
+// corner needs what a plan of its own does.
+func TestRange(t *testing.T) {
 	for _, c := range rangeCases {
 		t.Run(c.network, func(t *testing.T) {
-			r, err := passes.SolveRange(context.Background(), rangeModel(t, c.network, c.set), passes.Options{}, c.ranges)
+			p, err := planRange(rangeModel(t, c.network, c.set), c.ranges, passes.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
+			r := p.Ranges
 			if r.Points != c.points || r.OptimalPoints != c.points || r.Worst.Ratio() != 1 {
 				t.Errorf("expected the bound at all %d points, found %d of %d, worst %+v", c.points, r.OptimalPoints, r.Points, r.Worst)
 			}
-			alone, err := passes.Optimize(context.Background(), rangeModel(t, c.network, c.set), passes.Options{Dims: maps.Clone(r.Corner.Dims)})
+			corner := r.Table[len(r.Table)-1]
+			alone, err := passes.Optimize(context.Background(), rangeModel(t, c.network, c.set), passes.Options{Dims: maps.Clone(corner.Dims)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s := alone.Plan.Summary; r.Corner.ArenaBytes != s.ArenaBytes || r.Corner.LowerBound != s.LowerBoundBytes || r.ArenaBytes != s.ArenaBytes {
-				t.Errorf("corner: expected %d bytes and the bound %d of a plan of its own, found %+v, %d at most", s.ArenaBytes, s.LowerBoundBytes, r.Corner, r.ArenaBytes)
+			if own, found := alone.Plan.Summary, p.Summary; corner.ArenaBytes != own.ArenaBytes || corner.LowerBoundBytes != own.LowerBoundBytes || found.ArenaBytes != own.ArenaBytes {
+				t.Errorf("corner: expected %d bytes and the bound %d of a plan of its own, found %+v, %d bytes", own.ArenaBytes, own.LowerBoundBytes, corner, found.ArenaBytes)
+			}
+			for _, b := range r.Stacking {
+				if len(p.Buffers[b].Tensors) > 0 && r.SizeOf[b] < 0 {
+					t.Errorf("buffer %q: expected its size as a polynomial", p.Buffers[b].Tensors[0])
+				}
 			}
 		})
 	}
 }
 
-// TestSolveRangeOnAnyCores: the result is the same on one core and on several.
-func TestSolveRangeOnAnyCores(t *testing.T) {
-	var first *passes.RangeResult
+// TestRangeOnAnyCores: the result is the same on one core and on several.
+func TestRangeOnAnyCores(t *testing.T) {
+	var first *plan.Plan
 	for _, cores := range []int{1, 4} {
 		before := runtime.GOMAXPROCS(cores)
 		c := rangeCases[0]
-		r, err := passes.SolveRange(context.Background(), rangeModel(t, c.network, c.set), passes.Options{}, c.ranges)
+		p, err := planRange(rangeModel(t, c.network, c.set), c.ranges, passes.Options{})
 		runtime.GOMAXPROCS(before)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if first == nil {
-			first = r
-		} else if !reflect.DeepEqual(first, r) {
-			t.Errorf("expected %+v as on one core, found %+v", first, r)
+			first = p
+		} else if !reflect.DeepEqual(first, p) {
+			t.Error("expected the plan that one core makes")
 		}
 	}
 }
 
-// TestSolveRangeHoles: a length that the model refuses is counted, with the reason, unless
-// it is the largest.
-func TestSolveRangeHoles(t *testing.T) {
+// TestRangeHoles: a length that the model refuses is counted, with the reason, unless it is
+// the largest.
+func TestRangeHoles(t *testing.T) {
 	pairs := func() *graph.Model {
 		b := graph.NewBuilder("pairs", 17)
 		x := b.Input("x", graph.Type{Kind: graph.KindTensor, Elem: graph.Float32, Ranked: true, Shape: []graph.Dim{graph.Unknown}}, "n")
@@ -90,23 +108,27 @@ func TestSolveRangeHoles(t *testing.T) {
 		}
 		return m
 	}
-	r, err := passes.SolveRange(context.Background(), pairs(), passes.Options{}, map[string]string{"n": "1..40"})
+	p, err := planRange(pairs(), map[string]string{"n": "1..40"}, passes.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Points != 40 || r.Refused != 20 || r.OptimalPoints != 20 || r.FirstRefusal == "" {
-		t.Errorf("expected 20 of 40 points and the reason why the others are refused, found %+v", r)
+	r := p.Ranges
+	if r.Points != 40 || r.Refused != 20 || r.OptimalPoints != 20 || r.Refusal == "" || r.Accepted["n"] != (plan.AcceptedLengths{Low: 2, High: 40, Step: 2}) {
+		t.Errorf("expected 20 of 40 points, the even ones, and the reason why the others are refused, found %+v", r)
+	}
+	if err := p.CheckPoint(map[string]int64{"n": 7}); err == nil || err.Error() != `dimension "n": the model takes multiples of 2 from 2 to 40, found 7` {
+		t.Errorf("7: expected the rule, found %v", err)
 	}
 	// A length of 0 is a point like others, though the plan may then share less.
-	if r, err = passes.SolveRange(context.Background(), pairs(), passes.Options{}, map[string]string{"n": "0..40"}); err != nil || r.Points-r.Refused != 21 {
-		t.Errorf("from 0: expected 21 of 41 points, found %+v, %v", r, err)
+	if p, err = planRange(pairs(), map[string]string{"n": "0..40"}, passes.Options{}); err != nil || p.Ranges.Points-p.Ranges.Refused != 21 {
+		t.Errorf("from 0: expected 21 of 41 points, found %+v, %v", p, err)
 	}
-	if _, err := passes.SolveRange(context.Background(), pairs(), passes.Options{}, map[string]string{"n": "1..41"}); err == nil || !strings.Contains(err.Error(), "pairs") {
+	if _, err := planRange(pairs(), map[string]string{"n": "1..41"}, passes.Options{}); err == nil || !strings.Contains(err.Error(), "pairs") {
 		t.Errorf("odd corner: expected the error of the node, found %v", err)
 	}
 }
 
-func TestSolveRangeErrors(t *testing.T) {
+func TestRangeErrors(t *testing.T) {
 	for _, c := range []struct {
 		opt    passes.Options
 		ranges map[string]string
@@ -114,12 +136,14 @@ func TestSolveRangeErrors(t *testing.T) {
 	}{
 		{passes.Options{}, map[string]string{"batch": "4..1"}, `dimension "batch": "4..1": expected a last length of 4 or more`},
 		{passes.Options{}, map[string]string{"batch": "1..70000"}, "have more than 65536 points"},
+		{passes.Options{RangePoints: 5}, map[string]string{"batch": "1..6"}, "have more than 5 points"},
 		{passes.Options{}, map[string]string{"steps": "1..2"}, "steps"},
+		{passes.Options{SpareDims: true}, map[string]string{"steps": "1..2"}, `range of dimension "steps": expected the name of an open dimension`},
 		{passes.Options{Dims: map[string]int64{"batch": 1}}, map[string]string{"batch": "1..2"}, "expected a length or a range, found both"},
 		{passes.Options{Train: &autodiff.Options{}}, map[string]string{"batch": "1..2"}, "expected no training"},
-		{passes.Options{Limit: &passes.Limit{Percent: 50}}, map[string]string{"batch": "1..2"}, "expected no training, limit"},
+		{passes.Options{Limit: &passes.Limit{Percent: 50}}, map[string]string{"batch": "1..2"}, "expected no limit"},
 	} {
-		if _, err := passes.SolveRange(context.Background(), rangeModel(t, "resnet18", nil), c.opt, c.ranges); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := planRange(rangeModel(t, "resnet18", nil), c.ranges, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: expected an error with %q, found %v", c.ranges, c.want, err)
 		}
 	}

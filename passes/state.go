@@ -49,6 +49,7 @@ type State struct {
 	frontier     []plan.FrontierPoint
 	states       []string     // INPUT=OUTPUT of the caches
 	slices       *slicedState // nil if nothing runs in slices
+	ranged       *ranged      // nil without Options.Ranges
 	known        *base        // searches that the pass slice has made; nil: none
 	limitPart    int64        // the search for recomputation does one part of that many; 0: all
 	keepOrder    bool         // the nodes of the main graph must stay in their order
@@ -68,6 +69,9 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 		opt.Align = DefaultAlign
 	}
 	s := &State{opt: opt, given: m, model: m, calls: map[*graph.Call]*region{}}
+	if err := s.bindRanges(); err != nil {
+		return nil, err
+	}
 	if opt.TimeLimit > 0 {
 		s.deadline = time.Now().Add(opt.TimeLimit)
 	}

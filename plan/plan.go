@@ -19,7 +19,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/strictjson"
 )
 
-// Format and Version identify the JSON format that this package reads and writes.
+// Format and Version identify the JSON format that this package reads and writes; a plan
+// for ranges of dimensions has [RangesVersion].
 const (
 	Format  = "onnxmem/plan"
 	Version = 1
@@ -52,6 +53,10 @@ type Plan struct {
 	Subgraphs    []Subgraph    `json:"subgraphs"`
 	Dynamic      []Dynamic     `json:"dynamic"`
 
+	// Ranges says what holds for all lengths of the dimensions; nil: the plan is for one
+	// length of each.
+	Ranges *Ranges `json:"ranges,omitempty"`
+
 	// Folded describes the nodes of the source that were computed from constants;
 	// nil: none were.
 	Folded *Folded `json:"folded,omitempty"`
@@ -81,6 +86,7 @@ type File struct {
 type Dim struct {
 	Value   int64 `json:"value"`
 	Assumed bool  `json:"assumed"` // not given by the user: taken as 1
+	Lengths       // of a range, of which Value is the largest; empty: there is only Value
 }
 
 // Sharing says which kinds of sharing the order and the bound may use.
@@ -463,8 +469,8 @@ func Read(r io.Reader) (*Plan, error) {
 	switch {
 	case head.Format != Format:
 		return nil, fmt.Errorf("format is %q, expected %q", graph.Short(head.Format), Format)
-	case head.Version != Version:
-		return nil, fmt.Errorf("plan version is %d, expected %d", head.Version, Version)
+	case head.Version != Version && head.Version != RangesVersion:
+		return nil, fmt.Errorf("plan version is %d, expected %d or %d", head.Version, Version, RangesVersion)
 	case err != nil:
 		return nil, notAPlan(err)
 	}

@@ -224,3 +224,42 @@ func (b *Box) Grid() []int {
 	sort.Ints(points)
 	return points
 }
+
+// Accepted returns the lengths of the dimensions that do not have all of them among some
+// points, ascending, if these points are all combinations of evenly spaced lengths; nil if
+// they are not.
+func (b *Box) Accepted(points []int) map[string]Lengths {
+	own := make([]map[int64]bool, len(b.Names))
+	for k := range own {
+		own[k] = map[int64]bool{}
+	}
+	for _, p := range points {
+		for k := len(b.Names) - 1; k >= 0; k-- {
+			n := int(b.Lengths[k].Count)
+			own[k][b.Lengths[k].At(int64(p%n))] = true
+			p /= n
+		}
+	}
+	all := 1
+	list := map[string]Lengths{}
+	for k, name := range b.Names {
+		lengths := slices.Sorted(maps.Keys(own[k]))
+		if all *= len(lengths); len(lengths) == int(b.Lengths[k].Count) {
+			continue
+		}
+		l := Lengths{Low: lengths[0], Step: 1, Count: int64(len(lengths))}
+		if len(lengths) > 1 {
+			l.Step = lengths[1] - lengths[0]
+		}
+		for i, n := range lengths {
+			if n != l.At(int64(i)) {
+				return nil
+			}
+		}
+		list[name] = l
+	}
+	if all != len(points) {
+		return nil
+	}
+	return list
+}

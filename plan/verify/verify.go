@@ -203,12 +203,12 @@ func (v *verifier) infer() (ok bool, err error) {
 	for _, d := range inf.Dims {
 		have[d.Name] = true
 		found, stated := v.p.Dims[d.Name]
-		switch want := (plan.Dim{Value: d.Value, Assumed: d.Assumed}); {
+		switch {
 		case !stated:
 			v.fault(CodeDims, "dims: %q is missing: expected %d", graph.Short(d.Name), d.Value)
-		case found != want:
+		case found.Value != d.Value || found.Assumed != d.Assumed:
 			v.fault(CodeDims, "dims: %q: expected %d (assumed: %t), found %d (assumed: %t)",
-				graph.Short(d.Name), want.Value, want.Assumed, found.Value, found.Assumed)
+				graph.Short(d.Name), d.Value, d.Assumed, found.Value, found.Assumed)
 		}
 	}
 	for _, name := range sortedKeys(v.p.Dims) {

@@ -1,0 +1,121 @@
+package passes
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/onnxmem/onnxmem/internal/dimrange"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// rangeSizes are sizes of buffers as polynomials of the lengths of dimensions.
+type rangeSizes struct {
+	list []plan.Polynomial // nil: it was wrong at a point
+	of   []int             // by buffer: its polynomial, or -1
+}
+
+// fitSizes returns polynomials that give the size of each buffer at the points of the
+// grid. Buffers of equal size have one polynomial. Where the points that the model accepts
+// do not determine it, there is none.
+func fitSizes(box *dimrange.Box, grid []rangePoint, buffers []schedule.Lifetime, align int64) *rangeSizes {
+	s := &rangeSizes{of: make([]int, len(buffers))}
+	for i := range s.of {
+		s.of[i] = -1
+	}
+	at := map[int]*rangePoint{}
+	for k := range grid {
+		at[grid[k].index] = &grid[k]
+	}
+	nodes, points := box.Interpolation(func(point int) bool { return at[point] != nil })
+	if points == nil {
+		return s
+	}
+	seen := map[string]int{} // by the sizes at the points
+	for i, b := range buffers {
+		if len(b.Tensors) == 0 {
+			continue // a workspace
+		}
+		values := make([]int64, len(points))
+		for k, p := range points {
+			values[k] = at[p].bytes[b.Tensors[0]]
+		}
+		key := fmt.Sprint(values)
+		index, known := seen[key]
+		if !known {
+			index = -1
+			if terms, ok := dimrange.Interpolate(nodes, values); ok {
+				index = len(s.list)
+				s.list = append(s.list, polynomial(box.Names, terms))
+			}
+			seen[key] = index
+		}
+		s.of[i] = index
+	}
+	return s
+}
+
+// polynomial names the dimensions of terms.
+func polynomial(names []string, terms []dimrange.Term) plan.Polynomial {
+	list := plan.Polynomial{}
+	for _, t := range terms {
+		term := plan.Term{Factor: t.Factor}
+		for k, power := range t.Powers {
+			if power > 0 {
+				if term.Powers == nil {
+					term.Powers = map[string]int{}
+				}
+				term.Powers[names[k]] = power
+			}
+		}
+		list = append(list, term)
+	}
+	return list
+}
+
+// check compares the polynomials with the sizes of the buffers at a point.
+func (s *rangeSizes) check(dims map[string]int64, sizes []int64, round func(int64) int64, wrong []atomic.Bool) {
+	values := make([]int64, len(s.list))
+	for i, p := range s.list {
+		v, ok := p.At(dims)
+		if !ok {
+			wrong[i].Store(true)
+			v = -1
+		}
+		values[i] = v
+	}
+	for b, i := range s.of {
+		if i >= 0 && values[i] >= 0 && round(values[i]) != sizes[b] {
+			wrong[i].Store(true)
+		}
+	}
+}
+
+// drop forgets a polynomial.
+func (s *rangeSizes) drop(i int) {
+	for b, of := range s.of {
+		if of == i {
+			s.of[b] = -1
+		}
+	}
+	s.list[i] = nil
+}
+
+// plan returns the polynomials that are left, and for each buffer the index of its own.
+func (s *rangeSizes) plan() (list []plan.Polynomial, of []int) {
+	list, of = []plan.Polynomial{}, slices.Clone(s.of)
+	index := make([]int, len(s.list))
+	for i, p := range s.list {
+		if index[i] = -1; p != nil {
+			index[i] = len(list)
+			list = append(list, p)
+		}
+	}
+	for b, i := range of {
+		if i >= 0 {
+			of[b] = index[i]
+		}
+	}
+	return list, of
+}
