@@ -32,15 +32,15 @@ type Options struct {
 	// points that are proven so far.
 	RangeProgress func(done, points int)
 
-	SpareDims  bool                     // Dims and Values may name dimensions and inputs that the model does not have
-	Strict     bool                     // refuse a declared shape that contradicts inference, and an element type that an opset does not permit, instead of a warning
-	Align      int64                    // alignment of offsets and sizes in bytes, a power of two; 0 is 64
-	NoViews    bool                     // give every view a buffer of its own
-	NoInplace  bool                     // never write a result over an input
-	Schedule   string                   // name of an order strategy; "" runs the search for the best order
-	Placement  string                   // name of a placement strategy; "" runs the search for the best placement
-	Effort     schedule.Effort          // how much work the searches may do
-	Goal       schedule.Goal            // which of the orders with the smallest peak to prefer
+	SpareDims bool            // Dims and Values may name dimensions and inputs that the model does not have
+	Strict    bool            // refuse a declared shape that contradicts inference, and an element type that an opset does not permit, instead of a warning
+	Align     int64           // alignment of offsets and sizes in bytes, a power of two; 0 is 64
+	NoViews   bool            // give every view a buffer of its own
+	NoInplace bool            // never write a result over an input
+	Schedule  string          // name of an order strategy; "" runs the search for the best order
+	Placement string          // name of a placement strategy; "" runs the search for the best placement
+	Effort    schedule.Effort // how much work the searches may do
+	Goal      schedule.Goal   // which of the orders with the smallest peak to prefer
 
 	// KeepRandomOrder keeps the relative order of nodes that draw random numbers,
 	// have an effect, or have an unknown operator.

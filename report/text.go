@@ -50,6 +50,7 @@ func Summary(w io.Writer, p *plan.Plan) {
 		fmt.Fprintf(w, "slow traffic         %s, at least %s in this order; %s of constants\n", units.Bytes(x.SlowTrafficBytes), units.Short(x.SlowTrafficBoundBytes), units.Short(x.ResidentReadBytes))
 	}
 	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
+	Ranges(w, p)
 	if f := p.Folded; f != nil {
 		fmt.Fprintf(w, "folded               %s\n", folded(f))
 	}

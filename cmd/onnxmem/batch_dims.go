@@ -8,10 +8,11 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/batch"
+	"github.com/onnxmem/onnxmem/internal/dimrange"
+	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/readable"
 )
 
@@ -22,7 +23,7 @@ type modelDim struct {
 	line    int
 	pattern string // of the model's path below IN, or, without a slash, of its base name
 	name    string
-	length  int64
+	lengths string // as --dim takes them
 }
 
 // readModelDims reads a table with the columns pattern, name and value.
@@ -54,9 +55,10 @@ func readModelDims(file string) (modelDims, error) {
 		if _, err := path.Match(d.pattern, ""); err != nil || d.pattern == "" {
 			return nil, refusedf(file, "line %d: pattern %q: expected a pattern such as ocr/*.onnx", line, d.pattern)
 		}
-		if d.length, err = strconv.ParseInt(row[2], 10, 64); err != nil || d.length < 0 {
-			return nil, refusedf(file, "line %d: dimension %q is %q: expected a length >= 0", line, d.name, row[2])
+		if _, err := dimrange.Parse(row[2]); err != nil {
+			return nil, refusedf(file, "line %d: dimension %q: %w", line, d.name, err)
 		}
+		d.lengths = row[2]
 		list = append(list, d)
 	}
 }
@@ -73,16 +75,16 @@ func (d modelDim) matches(m batch.Model) bool {
 
 // of returns the lengths for a model: those of all models, and the rows that match;
 // a later row wins.
-func (list modelDims) of(m batch.Model, all map[string]int64) map[string]int64 {
+func (list modelDims) of(m batch.Model, all optimize.Dims) optimize.Dims {
 	dims := all
 	for _, d := range list {
 		if !d.matches(m) {
 			continue
 		}
 		if dims = maps.Clone(dims); dims == nil {
-			dims = map[string]int64{}
+			dims = optimize.Dims{}
 		}
-		dims[d.name] = d.length
+		dims[d.name] = d.lengths
 	}
 	return dims
 }

@@ -50,11 +50,15 @@ func (c *compareCmd) Run(e *env) error {
 	if c.Align < 0 {
 		return usagef("alignment %d: expected 1 or more bytes", c.Align)
 	}
+	dims, ranges := c.Dim.Corner()
+	if ranges {
+		e.say("the table is for the largest lengths of --dim")
+	}
 	bar := newProgress(e.stderr, len(schedule.Strategies)+len(alloc.Strategies)+len(alloc.ObjectStrategies)+len(alloc.Simulators)+2)
 	defer bar.stop()
 	opt := passes.CompareOptions{
 		Options: passes.Options{
-			Dims: c.Dim, Values: c.Value, StrictDims: c.StrictDims, Strict: c.Strict, NoInplace: c.NoInplace, NoViews: c.NoViews, Align: c.Align, Effort: optimize.Efforts[c.Effort],
+			Dims: dims, Values: c.Value, StrictDims: c.StrictDims, Strict: c.Strict, NoInplace: c.NoInplace, NoViews: c.NoViews, Align: c.Align, Effort: optimize.Efforts[c.Effort],
 		},
 		Begin: func(g passes.Group, strategy string) { bar.step(string(g) + " " + strategy) },
 	}

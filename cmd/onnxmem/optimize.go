@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"sort"
 	"time"
 
@@ -77,6 +76,7 @@ func (optimizeCmd) Help() string {
 	return `Examples:
   onnxmem optimize resnet50.onnx planned.onnx --dim batch=8
   onnxmem optimize model.onnx planned.onnx --max-arena 512KiB --json
+  onnxmem optimize bert.onnx planned.onnx --dim batch=1..8 --dim sequence=1..512
   onnxmem optimize --train model.onnx step.onnx --optimizer adamw --dim batch=8
   onnxmem optimize --train model.onnx step.onnx --dim batch=32 --limit 8GiB
   onnxmem optimize --train model.onnx --frontier --dim batch=32
@@ -205,10 +205,7 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 		return job, err
 	}
 	c.batchName, c.batch = name, length
-	if job.Dim = maps.Clone(job.Dim); job.Dim == nil {
-		job.Dim = map[string]int64{}
-	}
-	job.Dim[name] = length
+	job.Dim = job.Dim.With(name, length)
 	return job, nil
 }
 

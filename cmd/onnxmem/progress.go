@@ -78,6 +78,7 @@ func (p *progress) step(name string) {
 // follow shows the passes of planning in the line.
 func (p *progress) follow(opt *passes.Options) {
 	opt.Progress = p.showSearch
+	opt.RangeProgress = p.showPoints
 	trace, done, list := opt.Trace, 0, passes.Default()
 	p.step(list[0].Name)
 	opt.Trace = func(pass passes.Pass, d time.Duration) {
@@ -95,6 +96,13 @@ func (p *progress) showSearch(bound, peak int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.note = fmt.Sprintf("bound %s, peak %s, gap %.2f %%", units.Short(bound), units.Short(peak), gapPercent(bound, peak))
+}
+
+// showPoints shows for how many points of a range a plan is proven.
+func (p *progress) showPoints(done, points int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.note = fmt.Sprintf("%d of %d points", done, points)
 }
 
 // gapPercent is the distance from a bound to a peak, in per cent of the peak.

@@ -15,12 +15,12 @@ import (
 
 // ModelFlags bind a model's dimensions and choose what may share memory.
 type ModelFlags struct {
-	Dim        map[string]int64 `placeholder:"NAME=N" help:"Length of a dimension, by its name or its place: x[0]=N. May be repeated." mapsep:","`
-	Value      Values           `placeholder:"NAME=VALUE" help:"Value of an input that is always the same, so that branches and shapes that depend on it are known: a number, which fills the input, [1,2,3], or @file.npy. May be repeated."`
-	StrictDims bool             `seldom:"" help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
-	Strict     bool             `seldom:"" help:"Refuse a model that declares another shape for a tensor than the one that follows from its inputs, or whose opset does not permit the element type of an input, instead of a warning."`
-	NoInplace  bool             `seldom:"" help:"Never write a result over an input."`
-	NoViews    bool             `seldom:"" help:"Give every view (Reshape and similar) its own storage."`
+	Dim        Dims   `placeholder:"NAME=N" help:"Length of a dimension, by its name or its place: x[0]=N. A range LOW..HIGH, LOW..HIGH:STEP or a list N,N,N asks for one plan for all of them. May be repeated."`
+	Value      Values `placeholder:"NAME=VALUE" help:"Value of an input that is always the same, so that branches and shapes that depend on it are known: a number, which fills the input, [1,2,3], or @file.npy. May be repeated."`
+	StrictDims bool   `seldom:"" help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
+	Strict     bool   `seldom:"" help:"Refuse a model that declares another shape for a tensor than the one that follows from its inputs, or whose opset does not permit the element type of an input, instead of a warning."`
+	NoInplace  bool   `seldom:"" help:"Never write a result over an input."`
+	NoViews    bool   `seldom:"" help:"Give every view (Reshape and similar) its own storage."`
 }
 
 // PlanFlags say how a model is planned.
@@ -30,6 +30,7 @@ type PlanFlags struct {
 	Schedule            string        `seldom:"" placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
 	Placement           string        `seldom:"" placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
 	ScheduleGoal        string        `seldom:"" enum:"peak,area" default:"peak" help:"Choice among the orders with the smallest peak: peak takes the smallest arena, area the smallest sum of loads."`
+	Points              int           `seldom:"" default:"65536" placeholder:"N" help:"The most combinations of the lengths of --dim that a plan for ranges is proven for (default 65536)."`
 	KeepRandomOrder     bool          `seldom:"" help:"Keep the relative order of random and unknown operators."`
 	TimeLimit           time.Duration `seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
 	Effort              string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
@@ -89,10 +90,11 @@ const autoStates = "auto"
 
 // Options are those of the passes.
 func (f *PlanFlags) Options() passes.Options {
+	dims, ranges := f.Dim.Split()
 	states := slices.DeleteFunc(slices.Clone(f.State), func(entry string) bool { return entry == autoStates })
 	return passes.Options{
 		States: states, StatesAuto: len(states) < len(f.State),
-		Dims: f.Dim, Values: f.Value, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews,
+		Dims: dims, Ranges: ranges, RangePoints: f.Points, Values: f.Value, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews,
 		Schedule: f.Schedule, Effort: Efforts[f.Effort], Placement: f.Placement,
 		Goal: Goals[f.ScheduleGoal], KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
 		Check: f.DebugPasses, Disable: f.DisablePass, Fold: passes.Folds[f.Fold],

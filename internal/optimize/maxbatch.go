@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -83,10 +82,7 @@ func (j Job) tryBatch(name string, length int64, effort string, extra float64) e
 		return err
 	}
 	defer f.Close()
-	if j.Dim = maps.Clone(j.Dim); j.Dim == nil {
-		j.Dim = map[string]int64{}
-	}
-	j.Dim[name], j.Effort, j.Frontier = length, effort, false
+	j.Dim, j.Effort, j.Frontier = j.Dim.With(name, length), effort, false
 	opt, err := (&Task{Job: j}).Options()
 	if err != nil {
 		return err
