@@ -124,7 +124,7 @@ type ranged struct {
 	follows         map[string]bool // dimensions without a range whose length differs between points
 	accepted        []int           // the points that the model does not refuse
 	smallest, worst int             // the points of the smallest arena and of the largest ratio
-	peaks           map[int]int64   // of the order, in bytes: at the points of the grid and these two
+	peaks           map[int]int64   // the largest load of the buffers: at the points of the grid and these two
 }
 
 // dims returns the lengths of all dimensions at a point.
@@ -357,11 +357,11 @@ func (b *rangeSolver) sum(ctx context.Context) error {
 		points = append(points, rangePoint{index: i, problem: (&State{opt: b.opt}).problem(r)})
 	}
 	for _, p := range points {
-		e, err := p.problem.Evaluate(b.chosen.order)
+		sizes, err := bufferSizes(p.problem, b.chosen.buffers)
 		if err != nil {
 			return err
 		}
-		b.peaks[p.index] = e.Peak
+		b.peaks[p.index] = b.chosen.peak(sizes)
 	}
 	return nil
 }

@@ -155,6 +155,21 @@ func (o *oneStack) arena(p *schedule.Problem) (int64, error) {
 	return o.stack.Place(sizes, make([]int64, len(sizes)))
 }
 
+// peak returns the largest load of buffers with the given sizes.
+func (o *oneStack) peak(sizes []int64) (peak int64) {
+	change := make([]int64, len(o.order)+2)
+	for i, b := range o.buffers {
+		change[b.First] += sizes[i]
+		change[b.Last+1] -= sizes[i]
+	}
+	load := int64(0)
+	for _, c := range change {
+		load += c
+		peak = max(peak, load)
+	}
+	return peak
+}
+
 // rangeBuffers returns the buffers of an order at any point, also those that have 0 bytes
 // at the corner, as they may have some elsewhere, and the in-place pairs of the corner.
 func rangeBuffers(corner *schedule.Problem, order []int32) ([]schedule.Lifetime, []schedule.Pair, error) {

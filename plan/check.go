@@ -16,7 +16,7 @@ import (
 // plan fits its model, that no buffers overlap, and the bound. The error names
 // the first contradiction. It takes O(n) time.
 func (p *Plan) Check() error {
-	for _, check := range []func() error{p.checkValues, p.checkPools, p.checkBuffers, p.checkRanges, p.checkOrders, p.checkCertificates, p.checkFigures, p.checkImpossible} {
+	for _, check := range []func() error{p.checkValues, p.checkPools, p.checkBuffers, p.CheckRanges, p.checkOrders, p.checkCertificates, p.checkFigures, p.checkImpossible} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -89,7 +89,7 @@ func (a AcceptedLengths) String() string {
 type RangePoint struct {
 	Dims            map[string]int64 `json:"dims"`
 	ArenaBytes      int64            `json:"arena_bytes"`
-	PeakBytes       int64            `json:"peak_bytes"`
+	PeakBytes       int64            `json:"peak_bytes"`        // the largest load of the buffers
 	LowerBoundBytes int64            `json:"lower_bound_bytes"` // for any order at this point, with all sharing that is possible there
 }
 
@@ -221,8 +221,10 @@ func (p *Plan) CheckPoint(dims map[string]int64) error {
 	return nil
 }
 
-// checkRanges checks the lengths of dimensions and the ranges without the model.
-func (p *Plan) checkRanges() error {
+// CheckRanges checks the lengths of dimensions and the ranges without the model, as
+// [Plan.Check] does: indices are in range, the stacking is a permutation of the buffers of
+// the arena, and the points are all combinations of the lengths.
+func (p *Plan) CheckRanges() error {
 	box := 1
 	for _, name := range slices.Sorted(maps.Keys(p.Dims)) {
 		d := p.Dims[name]

@@ -56,6 +56,9 @@ const (
 	CodeMode        = "mode"             // inference or training
 	CodeDims        = "dims"             // symbolic dimensions
 	CodeValues      = "values"           // values of inputs
+	CodeRange       = "range"            // what holds at all points of the ranges of dimensions
+	CodeStacking    = "stacking"         // of the buffers, for all points
+	CodeTable       = "table"            // figures of points
 	CodeAlignment   = "alignment"        // of the plan, of an offset
 	CodeOffset      = "offset"           // negative, or its end overflows
 	CodeOrder       = "order"            // the order of the file's nodes, or steps that do not match the nodes

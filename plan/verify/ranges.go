@@ -1,0 +1,523 @@
+package verify
+
+import (
+	"maps"
+	"math/bits"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// A plan for ranges of dimensions has the buffers of the corner, where all lengths are
+// largest. This file proves what it says of the other points, by inference at each:
+//
+//   - The tensors have known sizes, and no buffer, so no arena, is larger than at the
+//     corner. The offsets of a point follow from the stacking, in which no two buffers
+//     overlap, whatever their sizes.
+//   - Views and in-place results are those that are possible at every point: the rest of
+//     the verifier sees these alone.
+//   - A lower bound of each point, with the sharing that is possible there, follows from
+//     the certificates by minimum cuts; it is not below the arena divided by the worst
+//     ratio.
+//   - The table, the smallest and the worst point have the right figures, and each
+//     polynomial gives the sizes of its buffers.
+
+// maxRangePoints is the largest number of points that are checked.
+const maxRangePoints = 1 << 20
+
+// maxPointWork limits the work on the bound of one point.
+const maxPointWork = 1 << 22
+
+// onlyCorner reports whether the points of ranges other than the corner are not checked.
+func (v *verifier) onlyCorner() bool { return v.p.Ranges != nil && v.opt.SkipBounds }
+
+// points checks the ranges of a plan, and leaves to the nodes of the model only the
+// sharing that all points have.
+func (v *verifier) points() {
+	if v.p.Ranges == nil {
+		for _, name := range sortedKeys(v.p.Dims) {
+			if d := v.p.Dims[name]; d.Low != nil || d.Values != nil || d.Step != 0 || d.Follows {
+				v.fault(CodeRange, "dims: %q has several lengths: expected ranges", graph.Short(name))
+			}
+		}
+		return
+	}
+	if err := v.p.CheckRanges(); err != nil {
+		v.fault(CodeRange, "%v", err)
+		return
+	}
+	for _, n := range v.m.Graph.Nodes {
+		if len(n.Bodies()) > 0 || n.Semantics.Call != nil {
+			v.fault(CodeRange, "ranges: node %q has a body or calls a function: expected none", graph.Short(n.Name))
+			return
+		}
+	}
+	if v.p.Ranges.Points > maxRangePoints {
+		v.fault(CodeRange, "ranges: expected at most %d points, found %d", maxRangePoints, v.p.Ranges.Points)
+		return
+	}
+	c := newPointChecker(v)
+	if v.onlyCorner() {
+		v.claim("ranges")
+		c.keepTaken()
+		return
+	}
+	c.run()
+}
+
+// pointChecker checks the points of ranges.
+type pointChecker struct {
+	v       *verifier
+	r       *plan.Ranges
+	names   []string // of the dimensions, ascending
+	lengths [][]int64
+	fixed   map[string]int64   // lengths of the other dimensions
+	buffers [][]graph.TensorID // by buffer of the plan: its tensors
+	rows    map[int][]*plan.RangePoint
+	results []pointResult
+}
+
+// pointResult is what was found at a point.
+type pointResult struct {
+	refused    bool
+	refusal    string
+	arena      int64
+	peak       int64
+	optimal    bool // the bound is the arena
+	fault      string
+	code       string
+	unshared   bool
+	wrongSizes []int // polynomials
+}
+
+// common is the sharing that several points have, by node.
+type common struct {
+	known          bool
+	views, inplace [][]graph.Alias
+}
+
+func newPointChecker(v *verifier) *pointChecker {
+	c := &pointChecker{v: v, r: v.p.Ranges, fixed: map[string]int64{}, rows: map[int][]*plan.RangePoint{}}
+	c.names, c.lengths = v.p.Box()
+	for name, d := range v.p.Dims {
+		if !d.Assumed && !d.Follows && !slices.Contains(c.names, name) {
+			c.fixed[name] = d.Value
+		}
+	}
+	ids := make(map[string]graph.TensorID, len(v.m.Graph.Tensors))
+	for id, t := range v.m.Graph.Tensors {
+		ids[t.Name] = graph.TensorID(id)
+	}
+	c.buffers = make([][]graph.TensorID, len(v.p.Buffers))
+	for b := range v.p.Buffers {
+		for _, name := range v.p.Buffers[b].Tensors {
+			if id, known := ids[name]; known {
+				c.buffers[b] = append(c.buffers[b], id)
+			}
+		}
+	}
+	return c
+}
+
+// keepTaken leaves to the nodes the sharing that the plan takes: what the caller checks at
+// the point of each run.
+func (c *pointChecker) keepTaken() {
+	at := make([]int, len(c.v.m.Graph.Tensors))
+	for i := range at {
+		at[i] = none
+	}
+	for b, list := range c.buffers {
+		for _, id := range list {
+			at[id] = b
+		}
+	}
+	for _, n := range c.v.m.Graph.Nodes {
+		apart := func(a graph.Alias) bool {
+			in, out := n.Inputs[a.In], n.Outputs[a.Out]
+			return in < 0 || out < 0 || at[in] == none || at[in] != at[out]
+		}
+		n.Semantics.Views = slices.DeleteFunc(slices.Clone(n.Semantics.Views), apart)
+		n.Semantics.Inplace = slices.DeleteFunc(slices.Clone(n.Semantics.Inplace), apart)
+	}
+}
+
+// at returns the lengths of the dimensions at a point; the last one changes fastest.
+func (c *pointChecker) at(point int) map[string]int64 {
+	dims := map[string]int64{}
+	for k := len(c.names) - 1; k >= 0; k-- {
+		n := len(c.lengths[k])
+		dims[c.names[k]] = c.lengths[k][point%n]
+		point /= n
+	}
+	return dims
+}
+
+// find returns the number of a point, or none.
+func (c *pointChecker) find(dims map[string]int64) int {
+	point := 0
+	for k, name := range c.names {
+		n, given := dims[name]
+		i, found := slices.BinarySearch(c.lengths[k], n)
+		if !given || !found {
+			return none
+		}
+		point = point*len(c.lengths[k]) + i
+	}
+	if len(dims) != len(c.names) {
+		return none
+	}
+	return point
+}
+
+// run checks all points.
+func (c *pointChecker) run() {
+	v, r := c.v, c.r
+	row := func(what string, p *plan.RangePoint) bool {
+		i := c.find(p.Dims)
+		if i < 0 {
+			v.fault(CodeTable, "ranges: %s: expected a point of the ranges, found %v", what, p.Dims)
+			return false
+		}
+		c.rows[i] = append(c.rows[i], p)
+		return true
+	}
+	last := -1
+	for i := range r.Table {
+		if !row("table", &r.Table[i]) {
+			return
+		}
+		at := c.find(r.Table[i].Dims)
+		if at <= last {
+			v.fault(CodeTable, "ranges: table: row %d: expected ascending points", i)
+			return
+		}
+		last = at
+	}
+	if !row("smallest", &r.Smallest) || !row("worst", &r.Worst) {
+		return
+	}
+	shared := c.enumerate()
+	for n, node := range v.m.Graph.Nodes {
+		node.Semantics.Views, node.Semantics.Inplace = shared.views[n], shared.inplace[n]
+	}
+	c.sum()
+}
+
+// enumerate infers every point, on all cores, with a copy of the graph for each. It
+// returns the sharing that all points have.
+func (c *pointChecker) enumerate() *common {
+	c.results = make([]pointResult, c.r.Points)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	list := make([]*common, min(runtime.GOMAXPROCS(0), c.r.Points))
+	for w := range list {
+		m := *c.v.m
+		m.Graph = c.v.m.Graph.Clone()
+		own := &common{}
+		list[w] = own
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < c.r.Points; i = int(next.Add(1)) - 1 {
+				c.results[i] = c.check(&m, i, own)
+			}
+		})
+	}
+	workers.Wait()
+	all := &common{}
+	for _, own := range list {
+		if own.known {
+			all.add(own.views, own.inplace)
+		}
+	}
+	if !all.known { // every point is refused: the corner was not
+		all.views, all.inplace = make([][]graph.Alias, len(c.v.m.Graph.Nodes)), make([][]graph.Alias, len(c.v.m.Graph.Nodes))
+	}
+	return all
+}
+
+// add keeps what is in both.
+func (s *common) add(views, inplace [][]graph.Alias) {
+	if !s.known {
+		s.known, s.views, s.inplace = true, slices.Clone(views), slices.Clone(inplace)
+		return
+	}
+	for n := range s.views {
+		s.views[n], s.inplace[n] = both(s.views[n], views[n]), both(s.inplace[n], inplace[n])
+	}
+}
+
+// both returns what is in both lists, in the order of a. It changes neither.
+func both(a, b []graph.Alias) []graph.Alias {
+	if slices.Equal(a, b) {
+		return a
+	}
+	var list []graph.Alias
+	for _, x := range a {
+		if slices.Contains(b, x) {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// check checks one point, and takes what it cannot share out of the common sharing.
+func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p pointResult) {
+	dims := c.at(point)
+	all := maps.Clone(dims)
+	maps.Copy(all, c.fixed)
+	if _, err := ops.Infer(m, ops.Options{Dims: all, Values: c.v.p.Values}); err != nil {
+		return pointResult{refused: true, refusal: err.Error()}
+	}
+	w := &verifier{m: m, p: c.v.p, r: &Report{}, peaks: map[*graph.Call]int64{}}
+	views, inplace := make([][]graph.Alias, len(m.Graph.Nodes)), make([][]graph.Alias, len(m.Graph.Nodes))
+	for i, n := range m.Graph.Nodes {
+		views[i], inplace[i] = n.Semantics.Views, n.Semantics.Inplace
+		if slices.ContainsFunc(inplace[i], func(a graph.Alias) bool { return !w.equalSizes(n, a) }) {
+			inplace[i] = slices.DeleteFunc(slices.Clone(inplace[i]), func(a graph.Alias) bool { return !w.equalSizes(n, a) })
+		}
+	}
+	shared.add(views, inplace)
+	fault := func(code, text string) pointResult {
+		p.code, p.fault = code, text
+		return p
+	}
+	for id, t := range m.Graph.Tensors {
+		if (t.Dynamic == "") != (c.v.m.Graph.Tensors[id].Dynamic == "") {
+			return fault(CodeRange, "tensor "+graph.Short(t.Name)+" has a known size at the corner or here, and not at both")
+		}
+	}
+	sizes := make([]int64, len(c.buffers))
+	for _, b := range c.r.Stacking {
+		for _, id := range c.buffers[b] {
+			sizes[b] = max(sizes[b], w.round(m.Graph.Tensors[id].Bytes))
+		}
+		if sizes[b] > c.v.p.Buffers[b].Bytes {
+			return fault(CodeRange, "buffer of "+graph.Short(c.v.p.Buffers[b].Tensors[0])+" is larger than at the corner")
+		}
+	}
+	offsets := c.stack(w, sizes, &p)
+	if point == c.r.Points-1 {
+		for _, b := range c.r.Stacking {
+			if offsets[b] != c.v.p.Buffers[b].Offset {
+				return fault(CodeStacking, "the stacking puts a buffer elsewhere than its offset says")
+			}
+		}
+	}
+	p.wrongSizes = c.polynomials(w, dims, sizes)
+	c.bound(w, point, &p)
+	if w.overflow {
+		return fault(CodeSize, "a sum of sizes overflows 63 bits")
+	}
+	return p
+}
+
+// equalSizes reports whether a result has as many bytes as what it overwrites.
+func (v *verifier) equalSizes(n *graph.Node, a graph.Alias) bool {
+	if a.In >= len(n.Inputs) || a.Out >= len(n.Outputs) || n.Inputs[a.In] < 0 || n.Outputs[a.Out] < 0 {
+		return true // no pair
+	}
+	t := v.m.Graph.Tensors
+	return v.round(t[n.Inputs[a.In]].Bytes) == v.round(t[n.Outputs[a.Out]].Bytes)
+}
+
+// stack places the buffers of the arena, and sets the arena and the peak.
+func (c *pointChecker) stack(w *verifier, sizes []int64, p *pointResult) (offsets []int64) {
+	offsets = make([]int64, len(sizes))
+	steps := max(1, len(c.v.p.Steps))
+	tops, loads := make([]int64, steps), make([]int64, steps)
+	for _, b := range c.r.Stacking {
+		buf := &c.v.p.Buffers[b]
+		if sizes[b] == 0 || buf.First < 0 || buf.Last < buf.First || buf.Last >= steps {
+			continue
+		}
+		offsets[b] = slices.Max(tops[buf.First : buf.Last+1])
+		end := w.add(offsets[b], sizes[b])
+		for i := buf.First; i <= buf.Last; i++ {
+			tops[i], loads[i] = end, w.add(loads[i], sizes[b])
+		}
+		p.arena = max(p.arena, end)
+	}
+	p.peak = slices.Max(loads)
+	return offsets
+}
+
+// polynomials returns those that give a wrong size.
+func (c *pointChecker) polynomials(w *verifier, dims map[string]int64, sizes []int64) (wrong []int) {
+	values := make([]int64, len(c.r.Sizes))
+	for i, poly := range c.r.Sizes {
+		v, ok := poly.At(dims)
+		if !ok {
+			v = -1
+		}
+		values[i] = v
+	}
+	for _, b := range c.r.Stacking {
+		i := c.r.SizeOf[b]
+		if i >= 0 && (values[i] < 0 || w.round(values[i]) != sizes[b]) && !slices.Contains(wrong, i) {
+			wrong = append(wrong, i)
+		}
+	}
+	return wrong
+}
+
+// bound proves that no order of this point needs less than the arena or, failing that, less
+// than the plan's worst ratio and its rows say.
+func (c *pointChecker) bound(w *verifier, point int, p *pointResult) {
+	s := w.newScope(w.m.Graph, mainGraph, "")
+	if !s.sorted() {
+		return // reported for the corner
+	}
+	s.share()
+	least := atRatio(p.arena, c.r.Worst)
+	for _, row := range c.rows[point] {
+		least = max(least, row.LowerBoundBytes)
+	}
+	b := newBounds(s)
+	if b == nil {
+		return
+	}
+	b.work = maxWork - maxPointWork
+	best := int64(0)
+	for _, target := range []int64{p.arena, least} {
+		for _, x := range c.r.Certificates {
+			if best >= target {
+				break
+			}
+			best = max(best, proven(b, x, target))
+		}
+		if target == p.arena {
+			p.optimal = best >= target
+		}
+		if best >= least {
+			return
+		}
+	}
+	p.code, p.fault = CodeCertificate, "no certificate proves the bound that the worst ratio or the table claims"
+}
+
+// proven returns a bound that a certificate proves; exact if it is below the target.
+func proven(b *bounds, x plan.RangeCertificate, target int64) int64 {
+	set := make([]graph.NodeID, len(x.Steps))
+	for i, step := range x.Steps {
+		set[i] = graph.NodeID(step)
+	}
+	slices.Sort(set)
+	if len(set) == 0 || len(slices.Compact(slices.Clone(set))) < len(set) {
+		return 0
+	}
+	var a answer
+	switch x.Kind {
+	case plan.CertificateCut:
+		a = b.atNode(set[0], target)
+	case plan.CertificateFirst:
+		a = b.firstOf(set, target)
+	case plan.CertificateLast:
+		a = b.lastOf(set, target)
+	}
+	if a.unknown {
+		return 0
+	}
+	return a.bytes
+}
+
+// atRatio returns the least bound with which the arena has at most the ratio of the worst
+// point: arena * bound / arena of the worst point, rounded up.
+func atRatio(arena int64, worst plan.RangePoint) int64 {
+	if worst.ArenaBytes <= 0 || worst.LowerBoundBytes < 0 || arena <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(arena), uint64(worst.LowerBoundBytes))
+	if hi >= uint64(worst.ArenaBytes) {
+		return arena // the bound would be above the arena
+	}
+	q, rest := bits.Div64(hi, lo, uint64(worst.ArenaBytes))
+	if rest > 0 {
+		q++
+	}
+	return int64(min(q, uint64(arena)))
+}
+
+// sum compares what was found at the points with what the plan says of all of them.
+func (c *pointChecker) sum() {
+	v, r := c.v, c.r
+	refused, optimal, smallest := 0, 0, none
+	largest := int64(0)
+	wrong := map[int]bool{}
+	for i := range c.results {
+		p := &c.results[i]
+		if p.refused {
+			if refused++; refused == 1 && p.refusal != r.Refusal {
+				v.claim("ranges.refusal") // other versions may word it differently
+			}
+			if len(r.Accepted) > 0 && c.accepts(i) {
+				v.fault(CodeRange, "ranges: accepted: the model refuses %v: %s", c.at(i), p.refusal)
+			}
+			continue
+		}
+		if len(r.Accepted) > 0 && !c.accepts(i) {
+			v.fault(CodeRange, "ranges: accepted: the model takes %v: expected it among them", c.at(i))
+		}
+		if p.fault != "" {
+			v.fault(p.code, "ranges: at %v: %s", c.at(i), p.fault)
+		}
+		if p.optimal {
+			optimal++
+		}
+		for _, k := range p.wrongSizes {
+			wrong[k] = true
+		}
+		if smallest < 0 || p.arena < c.results[smallest].arena {
+			smallest = i
+		}
+		largest = max(largest, p.arena)
+		for _, row := range c.rows[i] {
+			if row.ArenaBytes != p.arena || row.PeakBytes != p.peak || row.LowerBoundBytes > p.peak || row.LowerBoundBytes < 0 {
+				v.fault(CodeTable, "ranges: at %v: expected an arena of %d bytes, a peak of %d and a bound up to that, found %d, %d and %d",
+					c.at(i), p.arena, p.peak, row.ArenaBytes, row.PeakBytes, row.LowerBoundBytes)
+			}
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(wrong)) {
+		v.fault(CodeRange, "ranges: sizes: polynomial %d: expected the sizes of its buffers at every point", k)
+	}
+	switch {
+	case refused != r.Refused:
+		v.fault(CodeRange, "ranges: expected %d refused points, found %d", refused, r.Refused)
+	case refused == 0 && r.Refusal != "":
+		v.fault(CodeRange, "ranges: refusal: expected none, as the model takes all points")
+	}
+	if optimal < r.OptimalPoints {
+		v.fault(CodeCertificate, "ranges: optimal_points: expected at most %d, found %d", optimal, r.OptimalPoints)
+	}
+	if i := c.find(r.Smallest.Dims); smallest >= 0 && i != smallest {
+		v.fault(CodeTable, "ranges: smallest: expected %v, found %v", c.at(smallest), r.Smallest.Dims)
+	}
+	for _, row := range []*plan.RangePoint{&r.Smallest, &r.Worst} {
+		if i := c.find(row.Dims); c.results[i].refused {
+			v.fault(CodeTable, "ranges: at %v: expected a point that the model takes", row.Dims)
+		}
+	}
+	for i := range r.Table {
+		if at := c.find(r.Table[i].Dims); c.results[at].refused {
+			v.fault(CodeTable, "ranges: table: at %v: expected a point that the model takes", r.Table[i].Dims)
+		}
+	}
+	if largest > v.p.Summary.ArenaBytes {
+		v.fault(CodeRange, "ranges: the largest arena is %d bytes: expected at most that of the corner, %d", largest, v.p.Summary.ArenaBytes)
+	}
+}
+
+// accepts reports whether a point is one that the plan's rule accepts.
+func (c *pointChecker) accepts(point int) bool {
+	dims := c.at(point)
+	for name, a := range c.r.Accepted {
+		if n := dims[name]; n < a.Low || n > a.High || (n-a.Low)%a.Step != 0 {
+			return false
+		}
+	}
+	return true
+}
