@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"maps"
 	"math/bits"
 	"runtime"
@@ -61,13 +62,33 @@ func (v *verifier) points() {
 		v.fault(CodeRange, "ranges: expected at most %d points, found %d", maxRangePoints, v.p.Ranges.Points)
 		return
 	}
+	v.rangeCertificates()
 	c := newPointChecker(v)
 	if v.onlyCorner() {
+		v.r.Ranges = "the corner alone was checked"
 		v.claim("ranges")
 		c.keepTaken()
 		return
 	}
 	c.run()
+}
+
+// rangeCertificates checks the form of the certificates.
+func (v *verifier) rangeCertificates() {
+	for i, x := range v.p.Ranges.Certificates {
+		switch {
+		case x.Kind != plan.CertificateCut && x.Kind != plan.CertificateFirst && x.Kind != plan.CertificateLast:
+			v.fault(CodeCertificate, "ranges: certificate %d: no proof is known for kind %q", i, graph.Short(x.Kind))
+		case len(x.Steps) == 0 || x.Kind == plan.CertificateCut && len(x.Steps) > 1 || len(x.Nodes) != len(x.Steps):
+			v.fault(CodeCertificate, "ranges: certificate %d: expected the steps of nodes, one for a cut, and their names, found %d and %d", i, len(x.Steps), len(x.Nodes))
+		default:
+			for k, step := range x.Steps { // in range: CheckRanges
+				if n := v.m.Graph.Nodes; step >= len(n) || n[step].Name != x.Nodes[k] {
+					v.fault(CodeCertificate, "ranges: certificate %d: expected the name of the node of step %d, found %q", i, step, graph.Short(x.Nodes[k]))
+				}
+			}
+		}
+	}
 }
 
 // pointChecker checks the points of ranges.
@@ -403,6 +424,9 @@ func (c *pointChecker) bound(w *verifier, point int, p *pointResult) {
 func proven(b *bounds, x plan.RangeCertificate, target int64) int64 {
 	set := make([]graph.NodeID, len(x.Steps))
 	for i, step := range x.Steps {
+		if step >= len(b.side) {
+			return 0 // the plan has more steps than the graph has nodes
+		}
 		set[i] = graph.NodeID(step)
 	}
 	slices.Sort(set)
@@ -445,6 +469,7 @@ func atRatio(arena int64, worst plan.RangePoint) int64 {
 func (c *pointChecker) sum() {
 	v, r := c.v, c.r
 	refused, optimal, smallest := 0, 0, none
+	least, most := map[string]int64{}, map[string]int64{} // accepted lengths
 	largest := int64(0)
 	wrong := map[int]bool{}
 	for i := range c.results {
@@ -457,6 +482,12 @@ func (c *pointChecker) sum() {
 				v.fault(CodeRange, "ranges: accepted: the model refuses %v: %s", c.at(i), p.refusal)
 			}
 			continue
+		}
+		for name, n := range c.at(i) {
+			if old, known := least[name]; !known || n < old {
+				least[name] = n
+			}
+			most[name] = max(most[name], n)
 		}
 		if len(r.Accepted) > 0 && !c.accepts(i) {
 			v.fault(CodeRange, "ranges: accepted: the model takes %v: expected it among them", c.at(i))
@@ -490,6 +521,11 @@ func (c *pointChecker) sum() {
 	case refused == 0 && r.Refusal != "":
 		v.fault(CodeRange, "ranges: refusal: expected none, as the model takes all points")
 	}
+	for _, name := range sortedKeys(r.Accepted) {
+		if a := r.Accepted[name]; a.Low != least[name] || a.High != most[name] {
+			v.fault(CodeRange, "ranges: accepted: %q: expected lengths from %d to %d, found %d to %d", graph.Short(name), least[name], most[name], a.Low, a.High)
+		}
+	}
 	if optimal < r.OptimalPoints {
 		v.fault(CodeCertificate, "ranges: optimal_points: expected at most %d, found %d", optimal, r.OptimalPoints)
 	}
@@ -505,6 +541,9 @@ func (c *pointChecker) sum() {
 		if at := c.find(r.Table[i].Dims); c.results[at].refused {
 			v.fault(CodeTable, "ranges: table: at %v: expected a point that the model takes", r.Table[i].Dims)
 		}
+	}
+	if len(v.r.Violations) == 0 {
+		v.r.Ranges = fmt.Sprintf("proven at all %d points", len(c.results)-refused)
 	}
 	if largest > v.p.Summary.ArenaBytes {
 		v.fault(CodeRange, "ranges: the largest arena is %d bytes: expected at most that of the corner, %d", largest, v.p.Summary.ArenaBytes)

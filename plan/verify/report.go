@@ -28,6 +28,9 @@ type Report struct {
 	Schedule  string `json:"schedule"`  // "proven", "claimed by search", "gap N bytes"
 	Placement string `json:"placement"` // "proven", "claimed", "gap N bytes"
 
+	// Ranges says, of a plan for ranges of dimensions, how many points were proven.
+	Ranges string `json:"ranges,omitempty"`
+
 	// Replay is the result of repeating the searches of certificates of kind
 	// search, if it was asked for.
 	Replay string `json:"replay,omitempty"`
@@ -113,6 +116,9 @@ func (r *Report) String() string {
 		}
 		fmt.Fprintf(&b, "\narena     %s\nresident  %s\npeak      %s\n", units.Bytes(s.ArenaBytes), units.Bytes(s.ResidentBytes), units.Bytes(s.PeakBytes))
 		fmt.Fprintf(&b, "schedule: %s\nplacement: %s\n", r.Schedule, r.Placement)
+		if r.Ranges != "" {
+			fmt.Fprintf(&b, "ranges: %s\n", r.Ranges)
+		}
 		if r.Replay != "" {
 			fmt.Fprintf(&b, "replay: %s\n", r.Replay)
 		}

@@ -49,7 +49,7 @@ func TestSchemaRefuses(t *testing.T) {
 		name   string
 		change func(v map[string]any)
 	}{
-		{"another version", func(v map[string]any) { v["version"] = json.Number("2") }},
+		{"another version", func(v map[string]any) { v["version"] = json.Number("3") }},
 		{"no buffers", func(v map[string]any) { delete(v, "buffers") }},
 		{"a negative offset", func(v map[string]any) { first(v, "buffers")["offset"] = json.Number("-64") }},
 		{"a size that is no integer", func(v map[string]any) { first(v, "buffers")["bytes"] = json.Number("1.5") }},

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -199,7 +200,7 @@ func (v *verifier) infer() (ok bool, err error) {
 		switch {
 		case len(v.p.Values) > 0 && without(ops.Options{Dims: dims}):
 			v.fault(CodeValues, "values: the model cannot be inferred with them: %v", err)
-		case len(dims)+len(v.p.Values) > 0 && without(ops.Options{}):
+		case len(dims)+len(v.p.Values) > 0 && without(ops.Options{}), without(ops.Options{Dims: v.annotatedDims(), Values: v.p.Values}):
 			v.fault(CodeDims, "dims: the model cannot be inferred with them: %v", err)
 		default:
 			return false, err
@@ -231,6 +232,22 @@ func (v *verifier) infer() (ok bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// annotatedDims returns the lengths with which the file was planned, as it says itself.
+func (v *verifier) annotatedDims() map[string]int64 {
+	text, _ := v.m.Prop(keyDims)
+	var list map[string]plan.Dim
+	if json.Unmarshal([]byte(text), &list) != nil {
+		return nil
+	}
+	dims := map[string]int64{}
+	for name, d := range list {
+		if !d.Assumed {
+			dims[name] = d.Value
+		}
+	}
+	return dims
 }
 
 // values compares the plan's values of inputs with the form that the element types

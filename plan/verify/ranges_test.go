@@ -1,0 +1,124 @@
+package verify_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
+)
+
+// ranged has a dimension that follows from another one, lengths that it refuses, and a
+// view and an in-place result at some lengths alone.
+var ranged = text{main: `
+	in x float32 batch time 8
+	in y float32 time
+	in z float32 time+1 4
+	in u float32 other
+	pairs = Constant() value_ints=-1,2
+	a = Relu(x)
+	b = Transpose(a) perm=1,0,2
+	c = Relu(b)
+	p = Reshape(y, pairs)
+	q = Relu(p)
+	r = ReduceMax(x) keepdims=1
+	d = Add(c, r)
+	e = Relu(z)
+	f = Relu(u)
+	out d
+	out q
+	out e
+	out f
+`}
+
+// TestRangeMutations: each claim about the points of ranges is checked.
+func TestRangeMutations(t *testing.T) {
+	opt := passes.Options{Ranges: map[string]string{"batch": "1..3", "time": "2..6"}}
+	_, file, good := planReal(t, ranged, opt)
+	if r, err := verify.Plan(parse(t, file), good, verify.Options{}); err != nil || !r.Valid {
+		t.Fatalf("expected a valid plan, found %v, %v", r, err)
+	}
+	view := func(p *plan.Plan, base, of string) {
+		t.Helper()
+		from, to := -1, -1
+		for i, b := range p.Buffers {
+			if slices.Contains(b.Tensors, of) {
+				from = i
+			}
+			if slices.Contains(b.Tensors, base) {
+				to = i
+			}
+		}
+		if from == to {
+			t.Fatalf("%s and %s share a buffer already", base, of)
+		}
+		p.Buffers[to].Tensors = append(p.Buffers[to].Tensors, p.Buffers[from].Tensors...)
+		p.Buffers[from].Tensors = nil
+	}
+	for _, c := range []struct {
+		doc, code string
+		change    func(p *plan.Plan)
+	}{
+		{"a view at batch 1 alone", verify.CodeInplace, func(p *plan.Plan) { view(p, "a", "b") }},
+		{"an arena that is too small", verify.CodeTable, func(p *plan.Plan) { p.Ranges.Table[0].ArenaBytes -= 64 }},
+		{"a peak that is too small", verify.CodeTable, func(p *plan.Plan) { p.Ranges.Table[0].PeakBytes -= 64 }},
+		{"a bound that nothing proves", verify.CodeCertificate, func(p *plan.Plan) {
+			p.Ranges.Certificates = []plan.RangeCertificate{}
+		}},
+		{"a ratio that is too good", verify.CodeCertificate, func(p *plan.Plan) { p.Ranges.Worst.LowerBoundBytes = 1 << 40 }},
+		{"more optimal points than there are", verify.CodeCertificate, func(p *plan.Plan) {
+			p.Ranges.Certificates, p.Ranges.Worst.LowerBoundBytes = []plan.RangeCertificate{}, 0
+			for i := range p.Ranges.Table {
+				p.Ranges.Table[i].LowerBoundBytes = 0
+			}
+			p.Ranges.Smallest.LowerBoundBytes = 0
+		}},
+		{"another ranking", verify.CodeStacking, func(p *plan.Plan) { slices.Reverse(p.Ranges.Stacking) }},
+		{"a buffer that has two ranks", verify.CodeRange, func(p *plan.Plan) { p.Ranges.Stacking[0] = p.Ranges.Stacking[1] }},
+		{"a wrong size", verify.CodeRange, func(p *plan.Plan) { p.Ranges.Sizes[0][0].Factor *= 2 }},
+		{"no refusals", verify.CodeRange, func(p *plan.Plan) { p.Ranges.Refused, p.Ranges.Accepted, p.Ranges.Refusal = 0, nil, "" }},
+		{"lengths that the model refuses", verify.CodeRange, func(p *plan.Plan) {
+			p.Ranges.Accepted["time"] = plan.AcceptedLengths{Low: 2, High: 6, Step: 1}
+		}},
+		{"fewer lengths than it takes", verify.CodeRange, func(p *plan.Plan) {
+			p.Ranges.Accepted["time"] = plan.AcceptedLengths{Low: 2, High: 4, Step: 2}
+		}},
+		{"the wrong smallest point", verify.CodeTable, func(p *plan.Plan) { p.Ranges.Smallest = p.Ranges.Table[len(p.Ranges.Table)-1] }},
+		{"points that are not in the box", verify.CodeTable, func(p *plan.Plan) { p.Ranges.Worst.Dims = map[string]int64{"batch": 9, "time": 2} }},
+		{"another box", verify.CodeRange, func(p *plan.Plan) {
+			d := p.Dims["batch"]
+			low := int64(2)
+			d.Low = &low
+			p.Dims["batch"] = d
+		}},
+		{"no ranges", verify.CodeRange, func(p *plan.Plan) { p.Ranges, p.Version = nil, plan.Version }},
+		{"the version without ranges", verify.CodeRange, func(p *plan.Plan) { p.Version = plan.Version }},
+	} {
+		t.Run(c.doc, func(t *testing.T) {
+			p := clone(t, good)
+			c.change(p)
+			r, err := verify.Plan(parse(t, file), p, verify.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Valid || !slices.ContainsFunc(r.Violations, func(v verify.Violation) bool { return v.Code == c.code }) {
+				t.Errorf("expected code %q, found %v", c.code, r)
+			}
+		})
+	}
+}
+
+// TestRangeCorner: a caller that runs the plan checks the corner alone, and no wrong buffer
+// of it passes.
+func TestRangeCorner(t *testing.T) {
+	_, file, p := planReal(t, ranged, passes.Options{Ranges: map[string]string{"batch": "1..3", "time": "2..6"}})
+	r, err := verify.Plan(parse(t, file), p, verify.Options{SkipBounds: true})
+	if err != nil || !r.Valid || !slices.Contains(r.Claimed, "ranges") {
+		t.Fatalf("expected a valid plan with ranges that are claimed, found %v, %v", r, err)
+	}
+	p.Buffers[p.Ranges.Stacking[0]].Last++
+	if r, err := verify.Plan(parse(t, file), p, verify.Options{SkipBounds: true}); err != nil || r.Valid {
+		t.Errorf("a lifetime that is too long: expected a violation, found %v, %v", r, err)
+	}
+}
