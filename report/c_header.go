@@ -16,8 +16,13 @@ import (
 // steps, which one file of a program defines (NAME_DEFINE_TABLES). NAME is made
 // of the model's file name. Identifiers are the tensors' names with "_" for what
 // C does not take, numbered where two would be the same, and differ within the
-// 63 characters that C99 promises to tell apart.
-func CHeader(w io.Writer, p *plan.Plan) error {
+// 63 characters that C99 promises to tell apart. A plan for ranges of dimensions also
+// gets functions that give the arena and the places at any point.
+func CHeader(w io.Writer, p *plan.Plan) error { return CHeaderBuckets(w, p, nil) }
+
+// CHeaderBuckets is [CHeader] with a constant table for each of some points of the ranges:
+// their plans ([plan.Plan.At]), smaller lengths first. NAME_bucket finds the one to use.
+func CHeaderBuckets(w io.Writer, p *plan.Plan, points []*plan.Plan) error {
 	h := &header{Writer: bufio.NewWriter(w), p: p}
 	h.name = identifier(strings.TrimSuffix(filepath.Base(p.Model.File), ".onnx"))
 	if p.Model.File == "" {
@@ -30,6 +35,9 @@ func CHeader(w io.Writer, p *plan.Plan) error {
 	h.names()
 	h.macros()
 	h.tables()
+	h.ranges()
+	h.buckets(points)
+	fmt.Fprintf(h, "\n#endif /* %s_PLAN_H */\n", h.NAME)
 	return h.Flush()
 }
 
@@ -189,7 +197,6 @@ struct %[1]s_step {
 		s := h.p.Steps[i]
 		fmt.Fprintf(h, "\t{%s, %s, %s},\n", inString(s.Name), inString(s.Op), literal(s.LoadBytes))
 	})
-	fmt.Fprintf(h, "\n#endif /* %s_PLAN_H */\n", h.NAME)
 }
 
 // table writes a table, unless it is empty: C99 has no empty arrays.

@@ -39,7 +39,9 @@ func FragmentationOf(arena, peak int64) float64 {
 func Summary(w io.Writer, p *plan.Plan) {
 	s := &p.Summary
 	fmt.Fprintf(w, "every buffer apart   %s\n", units.Bytes(s.NaiveBytes))
-	fmt.Fprintf(w, "peak, program order  %s\n", units.Bytes(s.ProgramPeakBytes))
+	if len(p.ProgramOrder.Steps) > 0 || len(p.Steps) == 0 { // else it is the plan of a point
+		fmt.Fprintf(w, "peak, program order  %s\n", units.Bytes(s.ProgramPeakBytes))
+	}
 	fmt.Fprintf(w, "peak, planned order  %s%s\n", units.Bytes(s.PeakBytes), Less(s.ProgramPeakBytes, s.PeakBytes))
 	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(s.LowerBoundBytes), verdict(s))
 	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%%s\n", units.Bytes(s.ArenaBytes), Fragmentation(*s), placement(s))

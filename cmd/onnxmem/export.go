@@ -18,6 +18,9 @@ type exportCmd struct {
 
 	To  string `required:"" enum:"${exports}" placeholder:"FORMAT" help:"perfetto: a trace, lifetimes as slices and the load as a counter. c-header: C99, an offset for each tensor. csv: MiniMalloc's. memory-viz: PyTorch's snapshot."`
 	Out string `short:"o" default:"-" out:"the export" placeholder:"PATH" help:"The file to write (default: standard output)."`
+
+	Buckets  optimize.Dims `placeholder:"NAME=N,N" help:"With c-header and a plan for ranges: constant tables for these lengths, each of which serves all smaller ones."`
+	MaxWaste *percent      `placeholder:"PERCENT" help:"With c-header and a plan for a range of one dimension: the fewest tables whose arena exceeds the lower bound of each length by at most that, such as 25%."`
 	sourceFlags
 }
 
@@ -25,7 +28,8 @@ type exportCmd struct {
 func (exportCmd) Help() string {
 	return `Examples:
   onnxmem export --to perfetto out.plan.json -o out.trace.json
-  onnxmem export --to c-header out.plan.json -o plan.h`
+  onnxmem export --to c-header out.plan.json -o plan.h
+  onnxmem export --to c-header bert.plan.json --buckets sequence=64,128,256,512 -o bert.h`
 }
 
 // exportNames lists the formats for --to.
@@ -38,6 +42,13 @@ func exportNames() (names []string) {
 
 // Run reads or makes the plan, and writes it.
 func (c *exportCmd) Run(e *env) error {
+	bucketed := len(c.Buckets) > 0 || c.MaxWaste != nil
+	switch {
+	case bucketed && c.To != "c-header":
+		return usagef("--buckets and --max-waste need --to c-header")
+	case bucketed && len(c.At) > 0, len(c.Buckets) > 0 && c.MaxWaste != nil:
+		return usagef("expected at most one of --buckets, --max-waste and --at")
+	}
 	if c.JSON && c.Out == "-" {
 		return usagef("the export and --json cannot both go to standard output")
 	}
@@ -48,7 +59,12 @@ func (c *exportCmd) Run(e *env) error {
 	defer s.close()
 	var text bytes.Buffer
 	k := slices.Index(exportNames(), c.To)
-	if err := report.Exports[k].Write(&text, s.plan); err != nil {
+	if bucketed {
+		err = c.buckets(e, &text, s)
+	} else {
+		err = report.Exports[k].Write(&text, s.plan)
+	}
+	if err != nil {
 		return &graph.Error{File: s.name, Offset: -1, Err: err}
 	}
 	if c.Out == "-" {

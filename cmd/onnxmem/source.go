@@ -21,7 +21,8 @@ import (
 
 // sourceFlags are the flags of commands that read a plan from any kind of FILE.
 type sourceFlags struct {
-	PlanPath string `name:"plan" in:"the plan" placeholder:"PATH" help:"The plan of a planned model (default: FILE with .plan.json for .onnx)."`
+	PlanPath string        `name:"plan" in:"the plan" placeholder:"PATH" help:"The plan of a planned model (default: FILE with .plan.json for .onnx)."`
+	At       optimize.Dims `placeholder:"NAME=N" help:"A point of a plan for ranges of dimensions, such as batch=1,sequence=128 (default: the largest lengths)."`
 	limitFlags
 	planFlags
 }
@@ -104,7 +105,33 @@ func (f *sourceFlags) openSingle(e *env, path string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, f.only(s)
+	if err := f.only(s); err != nil {
+		return nil, err
+	}
+	return s, f.point(s)
+}
+
+// point replaces a plan for ranges by that of the point of --at. If it fails, it closes s.
+func (f *sourceFlags) point(s *source) (err error) {
+	dims, several := f.At.Corner()
+	switch {
+	case len(f.At) == 0:
+		return nil
+	case several:
+		err = usagef("--at: expected one length of each dimension")
+	case s.plan.Ranges == nil:
+		err = usagef("--at: the plan of %s is for one length of each dimension", s.name)
+	case s.plan.CheckPoint(dims) != nil:
+		err = usagef("--at: %v", s.plan.CheckPoint(dims))
+	case s.model == nil:
+		s.plan, err = s.plan.At(dims, nil)
+	default:
+		s.plan, err = passes.PlanAt(s.model, s.plan, dims)
+	}
+	if err != nil {
+		return errors.Join(err, s.close())
+	}
+	return nil
 }
 
 // only refuses lengths of dimensions and values of inputs if the only FILE is
