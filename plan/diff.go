@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/onnxmem/onnxmem/graph"
 )
@@ -25,6 +24,9 @@ type Diff struct {
 	// Settings are the options that differ between the plans, which may explain
 	// different figures.
 	Settings []SettingChange `json:"settings"`
+	// Ranges lists the points of both plans' tables at which their figures differ, if both
+	// plans are for ranges of the same dimensions.
+	Ranges []RangeChange `json:"ranges,omitempty"`
 }
 
 // SettingChange is an option with its value in each plan; "" if a plan does not
@@ -124,7 +126,7 @@ type Cause struct {
 // [Plan.Check]). It takes O(n log n) time.
 func (p *Plan) Diff(after *Plan) *Diff {
 	a, b := newSide(p), newSide(after)
-	return &Diff{p.Summary, after.Summary, nodeChanges(a, b), tensorChanges(a, b), peakChange(a, b), settingChanges(p, after)}
+	return &Diff{p.Summary, after.Summary, nodeChanges(a, b), tensorChanges(a, b), peakChange(a, b), settingChanges(p, after), rangeChanges(p, after)}
 }
 
 func settingChanges(a, b *Plan) []SettingChange {
@@ -154,7 +156,7 @@ func settingChanges(a, b *Plan) []SettingChange {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		value := func(p *Plan) string {
 			if d, ok := p.Dims[name]; ok {
-				return strconv.FormatInt(d.Value, 10)
+				return d.String()
 			}
 			return ""
 		}

@@ -17,12 +17,13 @@ type Limits struct {
 
 // Gate is the comparison of one figure with its limit.
 type Gate struct {
-	Figure   string  `json:"figure"` // "peak", "arena" or "total"
-	Bytes    int64   `json:"bytes"`
-	Most     int64   `json:"most_bytes"`
-	Baseline *int64  `json:"baseline_bytes,omitempty"` // the same figure of the baseline, if the limit follows from it
-	Met      bool    `json:"met"`
-	Causes   []Cause `json:"causes,omitempty"` // if the limit is exceeded: the buffers that grew or, without a baseline, all buffers that count, the largest first
+	Figure   string           `json:"figure"`          // "peak", "arena" or "total"
+	Point    map[string]int64 `json:"point,omitempty"` // of plans for ranges: where the figure grew most; nil: the largest lengths
+	Bytes    int64            `json:"bytes"`
+	Most     int64            `json:"most_bytes"`
+	Baseline *int64           `json:"baseline_bytes,omitempty"` // the same figure of the baseline, if the limit follows from it
+	Met      bool             `json:"met"`
+	Causes   []Cause          `json:"causes,omitempty"` // if the limit is exceeded: the buffers that grew or, without a baseline, all buffers that count, the largest first
 }
 
 // CauseFragmentation is growth that no buffer causes: unused bytes between
@@ -56,6 +57,9 @@ func (p *Plan) Gates(l Limits) []Gate {
 			was := f.of(&l.Baseline.Summary)
 			add(Gate{Most: grown(was, l.Growth), Baseline: &was})
 		}
+	}
+	if l.Baseline != nil {
+		gates = append(gates, rangeGates(l.Baseline, p, l.Growth)...)
 	}
 	return gates
 }

@@ -38,6 +38,7 @@ func Changes(w io.Writer, d *plan.Diff) {
 	for _, s := range d.Settings {
 		fmt.Fprintln(w, Setting(s))
 	}
+	rangeChanges(w, d.Ranges)
 	peakChanges(w, d)
 	nodeChanges(w, "appeared", d.Nodes.Appeared, func(c plan.NodeChange) string { return fmt.Sprintf("step %d", c.After) })
 	nodeChanges(w, "vanished", d.Nodes.Vanished, func(c plan.NodeChange) string { return fmt.Sprintf("step %d", c.Before) })
@@ -122,6 +123,21 @@ func causeName(c plan.Cause) string {
 	return "the arena"
 }
 
+func rangeChanges(w io.Writer, list []plan.RangeChange) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\npoints of the ranges with other figures: %d\n", len(list))
+	for i, c := range list {
+		if i == mostListed {
+			fmt.Fprintf(w, "  and %d more\n", len(list)-i)
+			return
+		}
+		line := fmt.Sprintf("  %s: arena %s, was %s %s", PointName(c.Dims), units.Group(c.After.ArenaBytes), units.Group(c.Before.ArenaBytes), percent(c.Before.ArenaBytes, c.After.ArenaBytes))
+		fmt.Fprintf(w, "%s; bound %s, was %s\n", strings.TrimRight(line, " "), units.Group(c.After.LowerBoundBytes), units.Group(c.Before.LowerBoundBytes))
+	}
+}
+
 func nodeChanges(w io.Writer, what string, list []plan.NodeChange, where func(plan.NodeChange) string) {
 	if len(list) == 0 {
 		return
@@ -175,7 +191,11 @@ func places(c plan.TensorChange) string {
 
 // Gate says in one line whether a plan meets a limit, and if not, why.
 func Gate(p *plan.Plan, g plan.Gate) string {
-	text := fmt.Sprintf("%s is %s", g.Figure, units.Bytes(g.Bytes))
+	text := g.Figure
+	if g.Point != nil {
+		text += " at " + PointName(g.Point)
+	}
+	text += " is " + units.Bytes(g.Bytes)
 	if g.Baseline != nil {
 		text += fmt.Sprintf(", the baseline's %s%s", units.Bytes(*g.Baseline), change(*g.Baseline, g.Bytes))
 	}

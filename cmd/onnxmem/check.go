@@ -54,6 +54,12 @@ func (c *checkCmd) Run(e *env) error {
 		return err
 	}
 	defer s.close()
+	if l.Baseline != nil && l.Baseline.Ranges != nil && len(c.At) > 0 {
+		dims, _ := c.At.Corner()
+		if l.Baseline, err = l.Baseline.At(dims, nil); err != nil {
+			return &graph.Error{File: c.Baseline, Offset: -1, Err: err}
+		}
+	}
 	if l.Baseline != nil {
 		for _, x := range l.Baseline.Diff(s.plan).Settings {
 			e.say("%s: %s", c.Baseline, report.Setting(x))
