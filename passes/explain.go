@@ -3,6 +3,7 @@ package passes
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
@@ -42,6 +43,13 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 	list, err := upTo(Default(), "bodies") // the plan has the workspace of the bodies
 	if err != nil {
 		return nil, err
+	}
+	if p.Ranges != nil || p.IsPoint() {
+		taken := Pass{Name: "taken", Doc: "keep the sharing of the plan", Run: func(context.Context, *State) error {
+			keepTaken(s.model, p)
+			return nil
+		}}
+		list = slices.Insert(list, find(list, "share"), taken)
 	}
 	if _, err := s.run(ctx, list); err != nil {
 		return nil, err

@@ -1,10 +1,14 @@
 package passes
 
 import (
+	"context"
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // PlanAt returns the plan of one point of a plan for ranges of dimensions, with the sizes
@@ -44,10 +48,59 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 	if err != nil {
 		return nil, err
 	}
+	if err := proofAt(&c, p, at); err != nil {
+		return nil, err
+	}
 	for _, d := range inf.Dims {
 		if p.Dims[d.Name].Follows {
 			at.Dims[d.Name] = plan.Dim{Value: d.Value, Assumed: d.Assumed}
 		}
 	}
 	return at, nil
+}
+
+// proofAt gives the plan of a point the certificate that proves most there, and its bound.
+// m is inferred at the point.
+func proofAt(m *graph.Model, p, at *plan.Plan) error {
+	s := &State{opt: Options{Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace}, given: m, model: m}
+	if err := share(context.Background(), s); err != nil {
+		return err
+	}
+	problem := s.problem(s.main)
+	best := plan.Certificate{ValueBytes: -1}
+	for _, c := range p.Ranges.Certificates {
+		nodes := make([]int32, len(c.Steps))
+		for i, step := range c.Steps {
+			nodes[i] = int32(step)
+		}
+		if n := provedBy(problem, schedule.Certificate{Kind: c.Kind, Nodes: nodes}); n > best.ValueBytes {
+			best = plan.Certificate{Kind: c.Kind, Nodes: c.Nodes, Steps: c.Steps, ValueBytes: n}
+		}
+	}
+	if best.ValueBytes >= at.Summary.LowerBoundBytes {
+		at.Certificates = []plan.Certificate{best}
+		at.Summary.LowerBoundBytes = min(best.ValueBytes, at.Summary.PeakBytes)
+		at.Summary.ScheduleOptimal = at.Summary.LowerBoundBytes == at.Summary.PeakBytes
+	}
+	return nil
+}
+
+// keepTaken leaves to the nodes the sharing that a plan takes: of a plan for ranges, a point
+// may permit more.
+func keepTaken(m *graph.Model, p *plan.Plan) {
+	at := map[string]int{}
+	for b := range p.Buffers {
+		for _, name := range p.Buffers[b].Tensors {
+			at[name] = b + 1
+		}
+	}
+	g := m.Graph
+	for _, n := range g.Nodes {
+		apart := func(a graph.Alias) bool {
+			in, out := n.Inputs[a.In], n.Outputs[a.Out]
+			return in < 0 || out < 0 || at[g.Tensors[in].Name] == 0 || at[g.Tensors[in].Name] != at[g.Tensors[out].Name]
+		}
+		n.Semantics.Views = slices.DeleteFunc(slices.Clone(n.Semantics.Views), apart)
+		n.Semantics.Inplace = slices.DeleteFunc(slices.Clone(n.Semantics.Inplace), apart)
+	}
 }

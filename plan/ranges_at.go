@@ -61,6 +61,11 @@ func (p *Plan) At(dims map[string]int64, sizes map[string]int64) (*Plan, error) 
 	return &at, nil
 }
 
+// IsPoint reports whether the plan is that of a point of ranges, as [Plan.At] returns it.
+func (p *Plan) IsPoint() bool {
+	return p.Ranges == nil && len(p.ProgramOrder.Steps) == 0 && len(p.Steps) > 0
+}
+
 // sizeAt returns the size of buffer b at a point, rounded up.
 func (p *Plan) sizeAt(b int, point, sizes map[string]int64) (int64, error) {
 	buf := &p.Buffers[b]

@@ -180,7 +180,7 @@ func (v *page) PeakNode() string {
 func (v *page) Dims() []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(v.Plan.Dims)) {
-		text := fmt.Sprintf("%s = %d", units.Name(name), v.Plan.Dims[name].Value)
+		text := fmt.Sprintf("%s = %v", units.Name(name), v.Plan.Dims[name])
 		if v.Plan.Dims[name].Assumed {
 			text += " (assumed)"
 		}

@@ -7,8 +7,10 @@
 //	picture.go              Pictures: the load over the steps, the map of the arena
 //	placement.go            PlacementSVG: any placement, without a plan
 //	frontier.go             Frontier and FrontierPicture: the cost of limits
+//	ranges.go, ranges_picture.go
+//	                        Ranges: what a plan needs at other lengths of dimensions
 //	export.go               Exports, the table of formats for other tools
-//	perfetto.go, c_header.go, buffers_csv.go, memory_viz.go, pickle.go
+//	perfetto.go, c_header.go, c_header_ranges.go, buffers_csv.go, memory_viz.go, pickle.go
 //	                        one format each; memory_viz writes a pickle
 package report
 
@@ -39,7 +41,7 @@ func FragmentationOf(arena, peak int64) float64 {
 func Summary(w io.Writer, p *plan.Plan) {
 	s := &p.Summary
 	fmt.Fprintf(w, "every buffer apart   %s\n", units.Bytes(s.NaiveBytes))
-	if len(p.ProgramOrder.Steps) > 0 || len(p.Steps) == 0 { // else it is the plan of a point
+	if !p.IsPoint() {
 		fmt.Fprintf(w, "peak, program order  %s\n", units.Bytes(s.ProgramPeakBytes))
 	}
 	fmt.Fprintf(w, "peak, planned order  %s%s\n", units.Bytes(s.PeakBytes), Less(s.ProgramPeakBytes, s.PeakBytes))

@@ -100,6 +100,9 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 		}
 		defer s.close()
 	}
+	if err := c.point(s); err != nil {
+		return nil, "", err
+	}
 	ctx, opt, release := c.options()
 	defer release()
 	bar := newProgress(e.stderr, 1)

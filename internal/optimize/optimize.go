@@ -193,7 +193,7 @@ func (t *Task) Plan(opt passes.Options) (err error) {
 		t.Times.Autodiff = Milliseconds(spent["train"])
 	}
 	t.Times.Infer = Milliseconds(spent["infer"] + spent["share"])
-	t.Times.Schedule = Milliseconds(spent["bodies"] + spent["order"] + spent["limit"])
+	t.Times.Schedule = Milliseconds(spent["bodies"] + spent["range"] + spent["order"] + spent["limit"])
 	t.Times.Place = Milliseconds(spent["place"] + spent["annotate"])
 	return nil
 }
@@ -227,6 +227,14 @@ type Outcome struct {
 	MaxBatch int64                `json:"max_batch,omitempty"`    // with --max-batch
 	Assumed  map[string]int64     `json:"assumed_dims,omitempty"` // unbound dimensions and the lengths they were taken as
 
+	// Of a plan for ranges of dimensions: all points, those that the model refuses, those
+	// whose arena is their lower bound, and the largest arena / bound.
+	Points        int     `json:"points,omitempty"`
+	Refused       int     `json:"refused_points,omitempty"`
+	OptimalPoints int     `json:"optimal_points,omitempty"`
+	WorstRatio    float64 `json:"worst_ratio,omitempty"`
+	SmallestArena int64   `json:"smallest_arena_bytes,omitempty"`
+
 	// If constants were folded: the figures without. If --fold any would save more than
 	// 5 %: the figures with it.
 	UnfoldedPeak  int64 `json:"unfolded_peak_bytes,omitempty"`
@@ -251,6 +259,9 @@ func (t *Task) Outcome() *Outcome {
 			o.Assumed = map[string]int64{}
 		}
 		o.Assumed[name] = d.Value
+	}
+	if r := t.Result.Plan.Ranges; r != nil {
+		o.Points, o.Refused, o.OptimalPoints, o.WorstRatio, o.SmallestArena = r.Points, r.Refused, r.OptimalPoints, r.Worst.Ratio(), r.Smallest.ArenaBytes
 	}
 	if f := t.Result.Plan.Folded; f != nil {
 		o.UnfoldedPeak, o.UnfoldedTotal = f.UnfoldedPeakBytes, f.UnfoldedTotalBytes
