@@ -53,6 +53,8 @@ type binder struct {
 	places []place
 	plain  map[string]bool // names that an expression may contain
 	used   map[string]bool // names and places that are bound
+
+	identities map[string]int64 // of the lengths that are known only at run time
 }
 
 // bindInputs sets the lengths of every dimension of the main graph's inputs, and
@@ -69,7 +71,7 @@ func (inf *inferrer) bindInputs() error {
 			return graph.Errorf("dimension %q is %d: expected a length >= 0", graph.Short(name), v)
 		}
 	}
-	b := &binder{inf: inf, plain: map[string]bool{}, used: map[string]bool{}}
+	b := &binder{inf: inf, plain: map[string]bool{}, used: map[string]bool{}, identities: map[string]int64{}}
 	for name := range inf.opt.Dims {
 		b.plain[name] = true
 	}
@@ -203,8 +205,42 @@ func (b *binder) byName() error {
 			inf.result.Dims = append(inf.result.Dims, BoundDim{Name: p.at, Value: v, Place: p.at})
 		}
 		p.t.Type.Shape[p.axis] = graph.Dim(v)
+		if b.open(p.text) || slices.Contains(inf.opt.AtMost, p.at) {
+			p.t.Type.Shape[p.axis] = graph.AtMost(v).WithIdentity(b.identity(p, v))
+		}
+	}
+	for text := range inf.symbols {
+		if b.open(text) { // it stands for no number in other shapes
+			delete(inf.symbols, text)
+		}
 	}
 	return nil
+}
+
+// open reports whether the length of a symbol is known only at run time: it is one of
+// Options.AtMost, or an expression of one.
+func (b *binder) open(text string) bool {
+	if len(b.inf.opt.AtMost) == 0 {
+		return false
+	}
+	e, compound := b.expression(text)
+	return slices.Contains(b.inf.opt.AtMost, text) || compound && slices.ContainsFunc(e.names, func(name string) bool { return slices.Contains(b.inf.opt.AtMost, name) })
+}
+
+// identity returns the identity of a symbol's length; a place with a length of its own has
+// its own.
+func (b *binder) identity(p place, v int64) int64 {
+	key := p.text
+	if own, named := b.inf.symbols[p.text]; !named || own != v || slices.Contains(b.inf.opt.AtMost, p.at) {
+		key = p.at
+	}
+	id, known := b.identities[key]
+	if !known && b.inf.identities < graph.MostIdentities {
+		b.inf.identities++
+		id = b.inf.identities
+		b.identities[key] = id
+	}
+	return id
 }
 
 // take is the length of a dimension that is not given, and whether it is an

@@ -17,6 +17,10 @@ type Options struct {
 	// Dims gives lengths of dimensions, by their name or by their place (x[0]). A
 	// length by place holds at that place only if one by name contradicts it.
 	Dims map[string]int64
+	// AtMost names dimensions of Dims whose lengths are not known before the model runs, but
+	// at most those of Dims: what Infer then finds holds for all smaller lengths, too. The
+	// lengths of one name are equal.
+	AtMost []string
 	// Values are the values of inputs that are known before the model runs.
 	Values map[string]graph.Literal
 	// StrictDims makes an unbound dimension an error; otherwise its length is 1.

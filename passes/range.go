@@ -15,9 +15,14 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// DefaultRangePoints is the largest number of points that Options.Ranges may have, unless
-// Options.RangePoints says otherwise.
+// DefaultRangePoints is the largest number of points of Options.Ranges that are inferred
+// one by one, unless Options.RangePoints says otherwise. Beyond that, one inference with
+// bounded lengths proves what is shared and how large the buffers are, and the points of
+// the grid alone are compared with their bounds.
 const DefaultRangePoints = 65536
+
+// maxRangePoints is the largest number of points of a plan.
+const maxRangePoints = 1 << 40
 
 // checkRanges checks the ranges of dimensions by themselves.
 func (o *Options) checkRanges() error {
@@ -64,11 +69,16 @@ func (o *Options) box() (*dimrange.Box, error) {
 		}
 		dims[name] = l
 	}
+	return dimrange.NewBox(dims, maxRangePoints)
+}
+
+// enumerates reports whether all points of a box are inferred one by one.
+func (o *Options) enumerates(box *dimrange.Box) bool {
 	limit := o.RangePoints
 	if limit == 0 {
 		limit = DefaultRangePoints
 	}
-	return dimrange.NewBox(dims, limit)
+	return box.Points <= limit
 }
 
 // bindRanges binds the dimensions that have a range to their largest lengths, the corner
@@ -118,12 +128,13 @@ type ranged struct {
 	grid   []rangePoint     // the points at which sharing, order and stacking were chosen, the corner last
 	chosen *oneStack        // nil: the pass has not run
 	sizes  *rangeSizes
-	proven []provenPoint // by point
+	points []int         // those that were inferred, ascending: all, or with bounded lengths those of the grid
+	proven []provenPoint // of these
 	known  []schedule.Certificate
 
 	follows         map[string]bool // dimensions without a range whose length differs between points
 	accepted        []int           // the points that the model does not refuse
-	smallest, worst int             // the points of the smallest arena and of the largest ratio
+	smallest, worst int             // those of the smallest arena and of the largest ratio, as indices into points
 	peaks           map[int]int64   // the largest load of the buffers: at the points of the grid and these two
 }
 
@@ -204,6 +215,8 @@ type rangeSolver struct {
 	join   map[int]bool   // the points of the grid
 	copies []*graph.Model // one for each worker
 	common []sharing      // by node: what holds on all of the grid
+
+	bounded []sharing // by node: what bounded lengths permit; nil: all points are enumerated
 }
 
 // sharing is which outputs of a node may share the storage of an input.
@@ -211,7 +224,7 @@ type sharing struct{ views, inplace []graph.Alias }
 
 // infer infers a copy of the model at a point.
 func (b *rangeSolver) infer(m *graph.Model, point int) ([]ops.BoundDim, error) {
-	inf, err := ops.Infer(m, ops.Options{Dims: b.dims(point), Values: b.opt.Values, StrictDims: b.opt.StrictDims, SpareDims: b.opt.SpareDims, Strict: b.opt.Strict})
+	inf, err := ops.Infer(m, b.inference(point))
 	if err != nil {
 		return nil, err
 	}
@@ -298,9 +311,21 @@ func (b *rangeSolver) each(ctx context.Context, n int, f func(m *graph.Model, i 
 // solve chooses, proves, and chooses again with the points at which the proof fails, until
 // it holds at all of them. It ends, because the box is finite.
 func (b *rangeSolver) solve(ctx context.Context) error {
+	if !b.opt.enumerates(b.box) {
+		if err := b.bound(); err != nil {
+			return err
+		}
+	}
 	for {
 		if err := b.choose(ctx); err != nil {
 			return err
+		}
+		b.points = slices.Sorted(maps.Keys(b.join))
+		if b.bounded == nil {
+			b.points = make([]int, b.box.Points)
+			for i := range b.points {
+				b.points[i] = i
+			}
 		}
 		if err := b.enumerate(ctx); err != nil {
 			return err
@@ -308,10 +333,12 @@ func (b *rangeSolver) solve(ctx context.Context) error {
 		var unshared, worse []int
 		for i, p := range b.proven {
 			switch {
+			case p.refused != "" && b.bounded != nil:
+				return graph.Errorf("ranges of dimensions: %d points are too many to infer each, and the model refuses %v: %s: expected lengths that it takes, such as LOW..HIGH:STEP, or a larger --points", b.box.Points, b.box.At(b.points[i]), p.refused)
 			case p.refused != "":
 			case p.unshared:
 				unshared = append(unshared, i)
-			case ratio(p.arena, p.bound) > b.chosen.worst && !b.join[i]:
+			case ratio(p.arena, p.bound) > b.chosen.worst && !b.join[b.points[i]]:
 				worse = append(worse, i)
 			}
 		}
@@ -327,9 +354,52 @@ func (b *rangeSolver) solve(ctx context.Context) error {
 			return nil
 		}
 		for _, i := range more[:min(len(more), joinAtOnce)] {
-			b.join[i] = true
+			b.join[b.points[i]] = true
 		}
 	}
+}
+
+// bound infers the model once, with lengths that are at most those of the corner. Sharing
+// that is possible then is possible at all points. The bound of each tensor must be its
+// size at the corner, so that no point needs more.
+func (b *rangeSolver) bound() error {
+	if _, err := b.infer(b.model, b.box.Corner()); err != nil {
+		return err
+	}
+	sizes := make([]int64, len(b.model.Graph.Tensors))
+	for i, t := range b.model.Graph.Tensors {
+		if sizes[i] = t.Bytes; t.Dynamic != "" {
+			sizes[i] = -1
+		}
+	}
+	m := *b.model
+	m.Graph = b.model.Graph.Clone()
+	opt := b.inference(b.box.Corner())
+	opt.AtMost = b.box.Names
+	if _, err := ops.Infer(&m, opt); err != nil {
+		return graph.Errorf("ranges of dimensions: %d points are too many to infer each, and with bounded lengths: %w", b.box.Points, err)
+	}
+	for i, t := range m.Graph.Tensors {
+		own := t.Bytes
+		if t.Dynamic != "" {
+			own = -1
+		}
+		if own != sizes[i] {
+			e := graph.Errorf("ranges of dimensions: %d points are too many to infer each, and inference with bounded lengths does not show that this tensor is largest where all lengths are: expected fewer points, or a larger --points", b.box.Points)
+			e.Tensor = t.Name
+			return e
+		}
+	}
+	b.bounded = make([]sharing, len(m.Graph.Nodes))
+	for i, n := range m.Graph.Nodes {
+		b.bounded[i] = sharing{n.Semantics.Views, n.Semantics.Inplace}
+	}
+	return nil
+}
+
+// inference returns the options of inference at a point.
+func (b *rangeSolver) inference(point int) ops.Options {
+	return ops.Options{Dims: b.dims(point), Values: b.opt.Values, StrictDims: b.opt.StrictDims, SpareDims: b.opt.SpareDims, Strict: b.opt.Strict}
 }
 
 // sum finds the accepted points, the smallest and the worst of them, and their peaks.
@@ -339,7 +409,7 @@ func (b *rangeSolver) sum(ctx context.Context) error {
 		if p.refused != "" {
 			continue
 		}
-		b.accepted = append(b.accepted, i)
+		b.accepted = append(b.accepted, b.points[i])
 		if b.smallest < 0 || p.arena < b.proven[b.smallest].arena {
 			b.smallest = i
 		}
@@ -350,11 +420,11 @@ func (b *rangeSolver) sum(ctx context.Context) error {
 	b.peaks = map[int]int64{}
 	points := append([]rangePoint{}, b.grid...)
 	for _, i := range []int{b.smallest, b.worst} {
-		r, err := b.regionAt(ctx, b.copies[0], i)
+		r, err := b.regionAt(ctx, b.copies[0], b.points[i])
 		if err != nil {
 			return err
 		}
-		points = append(points, rangePoint{index: i, problem: (&State{opt: b.opt}).problem(r)})
+		points = append(points, rangePoint{index: b.points[i], problem: (&State{opt: b.opt}).problem(r)})
 	}
 	for _, p := range points {
 		sizes, err := bufferSizes(p.problem, b.chosen.buffers)
@@ -430,6 +500,9 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 		}
 		for n, has := range p.shared {
 			c := &b.common[n]
+			if b.bounded != nil {
+				c.views, c.inplace = intersect(c.views, b.bounded[n].views), intersect(c.inplace, b.bounded[n].inplace)
+			}
 			c.views, c.inplace = intersect(c.views, has.views), intersect(c.inplace, has.inplace)
 		}
 		if !slices.ContainsFunc(b.known, func(c schedule.Certificate) bool { return sameProof(c, p.proof) }) {
@@ -549,17 +622,17 @@ type provenPoint struct {
 // enumerate infers every point of the box, compares the sharing, and computes the arena
 // and the bound.
 func (b *rangeSolver) enumerate(ctx context.Context) error {
-	b.proven = make([]provenPoint, b.box.Points)
+	b.proven = make([]provenPoint, len(b.points))
 	wrong := make([]atomic.Bool, len(b.sizes.list))
 	var done atomic.Int64
 	var report sync.Mutex
-	err := b.each(ctx, b.box.Points, func(m *graph.Model, i int) error {
-		p, err := b.prove(ctx, m, i, wrong)
+	err := b.each(ctx, len(b.points), func(m *graph.Model, i int) error {
+		p, err := b.prove(ctx, m, b.points[i], wrong)
 		b.proven[i] = p
-		if n := int(done.Add(1)); b.opt.RangeProgress != nil && (n%64 == 0 || n == b.box.Points) {
+		if n := int(done.Add(1)); b.opt.RangeProgress != nil && (n%64 == 0 || n == len(b.points)) {
 			report.Lock()
 			defer report.Unlock()
-			b.opt.RangeProgress(n, b.box.Points)
+			b.opt.RangeProgress(n, len(b.points))
 		}
 		return err
 	})

@@ -75,7 +75,10 @@ func (s *State) planRanges(p *plan.Plan) {
 	}
 	p.Version = plan.RangesVersion
 	s.planLengths(p.Dims)
-	r := &plan.Ranges{Points: g.box.Points, Proof: plan.ProofEnumerated, Stacking: []int{}, Certificates: []plan.RangeCertificate{}, Table: []plan.RangePoint{}}
+	r := &plan.Ranges{Points: g.box.Points, Inferred: len(g.points), Proof: plan.ProofEnumerated, Stacking: []int{}, Certificates: []plan.RangeCertificate{}, Table: []plan.RangePoint{}}
+	if len(g.points) < g.box.Points {
+		r.Proof = plan.ProofBounded
+	}
 	at := g.bufferOf(s.main)
 	for _, rank := range g.chosen.stack.Ranking() {
 		r.Stacking = append(r.Stacking, at[rank])
@@ -88,12 +91,12 @@ func (s *State) planRanges(p *plan.Plan) {
 	for i, k := range at {
 		r.SizeOf[k] = of[i]
 	}
-	for _, i := range g.accepted {
-		if g.proven[i].arena == g.proven[i].bound {
+	for _, q := range g.proven {
+		if q.refused == "" && q.arena == q.bound {
 			r.OptimalPoints++
 		}
 	}
-	r.Refused = g.box.Points - len(g.accepted)
+	r.Refused = len(g.points) - len(g.accepted)
 	if r.Refused > 0 {
 		r.Refusal = g.proven[slices.IndexFunc(g.proven, func(p provenPoint) bool { return p.refused != "" })].refused
 		for name, a := range g.box.Accepted(g.accepted) {
@@ -104,11 +107,13 @@ func (s *State) planRanges(p *plan.Plan) {
 		}
 	}
 	row := func(i int) plan.RangePoint {
-		return plan.RangePoint{Dims: g.box.At(i), ArenaBytes: g.proven[i].arena, PeakBytes: g.peaks[i], LowerBoundBytes: g.proven[i].bound}
+		at := g.points[i]
+		return plan.RangePoint{Dims: g.box.At(at), ArenaBytes: g.proven[i].arena, PeakBytes: g.peaks[at], LowerBoundBytes: g.proven[i].bound}
 	}
 	r.Smallest, r.Worst = row(g.smallest), row(g.worst)
 	for _, q := range g.grid {
-		r.Table = append(r.Table, row(q.index))
+		i, _ := slices.BinarySearch(g.points, q.index)
+		r.Table = append(r.Table, row(i))
 	}
 	s.planProofs(r)
 	p.Ranges = r

@@ -30,19 +30,23 @@ type Lengths struct {
 // of the buffers, from which the offsets of each point follow. A point has a length for
 // each dimension that has more than one.
 type Ranges struct {
-	Points  int `json:"points"`  // all combinations of lengths
-	Refused int `json:"refused"` // points at which the model has no valid shapes
+	Points int `json:"points"` // all combinations of lengths
+	// Inferred is the number of points that were inferred by themselves: all, or those of
+	// the table if the proof is one with bounded lengths.
+	Inferred int `json:"inferred"`
+	Refused  int `json:"refused"` // inferred points at which the model has no valid shapes
 	// Refusal says why, at the first of them; "": there is none.
 	Refusal string `json:"refusal,omitempty"`
 	// Accepted has, for each dimension that loses lengths by refusals, those that it keeps,
 	// if the accepted points are all combinations of such lengths.
 	Accepted map[string]AcceptedLengths `json:"accepted,omitempty"`
-	Proof    string                     `json:"proof"` // [ProofEnumerated]
+	Proof    string                     `json:"proof"` // [ProofEnumerated] or [ProofBounded]
 
-	// OptimalPoints is the number of points whose arena is the lower bound of the point.
+	// OptimalPoints is the number of inferred points whose arena is the lower bound of the
+	// point.
 	OptimalPoints int `json:"optimal_points"`
-	// Smallest is the point of the smallest arena; Worst, of the largest ratio of arena and
-	// lower bound. Ties fall to the first point.
+	// Smallest is the inferred point of the smallest arena; Worst, of the largest ratio of
+	// arena and lower bound. Ties fall to the first point.
 	Smallest RangePoint `json:"smallest"`
 	Worst    RangePoint `json:"worst"`
 
@@ -62,8 +66,14 @@ type Ranges struct {
 	SizeOf []int        `json:"size_of"`
 }
 
-// ProofEnumerated says that every point was inferred by itself.
-const ProofEnumerated = "enumerated"
+// The proofs of what holds at all points.
+const (
+	// ProofEnumerated: every point was inferred by itself.
+	ProofEnumerated = "enumerated"
+	// ProofBounded: one inference with lengths that are at most those of the corner shows
+	// what is shared, and that no buffer is larger at any point than at the corner.
+	ProofBounded = "bounded"
+)
 
 // AcceptedLengths are Low, Low + Step and so on up to High.
 type AcceptedLengths struct {
@@ -252,10 +262,14 @@ func (p *Plan) CheckRanges() error {
 		return nil
 	case r.Points != box:
 		return fmt.Errorf("ranges: expected %d points, all combinations of the lengths, found %d", box, r.Points)
-	case r.Refused < 0 || r.Refused >= r.Points || r.OptimalPoints < 0 || r.OptimalPoints > r.Points-r.Refused:
-		return fmt.Errorf("ranges: %d points: expected fewer that are refused, and no more optimal ones than are left, found %d and %d", r.Points, r.Refused, r.OptimalPoints)
-	case r.Proof != ProofEnumerated:
-		return fmt.Errorf("ranges: proof %q is not known: expected %q", graph.Short(r.Proof), ProofEnumerated)
+	case r.Proof != ProofEnumerated && r.Proof != ProofBounded:
+		return fmt.Errorf("ranges: proof %q is not known: expected %q or %q", graph.Short(r.Proof), ProofEnumerated, ProofBounded)
+	case r.Proof == ProofEnumerated && r.Inferred != r.Points:
+		return fmt.Errorf("ranges: expected all %d points to be inferred, found %d", r.Points, r.Inferred)
+	case r.Proof == ProofBounded && (r.Inferred != len(r.Table) || r.Refused != 0 || r.Refusal != "" || len(r.Accepted) > 0):
+		return fmt.Errorf("ranges: with bounded lengths, expected the points of the table to be inferred, %d, and none to be refused, found %d and %d", len(r.Table), r.Inferred, r.Refused)
+	case r.Refused < 0 || r.Refused >= r.Inferred || r.OptimalPoints < 0 || r.OptimalPoints > r.Inferred-r.Refused:
+		return fmt.Errorf("ranges: %d points: expected fewer that are refused, and no more optimal ones than are left, found %d and %d", r.Inferred, r.Refused, r.OptimalPoints)
 	}
 	for name, a := range r.Accepted {
 		if _, known := p.Dims[name]; !known || a.Step < 1 || a.Low < 0 || a.High < a.Low {
@@ -275,8 +289,8 @@ func (p *Plan) CheckRanges() error {
 	return p.checkSizes()
 }
 
-// maxPoints is far above what anybody enumerates.
-const maxPoints = 1 << 30
+// maxPoints is the largest number of points of a plan.
+const maxPoints = 1 << 40
 
 // strictly compares so that a sorted list has no number twice.
 func strictly(a, b int64) int {

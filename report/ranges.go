@@ -25,10 +25,14 @@ func Ranges(w io.Writer, p *plan.Plan) {
 		corner[name] = p.Dims[name].Value
 		box = append(box, units.Name(name)+"="+p.Dims[name].String())
 	}
-	fmt.Fprintf(w, "ranges               %s: %s, each proven by itself\n", strings.Join(box, ", "), number(r.Points, "point"))
+	how := "each proven by itself"
+	if r.Proof == plan.ProofBounded {
+		how = fmt.Sprintf("proven by bounded lengths; %d compared with their bounds", r.Inferred)
+	}
+	fmt.Fprintf(w, "ranges               %s: %s, %s\n", strings.Join(box, ", "), number(r.Points, "point"), how)
 	fmt.Fprintf(w, "corner               %s: the figures above\n", PointName(corner))
 	fmt.Fprintf(w, "smallest point       %s: arena %s\n", PointName(r.Smallest.Dims), units.Bytes(r.Smallest.ArenaBytes))
-	left := r.Points - r.Refused
+	left := r.Inferred - r.Refused
 	if r.OptimalPoints == left {
 		fmt.Fprintf(w, "worst ratio          1.000: at each of %s the arena is the lower bound\n", number(left, "point"))
 	} else {

@@ -15,7 +15,8 @@ import (
 )
 
 // A plan for ranges of dimensions has the buffers of the corner, where all lengths are
-// largest. This file proves what it says of the other points, by inference at each:
+// largest. This file proves what it says of the other points, by inference at each or, if
+// they are too many, by one inference with bounded lengths, and at the points of the table:
 //
 //   - The tensors have known sizes, and no buffer, so no arena, is larger than at the
 //     corner. The offsets of a point follow from the stacking, in which no two buffers
@@ -28,7 +29,7 @@ import (
 //   - The table, the smallest and the worst point have the right figures, and each
 //     polynomial gives the sizes of its buffers.
 
-// maxRangePoints is the largest number of points that are checked.
+// maxRangePoints is the largest number of points that are inferred.
 const maxRangePoints = 1 << 20
 
 // maxPointWork limits the work on the bound of one point.
@@ -58,8 +59,8 @@ func (v *verifier) points() {
 			return
 		}
 	}
-	if v.p.Ranges.Points > maxRangePoints {
-		v.fault(CodeRange, "ranges: expected at most %d points, found %d", maxRangePoints, v.p.Ranges.Points)
+	if v.p.Ranges.Inferred > maxRangePoints {
+		v.fault(CodeRange, "ranges: expected at most %d points that are inferred, found %d", maxRangePoints, v.p.Ranges.Inferred)
 		return
 	}
 	v.rangeCertificates()
@@ -100,6 +101,7 @@ type pointChecker struct {
 	fixed   map[string]int64   // lengths of the other dimensions
 	buffers [][]graph.TensorID // by buffer of the plan: its tensors
 	rows    map[int][]*plan.RangePoint
+	points  []int // those that are inferred, ascending; the last is the corner
 	results []pointResult
 }
 
@@ -222,7 +224,30 @@ func (c *pointChecker) run() {
 	if !row("smallest", &r.Smallest) || !row("worst", &r.Worst) {
 		return
 	}
+	if r.Proof == plan.ProofBounded {
+		for i := range r.Table {
+			c.points = append(c.points, c.find(r.Table[i].Dims))
+		}
+		if last != r.Points-1 {
+			v.fault(CodeTable, "ranges: table: expected the corner in the last row")
+			return
+		}
+	} else {
+		c.points = make([]int, r.Points)
+		for i := range c.points {
+			c.points[i] = i
+		}
+	}
+	for _, p := range []*plan.RangePoint{&r.Smallest, &r.Worst} {
+		if _, known := slices.BinarySearch(c.points, c.find(p.Dims)); !known {
+			v.fault(CodeTable, "ranges: at %v: expected a point of the table", p.Dims)
+			return
+		}
+	}
 	shared := c.enumerate()
+	if r.Proof == plan.ProofBounded {
+		c.bounded(shared)
+	}
 	for n, node := range v.m.Graph.Nodes {
 		node.Semantics.Views, node.Semantics.Inplace = shared.views[n], shared.inplace[n]
 	}
@@ -232,18 +257,18 @@ func (c *pointChecker) run() {
 // enumerate infers every point, on all cores, with a copy of the graph for each. It
 // returns the sharing that all points have.
 func (c *pointChecker) enumerate() *common {
-	c.results = make([]pointResult, c.r.Points)
+	c.results = make([]pointResult, len(c.points))
 	var next atomic.Int64
 	var workers sync.WaitGroup
-	list := make([]*common, min(runtime.GOMAXPROCS(0), c.r.Points))
+	list := make([]*common, min(runtime.GOMAXPROCS(0), len(c.points)))
 	for w := range list {
 		m := *c.v.m
 		m.Graph = c.v.m.Graph.Clone()
 		own := &common{}
 		list[w] = own
 		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < c.r.Points; i = int(next.Add(1)) - 1 {
-				c.results[i] = c.check(&m, i, own)
+			for i := int(next.Add(1)) - 1; i < len(c.points); i = int(next.Add(1)) - 1 {
+				c.results[i] = c.check(&m, c.points[i], own)
 			}
 		})
 	}
@@ -258,6 +283,29 @@ func (c *pointChecker) enumerate() *common {
 		all.views, all.inplace = make([][]graph.Alias, len(c.v.m.Graph.Nodes)), make([][]graph.Alias, len(c.v.m.Graph.Nodes))
 	}
 	return all
+}
+
+// bounded infers the model with lengths that are at most those of the corner. It keeps the
+// sharing that is possible then, and checks that no tensor can be larger than at the corner.
+func (c *pointChecker) bounded(shared *common) {
+	m := *c.v.m
+	m.Graph = c.v.m.Graph.Clone()
+	all := c.at(c.r.Points - 1)
+	maps.Copy(all, c.fixed)
+	if _, err := ops.Infer(&m, ops.Options{Dims: all, AtMost: c.names, Values: c.v.p.Values}); err != nil {
+		c.v.fault(CodeRange, "ranges: the model cannot be inferred with bounded lengths: %v", err)
+		return
+	}
+	views, inplace := make([][]graph.Alias, len(m.Graph.Nodes)), make([][]graph.Alias, len(m.Graph.Nodes))
+	for i, n := range m.Graph.Nodes {
+		views[i], inplace[i] = n.Semantics.Views, n.Semantics.Inplace
+	}
+	shared.add(views, inplace)
+	for i, t := range m.Graph.Tensors {
+		if own := c.v.m.Graph.Tensors[i]; (t.Dynamic == "") != (own.Dynamic == "") || t.Dynamic == "" && t.Bytes > own.Bytes {
+			c.v.fault(CodeRange, "ranges: with bounded lengths, tensor %q may be larger than at the corner", graph.Short(t.Name))
+		}
+	}
 }
 
 // add keeps what is in both.
@@ -472,8 +520,8 @@ func (c *pointChecker) sum() {
 	least, most := map[string]int64{}, map[string]int64{} // accepted lengths
 	largest := int64(0)
 	wrong := map[int]bool{}
-	for i := range c.results {
-		p := &c.results[i]
+	for k := range c.results {
+		p, i := &c.results[k], c.points[k]
 		if p.refused {
 			if refused++; refused == 1 && p.refusal != r.Refusal {
 				v.claim("ranges.refusal") // other versions may word it differently
@@ -502,7 +550,7 @@ func (c *pointChecker) sum() {
 			wrong[k] = true
 		}
 		if smallest < 0 || p.arena < c.results[smallest].arena {
-			smallest = i
+			smallest = k
 		}
 		largest = max(largest, p.arena)
 		for _, row := range c.rows[i] {
@@ -529,25 +577,35 @@ func (c *pointChecker) sum() {
 	if optimal < r.OptimalPoints {
 		v.fault(CodeCertificate, "ranges: optimal_points: expected at most %d, found %d", optimal, r.OptimalPoints)
 	}
-	if i := c.find(r.Smallest.Dims); smallest >= 0 && i != smallest {
-		v.fault(CodeTable, "ranges: smallest: expected %v, found %v", c.at(smallest), r.Smallest.Dims)
+	if i := c.find(r.Smallest.Dims); smallest >= 0 && i != c.points[smallest] {
+		v.fault(CodeTable, "ranges: smallest: expected %v, found %v", c.at(c.points[smallest]), r.Smallest.Dims)
 	}
 	for _, row := range []*plan.RangePoint{&r.Smallest, &r.Worst} {
-		if i := c.find(row.Dims); c.results[i].refused {
+		if c.refuses(row) {
 			v.fault(CodeTable, "ranges: at %v: expected a point that the model takes", row.Dims)
 		}
 	}
 	for i := range r.Table {
-		if at := c.find(r.Table[i].Dims); c.results[at].refused {
+		if c.refuses(&r.Table[i]) {
 			v.fault(CodeTable, "ranges: table: at %v: expected a point that the model takes", r.Table[i].Dims)
 		}
 	}
-	if len(v.r.Violations) == 0 {
+	switch {
+	case len(v.r.Violations) > 0:
+	case r.Proof == plan.ProofBounded:
+		v.r.Ranges = fmt.Sprintf("proven for all %d points by bounded lengths, and %d compared with their bounds", r.Points, len(c.results))
+	default:
 		v.r.Ranges = fmt.Sprintf("proven at all %d points", len(c.results)-refused)
 	}
 	if largest > v.p.Summary.ArenaBytes {
 		v.fault(CodeRange, "ranges: the largest arena is %d bytes: expected at most that of the corner, %d", largest, v.p.Summary.ArenaBytes)
 	}
+}
+
+// refuses reports whether the model refuses the point of a row, which was inferred.
+func (c *pointChecker) refuses(row *plan.RangePoint) bool {
+	k, known := slices.BinarySearch(c.points, c.find(row.Dims))
+	return known && c.results[k].refused
 }
 
 // accepts reports whether a point is one that the plan's rule accepts.
