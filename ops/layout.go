@@ -120,6 +120,9 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 	}
 	for _, i := range open {
 		switch {
+		case len(open) == 1 && i == free && onlyOpen(rest, want) != graph.Unknown:
+			shape[i] = onlyOpen(rest, want)
+			continue
 		case !bounded:
 		case len(open) == 1 && (i == free || !slices.Contains(copied, 0)):
 			shape[i] = upTo(graph.Dim(most))
@@ -142,6 +145,27 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 		}
 	}
 	return shape, nil
+}
+
+// onlyOpen returns the one length of a list that is known only at run time, if it has an
+// identity and the product of the others is the given one: then it is the length that is
+// left. Otherwise it returns Unknown.
+func onlyOpen(list []graph.Dim, others graph.Dim) graph.Dim {
+	open, product := graph.Unknown, graph.Dim(1)
+	for _, d := range list {
+		switch {
+		case d.Exact():
+			product = MulDims(product, d)
+		case open != graph.Unknown || d.Identity() == 0:
+			return graph.Unknown
+		default:
+			open = d
+		}
+	}
+	if product != others || product == 0 {
+		return graph.Unknown
+	}
+	return open
 }
 
 // sameLength finds an axis, not taken yet, that at run time has the length of the

@@ -79,6 +79,8 @@ func rangeLength(c *Call) (graph.Dim, error) {
 		return 0, c.Errf("the range from %s to %s by %s has no length that fits 62 bits", start.text(elem), limit.text(elem), delta.text(elem))
 	case exact:
 		return graph.Dim(n), nil
+	case limit.State == Bounded && limit.Of != 0 && !elem.Floating() && start == Scalar{} && delta == Scalar{I: 1}:
+		return limit.Dim(), nil // it counts up to that length
 	}
 	return graph.AtMost(n), nil
 }

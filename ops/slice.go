@@ -118,6 +118,12 @@ func (t cut) length(d graph.Dim) graph.Dim {
 	if t.step.State != Known {
 		return upTo(d)
 	}
+	if most, bounded := d.Max(); bounded && t.start == (Scalar{}) && t.step == (Scalar{I: 1}) && !d.Exact() && t.end.State == Known && t.end.I >= most {
+		return d // all of it, whatever its length
+	} else if bounded && t.start == (Scalar{}) && t.step == (Scalar{I: 1}) && t.end.State == Bounded && t.end.Of != 0 &&
+		(d.Exact() && most >= t.end.I || d.Identity() == t.end.Of) {
+		return t.end.Dim()
+	}
 	exact := d.Exact() && t.start.State == Known && t.end.State == Known
 	start, end := t.start.I, t.end.I
 	forward := t.step.I > 0

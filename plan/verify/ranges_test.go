@@ -109,6 +109,48 @@ func TestRangeMutations(t *testing.T) {
 	}
 }
 
+// TestRangeBounded: a plan whose points are too many to infer each is proven by bounded
+// lengths; a view that they do not permit is found.
+func TestRangeBounded(t *testing.T) {
+	x := text{main: `
+		in x float32 batch 8 4
+		a = Relu(x)
+		b = Transpose(a) perm=1,0,2
+		c = Relu(b)
+		out c
+	`}
+	_, file, p := planReal(t, x, passes.Options{Ranges: map[string]string{"batch": "1..100"}, RangePoints: 20})
+	r, err := verify.Plan(parse(t, file), p, verify.Options{})
+	if err != nil || !r.Valid || r.Ranges != "proven for all 100 points by bounded lengths, and 10 compared with their bounds" {
+		t.Fatalf("expected a valid plan, found %v, %v", r, err)
+	}
+	for _, c := range []struct {
+		doc, code string
+		change    func(p *plan.Plan)
+	}{
+		{"a table without the corner", verify.CodeTable, func(p *plan.Plan) {
+			p.Ranges.Table = p.Ranges.Table[:len(p.Ranges.Table)-1]
+			p.Ranges.Inferred--
+			p.Ranges.OptimalPoints--
+		}},
+		{"more points than the table has", verify.CodeRange, func(p *plan.Plan) { p.Ranges.Inferred = 50 }},
+		{"a smallest point of no row", verify.CodeTable, func(p *plan.Plan) { p.Ranges.Smallest.Dims = map[string]int64{"batch": 50} }},
+		{"a proof of no name", verify.CodeRange, func(p *plan.Plan) { p.Ranges.Proof = "trust me" }},
+	} {
+		t.Run(c.doc, func(t *testing.T) {
+			q := clone(t, p)
+			c.change(q)
+			r, err := verify.Plan(parse(t, file), q, verify.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Valid || !slices.ContainsFunc(r.Violations, func(v verify.Violation) bool { return v.Code == c.code }) {
+				t.Errorf("expected code %q, found %v", c.code, r)
+			}
+		})
+	}
+}
+
 // TestRangeCorner: a caller that runs the plan checks the corner alone, and no wrong buffer
 // of it passes.
 func TestRangeCorner(t *testing.T) {
