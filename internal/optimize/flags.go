@@ -30,7 +30,7 @@ type PlanFlags struct {
 	Schedule            string        `seldom:"" placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
 	Placement           string        `seldom:"" placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
 	ScheduleGoal        string        `seldom:"" enum:"peak,area" default:"peak" help:"Choice among the orders with the smallest peak: peak takes the smallest arena, area the smallest sum of loads."`
-	Points              int           `seldom:"" default:"65536" placeholder:"N" help:"The most combinations of the lengths of --dim that a plan for ranges is proven for (default 65536)."`
+	Points              int           `seldom:"" default:"65536" placeholder:"N" help:"The most combinations of the lengths of --dim that are proven one by one (default 65536). For more, one proof with bounded lengths."`
 	KeepRandomOrder     bool          `seldom:"" help:"Keep the relative order of random and unknown operators."`
 	TimeLimit           time.Duration `seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
 	Effort              string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
