@@ -11,6 +11,7 @@ var families = []family{
 	control,
 	sequence,
 	text,
+	contribText,
 
 	products,
 	summation,

@@ -17,6 +17,12 @@ var text = family{"", []Op{
 	{Name: "TfIdfVectorizer", Infer: inferTfIdfVectorizer, Check: checkTfIdfVectorizer},
 }}
 
+// contribText lists ONNX Runtime's operators on strings. Exporters of text pipelines
+// write Tokenizer in front of TfIdfVectorizer.
+var contribText = family{"com.microsoft", []Op{
+	{Name: "Tokenizer", Infer: inferTokenizer, Check: checkTokenizer},
+}}
+
 // needStrings refuses input i unless it is, or may be, a tensor of strings.
 func (c *Call) needStrings(i int) error {
 	a := c.In[i]
@@ -93,6 +99,50 @@ func inferStringSplit(c *Call) error {
 	}
 	c.Set(0, graph.String, append(slices.Clone(x.Shape), parts))
 	c.Set(1, graph.Int64, x.Shape)
+	return nil
+}
+
+// inferTokenizer: the tokens of each string form a new last axis, as long as the
+// longest list.
+func inferTokenizer(c *Call) error {
+	if err := c.Need(1); err != nil {
+		return err
+	}
+	if err := c.needStrings(0); err != nil {
+		return err
+	}
+	x := c.In[0]
+	if !x.Ranked {
+		c.SetUnranked(0, graph.String)
+		return nil
+	}
+	if n := len(x.Shape); n != 1 && n != 2 {
+		return c.BadInput(0, "[C] or [N,C]")
+	}
+	tokens := graph.Unknown
+	if slices.Contains(x.Shape, 0) {
+		tokens = 0
+	}
+	c.Set(0, graph.String, append(slices.Clone(x.Shape), tokens))
+	return nil
+}
+
+// checkTokenizer: separators, or an expression for tokens, are there; a token has at
+// least one character, and exactly one if the only separator is empty.
+func checkTokenizer(c *Call) error {
+	var separators []string
+	if a := c.Node.Attr("separators"); a != nil {
+		separators = a.Strings
+	}
+	least := c.Int("mincharnum", 1)
+	switch {
+	case len(separators) == 0 && c.Str("tokenexp", "") == "":
+		return c.Errf("expected separators or tokenexp, found neither")
+	case least < 1:
+		return c.Errf("mincharnum is %d, expected at least 1", least)
+	case len(separators) == 1 && separators[0] == "" && least > 1:
+		return c.Errf("mincharnum is %d, but each character is a token: expected 1", least)
+	}
 	return nil
 }
 

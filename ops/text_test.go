@@ -20,12 +20,30 @@ func TestText(t *testing.T) {
 		{doc: "or as maxsplit allows", op: "StringSplit", in: str(3), outs: 2, attrs: []*graph.Attr{attrInt("maxsplit", 1)}, want: "string[3,<=2], int64[3]"},
 		{doc: "an absurd maxsplit", op: "StringSplit", in: str(3), outs: 2, attrs: []*graph.Attr{attrInt("maxsplit", 1<<62)}, want: "string[3,?], int64[3]"},
 		{doc: "no strings, no parts", op: "StringSplit", in: str(0), outs: 2, want: "string[0,0], int64[0]"},
+		{doc: "as many tokens as the data say", op: "com.microsoft.Tokenizer", in: str(2, 3), want: "string[2,3,?]"},
+		{doc: "no strings, no tokens", op: "com.microsoft.Tokenizer", in: str(0), want: "string[0,0]"},
+		{doc: "tokens of lists of lists", op: "com.microsoft.Tokenizer", in: str(1, 2, 3), want: "error: expected [C] or [N,C]"},
 		{doc: "a match each", op: "RegexFullMatch", in: str(2, 3), want: "bool[2,3]"},
 		{doc: "a count for each place", op: "TfIdfVectorizer", in: []Arg{arg(graph.Int32, 2, 6)}, attrs: []*graph.Attr{attrInts("ngram_indexes", 0, 6, 3)}, want: "float32[2,7]"},
 		{doc: "one list", op: "TfIdfVectorizer", in: []Arg{arg(graph.Int32, 6)}, attrs: []*graph.Attr{attrInts("ngram_indexes", 2)}, want: "float32[3]"},
 		{doc: "no places", op: "TfIdfVectorizer", in: []Arg{arg(graph.Int32, 6)}, want: `error: attribute "ngram_indexes" is missing`},
 		{doc: "a place that is absurd", op: "TfIdfVectorizer", in: []Arg{arg(graph.Int32, 6)}, attrs: []*graph.Attr{attrInts("ngram_indexes", 1<<63-1)}, want: "error: ngram_indexes"},
 		{doc: "rank 3", op: "TfIdfVectorizer", in: []Arg{arg(graph.Int32, 1, 2, 3)}, attrs: []*graph.Attr{attrInts("ngram_indexes", 2)}, want: "error: expected [C] or [N,C]"},
+	})
+}
+
+func TestTokenizerChecks(t *testing.T) {
+	x := in(arg(graph.String, 2))
+	separators := func(list ...string) *graph.Attr {
+		return &graph.Attr{Name: "separators", Type: graph.AttrStrings, Strings: list}
+	}
+	with := func(list ...*graph.Attr) []*graph.Attr { return list }
+	runGate(t, []opCase{
+		{op: "com.microsoft.Tokenizer", in: x, attrs: with(separators(" ", ",")), want: "string[2,?]"},
+		{op: "com.microsoft.Tokenizer", in: x, attrs: with(attrString("tokenexp", "[a-z]+"), attrInt("mincharnum", 2)), want: "string[2,?]"},
+		{doc: "nothing that says what a token is", op: "com.microsoft.Tokenizer", in: x, want: "error: expected separators or tokenexp, found neither"},
+		{doc: "tokens of nothing", op: "com.microsoft.Tokenizer", in: x, attrs: with(separators(" "), attrInt("mincharnum", 0)), want: "error: mincharnum is 0, expected at least 1"},
+		{doc: "long characters", op: "com.microsoft.Tokenizer", in: x, attrs: with(separators(""), attrInt("mincharnum", 2)), want: "error: mincharnum is 2, but each character is a token"},
 	})
 }
 

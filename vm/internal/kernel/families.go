@@ -16,6 +16,7 @@ var families = []family{
 	casts,
 	generators,
 	texts,
+	contribTexts,
 
 	products,
 	summation,

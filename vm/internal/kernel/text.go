@@ -22,6 +22,11 @@ var texts = family{"", []Kernel{
 	{Name: "TfIdfVectorizer", Make: makeTfIdfVectorizer},
 }}
 
+// contribTexts lists ONNX Runtime's operators on strings.
+var contribTexts = family{"com.microsoft", []Kernel{
+	{Name: "Tokenizer", Make: makeTokenizer, Finds: true},
+}}
+
 // text returns element i of a string tensor.
 func (c *Invocation) text(t *Tensor, i int) string { return c.textOf(data[uint64](t)[i]) }
 
