@@ -45,6 +45,7 @@ type Step struct {
 	Model  *graph.Model // forward, backward and update nodes
 	Params *graph.Model // initial values of parameters and states, as initializers of a graph without nodes
 	Dims   []ops.BoundDim
+	Spare  ops.Spare // names in Options.Dims and Options.Values that bind nothing
 
 	Parameters []string // names of the trained tensors
 	LeftOut    []string // initializers that could be trained but are not, with the reason
@@ -129,7 +130,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.step.Dims, s.step.Warnings = inference.Dims, inference.Warnings
+	s.step.Dims, s.step.Spare, s.step.Warnings = inference.Dims, inference.Spare, inference.Warnings
 	g := s.source.Graph.Clone()
 	constant.Hoist(g)
 	s.emitter = newEmitter(g, slices.Clone(s.source.Opsets), slices.Clone(inference.Values))

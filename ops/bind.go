@@ -83,10 +83,9 @@ func (inf *inferrer) bindInputs() error {
 	if inf.opt.StrictDims && len(inf.unbound) > 0 {
 		return unboundError(inf.unbound[0])
 	}
-	if !inf.opt.SpareDims {
-		if err := b.checkUsed(); err != nil {
-			return err
-		}
+	inf.result.Spare.Dims = b.spare()
+	if s := inf.result.Spare.Dims; len(s) > 0 && !inf.opt.SpareDims {
+		return b.unused(s[0])
 	}
 	return inf.bindValues()
 }
@@ -281,9 +280,9 @@ func unboundError(name string) error {
 	return graph.Errorf("dimension %q is unbound: say --dim %s", name, name+"=N")
 }
 
-// checkUsed refuses a length of a dimension that no input has, and that no output
-// of an unknown operator has either, which bindOutput binds.
-func (b *binder) checkUsed() error {
+// spare lists the dimensions that are given and that no input has, and no output
+// of an unknown operator either, which bindOutput binds.
+func (b *binder) spare() []string {
 	g := b.inf.model.Graph
 	for _, n := range g.Nodes {
 		if Lookup(n.Domain, n.Op) != nil || b.inf.function(n) != nil {
@@ -298,12 +297,7 @@ func (b *binder) checkUsed() error {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(b.inf.opt.Dims)) {
-		if !b.used[name] {
-			return b.unused(name)
-		}
-	}
-	return nil
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(b.inf.opt.Dims)), func(name string) bool { return b.used[name] })
 }
 
 // unused says why a dimension binds nothing.
@@ -382,10 +376,12 @@ func (inf *inferrer) bindValues() error {
 		}
 		inf.given[id], inf.result.Given[t.Name] = valueOf(d), graph.LiteralOf(d)
 	}
-	for _, name := range slices.Sorted(maps.Keys(inf.opt.Values)) {
-		if _, ok := inf.result.Given[name]; !ok && !inf.opt.SpareDims {
-			return inf.noInput(name)
-		}
+	inf.result.Spare.Values = slices.DeleteFunc(slices.Sorted(maps.Keys(inf.opt.Values)), func(name string) bool {
+		_, ok := inf.result.Given[name]
+		return ok
+	})
+	if s := inf.result.Spare.Values; len(s) > 0 && !inf.opt.SpareDims {
+		return inf.noInput(s[0])
 	}
 	return nil
 }

@@ -51,6 +51,12 @@ type Inference struct {
 	Warnings []string                 // in the order found: harmless contradictions
 	Given    map[string]graph.Literal // the values of inputs, in the form of graph.LiteralOf
 	Values   []*Value                 // folded elements of each tensor of the main graph; nil if not known
+	Spare    Spare                    // with Options.SpareDims
+}
+
+// Spare lists the names in Options.Dims and Options.Values that bind nothing, sorted.
+type Spare struct {
+	Dims, Values []string
 }
 
 // Infer binds the symbolic dimensions of m and sets Type, Bytes, Bounded and

@@ -22,6 +22,7 @@ type Inspection struct {
 	Outputs    []Value
 	Dims       []ops.BoundDim           // of a refused model: those that could be bound
 	Values     map[string]graph.Literal // of inputs
+	Warnings   []string                 // of a model that can be planned
 	Largest    []Value                  // the ten largest node outputs, or fewer, in descending order of size
 	Dynamic    []plan.Dynamic
 	Tensors    []Value // every graph input and node output of the main graph
@@ -88,7 +89,7 @@ func Inspect(ctx context.Context, m *graph.Model, opt Options) *Inspection {
 	slices.SortStableFunc(in.Largest, func(a, b Value) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	in.Largest = in.Largest[:min(len(in.Largest), 10)]
 	if err == nil && r.Plan != nil {
-		in.Plan, in.Dynamic = r.Plan, r.Plan.Dynamic
+		in.Plan, in.Dynamic, in.Warnings = r.Plan, r.Plan.Dynamic, r.Warnings
 		for name, d := range r.Plan.Dims {
 			in.Dims = append(in.Dims, ops.BoundDim{Name: name, Value: d.Value, Assumed: d.Assumed})
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
@@ -23,6 +24,7 @@ type Result struct {
 	Plan     *plan.Plan
 	FoldHint *FoldHint // what FoldAny would save; nil if that is little
 	Warnings []string
+	Spare    ops.Spare                // names in Options.Dims and Options.Values that bind nothing, with Options.SpareDims
 	Times    map[string]time.Duration // per pass
 }
 
@@ -43,7 +45,10 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 	}
 	r := &Result{Model: s.model, Step: s.step, Plan: s.plan, FoldHint: s.hint, Times: times}
 	if s.inference != nil {
-		r.Warnings = s.warnings()
+		r.Warnings, r.Spare = s.warnings(), s.inference.Spare
+	}
+	if s.step != nil {
+		r.Spare = s.step.Spare
 	}
 	if r.Warnings = append(r.Warnings, s.notes...); s.timedOut {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("time limit of %v: the best plan so far", opt.TimeLimit))

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"path"
@@ -10,10 +12,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/batch"
 	"github.com/onnxmem/onnxmem/internal/dimrange"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/printable"
 	"github.com/onnxmem/onnxmem/internal/readable"
+	"github.com/onnxmem/onnxmem/internal/units"
 )
 
 // modelDims are the rows of --dims: lengths of dimensions for some of the models.
@@ -97,4 +102,54 @@ func (list modelDims) check(file string, models []batch.Model) error {
 		}
 	}
 	return nil
+}
+
+// spare says which lengths and values bind nothing in any planned model that they
+// are for. A model that was not planned counts as one that lacks them.
+func (b *batchRun) spare(entries map[string]batch.Entry, models []batch.Model) ([]string, error) {
+	found := map[string]optimize.Outcome{} // of the planned models, by Model.Rel
+	for _, m := range models {
+		entry, ok := entries[m.Rel]
+		if !ok || entry.Status != batch.StatusOK {
+			continue
+		}
+		var o optimize.Outcome
+		if err := json.Unmarshal(entry.Result, &o); err != nil {
+			return nil, fmt.Errorf("the result of %s: %w", printable.Text(m.Rel), err)
+		}
+		found[m.Rel] = o
+	}
+	// unbound counts the planned models of some kind, and reports whether all lack a name.
+	unbound := func(of func(batch.Model) bool, lacks func(optimize.Outcome) []string, name string) (planned int, all bool) {
+		for _, m := range models {
+			o, ok := found[m.Rel]
+			if !ok || !of(m) {
+				continue
+			}
+			if planned++; !slices.Contains(lacks(o), name) {
+				return planned, false
+			}
+		}
+		return planned, planned > 0
+	}
+	every := func(batch.Model) bool { return true }
+	dims := func(o optimize.Outcome) []string { return o.SpareDims }
+	values := func(o optimize.Outcome) []string { return o.SpareValues }
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(b.Dim)) {
+		if n, all := unbound(every, dims, name); all {
+			texts = append(texts, fmt.Sprintf("--dim %s: no model has this dimension, of %d that are planned", units.Name(name), n))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Value)) {
+		if n, all := unbound(every, values, name); all {
+			texts = append(texts, fmt.Sprintf("--value %s: no model has this input, of %d that are planned", units.Name(name), n))
+		}
+	}
+	for _, d := range b.dims {
+		if n, all := unbound(d.matches, dims, d.name); all {
+			texts = append(texts, fmt.Sprintf("%s: line %d: dimension %q: no model has it, of %d that match and are planned", units.Name(b.Dims), d.line, graph.Short(d.name), n))
+		}
+	}
+	return texts, nil
 }

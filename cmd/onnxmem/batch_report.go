@@ -75,11 +75,15 @@ func (s *batchProgress) stop() {
 }
 
 // conclude writes results.csv and index.html and prints the totals. It fails if
-// any model did.
+// any model did, or if a length or value bound nothing.
 func (b *batchRun) conclude(e *env, models []batch.Model) error {
 	var mine, whole *batch.Table
+	var spare []string
 	err := b.journal.With(func(entries map[string]batch.Entry) (err error) {
 		if mine, err = batch.NewTable(entriesOf(entries, models), b.Reports); err != nil {
+			return err
+		}
+		if spare, err = b.spare(entries, models); err != nil {
 			return err
 		}
 		if whole, err = batch.NewTable(b.allEntries(entries), b.Reports); err != nil {
@@ -107,8 +111,14 @@ func (b *batchRun) conclude(e *env, models []batch.Model) error {
 		}
 		fmt.Fprintf(e.stdout, "wrote                %s, results.csv%s, journal.jsonl\n", filepath.Join(units.Name(b.out), "index.html"), of)
 	}
-	if mine.Failed() > 0 {
+	for _, text := range spare {
+		e.say("%s", text)
+	}
+	switch {
+	case mine.Failed() > 0:
 		return &failure{exitFailed, fmt.Sprintf("%d of %d models failed", mine.Failed(), mine.Models())}
+	case len(spare) > 0 && b.Shard == "": // another shard may have what this one lacks
+		return &failure{status: exitFailed}
 	}
 	return nil
 }

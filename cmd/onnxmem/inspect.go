@@ -48,6 +48,7 @@ func (c *inspectCmd) Run(e *env) error {
 	if errors.Is(in.Refused, mapped.ErrChanged) { // other findings may be wrong
 		return in.Refused
 	}
+	warn(e, nil, in.Warnings)
 	if c.JSON {
 		if err := c.json(e.stdout, f, in); err != nil {
 			return err

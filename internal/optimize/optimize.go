@@ -235,6 +235,10 @@ type Outcome struct {
 	WorstRatio    float64 `json:"worst_ratio,omitempty"`
 	SmallestArena int64   `json:"smallest_arena_bytes,omitempty"`
 
+	// With Job.SpareDims: names in --dim and --value that bind nothing in this model.
+	SpareDims   []string `json:"spare_dims,omitempty"`
+	SpareValues []string `json:"spare_values,omitempty"`
+
 	// If constants were folded: the figures without. If --fold any would save more than
 	// 5 %: the figures with it.
 	UnfoldedPeak  int64 `json:"unfolded_peak_bytes,omitempty"`
@@ -251,6 +255,7 @@ type Outcome struct {
 // Outcome describes the planned model, after Write.
 func (t *Task) Outcome() *Outcome {
 	o := &Outcome{Summary: t.Result.Plan.Summary, Frontier: t.Result.Plan.Frontier, Times: t.Times}
+	o.SpareDims, o.SpareValues = t.Result.Spare.Dims, t.Result.Spare.Values
 	for name, d := range t.Result.Plan.Dims {
 		if !d.Assumed {
 			continue
