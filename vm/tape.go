@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 
@@ -23,7 +24,8 @@ var token = gorgonia.TensorType{Dims: 1, Of: gotensor.Float32}
 // for each node. Gorgonia runs the operators in the order of their creation.
 type tape struct {
 	machine gorgonia.VM
-	next    int // the next step to run
+	all     func() error // runs the machine
+	next    int          // the next step to run
 	steps   int
 	fault   error
 	outside int // calls by gorgonia's CUDA machine in the last run
@@ -68,8 +70,50 @@ func newTape(f *frame) (*tape, error) {
 		}
 	}
 	var err error
-	t.machine, err = newMachine(g)
-	return t, err
+	if t.machine, err = newMachine(g); err != nil {
+		return t, err
+	}
+	if t.all = t.machine.RunAll; len(f.steps) <= mostDirect && f.s.gpu == nil {
+		if all := direct(t.machine); all != nil {
+			t.all = all
+		}
+	}
+	return t, nil
+}
+
+// mostDirect is the number of steps up to which the machine runs in the goroutine of the
+// caller. RunAll starts a goroutine on another thread and waits for it: the two threads wake
+// each other. Run does not, but at the end it binds the values of all nodes again. Best
+// times in µs of a chain of small nodes on an AMD EPYC with AVX2, RunAll and Run:
+//
+//	nodes      4    64   256  1000
+//	RunAll  10.4  33.4   108   440
+//	Run      3.0  25.8   100   428
+const mostDirect = 1000
+
+// direct returns a function that runs the program of a tape machine in the goroutine of the
+// caller, as RunAll does in one of its own: by the machine's method Run, whose argument,
+// the instructions, has a type without an exported name. It returns nil if the machine
+// of another version of gorgonia has no such method or program.
+func direct(machine gorgonia.VM) func() error {
+	m := reflect.ValueOf(machine)
+	run, prog := m.MethodByName("Run"), m.MethodByName("Prog")
+	if !run.IsValid() || !prog.IsValid() || prog.Type().NumIn() != 0 || prog.Type().NumOut() != 1 || run.Type().NumIn() != 1 || run.Type().NumOut() != 1 {
+		return nil
+	}
+	p := prog.Call(nil)[0]
+	if p.Kind() != reflect.Pointer || p.Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	list := p.Elem().FieldByName("instructions")
+	if !list.IsValid() || list.Type() != run.Type().In(0) {
+		return nil
+	}
+	args := []reflect.Value{reflect.NewAt(list.Type(), list.Addr().UnsafePointer()).Elem()}
+	return func() error {
+		err, _ := run.Call(args)[0].Interface().(error)
+		return err
+	}
 }
 
 // run runs all nodes once.
@@ -80,7 +124,7 @@ func (t *tape) run() error {
 	t.next, t.outside, t.fault = 0, 0, nil
 	defer t.copier.waitAll()
 	t.machine.Reset()
-	if err := t.machine.RunAll(); err != nil {
+	if err := t.all(); err != nil {
 		if t.fault != nil {
 			return t.fault
 		}
@@ -94,7 +138,7 @@ func (t *tape) run() error {
 
 // Do runs the kernel, which writes into the arena, and returns a view of its output.
 func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
-	// The setting is per goroutine, and gorgonia starts one for each run.
+	// The setting is per goroutine, and gorgonia may start one for each run.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	g := o.st.f.s.gpu
 	if o.at == 0 {
