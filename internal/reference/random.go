@@ -39,6 +39,16 @@ var randomOperators = []operator{
 		}
 		return one(y)
 	}},
+	{"RandomUniform", func(c *evaluation) []*Tensor {
+		low, high := c.float("low", 0), c.float("high", 1)
+		next := c.draws()
+		return one(c.shaped().each(func(float64) float64 { return low + (high-low)*next() }))
+	}},
+	{"RandomNormal", func(c *evaluation) []*Tensor {
+		mean, scale := c.float("mean", 0), c.float("scale", 1)
+		next := c.draws()
+		return one(c.shaped().each(func(float64) float64 { return mean + scale*normal(next) }))
+	}},
 	{"RandomUniformLike", func(c *evaluation) []*Tensor {
 		low, high := c.float("low", 0), c.float("high", 1)
 		next := c.draws()
@@ -47,10 +57,22 @@ var randomOperators = []operator{
 	{"RandomNormalLike", func(c *evaluation) []*Tensor {
 		mean, scale := c.float("mean", 0), c.float("scale", 1)
 		next := c.draws()
-		return one(c.like().each(func(float64) float64 { // Box & Muller 1958
-			return mean + scale*math.Sqrt(-2*math.Log(1-next()))*math.Cos(2*math.Pi*next())
-		}))
+		return one(c.like().each(func(float64) float64 { return mean + scale*normal(next) }))
 	}},
+}
+
+// normal draws from the standard normal distribution (Box & Muller 1958).
+func normal(next func() float64) float64 {
+	return math.Sqrt(-2*math.Log(1-next())) * math.Cos(2*math.Pi*next())
+}
+
+// shaped returns zeros with the shape and the type that the attributes give.
+func (c *evaluation) shaped() *Tensor {
+	shape := []int{}
+	for _, n := range c.Attr("shape").Ints {
+		shape = append(shape, int(n))
+	}
+	return zeros(graph.DType(c.int("dtype", int(graph.Float32))), shape)
 }
 
 // like returns zeros with the shape of input 0, and with its type unless dtype is set.

@@ -13,6 +13,7 @@ var indexing = family{"", []Kernel{
 	{Name: "Gather", Make: makeGather, Half: true},
 	{Name: "GatherElements", Make: makeGatherElements, Half: true},
 	{Name: "GatherND", Make: makeGatherND, Half: true},
+	{Name: "ReverseSequence", Make: makeReverseSequence, Half: true},
 }}
 
 // indexReader returns a function that reads index i, which may count from the end,
@@ -116,6 +117,45 @@ func makeGatherElements(c *Invocation) (Run, error) {
 			off := replacedOffset(i, index.Shape, s, k, at)
 			moveRow(unsafe.Add(out.At, i*width), unsafe.Add(in.At, off*width), 1, 1, 1, width)
 		}
+		return nil
+	}, nil
+}
+
+// makeReverseSequence turns round the first elements of each sequence, as many as its
+// length says.
+func makeReverseSequence(c *Invocation) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	width, err := wholeBytes(in)
+	if err != nil {
+		return nil, err
+	}
+	if c.In[1].Type != graph.Int64 {
+		return nil, unsupported(c.In[1].Type)
+	}
+	batch := c.Int("batch_axis", 1)
+	long, columns, inner := in.Shape[1-batch], in.Shape[1], count(in.Shape[2:])*width
+	rows := in.Shape[0] * columns
+	group := max(1, 4*grain/max(inner, 1))
+	part := func(p, _ int) {
+		lengths := data[int64](c.In[1])
+		for r := p * group; r < min((p+1)*group, rows); r++ {
+			at := [2]int{r / columns, r % columns}
+			if n := int(lengths[at[batch]]); at[1-batch] < n {
+				at[1-batch] = n - 1 - at[1-batch]
+			}
+			copyAll(c, span[byte](unsafe.Add(out.At, r*inner), inner), span[byte](unsafe.Add(in.At, (at[0]*columns+at[1])*inner), inner))
+		}
+	}
+	return func(w *work.Pool) error {
+		for i, n := range data[int64](c.In[1]) {
+			if i&often == 0 {
+				c.poll()
+			}
+			if n < 0 || n > int64(long) {
+				return fmt.Errorf("sequence %d has length %d, expected one in [0, %d]", i, n, long)
+			}
+		}
+		w.For(cuts(rows, group), part)
 		return nil
 	}, nil
 }

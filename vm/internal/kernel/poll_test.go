@@ -151,6 +151,7 @@ var longCases = []struct {
 	{op: "Gather", in: tensors(floats(1), whole64(long)), out: tensors(floats(long))},
 	{op: "Gather", in: tensors(floats(1, long), whole64(1)), out: tensors(floats(1, long))},
 	{op: "GatherElements", in: tensors(floats(long), whole64(long)), out: tensors(floats(long))},
+	{op: "ReverseSequence", in: tensors(floats(1, long), whole64(long)), out: tensors(floats(1, long))},
 	{op: "GatherND", in: tensors(floats(1), whole64(long, 1)), out: tensors(floats(long))},
 	{op: "ScatterElements", in: tensors(floats(long), whole64(long), floats(long)), out: tensors(floats(long))},
 	{op: "ScatterND", in: tensors(floats(long), whole64(1, 1), floats(1)), out: tensors(floats(long))},
