@@ -70,7 +70,7 @@ def _infer(case, original, source, tool, result):
     try:
         got = _run(tool, target, given, result)
         operators = {n.op_type for n in probe.nodes_of(model)}
-        want = runtime.run_exactly(source, given) if operators & _INTEGER else runtime.run(source, given, 1)[0]
+        want = expected(source, given, operators)
         fill_error(got, want, result, tolerance(model))
         timed = lambda repeats: tool.run(target, given, ("--workers=1", f"--steps={repeats}"), _SECONDS)[0]["times_ms"]["step"]
         result["ms"], repeats = timed(_REPEATS), _REPEATS
@@ -102,6 +102,11 @@ def _train(network, work, tool, data, result):
     result["nodes"] = len(step.Step(target).model.graph.node)
     given = _settle(target, tool, result)
     _run(tool, target, given, result, (f"--steps={_STEPS}",))
+
+
+def expected(source, given, operators):
+    """Return the outputs of ONNX Runtime for a model with the given operators."""
+    return runtime.run_exactly(source, given) if operators & _INTEGER else runtime.run(source, given, 1)[0]
 
 
 def _settle(target, tool, result):

@@ -104,7 +104,7 @@ def examine(title, tool, work, data, result):
     loaded = probe.load(source)
     given = inputs(model, loaded.graph)
     result["nodes"] = len(loaded.graph.node)
-    want = arrays(runtime.run(source, given, 1)[0])
+    want = arrays(wanted(source, given, {n.op_type for n in probe.nodes_of(loaded)}))
     given = arrays(given)
     if not any(map(runtime.telling, want.values())):
         result["faults"].append("the outputs of ONNX Runtime tell nothing: expected other inputs in the list")
@@ -122,6 +122,14 @@ def examine(title, tool, work, data, result):
         result["run"] = not result["faults"]
         running.fill_error(got, want, result, running.tolerance(loaded))
         result["same"] = not result["faults"]
+
+
+def wanted(source, given, operators):
+    """Return the outputs of ONNX Runtime by exact 8-bit products, unless its optimizations, which these require, fail."""
+    try:
+        return running.expected(source, given, operators)
+    except Exception:  # onnxruntime raises many types of its own
+        return runtime.run(source, given, 1)[0]
 
 
 def arrays(values):
@@ -146,6 +154,9 @@ def inputs(model, graph):
     for name, (low, high) in model.ranges.items():
         rng = np.random.default_rng(len(name))
         given[name] = rng.uniform(low, high, shapes[name]).astype(given[name].dtype)
+    for name, words in model.words.items():
+        count = int(np.prod(shapes[name]))
+        given[name] = np.array([words[i % len(words)] for i in range(count)], object).reshape(shapes[name])
     if model.text:
         given[model.text] = _lines(shapes[model.text])
     for name, value in model.values.items():
@@ -184,8 +195,8 @@ def flags(model, graph, given):
 
 
 def _named(graph):
-    """Return the declared dimensions; a name that no flag can express, such as "?", counts as none."""
-    return {name: [None if d == "?" else d for d in dims] for name, dims in feeds.declared(graph).items()}
+    """Return the declared dimensions; "?", which no flag can express, and -1 count as none."""
+    return {name: [None if d in ("?", -1) else d for d in dims] for name, dims in feeds.declared(graph).items()}
 
 
 def header():
