@@ -159,7 +159,7 @@ func TestKey(t *testing.T) {
 		t.Errorf("the key of the same work elsewhere is %q, expected %q", got, first)
 	}
 	for name, change := range map[string]func(*optimize.Job){
-		"a dimension": func(j *optimize.Job) { j.Dim = map[string]int64{"batch": 2} },
+		"a dimension": func(j *optimize.Job) { j.Dim = optimize.Dims{"batch": "2"} },
 		"the version": func(j *optimize.Job) { j.Tool = "onnxmem 99" },
 		"a limit":     func(j *optimize.Job) { m := units.Size(1); j.MaxPeak = &m },
 		"training":    func(j *optimize.Job) { j.Train = true },
