@@ -26,15 +26,18 @@ func (p *probe) Do(...gorgonia.Value) (gorgonia.Value, error) {
 	*p.ran = append(*p.ran, fmt.Sprintf("%d in %s", p.id, strings.SplitAfterN(string(stack), " ", 3)[1]))
 	return &view{t: &tensor{}}, p.err
 }
-func (p *probe) Arity() int                                              { return 0 }
-func (p *probe) Type() hm.Type                                           { return hm.NewFnType(token) }
-func (p *probe) InferShape(...gorgonia.DimSizer) (gotensor.Shape, error) { return gotensor.Shape{1}, nil }
-func (p *probe) ReturnsPtr() bool                                        { return true }
-func (p *probe) CallsExtern() bool                                       { return false }
-func (p *probe) OverwritesInput() int                                    { return -1 }
-func (p *probe) WriteHash(h hash.Hash)                                   { fmt.Fprint(h, p.id) }
-func (p *probe) Hashcode() uint32                                        { return uint32(p.id) }
-func (p *probe) String() string                                          { return fmt.Sprint(p.id) }
+func (p *probe) Arity() int { return 0 }
+func (p *probe) Type() hm.Type { return hm.NewFnType(token) }
+
+func (p *probe) InferShape(...gorgonia.DimSizer) (gotensor.Shape, error) {
+	return gotensor.Shape{1}, nil
+}
+func (p *probe) ReturnsPtr() bool      { return true }
+func (p *probe) CallsExtern() bool     { return false }
+func (p *probe) OverwritesInput() int  { return -1 }
+func (p *probe) WriteHash(h hash.Hash) { fmt.Fprint(h, p.id) }
+func (p *probe) Hashcode() uint32      { return uint32(p.id) }
+func (p *probe) String() string        { return fmt.Sprint(p.id) }
 
 // TestDirect: this version of gorgonia lets a program run in the goroutine of the caller,
 // in its order, again and again; an error ends it.
