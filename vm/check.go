@@ -41,6 +41,7 @@ func (p *Program) CheckRun(ctx context.Context, runs []map[string]Value, opt Opt
 	seed := maphash.MakeSeed()
 	var sums [2]map[string]uint64
 	var sessions [2]*Session
+	opt.LeaveUpdates = false
 	for k := range sessions {
 		opt.Separate = k == 1
 		s, err := p.NewSession(opt)

@@ -31,7 +31,8 @@ type device struct {
 	used      int64                       // bytes of it
 	placed    map[extentOnHost]driver.Ptr // what is there
 
-	scratch map[graph.NodeID]int64 // that nodes of the main graph take, in bytes
+	scratch      map[graph.NodeID]int64 // that nodes of the main graph take, in bytes
+	inWorkspaces int64                  // of it, the most that one has in the arena
 
 	poison  *gpu.Poison // of Options.Poison
 	replay  *replay
@@ -171,6 +172,9 @@ func (g *device) prepare(st *step, w workspace) (bool, error) {
 	}
 	st.run, st.device = run, true
 	g.scratch[w.node] = max(g.scratch[w.node], scratch)
+	if w.space.Bytes > 0 {
+		g.inWorkspaces = max(g.inWorkspaces, min(scratch, w.space.Bytes))
+	}
 	return true, nil
 }
 

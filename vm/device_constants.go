@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
@@ -71,6 +72,15 @@ func (p *Program) constantsOn(s *Session) (*deviceConstants, error) {
 	}
 	p.onDevice[d] = c
 	return c, nil
+}
+
+// constantBytesOn returns the bytes of a program's constants on a device.
+func constantBytesOn(p *Program) (sum int64) {
+	for _, x := range constantsOf(p.m.Graph, map[*graph.Data]bool{}) {
+		size, _ := x.Type.SizeBytes(x.Elements())
+		sum = units.Add(sum, alignedConstant(size))
+	}
+	return sum
 }
 
 // releaseConstants ends a session's use of the constants. It needs the context.

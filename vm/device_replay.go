@@ -21,6 +21,7 @@ type replay struct {
 	uploads []*tensor // inputs that nodes on the device, or transfers from it, read
 	after   []where   // where each tensor of the main graph is after a step
 	steps   int       // that were replayed
+	taken   int64     // bytes of device memory that the recording takes
 }
 
 type replayState int
@@ -123,10 +124,6 @@ func (r *replay) last(failed error) error {
 	if err = errors.Join(failed, err); err != nil {
 		return err
 	}
-	r.exec, err = recorded.Instantiate()
-	if err = errors.Join(err, recorded.Destroy()); err != nil {
-		return err
-	}
 	r.after = r.after[:0]
 	for _, t := range r.g.s.main.tensors {
 		at := where(0)
@@ -135,8 +132,17 @@ func (r *replay) last(failed error) error {
 		}
 		r.after = append(r.after, at)
 	}
-	r.state = replayRuns
-	return r.exec.Launch(r.g.queue.Stream)
+	r.taken, err = r.g.d.Measure(func() error {
+		r.exec, err = recorded.Instantiate()
+		if err = errors.Join(err, recorded.Destroy()); err != nil {
+			return err
+		}
+		return r.exec.Launch(r.g.queue.Stream) // a driver may take memory as late as here
+	})
+	if err == nil {
+		r.state = replayRuns
+	}
+	return err
 }
 
 // run replays a step. It reports false if the machine has to run it.

@@ -316,6 +316,15 @@ func TestDeviceMemory(t *testing.T) {
 	if sum := u.ArenaBytes + u.ResidentBytes + u.ConstantBytes + u.ScratchBytes; uint64(sum) > made.LiveBytes-empty.LiveBytes || u.ArenaBytes != s.Memory().ArenaBytes {
 		t.Errorf("the session says %+v, the driver %d bytes", u, made.LiveBytes-empty.LiveBytes)
 	}
+	// By the fake driver's account, a block takes what it has. A few words of the kernels' own
+	// are in none of the parts.
+	m := u.Measured
+	if m.ArenaBytes != max(u.ArenaBytes, 256) || m.ScratchBytes < u.ScratchBytes || m.ResidentBytes+m.ConstantBytes < u.ResidentBytes+u.ConstantBytes || m.KernelBytes == 0 || m.GraphBytes == 0 {
+		t.Errorf("measured %+v of %+v", m, u)
+	}
+	if parts := m.ArenaBytes + m.ResidentBytes + m.ConstantBytes + m.ScratchBytes + m.KernelBytes + m.LibraryBytes + m.GraphBytes; u.TakenBytes < parts || u.TakenBytes > parts+4096 {
+		t.Errorf("%d bytes are taken, %d by the parts: %+v", u.TakenBytes, parts, m)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

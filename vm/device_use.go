@@ -13,11 +13,15 @@ type DeviceUse struct {
 	ConstantBytes int64 // constants that the plan gives no place, such as those of bodies, and tables of kernels
 	SharedBytes   int64 // of both: the program's constants, which all its sessions on the device share
 	ScratchBytes  int64
-	ContextBytes  int64 // in use before the session: the context, and what other processes have
+	// WorkspaceBytes is the scratch that lies in the arena, where the plan has workspaces for
+	// it: that of the node with the most.
+	WorkspaceBytes int64
+	ContextBytes   int64 // in use before the session: the context, and what other processes have
 	// TakenBytes is what is in use now beyond ContextBytes, as the driver says: the blocks
 	// above, kernels and recorded graphs, other sessions, and what other processes took
 	// since. 0 if the driver does not say.
 	TakenBytes int64
+	Measured   DeviceMemory
 	// FallbackNodes is the number of nodes that run on the host, of the operators in
 	// FallbackOps, and FallbackBytes what the last run copied between the memories for
 	// nodes, of the host as of the device. Syncs is how often the host waited.
@@ -34,6 +38,17 @@ type DeviceUse struct {
 	NoLibrary            error
 }
 
+// DeviceMemory is what the driver took for the parts of a session when they were made, by its
+// account of free memory (cuda.Device.Measure). It takes pages of up to 2 MiB, so a small
+// part may count for more than it has, or for nothing. Sizes are in bytes.
+type DeviceMemory struct {
+	ArenaBytes, ResidentBytes, ConstantBytes, ScratchBytes int64
+
+	KernelBytes  int64 // of all sessions on the device
+	LibraryBytes int64 // the state of cuBLAS
+	GraphBytes   int64 // the recorded steps
+}
+
 // DeviceUse returns what the session takes and does on its GPU; nil if it has none.
 func (s *Session) DeviceUse() *DeviceUse {
 	g := s.gpu
@@ -45,19 +60,29 @@ func (s *Session) DeviceUse() *DeviceUse {
 		FallbackNodes: g.nodes, FallbackOps: slices.Sorted(slices.Values(g.ops)), FallbackBytes: g.bytes, Syncs: g.syncs, ReplayedSteps: g.replay.steps,
 	}
 	u.Library, u.LibraryPath, u.LibraryNodes, u.NoLibrary = g.kernels.Library()
+	m := &u.Measured
+	m.ScratchBytes, m.ConstantBytes, m.LibraryBytes = g.queue.Taken()
+	m.KernelBytes, m.GraphBytes = g.d.KernelBytes(), g.replay.taken
 	if g.made != nil {
 		u.ConstantBytes += g.made.Bytes
+		m.ConstantBytes += g.made.Taken
+	}
+	if g.constants.block != nil {
+		m.ResidentBytes += g.constants.block.Taken
 	}
 	u.SharedBytes = g.constants.bytes()
 	u.ResidentBytes += g.constants.planned
 	u.ConstantBytes += u.SharedBytes - g.constants.planned
-	for _, m := range g.mirrors {
-		if m.host == s.resident {
-			u.ResidentBytes += m.dev.Bytes
+	for _, b := range g.mirrors {
+		if b.host == s.resident {
+			u.ResidentBytes += b.dev.Bytes
+			m.ResidentBytes += b.dev.Taken
 		} else {
-			u.ArenaBytes += m.dev.Bytes
+			u.ArenaBytes += b.dev.Bytes
+			m.ArenaBytes += b.dev.Taken
 		}
 	}
+	u.WorkspaceBytes = g.inWorkspaces
 	u.TakenBytes = g.taken()
 	return u
 }

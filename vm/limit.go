@@ -20,6 +20,10 @@ type LimitError struct {
 	Limit int64  // the largest sum of Bytes and Taken
 	Free  bool   // Limit is the memory that was free (Options.MemoryLimit 0)
 	Needs Memory // for a new session, its memory as far as it was laid out; else zero
+	// Device is the GPU whose memory this is about, and Constants the bytes of constants
+	// that Needs leaves out and that are there; "" and 0: the memory of the machine.
+	Device    string
+	Constants int64
 }
 
 func (e *LimitError) Error() string {
@@ -27,7 +31,7 @@ func (e *LimitError) Error() string {
 	if e.Needs == (Memory{}) {
 		fmt.Fprintf(&b, "asks for %s with %s in use", units.Bytes(e.Bytes), units.Short(e.Taken))
 	} else {
-		fmt.Fprintf(&b, "needs %s: arena %s, parameters and states %s, scratch %s", units.Bytes(units.Add(e.Bytes, e.Taken)),
+		fmt.Fprintf(&b, "needs %s: arena %s, parameters and states %s, scratch %s", units.Bytes(e.NeedsBytes()),
 			units.Short(e.Needs.ArenaBytes), units.Short(e.Needs.StateBytes), units.Short(e.Needs.ScratchBytes))
 		for _, part := range []struct {
 			what  string
@@ -39,6 +43,7 @@ func (e *LimitError) Error() string {
 			{"host pool", e.Needs.HostBytes},
 			{"decoded constants", e.Needs.DecodedBytes},
 			{"packed weights", e.Needs.PackedBytes},
+			{"constants", e.Constants},
 			{"held by the caller", e.Held},
 		} {
 			if part.bytes > 0 {
@@ -47,10 +52,24 @@ func (e *LimitError) Error() string {
 		}
 	}
 	fmt.Fprintf(&b, ": expected at most %s", units.Bytes(e.Limit))
-	if e.Free {
+	switch {
+	case e.Free && e.Device != "":
+		fmt.Fprintf(&b, ", which is free on %s", e.Device)
+	case e.Free:
 		b.WriteString(", which is free")
+	case e.Device != "":
+		fmt.Fprintf(&b, " on %s", e.Device)
 	}
 	return b.String()
+}
+
+// NeedsBytes is what a new session needs, as far as it was laid out.
+func (e *LimitError) NeedsBytes() int64 {
+	asked := units.Add(e.Bytes, e.Taken)
+	if e.Device == "" {
+		return asked
+	}
+	return max(asked, units.Add(e.Needs.Bytes(), e.Constants)) // constants are asked for last
 }
 
 // FitsUnpacked reports whether the session would fit with Options.NoPack.
@@ -72,7 +91,12 @@ type bound struct {
 	device      *cuda.Device // Options.Device, whose memory counts; nil: that of the host
 }
 
-func (o *Options) bound() bound { return bound{o.MemoryLimit, o.Held, o.Device} }
+func (o *Options) bound() bound {
+	if o.Device != nil {
+		return bound{limit: o.MemoryLimit, device: o.Device} // what the caller holds is memory of the host
+	}
+	return bound{limit: o.MemoryLimit, held: o.Held}
+}
 
 // free returns the memory that is free; false if that is unknown.
 func (b bound) free() (int64, bool) {
@@ -104,7 +128,11 @@ func (a *account) take(bytes int64, b bound) error {
 		most = a.free
 	}
 	if most >= 0 && (bytes > most || taken > most-bytes) {
-		return &LimitError{Bytes: bytes, Taken: taken, Held: b.held, Limit: most, Free: b.limit == 0}
+		e := &LimitError{Bytes: bytes, Taken: taken, Held: b.held, Limit: most, Free: b.limit == 0}
+		if b.device != nil {
+			e.Device = b.device.Name()
+		}
+		return e
 	}
 	a.taken = units.Add(a.taken, bytes)
 	return nil

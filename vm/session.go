@@ -34,7 +34,7 @@ type Options struct {
 	// limit on the device's memory, and the device's free memory counts.
 	MemoryLimit int64
 	// Held is the number of bytes that the caller holds, such as the values of
-	// inputs. They also count against a MemoryLimit above 0.
+	// inputs. They also count against a MemoryLimit above 0, but on a Device.
 	Held int64
 	// Separate gives every tensor its own storage and runs the nodes in another
 	// topological order. CheckRun compares a planned run with such a run.
@@ -70,6 +70,12 @@ type Options struct {
 	// steps from the third on are launched as one CUDA graph, recorded from the second,
 	// where no node depends on the host. The results are the same bits.
 	NoReplay bool
+
+	// LeaveUpdates leaves the new values of parameters, states and caches out of what Run
+	// returns; Updates returns them. They stay where the next run reads them. A session on
+	// a device would else copy all of them to the host at every run, which may take longer
+	// than the run itself.
+	LeaveUpdates bool
 
 	// NoBLAS keeps products on a device in onnxmem's own kernels. Else cuBLAS computes those
 	// of float32, float16 and bfloat16 where it is there: the results differ in rounding.
@@ -118,6 +124,7 @@ type Session struct {
 	step    uint64          // runs so far
 	ready   map[string]bool // parameters and states that have values
 	outputs map[string]Value
+	updates map[graph.TensorID]bool // outputs that are new values of parameters, states and caches
 	missing unsupported
 }
 
@@ -249,6 +256,14 @@ func (s *Session) build() (err error) {
 		return err
 	}
 	s.texts.keep()
+	made := map[string]bool{}
+	for _, update := range s.pr.state {
+		made[update] = true
+	}
+	s.updates = map[graph.TensorID]bool{}
+	for _, id := range s.main.g.Outputs {
+		s.updates[id] = made[s.main.g.Tensors[id].Name]
+	}
 	s.update = s.firstUpdate()
 	if err := s.prepareSwaps(); err != nil {
 		return err
@@ -370,6 +385,13 @@ func (s *Session) overLimit(err error, at *step) error {
 		return err
 	}
 	e.Needs = s.Memory()
+	if s.opt.Device != nil {
+		e.Constants = constantBytesOn(s.pr)
+		if s.gpu != nil {
+			e.Needs.ScratchBytes = units.Add(e.Needs.ScratchBytes, s.gpu.queue.ScratchBytes())
+			e.Needs.TableBytes = units.Add(e.Needs.TableBytes, s.gpu.queue.TableBytes())
+		}
+	}
 	if at != nil {
 		return s.named(at.wrap(err))
 	}
@@ -571,33 +593,80 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 		return nil, err
 	}
 	s.step++
-	for _, id := range s.main.g.Outputs {
-		t := s.main.tensors[id]
-		v, err := s.value(t)
-		if err != nil {
-			return nil, s.named(aboutTensor(t.name, err))
-		}
-		s.outputs[s.main.g.Tensors[id].Name] = v
+	if err := s.readOutputs(s.outputs, func(update bool) bool { return !update || !s.opt.LeaveUpdates }); err != nil {
+		return nil, err
 	}
 	if s.opt.Separate {
-		s.copyStates()
+		if err := s.copyStates(); err != nil {
+			return nil, err
+		}
 	}
 	s.gpu.carry(s)
 	return s.outputs, s.gpu.finish()
 }
 
+// readOutputs adds the values of the outputs that are wanted to a map: of new values of
+// parameters, states and caches, or of others.
+func (s *Session) readOutputs(to map[string]Value, wanted func(update bool) bool) error {
+	var list []graph.TensorID
+	var tensors []*tensor
+	for _, id := range s.main.g.Outputs {
+		if wanted(s.updates[id]) {
+			list, tensors = append(list, id), append(tensors, s.main.tensors[id])
+		}
+	}
+	s.onHost(tensors...) // at once: the host waits for the device once
+	for i, t := range tensors {
+		v, err := s.value(t)
+		if err != nil {
+			return s.named(aboutTensor(t.name, err))
+		}
+		to[s.main.g.Tensors[list[i]].Name] = v
+	}
+	return nil
+}
+
+// Updates returns the new values of parameters, states and caches that the last run made, by
+// the names of the outputs. They lie in the session's memory, as those of Run, and are valid
+// until its next Run, Set, Reset, Restore or Close.
+func (s *Session) Updates() (made map[string]Value, err error) {
+	if s.step == 0 {
+		return nil, errors.New("no run has made new values of parameters and states")
+	}
+	if err := s.gpu.enter(); err != nil {
+		return nil, err
+	}
+	defer s.gpu.leave()
+	defer func() {
+		if r := recover(); r != nil {
+			d, is := r.(deviceError)
+			if !is {
+				panic(r)
+			}
+			made, err = nil, refuse(s.pr.m, "%w", d.error)
+		}
+	}()
+	made = map[string]Value{}
+	return made, s.readOutputs(made, func(update bool) bool { return update })
+}
+
 // copyStates copies the new values of parameters and states over the old ones, for
 // sessions in which the two do not share a buffer.
-func (s *Session) copyStates() {
+func (s *Session) copyStates() error {
+	made, err := s.Updates()
+	if err != nil {
+		return err
+	}
 	for _, id := range s.main.g.Inputs {
 		next, is := s.pr.state[s.main.g.Tensors[id].Name]
 		if !is {
 			continue
 		}
 		to := s.main.tensors[id]
-		copyWhole(unsafe.Slice((*byte)(to.At), to.Bytes()), s.outputs[next].Data)
+		copyWhole(unsafe.Slice((*byte)(to.At), to.Bytes()), made[next].Data)
 		s.wroteOnHost(to)
 	}
+	return nil
 }
 
 // named adds the name of the model's file to an error that lacks it.

@@ -245,7 +245,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	}
 	s, err := program.NewSession(opt)
 	if err != nil {
-		return err
+		return c.beyondDevice(err, p)
 	}
 	defer s.Close()
 	d.running.Store(s)
@@ -360,7 +360,7 @@ func verdict(bits *vm.Check, reference *vm.ReferenceCheck) error {
 }
 
 func (c *runCmd) options() vm.Options {
-	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", NoReplay: c.Replay == "no", NoBLAS: c.CUBLAS == "off", HostFile: c.HostFile}
+	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", NoReplay: c.Replay == "no", NoBLAS: c.CUBLAS == "off", HostFile: c.HostFile, LeaveUpdates: true}
 	if c.MemoryLimit != nil {
 		opt.MemoryLimit = max(int64(*c.MemoryLimit), 1) // 0 would mean the free memory
 	}
@@ -408,7 +408,20 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 	r.Device = deviceOf(s)
 	r.caches = len(program.Caches()) > 0
 	for _, t := range program.Outputs() {
-		r.Outputs = append(r.Outputs, runOutput{Name: t.Name, Type: out[t.Name].String(), updated: program.Updates(t.Name)})
+		o := runOutput{Name: t.Name, Type: t.Type.String()}
+		if v, is := out[t.Name]; is {
+			o.Type = v.String()
+		} else {
+			o.updated = true
+		}
+		r.Outputs = append(r.Outputs, o)
+	}
+	if c.Outputs != "" || len(c.Output) > 0 {
+		made, err := s.Updates()
+		if err != nil {
+			return err
+		}
+		maps.Copy(out, made)
 	}
 	if c.Outputs != "" {
 		if err := writeArrays(c.Outputs, program, out); err != nil {

@@ -17,8 +17,10 @@ type runDevice struct {
 	ResidentBytes int64    `json:"resident_bytes"`
 	ConstantBytes int64    `json:"constant_bytes"`
 	ScratchBytes  int64    `json:"scratch_bytes"`
+	Workspaces    int64    `json:"workspace_bytes"`
 	ContextBytes  int64    `json:"context_bytes"`
 	TakenBytes    int64    `json:"taken_bytes"`
+	Measured      measured `json:"measured"`
 	FallbackNodes int      `json:"fallback_nodes"`
 	FallbackOps   []string `json:"fallback_operators,omitempty"`
 	FallbackBytes int64    `json:"fallback_bytes"`
@@ -30,6 +32,17 @@ type runDevice struct {
 	NoLibrary     string   `json:"no_product_library,omitempty"`
 }
 
+// measured is what the driver took for the parts of a session.
+type measured struct {
+	ArenaBytes    int64 `json:"arena_bytes"`
+	ResidentBytes int64 `json:"resident_bytes"`
+	ConstantBytes int64 `json:"constant_bytes"`
+	ScratchBytes  int64 `json:"scratch_bytes"`
+	KernelBytes   int64 `json:"kernel_bytes"`
+	LibraryBytes  int64 `json:"library_bytes"`
+	GraphBytes    int64 `json:"graph_bytes"`
+}
+
 // deviceOf returns what a session took and did on its GPU; nil if it has none.
 func deviceOf(s *vm.Session) *runDevice {
 	u := s.DeviceUse()
@@ -38,13 +51,21 @@ func deviceOf(s *vm.Session) *runDevice {
 	}
 	d := &runDevice{
 		Name: u.Name, Machine: u.Machine, ArenaBytes: u.ArenaBytes, ResidentBytes: u.ResidentBytes, ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes,
-		ContextBytes: u.ContextBytes, TakenBytes: u.TakenBytes, FallbackNodes: u.FallbackNodes, FallbackOps: u.FallbackOps, FallbackBytes: u.FallbackBytes, Syncs: u.Syncs, ReplayedSteps: u.ReplayedSteps,
+		Workspaces: u.WorkspaceBytes, Measured: measured(u.Measured), ContextBytes: u.ContextBytes, TakenBytes: u.TakenBytes, FallbackNodes: u.FallbackNodes, FallbackOps: u.FallbackOps, FallbackBytes: u.FallbackBytes, Syncs: u.Syncs, ReplayedSteps: u.ReplayedSteps,
 		Library: u.Library, LibraryPath: u.LibraryPath, LibraryNodes: u.LibraryNodes,
 	}
 	if u.NoLibrary != nil {
 		d.NoLibrary = u.NoLibrary.Error()
 	}
 	return d
+}
+
+// workspaces says how much of the arena is scratch of kernels.
+func (d *runDevice) workspaces() string {
+	if d.Workspaces == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (with workspaces of up to %s)", units.Short(d.Workspaces))
 }
 
 // print prints it.
@@ -54,8 +75,12 @@ func (d *runDevice) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%-20s %s\n", "device", d.Name)
 	fmt.Fprintf(w, "%-20s %s\n", "nodes run by", d.Machine)
-	fmt.Fprintf(w, "%-20s arena %s, resident %s, other constants %s, scratch %s; context and others %s\n", "device memory",
-		units.Short(d.ArenaBytes), units.Short(d.ResidentBytes), units.Short(d.ConstantBytes), units.Short(d.ScratchBytes), units.Short(d.ContextBytes))
+	fmt.Fprintf(w, "%-20s arena %s%s, resident %s, other constants %s, scratch %s\n", "device memory",
+		units.Short(d.ArenaBytes), d.workspaces(), units.Short(d.ResidentBytes), units.Short(d.ConstantBytes), units.Short(d.ScratchBytes))
+	m := d.Measured
+	blocks := m.ArenaBytes + m.ResidentBytes + m.ConstantBytes + m.ScratchBytes
+	fmt.Fprintf(w, "%-20s %s: these %s, kernels %s, recorded graph %s, cuBLAS %s; before the run %s: context and others\n", "by the driver",
+		units.Short(d.TakenBytes), units.Short(blocks), units.Short(m.KernelBytes), units.Short(m.GraphBytes), units.Short(m.LibraryBytes), units.Short(d.ContextBytes))
 	switch {
 	case d.Library != "":
 		fmt.Fprintf(w, "%-20s %s for %d nodes (%s)\n", "products", units.Name(d.Library), d.LibraryNodes, units.Name(d.LibraryPath))

@@ -14,7 +14,9 @@ import (
 	"github.com/onnxmem/onnxmem/internal/memory"
 	"github.com/onnxmem/onnxmem/internal/npy"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/cuda"
 )
 
 // grace is the time that a run has to end once it is told to. Afterwards the
@@ -115,10 +117,33 @@ func limitFailure(err error) error {
 	switch {
 	case errors.As(err, &over) && over.FitsUnpacked():
 		return &failure{exitFailed, err.Error() + " (say --pack no, or --memory-limit SIZE for more)"}
+	case errors.As(err, &over) && over.Device != "" && over.Free: // no flag gives a GPU more memory
+		return &failure{exitFailed, err.Error()}
 	case errors.As(err, &over):
 		return &failure{exitFailed, err.Error() + " (say --memory-limit SIZE for more)"}
+	case errors.Is(err, cuda.ErrOutOfMemory):
+		return &failure{exitFailed, err.Error()}
 	case errors.Is(err, vm.ErrStopped), errors.Is(err, npy.ErrTooLarge):
 		return &failure{exitFailed, err.Error()}
 	}
 	return err
+}
+
+// beyondDevice adds to the error of a session that does not fit on a GPU how to plan one that
+// does. Other errors stay as they are.
+func (c *runCmd) beyondDevice(err error, p *plan.Plan) error {
+	var over *vm.LimitError
+	if !errors.As(err, &over) || over.Device == "" || over.Needs == (vm.Memory{}) {
+		return err
+	}
+	rest := over.NeedsBytes() - over.Needs.ArenaBytes
+	room := (over.Limit - rest) / 1024
+	if room < 1 {
+		return fmt.Errorf("%w: all but the arena already needs %s, which no plan changes", err, units.Short(rest))
+	}
+	source := p.Source.File
+	if source == "" {
+		source = "MODEL"
+	}
+	return fmt.Errorf("%w: `onnxmem optimize %s %s --limit %dKiB --limit-arena`, with the other flags as before, plans it to fit", err, source, c.Model, room)
 }

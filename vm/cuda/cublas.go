@@ -13,6 +13,7 @@ type BLAS struct {
 	handle  *driver.BLASHandle
 	path    string
 	version string
+	taken   int64 // device memory that its state takes
 }
 
 // BLAS opens cuBLAS for the queue at the first call. The error wraps driver.ErrNoBLAS where
@@ -29,7 +30,11 @@ func (q *Queue) openBLAS() (*BLAS, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := lib.NewHandle(q.Stream)
+	var h *driver.BLASHandle
+	taken, err := q.Device.Measure(func() (err error) {
+		h, err = lib.NewHandle(q.Stream)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", lib.Path(), err)
 	}
@@ -38,7 +43,7 @@ func (q *Queue) openBLAS() (*BLAS, error) {
 		_ = h.Destroy()
 		return nil, fmt.Errorf("%s: %w", lib.Path(), err)
 	}
-	return &BLAS{q, h, lib.Path(), fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)}, nil
+	return &BLAS{q, h, lib.Path(), fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100), taken}, nil
 }
 
 // openBLAS opens the library, once.

@@ -24,6 +24,7 @@ type Device struct {
 
 	mu      sync.Mutex
 	modules map[string]*module // by the key of their cubin
+	kernels int64              // bytes of device memory that the driver took for them
 	blas    *driver.BLAS       // nil: not asked for, or not there
 	noBLAS  error              // why it is not there
 	closed  bool
@@ -46,8 +47,12 @@ func Open(name string) (*Device, error) {
 		return nil, fmt.Errorf("device %q: expected cuda, cuda:N or cuda:UUID", name)
 	}
 	if err := driver.Load(); err != nil {
-		if errors.Is(err, driver.ErrNoDriver) {
-			return nil, fmt.Errorf("device %q: %w: install NVIDIA's driver for the GPU of this machine (`nvidia-smi` shows it), or leave --device out to run on the CPU", name, err)
+		var refused *driver.Error
+		switch {
+		case errors.As(err, &refused):
+			return nil, fmt.Errorf("device %q: the driver is there, but opens no GPU: %w: `nvidia-smi` says why (is CUDA_VISIBLE_DEVICES set?)", name, err)
+		case errors.Is(err, driver.ErrNoDriver):
+			return nil, fmt.Errorf("device %q: %w: %s; without --device, the nodes run on the CPU", name, err, driver.HowToGet)
 		}
 		return nil, fmt.Errorf("device %q: %w", name, err)
 	}
@@ -175,6 +180,20 @@ func (d *Device) Memory() (free, total int64, err error) { return driver.MemInfo
 // ContextBytes returns the device memory that was in use when the device was opened:
 // the context's, and what other processes have.
 func (d *Device) ContextBytes() int64 { return d.base }
+
+// KernelBytes returns the device memory that the driver took for the kernels of all sessions
+// when they were loaded.
+func (d *Device) KernelBytes() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.kernels
+}
+
+func (d *Device) tookForKernels(bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kernels += bytes
+}
 
 // Close unloads the modules and releases the context. All sessions on the device must
 // have been closed.

@@ -59,6 +59,21 @@ func (q *Queue) Close() error {
 // ScratchBytes is the size of the scratch that launches share.
 func (q *Queue) ScratchBytes() int64 { return q.largest }
 
+// Taken returns the device memory that the driver took for the scratch and the tables, and
+// for the state of cuBLAS.
+func (q *Queue) Taken() (scratch, tables, library int64) {
+	if q.scratch != nil {
+		scratch = q.scratch.Taken
+	}
+	for _, b := range q.tables.blocks {
+		tables += b.Taken
+	}
+	if q.blas != nil {
+		library = q.blas.taken
+	}
+	return scratch, tables, library
+}
+
 // TableBytes is the size of the tables that launches read.
 func (q *Queue) TableBytes() int64 { return q.tables.bytes() }
 
@@ -66,20 +81,35 @@ func (q *Queue) TableBytes() int64 { return q.tables.bytes() }
 // their tables, and allocates their scratch: afterwards they can run. take is called before device memory
 // is allocated, and can refuse it. It needs the context.
 func (q *Queue) Ready(take func(bytes int64) error) error {
-	modules, err := q.Device.modulesOf(q.Sources())
-	if err != nil {
+	if err := q.load(); err != nil {
 		return err
 	}
-	for _, l := range q.pending {
-		if err := l.resolve(modules[l.kernel.Source]); err != nil {
-			return fmt.Errorf("kernel %s of %s: %w", l.kernel.Name, l.kernel.Source.Name, err)
-		}
-	}
-	q.pending = q.pending[:0]
 	if err := q.tables.place(q.Device, take); err != nil {
 		return err
 	}
 	return q.growScratch(take)
+}
+
+// load compiles and loads what the pending launches need.
+func (q *Queue) load() error {
+	taken, err := q.Device.Measure(func() error {
+		modules, err := q.Device.modulesOf(q.Sources())
+		if err != nil {
+			return err
+		}
+		for _, l := range q.pending {
+			if err := l.resolve(modules[l.kernel.Source]); err != nil {
+				return fmt.Errorf("kernel %s of %s: %w", l.kernel.Name, l.kernel.Source.Name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	q.pending = q.pending[:0]
+	q.Device.tookForKernels(taken)
+	return nil
 }
 
 // Sources lists the sources of the launches that are not ready yet.

@@ -67,6 +67,9 @@ var ErrNoDriver = errors.New("no CUDA driver")
 // has no room for.
 var ErrOutOfMemory = errors.New("out of device memory")
 
+// HowToGet says how to get what ErrNoDriver says is missing.
+const HowToGet = howToGet
+
 // entries are the addresses of libcuda's functions, each found by the name of its field
 // after "cu". Fields of optional are 0 if the driver is too old to have them.
 var entries struct {
@@ -106,13 +109,7 @@ func Load() error {
 	if path := os.Getenv("ONNXMEM_LIBCUDA"); path != "" {
 		names = []string{path}
 	}
-	var library uintptr
-	var err error
-	for _, name := range names {
-		if library, err = open(name); err == nil {
-			break
-		}
-	}
+	library, err := openFirst(names)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoDriver, err)
 	}
@@ -125,6 +122,24 @@ func Load() error {
 	}
 	loading.done = true
 	return nil
+}
+
+// openFirst opens the first of some libraries that opens. If none does, the error is that of
+// one that is there but damaged or of another system; else it lists what was looked for.
+func openFirst(names []string) (library uintptr, err error) {
+	for _, name := range names {
+		library, failed := open(name)
+		if failed == nil {
+			return library, nil
+		}
+		if err == nil && !absent(failed) {
+			err = failed
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("no %s", strings.Join(names, ", "))
+	}
+	return 0, err
 }
 
 // bind sets each field of a struct to the address of the function of that name.

@@ -2,7 +2,13 @@
 
 package driver
 
-import "github.com/ebitengine/purego"
+import (
+	"strings"
+
+	"github.com/ebitengine/purego"
+)
+
+const howToGet = "it comes with the driver of the machine's NVIDIA GPU (on Ubuntu `sudo ubuntu-drivers install` gets it; a container needs `docker run --gpus all`)"
 
 // driverNames are the places of libcuda. WSL's is not on the loader's path.
 var driverNames = []string{"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"}
@@ -10,6 +16,9 @@ var driverNames = []string{"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcu
 func open(path string) (uintptr, error) {
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 }
+
+// absent reports whether the error of open says that there is no such file.
+func absent(err error) bool { return strings.Contains(err.Error(), "No such file") }
 
 func symbol(library uintptr, name string) (uintptr, error) { return purego.Dlsym(library, name) }
 

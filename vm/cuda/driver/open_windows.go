@@ -3,9 +3,13 @@
 package driver
 
 import (
+	"errors"
+
 	"github.com/ebitengine/purego"
 	"golang.org/x/sys/windows"
 )
+
+const howToGet = "it comes with the driver of the machine's NVIDIA GPU (https://www.nvidia.com/drivers)"
 
 var driverNames = []string{"nvcuda.dll"}
 
@@ -13,6 +17,9 @@ func open(path string) (uintptr, error) {
 	h, err := windows.LoadLibrary(path)
 	return uintptr(h), err
 }
+
+// absent reports whether the error of open says that there is no such file.
+func absent(err error) bool { return errors.Is(err, windows.ERROR_MOD_NOT_FOUND) }
 
 func symbol(library uintptr, name string) (uintptr, error) {
 	return windows.GetProcAddress(windows.Handle(library), name)

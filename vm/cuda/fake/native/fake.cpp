@@ -43,6 +43,7 @@ static Mode mode = lazy;
 static unsigned seed = 1;
 static bool strict;
 static uint64_t total_bytes = (uint64_t)8 << 30, used_bytes;
+static uint64_t hidden_bytes; // what modules and graphs take: only cuMemGetInfo tells of it
 static int allocations_to_failure; // 0: none fails
 static int waits_to_skip;          // 0: none is skipped
 
@@ -119,7 +120,7 @@ struct Stream { std::deque<Item> queue; Graph *capture; std::set<size_t> nodes; 
 
 // Node is captured work, and the nodes before it that must have been done.
 struct Node { Work run; std::set<size_t> after; };
-struct Graph { std::vector<Node> nodes; bool broken; Stream *origin; };
+struct Graph { std::vector<Node> nodes; bool broken; Stream *origin; uint64_t bytes = 0; };
 
 static std::vector<Stream *> streams; // in the order of creation, so that random orders repeat
 static std::set<Event *> events;
@@ -253,7 +254,7 @@ API Result cuCtxSynchronize() { NEED_CONTEXT; NOT_IN_CAPTURE; counters.synchroni
 
 // ---- Memory calls
 
-API Result cuMemGetInfo_v2(size_t *free, size_t *total) { NEED_CONTEXT; *free = total_bytes - used_bytes; *total = total_bytes; return ok; }
+API Result cuMemGetInfo_v2(size_t *free, size_t *total) { NEED_CONTEXT; *free = total_bytes - std::min(total_bytes, used_bytes + hidden_bytes); *total = total_bytes; return ok; }
 API Result cuMemAlloc_v2(uint64_t *p, size_t n) {
 	NEED_CONTEXT;
 	NOT_IN_CAPTURE;
@@ -473,6 +474,8 @@ API Result cuGraphInstantiateWithFlags(Graph **e, Graph *g, unsigned long long) 
 	NOT_IN_CAPTURE;
 	if (!graphs.count(g)) return invalid_value;
 	graphs.insert(*e = new Graph(*g));
+	(*e)->bytes = 256 * (g->nodes.size() + 1);
+	hidden_bytes += (*e)->bytes;
 	return ok;
 }
 API Result cuGraphLaunch(Graph *g, Stream *s) {
@@ -485,6 +488,7 @@ API Result cuGraphLaunch(Graph *g, Stream *s) {
 static Result destroy(Graph *g) {
 	LOCK;
 	if (!graphs.erase(g)) return invalid_value;
+	hidden_bytes -= g->bytes;
 	delete g;
 	return ok;
 }
@@ -496,7 +500,7 @@ API Result cuGraphDestroy(Graph *g) { return destroy(g); }
 struct Stub { const char *name; unsigned count; const size_t *sizes; void (*call)(void *); };
 typedef void (*Launcher)(const Stub *, void **, const unsigned *, const unsigned *, size_t);
 struct Function { const Stub *stub; Launcher launch; const uint64_t *atomics; size_t most_shared = 49152; };
-struct Module { void *library; std::map<std::string, std::unique_ptr<Function>> functions; };
+struct Module { void *library; uint64_t bytes; std::map<std::string, std::unique_ptr<Function>> functions; };
 static std::set<Module *> modules;
 static std::set<Function *> functions;
 static const char magic[8] = {'F', 'A', 'K', 'E', 'B', 'I', 'N', '1'}; // and the length, and a shared library
@@ -521,13 +525,15 @@ API Result cuModuleLoadData(Module **m, const void *image) {
 	close(file);
 	unlink(path);
 	if (!library) return invalid_image;
-	modules.insert(*m = new Module{library, {}});
+	modules.insert(*m = new Module{library, n, {}});
+	hidden_bytes += n;
 	counters.modules++;
 	return ok;
 }
 API Result cuModuleUnload(Module *m) {
 	NEED_CONTEXT;
 	if (!modules.erase(m)) return invalid_handle;
+	hidden_bytes -= m->bytes;
 	drain_all();
 	for (auto &f : m->functions) functions.erase(f.second.get());
 	delete m; // its code stays: fibres may have run it

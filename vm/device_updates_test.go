@@ -1,0 +1,69 @@
+package vm_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// TestLeaveUpdates: new values of parameters and states that Run leaves where they are come
+// from Updates, and are those that Run would return. On a device, a step then copies its loss
+// to the host and nothing else.
+func TestLeaveUpdates(t *testing.T) {
+	d, f := onDevice(t)
+	p, r := trained(t, classifier(t))
+	for _, c := range []struct {
+		what string
+		opt  vm.Options
+	}{{"on the CPU", vm.Options{}}, {"on a device", vm.Options{Device: d}}, {"apart", vm.Options{Device: d, Separate: true}}} {
+		whole := newSession(t, p, c.opt)
+		c.opt.LeaveUpdates = true
+		s := newSession(t, p, c.opt)
+		for _, x := range []*vm.Session{whole, s} {
+			if err := x.Load(r.Step.Params); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.Updates(); err == nil {
+			t.Errorf("%s: updates before a run: no error", c.what)
+		}
+		for step := range 4 {
+			want, err := whole.Run(t.Context(), batch())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f != nil {
+				f.ResetCounters()
+			}
+			got, err := s.Run(t.Context(), batch())
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The loss, and the word in which kernels note a wrong index.
+			if f != nil && c.opt.Device != nil && !c.opt.Separate && f.Counters().DownloadedBytes > 64 {
+				t.Errorf("%s: step %d copies %d bytes to the host", c.what, step, f.Counters().DownloadedBytes)
+			}
+			made := map[string]vm.Value{}
+			if step != 1 { // what nobody asks for is there in the next step nevertheless
+				if made, err = s.Updates(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, o := range p.Outputs() {
+				v, returned := got[o.Name]
+				if returned == p.Updates(o.Name) {
+					t.Errorf("%s: %s: returned by Run: %t", c.what, o.Name, returned)
+				}
+				if !returned {
+					if v, returned = made[o.Name]; !returned {
+						continue
+					}
+				}
+				if !bytes.Equal(v.Data, want[o.Name].Data) {
+					t.Errorf("%s: step %d: %s has other bits", c.what, step, o.Name)
+				}
+			}
+		}
+	}
+}
