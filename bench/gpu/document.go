@@ -92,7 +92,11 @@ type run struct {
 	OwnBytes     int64    `json:"own_bytes,omitempty"`     // what the session asked for: also other constants and scratch
 	TakenBytes   int64    `json:"taken_bytes,omitempty"`   // beyond the context, by the driver; PyTorch: reserved
 	Deviation    *float64 `json:"deviation_percent,omitempty"`
+	KernelBytes  int64    `json:"kernel_bytes,omitempty"` // of TakenBytes, for modules, recorded steps and the state of cuBLAS
+	GraphBytes   int64    `json:"graph_bytes,omitempty"`
+	LibraryBytes int64    `json:"library_bytes,omitempty"`
 
+	Products      string   `json:"products,omitempty"` // the library of matrix products
 	ArenaBytes    int64    `json:"arena_bytes,omitempty"`
 	FallbackNodes *int     `json:"fallback_nodes,omitempty"`
 	FallbackOps   []string `json:"fallback_operators,omitempty"`
@@ -103,6 +107,8 @@ type run struct {
 	Prepare float64 `json:"prepare_seconds,omitempty"`
 	Step    float64 `json:"step_seconds,omitempty"` // the fastest
 	Base    float64 `json:"base_seconds,omitempty"` // what Step is to be compared with: the step without what What says
+
+	OfTorch float64 `json:"of_pytorch,omitempty"` // our step in times of PyTorch's
 
 	Recomputed    int      `json:"recomputed_nodes,omitempty"`
 	SwappedBytes  int64    `json:"swapped_bytes,omitempty"`

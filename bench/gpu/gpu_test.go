@@ -71,6 +71,44 @@ func TestTorchRuns(t *testing.T) {
 	}
 }
 
+// TestTorchJobs: two networks at batch 32 come first, and their training steps have the bar.
+func TestTorchJobs(t *testing.T) {
+	m := &measurer{opt: &options{Batch: 8}}
+	for _, text := range []string{"xlmr", "resnet50", "bert", "resnet18", "vgg16:width=0.5"} {
+		n, err := parseNetwork(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.networks = append(m.networks, n)
+	}
+	want := []torchJob{
+		{"eager", "resnet50", 32},
+		{"eager", "bert", 32},
+		{"compile", "resnet50", 32},
+		{"compile", "bert", 32},
+		{"eager", "resnet50", 8},
+		{"eager", "bert", 8},
+		{"eager", "resnet18", 8},
+	}
+	if got := m.torchJobs(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for what, c := range map[string]struct {
+		r    run
+		want string
+	}{
+		"a step that meets the bar":   {run{Batch: 32, Mode: "adamw", What: "PyTorch 2 eager", OfTorch: 1.5}, "ours takes 1.50 of it, within 1.5"},
+		"one that does not":           {run{Batch: 32, Mode: "adamw", What: "PyTorch 2 eager", OfTorch: 1.51}, "ours takes 1.51 of it, BEYOND 1.5"},
+		"a batch that has no bar":     {run{Batch: 8, Mode: "adamw", What: "PyTorch 2 eager", OfTorch: 3}, "ours takes 3.00 of it"},
+		"inference":                   {run{Batch: 32, Mode: inference, What: "PyTorch 2 eager", OfTorch: 3}, "ours takes 3.00 of it"},
+		"a compiled step has no bar ": {run{Batch: 32, Mode: "adamw", What: "PyTorch 2 compile", OfTorch: 3}, "ours takes 3.00 of it"},
+	} {
+		if got := c.r.verdict(); got != c.want {
+			t.Errorf("%s: %q, want %q", what, got, c.want)
+		}
+	}
+}
+
 func TestTable(t *testing.T) {
 	no, n, extra, gone := false, 3, 4.25, 12.5
 	d := &document{Parts: []*part{{Name: "networks", Status: failed, Seconds: 2}, {Name: memoryPart, Status: done}, {Name: "tests", Status: cut, Message: "a|b\nc"}}}
@@ -135,7 +173,7 @@ func TestOnFake(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &options{
-		Parts: "networks memory profile swaps tests sanitizer", Networks: "resnet18:width=0.25,size=32,classes=10 alexnet:speed=3", Batch: 2, Steps: 3,
+		Parts: "networks memory profile swaps tests products times sanitizer", Networks: "resnet18:width=0.25,size=32,classes=10 alexnet:speed=3", Batch: 2, Steps: 3,
 		Kit: t.TempDir(), Work: t.TempDir(), Out: t.TempDir(), Device: "cuda", Fake: library, LinkBytes: 1 << 16, TimeLimit: 10 * time.Minute,
 		began: time.Now(), say: t.Logf,
 	}
@@ -164,6 +202,14 @@ func TestOnFake(t *testing.T) {
 			if r.Error == "" {
 				t.Errorf("%s: a setting that does not exist: no error", r.name())
 			}
+		case r.Part == memoryPart:
+			if r.KernelBytes <= 0 || r.GraphBytes <= 0 || r.TakenBytes < r.OwnBytes+r.KernelBytes+r.GraphBytes {
+				t.Errorf("%s: memory %+v", r.name(), r)
+			}
+		case r.Part == "times":
+			if r.Error != "" || r.Base <= 0 || r.Step <= 0 || r.ReplayedSteps != 0 {
+				t.Errorf("%s: %+v", r.name(), r)
+			}
 		case r.Part == "networks" || r.Part == "profile":
 			if r.Error != "" || r.Step <= 0 || r.TakenBytes < r.OwnBytes || *r.FallbackNodes != 0 || r.Part == "networks" && !*r.SameBits || r.Part == "profile" && r.ProfileSum <= 0 {
 				t.Errorf("%s: %+v", r.name(), r)
@@ -178,8 +224,11 @@ func TestOnFake(t *testing.T) {
 		if p.Name == "tests" && p.Status != failed { // the kit has none: the next part runs nevertheless
 			t.Errorf("tests: %+v", p)
 		}
+		if p.Name == "products" && (p.Status != absent || !strings.Contains(p.Message, "pip install nvidia-cublas")) {
+			t.Errorf("products: %+v", p)
+		}
 	}
-	if len(d.Parts) != 7 {
+	if len(d.Parts) != 9 {
 		t.Errorf("%d parts", len(d.Parts))
 	}
 }

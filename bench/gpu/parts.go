@@ -34,8 +34,9 @@ var parts = []partRow{
 	{"profile", 6, (*measurer).profile},
 	{"limits", 8, (*measurer).limits},
 	{"swaps", 8, (*measurer).swaps},
+	{"torch", 14, (*measurer).torch},
+	{"products", 5, (*measurer).products},
 	{"times", 10, (*measurer).times},
-	{"torch", 10, (*measurer).torch},
 	{"batches", 6, (*measurer).batches},
 	{"sanitizer", 12, (*measurer).sanitizer},
 }
@@ -184,6 +185,23 @@ func (m *measurer) times(ctx context.Context, p *part) {
 		}
 		r := m.execute(ctx, s, "--replay", "no")
 		r.What, r.Base = "replay no", m.measure(ctx, s).Step
+		m.add(p, r)
+	}
+}
+
+// products multiplies by onnxmem's own kernels instead of by cuBLAS. Base is the step with it.
+func (m *measurer) products(ctx context.Context, p *part) {
+	for _, s := range append(m.specs(inference, few), m.specs("adamw", few)...) {
+		if ctx.Err() != nil {
+			return
+		}
+		with := m.measure(ctx, s)
+		if with.Products == "" && with.Error == "" {
+			p.Status, p.Message = absent, "no cuBLAS: `pip install nvidia-cublas` gets it"
+			return
+		}
+		r := m.execute(ctx, s, "--cublas", "off")
+		r.What, r.Base = "own products", with.Step
 		m.add(p, r)
 	}
 }

@@ -238,6 +238,12 @@ type ran struct {
 		Operators []string `json:"fallback_operators"`
 		Syncs     int      `json:"syncs"`
 		Replayed  int      `json:"replayed_steps"`
+		Products  string   `json:"product_library"`
+		Measured  struct {
+			Kernels int64 `json:"kernel_bytes"`
+			Library int64 `json:"library_bytes"`
+			Graph   int64 `json:"graph_bytes"`
+		} `json:"measured"`
 	} `json:"device"`
 	Times struct {
 		Prepare float64 `json:"prepare"` // ms
@@ -270,6 +276,7 @@ func (r *run) fill(out *ran) {
 		return
 	}
 	r.ArenaBytes, r.OwnBytes, r.TakenBytes = d.Arena, d.Arena+d.Resident+d.Constants+d.Scratch, d.Taken
+	r.KernelBytes, r.GraphBytes, r.LibraryBytes, r.Products = d.Measured.Kernels, d.Measured.Graph, d.Measured.Library, d.Products
 	r.FallbackNodes, r.FallbackOps, r.Syncs, r.ReplayedSteps = &d.Fallbacks, d.Operators, d.Syncs, d.Replayed
 	r.Prepare, r.Step = out.Times.Prepare/1e3, out.Times.Step/1e3
 	if r.PlannedBytes > 0 && d.Taken > 0 {

@@ -85,6 +85,19 @@ func (r *run) verdict() string {
 		}
 		add("%s %d %% of the plan's %d B", verdict, memoryBar, r.PlannedBytes)
 	}
+	if r.Part == memoryPart && r.KernelBytes > 0 {
+		add("kernels %d B, recorded graph %d B, cuBLAS %d B", r.KernelBytes, r.GraphBytes, r.LibraryBytes)
+	}
+	if r.OfTorch > 0 {
+		verdict := ""
+		if r.barred() {
+			verdict = ", within 1.5"
+			if r.OfTorch > torchBar {
+				verdict = ", BEYOND 1.5"
+			}
+		}
+		add("ours takes %.2f of it%s", r.OfTorch, verdict)
+	}
 	if r.Recomputed > 0 {
 		add("%d nodes recomputed", r.Recomputed)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 //go:embed torch.py
@@ -28,8 +29,49 @@ type torchLine struct {
 	Version  string  `json:"version"`
 }
 
-// torch measures PyTorch's forms of the networks on the same GPU: all eager, then few
-// compiled. Base is our step.
+// torchBatch is the batch at which few networks are compared, and torchBar the most that a
+// training step of them may take of PyTorch's, eager.
+const (
+	torchBatch = 32
+	torchBar   = 1.5
+)
+
+// barred reports whether the bar is one for this measurement of PyTorch.
+func (r *run) barred() bool {
+	return r.Batch == torchBatch && r.Mode != inference && strings.HasSuffix(r.What, "eager")
+}
+
+// torchJob is a network to measure in PyTorch.
+type torchJob struct {
+	mode    string // eager or compile
+	network string
+	batch   int
+}
+
+// torchJobs lists what is measured, the most important first: few networks at a large batch,
+// eager and compiled, then all at the common batch, eager.
+func (m *measurer) torchJobs() (list []torchJob) {
+	var names []string
+	for _, n := range m.networks {
+		if torchNetworks[n.name] && len(n.set) == 0 {
+			names = append(names, n.name)
+		}
+	}
+	for _, mode := range []string{"eager", "compile"} {
+		for _, name := range names[:min(few, len(names))] {
+			list = append(list, torchJob{mode, name, torchBatch})
+		}
+	}
+	for i, name := range names {
+		if i >= few || m.opt.Batch != torchBatch {
+			list = append(list, torchJob{"eager", name, m.opt.Batch})
+		}
+	}
+	return list
+}
+
+// torch measures PyTorch's forms of the networks on the same GPU. Base is our step. Both copy
+// the batch from the host at every step.
 func (m *measurer) torch(ctx context.Context, p *part) {
 	python, err := findTool("python3")
 	if err != nil {
@@ -45,26 +87,20 @@ func (m *measurer) torch(ctx context.Context, p *part) {
 		p.Status, p.Message = failed, err.Error()
 		return
 	}
-	for _, mode := range []string{"eager", "compile"} {
-		compared := 0
-		for _, n := range m.networks {
-			if !torchNetworks[n.name] || len(n.set) > 0 || mode == "compile" && compared == few {
-				continue
+	for _, j := range m.torchJobs() {
+		if ctx.Err() != nil {
+			return
+		}
+		out, err := m.command(ctx, m.work, python, program, strconv.Itoa(j.batch), strconv.Itoa(m.opt.Steps), j.mode, j.network)
+		for _, r := range torchRuns(out, j.network, j.mode, j.batch) {
+			own := m.measure(ctx, spec{network: j.network, mode: r.Mode, batch: j.batch})
+			if r.Base = own.Step; own.Error == "" && r.Step > 0 {
+				r.OfTorch = own.Step / r.Step
 			}
-			if ctx.Err() != nil {
-				return
-			}
-			compared++
-			out, err := m.command(ctx, m.work, python, program, strconv.Itoa(m.opt.Batch), strconv.Itoa(m.opt.Steps), mode, n.name)
-			for _, r := range torchRuns(out, n.name, mode, m.opt.Batch) {
-				if own := m.measured[spec{network: n.name, mode: r.Mode, batch: m.opt.Batch}]; own != nil {
-					r.Base = own.Step
-				}
-				m.add(p, r)
-			}
-			if err != nil {
-				m.add(p, &run{Network: n.name, Mode: inference, Batch: m.opt.Batch, What: "PyTorch " + mode, Error: err.Error()})
-			}
+			m.add(p, r)
+		}
+		if err != nil {
+			m.add(p, &run{Network: j.network, Mode: inference, Batch: j.batch, What: "PyTorch " + j.mode, Error: err.Error()})
 		}
 	}
 }
