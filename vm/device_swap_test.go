@@ -125,9 +125,19 @@ func TestDeviceSwapReplayed(t *testing.T) {
 			{"by the machine", vm.Options{Device: d, NoReplay: true}, 0},
 			{"a file, which is not pinned", vm.Options{Device: d, HostFile: filepath.Join(t.TempDir(), "host")}, 0},
 		} {
+			if f != nil {
+				f.ResetCounters()
+			}
 			got, s, err := stepsOf(t, p, c.opt, 5)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if f != nil && mode == "lazy" {
+				// Seven transfers of a step have nodes between their begin and their end. A
+				// file is not pinned, so the host waits for each.
+				if n := f.Counters().Beside; c.opt.HostFile == "" && n < 5*7 {
+					t.Errorf("%s: %d kernels and copies of 5 steps had others beside them, expected %d or more", c.what, n, 5*7)
+				}
 			}
 			if !equal(got, want) {
 				t.Errorf("%s, %s: other bits than without transfers", mode, c.what)

@@ -126,4 +126,7 @@ type Counters struct {
 	Copies, CopiedBytes, Fills                                  uint64
 	Modules, Compiles, GraphLaunches, Captures                  uint64
 	Synchronizations, Waits, FloatAtomics, Products             uint64
+	// Beside counts kernels and copies that were done while other work, of another stream or
+	// node of a graph, was free to be done at the same time.
+	Beside uint64
 }

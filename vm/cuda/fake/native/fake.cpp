@@ -51,7 +51,7 @@ static int waits_to_skip;          // 0: none is skipped
 struct Counters {
 	uint64_t launches, allocations, frees, live_bytes, live_blocks, pinned;
 	uint64_t uploads, uploaded_bytes, downloads, downloaded_bytes, copies, copied_bytes, fills;
-	uint64_t modules, compiles, graph_launches, captures, synchronizations, waits, float_atomics, products;
+	uint64_t modules, compiles, graph_launches, captures, synchronizations, waits, float_atomics, products, beside;
 };
 static Counters counters;
 
@@ -133,6 +133,22 @@ static thread_local int capturing; // streams that this thread captures
 
 static double now() { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+// beside reports whether another stream has work that nothing holds up: a GPU may do it at the
+// same time.
+static bool beside(const Stream *s) {
+	auto idle = [](const Stream *t) {
+		for (const Item &i : t->queue) {
+			if (i.wait && !i.wait->done) return true;
+			if (i.run) return false;
+		}
+		return true;
+	};
+	if (s != &default_stream && !idle(&default_stream)) return true;
+	for (const Stream *t : streams)
+		if (t != s && !idle(t)) return true;
+	return false;
+}
+
 static void perform(const Item &item) {
 	if (item.run) {
 		if (strict) protect(PROT_READ | PROT_WRITE);
@@ -148,6 +164,7 @@ static void step(Stream *s) {
 	while (r && !r->done) step(r->by);
 	Item item = std::move(s->queue.front());
 	s->queue.pop_front();
+	if (item.run && beside(s)) counters.beside++;
 	perform(item);
 }
 static void drain(Stream *s) { while (!s->queue.empty()) step(s); }
@@ -197,6 +214,7 @@ static void replay(const std::vector<Node> &nodes) {
 		if (mode == shuffled) std::advance(next, rand_r(&seed) % ready.size());
 		size_t i = *next;
 		ready.erase(next);
+		if (!ready.empty()) counters.beside++;
 		nodes[i].run();
 		for (size_t l : later[i])
 			if (--missing[l] == 0) ready.insert(l);
