@@ -69,6 +69,9 @@ gpu-kit: build ## build build/gpu, whose `run` checks and measures on a machine 
 	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o build/gpu/run ./bench/gpu
 	@cp bin/onnxmem build/gpu-unpacked/ && cp -r testdata/nodes testdata/functions build/gpu/testdata/
 	@for t in vm vm/internal/gpu; do CGO_ENABLED=0 go test -c -trimpath -ldflags "-s -w" -o build/gpu-unpacked/$$(basename $$t).test ./$$t; done
+	@if command -v "$$(go env CC)" >/dev/null; then \
+		CGO_ENABLED=1 go build $(CUDA) -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o build/gpu-unpacked/onnxmem-cuda ./cmd/onnxmem; \
+	else echo "without the CUDA build: it needs a C compiler"; fi
 	@for f in build/gpu-unpacked/*; do xz --format=lzma -5 -c $$f >build/gpu/$$(basename $$f).lzma; done
 	@rm -r build/gpu-unpacked
 	@for f in $(wildcard build/nvrtc/nvidia/*/lib/libnvrtc.so.* build/nvrtc/nvidia/*/lib/libnvrtc-builtins.so.*); do \

@@ -96,6 +96,7 @@ type run struct {
 	GraphBytes   int64    `json:"graph_bytes,omitempty"`
 	LibraryBytes int64    `json:"library_bytes,omitempty"`
 
+	Machine       string   `json:"machine,omitempty"`  // what kept the order of nodes, where steps were not replayed
 	Products      string   `json:"products,omitempty"` // the library of matrix products
 	ArenaBytes    int64    `json:"arena_bytes,omitempty"`
 	FallbackNodes *int     `json:"fallback_nodes,omitempty"`

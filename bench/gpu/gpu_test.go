@@ -173,7 +173,7 @@ func TestOnFake(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &options{
-		Parts: "networks memory profile swaps tests products times sanitizer", Networks: "resnet18:width=0.25,size=32,classes=10 alexnet:speed=3", Batch: 2, Steps: 3,
+		Parts: "networks memory profile swaps tests products times machine sanitizer", Networks: "resnet18:width=0.25,size=32,classes=10 alexnet:speed=3", Batch: 2, Steps: 3,
 		Kit: t.TempDir(), Work: t.TempDir(), Out: t.TempDir(), Device: "cuda", Fake: library, LinkBytes: 1 << 16, TimeLimit: 10 * time.Minute,
 		began: time.Now(), say: t.Logf,
 	}
@@ -224,11 +224,14 @@ func TestOnFake(t *testing.T) {
 		if p.Name == "tests" && p.Status != failed { // the kit has none: the next part runs nevertheless
 			t.Errorf("tests: %+v", p)
 		}
+		if p.Name == "machine" && p.Status != absent {
+			t.Errorf("machine: %+v", p)
+		}
 		if p.Name == "products" && (p.Status != absent || !strings.Contains(p.Message, "pip install nvidia-cublas")) {
 			t.Errorf("products: %+v", p)
 		}
 	}
-	if len(d.Parts) != 9 {
+	if len(d.Parts) != 10 {
 		t.Errorf("%d parts", len(d.Parts))
 	}
 }

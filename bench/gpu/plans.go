@@ -101,6 +101,7 @@ type measurer struct {
 	plans    map[spec]*planJob // under mu
 	planning chan struct{}     // has room for as many as may plan at a time
 	measured map[spec]*run
+	machined map[spec]*run // without replay
 	costs    map[spec]*run
 }
 
@@ -131,9 +132,14 @@ func lastLine(text string) string {
 // onnxmem runs the command and decodes what it prints. A check that fails prints its result
 // first, so the output is decoded whatever the exit status.
 func (m *measurer) onnxmem(ctx context.Context, result any, args ...string) error {
-	out, err := m.command(ctx, m.work, append([]string{filepath.Join(m.work, "onnxmem")}, args...)...)
+	return m.program(ctx, "onnxmem", result, args...)
+}
+
+// program does that with one of the builds.
+func (m *measurer) program(ctx context.Context, name string, result any, args ...string) error {
+	out, err := m.command(ctx, m.work, append([]string{filepath.Join(m.work, name)}, args...)...)
 	if decoded := json.Unmarshal(out, result); decoded != nil && err == nil {
-		return fmt.Errorf("onnxmem %s: %w", args[0], decoded)
+		return fmt.Errorf("%s %s: %w", name, args[0], decoded)
 	}
 	return err
 }
@@ -229,6 +235,7 @@ type ran struct {
 		Identical *bool `json:"identical"`
 	} `json:"outputs"`
 	Device *struct {
+		Machine   string   `json:"machine"`
 		Arena     int64    `json:"arena_bytes"`
 		Resident  int64    `json:"resident_bytes"`
 		Constants int64    `json:"constant_bytes"`
@@ -253,6 +260,11 @@ type ran struct {
 
 // execute plans and runs.
 func (m *measurer) execute(ctx context.Context, s spec, flags ...string) *run {
+	return m.executeBy(ctx, "onnxmem", s, flags...)
+}
+
+// executeBy is execute with one of the builds.
+func (m *measurer) executeBy(ctx context.Context, program string, s spec, flags ...string) *run {
 	r := &run{Network: s.network, Mode: s.mode, Batch: s.batch}
 	p := m.plan(ctx, s)
 	if p.err != nil {
@@ -262,7 +274,7 @@ func (m *measurer) execute(ctx context.Context, s spec, flags ...string) *run {
 	r.PlannedBytes, r.Recomputed, r.Promised = p.Arena+p.Resident, p.Recomputed, p.Extra
 	var out ran
 	args := append([]string{"run", p.path, "--device", m.opt.Device, "--steps", strconv.Itoa(m.opt.Steps), "--json"}, flags...)
-	if err := m.onnxmem(ctx, &out, args...); err != nil {
+	if err := m.program(ctx, program, &out, args...); err != nil {
 		r.Error = err.Error()
 	}
 	r.fill(&out)
@@ -276,6 +288,7 @@ func (r *run) fill(out *ran) {
 		return
 	}
 	r.ArenaBytes, r.OwnBytes, r.TakenBytes = d.Arena, d.Arena+d.Resident+d.Constants+d.Scratch, d.Taken
+	r.Machine = d.Machine
 	r.KernelBytes, r.GraphBytes, r.LibraryBytes, r.Products = d.Measured.Kernels, d.Measured.Graph, d.Measured.Library, d.Products
 	r.FallbackNodes, r.FallbackOps, r.Syncs, r.ReplayedSteps = &d.Fallbacks, d.Operators, d.Syncs, d.Replayed
 	r.Prepare, r.Step = out.Times.Prepare/1e3, out.Times.Step/1e3
