@@ -34,7 +34,7 @@ type Options struct {
 	// limit on the device's memory, and the device's free memory counts.
 	MemoryLimit int64
 	// Held is the number of bytes that the caller holds, such as the values of
-	// inputs. They also count against a MemoryLimit above 0, but on a Device.
+	// inputs. They also count against a MemoryLimit above 0, except on a Device.
 	Held int64
 	// Separate gives every tensor its own storage and runs the nodes in another
 	// topological order. CheckRun compares a planned run with such a run.

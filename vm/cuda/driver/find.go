@@ -60,7 +60,7 @@ var (
 // open opens the newest such library that the driver can work with. It looks, in this
 // order, at the library's variable (a file), in ONNXMEM_CUDA_PATH, on the loader's path, in
 // CUDA_PATH and /usr/local/cuda, and in the Python packages of NVIDIA that are
-// installed for VIRTUAL_ENV or for the python3 on PATH.
+// installed for VIRTUAL_ENV or for the python3 (or python) on PATH.
 func (l *library) open(newest int) (path string, handle uintptr, err error) {
 	if path := os.Getenv(l.variable); path != "" {
 		handle, err := l.openWithParts(path)
@@ -161,11 +161,25 @@ func pythonFolders() []string {
 	return append(list, python3Folders()...)
 }
 
-// python3Folders asks the python3 on PATH, once.
-var python3Folders = sync.OnceValue(func() []string {
-	out, err := exec.Command("python3", "-c", "import nvidia; print('\\n'.join(nvidia.__path__))").Output()
-	if err != nil {
-		return nil
+// python3Folders asks the Python on PATH, once.
+var python3Folders = sync.OnceValue(askPython)
+
+// askPython asks python3, or, where it does not know the packages (Windows has a python3 that
+// is none), python.
+func askPython() (list []string) {
+	for _, name := range []string{"python3", "python"} {
+		out, err := exec.Command(name, "-c", "import nvidia; print('\\n'.join(nvidia.__path__))").Output()
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(out)) { // a folder may have spaces
+			if line = strings.TrimSpace(line); line != "" {
+				list = append(list, line)
+			}
+		}
+		if len(list) > 0 {
+			break
+		}
 	}
-	return strings.Fields(string(out))
-})
+	return list
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,27 @@ func TestInFolder(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s of CUDA %d: %v, expected %v", c.l.variable, c.most, got, c.want)
 		}
+	}
+}
+
+// TestAskPython: the folders of NVIDIA's packages are those of the Python that knows some, and
+// may have spaces in their names.
+func TestAskPython(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the Pythons of this test are shell scripts")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"python3": "#!/bin/sh\necho 'Python was not found' >&2\nexit 49\n",
+		"python":  "#!/bin/sh\necho '/opt/my env/nvidia'\necho /usr/lib/nvidia\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+	if got, want := askPython(), []string{"/opt/my env/nvidia", "/usr/lib/nvidia"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
