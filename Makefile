@@ -63,22 +63,31 @@ test: ## run the tests; ends with a list of skipped tests and the reasons
 # The kit's largest size, with the sources beside it: what may travel to a lent machine.
 KIT_BYTES := 67108864
 
+# no: the kit leaves NVIDIA's compiler to the machine; auto: only where it does not fit.
+KIT_NVRTC ?= auto
+# What the kit would have, with the sources and one more file.
+KIT_WITH = $$(($$(du -sb build/gpu | cut -f1) + $$(git ls-files -z | xargs -0 du -cb | tail -n 1 | cut -f1) + $$(cat $(1) | wc -c)))
+
 .PHONY: gpu-kit
 gpu-kit: build ## build build/gpu, whose `run` checks and measures on a machine with an NVIDIA GPU and nothing else (needs xz)
 	@rm -rf build/gpu build/gpu-unpacked && mkdir -p build/gpu/testdata build/gpu-unpacked
 	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o build/gpu/run ./bench/gpu
 	@cp bin/onnxmem build/gpu-unpacked/ && cp -r testdata/nodes testdata/functions build/gpu/testdata/
 	@for t in vm vm/internal/gpu; do CGO_ENABLED=0 go test -c -trimpath -ldflags "-s -w" -o build/gpu-unpacked/$$(basename $$t).test ./$$t; done
-	@if command -v "$$(go env CC)" >/dev/null; then \
-		CGO_ENABLED=1 go build $(CUDA) -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o build/gpu-unpacked/onnxmem-cuda ./cmd/onnxmem; \
-	else echo "without the CUDA build: it needs a C compiler"; fi
 	@for f in build/gpu-unpacked/*; do xz --format=lzma -5 -c $$f >build/gpu/$$(basename $$f).lzma; done
-	@rm -r build/gpu-unpacked
-	@for f in $(wildcard build/nvrtc/nvidia/*/lib/libnvrtc.so.* build/nvrtc/nvidia/*/lib/libnvrtc-builtins.so.*); do \
+	@for f in $(if $(filter no,$(KIT_NVRTC)),,$(wildcard build/nvrtc/nvidia/*/lib/libnvrtc-builtins.so.* build/nvrtc/nvidia/*/lib/libnvrtc.so.*)); do \
 		packed=build/nvrtc/$$(basename $$f).lzma; \
 		[ $$packed -nt $$f ] || { xz --format=lzma -5 -c $$f >$$packed.new && mv $$packed.new $$packed; }; \
-		cp $$packed build/gpu/; \
+		if [ "$(KIT_NVRTC)" = yes ] || [ $(call KIT_WITH,$$packed) -le $(KIT_BYTES) ]; then cp $$packed build/gpu/; \
+		else echo "without NVIDIA's compiler, for which there is no room: the machine must have it (pip install nvidia-cuda-nvrtc, or CUDA)"; fi; \
 	done
+	@if ! command -v "$$(go env CC)" >/dev/null; then echo "without the CUDA build: it needs a C compiler"; else \
+		f=build/gpu-unpacked/onnxmem-cuda; \
+		CGO_ENABLED=1 go build $(CUDA) -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $$f ./cmd/onnxmem && xz --format=lzma -5 $$f && \
+		if [ $(call KIT_WITH,$$f.lzma) -le $(KIT_BYTES) ]; then mv $$f.lzma build/gpu/; \
+		else echo "without the CUDA build, for which there is no room: KIT_NVRTC=no makes some, if the machine has NVIDIA's compiler"; fi; \
+	fi
+	@rm -r build/gpu-unpacked
 	@test -e build/nvrtc/nvidia || echo "without NVIDIA's compiler: make nvrtc gets it"
 	@echo "without compute-sanitizer: no package of PyPI has it; the machine's own is used"
 	@du -ab --apparent-size --max-depth=1 build/gpu
