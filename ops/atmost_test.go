@@ -33,8 +33,13 @@ func TestAtMost(t *testing.T) {
 		open    []string
 		smaller []map[string]int64
 	}{
-		{"bert", map[string]string{"layers": "1"}, map[string]int64{"batch": 4, "sequence": 64}, []string{"batch", "sequence"},
-			[]map[string]int64{{"batch": 1, "sequence": 1}, {"batch": 1, "sequence": 64}, {"batch": 3, "sequence": 2}}},
+		{
+			"bert",
+			map[string]string{"layers": "1"},
+			map[string]int64{"batch": 4, "sequence": 64},
+			[]string{"batch", "sequence"},
+			[]map[string]int64{{"batch": 1, "sequence": 1}, {"batch": 1, "sequence": 64}, {"batch": 3, "sequence": 2}},
+		},
 		{"resnet18", nil, map[string]int64{"batch": 8}, []string{"batch"}, []map[string]int64{{"batch": 1}, {"batch": 5}}},
 	} {
 		t.Run(c.network, func(t *testing.T) {
