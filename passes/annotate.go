@@ -52,6 +52,10 @@ func annotate(_ context.Context, s *State) error {
 	s.subgraphs = map[*graph.Graph]int{}
 	s.planBodies(p, r, nil, &resident)
 	s.planFolded(p)
+	var err error
+	if p.KV, err = plan.KVOf(s.model); err != nil { // also of a model that an earlier planning rewrote
+		return err
+	}
 	p.Workspaces = s.planWorkspaces(r)
 	s.planSlices(p)
 	p.Pools = r.planPools(resident)

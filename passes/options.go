@@ -72,6 +72,12 @@ type Options struct {
 	States     []string
 	StatesAuto bool
 
+	// KVCapacity rewrites a decoder whose caches of keys and values grow by a Concat into
+	// one whose caches have room for that many tokens: they are States, TensorScatter writes
+	// them, and a new input says where ([plan.KV]). A decoder of which that cannot be shown to
+	// give the same results is refused. 0: the decoder stays as it is.
+	KVCapacity int64
+
 	Limit *Limit // bounds the memory; nodes are recomputed to meet it; nil: no limit
 	Host  *Host  // with Limit or Frontier: a host memory to which tensors may be swapped; nil: none
 	// Frontier computes the cost of other limits, for Plan.Frontier.
@@ -150,6 +156,9 @@ func (o *Options) checkFigures() error {
 	if o.TimeLimit < 0 {
 		return fmt.Errorf("time limit %v: expected 0 or more", o.TimeLimit)
 	}
+	if o.KVCapacity < 0 {
+		return fmt.Errorf("capacity of %d tokens: expected 0 or more", o.KVCapacity)
+	}
 	for _, name := range slices.Sorted(maps.Keys(o.Dims)) {
 		if n := o.Dims[name]; n < 0 {
 			return fmt.Errorf("dimension %q is %d: expected a length >= 0", name, n)
@@ -210,6 +219,7 @@ func (o *Options) checkPasses() error {
 	}{
 		{o.Train != nil, "Train", "train"},
 		{o.InlineFunctions, "InlineFunctions", "inline"},
+		{o.KVCapacity > 0, "KVCapacity", "kv"},
 		{o.Slices != SlicesOff, "Slices", "slice"},
 		{o.Limit != nil, "Limit", "limit"},
 		{o.ExtraPercent > 0, "ExtraPercent", "limit"},

@@ -31,6 +31,7 @@ func Default() []Pass {
 	return []Pass{
 		{Name: "train", Doc: "make a training graph of an inference model, if asked", Run: train},
 		{Name: "inline", Doc: "replace calls of local functions by their bodies, if asked", Run: inline},
+		{Name: "kv", Doc: "give growing caches of keys and values a fixed capacity, if asked", Run: keepCaches},
 		{Name: "infer", Doc: "bind dimensions and infer the type and size of every tensor", Run: infer, Rerun: true},
 		{Name: "fold", Doc: "compute once what depends on constants alone", Run: fold, Optional: true},
 		{Name: "slice", Doc: "run regions in slices to make the peak smaller than any order can, if asked", Run: slice},
@@ -54,6 +55,9 @@ var constraints = []struct {
 	{"train", "inline", false, "gradients may call local functions"},
 	{"train", "infer", false, "the nodes that it adds need types"},
 	{"inline", "infer", false, "the nodes that it adds need types"},
+	{"train", "kv", false, "a training graph has no caches, and is refused"},
+	{"inline", "kv", false, "caches and masks in functions are found when these are nodes of the graph"},
+	{"kv", "infer", false, "the caches that it changes need types"},
 	{"infer", "share", true, "inference finds the sizes and the views"},
 	{"infer", "fold", true, "types say how large the results are"},
 	{"fold", "slice", false, "what depends on constants alone needs no slices"},

@@ -56,6 +56,8 @@ type Plan struct {
 	// Ranges says what holds for all lengths of the dimensions; nil: the plan is for one
 	// length of each.
 	Ranges *Ranges `json:"ranges,omitempty"`
+	// KV describes a decoder whose caches were given a fixed capacity; nil: none were.
+	KV *KV `json:"kv,omitempty"`
 
 	// Folded describes the nodes of the source that were computed from constants;
 	// nil: none were.

@@ -21,6 +21,10 @@ func (p *Program) Caches() []graph.Tensor {
 	return slices.DeleteFunc(p.States(), func(t graph.Tensor) bool { return !cache[t.Name] })
 }
 
+// KV describes the caches of a decoder that was rewritten to a fixed capacity; nil if the
+// model is none.
+func (p *Program) KV() *plan.KV { return p.p.KV }
+
 // Reset fills all caches with zeros, as in a new session. Parameters and states of a
 // training graph stay as they are. No run may be in progress.
 func (s *Session) Reset() error {

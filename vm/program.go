@@ -64,10 +64,23 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	}
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; plan.Stays(b.Kind) {
-			pr.state[b.Tensors[0]] = b.Tensors[len(b.Tensors)-1]
+			pr.state[b.Tensors[0]] = updated(m, b)
 		}
 	}
 	return pr, nil
+}
+
+// updated is the new value of the parameter or state that a buffer holds: its first graph
+// output. Views of the new value may follow.
+func updated(m *graph.Model, b *plan.Buffer) string {
+	for _, name := range b.Tensors {
+		for _, t := range m.Graph.Outputs {
+			if m.Graph.Tensors[t].Name == name {
+				return name
+			}
+		}
+	}
+	return b.Tensors[len(b.Tensors)-1]
 }
 
 // refuse returns an error about the model.

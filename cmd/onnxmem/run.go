@@ -37,6 +37,7 @@ type runCmd struct {
 	SaveModel     string            `out:"the trained model" placeholder:"FILE" help:"Write the model from which the training graph was made, with the trained parameters."`
 	Source        string            `in:"the model that was trained" placeholder:"FILE" help:"With --save-model: the model from which the training graph was made (default: the file that the plan names, beside MODEL)."`
 	Steps         int               `default:"1" placeholder:"N" help:"Run N steps; each step of a training graph starts with the updated parameters (default 1)."`
+	Decode        map[string]string `placeholder:"INPUT=OUTPUT" mapsep:"none" help:"With --steps: each step but the first gets as INPUT (input_ids) the indices of the largest elements of OUTPUT (logits) along its last axis: greedy decoding."`
 	Check         checkMode         `help:"Run all steps again and compare. --check or --check=bits: in another order, with no shared memory; the outputs must be equal bit for bit. --check=reference: compute every node from its actual inputs by simple loops in float64; elements may differ only by rounding. Slow."`
 	Poison        bool              `help:"Overwrite bytes as soon as they are dead, and scratch memory before each node; check after every step that no node wrote dead bytes. Slow."`
 	Guard         guardFlag         `placeholder:"SIDE" help:"Place every tensor between inaccessible pages, so that an access outside it is an error that names it. --guard or --guard=end: the tensor touches the page after it; --guard=front: the page before it. Slow."`
@@ -52,6 +53,9 @@ type runCmd struct {
 	MemoryLimit   *units.Size       `placeholder:"SIZE" help:"Memory that the run may use, such as 8GiB; it is checked before each allocation (default: the free memory of the machine or its container)."`
 	TimeLimit     time.Duration     `placeholder:"TIME" help:"Stop the run after TIME, such as 60s, and name the node that was running (default: no limit)."`
 	JSON          bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+
+	indexed bool                  // the position of a decoder is given
+	runs    []map[string]vm.Value // inputs of all steps, for --check
 }
 
 // Help is the text below the flags.
@@ -122,6 +126,7 @@ type runResult struct {
 	DecodedBytes int64         `json:"decoded_bytes"`
 	HeapAllocs   uint64        `json:"heap_allocs_per_step"`
 	Losses       []float64     `json:"losses,omitempty"`
+	Tokens       []int64       `json:"tokens,omitempty"` // that --decode chose, of the first of the batch
 	Reference    *runReference `json:"reference,omitempty"`
 	Device       *runDevice    `json:"device,omitempty"`
 	Times        struct {
@@ -257,16 +262,20 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := params.set(s, inputs); err != nil {
 		return err
 	}
-	if err := c.steps(ctx, e, program, s, inputs, r); err != nil {
+	decoder, err := c.newDecoder(program)
+	if err != nil {
+		return err
+	}
+	if err := c.steps(ctx, e, program, s, decoder, inputs, r); err != nil {
 		return err
 	}
 	first := maps.Clone(params.values)
 	maps.Copy(first, inputs)
-	bits, err := c.check(ctx, program, opt, first, inputs, r)
+	bits, err := c.check(ctx, program, opt, first, r)
 	if err != nil {
 		return err
 	}
-	found, err := c.reference(ctx, program, opt, first, inputs, r)
+	found, err := c.reference(ctx, program, opt, first, r)
 	if err != nil {
 		return err
 	}
@@ -283,11 +292,11 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 }
 
 // check runs the steps again if --check=bits was given.
-func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options, first, inputs map[string]vm.Value, r *runResult) (*vm.Check, error) {
+func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options, first map[string]vm.Value, r *runResult) (*vm.Check, error) {
 	if c.Check != checkBits {
 		return nil, nil
 	}
-	check, err := program.CheckRun(ctx, c.stepInputs(first, inputs), besideSession(opt))
+	check, err := program.CheckRun(ctx, c.stepInputs(first), besideSession(opt))
 	if err != nil {
 		return nil, err
 	}
@@ -300,12 +309,12 @@ func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options,
 	return check, nil
 }
 
-// stepInputs lists the inputs of all steps.
-func (c *runCmd) stepInputs(first, inputs map[string]vm.Value) []map[string]vm.Value {
-	runs := []map[string]vm.Value{first}
-	for range c.Steps - 1 {
-		runs = append(runs, inputs)
-	}
+// stepInputs lists the inputs of all steps. Those of the first are first and what the step
+// had.
+func (c *runCmd) stepInputs(first map[string]vm.Value) []map[string]vm.Value {
+	runs := slices.Clone(c.runs)
+	runs[0] = maps.Clone(first)
+	maps.Copy(runs[0], c.runs[0])
 	return runs
 }
 
@@ -320,12 +329,12 @@ func besideSession(opt vm.Options) vm.Options {
 
 // reference compares every node with the reference evaluator if --check=reference
 // was given.
-func (c *runCmd) reference(ctx context.Context, program *vm.Program, opt vm.Options, first, inputs map[string]vm.Value, r *runResult) (*vm.ReferenceCheck, error) {
+func (c *runCmd) reference(ctx context.Context, program *vm.Program, opt vm.Options, first map[string]vm.Value, r *runResult) (*vm.ReferenceCheck, error) {
 	if c.Check != checkReference {
 		return nil, nil
 	}
 	began := time.Now()
-	found, err := program.CheckReference(ctx, c.stepInputs(first, inputs), besideSession(opt))
+	found, err := program.CheckReference(ctx, c.stepInputs(first), besideSession(opt))
 	if err != nil {
 		return nil, err
 	}
@@ -368,13 +377,12 @@ func (c *runCmd) options() vm.Options {
 }
 
 // steps runs the planned model and writes the requested files.
-func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.Session, inputs map[string]vm.Value, r *runResult) error {
+func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.Session, d *decoder, inputs map[string]vm.Value, r *runResult) error {
 	var profile *vm.Profile
 	if c.Profile != "" || c.CostsOut != "" {
 		profile = s.Profile()
 	}
 	var out map[string]vm.Value
-	var err error
 	var before, after runtime.MemStats
 	for i := range c.Steps {
 		last := i == c.Steps-1
@@ -382,7 +390,14 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 			runtime.ReadMemStats(&before)
 		}
 		began := time.Now()
-		if out, err = s.Run(ctx, inputs); err != nil {
+		now, err := d.next(i, inputs, out)
+		if err != nil {
+			return err
+		}
+		if c.Check != "" {
+			c.runs = append(c.runs, now)
+		}
+		if out, err = s.Run(ctx, now); err != nil {
 			return err
 		}
 		took := millis(time.Since(began))
@@ -402,6 +417,7 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 			}
 		}
 	}
+	r.Tokens = d.tokens
 	m := s.Memory()
 	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.TableBytes, r.DecodedBytes, r.PackedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.TableBytes, m.DecodedBytes, m.PackedBytes
 	r.HostBytes = m.HostBytes
@@ -457,6 +473,9 @@ func millis(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 func (c *runCmd) print(e *env, r *runResult) error {
 	if c.JSON {
 		return writeJSON(e.stdout, r)
+	}
+	if len(r.Tokens) > 0 {
+		fmt.Fprintf(e.stdout, "%-20s %s\n", "tokens", strings.Trim(fmt.Sprint(r.Tokens), "[]"))
 	}
 	updated, differ := 0, 0
 	for _, o := range r.Outputs {

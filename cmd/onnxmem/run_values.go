@@ -101,6 +101,7 @@ func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error
 		given = all
 	}
 	filled := map[string]float64{"learning_rate": 0.001}
+	quiet := c.decodeValues(program, given, filled)
 	for _, name := range slices.Sorted(maps.Keys(c.Input)) {
 		if x, err := strconv.ParseFloat(c.Input[name], 64); err == nil {
 			filled[name] = x
@@ -128,7 +129,7 @@ func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error
 			var err error
 			if x, is := filled[t.Name]; is {
 				v, err = vm.Filled(t, x)
-				if _, asked := c.Input[t.Name]; !asked {
+				if _, asked := c.Input[t.Name]; !asked && !quiet[t.Name] {
 					e.say("%s is %v (say --input %s=NUMBER)", t.Name, x, t.Name)
 				}
 			} else {

@@ -85,6 +85,7 @@ const (
 	CodeProgram     = "program-order"    // of the input file
 	CodeRepetition  = "repetition"       // a step that is marked as a repetition but is none
 	CodeFolded      = "folded"           // initializers in the place of nodes of the source
+	CodeKV          = "kv"               // caches of a fixed capacity
 	CodeSlices      = "slices"           // regions that run in slices
 	CodeSwap        = "swap"             // a transfer that other runtimes could not run
 	CodeLimit       = "limit"            // not kept, or not the cost of the steps

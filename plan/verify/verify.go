@@ -168,6 +168,7 @@ func (v *verifier) plan() {
 	v.limit(s, again, &sum)
 	v.folded()
 	v.slicedRegions()
+	v.capacity()
 	sum.Unsliced = v.p.Summary.Unsliced // claimed
 	v.checkSummary(sum)
 	v.r.Summary = sum
@@ -305,7 +306,7 @@ func (v *verifier) identity() {
 // mode determines whether the file is a training graph, and checks that the plan
 // agrees.
 func (v *verifier) mode() {
-	for _, key := range []string{keyMode, keyUpdates, keyTrainable, keyGradients, keyStates} {
+	for _, key := range []string{keyMode, keyUpdates, keyTrainable, keyGradients, keyStates, plan.KeyKV} {
 		if n := entries(v.m.Props, key); n > 1 { // readers disagree on which one counts
 			v.fault(CodeAnnotation, "metadata of the model: %s is listed %d times, expected once", key, n)
 		}

@@ -1,0 +1,111 @@
+package verify
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// capacity checks what the plan says of a decoder whose caches were given a fixed capacity:
+// that it is what the file says, that each cache has that capacity and stays, that one
+// TensorScatter alone writes it, as many tokens as the plan says, and where the index says.
+// That the results are those of the source is claimed.
+func (v *verifier) capacity() {
+	said, err := plan.KVOf(v.m)
+	if err != nil {
+		v.fault(CodeKV, "%v", err)
+		return
+	}
+	if !reflect.DeepEqual(said, v.p.KV) {
+		v.fault(CodeKV, "kv: expected what the metadata %s of the model say", plan.KeyKV)
+		return
+	}
+	if said == nil {
+		return
+	}
+	v.claim("kv")
+	g := v.m.Graph
+	tensors := v.names.of(g)
+	if t := tensors[said.Index]; t == nil || !t.Input || t.Type.String() != graph.TensorOf(graph.Int64, 1).String() {
+		v.fault(CodeKV, "kv: index %q: expected a graph input of one int64", graph.Short(said.Index))
+		return
+	}
+	if said.New < 1 || said.New > said.Capacity {
+		v.fault(CodeKV, "kv: %d new tokens with a capacity of %d: expected 1 to the capacity", said.New, said.Capacity)
+	}
+	if len(said.Caches) == 0 {
+		v.fault(CodeKV, "kv: expected a cache")
+	}
+	for _, name := range said.Masks {
+		if t := tensors[name]; t == nil || !t.Input || !slices.Contains(t.Type.Shape, graph.Dim(said.Capacity)) {
+			v.fault(CodeKV, "kv: mask %q: expected a graph input with %d elements along an axis", graph.Short(name), said.Capacity)
+		}
+	}
+	for i, c := range said.Caches {
+		if slices.ContainsFunc(said.Caches[:i], func(o plan.KVCache) bool { return o.Past == c.Past }) {
+			v.fault(CodeKV, "kv: cache %q is listed twice", graph.Short(c.Past))
+			continue
+		}
+		v.cache(said, c, tensors)
+	}
+	if v.opt.Source != nil {
+		v.growing(said)
+	}
+}
+
+// cache checks one cache.
+func (v *verifier) cache(said *plan.KV, c plan.KVCache, tensors map[string]*graph.Tensor) {
+	g := v.m.Graph
+	before, after := tensors[c.Past], tensors[c.Present]
+	wrong := func(expected string, args ...any) {
+		v.fault(CodeKV, "kv: cache %q: expected "+expected, append([]any{graph.Short(c.Past)}, args...)...)
+	}
+	if before == nil || after == nil || !before.Input || !after.Output || v.updates[c.Past] != c.Present || v.updatesKey != keyStates {
+		wrong("a graph input that stays, with its next value %q", graph.Short(c.Present))
+		return
+	}
+	if c.Axis < 1 || c.Axis >= len(before.Type.Shape) || before.Type.Shape[c.Axis] != graph.Dim(said.Capacity) {
+		wrong("%d tokens along axis %d, found %v", said.Capacity, c.Axis, before.Type)
+		return
+	}
+	if after.Maker < 0 {
+		wrong("a node that makes %q", graph.Short(c.Present))
+		return
+	}
+	n := g.Nodes[after.Maker]
+	axis, err := attr.Axis("axis", attr.Int(n, "axis", -2), len(before.Type.Shape))
+	if n.Op != "TensorScatter" || n.Domain != "" || len(n.Inputs) != 3 || slices.Contains(n.Inputs, none) || err != nil || axis != c.Axis || attr.String(n, "mode", "linear") != "linear" || g.Tensors[n.Inputs[0]] != before {
+		wrong("that TensorScatter alone writes it, along axis %d", c.Axis)
+		return
+	}
+	if fresh := g.Tensors[n.Inputs[1]]; axis >= len(fresh.Type.Shape) || fresh.Type.Shape[axis] != graph.Dim(said.New) {
+		wrong("%d new tokens, found %v", said.New, fresh.Type)
+	}
+	at := g.Tensors[n.Inputs[2]]
+	if at.Maker >= 0 { // the index, for each of the batch
+		if m := g.Nodes[at.Maker]; m.Op == "Expand" && m.Domain == "" && len(m.Inputs) == 2 && m.Inputs[0] >= 0 {
+			at = g.Tensors[m.Inputs[0]]
+		}
+	}
+	if at != tensors[said.Index] {
+		wrong("that it is written at %q, found %q", graph.Short(said.Index), graph.Short(at.Name))
+	}
+}
+
+// growing compares the caches with the source, in which they have an open length.
+func (v *verifier) growing(said *plan.KV) {
+	tensors := v.names.of(v.opt.Source.Graph)
+	for _, c := range said.Caches {
+		t := tensors[c.Past]
+		if t == nil || !t.Input || t.Declared == nil || c.Axis >= len(t.Declared.Type.Shape) || t.Declared.Type.Shape[c.Axis] != graph.Unknown {
+			v.fault(CodeKV, "kv: cache %q: expected a graph input of the source whose length along axis %d is open", graph.Short(c.Past), c.Axis)
+			continue
+		}
+		if axis := c.Axis; axis < len(t.Declared.Symbols) && t.Declared.Symbols[axis] != "" && t.Declared.Symbols[axis] != said.Dimension && said.Dimension != "" && c == said.Caches[0] {
+			v.fault(CodeKV, "kv: dimension: expected %q, found %q", graph.Short(t.Declared.Symbols[axis]), graph.Short(said.Dimension))
+		}
+	}
+}
