@@ -6,14 +6,22 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// control lists the operators with bodies. Their outputs share no storage with an
-// input.
+// control lists the operators with bodies.
 var control = family{"", []Op{
 	{Name: "If", Infer: inferIf},
-	{Name: "Loop", Infer: inferLoop},
+	{Name: "Loop", Infer: inferLoop, Inplace: overCarried},
 	{Name: "Scan", Infer: inferScan},
 	{Name: "SequenceMap", Infer: inferSequenceMap},
 }}
+
+// overCarried: the last value of what a Loop carries may overwrite the first. A kernel reads
+// all first values before the first iteration, and writes the last ones after all iterations.
+func overCarried(c *Call) (pairs []graph.Alias) {
+	for in := 2; in < len(c.In) && in-2 < len(c.Out); in++ {
+		pairs = append(pairs, graph.Alias{Out: in - 2, In: in})
+	}
+	return pairs
+}
 
 // body returns a graph attribute; it is an error if it is missing.
 func (c *Call) body(name string) (*graph.Graph, error) {

@@ -13,7 +13,8 @@ import (
 // the next: a JSON list of INPUT=OUTPUT.
 const keyStates = "onnxmem.states"
 
-// scatters are operators that write parts of a cache over it.
+// scatters are operators that write parts of a cache over it, input 0 by output 0. Loop does
+// so with what it carries, input 2 + k by output k.
 var scatters = []string{"TensorScatter", "ScatterElements", "ScatterND"}
 
 // caches makes states that stay resident: each is one buffer for a graph input and the
@@ -93,16 +94,23 @@ func byName(g *graph.Graph, list []graph.TensorID) map[string]graph.TensorID {
 	return names
 }
 
-// scattered returns the graph input from which operators that write over their first
-// input make a graph output, each as its last reader; none if there is no such input.
+// scattered returns the graph input from which operators that write parts of it, or a Loop
+// that carries it, make a graph output, each as its last reader; none if there is no such
+// input.
 func (r *region) scattered(out graph.TensorID) graph.TensorID {
 	t := out
 	for t >= 0 && r.g.Tensors[t].Maker >= 0 {
-		n := r.g.Nodes[r.g.Tensors[t].Maker]
-		if n.Domain != "" || !slices.Contains(scatters, n.Op) || len(n.Semantics.Inplace) == 0 || n.Inputs[0] < 0 {
+		n, in := r.g.Nodes[r.g.Tensors[t].Maker], 0
+		switch {
+		case n.Domain == "" && n.Op == "Loop":
+			in = 2 + r.g.Tensors[t].Out
+		case n.Domain != "" || !slices.Contains(scatters, n.Op):
 			return graph.None
 		}
-		t = n.Inputs[0]
+		if !slices.Contains(n.Semantics.Inplace, graph.Alias{Out: r.g.Tensors[t].Out, In: in}) {
+			return graph.None
+		}
+		t = n.Inputs[in]
 		x := r.g.Tensors[t]
 		if !x.Input && (x.Output || len(x.Readers) > 1) {
 			return graph.None

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm"
@@ -196,5 +197,79 @@ func TestCachesRefused(t *testing.T) {
 	grows := decoder(t, 2)
 	if _, p := plannedModel(t, grows, passes.Options{StatesAuto: true}); slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return b.Kind == plan.KindCache }) {
 		t.Error("what Concat makes is called a cache")
+	}
+}
+
+// A state stays if a Loop carries it, and if the next value is read through a view that is
+// the last of its buffer.
+func TestCachesFound(t *testing.T) {
+	x := func(i int) map[string]vm.Value {
+		return map[string]vm.Value{"x": vm.Float32s([]float32{1, float32(i), -1, 2}, 1, 4), "m": vm.Int64s([]int64{3}, 1), "at": vm.Int64s([]int64{int64(i)}, 1)}
+	}
+	for name, k := range map[string]struct {
+		graph graphText
+		gives []float64 // next, after two runs from zeros
+	}{
+		"carried by a loop": {graphText{`
+			in state float32 1 4
+			in m int64 1
+			in x float32 1 4
+			seen = Neg(state)
+			next = Loop(m, , state)
+			out next
+			out seen
+		`, map[string]string{"next.body": "in i int64\nin c bool\nin s float32 1 4\nt = Add(s, x)\nd = Identity(c)\nout d\nout t"}}, []float64{6, 3, -6, 12}},
+		"read through a view": {graphText{`
+			in state float32 1 2 4
+			in x float32 1 4
+			in at int64 1
+			new = Unsqueeze(x, at.zero)
+			init at.zero int64 1
+			next = TensorScatter(state, new, at)
+			flat = Flatten(next) axis=1
+			y = Neg(flat)
+			out next
+			out y
+		`, nil}, []float64{1, 0, -1, 2, 1, 1, -1, 2}},
+	} {
+		image, err := onnx.Encode(&graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: 24}}, Graph: k.graph.graph(k.graph.main)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := image.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := onnx.Parse("m.onnx", b) // which finds what bodies capture
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, described := plannedModel(t, f, passes.Options{StatesAuto: true})
+		if !slices.ContainsFunc(described.Buffers, func(b plan.Buffer) bool { return b.Kind == plan.KindCache }) {
+			t.Errorf("%s: no cache: %+v", name, described.Buffers)
+			continue
+		}
+		runs := []map[string]vm.Value{x(0), x(1)}
+		for _, run := range runs {
+			maps.DeleteFunc(run, func(name string, _ vm.Value) bool {
+				return !slices.ContainsFunc(p.Inputs(), func(t graph.Tensor) bool { return t.Name == name })
+			})
+		}
+		for _, opt := range []vm.Options{{}, {Separate: true}, {Poison: true}} {
+			s := newSession(t, p, opt)
+			var out map[string]vm.Value
+			for _, run := range runs {
+				var err error
+				if out, err = s.Run(t.Context(), run); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+			if got, _ := out["next"].Reals(); !slices.Equal(got, k.gives) {
+				t.Errorf("%s, %+v: %v, expected %v", name, opt, got, k.gives)
+			}
+		}
+		if check, err := p.CheckRun(t.Context(), runs, vm.Options{Poison: true}); err != nil || !check.Identical() {
+			t.Errorf("%s: planned and apart: %+v, %v", name, check, err)
+		}
 	}
 }
