@@ -8,7 +8,8 @@ import (
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
-// softmax over keys gives hidden scores a weight of exactly 0.
+// softmax over keys gives hidden scores a weight of exactly 0. If no mask of the model hides
+// those of tokens to come, one is added.
 func softmax(r *rewriter, n *graph.Node) error {
 	f := r.facts[n.Inputs[0]]
 	axis, err := attr.Axis("axis", attr.Int(n, "axis", -1), r.rank(n.Inputs[0]))
@@ -17,8 +18,12 @@ func softmax(r *rewriter, n *graph.Node) error {
 	}
 	out := fact{kind: keys, axis: f.axis}
 	if axis == f.axis {
-		if !f.tail.hides() {
-			return r.refuse(n, "weighs the keys of all tokens, and no mask is known to hide the scores %q of those to come: expected a mask by positions (causal) that is added or chosen by Where", graph.Short(r.nameOf(n.Inputs[0])))
+		if !f.tail.hides() { // no mask by positions: all tokens so far are seen
+			masked, err := r.edit.hide(n.Inputs[0], axis)
+			if err != nil {
+				return r.refuse(n, "%v", err)
+			}
+			n.Inputs[0], n.Span = masked, graph.Span{}
 		}
 		out.tail = of(0)
 	}

@@ -164,6 +164,40 @@ func (e *editor) within(t graph.TensorID, elem graph.DType, least, most int64) g
 	return e.node("Min", name, nil, low, e.constant(elem, []int64{}, []int64{most}))
 }
 
+// minusInfinity is -∞ in the types that scores have.
+var minusInfinity = map[graph.DType][]byte{
+	graph.Float32: {0, 0, 0x80, 0xff}, graph.Float64: {0, 0, 0, 0, 0, 0, 0xf0, 0xff}, graph.Float16: {0, 0xfc}, graph.BFloat16: {0x80, 0xff},
+}
+
+// hide returns scores with -∞ for the tokens to come, which lie along an axis.
+func (e *editor) hide(scores graph.TensorID, axis int) (graph.TensorID, error) {
+	elem := e.r.full().g.Tensors[scores].Type.Elem
+	raw, ok := minusInfinity[elem]
+	if !ok {
+		return graph.None, fmt.Errorf("scores of type %v: expected floating-point ones", elem)
+	}
+	behind := e.r.rank(scores) - 1 - axis
+	seen := e.once(fmt.Sprint("seen ", behind), func() graph.TensorID {
+		shape := make([]int64, 1+behind)
+		places := make([]int64, e.r.opt.Capacity)
+		for i := range places {
+			places[i] = int64(i)
+		}
+		shape[0] = e.r.opt.Capacity
+		for k := range behind {
+			shape[1+k] = 1
+		}
+		tokens := e.once("tokens", func() graph.TensorID { return e.add(e.index, e.ints(e.r.fresh), indexName+".end") })
+		return e.node("Less", indexName+".seen", nil, e.constant(graph.Int64, shape, places), tokens)
+	})
+	least := e.once(fmt.Sprint("least ", elem), func() graph.TensorID {
+		id := e.tensor(indexName + ".hidden")
+		e.r.g.Tensors[id].Data = &graph.Data{Name: e.r.nameOf(id), Type: elem, Dims: []int64{}, Raw: raw, Bytes: int64(len(raw))}
+		return id
+	})
+	return e.node("Where", e.r.nameOf(scores)+".seen", nil, seen, scores, least), nil
+}
+
 // number corrects a position that a node reads as a number.
 func (r *rewriter) number(n *graph.Node, i int) error {
 	t := n.Inputs[i]

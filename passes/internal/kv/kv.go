@@ -103,10 +103,11 @@ func Rewrite(m *graph.Model, opt Options) (*graph.Model, *Decoder, error) {
 		return nil, nil, err
 	}
 	r.declare()
-	if err := r.edit.finish(); err != nil {
+	d := r.decoder()
+	if err := r.edit.finish(); err != nil { // after which tensors have other indices
 		return nil, nil, err
 	}
-	return r.m, r.decoder(), r.check()
+	return r.m, d, r.check(d)
 }
 
 // decoder describes the result.
@@ -198,7 +199,7 @@ func (r *rewriter) declare() {
 
 // check infers the rewritten graph: every tensor that it has from the given one must have
 // the shape that it has there when the caches are full.
-func (r *rewriter) check() error {
+func (r *rewriter) check(d *Decoder) error {
 	infer := r.opt.Infer
 	infer.SpareDims = true
 	m := *r.m
@@ -211,8 +212,8 @@ func (r *rewriter) check() error {
 		full[t.Name] = t
 	}
 	isPast := map[string]bool{}
-	for _, c := range r.caches {
-		isPast[r.nameOf(c.past)] = true
+	for _, c := range d.Caches {
+		isPast[c.Past] = true
 	}
 	for _, t := range m.Graph.Tensors {
 		want := full[t.Name]

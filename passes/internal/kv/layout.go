@@ -251,11 +251,9 @@ func slice(r *rewriter, n *graph.Node) error {
 	}
 	f := r.facts[x]
 	starts, ends := r.numbers(input(n, 1)), r.numbers(input(n, 2))
-	if f.kind != keys && to < 0 {
-		if err := r.plainNode(n); err != nil { // its bounds are numbers
-			return err
-		}
-		return nil
+	moves := func(list []line) bool { return slices.ContainsFunc(list, func(l line) bool { return l.slope != 0 }) }
+	if f.kind != keys && to < 0 && !moves(starts) && !moves(ends) {
+		return r.plainNode(n)
 	}
 	axes := make([]int, len(starts))
 	for k := range axes {
@@ -273,6 +271,14 @@ func slice(r *rewriter, n *graph.Node) error {
 	}
 	if len(starts) == 0 || len(starts) != len(ends) || len(axes) != len(starts) {
 		return r.refuse(n, "expected known bounds for an axis with an element for each token so far")
+	}
+	if f.kind != keys && to < 0 { // rows of a table, by the positions of the new tokens
+		length := r.length(y, axes[0])
+		if f.kind != plain || len(axes) != 1 || starts[0].slope != 1 || !length.known || length.slope != 0 || r.steps(n, 0) != 1 {
+			return r.refuse(n, "takes elements of %q by bounds that depend on the tokens so far: expected those at the positions of the new tokens", graph.Short(r.nameOf(x)))
+		}
+		r.take(n, axes[0], starts[0], length.base)
+		return nil
 	}
 	along := f.axis
 	if f.kind != keys {
@@ -339,13 +345,20 @@ func (r *rewriter) newest(n *graph.Node, k, count int, start line) error {
 	case start.slope == 0 || start.base < 0 || start.base+length.base > all.base:
 		return r.refuse(n, "takes elements of %q that may lie behind those of the tokens so far", graph.Short(r.nameOf(x)))
 	}
-	full := start.at(r.opt.Capacity - r.fresh)
-	for i, v := range []int64{full, full + length.base} {
-		n.Inputs[1+i] = r.edit.add(r.edit.ints(v), r.edit.lag(), r.nameOf(y)+".bound")
-	}
-	n.Span = graph.Span{}
-	r.set(n, fact{})
+	r.take(n, axis, start, length.base)
 	return nil
+}
+
+// take makes a Gather of a Slice node that takes count elements, from a position on: a Slice
+// by numbers that are known only at run time has no fixed length.
+func (r *rewriter) take(n *graph.Node, axis int, start line, count int64) {
+	places := make([]int64, count)
+	for i := range places {
+		places[i] = start.at(r.opt.Capacity-r.fresh) + int64(i)
+	}
+	at := r.edit.add(r.edit.ints(places...), r.edit.lag(), r.nameOf(n.Outputs[0])+".places")
+	*n = graph.Node{Name: n.Name, Op: "Gather", Inputs: []graph.TensorID{n.Inputs[0], at}, Outputs: n.Outputs, Attrs: []*graph.Attr{intAttr("axis", int64(axis))}, Props: n.Props}
+	r.set(n, fact{})
 }
 
 // gather takes elements of keys along another axis, or some by their positions, or anything

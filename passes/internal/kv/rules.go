@@ -65,7 +65,7 @@ func (r *rewriter) node(n *graph.Node) error {
 	if n.Domain != "" {
 		f = nil
 	}
-	if !reads && !grows && (f == nil || n.Op != "Gather") { // which checks positions, too
+	if !reads && !grows && (f == nil || n.Op != "Gather" && n.Op != "Slice") { // which read positions in their own ways
 		return r.plainNode(n)
 	}
 	if !reads && f == nil {
