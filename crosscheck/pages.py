@@ -3,7 +3,7 @@
 A comment <!-- table: NAME --> names each table for bench/results.py.
 """
 
-from . import allowed, edge, tigris
+from . import allowed, decoders, edge, tigris
 
 
 def tables(results):
@@ -90,6 +90,10 @@ def _edge(results):
     return [edge.cells(r) for _, r in _of(results, "edge")]
 
 
+def _decoders(results):
+    return [decoders.cells(r) for _, r in _of(results, "decoders") if not r["faults"]]
+
+
 def _allowed(results):
     return [allowed.cells(r) for _, r in _of(results, "allowed") if not r["faults"]]
 
@@ -105,6 +109,7 @@ _TABLES = (
     ("running/models", ("model", "nodes", "error", "bits", "poison", "ms", "ONNX Runtime, ms", "ratio", "allocations"), _models),
     ("running/steps", ("training step of", "nodes", "gradients", "losses", "draw", "bits", "poison"), _steps),
     ("slices/peaks", allowed.HEAD, _allowed),
+    ("caches/decoders", decoders.HEAD, _decoders),
     ("edge/smallest", edge.HEAD, _edge),
     ("edge/tigris", tigris.HEAD, _tigris),
     ("reference/nodes", ("model", "nodes compared", "worst", "of the step: nodes compared", "worst"), _nodes),

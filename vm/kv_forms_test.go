@@ -93,6 +93,10 @@ var forms = map[string]func(f *former){
 		m = f.node("Mul", nil, f.node("Sub", nil, f.real(1), m), f.real(-10000))
 		f.weigh(f.node("Add", nil, s, f.node("Unsqueeze", nil, m, f.ints(1, 2))))
 	},
+	"a mask whose length has a name of its own": func(f *former) {
+		s := f.scores()
+		f.weigh(f.node("Add", nil, s, f.node("Unsqueeze", nil, f.b.Input("bias", graph.TensorOf(graph.Float32, 2, graph.Unknown), "", "total"), f.ints(1, 2))))
+	},
 	"a triangle": func(f *former) {
 		s := f.scores()
 		shape := f.node("Concat", []*graph.Attr{attr("axis", 0)}, f.ints(formNew), f.total())
@@ -206,12 +210,17 @@ func TestKVForms(t *testing.T) {
 					}
 					return vm.Int64s(v, 2, n)
 				}
-				grows, _ := plannedModel(t, form(t, forms[name]), passes.Options{Dims: map[string]int64{"past": int64(i * formNew)}, Effort: schedule.EffortFast})
+				total := (i + 1) * formNew
+				grows, _ := plannedModel(t, form(t, forms[name]), passes.Options{Dims: map[string]int64{"past": int64(i * formNew), "total": int64(total)}, SpareDims: true, Effort: schedule.EffortFast})
 				masked := slices.ContainsFunc(p.Inputs(), func(t graph.Tensor) bool { return t.Name == "mask" })
 				before, now := maps.Clone(in), maps.Clone(in)
 				maps.Copy(before, past)
 				if masked {
 					before["mask"], now["mask"] = mask((i+1)*formNew), mask(formCapacity)
+				}
+				if slices.ContainsFunc(p.Inputs(), func(t graph.Tensor) bool { return t.Name == "bias" }) {
+					bias := []float32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, -1, -2, -3, -4, -5, -6, -7, -8, -9, -10}
+					before["bias"], now["bias"] = vm.Float32s(slices.Concat(bias[:total], bias[11:11+total]), 2, total), vm.Float32s(bias, 2, formCapacity)
 				}
 				now[p.KV().Index] = vm.Int64s([]int64{int64(i * formNew)}, 1)
 				want, err := newSession(t, grows, vm.Options{}).Run(t.Context(), before)

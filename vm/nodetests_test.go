@@ -250,3 +250,29 @@ func reason(err error) string {
 	}
 	return text
 }
+
+// TestNodeTestsOfKeyCounts: all tests of Attention with a number of keys for each of the batch
+// (nonpad_kv_seqlen), and of TensorScatter, which writes caches of fixed room, are claimed and
+// pass.
+func TestNodeTestsOfKeyCounts(t *testing.T) {
+	counts := map[string]int{}
+	for _, k := range readNodeTests(t) {
+		m, err := onnx.Parse(k.name, k.files["model.onnx"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range m.Graph.Nodes {
+			if n.Domain != "" || n.Op != "TensorScatter" && (n.Op != "Attention" || len(n.Inputs) < 7) {
+				continue
+			}
+			counts[n.Op]++
+			if err := k.run(vm.Options{Workers: 1}); err != nil {
+				t.Errorf("%s: %v", k.name, err)
+			}
+		}
+	}
+	if counts["Attention"] == 0 || counts["TensorScatter"] == 0 {
+		t.Errorf("%v: expected tests of both", counts)
+	}
+	t.Log(counts)
+}

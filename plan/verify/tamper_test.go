@@ -333,6 +333,20 @@ var real = []struct {
 	`}, passes.Options{StatesAuto: true}, func(p *plan.Plan) bool {
 		return slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return b.Kind == plan.KindCache })
 	}},
+	{"a state that a loop carries", text{main: `
+		in m int64
+		in state float32 1 4
+		in x float32 1 4
+		next = Loop(m, , state)
+		y = Relu(next)
+		out y
+		out next
+	`, bodies: map[string]string{"next.body": "in i int64\nin c bool\nin s float32 1 4\nt = Add(s, x)\nd = Identity(c)\nout d\nout t"}}, passes.Options{StatesAuto: true}, func(p *plan.Plan) bool {
+		return slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return b.Kind == plan.KindCache })
+	}},
+	{"caches of a fixed capacity", growing, passes.Options{KVCapacity: 8, Dims: map[string]int64{"batch": 2}}, func(p *plan.Plan) bool {
+		return p.KV != nil && len(p.KV.Masks) == 1 && len(p.KV.Caches) == 2
+	}},
 	{"slices of parts", attentive, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 60}}, func(p *plan.Plan) bool {
 		return len(p.Slices.Parts) > 0
 	}},
@@ -432,6 +446,26 @@ var attentive = text{main: `
 	e = Add(r, o)
 	z = Softmax(e) axis=1
 	out z
+`}
+
+// growing is a decoder of one head whose caches grow with every token.
+var growing = text{main: `
+	in q float32 batch 1 4
+	in k float32 batch 1 4
+	in v float32 batch 1 4
+	in mask float32 1 1 total
+	in past_k float32 batch total-1 4
+	in past_v float32 batch total-1 4
+	present_k = Concat(past_k, k) axis=1
+	present_v = Concat(past_v, v) axis=1
+	t = Transpose(present_k) perm=0,2,1
+	s = MatMul(q, t)
+	m = Add(s, mask)
+	w = Softmax(m) axis=2
+	y = MatMul(w, present_v)
+	out y
+	out present_k
+	out present_v
 `}
 
 // foldable has nodes that read only constants, in the main graph and in a body.

@@ -63,6 +63,7 @@ type rewriter struct {
 	m      *graph.Model
 	g      *graph.Graph
 	caches []*cache
+	tied   []string // other dimensions that are the number of tokens so far, by name
 	fresh  int64    // new tokens of a run
 	at     []sample // by ascending lengths of the past; the last one fills the caches
 	facts  []fact   // by tensor; of tensors that were added, too
@@ -237,6 +238,9 @@ func (r *rewriter) dims(pastLength int64) map[string]int64 {
 	}
 	for _, c := range r.caches {
 		dims[c.dimension] = pastLength
+	}
+	for _, name := range r.tied {
+		dims[name] = pastLength + r.fresh
 	}
 	return dims
 }

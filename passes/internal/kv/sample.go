@@ -42,7 +42,11 @@ func (r *rewriter) sample() error {
 		e.Tensor = r.nameOf(first.present)
 		return e
 	}
-	r.fresh = have - 1
+	if r.fresh = have - 1; r.tie() {
+		if s, err = r.infer(1); err != nil {
+			return err
+		}
+	}
 	longest := r.opt.Capacity - r.fresh
 	if longest < leastRoom {
 		return graph.Errorf("a capacity of %d tokens: expected at least %d, for runs of %d", r.opt.Capacity, r.fresh+leastRoom, r.fresh)
@@ -68,11 +72,44 @@ func (r *rewriter) sample() error {
 	return nil
 }
 
-func (r *rewriter) infer(past int64) (*sample, error) {
-	m := *r.m
-	m.Graph = r.g.Clone()
+// tie finds open dimensions that must be as long as all tokens so far, such as that of a mask
+// whose name says nothing of the past: the model cannot be inferred with another length of
+// such a dimension, and with that length it can.
+func (r *rewriter) tie() (some bool) {
+	const past, other = 5, 3
+	open, err := ops.Dims(&graph.Model{Opsets: r.m.Opsets, Graph: r.g.Clone(), Functions: r.m.Functions}, r.options(past))
+	if err != nil {
+		return false
+	}
+	for _, d := range open {
+		if !d.Assumed {
+			continue
+		}
+		with := func(n int64) bool {
+			opt := r.options(past)
+			opt.Dims[d.Name] = n
+			_, err := r.inferWith(past, opt)
+			return err == nil
+		}
+		if !with(other) && with(past+r.fresh) {
+			r.tied, some = append(r.tied, d.Name), true
+		}
+	}
+	return some
+}
+
+// options are those of inference for a length of the past.
+func (r *rewriter) options(past int64) ops.Options {
 	opt := r.opt.Infer
 	opt.Dims = r.dims(past)
+	return opt
+}
+
+func (r *rewriter) infer(past int64) (*sample, error) { return r.inferWith(past, r.options(past)) }
+
+func (r *rewriter) inferWith(past int64, opt ops.Options) (*sample, error) {
+	m := *r.m
+	m.Graph = r.g.Clone()
 	inf, err := ops.Infer(&m, opt)
 	if err != nil {
 		return nil, err
