@@ -67,6 +67,7 @@ TABLES = (
     Table("corpus/variants", CORPUS, slow="hours, PyTorch", timed=True),
     Table("corpus/open", CORPUS, slow="hours, PyTorch"),
     Table("slices/peaks", "make crosscheck ARGS='--kind allowed --jobs 1 --markdown'", slow="half an hour, ONNX"),
+    Table("caches/decoders", "make crosscheck ARGS='--kind decoders --jobs 1 --markdown'", slow="minutes, ONNX Runtime", timed=True),
     Table("slices/estimates", "crosscheck/run bench/slices.py", slow="minutes, ONNX Runtime", timed=True),
     Table("edge/smallest", EDGE, slow="minutes, ONNX Runtime, TiGrIS"),
     Table("edge/tigris", EDGE, slow="minutes, ONNX Runtime, TiGrIS"),

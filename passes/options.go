@@ -68,7 +68,7 @@ type Options struct {
 	// values: INPUT=OUTPUT, a graph input and the graph output that is its next value. The
 	// two become one resident buffer, which the run writes over. StatesAuto finds them: an
 	// input and an output between which TensorScatter, ScatterElements and ScatterND alone
-	// write. Neither is for training graphs, which keep their parameters by themselves.
+	// write, or which a Loop carries. Neither is for training graphs, which keep their parameters by themselves.
 	States     []string
 	StatesAuto bool
 

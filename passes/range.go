@@ -46,6 +46,7 @@ func (o *Options) checkRanges() error {
 		{o.Slices != SlicesOff, "slices"},
 		{len(o.Pools) > 0, "pools"},
 		{len(o.States) > 0 || o.StatesAuto, "states"},
+		{o.KVCapacity > 0, "capacity of caches"},
 		{o.Workspaces != nil, "recorded workspaces"},
 		{o.TimeLimit != 0, "time limit"},
 	} {

@@ -35,7 +35,7 @@ type PlanFlags struct {
 	TimeLimit           time.Duration `seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
 	Effort              string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
 	Fold                string        `enum:"off,exact,any" default:"exact" help:"What is computed once, from constants: exact (default) changes no bit of any result; any also lets products read transposed constants as they lie, which may change their last bits; off nothing."`
-	State               []string      `placeholder:"INPUT=OUTPUT" help:"A state that stays from one run to the next, such as a cache of keys: the input and the output that is its next value become one resident buffer. May be repeated. auto: all that scatter operators write."`
+	State               []string      `placeholder:"INPUT=OUTPUT" help:"A state that stays from one run to the next, such as a cache of keys: the input and the output that is its next value become one resident buffer. May be repeated. auto: all that scatter operators write, or a Loop carries."`
 	KVCapacity          int64         `placeholder:"N" help:"Rewrite a decoder whose caches of keys and values grow with every token: give them room for N tokens, and write them in place. A new input, write_index, says at which position. Refused where the results might differ."`
 	AllowMissingWeights bool          `help:"Accept missing external data: a plan does not depend on it."`
 	DebugPasses         bool          `seldom:"" help:"Check the invariants after each pass."`

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
@@ -75,9 +74,16 @@ func (v *verifier) cache(said *plan.KV, c plan.KVCache, tensors map[string]*grap
 		wrong("a node that makes %q", graph.Short(c.Present))
 		return
 	}
-	n := g.Nodes[after.Maker]
-	axis, err := attr.Axis("axis", attr.Int(n, "axis", -2), len(before.Type.Shape))
-	if n.Op != "TensorScatter" || n.Domain != "" || len(n.Inputs) != 3 || slices.Contains(n.Inputs, none) || err != nil || axis != c.Axis || attr.String(n, "mode", "linear") != "linear" || g.Tensors[n.Inputs[0]] != before {
+	n, axis, linear := g.Nodes[after.Maker], len(before.Type.Shape)-2, true
+	if a := n.Attr("axis"); a != nil {
+		if axis = int(a.Int); axis < 0 {
+			axis += len(before.Type.Shape)
+		}
+	}
+	if a := n.Attr("mode"); a != nil {
+		linear = a.String == "linear"
+	}
+	if n.Op != "TensorScatter" || n.Domain != "" || len(n.Inputs) != 3 || slices.Contains(n.Inputs, none) || axis != c.Axis || !linear || g.Tensors[n.Inputs[0]] != before {
 		wrong("that TensorScatter alone writes it, along axis %d", c.Axis)
 		return
 	}
@@ -95,17 +101,27 @@ func (v *verifier) cache(said *plan.KV, c plan.KVCache, tensors map[string]*grap
 	}
 }
 
-// growing compares the caches with the source, in which they have an open length.
+// growing compares the caches with the source, in which they have an open length, unless the
+// source was rewritten already.
 func (v *verifier) growing(said *plan.KV) {
+	if was, err := plan.KVOf(v.opt.Source); err != nil || was != nil {
+		if err != nil || !reflect.DeepEqual(was, said) {
+			v.fault(CodeKV, "kv: expected what the metadata %s of the source say", plan.KeyKV)
+		}
+		return
+	}
 	tensors := v.names.of(v.opt.Source.Graph)
-	for _, c := range said.Caches {
+	for i, c := range said.Caches {
 		t := tensors[c.Past]
 		if t == nil || !t.Input || t.Declared == nil || c.Axis >= len(t.Declared.Type.Shape) || t.Declared.Type.Shape[c.Axis] != graph.Unknown {
 			v.fault(CodeKV, "kv: cache %q: expected a graph input of the source whose length along axis %d is open", graph.Short(c.Past), c.Axis)
 			continue
 		}
-		if axis := c.Axis; axis < len(t.Declared.Symbols) && t.Declared.Symbols[axis] != "" && t.Declared.Symbols[axis] != said.Dimension && said.Dimension != "" && c == said.Caches[0] {
-			v.fault(CodeKV, "kv: dimension: expected %q, found %q", graph.Short(t.Declared.Symbols[axis]), graph.Short(said.Dimension))
+		if i > 0 || c.Axis >= len(t.Declared.Symbols) {
+			continue
+		}
+		if symbol := t.Declared.Symbols[c.Axis]; symbol != "" && symbol != said.Dimension {
+			v.fault(CodeKV, "kv: dimension: expected %q, found %q", graph.Short(symbol), graph.Short(said.Dimension))
 		}
 	}
 }
