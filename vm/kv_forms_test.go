@@ -250,6 +250,15 @@ func TestKVRefused(t *testing.T) {
 		"weights without a Softmax": {func(f *former) {
 			f.last = f.node("MatMul", nil, f.scores(), f.presentV)
 		}, `(MatMul): sums over the tokens so far, and neither factor is known to be 0`},
+		"positions that are rounded": { // which need a mask of their own, and get it
+			func(f *former) {
+				s := f.scores()
+				half := []*graph.Attr{attr("to", int(graph.Float16))}
+				keys := f.node("Cast", half, f.node("Range", nil, f.scalar(0), f.number(f.total()), f.scalar(1)))
+				m := f.node("LessOrEqual", nil, keys, f.node("Cast", half, f.past()))
+				f.last = f.node("MatMul", nil, f.node("Where", nil, m, s, f.real(0)), f.presentV)
+			}, `(MatMul): sums over the tokens so far`,
+		},
 		"a mean of the values": {func(f *former) {
 			f.weigh(f.scores())
 			f.last = f.node("ReduceMean", nil, f.presentV, f.ints(2))

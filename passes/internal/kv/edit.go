@@ -178,17 +178,19 @@ func (e *editor) hide(scores graph.TensorID, axis int) (graph.TensorID, error) {
 	}
 	behind := e.r.rank(scores) - 1 - axis
 	seen := e.once(fmt.Sprint("seen ", behind), func() graph.TensorID {
-		shape := make([]int64, 1+behind)
-		places := make([]int64, e.r.opt.Capacity)
-		for i := range places {
-			places[i] = int64(i)
-		}
-		shape[0] = e.r.opt.Capacity
-		for k := range behind {
-			shape[1+k] = 1
+		number := func(v int64) graph.TensorID { return e.constant(graph.Int64, []int64{}, []int64{v}) }
+		places := e.once("places", func() graph.TensorID {
+			return e.node("Range", indexName+".places", nil, number(0), number(e.r.opt.Capacity), number(1))
+		})
+		if behind > 0 {
+			axes := make([]int64, behind)
+			for k := range axes {
+				axes[k] = int64(k) + 1
+			}
+			places = e.node("Unsqueeze", indexName+".places", nil, places, e.ints(axes...))
 		}
 		tokens := e.once("tokens", func() graph.TensorID { return e.add(e.index, e.ints(e.r.fresh), indexName+".end") })
-		return e.node("Less", indexName+".seen", nil, e.constant(graph.Int64, shape, places), tokens)
+		return e.node("Less", indexName+".seen", nil, places, tokens)
 	})
 	least := e.once(fmt.Sprint("least ", elem), func() graph.TensorID {
 		id := e.tensor(indexName + ".hidden")

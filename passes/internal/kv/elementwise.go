@@ -182,9 +182,19 @@ func elementwise(f func(in []operand) tail) rule {
 				return err
 			}
 		}
-		r.set(n, fact{kind: keys, axis: axis, tail: f(in), pure: pure})
+		r.set(n, fact{kind: keys, axis: axis, tail: f(in).as(r.full().g.Tensors[out].Type.Elem), pure: pure})
 		return nil
 	}
+}
+
+// as is a tail as elements of a type, to which a Cast may have rounded or cut them.
+func (t tail) as(elem graph.DType) tail {
+	switch {
+	case t.kind == indices && elem != graph.Int64 && elem != graph.Int32 && elem != graph.Float64 && elem != graph.Float32,
+		t.hides() && minusInfinity[elem] == nil:
+		return tail{}
+	}
+	return t
 }
 
 // operand returns what is known of an input of an elementwise node whose result grows

@@ -285,13 +285,18 @@ func slice(r *rewriter, n *graph.Node) error {
 		along = to
 	}
 	k := slices.Index(axes, along)
+	for j := range axes {
+		if j != k && (starts[j].slope != 0 || ends[j].slope != 0) {
+			return r.refuse(n, "expected fixed bounds on the other axes of %q", graph.Short(r.nameOf(x)))
+		}
+	}
 	switch {
 	case f.kind == keys && k < 0 && to == f.axis:
 		return r.moved(n, 0, to)
 	case k < 0 || r.steps(n, k) != 1:
 		return r.refuse(n, "expected steps of 1 along axis %d, with an element for each token so far", along)
 	case f.kind == keys && to >= 0: // all of them
-		if starts[k] != (line{known: true}) || len(starts) > 1 && slices.ContainsFunc(starts, func(l line) bool { return l.slope != 0 }) {
+		if starts[k] != (line{known: true}) {
 			return r.refuse(n, "takes part of %q, whose elements are one for each token so far: expected all, or the newest ones", graph.Short(r.nameOf(x)))
 		}
 		return r.moved(n, 0, to)
@@ -301,11 +306,6 @@ func slice(r *rewriter, n *graph.Node) error {
 	// As many elements of something else, from its first on.
 	if starts[k] != (line{known: true}) || f.kind == position {
 		return r.refuse(n, "takes as many elements of %q as there are tokens so far: expected them from its first on", graph.Short(r.nameOf(x)))
-	}
-	for j, l := range starts {
-		if j != k && (l.slope != 0 || ends[j].slope != 0) {
-			return r.refuse(n, "expected fixed bounds on the other axes of %q", graph.Short(r.nameOf(x)))
-		}
 	}
 	if have := r.length(x, along); !have.known || have.base < r.opt.Capacity {
 		return r.refuse(n, "takes as many elements of %q as there are tokens so far, but it has %d: expected a capacity of at most that", graph.Short(r.nameOf(x)), have.base)
