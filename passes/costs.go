@@ -69,8 +69,9 @@ const launchCost = 1000
 const mostCost = math.MaxInt64 >> 24
 
 // costs returns the cost of each node of a region in nanoseconds: the measured one if
-// Options.Costs has the node's name, else the estimate for Options.Device. Constants and
-// swaps cost nothing. unknown counts the names in Options.Costs that no node has.
+// Options.Costs has the node's name, else the estimate for Options.Device, which measured
+// costs correct for nodes in slices ([measuredCosts]). Constants and swaps cost nothing.
+// unknown counts the names in Options.Costs that no node has.
 func (s *State) costs(r *region) (list []int64, unknown int) {
 	list = make([]int64, len(r.g.Nodes))
 	used := map[string]bool{}
@@ -79,17 +80,26 @@ func (s *State) costs(r *region) (list []int64, unknown int) {
 		if known = known && n.Name != ""; known {
 			used[n.Name] = true
 		}
+		factor, scaled := s.measured.of(n)
 		switch {
 		case n.IsSwap(): // the transfer takes time on the link, not on the device
 		case known:
 			list[i] = min(ns, mostCost)
 		case calledBySlice(n):
 			list[i] = s.callCost(r.g, n)
-		case !ops.IsConstant(n):
+		case ops.IsConstant(n):
+		case scaled:
+			list[i] = int64(min(factor*float64(s.opt.Device.cost(cost.Whole(r.g, n))), mostCost))
+		default:
 			list[i] = s.opt.Device.cost(cost.Whole(r.g, n))
 		}
 	}
-	return list, len(s.opt.Costs) - len(used)
+	for name := range s.opt.Costs {
+		if !used[name] && !s.measured.has(name) {
+			unknown++
+		}
+	}
+	return list, unknown
 }
 
 // calledBySlice reports whether a node calls a function with nodes of a slice.
@@ -112,7 +122,11 @@ func (s *State) callCost(g *graph.Graph, call *graph.Node) (ns int64) {
 	}
 	for _, n := range body.Nodes {
 		if len(n.Semantics.Views) == 0 {
-			ns = min(ns+s.opt.Device.cost(cost.Whole(&body, n)), mostCost)
+			one := s.opt.Device.cost(cost.Whole(&body, n))
+			if factor, scaled := s.measured.of(n); scaled {
+				one = int64(min(factor*float64(one), mostCost))
+			}
+			ns = min(ns+one, mostCost)
 		}
 	}
 	return ns

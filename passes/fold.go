@@ -225,7 +225,7 @@ func (s *State) hintAny(ctx context.Context, before, now estimated, products []p
 
 // copy returns a state with the options and the model of s, for an estimate.
 func (s *State) copy() *State {
-	t := &State{opt: s.opt, given: s.given, model: s.model, step: s.step, calls: map[*graph.Call]*region{}, foldBudget: s.foldBudget, deadline: s.deadline}
+	t := &State{opt: s.opt, given: s.given, model: s.model, step: s.step, calls: map[*graph.Call]*region{}, foldBudget: s.foldBudget, measured: s.measured, deadline: s.deadline}
 	t.opt.Effort, t.opt.Progress, t.opt.Trace, t.opt.Limit, t.opt.Frontier, t.opt.Workspaces = schedule.EffortFast, nil, nil, nil, false, nil
 	return t
 }

@@ -24,10 +24,12 @@ var colds = []float64{1, 0.2}
 var exchanges = []float64{1e-4, 1e-2, 0.1, 1, 10}
 
 // slicePools runs regions of the graph in slices, so that what slices make fits into the
-// fast pool. It plans the graph without slices, and those of some searches, with all
+// fast pool. If slices bring the whole peak below its capacity, nothing moves in the slow
+// ones. Else it plans the graph without slices, and those of some searches, with all
 // pools, and takes the one with the least slow traffic whose slices take at most
 // Options.ExtraPercent more time, if that is set. Slices run one after the other, in the
-// order in which they are written: what else lives meanwhile may lie in a slow pool.
+// order in which they are written: what else lives meanwhile may lie in a slow pool. If
+// nothing of that fits into all pools together, the smallest peak counts.
 func (s *State) slicePools(ctx context.Context) error {
 	w, err := s.newWeigher(ctx)
 	if err != nil {
@@ -40,6 +42,15 @@ func (s *State) slicePools(ctx context.Context) error {
 	x, rates, extra := w.ladders[0].x, exchanges[:3], math.Inf(1)
 	if s.opt.ExtraPercent > 0 {
 		rates, extra = exchanges, s.opt.ExtraPercent/100
+	}
+	if whole > 0 {
+		m, err := w.intoPools(ctx, s.opt.Pools[:1], extra)
+		if err != nil {
+			return err
+		}
+		if m != nil {
+			return w.adopt(ctx, &way{sliced: m})
+		}
 	}
 	best, seen := whole, map[string]bool{}
 	var found *slicedModel
@@ -66,12 +77,53 @@ func (s *State) slicePools(ctx context.Context) error {
 			best, found = traffic, m
 		}
 	}
+	if found == nil && whole == math.MaxInt64 {
+		m, err := w.intoPools(ctx, s.opt.Pools, extra)
+		if err != nil {
+			return err
+		}
+		if m != nil {
+			return w.adopt(ctx, &way{sliced: m})
+		}
+	}
 	if found == nil {
 		s.known = w.plain
 		return nil
 	}
 	s.keepOrder = true
 	return w.adopt(ctx, &way{sliced: found})
+}
+
+// leaner are the shares of pools that are tried as limits for what must fit into them: no
+// offsets may be found for what just fits.
+var leaner = []float64{1, 0.9, 0.75}
+
+// intoPools looks for slices that take at most that share of extra time and whose smallest
+// peak fits into some pools, the fastest first; nil if none were found.
+func (w *weigher) intoPools(ctx context.Context, pools []Pool, extra float64) (*slicedModel, error) {
+	capacity := 0.0
+	for _, pool := range pools {
+		capacity += float64(pool.Capacity)
+	}
+	for _, share := range leaner {
+		limit := int64(min(share*capacity, float64(w.peak())))
+		if limit < w.least.Bytes {
+			return nil, nil
+		}
+		m, err := w.slicesAlone(ctx, limit)
+		if err != nil || m == nil || m.extra > extra {
+			return nil, err
+		}
+		t, err := m.from.ordered(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		traffic, err := t.slowTraffic(ctx)
+		if fits := traffic == 0 || traffic < math.MaxInt64 && len(pools) == len(w.s.opt.Pools); err != nil || fits {
+			return m, err
+		}
+	}
+	return nil, nil
 }
 
 // applyInPools rewrites the model and returns its slow traffic.

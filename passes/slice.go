@@ -178,7 +178,10 @@ func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 	}
 	p := &slicing.Program{
 		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Loads: r.loads.Loads, Keep: keep, Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
-		Cost: func(w cost.Work) float64 { return float64(s.opt.Device.cost(w)) },
+		Cost: func(w cost.Work) float64 { return float64(s.opt.Device.cost(w)) }, Factors: s.measured.factors(b.model.Graph),
+	}
+	if m := s.measured; m != nil {
+		p.Cost = func(w cost.Work) float64 { return m.typical * float64(s.opt.Device.cost(w)) }
 	}
 	p.Rows = rowsOf(b.model)
 	for i := range r.storages {

@@ -47,13 +47,14 @@ type State struct {
 	shapesOf     *graph.Model         // the model that has them
 	subgraphs    map[*graph.Graph]int // the plan's subgraphs, by body
 	frontier     []plan.FrontierPoint
-	states       []string     // INPUT=OUTPUT of the caches
-	slices       *slicedState // nil if nothing runs in slices
-	ranged       *ranged      // nil without Options.Ranges
-	known        *base        // searches that the pass slice has made; nil: none
-	limitPart    int64        // the search for recomputation does one part of that many; 0: all
-	keepOrder    bool         // the nodes of the main graph must stay in their order
-	graphChanged bool         // a pass has changed the graph
+	states       []string       // INPUT=OUTPUT of the caches
+	slices       *slicedState   // nil if nothing runs in slices
+	ranged       *ranged        // nil without Options.Ranges
+	measured     *measuredCosts // nil: no costs were measured, or nothing may run in slices
+	known        *base          // searches that the pass slice has made; nil: none
+	limitPart    int64          // the search for recomputation does one part of that many; 0: all
+	keepOrder    bool           // the nodes of the main graph must stay in their order
+	graphChanged bool           // a pass has changed the graph
 
 	deadline time.Time // when Options.TimeLimit ends; zero: never
 	timedOut bool      // the deadline ended a search

@@ -83,6 +83,7 @@ type way struct {
 
 // newWeigher orders the model without slices.
 func (s *State) newWeigher(ctx context.Context) (*weigher, error) {
+	s.measured = s.measure()
 	x, err := s.newSlicer(ctx, nil)
 	if err != nil {
 		return nil, err

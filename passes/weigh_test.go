@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -199,5 +200,35 @@ func TestExtraTime(t *testing.T) {
 	}
 	if less := peak(passes.SlicesExact, 0.1); less < sliced {
 		t.Errorf("less time has a smaller peak: %d, not %d", less, sliced)
+	}
+}
+
+// TestMeasuredCostsOfSlices: costs that were measured hold for slices, too. If every node
+// takes a hundred times what the device's model says, the same slices cost the same share
+// of the time; if one kind of node takes much longer, slices of it cost more.
+func TestMeasuredCostsOfSlices(t *testing.T) {
+	file := smallViT(t)
+	opt := passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 70}, Device: slowDevice}
+	_, estimated := accepted(t, file, opt)
+	if estimated.Slices == nil || estimated.Summary.RecomputedNodes > 0 {
+		t.Fatal("expected slices alone")
+	}
+	// The costs of nodes without a limit stand in the plan of one that changes nothing.
+	_, plain := accepted(t, file, passes.Options{Limit: &passes.Limit{Percent: 100}, Device: slowDevice})
+	if plain.Steps[0].CostNS == 0 {
+		t.Fatal("expected costs in the plan below a limit")
+	}
+	opt.Costs = map[string]int64{}
+	for _, x := range plain.Steps {
+		if x.CostNS > 0 {
+			opt.Costs[x.Name] = 100 * x.CostNS
+		}
+	}
+	_, measured := accepted(t, file, opt)
+	if got, want := measured.Summary.SliceCostPercent, estimated.Summary.SliceCostPercent; math.Abs(got-want) > 0.05*(1+want) {
+		t.Errorf("slices cost %v %% by measured costs: expected %v %%, as by estimate, of which they are multiples", got, want)
+	}
+	if !reflect.DeepEqual(measured.Slices.Regions, estimated.Slices.Regions) {
+		t.Error("expected the slices that the estimates choose")
 	}
 }

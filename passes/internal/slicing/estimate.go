@@ -126,7 +126,7 @@ func (r *Region) rooms(streams map[graph.TensorID]graph.TensorID) (ns float64) {
 func (r *Region) wholeTime() (ns float64) {
 	for _, v := range r.Nodes {
 		if n := r.p.g.Nodes[v]; !r.p.view(n) {
-			ns += r.p.Cost(cost.Whole(r.p.g, n))
+			ns += r.p.time(v, cost.Whole(r.p.g, n))
 		}
 	}
 	return ns
@@ -190,7 +190,7 @@ func (r *Region) time(s *Slice, first bool) (ns float64) {
 		if !p.view(n) {
 			w := cost.Of(p.g, n, part*float64(n.Semantics.FLOPs), in, out)
 			w.Bytes += added
-			ns += p.Cost(w)
+			ns += p.time(v, w)
 		}
 	}
 	for _, t := range r.Outputs {

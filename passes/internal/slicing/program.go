@@ -31,6 +31,9 @@ type Program struct {
 	Sums  bool  // a region may sum over the axis that is cut: results may differ in the last bits
 	// Cost is the time in nanoseconds of a node that does this work.
 	Cost func(cost.Work) float64
+	// Factors are what the times of nodes, and of their copies in slices, are multiplied by;
+	// nil: all are 1.
+	Factors []float64
 	// Rows returns a function that calls another with the elements of an initializer;
 	// nil if they cannot be read. Without Rows, no initializer is cut.
 	Rows func(*graph.Data) func(use func([]byte) error) error
@@ -80,6 +83,15 @@ func (p *Program) Peak() (bytes int64, step int) {
 		}
 	}
 	return bytes, step
+}
+
+// time returns the time of a node, or of a copy of it, that does this work.
+func (p *Program) time(node int, w cost.Work) float64 {
+	ns := p.Cost(w)
+	if p.Factors != nil {
+		ns *= p.Factors[node]
+	}
+	return ns
 }
 
 // cut returns the dimension map of a node along an axis of its first output.
