@@ -24,11 +24,12 @@ type emitter struct {
 	taken   map[string]int // names in use, and how often each was asked for
 	consts  map[string]ID  // constants by content
 
-	salt   int         // part of the hashes by which gorgonia distinguishes operators
-	scope  string      // prefix of the names of emitted tensors
-	made   map[ID]bool // constants that the emitter made
-	fuse   *fuser      // nil: gradients are emitted as standard operators
-	saving savingSet   // the savings that are on
+	salt   int                // part of the hashes by which gorgonia distinguishes operators
+	scope  string             // prefix of the names of emitted tensors
+	made   map[ID]bool        // constants that the emitter made
+	makers map[ID]*graph.Node // of the tensors that emitted nodes make
+	fuse   *fuser             // nil: gradients are emitted as standard operators
+	saving savingSet          // the savings that are on
 
 	stands map[*graph.Node]*graph.Node // for a node that replaces a group: the last node of the group
 
@@ -85,7 +86,7 @@ func (a attrs) list() []*graph.Attr {
 func newEmitter(g *graph.Graph, opsets []graph.Opset, values []*ops.Value) *emitter {
 	e := &emitter{
 		g: g, opsets: opsets, version: graph.FindOpset(opsets, ""), values: values,
-		taken: map[string]int{}, consts: map[string]ID{}, made: map[ID]bool{}, phase: phaseForward,
+		taken: map[string]int{}, consts: map[string]ID{}, made: map[ID]bool{}, makers: map[ID]*graph.Node{}, phase: phaseForward,
 		saving: allSavings,
 	}
 	for _, t := range g.Tensors {
@@ -152,6 +153,7 @@ func (e *emitter) emitIn(domain, op string, a attrs, outputs int, in ...ID) []ID
 			name = e.unique(n.Name + "." + strconv.Itoa(k))
 		}
 		n.Outputs[k] = e.newTensor(name, graph.Type{}, nil)
+		e.makers[n.Outputs[k]] = n
 	}
 	e.g.Nodes = append(e.g.Nodes, n)
 	if !e.infer(n) {

@@ -26,6 +26,10 @@ func transposeGrad(c *Backward) {
 		c.Failf("%w", err)
 		return
 	}
+	if len(perm) == 2 && perm[0] == 1 && c.turns(c.D(0), c.Node.Outputs[0]) {
+		c.Set(0, c.turned(c.D(0)))
+		return
+	}
 	inverse := make([]int64, len(perm))
 	for i, p := range perm {
 		inverse[p] = int64(i)

@@ -34,8 +34,8 @@ var Savings = []Saving{
 	{"mask", "the gradients of Relu and Clip read a bool, computed from the result where that is enough"},
 	{"pool", "MaxPool keeps the position of each maximum within its window, in one or two bytes; a Relu before it keeps nothing"},
 	{"dropout", "Dropout with a seed draws its mask again in the backward pass"},
-	{"product", "products transpose the smaller tensor, and sum over the batch"},
-	{"in-place", "the gradient of Swish reads only its input and takes two buffers"},
+	{"product", "products transpose the smaller tensor, and sum over the batch; a table that is read transposed gets its gradient as it lies"},
+	{"in-place", "the gradient of Swish reads only its input and takes two buffers; rows of a table are added into its other gradients"},
 }
 
 // SavingNames lists the names of Savings, and "all".

@@ -328,9 +328,9 @@ func (t *tape) sumTerms(made, grad *gorgonia.Node) (ID, error) {
 		return graph.None, err
 	}
 	t.phase = phaseAccumulate
-	sum := terms[0].value
-	for _, o := range terms[1:] {
-		sum = t.add(sum, o.value)
+	values := make([]ID, len(terms))
+	for i, o := range terms {
+		values[i] = o.value
 	}
-	return sum, t.err
+	return t.sumOf(values), t.err
 }
