@@ -367,9 +367,9 @@ class Edge(unittest.TestCase):
     def test_what_is_not_known_is_a_dash(self):
         theirs = {"whole": 6021120, "peak": None, "traffic": None, "stages": 64}
         result = {"title": "tigris/a-32", "network": "a", "budget": 32 << 10, "faults": [], "theirs": theirs, "whole": 6021120}
-        self.assertEqual(tigris.cells(result), ["a", 32, "5,880.0", "–", 64, "–", "5,880.0", "–", "–", "–", "–"])
-        result |= {"theirs": theirs | {"peak": 32768, "traffic": 1 << 20}, "peak": 30720, "extra": 2.25, "traffic": 1 << 19, "least": 1 << 18}
-        self.assertEqual(tigris.cells(result)[3:], ["32.0", 64, "1,024.0", "5,880.0", "30.0", "2.2", "512.0", "256.0"])
+        self.assertEqual(tigris.cells(result), ["a", 32, "5,880.0", "–", 64, "–", "5,880.0", "–", "–", "–", "–", "–"])
+        result |= {"theirs": theirs | {"peak": 32768, "traffic": 1 << 20}, "peak": 30720, "extra": 2.25, "traffic": 1 << 19, "least": 1 << 18, "moved_extra": 4.0}
+        self.assertEqual(tigris.cells(result)[3:], ["32.0", 64, "1,024.0", "5,880.0", "30.0", "2.2", "512.0", "256.0", "4.0"])
         self.assertEqual(len(tigris.cells(result)), len(tigris.HEAD))
 
     def test_a_network_without_its_head_ends_before_the_last_product(self):
@@ -381,10 +381,12 @@ class Edge(unittest.TestCase):
         self.assertEqual(([list(n.output) for n in graph.node], [v.name for v in graph.output], [t.name for t in graph.initializer]), ([["h"]], ["h"], ["w"]))
 
     def test_peaks_by_extra_time_make_a_row(self):
-        found = [[3 << 20, -0.1, True, 0], [1 << 20, 4.96, True, 2], [1 << 19, 14.0, True, 0]]
-        result = {"title": "allowed/a, 1", "faults": [], "whole": 300 << 20, "found": found, "least": 1 << 18}
-        self.assertEqual(allowed.cells(result), ["a, 1", "300", "3.00", "0.0", "1.00*", "5.0", "0.50", "14.0", "0.25"])
+        found = [[1 << 20, 4.96, 1 << 20, 2], [1 << 19, 14.0, 1 << 19, 0]]
+        result = {"title": "allowed/a, 1", "faults": [], "whole": 300 << 20, "reached": ((1.5, 5), (0.5, 15)), "found": found, "least": 1 << 18}
+        self.assertEqual(allowed.cells(result), ["a, 1", "300", 5, "1.50", "1.00*", "5.0", 15, "0.50", "0.50", "14.0", "0.25"])
         self.assertEqual(len(allowed.cells(result)), len(allowed.HEAD))
+        result |= {"reached": ((1.5, 5),), "found": found[:1], "least": None}
+        self.assertEqual(allowed.cells(result)[5:], ["5.0", "–", "–", "–", "–", "–"])
 
     def test_measured_slices_make_a_row(self):
         result = {"title": "slices/a, 1", "faults": [], "whole": 3 << 20, "peak": 1 << 20, "bound": 1 << 20, "promised": 4.25, "ours": [10.0, 10.5], "theirs": [20.0, 19.0], "ONNX Runtime differs by": 2e-7}
