@@ -114,7 +114,6 @@ type pointResult struct {
 	optimal    bool // the bound is the arena
 	fault      string
 	code       string
-	unshared   bool
 	wrongSizes []int // polynomials
 }
 
