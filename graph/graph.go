@@ -175,12 +175,22 @@ type Semantics struct {
 	Random  bool    // its result differs from run to run, or it has an effect
 	Views   []Alias // outputs that are views of an input
 	Inplace []Alias // outputs that may overwrite an input that dies there
-	Call    *Call   // the instance of a local function that the node calls
-	FLOPs   int64   // floating-point operations; 0 if there are none or the number is unknown
+	// Ranges are bytes of outputs that are bytes of inputs, in the order of the outputs'
+	// bytes. A planner may let such bytes share memory, as those of views do.
+	Ranges []SubRange
+	Call   *Call // the instance of a local function that the node calls
+	FLOPs  int64 // floating-point operations; 0 if there are none or the number is unknown
 }
 
 // Alias relates an output of a node to one of its inputs, by position.
 type Alias struct{ Out, In int }
+
+// SubRange says that the bytes [At, At+Bytes) of an output are the bytes [From,
+// From+Bytes) of an input; both are given by position.
+type SubRange struct {
+	Out, In         int
+	At, From, Bytes int64
+}
 
 // Call is a local function with the types of one call. Calls with the same types
 // share one instance.

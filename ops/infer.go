@@ -463,6 +463,9 @@ func (inf *inferrer) sharing(c *Call, op *Op) {
 			}
 		}
 	}
+	if op.Ranges != nil && len(n.Semantics.Views) == 0 && c.allExact() {
+		n.Semantics.Ranges = op.Ranges(c)
+	}
 	if op.Inplace == nil {
 		return
 	}

@@ -47,6 +47,11 @@ type Op struct {
 	// the output, and no earlier element of the input afterwards. Optional.
 	Inplace func(c *Call) []graph.Alias
 
+	// Ranges returns the bytes of outputs that are bytes of inputs, ascending by output
+	// and position. It is called only if all shapes are exact and the operator has no view
+	// for these types. Optional.
+	Ranges func(c *Call) []graph.SubRange
+
 	// Cut returns the dimension map of the node along an axis of its first output,
 	// nil if it has none. All types are exact. Optional.
 	Cut func(c *Call, axis int) *Cut

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,6 +44,9 @@ func annotate(_ context.Context, s *State) error {
 	resident := int64(0)
 	p.Buffers = s.planBuffers(r, plan.Arena, &resident)
 	p.Steps, p.Dynamic = r.planSteps(), r.planDynamic()
+	if r.apart != nil {
+		p.Sharing.Aliases, p.Spans = true, r.planSpans()
+	}
 	program := r
 	if s.budget != nil {
 		s.budget.place(r)
@@ -60,7 +64,8 @@ func annotate(_ context.Context, s *State) error {
 	s.planSlices(p)
 	p.Pools = r.planPools(resident)
 	p.TrafficPrices = r.prices
-	p.ProgramOrder = plan.ProgramOrder{Steps: program.steps(program.solved.ProgramOrder), LoadBytes: program.solved.ProgramEvaluation.Loads}
+	apart := cmp.Or(program.apart, program.solved)
+	p.ProgramOrder = plan.ProgramOrder{Steps: program.steps(apart.ProgramOrder), LoadBytes: apart.ProgramEvaluation.Loads}
 	if s.budget != nil {
 		for i, step := range p.ProgramOrder.Steps {
 			p.ProgramOrder.Steps[i] = s.budget.firstStep[step]
@@ -73,7 +78,7 @@ func annotate(_ context.Context, s *State) error {
 	p.Certificates = append(p.Certificates, certificates...)
 	p.Summary = plan.Summary{
 		Nodes: len(r.g.Nodes), Tensors: s.tensors(), Dynamic: len(p.Dynamic),
-		ResidentBytes: resident, ProgramPeakBytes: program.solved.ProgramPeak,
+		ResidentBytes: resident, ProgramPeakBytes: apart.ProgramPeak,
 		PeakBytes: r.loads.Peak, LowerBoundBytes: bound, ArenaBytes: r.arena, TotalBytes: r.arena + resident,
 		PeakStep: r.loads.PeakStep, ScheduleOptimal: r.loads.Peak == bound, PlacementOptimal: r.optimal,
 	}
@@ -131,7 +136,7 @@ func (s *State) bound(r *region) (bytes int64, list []plan.Certificate) {
 	}
 	for _, c := range r.solved.Certificates {
 		add(c.Kind, r.steps(c.Nodes), c.Value)
-		if c.Kind == schedule.KindSearch {
+		if c.Kind == schedule.KindSearch && r.apart == nil {
 			if b := schedule.Bound(s.problem(r)); b.Kind != schedule.KindSearch {
 				add(b.Kind, ints(b.Nodes), b.Value)
 			}
@@ -284,10 +289,17 @@ func (r *region) annotate(pool string) {
 	for _, n := range r.g.Nodes {
 		var entries []string
 		for _, t := range n.Outputs {
-			if t < 0 || r.storageOf[t] == noStorage || place[r.storageOf[t]] == nil {
+			if t < 0 || r.storageOf[t] == noStorage {
 				continue
 			}
-			b, in := place[r.storageOf[t]], pool
+			pieces := r.piecesOf(r.storageOf[t])
+			b, in, bytes := place[pieces[0]], pool, int64(0)
+			if b == nil {
+				continue
+			}
+			for _, i := range pieces {
+				bytes += place[i].bytes
+			}
 			switch {
 			case b.resident:
 				in = plan.Resident
@@ -296,7 +308,7 @@ func (r *region) annotate(pool string) {
 			case r.pools != nil:
 				in = r.pools[b.pool]
 			}
-			entries = append(entries, fmt.Sprintf("%s=%s:%d:%d", r.g.Tensors[t].Name, in, b.offset, b.bytes))
+			entries = append(entries, fmt.Sprintf("%s=%s:%d:%d", r.g.Tensors[t].Name, in, b.offset, bytes))
 		}
 		if len(entries) == 0 {
 			n.DropProp(keyOffset)

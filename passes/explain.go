@@ -59,6 +59,12 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 			s.main.workspace[*b.Node] += b.Bytes
 		}
 	}
+	if p.Sharing.Aliases {
+		// The bound and its certificates are those of the relaxed layout.
+		if err := s.relaxAliases(); err != nil {
+			return nil, err
+		}
+	}
 	problem := s.problem(s.main)
 	for i := range problem.Tensors {
 		if t := &problem.Tensors[i]; t.Kind == "" && i < len(s.main.storages) {
@@ -80,6 +86,9 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 	x, err := schedule.Explain(ctx, problem, identity(len(problem.Nodes)), certificates, opt)
 	if err != nil {
 		return nil, fmt.Errorf("internal error: the planned order: %w", err)
+	}
+	if x.Peak < p.Summary.PeakBytes && p.Sharing.Aliases {
+		return nil, fmt.Errorf("the peak of %d bytes would be %d if all bytes that nodes only move could be shared: expected a plan whose aliases reach that, or one without (--no-aliases)", p.Summary.PeakBytes, x.Peak)
 	}
 	if x.Peak != p.Summary.PeakBytes {
 		return nil, fmt.Errorf("the plan's peak is %d bytes, expected %d, the peak of its order with every in-place result", p.Summary.PeakBytes, x.Peak)

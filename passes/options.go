@@ -78,6 +78,13 @@ type Options struct {
 	// give the same results is refused. 0: the decoder stays as it is.
 	KVCapacity int64
 
+	// Aliases lets results of Concat, Split, Slice and Gather along an axis with only
+	// lengths of 1 before it lie in the bytes of their operands, and operands in those of
+	// their result, where that makes the plan better. Such a plan is for a runtime that does
+	// not run these nodes, or whose copies may have their target for their source. It has
+	// no effect with Limit, Frontier, ExtraPercent, Slices or Pools, or in bodies and local functions.
+	Aliases bool
+
 	Limit *Limit // bounds the memory; nodes are recomputed to meet it; nil: no limit
 	Host  *Host  // with Limit or Frontier: a host memory to which tensors may be swapped; nil: none
 	// Frontier computes the cost of other limits, for Plan.Frontier.

@@ -31,42 +31,61 @@ func programOrder(ctx context.Context, s *State) error {
 // order solves the bare problem of a region, then reorders the nodes and
 // everything that refers to them by index.
 func (s *State) order(ctx context.Context, r *region) error {
+	p := s.problem(r)
+	var err error
+	if k := s.known; k != nil && r == s.main && reflect.DeepEqual(k.problem, p) {
+		r.solved = k.state.main.solved
+	} else if r.solved, err = s.solveProblem(ctx, r, p); err != nil {
+		return err
+	}
+	if r == s.main && r.solved.KeptBound > r.solved.Bound {
+		s.notes = append(s.notes, s.keptNote(r.solved))
+	}
+	return s.choose(ctx, r, s.orders(r.solved))
+}
+
+// orders returns the orders of a result that are worth placing.
+func (s *State) orders(r *schedule.Result) [][]int32 {
+	if s.opt.Goal == schedule.GoalArea || r.Ended != nil {
+		return r.Orders[:1]
+	}
+	return r.Orders
+}
+
+// solve solves the bare problem of a region.
+func (s *State) solve(ctx context.Context, r *region) (*schedule.Result, error) {
+	return s.solveProblem(ctx, r, s.problem(r))
+}
+
+// solveProblem solves the bare problem p of a region.
+func (s *State) solveProblem(ctx context.Context, r *region, p *schedule.Problem) (*schedule.Result, error) {
 	search, end := s.searchContext(ctx)
 	defer end()
-	p := s.problem(r)
 	opt := schedule.Options{Strategy: s.opt.Schedule, Effort: s.opt.Effort, Goal: s.opt.Goal}
 	switch {
 	case r.inFunction:
 		opt.Strategy = "program"
-	case s.keepOrder && r == s.main:
+	case s.keepOrder && r.kind == mainGraph:
 		opt.Strategy = "program"
 	case s.opt.KeepRandomOrder:
 		opt.Precedence = effectsInOrder(r.g, schedule.Program(p))
 	}
 	if r == s.main {
 		opt.Progress = s.opt.Progress
+	}
+	if r.kind == mainGraph {
 		// With a fixed order, updates are already last; operands that were swapped
 		// out come back right before their update.
 		if s.opt.UpdatesLast && !s.keepOrder {
 			opt.Precedence = append(opt.Precedence, updatesLast(r.g)...)
 		}
 	}
-	var err error
-	if k := s.known; k != nil && r == s.main && reflect.DeepEqual(k.problem, p) {
-		r.solved = k.state.main.solved
-	} else if r.solved, err = schedule.Solve(search, p, opt); err != nil {
-		return err
+	solved, err := schedule.Solve(search, p, opt)
+	if err != nil {
+		return nil, err
 	}
-	ended := r.solved.Ended != nil
-	s.timedOut = s.timedOut || ended
-	if r == s.main && r.solved.KeptBound > r.solved.Bound {
-		s.notes = append(s.notes, s.keptNote(r.solved))
-	}
-	orders := r.solved.Orders
-	if s.opt.Goal == schedule.GoalArea || ended {
-		orders = orders[:1]
-	}
-	return s.choose(ctx, r, orders)
+	s.timedOut = s.timedOut || solved.Ended != nil
+	return solved, nil
 }
 
 // effectsInOrder pairs each node that has an effect (see [graph.Effects]) with
@@ -136,7 +155,7 @@ func (s *State) problem(r *region) *schedule.Problem {
 	for i := range r.storages {
 		st := &r.storages[i]
 		t := schedule.Tensor{
-			Name: r.g.Tensors[st.tensors[0]].Name, Bytes: st.bytes, Producer: int32(st.maker),
+			Name: r.nameOf(int32(i)), Bytes: st.bytes, Producer: int32(st.maker),
 			Resident: !r.live(int32(i)), Output: st.output,
 		}
 		for _, n := range r.readers(int32(i)) {
@@ -163,10 +182,22 @@ func (s *State) problem(r *region) *schedule.Problem {
 	return p
 }
 
+// nameOf is the name of the first tensor of a storage.
+func (r *region) nameOf(i int32) string {
+	st := &r.storages[i]
+	if len(st.tensors) == 0 {
+		return r.g.Tensors[st.covers[0]].Name
+	}
+	return r.g.Tensors[st.tensors[0]].Name
+}
+
 // reuses returns the storages that storage i may overwrite: those of the inputs
 // for which ops allows it, if they have the same size and are not resident,
 // outside the region or graph outputs.
 func (r *region) reuses(i int32, noInplace bool) schedule.Reuses {
+	if r.reuse != nil {
+		return slices.Clone(r.reuse[i])
+	}
 	st := &r.storages[i]
 	if noInplace || st.maker < 0 || !r.live(i) || st.bytes == 0 {
 		return nil

@@ -41,6 +41,7 @@ func Default() []Pass {
 		{Name: "order", Doc: "find the order with the smallest peak", Run: order, Optional: true, Instead: programOrder},
 		{Name: "limit", Doc: "recompute or swap tensors if the best order exceeds the limit, if asked", Run: limit},
 		{Name: "place", Doc: "merge in-place results into buffers and assign offsets", Run: place},
+		{Name: "alias", Doc: "share the bytes of Concat, Split, Slice and Gather, if asked", Run: aliases, Optional: true},
 		{Name: "annotate", Doc: "assemble the plan and write offsets into the nodes", Run: annotate},
 	}
 }
@@ -71,6 +72,8 @@ var constraints = []struct {
 	{"order", "limit", true, "memory that a better order saves costs no time"},
 	{"limit", "place", false, "recomputed tensors need offsets of their own"},
 	{"order", "place", true, "lifetimes follow from the order"},
+	{"place", "alias", true, "aliases are kept only if they make the plan better"},
+	{"alias", "annotate", false, "the plan says which bytes are shared"},
 	{"place", "annotate", true, "the offsets are written into the nodes"},
 }
 

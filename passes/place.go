@@ -90,6 +90,7 @@ func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair,
 	}
 	p := alloc.Problem{Alignment: s.opt.Align}
 	var placed []int
+	parent := r.parentOf()
 	r.resident = 0
 	for k := range r.buffers {
 		b := &r.buffers[k]
@@ -98,11 +99,15 @@ func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair,
 			r.resident += b.bytes
 			continue
 		}
-		if b.host {
+		if b.host || parent != nil && parent[k] {
 			continue
 		}
 		p.Buffers = append(p.Buffers, alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last})
 		placed = append(placed, k)
+	}
+	parents := r.placedParents()
+	for _, x := range parents {
+		p.Buffers = append(p.Buffers, r.parentBuffer(x))
 	}
 	// Short: the last 0.1 % of the arena is not worth the waiting time of a user.
 	opt := alloc.Options{Strategy: s.opt.Placement, Effort: placement(effort), Short: true}
@@ -120,6 +125,13 @@ func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair,
 	}
 	for i, k := range placed {
 		r.buffers[k].offset = found.Offsets[i]
+	}
+	for i, x := range parents {
+		at := found.Offsets[len(placed)+i]
+		for _, k := range x {
+			r.buffers[k].offset = at
+			at += r.buffers[k].bytes
+		}
 	}
 	r.arena, r.optimal = found.Arena, found.Optimal
 	return nil
@@ -144,7 +156,7 @@ func (r *region) chains(taken []schedule.Pair) ([]buffer, error) {
 	var buffers []buffer
 	for i, chain := range chains {
 		st := &r.storages[i]
-		if st.outside || chain == nil {
+		if st.outside || st.pieces != nil || chain == nil {
 			continue
 		}
 		b := buffer{storages: chain, node: graph.None, bytes: st.bytes, resident: st.resident, host: st.host, kind: kinds[int32(i)]}
@@ -174,6 +186,12 @@ func (r *region) tensorsOf(b *buffer) []graph.TensorID {
 	for _, i := range b.storages {
 		list = append(list, r.storages[i].tensors...)
 	}
+	r.sortMade(list)
+	return list
+}
+
+// sortMade sorts tensors by when they are made: inputs first, then by step and output.
+func (r *region) sortMade(list []graph.TensorID) {
 	slices.SortStableFunc(list, func(x, y graph.TensorID) int {
 		a, b := r.g.Tensors[x], r.g.Tensors[y]
 		if a.Maker != b.Maker {
@@ -181,5 +199,4 @@ func (r *region) tensorsOf(b *buffer) []graph.TensorID {
 		}
 		return a.Out - b.Out
 	})
-	return list
 }

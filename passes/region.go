@@ -27,6 +27,11 @@ type region struct {
 	updateChains []chain         // parameters, states and caches
 	gradients    map[string]bool // names of the gradients of a training graph
 
+	// With aliases (see the pass alias), else nil:
+	reuse   [][]int32        // by storage: the storages that it may overwrite
+	parents [][]int32        // storages that lie one behind the other
+	apart   *schedule.Result // of the same graph without aliases
+
 	solved *schedule.Result // result of the order pass, by indices in the file
 	stepOf []graph.NodeID   // of each node by its index in the file: its present step
 	loads  schedule.Evaluation
@@ -70,6 +75,9 @@ type storage struct {
 	input    bool             // a graph input
 	output   bool             // holds a graph output
 	bounded  bool             // the true size may be smaller
+
+	covers []graph.TensorID // tensors of other storages that lie over this one and more
+	pieces []int32          // the storages in which its tensors lie, one behind the other; nil: they lie here
 }
 
 // body is a graph inside a node of a region.
@@ -117,12 +125,14 @@ func (r *region) live(i int32) bool {
 // order.
 func (r *region) readers(i int32) []graph.NodeID {
 	st := &r.storages[i]
-	if len(st.tensors) == 1 {
+	if len(st.tensors) == 1 && len(st.covers) == 0 {
 		return r.g.Tensors[st.tensors[0]].Readers
 	}
 	var all []graph.NodeID
-	for _, t := range st.tensors {
-		all = append(all, r.g.Tensors[t].Readers...)
+	for _, list := range [][]graph.TensorID{st.tensors, st.covers} {
+		for _, t := range list {
+			all = append(all, r.g.Tensors[t].Readers...)
+		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -147,8 +157,10 @@ func (r *region) lifetime(i int32) (first, last int) {
 		last = max(last, int(readers[len(readers)-1]))
 	}
 	// A view that nobody reads must be made while the storage is live.
-	for _, t := range st.tensors {
-		last = max(last, int(r.g.Tensors[t].Maker))
+	for _, list := range [][]graph.TensorID{st.tensors, st.covers} {
+		for _, t := range list {
+			last = max(last, int(r.g.Tensors[t].Maker))
+		}
 	}
 	if st.output {
 		last = end
@@ -181,7 +193,8 @@ func (r *region) bufferKind(b *buffer) string {
 }
 
 // isGradient reports whether a storage of a training graph holds the gradient of
-// a parameter.
+// a parameter, or a part of one.
 func (r *region) isGradient(st *storage) bool {
-	return slices.ContainsFunc(st.tensors, func(t graph.TensorID) bool { return r.gradients[r.g.Tensors[t].Name] })
+	is := func(t graph.TensorID) bool { return r.gradients[r.g.Tensors[t].Name] }
+	return slices.ContainsFunc(st.tensors, is) || slices.ContainsFunc(st.covers, is)
 }

@@ -16,7 +16,7 @@ import (
 // plan fits its model, that no buffers overlap, and the bound. The error names
 // the first contradiction. It takes O(n) time.
 func (p *Plan) Check() error {
-	for _, check := range []func() error{p.checkValues, p.checkPools, p.checkBuffers, p.CheckRanges, p.checkOrders, p.checkCertificates, p.checkFigures, p.checkImpossible} {
+	for _, check := range []func() error{p.checkValues, p.checkPools, p.checkBuffers, p.checkSpans, p.CheckRanges, p.checkOrders, p.checkCertificates, p.checkFigures, p.checkImpossible} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -102,6 +102,30 @@ func (p *Plan) checkBuffers() error {
 			return wrong("no kind %q", graph.Short(b.Kind))
 		case b.Node != nil && (*b.Node < 0 || *b.Node >= len(p.Steps)):
 			return wrong("expected the step of a node below %d, found %d", len(p.Steps), *b.Node)
+		}
+	}
+	return nil
+}
+
+// checkSpans checks that the buffers of each span lie one behind the other.
+func (p *Plan) checkSpans() error {
+	if len(p.Spans) > 0 && !p.Sharing.Aliases {
+		return fmt.Errorf("spans: expected none without sharing.aliases, found %d", len(p.Spans))
+	}
+	for i := range p.Spans {
+		s := &p.Spans[i]
+		if len(s.Tensors) == 0 || len(s.Buffers) < 2 {
+			return fmt.Errorf("span %d: expected a tensor and two or more buffers, found %d and %d", i, len(s.Tensors), len(s.Buffers))
+		}
+		for j, k := range s.Buffers {
+			switch {
+			case k < 0 || k >= len(p.Buffers):
+				return fmt.Errorf("span %d %q: expected buffers below %d, found %d", i, graph.Short(s.Tensors[0]), len(p.Buffers), k)
+			case p.Buffers[k].Pool != Arena:
+				return fmt.Errorf("span %d %q: buffer %d: expected pool %s, found %q", i, graph.Short(s.Tensors[0]), k, Arena, graph.Short(p.Buffers[k].Pool))
+			case j > 0 && p.Buffers[k].Offset != p.Buffers[s.Buffers[j-1]].Offset+p.Buffers[s.Buffers[j-1]].Bytes:
+				return fmt.Errorf("span %d %q: expected buffer %d right behind buffer %d", i, graph.Short(s.Tensors[0]), k, s.Buffers[j-1])
+			}
 		}
 	}
 	return nil

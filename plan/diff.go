@@ -140,6 +140,7 @@ func settingChanges(a, b *Plan) []SettingChange {
 	add("alignment", a.Alignment, b.Alignment)
 	add("sharing.views", a.Sharing.Views, b.Sharing.Views)
 	add("sharing.inplace", a.Sharing.Inplace, b.Sharing.Inplace)
+	add("sharing.aliases", a.Sharing.Aliases, b.Sharing.Aliases)
 	add("keeps_random_order", a.KeepsRandomOrder, b.KeepsRandomOrder)
 	recorded := func(p *Plan) string {
 		if p.Workspaces == nil {
@@ -184,6 +185,7 @@ type planSide struct {
 	p       *Plan
 	keys    []string // of the nodes, by step
 	steps   map[string]int
+	places  []*Buffer          // the buffers and the spans
 	buffers map[string]*Buffer // by their names
 }
 
@@ -213,7 +215,13 @@ func newSide(p *Plan) *planSide {
 		name(i)
 	}
 	for i := range p.Buffers {
-		b := &p.Buffers[i]
+		s.places = append(s.places, &p.Buffers[i])
+	}
+	for i := range p.Spans {
+		whole := p.Whole(i)
+		s.places = append(s.places, &whole)
+	}
+	for _, b := range s.places {
 		for _, name := range s.names(b) {
 			s.buffers[name] = b
 		}
@@ -276,8 +284,7 @@ func outsideLongestRun(list []int) (rest []int) {
 
 func tensorChanges(a, b *planSide) TensorChanges {
 	c := TensorChanges{[]TensorChange{}, []TensorChange{}, []TensorChange{}, []TensorChange{}}
-	for i := range b.p.Buffers {
-		now := &b.p.Buffers[i]
+	for _, now := range b.places {
 		for _, t := range now.Tensors {
 			was := a.buffers[t]
 			switch x := (TensorChange{t, placeOf(was), placeOf(now)}); {
@@ -290,10 +297,10 @@ func tensorChanges(a, b *planSide) TensorChanges {
 			}
 		}
 	}
-	for i := range a.p.Buffers {
-		for _, t := range a.p.Buffers[i].Tensors {
+	for _, was := range a.places {
+		for _, t := range was.Tensors {
 			if b.buffers[t] == nil {
-				c.Vanished = append(c.Vanished, TensorChange{t, placeOf(&a.p.Buffers[i]), nil})
+				c.Vanished = append(c.Vanished, TensorChange{t, placeOf(was), nil})
 			}
 		}
 	}
@@ -429,6 +436,8 @@ func (s *planSide) cause(b *Buffer, kind string, bytes int64) Cause {
 		c.Tensor = b.Tensors[0]
 	} else if b.Node != nil {
 		c.Node = s.keys[*b.Node]
+	} else {
+		c.Tensor = s.p.PartOf(b)
 	}
 	return c
 }

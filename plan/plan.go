@@ -47,6 +47,7 @@ type Plan struct {
 	Summary      Summary       `json:"summary"`
 	Pools        []Pool        `json:"pools"`
 	Buffers      []Buffer      `json:"buffers"`
+	Spans        []Span        `json:"spans,omitempty"` // none without Sharing.Aliases
 	Steps        []Step        `json:"steps"`
 	ProgramOrder ProgramOrder  `json:"program_order"`
 	Certificates []Certificate `json:"certificates"`
@@ -95,6 +96,9 @@ type Dim struct {
 type Sharing struct {
 	Views   bool `json:"views"`
 	Inplace bool `json:"inplace"`
+	// Aliases: results of Concat, Split, Slice and Gather may lie in the bytes of their
+	// operands, or the operands in those of the result. See Plan.Spans.
+	Aliases bool `json:"aliases,omitempty"`
 }
 
 // Summary holds the figures of the plan. Package plan/verify recomputes them, or
@@ -362,6 +366,15 @@ type Buffer struct {
 	Kind    string   `json:"kind"`
 	Tensors []string `json:"tensors"`        // none for a workspace
 	Node    *int     `json:"node,omitempty"` // step of the node of a workspace
+}
+
+// Span is the place of tensors that lie in several buffers of pool arena, each right
+// behind the one before it: the result of a Concat whose operands are made at their places
+// in it, or a tensor whose parts, the results of a Split, are freed one by one. These
+// tensors stand in no buffer's list.
+type Span struct {
+	Tensors []string `json:"tensors"` // the second and later are views of the first
+	Buffers []int    `json:"buffers"` // indices in Plan.Buffers, by offset; two or more
 }
 
 // Step is one node in the planned order.

@@ -73,6 +73,12 @@ func (h *header) names() {
 			add(bufferLabel(h.p, b), b)
 		}
 	}
+	for i := range h.p.Spans {
+		b := h.p.Whole(i)
+		for _, t := range b.Tensors {
+			add(t, &b)
+		}
+	}
 }
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }

@@ -166,8 +166,12 @@ func (d *pageData) buffers(p *plan.Plan) {
 		out.Offset = append(out.Offset, b.Offset/d.Unit)
 		out.Bytes = append(out.Bytes, b.Bytes/d.Unit)
 		out.Node = append(out.Node, node)
-		out.Count = append(out.Count, len(b.Tensors))
-		for _, t := range b.Tensors {
+		names := b.Tensors
+		if len(names) == 0 && b.Node == nil {
+			names = []string{bufferLabel(p, b)}
+		}
+		out.Count = append(out.Count, len(names))
+		for _, t := range names {
 			out.Tensor.add(t)
 		}
 	}

@@ -28,6 +28,9 @@ func bufferLabel(p *plan.Plan, b *plan.Buffer) string {
 		return "workspace of " + stepLabel(p, *b.Node)
 	}
 	if len(b.Tensors) == 0 {
+		if whole := p.PartOf(b); whole != "" {
+			return "part of " + whole
+		}
 		return b.Kind
 	}
 	return b.Tensors[0]

@@ -272,6 +272,11 @@ func bufferName(p *plan.Plan, b *plan.Buffer) string {
 	if len(b.Tensors) == 0 && b.Node != nil {
 		return "workspace of " + StepName(p, *b.Node)
 	}
+	if len(b.Tensors) == 0 {
+		if whole := p.PartOf(b); whole != "" {
+			return "part of " + units.Name(whole)
+		}
+	}
 	const most = 3
 	var names []string
 	for _, t := range b.Tensors[:min(len(b.Tensors), most)] {

@@ -29,9 +29,10 @@ func (b *builder) mainArea() (*area, error) {
 		return b.separate(b.s.pr.m.Graph)
 	}
 	if b.s.guard != nil {
-		return b.guarded(b.s.pr.m.Graph, b.s.pr.p.Buffers)
+		return b.guardedMain()
 	}
 	a := b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{at: b.s.arena.base, bytes: int64(len(b.s.arena.m))})
+	a.spans(b.s.pr.p, byName(b.s.pr.m.Graph), b.s.arena.base)
 	a.splitScratch(b.s.pr.p)
 	return a, nil
 }
@@ -120,6 +121,28 @@ func (b *builder) guarded(g *graph.Graph, buffers []plan.Buffer) (*area, error) 
 				k, made = len(made), append(made, s)
 			}
 			a.tensors[named[name]] = made[k]
+		}
+	}
+	return a, nil
+}
+
+// guardedMain gives every buffer of the main graph pages of its own, and every tensor that
+// lies in several buffers: the nodes that make those then copy.
+func (b *builder) guardedMain() (*area, error) {
+	g := b.s.pr.m.Graph
+	a, err := b.guarded(g, b.s.pr.p.Buffers)
+	if err != nil {
+		return nil, err
+	}
+	named := byName(g)
+	for i := range b.s.pr.p.Spans {
+		tensors := b.s.pr.p.Spans[i].Tensors // views of one size
+		s, err := b.guardedSpot(g.Tensors[named[tensors[0]]])
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range tensors {
+			a.tensors[named[name]] = s
 		}
 	}
 	return a, nil

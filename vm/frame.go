@@ -344,7 +344,7 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		// for these shapes, but in a branch that may never run.
 		st.late = true
 		return nil
-	case st.idle():
+	case st.idle() || st.inPlace():
 		return nil
 	}
 	if done, err := b.s.gpu.prepare(st, b.workspace); done || err != nil {

@@ -105,6 +105,10 @@ func entries(props []graph.Prop, key string) (n int) {
 func (s *scope) annotation(n *graph.Node) string {
 	var list []string
 	for _, t := range n.Outputs {
+		if t >= 0 && s.spanOf != nil && s.spanOf[t] >= 0 {
+			list = append(list, s.annotationOfSpan(t))
+			continue
+		}
 		if t < 0 || s.at == nil || s.at[t] < 0 {
 			continue
 		}
@@ -112,4 +116,19 @@ func (s *scope) annotation(n *graph.Node) string {
 		list = append(list, fmt.Sprintf("%s=%s:%d:%d", s.g.Tensors[t].Name, b.Pool, b.Offset, b.Bytes))
 	}
 	return strings.Join(list, " ")
+}
+
+// annotationOfSpan is the entry of a tensor that lies in several buffers.
+func (s *scope) annotationOfSpan(t graph.TensorID) string {
+	offset, bytes := int64(0), int64(0)
+	for i, k := range s.v.p.Spans[s.spanOf[t]].Buffers {
+		if k < 0 || k >= len(s.list) {
+			continue // reported by checkSpan
+		}
+		if i == 0 {
+			offset = s.list[k].Offset
+		}
+		bytes = s.v.add(bytes, s.list[k].Bytes)
+	}
+	return fmt.Sprintf("%s=%s:%d:%d", s.g.Tensors[t].Name, plan.Arena, offset, bytes)
 }

@@ -32,6 +32,9 @@ func (s *scope) place(list []plan.Buffer, dynamic []plan.Dynamic) {
 	}
 	s.seen = make([]int32, len(s.storages))
 	s.list, s.buffers = list, make([]placed, len(list))
+	if s.kind == mainGraph && s.v.p.Sharing.Aliases {
+		s.aliases(names)
+	}
 	for k := range list {
 		s.checkPlace(list, k)
 		if list[k].Kind == plan.KindWorkspace {
@@ -124,7 +127,7 @@ func (s *scope) workspace(list []plan.Buffer, k int) {
 func (s *scope) claim(list []plan.Buffer, k int, names map[string]graph.TensorID) {
 	b := &list[k]
 	label := s.label(list, k)
-	if len(b.Tensors) == 0 {
+	if len(b.Tensors) == 0 && (s.held == nil || len(s.held[k]) == 0) {
 		s.fault(CodeKind, "%s: expected a tensor, or kind %q, found no tensors and kind %q", label, plan.KindWorkspace, graph.Short(b.Kind))
 		return
 	}
@@ -144,7 +147,7 @@ func (s *scope) claim(list []plan.Buffer, k int, names map[string]graph.TensorID
 		default:
 			s.at[t] = int32(k)
 			found = append(found, t)
-			if i := s.storageOf[t]; s.seen[i] != int32(k)+1 {
+			if i := s.storageOf[t]; s.held == nil && s.seen[i] != int32(k)+1 {
 				s.seen[i] = int32(k) + 1
 				p.storages = append(p.storages, i)
 			}
@@ -153,8 +156,11 @@ func (s *scope) claim(list []plan.Buffer, k int, names map[string]graph.TensorID
 	if !slices.IsSortedFunc(found, s.compare) {
 		s.fault(CodeTensorOrder, "%s: expected its tensors in the order in which they are made, found %s", label, quotedList(b.Tensors))
 	}
+	if s.held != nil {
+		p.storages = s.held[k]
+	}
 	slices.SortFunc(p.storages, func(x, y int32) int { return s.compare(s.storages[x].tensors[0], s.storages[y].tensors[0]) })
-	p.known = len(found) > 0
+	p.known = len(p.storages) > 0
 }
 
 // compare orders tensors by when they are made: those that no node makes first,
@@ -224,12 +230,15 @@ func (s *scope) checkDynamic(list []plan.Dynamic, names map[string]graph.TensorI
 func (s *scope) checkAll(list []plan.Buffer) {
 	for i := range s.storages {
 		st := &s.storages[i]
-		if st.outside {
+		if st.outside || st.piece {
 			continue
 		}
 		first := s.at[st.tensors[0]]
 		for _, t := range st.tensors {
 			switch at := s.at[t]; {
+			case s.spanOf != nil && s.spanOf[st.tensors[0]] != s.spanOf[t]:
+				s.fault(CodeView, "tensor %s is a view of %s: expected one span for both", s.name(t), s.name(st.tensors[0]))
+			case s.spanOf != nil && s.spanOf[t] != none:
 			case at == none:
 				s.fault(CodeMissing, "tensor %s is in no buffer: expected %d bytes for it", s.name(t), st.bytes)
 			case first != none && at != first:
@@ -308,6 +317,9 @@ func (s *scope) checkChain(list []plan.Buffer, k int, updated bool) {
 		if over.output {
 			s.fault(CodeInplace, "%s: %s writes %s over %s, which holds a graph output", s.label(list, k), label, b, a)
 		}
+		if s.held != nil {
+			s.checkAliased(list, k, storages[j-1], storages[j])
+		}
 		if last := slices.Max(append(over.readers, result.maker)); last != result.maker {
 			s.fault(CodeInplace, "%s: %s writes %s over %s at step %d, but %s reads that at step %d: expected the last reader to write",
 				s.label(list, k), label, b, a, result.maker, s.g.Label(last), last)
@@ -381,7 +393,7 @@ func (s *scope) kindOf(p *placed) string {
 		st := &s.storages[i]
 		gradient := func(t graph.TensorID) bool { return s.v.gradients[s.g.Tensors[t].Name] }
 		switch {
-		case s.g == s.v.m.Graph && slices.ContainsFunc(st.tensors, gradient):
+		case s.g == s.v.m.Graph && (slices.ContainsFunc(st.tensors, gradient) || slices.ContainsFunc(st.covers, gradient)):
 			return plan.KindGradient
 		case st.output:
 			return plan.KindOutput

@@ -217,9 +217,14 @@ func (s *scope) atNode(id graph.NodeID) int64 {
 		if t < 0 {
 			return
 		}
-		if i := s.storageOf[t]; i != none && !seen[i] && s.counts(i) {
-			seen[i] = true
-			sum = s.v.add(sum, s.storages[i].bytes)
+		if s.storageOf[t] == none {
+			return
+		}
+		for _, i := range s.partsOf(s.storageOf[t]) {
+			if !seen[i] && s.counts(i) {
+				seen[i] = true
+				sum = s.v.add(sum, s.storages[i].bytes)
+			}
 		}
 	}
 	n := s.g.Nodes[id]

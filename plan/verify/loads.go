@@ -63,7 +63,7 @@ func (s *scope) checkSteps(what string, steps []plan.Step, loads []int64) {
 func (v *verifier) programOrder(s *scope, again []graph.NodeID) int64 {
 	p := &v.p.ProgramOrder
 	claimed := v.p.Summary.ProgramPeakBytes
-	plain, from := s, s.identity()
+	plain, from := s.withoutAliases(), s.identity()
 	if v.added = v.addedNodes(s, again); v.added != nil {
 		plain, from = s.without(v.added, again)
 	}
@@ -135,6 +135,9 @@ type pair struct{ result, over int32 }
 // one size, and the overwritten one is not resident, not outside and no graph
 // output.
 func (s *scope) pairs(id graph.NodeID) []pair {
+	if s.pairsOf != nil {
+		return s.pairsOf[id]
+	}
 	n := s.g.Nodes[id]
 	if !s.v.p.Sharing.Inplace || len(n.Semantics.Inplace) == 0 {
 		return nil
@@ -162,7 +165,11 @@ func (s *scope) pair(n *graph.Node, a graph.Alias) (p pair, ok bool) {
 	if out < 0 || in < 0 || s.storageOf[out] == none || s.storageOf[in] == none {
 		return p, false
 	}
-	p = pair{s.storageOf[out], s.storageOf[in]}
+	results, overs := s.partsOf(s.storageOf[out]), s.partsOf(s.storageOf[in])
+	if len(results) != 1 || len(overs) != 1 {
+		return p, false
+	}
+	p = pair{results[0], overs[0]}
 	result, over := &s.storages[p.result], &s.storages[p.over]
 	return p, result.tensors[0] == out && over.bytes == result.bytes && over.bytes > 0
 }

@@ -78,6 +78,7 @@ const (
 	CodePool        = "pool"             // of a buffer; the list of pools
 	CodeView        = "view"             // tensors that are views of each other but do not share, or the reverse
 	CodeInplace     = "inplace"          // a result that may not overwrite that buffer
+	CodeAlias       = "alias"            // a tensor in several buffers that are not one behind the other
 	CodeUpdate      = "update"           // a parameter or state and its updated value
 	CodeWorkspace   = "workspace"        // of a node
 	CodeOverlap     = "overlap"          // of two buffers

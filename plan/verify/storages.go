@@ -29,6 +29,11 @@ type scope struct {
 	work    []int64       // by node: its workspace according to the plan
 	pos     []int         // by node: its step
 
+	plain   []storage // with aliases: the storages without; nil: there are none
+	spanOf  []int32   // with aliases, by tensor: the index of its span, or none
+	held    [][]int32 // with aliases, by buffer: the storages in it
+	pairsOf [][]pair  // of a relaxed scope, by node: its in-place pairs
+
 	originals []graph.TensorID // without added nodes: by tensor, the first tensor with its value; nil: none was added
 }
 
@@ -58,6 +63,10 @@ type storage struct {
 	outside  bool             // belongs to the outer graph
 	bounded  bool             // the true size may be smaller
 	update   bool             // training: a parameter, a state or an updated value
+
+	parts  []int32          // with aliases: the storages that hold its bytes; nil: itself
+	covers []graph.TensorID // with aliases: tensors of other storages of which this is a part
+	piece  bool             // with aliases: a part of the storage of its tensor
 }
 
 func (v *verifier) newScope(g *graph.Graph, kind scopeKind, where string) *scope {

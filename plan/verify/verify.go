@@ -123,6 +123,7 @@ type verifier struct {
 
 // plan checks everything that depends on the order of the nodes.
 func (v *verifier) plan() {
+	v.checkNoAliases()
 	s := v.newScope(v.m.Graph, mainGraph, "")
 	if !s.sorted() {
 		return // lifetimes have no meaning
@@ -161,7 +162,11 @@ func (v *verifier) plan() {
 		sum.LowerBoundBytes = v.p.Summary.LowerBoundBytes
 		sum.ScheduleOptimal = v.p.Summary.ScheduleOptimal
 	} else {
-		v.certify(s, &sum)
+		bounded := s
+		if s.plain != nil {
+			bounded = s.relaxed()
+		}
+		v.certify(bounded, &sum)
 	}
 	v.pools(s, sum)
 	v.checkTraffic(s, &sum)

@@ -1,0 +1,119 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// piecesOf returns the storages in which the tensors of storage i lie: itself, or pieces.
+func (r *region) piecesOf(i int32) []int32 {
+	if p := r.storages[i].pieces; p != nil {
+		return p
+	}
+	return []int32{i}
+}
+
+// bufferOf maps each storage to its buffer, or to -1.
+func (r *region) bufferOf() []int {
+	of := make([]int, len(r.storages))
+	for i := range of {
+		of[i] = -1
+	}
+	for k := range r.buffers {
+		for _, i := range r.buffers[k].storages {
+			of[i] = k
+		}
+	}
+	return of
+}
+
+// placedParents returns the buffers of each parent, in the order of their bytes.
+func (r *region) placedParents() [][]int {
+	if len(r.parents) == 0 {
+		return nil
+	}
+	of := r.bufferOf()
+	list := make([][]int, len(r.parents))
+	for i, p := range r.parents {
+		for _, x := range p {
+			list[i] = append(list[i], of[x])
+		}
+	}
+	return list
+}
+
+// parentOf reports of each buffer whether it is a part of a parent; nil: none is.
+func (r *region) parentOf() []bool {
+	if len(r.parents) == 0 {
+		return nil
+	}
+	is := make([]bool, len(r.buffers))
+	for _, p := range r.placedParents() {
+		for _, k := range p {
+			is[k] = true
+		}
+	}
+	return is
+}
+
+// parentBuffer makes one buffer of buffers that lie one behind the other. It needs all its
+// bytes from the first to the last step at which the outermost are live; at the others it
+// has gaps.
+func (r *region) parentBuffer(parts []int) alloc.Buffer {
+	first, last := r.buffers[parts[0]].first, r.buffers[parts[0]].last
+	steps := []int{} // at which the parts that are live change
+	size := int64(0)
+	at := make([]int64, len(parts))
+	for i, k := range parts {
+		b := &r.buffers[k]
+		first, last = min(first, b.first), max(last, b.last)
+		steps = append(steps, b.first, b.last+1)
+		at[i] = size
+		size += b.bytes
+	}
+	out := alloc.Buffer{Size: size, First: first, Last: last}
+	slices.Sort(steps)
+	steps = slices.Compact(steps)
+	for i := range steps[:len(steps)-1] {
+		g := alloc.Gap{First: steps[i], Last: steps[i+1] - 1, From: size}
+		for j, k := range parts {
+			if b := &r.buffers[k]; b.first <= g.First && g.First <= b.last {
+				g.From, g.To = min(g.From, at[j]), max(g.To, at[j]+b.bytes)
+			}
+		}
+		if g.To == 0 {
+			g.From = 0
+		}
+		if n := len(out.Gaps); n > 0 && out.Gaps[n-1].Last+1 == g.First && out.Gaps[n-1].From == g.From && out.Gaps[n-1].To == g.To {
+			out.Gaps[n-1].Last = g.Last
+		} else if g.From > 0 || g.To < size {
+			out.Gaps = append(out.Gaps, g)
+		}
+	}
+	return out
+}
+
+// planSpans lists the tensors that lie in several buffers.
+func (r *region) planSpans() []plan.Span {
+	of := r.bufferOf()
+	var list []plan.Span
+	for i := range r.storages {
+		st := &r.storages[i]
+		if len(st.pieces) < 2 {
+			continue
+		}
+		var span plan.Span
+		tensors := slices.Clone(st.tensors)
+		r.sortMade(tensors)
+		for _, t := range tensors {
+			span.Tensors = append(span.Tensors, r.g.Tensors[t].Name)
+		}
+		for _, p := range st.pieces {
+			span.Buffers = append(span.Buffers, of[p])
+		}
+		list = append(list, span)
+	}
+	return list
+}

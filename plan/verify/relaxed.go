@@ -1,0 +1,247 @@
+package verify
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// relaxed returns the scope whose loads no plan with aliases can go below, for any order
+// and any choice of nodes that share bytes: every byte that a node only moves is the byte
+// that it was, as if memory could have two places at once. With the bytes of storages as
+// in
+//
+//	cat = Concat(x, y)      cat[0:4] is x[0:4], cat[4:6] is y[0:2]
+//	z = Relu(cat)           may be made over cat: z[0:4] over x[0:4], z[4:6] over y[0:2]
+//
+// a part is a range of bytes that the bytes of other storages cover as a whole or not at
+// all. It lives from its maker to the last reader of any storage that covers it.
+//
+// Proof. Different parts hold different values, so whatever the plan, at each step those
+// that are live lie in different bytes. The exception is a node that writes a result over
+// an input: it saves at most the bytes of the input's parts that nobody reads later.
+func (s *scope) relaxed() *scope {
+	r := &relaxation{s: s.withoutAliases(), cuts: map[int32][]int64{}}
+	r.contents()
+	r.cutAll()
+	return r.scope()
+}
+
+// run is the bytes [from, to) of a storage that a node writes.
+type run struct {
+	root     int32
+	from, to int64
+}
+
+// relaxation makes a relaxed scope.
+type relaxation struct {
+	s       *scope
+	content [][]run           // by storage
+	cuts    map[int32][]int64 // by root, ascending
+	pairs   []placedPair
+}
+
+// placedPair is an in-place pair and its node.
+type placedPair struct {
+	pair
+	node graph.NodeID
+}
+
+// contents follows the bytes of all storages to the nodes that write them.
+func (r *relaxation) contents() {
+	s := r.s
+	r.content = make([][]run, len(s.storages))
+	for i := range s.storages {
+		r.content[i] = []run{{int32(i), 0, s.storages[i].bytes}}
+	}
+	for id, n := range s.g.Nodes {
+		for out, t := range n.Outputs {
+			if t >= 0 && s.storageOf[t] != none && s.storages[s.storageOf[t]].tensors[0] == t {
+				r.move(n, out, s.storageOf[t])
+			}
+		}
+		for _, p := range s.pairs(graph.NodeID(id)) {
+			r.pairs = append(r.pairs, placedPair{p, graph.NodeID(id)})
+		}
+	}
+}
+
+// move sets the content of an output whose bytes a node moves.
+func (r *relaxation) move(n *graph.Node, out int, y int32) {
+	s := r.s
+	var content []run
+	moved := false
+	for _, x := range n.Semantics.Ranges {
+		if x.Out != out {
+			continue
+		}
+		i := s.storageOf[n.Inputs[x.In]]
+		if i == none {
+			return
+		}
+		if s.movable(y, i, x) {
+			content = append(content, r.part(i, x.From, x.From+s.v.round(x.Bytes))...)
+			moved = true
+		} else if from, to := s.v.round(x.At), s.v.round(x.At+x.Bytes); from < to {
+			content = append(content, run{y, from, to})
+		}
+	}
+	if moved {
+		r.content[y] = content
+	}
+}
+
+// movable reports whether the bytes of a range may be shared: it begins at multiples of
+// the alignment in both storages, and ends at one or where both end.
+func (s *scope) movable(out, in int32, x graph.SubRange) bool {
+	a := s.v.p.Alignment
+	ends := x.Bytes%a == 0 || x.At+x.Bytes == s.exactBytes(out) && x.From+x.Bytes == s.exactBytes(in)
+	return s.exact(out) && s.exact(in) && x.Bytes > 0 && x.At%a == 0 && x.From%a == 0 && ends
+}
+
+// exactBytes is the size of a storage before it is rounded up.
+func (s *scope) exactBytes(i int32) int64 { return s.g.Tensors[s.storages[i].tensors[0]].Bytes }
+
+// part is the content of the bytes [from, to) of a storage.
+func (r *relaxation) part(i int32, from, to int64) (list []run) {
+	at := int64(0)
+	for _, x := range r.content[i] {
+		if a, b := max(from-at, 0), min(to-at, x.to-x.from); a < b {
+			list = append(list, run{x.root, x.from + a, x.from + b})
+		}
+		at += x.to - x.from
+	}
+	return list
+}
+
+// cut cuts a root and reports whether that is new.
+func (r *relaxation) cut(root int32, at int64) bool {
+	k, found := slices.BinarySearch(r.cuts[root], at)
+	if !found {
+		r.cuts[root] = slices.Insert(r.cuts[root], k, at)
+	}
+	return !found
+}
+
+// maxRounds bounds the passes over the pairs: a chain of in-place results that is longer
+// than that, against the order of the nodes, leaves a weaker bound.
+const maxRounds = 64
+
+// cutAll cuts all roots where a content begins or ends, and both storages of a pair alike.
+func (r *relaxation) cutAll() {
+	for _, content := range r.content {
+		for _, x := range content {
+			r.cut(x.root, x.from)
+			r.cut(x.root, x.to)
+		}
+	}
+	copyCuts := func(from, to int32) (changed bool) {
+		for _, at := range r.cutsOf(from) {
+			changed = r.cutStorage(to, at) || changed
+		}
+		return changed
+	}
+	for range maxRounds {
+		changed := false
+		for _, p := range r.pairs {
+			changed = copyCuts(p.over, p.result) || changed
+		}
+		for k := range r.pairs {
+			p := r.pairs[len(r.pairs)-1-k]
+			changed = copyCuts(p.result, p.over) || changed
+		}
+		if !changed {
+			return
+		}
+	}
+}
+
+// cutsOf lists the places at which a storage is cut.
+func (r *relaxation) cutsOf(i int32) (list []int64) {
+	at := int64(0)
+	for _, x := range r.content[i] {
+		for _, c := range r.cuts[x.root] {
+			if x.from < c && c <= x.to {
+				list = append(list, at+c-x.from)
+			}
+		}
+		at += x.to - x.from
+	}
+	return list
+}
+
+// cutStorage cuts a storage at one of its bytes and reports whether that is new.
+func (r *relaxation) cutStorage(i int32, at int64) bool {
+	for _, x := range r.content[i] {
+		if size := x.to - x.from; at < size {
+			return at > 0 && r.cut(x.root, x.from+at)
+		}
+		at -= x.to - x.from
+	}
+	return false
+}
+
+// scope makes the relaxed scope.
+func (r *relaxation) scope() *scope {
+	plain := r.s
+	s := *plain
+	s.storages = slices.Clone(plain.storages)
+	s.pairsOf = make([][]pair, len(s.g.Nodes))
+	ids := map[run]int32{}
+	parts := make([][]int32, len(plain.storages))
+	for i := range parts {
+		for _, x := range r.content[i] {
+			from := x.from
+			for _, c := range r.cuts[x.root] {
+				if c <= from || c > x.to {
+					continue
+				}
+				key := run{x.root, from, c}
+				id, known := ids[key]
+				if !known {
+					root := &plain.storages[x.root]
+					id = int32(len(s.storages))
+					if key == (run{int32(i), 0, plain.storages[i].bytes}) {
+						id = int32(i)
+					} else {
+						s.storages = append(s.storages, storage{
+							bytes: c - from, tensors: root.tensors[:1], maker: root.maker, input: root.input,
+							resident: root.resident, outside: root.outside, piece: true,
+						})
+					}
+					ids[key] = id
+				}
+				parts[i] = append(parts[i], id)
+				from = c
+			}
+		}
+	}
+	for i := range parts {
+		if len(parts[i]) == 0 || len(parts[i]) == 1 && parts[i][0] == int32(i) {
+			continue
+		}
+		s.storages[i].parts, s.storages[i].bytes = parts[i], 0
+		for _, id := range parts[i] {
+			st := &s.storages[id]
+			st.readers = append(slices.Clone(st.readers), plain.storages[i].readers...)
+			st.output = st.output || plain.storages[i].output
+		}
+	}
+	for id := range s.storages {
+		slices.Sort(s.storages[id].readers)
+		s.storages[id].readers = slices.Compact(s.storages[id].readers)
+	}
+	for _, p := range r.pairs {
+		results, overs := parts[p.result], parts[p.over]
+		if len(results) != len(overs) {
+			continue // after maxRounds
+		}
+		for k := range results {
+			q := pair{results[k], overs[k]}
+			if !s.storages[q.over].output && !slices.Contains(s.pairsOf[p.node], q) {
+				s.pairsOf[p.node] = append(s.pairsOf[p.node], q)
+			}
+		}
+	}
+	return &s
+}
