@@ -22,7 +22,7 @@ const mostLeftOut = 24
 // relaxed layout, in which memory may have two places at once.
 func aliases(ctx context.Context, s *State) error {
 	r := s.main
-	if !s.opt.Aliases || s.budget != nil || s.slices != nil || len(s.opt.Pools) > 0 || s.frontier != nil {
+	if !s.opt.Aliases || s.ranged != nil || s.budget != nil || s.slices != nil || len(s.opt.Pools) > 0 || s.frontier != nil {
 		return nil
 	}
 	g := s.aliasGraph(r)

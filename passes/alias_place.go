@@ -1,9 +1,11 @@
 package passes
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
@@ -95,10 +97,12 @@ func (r *region) parentBuffer(parts []int) alloc.Buffer {
 	return out
 }
 
-// planSpans lists the tensors that lie in several buffers.
+// planSpans lists the tensors that lie in several buffers, in the order in which they are
+// made; graph inputs come first, by name.
 func (r *region) planSpans() []plan.Span {
 	of := r.bufferOf()
-	var list []plan.Span
+	var firsts []graph.TensorID
+	spans := map[graph.TensorID]plan.Span{}
 	for i := range r.storages {
 		st := &r.storages[i]
 		if len(st.pieces) < 2 {
@@ -113,7 +117,14 @@ func (r *region) planSpans() []plan.Span {
 		for _, p := range st.pieces {
 			span.Buffers = append(span.Buffers, of[p])
 		}
-		list = append(list, span)
+		firsts = append(firsts, tensors[0])
+		spans[tensors[0]] = span
+	}
+	slices.SortFunc(firsts, func(x, y graph.TensorID) int { return cmp.Compare(r.g.Tensors[x].Name, r.g.Tensors[y].Name) })
+	r.sortMade(firsts)
+	list := make([]plan.Span, len(firsts))
+	for i, t := range firsts {
+		list[i] = spans[t]
 	}
 	return list
 }

@@ -82,7 +82,8 @@ type Options struct {
 	// lengths of 1 before it lie in the bytes of their operands, and operands in those of
 	// their result, where that makes the plan better. Such a plan is for a runtime that does
 	// not run these nodes, or whose copies may have their target for their source. It has
-	// no effect with Limit, Frontier, ExtraPercent, Slices or Pools, or in bodies and local functions.
+	// no effect with Ranges, Limit, Frontier, ExtraPercent, Slices or Pools, or in bodies and
+	// local functions.
 	Aliases bool
 
 	Limit *Limit // bounds the memory; nodes are recomputed to meet it; nil: no limit

@@ -36,6 +36,14 @@ func FragmentationOf(arena, peak int64) float64 {
 	return 100 * float64(arena-peak) / float64(arena)
 }
 
+// aliased counts the tensors that lie in several buffers.
+func aliased(p *plan.Plan) string {
+	if n := len(p.Spans); n != 1 {
+		return fmt.Sprintf("%d tensors lie", n)
+	}
+	return "1 tensor lies"
+}
+
 // Summary prints the benefit of a plan: before and after, the bound, the arena,
 // and the buffers at the peak.
 func Summary(w io.Writer, p *plan.Plan) {
@@ -55,6 +63,9 @@ func Summary(w io.Writer, p *plan.Plan) {
 	}
 	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
 	Ranges(w, p)
+	if p.Sharing.Aliases {
+		fmt.Fprintf(w, "aliases              %s in the bytes of others: for a runtime that does not copy them\n", aliased(p))
+	}
 	if f := p.Folded; f != nil {
 		fmt.Fprintf(w, "folded               %s\n", folded(f))
 	}

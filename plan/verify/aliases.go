@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -62,9 +63,16 @@ func (s *scope) places(names map[string]graph.TensorID) [][]int {
 			}
 		}
 	}
+	last := graph.TensorID(none) // the first tensor of the span before
 	for x := range s.v.p.Spans {
 		span := &s.v.p.Spans[x]
 		bytes, ok := s.checkSpan(x)
+		if t, known := names[slices.Concat(span.Tensors, []string{""})[0]]; known {
+			if last != none && cmp.Or(s.compare(last, t), cmp.Compare(s.g.Tensors[last].Name, s.g.Tensors[t].Name)) > 0 {
+				s.fault(CodeTensorOrder, "span %d: expected the spans in the order in which their tensors are made, found %s behind %s", x, s.name(t), s.name(last))
+			}
+			last = t
+		}
 		for j, name := range span.Tensors {
 			t, known := names[name]
 			switch {
@@ -232,8 +240,8 @@ func (v *verifier) checkNoAliases() {
 	case !p.Sharing.Aliases && len(p.Spans) > 0:
 		v.fault(CodeAlias, "spans: expected none without sharing.aliases, found %d", len(p.Spans))
 	case !p.Sharing.Aliases:
-	case p.Summary.Limited != nil || p.Summary.Unsliced != nil || p.Slices != nil || len(p.Tiers()) > 0:
-		v.fault(CodeAlias, "sharing: aliases: expected none in a plan with a limit, slices or several pools")
+	case p.Ranges != nil || p.Summary.Limited != nil || p.Summary.Unsliced != nil || p.Slices != nil || len(p.Tiers()) > 0:
+		v.fault(CodeAlias, "sharing: aliases: expected none in a plan with ranges, a limit, slices or several pools")
 	}
 }
 
