@@ -37,7 +37,7 @@ type PlanFlags struct {
 	Fold                string        `enum:"off,exact,any" default:"exact" help:"What is computed once, from constants: exact (default) changes no bit of any result; any also lets products read transposed constants as they lie, which may change their last bits; off nothing."`
 	State               []string      `placeholder:"INPUT=OUTPUT" help:"A state that stays from one run to the next, such as a cache of keys: the input and the output that is its next value become one resident buffer. May be repeated. auto: all that scatter operators write, or a Loop carries."`
 	KVCapacity          int64         `placeholder:"N" help:"Rewrite a decoder whose caches of keys and values grow with every token: give them room for N tokens, and write them in place. A new input, write_index, says at which position. Refused where the results might differ."`
-	Aliases             bool          `negatable:"" help:"Let results of Concat, Split, Slice and Gather lie in the bytes of their operands, where that makes the plan better: for a runtime that does not run these nodes, such as onnxmem run."`
+	Aliases             bool          `seldom:"" negatable:"" help:"Let results of Concat, Split, Slice and Gather lie in the bytes of their operands, where that makes the plan better: for a runtime that does not run these nodes, such as onnxmem run."`
 	AllowMissingWeights bool          `help:"Accept missing external data: a plan does not depend on it."`
 	DebugPasses         bool          `seldom:"" help:"Check the invariants after each pass."`
 	DisablePass         []string      `seldom:"" placeholder:"NAME" help:"Disable an optional pass."`
