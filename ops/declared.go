@@ -67,14 +67,14 @@ func (inf *inferrer) contradiction(t *graph.Tensor) string {
 	if d == nil || d.Type.Kind != graph.KindTensor || t.Type.Kind != graph.KindTensor || !d.Type.Ranked || !t.Type.Ranked {
 		return ""
 	}
-	whole := fmt.Sprintf("declared %v, but inferred %v", d.Type, t.Type)
+	whole := func() string { return fmt.Sprintf("declared %v, but inferred %v", d.Type, t.Type) }
 	if len(d.Type.Shape) != len(t.Type.Shape) {
-		return whole
+		return whole()
 	}
 	for i, want := range d.Type.Shape {
 		if want.Exact() {
 			if !SameDim(want, t.Type.Shape[i]) {
-				return whole
+				return whole()
 			}
 			continue
 		}
