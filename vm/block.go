@@ -24,6 +24,7 @@ type block struct {
 	name string // the path of the mapped file, for errors; "": there is none
 
 	pinned *cuda.Pinned // memory that a device copies by itself; else nil
+	shared bool         // the memory is another's, who frees it
 }
 
 // ErrHost is wrapped by the error of a run that can no longer use its host pool.
@@ -105,7 +106,7 @@ func (b *block) at(off int64) unsafe.Pointer { return unsafe.Add(b.base, off) }
 
 // free frees the memory and removes the file.
 func (b *block) free() error {
-	if b == nil {
+	if b == nil || b.shared {
 		return nil
 	}
 	var first error

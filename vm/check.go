@@ -36,8 +36,13 @@ func (c *Check) Identical() bool {
 // CheckRun runs the program twice: as planned, and with separate tensors in another
 // topological order (Options.Separate). runs are the inputs of successive runs, as for
 // Session.Run; each side keeps its parameters and states from run to run. A stray
-// write that Options.Poison finds is an error. ctx stops the runs as in Session.Run.
+// write that Options.Poison finds is an error. ctx stops the runs as in Session.Run. With
+// a plan for ranges of dimensions, all runs have the same lengths.
 func (p *Program) CheckRun(ctx context.Context, runs []map[string]Value, opt Options) (*Check, error) {
+	p, err := p.atRuns(runs)
+	if err != nil {
+		return nil, err
+	}
 	seed := maphash.MakeSeed()
 	var sums [2]map[string]uint64
 	var sessions [2]*Session

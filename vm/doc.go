@@ -20,6 +20,10 @@
 //	NewSession   lay out memory, prepare a kernel for every node, build the tape
 //	Run          copy inputs in, run the tape, return views of the outputs
 //
+// A plan for ranges of dimensions holds for many shapes. A Session of it finds the point
+// of each run in the shapes of its inputs, prepares it when it is new, and keeps the last
+// 32: At gives the program of one point alone.
+//
 // Each node becomes one gorgonia operator without children: its kernel knows the
 // addresses of its inputs and outputs, and the tape machine keeps the order. Bodies
 // of If, Loop and Scan, and local functions, run inside their node, in its

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -35,4 +36,34 @@ func (s *Session) JoinedQuantized() []string {
 		}
 	}
 	return list
+}
+
+// Bind prepares the point of inputs without running it.
+func (s *Session) Bind(inputs map[string]Value) error {
+	_, err := s.points.bind(inputs)
+	return err
+}
+
+// Bound is the number of points that a session has prepared so far.
+func (s *Session) Bound() int { return s.points.bound }
+
+// AddShared makes the plan share the buffer of a tensor with that of one that its node
+// reads.
+func (p *Program) AddShared(name, with string) {
+	named := byName(p.m.Graph)
+	p.ranged.shared = append(p.ranged.shared, sharedTensor{id: named[name], before: []graph.TensorID{named[with]}})
+}
+
+// Taken is the number of bytes that the program and its sessions have in use.
+func (p *Program) Taken() int64 { return p.consts.mem.of.taken }
+
+// Kept counts the constants that a node computes for products and that stay in
+// memory, because some product has not packed them.
+func (p *Program) Kept() (n int) {
+	for _, m := range p.consts.made {
+		if m.kept {
+			n++
+		}
+	}
+	return n
 }

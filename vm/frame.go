@@ -131,7 +131,7 @@ func (b *builder) views(f *frame) error {
 // tensor builds one tensor of a frame.
 func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, error) {
 	t := g.Tensors[id]
-	if d := constantOf(g, t); d != nil {
+	if d := b.constantOf(g, id); d != nil {
 		c, err := b.s.constant(d)
 		if err != nil {
 			return nil, err
@@ -183,6 +183,16 @@ func (b *builder) placeStrings(t *tensor) error {
 		return aboutTensor(t.name, err)
 	}
 	return nil
+}
+
+// constantOf is constantOf, with the same result at all points of a plan for ranges of
+// dimensions.
+func (b *builder) constantOf(g *graph.Graph, id graph.TensorID) *graph.Data {
+	t := g.Tensors[id]
+	if p := b.s.pr; p.of != nil && g == p.m.Graph && t.Data == nil {
+		return p.of.ranged.scalars[id]
+	}
+	return constantOf(g, t)
 }
 
 // constantOf returns the elements of a tensor that the file holds as an initializer
@@ -253,6 +263,9 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		if err := b.prepare(st, opsets, a); err != nil {
 			return err
 		}
+	}
+	if err := b.computeAgain(f, opsets, a); err != nil {
+		return err
 	}
 	b.releasePacked(f)
 	listed := f.steps

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
@@ -88,9 +89,37 @@ func (st *step) argOf(i int, t *tensor) ops.Arg {
 	if a.Value != nil || !t.Const && !st.live || t.At == nil { // At is nil for constants that were freed after packing
 		return a
 	}
+	if c := st.constant(i, t); c != nil {
+		v, known := c.Load(st.call.Node.Inputs[i])
+		if !known {
+			v, _ = c.LoadOrStore(st.call.Node.Inputs[i], st.elementsOf(t))
+		}
+		a.Value = v.(*ops.Value)
+		return a
+	}
+	a.Value = st.elementsOf(t)
+	return a
+}
+
+// constant returns the elements of the constants of a plan for ranges of dimensions, if
+// input i is one of the file's: they are the same at all points. Else it returns nil.
+func (st *step) constant(i int, t *tensor) *sync.Map {
+	p := st.f.s.pr
+	if st.live || p.of == nil || st.f.g != p.m.Graph || !t.Const {
+		return nil
+	}
+	id := st.call.Node.Inputs[i]
+	if p.m.Graph.Tensors[id].Data == nil && p.of.ranged.scalars[id] == nil {
+		return nil
+	}
+	return &p.of.ranged.elements
+}
+
+// elementsOf returns the elements of a tensor; nil if they are of a kind that no check reads.
+func (st *step) elementsOf(t *tensor) *ops.Value {
 	ints, whole := t.Integers()
 	if !whole && st.live && len(t.Shape) > 1 {
-		return a // lengths follow from lists of reals, such as the scales of Resize, and not from tables
+		return nil // lengths follow from lists of reals, such as the scales of Resize, and not from tables
 	}
 	shape := make([]int64, len(t.Shape))
 	for i, n := range t.Shape {
@@ -101,12 +130,14 @@ func (st *step) argOf(i int, t *tensor) ops.Arg {
 		for i, x := range ints {
 			v.Elems[i].I = int64(x)
 		}
-		a.Value = v
-	} else if reals, ok := t.Reals(); ok {
-		for i, x := range reals {
-			v.Elems[i].F = x
-		}
-		a.Value = v
+		return v
 	}
-	return a
+	reals, ok := t.Reals()
+	if !ok {
+		return nil
+	}
+	for i, x := range reals {
+		v.Elems[i].F = x
+	}
+	return v
 }

@@ -48,7 +48,7 @@ func (b *builder) computeOnce(st *step) {
 		return
 	}
 	n := st.call.Node
-	g := st.f.g.Tensors[n.Outputs[0]]
+	g := b.s.pr.origin(st.f.g, n.Outputs[0])
 	if open, err := st.check(); open || err != nil {
 		return // prepare reports it
 	}
@@ -58,19 +58,7 @@ func (b *builder) computeOnce(st *step) {
 	}
 	out := st.out[0]
 	place := out.At
-	out.At, err = b.s.consts.take(g, out.Bytes(), b.s.opt.bound(), func(dst unsafe.Pointer) error {
-		if _, err := b.s.scratchFor(st); err != nil {
-			return err
-		}
-		if err := b.s.growScratch(); err != nil {
-			return err
-		}
-		out.At = dst
-		if b.s.guard != nil {
-			st.useScratch(b.s.pool)
-		}
-		return run(b.s.pool)
-	})
+	out.At, err = b.s.consts.take(g, out.Bytes(), b.s.opt.bound(), b.fill(st, run))
 	if err != nil {
 		out.At = place // the node runs at every step instead
 		return
@@ -88,14 +76,82 @@ func (b *builder) releasePacked(f *frame) {
 			continue
 		}
 		out := st.out[0]
-		id := st.call.Node.Outputs[0]
-		packed := !slices.ContainsFunc(f.g.Tensors[id].Readers, func(r graph.NodeID) bool {
-			reader := f.steps[r]
-			return !reader.once && (reader.reads(id) > 1 || !slices.Contains(reader.call.Packed, &out.Tensor))
-		})
-		if b.s.consts.give(out.Made.(*graph.Tensor), int64(out.Bytes()), packed) {
+		if b.s.consts.give(out.Made.(*graph.Tensor), int64(out.Bytes()), st.packed()) {
 			out.At = nil
 		}
+	}
+}
+
+// packed reports whether every reader has packed the constant that the step computes.
+func (st *step) packed() bool {
+	id := st.call.Node.Outputs[0]
+	return !slices.ContainsFunc(st.f.g.Tensors[id].Readers, func(r graph.NodeID) bool {
+		reader := st.f.steps[r]
+		return !reader.once && (reader.reads(id) > 1 || !slices.Contains(reader.call.Packed, &st.out[0].Tensor))
+	})
+}
+
+// computeAgain computes the constants that were freed, because every reader had them
+// packed, but that a reader of this frame has not: at another point of a plan for ranges
+// of dimensions, a product may want another packed form, or none. Such a constant stays.
+func (b *builder) computeAgain(f *frame, opsets []graph.Opset, a *area) error {
+	if b.s.pr.of == nil {
+		return nil
+	}
+	for _, st := range f.steps {
+		if !st.once || st.out[0].At != nil || st.packed() {
+			continue
+		}
+		b.at = st
+		if err := b.computeOutput(st); err != nil {
+			return err
+		}
+		for _, r := range f.g.Tensors[st.call.Node.Outputs[0]].Readers {
+			if reader := f.steps[r]; !reader.once {
+				b.at = reader
+				reader.call.SharedBytes, reader.call.EachBytes = 0, 0
+				if err := b.prepare(reader, opsets, a); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// computeOutput computes a constant that was freed, and those that it is computed from.
+func (b *builder) computeOutput(st *step) error {
+	for _, id := range st.call.Node.Inputs {
+		if id < 0 || st.f.tensors[id].At != nil {
+			continue
+		}
+		if err := b.computeOutput(st.f.steps[st.f.g.Tensors[id].Maker]); err != nil {
+			return err
+		}
+	}
+	run, err := kernel.Lookup("", st.call.Node.Op).Prepare(&st.call)
+	if err != nil {
+		return err
+	}
+	out := st.out[0]
+	out.At, err = b.s.consts.again(out.Made.(*graph.Tensor), out.Bytes(), b.s.opt.bound(), b.fill(st, run))
+	return err
+}
+
+// fill returns a function that runs the kernel of a step with its output at a place.
+func (b *builder) fill(st *step, run kernel.Run) func(dst unsafe.Pointer) error {
+	return func(dst unsafe.Pointer) error {
+		if _, err := b.s.scratchFor(st); err != nil {
+			return err
+		}
+		if err := b.s.growScratch(); err != nil {
+			return err
+		}
+		st.out[0].At = dst
+		if b.s.guard != nil {
+			st.useScratch(b.s.pool)
+		}
+		return run(b.s.pool)
 	}
 }
 
@@ -126,6 +182,24 @@ func (c *constants) take(t *graph.Tensor, bytes int, within bound, fill func(dst
 	}
 	if m.freed {
 		return nil, nil
+	}
+	m.users++
+	return m.at.base, nil
+}
+
+// again returns the elements of a constant that were freed. fill computes them, if no
+// other session has done so since. They stay.
+func (c *constants) again(t *graph.Tensor, bytes int, within bound, fill func(dst unsafe.Pointer) error) (unsafe.Pointer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.made[t]
+	if m.freed {
+		at, err := c.packedBlock(int64(bytes), within, "constants made once", fill)
+		if err != nil {
+			return nil, err
+		}
+		m.at, m.freed, m.kept = at, false, true
+		c.packed += int64(bytes)
 	}
 	m.users++
 	return m.at.base, nil

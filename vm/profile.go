@@ -25,7 +25,26 @@ type span struct{ from, to time.Duration }
 // those of the one before. On a device they are the times of the device's clock between
 // events before and after each node, and every run goes through gorgonia's machine.
 func (s *Session) Profile() *Profile {
-	p := &Profile{pr: s.pr, spans: make([]span, len(s.main.steps)), fastest: make([]time.Duration, len(s.main.steps))}
+	nodes := len(s.pr.m.Graph.Nodes)
+	p := &Profile{pr: s.pr, spans: make([]span, nodes), fastest: make([]time.Duration, nodes)}
+	if s.points != nil {
+		s.points.record = p // each point records when it runs
+		return p
+	}
+	p.of(s)
+	if s.gpu != nil {
+		s.gpu.profile = &deviceProfile{g: s.gpu, p: p}
+		s.tape.before = append(s.tape.before, s.gpu.profile.before)
+		s.tape.after = append(s.tape.after, s.gpu.profile.after)
+		return p
+	}
+	s.recordInto(p)
+	return p
+}
+
+// of makes it the profile of a session's runs.
+func (p *Profile) of(s *Session) {
+	p.pr, p.within = s.pr, p.within[:0]
 	at := map[*step]int{}
 	for i, st := range s.main.steps {
 		at[st] = i
@@ -36,14 +55,16 @@ func (s *Session) Profile() *Profile {
 			p.within[i] = at[st.fusedInto]
 		}
 	}
-	if s.gpu != nil {
-		s.gpu.profile = &deviceProfile{g: s.gpu, p: p}
-		s.tape.before = append(s.tape.before, s.gpu.profile.before)
-		s.tape.after = append(s.tape.after, s.gpu.profile.after)
-		return p
-	}
+}
+
+// recordInto records the times of a session without a device.
+func (s *Session) recordInto(p *Profile) {
+	s.record = p
 	s.tape.before = append(s.tape.before, func(_ *step, at int) {
 		if at == 0 {
+			if p.pr != s.pr { // another point ran before
+				p.of(s)
+			}
 			p.began = time.Now()
 		}
 		p.spans[at].from = time.Since(p.began)
@@ -53,7 +74,6 @@ func (s *Session) Profile() *Profile {
 		p.measured(at)
 		return nil
 	})
-	return p
 }
 
 // measured notes the time of a node whose span is known.

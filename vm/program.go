@@ -26,13 +26,19 @@ type Program struct {
 	consts *constants
 	state  map[string]string // of a training graph: the new value's tensor, by parameter or state
 
+	ranged *ranged          // of a plan for ranges of dimensions; else nil
+	of     *Program         // of a program that At returned: the one with the ranges
+	point  map[string]int64 // where that is
+	dims   map[string]int64 // there, those that follow from others too
+
 	deviceLock sync.Mutex // sessions may be made and closed at the same time
 	onDevice   map[*cuda.Device]*deviceConstants
 }
 
 // New checks that the plan fits the model (the file's hash, sizes, lifetimes,
 // offsets) and maps the model's constants. Errors about the model or the plan are of
-// type *graph.Error. New infers m's types again, with the plan's dimensions.
+// type *graph.Error. New infers m's types again, with the plan's dimensions; if the plan
+// is for ranges of them, with the largest lengths.
 func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	r, err := verify.Plan(m, p, verify.Options{SkipBounds: true, SkipAnnotations: m.Source == nil || p.Model == (plan.File{})})
@@ -54,18 +60,18 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 		return nil, err
 	}
 	pr := &Program{m: m, p: p.Flat(), values: inf.Values, given: map[string]Value{}, consts: newConstants(m, &account{}), state: map[string]string{}}
-	for _, id := range m.Graph.Inputs {
-		t := m.Graph.Tensors[id]
-		if l, ok := inf.Given[t.Name]; ok {
-			if pr.given[t.Name], err = valueOf(l, t.Type.Elem); err != nil {
-				return nil, refuse(m, "%w", err)
-			}
-		}
-	}
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; plan.Stays(b.Kind) {
 			pr.state[b.Tensors[0]] = updated(m, b)
 		}
+	}
+	if p.Ranges != nil {
+		if pr.ranged, err = newRanged(m, p); err != nil {
+			return nil, err
+		}
+	}
+	if err := pr.take(inf); err != nil {
+		return nil, err
 	}
 	return pr, nil
 }
@@ -83,6 +89,19 @@ func updated(m *graph.Model, b *plan.Buffer) string {
 	return b.Tensors[len(b.Tensors)-1]
 }
 
+// take takes over the values of inputs that inference was told.
+func (p *Program) take(inf *ops.Inference) (err error) {
+	for _, id := range p.m.Graph.Inputs {
+		t := p.m.Graph.Tensors[id]
+		if l, ok := inf.Given[t.Name]; ok {
+			if p.given[t.Name], err = valueOf(l, t.Type.Elem); err != nil {
+				return refuse(p.m, "%w", err)
+			}
+		}
+	}
+	return nil
+}
+
 // refuse returns an error about the model.
 func refuse(m *graph.Model, format string, args ...any) error {
 	e := graph.Errorf(format, args...)
@@ -98,8 +117,14 @@ func fileOf(m *graph.Model) string {
 	return m.Source.Name
 }
 
-// Close unmaps the external data. The program's sessions must not be used afterwards.
-func (p *Program) Close() error { return p.consts.close() }
+// Close unmaps the external data. The program's sessions must not be used afterwards, nor
+// what At returned. It does nothing for a program that At returned.
+func (p *Program) Close() error {
+	if p.of != nil {
+		return nil
+	}
+	return p.consts.close()
+}
 
 // Inputs returns the graph inputs for which Run needs values, in the file's order: all
 // but parameters and states.
@@ -185,3 +210,7 @@ func (u *unsupported) err() error {
 	}
 	return u.first
 }
+
+// Plan returns the plan: that of the point for a program that At returned. It must not be
+// changed.
+func (p *Program) Plan() *plan.Plan { return p.p }

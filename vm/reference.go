@@ -46,8 +46,12 @@ type ReferenceCheck struct {
 // a time, in addition to the session's memory; a node for which Options.MemoryLimit
 // leaves too little is not compared. The check is slow: about a nanosecond for each
 // multiplication of a product, and tens of nanoseconds for each element of other
-// operators.
+// operators. With a plan for ranges of dimensions, all runs have the same lengths.
 func (p *Program) CheckReference(ctx context.Context, runs []map[string]Value, opt Options) (*ReferenceCheck, error) {
+	p, err := p.atRuns(runs)
+	if err != nil {
+		return nil, err
+	}
 	w := newComparer(p)
 	opt.comparer = w
 	s, err := p.NewSession(opt)

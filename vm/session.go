@@ -111,6 +111,10 @@ type Session struct {
 
 	gpu *device // of Options.Device; nil: there is none
 
+	points *bindings // of a plan for ranges of dimensions: the session runs at none itself
+	outer  *Session  // of the session of one point: the one with the points
+	record *Profile  // in which the steps record their times; nil: none
+
 	arena, resident    *block
 	host               *block   // the host pool; nil: there is none
 	own                []*block // of Options.Separate
@@ -130,12 +134,31 @@ type Session struct {
 
 // NewSession lays out memory and prepares a kernel for every node. It fails, with
 // an error of type *graph.Error, if a node has no kernel.
+//
+// If the plan is for ranges of dimensions, it does that for each point when Run first
+// meets its shapes, and keeps the last 32 points. The arena grows, in address space that
+// is reserved at once, to that of the largest point so far. Such a session takes no
+// device; the program of one point (At) does.
 func (p *Program) NewSession(opt Options) (*Session, error) {
+	if p.ranged != nil && opt.Device != nil {
+		return nil, refuse(p.m, "a plan for ranges of dimensions: expected no device, or the lengths for which it is to run (Program.At)")
+	}
 	if opt.Workers <= 0 {
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}
-	s := &Session{pr: p, opt: opt, comparer: opt.comparer, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
+	return p.session(opt, nil)
+}
+
+// session makes a session. outer is the one of all points, if the program is at one of
+// them.
+func (p *Program) session(opt Options, outer *Session) (*Session, error) {
+	s := &Session{pr: p, opt: opt, comparer: opt.comparer, outer: outer, ready: map[string]bool{}, outputs: map[string]Value{}}
 	s.ctx, s.consts = context.Background(), p.consts
+	if outer == nil {
+		s.pool = work.New(opt.Workers)
+	} else {
+		s.pool, s.ctx, s.step = outer.pool, outer.ctx, outer.step
+	}
 	s.mem = &share{of: p.consts.mem.of, bound: opt.bound()}
 	s.side.mem, s.texts.mem = s.mem, s.mem
 	if opt.Device != nil {
@@ -168,6 +191,11 @@ func (s *Session) takeBlocks() error {
 		return nil
 	}
 	p := s.pr.p
+	if s.sharesMemory() {
+		var err error // there are no parameters and states, so no resident pool
+		s.arena, err = s.outer.points.block(poolBytes(p, plan.Arena))
+		return err
+	}
 	var arena int64 // 0 if tensors are separate
 	if !s.opt.Separate {
 		arena = poolBytes(p, plan.Arena)
@@ -216,6 +244,10 @@ func (s *Session) takeBlocks() error {
 }
 
 func (s *Session) build() (err error) {
+	if s.pr.ranged != nil {
+		s.points, err = newBindings(s)
+		return err
+	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	p := s.pr.p
 	if err := s.takeBlocks(); err != nil {
@@ -252,7 +284,7 @@ func (s *Session) build() (err error) {
 	if err := s.gpu.ready(); err != nil {
 		return s.overLimit(err, nil)
 	}
-	if s.tape, err = newTape(s.main); err != nil {
+	if s.tape, err = newTape(s.main, s.outer.player()); err != nil {
 		return err
 	}
 	s.texts.keep()
@@ -307,11 +339,15 @@ func (s *Session) prepareSwaps() (err error) {
 // Close frees the session's memory. Outputs of Run must not be used afterwards.
 func (s *Session) Close() error {
 	s.stopListening()
-	s.pool.Close()
+	whole := s.points.close()
+	s.points = nil
+	if s.outer == nil {
+		s.pool.Close()
+	}
 	if d := s.opt.Device; d != nil && d.Enter() == nil {
 		defer d.Leave() // device memory and pinned memory are freed in its context
 	}
-	first := s.gpu.close()
+	first := errors.Join(whole, s.gpu.close())
 	s.gpu = nil // its handles are gone; a second Close finds nothing
 	if s.tape != nil {
 		s.tape.copier.close()
@@ -319,6 +355,9 @@ func (s *Session) Close() error {
 		if err := s.tape.close(); first == nil {
 			first = err
 		}
+	}
+	if s.sharesMemory() {
+		s.scratch = nil // the outer session's
 	}
 	for _, b := range append(s.own, s.arena, s.resident, s.host, s.scratch) {
 		if err := b.free(); err != nil && first == nil {
@@ -373,6 +412,9 @@ func (s *Session) Memory() Memory {
 	}
 	if len(s.own) > 0 || s.guard != nil {
 		m.ArenaBytes = 0
+	}
+	if s.points != nil {
+		s.points.memory(&m)
 	}
 	return m
 }
@@ -460,30 +502,37 @@ func (s *Session) growScratch() error {
 	if s.guard != nil {
 		return nil
 	}
+	owner := s
+	if s.sharesMemory() {
+		owner = s.outer
+	}
 	bytes, has := s.scratchBytes(), int64(0)
-	if s.scratch != nil {
-		has = int64(len(s.scratch.m))
+	if owner.scratch != nil {
+		has = int64(len(owner.scratch.m))
 	}
-	if s.scratch != nil && has >= bytes {
-		s.pool.SetScratch(s.scratch.base, s.scratch.at(int64(s.shared)), s.each)
-		return nil
+	if owner.scratch == nil || has < bytes {
+		if err := owner.mem.take(bytes - has); err != nil {
+			return err
+		}
+		if err := owner.scratch.free(); err != nil {
+			return err
+		}
+		owner.scratch = nil
+		b, err := newBlock(bytes, "scratch")
+		if err != nil {
+			owner.mem.give(bytes)
+			return err
+		}
+		owner.scratch = b
 	}
-	if err := s.mem.take(bytes - has); err != nil {
-		return err
-	}
-	if err := s.scratch.free(); err != nil {
-		return err
-	}
-	s.scratch = nil
-	b, err := newBlock(bytes, "scratch")
-	if err != nil {
-		s.mem.give(bytes)
-		return err
-	}
-	s.scratch = b
-	s.pool.SetScratch(b.base, b.at(int64(s.shared)), s.each)
+	s.scratch = owner.scratch
+	s.pool.SetScratch(s.scratch.base, s.scratch.at(int64(s.shared)), s.each)
 	return nil
 }
+
+// sharesMemory reports whether the arena and the scratch of a session are those of all
+// points.
+func (s *Session) sharesMemory() bool { return s.outer != nil && s.outer.points.shared() }
 
 // Set sets the value of a parameter or state, which stays until a step updates it.
 func (s *Session) Set(name string, v Value) (err error) {
@@ -508,6 +557,9 @@ func (s *Session) Set(name string, v Value) (err error) {
 func (s *Session) Run(ctx context.Context, inputs map[string]Value) (out map[string]Value, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	s.listen(ctx)
+	if s.points != nil {
+		return s.points.run(ctx, inputs)
+	}
 	s.tape.next = 0
 	defer func() {
 		if r := recover(); r != nil {

@@ -17,6 +17,9 @@ var ErrStopped = errors.New("stopped")
 // runs have the same context it keeps listening, so that a run allocates nothing.
 func (s *Session) listen(ctx context.Context) {
 	s.ctx = ctx
+	if s.outer != nil { // which listens
+		return
+	}
 	if ctx.Done() == s.done {
 		return
 	}
@@ -51,6 +54,9 @@ func (s *Session) stopListening() {
 func (st *step) enter() {
 	s := st.f.s
 	s.now.Store(st)
+	if s.outer != nil {
+		s.outer.now.Store(st)
+	}
 	if s.ctx.Err() != nil {
 		s.pool.Stop()
 	}

@@ -20,13 +20,22 @@ import (
 // token is the type of all gorgonia nodes; the real types stand in the frames.
 var token = gorgonia.TensorType{Dims: 1, Of: gotensor.Float32}
 
-// tape is the main graph on gorgonia's tape machine: one operator without children
-// for each node. Gorgonia runs the operators in the order of their creation.
-type tape struct {
-	machine gorgonia.VM
+// player is gorgonia's tape machine with one operator without children for each step of
+// a tape. Gorgonia runs the operators in the order of their creation. Tapes with as many
+// steps can share a player, since it takes longer to compile than they do.
+type player struct {
+	machine gorgonia.VM  // nil: no steps
 	all     func() error // runs the machine
-	next    int          // the next step to run
+	tape    *tape        // what it plays
 	steps   int
+}
+
+// tape is the main graph for a player: its nodes in the order in which they run.
+type tape struct {
+	*player
+	owns    bool // the player is no other tape's
+	list    []*step
+	next    int // the next step to run
 	fault   error
 	outside int // calls by gorgonia's CUDA machine in the last run
 
@@ -36,32 +45,38 @@ type tape struct {
 	after  []func(st *step, at int) error // called after it has run
 }
 
-// instruction is one node as a gorgonia operator.
+// instruction is one step as a gorgonia operator.
 type instruction struct {
-	t      *tape
-	st     *step
+	p      *player
 	at     int // its step
 	serial uint32
 	result view
 }
 
-// newTape compiles a frame. Gorgonia merges nodes with equal 32-bit hashes without
+// newTape makes the tape of a frame, and a player for it if there is none yet.
+func newTape(f *frame, p *player) (t *tape, err error) {
+	t = &tape{player: p, list: f.steps}
+	if p == nil {
+		t.owns = true
+		t.player, err = newPlayer(len(f.steps), f.s.gpu != nil)
+	}
+	return t, err
+}
+
+// newPlayer compiles a player. Gorgonia merges nodes with equal 32-bit hashes without
 // comparing them, so a node that would be merged gets another serial number.
-func newTape(f *frame) (*tape, error) {
-	t := &tape{steps: len(f.steps)}
-	if len(f.steps) == 0 {
-		return t, nil
+func newPlayer(steps int, onDevice bool) (*player, error) {
+	p := &player{steps: steps}
+	if steps == 0 {
+		return p, nil
 	}
 	g := gorgonia.NewGraph()
 	// Gorgonia compiles no graph without an input.
 	gorgonia.NewScalar(g, gorgonia.Float32, gorgonia.WithName("inputs"), gorgonia.WithValue(float32(0)))
 	serial := uint32(0)
-	for i, st := range f.steps {
-		o := &instruction{t: t, st: st, at: i}
-		op := operator(o)
-		if len(st.out) > 0 && st.out[0] != nil {
-			o.result.t = st.out[0]
-		}
+	for i := range steps {
+		o := &instruction{p: p, at: i}
+		op := operator(o, onDevice)
 		for before := len(g.AllNodes()); len(g.AllNodes()) == before; {
 			serial++
 			o.serial = serial
@@ -70,15 +85,15 @@ func newTape(f *frame) (*tape, error) {
 		}
 	}
 	var err error
-	if t.machine, err = newMachine(g); err != nil {
-		return t, err
+	if p.machine, err = newMachine(g); err != nil {
+		return p, err
 	}
-	if t.all = t.machine.RunAll; len(f.steps) <= mostDirect && f.s.gpu == nil {
-		if all := direct(t.machine); all != nil {
-			t.all = all
+	if p.all = p.machine.RunAll; steps <= mostDirect && !onDevice {
+		if all := direct(p.machine); all != nil {
+			p.all = all
 		}
 	}
-	return t, nil
+	return p, nil
 }
 
 // mostDirect is the number of steps up to which the machine runs in the goroutine of the
@@ -121,6 +136,7 @@ func (t *tape) run() error {
 	if t.steps == 0 {
 		return nil
 	}
+	t.player.tape = t
 	t.next, t.outside, t.fault = 0, 0, nil
 	defer t.copier.waitAll()
 	t.machine.Reset()
@@ -140,7 +156,9 @@ func (t *tape) run() error {
 func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 	// The setting is per goroutine, and gorgonia may start one for each run.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	g := o.st.f.s.gpu
+	t := o.p.tape
+	st := t.list[o.at]
+	g := st.f.s.gpu
 	if o.at == 0 {
 		if err := g.enter(); err != nil {
 			return nil, o.fail(err)
@@ -152,21 +170,21 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = o.fail(o.st.f.s.panicked(r))
+			err = o.fail(st.f.s.panicked(r))
 		}
-		if err != nil || o.at == o.t.steps-1 {
+		if err != nil || o.at == t.steps-1 {
 			if failed := g.ends(err); failed != nil && err == nil {
 				err = o.fail(failed)
 			}
 			g.leave()
 		}
 	}()
-	if o.t.next != o.at {
-		return nil, o.fail(fmt.Errorf("gorgonia runs step %d, expected step %d", o.at, o.t.next))
+	if t.next != o.at {
+		return nil, o.fail(fmt.Errorf("gorgonia runs step %d, expected step %d", o.at, t.next))
 	}
-	o.t.next++
-	if o.t.copier != nil {
-		if err := o.t.copier.before(o.at); err != nil {
+	t.next++
+	if t.copier != nil {
+		if err := t.copier.before(o.at); err != nil {
 			return nil, o.fail(err)
 		}
 	}
@@ -175,16 +193,20 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 			return nil, o.fail(err)
 		}
 	}
-	for _, f := range o.t.before {
-		f(o.st, o.at)
+	for _, f := range t.before {
+		f(st, o.at)
 	}
-	if err := o.st.do(); err != nil {
+	if err := st.do(); err != nil {
 		return nil, o.fail(err)
 	}
-	for _, f := range o.t.after {
-		if err := f(o.st, o.at); err != nil {
+	for _, f := range t.after {
+		if err := f(st, o.at); err != nil {
 			return nil, o.fail(err)
 		}
+	}
+	o.result.t = nil
+	if len(st.out) > 0 {
+		o.result.t = st.out[0]
 	}
 	return &o.result, nil
 }
@@ -212,8 +234,9 @@ func (s *Session) panicked(r any) error {
 
 // fail records the error for run, because gorgonia wraps it in its own text.
 func (o *instruction) fail(err error) error {
-	o.t.fault = o.st.wrap(err)
-	return o.t.fault
+	t := o.p.tape
+	t.fault = t.list[o.at].wrap(err)
+	return t.fault
 }
 
 // Arity is 0: without children, gorgonia keeps the order of creation.
@@ -236,7 +259,7 @@ func (o *instruction) Hashcode() uint32 {
 	return h.Sum32()
 }
 
-func (o *instruction) String() string { return o.st.call.Node.Op }
+func (o *instruction) String() string { return fmt.Sprintf("step %d", o.at) }
 
 // view is the first output of a node as a gorgonia value. It holds no elements: they
 // lie in the arena.
@@ -268,14 +291,23 @@ func (v *view) MemSize() uintptr { return 0 }
 // Format prints the tensor's name.
 func (v *view) Format(s fmt.State, _ rune) { fmt.Fprint(s, v.t.name) }
 
+// close closes the player, if it is no other tape's.
+func (t *tape) close() error {
+	if t.player == nil || !t.owns {
+		return nil
+	}
+	return t.player.close()
+}
+
 // close ends the machine, and lets the garbage collector free it. Gorgonia sets a
 // finalizer on it, and its operators refer back to it through the session. Go never
 // collects a cycle that contains an object with a finalizer, so without close each
 // session would stay until the process ends.
-func (t *tape) close() error {
-	if t.machine == nil {
+func (p *player) close() error {
+	p.tape = nil
+	if p.machine == nil {
 		return nil
 	}
-	runtime.SetFinalizer(t.machine, nil)
-	return t.machine.Close()
+	runtime.SetFinalizer(p.machine, nil)
+	return p.machine.Close()
 }

@@ -24,8 +24,8 @@ type launch struct{ *instruction }
 var _ gorgonia.CUDADoer = &launch{}
 
 // operator returns the operator that gorgonia runs for an instruction.
-func operator(o *instruction) gorgonia.Op {
-	if o.st.f.s.gpu == nil {
+func operator(o *instruction, onDevice bool) gorgonia.Op {
+	if !onDevice {
 		return o
 	}
 	return &launch{o}
@@ -34,7 +34,7 @@ func operator(o *instruction) gorgonia.Op {
 // CUDADo runs the node as Do does, on the device and in the memory of the session.
 // Gorgonia's memory for the output is nil, since CallsExtern is false.
 func (l *launch) CUDADo(gorgonia.External, gorgonia.Device, gorgonia.Value, ...gorgonia.Value) (gorgonia.Value, error) {
-	l.t.outside++
+	l.p.tape.outside++
 	return l.Do()
 }
 

@@ -9,7 +9,7 @@ const deviceMachine = "gorgonia's tape machine"
 
 // operator returns the operator that gorgonia runs for an instruction. The ordinary build
 // has one kind: gorgonia calls Do, and the kernels are launched from there.
-func operator(o *instruction) gorgonia.Op { return o }
+func operator(o *instruction, _ bool) gorgonia.Op { return o }
 
 // newMachine compiles the operators of a graph.
 func newMachine(g *gorgonia.ExprGraph) (gorgonia.VM, error) { return gorgonia.NewTapeMachine(g), nil }

@@ -29,6 +29,7 @@ type runCmd struct {
 	Plan          string            `in:"the plan" placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
 	Inputs        string            `in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name; strings as arrays of dtype U or S, the items of a sequence as NAME.0, NAME.1, and a map as NAME.keys and NAME.values."`
 	Input         map[string]string `in:"the input" placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb (TensorProto), or a number that fills it. May be repeated. Inputs without a value are random; learning_rate is 0.001."`
+	Dim           map[string]int64  `aliases:"at" mapsep:"," placeholder:"NAME=N" help:"With a plan for ranges of dimensions: a length for this run (default: that of the inputs, else the largest)."`
 	Seed          uint64            `default:"0" help:"Seed of random inputs and of random operators (default 0)."`
 	Params        string            `in:"the parameters" placeholder:"FILE" help:"Initial values of a training graph's parameters and states (default: MODEL with .params.onnx, if it exists)."`
 	Outputs       string            `out:"the outputs" placeholder:"FILE.npz" help:"Write the outputs of the last step; those that are no tensors as described for --inputs."`
@@ -65,6 +66,7 @@ their files. If --check finds that outputs or nodes differ, the exit status is 1
 
 Examples:
   onnxmem run planned.onnx --inputs in.npz --outputs out.npz
+  onnxmem run planned.onnx --dim batch=2 --dim sequence=17
   onnxmem run planned.onnx --check --poison
   onnxmem run planned.onnx --check --guard
   onnxmem run planned.onnx --check=reference
@@ -114,21 +116,22 @@ type runOutput struct {
 
 // runResult is what --json prints.
 type runResult struct {
-	Outputs      []runOutput   `json:"outputs"`
-	ArenaBytes   int64         `json:"arena_bytes"`
-	StateBytes   int64         `json:"state_bytes"`
-	caches       bool          // the states are those of an inference graph
-	DynamicBytes int64         `json:"dynamic_bytes"`
-	PackedBytes  int64         `json:"packed_bytes"`
-	ScratchBytes int64         `json:"scratch_bytes"`
-	TableBytes   int64         `json:"table_bytes"`
-	HostBytes    int64         `json:"host_bytes,omitempty"`
-	DecodedBytes int64         `json:"decoded_bytes"`
-	HeapAllocs   uint64        `json:"heap_allocs_per_step"`
-	Losses       []float64     `json:"losses,omitempty"`
-	Tokens       []int64       `json:"tokens,omitempty"` // that --decode chose, of the first of the batch
-	Reference    *runReference `json:"reference,omitempty"`
-	Device       *runDevice    `json:"device,omitempty"`
+	Dims         map[string]int64 `json:"dims,omitempty"` // of a plan for ranges: those of this run
+	Outputs      []runOutput      `json:"outputs"`
+	ArenaBytes   int64            `json:"arena_bytes"`
+	StateBytes   int64            `json:"state_bytes"`
+	caches       bool             // the states are those of an inference graph
+	DynamicBytes int64            `json:"dynamic_bytes"`
+	PackedBytes  int64            `json:"packed_bytes"`
+	ScratchBytes int64            `json:"scratch_bytes"`
+	TableBytes   int64            `json:"table_bytes"`
+	HostBytes    int64            `json:"host_bytes,omitempty"`
+	DecodedBytes int64            `json:"decoded_bytes"`
+	HeapAllocs   uint64           `json:"heap_allocs_per_step"`
+	Losses       []float64        `json:"losses,omitempty"`
+	Tokens       []int64          `json:"tokens,omitempty"` // that --decode chose, of the first of the batch
+	Reference    *runReference    `json:"reference,omitempty"`
+	Device       *runDevice       `json:"device,omitempty"`
 	Times        struct {
 		Prepare float64 `json:"prepare"`
 		Step    float64 `json:"step"` // the fastest
@@ -235,7 +238,14 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := e.files.Err(); err != nil {
 		return err
 	}
-	inputs, err := c.values(e, program)
+	given, err := c.given(program)
+	if err != nil {
+		return err
+	}
+	if program, err = c.at(program, p, given); err != nil {
+		return err
+	}
+	inputs, err := c.values(e, program, given)
 	if err != nil {
 		return err
 	}
@@ -257,7 +267,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if c.HostFile != "" && s.Memory().HostBytes == 0 && c.Guard == 0 {
 		e.say("this plan swaps no tensors: %s is not created", c.HostFile)
 	}
-	r := &runResult{}
+	r := &runResult{Dims: program.Point()}
 	r.Times.Prepare = millis(time.Since(began))
 	if err := params.set(s, inputs); err != nil {
 		return err
@@ -473,6 +483,9 @@ func millis(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 func (c *runCmd) print(e *env, r *runResult) error {
 	if c.JSON {
 		return writeJSON(e.stdout, r)
+	}
+	if r.Dims != nil {
+		fmt.Fprintf(e.stdout, "%-20s %s\n", "dimensions", pointText(r.Dims))
 	}
 	if len(r.Tokens) > 0 {
 		fmt.Fprintf(e.stdout, "%-20s %s\n", "tokens", strings.Trim(fmt.Sprint(r.Tokens), "[]"))

@@ -90,8 +90,8 @@ func (c *runCmd) paramsPath() string {
 	return optimize.ParamsPath(c.Model)
 }
 
-// values are the inputs of the model that are no states: given, or random.
-func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error) {
+// given reads the inputs that are in files.
+func (c *runCmd) given(program *vm.Program) (map[string]vm.Value, error) {
 	given := map[string]vm.Value{}
 	if c.Inputs != "" {
 		all, err := readArrays(c.Inputs, c.valueLimit())
@@ -100,18 +100,27 @@ func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error
 		}
 		given = all
 	}
-	filled := map[string]float64{"learning_rate": 0.001}
-	quiet := c.decodeValues(program, given, filled)
 	for _, name := range slices.Sorted(maps.Keys(c.Input)) {
-		if x, err := strconv.ParseFloat(c.Input[name], 64); err == nil {
-			filled[name] = x
-			continue
+		if _, err := strconv.ParseFloat(c.Input[name], 64); err == nil {
+			continue // it fills the input
 		}
 		v, err := readValue(c.Input[name], inputType(program, name), c.valueLimit())
 		if err != nil {
 			return nil, err
 		}
 		given[name] = v
+	}
+	return given, nil
+}
+
+// values are the inputs of the model that are no states: given, or random.
+func (c *runCmd) values(e *env, program *vm.Program, given map[string]vm.Value) (map[string]vm.Value, error) {
+	filled := map[string]float64{"learning_rate": 0.001}
+	quiet := c.decodeValues(program, given, filled)
+	for name, text := range c.Input {
+		if x, err := strconv.ParseFloat(text, 64); err == nil {
+			filled[name] = x
+		}
 	}
 	if err := c.fits(program, given); err != nil {
 		return nil, err

@@ -1,0 +1,165 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/pages"
+)
+
+// mostBindings is the number of points for which a session keeps what it prepared.
+const mostBindings = 32
+
+// bindings are the points at which a session of a plan for ranges of dimensions has run.
+// Each has a session of its own, with the types, the addresses, the kernels and the tape of
+// its shapes. They share the workers, the scratch, gorgonia's machine, the program's
+// constants, and an arena, whose address space is that of the largest lengths.
+type bindings struct {
+	s      *Session   // that the caller has
+	list   []*Session // the least recently used first; the last one ran last
+	most   int        // sessions in the list
+	bound  int        // sessions that were made so far
+	arena  *pages.Room
+	open   int64    // bytes of the arena that may be touched, and are counted
+	player *player  // of all tapes; nil: none was made yet
+	record *Profile // that the caller asked for; else nil
+}
+
+// newBindings reserves the arena. Guarded pages and separate tensors would take memory for
+// each point, so a session with these prepares every new point anew.
+func newBindings(s *Session) (*bindings, error) {
+	b := &bindings{s: s, most: mostBindings}
+	if s.opt.Guard != GuardOff || s.opt.Separate {
+		b.most = 1
+		return b, nil
+	}
+	var err error
+	b.arena, err = pages.Reserve(poolBytes(s.pr.p, plan.Arena))
+	return b, err
+}
+
+// player returns the player of the tapes of all points; nil if there is none yet.
+func (s *Session) player() *player {
+	if s == nil {
+		return nil
+	}
+	return s.points.player
+}
+
+// shared reports whether the points of a session have one arena and scratch.
+func (b *bindings) shared() bool { return b.arena != nil }
+
+// block returns the first bytes of the arena, which no other point uses now.
+func (b *bindings) block(bytes int64) (*block, error) {
+	if bytes > b.open {
+		if err := b.s.mem.take(bytes - b.open); err != nil {
+			return nil, err
+		}
+		if err := b.arena.Open(bytes); err != nil {
+			b.s.mem.give(bytes - b.open)
+			return nil, err
+		}
+		b.open = bytes
+	}
+	return &block{m: b.arena.Bytes(bytes), base: b.arena.At(), shared: true}, nil
+}
+
+// run runs the session of the inputs' shapes.
+func (b *bindings) run(ctx context.Context, inputs map[string]Value) (map[string]Value, error) {
+	s, err := b.bind(inputs)
+	if err != nil {
+		return nil, b.s.named(err)
+	}
+	if b.record != nil && s.record != b.record {
+		s.recordInto(b.record)
+	}
+	if err := s.growScratch(); err != nil { // another point has used it
+		return nil, s.overLimit(err, s.largestScratch)
+	}
+	s.step = b.s.step
+	out, err := s.Run(ctx, inputs)
+	b.s.step = s.step
+	return out, err
+}
+
+// bind returns the session of the inputs' shapes, and makes it if there is none.
+func (b *bindings) bind(inputs map[string]Value) (*Session, error) {
+	pr := b.s.pr
+	dims, err := pr.pointFor(inputs)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(b.list, func(s *Session) bool { return s.pr.isAt(dims) }); i >= 0 {
+		s := b.list[i]
+		if err := pr.checkLengths(s.pr, inputs); err != nil {
+			return nil, err
+		}
+		b.list = append(slices.Delete(b.list, i, i+1), s)
+		return s, nil
+	}
+	at, err := pr.At(dims)
+	if err != nil {
+		return nil, err
+	}
+	if err := pr.checkLengths(at, inputs); err != nil {
+		return nil, err
+	}
+	if len(b.list) == b.most {
+		if err := b.drop(); err != nil {
+			return nil, err
+		}
+	}
+	s, err := at.session(b.s.opt, b.s)
+	if err != nil {
+		return nil, err
+	}
+	b.player, s.tape.owns = s.tape.player, false
+	b.bound++
+	b.list = append(b.list, s)
+	return s, nil
+}
+
+// drop closes the session of the point that was not used for longest.
+func (b *bindings) drop() error {
+	s := b.list[0]
+	b.list = slices.Delete(b.list, 0, 1)
+	return s.Close()
+}
+
+// close closes the sessions of all points and frees what they share.
+func (b *bindings) close() (err error) {
+	if b == nil {
+		return nil
+	}
+	for len(b.list) > 0 {
+		err = errors.Join(err, b.drop())
+	}
+	if b.player != nil {
+		err = errors.Join(err, b.player.close())
+		b.player = nil
+	}
+	if b.arena != nil {
+		err = errors.Join(err, b.arena.Release())
+		b.arena = nil
+	}
+	return err
+}
+
+// memory adds what the sessions of all points take.
+func (b *bindings) memory(m *Memory) {
+	m.ArenaBytes = b.open
+	if b.s.scratch != nil {
+		m.ScratchBytes = int64(len(b.s.scratch.m))
+	}
+	for _, s := range b.list {
+		of := s.Memory()
+		m.DynamicBytes += of.DynamicBytes
+		m.TableBytes += of.TableBytes
+		m.SeparateBytes += of.SeparateBytes
+		if !b.shared() {
+			m.ScratchBytes = max(m.ScratchBytes, of.ScratchBytes)
+		}
+	}
+}

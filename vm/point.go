@@ -1,0 +1,246 @@
+package vm
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// ranged is what the points of a plan for ranges of dimensions have in common. A point has
+// a length for each dimension that has several.
+type ranged struct {
+	p       *plan.Plan
+	given   map[string]int64   // lengths of the other dimensions, as far as they are given
+	names   []string           // of the dimensions with several lengths, ascending
+	buffers []int              // of the arena: indices into p.Buffers
+	tensors [][]graph.TensorID // of these buffers
+	shared  []sharedTensor
+	axes    []openAxis                     // of the inputs
+	scalars map[graph.TensorID]*graph.Data // of Constant nodes
+
+	elements sync.Map // of constants, as checks of nodes read them: *ops.Value by graph.TensorID
+}
+
+// sharedTensor is a tensor that its node makes in a buffer with other tensors.
+type sharedTensor struct {
+	id     graph.TensorID
+	before []graph.TensorID // tensors that nodes before that one made in the buffer
+	over   bool             // none of them is read later: it may be written over them
+}
+
+// newRanged prepares the points of a plan whose corner has been verified. g is the model's
+// graph at the corner.
+func newRanged(m *graph.Model, p *plan.Plan) (*ranged, error) {
+	g := m.Graph
+	r := &ranged{p: p, given: map[string]int64{}, scalars: map[graph.TensorID]*graph.Data{}}
+	r.names, _ = p.Box()
+	for name, d := range p.Dims {
+		if !d.Assumed && !d.Follows && !slices.Contains(r.names, name) {
+			r.given[name] = d.Value
+		}
+	}
+	named := byName(g)
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		if b.Pool != plan.Arena {
+			if b.Kind != plan.KindConstant {
+				return nil, refuse(m, "ranges: buffer %d is in pool %q: expected the arena", i, graph.Short(b.Pool))
+			}
+			for _, s := range sharedIn(g, idsOf(named, b)) {
+				s.over = false
+				r.shared = append(r.shared, s)
+			}
+			continue
+		}
+		if b.Node != nil {
+			return nil, refuse(m, "ranges: buffer %d is a workspace: expected none", i)
+		}
+		r.buffers = append(r.buffers, i)
+		ids := idsOf(named, b)
+		r.tensors = append(r.tensors, ids)
+		r.shared = append(r.shared, sharedIn(g, ids)...)
+	}
+	r.axes = openAxesOf(m.Graph, p)
+	for i, n := range g.Nodes {
+		if len(n.Bodies()) > 0 || n.Semantics.Call != nil {
+			return nil, refuse(m, "%w", graph.Errorf("ranges: expected no node with a body and no local function").AtNode(g.Label(graph.NodeID(i))))
+		}
+		if ops.IsConstant(n) && len(n.Outputs) == 1 {
+			r.scalars[n.Outputs[0]] = constantNode(n, g.Tensors[n.Outputs[0]].Name)
+		}
+	}
+	return r, nil
+}
+
+// idsOf returns the tensors of a buffer.
+func idsOf(named map[string]graph.TensorID, b *plan.Buffer) []graph.TensorID {
+	ids := make([]graph.TensorID, len(b.Tensors))
+	for i, name := range b.Tensors {
+		ids[i] = named[name]
+	}
+	return ids
+}
+
+// sharedIn lists the tensors of a buffer that share it with earlier ones. Nodes stand in
+// the planned order.
+func sharedIn(g *graph.Graph, ids []graph.TensorID) (list []sharedTensor) {
+	if len(ids) < 2 {
+		return nil
+	}
+	ids = slices.Clone(ids)
+	slices.SortStableFunc(ids, func(a, b graph.TensorID) int { return int(g.Tensors[a].Maker) - int(g.Tensors[b].Maker) })
+	for k, id := range ids[1:] {
+		maker := g.Tensors[id].Maker
+		s := sharedTensor{id: id, before: ids[:k+1], over: true}
+		for _, t := range s.before {
+			s.over = s.over && !g.Tensors[t].Output && !slices.ContainsFunc(g.Tensors[t].Readers, func(n graph.NodeID) bool { return n > maker })
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// possible reports whether a tensor may lie where the plan has it, in a graph that is
+// inferred at a point: as a view of one of those before, or in place of one that nobody
+// reads later.
+func (s *sharedTensor) possible(g *graph.Graph, round func(int64) int64) bool {
+	n := g.Nodes[g.Tensors[s.id].Maker]
+	of := func(a graph.Alias) (in graph.TensorID, is bool) {
+		in = n.Inputs[a.In]
+		return in, n.Outputs[a.Out] == s.id && slices.Contains(s.before, in)
+	}
+	for _, a := range n.Semantics.Views {
+		if _, is := of(a); is {
+			return true
+		}
+	}
+	for _, a := range n.Semantics.Inplace {
+		if in, is := of(a); is && s.over && round(g.Tensors[in].Bytes) == round(g.Tensors[s.id].Bytes) {
+			return true
+		}
+	}
+	return false
+}
+
+// At returns the program at one point of a plan for ranges of dimensions: what New returns
+// for a plan of that point alone, with the order, the sharing and the stacking of the
+// plan. It infers a copy of the model, and shares the constants of p, which must be closed
+// after it. dims has a length for each dimension with several; At fails, and names the
+// dimension, if the plan is not for these lengths. Several goroutines may call it at once.
+func (p *Program) At(dims map[string]int64) (*Program, error) {
+	r := p.ranged
+	if r == nil {
+		return nil, refuse(p.m, "ranges: the plan is for one length of each dimension")
+	}
+	if err := r.p.CheckPoint(dims); err != nil {
+		return nil, refuse(p.m, "%w", err)
+	}
+	m := *p.m
+	m.Graph = p.m.Graph.Clone()
+	at := &Program{m: &m, of: p, point: make(map[string]int64, len(r.names)), dims: map[string]int64{}, given: map[string]Value{}, consts: p.consts, state: p.state}
+	lengths := maps.Clone(r.given)
+	for _, name := range r.names {
+		lengths[name], at.point[name] = dims[name], dims[name]
+	}
+	inf, err := ops.Infer(&m, ops.Options{Dims: lengths, Values: r.p.Values})
+	if err != nil {
+		return nil, refuse(p.m, "the model has no valid shapes at %s: %w", at.where(), err)
+	}
+	if at.p, err = r.planAt(m.Graph, at.point); err != nil {
+		return nil, refuse(p.m, "the plan contradicts the model at %s: %w", at.where(), err)
+	}
+	at.values = inf.Values
+	for _, d := range inf.Dims {
+		at.dims[d.Name] = d.Value
+	}
+	if err := at.take(inf); err != nil {
+		return nil, err
+	}
+	return at, nil
+}
+
+// where writes the point of a program as the command line takes it.
+func (p *Program) where() string {
+	var list []string
+	for _, name := range p.of.ranged.names {
+		list = append(list, fmt.Sprintf("%s=%d", graph.Short(name), p.point[name]))
+	}
+	return strings.Join(list, ", ")
+}
+
+// planAt returns the plan at a point. g is the graph that was inferred there. It checks
+// that the tensors have sizes, that the sharing of the plan is possible, that the sizes are
+// those that the plan states, and that they fit.
+func (r *ranged) planAt(g *graph.Graph, dims map[string]int64) (*plan.Plan, error) {
+	align := r.p.Alignment
+	round := func(n int64) int64 { return (n + align - 1) &^ (align - 1) }
+	about := func(id graph.TensorID, format string, args ...any) error {
+		e := graph.Errorf(format, args...)
+		e.Tensor = g.Tensors[id].Name
+		return e
+	}
+	for i := range r.shared {
+		if s := &r.shared[i]; !s.possible(g, round) {
+			return nil, about(s.id, "expected a result that can share the storage of %q", graph.Short(g.Tensors[s.before[len(s.before)-1]].Name))
+		}
+	}
+	sizes := make(map[string]int64, len(g.Tensors))
+	bounded := make([]bool, len(r.buffers))
+	for k, i := range r.buffers {
+		bytes := int64(0)
+		for _, id := range r.tensors[k] {
+			t := g.Tensors[id]
+			if t.Dynamic != "" {
+				return nil, about(id, "expected a known size, found none: %s", t.Dynamic)
+			}
+			sizes[t.Name] = t.Bytes
+			bytes = max(bytes, t.Bytes)
+			bounded[k] = bounded[k] || t.Bounded
+		}
+		if of := r.p.Ranges.SizeOf[i]; of >= 0 {
+			if n, ok := r.p.Ranges.Sizes[of].At(dims); !ok || round(n) != round(bytes) {
+				return nil, about(r.tensors[k][0], "expected %d bytes, as the plan says, found %d", n, bytes)
+			}
+		}
+	}
+	q, err := r.p.At(dims, sizes)
+	if err != nil {
+		return nil, err
+	}
+	if most := poolBytes(r.p, plan.Arena); q.Summary.ArenaBytes > most {
+		return nil, fmt.Errorf("expected an arena of at most the %d bytes of the largest lengths, found %d", most, q.Summary.ArenaBytes)
+	}
+	for k, i := range r.buffers {
+		q.Buffers[i].Bounded = bounded[k]
+	}
+	return q, nil
+}
+
+// Point returns the lengths at which a program is that At returned, of each dimension with
+// several; nil for others.
+func (p *Program) Point() map[string]int64 { return maps.Clone(p.point) }
+
+// isAt reports whether a program is at a point.
+func (p *Program) isAt(dims map[string]int64) bool {
+	for name, n := range p.point {
+		if dims[name] != n {
+			return false
+		}
+	}
+	return true
+}
+
+// origin returns a tensor of a session's graph as all programs at points of the same plan
+// have it.
+func (p *Program) origin(g *graph.Graph, id graph.TensorID) *graph.Tensor {
+	if p.of != nil && g == p.m.Graph {
+		return p.of.m.Graph.Tensors[id]
+	}
+	return g.Tensors[id]
+}
