@@ -18,7 +18,7 @@ import (
 var noFiles = []string{
 	"schedule", "placement", "strategy", "disable-pass", "effort", "fold", "slices", "cublas", "schedule-goal", "format", "to", "shell", "pack", "replay", // choices
 	"loss", "loss-output", "optimizer", "trainable", "freeze", "no-lean", "updates", // of a training graph
-	"dim", "batch-dim", "shard", "external-data", "state",
+	"dim", "batch-dim", "shard", "external-data", "state", "decode",
 	"name", "set", // of a network
 	"device", // a GPU
 }
