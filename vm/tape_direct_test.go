@@ -26,7 +26,7 @@ func (p *probe) Do(...gorgonia.Value) (gorgonia.Value, error) {
 	*p.ran = append(*p.ran, fmt.Sprintf("%d in %s", p.id, strings.SplitAfterN(string(stack), " ", 3)[1]))
 	return &view{t: &tensor{}}, p.err
 }
-func (p *probe) Arity() int { return 0 }
+func (p *probe) Arity() int    { return 0 }
 func (p *probe) Type() hm.Type { return hm.NewFnType(token) }
 
 func (p *probe) InferShape(...gorgonia.DimSizer) (gotensor.Shape, error) {

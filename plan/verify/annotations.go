@@ -46,7 +46,7 @@ func (v *verifier) annotations() {
 		folded = v.p.Folded.Mode
 	}
 	for _, want := range []graph.Prop{
-		{Key: keyVersion, Value: strconv.Itoa(v.p.Version)},
+		{Key: keyVersion, Value: strconv.Itoa(v.version())},
 		{Key: keyArena, Value: strconv.FormatInt(sum.ArenaBytes, 10)},
 		{Key: keyPeak, Value: strconv.FormatInt(sum.PeakBytes, 10)},
 		{Key: keyBound, Value: strconv.FormatInt(sum.LowerBoundBytes, 10)},

@@ -91,9 +91,9 @@ func TestClaims(t *testing.T) {
 		{name: "an order that is not optimal, by a search that is repeated", x: fans(4, 5), opt: worse, source: true, replay: true, change: search(0), code: verify.CodeCertificate},
 		{name: "a search above the peak", x: fans(4, 5), opt: worse, source: true, change: search(64), code: verify.CodeCertificate},
 		{name: "a search, repeated", x: fans(2, 2), source: true, replay: true},
-		{name: "random nodes in their order", x: real[12].x, opt: passes.Options{KeepRandomOrder: true}, claimed: "source keeps_random_order program_order"},
-		{name: "random nodes in their order, with the source", x: real[12].x, opt: passes.Options{KeepRandomOrder: true}, source: true},
-		{name: "a training step", x: classifier, opt: real[13].opt, claimed: "source dims program_order folded folded.unfolded_peak_bytes folded.unfolded_total_bytes", change: func(p *plan.Plan) {}},
+		{name: "random nodes in their order", x: realCase(t, "random nodes in their order").x, opt: passes.Options{KeepRandomOrder: true}, claimed: "source keeps_random_order program_order"},
+		{name: "random nodes in their order, with the source", x: realCase(t, "random nodes in their order").x, opt: passes.Options{KeepRandomOrder: true}, source: true},
+		{name: "a training step", x: classifier, opt: realCase(t, "a step of training").opt, claimed: "source dims program_order folded folded.unfolded_peak_bytes folded.unfolded_total_bytes", change: func(p *plan.Plan) {}},
 		{name: "functions that were inlined", x: models["functions"], opt: passes.Options{InlineFunctions: true}, source: true, claimed: "program_order folded folded.unfolded_peak_bytes folded.unfolded_total_bytes"},
 		{name: "dynamic for another reason", x: models["dynamic"], source: true, claimed: "dynamic.reason", change: func(p *plan.Plan) { p.Dynamic[0].Reason = "it is large" }},
 		{name: "an arena that could be smaller", x: twins, source: true, claimed: "placement_optimal", change: func(p *plan.Plan) {

@@ -560,12 +560,29 @@ func planReal(t testing.TB, x text, opt passes.Options) (source, file []byte, p 
 	return source, encode(t, found.Model), found.Plan
 }
 
+// realCase returns the case of real with that name.
+func realCase(t *testing.T, name string) (c struct {
+	x   text
+	opt passes.Options
+}) {
+	t.Helper()
+	for _, r := range real {
+		if r.name == name {
+			c.x, c.opt = r.x, r.opt
+			return c
+		}
+	}
+	t.Fatalf("no case %q", name)
+	return c
+}
+
 // stillTrue are changes after which a checked field is still true. For example, a plan
 // may place a buffer anywhere; verify only checks that nothing else lies there.
 var stillTrue = []struct{ path, what, why string }{
 	{"alignment", "^to", "a multiple of 64 is a multiple of 1, too"},
 	{"sharing.views", "^to", "no tensors of the plan could share in this way, and the bound stays the same"},
 	{"sharing.inplace", "^to", "the same"},
+	{"sharing.aliases", "^added: true", "no tensors of the plan lie in parts of others, and the bound stays the same"},
 	{"keeps_random_order", "^(to false|dropped)", "it says less"},
 	{"keeps_random_order", "^added: true", "no node is random"},
 	{"pools[]", "^exchanged", "the order of the list has no meaning"},

@@ -284,12 +284,17 @@ func (v *verifier) alignment() bool {
 	return true
 }
 
+// version is the version that a plan with these fields has.
+func (v *verifier) version() int {
+	if v.p.Ranges != nil {
+		return plan.RangesVersion
+	}
+	return plan.Version
+}
+
 // identity compares the plan's description of its file with the file.
 func (v *verifier) identity() {
-	version := plan.Version
-	if v.p.Ranges != nil {
-		version = plan.RangesVersion
-	}
+	version := v.version()
 	if v.p.Format != plan.Format || v.p.Version != version {
 		v.fault(CodeFormat, "format: expected %q version %d, found %q version %d", plan.Format, version, graph.Short(v.p.Format), v.p.Version)
 	}
