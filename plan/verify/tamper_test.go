@@ -564,7 +564,8 @@ func planReal(t testing.TB, x text, opt passes.Options) (source, file []byte, p 
 func realCase(t *testing.T, name string) (c struct {
 	x   text
 	opt passes.Options
-}) {
+},
+) {
 	t.Helper()
 	for _, r := range real {
 		if r.name == name {
