@@ -227,7 +227,6 @@ MODELS = (
     Model("melspectrogram", "TheseApps/openWakeWord", "models/melspectrogram.onnx", "ba2b0e0f8b7b875369a2c89cb13360ff53bac436f2895cced9f479fa65eb176f", shapes={"input": (1, 17280)}),
     Model("wake-word-jarvis", "TheseApps/openWakeWord", "models/hey_jarvis_v0.1.onnx", "94a13cfe60075b132f6a472e7e462e8123ee70861bc3fb58434a73712ee0d2cb"),
     Model("wake-word-weather", "TheseApps/openWakeWord", "models/weather_v0.1.onnx", "8441da8e746899e8d969528d5bad5651cdd563079c05962788f77753041f60e7"),
-    Model("silero-vad-v4", "TheseApps/openWakeWord", "models/silero_vad.onnx", "a35ebf52fd3ce5f1469b2a36158dba761bc47b973ea3382b3186ca15b1f5af28", shapes={"input": (1, 1536), "h": (2, 1, 64), "c": (2, 1, 64)}, values={"sr": 16000}),
     Model("keywords-fp32", "emmtrix/emx-onnx-cgen", "tests/onnx/micro_kws_m_static_fp32.onnx", "34e4fe7e800b2cef2404fa4faf8ea16df6408d39ae292123d4799b91296aaca2"),
     Model("keywords-qdq", "emmtrix/emx-onnx-cgen", "tests/onnx/micro_kws_m_qdq.onnx", "6131b9a357250591232758e30217279ebd6a708089f3a08f3f28fd77ccbdf332", shapes={"serving_default_input:0": (2, 1960)}),
     Model("keywords-qlinear", "emmtrix/emx-onnx-cgen", "tests/onnx/micro_kws_m_qoperator_add_shape.onnx", "64f8d27b324aa636a56a8d2bbf8d245681a3f8f655f301af9c10f3adabfa65cf"),
