@@ -16,7 +16,7 @@ _NETWORKS = {
     "mobilenet_v2": (_SMALL | {"width": "0.5"}, "60%", None),
     "resnet50": (_SMALL | {"width": "0.25", "size": "96"}, "80%", None),
     "vit_b_16": (_SMALL | {"layers": "6", "hidden": "64", "heads": "4", "ff": "128"}, "70%", None),
-    "resnet18": (_SMALL | {"width": "0.5", "size": "192"}, "70%", "25GB/s"),
+    "resnet18": (_SMALL | {"width": "0.5", "size": "192"}, "70%", "12GB/s"),
     "gpt2": (None, "60%", None),  # of the zoo, where its files are
 }
 _GPT2 = networks.Network("gpt2", "zoo/gpt2-dyn", {"input_ids": (2, 64)}, {50257: 300, 1024: 64})
