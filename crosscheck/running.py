@@ -65,11 +65,12 @@ def _infer(case, original, source, tool, result):
     graph = model.graph
     declared = feeds.declared(graph)
     given = feeds.make(graph, case.shapes, case.scale)
-    result["nodes"] = len(probe.load(source).graph.node)
+    saved = probe.load(source)
+    result["nodes"] = len(saved.graph.node)
     tool.optimize(source, target, cases.symbols(declared, case.shapes))
     try:
         got = _run(tool, target, given, result)
-        operators = {n.op_type for n in probe.nodes_of(model)}
+        operators = {n.op_type for n in probe.nodes_of(saved)}
         want = expected(source, given, operators)
         fill_error(got, want, result, tolerance(model))
         timed = lambda repeats: tool.run(target, given, ("--workers=1", f"--steps={repeats}"), _SECONDS)[0]["times_ms"]["step"]
