@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -347,7 +348,7 @@ func (b *rangeSolver) solve(ctx context.Context) error {
 		if len(more) == 0 {
 			slices.SortStableFunc(worse, func(i, j int) int {
 				p, q := b.proven[i], b.proven[j]
-				return compareFloats(ratio(q.arena, q.bound), ratio(p.arena, p.bound))
+				return cmp.Compare(ratio(q.arena, q.bound), ratio(p.arena, p.bound))
 			})
 			more = worse
 		}
@@ -435,16 +436,6 @@ func (b *rangeSolver) sum(ctx context.Context) error {
 		b.peaks[p.index] = b.chosen.peak(sizes)
 	}
 	return nil
-}
-
-func compareFloats(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // gridPoint is what the first pass over the grid finds at a point.
