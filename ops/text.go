@@ -32,20 +32,30 @@ func (c *Call) needStrings(i int) error {
 	return c.Errf("input %d%s is %v, expected strings", i, c.inputName(i), a.Type)
 }
 
+// strings reports whether input 0, which must be strings, has a rank; if it has none,
+// neither has output 0, which is strings, too.
+func (c *Call) strings() (ranked bool, err error) {
+	if err := c.Need(1); err != nil {
+		return false, err
+	}
+	if err := c.needStrings(0); err != nil {
+		return false, err
+	}
+	if c.In[0].Ranked {
+		return true, nil
+	}
+	c.SetUnranked(0, graph.String)
+	return false, nil
+}
+
 // inferStringNormalizer removes stop words from a list [C] or [1,C]. If nothing
 // remains, the result is one empty string.
 func inferStringNormalizer(c *Call) error {
-	if err := c.Need(1); err != nil {
-		return err
-	}
-	if err := c.needStrings(0); err != nil {
+	ranked, err := c.strings()
+	if !ranked {
 		return err
 	}
 	x := c.In[0]
-	if !x.Ranked {
-		c.SetUnranked(0, graph.String)
-		return nil
-	}
 	if n := len(x.Shape); n != 1 && (n != 2 || !SameDim(x.Shape[0], 1)) {
 		return c.BadInput(0, "[C] or [1,C]")
 	}
@@ -105,17 +115,11 @@ func inferStringSplit(c *Call) error {
 // inferTokenizer: the tokens of each string form a new last axis, as long as the
 // longest list.
 func inferTokenizer(c *Call) error {
-	if err := c.Need(1); err != nil {
-		return err
-	}
-	if err := c.needStrings(0); err != nil {
+	ranked, err := c.strings()
+	if !ranked {
 		return err
 	}
 	x := c.In[0]
-	if !x.Ranked {
-		c.SetUnranked(0, graph.String)
-		return nil
-	}
 	if n := len(x.Shape); n != 1 && n != 2 {
 		return c.BadInput(0, "[C] or [N,C]")
 	}
