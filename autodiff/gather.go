@@ -21,26 +21,32 @@ var gatherRules = []Rule{
 	}},
 }
 
-// gatherGrad adds the gradient into zeros of the shape of the table: ScatterND
-// along axis 0; for other axes, the gathered axes are first moved to the front.
+// gatherGrad adds the gradient into zeros of the shape of the table.
 func gatherGrad(c *Backward) {
 	axis := c.Axis("axis", 0, 0)
-	shape, index := c.shape(c.X(0)), c.shape(c.X(1))
+	shape := c.shape(c.X(0))
 	if c.err != nil {
 		return
 	}
-	d, k := c.D(0), len(index)
+	c.Set(0, c.gathered(c.D(0), axis, c.X(1), shape))
+}
+
+// gathered is the gradient of a Gather along an axis of a tensor of that shape: d,
+// the gradient of its result, is added into zeros by ScatterND along axis 0; for
+// other axes, the gathered axes are first moved to the front.
+func (c *Backward) gathered(d ID, axis int, index ID, shape []int64) ID {
+	k := c.rank(index)
 	front := slices.Clone(shape)
 	if axis > 0 {
 		front = concat([]int64{shape[axis]}, shape[:axis], shape[axis+1:])
 		d = c.transpose(d, concat(axes(axis, k), axes(0, axis), axes(axis+k, len(shape)-axis-1))...)
 	}
-	at := c.op("Unsqueeze", c.castTo(c.X(1), graph.Int64), c.list(-1)) // ScatterND takes int64 indices only
-	d = c.with("ScatterND", attrs{"reduction": "add"}, c.zeros(c.X(0), front...), at, d)
+	at := c.op("Unsqueeze", c.castTo(index, graph.Int64), c.list(-1)) // ScatterND takes int64 indices only
+	d = c.with("ScatterND", attrs{"reduction": "add"}, c.zeros(d, front...), at, d)
 	if axis > 0 {
 		d = c.transpose(d, concat(axes(1, axis), []int64{0}, axes(axis+1, len(shape)-axis-1))...)
 	}
-	c.Set(0, d)
+	return d
 }
 
 // gatherNDGrad: if there are batch axes, their positions are prepended to the

@@ -1,6 +1,10 @@
 package autodiff
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 // padRules cover operators that pad or crop a tensor, or keep a triangle of it.
 var padRules = []Rule{
@@ -12,8 +16,7 @@ var padRules = []Rule{
 }
 
 // padGrad removes the padding: in constant mode by a Pad with the negated
-// lengths, otherwise one axis at a time by a product with the matrix that maps
-// input elements to output positions.
+// lengths, otherwise one axis at a time (folded).
 func padGrad(c *Backward) {
 	shape := c.shape(c.X(0))
 	before, after := c.padding(len(shape))
@@ -35,16 +38,12 @@ func padGrad(c *Backward) {
 		if before[a] == 0 && after[a] == 0 {
 			continue
 		}
-		from := padSources(mode, shape[a], before[a], after[a])
-		if from == nil {
+		runs := padRuns(mode, shape[a], before[a], after[a])
+		if runs == nil {
 			c.Failf("mode %q: expected constant, reflect, edge or wrap, and an axis with elements", mode)
 			return
 		}
-		m := make([]float64, len(from)*int(shape[a]))
-		for o, i := range from {
-			m[o*int(shape[a])+int(i)] = 1
-		}
-		d = c.contract(d, a, m, shape[a])
+		d = c.folded(d, a, shape[a], runs)
 	}
 	c.Set(0, d)
 }
@@ -80,60 +79,132 @@ func (e *emitter) unpadded(t ID, before, after []int64) ID {
 	return e.op("Pad", t, e.list(pads...))
 }
 
-// padSources lists for each element of a padded axis the index among n that it
-// copies; nil if the mode is not known. Negative padding crops first.
-func padSources(mode string, n, before, after int64) []int64 {
+// padRun is a part of a padded axis: count elements from at on copy the elements
+// from, from+step and so on; step is 1, -1 (a reflection) or 0 (the edge).
+type padRun struct{ at, from, count, step int64 }
+
+// first and last are the range of elements that a run copies, both inclusive.
+func (r padRun) first() int64 { return min(r.from, r.from+(r.count-1)*r.step) }
+func (r padRun) last() int64  { return max(r.from, r.from+(r.count-1)*r.step) }
+
+// padRuns divides a padded axis of n elements into runs; nil if the mode is not
+// known or no element is left. Negative padding crops first. A run ends where the
+// direction of the copy changes, so there are few of them unless the padding is
+// many times as long as the axis.
+func padRuns(mode string, n, before, after int64) []padRun {
 	first, length := max(-before, 0), n-max(-before, 0)-max(-after, 0)
 	if length <= 0 {
 		return nil
 	}
-	from := make([]int64, n+before+after)
-	for o := range from {
-		i := int64(o) - max(before, 0)
-		switch mode {
-		case "edge":
-			i = min(max(i, 0), length-1)
-		case "wrap":
-			i = modulo(i, length)
-		case "reflect":
-			if period := 2 * (length - 1); period > 0 {
-				i = modulo(i, period)
-				i = min(i, period-i)
-			} else {
-				i = 0
-			}
-		default:
-			return nil
+	left, right := max(before, 0), max(after, 0)
+	middle := padRun{at: left, from: first, count: length, step: 1}
+	runs := []padRun{middle}
+	switch mode {
+	case "edge":
+		if left > 0 {
+			runs = append(runs, padRun{from: first, count: left})
 		}
-		from[o] = first + i
+		if right > 0 {
+			runs = append(runs, padRun{at: left + length, from: first + length - 1, count: right})
+		}
+	case "wrap":
+		for at := left; at > 0; at -= length {
+			k := min(at, length)
+			runs = append(runs, padRun{at: at - k, from: first + length - k, count: k, step: 1})
+		}
+		for at := left + length; at < left+length+right; at += length {
+			runs = append(runs, padRun{at: at, from: first, count: min(left+length+right-at, length), step: 1})
+		}
+	case "reflect":
+		if length == 1 {
+			return padRuns("edge", n, before, after)
+		}
+		// A reflection leaves out the element in which it turns.
+		turn := length - 1
+		for at, back := left, true; at > 0; at, back = at-turn, !back {
+			k := min(at, turn)
+			r := padRun{at: at - k, from: first + k, count: k, step: -1}
+			if !back {
+				r.from, r.step = first+turn-k, 1
+			}
+			runs = append(runs, r)
+		}
+		for at, back := left+length, true; at < left+length+right; at, back = at+turn, !back {
+			r := padRun{at: at, from: first + turn - 1, count: min(left+length+right-at, turn), step: -1}
+			if !back {
+				r.from, r.step = first+1, 1
+			}
+			runs = append(runs, r)
+		}
+	default:
+		return nil
 	}
-	return from
+	return runs
 }
 
-// modulo is the non-negative remainder of i by n.
-func modulo(i, n int64) int64 { return (i%n + n) % n }
+// maxFolded is the number of runs up to which folded takes nodes for each.
+const maxFolded = 16
 
-// contract multiplies t along one axis of o elements by the transpose of the o x
-// n matrix m: the gradient of a linear map along that axis. No axis is moved.
-func (c *Backward) contract(t ID, axis int, m []float64, n int64) ID {
-	shape := c.shape(t)
+// folded is the gradient of a padding along one axis, n elements of which were
+// copied by runs. The axis is cut where a run begins or ends; each part is a sum
+// of slices of d, and no tensor is larger than d. For many runs it is a scatter.
+func (c *Backward) folded(d ID, axis int, n int64, runs []padRun) ID {
+	shape := c.shape(d)
 	if c.err != nil {
 		return graph.None
 	}
-	o := shape[axis]
-	out := concat(shape[:axis], []int64{n}, shape[axis+1:])
-	lead, rest := elements(shape[:axis]), elements(shape[axis+1:])
-	elem := c.typeOf(t).Elem
-	if rest == 1 {
-		return c.reshape(c.op("MatMul", c.reshape(t, []int64{lead, o}), c.reals(elem, []int64{o, n}, m)), out)
-	}
-	transposed := make([]float64, len(m))
-	for i := range n {
-		for k := range o {
-			transposed[i*o+k] = m[k*n+i]
+	if len(runs) > maxFolded {
+		from := make([]int64, shape[axis])
+		for _, r := range runs {
+			for k := range r.count {
+				from[r.at+k] = r.from + k*r.step
+			}
 		}
+		return c.gathered(d, axis, c.list(from...), concat(shape[:axis], []int64{n}, shape[axis+1:]))
 	}
-	return c.reshape(c.op("MatMul", c.reals(elem, []int64{n, o}, transposed), c.reshape(t, []int64{lead, o, rest})), out)
+	cuts := []int64{}
+	for _, r := range runs {
+		cuts = append(cuts, r.first(), r.last()+1)
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	var parts []ID
+	for k, low := range cuts[:len(cuts)-1] {
+		sum := ID(graph.None)
+		for _, r := range runs {
+			if r.first() > low || r.last() < low {
+				continue
+			}
+			term := c.copied(d, axis, r, low, cuts[k+1])
+			if sum == graph.None {
+				sum = term
+			} else {
+				sum = c.add(sum, term)
+			}
+		}
+		parts = append(parts, sum)
+	}
+	before, after := make([]int64, len(shape)), make([]int64, len(shape))
+	before[axis], after[axis] = -cuts[0], cuts[len(cuts)-1]-n // what was cropped
+	return c.unpadded(c.joined(parts, axis), before, after)
+}
+
+// copied is the part of d that a run copied from the elements low to high-1.
+func (c *Backward) copied(d ID, axis int, r padRun, low, high int64) ID {
+	over := []int64{int64(axis)}
+	switch {
+	case r.step == 0:
+		return c.sum(c.slice(d, over, []int64{r.at}, []int64{r.at + r.count}), over, true)
+	case r.step > 0 || high-low == 1:
+		at := r.at + (low-r.from)*r.step
+		return c.slice(d, over, []int64{at}, []int64{at + high - low})
+	}
+	at := r.at + r.from - low // of the element that low was copied to; the others lie before it
+	end := at - (high - low)
+	if end < 0 {
+		end = minInt64
+	}
+	return c.op("Slice", d, c.list(at), c.list(end), c.list(over...), c.list(-1))
 }
 
 // centerCropPadGrad crops axes that were padded and pads axes that were cropped.

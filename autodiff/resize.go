@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
@@ -13,8 +14,8 @@ var resizeRules = []Rule{
 }
 
 // resizeGrad: a resampling between fixed lengths is linear and separable, so the
-// gradient is the product with the transposed interpolation matrix of each axis.
-// If elements are only repeated, it is a sum.
+// gradient is the product with the transposed interpolation matrix of each axis
+// (contract). If elements are only repeated, it is a sum.
 func resizeGrad(c *Backward) {
 	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
 	if c.err != nil {
@@ -65,16 +66,23 @@ func resizeGrad(c *Backward) {
 	}
 	for a := len(x) - 1; a >= 0; a-- {
 		if maps[a] != nil {
-			d = c.contract(d, a, maps[a].matrix, x[a])
+			d = c.contract(d, a, maps[a])
 		}
 	}
 	c.Set(0, d)
 }
 
-// resampling is the interpolation matrix of one axis.
+// resampling is the interpolation matrix of one axis: each element of the result
+// is a sum of few elements of the image.
 type resampling struct {
 	in, out int64
-	matrix  []float64 // [out in], row by row
+	rows    [][]tap
+}
+
+// tap is an element of the image and its weight.
+type tap struct {
+	at     int64
+	weight float64
 }
 
 // repeats reports whether each element of the image is repeated out/in times.
@@ -82,16 +90,80 @@ func (r *resampling) repeats() bool {
 	if r.out%r.in != 0 {
 		return false
 	}
-	for o := range r.out {
-		if r.matrix[o*r.in+o/(r.out/r.in)] != 1 {
+	for o, row := range r.rows {
+		at := int64(o) / (r.out / r.in)
+		if !slices.ContainsFunc(row, func(t tap) bool { return t == tap{at, 1} }) {
 			return false
 		}
 	}
 	return true
 }
 
-// maxResampling bounds the elements of the matrix of one axis.
-const maxResampling = 1 << 26
+// maxResampling is the largest length of a resized axis: constants of the step have
+// that many elements.
+const maxResampling = 1 << 22
+
+// maxMatrix is the number of elements up to which the matrix of an axis is written
+// out: one product then takes less time than scatters. A test sets it to 0.
+var maxMatrix int64 = 1 << 20
+
+// contract multiplies t along an axis of r.out elements by the transposed matrix of
+// r: the gradient of a resampling along that axis. A large matrix, of which nearly
+// all elements are 0, is not written out: each tap is a scatter.
+func (c *Backward) contract(t ID, axis int, r *resampling) ID {
+	shape := c.shape(t)
+	if c.err != nil {
+		return graph.None
+	}
+	out := concat(shape[:axis], []int64{r.in}, shape[axis+1:])
+	lead, rest := elements(shape[:axis]), elements(shape[axis+1:])
+	elem := c.typeOf(t).Elem
+	if r.in > maxMatrix/r.out {
+		return c.scattered(t, axis, r, out)
+	}
+	m := make([]float64, r.out*r.in)
+	if rest == 1 {
+		for o, row := range r.rows {
+			for _, t := range row {
+				m[int64(o)*r.in+t.at] = t.weight
+			}
+		}
+		return c.reshape(c.op("MatMul", c.reshape(t, []int64{lead, r.out}), c.reals(elem, []int64{r.out, r.in}, m)), out)
+	}
+	for o, row := range r.rows {
+		for _, t := range row {
+			m[t.at*r.out+int64(o)] = t.weight
+		}
+	}
+	return c.reshape(c.op("MatMul", c.reals(elem, []int64{r.in, r.out}, m), c.reshape(t, []int64{lead, r.out, rest})), out)
+}
+
+// scattered is contract by one scatter for each tap.
+func (c *Backward) scattered(t ID, axis int, r *resampling, out []int64) ID {
+	elem := c.typeOf(t).Elem
+	along := filled(1, len(out))
+	along[axis] = r.out
+	sum := ID(graph.None)
+	most := 0
+	for _, row := range r.rows {
+		most = max(most, len(row))
+	}
+	for k := range most {
+		at, weights := make([]int64, r.out), make([]float64, r.out)
+		for o, row := range r.rows {
+			if k < len(row) {
+				at[o], weights[o] = row[k].at, row[k].weight
+			}
+		}
+		term := c.gathered(c.mul(t, c.reals(elem, along, weights)), axis, c.list(at...), out)
+		if sum == graph.None {
+			sum = term
+		} else {
+			sum = c.add(sum, term)
+		}
+	}
+	return sum
+}
 
 // resizedAxes reads scales, sizes and the region, which must be constants. Sizes
 // that stretch the image need not be: they are the lengths of the result.
@@ -132,24 +204,32 @@ func (c *Backward) resampling(r *attr.Resize, axis int, a *attr.ResizedAxis) *re
 		return nil
 	}
 	in, out := a.In, a.Out
-	if in < 1 || out < 1 || in > maxResampling/out {
-		c.Failf("axis %d is resized from %d to %d: expected 1 to %d elements in its matrix", axis, in, out, maxResampling)
+	if in < 1 || out < 1 || max(in, out) > maxResampling {
+		c.Failf("axis %d is resized from %d to %d: expected lengths of 1 to %d", axis, in, out, maxResampling)
 		return nil
 	}
-	m := &resampling{in: in, out: out, matrix: make([]float64, in*out)}
+	m := &resampling{in: in, out: out, rows: make([][]tap, out)}
 	for o := range out {
 		if at, outside := attr.Source[float32](a, o); !outside { // else it is the extrapolation value
-			interpolate(m.matrix[o*in:(o+1)*in], r, a, float64(at))
+			m.rows[o] = interpolate(in, r, a, float64(at))
 		}
 	}
 	return m
 }
 
-// interpolate sets the row of one element of the result: the weights of the
-// elements of the image. The first and the last element continue beyond the ends.
-func interpolate(row []float64, r *attr.Resize, a *attr.ResizedAxis, at float64) {
-	last := len(row) - 1
-	put := func(i int, w float64) { row[min(max(i, 0), last)] += w }
+// interpolate returns the row of one element of the result: the elements of an image
+// of that length, and their weights. The first and the last element continue beyond
+// the ends.
+func interpolate(in int64, r *attr.Resize, a *attr.ResizedAxis, at float64) (row []tap) {
+	last := int(in) - 1
+	put := func(i int, w float64) {
+		at := int64(min(max(i, 0), last))
+		if k := slices.IndexFunc(row, func(t tap) bool { return t.at == at }); k >= 0 {
+			row[k].weight += w
+		} else {
+			row = append(row, tap{at, w})
+		}
+	}
 	low := int(math.Floor(at))
 	ratio := at - float64(low)
 	switch r.Mode {
@@ -176,6 +256,7 @@ func interpolate(row []float64, r *attr.Resize, a *attr.ResizedAxis, at float64)
 			put(low-1+k, w[k])
 		}
 	}
+	return row
 }
 
 // cubicWeights returns the weights of the four elements around a point that lies

@@ -54,14 +54,17 @@ func pad(c *evaluation) []*Tensor {
 	}
 	before := make([]int, len(x.Shape))
 	shape := append([]int{}, x.Shape...)
+	first, kept := make([]int, len(x.Shape)), append([]int{}, x.Shape...) // what negative lengths leave
 	for k, a := range axes {
 		a = wrapAxis(a, len(shape))
 		before[a] = pads[k]
 		shape[a] += pads[k] + pads[len(axes)+k]
+		first[a] = max(-pads[k], 0)
+		kept[a] -= first[a] + max(-pads[len(axes)+k], 0)
 	}
 	inside := x.moved(shape, func(at, src []int) bool {
-		for k, n := range x.Shape {
-			p := at[k] - before[k]
+		for k, n := range kept {
+			p := at[k] - before[k] - first[k]
 			switch {
 			case p >= 0 && p < n:
 			case mode == "constant":
@@ -85,7 +88,7 @@ func pad(c *evaluation) []*Tensor {
 			default:
 				fail("mode %q", mode)
 			}
-			src[k] = p
+			src[k] = first[k] + p
 		}
 		return true
 	})
@@ -100,8 +103,8 @@ func pad(c *evaluation) []*Tensor {
 	}
 	i := 0
 	each(shape, func(at []int) {
-		for k, n := range x.Shape {
-			if p := at[k] - before[k]; p < 0 || p >= n {
+		for k, n := range kept {
+			if p := at[k] - before[k] - first[k]; p < 0 || p >= n {
 				inside.copy(i, value, 0)
 				break
 			}

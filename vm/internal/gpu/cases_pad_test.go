@@ -16,6 +16,8 @@ var padCases = []nodeCase{
 	{op: "Pad", attrs: attrs(text("mode", "reflect")), in: args(noise(3, 5, 7), list(0, 4, 3, 0, 2, 6)), consts: []int{1}, types: single32},
 	{op: "Pad", attrs: attrs(text("mode", "edge")), in: args(noise(3, 5, 7), list(2, 0, 3, 1, 0, 9)), consts: []int{1}, types: single32},
 	{op: "Pad", version: 19, attrs: attrs(text("mode", "wrap")), in: args(noise(3, 5, 7), list(2, 0, 30, 1, 0, 9)), consts: []int{1}, types: single32},
+	{op: "Pad", version: 19, attrs: attrs(text("mode", "wrap")), in: args(noise(4, 5, 9, 11), list(-2, 7, -1, 3, 5, -2, 4, -4)), consts: []int{1}, types: single32},
+	{op: "Pad", in: args(noise(2, 3, 5), list(0, 0, -2, 0, 0, 0)), consts: []int{1}, types: single32},
 	{op: "Pad", in: args(noise(2, 1, 2, 1, 2, 1, 2), list(1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1)), consts: []int{1}, types: single32},
 	{op: "Pad", version: 10, attrs: attrs(ints("pads", 1, 0, 0, 2), real("value", 1.5)), in: args(noise(5, 7))},
 	{op: "Trilu", in: args(noise(3, 5, 7))},

@@ -21,21 +21,21 @@ var padders = map[string]string{"constant": "Constant", "edge": "Edge", "wrap": 
 // padded is an axis of a Pad.
 type padded struct {
 	out, before int // its length, and the elements that are added in front
-	n, from     int // length and stride of the input
+	n, from     int // length and stride of what is left of the input
 }
 
-// paddedAxes returns the axes of a Pad, merged where they have no padding. If the padding
-// is constant, an axis without padding also joins the one before it.
-func paddedAxes(in, out, before []int, constant bool) []padded {
+// paddedAxes returns the axes of a Pad that keeps some elements of each axis of its input,
+// merged where they have no padding. If the padding is constant, an axis without padding
+// also joins the one before it.
+func paddedAxes(in, kept, out, before, s []int, constant bool) []padded {
 	var list []padded
-	s := stridesOf(in)
 	for a := range in {
-		plain := before[a] == 0 && in[a] == out[a]
+		plain := before[a] == 0 && in[a] == out[a] && kept[a] == in[a]
 		if k := len(list) - 1; plain && k >= 0 && (constant || list[k].before == 0 && list[k].n == list[k].out) {
 			list[k] = padded{out: list[k].out * out[a], before: list[k].before * out[a], n: list[k].n * out[a], from: s[a]}
 			continue
 		}
-		list = append(list, padded{out[a], before[a], in[a], s[a]})
+		list = append(list, padded{out[a], before[a], kept[a], s[a]})
 	}
 	return list
 }
@@ -62,6 +62,11 @@ func makePad(n *Node) error {
 	if err := tooLarge(in, out); err != nil {
 		return err
 	}
+	strides := stridesOf(in.Shape)
+	kept, skip, err := kernel.Crop(in.Shape, out.Shape, before, strides, n.Str("mode", "constant"))
+	if err != nil {
+		return err
+	}
 	at, err := n.addresses(out, in, n.input(2))
 	if err != nil || at[0] == at[1] {
 		return err
@@ -77,7 +82,7 @@ func makePad(n *Node) error {
 	if n.Has(2) && n.In[2].Len() > 0 {
 		value = at[2]
 	}
-	axes := paddedAxes(in.Shape, out.Shape, before, mode == "Constant")
+	axes := paddedAxes(in.Shape, kept, out.Shape, before, strides, mode == "Constant")
 	rank := max(2, len(axes))
 	switch {
 	case rank > mostAxes:
@@ -96,7 +101,7 @@ func makePad(n *Node) error {
 	}
 	numbers := append(append(append(over, front...), length...), from...)
 	f := n.kernel("pad.cu", "pad"+strconv.Itoa(rank), "ELEMENT="+unitOf[width], "MODE="+mode)
-	return n.launch(f, blocksFor(out.Len()), threadsPerBlock, at[0], at[1], value, bits, uint32(out.Len()), unsigned(numbers, 4))
+	return n.launch(f, blocksFor(out.Len()), threadsPerBlock, at[0], at[1]+driver.Ptr(skip*width), value, bits, uint32(out.Len()), unsigned(numbers, 4))
 }
 
 // makeTrilu keeps the elements on and above a diagonal, or on and below it.

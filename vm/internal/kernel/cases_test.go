@@ -142,6 +142,7 @@ var nodeCases = []nodeCase{
 	{op: "AveragePool", version: 19, attrs: attrs(ints("kernel_shape", 3, 4), ints("pads", 1, 1, 1, 2), whole1("count_include_pad", 1), whole1("ceil_mode", 1), ints("strides", 2, 3)), in: args(noise(2, 3, 15, 41))},
 	{op: "Pad", attrs: attrs(text("mode", "reflect")), in: args(noise(2, 5, 9, 11), wholes([]int{8}, 0, 0, 2, 3, 0, 0, 1, 4))},
 	{op: "Pad", in: args(noise(2, 5, 9, 11), wholes([]int{8}, 1, 0, 2, 3, 0, 0, -1, 4), scalar(3))},
+	{op: "Pad", version: 19, attrs: attrs(text("mode", "wrap")), in: args(wholes([]int{4, 3}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), wholes([]int{4}, -2, 7, 5, -1))},
 	{op: "Resize", attrs: attrs(text("mode", "linear")), in: args(noise(2, 3, 9, 11), nil, nil, wholes([]int{4}, 2, 3, 20, 31))},
 	{op: "Resize", attrs: attrs(text("mode", "linear"), text("coordinate_transformation_mode", "align_corners")), in: args(noise(2, 3, 9, 11), nil, nil, wholes([]int{4}, 2, 3, 9, 31))},
 	{op: "Resize", attrs: attrs(text("mode", "cubic")), in: args(noise(2, 3, 9, 11), nil, nil, wholes([]int{4}, 2, 3, 20, 7))},

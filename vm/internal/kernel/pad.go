@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/ops/attr"
@@ -42,9 +43,13 @@ func makePad(c *Invocation) (Run, error) {
 		set(unsafe.Pointer(&value), 0, float64(at.Float))
 	}
 	s := strides(in.Shape)
+	kept, skip, err := Crop(in.Shape, out.Shape, before, s, mode)
+	if err != nil {
+		return nil, err
+	}
 	last := rank - 1
 	rows, n := count(out.Shape[:last]), out.Shape[last]
-	lead, length := before[last], in.Shape[last]
+	lead, length := before[last], kept[last]
 	begin := min(max(lead, 0), n)
 	end := max(begin, min(lead+length, n))
 	constant := unsafe.Pointer(&value)
@@ -60,8 +65,8 @@ func makePad(c *Invocation) (Run, error) {
 	}
 	// place is the position of the input that position k of axis a copies, or negative.
 	place := func(a, k int) int {
-		if k -= before[a]; k < 0 || k >= in.Shape[a] {
-			return take(k, in.Shape[a])
+		if k -= before[a]; k < 0 || k >= kept[a] {
+			return take(k, kept[a])
 		}
 		return k
 	}
@@ -72,7 +77,7 @@ func makePad(c *Invocation) (Run, error) {
 		high = out.Shape[last-1]
 	}
 	outer := func(plane int) (off int, inside bool) {
-		inside = true
+		off, inside = skip, true
 		for a := last - 2; a >= 0; a-- {
 			k := place(a, plane%out.Shape[a])
 			plane /= out.Shape[a]
@@ -152,6 +157,22 @@ func (c *Invocation) PadsBefore(rank int) ([]int, error) {
 		before[a] = pads[i]
 	}
 	return before, nil
+}
+
+// Crop applies the negative lengths of a Pad, which come first: it returns the lengths
+// that are left of the input and the position of the first element that is left, and
+// sets the negative elements of before to 0.
+func Crop(in, out, before, strides []int, mode string) (kept []int, skip int, err error) {
+	for a, n := range in {
+		front, after := max(-before[a], 0), out[a]-n-before[a]
+		left := max(n-front-max(-after, 0), 0)
+		if left == 0 && out[a] > 0 && mode != "constant" {
+			return nil, 0, fmt.Errorf("axis %d of %d elements is cropped to none and padded with mode %s: expected elements that are left to copy", a, n, mode)
+		}
+		kept, skip = append(kept, left), skip+front*strides[a]
+		before[a] = max(before[a], 0)
+	}
+	return kept, skip, nil
 }
 
 // padders maps each mode to the function that finds, for position i outside of an axis
