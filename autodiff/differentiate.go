@@ -9,14 +9,15 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// differentiate emits the gradients of the scalar loss with respect to wrt,
-// tensors that no node makes. It returns one gradient for each, graph.None if the
-// loss does not depend on it. nodes are the nodes of the forward graph in a
-// topological order.
-func (e *emitter) differentiate(nodes []*graph.Node, loss ID, wrt []ID) ([]ID, error) {
+// differentiate emits the gradients, with respect to wrt, tensors that no node makes,
+// of a scalar whose gradients with respect to outs, results of different nodes of
+// which each depends on wrt, are seeds. It returns one gradient for each of wrt,
+// graph.None if the scalar does not depend on it. nodes are the nodes of the forward
+// graph in a topological order.
+func (e *emitter) differentiate(nodes []*graph.Node, outs, seeds, wrt []ID) ([]ID, error) {
 	t := newTape(e)
-	nodes = e.composites(nodes)
-	if err := t.analyse(nodes, loss, wrt); err != nil {
+	nodes = e.lifted(e.composites(nodes))
+	if err := t.analyse(nodes, outs, wrt); err != nil {
 		return nil, err
 	}
 	grads := make([]ID, len(wrt))
@@ -29,17 +30,21 @@ func (e *emitter) differentiate(nodes []*graph.Node, loss ID, wrt []ID) ([]ID, e
 	if err := t.feedBackend(nodes); err != nil {
 		return nil, err
 	}
-	made := t.tokens[loss]
-	seed, err := t.passTerm(made, e.reals(e.typeOf(loss).Elem, nil, []float64{1}), 0)
-	if err == nil {
-		err = e.err
+	var made, given, found gorgonia.Nodes
+	for k, out := range outs {
+		n := t.tokens[out]
+		seed, err := t.passTerm(n, seeds[k], 0)
+		if err == nil {
+			err = e.err
+		}
+		if err != nil {
+			return nil, err
+		}
+		made, given = append(made, n), append(given, seed)
 	}
-	if err != nil {
-		return nil, err
-	}
-	found := gorgonia.Nodes(nil)
+	var err error
 	if len(asked) > 0 {
-		found, err = gorgonia.Backpropagate(gorgonia.Nodes{made}, gorgonia.Nodes{seed}, asked)
+		found, err = gorgonia.Backpropagate(made, given, asked)
 	}
 	if e.err != nil { // this error has more detail than gorgonia's, which wraps it
 		return nil, e.err
@@ -69,8 +74,8 @@ func (e *emitter) differentiate(nodes []*graph.Node, loss ID, wrt []ID) ([]ID, e
 }
 
 // analyse finds the tensors that need a gradient: those that depend on wrt and on
-// which the loss depends. It refuses an operator on such a path that has no rule.
-func (t *tape) analyse(nodes []*graph.Node, loss ID, wrt []ID) error {
+// which outs depend. It refuses an operator on such a path that has no rule.
+func (t *tape) analyse(nodes []*graph.Node, outs, wrt []ID) error {
 	for _, id := range wrt {
 		t.need[id] = true
 	}
@@ -90,7 +95,9 @@ func (t *tape) analyse(nodes []*graph.Node, loss ID, wrt []ID) error {
 			}
 		}
 	}
-	t.reached[loss] = true
+	for _, id := range outs {
+		t.reached[id] = true
+	}
 	for k := len(nodes) - 1; k >= 0; k-- {
 		n := nodes[k]
 		if !t.outputReached(n) {

@@ -26,5 +26,6 @@ var families = []family{
 	{"", scatterRules},
 	{"", selectRules},
 	{"", resizeRules},
+	{"", scanRules},
 	{"com.microsoft", contribRules},
 }

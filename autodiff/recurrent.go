@@ -7,17 +7,20 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// recurrentExpansions unroll LSTM, GRU and RNN, one cell per step: their gradient
-// needs the gates and all states, which the operators do not return. The input is
-// multiplied by its weights for all steps at once.
+// recurrentExpansions replace LSTM, GRU and RNN by their cells: the gradient needs the
+// gates and all states, which the operators do not return. Few steps have a cell each,
+// more are the iterations of a Scan. The input is multiplied by its weights for all
+// steps at once.
 var recurrentExpansions = expansionsOf("", map[string]func(*Backward) []ID{
-	"LSTM": func(c *Backward) []ID { return c.unroll(4, []string{"Sigmoid", "Tanh", "Tanh"}, lstmCell) },
-	"GRU":  func(c *Backward) []ID { return c.unroll(3, []string{"Sigmoid", "Tanh"}, gruCell) },
-	"RNN":  func(c *Backward) []ID { return c.unroll(1, []string{"Tanh"}, rnnCell) },
+	"LSTM": func(c *Backward) []ID { return c.cells(4, []string{"Sigmoid", "Tanh", "Tanh"}, lstmCell) },
+	"GRU":  func(c *Backward) []ID { return c.cells(3, []string{"Sigmoid", "Tanh"}, gruCell) },
+	"RNN":  func(c *Backward) []ID { return c.cells(1, []string{"Tanh"}, rnnCell) },
 })
 
-// maxUnrolled limits the steps, times directions, of one recurrent operator.
-const maxUnrolled = 10_000
+// mostUnrolled is the largest number of steps that have a cell each. A Scan keeps of
+// each step only its states, and its nodes do not become more with the steps; but no
+// two steps overlap.
+const mostUnrolled = 8
 
 // direction is one direction of a recurrent operator: its weights and attributes.
 type direction struct {
@@ -36,10 +39,10 @@ type direction struct {
 // all gates.
 type cell func(c *Backward, d *direction, in ID, states []ID) []ID
 
-// unroll emits the steps of an operator with that many gates. Inputs and outputs
+// cells emits the steps of an operator with that many gates. Inputs and outputs
 // are those of the specification: X W R B sequence_lens initial_h initial_c P,
 // and Y Y_h Y_c.
-func (c *Backward) unroll(gates int64, activations []string, step cell) []ID {
+func (c *Backward) cells(gates int64, activations []string, step cell) []ID {
 	x := c.X(0)
 	batchFirst := c.Int("layout", 0) != 0
 	if batchFirst {
@@ -49,7 +52,7 @@ func (c *Backward) unroll(gates int64, activations []string, step cell) []ID {
 	if r := c.shape(c.X(2)); c.err == nil {
 		dirs, hidden = r[0], r[2]
 	}
-	if c.err != nil || !c.unrollable(shape, dirs) {
+	if c.err != nil || !c.divisible(shape) {
 		return nil
 	}
 	steps, batch := shape[0], shape[1]
@@ -87,20 +90,18 @@ func (c *Backward) unroll(gates int64, activations []string, step cell) []ID {
 			d.peepholes = c.split(p[k], 0, filled(hidden, 3)...)
 		}
 		in := c.with("Gemm", attrs{"transB": 1}, flat, w[k], c.recurrentBias(d, b[k], gates))
-		at := c.split(in, 0, filled(batch, int(steps))...)
-		made := make([]ID, steps)
 		var state []ID
 		for s := range initial {
 			state = append(state, initial[s][k])
 		}
-		for i := range steps {
-			if d.reverse {
-				i = steps - 1 - i
-			}
-			state = step(c, d, at[i], state)
-			made[i] = state[0]
+		var made ID
+		if steps > mostUnrolled {
+			own := func(c *Backward) []func(ID) ID { return c.activations(activations, int(dirs))[k] }
+			made, state = c.iterated(d, steps, in, state, step, own)
+		} else {
+			made, state = c.unrolled(d, steps, in, state, step)
 		}
-		results = append(results, c.reshape(c.joined(made, 0), []int64{steps, 1, batch, hidden}))
+		results = append(results, c.reshape(made, []int64{steps, 1, batch, hidden}))
 		for s := range final {
 			final[s] = append(final[s], c.reshape(state[s], []int64{1, batch, hidden}))
 		}
@@ -120,14 +121,69 @@ func (c *Backward) unroll(gates int64, activations []string, step cell) []ID {
 	return out
 }
 
-// unrollable refuses the attributes and inputs that unroll does not support.
-func (c *Backward) unrollable(shape []int64, dirs int64) bool {
+// unrolled emits a cell for each step of one direction. It returns the first states
+// after each step and the states after the last.
+func (c *Backward) unrolled(d *direction, steps int64, in ID, state []ID, step cell) (ID, []ID) {
+	at := c.split(in, 0, filled(c.shape(in)[0]/steps, int(steps))...)
+	made := make([]ID, steps)
+	for i := range steps {
+		if d.reverse {
+			i = steps - 1 - i
+		}
+		state = step(c, d, at[i], state)
+		made[i] = state[0]
+	}
+	return c.joined(made, 0), state
+}
+
+// iterated emits the steps of one direction as a Scan. activations returns the
+// functions of the cell for the body.
+func (c *Backward) iterated(d *direction, steps int64, in ID, initial []ID, step cell, activations func(*Backward) []func(ID) ID) (ID, []ID) {
+	shape := c.shape(in)
+	if c.err != nil {
+		return graph.None, initial
+	}
+	batch, elem := graph.Dim(shape[0]/steps), c.typeOf(in).Elem
+	b := c.newBody("cell")
+	inner := &Backward{emitter: b.emitter, Node: c.Node}
+	own := *d
+	own.recurrent, own.peepholes, own.bias = nil, nil, b.capture(d.bias)
+	for _, r := range d.recurrent {
+		own.recurrent = append(own.recurrent, b.capture(r))
+	}
+	for _, p := range d.peepholes {
+		own.peepholes = append(own.peepholes, b.capture(p))
+	}
+	own.activations = activations(inner)
+	var states, scanned []ID
+	var types []graph.Type
+	for k, t := range initial {
+		typ := graph.TensorOf(elem, batch, graph.Dim(d.hidden))
+		if t == graph.None {
+			t = c.zeros(in, shape[0]/steps, d.hidden)
+		}
+		states, scanned, types = append(states, b.input([]string{"h", "c"}[k], typ)), append(scanned, t), append(types, typ)
+	}
+	x := b.input("x", graph.TensorOf(elem, batch, graph.Dim(shape[1])))
+	made := step(inner, &own, x, states)
+	b.finish(append(slices.Clone(made), made[0]), b.g.Inputs...)
+	list := attrs{"num_scan_inputs": 1}
+	if d.reverse {
+		list["scan_input_directions"], list["scan_output_directions"] = []int64{1}, []int64{1}
+	}
+	scanned = append(scanned, c.reshape(in, []int64{steps, int64(batch), shape[1]}))
+	out := c.emitBody("Scan", list.list(), map[string]*body{"body": b}, append(types, stackOf(types[0], steps)), scanned...)
+	return out[len(initial)], out[:len(initial)]
+}
+
+// divisible refuses the attributes and inputs that cells does not support.
+func (c *Backward) divisible(shape []int64) bool {
 	if c.Node.Attr("clip") != nil {
 		c.Failf("attribute clip is set: expected a cell without it on a path to the loss")
 		return false
 	}
-	if shape[0] < 1 || shape[0] > maxUnrolled/dirs {
-		c.Failf("%d steps in %d directions: expected 1 to %d to unroll", shape[0], dirs, maxUnrolled)
+	if shape[0] < 1 {
+		c.Failf("input 0 has %d steps: expected some on a path to the loss", shape[0])
 		return false
 	}
 	if !c.present(c.X(4)) {

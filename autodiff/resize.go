@@ -119,7 +119,7 @@ func (c *Backward) contract(t ID, axis int, r *resampling) ID {
 	lead, rest := elements(shape[:axis]), elements(shape[axis+1:])
 	elem := c.typeOf(t).Elem
 	if r.in > maxMatrix/r.out {
-		return c.scattered(t, axis, r, out)
+		return c.byTaps(t, axis, r, out)
 	}
 	m := make([]float64, r.out*r.in)
 	if rest == 1 {
@@ -138,8 +138,8 @@ func (c *Backward) contract(t ID, axis int, r *resampling) ID {
 	return c.reshape(c.op("MatMul", c.reals(elem, []int64{r.in, r.out}, m), c.reshape(t, []int64{lead, r.out, rest})), out)
 }
 
-// scattered is contract by one scatter for each tap.
-func (c *Backward) scattered(t ID, axis int, r *resampling, out []int64) ID {
+// byTaps is contract by one scatter for each tap.
+func (c *Backward) byTaps(t ID, axis int, r *resampling, out []int64) ID {
 	elem := c.typeOf(t).Elem
 	along := filled(1, len(out))
 	along[axis] = r.out

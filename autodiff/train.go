@@ -163,7 +163,8 @@ func (s *trainer) backward() error {
 		nodes[i] = s.g.Nodes[n]
 	}
 	s.phase = phaseBackward
-	s.grads, err = s.differentiate(nodes, s.loss, s.parameters)
+	seed := s.reals(s.typeOf(s.loss).Elem, nil, []float64{1})
+	s.grads, err = s.differentiate(nodes, []ID{s.loss}, []ID{seed}, s.parameters)
 	if err != nil {
 		return err
 	}
@@ -257,7 +258,9 @@ func (s *trainer) finish() error {
 		g.Inputs = append(g.Inputs, u.old)
 	}
 	updates, gradients := s.updateNames(), s.gradientNames() // before indices change
+	s.trimScans()
 	s.prune()
+	g.NameCaptures()
 	g.Link()
 	opaque := map[ID]bool{}
 	for _, n := range g.Nodes {

@@ -31,7 +31,7 @@ func Inline(m *Model) (*Model, error) {
 	if _, err := in.graph(out.Graph); err != nil {
 		return nil, err
 	}
-	nameCaptures(out.Graph)
+	out.Graph.NameCaptures()
 	out.Graph.Span = Span{} // it is encoded again, since its model has other imports
 	out.Functions, out.Opsets = nil, in.opsets
 	out.IRVersion = max(m.IRVersion, 8) // the version of all that onnxmem writes; since 4, initializers need not be inputs
@@ -312,16 +312,16 @@ func (s *inlining) body(b *Graph, to []TensorID) *Error {
 	return nil
 }
 
-// nameCaptures gives captured tensors the names that they have in the outer
+// NameCaptures gives captured tensors the names that they have in the outer
 // graph.
-func nameCaptures(g *Graph) {
+func (g *Graph) NameCaptures() {
 	for _, n := range g.Nodes {
 		for _, a := range n.Bodies() {
 			for _, b := range a.All() {
 				for _, c := range b.Captures {
 					b.Tensors[c.Inner].Name = g.Tensors[c.Outer].Name
 				}
-				nameCaptures(b)
+				b.NameCaptures()
 			}
 		}
 	}

@@ -325,7 +325,7 @@ func (r *repeater) commit() {
 		g.Outputs[i] = r.now[t]
 	}
 	g.Link()
-	nameCaptures(g)
+	g.NameCaptures()
 	r.leaveOut()
 }
 

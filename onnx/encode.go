@@ -52,7 +52,7 @@ func (e *encoder) graph(p *pieces, g *graph.Graph) error {
 	for _, t := range g.Tensors {
 		if t.Data != nil {
 			var q pieces
-			if err := e.tensor(&q, t.Data, t.Name, true); err != nil {
+			if err := e.tensor(&q, t.Data, t.Name, g == e.main); err != nil {
 				return err
 			}
 			num := protowire.Number(5)

@@ -166,6 +166,8 @@ func (s *scope) node(n *graph.Node) {
 	} else if op := table[key{n.Domain, n.Op}]; op != nil {
 		c.checkTypes()
 		out = op.eval(c)
+	} else if made, ok := s.control(c); ok {
+		out = made
 	} else {
 		panic(fault{ErrUnknown})
 	}
