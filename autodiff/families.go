@@ -27,5 +27,6 @@ var families = []family{
 	{"", selectRules},
 	{"", resizeRules},
 	{"", scanRules},
+	{"", branchRules},
 	{"com.microsoft", contribRules},
 }

@@ -31,6 +31,10 @@ var lossExpansions = expansionsOf("", map[string]func(*Backward) []ID{
 // expands reports whether a node that has an expansion is replaced by it. A node
 // with a gradient of its own is replaced only if that gradient needs more memory.
 func (s *trainer) expands(n *graph.Node) bool {
+	if n.Op == "Loop" && n.Domain == "" {
+		_, counted := s.counted(n)
+		return counted
+	}
 	if n.Op != "SoftmaxCrossEntropyLoss" || n.Domain != "" {
 		return true
 	}

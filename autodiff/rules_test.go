@@ -169,6 +169,9 @@ func TestRulesAreCovered(t *testing.T) {
 		cases[k] = append(cases[k], c)
 	}
 	for k, r := range rules {
+		if k.op == "If" || k.op == "Scan" {
+			continue // TestScanGradients
+		}
 		if len(cases[k]) == 0 {
 			t.Errorf("rule of %s %s: no case", k.domain, k.op)
 		}
@@ -192,7 +195,7 @@ func TestRulesAreCovered(t *testing.T) {
 		}
 	}
 	for k := range expansions {
-		if len(cases[k]) == 0 {
+		if len(cases[k]) == 0 && k.op != "Loop" { // TestLoopGradients
 			t.Errorf("expansion of %s %s: no case", k.domain, k.op)
 		}
 	}

@@ -19,6 +19,9 @@ var scanRules = []Rule{
 // emitter.stands gives the node of the graph.
 func (e *emitter) lifted(nodes []*graph.Node) []*graph.Node {
 	out := slices.Clone(nodes)
+	if e.stands == nil {
+		e.stands = map[*graph.Node]*graph.Node{}
+	}
 	for i, n := range nodes {
 		if len(n.Captures) == 0 || LookupRule(n.Domain, n.Op) == nil {
 			continue
@@ -42,8 +45,8 @@ type scanned struct {
 	inputs []ID      // b's tensors for the inputs of from, then for its captures
 	to     map[ID]ID // b's tensors for those of from
 
-	needs  []bool // inputs and captures to which a gradient flows in some iteration
-	seeds  []ID   // for each output of from: b's input with its gradient
+	needs  []bool     // inputs and captures to which a gradient flows in some iteration
+	seeds  []ID       // for each output of from: b's input with its gradient
 	kept   map[int]ID // for each state: the outer tensor with its values before all iterations
 	before int64      // the direction in which kept lists them
 }
@@ -79,7 +82,7 @@ func scanGrad(c *Backward) {
 	for _, x := range s.from.Captures {
 		s.inputs = append(s.inputs, to[x.Inner])
 	}
-	outs, wrt := s.flow(nodes)
+	outs, wrt := s.flow(s.b.lifted(nodes))
 	if c.err != nil {
 		return
 	}

@@ -238,6 +238,15 @@ def lstm():
     return recurrent("LSTM")
 
 
+def lstm_long():
+    """More steps than are unrolled for training: a Scan."""
+    return recurrent("LSTM", length=12)
+
+
+def gru_long():
+    return recurrent("GRU", length=12, gates=3)
+
+
 def gru():
     return recurrent("GRU", gates=3, linear_before_reset=1)
 

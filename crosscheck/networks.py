@@ -76,6 +76,8 @@ NETWORKS = (
     Network("lstm", "lstm"),
     Network("gru", "gru"),
     Network("rnn", "rnn"),
+    Network("lstm_long", "lstm_long"),
+    Network("gru_long", "gru_long"),
     # The kinds of loss.
     Network("cnn", "cnn"),
     Network("loss-rank-3", "tagger"),
