@@ -127,6 +127,10 @@ func (im *Image) GraphSHA256() string {
 		case p.weight:
 		case p.data != nil:
 			h.Write(p.data)
+		case p.gen != nil: // an initializer of a body
+			if err := p.gen(h); err != nil {
+				panic(graph.Errorf("%w", err))
+			}
 		default:
 			at := p.span.Off
 			first, _ := slices.BinarySearchFunc(im.weights, at, func(s graph.Span, off int64) int {

@@ -174,6 +174,47 @@ func TestGraphHashLeavesWeightsOut(t *testing.T) {
 	}
 }
 
+// TestGraphHashCoversBodies: the elements of an initializer of a body that was built in
+// memory count, as those of a file's do.
+func TestGraphHashCoversBodies(t *testing.T) {
+	built := func(first byte) *graph.Model {
+		m := chain(t, 64)
+		var bodies []*graph.Attr
+		for _, d := range []*graph.Data{
+			{Name: "raw", Type: graph.Uint8, Dims: []int64{2}, Bytes: 2, Raw: []byte{first, 2}},
+			{Name: "made", Type: graph.Uint8, Dims: []int64{2}, Bytes: 2, Generate: func(w io.Writer) error { _, err := w.Write([]byte{first, 2}); return err }},
+		} {
+			g := &graph.Graph{Name: d.Name + ".body"}
+			w, y := g.NewTensor(d.Name), g.NewTensor(d.Name+".copy")
+			g.Tensors[w].Data = d
+			g.Outputs = []graph.TensorID{y}
+			g.Nodes = []*graph.Node{{Op: "Identity", Inputs: []graph.TensorID{w}, Outputs: []graph.TensorID{y}}}
+			g.Link()
+			bodies = append(bodies, &graph.Attr{Name: d.Name, Type: graph.AttrGraph, Graph: g})
+		}
+		m.Graph.Nodes[1].Attrs = bodies
+		return m
+	}
+	hashes := map[string]bool{}
+	for _, first := range []byte{1, 7} {
+		im, err := onnx.Encode(built(first))
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := onnx.Parse("bodies.onnx", encode(t, built(first)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if im.GraphSHA256() != onnx.GraphSHA256(read) {
+			t.Errorf("hash of the built model %s, of the file %s", im.GraphSHA256(), onnx.GraphSHA256(read))
+		}
+		hashes[im.GraphSHA256()] = true
+	}
+	if len(hashes) != 2 {
+		t.Error("other elements give the same hash")
+	}
+}
+
 // external writes a model whose weight is in dir/data/w.bin.
 func external(t testing.TB, dir string) string {
 	t.Helper()
