@@ -36,6 +36,7 @@ type Simulator struct {
 	Doc    string // its rule, in a line
 	Source string // the allocator, and where its rules are written
 	Func   func(Problem) Simulation
+	Naive  bool // it uses no byte twice, so it needs more for every buffer
 }
 
 // Simulators lists the allocators to compare a placement with. Each takes a valid
@@ -54,7 +55,7 @@ var Simulators = []Simulator{
 	{Name: "cnmem-grow", Func: CnMemGrow, Doc: "best fit in device blocks of the sizes asked for", Source: "NVIDIA, cnmem.cpp, growing from nothing"},
 	{Name: "malloc-first-fit", Func: MallocFirstFit, Doc: "lowest hole of a heap that grows at its top", Source: "Knuth, volume 1, section 2.5, algorithms A and B"},
 	{Name: "malloc-best-fit", Func: MallocBestFit, Doc: "smallest hole of a heap that grows at its top", Source: "Knuth, volume 1, section 2.5"},
-	{Name: "no-reuse", Func: NoReuse, Doc: "each buffer has bytes of its own", Source: "naive: Pisarchyk & Lee 2020, tables 1 and 2"},
+	{Name: "no-reuse", Func: NoReuse, Naive: true, Doc: "each buffer has bytes of its own", Source: "naive: Pisarchyk & Lee 2020, tables 1 and 2"},
 }
 
 // allocator is the state of a simulated allocator.
