@@ -1,0 +1,65 @@
+package trace
+
+import (
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// Plan returns the placed iteration in the form in which package report draws plans:
+// its events are the steps, from the one on before which the fewest bytes are live. A
+// block that is cut in two there is two buffers of one name and place. Nothing but the
+// pictures may use it: there is no model for it.
+func (k *Packed) Plan(name string) *plan.Plan {
+	steps := k.Steps()
+	p := &plan.Plan{
+		Format: plan.Format, Version: plan.Version, Mode: "recording", Alignment: k.Alignment,
+		Source: plan.File{File: name}, Steps: make([]plan.Step, steps), Pools: []plan.Pool{{Name: plan.Arena, Bytes: k.Arena}},
+	}
+	change := make([]int64, steps+1) // of the load
+	at := func(event int) int { return (event%steps + steps - k.quiet) % steps }
+	for i, b := range k.Buffers {
+		p.Steps[at(b.Alloc)] = plan.Step{Name: fmt.Sprintf("alloc %d", i), Op: "alloc"}
+		if b.Free < steps {
+			p.Steps[at(b.Free)] = plan.Step{Name: fmt.Sprintf("free %d", i), Op: "free"}
+		}
+		whole := k.buffer(b)
+		parts := [][2]int{{whole.First, whole.Last}}
+		for _, g := range whole.Gaps {
+			parts = [][2]int{{whole.First, g.First - 1}, {g.Last + 1, whole.Last}}
+		}
+		kind := plan.KindActivation
+		switch {
+		case len(parts) > 1, whole.Last == steps-1:
+			kind = plan.KindState // it goes over into the next iteration
+		}
+		label := fmt.Sprintf("block %d", i)
+		if b.Stream != 0 {
+			label += fmt.Sprintf(" of stream %d", b.Stream)
+		}
+		size := (b.Size + k.Alignment - 1) / k.Alignment * k.Alignment
+		for _, part := range parts {
+			p.Buffers = append(p.Buffers, plan.Buffer{Pool: plan.Arena, Offset: k.Offsets[i], Bytes: size, First: part[0], Last: part[1], Kind: kind, Tensors: []string{label}})
+			change[part[0]] += size
+			change[part[1]+1] -= size
+		}
+		p.Summary.NaiveBytes += size
+	}
+	s, load := &p.Summary, int64(0)
+	for i := range p.Steps {
+		if p.Steps[i].Name == "" {
+			p.Steps[i] = plan.Step{Name: "not placed", Op: "none"}
+		}
+		load += change[i]
+		p.Steps[i].LoadBytes = load
+		if load > s.PeakBytes {
+			s.PeakBytes, s.PeakStep = load, i
+		}
+		p.ProgramOrder.Steps = append(p.ProgramOrder.Steps, i)
+		p.ProgramOrder.LoadBytes = append(p.ProgramOrder.LoadBytes, load)
+	}
+	s.Nodes, s.Tensors = steps, len(k.Buffers)
+	s.ProgramPeakBytes, s.ArenaBytes, s.TotalBytes, s.LowerBoundBytes = s.PeakBytes, k.Arena, k.Arena, k.LowerBound
+	s.ScheduleOptimal, s.PlacementOptimal = true, k.Optimal()
+	return p
+}
