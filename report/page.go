@@ -26,7 +26,30 @@ var scripts = []string{"plan.js", "view.js", "chart.js", "map.js", "table.js", "
 // the peak. origin says where the plan comes from and whether it was verified. p must
 // be consistent (plan.Check). Whatever names the plan contains, the page runs only
 // its own script, by a hash in its security policy, and accesses no network.
-func Page(w io.Writer, p *plan.Plan, origin string) error {
+func Page(w io.Writer, p *plan.Plan, origin string) error { return writePage(w, p, origin, nil) }
+
+// Recording is what the page of a recorded stream of allocations says in the place of
+// what it says about a model.
+type Recording struct {
+	Format string   // what was recorded
+	Lines  []string // what is known about the iteration, for the list at the end
+	Bound  int64    // bytes: no arena is smaller
+	Others []Taken  // what allocators would take for the same stream
+}
+
+// Taken is the memory that an allocator takes.
+type Taken struct {
+	Name  string
+	Bytes int64
+}
+
+// RecordingPage writes the page for an iteration of a recording, given as a plan whose
+// steps are its events.
+func RecordingPage(w io.Writer, p *plan.Plan, r *Recording) error {
+	return writePage(w, p, r.Format, r)
+}
+
+func writePage(w io.Writer, p *plan.Plan, origin string, r *Recording) error {
 	p = p.Flat() // the pictures show one arena
 	d, err := dataOf(p)
 	if err != nil {
@@ -36,7 +59,7 @@ func Page(w io.Writer, p *plan.Plan, origin string) error {
 	if err != nil {
 		return err
 	}
-	v := &page{Plan: p, Sum: &p.Summary, Origin: origin, Data: template.JS(data)}
+	v := &page{Plan: p, Sum: &p.Summary, Origin: origin, Recording: r, Data: template.JS(data)}
 	v.Title = Title(p)
 	v.Script = template.JS("\n" + asset("uplot/uPlot.iife.min.js") + "\n(() => {\n\"use strict\";\n" + asset(scripts...) + "})();\n")
 	v.Style = template.CSS("\n" + asset("uplot/uPlot.min.css", "page.css"))
@@ -76,10 +99,13 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 
 // page is the data of the template.
 type page struct {
-	Plan    *plan.Plan
-	Sum     *plan.Summary
-	Title   string
-	Origin  string
+	Plan   *plan.Plan
+	Sum    *plan.Summary
+	Title  string
+	Origin string
+
+	Recording *Recording // nil: the page is about a model
+
 	Policy  string
 	Data    template.JS
 	Script  template.JS
@@ -90,6 +116,13 @@ type page struct {
 // Lead returns the summary in one sentence.
 func (v *page) Lead() string {
 	s := v.Sum
+	if v.Recording != nil {
+		text := fmt.Sprintf("Each iteration of this recording fits into %s", units.Short(s.ArenaBytes))
+		if s.NaiveBytes > s.ArenaBytes {
+			text += fmt.Sprintf("; without sharing memory between blocks, it would need %s", units.Short(s.NaiveBytes))
+		}
+		return text + "."
+	}
 	text := fmt.Sprintf("Apart from its weights, this model needs %s of memory", units.Short(s.ArenaBytes))
 	switch before := s.ProgramPeakBytes; {
 	case s.ArenaBytes < before:
@@ -107,6 +140,10 @@ func (v *page) Lead() string {
 func (v *page) Verdict() string {
 	s := v.Sum
 	switch {
+	case v.Recording != nil && s.ArenaBytes == v.Recording.Bound:
+		return "It is proven that no placement of these blocks needs less."
+	case v.Recording != nil:
+		return fmt.Sprintf("No placement needs less than %s; whether one needs less than this is open.", units.Short(v.Recording.Bound))
 	case s.PeakBytes == 0:
 		return "There is nothing to order."
 	case !s.ScheduleOptimal:
@@ -122,6 +159,9 @@ func (v *page) Verdict() string {
 
 // Settled reports whether the arena is proven to be the smallest possible.
 func (v *page) Settled() bool {
+	if v.Recording != nil {
+		return v.Sum.ArenaBytes == v.Recording.Bound
+	}
 	return v.Sum.ScheduleOptimal && (v.Sum.ArenaBytes == v.Sum.PeakBytes || v.Sum.PlacementOptimal)
 }
 
@@ -136,6 +176,17 @@ type Figure struct {
 func (v *page) Figures() []Figure {
 	s := v.Sum
 	placed := fmt.Sprintf("fragmentation %.2f %%", Fragmentation(*s))
+	if r := v.Recording; r != nil {
+		list := []Figure{
+			{"peak", "Largest load", s.PeakBytes, "the blocks that are live together"},
+			{"bound", "Lower bound", r.Bound, "for any placement"},
+			{"arena", "Arena", s.ArenaBytes, placed},
+		}
+		for i, o := range r.Others {
+			list = append(list, Figure{fmt.Sprintf("other%d", i), o.Name, o.Bytes, fmt.Sprintf("%.2f times the arena", float64(o.Bytes)/float64(max(1, s.ArenaBytes)))})
+		}
+		return list
+	}
 	return []Figure{
 		{"peak", "Peak, planned order", s.PeakBytes, strings.TrimPrefix(Less(s.ProgramPeakBytes, s.PeakBytes), ", ")},
 		{"program", "Peak, program order", s.ProgramPeakBytes, "the file's own order"},

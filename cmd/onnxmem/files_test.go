@@ -18,7 +18,7 @@ import (
 var noFiles = []string{
 	"schedule", "placement", "strategy", "disable-pass", "effort", "fold", "slices", "cublas", "schedule-goal", "format", "to", "shell", "pack", "replay", // choices
 	"loss", "loss-output", "optimizer", "trainable", "freeze", "no-lean", "updates", // of a training graph
-	"dim", "batch-dim", "shard", "external-data", "state", "decode",
+	"dim", "batch-dim", "shard", "trace-device", "external-data", "state", "decode",
 	"name", "set", // of a network
 	"device", // a GPU
 }
@@ -88,6 +88,8 @@ var outputLines = []struct{ output, line, inputs string }{
 	{"order lp", "order problem.json --lp @", "problem.json"},
 	{"pack out", "pack buffers.csv --out @", "buffers.csv"},
 	{"pack svg", "pack buffers.csv --svg @", "buffers.csv"},
+	{"pack out", "pack --trace buffers.csv --out @", "buffers.csv"},
+	{"report out", "report --trace buffers.csv -o @", "buffers.csv"},
 	{"model out", "model mobilenet_v1 @", ""},
 }
 

@@ -19,14 +19,18 @@ import (
 
 // packCmd places buffers.
 type packCmd struct {
-	Buffers string `arg:"" in:"the file of buffers" help:"CSV of buffers (id,lower,upper,size and MiniMalloc's other columns) or its JSON form, gzipped or not; - is standard input."`
+	Buffers string `arg:"" optional:"" in:"the file of buffers" help:"CSV of buffers (id,lower,upper,size and MiniMalloc's other columns) or its JSON form, gzipped or not; - is standard input."`
+
+	traceFlags
 
 	Capacity  *units.Size   `placeholder:"SIZE" help:"Accept any arena up to SIZE, such as 1MiB. If none is found: exit status 1, and nothing is written."`
 	Strategy  string        `placeholder:"NAME" help:"Run only one strategy: ${placements} (default: all, then the searches)."`
 	Effort    string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
 	TimeLimit time.Duration `placeholder:"TIME" help:"Stop after TIME, such as 3s, with the best so far."`
-	Align     int64         `default:"1" placeholder:"N" help:"Round sizes and offsets up to multiples of N bytes (default 1)."`
-	Out       string        `out:"the placed buffers" placeholder:"FILE" help:"Write the buffers with their offsets: in the columns of the input, or as JSON if FILE ends in .json; - is standard output."`
+	Align     *int64        `placeholder:"N" help:"Round sizes and offsets up to multiples of N bytes (default 1; of a recording 64, on CUDA 512)."`
+	Out       string        `short:"o" out:"the placed buffers" placeholder:"FILE" help:"Write the buffers with their offsets: in the columns of the input, or as JSON if FILE ends in .json; - is standard output."`
+	To        string        `enum:",csv,json,replay" default:"" placeholder:"FORMAT" help:"Format of --out: csv, json, or replay, the table by which an allocator repeats a recording (default: by the name)."`
+	Simulate  bool          `help:"Simulate what replaying a recording needs when its runs differ, by several schemes."`
 	SVG       string        `name:"svg" out:"the picture" placeholder:"FILE" help:"Draw the placement: steps to the right, offsets upwards; - is standard output."`
 	JSON      bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
@@ -35,7 +39,8 @@ type packCmd struct {
 func (packCmd) Help() string {
 	return `Examples:
   onnxmem pack buffers.csv --out placed.csv --svg picture.svg
-  onnxmem pack buffers.csv --capacity 1MiB --json`
+  onnxmem pack buffers.csv --capacity 1MiB --json
+  onnxmem pack --trace recording.jsonl --to replay -o replay.txt`
 }
 
 var placementEfforts = map[string]alloc.Effort{
@@ -53,6 +58,7 @@ type packing struct {
 	fit     alloc.Fit
 	read    time.Duration
 	place   time.Duration
+	trace   *packedTrace // nil without --trace
 }
 
 // Run reads, places, writes and prints.
@@ -61,12 +67,17 @@ func (c *packCmd) Run(e *env) error {
 		return err
 	}
 	k := packing{cmd: c}
-	if err := k.load(); err != nil {
+	read, solve := k.readBuffers, k.solve
+	if c.Trace != "" {
+		read, solve = k.readTrace, k.solveTrace
+	}
+	if err := read(); err != nil {
 		return err
 	}
-	if err := k.solve(); err != nil {
+	if err := solve(); err != nil {
 		return err
 	}
+	k.judge()
 	if k.fit == alloc.FitFound || c.Capacity == nil {
 		if err := k.write(e); err != nil {
 			return err
@@ -91,8 +102,14 @@ func (c *packCmd) check() error {
 	switch {
 	case c.Strategy != "" && !slices.ContainsFunc(alloc.Strategies, func(s alloc.Strategy) bool { return s.Name == c.Strategy }):
 		return usagef("placement strategy %q is unknown: expected one of %s", c.Strategy, optimize.Vars()["placements"])
-	case c.Align < 1:
-		return usagef("alignment %d: expected 1 or more bytes", c.Align)
+	case c.Align != nil && *c.Align < 1:
+		return usagef("alignment %d: expected 1 or more bytes", *c.Align)
+	case (c.Buffers == "") == (c.Trace == ""):
+		return usagef("expected a file of buffers, or a recording with --trace, found %s", map[bool]string{true: "neither", false: "both"}[c.Trace == ""])
+	case c.Trace == "" && (c.TraceDevice != "" || c.To == "replay" || c.Simulate):
+		return usagef("--trace-device, --simulate and --to replay: expected a recording with --trace")
+	case c.To != "" && c.Out == "":
+		return usagef("--to %s: expected a file with --out", c.To)
 	case c.TimeLimit < 0:
 		return usagef("time limit %v: expected 0 or more", c.TimeLimit)
 	case c.Out == "-" && c.SVG == "-":
@@ -101,8 +118,8 @@ func (c *packCmd) check() error {
 	return nil
 }
 
-// load reads the buffers.
-func (k *packing) load() (err error) {
+// readBuffers reads the buffers.
+func (k *packing) readBuffers() (err error) {
 	began := time.Now()
 	in, err := openInput(k.cmd.Buffers)
 	if err != nil {
@@ -114,8 +131,8 @@ func (k *packing) load() (err error) {
 		return err
 	}
 	k.problem = k.given
-	if k.cmd.Align > 1 {
-		if k.problem, err = k.given.Rounded(k.cmd.Align); err != nil {
+	if k.cmd.Align != nil {
+		if k.problem, err = k.given.Rounded(*k.cmd.Align); err != nil {
 			return in.refuse(err)
 		}
 	}
@@ -126,6 +143,21 @@ func (k *packing) load() (err error) {
 // solve places the buffers and checks the placement with code that shares nothing
 // with the search.
 func (k *packing) solve() (err error) {
+	err = k.search(func(ctx context.Context, opt alloc.Options) (err error) {
+		k.found, err = alloc.Solve(ctx, k.problem, opt)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := k.problem.CheckSweep(k.found.Placement); err != nil {
+		return fmt.Errorf("internal error in placement by %s: %w", k.found.Strategy, err)
+	}
+	return nil
+}
+
+// search calls a function that places buffers with the options of the command line.
+func (k *packing) search(place func(context.Context, alloc.Options) error) error {
 	began := time.Now()
 	opt := alloc.Options{Strategy: k.cmd.Strategy, Effort: placementEfforts[k.cmd.Effort]}
 	if k.cmd.Capacity != nil {
@@ -137,27 +169,26 @@ func (k *packing) solve() (err error) {
 		ctx, cancel = context.WithTimeout(ctx, k.cmd.TimeLimit)
 		defer cancel()
 	}
-	k.found, err = alloc.Solve(ctx, k.problem, opt)
+	err := place(ctx, opt)
 	k.place = time.Since(began)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: no placement found within %v", k.name, k.cmd.TimeLimit)
-	case err != nil:
-		return err
 	}
-	if k.cmd.Capacity != nil {
-		// A capacity of 0 is a limit, too.
-		switch c := int64(*k.cmd.Capacity); {
-		case k.found.Arena <= c:
-			k.fit = alloc.FitFound
-		case k.found.LowerBound > c:
-			k.fit = alloc.FitNever
-		}
+	return err
+}
+
+// judge says whether the arena fits into the capacity. A capacity of 0 is a limit,
+// too.
+func (k *packing) judge() {
+	if k.cmd.Capacity == nil {
+		return
 	}
-	if err := k.problem.CheckSweep(k.found.Placement); err != nil {
-		return fmt.Errorf("internal error in placement by %s: %w", k.found.Strategy, err)
+	switch c := int64(*k.cmd.Capacity); {
+	case k.found.Arena <= c:
+		k.fit = alloc.FitFound
+	case k.found.LowerBound > c:
+		k.fit = alloc.FitNever
 	}
-	return nil
 }
 
 // write writes the buffers and the picture to their files, both or none.
@@ -197,8 +228,10 @@ func (k *packing) write(e *env) error {
 // writeBuffers writes the buffers as given, with their offsets.
 func (k *packing) writeBuffers(w io.Writer) error {
 	a := &k.found.Placement
-	switch {
-	case strings.HasSuffix(k.cmd.Out, ".json"), k.cmd.Out == "-" && k.dialect == nil:
+	switch to := k.cmd.To; {
+	case to == "replay":
+		return k.trace.WriteReplay(w)
+	case to == "json", to == "" && (strings.HasSuffix(k.cmd.Out, ".json") || k.cmd.Out == "-" && k.dialect == nil):
 		return k.given.WriteJSON(w, a)
 	case k.dialect == nil:
 		return k.given.WriteCSV(w, a)
@@ -256,12 +289,21 @@ func (k *packing) json(w io.Writer) error {
 		Fits       *bool    `json:"fits"`
 		Infeasible []string `json:"infeasible,omitempty"`
 		Strategy   string   `json:"strategy"`
-		Times      times    `json:"times_ms"`
+		*traceJSON
+		Times times `json:"times_ms"`
 	}{
-		len(k.problem.Buffers), k.problem.MaxLoad(), k.found.LowerBound, k.found.Arena, k.found.Optimal,
-		capacity, fits, k.infeasible(), k.found.Strategy,
+		len(k.problem.Buffers), k.load(), k.found.LowerBound, k.found.Arena, k.found.Optimal,
+		capacity, fits, k.infeasible(), k.found.Strategy, k.trace.json(),
 		times{optimize.Milliseconds(k.read), optimize.Milliseconds(k.place)},
 	})
+}
+
+// load is the largest load; of a recording, the sum of those of its streams.
+func (k *packing) load() int64 {
+	if k.trace != nil {
+		return k.trace.Load
+	}
+	return k.problem.MaxLoad()
 }
 
 // infeasible names buffers that do not fit even alone.
@@ -279,6 +321,9 @@ func (k *packing) infeasible() (names []string) {
 // text prints the result in a few lines.
 func (k *packing) text(w io.Writer) {
 	r, fixed := &k.found, 0
+	if k.trace != nil {
+		k.trace.text(w)
+	}
 	for i := range k.problem.Buffers {
 		if k.problem.Buffers[i].Fixed != nil {
 			fixed++
@@ -288,10 +333,13 @@ func (k *packing) text(w io.Writer) {
 	if fixed > 0 {
 		fmt.Fprintf(w, ", %s with a fixed offset", units.Group(int64(fixed)))
 	}
-	load := k.problem.MaxLoad()
+	load := k.load()
 	fmt.Fprintf(w, "\nlargest load  %s\n", units.Bytes(load))
 	fmt.Fprintf(w, "lower bound   %s: %s\n", units.Bytes(r.LowerBound), k.bound())
 	fmt.Fprintf(w, "arena         %s, fragmentation %.2f %%, by %s\n", units.Bytes(r.Arena), report.FragmentationOf(r.Arena, load), r.Strategy)
+	if k.trace != nil {
+		k.trace.more(w, r.Arena)
+	}
 	if c := k.cmd.Capacity; c != nil {
 		says := "fits"
 		switch k.fit {

@@ -21,12 +21,13 @@ import (
 
 // reportCmd shows a plan.
 type reportCmd struct {
-	File string `arg:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the report, not written); - is standard input."`
+	File string `arg:"" optional:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the report, not written); - is standard input."`
 
 	Out  string `short:"o" out:"the report" placeholder:"PATH" help:"The file to write; - is standard output (default: FILE with .report.html, or .report.svg, for .plan.json or .onnx; with --text: standard output)."`
 	Open bool   `help:"Open it in the browser."`
 	SVG  bool   `name:"svg" xor:"form" help:"Only the two pictures, as one SVG."`
 	Text bool   `xor:"form" help:"The load curve and the summary, for a terminal."`
+	traceFlags
 	sourceFlags
 }
 
@@ -37,7 +38,8 @@ order, the arena as a map, the buffers at the peak, a search field.
 
 Examples:
   onnxmem report out.plan.json --open
-  onnxmem report model.onnx --dim batch=8 --text`
+  onnxmem report model.onnx --dim batch=8 --text
+  onnxmem report --trace recording.jsonl -o recording.html`
 }
 
 // Run makes the report.
@@ -47,6 +49,9 @@ func (c *reportCmd) Run(e *env) error {
 		return err
 	}
 	e.files.Writes("the report", path)
+	if c.Trace != "" {
+		return c.runTrace(e, path)
+	}
 	s, err := c.openSingle(e, c.File)
 	if err != nil {
 		return err
@@ -56,15 +61,7 @@ func (c *reportCmd) Run(e *env) error {
 	if err := c.write(&text, s, path == "-" && colours(e.data.Writer)); err != nil {
 		return err
 	}
-	if path == "-" {
-		_, err := e.data.Write(text.Bytes())
-		return err
-	}
-	f, err := optimize.Stage(path, text.Bytes())
-	if err != nil {
-		return err
-	}
-	if err := f.Commit(false); err != nil {
+	if wrote, err := c.save(e, path, text.Bytes()); err != nil || !wrote {
 		return err
 	}
 	if err := c.print(e, s.plan, path, text.Len()); err != nil {
@@ -76,16 +73,38 @@ func (c *reportCmd) Run(e *env) error {
 	return nil
 }
 
+// save writes the report to its file; wrote is false if it went to standard output.
+func (c *reportCmd) save(e *env, path string, text []byte) (wrote bool, err error) {
+	if path == "-" {
+		_, err := e.data.Write(text)
+		return false, err
+	}
+	f, err := optimize.Stage(path, text)
+	if err != nil {
+		return false, err
+	}
+	return true, f.Commit(false)
+}
+
 // path is the file of the report.
 func (c *reportCmd) path() (string, error) {
-	path := c.Out
+	path, file := c.Out, c.File
+	if c.Trace != "" {
+		file = c.Trace
+	}
 	switch {
+	case (c.File == "") == (c.Trace == ""):
+		return "", usagef("expected a FILE, or a recording with --trace, found %s", map[bool]string{true: "neither", false: "both"}[c.Trace == ""])
+	case c.Trace == "" && c.TraceDevice != "":
+		return "", usagef("--trace-device: expected a recording with --trace")
+	case c.Trace != "" && (c.PlanPath != "" || len(c.At) > 0 || c.Limit != nil || c.Binds() != ""):
+		return "", usagef("--trace: expected no flags about a model")
 	case path == "" && c.Text:
 		path = "-"
-	case path == "" && c.File == "-":
+	case path == "" && file == "-":
 		return "", usagef("FILE is standard input: expected -o with the file for the report")
 	case path == "":
-		path = strings.TrimSuffix(strings.TrimSuffix(c.File, ".plan.json"), ".onnx") + ".report.html"
+		path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(file, ".gz"), ".plan.json"), ".onnx") + ".report.html"
 		if c.SVG {
 			path = strings.TrimSuffix(path, ".html") + ".svg"
 		}
