@@ -21,6 +21,7 @@ type traceFlags struct {
 
 // read reads the recording and finds the iteration in it.
 func (f *traceFlags) read() (name string, t *trace.Trace, it *trace.Iteration, err error) {
+	defer collectOften()()
 	in, err := openInput(f.Trace)
 	if err != nil {
 		return "", nil, nil, err

@@ -225,8 +225,11 @@ func (it *Iteration) unroll() {
 	}
 }
 
-// Streams lists the streams of the buffers, ascending.
+// Streams lists the streams of the buffers, ascending; 0 if there are no buffers.
 func (it *Iteration) Streams() []int64 {
+	if len(it.Buffers) == 0 {
+		return []int64{0}
+	}
 	var list []int64
 	for i := range it.Buffers {
 		if n := len(list); n == 0 || list[n-1] != it.Buffers[i].Stream {

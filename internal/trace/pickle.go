@@ -15,7 +15,7 @@ import (
 type kind uint8
 
 const (
-	none    kind = iota // None, a float, bytes, a number beyond an int64: nothing that is read
+	none    kind = iota // None, a float, bytes, a number beyond 61 bits: nothing that is read
 	boolean             // n: 0 or 1
 	number              // n
 	text                // n: index into texts
@@ -24,11 +24,19 @@ const (
 	marker              // on the stack: where a list of items begins
 )
 
-// value is a value of a pickle. A list that occurs twice is there once.
-type value struct {
-	kind kind
-	n    int64
+// value is a value of a pickle: its kind in the lowest three bits, and n above them. A
+// list that occurs twice is there once. A number that does not fit into 61 bits is none.
+type value int64
+
+func valueOf(k kind, n int64) value {
+	if n<<3>>3 != n {
+		return value(none)
+	}
+	return value(n<<3 | int64(k))
 }
+
+func (v value) kind() kind { return kind(v & 7) }
+func (v value) n() int64   { return int64(v) >> 3 }
 
 // unpickler runs the opcodes of Python's pickle format that make plain data: None,
 // booleans, numbers, strings, bytes, tuples, lists, sets and dicts. The opcodes that
@@ -130,7 +138,7 @@ func unpickle(r *bufio.Reader) (*unpickler, value, error) {
 		begin := p.at
 		op, err := p.byte()
 		if err == nil && op == pickleStop {
-			if len(p.stack) == 1 && p.stack[0].kind != marker {
+			if len(p.stack) == 1 && p.stack[0].kind() != marker {
 				return p, p.stack[0], nil
 			}
 			err = faultf("expected one value at the end, found %d", len(p.stack))
@@ -138,17 +146,20 @@ func unpickle(r *bufio.Reader) (*unpickler, value, error) {
 		if err == nil && op != pickleStop {
 			err = p.run(op)
 		}
+		if err == nil && (len(p.stack) > mostEvents || len(p.lists) > mostEvents || len(p.memo) > 4*mostEvents) {
+			err = faultf("expected at most %d values on the stack, %d lists and dicts, %d in the memo", mostEvents, mostEvents, 4*mostEvents)
+		}
 		var refused *Error
 		switch {
 		case err == nil:
 		case errors.As(err, &refused):
-			return nil, value{}, err
+			return nil, value(0), err
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, value{}, &Error{Offset: p.at, Err: errors.New("the pickle ends before its opcode STOP (truncated?)")}
+			return nil, value(0), &Error{Offset: p.at, Err: errors.New("the pickle ends before its opcode STOP (truncated?)")}
 		case errors.Is(err, errPickle):
-			return nil, value{}, &Error{Offset: begin, Err: fmt.Errorf("pickle opcode 0x%02x: %w", op, err)}
+			return nil, value(0), &Error{Offset: begin, Err: fmt.Errorf("pickle opcode 0x%02x: %w", op, err)}
 		default:
-			return nil, value{}, err // of the reader
+			return nil, value(0), err // of the reader
 		}
 	}
 }
@@ -226,8 +237,8 @@ func (p *unpickler) run(op byte) error {
 	case pickleStackGlob:
 		var names []string
 		for _, v := range p.stack[max(0, len(p.stack)-2):] {
-			if v.kind == text {
-				names = append(names, p.texts[v.n])
+			if v.kind() == text {
+				names = append(names, p.texts[v.n()])
 			}
 		}
 		return faultf("it names %q: expected data only", strings.Join(names, "."))
@@ -251,7 +262,7 @@ func (p *unpickler) collect(op byte) error {
 		}
 		items := append([]value(nil), p.stack[len(p.stack)-n:]...)
 		for _, v := range items {
-			if v.kind == marker {
+			if v.kind() == marker {
 				return faultf("expected a value on the stack, found a mark")
 			}
 		}
@@ -303,15 +314,15 @@ func (p *unpickler) extend(items []value, pairs bool) error {
 	if pairs {
 		want = dict
 	}
-	if to.kind != want || pairs && len(items)%2 != 0 {
+	if to.kind() != want || pairs && len(items)%2 != 0 {
 		return faultf("expected a %s to extend", map[kind]string{list: "list", dict: "dict"}[want])
 	}
 	for _, v := range items {
-		if v.kind == marker {
+		if v.kind() == marker {
 			return faultf("expected a value on the stack, found a mark")
 		}
 	}
-	p.lists[to.n] = append(p.lists[to.n], items...)
+	p.lists[to.n()] = append(p.lists[to.n()], items...)
 	return nil
 }
 
@@ -319,7 +330,7 @@ func (p *unpickler) extend(items []value, pairs bool) error {
 // the next push.
 func (p *unpickler) items() ([]value, error) {
 	for i := len(p.stack) - 1; i >= 0; i-- {
-		if p.stack[i].kind == marker {
+		if p.stack[i].kind() == marker {
 			items := p.stack[i+1:]
 			p.stack = p.stack[:i]
 			return items, nil
@@ -333,11 +344,11 @@ func (p *unpickler) make(k kind, items []value) {
 	p.lists = append(p.lists, items)
 }
 
-func (p *unpickler) push(k kind, n int64) { p.stack = append(p.stack, value{k, n}) }
+func (p *unpickler) push(k kind, n int64) { p.stack = append(p.stack, valueOf(k, n)) }
 
 func (p *unpickler) pop() (value, error) {
 	if len(p.stack) == 0 {
-		return value{}, faultf("expected a value on the stack, found none")
+		return value(0), faultf("expected a value on the stack, found none")
 	}
 	v := p.stack[len(p.stack)-1]
 	p.stack = p.stack[:len(p.stack)-1]
@@ -345,13 +356,13 @@ func (p *unpickler) pop() (value, error) {
 }
 
 func (p *unpickler) top() (value, error) {
-	if len(p.stack) == 0 || p.stack[len(p.stack)-1].kind == marker {
-		return value{}, faultf("expected a value on the stack, found none")
+	if len(p.stack) == 0 || p.stack[len(p.stack)-1].kind() == marker {
+		return value(0), faultf("expected a value on the stack, found none")
 	}
 	return p.stack[len(p.stack)-1], nil
 }
 
-// number reads a whole number. One beyond an int64 is none.
+// number reads a whole number. One beyond 61 bits is none.
 func (p *unpickler) number(op byte) error {
 	switch op {
 	case pickleInt, pickleLong:
