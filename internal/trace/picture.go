@@ -46,6 +46,7 @@ func (k *Packed) Plan(name string) *plan.Plan {
 		p.Summary.NaiveBytes += size
 	}
 	s, load := &p.Summary, int64(0)
+	s.NaiveBytes /= int64(k.Unrolled)
 	for i := range p.Steps {
 		if p.Steps[i].Name == "" {
 			p.Steps[i] = plan.Step{Name: "not placed", Op: "none"}
