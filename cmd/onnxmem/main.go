@@ -70,7 +70,7 @@ type cli struct {
 	Run        runCmd        `cmd:"" help:"Run a planned model inside its arena, check its results."`
 	Compare    compareCmd    `cmd:"" help:"Compare all order and placement strategies."`
 	Order      orderCmd      `cmd:"" help:"Order the nodes of a bare problem: sizes and precedence."`
-	Pack       packCmd       `cmd:"" help:"Place the buffers of a CSV: sizes and lifetimes."`
+	Pack       packCmd       `cmd:"" help:"Place the buffers of a CSV, or of a recording of allocations."`
 	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 
