@@ -74,6 +74,16 @@ def _labels(like, classes, seed):
     return rng.uniform(0, 1, like.shape).astype(like.dtype)
 
 
+def _reads(node):
+    """List what a node and the nodes of its bodies read."""
+    names = list(node.input)
+    for a in node.attribute:
+        for body in [a.g, *a.graphs]:
+            for inner in body.node:
+                names.extend(_reads(inner))
+    return names
+
+
 def forward(model, output="loss"):
     """Return the part of a model that computes one output, as a separate model.
 
@@ -86,7 +96,7 @@ def forward(model, output="loss"):
         i = maker.get(waiting.pop())
         if i is not None and i not in needed:
             needed.add(i)
-            waiting.extend(model.graph.node[i].input)
+            waiting.extend(_reads(model.graph.node[i]))
     part = onnx.ModelProto()
     part.CopyFrom(model)
     nodes = [n for i, n in enumerate(model.graph.node) if i in needed]
@@ -95,7 +105,7 @@ def forward(model, output="loss"):
     kept = [v for v in model.graph.output if maker.get(v.name) in needed]
     del part.graph.output[:]
     part.graph.output.extend(kept)
-    read = {t for n in nodes for t in n.input}
+    read = {t for n in nodes for t in _reads(n)}
     inputs = [v for v in model.graph.input if v.name in read]
     del part.graph.input[:]
     part.graph.input.extend(inputs)
