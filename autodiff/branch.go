@@ -6,12 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// branchRules cover If. Its gradient is an If whose branches compute the nodes of the
-// forward branches again, and then the gradients of what these capture.
-var branchRules = []Rule{
-	{Op: "If", Grad: ifGrad},
-}
-
+// ifGrad emits an If whose branches compute the nodes of the forward branches again,
+// and then the gradients of what these capture.
 func ifGrad(c *Backward) {
 	node := c.Node
 	if stands := c.stands[c.Node]; stands != nil {

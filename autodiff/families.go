@@ -26,7 +26,6 @@ var families = []family{
 	{"", scatterRules},
 	{"", selectRules},
 	{"", resizeRules},
-	{"", scanRules},
-	{"", branchRules},
+	{"", controlRules},
 	{"com.microsoft", contribRules},
 }

@@ -6,14 +6,6 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// scanRules cover Scan. The gradient is a Scan that goes through the iterations in
-// reverse: its body computes the forward body again, from the states before the
-// iteration, and then the gradients. So all that is kept of an iteration are those
-// states; the forward Scan returns them as further outputs.
-var scanRules = []Rule{
-	{Op: "Scan", Grad: scanGrad},
-}
-
 // lifted returns the nodes with the tensors that bodies capture as further inputs of
 // their nodes, to which gradients flow as to others. Only differentiation uses it:
 // emitter.stands gives the node of the graph.
@@ -51,6 +43,10 @@ type scanned struct {
 	before int64      // the direction in which kept lists them
 }
 
+// scanGrad emits a Scan that goes through the iterations in reverse: its body computes
+// the forward body again, from the states before the iteration, and then the gradients.
+// So all that is kept of an iteration are those states; the forward Scan returns them as
+// further outputs.
 func scanGrad(c *Backward) {
 	s := &scanned{Backward: c, node: c.Node, kept: map[int]ID{}}
 	if stands := c.stands[c.Node]; stands != nil {

@@ -1,0 +1,7 @@
+package autodiff
+
+// controlRules cover operators with bodies.
+var controlRules = []Rule{
+	{Op: "If", Grad: ifGrad},
+	{Op: "Scan", Grad: scanGrad},
+}
