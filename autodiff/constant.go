@@ -35,10 +35,25 @@ func (e *emitter) number(v float64) ID { return e.reals(graph.Float32, nil, []fl
 // reals is a constant of a floating-point or integer type. Equal constants are
 // stored once.
 func (e *emitter) reals(elem graph.DType, shape []int64, v []float64) ID {
-	var b []byte
+	b, ok := encode(elem, v)
+	if !ok {
+		e.fail(graph.Errorf("a constant of type %v: expected a floating-point type", elem))
+		return graph.None
+	}
 	value := &ops.Value{Shape: shape, Elems: make([]ops.Scalar, len(v))}
 	for i, x := range v {
 		value.Elems[i] = ops.Scalar{F: x, I: int64(x)}
+	}
+	if len(v) > ops.FoldLimit {
+		value = nil
+	}
+	return e.constant(elem, shape, b, value)
+}
+
+// encode returns numbers as the elements of a tensor; ok is false for a type that no
+// constant has.
+func encode(elem graph.DType, v []float64) (b []byte, ok bool) {
+	for _, x := range v {
 		switch elem {
 		case graph.Float32:
 			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(x)))
@@ -53,14 +68,36 @@ func (e *emitter) reals(elem graph.DType, shape []int64, v []float64) ID {
 		case graph.Int32:
 			b = binary.LittleEndian.AppendUint32(b, uint32(int32(x)))
 		default:
-			e.fail(graph.Errorf("a constant of type %v: expected a floating-point type", elem))
-			return graph.None
+			return nil, false
 		}
 	}
-	if len(v) > ops.FoldLimit {
-		value = nil
+	return b, true
+}
+
+// mostNumbers is the largest number of elements that numbersOf reads.
+const mostNumbers = 64
+
+// numbersOf returns the elements of a small constant that encode made.
+func numbersOf(d *graph.Data) (v []float64, ok bool) {
+	n := d.Elements()
+	if n > mostNumbers || n == 0 || int64(len(d.Raw)) != d.Bytes {
+		return nil, false
 	}
-	return e.constant(elem, shape, b, value)
+	for i := range int(n) {
+		switch b := d.Raw; d.Type {
+		case graph.Float32:
+			v = append(v, float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))))
+		case graph.Float64:
+			v = append(v, math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:])))
+		case graph.Int64:
+			v = append(v, float64(int64(binary.LittleEndian.Uint64(b[8*i:]))))
+		case graph.Int32:
+			v = append(v, float64(int32(binary.LittleEndian.Uint32(b[4*i:]))))
+		default:
+			return nil, false
+		}
+	}
+	return v, true
 }
 
 // constant adds an initializer.

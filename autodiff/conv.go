@@ -148,8 +148,11 @@ func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 		}
 	}
 	a := attrs{"kernel_shape": ds[2:], "strides": w.Dilation, "dilations": w.Stride, "pads": concat(w.Before, end)}
+	if c.openDims {
+		delete(a, "kernel_shape") // which the shape of d says, too
+	}
 	part := xs[1] / g
-	if part == 1 && g > 1 {
+	if part == 1 && g > 1 && !c.openDims {
 		return c.depthwiseGrad(a, x, d, k)
 	}
 	if g == 1 {
@@ -168,7 +171,7 @@ func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 // depthwiseGrad is the gradient, of shape k, of the weights of a convolution of single
 // channels. Each channel of each image of x is a group of its own, with the channels of d
 // that were made from it as the kernels, so that nothing is transposed; the results are
-// summed over the batch.
+// summed over the batch. The number of groups depends on the batch, so it must be known.
 func (c *Backward) depthwiseGrad(a attrs, x, d ID, k []int64) ID {
 	xs, ds := c.shape(x), c.shape(d)
 	if c.err != nil {

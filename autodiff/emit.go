@@ -31,6 +31,8 @@ type emitter struct {
 	fuse   *fuser             // nil: gradients are emitted as standard operators
 	saving savingSet          // the savings that are on
 
+	openDims bool // attributes may not depend on lengths (TrainRange)
+
 	stands map[*graph.Node]*graph.Node // for a node that replaces a group: the last node of the group
 
 	phase string // purpose of the emitted nodes: forward, backward, accumulate or update

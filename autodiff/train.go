@@ -38,6 +38,8 @@ type Options struct {
 	KeepGradients    bool           // gradients of parameters are graph outputs
 	FusedGradients   bool           // gradients of several nodes are calls of functions (domain onnxmem)
 	NoLean           []string       // names of Savings to switch off
+
+	openDims bool // of TrainRange
 }
 
 // Step is the graph of one training step.
@@ -138,7 +140,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	if s.opt.FusedGradients {
 		s.fuse = &fuser{byBody: map[string]*graph.Function{}, names: map[string]int{}}
 	}
-	s.salt = salt
+	s.salt, s.openDims = salt, s.opt.openDims
 	for _, make := range []func() error{
 		s.upgrade, s.forward, s.objective, s.selectParameters, s.backward, s.clip, s.update, s.finish,
 	} {

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Plan models of the zoo for ranges of their dimensions, and verify the plans.
 
-    bench/ranges.py [--only NAME] [--buckets]
+    bench/ranges.py [--only NAME] [--buckets | --train]
 
 Prints a table: the box, its points, those that the model refuses, at how many the arena
 is the proven lower bound, the worst ratio of both, the seconds of processor time that
 optimize and verify take, and what the ranges add to the plan's file. --buckets instead
 compares one plan for all lengths with a plan for each power of two, and with the fewest
-plans of a given waste, along one dimension. Needs Python 3 alone.
+plans of a given waste, along one dimension. --train plans training steps, and compares
+the corner with a plan for that batch alone. Needs Python 3 alone.
 """
 
 import argparse
@@ -36,6 +37,15 @@ NETWORKS = (
     ("layered_24k-dyn", {"batch": "1..8"}, ["--effort", "fast"]),
 )
 
+# Training steps.
+BATCHES = {"batch": "2..32"}
+STEPS = (
+    *((name, BATCHES, []) for name in ("resnet50-dyn", "googlenet-dyn", "mobilenet_v2-dyn", "vgg16-dyn", "vit_b_16-dyn")),
+    ("unet-dyn", BATCHES, ["--loss", "mse"]),
+    ("bert_base-dyn", {"batch": "2..16"}, ["--dim", "sequence=128"]),
+    ("gpt2-dyn", {"batch": "2..8"}, ["--dim", "sequence=128"]),
+)
+
 # Along one dimension, the others at one length.
 LINES = (
     ("bert_base-dyn", {"batch": "8"}, "sequence", 512),
@@ -51,6 +61,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="only networks whose name has this in it")
     parser.add_argument("--buckets", action="store_true", help="the table of buckets")
+    parser.add_argument("--train", action="store_true", help="the table of training steps")
     args = parser.parse_args()
     folder = harness.ROOT / "build/bench/ranges"
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,6 +71,13 @@ def main():
         for line in LINES:
             if args.only in line[0]:
                 buckets(folder, *line)
+        return
+    if args.train:
+        print("<!-- table: ranges/steps -->\n")
+        harness.head("network", "box:", "points", "bound met at", "worst ratio", "corner, MiB", "that batch alone", "optimize, s", "verify, s")
+        for network in STEPS:
+            if args.only in network[0]:
+                step(folder, *network)
         return
     print("<!-- table: ranges/models -->\n")
     harness.head("network", "box:", "points", "refused", "bound met at", "worst ratio", "corner, MiB", "optimize, s", "verify, s", "plan, KiB", "of which ranges")
@@ -95,6 +113,18 @@ def model(folder, name, box, flags):
     worst = r["worst"]["arena_bytes"] / r["worst"]["lower_bound_bytes"]
     harness.row(name, ", ".join(f"{k} {v}" for k, v in box.items()), r["points"], r["refused"], r["optimal_points"], f"{worst:.3f}",
                 f"{plan['summary']['arena_bytes'] / 2**20:.2f}", f"{seconds:.1f}", f"{checked:.1f}", f"{size / 1024:.0f}", f"{own / 1024:.0f}")
+
+
+def step(folder, name, box, flags):
+    flags = ["--train", *flags]
+    out, plan, seconds = optimize(folder, name, box, flags)
+    _, checked = run("verify", out, "--allow-missing-weights")
+    corner = {dim: text.split("..")[-1] for dim, text in box.items()}
+    _, alone, _ = optimize(folder, name, corner, flags)
+    r = plan["ranges"]
+    worst = r["worst"]["arena_bytes"] / r["worst"]["lower_bound_bytes"]
+    harness.row(name, ", ".join(f"{k} {v}" for k, v in box.items()), r["points"], r["optimal_points"], f"{worst:.3f}",
+                f"{plan['summary']['arena_bytes'] / 2**20:.2f}", f"{alone['summary']['arena_bytes'] / 2**20:.2f}", f"{seconds:.1f}", f"{checked:.1f}")
 
 
 def arenas(plan, name, high):

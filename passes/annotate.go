@@ -104,7 +104,7 @@ func annotate(_ context.Context, s *State) error {
 func (s *State) dims() map[string]plan.Dim {
 	bound := s.inference.Dims
 	if s.step != nil {
-		bound = s.step.Dims
+		bound = slices.Concat(s.step.Dims, bound)
 	}
 	dims := map[string]plan.Dim{}
 	for _, d := range bound {

@@ -32,12 +32,11 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 	if err != nil {
 		return nil, err
 	}
-	if p.Mode != modeTraining { // the shapes of a training graph are fixed
-		s.opt.Dims = map[string]int64{}
-		for name, d := range p.Dims {
-			if !d.Assumed {
-				s.opt.Dims[name] = d.Value
-			}
+	// Of a training graph's dimensions, those without a range were bound when it was made.
+	s.opt.Dims, s.opt.SpareDims = map[string]int64{}, p.Mode == modeTraining
+	for name, d := range p.Dims {
+		if !d.Assumed {
+			s.opt.Dims[name] = d.Value
 		}
 	}
 	list, err := upTo(Default(), "bodies") // the plan has the workspace of the bodies

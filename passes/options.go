@@ -24,8 +24,9 @@ type Options struct {
 	// Ranges are the lengths of other dimensions, in the form LOW..HIGH, LOW..HIGH:STEP or
 	// 1,2,4,8: one order and one stacking of the buffers for all combinations of them, each
 	// of which is a point. The plan is that of the corner, where all lengths are largest,
-	// and has [plan.Ranges]. What holds for one length alone is refused beside it:
-	// training, limits, slices, pools, states, workspaces and a time limit.
+	// and has [plan.Ranges]. With Train, the step of every point must be the same graph
+	// ([autodiff.TrainRange]). What holds for one length alone is refused beside it:
+	// limits, slices, pools, workspaces and a time limit.
 	Ranges      map[string]string
 	RangePoints int // the largest number of points; 0 is [DefaultRangePoints]
 	// RangeProgress is called, now and then and from any goroutine, with the number of

@@ -40,13 +40,11 @@ func (o *Options) checkRanges() error {
 		set  bool
 		what string
 	}{
-		{o.Train != nil, "training"},
 		{o.Limit != nil, "limit"},
 		{o.Frontier, "frontier"},
 		{o.ExtraPercent != 0, "extra time"},
 		{o.Slices != SlicesOff, "slices"},
 		{len(o.Pools) > 0, "pools"},
-		{len(o.States) > 0 || o.StatesAuto, "states"},
 		{o.KVCapacity > 0, "capacity of caches"},
 		{o.Workspaces != nil, "recorded workspaces"},
 		{o.TimeLimit != 0, "time limit"},
@@ -165,7 +163,10 @@ func ranges(ctx context.Context, s *State) error {
 			return graph.Errorf("range of dimension %q: expected the name of an open dimension of an input, whose length no other one gives", graph.Short(name))
 		}
 	}
-	b := &rangeSolver{ranged: s.ranged, model: s.model, opt: s.opt, join: map[int]bool{}}
+	b := &rangeSolver{ranged: s.ranged, model: s.model, opt: s.opt, given: s.inference, join: map[int]bool{}, bounds: map[int]bound{}}
+	// States are those of the corner. They stay, so they have the same types everywhere.
+	s.opt.States, s.opt.StatesAuto = s.states, false
+	b.opt.States, b.opt.StatesAuto = s.states, false
 	if slices.Contains(s.opt.Disable, "order") {
 		b.opt.Schedule = "program"
 	}
@@ -214,15 +215,35 @@ type rangeSolver struct {
 	*ranged
 	model  *graph.Model
 	opt    Options
+	given  *ops.Inference // of the corner
 	join   map[int]bool   // the points of the grid
 	copies []*graph.Model // one for each worker
 	common []sharing      // by node: what holds on all of the grid
+	bounds map[int]bound  // of the points of the grid, with their own sharing
+	orders *orders        // of the points of the grid, with the common sharing
 
 	bounded []sharing // by node: what bounded lengths permit; nil: all points are enumerated
 }
 
 // sharing is which outputs of a node may share the storage of an input.
 type sharing struct{ views, inplace []graph.Alias }
+
+func (s sharing) equal(t sharing) bool {
+	return slices.Equal(s.views, t.views) && slices.Equal(s.inplace, t.inplace)
+}
+
+// bound is a lower bound of a point, for any order, and what proves it.
+type bound struct {
+	bound  int64
+	proof  schedule.Certificate
+	orders [][]int32 // the best that were found with it
+}
+
+// orders are the best orders of points with a sharing.
+type orders struct {
+	common []sharing
+	of     map[int][][]int32
+}
 
 // infer infers a copy of the model at a point.
 func (b *rangeSolver) infer(m *graph.Model, point int) ([]ops.BoundDim, error) {
@@ -262,7 +283,7 @@ func (b *rangeSolver) problem(ctx context.Context, m *graph.Model) (*schedule.Pr
 
 // region returns the storages of an inferred model.
 func (b *rangeSolver) region(ctx context.Context, m *graph.Model) (*region, error) {
-	s := &State{opt: b.opt, given: m, model: m}
+	s := &State{opt: b.opt, given: m, model: m, inference: b.given}
 	err := share(ctx, s)
 	return s.main, err
 }
@@ -444,6 +465,7 @@ type gridPoint struct {
 	shared  []sharing // by node
 	bound   int64
 	proof   schedule.Certificate
+	orders  [][]int32
 	fixed   []bool // by tensor: it has a known size
 	dims    []ops.BoundDim
 }
@@ -453,6 +475,7 @@ type gridPoint struct {
 func (b *rangeSolver) choose(ctx context.Context) error {
 	list := slices.Sorted(maps.Keys(b.join))
 	found := make([]gridPoint, len(list))
+	known := b.bounds // of an earlier round; read by all workers
 	err := b.each(ctx, len(list), func(m *graph.Model, k int) error {
 		p := &found[k]
 		var err error
@@ -470,11 +493,20 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 			p.shared = append(p.shared, b.sharing(m, n))
 		}
 		p.fixed = fixedSizes(m.Graph)
-		p.bound, p.proof, err = solveBound(ctx, own, b.opt)
+		has, solved := known[list[k]]
+		if !solved {
+			has, err = solveBound(ctx, own, b.opt)
+		}
+		p.bound, p.proof, p.orders = has.bound, has.proof, has.orders
 		return err
 	})
 	if err != nil {
 		return err
+	}
+	for k, i := range list {
+		if !found[k].refused {
+			b.bounds[i] = bound{found[k].bound, found[k].proof, found[k].orders}
+		}
 	}
 	corner := &found[len(found)-1]
 	b.common, b.known, b.grid, b.follows = corner.shared, nil, nil, map[string]bool{}
@@ -516,8 +548,18 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 			for i := range r.storages {
 				p.tensors = append(p.tensors, r.storages[i].tensors[0])
 			}
+			p.stay = map[graph.TensorID]string{}
+			for _, c := range r.updateChains {
+				for _, i := range c.storages {
+					t := r.storages[i].tensors[0]
+					p.stay[t] = m.Graph.Tensors[t].Type.String()
+				}
+			}
 			if b.opt.KeepRandomOrder {
 				p.precedence = effectsInOrder(m.Graph, schedule.Program(p.problem))
+			}
+			if b.opt.UpdatesLast {
+				p.precedence = append(p.precedence, updatesLast(m.Graph)...)
 			}
 		}
 		return nil
@@ -525,7 +567,17 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.chosen, err = chooseStack(ctx, b.grid, b.opt); err != nil {
+	if b.orders == nil || !slices.EqualFunc(b.orders.common, b.common, sharing.equal) {
+		b.orders = &orders{common: b.common, of: map[int][][]int32{}}
+	}
+	if b.opt.Schedule == "" && b.grid[len(b.grid)-1].precedence == nil {
+		for k, i := range list {
+			if !found[k].refused && slices.EqualFunc(found[k].shared, b.common, sharing.equal) {
+				b.orders.of[i] = found[k].orders // the problem is the same
+			}
+		}
+	}
+	if b.chosen, err = chooseStack(ctx, b.grid, b.orders, b.opt); err != nil {
 		return err
 	}
 	b.sizes = fitSizes(b.box, b.grid, b.chosen.buffers, b.opt.Align)
@@ -557,15 +609,15 @@ func (b *rangeSolver) otherTensors(point int) error {
 	return graph.Errorf("ranges of dimensions: at %v, expected the tensors of known size that the largest lengths have", b.box.At(point))
 }
 
-// solveBound returns the largest bound of a problem that maximum flows prove, and what
-// proves it.
-func solveBound(ctx context.Context, p *schedule.Problem, opt Options) (int64, schedule.Certificate, error) {
+// solveBound returns the largest bound of a problem that maximum flows prove, what proves
+// it, and the best orders.
+func solveBound(ctx context.Context, p *schedule.Problem, opt Options) (bound, error) {
 	r, err := schedule.Solve(ctx, p, schedule.Options{Effort: opt.Effort})
 	if err != nil {
-		return 0, schedule.Certificate{}, err
+		return bound{}, err
 	}
 	if r.Ended != nil {
-		return 0, schedule.Certificate{}, r.Ended
+		return bound{}, r.Ended
 	}
 	best := schedule.Certificate{Kind: schedule.KindSearch, Value: -1}
 	for _, c := range r.Certificates {
@@ -579,9 +631,9 @@ func solveBound(ctx context.Context, p *schedule.Problem, opt Options) (int64, s
 		}
 	}
 	if best.Kind == schedule.KindSearch { // a graph without nodes
-		return r.Bound, best, nil
+		return bound{r.Bound, best, r.Orders}, nil
 	}
-	return best.Value, best, nil
+	return bound{best.Value, best, r.Orders}, nil
 }
 
 // sameProof reports whether two certificates differ in nothing but the value.
@@ -654,6 +706,11 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wron
 			return p, b.otherTensors(point)
 		}
 		bytes[i] = m.Graph.Tensors[t].Bytes
+		if was := corner.stay[t]; was != "" && m.Graph.Tensors[t].Type.String() != was {
+			e := graph.Errorf("ranges of dimensions: is %v for %v: expected %s, as for the largest lengths, since it stays from run to run", m.Graph.Tensors[t].Type, b.box.At(point), was)
+			e.Tensor = m.Graph.Tensors[t].Name
+			return p, e
+		}
 	}
 	sizes := make([]int64, len(b.chosen.buffers))
 	s := State{opt: b.opt}
@@ -682,9 +739,21 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wron
 			return p, nil
 		}
 	}
-	bound, proof, err := solveBound(ctx, own, b.opt)
-	if err == nil && bound > p.bound {
-		p.bound, p.known, p.proof = bound, -1, proof
+	better := func(bound int64, proof schedule.Certificate) {
+		if bound > p.bound {
+			p.bound, p.known, p.proof = bound, -1, proof
+		}
+	}
+	// A flow takes milliseconds, a search that does not end with a proof seconds.
+	if c := schedule.Bound(own); c.Kind != schedule.KindSearch {
+		better(c.Value, c)
+	}
+	if ratio(p.arena, p.bound) <= b.chosen.worst && b.chosen.worst > 1 {
+		return p, nil
+	}
+	found, err := solveBound(ctx, own, b.opt)
+	if err == nil {
+		better(found.bound, found.proof)
 	}
 	return p, err
 }

@@ -34,7 +34,7 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 	}
 	c := *m
 	c.Graph = m.Graph.Clone()
-	inf, err := ops.Infer(&c, ops.Options{Dims: all, Values: p.Values})
+	inf, err := ops.Infer(&c, ops.Options{Dims: all, Values: p.Values, SpareDims: p.Mode == modeTraining})
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 	if err != nil {
 		return nil, err
 	}
-	if err := proofAt(&c, p, at); err != nil {
+	if err := proofAt(&c, p, at, inf); err != nil {
 		return nil, err
 	}
 	for _, d := range inf.Dims {
@@ -61,8 +61,8 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 
 // proofAt gives the plan of a point the certificate that proves most there, and its bound.
 // m is inferred at the point.
-func proofAt(m *graph.Model, p, at *plan.Plan) error {
-	s := &State{opt: Options{Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace}, given: m, model: m}
+func proofAt(m *graph.Model, p, at *plan.Plan, inf *ops.Inference) error {
+	s := &State{opt: Options{Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace}, given: m, model: m, inference: inf}
 	if err := share(context.Background(), s); err != nil {
 		return err
 	}

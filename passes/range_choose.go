@@ -20,8 +20,9 @@ type rangePoint struct {
 	bytes   []int64           // by storage, not rounded
 
 	// Of the corner alone.
-	tensors    []graph.TensorID // by storage: the first
-	precedence [][2]int32       // that the options ask for
+	tensors    []graph.TensorID          // by storage: the first
+	stay       map[graph.TensorID]string // types of parameters, states and their next values
+	precedence [][2]int32                // that the options ask for
 }
 
 // oneStack is one order and one stacking for all points.
@@ -43,21 +44,25 @@ const (
 // the point where it is farthest from it. The candidates are the best orders of each
 // point and program order, then the best placements of a few points. The problems have
 // the same nodes and tensors, and differ in sizes alone.
-func chooseStack(ctx context.Context, points []rangePoint, opt Options) (*oneStack, error) {
+// solved has the orders of points that were solved before, and gets those of the others.
+func chooseStack(ctx context.Context, points []rangePoint, solved *orders, opt Options) (*oneStack, error) {
 	var orders [][]int32
 	if opt.Schedule == "" || opt.Schedule == "program" {
 		orders = append(orders, schedule.Program(points[0].problem))
 	}
 	precedence := points[len(points)-1].precedence
 	for _, p := range points {
-		r, err := schedule.Solve(ctx, p.problem, schedule.Options{Strategy: opt.Schedule, Effort: opt.Effort, Precedence: precedence})
-		if err != nil {
-			return nil, err
+		if _, known := solved.of[p.index]; !known {
+			r, err := schedule.Solve(ctx, p.problem, schedule.Options{Strategy: opt.Schedule, Effort: opt.Effort, Precedence: precedence})
+			if err != nil {
+				return nil, err
+			}
+			if r.Ended != nil {
+				return nil, r.Ended
+			}
+			solved.of[p.index] = r.Orders
 		}
-		if r.Ended != nil {
-			return nil, r.Ended
-		}
-		orders = append(orders, r.Orders...)
+		orders = append(orders, solved.of[p.index]...)
 	}
 	type candidate struct {
 		order []int32

@@ -11,14 +11,20 @@ import (
 )
 
 // train replaces the model by the graph of one training step.
-func train(_ context.Context, s *State) error {
+func train(ctx context.Context, s *State) error {
 	if s.opt.Train == nil {
 		return nil
 	}
 	opt := *s.opt.Train
 	opt.Dims, opt.Values, opt.Strict = s.opt.Dims, s.opt.Values, s.opt.Strict
 	opt.StrictDims, opt.SpareDims = s.opt.StrictDims, s.opt.SpareDims
-	step, err := autodiff.Train(s.model, opt)
+	var step *autodiff.Step
+	var err error
+	if s.ranged == nil {
+		step, err = autodiff.Train(s.model, opt)
+	} else {
+		step, err = s.trainRange(ctx, opt)
+	}
 	if err != nil {
 		var option *autodiff.OptionError
 		if errors.As(err, &option) {
@@ -28,11 +34,25 @@ func train(_ context.Context, s *State) error {
 	}
 	s.step = step
 	s.Replace(step.Model)
-	// The shapes of a training graph are fixed. It has only the inputs that it needs.
+	// The shapes of a training graph are fixed, but for the dimensions with a range. It has
+	// only the inputs that it needs.
 	s.opt.Dims, s.opt.StrictDims = nil, false
+	if s.ranged != nil {
+		s.ranged.given = nil
+		s.opt.Dims = s.ranged.dims(s.ranged.box.Corner())
+	}
 	s.opt.Values = maps.Clone(s.opt.Values)
 	maps.DeleteFunc(s.opt.Values, func(name string, _ graph.Literal) bool {
 		return !slices.ContainsFunc(step.Model.Graph.Inputs, func(t graph.TensorID) bool { return step.Model.Graph.Tensors[t].Name == name })
 	})
 	return nil
+}
+
+// trainRange makes a training step that is right at all points of the ranges.
+func (s *State) trainRange(ctx context.Context, opt autodiff.Options) (*autodiff.Step, error) {
+	if !s.opt.enumerates(s.ranged.box) {
+		return nil, graph.Errorf("training with ranges of dimensions: %d points are too many to make the step of each: expected fewer, such as LOW..HIGH:STEP, or a larger --points", s.ranged.box.Points)
+	}
+	opt.Dims = s.ranged.given
+	return autodiff.TrainRange(ctx, s.model, opt, s.opt.Ranges, s.opt.RangeProgress)
 }

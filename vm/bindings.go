@@ -15,7 +15,8 @@ const mostBindings = 32
 // bindings are the points at which a session of a plan for ranges of dimensions has run.
 // Each has a session of its own, with the types, the addresses, the kernels and the tape of
 // its shapes. They share the workers, the scratch, gorgonia's machine, the program's
-// constants, and an arena, whose address space is that of the largest lengths.
+// constants, an arena, whose address space is that of the largest lengths, and the
+// parameters, states and caches, which have one type at all points.
 type bindings struct {
 	s      *Session   // that the caller has
 	list   []*Session // the least recently used first; the last one ran last
@@ -78,9 +79,17 @@ func (b *bindings) run(ctx context.Context, inputs map[string]Value) (map[string
 	if err := s.growScratch(); err != nil { // another point has used it
 		return nil, s.overLimit(err, s.largestScratch)
 	}
+	if !b.shared() {
+		if err := b.lend(s); err != nil {
+			return nil, err
+		}
+	}
 	s.step = b.s.step
 	out, err := s.Run(ctx, inputs)
 	b.s.step = s.step
+	if err == nil && !b.shared() {
+		err = b.takeBack(s)
+	}
 	return out, err
 }
 

@@ -59,10 +59,11 @@ func modelOf(t testing.TB, b *graph.Builder) *graph.Model {
 
 // smallUNet halves an image twice and doubles it twice, so that heights and widths are
 // multiples of 4: others do not fit what was cut off on the way.
-func smallUNet(t testing.TB) *graph.Model {
+func smallUNet(t testing.TB) *graph.Model { return smallUNetOf(t, graph.Unknown, graph.Unknown) }
+
+func smallUNetOf(t testing.TB, height, width graph.Dim) *graph.Model {
 	b := graph.NewBuilder("unet", 17)
-	open := graph.Unknown
-	x := b.Input("image", graph.TensorOf(graph.Float32, open, 2, open, open), "batch", "", "height", "width")
+	x := b.Input("image", graph.TensorOf(graph.Float32, graph.Unknown, 2, height, width), "batch", "", "height", "width")
 	conv := func(name string, x graph.TensorID, in, out int64) graph.TensorID {
 		return b.Node("Relu", name+".relu", conv(b, name, x, in, out, 3))
 	}

@@ -21,10 +21,18 @@ type ranged struct {
 	buffers []int              // of the arena: indices into p.Buffers
 	tensors [][]graph.TensorID // of these buffers
 	shared  []sharedTensor
+	stay    []stays
 	axes    []openAxis                     // of the inputs
 	scalars map[graph.TensorID]*graph.Data // of Constant nodes
 
 	elements sync.Map // of constants, as checks of nodes read them: *ops.Value by graph.TensorID
+}
+
+// stays is a tensor in the buffer of a parameter, state or cache. Its type is the same at
+// all points.
+type stays struct {
+	id graph.TensorID
+	is string
 }
 
 // sharedTensor is a tensor that its node makes in a buffer with other tensors.
@@ -48,15 +56,22 @@ func newRanged(m *graph.Model, p *plan.Plan) (*ranged, error) {
 	named := byName(g)
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
-		if b.Pool != plan.Arena {
-			if b.Kind != plan.KindConstant {
-				return nil, refuse(m, "ranges: buffer %d is in pool %q: expected the arena", i, graph.Short(b.Pool))
+		switch {
+		case b.Pool == plan.Arena:
+		case plan.Stays(b.Kind):
+			for _, id := range idsOf(named, b) {
+				r.stay = append(r.stay, stays{id, g.Tensors[id].Type.String()})
 			}
+			r.shared = append(r.shared, sharedIn(g, idsOf(named, b))...)
+			continue
+		case b.Kind == plan.KindConstant:
 			for _, s := range sharedIn(g, idsOf(named, b)) {
 				s.over = false
 				r.shared = append(r.shared, s)
 			}
 			continue
+		default:
+			return nil, refuse(m, "ranges: buffer %d is in pool %q: expected the arena", i, graph.Short(b.Pool))
 		}
 		if b.Node != nil {
 			return nil, refuse(m, "ranges: buffer %d is a workspace: expected none", i)
@@ -148,7 +163,7 @@ func (p *Program) At(dims map[string]int64) (*Program, error) {
 	for _, name := range r.names {
 		lengths[name], at.point[name] = dims[name], dims[name]
 	}
-	inf, err := ops.Infer(&m, ops.Options{Dims: lengths, Values: r.p.Values})
+	inf, err := ops.Infer(&m, ops.Options{Dims: lengths, Values: r.p.Values, SpareDims: r.p.Mode == "training"})
 	if err != nil {
 		return nil, refuse(p.m, "the model has no valid shapes at %s: %w", at.where(), err)
 	}
@@ -188,6 +203,11 @@ func (r *ranged) planAt(g *graph.Graph, dims map[string]int64) (*plan.Plan, erro
 	for i := range r.shared {
 		if s := &r.shared[i]; !s.possible(g, round) {
 			return nil, about(s.id, "expected a result that can share the storage of %q", graph.Short(g.Tensors[s.before[len(s.before)-1]].Name))
+		}
+	}
+	for _, s := range r.stay {
+		if t := g.Tensors[s.id]; t.Type.String() != s.is {
+			return nil, about(s.id, "expected %s, as for the largest lengths, since it stays from run to run, found %v", s.is, t.Type)
 		}
 	}
 	sizes := make(map[string]int64, len(g.Tensors))

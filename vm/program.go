@@ -50,12 +50,12 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	}
 	dims := map[string]int64{}
 	for name, d := range p.Dims {
-		// A training graph's dimensions were bound before it was built.
-		if !d.Assumed && p.Mode != "training" {
+		if !d.Assumed {
 			dims[name] = d.Value
 		}
 	}
-	inf, err := ops.Infer(m, ops.Options{Dims: dims, Values: p.Values})
+	// Of a training graph's dimensions, those without a range were bound when it was made.
+	inf, err := ops.Infer(m, ops.Options{Dims: dims, Values: p.Values, SpareDims: p.Mode == "training"})
 	if err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ func (p *Program) session(opt Options, outer *Session) (*Session, error) {
 	if outer == nil {
 		s.pool = work.New(opt.Workers)
 	} else {
-		s.pool, s.ctx, s.step = outer.pool, outer.ctx, outer.step
+		s.pool, s.ctx, s.step, s.ready = outer.pool, outer.ctx, outer.step, outer.ready
 	}
 	s.mem = &share{of: p.consts.mem.of, bound: opt.bound()}
 	s.side.mem, s.texts.mem = s.mem, s.mem
@@ -192,7 +192,10 @@ func (s *Session) takeBlocks() error {
 	}
 	p := s.pr.p
 	if s.sharesMemory() {
-		var err error // there are no parameters and states, so no resident pool
+		if r := s.outer.resident; r != nil {
+			s.resident = &block{m: r.m, base: r.base, shared: true}
+		}
+		var err error
 		s.arena, err = s.outer.points.block(poolBytes(p, plan.Arena))
 		return err
 	}
@@ -245,8 +248,10 @@ func (s *Session) takeBlocks() error {
 
 func (s *Session) build() (err error) {
 	if s.pr.ranged != nil {
-		s.points, err = newBindings(s)
-		return err
+		if s.points, err = newBindings(s); err != nil {
+			return err
+		}
+		return s.hold()
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	p := s.pr.p
@@ -311,6 +316,9 @@ func (s *Session) build() (err error) {
 		s.watcher = newWatcher(s)
 		s.watcher.begin()
 		s.tape.after = append(s.tape.after, s.watcher.after)
+	}
+	if s.outer != nil { // which has the caches
+		return nil
 	}
 	return s.Reset()
 }

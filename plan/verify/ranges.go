@@ -291,7 +291,7 @@ func (c *pointChecker) bounded(shared *common) {
 	m.Graph = c.v.m.Graph.Clone()
 	all := c.at(c.r.Points - 1)
 	maps.Copy(all, c.fixed)
-	if _, err := ops.Infer(&m, ops.Options{Dims: all, AtMost: c.names, Values: c.v.p.Values}); err != nil {
+	if _, err := ops.Infer(&m, ops.Options{Dims: all, AtMost: c.names, Values: c.v.p.Values, SpareDims: c.v.trains()}); err != nil {
 		c.v.fault(CodeRange, "ranges: the model cannot be inferred with bounded lengths: %v", err)
 		return
 	}
@@ -337,10 +337,13 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 	dims := c.at(point)
 	all := maps.Clone(dims)
 	maps.Copy(all, c.fixed)
-	if _, err := ops.Infer(m, ops.Options{Dims: all, Values: c.v.p.Values}); err != nil {
+	if _, err := ops.Infer(m, ops.Options{Dims: all, Values: c.v.p.Values, SpareDims: c.v.trains()}); err != nil {
 		return pointResult{refused: true, refusal: err.Error()}
 	}
-	w := &verifier{m: m, p: c.v.p, r: &Report{}, peaks: map[*graph.Call]int64{}}
+	w := &verifier{
+		m: m, p: c.v.p, r: &Report{}, peaks: map[*graph.Call]int64{},
+		updates: c.v.updates, updatesKey: c.v.updatesKey, trained: c.v.trained, gradients: c.v.gradients,
+	}
 	views, inplace := make([][]graph.Alias, len(m.Graph.Nodes)), make([][]graph.Alias, len(m.Graph.Nodes))
 	for i, n := range m.Graph.Nodes {
 		views[i], inplace[i] = n.Semantics.Views, n.Semantics.Inplace
@@ -356,6 +359,13 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 	for id, t := range m.Graph.Tensors {
 		if (t.Dynamic == "") != (c.v.m.Graph.Tensors[id].Dynamic == "") {
 			return fault(CodeRange, "tensor "+graph.Short(t.Name)+" has a known size at the corner or here, and not at both")
+		}
+	}
+	for b := range c.buffers {
+		for _, id := range c.buffers[b] {
+			if plan.Stays(c.v.p.Buffers[b].Kind) && m.Graph.Tensors[id].Type.String() != c.v.m.Graph.Tensors[id].Type.String() {
+				return fault(CodeRange, "tensor "+graph.Short(m.Graph.Tensors[id].Name)+" stays from run to run, but has another type at the corner")
+			}
 		}
 	}
 	sizes := make([]int64, len(c.buffers))
@@ -440,6 +450,7 @@ func (c *pointChecker) bound(w *verifier, point int, p *pointResult) {
 		return // reported for the corner
 	}
 	s.share()
+	c.keepResident(s)
 	least := atRatio(p.arena, c.r.Worst)
 	for _, row := range c.rows[point] {
 		least = max(least, row.LowerBoundBytes)
@@ -465,6 +476,21 @@ func (c *pointChecker) bound(w *verifier, point int, p *pointResult) {
 		}
 	}
 	p.code, p.fault = CodeCertificate, "no certificate proves the bound that the worst ratio or the table claims"
+}
+
+// keepResident leaves out of the loads what lies between a parameter or state and its new
+// value, in their buffer.
+func (c *pointChecker) keepResident(s *scope) {
+	for b := range c.v.p.Buffers {
+		if !plan.Stays(c.v.p.Buffers[b].Kind) {
+			continue
+		}
+		for _, id := range c.buffers[b] {
+			if i := s.storageOf[id]; i != none {
+				s.storages[i].resident = true
+			}
+		}
+	}
 }
 
 // proven returns a bound that a certificate proves; exact if it is below the target.

@@ -105,6 +105,12 @@ func (v *verifier) readStates() {
 	v.readPairs(keyStates, list)
 }
 
+// trains reports whether the model is a training graph.
+func (v *verifier) trains() bool {
+	mode, _ := v.m.Prop(keyMode)
+	return mode == modeTraining
+}
+
 // oneOf returns a function that reports whether one of the tensors has a name.
 func oneOf(g *graph.Graph, list []graph.TensorID) func(name string) bool {
 	names := map[string]bool{}

@@ -63,13 +63,13 @@ func (v *verifier) run() (_ *Report, err error) {
 		return nil, err
 	}
 	if infers && v.alignment() {
+		v.mode()
 		v.points()
 		v.identity()
 		v.source()
 		for _, f := range v.p.Impossible() {
 			v.fault(codeOf[f.Field], "%s", f.Message)
 		}
-		v.mode()
 		v.plan()
 	}
 	if v.overflow {
@@ -192,12 +192,8 @@ func (v *verifier) infer() (ok bool, err error) {
 		}
 	}
 	mode, _ := v.m.Prop(keyMode)
-	inf, err := ops.Infer(v.m, ops.Options{Dims: dims, Values: v.p.Values})
-	if err != nil && mode == modeTraining && len(dims) > 0 {
-		// A training graph has fixed shapes: its dimensions were bound when it
-		// was made.
-		inf, err = ops.Infer(v.m, ops.Options{Values: v.p.Values})
-	}
+	// Of a training graph's dimensions, those without a range were bound when it was made.
+	inf, err := ops.Infer(v.m, ops.Options{Dims: dims, Values: v.p.Values, SpareDims: mode == modeTraining})
 	if err != nil {
 		without := func(opt ops.Options) bool {
 			_, err := ops.Infer(v.m, opt)
