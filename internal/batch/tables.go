@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io"
 	"maps"
+	"math"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -36,9 +37,21 @@ type Table struct {
 type row struct {
 	Entry
 	plan.Summary
+	ranged
 	Assumed map[string]int64 // dimensions that nobody bound
 	Report  string           // path of its report, relative to OUT; "" if there is none
 }
+
+// ranged has the figures of a plan for ranges of dimensions; zero of another plan.
+type ranged struct {
+	Points        int     `json:"points"`
+	Refused       int     `json:"refused_points"`
+	OptimalPoints int     `json:"optimal_points"`
+	WorstRatio    float64 `json:"worst_ratio"` // arena / lower bound
+}
+
+// Ratio is the worst ratio of arena and lower bound, rounded up: 1.000 is the bound.
+func (r ranged) Ratio() string { return fmt.Sprintf("%.3f", math.Ceil(r.WorstRatio*1000-1e-6)/1000) }
 
 // Fragmentation is the fragmentation of the arena, in per cent.
 func (r row) Fragmentation() string { return fmt.Sprintf("%.2f", report.Fragmentation(r.Summary)) }
@@ -78,12 +91,13 @@ func NewTable(entries []Entry, reports bool) (*Table, error) {
 		if e.Result != nil {
 			known := struct {
 				plan.Summary
+				ranged
 				Assumed map[string]int64 `json:"assumed_dims"`
 			}{}
 			if err := json.Unmarshal(e.Result, &known); err != nil {
 				return nil, fmt.Errorf("the result of %s: %w", printable.Text(e.Model), err)
 			}
-			r.Summary, r.Assumed = known.Summary, known.Assumed
+			r.Summary, r.ranged, r.Assumed = known.Summary, known.ranged, known.Assumed
 		}
 		if e.Status == StatusOK && reports {
 			r.Report = filepath.ToSlash(optimize.ReportPath(e.Model))
@@ -136,6 +150,7 @@ func (t *Table) Files() (map[string][]byte, error) {
 	_ = w.Write([]string{
 		"model", "status", "nodes", "program_order_peak_bytes", "peak_bytes", "lower_bound_bytes", "arena_bytes",
 		"resident_bytes", "schedule_optimal", "placement_optimal", "ms", "error", "assumed_dims",
+		"points", "refused_points", "optimal_points", "worst_ratio",
 	})
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
 	for _, r := range t.rows {
@@ -146,9 +161,13 @@ func (t *Table) Files() (map[string][]byte, error) {
 				n(r.ResidentBytes), strconv.FormatBool(r.ScheduleOptimal), strconv.FormatBool(r.PlacementOptimal),
 			}
 		}
+		ranges := make([]string, 4) // empty without ranges
+		if r.Points > 0 {
+			ranges = []string{strconv.Itoa(r.Points), strconv.Itoa(r.Refused), strconv.Itoa(r.OptimalPoints), r.Ratio()}
+		}
 		// The journal has the names unchanged; this table is for spreadsheets.
 		model, message := cell.Text(printable.Escape(r.Model)), cell.Text(printable.Escape(r.Error))
-		_ = w.Write(slices.Concat([]string{model, r.Status}, figures, []string{strconv.FormatFloat(r.MS, 'f', 0, 64), message, cell.Text(printable.Escape(r.dims()))}))
+		_ = w.Write(slices.Concat([]string{model, r.Status}, figures, []string{strconv.FormatFloat(r.MS, 'f', 0, 64), message, cell.Text(printable.Escape(r.dims()))}, ranges))
 	}
 	w.Flush()
 	if err := indexPage.Execute(&page, t.rows); err != nil {
@@ -165,7 +184,7 @@ th,td{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #8884;white-s
 .failed,.refused,.time-out{color:#c0392b}
 </style>
 <h1>{{len .}} models</h1>
-<table><thead><tr><th>model<th>status<th>nodes<th>peak, program order<th>peak<th>less<th>lower bound<th>arena<th>fragmentation, %<th>weights<th>ms<th>assumed</thead><tbody>
-{{range .}}<tr><td>{{if .Report}}<a href="{{.Link}}">{{.Name}}</a>{{else}}{{.Name}}{{end}}<td class="{{.Status}}" title="{{.Error}}">{{.Status}}{{if .Nodes}}<td>{{.Nodes}}<td>{{.Size .ProgramPeakBytes}}<td>{{.Size .PeakBytes}}<td>{{.Less}}<td>{{.Size .LowerBoundBytes}}<td>{{.Size .ArenaBytes}}<td>{{.Fragmentation}}<td>{{.Size .ResidentBytes}}<td>{{printf "%.0f" .MS}}<td style="white-space:normal">{{.Dims}}{{else}}<td colspan="10" style="text-align:left">{{.Error}}{{end}}
+<table><thead><tr><th>model<th>status<th>nodes<th>peak, program order<th>peak<th>less<th>lower bound<th>arena<th>fragmentation, %<th>weights<th>ms<th>points<th>worst ratio<th>assumed</thead><tbody>
+{{range .}}<tr><td>{{if .Report}}<a href="{{.Link}}">{{.Name}}</a>{{else}}{{.Name}}{{end}}<td class="{{.Status}}" title="{{.Error}}">{{.Status}}{{if .Nodes}}<td>{{.Nodes}}<td>{{.Size .ProgramPeakBytes}}<td>{{.Size .PeakBytes}}<td>{{.Less}}<td>{{.Size .LowerBoundBytes}}<td>{{.Size .ArenaBytes}}<td>{{.Fragmentation}}<td>{{.Size .ResidentBytes}}<td>{{printf "%.0f" .MS}}<td>{{if .Points}}{{.Points}}<td>{{.Ratio}}{{else}}<td>{{end}}<td style="white-space:normal">{{.Dims}}{{else}}<td colspan="12" style="text-align:left">{{.Error}}{{end}}
 {{end}}</tbody></table></html>
 `))
