@@ -3,6 +3,7 @@ package alloc
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 )
 
@@ -27,6 +28,7 @@ func (v *solver) climbInGaps(g *gapPlacer) {
 	v.offer(g.place(best), "gaps")
 	arena := v.best.Arena
 	var r random
+	order, before := slices.Clone(best), slices.Clone(g.offset)
 	for g.work > 0 && !v.done() && context.Cause(v.ctx) == nil {
 		var highest []int // places in the order
 		for k, i := range best {
@@ -39,17 +41,19 @@ func (v *solver) climbInGaps(g *gapPlacer) {
 		}
 		from := highest[r.below(len(highest))]
 		to := r.below(from)
-		order := slices.Clone(best)
+		copy(order, best)
 		copy(order[to+1:from+1], best[to:from])
 		order[to] = best[from]
-		before := slices.Clone(g.offset)
-		a := g.place(order)
-		if a.Arena > arena {
-			g.offset = before
+		copy(before, g.offset)
+		top, fits := g.placeFrom(order, to, arena)
+		if !fits {
+			copy(g.offset, before)
 			continue
 		}
-		best, arena = order, a.Arena
-		v.offer(a, "gaps")
+		best, order, arena = order, best, top
+		if arena < v.best.Arena {
+			v.offer(Placement{slices.Clone(g.offset), arena}, "gaps")
+		}
 	}
 }
 
@@ -120,36 +124,58 @@ func (g *gapPlacer) byOffset(offsets []int64) []int {
 
 // place places the buffers in an order, after those with fixed offsets.
 func (g *gapPlacer) place(order []int) Placement {
+	arena, _ := g.placeFrom(order, 0, math.MaxInt64)
+	return Placement{slices.Clone(g.offset), arena}
+}
+
+// placeFrom places the buffers of an order from a place in it on; those before it keep
+// their offsets. It ends, and returns false, at the first that ends above most. Its work is
+// counted as that of all buffers.
+func (g *gapPlacer) placeFrom(order []int, from int, most int64) (arena int64, fits bool) {
 	clear(g.placed)
-	arena := g.p.fixedTop()
+	arena = g.p.fixedTop()
 	for _, i := range g.fixed {
 		g.offset[i], g.placed[i] = *g.p.Buffers[i].Fixed, true
 	}
-	for _, i := range order {
-		g.offset[i], g.placed[i] = g.lowest(i), true
-		arena = max(arena, g.offset[i]+g.p.size(i))
+	for k, i := range order {
+		g.work -= len(g.conflicts[i]) + 1
+		if k < from {
+			g.placed[i] = true
+			arena = max(arena, g.offset[i]+g.p.size(i))
+		}
 	}
-	return Placement{slices.Clone(g.offset), arena}
+	for _, i := range order[from:] {
+		g.offset[i], g.placed[i] = g.lowest(i), true
+		if arena = max(arena, g.offset[i]+g.p.size(i)); arena > most {
+			return arena, false
+		}
+	}
+	return arena, true
 }
 
 // lowest returns the lowest aligned offset that no placed buffer forbids.
 func (g *gapPlacer) lowest(i int) int64 {
-	g.work -= len(g.conflicts[i]) + 1
 	g.forbidden = g.forbidden[:0]
 	for _, m := range g.conflicts[i] {
 		if at := g.offset[m.other]; g.placed[m.other] && at+m.high > 0 {
 			g.forbidden = append(g.forbidden, byteRange{at + m.low, at + m.high})
 		}
 	}
-	slices.SortFunc(g.forbidden, func(a, b byteRange) int { return cmp.Compare(a.lo, b.lo) })
+	// A few passes over what is left take less than sorting.
 	var off int64
-	for _, x := range g.forbidden {
-		if off <= x.lo {
-			break // all others lie above, too
+	for before := int64(-1); before < off; {
+		before = off
+		above := g.forbidden[:0]
+		for _, x := range g.forbidden {
+			switch {
+			case off >= x.hi:
+			case off > x.lo:
+				off = roundUp(x.hi, g.p.align(i))
+			default:
+				above = append(above, x)
+			}
 		}
-		if off < x.hi {
-			off = roundUp(x.hi, g.p.align(i))
-		}
+		g.forbidden = above
 	}
 	return off
 }
