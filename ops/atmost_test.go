@@ -104,6 +104,67 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
+// TestProducts: a product of lengths is the same length wherever it is computed, and divides
+// out again.
+func TestProducts(t *testing.T) {
+	build := func() *graph.Model {
+		b := graph.NewBuilder("heads", 18)
+		x := b.Input("x", graph.TensorOf(graph.Float32, graph.Unknown, graph.Unknown, 16), "batch", "tokens", "")
+		one := func(name string, at int64) graph.TensorID {
+			return b.Node("Gather", name, b.Node("Shape", name+".shape", x), b.Ints(name+".at", []int64{1}, []int64{at}))
+		}
+		batch, tokens := one("b", 0), one("t", 1)
+		four, sixteen, rest := b.Ints("four", []int64{1}, []int64{4}), b.Ints("sixteen", []int64{1}, []int64{16}), b.Ints("rest", []int64{1}, []int64{-1})
+		list := func(name string, parts ...graph.TensorID) graph.TensorID {
+			return b.Add(&graph.Node{Op: "Concat", Inputs: parts, Attrs: []*graph.Attr{{Name: "axis", Type: graph.AttrInt}}}, name)[0]
+		}
+		turned := func(name string, x graph.TensorID) graph.TensorID {
+			return b.Add(&graph.Node{Op: "Transpose", Inputs: []graph.TensorID{x}, Attrs: []*graph.Attr{{Name: "perm", Type: graph.AttrInts, Ints: []int64{0, 2, 1, 3}}}}, name)[0]
+		}
+		heads := turned("heads", b.Node("Reshape", "split", x, list("split.shape", batch, tokens, four, four)))
+		merged := b.Node("Reshape", "merged", heads, list("merged.shape", b.Node("Mul", "times", batch, four), tokens, four))
+		apart := b.Node("Reshape", "apart", b.Node("Reshape", "again", merged, list("again.shape", rest, tokens, four)), list("apart.shape", batch, four, tokens, four))
+		b.Output(b.Node("Add", "sum", apart, heads))
+		rows := b.Node("Reshape", "rows", x, list("rows.shape", rest, sixteen))
+		b.Output(b.Node("Add", "both", b.Node("Reshape", "back", rows, list("back.shape", batch, tokens, sixteen)), x))
+		m, err := b.Model()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for _, positive := range [][]string{nil, {"batch", "tokens"}} {
+		m := build()
+		if _, err := Infer(m, Options{Dims: map[string]int64{"batch": 8, "tokens": 32}, AtMost: []string{"batch", "tokens"}, Positive: positive}); err != nil {
+			t.Fatal(err)
+		}
+		g := m.Graph
+		x := g.Tensors[g.Inputs[0]].Type.Shape
+		of := func(name string) []graph.Dim {
+			for _, u := range g.Tensors {
+				if u.Name == name {
+					return u.Type.Shape
+				}
+			}
+			t.Fatalf("no tensor %q", name)
+			return nil
+		}
+		if a, b := of("merged")[0], of("again")[0]; a != b || a.Identity() == 0 {
+			t.Errorf("expected one length for the batch times 4, found %v and %v", a, b)
+		}
+		if n := of("sum"); n[0] != x[0] || n[2] != x[1] {
+			t.Errorf("expected the lengths of the input, found %s", graph.ShapeString(n))
+		}
+		// With lengths of 0, a 0 in the shape may mean another length.
+		if n := of("back"); (n[0] == x[0] && n[1] == x[1]) != (positive != nil) {
+			t.Errorf("positive %q: found %s, of the input %s", positive, graph.ShapeString(n), graph.ShapeString(x))
+		}
+		if n, _ := of("rows")[0].Max(); n != 256 {
+			t.Errorf("expected at most 256 rows, found %d", n)
+		}
+	}
+}
+
 func TestAtMostErrors(t *testing.T) {
 	m, err := models.Build("resnet18", models.Options{})
 	if err != nil {

@@ -237,6 +237,13 @@ func (b *binder) identity(p place, v int64) int64 {
 	if !known && b.inf.identities < graph.MostIdentities {
 		b.inf.identities++
 		id = b.inf.identities
+		b.inf.monomials.bounded(id, v)
+		if slices.Contains(b.inf.opt.Positive, key) {
+			if b.inf.monomials.positive == nil {
+				b.inf.monomials.positive = map[int64]bool{}
+			}
+			b.inf.monomials.positive[id] = true
+		}
 		b.identities[key] = id
 	}
 	return id

@@ -279,7 +279,11 @@ var foldMul = foldEach(func(c *Call, in []Scalar) Scalar {
 	if !elem.Floating() && (in[0] == Scalar{} || in[1] == Scalar{}) {
 		return Scalar{}
 	}
-	return combine(elem, in[0], in[1], mulChecked, mulReals)
+	s := combine(elem, in[0], in[1], mulChecked, mulReals)
+	if !elem.Floating() && s.State == Bounded {
+		s.Of = c.multiplied(graph.AtMost(s.I), in[0].Dim(), in[1].Dim()).Identity()
+	}
+	return s
 })
 
 // foldMod: with fmod=0 the sign is that of the divisor, as in Python; with fmod=1

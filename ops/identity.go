@@ -20,6 +20,9 @@ func (inf *inferrer) identify(t *graph.Type) {
 		}
 		inf.identities++
 		t.Shape[i] = d.WithIdentity(inf.identities)
+		if most, ok := d.Max(); ok {
+			inf.monomials.bounded(inf.identities, most)
+		}
 	}
 }
 

@@ -21,6 +21,8 @@ type Options struct {
 	// at most those of Dims: what Infer then finds holds for all smaller lengths, too. The
 	// lengths of one name are equal.
 	AtMost []string
+	// Positive names dimensions of AtMost whose lengths are above 0.
+	Positive []string
 	// Values are the values of inputs that are known before the model runs.
 	Values map[string]graph.Literal
 	// StrictDims makes an unbound dimension an error; otherwise its length is 1.
@@ -119,6 +121,7 @@ type inferrer struct {
 	total   int64 // bytes of all tensors of the main graph, to detect overflow
 
 	identities int64 // number of identities given to bounded lengths
+	monomials  monomials
 
 	contradictions map[*graph.Tensor]string // by declared shapes; "" if a later inference of the body found none
 	contradicted   []*graph.Tensor          // their keys in the order found

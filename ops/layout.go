@@ -112,6 +112,7 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 	if err := checkCount(c, in.Shape, shape, have, want, copied, len(open)); err != nil {
 		return nil, err
 	}
+	divided := c.divides(in.Shape, to, open, rest, stated, copied, allowZero)
 	most, bounded := have.Max()
 	if want > 0 {
 		most /= int64(want)
@@ -120,8 +121,11 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 	}
 	for _, i := range open {
 		switch {
-		case len(open) == 1 && i == free && onlyOpen(rest, want) != graph.Unknown:
-			shape[i] = onlyOpen(rest, want)
+		case len(open) == 1 && i == free && c.quotient(rest, stated) != graph.Unknown:
+			shape[i] = c.quotient(rest, stated)
+			continue
+		case divided:
+			shape[i] = to[i].Dim()
 			continue
 		case !bounded:
 		case len(open) == 1 && (i == free || !slices.Contains(copied, 0)):
@@ -147,25 +151,33 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 	return shape, nil
 }
 
-// onlyOpen returns the one length of a list that is known only at run time, if it has an
-// identity and the product of the others is the given one: then it is the length that is
-// left. Otherwise it returns Unknown.
-func onlyOpen(list []graph.Dim, others graph.Dim) graph.Dim {
-	open, product := graph.Unknown, graph.Dim(1)
-	for _, d := range list {
-		switch {
-		case d.Exact():
-			product = MulDims(product, d)
-		case open != graph.Unknown || d.Identity() == 0:
-			return graph.Unknown
-		default:
-			open = d
+// divides reports whether the open elements of a shape and the stated ones are, as a product,
+// the rest of the input's lengths: then each open element is the length that it says. One
+// that is 0 at run time would mean the length of the input, so it must be above 0, or 0 only
+// where that length is; a single one that is 0 where nothing else is contradicts the rest.
+func (c *Call) divides(in []graph.Dim, to []Scalar, open []int, rest, stated, copied []graph.Dim, allowZero bool) bool {
+	if c.inf == nil || len(open) == 0 {
+		return false
+	}
+	by := slices.Clone(stated)
+	for _, i := range open {
+		e := to[i]
+		if e.State != Bounded || e.Of == 0 {
+			return false
+		}
+		by = append(by, e.Dim())
+		if !allowZero && i < len(in) && !c.inf.monomials.isPositive(e.Of) && !c.zeroWith(e, in[i]) && !(len(open) == 1 && allPositive(copied)) {
+			return false
 		}
 	}
-	if product != others || product == 0 {
-		return graph.Unknown
-	}
-	return open
+	return c.quotient(rest, by) == 1
+}
+
+// zeroWith reports whether a length is 0 wherever the element is.
+func (c *Call) zeroWith(e Scalar, d graph.Dim) bool {
+	p, okP := c.inf.monomials.of(e.Dim())
+	q, okQ := c.inf.monomials.of(d)
+	return okP && okQ && !slices.ContainsFunc(p.of, func(id int64) bool { return !slices.Contains(q.of, id) })
 }
 
 // sameLength finds an axis, not taken yet, that at run time has the length of the

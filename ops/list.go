@@ -98,13 +98,14 @@ func (c *Call) integer(input int, e Scalar) (Scalar, error) {
 	return Scalar{I: int64(e.F)}, nil
 }
 
-// times is MulDims, but fails if a product of exact lengths overflows.
+// times is MulDims, but fails if a product of exact lengths overflows. Equal products have
+// the same identity.
 func (c *Call) times(a, b graph.Dim) (graph.Dim, error) {
 	n := MulDims(a, b)
 	if n == graph.Unknown && a.Exact() && b.Exact() {
 		return 0, c.Errf("length %v × %v: %w", a, b, graph.ErrTooLarge)
 	}
-	return n, nil
+	return c.multiplied(n, a, b), nil
 }
 
 // product is Product, but fails if a product of exact lengths overflows.

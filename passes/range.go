@@ -399,6 +399,11 @@ func (b *rangeSolver) bound() error {
 	m.Graph = b.model.Graph.Clone()
 	opt := b.inference(b.box.Corner())
 	opt.AtMost = b.box.Names
+	for k, name := range b.box.Names {
+		if b.box.Lengths[k].At(0) > 0 {
+			opt.Positive = append(opt.Positive, name)
+		}
+	}
 	if _, err := ops.Infer(&m, opt); err != nil {
 		return graph.Errorf("ranges of dimensions: %d points are too many to infer each, and with bounded lengths: %w", b.box.Points, err)
 	}

@@ -291,7 +291,13 @@ func (c *pointChecker) bounded(shared *common) {
 	m.Graph = c.v.m.Graph.Clone()
 	all := c.at(c.r.Points - 1)
 	maps.Copy(all, c.fixed)
-	if _, err := ops.Infer(&m, ops.Options{Dims: all, AtMost: c.names, Values: c.v.p.Values, SpareDims: c.v.trains()}); err != nil {
+	var positive []string
+	for k, name := range c.names {
+		if c.lengths[k][0] > 0 {
+			positive = append(positive, name)
+		}
+	}
+	if _, err := ops.Infer(&m, ops.Options{Dims: all, AtMost: c.names, Positive: positive, Values: c.v.p.Values, SpareDims: c.v.trains()}); err != nil {
 		c.v.fault(CodeRange, "ranges: the model cannot be inferred with bounded lengths: %v", err)
 		return
 	}
