@@ -24,21 +24,32 @@ var trainedRanges = []struct {
 	near   float64 // how far results may be from those of a step made for the point alone, of the largest; 0: no bit
 }{
 	{
-		"bert", smallBERT, autodiff.Options{Optimizer: "adamw", LossOutput: "last_hidden_state"},
+		"bert", smallBERT,
+		autodiff.Options{Optimizer: "adamw", LossOutput: "last_hidden_state"},
 		map[string]string{"batch": "2,4", "sequence": "2..4"},
-		[]map[string]int64{{"batch": 2, "sequence": 4}, {"batch": 4, "sequence": 3}, {"batch": 2, "sequence": 2}, {"batch": 2, "sequence": 4}}, 0,
+		[]map[string]int64{{"batch": 2, "sequence": 4}, {"batch": 4, "sequence": 3}, {"batch": 2, "sequence": 2}, {"batch": 2, "sequence": 4}},
+		0,
 	},
 	{
-		"unet", func(t testing.TB) *graph.Model { return smallUNetOf(t, 8, 12) }, autodiff.Options{Loss: "mse", Optimizer: "momentum"},
-		map[string]string{"batch": "2..5"}, []map[string]int64{{"batch": 5}, {"batch": 2}, {"batch": 3}}, 0,
+		"unet", func(t testing.TB) *graph.Model { return smallUNetOf(t, 8, 12) },
+		autodiff.Options{Loss: "mse", Optimizer: "momentum"},
+		map[string]string{"batch": "2..5"},
+		[]map[string]int64{{"batch": 5}, {"batch": 2}, {"batch": 3}},
+		0,
 	},
 	{
-		"tiny_resnet8", func(t testing.TB) *graph.Model { return network(t, "tiny_resnet8", nil) }, autodiff.Options{},
-		map[string]string{"batch": "2..4"}, []map[string]int64{{"batch": 4}, {"batch": 2}, {"batch": 3}, {"batch": 4}}, 0,
+		"tiny_resnet8", func(t testing.TB) *graph.Model { return network(t, "tiny_resnet8", nil) },
+		autodiff.Options{},
+		map[string]string{"batch": "2..4"},
+		[]map[string]int64{{"batch": 4}, {"batch": 2}, {"batch": 3}, {"batch": 4}},
+		0,
 	},
 	{ // The gradients of its depthwise convolutions are added in another order.
-		"tiny_ds_cnn", func(t testing.TB) *graph.Model { return network(t, "tiny_ds_cnn", nil) }, autodiff.Options{ClipNorm: 1},
-		map[string]string{"batch": "2..3"}, []map[string]int64{{"batch": 3}, {"batch": 2}}, 1e-5,
+		"tiny_ds_cnn", func(t testing.TB) *graph.Model { return network(t, "tiny_ds_cnn", nil) },
+		autodiff.Options{ClipNorm: 1},
+		map[string]string{"batch": "2..3"},
+		[]map[string]int64{{"batch": 3}, {"batch": 2}},
+		1e-5,
 	},
 }
 
