@@ -26,7 +26,7 @@ type Explained struct {
 func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (_ *Explained, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	s, err := newState(m, Options{
-		Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace, Values: p.Values,
+		Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace, Runtime: p.Sharing.Runtime, Values: p.Values,
 		Fold: FoldOff, // the plan has the nodes as they are
 	})
 	if err != nil {

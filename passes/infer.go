@@ -8,13 +8,17 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// infer sets the type and size of every tensor, and notes the inputs of nodes whose
+// infer sets the type and size of every tensor, leaves to the nodes what Options.Runtime
+// shares, and notes the inputs of nodes whose
 // element types their opset does not permit.
 func infer(_ context.Context, s *State) error {
 	var err error
 	s.inference, err = ops.Infer(s.model, ops.Options{Dims: s.opt.Dims, Values: s.opt.Values, StrictDims: s.opt.StrictDims, SpareDims: s.opt.SpareDims, Strict: s.opt.Strict})
 	if err != nil {
 		return err
+	}
+	if r := ops.LookupRuntime(s.opt.Runtime); r != nil {
+		ops.Restrict(s.model, r)
 	}
 	return s.checkPermitted()
 }

@@ -38,6 +38,7 @@ type Options struct {
 	Align     int64           // alignment of offsets and sizes in bytes, a power of two; 0 is 64
 	NoViews   bool            // give every view a buffer of its own
 	NoInplace bool            // never write a result over an input
+	Runtime   string          // name in [ops.Runtimes]: share only what that runtime shares; "": all that package ops knows
 	Schedule  string          // name of an order strategy; "" runs the search for the best order
 	Placement string          // name of a placement strategy; "" runs the search for the best placement
 	Effort    schedule.Effort // how much work the searches may do
@@ -142,7 +143,7 @@ func (e *OptionError) Unwrap() error { return e.Err }
 // Validate checks the options by themselves, without a model. Its error is of
 // type [*OptionError]; [Optimize] fails with the same error.
 func (o *Options) Validate() error {
-	for _, check := range []func() error{o.checkFigures, o.checkRanges, o.checkCosts, o.checkLimit, o.checkPools, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
+	for _, check := range []func() error{o.checkFigures, o.checkRuntime, o.checkRanges, o.checkCosts, o.checkLimit, o.checkPools, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
 		if err := check(); err != nil {
 			return &OptionError{err}
 		}

@@ -28,7 +28,7 @@ const minGemm = 11
 // products finds the products of a model whose types have been inferred. Transposes
 // that may be folded at no cost, or that other nodes read, too, are left out.
 func (s *State) products(m *graph.Model, all []*component) []product {
-	if s.opt.NoViews || m.Opset("") < minGemm {
+	if s.opt.NoViews || s.opt.Runtime != "" || m.Opset("") < minGemm {
 		return nil
 	}
 	free := map[*graph.Node]bool{}

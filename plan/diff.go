@@ -141,6 +141,7 @@ func settingChanges(a, b *Plan) []SettingChange {
 	add("sharing.views", a.Sharing.Views, b.Sharing.Views)
 	add("sharing.inplace", a.Sharing.Inplace, b.Sharing.Inplace)
 	add("sharing.aliases", a.Sharing.Aliases, b.Sharing.Aliases)
+	add("sharing.runtime", a.Sharing.Runtime, b.Sharing.Runtime)
 	add("keeps_random_order", a.KeepsRandomOrder, b.KeepsRandomOrder)
 	recorded := func(p *Plan) string {
 		if p.Workspaces == nil {

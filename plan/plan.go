@@ -99,6 +99,9 @@ type Sharing struct {
 	// Aliases: results of Concat, Split, Slice and Gather may lie in the bytes of their
 	// operands, or the operands in those of the result. See Plan.Spans.
 	Aliases bool `json:"aliases,omitempty"`
+	// Runtime names the runtime whose views and in-place results these are; "": those that
+	// package ops knows, all of which onnxmem's own runtime makes.
+	Runtime string `json:"runtime,omitempty"`
 }
 
 // Summary holds the figures of the plan. Package plan/verify recomputes them, or

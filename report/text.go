@@ -63,6 +63,9 @@ func Summary(w io.Writer, p *plan.Plan) {
 	}
 	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
 	Ranges(w, p)
+	if p.Sharing.Runtime != "" {
+		fmt.Fprintf(w, "sharing              %s\n", p.Sharing.Runtime)
+	}
 	if p.Sharing.Aliases {
 		fmt.Fprintf(w, "aliases              %s in the bytes of others: for a runtime that does not copy them\n", aliased(p))
 	}

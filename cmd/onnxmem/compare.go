@@ -58,7 +58,7 @@ func (c *compareCmd) Run(e *env) error {
 	defer bar.stop()
 	opt := passes.CompareOptions{
 		Options: passes.Options{
-			Dims: dims, Values: c.Value, StrictDims: c.StrictDims, Strict: c.Strict, NoInplace: c.NoInplace, NoViews: c.NoViews, Align: c.Align, Effort: optimize.Efforts[c.Effort],
+			Dims: dims, Values: c.Value, StrictDims: c.StrictDims, Strict: c.Strict, NoInplace: c.NoInplace, NoViews: c.NoViews, Runtime: c.Runtime, Align: c.Align, Effort: optimize.Efforts[c.Effort],
 		},
 		Begin: func(g passes.Group, strategy string) { bar.step(string(g) + " " + strategy) },
 	}

@@ -21,6 +21,7 @@ type ModelFlags struct {
 	Strict     bool   `seldom:"" help:"Refuse a model that declares another shape for a tensor than the one that follows from its inputs, or whose opset does not permit the element type of an input, instead of a warning."`
 	NoInplace  bool   `seldom:"" help:"Never write a result over an input."`
 	NoViews    bool   `seldom:"" help:"Give every view (Reshape and similar) its own storage."`
+	Runtime    string `placeholder:"NAME" help:"Share storage only where that runtime does: onnxruntime (what its kernels are registered with) or onnxruntime-arena (also what an allocator can make them write in place). Default: all that onnxmem run shares."`
 }
 
 // PlanFlags say how a model is planned.
@@ -96,7 +97,7 @@ func (f *PlanFlags) Options() passes.Options {
 	states := slices.DeleteFunc(slices.Clone(f.State), func(entry string) bool { return entry == autoStates })
 	return passes.Options{
 		States: states, StatesAuto: len(states) < len(f.State), KVCapacity: f.KVCapacity,
-		Dims: dims, Ranges: ranges, RangePoints: f.Points, Values: f.Value, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews,
+		Dims: dims, Ranges: ranges, RangePoints: f.Points, Values: f.Value, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews, Runtime: f.Runtime,
 		Schedule: f.Schedule, Effort: Efforts[f.Effort], Placement: f.Placement,
 		Goal: Goals[f.ScheduleGoal], Aliases: f.Aliases, KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
 		Check: f.DebugPasses, Disable: f.DisablePass, Fold: passes.Folds[f.Fold],

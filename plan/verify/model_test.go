@@ -234,6 +234,18 @@ var models = map[string]text{
 		d = Add(a, c)
 		out d
 	`},
+	"runtime": {main: `
+		in x float32 4 16
+		a = Softmax(x)
+		b = Add(a, x)
+		v = Identity(b)
+		c = Relu(v)
+		d = Hardmax(c)
+		e = Flatten(d)
+		y = Mul(e, e)
+		z = Identity(y)
+		out z
+	`},
 	"constants": {main: `
 		in x float32 20
 		weight w float32 5 4

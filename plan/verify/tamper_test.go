@@ -16,6 +16,7 @@ import (
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify"
@@ -277,6 +278,9 @@ var real = []struct {
 	}},
 	{"views and in-place results", models["chain"], passes.Options{}, func(p *plan.Plan) bool {
 		return slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return len(b.Tensors) > 2 })
+	}},
+	{"the sharing of another runtime", models["runtime"], passes.Options{Runtime: ops.ONNXRuntimeArena}, func(p *plan.Plan) bool {
+		return p.Sharing.Runtime != "" && slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return len(b.Tensors) > 2 })
 	}},
 	{"alignment 1", models["constants"], passes.Options{Align: 1}, nil},
 	{"dimensions", models["symbols"], passes.Options{Dims: map[string]int64{"batch": 4}}, func(p *plan.Plan) bool { return len(p.Dims) == 2 }},

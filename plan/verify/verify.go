@@ -209,6 +209,7 @@ func (v *verifier) infer() (ok bool, err error) {
 		}
 		return false, nil
 	}
+	v.keepRuntime()
 	v.values(inf.Given)
 	have := map[string]bool{}
 	for _, d := range inf.Dims {
