@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from . import allowed, apart, cases, command, decoders, edge, limits, optimum, pages, plain, running, runtime_order, runtime_sharing, sliced, table, tigris, training, whole, workdir
+from . import allowed, apart, cases, command, decoders, edge, limits, optimum, pages, plain, running, runtime_examples, runtime_order, runtime_sharing, sliced, table, tigris, training, whole, workdir
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _TORCH = str(pathlib.Path(__file__).with_name("requirements-torch.txt"))  # 5.5 GB: only where it is used
@@ -35,6 +35,7 @@ def main():
     results = _each("examine", titles, table.row, args, data, work, {"threads": threads})
     optima = _others("optimum", optimum.find(), optimum, args, tool, work)
     orders = _others("runtime", runtime_order.find(tool, _ROOT / "testdata", work), runtime_order, args, tool, work)
+    orders += _others("runtime", runtime_examples.find(tool, data, work), runtime_examples, args, tool, work)
     orders += _others("runtime", runtime_sharing.find(tool, data, work), runtime_sharing, args, tool, work)
     steps = _training(args, data, work) + _whole(args, tool, data, work)
     runs = _running(args, data, work) + _plain(args, tool, data, work)

@@ -13,6 +13,9 @@ type Runtime struct {
 	Doc     string
 	Version string // the version of the runtime against which the rows were tested
 	Rows    []RuntimeRow
+	// Expanded are operators of ONNX that the runtime replaces by the nodes of their
+	// functions when it loads a model, at whatever level of optimization.
+	Expanded []string
 }
 
 // RuntimeRow is an operator of a [Runtime]. Operators without a row share nothing.
@@ -37,13 +40,19 @@ const (
 // crosscheck/runtime_sharing.py runs each row.
 var Runtimes = []Runtime{
 	{
-		Name: ONNXRuntime, Version: "1.31.1", Rows: registered,
+		Name: ONNXRuntime, Version: "1.31.1", Rows: registered, Expanded: expanded,
 		Doc: "the views and in-place results that the kernels of ONNX Runtime's CPU provider are registered with",
 	},
 	{
-		Name: ONNXRuntimeArena, Version: "1.31.1", Rows: slices.Concat(registered, forced),
+		Name: ONNXRuntimeArena, Version: "1.31.1", Rows: slices.Concat(registered, forced), Expanded: expanded,
 		Doc: "also the results that an allocator can make ONNX Runtime's CPU kernels write over an input",
 	},
+}
+
+// expanded are the functions of ONNX without a kernel in ONNX Runtime's CPU provider.
+var expanded = []string{
+	"Bernoulli", "CastLike", "Celu", "CenterCropPad", "GroupNormalization", "HardSwish", "Mish",
+	"NegativeLogLikelihoodLoss", "SequenceMap", "SoftmaxCrossEntropyLoss", "Swish",
 }
 
 // LookupRuntime returns a runtime; nil if it is unknown.

@@ -96,8 +96,13 @@ func annotate(_ context.Context, s *State) error {
 	}
 	p.Frontier = s.frontier
 	s.planRanges(p)
+	p.Traversal = s.traversal
 	s.plan = p
-	return s.writeProps(p)
+	if err := s.writeProps(p); err != nil {
+		return err
+	}
+	s.list(r)
+	return nil
 }
 
 // dims returns the symbolic dimensions of the graph inputs.

@@ -25,6 +25,7 @@ type Explained struct {
 // types in m are those for the plan's dimensions.
 func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (_ *Explained, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
+	m = p.InRunOrder(m)
 	s, err := newState(m, Options{
 		Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace, Runtime: p.Sharing.Runtime, Values: p.Values,
 		Fold: FoldOff, // the plan has the nodes as they are

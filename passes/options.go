@@ -33,12 +33,17 @@ type Options struct {
 	// points that are proven so far.
 	RangeProgress func(done, points int)
 
-	SpareDims bool            // Dims and Values may name dimensions and inputs that the model does not have
-	Strict    bool            // refuse a declared shape that contradicts inference, and an element type that an opset does not permit, instead of a warning
-	Align     int64           // alignment of offsets and sizes in bytes, a power of two; 0 is 64
-	NoViews   bool            // give every view a buffer of its own
-	NoInplace bool            // never write a result over an input
-	Runtime   string          // name in [ops.Runtimes]: share only what that runtime shares; "": all that package ops knows
+	SpareDims bool   // Dims and Values may name dimensions and inputs that the model does not have
+	Strict    bool   // refuse a declared shape that contradicts inference, and an element type that an opset does not permit, instead of a warning
+	Align     int64  // alignment of offsets and sizes in bytes, a power of two; 0 is 64
+	NoViews   bool   // give every view a buffer of its own
+	NoInplace bool   // never write a result over an input
+	Runtime   string // name in [ops.Runtimes]: share only what that runtime shares; "": all that package ops knows
+	// RuntimeOrder lists the nodes in the file so that the default order of Runtime, which
+	// goes through the graph from its end, has a small peak: for programs that cannot ask the
+	// runtime for the file's order. The plan is of that order ([plan.Traversal]).
+	RuntimeOrder bool
+
 	Schedule  string          // name of an order strategy; "" runs the search for the best order
 	Placement string          // name of a placement strategy; "" runs the search for the best placement
 	Effort    schedule.Effort // how much work the searches may do

@@ -41,6 +41,9 @@ func (s *State) order(ctx context.Context, r *region) error {
 	if r == s.main && r.solved.KeptBound > r.solved.Bound {
 		s.notes = append(s.notes, s.keptNote(r.solved))
 	}
+	if s.opt.RuntimeOrder && !r.inFunction {
+		return s.orderByTraversal(ctx, r, p)
+	}
 	return s.choose(ctx, r, s.orders(r.solved))
 }
 

@@ -35,6 +35,8 @@ type region struct {
 	solved *schedule.Result // result of the order pass, by indices in the file
 	stepOf []graph.NodeID   // of each node by its index in the file: its present step
 	loads  schedule.Evaluation
+	// With Options.RuntimeOrder: the nodes by their steps, as the file lists them.
+	listing []graph.NodeID
 
 	buffers  []buffer
 	arena    int64

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,9 @@ import (
 // those that write nodes of onnxmem's own domain, or results over what the caller owns.
 func (o *Options) checkRuntime() error {
 	if o.Runtime == "" {
+		if o.RuntimeOrder {
+			return errors.New("the default order of a runtime: expected option Runtime to name it")
+		}
 		return nil
 	}
 	if ops.LookupRuntime(o.Runtime) == nil {
@@ -29,6 +33,8 @@ func (o *Options) checkRuntime() error {
 		{o.Aliases, "aliases: the runtime runs Concat, Split, Slice and Gather as copies"},
 		{len(o.Ranges) > 0, "ranges of dimensions: plan for one length of each"},
 		{o.Slices != SlicesOff, "slices: the runtime does not know the nodes that put rows in place"},
+		{o.RuntimeOrder && (o.Limit != nil || o.ExtraPercent > 0 || o.Frontier), "its default order and a limit: plan one of them"},
+		{o.RuntimeOrder && o.KeepRandomOrder, "its default order and that of random operators"},
 		{o.Host != nil, "swaps: the runtime does not know these nodes"},
 	} {
 		if c.asked {

@@ -59,6 +59,8 @@ type State struct {
 	deadline time.Time // when Options.TimeLimit ends; zero: never
 	timedOut bool      // the deadline ended a search
 	notes    []string  // warnings
+
+	traversal *plan.Traversal // with Options.RuntimeOrder
 }
 
 // newState checks the options and the model and makes the initial state.

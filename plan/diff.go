@@ -142,6 +142,13 @@ func settingChanges(a, b *Plan) []SettingChange {
 	add("sharing.inplace", a.Sharing.Inplace, b.Sharing.Inplace)
 	add("sharing.aliases", a.Sharing.Aliases, b.Sharing.Aliases)
 	add("sharing.runtime", a.Sharing.Runtime, b.Sharing.Runtime)
+	traversal := func(p *Plan) string {
+		if p.Traversal == nil {
+			return ""
+		}
+		return p.Traversal.Runtime
+	}
+	add("traversal", traversal(a), traversal(b))
 	add("keeps_random_order", a.KeepsRandomOrder, b.KeepsRandomOrder)
 	recorded := func(p *Plan) string {
 		if p.Workspaces == nil {

@@ -30,6 +30,7 @@ func (p *Plan) Impossible() []Fault {
 	f.slices(p)
 	f.certificates(p)
 	f.workspaces(p)
+	f.traversal(p)
 	return f
 }
 
@@ -70,6 +71,19 @@ func (f *faults) certificates(p *Plan) {
 		case c.Kind == CertificateSearch && len(c.Nodes)+len(c.Steps) > 0:
 			f.add("certificates", "certificate %d: expected no nodes of kind %q, found %d names and %d steps", i, c.Kind, len(c.Nodes), len(c.Steps))
 		}
+	}
+}
+
+// traversal checks that the peak of the best order lies between the bound and the plan's
+// peak.
+func (f *faults) traversal(p *Plan) {
+	t := p.Traversal
+	switch {
+	case t == nil:
+	case t.Runtime != TraversalONNXRuntime:
+		f.add("traversal", "traversal: runtime: expected %q, found %q", TraversalONNXRuntime, graph.Short(t.Runtime))
+	case t.BestPeakBytes < p.Summary.LowerBoundBytes || t.BestPeakBytes > p.Summary.PeakBytes:
+		f.add("traversal", "traversal: best_peak_bytes: expected from %d, the bound, to %d, the peak, found %d", p.Summary.LowerBoundBytes, p.Summary.PeakBytes, t.BestPeakBytes)
 	}
 }
 

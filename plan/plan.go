@@ -57,6 +57,8 @@ type Plan struct {
 	// Ranges says what holds for all lengths of the dimensions; nil: the plan is for one
 	// length of each.
 	Ranges *Ranges `json:"ranges,omitempty"`
+	// Traversal says that the nodes do not run in the order of the file; nil: they do.
+	Traversal *Traversal `json:"traversal,omitempty"`
 	// KV describes a decoder whose caches were given a fixed capacity; nil: none were.
 	KV *KV `json:"kv,omitempty"`
 
@@ -102,6 +104,32 @@ type Sharing struct {
 	// Runtime names the runtime whose views and in-place results these are; "": those that
 	// package ops knows, all of which onnxmem's own runtime makes.
 	Runtime string `json:"runtime,omitempty"`
+}
+
+// TraversalONNXRuntime is the traversal of ONNX Runtime's default execution order:
+// [graph.Graph.ReverseDepthFirst], of the main graph and of bodies.
+const TraversalONNXRuntime = "onnxruntime"
+
+// Traversal is the order in which a runtime runs the nodes if it is not that of the file:
+// step i of the plan is the i-th node that the traversal visits, and the same holds in
+// bodies.
+type Traversal struct {
+	Runtime string `json:"runtime"` // TraversalONNXRuntime
+	// BestPeakBytes is the peak of the best order that was found without regard to the
+	// traversal: what the plan's peak is above it is the price of the default order.
+	BestPeakBytes int64 `json:"best_peak_bytes"`
+}
+
+// InRunOrder returns a model whose nodes, as those of m, are in the order in which they run:
+// m, or a copy of its graph with other lists of nodes.
+func (p *Plan) InRunOrder(m *graph.Model) *graph.Model {
+	if p.Traversal == nil {
+		return m
+	}
+	c := *m
+	c.Graph = m.Graph.Clone()
+	c.Graph.ReorderReverseDepthFirst()
+	return &c
 }
 
 // Summary holds the figures of the plan. Package plan/verify recomputes them, or

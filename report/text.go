@@ -66,6 +66,9 @@ func Summary(w io.Writer, p *plan.Plan) {
 	if p.Sharing.Runtime != "" {
 		fmt.Fprintf(w, "sharing              %s\n", p.Sharing.Runtime)
 	}
+	if t := p.Traversal; t != nil {
+		fmt.Fprintf(w, "order                the default of %s; the best has a peak of %s\n", t.Runtime, units.Bytes(t.BestPeakBytes))
+	}
 	if p.Sharing.Aliases {
 		fmt.Fprintf(w, "aliases              %s in the bytes of others: for a runtime that does not copy them\n", aliased(p))
 	}

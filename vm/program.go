@@ -48,6 +48,7 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	if !r.Valid {
 		return nil, refuse(m, "the plan does not fit the model: %s", r.Violations[0].Message)
 	}
+	m = p.InRunOrder(m)
 	dims := map[string]int64{}
 	for name, d := range p.Dims {
 		if !d.Assumed {

@@ -29,6 +29,7 @@ type PlanFlags struct {
 	ModelFlags
 	Align               int64         `default:"64" placeholder:"N" help:"Alignment of offsets and sizes in bytes, a power of two (default 64)."`
 	Schedule            string        `seldom:"" placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
+	Order               string        `seldom:"" enum:"file,default" default:"file" help:"With --runtime: default lists the nodes so that the order that the runtime takes by default is a good one, for programs that cannot ask it for the file's order."`
 	Placement           string        `seldom:"" placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
 	ScheduleGoal        string        `seldom:"" enum:"peak,area" default:"peak" help:"Choice among the orders with the smallest peak: peak takes the smallest arena, area the smallest sum of loads."`
 	Points              int           `seldom:"" default:"65536" placeholder:"N" help:"The most combinations of the lengths of --dim that are proven one by one (default 65536). For more, one proof with bounded lengths."`
@@ -98,7 +99,7 @@ func (f *PlanFlags) Options() passes.Options {
 	return passes.Options{
 		States: states, StatesAuto: len(states) < len(f.State), KVCapacity: f.KVCapacity,
 		Dims: dims, Ranges: ranges, RangePoints: f.Points, Values: f.Value, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews, Runtime: f.Runtime,
-		Schedule: f.Schedule, Effort: Efforts[f.Effort], Placement: f.Placement,
+		RuntimeOrder: f.Order == "default", Schedule: f.Schedule, Effort: Efforts[f.Effort], Placement: f.Placement,
 		Goal: Goals[f.ScheduleGoal], Aliases: f.Aliases, KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
 		Check: f.DebugPasses, Disable: f.DisablePass, Fold: passes.Folds[f.Fold],
 	}

@@ -246,6 +246,19 @@ var models = map[string]text{
 		z = Identity(y)
 		out z
 	`},
+	"legs": {main: `
+		in x float32 4 16
+		a = Transpose(x)
+		b = Sigmoid(x)
+		c = Add(b, b)
+		d = Relu(c)
+		e = Add(a, a)
+		s = Transpose(d)
+		t = Relu(e)
+		u = Transpose(t)
+		out s
+		out u
+	`},
 	"constants": {main: `
 		in x float32 20
 		weight w float32 5 4

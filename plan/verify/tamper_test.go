@@ -282,6 +282,9 @@ var real = []struct {
 	{"the sharing of another runtime", models["runtime"], passes.Options{Runtime: ops.ONNXRuntimeArena}, func(p *plan.Plan) bool {
 		return p.Sharing.Runtime != "" && slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return len(b.Tensors) > 2 })
 	}},
+	{"the default order of another runtime", models["legs"], passes.Options{Runtime: ops.ONNXRuntime, RuntimeOrder: true}, func(p *plan.Plan) bool {
+		return p.Traversal != nil
+	}},
 	{"alignment 1", models["constants"], passes.Options{Align: 1}, nil},
 	{"dimensions", models["symbols"], passes.Options{Dims: map[string]int64{"batch": 4}}, func(p *plan.Plan) bool { return len(p.Dims) == 2 }},
 	{"ranges of dimensions", ranged, passes.Options{Ranges: map[string]string{"batch": "1,2,5", "time": "2..6"}, Dims: map[string]int64{"other": 3}}, func(p *plan.Plan) bool {

@@ -38,7 +38,8 @@ type Options struct {
 // recomputed is a violation if it is impossible, and otherwise reported as
 // claimed.
 //
-// Plan infers m: afterwards m's types are those for the plan's dims. The error
+// Plan infers m, or, if the plan has a traversal, a copy of its graph: afterwards its types
+// are those for the plan's dims. The error
 // says that m cannot be inferred; every fault of the plan is in the report. It
 // takes O(n log n) time in nodes, tensors and buffers together, and, for a
 // certificate that the figures of its nodes alone do not prove, a maximum flow
@@ -58,6 +59,7 @@ func newVerifier(m *graph.Model, p *plan.Plan, opt Options) *verifier {
 // run does the work of [Plan].
 func (v *verifier) run() (_ *Report, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
+	v.inRunOrder()
 	infers, err := v.infer()
 	if err != nil {
 		return nil, err
@@ -94,7 +96,7 @@ func (v *verifier) run() (_ *Report, err error) {
 // codeOf maps fields of the plan to the codes of impossible figures.
 var codeOf = map[string]string{
 	"model": CodeFormat, "source": CodeSource, "steps": CodeLimit, "subgraphs": CodeSubgraph,
-	"frontier": CodeFrontier, "certificates": CodeCertificate, "workspaces": CodeWorkspace,
+	"frontier": CodeFrontier, "traversal": CodeOrder, "certificates": CodeCertificate, "workspaces": CodeWorkspace,
 	"slices": CodeSlices,
 }
 

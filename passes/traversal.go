@@ -1,0 +1,72 @@
+package passes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// orderByTraversal gives a region, whose bare problem is solved, the best order that ONNX
+// Runtime's default traversal takes for some listing of its nodes, and keeps the listing for
+// the file.
+func (s *State) orderByTraversal(ctx context.Context, r *region, p *schedule.Problem) error {
+	expanded := ops.LookupRuntime(s.opt.Runtime).Expanded
+	for id, n := range r.g.Nodes {
+		switch {
+		case n.Semantics.Call != nil:
+			return graph.Errorf("calls a local function, whose nodes ONNX Runtime puts in its place before it orders them: expected none with a default order (say --inline-functions)").AtNode(r.g.Label(graph.NodeID(id)))
+		case n.Domain == "" && slices.Contains(expanded, n.Op):
+			return graph.Errorf("ONNX Runtime replaces this operator by several nodes before it orders them: expected none with a default order (let it save the model first: optimized_model_filepath)").AtNode(r.g.Label(graph.NodeID(id)))
+		}
+	}
+	search, end := s.searchContext(ctx)
+	defer end()
+	best := r.solved.Evaluation.Peak
+	l := schedule.BestListing(search, p, r.solved.Orders, best, s.opt.Effort)
+	s.timedOut = s.timedOut || search.Err() != nil && ctx.Err() == nil
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := s.reorder(r, l.Order); err != nil {
+		return err
+	}
+	at := make([]graph.NodeID, len(l.Order))
+	for step, n := range l.Order {
+		at[n] = graph.NodeID(step)
+	}
+	r.listing = make([]graph.NodeID, len(l.Nodes))
+	for i, n := range l.Nodes {
+		r.listing[i] = at[n]
+	}
+	if r == s.main {
+		s.traversal = &plan.Traversal{Runtime: plan.TraversalONNXRuntime, BestPeakBytes: best}
+		s.notes = append(s.notes, traversalNote(best, l.Peak))
+	}
+	return nil
+}
+
+// traversalNote says what the default order costs.
+func traversalNote(best, peak int64) string {
+	if peak <= best {
+		return "ONNX Runtime's default order of the file has the peak of the best order"
+	}
+	return fmt.Sprintf("ONNX Runtime's default order of the file has a peak of %s, %.1f %% above the best order's %s: set its execution order to that of the file for that one (without --order default)",
+		units.Short(peak), 100*float64(peak-best)/float64(best), units.Short(best))
+}
+
+// list puts the nodes of a region and its bodies into the order in which the file lists
+// them.
+func (s *State) list(r *region) {
+	for _, b := range r.bodies {
+		s.list(b.r)
+	}
+	if r.listing != nil {
+		r.g.Reorder(r.listing)
+	}
+}
