@@ -32,6 +32,10 @@ type Recording struct {
 	// kernels of onnxmem.
 	Products string        `json:"products"`
 	Nodes    []NodeScratch `json:"nodes"` // those that took any, in the order of the steps
+
+	// OfAnyModel: nothing says of which model the recording is (see [ReadRecordingCSV]), so it
+	// fits each that has the nodes.
+	OfAnyModel bool `json:"-"`
 }
 
 // NodeScratch is the scratch of a node of the main graph, that of its bodies and functions
@@ -120,9 +124,10 @@ func (n *NodeScratch) label() string {
 }
 
 // Of fails unless the recording is of a run of a model: of the file itself, or of one that
-// was planned from it. A model that was built in memory has no file, and any fits.
+// was planned from it. A model that was built in memory has no file, and any fits; so does
+// a recording with OfAnyModel.
 func (w *Recording) Of(m File) error {
-	if h := m.GraphSHA256; h != "" && h != w.Model.GraphSHA256 && h != w.Source.GraphSHA256 {
+	if h := m.GraphSHA256; !w.OfAnyModel && h != "" && h != w.Model.GraphSHA256 && h != w.Source.GraphSHA256 {
 		return fmt.Errorf("the workspaces were recorded with another model: expected graph_sha256 %s, found %q, planned from %q (%s, from %s): run it again with --workspaces-out",
 			h, graph.Short(w.Model.GraphSHA256), graph.Short(w.Source.GraphSHA256), graph.Short(w.Model.File), graph.Short(w.Source.File))
 	}
@@ -149,7 +154,7 @@ func (w *Recording) Steps(g *graph.Graph) ([]int64, error) {
 		x := &w.Nodes[k]
 		i, known := named[x.Node]
 		if !known || i < 0 {
-			if i, known = made[x.Output]; !known || x.Node != "" && g.Nodes[i].Name != x.Node {
+			if i, known = made[x.Output]; !known || x.Node != "" && !w.OfAnyModel && g.Nodes[i].Name != x.Node {
 				return nil, fmt.Errorf("%s has a recorded workspace, but is not in the graph: record again, and plan with the same options", x.label())
 			}
 		}

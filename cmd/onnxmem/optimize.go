@@ -59,7 +59,7 @@ type optimizeCmd struct {
 	Sync            bool        `help:"Wait until the files are on the disk."`
 	Params          string      `out:"the parameters" placeholder:"PATH" help:"With --train: the file for the initial values of the parameters (default: OUT with .params.onnx for .onnx)."`
 	InlineFunctions bool        `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
-	Workspaces      string      `in:"the workspaces of nodes" seldom:"" placeholder:"FILE.json" help:"Scratch that the kernels of nodes took on a GPU (run --workspaces-out): give it places in the plan."`
+	Workspaces      string      `in:"the workspaces of nodes" seldom:"" placeholder:"FILE" help:"Scratch that the kernels of nodes took: on a GPU (run --workspaces-out), in ONNX Runtime (its node statistics), or as a CSV with the columns node and bytes. Give it places in the plan."`
 	FrontierSVG     string      `seldom:"" name:"frontier-svg" out:"the picture of the frontier" placeholder:"FILE" help:"With --frontier: draw it to this file."`
 	MaxBatch        bool        `seldom:"" help:"With --limit: find the largest batch that fits at an extra time of at most --extra."`
 	BatchDim        string      `seldom:"" placeholder:"NAME" help:"With --max-batch: the symbolic dimension (default: batch, else the first axis of the first input)."`
@@ -281,9 +281,17 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 	if r.Step != nil {
 		return nil
 	}
+	if r.Plan.Traversal != nil {
+		fmt.Fprint(out, defaultHint)
+		return nil
+	}
 	fmt.Fprint(out, runtimeHint)
 	return nil
 }
+
+const defaultHint = `ONNX Runtime takes this order by itself: leave its execution order as it is, and turn
+its graph optimizations off (ORT_DISABLE_ALL), which would change the nodes.
+`
 
 const runtimeHint = `To make ONNX Runtime follow this order: execution_order = PRIORITY_BASED and
 graph_optimization_level = ORT_DISABLE_ALL. To keep its optimizations, let it save its

@@ -1,12 +1,14 @@
 package optimize
 
 import (
+	"bufio"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/readable"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// readWorkspaces reads what run --workspaces-out has written.
+// readWorkspaces reads what run --workspaces-out has written, or a CSV of nodes and bytes.
 func readWorkspaces(path string) (*plan.Recording, error) {
 	refuse := func(err error) (*plan.Recording, error) {
 		return nil, &graph.Error{File: path, Offset: -1, Err: err}
@@ -16,7 +18,12 @@ func readWorkspaces(path string) (*plan.Recording, error) {
 		return refuse(err)
 	}
 	defer f.Close()
-	w, err := plan.ReadRecording(f)
+	in := bufio.NewReader(f)
+	read := plan.ReadRecordingCSV
+	if first, _ := in.Peek(1); len(first) == 0 || first[0] == '{' {
+		read = plan.ReadRecording
+	}
+	w, err := read(in)
 	if err != nil {
 		return refuse(err)
 	}
