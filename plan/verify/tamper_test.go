@@ -114,7 +114,7 @@ func (v *value) tamperings(path string, list []tampering) []tampering {
 		return list
 	}
 	for i, x := range v.list {
-		if v.open == '[' && i >= 3 && i < len(v.list)-2 {
+		if v.open == '[' && i >= 4 && i < len(v.list)-2 {
 			continue // a sample of a long list is enough
 		}
 		inner := path + "[]"
