@@ -9,6 +9,7 @@ STATICCHECK_VERSION := v0.8.2
 GOFUMPT_VERSION     := v0.12.0
 BENCHSTAT_VERSION   := v0.0.0-20260908200009-22c9c6c9d4da
 MYPY_VERSION        := 2.4.1
+ZIG_VERSION         := 0.17.1
 
 VERSION ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 CACHE   := $(or $(XDG_CACHE_HOME),$(addsuffix /.cache,$(HOME)),$(CURDIR)/build/cache)/onnxmem
@@ -31,6 +32,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 win
 STATICCHECK := $(TOOLS)/staticcheck@$(STATICCHECK_VERSION)/staticcheck
 GOFUMPT     := $(TOOLS)/gofumpt@$(GOFUMPT_VERSION)/gofumpt
 MYPY        := $(CACHE)/mypy-$(MYPY_VERSION)/bin/mypy
+ZIG         := $(CACHE)/zig-$(ZIG_VERSION)/bin/zig
 BENCHSTAT   := $(TOOLS)/benchstat@$(BENCHSTAT_VERSION)/benchstat
 
 .PHONY: help
@@ -181,13 +183,14 @@ cross: ## build for every platform
 	@for p in $(PLATFORMS); do echo "$$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build ./...; done
 
 .PHONY: wheels
-wheels: ## build the Python wheels of every platform into build/wheels; WHEELS='host' or 'linux/arm64 ...': only these
+wheels: $(ZIG) ## build the Python wheels of every platform into build/wheels; WHEELS='host' or 'linux/arm64 ...': only these (a C compiler, Zig's, from PyPI)
 	@rm -rf build/wheels
-	@go run ./internal/wheels -version $(VERSION) -out build/wheels $(WHEELS)
+	@go run ./internal/wheels -version $(VERSION) -zig $(ZIG) -out build/wheels $(WHEELS)
 
 .PHONY: types
-types: $(MYPY) ## check the types of the Python module (mypy from PyPI)
+types: $(MYPY) ## check the types of the Python modules (mypy from PyPI)
 	@cd python && MYPYPATH=src $(MYPY) --strict --python-version 3.10 --cache-dir $(CACHE)/mypy src tests
+	@cd ort/python && MYPYPATH=src:../../python/src $(MYPY) --config-file mypy.ini --cache-dir $(CACHE)/mypy-ort src tests
 
 .PHONY: clean
 clean: ## remove bin and build
@@ -201,6 +204,12 @@ $(GOFUMPT):
 
 $(BENCHSTAT):
 	GOBIN=$(@D) GOFLAGS= go install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
+
+# The package has the compiler in its folder of modules; a link makes it a command.
+$(ZIG):
+	python3 -m venv $(CACHE)/zig-$(ZIG_VERSION)
+	$(@D)/pip install --quiet ziglang==$(ZIG_VERSION)
+	ln -sf $$($(@D)/python -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')/zig $@
 
 $(MYPY):
 	python3 -m venv $(CACHE)/mypy-$(MYPY_VERSION)

@@ -1,13 +1,16 @@
-// Command wheels builds the wheels of the Python package onnxmem: for each
-// platform, the native command and the module in python/src that drives it.
+// Command wheels builds the wheels of the Python packages: for each platform,
+// onnxmem, with the native command and the module in python/src that drives it, and
+// with -zig, onnxmem-ort, with the C library in ort/src and the module in
+// ort/python/src.
 //
 //	go run ./internal/wheels -version v1.2.0 -out build/wheels linux/amd64 windows/arm64 ...
 //
 // It runs in the root of the module. Without arguments, it builds for every
 // platform; "host" is the platform of this machine. The command of a wheel lies
 // where installers copy it beside python, unchanged, so no Python runs when it
-// starts. All platforms are built on one machine, since nothing needs a C compiler.
-// The same sources, version of Go and -version give the same bytes.
+// starts. All platforms are built on one machine: the command needs no C compiler, and
+// Zig's builds the library for all of them. The same sources, compilers and -version
+// give the same bytes.
 package main
 
 import (
@@ -27,15 +30,16 @@ import (
 func main() {
 	version := flag.String("version", "dev", "the version, as git describe names it")
 	out := flag.String("out", "build/wheels", "the folder for the wheels")
+	zig := flag.String("zig", "", "the command zig, with which onnxmem-ort is built, too")
 	flag.Parse()
-	if err := build(*out, *version, flag.Args()); err != nil {
+	if err := build(*out, *version, *zig, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "wheels:", err)
 		os.Exit(1)
 	}
 }
 
 // build writes the wheels of platforms into a folder, and prints a line for each.
-func build(out, version string, platforms []string) error {
+func build(out, version, zig string, platforms []string) error {
 	chosen, err := choose(platforms)
 	if err != nil {
 		return err
@@ -44,31 +48,51 @@ func build(out, version string, platforms []string) error {
 		return err
 	}
 	for _, t := range chosen {
-		path, packed, err := t.write(out, version)
-		if err != nil {
+		if err := report(t.write(out, version)); err != nil {
 			return err
 		}
-		fmt.Printf("%s  %d B  sha256:%x\n", path, len(packed), sha256.Sum256(packed))
+		if zig == "" {
+			continue
+		}
+		if err := report(t.writeRuntime(out, version, t.zig(zig))); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// write builds the wheel of a target into a folder, and returns its path and bytes.
+// report prints the line of a wheel that was written.
+func report(path string, packed []byte, err error) error {
+	if err == nil {
+		fmt.Printf("%s  %d B  sha256:%x\n", path, len(packed), sha256.Sum256(packed))
+	}
+	return err
+}
+
+// write builds the wheel of the command for a target into a folder, and returns its path
+// and bytes.
 func (t target) write(out, version string) (path string, packed []byte, err error) {
-	w := wheel{tags: t.tags, command: t.command()}
-	if w.version, err = pythonVersion(version); err != nil {
-		return "", nil, err
-	}
-	if w.module, err = moduleFiles(); err != nil {
-		return "", nil, err
-	}
-	if w.description, err = os.ReadFile("python/README.md"); err != nil {
-		return "", nil, err
-	}
+	w := wheel{about: command, tags: t.tags, command: t.command()}
 	if w.licenses, err = t.licenses(); err != nil {
 		return "", nil, err
 	}
 	if w.binary, err = compile(t, version); err != nil {
+		return "", nil, err
+	}
+	return w.write(out, version)
+}
+
+// write adds what all wheels have, and writes the wheel into a folder.
+func (w wheel) write(out, version string) (path string, packed []byte, err error) {
+	if w.version, err = pythonVersion(version); err != nil {
+		return "", nil, err
+	}
+	module, err := moduleFiles(w.about.sources)
+	if err != nil {
+		return "", nil, err
+	}
+	w.module = append(module, w.module...)
+	if w.description, err = os.ReadFile(w.about.readme); err != nil {
 		return "", nil, err
 	}
 	if packed, err = w.pack(); err != nil {

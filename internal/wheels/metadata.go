@@ -7,28 +7,52 @@ import (
 	"strings"
 )
 
+// pkg is a Python package.
+type pkg struct {
+	name     string
+	sources  string // folder of the module
+	readme   string
+	summary  string
+	keywords string
+	language string   // of what is native
+	requires []string // other packages
+}
+
+// command is the package of the native command and the module that drives it.
+var command = pkg{
+	name:     "onnxmem",
+	sources:  "python/src",
+	readme:   "python/README.md",
+	summary:  "Make neural networks in ONNX files need less memory, and prove it.",
+	keywords: "onnx,memory,arena,scheduling,training",
+	language: "Go",
+}
+
 // metadata is the file that describes the package to installers (core metadata 2.4).
 func (w wheel) metadata() []byte {
 	var b bytes.Buffer
 	for _, field := range [][2]string{
 		{"Metadata-Version", "2.4"},
-		{"Name", "onnxmem"},
+		{"Name", w.about.name},
 		{"Version", w.version},
-		{"Summary", "Make neural networks in ONNX files need less memory, and prove it."},
+		{"Summary", w.about.summary},
 		{"Project-URL", "Source, https://github.com/onnxmem/onnxmem"},
-		{"Keywords", "onnx,memory,arena,scheduling,training"},
+		{"Keywords", w.about.keywords},
 		{"License-Expression", "Apache-2.0"},
 		{"Requires-Python", ">=3.10"},
 		{"Classifier", "Operating System :: MacOS"},
 		{"Classifier", "Operating System :: Microsoft :: Windows"},
 		{"Classifier", "Operating System :: POSIX :: Linux"},
-		{"Classifier", "Programming Language :: Go"},
+		{"Classifier", "Programming Language :: " + w.about.language},
 		{"Classifier", "Programming Language :: Python :: 3"},
 		{"Classifier", "Topic :: Scientific/Engineering :: Artificial Intelligence"},
 		{"Classifier", "Typing :: Typed"},
 		{"Description-Content-Type", "text/markdown"},
 	} {
 		fmt.Fprintf(&b, "%s: %s\n", field[0], field[1])
+	}
+	for _, r := range w.about.requires {
+		fmt.Fprintf(&b, "Requires-Dist: %s\n", r)
 	}
 	for _, l := range w.licenses {
 		fmt.Fprintf(&b, "License-File: %s\n", l.name)

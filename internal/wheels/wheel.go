@@ -14,9 +14,6 @@ import (
 	"time"
 )
 
-// sources is the folder of the Python module.
-const sources = "python/src"
-
 // entry is a file of a wheel.
 type entry struct {
 	name string // with slashes
@@ -24,13 +21,14 @@ type entry struct {
 	mode fs.FileMode
 }
 
-// wheel is a built distribution of the package onnxmem (PyPA's binary distribution
+// wheel is a built distribution of a Python package (PyPA's binary distribution
 // format, version 1.0).
 type wheel struct {
+	about    pkg
 	version  string   // of Python's kind
 	tags     []string // platform tags
 	module   []entry  // files of the module, below the folder for modules
-	command  string   // the file name of the command
+	command  string   // the file name of the command; empty: there is none
 	binary   []byte   // its content
 	licenses []entry  // below the folder of licences
 
@@ -40,23 +38,29 @@ type wheel struct {
 // name is the file name of the wheel. It holds the version and the platforms, and
 // says that any Python 3 will do.
 func (w wheel) name() string {
-	return fmt.Sprintf("onnxmem-%s-py3-none-%s.whl", w.version, strings.Join(w.tags, "."))
+	return fmt.Sprintf("%s-py3-none-%s.whl", w.base(), strings.Join(w.tags, "."))
+}
+
+// base is the begin of the names of the wheel and its folders.
+func (w wheel) base() string {
+	return strings.ReplaceAll(w.about.name, "-", "_") + "-" + w.version
 }
 
 // pack returns the wheel's bytes: a zip file whose entries have no time, with the
 // list of all files and their digests as the last.
 func (w wheel) pack() ([]byte, error) {
-	base := "onnxmem-" + w.version
-	info := base + ".dist-info/"
+	info := w.base() + ".dist-info/"
 	entries := slices.Clone(w.module)
-	entries = append(entries, entry{base + ".data/scripts/" + w.command, w.binary, 0o755})
+	if w.command != "" {
+		entries = append(entries, entry{w.base() + ".data/scripts/" + w.command, w.binary, 0o755})
+	}
 	for _, l := range w.licenses {
 		entries = append(entries, entry{info + "licenses/" + l.name, l.data, l.mode})
 	}
 	entries = append(
 		entries,
 		entry{info + "METADATA", w.metadata(), 0o644},
-		entry{info + "WHEEL", w.about(), 0o644},
+		entry{info + "WHEEL", w.kind(), 0o644},
 	)
 	var record bytes.Buffer
 	for _, e := range entries {
@@ -67,9 +71,9 @@ func (w wheel) pack() ([]byte, error) {
 	return zipped(append(entries, entry{info + "RECORD", record.Bytes(), 0o644}))
 }
 
-// about is the file that says what kind of wheel this is. The command is for one
+// kind is the file that says what kind of wheel this is. What is native is for one
 // platform, so the wheel is not "pure".
-func (w wheel) about() []byte {
+func (w wheel) kind() []byte {
 	var b bytes.Buffer
 	b.WriteString("Wheel-Version: 1.0\nGenerator: onnxmem\nRoot-Is-Purelib: false\n")
 	for _, t := range w.tags {
@@ -100,8 +104,8 @@ func zipped(entries []entry) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// moduleFiles reads the Python module.
-func moduleFiles() ([]entry, error) {
+// moduleFiles reads a Python module from the folder of its sources.
+func moduleFiles(sources string) ([]entry, error) {
 	var list []entry
 	err := filepath.WalkDir(sources, func(path string, d fs.DirEntry, err error) error {
 		switch {

@@ -15,6 +15,7 @@ import (
 
 func sample() wheel {
 	return wheel{
+		about:       command,
 		version:     "1.2.0",
 		tags:        []string{"manylinux2014_x86_64", "manylinux_2_17_x86_64"},
 		module:      []entry{{"onnxmem/__init__.py", []byte("import os\n"), 0o644}},

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""Measure ONNX Runtime with its own allocator and in a packed arena, for docs/results/onnxruntime.md.
+
+    crosscheck/run bench/runtime.py [zoo] [resident] [time] [shapes]
+
+zoo: every model of the zoo at one shape: arena, bound, misses, same bits.
+resident: the process's high-water mark, read by another process, for some of them.
+shapes: the same, of runs with random lengths.
+time: a run of ResNet-50, and a block among many.
+
+It needs bin/onnxmem and a C compiler, and makes the weights of the zoo in build/runtime.
+"""
+
+import csv
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import harness
+
+WORK = harness.ROOT / "build/runtime"
+LIBRARY = WORK / "libonnxmem_ort.so"
+TYPES = {"tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(float)": "float32", "tensor(float16)": "float16", "tensor(bool)": "bool"}
+RESIDENT = (
+    "bert_base-dyn",
+    "convnext_tiny-dyn",
+    "deeplabv3_resnet50-dyn",
+    "densenet121-dyn",
+    "efficientnet_b0-dyn",
+    "googlenet-dyn",
+    "mobilenet_v2-dyn",
+    "resnet50-dyn",
+    "unet-dyn",
+    "vit_b_16-dyn",
+)
+SHAPES = ("bert_base-dyn", "googlenet-dyn", "mobilenet_v2-dyn", "resnet50-dyn", "vit_b_16-dyn")
+WAYS = ("default", "no arena", "record")
+
+
+def main():
+    if len(sys.argv) > 2 and sys.argv[1] == "child":
+        return child(*sys.argv[2:])
+    os.environ["ONNXMEM_ORT_LIBRARY"] = str(LIBRARY)
+    os.environ["ONNXMEM_COMMAND"] = str(harness.BINARY)
+    WORK.mkdir(parents=True, exist_ok=True)
+    sources = [str(p) for p in sorted((harness.ROOT / "ort/src").glob("*.c"))]
+    build = ["cc", "-std=c11", "-O2", "-pthread"]
+    subprocess.run([*build, "-fPIC", "-shared", "-fvisibility=hidden", "-o", str(LIBRARY), *sources, "-ldl"], check=True)
+    subprocess.run([*build, "-o", str(WORK / "speed"), *sources, str(harness.ROOT / "ort/tests/speed.c"), "-ldl"], check=True)
+    parts = sys.argv[1:] or ["zoo", "resident", "shapes", "time"]
+    for part in parts:
+        print(f"<!-- table: onnxruntime/{part} -->")
+        {"zoo": zoo, "resident": resident, "shapes": shapes, "time": speed}[part]()
+        print()
+
+
+def models():
+    """Return name and input shapes of the models of the zoo, whose files are copied beside their weights."""
+    with open(harness.data("zoo", "expected.csv"), encoding="utf-8") as f:
+        rows = {r["file"].removesuffix(".onnx"): r["inputs"] for r in csv.DictReader(f)}
+    harness.zoo(WORK, *rows)
+    return rows
+
+
+def zoo():
+    """Compare the arena of each model with what ONNX Runtime's own rules of reuse would hold."""
+    harness.head("model", "blocks", "its own reuse, MiB", "arena, MiB", "lower bound, MiB", "fragmentation, %", "results, MiB", "misses", "same bits:")
+    for name, inputs in models().items():
+        done = run("zoo", name, inputs)
+        if "error" in done:
+            harness.row(name, "", "", "", "", "", "", "", done["error"])
+            continue
+        m = done["memory"]
+        loss = 100 * (m["arena_bytes"] - m["lower_bound_bytes"]) / m["arena_bytes"]
+        cells = mib(done["reuse"]), mib(m["arena_bytes"]), mib(m["lower_bound_bytes"]), f"{loss:.2f}", mib(m["output_bytes"])
+        harness.row(name, m["recorded"], *cells, m["misses"], "yes" if done["same"] else "NO")
+
+
+def resident():
+    """Compare what runs at one shape add to the resident memory of a process."""
+    harness.head("model", *(f"{way}, MiB" for way in WAYS), "arena and results, MiB")
+    rows = models()
+    for name in RESIDENT:
+        done = [run("resident", name, rows[name], way) for way in WAYS]
+        m = done[-1]["memory"]
+        harness.row(name, *(mib(d["grown"]) for d in done), mib(m["arena_bytes"] + m["output_bytes"]))
+
+
+def shapes():
+    """Compare what 100 runs with random lengths add to the resident memory of a process."""
+    harness.head("model", *(f"{way}, MiB" for way in WAYS), "arena, MiB", "hits", "misses", "recorded")
+    rows = models()
+    for name in SHAPES:
+        done = [run("shapes", name, rows[name], way) for way in WAYS]
+        m = done[-1]["memory"]
+        harness.row(name, *(mib(d["grown"]) for d in done), mib(m["arena_bytes"]), m["hits"], m["misses"], m["recorded"])
+
+
+def speed():
+    """Measure the overhead of a run and of a block."""
+    harness.head("what", "time")
+    done = run("time", "resnet50-dyn", models()["resnet50-dyn"])
+    default, none, record = (done[way] for way in WAYS)
+    harness.row("ResNet-50 at batch 2, one thread, median of 60 runs, ONNX Runtime's arena", f"{default:.2f} ms")
+    harness.row("the same, without its arena", f"{none:.2f} ms")
+    harness.row("the same, in the packed arena", f"{record:.2f} ms")
+    for live in (100, 1000, 10000):
+        said = subprocess.run([WORK / "speed", str(live)], capture_output=True, text=True, check=True).stdout.split()
+        for what, ns in zip(("recorded", "replayed", "every second missed"), said):
+            harness.row(f"a block among {live}, allocated and freed, {what}", f"{int(ns) / 1000:.2f} µs")
+
+
+def mib(size):
+    return f"{size / harness.MIB:.2f}"
+
+
+def run(kind, name, inputs, way="record"):
+    """Run a child for a model. After its session is made, its high-water mark is reset from outside, and read at its end."""
+    line = [sys.executable, __file__, "child", kind, str(WORK / "zoo" / f"{name}.onnx"), inputs, way]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        own = pathlib.Path("/proc", str(process.pid))
+        if process.stdout.readline() == "made\n":
+            (own / "clear_refs").write_text("5", encoding="ascii")  # VmHWM begins again
+            before = status(own, "VmRSS")
+            process.stdin.write("\n")
+            process.stdin.flush()
+        else:
+            return {"error": "does not run"}
+        answer = process.stdout.readline()
+        if not answer:
+            return {"error": "does not run"}
+        done = json.loads(answer)
+        done["grown"] = status(own, "VmHWM") - before
+        process.stdin.close()
+        return done
+
+
+def status(own, key):
+    """Return a line of /proc/PID/status in bytes."""
+    for text in (own / "status").read_text(encoding="ascii").splitlines():
+        if text.startswith(key + ":"):
+            return 1024 * int(text.split()[1])
+    raise KeyError(key)
+
+
+def child(kind, path, inputs, way):
+    """Run a model as asked, and print what was seen as a line of JSON."""
+    sys.path[:0] = [str(harness.ROOT / "ort/python/src"), str(harness.ROOT / "python/src")]
+    import numpy as np
+    import onnxmem_ort
+    import onnxruntime as ort
+
+    rng = np.random.default_rng(0)
+    given = dict(text.split("=") for text in inputs.split(";"))
+    threads = 1 if kind == "time" else 2
+
+    def session(way, **arguments):
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 4
+        if way == "record":
+            return onnxmem_ort.InferenceSession(path, options, ["CPUExecutionProvider"], arena="record", **arguments)
+        options.enable_cpu_mem_arena = way == "default"
+        return ort.InferenceSession(path, options, ["CPUExecutionProvider"])
+
+    def feed(s, lengths=None):
+        """Draw inputs; lengths replaces the lengths of open dimensions."""
+        made = {}
+        for value in s.get_inputs():
+            shape = [] if given[value.name] == "scalar" else [int(d) for d in given[value.name].split("x")]
+            if lengths:
+                shape = [d if isinstance(declared, int) else lengths.get(declared, d) for d, declared in zip(shape, value.shape)]
+            dtype = np.dtype(TYPES[value.type])
+            if dtype.kind == "f":
+                made[value.name] = rng.standard_normal(shape).astype(dtype)
+            else:
+                made[value.name] = np.ones(shape, dtype) if "mask" in value.name or dtype.kind == "b" else rng.integers(2, 6, shape).astype(dtype)
+        return made
+
+    def same(a, b):
+        return all(x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() for x, y in zip(a, b))
+
+    def milliseconds(s, fed):
+        began = time.perf_counter()
+        s.run(None, fed)
+        return 1e3 * (time.perf_counter() - began)
+
+    s = session(way)
+    fed = feed(s)
+    print("made", flush=True)
+    sys.stdin.readline()
+    done = {}
+    if kind == "zoo":
+        want = session("default").run(None, fed)
+        done["same"] = True
+        for i in range(4):
+            done["same"] &= same(want, s.run(None, fed))
+            if i == 0:
+                s.wait()
+        other = session("record", reuse=True)
+        other.run(None, fed)
+        done["reuse"] = other.memory["live_peak_bytes"]
+    elif kind == "resident":
+        for i in range(10):
+            s.run(None, fed)
+            if i == 0 and way == "record":
+                s.wait()
+    elif kind == "shapes":
+        for _ in range(100):
+            s.run(None, feed(s, {"batch": int(rng.integers(1, 5)), "sequence": int(rng.integers(1, 129))}))
+    elif kind == "time":
+        sessions = {"default": session("default"), "no arena": session("no arena"), "record": s}
+        for other in sessions.values():
+            other.run(None, fed)
+        s.wait()
+        times = {way: [] for way in sessions}
+        for _ in range(60):
+            for way, other in sessions.items():
+                times[way].append(milliseconds(other, fed))
+        done.update({way: statistics.median(t) for way, t in times.items()})
+    if way == "record" or kind == "time":
+        done["memory"] = s.memory
+    print(json.dumps(done), flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

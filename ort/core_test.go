@@ -1,0 +1,66 @@
+//go:build unix
+
+// Package ort_test runs the tests of the C core of onnxmem-ort: ort/tests/core_test.c,
+// plain and with the sanitizers of the C compiler. The package's Python side is tested
+// by internal/wheels, which installs it.
+package ort_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestCore runs the C tests. ONNXMEM_ORT_SECONDS makes the random runs last longer.
+func TestCore(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler: the core of onnxmem-ort is not tested")
+	}
+	sources, err := filepath.Glob("src/*.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seconds := os.Getenv("ONNXMEM_ORT_SECONDS")
+	if seconds == "" {
+		seconds = "1"
+	}
+	for _, c := range []struct {
+		name  string
+		flags []string
+	}{
+		{"plain", []string{"-O2"}},
+		{"address", []string{"-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}},
+		{"thread", []string{"-O1", "-fsanitize=thread"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if c.name != "plain" && !builds(t, cc, dir, c.flags) {
+				t.Skipf("the C compiler lacks %s", c.flags[1])
+			}
+			program := filepath.Join(dir, "core_test")
+			args := append([]string{"-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-pthread", "-o", program}, c.flags...)
+			args = append(args, "tests/core_test.c")
+			args = append(args, sources...)
+			if out, err := exec.Command(cc, append(args, "-ldl")...).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if out, err := exec.Command(program, seconds).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// builds reports whether the compiler can link and run an empty program with flags.
+func builds(t *testing.T, cc, dir string, flags []string) bool {
+	t.Helper()
+	source := filepath.Join(dir, "empty.c")
+	if err := os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "empty")
+	return exec.Command(cc, append(flags, source, "-o", program)...).Run() == nil && exec.Command(program).Run() == nil
+}

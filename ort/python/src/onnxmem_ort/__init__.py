@@ -1,0 +1,20 @@
+"""ONNX Runtime's memory in one packed arena.
+
+    import onnxmem_ort
+
+    session = onnxmem_ort.InferenceSession("model.onnx")
+    session.run(None, {"x": x})
+    session.memory["arena_bytes"]
+
+``InferenceSession`` is ONNX Runtime's class with another allocator. The first run with
+each combination of input shapes records what it allocates; from then on, every block
+has its place in an arena that the command ``onnxmem`` packs. Results are the same, bit
+for bit. ``install()`` makes it the class that ``onnxruntime.InferenceSession`` names.
+
+Sizes are bytes. docs/onnxruntime.md of the project describes what is recorded and what
+happens when a run deviates.
+"""
+
+from ._session import InferenceSession, Memory, install, uninstall
+
+__all__ = ["InferenceSession", "Memory", "install", "uninstall"]

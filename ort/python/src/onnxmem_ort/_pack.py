@@ -1,0 +1,84 @@
+"""Packing recorded runs in the background, by the command ``onnxmem``."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import warnings
+import weakref
+
+import onnxmem
+
+from ._core import Block, Core
+from ._library import OUTSIDE
+
+#: Offsets are multiples of this: ONNX Runtime's kernels expect it.
+ALIGNMENT = 64
+
+
+def pack(core: Core, plan: int) -> None:
+    """Pack the blocks of a plan, and replace its offsets."""
+    blocks = core.blocks(plan)
+    last = max((b.begin for b in blocks), default=0) + max((b.end or 0 for b in blocks), default=0) + 1
+    inside = [(i, b) for i, b in enumerate(blocks) if core.outputs or b.end is not None]
+    if not inside:
+        return
+    placed = onnxmem.pack(_buffers(inside, last))
+    offsets = [OUTSIDE] * len(blocks)
+    for buffer in placed["placed"]:
+        offsets[int(buffer["id"])] = buffer["offset"]
+    core.place(plan, offsets, placed["arena_bytes"], placed["lower_bound_bytes"])
+
+
+def _buffers(blocks: list[tuple[int, Block]], last: int) -> list[dict[str, object]]:
+    return [
+        {
+            "id": str(i),
+            "lower": b.begin,
+            "upper": last if b.end is None else b.end,
+            "size": -(-b.size // ALIGNMENT) * ALIGNMENT,
+            "alignment": ALIGNMENT,
+        }
+        for i, b in blocks
+    ]
+
+
+_Tasks = queue.Queue[tuple["weakref.ref[Core]", int]]
+
+
+class Packer:
+    """One thread of the process that packs, one plan after another."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tasks: _Tasks = queue.Queue()
+        self._thread: threading.Thread | None = None
+
+    def put(self, core: Core, plan: int) -> None:
+        """Pack a plan some time. The thread does not keep the session alive."""
+        with self._lock:
+            # A child of fork does not have its parent's threads.
+            if self._thread is None or not self._thread.is_alive():
+                self._tasks = queue.Queue()
+                self._thread = threading.Thread(target=self._work, args=(self._tasks,), name="onnxmem-pack", daemon=True)
+                self._thread.start()
+            core.packing(+1)
+            self._tasks.put((weakref.ref(core), plan))
+
+    def _work(self, tasks: _Tasks) -> None:
+        while True:
+            reference, plan = tasks.get()
+            core = reference()
+            try:
+                if core is not None:
+                    pack(core, plan)
+            except (onnxmem.Error, OSError) as e:
+                # The plan keeps its first placement.
+                warnings.warn(f"onnxmem_ort: a recorded run is not packed: {e}", RuntimeWarning, stacklevel=1)
+            finally:
+                if core is not None:
+                    core.packing(-1)
+                del core
+
+
+packer = Packer()

@@ -1,0 +1,389 @@
+"""Tests of the installed package on small models; each compares with ONNX Runtime alone, bit for bit.
+
+They need the package, onnx and numpy: `python -m unittest discover ort/python/tests`.
+ONNXMEM_ORT_SECONDS makes the random shapes last longer.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxmem
+import onnxruntime
+from onnx import TensorProto, helper
+
+import onnxmem_ort
+
+CPU = ["CPUExecutionProvider"]
+Arrays = Mapping[str, Any]
+
+
+def network(nodes: list[Any], inputs: Mapping[str, list[Any]], outputs: list[str], weights: Arrays | None = None) -> bytes:
+    """Return a model on float32; a shape may have names."""
+    made = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in outputs],
+        [onnx.numpy_helper.from_array(value, name) for name, value in (weights or {}).items()],
+    )
+    for value in made.output:
+        value.ClearField("type")
+    return bytes(helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString())
+
+
+def node(op: str, inputs: str, outputs: str, **attributes: Any) -> Any:
+    return helper.make_node(op, inputs.split(), outputs.split(), **attributes)
+
+
+def options() -> Any:
+    made = onnxruntime.SessionOptions()
+    made.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    made.intra_op_num_threads = 1
+    made.log_severity_level = 4
+    return made
+
+
+#: Matrix products and a residual, with both dimensions of x open.
+CHAIN = network(
+    [
+        node("MatMul", "x w", "a"),
+        node("Relu", "a", "b"),
+        node("MatMul", "b w", "c"),
+        node("Add", "c a", "d"),
+        node("Transpose", "d", "e", perm=[1, 0]),
+        node("MatMul", "d e", "y"),
+    ],
+    {"x": ["n", 64]},
+    ["y"],
+    {"w": np.random.default_rng(1).standard_normal((64, 64)).astype(np.float32)},
+)
+
+
+def rows(n: int, seed: int = 0) -> dict[str, Any]:
+    return {"x": np.random.default_rng(seed).standard_normal((n, 64)).astype(np.float32)}
+
+
+class Case(unittest.TestCase):
+    def pair(self, model: Any, **arguments: Any) -> tuple[Any, Any]:
+        """Return ONNX Runtime's session and ours."""
+        plain = onnxruntime.InferenceSession(model, options(), CPU)
+        return plain, onnxmem_ort.InferenceSession(model, options(), CPU, **{"arena": "record", **arguments})
+
+    def same(self, plain: Any, ours: Any, feed: Arrays) -> Any:
+        want, got = plain.run(None, feed), ours.run(None, feed)
+        self.equal(want, got)
+        return got
+
+    def equal(self, want: Any, got: Any) -> None:
+        self.assertEqual(len(want), len(got))
+        for a, b in zip(want, got):
+            self.assertEqual((a.dtype, a.shape, a.tobytes()), (b.dtype, b.shape, b.tobytes()))
+
+
+class Record(Case):
+    def test_a_network_replays_in_a_packed_arena(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            model = Path(folder, "model.onnx")
+            subprocess.run([onnxmem.command(), "model", "tiny_resnet8", str(model), "--dim", "batch=4"], check=True, capture_output=True)
+            plain, ours = self.pair(str(model))
+            (x,) = plain.get_inputs()
+            feed = {x.name: np.random.default_rng(0).standard_normal([d if isinstance(d, int) else 4 for d in x.shape]).astype(np.float32)}
+            self.same(plain, ours, feed)
+            first = ours.memory
+            self.assertEqual((first["hits"], first["misses"], first["arena_bytes"]), (0, 0, 0))
+            self.assertTrue(ours.wait(60))
+            for _ in range(3):
+                self.same(plain, ours, feed)
+            memory = ours.memory
+            self.assertEqual(memory["misses"], 0)
+            self.assertEqual(memory["fallback_bytes"], 0)
+            self.assertGreater(memory["hits"], 3 * 10)
+            self.assertEqual(memory["packed_plans"], 1)
+            self.assertEqual(memory["arena_bytes"], memory["lower_bound_bytes"])
+            self.assertGreater(memory["weights_bytes"], 0)
+
+    def test_the_first_placement_is_good_until_it_is_packed(self) -> None:
+        plain, ours = self.pair(CHAIN)
+        with environment(ONNXMEM_COMMAND="/nonexistent"), self.assertWarnsRegex(RuntimeWarning, "not packed"):
+            self.same(plain, ours, rows(100))
+            self.assertTrue(ours.wait(60))
+        self.same(plain, ours, rows(100))
+        self.assertEqual((ours.memory["packed_plans"], ours.memory["misses"]), (0, 0))
+
+    def test_off_is_the_runtime_alone(self) -> None:
+        plain, ours = self.pair(CHAIN, arena="off")
+        self.same(plain, ours, rows(9))
+        self.assertEqual(set(ours.memory.values()), {0})
+        with self.assertRaisesRegex(ValueError, "expected 'auto', 'record' or 'off'"):
+            onnxmem_ort.InferenceSession(CHAIN, arena="on")  # type: ignore[arg-type]
+
+    def test_options_are_as_before(self) -> None:
+        mine = options()
+        before = mine.enable_cpu_mem_arena, mine.enable_mem_pattern, mine.enable_mem_reuse
+        for reuse in (False, True):
+            ours = onnxmem_ort.InferenceSession(CHAIN, mine, CPU, reuse=reuse)
+            self.assertEqual(before, (mine.enable_cpu_mem_arena, mine.enable_mem_pattern, mine.enable_mem_reuse))
+            self.same(onnxruntime.InferenceSession(CHAIN, mine, CPU), ours, rows(7))
+
+    def test_installed_class(self) -> None:
+        onnxmem_ort.install()
+        self.addCleanup(onnxmem_ort.uninstall)
+        self.assertIs(onnxruntime.InferenceSession, onnxmem_ort.InferenceSession)
+        ours = onnxruntime.InferenceSession(CHAIN, providers=CPU)
+        for _ in range(2):
+            ours.run(None, rows(5))
+        self.assertGreater(ours.memory["hits"], 0)
+        onnxmem_ort.uninstall()
+        self.assertFalse(hasattr(onnxruntime.InferenceSession, "memory"))
+
+    def test_binding_chooses_a_plan_by_sizes(self) -> None:
+        plain, ours = self.pair(CHAIN)
+        for n in (30, 50, 30, 50, 30, 50):
+            binding = ours.io_binding()
+            binding.bind_cpu_input("x", rows(n)["x"])
+            binding.bind_output("y")
+            ours.run_with_iobinding(binding)
+            self.equal(plain.run(None, rows(n)), binding.copy_outputs_to_cpu())
+            values = {"x": onnxruntime.OrtValue.ortvalue_from_numpy(rows(n)["x"])}
+            self.equal(plain.run(None, rows(n)), [v.numpy() for v in ours.run_with_ort_values(None, values)])
+        self.assertEqual(ours.memory["misses"], 0)
+        self.assertGreater(ours.memory["hits"], 8)
+
+
+    def test_a_trace_is_written_and_a_table_replayed(self) -> None:
+        plain, ours = self.pair(CHAIN, release_outputs=True)
+        with self.assertRaisesRegex(ValueError, "nothing is recorded"):
+            ours.trace("nothing")
+        self.same(plain, ours, rows(10))
+        with tempfile.TemporaryDirectory() as folder:
+            trace, table = Path(folder, "trace.jsonl"), Path(folder, "table")
+            ours.trace(trace)
+            events = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
+            self.assertEqual(events[0], {"mark": "run"})
+            sizes = [e["size"] for e in events if "alloc" in e]
+            self.assertEqual(sizes.count(4 * 10 * 64), len(sizes) - 1)  # all but the result
+            top, lines = 0, []
+            for e in events[1:]:
+                if "alloc" in e:
+                    lines.append(f"alloc {e['alloc']} {e['size']} {top} 0")
+                    top += -(-e["size"] // 64) * 64
+                else:
+                    lines.append(f"free {e['free']}")
+            table.write_text(f"onnxmem/replay 1\nalignment 64\narena {top}\nlower_bound 0\nevents {len(lines)}\n" + "\n".join(lines) + "\n", encoding="utf-8")
+            other = onnxmem_ort.InferenceSession(CHAIN, options(), CPU, release_outputs=True)
+            other.replay(table, rows(10))
+            self.same(plain, other, rows(10))
+            self.assertEqual((other.memory["hits"], other.memory["recorded"], other.memory["arena_bytes"]), (len(sizes), 0, top))
+            table.write_text("onnxmem/replay 3\n", encoding="utf-8")
+            with self.assertRaisesRegex(ValueError, "line 1: expected onnxmem/replay 1"):
+                other.replay(table, rows(10))
+
+
+class Deviations(Case):
+    def test_other_shapes(self) -> None:
+        plain, ours = self.pair(CHAIN, plans=3)
+        random = np.random.default_rng(5)
+        until = time.monotonic() + float(os.environ.get("ONNXMEM_ORT_SECONDS", "0"))
+        count = 0
+        while count < 60 or time.monotonic() < until:
+            count += 1
+            self.same(plain, ours, rows(int(random.integers(1, 6 if count % 2 else 300)), count))
+            self.assertLessEqual(ours.memory["plans"], 3)
+        self.assertEqual(ours.memory["misses"], 0)
+        self.assertGreater(ours.memory["hits"], 0)
+
+    def test_shapes_that_depend_on_data(self) -> None:
+        model = network(
+            [node("Relu", "x", "a"), node("NonZero", "a", "i"), node("Transpose", "i", "t"), node("GatherND", "a t", "g"), node("Mul", "g g", "y")],
+            {"x": ["n", 64]},
+            ["y", "i"],
+        )
+        plain, ours = self.pair(model)
+        for seed in range(20):
+            self.same(plain, ours, rows(50, seed))
+        memory = ours.memory
+        self.assertGreater(memory["misses"], 0)
+        self.assertGreater(memory["hits"], 0)
+
+    def test_branches(self) -> None:
+        def body(*nodes: Any) -> Any:
+            return helper.make_graph(list(nodes), "body", [], [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)])
+
+        model = network(
+            [
+                node("ReduceMax", "x", "m", keepdims=0),
+                node("Greater", "m zero", "c"),
+                node(
+                    "If",
+                    "c",
+                    "b",
+                    then_branch=body(node("Concat", "x x", "k", axis=0), node("Relu", "k", "z")),
+                    else_branch=body(node("Neg", "x", "z")),
+                ),
+                node("MatMul", "b w", "y"),
+            ],
+            {"x": ["n", 64]},
+            ["y"],
+            {"zero": np.zeros((), np.float32), "w": np.eye(64, dtype=np.float32)},
+        )
+        plain, ours = self.pair(model)
+        for i in range(12):
+            x = np.abs(rows(40, i)["x"])
+            self.same(plain, ours, {"x": x if i in (1, 4, 5) or i > 8 else -x})
+        self.assertGreater(ours.memory["misses"], 0)
+        for _ in range(4):  # a change that lasts: there is a new plan
+            self.same(plain, ours, {"x": np.abs(rows(40)["x"])})
+        misses = ours.memory["misses"]
+        self.same(plain, ours, {"x": np.abs(rows(40)["x"])})
+        self.assertEqual(ours.memory["misses"], misses)
+
+    def test_a_run_that_fails(self) -> None:
+        model = network(
+            [node("Relu", "x", "a"), node("Cast", "a", "i", to=TensorProto.INT64), node("Gather", "w i", "y", axis=0)],
+            {"x": ["n"]},
+            ["y"],
+            {"w": rows(10)["x"]},
+        )
+        plain, ours = self.pair(model)
+        good, bad = {"x": np.arange(10, dtype=np.float32)}, {"x": np.arange(10, dtype=np.float32) + 5}
+        for feed in (bad, good, bad, good, bad, bad, bad, bad, good):
+            if feed is good:
+                self.same(plain, ours, good)
+            else:
+                with self.assertRaisesRegex(Exception, "indices"):
+                    ours.run(None, feed)
+        with self.assertRaisesRegex(Exception, "x"):
+            ours.run(None, {})
+        self.assertEqual(ours.memory["misses"], 0)
+
+    def test_results_that_are_kept(self) -> None:
+        for release in (False, True):
+            plain, ours = self.pair(CHAIN, release_outputs=release)
+            kept = [(self.same(plain, ours, rows(80, i)), i) for i in range(8)]
+            for got, i in kept:
+                self.equal(plain.run(None, rows(80, i)), got)
+            self.assertEqual(ours.memory["misses"] > 0, release)
+            del kept, got
+            before = ours.memory
+            self.same(plain, ours, rows(80, 99))
+            self.assertEqual(ours.memory["misses"], before["misses"])
+
+
+class Together(Case):
+    def runs(self, plain: Any, ours: Any, faults: list[BaseException], count: int, sizes: tuple[int, ...]) -> threading.Thread:
+        def work() -> None:
+            try:
+                for i in range(count):
+                    self.same(plain, ours, rows(sizes[i % len(sizes)], i))
+            except BaseException as e:
+                faults.append(e)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
+
+    def test_threads_and_sessions(self) -> None:
+        sessions = [self.pair(CHAIN), self.pair(CHAIN, release_outputs=True)]
+        faults: list[BaseException] = []
+        threads = [self.runs(*sessions[i % 2], faults, 40, ((40, 41, 150), (40,))[i // 2]) for i in range(4)]
+        for thread in threads:
+            thread.join()
+        self.assertEqual(faults, [])
+
+    def test_runs_that_are_not_awaited(self) -> None:
+        plain, threaded = onnxruntime.InferenceSession(CHAIN, options(), CPU), options()
+        threaded.intra_op_num_threads = 2
+        ours = onnxmem_ort.InferenceSession(CHAIN, threaded, CPU)
+        feed = rows(60)  # versions before 1.31 do not keep it for run_async
+        want = plain.run(None, feed)
+        got: list[Any] = []
+        done = threading.Semaphore(0)
+
+        def callback(results: Any, _: Any, error: str) -> None:
+            got.append((results, error))
+            done.release()
+
+        for _ in range(10):
+            ours.run_async(None, feed, callback, None)
+            self.same(plain, ours, rows(60))
+            self.assertTrue(done.acquire(timeout=60))
+        for results, error in got:
+            self.assertEqual(error, "")
+            self.equal(want, results)
+
+    def test_parallel_nodes(self) -> None:
+        nodes = [node("MatMul", f"x w{i}", f"a{i}") for i in range(8)] + [node("Relu", f"a{i}", f"b{i}") for i in range(8)]
+        model = network([*nodes, node("Sum", " ".join(f"b{i}" for i in range(8)), "y")], {"x": ["n", 64]}, ["y"], {f"w{i}": rows(64, i)["x"] for i in range(8)})
+        parallel = options()
+        parallel.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+        parallel.inter_op_num_threads = 4
+        plain = onnxruntime.InferenceSession(model, options(), CPU)
+        ours = onnxmem_ort.InferenceSession(model, parallel, CPU)
+        for i in range(30):
+            self.same(plain, ours, rows(70, i))
+
+    def test_sessions_end_in_any_order(self) -> None:
+        want = onnxruntime.InferenceSession(CHAIN, options(), CPU).run(None, rows(33))
+        for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
+            sessions: list[Any] = [onnxmem_ort.InferenceSession(CHAIN, options(), CPU, release_outputs=bool(i % 2)) for i in range(3)]
+            kept = []
+            for i in order:
+                for _ in range(2):
+                    kept.append(sessions[i].run(None, rows(33)))
+                sessions[i] = None
+                gc.collect()
+            for got in kept:
+                self.equal(want, got)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork")
+    def test_fork(self) -> None:
+        plain, ours = self.pair(CHAIN)
+        want = [self.same(plain, ours, rows(20)) for _ in range(2)]
+        child = os.fork()
+        if child == 0:
+            status = 1
+            with contextlib.suppress(BaseException):
+                for n in (20, 21, 21, 20):
+                    self.same(plain, ours, rows(n))
+                status = 0 if ours.memory["misses"] == 0 else 2
+            os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.equal(want[0], self.same(plain, ours, rows(20)))
+
+    def test_a_process_ends_while_it_packs(self) -> None:
+        script = f"import sys; sys.path[:0] = {sys.path!r}\n" + (
+            "import numpy, onnxmem_ort; s = onnxmem_ort.InferenceSession(sys.stdin.buffer.read())\n"
+            "print(s.run(None, {'x': numpy.ones((8, 64), 'f')})[0].shape)"
+        )
+        done = subprocess.run([sys.executable, "-c", script], input=CHAIN, capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, b"(8, 8)"), done.stderr)
+
+
+@contextlib.contextmanager
+def environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+if __name__ == "__main__":
+    unittest.main()

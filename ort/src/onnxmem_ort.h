@@ -1,0 +1,86 @@
+// onnxmem_ort: the memory of stock ONNX Runtime in one packed arena.
+//
+// A program lets ONNX Runtime load this library as one of custom operators
+// (RegisterCustomOpsLibrary), and sets for its sessions
+//
+//	session.use_env_allocators=1, DisableCpuMemArena, DisableMemPattern
+//
+// Each session has an onnxmem_session. What a thread allocates between
+// onnxmem_run_begin and onnxmem_run_end is the run's. The first run with a key (a number
+// for the shapes of its inputs) records; later ones find each block at a fixed offset
+// in the session's arena. Whatever deviates from the record is taken from malloc.
+//
+// All functions may be called from any thread. docs/onnxruntime.md has more.
+#ifndef ONNXMEM_ORT_H
+#define ONNXMEM_ORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef _WIN32
+#define ONNXMEM_API __declspec(dllexport)
+#else
+#define ONNXMEM_API __attribute__((visibility("default")))
+#endif
+
+typedef struct session onnxmem_session;
+
+// What a session has taken. Counts are those of all runs so far.
+struct onnxmem_memory {
+	uint64_t arena_bytes;       // the arena, as it is mapped
+	uint64_t live_peak_bytes;   // of the plan used last: the largest sum of live blocks in the arena
+	uint64_t lower_bound_bytes; // of that plan: no placement needs less
+	uint64_t plan_bytes;        // of that plan: the arena that it needs
+	uint64_t output_bytes;      // of that plan: blocks that outlive a run
+	uint64_t weights_bytes;     // what was taken while the session was made, and lives
+	uint64_t fallback_bytes;    // the most that misses took at one time
+	uint64_t hits;              // blocks at their places in the arena
+	uint64_t misses;            // blocks that had a plan, and came from malloc
+	uint64_t recorded;          // blocks of runs that had no plan
+	uint64_t runs, plans, packed_plans;
+};
+
+// onnxmem_status returns "" if ONNX Runtime has taken our allocator, else what is wrong.
+ONNXMEM_API const char *onnxmem_status(void);
+
+// onnxmem_session_new returns a session that keeps at most so many plans; NULL without
+// memory. With outputs, blocks that outlive a run have a place in the arena, too: for
+// callers that release them before the next run.
+ONNXMEM_API onnxmem_session *onnxmem_session_new(uint32_t plans, int outputs);
+
+// onnxmem_session_close ends a session. Its blocks stay valid until they are freed.
+ONNXMEM_API void onnxmem_session_close(onnxmem_session *s);
+
+// onnxmem_making says that this thread makes a session: what it allocates are weights.
+// NULL: not any more.
+ONNXMEM_API void onnxmem_making(onnxmem_session *s);
+
+// onnxmem_run_begin begins a run on this thread. Key 0 stands for unknown shapes: plans
+// are then chosen by the sizes of the blocks.
+ONNXMEM_API void onnxmem_run_begin(onnxmem_session *s, uint64_t key);
+
+// onnxmem_run_end ends the run that this thread began last. It returns the serial
+// number of a new plan, which awaits onnxmem_place, or 0. A run that was not completed
+// makes no plan.
+ONNXMEM_API uint64_t onnxmem_run_end(int completed);
+
+// onnxmem_blocks copies the recorded blocks of a plan, at most room of them, and returns
+// how many there are: sizes, and the positions of allocation and free in the stream
+// (UINT32_MAX: outlives the run).
+ONNXMEM_API uint32_t onnxmem_blocks(onnxmem_session *s, uint64_t plan, uint64_t *sizes, uint32_t *begins, uint32_t *ends, uint32_t room);
+
+// onnxmem_place replaces the offsets of a plan (UINT64_MAX: outside). It returns 0 if
+// the plan is gone, or an offset is no multiple of 64 or leads out of the arena.
+ONNXMEM_API int onnxmem_place(onnxmem_session *s, uint64_t plan, const uint64_t *offsets, uint32_t count, uint64_t arena_bytes, uint64_t lower_bound_bytes);
+
+// onnxmem_load adds a plan for a key from a table of `onnxmem pack --to replay`. It
+// returns 0 on errors, with the reason in error.
+ONNXMEM_API int onnxmem_load(onnxmem_session *s, uint64_t key, const char *table, char *error, size_t room);
+
+// onnxmem_plans copies the serial numbers of the plans, the one used last first, and
+// returns how many there are.
+ONNXMEM_API uint32_t onnxmem_plans(onnxmem_session *s, uint64_t *serials, uint32_t room);
+
+ONNXMEM_API void onnxmem_memory_of(onnxmem_session *s, struct onnxmem_memory *m);
+
+#endif

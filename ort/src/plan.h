@@ -1,0 +1,64 @@
+// A plan: where each block of a recorded run lies in the arena.
+#ifndef ONNXMEM_PLAN_H
+#define ONNXMEM_PLAN_H
+
+#include "trace.h"
+
+// OUTSIDE stands for the offset of a block that is not in the arena.
+#define OUTSIDE UINT64_MAX
+
+struct placed {
+	uint64_t size, offset;
+};
+
+struct plan {
+	struct plan *next; // less recently used
+	uint64_t serial;
+	uint64_t key; // which inputs it is for
+	struct placed *blocks;
+	uint32_t count;
+	uint64_t arena_bytes, live_peak_bytes, lower_bound_bytes, output_bytes;
+	struct trace trace; // the run it was made from
+	uint64_t hash;      // of that run
+	int packed;         // 0: placed by plan_place
+	int dropped;        // the session does not have it any more
+	int users;          // runs in flight
+	struct moved *move; // what plan_moved takes; NULL: nothing
+	uint64_t deviant;   // hash of the last run that left this plan
+	int deviations;     // how many in a row had that hash
+};
+
+// plan_make takes the trace and places its blocks by best fit, in the order of the
+// stream: for the runs until a better placement is known. Blocks that outlive the run
+// stay outside unless with_outputs. NULL without memory; the trace is then as it was.
+struct plan *plan_make(struct trace *t, uint64_t key, int with_outputs);
+
+// plan_load reads a table as `onnxmem pack --to replay` writes it. NULL on errors, with
+// the reason in error.
+struct plan *plan_load(const char *text, uint64_t key, char *error, size_t room);
+
+// plan_move notes other offsets for the blocks of a plan; plan_moved takes them, once no
+// run is in flight: a run keeps the places with which it began. plan_move returns 0
+// without memory.
+int plan_move(struct plan *p, const uint64_t *offsets, uint64_t arena_bytes, uint64_t lower_bound_bytes);
+void plan_moved(struct plan *p);
+
+void plan_free(struct plan *p);
+
+// A walk over a plan, by the sizes of the allocations of a run.
+struct walk {
+	unsigned char *taken; // for each block, whether it was allocated
+	uint32_t last;        // behind the block that was allocated last
+};
+
+// walk_init begins a walk; it returns 0 without memory.
+int walk_init(struct walk *w, const struct plan *p);
+
+// walk_next returns the block of the plan that the next allocation is: the next one if
+// its size is right, else one of that size nearby that was not allocated yet, since
+// threads may change places and branches may skip some. NEVER if there is none.
+uint32_t walk_next(struct walk *w, const struct plan *p, uint64_t size);
+
+void walk_free(struct walk *w);
+
+#endif

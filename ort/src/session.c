@@ -1,0 +1,577 @@
+#include "session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "block.h"
+#include "os.h"
+#include "plan.h"
+#include "ranges.h"
+
+// LASTING is how many runs in a row must leave a plan in the same way for a new one.
+#define LASTING 3
+
+// LARGEST size that is given out; sums of a few sizes cannot overflow.
+#define LARGEST ((uint64_t)1 << 47)
+
+struct arena {
+	struct arena *next;
+	char *base;
+	uint64_t size;
+	struct ranges live;
+	int retired; // no run uses it any more: it goes with the last block in it
+};
+
+struct run {
+	struct run *next;  // in flight
+	struct run *outer; // of the same thread: a run may run another session
+	onnxmem_session *session;
+	uint64_t serial, key;
+	struct arena *arena; // NULL: another run of the session has it, or none is needed
+	struct plan *plan;   // NULL: none is known
+	struct walk walk;
+	struct trace trace;
+	int deviated; // a block was not where the plan has it
+};
+
+struct session {
+	struct plan *plans; // the one used last is the first
+	uint32_t plan_limit;
+	int outputs;         // blocks that outlive a run are in the arena, too
+	struct arena *arena; // NULL: none yet
+	struct run *owner;   // the run that uses the arena
+	int fit;             // the arena may be larger than the plans need
+	uint64_t users;      // the handle, blocks outside of arenas, runs in flight
+	uint64_t fallback_bytes;
+	struct onnxmem_memory memory;
+};
+
+// The lock guards all that follows, and all sessions, runs and arenas.
+static os_lock lock = OS_LOCK_INIT;
+static struct arena *arenas;
+static struct run *in_flight;
+static uint64_t serials;
+
+static _Thread_local struct run *current;
+static _Thread_local onnxmem_session *making;
+static _Thread_local unsigned lost; // runs of this thread for which memory was lacking
+
+// --- arenas
+
+static void arena_free(struct arena *a) {
+	struct arena **at = &arenas;
+	while (*at != a)
+		at = &(*at)->next;
+	*at = a->next;
+	os_unmap(a->base, a->size);
+	ranges_free(&a->live);
+	free(a);
+}
+
+static void arena_retire(struct arena *a) {
+	if (!a)
+		return;
+	a->retired = 1;
+	if (!a->live.count)
+		arena_free(a);
+}
+
+static struct arena *arena_new(uint64_t size) {
+	struct arena *a = malloc(sizeof *a);
+	if (!a)
+		return NULL;
+	*a = (struct arena){.next = arenas, .base = os_map(size), .size = size};
+	if (!a->base) {
+		free(a);
+		return NULL;
+	}
+	ranges_init(&a->live);
+	arenas = a;
+	return a;
+}
+
+static struct arena *arena_with(const void *bytes) {
+	struct arena *a = arenas;
+	while (a && (uintptr_t)bytes - (uintptr_t)a->base >= a->size)
+		a = a->next;
+	return a;
+}
+
+// --- plans
+
+static void plan_drop(struct plan *p) {
+	p->dropped = 1;
+	if (!p->users)
+		plan_free(p);
+}
+
+static void plan_leave(struct plan *p) {
+	if (!p || --p->users)
+		return;
+	if (p->dropped)
+		plan_free(p);
+	else
+		plan_moved(p);
+}
+
+static struct plan *plan_of(onnxmem_session *s, uint64_t key, uint64_t serial) {
+	struct plan *p = s->plans;
+	while (p && (key ? p->key != key : p->serial != serial))
+		p = p->next;
+	return p;
+}
+
+static void plan_unlink(onnxmem_session *s, struct plan *p) {
+	struct plan **at = &s->plans;
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+}
+
+// plan_first makes a plan the one used last.
+static void plan_first(onnxmem_session *s, struct plan *p) {
+	p->next = s->plans;
+	s->plans = p;
+}
+
+// plan_add adds a plan in the place of the one with its key; the plan that was not used
+// for longest goes if there are too many.
+static void plan_add(onnxmem_session *s, struct plan *p) {
+	struct plan *old = plan_of(s, p->key, 0);
+	if (old) {
+		plan_unlink(s, old);
+		plan_drop(old);
+	}
+	p->serial = ++serials;
+	plan_first(s, p);
+	uint32_t count = 1;
+	for (struct plan *q = p; q->next; count++) {
+		if (count < s->plan_limit) {
+			q = q->next;
+			continue;
+		}
+		old = q->next;
+		q->next = old->next;
+		plan_drop(old);
+	}
+}
+
+// plan_like returns the plan that was used last among those that begin with the sizes of
+// the run's blocks so far.
+static struct plan *plan_like(const struct run *r) {
+	for (struct plan *p = r->session->plans; p; p = p->next) {
+		uint32_t i = 0;
+		while (i < r->trace.count && i < p->count && r->trace.blocks[i].size == p->blocks[i].size)
+			i++;
+		if (i == r->trace.count)
+			return p;
+	}
+	return NULL;
+}
+
+// plan_enter lets a run use a plan from its n-th block on. The plan is the one used last.
+static void plan_enter(struct run *r, struct plan *p, uint32_t n) {
+	walk_free(&r->walk);
+	plan_leave(r->plan);
+	r->plan = NULL;
+	if (!p || !walk_init(&r->walk, p))
+		return;
+	memset(r->walk.taken, 1, n);
+	r->walk.last = n;
+	plan_unlink(r->session, p);
+	plan_first(r->session, p);
+	p->users++;
+	r->plan = p;
+}
+
+// --- sessions
+
+static void session_leave(onnxmem_session *s) {
+	if (--s->users)
+		return;
+	for (struct plan *p = s->plans, *next; p; p = next) {
+		next = p->next;
+		plan_drop(p);
+	}
+	arena_retire(s->arena);
+	free(s);
+}
+
+onnxmem_session *onnxmem_session_new(uint32_t plans, int outputs) {
+	onnxmem_session *s = calloc(1, sizeof *s);
+	if (s) {
+		s->plan_limit = plans ? plans : 1;
+		s->outputs = outputs;
+		s->users = 1;
+	}
+	return s;
+}
+
+void onnxmem_session_close(onnxmem_session *s) {
+	os_acquire(&lock);
+	session_leave(s);
+	os_release(&lock);
+}
+
+void onnxmem_making(onnxmem_session *s) { making = s; }
+
+// take_arena gives the session's arena to a run. It is mapped anew if the plans need
+// more, or less than before, or if a block of an earlier run still lives in it.
+static void take_arena(onnxmem_session *s, struct run *r) {
+	uint64_t size = 0;
+	for (struct plan *p = s->plans; p; p = p->next)
+		if (p->arena_bytes > size)
+			size = p->arena_bytes;
+	struct arena *a = s->arena;
+	if (a && (a->size < size || (s->fit && a->size != size) || (a->live.count && !s->outputs))) {
+		arena_retire(a);
+		a = NULL;
+	}
+	if (!a && size)
+		a = arena_new(size);
+	s->fit = 0;
+	s->arena = r->arena = a;
+	s->owner = r;
+}
+
+void onnxmem_run_begin(onnxmem_session *s, uint64_t key) {
+	struct run *r = calloc(1, sizeof *r);
+	if (!r) {
+		lost++;
+		return;
+	}
+	r->session = s;
+	r->key = key;
+	os_acquire(&lock);
+	r->serial = ++serials;
+	s->users++;
+	s->memory.runs++;
+	if (key)
+		plan_enter(r, plan_of(s, key, 0), 0);
+	if (!s->owner && (r->plan || !key))
+		take_arena(s, r);
+	r->next = in_flight;
+	in_flight = r;
+	r->outer = current;
+	current = r;
+	os_release(&lock);
+}
+
+static void run_unlink(struct run *r) {
+	struct run **at = &in_flight;
+	while (*at != r)
+		at = &(*at)->next;
+	*at = r->next;
+	if (r->session->owner == r)
+		r->session->owner = NULL;
+}
+
+// wants_plan reports whether a run that is over shall make a plan, and sets its key.
+static int wants_plan(struct run *r) {
+	struct plan *p = r->plan;
+	if (r->trace.broken || !r->trace.count)
+		return 0;
+	if (!p) {
+		// Another run with this key may have made one meanwhile.
+		if (!r->key)
+			r->key = trace_hash(&r->trace) | 1;
+		return !plan_of(r->session, r->key, 0);
+	}
+	if (!r->deviated) {
+		if (r->arena)
+			p->deviations = 0;
+		return 0;
+	}
+	uint64_t hash = trace_hash(&r->trace);
+	if (!r->key) {
+		// Without a key, another stream is another shape.
+		r->key = hash | 1;
+		return !plan_of(r->session, r->key, 0);
+	}
+	p->deviations = p->deviant == hash ? p->deviations + 1 : 1;
+	p->deviant = hash;
+	return p->deviations == LASTING;
+}
+
+uint64_t onnxmem_run_end(int completed) {
+	if (lost) {
+		lost--;
+		return 0;
+	}
+	struct run *r = current;
+	if (!r)
+		return 0;
+	current = r->outer;
+	onnxmem_session *s = r->session;
+	os_acquire(&lock);
+	run_unlink(r);
+	int plan = completed && wants_plan(r);
+	os_release(&lock);
+	struct plan *made = plan ? plan_make(&r->trace, r->key, s->outputs) : NULL;
+	uint64_t serial = 0;
+	os_acquire(&lock);
+	if (made) {
+		plan_add(s, made);
+		serial = made->serial;
+	}
+	walk_free(&r->walk);
+	plan_leave(r->plan);
+	session_leave(s);
+	os_release(&lock);
+	trace_free(&r->trace);
+	free(r);
+	return serial;
+}
+
+// --- plans from outside
+
+uint32_t onnxmem_blocks(onnxmem_session *s, uint64_t plan, uint64_t *sizes, uint32_t *begins, uint32_t *ends, uint32_t room) {
+	os_acquire(&lock);
+	struct plan *p = plan_of(s, 0, plan);
+	uint32_t count = p ? p->trace.count : 0;
+	for (uint32_t i = 0; i < count && i < room; i++) {
+		sizes[i] = p->trace.blocks[i].size;
+		begins[i] = p->trace.blocks[i].begin;
+		ends[i] = p->trace.blocks[i].end;
+	}
+	os_release(&lock);
+	return count;
+}
+
+// within reports whether offsets suit the blocks of a plan.
+static int within(const struct plan *p, const uint64_t *offsets, uint64_t arena) {
+	for (uint32_t i = 0; i < p->count; i++) {
+		uint64_t size = p->blocks[i].size;
+		if (offsets[i] != OUTSIDE && (offsets[i] % ALIGNMENT || size > arena || offsets[i] > arena - size))
+			return 0;
+	}
+	return 1;
+}
+
+int onnxmem_place(onnxmem_session *s, uint64_t plan, const uint64_t *offsets, uint32_t count, uint64_t arena_bytes, uint64_t lower_bound_bytes) {
+	os_acquire(&lock);
+	struct plan *p = plan_of(s, 0, plan);
+	int ok = p && p->count == count && within(p, offsets, arena_bytes);
+	ok = ok && plan_move(p, offsets, arena_bytes, lower_bound_bytes);
+	if (ok && !p->users)
+		plan_moved(p);
+	s->fit |= ok;
+	os_release(&lock);
+	return ok;
+}
+
+int onnxmem_load(onnxmem_session *s, uint64_t key, const char *table, char *error, size_t room) {
+	struct plan *p = plan_load(table, key ? key : 1, error, room);
+	if (!p)
+		return 0;
+	os_acquire(&lock);
+	plan_add(s, p);
+	os_release(&lock);
+	return 1;
+}
+
+uint32_t onnxmem_plans(onnxmem_session *s, uint64_t *out, uint32_t room) {
+	uint32_t count = 0;
+	os_acquire(&lock);
+	for (struct plan *p = s->plans; p; p = p->next, count++)
+		if (count < room)
+			out[count] = p->serial;
+	os_release(&lock);
+	return count;
+}
+
+void onnxmem_memory_of(onnxmem_session *s, struct onnxmem_memory *m) {
+	os_acquire(&lock);
+	*m = s->memory;
+	m->arena_bytes = s->arena ? s->arena->size : 0;
+	for (struct plan *p = s->plans; p; p = p->next) {
+		m->plans++;
+		m->packed_plans += (uint64_t)p->packed;
+	}
+	if (s->plans) {
+		m->plan_bytes = s->plans->arena_bytes;
+		m->live_peak_bytes = s->plans->live_peak_bytes;
+		m->lower_bound_bytes = s->plans->lower_bound_bytes;
+		m->output_bytes = s->plans->output_bytes;
+	}
+	os_release(&lock);
+}
+
+// --- the allocator
+
+// running returns the run that this thread allocates for. Threads of a pool do not know
+// theirs: if there is one run alone, it is that one.
+static struct run *running(void) {
+	if (current || making)
+		return current;
+	return in_flight && !in_flight->next ? in_flight : NULL;
+}
+
+// find_place returns the address that the plan of a run has for its next block, or NULL
+// and what kind of block shall be outside.
+static void *find_place(struct run *r, uint64_t size, uint32_t number, enum kind *kind) {
+	if (!r->key && !r->plan)
+		plan_enter(r, number == 0 ? plan_like(r) : NULL, 0);
+	if (!r->plan) {
+		*kind = RECORDED;
+		r->session->memory.recorded++;
+		return NULL;
+	}
+	uint32_t i = walk_next(&r->walk, r->plan, size);
+	if (i == NEVER && !r->key && number != NEVER) {
+		struct plan *other = plan_like(r);
+		if (other) {
+			plan_enter(r, other, number);
+			i = r->plan ? walk_next(&r->walk, r->plan, size) : NEVER;
+		}
+	}
+	uint64_t offset = i == NEVER ? OUTSIDE : r->plan->blocks[i].offset;
+	if (i != NEVER && offset == OUTSIDE) {
+		*kind = OUTPUT;
+		return NULL;
+	}
+	struct arena *a = r->arena;
+	struct range *lives = NULL; // NULL: a miss
+	if (i != NEVER && a && size <= a->size && offset <= a->size - size)
+		lives = ranges_add(&a->live, offset, offset + size);
+	if (lives) {
+		lives->run = r->serial;
+		lives->block = number;
+		r->session->memory.hits++;
+		return a->base + offset;
+	}
+	r->deviated = 1;
+	r->session->memory.misses++;
+	*kind = FALLBACK;
+	return NULL;
+}
+
+// outside returns a block of a kind that lies in no arena. The session has been told.
+static void *outside(onnxmem_session *s, uint64_t size, enum kind kind, uint64_t run, uint32_t number) {
+	struct block *b = block_new(size, kind == RECORDED);
+	if (b) {
+		b->session = s;
+		b->kind = kind;
+		b->run = run;
+		b->number = number;
+		return block_bytes(b);
+	}
+	if (s) {
+		os_acquire(&lock);
+		session_leave(s);
+		os_release(&lock);
+	}
+	return NULL;
+}
+
+void *memory_alloc(size_t size) {
+	if (!size || size > LARGEST)
+		return NULL;
+	enum kind kind = UNKNOWN;
+	uint64_t serial = 0;
+	uint32_t number = NEVER;
+	void *bytes = NULL;
+	os_acquire(&lock);
+	struct run *r = running();
+	onnxmem_session *s = r ? r->session : making;
+	if (r) {
+		serial = r->serial;
+		number = trace_alloc(&r->trace, size);
+		bytes = find_place(r, size, number, &kind);
+	} else if (s) {
+		kind = WEIGHT;
+	}
+	if (!bytes && s) {
+		s->users++;
+		s->memory.weights_bytes += kind == WEIGHT ? size : 0;
+		s->fallback_bytes += kind == FALLBACK ? size : 0;
+		if (s->fallback_bytes > s->memory.fallback_bytes)
+			s->memory.fallback_bytes = s->fallback_bytes;
+	}
+	os_release(&lock);
+	return bytes ? bytes : outside(s, size, kind, serial, number);
+}
+
+void *memory_reserve(size_t size) {
+	if (!size || size > LARGEST)
+		return NULL;
+	onnxmem_session *s = making;
+	if (s) {
+		os_acquire(&lock);
+		s->users++;
+		s->memory.weights_bytes += size;
+		os_release(&lock);
+	}
+	return outside(s, size, s ? WEIGHT : UNKNOWN, 0, NEVER);
+}
+
+// note_end notes in the trace of a run in flight that a block was freed.
+static void note_end(uint64_t run, uint32_t number) {
+	struct run *r = in_flight;
+	while (r && r->serial != run)
+		r = r->next;
+	if (r)
+		trace_end(&r->trace, number);
+}
+
+void memory_free(void *bytes) {
+	if (!bytes)
+		return;
+	os_acquire(&lock);
+	struct arena *a = arena_with(bytes);
+	if (a) {
+		struct range *lives = ranges_at(&a->live, (uint64_t)((char *)bytes - a->base));
+		if (lives) {
+			note_end(lives->run, lives->block);
+			ranges_remove(&a->live, lives);
+		}
+		if (a->retired && !a->live.count)
+			arena_free(a);
+		os_release(&lock);
+		return;
+	}
+	struct block *b = block_of(bytes);
+	note_end(b->run, b->number);
+	if (b->session) {
+		b->session->memory.weights_bytes -= b->kind == WEIGHT ? b->size : 0;
+		b->session->fallback_bytes -= b->kind == FALLBACK ? b->size : 0;
+		session_leave(b->session);
+	}
+	os_release(&lock);
+	block_free(b);
+}
+
+// --- fork
+
+static void before_fork(void) { os_acquire(&lock); }
+
+static void after_fork(void) { os_release(&lock); }
+
+// after_fork_in_child ends the runs of threads that the child does not have. Their
+// arenas are left as they are: blocks in them are never freed.
+static void after_fork_in_child(void) {
+	for (struct run *r = in_flight, *next; r; r = next) {
+		next = r->next;
+		struct run *own = current;
+		while (own && own != r)
+			own = own->outer;
+		if (own)
+			continue;
+		if (r->arena && r->session->arena == r->arena) {
+			r->session->arena = NULL;
+			arena_retire(r->arena);
+		}
+		run_unlink(r);
+	}
+	os_release(&lock);
+}
+
+void memory_init(void) {
+	static int done;
+	os_acquire(&lock);
+	int first = !done;
+	done = 1;
+	os_release(&lock);
+	if (first)
+		os_at_fork(before_fork, after_fork, after_fork_in_child);
+}

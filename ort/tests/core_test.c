@@ -1,0 +1,495 @@
+// Tests of the core without ONNX Runtime: each calls the allocator as ONNX Runtime does.
+//
+//	cc -std=c11 -pthread -Iort/src ort/src/[!l]*.c ort/tests/core_test.c -ldl -o core_test
+//	./core_test [SECONDS]
+//
+// It prints the test that fails and ends with status 1. The last test draws random runs
+// on several threads, for SECONDS (1).
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../src/plan.h"
+#include "../src/ranges.h"
+#include "../src/session.h"
+
+static const char *test;
+
+#define CHECK(x) \
+	do { \
+		if (!(x)) { \
+			fprintf(stderr, "%s: %s:%d: %s\n", test, __FILE__, __LINE__, #x); \
+			exit(1); \
+		} \
+	} while (0)
+
+static uint32_t draw(uint32_t *state) {
+	*state ^= *state << 13;
+	*state ^= *state >> 17;
+	return *state ^= *state << 5;
+}
+
+static struct onnxmem_memory memory(onnxmem_session *s) {
+	struct onnxmem_memory m;
+	onnxmem_memory_of(s, &m);
+	return m;
+}
+
+// chain runs a chain of n nodes, each of whose results has so many bytes, and returns
+// the last result if it is kept. Each block is filled, and checked before it is freed.
+static unsigned char *chain(onnxmem_session *s, uint64_t key, const size_t *sizes, int n, int keep, int completed, uint64_t *plan) {
+	unsigned char *before = NULL;
+	onnxmem_run_begin(s, key);
+	for (int i = 0; i < n; i++) {
+		unsigned char *b = memory_alloc(sizes[i]);
+		CHECK(b && (uintptr_t)b % ALIGNMENT == 0);
+		memset(b, i + 1, sizes[i]);
+		if (before) {
+			CHECK(before[0] == i && before[sizes[i - 1] - 1] == i);
+			memory_free(before);
+		}
+		before = b;
+	}
+	if (!keep) {
+		memory_free(before);
+		before = NULL;
+	}
+	uint64_t made = onnxmem_run_end(completed);
+	if (plan)
+		*plan = made;
+	return before;
+}
+
+static const size_t sizes[] = {1000, 300000, 64, 500000, 1};
+#define N 5
+
+static void ranges_match_a_plain_array(void) {
+	enum { SPACE = 300 };
+	struct ranges set;
+	unsigned char owner[SPACE] = {0}; // number of the range at each byte, 0: none
+	ranges_init(&set);
+	uint32_t state = 7, count = 0;
+	for (int step = 0; step < 20000; step++) {
+		uint32_t start = draw(&state) % SPACE, end = start + 1 + draw(&state) % 30;
+		if (end > SPACE)
+			end = SPACE;
+		struct range *r = ranges_at(&set, start);
+		CHECK((r != NULL) == (owner[start] && (start == 0 || owner[start - 1] != owner[start])));
+		if (r) {
+			memset(owner + r->start, 0, r->end - r->start);
+			ranges_remove(&set, r);
+			count--;
+			continue;
+		}
+		int empty = 1;
+		for (uint32_t i = start; i < end; i++)
+			empty &= !owner[i];
+		r = ranges_add(&set, start, end);
+		CHECK((r != NULL) == empty);
+		if (r) {
+			unsigned char number = (unsigned char)(1 + step % 255);
+			while ((start && owner[start - 1] == number) || (end < SPACE && owner[end] == number))
+				number = (unsigned char)(1 + number % 255);
+			memset(owner + start, number, end - start);
+			count++;
+		}
+		CHECK(set.count == count);
+		uint64_t size = 1 + draw(&state) % 40, best = UINT64_MAX, room = UINT64_MAX;
+		for (uint32_t i = 0, begin = 0; i <= SPACE; i++) {
+			if (i < SPACE && !owner[i])
+				continue;
+			if (i - begin >= size && i - begin < room) {
+				best = begin;
+				room = i - begin;
+			}
+			begin = i + 1;
+		}
+		CHECK(ranges_gap(&set, size, SPACE) == best);
+	}
+	ranges_free(&set);
+}
+
+static void second_run_replays(void) {
+	onnxmem_session *s = onnxmem_session_new(4, 0);
+	uint64_t plan;
+	chain(s, 1, sizes, N, 0, 1, &plan);
+	CHECK(plan && memory(s).recorded == N && memory(s).arena_bytes == 0);
+	CHECK(memory(s).live_peak_bytes == 500032 + 64 + 0 * 64);
+	chain(s, 1, sizes, N, 0, 1, &plan);
+	CHECK(!plan && memory(s).hits == N && memory(s).misses == 0);
+	CHECK(memory(s).arena_bytes >= memory(s).lower_bound_bytes);
+	onnxmem_session_close(s);
+}
+
+static void packed_places_are_taken_when_no_run_is_in_flight(void) {
+	onnxmem_session *s = onnxmem_session_new(4, 0);
+	uint64_t plan;
+	chain(s, 1, sizes, N, 0, 1, &plan);
+	uint64_t offsets[N] = {0, 1024, 0, 64, 0};
+	CHECK(!onnxmem_place(s, plan, offsets, N, 300000, 1)); // above the arena
+	offsets[1] = 1000;
+	CHECK(!onnxmem_place(s, plan, offsets, N, 600000, 1)); // not aligned
+	CHECK(!onnxmem_place(s, plan + 100, offsets, N, 600000, 1));
+	offsets[1] = 500096; // a run in flight has 1024 or the like there
+	onnxmem_run_begin(s, 1);
+	CHECK(onnxmem_place(s, plan, offsets, N, 1000000, 500096));
+	CHECK(memory(s).packed_plans == 0);
+	void *b = memory_alloc(sizes[0]);
+	memory_free(b);
+	onnxmem_run_end(0);
+	CHECK(memory(s).packed_plans == 1 && memory(s).hits == 1);
+	chain(s, 1, sizes, N, 0, 1, NULL);
+	CHECK(memory(s).hits == 1 + N && memory(s).misses == 0 && memory(s).arena_bytes == 1000000);
+	onnxmem_session_close(s);
+}
+
+static void a_wrong_plan_gives_nothing_out_twice(void) {
+	onnxmem_session *s = onnxmem_session_new(4, 0);
+	uint64_t plan;
+	chain(s, 1, sizes, N, 0, 1, &plan);
+	const uint64_t all_at_once[N] = {0};
+	CHECK(onnxmem_place(s, plan, all_at_once, N, 500032, 1));
+	chain(s, 1, sizes, N, 0, 1, NULL); // checks the bytes
+	CHECK(memory(s).hits == 3 && memory(s).misses == 2 && memory(s).fallback_bytes == 500000);
+	onnxmem_session_close(s);
+}
+
+static void outputs_lie_outside_unless_the_caller_releases_them(void) {
+	for (int inside = 0; inside < 2; inside++) {
+		onnxmem_session *s = onnxmem_session_new(4, inside);
+		unsigned char *kept[3];
+		for (int i = 0; i < 3; i++)
+			kept[i] = chain(s, 1, sizes, N - 1, 1, 1, NULL);
+		CHECK(memory(s).output_bytes == 500000);
+		CHECK(memory(s).misses == (inside ? 1 + 3 * 0 : 0) || inside);
+		for (int i = 0; i < 3; i++) {
+			for (size_t j = 0; j < sizes[N - 2]; j++)
+				CHECK(kept[i][j] == N - 1);
+			memory_free(kept[i]);
+		}
+		struct onnxmem_memory before = memory(s);
+		memory_free(chain(s, 1, sizes, N - 1, 1, 1, NULL));
+		CHECK(memory(s).misses == before.misses);
+		CHECK(memory(s).hits - before.hits == (uint64_t)(N - 2 + inside));
+		onnxmem_session_close(s);
+	}
+}
+
+static void blocks_outlive_their_session(void) {
+	for (int inside = 0; inside < 2; inside++) {
+		onnxmem_session *s = onnxmem_session_new(4, inside);
+		memory_free(chain(s, 1, sizes, N - 1, 1, 1, NULL));
+		unsigned char *kept = chain(s, 1, sizes, N - 1, 1, 1, NULL);
+		onnxmem_making(s);
+		void *weight = memory_reserve(100);
+		onnxmem_making(NULL);
+		CHECK(memory(s).weights_bytes == 100);
+		onnxmem_session_close(s);
+		CHECK(kept[0] == N - 1 && kept[sizes[N - 2] - 1] == N - 1);
+		memory_free(kept);
+		memory_free(weight);
+	}
+}
+
+static void other_shapes_have_plans_of_their_own(void) {
+	onnxmem_session *s = onnxmem_session_new(2, 0);
+	for (uint64_t key = 1; key <= 3; key++) {
+		size_t scaled[N];
+		for (int i = 0; i < N; i++)
+			scaled[i] = sizes[i] * key;
+		chain(s, key, scaled, N, 0, 1, NULL);
+		chain(s, key, scaled, N, 0, 1, NULL);
+		CHECK(memory(s).hits == key * N && memory(s).misses == 0);
+	}
+	CHECK(memory(s).plans == 2);
+	uint64_t arena = memory(s).arena_bytes;
+	chain(s, 1, sizes, N, 0, 1, NULL); // its plan has gone
+	CHECK(memory(s).recorded == 4 * N && memory(s).arena_bytes == arena);
+	onnxmem_session_close(s);
+}
+
+static void without_a_key_sizes_choose_the_plan(void) {
+	onnxmem_session *s = onnxmem_session_new(4, 0);
+	const size_t other[N] = {1000, 300000, 128, 70000, 1};
+	chain(s, 0, sizes, N, 0, 1, NULL);
+	chain(s, 0, other, N, 0, 1, NULL);
+	CHECK(memory(s).plans == 2);
+	struct onnxmem_memory before = memory(s);
+	for (int i = 0; i < 4; i++) {
+		chain(s, 0, i % 2 ? other : sizes, N, 0, 1, NULL);
+		CHECK(memory(s).plans == 2);
+	}
+	CHECK(memory(s).hits - before.hits >= 4 * (N - 1));
+	onnxmem_session_close(s);
+}
+
+static void deviations_fall_back_and_lasting_ones_make_a_plan(void) {
+	onnxmem_session *s = onnxmem_session_new(4, 0);
+	const size_t branch[N + 1] = {1000, 300000, 7777, 64, 500000, 1};
+	uint64_t plan;
+	chain(s, 1, sizes, N, 0, 1, NULL);
+	for (int i = 0; i < 3; i++) {
+		struct onnxmem_memory before = memory(s);
+		chain(s, 1, branch, N + 1, 0, 1, &plan);
+		CHECK(memory(s).misses - before.misses >= 1 && memory(s).hits - before.hits >= 3);
+		CHECK((plan != 0) == (i == 2));
+	}
+	uint64_t misses = memory(s).misses;
+	chain(s, 1, branch, N + 1, 0, 1, NULL);
+	CHECK(memory(s).misses == misses && memory(s).plans == 1);
+	onnxmem_session_close(s);
+}
+
+static void a_run_that_fails_makes_no_plan(void) {
+	onnxmem_session *s = onnxmem_session_new(4, 0);
+	uint64_t plan;
+	chain(s, 1, sizes, 2, 0, 0, &plan);
+	CHECK(!plan && memory(s).plans == 0);
+	chain(s, 1, sizes, N, 0, 1, NULL);
+	for (int i = 0; i < 5; i++)
+		chain(s, 1, sizes, 2, 0, 0, NULL);
+	chain(s, 1, sizes, N, 0, 1, &plan);
+	CHECK(!plan && memory(s).misses == 0);
+	onnxmem_session_close(s);
+}
+
+static void swapped_allocations_are_found(void) {
+	onnxmem_session *s = onnxmem_session_new(4, 0);
+	for (int i = 0; i < 2; i++) {
+		onnxmem_run_begin(s, 1);
+		void *a = memory_alloc(i ? 200 : 100), *b = memory_alloc(i ? 100 : 200);
+		CHECK((uintptr_t)a != (uintptr_t)b);
+		memory_free(a);
+		memory_free(b);
+		onnxmem_run_end(1);
+	}
+	CHECK(memory(s).hits == 2 && memory(s).misses == 0);
+	onnxmem_session_close(s);
+}
+
+static void runs_in_flight_at_once(void) {
+	onnxmem_session *s = onnxmem_session_new(4, 0), *other = onnxmem_session_new(4, 0);
+	chain(s, 1, sizes, N, 0, 1, NULL);
+	onnxmem_run_begin(s, 1); // of the same thread, as by an operator that runs a model
+	unsigned char *b = memory_alloc(sizes[0]);
+	memset(b, 99, sizes[0]);
+	chain(other, 1, sizes, N, 0, 1, NULL);
+	chain(other, 1, sizes, N, 0, 1, NULL);
+	CHECK(memory(other).hits == N);
+	chain(s, 1, sizes, N, 0, 1, NULL); // the arena is taken
+	CHECK(memory(s).hits == 1 && memory(s).misses == N);
+	CHECK(b[0] == 99 && b[sizes[0] - 1] == 99);
+	memory_free(b);
+	onnxmem_run_end(1);
+	onnxmem_session_close(other);
+	onnxmem_session_close(s);
+}
+
+static void tables_are_read(void) {
+	char error[100];
+	onnxmem_session *s = onnxmem_session_new(4, 0);
+	const char *good = "onnxmem/replay 1\nalignment 64\narena 2048\nlower_bound 1088\nevents 4\n"
+					   "alloc 7 1000 1024 0\nalloc 9 64 0 0\nfree 7\nfree 9\n";
+	CHECK(onnxmem_load(s, 1, good, error, sizeof error));
+	const size_t of_table[] = {1000, 64};
+	chain(s, 1, of_table, 2, 0, 1, NULL);
+	CHECK(memory(s).hits == 2 && memory(s).arena_bytes == 2048 && memory(s).lower_bound_bytes == 1088);
+	const char *bad[][2] = {
+		{"", "line 1: expected onnxmem/replay 1"},
+		{"onnxmem/replay 2\n", "line 1: expected onnxmem/replay 1"},
+		{"onnxmem/replay 1\narena 64\nalloc 1 65 0 0\n", "line 3: the block ends above the arena"},
+		{"onnxmem/replay 1\narena 640\nalloc 1 65 1 0\n", "line 3: the offset is no multiple of 64"},
+		{"onnxmem/replay 1\narena 18446744073709551615\n", "line 2: expected a number of bytes"},
+		{"onnxmem/replay 1\narena 99999999999999999999999\n", "line 2: expected a number of bytes"},
+		{"onnxmem/replay 1\nalloc 1 2 3\n", "line 2: expected alloc ID SIZE OFFSET STREAM"},
+		{"onnxmem/replay 1\nallocate 1\n", "line 2: expected alloc, free, alignment, arena, lower_bound or events"},
+		{"onnxmem/replay 1\nfree 1 x\n", "line 2: expected the end of the line"},
+	};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		CHECK(!onnxmem_load(s, 1, bad[i][0], error, sizeof error));
+		if (strcmp(error, bad[i][1]))
+			fprintf(stderr, "got %s, expected %s\n", error, bad[i][1]);
+		CHECK(!strcmp(error, bad[i][1]));
+	}
+	onnxmem_session_close(s);
+}
+
+static void odd_sizes(void) {
+	onnxmem_session *s = onnxmem_session_new(1, 0);
+	onnxmem_run_begin(s, 1);
+	CHECK(!memory_alloc(0) && !memory_alloc(SIZE_MAX) && !memory_alloc(SIZE_MAX / 2));
+	memory_free(NULL);
+	CHECK(!onnxmem_run_end(1));
+	CHECK(!onnxmem_run_end(1)); // one too many
+	onnxmem_session_close(s);
+}
+
+static void *wait_in_a_run(void *argument) {
+	void **a = argument; // session, block, two barriers
+	onnxmem_run_begin(a[0], 1);
+	a[1] = memory_alloc(sizes[0]);
+	memset(a[1], 5, sizes[0]);
+	pthread_barrier_wait(a[2]);
+	pthread_barrier_wait(a[3]);
+	CHECK(((unsigned char *)a[1])[0] == 5);
+	memory_free(a[1]);
+	onnxmem_run_end(1);
+	return NULL;
+}
+
+// A child of fork has the arena's bytes, and runs of its own, although a thread of the
+// parent was in a run.
+static void fork_in_a_run(void) {
+	memory_init();
+	onnxmem_session *s = onnxmem_session_new(4, 0);
+	chain(s, 1, sizes, N, 0, 1, NULL);
+	pthread_barrier_t in, out;
+	pthread_barrier_init(&in, NULL, 2);
+	pthread_barrier_init(&out, NULL, 2);
+	void *arguments[] = {s, NULL, &in, &out};
+	pthread_t thread;
+	pthread_create(&thread, NULL, wait_in_a_run, arguments);
+	pthread_barrier_wait(&in);
+	pid_t child = fork();
+	if (!child) {
+		struct onnxmem_memory before = memory(s);
+		chain(s, 1, sizes, N, 0, 1, NULL);
+		CHECK(memory(s).hits == before.hits + N && memory(s).misses == before.misses);
+		unsigned char *b = arguments[1];
+		CHECK(b[0] == 5 && b[sizes[0] - 1] == 5);
+		_exit(0);
+	}
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	pthread_barrier_wait(&out);
+	pthread_join(thread, NULL);
+	chain(s, 1, sizes, N, 0, 1, NULL);
+	CHECK(memory(s).misses == 0);
+	onnxmem_session_close(s);
+}
+
+// --- random runs on several threads
+
+#define THREADS 4
+#define SHARED 3
+static onnxmem_session *shared[SHARED];
+static time_t deadline;
+
+struct held {
+	unsigned char *bytes;
+	size_t size;
+	unsigned char fill;
+};
+
+static void drop(struct held *h) {
+	if (!h->bytes)
+		return;
+	for (size_t i = 0; i < h->size; i += 61)
+		CHECK(h->bytes[i] == h->fill);
+	CHECK(h->bytes[h->size - 1] == h->fill);
+	memory_free(h->bytes);
+	h->bytes = NULL;
+}
+
+// random_run draws a stream from a seed, so that streams repeat, with a little noise.
+static void random_run(onnxmem_session *s, uint32_t seed, uint32_t *noise, struct held *kept, int depth) {
+	enum { LIVE = 24 };
+	struct held live[LIVE] = {{0}};
+	uint32_t stream = seed * 2654435761u + 1;
+	int steps = 20 + (int)(draw(&stream) % 200);
+	onnxmem_run_begin(s, draw(noise) % 8 ? seed + 1 : 0);
+	for (int i = 0; i < steps; i++) {
+		struct held *h = &live[draw(&stream) % LIVE];
+		size_t size = 1 + draw(&stream) % 4000;
+		if (draw(&stream) % 16 == 0)
+			size *= 100;
+		if (draw(noise) % 256 == 0)
+			size++; // another shape in the middle
+		drop(h);
+		h->bytes = memory_alloc(size);
+		CHECK(h->bytes);
+		h->size = size;
+		h->fill = (unsigned char)draw(noise);
+		memset(h->bytes, h->fill, size);
+		if (depth == 0 && draw(noise) % 500 == 0)
+			random_run(shared[draw(noise) % SHARED], draw(noise) % 6, noise, kept, 1);
+	}
+	drop(kept);
+	for (int i = 0; i < LIVE; i++) {
+		if (i == 7 && depth == 0)
+			*kept = live[i];
+		else
+			drop(&live[i]);
+	}
+	uint64_t plan = onnxmem_run_end(draw(noise) % 16 != 0);
+	if (plan && draw(noise) % 2) {
+		// Random places: most are wrong.
+		uint32_t count = onnxmem_blocks(s, plan, NULL, NULL, NULL, 0);
+		uint64_t *offsets = malloc((count + 1) * sizeof *offsets);
+		for (uint32_t i = 0; i < count; i++)
+			offsets[i] = draw(noise) % 32 ? draw(noise) % 8192 * 64 : UINT64_MAX;
+		onnxmem_place(s, plan, offsets, count, (8192 + 7000) * 64, 1);
+		free(offsets);
+	}
+}
+
+static void *random_runs(void *argument) {
+	uint32_t noise = (uint32_t)(uintptr_t)argument;
+	struct held kept = {0};
+	for (int i = 0; i < 60 || time(NULL) < deadline; i++) {
+		if (draw(&noise) % 32 == 0) {
+			onnxmem_session *own = onnxmem_session_new(2, (int)(draw(&noise) % 2));
+			for (int j = 0; j < 3; j++)
+				random_run(own, 1, &noise, &kept, 0);
+			onnxmem_session_close(own);
+		}
+		random_run(shared[draw(&noise) % SHARED], draw(&noise) % 6, &noise, &kept, 0);
+	}
+	drop(&kept);
+	return NULL;
+}
+
+static void random_runs_on_threads(void) {
+	for (int i = 0; i < SHARED; i++)
+		shared[i] = onnxmem_session_new(4, i == 1);
+	pthread_t threads[THREADS];
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, random_runs, (void *)(uintptr_t)(i * 7919 + 17));
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	uint64_t hits = 0, misses = 0;
+	for (int i = 0; i < SHARED; i++) {
+		hits += memory(shared[i]).hits;
+		misses += memory(shared[i]).misses;
+		onnxmem_session_close(shared[i]);
+	}
+	CHECK(hits && misses);
+}
+
+#define RUN(name) (test = #name, name())
+
+int main(int argc, char **argv) {
+	deadline = time(NULL) + (argc > 1 ? atoi(argv[1]) : 1);
+	RUN(ranges_match_a_plain_array);
+	RUN(second_run_replays);
+	RUN(packed_places_are_taken_when_no_run_is_in_flight);
+	RUN(a_wrong_plan_gives_nothing_out_twice);
+	RUN(outputs_lie_outside_unless_the_caller_releases_them);
+	RUN(blocks_outlive_their_session);
+	RUN(other_shapes_have_plans_of_their_own);
+	RUN(without_a_key_sizes_choose_the_plan);
+	RUN(deviations_fall_back_and_lasting_ones_make_a_plan);
+	RUN(a_run_that_fails_makes_no_plan);
+	RUN(swapped_allocations_are_found);
+	RUN(runs_in_flight_at_once);
+	RUN(tables_are_read);
+	RUN(odd_sizes);
+	RUN(fork_in_a_run);
+	RUN(random_runs_on_threads);
+	return 0;
+}
