@@ -277,12 +277,15 @@ static int wants_plan(struct run *r) {
 			r->key = trace_hash(&r->trace) | 1;
 		return !plan_of(r->session, r->key, 0);
 	}
-	if (!r->deviated) {
-		if (r->arena)
-			p->deviations = 0;
+	if (!r->arena)
+		return 0; // it had no place for its blocks, whatever they were
+	uint64_t hash = r->deviated ? trace_hash(&r->trace) : p->hash;
+	if (hash == p->hash) {
+		// A plan of the same stream would be no better: places were taken by
+		// results of earlier runs.
+		p->deviations = 0;
 		return 0;
 	}
-	uint64_t hash = trace_hash(&r->trace);
 	if (!r->key) {
 		// Without a key, another stream is another shape.
 		r->key = hash | 1;
@@ -562,6 +565,7 @@ static void after_fork_in_child(void) {
 			arena_retire(r->arena);
 		}
 		run_unlink(r);
+		plan_leave(r->plan);
 	}
 	os_release(&lock);
 }

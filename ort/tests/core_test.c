@@ -119,7 +119,7 @@ static void second_run_replays(void) {
 	uint64_t plan;
 	chain(s, 1, sizes, N, 0, 1, &plan);
 	CHECK(plan && memory(s).recorded == N && memory(s).arena_bytes == 0);
-	CHECK(memory(s).live_peak_bytes == 500032 + 64 + 0 * 64);
+	CHECK(memory(s).live_peak_bytes == 500032 + 64);
 	chain(s, 1, sizes, N, 0, 1, &plan);
 	CHECK(!plan && memory(s).hits == N && memory(s).misses == 0);
 	CHECK(memory(s).arena_bytes >= memory(s).lower_bound_bytes);
@@ -166,7 +166,7 @@ static void outputs_lie_outside_unless_the_caller_releases_them(void) {
 		for (int i = 0; i < 3; i++)
 			kept[i] = chain(s, 1, sizes, N - 1, 1, 1, NULL);
 		CHECK(memory(s).output_bytes == 500000);
-		CHECK(memory(s).misses == (inside ? 1 + 3 * 0 : 0) || inside);
+		CHECK((memory(s).misses > 0) == inside);
 		for (int i = 0; i < 3; i++) {
 			for (size_t j = 0; j < sizes[N - 2]; j++)
 				CHECK(kept[i][j] == N - 1);
@@ -178,6 +178,28 @@ static void outputs_lie_outside_unless_the_caller_releases_them(void) {
 		CHECK(memory(s).hits - before.hits == (uint64_t)(N - 2 + inside));
 		onnxmem_session_close(s);
 	}
+}
+
+// Results that the caller keeps take places in the arena; a run without the arena has
+// none. Neither is a change of the stream.
+static void misses_of_the_same_stream_make_no_plan(void) {
+	onnxmem_session *s = onnxmem_session_new(4, 1);
+	unsigned char *kept[6];
+	uint64_t plan;
+	for (int i = 0; i < 6; i++) {
+		kept[i] = chain(s, 1, sizes, N - 1, 1, 1, &plan);
+		CHECK((plan != 0) == (i == 0));
+	}
+	CHECK(memory(s).misses > 0);
+	for (int i = 0; i < 6; i++)
+		memory_free(kept[i]);
+	onnxmem_run_begin(s, 1);
+	for (int i = 0; i < 6; i++) {
+		memory_free(chain(s, 1, sizes, N - 1, 1, 1, &plan));
+		CHECK(!plan);
+	}
+	onnxmem_run_end(0);
+	onnxmem_session_close(s);
 }
 
 static void blocks_outlive_their_session(void) {
@@ -480,6 +502,7 @@ int main(int argc, char **argv) {
 	RUN(packed_places_are_taken_when_no_run_is_in_flight);
 	RUN(a_wrong_plan_gives_nothing_out_twice);
 	RUN(outputs_lie_outside_unless_the_caller_releases_them);
+	RUN(misses_of_the_same_stream_make_no_plan);
 	RUN(blocks_outlive_their_session);
 	RUN(other_shapes_have_plans_of_their_own);
 	RUN(without_a_key_sizes_choose_the_plan);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import weakref
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ class Core:
         self.outputs = outputs
         self._unpacked = 0
         self._packed = threading.Condition()
+        _cores.add(self)
         self._library = library()
         self._handle: int = self._library.onnxmem_session_new(plans, int(outputs))
         if not self._handle:
@@ -94,3 +96,17 @@ class Core:
         figures = Figures()
         self._library.onnxmem_memory_of(self._handle, ctypes.byref(figures))
         return {str(name): int(getattr(figures, str(name))) for name, *_ in Figures._fields_}
+
+
+_cores: weakref.WeakSet[Core] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Nobody packs in the child what the parent began to pack."""
+    for core in list(_cores):
+        core._unpacked = 0
+        core._packed = threading.Condition()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

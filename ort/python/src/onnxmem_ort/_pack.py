@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import warnings
@@ -19,7 +20,7 @@ ALIGNMENT = 64
 def pack(core: Core, plan: int) -> None:
     """Pack the blocks of a plan, and replace its offsets."""
     blocks = core.blocks(plan)
-    last = max((b.begin for b in blocks), default=0) + max((b.end or 0 for b in blocks), default=0) + 1
+    last = 1 + max((max(b.begin, b.end or 0) for b in blocks), default=0)
     inside = [(i, b) for i, b in enumerate(blocks) if core.outputs or b.end is not None]
     if not inside:
         return
@@ -50,6 +51,10 @@ class Packer:
     """One thread of the process that packs, one plan after another."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin without a thread, as in a child of fork."""
         self._lock = threading.Lock()
         self._tasks: _Tasks = queue.Queue()
         self._thread: threading.Thread | None = None
@@ -57,9 +62,7 @@ class Packer:
     def put(self, core: Core, plan: int) -> None:
         """Pack a plan some time. The thread does not keep the session alive."""
         with self._lock:
-            # A child of fork does not have its parent's threads.
-            if self._thread is None or not self._thread.is_alive():
-                self._tasks = queue.Queue()
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._work, args=(self._tasks,), name="onnxmem-pack", daemon=True)
                 self._thread.start()
             core.packing(+1)
@@ -72,8 +75,8 @@ class Packer:
             try:
                 if core is not None:
                     pack(core, plan)
-            except (onnxmem.Error, OSError) as e:
-                # The plan keeps its first placement.
+            except Exception as e:
+                # The plan keeps its first placement, and the thread goes on.
                 warnings.warn(f"onnxmem_ort: a recorded run is not packed: {e}", RuntimeWarning, stacklevel=1)
             finally:
                 if core is not None:
@@ -82,3 +85,6 @@ class Packer:
 
 
 packer = Packer()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=packer.reset)
