@@ -12,6 +12,11 @@ void os_unmap(void *pages, size_t size) {
 	VirtualFree(pages, 0, MEM_RELEASE);
 }
 
+void os_discard(void *pages, size_t size) {
+	if (VirtualFree(pages, size, MEM_DECOMMIT))
+		VirtualAlloc(pages, size, MEM_COMMIT, PAGE_READWRITE);
+}
+
 void os_stay(void) {
 	HMODULE self;
 	GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_PIN, (LPCWSTR)(void *)&os_stay, &self);
@@ -35,6 +40,8 @@ void *os_map(size_t size) {
 }
 
 void os_unmap(void *pages, size_t size) { munmap(pages, size); }
+
+void os_discard(void *pages, size_t size) { madvise(pages, size, MADV_DONTNEED); }
 
 void os_stay(void) {
 	static int self; // an address of this library

@@ -25,6 +25,10 @@ void *os_map(size_t size);
 // os_unmap gives all pages of an os_map back to the system.
 void os_unmap(void *pages, size_t size);
 
+// os_discard gives the memory of an os_map back to the system, but not the addresses:
+// what stood there is lost.
+void os_discard(void *pages, size_t size);
+
 // os_stay keeps this library in the process until it ends: ONNX Runtime calls it for as
 // long as the process has blocks, and closes libraries of operators with a session.
 void os_stay(void);

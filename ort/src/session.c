@@ -90,6 +90,13 @@ static struct arena *arena_new(uint64_t size) {
 	return a;
 }
 
+// arena_idle gives the memory of an arena back while a run without a plan takes its
+// blocks elsewhere: otherwise the process would have both.
+static void arena_idle(struct arena *a) {
+	if (a && !a->live.count)
+		os_discard(a->base, a->size);
+}
+
 static struct arena *arena_with(const void *bytes) {
 	struct arena *a = arenas;
 	while (a && (uintptr_t)bytes - (uintptr_t)a->base >= a->size)
@@ -250,6 +257,8 @@ void onnxmem_run_begin(onnxmem_session *s, uint64_t key) {
 		plan_enter(r, plan_of(s, key, 0), 0);
 	if (!s->owner && (r->plan || !key))
 		take_arena(s, r);
+	else if (!s->owner)
+		arena_idle(s->arena);
 	r->next = in_flight;
 	in_flight = r;
 	r->outer = current;
@@ -413,8 +422,11 @@ static struct run *running(void) {
 // find_place returns the address that the plan of a run has for its next block, or NULL
 // and what kind of block shall be outside.
 static void *find_place(struct run *r, uint64_t size, uint32_t number, enum kind *kind) {
-	if (!r->key && !r->plan)
-		plan_enter(r, number == 0 ? plan_like(r) : NULL, 0);
+	if (!r->key && number == 0) {
+		plan_enter(r, plan_like(r), 0);
+		if (!r->plan)
+			arena_idle(r->arena);
+	}
 	if (!r->plan) {
 		*kind = RECORDED;
 		r->session->memory.recorded++;

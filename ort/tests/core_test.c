@@ -235,6 +235,37 @@ static void other_shapes_have_plans_of_their_own(void) {
 	onnxmem_session_close(s);
 }
 
+static long resident_pages(void) {
+	long size, pages = -1;
+	FILE *f = fopen("/proc/self/statm", "r");
+	if (f) {
+		if (fscanf(f, "%ld %ld", &size, &pages) != 2)
+			pages = -1;
+		fclose(f);
+	}
+	return pages;
+}
+
+// A run without a plan does not add its blocks to an idle arena.
+static void an_idle_arena_takes_no_memory(void) {
+	const size_t large[] = {16 << 20, 16 << 20}, other[] = {64};
+	onnxmem_session *s = onnxmem_session_new(4, 0);
+	for (uint64_t key = 0; key < 2; key++) {
+		chain(s, key, large, 2, 0, 1, NULL);
+		chain(s, key, large, 2, 0, 1, NULL);
+		long before = resident_pages();
+		onnxmem_run_begin(s, key ? key + 1 : 0);
+		memory_free(memory_alloc(other[0]));
+		if (before > 0)
+			CHECK((before - resident_pages()) * sysconf(_SC_PAGESIZE) > 24 << 20);
+		onnxmem_run_end(0);
+		uint64_t misses = memory(s).misses;
+		chain(s, key, large, 2, 0, 1, NULL);
+		CHECK(memory(s).misses == misses);
+	}
+	onnxmem_session_close(s);
+}
+
 static void without_a_key_sizes_choose_the_plan(void) {
 	onnxmem_session *s = onnxmem_session_new(4, 0);
 	const size_t other[N] = {1000, 300000, 128, 70000, 1};
@@ -505,6 +536,7 @@ int main(int argc, char **argv) {
 	RUN(misses_of_the_same_stream_make_no_plan);
 	RUN(blocks_outlive_their_session);
 	RUN(other_shapes_have_plans_of_their_own);
+	RUN(an_idle_arena_takes_no_memory);
 	RUN(without_a_key_sizes_choose_the_plan);
 	RUN(deviations_fall_back_and_lasting_ones_make_a_plan);
 	RUN(a_run_that_fails_makes_no_plan);
