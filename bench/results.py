@@ -77,7 +77,7 @@ TABLES = (
     Table("kernels/avx2", "crosscheck/run bench/kernels.py --level avx2", slow="ONNX Runtime", timed=True),
     Table("kernels/avx512", "crosscheck/run bench/kernels.py --level avx512", slow="ONNX Runtime, AVX-512", timed=True),
     Table("kernels/models", "crosscheck/run bench/kernels.py --models", slow="ONNX Runtime", timed=True),
-    Table("onnxruntime/zoo", "crosscheck/run bench/runtime.py zoo", slow="half an hour, ONNX Runtime, a C compiler"),
+    Table("onnxruntime-memory/zoo", "crosscheck/run bench/runtime.py zoo", slow="half an hour, ONNX Runtime, a C compiler"),
     Table("limits/traced", "bench/frontier.py traced", timed=True),
     Table("limits/optima", "go test ./schedule/budget -count 1 -run Optimum -v", gobench.budget_optima),
     Table("limits/links", "go test ./schedule/budget -run '^$' -bench Swap -benchtime 1x", gobench.swaps, slow="half an hour"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure ONNX Runtime with its own allocator and in a packed arena, for docs/results/onnxruntime.md.
+"""Measure ONNX Runtime with its own allocator and in a packed arena, for docs/results/onnxruntime-memory.md.
 
     crosscheck/run bench/runtime.py [zoo] [resident] [time] [shapes]
 
