@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -74,6 +75,9 @@ type api struct {
 // open loads the library. The numbers are the places of the functions in struct OrtApi,
 // which later versions only extend.
 func open(library string) (*api, error) {
+	// The loader keeps the message of an error for the thread that made it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	lib, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, err
