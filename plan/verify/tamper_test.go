@@ -315,6 +315,7 @@ var real = []struct {
 		out d
 	`}, passes.Options{KeepRandomOrder: true}, func(p *plan.Plan) bool { return p.KeepsRandomOrder }},
 	{"a step of training", classifier, passes.Options{Dims: map[string]int64{"batch": 3}, Train: &autodiff.Options{Optimizer: "momentum", KeepGradients: true}}, func(p *plan.Plan) bool { return p.Mode == "training" && len(p.Dims) == 1 }},
+	{"a step of training for ranges of dimensions", classifier, passes.Options{Ranges: map[string]string{"batch": "2..4"}, Train: &autodiff.Options{Optimizer: "momentum"}}, func(p *plan.Plan) bool { return p.Mode == "training" && p.Ranges != nil && p.Ranges.Points == 3 }},
 	{"below a limit", tower, passes.Options{Limit: &passes.Limit{Percent: 70}, Frontier: true}, func(p *plan.Plan) bool {
 		return p.Summary.RecomputedNodes > 0 && len(p.Frontier) > 2 && p.Frontier[len(p.Frontier)-1].Impossible
 	}},
@@ -598,6 +599,7 @@ var stillTrue = []struct{ path, what, why string }{
 	{"subgraphs[].buffers[]", "^exchanged", "the order of the list has no meaning"},
 	{"dynamic[]", "^exchanged", "the order of the list has no meaning"},
 	{"subgraphs[].dynamic[]", "^exchanged", "the order of the list has no meaning"},
+	{"ranges.stacking[]", "^exchanged", "two neighbours that never live together lie where they lay"},
 	{"folded.tensors[]", "^exchanged", "the order of the list has no meaning"},
 	{"slices.parts[]", "^exchanged", "both are of tensors that stand before them"},
 	{"slices.weights[]", "^exchanged", "the order of the list has no meaning"},
