@@ -139,15 +139,7 @@ func (b *body) finish(outputs []ID, stay ...ID) (kept []bool) {
 		b.outer.fail(b.err)
 		return make([]bool, len(b.g.Inputs))
 	}
-	needed := map[ID]bool{}
-	for _, t := range slices.Concat(outputs, stay) {
-		needed[t] = true
-	}
-	for _, n := range slices.Backward(b.g.Nodes) {
-		if slices.ContainsFunc(n.Outputs, func(t ID) bool { return needed[t] }) {
-			n.Reads(func(t ID) { needed[t] = true })
-		}
-	}
+	needed := neededBy(b.g, slices.Concat(outputs, stay))
 	var left []ID
 	for _, t := range b.g.Inputs {
 		kept = append(kept, needed[t])
@@ -169,8 +161,43 @@ func (b *body) finish(outputs []ID, stay ...ID) (kept []bool) {
 	return kept
 }
 
-// emitBody adds a control-flow node with one body. Its outputs have the given types.
-func (e *emitter) emitBody(op string, list []*graph.Attr, bodies map[string]*body, types []graph.Type, in ...ID) []ID {
+// neededBy returns the tensors on which some tensors of a body depend, with these. The
+// nodes must be in a topological order.
+func neededBy(g *graph.Graph, tensors []ID) map[ID]bool {
+	needed := map[ID]bool{}
+	for _, t := range tensors {
+		needed[t] = true
+	}
+	for _, n := range slices.Backward(g.Nodes) {
+		if makes(n, needed) {
+			n.Reads(func(t ID) { needed[t] = true })
+		}
+	}
+	return needed
+}
+
+// makes reports whether a node makes one of the tensors.
+func makes(n *graph.Node, tensors map[ID]bool) bool {
+	return slices.ContainsFunc(n.Outputs, func(t ID) bool { return tensors[t] })
+}
+
+// trimBody gives a body other outputs and removes the nodes that these do not need.
+func trimBody(g *graph.Graph, outputs []ID) {
+	needed := neededBy(g, slices.Concat(g.Inputs, outputs))
+	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return !makes(n, needed) })
+	for _, n := range g.Nodes {
+		for _, t := range n.Outputs {
+			needed[t] = true // stays, though nothing may read it
+		}
+	}
+	g.Outputs, g.Span = outputs, graph.Span{}
+	g.Captures = slices.DeleteFunc(g.Captures, func(c graph.Capture) bool { return !needed[c.Inner] })
+	g.DropTensors(func(t ID) bool { return !needed[t] })
+	g.Link()
+}
+
+// emitBody adds a control-flow node with bodies. Its outputs have the given types.
+func (e *emitter) emitBody(op string, list []*graph.Attr, bodies map[string]*graph.Graph, types []graph.Type, in ...ID) []ID {
 	out := make([]ID, len(types))
 	for k := range out {
 		out[k] = graph.None
@@ -180,7 +207,7 @@ func (e *emitter) emitBody(op string, list []*graph.Attr, bodies map[string]*bod
 	}
 	n := &graph.Node{Name: e.unique(e.scope + op), Op: op, Inputs: slices.Clone(in), Outputs: out, Attrs: list}
 	for _, name := range slices.Sorted(maps.Keys(bodies)) {
-		n.Attrs = append(n.Attrs, &graph.Attr{Name: name, Type: graph.AttrGraph, Graph: bodies[name].g})
+		n.Attrs = append(n.Attrs, &graph.Attr{Name: name, Type: graph.AttrGraph, Graph: bodies[name]})
 	}
 	e.mark(n)
 	for k, t := range types {

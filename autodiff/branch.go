@@ -9,10 +9,7 @@ import (
 // ifGrad emits an If whose branches compute the nodes of the forward branches again,
 // and then the gradients of what these capture.
 func ifGrad(c *Backward) {
-	node := c.Node
-	if stands := c.stands[c.Node]; stands != nil {
-		node = stands
-	}
+	node := c.inGraph()
 	var wanted []int // inputs of c.Node: what the branches capture
 	var types []graph.Type
 	for q := len(node.Inputs); q < len(c.Node.Inputs); q++ {
@@ -20,11 +17,11 @@ func ifGrad(c *Backward) {
 			wanted, types = append(wanted, q), append(types, c.typeOf(c.X(q)))
 		}
 	}
-	bodies := map[string]*body{}
+	bodies := map[string]*graph.Graph{}
 	for _, name := range []string{"then_branch", "else_branch"} {
 		b := c.newBody("gradient")
 		b.finish(c.branch(b, node.Attr(name).Graph, wanted))
-		bodies[name] = b
+		bodies[name] = b.g
 	}
 	for k, d := range c.emitBody("If", nil, bodies, types, node.Inputs[0]) {
 		c.Set(wanted[k], d)

@@ -66,7 +66,6 @@ func countedLoop(c *Backward) []ID {
 	for i := range numbers {
 		numbers[i] = int64(i)
 	}
-	b := &body{emitter: &emitter{g: g}}
 	var types []graph.Type
 	for k, t := range g.Outputs {
 		typ := g.Tensors[t].Type
@@ -76,5 +75,5 @@ func countedLoop(c *Backward) []ID {
 		types = append(types, typ)
 	}
 	in := append(slices.Clone(c.Node.Inputs[2:]), c.list(numbers...))
-	return c.emitBody("Scan", attrs{"num_scan_inputs": 1}.list(), map[string]*body{"body": b}, types, in...)
+	return c.emitBody("Scan", attrs{"num_scan_inputs": 1}.list(), map[string]*graph.Graph{"body": g}, types, in...)
 }

@@ -170,19 +170,14 @@ func (c *Backward) folded(d ID, axis int, n int64, runs []padRun) ID {
 	cuts = slices.Compact(cuts)
 	var parts []ID
 	for k, low := range cuts[:len(cuts)-1] {
-		sum := ID(graph.None)
+		var terms []ID
 		for _, r := range runs {
 			if r.first() > low || r.last() < low {
 				continue
 			}
-			term := c.copied(d, axis, r, low, cuts[k+1])
-			if sum == graph.None {
-				sum = term
-			} else {
-				sum = c.add(sum, term)
-			}
+			terms = append(terms, c.copied(d, axis, r, low, cuts[k+1]))
 		}
-		parts = append(parts, sum)
+		parts = append(parts, c.sumOf(terms))
 	}
 	before, after := make([]int64, len(shape)), make([]int64, len(shape))
 	before[axis], after[axis] = -cuts[0], cuts[len(cuts)-1]-n // what was cropped

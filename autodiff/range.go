@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"runtime"
@@ -96,9 +97,7 @@ type openData struct {
 func (r *ranger) at(m *graph.Model, point int) (*Step, error) {
 	opt := r.opt
 	opt.Dims, opt.openDims = r.box.At(point), true
-	for name, n := range r.opt.Dims {
-		opt.Dims[name] = n
-	}
+	maps.Copy(opt.Dims, r.opt.Dims)
 	c := *m
 	c.Graph = m.Graph.Clone()
 	return Train(&c, opt)

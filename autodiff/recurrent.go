@@ -172,7 +172,7 @@ func (c *Backward) iterated(d *direction, steps int64, in ID, initial []ID, step
 		list["scan_input_directions"], list["scan_output_directions"] = []int64{1}, []int64{1}
 	}
 	scanned = append(scanned, c.reshape(in, []int64{steps, int64(batch), shape[1]}))
-	out := c.emitBody("Scan", list.list(), map[string]*body{"body": b}, append(types, stackOf(types[0], steps)), scanned...)
+	out := c.emitBody("Scan", list.list(), map[string]*graph.Graph{"body": b.g}, append(types, stackOf(types[0], steps)), scanned...)
 	return out[len(initial)], out[:len(initial)]
 }
 

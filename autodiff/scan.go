@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // lifted returns the nodes with the tensors that bodies capture as further inputs of
@@ -23,6 +24,14 @@ func (e *emitter) lifted(nodes []*graph.Node) []*graph.Node {
 		out[i], e.stands[&l] = &l, n
 	}
 	return out
+}
+
+// inGraph is the node of the graph for which c.Node stands, or c.Node.
+func (c *Backward) inGraph() *graph.Node {
+	if n := c.stands[c.Node]; n != nil {
+		return n
+	}
+	return c.Node
 }
 
 // scanned is a Scan that is being differentiated.
@@ -48,10 +57,7 @@ type scanned struct {
 // So all that is kept of an iteration are those states; the forward Scan returns them as
 // further outputs.
 func scanGrad(c *Backward) {
-	s := &scanned{Backward: c, node: c.Node, kept: map[int]ID{}}
-	if stands := c.stands[c.Node]; stands != nil {
-		s.node = stands
-	}
+	s := &scanned{Backward: c, node: c.inGraph(), kept: map[int]ID{}}
 	m := int(c.Int("num_scan_inputs", 0))
 	s.from, s.states = s.node.Attr("body").Graph, len(s.node.Inputs)-m
 	for _, name := range []string{"scan_input_axes", "scan_output_axes"} {
@@ -108,8 +114,12 @@ func scanGrad(c *Backward) {
 
 // direction is the direction of scan input or output k: 1 is reverse.
 func (s *scanned) direction(name string, k int) int64 {
-	if a := s.node.Attr(name); a != nil && k < len(a.Ints) {
-		return a.Ints[k]
+	return directionOf(s.node, name, k)
+}
+
+func directionOf(n *graph.Node, name string, k int) int64 {
+	if list := attr.Ints(n, name); k < len(list) {
+		return list[k]
 	}
 	return 0
 }
@@ -266,7 +276,7 @@ func (s *scanned) result(grads []ID) {
 		if !s.Needs(q) {
 			continue
 		}
-		sum := ID(graph.None)
+		var terms []ID
 		for i, x := range s.from.Captures {
 			if x.Outer != s.Node.Inputs[q] {
 				continue
@@ -279,16 +289,12 @@ func (s *scanned) result(grads []ID) {
 			} else {
 				continue
 			}
-			if sum == graph.None {
-				sum = part
-			} else {
-				sum = s.add(sum, part)
-			}
+			terms = append(terms, part)
 		}
-		if sum == graph.None {
-			sum = zeros(q)
+		if len(terms) == 0 {
+			terms = append(terms, zeros(q))
 		}
-		s.Set(q, sum)
+		s.Set(q, s.sumOf(terms))
 	}
 }
 
@@ -347,7 +353,7 @@ func (s *scanned) run(seeds, outputs, initial []ID, directions []int64, states i
 	if len(directions) > 0 {
 		list["scan_output_directions"] = directions
 	}
-	return s.emitBody("Scan", list.list(), map[string]*body{"body": b}, types, in...)
+	return s.emitBody("Scan", list.list(), map[string]*graph.Graph{"body": b.g}, types, in...)
 }
 
 // keep makes the forward Scan return state k as it is before each iteration.
@@ -404,11 +410,8 @@ func (s *trainer) trimScans() {
 			if !read[n.Outputs[k]] {
 				continue
 			}
-			direction := int64(0)
-			if a := n.Attr("scan_output_directions"); a != nil && k-states < len(a.Ints) {
-				direction = a.Ints[k-states]
-			}
-			outputs, results, directions = append(outputs, n.Outputs[k]), append(results, g.Outputs[k]), append(directions, direction)
+			outputs, results = append(outputs, n.Outputs[k]), append(results, g.Outputs[k])
+			directions = append(directions, directionOf(n, "scan_output_directions", k-states))
 		}
 		if len(outputs) == len(n.Outputs) {
 			continue
@@ -421,29 +424,6 @@ func (s *trainer) trimScans() {
 		trimBody(g, results)
 		n.SetCaptures()
 	}
-}
-
-// trimBody gives a body other outputs and removes the nodes that these do not need.
-func trimBody(g *graph.Graph, outputs []ID) {
-	needed := map[ID]bool{}
-	for _, t := range slices.Concat(g.Inputs, outputs) {
-		needed[t] = true
-	}
-	var nodes []*graph.Node
-	for _, n := range slices.Backward(g.Nodes) {
-		if slices.ContainsFunc(n.Outputs, func(t ID) bool { return needed[t] }) {
-			nodes = append(nodes, n)
-			n.Reads(func(t ID) { needed[t] = true })
-			for _, t := range n.Outputs {
-				needed[t] = true
-			}
-		}
-	}
-	slices.Reverse(nodes)
-	g.Nodes, g.Outputs, g.Span = nodes, outputs, graph.Span{}
-	g.Captures = slices.DeleteFunc(g.Captures, func(c graph.Capture) bool { return !needed[c.Inner] })
-	g.DropTensors(func(t ID) bool { return !needed[t] })
-	g.Link()
 }
 
 // stackOf is the type of n tensors of a type, one behind the other.

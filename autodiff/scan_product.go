@@ -1,6 +1,9 @@
 package autodiff
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
+)
 
 // product is the gradient of a tensor that the body of a Scan captures, where each
 // iteration adds the product of a transposed matrix with another: Aᵀ·B. The sum over
@@ -27,14 +30,8 @@ func (s *scanned) overRows(d ID) *graph.Node {
 	if n == nil || n.Op != "Gemm" || n.Domain != "" || len(n.Inputs) != 2 {
 		return nil
 	}
-	for name, want := range map[string]int64{"transA": 1, "transB": 0} {
-		got := int64(0)
-		if a := n.Attr(name); a != nil {
-			got = a.Int
-		}
-		if got != want {
-			return nil
-		}
+	if attr.Int(n, "transA", 0) != 1 || attr.Int(n, "transB", 0) != 0 {
+		return nil
 	}
 	return n
 }
@@ -92,12 +89,7 @@ func (s *scanned) added(sum, d ID) ID {
 	return s.b.with("Gemm", a, n.Inputs[0], n.Inputs[1], sum)
 }
 
-func alphaOf(n *graph.Node) float64 {
-	if a := n.Attr("alpha"); a != nil {
-		return float64(a.Float)
-	}
-	return 1
-}
+func alphaOf(n *graph.Node) float64 { return float64(attr.Float(n, "alpha", 1)) }
 
 // emit emits the product from the outputs of the gradient's Scan.
 func (p *product) emit(s *scanned, made []ID) ID {

@@ -57,9 +57,7 @@ func readCSV(r *bufio.Reader) (*Trace, error) {
 			return nil, &Error{Line: n, Err: err}
 		}
 	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, &Error{Line: n + 1, Err: fmt.Errorf("expected at most %d bytes in a line", maxLine)}
-	} else if err != nil {
+	if err := lineError(lines, n); err != nil {
 		return nil, err
 	}
 	return &b.trace, nil

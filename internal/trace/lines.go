@@ -55,12 +55,19 @@ func readLines(r *bufio.Reader) (*Trace, error) {
 			return nil, &Error{Line: n, Err: err}
 		}
 	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, &Error{Line: n + 1, Err: fmt.Errorf("expected at most %d bytes in a line", maxLine)}
-	} else if err != nil {
+	if err := lineError(lines, n); err != nil {
 		return nil, err
 	}
 	return &b.trace, nil
+}
+
+// lineError returns the error that ended the reading of lines after n of them.
+func lineError(lines *bufio.Scanner, n int) error {
+	err := lines.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		return &Error{Line: n + 1, Err: fmt.Errorf("expected at most %d bytes in a line", maxLine)}
+	}
+	return err
 }
 
 // quick parses a flat object of the keys above with whole numbers and plain strings as

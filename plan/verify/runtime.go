@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 )
@@ -54,35 +56,24 @@ func keepShared(g *graph.Graph, r *ops.Runtime) {
 			}
 			in, out := n.Inputs[a.In], n.Outputs[a.Out]
 			switch {
-			case k < len(n.Semantics.Views) && has(row.Views, a):
+			case k < len(n.Semantics.Views) && slices.Contains(row.Views, a):
 				base[out] = baseOf(in)
 				views = append(views, a)
-			case !has(row.Inplace, a) || has(inplace, a):
+			case !slices.Contains(row.Inplace, a) || slices.Contains(inplace, a):
 			case sameElements(g.Tensors[in].Type, g.Tensors[out].Type) && owned(g, baseOf(in)) && !output[baseOf(in)] && readings(n, baseOf(in), baseOf) == 1:
 				inplace = append(inplace, a)
 			}
 		}
 		n.Semantics.Views, n.Semantics.Inplace, n.Semantics.Ranges = views, inplace, nil
 		for _, a := range n.Attrs {
-			for _, body := range append([]*graph.Graph{a.Graph}, a.Graphs...) {
-				if body != nil {
-					keepShared(body, r)
-				}
+			for _, body := range a.All() {
+				keepShared(body, r)
 			}
 		}
 		if c := n.Semantics.Call; c != nil && c.Body != nil {
 			keepShared(c.Body, r)
 		}
 	}
-}
-
-func has(list []graph.Alias, want graph.Alias) bool {
-	for _, a := range list {
-		if a == want {
-			return true
-		}
-	}
-	return false
 }
 
 // owned reports whether a run of the graph makes a tensor anew.
@@ -106,13 +97,5 @@ func readings(n *graph.Node, base graph.TensorID, baseOf func(graph.TensorID) gr
 
 // sameElements reports whether two types have one shape and elements of one size.
 func sameElements(a, b graph.Type) bool {
-	if a.Elem.Bits() != b.Elem.Bits() || len(a.Shape) != len(b.Shape) {
-		return false
-	}
-	for i := range a.Shape {
-		if a.Shape[i] != b.Shape[i] {
-			return false
-		}
-	}
-	return true
+	return a.Elem.Bits() == b.Elem.Bits() && slices.Equal(a.Shape, b.Shape)
 }
