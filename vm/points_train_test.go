@@ -59,15 +59,7 @@ var trainedRanges = []struct {
 func TestTrainRanges(t *testing.T) {
 	for _, c := range trainedRanges {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := passes.Optimize(t.Context(), c.build(t), passes.Options{Ranges: c.ranges, Train: &c.train, Effort: schedule.EffortFast})
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := vm.New(r.Model, r.Plan)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
+			p, r := programOf(t, c.build(t), passes.Options{Ranges: c.ranges, Train: &c.train, Effort: schedule.EffortFast})
 			s := newSession(t, p, vm.Options{Poison: true})
 			apart := newSession(t, p, vm.Options{Separate: true})
 			for _, s := range []*vm.Session{s, apart} {
@@ -132,20 +124,8 @@ func nearOutputs(t testing.TB, dims map[string]int64, got, want map[string]vm.Va
 // trainAlone runs one step that was made for a point alone.
 func trainAlone(t testing.TB, m *graph.Model, opt autodiff.Options, dims map[string]int64, before, in map[string]vm.Value) map[string]vm.Value {
 	t.Helper()
-	r, err := passes.Optimize(t.Context(), m, passes.Options{Train: &opt, Dims: dims, Effort: schedule.EffortFast})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := vm.New(r.Model, r.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	s, err := p.NewSession(vm.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	p, r := programOf(t, m, passes.Options{Train: &opt, Dims: dims, Effort: schedule.EffortFast})
+	s := newSession(t, p, vm.Options{})
 	if err := s.Load(r.Step.Params); err != nil {
 		t.Fatal(err)
 	}

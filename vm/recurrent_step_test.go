@@ -16,20 +16,7 @@ func TestRecurrentSteps(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			const steps, batch, width, hidden = 12, 3, 5, 8
 			b := graph.NewBuilder(op, 18)
-			seed := float32(0)
-			weight := func(name string, dims ...int64) graph.TensorID {
-				n := int64(1)
-				for _, d := range dims {
-					n *= d
-				}
-				elements := make([]float32, n)
-				for i := range elements {
-					seed = seed*1.7 + 0.31
-					seed -= float32(int(seed))
-					elements[i] = seed - 0.5
-				}
-				return b.Floats(name, dims, elements)
-			}
+			weight := drawn(b)
 			x := b.Input("x", graph.TensorOf(graph.Float32, steps, batch, width))
 			for i, side := range []string{"forward", "reverse"} {
 				n := &graph.Node{

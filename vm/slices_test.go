@@ -130,16 +130,10 @@ func TestSlicedTraining(t *testing.T) {
 	}
 }
 
-// pools writes a network of convolutions, one of which is of single channels, and
-// poolings.
-func pools(t *testing.T) string {
-	t.Helper()
-	b := graph.NewBuilder("pools", 17)
-	list := func(name string, v ...int64) *graph.Attr {
-		return &graph.Attr{Name: name, Type: graph.AttrInts, Ints: v}
-	}
+// drawn returns a function that adds weights drawn from ±0.5.
+func drawn(b *graph.Builder) func(name string, dims ...int64) graph.TensorID {
 	random := rand.New(rand.NewPCG(1, 2))
-	weight := func(name string, dims ...int64) graph.TensorID {
+	return func(name string, dims ...int64) graph.TensorID {
 		n := int64(1)
 		for _, d := range dims {
 			n *= d
@@ -150,6 +144,17 @@ func pools(t *testing.T) string {
 		}
 		return b.Floats(name, dims, elements)
 	}
+}
+
+// pools writes a network of convolutions, one of which is of single channels, and
+// poolings.
+func pools(t *testing.T) string {
+	t.Helper()
+	b := graph.NewBuilder("pools", 17)
+	list := func(name string, v ...int64) *graph.Attr {
+		return &graph.Attr{Name: name, Type: graph.AttrInts, Ints: v}
+	}
+	weight := drawn(b)
 	x := b.Input("x", graph.TensorOf(graph.Float32, 16, 3, 32, 32))
 	conv := func(name string, group int64, dims ...int64) {
 		x = b.Add(&graph.Node{

@@ -48,7 +48,13 @@ func ramp(shape []graph.Dim) vm.Value {
 // program plans a model and prepares it to run.
 func program(t testing.TB, path string, opt passes.Options) (*vm.Program, *passes.Result) {
 	t.Helper()
-	r, err := passes.Optimize(t.Context(), open(t, path).Model, opt)
+	return programOf(t, open(t, path).Model, opt)
+}
+
+// programOf plans a model that is open, or was built in memory.
+func programOf(t testing.TB, m *graph.Model, opt passes.Options) (*vm.Program, *passes.Result) {
+	t.Helper()
+	r, err := passes.Optimize(t.Context(), m, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
