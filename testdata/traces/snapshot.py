@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def snapshot(iterations=5):
-    frames = [{"filename": "/work/train.py", "line": line, "name": "step"} for line in (10, 11, 12)]
+    frames = [{"filename": "train.py", "line": line, "name": "step"} for line in (10, 11, 12)]
     events, time = [], 0
     base, stream = 0x7F00_0000_0000, 0
 
