@@ -1,4 +1,4 @@
-package milp
+package ilp
 
 import (
 	"math"
