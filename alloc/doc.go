@@ -88,6 +88,7 @@
 //     ONNX Runtime, and computes what they would take for the same lifetimes.
 //   - [ObjectStrategies] lists the ways to share whole blocks instead of the bytes of
 //     one arena ([Objects]), for memory that cannot be cut.
+//   - [Problem.ILP] is the problem as an integer program for solvers, OLLA's.
 //   - [ReadCSV], [ReadJSON] and their counterparts read and write problems.
 //
 // # Alignment
