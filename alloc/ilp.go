@@ -2,6 +2,7 @@ package alloc
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ import (
 // an alignment: for any a and b, the program that is left has an optimum of integers.
 type ILP struct {
 	ilp.Program
-	Unit int64 // bytes: the greatest common divisor of sizes, alignments, fixed offsets and gaps; peak counts these
+	Unit int64 // bytes: a common divisor of sizes, fixed offsets and gaps; peak counts these
 	Peak int   // the index of the column peak
 
 	problem Problem
@@ -90,7 +91,7 @@ func (p Problem) ILP(opt ILPOptions) (*ILP, error) {
 	if opt.Pyramid {
 		pyramid = p.pyramid()
 	}
-	most := g.most(pyramid)
+	most := g.most()
 	for i, b := range p.Buffers {
 		if b.Size == 0 {
 			continue
@@ -99,10 +100,10 @@ func (p Problem) ILP(opt ILPOptions) (*ILP, error) {
 		if off, ok := pyramid[i]; ok {
 			fixed = &off
 		}
-		x := ilpBuffer{index: i, size: p.size(i) / g.Unit, align: p.align(i) / g.Unit, fixed: fixed, areas: p.areas(i)}
+		x := ilpBuffer{index: i, size: p.size(i) / g.Unit, align: max(1, p.align(i)/g.Unit), fixed: fixed, areas: p.areas(i)}
 		column := ilp.Column{Name: fmt.Sprint("A", i), Upper: max(0, most-x.size) / x.align, Integer: x.align > 1}
 		if fixed != nil {
-			column.Lower = *fixed / p.align(i)
+			column.Lower = *fixed / (x.align * g.Unit)
 			column.Upper = column.Lower
 		}
 		x.column = g.Add(column)
@@ -155,13 +156,16 @@ func (g *ILP) load() int64 {
 	return g.problem.MaxLoad()
 }
 
-// unit returns the greatest common divisor of all that offsets are made of, or 1.
+// unit returns a number of bytes, the larger the better, such that some optimum has multiples
+// of it as offsets: pushed down, each buffer lies at a fixed offset, or at the first aligned
+// one at or above what is below it. It divides all sizes, gaps and fixed offsets, and each
+// alignment divides it or is a multiple of it.
 func (p Problem) unit() (unit int64) {
 	for i, b := range p.Buffers {
 		if b.Size == 0 {
 			continue
 		}
-		unit = gcd(gcd(unit, p.align(i)), p.size(i))
+		unit = gcd(unit, p.size(i))
 		if b.Fixed != nil {
 			unit = gcd(unit, *b.Fixed)
 		}
@@ -169,21 +173,28 @@ func (p Problem) unit() (unit int64) {
 			unit = gcd(gcd(unit, a.from), a.to)
 		}
 	}
+	for changed := true; changed; {
+		changed = false
+		for i, b := range p.Buffers {
+			if b.Size > 0 && unit%p.align(i) != 0 && p.align(i)%unit != 0 {
+				unit, changed = gcd(unit, p.align(i)), true
+			}
+		}
+	}
 	return max(unit, 1)
 }
 
 // most returns an upper bound of the arena, in units: OLLA's M.
-func (g *ILP) most(pyramid map[int]int64) (sum int64) {
+func (g *ILP) most() (sum int64) {
 	var base int64
 	for i, b := range g.problem.Buffers {
 		if b.Size == 0 {
 			continue
 		}
-		sum += g.problem.size(i) + g.problem.align(i) - g.Unit
+		sum += g.problem.size(i) + max(0, g.problem.align(i)-g.Unit)
 		if b.Fixed != nil {
 			base = max(base, *b.Fixed)
 		}
-		base = max(base, pyramid[i])
 	}
 	sum += base
 	if known := g.opt.UpperBound; known > 0 {
@@ -305,8 +316,11 @@ func (g *ILP) Comment() string {
 	return b.String()
 }
 
-// Encode returns the values of the columns for a placement: the start solution for a
-// solver. It fails if the placement is not valid or not one of the program, which fixes
+// WriteLP writes the program in CPLEX's LP format, with comments that name the buffers.
+func (g *ILP) WriteLP(w io.Writer) error { return g.Program.WriteLP(w, g.Comment()) }
+
+// Encode returns the values of the columns for a placement, with offsets rounded down to the
+// unit: the start solution for a solver. It fails if the placement is not valid or not one of the program, which fixes
 // some offsets by Pyramid and bounds the arena by UpperBound.
 func (g *ILP) Encode(a Placement) ([]int64, error) {
 	if err := g.problem.CheckSweep(a); err != nil {
@@ -316,7 +330,8 @@ func (g *ILP) Encode(a Placement) ([]int64, error) {
 	at := func(b *ilpBuffer) int64 { return a.Offsets[b.index] }
 	for i := range g.buffers {
 		b := &g.buffers[i]
-		x[b.column] = at(b) / g.problem.align(b.index)
+		x[b.column] = at(b) / (b.align * g.Unit)
+		x[g.Peak] = max(x[g.Peak], x[b.column]*b.align+b.size)
 	}
 	for _, c := range g.couples {
 		below := at(&g.buffers[c.low])+c.lowArea.to <= at(&g.buffers[c.high])+c.highArea.from
@@ -328,7 +343,7 @@ func (g *ILP) Encode(a Placement) ([]int64, error) {
 			x[c.b] = 1
 		}
 	}
-	x[g.Peak] = max((a.Arena+g.Unit-1)/g.Unit, g.Columns[g.Peak].Lower)
+	x[g.Peak] = max(x[g.Peak], g.Columns[g.Peak].Lower)
 	_, err := g.Value(x)
 	return x, err
 }
@@ -341,7 +356,7 @@ func (g *ILP) Decode(values []int64) (Placement, error) {
 	}
 	a := Placement{Offsets: make([]int64, len(g.problem.Buffers))}
 	for _, b := range g.buffers {
-		a.Offsets[b.index] = values[b.column] * g.problem.align(b.index)
+		a.Offsets[b.index] = values[b.column] * b.align * g.Unit
 		a.Arena = max(a.Arena, a.Offsets[b.index]+g.problem.size(b.index))
 	}
 	return a, nil

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"io"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/ilp"
 )
@@ -15,27 +16,33 @@ import (
 // with the reductions of their section 4.1 (equations 10 to 12). The program covers the
 // whole model of this package: workspaces, outputs, inputs, tensors that nobody reads, the
 // precedence of resident tensors and of tensors of 0 bytes, and in-place pairs, which
-// OLLA does not have. [ILP] explains the names of columns and rows, and
-// [ILPOptions] has the programs with offsets and without reductions.
+// OLLA does not have. [ILP] explains the names of columns and rows, and [ILPOptions] has
+// the programs with offsets and without reductions.
 func WriteLP(w io.Writer, p *Problem) error {
 	g, err := p.ILP(ILPOptions{})
 	if err != nil {
 		return err
 	}
-	for i := range g.Columns {
-		// The rows m bound y and no optimum needs a bound of peak, so that the text can do
-		// without.
-		if c := &g.Columns[i]; i >= g.layout.firstPair(g.Peak) {
-			c.Upper = ilp.Unbounded
-		}
-	}
-	return g.WriteLP(w, g.Comment())
+	return g.WriteLP(w)
 }
 
-// firstPair returns the first column y, or that of the peak.
-func (l *layout) firstPair(peak int) int {
-	if len(l.y) > 0 {
-		return l.y[0]
+// WriteLP writes the program in CPLEX's LP format, with comments that name nodes and
+// in-place pairs. It leaves out the upper bounds of y, which the rows m imply, and that of
+// peak, which no optimum needs, unless it was given.
+func (g *ILP) WriteLP(w io.Writer) error {
+	text := g.Program
+	text.Columns = slices.Clone(g.Columns)
+	for k := range g.layout.y {
+		end := g.Peak
+		if k+1 < len(g.layout.y) {
+			end = g.layout.y[k+1]
+		}
+		for i := g.layout.y[k]; i < end; i++ {
+			text.Columns[i].Upper = ilp.Unbounded
+		}
 	}
-	return peak
+	if g.layout.opt.UpperBound == 0 {
+		text.Columns[g.Peak].Upper = ilp.Unbounded
+	}
+	return text.WriteLP(w, g.Comment())
 }

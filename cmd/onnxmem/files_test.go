@@ -21,6 +21,7 @@ var noFiles = []string{
 	"dim", "batch-dim", "shard", "trace-device", "external-data", "state", "decode",
 	"name", "set", // of a network
 	"device", // a GPU
+	"ilp",    // choices of an integer program
 }
 
 // fileValues lists the arguments and flags of a command whose values are texts.
@@ -86,8 +87,15 @@ var outputLines = []struct{ output, line, inputs string }{
 	{"run host-file", "run p.onnx --host-file @", "p.onnx p.plan.json external.bin"},
 	{"order out", "order problem.json --out @", "problem.json"},
 	{"order lp", "order problem.json --lp @", "problem.json"},
+	{"order mps", "order problem.json --mps @", "problem.json"},
+	{"order cp-sat", "order problem.json --cp-sat @", "problem.json"},
+	{"order minizinc", "order problem.json --minizinc @", "problem.json"},
 	{"pack out", "pack buffers.csv --out @", "buffers.csv"},
 	{"pack svg", "pack buffers.csv --svg @", "buffers.csv"},
+	{"pack lp", "pack buffers.csv --lp @", "buffers.csv"},
+	{"pack mps", "pack buffers.csv --mps @", "buffers.csv"},
+	{"pack cp-sat", "pack buffers.csv --cp-sat @", "buffers.csv"},
+	{"pack minizinc", "pack buffers.csv --minizinc @", "buffers.csv"},
 	{"pack out", "pack --trace buffers.csv --out @", "buffers.csv"},
 	{"report out", "report --trace buffers.csv -o @", "buffers.csv"},
 	{"model out", "model mobilenet_v1 @", ""},

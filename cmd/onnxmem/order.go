@@ -21,8 +21,8 @@ import (
 type orderCmd struct {
 	Problem string `arg:"" in:"the problem" help:"Sizes and precedence as JSON, gzipped or not (docs/formats.md); - is standard input."`
 
+	programFlags       `embed:""`
 	Out                string       `out:"the order" placeholder:"FILE" help:"Write the order: the object that --json prints, without times; - is standard output."`
-	LP                 string       `name:"lp" out:"the integer program" placeholder:"FILE" help:"Write the problem as an integer program (OLLA's, CPLEX LP format) for a solver to check the optimum; for small graphs."`
 	Strategy           string       `aliases:"schedule" placeholder:"NAME" help:"Run only one strategy (also --schedule): ${schedules} (default: search)."`
 	ScheduleGoal       string       `enum:"peak,area" default:"peak" help:"Among orders with the smallest peak: peak takes the least area (the sum of the loads) of the five orders found, area searches for less."`
 	Limit              *units.Limit `placeholder:"BYTES|PERCENT%" help:"Let nodes run again so that the peak is at most this, such as 8GiB or 60% of the best order's peak, at the least extra time; exit 1 if that is impossible or not found."`
@@ -54,6 +54,7 @@ type ordering struct {
 	bound   time.Duration // of total
 	total   time.Duration // of the search
 	limited limited
+	program *schedule.ILP // for files of the integer program
 }
 
 // Run reads, orders, writes and prints.
@@ -66,6 +67,9 @@ func (c *orderCmd) Run(e *env) error {
 	defer bar.stop()
 	bar.step("read")
 	if err := o.load(); err != nil {
+		return err
+	}
+	if err := o.build(); err != nil {
 		return err
 	}
 	bar.step("order")
@@ -82,7 +86,7 @@ func (c *orderCmd) Run(e *env) error {
 		e.say("%s: %s: the best order so far", o.file, o.endedBy())
 	}
 	var out io.Writer = e.stdout
-	if c.Out == "-" || c.LP == "-" {
+	if c.Out == "-" || slices.Contains(c.paths(), "-") {
 		out = e.messages() // standard output is for the written file
 	}
 	if c.JSON {
@@ -106,10 +110,53 @@ func (c *orderCmd) check() error {
 		return usagef("time limit %v: expected 0 or more", c.TimeLimit)
 	case c.Wrong(c.Limit != nil || c.Frontier) != "":
 		return usagef("%s", c.Wrong(c.Limit != nil || c.Frontier))
-	case c.LP == "-" && c.Out == "-":
-		return usagef("--lp and --out: expected at most one of them on standard output")
+	}
+	if _, err := c.ilp(); err != nil {
+		return err
+	}
+	return c.programFlags.check(c.Out)
+}
+
+// ilp returns the choices of --ilp.
+func (c *orderCmd) ilp() (opt schedule.ILPOptions, err error) {
+	for _, name := range c.ILP {
+		i := slices.IndexFunc(schedule.ILPSwitches, func(s schedule.ILPSwitch) bool { return s.Name == name })
+		if i < 0 {
+			var names []string
+			for _, s := range schedule.ILPSwitches {
+				names = append(names, s.Name)
+			}
+			return opt, unknownSwitch(name, names)
+		}
+		schedule.ILPSwitches[i].Set(&opt)
+	}
+	return opt, nil
+}
+
+// build makes the integer program before the search, so that one that is too large is
+// refused at once.
+func (o *ordering) build() error {
+	if !o.cmd.integer() {
+		return nil
+	}
+	opt, err := o.cmd.ilp()
+	if err != nil {
+		return err
+	}
+	if o.program, err = o.problem.ILP(opt); err != nil {
+		return fmt.Errorf("%s: %w", o.file, err)
 	}
 	return nil
+}
+
+// writeCPSAT writes the integer program for CP-SAT. The order found is its hint, unless the
+// program excludes it, or asks for offsets.
+func (o *ordering) writeCPSAT(w io.Writer) error {
+	start, err := o.program.Encode(schedule.Solution{Order: o.found.Order, Taken: o.found.Evaluation.Taken})
+	if err != nil {
+		start = nil
+	}
+	return o.program.WriteCPSAT(w, start)
 }
 
 // load reads the problem.
@@ -184,16 +231,17 @@ func (o *ordering) endedBy() string {
 	return "time limit"
 }
 
-// write writes the order and the integer program to their files, both or none.
+// write writes the order and the programs to their files, all or none.
 func (o *ordering) write(e *env) error {
 	var staged []*atomicfile.File
-	for _, file := range []struct {
-		path string
-		text func(io.Writer) error
-	}{
-		{o.cmd.Out, func(w io.Writer) error { return o.json(w, false) }},
-		{o.cmd.LP, func(w io.Writer) error { return schedule.WriteLP(w, o.problem) }},
-	} {
+	programs := o.cmd.files(
+		func(w io.Writer) error { return o.program.WriteLP(w) },
+		func(w io.Writer) error { return o.program.WriteMPS(w) },
+		o.writeCPSAT,
+		func(w io.Writer) error { return schedule.WriteMiniZinc(w, o.problem) },
+	)
+	order := programFile{o.cmd.Out, func(w io.Writer) error { return o.json(w, false) }}
+	for _, file := range append([]programFile{order}, programs...) {
 		switch file.path {
 		case "":
 			continue

@@ -22,6 +22,7 @@ type packCmd struct {
 	Buffers string `arg:"" optional:"" in:"the file of buffers" help:"CSV of buffers (id,lower,upper,size and MiniMalloc's other columns) or its JSON form, gzipped or not; - is standard input."`
 
 	traceFlags
+	programFlags `embed:""`
 
 	Capacity  *units.Size   `placeholder:"SIZE" help:"Accept any arena up to SIZE, such as 1MiB. If none is found: exit status 1, and nothing is written."`
 	Strategy  string        `placeholder:"NAME" help:"Run only one strategy: ${placements} (default: all, then the searches)."`
@@ -59,6 +60,7 @@ type packing struct {
 	read    time.Duration
 	place   time.Duration
 	trace   *packedTrace // nil without --trace
+	program *alloc.ILP   // for files of the integer program
 }
 
 // Run reads, places, writes and prints.
@@ -74,6 +76,9 @@ func (c *packCmd) Run(e *env) error {
 	if err := read(); err != nil {
 		return err
 	}
+	if err := k.build(); err != nil {
+		return err
+	}
 	if err := solve(); err != nil {
 		return err
 	}
@@ -84,7 +89,7 @@ func (c *packCmd) Run(e *env) error {
 		}
 	}
 	var out io.Writer = e.stdout
-	if c.Out == "-" || c.SVG == "-" {
+	if c.Out == "-" || c.SVG == "-" || slices.Contains(c.paths(), "-") {
 		out = e.messages() // standard output is for the written file
 	}
 	if c.JSON {
@@ -112,10 +117,55 @@ func (c *packCmd) check() error {
 		return usagef("--to %s: expected a file with --out", c.To)
 	case c.TimeLimit < 0:
 		return usagef("time limit %v: expected 0 or more", c.TimeLimit)
-	case c.Out == "-" && c.SVG == "-":
-		return usagef("--out and --svg: expected at most one of them on standard output")
+	case c.Trace != "" && strings.Join(c.paths(), "") != "":
+		return usagef("--lp, --mps, --cp-sat and --minizinc: expected a file of buffers, found a recording")
+	}
+	if _, err := c.ilp(); err != nil {
+		return err
+	}
+	return c.programFlags.check(c.Out, c.SVG)
+}
+
+// ilp returns the choices of --ilp.
+func (c *packCmd) ilp() (opt alloc.ILPOptions, err error) {
+	for _, name := range c.ILP {
+		i := slices.IndexFunc(alloc.ILPSwitches, func(s alloc.ILPSwitch) bool { return s.Name == name })
+		if i < 0 {
+			var names []string
+			for _, s := range alloc.ILPSwitches {
+				names = append(names, s.Name)
+			}
+			return opt, unknownSwitch(name, names)
+		}
+		alloc.ILPSwitches[i].Set(&opt)
+	}
+	return opt, nil
+}
+
+// build makes the integer program before the search, so that one that is too large is
+// refused at once.
+func (k *packing) build() error {
+	if !k.cmd.integer() {
+		return nil
+	}
+	opt, err := k.cmd.ilp()
+	if err != nil {
+		return err
+	}
+	if k.program, err = k.problem.ILP(opt); err != nil {
+		return fmt.Errorf("%s: %w", k.name, err)
 	}
 	return nil
+}
+
+// writeCPSAT writes the integer program for CP-SAT. The placement found is its hint, unless
+// the program excludes it.
+func (k *packing) writeCPSAT(w io.Writer) error {
+	start, err := k.program.Encode(k.found.Placement)
+	if err != nil {
+		start = nil
+	}
+	return k.program.WriteCPSAT(w, start)
 }
 
 // readBuffers reads the buffers.
@@ -191,7 +241,7 @@ func (k *packing) judge() {
 	}
 }
 
-// write writes the buffers and the picture to their files, both or none.
+// write writes the buffers, the picture and the programs to their files, all or none.
 func (k *packing) write(e *env) error {
 	var files []*atomicfile.File
 	defer func() {
@@ -199,15 +249,18 @@ func (k *packing) write(e *env) error {
 			f.Abort()
 		}
 	}()
-	for _, w := range []struct {
-		path string
-		to   func(io.Writer) error
-	}{{k.cmd.Out, k.writeBuffers}, {k.cmd.SVG, k.writeSVG}} {
+	programs := k.cmd.files(
+		func(w io.Writer) error { return k.program.WriteLP(w) },
+		func(w io.Writer) error { return k.program.WriteMPS(w) },
+		k.writeCPSAT,
+		func(w io.Writer) error { return alloc.WriteMiniZinc(w, k.problem) },
+	)
+	for _, w := range append([]programFile{{k.cmd.Out, k.writeBuffers}, {k.cmd.SVG, k.writeSVG}}, programs...) {
 		if w.path == "" {
 			continue
 		}
 		var text bytes.Buffer
-		if err := w.to(&text); err != nil {
+		if err := w.text(&text); err != nil {
 			return err
 		}
 		if w.path == "-" {
@@ -387,7 +440,7 @@ func (k *packing) files() (list []string) {
 	if k.cmd.Capacity != nil && k.fit != alloc.FitFound {
 		return nil
 	}
-	for _, path := range []string{k.cmd.Out, k.cmd.SVG} {
+	for _, path := range append([]string{k.cmd.Out, k.cmd.SVG}, k.cmd.paths()...) {
 		if path != "" && path != "-" {
 			list = append(list, units.Name(path))
 		}
