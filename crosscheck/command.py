@@ -82,6 +82,10 @@ class Command:
         """Order a bare problem, and write it as an integer program."""
         return self._json("order", str(problem), "--lp", str(program), "--json")
 
+    def programs(self, kind, problem, flags):
+        """Order or pack a bare problem and write it for solvers: flags name files, and what --ilp changes."""
+        return self._json(kind, str(problem), "--json", *[f"{flag}={value}" for flag, value in flags.items()])
+
     def run(self, target, given, flags, seconds):
         """Run a planned model; return the report and the outputs by name. The report lists outputs that --check finds to differ."""
         with tempfile.TemporaryDirectory(dir=pathlib.Path(target).parent) as folder:

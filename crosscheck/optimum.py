@@ -23,7 +23,7 @@ _PROBLEMS = {
     "mlp-train": "a training step, three layers, SGD",
 }
 _SECONDS = 100  # the largest of the problems takes 6 s
-_UNIT = re.compile(r"^\\ .*One unit is (\d+) bytes\.$", re.MULTILINE)
+UNIT = re.compile(r"^\\ .*One unit is (\d+) bytes\.$", re.MULTILINE)
 
 
 def find():
@@ -56,7 +56,7 @@ def solve(program):
     Sizes are multiples of the unit and the peak counts units, so a gap below one unit
     is zero: the solver's relative tolerances cannot hide a byte.
     """
-    unit = _UNIT.search(program.read_text(encoding="utf-8"))
+    unit = UNIT.search(program.read_text(encoding="utf-8"))
     if not unit:
         raise ValueError(f"{program}: no line says how many bytes a unit is")
     solver = highspy.Highs()

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from . import allowed, apart, build, cases, command, differences, edge, feeds, kinks, networks, optimum, order, pages, probe, quantized, running, runtime, runtime_order, shapes, sliced, snapshot, step, table, tigris, training, wild, wildmodels
+from . import allowed, apart, build, cases, command, differences, edge, feeds, foreign, kinks, networks, optimum, order, pages, probe, programs, quantized, running, runtime, runtime_order, shapes, sliced, snapshot, step, table, tigris, training, wild, wildmodels
 
 
 def event(name, op="Relu"):
@@ -295,6 +295,22 @@ class Forward(unittest.TestCase):
         part = step.forward(model, made)
         self.assertEqual([n.op_type for n in part.graph.node], ["MatMul", "Add"])
         self.assertEqual([v.name for v in part.graph.output], [made])
+
+
+class Programs(unittest.TestCase):
+    def test_solvers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "p.lp")
+            path.write_text(Optimum.program, encoding="utf-8")
+            self.assertEqual(foreign.solve(path)["optimum"], 2)
+            self.assertEqual(programs.unit_of(path), 8)
+            result = {"faults": [], "solved": 0}
+            for expected, faults in ((16, 0), (24, 1)):
+                programs._compare(result, str(path), 8, expected)
+                self.assertEqual((len(result["faults"]), result["solved"]), (faults, faults + 1))
+            path.write_text(Optimum.program.replace("s: x + y = 1", "s: x + y = 3"), encoding="utf-8")
+            with self.assertRaises(ValueError):
+                foreign.solve(path)
 
 
 class Optimum(unittest.TestCase):
