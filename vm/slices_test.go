@@ -155,7 +155,7 @@ func pools(t *testing.T) string {
 		return &graph.Attr{Name: name, Type: graph.AttrInts, Ints: v}
 	}
 	weight := drawn(b)
-	x := b.Input("x", graph.TensorOf(graph.Float32, 16, 3, 32, 32))
+	x := b.Input("x", graph.TensorOf(graph.Float32, 16, 3, 16, 16))
 	conv := func(name string, group int64, dims ...int64) {
 		x = b.Add(&graph.Node{
 			Op: "Conv", Inputs: []graph.TensorID{x, weight(name+".weight", dims...), weight(name+".bias", dims[0])},
@@ -173,7 +173,7 @@ func pools(t *testing.T) string {
 	pool("pool2")
 	conv("third", 1, 8, 16, 3, 3)
 	flat := b.Node("Flatten", "flat", x)
-	b.Output(b.Node("Gemm", "logits", flat, weight("fc.weight", 8*8*8, 10), weight("fc.bias", 10)))
+	b.Output(b.Node("Gemm", "logits", flat, weight("fc.weight", 8*4*4, 10), weight("fc.bias", 10)))
 	m, err := b.Model()
 	if err != nil {
 		t.Fatal(err)
