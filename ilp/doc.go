@@ -9,5 +9,8 @@
 //	cpsat.go    CpModelProto, for CP-SAT of OR-tools
 //
 // All data are integers. The text formats write them exactly; most solvers read them into
-// floating point, which is exact below 2^53 = 9,007,199,254,740,992.
+// floating point, which is exact below 2^53 = 9,007,199,254,740,992. They also let each row be
+// violated by a tolerance, often a millionth, which is many units where a coefficient is as
+// large as an arena: [Program.Value] finds out whether what they return is a solution. CP-SAT
+// computes in integers.
 package ilp
