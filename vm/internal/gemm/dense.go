@@ -83,10 +83,15 @@ func (m *Dense) packDown(dst []float32, width int, from *float32, n, rows int) {
 	}
 }
 
-// packAcross packs rows that run along the depth, four or two rows at a time.
+// packAcross packs rows that run along the depth, eight, four or two rows at a time.
 func (m *Dense) packAcross(dst []float32, width, first, k, n, rows int) {
 	at := func(r int) unsafe.Pointer { return unsafe.Add(m.At, 4*((first+r)*m.Step+k*m.Deep)) }
 	r := 0
+	if r = rows &^ 7; r > 0 && m.Deep == 1 && n > 0 {
+		simd.Transpose(&dst[0], (*float32)(at(0)), width, m.Step, r, n)
+	} else {
+		r = 0
+	}
 	for ; r+4 <= rows && m.Deep == 1; r += 4 {
 		a, b := unsafe.Slice((*float32)(at(r)), n), unsafe.Slice((*float32)(at(r+1)), n)
 		c, e := unsafe.Slice((*float32)(at(r+2)), n), unsafe.Slice((*float32)(at(r+3)), n)

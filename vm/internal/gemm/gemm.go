@@ -340,6 +340,12 @@ func (p *Product) left(w *panel, side []float32, height, i, m, k int) {
 		w.aStrip, w.aRow, w.aDeep = 4*height*w.depth, 4*w.depth, 4
 		return
 	}
+	if a, ok := p.A.(*Windows); ok {
+		a.packRows(side, i, m, k, w.depth)
+		w.a = unsafe.Pointer(unsafe.SliceData(side))
+		w.aStrip, w.aRow, w.aDeep = 4*height*w.depth, 4*w.depth, 4
+		return
+	}
 	size := height * w.depth
 	for s := range cuts(m, height) {
 		p.A.Pack(side[s*size:(s+1)*size], height, i+s*height, k, w.depth)

@@ -115,6 +115,7 @@ func TestConvolution(t *testing.T) {
 					same(t, "packed", again, got)
 				})
 			}
+			t.Run(name+"/windows", func(t *testing.T) { sameWindows(t, &p, &w, x, weights, bias, want, size, r) })
 			if p.N <= mostAcross {
 				t.Run(name+"/across", func(t *testing.T) { sameAcross(t, &p, &w, x, got, bias, r) })
 			}
@@ -142,6 +143,29 @@ func sameAcross(t *testing.T, p *Product, w *window, x, want, bias []float32, r 
 			t.Errorf("%T: written beyond the end", q.A)
 		}
 	}
+}
+
+// sameWindows multiplies the windows of two images, as rows, with the weights; the second
+// image is the first.
+func sameWindows(t *testing.T, p *Product, w *window, x, weights, bias []float32, want, size []float64, r *rand.Rand) {
+	image := w.image(x)
+	rows := &Windows{At: image.At, Rows: 2 * p.N, In: w.in, Out: image.Out, Kernel: w.kernel, Stride: w.stride, Dilation: w.dilation, Pad: w.pad}
+	q := &Product{M: 2 * p.N, N: p.M, K: p.K, Alpha: 1, A: rows, B: &Dense{At: at(weights), Len: p.M, Step: p.K, Deep: 1}, ColBias: true, Stride: p.M}
+	got := make([]float32, q.M*q.N)
+	run(q, got, bias, r)
+	for image := range 2 {
+		turned := make([]float32, p.M*p.N)
+		for j := range p.N {
+			for i := range p.M {
+				turned[i*p.N+j] = got[(image*p.N+j)*q.N+i]
+			}
+		}
+		compare(t, p, turned, want, size)
+	}
+	packed, again := PackA(at(make([]float32, PackedABytes(q.M, q.K)/4+1)), rows, q.M, q.K, nil), make([]float32, q.M*q.N)
+	q.A = &packed
+	run(q, again, bias, r)
+	same(t, "packed", again, got)
 }
 
 // BenchmarkConvolution runs the convolutions of ResNet-50.

@@ -39,6 +39,9 @@ func makeConv(c *Invocation) (Run, error) {
 			}
 			return depthwise[float32](c, v)
 		}
+		if manyWindows(c, v, group) {
+			return windowConv(c, v, group)
+		}
 		return packedConv(c, v, group)
 	case graph.Float64:
 		return plainConv[float64](c, v, group)

@@ -1,0 +1,72 @@
+package kernel
+
+import (
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// mostWindows is the most outputs of an image for which windowConv is chosen: as the
+// columns of a product they would leave most lanes of a vector empty.
+const mostWindows = 64
+
+// manyWindows reports whether a convolution has few outputs for each of many images, under
+// a kernel so large that packing dominates. The gradient of a convolution's weights is
+// one: images and channels are exchanged, and the gradient of the result is the kernel.
+func manyWindows(c *Invocation, v *window, group int) bool {
+	x, weight := c.In[0], c.In[1]
+	return c.added == nil && c.Then == nil && !c.Has(2) && !weight.Const &&
+		v.outputs() <= mostWindows && v.taps() >= 4*v.outputs() && x.Shape[0]*v.outputs() >= 16 && weight.Shape[0]/group >= 8
+}
+
+// windowConv computes a convolution with few outputs for each image. Each group is one
+// product: of the windows of all images, as rows, with the kernels, as columns. The sums
+// of a tile are transposed to where they belong.
+func windowConv(c *Invocation, v *window, group int) (Run, error) {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	images, m, ch, outputs := x.Shape[0], weight.Shape[0]/group, weight.Shape[1], v.outputs()
+	depth := ch * v.taps()
+	type side struct {
+		rows    gemm.Windows
+		columns gemm.Dense
+	}
+	sides, list := tableOf[side](c, group), tableOf[gemm.Product](c, group)
+	for i := range list {
+		s := &sides[i]
+		s.rows = gemm.Windows{Rows: images * outputs, Step: ch * group * v.inputs(), In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+		s.columns = gemm.Dense{Len: m, Step: depth, Deep: 1}
+		list[i] = gemm.Product{M: images * outputs, N: m, K: depth, A: &s.rows, B: &s.columns, Alpha: 1, Stride: m, Stop: c.Runtime}
+	}
+	if out.Len() == 0 || depth == 0 {
+		return packedConv(c, v, group)
+	}
+	each, block := c.Each(list[0].ScratchBytes()), c.Each(4*list[0].BlockLen())
+	tiles := list[0].Tiles()
+	var pool *work.Pool
+	part := func(part, worker int) {
+		g, tile := part/tiles, part%tiles
+		p := &list[g]
+		row, column, rows, columns := p.Block(tile)
+		sums := pool.Each(worker, block)
+		p.TileAt(tile, sums, columns, nil, pool.Each(worker, each))
+		for r := 0; r < rows; {
+			image, place := (row+r)/outputs, (row+r)%outputs
+			n := min(outputs-place, rows-r)
+			to := (*float32)(element[float32](out, ((image*group+g)*m+column)*outputs+place))
+			simd.Transpose(to, (*float32)(unsafe.Add(sums, 4*r*columns)), outputs, columns, n, columns)
+			c.poll()
+			r += n
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		for g := range sides {
+			sides[g].rows.At = element[float32](x, g*ch*v.inputs())
+			sides[g].columns.At = element[float32](weight, g*m*depth)
+		}
+		w.For(group*tiles, part)
+		return nil
+	}, nil
+}
