@@ -105,6 +105,14 @@ func (s *sweep) at(row, k int) int {
 	return off
 }
 
+// length is the number of elements of input k that n elements of a row read.
+func (s *sweep) length(k, n int) int {
+	if s.inner[k] == 0 {
+		return min(n, 1)
+	}
+	return n
+}
+
 // runs cuts the output elements [from, from+n) into pieces that lie in one row. A piece
 // is the elements [i, i+m) of them, which read input 0 at element at and step apart.
 func (s *sweep) runs(from, n int, piece func(i, m, at, step int)) {

@@ -5,19 +5,20 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
 
 // comparisons lists the operators that compare numbers, combine truth values or bits,
 // or choose between two inputs.
 var comparisons = family{"", []Kernel{
-	{Name: "Equal", Make: legacy(compareBy(func(order int) bool { return order == 0 }))},
-	{Name: "Less", Make: legacy(compareBy(func(order int) bool { return order == -1 }))},
-	{Name: "LessOrEqual", Make: compareBy(func(order int) bool { return order == -1 || order == 0 })},
-	{Name: "Greater", Make: legacy(compareBy(func(order int) bool { return order == 1 }))},
-	{Name: "GreaterOrEqual", Make: compareBy(func(order int) bool { return order == 1 || order == 0 })},
-	{Name: "And", Make: legacy(logical(func(a, b bool) bool { return a && b }))},
-	{Name: "Or", Make: legacy(logical(func(a, b bool) bool { return a || b }))},
-	{Name: "Xor", Make: legacy(logical(func(a, b bool) bool { return a != b }))},
+	{Name: "Equal", Make: legacy(compareBy(simd.Equal, false))},
+	{Name: "Less", Make: legacy(compareBy(simd.Less, false))},
+	{Name: "LessOrEqual", Make: compareBy(simd.LessOrEqual, false)},
+	{Name: "Greater", Make: legacy(compareBy(simd.Less, true))},
+	{Name: "GreaterOrEqual", Make: compareBy(simd.LessOrEqual, true)},
+	{Name: "And", Make: legacy(logical(func(a, b bool) bool { return a && b }, simd.And))},
+	{Name: "Or", Make: legacy(logical(func(a, b bool) bool { return a || b }, simd.Or))},
+	{Name: "Xor", Make: legacy(logical(func(a, b bool) bool { return a != b }, nil))},
 	{Name: "Not", Make: func(c *Invocation) (Run, error) { return rowwise(c, perElement1(func(a uint8) bool { return a == 0 })) }},
 	{Name: "IsNaN", Make: makeIsNaN},
 	{Name: "IsInf", Make: makeIsInf},
@@ -45,16 +46,19 @@ func order[T number](a, b T) int {
 	return unordered
 }
 
-// compareBy makes the kernel of a relation, given by the orders that satisfy it.
-func compareBy(holds func(order int) bool) func(*Invocation) (Run, error) {
-	var table [4]bool
-	for k := range table {
-		table[k] = holds(k - 1)
+// compareBy makes the kernel of a relation, with its operands swapped or not.
+func compareBy(r simd.Relation, swapped bool) func(*Invocation) (Run, error) {
+	var table [4]bool // by order + 1
+	table[1] = r != simd.Less
+	if less := r != simd.Equal; swapped {
+		table[2] = less
+	} else {
+		table[0] = less
 	}
 	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
 		case graph.Float32:
-			return relation[float32](c, table)
+			return float32Relation(c, r, swapped)
 		case graph.Float64:
 			return relation[float64](c, table)
 		case graph.Int64:
@@ -74,7 +78,7 @@ func compareBy(holds func(order int) bool) func(*Invocation) (Run, error) {
 		case graph.Uint8:
 			return relation[uint8](c, table)
 		case graph.Bool:
-			return logical(func(a, b bool) bool { return table[order(truth(a), truth(b))+1] })(c)
+			return logical(func(a, b bool) bool { return table[order(truth(a), truth(b))+1] }, nil)(c)
 		case graph.String: // equal strings are equal numbers; no operator orders strings
 			return relation[uint64](c, table)
 		}
@@ -86,12 +90,31 @@ func relation[T number](c *Invocation, table [4]bool) (Run, error) {
 	return loopsOf(func(a, b T) bool { return table[order(a, b)+1] }).run(c)
 }
 
-// logical makes the kernel of a function of two truth values. Every byte but 0 is true,
-// since a file can hold any byte.
-func logical(f func(a, b bool) bool) func(*Invocation) (Run, error) {
-	return func(c *Invocation) (Run, error) {
-		return loopsOf(func(a, b uint8) bool { return f(a != 0, b != 0) }).run(c)
+// float32Relation compares many numbers at once.
+func float32Relation(c *Invocation, r simd.Relation, swapped bool) (Run, error) {
+	l := loops[float32, uint8]{
+		vv: func(d []uint8, a, b []float32) { simd.Compare(d, a, b, r) },
+		vs: func(d []uint8, a []float32, b float32) { simd.Compare(d, a, []float32{b}, r) },
+		sv: func(d []uint8, a float32, b []float32) { simd.Compare(d, []float32{a}, b, r) },
 	}
+	if swapped {
+		l = loops[float32, uint8]{
+			vv: func(d []uint8, a, b []float32) { simd.Compare(d, b, a, r) },
+			vs: func(d []uint8, a []float32, b float32) { simd.Compare(d, []float32{b}, a, r) },
+			sv: func(d []uint8, a float32, b []float32) { simd.Compare(d, b, []float32{a}, r) },
+		}
+	}
+	return l.run(c)
+}
+
+// logical makes the kernel of a function of two truth values. Every byte but 0 is true,
+// since a file can hold any byte. vectors, which may be nil, is f on lists.
+func logical(f func(a, b bool) bool, vectors func(d, a, b []uint8)) func(*Invocation) (Run, error) {
+	l := loopsOf(func(a, b uint8) uint8 { return truth(f(a != 0, b != 0)) })
+	if vectors != nil {
+		l.vv = vectors
+	}
+	return l.run
 }
 
 func truth(b bool) uint8 {
@@ -233,16 +256,20 @@ func where[T any](c *Invocation) (Run, error) {
 		return nil, err
 	}
 	return s.each(func(row, from, to, _ int) {
-		d := span[T](element[T](out, row*s.n+from), to-from)
-		p := unsafe.Add(cond.At, s.at(row, 0)+from*s.inner[0])
-		a, b := element[T](x, s.at(row, 1)+from*s.inner[1]), element[T](y, s.at(row, 2)+from*s.inner[2])
-		var zero T
-		size := int(unsafe.Sizeof(zero))
+		n := to - from
+		d := span[T](element[T](out, row*s.n+from), n)
+		p := span[uint8](unsafe.Add(cond.At, s.at(row, 0)+from*s.inner[0]), s.length(0, n))
+		a := span[T](element[T](x, s.at(row, 1)+from*s.inner[1]), s.length(1, n))
+		b := span[T](element[T](y, s.at(row, 2)+from*s.inner[2]), s.length(2, n))
+		if words, ok := any(d).([]uint32); ok && len(p) == n {
+			simd.Choose(words, p, any(a).([]uint32), any(b).([]uint32))
+			return
+		}
 		for i := range d {
-			if *(*uint8)(unsafe.Add(p, i*s.inner[0])) != 0 {
-				d[i] = *(*T)(unsafe.Add(a, i*s.inner[1]*size))
+			if p[i*s.inner[0]] != 0 {
+				d[i] = a[i*s.inner[1]]
 			} else {
-				d[i] = *(*T)(unsafe.Add(b, i*s.inner[2]*size))
+				d[i] = b[i*s.inner[2]]
 			}
 		}
 	}), nil

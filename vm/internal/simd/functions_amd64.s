@@ -2249,6 +2249,204 @@ eight:
 	VZEROUPPER
 	RET
 
+DATA gathered<>+0(SB)/4, $0x00000000
+DATA gathered<>+4(SB)/4, $0x00000004
+DATA gathered<>+8(SB)/4, $0x00000001
+DATA gathered<>+12(SB)/4, $0x00000005
+DATA gathered<>+16(SB)/4, $0x00000002
+DATA gathered<>+20(SB)/4, $0x00000006
+DATA gathered<>+24(SB)/4, $0x00000003
+DATA gathered<>+28(SB)/4, $0x00000007
+GLOBL gathered<>(SB), RODATA|NOPTR, $32
+
+// func lessAVX2(dst *uint8, a *float32, b *float32, n int, aStep int, bStep int)
+// Requires: AVX, AVX2
+TEXT ·lessAVX2(SB), NOSPLIT|NOFRAME, $0-48
+	MOVQ     dst+0(FP), DI
+	MOVQ     a+8(FP), SI
+	MOVQ     b+16(FP), DX
+	MOVQ     n+24(FP), CX
+	MOVQ     aStep+32(FP), R8
+	MOVQ     bStep+40(FP), R9
+	VMOVDQU  gathered<>+0(SB), Y15
+	VPCMPEQB Y14, Y14, Y14
+	VPABSB   Y14, Y14
+
+thirtytwo:
+	VMOVUPS   (SI), Y0
+	VMOVUPS   32(SI), Y1
+	VMOVUPS   64(SI), Y2
+	VMOVUPS   96(SI), Y3
+	VCMPPS    $0x11, (DX), Y0, Y0
+	VCMPPS    $0x11, 32(DX), Y1, Y1
+	VCMPPS    $0x11, 64(DX), Y2, Y2
+	VCMPPS    $0x11, 96(DX), Y3, Y3
+	VPACKSSDW Y1, Y0, Y0
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSWB Y2, Y0, Y0
+	VPERMD    Y0, Y15, Y0
+	VPAND     Y14, Y0, Y0
+	VMOVDQU   Y0, (DI)
+	ADDQ      R8, SI
+	ADDQ      R9, DX
+	ADDQ      $0x20, DI
+	SUBQ      $0x20, CX
+	JNZ       thirtytwo
+	VZEROUPPER
+	RET
+
+// func lessOrEqualAVX2(dst *uint8, a *float32, b *float32, n int, aStep int, bStep int)
+// Requires: AVX, AVX2
+TEXT ·lessOrEqualAVX2(SB), NOSPLIT|NOFRAME, $0-48
+	MOVQ     dst+0(FP), DI
+	MOVQ     a+8(FP), SI
+	MOVQ     b+16(FP), DX
+	MOVQ     n+24(FP), CX
+	MOVQ     aStep+32(FP), R8
+	MOVQ     bStep+40(FP), R9
+	VMOVDQU  gathered<>+0(SB), Y15
+	VPCMPEQB Y14, Y14, Y14
+	VPABSB   Y14, Y14
+
+thirtytwo:
+	VMOVUPS   (SI), Y0
+	VMOVUPS   32(SI), Y1
+	VMOVUPS   64(SI), Y2
+	VMOVUPS   96(SI), Y3
+	VCMPPS    $0x12, (DX), Y0, Y0
+	VCMPPS    $0x12, 32(DX), Y1, Y1
+	VCMPPS    $0x12, 64(DX), Y2, Y2
+	VCMPPS    $0x12, 96(DX), Y3, Y3
+	VPACKSSDW Y1, Y0, Y0
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSWB Y2, Y0, Y0
+	VPERMD    Y0, Y15, Y0
+	VPAND     Y14, Y0, Y0
+	VMOVDQU   Y0, (DI)
+	ADDQ      R8, SI
+	ADDQ      R9, DX
+	ADDQ      $0x20, DI
+	SUBQ      $0x20, CX
+	JNZ       thirtytwo
+	VZEROUPPER
+	RET
+
+// func equalAVX2(dst *uint8, a *float32, b *float32, n int, aStep int, bStep int)
+// Requires: AVX, AVX2
+TEXT ·equalAVX2(SB), NOSPLIT|NOFRAME, $0-48
+	MOVQ     dst+0(FP), DI
+	MOVQ     a+8(FP), SI
+	MOVQ     b+16(FP), DX
+	MOVQ     n+24(FP), CX
+	MOVQ     aStep+32(FP), R8
+	MOVQ     bStep+40(FP), R9
+	VMOVDQU  gathered<>+0(SB), Y15
+	VPCMPEQB Y14, Y14, Y14
+	VPABSB   Y14, Y14
+
+thirtytwo:
+	VMOVUPS   (SI), Y0
+	VMOVUPS   32(SI), Y1
+	VMOVUPS   64(SI), Y2
+	VMOVUPS   96(SI), Y3
+	VCMPPS    $0x00, (DX), Y0, Y0
+	VCMPPS    $0x00, 32(DX), Y1, Y1
+	VCMPPS    $0x00, 64(DX), Y2, Y2
+	VCMPPS    $0x00, 96(DX), Y3, Y3
+	VPACKSSDW Y1, Y0, Y0
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSWB Y2, Y0, Y0
+	VPERMD    Y0, Y15, Y0
+	VPAND     Y14, Y0, Y0
+	VMOVDQU   Y0, (DI)
+	ADDQ      R8, SI
+	ADDQ      R9, DX
+	ADDQ      $0x20, DI
+	SUBQ      $0x20, CX
+	JNZ       thirtytwo
+	VZEROUPPER
+	RET
+
+// func andAVX2(dst *uint8, a *uint8, b *uint8, n int)
+// Requires: AVX, AVX2
+TEXT ·andAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ     dst+0(FP), DI
+	MOVQ     a+8(FP), SI
+	MOVQ     b+16(FP), DX
+	MOVQ     n+24(FP), CX
+	VPCMPEQB Y14, Y14, Y14
+	VPABSB   Y14, Y14
+	VPXOR    Y15, Y15, Y15
+
+thirtytwo:
+	VMOVDQU  (SI), Y0
+	VMOVDQU  (DX), Y1
+	VPCMPEQB Y15, Y0, Y0
+	VPCMPEQB Y15, Y1, Y1
+	VPOR     Y1, Y0, Y0
+	VPANDN   Y14, Y0, Y0
+	VMOVDQU  Y0, (DI)
+	ADDQ     $0x20, SI
+	ADDQ     $0x20, DX
+	ADDQ     $0x20, DI
+	SUBQ     $0x20, CX
+	JNZ      thirtytwo
+	VZEROUPPER
+	RET
+
+// func orAVX2(dst *uint8, a *uint8, b *uint8, n int)
+// Requires: AVX, AVX2
+TEXT ·orAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ     dst+0(FP), DI
+	MOVQ     a+8(FP), SI
+	MOVQ     b+16(FP), DX
+	MOVQ     n+24(FP), CX
+	VPCMPEQB Y14, Y14, Y14
+	VPABSB   Y14, Y14
+	VPXOR    Y15, Y15, Y15
+
+thirtytwo:
+	VMOVDQU  (SI), Y0
+	VMOVDQU  (DX), Y1
+	VPOR     Y1, Y0, Y0
+	VPCMPEQB Y15, Y0, Y0
+	VPANDN   Y14, Y0, Y0
+	VMOVDQU  Y0, (DI)
+	ADDQ     $0x20, SI
+	ADDQ     $0x20, DX
+	ADDQ     $0x20, DI
+	SUBQ     $0x20, CX
+	JNZ      thirtytwo
+	VZEROUPPER
+	RET
+
+// func chooseAVX2(dst *uint32, condition *uint8, a *uint32, b *uint32, n int, aStep int, bStep int)
+// Requires: AVX, AVX2
+TEXT ·chooseAVX2(SB), NOSPLIT|NOFRAME, $0-56
+	MOVQ  dst+0(FP), DI
+	MOVQ  condition+8(FP), BX
+	MOVQ  a+16(FP), SI
+	MOVQ  b+24(FP), DX
+	MOVQ  n+32(FP), CX
+	MOVQ  aStep+40(FP), R8
+	MOVQ  bStep+48(FP), R9
+	VPXOR Y15, Y15, Y15
+
+eight:
+	VPMOVZXBD (BX), Y0
+	VPCMPEQD  Y15, Y0, Y0
+	VMOVUPS   (SI), Y1
+	VBLENDVPS Y0, (DX), Y1, Y1
+	VMOVUPS   Y1, (DI)
+	ADDQ      R8, SI
+	ADDQ      R9, DX
+	ADDQ      $0x08, BX
+	ADDQ      $0x20, DI
+	SUBQ      $0x08, CX
+	JNZ       eight
+	VZEROUPPER
+	RET
+
 // func extentAVX2(bounds *float32, src *float32, n int)
 // Requires: AVX
 TEXT ·extentAVX2(SB), NOSPLIT|NOFRAME, $0-24
