@@ -30,6 +30,7 @@ func main() {
 			shiftBytes(stride)
 		}
 		taps()
+		dots()
 		largestOf()
 		for s := range slides {
 			direct(1, slide(s))

@@ -113,3 +113,53 @@ func largestOf() {
 	VZEROUPPER()
 	RET()
 }
+
+// dots multiplies a list with three others: 32 and then 8 numbers at a time.
+func dots() {
+	TEXT("dotsAVX2", NOSPLIT|NOFRAME, "func(sums *[3]float32, x, a, b, c *float32, n int)")
+	Doc("dotsAVX2 writes the sums of the products of x with a, b and c, of n numbers, a multiple of 8.")
+	sums, x, n := RDI, RSI, RCX
+	lists := []GPPhysical{R8, R9, R10}
+	Load(Param("sums"), sums)
+	Load(Param("x"), x)
+	for i, name := range []string{"a", "b", "c"} {
+		Load(Param(name), lists[i])
+	}
+	Load(Param("n"), n)
+	y := []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11}
+	for _, v := range y {
+		VXORPS(v, v, v)
+	}
+	XORQ(RAX, RAX)
+	for _, block := range []struct {
+		name, next string
+		vectors    int
+	}{{"thirtytwo", "eight", 4}, {"eight", "end", 1}} {
+		Label(block.name)
+		CMPQ(n, Imm(uint64(8*block.vectors)))
+		JLT(LabelRef(block.next))
+		for i := range block.vectors {
+			VMOVUPS(Mem{Base: x, Index: RAX, Scale: 1, Disp: 32 * i}, Y12)
+			for k, list := range lists {
+				VFMADD231PS(Mem{Base: list, Index: RAX, Scale: 1, Disp: 32 * i}, Y12, y[4*k+i])
+			}
+		}
+		ADDQ(Imm(uint64(32*block.vectors)), RAX)
+		SUBQ(Imm(uint64(8*block.vectors)), n)
+		JMP(LabelRef(block.name))
+	}
+	Label("end")
+	for k := range lists {
+		v := y[4*k : 4*k+4]
+		VADDPS(v[1], v[0], v[0])
+		VADDPS(v[3], v[2], v[2])
+		VADDPS(v[2], v[0], v[0])
+		VEXTRACTF128(Imm(1), v[0], X13)
+		VADDPS(X13, v[0].AsX(), v[0].AsX())
+		VHADDPS(v[0].AsX(), v[0].AsX(), v[0].AsX())
+		VHADDPS(v[0].AsX(), v[0].AsX(), v[0].AsX())
+		VMOVSS(v[0].AsX(), Mem{Base: sums, Disp: 4 * k})
+	}
+	VZEROUPPER()
+	RET()
+}

@@ -41,6 +41,12 @@ func weigh(dst *float32, n int, rows *uintptr, weights *float32, count int, clam
 }
 
 //go:noescape
+func dotsAVX2(sums *[3]float32, x, a, b, c *float32, n int)
+
+// dots writes the sums of the products of x with a, b and c, of n numbers, a multiple of 8.
+func dots(sums *[3]float32, x, a, b, c *float32, n int) { dotsAVX2(sums, x, a, b, c, n) }
+
+//go:noescape
 func largestAVX2(dst *float32, n int, rows *uintptr, count int)
 
 // largest writes the largest of rows[t][i] for n numbers, a multiple of 8, and NaN if one

@@ -26,6 +26,8 @@ func weigh(*float32, int, *uintptr, *float32, int, int, float32, float32, float3
 	panic("gemm: no vectors")
 }
 
+func dots(*[3]float32, *float32, *float32, *float32, *float32, int) { panic("gemm: no vectors") }
+
 func largest(*float32, int, *uintptr, int) { panic("gemm: no vectors") }
 
 func spreadPlane(_, _ unsafe.Pointer, _, _, _, _, _, _, _ int) { panic("gemm: no vectors") }

@@ -10109,6 +10109,91 @@ end:
 	VZEROUPPER
 	RET
 
+// func dotsAVX2(sums *[3]float32, x *float32, a *float32, b *float32, c *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·dotsAVX2(SB), NOSPLIT|NOFRAME, $0-48
+	MOVQ   sums+0(FP), DI
+	MOVQ   x+8(FP), SI
+	MOVQ   a+16(FP), R8
+	MOVQ   b+24(FP), R9
+	MOVQ   c+32(FP), R10
+	MOVQ   n+40(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	XORQ   AX, AX
+
+thirtytwo:
+	CMPQ        CX, $0x20
+	JLT         eight
+	VMOVUPS     (SI)(AX*1), Y12
+	VFMADD231PS (R8)(AX*1), Y12, Y0
+	VFMADD231PS (R9)(AX*1), Y12, Y4
+	VFMADD231PS (R10)(AX*1), Y12, Y8
+	VMOVUPS     32(SI)(AX*1), Y12
+	VFMADD231PS 32(R8)(AX*1), Y12, Y1
+	VFMADD231PS 32(R9)(AX*1), Y12, Y5
+	VFMADD231PS 32(R10)(AX*1), Y12, Y9
+	VMOVUPS     64(SI)(AX*1), Y12
+	VFMADD231PS 64(R8)(AX*1), Y12, Y2
+	VFMADD231PS 64(R9)(AX*1), Y12, Y6
+	VFMADD231PS 64(R10)(AX*1), Y12, Y10
+	VMOVUPS     96(SI)(AX*1), Y12
+	VFMADD231PS 96(R8)(AX*1), Y12, Y3
+	VFMADD231PS 96(R9)(AX*1), Y12, Y7
+	VFMADD231PS 96(R10)(AX*1), Y12, Y11
+	ADDQ        $0x80, AX
+	SUBQ        $0x20, CX
+	JMP         thirtytwo
+
+eight:
+	CMPQ        CX, $0x08
+	JLT         end
+	VMOVUPS     (SI)(AX*1), Y12
+	VFMADD231PS (R8)(AX*1), Y12, Y0
+	VFMADD231PS (R9)(AX*1), Y12, Y4
+	VFMADD231PS (R10)(AX*1), Y12, Y8
+	ADDQ        $0x20, AX
+	SUBQ        $0x08, CX
+	JMP         eight
+
+end:
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X13
+	VADDPS       X13, X0, X0
+	VHADDPS      X0, X0, X0
+	VHADDPS      X0, X0, X0
+	VMOVSS       X0, (DI)
+	VADDPS       Y5, Y4, Y4
+	VADDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X13
+	VADDPS       X13, X4, X4
+	VHADDPS      X4, X4, X4
+	VHADDPS      X4, X4, X4
+	VMOVSS       X4, 4(DI)
+	VADDPS       Y9, Y8, Y8
+	VADDPS       Y11, Y10, Y10
+	VADDPS       Y10, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X13
+	VADDPS       X13, X8, X8
+	VHADDPS      X8, X8, X8
+	VHADDPS      X8, X8, X8
+	VMOVSS       X8, 8(DI)
+	VZEROUPPER
+	RET
+
 // func largestAVX2(dst *float32, n int, rows *uintptr, count int)
 // Requires: AVX
 TEXT ·largestAVX2(SB), NOSPLIT|NOFRAME, $0-32

@@ -33,6 +33,9 @@ func makeConv(c *Invocation) (Run, error) {
 		return packedConv(c, v, group)
 	case graph.Float32:
 		if weight.Shape[1] == 1 && weight.Shape[0] == group {
+			if run := depthwiseWeights(c, v); run != nil {
+				return run, nil
+			}
 			d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
 			if d.ScratchBytes() > 0 {
 				return vectorDepthwise(c, v, d, planeScratch(c, d))

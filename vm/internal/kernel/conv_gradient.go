@@ -8,17 +8,42 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// mostWindows is the most outputs of an image for which windowConv is chosen: as the
-// columns of a product they would leave most lanes of a vector empty.
+// mostWindows is the most outputs of an image that windowConv and depthwiseWeights are
+// chosen for.
 const mostWindows = 64
 
-// manyWindows reports whether a convolution has few outputs for each of many images, under
-// a kernel so large that packing dominates. The gradient of a convolution's weights is
-// one: images and channels are exchanged, and the gradient of the result is the kernel.
+// depthwiseWeights makes the kernel of the gradient of a depthwise convolution's weights, or
+// nil if this convolution is none. Its window is that of the depthwise convolution, with
+// kernel and outputs, strides and dilations exchanged.
+func depthwiseWeights(c *Invocation, v *window) Run {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	d := &gemm.Depthwise{In: v.in, Out: v.kernel, Kernel: v.out, Stride: v.dil, Dilation: v.stride, Pad: v.pads, Stop: c.Runtime}
+	if !isGradient(c, v) || d.WeightsBytes() == 0 {
+		return nil
+	}
+	channels, each := weight.Shape[0], c.Each(d.WeightsBytes())
+	var pool *work.Pool
+	part := func(i, worker int) {
+		d.Weights(element[float32](out, i*v.outputs()), element[float32](x, i*v.inputs()), element[float32](weight, i%channels*v.taps()), pool.Each(worker, each))
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(x.Shape[0]*channels, part)
+		return nil
+	}
+}
+
+// isGradient reports whether a convolution has few outputs under a kernel that changes from
+// run to run and is far larger, and nothing to add. The gradient of a convolution's weights
+// is one: images and channels are exchanged, and the gradient of the result is the kernel.
+func isGradient(c *Invocation, v *window) bool {
+	return c.added == nil && c.Then == nil && !c.Has(2) && !c.In[1].Const && v.outputs() <= mostWindows && v.taps() >= 4*v.outputs()
+}
+
+// manyWindows reports whether a convolution is the gradient of weights, and large enough to
+// fill the vectors of one product.
 func manyWindows(c *Invocation, v *window, group int) bool {
-	x, weight := c.In[0], c.In[1]
-	return c.added == nil && c.Then == nil && !c.Has(2) && !weight.Const &&
-		v.outputs() <= mostWindows && v.taps() >= 4*v.outputs() && x.Shape[0]*v.outputs() >= 16 && weight.Shape[0]/group >= 8
+	return isGradient(c, v) && c.In[0].Shape[0]*v.outputs() >= 16 && c.In[1].Shape[0]/group >= 8
 }
 
 // windowConv computes a convolution with few outputs for each image. Each group is one

@@ -70,6 +70,11 @@ func packedTranspose(c *Invocation) (Run, error) {
 	}
 	group := c.Int("group", 1)
 	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.taps()
+	if ch == 1 && per == 1 {
+		if run := depthwiseTranspose(c, v); run != nil {
+			return run, nil
+		}
+	}
 	// Enough channels that packing the input costs little compared with the products.
 	together := min(per, max(1, cuts(96, taps)))
 	blocks := cuts(per, together)
@@ -140,6 +145,30 @@ func packedTranspose(c *Invocation) (Run, error) {
 		w.For(x.Shape[0]*len(sides), part)
 		return nil
 	}, nil
+}
+
+// depthwiseTranspose handles each channel separately. It returns nil if this machine or
+// the channels are not made for it.
+func depthwiseTranspose(c *Invocation, v *window) Run {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Stop: c.Runtime}
+	if d.ImageBytes() == 0 {
+		return nil
+	}
+	channels, each := weight.Shape[0], c.Each(d.ImageBytes())
+	var pool *work.Pool
+	part := func(i, worker int) {
+		bias := float32(0)
+		if c.Has(2) {
+			bias = data[float32](c.In[2])[i%channels]
+		}
+		d.Image(element[float32](out, i*v.inputs()), element[float32](x, i*v.outputs()), element[float32](weight, i%channels*v.taps()), bias, pool.Each(worker, each))
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(x.Shape[0]*channels, part)
+		return nil
+	}
 }
 
 // spreadTap adds y, the products with one tap for the rows from line on, to the
