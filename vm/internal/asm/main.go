@@ -32,6 +32,7 @@ func main() {
 		taps()
 		dots()
 		largestOf()
+		largestTap()
 		for s := range slides {
 			direct(1, slide(s))
 			if slide(s) != chooses {

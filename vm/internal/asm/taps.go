@@ -163,3 +163,58 @@ func dots() {
 	VZEROUPPER()
 	RET()
 }
+
+// largestTap is largestOf that also writes which row each number comes from. A number
+// replaces the largest so far if it is larger or NaN, so of equal ones the first stays.
+func largestTap() {
+	TEXT("largestTapAVX2", NOSPLIT|NOFRAME, "func(dst *float32, taps *int32, n int, rows *uintptr, count int)")
+	Doc("largestTapAVX2 writes the largest number of each column and its row, -1 if all are -∞, and the last NaN if there is one.")
+	dst, taps, n, rows, count, x, t, row := RDI, RDX, RSI, R8, R10, RAX, RBX, RCX
+	Load(Param("dst"), dst)
+	Load(Param("taps"), taps)
+	Load(Param("n"), n)
+	Load(Param("rows"), rows)
+	Load(Param("count"), count)
+	VPCMPEQD(Y15, Y15, Y15) // -1
+	XORQ(x, x)
+	best := []VecPhysical{Y0, Y1}
+	from := []VecPhysical{Y2, Y3}
+	for _, block := range []struct {
+		name, next string
+		vectors    int
+	}{{"sixteen", "eight", 2}, {"eight", "end", 1}} {
+		Label(block.name)
+		CMPQ(n, Imm(uint64(8*block.vectors)))
+		JLT(LabelRef(block.next))
+		for i := range block.vectors {
+			bits(0xff800000, best[i])
+			VMOVDQU(Y15, from[i])
+		}
+		VPXOR(Y14, Y14, Y14) // the number of the row
+		XORQ(t, t)
+		Label(block.name + "rows")
+		MOVQ(Mem{Base: rows, Index: t, Scale: 8}, row)
+		for i := range block.vectors {
+			VMOVUPS(Mem{Base: row, Index: x, Scale: 1, Disp: 32 * i}, Y8)
+			VCMPPS(Imm(30), best[i], Y8, Y9)
+			VCMPPS(Imm(3), Y8, Y8, Y10)
+			VORPS(Y10, Y9, Y9)
+			VBLENDVPS(Y9, Y8, best[i], best[i])
+			VBLENDVPS(Y9, Y14, from[i], from[i])
+		}
+		VPSUBD(Y15, Y14, Y14)
+		INCQ(t)
+		CMPQ(t, count)
+		JLT(LabelRef(block.name + "rows"))
+		for i := range block.vectors {
+			VMOVUPS(best[i], Mem{Base: dst, Index: x, Scale: 1, Disp: 32 * i})
+			VMOVDQU(from[i], Mem{Base: taps, Index: x, Scale: 1, Disp: 32 * i})
+		}
+		ADDQ(Imm(uint64(32*block.vectors)), x)
+		SUBQ(Imm(uint64(8*block.vectors)), n)
+		JMP(LabelRef(block.name))
+	}
+	Label("end")
+	VZEROUPPER()
+	RET()
+}

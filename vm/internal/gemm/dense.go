@@ -78,8 +78,19 @@ func (m *Dense) packDown(dst []float32, width int, from *float32, n, rows int) {
 		return
 	}
 	at := unsafe.Pointer(from)
-	for d := range n {
-		copy(dst[d*width:d*width+rows], unsafe.Slice(float(at, 4*d*m.Deep), rows))
+	switch {
+	case rows == 6 && width == 6: // moves of a known length take a third of the time
+		for d := range n {
+			*(*[6]float32)(dst[6*d:]) = *(*[6]float32)(unsafe.Add(at, 4*d*m.Deep))
+		}
+	case rows == 12 && width == 12:
+		for d := range n {
+			*(*[12]float32)(dst[12*d:]) = *(*[12]float32)(unsafe.Add(at, 4*d*m.Deep))
+		}
+	default:
+		for d := range n {
+			copy(dst[d*width:d*width+rows], unsafe.Slice(float(at, 4*d*m.Deep), rows))
+		}
 	}
 }
 

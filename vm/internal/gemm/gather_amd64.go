@@ -47,6 +47,15 @@ func dotsAVX2(sums *[3]float32, x, a, b, c *float32, n int)
 func dots(sums *[3]float32, x, a, b, c *float32, n int) { dotsAVX2(sums, x, a, b, c, n) }
 
 //go:noescape
+func largestTapAVX2(dst *float32, taps *int32, n int, rows *uintptr, count int)
+
+// largestTap is largest that also writes which row each number comes from: the first of
+// equal ones, the last NaN, or -1 if all numbers are -∞.
+func largestTap(dst *float32, taps *int32, n int, rows *uintptr, count int) {
+	largestTapAVX2(dst, taps, n, rows, count)
+}
+
+//go:noescape
 func largestAVX2(dst *float32, n int, rows *uintptr, count int)
 
 // largest writes the largest of rows[t][i] for n numbers, a multiple of 8, and NaN if one

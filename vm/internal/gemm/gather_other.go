@@ -30,6 +30,8 @@ func dots(*[3]float32, *float32, *float32, *float32, *float32, int) { panic("gem
 
 func largest(*float32, int, *uintptr, int) { panic("gemm: no vectors") }
 
+func largestTap(*float32, *int32, int, *uintptr, int) { panic("gemm: no vectors") }
+
 func spreadPlane(_, _ unsafe.Pointer, _, _, _, _, _, _, _ int) { panic("gemm: no vectors") }
 
 func unspread(_, _ unsafe.Pointer, _, _, _ int) { panic("gemm: no vectors") }

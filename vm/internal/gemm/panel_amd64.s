@@ -10278,6 +10278,83 @@ end:
 DATA cff800000<>+0(SB)/4, $0xff800000
 GLOBL cff800000<>(SB), RODATA|NOPTR, $4
 
+// func largestTapAVX2(dst *float32, taps *int32, n int, rows *uintptr, count int)
+// Requires: AVX, AVX2
+TEXT ·largestTapAVX2(SB), NOSPLIT|NOFRAME, $0-40
+	MOVQ     dst+0(FP), DI
+	MOVQ     taps+8(FP), DX
+	MOVQ     n+16(FP), SI
+	MOVQ     rows+24(FP), R8
+	MOVQ     count+32(FP), R10
+	VPCMPEQD Y15, Y15, Y15
+	XORQ     AX, AX
+
+sixteen:
+	CMPQ         SI, $0x10
+	JLT          eight
+	VBROADCASTSS cff800000<>+0(SB), Y0
+	VMOVDQU      Y15, Y2
+	VBROADCASTSS cff800000<>+0(SB), Y1
+	VMOVDQU      Y15, Y3
+	VPXOR        Y14, Y14, Y14
+	XORQ         BX, BX
+
+sixteenrows:
+	MOVQ      (R8)(BX*8), CX
+	VMOVUPS   (CX)(AX*1), Y8
+	VCMPPS    $0x1e, Y0, Y8, Y9
+	VCMPPS    $0x03, Y8, Y8, Y10
+	VORPS     Y10, Y9, Y9
+	VBLENDVPS Y9, Y8, Y0, Y0
+	VBLENDVPS Y9, Y14, Y2, Y2
+	VMOVUPS   32(CX)(AX*1), Y8
+	VCMPPS    $0x1e, Y1, Y8, Y9
+	VCMPPS    $0x03, Y8, Y8, Y10
+	VORPS     Y10, Y9, Y9
+	VBLENDVPS Y9, Y8, Y1, Y1
+	VBLENDVPS Y9, Y14, Y3, Y3
+	VPSUBD    Y15, Y14, Y14
+	INCQ      BX
+	CMPQ      BX, R10
+	JLT       sixteenrows
+	VMOVUPS   Y0, (DI)(AX*1)
+	VMOVDQU   Y2, (DX)(AX*1)
+	VMOVUPS   Y1, 32(DI)(AX*1)
+	VMOVDQU   Y3, 32(DX)(AX*1)
+	ADDQ      $0x40, AX
+	SUBQ      $0x10, SI
+	JMP       sixteen
+
+eight:
+	CMPQ         SI, $0x08
+	JLT          end
+	VBROADCASTSS cff800000<>+0(SB), Y0
+	VMOVDQU      Y15, Y2
+	VPXOR        Y14, Y14, Y14
+	XORQ         BX, BX
+
+eightrows:
+	MOVQ      (R8)(BX*8), CX
+	VMOVUPS   (CX)(AX*1), Y8
+	VCMPPS    $0x1e, Y0, Y8, Y9
+	VCMPPS    $0x03, Y8, Y8, Y10
+	VORPS     Y10, Y9, Y9
+	VBLENDVPS Y9, Y8, Y0, Y0
+	VBLENDVPS Y9, Y14, Y2, Y2
+	VPSUBD    Y15, Y14, Y14
+	INCQ      BX
+	CMPQ      BX, R10
+	JLT       eightrows
+	VMOVUPS   Y0, (DI)(AX*1)
+	VMOVDQU   Y2, (DX)(AX*1)
+	ADDQ      $0x20, AX
+	SUBQ      $0x08, SI
+	JMP       eight
+
+end:
+	VZEROUPPER
+	RET
+
 // func weigh1AVX512(p *byte)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·weigh1AVX512(SB), NOSPLIT|NOFRAME, $0-8

@@ -28,6 +28,33 @@ func spoilt(shape ...int) *reference.Tensor {
 	return t
 }
 
+// few returns a wave of whole numbers, many of which are equal.
+func few(shape ...int) *reference.Tensor {
+	t := wave(shape...)
+	for i := range t.F {
+		t.F[i] = math.Round(t.F[i])
+	}
+	return t
+}
+
+// lost returns whole numbers of which the first third are -∞.
+func lost(shape ...int) *reference.Tensor {
+	t := few(shape...)
+	for i := range len(t.F) / 3 {
+		t.F[i] = math.Inf(-1)
+	}
+	return t
+}
+
+// sometimes returns truth values.
+func sometimes(shape ...int) *reference.Tensor {
+	list := make([]int64, count(shape))
+	for i := range list {
+		list[i] = int64(i*i%7) & 1
+	}
+	return &reference.Tensor{Type: graph.Bool, Shape: shape, I: list}
+}
+
 // gradientCases are nodes as the gradients of convolutions have them, in forms that have
 // code of their own: no input is a constant.
 var gradientCases = []nodeCase{
@@ -47,6 +74,23 @@ var gradientCases = []nodeCase{
 	{op: "Conv", attrs: attrs(ints("pads", 2, 1, 2, 1), ints("strides", 2, 1), ints("dilations", 1, 3), whole1("group", 2)), in: args(wave(1, 2, 20, 31), wave(2, 1, 20, 11))},
 	{op: "Conv", attrs: attrs(ints("pads", 2, 2), whole1("group", 4)), in: args(wave(1, 4, 50), wave(4, 1, 50))},
 	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1), whole1("group", 2)), in: args(spoilt(1, 2, 14, 14), wave(2, 1, 14, 14))},
+	// The places of the largest elements, which gradients are scattered to.
+	{op: "MaxPool", outputs: 2, attrs: attrs(ints("kernel_shape", 3, 3), ints("strides", 2, 2), ints("pads", 1, 1, 1, 1)), in: args(wave(2, 3, 15, 22))},
+	{op: "MaxPool", outputs: 2, attrs: attrs(ints("kernel_shape", 3, 3), ints("pads", 1, 1, 1, 1)), in: args(few(1, 2, 60, 47))},
+	{op: "MaxPool", outputs: 2, attrs: attrs(ints("kernel_shape", 2, 3), ints("dilations", 2, 3), ints("strides", 1, 3), ints("pads", 0, 2, 1, 3)), in: args(few(1, 2, 15, 40))},
+	{op: "MaxPool", outputs: 2, attrs: attrs(ints("kernel_shape", 2, 2), ints("strides", 3, 2)), in: args(lost(1, 2, 16, 20))},
+	{op: "MaxPool", outputs: 2, attrs: attrs(ints("kernel_shape", 5), ints("strides", 3), ints("pads", 4, 3)), in: args(lost(2, 1, 50))},
+	// Comparisons, and sums over the first axes.
+	{op: "Greater", in: args(few(5, 7, 9), wave(7, 9))},
+	{op: "Less", in: args(few(5, 70), scalar(0))},
+	{op: "GreaterOrEqual", in: args(scalar(1), few(333))},
+	{op: "Where", in: args(sometimes(5, 7, 9), wave(5, 7, 9), scalar(0))},
+	{op: "Where", in: args(sometimes(7, 1), wave(5, 7, 90), wave(90))},
+	{op: "And", in: args(sometimes(333), sometimes(333))},
+	{op: "Or", in: args(sometimes(5, 70), sometimes(70))},
+	{op: "ReduceSum", in: args(wave(4, 30, 41), wholes([]int{1}, 0))},
+	{op: "ReduceMean", in: args(wave(3, 4, 70, 5), wholes([]int{2}, 0, 2))},
+	{op: "ReduceSumSquare", in: args(wave(4, 6, 70), wholes([]int{2}, 0, 2))},
 	// The gradient of the image of single channels.
 	{op: "ConvTranspose", attrs: attrs(ints("pads", 1, 1, 1, 1), whole1("group", 6)), in: args(wave(2, 6, 14, 14), wave(6, 1, 3, 3))},
 	{op: "ConvTranspose", attrs: attrs(ints("pads", 1, 1, 1, 1), ints("strides", 2, 2), ints("output_padding", 1, 1), whole1("group", 6)), in: args(wave(2, 6, 14, 14), wave(6, 1, 3, 3), wave(6))},

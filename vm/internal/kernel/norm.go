@@ -86,22 +86,11 @@ func affine[T floating](d, s []T, scale, shift T) {
 func planeMoments[T floating](c *Invocation, x *Tensor, ch, images, channels, n int) (mean, variance float64) {
 	total := float64(images * n)
 	for i := range images {
-		s := span[T](element[T](x, (i*channels+ch)*n), n)
-		for from, to := range c.pieces(n) {
-			for _, v := range s[from:to] {
-				mean += float64(v)
-			}
-		}
+		mean += sum(c, span[T](element[T](x, (i*channels+ch)*n), n))
 	}
 	mean /= total
 	for i := range images {
-		s := span[T](element[T](x, (i*channels+ch)*n), n)
-		for from, to := range c.pieces(n) {
-			for _, v := range s[from:to] {
-				d := float64(v) - mean
-				variance += d * d
-			}
-		}
+		variance += squares(c, span[T](element[T](x, (i*channels+ch)*n), n), mean)
 	}
 	return mean, variance / total
 }
@@ -191,17 +180,22 @@ func addTo[T floating](d, x []T, step int) {
 
 // moments returns the mean and 1/sqrt(variance + epsilon) of a row.
 func moments[T floating](c *Invocation, s []T, epsilon float64) (mean, inverse float64) {
+	mean = sum(c, s) / float64(len(s))
+	return mean, 1 / math.Sqrt(squares(c, s, mean)/float64(len(s))+epsilon)
+}
+
+// sum adds up numbers in float64.
+func sum[T floating](c *Invocation, s []T) float64 {
 	if f32, is := any(s).([]float32); is {
-		mean = sumOf(c, f32)
-	} else {
-		for from, to := range c.pieces(len(s)) {
-			for _, v := range s[from:to] {
-				mean += float64(v)
-			}
+		return sumOf(c, f32)
+	}
+	sum := 0.0
+	for from, to := range c.pieces(len(s)) {
+		for _, v := range s[from:to] {
+			sum += float64(v)
 		}
 	}
-	mean /= float64(len(s))
-	return mean, 1 / math.Sqrt(squares(c, s, mean)/float64(len(s))+epsilon)
+	return sum
 }
 
 // squares adds up the squares of s - mean in float64.

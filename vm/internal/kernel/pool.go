@@ -56,6 +56,9 @@ func maxPool[T number](c *Invocation, least T) (Run, error) {
 		}
 	}
 	planes := x.Shape[0] * x.Shape[1]
+	if d := v.planes(); x.Type == graph.Float32 && c.Int("storage_order", 0) == 0 && v.taps() <= mostTogether && d.PlacesBytes() > 0 {
+		return maxPoolPlaces(c, v, d), nil
+	}
 	byColumn := c.Int("storage_order", 0) != 0
 	part := func(p, _ int) {
 		in := span[T](element[T](x, p*v.inputs()), v.inputs())

@@ -195,6 +195,22 @@ func (v *window) planes() *gemm.Depthwise {
 	return &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Largest: true}
 }
 
+// maxPoolPlaces is maxPool of float32 with indices, plane by plane.
+func maxPoolPlaces(c *Invocation, v *window, d *gemm.Depthwise) Run {
+	x, out, places, each := c.In[0], c.Out[0], c.Out[1], c.Each(d.PlacesBytes())
+	d.Stop = c.Runtime
+	var pool *work.Pool
+	part := func(p, worker int) {
+		list := span[int64](element[int64](places, p*v.outputs()), v.outputs())
+		d.Places(element[float32](out, p*v.outputs()), list, p*v.inputs(), element[float32](x, p*v.inputs()), pool.Each(worker, each))
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(x.Shape[0]*x.Shape[1], part)
+		return nil
+	}
+}
+
 // maxPoolPlanes is maxPool of float32 without indices, plane by plane.
 func maxPoolPlanes(c *Invocation, v *window, d *gemm.Depthwise) Run {
 	x, out, each := c.In[0], c.Out[0], planeScratch(c, d)

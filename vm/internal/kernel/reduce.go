@@ -223,6 +223,11 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 		inner = f.Reduced[k]
 		outer = terms / max(inner, 1)
 	}
+	if r.plainSum && inner == 1 && terms > 1 {
+		if run := sumLines[T](c, r, f, outputs, terms); run != nil {
+			return run, nil
+		}
+	}
 	group := max(1, grain/max(terms, 1))
 	part := func(p, _ int) {
 		m := meter{c: c}
@@ -249,6 +254,11 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 					m.add(inner)
 					sum += sumOf(c, span[float32](element[T](x, base+outerOffset(f, k, inner)), inner))
 				}
+			case r.squares && x.Type == graph.Float32:
+				for k := range outer {
+					m.add(inner)
+					sum += squaresOf(c, span[float32](element[T](x, base+outerOffset(f, k, inner)), inner), 0)
+				}
 			case r.squares:
 				for row := range termsOf[T](&m, x, base, f, outer, inner) {
 					sum = addSquares(sum, row)
@@ -269,6 +279,45 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 		w.For(cuts(outputs, group), part)
 		return nil
 	}, nil
+}
+
+// sumLines makes the kernel of a sum whose outputs are contiguous rows: it adds up rows of
+// the input in float64, in the order of the terms. It returns nil if the rows are short.
+func sumLines[T number](c *Invocation, r *reduction, f *Folded, outputs, terms int) Run {
+	const most = 1024
+	last := len(f.Kept) - 1
+	if last < 0 || f.KeptStride[last] != 1 || f.Kept[last] < 8 {
+		return nil
+	}
+	x, out, n := c.In[0], c.Out[0], f.Kept[last]
+	pieces := cuts(n, most)
+	part := func(p, _ int) {
+		var sums [most]float64
+		m := meter{c: c}
+		from := p % pieces * most
+		count := min(most, n-from)
+		first := p / pieces * n
+		base := offset(first, f.Kept, f.KeptStride) + from
+		for k := range terms {
+			m.add(count)
+			addRow(sums[:count], span[T](element[T](x, base+offset(k, f.Reduced, f.ReducedStride)), count))
+		}
+		d := span[T](element[T](out, first+from), count)
+		for i, sum := range sums[:count] {
+			d[i] = T(r.end(sum, float64(terms)))
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(outputs/n*pieces, part)
+		return nil
+	}
+}
+
+func addRow[T number](sums []float64, row []T) {
+	sums = sums[:len(row)]
+	for i, v := range row {
+		sums[i] += float64(v)
+	}
 }
 
 // finite returns high, or 0 if subtracting high would give NaN.
