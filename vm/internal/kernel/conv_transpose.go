@@ -75,6 +75,9 @@ func packedTranspose(c *Invocation) (Run, error) {
 			return run, nil
 		}
 	}
+	if mirrors(weight, v, per) {
+		return mirroredTranspose(c, v, group)
+	}
 	// Enough channels that packing the input costs little compared with the products.
 	together := min(per, max(1, cuts(96, taps)))
 	blocks := cuts(per, together)
@@ -145,6 +148,68 @@ func packedTranspose(c *Invocation) (Run, error) {
 		w.For(x.Shape[0]*len(sides), part)
 		return nil
 	}, nil
+}
+
+// leastMirrored is the least size of an image, in elements, for which turning the weights
+// around takes little time compared with the products.
+const leastMirrored = 400
+
+// mirrors reports whether a transposed convolution is better computed as a convolution with
+// the kernel turned around. It moves by single steps then. Constant weights are packed once
+// for the other form.
+func mirrors(weight *Tensor, v *window, per int) bool {
+	if weight.Const || v.stride != [3]int{1, 1, 1} || per < 4 {
+		return false
+	}
+	for a := range v.pads {
+		if v.pads[a] > (v.kernel[a]-1)*v.dil[a] {
+			return false
+		}
+	}
+	return v.flat() || v.inputs() >= leastMirrored
+}
+
+// mirroredTranspose computes a transposed convolution for which mirrors holds.
+func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
+	x, weight := c.In[0], c.In[1]
+	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.taps()
+	parts := x.Shape[0] * group
+	type side struct {
+		turned  gemm.Turned
+		image   gemm.Image
+		weights gemm.Dense // of a single tap
+		flat    gemm.Dense
+	}
+	listed := min(parts, atOnce)
+	sides := tableOf[side](c, listed)
+	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed)}
+	pad := [3]int{}
+	for a := range pad {
+		pad[a] = (v.kernel[a]-1)*v.dil[a] - v.pads[a]
+	}
+	for i := range p.list {
+		s := &sides[i]
+		p.list[i] = gemm.Product{M: per, N: v.inputs(), K: ch * taps, A: &s.turned, B: &s.image, Alpha: 1, Stride: v.inputs(), RowBias: c.Has(2), Stop: c.Runtime}
+		s.turned = gemm.Turned{Len: per, Step: per * taps, Taps: taps}
+		s.image = gemm.Image{Channels: ch, In: v.out, Out: v.in, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: pad}
+		if v.flat() {
+			s.weights = gemm.Dense{Len: per, Step: 1, Deep: per}
+			s.flat = gemm.Dense{Len: v.inputs(), Step: 1, Deep: v.inputs()}
+			p.list[i].A, p.list[i].B = &s.weights, &s.flat
+		}
+		if q := &p.list[i]; v.flat() && gemm.Across(v.inputs(), per) {
+			q.M, q.N, q.A, q.B, q.Across = q.N, q.M, q.B, q.A, true
+			q.RowBias, q.ColBias = false, q.RowBias
+		}
+	}
+	p.arrange = func(_ *work.Pool, first, n int) {
+		for i := range sides[:n] {
+			from, weights := element[float32](x, (first+i)*ch*v.outputs()), element[float32](weight, (first+i)%group*ch*per*taps)
+			sides[i].image.At, sides[i].flat.At = from, from
+			sides[i].turned.At, sides[i].weights.At = weights, weights
+		}
+	}
+	return p.run(c.in(2), per)
 }
 
 // depthwiseTranspose handles each channel separately. It returns nil if this machine or

@@ -91,6 +91,12 @@ var gradientCases = []nodeCase{
 	{op: "ReduceSum", in: args(wave(4, 30, 41), wholes([]int{1}, 0))},
 	{op: "ReduceMean", in: args(wave(3, 4, 70, 5), wholes([]int{2}, 0, 2))},
 	{op: "ReduceSumSquare", in: args(wave(4, 6, 70), wholes([]int{2}, 0, 2))},
+	// The gradient of the image, by single steps.
+	{op: "ConvTranspose", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(wave(2, 6, 20, 23), wave(6, 9, 3, 3))},
+	{op: "ConvTranspose", attrs: attrs(ints("pads", 0, 2, 1, 2), ints("dilations", 1, 2), whole1("group", 2)), in: args(wave(2, 6, 20, 23), wave(6, 5, 2, 3), wave(10))},
+	{op: "ConvTranspose", attrs: attrs(ints("pads", 1, 1, 1, 1, 1, 1)), in: args(wave(1, 3, 6, 9, 9), wave(3, 4, 3, 3, 3))},
+	{op: "ConvTranspose", attrs: attrs(whole1("group", 2)), in: args(wave(2, 6, 5, 9), wave(6, 70, 1, 1), wave(140))},
+	{op: "ConvTranspose", in: args(wave(2, 30, 50), wave(30, 70, 1))},
 	// The gradient of the image of single channels.
 	{op: "ConvTranspose", attrs: attrs(ints("pads", 1, 1, 1, 1), whole1("group", 6)), in: args(wave(2, 6, 14, 14), wave(6, 1, 3, 3))},
 	{op: "ConvTranspose", attrs: attrs(ints("pads", 1, 1, 1, 1), ints("strides", 2, 2), ints("output_padding", 1, 1), whole1("group", 6)), in: args(wave(2, 6, 14, 14), wave(6, 1, 3, 3), wave(6))},
