@@ -1,9 +1,13 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
 
-// Turned is the weights of a convolution as the A of its transposed convolution by single
-// steps: channels of the image are rows, and the depths are the channels of the result,
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+)
+
+// Turned is the weights of a convolution as one side of its transposed convolution by
+// single steps: channels of the image are rows of A, or columns of B; the depths are the channels of the result,
 // each with its taps in reverse.
 type Turned struct {
 	At   unsafe.Pointer
@@ -12,23 +16,19 @@ type Turned struct {
 	Taps int
 }
 
-// Pack copies a strip.
+// Pack copies a strip. The taps of some rows are a matrix in memory, which is transposed
+// from its end.
 func (m *Turned) Pack(dst []float32, width, first, k, n int) {
 	rows := min(width, m.Len-first)
 	if rows < width {
 		clear(dst)
 	}
-	for r := range rows {
-		tap := k % m.Taps
-		at := unsafe.Add(m.At, 4*(k/m.Taps*m.Step+(first+r)*m.Taps))
-		for d := 0; d < n; {
-			count := min(m.Taps-tap, n-d)
-			weights := unsafe.Slice(float(at, 4*(m.Taps-tap-count)), count)
-			for i := range weights {
-				dst[(d+i)*width+r] = weights[count-1-i]
-			}
-			d, tap = d+count, 0
-			at = unsafe.Add(at, 4*m.Step)
-		}
+	tap := k % m.Taps
+	at := unsafe.Add(m.At, 4*(k/m.Taps*m.Step+first*m.Taps))
+	for d := 0; d < n; {
+		count := min(m.Taps-tap, n-d)
+		simd.Transpose(&dst[(d+count-1)*width], float(at, 4*(m.Taps-tap-count)), -width, m.Taps, rows, count)
+		d, tap = d+count, 0
+		at = unsafe.Add(at, 4*m.Step)
 	}
 }

@@ -150,10 +150,6 @@ func packedTranspose(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// leastMirrored is the least size of an image, in elements, for which turning the weights
-// around takes little time compared with the products.
-const leastMirrored = 400
-
 // mirrors reports whether a transposed convolution is better computed as a convolution with
 // the kernel turned around. It moves by single steps then. Constant weights are packed once
 // for the other form.
@@ -166,10 +162,12 @@ func mirrors(weight *Tensor, v *window, per int) bool {
 			return false
 		}
 	}
-	return v.flat() || v.inputs() >= leastMirrored
+	return true
 }
 
-// mirroredTranspose computes a transposed convolution for which mirrors holds.
+// mirroredTranspose computes a transposed convolution for which mirrors holds. With pixels
+// as the rows of the product, the weights are its columns, which are fast to turn around:
+// each tile does so again.
 func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 	x, weight := c.In[0], c.In[1]
 	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.taps()
@@ -183,6 +181,7 @@ func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 	listed := min(parts, atOnce)
 	sides := tableOf[side](c, listed)
 	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed)}
+	across := per >= 16 // the columns of a micro-kernel
 	pad := [3]int{}
 	for a := range pad {
 		pad[a] = (v.kernel[a]-1)*v.dil[a] - v.pads[a]
@@ -197,7 +196,7 @@ func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 			s.flat = gemm.Dense{Len: v.inputs(), Step: 1, Deep: v.inputs()}
 			p.list[i].A, p.list[i].B = &s.weights, &s.flat
 		}
-		if q := &p.list[i]; v.flat() && gemm.Across(v.inputs(), per) {
+		if q := &p.list[i]; across {
 			q.M, q.N, q.A, q.B, q.Across = q.N, q.M, q.B, q.A, true
 			q.RowBias, q.ColBias = false, q.RowBias
 		}
