@@ -96,6 +96,14 @@ func fastConverter(to, from graph.DType) conversionLoop {
 		return plainConversion[int32, int64]
 	case [2]graph.DType{graph.Int64, graph.Int32}:
 		return plainConversion[int64, int32]
+	case [2]graph.DType{graph.Uint8, graph.Int32}:
+		return plainConversion[uint8, int32]
+	case [2]graph.DType{graph.Int32, graph.Uint8}:
+		return plainConversion[int32, uint8]
+	case [2]graph.DType{graph.Uint16, graph.Int32}:
+		return plainConversion[uint16, int32]
+	case [2]graph.DType{graph.Int32, graph.Uint16}:
+		return plainConversion[int32, uint16]
 	}
 	return nil
 }

@@ -80,6 +80,8 @@ var gradientCases = []nodeCase{
 	{op: "MaxPool", outputs: 2, attrs: attrs(ints("kernel_shape", 2, 3), ints("dilations", 2, 3), ints("strides", 1, 3), ints("pads", 0, 2, 1, 3)), in: args(few(1, 2, 15, 40))},
 	{op: "MaxPool", outputs: 2, attrs: attrs(ints("kernel_shape", 2, 2), ints("strides", 3, 2)), in: args(lost(1, 2, 16, 20))},
 	{op: "MaxPool", outputs: 2, attrs: attrs(ints("kernel_shape", 5), ints("strides", 3), ints("pads", 4, 3)), in: args(lost(2, 1, 50))},
+	{op: "ScatterElements", attrs: attrs(text("reduction", "add"), whole1("axis", 1)), in: args(wave(5, 40), wholes32([]int{3, 4}, 0, 39, -1, 7, 5, 5, 5, -40, 1, 2, 1, 2), wave(3, 4))},
+	{op: "ScatterElements", attrs: attrs(text("reduction", "add")), in: args(wave(9), wholes([]int{4}, 8, 0, 8, -2), wave(4))},
 	// Comparisons, and sums over the first axes.
 	{op: "Greater", in: args(few(5, 7, 9), wave(7, 9))},
 	{op: "Less", in: args(few(5, 70), scalar(0))},

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -96,6 +97,12 @@ func makeScatterElements(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	s := strides(out.Shape)
+	if out.Type == graph.Float32 && k == out.rank()-1 && c.Str("reduction", "none") == "add" && index.Len() > 0 {
+		if index.Type == graph.Int32 {
+			return addAlong[int32](c), nil
+		}
+		return addAlong[int64](c), nil
+	}
 	return func(*work.Pool) error {
 		copyFirst(c)
 		for i := range index.Len() {
@@ -110,6 +117,42 @@ func makeScatterElements(c *Invocation) (Run, error) {
 		}
 		return nil
 	}, nil
+}
+
+// addAlong makes the kernel of ScatterElements that adds float32 along the last axis, as
+// gradients of maxima do. Each row of the indices is one part, as rows of the output share
+// no element.
+func addAlong[I int32 | int64](c *Invocation) Run {
+	out, index, updates := c.Out[0], c.In[1], c.In[2]
+	k, s := out.rank()-1, strides(out.Shape)
+	n, length := index.Shape[k], out.Shape[k]
+	var wrong atomic.Int64 // the first index that is out of range, or how many there are
+	part := func(row, _ int) {
+		d := span[float32](element[float32](out, replacedOffset(row*n, index.Shape, s, k, 0)), length)
+		for from, to := range c.pieces(n) {
+			list := span[float32](element[float32](updates, row*n), n)[from:to]
+			for i, at := range span[I](element[I](index, row*n), n)[from:to] {
+				if at < 0 {
+					at += I(length)
+				}
+				if uint(at) >= uint(length) {
+					for i, first := int64(row*n+from+i), wrong.Load(); i < first && !wrong.CompareAndSwap(first, i); first = wrong.Load() {
+					}
+					return
+				}
+				d[at] += list[i]
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		copyFirst(c)
+		wrong.Store(int64(index.Len()))
+		w.For(index.Len()/n, part)
+		if i := int(wrong.Load()); i < index.Len() {
+			return badIndex(index, i, length)
+		}
+		return nil
+	}
 }
 
 func makeScatterND(c *Invocation) (Run, error) {
