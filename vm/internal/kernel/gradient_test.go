@@ -91,6 +91,7 @@ var gradientCases = []nodeCase{
 	{op: "And", in: args(sometimes(333), sometimes(333))},
 	{op: "Or", in: args(sometimes(5, 70), sometimes(70))},
 	{op: "ReduceSum", in: args(wave(4, 30, 41), wholes([]int{1}, 0))},
+	{op: "ReduceSum", in: args(wave(70, 300), wholes([]int{1}, 0))},
 	{op: "ReduceMean", in: args(wave(3, 4, 70, 5), wholes([]int{2}, 0, 2))},
 	{op: "ReduceSumSquare", in: args(wave(4, 6, 70), wholes([]int{2}, 0, 2))},
 	// The gradient of the image, by single steps.

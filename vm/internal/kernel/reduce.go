@@ -289,13 +289,16 @@ func sumLines[T number](c *Invocation, r *reduction, f *Folded, outputs, terms i
 	if last < 0 || f.KeptStride[last] != 1 || f.Kept[last] < 8 {
 		return nil
 	}
-	x, out, n := c.In[0], c.Out[0], f.Kept[last]
-	pieces := cuts(n, most)
+	x, out, n, size := c.In[0], c.Out[0], f.Kept[last], most
+	if terms >= 64 { // enough work for a part of its own
+		size = 128
+	}
+	pieces := cuts(n, size)
 	part := func(p, _ int) {
 		var sums [most]float64
 		m := meter{c: c}
-		from := p % pieces * most
-		count := min(most, n-from)
+		from := p % pieces * size
+		count := min(size, n-from)
 		first := p / pieces * n
 		base := offset(first, f.Kept, f.KeptStride) + from
 		for k := range terms {
