@@ -18,13 +18,10 @@ func (s *trainer) forward() error {
 	nodes := s.g.Nodes
 	s.g.Nodes = make([]*graph.Node, 0, len(nodes))
 	s.phase = phaseForward
-	s.states, s.copies = map[ID]bool{}, map[ID]ID{}
+	s.states = map[ID]bool{}
 	for _, k := range order {
 		n := nodes[k]
 		s.of = n.Name
-		if n.Op == "Identity" && n.Domain == "" {
-			s.copies[n.Outputs[0]] = n.Inputs[0]
-		}
 		if f := trainingModes[ruleKey{n.Domain, n.Op}]; f != nil {
 			f(s, n)
 		}
@@ -142,7 +139,7 @@ func (s *trainer) trainBatchNorm(n *graph.Node) {
 		return
 	}
 	for _, t := range n.Inputs[3:5] {
-		if s.g.Tensors[s.root(t)].Data == nil {
+		if s.g.Tensors[t].Data == nil {
 			s.step.Warnings = append(s.step.Warnings, "running statistics "+graph.Short(s.g.Tensors[t].Name)+" are computed: "+label(n)+" stays in inference mode")
 			return
 		}
@@ -151,9 +148,6 @@ func (s *trainer) trainBatchNorm(n *graph.Node) {
 	n.Attrs = append(n.Attrs, attrs{"training_mode": 1}.list()...)
 	n.Outputs = n.Outputs[:1:1]
 	for i := 3; i < 5; i++ {
-		if t := n.Inputs[i]; s.g.Tensors[t].Data == nil || s.states[t] {
-			n.Inputs[i] = s.ownStatistics(t)
-		}
 		t := n.Inputs[i]
 		updated := s.newTensor("", s.typeOf(t), nil)
 		n.Outputs = append(n.Outputs, updated)
@@ -161,25 +155,4 @@ func (s *trainer) trainBatchNorm(n *graph.Node) {
 		s.states[t] = true
 	}
 	n.Span = graph.Span{}
-}
-
-// root follows Identity nodes to the tensor that they copy: exporters replace all
-// but one of several equal initializers by Identity nodes.
-func (s *trainer) root(t ID) ID {
-	for from, ok := s.copies[t]; ok; from, ok = s.copies[t] {
-		t = from
-	}
-	return t
-}
-
-// ownStatistics gives statistics of its own, with the same initial values, to a
-// node that shares them with another.
-func (s *trainer) ownStatistics(t ID) ID {
-	root := s.g.Tensors[s.root(t)]
-	own := s.newTensor(s.unique(s.g.Tensors[t].Name), root.Type, nil)
-	d := *root.Data
-	d.Name, d.Span = s.g.Tensors[own].Name, graph.Span{}
-	s.g.Tensors[own].Data = &d
-	s.step.Warnings = append(s.step.Warnings, "running statistics "+graph.Short(root.Name)+" belong to several nodes: "+graph.Short(d.Name)+" is a copy that is trained separately")
-	return own
 }

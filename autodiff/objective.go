@@ -150,6 +150,11 @@ func (s *trainer) crossEntropy(y ID) (ID, error) {
 		e.Tensor = s.g.Tensors[y].Name
 		return graph.None, e
 	}
+	if shape[axis] == 1 {
+		e := graph.Errorf("has type %v: cross-entropy over one class is always 0: expected two or more along axis %d (--class-axis), or --loss bce for a probability, --loss mse for a number", s.typeOf(y), axis)
+		e.Tensor = s.g.Tensors[y].Name
+		return graph.None, e
+	}
 	for _, n := range s.g.Nodes {
 		if slices.Contains(n.Outputs, y) && (n.Op == "Softmax" || n.Op == "LogSoftmax") && n.Domain == "" {
 			s.step.Warnings = append(s.step.Warnings, "output "+s.g.Tensors[y].Name+" is made by "+n.Op+": the loss is computed from the input of that node")

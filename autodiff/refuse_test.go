@@ -99,3 +99,25 @@ func TestLossOnUnknownShape(t *testing.T) {
 		t.Errorf("error %v, expected one with %q and %q", err, tensor, fault)
 	}
 }
+
+// TestLossOverOneClass: cross-entropy over one class would be 0 for every output.
+func TestLossOverOneClass(t *testing.T) {
+	b := newBuilder("one class", 18)
+	m := b.finish(b.op("y", "MatMul", nil, b.input("x", b.real(3, 4)), b.weights("w", 4, 1)))
+	_, err := Train(m, Options{})
+	if want := `tensor "y": has type float32[3,1]: cross-entropy over one class is always 0: expected two or more along axis 1 (--class-axis), or --loss bce`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, expected one with %q", err, want)
+	}
+	if _, err := Train(m, Options{Loss: "bce"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStepOfAStep: a training step is not trained again.
+func TestStepOfAStep(t *testing.T) {
+	m, _ := perceptron(0)
+	_, err := Train(train(t, m, Options{}).Model, Options{})
+	if want := "is a training step already"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, expected one with %q", err, want)
+	}
+}

@@ -34,6 +34,8 @@ type Options struct {
 
 	Trainable        *regexp.Regexp // initializers to train; nil: chosen by the operators that read them
 	Freeze           *regexp.Regexp // initializers not to train
+	Untie            *regexp.Regexp // initializers of which each node that reads them trains a copy of its own
+	UntieEqual       bool           // the same for all whose elements are all equal: an exporter may have merged them
 	FreezeStatistics bool           // BatchNormalization does not update its statistics
 	KeepGradients    bool           // gradients of parameters are graph outputs
 	FusedGradients   bool           // gradients of several nodes are calls of functions (domain onnxmem)
@@ -50,8 +52,20 @@ type Step struct {
 	Spare  ops.Spare // names in Options.Dims and Options.Values that bind nothing
 
 	Parameters []string // names of the trained tensors
-	LeftOut    []string // initializers that could be trained but are not, with the reason
+	Trained    []Count  // the same by kind: convolution, product, normalization, embedding, bias and so on
+	LeftOut    []string // initializers that could be trained but are not, with the reason; without literals
+	NotTrained []Count  // the same by reason, with literals
+	Tied       []Tie    // parameters that several nodes read
+	Separated  []string // parameters of which each node has a copy, since Options.Untie says so
+	Copies     []Copy   // initializers that the source does not have
 	Warnings   []string
+}
+
+// Count is how many initializers of a kind there are.
+type Count struct {
+	Kind         string `json:"kind"`
+	Initializers int    `json:"initializers"`
+	Elements     int64  `json:"elements"`
 }
 
 // OptionError reports an option whose value is wrong for every model.
@@ -76,7 +90,7 @@ const minOpset = 18
 func Train(m *graph.Model, opt Options) (step *Step, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	err = retryIfMerged(func(salt int) error {
-		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]bool{}, corrected: [2]ID{graph.None, graph.None}}
+		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]role{}, corrected: [2]ID{graph.None, graph.None}}
 		var err error
 		step, err = s.run(salt)
 		return err
@@ -98,11 +112,11 @@ type trainer struct {
 
 	parameters []ID
 	noDecay    map[ID]bool
-	expanded   map[ID]bool // weights of expanded operators; the value says whether they are free of weight decay
+	expanded   map[ID]role // weights of expanded operators
 	grads      []ID
 	updates    []update    // of parameters, states and statistics
 	states     map[ID]bool // running statistics that are updated
-	copies     map[ID]ID   // the source of each output of an Identity node
+	ties       map[ID]*Tie // initializers that several nodes read
 	loss       ID
 	unnamed    map[ID]bool // set after backward: outputs of nodes that may still be renamed
 	rate       ID          // the learning rate
@@ -115,6 +129,9 @@ type update struct{ old, updated ID }
 
 func (s *trainer) run(salt int) (*Step, error) {
 	var err error
+	if mode, _ := s.source.Prop("onnxmem.mode"); mode == "training" {
+		return nil, graph.Errorf("is a training step already (its metadata say onnxmem.mode = training): expected an inference model; onnxmem optimize plans a step without --train")
+	}
 	if s.optimizer, err = newOptimizer(s.opt.Optimizer, s.opt.Constants); err != nil {
 		return nil, err
 	}
@@ -142,7 +159,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	}
 	s.salt, s.openDims = salt, s.opt.openDims
 	for _, make := range []func() error{
-		s.upgrade, s.forward, s.objective, s.selectParameters, s.backward, s.clip, s.update, s.finish,
+		s.upgrade, s.untie, s.forward, s.objective, s.selectParameters, s.backward, s.clip, s.update, s.finish,
 	} {
 		if err := make(); err != nil {
 			return nil, err
@@ -330,6 +347,11 @@ func (s *trainer) describe(updates, gradients []string) error {
 	}
 	s.step.Model.SetProp("onnxmem.mode", "training")
 	s.step.Model.SetProp("onnxmem.loss", loss)
+	if len(s.step.Copies) > 0 {
+		if err := set("onnxmem.copies", s.step.Copies); err != nil {
+			return err
+		}
+	}
 	return errors.Join(
 		set("onnxmem.updates", updates), set("onnxmem.trainable", s.step.Parameters),
 		set("onnxmem.gradients", gradients), set("onnxmem.optimizer", s.optimizer.describe()),

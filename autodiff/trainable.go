@@ -1,10 +1,13 @@
 package autodiff
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
@@ -27,10 +30,31 @@ func (s *trainer) recordRoles(n *graph.Node) {
 		if t == graph.None || !slices.Contains(weights, i) {
 			continue
 		}
-		flat, known := s.expanded[t]
-		s.expanded[t] = slices.Contains(biases, i) && (flat || !known)
+		was, known := s.expanded[t]
+		s.expanded[t] = role{kind: ops.Lookup(n.Domain, n.Op).Kind(i), flat: slices.Contains(biases, i) && (was.flat || !known)}
 	}
 }
+
+// role says as what a tensor is read.
+type role struct {
+	kind string // of parameter; "": it is none
+	flat bool   // only without weight decay
+	no   reason // why it is no parameter
+}
+
+// reason is why an initializer is not trained.
+type reason struct{ kind, text string }
+
+// Kinds of initializers that are not trained (Step.NotTrained).
+const (
+	kindLiteral    = "literal"
+	kindConstant   = "constant"
+	kindMask       = "mask"
+	kindTable      = "table"
+	kindSparse     = "sparse"
+	kindStatistics = "statistics"
+	kindOther      = "other"
+)
 
 // exportersOwn matches names that exporters give to constants.
 var exportersOwn = regexp.MustCompile(`^(val_\d+|_to_copy(_\d+)?|onnx::(Add|Mul|Concat|Expand|Slice)_\d+|.*Constant.*)$`)
@@ -51,17 +75,17 @@ const maskValue = 1e4
 const maskElements = 1 << 24
 
 // computed judges by its values why a tensor that is added, multiplied or
-// concatenated is not a weight; "" if it may be one. Causal masks are often
+// concatenated is not a weight; no reason if it may be one. Causal masks are often
 // initializers of zeros and -1e9, or of zeros and ones; positions may be sines
 // and cosines, whose first row is sin 0 and cos 0.
-func (s *trainer) computed(id ID) string {
+func (s *trainer) computed(id ID) reason {
 	d := s.g.Tensors[id].Data
 	if d == nil {
-		return ""
+		return reason{}
 	}
 	values, ok := d.Reals(maskElements)
 	if !ok && buffers.MatchString(s.g.Tensors[id].Name) {
-		return "its values are not in the file, and its name is typical of a mask or a table"
+		return reason{kindTable, "its values are not in the file, and its name is typical of a mask or a table"}
 	}
 	row := 0
 	if n := len(d.Dims); n > 0 && d.Dims[n-1] < int64(len(values)) {
@@ -71,7 +95,7 @@ func (s *trainer) computed(id ID) string {
 	for i, v := range values {
 		switch most = max(most, math.Abs(v)); {
 		case !(math.Abs(v) < maskValue):
-			return "it is a mask: some of its elements are 10,000 or more, or not finite"
+			return reason{kindMask, "it is a mask: some of its elements are 10,000 or more, or not finite"}
 		case v == 0:
 			zeros++
 		case v == 1:
@@ -84,69 +108,111 @@ func (s *trainer) computed(id ID) string {
 	binary := zeros+ones == len(values)
 	switch {
 	case len(d.Dims) > 1 && binary && zeros > 0 && ones > 0:
-		return "it is a mask: its elements are 0 and 1"
+		return reason{kindMask, "it is a mask: its elements are 0 and 1"}
 	case row > 1 && !binary && first == row && most <= 1 && most > 0.9:
-		return "it is a table of sines and cosines: its first row is exactly 0 and 1"
+		return reason{kindTable, "it is a table of sines and cosines: its first row is exactly 0 and 1"}
 	}
-	return ""
+	return reason{}
 }
 
 // selectParameters chooses the initializers to train.
 func (s *trainer) selectParameters() error {
 	s.g.Link()
 	reaches := s.reachesLoss()
-	read := 0
+	trained, left := counts{}, counts{}
 	for id, t := range s.g.Tensors {
 		id := ID(id)
-		if t.Data == nil || s.states[id] || !t.Type.Elem.Floating() || len(t.Type.Shape) == 0 {
+		if t.Data == nil || s.made[id] || !t.Type.Elem.Floating() {
 			continue
 		}
-		weight, flat, by := s.role(id, id)
 		asked := s.opt.Trainable != nil && s.opt.Trainable.MatchString(t.Name)
 		frozen := s.opt.Freeze != nil && s.opt.Freeze.MatchString(t.Name)
-		why := ""
+		scalar := len(t.Type.Shape) == 0
+		if s.opt.Trainable != nil && !asked || frozen {
+			continue
+		}
+		if asked && (s.states[id] || s.onlyStatistics(id)) {
+			s.leaveOut(left, t, reason{kindStatistics, "matches --trainable, but it is running statistics, which follow the data"})
+			continue
+		}
+		if s.states[id] {
+			continue
+		}
+		r := s.role(id, id)
+		why := r.no
 		switch {
-		case s.opt.Trainable != nil && !asked, frozen:
-			continue
 		case t.Data.Sparse != nil:
-			why = "it is sparse"
+			why = reason{kindSparse, "it is sparse"}
+		case !reaches[id] && asked && !scalar:
+			e := graph.Errorf("matches --trainable, and the loss does not depend on it: expected a differentiable path to the loss")
+			e.Tensor = t.Name
+			return e
 		case !reaches[id]:
-			if asked {
-				e := graph.Errorf("matches --trainable, and the loss does not depend on it: expected a differentiable path to the loss")
-				e.Tensor = t.Name
-				return e
-			}
 			continue
-		case !weight && !asked:
-			why = by
+		case asked:
+			why = reason{}
+		case r.kind != "" && !scalar:
+			why = reason{}
+		case elements(t.Data.Dims) == 1:
+			why = reason{kindLiteral, "it is a number"}
 		}
-		if why != "" {
-			if asked {
-				e := graph.Errorf("matches --trainable: %s: expected a dense weight", why)
-				e.Tensor = t.Name
-				return e
-			}
-			if elements(t.Data.Dims) > 1 && !isEmittedConstant(t) {
-				s.step.LeftOut = append(s.step.LeftOut, fmt.Sprintf("%s: %s", graph.Short(t.Name), why))
-			}
+		if asked && why.kind != "" {
+			e := graph.Errorf("matches --trainable: %s: expected a dense weight", why.text)
+			e.Tensor = t.Name
+			return e
+		}
+		if why.kind != "" {
+			s.leaveOut(left, t, why)
 			continue
 		}
-		if read++; flat || len(t.Type.Shape) == 1 && !weight {
+		if r.flat || len(t.Type.Shape) <= 1 && r.kind == "" {
 			s.noDecay[id] = true
 		}
-		if kinds := s.kinds(id); len(kinds) > 1 {
-			s.step.Warnings = append(s.step.Warnings, fmt.Sprintf("parameter %s is read by nodes of different kinds (%v): it is trained as one", graph.Short(t.Name), kinds))
+		if t := s.ties[id]; t != nil {
+			s.step.Tied = append(s.step.Tied, *t)
 		}
+		if r.kind == "" {
+			r.kind = kindOther
+		}
+		trained.add(r.kind, t)
 		s.parameters = append(s.parameters, id)
 	}
+	s.step.Trained, s.step.NotTrained = trained.list(), left.list()
 	if len(s.parameters) == 0 {
 		return graph.Errorf("no parameter to train: expected floating-point initializers that the loss depends on (--trainable)")
 	}
 	return nil
 }
 
-func isEmittedConstant(t *graph.Tensor) bool {
-	return t.Data.Span.IsZero() && t.Data.Generate == nil && t.Data.External == nil
+// leaveOut counts an initializer that is not trained, and names it unless it is a
+// literal: of these there may be thousands.
+func (s *trainer) leaveOut(left counts, t *graph.Tensor, why reason) {
+	left.add(why.kind, t)
+	if why.kind != kindLiteral {
+		s.step.LeftOut = append(s.step.LeftOut, fmt.Sprintf("%s: %s", graph.Short(t.Name), why.text))
+	}
+}
+
+// onlyStatistics reports whether a tensor is read as running statistics and as nothing
+// else.
+func (s *trainer) onlyStatistics(id ID) bool {
+	list := s.sites(id)
+	return len(list) > 0 && !slices.ContainsFunc(list, func(r site) bool { return !r.statistics() })
+}
+
+// counts are initializers by kind.
+type counts map[string]Count
+
+func (c counts) add(kind string, t *graph.Tensor) {
+	n := c[kind]
+	c[kind] = Count{kind, n.Initializers + 1, n.Elements + elements(t.Data.Dims)}
+}
+
+// list sorts the kinds: the most elements first.
+func (c counts) list() []Count {
+	return slices.SortedFunc(maps.Values(c), func(a, b Count) int {
+		return cmp.Or(cmp.Compare(b.Elements, a.Elements), strings.Compare(a.Kind, b.Kind))
+	})
 }
 
 // reachesLoss finds the tensors on which the loss depends through operators that
@@ -172,67 +238,109 @@ func (s *trainer) reachesLoss() map[ID]bool {
 	return reaches
 }
 
-// role reports whether a tensor is read as a weight, whether only as one without
-// weight decay, and, if it is not a weight, why. The tensor is the initializer
-// root, or derives from it through Rule.Forwards.
-func (s *trainer) role(id, root ID) (weight, flat bool, why string) {
-	flat = true
-	if f, expanded := s.expanded[id]; expanded {
-		weight, flat = true, f
+// role says as what a tensor is read. It is the initializer root, or derives from it
+// through Rule.Forwards.
+func (s *trainer) role(id, root ID) role {
+	is := role{flat: true}
+	if r, expanded := s.expanded[id]; expanded {
+		is = r
 	}
 	name := s.g.Tensors[root].Name
 	if rotary.MatchString(name) {
-		return false, false, "its name is typical of the frequencies of rotary embeddings"
+		return role{no: reason{kindTable, "its name is typical of the frequencies of rotary embeddings"}}
 	}
 	for _, k := range s.g.Tensors[id].Readers {
 		n := s.g.Nodes[k]
-		weights, biases := parameters(n)
+		_, biases := parameters(n)
 		rule := LookupRule(n.Domain, n.Op)
 		for i, t := range n.Inputs {
-			switch {
-			case t != id:
-			case slices.Contains(weights, i), rule != nil && rule.TakesConstants:
-				if rule != nil && rule.TakesConstants && exportersOwn.MatchString(name) {
-					why = "its name is one that exporters give to constants"
-					continue
-				}
-				if rule != nil && rule.TakesConstants {
-					if no := s.computed(root); no != "" {
-						why = no
-						continue
-					}
-				}
-				weight = true
-				flat = flat && (slices.Contains(biases, i) || len(s.shape(id)) == 1)
-			case rule != nil && rule.Forwards && i == 0:
-				for _, out := range n.Outputs {
-					if out == graph.None {
-						continue
-					}
-					w, f, y := s.role(out, root)
-					weight, flat = weight || w, flat && f
-					if why == "" {
-						why = y
-					}
-				}
-			case why == "":
-				why = "read as input " + fmt.Sprint(i) + " of " + n.OpName()
+			if t != id {
+				continue
 			}
+			kind, why := s.kind(n, i), reason{}
+			switch takes := rule != nil && rule.TakesConstants; {
+			case takes:
+				why = s.constantFor(n, i, root)
+			case kind == "" && rule != nil && rule.Forwards && i == 0:
+				for _, out := range n.Outputs {
+					if out != graph.None {
+						is.also(s.role(out, root))
+					}
+				}
+				continue
+			case kind == "":
+				why = reason{kindOther, "read as input " + fmt.Sprint(i) + " of " + n.OpName()}
+			}
+			if why.kind != "" {
+				is.also(role{flat: true, no: why})
+				continue
+			}
+			is.also(role{kind: kind, flat: slices.Contains(biases, i) || len(s.shape(id)) == 1})
 		}
 	}
-	return weight, flat && weight, why
+	is.flat = is.flat && is.kind != ""
+	return is
 }
 
-// kinds returns the operators that read a parameter, if they read it as different
-// kinds of weight.
-func (s *trainer) kinds(id ID) []string {
-	var kinds []string
-	for _, k := range s.g.Tensors[id].Readers {
-		n := s.g.Nodes[k]
-		weights, _ := parameters(n)
-		if slices.Contains(weights, slices.Index(n.Inputs, id)) && !slices.Contains(kinds, n.Op) {
-			kinds = append(kinds, n.Op)
-		}
+// also adds what another reader takes the tensor for.
+func (r *role) also(o role) {
+	if r.kind == "" {
+		r.kind = o.kind
 	}
-	return kinds
+	if o.kind != "" {
+		r.flat = r.flat && o.flat
+	}
+	if r.no.kind == "" {
+		r.no = o.no
+	}
+}
+
+// kind is the kind of parameter that an input of a node usually is; "" if it usually is
+// none.
+func (s *trainer) kind(n *graph.Node, i int) string {
+	if op := ops.Lookup(n.Domain, n.Op); op != nil && op.Kind(i) != "" {
+		return op.Kind(i)
+	}
+	if rule := LookupRule(n.Domain, n.Op); rule != nil && rule.TakesConstants {
+		return "token"
+	}
+	return ""
+}
+
+// constantFor judges why an operand of Add, Mul or Concat is a constant; no reason if it
+// may be a weight.
+func (s *trainer) constantFor(n *graph.Node, i int, root ID) reason {
+	t := s.g.Tensors[root]
+	if t.Data != nil && elements(t.Data.Dims) == 1 && !s.biasOfOne(n, i) {
+		return reason{kindLiteral, "it is a number"}
+	}
+	if exportersOwn.MatchString(t.Name) {
+		return reason{kindConstant, "its name is one that exporters give to constants"}
+	}
+	return s.computed(root)
+}
+
+// biasOfOne reports whether a node adds one number to a product or convolution of one
+// channel: such a number is its bias, and not a literal.
+func (s *trainer) biasOfOne(n *graph.Node, i int) bool {
+	if len(n.Inputs) != 2 || s.kind(n, i) != "bias" {
+		return false
+	}
+	x := s.g.Tensors[n.Inputs[1-i]]
+	if x.Maker < 0 || len(x.Type.Shape) == 0 {
+		return false
+	}
+	m := s.g.Nodes[x.Maker]
+	op, channels := ops.Lookup(m.Domain, m.Op), x.Type.Shape[len(x.Type.Shape)-1]
+	if op == nil {
+		return false
+	}
+	switch op.Kind(1) {
+	case "convolution":
+		channels = x.Type.Shape[min(1, len(x.Type.Shape)-1)]
+	case "product":
+	default:
+		return false
+	}
+	return channels == 1
 }

@@ -3,6 +3,7 @@ package autodiff
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -98,4 +99,54 @@ func classToken(b *builder, x, table ID) ID {
 func positions(b *builder, x, table ID) ID {
 	at := func(name string, v int64) ID { return b.initializer(name, reference.Ints([]int{1}, v)) }
 	return b.op("y", "Add", nil, x, b.op("val_9", "Slice", nil, table, at("val_5", 0), at("val_6", 3), at("val_7", 1)))
+}
+
+// TestLiterals: a number that is added or multiplied is a literal, unless it is the bias
+// of a product with one column; it is counted, and --trainable trains it.
+func TestLiterals(t *testing.T) {
+	model := func() (*graph.Model, *builder) {
+		b := newBuilder("literals", 18)
+		one := func(name string, shape ...int) ID { return b.weights(name, shape...) }
+		h := b.op("h", "MatMul", nil, b.input("x", b.real(3, 4)), b.weights("w", 4, 4))
+		h = b.op("scaled", "Mul", nil, h, one("const_fold_opt__7", 1))
+		h = b.op("shifted", "Add", nil, b.op("erf", "Erf", nil, h), one("gelu.one", 1, 1))
+		h = b.op("halved", "Mul", nil, h, one("half"))
+		h = b.op("normed", "LayerNormalization", nil, h, b.weights("ln.weight", 4), b.weights("ln.bias", 4))
+		h = b.op("wide", "Mul", nil, h, b.weights("layer_scale", 4))
+		y := b.op("y", "Add", nil, b.op("head", "MatMul", nil, h, b.weights("head.weight", 4, 1)), one("head.bias", 1))
+		b.feeds[labelsName] = b.real(3, 1)
+		return b.finish(y), b
+	}
+	m, _ := model()
+	step := train(t, m, Options{Loss: "mse"})
+	if want := []string{"w", "ln.weight", "ln.bias", "layer_scale", "head.weight", "head.bias"}; !slices.Equal(step.Parameters, want) {
+		t.Errorf("parameters %v, expected %v", step.Parameters, want)
+	}
+	if want := []Count{{"product", 2, 20}, {"normalization", 2, 8}, {"scale", 1, 4}, {"bias", 1, 1}}; !slices.Equal(step.Trained, want) {
+		t.Errorf("trained %v, expected %v", step.Trained, want)
+	}
+	if want := []Count{{kindLiteral, 3, 3}}; !slices.Equal(step.NotTrained, want) || len(step.LeftOut) > 0 {
+		t.Errorf("not trained %v, %v, expected %v", step.NotTrained, step.LeftOut, want)
+	}
+	m, b := model()
+	step = train(t, m, Options{Loss: "mse", Trainable: everything, KeepGradients: true})
+	if len(step.Parameters) != 9 {
+		t.Errorf("parameters %v, expected all nine", step.Parameters)
+	}
+	checkGradients(t, step, b.feeds, math.MaxInt)
+}
+
+// TestTrainableStatistics: running statistics that --trainable matches are left out, with
+// a message.
+func TestTrainableStatistics(t *testing.T) {
+	for _, frozen := range []bool{false, true} {
+		m, _ := convolutional()
+		step := train(t, m, Options{Trainable: everything, FreezeStatistics: frozen})
+		if i := slices.IndexFunc(step.Parameters, func(name string) bool { return strings.Contains(name, "running") }); i >= 0 {
+			t.Errorf("%s is trained", step.Parameters[i])
+		}
+		if n := len(step.LeftOut); n != 4 || !strings.HasPrefix(step.LeftOut[0], "bn1.running_mean: matches --trainable, but it is running statistics") {
+			t.Errorf("left out %q", step.LeftOut)
+		}
+	}
 }

@@ -25,7 +25,7 @@ var activations = family{"", []Op{
 	{Name: "Softplus", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Softsign", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Shrink", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "PRelu", Infer: inferPRelu, Cut: cutBroadcast, Inplace: overFirstOrEqual, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
+	{Name: "PRelu", Infer: inferPRelu, Cut: cutBroadcast, Inplace: overFirstOrEqual, FLOPs: onePerElement, Weights: []int{1}, Kinds: []string{"activation"}, Biases: []int{1}},
 	{Name: "SwiGLU", Infer: inferSwiGLU, Inplace: overFirstOrEqual, FLOPs: onePerElement},
 	{Name: "Clip", Infer: inferClip, Cut: cutUnary, Fold: foldClip, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Dropout", Infer: inferDropout, Cut: cutDropout, Fold: foldDropout, Views: viewOfDropout, Inplace: overFirst, FLOPs: onePerElement, Optional: afterFirst, Seeded: true},

@@ -19,7 +19,7 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "CausalConvWithState", Infer: causalConvLayouts, FLOPs: causalConvFLOPs},
 	{Name: "CropAndResize", Infer: cropAndResize},
 
-	{Name: "FusedMatMul", Infer: product(0, 1, 0), Cut: cutFusedMatMul, FLOPs: productFLOPs, Weights: []int{0, 1}},
+	{Name: "FusedMatMul", Infer: product(0, 1, 0), Cut: cutFusedMatMul, FLOPs: productFLOPs, Weights: []int{0, 1}, Kinds: []string{"product"}},
 	{Name: "FusedMatMulActivation", Infer: product(0, 1, 0), Cut: cutFusedMatMul, FLOPs: productFLOPs},
 	{Name: "TransposeMatMul", Infer: product(0, 1, 0), FLOPs: productFLOPs},
 	{Name: "GemmFastGelu", Infer: product(0, 1, 0), FLOPs: productFLOPs},
@@ -36,10 +36,10 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "MoE", Infer: mlSame},
 	{Name: "QMoE", Infer: mlSame},
 
-	{Name: "SkipLayerNormalization", Infer: skipNorm(2, 3, 4), Cut: cutSkipNorm, Inplace: overSkipped, FLOPs: perElement(8), Check: checkSkipNorm, Weights: []int{2, 3, 4}, Biases: []int{2, 3, 4}},
+	{Name: "SkipLayerNormalization", Infer: skipNorm(2, 3, 4), Cut: cutSkipNorm, Inplace: overSkipped, FLOPs: perElement(8), Check: checkSkipNorm, Weights: []int{2, 3, 4}, Kinds: []string{"normalization", "normalization", "bias"}, Biases: []int{2, 3, 4}},
 	{Name: "SkipSimplifiedLayerNormalization", Infer: skipNorm(2, 3), Cut: cutSkipNorm, Inplace: overSkipped, FLOPs: perElement(6)},
 	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(4)},
-	{Name: "EmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 2), Weights: []int{2, 3, 4, 5, 6}, Biases: []int{5, 6}},
+	{Name: "EmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 2), Weights: []int{2, 3, 4, 5, 6}, Kinds: []string{"embedding", "embedding", "embedding", "normalization"}, Biases: []int{5, 6}},
 	{Name: "QEmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 8)},
 	{Name: "GroupNorm", Infer: imageGroupNorm, Inplace: overFirst, FLOPs: perElement(6)},
 	{Name: "SkipGroupNorm", Infer: imageGroupNorm, Inplace: overFirst, FLOPs: perElement(8)},
@@ -60,8 +60,8 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "DynamicQuantizeLSTM", Infer: dynamicQuantizeLSTM, FLOPs: recurrentFLOPs, Check: checkDynamicQuantizeLSTM},
 	{Name: "Gelu", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "QuickGelu", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "FastGelu", Infer: inferBiased(1), Cut: cutBiased, Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
-	{Name: "BiasGelu", Infer: inferBiased(2), Cut: cutBiased, Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
+	{Name: "FastGelu", Infer: inferBiased(1), Cut: cutBiased, Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Kinds: []string{"bias"}, Biases: []int{1}},
+	{Name: "BiasGelu", Infer: inferBiased(2), Cut: cutBiased, Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Kinds: []string{"bias"}, Biases: []int{1}},
 }}
 
 // overAddend: a convolution may overwrite the tensor that is added to it.

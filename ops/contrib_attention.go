@@ -7,7 +7,7 @@ import (
 
 // contribAttentions are ONNX Runtime's attention operators.
 var contribAttentions = family{"com.microsoft", []Op{
-	{Name: "Attention", Infer: projectedAttention(0, 4), FLOPs: projectedFLOPs, Weights: []int{1, 2}, Biases: []int{2}},
+	{Name: "Attention", Infer: projectedAttention(0, 4), FLOPs: projectedFLOPs, Weights: []int{1, 2}, Kinds: []string{"product", "bias"}, Biases: []int{2}},
 	{Name: "QAttention", Infer: projectedAttention(2, 8), FLOPs: projectedFLOPs},
 	{Name: "DecoderMaskedSelfAttention", Infer: projectedAttention(0, 4), FLOPs: projectedFLOPs},
 	{Name: "PackedAttention", Infer: packedAttention},

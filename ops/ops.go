@@ -98,6 +98,18 @@ type Op struct {
 	// Weights are the inputs that usually are parameters. Biases is the subset
 	// without weight decay: biases, and scales of normalizations.
 	Weights, Biases []int
+	// Kinds says what kind of parameter each of Weights is, such as convolution or
+	// bias; the last entry is also that of the weights after it.
+	Kinds []string
+}
+
+// Kind is the kind of parameter that input in usually is; "" if it usually is none.
+func (op *Op) Kind(in int) string {
+	k := slices.Index(op.Weights, in)
+	if k < 0 || len(op.Kinds) == 0 {
+		return ""
+	}
+	return op.Kinds[min(k, len(op.Kinds)-1)]
 }
 
 // family is the table of operators in one file.

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -51,6 +52,9 @@ func (s *Session) SaveModel(path string, source *graph.Model) error {
 	m, g := *source, source.Graph.Clone()
 	m.Graph = g
 	constant.Hoist(g) // as for training
+	if err := separate(s.pr.m, source, g); err != nil {
+		return err
+	}
 	named := map[string]graph.TensorID{}
 	for id, t := range g.Tensors {
 		if t.Data != nil && !t.Capture {
@@ -87,6 +91,64 @@ func (s *Session) SaveModel(path string, source *graph.Model) error {
 		return err
 	}
 	return write(path, &m, list, others)
+}
+
+// keyCopies is the list of initializers that training separated from others
+// (docs/formats.md, Training graphs).
+const keyCopies = "onnxmem.copies"
+
+// separate gives g, a clone of the source's graph, the initializers that the training
+// graph step has copies of, without values.
+func separate(step, source *graph.Model, g *graph.Graph) error {
+	text, ok := step.Prop(keyCopies)
+	if !ok {
+		return nil
+	}
+	var list []struct {
+		Name, Of string
+		Reads    []struct {
+			Output string
+			Input  int
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return refuse(step, "%s: %v: expected a JSON list of copies", keyCopies, err)
+	}
+	named := map[string]graph.TensorID{}
+	for id, t := range g.Tensors {
+		named[t.Name] = graph.TensorID(id)
+	}
+	for _, c := range list {
+		of, is := named[c.Of]
+		if !is || g.Tensors[of].Data == nil {
+			return refuse(source, "has no initializer %q, of which %q is a copy: expected the model that the training graph was made of", graph.Short(c.Of), graph.Short(c.Name))
+		}
+		id, made := named[c.Name]
+		if made != (len(c.Reads) == 0) {
+			return refuse(source, "tensor %q: expected it to be new, or to be made of %q by Identity", graph.Short(c.Name), graph.Short(c.Of))
+		}
+		if made {
+			g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return n.Op == "Identity" && slices.Contains(n.Outputs, id) })
+		} else {
+			id = g.NewTensor(c.Name)
+			named[c.Name] = id
+			g.Tensors[id].Type = g.Tensors[of].Type
+		}
+		d := *g.Tensors[of].Data
+		d.Name = c.Name
+		g.Tensors[id].Data = &d
+		for _, r := range c.Reads {
+			k := slices.IndexFunc(g.Nodes, func(n *graph.Node) bool {
+				return r.Input >= 0 && r.Input < len(n.Inputs) && slices.ContainsFunc(n.Outputs, func(t graph.TensorID) bool { return t >= 0 && g.Tensors[t].Name == r.Output })
+			})
+			if k < 0 {
+				return refuse(source, "no node of the main graph makes %q, which reads %q: a model with local functions takes no values of parameters that were untied: expected it with --inline-functions", graph.Short(r.Output), graph.Short(c.Name))
+			}
+			g.Nodes[k].Inputs[r.Input] = id
+		}
+	}
+	g.Link()
+	return nil
 }
 
 // data returns a parameter or state as an initializer that reads its elements from

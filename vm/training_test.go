@@ -314,6 +314,46 @@ func TestWeightsInConstants(t *testing.T) {
 	}
 }
 
+// TestSaveUntied: parameters and statistics that were separated from others before the
+// training are initializers of their own in the saved model, which computes what the
+// trained one computes.
+func TestSaveUntied(t *testing.T) {
+	n := newNet()
+	n.input("x", 4, 8)
+	n.weight("w", 8, 3)
+	n.constant("one", graph.Float32, []int64{3}, float32(1), float32(1), float32(1))
+	n.constant("zero", graph.Float32, []int64{3}, float32(0), float32(0), float32(0))
+	n.node("MatMul", "h", "x", "w")
+	n.node("BatchNormalization", "n1", "h", "one", "zero", "zero", "one")
+	n.node("Identity", "bn2.weight", "one")
+	n.node("Identity", "bn2.running_var", "one")
+	n.node("BatchNormalization", "logits", "n1", "bn2.weight", "zero", "zero", "bn2.running_var")
+	n.output("logits", 4, 3)
+	path := filepath.Join(t.TempDir(), "fresh.onnx")
+	n.write(t, path)
+	train := func(path string, options autodiff.Options) (*vm.Session, *graph.Model) {
+		p, r := program(t, path, passes.Options{Train: &options})
+		s := newSession(t, p, vm.Options{})
+		if err := s.Load(r.Step.Params); err != nil {
+			t.Fatal(err)
+		}
+		return s, r.Step.Params
+	}
+	s, _ := train(path, autodiff.Options{UntieEqual: true})
+	advance(t, s, 3)
+	target := filepath.Join(t.TempDir(), "trained.onnx")
+	if err := s.SaveModel(target, open(t, path).Model); err != nil {
+		t.Fatal(err)
+	}
+	again, params := train(target, autodiff.Options{})
+	if got, want := advance(t, again, 2), advance(t, s, 2); !slices.Equal(got, want) {
+		t.Errorf("losses %v, those of the session %v", got, want)
+	}
+	if got := len(params.Graph.Tensors); got != 9 { // w, two scales, two biases, four statistics
+		t.Errorf("%d parameters and states, expected 9", got)
+	}
+}
+
 func rawOf(f *onnx.File, name string) []byte {
 	for _, t := range f.Graph.Tensors {
 		if t.Name == name {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/passes"
@@ -56,6 +58,7 @@ type TrainFlags struct {
 	OptimizerSet     map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"Constants of the optimizer: momentum, beta1, beta2, epsilon, weight_decay."`
 	Trainable        string             `seldom:"" placeholder:"REGEXP" help:"Initializers to train (default: chosen by the operators that read them)."`
 	Freeze           string             `seldom:"" placeholder:"REGEXP" help:"Initializers that are not trained; gradients that only they need are not computed."`
+	Untie            Untie              `seldom:"" placeholder:"REGEXP" help:"Initializers of which each node that reads them trains its own copy. Without REGEXP: those whose elements are all equal, which exporters merge."`
 	FreezeStatistics bool               `seldom:"" help:"BatchNormalization keeps its running statistics and uses them."`
 	ClipNorm         float64            `seldom:"" placeholder:"X" help:"Scale all gradients so that their global norm is at most X. This keeps every gradient until the last is computed."`
 	Updates          string             `seldom:"" enum:"interleaved,last" default:"interleaved" help:"interleaved: each update as soon as its gradient is computed; last: all updates at the end, for comparison."`
@@ -64,6 +67,33 @@ type TrainFlags struct {
 	FusedGradients   bool               `seldom:"" help:"Write larger gradients as calls of local functions of domain onnxmem."`
 	DecayAll         bool               `seldom:"" help:"Apply weight decay to biases and normalisation weights, too."`
 }
+
+// Untie is the value of --untie: a pattern of names, or, without one, all initializers
+// whose elements are equal.
+type Untie struct {
+	Equal bool
+	Names string
+}
+
+// Decode parses the flag, whose value may be left out.
+func (u *Untie) Decode(ctx *kong.DecodeContext) error {
+	if ctx.Scan.Peek().Type != kong.FlagValueToken {
+		*u = Untie{Equal: true}
+		return nil
+	}
+	switch v := fmt.Sprint(ctx.Scan.Pop().Value); v {
+	case "true":
+		*u = Untie{Equal: true}
+	case "false":
+		*u = Untie{}
+	default:
+		*u = Untie{Names: v}
+	}
+	return nil
+}
+
+// IsBool tells the parser that the next argument is not the flag's value.
+func (*Untie) IsBool() bool { return true }
 
 // Efforts are the values of --effort.
 var Efforts = map[string]schedule.Effort{
@@ -114,11 +144,12 @@ func (f *TrainFlags) Training() (*autodiff.Options, error) {
 		Loss: f.Loss, LossOutput: f.LossOutput, ClassAxis: f.ClassAxis, Probabilities: f.Probabilities,
 		Optimizer: f.Optimizer, Constants: f.OptimizerSet, ClipNorm: f.ClipNorm, DecayAll: f.DecayAll,
 		FreezeStatistics: f.FreezeStatistics, KeepGradients: f.KeepGradients, FusedGradients: f.FusedGradients, NoLean: f.NoLean,
+		UntieEqual: f.Untie.Equal,
 	}
 	for _, p := range []struct {
 		flag, text string
 		to         **regexp.Regexp
-	}{{"--trainable", f.Trainable, &opt.Trainable}, {"--freeze", f.Freeze, &opt.Freeze}} {
+	}{{"--trainable", f.Trainable, &opt.Trainable}, {"--freeze", f.Freeze, &opt.Freeze}, {"--untie", f.Untie.Names, &opt.Untie}} {
 		if p.text == "" {
 			continue
 		}
@@ -148,6 +179,7 @@ func (f *TrainFlags) check() error {
 		{"--optimizer-set", len(f.OptimizerSet) > 0, f.Train, "--train"},
 		{"--trainable", f.Trainable != "", f.Train, "--train"},
 		{"--freeze", f.Freeze != "", f.Train, "--train"},
+		{"--untie", f.Untie != Untie{}, f.Train, "--train"},
 		{"--freeze-statistics", f.FreezeStatistics, f.Train, "--train"},
 		{"--clip-norm", f.ClipNorm != 0, f.Train, "--train"},
 		{"--updates", f.Updates == "last", f.Train, "--train"},

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/files"
 	"github.com/onnxmem/onnxmem/internal/mapped"
@@ -246,10 +247,22 @@ type Outcome struct {
 	FoldAnyPeak   int64 `json:"fold_any_peak_bytes,omitempty"`
 	FoldAnyTotal  int64 `json:"fold_any_total_bytes,omitempty"`
 
+	Training *Training `json:"training,omitempty"` // with --train
+
 	WorkspaceNodes  int    `json:"workspace_nodes,omitempty"`  // with recorded workspaces: how many steps have one
 	WorkspaceDevice string `json:"workspace_device,omitempty"` // and where they were recorded
 
 	Times Times `json:"times_ms"`
+}
+
+// Training says what a training step trains.
+type Training struct {
+	Parameters int              `json:"parameters"`
+	Trained    []autodiff.Count `json:"trained"`
+	NotTrained []autodiff.Count `json:"not_trained,omitempty"`
+	Tied       []autodiff.Tie   `json:"tied,omitempty"`      // parameters that several nodes read
+	Separated  []string         `json:"separated,omitempty"` // those that --untie separated
+	Copies     int              `json:"copies,omitempty"`    // initializers that the model did not have
 }
 
 // Outcome describes the planned model, after Write.
@@ -270,6 +283,9 @@ func (t *Task) Outcome() *Outcome {
 	}
 	if f := t.Result.Plan.Folded; f != nil {
 		o.UnfoldedPeak, o.UnfoldedTotal = f.UnfoldedPeakBytes, f.UnfoldedTotalBytes
+	}
+	if s := t.Result.Step; s != nil {
+		o.Training = &Training{len(s.Parameters), s.Trained, s.NotTrained, s.Tied, s.Separated, len(s.Copies)}
 	}
 	if w := t.Result.Plan.Workspaces; w != nil {
 		o.WorkspaceNodes, o.WorkspaceDevice = len(w.Nodes), w.Device
