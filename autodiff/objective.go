@@ -46,10 +46,10 @@ func (s *trainer) objective() error {
 	case "cross-entropy":
 		loss, err = s.crossEntropy(y)
 	case "mse":
-		d := s.sub(y, s.labels(elem, s.shape(y)))
+		d := s.sub(s.widened(y), s.widened(s.labels(elem, s.shape(y))))
 		loss = s.mean(s.mul(d, d))
 	case "l1":
-		loss = s.mean(s.op("Abs", s.sub(y, s.labels(elem, s.shape(y)))))
+		loss = s.mean(s.op("Abs", s.sub(s.widened(y), s.widened(s.labels(elem, s.shape(y))))))
 	case "bce":
 		loss = s.binaryCrossEntropy(y)
 	case "none":
@@ -161,6 +161,7 @@ func (s *trainer) crossEntropy(y ID) (ID, error) {
 			y = n.Inputs[0]
 		}
 	}
+	y = s.widened(y)
 	labels := s.labels(graph.Int64, slices.Delete(slices.Clone(shape), axis, axis+1))
 	classes := shape[axis]
 	switch last := len(shape) - 1; {
@@ -183,7 +184,8 @@ func (s *trainer) crossEntropy(y ID) (ID, error) {
 // -(label·log y + (1-label)·log(1-y)), where each logarithm is clamped to -100,
 // as in PyTorch.
 func (s *trainer) binaryCrossEntropy(y ID) ID {
-	labels := s.labels(s.typeOf(y).Elem, s.shape(y))
+	labels := s.widened(s.labels(s.typeOf(y).Elem, s.shape(y)))
+	y = s.widened(y)
 	if !s.opt.Probabilities {
 		return s.mean(s.sub(s.op("Softplus", y), s.mul(y, labels)))
 	}

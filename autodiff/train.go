@@ -29,8 +29,15 @@ type Options struct {
 
 	Optimizer string             // sgd (""), momentum, adam or adamw
 	Constants map[string]float64 // constants of the optimizer, by name
+	Groups    []ParamGroup       // parameters with their own learning rate and constants
 	ClipNorm  float64            // largest norm of all gradients together; 0: no clipping
-	DecayAll  bool               // apply weight decay also to biases and to weights of normalisations
+	// LossScale multiplies the loss for the backward pass, for models of 16-bit types;
+	// nil: it does not.
+	LossScale *LossScale
+	// Accumulate is the number of runs for one update; 0 and 1: each run updates. Gradients
+	// are the mean over these runs.
+	Accumulate int
+	DecayAll   bool // apply weight decay also to biases and to weights of normalisations
 
 	Trainable        *regexp.Regexp // initializers to train; nil: chosen by the operators that read them
 	Freeze           *regexp.Regexp // initializers not to train
@@ -90,7 +97,7 @@ const minOpset = 18
 func Train(m *graph.Model, opt Options) (step *Step, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	err = retryIfMerged(func(salt int) error {
-		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]role{}, corrected: [2]ID{graph.None, graph.None}}
+		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]role{}, scale: graph.None, unscale: graph.None, due: graph.None, updating: graph.None}
 		var err error
 		step, err = s.run(salt)
 		return err
@@ -105,23 +112,27 @@ func Train(m *graph.Model, opt Options) (step *Step, err error) {
 // trainer makes one Step.
 type trainer struct {
 	*emitter
-	opt       Options
-	source    *graph.Model
-	optimizer *optimizer
-	step      Step
+	opt    Options
+	source *graph.Model
+	step   Step
 
 	parameters []ID
+	groups     []*rateGroup // those of Options.Groups, and the rest
+	groupOf    map[ID]*rateGroup
 	noDecay    map[ID]bool
 	expanded   map[ID]role // weights of expanded operators
-	grads      []ID
+	grads      []ID        // of the parameters, in this run
+	reduced    []ID        // what the updates read: the same, summed over runs, or clipped
+	scale      ID          // the loss scale, and 1 divided by it
+	unscale    ID
+	due        ID          // whether this run is the last of an update; None: each is
+	updating   ID          // whether this run updates; None: each does
 	updates    []update    // of parameters, states and statistics
 	states     map[ID]bool // running statistics that are updated
 	ties       map[ID]*Tie // initializers that several nodes read
 	loss       ID
 	unnamed    map[ID]bool // set after backward: outputs of nodes that may still be renamed
-	rate       ID          // the learning rate
 	stepped    ID          // the number of the step, float64
-	corrected  [2]ID       // Adam's bias corrections, once they have been emitted
 }
 
 // update is a resident tensor and its updated value.
@@ -132,11 +143,17 @@ func (s *trainer) run(salt int) (*Step, error) {
 	if mode, _ := s.source.Prop("onnxmem.mode"); mode == "training" {
 		return nil, graph.Errorf("is a training step already (its metadata say onnxmem.mode = training): expected an inference model; onnxmem optimize plans a step without --train")
 	}
-	if s.optimizer, err = newOptimizer(s.opt.Optimizer, s.opt.Constants); err != nil {
+	if s.groups, err = newGroups(s.opt); err != nil {
 		return nil, err
 	}
-	if s.opt.ClipNorm < 0 {
+	if err := s.opt.LossScale.check(); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.opt.ClipNorm < 0:
 		return nil, optionf("clip norm %g: expected 0 or more", s.opt.ClipNorm)
+	case s.opt.Accumulate < 0 || s.opt.Accumulate > mostMicroSteps:
+		return nil, optionf("accumulate %d: expected 1 to %d runs", s.opt.Accumulate, mostMicroSteps)
 	}
 	saving, err := savingsWithout(s.opt.NoLean)
 	if err != nil {
@@ -159,7 +176,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	}
 	s.salt, s.openDims = salt, s.opt.openDims
 	for _, make := range []func() error{
-		s.upgrade, s.untie, s.forward, s.objective, s.selectParameters, s.backward, s.clip, s.update, s.finish,
+		s.upgrade, s.untie, s.forward, s.objective, s.selectParameters, s.groupParameters, s.backward, s.accumulate, s.decide, s.clip, s.update, s.finish,
 	} {
 		if err := make(); err != nil {
 			return nil, err
@@ -182,7 +199,10 @@ func (s *trainer) backward() error {
 		nodes[i] = s.g.Nodes[n]
 	}
 	s.phase = phaseBackward
-	seed := s.reals(s.typeOf(s.loss).Elem, nil, []float64{1})
+	seed, err := s.seed()
+	if err != nil {
+		return err
+	}
 	s.grads, err = s.differentiate(nodes, []ID{s.loss}, []ID{seed}, s.parameters)
 	if err != nil {
 		return err
@@ -202,7 +222,7 @@ func (s *trainer) backward() error {
 			return e
 		}
 		s.phase, s.of, s.scope = phaseBackward, name, name+".grad/"
-		s.grads[i] = s.named(d, name+".grad")
+		s.grads[i] = s.named(s.unscaled(d), name+".grad")
 	}
 	s.of, s.scope = "", ""
 	return nil
@@ -219,35 +239,6 @@ func (s *trainer) named(t ID, name string) ID {
 		s.g.Tensors[t].Name = s.unique(name)
 	}
 	return t
-}
-
-// clip scales all gradients so that their common norm is at most
-// Options.ClipNorm, as torch.nn.utils.clip_grad_norm_ does.
-func (s *trainer) clip() error {
-	if s.opt.ClipNorm == 0 || len(s.grads) == 0 {
-		return nil
-	}
-	s.phase, s.scope = phaseBackward, "clip/"
-	total := ID(graph.None)
-	for _, d := range s.grads {
-		sum := s.castTo(s.reduce("ReduceSumSquare", d, axes(0, s.rank(d)), false), graph.Float32)
-		if total == graph.None {
-			total = sum
-		} else {
-			total = s.add(total, sum)
-		}
-	}
-	scale := s.op("Min", s.div(s.number(s.opt.ClipNorm), s.plus(s.op("Sqrt", total), 1e-6)), s.number(1))
-	for i, d := range s.grads {
-		name := s.g.Tensors[d].Name
-		s.grads[i] = s.mul(d, s.castLike(scale, d))
-		s.g.Tensors[d].Name = s.unique(name + ".unclipped")
-		if s.err == nil {
-			s.g.Tensors[s.grads[i]].Name = name
-		}
-	}
-	s.scope = ""
-	return nil
 }
 
 // castTo converts a tensor to an element type.
@@ -354,7 +345,7 @@ func (s *trainer) describe(updates, gradients []string) error {
 	}
 	return errors.Join(
 		set("onnxmem.updates", updates), set("onnxmem.trainable", s.step.Parameters),
-		set("onnxmem.gradients", gradients), set("onnxmem.optimizer", s.optimizer.describe()),
+		set("onnxmem.gradients", gradients), set("onnxmem.optimizer", s.describeUpdates()),
 	)
 }
 

@@ -16,7 +16,7 @@ type optimizer struct {
 	states    []string // states of each parameter
 	// update emits the new value of parameter w with gradient d, and the new
 	// values of its states.
-	update func(s *trainer, o *optimizer, w, d ID, states []ID) (ID, []ID)
+	update func(s *trainer, g *rateGroup, w, d ID, states []ID) (ID, []ID)
 	counts bool // it needs the number of the step
 }
 
@@ -78,38 +78,64 @@ func (o *optimizer) describe() map[string]any {
 	return d
 }
 
+// describeUpdates is describe with the groups and with what happens to gradients before
+// the updates.
+func (s *trainer) describeUpdates() map[string]any {
+	d := s.groups[len(s.groups)-1].optimizer.describe()
+	if list := describeGroups(s.groups); list != nil {
+		d["groups"] = list
+	}
+	if s.opt.ClipNorm > 0 {
+		d["clip_norm"] = s.opt.ClipNorm
+	}
+	if s.opt.Accumulate > 1 {
+		d["accumulate"] = s.opt.Accumulate
+	}
+	if l := s.opt.LossScale; l != nil {
+		scale := map[string]any{"initial": l.Initial}
+		if l.Dynamic {
+			scale["growth"], scale["backoff"], scale["interval"] = l.Growth, l.Backoff, l.Interval
+		}
+		d["loss_scale"] = scale
+	}
+	return d
+}
+
 // update emits the updates of all parameters, each as soon as its gradient
 // exists.
 func (s *trainer) update() error {
 	s.phase = phaseUpdate
 	defer func() { s.of, s.scope = "", "" }()
-	s.rate = s.input(rateName, graph.Float32, []int64{})
-	if s.optimizer.counts && len(s.parameters) > 0 {
-		old := s.newTensor("", graph.TensorOf(graph.Int64), nil)
-		s.g.Tensors[old].Data = &graph.Data{Type: graph.Int64, Raw: make([]byte, 8), Bytes: 8}
-		if err := s.claimName(old, stepName); err != nil {
+	for _, g := range s.groups {
+		if len(g.parameters) > 0 {
+			g.rate = s.input(g.inputName(), graph.Float32, []int64{})
+		}
+	}
+	if s.groups[0].optimizer.counts && len(s.parameters) > 0 {
+		old, err := s.counter(stepName)
+		if err != nil {
 			return err
 		}
 		s.of, s.scope = stepName, stepName+"/"
-		updated := s.add(old, s.index(1))
-		s.stepped = s.castTo(updated, graph.Float64)
-		s.replace(old, updated)
+		next := s.add(old, s.index(1))
+		s.stepped = s.castTo(next, graph.Float64)
+		s.replace(old, s.chosen(next, old))
 	}
 	for i, w := range s.parameters {
-		name := s.g.Tensors[w].Name
+		name, g, d := s.g.Tensors[w].Name, s.groupOf[w], s.reduced[i]
 		s.of, s.scope = name, name+".update/"
 		var states []ID
-		for _, state := range s.optimizer.states {
-			states = append(states, s.state(w, name+"."+state))
+		for _, state := range g.optimizer.states {
+			states = append(states, s.state(d, name+"."+state))
 		}
-		updated, newStates := s.optimizer.update(s, s.optimizer, w, s.grads[i], states)
+		updated, newStates := g.optimizer.update(s, g, w, d, states)
 		if s.err != nil {
 			return s.err
 		}
 		for k, st := range states {
-			s.replace(st, newStates[k])
+			s.replace(st, s.chosen(newStates[k], st))
 		}
-		s.replace(w, updated)
+		s.replace(w, s.chosen(updated, w))
 	}
 	return nil
 }
@@ -122,14 +148,14 @@ func (s *trainer) replace(old, updated ID) {
 	}
 }
 
-// state adds a state of the shape and type of w, initially zero.
-func (s *trainer) state(w ID, name string) ID {
-	typ := s.typeOf(w)
+// state adds a state of the shape and type of a gradient, initially zero.
+func (s *trainer) state(d ID, name string) ID {
+	typ := s.typeOf(d)
 	t := s.newTensor(s.unique(name), typ, nil)
-	d := &graph.Data{Name: name, Type: typ.Elem, Dims: s.shape(w)}
-	d.Bytes, _ = typ.Elem.SizeBytes(elements(d.Dims))
-	d.Generate = func(out io.Writer) error { return writeZeros(out, d.Bytes) }
-	s.g.Tensors[t].Data = d
+	x := &graph.Data{Name: name, Type: typ.Elem, Dims: s.shape(d)}
+	x.Bytes, _ = typ.Elem.SizeBytes(elements(x.Dims))
+	x.Generate = func(out io.Writer) error { return writeZeros(out, x.Bytes) }
+	s.g.Tensors[t].Data = x
 	return t
 }
 
@@ -146,39 +172,52 @@ func writeZeros(w io.Writer, n int64) error {
 	return nil
 }
 
-// rateFor is the learning rate in the element type of a parameter.
-func (s *trainer) rateFor(w ID) ID { return s.castLike(s.rate, w) }
+// Updates are computed in the type of the gradient: that of the parameter, or float32 if
+// the loss is scaled, with the states of the optimizer.
 
 // decay is the weight decay of a parameter; 0 if decay does not apply to it.
-func (s *trainer) decay(o *optimizer, w ID) float64 {
-	if s.noDecay[w] && !s.opt.DecayAll {
+func (s *trainer) decay(g *rateGroup, w ID) float64 {
+	if s.noDecay[w] && !g.decays {
 		return 0
 	}
-	return o.constants["weight_decay"]
+	return g.optimizer.constants["weight_decay"]
 }
 
-// decayed is w·(1 - rate·decay). It can overwrite w and needs no temporary.
-func (s *trainer) decayed(o *optimizer, w ID) ID {
-	decay := s.decay(o, w)
-	if decay == 0 {
+// decayed is w·(1 - rate·decay). It can overwrite w and needs no temporary. In 16 bits
+// the factor would be 1, so less decays.
+func (s *trainer) decayed(g *rateGroup, w, d ID, decay float64) ID {
+	if decay == 0 || s.typeOf(w).Elem != s.typeOf(d).Elem {
 		return w
 	}
-	return s.mul(w, s.castLike(s.sub(s.number(1), s.times(s.rate, decay)), w))
+	return s.mul(w, s.castLike(s.sub(s.number(1), s.times(g.rate, decay)), w))
+}
+
+// less is w - by, after decayed.
+func (s *trainer) less(g *rateGroup, w, by ID, decay float64) ID {
+	if s.typeOf(w).Elem != s.typeOf(by).Elem {
+		if decay != 0 {
+			by = s.add(by, s.mul(s.castLike(w, by), s.castLike(s.times(g.rate, decay), by)))
+		}
+		by = s.castLike(by, w)
+	}
+	return s.sub(w, by)
 }
 
 // sgd: w - rate·(d + decay·w).
-func sgd(s *trainer, o *optimizer, w, d ID, _ []ID) (ID, []ID) {
-	return s.sub(s.decayed(o, w), s.mul(d, s.rateFor(w))), nil
+func sgd(s *trainer, g *rateGroup, w, d ID, _ []ID) (ID, []ID) {
+	decay := s.decay(g, w)
+	w = s.decayed(g, w, d, decay)
+	return s.less(g, w, s.mul(d, s.castLike(g.rate, d)), decay), nil
 }
 
 // momentum: m' = momentum·m + d + decay·w; w - rate·m' (PyTorch's form, without
 // dampening). Decay is added last: by then d is no longer live.
-func momentum(s *trainer, o *optimizer, w, d ID, states []ID) (ID, []ID) {
-	m := s.add(s.times(states[0], o.constants["momentum"]), d)
-	if decay := s.decay(o, w); decay != 0 {
-		m = s.add(m, s.times(w, decay))
+func momentum(s *trainer, g *rateGroup, w, d ID, states []ID) (ID, []ID) {
+	m := s.add(s.times(states[0], g.optimizer.constants["momentum"]), d)
+	if decay := s.decay(g, w); decay != 0 {
+		m = s.add(m, s.times(s.castLike(w, d), decay))
 	}
-	return s.sub(w, s.mul(m, s.rateFor(w))), []ID{m}
+	return s.less(g, w, s.mul(m, s.castLike(g.rate, m)), 0), []ID{m}
 }
 
 // adam is Kingma & Ba 2015, algorithm 1, in PyTorch's form. adamw decouples the
@@ -186,36 +225,37 @@ func momentum(s *trainer, o *optimizer, w, d ID, states []ID) (ID, []ID) {
 // moment squares (1-beta1)·d, which the first moment has already computed,
 // instead of d: then everything can overwrite d, and an update needs one
 // temporary of the parameter's size instead of two.
-func adam(s *trainer, o *optimizer, w, d ID, states []ID) (ID, []ID) {
-	c := o.constants
+func adam(s *trainer, g *rateGroup, w, d ID, states []ID) (ID, []ID) {
+	c, decay := g.optimizer.constants, s.decay(g, w)
 	from := w
-	if o.name == "adamw" {
-		from = s.decayed(o, w)
-	} else if decay := s.decay(o, w); decay != 0 {
-		d = s.add(d, s.times(w, decay))
+	if g.optimizer.name == "adamw" {
+		from = s.decayed(g, w, d, decay)
+	} else if decay != 0 {
+		d = s.add(d, s.times(s.castLike(w, d), decay))
+		decay = 0
 	}
 	part := 1 - c["beta1"]
 	d = s.times(d, part)
 	m := s.add(s.times(states[0], c["beta1"]), d)
 	v := s.add(s.times(states[1], c["beta2"]), s.times(s.mul(d, d), (1-c["beta2"])/(part*part)))
-	rate, root := s.corrections(o)
-	norm := s.plus(s.div(s.op("Sqrt", v), s.castLike(root, w)), c["epsilon"])
-	return s.sub(from, s.mul(s.div(m, norm), s.castLike(rate, w))), []ID{m, v}
+	rate, root := s.corrections(g)
+	norm := s.plus(s.div(s.op("Sqrt", v), s.castLike(root, d)), c["epsilon"])
+	return s.less(g, from, s.mul(s.div(m, norm), s.castLike(rate, d)), decay), []ID{m, v}
 }
 
 // corrections are rate/(1-beta1^t) and sqrt(1-beta2^t) for step t, in float32.
-// They are computed once, in float64: 1-beta2 has few significant digits in
+// They are computed once for a group, in float64: 1-beta2 has few significant digits in
 // float32.
-func (s *trainer) corrections(o *optimizer) (rate, root ID) {
-	if s.corrected[0] == graph.None {
+func (s *trainer) corrections(g *rateGroup) (rate, root ID) {
+	if g.corrected[0] == graph.None {
 		scope, of := s.scope, s.of
 		s.scope, s.of = stepName+"/", stepName
 		part := func(beta float64) ID {
 			return s.sub(s.scalar(s.stepped, 1), s.op("Pow", s.scalar(s.stepped, beta), s.stepped))
 		}
-		s.corrected[0] = s.castTo(s.div(s.castLike(s.rate, s.stepped), part(o.constants["beta1"])), graph.Float32)
-		s.corrected[1] = s.castTo(s.op("Sqrt", part(o.constants["beta2"])), graph.Float32)
+		g.corrected[0] = s.castTo(s.div(s.castLike(g.rate, s.stepped), part(g.optimizer.constants["beta1"])), graph.Float32)
+		g.corrected[1] = s.castTo(s.op("Sqrt", part(g.optimizer.constants["beta2"])), graph.Float32)
 		s.scope, s.of = scope, of
 	}
-	return s.corrected[0], s.corrected[1]
+	return g.corrected[0], g.corrected[1]
 }

@@ -24,6 +24,7 @@ class Step:
         self.updates = {old: new for old, _, new in pairs}
         pairs = [entry.rpartition("=") for entry in json.loads(said["onnxmem.gradients"])]
         self.gradients = {name: gradient for name, _, gradient in pairs}
+        self.inputs = {v.name for v in self.model.graph.input}
         params = onnx.load(str(path.with_suffix(".params.onnx")))
         self.values = {t.name: onnx.numpy_helper.to_array(t) for t in params.graph.initializer}
 
@@ -37,10 +38,12 @@ class Step:
         source = model.SerializeToString() if model is not None else str(self.path)
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
-    def advance(self, session, given, rate):
-        """Run one step: feed, run, replace each x by x.new; return the loss."""
+    def advance(self, session, given, rate, of_groups=None):
+        """Run one step: feed, run, replace each x by x.new; return the loss. of_groups: rates of groups by name."""
         names = ["loss", *self.updates.values()]
-        loss, *new = session.run(names, {**self.values, **given, RATE: np.array(rate, np.float32)})
+        rates = {RATE: rate, **{f"{RATE}.{name}": r for name, r in (of_groups or {}).items()}}
+        rates = {n: np.array(r, np.float32) for n, r in rates.items() if n in self.inputs}
+        loss, *new = session.run(names, {**self.values, **given, **rates})
         self.values = dict(zip(self.updates, new))
         return float(loss)
 
@@ -57,11 +60,13 @@ class Step:
         """Draw random data and labels for the inputs that are not parameters; integer labels are below classes."""
         graph = onnx.GraphProto()
         graph.CopyFrom(self.model.graph)
-        names = {v.name: v for v in graph.input if v.name not in self.values and v.name != RATE}
+        rates = [v.name for v in graph.input if v.name == RATE or v.name.startswith(f"{RATE}.")]
+        names = {v.name: v for v in graph.input if v.name not in self.values and v.name not in rates}
         shapes = {name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for name, v in names.items()}
         graph.initializer.extend(onnx.TensorProto(name=n, data_type=1, dims=v.shape) for n, v in self.values.items())
-        given = feeds.make(graph, {**shapes, RATE: ()}, seed=seed)
-        del given[RATE]
+        given = feeds.make(graph, {**shapes, **dict.fromkeys(rates, ())}, seed=seed)
+        for name in rates:
+            del given[name]
         if "labels" in given:
             given["labels"] = _labels(given["labels"], classes, seed)
         return given

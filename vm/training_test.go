@@ -354,6 +354,61 @@ func TestSaveUntied(t *testing.T) {
 	}
 }
 
+// TestLossScaleOfFloat16: gradients that are too small for float16 move the parameters if
+// the loss is scaled, and not otherwise; a gradient that is too large moves nothing.
+func TestLossScaleOfFloat16(t *testing.T) {
+	n := newNet()
+	n.input("x", 4, 8)
+	n.reals("w", 8, 3)
+	n.cast("x", graph.Float16)
+	n.cast("w", graph.Float16)
+	n.node("MatMul", "y", "x.t", "w.t")
+	n.output("y", 4, 3)
+	n.g.Tensors[n.tensor("y")].Declared.Type.Elem = graph.Float16
+	path := filepath.Join(t.TempDir(), "half.onnx")
+	n.write(t, path)
+	moves := func(scale *autodiff.LossScale, size float32) (moved int, after float64) {
+		p, r := program(t, path, passes.Options{Train: &autodiff.Options{LossScale: scale}})
+		s := newSession(t, p, vm.Options{})
+		if err := s.Load(r.Step.Params); err != nil {
+			t.Fatal(err)
+		}
+		x := make([]float32, 32)
+		for i := range x {
+			x[i] = size
+		}
+		given := batch()
+		given["x"], given["learning_rate"] = vm.Float32s(x, 4, 8), vm.Float32s([]float32{1e5})
+		out, err := s.Run(t.Context(), given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range r.Step.Params.Graph.Tensors {
+			if p.Name == "w" && !bytes.Equal(p.Data.Raw, out["w.new"].Data) {
+				moved++
+			}
+		}
+		if v, is := out["loss_scale.new"]; is {
+			list, _ := v.Reals()
+			after = list[0]
+		}
+		return moved, after
+	}
+	const small, large = 6e-8, 6e4 // the least and nearly the largest float16
+	if moved, _ := moves(nil, small); moved != 0 {
+		t.Error("gradients of float16 did not vanish")
+	}
+	if moved, _ := moves(&autodiff.LossScale{Initial: 1 << 12}, small); moved != 1 {
+		t.Error("scaled gradients vanished")
+	}
+	if moved, after := moves(autodiff.DynamicScale(), small); moved != 1 || after != 65536 {
+		t.Errorf("moved %d, scale %v", moved, after)
+	}
+	if moved, after := moves(autodiff.DynamicScale(), large); moved != 0 || after != 32768 {
+		t.Errorf("infinite gradients: moved %d, scale %v", moved, after)
+	}
+}
+
 func rawOf(f *onnx.File, name string) []byte {
 	for _, t := range f.Graph.Tensors {
 		if t.Name == name {

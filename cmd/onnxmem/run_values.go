@@ -115,7 +115,12 @@ func (c *runCmd) given(program *vm.Program) (map[string]vm.Value, error) {
 
 // values are the inputs of the model that are no states: given, or random.
 func (c *runCmd) values(e *env, program *vm.Program, given map[string]vm.Value) (map[string]vm.Value, error) {
-	filled := map[string]float64{"learning_rate": 0.001}
+	filled := map[string]float64{}
+	for _, t := range program.Inputs() {
+		if t.Name == "learning_rate" || strings.HasPrefix(t.Name, "learning_rate.") { // of a group of parameters
+			filled[t.Name] = 0.001
+		}
+	}
 	quiet := c.decodeValues(program, given, filled)
 	for name, text := range c.Input {
 		if x, err := strconv.ParseFloat(text, 64); err == nil {

@@ -2,8 +2,10 @@ package optimize
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,6 +62,11 @@ type TrainFlags struct {
 	Freeze           string             `seldom:"" placeholder:"REGEXP" help:"Initializers that are not trained; gradients that only they need are not computed."`
 	Untie            Untie              `seldom:"" placeholder:"REGEXP" help:"Initializers of which each node that reads them trains its own copy. Without REGEXP: those whose elements are all equal, which exporters merge."`
 	FreezeStatistics bool               `seldom:"" help:"BatchNormalization keeps its running statistics and uses them."`
+	Group            []string           `seldom:"" sep:"none" placeholder:"NAME=REGEXP" help:"Parameters with a learning rate of their own, the input learning_rate.NAME. May be repeated; the first that matches has a parameter."`
+	GroupSet         map[string]float64 `seldom:"" placeholder:"NAME.K=V" mapsep:"," help:"Constants of the optimizer for a group. NAME.weight_decay applies to all of its parameters."`
+	Accumulate       int                `seldom:"" placeholder:"N" help:"Update on every Nth run, by the mean of the gradients of N runs."`
+	LossScale        string             `seldom:"" placeholder:"X" help:"For 16-bit types: multiply the loss by X for the backward pass, and compute updates in float32. dynamic: as torch.amp.GradScaler, with the scale as a state."`
+	LossScaleSet     map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"Constants of --loss-scale dynamic: initial=65536, growth=2, backoff=0.5, interval=2000."`
 	ClipNorm         float64            `seldom:"" placeholder:"X" help:"Scale all gradients so that their global norm is at most X. This keeps every gradient until the last is computed."`
 	Updates          string             `seldom:"" enum:"interleaved,last" default:"interleaved" help:"interleaved: each update as soon as its gradient is computed; last: all updates at the end, for comparison."`
 	KeepGradients    bool               `seldom:"" help:"Make the gradients of the parameters outputs."`
@@ -144,7 +151,14 @@ func (f *TrainFlags) Training() (*autodiff.Options, error) {
 		Loss: f.Loss, LossOutput: f.LossOutput, ClassAxis: f.ClassAxis, Probabilities: f.Probabilities,
 		Optimizer: f.Optimizer, Constants: f.OptimizerSet, ClipNorm: f.ClipNorm, DecayAll: f.DecayAll,
 		FreezeStatistics: f.FreezeStatistics, KeepGradients: f.KeepGradients, FusedGradients: f.FusedGradients, NoLean: f.NoLean,
-		UntieEqual: f.Untie.Equal,
+		UntieEqual: f.Untie.Equal, Accumulate: f.Accumulate,
+	}
+	var err error
+	if opt.Groups, err = f.groups(); err != nil {
+		return nil, err
+	}
+	if opt.LossScale, err = f.lossScale(); err != nil {
+		return nil, err
 	}
 	for _, p := range []struct {
 		flag, text string
@@ -160,6 +174,72 @@ func (f *TrainFlags) Training() (*autodiff.Options, error) {
 		*p.to = r
 	}
 	return opt, nil
+}
+
+// groups are the parameter groups of --group and --group-set.
+func (f *TrainFlags) groups() ([]autodiff.ParamGroup, error) {
+	var list []autodiff.ParamGroup
+	known := map[string]int{}
+	for _, text := range f.Group {
+		name, pattern, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, &UsageError{fmt.Sprintf("--group %s: expected NAME=REGEXP", text)}
+		}
+		match, err := regexp.Compile(pattern)
+		if err != nil {
+			return nil, &UsageError{fmt.Sprintf("--group: %v", err)}
+		}
+		known[name] = len(list)
+		list = append(list, autodiff.ParamGroup{Name: name, Match: match, Constants: map[string]float64{}})
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.GroupSet)) {
+		k := strings.LastIndexByte(key, '.')
+		if k < 0 {
+			return nil, &UsageError{fmt.Sprintf("--group-set %s: expected NAME.CONSTANT=VALUE", key)}
+		}
+		i, ok := known[key[:k]]
+		if !ok {
+			return nil, &UsageError{fmt.Sprintf("--group-set %s: expected the name of a --group, found %q", key, key[:k])}
+		}
+		list[i].Constants[key[k+1:]] = f.GroupSet[key]
+	}
+	return list, nil
+}
+
+// dynamicScale as a value of --loss-scale asks for a scale that adapts itself.
+const dynamicScale = "dynamic"
+
+// lossScale is the loss scale of --loss-scale and --loss-scale-set; nil without.
+func (f *TrainFlags) lossScale() (*autodiff.LossScale, error) {
+	switch f.LossScale {
+	case "":
+		return nil, nil
+	case dynamicScale:
+		l := autodiff.DynamicScale()
+		for _, key := range slices.Sorted(maps.Keys(f.LossScaleSet)) {
+			v := f.LossScaleSet[key]
+			switch key {
+			case "initial":
+				l.Initial = v
+			case "growth":
+				l.Growth = v
+			case "backoff":
+				l.Backoff = v
+			case "interval":
+				if l.Interval = int64(v); float64(l.Interval) != v {
+					return nil, &UsageError{fmt.Sprintf("--loss-scale-set: interval is %g: expected a whole number", v)}
+				}
+			default:
+				return nil, &UsageError{fmt.Sprintf("--loss-scale-set: found %q, expected one of initial, growth, backoff, interval", key)}
+			}
+		}
+		return l, nil
+	}
+	v, err := strconv.ParseFloat(f.LossScale, 64)
+	if err != nil {
+		return nil, &UsageError{fmt.Sprintf("--loss-scale %s: expected a number or %s", f.LossScale, dynamicScale)}
+	}
+	return &autodiff.LossScale{Initial: v}, nil
 }
 
 // check refuses flags that would have no effect, because their user expects one.
@@ -181,6 +261,11 @@ func (f *TrainFlags) check() error {
 		{"--freeze", f.Freeze != "", f.Train, "--train"},
 		{"--untie", f.Untie != Untie{}, f.Train, "--train"},
 		{"--freeze-statistics", f.FreezeStatistics, f.Train, "--train"},
+		{"--group", len(f.Group) > 0, f.Train, "--train"},
+		{"--group-set", len(f.GroupSet) > 0, len(f.Group) > 0, "--group"},
+		{"--accumulate", f.Accumulate != 0, f.Train, "--train"},
+		{"--loss-scale", f.LossScale != "", f.Train, "--train"},
+		{"--loss-scale-set", len(f.LossScaleSet) > 0, f.LossScale == dynamicScale, "--loss-scale dynamic"},
 		{"--clip-norm", f.ClipNorm != 0, f.Train, "--train"},
 		{"--updates", f.Updates == "last", f.Train, "--train"},
 		{"--keep-gradients", f.KeepGradients, f.Train, "--train"},
