@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 )
@@ -10,7 +11,7 @@ import (
 var control = family{"", []Op{
 	{Name: "If", Infer: inferIf},
 	{Name: "Loop", Infer: inferLoop, Inplace: overCarried},
-	{Name: "Scan", Infer: inferScan},
+	{Name: "Scan", Infer: inferScan, Inplace: overScanned},
 	{Name: "SequenceMap", Infer: inferSequenceMap},
 }}
 
@@ -21,6 +22,50 @@ func overCarried(c *Call) (pairs []graph.Alias) {
 		pairs = append(pairs, graph.Alias{Out: in - 2, In: in})
 	}
 	return pairs
+}
+
+// overScanned: what a Scan stacks may overwrite what it scans along the same axis in the
+// same direction. In each iteration a kernel reads all slices before it writes one, and of
+// that tensor only slices of later iterations are read afterwards. An input that the body
+// captures is read by all iterations.
+func overScanned(c *Call) (pairs []graph.Alias) {
+	m := int(c.Int("num_scan_inputs", 0))
+	states := len(c.In) - m
+	if c.Version < 9 || m < 1 || states < 0 {
+		return nil
+	}
+	read := func(what string, k int, rank int) (axis, direction int64) {
+		if list := c.Ints("scan_" + what + "_axes"); k < len(list) {
+			axis = list[k]
+		}
+		if axis < 0 {
+			axis += int64(rank)
+		}
+		if list := c.Ints("scan_" + what + "_directions"); k < len(list) {
+			direction = list[k]
+		}
+		return axis, direction
+	}
+	for out := states; out < len(c.Out); out++ {
+		for in := states; in < len(c.In); in++ {
+			if !c.sameShapeAndSize(out, in) || !c.In[in].Exact() || c.captures(in) {
+				continue
+			}
+			rank := len(c.In[in].Shape)
+			axis, direction := read("output", out-states, rank)
+			if a, d := read("input", in-states, rank); a == axis && d == direction {
+				pairs = append(pairs, graph.Alias{Out: out, In: in})
+			}
+		}
+	}
+	return pairs
+}
+
+// captures reports whether a body reads the storage of an input from outside.
+func (c *Call) captures(in int) bool {
+	return slices.ContainsFunc(c.Node.Captures, func(t graph.TensorID) bool {
+		return c.scope == nil || c.scope.stored[t] == c.scope.stored[c.Node.Inputs[in]]
+	})
 }
 
 // body returns a graph attribute; it is an error if it is missing.

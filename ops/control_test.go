@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -152,6 +154,39 @@ func TestScan(t *testing.T) {
 		{"directions", scan("Scan(h,x)", body, one, attrInts("scan_input_directions", 2)), "error: scan_input_directions is [2]"},
 		{"no scanned input", scan("Scan(h,x)", body), "error: num_scan_inputs is 0, expected one of [1, 2]"},
 	})
+}
+
+// TestScanOverScanned: what a Scan stacks may overwrite what it scans at the same places in the
+// same direction, unless the body reads all of it, or the Scan reads it in another way, too.
+func TestScanOverScanned(t *testing.T) {
+	in := tensors{"h": floats(4), "x": floats(7, 4), "w": floats(4, 7), "q": floats(7, 4)}
+	body := graphSpec{in: "s e", out: "t r", nodes: "t=Add(s,e); r=Relu(t)"}
+	two := graphSpec{in: "a b", out: "c d", nodes: "c=Relu(a); d=Relu(b)"}
+	one, both := attrInt("num_scan_inputs", 1), attrInt("num_scan_inputs", 2)
+	for _, c := range []struct {
+		name, call string
+		body       graphSpec
+		attrs      []*graph.Attr
+		want       []graph.Alias
+	}{
+		{"along axis 0", "Scan(h,x)", body, []*graph.Attr{one}, []graph.Alias{{Out: 1, In: 1}}},
+		{"both backwards", "Scan(h,x)", body, []*graph.Attr{one, attrInts("scan_input_directions", 1), attrInts("scan_output_directions", 1)}, []graph.Alias{{Out: 1, In: 1}}},
+		{"one backwards", "Scan(h,x)", body, []*graph.Attr{one, attrInts("scan_input_directions", 1)}, nil},
+		{"along axis 1", "Scan(h,w)", body, []*graph.Attr{one, attrInts("scan_input_axes", 1), attrInts("scan_output_axes", -1)}, []graph.Alias{{Out: 1, In: 1}}},
+		{"another axis", "Scan(h,w)", body, []*graph.Attr{one, attrInts("scan_input_axes", 1)}, nil},
+		{"two inputs", "Scan(x,q)", two, []*graph.Attr{both}, []graph.Alias{{Out: 0, In: 0}, {Out: 0, In: 1}, {Out: 1, In: 0}, {Out: 1, In: 1}}},
+		{"one of two in the other direction", "Scan(x,x)", two, []*graph.Attr{both, attrInts("scan_input_directions", 0, 1)}, nil},
+		{"the body captures it", "Scan(h,x)", graphSpec{in: "s e", out: "t r", nodes: "t=Add(s,e); m=ReduceMean(x); r=Mul(t,m)"}, []*graph.Attr{one}, nil},
+	} {
+		spec := graphSpec{in: "h x w q", out: "y r", nodes: "y,r=" + c.call, types: in, bodies: nodeBodies{"y": {"body": c.body}}, attrs: nodeAttrs{"y": c.attrs}}
+		m, got := spec.infer(t)
+		if strings.HasPrefix(got, "error") {
+			t.Fatalf("%s: %s", c.name, got)
+		}
+		if got := m.Graph.Nodes[0].Semantics.Inplace; !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
+		}
+	}
 }
 
 func TestScanOfVersion8(t *testing.T) {
