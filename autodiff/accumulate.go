@@ -7,10 +7,9 @@ import (
 // Several runs of a step can be one update: each adds its gradients, divided by the
 // number of runs, to sums beside the parameters, and every n-th run updates the
 // parameters; the next one begins the sums again. A counter in the graph says which run
-// it is, and Where chooses between the old and the new value of each tensor, so that one
-// file, one plan and one loop do. A run that does not update computes the update for
-// nothing; an If around all updates would save that, but keep all of them until the last
-// gradient is there.
+// it is, so that one file, one plan and one loop do. A run that does not update computes
+// updates by 0; an If around all updates would save that, but begin none of them before
+// the last gradient is there.
 const (
 	microStepName = "micro_step"
 	sumSuffix     = ".grad_sum"
@@ -48,12 +47,4 @@ func (s *trainer) counter(name string) (ID, error) {
 	t := s.newTensor("", graph.TensorOf(graph.Int64), nil)
 	s.g.Tensors[t].Data = &graph.Data{Type: graph.Int64, Raw: make([]byte, 8), Bytes: 8}
 	return t, s.claimName(t, name)
-}
-
-// chosen is the new value of a parameter or state: the updated one if this run updates.
-func (s *trainer) chosen(updated, old ID) ID {
-	if s.updating == graph.None {
-		return updated
-	}
-	return s.where(s.updating, updated, old)
 }

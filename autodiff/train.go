@@ -97,7 +97,7 @@ const minOpset = 18
 func Train(m *graph.Model, opt Options) (step *Step, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	err = retryIfMerged(func(salt int) error {
-		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]role{}, scale: graph.None, unscale: graph.None, due: graph.None, updating: graph.None}
+		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]role{}, scale: graph.None, unscale: graph.None, due: graph.None, updating: graph.None, factors: map[[3]float64]ID{}}
 		var err error
 		step, err = s.run(salt)
 		return err
@@ -125,8 +125,9 @@ type trainer struct {
 	reduced    []ID        // what the updates read: the same, summed over runs, or clipped
 	scale      ID          // the loss scale, and 1 divided by it
 	unscale    ID
-	due        ID          // whether this run is the last of an update; None: each is
-	updating   ID          // whether this run updates; None: each does
+	due        ID // whether this run is the last of an update; None: each is
+	updating   ID // whether this run updates; None: each does
+	factors    map[[3]float64]ID
 	updates    []update    // of parameters, states and statistics
 	states     map[ID]bool // running statistics that are updated
 	ties       map[ID]*Tie // initializers that several nodes read

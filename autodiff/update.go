@@ -111,6 +111,13 @@ func (s *trainer) update() error {
 			g.rate = s.input(g.inputName(), graph.Float32, []int64{})
 		}
 	}
+	s.scope, s.of = updatingScope+"/", updatingScope
+	for _, g := range s.groups {
+		if len(g.parameters) > 0 && s.updating != graph.None {
+			g.rate = s.where(s.updating, g.rate, s.number(0))
+		}
+	}
+	s.scope, s.of = "", ""
 	if s.groups[0].optimizer.counts && len(s.parameters) > 0 {
 		old, err := s.counter(stepName)
 		if err != nil {
@@ -119,7 +126,10 @@ func (s *trainer) update() error {
 		s.of, s.scope = stepName, stepName+"/"
 		next := s.add(old, s.index(1))
 		s.stepped = s.castTo(next, graph.Float64)
-		s.replace(old, s.chosen(next, old))
+		if s.updating != graph.None {
+			next = s.where(s.updating, next, old)
+		}
+		s.replace(old, next)
 	}
 	for i, w := range s.parameters {
 		name, g, d := s.g.Tensors[w].Name, s.groupOf[w], s.reduced[i]
@@ -128,14 +138,17 @@ func (s *trainer) update() error {
 		for _, state := range g.optimizer.states {
 			states = append(states, s.state(d, name+"."+state))
 		}
+		if s.updating != graph.None {
+			d = s.where(s.updating, d, s.scalar(d, 0))
+		}
 		updated, newStates := g.optimizer.update(s, g, w, d, states)
 		if s.err != nil {
 			return s.err
 		}
 		for k, st := range states {
-			s.replace(st, s.chosen(newStates[k], st))
+			s.replace(st, newStates[k])
 		}
-		s.replace(w, s.chosen(updated, w))
+		s.replace(w, updated)
 	}
 	return nil
 }
@@ -170,6 +183,32 @@ func writeZeros(w io.Writer, n int64) error {
 		n -= int64(k)
 	}
 	return nil
+}
+
+// A run that does not update (Options.Accumulate, LossScale) computes all updates with a
+// gradient, a learning rate and a decay of 0 and factors of 1: every parameter and state keeps its
+// value, still in place. A Where between old and new values would need both: three
+// temporaries for a parameter under Adam instead of one.
+
+// updatingScope is the scope of what depends on whether a run updates.
+const updatingScope = "updating"
+
+// factor is a constant of the optimizer as a scalar of the type of like, or otherwise in a
+// run that does not update.
+func (s *trainer) factor(v, otherwise float64, like ID) ID {
+	if s.updating == graph.None {
+		return s.scalar(like, v)
+	}
+	key := [3]float64{v, otherwise, float64(s.typeOf(like).Elem)}
+	t, ok := s.factors[key]
+	if !ok {
+		scope, of := s.scope, s.of
+		s.scope, s.of = updatingScope+"/", updatingScope
+		t = s.where(s.updating, s.scalar(like, v), s.scalar(like, otherwise))
+		s.factors[key] = t
+		s.scope, s.of = scope, of
+	}
+	return t
 }
 
 // Updates are computed in the type of the gradient: that of the parameter, or float32 if
@@ -213,9 +252,9 @@ func sgd(s *trainer, g *rateGroup, w, d ID, _ []ID) (ID, []ID) {
 // momentum: m' = momentum·m + d + decay·w; w - rate·m' (PyTorch's form, without
 // dampening). Decay is added last: by then d is no longer live.
 func momentum(s *trainer, g *rateGroup, w, d ID, states []ID) (ID, []ID) {
-	m := s.add(s.times(states[0], g.optimizer.constants["momentum"]), d)
+	m := s.add(s.mul(states[0], s.factor(g.optimizer.constants["momentum"], 1, d)), d)
 	if decay := s.decay(g, w); decay != 0 {
-		m = s.add(m, s.times(s.castLike(w, d), decay))
+		m = s.add(m, s.mul(s.castLike(w, d), s.factor(decay, 0, d)))
 	}
 	return s.less(g, w, s.mul(m, s.castLike(g.rate, m)), 0), []ID{m}
 }
@@ -231,13 +270,13 @@ func adam(s *trainer, g *rateGroup, w, d ID, states []ID) (ID, []ID) {
 	if g.optimizer.name == "adamw" {
 		from = s.decayed(g, w, d, decay)
 	} else if decay != 0 {
-		d = s.add(d, s.times(s.castLike(w, d), decay))
+		d = s.add(d, s.mul(s.castLike(w, d), s.factor(decay, 0, d)))
 		decay = 0
 	}
 	part := 1 - c["beta1"]
 	d = s.times(d, part)
-	m := s.add(s.times(states[0], c["beta1"]), d)
-	v := s.add(s.times(states[1], c["beta2"]), s.times(s.mul(d, d), (1-c["beta2"])/(part*part)))
+	m := s.add(s.mul(states[0], s.factor(c["beta1"], 1, d)), d)
+	v := s.add(s.mul(states[1], s.factor(c["beta2"], 1, d)), s.times(s.mul(d, d), (1-c["beta2"])/(part*part)))
 	rate, root := s.corrections(g)
 	norm := s.plus(s.div(s.op("Sqrt", v), s.castLike(root, d)), c["epsilon"])
 	return s.less(g, from, s.mul(s.div(m, norm), s.castLike(rate, d)), decay), []ID{m, v}
