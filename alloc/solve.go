@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/onnxmem/onnxmem/ilp"
 )
 
 // Options say how [Solve] looks for a placement. The zero value asks for the
@@ -17,6 +20,15 @@ type Options struct {
 	// Short cuts EffortDefault to a second or two, for callers to whom placement is
 	// one step among others. It does not change the other efforts.
 	Short bool
+
+	// Solver is a solver of integer programs that works on what the search leaves open,
+	// and makes the result depend on time; nil: none. If nothing is left, it confirms the
+	// arena without knowing our bound. Its placements are checked here; a bound that
+	// rests on it is marked in [Result.ClaimedBy].
+	Solver     ilp.Solver
+	SolverTime time.Duration            // it may take; 0: as long as the context
+	Threads    int                      // it may use; 0: one for each core
+	Progress   func(bound, arena int64) // of Solver, on any goroutine; nil: never
 
 	without []string // parts of the search to leave out, by name: for the ablation
 	work    *int64   // grows by the work of the searches; nil: not counted
@@ -57,7 +69,8 @@ const (
 // Result is the best placement found, and what is known about it.
 type Result struct {
 	Placement
-	LowerBound int64  // bytes: proven, no arena is smaller
+	LowerBound int64  // bytes: proven, unless ClaimedBy says otherwise: no arena is smaller
+	ClaimedBy  string // name and version of the solver that LowerBound rests on; empty: none
 	Optimal    bool   // the arena is the lower bound
 	Strategy   string // which found the placement: one of [Strategies], "gaps", "skyline" or "exact"
 	Fit        Fit    // FitUnknown if no capacity was given
@@ -66,6 +79,8 @@ type Result struct {
 	// by ascending index. As far as a bounded search can tell, the set is minimal:
 	// without any one of them, the others fit.
 	Infeasible []int32
+
+	Solver *SolverReport // what Options.Solver did; nil without one
 }
 
 // maxGaps is the number of gaps that a strategy may visit within Solve, about a
@@ -98,7 +113,14 @@ func Solve(ctx context.Context, p Problem, opt Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	v := solver{ctx: ctx, p: p, opt: opt, best: Result{LowerBound: max(p.MaxLoad(), p.fixedTop())}}
+	all := ctx
+	if deadline, ok := ctx.Deadline(); ok && opt.Solver != nil {
+		// One limit for both: the search takes at most half of it.
+		var cancel func()
+		ctx, cancel = context.WithDeadline(ctx, time.Now().Add(time.Until(deadline)/2))
+		defer cancel()
+	}
+	v := solver{ctx: ctx, all: all, p: p, opt: opt, best: Result{LowerBound: max(p.MaxLoad(), p.fixedTop())}}
 	if opt.Strategy == "" {
 		v.p.work = maxGaps
 	}
@@ -120,7 +142,7 @@ func Solve(ctx context.Context, p Problem, opt Options) (Result, error) {
 		return Result{}, context.Cause(ctx)
 	}
 	if opt.Strategy != "" || v.done() {
-		return v.result(), nil
+		return v.end()
 	}
 	var gaps *gapPlacer
 	if p.hasGaps() {
@@ -138,6 +160,16 @@ func Solve(ctx context.Context, p Problem, opt Options) (Result, error) {
 	if gaps != nil {
 		opt.spend(int64(v.effort().treeNodes/8 - gaps.work))
 	}
+	return v.end()
+}
+
+// end asks the solver, if there is one, and returns the result.
+func (v *solver) end() (Result, error) {
+	if v.opt.Solver != nil {
+		if err := v.ask(); err != nil {
+			return Result{}, err
+		}
+	}
 	return v.result(), nil
 }
 
@@ -152,7 +184,8 @@ func (o *Options) spend(work int64) {
 
 // solver is one call of Solve.
 type solver struct {
-	ctx  context.Context
+	ctx  context.Context // of the search
+	all  context.Context // of the search and Options.Solver
 	p    Problem
 	opt  Options
 	best Result

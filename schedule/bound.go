@@ -19,6 +19,8 @@ type Certificate struct {
 	Kind  string  // KindCut, KindFirst, KindLast or KindSearch
 	Nodes []int32 // the node, or the set; none for a search
 	Value int64   // bytes
+
+	ClaimedBy string // name and version of the solver that a search rests on; empty: none
 }
 
 // The kinds of certificates.
@@ -40,7 +42,7 @@ func Bound(p *Problem) Certificate {
 		if node < 0 {
 			return Certificate{Kind: KindSearch, Value: value}
 		}
-		return Certificate{KindCut, []int32{node}, value}
+		return Certificate{Kind: KindCut, Nodes: []int32{node}, Value: value}
 	}
 	s := newSolver(context.Background(), EffortDefault.budgets())
 	return Certificate(s.boundOf(g, s.lists.Forward(g, g.Listing(), infinite, listsched.ByRise)))

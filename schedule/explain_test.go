@@ -119,7 +119,9 @@ func TestExplanationsAddUp(t *testing.T) {
 		set := nodes[:1+r.IntN(len(nodes))]
 		w := newExplainer(index(p))
 		for _, c := range []Certificate{
-			{KindCut, set[:1], CutBound(p, set[0])}, {KindFirst, set, FirstBound(p, set)}, {KindLast, set, LastBound(p, set)},
+			{Kind: KindCut, Nodes: set[:1], Value: CutBound(p, set[0])},
+			{Kind: KindFirst, Nodes: set, Value: FirstBound(p, set)},
+			{Kind: KindLast, Nodes: set, Value: LastBound(p, set)},
 		} {
 			f := w.proof(c)
 			if f.Node < 0 || !slices.Contains(set, f.Node) || sumOf(f.Live) != c.Value {

@@ -40,6 +40,8 @@ type solver struct {
 	withoutPairs func(enough int64) []int32
 	// strategies are worth trying once the budget of work is spent.
 	strategies func(try func(name string, order []int32))
+	// foreign takes the place of the exact search in the row of others; else nil.
+	foreign *foreign
 }
 
 func newSolver(ctx context.Context, rounds ...budgets) *solver {

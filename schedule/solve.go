@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onnxmem/onnxmem/ilp"
 	"github.com/onnxmem/onnxmem/schedule/internal/bounds"
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
@@ -28,6 +29,14 @@ type Options struct {
 
 	Goal      Goal           // which orders of the smallest peak are preferred
 	BoundTime *time.Duration // grows by the time that bounds take; nil: not measured
+
+	// Solver is a solver of integer programs that gets what the search leaves open, and
+	// makes the result depend on time; nil: none. If nothing is left, it gets the whole
+	// problem, to confirm the peak without knowing our bound. Its orders are evaluated
+	// here. A bound that rests on it has a certificate that names it.
+	Solver     ilp.Solver
+	SolverTime time.Duration // it may take in all; 0: as long as the context
+	Threads    int           // it may use; 0: one for each core
 
 	rounds  []budgets // instead of those of Effort, for tests; nil: those
 	without []string  // stages to leave out, by name: for tests and the ablation
@@ -63,6 +72,8 @@ type Result struct {
 	BoundNode    int32         // the node whose CutBound it is, or -1
 	Certificates []Certificate // of the bound
 	KeptBound    int64         // the peak of no order that keeps Options.Precedence is smaller
+
+	Solver *SolverReport // what Options.Solver did; nil without one
 
 	ProgramOrder      []int32 // the order of the listing: see Program
 	ProgramEvaluation Evaluation
@@ -107,6 +118,13 @@ func Solve(ctx context.Context, p *Problem, opt Options) (*Result, error) {
 		r.prove(s.boundOf(g, r.Order))
 		r.end(ctx, s, f)
 	default:
+		all := ctx
+		if deadline, ok := ctx.Deadline(); ok && opt.Solver != nil {
+			// One limit for both: the search takes at most half of it.
+			var cancel func()
+			ctx, cancel = context.WithDeadline(ctx, time.Now().Add(time.Until(deadline)/2))
+			defer cancel()
+		}
 		s := opt.solver(ctx)
 		if g.Savings != nil {
 			s.withoutPairs = func(enough int64) []int32 {
@@ -119,6 +137,11 @@ func Solve(ctx context.Context, p *Problem, opt Options) (*Result, error) {
 			}
 		}
 		found := s.optimize(g)
+		if opt.Solver != nil {
+			if r.Solver, err = opt.ask(all, g, found); err != nil {
+				return nil, err
+			}
+		}
 		r.Order, r.Evaluation, r.Strategy = r.ProgramOrder, r.ProgramEvaluation, "program"
 		if found.best.peak < r.ProgramPeak {
 			r.take(f, found.best.order, found.strategy())

@@ -252,6 +252,9 @@ func (s *solver) decideParts(g *indexed.Problem, limit int64, states int) (exact
 // search. Only the first rule may take many states: to show that there is no order takes the
 // same states by any.
 func (s *solver) decidePart(g *indexed.Problem, limit int64, states int) (exact.Verdict, []int32) {
+	if s.foreign != nil {
+		return s.foreign.decide(g, limit)
+	}
 	r := recursion{s: s, budget: int64(g.Nodes)*10 + 100_000}
 	if found := r.split(g, limit, 0); found.peak <= limit {
 		return feasible, found.order

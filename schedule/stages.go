@@ -31,6 +31,7 @@ const (
 	thorough                 // each part of a contracted problem, with all work
 	cheap                    // the same parts, first of early and of thorough
 	last                     // the problem as it is, after all rounds
+	others                   // the parts of early, for Options.Solver, after all of the above
 	rules                    // within other rows
 )
 
@@ -266,6 +267,12 @@ var stages = []stage{
 		On: cheap, Name: "cheap: dive", Cost: "up to 10 orders",
 		Why: "finds the one slice of a gradient that leads on, in unrolled networks", Worth: "two bounds of the zoo",
 		Run: (*subproblem).dive,
+	},
+
+	{
+		On: others, Name: "solver", Cost: "time: the only row that is not bounded by work",
+		Why: "asked for by Options.Solver", Worth: "docs/results/solvers.md has what it closes",
+		Run: (*subproblem).askSolver,
 	},
 
 	{On: rules, Name: "merging", Why: "nodes that run next to each other become one: see reduce/merge.go", Worth: "14 proofs"},

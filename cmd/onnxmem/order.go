@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onnxmem/onnxmem/ilp"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
@@ -21,17 +22,18 @@ import (
 type orderCmd struct {
 	Problem string `arg:"" in:"the problem" help:"Sizes and precedence as JSON, gzipped or not (docs/formats.md); - is standard input."`
 
-	programFlags       `embed:""`
-	Out                string       `out:"the order" placeholder:"FILE" help:"Write the order: the object that --json prints, without times; - is standard output."`
-	Strategy           string       `aliases:"schedule" placeholder:"NAME" help:"Run only one strategy (also --schedule): ${schedules} (default: search)."`
-	ScheduleGoal       string       `enum:"peak,area" default:"peak" help:"Among orders with the smallest peak: peak takes the least area (the sum of the loads) of the five orders found, area searches for less."`
-	Limit              *units.Limit `placeholder:"BYTES|PERCENT%" help:"Let nodes run again so that the peak is at most this, such as 8GiB or 60% of the best order's peak, at the least extra time; exit 1 if that is impossible or not found."`
-	Frontier           bool         `help:"List the extra time, and its lower bound, for limits from 95% of the best order's peak down."`
-	optimize.HostFlags `embed:""`
-	Effort             string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
-	TimeLimit          time.Duration `placeholder:"TIME" help:"End the search after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
-	Align              int64         `default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes (default 1)."`
-	JSON               bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+	programFlags         `embed:""`
+	Out                  string       `out:"the order" placeholder:"FILE" help:"Write the order: the object that --json prints, without times; - is standard output."`
+	Strategy             string       `aliases:"schedule" placeholder:"NAME" help:"Run only one strategy (also --schedule): ${schedules} (default: search)."`
+	ScheduleGoal         string       `enum:"peak,area" default:"peak" help:"Among orders with the smallest peak: peak takes the least area (the sum of the loads) of the five orders found, area searches for less."`
+	Limit                *units.Limit `placeholder:"BYTES|PERCENT%" help:"Let nodes run again so that the peak is at most this, such as 8GiB or 60% of the best order's peak, at the least extra time; exit 1 if that is impossible or not found."`
+	Frontier             bool         `help:"List the extra time, and its lower bound, for limits from 95% of the best order's peak down."`
+	optimize.HostFlags   `embed:""`
+	optimize.SolverFlags `embed:""`
+	Effort               string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
+	TimeLimit            time.Duration `placeholder:"TIME" help:"End the search after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
+	Align                int64         `default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes (default 1)."`
+	JSON                 bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
 // Help is the text below the flags.
@@ -55,6 +57,7 @@ type ordering struct {
 	total   time.Duration // of the search
 	limited limited
 	program *schedule.ILP // for files of the integer program
+	solver  ilp.Solver    // nil: none is asked for
 }
 
 // Run reads, orders, writes and prints.
@@ -62,7 +65,11 @@ func (c *orderCmd) Run(e *env) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	o := ordering{cmd: c}
+	solver, err := c.SolverFlags.Open()
+	if err != nil {
+		return err
+	}
+	o := ordering{cmd: c, solver: solver}
 	bar := newProgress(e.stderr, 2)
 	defer bar.stop()
 	bar.step("read")
@@ -108,8 +115,12 @@ func (c *orderCmd) check() error {
 		return usagef("alignment %d: expected 1 or more bytes", c.Align)
 	case c.TimeLimit < 0:
 		return usagef("time limit %v: expected 0 or more", c.TimeLimit)
-	case c.Wrong(c.Limit != nil || c.Frontier) != "":
-		return usagef("%s", c.Wrong(c.Limit != nil || c.Frontier))
+	case c.HostFlags.Wrong(c.Limit != nil || c.Frontier) != "":
+		return usagef("%s", c.HostFlags.Wrong(c.Limit != nil || c.Frontier))
+	case c.SolverFlags.Wrong() != "":
+		return usagef("%s", c.SolverFlags.Wrong())
+	case c.Solver != "" && (c.Strategy != "" || c.Limit != nil || c.Frontier):
+		return usagef("--solver: expected none of --strategy, --limit and --frontier")
 	}
 	if _, err := c.ilp(); err != nil {
 		return err
@@ -194,6 +205,7 @@ func (o *ordering) solve(e *env, progress func(bound, peak int64)) (err error) {
 	o.found, err = schedule.Solve(ctx, o.problem, schedule.Options{
 		Strategy: o.cmd.Strategy, Effort: optimize.Efforts[o.cmd.Effort], Goal: optimize.Goals[o.cmd.ScheduleGoal],
 		Progress: progress, BoundTime: &o.bound,
+		Solver: o.solver, SolverTime: o.cmd.SolverFlags.Time(o.cmd.TimeLimit), Threads: o.cmd.Threads,
 	})
 	if err != nil {
 		return err
@@ -275,14 +287,15 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 		Limit  float64 `json:"limit,omitempty"` // of --limit and --frontier
 	}
 	type proof struct {
-		Kind  string  `json:"kind"`
-		Nodes []int32 `json:"nodes"`
-		Value int64   `json:"value_bytes"`
+		Kind      string  `json:"kind"`
+		Nodes     []int32 `json:"nodes"`
+		Value     int64   `json:"value_bytes"`
+		ClaimedBy string  `json:"claimed_by,omitempty"`
 	}
 	r := o.found
 	proofs := []proof{}
 	for _, c := range r.Certificates {
-		proofs = append(proofs, proof{c.Kind, append([]int32{}, c.Nodes...), c.Value})
+		proofs = append(proofs, proof{c.Kind, append([]int32{}, c.Nodes...), c.Value, c.ClaimedBy})
 	}
 	var spent *times
 	if timed {
@@ -296,16 +309,17 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 		proofs = []proof{}
 	}
 	return writeJSON(w, struct {
-		Name         string  `json:"name"`
-		Nodes        int     `json:"nodes"`
-		ProgramPeak  int64   `json:"program_order_peak_bytes"`
-		Peak         int64   `json:"peak_bytes"`
-		Bound        int64   `json:"lower_bound_bytes"`
-		Optimal      bool    `json:"optimal"`
-		Strategy     string  `json:"strategy"`
-		Area         int64   `json:"area_byte_steps"`
-		Certificates []proof `json:"certificates"`
-		EndedBy      string  `json:"ended_by,omitempty"` // "interrupted", "time limit"
+		Name         string               `json:"name"`
+		Nodes        int                  `json:"nodes"`
+		ProgramPeak  int64                `json:"program_order_peak_bytes"`
+		Peak         int64                `json:"peak_bytes"`
+		Bound        int64                `json:"lower_bound_bytes"`
+		Optimal      bool                 `json:"optimal"`
+		Strategy     string               `json:"strategy"`
+		Area         int64                `json:"area_byte_steps"`
+		Certificates []proof              `json:"certificates"`
+		EndedBy      string               `json:"ended_by,omitempty"` // "interrupted", "time limit"
+		Solver       *optimize.SolverJSON `json:"solver,omitempty"`
 		*limitJSON
 		*swapJSON
 		Frontier *[]pointJSON `json:"frontier,omitempty"`
@@ -313,7 +327,7 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 		Times    *times       `json:"times_ms,omitempty"`
 	}{
 		o.problem.Name, len(o.problem.Nodes), r.ProgramPeak, peak, bound, peak == bound,
-		r.Strategy, r.Evaluation.Area(), proofs, o.endedBy(), limit, o.limited.swapJSON(o.cmd.HostLink), frontier, listed, spent,
+		r.Strategy, r.Evaluation.Area(), proofs, o.endedBy(), o.solverJSON(timed), limit, o.limited.swapJSON(o.cmd.HostLink), frontier, listed, spent,
 	})
 }
 
@@ -328,6 +342,9 @@ func (o *ordering) text(w io.Writer) {
 	fmt.Fprintf(w, "peak, program order  %s\n", units.Bytes(r.ProgramPeak))
 	fmt.Fprintf(w, "peak, this order     %s%s, by %s\n", units.Bytes(r.Evaluation.Peak), report.Less(r.ProgramPeak, r.Evaluation.Peak), r.Strategy)
 	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(r.Bound), o.verdict())
+	if s := r.Solver; s != nil {
+		fmt.Fprintf(w, "%-20s %s\n", s.Name, optimize.SolverText(s.Version, string(s.Status), s.Why, s.Whole, s.Bound, s.Seconds))
+	}
 	wrote := ""
 	if o.cmd.Out != "" && o.cmd.Out != "-" {
 		wrote = fmt.Sprintf(", wrote %s", units.Name(o.cmd.Out))
@@ -344,6 +361,8 @@ func (o *ordering) verdict() string {
 	}
 	for _, c := range r.Certificates {
 		switch what := strings.ReplaceAll(c.Kind, "-", " "); {
+		case c.ClaimedBy != "":
+			return fmt.Sprintf("met, no order does better (claimed by %s)", c.ClaimedBy)
 		case c.Kind == schedule.KindSearch:
 			return "met, no order does better (by search)"
 		case len(c.Nodes) == 1:
@@ -361,4 +380,17 @@ func (o *ordering) label(v int32) string {
 		return units.Name(name)
 	}
 	return fmt.Sprint("node ", v)
+}
+
+// solverJSON is what the solver did; nil without one.
+func (o *ordering) solverJSON(timed bool) *optimize.SolverJSON {
+	s := o.found.Solver
+	if s == nil {
+		return nil
+	}
+	x := &optimize.SolverJSON{Name: s.Name, Version: s.Version, Status: string(s.Status), Bound: s.Bound}
+	if timed {
+		x.Seconds = s.Seconds
+	}
+	return x
 }

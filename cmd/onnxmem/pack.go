@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/ilp"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
@@ -22,7 +23,8 @@ type packCmd struct {
 	Buffers string `arg:"" optional:"" in:"the file of buffers" help:"CSV of buffers (id,lower,upper,size and MiniMalloc's other columns) or its JSON form, gzipped or not; - is standard input."`
 
 	traceFlags
-	programFlags `embed:""`
+	programFlags         `embed:""`
+	optimize.SolverFlags `embed:""`
 
 	Capacity  *units.Size   `placeholder:"SIZE" help:"Accept any arena up to SIZE, such as 1MiB. If none is found: exit status 1, and nothing is written."`
 	Strategy  string        `placeholder:"NAME" help:"Run only one strategy: ${placements} (default: all, then the searches)."`
@@ -61,6 +63,8 @@ type packing struct {
 	place   time.Duration
 	trace   *packedTrace // nil without --trace
 	program *alloc.ILP   // for files of the integer program
+	e       *env
+	solver  ilp.Solver // nil: none is asked for
 }
 
 // Run reads, places, writes and prints.
@@ -68,7 +72,11 @@ func (c *packCmd) Run(e *env) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	k := packing{cmd: c}
+	solver, err := c.SolverFlags.Open()
+	if err != nil {
+		return err
+	}
+	k := packing{cmd: c, e: e, solver: solver}
 	read, solve := k.readBuffers, k.solve
 	if c.Trace != "" {
 		read, solve = k.readTrace, k.solveTrace
@@ -115,6 +123,10 @@ func (c *packCmd) check() error {
 		return usagef("--trace-device, --simulate and --to replay: expected a recording with --trace")
 	case c.To != "" && c.Out == "":
 		return usagef("--to %s: expected a file with --out", c.To)
+	case c.SolverFlags.Wrong() != "":
+		return usagef("%s", c.SolverFlags.Wrong())
+	case c.Solver != "" && (c.Strategy != "" || c.Trace != ""):
+		return usagef("--solver: expected neither --strategy nor --trace")
 	case c.TimeLimit < 0:
 		return usagef("time limit %v: expected 0 or more", c.TimeLimit)
 	case c.Trace != "" && strings.Join(c.paths(), "") != "":
@@ -214,6 +226,15 @@ func (k *packing) search(place func(context.Context, alloc.Options) error) error
 		opt.Capacity = int64(*k.cmd.Capacity)
 	}
 	ctx := context.Background()
+	if k.solver != nil {
+		var release func()
+		ctx, release = k.e.signals.context()
+		defer release()
+		bar := newProgress(k.e.stderr, 1)
+		defer bar.stop()
+		bar.step("pack")
+		opt.Solver, opt.SolverTime, opt.Threads, opt.Progress = k.solver, k.cmd.SolverFlags.Time(k.cmd.TimeLimit), k.cmd.Threads, bar.showArena
+	}
 	if k.cmd.TimeLimit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, k.cmd.TimeLimit)
@@ -333,20 +354,22 @@ func (k *packing) json(w io.Writer) error {
 		}
 	}
 	return writeJSON(w, struct {
-		Buffers    int      `json:"buffers"`
-		MaxLoad    int64    `json:"max_load_bytes"`
-		LowerBound int64    `json:"lower_bound_bytes"`
-		Arena      int64    `json:"arena_bytes"`
-		Optimal    bool     `json:"optimal"`
-		Capacity   *int64   `json:"capacity_bytes"`
-		Fits       *bool    `json:"fits"`
-		Infeasible []string `json:"infeasible,omitempty"`
-		Strategy   string   `json:"strategy"`
+		Buffers    int                  `json:"buffers"`
+		MaxLoad    int64                `json:"max_load_bytes"`
+		LowerBound int64                `json:"lower_bound_bytes"`
+		Arena      int64                `json:"arena_bytes"`
+		Optimal    bool                 `json:"optimal"`
+		Capacity   *int64               `json:"capacity_bytes"`
+		Fits       *bool                `json:"fits"`
+		Infeasible []string             `json:"infeasible,omitempty"`
+		Strategy   string               `json:"strategy"`
+		ClaimedBy  string               `json:"claimed_by,omitempty"`
+		Solver     *optimize.SolverJSON `json:"solver,omitempty"`
 		*traceJSON
 		Times times `json:"times_ms"`
 	}{
 		len(k.problem.Buffers), k.load(), k.found.LowerBound, k.found.Arena, k.found.Optimal,
-		capacity, fits, k.infeasible(), k.found.Strategy, k.trace.json(),
+		capacity, fits, k.infeasible(), k.found.Strategy, k.found.ClaimedBy, k.solverJSON(), k.trace.json(),
 		times{optimize.Milliseconds(k.read), optimize.Milliseconds(k.place)},
 	})
 }
@@ -390,6 +413,9 @@ func (k *packing) text(w io.Writer) {
 	fmt.Fprintf(w, "\nlargest load  %s\n", units.Bytes(load))
 	fmt.Fprintf(w, "lower bound   %s: %s\n", units.Bytes(r.LowerBound), k.bound())
 	fmt.Fprintf(w, "arena         %s, fragmentation %.2f %%, by %s\n", units.Bytes(r.Arena), report.FragmentationOf(r.Arena, load), r.Strategy)
+	if s := r.Solver; s != nil {
+		fmt.Fprintf(w, "%-13s %s\n", s.Name, optimize.SolverText(s.Version, string(s.Status), s.Why, s.Whole, s.Bound, s.Seconds))
+	}
 	if k.trace != nil {
 		k.trace.more(w, r.Arena)
 	}
@@ -424,6 +450,8 @@ func (k *packing) text(w io.Writer) {
 // bound compares the arena with the lower bound.
 func (k *packing) bound() string {
 	switch r := &k.found; {
+	case r.Optimal && r.ClaimedBy != "":
+		return fmt.Sprintf("met, no placement does better (claimed by %s)", r.ClaimedBy)
 	case r.Optimal:
 		return "met, no placement does better"
 	case k.fit == alloc.FitFound:
@@ -462,4 +490,13 @@ func (k *packing) verdict() error {
 		spent = "try without --strategy"
 	}
 	return &failure{exitFailed, fmt.Sprintf("%s: not known to fit into %s: the smallest arena found is %s; %s", k.name, capacity, units.Bytes(k.found.Arena), spent)}
+}
+
+// solverJSON is what the solver did; nil without one.
+func (k *packing) solverJSON() *optimize.SolverJSON {
+	s := k.found.Solver
+	if s == nil {
+		return nil
+	}
+	return &optimize.SolverJSON{Name: s.Name, Version: s.Version, Status: string(s.Status), Bound: s.Bound, Seconds: s.Seconds}
 }

@@ -98,6 +98,13 @@ func (p *progress) showSearch(bound, peak int64) {
 	p.note = fmt.Sprintf("bound %s, peak %s, gap %.2f %%", units.Short(bound), units.Short(peak), gapPercent(bound, peak))
 }
 
+// showArena shows the state of a solver that places buffers.
+func (p *progress) showArena(bound, arena int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.note = fmt.Sprintf("bound %s, arena %s, gap %.2f %%", units.Short(bound), units.Short(arena), gapPercent(bound, arena))
+}
+
 // showPoints shows for how many points of a range a plan is proven.
 func (p *progress) showPoints(done, points int) {
 	p.mu.Lock()

@@ -24,6 +24,8 @@ type Certificate struct {
 	Kind  string  // Cut, First, Last or Search
 	Nodes []int32 // the node, or the set; none for Search
 	Value int64   // bytes
+
+	ClaimedBy string // the solver that a Search rests on; empty: none
 }
 
 // The kinds of certificates.

@@ -37,7 +37,7 @@ func (c *Cutter) First(g *indexed.Problem, set []int32, enough, work int64) Cert
 	c.share(may, Inside, backward, &g.Succs)
 	common := c.least(-1, nil, infinite)
 	c.flow.Hold()
-	return Certificate{First, set, c.cheapest(may, common, enough, work, func(v int32, enough int64) int64 {
+	return Certificate{Kind: First, Nodes: set, Value: c.cheapest(may, common, enough, work, func(v int32, enough int64) int64 {
 		return c.firstAt(v, common, enough)
 	})}
 }
@@ -64,7 +64,7 @@ func (c *Cutter) Last(g *indexed.Problem, set []int32, enough, work int64) Certi
 	c.share(may, Outside, g.Listing(), &g.Preds)
 	common := c.least(-1, nil, infinite)
 	c.base = append(c.base[:0], c.Marks...)
-	return Certificate{Last, set, c.cheapest(may, common, enough, work, func(v int32, enough int64) int64 {
+	return Certificate{Kind: Last, Nodes: set, Value: c.cheapest(may, common, enough, work, func(v int32, enough int64) int64 {
 		copy(c.Marks, c.base)
 		c.Marks[v] = Free
 		c.spread(v, Outside, &g.Succs)

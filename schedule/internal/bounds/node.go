@@ -17,7 +17,7 @@ func (c *Cutter) Node(g *indexed.Problem, v int32) Certificate {
 	c.Begin(g)
 	c.around(v)
 	least, _ := c.choose(v, infinite)
-	return Certificate{Cut, []int32{v}, least}
+	return Certificate{Kind: Cut, Nodes: []int32{v}, Value: least}
 }
 
 // NodeState is Node that leaves behind the cut of the matching that attains the

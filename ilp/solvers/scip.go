@@ -1,0 +1,5 @@
+package solvers
+
+import "github.com/onnxmem/onnxmem/ilp"
+
+func openSCIP() (ilp.Solver, error) { return nil, ErrMissing }

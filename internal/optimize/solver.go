@@ -1,0 +1,70 @@
+package optimize
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/onnxmem/onnxmem/ilp"
+	"github.com/onnxmem/onnxmem/ilp/solvers"
+	"github.com/onnxmem/onnxmem/internal/units"
+)
+
+// SolverFlags ask for a solver of integer programs.
+type SolverFlags struct {
+	Solver  string `enum:",highs,cp-sat,scip" default:"" placeholder:"NAME" help:"Let a solver work on what the search leaves open, or, if nothing is, confirm the result: highs, cp-sat or scip, from the library that pip install ortools brings. Within --time-limit, by default a minute."`
+	Threads int    `seldom:"" placeholder:"N" help:"Threads of the solver (default: one for each core)."`
+}
+
+// Wrong says what is wrong with the flags by themselves; empty: nothing.
+func (f *SolverFlags) Wrong() string {
+	switch {
+	case f.Threads < 0:
+		return fmt.Sprintf("threads %d: expected 0 or more", f.Threads)
+	case f.Threads > 0 && f.Solver == "":
+		return "--threads: expected a solver with --solver"
+	}
+	return ""
+}
+
+// Open opens the solver; nil if none is asked for.
+func (f *SolverFlags) Open() (ilp.Solver, error) {
+	if f.Solver == "" {
+		return nil, nil
+	}
+	return solvers.Open(f.Solver)
+}
+
+// Time is how long a solver may take.
+func (f *SolverFlags) Time(limit time.Duration) time.Duration {
+	if limit > 0 {
+		return limit // of the context, for search and solver together
+	}
+	return solverTime
+}
+
+// solverTime is how long a solver may take without --time-limit.
+const solverTime = time.Minute
+
+// SolverJSON is what a solver did, as --json and the plan have it.
+type SolverJSON struct {
+	Name    string  `json:"name"`
+	Version string  `json:"version"`
+	Status  string  `json:"status"` // optimal, feasible or unknown
+	Bound   int64   `json:"bound_bytes"`
+	Seconds float64 `json:"seconds"`
+}
+
+// SolverText says in a line what a solver did; whole: it knew nothing of our bound.
+func SolverText(version, status, why string, whole bool, bound int64, seconds float64) string {
+	switch {
+	case status == string(ilp.Optimal) && whole:
+		return fmt.Sprintf("%s: confirms that nothing is better, in %.2f s", version, seconds)
+	case status == string(ilp.Optimal):
+		return fmt.Sprintf("%s: says that nothing is better, in %.2f s", version, seconds)
+	case status == string(ilp.Feasible) && bound > 0:
+		return fmt.Sprintf("%s: %s in %.2f s, its bound is %s", version, why, seconds, units.Bytes(bound))
+	case status == string(ilp.Feasible):
+		return fmt.Sprintf("%s: %s in %.2f s", version, why, seconds)
+	}
+	return version + ": not asked, " + why
+}
