@@ -77,7 +77,7 @@ func (c *cpsat) run(ctx context.Context, model []byte, opt ilp.Options) (ilp.Ans
 	parameters := cpParameters(threads, untilDeadline(ctx))
 	environment := c.newEnvironment()
 	defer c.destroyEnvironment(environment)
-	defer context.AfterFunc(ctx, func() { c.stop(environment) })()
+	defer atEnd(ctx, func() { c.stop(environment) })()
 	var response uintptr
 	var length int32
 	if len(model) > math.MaxInt32 {

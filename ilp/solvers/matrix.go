@@ -1,11 +1,6 @@
 package solvers
 
-import (
-	"context"
-	"time"
-
-	"github.com/onnxmem/onnxmem/ilp"
-)
+import "github.com/onnxmem/onnxmem/ilp"
 
 // matrix is a program in floating point, by rows.
 type matrix struct {
@@ -51,13 +46,4 @@ func newMatrix(p *ilp.Program, infinity float64) (*matrix, error) {
 		return nil, errTooLarge
 	}
 	return m, nil
-}
-
-// untilDeadline is how many seconds a context has left, at least 0; -1: it has no deadline.
-func untilDeadline(ctx context.Context) float64 {
-	d, ok := ctx.Deadline()
-	if !ok {
-		return -1
-	}
-	return max(0, time.Until(d).Seconds())
 }

@@ -6,6 +6,7 @@
 //	cpsat.go       CP-SAT, by the C interface of OR-tools, on serialized messages
 //	cpsat_model.go the message for a packing
 //	scip.go        SCIP, by its C interface
+//	context.go     how a context ends a run
 //	matrix.go      a program in floating point, as HiGHS and SCIP take it
 //	find.go        where the libraries are looked for
 //	library_*.go   opening them. Builds with the tag nocuda, which are static on Linux, and
