@@ -82,6 +82,9 @@ func annotate(_ context.Context, s *State) error {
 		PeakBytes: r.loads.Peak, LowerBoundBytes: bound, ArenaBytes: r.arena, TotalBytes: r.arena + resident,
 		PeakStep: r.loads.PeakStep, ScheduleOptimal: r.loads.Peak == bound, PlacementOptimal: r.optimal,
 	}
+	if r.optimal {
+		p.Summary.PlacementClaimedBy = r.claimedBy
+	}
 	for _, b := range p.Buffers {
 		if b.Pool != plan.Resident && b.Pool != plan.Host {
 			p.Summary.NaiveBytes += b.Bytes
@@ -141,6 +144,7 @@ func (s *State) bound(r *region) (bytes int64, list []plan.Certificate) {
 	}
 	for _, c := range r.solved.Certificates {
 		add(c.Kind, r.steps(c.Nodes), c.Value)
+		list[len(list)-1].ClaimedBy = c.ClaimedBy
 		if c.Kind == schedule.KindSearch && r.apart == nil {
 			if b := schedule.Bound(s.problem(r)); b.Kind != schedule.KindSearch {
 				add(b.Kind, ints(b.Nodes), b.Value)

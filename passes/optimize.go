@@ -7,12 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // Result is a planned model.
@@ -23,6 +25,10 @@ type Result struct {
 	// to a file. Plan is nil if Options.Passes has no pass annotate.
 	Plan     *plan.Plan
 	FoldHint *FoldHint // what FoldAny would save; nil if that is little
+
+	OrderSolver     *schedule.SolverReport // what Options.Solver did for the order; nil: nothing
+	PlacementSolver *alloc.SolverReport    // and for the placement
+
 	Warnings []string
 	Spare    ops.Spare                // names in Options.Dims and Options.Values that bind nothing, with Options.SpareDims
 	Times    map[string]time.Duration // per pass
@@ -44,6 +50,9 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 		return nil, err
 	}
 	r := &Result{Model: s.model, Step: s.step, Plan: s.plan, FoldHint: s.hint, Times: times}
+	if s.main != nil && s.main.solved != nil {
+		r.OrderSolver, r.PlacementSolver = s.main.solved.Solver, s.main.packed
+	}
 	if s.inference != nil {
 		r.Warnings, r.Spare = s.warnings(), s.inference.Spare
 	}

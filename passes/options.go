@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ilp"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -56,6 +57,14 @@ type Options struct {
 	// TimeLimit ends the searches, which then use the best result so far. With a
 	// time limit, two runs on one model may give different plans. 0: no limit.
 	TimeLimit time.Duration
+
+	// Solver works on what the searches for the order and the placement of the main graph
+	// leave open, or confirms the order: see [schedule.Options] and [alloc.Options]. Its
+	// result depends on time. nil: none. With TimeLimit it takes at most a quarter of that
+	// for the order, and what is left for the placement.
+	Solver     ilp.Solver
+	SolverTime time.Duration // it may take for each of the two; 0: as long as TimeLimit
+	Threads    int           // it may use; 0: one for each core
 
 	// Progress is called when the search for the order of the main graph improves
 	// the bound or the peak: see [schedule.Options].

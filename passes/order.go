@@ -83,6 +83,12 @@ func (s *State) solveProblem(ctx context.Context, r *region, p *schedule.Problem
 			opt.Precedence = append(opt.Precedence, updatesLast(r.g)...)
 		}
 	}
+	if r == s.main && len(opt.Precedence) == 0 && opt.Strategy == "" {
+		opt.Solver, opt.SolverTime, opt.Threads = s.opt.Solver, s.opt.SolverTime, s.opt.Threads
+		if s.opt.TimeLimit > 0 {
+			opt.SolverTime = s.opt.TimeLimit / 4
+		}
+	}
 	solved, err := schedule.Solve(search, p, opt)
 	if err != nil {
 		return nil, err

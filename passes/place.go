@@ -38,9 +38,11 @@ func (s *State) place(ctx context.Context, r *region) error {
 func (s *State) placeArena(ctx context.Context, r *region) error {
 	taken, err := s.placeQuickly(ctx, r)
 	late := s.timeIsUp()
-	if err != nil || late || r.optimal || s.opt.Effort == schedule.EffortFast || s.opt.Placement != "" {
+	if err != nil || late || r.optimal || s.opt.Placement != "" || s.opt.Effort == schedule.EffortFast && s.opt.Solver == nil {
 		return err
 	}
+	s.askSolver = r == s.main
+	defer func() { s.askSolver = false }()
 	return s.placeWith(ctx, r, taken, s.opt.Effort)
 }
 
@@ -113,11 +115,14 @@ func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair,
 	opt := alloc.Options{Strategy: s.opt.Placement, Effort: placement(effort), Short: true}
 	search, end := s.searchContext(ctx)
 	defer end()
+	if s.askSolver {
+		opt.Solver, opt.SolverTime, opt.Threads, opt.Progress = s.opt.Solver, s.opt.SolverTime, s.opt.Threads, s.opt.Progress
+	}
 	found, err := alloc.Solve(search, p, opt)
 	if errors.Is(err, context.DeadlineExceeded) && s.timeIsUp() {
 		// There is no time left, but the buffers need offsets.
 		s.timedOut = true
-		opt.Strategy = cmp.Or(opt.Strategy, alloc.Strategies[0].Name)
+		opt.Strategy, opt.Solver = cmp.Or(opt.Strategy, alloc.Strategies[0].Name), nil
 		found, err = alloc.Solve(context.WithoutCancel(ctx), p, opt)
 	}
 	if err != nil {
@@ -133,7 +138,7 @@ func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair,
 			at += r.buffers[k].bytes
 		}
 	}
-	r.arena, r.optimal = found.Arena, found.Optimal
+	r.arena, r.optimal, r.claimedBy, r.packed = found.Arena, found.Optimal, found.ClaimedBy, found.Solver
 	return nil
 }
 

@@ -48,6 +48,7 @@ func (o *Options) checkRanges() error {
 		{o.KVCapacity > 0, "capacity of caches"},
 		{o.Workspaces != nil, "recorded workspaces"},
 		{o.TimeLimit != 0, "time limit"},
+		{o.Solver != nil, "solver"},
 	} {
 		if c.set {
 			return fmt.Errorf("ranges of dimensions: expected no %s, found both", c.what)

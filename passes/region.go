@@ -3,6 +3,7 @@ package passes
 import (
 	"slices"
 
+	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -38,8 +39,12 @@ type region struct {
 	// With Options.RuntimeOrder: the nodes by their steps, as the file lists them.
 	listing []graph.NodeID
 
-	buffers  []buffer
-	arena    int64
+	buffers []buffer
+	arena   int64
+
+	claimedBy string              // the solver that optimal rests on
+	packed    *alloc.SolverReport // what it did; nil: nothing
+
 	resident int64 // bytes of the region's own constants
 	host     int64 // bytes of tensors that were swapped out
 	optimal  bool  // the arena is proven smallest

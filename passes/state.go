@@ -56,9 +56,10 @@ type State struct {
 	keepOrder    bool           // the nodes of the main graph must stay in their order
 	graphChanged bool           // a pass has changed the graph
 
-	deadline time.Time // when Options.TimeLimit ends; zero: never
-	timedOut bool      // the deadline ended a search
-	notes    []string  // warnings
+	deadline  time.Time // when Options.TimeLimit ends; zero: never
+	askSolver bool      // placeWith lets Options.Solver work on what its search leaves open
+	timedOut  bool      // the deadline ended a search
+	notes     []string  // warnings
 
 	traversal *plan.Traversal // with Options.RuntimeOrder
 }

@@ -148,6 +148,9 @@ type Summary struct {
 	PeakStep         int   `json:"peak_step"`   // the first step of the largest load
 	ScheduleOptimal  bool  `json:"schedule_optimal"`
 	PlacementOptimal bool  `json:"placement_optimal"`
+
+	PlacementClaimedBy string `json:"placement_claimed_by,omitempty"` // the solver that PlacementOptimal rests on: name and version
+
 	*Limited               // nil: without a limit
 	*Unsliced              // nil: nothing runs in slices
 	*Tiered                // nil: all buffers outside of resident lie in one arena
@@ -441,6 +444,21 @@ type Certificate struct {
 	Nodes      []string `json:"nodes"`           // names, for readers
 	Steps      []int    `json:"steps,omitempty"` // the same nodes as steps of the planned order
 	ValueBytes int64    `json:"value_bytes"`
+	ClaimedBy  string   `json:"claimed_by,omitempty"` // of kind search: name and version of the solver that it rests on
+}
+
+// ClaimedBy is the solver that the lower bound rests on, by name and version; empty if a
+// certificate without one reaches the bound, too.
+func (p *Plan) ClaimedBy() (who string) {
+	for i := range p.Certificates {
+		if c := &p.Certificates[i]; c.ValueBytes >= p.Summary.LowerBoundBytes {
+			if c.ClaimedBy == "" {
+				return ""
+			}
+			who = c.ClaimedBy
+		}
+	}
+	return who
 }
 
 // Subgraph is the plan of a body: a graph attribute of a control-flow node in the

@@ -149,8 +149,12 @@ func (v *page) Verdict() string {
 	case !s.ScheduleOptimal:
 		return fmt.Sprintf("No order needs less than %s, %.2f %% below this peak; whether an order between them exists is open.",
 			units.Short(s.LowerBoundBytes), 100*float64(s.PeakBytes-s.LowerBoundBytes)/float64(s.PeakBytes))
+	case v.Plan.ClaimedBy() != "":
+		return fmt.Sprintf("%s says that no order of its nodes has a lower peak.", units.Name(v.Plan.ClaimedBy()))
 	case s.ArenaBytes == s.PeakBytes:
 		return "It is proven that no order of its nodes and no placement needs less."
+	case s.PlacementOptimal && s.PlacementClaimedBy != "":
+		return fmt.Sprintf("It is proven that no order of its nodes has a lower peak, and %s says that no placement of these buffers needs less.", units.Name(s.PlacementClaimedBy))
 	case s.PlacementOptimal:
 		return "It is proven that no order of its nodes has a lower peak, and that no placement of these buffers needs less."
 	}
@@ -162,7 +166,7 @@ func (v *page) Settled() bool {
 	if v.Recording != nil {
 		return v.Sum.ArenaBytes == v.Recording.Bound
 	}
-	return v.Sum.ScheduleOptimal && (v.Sum.ArenaBytes == v.Sum.PeakBytes || v.Sum.PlacementOptimal)
+	return v.Plan.ClaimedBy() == "" && v.Sum.PlacementClaimedBy == "" && v.Sum.ScheduleOptimal && (v.Sum.ArenaBytes == v.Sum.PeakBytes || v.Sum.PlacementOptimal)
 }
 
 // Figure is a tile of the summary.
@@ -190,7 +194,7 @@ func (v *page) Figures() []Figure {
 	return []Figure{
 		{"peak", "Peak, planned order", s.PeakBytes, strings.TrimPrefix(Less(s.ProgramPeakBytes, s.PeakBytes), ", ")},
 		{"program", "Peak, program order", s.ProgramPeakBytes, "the file's own order"},
-		{"bound", "Lower bound", s.LowerBoundBytes, verdict(s)},
+		{"bound", "Lower bound", s.LowerBoundBytes, verdict(v.Plan)},
 		{"arena", "Arena", s.ArenaBytes, placed},
 		{"resident", "Resident", s.ResidentBytes, "weights and constants"},
 		{"total", "Arena + resident", s.TotalBytes, ""},
@@ -263,6 +267,9 @@ func (v *page) Proofs() []string {
 			what = fmt.Sprintf("whichever of %d nodes runs last, %s are live then", len(c.Nodes), units.Bytes(c.ValueBytes))
 		case plan.CertificateSearch:
 			what = fmt.Sprintf("an exhaustive search found no order below %s", units.Bytes(c.ValueBytes))
+			if c.ClaimedBy != "" {
+				what = fmt.Sprintf("%s says that no order is below %s; nothing else has checked it", units.Name(c.ClaimedBy), units.Bytes(c.ValueBytes))
+			}
 		default:
 			what = fmt.Sprintf("%s: %s", units.Name(c.Kind), units.Bytes(c.ValueBytes))
 		}

@@ -53,7 +53,7 @@ func Summary(w io.Writer, p *plan.Plan) {
 		fmt.Fprintf(w, "peak, program order  %s\n", units.Bytes(s.ProgramPeakBytes))
 	}
 	fmt.Fprintf(w, "peak, planned order  %s%s\n", units.Bytes(s.PeakBytes), Less(s.ProgramPeakBytes, s.PeakBytes))
-	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(s.LowerBoundBytes), verdict(s))
+	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(s.LowerBoundBytes), verdict(p))
 	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%%s\n", units.Bytes(s.ArenaBytes), Fragmentation(*s), placement(s))
 	for _, t := range p.Tiers() {
 		fmt.Fprintf(w, "%-20s %s of %s: %s read, %s written\n", "pool "+t.Name, units.Bytes(t.Bytes), units.Short(t.Capacity), units.Short(t.ReadBytes), units.Short(t.WrittenBytes))
@@ -230,8 +230,11 @@ func Less(before, after int64) string {
 	return fmt.Sprintf(", %.1f %% more", 100*float64(after-before)/float64(before))
 }
 
-func verdict(s *plan.Summary) string {
-	switch {
+func verdict(p *plan.Plan) string {
+	s := &p.Summary
+	switch who := p.ClaimedBy(); {
+	case s.ScheduleOptimal && who != "":
+		return "met, no order does better (claimed by " + units.Name(who) + ")"
 	case s.ScheduleOptimal && s.PeakBytes == s.LowerBoundBytes:
 		return "met, no order does better"
 	case s.ScheduleOptimal:
@@ -248,6 +251,8 @@ func placement(s *plan.Summary) string {
 	switch {
 	case s.ArenaBytes == s.PeakBytes:
 		return ""
+	case s.PlacementOptimal && s.PlacementClaimedBy != "":
+		return ": no placement of these buffers does better, claimed by " + units.Name(s.PlacementClaimedBy)
 	case s.PlacementOptimal:
 		return ": proven, no placement of these buffers does better"
 	}

@@ -66,6 +66,7 @@ type optimizeCmd struct {
 	limitFlags
 	trainFlags
 	planFlags
+	optimize.SolverFlags `embed:""`
 
 	batchName string // of --max-batch
 	batch     int64
@@ -85,6 +86,13 @@ func (optimizeCmd) Help() string {
 
 // Run plans and writes.
 func (c *optimizeCmd) Run(e *env) error {
+	if err := c.checkSolver(); err != nil {
+		return err
+	}
+	solver, err := c.SolverFlags.Open()
+	if err != nil {
+		return err
+	}
 	bar := newProgress(e.stderr, len(passes.Default())+2)
 	defer bar.stop()
 	job, err := c.batched(bar)
@@ -105,6 +113,9 @@ func (c *optimizeCmd) Run(e *env) error {
 		return err
 	}
 	opt.Trace = c.trace(e)
+	if solver != nil {
+		opt.Solver, opt.SolverTime, opt.Threads = untilSignal(solver, e.signals), c.SolverFlags.Time(c.TimeLimit), c.Threads
+	}
 	bar.follow(&opt)
 	if err := t.Plan(opt); err != nil {
 		return c.infeasible(e, err)
@@ -127,6 +138,19 @@ func (c *optimizeCmd) Run(e *env) error {
 		return err
 	}
 	return t.Gates()
+}
+
+// checkSolver refuses flags under which a solver has nothing to do.
+func (c *optimizeCmd) checkSolver() error {
+	_, ranges := c.Dim.Split()
+	switch {
+	case c.SolverFlags.Wrong() != "":
+		return usagef("%s", c.SolverFlags.Wrong())
+	case c.Solver == "":
+	case c.Schedule != "" || c.Order == "default" || c.KeepRandomOrder || len(ranges) > 0:
+		return usagef("--solver: expected none of --schedule, --order default, --keep-random-order and ranges of dimensions")
+	}
+	return nil
 }
 
 // infeasible prints, with --json, why there is no plan below a limit.
@@ -249,6 +273,7 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 	if c.JSON {
 		o := t.Outcome()
 		o.MaxBatch = c.batch
+		o.Solver = optimize.SolverOf(t.Result)
 		return writeJSON(out, o)
 	}
 	r := t.Result
@@ -265,6 +290,12 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 		printStep(out, r)
 	}
 	report.Summary(out, r.Plan)
+	if s := r.OrderSolver; s != nil {
+		fmt.Fprintf(out, "%-20s %s\n", s.Name, optimize.SolverText(s.Version, string(s.Status), s.Why, s.Whole, s.Bound, s.Seconds))
+	}
+	if s := r.PlacementSolver; s != nil {
+		fmt.Fprintf(out, "%-20s %s\n", s.Name+", placement", optimize.SolverText(s.Version, string(s.Status), s.Why, s.Whole, s.Bound, s.Seconds))
+	}
 	if h := r.FoldHint; h != nil {
 		fmt.Fprintln(out, foldHint(h))
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/onnxmem/onnxmem/ilp"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 )
 
@@ -89,4 +90,47 @@ func (s *signals) context() (ctx context.Context, release func()) {
 		s.cancel = nil
 		cancel(nil)
 	}
+}
+
+// interruptible is a solver that a signal ends, with its best result so far. The work around
+// it goes on.
+type interruptible struct {
+	ilp.Solver
+	signals *signals
+}
+
+func (s interruptible) Solve(ctx context.Context, p *ilp.Program, opt ilp.Options) (ilp.Answer, error) {
+	ctx, release := s.during(ctx)
+	defer release()
+	return s.Solver.Solve(ctx, p, opt)
+}
+
+// during returns a context that ends with another one, or on a signal.
+func (s interruptible) during(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signalled, release := s.signals.context()
+	stop := context.AfterFunc(signalled, func() { cancel(context.Cause(signalled)) })
+	return ctx, func() {
+		stop()
+		release()
+		cancel(nil)
+	}
+}
+
+// interruptiblePacker is an interruptible solver that has a constraint for rectangles.
+type interruptiblePacker struct{ interruptible }
+
+func (s interruptiblePacker) SolvePacking(ctx context.Context, p *ilp.Packing, opt ilp.Options) (ilp.Answer, error) {
+	ctx, release := s.during(ctx)
+	defer release()
+	return s.Solver.(ilp.PackingSolver).SolvePacking(ctx, p, opt)
+}
+
+// untilSignal makes a solver end on a signal.
+func untilSignal(s ilp.Solver, sig *signals) ilp.Solver {
+	x := interruptible{s, sig}
+	if _, ok := s.(ilp.PackingSolver); ok {
+		return interruptiblePacker{x}
+	}
+	return x
 }

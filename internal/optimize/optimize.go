@@ -252,6 +252,8 @@ type Outcome struct {
 	WorkspaceNodes  int    `json:"workspace_nodes,omitempty"`  // with recorded workspaces: how many steps have one
 	WorkspaceDevice string `json:"workspace_device,omitempty"` // and where they were recorded
 
+	Solver *SolverJSON `json:"solver,omitempty"` // with --solver
+
 	Times Times `json:"times_ms"`
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/ilp"
 	"github.com/onnxmem/onnxmem/ilp/solvers"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/passes"
 )
 
 // SolverFlags ask for a solver of integer programs.
@@ -52,6 +53,19 @@ type SolverJSON struct {
 	Status  string  `json:"status"` // optimal, feasible or unknown
 	Bound   int64   `json:"bound_bytes"`
 	Seconds float64 `json:"seconds"`
+
+	Placement *SolverJSON `json:"placement,omitempty"` // of a model: for its placement, if that was asked
+}
+
+// SolverOf says what the solver did for a model; nil without one.
+func SolverOf(r *passes.Result) (x *SolverJSON) {
+	if s := r.OrderSolver; s != nil {
+		x = &SolverJSON{Name: s.Name, Version: s.Version, Status: string(s.Status), Bound: s.Bound, Seconds: s.Seconds}
+	}
+	if s := r.PlacementSolver; s != nil && x != nil {
+		x.Placement = &SolverJSON{Name: s.Name, Version: s.Version, Status: string(s.Status), Bound: s.Bound, Seconds: s.Seconds}
+	}
+	return x
 }
 
 // SolverText says in a line what a solver did; whole: it knew nothing of our bound.

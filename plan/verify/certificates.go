@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -14,23 +15,29 @@ func (v *verifier) certify(s *scope, sum *plan.Summary) {
 	if len(s.g.Nodes) == 0 {
 		proven = sum.PeakBytes // there is only one order
 	}
-	search := v.greatestSearch()
+	search, who := v.greatestSearch(), ""
 	if v.opt.Replay && search < 0 {
 		v.r.Replay = "nothing to replay"
 	}
 	for i := range v.p.Certificates {
 		c := &v.p.Certificates[i]
+		if c.ClaimedBy != "" {
+			v.claim("certificates")
+			if c.Kind != plan.CertificateSearch {
+				v.fault(CodeCertificate, "certificate %d: claimed_by: expected it with kind search alone, found it with %q", i, graph.Short(c.Kind))
+			}
+		}
 		switch c.Kind {
 		case plan.CertificateSearch:
-			if !v.opt.Replay || i != search {
-				claimed = max(claimed, c.ValueBytes)
-				break
+			outcome := isUnknown
+			if v.opt.Replay && i == search {
+				outcome = v.replay(s, i)
 			}
-			switch v.replay(s, i) {
-			case isProven:
+			switch {
+			case outcome == isProven:
 				proven = max(proven, c.ValueBytes)
-			case isUnknown:
-				claimed = max(claimed, c.ValueBytes)
+			case outcome == isUnknown && c.ValueBytes >= claimed:
+				claimed, who = c.ValueBytes, c.ClaimedBy
 			}
 		case plan.CertificateCut, plan.CertificateFirst, plan.CertificateLast:
 			switch v.prove(s, i) {
@@ -68,7 +75,7 @@ func (v *verifier) certify(s *scope, sum *plan.Summary) {
 	case bound == peak && peak <= proven:
 		v.r.Schedule, sum.ScheduleOptimal = "proven", true
 	case claimed == peak:
-		v.r.Schedule, sum.ScheduleOptimal = "claimed by search", true
+		v.r.Schedule, sum.ScheduleOptimal = "claimed by "+cmp.Or(graph.Short(who), "search"), true
 		v.claim("schedule_optimal")
 	default:
 		v.r.Schedule = fmt.Sprintf("gap %d bytes", peak-min(bound, proven))

@@ -25,8 +25,8 @@ type Report struct {
 	// plan claims it: Placement distinguishes these.
 	plan.Summary
 
-	Schedule  string `json:"schedule"`  // "proven", "claimed by search", "gap N bytes"
-	Placement string `json:"placement"` // "proven", "claimed", "gap N bytes"
+	Schedule  string `json:"schedule"`  // "proven", "claimed by search", "claimed by " and a solver, "gap N bytes"
+	Placement string `json:"placement"` // "proven", "claimed", "claimed by " and a solver, "gap N bytes"
 
 	// Ranges says, of a plan for ranges of dimensions, how many points were proven.
 	Ranges string `json:"ranges,omitempty"`

@@ -38,6 +38,9 @@ func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
 	if len(loads) == 0 {
 		sum.PeakBytes = sum.NaiveBytes
 	}
+	if sum.ArenaBytes != sum.PeakBytes && v.p.Summary.PlacementOptimal {
+		sum.PlacementClaimedBy = v.p.Summary.PlacementClaimedBy
+	}
 	sum.PlacementOptimal = sum.ArenaBytes == sum.PeakBytes || v.p.Summary.PlacementOptimal
 	return sum
 }
@@ -100,6 +103,7 @@ func (v *verifier) checkSummary(want plan.Summary) {
 	figure("peak_step", want.PeakStep, found.PeakStep)
 	figure("schedule_optimal", want.ScheduleOptimal, found.ScheduleOptimal)
 	figure("placement_optimal", want.PlacementOptimal, found.PlacementOptimal)
+	figure("placement_claimed_by", graph.Short(want.PlacementClaimedBy), graph.Short(found.PlacementClaimedBy))
 
 	switch {
 	case (want.Tiered == nil) != (found.Tiered == nil):
@@ -115,7 +119,11 @@ func (v *verifier) checkSummary(want plan.Summary) {
 		v.r.Placement = "proven"
 	case found.PlacementOptimal:
 		v.r.Placement = "claimed"
+		if who := found.PlacementClaimedBy; who != "" {
+			v.r.Placement += " by " + graph.Short(who)
+		}
 		v.claim("placement_optimal")
+		v.claim("placement_claimed_by")
 	default:
 		v.r.Placement = fmt.Sprintf("gap %d bytes", want.ArenaBytes-want.PeakBytes)
 	}

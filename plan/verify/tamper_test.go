@@ -689,6 +689,31 @@ func TestTampered(t *testing.T) {
 			}
 		})
 	}
+	t.Run("claims of a solver", func(t *testing.T) {
+		_, file, p := planReal(t, text{main: `
+			in x float32 1 128
+			weight w float32 128 64
+			weight v float32 64 192
+			y = MatMul(x, w)
+			z = MatMul(y, v)
+			out z
+		`}, passes.Options{Placement: "greedy-in-order"})
+		sum := &p.Summary
+		if sum.ArenaBytes == sum.PeakBytes {
+			t.Fatal("expected an arena above the peak")
+		}
+		sum.PlacementOptimal, sum.PlacementClaimedBy = true, "solver 1.0"
+		p.Certificates = []plan.Certificate{{Kind: plan.CertificateSearch, Nodes: []string{}, ValueBytes: sum.PeakBytes, ClaimedBy: "solver 2.0"}}
+		m := parse(t, file)
+		r, err := verify.Plan(m, p, verify.Options{})
+		if err != nil || !r.Valid || r.Schedule != "claimed by solver 2.0" || r.Placement != "claimed by solver 1.0" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if r, err := verify.Plan(m, p, verify.Options{Replay: true}); err != nil || r.Schedule != "proven" {
+			t.Errorf("replayed: %+v, %v", r, err)
+		}
+		tamper(t, file, p, verify.Options{}, used)
+	})
 	for _, name := range []string{repeated, swapped} {
 		t.Run(name, func(t *testing.T) {
 			file, p := mutation{of: name}.base(t)
