@@ -42,6 +42,7 @@ type Row struct {
 	Time          time.Duration // of this strategy alone
 	Best          bool          // no row of the group is smaller
 	Left          string        // why the strategy was not run; empty if it was
+	SolverGap     *float64      // of a row of OLLA: per cent of its peak down to its solver's bound; nil: no bound
 }
 
 // Group names the rows that are compared with each other.
@@ -66,6 +67,7 @@ const SolverRow = "onnxmem"
 type CompareOptions struct {
 	Options
 	Begin func(Group, string) // called before each row
+	Olla  []OllaSolver        // rows of OLLA's program, each with a solver and a time
 }
 
 // Compare compares the strategies on the main graph of a model, after planning
@@ -208,6 +210,9 @@ func (c *comparer) orders(p *schedule.Problem) (*Comparison, error) {
 		if err != nil {
 			return nil, err
 		}
+	}
+	if err := c.olla(p, keep); err != nil {
+		return nil, err
 	}
 	if err := c.placements(alloc.Problem{Buffers: best.buffers, Alignment: c.opt.Align}); err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func (a *foreign) confirm(g *indexed.Problem, found *subproblem, tell func(bound
 	}
 	loads := g.Loads(order, nil)
 	peak, _ := indexed.Peak(loads)
-	r, p := a.solve(g, peak, order, func(value, bound *int64) {
+	r, p := a.solve(g, peak, order, 0, func(value, bound *int64) {
 		if tell != nil && bound != nil {
 			tell(*bound, found.best.peak)
 		}
@@ -168,10 +168,13 @@ func (pr *progress) told(p *subproblem) func(bound, peak int64) {
 	}
 }
 
-// askSolver asks a solver for an order of this problem below its peak, as long as it finds
-// one. Precedence that such a peak forces makes the program smaller: see attempt.
+// askSolver asks a solver twice. The first time it begins with the best order of this problem
+// and improves it; CP-SAT is good at that. Then it is asked for an order below the peak, as
+// long as it finds one: precedence that such a peak forces makes the program smaller (see
+// attempt), and an order to begin with is not known.
 func (p *subproblem) askSolver() {
 	a := p.s.foreign
+	p.improve()
 	unit := p.g.Granularity()
 	for p.best.peak > p.bound && a.err == nil && a.ctx.Err() == nil {
 		a.claim = 0
@@ -192,18 +195,54 @@ func (p *subproblem) askSolver() {
 	}
 }
 
+// improve lets the solver begin with the best order.
+func (p *subproblem) improve() {
+	a, g := p.s.foreign, p.g
+	if a.silent {
+		a.count(g)
+		return
+	}
+	r, m := a.solve(g, p.best.peak, p.best.order, p.bound, func(value, bound *int64) {
+		if a.tell == nil {
+			return
+		}
+		if bound != nil {
+			a.tell(min(*bound, p.best.peak), 0)
+		}
+		if value != nil && p.whole != nil && p.whole() == p.best.peak {
+			a.tell(0, *value)
+		}
+	})
+	if m == nil {
+		return
+	}
+	order, err := m.Order(r.Values)
+	if err != nil {
+		a.err = err
+		return
+	}
+	if !p.see(order) && r.Bound != nil {
+		p.raise(searched(min(*r.Bound*m.Unit(), p.best.peak)))
+	}
+}
+
+// count counts a program that will be asked about.
+func (a *foreign) count(g *indexed.Problem) {
+	if program.Columns(g) <= maxColumns {
+		a.counts++
+	}
+}
+
 // maxForcing is the work of the flows that force precedence for a solver.
 const maxForcing = 30_000_000
 
 // decide asks for an order within a limit.
 func (a *foreign) decide(g *indexed.Problem, limit int64) (exact.Verdict, []int32) {
 	if a.silent {
-		if program.Columns(g) <= maxColumns {
-			a.counts++
-		}
+		a.count(g)
 		return unknown, nil
 	}
-	r, p := a.solve(g, limit, nil, func(_, bound *int64) {
+	r, p := a.solve(g, limit, nil, 0, func(_, bound *int64) {
 		if bound != nil && a.tell != nil {
 			a.tell(min(*bound, limit+g.Granularity()), 0)
 		}
@@ -229,9 +268,9 @@ func (a *foreign) decide(g *indexed.Problem, limit int64) (exact.Verdict, []int3
 }
 
 // solve builds the program of a problem, whose peak shall be at most a figure, and lets the
-// solver work on it. An order to begin with has such a peak. It returns no program if the
-// solver was not asked.
-func (a *foreign) solve(g *indexed.Problem, most int64, start []int32, tell func(value, bound *int64)) (r ilp.Result, p *program.Program) {
+// solver work on it. An order to begin with has such a peak. The bound is a cut: what is
+// below it in one part of a problem is hidden by another part. It returns no program if the solver was not asked.
+func (a *foreign) solve(g *indexed.Problem, most int64, start []int32, bound int64, tell func(value, bound *int64)) (r ilp.Result, p *program.Program) {
 	if a.err != nil || a.ctx.Err() != nil {
 		return r, nil
 	}
@@ -250,7 +289,7 @@ func (a *foreign) solve(g *indexed.Problem, most int64, start []int32, tell func
 			opt.TimeLimit = left
 		}
 	}
-	p = program.New(g, "order", most)
+	p = program.New(g, "order", bound, most)
 	if start != nil {
 		opt.Start = p.Solution(start)
 	}

@@ -36,7 +36,7 @@ func TestProgram(t *testing.T) {
 			}
 			listing := h.Listing()
 			peak, _ := indexed.Peak(h.Loads(listing, nil))
-			m := program.New(h, "p", peak)
+			m := program.New(h, "p", 0, peak)
 			if v, err := m.Value(m.Solution(listing)); err != nil || v*m.Unit() != peak {
 				t.Fatalf("graph %d: the listing of peak %d has the value %d, %v", i, peak, v*m.Unit(), err)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ilp/solvers"
 	"github.com/onnxmem/onnxmem/internal/cell"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
@@ -28,11 +29,12 @@ type compareCmd struct {
 	File string `arg:"" in:"the input" help:"A model, a bare problem (JSON) or buffers (CSV or JSON), gzipped or not; - is standard input."`
 
 	modelFlags
-	Align     int64         `placeholder:"N" help:"Alignment of offsets and sizes in bytes (default: 64 for a model, else 1)."`
-	Effort    string        `enum:"fast,default,max" default:"default" help:"Work of onnxmem's own searches: fast, default or max; max also runs strategies that take minutes."`
-	TimeLimit time.Duration `placeholder:"TIME" help:"After TIME, such as 60s, start no further strategy and end onnxmem's own searches."`
-	CSV       bool          `name:"csv" xor:"form" help:"Print the table as CSV."`
-	JSON      bool          `name:"json" xor:"form" help:"Print one JSON object on standard output, and nothing else there."`
+	Align     int64           `placeholder:"N" help:"Alignment of offsets and sizes in bytes (default: 64 for a model, else 1)."`
+	Effort    string          `enum:"fast,default,max" default:"default" help:"Work of onnxmem's own searches: fast, default or max; max also runs strategies that take minutes."`
+	TimeLimit time.Duration   `placeholder:"TIME" help:"After TIME, such as 60s, start no further strategy and end onnxmem's own searches."`
+	Olla      []time.Duration `placeholder:"TIME,..." help:"Also run OLLA's integer program for the order in CP-SAT and HiGHS (pip install ortools), once for each TIME, such as 1s,10s,60s."`
+	CSV       bool            `name:"csv" xor:"form" help:"Print the table as CSV."`
+	JSON      bool            `name:"json" xor:"form" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
 // Help is the text below the flags.
@@ -50,16 +52,21 @@ func (c *compareCmd) Run(e *env) error {
 	if c.Align < 0 {
 		return usagef("alignment %d: expected 1 or more bytes", c.Align)
 	}
+	olla, err := c.olla()
+	if err != nil {
+		return err
+	}
 	dims, ranges := c.Dim.Corner()
 	if ranges {
 		e.say("the table is for the largest lengths of --dim")
 	}
-	bar := newProgress(e.stderr, len(schedule.Strategies)+len(alloc.Strategies)+len(alloc.ObjectStrategies)+len(alloc.Simulators)+2)
+	bar := newProgress(e.stderr, len(schedule.Strategies)+len(alloc.Strategies)+len(alloc.ObjectStrategies)+len(alloc.Simulators)+len(olla)+2)
 	defer bar.stop()
 	opt := passes.CompareOptions{
 		Options: passes.Options{
 			Dims: dims, Values: c.Value, StrictDims: c.StrictDims, Strict: c.Strict, NoInplace: c.NoInplace, NoViews: c.NoViews, Runtime: c.Runtime, Align: c.Align, Effort: optimize.Efforts[c.Effort],
 		},
+		Olla:  olla,
 		Begin: func(g passes.Group, strategy string) { bar.step(string(g) + " " + strategy) },
 	}
 	ctx := context.Background()
@@ -82,6 +89,25 @@ func (c *compareCmd) Run(e *env) error {
 	}
 	compareText(e.stdout, name, t)
 	return nil
+}
+
+// olla lists the rows that --olla asks for.
+func (c *compareCmd) olla() (list []passes.OllaSolver, err error) {
+	for _, s := range []struct{ name, title string }{{"cp-sat", "CP-SAT"}, {"highs", "HiGHS"}} {
+		for _, d := range c.Olla {
+			if d <= 0 {
+				return nil, usagef("--olla %v: expected more than 0", d)
+			}
+			row := passes.OllaSolver{Name: s.title, Time: d}
+			if row.Solver, err = solvers.Open(s.name); errors.Is(err, solvers.ErrMissing) {
+				row.Why = "not run: " + s.title + " is not there"
+			} else if err != nil {
+				return nil, err
+			}
+			list = append(list, row)
+		}
+	}
+	return list, nil
 }
 
 // compare determines what the file holds, reads it and compares.
@@ -211,6 +237,11 @@ func compareText(w io.Writer, name string, t *passes.Comparison) {
 			fmt.Fprintf(w, "%s %-25s %17s %9.2f %% %17s %8.2f %% %11.3f\n", mark, r.Strategy,
 				units.Group(r.PeakBytes), r.OverBound, units.Group(r.ArenaBytes), r.Fragmentation, optimize.Milliseconds(r.Time))
 		}
+		for _, r := range t.Rows {
+			if r.Group == g.group && r.SolverGap != nil {
+				fmt.Fprintf(w, "  %s: %.2f %% between its peak and its bound\n", r.Strategy, *r.SolverGap)
+			}
+		}
 	}
 }
 
@@ -261,6 +292,8 @@ type (
 		MS            float64 `json:"ms"`
 		Best          bool    `json:"best"`
 		Left          string  `json:"left_out,omitempty"`
+
+		SolverGap *float64 `json:"solver_gap_percent,omitempty"` // of a row of --olla
 	}
 )
 
@@ -273,7 +306,7 @@ func compareJSON(w io.Writer, name string, t *passes.Comparison) error {
 			peak, requested = nil, peak
 		}
 		out.Rows = append(out.Rows, comparisonRow{
-			string(r.Group), r.Strategy, peak, requested, r.ArenaBytes, round(r.OverBound), round(r.Fragmentation), optimize.Milliseconds(r.Time), r.Best, r.Left,
+			string(r.Group), r.Strategy, peak, requested, r.ArenaBytes, round(r.OverBound), round(r.Fragmentation), optimize.Milliseconds(r.Time), r.Best, r.Left, r.SolverGap,
 		})
 	}
 	return writeJSON(w, out)

@@ -73,12 +73,12 @@ func Columns(g *indexed.Problem) int {
 	return columns
 }
 
-// New builds the program of a problem; name is for messages. most is a peak that is reached:
-// no order of a larger one is wanted.
-func New(g *indexed.Problem, name string, most int64) *Program {
+// New builds the program of a problem; name is for messages. Of the peak, in bytes, all below
+// least is as good as least, and nothing above most is wanted.
+func New(g *indexed.Problem, name string, least, most int64) *Program {
 	p := &Program{Program: ilp.Program{Name: name}, g: g, unit: g.Granularity()}
 	p.first, p.last = spans(g)
-	p.columns(most)
+	p.columns((least+p.unit-1)/p.unit, most/p.unit)
 	p.orderRows()
 	p.tensorRows()
 	p.savingRows()
@@ -132,7 +132,7 @@ func span(g *indexed.Problem, t int32, first, last []int) (from, to int) {
 	return from, to
 }
 
-func (p *Program) columns(most int64) {
+func (p *Program) columns(least, most int64) {
 	g := p.g
 	for v := range g.Nodes {
 		p.x = append(p.x, len(p.Columns))
@@ -160,7 +160,7 @@ func (p *Program) columns(most int64) {
 			p.Add(ilp.Column{Name: fmt.Sprintf("y%d_%d", k, s), Upper: 1, Integer: true})
 		}
 	}
-	p.peak = p.Add(ilp.Column{Name: "peak", Upper: most / p.unit, Integer: true, Objective: 1})
+	p.peak = p.Add(ilp.Column{Name: "peak", Lower: min(least, most), Upper: most, Integer: true, Objective: 1})
 }
 
 // addSavings lists the savings of a node.
@@ -465,7 +465,7 @@ func (p *Program) Solution(order []int32) []int64 {
 	}
 	loads := g.Loads(order, nil)
 	peak, _ := indexed.Peak(loads)
-	x[p.peak] = peak / p.unit
+	x[p.peak] = max(peak/p.unit, p.Columns[p.peak].Lower)
 	return x
 }
 
