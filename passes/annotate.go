@@ -243,6 +243,11 @@ func (s *State) planBodies(p *plan.Plan, r *region, parent *int, resident *int64
 			Bytes: b.r.arena, Buffers: s.planBuffers(b.r, plan.Workspace, resident),
 			Steps: b.r.planSteps(), Dynamic: b.r.planDynamic(),
 		})
+		if s.ranged != nil {
+			ranges := &plan.SubgraphRanges{Certificates: s.ranged.planProofs(b.r)}
+			ranges.Stacking, ranges.SizeOf = s.ranged.planStacking(b.r)
+			p.Subgraphs[at].Ranges = ranges
+		}
 		s.planBodies(p, b.r, &at, resident)
 	}
 }

@@ -8,6 +8,9 @@ import (
 
 // bodies plans the bodies of the main graph's nodes, and adds recorded workspaces.
 func bodies(ctx context.Context, s *State) error {
+	if s.ranged != nil {
+		return nil // the pass range plans them
+	}
 	if err := s.bodies(ctx, s.main); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // order puts the nodes of the main graph into the order with the smallest peak.
 func order(ctx context.Context, s *State) error {
 	if s.ranged != nil {
-		return s.orderRange()
+		return s.orderStack(s.main)
 	}
 	return s.order(ctx, s.main)
 }
@@ -22,7 +22,7 @@ func order(ctx context.Context, s *State) error {
 // programOrder keeps the nodes in program order.
 func programOrder(ctx context.Context, s *State) error {
 	if s.ranged != nil {
-		return s.orderRange() // the pass range has kept program order
+		return s.orderStack(s.main) // the pass range has kept program order
 	}
 	s.opt.Schedule = "program"
 	return s.order(ctx, s.main)

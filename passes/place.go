@@ -16,7 +16,7 @@ import (
 // place assigns offsets to the buffers of the main graph.
 func place(ctx context.Context, s *State) error {
 	if s.ranged != nil {
-		return s.placeRange()
+		return s.placeStack(s.main)
 	}
 	return s.place(ctx, s.main)
 }

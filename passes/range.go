@@ -127,16 +127,15 @@ type ranged struct {
 	box    *dimrange.Box
 	given  map[string]int64 // lengths of the other dimensions
 	grid   []rangePoint     // the points at which sharing, order and stacking were chosen, the corner last
-	chosen *oneStack        // nil: the pass has not run
+	chosen *oneStack        // of the main graph; nil: the pass has not run
 	sizes  *rangeSizes
 	points []int         // those that were inferred, ascending: all, or with bounded lengths those of the grid
 	proven []provenPoint // of these
-	known  []schedule.Certificate
+	graphs []*rangeGraph // as graphsOf lists them: the main graph is the last one
 
 	follows         map[string]bool // dimensions without a range whose length differs between points
 	accepted        []int           // the points that the model does not refuse
 	smallest, worst int             // those of the smallest arena and of the largest ratio, as indices into points
-	peaks           map[int]int64   // the largest load of the buffers: at the points of the grid and these two
 }
 
 // dims returns the lengths of all dimensions at a point.
@@ -154,9 +153,11 @@ func ranges(ctx context.Context, s *State) error {
 	if s.ranged == nil {
 		return nil
 	}
-	for _, n := range s.model.Graph.Nodes {
-		if len(n.Bodies()) > 0 || n.Semantics.Call != nil {
-			return graph.Errorf("ranges of dimensions: expected no node with a body and no local function (--inline-functions replaces calls)").AtNode(n.Name)
+	for _, x := range graphsOf(s.model.Graph) {
+		for _, n := range x.g.Nodes {
+			if n.Semantics.Call != nil {
+				return graph.Errorf("ranges of dimensions: expected no call of a local function, since the pass inline replaces them").AtNode(n.Name)
+			}
 		}
 	}
 	for _, name := range s.ranged.box.Names {
@@ -164,7 +165,7 @@ func ranges(ctx context.Context, s *State) error {
 			return graph.Errorf("range of dimension %q: expected the name of an open dimension of an input, whose length no other one gives", graph.Short(name))
 		}
 	}
-	b := &rangeSolver{ranged: s.ranged, model: s.model, opt: s.opt, given: s.inference, join: map[int]bool{}, bounds: map[int]bound{}}
+	b := &rangeSolver{ranged: s.ranged, model: s.model, opt: s.opt, given: s.inference, join: map[int]bool{}}
 	// States are those of the corner. They stay, so they have the same types everywhere.
 	s.opt.States, s.opt.StatesAuto = s.states, false
 	b.opt.States, b.opt.StatesAuto = s.states, false
@@ -177,13 +178,15 @@ func ranges(ctx context.Context, s *State) error {
 	if err := b.solve(ctx); err != nil {
 		return err
 	}
-	if err := b.sum(ctx); err != nil {
-		return err
-	}
+	b.sum()
 	if err := infer(ctx, s); err != nil {
 		return err
 	}
-	own, err := b.problem(ctx, s.model)
+	works, err := b.corner()
+	if err != nil {
+		return err
+	}
+	own, err := b.problem(ctx, s.model, works[len(works)-1])
 	if err != nil {
 		return err
 	}
@@ -194,6 +197,9 @@ func ranges(ctx context.Context, s *State) error {
 	}
 	b.share(s.model)
 	if err := share(ctx, s); err != nil {
+		return err
+	}
+	if err := b.placeBodies(s, works); err != nil {
 		return err
 	}
 	p := s.problem(s.main)
@@ -219,11 +225,9 @@ type rangeSolver struct {
 	given  *ops.Inference // of the corner
 	join   map[int]bool   // the points of the grid
 	copies []*graph.Model // one for each worker
-	common []sharing      // by node: what holds on all of the grid
-	bounds map[int]bound  // of the points of the grid, with their own sharing
-	orders *orders        // of the points of the grid, with the common sharing
+	common []sharing      // by node of all graphs: what holds on all of the grid
 
-	bounded []sharing // by node: what bounded lengths permit; nil: all points are enumerated
+	bounded []sharing // by node of all graphs: what bounded lengths permit; nil: all points are enumerated
 }
 
 // sharing is which outputs of a node may share the storage of an input.
@@ -240,12 +244,6 @@ type bound struct {
 	orders [][]int32 // the best that were found with it
 }
 
-// orders are the best orders of points with a sharing.
-type orders struct {
-	common []sharing
-	of     map[int][][]int32
-}
-
 // infer infers a copy of the model at a point.
 func (b *rangeSolver) infer(m *graph.Model, point int) ([]ops.BoundDim, error) {
 	inf, err := ops.Infer(m, b.inference(point))
@@ -257,45 +255,46 @@ func (b *rangeSolver) infer(m *graph.Model, point int) ([]ops.BoundDim, error) {
 
 // sharing returns what a node of an inferred model may share. An in-place result has the
 // bytes of what it overwrites.
-func (b *rangeSolver) sharing(m *graph.Model, n *graph.Node) sharing {
+func (b *rangeSolver) sharing(g *graph.Graph, n *graph.Node) sharing {
 	s := State{opt: b.opt}
 	pairs := slices.DeleteFunc(slices.Clone(n.Semantics.Inplace), func(a graph.Alias) bool {
 		in, out := n.Inputs[a.In], n.Outputs[a.Out]
-		return in >= 0 && out >= 0 && s.round(m.Graph.Tensors[in].Bytes) != s.round(m.Graph.Tensors[out].Bytes)
+		return in >= 0 && out >= 0 && s.round(g.Tensors[in].Bytes) != s.round(g.Tensors[out].Bytes)
 	})
 	return sharing{n.Semantics.Views, pairs}
 }
 
 // share replaces the sharing that inference found by what all points have.
 func (b *rangeSolver) share(m *graph.Model) {
-	for n, c := range b.common {
-		m.Graph.Nodes[n].Semantics.Views, m.Graph.Nodes[n].Semantics.Inplace = slices.Clone(c.views), slices.Clone(c.inplace)
+	i := 0
+	for _, x := range graphsOf(m.Graph) {
+		for _, n := range x.g.Nodes {
+			n.Semantics.Views, n.Semantics.Inplace = slices.Clone(b.common[i].views), slices.Clone(b.common[i].inplace)
+			i++
+		}
 	}
 }
 
-// problem returns the bare problem of an inferred model.
-func (b *rangeSolver) problem(ctx context.Context, m *graph.Model) (*schedule.Problem, error) {
-	r, err := b.region(ctx, m)
+// problem returns the bare problem of the main graph of an inferred model, whose nodes have
+// the given workspaces.
+func (b *rangeSolver) problem(ctx context.Context, m *graph.Model, work []int64) (*schedule.Problem, error) {
+	s := &State{opt: b.opt, given: m, model: m, inference: b.given}
+	if err := share(ctx, s); err != nil {
+		return nil, err
+	}
+	s.main.workspace = work
+	return s.problem(s.main), nil
+}
+
+// regions returns the storages of all graphs of an inferred model.
+func (b *rangeSolver) regions(ctx context.Context, m *graph.Model) ([]*region, error) {
+	s := &State{opt: b.opt, given: m, model: m, inference: b.given}
+	list, err := s.innerRegions()
 	if err != nil {
 		return nil, err
 	}
-	return (&State{opt: b.opt}).problem(r), nil
-}
-
-// region returns the storages of an inferred model.
-func (b *rangeSolver) region(ctx context.Context, m *graph.Model) (*region, error) {
-	s := &State{opt: b.opt, given: m, model: m, inference: b.given}
-	err := share(ctx, s)
-	return s.main, err
-}
-
-// regionAt returns the storages at a point, with the sharing that all points have.
-func (b *rangeSolver) regionAt(ctx context.Context, m *graph.Model, point int) (*region, error) {
-	if _, err := b.infer(m, point); err != nil {
-		return nil, err
-	}
-	b.share(m)
-	return b.region(ctx, m)
+	err = share(ctx, s)
+	return append(list, s.main), err
 }
 
 // each calls f for the numbers below n, on all cores, with a copy of the model for each.
@@ -390,10 +389,10 @@ func (b *rangeSolver) bound() error {
 	if _, err := b.infer(b.model, b.box.Corner()); err != nil {
 		return err
 	}
-	sizes := make([]int64, len(b.model.Graph.Tensors))
-	for i, t := range b.model.Graph.Tensors {
-		if sizes[i] = t.Bytes; t.Dynamic != "" {
-			sizes[i] = -1
+	var sizes []int64
+	for _, x := range graphsOf(b.model.Graph) {
+		for _, t := range x.g.Tensors {
+			sizes = append(sizes, knownBytes(t))
 		}
 	}
 	m := *b.model
@@ -408,22 +407,29 @@ func (b *rangeSolver) bound() error {
 	if _, err := ops.Infer(&m, opt); err != nil {
 		return graph.Errorf("ranges of dimensions: %d points are too many to infer each, and with bounded lengths: %w", b.box.Points, err)
 	}
-	for i, t := range m.Graph.Tensors {
-		own := t.Bytes
-		if t.Dynamic != "" {
-			own = -1
+	i := 0
+	for _, x := range graphsOf(m.Graph) {
+		for _, t := range x.g.Tensors {
+			if knownBytes(t) != sizes[i] {
+				e := graph.Errorf("ranges of dimensions: %d points are too many to infer each, and inference with bounded lengths does not show that this tensor is largest where all lengths are: expected fewer points, or a larger --points", b.box.Points)
+				e.Tensor = t.Name
+				return e
+			}
+			i++
 		}
-		if own != sizes[i] {
-			e := graph.Errorf("ranges of dimensions: %d points are too many to infer each, and inference with bounded lengths does not show that this tensor is largest where all lengths are: expected fewer points, or a larger --points", b.box.Points)
-			e.Tensor = t.Name
-			return e
+		for _, n := range x.g.Nodes {
+			b.bounded = append(b.bounded, sharing{n.Semantics.Views, n.Semantics.Inplace})
 		}
-	}
-	b.bounded = make([]sharing, len(m.Graph.Nodes))
-	for i, n := range m.Graph.Nodes {
-		b.bounded[i] = sharing{n.Semantics.Views, n.Semantics.Inplace}
 	}
 	return nil
+}
+
+// knownBytes is the size of a tensor, or -1 if it has none.
+func knownBytes(t *graph.Tensor) int64 {
+	if t.Dynamic != "" {
+		return -1
+	}
+	return t.Bytes
 }
 
 // inference returns the options of inference at a point.
@@ -431,8 +437,8 @@ func (b *rangeSolver) inference(point int) ops.Options {
 	return ops.Options{Dims: b.dims(point), Values: b.opt.Values, StrictDims: b.opt.StrictDims, SpareDims: b.opt.SpareDims, Strict: b.opt.Strict}
 }
 
-// sum finds the accepted points, the smallest and the worst of them, and their peaks.
-func (b *rangeSolver) sum(ctx context.Context) error {
+// sum finds the accepted points, and the smallest and the worst of them.
+func (b *rangeSolver) sum() {
 	b.smallest, b.worst = -1, -1
 	for i, p := range b.proven {
 		if p.refused != "" {
@@ -446,76 +452,47 @@ func (b *rangeSolver) sum(ctx context.Context) error {
 			b.worst = i
 		}
 	}
-	b.peaks = map[int]int64{}
-	points := append([]rangePoint{}, b.grid...)
-	for _, i := range []int{b.smallest, b.worst} {
-		r, err := b.regionAt(ctx, b.copies[0], b.points[i])
-		if err != nil {
-			return err
-		}
-		points = append(points, rangePoint{index: b.points[i], problem: (&State{opt: b.opt}).problem(r)})
-	}
-	for _, p := range points {
-		sizes, err := bufferSizes(p.problem, b.chosen.buffers)
-		if err != nil {
-			return err
-		}
-		b.peaks[p.index] = b.chosen.peak(sizes)
-	}
-	return nil
 }
 
 // gridPoint is what the first pass over the grid finds at a point.
 type gridPoint struct {
 	refused bool
-	shared  []sharing // by node
-	bound   int64
-	proof   schedule.Certificate
-	orders  [][]int32
-	fixed   []bool // by tensor: it has a known size
+	shared  []sharing           // by node of all graphs
+	own     []*schedule.Problem // of each graph, with the sharing of this point
+	fixed   []bool              // by tensor of all graphs: it has a known size
 	dims    []ops.BoundDim
 }
 
-// choose sets what the points of the grid have in common: the sharing, the order, the
-// stacking and the sizes as polynomials.
+// choose sets what the points of the grid have in common: the sharing, the order and the
+// stacking of each graph, and the sizes as polynomials.
 func (b *rangeSolver) choose(ctx context.Context) error {
 	list := slices.Sorted(maps.Keys(b.join))
 	found := make([]gridPoint, len(list))
-	known := b.bounds // of an earlier round; read by all workers
-	err := b.each(ctx, len(list), func(m *graph.Model, k int) error {
+	err := b.each(ctx, len(list), func(m *graph.Model, k int) (err error) {
 		p := &found[k]
-		var err error
 		if p.dims, err = b.infer(m, list[k]); err != nil {
 			if p.refused = true; list[k] == b.box.Corner() {
 				return err
 			}
 			return nil
 		}
-		own, err := b.problem(ctx, m)
-		if err != nil {
-			return err
+		regions, err := b.regions(ctx, m)
+		for _, r := range regions {
+			p.own = append(p.own, (&State{opt: b.opt}).problem(r))
+			for _, n := range r.g.Nodes {
+				p.shared = append(p.shared, b.sharing(r.g, n))
+			}
+			p.fixed = append(p.fixed, fixedSizes(r.g)...)
 		}
-		for _, n := range m.Graph.Nodes {
-			p.shared = append(p.shared, b.sharing(m, n))
-		}
-		p.fixed = fixedSizes(m.Graph)
-		has, solved := known[list[k]]
-		if !solved {
-			has, err = solveBound(ctx, own, b.opt)
-		}
-		p.bound, p.proof, p.orders = has.bound, has.proof, has.orders
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for k, i := range list {
-		if !found[k].refused {
-			b.bounds[i] = bound{found[k].bound, found[k].proof, found[k].orders}
-		}
-	}
+	before := b.common
 	corner := &found[len(found)-1]
-	b.common, b.known, b.grid, b.follows = corner.shared, nil, nil, map[string]bool{}
+	var grid []int // the points that are not refused
+	b.common, b.follows = slices.Clone(corner.shared), map[string]bool{}
 	for k, p := range found {
 		if p.refused {
 			continue
@@ -535,59 +512,78 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 			}
 			c.views, c.inplace = intersect(c.views, has.views), intersect(c.inplace, has.inplace)
 		}
-		if !slices.ContainsFunc(b.known, func(c schedule.Certificate) bool { return sameProof(c, p.proof) }) {
-			b.known = append(b.known, p.proof)
-		}
-		b.grid = append(b.grid, rangePoint{index: list[k], bound: p.bound})
+		grid = append(grid, k)
 	}
-	err = b.each(ctx, len(b.grid), func(m *graph.Model, k int) error {
-		p := &b.grid[k]
-		r, err := b.regionAt(ctx, m, p.index)
-		if err != nil {
+	same := slices.EqualFunc(before, b.common, sharing.equal)
+	if b.graphs == nil {
+		for _, x := range graphsOf(b.model.Graph) {
+			b.graphs = append(b.graphs, &rangeGraph{inner: x, bounds: map[int]bound{}})
+		}
+	}
+	for _, x := range b.graphs {
+		x.points, x.own, x.ordersOwn = make([]rangePoint, len(grid)), make([]*schedule.Problem, len(grid)), make([]bool, len(grid))
+		if !same {
+			x.orders = map[int][][]int32{}
+		}
+	}
+	for i, k := range grid {
+		is := slices.EqualFunc(found[k].shared, b.common, sharing.equal)
+		for g, x := range b.graphs {
+			x.own[i], x.ordersOwn[i] = found[k].own[g], is
+		}
+	}
+	err = b.each(ctx, len(grid), func(m *graph.Model, i int) error {
+		point := list[grid[i]]
+		if _, err := b.infer(m, point); err != nil {
 			return err
 		}
-		p.problem = (&State{opt: b.opt}).problem(r)
-		for i := range r.storages {
-			p.bytes = append(p.bytes, m.Graph.Tensors[r.storages[i].tensors[0]].Bytes)
+		b.share(m)
+		regions, err := b.regions(ctx, m)
+		for g, r := range regions {
+			b.graphs[g].points[i] = b.pointOf(m, r, point)
 		}
-		if p.index == b.box.Corner() {
-			for i := range r.storages {
-				p.tensors = append(p.tensors, r.storages[i].tensors[0])
-			}
-			p.stay = map[graph.TensorID]string{}
-			for _, c := range r.updateChains {
-				for _, i := range c.storages {
-					t := r.storages[i].tensors[0]
-					p.stay[t] = m.Graph.Tensors[t].Type.String()
-				}
-			}
-			if b.opt.KeepRandomOrder {
-				p.precedence = effectsInOrder(m.Graph, schedule.Program(p.problem))
-			}
-			if b.opt.UpdatesLast {
-				p.precedence = append(p.precedence, updatesLast(m.Graph)...)
-			}
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	if b.orders == nil || !slices.EqualFunc(b.orders.common, b.common, sharing.equal) {
-		b.orders = &orders{common: b.common, of: map[int][][]int32{}}
-	}
-	if b.opt.Schedule == "" && b.grid[len(b.grid)-1].precedence == nil {
-		for k, i := range list {
-			if !found[k].refused && slices.EqualFunc(found[k].shared, b.common, sharing.equal) {
-				b.orders.of[i] = found[k].orders // the problem is the same
-			}
+	for g := range b.graphs {
+		if err := b.chooseGraph(ctx, g); err != nil {
+			return err
 		}
 	}
-	if b.chosen, err = chooseStack(ctx, b.grid, b.orders, b.opt); err != nil {
-		return err
-	}
-	b.sizes = fitSizes(b.box, b.grid, b.chosen.buffers, b.opt.Align)
+	last := b.graphs[len(b.graphs)-1]
+	b.grid, b.chosen = last.points, last.chosen
+	b.sizes = fitSizes(b.box, b.graphs)
 	return nil
+}
+
+// pointOf returns a graph at a point of the grid, with the sharing that all have.
+func (b *rangeSolver) pointOf(m *graph.Model, r *region, point int) rangePoint {
+	p := rangePoint{index: point, problem: (&State{opt: b.opt}).problem(r)}
+	for i := range r.storages {
+		p.bytes = append(p.bytes, r.g.Tensors[r.storages[i].tensors[0]].Bytes)
+	}
+	if point != b.box.Corner() {
+		return p
+	}
+	for i := range r.storages {
+		p.tensors = append(p.tensors, r.storages[i].tensors[0])
+	}
+	p.stay = map[graph.TensorID]string{}
+	for _, c := range r.updateChains {
+		for _, i := range c.storages {
+			t := r.storages[i].tensors[0]
+			p.stay[t] = r.g.Tensors[t].Type.String()
+		}
+	}
+	if b.opt.KeepRandomOrder {
+		p.precedence = effectsInOrder(r.g, schedule.Program(p.problem))
+	}
+	if b.opt.UpdatesLast && r.kind == mainGraph {
+		p.precedence = append(p.precedence, updatesLast(m.Graph)...)
+	}
+	return p
 }
 
 // fixedSizes says which tensors of an inferred graph have a known size.
@@ -665,8 +661,15 @@ type provenPoint struct {
 	refused      string // why inference refuses it; "" if it does not
 	unshared     bool   // a view or an in-place pair that was chosen is not possible
 	arena, bound int64
-	known        int                  // the certificate that proves the bound: an index, or -1 for
-	proof        schedule.Certificate // this one
+	peak         int64        // the largest load of the buffers
+	bounds       []pointBound // of each graph, the main graph last
+}
+
+// pointBound is a lower bound of a graph at a point, for any order there.
+type pointBound struct {
+	bound int64
+	known int                  // the certificate that proves it: an index into rangeGraph.known, or -1 for
+	proof schedule.Certificate // this one
 }
 
 // enumerate infers every point of the box, compares the sharing, and computes the arena
@@ -699,49 +702,58 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wron
 	if _, err := b.infer(m, point); err != nil {
 		return provenPoint{refused: err.Error()}, nil
 	}
-	for n, c := range b.common {
-		has := b.sharing(m, m.Graph.Nodes[n])
-		if len(intersect(c.views, has.views)) < len(c.views) || len(intersect(c.inplace, has.inplace)) < len(c.inplace) {
-			return provenPoint{unshared: true}, nil
-		}
+	if !b.hasCommon(m) {
+		return provenPoint{unshared: true}, nil
 	}
-	corner := &b.grid[len(b.grid)-1]
-	bytes := make([]int64, len(corner.tensors)) // by storage
-	for i, t := range corner.tensors {
-		if m.Graph.Tensors[t].Dynamic != "" && m.Graph.Tensors[t].Data == nil {
-			return p, b.otherTensors(point)
-		}
-		bytes[i] = m.Graph.Tensors[t].Bytes
-		if was := corner.stay[t]; was != "" && m.Graph.Tensors[t].Type.String() != was {
-			e := graph.Errorf("ranges of dimensions: is %v for %v: expected %s, as for the largest lengths, since it stays from run to run", m.Graph.Tensors[t].Type, b.box.At(point), was)
-			e.Tensor = m.Graph.Tensors[t].Name
-			return p, e
-		}
-	}
-	sizes := make([]int64, len(b.chosen.buffers))
 	s := State{opt: b.opt}
-	for i, buf := range b.chosen.buffers {
-		for k, t := range buf.Tensors {
-			if n := s.round(bytes[t]); k > 0 && n != sizes[i] {
-				return provenPoint{unshared: true}, nil
-			} else {
-				sizes[i] = n
-			}
+	var all []int64 // the sizes of the buffers of all graphs
+	graphs, works := graphsOf(m.Graph), b.noWorks()
+	arenas := make([]int64, len(b.graphs))
+	for g, x := range b.graphs {
+		sizes, same, err := b.sizesAt(graphs[g].g, x, works[g], point)
+		if err != nil || !same {
+			return provenPoint{unshared: !same}, err
+		}
+		if arenas[g], err = x.chosen.stack.Place(sizes, make([]int64, len(sizes))); err != nil {
+			return p, err
+		}
+		all = append(all, sizes...)
+		if x.outer >= 0 {
+			works[x.outer][x.node] = max(works[x.outer][x.node], arenas[g])
+		} else {
+			p.arena, p.peak = arenas[g], x.chosen.peak(sizes)
 		}
 	}
-	if p.arena, err = b.chosen.stack.Place(sizes, make([]int64, len(sizes))); err != nil {
-		return p, err
-	}
-	b.sizes.check(b.box.At(point), sizes, s.round, wrong)
-	own, err := b.problem(ctx, m)
+	b.sizes.check(b.box.At(point), all, s.round, wrong)
+	regions, err := b.regions(ctx, m)
 	if err != nil {
 		return p, err
 	}
-	for k, c := range b.known {
+	works = b.noWorks() // that no order needs less than
+	for g, x := range b.graphs {
+		own := s.problem(regions[g])
+		for n, bytes := range works[g] {
+			own.Nodes[n].Workspace = bytes
+		}
+		has, err := b.boundOf(ctx, x, own, arenas[g])
+		if err != nil {
+			return p, err
+		}
+		p.bounds = append(p.bounds, has)
+		if p.bound = has.bound; x.outer >= 0 {
+			works[x.outer][x.node] = max(works[x.outer][x.node], has.bound)
+		}
+	}
+	return p, nil
+}
+
+// boundOf bounds a graph at a point, up to its arena.
+func (b *rangeSolver) boundOf(ctx context.Context, x *rangeGraph, own *schedule.Problem, arena int64) (p pointBound, err error) {
+	for k, c := range x.known {
 		if n := provedBy(own, c); n > p.bound || k == 0 {
 			p.bound, p.known = n, k
 		}
-		if p.bound >= p.arena {
+		if p.bound >= arena {
 			return p, nil
 		}
 	}
@@ -754,7 +766,7 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wron
 	if c := schedule.Bound(own); c.Kind != schedule.KindSearch {
 		better(c.Value, c)
 	}
-	if ratio(p.arena, p.bound) <= b.chosen.worst && b.chosen.worst > 1 {
+	if ratio(arena, p.bound) <= x.chosen.worst && x.chosen.worst > 1 {
 		return p, nil
 	}
 	found, err := solveBound(ctx, own, b.opt)

@@ -38,11 +38,15 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 	if err != nil {
 		return nil, err
 	}
-	sizes := make(map[string]int64, len(c.Graph.Tensors))
-	for _, t := range c.Graph.Tensors {
-		if t.Dynamic == "" {
-			sizes[t.Name] = t.Bytes
+	var sizes []map[string]int64
+	for _, g := range plan.Graphs(c.Graph) {
+		of := make(map[string]int64, len(g.Tensors))
+		for _, t := range g.Tensors {
+			if t.Dynamic == "" && !t.Capture {
+				of[t.Name] = t.Bytes
+			}
 		}
+		sizes = append(sizes, of)
 	}
 	at, err := p.At(dims, sizes)
 	if err != nil {
@@ -65,6 +69,11 @@ func proofAt(m *graph.Model, p, at *plan.Plan, inf *ops.Inference) error {
 	s := &State{opt: Options{Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace}, given: m, model: m, inference: inf}
 	if err := share(context.Background(), s); err != nil {
 		return err
+	}
+	for i := range at.Buffers {
+		if b := &at.Buffers[i]; b.Node != nil {
+			s.main.workspace[*b.Node] = b.Bytes
+		}
 	}
 	problem := s.problem(s.main)
 	best := plan.Certificate{ValueBytes: -1}

@@ -12,7 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// rangePoint is a main graph at one point of a box of dimensions.
+// rangePoint is a graph at one point of a box of dimensions.
 type rangePoint struct {
 	index   int               // of the point in the box
 	problem *schedule.Problem // with the sharing that holds at all points of the grid
@@ -45,14 +45,14 @@ const (
 // point and program order, then the best placements of a few points. The problems have
 // the same nodes and tensors, and differ in sizes alone.
 // solved has the orders of points that were solved before, and gets those of the others.
-func chooseStack(ctx context.Context, points []rangePoint, solved *orders, opt Options) (*oneStack, error) {
+func chooseStack(ctx context.Context, points []rangePoint, solved map[int][][]int32, opt Options) (*oneStack, error) {
 	var orders [][]int32
 	if opt.Schedule == "" || opt.Schedule == "program" {
 		orders = append(orders, schedule.Program(points[0].problem))
 	}
 	precedence := points[len(points)-1].precedence
 	for _, p := range points {
-		if _, known := solved.of[p.index]; !known {
+		if _, known := solved[p.index]; !known {
 			r, err := schedule.Solve(ctx, p.problem, schedule.Options{Strategy: opt.Schedule, Effort: opt.Effort, Precedence: precedence})
 			if err != nil {
 				return nil, err
@@ -60,9 +60,9 @@ func chooseStack(ctx context.Context, points []rangePoint, solved *orders, opt O
 			if r.Ended != nil {
 				return nil, r.Ended
 			}
-			solved.of[p.index] = r.Orders
+			solved[p.index] = r.Orders
 		}
-		orders = append(orders, solved.of[p.index]...)
+		orders = append(orders, solved[p.index]...)
 	}
 	type candidate struct {
 		order []int32

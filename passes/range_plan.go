@@ -7,24 +7,24 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// orderRange puts the nodes of the main graph into the order of the pass range.
-func (s *State) orderRange() error {
-	if err := s.reorder(s.main, s.ranged.chosen.order); err != nil {
+// orderStack puts the nodes of a region into the order that was chosen for all points.
+func (s *State) orderStack(r *region) error {
+	if err := s.reorder(r, r.stack.order); err != nil {
 		return err
 	}
-	s.main.loads.Taken = s.ranged.chosen.taken
+	r.loads.Taken = r.stack.taken
 	return nil
 }
 
-// placeRange makes the buffers of the main graph and places those of the arena by the
-// stacking of the pass range.
-func (s *State) placeRange() (err error) {
-	r, c := s.main, s.ranged.chosen
+// placeStack makes the buffers of a region and places those of the arena by the stacking
+// that was chosen for all points.
+func (s *State) placeStack(r *region) (err error) {
+	c := r.stack
 	if r.buffers, err = r.chains(c.taken); err != nil {
 		return err
 	}
 	r.resident = 0
-	at := s.ranged.bufferOf(r)
+	at := r.stacked()
 	sizes, offsets := make([]int64, len(c.buffers)), make([]int64, len(c.buffers))
 	for k := range r.buffers {
 		b := &r.buffers[k]
@@ -46,8 +46,9 @@ func (s *State) placeRange() (err error) {
 	return nil
 }
 
-// bufferOf returns, for each buffer of the stacking, its index in the buffers of a region.
-func (g *ranged) bufferOf(r *region) []int {
+// stacked returns, for each buffer of the stacking of a region, its index in the region's
+// buffers.
+func (r *region) stacked() []int {
 	byStorage, byNode := map[int32]int{}, map[int]int{}
 	for k := range r.buffers {
 		if b := &r.buffers[k]; b.node >= 0 {
@@ -56,8 +57,8 @@ func (g *ranged) bufferOf(r *region) []int {
 			byStorage[b.storages[0]] = k
 		}
 	}
-	at := make([]int, len(g.chosen.buffers))
-	for i, b := range g.chosen.buffers {
+	at := make([]int, len(r.stack.buffers))
+	for i, b := range r.stack.buffers {
 		if len(b.Tensors) > 0 {
 			at[i] = byStorage[b.Tensors[0]]
 		} else {
@@ -65,6 +66,25 @@ func (g *ranged) bufferOf(r *region) []int {
 		}
 	}
 	return at
+}
+
+// planStacking returns the stacking of a region as indices into its buffers, and for each
+// of these the index of its size as a polynomial, or -1.
+func (g *ranged) planStacking(r *region) (stacking, sizeOf []int) {
+	at := r.stacked()
+	stacking = []int{}
+	for _, rank := range r.stack.stack.Ranking() {
+		stacking = append(stacking, at[rank])
+	}
+	_, of := g.sizes.plan()
+	sizeOf = make([]int, len(r.buffers))
+	for i := range sizeOf {
+		sizeOf[i] = -1
+	}
+	for i, k := range at {
+		sizeOf[k] = of[r.stackSizes+i]
+	}
+	return stacking, sizeOf
 }
 
 // planRanges adds to the plan of the corner what holds at the other points.
@@ -75,22 +95,12 @@ func (s *State) planRanges(p *plan.Plan) {
 	}
 	p.Version = plan.RangesVersion
 	s.planLengths(p.Dims)
-	r := &plan.Ranges{Points: g.box.Points, Inferred: len(g.points), Proof: plan.ProofEnumerated, Stacking: []int{}, Certificates: []plan.RangeCertificate{}, Table: []plan.RangePoint{}}
+	r := &plan.Ranges{Points: g.box.Points, Inferred: len(g.points), Proof: plan.ProofEnumerated, Table: []plan.RangePoint{}}
 	if len(g.points) < g.box.Points {
 		r.Proof = plan.ProofBounded
 	}
-	at := g.bufferOf(s.main)
-	for _, rank := range g.chosen.stack.Ranking() {
-		r.Stacking = append(r.Stacking, at[rank])
-	}
-	list, of := g.sizes.plan()
-	r.Sizes, r.SizeOf = list, make([]int, len(p.Buffers))
-	for i := range r.SizeOf {
-		r.SizeOf[i] = -1
-	}
-	for i, k := range at {
-		r.SizeOf[k] = of[i]
-	}
+	r.Sizes, _ = g.sizes.plan()
+	r.Stacking, r.SizeOf = g.planStacking(s.main)
 	for _, q := range g.proven {
 		if q.refused == "" && q.arena == q.bound {
 			r.OptimalPoints++
@@ -108,14 +118,14 @@ func (s *State) planRanges(p *plan.Plan) {
 	}
 	row := func(i int) plan.RangePoint {
 		at := g.points[i]
-		return plan.RangePoint{Dims: g.box.At(at), ArenaBytes: g.proven[i].arena, PeakBytes: g.peaks[at], LowerBoundBytes: g.proven[i].bound}
+		return plan.RangePoint{Dims: g.box.At(at), ArenaBytes: g.proven[i].arena, PeakBytes: g.proven[i].peak, LowerBoundBytes: g.proven[i].bound}
 	}
 	r.Smallest, r.Worst = row(g.smallest), row(g.worst)
 	for _, q := range g.grid {
 		i, _ := slices.BinarySearch(g.points, q.index)
 		r.Table = append(r.Table, row(i))
 	}
-	s.planProofs(r)
+	r.Certificates = g.planProofs(s.main)
 	p.Ranges = r
 }
 
@@ -141,18 +151,19 @@ func (s *State) planLengths(dims map[string]plan.Dim) {
 	}
 }
 
-// planProofs lists the certificates of the points, each once, those that prove most points
-// first.
-func (s *State) planProofs(r *plan.Ranges) {
+// planProofs lists the certificates of a region at the points, each once, those that prove
+// most points first.
+func (g *ranged) planProofs(r *region) []plan.RangeCertificate {
 	var list []schedule.Certificate
 	var uses []int
-	for _, p := range s.ranged.proven {
-		c := p.proof
-		switch {
-		case p.refused != "":
+	for _, p := range g.proven {
+		if p.refused != "" {
 			continue
-		case p.known >= 0:
-			c = s.ranged.known[p.known]
+		}
+		has := p.bounds[r.rangeGraph]
+		c := has.proof
+		if has.known >= 0 {
+			c = g.graphs[r.rangeGraph].known[has.known]
 		}
 		i := slices.IndexFunc(list, func(x schedule.Certificate) bool { return sameProof(x, c) })
 		if i < 0 {
@@ -166,14 +177,16 @@ func (s *State) planProofs(r *plan.Ranges) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return uses[b] - uses[a] })
+	certificates := []plan.RangeCertificate{}
 	for _, i := range order {
 		if list[i].Kind == schedule.KindSearch {
 			continue
 		}
-		c := plan.RangeCertificate{Kind: list[i].Kind, Nodes: []string{}, Steps: s.main.steps(list[i].Nodes)}
+		c := plan.RangeCertificate{Kind: list[i].Kind, Nodes: []string{}, Steps: r.steps(list[i].Nodes)}
 		for _, step := range c.Steps {
-			c.Nodes = append(c.Nodes, s.main.g.Nodes[step].Name)
+			c.Nodes = append(c.Nodes, r.g.Nodes[step].Name)
 		}
-		r.Certificates = append(r.Certificates, c)
+		certificates = append(certificates, c)
 	}
+	return certificates
 }

@@ -7,51 +7,47 @@ import (
 
 	"github.com/onnxmem/onnxmem/internal/dimrange"
 	"github.com/onnxmem/onnxmem/plan"
-	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // rangeSizes are sizes of buffers as polynomials of the lengths of dimensions.
 type rangeSizes struct {
 	list []plan.Polynomial // nil: it was wrong at a point
-	of   []int             // by buffer: its polynomial, or -1
+	of   []int             // by buffer of all graphs: its polynomial, or -1
 }
 
-// fitSizes returns polynomials that give the size of each buffer at the points of the
-// grid. Buffers of equal size have one polynomial. Where the points that the model accepts
-// do not determine it, there is none.
-func fitSizes(box *dimrange.Box, grid []rangePoint, buffers []schedule.Lifetime, align int64) *rangeSizes {
-	s := &rangeSizes{of: make([]int, len(buffers))}
-	for i := range s.of {
-		s.of[i] = -1
+// fitSizes returns polynomials that give the size of each buffer of all graphs at the
+// points of the grid. Buffers of equal size have one polynomial. Where the points that the
+// model accepts do not determine it, there is none.
+func fitSizes(box *dimrange.Box, graphs []*rangeGraph) *rangeSizes {
+	s := &rangeSizes{}
+	at := map[int]int{} // points of the grid
+	for k, p := range graphs[0].points {
+		at[p.index] = k
 	}
-	at := map[int]*rangePoint{}
-	for k := range grid {
-		at[grid[k].index] = &grid[k]
-	}
-	nodes, points := box.Interpolation(func(point int) bool { return at[point] != nil })
-	if points == nil {
-		return s
-	}
+	nodes, points := box.Interpolation(func(point int) bool { _, in := at[point]; return in })
 	seen := map[string]int{} // by the sizes at the points
-	for i, b := range buffers {
-		if len(b.Tensors) == 0 {
-			continue // a workspace
-		}
-		values := make([]int64, len(points))
-		for k, p := range points {
-			values[k] = at[p].bytes[b.Tensors[0]]
-		}
-		key := fmt.Sprint(values)
-		index, known := seen[key]
-		if !known {
-			index = -1
-			if terms, ok := dimrange.Interpolate(nodes, values); ok {
-				index = len(s.list)
-				s.list = append(s.list, polynomial(box.Names, terms))
+	for _, x := range graphs {
+		for _, b := range x.chosen.buffers {
+			if len(b.Tensors) == 0 || points == nil { // a workspace, or too few points
+				s.of = append(s.of, -1)
+				continue
 			}
-			seen[key] = index
+			values := make([]int64, len(points))
+			for k, p := range points {
+				values[k] = x.points[at[p]].bytes[b.Tensors[0]]
+			}
+			key := fmt.Sprint(values)
+			index, known := seen[key]
+			if !known {
+				index = -1
+				if terms, ok := dimrange.Interpolate(nodes, values); ok {
+					index = len(s.list)
+					s.list = append(s.list, polynomial(box.Names, terms))
+				}
+				seen[key] = index
+			}
+			s.of = append(s.of, index)
 		}
-		s.of[i] = index
 	}
 	return s
 }

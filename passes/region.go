@@ -49,6 +49,11 @@ type region struct {
 	host     int64 // bytes of tensors that were swapped out
 	optimal  bool  // the arena is proven smallest
 
+	// With ranges of dimensions:
+	stack      *oneStack
+	stackSizes int // the index of its first buffer in rangeSizes.of
+	rangeGraph int // its index in ranged.graphs
+
 	// With Options.Pools, of the main graph; arena is then the sum of poolBytes.
 	pools         []string // names, the fastest first; nil: there is one arena
 	poolBytes     []int64

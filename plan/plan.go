@@ -474,6 +474,8 @@ type Subgraph struct {
 	Buffers   []Buffer  `json:"buffers"`
 	Steps     []Step    `json:"steps"`
 	Dynamic   []Dynamic `json:"dynamic,omitempty"`
+	// Ranges has the stacking of the body in a plan for ranges of dimensions, else nil.
+	Ranges *SubgraphRanges `json:"ranges,omitempty"`
 }
 
 // Dynamic is a tensor that is left to the runtime.

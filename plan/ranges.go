@@ -66,6 +66,31 @@ type Ranges struct {
 	SizeOf []int        `json:"size_of"`
 }
 
+// SubgraphRanges is the stacking of a body: at any point, the offsets of its buffers follow
+// from it as those of the main graph do from [Ranges.Stacking]. The end of the last buffer
+// is the body's workspace there; a node has that of the largest of its bodies.
+type SubgraphRanges struct {
+	Stacking []int `json:"stacking"` // of the buffers of pool workspace, from below, as indices into Subgraph.Buffers
+	SizeOf   []int `json:"size_of"`  // by buffer: the index of its size in Ranges.Sizes, or -1
+	// Certificates has the sets of nodes of the body that prove lower bounds of its
+	// workspace, from which those of the points follow. Their steps are the body's.
+	Certificates []RangeCertificate `json:"certificates"`
+}
+
+// Graphs lists a graph and the bodies within it in the order of [Plan.Subgraphs]: the graph
+// itself, then each body, followed by those within it.
+func Graphs(g *graph.Graph) []*graph.Graph {
+	list := []*graph.Graph{g}
+	for _, n := range g.Nodes {
+		for _, a := range n.Bodies() {
+			for _, body := range a.All() {
+				list = append(list, Graphs(body)...)
+			}
+		}
+	}
+	return list
+}
+
 // The proofs of what holds at all points.
 const (
 	// ProofEnumerated: every point was inferred by itself.
@@ -259,7 +284,7 @@ func (p *Plan) CheckRanges() error {
 	case (p.Version == RangesVersion) != (r != nil):
 		return fmt.Errorf("version %d: expected version %d with ranges, and %d without", p.Version, RangesVersion, Version)
 	case r == nil:
-		return nil
+		return p.checkNoStackings()
 	case r.Points != box:
 		return fmt.Errorf("ranges: expected %d points, all combinations of the lengths, found %d", box, r.Points)
 	case r.Proof != ProofEnumerated && r.Proof != ProofBounded:
@@ -276,17 +301,22 @@ func (p *Plan) CheckRanges() error {
 			return fmt.Errorf("ranges: accepted: %q: expected a dimension, and lengths from low to high", graph.Short(name))
 		}
 	}
-	if err := p.checkStacking(); err != nil {
+	layers, err := p.layers()
+	if err != nil {
 		return err
 	}
-	for i, c := range r.Certificates {
-		for _, step := range c.Steps {
-			if step < 0 || step >= len(p.Steps) {
-				return fmt.Errorf("ranges: certificate %d: expected steps of nodes below %d, found %d", i, len(p.Steps), step)
-			}
+	for i := range layers {
+		if err := layers[i].checkStacking(); err != nil {
+			return err
+		}
+		if err := layers[i].checkSizes(len(r.Sizes)); err != nil {
+			return err
+		}
+		if err := layers[i].checkCertificates(); err != nil {
+			return err
 		}
 	}
-	return p.checkSizes()
+	return r.checkSizes(p.Dims)
 }
 
 // maxPoints is the largest number of points of a plan.
@@ -300,42 +330,106 @@ func strictly(a, b int64) int {
 	return cmp.Compare(a, b)
 }
 
-// checkStacking: each buffer of the arena has one rank.
-func (p *Plan) checkStacking() error {
-	ranked := make([]bool, len(p.Buffers))
-	arena := 0
-	for i := range p.Buffers {
-		if p.Buffers[i].Pool == Arena {
-			arena++
+// layer is the main graph or a body, as far as ranges are concerned.
+type layer struct {
+	where            string
+	pool             string
+	buffers          []Buffer
+	steps            int
+	stacking, sizeOf []int
+	certificates     []RangeCertificate
+}
+
+// layers lists the main graph and the bodies, with their stackings.
+func (p *Plan) layers() ([]layer, error) {
+	list := []layer{{"ranges: ", Arena, p.Buffers, len(p.Steps), p.Ranges.Stacking, p.Ranges.SizeOf, p.Ranges.Certificates}}
+	for k := range p.Subgraphs {
+		s := &p.Subgraphs[k]
+		where := fmt.Sprintf("subgraph %d: ranges: ", k)
+		steps := len(p.Steps)
+		if s.Parent != nil {
+			if *s.Parent < 0 || *s.Parent >= k {
+				return nil, fmt.Errorf("%sexpected a parent below %d, found %d", where, k, *s.Parent)
+			}
+			steps = len(p.Subgraphs[*s.Parent].Steps)
 		}
-	}
-	if len(p.Ranges.Stacking) != arena {
-		return fmt.Errorf("ranges: stacking: expected the %d buffers of the arena, found %d", arena, len(p.Ranges.Stacking))
-	}
-	for rank, b := range p.Ranges.Stacking {
-		if b < 0 || b >= len(p.Buffers) || p.Buffers[b].Pool != Arena || ranked[b] {
-			return fmt.Errorf("ranges: stacking: rank %d: expected a buffer of the arena without a rank, found %d", rank, b)
+		switch {
+		case s.Ranges == nil:
+			return nil, fmt.Errorf("%sexpected a stacking, found none", where)
+		case s.Step < 0 || s.Step >= steps:
+			return nil, fmt.Errorf("%sexpected a step below %d, found %d", where, steps, s.Step)
 		}
-		ranked[b] = true
+		list = append(list, layer{where, Workspace, s.Buffers, len(s.Steps), s.Ranges.Stacking, s.Ranges.SizeOf, s.Ranges.Certificates})
+	}
+	return list, nil
+}
+
+// checkNoStackings: without ranges, no body has a stacking.
+func (p *Plan) checkNoStackings() error {
+	for k := range p.Subgraphs {
+		if p.Subgraphs[k].Ranges != nil {
+			return fmt.Errorf("subgraph %d: has a stacking: expected ranges", k)
+		}
 	}
 	return nil
 }
 
-// checkSizes: the indices are in range, and the polynomials speak of the box's dimensions.
-func (p *Plan) checkSizes() error {
-	r := p.Ranges
-	if len(r.SizeOf) != len(p.Buffers) {
-		return fmt.Errorf("ranges: size_of: expected an entry for each of %d buffers, found %d", len(p.Buffers), len(r.SizeOf))
-	}
-	for b, i := range r.SizeOf {
-		if i < -1 || i >= len(r.Sizes) || i >= 0 && p.Buffers[b].Pool != Arena {
-			return fmt.Errorf("ranges: size_of: buffer %d: expected an index below %d, or -1, found %d", b, len(r.Sizes), i)
+// checkStacking: each buffer of the pool has one rank.
+func (l *layer) checkStacking() error {
+	ranked := make([]bool, len(l.buffers))
+	count := 0
+	for i := range l.buffers {
+		if l.buffers[i].Pool == l.pool {
+			count++
 		}
 	}
+	if len(l.stacking) != count {
+		return fmt.Errorf("%sstacking: expected the %d buffers of the %s, found %d", l.where, count, l.pool, len(l.stacking))
+	}
+	for rank, b := range l.stacking {
+		if b < 0 || b >= len(l.buffers) || l.buffers[b].Pool != l.pool || ranked[b] {
+			return fmt.Errorf("%sstacking: rank %d: expected a buffer of the %s without a rank, found %d", l.where, rank, l.pool, b)
+		}
+		ranked[b] = true
+		buf := &l.buffers[b]
+		if buf.Bytes < 0 || buf.First < 0 || buf.Last < buf.First || buf.Last >= max(1, l.steps) {
+			return fmt.Errorf("%sbuffer %d: expected a size and a lifetime within steps 0-%d, found %d bytes, %d-%d", l.where, b, max(1, l.steps)-1, buf.Bytes, buf.First, buf.Last)
+		}
+	}
+	return nil
+}
+
+// checkCertificates: their steps are those of nodes.
+func (l *layer) checkCertificates() error {
+	for i, c := range l.certificates {
+		for _, step := range c.Steps {
+			if step < 0 || step >= l.steps {
+				return fmt.Errorf("%scertificate %d: expected steps of nodes below %d, found %d", l.where, i, l.steps, step)
+			}
+		}
+	}
+	return nil
+}
+
+// checkSizes: the indices are in range.
+func (l *layer) checkSizes(sizes int) error {
+	if len(l.sizeOf) != len(l.buffers) {
+		return fmt.Errorf("%ssize_of: expected an entry for each of %d buffers, found %d", l.where, len(l.buffers), len(l.sizeOf))
+	}
+	for b, i := range l.sizeOf {
+		if i < -1 || i >= sizes || i >= 0 && (l.buffers[b].Pool != l.pool || l.buffers[b].Node != nil) {
+			return fmt.Errorf("%ssize_of: buffer %d: expected an index below %d, or -1, found %d", l.where, b, sizes, i)
+		}
+	}
+	return nil
+}
+
+// checkSizes: the polynomials speak of the box's dimensions.
+func (r *Ranges) checkSizes(dims map[string]Dim) error {
 	for i, poly := range r.Sizes {
 		for _, t := range poly {
 			for name, power := range t.Powers {
-				d := p.Dims[name]
+				d := dims[name]
 				if _, several := d.lengths(); !several || power < 1 || power > maxPower {
 					return fmt.Errorf("ranges: sizes: polynomial %d: expected powers from 1 to %d of dimensions with several lengths, found %q to the power of %d", i, maxPower, graph.Short(name), power)
 				}

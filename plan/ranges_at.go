@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 )
@@ -15,10 +16,10 @@ import (
 // or, at other points, the arena divided by the worst ratio, rounded up. It has no program
 // order, no certificates, and no dimensions that follow from others.
 //
-// sizes has the bytes of tensors by name, as inference finds them at the point; if it is
-// nil, the plan's polynomials give the sizes, and At fails if one is missing. It fails for
-// a point that is outside of the ranges.
-func (p *Plan) At(dims map[string]int64, sizes map[string]int64) (*Plan, error) {
+// sizes has, for each graph in the order of [Graphs], the bytes of its tensors by name, as
+// inference finds them at the point; if it is nil, the plan's polynomials give the sizes,
+// and At fails if one is missing. It fails for a point that is outside of the ranges.
+func (p *Plan) At(dims map[string]int64, sizes []map[string]int64) (*Plan, error) {
 	if p.Ranges == nil {
 		return nil, fmt.Errorf("the plan is for one length of each dimension: expected one for ranges")
 	}
@@ -45,15 +46,34 @@ func (p *Plan) At(dims map[string]int64, sizes map[string]int64) (*Plan, error) 
 			at.Dims[name] = d
 		}
 	}
-	at.Buffers, at.Steps, at.Pools = slices.Clone(p.Buffers), slices.Clone(p.Steps), slices.Clone(p.Pools)
-	for _, b := range p.Ranges.Stacking {
-		n, err := p.sizeAt(b, point, sizes)
-		if err != nil {
+	layers, err := p.layers()
+	if err != nil {
+		return nil, err
+	}
+	if sizes == nil {
+		sizes = make([]map[string]int64, len(layers))
+	} else if len(sizes) != len(layers) {
+		return nil, fmt.Errorf("expected the sizes of %d graphs, found %d", len(layers), len(sizes))
+	}
+	at.Buffers, at.Steps, at.Pools, at.Subgraphs = slices.Clone(p.Buffers), slices.Clone(p.Steps), slices.Clone(p.Pools), slices.Clone(p.Subgraphs)
+	works := make([]map[int]int64, len(layers)) // of the nodes of each graph, by their steps
+	for k := len(layers) - 1; k > 0; k-- {      // those within a body follow it
+		s := &at.Subgraphs[k-1]
+		s.Buffers, s.Steps, s.Ranges = slices.Clone(s.Buffers), slices.Clone(s.Steps), nil
+		if s.Bytes, err = p.stack(&layers[k], s.Buffers, works[k], point, sizes[k]); err != nil {
 			return nil, err
 		}
-		at.Buffers[b].Bytes = n
+		loads(Workspace, s.Buffers, s.Steps)
+		outer := 0
+		if s.Parent != nil {
+			outer = *s.Parent + 1
+		}
+		if works[outer] == nil {
+			works[outer] = map[int]int64{}
+		}
+		works[outer][s.Step] = max(works[outer][s.Step], s.Bytes)
 	}
-	arena, err := at.stack(p.Ranges.Stacking)
+	arena, err := p.stack(&layers[0], at.Buffers, works[0], point, sizes[0])
 	if err != nil {
 		return nil, err
 	}
@@ -66,37 +86,53 @@ func (p *Plan) IsPoint() bool {
 	return p.Ranges == nil && len(p.ProgramOrder.Steps) == 0 && len(p.Steps) > 0
 }
 
-// sizeAt returns the size of buffer b at a point, rounded up.
-func (p *Plan) sizeAt(b int, point, sizes map[string]int64) (int64, error) {
-	buf := &p.Buffers[b]
+// sizeAt returns the size of buffer b of a graph at a point, rounded up. works has the
+// workspaces of the graph's nodes, by their steps.
+func (p *Plan) sizeAt(l *layer, b int, works map[int]int64, point, sizes map[string]int64) (int64, error) {
+	buf := &l.buffers[b]
 	bytes := int64(0)
-	if sizes == nil {
-		i, ok := p.Ranges.SizeOf[b], false
+	switch {
+	case buf.Node != nil:
+		bytes = works[*buf.Node]
+	case sizes == nil:
+		i, ok := l.sizeOf[b], false
 		if i >= 0 {
 			bytes, ok = p.Ranges.Sizes[i].At(point)
 		}
 		if !ok {
-			return 0, fmt.Errorf("buffer %d: the plan has no formula for its size: expected the model, for inference at this point", b)
+			return 0, fmt.Errorf("%sbuffer %d: the plan has no formula for its size: expected the model, for inference at this point", l.label(), b)
 		}
 	}
 	for _, name := range buf.Tensors {
 		if n, known := sizes[name]; known {
 			bytes = max(bytes, n)
 		} else if sizes != nil {
-			return 0, fmt.Errorf("tensor %q: expected its size at this point", graph.Short(name))
+			return 0, fmt.Errorf("%stensor %q: expected its size at this point", l.label(), graph.Short(name))
 		}
 	}
 	if bytes > buf.Bytes {
-		return 0, fmt.Errorf("buffer %d: expected at most the %d bytes of the largest lengths, found %d", b, buf.Bytes, bytes)
+		return 0, fmt.Errorf("%sbuffer %d: expected at most the %d bytes of the largest lengths, found %d", l.label(), b, buf.Bytes, bytes)
 	}
 	return (bytes + p.Alignment - 1) / p.Alignment * p.Alignment, nil
 }
 
-// stack sets the offsets of the buffers of the arena and returns its size.
-func (p *Plan) stack(ranking []int) (arena int64, err error) {
-	tops := make([]int64, max(1, len(p.Steps)))
-	for _, b := range ranking {
-		buf := &p.Buffers[b]
+// label is where the graph is, for messages about one of its buffers; "" for the main graph.
+func (l *layer) label() string {
+	if l.pool == Arena {
+		return ""
+	}
+	return strings.TrimSuffix(l.where, "ranges: ")
+}
+
+// stack gives the buffers of a graph, a copy of those of the layer, their sizes and offsets
+// at a point, and returns the end of the last one.
+func (p *Plan) stack(l *layer, buffers []Buffer, works map[int]int64, point, sizes map[string]int64) (arena int64, err error) {
+	tops := make([]int64, max(1, l.steps))
+	for _, b := range l.stacking {
+		buf := &buffers[b]
+		if buf.Bytes, err = p.sizeAt(l, b, works, point, sizes); err != nil {
+			return 0, err
+		}
 		buf.Offset = 0
 		if buf.Bytes == 0 {
 			continue
@@ -114,30 +150,35 @@ func (p *Plan) stack(ranking []int) (arena int64, err error) {
 	return arena, nil
 }
 
-// sum sets the loads and the figures that follow from the buffers.
-func (p *Plan) sum(arena, bound int64) {
-	change := make([]int64, len(p.Steps)+2)
-	s := &p.Summary
-	s.NaiveBytes = 0
-	for i := range p.Buffers {
-		if b := &p.Buffers[i]; b.Pool == Arena {
-			s.NaiveBytes += b.Bytes
+// loads sets the loads of the steps from the buffers of a pool, and returns the sum of
+// these, the largest load, and its first step.
+func loads(pool string, buffers []Buffer, steps []Step) (naive, peak int64, peakStep int) {
+	change := make([]int64, len(steps)+2)
+	for i := range buffers {
+		if b := &buffers[i]; b.Pool == pool {
+			naive += b.Bytes
 			change[b.First] += b.Bytes
 			change[b.Last+1] -= b.Bytes
 		}
 	}
 	load := int64(0)
-	s.PeakBytes, s.PeakStep = 0, 0
-	for i := range p.Steps {
+	for i := range steps {
 		load += change[i]
-		p.Steps[i].LoadBytes = load
-		if load > s.PeakBytes {
-			s.PeakBytes, s.PeakStep = load, i
+		steps[i].LoadBytes = load
+		if load > peak {
+			peak, peakStep = load, i
 		}
 	}
-	if len(p.Steps) == 0 {
-		s.PeakBytes = s.NaiveBytes
+	if len(steps) == 0 {
+		peak = naive
 	}
+	return naive, peak, peakStep
+}
+
+// sum sets the loads and the figures that follow from the buffers.
+func (p *Plan) sum(arena, bound int64) {
+	s := &p.Summary
+	s.NaiveBytes, s.PeakBytes, s.PeakStep = loads(Arena, p.Buffers, p.Steps)
 	s.ProgramPeakBytes = s.PeakBytes
 	s.ArenaBytes, s.TotalBytes = arena, arena+s.ResidentBytes
 	s.LowerBoundBytes = min(bound, s.PeakBytes)

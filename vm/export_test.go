@@ -51,7 +51,8 @@ func (s *Session) Bound() int { return s.points.bound }
 // reads.
 func (p *Program) AddShared(name, with string) {
 	named := byName(p.m.Graph)
-	p.ranged.shared = append(p.ranged.shared, sharedTensor{id: named[name], before: []graph.TensorID{named[with]}})
+	l := &p.ranged.layers[0]
+	l.shared = append(l.shared, sharedTensor{id: named[name], before: []graph.TensorID{named[with]}})
 }
 
 // Taken is the number of bytes that the program and its sessions have in use.

@@ -189,8 +189,8 @@ func (b *builder) placeStrings(t *tensor) error {
 // dimensions.
 func (b *builder) constantOf(g *graph.Graph, id graph.TensorID) *graph.Data {
 	t := g.Tensors[id]
-	if p := b.s.pr; p.of != nil && g == p.m.Graph && t.Data == nil {
-		return p.of.ranged.scalars[id]
+	if k, is := b.s.pr.layer(g); is && t.Data == nil {
+		return b.s.pr.of.ranged.layers[k].scalars[id]
 	}
 	return constantOf(g, t)
 }

@@ -89,10 +89,10 @@ func (st *step) argOf(i int, t *tensor) ops.Arg {
 	if a.Value != nil || !t.Const && !st.live || t.At == nil { // At is nil for constants that were freed after packing
 		return a
 	}
-	if c := st.constant(i, t); c != nil {
-		v, known := c.Load(st.call.Node.Inputs[i])
+	if c, id := st.constant(i, t); c != nil {
+		v, known := c.Load(id)
 		if !known {
-			v, _ = c.LoadOrStore(st.call.Node.Inputs[i], st.elementsOf(t))
+			v, _ = c.LoadOrStore(id, st.elementsOf(t))
 		}
 		a.Value = v.(*ops.Value)
 		return a
@@ -102,17 +102,16 @@ func (st *step) argOf(i int, t *tensor) ops.Arg {
 }
 
 // constant returns the elements of the constants of a plan for ranges of dimensions, if
-// input i is one of the file's: they are the same at all points. Else it returns nil.
-func (st *step) constant(i int, t *tensor) *sync.Map {
+// input i is one of the file's, and its name there: they are the same at all points. Else it
+// returns nil.
+func (st *step) constant(i int, t *tensor) (*sync.Map, constantID) {
 	p := st.f.s.pr
-	if st.live || p.of == nil || st.f.g != p.m.Graph || !t.Const {
-		return nil
+	k, is := p.layer(st.f.g)
+	id := constantID{k, st.call.Node.Inputs[i]}
+	if st.live || !is || !t.Const || st.f.g.Tensors[id.id].Data == nil && p.of.ranged.layers[k].scalars[id.id] == nil {
+		return nil, id
 	}
-	id := st.call.Node.Inputs[i]
-	if p.m.Graph.Tensors[id].Data == nil && p.of.ranged.scalars[id] == nil {
-		return nil
-	}
-	return &p.of.ranged.elements
+	return &p.of.ranged.elements, id
 }
 
 // elementsOf returns the elements of a tensor; nil if they are of a kind that no check reads.

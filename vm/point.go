@@ -15,17 +15,30 @@ import (
 // ranged is what the points of a plan for ranges of dimensions have in common. A point has
 // a length for each dimension that has several.
 type ranged struct {
-	p       *plan.Plan
-	given   map[string]int64   // lengths of the other dimensions, as far as they are given
-	names   []string           // of the dimensions with several lengths, ascending
-	buffers []int              // of the arena: indices into p.Buffers
+	p      *plan.Plan
+	given  map[string]int64 // lengths of the other dimensions, as far as they are given
+	names  []string         // of the dimensions with several lengths, ascending
+	layers []layer          // the main graph and the bodies, as plan.Graphs lists them
+	stay   []stays
+	axes   []openAxis // of the inputs
+
+	elements sync.Map // of constants, as checks of nodes read them: *ops.Value by constantID
+}
+
+// layer is the main graph or a body of a plan for ranges of dimensions.
+type layer struct {
+	g       *graph.Graph       // at the corner
+	buffers []int              // of the arena or the workspace, but for workspaces within: indices into the plan's
+	sizeOf  []int              // of these: the index of the polynomial, or -1
 	tensors [][]graph.TensorID // of these buffers
 	shared  []sharedTensor
-	stay    []stays
-	axes    []openAxis                     // of the inputs
 	scalars map[graph.TensorID]*graph.Data // of Constant nodes
+}
 
-	elements sync.Map // of constants, as checks of nodes read them: *ops.Value by graph.TensorID
+// constantID names a constant in all copies of a model.
+type constantID struct {
+	layer int
+	id    graph.TensorID
 }
 
 // stays is a tensor in the buffer of a parameter, state or cache. Its type is the same at
@@ -45,50 +58,54 @@ type sharedTensor struct {
 // newRanged prepares the points of a plan whose corner has been verified. g is the model's
 // graph at the corner.
 func newRanged(m *graph.Model, p *plan.Plan) (*ranged, error) {
-	g := m.Graph
-	r := &ranged{p: p, given: map[string]int64{}, scalars: map[graph.TensorID]*graph.Data{}}
+	r := &ranged{p: p, given: map[string]int64{}}
 	r.names, _ = p.Box()
 	for name, d := range p.Dims {
 		if !d.Assumed && !d.Follows && !slices.Contains(r.names, name) {
 			r.given[name] = d.Value
 		}
 	}
-	named := byName(g)
-	for i := range p.Buffers {
-		b := &p.Buffers[i]
-		switch {
-		case b.Pool == plan.Arena:
-		case plan.Stays(b.Kind):
-			for _, id := range idsOf(named, b) {
-				r.stay = append(r.stay, stays{id, g.Tensors[id].Type.String()})
-			}
-			r.shared = append(r.shared, sharedIn(g, idsOf(named, b))...)
-			continue
-		case b.Kind == plan.KindConstant:
-			for _, s := range sharedIn(g, idsOf(named, b)) {
-				s.over = false
-				r.shared = append(r.shared, s)
-			}
-			continue
-		default:
-			return nil, refuse(m, "ranges: buffer %d is in pool %q: expected the arena", i, graph.Short(b.Pool))
-		}
-		if b.Node != nil {
-			return nil, refuse(m, "ranges: buffer %d is a workspace: expected none", i)
-		}
-		r.buffers = append(r.buffers, i)
-		ids := idsOf(named, b)
-		r.tensors = append(r.tensors, ids)
-		r.shared = append(r.shared, sharedIn(g, ids)...)
-	}
 	r.axes = openAxesOf(m.Graph, p)
-	for i, n := range g.Nodes {
-		if len(n.Bodies()) > 0 || n.Semantics.Call != nil {
-			return nil, refuse(m, "%w", graph.Errorf("ranges: expected no node with a body and no local function").AtNode(g.Label(graph.NodeID(i))))
+	for k, g := range plan.Graphs(m.Graph) {
+		buffers, sizeOf := p.Buffers, p.Ranges.SizeOf
+		if k > 0 {
+			buffers, sizeOf = p.Subgraphs[k-1].Buffers, p.Subgraphs[k-1].Ranges.SizeOf
 		}
-		if ops.IsConstant(n) && len(n.Outputs) == 1 {
-			r.scalars[n.Outputs[0]] = constantNode(n, g.Tensors[n.Outputs[0]].Name)
+		l := layer{g: g, scalars: map[graph.TensorID]*graph.Data{}}
+		named := byName(g)
+		if k > 0 {
+			l.shared = viewsOfCaptures(g, buffers)
 		}
+		for i := range buffers {
+			b := &buffers[i]
+			shared := sharedIn(g, idsOf(named, b))
+			switch {
+			case b.Pool == plan.Arena || b.Pool == plan.Workspace:
+				if b.Node == nil {
+					l.buffers, l.sizeOf, l.tensors = append(l.buffers, i), append(l.sizeOf, sizeOf[i]), append(l.tensors, idsOf(named, b))
+				}
+			case plan.Stays(b.Kind):
+				for _, id := range idsOf(named, b) {
+					r.stay = append(r.stay, stays{id, g.Tensors[id].Type.String()})
+				}
+			case b.Kind == plan.KindConstant:
+				for i := range shared {
+					shared[i].over = false
+				}
+			default:
+				return nil, refuse(m, "ranges: buffer %d is in pool %q: expected the arena", i, graph.Short(b.Pool))
+			}
+			l.shared = append(l.shared, shared...)
+		}
+		for i, n := range g.Nodes {
+			if n.Semantics.Call != nil {
+				return nil, refuse(m, "%w", graph.Errorf("ranges: expected no call of a local function").AtNode(g.Label(graph.NodeID(i))))
+			}
+			if ops.IsConstant(n) && len(n.Outputs) == 1 {
+				l.scalars[n.Outputs[0]] = constantNode(n, g.Tensors[n.Outputs[0]].Name)
+			}
+		}
+		r.layers = append(r.layers, l)
 	}
 	return r, nil
 }
@@ -117,6 +134,32 @@ func sharedIn(g *graph.Graph, ids []graph.TensorID) (list []sharedTensor) {
 			s.over = s.over && !g.Tensors[t].Output && !slices.ContainsFunc(g.Tensors[t].Readers, func(n graph.NodeID) bool { return n > maker })
 		}
 		list = append(list, s)
+	}
+	return list
+}
+
+// viewsOfCaptures lists the tensors of a body that have no buffer: they are views of what it
+// captures.
+func viewsOfCaptures(g *graph.Graph, buffers []plan.Buffer) (list []sharedTensor) {
+	placed := map[string]bool{}
+	for i := range buffers {
+		for _, name := range buffers[i].Tensors {
+			placed[name] = true
+		}
+	}
+	var outside []graph.TensorID
+	for id, t := range g.Tensors {
+		if t.Capture {
+			outside = append(outside, graph.TensorID(id))
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, id := range n.Outputs {
+			if id >= 0 && g.Tensors[id].Dynamic == "" && !placed[g.Tensors[id].Name] {
+				list = append(list, sharedTensor{id: id, before: slices.Clone(outside)})
+				outside = append(outside, id)
+			}
+		}
 	}
 	return list
 }
@@ -158,7 +201,11 @@ func (p *Program) At(dims map[string]int64) (*Program, error) {
 	}
 	m := *p.m
 	m.Graph = p.m.Graph.Clone()
-	at := &Program{m: &m, of: p, point: make(map[string]int64, len(r.names)), dims: map[string]int64{}, given: map[string]Value{}, consts: p.consts, state: p.state}
+	at := &Program{m: &m, of: p, layers: map[*graph.Graph]int{}, point: make(map[string]int64, len(r.names)), dims: map[string]int64{}, given: map[string]Value{}, consts: p.consts, state: p.state}
+	graphs := plan.Graphs(m.Graph)
+	for k, g := range graphs {
+		at.layers[g] = k
+	}
 	lengths := maps.Clone(r.given)
 	for _, name := range r.names {
 		lengths[name], at.point[name] = dims[name], dims[name]
@@ -167,7 +214,7 @@ func (p *Program) At(dims map[string]int64) (*Program, error) {
 	if err != nil {
 		return nil, refuse(p.m, "the model has no valid shapes at %s: %w", at.where(), err)
 	}
-	if at.p, err = r.planAt(m.Graph, at.point); err != nil {
+	if at.p, err = r.planAt(graphs, at.point); err != nil {
 		return nil, refuse(p.m, "the plan contradicts the model at %s: %w", at.where(), err)
 	}
 	at.values = inf.Values
@@ -189,55 +236,63 @@ func (p *Program) where() string {
 	return strings.Join(list, ", ")
 }
 
-// planAt returns the plan at a point. g is the graph that was inferred there. It checks
-// that the tensors have sizes, that the sharing of the plan is possible, that the sizes are
-// those that the plan states, and that they fit.
-func (r *ranged) planAt(g *graph.Graph, dims map[string]int64) (*plan.Plan, error) {
+// planAt returns the plan at a point. graphs are the main graph and the bodies as inferred
+// there. It checks that the tensors have sizes, that the sharing of the plan is possible,
+// that the sizes are those that the plan states, and that they fit.
+func (r *ranged) planAt(graphs []*graph.Graph, dims map[string]int64) (*plan.Plan, error) {
 	align := r.p.Alignment
 	round := func(n int64) int64 { return (n + align - 1) &^ (align - 1) }
-	about := func(id graph.TensorID, format string, args ...any) error {
+	about := func(g *graph.Graph, id graph.TensorID, format string, args ...any) error {
 		e := graph.Errorf(format, args...)
 		e.Tensor = g.Tensors[id].Name
 		return e
 	}
-	for i := range r.shared {
-		if s := &r.shared[i]; !s.possible(g, round) {
-			return nil, about(s.id, "expected a result that can share the storage of %q", graph.Short(g.Tensors[s.before[len(s.before)-1]].Name))
-		}
-	}
 	for _, s := range r.stay {
-		if t := g.Tensors[s.id]; t.Type.String() != s.is {
-			return nil, about(s.id, "expected %s, as for the largest lengths, since it stays from run to run, found %v", s.is, t.Type)
+		if t := graphs[0].Tensors[s.id]; t.Type.String() != s.is {
+			return nil, about(graphs[0], s.id, "expected %s, as for the largest lengths, since it stays from run to run, found %v", s.is, t.Type)
 		}
 	}
-	sizes := make(map[string]int64, len(g.Tensors))
-	bounded := make([]bool, len(r.buffers))
-	for k, i := range r.buffers {
-		bytes := int64(0)
-		for _, id := range r.tensors[k] {
-			t := g.Tensors[id]
-			if t.Dynamic != "" {
-				return nil, about(id, "expected a known size, found none: %s", t.Dynamic)
+	all := make([]map[string]int64, len(graphs))
+	for k, g := range graphs {
+		l := &r.layers[k]
+		for i := range l.shared {
+			if s := &l.shared[i]; !s.possible(g, round) {
+				return nil, about(g, s.id, "expected a result that can share the storage of %q", graph.Short(g.Tensors[s.before[len(s.before)-1]].Name))
 			}
-			sizes[t.Name] = t.Bytes
-			bytes = max(bytes, t.Bytes)
-			bounded[k] = bounded[k] || t.Bounded
 		}
-		if of := r.p.Ranges.SizeOf[i]; of >= 0 {
-			if n, ok := r.p.Ranges.Sizes[of].At(dims); !ok || round(n) != round(bytes) {
-				return nil, about(r.tensors[k][0], "expected %d bytes, as the plan says, found %d", n, bytes)
+		all[k] = make(map[string]int64, len(g.Tensors))
+		for i := range l.buffers {
+			bytes := int64(0)
+			for _, id := range l.tensors[i] {
+				t := g.Tensors[id]
+				if t.Dynamic != "" {
+					return nil, about(g, id, "expected a known size, found none: %s", t.Dynamic)
+				}
+				all[k][t.Name] = t.Bytes
+				bytes = max(bytes, t.Bytes)
+			}
+			if of := l.sizeOf[i]; of >= 0 {
+				if n, ok := r.p.Ranges.Sizes[of].At(dims); !ok || round(n) != round(bytes) {
+					return nil, about(g, l.tensors[i][0], "expected %d bytes, as the plan says, found %d", n, bytes)
+				}
 			}
 		}
 	}
-	q, err := r.p.At(dims, sizes)
+	q, err := r.p.At(dims, all)
 	if err != nil {
 		return nil, err
 	}
 	if most := poolBytes(r.p, plan.Arena); q.Summary.ArenaBytes > most {
 		return nil, fmt.Errorf("expected an arena of at most the %d bytes of the largest lengths, found %d", most, q.Summary.ArenaBytes)
 	}
-	for k, i := range r.buffers {
-		q.Buffers[i].Bounded = bounded[k]
+	for k, g := range graphs {
+		buffers := q.Buffers
+		if k > 0 {
+			buffers = q.Subgraphs[k-1].Buffers
+		}
+		for i, b := range r.layers[k].buffers {
+			buffers[b].Bounded = slices.ContainsFunc(r.layers[k].tensors[i], func(id graph.TensorID) bool { return g.Tensors[id].Bounded })
+		}
 	}
 	return q, nil
 }
@@ -256,11 +311,18 @@ func (p *Program) isAt(dims map[string]int64) bool {
 	return true
 }
 
+// layer returns the number of a session's graph in the list of plan.Graphs, if the program
+// is at a point of ranges.
+func (p *Program) layer(g *graph.Graph) (k int, is bool) {
+	k, is = p.layers[g]
+	return k, is
+}
+
 // origin returns a tensor of a session's graph as all programs at points of the same plan
 // have it.
 func (p *Program) origin(g *graph.Graph, id graph.TensorID) *graph.Tensor {
-	if p.of != nil && g == p.m.Graph {
-		return p.of.m.Graph.Tensors[id]
+	if k, is := p.layer(g); is {
+		return p.of.ranged.layers[k].g.Tensors[id]
 	}
 	return g.Tensors[id]
 }

@@ -26,10 +26,11 @@ type Program struct {
 	consts *constants
 	state  map[string]string // of a training graph: the new value's tensor, by parameter or state
 
-	ranged *ranged          // of a plan for ranges of dimensions; else nil
-	of     *Program         // of a program that At returned: the one with the ranges
-	point  map[string]int64 // where that is
-	dims   map[string]int64 // there, those that follow from others too
+	ranged *ranged              // of a plan for ranges of dimensions; else nil
+	of     *Program             // of a program that At returned: the one with the ranges
+	layers map[*graph.Graph]int // of such a program: its graphs, as indices into of.ranged.layers
+	point  map[string]int64     // where that is
+	dims   map[string]int64     // there, those that follow from others too
 
 	deviceLock sync.Mutex // sessions may be made and closed at the same time
 	onDevice   map[*cuda.Device]*deviceConstants

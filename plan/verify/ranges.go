@@ -47,24 +47,36 @@ func (v *verifier) points() {
 				v.fault(CodeRange, "dims: %q has several lengths: expected ranges", graph.Short(name))
 			}
 		}
+		for k := range v.p.Subgraphs {
+			if v.p.Subgraphs[k].Ranges != nil {
+				v.fault(CodeRange, "subgraphs: %d has a stacking: expected ranges", k)
+			}
+		}
 		return
 	}
 	if err := v.p.CheckRanges(); err != nil {
 		v.fault(CodeRange, "%v", err)
 		return
 	}
-	for _, n := range v.m.Graph.Nodes {
-		if len(n.Bodies()) > 0 || n.Semantics.Call != nil {
-			v.fault(CodeRange, "ranges: node %q has a body or calls a function: expected none", graph.Short(n.Name))
-			return
+	graphs := plan.Graphs(v.m.Graph)
+	for _, g := range graphs {
+		for _, n := range g.Nodes {
+			if n.Semantics.Call != nil {
+				v.fault(CodeRange, "ranges: node %q calls a function: expected none", graph.Short(n.Name))
+				return
+			}
 		}
+	}
+	if len(v.p.Subgraphs) != len(graphs)-1 {
+		v.fault(CodeSubgraph, "subgraphs: expected %d, found %d", len(graphs)-1, len(v.p.Subgraphs))
+		return
 	}
 	if v.p.Ranges.Inferred > maxRangePoints {
 		v.fault(CodeRange, "ranges: expected at most %d points that are inferred, found %d", maxRangePoints, v.p.Ranges.Inferred)
 		return
 	}
-	v.rangeCertificates()
 	c := newPointChecker(v)
+	c.rangeCertificates()
 	if v.onlyCorner() {
 		v.r.Ranges = "the corner alone was checked"
 		v.claim("ranges")
@@ -75,17 +87,20 @@ func (v *verifier) points() {
 }
 
 // rangeCertificates checks the form of the certificates.
-func (v *verifier) rangeCertificates() {
-	for i, x := range v.p.Ranges.Certificates {
-		switch {
-		case x.Kind != plan.CertificateCut && x.Kind != plan.CertificateFirst && x.Kind != plan.CertificateLast:
-			v.fault(CodeCertificate, "ranges: certificate %d: no proof is known for kind %q", i, graph.Short(x.Kind))
-		case len(x.Steps) == 0 || x.Kind == plan.CertificateCut && len(x.Steps) > 1 || len(x.Nodes) != len(x.Steps):
-			v.fault(CodeCertificate, "ranges: certificate %d: expected the steps of nodes, one for a cut, and their names, found %d and %d", i, len(x.Steps), len(x.Nodes))
-		default:
-			for k, step := range x.Steps { // in range: CheckRanges
-				if n := v.m.Graph.Nodes; step >= len(n) || n[step].Name != x.Nodes[k] {
-					v.fault(CodeCertificate, "ranges: certificate %d: expected the name of the node of step %d, found %q", i, step, graph.Short(x.Nodes[k]))
+func (c *pointChecker) rangeCertificates() {
+	for k := range c.layers {
+		l := &c.layers[k]
+		for i, x := range l.certificates {
+			switch {
+			case x.Kind != plan.CertificateCut && x.Kind != plan.CertificateFirst && x.Kind != plan.CertificateLast:
+				c.v.fault(CodeCertificate, "ranges: %scertificate %d: no proof is known for kind %q", l.where, i, graph.Short(x.Kind))
+			case len(x.Steps) == 0 || x.Kind == plan.CertificateCut && len(x.Steps) > 1 || len(x.Nodes) != len(x.Steps):
+				c.v.fault(CodeCertificate, "ranges: %scertificate %d: expected the steps of nodes, one for a cut, and their names, found %d and %d", l.where, i, len(x.Steps), len(x.Nodes))
+			default:
+				for k, step := range x.Steps { // in range: CheckRanges
+					if n := l.g.Nodes; step >= len(n) || n[step].Name != x.Nodes[k] {
+						c.v.fault(CodeCertificate, "ranges: %scertificate %d: expected the name of the node of step %d, found %q", l.where, i, step, graph.Short(x.Nodes[k]))
+					}
 				}
 			}
 		}
@@ -98,8 +113,8 @@ type pointChecker struct {
 	r       *plan.Ranges
 	names   []string // of the dimensions, ascending
 	lengths [][]int64
-	fixed   map[string]int64   // lengths of the other dimensions
-	buffers [][]graph.TensorID // by buffer of the plan: its tensors
+	fixed   map[string]int64 // lengths of the other dimensions
+	layers  []stackedGraph   // the main graph, then the bodies as the plan lists them
 	rows    map[int][]*plan.RangePoint
 	points  []int // those that are inferred, ascending; the last is the corner
 	results []pointResult
@@ -117,7 +132,23 @@ type pointResult struct {
 	wrongSizes []int // polynomials
 }
 
-// common is the sharing that several points have, by node.
+// stackedGraph is the main graph, or a body, with what the plan says of it.
+type stackedGraph struct {
+	g        *graph.Graph // at the corner
+	where    string       // of a body
+	outer    int          // of a body: the index of the graph around it; -1: it is the main graph
+	step     int          // its node there
+	bytes    int64        // of the arena, or of the body's workspace
+	buffers  []plan.Buffer
+	tensors  [][]graph.TensorID // by buffer
+	steps    int
+	stacking []int
+	sizeOf   []int
+
+	certificates []plan.RangeCertificate
+}
+
+// common is the sharing that several points have, by node of all graphs.
 type common struct {
 	known          bool
 	views, inplace [][]graph.Alias
@@ -131,17 +162,30 @@ func newPointChecker(v *verifier) *pointChecker {
 			c.fixed[name] = d.Value
 		}
 	}
-	ids := make(map[string]graph.TensorID, len(v.m.Graph.Tensors))
-	for id, t := range v.m.Graph.Tensors {
-		ids[t.Name] = graph.TensorID(id)
-	}
-	c.buffers = make([][]graph.TensorID, len(v.p.Buffers))
-	for b := range v.p.Buffers {
-		for _, name := range v.p.Buffers[b].Tensors {
-			if id, known := ids[name]; known {
-				c.buffers[b] = append(c.buffers[b], id)
+	for k, g := range plan.Graphs(v.m.Graph) {
+		l := stackedGraph{g: g, outer: none, bytes: v.p.Summary.ArenaBytes, buffers: v.p.Buffers, steps: max(1, len(v.p.Steps)), stacking: c.r.Stacking, sizeOf: c.r.SizeOf, certificates: c.r.Certificates}
+		if k > 0 { // CheckRanges has seen that there is a stacking, and a graph around it before
+			p := &v.p.Subgraphs[k-1]
+			l = stackedGraph{g: g, where: fmt.Sprintf("in subgraph %d, ", k-1), step: p.Step, bytes: p.Bytes, buffers: p.Buffers, steps: max(1, len(p.Steps)), stacking: p.Ranges.Stacking, sizeOf: p.Ranges.SizeOf, certificates: p.Ranges.Certificates}
+			if p.Parent != nil {
+				l.outer = *p.Parent + 1
 			}
 		}
+		ids := make(map[string]graph.TensorID, len(g.Tensors))
+		for id, t := range g.Tensors {
+			if !t.Capture {
+				ids[t.Name] = graph.TensorID(id)
+			}
+		}
+		l.tensors = make([][]graph.TensorID, len(l.buffers))
+		for b := range l.buffers {
+			for _, name := range l.buffers[b].Tensors {
+				if id, known := ids[name]; known {
+					l.tensors[b] = append(l.tensors[b], id)
+				}
+			}
+		}
+		c.layers = append(c.layers, l)
 	}
 	return c
 }
@@ -149,22 +193,25 @@ func newPointChecker(v *verifier) *pointChecker {
 // keepTaken leaves to the nodes the sharing that the plan takes: what the caller checks at
 // the point of each run.
 func (c *pointChecker) keepTaken() {
-	at := make([]int, len(c.v.m.Graph.Tensors))
-	for i := range at {
-		at[i] = none
-	}
-	for b, list := range c.buffers {
-		for _, id := range list {
-			at[id] = b
+	for k := range c.layers {
+		l := &c.layers[k]
+		at := make([]int, len(l.g.Tensors))
+		for i := range at {
+			at[i] = none
 		}
-	}
-	for _, n := range c.v.m.Graph.Nodes {
-		apart := func(a graph.Alias) bool {
-			in, out := n.Inputs[a.In], n.Outputs[a.Out]
-			return in < 0 || out < 0 || at[in] == none || at[in] != at[out]
+		for b, list := range l.tensors {
+			for _, id := range list {
+				at[id] = b
+			}
 		}
-		n.Semantics.Views = slices.DeleteFunc(slices.Clone(n.Semantics.Views), apart)
-		n.Semantics.Inplace = slices.DeleteFunc(slices.Clone(n.Semantics.Inplace), apart)
+		for _, n := range l.g.Nodes {
+			apart := func(a graph.Alias) bool {
+				in, out := n.Inputs[a.In], n.Outputs[a.Out]
+				return in < 0 || out < 0 || at[in] != at[out] // both in none: a view of what a body captures
+			}
+			n.Semantics.Views = slices.DeleteFunc(slices.Clone(n.Semantics.Views), apart)
+			n.Semantics.Inplace = slices.DeleteFunc(slices.Clone(n.Semantics.Inplace), apart)
+		}
 	}
 }
 
@@ -247,8 +294,12 @@ func (c *pointChecker) run() {
 	if r.Proof == plan.ProofBounded {
 		c.bounded(shared)
 	}
-	for n, node := range v.m.Graph.Nodes {
-		node.Semantics.Views, node.Semantics.Inplace = shared.views[n], shared.inplace[n]
+	i := 0
+	for _, l := range c.layers {
+		for _, n := range l.g.Nodes {
+			n.Semantics.Views, n.Semantics.Inplace = shared.views[i], shared.inplace[i]
+			i++
+		}
 	}
 	c.sum()
 }
@@ -279,7 +330,9 @@ func (c *pointChecker) enumerate() *common {
 		}
 	}
 	if !all.known { // every point is refused: the corner was not
-		all.views, all.inplace = make([][]graph.Alias, len(c.v.m.Graph.Nodes)), make([][]graph.Alias, len(c.v.m.Graph.Nodes))
+		for _, l := range c.layers {
+			all.views, all.inplace = append(all.views, make([][]graph.Alias, len(l.g.Nodes))...), append(all.inplace, make([][]graph.Alias, len(l.g.Nodes))...)
+		}
 	}
 	return all
 }
@@ -301,16 +354,18 @@ func (c *pointChecker) bounded(shared *common) {
 		c.v.fault(CodeRange, "ranges: the model cannot be inferred with bounded lengths: %v", err)
 		return
 	}
-	views, inplace := make([][]graph.Alias, len(m.Graph.Nodes)), make([][]graph.Alias, len(m.Graph.Nodes))
-	for i, n := range m.Graph.Nodes {
-		views[i], inplace[i] = n.Semantics.Views, n.Semantics.Inplace
-	}
-	shared.add(views, inplace)
-	for i, t := range m.Graph.Tensors {
-		if own := c.v.m.Graph.Tensors[i]; (t.Dynamic == "") != (own.Dynamic == "") || t.Dynamic == "" && t.Bytes > own.Bytes {
-			c.v.fault(CodeRange, "ranges: with bounded lengths, tensor %q may be larger than at the corner", graph.Short(t.Name))
+	var views, inplace [][]graph.Alias
+	for k, g := range plan.Graphs(m.Graph) {
+		for _, n := range g.Nodes {
+			views, inplace = append(views, n.Semantics.Views), append(inplace, n.Semantics.Inplace)
+		}
+		for i, t := range g.Tensors {
+			if own := c.layers[k].g.Tensors[i]; (t.Dynamic == "") != (own.Dynamic == "") || t.Dynamic == "" && t.Bytes > own.Bytes {
+				c.v.fault(CodeRange, "ranges: with bounded lengths, tensor %q may be larger than at the corner", graph.Short(t.Name))
+			}
 		}
 	}
+	shared.add(views, inplace)
 }
 
 // add keeps what is in both.
@@ -350,72 +405,119 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 		m: m, p: c.v.p, r: &Report{}, peaks: map[*graph.Call]int64{},
 		updates: c.v.updates, updatesKey: c.v.updatesKey, trained: c.v.trained, gradients: c.v.gradients,
 	}
-	views, inplace := make([][]graph.Alias, len(m.Graph.Nodes)), make([][]graph.Alias, len(m.Graph.Nodes))
-	for i, n := range m.Graph.Nodes {
-		views[i], inplace[i] = n.Semantics.Views, n.Semantics.Inplace
-		if slices.ContainsFunc(inplace[i], func(a graph.Alias) bool { return !w.equalSizes(n, a) }) {
-			inplace[i] = slices.DeleteFunc(slices.Clone(inplace[i]), func(a graph.Alias) bool { return !w.equalSizes(n, a) })
-		}
-	}
-	shared.add(views, inplace)
 	fault := func(code, text string) pointResult {
 		p.code, p.fault = code, text
 		return p
 	}
-	for id, t := range m.Graph.Tensors {
-		if (t.Dynamic == "") != (c.v.m.Graph.Tensors[id].Dynamic == "") {
-			return fault(CodeRange, "tensor "+graph.Short(t.Name)+" has a known size at the corner or here, and not at both")
+	graphs := plan.Graphs(m.Graph)
+	shared.add(w.sharing(graphs))
+	for k, g := range graphs {
+		if name := c.unlike(k, g); name != "" {
+			return fault(CodeRange, "tensor "+graph.Short(name)+" has a known size at the corner or here, and not at both")
 		}
 	}
-	for b := range c.buffers {
-		for _, id := range c.buffers[b] {
+	for b := range c.v.p.Buffers {
+		for _, id := range c.layers[0].tensors[b] {
 			if plan.Stays(c.v.p.Buffers[b].Kind) && m.Graph.Tensors[id].Type.String() != c.v.m.Graph.Tensors[id].Type.String() {
 				return fault(CodeRange, "tensor "+graph.Short(m.Graph.Tensors[id].Name)+" stays from run to run, but has another type at the corner")
 			}
 		}
 	}
-	sizes := make([]int64, len(c.buffers))
-	for _, b := range c.r.Stacking {
-		for _, id := range c.buffers[b] {
-			sizes[b] = max(sizes[b], w.round(m.Graph.Tensors[id].Bytes))
-		}
-		if sizes[b] > c.v.p.Buffers[b].Bytes {
-			return fault(CodeRange, "buffer of "+graph.Short(c.v.p.Buffers[b].Tensors[0])+" is larger than at the corner")
-		}
+	values := c.polynomials(dims)
+	works, least := make([][]int64, len(graphs)), make([][]int64, len(graphs)) // by graph and node: its workspace here, and the least for any order of its bodies
+	for k, g := range graphs {
+		works[k], least[k] = make([]int64, len(g.Nodes)), make([]int64, len(g.Nodes))
 	}
-	offsets := c.stack(w, sizes, &p)
-	if point == c.r.Points-1 {
-		for _, b := range c.r.Stacking {
-			if offsets[b] != c.v.p.Buffers[b].Offset {
-				return fault(CodeStacking, "the stacking puts a buffer elsewhere than its offset says")
+	for k := len(graphs) - 1; k >= 0; k-- { // those within a body follow it
+		l := &c.layers[k]
+		sizes, larger := l.sizes(w, graphs[k], works[k])
+		if larger != none {
+			return fault(CodeRange, fmt.Sprintf("%sbuffer %d is larger than at the corner", l.where, larger))
+		}
+		offsets, arena, peak := l.stack(w, sizes)
+		if point == c.r.Points-1 {
+			for _, b := range l.stacking {
+				if offsets[b] != l.buffers[b].Offset {
+					return fault(CodeStacking, l.where+"the stacking puts a buffer elsewhere than its offset says")
+				}
 			}
 		}
+		l.compare(w, values, sizes, &p)
+		if k == 0 {
+			p.arena, p.peak = arena, peak
+		} else if l.step < len(works[l.outer]) {
+			works[l.outer][l.step] = max(works[l.outer][l.step], arena)
+			least[l.outer][l.step] = max(least[l.outer][l.step], l.bound(w, graphs[k], least[k], arena))
+		}
 	}
-	p.wrongSizes = c.polynomials(w, dims, sizes)
-	c.bound(w, point, &p)
+	c.bound(w, least[0], point, &p)
 	if w.overflow {
 		return fault(CodeSize, "a sum of sizes overflows 63 bits")
 	}
 	return p
 }
 
+// sharing returns the sharing that is possible in graphs, by node of all: in-place results
+// have as many bytes as what they overwrite.
+func (v *verifier) sharing(graphs []*graph.Graph) (views, inplace [][]graph.Alias) {
+	for _, g := range graphs {
+		for _, n := range g.Nodes {
+			pairs := n.Semantics.Inplace
+			differ := func(a graph.Alias) bool { return !v.equalSizes(g, n, a) }
+			if slices.ContainsFunc(pairs, differ) {
+				pairs = slices.DeleteFunc(slices.Clone(pairs), differ)
+			}
+			views, inplace = append(views, n.Semantics.Views), append(inplace, pairs)
+		}
+	}
+	return views, inplace
+}
+
 // equalSizes reports whether a result has as many bytes as what it overwrites.
-func (v *verifier) equalSizes(n *graph.Node, a graph.Alias) bool {
+func (v *verifier) equalSizes(g *graph.Graph, n *graph.Node, a graph.Alias) bool {
 	if a.In >= len(n.Inputs) || a.Out >= len(n.Outputs) || n.Inputs[a.In] < 0 || n.Outputs[a.Out] < 0 {
 		return true // no pair
 	}
-	t := v.m.Graph.Tensors
-	return v.round(t[n.Inputs[a.In]].Bytes) == v.round(t[n.Outputs[a.Out]].Bytes)
+	return v.round(g.Tensors[n.Inputs[a.In]].Bytes) == v.round(g.Tensors[n.Outputs[a.Out]].Bytes)
 }
 
-// stack places the buffers of the arena, and sets the arena and the peak.
-func (c *pointChecker) stack(w *verifier, sizes []int64, p *pointResult) (offsets []int64) {
+// unlike returns the name of a tensor of graph k that has a known size either at the corner
+// or in g; "" if there is none.
+func (c *pointChecker) unlike(k int, g *graph.Graph) string {
+	for id, t := range g.Tensors {
+		if (t.Dynamic == "") != (c.layers[k].g.Tensors[id].Dynamic == "") {
+			return t.Name
+		}
+	}
+	return ""
+}
+
+// sizes returns the sizes of the buffers that are stacked, in a graph that is inferred at a
+// point, whose nodes have the given workspaces; larger is one of them that is larger than
+// at the corner, or none.
+func (l *stackedGraph) sizes(w *verifier, g *graph.Graph, works []int64) (sizes []int64, larger int) {
+	sizes, larger = make([]int64, len(l.buffers)), none
+	for _, b := range l.stacking {
+		if n := l.buffers[b].Node; n != nil && *n >= 0 && *n < len(works) {
+			sizes[b] = works[*n]
+		}
+		for _, id := range l.tensors[b] {
+			sizes[b] = max(sizes[b], w.round(g.Tensors[id].Bytes))
+		}
+		if sizes[b] > l.buffers[b].Bytes {
+			larger = b
+		}
+	}
+	return sizes, larger
+}
+
+// stack places the buffers, and returns the end of the last one and the largest load.
+func (l *stackedGraph) stack(w *verifier, sizes []int64) (offsets []int64, arena, peak int64) {
 	offsets = make([]int64, len(sizes))
-	steps := max(1, len(c.v.p.Steps))
-	tops, loads := make([]int64, steps), make([]int64, steps)
-	for _, b := range c.r.Stacking {
-		buf := &c.v.p.Buffers[b]
-		if sizes[b] == 0 || buf.First < 0 || buf.Last < buf.First || buf.Last >= steps {
+	tops, loads := make([]int64, l.steps), make([]int64, l.steps)
+	for _, b := range l.stacking {
+		buf := &l.buffers[b]
+		if sizes[b] == 0 || buf.First < 0 || buf.Last < buf.First || buf.Last >= l.steps {
 			continue
 		}
 		offsets[b] = slices.Max(tops[buf.First : buf.Last+1])
@@ -423,14 +525,13 @@ func (c *pointChecker) stack(w *verifier, sizes []int64, p *pointResult) (offset
 		for i := buf.First; i <= buf.Last; i++ {
 			tops[i], loads[i] = end, w.add(loads[i], sizes[b])
 		}
-		p.arena = max(p.arena, end)
+		arena = max(arena, end)
 	}
-	p.peak = slices.Max(loads)
-	return offsets
+	return offsets, arena, slices.Max(loads)
 }
 
-// polynomials returns those that give a wrong size.
-func (c *pointChecker) polynomials(w *verifier, dims map[string]int64, sizes []int64) (wrong []int) {
+// polynomials returns the value of each polynomial at a point; -1: it has none.
+func (c *pointChecker) polynomials(dims map[string]int64) []int64 {
 	values := make([]int64, len(c.r.Sizes))
 	for i, poly := range c.r.Sizes {
 		v, ok := poly.At(dims)
@@ -439,19 +540,25 @@ func (c *pointChecker) polynomials(w *verifier, dims map[string]int64, sizes []i
 		}
 		values[i] = v
 	}
-	for _, b := range c.r.Stacking {
-		i := c.r.SizeOf[b]
-		if i >= 0 && (values[i] < 0 || w.round(values[i]) != sizes[b]) && !slices.Contains(wrong, i) {
-			wrong = append(wrong, i)
+	return values
+}
+
+// compare lists the polynomials that give a wrong size.
+func (l *stackedGraph) compare(w *verifier, values, sizes []int64, p *pointResult) {
+	for _, b := range l.stacking {
+		i := l.sizeOf[b]
+		if i >= 0 && (values[i] < 0 || w.round(values[i]) != sizes[b]) && !slices.Contains(p.wrongSizes, i) {
+			p.wrongSizes = append(p.wrongSizes, i)
 		}
 	}
-	return wrong
 }
 
 // bound proves that no order of this point needs less than the arena or, failing that, less
-// than the plan's worst ratio and its rows say.
-func (c *pointChecker) bound(w *verifier, point int, p *pointResult) {
+// than the plan's worst ratio and its rows say. works has workspaces of the nodes that no
+// order of their bodies needs less than.
+func (c *pointChecker) bound(w *verifier, works []int64, point int, p *pointResult) {
 	s := w.newScope(w.m.Graph, mainGraph, "")
+	s.work = works
 	if !s.sorted() {
 		return // reported for the corner
 	}
@@ -484,6 +591,29 @@ func (c *pointChecker) bound(w *verifier, point int, p *pointResult) {
 	p.code, p.fault = CodeCertificate, "no certificate proves the bound that the worst ratio or the table claims"
 }
 
+// bound returns bytes that no order of a body needs less than at a point, where its arena has
+// the given size.
+func (l *stackedGraph) bound(w *verifier, g *graph.Graph, works []int64, arena int64) (best int64) {
+	s := w.newScope(g, body, "")
+	s.work = works
+	if !s.sorted() {
+		return 0 // reported for the corner
+	}
+	s.share()
+	b := newBounds(s)
+	if b == nil {
+		return 0
+	}
+	b.work = maxWork - maxPointWork
+	for _, x := range l.certificates {
+		if best >= arena {
+			break
+		}
+		best = max(best, proven(b, x, arena))
+	}
+	return best
+}
+
 // keepResident leaves out of the loads what lies between a parameter or state and its new
 // value, in their buffer.
 func (c *pointChecker) keepResident(s *scope) {
@@ -491,7 +621,7 @@ func (c *pointChecker) keepResident(s *scope) {
 		if !plan.Stays(c.v.p.Buffers[b].Kind) {
 			continue
 		}
-		for _, id := range c.buffers[b] {
+		for _, id := range c.layers[0].tensors[b] {
 			if i := s.storageOf[id]; i != none {
 				s.storages[i].resident = true
 			}

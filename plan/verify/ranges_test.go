@@ -32,6 +32,34 @@ var ranged = text{main: `
 	out f
 `}
 
+// rangedBodies has a Scan with an If inside.
+var rangedBodies = text{main: `
+	in x float32 5 batch 24
+	in h float32 batch 24
+	in p bool
+	s, y = Scan(h, x) num_scan_inputs=1
+	out s
+	out y
+`, bodies: map[string]string{
+	"s.body": `
+		in s
+		in v
+		u = Add(v, s)
+		c = Tanh(u)
+		i = If(p)
+		d = Add(i, c)
+		f = Concat(c, d) axis=1
+		out d
+		out f
+	`,
+	"i.then_branch": `
+		b = Exp(u)
+		e = Mul(b, c)
+		out e
+	`,
+	"i.else_branch": "out c",
+}}
+
 // TestRangeMutations: each claim about the points of ranges is checked.
 func TestRangeMutations(t *testing.T) {
 	opt := passes.Options{Ranges: map[string]string{"batch": "1..3", "time": "2..6"}}

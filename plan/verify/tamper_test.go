@@ -295,6 +295,9 @@ var real = []struct {
 		r := p.Ranges
 		return r.Refused == 6 && len(r.Accepted) == 1 && len(r.Sizes) > 3 && p.Dims["time+1"].Follows
 	}},
+	{"ranges of dimensions with bodies", rangedBodies, passes.Options{Ranges: map[string]string{"batch": "2,9"}}, func(p *plan.Plan) bool {
+		return len(p.Subgraphs) == 3 && p.Subgraphs[2].Parent != nil && len(p.Subgraphs[0].Ranges.Stacking) > 2 && len(p.Subgraphs[0].Ranges.Certificates) > 0
+	}},
 	{"dynamic and bounded", models["dynamic"], passes.Options{}, func(p *plan.Plan) bool { return len(p.Dynamic) > 1 }},
 	{"subgraphs", models["branches"], passes.Options{}, func(p *plan.Plan) bool { return len(p.Subgraphs) == 4 && p.Subgraphs[2].Parent != nil }},
 	{"a loop", models["loop"], passes.Options{}, nil},
@@ -634,6 +637,10 @@ var stillTrue = []struct{ path, what, why string }{
 	{"ranges.sizes[][].factor", "^to", "rounded up, it gives the same sizes"},
 	{"ranges.sizes[][].powers", "^(dropped|to null)", "rounded up, it gives the same sizes"},
 	{"ranges.sizes[][].powers.*", "^dropped", "rounded up, it gives the same sizes"},
+	{"subgraphs[].ranges.stacking[]", "^exchanged", "two neighbours that never live together lie where they lay"},
+	{"subgraphs[].ranges.size_of[]", "^(to -1|exchanged)", "it says less, or the sizes are the same"},
+	{"subgraphs[].ranges.certificates[]", "^(twice|all dropped|dropped|exchanged)", "each is a proof by itself"},
+	{"subgraphs[].ranges.certificates[].kind", "^to", "for a single node the kinds say the same"},
 	{"pools[].capacity", "^to", "the buffers fit, and the bound stays the same"},
 	{"pools[].bytes_per_second", "^(to|dropped)", "the user says it, and the order stays the same"},
 	{"traffic_prices[]", "^dropped", "the others prove the same bound"},

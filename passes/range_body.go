@@ -1,0 +1,238 @@
+package passes
+
+import (
+	"context"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// inner is one of the graphs of a model: the main graph, or the body of a node.
+type inner struct {
+	g     *graph.Graph
+	outer int          // of the body: the index of the graph around it; -1: it is the main graph
+	node  graph.NodeID // its node there
+	attr  string
+	index int
+}
+
+// graphsOf lists the bodies within a graph, inner ones first, and then the graph itself.
+// Copies of a graph have the same list.
+func graphsOf(g *graph.Graph) []inner {
+	var list []inner
+	var add func(x inner) int
+	add = func(x inner) int {
+		var own []int
+		for id, n := range x.g.Nodes {
+			for _, a := range n.Bodies() {
+				for k, body := range a.All() {
+					own = append(own, add(inner{body, -1, graph.NodeID(id), a.Name, k}))
+				}
+			}
+		}
+		list = append(list, x)
+		for _, i := range own {
+			list[i].outer = len(list) - 1
+		}
+		return len(list) - 1
+	}
+	add(inner{g: g, outer: -1})
+	return list
+}
+
+// innerRegions makes the regions of all bodies, as graphsOf lists them.
+func (s *State) innerRegions() ([]*region, error) {
+	var list []*region
+	for _, x := range graphsOf(s.model.Graph) {
+		if x.outer < 0 {
+			break
+		}
+		r := s.newRegion(x.g, controlBody)
+		if err := s.share(r); err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// rangeGraph is a graph at the points of the grid, with the order and the stacking that
+// were chosen for it.
+type rangeGraph struct {
+	inner
+	points    []rangePoint        // with the common sharing, the corner last
+	own       []*schedule.Problem // of the same points, with the sharing of each
+	ordersOwn []bool              // by point: the two have the same sharing
+	bounds    map[int]bound       // by point, with its own sharing
+	orders    map[int][][]int32   // by point, with the common sharing
+	chosen    *oneStack
+	known     []schedule.Certificate // that prove the bounds
+}
+
+// chooseGraph chooses the order and the stacking of a graph. Those of its bodies have been
+// chosen: their arenas are the workspaces of its nodes, and their lower bounds those of the
+// problem for whose bound any order of a body counts.
+func (b *rangeSolver) chooseGraph(ctx context.Context, g int) error {
+	x := b.graphs[g]
+	changed := make([]bool, len(x.points)) // by point: the workspaces are not those of the bound that is known
+	for _, body := range b.graphs[:g] {
+		if body.outer != g {
+			continue
+		}
+		for i := range x.points {
+			arena, err := body.chosen.arena(body.points[i].problem)
+			if err != nil {
+				return err
+			}
+			placed, least := &x.points[i].problem.Nodes[body.node].Workspace, &x.own[i].Nodes[body.node].Workspace
+			*placed, *least = max(*placed, arena), max(*least, body.points[i].bound)
+			changed[i] = true
+		}
+	}
+	bounds := make([]bound, len(x.points))
+	err := b.each(ctx, len(x.points), func(_ *graph.Model, i int) (err error) {
+		has, known := x.bounds[x.points[i].index]
+		if !known || changed[i] {
+			has, err = solveBound(ctx, x.own[i], b.opt)
+		}
+		bounds[i] = has
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	plain := b.opt.Schedule == "" && x.points[len(x.points)-1].precedence == nil
+	for i := range x.points {
+		p := &x.points[i]
+		p.bound, x.bounds[p.index] = bounds[i].bound, bounds[i]
+		if changed[i] {
+			delete(x.orders, p.index)
+		}
+		if plain && x.ordersOwn[i] && !changed[i] {
+			x.orders[p.index] = bounds[i].orders // the problem is the same
+		}
+	}
+	x.known = nil
+	for _, has := range bounds {
+		if !slices.ContainsFunc(x.known, func(c schedule.Certificate) bool { return sameProof(c, has.proof) }) {
+			x.known = append(x.known, has.proof)
+		}
+	}
+	x.chosen, err = chooseStack(ctx, x.points, x.orders, b.opt)
+	return err
+}
+
+// hasCommon reports whether the common sharing is possible in an inferred model.
+func (b *rangeSolver) hasCommon(m *graph.Model) bool {
+	i := 0
+	for _, x := range graphsOf(m.Graph) {
+		for _, n := range x.g.Nodes {
+			c, has := b.common[i], b.sharing(x.g, n)
+			if len(intersect(c.views, has.views)) < len(c.views) || len(intersect(c.inplace, has.inplace)) < len(c.inplace) {
+				return false
+			}
+			i++
+		}
+	}
+	return true
+}
+
+// noWorks returns a workspace of 0 bytes for each node of each graph.
+func (b *rangeSolver) noWorks() [][]int64 {
+	list := make([][]int64, len(b.graphs))
+	for g, x := range b.graphs {
+		list[g] = make([]int64, len(x.g.Nodes))
+	}
+	return list
+}
+
+// sizesAt returns the sizes of the buffers of a graph that is inferred at a point; work has
+// the workspaces of its nodes. same is false if the tensors of a buffer differ in size.
+func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, work []int64, point int) (sizes []int64, same bool, err error) {
+	corner := &x.points[len(x.points)-1]
+	s := State{opt: b.opt}
+	bytes := make([]int64, len(corner.tensors)) // by storage
+	for i, id := range corner.tensors {
+		t := g.Tensors[id]
+		if t.Dynamic != "" && t.Data == nil {
+			return nil, true, b.otherTensors(point)
+		}
+		bytes[i] = t.Bytes
+		if was := corner.stay[id]; was != "" && t.Type.String() != was {
+			e := graph.Errorf("ranges of dimensions: is %v for %v: expected %s, as for the largest lengths, since it stays from run to run", t.Type, b.box.At(point), was)
+			e.Tensor = t.Name
+			return nil, true, e
+		}
+	}
+	most, err := bufferSizes(corner.problem, x.chosen.buffers)
+	if err != nil {
+		return nil, true, err
+	}
+	sizes = make([]int64, len(x.chosen.buffers))
+	for i, buf := range x.chosen.buffers {
+		if buf.Node >= 0 {
+			sizes[i] = work[buf.Node]
+		}
+		for k, t := range buf.Tensors {
+			n := s.round(bytes[t])
+			if k > 0 && n != sizes[i] {
+				return nil, false, nil
+			}
+			sizes[i] = n
+		}
+		if sizes[i] > most[i] {
+			e := graph.Errorf("ranges of dimensions: has %d bytes for %v: expected at most the %d of the largest lengths", sizes[i], b.box.At(point), most[i])
+			e.Tensor = g.Tensors[corner.tensors[buf.Tensors[0]]].Name // a workspace is no larger if no tensor is
+			return nil, true, e
+		}
+	}
+	return sizes, true, nil
+}
+
+// corner returns, for each graph, the workspaces of its nodes at the corner.
+func (b *rangeSolver) corner() ([][]int64, error) {
+	works := b.noWorks()
+	for _, x := range b.graphs {
+		if x.outer < 0 {
+			break
+		}
+		arena, err := x.chosen.arena(x.points[len(x.points)-1].problem)
+		if err != nil {
+			return nil, err
+		}
+		works[x.outer][x.node] = max(works[x.outer][x.node], arena)
+	}
+	return works, nil
+}
+
+// placeBodies puts the bodies of the model at the corner into their orders, and places
+// their buffers. The main graph gets its workspaces.
+func (b *rangeSolver) placeBodies(s *State, works [][]int64) error {
+	regions, err := s.innerRegions()
+	if err != nil {
+		return err
+	}
+	regions = append(regions, s.main)
+	sizes := 0
+	for g, r := range regions {
+		x := b.graphs[g]
+		r.workspace, r.stack, r.stackSizes, r.rangeGraph = works[g], x.chosen, sizes, g
+		sizes += len(x.chosen.buffers)
+		if x.outer < 0 {
+			break // the passes order and place do the rest
+		}
+		if err := s.orderStack(r); err != nil {
+			return err
+		}
+		if err := s.placeStack(r); err != nil {
+			return err
+		}
+		out := regions[x.outer]
+		out.bodies = append(out.bodies, body{x.node, x.attr, x.index, r})
+	}
+	for _, r := range regions {
+		slices.SortStableFunc(r.bodies, func(a, b body) int { return int(a.node) - int(b.node) })
+	}
+	return nil
+}
