@@ -13,6 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/dimrange"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -45,7 +46,6 @@ func (o *Options) checkRanges() error {
 		{o.ExtraPercent != 0, "extra time"},
 		{o.Slices != SlicesOff, "slices"},
 		{len(o.Pools) > 0, "pools"},
-		{o.KVCapacity > 0, "capacity of caches"},
 		{o.Workspaces != nil, "recorded workspaces"},
 		{o.TimeLimit != 0, "time limit"},
 		{o.Solver != nil, "solver"},
@@ -570,11 +570,11 @@ func (b *rangeSolver) pointOf(m *graph.Model, r *region, point int) rangePoint {
 	for i := range r.storages {
 		p.tensors = append(p.tensors, r.storages[i].tensors[0])
 	}
-	p.stay = map[graph.TensorID]string{}
+	p.stay = map[graph.TensorID]stayed{}
 	for _, c := range r.updateChains {
 		for _, i := range c.storages {
 			t := r.storages[i].tensors[0]
-			p.stay[t] = r.g.Tensors[t].Type.String()
+			p.stay[t] = stayed{r.g.Tensors[t].Type, r.storages[i].bytes, c.kind == plan.KindCache}
 		}
 	}
 	if b.opt.KeepRandomOrder {

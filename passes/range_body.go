@@ -159,8 +159,11 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, work []int64, point
 			return nil, true, b.otherTensors(point)
 		}
 		bytes[i] = t.Bytes
-		if was := corner.stay[id]; was != "" && t.Type.String() != was {
-			e := graph.Errorf("ranges of dimensions: is %v for %v: expected %s, as for the largest lengths, since it stays from run to run", t.Type, b.box.At(point), was)
+		if was, stays := corner.stay[id]; stays && !was.permits(t.Type, s.round(t.Bytes)) {
+			e := graph.Errorf("ranges of dimensions: is %v for %v: expected %v, as for the largest lengths, since it stays from run to run", t.Type, b.box.At(point), was.typ)
+			if was.cache {
+				e = graph.Errorf("ranges of dimensions: is %v for %v: expected a cache of no more bytes than for the largest lengths, %v", t.Type, b.box.At(point), was.typ)
+			}
 			e.Tensor = t.Name
 			return nil, true, e
 		}
@@ -188,6 +191,15 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, work []int64, point
 		}
 	}
 	return sizes, true, nil
+}
+
+// permits reports whether the tensor may have a type, and a size, at another point: a cache
+// may be smaller there.
+func (s *stayed) permits(t graph.Type, bytes int64) bool {
+	if s.cache {
+		return t.Elem == s.typ.Elem && bytes <= s.bytes
+	}
+	return t.String() == s.typ.String()
 }
 
 // corner returns, for each graph, the workspaces of its nodes at the corner.

@@ -21,8 +21,15 @@ type rangePoint struct {
 
 	// Of the corner alone.
 	tensors    []graph.TensorID          // by storage: the first
-	stay       map[graph.TensorID]string // types of parameters, states and their next values
+	stay       map[graph.TensorID]stayed // parameters, states, caches and their next values
 	precedence [][2]int32                // that the options ask for
+}
+
+// stayed is a tensor that stays from run to run, as it is at the corner.
+type stayed struct {
+	typ   graph.Type
+	bytes int64
+	cache bool
 }
 
 // oneStack is one order and one stacking for all points.

@@ -14,7 +14,7 @@ const KeyKV = "onnxmem.kv"
 // every token, have room for a fixed number of tokens and are written in place.
 type KV struct {
 	Capacity  int64     `json:"capacity"`        // tokens
-	New       int64     `json:"new"`             // tokens of a run
+	New       int64     `json:"new"`             // tokens of a run; with a range of them, the most
 	Dimension string    `json:"dimension"`       // of the source: tokens that its caches held
 	Index     string    `json:"index"`           // graph input, int64[1]: the position of the first new token
 	Masks     []string  `json:"masks,omitempty"` // other graph inputs with an element for each position

@@ -16,7 +16,7 @@ const mostBindings = 32
 // Each has a session of its own, with the types, the addresses, the kernels and the tape of
 // its shapes. They share the workers, the scratch, gorgonia's machine, the program's
 // constants, an arena, whose address space is that of the largest lengths, and the
-// parameters, states and caches, which have one type at all points.
+// parameters and states, which have one type at all points, and the room of the caches.
 type bindings struct {
 	s      *Session   // that the caller has
 	list   []*Session // the least recently used first; the last one ran last
@@ -79,6 +79,10 @@ func (b *bindings) run(ctx context.Context, inputs map[string]Value) (map[string
 	if err := s.growScratch(); err != nil { // another point has used it
 		return nil, s.overLimit(err, s.largestScratch)
 	}
+	if err := b.shape(s, inputs); err != nil {
+		return nil, err
+	}
+	clear(b.s.fresh)
 	if !b.shared() {
 		if err := b.lend(s); err != nil {
 			return nil, err

@@ -22,8 +22,23 @@ func (p *Program) Caches() []graph.Tensor {
 }
 
 // KV describes the caches of a decoder that was rewritten to a fixed capacity; nil if the
-// model is none.
-func (p *Program) KV() *plan.KV { return p.p.KV }
+// model is none. The number of new tokens is that of the program's point; with ranges, the
+// largest.
+func (p *Program) KV() *plan.KV {
+	if p.of == nil || p.p.KV == nil || len(p.p.KV.Caches) == 0 {
+		return p.p.KV
+	}
+	k, g := *p.p.KV, p.m.Graph
+	c := k.Caches[0]
+	present := g.Tensors[byName(g)[c.Present]]
+	if present.Maker < 0 || len(g.Nodes[present.Maker].Inputs) < 2 { // the verifier has seen a TensorScatter
+		return &k
+	}
+	if fresh := g.Tensor(g.Nodes[present.Maker].Inputs[1]); fresh != nil && c.Axis < len(fresh.Type.Shape) {
+		k.New = int64(fresh.Type.Shape[c.Axis])
+	}
+	return &k
+}
 
 // Reset fills all caches with zeros, as in a new session. Parameters and states of a
 // training graph stay as they are. No run may be in progress.
@@ -33,7 +48,12 @@ func (s *Session) Reset() error {
 		if err := s.fetch(t); err != nil { // copies to this place must have been done
 			return err
 		}
-		clear(unsafe.Slice((*byte)(t.At), t.Bytes()))
+		bytes := int64(t.Bytes())
+		if s.points != nil {
+			bytes = t.room // the next run may have another shape
+			s.fresh[c.Name] = true
+		}
+		clear(unsafe.Slice((*byte)(t.At), bytes))
 		s.wroteOnHost(t)
 		s.ready[c.Name] = true
 	}

@@ -1,15 +1,17 @@
 package vm
 
 import (
+	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// hold gives a session of all points the parameters, states and caches, which have one
-// type at all points. If the points share memory, their sessions work on these; else each
-// run borrows them.
+// hold gives a session of all points the parameters, states and caches. If the points share
+// memory, their sessions work on these; else each run borrows them. A cache has the room of
+// the largest lengths and the shape of the point that ran last.
 func (s *Session) hold() error {
 	p, g := s.pr.p, s.pr.m.Graph
 	s.main = &frame{s: s, g: g, tensors: make([]*tensor, len(g.Tensors))}
@@ -27,11 +29,13 @@ func (s *Session) hold() error {
 		return err
 	}
 	named := byName(g)
+	s.caches, s.fresh = map[string]bool{}, map[string]bool{}
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
 		if !plan.Stays(b.Kind) {
 			continue
 		}
+		s.caches[b.Tensors[0]] = b.Kind == plan.KindCache
 		for _, name := range [...]string{b.Tensors[0], s.pr.state[b.Tensors[0]]} {
 			id := named[name]
 			t := g.Tensors[id]
@@ -45,6 +49,46 @@ func (s *Session) hold() error {
 		}
 	}
 	return s.Reset()
+}
+
+// shape gives the caches of the session of all points the shapes that they have at a point.
+// Zeros, as Reset leaves them, have any shape; a cache that a run has written, or that was
+// set, keeps its own, unless the run's inputs have a value for it.
+func (b *bindings) shape(at *Session, inputs map[string]Value) error {
+	for _, c := range b.s.pr.Caches() {
+		x := b.s.stateOf(c.Name)
+		_, given := inputs[c.Name]
+		want := at.stateOf(c.Name).Shape
+		if slices.Equal(x.Shape, want) {
+			continue
+		}
+		if !given && b.s.ready[c.Name] && !b.s.fresh[c.Name] {
+			return b.s.named(aboutTensor(c.Name, fmt.Errorf("the cache holds %v, expected shape %v for %s: expected Reset, Restore or a value of that shape before", typeOf(x), want, at.pr.where())))
+		}
+		b.s.shapeState(c.Name, want)
+	}
+	return nil
+}
+
+// shapeState gives a cache, and its next value, a shape.
+func (s *Session) shapeState(name string, shape []int) {
+	next := s.pr.state[name]
+	for _, t := range s.main.tensors {
+		if t != nil && (t.name == name || t.name == next) {
+			t.Shape = slices.Clone(shape)
+		}
+	}
+}
+
+// takesShape reports whether a cache of a session of all points may have the shape of a
+// value. The run says whether it is the one of its point.
+func (s *Session) takesShape(name string, v Value) bool {
+	if s.points == nil || !s.caches[name] || !v.IsTensor() {
+		return false
+	}
+	t := s.stateOf(name)
+	bytes, err := sizeOf(v.Type, v.Shape)
+	return err == nil && v.Type == t.Type && len(v.Shape) == len(t.Shape) && bytes <= t.room
 }
 
 // lend copies the parameters, states and caches that have values to the session of a

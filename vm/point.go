@@ -41,11 +41,13 @@ type constantID struct {
 	id    graph.TensorID
 }
 
-// stays is a tensor in the buffer of a parameter, state or cache. Its type is the same at
-// all points.
+// stays is a tensor in the buffer of a parameter, state or cache. The type of a parameter or
+// state is the same at all points; a cache has its room.
 type stays struct {
-	id graph.TensorID
-	is string
+	id    graph.TensorID
+	is    graph.Type // at the corner
+	cache bool
+	room  int64 // bytes of the buffer
 }
 
 // sharedTensor is a tensor that its node makes in a buffer with other tensors.
@@ -86,7 +88,7 @@ func newRanged(m *graph.Model, p *plan.Plan) (*ranged, error) {
 				}
 			case plan.Stays(b.Kind):
 				for _, id := range idsOf(named, b) {
-					r.stay = append(r.stay, stays{id, g.Tensors[id].Type.String()})
+					r.stay = append(r.stay, stays{id, g.Tensors[id].Type, b.Kind == plan.KindCache, b.Bytes})
 				}
 			case b.Kind == plan.KindConstant:
 				for i := range shared {
@@ -248,8 +250,11 @@ func (r *ranged) planAt(graphs []*graph.Graph, dims map[string]int64) (*plan.Pla
 		return e
 	}
 	for _, s := range r.stay {
-		if t := graphs[0].Tensors[s.id]; t.Type.String() != s.is {
-			return nil, about(graphs[0], s.id, "expected %s, as for the largest lengths, since it stays from run to run, found %v", s.is, t.Type)
+		switch t := graphs[0].Tensors[s.id]; {
+		case s.cache && (!t.Type.Exact() || t.Type.Elem != s.is.Elem || t.Bytes > s.room):
+			return nil, about(graphs[0], s.id, "expected a cache of no more bytes than for the largest lengths, %v, found %v", s.is, t.Type)
+		case !s.cache && t.Type.String() != s.is.String():
+			return nil, about(graphs[0], s.id, "expected %v, as for the largest lengths, since it stays from run to run, found %v", s.is, t.Type)
 		}
 	}
 	all := make([]map[string]int64, len(graphs))

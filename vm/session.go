@@ -111,9 +111,11 @@ type Session struct {
 
 	gpu *device // of Options.Device; nil: there is none
 
-	points *bindings // of a plan for ranges of dimensions: the session runs at none itself
-	outer  *Session  // of the session of one point: the one with the points
-	record *Profile  // in which the steps record their times; nil: none
+	points *bindings       // of a plan for ranges of dimensions: the session runs at none itself
+	outer  *Session        // of the session of one point: the one with the points
+	caches map[string]bool // of a session with points: the states that are caches
+	fresh  map[string]bool // of such a session: caches that hold zeros, of any shape
+	record *Profile        // in which the steps record their times; nil: none
 
 	arena, resident    *block
 	host               *block   // the host pool; nil: there is none
@@ -552,6 +554,7 @@ func (s *Session) Set(name string, v Value) (err error) {
 		return err
 	}
 	s.ready[name] = true
+	delete(s.fresh, name)
 	return nil
 }
 
@@ -755,7 +758,9 @@ func (s *Session) setInput(name string, v Value, copy func(to, from []byte)) err
 			continue
 		}
 		t := s.main.tensors[id]
-		if !v.is(g.Type) {
+		if s.takesShape(name, v) {
+			s.shapeState(name, v.Shape)
+		} else if !v.is(g.Type) {
 			return s.badInput(id, "is %v, expected %v", v, g.Type)
 		}
 		s.wroteOnHost(t)

@@ -416,12 +416,8 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 			return fault(CodeRange, "tensor "+graph.Short(name)+" has a known size at the corner or here, and not at both")
 		}
 	}
-	for b := range c.v.p.Buffers {
-		for _, id := range c.layers[0].tensors[b] {
-			if plan.Stays(c.v.p.Buffers[b].Kind) && m.Graph.Tensors[id].Type.String() != c.v.m.Graph.Tensors[id].Type.String() {
-				return fault(CodeRange, "tensor "+graph.Short(m.Graph.Tensors[id].Name)+" stays from run to run, but has another type at the corner")
-			}
-		}
+	if text := c.stays(w); text != "" {
+		return fault(CodeRange, text)
 	}
 	values := c.polynomials(dims)
 	works, least := make([][]int64, len(graphs)), make([][]int64, len(graphs)) // by graph and node: its workspace here, and the least for any order of its bodies
@@ -455,6 +451,31 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 		return fault(CodeSize, "a sum of sizes overflows 63 bits")
 	}
 	return p
+}
+
+// stays says what is wrong with the tensors that stay from run to run, in a model that is
+// inferred at a point: parameters and states have the type of the corner; a cache may be
+// smaller, and has the type of its next value.
+func (c *pointChecker) stays(w *verifier) string {
+	tensors := w.m.Graph.Tensors
+	for b := range c.v.p.Buffers {
+		buf := &c.v.p.Buffers[b]
+		if !plan.Stays(buf.Kind) {
+			continue
+		}
+		for _, id := range c.layers[0].tensors[b] {
+			t, corner := tensors[id], c.layers[0].g.Tensors[id]
+			switch {
+			case buf.Kind != plan.KindCache && t.Type.String() != corner.Type.String():
+				return "tensor " + graph.Short(t.Name) + " stays from run to run, but has another type at the corner"
+			case buf.Kind == plan.KindCache && (t.Type.Elem != corner.Type.Elem || w.round(t.Bytes) > buf.Bytes):
+				return "cache " + graph.Short(t.Name) + " is larger than at the corner, or has another element type"
+			case len(buf.Tensors) > 0 && w.updates[buf.Tensors[0]] == t.Name && t.Type.String() != tensors[c.layers[0].tensors[b][0]].Type.String():
+				return "the next value of " + graph.Short(buf.Tensors[0]) + " has another type"
+			}
+		}
+	}
+	return ""
 }
 
 // sharing returns the sharing that is possible in graphs, by node of all: in-place results

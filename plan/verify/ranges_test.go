@@ -192,3 +192,32 @@ func TestRangeCorner(t *testing.T) {
 		t.Errorf("a lifetime that is too long: expected a violation, found %v, %v", r, err)
 	}
 }
+
+// TestRangeCaches: a cache whose shape depends on the lengths has the room of the largest.
+func TestRangeCaches(t *testing.T) {
+	x := text{main: `
+		in past float32 batch 2 8 4
+		in new float32 batch 2 1 4
+		in at int64 batch
+		present = TensorScatter(past, new, at)
+		y = Relu(present)
+		out y
+		out present
+	`}
+	_, file, p := planReal(t, x, passes.Options{Ranges: map[string]string{"batch": "1..5"}, States: []string{"past=present"}})
+	r, err := verify.Plan(parse(t, file), p, verify.Options{})
+	if err != nil || !r.Valid || r.Ranges != "proven at all 5 points" {
+		t.Fatalf("expected a valid plan, found %v, %v", r, err)
+	}
+	for _, change := range []func(p *plan.Plan, b *plan.Buffer){
+		func(_ *plan.Plan, b *plan.Buffer) { b.Bytes -= 64 },
+		func(_ *plan.Plan, b *plan.Buffer) { b.Kind = plan.KindState },
+		func(p *plan.Plan, _ *plan.Buffer) { p.Summary.ResidentBytes -= 64 },
+	} {
+		q := clone(t, p)
+		change(q, &q.Buffers[slices.IndexFunc(q.Buffers, func(b plan.Buffer) bool { return b.Kind == plan.KindCache })])
+		if r, err := verify.Plan(parse(t, file), q, verify.Options{}); err != nil || r.Valid {
+			t.Errorf("expected a violation, found %v, %v", r, err)
+		}
+	}
+}

@@ -3,7 +3,8 @@
 
 Small GPT-2, Llama (rotary embeddings, grouped queries), T5 and Whisper decoders (cross
 attention) with random weights, exported by PyTorch as they are: one new token, caches of
-keys and values that grow by a Concat. Needs torch 2.15.0, transformers 5.23.0, onnx 1.23.2
+keys and values that grow by a Concat. Those called -any take any batch and number of new
+tokens. Needs torch 2.15.0, transformers 5.23.0, onnx 1.23.2
 and onnxscript.
 """
 
@@ -99,7 +100,8 @@ def whisper():
 
 
 # name: network, opset, exporter
-MODELS = {"gpt2": (gpt2, 20), "gpt2-eager": (gpt2_eager, 18), "llama": (llama, 20), "llama-23": (llama, 23), "t5": (t5, 20), "whisper": (whisper, 20)}
+MODELS = {"gpt2": (gpt2, 20), "gpt2-eager": (gpt2_eager, 18), "llama": (llama, 20), "llama-23": (llama, 23), "t5": (t5, 20), "whisper": (whisper, 20),
+          "llama-any": (llama, 20)}
 
 
 def export(name, folder):
@@ -110,31 +112,33 @@ def export(name, folder):
     for p in model.parameters():  # a fresh network is nearly linear: larger weights tell positions apart
         if p.dim() > 1:
             torch.nn.init.normal_(p, std=0.3)
-    held = 5
-    past = [torch.randn(1, heads, held, size) for _ in range(2 * LAYERS)]
-    batch, length = torch.export.Dim.DYNAMIC, torch.export.Dim.DYNAMIC
-    args, names, shapes = [torch.ones(1, 1, dtype=torch.int64)], ["input_ids"], [{}]
+    open_ = name.endswith("-any")
+    held, texts, new = 5, 3 if open_ else 1, 4 if open_ else 1
+    past = [torch.randn(texts, heads, held, size) for _ in range(2 * LAYERS)]
+    length = torch.export.Dim.DYNAMIC
+    batch = {0: length} if open_ else {}
+    args, names, shapes = [torch.ones(texts, new, dtype=torch.int64)], ["input_ids"], [{0: length, 1: length} if open_ else {}]
     if source == 0:
-        args.append(torch.ones(1, held + 1, dtype=torch.int64))
+        args.append(torch.ones(texts, held + new, dtype=torch.int64))
         names.append("attention_mask")
-        shapes.append({1: length})
+        shapes.append({**batch, 1: length})
     elif source > 0:
-        args.append(torch.randn(1, SOURCE, source))
+        args.append(torch.randn(texts, SOURCE, source))
         names.append("encoder_hidden_states")
-        shapes.append({})
+        shapes.append(batch)
     pasts = [f"past_{i}_{k}" for i in range(LAYERS) for k in "kv"]
-    rest, rest_names, rest_shapes = list(past), list(pasts), [{2: length} for _ in past]
+    rest, rest_names, rest_shapes = list(past), list(pasts), [{**batch, 2: length} for _ in past]
     if source < 0:
-        rest += [torch.randn(1, heads, SOURCE, size) for _ in range(2 * LAYERS)]
+        rest += [torch.randn(texts, heads, SOURCE, size) for _ in range(2 * LAYERS)]
         rest_names += [f"cross_{i}_{k}" for i in range(LAYERS) for k in "kv"]
-        rest_shapes += [{} for _ in past]
+        rest_shapes += [batch for _ in past]
     outputs = ["logits"] + [n.replace("past", "present") for n in pasts]
     path = folder / f"{name}.onnx"
     program = torch.onnx.export(model, (*args, *rest), dynamo=True, opset_version=opset, input_names=names + rest_names, output_names=outputs,
                                 dynamic_shapes=(*shapes, tuple(rest_shapes)), optimize=True)
     program.save(path, external_data=False)
     m = onnx.load(path)
-    rename(m, pasts)
+    (rename_all if open_ else rename)(m)
     for n in m.graph.node:
         n.ClearField("metadata_props")
         n.ClearField("doc_string")
@@ -145,7 +149,25 @@ def export(name, folder):
     print(name, len(m.graph.node), path.stat().st_size)
 
 
-def rename(m, pasts):
+def rename_all(m):
+    """Call the dimensions of inputs batch, new, past and past + new, and no others."""
+    for v in m.graph.input:
+        d = v.type.tensor_type.shape.dim
+        if d[0].dim_param:
+            d[0].dim_param = "batch"
+        if v.name == "input_ids":
+            d[1].dim_param = "new"
+        elif v.name == "attention_mask":
+            d[1].dim_param = "past + new"
+        elif v.name.startswith("past"):
+            d[2].dim_param = "past"
+    del m.graph.value_info[:]
+    for v in m.graph.output:
+        for d in v.type.tensor_type.shape.dim:
+            d.ClearField("dim_param")
+
+
+def rename(m):
     """Call the length of the caches past, and what grows with it past + 1."""
     for v in list(m.graph.input) + list(m.graph.output) + list(m.graph.value_info):
         for d in v.type.tensor_type.shape.dim:

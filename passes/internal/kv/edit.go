@@ -122,10 +122,48 @@ func (e *editor) indices() graph.TensorID {
 	})
 }
 
+// fresh is the number of new tokens of a run, in a list.
+func (e *editor) fresh() graph.TensorID {
+	input, axis := e.r.newAxis()
+	if input == graph.None {
+		return e.ints(e.r.fresh)
+	}
+	return e.once("fresh", func() graph.TensorID {
+		return e.node("Shape", indexName+".new", []*graph.Attr{intAttr("start", axis), intAttr("end", axis+1)}, input)
+	})
+}
+
+// freshNumber is the same as a scalar.
+func (e *editor) freshNumber() graph.TensorID {
+	return e.once("fresh number", func() graph.TensorID {
+		return e.node("Squeeze", indexName+".new.scalar", nil, e.fresh(), e.ints(0))
+	})
+}
+
+// newAxis returns an axis of a graph input that is as long as there are new tokens; no
+// input if their number is a constant.
+func (r *rewriter) newAxis() (input graph.TensorID, axis int64) {
+	if r.opt.New == "" {
+		return graph.None, 0
+	}
+	for _, id := range r.g.Inputs {
+		t := r.g.Tensors[id]
+		if t.Declared == nil {
+			continue
+		}
+		for axis, symbol := range t.Declared.Symbols {
+			if symbol == r.opt.New || fmt.Sprintf("%s[%d]", t.Name, axis) == r.opt.New {
+				return id, int64(axis)
+			}
+		}
+	}
+	return graph.None, 0
+}
+
 // count is the number of tokens that each of the batch has after the run.
 func (e *editor) count() graph.TensorID {
 	return e.once("count", func() graph.TensorID {
-		return e.add(e.indices(), e.ints(e.r.fresh), indexName+".tokens")
+		return e.add(e.indices(), e.fresh(), indexName+".tokens")
 	})
 }
 
@@ -133,7 +171,12 @@ func (e *editor) count() graph.TensorID {
 func (e *editor) lag() graph.TensorID {
 	return e.once("lag", func() graph.TensorID {
 		at := e.node("Squeeze", indexName+".scalar", nil, e.index, e.ints(0))
-		full := e.constant(graph.Int64, []int64{}, []int64{e.r.fresh - e.r.opt.Capacity})
+		var full graph.TensorID
+		if e.r.opt.New == "" {
+			full = e.constant(graph.Int64, []int64{}, []int64{e.r.fresh - e.r.opt.Capacity})
+		} else {
+			full = e.add(e.freshNumber(), e.constant(graph.Int64, []int64{}, []int64{-e.r.opt.Capacity}), indexName+".full")
+		}
 		return e.add(at, full, indexName+".lag")
 	})
 }
@@ -189,7 +232,7 @@ func (e *editor) hide(scores graph.TensorID, axis int) (graph.TensorID, error) {
 			}
 			places = e.node("Unsqueeze", indexName+".places", nil, places, e.ints(axes...))
 		}
-		tokens := e.once("tokens", func() graph.TensorID { return e.add(e.index, e.ints(e.r.fresh), indexName+".end") })
+		tokens := e.once("tokens", func() graph.TensorID { return e.add(e.index, e.fresh(), indexName+".end") })
 		return e.node("Less", indexName+".seen", nil, places, tokens)
 	})
 	least := e.once(fmt.Sprint("least ", elem), func() graph.TensorID {
@@ -256,11 +299,18 @@ func (r *rewriter) correctShape(n *graph.Node) error {
 		return nil
 	}
 	less := make([]int64, end-start)
-	less[int64(c.axis)-start] = -r.fresh
+	less[int64(c.axis)-start] = -1
+	var by graph.TensorID
+	if r.opt.New != "" {
+		by = r.edit.node("Mul", r.nameOf(n.Outputs[0])+".less", nil, r.edit.ints(less...), r.edit.fresh())
+	} else {
+		less[int64(c.axis)-start] = -r.fresh
+		by = r.edit.ints(less...)
+	}
 	out := n.Outputs[0]
 	raw := r.edit.tensor(r.nameOf(out) + ".capacity")
 	n.Outputs[0] = raw
-	r.g.Nodes = append(r.g.Nodes, &graph.Node{Name: r.edit.unique(n.Name), Op: "Add", Inputs: []graph.TensorID{raw, r.edit.ints(less...)}, Outputs: []graph.TensorID{out}})
+	r.g.Nodes = append(r.g.Nodes, &graph.Node{Name: r.edit.unique(n.Name), Op: "Add", Inputs: []graph.TensorID{raw, by}, Outputs: []graph.TensorID{out}})
 	return nil
 }
 

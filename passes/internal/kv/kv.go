@@ -40,6 +40,10 @@ import (
 type Options struct {
 	Capacity int64       // tokens for which a cache has room
 	Infer    ops.Options // lengths of dimensions, and values of inputs
+	// New is the dimension of graph inputs that is the number of new tokens of a run, by name
+	// or by place. The rewritten decoder computes that number from the shape of an input, so
+	// that it can be the same for several of them. "": it is a constant.
+	New string
 }
 
 // Cache is a graph input and the graph output that is its next value.

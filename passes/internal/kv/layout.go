@@ -352,11 +352,18 @@ func (r *rewriter) newest(n *graph.Node, k, count int, start line) error {
 // take makes a Gather of a Slice node that takes count elements, from a position on: a Slice
 // by numbers that are known only at run time has no fixed length.
 func (r *rewriter) take(n *graph.Node, axis int, start line, count int64) {
-	places := make([]int64, count)
-	for i := range places {
-		places[i] = start.at(r.opt.Capacity-r.fresh) + int64(i)
+	var at graph.TensorID
+	if r.opt.New != "" && start.slope == 1 && count == r.fresh { // those of the new tokens
+		number := func(v int64) graph.TensorID { return r.edit.constant(graph.Int64, []int64{}, []int64{v}) }
+		behind := r.edit.node("Range", r.nameOf(n.Outputs[0])+".behind", nil, number(0), r.edit.freshNumber(), number(1))
+		at = r.edit.add(r.edit.add(r.edit.index, r.edit.ints(start.base), r.nameOf(n.Outputs[0])+".first"), behind, r.nameOf(n.Outputs[0])+".places")
+	} else {
+		places := make([]int64, count)
+		for i := range places {
+			places[i] = start.at(r.opt.Capacity-r.fresh) + int64(i)
+		}
+		at = r.edit.add(r.edit.ints(places...), r.edit.lag(), r.nameOf(n.Outputs[0])+".places")
 	}
-	at := r.edit.add(r.edit.ints(places...), r.edit.lag(), r.nameOf(n.Outputs[0])+".places")
 	*n = graph.Node{Name: n.Name, Op: "Gather", Inputs: []graph.TensorID{n.Inputs[0], at}, Outputs: n.Outputs, Attrs: []*graph.Attr{intAttr("axis", int64(axis))}, Props: n.Props}
 	r.set(n, fact{})
 }
