@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -51,7 +52,8 @@ func TrainRange(ctx context.Context, m *graph.Model, opt Options, ranges map[str
 	if r.step, err = r.at(m, box.Corner()); err != nil {
 		return nil, err
 	}
-	for _, find := range []func() error{r.plain, r.fit, func() error { return r.compare(ctx, progress) }, r.open} {
+	r.graphs = nestedGraphs(r.step.Model.Graph)
+	for _, find := range []func() error{r.fit, func() error { return r.compare(ctx, progress) }, r.open} {
 		if err := find(); err != nil {
 			return nil, err
 		}
@@ -67,7 +69,8 @@ type ranger struct {
 	source  *graph.Model
 	opt     Options
 	box     *dimrange.Box
-	step    *Step // of the corner
+	step    *Step    // of the corner
+	graphs  []nested // of that step
 	uses    map[use]*openData
 	refused []int                // points that the model does not take, ascending
 	axes    map[axis]*polynomial // of graph inputs, where the length differs between points
@@ -76,8 +79,9 @@ type ranger struct {
 	sizes map[string]ID // the lengths of dimensions
 }
 
-// use is an input of a node that is a constant.
-type use struct{ node, input int }
+// use is an input of a node that is a constant. graph is the index of the node's graph in
+// ranger.graphs.
+type use struct{ graph, node, input int }
 
 // axis is an axis of a graph input.
 type axis struct{ input, axis int }
@@ -103,93 +107,23 @@ func (r *ranger) at(m *graph.Model, point int) (*Step, error) {
 	return Train(&c, opt)
 }
 
-// plain refuses bodies: what a body computes is not compared.
-func (r *ranger) plain() error {
-	g := r.step.Model.Graph
-	for i, n := range g.Nodes {
-		if len(n.Bodies()) > 0 {
-			return graph.Errorf("training with ranges of dimensions: expected no node with a body").AtNode(g.Label(graph.NodeID(i)))
-		}
-	}
-	return nil
-}
-
 // differences compares the step of a point with that of the corner. It returns the
 // constants that differ, and the lengths of inputs that do.
 func (r *ranger) differences(s *Step, point int) (map[use]*graph.Data, map[axis]int64, error) {
-	g, h := r.step.Model.Graph, s.Model.Graph
-	other := func(format string, args ...any) error {
+	c := &comparison{a: r.graphs, b: nestedGraphs(s.Model.Graph), found: map[use]*graph.Data{}, lengths: map[axis]int64{}}
+	c.other = func(format string, args ...any) error {
 		return graph.Errorf("training with ranges of dimensions: the step for %v is another graph than that for %v: %s: expected lengths for which it is the same graph, often those from 2 on, or one of %v for each step",
 			r.box.At(point), r.box.At(r.box.Corner()), fmt.Sprintf(format, args...), r.box.Names)
 	}
-	to := make([]ID, len(g.Tensors)) // the same tensor at the point
-	for i := range to {
-		to[i] = graph.None
+	if len(c.a) != len(c.b) {
+		return nil, nil, c.other("it has %d bodies instead of %d", len(c.b)-1, len(c.a)-1)
 	}
-	lengths := map[axis]int64{}
-	if len(g.Inputs) != len(h.Inputs) {
-		return nil, nil, other("it has %d inputs instead of %d", len(h.Inputs), len(g.Inputs))
-	}
-	for i, a := range g.Inputs {
-		b := h.Inputs[i]
-		x, y := g.Tensors[a], h.Tensors[b]
-		if x.Name != y.Name || x.Type.Elem != y.Type.Elem || len(x.Type.Shape) != len(y.Type.Shape) {
-			return nil, nil, other("input %q is %q, %v", graph.Short(x.Name), graph.Short(y.Name), y.Type)
-		}
-		for k, n := range y.Type.Shape {
-			if n != x.Type.Shape[k] {
-				lengths[axis{i, k}] = int64(n)
-			}
-		}
-		to[a] = b
-	}
-	found := map[use]*graph.Data{}
-	for k, n := range g.Nodes {
-		if k >= len(h.Nodes) {
-			return nil, nil, other("it has %d nodes instead of %d", len(h.Nodes), len(g.Nodes))
-		}
-		m := h.Nodes[k]
-		if n.Op != m.Op || n.Domain != m.Domain || len(n.Inputs) != len(m.Inputs) || len(n.Outputs) != len(m.Outputs) {
-			return nil, nil, other("instead of %s it has %s", g.Label(graph.NodeID(k)), h.Label(graph.NodeID(k)))
-		}
-		if len(n.Attrs) != len(m.Attrs) {
-			return nil, nil, other("%s has other attributes", g.Label(graph.NodeID(k)))
-		}
-		for i, a := range n.Attrs {
-			if b := m.Attrs[i]; !sameAttr(a, b) {
-				return nil, nil, other("%s has another value of attribute %q", g.Label(graph.NodeID(k)), graph.Short(a.Name))
-			}
-		}
-		for i, a := range n.Inputs {
-			b := m.Inputs[i]
-			x, y := g.Tensor(a), h.Tensor(b)
-			switch {
-			case x != nil && y != nil && x.Data != nil && y.Data != nil:
-				if !sameData(x.Data, y.Data) {
-					found[use{k, i}] = y.Data
-				}
-			case (x == nil) != (y == nil) || x != nil && (to[a] != b || to[a] == graph.None):
-				return nil, nil, other("%s reads another tensor as input %d", g.Label(graph.NodeID(k)), i)
-			}
-		}
-		for i, a := range n.Outputs {
-			if (a == graph.None) != (m.Outputs[i] == graph.None) {
-				return nil, nil, other("%s has other outputs", g.Label(graph.NodeID(k)))
-			}
-			if a != graph.None {
-				to[a] = m.Outputs[i]
-			}
+	for k := range c.a {
+		if err := c.graph(k); err != nil {
+			return nil, nil, err
 		}
 	}
-	if len(h.Nodes) != len(g.Nodes) {
-		return nil, nil, other("it has %d nodes instead of %d", len(h.Nodes), len(g.Nodes))
-	}
-	for i, a := range g.Outputs {
-		if i >= len(h.Outputs) || to[a] != h.Outputs[i] {
-			return nil, nil, other("output %q is another tensor", graph.Short(g.Tensors[a].Name))
-		}
-	}
-	return found, lengths, nil
+	return c.found, c.lengths, nil
 }
 
 // sameAttr reports whether two attributes are equal. Where they stand in a file does not
@@ -199,6 +133,9 @@ func sameAttr(a, b *graph.Attr) bool {
 	x.Span, y.Span = graph.Span{}, graph.Span{}
 	if x.Tensor != nil && y.Tensor != nil && sameData(x.Tensor, y.Tensor) {
 		x.Tensor, y.Tensor = nil, nil
+	}
+	if (x.Graph == nil) == (y.Graph == nil) && len(x.Graphs) == len(y.Graphs) {
+		x.Graph, y.Graph, x.Graphs, y.Graphs = nil, nil, nil, nil // bodies are compared by themselves
 	}
 	return reflect.DeepEqual(x, y)
 }
@@ -267,8 +204,7 @@ func (r *ranger) fit() error {
 }
 
 func (r *ranger) data(u use) *graph.Data {
-	g := r.step.Model.Graph
-	return g.Tensors[g.Nodes[u.node].Inputs[u.input]].Data
+	return heldBy(r.graphs, u.graph, r.graphs[u.graph].g.Nodes[u.node].Inputs[u.input])
 }
 
 func (r *ranger) length(a axis) int64 {
@@ -278,7 +214,7 @@ func (r *ranger) length(a axis) int64 {
 
 // about says which constant an error is about.
 func (r *ranger) about(u use, err error) error {
-	g := r.step.Model.Graph
+	g := r.graphs[u.graph].g
 	return graph.Errorf("training with ranges of dimensions: input %d: %w: expected lengths for which it is the same, or a step for each of %v", u.input, err, r.box.Names).AtNode(g.Label(graph.NodeID(u.node)))
 }
 
@@ -418,10 +354,7 @@ func sortedUses[V any](m map[use]V) []use {
 		list = append(list, u)
 	}
 	slices.SortFunc(list, func(a, b use) int {
-		if a.node != b.node {
-			return a.node - b.node
-		}
-		return a.input - b.input
+		return cmp.Or(a.graph-b.graph, a.node-b.node, a.input-b.input)
 	})
 	return list
 }
@@ -459,33 +392,52 @@ func (r *ranger) open() error {
 	g := m.Graph
 	e := newEmitter(g, m.Opsets, make([]*ops.Value, len(g.Tensors)))
 	r.made, r.sizes = map[string]ID{}, map[string]ID{}
+	perNode := map[*graph.Node][]use{}
+	readers := map[use]*graph.Node{}
+	for _, u := range sortedUses(r.uses) { // by the node of the main graph that they belong to
+		n := r.graphs[u.graph].g.Nodes[u.node]
+		readers[u] = n
+		for k := u.graph; k > 0; k = r.graphs[k].outer {
+			n = r.graphs[r.graphs[k].outer].g.Nodes[r.graphs[k].node]
+		}
+		perNode[n] = append(perNode[n], u)
+	}
 	nodes := g.Nodes
 	g.Nodes = nil
-	for k, n := range nodes {
-		for i := range n.Inputs {
-			d := r.uses[use{k, i}]
-			if d == nil {
-				continue
+	for _, n := range nodes {
+		e.phase, _ = n.Prop(keyPhase)
+		e.of, e.scope = "", "dims/"
+		for _, u := range perNode[n] {
+			reader, d := readers[u], r.uses[u]
+			id, ok := r.shapeOf(e, reader, u.input, d)
+			if !ok {
+				id = r.emit(e, d)
 			}
-			e.phase, _ = n.Prop(keyPhase)
-			e.of, e.scope = "", "dims/"
-			if id, ok := r.shapeOf(e, n, i, d); ok {
-				n.Inputs[i] = id
-			} else if n.Inputs[i] = r.emit(e, d); e.err != nil {
+			if e.err != nil {
 				return e.err
 			}
+			reader.Inputs[u.input] = capture(r.graphs, u.graph, id)
 		}
 		g.Nodes = append(g.Nodes, n)
 	}
 	if err := r.declare(); err != nil {
 		return err
 	}
-	g.Link()
-	g.DropTensors(func(t ID) bool {
-		x := g.Tensors[t]
-		return x.Data != nil && len(x.Readers) == 0 && !x.Input && !x.Output
-	})
-	g.Link()
+	unread := func(g *graph.Graph) {
+		g.Link()
+		g.DropTensors(func(t ID) bool {
+			x := g.Tensors[t]
+			return x.Data != nil && len(x.Readers) == 0 && !x.Input && !x.Output
+		})
+		g.Link()
+	}
+	for k := len(r.graphs) - 1; k >= 0; k-- {
+		for _, n := range r.graphs[k].g.Nodes {
+			n.SetCaptures()
+		}
+		r.dropCaptures(k)
+		unread(r.graphs[k].g)
+	}
 	for _, p := range r.refused {
 		c := *m
 		c.Graph = g.Clone()

@@ -28,13 +28,18 @@ NETWORKS = (
     ("gpt2-dyn", LONG, []),
     ("gpt2_past-dyn", {"batch": "1..4", "past": "1..1023"}, []),
     ("llama_small-dyn", LONG, []),
-    ("transformer_functions-dyn", {"batch": "1..8", "sequence": "1..256"}, ["--inline-functions"]),
+    ("transformer_functions-dyn", {"batch": "1..8", "sequence": "1..256"}, []),
     ("gru_lm-dyn", {"batch": "1..8", "sequence": "1..256"}, []),
     *((name, BATCH, []) for name in (
         "transformer_base-dyn", "alexnet-dyn", "convnext_tiny-dyn", "deeplabv3_resnet50-dyn", "densenet121-dyn",
         "efficientnet_b0-dyn", "googlenet-dyn", "mobilenet_v2-dyn", "mobilenet_v3_large-dyn", "randwire_ws-dyn",
         "res2net50_14w_8s-dyn", "resnet50-dyn", "resnet152-dyn", "sparse_mlp-dyn", "unet-dyn", "vgg16-dyn", "vit_b_16-dyn")),
     ("layered_24k-dyn", {"batch": "1..8"}, ["--effort", "fast"]),
+    # With bodies: a Loop and an If, two Ifs.
+    ("greedy_gru-script", BATCH, []),
+    ("fasterrcnn_resnet50_fpn", {"width": "480..704:32"}, ["--dim", "height=480"]),
+    # With caches of 1024 tokens.
+    ("gpt2_past-dyn", {"batch": "1..8"}, ["--kv-capacity", "1024"]),
 )
 
 # Training steps.
@@ -44,6 +49,7 @@ STEPS = (
     ("unet-dyn", BATCHES, ["--loss", "mse"]),
     ("bert_base-dyn", {"batch": "2..16"}, ["--dim", "sequence=128"]),
     ("gpt2-dyn", {"batch": "2..8"}, ["--dim", "sequence=128"]),
+    ("gru_lm-dyn", BATCHES, ["--dim", "sequence=32"]),  # its cells are bodies of Scans
 )
 
 # Along one dimension, the others at one length.

@@ -44,6 +44,13 @@ var trainedRanges = []struct {
 		[]map[string]int64{{"batch": 4}, {"batch": 2}, {"batch": 3}, {"batch": 4}},
 		0,
 	},
+	{ // Its cells, and their gradients, are bodies of Scans.
+		"lstm", recurrent,
+		autodiff.Options{Loss: "mse", Optimizer: "momentum"},
+		map[string]string{"batch": "2..5"},
+		[]map[string]int64{{"batch": 5}, {"batch": 2}, {"batch": 3}, {"batch": 5}},
+		0,
+	},
 	{ // The gradients of its depthwise convolutions are added in another order.
 		"tiny_ds_cnn", func(t testing.TB) *graph.Model { return network(t, "tiny_ds_cnn", nil) },
 		autodiff.Options{ClipNorm: 1},
@@ -51,6 +58,21 @@ var trainedRanges = []struct {
 		[]map[string]int64{{"batch": 3}, {"batch": 2}},
 		1e-5,
 	},
+}
+
+// recurrent is an LSTM of more steps than are unrolled.
+func recurrent(t testing.TB) *graph.Model {
+	const steps, width, hidden = 12, 5, 8
+	b := graph.NewBuilder("lstm", 18)
+	x := b.Input("x", graph.TensorOf(graph.Float32, steps, graph.Unknown, width), "", "batch", "")
+	lstm := &graph.Node{
+		Name: "lstm", Op: "LSTM",
+		Inputs: []graph.TensorID{x, wave(b, "w", 1, 4*hidden, width), wave(b, "r", 1, 4*hidden, hidden), wave(b, "b", 1, 8*hidden)},
+		Attrs:  []*graph.Attr{integer("hidden_size", hidden)},
+	}
+	y := b.Node("Squeeze", "flat", b.Add(lstm, "y")[0], b.Ints("axes", []int64{1}, []int64{1}))
+	b.Output(b.Node("ReduceMean", "mean", y, b.Ints("axis", []int64{1}, []int64{0})))
+	return modelOf(t, b)
 }
 
 // TestTrainRanges: one plan trains with one batch after another. Each step gives the bits of
