@@ -683,16 +683,16 @@ func covers(claim, path string) bool {
 // time. Either verify finds the change, or it lists the field as claimed, or the plan is
 // still true, for a reason given in stillTrue.
 func TestTampered(t *testing.T) {
-	sum := &tampered{map[string]bool{}, map[string]int{}}
+	tally := &tampered{map[string]bool{}, map[string]int{}}
 	for _, c := range real {
 		t.Run(c.name, func(t *testing.T) {
 			source, file, p := planReal(t, c.x, c.opt)
 			if c.has != nil && !c.has(p) {
 				t.Fatalf("the plan lacks the feature that the case is about: %+v", p)
 			}
-			tamper(t, file, p, verify.Options{}, sum)
+			tamper(t, file, p, verify.Options{}, tally)
 			if p.Mode == "inference" {
-				tamper(t, file, p, verify.Options{Source: parse(t, source)}, sum)
+				tamper(t, file, p, verify.Options{Source: parse(t, source)}, tally)
 			}
 		})
 	}
@@ -719,30 +719,30 @@ func TestTampered(t *testing.T) {
 		if r, err := verify.Plan(m, p, verify.Options{Replay: true}); err != nil || r.Schedule != "proven" {
 			t.Errorf("replayed: %+v, %v", r, err)
 		}
-		tamper(t, file, p, verify.Options{}, used)
+		tamper(t, file, p, verify.Options{}, tally)
 	})
 	for _, name := range []string{repeated, swapped} {
 		t.Run(name, func(t *testing.T) {
 			file, p := mutation{of: name}.base(t)
-			tamper(t, file, p, verify.Options{}, sum)
+			tamper(t, file, p, verify.Options{}, tally)
 		})
 	}
 	if testing.Short() {
 		return
 	}
 	for _, x := range stillTrue {
-		if !sum.used[x.path+x.what] {
+		if !tally.used[x.path+x.what] {
 			t.Errorf("stillTrue: no change of %s occurred", x.path)
 		}
 	}
 	for _, f := range planFields() {
-		if f.scalar && !sum.used[f.path] {
+		if f.scalar && !tally.used[f.path] {
 			t.Errorf("%s was not changed: no plan has it", f.path)
 		}
 	}
 }
 
-func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, sum *tampered) {
+func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, tally *tampered) {
 	t.Helper()
 	text, err := p.Marshal()
 	if err != nil {
@@ -778,12 +778,12 @@ func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, sum *ta
 		}
 		path := dimension.ReplaceAllString(x.path, "$1.*")
 		kind := fmt.Sprint(path, digits.ReplaceAllString(x.what, "0"), opt.Source != nil)
-		if sum.tried[kind] >= enough && !mayStayTrue[path] {
+		if tally.tried[kind] >= enough && !mayStayTrue[path] {
 			counts["like many before"]++
 			continue
 		}
-		sum.tried[kind]++
-		sum.used[path] = true
+		tally.tried[kind]++
+		tally.used[path] = true
 		x.do()
 		var b bytes.Buffer
 		root.write(&b)
@@ -813,7 +813,7 @@ func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, sum *ta
 		explained := false
 		for _, s := range stillTrue {
 			if s.path == path && regexp.MustCompile(s.what).MatchString(x.what) {
-				explained, sum.used[s.path+s.what] = true, true
+				explained, tally.used[s.path+s.what] = true, true
 			}
 		}
 		if counts["still true"]++; !explained {
