@@ -26,6 +26,8 @@ type packCmd struct {
 	programFlags         `embed:""`
 	optimize.SolverFlags `embed:""`
 
+	Model     string        `in:"the planned model" placeholder:"FILE" help:"With --trace: a model planned with --runtime onnxruntime-arena, its plan beside it, of which this is a run in ONNX Runtime. Its tensors lie where the plan has them, everything else in the holes."`
+	Results   bool          `help:"With --model: blocks that outlive the run are in the arena, too, for callers that free them before the next run."`
 	Capacity  *units.Size   `placeholder:"SIZE" help:"Accept any arena up to SIZE, such as 1MiB. If none is found: exit status 1, and nothing is written."`
 	Strategy  string        `placeholder:"NAME" help:"Run only one strategy: ${placements} (default: all, then the searches)."`
 	Effort    string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
@@ -43,7 +45,8 @@ func (packCmd) Help() string {
 	return `Examples:
   onnxmem pack buffers.csv --out placed.csv --svg picture.svg
   onnxmem pack buffers.csv --capacity 1MiB --json
-  onnxmem pack --trace recording.jsonl --to replay -o replay.txt`
+  onnxmem pack --trace recording.jsonl --to replay -o replay.txt
+  onnxmem pack --trace run.jsonl --model planned.onnx --to replay -o replay.txt`
 }
 
 var placementEfforts = map[string]alloc.Effort{
@@ -87,6 +90,12 @@ func (c *packCmd) Run(e *env) error {
 	if err := k.build(); err != nil {
 		return err
 	}
+	if c.Model != "" {
+		if err := k.readModel(e); err != nil {
+			return err
+		}
+		solve = k.solveModel
+	}
 	if err := solve(); err != nil {
 		return err
 	}
@@ -119,8 +128,14 @@ func (c *packCmd) check() error {
 		return usagef("alignment %d: expected 1 or more bytes", *c.Align)
 	case (c.Buffers == "") == (c.Trace == ""):
 		return usagef("expected a file of buffers, or a recording with --trace, found %s", map[bool]string{true: "neither", false: "both"}[c.Trace == ""])
-	case c.Trace == "" && (c.TraceDevice != "" || c.To == "replay" || c.Simulate):
-		return usagef("--trace-device, --simulate and --to replay: expected a recording with --trace")
+	case c.Trace == "" && (c.TraceDevice != "" || c.To == "replay" || c.Simulate || c.Model != ""):
+		return usagef("--trace-device, --simulate, --model and --to replay: expected a recording with --trace")
+	case c.Results && c.Model == "":
+		return usagef("--results: expected a model with --model")
+	case c.Model != "" && c.Simulate:
+		return usagef("--model and --simulate: expected one of them")
+	case c.Model == "-":
+		return usagef("--model -: expected a file, with its plan beside it")
 	case c.To != "" && c.Out == "":
 		return usagef("--to %s: expected a file with --out", c.To)
 	case c.SolverFlags.Wrong() != "":
@@ -304,6 +319,9 @@ func (k *packing) writeBuffers(w io.Writer) error {
 	a := &k.found.Placement
 	switch to := k.cmd.To; {
 	case to == "replay":
+		if k.trace.model != nil {
+			return k.trace.model.Write(w)
+		}
 		return k.trace.WriteReplay(w)
 	case to == "json", to == "" && (strings.HasSuffix(k.cmd.Out, ".json") || k.cmd.Out == "-" && k.dialect == nil):
 		return k.given.WriteJSON(w, a)
@@ -366,10 +384,11 @@ func (k *packing) json(w io.Writer) error {
 		ClaimedBy  string               `json:"claimed_by,omitempty"`
 		Solver     *optimize.SolverJSON `json:"solver,omitempty"`
 		*traceJSON
+		*modelJSON
 		Times times `json:"times_ms"`
 	}{
 		len(k.problem.Buffers), k.load(), k.found.LowerBound, k.found.Arena, k.found.Optimal,
-		capacity, fits, k.infeasible(), k.found.Strategy, k.found.ClaimedBy, k.solverJSON(), k.trace.json(),
+		capacity, fits, k.infeasible(), k.found.Strategy, k.found.ClaimedBy, k.solverJSON(), k.trace.json(), k.trace.modelJSON(),
 		times{optimize.Milliseconds(k.read), optimize.Milliseconds(k.place)},
 	})
 }

@@ -42,6 +42,7 @@ type packedTrace struct {
 	byAll     []int64              // by alloc.Simulators, for all runs
 	loadOfAll int64                // the largest of all runs
 	runs      int
+	model     *plannedRun // nil without --model
 }
 
 // readTrace reads the recording.
@@ -94,7 +95,7 @@ func (t *packedTrace) simulate() error {
 	t.byAll, t.loadOfAll = t.ReservedByAll(alloc.Simulators)
 	for _, stream := range t.Streams() {
 		runs := t.Runs(stream)
-		t.runs = len(runs)
+		t.runs = max(t.runs, len(runs))
 		for i, r := range alloc.Replayers {
 			one, err := r.Run(context.Background(), runs, t.Alignment)
 			if err != nil {
@@ -148,6 +149,14 @@ func (t *packedTrace) text(w io.Writer) {
 	}
 }
 
+// modelJSON is nil without --model.
+func (t *packedTrace) modelJSON() *modelJSON {
+	if t == nil {
+		return nil
+	}
+	return t.model.json()
+}
+
 // more prints the parts of the streams and what allocators would take, after the
 // figures of the placement.
 func (t *packedTrace) more(w io.Writer, arena int64) {
@@ -155,6 +164,10 @@ func (t *packedTrace) more(w io.Writer, arena int64) {
 		for _, p := range t.Parts {
 			fmt.Fprintf(w, "stream %-6d %s from offset %s on, %s buffers\n", p.Stream, units.Bytes(p.Arena), units.Group(p.Offset), units.Group(int64(p.Buffers)))
 		}
+	}
+	if t.model != nil {
+		t.model.text(w)
+		return
 	}
 	fmt.Fprintf(w, "reserved by allocators for the same stream\n")
 	for i, s := range alloc.Simulators {

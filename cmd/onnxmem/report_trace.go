@@ -19,8 +19,10 @@ func (c *reportCmd) runTrace(e *env, path string) error {
 		return err
 	}
 	t := &packedTrace{recording: recording}
-	if t.Packed, err = it.Pack(context.Background(), recording.Alignment, alloc.Options{}); err != nil {
-		return err
+	if t.Packed = it.Recorded(recording.Alignment); t.Packed == nil {
+		if t.Packed, err = it.Pack(context.Background(), recording.Alignment, alloc.Options{}); err != nil {
+			return err
+		}
 	}
 	t.reserved = it.Reserved(alloc.Simulators)
 	p := t.Plan(filepath.Base(name))

@@ -376,3 +376,27 @@ func (it *Iteration) runs() (begins []int) {
 	}
 	return begins
 }
+
+// First returns the blocks that the first repetition allocates, in the order of their
+// allocation. Steps are counted among its allocations and its frees of these blocks; Free
+// is -1 if it does not free a block.
+func (it *Iteration) First() (list []Buffer) {
+	t := it.trace
+	index := map[int32]int{}
+	steps := 0
+	for _, e := range t.Events[it.first : it.first+it.Length] {
+		at, known := index[e.Block]
+		switch {
+		case e.Free && !known:
+			continue
+		case e.Free:
+			list[at].Free = steps
+		default:
+			index[e.Block] = len(list)
+			b := &t.Blocks[e.Block]
+			list = append(list, Buffer{Size: b.Size, Stream: b.Stream, Alloc: steps, Free: -1})
+		}
+		steps++
+	}
+	return list
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/onnxmem/onnxmem/internal/strictjson"
@@ -21,12 +22,14 @@ type line struct {
 	Mark   json.RawMessage `json:"mark"`
 	Size   json.RawMessage `json:"size"`
 	Stream json.RawMessage `json:"stream"`
+	Offset json.RawMessage `json:"offset"`
 }
 
 // readLines reads onnxmem's own recordings: one object in each line,
 // {"alloc": ID, "size": BYTES, "stream": 0}, {"free": ID} or {"mark": "run"}, which
 // stands before the first event of each run. An id is a whole number or a string; it
-// may be used again when it is free.
+// may be used again when it is free. An allocation may have an "offset", where the block
+// lay in the arena of the recording.
 func readLines(r *bufio.Reader) (*Trace, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -103,6 +106,8 @@ func quick(text []byte) (l line, ok bool) {
 			field = &l.Size
 		case `"stream"`:
 			field = &l.Stream
+		case `"offset"`:
+			field = &l.Offset
 		}
 		if field == nil || *field != nil {
 			return l, false
@@ -187,7 +192,21 @@ func addLine(b *builder[string], l *line) error {
 	if err != nil {
 		return err
 	}
-	return b.alloc(id, size, stream)
+	if err := b.alloc(id, size, stream); err != nil || l.Offset == nil {
+		return err
+	}
+	offset, err := whole("offset", l.Offset, -1)
+	if err != nil {
+		return err
+	}
+	if offset > math.MaxInt64/4 {
+		return fmt.Errorf("offset: expected at most %d, found %d", int64(math.MaxInt64/4), offset)
+	}
+	if b.trace.Offsets == nil {
+		b.trace.Offsets = map[int32]int64{}
+	}
+	b.trace.Offsets[int32(len(b.trace.Blocks)-1)] = offset
+	return nil
 }
 
 // idOf returns an id as it stands in the text: "1" and 1 are two ids.

@@ -6,6 +6,48 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
+// Recorded returns the iteration with the places that its blocks had in the recording; nil
+// if that has none, or more than one repetition. Blocks without a place count as kept. A
+// block that was written over another takes that one's bytes from it.
+func (it *Iteration) Recorded(alignment int64) *Packed {
+	c := *it
+	c.Buffers, c.Kept = nil, Count{}
+	k := &Packed{Iteration: &c, Alignment: alignment}
+	if it.Repeats != 1 {
+		return nil
+	}
+	last := map[int64]int{} // by offset: the block that was allocated there last
+	for step := range it.Length {
+		e := it.trace.Events[it.first+step]
+		if e.Free {
+			continue
+		}
+		b := &it.trace.Blocks[e.Block]
+		offset, ok := it.trace.Offsets[e.Block]
+		if !ok {
+			c.Kept.add(b.Size)
+			continue
+		}
+		free := it.Length
+		if b.Free >= 0 && b.Free < it.end {
+			free = b.Free - it.first
+		}
+		if i, ok := last[offset]; ok && c.Buffers[i].Free > step && c.Buffers[i].Size == b.Size {
+			c.Buffers[i].Free = step
+		}
+		last[offset] = len(c.Buffers)
+		c.Buffers = append(c.Buffers, Buffer{b.Size, b.Stream, step, free})
+		k.Offsets = append(k.Offsets, offset)
+		k.Arena = max(k.Arena, offset+(b.Size+alignment-1)/alignment*alignment)
+	}
+	if len(c.Buffers) == 0 {
+		return nil
+	}
+	k.Load = k.Problem().MaxLoad()
+	k.LowerBound = k.Load
+	return k
+}
+
 // Plan returns the placed iteration in the form in which package report draws plans:
 // its events are the steps, from the one on before which the fewest bytes are live. A
 // block that is cut in two there is two buffers of one name and place. Nothing but the

@@ -13,6 +13,10 @@ type Trace struct {
 	Events    []Event
 	Marks     []int // the events before which a run begins, ascending; empty: none was recorded
 
+	// Offsets says where blocks lay in the arena of the recording, by block; nil if that is
+	// not known. A block that is not listed lay elsewhere.
+	Offsets map[int32]int64
+
 	Before int // blocks that are freed here and were allocated before the recording
 	Lost   int // blocks whose address was given out again before their free was seen
 }

@@ -276,3 +276,38 @@ func TestReplayers(t *testing.T) {
 		t.Errorf("%d bytes with holes, %d without", peaks["kinds-holes"], peaks["kinds"])
 	}
 }
+
+// A recording with the places of its blocks is drawn as it was: blocks elsewhere are left
+// out, and what is written over another takes that one's bytes.
+func TestRecorded(t *testing.T) {
+	const text = `{"mark": "run"}
+{"alloc": 0, "size": 100, "offset": 64}
+{"alloc": 1, "size": 50, "stream": 0}
+{"alloc": 2, "size": 100, "offset": 64}
+{"free": 0}
+{"alloc": 3, "size": 60, "offset": 0}
+{"free": 2}
+`
+	k := read(t, text).Iteration().Recorded(64)
+	want := []Buffer{{100, 0, 0, 2}, {100, 0, 2, 5}, {60, 0, 4, 6}}
+	if diff := cmp.Diff(want, k.Buffers); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]int64{64, 64, 0}, k.Offsets); diff != "" {
+		t.Error(diff)
+	}
+	if k.Arena != 192 || k.LowerBound != 192 || k.Kept != (Count{1, 50}) {
+		t.Errorf("got arena %d, bound %d, kept %v", k.Arena, k.LowerBound, k.Kept)
+	}
+	if k := read(t, stream("| a:4 a")).Iteration().Recorded(64); k != nil {
+		t.Errorf("a recording without places has %+v", k)
+	}
+}
+
+// First numbers the events of one repetition among themselves.
+func TestFirst(t *testing.T) {
+	it := read(t, stream("| a:4 b:2 a | b a:4 b:2 a | b a:4 b:2 a")).Iteration()
+	if diff := cmp.Diff([]Buffer{{4, 0, 0, 2}, {2, 0, 1, -1}}, it.First()); diff != "" {
+		t.Error(diff)
+	}
+}
