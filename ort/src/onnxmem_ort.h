@@ -32,12 +32,14 @@ struct onnxmem_memory {
 	uint64_t lower_bound_bytes; // of that plan: no placement needs less
 	uint64_t plan_bytes;        // of that plan: the arena that it needs
 	uint64_t output_bytes;      // of that plan: blocks that outlive a run
+	uint64_t scratch_bytes;     // of that plan, if it is a model's: the most that kernels take for themselves
 	uint64_t weights_bytes;     // what was taken while the session was made, and lives
 	uint64_t fallback_bytes;    // the most that misses took at one time
 	uint64_t hits;              // blocks at their places in the arena
 	uint64_t misses;            // blocks that had a plan, and came from malloc
 	uint64_t recorded;          // blocks of runs that had no plan
 	uint64_t runs, plans, packed_plans;
+	uint64_t enforced;          // 1: the plan used last has the places of a planned model
 };
 
 // onnxmem_status returns "" if ONNX Runtime has taken our allocator, else what is wrong.
@@ -69,12 +71,18 @@ ONNXMEM_API uint64_t onnxmem_run_end(int completed);
 // (UINT32_MAX: outlives the run).
 ONNXMEM_API uint32_t onnxmem_blocks(onnxmem_session *s, uint64_t plan, uint64_t *sizes, uint32_t *begins, uint32_t *ends, uint32_t room);
 
+// onnxmem_offsets copies the places of a plan's blocks, at most room of them, and returns
+// how many there are (UINT64_MAX: outside of the arena).
+ONNXMEM_API uint32_t onnxmem_offsets(onnxmem_session *s, uint64_t plan, uint64_t *offsets, uint32_t room);
+
 // onnxmem_place replaces the offsets of a plan (UINT64_MAX: outside). It returns 0 if
 // the plan is gone, or an offset is no multiple of 64 or leads out of the arena.
 ONNXMEM_API int onnxmem_place(onnxmem_session *s, uint64_t plan, const uint64_t *offsets, uint32_t count, uint64_t arena_bytes, uint64_t lower_bound_bytes);
 
-// onnxmem_load adds a plan for a key from a table of `onnxmem pack --to replay`. It
-// returns 0 on errors, with the reason in error.
+// onnxmem_load adds a plan for a key from a table of `onnxmem pack --to replay`. A table
+// of version 2 (`--model`) has the places of a planned model: results lie over operands,
+// as long as the run follows the recorded one event by event. It returns 0 on errors,
+// with the reason in error.
 ONNXMEM_API int onnxmem_load(onnxmem_session *s, uint64_t key, const char *table, char *error, size_t room);
 
 // onnxmem_plans copies the serial numbers of the plans, the one used last first, and

@@ -30,8 +30,10 @@ int plan_move(struct plan *p, const uint64_t *offsets, uint64_t arena_bytes, uin
 void plan_moved(struct plan *p) {
 	if (!p->move)
 		return;
-	for (uint32_t i = 0; i < p->count; i++)
+	for (uint32_t i = 0; i < p->count; i++) {
 		p->blocks[i].offset = p->move->offsets[i];
+		p->blocks[i].over = p->blocks[i].by = NEVER;
+	}
 	p->arena_bytes = p->move->arena_bytes;
 	p->lower_bound_bytes = p->move->lower_bound_bytes;
 	p->packed = 1;
@@ -89,7 +91,7 @@ struct plan *plan_make(struct trace *t, uint64_t key, int with_outputs) {
 	p->hash = trace_hash(t);
 	p->trace = *t;
 	for (uint32_t i = 0; i < t->count; i++) {
-		p->blocks[i] = (struct placed){t->blocks[i].size, OUTSIDE};
+		p->blocks[i] = (struct placed){t->blocks[i].size, OUTSIDE, NEVER, NEVER};
 		if (t->blocks[i].end == NEVER)
 			p->output_bytes += t->blocks[i].size;
 	}
@@ -126,60 +128,161 @@ static int word(const char **text, const char *w) {
 	return 1;
 }
 
-// line reads one line of a table into p, and returns what is wrong with it, or NULL.
-static const char *line(const char **text, struct plan *p, uint32_t *room) {
-	uint64_t id, n, offset, stream;
-	if (word(text, "alloc")) {
-		if (!number(text, &id) || !number(text, &n) || !number(text, &offset) || !number(text, &stream))
-			return "expected alloc ID SIZE OFFSET STREAM";
-		if (n > p->arena_bytes || offset > p->arena_bytes - n)
-			return "the block ends above the arena";
-		if (offset % ALIGNMENT)
-			return "the offset is no multiple of 64";
-		if (p->count == *room) {
-			uint32_t more = *room ? 2 * *room : 256;
-			struct placed *blocks = more < NEVER / 4 ? realloc(p->blocks, more * sizeof *blocks) : NULL;
-			if (!blocks)
-				return "no memory";
-			p->blocks = blocks;
-			*room = more;
+// A table that is read.
+struct reading {
+	struct plan *plan;
+	uint32_t room;
+	int version;
+};
+
+// append adds a block; 0 without memory.
+static int append(struct reading *r, struct placed b) {
+	struct plan *p = r->plan;
+	if (p->count == r->room) {
+		uint32_t more = r->room ? 2 * r->room : 256;
+		struct placed *blocks = more < NEVER / 4 ? realloc(p->blocks, more * sizeof *blocks) : NULL;
+		if (!blocks)
+			return 0;
+		p->blocks = blocks;
+		r->room = more;
+	}
+	p->blocks[p->count++] = b;
+	return r->version == 1 || trace_alloc(&p->trace, b.size) != NEVER;
+}
+
+// lies_over reports whether a block of size bytes at an offset may be written over
+// another: one that is live, at the same place, and that nothing else was written over.
+static int lies_over(const struct plan *p, uint64_t under, uint64_t size, uint64_t offset) {
+	if (under >= p->count || p->trace.blocks[under].end != NEVER)
+		return 0;
+	const struct placed *b = &p->blocks[under];
+	return offset != OUTSIDE && b->size == size && b->offset == offset && b->by == NEVER;
+}
+
+// alloc_line reads what stands behind the word alloc, and returns what is wrong, or NULL.
+static const char *alloc_line(const char **text, struct reading *r) {
+	struct plan *p = r->plan;
+	uint64_t id, n, offset, stream, over;
+	if (!number(text, &id) || !number(text, &n))
+		return "expected alloc ID SIZE OFFSET STREAM";
+	if (r->version == 2 && word(text, " -"))
+		offset = OUTSIDE;
+	else if (!number(text, &offset))
+		return "expected alloc ID SIZE OFFSET STREAM";
+	if (!number(text, &stream))
+		return "expected alloc ID SIZE OFFSET STREAM";
+	if (r->version == 2 && (!n || n > LARGEST))
+		return "expected a size from 1 to 2^47";
+	if (offset != OUTSIDE && (n > p->arena_bytes || offset > p->arena_bytes - n))
+		return "the block ends above the arena";
+	if (offset != OUTSIDE && offset % ALIGNMENT)
+		return "the offset is no multiple of 64";
+	struct placed b = {n, offset, NEVER, NEVER};
+	if (r->version == 2) {
+		if (id != p->count)
+			return "expected the number of the next block";
+		if (number(text, &over)) {
+			if (!lies_over(p, over, n, offset))
+				return "expected to lie over a live block of the same size and place, and over it alone";
+			b.over = (uint32_t)over;
+			p->blocks[over].by = p->count;
 		}
-		p->blocks[p->count++] = (struct placed){n, offset};
+	}
+	return append(r, b) ? NULL : "no memory";
+}
+
+// line reads one line of a table, and returns what is wrong with it, or NULL.
+static const char *line(const char **text, struct reading *r) {
+	struct plan *p = r->plan;
+	uint64_t n;
+	if (word(text, "alloc"))
+		return alloc_line(text, r);
+	if (word(text, "free")) {
+		if (!number(text, &n))
+			return "expected a number";
+		if (r->version == 1)
+			return NULL;
+		if (n >= p->count || p->trace.blocks[n].end != NEVER)
+			return "expected a block that is live";
+		trace_end(&p->trace, (uint32_t)n);
 		return NULL;
 	}
-	if (word(text, "free") || word(text, "alignment") || word(text, "events"))
+	if (word(text, "alignment") || word(text, "events"))
 		return number(text, &n) ? NULL : "expected a number";
 	if (word(text, "arena"))
 		return number(text, &p->arena_bytes) && p->arena_bytes < UINT64_MAX / 2 ? NULL : "expected a number of bytes";
 	if (word(text, "lower_bound"))
 		return number(text, &p->lower_bound_bytes) ? NULL : "expected a number of bytes";
+	if (r->version == 2 && word(text, "scratch"))
+		return number(text, &p->scratch_bytes) ? NULL : "expected a number of bytes";
 	return "expected alloc, free, alignment, arena, lower_bound or events";
 }
 
-struct plan *plan_load(const char *text, uint64_t key, char *error, size_t size) {
-	struct plan *p = calloc(1, sizeof *p);
-	uint32_t room = 0;
-	const char *wrong = p ? NULL : "no memory";
+// settle completes the plan of a table of version 2; 0 without memory.
+static int settle(struct plan *p, int with_outputs) {
+	int64_t *events = trace_events(&p->trace);
+	if (!events)
+		return 0;
+	uint64_t live = 0;
+	for (uint32_t e = 0; e < p->trace.events; e++) {
+		uint32_t i = (uint32_t)(events[e] < 0 ? ~events[e] : events[e]);
+		struct placed *b = &p->blocks[i];
+		if (p->trace.blocks[i].end == NEVER) {
+			p->output_bytes += b->size;
+			if (!with_outputs)
+				b->offset = OUTSIDE;
+		}
+		if (b->offset == OUTSIDE)
+			continue;
+		// What is written over another takes that one's bytes from it.
+		if (events[e] >= 0 && b->over == NEVER)
+			live += aligned(b->size);
+		else if (events[e] < 0 && b->by == NEVER)
+			live -= aligned(b->size);
+		if (live > p->live_peak_bytes)
+			p->live_peak_bytes = live;
+	}
+	free(events);
+	p->hash = trace_hash(&p->trace);
+	p->enforced = 1;
+	return 1;
+}
+
+// version returns the version in the first line of a table, and moves behind it; 0 if
+// there is none.
+static int version(const char **text) {
+	uint64_t n;
+	if (!word(text, "onnxmem/replay") || !number(text, &n) || n < 1 || n > 2 || (**text && **text != '\n'))
+		return 0;
+	return (int)n;
+}
+
+struct plan *plan_load(const char *text, uint64_t key, int with_outputs, char *error, size_t size) {
+	struct reading r = {.plan = calloc(1, sizeof(struct plan))};
+	const char *wrong = r.plan ? NULL : "no memory";
 	int at = 1;
-	if (p && (!word(&text, "onnxmem/replay") || !word(&text, " 1") || (*text && *text != '\n')))
-		wrong = "expected onnxmem/replay 1";
+	if (r.plan && !(r.version = version(&text)))
+		wrong = "expected onnxmem/replay 1 or 2";
 	while (!wrong && *text) {
 		text++; // the end of the line before
 		at++;
 		if (*text && *text != '\n')
-			wrong = line(&text, p, &room);
+			wrong = line(&text, &r);
 		if (!wrong && *text && *text != '\n')
 			wrong = "expected the end of the line";
 	}
+	if (!wrong && r.version == 2 && !settle(r.plan, with_outputs))
+		wrong = "no memory";
 	if (wrong) {
 		snprintf(error, size, "line %d: %s", at, wrong);
-		plan_free(p);
+		plan_free(r.plan);
 		return NULL;
 	}
-	p->key = key;
-	p->live_peak_bytes = p->lower_bound_bytes;
-	p->packed = 1;
-	return p;
+	r.plan->key = key;
+	r.plan->packed = 1;
+	if (r.version == 1)
+		r.plan->live_peak_bytes = r.plan->lower_bound_bytes;
+	return r.plan;
 }
 
 int walk_init(struct walk *w, const struct plan *p) {

@@ -9,6 +9,8 @@
 
 struct placed {
 	uint64_t size, offset;
+	uint32_t over; // the block that it is written over, which is live then; NEVER: none
+	uint32_t by;   // the block that is written over it; NEVER: none
 };
 
 struct plan {
@@ -17,10 +19,11 @@ struct plan {
 	uint64_t key; // which inputs it is for
 	struct placed *blocks;
 	uint32_t count;
-	uint64_t arena_bytes, live_peak_bytes, lower_bound_bytes, output_bytes;
-	struct trace trace; // the run it was made from
+	uint64_t arena_bytes, live_peak_bytes, lower_bound_bytes, output_bytes, scratch_bytes;
+	struct trace trace; // the run it was made from; of a table of version 1: no blocks
 	uint64_t hash;      // of that run
-	int packed;         // 0: placed by plan_place
+	int packed;         // 0: placed by best fit
+	int enforced;       // the places are those of a planned model
 	int dropped;        // the session does not have it any more
 	int users;          // runs in flight
 	struct moved *move; // what plan_moved takes; NULL: nothing
@@ -33,9 +36,10 @@ struct plan {
 // stay outside unless with_outputs. NULL without memory; the trace is then as it was.
 struct plan *plan_make(struct trace *t, uint64_t key, int with_outputs);
 
-// plan_load reads a table as `onnxmem pack --to replay` writes it. NULL on errors, with
-// the reason in error.
-struct plan *plan_load(const char *text, uint64_t key, char *error, size_t room);
+// plan_load reads a table as `onnxmem pack --to replay` writes it. Of version 2, blocks
+// that outlive the run stay outside unless with_outputs. NULL on errors, with the reason
+// in error.
+struct plan *plan_load(const char *text, uint64_t key, int with_outputs, char *error, size_t room);
 
 // plan_move notes other offsets for the blocks of a plan; plan_moved takes them, once no
 // run is in flight: a run keeps the places with which it began. plan_move returns 0

@@ -59,6 +59,7 @@ struct range *ranges_add(struct ranges *set, uint64_t start, uint64_t end) {
 		return NULL;
 	r->start = start;
 	r->end = end;
+	r->under = UINT32_MAX;
 	r->levels = height(set);
 	for (uint32_t level = 0; level < r->levels; level++) {
 		r->next[level] = last[level]->next[level];

@@ -14,6 +14,7 @@ struct range {
 	uint64_t start, end; // offsets in the arena; end is the first byte behind
 	uint64_t run;        // serial number of the run that made the block
 	uint32_t block;      // the block's number in that run
+	uint32_t under;      // of the same run: the block that this one lies over, until that is freed; UINT32_MAX: none
 	uint32_t levels;
 	struct range *next[RANGES_LEVELS];
 };

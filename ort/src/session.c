@@ -11,9 +11,6 @@
 // LASTING is how many runs in a row must leave a plan in the same way for a new one.
 #define LASTING 3
 
-// LARGEST size that is given out; sums of a few sizes cannot overflow.
-#define LARGEST ((uint64_t)1 << 47)
-
 struct arena {
 	struct arena *next;
 	char *base;
@@ -32,6 +29,7 @@ struct run {
 	struct walk walk;
 	struct trace trace;
 	int deviated; // a block was not where the plan has it
+	int exact;    // its events so far are those of the run from which the plan was made
 };
 
 struct session {
@@ -181,10 +179,12 @@ static void plan_enter(struct run *r, struct plan *p, uint32_t n) {
 	walk_free(&r->walk);
 	plan_leave(r->plan);
 	r->plan = NULL;
+	r->exact = 0;
 	if (!p || !walk_init(&r->walk, p))
 		return;
 	memset(r->walk.taken, 1, n);
 	r->walk.last = n;
+	r->exact = n == 0 && p->trace.count == p->count;
 	plan_unlink(r->session, p);
 	plan_first(r->session, p);
 	p->users++;
@@ -350,6 +350,16 @@ uint32_t onnxmem_blocks(onnxmem_session *s, uint64_t plan, uint64_t *sizes, uint
 	return count;
 }
 
+uint32_t onnxmem_offsets(onnxmem_session *s, uint64_t plan, uint64_t *offsets, uint32_t room) {
+	os_acquire(&lock);
+	struct plan *p = plan_of(s, 0, plan);
+	uint32_t count = p ? p->count : 0;
+	for (uint32_t i = 0; i < count && i < room; i++)
+		offsets[i] = p->blocks[i].offset;
+	os_release(&lock);
+	return count;
+}
+
 // within reports whether offsets suit the blocks of a plan.
 static int within(const struct plan *p, const uint64_t *offsets, uint64_t arena) {
 	for (uint32_t i = 0; i < p->count; i++) {
@@ -373,11 +383,12 @@ int onnxmem_place(onnxmem_session *s, uint64_t plan, const uint64_t *offsets, ui
 }
 
 int onnxmem_load(onnxmem_session *s, uint64_t key, const char *table, char *error, size_t room) {
-	struct plan *p = plan_load(table, key ? key : 1, error, room);
+	struct plan *p = plan_load(table, key ? key : 1, s->outputs, error, room);
 	if (!p)
 		return 0;
 	os_acquire(&lock);
 	plan_add(s, p);
+	s->fit = 1;
 	os_release(&lock);
 	return 1;
 }
@@ -405,6 +416,8 @@ void onnxmem_memory_of(onnxmem_session *s, struct onnxmem_memory *m) {
 		m->live_peak_bytes = s->plans->live_peak_bytes;
 		m->lower_bound_bytes = s->plans->lower_bound_bytes;
 		m->output_bytes = s->plans->output_bytes;
+		m->scratch_bytes = s->plans->scratch_bytes;
+		m->enforced = (uint64_t)s->plans->enforced;
 	}
 	os_release(&lock);
 }
@@ -417,6 +430,24 @@ static struct run *running(void) {
 	if (current || making)
 		return current;
 	return in_flight && !in_flight->next ? in_flight : NULL;
+}
+
+// follows reports whether a run has had the events of its plan so far, with the
+// allocation of a block that is number i of the plan.
+static int follows(struct run *r, uint32_t i, uint32_t number) {
+	r->exact = r->exact && i != NEVER && i == number && r->trace.blocks[number].begin == r->plan->trace.blocks[i].begin;
+	return r->exact;
+}
+
+// lie_over lets a block have the place of another, which its node reads for the last
+// time: only a run that has followed its plan so far is known to be at that node. NULL if
+// that one does not live there alone.
+static struct range *lie_over(struct run *r, uint32_t under, uint64_t start, uint64_t end) {
+	struct range *lives = ranges_at(&r->arena->live, start);
+	if (!lives || lives->end != end || lives->run != r->serial || lives->block != under || lives->under != NEVER)
+		return NULL;
+	lives->under = under;
+	return lives;
 }
 
 // find_place returns the address that the plan of a run has for its next block, or NULL
@@ -440,6 +471,7 @@ static void *find_place(struct run *r, uint64_t size, uint32_t number, enum kind
 			i = r->plan ? walk_next(&r->walk, r->plan, size) : NEVER;
 		}
 	}
+	int exact = follows(r, i, number);
 	uint64_t offset = i == NEVER ? OUTSIDE : r->plan->blocks[i].offset;
 	if (i != NEVER && offset == OUTSIDE) {
 		*kind = OUTPUT;
@@ -447,8 +479,12 @@ static void *find_place(struct run *r, uint64_t size, uint32_t number, enum kind
 	}
 	struct arena *a = r->arena;
 	struct range *lives = NULL; // NULL: a miss
-	if (i != NEVER && a && size <= a->size && offset <= a->size - size)
-		lives = ranges_add(&a->live, offset, offset + size);
+	if (i != NEVER && a && size <= a->size && offset <= a->size - size) {
+		if (exact && r->plan->blocks[i].over != NEVER)
+			lives = lie_over(r, r->plan->blocks[i].over, offset, offset + size);
+		if (!lives)
+			lives = ranges_add(&a->live, offset, offset + size);
+	}
 	if (lives) {
 		lives->run = r->serial;
 		lives->block = number;
@@ -525,8 +561,11 @@ static void note_end(uint64_t run, uint32_t number) {
 	struct run *r = in_flight;
 	while (r && r->serial != run)
 		r = r->next;
-	if (r)
-		trace_end(&r->trace, number);
+	if (!r)
+		return;
+	trace_end(&r->trace, number);
+	if (r->exact)
+		r->exact = r->trace.blocks[number].end == r->plan->trace.blocks[number].end;
 }
 
 void memory_free(void *bytes) {
@@ -536,7 +575,10 @@ void memory_free(void *bytes) {
 	struct arena *a = arena_with(bytes);
 	if (a) {
 		struct range *lives = ranges_at(&a->live, (uint64_t)((char *)bytes - a->base));
-		if (lives) {
+		if (lives && lives->under != NEVER) {
+			note_end(lives->run, lives->under);
+			lives->under = NEVER; // the one over it lives on
+		} else if (lives) {
 			note_end(lives->run, lives->block);
 			ranges_remove(&a->live, lives);
 		}

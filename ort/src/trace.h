@@ -10,6 +10,9 @@
 // ALIGNMENT of all blocks: ONNX Runtime's kernels expect it, and plans are made with it.
 #define ALIGNMENT 64
 
+// LARGEST size that is given out; sums of a few sizes cannot overflow.
+#define LARGEST ((uint64_t)1 << 47)
+
 // aligned rounds a size up. Sizes are below 2^47, so this does not overflow.
 static inline uint64_t aligned(uint64_t size) { return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 

@@ -352,9 +352,22 @@ static void tables_are_read(void) {
 	const size_t of_table[] = {1000, 64};
 	chain(s, 1, of_table, 2, 0, 1, NULL);
 	CHECK(memory(s).hits == 2 && memory(s).arena_bytes == 2048 && memory(s).lower_bound_bytes == 1088);
+#define OVER "expected to lie over a live block of the same size and place, and over it alone"
 	const char *bad[][2] = {
-		{"", "line 1: expected onnxmem/replay 1"},
-		{"onnxmem/replay 2\n", "line 1: expected onnxmem/replay 1"},
+		{"", "line 1: expected onnxmem/replay 1 or 2"},
+		{"onnxmem/replay 3\n", "line 1: expected onnxmem/replay 1 or 2"},
+		{"onnxmem/replay 2 1\n", "line 1: expected onnxmem/replay 1 or 2"},
+		{"onnxmem/replay 1\nscratch 1\n", "line 2: expected alloc, free, alignment, arena, lower_bound or events"},
+		{"onnxmem/replay 1\narena 64\nalloc 1 64 0 0 0\n", "line 3: expected the end of the line"},
+		{"onnxmem/replay 2\nscratch x\n", "line 2: expected a number of bytes"},
+		{"onnxmem/replay 2\narena 640\nalloc 1 64 0 0\n", "line 3: expected the number of the next block"},
+		{"onnxmem/replay 2\nfree 0\n", "line 2: expected a block that is live"},
+		{"onnxmem/replay 2\narena 640\nalloc 0 64 0 0\nfree 0\nfree 0\n", "line 5: expected a block that is live"},
+		{"onnxmem/replay 2\narena 640\nalloc 0 64 0 0 0\n", "line 3: " OVER},
+		{"onnxmem/replay 2\narena 640\nalloc 0 64 0 0\nalloc 1 60 0 0 0\n", "line 4: " OVER},
+		{"onnxmem/replay 2\narena 640\nalloc 0 64 0 0\nalloc 1 64 64 0 0\n", "line 4: " OVER},
+		{"onnxmem/replay 2\narena 640\nalloc 0 64 0 0\nfree 0\nalloc 1 64 0 0 0\n", "line 5: " OVER},
+		{"onnxmem/replay 2\narena 640\nalloc 0 64 0 0\nalloc 1 64 0 0 0\nalloc 2 64 0 0 0\n", "line 5: " OVER},
 		{"onnxmem/replay 1\narena 64\nalloc 1 65 0 0\n", "line 3: the block ends above the arena"},
 		{"onnxmem/replay 1\narena 640\nalloc 1 65 1 0\n", "line 3: the offset is no multiple of 64"},
 		{"onnxmem/replay 1\narena 18446744073709551615\n", "line 2: expected a number of bytes"},
@@ -370,6 +383,82 @@ static void tables_are_read(void) {
 		CHECK(!strcmp(error, bad[i][1]));
 	}
 	onnxmem_session_close(s);
+}
+
+// A planned model: 0 is read for the last time by the node that makes 2, over it; 1 is
+// that node's scratch, 4 the result.
+static const char planned[] = "onnxmem/replay 2\nalignment 64\narena 4096\nlower_bound 3072\nscratch 512\nevents 9\n"
+							  "alloc 0 1000 0 0\nalloc 1 500 1024 0\nfree 1\nalloc 2 1000 0 0 0\nfree 0\n"
+							  "alloc 3 2000 1024 0\nfree 2\nalloc 4 1000 3072 0\nfree 3\n";
+
+// planned_run does what the table says, but for an extra block before event number
+// extra. It returns the result.
+static unsigned char *planned_run(onnxmem_session *s, uint64_t key, int extra, int lies_over) {
+	void *more = NULL;
+	onnxmem_run_begin(s, key);
+	if (extra == 0)
+		more = memory_alloc(77);
+	unsigned char *a = memory_alloc(1000);
+	memset(a, 1, 1000);
+	if (extra == 1)
+		more = memory_alloc(77);
+	unsigned char *scratch = memory_alloc(500);
+	memset(scratch, 9, 500);
+	memory_free(scratch);
+	CHECK(a[0] == 1 && a[999] == 1);
+	unsigned char *b = memory_alloc(1000);
+	CHECK((a == b) == lies_over);
+	for (int i = 0; i < 1000; i++)
+		b[i] = (unsigned char)(a[i] + 1);
+	memory_free(a);
+	unsigned char *c = memory_alloc(2000);
+	memset(c, 7, 2000);
+	CHECK(b[0] == 2 && b[999] == 2);
+	memory_free(b);
+	unsigned char *result = memory_alloc(1000);
+	memset(result, 5, 1000);
+	CHECK(c[0] == 7 && c[1999] == 7);
+	memory_free(c);
+	memory_free(more);
+	onnxmem_run_end(1);
+	return result;
+}
+
+static void results_lie_over_operands(void) {
+	char error[100];
+	for (int inside = 0; inside < 2; inside++) {
+		onnxmem_session *s = onnxmem_session_new(4, inside);
+		CHECK(onnxmem_load(s, 1, planned, error, sizeof error));
+		memory_free(planned_run(s, 1, -1, 1));
+		unsigned char *kept = planned_run(s, 1, -1, 1);
+		struct onnxmem_memory m = memory(s);
+		CHECK(m.hits == (uint64_t)(inside ? 10 : 8) && m.misses == 0 && m.recorded == 0 && m.enforced == 1);
+		CHECK(m.arena_bytes == 4096 && m.output_bytes == 1000 && m.scratch_bytes == 512);
+		CHECK(m.live_peak_bytes == 3072 && m.lower_bound_bytes == 3072);
+		CHECK(kept[0] == 5 && kept[999] == 5);
+		memory_free(kept);
+		memory_free(planned_run(s, 0, -1, 1)); // found by the sizes
+		CHECK(memory(s).misses == 0);
+		onnxmem_session_close(s);
+	}
+}
+
+// After any other event, nothing lies over what lives.
+static void a_run_that_leaves_its_plan_writes_over_nothing(void) {
+	char error[100];
+	for (int extra = 0; extra < 2; extra++) {
+		onnxmem_session *s = onnxmem_session_new(4, 0);
+		CHECK(onnxmem_load(s, 1, planned, error, sizeof error));
+		memory_free(planned_run(s, 1, extra, 0));
+		CHECK(memory(s).misses == 2 && memory(s).hits == 3);
+		memory_free(planned_run(s, 1, -1, 1));
+		CHECK(memory(s).misses == 2 && memory(s).hits == 7);
+		for (int i = 0; i < 3; i++) // a change that lasts
+			memory_free(planned_run(s, 1, extra, 0));
+		memory_free(planned_run(s, 1, extra, 0));
+		CHECK(memory(s).enforced == 0);
+		onnxmem_session_close(s);
+	}
 }
 
 static void odd_sizes(void) {
@@ -507,6 +596,129 @@ static void *random_runs(void *argument) {
 	return NULL;
 }
 
+// planned_stream is a random stream of a planned model, and its table.
+struct planned_stream {
+	struct {
+		size_t size;
+		int over; // -1: none
+	} blocks[64];
+	int events[128]; // a block that is allocated, or ~block of one that is freed
+	int count, length;
+	char table[8192];
+};
+
+static void draw_stream(struct planned_stream *p, uint32_t *state) {
+	int live[64], lives = 0, at = 0;
+	p->count = p->length = 0;
+	at = snprintf(p->table, sizeof p->table, "onnxmem/replay 2\narena %d\n", 64 * 64);
+	while (p->count < 64 || lives) {
+		int over = -1, k = lives ? (int)(draw(state) % (uint32_t)lives) : 0;
+		if (p->count == 64 || (lives && draw(state) % 2)) {
+			at += snprintf(p->table + at, sizeof p->table - (size_t)at, "free %d\n", live[k]);
+			p->events[p->length++] = ~live[k];
+			live[k] = live[--lives];
+			continue;
+		}
+		if (lives && draw(state) % 2) {
+			over = live[k];
+			for (int i = 0; i < p->count; i++)
+				if (p->blocks[i].over == live[k])
+					over = -1;
+		}
+		int i = p->count++;
+		size_t size = over < 0 ? 1 + draw(state) % 512 : p->blocks[over].size;
+		p->blocks[i].size = size;
+		p->blocks[i].over = over;
+		// Its place follows from the first of those that it lies over.
+		int first = i;
+		while (p->blocks[first].over >= 0)
+			first = p->blocks[first].over;
+		at += snprintf(p->table + at, sizeof p->table - (size_t)at, "alloc %d %zu %d 0", i, size, first * 37 % 56 * 64);
+		at += over < 0 ? 0 : snprintf(p->table + at, sizeof p->table - (size_t)at, " %d", over);
+		at += snprintf(p->table + at, sizeof p->table - (size_t)at, "\n");
+		p->events[p->length++] = i;
+		live[lives++] = i;
+	}
+}
+
+// planned_runs_follow replays a stream, with an extra block somewhere in some runs. A
+// block may lie over another only where the table says so and nothing else has happened
+// in the run; all other bytes are kept.
+static uint64_t planned_runs_follow(onnxmem_session *s, uint64_t key, const struct planned_stream *p, uint32_t *noise) {
+	struct held held[64] = {{0}}, more = {0};
+	int under[64], extra = draw(noise) % 3 ? -1 : (int)(draw(noise) % (uint32_t)p->length), exact = 1;
+	uint64_t over = 0;
+	onnxmem_run_begin(s, key);
+	for (int e = 0; e < p->length; e++) {
+		if (e == extra) {
+			more = (struct held){memory_alloc(100), 100, 3};
+			memset(more.bytes, 3, 100);
+			exact = 0;
+		}
+		int i = p->events[e];
+		if (i < 0) {
+			struct held *h = &held[~i];
+			if (under[~i])
+				memory_free(h->bytes); // another was written over it
+			else
+				drop(h);
+			h->bytes = NULL;
+			continue;
+		}
+		struct held *h = &held[i];
+		*h = (struct held){memory_alloc(p->blocks[i].size), p->blocks[i].size, (unsigned char)draw(noise)};
+		under[i] = 0;
+		CHECK(h->bytes);
+		for (int j = 0; j < i; j++) {
+			if (!held[j].bytes || under[j] || held[j].bytes >= h->bytes + h->size || h->bytes >= held[j].bytes + held[j].size)
+				continue;
+			CHECK(exact && p->blocks[i].over == j && held[j].bytes == h->bytes);
+			under[j] = 1;
+			over++;
+		}
+		memset(h->bytes, h->fill, h->size);
+	}
+	drop(&more);
+	onnxmem_run_end((int)(draw(noise) % 2));
+	return over;
+}
+
+static onnxmem_session *planned_session;
+static struct planned_stream streams[4];
+
+static void *random_planned_runs(void *argument) {
+	uint32_t noise = (uint32_t)(uintptr_t)argument;
+	uint64_t over = 0;
+	char error[100];
+	for (int i = 0; i < 25 || time(NULL) < deadline; i++) {
+		onnxmem_session *own = onnxmem_session_new(2, (int)(draw(&noise) % 2));
+		uint32_t k = draw(&noise) % 4;
+		CHECK(onnxmem_load(own, 1, streams[k].table, error, sizeof error));
+		for (int j = 0; j < 4; j++) {
+			over += planned_runs_follow(own, 1, &streams[k], &noise);
+			planned_runs_follow(planned_session, draw(&noise) % 5, &streams[draw(&noise) % 4], &noise);
+			if (draw(&noise) % 16 == 0)
+				CHECK(onnxmem_load(planned_session, 1 + k, streams[k].table, error, sizeof error));
+		}
+		onnxmem_session_close(own);
+	}
+	CHECK(over);
+	return NULL;
+}
+
+static void random_planned_runs_on_threads(void) {
+	uint32_t state = 99;
+	for (int k = 0; k < 4; k++)
+		draw_stream(&streams[k], &state);
+	planned_session = onnxmem_session_new(4, 0);
+	pthread_t threads[THREADS];
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, random_planned_runs, (void *)(uintptr_t)(i * 7919 + 17));
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	onnxmem_session_close(planned_session);
+}
+
 static void random_runs_on_threads(void) {
 	for (int i = 0; i < SHARED; i++)
 		shared[i] = onnxmem_session_new(4, i == 1);
@@ -543,8 +755,11 @@ int main(int argc, char **argv) {
 	RUN(swapped_allocations_are_found);
 	RUN(runs_in_flight_at_once);
 	RUN(tables_are_read);
+	RUN(results_lie_over_operands);
+	RUN(a_run_that_leaves_its_plan_writes_over_nothing);
 	RUN(odd_sizes);
 	RUN(fork_in_a_run);
+	RUN(random_planned_runs_on_threads);
 	RUN(random_runs_on_threads);
 	return 0;
 }

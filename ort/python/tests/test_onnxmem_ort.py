@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -126,8 +127,8 @@ class Record(Case):
     def test_off_is_the_runtime_alone(self) -> None:
         plain, ours = self.pair(CHAIN, arena="off")
         self.same(plain, ours, rows(9))
-        self.assertEqual(set(ours.memory.values()), {0})
-        with self.assertRaisesRegex(ValueError, "expected 'auto', 'record' or 'off'"):
+        self.assertEqual(set(ours.memory.values()), {0, "off"})
+        with self.assertRaisesRegex(ValueError, "expected 'auto', 'record', 'plan' or 'off'"):
             onnxmem_ort.InferenceSession(CHAIN, arena="on")  # type: ignore[arg-type]
 
     def test_options_are_as_before(self) -> None:
@@ -188,8 +189,25 @@ class Record(Case):
             self.same(plain, other, rows(10))
             self.assertEqual((other.memory["hits"], other.memory["recorded"], other.memory["arena_bytes"]), (len(sizes), 0, top))
             table.write_text("onnxmem/replay 3\n", encoding="utf-8")
-            with self.assertRaisesRegex(ValueError, "line 1: expected onnxmem/replay 1"):
+            with self.assertRaisesRegex(ValueError, "line 1: expected onnxmem/replay 1 or 2"):
                 other.replay(table, rows(10))
+
+
+    def test_a_report_is_drawn(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder, "page.html")
+            _, ours = self.pair(CHAIN)
+            with self.assertRaisesRegex(ValueError, "nothing is recorded"):
+                ours.report(page)
+            ours.run(None, rows(10))
+            self.assertEqual(onnxmem_ort.report(page), page)
+            self.assertIn("fits into", page.read_text(encoding="utf-8"))
+            with environment(ONNXMEM_COMMAND="/nonexistent"), self.assertRaisesRegex(onnxmem.NotInstalled, "/nonexistent: not found"):
+                onnxmem_ort.report(page)
+            _, off = self.pair(CHAIN, arena="off")
+            off.run(None, rows(10))
+            with self.assertRaisesRegex(ValueError, "nothing is recorded"):
+                off.report(page)
 
 
 class Deviations(Case):
@@ -282,8 +300,183 @@ class Deviations(Case):
             self.assertEqual(ours.memory["misses"], before["misses"])
 
 
+#: A network whose sums, and whose Sqrt, ONNX Runtime does not write over operands by itself.
+RESIDUAL = network(
+    [
+        node("MatMul", "x w", "a"),
+        node("MatMul", "a w", "b"),
+        node("Add", "a b", "c"),
+        node("Abs", "c", "d"),
+        node("Sqrt", "d", "e"),
+        node("MatMul", "e w", "f"),
+        node("Add", "f e", "g"),
+        node("MatMul", "g w", "y"),
+    ],
+    {"x": ["n", 64]},
+    ["y"],
+    {"w": np.random.default_rng(1).standard_normal((64, 64)).astype(np.float32)},
+)
+
+
+class Plan(Case):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name, "planned.onnx")
+
+    def planned(self, model: bytes, **arguments: Any) -> tuple[Any, Any]:
+        """Plan a model for 100 rows; return ONNX Runtime's session of it, and ours."""
+        self.plan = onnxmem.optimize(model, self.path, dims={"n": 100}, runtime="onnxruntime-arena").plan
+        return self.pair(str(self.path), arena="plan", **arguments)
+
+    def kept(self, ours: Any) -> None:
+        memory = ours.memory
+        self.assertEqual((memory["mode"], memory["misses"], memory["fallback_bytes"]), ("plan", 0, 0))
+        self.assertLessEqual(memory["arena_bytes"], self.plan.summary.arena_bytes + memory["scratch_bytes"])
+
+    def test_a_plan_is_kept(self) -> None:
+        for release in (False, True):
+            plain, ours = self.planned(RESIDUAL, release_outputs=release)
+            for seed in range(4):
+                self.same(plain, ours, rows(100, seed))
+            self.kept(ours)
+            # Two matrices are live at once, where the blocks of a recorded run are three.
+            self.assertEqual(ours.memory["live_peak_bytes"], 2 * 100 * 64 * 4)
+            _, recorded = self.pair(str(self.path), release_outputs=release)
+            self.same(plain, recorded, rows(100))
+            self.assertEqual((recorded.memory["mode"], recorded.memory["live_peak_bytes"]), ("record", 3 * 100 * 64 * 4))
+
+    def test_a_network(self) -> None:
+        model = self.path.with_name("model.onnx")
+        subprocess.run([onnxmem.command(), "model", "tiny_resnet8", str(model), "--dim", "batch=4"], check=True, capture_output=True)
+        self.plan = onnxmem.optimize(model, self.path, runtime="onnxruntime-arena").plan
+        plain, ours = self.pair(str(self.path), arena="plan")
+        (x,) = plain.get_inputs()
+        for seed in range(3):
+            self.same(plain, ours, {x.name: np.random.default_rng(seed).standard_normal(x.shape).astype(np.float32)})
+        self.kept(ours)
+        values = {x.name: onnxruntime.OrtValue.ortvalue_from_numpy(np.ones(x.shape, np.float32))}
+        self.equal([v.numpy() for v in plain.run_with_ort_values(None, values)], [v.numpy() for v in ours.run_with_ort_values(None, values)])
+        self.kept(ours)
+
+    def test_other_shapes_are_recorded(self) -> None:
+        plain, ours = self.planned(RESIDUAL)
+        for n in (99, 100, 7, 100, 99, 100):
+            self.same(plain, ours, rows(n, n))
+            self.assertEqual(ours.memory["mode"], "plan" if n == 100 else "record")
+        self.assertEqual((ours.memory["misses"], ours.memory["plans"]), (0, 3))
+
+    def test_bindings_use_the_plan(self) -> None:
+        plain, ours = self.planned(RESIDUAL)
+        self.same(plain, ours, rows(100))
+        for i in range(4):
+            binding = ours.io_binding()
+            binding.bind_cpu_input("x", rows(100, i)["x"])
+            binding.bind_output("y")
+            ours.run_with_iobinding(binding)
+            self.equal(plain.run(None, rows(100, i)), binding.copy_outputs_to_cpu())
+            del binding
+        self.kept(ours)
+
+    def test_threads_share_a_plan(self) -> None:
+        plain, ours = self.planned(RESIDUAL)
+        faults: list[BaseException] = []
+        threads = [Together.runs(self, plain, ours, faults, 30, (100, 100, 40)) for _ in range(3)]
+        for thread in threads:
+            thread.join()
+        self.assertEqual(faults, [])
+
+    def test_a_run_that_fails(self) -> None:
+        model = network(
+            [node("MatMul", "x w", "a"), node("Abs", "a", "b"), node("Cast", "b", "i", to=TensorProto.INT64), node("Gather", "w i", "y", axis=0)],
+            {"x": ["n", 64]},
+            ["y"],
+            {"w": np.eye(64, dtype=np.float32)},
+        )
+        plain, ours = self.planned(model)
+        good, bad = {"x": np.ones((100, 64), np.float32)}, {"x": np.full((100, 64), 70, np.float32)}
+        for feed in (bad, good, bad, good, bad, bad, good):
+            if feed is good:
+                self.same(plain, ours, good)
+            else:
+                with self.assertRaisesRegex(Exception, "indices"):
+                    ours.run(None, feed)
+        self.kept(ours)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork")
+    def test_fork(self) -> None:
+        plain, ours = self.planned(RESIDUAL)
+        self.same(plain, ours, rows(100))
+        child = os.fork()
+        if child == 0:
+            status = 1
+            with contextlib.suppress(BaseException):
+                for n in (100, 20, 100):
+                    self.same(plain, ours, rows(n))
+                status = 0 if ours.memory["misses"] == 0 else 2
+            os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.same(plain, ours, rows(100))
+        self.kept(ours)
+
+    def test_data_decide(self) -> None:
+        nodes = [node("MatMul", "x w", "a"), node("Abs", "a", "b"), node("NonZero", "b", "i"), node("Transpose", "i", "t"), node("GatherND", "b t", "g"), node("Sqrt", "g", "y")]
+        plain, ours = self.planned(network(nodes, {"x": ["n", 64]}, ["y"], {"w": np.eye(64, dtype=np.float32)}))
+        for seed in range(8):
+            x = rows(100, seed)["x"]
+            self.same(plain, ours, {"x": x * (x > seed / 10)})
+
+    def test_a_wrong_place_is_not_kept(self) -> None:
+        def over_an_operand(model: Any, blocks: Any, outputs: bool) -> str:
+            # Matrix products over their operands: a kernel that reads them meanwhile.
+            lines, last = [], None
+            for i, (at, what) in enumerate(sorted([(b.begin, i) for i, b in enumerate(blocks)] + [(b.end, ~i) for i, b in enumerate(blocks) if b.end is not None])):
+                if what < 0:
+                    lines.append(f"free {~what}")
+                    continue
+                same = last is not None and blocks[last].size == blocks[what].size and blocks[last].end > at
+                lines.append(f"alloc {what} {blocks[what].size} {0 if same or last is None else 64 * 1024 * i} 0" + (f" {last}" if same else ""))
+                last = what
+            return "onnxmem/replay 2\narena 10000000\n" + "\n".join(lines) + "\n"
+
+        plain, ours = self.planned(network([node("MatMul", "x w", "a"), node("MatMul", "a w", "b"), node("Neg", "b", "c"), node("MatMul", "c w", "y")], {"x": ["n", 64]}, ["y"], {"w": rows(64)["x"]}))
+        with unittest.mock.patch.object(onnxmem_ort._enforce.Planned, "table", over_an_operand), self.assertWarnsRegex(RuntimeWarning, "the plan is not kept"):
+            self.same(plain, ours, rows(100))
+        self.same(plain, ours, rows(100, 1))
+        self.assertEqual(ours.memory["mode"], "record")
+
+    def test_a_model_that_draws_is_recorded(self) -> None:
+        model = network([node("MatMul", "x w", "a"), node("RandomUniformLike", "a", "r"), node("Mul", "r zero", "m"), node("Add", "m a", "y")], {"x": ["n", 64]}, ["y"], {"w": np.eye(64, dtype=np.float32), "zero": np.zeros(1, np.float32)})
+        plain, ours = self.planned(model)
+        with self.assertWarnsRegex(RuntimeWarning, "draws random numbers"):
+            self.same(plain, ours, rows(100))
+        self.same(plain, ours, rows(100))
+        self.assertEqual(ours.memory["mode"], "record")
+
+    def test_what_is_no_plan_is_refused(self) -> None:
+        def refused(error: type[Exception], text: str, model: Any = self.path) -> None:
+            with self.assertRaisesRegex(error, text):
+                onnxmem_ort.InferenceSession(model, providers=CPU, arena="plan")
+
+        refused(TypeError, "expected the path of a planned model, found bytes", CHAIN)
+        refused(ValueError, "planned.plan.json: not found: expected the plan that onnxmem optimize writes")
+        file = self.path.with_name("planned.plan.json")
+        for text, message in (("{", "not a plan: "), ("[]", "not a plan: expected a file of onnxmem optimize")):
+            file.write_text(text, encoding="utf-8")
+            refused(ValueError, message)
+        onnxmem.optimize(CHAIN, self.path, dims={"n": 100})
+        refused(ValueError, "planned for the runtime of onnxmem: expected a plan of optimize --runtime onnxruntime-arena")
+        onnxmem.optimize(CHAIN, self.path, dims={"n": 100}, runtime="onnxruntime-arena")
+        other = self.path.with_name("other.onnx")
+        other.write_bytes(RESIDUAL)
+        file.rename(self.path.with_name("other.plan.json"))
+        plain, ours = self.pair(str(other), arena="plan")
+        with self.assertWarnsRegex(RuntimeWarning, "the plan is not kept.*not the plan of"):
+            self.same(plain, ours, rows(100))
+
+
 class Together(Case):
-    def runs(self, plain: Any, ours: Any, faults: list[BaseException], count: int, sizes: tuple[int, ...]) -> threading.Thread:
+    def runs(self: Case, plain: Any, ours: Any, faults: list[BaseException], count: int, sizes: tuple[int, ...]) -> threading.Thread:
         def work() -> None:
             try:
                 for i in range(count):

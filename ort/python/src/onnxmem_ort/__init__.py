@@ -9,12 +9,14 @@
 ``InferenceSession`` is ONNX Runtime's class with another allocator. The first run with
 each combination of input shapes records what it allocates; from then on, every block
 has its place in an arena that the command ``onnxmem`` packs. Results are the same, bit
-for bit. ``install()`` makes it the class that ``onnxruntime.InferenceSession`` names.
+for bit. With ``arena="plan"``, a model that ``onnxmem optimize --runtime
+onnxruntime-arena`` has planned runs in its plan. ``report()`` draws what a session has
+taken. ``install()`` makes it the class that ``onnxruntime.InferenceSession`` names.
 
 Sizes are bytes. docs/onnxruntime.md of the project describes what is recorded and what
 happens when a run deviates.
 """
 
-from ._session import InferenceSession, Memory, install, uninstall
+from ._session import InferenceSession, Memory, install, report, uninstall
 
-__all__ = ["InferenceSession", "Memory", "install", "uninstall"]
+__all__ = ["InferenceSession", "Memory", "install", "report", "uninstall"]

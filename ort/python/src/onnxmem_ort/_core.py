@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ._library import NEVER, Figures, library
+from ._library import NEVER, OUTSIDE, Figures, library
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Block:
     begin: int
     #: None if the block outlives the run.
     end: int | None
+    #: Its place in the arena; None if it is outside.
+    offset: int | None = None
 
 
 class Core:
@@ -65,9 +67,10 @@ class Core:
         """Return the blocks from which a plan was made; none if the plan is gone."""
         room = self._library.onnxmem_blocks(self._handle, plan, None, None, None, 0)
         sizes, begins, ends = (ctypes.c_uint64 * room)(), (ctypes.c_uint32 * room)(), (ctypes.c_uint32 * room)()
-        if self._library.onnxmem_blocks(self._handle, plan, sizes, begins, ends, room) != room:
+        offsets = (ctypes.c_uint64 * room)()
+        if self._library.onnxmem_blocks(self._handle, plan, sizes, begins, ends, room) != room or self._library.onnxmem_offsets(self._handle, plan, offsets, room) != room:
             return []
-        return [Block(s, b, None if e == NEVER else e) for s, b, e in zip(sizes, begins, ends)]
+        return [Block(s, b, None if e == NEVER else e, None if o == OUTSIDE else o) for s, b, e, o in zip(sizes, begins, ends, offsets)]
 
     def place(self, plan: int, offsets: list[int], arena_bytes: int, lower_bound_bytes: int) -> bool:
         """Replace the offsets of a plan; False if it is gone."""

@@ -34,6 +34,7 @@ class Figures(ctypes.Structure):
             "lower_bound_bytes",
             "plan_bytes",
             "output_bytes",
+            "scratch_bytes",
             "weights_bytes",
             "fallback_bytes",
             "hits",
@@ -42,6 +43,7 @@ class Figures(ctypes.Structure):
             "runs",
             "plans",
             "packed_plans",
+            "enforced",
         )
     ]
 
@@ -93,6 +95,7 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
         ("onnxmem_run_begin", None, [handle, u64]),
         ("onnxmem_run_end", u64, [ctypes.c_int]),
         ("onnxmem_blocks", u32, [handle, u64, u64s, u32s, u32s, u32]),
+        ("onnxmem_offsets", u32, [handle, u64, u64s, u32]),
         ("onnxmem_place", ctypes.c_int, [handle, u64, u64s, u32, u64, u64]),
         ("onnxmem_load", ctypes.c_int, [handle, u64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]),
         ("onnxmem_plans", u32, [handle, u64s, u32]),

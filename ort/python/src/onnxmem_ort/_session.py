@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+import tempfile
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
 import onnxruntime
+from onnxmem._command import call
 from onnxruntime.capi import onnxruntime_inference_collection as _collection
 
 from ._core import Core
+from ._enforce import NotKept, Planned, lines, rehearse
 from ._pack import packer
 
 #: How the memory of a session is planned.
-Arena = Literal["auto", "record", "off"]
+Arena = Literal["auto", "record", "plan", "off"]
 
 _Base: Any = onnxruntime.InferenceSession
 
@@ -25,6 +29,9 @@ _Base: Any = onnxruntime.InferenceSession
 class Memory(TypedDict):
     """What a session has taken, in bytes; the counts are those of all runs."""
 
+    #: Where the plan used last comes from: "plan", that of the planned model; "record",
+    #: a recorded run; "off", there is no arena.
+    mode: Literal["plan", "record", "off"]
     #: The arena, as it is mapped.
     arena_bytes: int
     #: Of the plan used last: the largest sum of live blocks in the arena.
@@ -35,6 +42,9 @@ class Memory(TypedDict):
     plan_bytes: int
     #: Of the plan used last: results, which are the caller's and lie outside.
     output_bytes: int
+    #: Of the plan used last, if it is that of the planned model: the most that kernels
+    #: take for themselves at one time.
+    scratch_bytes: int
     #: What was taken while the session was made, and lives.
     weights_bytes: int
     #: The most that misses took at one time.
@@ -55,8 +65,12 @@ class InferenceSession(_Base):  # type: ignore[misc]
     """onnxruntime.InferenceSession, whose runs take their memory from a packed arena.
 
     arena: "record" packs what the first run of each combination of input shapes
-    allocates; "auto" does so if the library can be used, and warns otherwise; "off" is
-    ONNX Runtime's own allocator.
+    allocates; "auto" does so if the library can be used, and warns otherwise; "plan"
+    keeps the plan of a model that ``onnxmem optimize --runtime onnxruntime-arena`` has
+    written, with the plan beside it; "off" is ONNX Runtime's own allocator.
+
+    With "plan", nodes run as they stand in the file and in their order, whatever the
+    options say. Runs with other shapes than the plan's are as with "record".
 
     plans: how many combinations of shapes are kept; the one not used for longest goes.
 
@@ -80,24 +94,26 @@ class InferenceSession(_Base):  # type: ignore[misc]
         release_outputs: bool = False,
         **kwargs: Any,
     ) -> None:
-        if arena not in ("auto", "record", "off"):
-            raise ValueError(f"arena {arena!r}: expected 'auto', 'record' or 'off'")
+        if arena not in ("auto", "record", "plan", "off"):
+            raise ValueError(f"arena {arena!r}: expected 'auto', 'record', 'plan' or 'off'")
         self._core: Core | None = None
+        self._model = Planned(path_or_bytes) if arena == "plan" else None
         if arena != "off":
             self._core = _core(arena, plans, release_outputs)
         if self._core is None:
             super().__init__(path_or_bytes, sess_options, providers, *args, **kwargs)
             return
         options = sess_options if sess_options is not None else onnxruntime.SessionOptions()
-        with _Settings(options, reuse), self._core.making():
+        with _Settings(options, reuse, self._model), self._core.making():
             super().__init__(path_or_bytes, options, providers, *args, **kwargs)
 
     def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
-        return self._planned(_key(input_feed, output_names), lambda: _Base.run(self, output_names, input_feed, run_options))
+        key = _key(input_feed, output_names)
+        return self._planned(key, lambda: _Base.run(self, output_names, input_feed, run_options), input_feed)
 
     def run_with_ort_values(self, output_names: Any, input_dict_ort_values: Any, run_options: Any = None) -> Any:
         key = _key(input_dict_ort_values, output_names)
-        return self._planned(key, lambda: _Base.run_with_ort_values(self, output_names, input_dict_ort_values, run_options))
+        return self._planned(key, lambda: _Base.run_with_ort_values(self, output_names, input_dict_ort_values, run_options), input_dict_ort_values)
 
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> Any:
         # What is bound is not known here: the plan is chosen by the sizes of the blocks.
@@ -106,7 +122,8 @@ class InferenceSession(_Base):  # type: ignore[misc]
     @property
     def memory(self) -> Memory:
         """What the session has taken; all 0 with arena="off"."""
-        figures = self._core.figures() if self._core is not None else {}
+        figures: dict[str, Any] = dict(self._core.figures()) if self._core is not None else {}
+        figures["mode"] = "off" if self._core is None else "plan" if figures["enforced"] else "record"
         return cast(Memory, {name: figures.get(name, 0) for name in Memory.__annotations__})
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -114,18 +131,25 @@ class InferenceSession(_Base):  # type: ignore[misc]
         return self._core is None or self._core.wait(timeout)
 
     def trace(self, path: str | os.PathLike[str]) -> None:
-        """Write what the plan used last was made from, as JSON lines for ``onnxmem pack --trace``."""
+        """Write the blocks of the plan used last, with their places, as JSON lines for ``onnxmem pack --trace``."""
         plans = self._core.plans() if self._core is not None else []
         if self._core is None or not plans:
             raise ValueError("nothing is recorded: expected a run before")
-        events: dict[int, dict[str, object]] = {}
-        for i, block in enumerate(self._core.blocks(plans[0])):
-            events[block.begin] = {"alloc": i, "size": block.size, "stream": 0}
-            if block.end is not None:
-                events[block.end] = {"free": i}
         with open(path, "w", encoding="utf-8") as f:
-            for event in ({"mark": "run"}, *(events[at] for at in sorted(events))):
-                f.write(json.dumps(event) + "\n")
+            f.write(lines(self._core.blocks(plans[0])))
+
+    def report(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Draw the arena as the plan used last has it; return the file of the page.
+
+        Without a path, it is a temporary file that the browser opens. This needs the
+        command ``onnxmem``, which comes with the package of that name.
+        """
+        page = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="onnxmem-"), "report.html")
+        with tempfile.TemporaryDirectory(prefix="onnxmem-") as folder:
+            trace = Path(folder, "run.jsonl")
+            self.trace(trace)
+            call(["report", f"--trace={trace}", f"--out={page}", *(["--open"] if path is None else [])])
+        return page
 
     def replay(self, table: str | os.PathLike[str], input_feed: Any, output_names: Any = None) -> None:
         """Take a table of ``onnxmem pack --to replay`` for runs with the shapes of some inputs."""
@@ -134,20 +158,35 @@ class InferenceSession(_Base):  # type: ignore[misc]
         with open(table, encoding="utf-8") as f:
             self._core.load(_key(input_feed, output_names), f.read())
 
-    def _planned(self, key: int, run: Callable[[], Any]) -> Any:
+    def _planned(self, key: int, run: Callable[[], Any], feed: Mapping[str, Any] | None = None) -> Any:
         core = self._core
         if core is None:
             return run()
+        global _last
+        _last = weakref.ref(self)
         core.begin(key)
-        completed = False
+        completed, plan = False, 0
         try:
             result = run()
             completed = True
-            return result
         finally:
             plan = core.end(completed)
-            if plan:
-                packer.put(core, plan)
+        if plan and not (feed is not None and self._enforce(core, key, plan, run, feed, result)):
+            packer.put(core, plan)
+        return result
+
+    def _enforce(self, core: Core, key: int, plan: int, run: Callable[[], Any], feed: Mapping[str, Any], result: Any) -> bool:
+        """Replace the plan of a recorded run by that of the planned model; False if that does not apply."""
+        if self._model is None or not self._model.fits(feed):
+            return False
+        try:
+            table = self._model.table(core.blocks(plan), core.outputs)
+            rehearse(table, core.outputs, key, run, result)
+        except NotKept as e:
+            warnings.warn(f"onnxmem_ort: {self._model.model}: the plan is not kept, the recorded run is packed: {e}", RuntimeWarning, stacklevel=4)
+            return False
+        core.load(key, table)
+        return True
 
 
 def _core(arena: Arena, plans: int, outputs: bool) -> Core | None:
@@ -171,11 +210,17 @@ class _Settings:
     Options belong to the caller, who may use them for other sessions.
     """
 
-    def __init__(self, options: Any, reuse: bool | None) -> None:
+    def __init__(self, options: Any, reuse: bool | None, model: Planned | None) -> None:
         self._options = options
         # ONNX Runtime's own arena would take large blocks from ours, and its patterns
         # one block for a whole run.
-        self._values: dict[str, bool] = {"enable_cpu_mem_arena": False, "enable_mem_pattern": False}
+        self._values: dict[str, Any] = {"enable_cpu_mem_arena": False, "enable_mem_pattern": False}
+        if model is not None:
+            order, level, mode = onnxruntime.ExecutionOrder, onnxruntime.GraphOptimizationLevel, onnxruntime.ExecutionMode
+            self._values["execution_order"] = order.DEFAULT if model.traversal else order.PRIORITY_BASED
+            self._values["graph_optimization_level"] = level.ORT_DISABLE_ALL
+            self._values["execution_mode"] = mode.ORT_SEQUENTIAL
+            reuse = False  # a block that is used again has two tensors of the plan
         if reuse is not None:
             self._values["enable_mem_reuse"] = reuse
 
@@ -190,7 +235,7 @@ class _Settings:
     def __exit__(self, *_: object) -> None:
         self._set(self._before)
 
-    def _set(self, values: Mapping[str, bool]) -> None:
+    def _set(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
             setattr(self._options, name, value)
 
@@ -216,6 +261,18 @@ def _shape(value: Any) -> tuple[object, ...]:
     if isinstance(value, onnxruntime.OrtValue):
         return (value.data_type(), tuple(value.shape())) if value.is_tensor() else (value.data_type(),)
     return type(value).__name__, len(value) if hasattr(value, "__len__") else None
+
+
+#: The session that began a run last, to be drawn by report.
+_last: Callable[[], InferenceSession | None] = lambda: None
+
+
+def report(path: str | os.PathLike[str] | None = None) -> Path:
+    """Draw the arena of the session that ran last, as ``InferenceSession.report`` does."""
+    session = _last()
+    if session is None:
+        raise ValueError("nothing has run in an arena: expected a run of onnxmem_ort.InferenceSession before")
+    return session.report(path)
 
 
 _installed = threading.Lock()
