@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Measure ONNX Runtime with its own allocator and in a packed arena, for docs/results/onnxruntime-memory.md.
 
-    crosscheck/run bench/runtime.py [zoo] [resident] [time] [shapes]
+    crosscheck/run bench/runtime.py [zoo] [plan] [resident] [time] [shapes]
 
 zoo: every model of the zoo at one shape: arena, bound, misses, same bits.
+plan: the same with the plan of the model as ONNX Runtime fuses it.
 resident: the process's high-water mark, read by another process, for some of them.
 shapes: the same, of runs with random lengths.
 time: a run of ResNet-50, and a block among many.
@@ -20,6 +21,7 @@ import sys
 import time
 
 import harness
+import runtime_peaks
 
 WORK = harness.ROOT / "build/runtime"
 LIBRARY = WORK / "libonnxmem_ort.so"
@@ -37,12 +39,12 @@ RESIDENT = (
     "vit_b_16-dyn",
 )
 SHAPES = ("bert_base-dyn", "googlenet-dyn", "mobilenet_v2-dyn", "resnet50-dyn", "vit_b_16-dyn")
-WAYS = ("default", "no arena", "record")
+WAYS = ("default", "no arena", "record", "plan")
 
 
 def main():
-    if len(sys.argv) > 2 and sys.argv[1] == "child":
-        return child(*sys.argv[2:])
+    if len(sys.argv) > 2 and sys.argv[1] in ("child", "fuse"):
+        return (child if sys.argv[1] == "child" else fuse)(*sys.argv[2:])
     os.environ["ONNXMEM_ORT_LIBRARY"] = str(LIBRARY)
     os.environ["ONNXMEM_COMMAND"] = str(harness.BINARY)
     WORK.mkdir(parents=True, exist_ok=True)
@@ -50,10 +52,10 @@ def main():
     build = ["cc", "-std=c11", "-O2", "-pthread"]
     subprocess.run([*build, "-fPIC", "-shared", "-fvisibility=hidden", "-o", str(LIBRARY), *sources, "-ldl"], check=True)
     subprocess.run([*build, "-o", str(WORK / "speed"), *sources, str(harness.ROOT / "ort/tests/speed.c"), "-ldl"], check=True)
-    parts = sys.argv[1:] or ["zoo", "resident", "shapes", "time"]
+    parts = sys.argv[1:] or ["zoo", "plan", "resident", "shapes", "time"]
     for part in parts:
         print(f"<!-- table: onnxruntime/{part} -->")
-        {"zoo": zoo, "resident": resident, "shapes": shapes, "time": speed}[part]()
+        {"zoo": zoo, "plan": plan, "resident": resident, "shapes": shapes, "time": speed}[part]()
         print()
 
 
@@ -77,6 +79,70 @@ def zoo():
         loss = 100 * (m["arena_bytes"] - m["lower_bound_bytes"]) / m["arena_bytes"]
         cells = mib(done["reuse"]), mib(m["arena_bytes"]), mib(m["lower_bound_bytes"]), f"{loss:.2f}", mib(m["output_bytes"])
         harness.row(name, m["recorded"], *cells, m["misses"], "yes" if done["same"] else "NO")
+
+
+def plan():
+    """Compare the arena of each model's plan with that of its recorded run, for the same file and order."""
+    harness.head("model", "fused by:", "blocks", "recorded, MiB", "plan, MiB", "in the plan file, MiB", "lower bound, MiB", "scratch, MiB", "misses", "same bits:")
+    for name, inputs in models().items():
+        path, level, summary = planned(name, inputs)
+        if path is None:
+            harness.row(name, level, "", "", "", "", "", "", "", summary)
+            continue
+        done = run("plan", path, inputs, "plan", level)
+        if "error" in done:
+            harness.row(name, level, "", "", "", "", "", "", "", done["error"])
+            continue
+        m, kept = done["memory"], done["memory"]["mode"] == "plan"
+        cells = mib(done["recorded"]), mib(m["arena_bytes"]) if kept else "", mib(summary["arena_bytes"]), mib(summary["lower_bound_bytes"]), mib(m["scratch_bytes"]) if kept else ""
+        harness.row(name, level, m["recorded"], *cells, m["misses"] if kept else "", ("yes" if done["same"] else "NO") if kept else done["warning"])
+
+
+def planned(name, inputs):
+    """Return a model's planned file, the level at which ONNX Runtime has fused its nodes, and the plan's summary."""
+    folder = WORK / "planned"
+    folder.mkdir(exist_ok=True)
+    source, fused, out = WORK / "zoo" / f"{name}.onnx", folder / f"{name}.fused.onnx", folder / f"{name}.onnx"
+    said = ""
+    for level in ("extended", "basic"):
+        subprocess.run([sys.executable, __file__, "fuse", str(source), str(fused), level], check=True)
+        flags = runtime_peaks.dims(fused, inputs)
+        line = [harness.BINARY, "optimize", fused, out, "--json", "--runtime", "onnxruntime-arena", *flags]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        fused.unlink()
+        if done.returncode == 0:
+            return out, level, json.loads(done.stdout)
+        said = said or done.stderr.strip().splitlines()[-1]
+    return None, "", said
+
+
+def fuse(source, out, level):
+    """Write a model as ONNX Runtime fuses it, with its weights: pages of a mapped file would count when they are read."""
+    import onnx
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = LEVELS(ort)[level]
+    options.optimized_model_filepath = out
+    ort.InferenceSession(source, options, ["CPUExecutionProvider"])
+    model = onnx.load(out, load_external_data=False)
+    with open(WORK / "zoo/weights.bin", "rb") as weights:
+        for tensor in model.graph.initializer:
+            if tensor.data_location != onnx.TensorProto.EXTERNAL:
+                continue
+            where = {e.key: e.value for e in tensor.external_data}
+            weights.seek(int(where.get("offset", 0)))
+            tensor.raw_data = weights.read(int(where["length"]))
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+    onnx.save(model, out)
+
+
+def LEVELS(ort):
+    """Return the levels of optimization by name."""
+    of = ort.GraphOptimizationLevel
+    return {"basic": of.ORT_ENABLE_BASIC, "extended": of.ORT_ENABLE_EXTENDED, "": of.ORT_ENABLE_ALL}
 
 
 def resident():
@@ -117,9 +183,10 @@ def mib(size):
     return f"{size / harness.MIB:.2f}"
 
 
-def run(kind, name, inputs, way="record"):
+def run(kind, name, inputs, way="record", level=""):
     """Run a child for a model. After its session is made, its high-water mark is reset from outside, and read at its end."""
-    line = [sys.executable, __file__, "child", kind, str(WORK / "zoo" / f"{name}.onnx"), inputs, way]
+    path = name if isinstance(name, pathlib.Path) else WORK / "zoo" / f"{name}.onnx"
+    line = [sys.executable, __file__, "child", kind, str(path), inputs, way, level]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         own = pathlib.Path("/proc", str(process.pid))
         if process.stdout.readline() == "made\n":
@@ -146,9 +213,11 @@ def status(own, key):
     raise KeyError(key)
 
 
-def child(kind, path, inputs, way):
+def child(kind, path, inputs, way, level):
     """Run a model as asked, and print what was seen as a line of JSON."""
     sys.path[:0] = [str(harness.ROOT / "ort/python/src"), str(harness.ROOT / "python/src")]
+    import warnings
+
     import numpy as np
     import onnxmem_ort
     import onnxruntime as ort
@@ -161,7 +230,12 @@ def child(kind, path, inputs, way):
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 4
+        if way == "plan":
+            return onnxmem_ort.InferenceSession(path, options, ["CPUExecutionProvider"], arena="plan", **arguments)
         if way == "record":
+            if level:
+                options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+                options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
             return onnxmem_ort.InferenceSession(path, options, ["CPUExecutionProvider"], arena="record", **arguments)
         options.enable_cpu_mem_arena = way == "default"
         return ort.InferenceSession(path, options, ["CPUExecutionProvider"])
@@ -203,10 +277,24 @@ def child(kind, path, inputs, way):
         other = session("record", reuse=True)
         other.run(None, fed)
         done["reuse"] = other.memory["live_peak_bytes"]
+    elif kind == "plan":
+        source = str(WORK / "zoo" / pathlib.Path(path).name)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = threads, 4
+        options.graph_optimization_level = LEVELS(ort)[level]
+        want = ort.InferenceSession(source, options, ["CPUExecutionProvider"]).run(None, fed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            done["same"] = all([same(want, s.run(None, fed)) for _ in range(4)])
+        done["warning"] = str(caught[0].message) if caught else ""
+        other = session("record")
+        other.run(None, fed)
+        other.wait()
+        done["recorded"] = other.memory["plan_bytes"]
     elif kind == "resident":
         for i in range(10):
             s.run(None, fed)
-            if i == 0 and way == "record":
+            if i == 0 and way in ("record", "plan"):
                 s.wait()
     elif kind == "shapes":
         for _ in range(100):
@@ -221,7 +309,7 @@ def child(kind, path, inputs, way):
             for way, other in sessions.items():
                 times[way].append(milliseconds(other, fed))
         done.update({way: min(t) for way, t in times.items()})
-    if way == "record" or kind == "time":
+    if way in ("record", "plan") or kind == "time":
         done["memory"] = s.memory
     print(json.dumps(done), flush=True)
     sys.stdin.read()
