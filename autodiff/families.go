@@ -26,6 +26,7 @@ var families = []family{
 	{"", scatterRules},
 	{"", selectRules},
 	{"", resizeRules},
+	{"", gridRules},
 	{"", controlRules},
 	{"com.microsoft", contribRules},
 }

@@ -20,6 +20,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{ruleCase{op: "Det", in: []operand{param(3, 3)}}, 18, `node "y0/Det" (Det): tensor "p0": operator Det has no gradient rule`},
 		{ruleCase{op: "ScatterElements", in: []operand{param(3), indices([]int{1}, 1), param(1)}, attrs: attrs{"reduction": "mean"}}, 18, `reduction "mean"`},
+		{ruleCase{op: "GridSample", in: []operand{param(1, 1, 3, 3), param(1, 2, 2, 2)}, attrs: attrs{"mode": "cubic"}}, 20, `mode "cubic" has no gradient rule`},
 		{ruleCase{op: "MaxPool", in: []operand{param(1, 1, 4, 4)}, attrs: attrs{"kernel_shape": []int64{2, 2}, "storage_order": 1}}, 18, `storage_order is 1`},
 		{ruleCase{op: "Slice", in: []operand{param(4), list(0).fed(), list(2).fed()}}, 18, `expected a fixed shape on a path to the loss`},
 		{ruleCase{op: "Resize", in: []operand{param(1, 1, 4, 4), omitted, factors(1, 1, 0.5, 0.5)}, attrs: attrs{"mode": "linear", "antialias": 1}}, 18, `antialias is 1`},

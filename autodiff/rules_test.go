@@ -118,7 +118,7 @@ var omitted = operand{absent: true}
 func allRuleCases() []ruleCase {
 	return slices.Concat(
 		elementwiseCases, arithmeticCases, reduceCases, matmulCases, convCases, poolCases, normCases,
-		softmaxCases, lossCases, shapeCases, selectCases, padCases, resizeCases,
+		softmaxCases, lossCases, shapeCases, selectCases, padCases, resizeCases, gridCases,
 		contribCases, recurrentCases, attentionCases, contribExpansionCases,
 	)
 }
