@@ -3,10 +3,12 @@
 // are packed. An operand is defined by how it is packed: a convolution is a product
 // whose B is packed straight from the image (implicit im2col).
 //
-//	Operand      packs a strip of A or of B: Dense, Image
+//	Operand      packs a strip of A or of B: Dense, Image, and for gradients Windows
+//	             (few outputs for each of many images) and Turned (weights in reverse)
 //	Packed       an operand that was packed completely, once: weights
 //	Product      C = A·B with an epilogue, cut into tiles; small images are transposed
-//	Depthwise    the convolution of single channels; with AVX-512 in place, by a table
+//	Depthwise    the convolution of single channels; with AVX-512 in place, by a table;
+//	             also its gradients
 //	Pool         the largest element under a kernel, or their sum, with AVX-512
 //	Integer      C = A·B of 8-bit integers, in 32 bits; Bytes and ByteImage are
 //	             its operands

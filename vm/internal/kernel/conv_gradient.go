@@ -12,27 +12,6 @@ import (
 // chosen for.
 const mostWindows = 64
 
-// depthwiseWeights makes the kernel of the gradient of a depthwise convolution's weights, or
-// nil if this convolution is none. Its window is that of the depthwise convolution, with
-// kernel and outputs, strides and dilations exchanged.
-func depthwiseWeights(c *Invocation, v *window) Run {
-	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	d := &gemm.Depthwise{In: v.in, Out: v.kernel, Kernel: v.out, Stride: v.dil, Dilation: v.stride, Pad: v.pads, Stop: c.Runtime}
-	if !isGradient(c, v) || d.WeightsBytes() == 0 {
-		return nil
-	}
-	channels, each := weight.Shape[0], c.Each(d.WeightsBytes())
-	var pool *work.Pool
-	part := func(i, worker int) {
-		d.Weights(element[float32](out, i*v.outputs()), element[float32](x, i*v.inputs()), element[float32](weight, i%channels*v.taps()), pool.Each(worker, each))
-	}
-	return func(w *work.Pool) error {
-		pool = w
-		w.For(x.Shape[0]*channels, part)
-		return nil
-	}
-}
-
 // isGradient reports whether a convolution has few outputs under a kernel that changes from
 // run to run and is far larger, and nothing to add. The gradient of a convolution's weights
 // is one: images and channels are exchanged, and the gradient of the result is the kernel.
@@ -43,7 +22,8 @@ func isGradient(c *Invocation, v *window) bool {
 // manyWindows reports whether a convolution is the gradient of weights, and large enough to
 // fill the vectors of one product.
 func manyWindows(c *Invocation, v *window, group int) bool {
-	return isGradient(c, v) && c.In[0].Shape[0]*v.outputs() >= 16 && c.In[1].Shape[0]/group >= 8
+	weight := c.In[1]
+	return isGradient(c, v) && c.In[0].Shape[0]*v.outputs() >= 16 && weight.Shape[0]/group >= 8 && weight.Shape[1] > 0
 }
 
 // windowConv computes a convolution with few outputs for each image. Each group is one
@@ -63,9 +43,6 @@ func windowConv(c *Invocation, v *window, group int) (Run, error) {
 		s.rows = gemm.Windows{Rows: images * outputs, Step: ch * group * v.inputs(), In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
 		s.columns = gemm.Dense{Len: m, Step: depth, Deep: 1}
 		list[i] = gemm.Product{M: images * outputs, N: m, K: depth, A: &s.rows, B: &s.columns, Alpha: 1, Stride: m, Stop: c.Runtime}
-	}
-	if out.Len() == 0 || depth == 0 {
-		return packedConv(c, v, group)
 	}
 	each, block := c.Each(list[0].ScratchBytes()), c.Each(4*list[0].BlockLen())
 	tiles := list[0].Tiles()
@@ -94,4 +71,25 @@ func windowConv(c *Invocation, v *window, group int) (Run, error) {
 		w.For(group*tiles, part)
 		return nil
 	}, nil
+}
+
+// depthwiseWeights makes the kernel of the gradient of a depthwise convolution's weights, or
+// nil if this convolution is none. Its window is that of the depthwise convolution, with
+// kernel and outputs, strides and dilations exchanged.
+func depthwiseWeights(c *Invocation, v *window) Run {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	d := &gemm.Depthwise{In: v.in, Out: v.kernel, Kernel: v.out, Stride: v.dil, Dilation: v.stride, Pad: v.pads, Stop: c.Runtime}
+	if !isGradient(c, v) || d.WeightsBytes() == 0 {
+		return nil
+	}
+	channels, each := weight.Shape[0], c.Each(d.WeightsBytes())
+	var pool *work.Pool
+	part := func(i, worker int) {
+		d.Weights(element[float32](out, i*v.outputs()), element[float32](x, i*v.inputs()), element[float32](weight, i%channels*v.taps()), pool.Each(worker, each))
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(x.Shape[0]*channels, part)
+		return nil
+	}
 }
