@@ -86,6 +86,10 @@ class Command:
         """Order or pack a bare problem and write it for solvers: flags name files, and what --ilp changes."""
         return self._json(kind, str(problem), "--json", *[f"{flag}={value}" for flag, value in flags.items()])
 
+    def solved(self, kind, problem, solver, limit):
+        """Order or pack a bare problem and let a solver work on it; return what --json prints."""
+        return self._json(kind, str(problem), "--json", f"--solver={solver}", limit)
+
     def run(self, target, given, flags, seconds):
         """Run a planned model; return the report and the outputs by name. The report lists outputs that --check finds to differ."""
         with tempfile.TemporaryDirectory(dir=pathlib.Path(target).parent) as folder:

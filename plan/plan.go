@@ -151,9 +151,9 @@ type Summary struct {
 
 	PlacementClaimedBy string `json:"placement_claimed_by,omitempty"` // the solver that PlacementOptimal rests on: name and version
 
-	*Limited               // nil: without a limit
-	*Unsliced              // nil: nothing runs in slices
-	*Tiered                // nil: all buffers outside of resident lie in one arena
+	*Limited  // nil: without a limit
+	*Unsliced // nil: nothing runs in slices
+	*Tiered   // nil: all buffers outside of resident lie in one arena
 }
 
 // Unsliced holds the figures of the graph before regions of it were sliced, and what

@@ -271,7 +271,7 @@ var stages = []stage{
 
 	{
 		On: others, Name: "solver", Cost: "time: the only row that is not bounded by work",
-		Why: "asked for by Options.Solver", Worth: "docs/results/solvers.md has what it closes",
+		Why: "asked for by Options.Solver", Worth: "docs/results/solver-gaps.md has what it closes",
 		Run: (*subproblem).askSolver,
 	},
 
