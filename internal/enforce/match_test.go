@@ -194,6 +194,15 @@ func TestPlace(t *testing.T) {
 	})
 }
 
+// Places of the plan that overlap in the run are not taken.
+func TestPlaceAnew(t *testing.T) {
+	l := &List{Blocks: []Block{{Tensor: "a", Bytes: 64, Last: 1, Over: none}, {Tensor: "b", Bytes: 64, First: 1, Last: 1, Over: none}}}
+	table, err := Place(context.Background(), l, parseRun(t, "+64 +64 -0 -1"), []int{0, 1}, Options{Alignment: 64})
+	if err != nil || !table.Moved || table.Result.Arena != 128 {
+		t.Errorf("got %+v, %v", table, err)
+	}
+}
+
 func TestTable(t *testing.T) {
 	blocks := &List{Blocks: []Block{
 		{Tensor: "a", Bytes: 100, First: 0, Last: 1, Offset: 0, Over: none},

@@ -38,7 +38,8 @@ type Options struct {
 // Place places the blocks of a run of which [Match] has found the tensors. The plan has
 // room for inputs and results, which are the caller's, and may not know of scratch: where
 // that leaves the arena larger than the most that is live, and placing all blocks anew
-// does better, they are placed anew. What is written over an operand stays so.
+// does better, they are placed anew; so they are if the runtime keeps a block longer than
+// the plan has it. What is written over an operand stays so.
 func Place(ctx context.Context, l *List, run []Recorded, match []int, opt Options) (*Table, error) {
 	t := &Table{
 		Run: run, Alignment: opt.Alignment,
@@ -80,15 +81,18 @@ func Place(ctx context.Context, l *List, run []Recorded, match []int, opt Option
 	}
 	scratch.Alignment = opt.Alignment
 	t.Scratch = scratch.MaxLoad()
+	anew := alloc.Problem{Alignment: opt.Alignment, Buffers: slices.Clone(t.Problem.Buffers)}
+	for i := range anew.Buffers {
+		anew.Buffers[i].Fixed = nil
+	}
+	if t.Problem.Validate() != nil {
+		t.Moved, t.Problem = true, anew // the runtime keeps a block longer than the plan
+	}
 	var err error
 	if t.Result, err = alloc.Solve(ctx, t.Problem, opt.Alloc); err != nil {
 		return nil, err
 	}
-	if t.Result.Arena > t.Problem.MaxLoad() {
-		anew := alloc.Problem{Alignment: opt.Alignment, Buffers: slices.Clone(t.Problem.Buffers)}
-		for i := range anew.Buffers {
-			anew.Buffers[i].Fixed = nil
-		}
+	if !t.Moved && t.Result.Arena > t.Problem.MaxLoad() {
 		r, err := alloc.Solve(ctx, anew, opt.Alloc)
 		if err != nil {
 			return nil, err
