@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/onnxmem/onnxmem/alloc"
 )
 
 // parseRun reads events: "+100" allocates the next block, of 100 bytes, "-0" frees block 0.
@@ -170,7 +172,7 @@ func TestPlace(t *testing.T) {
 			b.Offset = top
 			top += (b.Bytes + 63) / 64 * 64
 		}
-		opt := Options{Alignment: 64, Results: rapid.Bool().Draw(t, "results")}
+		opt := Options{Alignment: 64, Results: rapid.Bool().Draw(t, "results"), Alloc: alloc.Options{Effort: alloc.EffortFast}}
 		table, err := Place(context.Background(), &List{Blocks: s.blocks}, s.run, s.truth, opt)
 		if err != nil {
 			t.Fatal(err)

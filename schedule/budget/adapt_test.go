@@ -22,7 +22,7 @@ func TestPlansMoveToBetterOrders(t *testing.T) {
 	for k := range 600 {
 		p := families[k%len(families)](rand.New(rand.NewPCG(uint64(k), 30)))
 		s, peak := solver(t, p, Options{})
-		c := s.chainers(&work{most: math.MaxInt64})[0]
+		c := s.chainers(&work{ctx: t.Context(), most: math.MaxInt64})[0]
 		for percent := int64(90); percent >= 50; percent -= 10 {
 			c.limit = peak * percent / 100
 			var plan recomputeSet
