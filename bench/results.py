@@ -106,6 +106,7 @@ TABLES = (
     Table("running/memory", "bench/memory.py", slow="an idle machine", timed=True),
     Table("solvers/orders", "crosscheck/run bench/solvers.py orders", slow="half an hour, HiGHS, OR-tools", timed=True),
     Table("solvers/offsets", "crosscheck/run bench/solvers.py offsets", slow="half an hour, HiGHS, OR-tools", timed=True),
+    Table("solvers/anytime", "crosscheck/run bench/solvers.py anytime", slow="20 minutes, OR-tools", timed=True),
     Table("solvers/paper", "crosscheck/run bench/solvers.py paper"),
     Table("tools/page", "go test ./report -count 1 -run 'TestBrowser|TestPageSize' -v", gobench.report_pages, slow="Chromium", timed=True),
     Table("training-memory/networks", "bench/training.py --effort default", timed=True),

@@ -4,6 +4,7 @@
     crosscheck/run bench/solvers.py orders     # programs for an order, and for an order and offsets at once
     crosscheck/run bench/solvers.py offsets    # programs for offsets, given lifetimes
     crosscheck/run bench/solvers.py paper      # OLLA's own figures beside ours, without a solver
+    crosscheck/run bench/solvers.py anytime    # how far OLLA's program for an order is after 1, 10 and 60 s
     crosscheck/run bench/solvers.py orders --only mlp-train --seconds 20
 
 The first two tables have columns and rows of each program, and the seconds of the processor that CP-SAT (two workers)
@@ -16,6 +17,7 @@ import argparse
 import csv
 import gzip
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -47,13 +49,16 @@ _HIGHS_COLUMNS = {"order": 400, "pack": 1000}  # larger programs take it minutes
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("table", choices=("orders", "offsets", "paper"))
+    parser.add_argument("table", choices=("orders", "offsets", "paper", "anytime"))
     parser.add_argument("--only", help="one problem")
     parser.add_argument("--seconds", type=int, default=60, help="of the processor, for each program and solver (default 60)")
     args = parser.parse_args()
     tool = command.Command(harness.BINARY)
     if args.table == "paper":
         _paper(tool)
+        return
+    if args.table == "anytime":
+        _anytime(args.only)
         return
     harness.head("problem", "program:", "columns", "rows", "CP-SAT, s", "HiGHS, s", "optimum:")
     with tempfile.TemporaryDirectory() as folder:
@@ -123,6 +128,35 @@ def _paper(tool):
                 ))  # fmt: skip
                 harness.row(name, batch, *[f"{x:.1f}" for x in rows[-1]])
             harness.row("average of these", batch, *[f"{sum(column) / len(rows):.1f}" for column in zip(*rows)])
+
+
+def _anytime(only):
+    """Print the gap of OLLA's program for an order in each solver after some time, beside our own search."""
+    os.environ["VIRTUAL_ENV"] = sys.prefix  # whose OR-tools the command opens
+    times, solvers = {"1s": "1s", "10s": "10s", "60s": "1m0s"}, ("CP-SAT", "HiGHS")
+    head = [f"{solver}, {t}:" for solver in solvers for t in times]
+    harness.head("network", "nodes", "ours, ms", "ours", *head)
+    for name in _TRACED:
+        if only and only != name:
+            continue
+        problem = next(harness.data("training").glob(f"{name}-train-bs1.json*"))
+        found = harness.answer("compare", problem, "--olla", ",".join(times))
+        rows = {r["strategy"]: r for r in found["rows"] if r["group"] == "order"}
+        cells = []
+        for title in (f"olla ({solver}) {t}" for solver in solvers for t in times.values()):
+            r = rows[title]
+            why = r.get("left_out", "")
+            if "is not there" in why:
+                sys.exit(f"{title}: {why}")
+            if why:
+                cells.append("too large")
+            elif r["over_bound_percent"] is None:
+                cells.append("none")
+            else:
+                gap = r.get("solver_gap_percent")
+                cells.append(f"{r['over_bound_percent']:.1f} / " + ("–" if gap is None else f"{gap:.1f}"))
+        ours = rows["onnxmem"]
+        harness.row(name, found["nodes"], f"{ours['ms']:.1f}", f"{ours['over_bound_percent']:.1f}", *cells)
 
 
 def _read(problem):
