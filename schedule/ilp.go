@@ -272,43 +272,10 @@ func levels(f *indexed.Graph) (forward, backward []int) {
 }
 
 // unit returns the greatest common divisor of all sizes, or 1.
-func unit(f *indexed.Graph) (unit int64) {
-	for _, list := range [2][]int64{f.Size, f.Workspace} {
-		for _, x := range list {
-			for x != 0 {
-				unit, x = x, unit%x
-			}
-		}
-	}
-	return max(unit, 1)
-}
+func unit(f *indexed.Graph) int64 { return indexed.Divisor(f.Size, f.Workspace) }
 
-// spans returns the first and the last step at which each node can run: all its ancestors
-// run before it, all its descendants after it. It counts them for 64 nodes at a time.
+// spans returns the first and the last step at which each node can run, by its ancestors
+// and descendants.
 func spans(f *indexed.Graph) (first, last []int) {
-	first, last = make([]int, f.Nodes), make([]int, f.Nodes)
-	order := breadthFirst(f)
-	preds := f.Precedence()
-	reach := make([]uint64, f.Nodes) // node -> which of the 64 are its ancestors
-	for from := 0; from < f.Nodes; from += 64 {
-		clear(reach)
-		for _, v := range order {
-			for _, u := range preds.Of(v) {
-				reach[v] |= reach[u]
-				if i := int(u) - from; i >= 0 && i < 64 {
-					reach[v] |= 1 << i
-				}
-			}
-			for i := range min(64, f.Nodes-from) {
-				if reach[v]>>i&1 == 1 {
-					first[v]++
-					last[from+i]++
-				}
-			}
-		}
-	}
-	for v := range last {
-		last[v] = f.Nodes - 1 - last[v]
-	}
-	return first, last
+	return indexed.Spans(breadthFirst(f), f.Precedence())
 }

@@ -167,15 +167,7 @@ func Peak(loads []int64) (peak int64, step int) {
 
 // Granularity returns the greatest number of bytes that divides every load.
 func (g *Problem) Granularity() int64 {
-	d := g.Base
-	for _, list := range [3][]int64{g.Size, g.Transient, {g.Idle}} {
-		for _, x := range list {
-			for x != 0 {
-				d, x = x, d%x
-			}
-		}
-	}
-	return max(d, 1)
+	return Divisor(g.Size, g.Transient, []int64{g.Base, g.Idle})
 }
 
 // NewProblem leaves out resident, empty and dead tensors. A tensor that no node

@@ -60,7 +60,7 @@ type saving struct {
 
 // Columns returns how many columns the program of a problem has, about, without building it.
 func Columns(g *indexed.Problem) int {
-	first, last := spans(g)
+	first, last := indexed.Spans(g.Listing(), g.Preds)
 	columns := 1
 	for v := range first {
 		columns += 2*(last[v]-first[v]) + 1
@@ -77,7 +77,7 @@ func Columns(g *indexed.Problem) int {
 // least is as good as least, and nothing above most is wanted.
 func New(g *indexed.Problem, name string, least, most int64) *Program {
 	p := &Program{Program: ilp.Program{Name: name}, g: g, unit: g.Granularity()}
-	p.first, p.last = spans(g)
+	p.first, p.last = indexed.Spans(g.Listing(), g.Preds)
 	p.columns((least+p.unit-1)/p.unit, most/p.unit)
 	p.orderRows()
 	p.tensorRows()
@@ -88,34 +88,6 @@ func New(g *indexed.Problem, name string, least, most int64) *Program {
 
 // Unit is how many bytes one of the objective is.
 func (p *Program) Unit() int64 { return p.unit }
-
-// spans returns the first and the last step of each node, by its ancestors and descendants.
-func spans(g *indexed.Problem) (first, last []int) {
-	first, last = make([]int, g.Nodes), make([]int, g.Nodes)
-	order := g.Listing()
-	reach := make([]uint64, g.Nodes)
-	for from := 0; from < g.Nodes; from += 64 {
-		clear(reach)
-		for _, v := range order {
-			for _, u := range g.Preds.Of(v) {
-				reach[v] |= reach[u]
-				if i := int(u) - from; i >= 0 && i < 64 {
-					reach[v] |= 1 << i
-				}
-			}
-			for i := range min(64, g.Nodes-from) {
-				if reach[v]>>i&1 == 1 {
-					first[v]++
-					last[from+i]++
-				}
-			}
-		}
-	}
-	for v := range last {
-		last[v] = g.Nodes - 1 - last[v]
-	}
-	return first, last
-}
 
 // span returns the steps at which a tensor may be held, made before.
 func span(g *indexed.Problem, t int32, first, last []int) (from, to int) {
