@@ -25,7 +25,7 @@ import tempfile
 import harness
 
 sys.path.insert(0, str(harness.ROOT))
-from crosscheck import command, foreign, programs  # noqa: E402
+from crosscheck import command, foreign  # noqa: E402
 
 _OLLA = "all-spans,no-preserved,no-merging,no-sequence"
 _LIFETIMES = ("", "levels", "all-spans", "no-preserved", "no-merging", "no-sequence", "levels,no-sequence", _OLLA)
@@ -78,7 +78,7 @@ def _measure(tool, kind, name, problem, variants, work, seconds):
     for names in variants:
         files = {"--lp": work / "p.lp", "--mps": work / "p.mps", "--cp-sat": work / "p.pb"}
         ours = tool.programs(kind, problem, files | ({"--ilp": names} if names else {}))
-        unit = programs.unit_of(files["--lp"])
+        unit = foreign.unit_of(files["--lp"])
         cells, optimum = [], None
         for path, threads in ((files["--cp-sat"], 2), (files["--mps"], 1)):
             if path.suffix == ".mps" and found["columns"] > _HIGHS_COLUMNS[kind]:

@@ -4,6 +4,7 @@ python -m crosscheck.foreign FILE THREADS prints what a solver makes of a file, 
 Without arguments it reads names of files from standard input.
 """
 
+import gzip
 import json
 import math
 import pathlib
@@ -18,7 +19,7 @@ _SECONDS = 600.0  # where nothing else limits the search
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _PEAK = re.compile(r"^(?:peak|arena) = (\d+);", re.MULTILINE)
 _NAMES = {".lp": "HiGHS", ".mps": "HiGHS", ".gz": "HiGHS", ".pb": "CP-SAT", ".mzn": "MiniZinc"}
-
+_UNIT = re.compile(r"^\\ .*One unit is (\d+) bytes\.$", re.MULTILINE)
 
 _workers = {}  # solver -> its process
 
@@ -59,6 +60,20 @@ def limited(path, seconds, threads=1):
     raise ValueError(f"{path}: {name(path)}: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
 
 
+def unit_of(program):
+    """Return the bytes of a unit, from the comments of an LP file, packed or not."""
+    with gzip.open(program, "rt") if str(program).endswith(".gz") else open(program, encoding="utf-8") as file:
+        text = file.read()
+    if unit := _UNIT.search(text):
+        return int(unit[1])
+    raise ValueError(f"{program}: no line says how many bytes a unit is")
+
+
+def row(result):
+    """Return one line of text."""
+    return f"{result['title']:34} {result.get('expected', '-')} bytes, the same by {result['solved']} programs, {result['seconds']} s"
+
+
 def name(path):
     """Return the solver of a file."""
     return _NAMES[pathlib.Path(path).suffix]
@@ -77,7 +92,7 @@ def _highs(path, threads, say):
     for option, value in (("threads", threads), ("mip_rel_gap", 0.0), ("mip_abs_gap", 0.5), ("time_limit", _SECONDS)):
         solver.setOptionValue(option, value)
     if solver.readModel(path) != highspy.HighsStatus.kOk:
-        raise ValueError(f"HiGHS cannot read it")
+        raise ValueError("HiGHS cannot read it")
     sizes = {"columns": solver.getNumCol(), "rows": solver.getNumRow()}
     say(**sizes)
     began = time.process_time()

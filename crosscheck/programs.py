@@ -5,7 +5,6 @@ with each reduction left out have the same optimum.
 """
 
 import csv
-import gzip
 import json
 import random
 import time
@@ -77,7 +76,7 @@ def examine(problem, tool, work):
         result["expected"] = expected = ours["peak_bytes" if kind == "order" else "arena_bytes"]
         if not ours["optimal"]:
             result["faults"].append(f"{expected} bytes, bound {ours['lower_bound_bytes']}: not proven")
-        unit = unit_of(f"{stem}.lp")
+        unit = foreign.unit_of(f"{stem}.lp")
         small = kind == "pack" or ours["nodes"] <= 12
         for end in [*forms.values(), ".mzn"] if small else forms.values():
             _compare(result, f"{stem}{end}", unit, expected)
@@ -105,17 +104,3 @@ def _compare(result, path, unit, expected, names=""):
     if found * unit != expected:
         result["faults"].append(f"{foreign.name(path)} finds {found * unit} by {path} ({names or 'all reductions'}), expected {expected}")
     result["solved"] += 1
-
-
-def unit_of(program):
-    """Return the bytes of a unit, from the comments of an LP file, packed or not."""
-    with gzip.open(program, "rt") if str(program).endswith(".gz") else open(program, encoding="utf-8") as file:
-        text = file.read()
-    if unit := optimum.UNIT.search(text):
-        return int(unit[1])
-    raise ValueError(f"{program}: no line says how many bytes a unit is")
-
-
-def row(result):
-    """Return one line of text."""
-    return f"{result['title']:34} {result.get('expected', '-')} bytes, the same by {result['solved']} programs, {result['seconds']} s"

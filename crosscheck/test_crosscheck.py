@@ -303,7 +303,7 @@ class Programs(unittest.TestCase):
             path = pathlib.Path(folder, "p.lp")
             path.write_text(Optimum.program, encoding="utf-8")
             self.assertEqual(foreign.solve(path)["optimum"], 2)
-            self.assertEqual(programs.unit_of(path), 8)
+            self.assertEqual(foreign.unit_of(path), 8)
             result = {"faults": [], "solved": 0}
             for expected, faults in ((16, 0), (24, 1)):
                 programs._compare(result, str(path), 8, expected)
