@@ -69,11 +69,6 @@ def unit_of(program):
     raise ValueError(f"{program}: no line says how many bytes a unit is")
 
 
-def row(result):
-    """Return one line of text."""
-    return f"{result['title']:34} {result.get('expected', '-')} bytes, the same by {result['solved']} programs, {result['seconds']} s"
-
-
 def name(path):
     """Return the solver of a file."""
     return _NAMES[pathlib.Path(path).suffix]

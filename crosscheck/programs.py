@@ -104,3 +104,8 @@ def _compare(result, path, unit, expected, names=""):
     if found * unit != expected:
         result["faults"].append(f"{foreign.name(path)} finds {found * unit} by {path} ({names or 'all reductions'}), expected {expected}")
     result["solved"] += 1
+
+
+def row(result):
+    """Return one line of text."""
+    return f"{result['title']:34} {result.get('expected', '-')} bytes, the same by {result['solved']} programs, {result['seconds']} s"
