@@ -78,12 +78,10 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 			if uint(id) >= uint(d.In[0]) {
 				continue
 			}
+			layer := unsafe.Add(planes, 4*id*sh*sw*height*length)
 			for kh := range d.Kernel[1] {
-				row, h := split(kh*d.Dilation[1], sh)
 				for kw := range d.Kernel[2] {
-					column, w := split(kw*d.Dilation[2], sw)
-					plane := (id*sh+h)*sw + w
-					from[n] = uintptr(unsafe.Add(planes, 4*((plane*height+row)*length+column)))
+					from[n] = uintptr(d.under(layer, kh, kw, height, length))
 					if !d.Largest {
 						taken[n] = *float(weights, 4*((kd*d.Kernel[1]+kh)*d.Kernel[2]+kw))
 					}
@@ -145,6 +143,14 @@ func (c *ByteChannel) sum() int32 {
 
 // BytePlane computes one channel of a Depthwise with Bytes and a table.
 func (d *Depthwise) BytePlane(out, in unsafe.Pointer, c *ByteChannel) { d.directBytes(out, in, c) }
+
+// under is the first element that a position of the kernel reads, in the copies of one layer
+// that spread has made, of height rows of length elements each.
+func (d *Depthwise) under(layer unsafe.Pointer, kh, kw, height, length int) unsafe.Pointer {
+	row, h := split(kh*d.Dilation[1], d.Stride[1])
+	column, w := split(kw*d.Dilation[2], d.Stride[2])
+	return unsafe.Add(layer, 4*(((h*d.Stride[2]+w)*height+row)*length+column))
+}
 
 // split divides a position by a stride. Most strides need no division, which is slow for
 // the many small planes of the last layers.

@@ -33,9 +33,7 @@ func (d *Depthwise) Weights(weights, in, out, scratch unsafe.Pointer) {
 	whole := (n + 7) &^ 7
 	clear(unsafe.Slice(float(lines, 4*n), whole-n))
 	at := func(tap int) *float32 {
-		row, h := split(tap/d.Kernel[2]*d.Dilation[1], sh)
-		column, w := split(tap%d.Kernel[2]*d.Dilation[2], sw)
-		return float(planes, 4*(((h*sw+w)*height+row)*length+column))
+		return (*float32)(d.under(planes, tap/d.Kernel[2], tap%d.Kernel[2], height, length))
 	}
 	taps := d.Kernel[1] * d.Kernel[2]
 	var sums [3]float32

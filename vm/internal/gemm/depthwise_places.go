@@ -25,11 +25,9 @@ func (d *Depthwise) Places(out unsafe.Pointer, places []int64, first int, in, sc
 	length, height, band, taps := d.length(), d.rows(), d.band(), d.Kernel[1]*d.Kernel[2]
 	sh, sw := d.Stride[1], d.Stride[2]
 	for tap := range taps {
-		kh, kw := tap/d.Kernel[2]*d.Dilation[1], tap%d.Kernel[2]*d.Dilation[2]
-		row, h := split(kh, sh)
-		column, w := split(kw, sw)
-		from[tap] = uintptr(unsafe.Add(planes, 4*(((h*sw+w)*height+row)*length+column)))
-		shift[tap] = (kh-d.Pad[1])*d.In[2] + kw - d.Pad[2]
+		kh, kw := tap/d.Kernel[2], tap%d.Kernel[2]
+		from[tap] = uintptr(d.under(planes, kh, kw, height, length))
+		shift[tap] = (kh*d.Dilation[1]-d.Pad[1])*d.In[2] + kw*d.Dilation[2] - d.Pad[2]
 	}
 	for oh := 0; oh < d.Out[1]; oh += band {
 		if d.Stop != nil && d.Stop.Stopping() {
