@@ -116,11 +116,10 @@ func (b *builder) views(f *frame) error {
 				}
 			}
 			if t.exact && t.Bytes() > 0 {
-				block, err := b.s.side.take(nameOf(t.name), int64(t.Bytes()))
+				block, err := b.s.side.hold(nameOf(t.name), int64(t.Bytes()))
 				if err != nil {
 					return err
 				}
-				b.s.side.keep(block)
 				t.At, t.room = unsafe.Pointer(unsafe.SliceData(block)), int64(len(block))
 			}
 		}
@@ -173,8 +172,7 @@ func (b *builder) placeStrings(t *tensor) error {
 	size, err := sizeOf(t.Type, t.Shape)
 	if err == nil && size > 0 {
 		var block []byte
-		if block, err = b.s.side.take(nameOf(t.name), size); err == nil {
-			b.s.side.keep(block)
+		if block, err = b.s.side.hold(nameOf(t.name), size); err == nil {
 			clear(block)
 			t.At, t.room = unsafe.Pointer(unsafe.SliceData(block)), size
 		}
@@ -501,11 +499,10 @@ func (st *step) Heap(bytes int64) error {
 
 // Table implements kernel.Runtime: tables lie in the side pool.
 func (st *step) Table(bytes int64) (unsafe.Pointer, error) {
-	b, err := st.f.s.side.take("a table of a kernel", bytes)
+	b, err := st.f.s.side.hold("a table of a kernel", bytes)
 	if err != nil {
 		return nil, err
 	}
-	st.f.s.side.keep(b)
 	st.tables = append(st.tables, b)
 	st.f.s.tables += int64(len(b))
 	if st.f.s.guard == nil {

@@ -31,11 +31,10 @@ func (b *builder) laidOut(g *graph.Graph, body bool, work spot) (*area, error) {
 	}
 	base := work.at
 	if l.bytes > work.bytes {
-		block, err := b.s.side.take("a workspace", l.bytes)
+		block, err := b.s.side.hold("a workspace", l.bytes)
 		if err != nil {
 			return nil, err
 		}
-		b.s.side.keep(block)
 		base = unsafe.Pointer(unsafe.SliceData(block))
 	}
 	a := &area{tensors: map[graph.TensorID]spot{}, work: map[graph.NodeID]spot{}}

@@ -163,6 +163,9 @@ func (p *Program) session(opt Options, outer *Session) (*Session, error) {
 	}
 	s.mem = &share{of: p.consts.mem.of, bound: opt.bound()}
 	s.side.mem, s.texts.mem = s.mem, s.mem
+	if opt.Guard == GuardOff && !opt.Separate {
+		s.side.replay = &sideReplay{pool: &s.side}
+	}
 	if opt.Device != nil {
 		if opt.Guard != GuardOff {
 			return nil, errors.New("guarded pages are memory of the host: expected no device")
@@ -429,6 +432,21 @@ func (s *Session) Memory() Memory {
 	return m
 }
 
+// Dynamic says how the tensors that the plan leaves out were placed so far. Of a session for
+// ranges of dimensions, it is the sum over its points.
+func (s *Session) Dynamic() ReplayUse {
+	var use ReplayUse
+	if s.side.replay != nil {
+		use = s.side.replay.use
+	}
+	if s.points != nil {
+		for _, at := range s.points.list {
+			use.add(at.Dynamic())
+		}
+	}
+	return use
+}
+
 // overLimit adds the session's needs to a *LimitError, and returns other errors as
 // they are. at is the node that asks for the most scratch, or nil.
 func (s *Session) overLimit(err error, at *step) error {
@@ -603,6 +621,9 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 	}
 	s.main.release()
 	s.texts.drop()
+	if err := s.side.replay.begin(s); err != nil {
+		return nil, err
+	}
 	if s.watcher != nil && len(s.own) == 0 {
 		s.watcher.begin()
 	}
@@ -665,6 +686,7 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 		}
 	}
 	s.gpu.carry(s)
+	s.side.replay.end()
 	return s.outputs, s.gpu.finish()
 }
 

@@ -117,11 +117,10 @@ func (s *Session) constant(d *graph.Data) (*kernel.Tensor, error) {
 		t.Shape[i] = int(n)
 	}
 	if len(list) > 0 {
-		b, err := s.side.take("constant "+nameOf(d.Name), 8*int64(len(list)))
+		b, err := s.side.hold("constant "+nameOf(d.Name), 8*int64(len(list)))
 		if err != nil {
 			return nil, aboutTensor(d.Name, err)
 		}
-		s.side.keep(b)
 		if err := s.store(b, list); err != nil {
 			return nil, aboutTensor(d.Name, err)
 		}

@@ -114,6 +114,35 @@ type runOutput struct {
 	updated bool // the updated value of a parameter or state
 }
 
+// runDynamic says how the tensors that the plan leaves out were placed, from the second
+// step on.
+type runDynamic struct {
+	ArenaBytes int64 `json:"arena_bytes"`
+	LowerBound int64 `json:"lower_bound_bytes"`
+	Hits       int   `json:"hits"`
+	Misses     int   `json:"misses"`
+	Plans      int   `json:"plans"`
+}
+
+func dynamicOf(s *vm.Session) *runDynamic {
+	use := s.Dynamic()
+	if use.Plans == 0 {
+		return nil
+	}
+	return &runDynamic{use.ArenaBytes, use.LowerBound, use.Hits, use.Misses, use.Plans}
+}
+
+func (d *runDynamic) print(w io.Writer) {
+	if d == nil {
+		return
+	}
+	bound := "proven"
+	if d.LowerBound < d.ArenaBytes {
+		bound = "proven lower bound " + units.Short(d.LowerBound)
+	}
+	fmt.Fprintf(w, "%-20s %s (%s), packed %d times, %d of %d blocks in it\n", "dynamic arena", units.Bytes(d.ArenaBytes), bound, d.Plans, d.Hits, d.Hits+d.Misses)
+}
+
 // runResult is what --json prints.
 type runResult struct {
 	Dims         map[string]int64 `json:"dims,omitempty"` // of a plan for ranges: those of this run
@@ -122,6 +151,7 @@ type runResult struct {
 	StateBytes   int64            `json:"state_bytes"`
 	caches       bool             // the states are those of an inference graph
 	DynamicBytes int64            `json:"dynamic_bytes"`
+	Dynamic      *runDynamic      `json:"dynamic,omitempty"`
 	PackedBytes  int64            `json:"packed_bytes"`
 	ScratchBytes int64            `json:"scratch_bytes"`
 	TableBytes   int64            `json:"table_bytes"`
@@ -431,7 +461,7 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 	m := s.Memory()
 	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.TableBytes, r.DecodedBytes, r.PackedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.TableBytes, m.DecodedBytes, m.PackedBytes
 	r.HostBytes = m.HostBytes
-	r.Device = deviceOf(s)
+	r.Device, r.Dynamic = deviceOf(s), dynamicOf(s)
 	r.caches = len(program.Caches()) > 0
 	for _, t := range program.Outputs() {
 		o := runOutput{Name: t.Name, Type: t.Type.String()}
@@ -526,6 +556,7 @@ func (c *runCmd) print(e *env, r *runResult) error {
 			fmt.Fprintf(e.stdout, "%-20s %s\n", row.name, units.Bytes(row.bytes))
 		}
 	}
+	r.Dynamic.print(e.stdout)
 	r.Device.print(e.stdout)
 	fmt.Fprintf(e.stdout, "%-20s %.3f ms, %d allocations\n", "step", r.Times.Step, r.HeapAllocs)
 	if r.Reference != nil {

@@ -1,0 +1,204 @@
+package vm
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/internal/units"
+)
+
+// sidePool is the memory of tensors that have no planned place. It reuses freed
+// blocks. After a run it knows what runs take from it, and gives the next ones places in
+// one arena (see sideReplay).
+type sidePool struct {
+	mem    *share
+	free   [][]byte
+	out    map[unsafe.Pointer][]byte // blocks in use, whole: a failed run frees them
+	held   map[unsafe.Pointer][]byte // blocks that runs keep, whole
+	mapped map[unsafe.Pointer]*block // the large blocks
+	total  int64                     // bytes of all blocks, free or in use, and of the replay's arena
+	guard  *guard                    // allocates the blocks of a guarded session; else nil
+	replay *sideReplay               // nil: runs are not recorded
+}
+
+// largeBlock is the least size in bytes of a block that is mapped on its own pages,
+// which the system gets back as soon as the block is freed.
+const largeBlock = 1 << 16
+
+// take returns a block of the given bytes, rounded up. what names its purpose in errors,
+// and tells one block of a run from another.
+func (p *sidePool) take(what string, bytes int64) ([]byte, error) {
+	if p.guard != nil {
+		return p.guarded(what, bytes)
+	}
+	n := roundSide(bytes)
+	b, entry := p.replay.place(what, n)
+	if b == nil {
+		whole, err := p.find(what, n)
+		if err != nil {
+			return nil, err
+		}
+		if p.out == nil {
+			p.out = map[unsafe.Pointer][]byte{}
+		}
+		b = whole[:n]
+		p.out[unsafe.Pointer(unsafe.SliceData(b))] = whole
+	}
+	p.replay.took(what, b, entry)
+	return b, nil
+}
+
+// hold returns a block that stays in use after the run, until it is given back. A failed
+// run does not free it.
+func (p *sidePool) hold(what string, bytes int64) ([]byte, error) {
+	if p.guard != nil {
+		b, err := p.guarded(what, bytes)
+		if err == nil {
+			delete(p.out, unsafe.Pointer(unsafe.SliceData(b)))
+		}
+		return b, err
+	}
+	n := roundSide(bytes)
+	whole, err := p.find(what, n)
+	if err != nil {
+		return nil, err
+	}
+	if p.held == nil {
+		p.held = map[unsafe.Pointer][]byte{}
+	}
+	p.held[unsafe.Pointer(unsafe.SliceData(whole))] = whole
+	return whole[:n], nil
+}
+
+// roundSide rounds the size of a block up to whole cache lines.
+func roundSide(bytes int64) int64 { return max(units.Add(bytes, 63)&^63, 64) }
+
+func (p *sidePool) guarded(what string, bytes int64) ([]byte, error) {
+	g, err := p.guard.take(what, bytes)
+	if err != nil {
+		return nil, err
+	}
+	if p.out == nil {
+		p.out = map[unsafe.Pointer][]byte{}
+	}
+	b := g.bytes()
+	p.out[unsafe.Pointer(unsafe.SliceData(b))] = b
+	return b, nil
+}
+
+// find returns the smallest free block that is large enough and not more than twice as
+// large, else a new one.
+func (p *sidePool) find(what string, n int64) ([]byte, error) {
+	best := -1
+	for i, b := range p.free {
+		if has := int64(len(b)); has >= n && has <= units.Add(units.Add(n, n), 4096) && (best < 0 || has < int64(len(p.free[best]))) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		b := p.free[best]
+		p.free = slices.Delete(p.free, best, best+1)
+		return b, nil
+	}
+	err := p.mem.take(n)
+	if err != nil && len(p.free) > 0 {
+		if err = p.drop(); err == nil {
+			err = p.mem.take(n)
+		}
+	}
+	if err != nil && p.replay.idle() {
+		if err = p.replay.forget(); err == nil {
+			err = p.mem.take(n)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n < largeBlock {
+		p.total += n
+		// A slice of 8-byte words aligns the elements.
+		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, n/8)))), n), nil
+	}
+	m, err := newBlock(n, what)
+	if err != nil {
+		p.mem.give(n)
+		return nil, err
+	}
+	p.total += n
+	if p.mapped == nil {
+		p.mapped = map[unsafe.Pointer]*block{}
+	}
+	p.mapped[m.base] = m
+	return m.m, nil
+}
+
+// give returns a block to the pool.
+func (p *sidePool) give(b []byte) {
+	if b == nil {
+		return
+	}
+	at := unsafe.Pointer(unsafe.SliceData(b))
+	if p.guard != nil {
+		delete(p.out, at)
+		p.guard.giveBytes(b)
+		return
+	}
+	if p.replay.gave(at) {
+		return
+	}
+	whole, is := p.out[at]
+	if is {
+		delete(p.out, at)
+	} else {
+		whole = p.held[at]
+		delete(p.held, at)
+	}
+	p.free = append(p.free, whole)
+}
+
+// reset frees the blocks that a failed run left in use. No tensor of the frames has a
+// block afterwards.
+func (p *sidePool) reset(frames []*frame) {
+	for _, f := range frames {
+		for _, t := range f.tensors {
+			if t != nil && t.block != nil {
+				p.give(t.block)
+				t.block = nil
+			}
+		}
+	}
+	for _, b := range p.out {
+		p.give(b)
+	}
+	p.replay.fail()
+}
+
+// drop returns the free blocks to the system.
+func (p *sidePool) drop() error {
+	var first error
+	for _, b := range p.free {
+		n := int64(len(b))
+		if m := p.mapped[unsafe.Pointer(unsafe.SliceData(b))]; m != nil {
+			delete(p.mapped, m.base)
+			if err := m.free(); err != nil && first == nil {
+				first = err
+			}
+		}
+		p.total -= n
+		p.mem.give(n)
+	}
+	p.free = nil
+	return first
+}
+
+// close returns all blocks to the system.
+func (p *sidePool) close() error {
+	first := p.replay.forget()
+	for _, m := range p.mapped {
+		if err := m.free(); err != nil && first == nil {
+			first = err
+		}
+	}
+	p.mapped, p.free, p.out, p.held = nil, nil, nil, nil
+	return first
+}

@@ -1,0 +1,339 @@
+package vm
+
+import (
+	"context"
+	"math/bits"
+	"slices"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/alloc"
+)
+
+// sideReplay gives what runs take from the side pool places in one arena. The first run is
+// recorded; its blocks are packed, and later runs get the places of the recorded ones
+// (Sekiyama et al. 2018, section 4: profile-guided memory allocation).
+//
+// Sizes depend on data, and so may the blocks that there are. A block that is larger than
+// recorded, or that is not in the rest of the script, interrupts the replay: it comes from
+// the pool as if there were none. The replay resumes with the next block that is in the
+// rest. After a run with such blocks, the next run begins with a new script, made from the
+// old one and from that run (the paper's reoptimization). No place is given out while a
+// byte of it is in use, so a wrong script costs memory and nothing else.
+type sideReplay struct {
+	pool *sidePool
+
+	script []scripted       // in the order in which a run takes them; nil: there is none
+	byName map[string][]int // the script's entries of each name, ascending
+	arena  *block
+	next   int      // the first entry that this run has not passed
+	live   []extent // of the arena, in use, by offset
+	run    recorded
+	use    ReplayUse
+
+	wait, pause int   // runs before another script is made, and the pause after that one
+	quiet       int   // runs without a miss since they were last compared with the arena
+	largest     int64 // the most bytes that one of them had in use
+}
+
+// scripted is a block that runs take.
+type scripted struct {
+	what        string
+	bytes       int64
+	first, last int   // lifetime, in blocks taken: when it is taken, and the last one taken before it is given back
+	offset      int64 // in the arena
+}
+
+// recorded is what one run takes.
+type recorded struct {
+	on, done bool // it is going on; it went to its end
+	overflow bool // it takes more than mostScripted blocks, and is no longer recorded
+	taken    []scripted
+	entry    []int                  // of the script, for each of taken; -1: none
+	open     map[unsafe.Pointer]int // those in use, as indices of taken
+	misses   int
+	now, top int64 // bytes in use, and the most of them so far
+}
+
+// ReplayUse says how the tensors that the plan leaves out were placed.
+type ReplayUse struct {
+	ArenaBytes int64 // one arena for them; 0: none yet, or it would not be smaller
+	LowerBound int64 // bytes: proven, no arena for the recorded blocks is smaller
+	Hits       int   // blocks with a place in the arena, in all runs
+	Misses     int   // blocks without one, in runs that had an arena
+	Plans      int   // arenas made
+}
+
+func (u *ReplayUse) add(v ReplayUse) {
+	u.ArenaBytes += v.ArenaBytes
+	u.LowerBound += v.LowerBound
+	u.Hits += v.Hits
+	u.Misses += v.Misses
+	u.Plans += v.Plans
+}
+
+const (
+	mostScripted = 1 << 14 // blocks
+	quietRuns    = 32      // runs between two comparisons of the arena with its use
+	longestPause = 64      // runs
+)
+
+// begin begins to record a run.
+func (r *sideReplay) begin(s *Session) error {
+	if r == nil {
+		return nil
+	}
+	if len(r.run.open) > 0 { // the last run left values that no later step reads
+		for _, f := range s.frames {
+			for _, t := range f.tensors {
+				if t == nil || t.block == nil {
+					continue
+				}
+				if _, is := r.run.open[unsafe.Pointer(unsafe.SliceData(t.block))]; is {
+					s.release(t)
+				}
+			}
+		}
+	}
+	err := r.learn()
+	clear(r.run.open)
+	r.run = recorded{on: true, taken: r.run.taken[:0], entry: r.run.entry[:0], open: r.run.open}
+	r.next = 0
+	return err
+}
+
+// end ends the record of a run that went to its end. The blocks of its outputs are in use.
+func (r *sideReplay) end() {
+	if r == nil {
+		return
+	}
+	r.run.on, r.run.done = false, !r.run.overflow
+	for _, i := range r.run.open {
+		r.run.taken[i].last = len(r.run.taken) - 1
+	}
+}
+
+// fail drops the record of a run that failed, and whose blocks are all free.
+func (r *sideReplay) fail() {
+	if r == nil {
+		return
+	}
+	r.run.on, r.run.done, r.live = false, false, r.live[:0]
+	clear(r.run.open)
+}
+
+// place returns a place for the next block, or nil, and the entry of the script that it
+// is, or -1.
+func (r *sideReplay) place(what string, bytes int64) ([]byte, int) {
+	if r == nil || !r.run.on || r.script == nil {
+		return nil, -1
+	}
+	list := r.byName[what]
+	k, _ := slices.BinarySearch(list, r.next)
+	if k == len(list) {
+		r.miss()
+		return nil, -1
+	}
+	i := list[k]
+	r.next = i + 1
+	e := &r.script[i]
+	at, _ := slices.BinarySearchFunc(r.live, e.offset, func(x extent, offset int64) int { return int(min(max(x.offset-offset, -1), 1)) })
+	// What is in use may live longer than when it was recorded.
+	if bytes > e.bytes || at > 0 && r.live[at-1].offset+r.live[at-1].bytes > e.offset || at < len(r.live) && r.live[at].offset < e.offset+bytes {
+		r.miss()
+		return nil, i
+	}
+	r.live = slices.Insert(r.live, at, extent{e.offset, bytes})
+	r.use.Hits++
+	return r.arena.m[e.offset:][:bytes:bytes], i
+}
+
+func (r *sideReplay) miss() {
+	r.run.misses++
+	r.use.Misses++
+}
+
+// took records a block that place was asked for.
+func (r *sideReplay) took(what string, b []byte, entry int) {
+	if r == nil || !r.run.on || r.run.overflow {
+		return
+	}
+	run := &r.run
+	if len(run.taken) == mostScripted {
+		run.overflow = true
+		return
+	}
+	if run.open == nil {
+		run.open = map[unsafe.Pointer]int{}
+	}
+	run.open[unsafe.Pointer(unsafe.SliceData(b))] = len(run.taken)
+	run.taken = append(run.taken, scripted{what: what, bytes: int64(len(b)), first: len(run.taken)})
+	run.entry = append(run.entry, entry)
+	run.now += int64(len(b))
+	run.top = max(run.top, run.now)
+}
+
+// gave records that a block was given back, and reports whether it has a place in the
+// arena.
+func (r *sideReplay) gave(at unsafe.Pointer) bool {
+	if r == nil {
+		return false
+	}
+	if i, is := r.run.open[at]; is {
+		r.run.taken[i].last = len(r.run.taken) - 1
+		r.run.now -= r.run.taken[i].bytes
+		delete(r.run.open, at)
+	}
+	if r.arena == nil || uintptr(at)-uintptr(r.arena.base) >= uintptr(len(r.arena.m)) {
+		return false
+	}
+	offset := int64(uintptr(at) - uintptr(r.arena.base))
+	r.live = slices.DeleteFunc(r.live, func(x extent) bool { return x.offset == offset })
+	return true
+}
+
+// learn makes a new script if the last run asks for one. No block of the run is in use.
+func (r *sideReplay) learn() error {
+	run := &r.run
+	switch {
+	case run.overflow:
+		return r.forget()
+	case !run.done || len(run.taken) == 0 || len(r.live) > 0:
+		return nil
+	case r.script == nil || run.misses > 0:
+		if r.wait > 0 {
+			r.wait--
+			return nil
+		}
+		// Where every run differs, ever fewer of them have a script made.
+		r.wait = r.pause
+		r.pause = min(max(1, 2*r.pause), longestPause)
+		return r.make(r.merged())
+	}
+	r.wait, r.pause = 0, 0
+	r.quiet++
+	r.largest = max(r.largest, run.top)
+	if r.quiet < quietRuns {
+		return nil
+	}
+	lasting := r.largest < r.use.ArenaBytes/2
+	r.quiet, r.largest = 0, 0
+	if !lasting {
+		return nil
+	}
+	return r.make(slices.Clone(run.taken))
+}
+
+// merged returns a script of the old one and the last run. A block of both is as large as
+// the larger of them, and of a block that is in one alone, it is not known which of the
+// other's blocks around it live longer: so all do.
+func (r *sideReplay) merged() []scripted {
+	run := &r.run
+	if r.script == nil {
+		return slices.Clone(run.taken)
+	}
+	var merged []scripted
+	old, taken := make([]int, len(r.script)+1), make([]int, len(run.taken)+1)
+	passed := 0
+	pass := func(to int) {
+		for ; passed < to; passed++ {
+			old[passed] = len(merged)
+			merged = append(merged, r.script[passed])
+		}
+	}
+	for k, t := range run.taken {
+		if e := run.entry[k]; e >= 0 {
+			pass(e)
+			old[e], passed = len(merged), e+1
+			if had := r.script[e].bytes; t.bytes <= had {
+				t.bytes = had
+			} else {
+				t.bytes = grown(t.bytes)
+			}
+		}
+		taken[k] = len(merged)
+		merged = append(merged, t)
+	}
+	pass(len(r.script))
+	if len(merged) > mostScripted {
+		return slices.Clone(run.taken)
+	}
+	old[len(r.script)], taken[len(run.taken)] = len(merged), len(merged)
+	for i := range merged {
+		merged[i].first, merged[i].last = i, i
+	}
+	for i, b := range r.script {
+		merged[old[i]].last = old[b.last+1] - 1
+	}
+	for k, b := range run.taken {
+		m := &merged[taken[k]]
+		m.last = max(m.last, taken[b.last+1]-1)
+	}
+	return merged
+}
+
+// grown rounds a size up by at most an eighth, so that a size that grows from run to run
+// has few scripts made.
+func grown(bytes int64) int64 {
+	unit := int64(1) << max(6, bits.Len64(uint64(bytes))-4)
+	return roundSide(bytes) + (unit-roundSide(bytes)%unit)%unit
+}
+
+// make packs a script and gives it an arena, if that is smaller than what it replaces.
+func (r *sideReplay) make(script []scripted) error {
+	p := alloc.Problem{Alignment: 64, Buffers: make([]alloc.Buffer, len(script))}
+	for i, b := range script {
+		p.Buffers[i] = alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last}
+	}
+	found, err := alloc.Solve(context.Background(), p, alloc.Options{Effort: alloc.EffortFast})
+	if err != nil {
+		return err
+	}
+	has := r.use.ArenaBytes
+	for _, b := range r.pool.free {
+		has += int64(len(b))
+	}
+	if found.Arena >= has {
+		r.wait = longestPause
+		return nil
+	}
+	if err := r.forget(); err != nil {
+		return err
+	}
+	if err := r.pool.drop(); err != nil {
+		return err
+	}
+	if r.pool.mem.take(found.Arena) != nil {
+		return nil // another session has taken the memory: runs take their blocks one by one
+	}
+	if r.arena, err = newBlock(found.Arena, "the arena of dynamic tensors"); err != nil {
+		r.pool.mem.give(found.Arena)
+		return err
+	}
+	r.pool.total += found.Arena
+	for i := range script {
+		script[i].offset = found.Offsets[i]
+	}
+	r.script, r.byName = script, map[string][]int{}
+	for i, b := range script {
+		r.byName[b.what] = append(r.byName[b.what], i)
+	}
+	r.use.ArenaBytes, r.use.LowerBound = found.Arena, found.LowerBound
+	r.use.Plans++
+	return nil
+}
+
+// idle reports whether there is an arena of which nothing is in use.
+func (r *sideReplay) idle() bool { return r != nil && r.arena != nil && len(r.live) == 0 }
+
+// forget frees the arena.
+func (r *sideReplay) forget() error {
+	if r == nil || r.arena == nil {
+		return nil
+	}
+	err := r.arena.free()
+	r.pool.total -= r.use.ArenaBytes
+	r.pool.mem.give(r.use.ArenaBytes)
+	r.use.ArenaBytes, r.use.LowerBound = 0, 0
+	r.arena, r.script, r.byName, r.live = nil, nil, nil, r.live[:0]
+	return err
+}
