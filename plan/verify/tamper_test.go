@@ -72,13 +72,25 @@ func (v *value) write(b *bytes.Buffer) {
 			b.WriteByte(',')
 		}
 		if v.keys != nil {
-			text, _ := json.Marshal(v.keys[i])
-			b.Write(text)
+			b.WriteString(quoted(v.keys[i]))
 			b.WriteByte(':')
 		}
 		x.write(b)
 	}
 	b.WriteByte(v.open + 2)
+}
+
+// keyTexts holds the keys of plans as JSON, since each is written thousands of times.
+var keyTexts = map[string]string{}
+
+func quoted(key string) string {
+	text, is := keyTexts[key]
+	if !is {
+		b, _ := json.Marshal(key)
+		text = string(b)
+		keyTexts[key] = text
+	}
+	return text
 }
 
 // tampering is one change of a plan's JSON.
@@ -769,6 +781,7 @@ func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, tally *
 	}
 	counts := map[string]int{}
 	unlisted := map[string][]string{}
+	var b bytes.Buffer
 	for i, x := range root.tamperings("", nil) {
 		if testing.Short() && i%7 > 0 {
 			continue
@@ -785,7 +798,7 @@ func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, tally *
 		tally.tried[kind]++
 		tally.used[path] = true
 		x.do()
-		var b bytes.Buffer
+		b.Reset()
 		root.write(&b)
 		x.undo()
 		counts["all"]++
