@@ -17,10 +17,15 @@ func infer(_ context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	if r := ops.LookupRuntime(s.opt.Runtime); r != nil {
-		ops.Restrict(s.model, r)
-	}
+	restrict(s.model, s.opt.Runtime)
 	return s.checkPermitted()
+}
+
+// restrict leaves to the nodes of an inferred model what a runtime shares; "" is ours.
+func restrict(m *graph.Model, runtime string) {
+	if r := ops.LookupRuntime(runtime); r != nil {
+		ops.Restrict(m, r)
+	}
 }
 
 // checkPermitted sets the warnings about element types that an opset does not permit: the

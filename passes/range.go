@@ -250,6 +250,7 @@ func (b *rangeSolver) infer(m *graph.Model, point int) ([]ops.BoundDim, error) {
 	if err != nil {
 		return nil, err
 	}
+	restrict(m, b.opt.Runtime)
 	return inf.Dims, nil
 }
 
@@ -407,6 +408,7 @@ func (b *rangeSolver) bound() error {
 	if _, err := ops.Infer(&m, opt); err != nil {
 		return graph.Errorf("ranges of dimensions: %d points are too many to infer each, and with bounded lengths: %w", b.box.Points, err)
 	}
+	restrict(&m, b.opt.Runtime)
 	i := 0
 	for _, x := range graphsOf(m.Graph) {
 		for _, t := range x.g.Tensors {

@@ -38,6 +38,7 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 	if err != nil {
 		return nil, err
 	}
+	restrict(&c, p.Sharing.Runtime)
 	var sizes []map[string]int64
 	for _, g := range plan.Graphs(c.Graph) {
 		of := make(map[string]int64, len(g.Tensors))

@@ -11,6 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/models"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -150,6 +151,30 @@ func TestRangeHoles(t *testing.T) {
 	}
 }
 
+// TestRangeOfRuntime: with the sharing of ONNX Runtime, each point of the table has the
+// arena and the bound of a plan for it alone.
+func TestRangeOfRuntime(t *testing.T) {
+	c := rangeCases[0]
+	for _, r := range ops.Runtimes {
+		p, err := planRange(rangeModel(t, c.network, c.set), c.ranges, passes.Options{Runtime: r.Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Sharing.Runtime != r.Name || p.Ranges.OptimalPoints != c.points {
+			t.Errorf("%s: %d of %d points are optimal", p.Sharing.Runtime, p.Ranges.OptimalPoints, c.points)
+		}
+		for _, row := range []plan.RangePoint{p.Ranges.Table[0], p.Ranges.Table[len(p.Ranges.Table)/2], p.Ranges.Table[len(p.Ranges.Table)-1]} {
+			alone, err := passes.Optimize(t.Context(), rangeModel(t, c.network, c.set), passes.Options{Dims: row.Dims, Runtime: r.Name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if own := alone.Plan.Summary; own.ArenaBytes != row.ArenaBytes || own.LowerBoundBytes != row.LowerBoundBytes {
+				t.Errorf("%s, %v: arena %d, bound %d; of a plan for it alone %d, %d", r.Name, row.Dims, row.ArenaBytes, row.LowerBoundBytes, own.ArenaBytes, own.LowerBoundBytes)
+			}
+		}
+	}
+}
+
 func TestRangeErrors(t *testing.T) {
 	for _, c := range []struct {
 		opt    passes.Options
@@ -164,6 +189,7 @@ func TestRangeErrors(t *testing.T) {
 		{passes.Options{Train: &autodiff.Options{FusedGradients: true}}, map[string]string{"batch": "2..3"}, "fused gradients: expected none"},
 		{passes.Options{Train: &autodiff.Options{}, RangePoints: 2}, map[string]string{"batch": "2..5"}, "4 points are too many to make the step of each"},
 		{passes.Options{Limit: &passes.Limit{Percent: 50}}, map[string]string{"batch": "1..2"}, "expected no limit"},
+		{passes.Options{Runtime: ops.ONNXRuntime, RuntimeOrder: true}, map[string]string{"batch": "1..2"}, "not with its default order and ranges of dimensions"},
 	} {
 		if _, err := planRange(rangeModel(t, "resnet18", nil), c.ranges, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: expected an error with %q, found %v", c.ranges, c.want, err)

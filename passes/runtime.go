@@ -31,9 +31,9 @@ func (o *Options) checkRuntime() error {
 		{o.Train != nil, "training: the runtime does not write updates over parameters"},
 		{len(o.States) > 0 || o.StatesAuto || o.KVCapacity > 0, "states: the runtime does not write over graph inputs"},
 		{o.Aliases, "aliases: the runtime runs Concat, Split, Slice and Gather as copies"},
-		{len(o.Ranges) > 0, "ranges of dimensions: plan for one length of each"},
 		{o.Slices != SlicesOff, "slices: the runtime does not know the nodes that put rows in place"},
 		{o.RuntimeOrder && (o.Limit != nil || o.ExtraPercent > 0 || o.Frontier), "its default order and a limit: plan one of them"},
+		{o.RuntimeOrder && len(o.Ranges) > 0, "its default order and ranges of dimensions: plan one of them"},
 		{o.RuntimeOrder && o.KeepRandomOrder, "its default order and that of random operators"},
 		{o.Host != nil, "swaps: the runtime does not know these nodes"},
 	} {

@@ -27,6 +27,7 @@ type packCmd struct {
 	optimize.SolverFlags `embed:""`
 
 	Model     string        `in:"the planned model" placeholder:"FILE" help:"With --trace: a model planned with --runtime onnxruntime-arena, its plan beside it, of which this is a run in ONNX Runtime. Its tensors lie where the plan has them, everything else in the holes."`
+	At        optimize.Dims `placeholder:"NAME=N" help:"With --model, if its plan is for ranges of dimensions: the lengths of this run, such as batch=1,sequence=128."`
 	Results   bool          `help:"With --model: blocks that outlive the run are in the arena, too, for callers that free them before the next run."`
 	Capacity  *units.Size   `placeholder:"SIZE" help:"Accept any arena up to SIZE, such as 1MiB. If none is found: exit status 1, and nothing is written."`
 	Strategy  string        `placeholder:"NAME" help:"Run only one strategy: ${placements} (default: all, then the searches)."`
@@ -132,6 +133,8 @@ func (c *packCmd) check() error {
 		return usagef("--trace-device, --simulate, --model and --to replay: expected a recording with --trace")
 	case c.Results && c.Model == "":
 		return usagef("--results: expected a model with --model")
+	case len(c.At) > 0 && c.Model == "":
+		return usagef("--at: expected a model with --model")
 	case c.Model != "" && c.Simulate:
 		return usagef("--model and --simulate: expected one of them")
 	case c.Model == "-":

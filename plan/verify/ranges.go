@@ -354,6 +354,7 @@ func (c *pointChecker) bounded(shared *common) {
 		c.v.fault(CodeRange, "ranges: the model cannot be inferred with bounded lengths: %v", err)
 		return
 	}
+	(&verifier{m: &m, p: c.v.p, r: &Report{}}).keepRuntime()
 	var views, inplace [][]graph.Alias
 	for k, g := range plan.Graphs(m.Graph) {
 		for _, n := range g.Nodes {
@@ -405,6 +406,7 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 		m: m, p: c.v.p, r: &Report{}, peaks: map[*graph.Call]int64{},
 		updates: c.v.updates, updatesKey: c.v.updatesKey, trained: c.v.trained, gradients: c.v.gradients,
 	}
+	w.keepRuntime()
 	fault := func(code, text string) pointResult {
 		p.code, p.fault = code, text
 		return p

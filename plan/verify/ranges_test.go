@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify"
@@ -120,6 +121,7 @@ func TestRangeMutations(t *testing.T) {
 			d.Low = &low
 			p.Dims["batch"] = d
 		}},
+		{"the sharing of a runtime that shares less", verify.CodeInplace, func(p *plan.Plan) { p.Sharing.Runtime = ops.ONNXRuntime }},
 		{"no ranges", verify.CodeRange, func(p *plan.Plan) { p.Ranges, p.Version = nil, plan.Version }},
 		{"the version without ranges", verify.CodeRange, func(p *plan.Plan) { p.Version = plan.Version }},
 	} {

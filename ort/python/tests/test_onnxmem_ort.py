@@ -427,7 +427,7 @@ class Plan(Case):
             self.same(plain, ours, {"x": x * (x > seed / 10)})
 
     def test_a_wrong_place_is_not_kept(self) -> None:
-        def over_an_operand(model: Any, blocks: Any, outputs: bool) -> str:
+        def over_an_operand(model: Any, blocks: Any, outputs: bool, point: Any) -> str:
             # Matrix products over their operands: a kernel that reads them meanwhile.
             lines, last = [], None
             for i, (at, what) in enumerate(sorted([(b.begin, i) for i, b in enumerate(blocks)] + [(b.end, ~i) for i, b in enumerate(blocks) if b.end is not None])):
@@ -444,6 +444,22 @@ class Plan(Case):
             self.same(plain, ours, rows(100))
         self.same(plain, ours, rows(100, 1))
         self.assertEqual(ours.memory["mode"], "record")
+
+    def test_a_plan_for_ranges_is_kept_at_each_length(self) -> None:
+        for lengths in ("20..100:5", "20,45,100"):
+            arena = onnxmem.optimize(RESIDUAL, self.path, dims={"n": lengths}, runtime="onnxruntime-arena").plan.summary.arena_bytes
+            plain, ours = self.pair(str(self.path), arena="plan")
+            for n in (45, 20, 100, 45, 100):
+                self.same(plain, ours, rows(n, n))
+                self.same(plain, ours, rows(n, n + 1))
+                memory = ours.memory
+                self.assertEqual((memory["mode"], memory["misses"]), ("plan", 0))
+                self.assertEqual(memory["live_peak_bytes"], 2 * n * 64 * 4)
+            self.assertLessEqual(memory["arena_bytes"], arena + memory["scratch_bytes"])
+            for n in (101, 19, 46):  # none of the plan's lengths
+                self.same(plain, ours, rows(n))
+                self.same(plain, ours, rows(n))
+                self.assertEqual(ours.memory["mode"], "record")
 
     def test_a_model_that_draws_is_recorded(self) -> None:
         model = network([node("MatMul", "x w", "a"), node("RandomUniformLike", "a", "r"), node("Mul", "r zero", "m"), node("Add", "m a", "y")], {"x": ["n", 64]}, ["y"], {"w": np.eye(64, dtype=np.float32), "zero": np.zeros(1, np.float32)})

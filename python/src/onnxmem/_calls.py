@@ -31,7 +31,7 @@ def optimize(
     model: Model,
     out: str | os.PathLike[str] | None = None,
     *,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, int | str] | None = None,
     limit: int | str | None = None,
     train: bool | Mapping[str, Flag] = False,
     **options: Flag,
@@ -41,12 +41,12 @@ def optimize(
     The planned model and its plan are returned; with out, they are also written there
     and beside it, and the model is read from that file when it is asked for.
 
-    dims binds open dimensions by name or by place (``{"batch": 8, "x[2]": 128}``). limit
-    is the largest peak, in bytes or as a text such as "8GiB" or "60%" of the best
-    order's peak: tensors are recomputed until it is met. train makes one training step
-    first, and may have its flags: ``train={"optimizer": "adamw"}``; with out, the
-    parameters' first values are beside it. options are further flags of
-    ``onnxmem optimize``.
+    dims binds open dimensions by name or by place (``{"batch": 8, "x[2]": 128}``); a text
+    such as "1..64" or "1,2,4" makes one plan for all of these lengths. limit is the
+    largest peak, in bytes or as a text such as "8GiB" or "60%" of the best order's peak:
+    tensors are recomputed until it is met. train makes one training step first, and may
+    have its flags: ``train={"optimizer": "adamw"}``; with out, the parameters' first
+    values are beside it. options are further flags of ``onnxmem optimize``.
 
     Refused says which node or tensor is at fault; Failed, that a limit is not met, with
     the figures in ``error.result``.

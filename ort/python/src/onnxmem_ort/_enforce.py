@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import onnxmem
 from onnxmem._command import call
@@ -42,23 +42,41 @@ class Planned:
         runtime = plan.get("sharing", {}).get("runtime")
         if runtime not in RUNTIMES:
             raise ValueError(f"{file}: planned for {runtime or 'the runtime of onnxmem'}: expected a plan of optimize --runtime {RUNTIMES[0]}")
-        if "ranges" in plan:
-            raise ValueError(f"{file}: a plan for ranges of dimensions: expected one length of each (arena='record' takes any)")
         #: Whether the nodes run in ONNX Runtime's own order, not in that of the file.
         self.traversal = "traversal" in plan
         self._inputs = {t: b["bytes"] for b in plan["buffers"] if b["kind"] == "input" for t in b["tensors"][:1]}
+        #: Of a plan for ranges: the lengths of each dimension that has several.
+        self._ranges = {name: d for name, d in plan["dims"].items() if "low" in d or "values" in d}
 
-    def fits(self, feed: Mapping[str, Any]) -> bool:
-        """Whether inputs have the sizes of the plan."""
-        return all(_nbytes(value) in (None, self._inputs.get(name)) for name, value in feed.items())
+    def point(self, feed: Mapping[str, Any], shapes: Mapping[str, Sequence[Any]]) -> dict[str, int] | None:
+        """Return the lengths of the dimensions that have several in the plan; None if the plan is not for these inputs.
 
-    def table(self, blocks: list[Block], outputs: bool) -> str:
+        shapes are those that the model declares: a number, a name or None for each axis.
+        """
+        if not self._ranges:
+            return {} if all(_nbytes(value) in (None, self._inputs.get(name)) for name, value in feed.items()) else None
+        point: dict[str, int] = {}
+        for name, value in feed.items():
+            declared = shapes.get(name, ())
+            lengths = _lengths(value)
+            if lengths is None or len(lengths) != len(declared):
+                continue
+            for axis, (length, symbol) in enumerate(zip(lengths, declared)):
+                for dim in (f"{name}[{axis}]", symbol):
+                    if dim in self._ranges and point.setdefault(dim, length) != length:
+                        return None
+        if point.keys() != self._ranges.keys() or not all(_within(length, self._ranges[dim]) for dim, length in point.items()):
+            return None
+        return point
+
+    def table(self, blocks: list[Block], outputs: bool, point: Mapping[str, int]) -> str:
         """Return the replay table of a recorded run, or raise NotKept. With outputs, results have places, too."""
         with tempfile.TemporaryDirectory(prefix="onnxmem-") as folder:
             table = Path(folder, "table")
             line = ["pack", "--trace", "-", f"--model={self.model}", "--to=replay", f"--out={table}", "--json"]
             if outputs:
                 line.append("--results")
+            line += [f"--at={name}={length}" for name, length in point.items()]
             try:
                 result: Mapping[str, Any] = call(line, lines(blocks).encode()).result or {}
             except onnxmem.Error as e:
@@ -123,6 +141,21 @@ def same(a: Any, b: Any) -> bool:
 
 
 _PART = 1 << 20
+
+
+def _within(length: int, dim: Mapping[str, Any]) -> bool:
+    """Whether a dimension of a plan has a length."""
+    if "values" in dim:
+        return length in dim["values"]
+    return bool(dim["low"] <= length <= dim["value"] and (length - dim["low"]) % dim.get("step", 1) == 0)
+
+
+def _lengths(value: Any) -> Sequence[int] | None:
+    """Return the shape of an array or an OrtValue; None if it has none."""
+    shape = getattr(value, "shape", None)
+    if callable(shape):
+        return cast(Sequence[int], shape()) if value.is_tensor() else None
+    return cast("Sequence[int] | None", shape)
 
 
 def _nbytes(value: Any) -> int | None:

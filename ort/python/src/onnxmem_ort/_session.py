@@ -70,7 +70,8 @@ class InferenceSession(_Base):  # type: ignore[misc]
     written, with the plan beside it; "off" is ONNX Runtime's own allocator.
 
     With "plan", nodes run as they stand in the file and in their order, whatever the
-    options say. Runs with other shapes than the plan's are as with "record".
+    options say. A plan for ranges of dimensions is kept at each combination of lengths
+    that it has. Runs with other shapes than the plan's are as with "record".
 
     plans: how many combinations of shapes are kept; the one not used for longest goes.
 
@@ -177,10 +178,13 @@ class InferenceSession(_Base):  # type: ignore[misc]
 
     def _enforce(self, core: Core, key: int, plan: int, run: Callable[[], Any], feed: Mapping[str, Any], result: Any) -> bool:
         """Replace the plan of a recorded run by that of the planned model; False if that does not apply."""
-        if self._model is None or not self._model.fits(feed):
+        if self._model is None:
+            return False
+        point = self._model.point(feed, {x.name: x.shape for x in _Base.get_inputs(self)})
+        if point is None:
             return False
         try:
-            table = self._model.table(core.blocks(plan), core.outputs)
+            table = self._model.table(core.blocks(plan), core.outputs, point)
             rehearse(table, core.outputs, key, run, result)
         except NotKept as e:
             warnings.warn(f"onnxmem_ort: {self._model.model}: the plan is not kept, the recorded run is packed: {e}", RuntimeWarning, stacklevel=4)
