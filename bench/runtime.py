@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Measure ONNX Runtime with its own allocator and in a packed arena, for docs/results/onnxruntime-memory.md.
 
-    crosscheck/run bench/runtime.py [zoo] [plan] [resident] [time] [shapes]
+    crosscheck/run bench/runtime.py [zoo] [plan] [ranges] [resident] [time] [shapes]
 
 zoo: every model of the zoo at one shape: arena, bound, misses, same bits.
 plan: the same with the plan of the model as ONNX Runtime fuses it.
 resident: the process's high-water mark, read by another process, for some of them.
 shapes: the same, of runs with random lengths.
+ranges: runs with random lengths in one plan for ranges of them.
 time: a run of ResNet-50, and a block among many.
 
 It needs bin/onnxmem and a C compiler, and makes the weights of the zoo in build/runtime.
@@ -39,6 +40,8 @@ RESIDENT = (
     "vit_b_16-dyn",
 )
 SHAPES = ("bert_base-dyn", "googlenet-dyn", "mobilenet_v2-dyn", "resnet50-dyn", "vit_b_16-dyn")
+RANGES = ("bert_base-dyn", "distilbert-dyn", "googlenet-dyn", "gpt2-dyn", "mobilenet_v2-dyn", "resnet50-dyn", "vit_b_16-dyn")
+MOST = {"batch": 4, "sequence": 128}  # the lengths of shapes and ranges: from 1 on
 WAYS = ("default", "no arena", "record", "plan")
 
 
@@ -52,10 +55,10 @@ def main():
     build = ["cc", "-std=c11", "-O2", "-pthread"]
     subprocess.run([*build, "-fPIC", "-shared", "-fvisibility=hidden", "-o", str(LIBRARY), *sources, "-ldl"], check=True)
     subprocess.run([*build, "-o", str(WORK / "speed"), *sources, str(harness.ROOT / "ort/tests/speed.c"), "-ldl"], check=True)
-    parts = sys.argv[1:] or ["zoo", "plan", "resident", "shapes", "time"]
+    parts = sys.argv[1:] or ["zoo", "plan", "ranges", "resident", "shapes", "time"]
     for part in parts:
         print(f"<!-- table: onnxruntime/{part} -->")
-        {"zoo": zoo, "plan": plan, "resident": resident, "shapes": shapes, "time": speed}[part]()
+        {"zoo": zoo, "plan": plan, "ranges": ranges, "resident": resident, "shapes": shapes, "time": speed}[part]()
         print()
 
 
@@ -98,7 +101,23 @@ def plan():
         harness.row(name, level, m["recorded"], *cells, m["misses"] if kept else "", ("yes" if done["same"] else "NO") if kept else done["warning"])
 
 
-def planned(name, inputs):
+def ranges():
+    """Run each model 100 times with random lengths in one plan for all of them."""
+    harness.head("model", "fused by:", "points", "of them optimal", "runs", "kept", "misses", "worst plan / bound", "arena, MiB", "of the largest lengths, MiB", "same bits:")
+    rows = models()
+    for name in RANGES:
+        path, level, summary = planned(name, rows[name], ranged=True)
+        if path is None:
+            harness.row(name, level, "", "", "", "", "", "", "", "", summary)
+            continue
+        done = run("ranges", path, rows[name], "plan", level)
+        plan = json.loads(path.with_suffix("").with_suffix(".plan.json").read_text(encoding="utf-8"))["ranges"]
+        m = done["memory"]
+        cells = done["runs"], done["kept"], m["misses"], f"{done['worst']:.3f}", mib(m["arena_bytes"]), mib(summary["arena_bytes"])
+        harness.row(name, level, plan["points"], plan["optimal_points"], *cells, "yes" if done["same"] else "NO")
+
+
+def planned(name, inputs, ranged=False):
     """Return a model's planned file, the level at which ONNX Runtime has fused its nodes, and the plan's summary."""
     folder = WORK / "planned"
     folder.mkdir(exist_ok=True)
@@ -106,7 +125,7 @@ def planned(name, inputs):
     said = ""
     for level in ("extended", "basic"):
         subprocess.run([sys.executable, __file__, "fuse", str(source), str(fused), level], check=True)
-        flags = runtime_peaks.dims(fused, inputs)
+        flags = [f"--dim={name}=1..{MOST[name]}" for name in open_names(fused)] if ranged else runtime_peaks.dims(fused, inputs)
         line = [harness.BINARY, "optimize", fused, out, "--json", "--runtime", "onnxruntime-arena", *flags]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         fused.unlink()
@@ -114,6 +133,15 @@ def planned(name, inputs):
             return out, level, json.loads(done.stdout)
         said = said or done.stderr.strip().splitlines()[-1]
     return None, "", said
+
+
+def open_names(path):
+    """Return the names of the open lengths of a model's inputs."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    held = {tensor.name for tensor in model.graph.initializer}
+    return sorted({d.dim_param for i in model.graph.input if i.name not in held for d in i.type.tensor_type.shape.dim if d.dim_param})
 
 
 def fuse(source, out, level):
@@ -254,6 +282,9 @@ def child(kind, path, inputs, way, level):
                 made[value.name] = np.ones(shape, dtype) if "mask" in value.name or dtype.kind == "b" else rng.integers(2, 6, shape).astype(dtype)
         return made
 
+    def lengths():
+        return {name: int(rng.integers(1, most + 1)) for name, most in MOST.items()}
+
     def same(a, b):
         return all(x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() for x, y in zip(a, b))
 
@@ -298,7 +329,21 @@ def child(kind, path, inputs, way, level):
                 s.wait()
     elif kind == "shapes":
         for _ in range(100):
-            s.run(None, feed(s, {"batch": int(rng.integers(1, 5)), "sequence": int(rng.integers(1, 129))}))
+            s.run(None, feed(s, lengths()))
+    elif kind == "ranges":
+        options = ort.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = threads, 4
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        plain = ort.InferenceSession(path, options, ["CPUExecutionProvider"])
+        done = {"same": True, "runs": 0, "kept": 0, "worst": 1}
+        for _ in range(100):
+            fed = feed(s, lengths())
+            want = plain.run(None, fed)
+            for _ in range(2):
+                done["same"] &= same(want, s.run(None, fed))
+            done["runs"] += 2
+            done["kept"] += 2 * (s.memory["mode"] == "plan")
+            done["worst"] = max(done["worst"], s.memory["plan_bytes"] / s.memory["lower_bound_bytes"])
     elif kind == "time":
         sessions = {"default": session("default"), "no arena": session("no arena"), "record": s}
         for other in sessions.values():
