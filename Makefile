@@ -61,7 +61,8 @@ cuda-mod: ## write go.cuda.mod and go.cuda.sum, the module files of the CUDA bui
 .PHONY: test
 test: ## run the tests; ends with a list of skipped tests and the reasons
 	@# Those that take longest begin first, so that no core waits for them at the end.
-	@go test -json ./vm ./plan/verify ./cmd/onnxmem ./passes ./internal/wheels ./... | go run ./internal/testreport
+	@# Collecting garbage a quarter as often saves a sixth of the processor time.
+	@GOGC=400 GOMEMLIMIT=3GiB go test -json ./vm ./plan/verify ./cmd/onnxmem ./passes ./internal/wheels ./... | go run ./internal/testreport
 
 # The kit's largest size, with the sources beside it: what may travel to a lent machine.
 KIT_BYTES := 67108864

@@ -53,6 +53,7 @@ func TestScripts(t *testing.T) {
 		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"status": expectStatus},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DATA", data)
+			e.Setenv("GOGC", os.Getenv("GOGC"))
 			variables, err := gpuVariables()
 			if err != nil && !errors.Is(err, fake.ErrNoCompiler) {
 				return err
