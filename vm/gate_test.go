@@ -264,6 +264,10 @@ func TestResizeOfAnything(t *testing.T) {
 
 		{doc: "boxes anywhere", op: "RoiAlign", in: []vm.Value{floats(1, 1, 3, 3), vm.Float32s([]float32{nan, inf, -inf, huge, -huge, -huge, huge, huge, 0, 0, inf, 2}, 3, 4), numbers([]int{3}, 0, 0, 0)}, want: "samples for each bin, expected at most"},
 		{doc: "the largest anywhere", op: "RoiAlign", attrs: attrs(attr("mode", "max")), in: []vm.Value{floats(1, 1, 3, 3), vm.Float32s([]float32{nan, inf, -inf, huge, -huge, -huge, huge, huge, 0, 0, inf, 2}, 3, 4), numbers([]int{3}, 0, 0, 0)}, want: "samples for each bin, expected at most"},
+		{doc: "regions anywhere", op: "MaxRoiPool", attrs: attrs(attr("pooled_shape", []int64{2, 3})), in: []vm.Value{floats(1, 1, 3, 3), vm.Float32s([]float32{0, nan, inf, -inf, huge, 0, -huge, -huge, huge, huge, 0, 2, 2, 0, 0}, 3, 5)}},
+		{doc: "a region of no image", op: "MaxRoiPool", attrs: attrs(attr("pooled_shape", []int64{1, 1})), in: []vm.Value{floats(2, 1, 3, 3), vm.Float32s([]float32{2, 0, 0, 1, 1}, 1, 5)}, want: "region 0 is of image 2: expected a whole number in [0, 2)"},
+		{doc: "a region of half an image", op: "MaxRoiPool", attrs: attrs(attr("pooled_shape", []int64{1, 1})), in: []vm.Value{floats(2, 1, 3, 3), vm.Float32s([]float32{0.5, 0, 0, 1, 1}, 1, 5)}, want: "region 0 is of image 0.5: expected a whole number in [0, 2)"},
+		{doc: "a region of a number that is none", op: "MaxRoiPool", attrs: attrs(attr("pooled_shape", []int64{1, 1})), in: []vm.Value{floats(2, 1, 3, 3), vm.Float32s([]float32{nan, 0, 0, 1, 1}, 1, 5)}, want: "region 0 is of image NaN"},
 		{doc: "an image before the first", op: "RoiAlign", in: []vm.Value{floats(2, 1, 3, 3), reals4(0, 0, 1, 1), numbers([]int{1}, -1)}, want: "region 0 is of image -1: expected one in [0, 2)"},
 		{doc: "an image behind the last", op: "RoiAlign", in: []vm.Value{floats(2, 1, 3, 3), reals4(0, 0, 1, 1), numbers([]int{1}, 2)}, want: "region 0 is of image 2: expected one in [0, 2)"},
 	}...))

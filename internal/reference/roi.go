@@ -1,10 +1,14 @@
 package reference
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // roiOperators pool over regions of an image.
 var roiOperators = []operator{
 	{"RoiAlign", roiAlign},
+	{"MaxRoiPool", maxRoiPool},
 }
 
 // roiAlign takes the mean or the maximum of values that are interpolated at evenly spaced
@@ -73,5 +77,53 @@ func roiAlign(c *evaluation) []*Tensor {
 		})
 	})
 	*c.bounded(0) = bound{mass: mass, open: open}
+	return one(y)
+}
+
+// maxRoiPool takes the maximum of each bin of each region. The borders of a region are
+// rounded to elements; both belong to it. A bin without elements is 0.
+func maxRoiPool(c *evaluation) []*Tensor {
+	x, rois, bins := c.x(0), c.x(1), c.ints("pooled_shape", nil)
+	scale := c.float("spatial_scale", 1)
+	channels, lengths := x.Shape[1], x.Shape[2:]
+	y := zeros(x.Type, []int{rois.Shape[0], channels, bins[0], bins[1]})
+	open := make([]bool, len(y.F))
+	each(y.Shape, func(at []int) {
+		roi := rois.F[5*at[0]:][:5]
+		image := int(roi[0])
+		if float64(image) != roi[0] || image < 0 || image >= x.Shape[0] {
+			panic(fault{fmt.Errorf("region %d is of image %v", at[0], roi[0])})
+		}
+		var first, end [2]int
+		unsure := false
+		for axis := range 2 {
+			from, to := roi[2-axis]*scale, roi[4-axis]*scale
+			for _, v := range []float64{from, to} {
+				unsure = unsure || math.Abs(math.Abs(v-math.Trunc(v))-0.5) < 1e-4*(1+math.Abs(v))
+			}
+			start := math.Round(from)
+			length, n, bin := max(math.Round(to)-start+1, 1), bins[axis], at[2+axis]
+			for _, k := range []int{bin, bin + 1} { // a quotient that is no whole number may be rounded across one
+				v := float64(k) * length / float64(n)
+				unsure = unsure || math.Mod(length, float64(n)) != 0 && math.Abs(v-math.Round(v)) < 1e-4*(1+v)
+			}
+			low := math.Floor(float64(bin)*length/float64(n)) + start
+			high := math.Ceil(float64(bin+1)*length/float64(n)) + start
+			most := float64(lengths[axis])
+			first[axis], end[axis] = int(min(max(low, 0), most)), int(min(max(high, 0), most))
+		}
+		best, some := math.Inf(-1), false
+		for i := first[0]; i < end[0]; i++ {
+			for j := first[1]; j < end[1]; j++ {
+				best, some = max(best, x.real(index(x.Shape, []int{image, at[1], i, j}))), true
+			}
+		}
+		k := index(y.Shape, at)
+		open[k] = unsure
+		if some {
+			y.F[k] = best
+		}
+	})
+	*c.bounded(0) = bound{exact: true, open: open}
 	return one(y)
 }

@@ -1,6 +1,9 @@
 package kernel
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
+)
 
 var nodeCases = []nodeCase{
 	{op: "MatMul", in: args(noise(3, 33, 70), noise(3, 70, 19))},
@@ -179,4 +182,6 @@ var nodeCases = []nodeCase{
 		op: "com.microsoft.DynamicQuantizeLSTM", version: 1, outputs: 3, tolerance: 2e-3, attrs: attrs(whole1("hidden_size", 8), text("direction", "reverse"), whole1("input_forget", 1)),
 		in: args(noise(7, 2, 5), quants(graph.Uint8, 1, 5, 32), quants(graph.Uint8, 1, 8, 32), nil, nil, nil, nil, nil, tiny(1), points(graph.Uint8, 120, 1), tiny(1), points(graph.Uint8, 120, 1)),
 	},
+	{op: "MaxRoiPool", attrs: attrs(ints("pooled_shape", 3, 4), float1("spatial_scale", 0.7)), in: args(noise(2, 5, 17, 19), reference.Reals([]int{5, 5},
+		1, 0, 0, 24.1, 20.2, 0, -5.3, 3.1, 9.9, 40.7, 1, 12.3, 7.9, 13.1, 8.2, 0, 60.1, 60.2, 70.1, 70.4, 0, 9.1, 9.2, 3.1, 4.4))},
 }

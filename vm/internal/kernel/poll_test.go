@@ -163,6 +163,7 @@ var longCases = []struct {
 	{op: "EyeLike", in: tensors(floats(long, 1)), out: tensors(floats(long, 1))},
 	{op: "Resize", attrs: attrs(text("mode", "linear")), in: tensors(floats(1, 2), nil, nil, whole64(2)), out: tensors(floats(1, long))},
 	{op: "RoiAlign", attrs: attrs(whole1("sampling_ratio", 1<<9)), in: tensors(floats(1, 1, 4, 4), floats(1, 4), whole64(1)), out: tensors(floats(1, 1, 1, 1))},
+	{op: "MaxRoiPool", attrs: attrs(ints("pooled_shape", 1, 1)), in: tensors(floats(1, 1, 1024, 1024), region(0, 0, 0, 1023, 1023)), out: tensors(floats(1, 1, 1, 1))},
 	{op: "AffineGrid", in: tensors(floats(1, 2, 3), whole64(4)), out: tensors(floats(1, long, 1, 2))},
 	{op: "GridSample", in: tensors(floats(1, long, 1, 1), floats(1, 1, 1, 2)), out: tensors(floats(1, long, 1, 1))},
 	{op: "Dropout", version: 13, in: tensors(floats(long), floats(), &Tensor{Type: graph.Bool, Shape: []int{}, At: unsafe.Pointer(&yes)}), out: tensors(floats(long))},

@@ -12,6 +12,7 @@ import (
 // regions lists the operators that pool over regions of an image.
 var regions = family{"", []Kernel{
 	{Name: "RoiAlign", Make: makeRoiAlign},
+	{Name: "MaxRoiPool", Make: makeMaxRoiPool},
 }}
 
 // makeRoiAlign computes the mean or the maximum of bilinear samples in each bin of each
@@ -203,4 +204,84 @@ func largestOf(list []sample, plane []float32, best float32, first bool) float32
 		}
 	}
 	return best
+}
+
+// makeMaxRoiPool computes the maximum of each bin of each region.
+func makeMaxRoiPool(c *Invocation) (Run, error) {
+	x, rois := c.In[0], c.In[1]
+	if x.Type != graph.Float32 || rois.Type != graph.Float32 {
+		return nil, unsupported(x.Type)
+	}
+	bins, scale := c.Ints("pooled_shape"), c.Float("spatial_scale", 1)
+	part := func(r, _ int) { maxOfRegion(c, r, int(bins[0]), int(bins[1]), scale) }
+	return func(p *work.Pool) error {
+		for r := range rois.Shape[0] {
+			if r&often == 0 {
+				c.poll()
+			}
+			image := data[float32](rois)[5*r]
+			if !(image >= 0 && image < float32(x.Shape[0])) || image != float32(int(image)) {
+				return fmt.Errorf("region %d is of image %v: expected a whole number in [0, %d)", r, image, x.Shape[0])
+			}
+		}
+		p.For(rois.Shape[0], part)
+		return nil
+	}, nil
+}
+
+// maxOfRegion pools the bins of region r.
+func maxOfRegion(c *Invocation, r, rows, columns int, scale float32) {
+	x, out := c.In[0], c.Out[0]
+	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
+	roi := data[float32](c.In[1])[5*r:][:5]
+	high, wide := poolAxisOf(roi[2]*scale, roi[4]*scale, rows), poolAxisOf(roi[1]*scale, roi[3]*scale, columns)
+	m := meter{c: c}
+	for p := range rows * columns {
+		fromY, toY := high.elements(p/columns, h)
+		fromX, toX := wide.elements(p%columns, w)
+		for ch := range channels {
+			m.add(1)
+			plane := data[float32](x)[(int(roi[0])*channels+ch)*h*w:][:h*w]
+			best, some := float32(math.Inf(-1)), false
+			for i := fromY; i < toY; i++ {
+				m.add(toX - fromX)
+				for _, v := range plane[i*w+fromX : i*w+toX] {
+					best, some = max(best, v), true
+				}
+			}
+			if !some {
+				best = 0
+			}
+			data[float32](out)[(r*channels+ch)*rows*columns+p] = best
+		}
+	}
+}
+
+// poolAxis is a region along one axis of the image: its first element and the length of a
+// bin.
+type poolAxis struct{ begin, bin float32 }
+
+// poolAxisOf returns the region between two places, which are rounded to elements; both
+// elements belong to it.
+func poolAxisOf(from, to float32, bins int) poolAxis {
+	begin := float32(math.Round(float64(from)))
+	length := max(float32(math.Round(float64(to)))-begin+1, 1)
+	return poolAxis{begin, length / float32(bins)}
+}
+
+// elements returns the elements [from, to) of a bin that lie among n. Numbers are limited
+// before they become integers: a region may be far larger than its image, or NaN.
+func (a *poolAxis) elements(bin, n int) (from, to int) {
+	limit := func(v float64) int {
+		switch {
+		case !(v > 0):
+			return 0
+		case v > float64(n):
+			return n
+		}
+		return int(v)
+	}
+	from = limit(math.Floor(float64(float32(bin)*a.bin)) + float64(a.begin))
+	to = limit(math.Ceil(float64(float32(bin+1)*a.bin)) + float64(a.begin))
+	return from, max(from, to)
 }

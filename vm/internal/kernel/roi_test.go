@@ -75,3 +75,10 @@ func TestRoiAlignLeavesOutWhatIsOutside(t *testing.T) {
 		}
 	}
 }
+
+// region returns one region of MaxRoiPool.
+func region(v ...float32) *Tensor {
+	t := floats(1, 5)
+	copy(data[float32](t), v)
+	return t
+}
