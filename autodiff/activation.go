@@ -51,6 +51,14 @@ var activationRules = []Rule{
 	{Op: "Dropout", Inputs: []int{0}, Suffixes: []string{1: ".mask"}, Grad: dropoutGrad},
 }
 
+// activationExpansions are activations that few runtimes know.
+var activationExpansions = expansionsOf("", map[string]func(*Backward) []ID{
+	"SwiGLU": func(c *Backward) []ID {
+		gate := c.mul(c.X(0), c.op("Sigmoid", c.times(c.X(0), c.Float("alpha", 1))))
+		return []ID{c.mul(gate, c.X(1))}
+	},
+})
+
 // positive is t > 0.
 func (c *Backward) positive(t ID) ID { return c.op("Greater", t, c.scalar(t, 0)) }
 

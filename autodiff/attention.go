@@ -10,6 +10,7 @@ import (
 // before differentiation.
 var attentionExpansions = expansionsOf("", map[string]func(*Backward) []ID{
 	"Attention":       expandAttention,
+	"LinearAttention": expandLinearAttention,
 	"RotaryEmbedding": func(c *Backward) []ID { return c.rotate(c.X(0), c.X(1), c.X(2), c.X(3), "num_heads") },
 })
 

@@ -1,6 +1,15 @@
 package autodiff
 
 var convCases = []ruleCase{
+	{op: "Col2Im", in: []operand{param(2, 8, 12), list(4, 5), list(2, 2)}, opsets: []int64{18}},
+	{op: "Col2Im", name: "pads, strides, dilations", in: []operand{param(1, 6, 4), list(4, 5), list(2, 3)}, attrs: attrs{"pads": []int64{1, 0, 0, 1}, "strides": []int64{2, 2}, "dilations": []int64{1, 1}}},
+	{op: "Col2Im", name: "one axis", in: []operand{param(2, 6, 3), list(7), list(3)}, attrs: attrs{"strides": []int64{1}, "dilations": []int64{2}}},
+	{op: "DeformConv", in: []operand{param(2, 2, 4, 5), param(3, 2, 2, 3), param(2, 12, 3, 3), param(3), param(2, 6, 3, 3)}, opsets: []int64{19, 22}},
+	{op: "DeformConv", name: "groups", in: []operand{param(1, 4, 5, 4), param(4, 2, 2, 2), param(1, 16, 3, 4)}, attrs: attrs{"group": 2, "offset_group": 2, "pads": []int64{1, 0, 0, 1}, "strides": []int64{2, 1}, "dilations": []int64{1, 1}}, opsets: []int64{19, 22}},
+	{op: "DeformConv", name: "dilations, the offsets alone", in: []operand{param(1, 2, 5, 5).fed(), param(2, 2, 2, 2).fed(), param(1, 8, 3, 3), omitted, param(1, 4, 3, 3)}, attrs: attrs{"dilations": []int64{2, 2}}, opsets: []int64{19}},
+	{op: "CausalConvWithState", in: []operand{param(2, 3, 5), param(3, 1, 4), param(3), param(2, 3, 3)}, outputs: 2, opsets: []int64{27}},
+	{op: "CausalConvWithState", name: "no state, silu", in: []operand{param(2, 3, 2), param(3, 1, 4)}, attrs: attrs{"activation": "silu"}, outputs: 2, opsets: []int64{27}},
+	{op: "CausalConvWithState", name: "one element", in: []operand{param(2, 3, 4), param(3, 1, 1), param(3)}, opsets: []int64{27}},
 	{op: "Conv", name: "plain", in: []operand{param(2, 3, 5, 4), param(4, 3, 3, 2), param(4)}, opsets: []int64{7, 11, 18, 22}},
 	{op: "Conv", name: "no bias", in: []operand{param(2, 3, 4, 4), param(4, 3, 3, 3)}},
 	{op: "Conv", name: "one axis", in: []operand{param(2, 2, 7), param(3, 2, 3), param(3)}, attrs: attrs{"pads": []int64{1, 1}, "strides": []int64{2}}},

@@ -35,5 +35,10 @@ var selectCases = []ruleCase{
 	{op: "TopK", in: []operand{param(2, 5), list(2)}, outputs: 2, opsets: []int64{10, 11, 18}},
 	{op: "TopK", name: "smallest, axis 0", in: []operand{param(5, 2), list(3)}, attrs: attrs{"axis": 0, "largest": 0}, outputs: 2, use: []int{0}, opsets: []int64{11, 18}},
 	{op: "OneHot", in: []operand{indices([]int{3}, 0, 2, 1), number(3), param(2).fixed()}, zero: true},
+	{op: "Compress", in: []operand{param(3, 4), flags([]int{4}, 1, 0, 1, 1).fixed()}, attrs: attrs{"axis": 1}, opsets: []int64{9, 11, 18}},
+	{op: "Compress", name: "no axis, a short condition", in: []operand{param(3, 4), flags([]int{6}, 0, 1, 1, 0, 0, 1).fixed()}},
+	{op: "TensorScatter", in: []operand{param(2, 2, 4, 3), param(2, 2, 2, 3), indices([]int{2}, 1, 2)}, opsets: []int64{24}},
+	{op: "TensorScatter", name: "circular, axis 1", in: []operand{param(2, 4, 3), param(2, 3, 3), indices([]int{2}, 3, 2)}, attrs: attrs{"axis": 1, "mode": "circular"}, opsets: []int64{24}},
+	{op: "TensorScatter", name: "at the beginning", in: []operand{param(2, 3, 4, 2), param(2, 3, 1, 2)}, opsets: []int64{24}},
 	{op: "NonZero", in: []operand{param(2, 3)}, zero: true},
 }

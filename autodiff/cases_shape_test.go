@@ -61,4 +61,9 @@ var shapeCases = []ruleCase{
 	{op: "CumSum", name: "exclusive, negative axis", in: []operand{param(2, 4), number(-2)}, attrs: attrs{"exclusive": 1}},
 	{op: "CumSum", name: "reverse", in: []operand{param(2, 4), number(1)}, attrs: attrs{"reverse": 1}},
 	{op: "CumSum", name: "exclusive and reverse", in: []operand{param(2, 4), number(1)}, attrs: attrs{"exclusive": 1, "reverse": 1}},
+	{op: "CumProd", in: []operand{param(2, 4, 3), number(1)}, opsets: []int64{26}},
+	{op: "CumProd", name: "zeros", in: []operand{param(2, 4).of(0.5, 0, 0.3, 0.7, 0, 2, 0, 3), number(1)}, opsets: []int64{26}},
+	{op: "CumProd", name: "exclusive, negative axis", in: []operand{param(4, 2), number(-2)}, attrs: attrs{"exclusive": 1}, opsets: []int64{26}},
+	{op: "CumProd", name: "reverse", in: []operand{param(2, 4), number(1)}, attrs: attrs{"reverse": 1}, opsets: []int64{26}},
+	{op: "CumProd", name: "exclusive and reverse", in: []operand{param(2, 4), number(1)}, attrs: attrs{"exclusive": 1, "reverse": 1}, opsets: []int64{26}},
 }

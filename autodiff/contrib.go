@@ -15,6 +15,9 @@ var contribRules = []Rule{
 	{Op: "QuickGelu", Fused: true, Grad: func(c *Backward) { sigmoidLinearGrad(c, 1.702) }},
 	{Op: "FusedMatMul", Grad: fusedMatMulGrad},
 	{Op: "TransposeMatMul", Grad: fusedMatMulGrad},
+	{Op: "CDist", Grad: cdistGrad},
+	{Op: "CropAndResize", Inputs: []int{0}, Grad: cropAndResizeGrad},
+	{Op: "MatMulNBits", Inputs: []int{0, 5}, Grad: packedProductGrad},
 	{Op: "SimplifiedLayerNormalization", Fused: true, Grad: rmsNormGrad},
 	{Op: "Inverse", Grad: func(c *Backward) {
 		y := c.swapLast(c.Y(0))

@@ -11,6 +11,7 @@ import (
 var convRules = []Rule{
 	{Op: "Conv", Fused: true, Grad: convGrad},
 	{Op: "ConvTranspose", Fused: true, Grad: convTransposeGrad},
+	{Op: "Col2Im", Inputs: []int{0}, Grad: col2ImGrad},
 }
 
 // window is the window of a forward node, with all padding explicit and with a

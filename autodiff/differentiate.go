@@ -125,7 +125,11 @@ func (t *tape) analyse(nodes []*graph.Node, outs, wrt []ID) error {
 // noRule returns the error for a node without a gradient rule between a parameter
 // and the loss.
 func noRule(g *graph.Graph, n *graph.Node, id ID) error {
-	err := graph.Errorf("operator %s has no gradient rule: expected a rule for every operator between a parameter and the loss: freeze the parameters before it (--freeze)", n.OpName())
+	why := whyWithout(n.Domain, n.Op)
+	if why == "" {
+		why = "there is no rule for it"
+	}
+	err := graph.Errorf("operator %s has no gradient: %s: freeze the parameters before it (--freeze)", n.OpName(), why)
 	err.Tensor = g.Tensors[id].Name
 	return err.AtNode(label(n))
 }

@@ -27,6 +27,12 @@ var families = []family{
 	{"", selectRules},
 	{"", resizeRules},
 	{"", gridRules},
+	{"", signalRules},
+	{"", withdrawnRules},
+	{"", roiRules},
 	{"", controlRules},
+	{"", quantizeRules},
+	{"ai.onnx.ml", mlRules},
+	{"com.microsoft", contribQuantizeRules},
 	{"com.microsoft", contribRules},
 }

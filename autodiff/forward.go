@@ -42,7 +42,7 @@ func (s *trainer) forward() error {
 // expansions are operators that are replaced by others before differentiation.
 // Each returns the tensors that replace the node's outputs; graph.None for an
 // output that it does not make.
-var expansions = merged(recurrentExpansions, attentionExpansions, contribExpansions, lossExpansions, loopExpansions)
+var expansions = merged(recurrentExpansions, attentionExpansions, contribExpansions, lossExpansions, loopExpansions, convExpansions, activationExpansions, moreContribExpansions)
 
 // expansionsOf adds the domain to a table of expansions.
 func expansionsOf(domain string, list map[string]func(*Backward) []ID) map[ruleKey]func(*Backward) []ID {

@@ -1,10 +1,15 @@
 package autodiff
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 // gridRules cover the sampling of an image at the points of a grid.
 var gridRules = []Rule{
 	{Op: "GridSample", Inputs: []int{0, 1}, Grad: gridSampleGrad},
+	{Op: "AffineGrid", Inputs: []int{0}, Grad: affineGridGrad},
 }
 
 // gridAxis is one axis of the image: for each point, the elements that it reads there.
@@ -167,4 +172,37 @@ func (c *Backward) gridAxis(v ID, n int64, linear, border bool) gridAxis {
 	tap(first, c.sub(c.scalar(v, 1), t), -1)
 	tap(c.plus(first, 1), t, 1)
 	return a
+}
+
+// affineGridGrad: a point of the grid is the matrix times its place, so the gradient of a
+// column is the sum of the points' gradients, each times the place along one axis; the
+// last column has the sum alone. Places along an axis are a list of its length.
+func affineGridGrad(c *Backward) {
+	d, shape := c.D(0), c.shape(c.D(0)) // [N, D, H, W, 3], or [N, H, W, 2]
+	if c.err != nil {
+		return
+	}
+	n := len(shape) - 2
+	var columns []ID
+	for k := range n + 1 {
+		axis, t := n-k, d // x is the last axis
+		if k < n {
+			t = c.sum(d, slices.DeleteFunc(axes(1, n), func(a int64) bool { return a == int64(axis) }), false)
+			places := make([]float64, shape[axis])
+			for i := range places {
+				if steps := float64(shape[axis]); c.Int("align_corners", 0) == 0 {
+					places[i] = (2*float64(i)+1)/steps - 1
+				} else if steps > 1 {
+					places[i] = 2*float64(i)/(steps-1) - 1
+				} else {
+					places[i] = -1
+				}
+			}
+			t = c.sum(c.mul(t, c.reals(c.typeOf(d).Elem, []int64{shape[axis], 1}, places)), []int64{1}, false)
+		} else {
+			t = c.sum(d, axes(1, n), false)
+		}
+		columns = append(columns, c.reshape(t, []int64{shape[0], int64(n), 1}))
+	}
+	c.Set(0, c.joined(columns, 2))
 }

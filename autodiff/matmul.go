@@ -10,6 +10,7 @@ import (
 var matmulRules = []Rule{
 	{Op: "MatMul", Grad: matmulGrad},
 	{Op: "Gemm", Grad: gemmGrad},
+	{Op: "Det", Grad: detGrad},
 }
 
 // matmulGrad is dA = d·Bᵀ, dB = Aᵀ·d. If B is one matrix for a batch of A, the

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // ruleCase is one node. The loss is a sum over the elements of its outputs, each times a
@@ -120,6 +121,7 @@ func allRuleCases() []ruleCase {
 		elementwiseCases, arithmeticCases, reduceCases, matmulCases, convCases, poolCases, normCases,
 		softmaxCases, lossCases, shapeCases, selectCases, padCases, resizeCases, gridCases,
 		contribCases, recurrentCases, attentionCases, contribExpansionCases,
+		imageCases, signalCases, withdrawnCases, detCases, swigluCases, moreContribCases, linearAttentionCases, mlCases,
 	)
 }
 
@@ -218,7 +220,7 @@ func newBuilder(name string, opset int64) *builder {
 	_, _ = h.Write([]byte(name))
 	m := &graph.Model{
 		IRVersion: 8, Graph: &graph.Graph{Name: "g"},
-		Opsets: []graph.Opset{{Version: opset}, {Domain: "com.microsoft", Version: 1}},
+		Opsets: []graph.Opset{{Version: opset}, {Domain: "com.microsoft", Version: 1}, {Domain: "ai.onnx.ml", Version: 5}},
 	}
 	return &builder{m, map[string]*reference.Tensor{}, rand.New(rand.NewPCG(h.Sum64(), 1))}
 }
@@ -335,7 +337,7 @@ func dataOf(x *reference.Tensor) *graph.Data {
 			d.Raw = binary.LittleEndian.AppendUint64(d.Raw, uint64(v))
 		case graph.Int32:
 			d.Raw = binary.LittleEndian.AppendUint32(d.Raw, uint32(int32(v)))
-		case graph.Bool:
+		case graph.Bool, graph.Uint8, graph.Int8:
 			d.Raw = append(d.Raw, byte(v))
 		default:
 			panic(fmt.Sprintf("initializer of type %v", x.Type))
@@ -376,10 +378,7 @@ func (c *ruleCase) model(t *testing.T, opset int64) *builder {
 	}
 	outputs := b.node(c.domain, c.op, c.attrs, in, names...)
 	b.m.Graph.Link()
-	made, err := reference.Eval(b.m, b.feeds, names...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := c.results(t, b, names, outputs)
 	total := ID(graph.None)
 	add := func(name string, term ID) {
 		if total == graph.None {
@@ -418,14 +417,44 @@ func (c *ruleCase) model(t *testing.T, opset int64) *builder {
 	return b
 }
 
+// results returns the types and shapes of the node's outputs, and their elements if the
+// evaluator knows the operator.
+func (c *ruleCase) results(t *testing.T, b *builder, names []string, outputs []ID) map[string]*reference.Tensor {
+	t.Helper()
+	if reference.Knows(c.domain, c.op) {
+		made, err := reference.Eval(b.m, b.feeds, names...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	if _, err := ops.Infer(b.m, ops.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]*reference.Tensor{}
+	for k, id := range outputs {
+		typ := b.m.Graph.Tensors[id].Type
+		x := &reference.Tensor{Type: typ.Elem, Shape: []int{}}
+		for _, d := range typ.Shape {
+			x.Shape = append(x.Shape, int(d))
+		}
+		made[names[k]] = x
+	}
+	return made
+}
+
 // check trains one step of the case's model, compares the gradients, and returns the
 // largest error of an element.
 func (c *ruleCase) check(t *testing.T, opset int64, noLean ...string) float64 {
 	t.Helper()
 	b := c.model(t, opset)
-	want, err := reference.Eval(b.m, b.feeds, "objective")
-	if err != nil {
-		t.Fatal(err)
+	known := reference.Knows(c.domain, c.op) // else ONNX's operator tests or ONNX Runtime tell the result
+	var want map[string]*reference.Tensor
+	var err error
+	if known {
+		if want, err = reference.Eval(b.m, b.feeds, "objective"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	step, err := Train(b.m, Options{
 		Loss: "none:objective", Trainable: regexp.MustCompile(`^p\d+$`), KeepGradients: true, FreezeStatistics: c.freeze, NoLean: noLean,
@@ -435,6 +464,9 @@ func (c *ruleCase) check(t *testing.T, opset int64, noLean ...string) float64 {
 	}
 	const most = 24 // elements of each parameter
 	got, worst := checkGradients(t, step, b.feeds, most)
+	if !known {
+		return worst
+	}
 	if v, w := got["loss"].F[0], want["objective"].F[0]; !c.training && math.Abs(v-w) > 1e-9*math.Max(1, math.Abs(w)) {
 		t.Errorf("loss %v, expected %v as before training: upgrade or expansion changed the model", v, w)
 	}

@@ -17,6 +17,7 @@ var scatterRules = []Rule{
 			func(t ID) ID { return c.op("GatherND", t, c.X(1)) },
 			func(t, updates ID, a attrs) ID { return c.with("ScatterND", a, t, c.X(1), updates) })
 	}},
+	{Op: "TensorScatter", Inputs: []int{0, 1}, Grad: tensorScatterGrad},
 }
 
 // scatterGrad emits the gradient of a scatter. gather reads a tensor at the positions,
@@ -84,4 +85,36 @@ func (c *Backward) scatterMaxGrad(gather func(t ID) ID, scatter func(t, updates 
 	if c.Needs(0) {
 		c.Set(0, c.mul(kept, share))
 	}
+}
+
+// tensorScatterGrad: what was overwritten has no gradient; the gradient of an update
+// lies where the update was written.
+func tensorScatterGrad(c *Backward) {
+	axis, shape, update := c.Axis("axis", -2, 0), c.shape(c.X(0)), c.shape(c.X(1))
+	if c.err != nil {
+		return
+	}
+	if c.Needs(0) {
+		a := attrs{"axis": axis, "mode": c.Str("mode", "linear")}
+		c.Set(0, c.with("TensorScatter", a, c.D(0), c.zeros(c.D(0), update...), c.X(2)))
+	}
+	if !c.Needs(1) {
+		return
+	}
+	places := make([]int64, update[axis])
+	for i := range places {
+		places[i] = int64(i)
+	}
+	at := c.reshape(c.list(places...), []int64{1, update[axis]})
+	if c.present(c.X(2)) {
+		at = c.add(c.reshape(c.X(2), []int64{shape[0], 1}), at)
+		if c.Str("mode", "linear") == "circular" {
+			at = c.op("Mod", at, c.index(shape[axis]))
+		}
+	}
+	at = c.reshape(c.expand(at, []int64{shape[0], update[axis]}), []int64{shape[0], update[axis], 1})
+	front := concat([]int64{0, int64(axis)}, axes(1, axis-1), axes(axis+1, len(shape)-axis-1))
+	back := concat([]int64{0}, axes(2, axis-1), []int64{1}, axes(axis+1, len(shape)-axis-1))
+	rows := c.with("GatherND", attrs{"batch_dims": 1}, c.transpose(c.D(0), front...), at)
+	c.Set(1, c.transpose(rows, back...))
 }

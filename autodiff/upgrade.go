@@ -102,6 +102,7 @@ var upgrades = []struct {
 	{13, []string{"Squeeze", "Unsqueeze", "ReduceSum"}, axesToInput},
 	{13, []string{"Split"}, splitToInput},
 	{14, []string{"BatchNormalization"}, dropSaved},
+	{16, []string{"RoiAlign"}, roiCoordinates},
 	{18, []string{"Split"}, countSplit},
 	{18, []string{
 		"ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
@@ -257,4 +258,9 @@ func countSplit(s *trainer, n *graph.Node) {
 	if len(n.Inputs) < 2 || n.Inputs[1] == graph.None {
 		n.Attrs = append(slices.Clone(n.Attrs), attrs{"num_outputs": len(n.Outputs)}.list()...)
 	}
+}
+
+// roiCoordinates: up to opset 15 the coordinate mode is fixed, and not today's default.
+func roiCoordinates(_ *trainer, n *graph.Node) {
+	n.Attrs = append(slices.Clone(n.Attrs), attrs{"coordinate_transformation_mode": "output_half_pixel"}.list()...)
 }

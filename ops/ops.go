@@ -17,6 +17,7 @@ package ops
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -153,6 +154,15 @@ func Names(domain string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Domains lists the domains that have operators, sorted.
+func Domains() []string {
+	domains := map[string]bool{}
+	for k := range table {
+		domains[k.domain] = true
+	}
+	return slices.Sorted(maps.Keys(domains))
 }
 
 // Arg is an input or output of a call: its type and, if folded, its value.

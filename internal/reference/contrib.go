@@ -9,6 +9,9 @@ import (
 
 // Operators of com.microsoft, by ONNX Runtime's documentation.
 var contribOperators = []operator{
+	{"CDist", cdist},
+	{"CropAndResize", cropAndResize},
+	{"MatMulNBits", packedProduct},
 	{"Gelu", func(c *evaluation) []*Tensor {
 		c.massOf(0, c.x(0), math.Abs)
 		return one(c.x(0).each(gelu))

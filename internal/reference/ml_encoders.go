@@ -129,13 +129,17 @@ func featureVectorizer(c *evaluation) []*Tensor {
 				if k >= has {
 					return 0
 				}
-				return x.real(row*has + k)
+				v := x.real(row*has + k)
+				if x.Type != graph.Float32 {
+					v = float64(float32(v))
+				}
+				return v
 			})
 		}
 	}
 	y := zeros(graph.Float32, []int{rows, len(columns)})
 	for i := range y.F {
-		y.F[i] = float64(float32(columns[i%len(columns)](i / len(columns))))
+		y.F[i] = columns[i%len(columns)](i / len(columns))
 	}
 	return one(y)
 }
