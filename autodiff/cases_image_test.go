@@ -3,7 +3,7 @@ package autodiff
 // imageCases sample images, or pool over regions of them.
 var imageCases = []ruleCase{
 	{op: "AffineGrid", in: []operand{param(2, 2, 3), list(2, 3, 4, 5)}, opsets: []int64{20}},
-	{op: "AffineGrid", name: "corners, one row", in: []operand{param(2, 2, 3), list(2, 3, 1, 5)}, attrs: attrs{"align_corners": 1}, opsets: []int64{20}},
+	{op: "AffineGrid", name: "corners", in: []operand{param(2, 2, 3), list(2, 3, 2, 5)}, attrs: attrs{"align_corners": 1}, opsets: []int64{20}},
 	{op: "AffineGrid", name: "volumes", in: []operand{param(1, 3, 4), list(1, 2, 2, 3, 4)}, opsets: []int64{20}},
 
 	{op: "RoiAlign", in: []operand{param(2, 3, 5, 6), boxes, indices([]int{3}, 0, 1, 1)}, attrs: attrs{"output_height": 2, "output_width": 3, "sampling_ratio": 2, "spatial_scale": 0.5}, opsets: []int64{10, 16, 22}},

@@ -37,7 +37,7 @@ var moreContribCases = func() []ruleCase {
 		return b
 	}
 	apart := func(more ...operand) []operand {
-		return append([]operand{param(2, 3, 16), param(2, 3, 8), param(2, 3, 8), omitted, omitted, short([]int{2}, 2, 2), short(nil, 3)}, more...)
+		return append([]operand{param(2, 3, 32), param(2, 3, 16), param(2, 3, 16), omitted, omitted, short([]int{2}, 2, 2), short(nil, 3)}, more...)
 	}
 	packed := func(rows, blocks, each int) operand {
 		var v []int64
@@ -65,9 +65,9 @@ var moreContribCases = func() []ruleCase {
 		{op: "MRotaryEmbedding", name: "interleaved", in: []operand{param(1, 2, 2, 12), indices([]int{3, 1, 2}, 0, 1, 2, 3, 4, 0), param(5, 6), param(5, 6)}, attrs: attrs{"mrope_section": []int64{2, 2, 2}, "mrope_layout": 1}},
 
 		{op: "GroupQueryAttention", in: apart(), attrs: group, outputs: 3},
-		{op: "GroupQueryAttention", name: "rotary, packed", in: []operand{param(2, 3, 32), omitted, omitted, omitted, omitted, short([]int{2}, 2, 2), short(nil, 3), param(4, 2), param(4, 2)}, attrs: with(group, attrs{"do_rotary": 1, "scale": 0.7, "softcap": 0.5}), outputs: 3},
-		{op: "GroupQueryAttention", name: "rotary, positions, window", in: apart(param(5, 1), param(5, 1), indices([]int{2, 3}, 0, 1, 2, 1, 2, 4)), attrs: with(group, attrs{"do_rotary": 1, "rotary_interleaved": 1, "local_window_size": 2}), outputs: 3, use: []int{0, 1}},
-		{op: "GroupQueryAttention", name: "bias, both directions", in: append([]operand{param(2, 3, 16), param(2, 3, 8), param(2, 3, 8), omitted, omitted, short([]int{2}, 1, 2), short(nil, 3)}, omitted, omitted, omitted, param(1, 1, 3, 3)), attrs: with(group, attrs{"causal": 0}), outputs: 3, use: []int{0}},
+		{op: "GroupQueryAttention", name: "rotary, packed", in: []operand{param(2, 3, 64), omitted, omitted, omitted, omitted, short([]int{2}, 2, 2), short(nil, 3), param(4, 4), param(4, 4)}, attrs: with(group, attrs{"do_rotary": 1, "scale": 0.7, "softcap": 0.5}), outputs: 3},
+		{op: "GroupQueryAttention", name: "rotary, positions, window", in: apart(param(5, 4), param(5, 4), indices([]int{2, 3}, 0, 1, 2, 1, 2, 4)), attrs: with(group, attrs{"do_rotary": 1, "rotary_interleaved": 1, "local_window_size": 2}), outputs: 3, use: []int{0, 1}},
+		{op: "GroupQueryAttention", name: "bias, both directions", in: append([]operand{param(2, 3, 32), param(2, 3, 16), param(2, 3, 16), omitted, omitted, short([]int{2}, 1, 2), short(nil, 3)}, omitted, omitted, omitted, param(1, 1, 3, 3)), attrs: with(group, attrs{"causal": 0}), outputs: 3, use: []int{0}},
 
 		tokens("relu", attrs{}, param(3, 5, 3), param(3, 5), param(3, 3, 5), param(3, 3)),
 		tokens("gelu, normalised weights", attrs{"activation_type": "gelu", "normalize_routing_weights": 1}, param(3, 5, 3), omitted, param(3, 3, 5)),

@@ -393,8 +393,8 @@ func expandExperts(c *Backward) []ID {
 	switch name := c.Str("activation_type", "relu"); name {
 	case "relu":
 		h = c.op("Relu", h)
-	case "gelu":
-		h = c.emitIn(c.Node.Domain, "Gelu", nil, 1, h)[0]
+	case "gelu": // ONNX Runtime computes it by Tanh
+		h = c.emitIn(c.Node.Domain, "FastGelu", nil, 1, h)[0]
 	case "silu":
 		h = c.silu(h)
 	case "identity":

@@ -109,13 +109,13 @@ func (t *tape) analyse(nodes []*graph.Node, outs, wrt []ID) error {
 				continue
 			}
 			if r == nil || r.Grad == nil {
-				return noRule(t.g, n, id)
+				return t.noRule(n, id)
 			}
 			t.reached[id] = true
 		}
 		for _, id := range n.Captures {
 			if floating(id) && t.need[id] {
-				return noRule(t.g, n, id)
+				return t.noRule(n, id)
 			}
 		}
 	}
@@ -124,12 +124,15 @@ func (t *tape) analyse(nodes []*graph.Node, outs, wrt []ID) error {
 
 // noRule returns the error for a node without a gradient rule between a parameter
 // and the loss.
-func noRule(g *graph.Graph, n *graph.Node, id ID) error {
+func (t *tape) noRule(n *graph.Node, id ID) error {
 	why := whyWithout(n.Domain, n.Op)
+	if n.Op == "Loop" && n.Domain == "" {
+		_, why = t.bounded(n)
+	}
 	if why == "" {
 		why = "there is no rule for it"
 	}
 	err := graph.Errorf("operator %s has no gradient: %s: freeze the parameters before it (--freeze)", n.OpName(), why)
-	err.Tensor = g.Tensors[id].Name
+	err.Tensor = t.g.Tensors[id].Name
 	return err.AtNode(label(n))
 }

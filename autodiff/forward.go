@@ -19,6 +19,7 @@ func (s *trainer) forward() error {
 	s.g.Nodes = make([]*graph.Node, 0, len(nodes))
 	s.phase = phaseForward
 	s.states = map[ID]bool{}
+	s.weighted = s.weightedLoops(nodes, order)
 	for _, k := range order {
 		n := nodes[k]
 		s.of = n.Name

@@ -32,8 +32,14 @@ var lossExpansions = expansionsOf("", map[string]func(*Backward) []ID{
 // with a gradient of its own is replaced only if that gradient needs more memory.
 func (s *trainer) expands(n *graph.Node) bool {
 	if n.Op == "Loop" && n.Domain == "" {
-		_, counted := s.counted(n)
-		return counted
+		if _, counted := s.counted(n); counted {
+			return true
+		}
+		_, why := s.bounded(n)
+		return why == "" && s.weighted[n]
+	}
+	if n.Op == "Scan" && n.Domain == "" {
+		return turns(n)
 	}
 	if n.Op != "SoftmaxCrossEntropyLoss" || n.Domain != "" {
 		return true

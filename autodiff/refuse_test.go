@@ -28,6 +28,13 @@ func TestRefused(t *testing.T) {
 		{ruleCase{op: "LSTM", in: []operand{param(3, 2, 2), param(1, 8, 2), param(1, 8, 2), omitted, list32(2, 3).fed()}, attrs: attrs{"hidden_size": 2}}, 18, `input 4 (sequence_lens)`},
 		{ruleCase{op: "BatchNormalization", in: []operand{param(2, 3), param(3), param(3), param(3).fixed(), param(3).in(1, 2).fixed()}, attrs: attrs{"spatial": 0}}, 7, `spatial is 0`},
 		{ruleCase{op: "Add", in: []operand{param(2), param(2)}, attrs: none}, 6, `is of opset 6: expected opset 7 or later`},
+		{ruleCase{op: "Det", in: []operand{param(100, 100)}}, 18, `node "y0/Det" (Det): the minors of matrices of shape [100 100] have 10000 times the elements: expected at most 67108864`},
+		{ruleCase{op: "Col2Im", in: []operand{param(1, 8193, 1), list(8193), list(8193)}}, 18, `a block of shape [8193]: expected at most 8192 elements`},
+		{ruleCase{op: "RoiAlign", in: []operand{param(1, 1, 4, 4), param(1, 4).fed(), indices([]int{1}, 0)}}, 18, `sampling_ratio is 0, so that the number of samples depends on the regions`},
+		{ruleCase{op: "RoiAlign", in: []operand{param(1, 1, 4, 4), param(1, 4).fed(), indices([]int{1}, 0)}, attrs: attrs{"mode": "max", "sampling_ratio": 1}}, 18, `mode "max" has no gradient rule`},
+		{ruleCase{op: "MaxRoiPool", in: []operand{param(1, 1, 4, 1<<13), param(1, 5).fed()}, attrs: attrs{"pooled_shape": []int64{2, 1 << 13}}}, 18, `expected at most 67108864 elements in the rows of a region`},
+		{ruleCase{op: "STFT", in: []operand{param(1, 1<<14, 1), number(1), param(1 << 13)}}, 18, `8193 frames of 8192 elements: expected at most 67108864 places`},
+		{ruleCase{op: "Compress", in: []operand{param(4), flags([]int{4}, 1, 0, 1, 1)}}, 18, `expected a fixed shape on a path to the loss`},
 	} {
 		m := k.c.squared(k.opset)
 		_, err := Train(m, Options{Loss: "none:objective", Trainable: regexp.MustCompile(`^p\d+$`)})

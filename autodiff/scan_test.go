@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"testing"
 
@@ -144,6 +145,105 @@ func TestLoopGradients(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkGradients(t, step, b.feeds, 30)
+}
+
+// A Loop that ends when its condition says so, or after a number of iterations that is only
+// bounded, has the gradient of the iterations that ran.
+func TestBoundedLoopGradients(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		limit int64 // the condition ends the Loop after so many iterations
+		fed   bool  // the number of iterations is data, bounded by a constant
+	}{
+		{"the condition ends it", 3, false},
+		{"it runs to the bound", 9, false},
+		{"one iteration", 1, false},
+		{"a bounded number", 9, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBuilder("bounded", 18)
+			w, state := b.initializer("p0", b.value(param(3, 3))), b.initializer("p1", b.value(param(2, 3)))
+			limit := b.input("limit", b.value(number(c.limit)))
+			count := b.initializer("count", b.value(number(5)))
+			if c.fed {
+				found := b.op("found", "NonZero", nil, b.input("marks", b.value(param(5).of(1, 0, 2, 0, 3))))
+				count = b.op("bounded", "Gather", attrs{"axis": 0}, b.op("lengths", "Shape", nil, found), b.initializer("second", b.value(number(1))))
+			}
+			body := newBuilder("body", 18)
+			g := body.m.Graph
+			for _, name := range []string{"i", "go", "s", "n"} {
+				g.Inputs = append(g.Inputs, g.NewTensor(name))
+			}
+			capture := func(name string, outer ID) ID {
+				id := g.NewTensor(name)
+				g.Tensors[id].Capture = true
+				g.Captures = append(g.Captures, graph.Capture{Inner: id, Outer: outer})
+				return id
+			}
+			cw, cl := capture("p0", w), capture("limit", limit)
+			after := body.op("after", "Tanh", nil, body.op("product", "MatMul", nil, g.Inputs[2], cw))
+			next := body.op("next", "Add", nil, g.Inputs[3], body.initializer("one", body.value(number(1))))
+			body.finish(body.op("on", "Less", nil, next, cl), after, next, body.op("y", "Identity", nil, after))
+			outs := b.node("", "Loop", nil, []ID{count, graph.None, state, b.initializer("zero", b.value(number(0)))}, "last", "number", "ys")
+			node := b.m.Graph.Nodes[len(b.m.Graph.Nodes)-1]
+			node.Attrs = []*graph.Attr{{Name: "body", Type: graph.AttrGraph, Graph: g}}
+			node.SetCaptures()
+			weighted := b.op("weighted", "Mul", nil, outs[0], b.input("weights", b.value(param(2, 3))))
+			b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, weighted))
+			b.checkAlone(t)
+		})
+	}
+}
+
+// checkAlone trains on the model's output, compares the gradients with central
+// differences, and the loss with the model's.
+func (b *builder) checkAlone(t *testing.T) {
+	t.Helper()
+	want, err := reference.Eval(b.m, b.feeds, "objective")
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, err := Train(b.m, Options{Loss: "none:objective", Trainable: regexp.MustCompile(`^p\d$`), KeepGradients: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := checkGradients(t, step, b.feeds, 30)
+	if v, w := got["loss"].F[0], want["objective"].F[0]; math.Abs(v-w) > 1e-9 {
+		t.Errorf("loss %v, expected %v as before training", v, w)
+	}
+}
+
+// A Scan along other axes than the first has the gradient of the transposed one.
+func TestTurnedScanGradients(t *testing.T) {
+	b := newBuilder("turned", 18)
+	w, state, xs := b.initializer("p0", b.value(param(3, 3))), b.initializer("p1", b.value(param(2, 3))), b.initializer("p2", b.value(param(2, 4, 3)))
+	body := newBuilder("body", 18)
+	g := body.m.Graph
+	for _, name := range []string{"s", "x"} {
+		g.Inputs = append(g.Inputs, g.NewTensor(name))
+	}
+	cw := g.NewTensor("p0")
+	g.Tensors[cw].Capture = true
+	g.Captures = []graph.Capture{{Inner: cw, Outer: w}}
+	after := body.op("after", "Tanh", nil, body.op("sum", "Add", nil, body.op("product", "MatMul", nil, g.Inputs[0], cw), g.Inputs[1]))
+	body.finish(after, body.op("y", "Mul", nil, after, g.Inputs[1]), body.op("z", "Identity", nil, after))
+	outs := b.node("", "Scan", attrs{
+		"num_scan_inputs": 1, "scan_input_axes": []int64{1}, "scan_output_axes": []int64{-1, 0}, "scan_input_directions": []int64{1}, "scan_output_directions": []int64{0, 1},
+	}, []ID{state, xs}, "last", "ys", "zs")
+	node := b.m.Graph.Nodes[0]
+	node.Attrs = append(node.Attrs, &graph.Attr{Name: "body", Type: graph.AttrGraph, Graph: g})
+	node.SetCaptures()
+	total := ID(graph.None)
+	for k, shape := range [][]int{{2, 3}, {2, 3, 4}, {4, 2, 3}} {
+		part := b.op(fmt.Sprintf("part%d", k), "Mul", nil, outs[k], b.input(fmt.Sprintf("weights%d", k), b.value(param(shape...))))
+		part = b.op(fmt.Sprintf("sum%d", k), "ReduceSum", attrs{"keepdims": 0}, part)
+		if total != graph.None {
+			part = b.op(fmt.Sprintf("total%d", k), "Add", nil, total, part)
+		}
+		total = part
+	}
+	b.finish(b.op("objective", "Identity", nil, total))
+	b.checkAlone(t)
 }
 
 // The step of a recurrent layer has as many nodes for many steps as for some.

@@ -128,9 +128,10 @@ type trainer struct {
 	due        ID // whether this run is the last of an update; None: each is
 	updating   ID // whether this run updates; None: each does
 	factors    map[[3]float64]ID
-	updates    []update    // of parameters, states and statistics
-	states     map[ID]bool // running statistics that are updated
-	ties       map[ID]*Tie // initializers that several nodes read
+	updates    []update             // of parameters, states and statistics
+	states     map[ID]bool          // running statistics that are updated
+	weighted   map[*graph.Node]bool // Loops that compute with weights
+	ties       map[ID]*Tie          // initializers that several nodes read
 	loss       ID
 	unnamed    map[ID]bool // set after backward: outputs of nodes that may still be renamed
 	stepped    ID          // the number of the step, float64

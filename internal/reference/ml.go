@@ -56,6 +56,7 @@ var mlOperators = []operator{
 	{"Normalizer", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		y := zeros(graph.Float32, x.Shape)
+		mass := make([]float64, len(y.F))
 		n := x.Shape[len(x.Shape)-1]
 		for row := 0; row < len(y.F); row += n {
 			most, sum, squares := math.Inf(-1), 0.0, 0.0
@@ -68,8 +69,10 @@ var mlOperators = []operator{
 				if y.F[i] = x.real(i); by != 0 {
 					y.F[i] /= by
 				}
+				mass[i] = math.Abs(y.F[i])
 			}
 		}
+		c.sums(0, mass, n)
 		return one(y)
 	}},
 	{"LinearRegressor", func(c *evaluation) []*Tensor {
