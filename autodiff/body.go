@@ -109,10 +109,7 @@ func (b *body) initializer(t *graph.Tensor) ID {
 	d.Name, d.Span = name, graph.Span{}
 	id := b.newTensor(name, t.Type, nil)
 	b.g.Tensors[id].Data = &d
-	n := &graph.Node{Op: "Constant", Outputs: []ID{0}, Attrs: attrs{"value": t.Data}.list()}
-	if made, err := ops.Apply(n, b.version, nil); err == nil {
-		b.values[id] = made[0].Value
-	}
+	b.values[id] = valueOf(t.Data, b.version)
 	return id
 }
 

@@ -22,6 +22,9 @@ func (s *trainer) forward() error {
 	s.weighted = s.weightedLoops(nodes, order)
 	for _, k := range order {
 		n := nodes[k]
+		if err := s.forwardBodies(n); err != nil {
+			return err
+		}
 		s.of = n.Name
 		if f := trainingModes[ruleKey{n.Domain, n.Op}]; f != nil {
 			f(s, n)
@@ -69,7 +72,9 @@ func (s *trainer) expandNode(n *graph.Node, f func(c *Backward) []ID) {
 	if s.of == "" {
 		s.scope = s.g.Tensors[firstOutput(n)].Name + "/"
 	}
-	s.recordRoles(n)
+	if !s.inBody {
+		s.recordRoles(n)
+	}
 	made := f(&Backward{emitter: s.emitter, Node: n})
 	s.scope = ""
 	if s.err != nil {

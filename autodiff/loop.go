@@ -274,7 +274,8 @@ func countedLoop(c *Backward) []ID {
 func (s *trainer) weightedLoops(nodes []*graph.Node, order []graph.NodeID) map[*graph.Node]bool {
 	loops, from := map[*graph.Node]bool{}, map[ID]bool{}
 	for id, t := range s.g.Tensors {
-		from[ID(id)] = t.Data != nil && t.Type.Elem.Floating() && len(t.Type.Shape) > 0
+		given := t.Data != nil || t.Capture || s.inBody && slices.Contains(s.g.Inputs, ID(id))
+		from[ID(id)] = given && t.Type.Elem.Floating() && len(t.Type.Shape) > 0
 	}
 	for _, k := range order {
 		n := nodes[k]

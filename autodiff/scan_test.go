@@ -213,6 +213,59 @@ func (b *builder) checkAlone(t *testing.T) {
 	}
 }
 
+// What is expanded in the graph is expanded in bodies, too: a Loop in the body of a Loop,
+// and a Loop and attention in a branch of an If.
+func TestNestedGradients(t *testing.T) {
+	capture := func(g *graph.Graph, name string, outer ID) ID {
+		id := g.NewTensor(name)
+		g.Tensors[id].Capture = true
+		g.Captures = append(g.Captures, graph.Capture{Inner: id, Outer: outer})
+		return id
+	}
+	// loop adds a Loop of n iterations: s is a tanh of s · w, after what inside makes of it.
+	loop := func(b *builder, name string, n int64, s, w ID, inside func(b *builder, s, w ID) ID) ID {
+		count := b.initializer(name+".count", b.value(number(n)))
+		body := newBuilder(name, 23)
+		g := body.m.Graph
+		for _, in := range []string{"i", "go", "s"} {
+			g.Inputs = append(g.Inputs, g.NewTensor(name+"."+in))
+		}
+		cw := capture(g, "p0", w)
+		h := g.Inputs[2]
+		if inside != nil {
+			h = inside(body, h, cw)
+		}
+		after := body.op(name+".after", "Tanh", nil, body.op(name+".product", "MatMul", nil, h, cw))
+		body.finish(body.op(name+".on", "Identity", nil, g.Inputs[1]), after)
+		out := b.node("", "Loop", nil, []ID{count, graph.None, s}, name+".last")[0]
+		node := b.m.Graph.Nodes[len(b.m.Graph.Nodes)-1]
+		node.Attrs = []*graph.Attr{{Name: "body", Type: graph.AttrGraph, Graph: g}}
+		node.SetCaptures()
+		return out
+	}
+	b := newBuilder("nested", 23)
+	w, state := b.initializer("p0", b.value(param(4, 4))), b.initializer("p1", b.value(param(2, 3, 4)))
+	y := loop(b, "outer", 3, state, w, func(b *builder, s, w ID) ID { return loop(b, "inner", 2, s, w, nil) })
+	branch := func(name string, inside func(b *builder, s, w ID) ID) *graph.Attr {
+		in := newBuilder(name, 23)
+		g := in.m.Graph
+		in.finish(inside(in, capture(g, "y", y), capture(g, "p0", w)))
+		return &graph.Attr{Name: name, Type: graph.AttrGraph, Graph: g}
+	}
+	z := b.op("z", "If", nil, b.input("flag", &reference.Tensor{Type: graph.Bool, Shape: []int{}, I: []int64{1}}))
+	node := b.m.Graph.Nodes[len(b.m.Graph.Nodes)-1]
+	node.Attrs = []*graph.Attr{
+		branch("then_branch", func(b *builder, s, w ID) ID {
+			q := b.op("q", "Attention", attrs{"q_num_heads": 2, "kv_num_heads": 2}, s, s, s)
+			return loop(b, "branch", 2, q, w, nil)
+		}),
+		branch("else_branch", func(b *builder, s, _ ID) ID { return b.op("same", "Identity", nil, s) }),
+	}
+	node.SetCaptures()
+	b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, b.op("weighted", "Mul", nil, z, b.input("weights", b.value(param(2, 3, 4))))))
+	b.checkAlone(t)
+}
+
 // A Scan along other axes than the first has the gradient of the transposed one.
 func TestTurnedScanGradients(t *testing.T) {
 	b := newBuilder("turned", 18)

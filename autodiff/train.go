@@ -130,6 +130,7 @@ type trainer struct {
 	factors    map[[3]float64]ID
 	updates    []update             // of parameters, states and statistics
 	states     map[ID]bool          // running statistics that are updated
+	inBody     bool                 // forward is in the body of a node
 	weighted   map[*graph.Node]bool // Loops that compute with weights
 	ties       map[ID]*Tie          // initializers that several nodes read
 	loss       ID
