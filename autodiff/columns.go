@@ -15,11 +15,11 @@ func col2ImGrad(c *Backward) {
 	}
 	r, err := attr.ReadWindow(c.Node, toDims(block))
 	w := c.window(r, err)
-	size := elements(block)
 	if c.err != nil {
 		return
 	}
-	if size > 1<<13 {
+	size := elements(block)
+	if exceeds(1<<13, block...) {
 		c.Failf("a block of shape %v: expected at most %d elements, since its gradient takes a kernel for each of them", block, 1<<13)
 		return
 	}
@@ -134,11 +134,11 @@ func causalConvExpansion(c *Backward) []ID {
 		c.Failf("weights of shape %v and a dilation of %d: expected [%d 1 k], and at least 1", k, dilation, shape[1])
 		return nil
 	}
-	before := (k[2] - 1) * dilation
-	if before > 1<<30 {
-		c.Failf("a state of %d places: expected at most %d", before, 1<<30)
+	if exceeds(1<<30, k[2]-1, dilation) {
+		c.Failf("a kernel of %d with a dilation of %d: expected a state of at most %d places", k[2], dilation, 1<<30)
 		return nil
 	}
+	before := (k[2] - 1) * dilation
 	whole := x
 	if before > 0 {
 		state := ID(graph.None)

@@ -192,7 +192,11 @@ func expandSectionedRotary(c *Backward) []ID {
 		c.Failf("packed batches, or a scale: expected neither on a path to the loss")
 		return nil
 	}
-	half := cache[len(cache)-1]
+	if at := c.shape(c.X(1)); len(x) < 3 || len(x) > 4 || len(cache) != 2 || len(at) != 3 || at[0] != 3 || cache[1] > maxMask {
+		c.Failf("input %v, position_ids %v and cos_cache %v: expected three or four axes, three positions for each token, and [places, half of a head]", x, at, cache)
+		return nil
+	}
+	half := cache[1]
 	if len(sections) != 3 || min(sections[0], sections[1], sections[2]) < 0 || max(sections[0], sections[1], sections[2]) > half || sections[0]+sections[1]+sections[2] != half {
 		c.Failf("mrope_section %v: expected three lengths with the sum %d", sections, half)
 		return nil
@@ -294,8 +298,8 @@ func expandGroupQueryAttention(c *Backward) []ID {
 	if c.present(c.X(10)) {
 		s.bias = append(s.bias, c.X(10))
 	}
-	if qs[2]*ks[2] > maxMask {
-		c.Failf("a mask of %d elements: expected at most %d", qs[2]*ks[2], maxMask)
+	if exceeds(maxMask, qs[2], ks[2]) {
+		c.Failf("a mask of %d queries and %d keys: expected at most %d elements", qs[2], ks[2], maxMask)
 		return nil
 	}
 	if c.Int("causal", 1) != 0 {
@@ -333,6 +337,10 @@ func (c *Backward) turnedBy(t ID) ID {
 	if c.err != nil {
 		return graph.None
 	}
+	if len(cache) != 2 || !c.present(c.X(8)) {
+		c.Failf("cos_cache has shape %v: expected [places, half of a head], and sin_cache, as do_rotary is set", cache)
+		return graph.None
+	}
 	cos, sin, position := c.X(7), c.X(8), c.X(9)
 	if !c.present(position) {
 		if cache[0] < s[2] {
@@ -362,6 +370,10 @@ func (c *Backward) turnedBy(t ID) ID {
 func expandExperts(c *Backward) []ID {
 	x, route := c.shape(c.X(0)), c.shape(c.X(1))
 	if c.err != nil {
+		return nil
+	}
+	if w := c.shape(c.X(2)); len(x) < 2 || len(x) > 3 || len(w) != 3 || !c.present(c.X(4)) {
+		c.Failf("input %v and fc1_experts_weights %v: expected two or three axes, and three", x, w)
 		return nil
 	}
 	k, width := c.Int("k", 1), x[len(x)-1]

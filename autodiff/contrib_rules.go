@@ -99,6 +99,10 @@ func cropAndResizeGrad(c *Backward) {
 	if c.err != nil {
 		return
 	}
+	if exceeds(maxMask, y[0], y[2], y[3]) {
+		c.Failf("crops of shape %v: expected at most %d samples of each channel", y, maxMask)
+		return
+	}
 	linear := c.Str("mode", "bilinear") == "bilinear"
 	corners := c.split(c.X(1), 1, 1, 1, 1, 1)
 	along := func(k int, n, places int64) []gridTap {

@@ -20,11 +20,11 @@ var cumulateRules = []Rule{
 // are no exception. A Scan along the axis computes R from the end.
 func cumProdGrad(c *Backward) {
 	x, d := c.X(0), c.D(0)
-	shape, list := c.shape(x), c.Lengths(1)
+	shape, at := c.shape(x), c.Length(1)
 	if c.err != nil {
 		return
 	}
-	axis, err := attr.Axis("axis", list[0], len(shape))
+	axis, err := attr.Axis("axis", at, len(shape))
 	if err != nil {
 		c.Failf("%w", err)
 		return

@@ -14,7 +14,7 @@ func detGrad(c *Backward) {
 		c.Set(0, c.expand(d, shape))
 		return
 	}
-	if n > 1<<8 || elements(batch)*n*n*n*n > maxMask {
+	if exceeds(maxMask, elements(batch), n, n, n, n) {
 		c.Failf("the minors of matrices of shape %v have %d times the elements: expected at most %d elements", shape, n*n, maxMask)
 		return
 	}

@@ -188,7 +188,7 @@ func affineGridGrad(c *Backward) {
 		axis, t := n-k, d // x is the last axis
 		if k < n {
 			t = c.sum(d, slices.DeleteFunc(axes(1, n), func(a int64) bool { return a == int64(axis) }), false)
-			places := make([]float64, shape[axis])
+			places := make([]float64, len(c.numbered(shape[axis])))
 			for i := range places {
 				if steps := float64(shape[axis]); c.Int("align_corners", 0) == 0 {
 					places[i] = (2*float64(i)+1)/steps - 1
@@ -197,6 +197,9 @@ func affineGridGrad(c *Backward) {
 				} else {
 					places[i] = -1
 				}
+			}
+			if c.err != nil {
+				return
 			}
 			t = c.sum(c.mul(t, c.reals(c.typeOf(d).Elem, []int64{shape[axis], 1}, places)), []int64{1}, false)
 		} else {

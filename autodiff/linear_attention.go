@@ -27,8 +27,8 @@ func expandLinearAttention(c *Backward) []ID {
 	case kv < 1 || n < 1 || n%kv != 0 || q[2]%n != 0 || k[2]%kv != 0 || v[2]%kv != 0:
 		c.Failf("q_num_heads is %d and kv_num_heads %d: expected a multiple, and divisors of the last axes of %v, %v and %v on a path to the loss", n, kv, q, k, v)
 		return nil
-	case gated && !c.present(c.X(4)) || delta && !c.present(c.X(5)):
-		c.Failf("decay or beta is missing: expected both as update_rule %q takes them", rule)
+	case gated && c.rank(c.X(4)) != 3 || delta && c.rank(c.X(5)) != 3:
+		c.Failf("decay has shape %v and beta %v: expected [batch, places, numbers], as update_rule %q takes them", c.shape(c.X(4)), c.shape(c.X(5)), rule)
 		return nil
 	case c.Int("state_window", 0) > 1:
 		c.Failf("state_window is %d: expected one state on a path to the loss", c.Int("state_window", 0))

@@ -59,7 +59,10 @@ func turnedScan(c *Backward) []ID {
 	var types []graph.Type
 	back := make([][]int64, len(g.Outputs))
 	for k := range g.Outputs {
-		t := n.Outputs[k]
+		t := ID(graph.None)
+		if k < len(n.Outputs) {
+			t = n.Outputs[k]
+		}
 		if t == graph.None { // its type is that of the body's output
 			typ := g.Tensors[g.Outputs[k]].Type
 			if k >= states {
@@ -107,7 +110,10 @@ const mostGuarded = 1 << 12
 // condition or its number of iterations depends on data; why says why it has no gradient.
 func (e *emitter) bounded(n *graph.Node) (most int64, why string) {
 	body := n.Attr("body")
-	if body == nil || body.Graph == nil || len(n.Inputs) < 1 || n.Inputs[0] == graph.None {
+	if len(n.Inputs) < 3 || body == nil || body.Graph == nil || len(body.Graph.Outputs) < len(n.Inputs)-1 {
+		return 0, "it carries no state from one iteration to the next"
+	}
+	if n.Inputs[0] == graph.None {
 		return 0, "it runs as long as its condition holds, so the number of iterations has no bound"
 	}
 	v := e.values[n.Inputs[0]]

@@ -16,7 +16,7 @@ var mlRules = []Rule{
 			return
 		}
 		scale := floatsOf(c.Node, "scale")
-		if n := shape[len(shape)-1]; len(scale) == 0 || len(scale) > 1 && int64(len(scale)) != n {
+		if n := elements(shape[max(len(shape)-1, 0):]); len(scale) == 0 || len(scale) > 1 && int64(len(scale)) != n {
 			c.Failf("scale has %d numbers: expected 1 or %d", len(scale), n)
 			return
 		}
@@ -46,6 +46,10 @@ var mlRules = []Rule{
 	{Op: "ArrayFeatureExtractor", Inputs: []int{0}, Grad: func(c *Backward) {
 		shape := c.shape(c.X(0))
 		if c.err != nil {
+			return
+		}
+		if len(shape) == 0 {
+			c.Failf("an input without axes: expected features along the last one")
 			return
 		}
 		index := c.reshape(c.X(1), []int64{elements(c.shape(c.X(1)))})
@@ -114,8 +118,8 @@ func linearRegressorGrad(c *Backward) {
 	if c.err != nil {
 		return
 	}
-	n := x[len(x)-1]
-	if targets < 1 || n < 1 || int64(len(list)) != targets*n || targets > math.MaxInt32 {
+	n := elements(x[max(len(x)-1, 0):])
+	if targets < 1 || n < 1 || targets > math.MaxInt32 || exceeds(int64(len(list)), targets, n) || int64(len(list)) != targets*n {
 		c.Failf("%d coefficients: expected %d for each of %d targets", len(list), n, targets)
 		return
 	}

@@ -26,7 +26,7 @@ func dequantizeGrad(c *Backward) {
 		switch {
 		case block > 0 && len(scale) == len(x):
 			blocks := scale[axis]
-			if blocks < 1 || block > x[axis] || (blocks-1)*block >= x[axis] {
+			if blocks < 1 || block > x[axis] || exceeds(x[axis]-1, blocks-1, block) {
 				c.Failf("%d scales of blocks of %d: expected them to cover %d elements", blocks, block, x[axis])
 				return t
 			}

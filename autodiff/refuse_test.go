@@ -33,7 +33,12 @@ func TestRefused(t *testing.T) {
 		{ruleCase{op: "RoiAlign", in: []operand{param(1, 1, 4, 4), param(1, 4).fed(), indices([]int{1}, 0)}}, 18, `sampling_ratio is 0, so that the number of samples depends on the regions`},
 		{ruleCase{op: "RoiAlign", in: []operand{param(1, 1, 4, 4), param(1, 4).fed(), indices([]int{1}, 0)}, attrs: attrs{"mode": "max", "sampling_ratio": 1}}, 18, `mode "max" has no gradient rule`},
 		{ruleCase{op: "MaxRoiPool", in: []operand{param(1, 1, 4, 1<<13), param(1, 5).fed()}, attrs: attrs{"pooled_shape": []int64{2, 1 << 13}}}, 18, `expected at most 67108864 elements in the rows of a region`},
-		{ruleCase{op: "STFT", in: []operand{param(1, 1<<14, 1), number(1), param(1 << 13)}}, 18, `8193 frames of 8192 elements: expected at most 67108864 places`},
+		{ruleCase{op: "STFT", in: []operand{param(1, 1<<14, 1), number(1), param(1 << 13)}}, 18, `8193 frames of 8192 elements, 1 apart: expected at most 67108864 places`},
+		{ruleCase{op: "AffineGrid", in: []operand{param(1, 2, 3), list(1, 1, 1<<27, 1)}}, 20, `an axis of 134217728 places: expected at most 67108864`},
+		{ruleCase{domain: microsoft, op: "MoE", in: []operand{param(4).as(graph.Float32), param(4, 3).as(graph.Float32), param(3, 5, 4).as(graph.Float32), omitted, param(3, 4, 5).as(graph.Float32)}}, 18, `expected two or three axes, and three`},
+		{ruleCase{domain: microsoft, op: "GroupQueryAttention", in: []operand{param(1, 2, 8).as(graph.Float32), param(1, 2, 8).as(graph.Float32), param(1, 2, 8).as(graph.Float32), omitted, omitted, list32(1), list32(2)}, attrs: attrs{"num_heads": 1, "kv_num_heads": 1, "do_rotary": 1}}, 18, `as do_rotary is set`},
+		{ruleCase{domain: microsoft, op: "MRotaryEmbedding", in: []operand{param(1, 2, 4).as(graph.Float32), indices([]int{1, 2}, 0, 1), param(2, 2).as(graph.Float32), param(2, 2).as(graph.Float32)}, attrs: attrs{"mrope_section": []int64{1, 1, 0}}}, 18, `expected three or four axes, three positions for each token`},
+		{ruleCase{op: "LinearAttention", in: []operand{param(1, 2, 4).as(graph.Float32), param(1, 2, 4).as(graph.Float32), param(1, 2, 4).as(graph.Float32), omitted, param(2, 4).as(graph.Float32)}, attrs: attrs{"q_num_heads": 1, "kv_num_heads": 1, "update_rule": "gated"}}, 27, `decay has shape [2 4]`},
 		{ruleCase{op: "Compress", in: []operand{param(4), flags([]int{4}, 1, 0, 1, 1)}}, 18, `expected a fixed shape on a path to the loss`},
 	} {
 		m := k.c.squared(k.opset)
@@ -62,7 +67,7 @@ func (c *ruleCase) squared(opset int64) *graph.Model {
 			in = append(in, b.input("x"+name, b.value(o)))
 		}
 	}
-	y := b.node("", c.op, c.attrs, in, "y0")[0]
+	y := b.node(c.domain, c.op, c.attrs, in, "y0")[0]
 	return b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, b.op("square", "Mul", nil, y, y)))
 }
 

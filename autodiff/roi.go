@@ -27,7 +27,7 @@ func roiAlignGrad(c *Backward) {
 		return
 	}
 	channels, regions := x[1], y[0]
-	if s > 1<<10 || elements([]int64{regions, y[2], y[3]})*s*s > maxMask {
+	if exceeds(maxMask, regions, y[2], y[3], s, s) {
 		c.Failf("%d samples along each axis of the bins of %v: expected at most %d samples", s, y, maxMask)
 		return
 	}
@@ -105,7 +105,7 @@ func maxRoiPoolGrad(c *Backward) {
 		return
 	}
 	channels, high, wide := x[1], x[2], x[3]
-	if channels*max(y[2]*high*wide, y[2]*y[3]*wide) > maxMask || elements(x) == 0 {
+	if exceeds(maxMask, channels, y[2], high, wide) || exceeds(maxMask, channels, y[2], y[3], wide) || elements(x) == 0 {
 		c.Failf("bins %v of an image %v: expected at most %d elements in the rows of a region, and at least 1", y[2:], x, maxMask)
 		return
 	}

@@ -101,9 +101,9 @@ func tensorScatterGrad(c *Backward) {
 	if !c.Needs(1) {
 		return
 	}
-	places := make([]int64, update[axis])
-	for i := range places {
-		places[i] = int64(i)
+	places := c.numbered(update[axis])
+	if c.err != nil {
+		return
 	}
 	at := c.reshape(c.list(places...), []int64{1, update[axis]})
 	if c.present(c.X(2)) {

@@ -1,6 +1,9 @@
 package autodiff
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
+)
 
 // signalRules cover transforms of signals, and the weights of filters.
 var signalRules = []Rule{
@@ -56,7 +59,7 @@ func dftGrad(c *Backward) {
 	case c.version < 20:
 		axis = c.Axis("axis", 1, 0)
 	case c.present(c.X(2)):
-		axis = int(c.Axes(2, 0)[0])
+		axis = c.axisOf(c.Length(2), len(x))
 	}
 	if c.err != nil {
 		return
@@ -69,7 +72,7 @@ func dftGrad(c *Backward) {
 	n := y[axis]
 	switch {
 	case c.present(c.X(1)):
-		n = c.Lengths(1)[0]
+		n = c.Length(1)
 	case half:
 		n = x[axis]
 	}
@@ -83,6 +86,9 @@ func dftGrad(c *Backward) {
 // numbers. All bins but the first and, if n is even, the last stand for two.
 func (c *Backward) halfAdjoint(axis int, x []int64, n int64) ID {
 	bins, last := n/2+1, len(x)-1
+	if len(c.numbered(bins)) == 0 {
+		return graph.None
+	}
 	twice := make([]float64, bins)
 	for k := range twice {
 		twice[k] = 2 / float64(n)
@@ -102,7 +108,7 @@ func (c *Backward) halfAdjoint(axis int, x []int64, n int64) ID {
 // overlap.
 func stftGrad(c *Backward) {
 	x, y := c.shape(c.X(0)), c.shape(c.D(0)) // [batch, length (, parts)], [batch, frames, bins, 2]
-	step := c.Lengths(1)
+	step := c.Length(1)
 	if c.err != nil {
 		return
 	}
@@ -110,25 +116,25 @@ func stftGrad(c *Backward) {
 	n := length
 	switch {
 	case c.present(c.X(3)):
-		n = c.Lengths(3)[0]
+		n = c.Length(3)
 	case c.present(c.X(2)):
 		n = c.shape(c.X(2))[0]
 	}
 	if c.err != nil {
 		return
 	}
-	if frames*n > maxMask {
-		c.Failf("%d frames of %d elements: expected at most %d places", frames, n, maxMask)
+	if exceeds(maxMask, frames, n) || step < 1 || n < 1 {
+		c.Failf("%d frames of %d elements, %d apart: expected at most %d places", frames, n, step, maxMask)
 		return
 	}
 	d := c.resized(c.adjoint(c.D(0), 2, n, false), 3, parts) // [batch, frames, n, parts]
 	// Of each element of each frame, the place in the signal.
-	starts, inside := make([]int64, frames), make([]int64, n)
-	for i := range starts {
-		starts[i] = int64(i) * step[0]
+	starts, inside := c.numbered(frames), c.numbered(n)
+	if c.err != nil {
+		return
 	}
-	for i := range inside {
-		inside[i] = int64(i)
+	for i := range starts {
+		starts[i] *= step
 	}
 	at := c.add(c.reshape(c.list(starts...), []int64{frames, 1}), c.list(inside...))
 	if c.Needs(0) {
@@ -144,4 +150,13 @@ func stftGrad(c *Backward) {
 		read := c.with("Gather", attrs{"axis": 1}, c.reshape(c.X(0), []int64{batch, length, parts}), at)
 		c.Set(2, c.sum(c.mul(d, read), []int64{0, 1, 3}, false))
 	}
+}
+
+// axisOf is an axis in [0, rank).
+func (c *Backward) axisOf(axis int64, rank int) int {
+	k, err := attr.Axis("axis", axis, rank)
+	if err != nil {
+		c.Failf("%w", err)
+	}
+	return k
 }
