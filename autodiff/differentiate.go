@@ -79,7 +79,7 @@ func (t *tape) analyse(nodes []*graph.Node, outs, wrt []ID) error {
 	for _, id := range wrt {
 		t.need[id] = true
 	}
-	floating := func(id ID) bool { return id != graph.None && t.g.Tensors[id].Type.Elem.Floating() }
+	floating := func(id ID) bool { return id != graph.None && carries(t.g.Tensors[id].Type) }
 	for _, n := range nodes {
 		r := LookupRule(n.Domain, n.Op)
 		depends := false
@@ -122,12 +122,22 @@ func (t *tape) analyse(nodes []*graph.Node, outs, wrt []ID) error {
 	return nil
 }
 
+// carries reports whether a gradient may flow through a value: one of floating-point
+// numbers, or a sequence or optional, which may hold such.
+func carries(t graph.Type) bool {
+	return t.Elem.Floating() || t.Kind == graph.KindSequence || t.Kind == graph.KindOptional
+}
+
 // noRule returns the error for a node without a gradient rule between a parameter
 // and the loss.
 func (t *tape) noRule(n *graph.Node, id ID) error {
 	why := whyWithout(n.Domain, n.Op)
-	if n.Op == "Loop" && n.Domain == "" {
+	switch {
+	case n.Domain != "":
+	case n.Op == "Loop":
 		_, why = t.bounded(n)
+	case n.Op == "SequenceAt" || n.Op == "ConcatFromSequence":
+		why = "the items of its sequence do not follow from constants"
 	}
 	if why == "" {
 		why = "there is no rule for it"

@@ -31,6 +31,8 @@ type emitter struct {
 	fuse   *fuser             // nil: gradients are emitted as standard operators
 	saving savingSet          // the savings that are on
 
+	items map[ID][]ID // of sequences, where they are known
+
 	openDims bool // attributes may not depend on lengths (TrainRange)
 
 	stands map[*graph.Node]*graph.Node // for a node that replaces a group: the last node of the group

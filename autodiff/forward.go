@@ -26,6 +26,7 @@ func (s *trainer) forward() error {
 			return err
 		}
 		s.of = n.Name
+		s.readSequence(n)
 		if f := trainingModes[ruleKey{n.Domain, n.Op}]; f != nil {
 			f(s, n)
 		}
@@ -46,7 +47,7 @@ func (s *trainer) forward() error {
 // expansions are operators that are replaced by others before differentiation.
 // Each returns the tensors that replace the node's outputs; graph.None for an
 // output that it does not make.
-var expansions = merged(recurrentExpansions, attentionExpansions, contribExpansions, lossExpansions, loopExpansions, convExpansions, activationExpansions, moreContribExpansions)
+var expansions = merged(recurrentExpansions, attentionExpansions, contribExpansions, lossExpansions, loopExpansions, convExpansions, activationExpansions, moreContribExpansions, sequenceExpansions)
 
 // expansionsOf adds the domain to a table of expansions.
 func expansionsOf(domain string, list map[string]func(*Backward) []ID) map[ruleKey]func(*Backward) []ID {

@@ -72,6 +72,10 @@ func (s *trainer) forwardBody(g *graph.Graph) (changed bool, err error) {
 		}
 		changed = changed || n.Span != before
 		s.of = n.Name
+		emitted := len(g.Nodes)
+		if s.readSequence(n); len(g.Nodes) > emitted {
+			changed = true
+		}
 		if f := expansions[ruleKey{n.Domain, n.Op}]; f != nil && s.expands(n) {
 			s.expandNode(n, f)
 			changed = true

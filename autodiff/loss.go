@@ -38,6 +38,13 @@ func (s *trainer) expands(n *graph.Node) bool {
 		_, why := s.bounded(n)
 		return why == "" && s.weighted[n]
 	}
+	if n.Domain == "" && n.Op == "SequenceAt" {
+		_, known := s.itemAt(n)
+		return known
+	}
+	if n.Domain == "" && n.Op == "ConcatFromSequence" {
+		return len(s.items[n.Inputs[0]]) > 0
+	}
 	if n.Op == "Scan" && n.Domain == "" {
 		return turns(n)
 	}

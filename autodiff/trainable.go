@@ -227,7 +227,7 @@ func (s *trainer) reachesLoss() map[ID]bool {
 		}
 		r := LookupRule(n.Domain, n.Op)
 		for i, t := range n.Inputs {
-			if t != graph.None && s.typeOf(t).Elem.Floating() && (r == nil || r.flows(i, s.typeOf(t).Elem)) {
+			if t != graph.None && carries(s.typeOf(t)) && (r == nil || r.flows(i, s.typeOf(t).Elem)) {
 				reaches[t] = true
 			}
 		}
