@@ -395,7 +395,7 @@ static double now(void) {
 static void wrong(uint32_t *random) {
 	char text[2000], error[100];
 	int iterations = 1 + (int)(draw(random) % 2), n = iterations * (1 + (int)(draw(random) % 12));
-	int at = snprintf(text, sizeof text, "onnxmem/replay 1\nalignment 512\narena 20480\nlower_bound 1\nevents %d\n", n);
+	int at = snprintf(text, sizeof text, "onnxmem/replay 1\nalignment 512\narena %u\nlower_bound 1\nevents %d\n", 20480 + draw(random) % 4 * 512, n);
 	for (int i = 0; i < n; i++)
 		at += snprintf(text + at, sizeof text - (size_t)at, "alloc %d %u %u 0\n", i, 1 + draw(random) % 5 * 512, draw(random) % 35 * 512);
 	uint32_t streams = onnxmem_torch_streams();
