@@ -17,7 +17,7 @@
 // What a stream has taken. Counts are those of all its allocations so far.
 struct onnxmem_torch_memory {
 	uint64_t arena_bytes;       // the arena
-	uint64_t plan_bytes;        // what the plan needs of it
+	uint64_t plan_bytes;        // what the plan of this iteration needs of it
 	uint64_t lower_bound_bytes; // of the plan: no placement of its blocks needs less
 	uint64_t live_peak_bytes;   // the most that lived in the arena at one time
 	uint64_t outside_bytes;     // what lives outside of it: weights, states, misses
@@ -52,9 +52,9 @@ ONNXMEM_API void *onnxmem_torch_base(void *bytes, size_t *size);
 // onnxmem_torch_trim gives arenas in which nothing lives back to the driver.
 ONNXMEM_API void onnxmem_torch_trim(void);
 
-// onnxmem_torch_mark says that an iteration begins. From the first mark on, plans are made
-// from mark to mark.
-ONNXMEM_API void onnxmem_torch_mark(void);
+// onnxmem_torch_mark says that an iteration of a kind begins. Each kind has plans of its
+// own, from mark to mark.
+ONNXMEM_API void onnxmem_torch_mark(uint64_t kind);
 
 // onnxmem_torch_streams returns the number of streams; onnxmem_torch_stream says what the
 // i-th has taken. It returns 0 if there is none.
@@ -69,20 +69,20 @@ ONNXMEM_API uint64_t onnxmem_torch_peak(void);
 // due; -1: none.
 ONNXMEM_API void onnxmem_torch_notify(int file);
 
-// onnxmem_torch_due returns a stream whose recording shall be packed, or -1. Until
-// onnxmem_torch_take it stays due. last is 1 if it should have a plan now, whether or not
+// onnxmem_torch_due returns a stream whose recording of a kind shall be packed, or -1.
+// Until onnxmem_torch_take it stays due. last is 1 if it should have a plan now, whether or not
 // its iterations are equal.
-ONNXMEM_API int64_t onnxmem_torch_due(int *last);
+ONNXMEM_API int64_t onnxmem_torch_due(uint64_t *kind, int *last);
 
 // onnxmem_torch_recorded copies what a stream has recorded, at most so many blocks and
 // marks, and returns their numbers in *blocks and *marks: sizes, the positions of
 // allocation and free in the stream of events (UINT32_MAX: not freed), and the positions
 // before which iterations begin.
-ONNXMEM_API void onnxmem_torch_recorded(uint32_t stream, uint64_t *sizes, uint32_t *begins, uint32_t *ends, uint32_t *blocks, uint32_t *marks_at, uint32_t *marks);
+ONNXMEM_API void onnxmem_torch_recorded(uint32_t stream, uint64_t kind, uint64_t *sizes, uint32_t *begins, uint32_t *ends, uint32_t *blocks, uint32_t *marks_at, uint32_t *marks);
 
-// onnxmem_torch_take gives a stream a table of `onnxmem pack --to replay` (version 1) for
+// onnxmem_torch_take gives a kind of a stream a table of `onnxmem pack --to replay` (version 1) for
 // so many iterations; it takes effect where that begins. NULL: there is no repetition yet,
 // so that recording goes on. It returns 0 on errors, with the reason in error.
-ONNXMEM_API int onnxmem_torch_take(uint32_t stream, const char *table, uint32_t iterations, char *error, size_t room);
+ONNXMEM_API int onnxmem_torch_take(uint32_t stream, uint64_t kind, const char *table, uint32_t iterations, char *error, size_t room);
 
 #endif

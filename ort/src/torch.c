@@ -24,6 +24,9 @@
 // LOST is after how many misses in a row a stream without marks may be anywhere in its plan.
 #define LOST 32
 
+// KINDS is how many kinds of iterations a stream keeps; the one not used for longest goes.
+#define KINDS 16
+
 // Another stream that uses a block.
 struct use {
 	struct use *next;
@@ -34,6 +37,20 @@ struct use {
 // What a block outside of arenas is, in range.under.
 enum { RECORDED, MISS, CAPTURED };
 
+// Iterations of one kind, such as those with inputs of one shape.
+struct kind {
+	struct kind *next; // less recently used
+	uint64_t key;
+	struct recording recording;
+	int woken;                   // somebody knows that it is due
+	struct follower now, coming; // the plan, and the one that takes its place where it begins
+	uint32_t in_round;           // allocations since the iteration began
+	uint32_t round_allocations;  // in an iteration of the plan that came last
+	int deviated;                // this iteration leaves the plan
+	uint32_t deviations;         // iterations in a row that do
+	uint32_t patience;           // how many there may be
+};
+
 struct stream {
 	struct stream *next;
 	int device;
@@ -43,15 +60,10 @@ struct stream {
 	struct arena *arenas;  // with retired ones
 	struct use *uses;
 
-	struct recording recording;
-	struct follower now, coming; // the plan, and the one that takes its place where it begins
+	uint64_t marks;     // the last mark that it has seen; 0: none
+	struct kind *kinds; // that of this iteration is the first
 	struct history history;
-	uint32_t missed;            // misses in a row
-	uint32_t in_round;          // allocations since this iteration began
-	uint32_t round_allocations; // in an iteration of the plan that came last
-	int deviated;               // this iteration leaves the plan
-	uint32_t deviations;        // iterations in a row that do
-	uint32_t patience;          // how many there may be
+	uint32_t missed; // misses in a row
 	uint64_t live_bytes, fallback_bytes;
 	struct onnxmem_torch_memory memory;
 };
@@ -60,17 +72,17 @@ struct stream {
 // while it makes a block.
 static os_lock lock = OS_LOCK_INIT;
 static struct stream *streams;
-static uint64_t recordings; // that were begun
+static uint64_t recordings;        // that were begun
 static uint64_t taken, taken_peak; // from the driver
-static int marked;                 // iterations have marks
+static uint64_t marks, kind_now;   // how many there were, and the kind of the last
 static int notify = -1;
 
 static atomic_flag said = ATOMIC_FLAG_INIT; // that there was no memory
 
 static uint64_t rounded(uint64_t size) { return (size + ROUNDED - 1) / ROUNDED * ROUNDED; }
 
-// record begins to record a stream.
-static void record(struct stream *s) { recording_begin(&s->recording, ++recordings, marked, s->patience / LASTING); }
+// record begins to record a kind of iterations.
+static void record(struct stream *s, struct kind *k) { recording_begin(&k->recording, ++recordings, s->marks > 0, k->patience / LASTING); }
 
 // wake says that a stream is due.
 static void wake(void) {
@@ -110,9 +122,14 @@ static void trim(int device) {
 			arena_give(s, s->arena);
 }
 
-// arena_for gives a stream an arena of at least size bytes. One in which something lives
-// is kept until that is freed. It returns 0 if the device has no memory left.
-static int arena_for(struct stream *s, uint64_t size) {
+// arena_for gives a stream an arena for a plan and those of its other kinds. One in which
+// something lives is kept until that is freed. It returns 0 if the device has no memory
+// left.
+static int arena_for(struct stream *s, const struct plan *p) {
+	uint64_t size = p->arena_bytes;
+	for (struct kind *k = s->kinds->next; k; k = k->next)
+		if (k->now.plan && k->now.plan->arena_bytes > size)
+			size = k->now.plan->arena_bytes;
 	struct arena *a = s->arena;
 	if (a && (a->size == size || (a->size > size && a->live.count)))
 		return 1;
@@ -135,81 +152,155 @@ static int arena_for(struct stream *s, uint64_t size) {
 	return 1;
 }
 
+// --- kinds of iterations
+
+static struct kind *kind_of(struct stream *s, uint64_t key) {
+	struct kind *k = s->kinds;
+	while (k && k->key != key)
+		k = k->next;
+	return k;
+}
+
+static void kind_free(struct kind *k) {
+	recording_end(&k->recording);
+	follower_free(&k->now);
+	follower_free(&k->coming);
+	free(k);
+}
+
+// kind_new adds a kind of iterations, which is recorded. NULL without memory.
+static struct kind *kind_new(struct stream *s, uint64_t key) {
+	struct kind *k = calloc(1, sizeof *k);
+	if (!k)
+		return NULL;
+	k->key = key;
+	k->patience = LASTING;
+	k->next = s->kinds;
+	s->kinds = k;
+	record(s, k);
+	uint32_t count = 1;
+	while (k->next && count++ < KINDS)
+		k = k->next;
+	for (struct kind *old = k->next, *next; old; old = next) {
+		next = old->next;
+		kind_free(old);
+	}
+	k->next = NULL;
+	return s->kinds;
+}
+
+// kind_use makes a kind that of this iteration, and returns it. Without memory for a new
+// one, the kind stays.
+static struct kind *kind_use(struct stream *s, uint64_t key) {
+	struct kind *k = kind_of(s, key);
+	if (!k && !(k = kind_new(s, key)))
+		return s->kinds;
+	struct kind **at = &s->kinds;
+	while (*at != k)
+		at = &(*at)->next;
+	*at = k->next;
+	k->next = s->kinds;
+	return s->kinds = k;
+}
+
 // adopt lets a stream follow the plan that was coming, which begins now.
-static void adopt(struct stream *s) {
-	follower_free(&s->now);
-	s->now = s->coming;
-	s->coming = (struct follower){0};
-	s->missed = s->in_round = s->deviations = 0;
+static void adopt(struct stream *s, struct kind *k) {
+	follower_free(&k->now);
+	k->now = k->coming;
+	k->coming = (struct follower){0};
+	s->missed = k->in_round = k->deviations = 0;
 	s->memory.plans++;
-	s->memory.plan_bytes = s->now.plan->arena_bytes;
-	s->memory.lower_bound_bytes = s->now.plan->lower_bound_bytes;
 	s->memory.live_peak_bytes = s->live_bytes;
 }
 
-// round_over counts iterations that leave the plan. After some in a row, the stream is
-// recorded again.
-static void round_over(struct stream *s) {
-	s->memory.iterations += s->now.plan != NULL;
-	s->deviations = s->deviated ? s->deviations + 1 : 0;
-	s->in_round = 0;
-	s->deviated = 0;
-	if (s->deviations < s->patience || s->recording.number)
+// round_over counts iterations that leave the plan. After some in a row, they are recorded
+// again.
+static void round_over(struct stream *s, struct kind *k) {
+	s->memory.iterations += k->now.plan != NULL;
+	k->deviations = k->deviated ? k->deviations + 1 : 0;
+	k->in_round = 0;
+	k->deviated = 0;
+	if (k->deviations < k->patience || k->recording.number)
 		return;
-	s->deviations = 0;
-	s->patience = s->patience < PATIENT / 2 ? 2 * s->patience : PATIENT;
-	follower_free(&s->coming);
-	record(s);
+	k->deviations = 0;
+	k->patience = k->patience < PATIENT / 2 ? 2 * k->patience : PATIENT;
+	follower_free(&k->coming);
+	record(s, k);
 }
 
-// number_in_plan returns the block of the stream's plan that an allocation is, or NEVER.
-// Where a new plan begins, the stream takes it.
-static uint32_t number_in_plan(struct stream *s, uint64_t size) {
+// mark begins an iteration of a stream, with its first allocation.
+static void mark(struct stream *s) {
+	int first = !s->marks;
+	s->marks = marks;
+	if (first) {
+		// A period that was found may begin elsewhere.
+		follower_free(&s->kinds->now);
+		follower_free(&s->kinds->coming);
+		s->kinds->key = kind_now;
+		s->kinds->in_round = 0;
+		record(s, s->kinds);
+	}
+	struct kind *k = kind_use(s, kind_now);
+	if (k->in_round)
+		round_over(s, k);
+	k->in_round = 0;
+	follower_mark(&k->now);
+	follower_mark(&k->coming);
+	recording_mark(&k->recording);
+}
+
+// number_in_plan returns the block of the plan that an allocation is, or NEVER. Where a new
+// plan begins, it takes the place of the other.
+static uint32_t number_in_plan(struct stream *s, struct kind *k, uint64_t size) {
 	int begins;
-	if (s->coming.plan) {
-		uint32_t i = follower_next(&s->coming, marked ? NULL : &s->history, size, &begins);
-		if (begins && arena_for(s, s->coming.plan->arena_bytes)) {
-			adopt(s);
+	if (k->coming.plan) {
+		uint32_t i = follower_next(&k->coming, s->marks ? NULL : &s->history, size, &begins);
+		if (begins && arena_for(s, k->coming.plan)) {
+			adopt(s, k);
 			return i;
 		}
 		if (begins)
-			follower_free(&s->coming); // no memory for it: recorded again in a while
+			follower_free(&k->coming); // no memory for it: recorded again in a while
 	}
-	if (!s->now.plan)
+	if (!k->now.plan)
 		return NEVER;
-	uint32_t i = follower_next(&s->now, marked ? NULL : &s->history, size, &begins);
+	uint32_t i = follower_next(&k->now, s->marks ? NULL : &s->history, size, &begins);
 	if (begins && !s->arena)
-		arena_for(s, s->now.plan->arena_bytes); // it was trimmed
+		arena_for(s, k->now.plan); // it was trimmed
 	return i;
 }
 
-// place returns the address that the plan of a stream has for its next block, or NULL and
-// what kind of block shall be outside.
-static void *place(struct stream *s, uint64_t size, uint32_t number, uint32_t *kind) {
-	if (!marked && s->round_allocations && s->in_round >= s->round_allocations)
-		round_over(s);
-	s->in_round++;
-	uint32_t i = number_in_plan(s, size);
+// place returns the address that the plan has for a stream's next block, or NULL and what
+// it shall be outside.
+static void *place(struct stream *s, uint64_t size, uint32_t number, uint32_t *what) {
+	struct kind *k = s->kinds;
+	if (!s->marks && k->round_allocations && k->in_round >= k->round_allocations)
+		round_over(s, k);
+	k->in_round++;
+	uint32_t i = number_in_plan(s, k, size);
 	history_add(&s->history, size);
 	struct range *r = NULL;
 	if (i != NEVER && s->arena)
-		r = arena_take(s->arena, s->now.plan->blocks[i].offset, size);
+		r = arena_take(s->arena, k->now.plan->blocks[i].offset, size);
 	if (r) {
-		r->run = s->recording.number;
+		r->run = k->recording.number;
 		r->block = number;
 		s->missed = 0;
 		s->memory.hits++;
 		s->live_bytes += rounded(size);
 		if (s->live_bytes > s->memory.live_peak_bytes)
 			s->memory.live_peak_bytes = s->live_bytes;
-		return s->arena->base + s->now.plan->blocks[i].offset;
+		return s->arena->base + k->now.plan->blocks[i].offset;
 	}
-	s->deviated = 1;
-	if (++s->missed == LOST && !marked)
-		s->now.located = s->coming.located = 0;
-	*kind = s->now.plan ? MISS : RECORDED;
-	s->memory.misses += s->now.plan != NULL;
-	s->memory.recorded += s->now.plan == NULL;
+	k->deviated = 1;
+	if (++s->missed == LOST && !s->marks)
+		k->now.located = k->coming.located = 0;
+	*what = k->now.plan ? MISS : RECORDED;
+	s->memory.misses += k->now.plan != NULL;
+	s->memory.recorded += k->now.plan == NULL;
+	// An iteration without a plan does not use the arena: it would be taken besides.
+	if (!k->now.plan && s->arena && !s->arena->live.count)
+		arena_give(s, s->arena);
 	return NULL;
 }
 
@@ -229,9 +320,11 @@ static struct stream *stream_new(int device, void *handle) {
 		return NULL;
 	s->device = device;
 	s->handle = handle;
-	s->patience = LASTING;
 	ranges_init(&s->outside);
-	record(s);
+	if (!kind_new(s, kind_now)) {
+		free(s);
+		return NULL;
+	}
 	struct stream **at = &streams;
 	while (*at)
 		at = &(*at)->next;
@@ -239,7 +332,7 @@ static struct stream *stream_new(int device, void *handle) {
 }
 
 // outside takes a block from the driver, and returns NULL if there is no memory.
-static void *outside(struct stream *s, uint64_t size, uint32_t kind, uint64_t recording, uint32_t number) {
+static void *outside(struct stream *s, uint64_t size, uint32_t what, uint64_t recording, uint32_t number) {
 	void *bytes = driver_alloc(s->device, size);
 	os_acquire(&lock);
 	if (!bytes) {
@@ -251,13 +344,13 @@ static void *outside(struct stream *s, uint64_t size, uint32_t kind, uint64_t re
 	if (r) {
 		r->run = recording;
 		r->block = number;
-		r->under = kind;
+		r->under = what;
 		take(s, size);
-		if (kind == CAPTURED)
+		if (what == CAPTURED)
 			s->memory.captured_bytes += size;
 		else
 			s->memory.outside_bytes += size;
-		s->fallback_bytes += kind == MISS ? size : 0;
+		s->fallback_bytes += what == MISS ? size : 0;
 		if (s->fallback_bytes > s->memory.fallback_bytes)
 			s->memory.fallback_bytes = s->fallback_bytes;
 	}
@@ -271,7 +364,7 @@ void *onnxmem_torch_malloc(size_t size, int device, void *handle) {
 	if (!size)
 		return NULL;
 	void *bytes = NULL;
-	uint32_t kind = CAPTURED, number = NEVER;
+	uint32_t what = CAPTURED, number = NEVER;
 	uint64_t recording = 0;
 	int captured = driver_captures(handle);
 	os_acquire(&lock);
@@ -279,16 +372,19 @@ void *onnxmem_torch_malloc(size_t size, int device, void *handle) {
 	if (!s)
 		s = stream_new(device, handle);
 	if (s && size <= LARGEST && !captured) {
-		enum due before = s->recording.due;
-		number = recording_alloc(&s->recording, size, marked);
-		recording = s->recording.number;
-		if (s->recording.due != NOT_DUE && before == NOT_DUE)
+		if (s->marks != marks)
+			mark(s);
+		struct recording *r = &s->kinds->recording;
+		number = recording_alloc(r, size, s->marks > 0);
+		recording = r->number;
+		if (r->due != NOT_DUE && !s->kinds->woken)
 			wake();
-		bytes = place(s, size, number, &kind);
+		s->kinds->woken = r->due != NOT_DUE;
+		bytes = place(s, size, number, &what);
 	}
 	os_release(&lock);
 	if (!bytes && s && size <= LARGEST)
-		bytes = outside(s, size, kind, recording, number);
+		bytes = outside(s, size, what, recording, number);
 	if (!bytes && !atomic_flag_test_and_set(&said))
 		fprintf(stderr, "onnxmem_torch: cuda:%d: no memory for %zu bytes\n", device, size);
 	return bytes;
@@ -335,8 +431,9 @@ void onnxmem_torch_free(void *bytes, size_t size, int device, void *handle) {
 		os_release(&lock);
 		return;
 	}
-	if (r->run && r->run == s->recording.number)
-		trace_end(&s->recording.trace, r->block);
+	for (struct kind *k = s->kinds; k; k = k->next)
+		if (r->run && r->run == k->recording.number)
+			trace_end(&k->recording.trace, r->block);
 	uint64_t bytes_size = r->end - r->start;
 	if (a) {
 		s->live_bytes -= a->retired ? 0 : rounded(bytes_size);
@@ -346,17 +443,17 @@ void onnxmem_torch_free(void *bytes, size_t size, int device, void *handle) {
 		os_release(&lock);
 		return;
 	}
-	uint32_t kind = r->under;
+	uint32_t what = r->under;
 	ranges_remove(&s->outside, r);
-	if (kind != CAPTURED) {
+	if (what != CAPTURED) {
 		give(s, bytes_size);
 		s->memory.outside_bytes -= bytes_size;
-		s->fallback_bytes -= kind == MISS ? bytes_size : 0;
+		s->fallback_bytes -= what == MISS ? bytes_size : 0;
 	}
 	device = s->device;
 	os_release(&lock);
 	// A graph uses its blocks whenever it runs, so they are kept.
-	if (kind != CAPTURED)
+	if (what != CAPTURED)
 		driver_free(device, bytes);
 }
 
@@ -415,28 +512,10 @@ int onnxmem_torch_open(const char *library, char *error, size_t room) {
 	return 1;
 }
 
-void onnxmem_torch_mark(void) {
+void onnxmem_torch_mark(uint64_t kind) {
 	os_acquire(&lock);
-	int first = !marked;
-	marked = 1;
-	for (struct stream *s = streams; s; s = s->next) {
-		if (first) {
-			// A period that was found may begin elsewhere.
-			follower_free(&s->coming);
-			follower_free(&s->now);
-			record(s);
-		} else if (s->in_round) {
-			round_over(s);
-			follower_mark(&s->now);
-			follower_mark(&s->coming);
-		} else if (!s->coming.located) {
-			follower_mark(&s->coming); // it came after the last mark
-		}
-		s->in_round = 0;
-		recording_mark(&s->recording);
-		if (s->recording.due != NOT_DUE)
-			wake();
-	}
+	marks++;
+	kind_now = kind;
 	os_release(&lock);
 }
 
@@ -464,6 +543,9 @@ int onnxmem_torch_stream(uint32_t i, int *device, uint64_t *stream, struct onnxm
 		*stream = (uintptr_t)s->handle;
 		*m = s->memory;
 		m->arena_bytes = s->arena ? s->arena->size : 0;
+		const struct plan *p = s->kinds->now.plan;
+		m->plan_bytes = p ? p->arena_bytes : 0;
+		m->lower_bound_bytes = p ? p->lower_bound_bytes : 0;
 	}
 	os_release(&lock);
 	return s != NULL;
@@ -482,36 +564,41 @@ void onnxmem_torch_notify(int file) {
 	os_release(&lock);
 }
 
-int64_t onnxmem_torch_due(int *last) {
+int64_t onnxmem_torch_due(uint64_t *kind, int *last) {
 	int64_t found = -1, i = 0;
 	os_acquire(&lock);
 	for (struct stream *s = streams; s && found < 0; s = s->next, i++) {
-		if (s->recording.due) {
+		for (struct kind *k = s->kinds; k && found < 0; k = k->next) {
+			if (k->recording.due == NOT_DUE)
+				continue;
 			found = i;
-			*last = s->recording.due == DUE_LAST;
+			*kind = k->key;
+			*last = k->recording.due == DUE_LAST;
 		}
 	}
 	os_release(&lock);
 	return found;
 }
 
-void onnxmem_torch_recorded(uint32_t stream, uint64_t *sizes, uint32_t *begins, uint32_t *ends, uint32_t *blocks, uint32_t *marks_at, uint32_t *marks) {
+void onnxmem_torch_recorded(uint32_t stream, uint64_t kind, uint64_t *sizes, uint32_t *begins, uint32_t *ends, uint32_t *blocks, uint32_t *marks_at, uint32_t *marks) {
+	static const struct recording none;
 	os_acquire(&lock);
 	struct stream *s = nth(stream);
-	uint32_t count = s ? s->recording.trace.count : 0, marks_count = s ? s->recording.marks_count : 0;
-	for (uint32_t i = 0; i < count && i < *blocks; i++) {
-		sizes[i] = s->recording.trace.blocks[i].size;
-		begins[i] = s->recording.trace.blocks[i].begin;
-		ends[i] = s->recording.trace.blocks[i].end;
+	struct kind *k = s ? kind_of(s, kind) : NULL;
+	const struct recording *r = k ? &k->recording : &none;
+	for (uint32_t i = 0; i < r->trace.count && i < *blocks; i++) {
+		sizes[i] = r->trace.blocks[i].size;
+		begins[i] = r->trace.blocks[i].begin;
+		ends[i] = r->trace.blocks[i].end;
 	}
-	for (uint32_t i = 0; i < marks_count && i < *marks; i++)
-		marks_at[i] = s->recording.marks[i];
-	*blocks = count;
-	*marks = marks_count;
+	for (uint32_t i = 0; i < r->marks_count && i < *marks; i++)
+		marks_at[i] = r->marks[i];
+	*blocks = r->trace.count;
+	*marks = r->marks_count;
 	os_release(&lock);
 }
 
-int onnxmem_torch_take(uint32_t stream, const char *table, uint32_t iterations, char *error, size_t room) {
+int onnxmem_torch_take(uint32_t stream, uint64_t kind, const char *table, uint32_t iterations, char *error, size_t room) {
 	struct follower f = {0};
 	struct plan *p = table ? plan_load(table, 1, 0, error, room) : NULL;
 	const char *wrong = p ? follower_init(&f, p, iterations) : NULL;
@@ -520,17 +607,18 @@ int onnxmem_torch_take(uint32_t stream, const char *table, uint32_t iterations, 
 	int ok = !table || f.plan;
 	os_acquire(&lock);
 	struct stream *s = nth(stream);
-	if (s && f.plan) {
-		follower_free(&s->coming);
-		s->coming = f;
-		s->round_allocations = f.plan->count / iterations;
-		s->deviations = 0;
+	struct kind *k = s ? kind_of(s, kind) : NULL;
+	if (k && f.plan) {
+		follower_free(&k->coming);
+		k->coming = f;
+		k->round_allocations = f.plan->count / iterations;
+		k->deviations = 0;
 		f.plan = NULL;
 	}
-	if (s && (!ok || table || s->recording.due == DUE_LAST))
-		recording_end(&s->recording);
-	else if (s)
-		s->recording.due = NOT_DUE;
+	if (k && (table || k->recording.due == DUE_LAST))
+		recording_end(&k->recording);
+	else if (k)
+		k->recording.due = NOT_DUE;
 	os_release(&lock);
 	if (f.plan)
 		follower_free(&f);

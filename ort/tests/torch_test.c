@@ -152,15 +152,16 @@ static const char *table(const size_t *of, int n) {
 	return text;
 }
 
-static void plan(int stream, const size_t *of) {
+static void plan(int stream, uint64_t kind, const size_t *of) {
 	struct onnxmem_torch_memory m;
 	char error[100];
-	CHECK(onnxmem_torch_take(index_of(0, stream, &m), table(of, N), 1, error, sizeof error));
+	CHECK(onnxmem_torch_take(index_of(0, stream, &m), kind, table(of, N), 1, error, sizeof error));
 }
 
 // due returns the stream that is due, and whether for the last time.
 static int due(int *last) {
-	int64_t i = onnxmem_torch_due(last);
+	uint64_t kind;
+	int64_t i = onnxmem_torch_due(&kind, last);
 	if (i < 0)
 		return -1;
 	int d;
@@ -187,7 +188,7 @@ static void a_stream_is_due_at_1024_events_and_then_at_twice_as_many(void) {
 		CHECK(due(&last) == 1 && !last);
 		give(b);
 		events += 2;
-		CHECK(onnxmem_torch_take(index_of(0, 1, &m), NULL, 1, error, sizeof error));
+		CHECK(onnxmem_torch_take(index_of(0, 1, &m), 0, NULL, 1, error, sizeof error));
 		at = events;
 	}
 }
@@ -198,7 +199,7 @@ static void a_stream_without_marks_finds_its_place(void) {
 		iteration(2, sizes, carried);
 	// The plan comes while an iteration goes on.
 	void *b = take(sizes[0], 2);
-	plan(2, sizes);
+	plan(2, 0, sizes);
 	give(b);
 	for (int i = 1; i < N; i++)
 		give(take(sizes[i], 2));
@@ -236,27 +237,29 @@ static void a_stream_is_due_after_three_iterations(void) {
 	char error[100];
 	iteration(3, sizes, carried);
 	for (int i = 0; i < 3; i++) {
-		onnxmem_torch_mark();
+		onnxmem_torch_mark(0);
 		CHECK(due(&last) < 0);
 		iteration(3, sizes, carried);
 	}
-	onnxmem_torch_mark();
+	onnxmem_torch_mark(0);
+	CHECK(due(&last) < 0);
+	give(take(1, 3));
 	CHECK(due(&last) == 3 && !last);
 	uint64_t size[5 * N];
 	uint32_t begins[5 * N], ends[5 * N], marks[9], count = 5 * N, marks_count = 9;
-	onnxmem_torch_recorded(index_of(0, 3, &m), size, begins, ends, &count, marks, &marks_count);
-	// What was recorded begins with the first mark.
-	CHECK(count == 3 * N && marks_count == 4);
+	onnxmem_torch_recorded(index_of(0, 3, &m), 0, size, begins, ends, &count, marks, &marks_count);
+	// What was recorded begins with the first allocation behind a mark.
+	CHECK(count == 3 * N + 1 && marks_count == 4);
 	CHECK(marks[0] == 0 && marks[1] == 14 && marks[2] == 30 && marks[3] == 46);
-	for (uint32_t i = 0; i < count; i++)
-		CHECK(size[i] == sizes[i % N] && (ends[i] == UINT32_MAX) == (i >= count - 2));
-	plan(3, sizes);
+	for (uint32_t i = 0; i < 3 * N; i++)
+		CHECK(size[i] == sizes[i % N] && (ends[i] == UINT32_MAX) == (i >= 3 * N - 2));
+	plan(3, 0, sizes);
 	CHECK(due(&last) < 0 && onnxmem_torch_streams() >= 3);
-	CHECK(!onnxmem_torch_take(index_of(0, 3, &m), "onnxmem/replay 3", 1, error, sizeof error) && strstr(error, "expected onnxmem/replay"));
-	CHECK(!onnxmem_torch_take(index_of(0, 3, &m), table(sizes, 3), 2, error, sizeof error) && strstr(error, "equally many"));
-	plan(3, sizes);
+	CHECK(!onnxmem_torch_take(index_of(0, 3, &m), 0, "onnxmem/replay 3", 1, error, sizeof error) && strstr(error, "expected onnxmem/replay"));
+	CHECK(!onnxmem_torch_take(index_of(0, 3, &m), 0, table(sizes, 3), 2, error, sizeof error) && strstr(error, "equally many"));
+	plan(3, 0, sizes);
 	for (int i = 0; i < 4; i++) {
-		onnxmem_torch_mark();
+		onnxmem_torch_mark(0);
 		iteration(3, sizes, carried);
 	}
 	m = memory(3);
@@ -270,24 +273,27 @@ static void a_lasting_change_is_recorded(void) {
 	const size_t other[N] = {1000, 70000, 64, 9999, 1, 512, 123456, 2048};
 	void *carried[2] = {0};
 	int last;
-	onnxmem_torch_mark();
+	onnxmem_torch_mark(0);
 	iteration(3, sizes, carried);
 	uint64_t before = memory(3).misses, hits = memory(3).hits;
 	// Three iterations deviate; then three are recorded, meanwhile the others hit.
 	for (int i = 0; i < 3 + 3; i++) {
-		onnxmem_torch_mark();
+		onnxmem_torch_mark(0);
 		CHECK(due(&last) < 0);
 		iteration(3, other, carried);
 	}
-	onnxmem_torch_mark();
+	onnxmem_torch_mark(0);
+	void *b = take(sizes[0], 3);
 	CHECK(due(&last) == 3);
+	give(b);
+	hits++;
 	CHECK(memory(3).misses == before + 2 * 6 && memory(3).hits == hits + 6 * (N - 2));
-	plan(3, other);
-	onnxmem_torch_mark();
+	plan(3, 0, other);
+	onnxmem_torch_mark(0);
 	iteration(3, other, carried);
 	before = memory(3).misses;
 	for (int i = 0; i < 4; i++) {
-		onnxmem_torch_mark();
+		onnxmem_torch_mark(0);
 		iteration(3, other, carried);
 	}
 	CHECK(memory(3).misses == before && memory(3).plans == 2);
@@ -296,9 +302,62 @@ static void a_lasting_change_is_recorded(void) {
 	give(carried[1]);
 }
 
+static void each_kind_of_iterations_has_a_plan(void) {
+	static const size_t other[N] = {2000, 7, 640, 50000, 10, 5120, 30000, 20480};
+	void *carried[2] = {0};
+	int last;
+	for (int i = 0; i < 4; i++) {
+		for (uint64_t kind = 1; kind <= 2; kind++) {
+			onnxmem_torch_mark(kind);
+			iteration(4, kind == 1 ? sizes : other, carried);
+		}
+	}
+	CHECK(due(&last) == 4);
+	plan(4, 1, sizes);
+	onnxmem_torch_mark(2);
+	iteration(4, other, carried);
+	CHECK(due(&last) == 4);
+	plan(4, 2, other);
+	CHECK(due(&last) < 0);
+	struct onnxmem_torch_memory before = {0};
+	for (int i = 0; i < 4; i++) {
+		for (uint64_t kind = 1; kind <= 2; kind++) {
+			onnxmem_torch_mark(kind);
+			iteration(4, kind == 1 ? sizes : other, carried);
+		}
+		if (i == 0)
+			before = memory(4);
+	}
+	struct onnxmem_torch_memory m = memory(4);
+	CHECK(m.plans == 2 && m.arena_bytes == PLANNED && m.recorded == 9 * N);
+	// What lives over from an iteration of the other kind may be in the way: two blocks.
+	CHECK(m.misses - before.misses <= 3 * 2 * 2 && m.hits - before.hits >= 3 * 2 * (N - 2));
+	// A kind without a plan does not keep the arena that it does not use.
+	give(carried[0]);
+	give(carried[1]);
+	memset(carried, 0, sizeof carried);
+	onnxmem_torch_mark(3);
+	iteration(4, other, carried);
+	CHECK(memory(4).arena_bytes == 0 && memory(4).plan_bytes == 0);
+	onnxmem_torch_mark(1);
+	iteration(4, sizes, carried);
+	CHECK(memory(4).arena_bytes == PLANNED && memory(4).hits >= m.hits + N - 2);
+	// Of seventeen kinds, the one not used for longest goes.
+	for (uint64_t kind = 10; kind < 26; kind++) {
+		onnxmem_torch_mark(kind);
+		give(take(100, 4));
+	}
+	uint64_t recorded = memory(4).recorded;
+	onnxmem_torch_mark(1);
+	give(take(100, 4));
+	CHECK(memory(4).recorded == recorded + 1);
+	give(carried[0]);
+	give(carried[1]);
+}
+
 static void another_stream_is_waited_for(void) {
 	*calls = 0;
-	onnxmem_torch_mark();
+	onnxmem_torch_mark(0);
 	void *b = take(sizes[0], 3);
 	onnxmem_torch_record_stream(b, handle(3)); // its own
 	onnxmem_torch_record_stream(b, handle(7));
@@ -345,7 +404,7 @@ static void a_device_without_memory_gives_none(void) {
 	give(NULL);
 	// An empty arena is given back for a block.
 	void *carried[2] = {0};
-	onnxmem_torch_mark();
+	onnxmem_torch_mark(0);
 	iteration(3, sizes, carried);
 	give(carried[0]);
 	give(carried[1]);
@@ -358,11 +417,11 @@ static void a_device_without_memory_gives_none(void) {
 	device_bytes = device_live + PLANNED - 1;
 	memset(carried, 0, sizeof carried);
 	uint64_t hits = memory(3).hits;
-	onnxmem_torch_mark();
+	onnxmem_torch_mark(0);
 	iteration(3, sizes, carried);
 	CHECK(memory(3).hits == hits && memory(3).outside_bytes > 0);
 	device_bytes = 1 << 28;
-	onnxmem_torch_mark();
+	onnxmem_torch_mark(0);
 	iteration(3, sizes, carried);
 	CHECK(memory(3).arena_bytes == PLANNED && memory(3).hits > hits);
 	give(carried[0]);
@@ -399,7 +458,7 @@ static void wrong(uint32_t *random) {
 	for (int i = 0; i < n; i++)
 		at += snprintf(text + at, sizeof text - (size_t)at, "alloc %d %u %u 0\n", i, 1 + draw(random) % 5 * 512, draw(random) % 35 * 512);
 	uint32_t streams = onnxmem_torch_streams();
-	CHECK(onnxmem_torch_take(draw(random) % streams, text, (uint32_t)iterations, error, sizeof error));
+	CHECK(onnxmem_torch_take(draw(random) % streams, draw(random) % 20, text, (uint32_t)iterations, error, sizeof error));
 }
 
 // work allocates and frees on a few streams, with plans of others. Each block is filled
@@ -426,12 +485,13 @@ static void *work(void *of) {
 				memset(live[i].bytes, live[i].pattern, live[i].size);
 			}
 			if (what >= 97)
-				onnxmem_torch_mark();
+				onnxmem_torch_mark(draw(&w->random) % 20);
 			if (what == 96)
 				onnxmem_torch_trim();
 		}
+		uint64_t kind;
 		int last;
-		onnxmem_torch_due(&last);
+		onnxmem_torch_due(&kind, &last);
 		wrong(&w->random);
 	}
 	for (int i = 0; i < LIVE; i++)
@@ -484,6 +544,7 @@ int main(int argc, char **argv) {
 	RUN(more_and_fewer_blocks_do_not_lose_the_place);
 	RUN(a_stream_is_due_after_three_iterations);
 	RUN(a_lasting_change_is_recorded);
+	RUN(each_kind_of_iterations_has_a_plan);
 	RUN(another_stream_is_waited_for);
 	RUN(what_a_graph_uses_is_kept);
 	RUN(a_device_without_memory_gives_none);

@@ -18,7 +18,7 @@ import tempfile
 import types
 import unittest
 import unittest.mock
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -130,14 +130,14 @@ class Training:
         self.allocated = sum("alloc" in e for e in self.run)
         self.steps = 0
 
-    def mark(self) -> None:
+    def mark(self, kind: Hashable = None) -> None:
         if self.marked:
-            with onnxmem_torch.iteration():
+            with onnxmem_torch.iteration(kind):
                 pass
 
-    def step(self, count: int = 1, times: int = 1) -> None:
+    def step(self, count: int = 1, times: int = 1, kind: Hashable = None) -> None:
         for _ in range(count):
-            self.mark()
+            self.mark(kind)
             self.program.play(self.run, self.steps * self.allocated, times)
             self.steps += 1
 
@@ -216,6 +216,22 @@ class Replay(unittest.TestCase):
         self.assertEqual((memory["plans"], memory["misses"]), (2, before["misses"]))
         self.assertGreater(memory["arena_bytes"], 2 * small["arena_bytes"])
         self.assertEqual(memory["driver_bytes"], memory["arena_bytes"] + memory["outside_bytes"])
+
+    def test_each_kind_of_iterations_has_a_plan(self) -> None:
+        training = Training()
+        for k in range(10):
+            training.step(kind="small")
+            training.step(kind=(2, 3), times=2)
+            self.assertTrue(onnxmem_torch.wait(60))
+        memory = onnxmem_torch.memory()
+        self.assertEqual(memory["plans"], 2)
+        training.step(kind="small")
+        one = onnxmem_torch.memory()
+        training.step(kind=(2, 3), times=2)
+        two = onnxmem_torch.memory()
+        self.assertEqual((one["misses"], two["misses"]), (memory["misses"],) * 2)
+        self.assertGreater(two["plan_bytes"], one["plan_bytes"])
+        self.assertEqual((one["arena_bytes"], two["arena_bytes"]), (two["plan_bytes"],) * 2)
 
     def test_without_the_command_blocks_come_from_the_driver(self) -> None:
         with unittest.mock.patch.dict(os.environ, {"ONNXMEM_COMMAND": "/nonexistent"}), self.assertWarnsRegex(RuntimeWarning, "not packed"):

@@ -6,7 +6,7 @@ import ctypes
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -22,7 +22,7 @@ class Memory(TypedDict):
 
     #: The arena.
     arena_bytes: int
-    #: What the plan needs of it.
+    #: What the plan of this kind of iterations needs of it.
     plan_bytes: int
     #: No placement of the plan's blocks needs less.
     lower_bound_bytes: int
@@ -109,9 +109,13 @@ def install() -> None:
 
 
 @contextmanager
-def iteration() -> Iterator[None]:
-    """Say that an iteration begins; it lasts until the next one begins."""
-    _installed().library.onnxmem_torch_mark()
+def iteration(kind: Hashable = None) -> Iterator[None]:
+    """Say that an iteration begins; it lasts until the next one begins.
+
+    Iterations that allocate otherwise, such as those with inputs of another shape, are of
+    another kind, and have a plan of their own: ``iteration(x.shape)``, ``iteration("test")``.
+    """
+    _installed().library.onnxmem_torch_mark(hash(kind) % 2**64)
     yield
 
 
@@ -142,7 +146,7 @@ def wait(timeout: float | None = None) -> bool:
 
 
 def trace(file: str | os.PathLike[str], stream: int | None = None) -> None:
-    """Write the recording from which a stream's plan was made, for ``onnxmem pack --trace FILE``.
+    """Write the recording of a stream that was packed last, for ``onnxmem pack --trace FILE``.
 
     stream is its place in ``streams()``; by default, it is the one with the largest arena.
     The file is gzipped JSON lines.
@@ -157,7 +161,7 @@ def trace(file: str | os.PathLike[str], stream: int | None = None) -> None:
 
 
 def report(file: str | os.PathLike[str] | None = None, stream: int | None = None) -> Path:
-    """Draw the arena of a stream; return the file of the page.
+    """Draw the plan of a stream that was packed last; return the file of the page.
 
     Without a path, it is a temporary file that the browser opens. stream is as for
     ``trace``.

@@ -63,14 +63,14 @@ def load() -> ctypes.CDLL:
         ("onnxmem_torch_free", None, [handle, ctypes.c_size_t, integer, handle]),
         ("onnxmem_torch_record_stream", None, [handle, handle]),
         ("onnxmem_torch_trim", None, []),
-        ("onnxmem_torch_mark", None, []),
+        ("onnxmem_torch_mark", None, [u64]),
         ("onnxmem_torch_streams", u32, []),
         ("onnxmem_torch_stream", integer, [u32, ctypes.POINTER(integer), u64s, ctypes.POINTER(Figures)]),
         ("onnxmem_torch_peak", u64, []),
         ("onnxmem_torch_notify", None, [integer]),
-        ("onnxmem_torch_due", ctypes.c_int64, [ctypes.POINTER(integer)]),
-        ("onnxmem_torch_recorded", None, [u32, u64s, u32s, u32s, u32s, u32s, u32s]),
-        ("onnxmem_torch_take", integer, [u32, text, u32, text, ctypes.c_size_t]),
+        ("onnxmem_torch_due", ctypes.c_int64, [u64s, ctypes.POINTER(integer)]),
+        ("onnxmem_torch_recorded", None, [u32, u64, u64s, u32s, u32s, u32s, u32s, u32s]),
+        ("onnxmem_torch_take", integer, [u32, u64, text, u32, text, ctypes.c_size_t]),
     ):
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
