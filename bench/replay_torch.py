@@ -7,6 +7,12 @@ allocator reserves for an iteration that repeats (onnxmem pack), and what the ar
 after the first iterations were played, and one of them 20 times more. ONNXMEM_LIBCUDA names
 a driver whose memory is the host's (vm/cuda/fake); PYTHONPATH has onnxmem and onnxmem_torch,
 ONNXMEM_COMMAND and ONNXMEM_ORT_LIBRARY name what was built. --period: without marks.
+
+    python bench/replay_torch.py --changing RECORDING.jsonl.gz ...
+
+plays all runs once, each as an iteration of the kind that the sizes of its first blocks tell
+(as the shape of the inputs would), and as one of one kind for all: the share of hits, and the most that is taken from the driver as a multiple of
+the largest load, both without what lives from before the runs.
 """
 
 import gzip
@@ -20,6 +26,7 @@ from onnxmem._command import call
 from onnxmem_torch import _allocator
 
 STEADY = 20  # iterations
+FIRST = 10  # blocks that tell the kind of an iteration
 
 
 def recording(file):
@@ -81,9 +88,43 @@ def replay(file, stream, marked):
     return start, end, program.seconds / program.calls
 
 
+def change(file, stream, kinds):
+    """Play all runs; return the kinds, the share of hits, the most taken, and the largest load."""
+    before, runs = recording(file)
+    program = Program(stream)
+    program.play(before)
+    memory = lambda: next(s for s in onnxmem_torch.streams() if s["stream"] == stream)
+    weights = sum(size for _, size in program.live.values())
+    live, load, sizes = {}, 0, []
+    for run in runs:
+        sizes.append(tuple(e["size"] for e in run if "alloc" in e))
+        for e in run:
+            if "alloc" in e:
+                live[e["alloc"]] = (e["size"] + 511) // 512 * 512
+                load = max(load, sum(live.values()))
+            else:
+                live.pop(e["free"], None)
+    for run, of in zip(runs, sizes):
+        with onnxmem_torch.iteration(of[:FIRST] if kinds else None):
+            program.play(run)
+        onnxmem_torch.wait()
+    end = memory()
+    return len({of[:FIRST] for of in sizes}), end["hits"] / sum(map(len, sizes)), end["driver_peak_bytes"] - weights, load
+
+
+def changing(files):
+    print("| recording | runs | kinds | largest load | hits, a plan for each kind | most taken | hits, one plan | most taken |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for i, file in enumerate(files):
+        row = [Path(file).name.split(".")[0], f"{len(recording(file)[1]):,}"]
+        for kinds in (True, False):
+            count, hits, taken, load = change(file, 1000 + 16 * (2 * i + kinds), kinds)
+            row += [f"{count:,}", f"{load:,}"] if kinds else []
+            row += [f"{hits:.1%}", f"{taken / load:.2f}"]
+        print("| " + " | ".join(row) + " |", flush=True)
+
+
 def main(files, marked):
-    if _allocator._state is None:
-        _allocator._state = _allocator._State()  # install() without PyTorch
     print("| recording | blocks | largest load | PyTorch reserves | fragmentation | arena | fragmentation | less | misses |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     ratios = []
@@ -101,4 +142,8 @@ def main(files, marked):
 
 
 if __name__ == "__main__":
+    _allocator._state = _allocator._State()  # install() without PyTorch
+    if "--changing" in sys.argv:
+        changing([a for a in sys.argv[1:] if not a.startswith("--")])
+        sys.exit()
     main([a for a in sys.argv[1:] if not a.startswith("--")], "--period" not in sys.argv)

@@ -25,7 +25,10 @@ static uint64_t taken, taken_peak; // from the driver
 static uint64_t rounded(uint64_t size) { return (size + ROUNDED - 1) / ROUNDED * ROUNDED; }
 
 // record begins to record a kind of iterations.
-static void record(struct stream *s, struct kind *k) { recording_begin(&k->recording, ++recordings, s->marks > 0, k->patience / LASTING); }
+static void record(struct stream *s, struct kind *k) {
+	recording_begin(&k->recording, ++recordings, s->marks > 0, k->patience / LASTING);
+	k->woken = 0;
+}
 
 // --- what is taken from the driver
 

@@ -94,9 +94,10 @@ void *onnxmem_torch_malloc(size_t size, int device, void *handle) {
 		struct recording *r = &s->kinds->recording;
 		number = recording_alloc(r, size, s->marks > 0);
 		recording = r->number;
-		if (r->due != NOT_DUE && !s->kinds->woken)
+		if (r->due != NOT_DUE && !s->kinds->woken) {
+			s->kinds->woken = 1;
 			wake();
-		s->kinds->woken = r->due != NOT_DUE;
+		}
 		bytes = stream_place(s, size, number, &what);
 	}
 	os_release(&lock);
@@ -329,6 +330,8 @@ int onnxmem_torch_take(uint32_t stream, uint64_t kind, const char *table, uint32
 		k->deviations = 0;
 		f.plan = NULL;
 	}
+	if (k)
+		k->woken = 0;
 	if (k && (table || k->recording.due == DUE_LAST))
 		recording_end(&k->recording);
 	else if (k)

@@ -233,6 +233,18 @@ class Replay(unittest.TestCase):
         self.assertGreater(two["plan_bytes"], one["plan_bytes"])
         self.assertEqual((one["arena_bytes"], two["arena_bytes"]), (two["plan_bytes"],) * 2)
 
+    def test_iterations_that_differ_hit_where_they_are_the_same(self) -> None:
+        training = Training()
+        for k in range(30):
+            training.step()
+            training.program.alloc(-k - 1, 1000 * (k + 3))
+            training.program.free(-k - 1)
+            self.assertTrue(onnxmem_torch.wait(60))
+        memory = onnxmem_torch.memory()
+        self.assertGreater(memory["plans"], 0)
+        self.assertGreater(memory["hits"], 15 * training.allocated)
+        self.assertLess(memory["misses"], 15 * 6)
+
     def test_without_the_command_blocks_come_from_the_driver(self) -> None:
         with unittest.mock.patch.dict(os.environ, {"ONNXMEM_COMMAND": "/nonexistent"}), self.assertWarnsRegex(RuntimeWarning, "not packed"):
             training = Training()

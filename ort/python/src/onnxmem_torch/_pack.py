@@ -104,4 +104,6 @@ class Packer:
                 events.append((ends[i], 1, f'{{"free": {i}}}\n'))
         for i in range(min(marks_room, marks.value)):
             events.append((marked[i], 0, '{"mark": "run"}\n'))
-        return "".join(line for _, _, line in sorted(events, key=lambda e: e[:2]))
+        # The iteration that goes on must not be taken for one.
+        end = marked[marks_room - 1] if due.last and marks_room else NEVER
+        return "".join(line for _, _, line in sorted((e for e in events if e[0] < end), key=lambda e: e[:2]))
