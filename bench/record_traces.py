@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils.checkpoint import checkpoint
 
 
 class Block(nn.Module):
@@ -46,6 +47,57 @@ def resnet():
         layers += [Block(width, outer, 1 if outer == width else 2), Block(outer, outer, 1)]
         width = outer
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
+
+
+class Bottleneck(nn.Module):
+    """A block of ResNet-50."""
+
+    def __init__(self, inner, width, stride):
+        super().__init__()
+        outer = 4 * width
+        self.body = nn.Sequential(
+            *(nn.Conv2d(inner, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)),
+            *(nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)),
+            *(nn.Conv2d(width, outer, 1, bias=False), nn.BatchNorm2d(outer)),
+        )
+        self.side = None
+        if inner != outer:
+            self.side = nn.Sequential(nn.Conv2d(inner, outer, 1, stride, bias=False), nn.BatchNorm2d(outer))
+
+    def forward(self, x):
+        return functional.relu(self.body(x) + (x if self.side is None else self.side(x)), inplace=True)
+
+
+def resnet50():
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    inner = 64
+    for width, count in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for i in range(count):
+            layers.append(Bottleneck(inner, width, 2 if i == 0 and width > 64 else 1))
+            inner = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
+class GPT(nn.Module):
+    """GPT-2 of 12 layers (Radford et al. 2019), on fewer words."""
+
+    def __init__(self, words=8192, width=768, length=128, layers=12, again=False):
+        super().__init__()
+        self.again = again  # layers run again in the backward pass (Chen et al. 2016)
+        self.word, self.place = nn.Embedding(words, width), nn.Embedding(length, width)
+        layer = nn.TransformerEncoderLayer(width, 12, 4 * width, 0.1, "gelu", batch_first=True, norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(length))
+
+    def forward(self, words):
+        length = words.shape[1]
+        x = self.word(words) + self.place.weight[:length]
+        mask = self.mask[:length, :length]
+        if not self.again:
+            return self.layers(x, mask, is_causal=True) @ self.word.weight.T
+        for layer in self.layers.layers:
+            x = checkpoint(layer, x, mask, is_causal=True, use_reentrant=False)
+        return self.layers.norm(x) @ self.word.weight.T
 
 
 class Seq2Seq(nn.Module):
@@ -103,6 +155,29 @@ def resnet_train(choose, runs=8):
         optimizer.step()
 
 
+def resnet50_train(choose, runs=6):
+    """With all parameters in one call of the optimizer, as is PyTorch's default on CUDA."""
+    model = resnet50()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, foreach=True)
+    for _ in range(runs):
+        images, labels = torch.randn(8, 3, 96, 96), torch.randint(0, 1000, (8,))
+        yield
+        optimizer.zero_grad()
+        functional.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+
+
+def gpt_train(choose, runs=6, again=False):
+    model = GPT(again=again)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
+    for _ in range(runs):
+        words = torch.randint(0, 8192, (4, 129))
+        yield
+        optimizer.zero_grad()
+        functional.cross_entropy(model(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten()).backward()
+        optimizer.step()
+
+
 def resnet_sizes(choose, runs=60):
     model = resnet().eval()
     with torch.no_grad():
@@ -146,6 +221,9 @@ def seq2seq_infer(choose, runs=60):
 PROGRAMS = {
     "cnn-train": cnn_train,
     "resnet-train": resnet_train,
+    "resnet50-train": resnet50_train,
+    "gpt-train": gpt_train,
+    "gpt-again": lambda choose: gpt_train(choose, again=True),
     "resnet-sizes": resnet_sizes,
     "resnet-last": resnet_last,
     "seq2seq-train": seq2seq_train,

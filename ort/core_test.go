@@ -1,7 +1,8 @@
 //go:build unix
 
-// Package ort_test runs the tests of the C core of onnxmem-ort: ort/tests/core_test.c,
-// plain and with the sanitizers of the C compiler. The package's Python side is tested
+// Package ort_test runs the tests of the C core of onnxmem-ort, ort/tests/core_test.c for
+// ONNX Runtime's allocator and torch_test.c for PyTorch's, plain and with the sanitizers
+// of the C compiler. The package's Python side is tested
 // by internal/wheels, which installs it.
 package ort_test
 
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -40,17 +42,30 @@ func TestCore(t *testing.T) {
 			if c.name != "plain" && !builds(t, cc, dir, c.flags) {
 				t.Skipf("the C compiler lacks %s", c.flags[1])
 			}
-			program := filepath.Join(dir, "core_test")
-			args := append([]string{"-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-pthread", "-o", program}, c.flags...)
-			args = append(args, "tests/core_test.c")
-			args = append(args, sources...)
-			if out, err := exec.Command(cc, append(args, "-ldl")...).CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
+			var objects []string
+			for _, source := range sources {
+				object := filepath.Join(dir, filepath.Base(source)+".o")
+				run(t, cc, append(c.flags, "-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-pthread", "-c", source, "-o", object)...)
+				objects = append(objects, object)
 			}
-			if out, err := exec.Command(program, seconds).CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
+			for _, name := range []string{"core_test", "torch_test"} {
+				program := filepath.Join(dir, name)
+				args := append(c.flags, "-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-pthread", "tests/"+name+".c", "-o", program)
+				if runtime.GOOS == "linux" {
+					args = append(args, "-rdynamic") // torch_test is the driver, too
+				}
+				run(t, cc, append(append(args, objects...), "-ldl")...)
+				run(t, program, seconds)
 			}
 		})
+	}
+}
+
+// run runs a command, which must succeed.
+func run(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", filepath.Base(name), err, out)
 	}
 }
 

@@ -23,13 +23,16 @@ type line struct {
 	Size   json.RawMessage `json:"size"`
 	Stream json.RawMessage `json:"stream"`
 	Offset json.RawMessage `json:"offset"`
+
+	Alignment json.RawMessage `json:"alignment"`
 }
 
 // readLines reads onnxmem's own recordings: one object in each line,
 // {"alloc": ID, "size": BYTES, "stream": 0}, {"free": ID} or {"mark": "run"}, which
 // stands before the first event of each run. An id is a whole number or a string; it
 // may be used again when it is free. An allocation may have an "offset", where the block
-// lay in the arena of the recording.
+// lay in the arena of the recording. {"alignment": BYTES} says what its sizes and offsets
+// are rounded up to.
 func readLines(r *bufio.Reader) (*Trace, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -108,6 +111,8 @@ func quick(text []byte) (l line, ok bool) {
 			field = &l.Stream
 		case `"offset"`:
 			field = &l.Offset
+		case `"alignment"`:
+			field = &l.Alignment
 		}
 		if field == nil || *field != nil {
 			return l, false
@@ -159,6 +164,13 @@ func addLine(b *builder[string], l *line) error {
 		}
 	}
 	switch {
+	case ids == 0 && l.Alignment != nil:
+		n, err := whole("alignment", l.Alignment, -1)
+		if err == nil && (n < 1 || n > maxAlignment) {
+			err = fmt.Errorf("alignment: expected 1 to %d bytes, found %d", maxAlignment, n)
+		}
+		b.trace.Alignment = n
+		return err
 	case ids != 1:
 		return fmt.Errorf(`expected one of "alloc", "free" and "mark", found %d`, ids)
 	case l.Alloc == nil && l.Size != nil:
@@ -222,6 +234,9 @@ func idOf(field string, text json.RawMessage) (string, error) {
 	}
 	return string(text), nil
 }
+
+// maxAlignment is the largest alignment of a recording, in bytes.
+const maxAlignment = 1 << 21
 
 // maxID is the longest id, in bytes.
 const maxID = 256

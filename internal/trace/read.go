@@ -63,7 +63,7 @@ func isLine(text []byte) bool {
 	}
 	key, _ := d.Token()
 	switch key {
-	case "alloc", "free", "mark", "size", "stream":
+	case "alloc", "free", "mark", "size", "stream", "alignment":
 		return true
 	}
 	return false

@@ -67,6 +67,13 @@ func TestReadForms(t *testing.T) {
 	}
 }
 
+// TestReadAlignment: a recording may say what its allocator rounds sizes up to.
+func TestReadAlignment(t *testing.T) {
+	if got := read(t, "{\"alignment\": 512}\n{\"alloc\": 1, \"size\": 8}\n"); got.Alignment != 512 || len(got.Events) != 1 {
+		t.Errorf("alignment %d, %d events, expected 512 and 1", got.Alignment, len(got.Events))
+	}
+}
+
 // TestReadSnapshot: each protocol of Python's pickle holds the same recording.
 func TestReadSnapshot(t *testing.T) {
 	for _, protocol := range []int{2, 4, 5} {
@@ -108,6 +115,8 @@ func TestRefused(t *testing.T) {
 		{"beyond an int64", `{"alloc":1,"size":9223372036854775808}`, "line 1: size: expected a whole number from 0 to 2^63 - 1, found 9223372036854775808"},
 		{"too much", "{\"alloc\":1,\"size\":2000000000000000000}\n{\"alloc\":2,\"size\":2000000000000000000}", "line 2: size: 2000000000000000000 bytes: all sizes together exceed 2305843009213693951"},
 		{"not an id", `{"alloc":1.5,"size":2}`, "line 1: alloc: expected a whole number or a string, found 1.5"},
+		{"no alignment", "{\"alignment\":0}\n", "line 1: alignment: expected 1 to 2097152 bytes, found 0"},
+		{"no number", `{"alignment":"512"}`, `line 1: alignment: expected a whole number from 0 to 2^63 - 1, found "512"`},
 		{"two events", `{"alloc":1,"size":2,"free":1}`, `line 1: expected one of "alloc", "free" and "mark", found 2`},
 		{"a key twice", `{"alloc":1,"alloc":1,"size":2}`, "line 1: key \"alloc\" occurs twice"},
 		{"a key in another case", "{\"alloc\":1,\"size\":2}\n{\"Free\":1}", `line 2: expected the key "free", found "Free"`},

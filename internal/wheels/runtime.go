@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// runtimePackage is the package that lets ONNX Runtime take its memory from an arena.
+// runtimePackage is the package that lets ONNX Runtime, and PyTorch on CUDA, take their
+// memory from an arena: the modules onnxmem_ort and onnxmem_torch with one C library.
 var runtimePackage = pkg{
 	name:     "onnxmem-ort",
 	sources:  "ort/python/src",
 	readme:   "ort/python/README.md",
-	summary:  "ONNX Runtime's memory in one packed arena.",
-	keywords: "onnx,onnxruntime,memory,arena,allocator",
+	summary:  "ONNX Runtime's memory, and PyTorch's on CUDA, in one packed arena.",
+	keywords: "onnx,onnxruntime,pytorch,cuda,memory,arena,allocator",
 	language: "C",
 	requires: []string{"onnxmem", "onnxruntime>=1.23"},
 }

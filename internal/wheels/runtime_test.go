@@ -11,11 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/onnxmem/onnxmem/vm/cuda/fake"
 )
 
 // TestRuntimeInstalled: the wheels of this machine, installed beside ONNX Runtime,
-// pass the tests of the module onnxmem_ort. ONNX Runtime comes from PyPI, into an
-// environment that is kept in the cache folder while ort/requirements.txt is the same.
+// pass the tests of the modules onnxmem_ort and onnxmem_torch. ONNX Runtime comes from
+// PyPI, into an environment that is kept in the cache folder while ort/requirements.txt is
+// the same. PyTorch's driver is the one without a GPU.
 func TestRuntimeInstalled(t *testing.T) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
@@ -41,6 +44,11 @@ func TestRuntimeInstalled(t *testing.T) {
 	tests, err := filepath.Abs(filepath.Join("ort", "python", "tests"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if driver, _, _, err := fake.Build(); err == nil {
+		t.Setenv("ONNXMEM_LIBCUDA", driver)
+	} else {
+		t.Logf("onnxmem_torch is tested for its errors alone: %v", err)
 	}
 	run := fmt.Sprintf("import sys, unittest; sys.path.insert(0, %q); unittest.main(None, argv=['', 'discover', '-q', %q])", installed, tests)
 	outside(t, dir, python, "-B", "-c", run)

@@ -7,8 +7,6 @@
 
 #include "ranges.h"
 
-// NEARBY is how many blocks ahead and behind walk_next looks.
-#define NEARBY 16
 
 struct moved {
 	uint64_t arena_bytes, lower_bound_bytes;

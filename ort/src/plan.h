@@ -49,6 +49,9 @@ void plan_moved(struct plan *p);
 
 void plan_free(struct plan *p);
 
+// NEARBY is how many blocks ahead and behind walk_next looks.
+#define NEARBY 16
+
 // A walk over a plan, by the sizes of the allocations of a run.
 struct walk {
 	unsigned char *taken; // for each block, whether it was allocated

@@ -3,21 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena.h"
 #include "block.h"
 #include "os.h"
 #include "plan.h"
-#include "ranges.h"
 
 // LASTING is how many runs in a row must leave a plan in the same way for a new one.
 #define LASTING 3
-
-struct arena {
-	struct arena *next;
-	char *base;
-	uint64_t size;
-	struct ranges live;
-	int retired; // no run uses it any more: it goes with the last block in it
-};
 
 struct run {
 	struct run *next;  // in flight
@@ -57,13 +49,8 @@ static _Thread_local unsigned lost; // runs of this thread for which memory was 
 // --- arenas
 
 static void arena_free(struct arena *a) {
-	struct arena **at = &arenas;
-	while (*at != a)
-		at = &(*at)->next;
-	*at = a->next;
 	os_unmap(a->base, a->size);
-	ranges_free(&a->live);
-	free(a);
+	arena_remove(&arenas, a);
 }
 
 static void arena_retire(struct arena *a) {
@@ -75,16 +62,10 @@ static void arena_retire(struct arena *a) {
 }
 
 static struct arena *arena_new(uint64_t size) {
-	struct arena *a = malloc(sizeof *a);
-	if (!a)
-		return NULL;
-	*a = (struct arena){.next = arenas, .base = os_map(size), .size = size};
-	if (!a->base) {
-		free(a);
-		return NULL;
-	}
-	ranges_init(&a->live);
-	arenas = a;
+	void *base = os_map(size);
+	struct arena *a = base ? arena_add(&arenas, base, size) : NULL;
+	if (base && !a)
+		os_unmap(base, size);
 	return a;
 }
 
@@ -93,13 +74,6 @@ static struct arena *arena_new(uint64_t size) {
 static void arena_idle(struct arena *a) {
 	if (a && !a->live.count)
 		os_discard(a->base, a->size);
-}
-
-static struct arena *arena_with(const void *bytes) {
-	struct arena *a = arenas;
-	while (a && (uintptr_t)bytes - (uintptr_t)a->base >= a->size)
-		a = a->next;
-	return a;
 }
 
 // --- plans
@@ -479,11 +453,11 @@ static void *find_place(struct run *r, uint64_t size, uint32_t number, enum kind
 	}
 	struct arena *a = r->arena;
 	struct range *lives = NULL; // NULL: a miss
-	if (i != NEVER && a && size <= a->size && offset <= a->size - size) {
+	if (i != NEVER && a) {
 		if (exact && r->plan->blocks[i].over != NEVER)
 			lives = lie_over(r, r->plan->blocks[i].over, offset, offset + size);
 		if (!lives)
-			lives = ranges_add(&a->live, offset, offset + size);
+			lives = arena_take(a, offset, size);
 	}
 	if (lives) {
 		lives->run = r->serial;
@@ -572,9 +546,9 @@ void memory_free(void *bytes) {
 	if (!bytes)
 		return;
 	os_acquire(&lock);
-	struct arena *a = arena_with(bytes);
+	struct arena *a = arena_with(arenas, bytes);
 	if (a) {
-		struct range *lives = ranges_at(&a->live, (uint64_t)((char *)bytes - a->base));
+		struct range *lives = arena_at(a, bytes);
 		if (lives && lives->under != NEVER) {
 			note_end(lives->run, lives->under);
 			lives->under = NEVER; // the one over it lives on
