@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/ilp"
@@ -54,6 +55,10 @@ func (v *solver) ask() error {
 		a, err = v.packRectangles(packer, opt)
 	} else {
 		a, err = v.packProgram(opt)
+	}
+	if errors.Is(err, ilp.ErrLost) { // what we have stays as good as it is
+		r.Status, r.Why = ilp.Feasible, errors.Unwrap(err).Error()
+		return nil
 	}
 	if err != nil {
 		return err

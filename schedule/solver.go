@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -63,6 +64,9 @@ func (opt Options) ask(ctx context.Context, g *indexed.Problem, found *subproble
 	if found.closed() && a.report.Programs == 0 && a.err == nil {
 		a.confirm(g, found, opt.Progress)
 	}
+	if errors.Is(a.err, ilp.ErrLost) { // what we have stays as good as it is
+		a.report.Status, a.report.Why, a.err = ilp.Feasible, errors.Unwrap(a.err).Error(), nil
+	}
 	return a.report, a.err
 }
 
@@ -79,6 +83,9 @@ func (a *foreign) confirm(g *indexed.Problem, found *subproblem, tell func(bound
 	}
 	loads := g.Loads(order, nil)
 	peak, _ := indexed.Peak(loads)
+	if tell != nil {
+		tell(0, found.best.peak) // it knows no bound yet
+	}
 	r, p := a.solve(g, peak, order, 0, func(value, bound *int64) {
 		if tell != nil && bound != nil {
 			tell(*bound, found.best.peak)

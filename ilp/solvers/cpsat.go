@@ -25,6 +25,8 @@ type cpsat struct {
 
 	major, minor, patch func() int32
 	version             string
+
+	log bool // its log goes to standard output, which is its own (see Process)
 }
 
 func openCPSAT() (ilp.Solver, error) {
@@ -74,7 +76,7 @@ func (c *cpsat) run(ctx context.Context, model []byte, opt ilp.Options) (ilp.Ans
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	parameters := cpParameters(threads, untilDeadline(ctx))
+	parameters := cpParameters(threads, untilDeadline(ctx), c.log && opt.Progress != nil)
 	environment := c.newEnvironment()
 	defer c.destroyEnvironment(environment)
 	defer atEnd(ctx, func() { c.stop(environment) })()

@@ -60,14 +60,17 @@ func number(b []byte, field protowire.Number, x int64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(x))
 }
 
-// cpParameters is a SatParameters. The limit is in seconds; below 0: none.
+// cpParameters is a SatParameters. The limit is in seconds; below 0: none. The log goes to
+// standard output.
 //
 // MIPs that OR-tools itself turns into its model cut columns to mip_max_bound, 1e7 by
 // default, and are then infeasible where bytes are larger. The model here is CP-SAT's own:
 // its columns keep their bounds.
-func cpParameters(threads int, limit float64) (b []byte) {
+func cpParameters(threads int, limit float64, log bool) (b []byte) {
 	b = number(b, 206, int64(threads)) // num_workers
-	b = number(b, 41, 0)               // log_search_progress
+	if log {
+		b = number(b, 41, 1) // log_search_progress
+	}
 	b = number(b, 135, 0)              // catch_sigint_signal: signals are ours
 	if limit >= 0 {
 		b = protowire.AppendTag(b, 36, protowire.Fixed64Type) // max_time_in_seconds
