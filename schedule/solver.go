@@ -21,6 +21,7 @@ type SolverReport struct {
 	Seconds       float64
 	Programs      int    // that it worked on
 	Columns       int    // of the largest of them
+	Windows       int    // how many of them were windows of an order: those can improve it, and prove nothing
 	Whole         bool   // it worked on the problem as it is, and not on what the search left
 	Why           string // why it does not say more; may be empty
 }
@@ -43,6 +44,9 @@ type foreign struct {
 	report  *SolverReport
 	err     error // of the solver: nothing more is asked
 
+	most    int  // columns of a program
+	refused bool // a program was too large
+
 	share  time.Duration // of one program; 0: all that is left
 	claim  int64         // a bound of the attempt that is under way, by the solver
 	silent bool          // counts only
@@ -54,7 +58,7 @@ type foreign struct {
 // the problem as it is: then the solver is not told our bound, so that it proves its own.
 func (opt Options) ask(ctx context.Context, g *indexed.Problem, found *subproblem) (*SolverReport, error) {
 	name, version := opt.Solver.Identity()
-	a := &foreign{solver: opt.Solver, ctx: ctx, threads: opt.Threads, report: &SolverReport{Name: name, Version: version, Status: ilp.Unknown}}
+	a := &foreign{solver: opt.Solver, ctx: ctx, threads: opt.Threads, most: maxColumns, report: &SolverReport{Name: name, Version: version, Status: ilp.Unknown}}
 	if opt.SolverTime > 0 {
 		a.until = time.Now().Add(opt.SolverTime)
 	}
@@ -159,6 +163,8 @@ func (a *foreign) narrow(g *indexed.Problem, found *subproblem, opt Options) {
 		a.report.Status = ilp.Feasible
 		if a.report.Why == "" {
 			a.report.Why = "it did not finish"
+		} else if a.report.Programs == a.report.Windows {
+			a.report.Why = fmt.Sprintf("it worked on %d windows of the order; of the whole, %s;", a.report.Windows, a.report.Why)
 		}
 	}
 }
@@ -175,12 +181,16 @@ func (pr *progress) told(p *subproblem) func(bound, peak int64) {
 	}
 }
 
-// askSolver asks a solver twice. The first time it begins with the best order of this problem
+// askSolver asks a solver twice, once the windows of a large problem are done. The first time it begins with the best order of this problem
 // and improves it; CP-SAT is good at that. Then it is asked for an order below the peak, as
 // long as it finds one: precedence that such a peak forces makes the program smaller (see
 // attempt), and an order to begin with is not known.
 func (p *subproblem) askSolver() {
 	a := p.s.foreign
+	large := program.Columns(p.g) > windowColumns
+	if large {
+		p.solverWindows()
+	}
 	p.improve()
 	unit := p.g.Granularity()
 	for p.best.peak > p.bound && a.err == nil && a.ctx.Err() == nil {
@@ -191,7 +201,9 @@ func (p *subproblem) askSolver() {
 		case a.silent:
 			return
 		case v == feasible:
-			p.see(order)
+			if p.see(order); large {
+				p.solverWindows()
+			}
 			continue
 		case v == infeasible:
 			p.raise(searched(p.best.peak))
@@ -281,8 +293,9 @@ func (a *foreign) solve(g *indexed.Problem, most int64, start []int32, bound int
 	if a.err != nil || a.ctx.Err() != nil {
 		return r, nil
 	}
-	if columns := program.Columns(g); columns > maxColumns {
-		a.report.Why = fmt.Sprintf("a program of %d columns is too large, expected at most %d", columns, maxColumns)
+	if columns := program.Columns(g); columns > a.most {
+		a.refused = true
+		a.report.Why = fmt.Sprintf("a program of %d columns is too large, expected at most %d", columns, a.most)
 		return r, nil
 	}
 	opt := ilp.Options{Threads: a.threads, TimeLimit: a.share}

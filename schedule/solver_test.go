@@ -181,3 +181,38 @@ func TestSolverWithoutTime(t *testing.T) {
 		}
 	}
 }
+
+// TestSolverWindows: windows that reach over a whole small graph find its optimum, by the
+// solver alone, and raise no bound.
+func TestSolverWindows(t *testing.T) {
+	lower, asked := 0, 0
+	for i := range randomGraphs(t, 100) {
+		p := withSibling(rand.New(rand.NewPCG(uint64(i), 13)), 7)
+		best := newBrute(p, true).optimum()
+		g := indexed.NewProblem(index(p))
+		if g.Idle > 0 {
+			continue
+		}
+		s := newSolver(t.Context(), EffortFast.budgets())
+		s.meter.Budget.Work = math.MaxInt64
+		s.without = map[string]bool{"level": true, "precedence": i%2 == 0}
+		s.foreign = &foreign{solver: fake(honest), ctx: t.Context(), most: maxColumns, report: &SolverReport{}}
+		q := s.open(g, 0)
+		q.see(g.Listing())
+		before := q.best.peak
+		q.solverWindows()
+		if s.foreign.err != nil {
+			t.Fatalf("graph %d: %v", i, s.foreign.err)
+		}
+		if got, _ := indexed.Peak(g.Loads(q.best.order, nil)); got != best || q.best.peak != best || q.bound != 0 {
+			t.Fatalf("graph %d: peak %d, loaded %d, bound %d: expected %d and no bound", i, q.best.peak, got, q.bound, best)
+		}
+		if best < before {
+			lower++
+		}
+		asked += s.foreign.report.Windows
+	}
+	if lower < 15 || asked < 40 {
+		t.Errorf("%d lowered, %d windows asked about: expected 15 and 40 or more", lower, asked)
+	}
+}

@@ -89,11 +89,11 @@ func cpPacking(p *ilp.Packing, opt ilp.Options) []byte {
 	for _, r := range p.Rectangles {
 		m.variable((r.Lower+r.Align-1)/r.Align, min(r.Upper, p.Most-r.Size)/r.Align)
 	}
-	least := int64(0)
+	least := p.Least
 	if opt.Bound != nil {
-		least = min(*opt.Bound, p.Most)
+		least = max(least, *opt.Bound)
 	}
-	m.variable(least, p.Most)
+	m.variable(min(least, p.Most), p.Most)
 	constant := func(x int64) []byte { return number(nil, 3, x) }
 	offset := func(i int64, r *ilp.Rectangle, add int64) []byte {
 		return number(packed(packed(nil, 1, i), 2, r.Align), 3, add)
