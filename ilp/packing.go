@@ -50,7 +50,8 @@ func (p *Packing) Value(offsets []int64) (end int64, err error) {
 type PackingSolver interface {
 	Solver
 
-	// SolvePacking looks for the smallest end. Values of its answer are the offsets.
+	// SolvePacking looks for the smallest end. Values of its answer are the offsets. A bound
+	// of the options is in Packing.Least.
 	SolvePacking(ctx context.Context, p *Packing, opt Options) (Answer, error)
 }
 
@@ -58,5 +59,9 @@ type PackingSolver interface {
 func SolvePacking(ctx context.Context, s PackingSolver, p *Packing, opt Options) (Result, error) {
 	// The end of a solution may be below what the solver says of it.
 	opt.Complete = func(offsets []int64) ([]int64, error) { return offsets, nil }
-	return solve(ctx, s, opt, p.Value, func(ctx context.Context) (Answer, error) { return s.SolvePacking(ctx, p, opt) })
+	q := *p
+	if opt.Bound != nil {
+		q.Least = max(q.Least, *opt.Bound)
+	}
+	return solve(ctx, s, opt, p.Value, func(ctx context.Context) (Answer, error) { return s.SolvePacking(ctx, &q, opt) })
 }

@@ -25,7 +25,7 @@ type progress struct {
 	wait  *time.Timer // draws the line; nil: never
 
 	mu      sync.Mutex // a goroutine of its own draws the line
-	begun   int // works, the present one among them: a full bar would end the line
+	begun   int        // works, the present one among them: a full bar would end the line
 	name    string
 	note    string // results so far
 	stopped bool

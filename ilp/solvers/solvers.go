@@ -5,7 +5,6 @@
 //
 //	highs.go       HiGHS, by its C interface
 //	cpsat.go       CP-SAT, by the C interface of OR-tools, on serialized messages
-//	cpsat_model.go the message for a packing
 //	cpsat_log.go   CP-SAT's progress, which only its log has
 //	scip.go        SCIP, by its C interface
 //	process.go     a solver in a process of its own
