@@ -47,10 +47,10 @@ type foreign struct {
 	most    int  // columns of a program
 	refused bool // a program was too large
 
-	share  time.Duration // of one program; 0: all that is left
+	each   time.Duration // for a program of a window; 0: none is under way
 	claim  int64         // a bound of the attempt that is under way, by the solver
 	silent bool          // counts only
-	counts int           // programs that are to be asked
+	counts int           // programs that are to be asked, and share the time that is left
 	tell   func(bound, peak int64)
 }
 
@@ -129,9 +129,6 @@ func (a *foreign) narrow(g *indexed.Problem, found *subproblem, opt Options) {
 		if !a.silent {
 			s.progress.tell = opt.Progress
 			a.tell = s.progress.told(p)
-			if a.counts > 0 && !a.until.IsZero() {
-				a.share = time.Until(a.until) / time.Duration(a.counts)
-			}
 		}
 		if reducible(p) {
 			p.solveContracted(others)
@@ -187,9 +184,9 @@ func (pr *progress) told(p *subproblem) func(bound, peak int64) {
 // attempt), and an order to begin with is not known.
 func (p *subproblem) askSolver() {
 	a := p.s.foreign
-	large := program.Columns(p.g) > windowColumns
+	large := program.Columns(p.g) > windowsFrom
 	if large {
-		p.solverWindows()
+		p.solverWindows(windowWidth)
 	}
 	p.improve()
 	unit := p.g.Granularity()
@@ -202,7 +199,7 @@ func (p *subproblem) askSolver() {
 			return
 		case v == feasible:
 			if p.see(order); large {
-				p.solverWindows()
+				p.solverWindows(windowWidth)
 			}
 			continue
 		case v == infeasible:
@@ -252,6 +249,13 @@ func (a *foreign) count(g *indexed.Problem) {
 	}
 }
 
+// take returns the time of the next program: an equal share of what is left.
+func (a *foreign) take() time.Duration {
+	share := time.Until(a.until) / time.Duration(max(1, a.counts))
+	a.counts--
+	return max(share, time.Millisecond)
+}
+
 // maxForcing is the work of the flows that force precedence for a solver.
 const maxForcing = 30_000_000
 
@@ -298,15 +302,15 @@ func (a *foreign) solve(g *indexed.Problem, most int64, start []int32, bound int
 		a.report.Why = fmt.Sprintf("a program of %d columns is too large, expected at most %d", columns, a.most)
 		return r, nil
 	}
-	opt := ilp.Options{Threads: a.threads, TimeLimit: a.share}
+	opt := ilp.Options{Threads: a.threads}
 	if !a.until.IsZero() {
 		left := time.Until(a.until)
 		if left <= 0 {
 			a.report.Why = "no time was left"
 			return r, nil
 		}
-		if opt.TimeLimit == 0 || opt.TimeLimit > left {
-			opt.TimeLimit = left
+		if opt.TimeLimit = min(a.each, left); a.each == 0 {
+			opt.TimeLimit = a.take()
 		}
 	}
 	p = program.New(g, "order", bound, most)

@@ -182,8 +182,8 @@ func TestSolverWithoutTime(t *testing.T) {
 	}
 }
 
-// TestSolverWindows: windows that reach over a whole small graph find its optimum, by the
-// solver alone, and raise no bound.
+// TestSolverWindows: windows of a small graph lower the peak of its listing, by the solver
+// alone, never below the optimum, and raise no bound.
 func TestSolverWindows(t *testing.T) {
 	lower, asked := 0, 0
 	for i := range randomGraphs(t, 100) {
@@ -200,19 +200,19 @@ func TestSolverWindows(t *testing.T) {
 		q := s.open(g, 0)
 		q.see(g.Listing())
 		before := q.best.peak
-		q.solverWindows()
+		q.solverWindows(2)
 		if s.foreign.err != nil {
 			t.Fatalf("graph %d: %v", i, s.foreign.err)
 		}
-		if got, _ := indexed.Peak(g.Loads(q.best.order, nil)); got != best || q.best.peak != best || q.bound != 0 {
-			t.Fatalf("graph %d: peak %d, loaded %d, bound %d: expected %d and no bound", i, q.best.peak, got, q.bound, best)
+		if got, _ := indexed.Peak(g.Loads(q.best.order, nil)); got != q.best.peak || got < best || got > before || q.bound != 0 {
+			t.Fatalf("graph %d: peak %d, loaded %d, bound %d: expected %d to %d and no bound", i, q.best.peak, got, q.bound, best, before)
 		}
-		if best < before {
+		if q.best.peak < before {
 			lower++
 		}
 		asked += s.foreign.report.Windows
 	}
-	if lower < 15 || asked < 40 {
-		t.Errorf("%d lowered, %d windows asked about: expected 15 and 40 or more", lower, asked)
+	if lower < 5 || asked < 40 {
+		t.Errorf("%d lowered, %d windows asked about: expected 5 and 40 or more", lower, asked)
 	}
 }

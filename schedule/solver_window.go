@@ -9,36 +9,42 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/meter"
 )
 
+// windowsFrom is the columns of a program above which windows come first: CP-SAT proves the
+// optimum of less within seconds.
+const windowsFrom = 10_000
+
 // windowColumns is the most columns of the program of a window. CP-SAT seldom decides more
 // within ten seconds.
 const windowColumns = 60_000
+
+// windowWidth is how many steps the first windows reach to either side.
+const windowWidth = 16
 
 // windowShare is the part of the time of all windows that one program may take.
 const windowShare = 4
 
 // solverWindows orders the steps around the peak of the best order again and again, in wider
-// windows each time that nothing lower is found. What comes before a window and after it stays
+// windows each time that nothing lower is found; the first reach width steps to either side. What comes before a window and after it stays
 // as it is, so a window is a problem of its own. Precedence that a lower peak forces in it
 // excludes most windows by itself; the solver decides about the others. It ends when no window
 // whose program is small enough is lower, or the time of one program is up. The order of the
 // whole gets better by it; its bound does not.
-func (p *subproblem) solverWindows() {
+func (p *subproblem) solverWindows(width int) {
 	a := p.s.foreign
 	if a.silent {
 		a.counts++
 		return
 	}
-	all := a.share
-	until := a.until
-	if all > 0 {
-		until = time.Now().Add(all)
-		a.share = max(all/windowShare, time.Second)
+	var until time.Time
+	if !a.until.IsZero() {
+		share := a.take()
+		until, a.each = time.Now().Add(share), max(share/windowShare, time.Second)
+		defer func() { a.each = 0 }()
 	}
-	defer func() { a.share = all }()
 	w := &solverWindow{leveller: newLeveller(p), a: a}
 	for w.peak > p.bound && a.err == nil && a.ctx.Err() == nil && (until.IsZero() || time.Now().Before(until)) {
 		lower := w.ownLower()
-		for width := 16; !lower; width += width / 2 {
+		for width := width; !lower; width += width / 2 {
 			var more bool
 			if lower, more = w.lowerWidth(width, until); !more {
 				break
@@ -92,6 +98,9 @@ func (w *solverWindow) lowerWidth(width int, until time.Time) (lower, more bool)
 		if !until.IsZero() && time.Now().After(until) || w.a.err != nil || w.a.ctx.Err() != nil {
 			return false, false
 		}
+		if to-from == len(w.order) { // no window
+			return false, false
+		}
 		nodes := slices.Clone(w.order[from:to])
 		w.parts.PlaceAround(w.p.g, nodes, w.place, int32(from))
 		h := w.parts.Extract(w.p.g, nodes, w.live[from])
@@ -101,9 +110,6 @@ func (w *solverWindow) lowerWidth(width int, until time.Time) (lower, more bool)
 			return true, true
 		}
 		more = more || small
-		if to-from == len(w.order) {
-			return false, false
-		}
 	}
 	return false, more
 }

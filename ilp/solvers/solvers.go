@@ -32,7 +32,7 @@ var Names = []string{"highs", "cp-sat", "scip"}
 var ErrMissing = errors.New("not found")
 
 // errBuild is why nothing can be opened in some builds: see library_none.go.
-var errBuild = errors.New("this build of onnxmem opens no libraries (it has the tag nocuda, or is for a system other than Linux and macOS)")
+var errBuild = errors.New("this build of onnxmem opens no libraries (it has the tag nocuda, or is for a system other than Linux and macOS): order and pack write their programs for a solver with --lp, --mps and --cp-sat")
 
 var open = map[string]func() (ilp.Solver, error){"highs": openHiGHS, "cp-sat": openCPSAT, "scip": openSCIP}
 
