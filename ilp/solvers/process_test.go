@@ -66,9 +66,12 @@ var fakes = map[string]func(context.Context, *ilp.Program, ilp.Options) (ilp.Ans
 	},
 }
 
-// process starts this test as the process of a solver.
+// inProcess starts this test as the process of a solver.
 func inProcess(t *testing.T, name string) ilp.Solver {
 	t.Helper()
+	if !opensLibraries {
+		t.Skip(errBuild)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
