@@ -65,7 +65,7 @@ func (opt Options) ask(ctx context.Context, g *indexed.Problem, found *subproble
 	if !found.closed() {
 		a.narrow(g, found, opt)
 	}
-	if found.closed() && a.report.Programs == 0 && a.err == nil {
+	if found.closed() && a.report.Programs == a.report.Windows && a.err == nil {
 		a.confirm(g, found, opt.Progress)
 	}
 	if errors.Is(a.err, ilp.ErrLost) { // what we have stays as good as it is
@@ -96,6 +96,7 @@ func (a *foreign) confirm(g *indexed.Problem, found *subproblem, tell func(bound
 		}
 	})
 	if p == nil {
+		a.onlyWindows()
 		return
 	}
 	if r.Bound != nil {
@@ -111,6 +112,18 @@ func (a *foreign) confirm(g *indexed.Problem, found *subproblem, tell func(bound
 	default:
 		a.report.Status, a.report.Why = ilp.Feasible, "it did not finish"
 	}
+}
+
+// onlyWindows reports that the solver worked on windows, if it did, and why on no more.
+func (a *foreign) onlyWindows() {
+	if a.report.Windows == 0 {
+		return
+	}
+	if a.report.Why == "" {
+		a.report.Why = "no time was left"
+	}
+	a.report.Status = ilp.Feasible
+	a.report.Why = fmt.Sprintf("it worked on %d windows of the order; of the whole, %s;", a.report.Windows, a.report.Why)
 }
 
 func (a *foreign) wrong(format string, args ...any) error {
@@ -143,7 +156,7 @@ func (a *foreign) narrow(g *indexed.Problem, found *subproblem, opt Options) {
 		}
 		if p.bound > found.bound {
 			found.bound, found.proof = p.bound, searched(p.bound)
-			if a.report.Programs > 0 {
+			if a.report.Programs > a.report.Windows { // a window raises no bound
 				found.proof.ClaimedBy = a.report.Name + " " + a.report.Version
 			}
 		}
@@ -154,14 +167,14 @@ func (a *foreign) narrow(g *indexed.Problem, found *subproblem, opt Options) {
 		if a.report.Why == "" {
 			a.report.Why = "nothing was left that is small enough"
 		}
+	case a.report.Programs == a.report.Windows:
+		a.onlyWindows()
 	case found.closed():
 		a.report.Status = ilp.Optimal
 	default:
 		a.report.Status = ilp.Feasible
 		if a.report.Why == "" {
 			a.report.Why = "it did not finish"
-		} else if a.report.Programs == a.report.Windows {
-			a.report.Why = fmt.Sprintf("it worked on %d windows of the order; of the whole, %s;", a.report.Windows, a.report.Why)
 		}
 	}
 }
