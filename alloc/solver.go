@@ -1,7 +1,9 @@
 package alloc
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/onnxmem/onnxmem/ilp"
 )
@@ -12,6 +14,7 @@ type SolverReport struct {
 	Status        ilp.Status // Optimal: no arena is smaller, it says; Feasible: it does not say so; Unknown: it was not asked
 	Bound         int64      // bytes: it says that no arena is smaller, or that is proven; 0: neither
 	Seconds       float64
+	Windows       int    // problems of some buffers that it worked on: those can improve a placement, and prove nothing
 	Whole         bool   // it did not know of our bound
 	Why           string // why it does not say more; may be empty
 }
@@ -49,16 +52,29 @@ func (v *solver) ask() error {
 	}
 	opt := ilp.Options{Threads: v.opt.Threads, TimeLimit: v.opt.SolverTime}
 	var a answer
+	began := time.Now()
 	var err error
-	if rectangles {
-		a, err = v.packRectangles(packer, opt)
-	} else {
+	if rectangles && !r.Whole {
+		err = v.packWindows(packer, opt)
+	}
+	if opt.TimeLimit > 0 {
+		opt.TimeLimit = max(opt.TimeLimit-time.Since(began), time.Millisecond)
+	}
+	switch {
+	case err != nil || !r.Whole && v.best.Arena == v.best.LowerBound:
+	case rectangles:
+		a, err = v.packRectangles(packer, 0, opt)
+	default:
 		a, err = v.packProgram(opt)
+	}
+	if errors.Is(err, ilp.ErrLost) { // what we have stays as good as it is
+		r.Status, r.Why = ilp.Feasible, errors.Unwrap(err).Error()
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	r.Seconds = a.result.Seconds
+	r.Seconds += a.result.Seconds
 	return v.takeAnswer(r, a)
 }
 
@@ -90,9 +106,11 @@ func (v *solver) options(opt ilp.Options, unit int64) ilp.Options {
 	return opt
 }
 
-// packRectangles uses a solver's constraint for rectangles.
-func (v *solver) packRectangles(s ilp.PackingSolver, opt ilp.Options) (a answer, err error) {
+// packRectangles uses a solver's constraint for rectangles. An arena below least is as good
+// as least.
+func (v *solver) packRectangles(s ilp.PackingSolver, least int64, opt ilp.Options) (a answer, err error) {
 	k, unit := v.p.packing(v.best.Placement)
+	k.Least = least / unit
 	opt = v.options(opt, unit)
 	ids := v.p.placeable()
 	for _, i := range ids {
@@ -152,6 +170,9 @@ func (v *solver) takeAnswer(r *SolverReport, a answer) error {
 			return fmt.Errorf("internal error: %s finds an arena of %d bytes, below the proven bound of %d", who, a.placement.Arena, proven)
 		}
 		v.best.Placement, v.best.Strategy = a.placement, r.Name
+	}
+	if !r.Whole {
+		r.Bound = max(r.Bound, proven)
 	}
 	if r.Bound > v.best.Arena {
 		return &ilp.WrongError{Solver: who, What: fmt.Sprintf("it says that no arena is below %d bytes, and one has %d", r.Bound, v.best.Arena)}

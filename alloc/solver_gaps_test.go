@@ -41,7 +41,7 @@ func TestSolverGaps(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := after.Solver
-			t.Logf("| perfect, %s, %d buffers | %d | %d | %d | %.0f | %s |", kind.name, len(p.Buffers), before.LowerBound, before.Arena, after.Arena, x.Seconds, x.Why)
+			t.Logf("| perfect, %s, %d buffers | %d | %d | %d | %d | %.0f | %s |", kind.name, len(p.Buffers), before.LowerBound, before.Arena, after.Arena, x.Windows, x.Seconds, x.Why)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func honestly(p *ilp.Packing) ilp.Answer {
 			placed[i] = false
 		}
 	}
-	place(make([]bool, n), 0)
+	place(make([]bool, n), p.Least)
 	a := ilp.Answer{Status: ilp.Optimal, Value: float64(best), Bound: float64(best)}
 	for _, off := range offsets {
 		a.Values = append(a.Values, float64(off))
@@ -150,5 +150,49 @@ func TestSolverLies(t *testing.T) {
 				t.Errorf("%s, %T: expected a wrong answer, found %v", name, s, err)
 			}
 		}
+	}
+}
+
+// TestSolverWindows: a window that has all buffers finds the optimum, and one that has some
+// leaves the others where they are; the bound stays.
+func TestSolverWindows(t *testing.T) {
+	lower := 0
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		p := Problem{}
+		for range 5 {
+			first := r.IntN(6)
+			p.Buffers = append(p.Buffers, Buffer{Size: 1 + r.Int64N(9), First: first, Last: first + r.IntN(4)})
+		}
+		best, err := Solve(t.Context(), p, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &solver{ctx: t.Context(), all: t.Context(), p: p, best: Result{LowerBound: p.MaxLoad(), Strategy: "apart", Solver: &SolverReport{Name: "fake"}}}
+		for _, b := range p.Buffers {
+			v.best.Offsets = append(v.best.Offsets, v.best.Arena)
+			v.best.Arena += b.Size
+		}
+		w := v.window(2)
+		for k, i := range w.ids {
+			if off := w.p.Buffers[k].Fixed; (off != nil) != (k >= 2) || off != nil && *off != v.best.Offsets[i] {
+				t.Fatalf("seed %d: buffer %d of the window is fixed at %v", seed, k, off)
+			}
+		}
+		if err := v.packWindows(fakePacker{pack: honestly}, ilp.Options{}); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if err := p.Check(v.best.Placement); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if v.best.Arena != best.Arena || v.best.LowerBound != p.MaxLoad() {
+			t.Fatalf("seed %d: arena %d, bound %d: expected %d and %d", seed, v.best.Arena, v.best.LowerBound, best.Arena, p.MaxLoad())
+		}
+		if v.best.Strategy == "fake" {
+			lower++
+		}
+	}
+	if lower < 100 {
+		t.Errorf("%d lowered, expected 100 or more", lower)
 	}
 }

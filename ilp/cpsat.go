@@ -64,18 +64,7 @@ func (p *Program) WriteCPSAT(w io.Writer, start []int64) error {
 		})
 	})
 	if start != nil {
-		c.message(modelHint, func() {
-			c.packed(hintVariables, func(add func(int64)) {
-				for i := range start {
-					add(int64(i))
-				}
-			})
-			c.packed(hintValues, func(add func(int64)) {
-				for _, x := range start {
-					add(x)
-				}
-			})
-		})
+		c.hint(start)
 	}
 	c.flush()
 	return c.w.Flush()
@@ -141,7 +130,9 @@ type cpsatWriter struct {
 
 func (c *cpsatWriter) row(r *Row) {
 	c.message(modelConstraint, func() {
-		c.text(constraintName, r.Name)
+		if r.Name != "" {
+			c.text(constraintName, r.Name)
+		}
 		c.message(constraintLinear, func() {
 			c.packed(linearVariables, func(add func(int64)) {
 				for _, t := range r.Terms {
@@ -163,6 +154,34 @@ func (c *cpsatWriter) row(r *Row) {
 			})
 		})
 	})
+}
+
+// variable writes a variable without a name.
+func (c *cpsatWriter) variable(lower, upper int64) {
+	c.message(modelVariable, func() {
+		c.packed(variableDomain, func(add func(int64)) { add(lower); add(upper) })
+	})
+}
+
+// hint writes a value of each variable.
+func (c *cpsatWriter) hint(values []int64) {
+	c.message(modelHint, func() {
+		c.packed(hintVariables, func(add func(int64)) {
+			for i := range values {
+				add(int64(i))
+			}
+		})
+		c.packed(hintValues, func(add func(int64)) {
+			for _, x := range values {
+				add(x)
+			}
+		})
+	})
+}
+
+func (c *cpsatWriter) number(field protowire.Number, x int64) {
+	c.buf = protowire.AppendTag(c.buf, field, protowire.VarintType)
+	c.buf = protowire.AppendVarint(c.buf, uint64(x))
 }
 
 func (c *cpsatWriter) text(field protowire.Number, s string) {

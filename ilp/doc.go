@@ -7,6 +7,9 @@
 //	lp.go       CPLEX's LP format, for people and nearly every solver
 //	mps.go      free MPS, for every solver
 //	cpsat.go    CpModelProto, for CP-SAT of OR-tools
+//	packing.go  Packing: rectangles whose steps are fixed, for solvers that have a constraint
+//	            for them; cpsat_packing.go writes it for CP-SAT
+//	solve.go    Solver: what solves programs, and the check of its answers
 //
 // All data are integers. The text formats write them exactly; most solvers read them into
 // floating point, which is exact below 2^53 = 9,007,199,254,740,992. They also let each row be

@@ -10,6 +10,7 @@ import (
 type Packing struct {
 	Rectangles []Rectangle
 	Most       int64 // no end is above it
+	Least      int64 // a largest end below it is as good as it
 }
 
 // Rectangle is a buffer, in units: at the steps First to Last it takes Size units from its
@@ -21,18 +22,19 @@ type Rectangle struct {
 	Align        int64
 }
 
-// Value returns the largest end, or an error that names two rectangles that overlap, or one
+// Value returns the largest end, at least Least, or an error that names two rectangles that overlap, or one
 // that is out of its bounds. It compares all pairs.
 func (p *Packing) Value(offsets []int64) (end int64, err error) {
 	if len(offsets) != len(p.Rectangles) {
 		return 0, fmt.Errorf("expected %d offsets, found %d", len(p.Rectangles), len(offsets))
 	}
+	end = p.Least
 	for i, r := range p.Rectangles {
 		off := offsets[i]
 		if off < r.Lower || off > r.Upper || off%r.Align != 0 {
 			return 0, fmt.Errorf("rectangle %d: expected an offset of %d to %d, a multiple of %d, found %d", i, r.Lower, r.Upper, r.Align, off)
 		}
-		if end = max(end, off+r.Size); end > p.Most {
+		if end = max(end, off+r.Size); off+r.Size > p.Most {
 			return 0, fmt.Errorf("rectangle %d: expected an end of at most %d, found %d", i, p.Most, off+r.Size)
 		}
 		for j, q := range p.Rectangles[:i] {
@@ -48,11 +50,18 @@ func (p *Packing) Value(offsets []int64) (end int64, err error) {
 type PackingSolver interface {
 	Solver
 
-	// SolvePacking looks for the smallest end. Values of its answer are the offsets.
+	// SolvePacking looks for the smallest end. Values of its answer are the offsets. A bound
+	// of the options is in Packing.Least.
 	SolvePacking(ctx context.Context, p *Packing, opt Options) (Answer, error)
 }
 
 // SolvePacking is [Solve] for rectangles.
 func SolvePacking(ctx context.Context, s PackingSolver, p *Packing, opt Options) (Result, error) {
-	return solve(ctx, s, opt, p.Value, func(ctx context.Context) (Answer, error) { return s.SolvePacking(ctx, p, opt) })
+	// The end of a solution may be below what the solver says of it.
+	opt.Complete = func(offsets []int64) ([]int64, error) { return offsets, nil }
+	q := *p
+	if opt.Bound != nil {
+		q.Least = max(q.Least, *opt.Bound)
+	}
+	return solve(ctx, s, opt, p.Value, func(ctx context.Context) (Answer, error) { return s.SolvePacking(ctx, &q, opt) })
 }

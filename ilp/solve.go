@@ -52,6 +52,9 @@ const (
 	Unknown    Status = "unknown"
 )
 
+// ErrLost is wrapped by the error of a solver whose process ended before it answered.
+var ErrLost = errors.New("its process ended without an answer")
+
 // Answer is what a solver says, in its own numbers.
 type Answer struct {
 	Status Status

@@ -2,6 +2,7 @@ package passes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,6 +43,10 @@ func (c *comparer) olla(p *schedule.Problem, keep func(*Row, placedOrder)) error
 			}
 			began := time.Now()
 			order, gap, err := solveOlla(c.ctx, p, g, s)
+			if errors.Is(err, ilp.ErrLost) {
+				r.Left = err.Error()
+				return nil
+			}
 			if err != nil {
 				return err
 			}

@@ -20,7 +20,8 @@ type Options struct {
 	NoPairs  bool   // as if no tensor could be written over another
 
 	// Progress is called, on the goroutine of the caller, when the search has found a
-	// greater bound or a smaller peak, in bytes; nil: never.
+	// greater bound or a smaller peak, in bytes; nil: never. While Solver works, it is called
+	// on any goroutine, and where Solver confirms the peak, with Solver's own bound.
 	Progress func(bound, peak int64)
 
 	// Precedence lists pairs of nodes, the first to run before the second, beside the

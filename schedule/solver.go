@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -20,6 +21,7 @@ type SolverReport struct {
 	Seconds       float64
 	Programs      int    // that it worked on
 	Columns       int    // of the largest of them
+	Windows       int    // how many of them were windows of an order: those can improve it, and prove nothing
 	Whole         bool   // it worked on the problem as it is, and not on what the search left
 	Why           string // why it does not say more; may be empty
 }
@@ -42,10 +44,13 @@ type foreign struct {
 	report  *SolverReport
 	err     error // of the solver: nothing more is asked
 
-	share  time.Duration // of one program; 0: all that is left
+	most    int  // columns of a program
+	refused bool // a program was too large
+
+	each   time.Duration // for a program of a window; 0: none is under way
 	claim  int64         // a bound of the attempt that is under way, by the solver
 	silent bool          // counts only
-	counts int           // programs that are to be asked
+	counts int           // programs that are to be asked, and share the time that is left
 	tell   func(bound, peak int64)
 }
 
@@ -53,15 +58,18 @@ type foreign struct {
 // the problem as it is: then the solver is not told our bound, so that it proves its own.
 func (opt Options) ask(ctx context.Context, g *indexed.Problem, found *subproblem) (*SolverReport, error) {
 	name, version := opt.Solver.Identity()
-	a := &foreign{solver: opt.Solver, ctx: ctx, threads: opt.Threads, report: &SolverReport{Name: name, Version: version, Status: ilp.Unknown}}
+	a := &foreign{solver: opt.Solver, ctx: ctx, threads: opt.Threads, most: maxColumns, report: &SolverReport{Name: name, Version: version, Status: ilp.Unknown}}
 	if opt.SolverTime > 0 {
 		a.until = time.Now().Add(opt.SolverTime)
 	}
 	if !found.closed() {
 		a.narrow(g, found, opt)
 	}
-	if found.closed() && a.report.Programs == 0 && a.err == nil {
+	if found.closed() && a.report.Programs == a.report.Windows && a.err == nil {
 		a.confirm(g, found, opt.Progress)
+	}
+	if errors.Is(a.err, ilp.ErrLost) { // what we have stays as good as it is
+		a.report.Status, a.report.Why, a.err = ilp.Feasible, errors.Unwrap(a.err).Error(), nil
 	}
 	return a.report, a.err
 }
@@ -79,12 +87,16 @@ func (a *foreign) confirm(g *indexed.Problem, found *subproblem, tell func(bound
 	}
 	loads := g.Loads(order, nil)
 	peak, _ := indexed.Peak(loads)
+	if tell != nil {
+		tell(0, found.best.peak) // it knows no bound yet
+	}
 	r, p := a.solve(g, peak, order, 0, func(value, bound *int64) {
 		if tell != nil && bound != nil {
 			tell(*bound, found.best.peak)
 		}
 	})
 	if p == nil {
+		a.onlyWindows()
 		return
 	}
 	if r.Bound != nil {
@@ -100,6 +112,18 @@ func (a *foreign) confirm(g *indexed.Problem, found *subproblem, tell func(bound
 	default:
 		a.report.Status, a.report.Why = ilp.Feasible, "it did not finish"
 	}
+}
+
+// onlyWindows reports that the solver worked on windows, if it did, and why on no more.
+func (a *foreign) onlyWindows() {
+	if a.report.Windows == 0 {
+		return
+	}
+	if a.report.Why == "" {
+		a.report.Why = "no time was left"
+	}
+	a.report.Status = ilp.Feasible
+	a.report.Why = fmt.Sprintf("it worked on %d windows of the order; of the whole, %s;", a.report.Windows, a.report.Why)
 }
 
 func (a *foreign) wrong(format string, args ...any) error {
@@ -118,9 +142,6 @@ func (a *foreign) narrow(g *indexed.Problem, found *subproblem, opt Options) {
 		if !a.silent {
 			s.progress.tell = opt.Progress
 			a.tell = s.progress.told(p)
-			if a.counts > 0 && !a.until.IsZero() {
-				a.share = time.Until(a.until) / time.Duration(a.counts)
-			}
 		}
 		if reducible(p) {
 			p.solveContracted(others)
@@ -135,7 +156,7 @@ func (a *foreign) narrow(g *indexed.Problem, found *subproblem, opt Options) {
 		}
 		if p.bound > found.bound {
 			found.bound, found.proof = p.bound, searched(p.bound)
-			if a.report.Programs > 0 {
+			if a.report.Programs > a.report.Windows { // a window raises no bound
 				found.proof.ClaimedBy = a.report.Name + " " + a.report.Version
 			}
 		}
@@ -146,6 +167,8 @@ func (a *foreign) narrow(g *indexed.Problem, found *subproblem, opt Options) {
 		if a.report.Why == "" {
 			a.report.Why = "nothing was left that is small enough"
 		}
+	case a.report.Programs == a.report.Windows:
+		a.onlyWindows()
 	case found.closed():
 		a.report.Status = ilp.Optimal
 	default:
@@ -168,12 +191,16 @@ func (pr *progress) told(p *subproblem) func(bound, peak int64) {
 	}
 }
 
-// askSolver asks a solver twice. The first time it begins with the best order of this problem
+// askSolver asks a solver twice, once the windows of a large problem are done. The first time it begins with the best order of this problem
 // and improves it; CP-SAT is good at that. Then it is asked for an order below the peak, as
 // long as it finds one: precedence that such a peak forces makes the program smaller (see
 // attempt), and an order to begin with is not known.
 func (p *subproblem) askSolver() {
 	a := p.s.foreign
+	large := program.Columns(p.g) > windowsFrom
+	if large {
+		p.solverWindows(windowWidth)
+	}
 	p.improve()
 	unit := p.g.Granularity()
 	for p.best.peak > p.bound && a.err == nil && a.ctx.Err() == nil {
@@ -184,7 +211,9 @@ func (p *subproblem) askSolver() {
 		case a.silent:
 			return
 		case v == feasible:
-			p.see(order)
+			if p.see(order); large {
+				p.solverWindows(windowWidth)
+			}
 			continue
 		case v == infeasible:
 			p.raise(searched(p.best.peak))
@@ -233,6 +262,13 @@ func (a *foreign) count(g *indexed.Problem) {
 	}
 }
 
+// take returns the time of the next program: an equal share of what is left.
+func (a *foreign) take() time.Duration {
+	share := time.Until(a.until) / time.Duration(max(1, a.counts))
+	a.counts--
+	return max(share, time.Millisecond)
+}
+
 // maxForcing is the work of the flows that force precedence for a solver.
 const maxForcing = 30_000_000
 
@@ -274,19 +310,20 @@ func (a *foreign) solve(g *indexed.Problem, most int64, start []int32, bound int
 	if a.err != nil || a.ctx.Err() != nil {
 		return r, nil
 	}
-	if columns := program.Columns(g); columns > maxColumns {
-		a.report.Why = fmt.Sprintf("a program of %d columns is too large, expected at most %d", columns, maxColumns)
+	if columns := program.Columns(g); columns > a.most {
+		a.refused = true
+		a.report.Why = fmt.Sprintf("a program of %d columns is too large, expected at most %d", columns, a.most)
 		return r, nil
 	}
-	opt := ilp.Options{Threads: a.threads, TimeLimit: a.share}
+	opt := ilp.Options{Threads: a.threads}
 	if !a.until.IsZero() {
 		left := time.Until(a.until)
 		if left <= 0 {
 			a.report.Why = "no time was left"
 			return r, nil
 		}
-		if opt.TimeLimit == 0 || opt.TimeLimit > left {
-			opt.TimeLimit = left
+		if opt.TimeLimit = min(a.each, left); a.each == 0 {
+			opt.TimeLimit = a.take()
 		}
 	}
 	p = program.New(g, "order", bound, most)

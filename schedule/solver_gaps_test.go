@@ -69,8 +69,8 @@ func TestSolverGaps(t *testing.T) {
 			gap := func(r *Result) float64 {
 				return 100 * float64(r.Evaluation.Peak-r.Bound) / float64(r.Evaluation.Peak)
 			}
-			t.Logf("| %s | %s | %d | %d | %.2f %% | %d | %d | %.2f %% | %d | %d | %.0f | %s |", name, [...]string{"default", "fast", "max"}[effort],
-				before.Bound, before.Evaluation.Peak, gap(before), after.Bound, after.Evaluation.Peak, gap(after), x.Programs, x.Columns, x.Seconds, x.Why)
+			t.Logf("| %s | %s | %d | %d | %.2f %% | %d | %d | %.2f %% | %d | %d | %d | %.0f | %s |", name, [...]string{"default", "fast", "max"}[effort],
+				before.Bound, before.Evaluation.Peak, gap(before), after.Bound, after.Evaluation.Peak, gap(after), x.Programs, x.Windows, x.Columns, x.Seconds, x.Why)
 		}
 	}
 }

@@ -181,3 +181,38 @@ func TestSolverWithoutTime(t *testing.T) {
 		}
 	}
 }
+
+// TestSolverWindows: windows of a small graph lower the peak of its listing, by the solver
+// alone, never below the optimum, and raise no bound.
+func TestSolverWindows(t *testing.T) {
+	lower, asked := 0, 0
+	for i := range randomGraphs(t, 100) {
+		p := withSibling(rand.New(rand.NewPCG(uint64(i), 13)), 7)
+		best := newBrute(p, true).optimum()
+		g := indexed.NewProblem(index(p))
+		if g.Idle > 0 {
+			continue
+		}
+		s := newSolver(t.Context(), EffortFast.budgets())
+		s.meter.Budget.Work = math.MaxInt64
+		s.without = map[string]bool{"level": true, "precedence": i%2 == 0}
+		s.foreign = &foreign{solver: fake(honest), ctx: t.Context(), most: maxColumns, report: &SolverReport{}}
+		q := s.open(g, 0)
+		q.see(g.Listing())
+		before := q.best.peak
+		q.solverWindows(2)
+		if s.foreign.err != nil {
+			t.Fatalf("graph %d: %v", i, s.foreign.err)
+		}
+		if got, _ := indexed.Peak(g.Loads(q.best.order, nil)); got != q.best.peak || got < best || got > before || q.bound != 0 {
+			t.Fatalf("graph %d: peak %d, loaded %d, bound %d: expected %d to %d and no bound", i, q.best.peak, got, q.bound, best, before)
+		}
+		if q.best.peak < before {
+			lower++
+		}
+		asked += s.foreign.report.Windows
+	}
+	if lower < 5 || asked < 40 {
+		t.Errorf("%d lowered, %d windows asked about: expected 5 and 40 or more", lower, asked)
+	}
+}

@@ -171,13 +171,18 @@ func (l *leveller) window(from, to int) bool {
 	if found == nil {
 		return false
 	}
+	l.put(h, nodes, found, from)
+	return true
+}
+
+// put writes an order of a window into that of the whole.
+func (l *leveller) put(h *indexed.Problem, nodes, found []int32, from int) {
 	for i, x := range found {
 		l.order[from+i] = nodes[x]
 		l.place[nodes[x]] = int32(from + i)
 	}
 	copy(l.loads[from:], h.Loads(found, nil))
 	l.relive(h, found, from)
-	return true
 }
 
 // levelTries is how many limits a window tries.

@@ -99,7 +99,7 @@ func (c *compareCmd) olla() (list []passes.OllaSolver, err error) {
 				return nil, usagef("--olla %v: expected more than 0", d)
 			}
 			row := passes.OllaSolver{Name: s.title, Time: d}
-			if row.Solver, err = solvers.Open(s.name); errors.Is(err, solvers.ErrMissing) {
+			if row.Solver, err = optimize.OpenSolver(s.name); errors.Is(err, solvers.ErrMissing) {
 				row.Why = "not run: " + s.title + " is not there"
 			} else if err != nil {
 				return nil, err

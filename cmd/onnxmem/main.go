@@ -35,6 +35,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ilp/solvers"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/batch"
 	"github.com/onnxmem/onnxmem/internal/bug"
@@ -117,6 +118,9 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	}()
 	if len(args) == 1 && args[0] == batch.WorkerArg {
 		return batch.Serve(os.Stdin, stdout)
+	}
+	if len(args) > 0 && args[0] == solvers.ProcessArg {
+		return solvers.Serve(os.Stdin, args[1:])
 	}
 	atomicfile.Notice = func(line string) { fmt.Fprintln(stderr, "onnxmem:", line) }
 	signals := &signals{stderr: stderr}

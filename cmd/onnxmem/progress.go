@@ -25,7 +25,7 @@ type progress struct {
 	wait  *time.Timer // draws the line; nil: never
 
 	mu      sync.Mutex // a goroutine of its own draws the line
-	done    int
+	begun   int        // works, the present one among them: a full bar would end the line
 	name    string
 	note    string // results so far
 	stopped bool
@@ -52,7 +52,7 @@ func (p *progress) draw() {
 	p.bar = p.p.AddBar(int64(p.total), mpb.BarRemoveOnComplete(),
 		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return p.text() })),
 		mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_MMSS)))
-	p.bar.SetCurrent(int64(p.done))
+	p.bar.SetCurrent(int64(p.begun - 1))
 }
 
 func (p *progress) text() string {
@@ -68,10 +68,10 @@ func (p *progress) text() string {
 func (p *progress) step(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done++
+	p.begun++
 	p.name, p.note = name, ""
 	if p.bar != nil {
-		p.bar.SetCurrent(int64(p.done))
+		p.bar.SetCurrent(int64(p.begun - 1))
 	}
 }
 

@@ -25,6 +25,8 @@ type cpsat struct {
 
 	major, minor, patch func() int32
 	version             string
+
+	log bool // its log goes to standard output, which is its own (see Process)
 }
 
 func openCPSAT() (ilp.Solver, error) {
@@ -57,7 +59,11 @@ func (c *cpsat) Solve(ctx context.Context, p *ilp.Program, opt ilp.Options) (ilp
 // SolvePacking returns offsets, which are variables in units of their alignments; the last
 // variable is the arena.
 func (c *cpsat) SolvePacking(ctx context.Context, p *ilp.Packing, opt ilp.Options) (ilp.Answer, error) {
-	a, err := c.run(ctx, cpPacking(p, opt), opt)
+	var model bytes.Buffer
+	if err := p.WriteCPSAT(&model, opt.Start); err != nil {
+		return ilp.Answer{}, err
+	}
+	a, err := c.run(ctx, model.Bytes(), opt)
 	if a.Values != nil {
 		a.Values = a.Values[:len(p.Rectangles)]
 		for i, r := range p.Rectangles {
@@ -74,7 +80,7 @@ func (c *cpsat) run(ctx context.Context, model []byte, opt ilp.Options) (ilp.Ans
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	parameters := cpParameters(threads, untilDeadline(ctx))
+	parameters := cpParameters(threads, untilDeadline(ctx), c.log && opt.Progress != nil)
 	environment := c.newEnvironment()
 	defer c.destroyEnvironment(environment)
 	defer atEnd(ctx, func() { c.stop(environment) })()
@@ -91,6 +97,30 @@ func (c *cpsat) run(ctx context.Context, model []byte, opt ilp.Options) (ilp.Ans
 	}
 	defer c.free(response)
 	return cpAnswer(unsafe.Slice((*byte)(pointer(response)), length))
+}
+
+// cpParameters is a SatParameters. The limit is in seconds; below 0: none. The log goes to
+// standard output.
+//
+// MIPs that OR-tools itself turns into its model cut columns to mip_max_bound, 1e7 by
+// default, and are then infeasible where bytes are larger. The model here is CP-SAT's own:
+// its columns keep their bounds.
+func cpParameters(threads int, limit float64, log bool) (b []byte) {
+	b = number(b, 206, int64(threads)) // num_workers
+	if log {
+		b = number(b, 41, 1) // log_search_progress
+	}
+	b = number(b, 135, 0) // catch_sigint_signal: signals are ours
+	if limit >= 0 {
+		b = protowire.AppendTag(b, 36, protowire.Fixed64Type) // max_time_in_seconds
+		b = protowire.AppendFixed64(b, math.Float64bits(limit))
+	}
+	return b
+}
+
+// number appends a field that is an integer.
+func number(b []byte, field protowire.Number, x int64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(x))
 }
 
 // cpAnswer reads a CpSolverResponse.

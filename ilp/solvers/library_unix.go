@@ -10,6 +10,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
+const opensLibraries = true
+
 // library is an open library.
 type library struct {
 	handle uintptr

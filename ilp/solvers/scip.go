@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/ilp"
 )
 
 // scip has the functions of SCIP's C interface that we call. Those that return an int32 say
-// by 1 that all is well. It works on one thread, and tells nothing while it works.
+// by 1 that all is well. It works on one thread.
 type scip struct {
 	create     func(scip unsafe.Pointer) int32
 	free       func(scip unsafe.Pointer) int32
@@ -38,6 +39,56 @@ type scip struct {
 	values     func(scip, solution uintptr, n int32, variables, values unsafe.Pointer) int32
 	primal     func(scip uintptr) float64
 	dual       func(scip uintptr) float64
+
+	transform func(scip uintptr) int32
+	newEvents func(scip uintptr, handler unsafe.Pointer, name, description string, do, data uintptr) int32
+	catch     func(scip uintptr, kind uint64, handler, data uintptr, position unsafe.Pointer) int32
+
+	function uintptr // called by SCIP
+}
+
+// scipGapUpdated is the events of a better solution and of a better bound, as SCIP 10 numbers
+// them. The numbers of earlier versions differ: those tell nothing while they work.
+const (
+	scipGapUpdated      = 1<<28 | 1<<24
+	scipGapUpdatedSince = 10
+)
+
+// scipRun is a run that SCIP calls.
+type scipRun struct {
+	s        *scip
+	progress func(ilp.Progress)
+}
+
+// scipRuns has the runs under way, by their addresses.
+var scipRuns sync.Map
+
+// scipCalls is called by SCIP when a bound is better.
+func scipCalls(x, _, _, _ uintptr) int32 {
+	if v, ok := scipRuns.Load(x); ok {
+		r := v.(scipRun)
+		r.progress(ilp.Progress{Value: integer(r.s.primal(x), math.Round), Bound: integer(r.s.dual(x), math.Ceil)})
+	}
+	return 1
+}
+
+// follow has SCIP call when a bound is better.
+func (s *scip) follow(x uintptr, progress func(ilp.Progress)) error {
+	if s.major() < scipGapUpdatedSince {
+		return nil
+	}
+	var handler uintptr
+	for _, code := range []int32{
+		s.newEvents(x, unsafe.Pointer(&handler), "onnxmem", "tells of better bounds", s.function, 0),
+		s.transform(x), // events can be caught from here on
+		s.catch(x, scipGapUpdated, handler, 0, nil),
+	} {
+		if code != 1 {
+			return fmt.Errorf("events failed with code %d", code)
+		}
+	}
+	scipRuns.Store(x, scipRun{s, progress})
+	return nil
 }
 
 func openSCIP() (ilp.Solver, error) {
@@ -51,10 +102,12 @@ func openSCIP() (ilp.Solver, error) {
 		"SCIPcreateSol": &s.newStart, "SCIPsetSolVals": &s.setValues, "SCIPaddSolFree": &s.addStart,
 		"SCIPsolve": &s.solve, "SCIPinterruptSolve": &s.interrupt, "SCIPgetBestSol": &s.best, "SCIPgetSolVals": &s.values,
 		"SCIPgetPrimalbound": &s.primal, "SCIPgetDualbound": &s.dual,
+		"SCIPtransformProb": &s.transform, "SCIPincludeEventhdlrBasic": &s.newEvents, "SCIPcatchEvent": &s.catch,
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.function = callback(scipCalls)
 	return s, nil
 }
 
@@ -136,6 +189,12 @@ func (s *scip) Solve(ctx context.Context, p *ilp.Program, opt ilp.Options) (answ
 	if err != nil || ctx.Err() != nil {
 		answer.Ended = true
 		return answer, err
+	}
+	if opt.Progress != nil {
+		if err := s.follow(x, opt.Progress); err != nil {
+			return answer, err
+		}
+		defer scipRuns.Delete(x)
 	}
 	end := atEnd(ctx, func() { s.interrupt(x) })
 	ok("solve", s.solve(x))

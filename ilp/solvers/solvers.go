@@ -1,11 +1,13 @@
 // Package solvers opens solvers that other people wrote: HiGHS, CP-SAT and SCIP. Their
 // libraries are opened at run time; they are neither linked nor downloaded. [Open] finds
-// them, as find.go lists, or says which command gets them.
+// them, as find.go lists, or says which command gets them. [Process] does the same in a
+// process of its own, which is what the command uses.
 //
 //	highs.go       HiGHS, by its C interface
 //	cpsat.go       CP-SAT, by the C interface of OR-tools, on serialized messages
-//	cpsat_model.go the message for a packing
+//	cpsat_log.go   CP-SAT's progress, which only its log has
 //	scip.go        SCIP, by its C interface
+//	process.go     a solver in a process of its own
 //	context.go     how a context ends a run
 //	matrix.go      a program in floating point, as HiGHS and SCIP take it
 //	find.go        where the libraries are looked for
@@ -30,7 +32,7 @@ var Names = []string{"highs", "cp-sat", "scip"}
 var ErrMissing = errors.New("not found")
 
 // errBuild is why nothing can be opened in some builds: see library_none.go.
-var errBuild = errors.New("this build of onnxmem opens no libraries (it has the tag nocuda, or is for a system other than Linux and macOS)")
+var errBuild = errors.New("this build of onnxmem opens no libraries (it has the tag nocuda, or is for a system other than Linux and macOS): order and pack write their programs for a solver with --lp, --mps and --cp-sat")
 
 var open = map[string]func() (ilp.Solver, error){"highs": openHiGHS, "cp-sat": openCPSAT, "scip": openSCIP}
 

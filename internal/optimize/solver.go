@@ -2,6 +2,7 @@ package optimize
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/onnxmem/onnxmem/ilp"
@@ -27,12 +28,22 @@ func (f *SolverFlags) Wrong() string {
 	return ""
 }
 
-// Open opens the solver; nil if none is asked for.
+// Open opens the solver, in a process of its own; nil if none is asked for.
 func (f *SolverFlags) Open() (ilp.Solver, error) {
 	if f.Solver == "" {
 		return nil, nil
 	}
-	return solvers.Open(f.Solver)
+	return OpenSolver(f.Solver)
+}
+
+// OpenSolver opens a solver in a process of this program, which must serve it: see
+// [solvers.ProcessArg].
+func OpenSolver(name string) (ilp.Solver, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return solvers.Process(self, name)
 }
 
 // Time is how long a solver may take.
