@@ -411,6 +411,18 @@ class Edge(unittest.TestCase):
         self.assertEqual(len(sliced.cells(result)), len(sliced.HEAD))
 
 
+class Speed(unittest.TestCase):
+    def test_means_by_level(self):
+        runs = [{"title": t, "ms": ms, "ort_ms": 2.0} for t, ms in (("run/a", 1.0), ("run/b", 4.0), ("run/a@ALL", 3.0))] + [{"title": "run/learn"}]
+        self.assertEqual(
+            running.speed(runs),
+            [
+                "2 models as they are: 1.00 of ONNX Runtime's time in the geometric mean, at most 2.00 (run/b)",
+                "1 models saved at ALL: 1.50 of ONNX Runtime's time in the geometric mean, at most 1.50 (run/a@ALL)",
+            ],
+        )
+
+
 class Wild(unittest.TestCase):
     def model(self, **given):
         x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["?", 3, "?"])

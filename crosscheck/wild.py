@@ -25,7 +25,7 @@ import onnx
 from . import apart, cases, command, double, feeds, probe, running, runtime, wildmodels
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
-_SECONDS = 300  # of one command
+_SECONDS = 900  # of one command
 _STAGES = ("optimize", "verify", "run", "same")
 _WIDTH = 26
 
