@@ -4,6 +4,8 @@ One model at a time, in its own process: python -m crosscheck.running. A case is
 model of the zoo, a training step of a network of networks.py, or the loop of learn.py.
 """
 
+import math
+
 import numpy as np
 import onnx
 
@@ -210,6 +212,19 @@ def row(result):
         said.append(f"{'-':>10}{'-':>10}{'-':>7}")
     said += [f"{result.get(v, '-'):>12}" for v in ("dynamic_bytes", "heap_allocs_per_step")]
     return "".join(said) + f"{result['seconds']:>8} s" + (f"  {result['curve']}" if "curve" in result else "")
+
+
+def speed(results):
+    """Return a line for each form of the models: the geometric mean of our time over ONNX Runtime's, and the largest."""
+    lines = []
+    for level in ("", *_LEVELS):
+        ratios = {r["title"]: r["ms"] / r["ort_ms"] for r in results if "ort_ms" in r and r["title"].partition("@")[2] == level}
+        if ratios:
+            largest = max(ratios, key=ratios.get)
+            mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+            form = f"saved at {level}" if level else "as they are"
+            lines.append(f"{len(ratios)} models {form}: {mean:.2f} of ONNX Runtime's time in the geometric mean, at most {ratios[largest]:.2f} ({largest})")
+    return lines
 
 
 def header():

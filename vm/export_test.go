@@ -1,6 +1,8 @@
 package vm
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -67,4 +69,16 @@ func (p *Program) Kept() (n int) {
 		}
 	}
 	return n
+}
+
+// HeldInPlanes lists the tensors of the main graph whose images are held in planes.
+func (s *Session) HeldInPlanes() []string {
+	var list []string
+	for _, t := range s.main.tensors {
+		if t != nil && t.Planes != 0 {
+			list = append(list, t.name)
+		}
+	}
+	slices.Sort(list)
+	return list
 }

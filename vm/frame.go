@@ -235,6 +235,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 	if b.s.gpu == nil {
 		f.joinQuantized()
 	}
+	f.holdPlanes()
 	for _, st := range f.steps {
 		b.at = st
 		b.computeOnce(st)

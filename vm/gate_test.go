@@ -235,6 +235,19 @@ func attrs(list ...*graph.Attr) []*graph.Attr { return list }
 // rowOf is a list of float32.
 func rowOf(list ...float32) vm.Value { return vm.Float32s(list, len(list)) }
 
+// A shape that is data may contradict the input, although the shape of the result is known.
+func TestShapesThatAreData(t *testing.T) {
+	x := floats(2, 3)
+	runNodeCases(t, []nodeCase{
+		{doc: "the same", op: "Expand", in: []vm.Value{x, numbers([]int{2}, 1, 3)}},
+		{doc: "longer", op: "Expand", in: []vm.Value{x, numbers([]int{2}, 4, 3)}, want: "expected one that broadcasts to [4,3]"},
+		{doc: "empty", op: "Expand", in: []vm.Value{x, numbers([]int{2}, 2, 0)}, want: "expected one that broadcasts to [2,0]"},
+		{doc: "no length", op: "Expand", in: []vm.Value{x, numbers([]int{2}, -1, 3)}, want: "shape has -1 for axis 0"},
+		{doc: "a list", op: "Reshape", in: []vm.Value{x, numbers([]int{1}, 6)}},
+		{doc: "another list", op: "Reshape", in: []vm.Value{x, numbers([]int{1}, 7)}, want: "7"},
+	})
+}
+
 // Regions, scales and boxes are data: they may lie anywhere, or be NaN.
 func TestResizeOfAnything(t *testing.T) {
 	none, huge, inf, nan := vm.Value{}, float32(1e30), float32(math.Inf(1)), float32(math.NaN())

@@ -225,7 +225,11 @@ func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
 		}
 		return out[0].Stored(), nil
 	}
-	return reference.Decode(t.Type, t.Shape, bytesOf(t))
+	v, err := reference.Decode(t.Type, t.Shape, bytesOf(t))
+	if err == nil && t.Planes != 0 {
+		v = reference.Layout{Block: t.Planes}.Blocks(v)
+	}
+	return v, err
 }
 
 // after compares the outputs of a step that has run.

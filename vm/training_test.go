@@ -26,10 +26,11 @@ type net struct {
 	named map[string]graph.TensorID
 	draw  *rand.Rand
 	opset int64
+	other []graph.Opset // of domains beside that of ONNX
 }
 
 func newNet() *net {
-	return &net{&graph.Graph{Name: "net"}, map[string]graph.TensorID{}, rand.New(rand.NewPCG(1, 1)), 17}
+	return &net{&graph.Graph{Name: "net"}, map[string]graph.TensorID{}, rand.New(rand.NewPCG(1, 1)), 17, nil}
 }
 
 func (n *net) tensor(name string) graph.TensorID {
@@ -88,7 +89,7 @@ func domainOf(op string) string {
 func (n *net) write(t testing.TB, path string) {
 	t.Helper()
 	n.g.Link()
-	m := &graph.Model{IRVersion: 8, Opsets: []graph.Opset{{Version: n.opset}}, Graph: n.g}
+	m := &graph.Model{IRVersion: 8, Opsets: append(n.other, graph.Opset{Version: n.opset}), Graph: n.g}
 	if err := m.AddSwaps(); err != nil {
 		t.Fatal(err)
 	}

@@ -206,19 +206,38 @@ func ReadZip(r io.ReaderAt, size, limit int64) (map[string]*Array, error) {
 	}
 	arrays := map[string]*Array{}
 	for _, f := range z.File {
-		m, err := f.Open()
-		if err != nil {
-			return nil, err
-		}
-		a, err := Read(m, limit)
-		m.Close()
+		a, err := readEntry(f, limit)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		limit -= int64(len(a.Data))
-		arrays[strings.TrimSuffix(f.Name, ".npy")] = a
+		name := strings.TrimSuffix(f.Name, ".npy")
+		if arrays[name] != nil {
+			return nil, fmt.Errorf("has two arrays %q", name)
+		}
+		arrays[name] = a
 	}
 	return arrays, nil
+}
+
+// readEntry reads one array of a .npz file to its end, since the checksum is compared there.
+func readEntry(f *zip.File, limit int64) (*Array, error) {
+	m, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	a, err := Read(m, limit)
+	if err != nil {
+		return nil, err
+	}
+	switch n, err := m.Read(make([]byte, 1)); {
+	case n > 0:
+		return nil, errors.New("bytes follow its elements")
+	case err != io.EOF:
+		return nil, err
+	}
+	return a, nil
 }
 
 // ZipWriter writes a .npz file, array by array.

@@ -1,6 +1,7 @@
 package npy
 
 import (
+	"archive/zip"
 	"bytes"
 	"slices"
 	"strings"
@@ -75,5 +76,54 @@ func TestStrings(t *testing.T) {
 	}
 	if _, err := OfStrings(list, []int{3}, 59); err == nil {
 		t.Error("60 bytes within a limit of 59: got no error")
+	}
+}
+
+// TestArchives: what numpy would not read, or read differently, is refused.
+func TestArchives(t *testing.T) {
+	var one bytes.Buffer
+	if err := Write(&one, &Array{Descr: "<f4", Shape: []int{2}, Data: []byte("eight by")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		doc, want string
+		names     []string
+		change    func(b []byte) []byte
+	}{
+		{doc: "two arrays", names: []string{"x.npy", "y.npy"}},
+		{doc: "the same twice", names: []string{"x.npy", "x.npy"}, want: `has two arrays "x"`},
+		{doc: "with and without an ending", names: []string{"x", "x.npy"}, want: `has two arrays "x"`},
+		{doc: "another element", names: []string{"x.npy"}, want: "x.npy: zip: checksum error", change: func(b []byte) []byte {
+			b[bytes.Index(b, []byte("eight"))] = 'E'
+			return b
+		}},
+		{doc: "elements that the shape does not have", names: []string{"x.npy"}, want: "x.npy: bytes follow its elements"},
+	} {
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		for _, name := range c.names {
+			f, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Write(one.Bytes())
+			if strings.Contains(c.want, "follow") {
+				f.Write([]byte("more"))
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		data := b.Bytes()
+		if c.change != nil {
+			data = c.change(data)
+		}
+		arrays, err := ReadZip(bytes.NewReader(data), int64(len(data)), 1<<20)
+		switch {
+		case c.want == "" && (err != nil || len(arrays) != len(c.names)):
+			t.Errorf("%s: got %d arrays, %v", c.doc, len(arrays), err)
+		case c.want != "" && (err == nil || err.Error() != c.want):
+			t.Errorf("%s: got %v, want %s", c.doc, err, c.want)
+		}
 	}
 }

@@ -93,6 +93,12 @@ func arranged[T any](list []T, from []int) []T {
 	return to
 }
 
+// Blocks divides the channels of an image in planes into blocks. Its shape must have four
+// axes and whole blocks.
+func (l Layout) Blocks(x *Tensor) *Tensor {
+	return x.pick(x.Shape, (&evaluation{block: l.Block}).blocks(x.Shape))
+}
+
 // channelBlock returns the number of channels in a block.
 func (c *evaluation) channelBlock() int {
 	if c.block <= 0 {

@@ -28,6 +28,9 @@ type Tensor struct {
 	At    unsafe.Pointer // of the first element; dense, row by row
 	Const bool           // the elements never change, and can be read in Make
 	Made  any            // identifies a constant that a node computed; else nil
+	// Planes is not 0 if the operators around the tensor see blocks of so many channels
+	// (attr.Nchwc), and the session holds the image in planes.
+	Planes int
 }
 
 // Len is the number of elements.

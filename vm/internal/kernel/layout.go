@@ -103,11 +103,11 @@ func moveStrided[T any](to, from unsafe.Pointer, n, toStep, fromStep int) {
 	}
 }
 
-// transposes reports whether a mover transposes matrices of 2- or 4-byte elements: its
+// transposes reports whether a mover transposes matrices of 1-, 2- or 4-byte elements: its
 // last axis is contiguous in the destination, and axis k in the source.
 func (m *mover) transposes() (k int, is bool) {
 	last := len(m.shape) - 1
-	if m.width != 4 && m.width != 2 || m.to[last] != 1 || m.shape[last] < 8 {
+	if m.width > 4 || m.to[last] != 1 || m.shape[last] < 8 {
 		return 0, false
 	}
 	for k := range last {
@@ -138,11 +138,14 @@ func (m *mover) transpose(k int, to, from *Tensor, toOff, fromOff int) Run {
 		s := fromOff + offset(matrix, shape, x) + first + top*m.from[last]
 		d := toOff + offset(matrix, shape, y) + first*m.to[k] + top
 		n, h := min(at, columns-first), min(high, rows-top)
-		if m.width == 2 {
+		switch m.width {
+		case 1:
+			simd.TransposeBytes((*byte)(element[byte](to, d)), (*byte)(element[byte](from, s)), m.to[k], m.from[last], h, n)
+		case 2:
 			simd.Transpose((*uint16)(element[uint16](to, d)), (*uint16)(element[uint16](from, s)), m.to[k], m.from[last], h, n)
-			return
+		default:
+			simd.Transpose((*float32)(element[float32](to, d)), (*float32)(element[float32](from, s)), m.to[k], m.from[last], h, n)
 		}
-		simd.Transpose((*float32)(element[float32](to, d)), (*float32)(element[float32](from, s)), m.to[k], m.from[last], h, n)
 	}
 	return func(w *work.Pool) error {
 		w.For(count(shape)*pieces*bands, part)

@@ -7,12 +7,12 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
-	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // blockedImages lists ONNX Runtime's operators on images whose channels are divided into
-// blocks (attr.Nchwc). They run as the operators of ONNX do, between two copies.
+// blocks (attr.Nchwc). They run as the operators of ONNX do, on images in planes. A session
+// holds most images in planes all the time (Tensor.Planes); the others are copied.
 var blockedImages = family{attr.Nchwc, []Kernel{
 	{Name: "ReorderInput", Make: makeReorderInput},
 	{Name: "ReorderOutput", Make: makeReorderOutput},
@@ -36,16 +36,16 @@ func (c *Invocation) ChannelBlock() int {
 	return 8
 }
 
-// blocking moves an image between the layout in blocks and that in planes, or, with
-// channels last, in pixels. The blocks hold padded channels; the image has channels.
+// blocking moves an image between the layout of operators on blocks and that in planes, or,
+// with channels last, in pixels. The first layout has padded channels, the second channels.
 type blocking struct {
 	block, images, channels, padded, pixels int
-	last                                    bool
+	last, planes                            bool // planes: the first layout has planes, too (Tensor.Planes)
 }
 
 // blockingOf returns the blocking of a tensor in blocks.
 func (c *Invocation) blockingOf(t *Tensor) (*blocking, error) {
-	b := &blocking{block: c.ChannelBlock(), images: t.Shape[0], channels: t.Shape[1], padded: t.Shape[1], pixels: count(t.Shape[2:])}
+	b := &blocking{block: c.ChannelBlock(), images: t.Shape[0], channels: t.Shape[1], padded: t.Shape[1], pixels: count(t.Shape[2:]), planes: t.Planes != 0}
 	if t.Type != graph.Float32 {
 		return nil, unsupported(t.Type)
 	}
@@ -55,41 +55,45 @@ func (c *Invocation) blockingOf(t *Tensor) (*blocking, error) {
 	return b, nil
 }
 
-// run makes a Run that moves all elements. into says that to is in blocks: what has no
-// counterpart in the image becomes 0.
+// run makes a Run that moves all elements. into says that to has the layout of operators on
+// blocks: what has no counterpart in the image becomes 0.
 func (b *blocking) run(c *Invocation, to, from *Tensor, into bool) Run {
-	pixelStep, channelStep := 1, b.pixels
+	blocks, plain := spacing{b.block, 1}, spacing{1, b.pixels}
+	if b.planes {
+		blocks = spacing{1, b.pixels}
+	}
 	if b.last {
-		pixelStep, channelStep = b.channels, 1
+		plain = spacing{b.channels, 1}
 	}
 	part := func(p, _ int) {
 		image, first := p/(b.padded/b.block), p%(b.padded/b.block)*b.block
 		n := max(0, min(b.block, b.channels-first))
-		at := image*b.channels*b.pixels + first*channelStep
-		plain, whole := from, to
-		if !into {
-			plain, whole = to, from
-		}
-		blocks := span[float32](element[float32](whole, (image*b.padded+first)*b.pixels), b.block*b.pixels)
+		dst, src := blocks, plain
+		dstAt, srcAt := (image*b.padded+first)*b.pixels, image*b.channels*b.pixels+first*plain.channel
 		m := meter{c: c}
-		for i := range b.pixels {
-			m.add(b.block)
-			row := blocks[i*b.block:][:b.block]
-			if n == 0 {
-				clear(row)
-				continue
+		if into && n < b.block {
+			m.add(b.block * b.pixels)
+			clear(span[float32](element[float32](to, dstAt), b.block*b.pixels))
+		}
+		if n == 0 || b.pixels == 0 {
+			return
+		}
+		if !into {
+			dst, src, dstAt, srcAt = src, dst, srcAt, dstAt
+		}
+		d, s := span[float32](element[float32](to, dstAt), dst.reach(n, b.pixels)), span[float32](element[float32](from, srcAt), src.reach(n, b.pixels))
+		if b.planes && !b.last {
+			for at, end := range c.pieces(len(d)) {
+				copy(d[at:end], s[at:end])
 			}
-			pixel := span[float32](element[float32](plain, at+i*pixelStep), (n-1)*channelStep+1)
-			if !into {
-				for k := range n {
-					pixel[k*channelStep] = row[k]
-				}
-				continue
+			return
+		}
+		for k := range n {
+			m.add(b.pixels)
+			d, s := d[k*dst.channel:], s[k*src.channel:]
+			for i := range b.pixels {
+				d[i*dst.pixel] = s[i*src.pixel]
 			}
-			for k := range n {
-				row[k] = pixel[k*channelStep]
-			}
-			clear(row[n:])
 		}
 	}
 	return func(w *work.Pool) error {
@@ -97,6 +101,12 @@ func (b *blocking) run(c *Invocation, to, from *Tensor, into bool) Run {
 		return nil
 	}
 }
+
+// spacing says how far apart neighbouring pixels and channels of an image are, in elements.
+type spacing struct{ pixel, channel int }
+
+// reach is the number of elements from the first pixel of n channels to the last.
+func (s spacing) reach(n, pixels int) int { return (n-1)*s.channel + (pixels-1)*s.pixel + 1 }
 
 func makeReorderInput(c *Invocation) (Run, error) {
 	b, err := c.blockingOf(c.Out[0])
@@ -126,43 +136,68 @@ func makeReorderOutput(c *Invocation) (Run, error) {
 	return b.run(c, c.Out[0], c.In[0], false), nil
 }
 
-// planes returns a tensor in scratch that has the shape of t, which is in blocks, in
-// planes.
-func (c *Invocation) planes(t *Tensor) (*Tensor, int) {
-	p := &Tensor{Type: t.Type, Shape: t.Shape}
-	return p, c.Shared(p.Bytes())
+// staged is an image in planes: a tensor that is held so, or a copy in scratch of one in blocks.
+type staged struct {
+	*Tensor
+	off  int // of the scratch
+	move Run // from the tensor or to it; nil: the image is the tensor
+}
+
+// staged returns the planes of t, an input or output of an operator on blocks.
+func (c *Invocation) staged(t *Tensor) (*staged, error) {
+	b, err := c.blockingOf(t)
+	if err != nil || b.planes {
+		return &staged{Tensor: t}, err
+	}
+	s := &staged{Tensor: &Tensor{Type: t.Type, Shape: t.Shape}}
+	s.off = c.Shared(s.Bytes())
+	if slices.Contains(c.Out, t) {
+		s.move = b.run(c, t, s.Tensor, true)
+	} else {
+		s.move = b.run(c, s.Tensor, t, false)
+	}
+	return s, nil
+}
+
+// around makes a Run of run, which reads the images of in and writes out.
+func (out *staged) around(run Run, in ...*staged) Run {
+	return func(w *work.Pool) error {
+		for _, s := range in {
+			if s.move == nil {
+				continue
+			}
+			s.At = w.Shared(s.off)
+			if err := s.move(w); err != nil {
+				return err
+			}
+		}
+		if out.move == nil {
+			return run(w)
+		}
+		out.At = w.Shared(out.off)
+		if err := run(w); err != nil {
+			return err
+		}
+		return out.move(w)
+	}
 }
 
 // blocked makes the kernel of an operator on planes whose image is in blocks.
 func blocked(inPlanes func(*Invocation) (Run, error)) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
-		enter, err := c.blockingOf(c.In[0])
-		if err != nil {
-			return nil, err
-		}
-		leave, err := c.blockingOf(c.Out[0])
-		if err != nil {
-			return nil, err
-		}
-		x, offX := c.planes(c.In[0])
-		y, offY := c.planes(c.Out[0])
 		inner := *c
-		inner.In, inner.Out = []*Tensor{x}, []*Tensor{y}
-		run, err := inPlanes(&inner)
+		x, err := inner.staged(c.In[0])
 		if err != nil {
 			return nil, err
 		}
+		y, err := inner.staged(c.Out[0])
+		if err != nil {
+			return nil, err
+		}
+		inner.In, inner.Out = []*Tensor{x.Tensor}, []*Tensor{y.Tensor}
+		run, err := inPlanes(&inner)
 		c.SharedBytes, c.EachBytes = inner.SharedBytes, inner.EachBytes
-		steps := []Run{enter.run(c, x, c.In[0], false), run, leave.run(c, c.Out[0], y, true)}
-		return func(w *work.Pool) error {
-			x.At, y.At = w.Shared(offX), w.Shared(offY)
-			for _, step := range steps {
-				if err := step(w); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, nil
+		return y.around(run, x), err
 	}
 }
 
@@ -195,110 +230,69 @@ type orderedWeights struct {
 // a block in a single group. The weights [M, C/group, taps] are stored as [M/b, C/group/b,
 // taps, b, b], or, if a group has fewer channels than a block, as [M/b, C/group, taps, b].
 func makeBlockedConv(c *Invocation) (Run, error) {
-	image, weight, out := c.In[0], c.In[1], c.Out[0]
-	leave, err := c.blockingOf(out)
-	if err != nil {
-		return nil, err
-	}
-	block, group := leave.block, c.Int("group", 1)
-	m, ch, taps := weight.Shape[0], weight.Shape[1], count(weight.Shape[2:])
+	image, weight := c.In[0], c.In[1]
+	block, group := c.ChannelBlock(), c.Int("group", 1)
+	m, ch := weight.Shape[0], weight.Shape[1]
 	whole := ch%block == 0 && m/group%block == 0
 	if single := group == 1 && ch < block || ch == 1 && m == group; m%block != 0 || !whole && !single {
 		return nil, unsupportedf("weights of shape %v in blocks of %d", weight.Shape, block)
 	}
-	finish, err := c.ListedActivation().finish()
+	inner := *c
+	y, err := inner.staged(c.Out[0])
 	if err != nil {
 		return nil, err
 	}
-	inner := *c
-	var before []Run
-	x, offX := image, 0
+	x := &staged{Tensor: image}
 	if image.Shape[1] >= block || group > 1 {
-		enter, err := c.blockingOf(image)
+		if x, err = inner.staged(image); err != nil {
+			return nil, err
+		}
+	}
+	in := []*staged{x}
+	if c.Has(3) {
+		added, err := inner.staged(c.In[3])
 		if err != nil {
 			return nil, err
 		}
-		x, offX = inner.planes(image)
-		before = append(before, enter.run(c, x, image, false))
+		inner.added, in = added.Tensor, append(in, added)
 	}
-	y, offY := inner.planes(out)
-	sums := y
-	offSums := 0
-	if c.Has(3) {
-		sums, offSums = inner.planes(out)
+	w, err := inner.orderedWeights(block)
+	if err != nil {
+		return nil, err
 	}
-	w := &Tensor{Type: weight.Type, Shape: weight.Shape}
-	order := orderWeights(block, m, ch, taps)
-	offW := 0
+	in = append(in, w)
+	inner.In, inner.Out = []*Tensor{x.Tensor, w.Tensor, c.in(2)}, []*Tensor{y.Tensor}
+	if inner.In[2] == nil {
+		inner.In = inner.In[:2]
+	}
+	inner.Packed = nil
+	outer := inner
+	run, err := activated(&outer, &inner, makeConv, c.ListedActivation())
+	c.SharedBytes, c.EachBytes = outer.SharedBytes, outer.EachBytes
+	return y.around(run, in...), err
+}
+
+// orderedWeights returns the weights of a convolution in the order of ONNX: once and for
+// all if they are constant, else in scratch at each run.
+func (c *Invocation) orderedWeights(block int) (*staged, error) {
+	weight := c.In[1]
+	w := &staged{Tensor: &Tensor{Type: weight.Type, Shape: weight.Shape}}
+	order := orderWeights(block, weight.Shape[0], weight.Shape[1], count(weight.Shape[2:]))
 	if weight.Const && weight.Made == nil { // else its address may change
 		at, err := c.Runtime.Table(int64(weight.Bytes()))
 		if err != nil {
 			return nil, err
 		}
 		w.At, w.Const, w.Made = at, true, orderedWeights{weight.At, block}
-		order(c, w, weight)
-	} else {
-		offW = inner.Shared(w.Bytes())
-		before = append(before, func(*work.Pool) error {
-			order(c, w, weight)
-			return nil
-		})
+		order(c, w.Tensor, weight)
+		return w, nil
 	}
-	inner.In, inner.Out = []*Tensor{x, w, c.in(2)}, []*Tensor{y}
-	if inner.In[2] == nil {
-		inner.In = inner.In[:2]
-	}
-	inner.Packed, inner.Then, inner.Taken = nil, nil, false
-	if !c.Has(3) {
-		inner.Then = finish
-	}
-	conv, err := makeConv(&inner)
-	if err != nil {
-		return nil, err
-	}
-	c.SharedBytes, c.EachBytes = inner.SharedBytes, inner.EachBytes
-	arrange := leave.run(c, out, y, true)
-	if c.Has(3) {
-		arrange = leave.run(c, sums, y, true)
-	}
-	d := func(t *Tensor) []float32 { return data[float32](t) }
-	part := func(p, _ int) {
-		from := p * grain
-		to := min(from+grain, out.Len())
-		if c.Has(3) {
-			simd.Add(d(out)[from:to], d(sums)[from:to], d(c.In[3])[from:to])
-		}
-		if finish != nil && !inner.Taken {
-			finish.Row(d(out)[from:to])
-		}
-	}
-	return func(p *work.Pool) error {
-		if x != image {
-			x.At = p.Shared(offX)
-		}
-		y.At = p.Shared(offY)
-		if sums != y {
-			sums.At = p.Shared(offSums)
-		}
-		if !w.Const {
-			w.At = p.Shared(offW)
-		}
-		for _, step := range before {
-			if err := step(p); err != nil {
-				return err
-			}
-		}
-		if err := conv(p); err != nil {
-			return err
-		}
-		if err := arrange(p); err != nil {
-			return err
-		}
-		if c.Has(3) || finish != nil && !inner.Taken {
-			p.For(cuts(out.Len(), grain), part)
-		}
+	w.off = c.Shared(w.Bytes())
+	w.move = func(*work.Pool) error {
+		order(c, w.Tensor, weight)
 		return nil
-	}, nil
+	}
+	return w, nil
 }
 
 // orderWeights returns a function that puts the weights [m, ch, taps] of a convolution

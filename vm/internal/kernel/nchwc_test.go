@@ -9,12 +9,21 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
+// inBlocks says how many channels are in a block, and that images are held in planes.
+type inBlocks struct {
+	block  int
+	planes bool
+}
+
 // compute runs one operator and returns its output. It compares those on images in blocks
 // with the plain evaluator.
-func compute(t *testing.T, domain, op string, block int, list []*graph.Attr, shape []int, in ...*Tensor) *Tensor {
+func compute(t *testing.T, domain, op string, in inBlocks, list []*graph.Attr, shape []int, args ...*Tensor) *Tensor {
 	t.Helper()
 	out := blank(graph.Float32, shape)
-	c := &Invocation{Node: &graph.Node{Domain: domain, Op: op, Attrs: list}, Block: block, Version: 13, In: in, Out: []*Tensor{out}, Runtime: alone{pack: true}}
+	if in.planes && domain == attr.Nchwc && op != "ReorderOutput" {
+		out.Planes = in.block
+	}
+	c := &Invocation{Node: &graph.Node{Domain: domain, Op: op, Attrs: list}, Block: in.block, Version: 13, In: args, Out: []*Tensor{out}, Runtime: alone{pack: true}}
 	run, err := Lookup(domain, op).Prepare(c)
 	if err != nil {
 		t.Fatalf("%s: %v", op, err)
@@ -56,11 +65,13 @@ func blockedWeights(w *Tensor, block, inner int) *Tensor {
 }
 
 // TestBlockedImages: between ReorderInput and ReorderOutput, the operators on images in
-// blocks give the bits of the operators of ONNX.
+// blocks give the bits of the operators of ONNX, whether the images between them are held
+// in blocks or in planes.
 func TestBlockedImages(t *testing.T) {
 	const m = 48
 	pads := ints("pads", 1, 1, 1, 1)
-	for _, block := range []int{8, 16} {
+	for _, held := range []inBlocks{{8, false}, {16, false}, {8, true}, {16, true}} {
+		block := held.block
 		for _, k := range []struct {
 			name             string
 			channels, group  int
@@ -73,7 +84,7 @@ func TestBlockedImages(t *testing.T) {
 			{name: "sum", channels: 32, group: 1, sum: true},
 			{name: "weights that vary", channels: 32, group: 1, with: true, sum: true},
 		} {
-			t.Run(fmt.Sprint(block, " ", k.name), func(t *testing.T) {
+			t.Run(fmt.Sprint(held, " ", k.name), func(t *testing.T) {
 				ch := k.channels / k.group
 				x, w := store(noise(2, k.channels, 9, 11), graph.Float32), store(noise(m, ch, 3, 3), graph.Float32)
 				bias, sum := store(noise(m), graph.Float32), store(noise(2, m, 9, 11), graph.Float32)
@@ -89,14 +100,14 @@ func TestBlockedImages(t *testing.T) {
 				in := []*Tensor{x, wb, bias}
 				shape := []int{2, m, 9, 11}
 				if !k.plain {
-					in[0] = compute(t, attr.Nchwc, "ReorderInput", block, nil, x.Shape, x)
+					in[0] = compute(t, attr.Nchwc, "ReorderInput", held, nil, x.Shape, x)
 				}
 				if k.sum {
-					plain, in = append(plain, sum), append(in, compute(t, attr.Nchwc, "ReorderInput", block, nil, shape, sum))
+					plain, in = append(plain, sum), append(in, compute(t, attr.Nchwc, "ReorderInput", held, nil, shape, sum))
 				}
-				want := compute(t, "com.microsoft", "FusedConv", 0, list, shape, plain...)
-				y := compute(t, attr.Nchwc, "Conv", block, list, shape, in...)
-				got := compute(t, attr.Nchwc, "ReorderOutput", block, attrs(whole1("channels", m)), shape, y)
+				want := compute(t, "com.microsoft", "FusedConv", inBlocks{}, list, shape, plain...)
+				y := compute(t, attr.Nchwc, "Conv", held, list, shape, in...)
+				got := compute(t, attr.Nchwc, "ReorderOutput", held, attrs(whole1("channels", m)), shape, y)
 				if string(raw(got)) != string(raw(want)) {
 					t.Errorf("other bits than FusedConv")
 				}
@@ -114,19 +125,19 @@ func TestBlockedImages(t *testing.T) {
 			{"GlobalMaxPool", "GlobalMaxPool", nil, []int{2, 40, 1, 1}},
 			{"Upsample", "Upsample", attrs(ints("scales", 1, 1, 2, 3)), []int{2, 40, 18, 33}},
 		} {
-			t.Run(fmt.Sprint(block, " ", k.op), func(t *testing.T) {
+			t.Run(fmt.Sprint(held, " ", k.op), func(t *testing.T) {
 				x := store(noise(2, 40, 9, 11), graph.Float32)
-				pixels := compute(t, "", "Transpose", 0, attrs(ints("perm", 0, 2, 3, 1)), []int{2, 9, 11, 40}, x)
+				pixels := compute(t, "", "Transpose", inBlocks{}, attrs(ints("perm", 0, 2, 3, 1)), []int{2, 9, 11, 40}, x)
 				padded := (40 + block - 1) / block * block
-				in := compute(t, attr.Nchwc, "ReorderInput", block, attrs(whole1("channels_last", 1)), []int{2, padded, 9, 11}, pixels)
-				y := compute(t, attr.Nchwc, k.op, block, k.attrs, []int{2, padded, k.to[2], k.to[3]}, in)
-				got := compute(t, attr.Nchwc, "ReorderOutput", block, attrs(whole1("channels", 40), whole1("channels_last", 1)), []int{2, k.to[2], k.to[3], 40}, y)
+				in := compute(t, attr.Nchwc, "ReorderInput", held, attrs(whole1("channels_last", 1)), []int{2, padded, 9, 11}, pixels)
+				y := compute(t, attr.Nchwc, k.op, held, k.attrs, []int{2, padded, k.to[2], k.to[3]}, in)
+				got := compute(t, attr.Nchwc, "ReorderOutput", held, attrs(whole1("channels", 40), whole1("channels_last", 1)), []int{2, k.to[2], k.to[3], 40}, y)
 				plain := []*Tensor{x}
 				if k.op == "Upsample" {
 					plain = append(plain, store(realList(1, 1, 2, 3), graph.Float32))
 				}
-				whole := compute(t, "", k.plain, 0, k.attrs, k.to, plain...)
-				want := compute(t, "", "Transpose", 0, attrs(ints("perm", 0, 2, 3, 1)), got.Shape, whole)
+				whole := compute(t, "", k.plain, inBlocks{}, k.attrs, k.to, plain...)
+				want := compute(t, "", "Transpose", inBlocks{}, attrs(ints("perm", 0, 2, 3, 1)), got.Shape, whole)
 				if string(raw(got)) != string(raw(want)) {
 					t.Errorf("other bits than %s", k.plain)
 				}

@@ -49,6 +49,9 @@ func agrees(t *testing.T, c *Invocation) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.Node.Op, err)
 		}
+		if x.Planes != 0 {
+			y = reference.Layout{Block: x.Planes}.Blocks(y)
+		}
 		return y
 	}
 	var in []*reference.Tensor

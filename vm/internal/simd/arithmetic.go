@@ -1,6 +1,7 @@
 package simd
 
 import (
+	"encoding/binary"
 	"math"
 	"unsafe"
 )
@@ -228,4 +229,57 @@ func Transpose[T float32 | uint16](dst, src *T, dstStep, srcStep, rows, columns 
 			*at(dst, c*dstStep+r) = *at(src, r*srcStep+c)
 		}
 	}
+}
+
+// TransposeBytes is Transpose for bytes.
+func TransposeBytes(dst, src *byte, dstStep, srcStep, rows, columns int) {
+	at := func(p *byte, i int) unsafe.Pointer { return unsafe.Add(unsafe.Pointer(p), i) }
+	wholeRows, wholeColumns := rows&^7, columns&^7
+	for c := 0; c < wholeColumns; c += 8 {
+		for r := 0; r < wholeRows; r += 8 {
+			transposeWords(at(dst, c*dstStep+r), at(src, r*srcStep+c), dstStep, srcStep)
+		}
+	}
+	for r := range rows {
+		from := wholeColumns
+		if r >= wholeRows {
+			from = 0
+		}
+		for c := from; c < columns; c++ {
+			*(*byte)(at(dst, c*dstStep+r)) = *(*byte)(at(src, r*srcStep+c))
+		}
+	}
+}
+
+// transposeWords transposes 8 x 8 bytes in words of 8 bytes: it exchanges halves, then
+// quarters, then bytes of pairs of words.
+func transposeWords(dst, src unsafe.Pointer, dstStep, srcStep int) {
+	const halves, quarters, bytes = 0x00000000ffffffff, 0x0000ffff0000ffff, 0x00ff00ff00ff00ff
+	word := func(i int) uint64 {
+		return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(src, i*srcStep))[:])
+	}
+	a0, a1, a2, a3, a4, a5, a6, a7 := word(0), word(1), word(2), word(3), word(4), word(5), word(6), word(7)
+	a0, a4 = a0&halves|a4<<32, a0>>32|a4&^halves
+	a1, a5 = a1&halves|a5<<32, a1>>32|a5&^halves
+	a2, a6 = a2&halves|a6<<32, a2>>32|a6&^halves
+	a3, a7 = a3&halves|a7<<32, a3>>32|a7&^halves
+	a0, a2 = a0&quarters|a2&quarters<<16, a0>>16&quarters|a2&^quarters
+	a1, a3 = a1&quarters|a3&quarters<<16, a1>>16&quarters|a3&^quarters
+	a4, a6 = a4&quarters|a6&quarters<<16, a4>>16&quarters|a6&^quarters
+	a5, a7 = a5&quarters|a7&quarters<<16, a5>>16&quarters|a7&^quarters
+	a0, a1 = a0&bytes|a1&bytes<<8, a0>>8&bytes|a1&^bytes
+	a2, a3 = a2&bytes|a3&bytes<<8, a2>>8&bytes|a3&^bytes
+	a4, a5 = a4&bytes|a5&bytes<<8, a4>>8&bytes|a5&^bytes
+	a6, a7 = a6&bytes|a7&bytes<<8, a6>>8&bytes|a7&^bytes
+	put := func(i int, w uint64) {
+		binary.LittleEndian.PutUint64((*[8]byte)(unsafe.Add(dst, i*dstStep))[:], w)
+	}
+	put(0, a0)
+	put(1, a1)
+	put(2, a2)
+	put(3, a3)
+	put(4, a4)
+	put(5, a5)
+	put(6, a6)
+	put(7, a7)
 }

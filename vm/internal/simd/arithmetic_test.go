@@ -148,11 +148,12 @@ func TestLargest(t *testing.T) {
 }
 
 func TestTranspose(t *testing.T) {
-	t.Run("32 bits", transposes[float32])
-	t.Run("16 bits", transposes[uint16])
+	t.Run("32 bits", func(t *testing.T) { transposes(t, Transpose[float32]) })
+	t.Run("16 bits", func(t *testing.T) { transposes(t, Transpose[uint16]) })
+	t.Run("8 bits", func(t *testing.T) { transposes(t, TransposeBytes) })
 }
 
-func transposes[T float32 | uint16](t *testing.T) {
+func transposes[T float32 | uint16 | byte](t *testing.T, transpose func(dst, src *T, dstStep, srcStep, rows, columns int)) {
 	for _, s := range [][2]int{{0, 3}, {1, 1}, {7, 9}, {8, 8}, {16, 24}, {23, 150}, {130, 17}} {
 		rows, columns := s[0], s[1]
 		srcStep, dstStep := columns+3, rows+5
@@ -160,7 +161,7 @@ func transposes[T float32 | uint16](t *testing.T) {
 		for i := range src {
 			src[i] = T(i + 1)
 		}
-		Transpose(&dst[0], &src[0], dstStep, srcStep, rows, columns)
+		transpose(&dst[0], &src[0], dstStep, srcStep, rows, columns)
 		for i, got := range dst {
 			c, r := i/dstStep, i%dstStep
 			want := T(0)

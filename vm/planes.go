@@ -1,0 +1,90 @@
+package vm
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
+)
+
+// An image whose channels are divided into blocks (attr.Nchwc) takes as many bytes in planes
+// as in blocks, and our kernels compute in planes. So the session holds such images in
+// planes wherever no node can tell the difference: where operators on blocks make and read
+// them, and operators that go through all elements alike stand between. Only the graph
+// decides which tensors these are, so a run with separate tensors holds the same ones.
+
+// alike lists operators that go through all elements of their operands in the same way.
+var alike = []string{
+	"Abs", "Add", "Ceil", "Clip", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Max",
+	"Mean", "Min", "Mish", "Mul", "Neg", "QuickGelu", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Softplus", "Softsign", "Sqrt", "Sub", "Sum",
+	"Swish", "Tanh", "ThresholdedRelu",
+}
+
+// holdPlanes finds the images that the frame holds in planes.
+func (f *frame) holdPlanes() {
+	if !slices.ContainsFunc(f.g.Nodes, func(n *graph.Node) bool { return n.Domain == attr.Nchwc }) {
+		return
+	}
+	block := f.steps[0].call.ChannelBlock()
+	held := map[graph.TensorID]bool{}
+	for _, st := range f.steps {
+		if n := st.call.Node; st.passesImages() && (n.Domain != attr.Nchwc || n.Op != "ReorderOutput") {
+			t := n.Outputs[0]
+			held[t] = st.out[0].Shape[1]%block == 0 && !f.g.Tensors[t].Output && !slices.ContainsFunc(f.g.Tensors[t].Readers, func(r graph.NodeID) bool { return !f.steps[r].passesImages() })
+		}
+	}
+	for again := true; again; {
+		again = false
+		for _, st := range f.steps {
+			images := st.images()
+			if len(images) > 0 && slices.ContainsFunc(images, func(t graph.TensorID) bool { return !held[t] }) {
+				for _, t := range images {
+					again = again || held[t]
+					held[t] = false
+				}
+			}
+		}
+	}
+	for id, t := range f.tensors {
+		if held[graph.TensorID(id)] {
+			t.Planes = block
+		}
+	}
+}
+
+// passesImages reports whether the step's operator could read or make images in planes.
+func (st *step) passesImages() bool {
+	n := st.call.Node
+	if len(st.out) != 1 || st.out[0] == nil || n.Outputs[0] < 0 || n.Semantics.Call != nil || !st.exact() || st.out[0].Type != graph.Float32 || len(st.out[0].Shape) != 4 {
+		return false
+	}
+	switch n.Domain {
+	case attr.Nchwc:
+		return true
+	case "", "com.microsoft":
+		if n.Op == "Concat" {
+			return st.call.Int("axis", 0) == 1
+		}
+		return slices.Contains(alike, n.Op)
+	}
+	return false
+}
+
+// images lists the images that must be held alike, all in planes or none: those of a step
+// that goes through all elements in the same way. Operands of one element are no images.
+func (st *step) images() []graph.TensorID {
+	if st.call.Node.Domain == attr.Nchwc || !st.passesImages() {
+		return nil
+	}
+	n := st.call.Node
+	list := []graph.TensorID{n.Outputs[0]}
+	for i, t := range st.in {
+		if t != nil && (t.Len() != 1 || len(t.Shape) == 4 && n.Op == "Concat") {
+			list = append(list, n.Inputs[i])
+			if n.Op != "Concat" && !slices.Equal(t.Shape, st.out[0].Shape) {
+				list = append(list, graph.None)
+			}
+		}
+	}
+	return list
+}
