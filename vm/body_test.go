@@ -220,6 +220,38 @@ func TestBodiesAtTheEdge(t *testing.T) {
 			`, bodies: keeps, values: map[string]vm.Value{"m": three, "n": three}, gives: []float64{0, -1, -2, 0, -1, -2, 0, -1, -2}, of: 1,
 		},
 		{
+			doc: "what an inner loop captures differs from run to run", gives: []float64{1, 4, 4, 16}, of: 1, main: `
+				in m int64
+				in k int64
+				in x float32 1 2
+				in w0 float32 2 2
+				y, rows = Loop(m, , w0)
+				out y
+				out rows
+			`, bodies: map[string]string{
+				"y.body": `
+					in i
+					in c
+					in w
+					v = Loop(k, , x)
+					d = Identity(c)
+					twice = Add(w, w)
+					out d
+					out twice
+					out v
+				`,
+				"v.body": `
+					in j
+					in e
+					in u
+					p = MatMul(u, w)
+					f = Identity(e)
+					out f
+					out p
+				`,
+			}, values: map[string]vm.Value{"m": vm.Int64s([]int64{2}), "k": vm.Int64s([]int64{2}), "x": shaped([]int{1, 2}, 1, 2), "w0": shaped([]int{2, 2}, 1, 1, 0, 1)},
+		},
+		{
 			doc: "a condition of no element", want: `tensor "c" turns out to be bool[0], expected one bool`, main: lateC + `
 				in x float32 2
 				y = If(c)

@@ -28,8 +28,12 @@ func (b *builder) control(st *step, opsets []graph.Opset, a *area) (special bool
 	defer func(outside bool) { b.inBranch = outside }(b.inBranch)
 	b.inBranch = b.inBranch || n.Op == "If"
 	bodies := map[string]*frame{}
+	if st.f.g == b.s.pr.m.Graph {
+		b.s.keeps = 0
+	}
 	for _, at := range attrs {
 		for _, g := range at.All() {
+			b.inLoop = isLoop(n)
 			f, err := b.body(st, g, opsets, a.work[st.node])
 			if err != nil {
 				return true, err

@@ -23,6 +23,9 @@ type frame struct {
 	steps   []*step
 
 	captured map[graph.TensorID]bool // of a session on a device: what bodies read
+
+	loops bool   // the body of a loop
+	round uint64 // the loop that runs it, counted over all of the session
 }
 
 // step is one node of a frame.
@@ -51,6 +54,7 @@ type step struct {
 	scratch []*guarded // of the kernel, in a guarded session
 	heap    int64      // bytes that the kernel keeps on Go's heap
 	tables  [][]byte   // blocks that the kernel keeps in the side pool
+	kept    *kept      // what it keeps during a loop; nil: nothing
 }
 
 // maxNodes bounds the nodes of a session: n functions, each of which calls the next
@@ -68,6 +72,7 @@ type builder struct {
 	workspace workspace // of the main graph's node that is being prepared
 
 	inFunction bool
+	inLoop     bool                     // the next frame is the body of a loop
 	inBranch   bool                     // in a branch of an If, which may never run
 	layouts    map[*graph.Graph]*layout // of graphs within local functions
 }
@@ -76,6 +81,7 @@ type builder struct {
 // for other graphs; args are the inputs of a function, nil for omitted ones.
 func (b *builder) frame(g *graph.Graph, opsets []graph.Opset, outer *frame, args map[graph.TensorID]*tensor, a *area, values []*ops.Value) (*frame, error) {
 	f := &frame{s: b.s, g: g, tensors: make([]*tensor, len(g.Tensors)), values: values}
+	f.loops, b.inLoop = b.inLoop, false
 	for _, c := range g.Captures {
 		f.tensors[c.Inner] = outer.tensors[c.Outer]
 	}

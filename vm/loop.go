@@ -70,6 +70,7 @@ func (l *loop) run(*work.Pool) error {
 	for _, out := range st.out[carried:] {
 		l.rows = append(l.rows, scanOutput{out: out})
 	}
+	l.body.begin()
 	for i := int64(0); i < most && again; i++ {
 		s.pool.Poll()
 		if err := l.setIteration(i, again); err != nil {

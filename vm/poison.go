@@ -72,7 +72,7 @@ func (s *Session) poisonScratch(st *step) {
 	}
 	p.spoil(s.scratch.m[:c.SharedBytes], 0)
 	for k := range s.pool.Workers() {
-		off := s.shared + k*s.each
+		off := s.shared + s.keep + k*s.each
 		p.spoil(s.scratch.m[off:off+c.EachBytes], int64(off))
 	}
 }

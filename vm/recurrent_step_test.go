@@ -46,6 +46,14 @@ func TestRecurrentSteps(t *testing.T) {
 			planned, _ := runSteps(t, p, vm.Options{Poison: true}, r.Step.Params, 3)
 			apart, _ := runSteps(t, p, vm.Options{Separate: true}, r.Step.Params, 3)
 			sameBits(t, "apart", apart, planned)
+			// The weights of the recurrence are packed once for all iterations of a Scan, and
+			// again in the next step, which has other weights.
+			plain, few := runSteps(t, p, vm.Options{NoPack: true}, r.Step.Params, 3)
+			packed, more := runSteps(t, p, vm.Options{}, r.Step.Params, 3)
+			sameBits(t, "packed in every iteration", plain, packed)
+			if a, b := few.Memory().ScratchBytes, more.Memory().ScratchBytes; a >= b {
+				t.Errorf("scratch: %d bytes, and %d with weights that are packed once: expected more", a, b)
+			}
 		})
 	}
 }

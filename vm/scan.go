@@ -139,6 +139,7 @@ func (v *scan) run(*work.Pool) error {
 			return err
 		}
 	}
+	v.body.begin()
 	for k := range length {
 		s.pool.Poll()
 		for i := range v.scanned {

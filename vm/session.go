@@ -123,6 +123,9 @@ type Session struct {
 	side               sidePool // dynamic tensors
 	scratch            *block
 	shared, each       int // bytes of scratch: for all parts of a kernel, for each worker
+	keep               int // and for what nodes keep during a loop, at most
+	keeps              int // of the loop that is being prepared, so far
+	rounds             uint64
 	frames             []*frame
 	largestScratch     *step // whose kernel asked for the most scratch
 	tables, sideTables int64 // bytes of lists that kernels keep; of those in the side pool
@@ -522,7 +525,7 @@ func (s *Session) scratchBytes() int64 {
 	if each > math.MaxInt64/workers {
 		return math.MaxInt64
 	}
-	return units.Add(int64(s.shared), each*workers)
+	return units.Add(units.Add(int64(s.shared), int64(s.keep)), each*workers)
 }
 
 // growScratch makes the scratch as large as the prepared kernels need.
@@ -554,7 +557,7 @@ func (s *Session) growScratch() error {
 		owner.scratch = b
 	}
 	s.scratch = owner.scratch
-	s.pool.SetScratch(s.scratch.base, s.scratch.at(int64(s.shared)), s.each)
+	s.pool.SetScratch(s.scratch.base, s.scratch.at(int64(s.shared+s.keep)), s.each)
 	return nil
 }
 

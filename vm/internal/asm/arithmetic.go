@@ -81,6 +81,27 @@ func addEveryOther() {
 	RET()
 }
 
+// addWide adds numbers to sums of twice the width.
+func addWide() {
+	TEXT("addWideAVX2", NOSPLIT|NOFRAME, "func(sums *float64, src *float32, n int)")
+	Doc("addWideAVX2 adds n numbers, a multiple of 16, to sums.")
+	Load(Param("sums"), RDI)
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	Label("sixteen")
+	for i := range 4 {
+		VCVTPS2PD(Mem{Base: RSI, Disp: 16 * i}, sums8[i])
+		VADDPD(Mem{Base: RDI, Disp: 32 * i}, sums8[i], sums8[i])
+		VMOVUPD(sums8[i], Mem{Base: RDI, Disp: 32 * i})
+	}
+	ADDQ(Imm(64), RSI)
+	ADDQ(Imm(128), RDI)
+	SUBQ(Imm(16), RCX)
+	JNZ(LabelRef("sixteen"))
+	VZEROUPPER()
+	RET()
+}
+
 // strides writes the loops over n numbers, 32 and then 8 at a time, which advance the
 // pointers, and the return. It prefetches: lists are often in no cache that is near.
 func strides(n Register, body func(disp int, y, z VecPhysical), pointers ...Register) {

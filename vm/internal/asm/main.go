@@ -80,6 +80,7 @@ func main() {
 		scalar("divByAVX2", "divByAVX2 writes b/a.", func(b, a VecPhysical) { VDIVPS(a, b, a) })
 		affine()
 		addEveryOther()
+		addWide()
 		sum()
 		squares()
 		standardize()

@@ -97,12 +97,16 @@ func goesOn(axes, strides [][]int, length, last, o int) bool {
 
 // at is the index of a row's first element in input k.
 func (s *sweep) at(row, k int) int {
-	off := 0
-	for a := len(s.shape) - 1; a >= 0; a-- {
-		off += row % s.shape[a] * s.stride[k][a]
-		row /= s.shape[a]
+	off, strides := 0, s.stride[k]
+	if len(strides) == 0 {
+		return 0
 	}
-	return off
+	for a := len(strides) - 1; a > 0; a-- {
+		up := row / s.shape[a]
+		off += (row - up*s.shape[a]) * strides[a]
+		row = up
+	}
+	return off + row*strides[0] // a division less, which takes as long as a short row
 }
 
 // length is the number of elements of input k that n elements of a row read.

@@ -129,6 +129,8 @@ var nodeCases = []nodeCase{
 	{op: "Div", in: args(noise(99), scalar(3))},
 	{op: "Softmax", in: args(noise(9, 77))},
 	{op: "Softmax", attrs: attrs(whole1("axis", 1)), in: args(noise(3, 40, 5))},
+	{op: "LogSoftmax", in: args(noise(9, 1077))},
+	{op: "LogSoftmax", attrs: attrs(whole1("axis", 1)), in: args(noise(3, 40, 5))},
 	{op: "ReduceMean", in: args(noise(3, 40, 35), wholes([]int{2}, 1, 2))},
 	{op: "ReduceSum", in: args(noise(30, 40, 5), wholes([]int{1}, 1))},
 	{op: "LayerNormalization", outputs: 3, in: args(noise(3, 40, 35), noise(35), noise(35))},

@@ -130,6 +130,13 @@ type Runtime interface {
 	// Pack returns the packed form of a constant, of the given bytes, which fill
 	// writes at the first call. ok is false if no memory beyond the plan's may be used.
 	Pack(k PackKey, bytes int, fill func(dst unsafe.Pointer)) (at unsafe.Pointer, ok bool)
+	// Keep asks, in Prepare, for scratch of the given bytes that holds something made of
+	// input i, and whose content stays during all iterations of a loop. ok is false if
+	// the node is in no loop, or the input not the same in all iterations.
+	Keep(i, bytes int) (ok bool)
+	// Kept returns that scratch when the node runs. If it is not filled, the kernel must
+	// fill it.
+	Kept() (at unsafe.Pointer, filled bool)
 	// Seed returns a number that differs from node to node and from step to step.
 	Seed() uint64
 	// Stopping reports whether the run is being stopped. The kernel's results are not

@@ -269,6 +269,10 @@ func (p *product) packed() (Run, error) {
 			right++
 		}
 	}
+	kept := len(v.list) == 1 && right == 0 && b.Type == graph.Float32 && p.m <= fewRows && p.k > 0 && p.c.Runtime.Keep(1, gemm.PackedBBytes(p.n, p.k))
+	if kept {
+		v.list[0].B = &sides[0].packedB
+	}
 	if left == p.batches && (a != b || right == left) {
 		p.c.Packed = append(p.c.Packed, a)
 	}
@@ -285,8 +289,24 @@ func (p *product) packed() (Run, error) {
 			}
 		}
 	}
+	if kept {
+		arrange := v.arrange
+		v.arrange = func(w *work.Pool, first, n int) {
+			arrange(w, first, n)
+			at, filled := p.c.Runtime.Kept()
+			if !filled {
+				gemm.PackB(at, &sides[0].b, p.n, p.k, p.c.Runtime)
+				p.c.poll() // a stop ends the loop, too
+			}
+			sides[0].packedB = gemm.Packed{At: at, K: p.k}
+		}
+	}
 	return v.run(p.bias, 0)
 }
+
+// fewRows is the largest number of rows for which packing the right side takes longer than
+// the product: a loop then packs it once.
+const fewRows = 24
 
 // plainProduct multiplies row by row.
 func plainProduct[T number](p *product) (Run, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -79,12 +80,16 @@ func FoldAxes(shape []int, drop []bool) *Folded {
 
 // offset is the offset of element i of some strided axes.
 func offset(i int, shape, stride []int) int {
-	off := 0
-	for a := len(shape) - 1; a >= 0; a-- {
-		off += i % shape[a] * stride[a]
-		i /= shape[a]
+	if len(shape) == 0 {
+		return 0
 	}
-	return off
+	off := 0
+	for a := len(shape) - 1; a > 0; a-- {
+		up := i / shape[a]
+		off += (i - up*shape[a]) * stride[a]
+		i = up
+	}
+	return off + i*stride[0]
 }
 
 // ReducedAxes reads the axes of a reduction, from an attribute or input 1. An empty list
@@ -317,6 +322,10 @@ func sumLines[T number](c *Invocation, r *reduction, f *Folded, outputs, terms i
 }
 
 func addRow[T number](sums []float64, row []T) {
+	if f32, is := any(row).([]float32); is {
+		simd.AddWide(sums, f32)
+		return
+	}
 	sums = sums[:len(row)]
 	for i, v := range row {
 		sums[i] += float64(v)

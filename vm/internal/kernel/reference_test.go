@@ -204,6 +204,10 @@ func (alone) Text(element uint64) (string, error) {
 	return spoken[element], nil
 }
 
+func (alone) Keep(int, int) bool { return false }
+
+func (alone) Kept() (unsafe.Pointer, bool) { return nil, false }
+
 func (alone) Element(text string) (uint64, error) {
 	if i := slices.Index(spoken, text); i >= 0 {
 		return uint64(i), nil

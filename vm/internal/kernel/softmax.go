@@ -54,7 +54,7 @@ func softmaxOf[T floating](c *Invocation, log bool) (Run, error) {
 	}
 	group := max(1, grain/max(n, 1))
 	aside := -1
-	if step > 1 && !log && x.Type == graph.Float32 {
+	if step > 1 && x.Type == graph.Float32 {
 		aside = c.Each(mul(4, n))
 	}
 	var pool *work.Pool
@@ -63,7 +63,7 @@ func softmaxOf[T floating](c *Invocation, log bool) (Run, error) {
 			at := l/step*step*n + l%step
 			if aside >= 0 {
 				row := span[float32](pool.Each(worker, aside), n)
-				softmaxColumn(c, element[float32](out, at), element[float32](x, at), row, step)
+				softmaxColumn(c, element[float32](out, at), element[float32](x, at), row, step, log)
 				continue
 			}
 			softmaxLine(c, span[T](element[T](out, at), (n-1)*step+1), span[T](element[T](x, at), (n-1)*step+1), step, log)
@@ -76,16 +76,20 @@ func softmaxOf[T floating](c *Invocation, log bool) (Run, error) {
 	}, nil
 }
 
-// softmaxColumn is softmaxRow of a line of elements that are step apart: they are
+// softmaxColumn is softmaxRow or logSoftmaxRow of a line of elements that are step apart: they are
 // gathered first. So a line has the same bits whether or not there are others beside it.
-func softmaxColumn(c *Invocation, out, x unsafe.Pointer, row []float32, step int) {
+func softmaxColumn(c *Invocation, out, x unsafe.Pointer, row []float32, step int, log bool) {
 	s, d := span[float32](x, (len(row)-1)*step+1), span[float32](out, (len(row)-1)*step+1)
 	for from, to := range c.pieces(len(row)) {
 		for i := from; i < to; i++ {
 			row[i] = s[i*step]
 		}
 	}
-	softmaxRow(c, row, row)
+	if log {
+		logSoftmaxRow(c, row, row)
+	} else {
+		softmaxRow(c, row, row)
+	}
 	for from, to := range c.pieces(len(row)) {
 		for i := from; i < to; i++ {
 			d[i*step] = row[i]
@@ -97,6 +101,10 @@ func softmaxColumn(c *Invocation, out, x unsafe.Pointer, row []float32, step int
 func softmaxLine[T floating](c *Invocation, d, s []T, step int, log bool) {
 	if f32, is := any(d).([]float32); is && step == 1 && !log {
 		softmaxRow(c, f32, any(s).([]float32))
+		return
+	}
+	if f32, is := any(d).([]float32); is && step == 1 {
+		logSoftmaxRow(c, f32, any(s).([]float32))
 		return
 	}
 	n := (len(s)-1)/step + 1
@@ -146,6 +154,26 @@ func softmaxRow(c *Invocation, d, s []float32) {
 	scale := float32(1 / sumOf(c, d))
 	for from, to := range c.pieces(len(s)) {
 		simd.MulScalar(d[from:to], d[from:to], scale)
+	}
+}
+
+// logSoftmaxRow is the vectorized logarithm of softmaxRow; d may be s.
+func logSoftmaxRow(c *Invocation, d, s []float32) {
+	high := mostOf(c, s)
+	var exps [1024]float32
+	sum := 0.0
+	for from := 0; from < len(s); from += len(exps) {
+		if from%work.PollEvery == 0 {
+			c.poll()
+		}
+		row := exps[:min(len(exps), len(s)-from)]
+		simd.Exp(row, s[from:from+len(row)], 1, -high)
+		sum += simd.Sum(row)
+	}
+	l := float32(math.Log(sum))
+	for from, to := range c.pieces(len(s)) {
+		simd.AddScalar(d[from:to], s[from:to], -high)
+		simd.AddScalar(d[from:to], d[from:to], -l)
 	}
 }
 

@@ -152,6 +152,18 @@ func Sum(x []float32) float64 {
 	return sum
 }
 
+// AddWide adds numbers to sums.
+func AddWide(sums []float64, x []float32) {
+	sums = sums[:len(x)]
+	if n := len(x) &^ 15; available && n > 0 {
+		addWideAVX2(&sums[0], &x[0], n)
+		sums, x = sums[n:], x[n:]
+	}
+	for i, v := range x {
+		sums[i] += float64(v)
+	}
+}
+
 // Squares adds up the squares of x - mean in float64, in an order that depends only on
 // their number.
 func Squares(x []float32, mean float64) float64 {

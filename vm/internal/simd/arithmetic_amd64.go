@@ -49,6 +49,9 @@ func affineAVX2(dst, src *float32, n int, scale, shift float32)
 func addEveryOtherAVX2(dst, src *float32, n int)
 
 //go:noescape
+func addWideAVX2(sums *float64, src *float32, n int)
+
+//go:noescape
 func meetingAVX2(blocks *float32, n int, box *float32) int
 
 //go:noescape

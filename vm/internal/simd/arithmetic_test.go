@@ -122,6 +122,29 @@ func TestAddEveryOther(t *testing.T) {
 	}
 }
 
+// Each number is added in float64, and no sum beyond the end changes.
+func TestAddWide(t *testing.T) {
+	for n := range 70 {
+		src, got := make([]float32, n), make([]float64, n+1)
+		for i := range src {
+			src[i] = 1 / float32(i+3)
+		}
+		for i := range got {
+			got[i] = 1 / float64(i+7)
+		}
+		AddWide(got, src)
+		for i, g := range got {
+			want := 1 / float64(i+7)
+			if i < n {
+				want += float64(src[i])
+			}
+			if g != want {
+				t.Fatalf("%d numbers, element %d: got %v, want %v", n, i, g, want)
+			}
+		}
+	}
+}
+
 // Whichever place the largest number has, it is found, and NaN are left out.
 func TestLargest(t *testing.T) {
 	nan, low := float32(math.NaN()), float32(math.Inf(-1))

@@ -1782,6 +1782,33 @@ eight:
 	VZEROUPPER
 	RET
 
+// func addWideAVX2(sums *float64, src *float32, n int)
+// Requires: AVX
+TEXT ·addWideAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ sums+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+sixteen:
+	VCVTPS2PD (SI), Y0
+	VADDPD    (DI), Y0, Y0
+	VMOVUPD   Y0, (DI)
+	VCVTPS2PD 16(SI), Y1
+	VADDPD    32(DI), Y1, Y1
+	VMOVUPD   Y1, 32(DI)
+	VCVTPS2PD 32(SI), Y2
+	VADDPD    64(DI), Y2, Y2
+	VMOVUPD   Y2, 64(DI)
+	VCVTPS2PD 48(SI), Y3
+	VADDPD    96(DI), Y3, Y3
+	VMOVUPD   Y3, 96(DI)
+	ADDQ      $0x40, SI
+	ADDQ      $0x80, DI
+	SUBQ      $0x10, CX
+	JNZ       sixteen
+	VZEROUPPER
+	RET
+
 // func sumAVX2(src *float32, n int) float64
 // Requires: AVX, SSE2
 TEXT ·sumAVX2(SB), NOSPLIT|NOFRAME, $0-24

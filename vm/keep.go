@@ -1,0 +1,50 @@
+package vm
+
+import (
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// kept is the scratch in which a node of a body keeps something from one iteration to the
+// next, such as a weight in the layout of the micro-kernels. It lies behind the scratch
+// that kernels share, so no other kernel writes there during the loop.
+type kept struct {
+	off, bytes int
+	round      uint64 // in which it was filled
+	base       unsafe.Pointer
+}
+
+// Keep implements kernel.Runtime. Only a captured tensor is the same in all iterations.
+func (st *step) Keep(i, bytes int) bool {
+	s, f := st.f.s, st.f
+	if !f.loops || st.live || st.kept != nil || s.opt.NoPack || s.guard != nil || s.gpu != nil || s.comparer != nil || i >= len(st.call.Node.Inputs) {
+		return false
+	}
+	if t := st.call.Node.Inputs[i]; t < 0 || !f.g.Tensors[t].Capture {
+		return false
+	}
+	st.kept = &kept{off: s.keeps, bytes: bytes}
+	s.keeps += (bytes + 63) &^ 63
+	s.keep = max(s.keep, s.keeps)
+	return true
+}
+
+// Kept implements kernel.Runtime.
+func (st *step) Kept() (at unsafe.Pointer, filled bool) {
+	k := st.kept
+	at = unsafe.Add(st.f.s.scratch.base, st.f.s.shared+k.off)
+	filled = k.round == st.f.round && k.base == at // the scratch may have moved
+	k.round, k.base = st.f.round, at
+	return at, filled
+}
+
+// begin marks the begin of a loop, whose iterations run a body: what its nodes kept is
+// of an earlier one.
+func (f *frame) begin() {
+	f.s.rounds++
+	f.round = f.s.rounds
+}
+
+// isLoop reports whether a node runs a body several times.
+func isLoop(n *graph.Node) bool { return n.Domain == "" && (n.Op == "Loop" || n.Op == "Scan") }
