@@ -18,12 +18,8 @@ var convGradients = family{graph.SwapDomain, []Kernel{
 // makeConvWeightGrad computes the gradient of weights from the image and from the gradient
 // of the result as they lie.
 func makeConvWeightGrad(c *Invocation) (Run, error) {
-	x, d, out := c.In[0], c.In[1], c.Out[0]
-	w, err := attr.ReadPool(c.Node)
-	if err != nil {
-		return nil, err
-	}
-	v, err := threeAxes(w, x.Shape[2:], d.Shape[2:])
+	out := c.Out[0]
+	v, err := weightGradWindow(c)
 	if err != nil {
 		return nil, err
 	}
@@ -41,6 +37,16 @@ func makeConvWeightGrad(c *Invocation) (Run, error) {
 		return plainWeights[float32](c, v, group)
 	}
 	return planeWeights(c, v, p, group)
+}
+
+// weightGradWindow returns the window of the convolution of input 0 whose result has the
+// gradient input 1.
+func weightGradWindow(c *Invocation) (*window, error) {
+	w, err := attr.ReadPool(c.Node)
+	if err != nil {
+		return nil, err
+	}
+	return threeAxes(w, c.In[0].Shape[2:], c.In[1].Shape[2:])
 }
 
 // productWeights computes, for each group, the product of the windows of the image, a row
