@@ -133,7 +133,7 @@ func (m *Model) addOwnOnce(own *Function) error {
 	there := false
 	for _, f := range m.Functions {
 		if f.Domain == own.Domain && f.Name == own.Name && f.Overload == "" {
-			if there = f.is(own); !there {
+			if there = f.Own(); !there {
 				return Errorf("function %q of domain %s has another body: expected that of onnxmem, or no such function", own.Name, own.Domain)
 			}
 		}
