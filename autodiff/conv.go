@@ -9,8 +9,8 @@ import (
 
 // convRules are the rules of the convolutions.
 var convRules = []Rule{
-	{Op: "Conv", Fused: true, Grad: convGrad},
-	{Op: "ConvTranspose", Fused: true, Grad: convTransposeGrad},
+	{Op: "Conv", Grad: convGrad},
+	{Op: "ConvTranspose", Grad: convTransposeGrad},
 	{Op: "Col2Im", Inputs: []int{0}, Grad: col2ImGrad},
 }
 
@@ -126,6 +126,10 @@ func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 	if c.err != nil {
 		return graph.None
 	}
+	if c.fused && len(w.Kernel) <= mostFusedAxes && slices.Min(concat(w.Before, w.After)) >= 0 {
+		a := attrs{"kernel_shape": k[2:], "strides": w.Stride, "dilations": w.Dilation, "pads": concat(w.Before, w.After), "group": w.group}
+		return c.emitIn(fusedDomain, graph.ConvWeightGrad, a, 1, x, d)[0]
+	}
 	if w.group == 1 && elements(w.KernelShape()) == 1 && c.within(w, xs[2:], ds[2:]) {
 		return c.pointwiseGrad(c.strided(x, w.Stride, ds[2:]), d, k)
 	}
@@ -184,6 +188,20 @@ func (c *Backward) depthwiseGrad(a attrs, x, d ID, k []int64) ID {
 	d = c.reshape(d, concat([]int64{n * ds[1], 1}, ds[2:]))
 	out := c.reshape(c.with("Conv", a, x, d), concat([]int64{n}, k))
 	return c.sum(out, []int64{0}, false)
+}
+
+// mostFusedAxes is the largest number of spatial axes for which package vm has a kernel of
+// graph.ConvWeightGrad.
+const mostFusedAxes = 3
+
+// callsWeightGrad reports whether a node of g, or of a body within it, is a
+// graph.ConvWeightGrad.
+func callsWeightGrad(g *graph.Graph) bool {
+	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
+		return n.Domain == fusedDomain && n.Op == graph.ConvWeightGrad || slices.ContainsFunc(n.Bodies(), func(a *graph.Attr) bool {
+			return slices.ContainsFunc(a.All(), callsWeightGrad)
+		})
+	})
 }
 
 // within reports whether windows of one element read only x, no padding.

@@ -28,7 +28,8 @@ type emitter struct {
 	scope  string             // prefix of the names of emitted tensors
 	made   map[ID]bool        // constants that the emitter made
 	makers map[ID]*graph.Node // of the tensors that emitted nodes make
-	fuse   *fuser             // nil: gradients are emitted as standard operators
+	fused  bool               // gradients of convolutions' weights are single nodes
+	fuse   *fuser             // nil: other gradients are emitted as standard operators
 	saving savingSet          // the savings that are on
 
 	items map[ID][]ID // of sequences, where they are known

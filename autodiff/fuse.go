@@ -10,7 +10,7 @@ import (
 )
 
 // fusedDomain is the domain of the functions that compute gradients.
-const fusedDomain = "onnxmem"
+const fusedDomain = graph.SwapDomain
 
 // fuser collects the functions of a graph. Calls with equal bodies share one
 // function.

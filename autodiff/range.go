@@ -45,8 +45,8 @@ func TrainRange(ctx context.Context, m *graph.Model, opt Options, ranges map[str
 	if err != nil {
 		return nil, &OptionError{err}
 	}
-	if opt.FusedGradients {
-		return nil, optionf("fused gradients: expected none with ranges of dimensions, as their functions are for one shape")
+	if opt.FusedGradients == FuseAll {
+		return nil, optionf("fused gradients: expected those of convolutions alone with ranges of dimensions, as the functions of others are for one shape")
 	}
 	r := &ranger{source: m, opt: opt, box: box, uses: map[use]*openData{}}
 	if r.step, err = r.at(m, box.Corner()); err != nil {

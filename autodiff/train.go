@@ -45,11 +45,30 @@ type Options struct {
 	UntieEqual       bool           // the same for all whose elements are all equal: an exporter may have merged them
 	FreezeStatistics bool           // BatchNormalization does not update its statistics
 	KeepGradients    bool           // gradients of parameters are graph outputs
-	FusedGradients   bool           // gradients of several nodes are calls of functions (domain onnxmem)
+	FusedGradients   Fusion         // which gradients are single nodes of domain onnxmem
 	NoLean           []string       // names of Savings to switch off
 
 	openDims bool // of TrainRange
 }
+
+// Fusion says which gradients are single nodes of domain onnxmem. The model has a function
+// for each kind of them, so that every runtime can run it; one without kernels of its own for
+// them runs the nodes of the function, and needs memory for their results.
+type Fusion int
+
+const (
+	// FuseDefault is FuseOff for [Train]; passes.Optimize takes FuseOn unless the plan is for
+	// another runtime.
+	FuseDefault Fusion = iota
+	// FuseOff: all gradients are standard operators.
+	FuseOff
+	// FuseOn: the gradient of a convolution's weights is an operator, whose kernel in package
+	// vm needs no copies of the image and of the result's gradient.
+	FuseOn
+	// FuseAll: other gradients of several nodes are nodes, too, which package vm runs as
+	// functions, with memory for what these compute in between.
+	FuseAll
+)
 
 // Step is the graph of one training step.
 type Step struct {
@@ -174,7 +193,8 @@ func (s *trainer) run(salt int) (*Step, error) {
 	constant.Hoist(g)
 	s.emitter = newEmitter(g, slices.Clone(s.source.Opsets), slices.Clone(inference.Values))
 	s.saving = saving
-	if s.opt.FusedGradients {
+	s.fused = s.opt.FusedGradients >= FuseOn
+	if s.opt.FusedGradients == FuseAll {
 		s.fuse = &fuser{byBody: map[string]*graph.Function{}, names: map[string]int{}}
 	}
 	s.salt, s.openDims = salt, s.opt.openDims
@@ -278,7 +298,8 @@ func (s *trainer) finish() error {
 	opaque := map[ID]bool{}
 	for _, n := range g.Nodes {
 		for _, t := range n.Outputs {
-			opaque[t] = !n.Semantics.Known && ops.Lookup(n.Domain, n.Op) == nil // only value_info describes it
+			// Only value_info describes it to everyone, or to other runtimes.
+			opaque[t] = !n.Semantics.Known && ops.Lookup(n.Domain, n.Op) == nil || n.Domain == fusedDomain
 		}
 	}
 	for i, t := range g.Tensors {
@@ -298,6 +319,11 @@ func (s *trainer) finish() error {
 	s.step.Model = &graph.Model{
 		IRVersion: max(m.IRVersion, 8), Producer: m.Producer, Opsets: s.opsets, Graph: g,
 		Functions: functions, Props: slices.Clone(m.Props), Source: m.Source,
+	}
+	if callsWeightGrad(g) {
+		if err := s.step.Model.AddConvWeightGrad(); err != nil {
+			return err
+		}
 	}
 	s.step.Params = &graph.Model{IRVersion: max(m.IRVersion, 8), Producer: "onnxmem", Opsets: s.opsets, Graph: params, Source: m.Source}
 	return s.describe(updates, gradients)

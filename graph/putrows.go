@@ -20,56 +20,12 @@ func (n *Node) IsPutRows() bool {
 	return n.Domain == SwapDomain && n.Op == PutRows && n.Semantics.Known && n.Semantics.Call == nil
 }
 
-// Own reports whether a function is SwapOut, SwapIn or PutRows, by its name and its
-// body.
-func (f *Function) Own() bool { return f.IsSwap() || f.IsPutRows() }
+// Own reports whether a function is SwapOut, SwapIn, PutRows or ConvWeightGrad, by its name
+// and its body.
+func (f *Function) Own() bool { return f.IsSwap() || f.IsPutRows() || f.IsConvWeightGrad() }
 
 // IsPutRows reports whether a function is PutRows by name, and has its body.
-func (f *Function) IsPutRows() bool {
-	if f.Domain != SwapDomain || f.Overload != "" || f.Name != PutRows || !slices.Equal(f.Attrs, []string{"axis"}) || len(f.Defaults) > 0 {
-		return false
-	}
-	want, have := putRows(0).Body, f.Body
-	if len(have.Nodes) != len(want.Nodes) || len(have.Inputs) != len(want.Inputs) || len(have.Outputs) != 1 || len(have.Captures) > 0 {
-		return false
-	}
-	to := map[TensorID]TensorID{}
-	same := func(a, b []TensorID) bool {
-		if len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if t, known := to[a[i]]; known && t != b[i] || a[i] < 0 || b[i] < 0 {
-				return false
-			}
-			to[a[i]] = b[i]
-		}
-		return true
-	}
-	if !same(want.Inputs, have.Inputs) {
-		return false
-	}
-	for i, n := range want.Nodes {
-		m := have.Nodes[i]
-		if m.Op != n.Op || m.Domain != "" || len(m.Attrs) != len(n.Attrs) || !same(n.Inputs, m.Inputs) || !same(n.Outputs, m.Outputs) {
-			return false
-		}
-		for k, a := range n.Attrs {
-			b := m.Attrs[k]
-			if b.Name != a.Name || b.Type != a.Type || b.Ref != a.Ref || (a.Tensor == nil) != (b.Tensor == nil) {
-				return false
-			}
-			if a.Tensor != nil {
-				x, _ := a.Tensor.Integers(1)
-				y, ok := b.Tensor.Integers(1)
-				if !ok || b.Tensor.Type != Int64 || !slices.Equal(x, y) || !slices.Equal(a.Tensor.Dims, b.Tensor.Dims) {
-					return false
-				}
-			}
-		}
-	}
-	return same(want.Outputs, have.Outputs)
-}
+func (f *Function) IsPutRows() bool { return f.is(putRows(0)) }
 
 // AddPutRows adds the function PutRows to a model, with the imports and the IR version
 // that it needs. It fails if the model has another function with that name, or an
@@ -78,19 +34,7 @@ func (m *Model) AddPutRows() error {
 	if v := m.Opset(""); v < leastPutRowsOpset {
 		return Errorf("opset %d: expected %d or later, whose Slice takes its rows as inputs", v, leastPutRowsOpset)
 	}
-	there := false
-	for _, f := range m.Functions {
-		if f.Domain == SwapDomain && f.Name == PutRows && f.Overload == "" {
-			if there = f.IsPutRows(); !there {
-				return Errorf("function %q of domain %s has another body: expected that of onnxmem, or no such function", PutRows, SwapDomain)
-			}
-		}
-	}
-	if !there {
-		m.Functions = append(slices.Clip(m.Functions), putRows(m.Opset("")))
-	}
-	m.importOwn()
-	return nil
+	return m.addOwnOnce(putRows(m.Opset("")))
 }
 
 // AddOwn adds a function of SwapDomain to a model, with the import and the IR version that

@@ -51,4 +51,5 @@ var families = []family{
 	optimizers,
 	swaps,
 	puts,
+	convGradients,
 }

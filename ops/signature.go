@@ -22,6 +22,9 @@ com.microsoft SimplifiedLayerNormalization
   T bfloat16 float16 float32 float64
   U float32 float64
   V bfloat16 float16 float32 float64
+onnxmem ConvWeightGrad
+  1 T T > T
+  T bfloat16 float16 float32 float64
 onnxmem PutRows
   1 T T int64 int64 > T
   T bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 uint8

@@ -166,7 +166,7 @@ func TestLimit(t *testing.T) {
 		{"resnet18, training, program order", network(t, "resnet18", map[string]int64{"batch": 4}, small), passes.Options{Train: train, Schedule: "program", NoInplace: true, Effort: schedule.EffortFast}, []float64{60}},
 		{"mobilenet_v2, training, last updates", network(t, "mobilenet_v2", map[string]int64{"batch": 4}, small), passes.Options{Train: train, UpdatesLast: true, Effort: schedule.EffortFast}, []float64{60}},
 		{"resnet18, no views", network(t, "resnet18", map[string]int64{"batch": 4}, small), passes.Options{Train: train, NoViews: true, Effort: schedule.EffortFast}, []float64{70}},
-		{"vit, fused gradients", network(t, "vit_b_16", map[string]int64{"batch": 4}, map[string]string{"size": "64", "layers": "8", "hidden": "32", "ff": "64", "heads": "2", "classes": "4"}), passes.Options{Train: &autodiff.Options{FusedGradients: true}, Effort: schedule.EffortFast}, []float64{85}},
+		{"vit, fused gradients", network(t, "vit_b_16", map[string]int64{"batch": 4}, map[string]string{"size": "64", "layers": "8", "hidden": "32", "ff": "64", "heads": "2", "classes": "4"}), passes.Options{Train: &autodiff.Options{FusedGradients: autodiff.FuseAll}, Effort: schedule.EffortFast}, []float64{85}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, plain := accepted(t, c.file, c.opt)

@@ -18,6 +18,9 @@ func train(ctx context.Context, s *State) error {
 	opt := *s.opt.Train
 	opt.Dims, opt.Values, opt.Strict = s.opt.Dims, s.opt.Values, s.opt.Strict
 	opt.StrictDims, opt.SpareDims = s.opt.StrictDims, s.opt.SpareDims
+	if opt.FusedGradients == autodiff.FuseDefault && s.opt.Runtime == "" && !s.opt.InlineFunctions {
+		opt.FusedGradients = autodiff.FuseOn
+	}
 	var step *autodiff.Step
 	var err error
 	if s.ranged == nil {

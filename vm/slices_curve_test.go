@@ -9,9 +9,9 @@ import (
 )
 
 // sameLosses trains for a hundred steps, whole and in slices: the losses must be the same
-// within 1e-5 of themselves. From its step 71 on, the network with MaxPools goes another way as
-// soon as a maximum is elsewhere: then within twice what another last bit of the learning rate
-// changes.
+// within 1e-5 of themselves. The network with MaxPools goes another way as soon as a maximum is
+// elsewhere, as at its step 88, where two elements are nearly equal: then within twice what a
+// last bit more or less of the learning rate changes.
 func sameLosses(t *testing.T, whole, sliced *vm.Program, params *graph.Model, rate float32) {
 	t.Helper()
 	const steps = 100
@@ -44,7 +44,7 @@ func sameLosses(t *testing.T, whole, sliced *vm.Program, params *graph.Model, ra
 	}
 	off, allowed := worst(got), 1e-5
 	if off > allowed {
-		allowed = 2 * worst(curve(whole, rate*(1-1.2e-7)))
+		allowed = 2 * max(worst(curve(whole, rate*(1-1.2e-7))), worst(curve(whole, rate*(1+1.2e-7))))
 	}
 	t.Logf("%d losses from %.4f to %.4f within %.1e", steps, want[0], want[steps-1], off)
 	if off > allowed {

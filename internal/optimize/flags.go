@@ -71,7 +71,7 @@ type TrainFlags struct {
 	Updates          string             `seldom:"" enum:"interleaved,last" default:"interleaved" help:"interleaved: each update as soon as its gradient is computed; last: all updates at the end, for comparison."`
 	KeepGradients    bool               `seldom:"" help:"Make the gradients of the parameters outputs."`
 	NoLean           []string           `seldom:"" placeholder:"NAME" help:"Disable techniques that reduce the memory of gradients: ${leaners}."`
-	FusedGradients   bool               `seldom:"" help:"Write larger gradients as calls of local functions of domain onnxmem."`
+	FusedGradients   string             `seldom:"" enum:"auto,on,off,all" default:"auto" help:"on: the gradient of a convolution's weights is one node of domain onnxmem, a function for other runtimes, that onnxmem run computes without copies; all: other large gradients are such nodes, too; off: none. Default: on, but off with --runtime and --inline-functions."`
 	DecayAll         bool               `seldom:"" help:"Apply weight decay to biases and normalisation weights, too."`
 }
 
@@ -106,6 +106,9 @@ func (*Untie) IsBool() bool { return true }
 var Efforts = map[string]schedule.Effort{
 	"fast": schedule.EffortFast, "default": schedule.EffortDefault, "max": schedule.EffortMax,
 }
+
+// fusions are the values of --fused-gradients.
+var fusions = map[string]autodiff.Fusion{"on": autodiff.FuseOn, "off": autodiff.FuseOff, "all": autodiff.FuseAll}
 
 // Goals are the values of --schedule-goal.
 var Goals = map[string]schedule.Goal{"peak": schedule.GoalPeak, "area": schedule.GoalArea}
@@ -150,7 +153,7 @@ func (f *TrainFlags) Training() (*autodiff.Options, error) {
 	opt := &autodiff.Options{
 		Loss: f.Loss, LossOutput: f.LossOutput, ClassAxis: f.ClassAxis, Probabilities: f.Probabilities,
 		Optimizer: f.Optimizer, Constants: f.OptimizerSet, ClipNorm: f.ClipNorm, DecayAll: f.DecayAll,
-		FreezeStatistics: f.FreezeStatistics, KeepGradients: f.KeepGradients, FusedGradients: f.FusedGradients, NoLean: f.NoLean,
+		FreezeStatistics: f.FreezeStatistics, KeepGradients: f.KeepGradients, FusedGradients: fusions[f.FusedGradients], NoLean: f.NoLean,
 		UntieEqual: f.Untie.Equal, Accumulate: f.Accumulate,
 	}
 	var err error
@@ -270,7 +273,7 @@ func (f *TrainFlags) check() error {
 		{"--updates", f.Updates == "last", f.Train, "--train"},
 		{"--keep-gradients", f.KeepGradients, f.Train, "--train"},
 		{"--no-lean", len(f.NoLean) > 0, f.Train, "--train"},
-		{"--fused-gradients", f.FusedGradients, f.Train, "--train"},
+		{"--fused-gradients", fusions[f.FusedGradients] != autodiff.FuseDefault, f.Train, "--train"},
 		{"--decay-all", f.DecayAll, f.Train, "--train"},
 		{"--class-axis", f.ClassAxis != nil, crossEntropy, "--loss cross-entropy"},
 		{"--probabilities", f.Probabilities, bce, "--loss bce"},

@@ -45,4 +45,5 @@ var families = []family{
 	{"com.microsoft.nchwc", nchwcOperators, false},
 	{graph.SwapDomain, swapOperators, true},
 	{graph.SwapDomain, putOperators, true},
+	{graph.SwapDomain, convGradientOperators, false},
 }

@@ -122,6 +122,12 @@ var byHand = []handCase{
 		[]*Tensor{Reals([]int{2, 3}, 1, 2, 3, 4, 5, 6), Reals([]int{2, 1}, 7, 8), {Type: graph.Int64, Shape: []int{1}, I: []int64{1}}, {Type: graph.Int64, Shape: []int{1}, I: []int64{1}}},
 		Reals([]int{2, 3}, 1, 7, 3, 4, 8, 6),
 	},
+	{ // weight 0 meets the padding and element 1 of each image, weight 1 elements 0 and 2
+		graph.SwapDomain, graph.ConvWeightGrad,
+		[]*graph.Attr{{Name: "kernel_shape", Ints: []int64{2}}, {Name: "strides", Ints: []int64{2}}, {Name: "dilations", Ints: []int64{1}}, {Name: "pads", Ints: []int64{1, 0}}, {Name: "group", Int: 1}},
+		[]*Tensor{Reals([]int{2, 1, 4}, 1, 2, 3, 4, 5, 6, 7, 8), Reals([]int{2, 1, 2}, 1, 10, 100, 1000)},
+		Reals([]int{1, 1, 2}, 2*10+6*1000, 1*1+3*10+5*100+7*1000),
+	},
 	{"", "Sign", nil, []*Tensor{row(-2, 0, 3)}, row(-1, 0, 1)},
 	{"", "HardSwish", nil, []*Tensor{row(-4, -1, 0, 1, 4)}, row(0, -1.0/3, 0, 2.0/3, 4)},
 	{"", "GlobalLpPool", nil, []*Tensor{Reals([]int{1, 1, 2}, 3, -4)}, Reals([]int{1, 1, 1}, 5)},

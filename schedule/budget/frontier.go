@@ -46,6 +46,7 @@ func (s *Solver) fill(w *work) {
 	for _, c := range lines {
 		s.descend(c, grid, &pace)
 	}
+	s.rescue(w, all, grid)
 	s.pruneLower(all, grid)
 	adapted := make([]entry, len(grid))
 	rounds := 2 * fillRounds
@@ -233,6 +234,26 @@ func (s *Solver) descend(c *chainer, grid []int64, pace *pacer) {
 		}
 		if x := best.cheapest(limit); x != nil {
 			last = x.set
+		}
+	}
+}
+
+// rescue plans for the limits of the grid for which the orders of descend have no plan, from
+// each order, until one has a plan.
+func (s *Solver) rescue(w *work, all []*chainer, grid []int64) {
+	for _, limit := range grid {
+		for _, batch := range batches {
+			for _, c := range all {
+				if s.archive.cheapest(limit) != nil || c.exhausted() {
+					break
+				}
+				var plan recomputeSet
+				c.limit = limit
+				if c.greedy(&plan, greedyOptions{batch: batch, thresholds: plain, rounds: maxRounds}) {
+					c.prune(&plan, nil)
+					c.record(&s.archive, plan)
+				}
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@
 //   FLAT     each position reads the element at its place
 //   DEEP     neighbouring taps are neighbours in the image, neighbouring positions need not be
 //   SPREAD   a transposed convolution; the weights are not dense along the depth
+//   SPREAD and DEEP, or SPREAD: also a gradient of weights, read from images as they lie
 //   none of them: neighbouring positions are neighbours in the image
 #include "conv.cuh"
 

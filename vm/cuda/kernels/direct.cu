@@ -13,7 +13,7 @@ struct Direct {
 	Divider positions, out12, out2, blocks, byGroups, taps, taps12, taps2;
 	int in[3], kernel[3], stride[3], dilation[3], pad[3];
 	int step[3]; // SPREAD: between the taps of a position
-	i64 total, xChannel, wGroup, wRow, wChannel, yRow;
+	i64 total, xImage, xGroup, xChannel, wGroup, wRow, wChannel, yRow;
 };
 
 // Range is the taps of a position along an axis: tap first + i·step reads the element
@@ -93,7 +93,7 @@ KERNEL(correlate, (T *y, C *parts, const T *x, const T *w, const T *bias, const 
 		rest -= o0 * s.out12.by;
 		u32 o1 = s.out2.quotient(rest), o2 = rest - o1 * s.out2.by;
 		start[p][0] = o0 * s.stride[0] - s.pad[0], start[p][1] = o1 * s.stride[1] - s.pad[1], start[p][2] = o2 * s.stride[2] - s.pad[2];
-		from[p] = x + ((i64)image * s.groups + group) * s.channels * s.xChannel;
+		from[p] = x + image * s.xImage + group * s.xGroup;
 		sum[p] = 0;
 	}
 	w += group * s.wGroup + row * s.wRow;
@@ -104,7 +104,7 @@ KERNEL(correlate, (T *y, C *parts, const T *x, const T *w, const T *bias, const 
 		rest -= j0 * s.taps12.by;
 		u32 j1 = s.taps2.quotient(rest), j2 = rest - j1 * s.taps2.by;
 		int d0 = j0 * s.dilation[0], d1 = j1 * s.dilation[1], d2 = j2 * s.dilation[2];
-		C by = load(w + k);
+		C by = load(w + c * s.wChannel + (k - c * s.taps.by));
 #pragma unroll
 		for (int p = 0; p < P; p++) {
 			int a0 = start[p][0] + d0, a1 = start[p][1] + d1, a2 = start[p][2] + d2;

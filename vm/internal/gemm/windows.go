@@ -11,6 +11,7 @@ type Windows struct {
 	At       unsafe.Pointer // of the first channel of the first image
 	Rows     int            // images times output positions
 	Step     int            // elements from one image to the next
+	Channel  int            // elements from one channel to the next
 	In       [3]int         // as in Image
 	Out      [3]int
 	Kernel   [3]int
@@ -46,7 +47,7 @@ func (m *Windows) packRows(dst []float32, first, rows, k, n int) {
 func (m *Windows) packRow(row []float32, r, k int) {
 	outputs, n := m.Out[0]*m.Out[1]*m.Out[2], len(row)
 	image, place := r/outputs, r%outputs
-	volume, plane := m.In[0]*m.In[1]*m.In[2], m.Kernel[1]*m.Kernel[2]
+	plane := m.Kernel[1] * m.Kernel[2]
 	taps := m.Kernel[0] * plane
 	var start [3]int
 	for a, o := range [3]int{place / m.Out[2] / m.Out[1], place / m.Out[2] % m.Out[1], place % m.Out[2]} {
@@ -56,7 +57,7 @@ func (m *Windows) packRow(row []float32, r, k int) {
 	left, right := within(-start[2], m.Dilation[2], m.In[2], m.Kernel[2])
 	channel, tap := k/taps, k%taps
 	kd, kh, kw := tap/plane, tap/m.Kernel[2]%m.Kernel[1], tap%m.Kernel[2]
-	at := unsafe.Add(m.At, 4*(image*m.Step+channel*volume))
+	at := unsafe.Add(m.At, 4*(image*m.Step+channel*m.Channel))
 	for d := 0; d < n; {
 		length := min(m.Kernel[2]-kw, n-d)
 		id, ih := start[0]+kd*m.Dilation[0], start[1]+kh*m.Dilation[1]
@@ -82,7 +83,7 @@ func (m *Windows) packRow(row []float32, r, k int) {
 			kh = 0
 			if kd++; kd == m.Kernel[0] {
 				kd = 0
-				at = unsafe.Add(at, 4*volume)
+				at = unsafe.Add(at, 4*m.Channel)
 			}
 		}
 	}

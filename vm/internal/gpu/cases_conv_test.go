@@ -1,12 +1,22 @@
 package gpu
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
+)
 
 func init() { cases = append(cases, convCases...) }
 
 // floats are attributes of that type.
 func floats(name string, list ...float32) *graph.Attr {
 	return &graph.Attr{Name: name, Type: graph.AttrFloats, Floats: list}
+}
+
+// weightGrad is a case of the gradient of a convolution's weights.
+func weightGrad(kernel []int64, group int64, strides, dilations, pads []int64, x, d *reference.Tensor) nodeCase {
+	return nodeCase{op: graph.SwapDomain + "." + graph.ConvWeightGrad, attrs: attrs(
+		ints("kernel_shape", kernel...), whole("group", group), ints("strides", strides...), ints("dilations", dilations...), ints("pads", pads...),
+	), in: args(x, d), types: inSingle}
 }
 
 var convCases = []nodeCase{
@@ -29,6 +39,16 @@ var convCases = []nodeCase{
 	// The gradients of their weights.
 	{op: "Conv", attrs: attrs(whole("group", 5), ints("pads", 1, 1, 1, 1)), in: args(noise(1, 20, 17, 17), noise(5, 4, 17, 17)), types: inSingle},
 	{op: "Conv", attrs: attrs(whole("group", 3), ints("dilations", 2, 2), ints("pads", 2, 2, 1, 1)), in: args(noise(2, 9, 40, 40), noise(6, 3, 20, 20)), types: inSingle},
+
+	// The same as one operator.
+	weightGrad([]int64{3, 3}, 1, []int64{1, 1}, []int64{1, 1}, []int64{1, 1, 1, 1}, noise(2, 5, 9, 11), noise(2, 7, 9, 11)),
+	weightGrad([]int64{2, 2}, 1, []int64{1, 1}, []int64{1, 1}, []int64{0, 0, 0, 0}, noise(3, 8, 12, 13), noise(3, 40, 11, 12)),
+	weightGrad([]int64{3, 2}, 2, []int64{2, 3}, []int64{2, 1}, []int64{1, 0, 2, 1}, noise(3, 10, 16, 17), noise(3, 34, 7, 5)),
+	weightGrad([]int64{1, 1}, 1, []int64{2, 2}, []int64{1, 1}, []int64{0, 0, 0, 0}, noise(2, 4, 14, 14), noise(2, 33, 7, 7)),
+	weightGrad([]int64{5}, 1, []int64{1}, []int64{2}, []int64{1, 1}, noise(1, 6, 200), noise(1, 9, 194)),
+	weightGrad([]int64{3, 3}, 6, []int64{1, 1}, []int64{1, 1}, []int64{1, 1, 1, 1}, noise(2, 6, 9, 9), noise(2, 6, 9, 9)),
+	weightGrad([]int64{3, 3}, 3, []int64{2, 2}, []int64{1, 1}, []int64{1, 1, 0, 0}, noise(3, 3, 40, 40), noise(3, 6, 20, 20)),
+	weightGrad([]int64{2, 2, 2}, 1, []int64{1, 1, 1}, []int64{1, 1, 1}, []int64{0, 0, 0, 0, 0, 0}, noise(2, 4, 5, 6, 7), noise(2, 4, 4, 5, 6)),
 
 	{op: "ConvTranspose", in: args(noise(2, 5, 4, 6), noise(5, 7, 3, 3), noise(7)), attrs: attrs(ints("pads", 1, 1, 1, 1)), types: []graph.DType{graph.Float32, graph.Float64}},
 	{op: "ConvTranspose", in: args(noise(2, 5, 4, 6), noise(5, 7, 1, 1), noise(7)), types: inSingle},

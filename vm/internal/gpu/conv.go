@@ -77,7 +77,7 @@ func convolve(n *Node, bias, added *kernel.Tensor, then *kernel.NamedActivation)
 	}
 	switch {
 	case c.isCorrelation():
-		return c.correlate(n)
+		return c.correlate(n, c.direct())
 	case c.isDirect():
 		return c.launchDirect(n, c.direct())
 	}
@@ -154,18 +154,19 @@ func (c *convolution) split(v *slide) split {
 
 // launch appends the launch of kernels/conv.cu in a form.
 func (c *convolution) launch(n *Node, s split, form string, v slide) error {
-	return c.launchParts(n, s, form, []productPart{{s.tiles, v}})
+	var forms []string
+	if form != "" {
+		forms = []string{form}
+	}
+	return c.launchParts(n, s, forms, []productPart{{s.tiles, v}})
 }
 
-func (c *convolution) launchParts(n *Node, s split, form string, list []productPart) error {
+func (c *convolution) launchParts(n *Node, s split, forms []string, list []productPart) error {
 	definitions, err := productDefinitions(c.r.y, c.x, c.w)
 	if err != nil {
 		return err
 	}
-	if form != "" {
-		definitions = append(definitions, form)
-	}
-	return n.launchProduct(n.kernel("conv.cu", "conv", definitions...), s, c.r, c.x, c.w, list...)
+	return n.launchProduct(n.kernel("conv.cu", "conv", append(definitions, forms...)...), s, c.r, c.x, c.w, list...)
 }
 
 // longest is the largest length of an axis, with its padding, that kernels/conv.cu can

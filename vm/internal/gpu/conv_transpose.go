@@ -111,7 +111,7 @@ func (c *convolution) spread(n *Node) error {
 		}
 		params = append(params, productPart{s.tiles / total * int(v.Count), v})
 	}
-	return c.launchParts(n, s, "SPREAD", params)
+	return c.launchParts(n, s, []string{"SPREAD"}, params)
 }
 
 // slideOf is the convolution that gives the positions of one remainder along each axis.

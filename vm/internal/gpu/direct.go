@@ -13,7 +13,7 @@ type direct struct {
 	Chunk                                                         int32
 	Positions, Out12, Out2, Blocks, ByGroups, Taps, Taps12, Taps2 division
 	In, Kernel, Stride, Dilation, Pad, Step                       [3]int32
-	Total, XChannel, WGroup, WRow, WChannel, YRow                 int64
+	Total, XImage, XGroup, XChannel, WGroup, WRow, WChannel, YRow int64
 }
 
 // Figures of kernels/direct.cu.
@@ -46,7 +46,8 @@ func (c *convolution) direct() direct {
 		Taps: divisionBy(taps), Taps12: divisionBy(c.Kernel[1] * c.Kernel[2]), Taps2: divisionBy(c.Kernel[2]),
 		Positions: divisionBy(volume(c.Out)), Out12: divisionBy(c.Out[1] * c.Out[2]), Out2: divisionBy(c.Out[2]),
 		In: int32s(c.In[:]...), Kernel: int32s(c.Kernel[:]...), Stride: int32s(c.Stride[:]...), Dilation: int32s(c.Dilation[:]...), Pad: int32s(c.Pad[:]...),
-		Total: int64(c.r.y.Len()), XChannel: int64(volume(c.In)), YRow: int64(volume(c.Out)),
+		Total: int64(c.r.y.Len()), YRow: int64(volume(c.Out)),
+		XImage: int64(c.groups * c.channels * volume(c.In)), XGroup: int64(c.channels * volume(c.In)), XChannel: int64(volume(c.In)),
 		WGroup: int64(c.m * c.channels * taps), WRow: int64(c.channels * taps), WChannel: int64(taps),
 	}
 }
@@ -75,8 +76,7 @@ func (c *convolution) launchDirect(n *Node, v direct, definitions ...string) err
 }
 
 // correlate appends a convolution with blocks that sum up a channel at some positions.
-func (c *convolution) correlate(n *Node) error {
-	v := c.direct()
+func (c *convolution) correlate(n *Node, v direct) error {
 	v.Count = uint32(c.images * volume(c.Out))
 	blocks, parts := c.groups*c.m*cuts(int(v.Count), correlateAt), 1
 	for blocks*parts < 4*multiprocessors && cuts(int(v.K), 2*parts) >= correlateChunk {

@@ -28,6 +28,7 @@ var families = []family{
 	{"com.microsoft", contribNormalization},
 	{"", layouts},
 	{graph.SwapDomain, putting},
+	{graph.SwapDomain, convGradients},
 	{"", indexing},
 	{"", scattering},
 	{"", padding},

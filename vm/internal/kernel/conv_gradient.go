@@ -3,10 +3,165 @@ package kernel
 import (
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
+
+// convGradients lists the gradient of a convolution's weights.
+var convGradients = family{graph.SwapDomain, []Kernel{
+	{Name: graph.ConvWeightGrad, Make: makeConvWeightGrad},
+}}
+
+// makeConvWeightGrad computes the gradient of weights from the image and from the gradient
+// of the result as they lie.
+func makeConvWeightGrad(c *Invocation) (Run, error) {
+	out := c.Out[0]
+	v, err := weightGradWindow(c)
+	if err != nil {
+		return nil, err
+	}
+	group := c.Int("group", 1)
+	switch {
+	case out.Type == graph.Float64:
+		return plainWeights[float64](c, v, group)
+	case out.Type != graph.Float32:
+		return nil, unsupported(out.Type)
+	case out.Shape[1] > 1 || group == 1:
+		return productWeights(c, v, group)
+	}
+	p := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Stop: c.Runtime}
+	if p.WeightsBytes() == 0 {
+		return plainWeights[float32](c, v, group)
+	}
+	return planeWeights(c, v, p, group)
+}
+
+// weightGradWindow returns the window of the convolution of input 0 whose result has the
+// gradient input 1.
+func weightGradWindow(c *Invocation) (*window, error) {
+	w, err := attr.ReadPool(c.Node)
+	if err != nil {
+		return nil, err
+	}
+	return threeAxes(w, c.In[0].Shape[2:], c.In[1].Shape[2:])
+}
+
+// productWeights computes, for each group, the product of the windows of the image, a row
+// for each channel and weight, with the channels of the result's gradient, as columns. The
+// depth goes through all images. As a window, the gradient is the convolution of the image
+// with the result's gradient: kernel and outputs, strides and dilations are exchanged.
+func productWeights(c *Invocation, v *window, group int) (Run, error) {
+	x, d, out := c.In[0], c.In[1], c.Out[0]
+	m, ch, outputs := out.Shape[0]/group, out.Shape[1], v.outputs()
+	rows, depth := ch*v.taps(), x.Shape[0]*outputs
+	type side struct {
+		windows gemm.Windows
+		planes  gemm.Planes
+	}
+	sides, list := tableOf[side](c, group), tableOf[gemm.Product](c, group)
+	for g := range list {
+		s := &sides[g]
+		s.windows = gemm.Windows{Rows: rows, Step: v.inputs(), Channel: ch * group * v.inputs(), In: v.in, Out: v.kernel, Kernel: v.out, Stride: v.dil, Dilation: v.stride, Pad: v.pads}
+		s.planes = gemm.Planes{Dense: gemm.Dense{Len: m, Step: outputs, Deep: 1}, Plane: outputs, Next: m * group * outputs}
+		list[g] = gemm.Product{M: rows, N: m, K: depth, A: &s.windows, B: &s.planes, Alpha: 1, Stride: m, Stop: c.Runtime}
+	}
+	each, block := c.Each(list[0].ScratchBytes()), c.Each(4*list[0].BlockLen())
+	tiles := list[0].Tiles()
+	var pool *work.Pool
+	part := func(part, worker int) {
+		g, tile := part/tiles, part%tiles
+		p := &list[g]
+		row, column, height, width := p.Block(tile)
+		sums := pool.Each(worker, block)
+		p.TileAt(tile, sums, width, nil, pool.Each(worker, each))
+		c.poll()
+		to := (*float32)(element[float32](out, (g*m+column)*rows+row))
+		simd.Transpose(to, (*float32)(sums), rows, width, height, width)
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		for g := range sides {
+			sides[g].windows.At = element[float32](x, g*ch*v.inputs())
+			sides[g].planes.At = element[float32](d, g*m*outputs)
+		}
+		w.For(group*tiles, part)
+		return nil
+	}, nil
+}
+
+// planeWeights computes the gradients of the weights of single channels, one image after
+// the other.
+func planeWeights(c *Invocation, v *window, p *gemm.Depthwise, group int) (Run, error) {
+	x, d, out := c.In[0], c.In[1], c.Out[0]
+	images, channels, weights := x.Shape[0], out.Shape[0], v.taps()
+	each, aside := c.Each(p.WeightsBytes()), c.Each(4*weights)
+	var pool *work.Pool
+	part := func(o, worker int) {
+		sum := span[float32](element[float32](out, o*weights), weights)
+		one := pool.Each(worker, aside)
+		clear(sum)
+		for n := range images {
+			image := element[float32](x, (n*group+o/(channels/group))*v.inputs())
+			p.Weights(one, image, element[float32](d, (n*channels+o)*v.outputs()), pool.Each(worker, each))
+			simd.Add(sum, sum, span[float32](one, weights))
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(channels, part)
+		return nil
+	}, nil
+}
+
+// plainWeights adds up the products of one weight after the other, in float64. v is the
+// window of the convolution.
+func plainWeights[T floating](c *Invocation, v *window, group int) (Run, error) {
+	x, d, out := c.In[0], c.In[1], c.Out[0]
+	images, m, ch, taps := x.Shape[0], out.Shape[0], out.Shape[1], v.taps()
+	part := func(i, _ int) {
+		o, channel := i/ch, i%ch
+		meter := meter{c: c}
+		for tap := range taps {
+			sum := 0.0
+			for n := range images {
+				image := span[T](element[T](x, ((n*group+o/(m/group))*ch+channel)*v.inputs()), v.inputs())
+				sum += weightOf(&meter, image, span[T](element[T](d, (n*m+o)*v.outputs()), v.outputs()), v, tap)
+			}
+			*(*T)(element[T](out, i*taps+tap)) = T(sum)
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(m*ch, part)
+		return nil
+	}, nil
+}
+
+// weightOf is the sum of the products of the elements of a channel that a tap reads with the
+// gradients of the results for which it reads them.
+func weightOf[T floating](m *meter, image, d []T, v *window, tap int) float64 {
+	sum := 0.0
+	k := [3]int{tap / v.kernel[2] / v.kernel[1], tap / v.kernel[2] % v.kernel[1], tap % v.kernel[2]}
+	var from, to, shift [3]int
+	for a := range k {
+		from[a], to[a] = v.within(a, k[a])
+		shift[a] = k[a]*v.dil[a] - v.pads[a]
+	}
+	for z := from[0]; z < to[0] && from[2] < to[2]; z++ {
+		for y := from[1]; y < to[1]; y++ {
+			row := ((z*v.stride[0]+shift[0])*v.in[1]+y*v.stride[1]+shift[1])*v.in[2] + shift[2]
+			for w := from[2]; w < to[2]; {
+				end := m.next(w, to[2])
+				for ; w < end; w++ {
+					sum += float64(d[(z*v.out[1]+y)*v.out[2]+w]) * float64(image[row+w*v.stride[2]])
+				}
+			}
+		}
+	}
+	return sum
+}
 
 // mostWindows is the most outputs of an image that windowConv and depthwiseWeights are
 // chosen for.
@@ -40,7 +195,7 @@ func windowConv(c *Invocation, v *window, group int) (Run, error) {
 	sides, list := tableOf[side](c, group), tableOf[gemm.Product](c, group)
 	for i := range list {
 		s := &sides[i]
-		s.rows = gemm.Windows{Rows: images * outputs, Step: ch * group * v.inputs(), In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+		s.rows = gemm.Windows{Rows: images * outputs, Step: ch * group * v.inputs(), Channel: v.inputs(), In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
 		s.columns = gemm.Dense{Len: m, Step: depth, Deep: 1}
 		list[i] = gemm.Product{M: images * outputs, N: m, K: depth, A: &s.rows, B: &s.columns, Alpha: 1, Stride: m, Stop: c.Runtime}
 	}

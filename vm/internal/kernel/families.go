@@ -55,6 +55,7 @@ var families = []family{
 	contribAttentions,
 	swaps,
 	putting,
+	convGradients,
 }
 
 type key struct{ domain, name string }

@@ -26,6 +26,16 @@ func (c *Invocation) TransposedGeometry() (*Geometry, error) {
 	return v.geometry(), nil
 }
 
+// WeightGradGeometry is the geometry of the convolution that the gradient of weights is:
+// that of input 0 with input 1 as the kernel.
+func (c *Invocation) WeightGradGeometry() (*Geometry, error) {
+	v, err := weightGradWindow(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Geometry{In: v.in, Out: v.kernel, Kernel: v.out, Stride: v.dil, Dilation: v.stride, Pad: v.pads}, nil
+}
+
 func (v *window) geometry() *Geometry {
 	return &Geometry{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
 }

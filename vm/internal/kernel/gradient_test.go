@@ -55,6 +55,13 @@ func sometimes(shape ...int) *reference.Tensor {
 	return &reference.Tensor{Type: graph.Bool, Shape: shape, I: list}
 }
 
+// weightGrad is a case of the gradient of a convolution's weights.
+func weightGrad(kernel []int64, group int64, strides, dilations, pads []int64, x, d *reference.Tensor) nodeCase {
+	return nodeCase{op: graph.SwapDomain + "." + graph.ConvWeightGrad, attrs: attrs(
+		ints("kernel_shape", kernel...), whole1("group", group), ints("strides", strides...), ints("dilations", dilations...), ints("pads", pads...),
+	), in: args(x, d)}
+}
+
 // gradientCases are nodes as the gradients of convolutions have them, in forms that have
 // code of their own: no input is a constant.
 var gradientCases = []nodeCase{
@@ -74,6 +81,21 @@ var gradientCases = []nodeCase{
 	{op: "Conv", attrs: attrs(ints("pads", 2, 1, 2, 1), ints("strides", 2, 1), ints("dilations", 1, 3), whole1("group", 2)), in: args(wave(1, 2, 20, 31), wave(2, 1, 20, 11))},
 	{op: "Conv", attrs: attrs(ints("pads", 2, 2), whole1("group", 4)), in: args(wave(1, 4, 50), wave(4, 1, 50))},
 	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1), whole1("group", 2)), in: args(spoilt(1, 2, 14, 14), wave(2, 1, 14, 14))},
+	// The same as one operator: products of groups, images of one, two and three axes, windows
+	// that leave out the end of the image, kernels of one element.
+	weightGrad([]int64{3, 3}, 1, []int64{1, 1}, []int64{1, 1}, []int64{1, 1, 1, 1}, wave(2, 7, 14, 14), wave(2, 9, 14, 14)),
+	weightGrad([]int64{3, 3}, 1, []int64{1, 1}, []int64{1, 1}, []int64{1, 1, 1, 1}, wave(3, 40, 17, 17), wave(3, 70, 17, 17)),
+	weightGrad([]int64{3, 2}, 1, []int64{2, 3}, []int64{2, 1}, []int64{1, 0, 2, 1}, wave(2, 5, 16, 17), wave(2, 17, 7, 5)),
+	weightGrad([]int64{1, 1}, 1, []int64{1, 1}, []int64{1, 1}, []int64{0, 0, 0, 0}, wave(3, 9, 7, 7), wave(3, 33, 7, 7)),
+	weightGrad([]int64{1, 1}, 1, []int64{2, 2}, []int64{1, 1}, []int64{0, 0, 0, 0}, wave(2, 4, 14, 14), wave(2, 33, 7, 7)),
+	weightGrad([]int64{3, 5}, 3, []int64{1, 1}, []int64{1, 1}, []int64{1, 0, 1, 0}, wave(2, 6, 11, 15), wave(2, 27, 11, 11)),
+	weightGrad([]int64{5}, 1, []int64{1}, []int64{2}, []int64{1, 1}, wave(2, 30, 400), wave(2, 9, 394)),
+	weightGrad([]int64{2, 3, 3}, 1, []int64{1, 2, 1}, []int64{1, 1, 1}, []int64{1, 1, 1, 1, 1, 1}, wave(2, 6, 5, 6, 7), wave(2, 8, 6, 3, 7)),
+	weightGrad([]int64{3, 3}, 6, []int64{1, 1}, []int64{1, 1}, []int64{1, 1, 1, 1}, wave(2, 6, 14, 14), wave(2, 6, 14, 14)),
+	weightGrad([]int64{3, 3}, 3, []int64{2, 2}, []int64{1, 1}, []int64{1, 1, 0, 0}, wave(3, 3, 28, 28), wave(3, 6, 14, 14)),
+	weightGrad([]int64{5, 5}, 2, []int64{1, 3}, []int64{2, 1}, []int64{2, 1, 2, 1}, wave(1, 2, 20, 31), wave(1, 2, 16, 9)),
+	weightGrad([]int64{2, 2, 2}, 4, []int64{1, 1, 1}, []int64{1, 1, 1}, []int64{0, 0, 0, 0, 0, 0}, wave(2, 4, 5, 6, 7), wave(2, 4, 4, 5, 6)),
+	weightGrad([]int64{3, 3}, 2, []int64{1, 1}, []int64{1, 1}, []int64{1, 1, 1, 1}, spoilt(1, 2, 14, 14), wave(1, 2, 14, 14)),
 	// The places of the largest elements, which gradients are scattered to.
 	{op: "MaxPool", outputs: 2, attrs: attrs(ints("kernel_shape", 3, 3), ints("strides", 2, 2), ints("pads", 1, 1, 1, 1)), in: args(wave(2, 3, 15, 22))},
 	{op: "MaxPool", outputs: 2, attrs: attrs(ints("kernel_shape", 3, 3), ints("pads", 1, 1, 1, 1)), in: args(few(1, 2, 60, 47))},

@@ -30,7 +30,7 @@ var left = []string{
 // TestKnown: every operator along which regions can be sliced has an account of its own,
 // but for those that are left.
 func TestKnown(t *testing.T) {
-	for _, domain := range []string{"", "com.microsoft"} {
+	for _, domain := range []string{"", "com.microsoft", "onnxmem"} {
 		for _, name := range ops.Names(domain) {
 			op, full := ops.Lookup(domain, name), strings.TrimPrefix(domain+"."+name, ".")
 			sliced := op.Cut != nil || op.Sum != nil

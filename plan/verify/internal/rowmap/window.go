@@ -10,6 +10,7 @@ func init() {
 	register(conv, "Conv")
 	register(quantizedConv, "QLinearConv", "com.microsoft.QLinearConv")
 	register(convTranspose, "ConvTranspose")
+	register(weightGrad, "onnxmem.ConvWeightGrad")
 	register(pool, "MaxPool", "AveragePool", "LpPool", "com.microsoft.QLinearAveragePool")
 	register(globalPool, "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "com.microsoft.QLinearGlobalAveragePool")
 }
@@ -239,5 +240,20 @@ func globalPool(n *Node, s *sheet) bool {
 	case n.Op == "GlobalAveragePool" && divides(n.In[0].Elem):
 		s.sum = &adder{Sum{By: "Add", Mean: true, Count: count, Change: n.toReduceSum(axes)}, over}
 	}
+	return true
+}
+
+// weightGrad: [n c …] [n m …] -> [m c …], and it adds over the images. Channels in groups
+// are made as a whole.
+func weightGrad(n *Node, s *sheet) bool {
+	if len(n.In) != 2 || len(s.in[0]) < 3 || len(s.in[1]) != len(s.in[0]) || len(s.out[0]) != len(s.in[0]) {
+		return false
+	}
+	s.in[0][0], s.in[1][0] = images, images
+	if n.integer("group", 1) == 1 {
+		s.in[0][1], s.out[0][1] = inner, inner
+		s.in[1][1], s.out[0][0] = channels, channels
+	}
+	s.sum = &adder{Sum{By: "Add"}, map[letter]bool{images: true}}
 	return true
 }

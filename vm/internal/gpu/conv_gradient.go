@@ -1,0 +1,55 @@
+package gpu
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// convGradients lists the gradient of a convolution's weights.
+var convGradients = []Row{
+	{Name: graph.ConvWeightGrad, Make: makeConvWeightGrad},
+}
+
+// makeConvWeightGrad appends a convolution of the image with the result's gradient as the
+// weights, which are read as they lie: the channels of a group are its images, and the
+// images its channels.
+func makeConvWeightGrad(n *Node) error {
+	x, d, y := n.In[0], n.In[1], n.Out[0]
+	if !isFloat(y) {
+		return unsupportedf("dtype %v", y.Type)
+	}
+	g, err := n.WeightGradGeometry()
+	if err != nil {
+		return err
+	}
+	groups, ch := n.Int("group", 1), y.Shape[1]
+	c := &convolution{Geometry: g, images: ch, groups: groups, m: y.Shape[0] / groups, channels: x.Shape[0], x: x, w: d}
+	if c.r, err = newConvResult(y, nil, nil, &kernel.NamedActivation{}); err != nil {
+		return err
+	}
+	if err := c.fits(c.channels*volume(g.Kernel), volume(g.Out)); err != nil {
+		return err
+	}
+	plane, positions, taps := int64(volume(g.In)), int64(volume(g.Kernel)), int64(volume(g.Out))
+	part, all := int64(ch), int64(groups*ch)
+	m, rows := int64(c.m), int64(groups*c.m)
+	if ch == 1 && c.isCorrelation() {
+		v := c.direct()
+		v.XImage, v.XGroup, v.XChannel = plane, plane, all*plane
+		v.WGroup, v.WRow, v.WChannel = m*positions, positions, rows*positions
+		return c.correlate(n, v)
+	}
+	v := c.slide(n)
+	v.XImage, v.XGroup, v.XChannel = plane, part*plane, all*plane
+	v.WGroup, v.WRow, v.WChannel = m*positions, positions, rows*positions
+	v.YImage, v.YGroup, v.YRow = taps, m*part*taps, part*taps
+	if v.Wide = 0; part*taps%4 == 0 && n.aligned(y) {
+		v.Wide = 1
+	}
+	s := c.split(&v)
+	forms := []string{"SPREAD"}
+	if deep(g) {
+		forms = append(forms, "DEEP")
+	}
+	return c.launchParts(n, s, forms, []productPart{{s.tiles, slides{List: [8]slide{v}, Count: 1}}})
+}
