@@ -97,7 +97,8 @@ func (a *rangeAliases) choose(b *rangeSolver, points []aliasPoint) error {
 		last := shapes[len(shapes)-1]
 		for _, x := range shapes {
 			if !x.like(last) {
-				again = a.leaveUnlike(x, last)
+				a.leaveUnlike(x, last, corner.g.Nodes)
+				again = true
 				break
 			}
 		}
@@ -138,9 +139,10 @@ func (a *rangeAliases) leaveOut(n int32) {
 	a.leave[n], a.some[n] = true, true
 }
 
-// leaveUnlike leaves out nodes whose bytes are shared differently in two shapes: those that
-// share bytes in one alone or, if there are none, the first that is left.
-func (a *rangeAliases) leaveUnlike(x, y *aliasShape) bool {
+// leaveUnlike leaves out nodes because of which two shapes differ: those that share bytes in
+// one of them alone or, if there are none, the last one that shares bytes of a storage with
+// other parts. Storages that get their parts from others come after these.
+func (a *rangeAliases) leaveUnlike(x, y *aliasShape, nodes []alias.Node) {
 	found := false
 	for _, pair := range [][2][]int32{{x.layout.Shared, y.layout.Shared}, {y.layout.Shared, x.layout.Shared}} {
 		for _, n := range pair[0] {
@@ -150,10 +152,19 @@ func (a *rangeAliases) leaveUnlike(x, y *aliasShape) bool {
 			}
 		}
 	}
-	if !found && len(x.layout.Shared) > 0 {
-		a.leaveOut(x.layout.Shared[0])
+	unlike := func(i int32) bool {
+		return len(x.pieces.Of[i]) != len(y.pieces.Of[i]) || len(x.layout.Content[i]) != len(y.layout.Content[i])
 	}
-	return true
+	shares := func(n alias.Node) bool { return !a.leave[n.ID] && slices.Contains(x.layout.Shared, n.ID) }
+	for _, all := range []bool{false, true} {
+		for k := len(nodes) - 1; k >= 0 && !found; k-- {
+			n := nodes[k]
+			if shares(n) && (all || slices.ContainsFunc(n.Ranges, func(r alias.Range) bool { return unlike(r.Out) || unlike(r.In) })) {
+				a.leaveOut(n.ID)
+				found = true
+			}
+		}
+	}
 }
 
 // leaveUnsized leaves out the nodes of which a buffer consists of parts of tensors, but has

@@ -388,7 +388,7 @@ var real = []struct {
 	{"aliases", joined, passes.Options{Aliases: true}, func(p *plan.Plan) bool {
 		return p.Sharing.Aliases && len(p.Spans) == 3 && slices.ContainsFunc(p.Spans, func(s plan.Span) bool { return len(s.Tensors) == 2 })
 	}},
-	{"aliases for ranges of dimensions", joinedRanges, passes.Options{Aliases: true, Ranges: map[string]string{"rows": "2..6:2"}}, func(p *plan.Plan) bool {
+	{"aliases for ranges of dimensions", joinedRanges, passes.Options{Aliases: true, Ranges: map[string]string{"rows": "4..8:2"}}, func(p *plan.Plan) bool {
 		return p.Sharing.Aliases && len(p.Spans) == 3 && p.Ranges != nil && slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return len(b.Tensors) == 0 })
 	}},
 	{"several pools", pooled, pools, func(p *plan.Plan) bool { return len(p.Tiers()) == 3 && len(p.TrafficPrices) > 0 }},
