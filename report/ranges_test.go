@@ -63,7 +63,9 @@ func joining(t *testing.T) *graph.Model {
 	t.Helper()
 	b := graph.NewBuilder("joining", 17)
 	x := b.Input("x", graph.TensorOf(graph.Float32, 1, 2, graph.Unknown, graph.Unknown), "", "", "height", "width")
-	pool := func(name string, x graph.TensorID) graph.TensorID { return b.Node("Softmax", name, b.Node("Exp", name+".exp", x)) }
+	pool := func(name string, x graph.TensorID) graph.TensorID {
+		return b.Node("Softmax", name, b.Node("Exp", name+".exp", x))
+	}
 	one, two := pool("one", x), pool("two", x)
 	axis := &graph.Attr{Name: "axis", Type: graph.AttrInt, Int: 1}
 	both := b.Add(&graph.Node{Op: "Concat", Inputs: []graph.TensorID{one, two}, Attrs: []*graph.Attr{axis}}, "both")[0]
