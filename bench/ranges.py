@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Plan models of the zoo for ranges of their dimensions, and verify the plans.
 
-    bench/ranges.py [--only NAME] [--buckets | --train]
+    bench/ranges.py [--only NAME] [--buckets | --train | --aliases]
 
 Prints a table: the box, its points, those that the model refuses, at how many the arena
 is the proven lower bound, the worst ratio of both, the seconds of processor time that
 optimize and verify take, and what the ranges add to the plan's file. --buckets instead
 compares one plan for all lengths with a plan for each power of two, and with the fewest
 plans of a given waste, along one dimension. --train plans training steps, and compares
-the corner with a plan for that batch alone. Needs Python 3 alone.
+the corner with a plan for that batch alone. --aliases plans images of several heights and
+widths without and with aliases; it opens these dimensions in the files, for which it needs
+the onnx package. The rest needs Python 3 alone.
 """
 
 import argparse
@@ -52,6 +54,19 @@ STEPS = (
     ("gru_lm-dyn", BATCHES, ["--dim", "sequence=32"]),  # its cells are bodies of Scans
 )
 
+# Without and with aliases, at batch 1.
+SIDES = {"height": "224..320:32", "width": "224..320:32"}
+JOINED = (
+    ("unet-dyn", {"height": "64..512:32", "width": "64..512:32"}, ["--dim", "batch=1"]),
+    ("ghostnet_100-b1", SIDES, []),
+    ("densenet121-b1", SIDES, []),
+    ("googlenet-dyn", SIDES, ["--dim", "batch=1"]),
+    ("squeezenet1_1-b1-inline", SIDES, []),
+    ("res2net50_14w_8s-dyn", SIDES, ["--dim", "batch=1"]),
+    ("vit_b_16-dyn", BATCH, []),
+    ("transformer_base-dyn", {"batch": "1..16"}, []),
+)
+
 # Along one dimension, the others at one length.
 LINES = (
     ("bert_base-dyn", {"batch": "8"}, "sequence", 512),
@@ -68,6 +83,7 @@ def main():
     parser.add_argument("--only", default="", help="only networks whose name has this in it")
     parser.add_argument("--buckets", action="store_true", help="the table of buckets")
     parser.add_argument("--train", action="store_true", help="the table of training steps")
+    parser.add_argument("--aliases", action="store_true", help="the table of aliases")
     args = parser.parse_args()
     folder = harness.ROOT / "build/bench/ranges"
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,6 +100,13 @@ def main():
         for network in STEPS:
             if args.only in network[0]:
                 step(folder, *network)
+        return
+    if args.aliases:
+        print("<!-- table: ranges/aliases -->\n")
+        harness.head("network", "box:", "points", "bound met at", "corner, MiB", "with aliases", "smallest point, MiB", "with aliases", "tensors in parts", "optimize, s", "with aliases", "verify, s", "with aliases")
+        for network in JOINED:
+            if args.only in network[0]:
+                joined(folder, *network)
         return
     print("<!-- table: ranges/models -->\n")
     harness.head("network", "box:", "points", "refused", "bound met at", "worst ratio", "corner, MiB", "optimize, s", "verify, s", "plan, KiB", "of which ranges")
@@ -104,9 +127,9 @@ def dims(lengths):
     return [word for name, text in lengths.items() for word in ("--dim", f"{name}={text}")]
 
 
-def optimize(folder, name, box, flags):
+def optimize(folder, name, box, flags, source=None):
     out = folder / f"{name}.onnx"
-    _, seconds = run("optimize", harness.data("zoo", f"{name}.onnx"), out, "--allow-missing-weights", "--external-data", "keep", *dims(box), *flags)
+    _, seconds = run("optimize", source or harness.data("zoo", f"{name}.onnx"), out, "--allow-missing-weights", "--external-data", "keep", *dims(box), *flags)
     return out, json.loads(out.with_suffix(".plan.json").read_text()), seconds
 
 
@@ -131,6 +154,41 @@ def step(folder, name, box, flags):
     worst = r["worst"]["arena_bytes"] / r["worst"]["lower_bound_bytes"]
     harness.row(name, ", ".join(f"{k} {v}" for k, v in box.items()), r["points"], r["optimal_points"], f"{worst:.3f}",
                 f"{plan['summary']['arena_bytes'] / 2**20:.2f}", f"{alone['summary']['arena_bytes'] / 2**20:.2f}", f"{seconds:.1f}", f"{checked:.1f}")
+
+
+def joined(folder, name, box, flags):
+    source = opened(folder, name) if "height" in box else None
+    plans, spent, checked = [], [], []
+    for flag in ("--no-aliases", "--aliases"):
+        out, plan, seconds = optimize(folder, name, box, [*flags, flag], source)
+        plans.append(plan)
+        spent.append(seconds)
+        checked.append(run("verify", out, "--allow-missing-weights")[1])
+    before, after = (p["ranges"] for p in plans)
+    for a, b in zip(before["table"], after["table"]):
+        if b["arena_bytes"] > a["arena_bytes"]:
+            raise SystemExit(f"{name}: larger with aliases at {a['dims']}")
+    mib = [f"{bytes_ / 2**20:.2f}" for p in plans for bytes_ in (p["summary"]["arena_bytes"], p["ranges"]["smallest"]["arena_bytes"])]
+    text = run("report", out.with_suffix(".plan.json"), "--text")[0].stdout
+    parts = next((line.split()[1] for line in text.splitlines() if line.startswith("aliases")), "0")
+    harness.row(name, ", ".join(f"{k} {v}" for k, v in box.items()), after["points"], after["optimal_points"], mib[0], mib[2], mib[1], mib[3],
+                parts, *(f"{s:.1f}" for s in spent + checked))
+
+
+def opened(folder, name):
+    """A copy of a model whose images have any height and width."""
+    import onnx
+
+    model = onnx.load(harness.data("zoo", f"{name}.onnx"), load_external_data=False)
+    for value in (*model.graph.input, *model.graph.output):
+        shape = value.type.tensor_type.shape.dim
+        if len(shape) == 4:
+            for axis, side in ((2, "height"), (3, "width")):
+                shape[axis].dim_param = side if value in model.graph.input else f"out_{side}"
+    del model.graph.value_info[:]
+    path = folder / f"{name}.open.onnx"
+    onnx.save(model, path)
+    return path
 
 
 def arenas(plan, name, high):

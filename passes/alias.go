@@ -170,15 +170,24 @@ func (s *State) chooseAliases(ctx context.Context, r *region, g *alias.Graph, en
 
 // relaxAliases makes the main graph one in which all bytes are shared that nodes only
 // move.
-func (s *State) relaxAliases() error {
-	pairs := s.aliasPairs(s.main)
-	l := s.aliasGraph(s.main).Relax()
+func (s *State) relaxAliases() (err error) {
+	s.main, err = s.relaxed(s.main)
+	return err
+}
+
+// errManyParts is the error for a graph whose bytes have too many parts.
+var errManyParts = errors.New("the plan has aliases with too many parts: expected one without (--no-aliases)")
+
+// relaxed returns a region in which all bytes are shared that nodes only move.
+func (s *State) relaxed(r *region) (*region, error) {
+	pairs := s.aliasPairs(r)
+	l := s.aliasGraph(r).Relax()
 	pieces := l.Pieces(pairs)
 	if pieces == nil {
-		return errors.New("the plan has aliases with too many parts: expected one without (--no-aliases)")
+		return nil, errManyParts
 	}
-	s.main, _ = s.aliased(s.main, l, pieces, pairs)
-	return nil
+	q, _ := s.aliased(r, l, pieces, pairs)
+	return q, nil
 }
 
 // aliasSearch looks for a good set of nodes.

@@ -60,29 +60,39 @@ func (r *region) parentOf() []bool {
 	return is
 }
 
-// parentBuffer makes one buffer of buffers that lie one behind the other. It needs all its
-// bytes from the first to the last step at which the outermost are live; at the others it
-// has gaps.
+// parentBuffer makes one buffer of buffers that lie one behind the other.
 func (r *region) parentBuffer(parts []int) alloc.Buffer {
-	first, last := r.buffers[parts[0]].first, r.buffers[parts[0]].last
+	list := make([]alloc.Buffer, len(parts))
+	for i, k := range parts {
+		b := &r.buffers[k]
+		list[i] = alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last}
+	}
+	return joined(list)
+}
+
+// joined makes one buffer of buffers that lie one behind the other. It needs all its bytes
+// from the first to the last step at which the outermost are live; at the others it has
+// gaps.
+func joined(parts []alloc.Buffer) alloc.Buffer {
+	first, last := parts[0].First, parts[0].Last
 	steps := []int{} // at which the parts that are live change
 	size := int64(0)
 	at := make([]int64, len(parts))
-	for i, k := range parts {
-		b := &r.buffers[k]
-		first, last = min(first, b.first), max(last, b.last)
-		steps = append(steps, b.first, b.last+1)
+	for i := range parts {
+		b := &parts[i]
+		first, last = min(first, b.First), max(last, b.Last)
+		steps = append(steps, b.First, b.Last+1)
 		at[i] = size
-		size += b.bytes
+		size += b.Size
 	}
 	out := alloc.Buffer{Size: size, First: first, Last: last}
 	slices.Sort(steps)
 	steps = slices.Compact(steps)
 	for i := range steps[:len(steps)-1] {
 		g := alloc.Gap{First: steps[i], Last: steps[i+1] - 1, From: size}
-		for j, k := range parts {
-			if b := &r.buffers[k]; b.first <= g.First && g.First <= b.last {
-				g.From, g.To = min(g.From, at[j]), max(g.To, at[j]+b.bytes)
+		for j := range parts {
+			if b := &parts[j]; b.First <= g.First && g.First <= b.Last {
+				g.From, g.To = min(g.From, at[j]), max(g.To, at[j]+b.Size)
 			}
 		}
 		if g.To == 0 {

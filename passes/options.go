@@ -97,9 +97,9 @@ type Options struct {
 	// Aliases lets results of Concat, Split, Slice and Gather along an axis with only
 	// lengths of 1 before it lie in the bytes of their operands, and operands in those of
 	// their result, where that makes the plan better. Such a plan is for a runtime that does
-	// not run these nodes, or whose copies may have their target for their source. It has
-	// no effect with Ranges, Limit, Frontier, ExtraPercent, Slices or Pools, or in bodies and
-	// local functions.
+	// not run these nodes, or whose copies may have their target for their source. With
+	// Ranges, they share the same bytes at every point. It has no effect with Limit, Frontier,
+	// ExtraPercent, Slices or Pools, or in bodies and local functions.
 	Aliases bool
 
 	Limit *Limit // bounds the memory; nodes are recomputed to meet it; nil: no limit

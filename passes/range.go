@@ -37,21 +37,22 @@ func (o *Options) checkRanges() error {
 	if _, err := o.box(); err != nil {
 		return err
 	}
+	const first = "what runs again is chosen for one size of each tensor: plan the largest lengths alone with it, then the file which that writes for the ranges"
 	for _, c := range []struct {
-		set  bool
-		what string
+		set           bool
+		what, instead string
 	}{
-		{o.Limit != nil, "limit"},
-		{o.Frontier, "frontier"},
-		{o.ExtraPercent != 0, "extra time"},
-		{o.Slices != SlicesOff, "slices"},
-		{len(o.Pools) > 0, "pools"},
-		{o.Workspaces != nil, "recorded workspaces"},
-		{o.TimeLimit != 0, "time limit"},
-		{o.Solver != nil, "solver"},
+		{o.Slices != SlicesOff, "slices", "regions are cut for one length: plan each length alone with them"},
+		{len(o.Pools) > 0, "pools", "the memory of each buffer is chosen for one size: plan each length alone with them"},
+		{o.Limit != nil, "limit", first},
+		{o.ExtraPercent != 0, "extra time", first},
+		{o.Frontier, "frontier", "it is that of one length: plan the largest lengths alone with it"},
+		{o.Workspaces != nil, "recorded workspaces", "they are those of one length: plan that length alone with them"},
+		{o.TimeLimit != 0, "time limit", "the proof infers every point: a smaller effort, or fewer points, take less time"},
+		{o.Solver != nil, "solver", "it works on the order of one length: plan that length alone with it"},
 	} {
 		if c.set {
-			return fmt.Errorf("ranges of dimensions: expected no %s, found both", c.what)
+			return fmt.Errorf("ranges of dimensions: expected no %s, found both: %s", c.what, c.instead)
 		}
 	}
 	return nil
@@ -178,6 +179,15 @@ func ranges(ctx context.Context, s *State) error {
 	if err := b.solve(ctx); err != nil {
 		return err
 	}
+	if s.opt.Aliases {
+		c, err := b.withAliases(ctx, s)
+		if err != nil {
+			return err
+		}
+		if c != nil {
+			b, s.ranged = c, c.ranged
+		}
+	}
 	b.sum()
 	if err := infer(ctx, s); err != nil {
 		return err
@@ -209,6 +219,9 @@ func ranges(ctx context.Context, s *State) error {
 	}
 	solved.ProgramPeak = solved.ProgramEvaluation.Peak
 	s.main.solved = solved
+	if b.aliases != nil {
+		b.aliases.join(s, own)
+	}
 	return solved.Ended
 }
 
@@ -228,6 +241,8 @@ type rangeSolver struct {
 	common []sharing      // by node of all graphs: what holds on all of the grid
 
 	bounded []sharing // by node of all graphs: what bounded lengths permit; nil: all points are enumerated
+
+	aliases *rangeAliases // nil: no bytes are shared but by views and in-place results
 }
 
 // sharing is which outputs of a node may share the storage of an input.
@@ -284,7 +299,21 @@ func (b *rangeSolver) problem(ctx context.Context, m *graph.Model, work []int64)
 		return nil, err
 	}
 	s.main.workspace = work
-	return s.problem(s.main), nil
+	return b.own(s.main)
+}
+
+// own returns the bare problem of a region for whose bound any order, and with aliases any
+// choice of these, counts.
+func (b *rangeSolver) own(r *region) (*schedule.Problem, error) {
+	s := &State{opt: b.opt}
+	if b.aliases != nil && r.kind == mainGraph {
+		q, err := s.relaxed(r)
+		if err != nil {
+			return nil, err
+		}
+		r = q
+	}
+	return s.problem(r), nil
 }
 
 // regions returns the storages of all graphs of an inferred model.
@@ -365,6 +394,9 @@ func (b *rangeSolver) solve(ctx context.Context) error {
 			case ratio(p.arena, p.bound) > b.chosen.worst && !b.join[b.points[i]]:
 				worse = append(worse, i)
 			}
+		}
+		if b.aliases != nil && len(unshared) == 0 && b.aliases.leaveUnsized(b) {
+			continue
 		}
 		more := unshared
 		if len(more) == 0 {
@@ -480,7 +512,11 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 		}
 		regions, err := b.regions(ctx, m)
 		for _, r := range regions {
-			p.own = append(p.own, (&State{opt: b.opt}).problem(r))
+			own, err := b.own(r)
+			if err != nil {
+				return err
+			}
+			p.own = append(p.own, own)
 			for _, n := range r.g.Nodes {
 				p.shared = append(p.shared, b.sharing(r.g, n))
 			}
@@ -534,6 +570,10 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 			x.own[i], x.ordersOwn[i] = found[k].own[g], is
 		}
 	}
+	var parts []aliasPoint
+	if b.aliases != nil {
+		parts = make([]aliasPoint, len(grid))
+	}
 	err = b.each(ctx, len(grid), func(m *graph.Model, i int) error {
 		point := list[grid[i]]
 		if _, err := b.infer(m, point); err != nil {
@@ -543,11 +583,19 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 		regions, err := b.regions(ctx, m)
 		for g, r := range regions {
 			b.graphs[g].points[i] = b.pointOf(m, r, point)
+			if parts != nil && r.kind == mainGraph {
+				parts[i] = b.aliasPoint(r)
+			}
 		}
 		return err
 	})
 	if err != nil {
 		return err
+	}
+	if parts != nil {
+		if err := b.aliases.choose(b, parts); err != nil {
+			return err
+		}
 	}
 	for g := range b.graphs {
 		if err := b.chooseGraph(ctx, g); err != nil {
@@ -711,8 +759,28 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wron
 	var all []int64 // the sizes of the buffers of all graphs
 	graphs, works := graphsOf(m.Graph), b.noWorks()
 	arenas := make([]int64, len(b.graphs))
+	regions, err := b.regions(ctx, m)
+	if err != nil {
+		return p, err
+	}
+	owns := make([]*schedule.Problem, len(regions))
+	for g, r := range regions {
+		if owns[g], err = b.own(r); err != nil {
+			return p, err
+		}
+	}
+	var parts *region // of the main graph
+	if b.aliases != nil {
+		if parts, err = b.partsAt(ctx, m); parts == nil {
+			return provenPoint{unshared: true}, err
+		}
+	}
 	for g, x := range b.graphs {
-		sizes, same, err := b.sizesAt(graphs[g].g, x, works[g], point)
+		var q *region
+		if x.outer < 0 {
+			q = parts
+		}
+		sizes, same, err := b.sizesAt(graphs[g].g, x, q, works[g], point)
 		if err != nil || !same {
 			return provenPoint{unshared: !same}, err
 		}
@@ -727,13 +795,9 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wron
 		}
 	}
 	b.sizes.check(b.box.At(point), all, s.round, wrong)
-	regions, err := b.regions(ctx, m)
-	if err != nil {
-		return p, err
-	}
 	works = b.noWorks() // that no order needs less than
 	for g, x := range b.graphs {
-		own := s.problem(regions[g])
+		own := owns[g]
 		for n, bytes := range works[g] {
 			own.Nodes[n].Workspace = bytes
 		}

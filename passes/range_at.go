@@ -76,6 +76,11 @@ func proofAt(m *graph.Model, p, at *plan.Plan, inf *ops.Inference) error {
 			s.main.workspace[*b.Node] = b.Bytes
 		}
 	}
+	if p.Sharing.Aliases {
+		if err := s.relaxAliases(); err != nil {
+			return err
+		}
+	}
 	problem := s.problem(s.main)
 	best := plan.Certificate{ValueBytes: -1}
 	for _, c := range p.Ranges.Certificates {

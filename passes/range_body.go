@@ -148,17 +148,26 @@ func (b *rangeSolver) noWorks() [][]int64 {
 }
 
 // sizesAt returns the sizes of the buffers of a graph that is inferred at a point; work has
-// the workspaces of its nodes. same is false if the tensors of a buffer differ in size.
-func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, work []int64, point int) (sizes []int64, same bool, err error) {
+// the workspaces of its nodes. same is false if the tensors of a buffer differ in size. With
+// aliases, q is the region of their parts.
+func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []int64, point int) (sizes []int64, same bool, err error) {
 	corner := &x.points[len(x.points)-1]
 	s := State{opt: b.opt}
 	bytes := make([]int64, len(corner.tensors)) // by storage
 	for i, id := range corner.tensors {
+		if q != nil {
+			bytes[i] = q.storages[i].bytes
+		}
+		if id == graph.None {
+			continue
+		}
 		t := g.Tensors[id]
 		if t.Dynamic != "" && t.Data == nil {
 			return nil, true, b.otherTensors(point)
 		}
-		bytes[i] = t.Bytes
+		if q == nil {
+			bytes[i] = t.Bytes
+		}
 		if was, stays := corner.stay[id]; stays && !was.permits(t.Type, s.round(t.Bytes)) {
 			e := graph.Errorf("ranges of dimensions: is %v for %v: expected %v, as for the largest lengths, since it stays from run to run", t.Type, b.box.At(point), was.typ)
 			if was.cache {
@@ -186,7 +195,9 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, work []int64, point
 		}
 		if sizes[i] > most[i] {
 			e := graph.Errorf("ranges of dimensions: has %d bytes for %v: expected at most the %d of the largest lengths", sizes[i], b.box.At(point), most[i])
-			e.Tensor = g.Tensors[corner.tensors[buf.Tensors[0]]].Name // a workspace is no larger if no tensor is
+			if id := corner.tensors[buf.Tensors[0]]; id != graph.None { // a workspace is no larger if no tensor is
+				e.Tensor = g.Tensors[id].Name
+			}
 			return nil, true, e
 		}
 	}

@@ -20,7 +20,9 @@ type rangePoint struct {
 	bytes   []int64           // by storage, not rounded
 
 	// Of the corner alone.
-	tensors    []graph.TensorID          // by storage: the first
+	tensors    []graph.TensorID          // by storage: the first; none: it is a part of a tensor
+	covered    []bool                    // by storage: its tensors lie in others; nil: none does
+	parents    [][]int32                 // storages that lie one behind the other
 	stay       map[graph.TensorID]stayed // parameters, states, caches and their next values
 	precedence [][2]int32                // that the options ask for
 }
@@ -40,6 +42,7 @@ type oneStack struct {
 	stack   *stacking.Stacking
 	worst   float64 // arena / bound, where it is largest on the grid
 	arenas  int64   // bytes: the sum on the grid
+	chains  [][]int // buffers that lie one behind the other
 }
 
 const (
@@ -114,10 +117,12 @@ func chooseStack(ctx context.Context, points []rangePoint, solved map[int][][]in
 // stackOrder returns the best stacking for an order. It ends as soon as one is as good as
 // the order permits at its worst point.
 func stackOrder(ctx context.Context, points []rangePoint, order []int32, least float64, opt Options) (*oneStack, error) {
-	buffers, taken, err := rangeBuffers(points[len(points)-1].problem, order)
+	corner := &points[len(points)-1]
+	buffers, taken, err := rangeBuffers(corner, order)
 	if err != nil {
 		return nil, err
 	}
+	chains := corner.chains(buffers)
 	lives := make([]stacking.Lifetime, len(buffers))
 	for i, b := range buffers {
 		lives[i] = stacking.Lifetime{First: b.First, Last: b.Last}
@@ -129,16 +134,12 @@ func stackOrder(ctx context.Context, points []rangePoint, order []int32, least f
 		if err != nil {
 			return nil, err
 		}
-		var p alloc.Problem
-		for i, b := range buffers {
-			p.Buffers = append(p.Buffers, alloc.Buffer{Size: sizes[i], First: b.First, Last: b.Last})
-		}
-		placed, err := alloc.Solve(ctx, p, alloc.Options{Strategy: opt.Placement, Effort: alloc.EffortFast, Short: true})
+		offsets, err := placeChains(ctx, sizes, buffers, chains, opt)
 		if err != nil {
 			return nil, err
 		}
-		c := &oneStack{order: order, buffers: buffers, taken: taken}
-		if c.stack, err = stacking.New(lives, stacking.Rank(placed.Offsets, sizes)); err != nil {
+		c := &oneStack{order: order, buffers: buffers, taken: taken, chains: chains}
+		if c.stack, err = stacking.NewChained(lives, stacking.RankChained(lives, offsets, sizes, chains), chains); err != nil {
 			return nil, err
 		}
 		for _, p := range points {
@@ -156,6 +157,75 @@ func stackOrder(ctx context.Context, points []rangePoint, order []int32, least f
 		}
 	}
 	return best, nil
+}
+
+// placeChains returns offsets of buffers of which some lie one behind the other.
+func placeChains(ctx context.Context, sizes []int64, buffers []schedule.Lifetime, chains [][]int, opt Options) ([]int64, error) {
+	var p alloc.Problem
+	for i, b := range buffers {
+		p.Buffers = append(p.Buffers, alloc.Buffer{Size: sizes[i], First: b.First, Last: b.Last})
+	}
+	single := make([]int, 0, len(buffers)) // those that are in no chain
+	if len(chains) > 0 {
+		all := p.Buffers
+		p.Buffers = nil
+		chained := make([]bool, len(buffers))
+		for _, chain := range chains {
+			for _, i := range chain {
+				chained[i] = true
+			}
+		}
+		for i := range all {
+			if !chained[i] {
+				single = append(single, i)
+				p.Buffers = append(p.Buffers, all[i])
+			}
+		}
+		for _, chain := range chains {
+			parts := make([]alloc.Buffer, len(chain))
+			for k, i := range chain {
+				parts[k] = all[i]
+			}
+			p.Buffers = append(p.Buffers, joined(parts))
+		}
+	}
+	placed, err := alloc.Solve(ctx, p, alloc.Options{Strategy: opt.Placement, Effort: alloc.EffortFast, Short: true})
+	if err != nil || len(chains) == 0 {
+		return placed.Offsets, err
+	}
+	offsets := make([]int64, len(buffers))
+	for k, i := range single {
+		offsets[i] = placed.Offsets[k]
+	}
+	for c, chain := range chains {
+		at := placed.Offsets[len(single)+c]
+		for _, i := range chain {
+			offsets[i] = at
+			at += sizes[i]
+		}
+	}
+	return offsets, nil
+}
+
+// chains returns the buffers of each parent.
+func (p *rangePoint) chains(buffers []schedule.Lifetime) (chains [][]int) {
+	if len(p.parents) == 0 {
+		return nil
+	}
+	of := map[int32]int{} // by storage
+	for i, b := range buffers {
+		for _, t := range b.Tensors {
+			of[t] = i
+		}
+	}
+	for _, parent := range p.parents {
+		chain := make([]int, len(parent))
+		for k, t := range parent {
+			chain[k] = of[t]
+		}
+		chains = append(chains, chain)
+	}
+	return chains
 }
 
 // arena returns the bytes that the stacking needs for the sizes of a problem.
@@ -184,15 +254,16 @@ func (o *oneStack) peak(sizes []int64) (peak int64) {
 
 // rangeBuffers returns the buffers of an order at any point, also those that have 0 bytes
 // at the corner, as they may have some elsewhere, and the in-place pairs of the corner.
-func rangeBuffers(corner *schedule.Problem, order []int32) ([]schedule.Lifetime, []schedule.Pair, error) {
-	e, err := corner.Evaluate(order)
+func rangeBuffers(corner *rangePoint, order []int32) ([]schedule.Lifetime, []schedule.Pair, error) {
+	e, err := corner.problem.Evaluate(order)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := *corner
-	p.Tensors = slices.Clone(corner.Tensors)
+	p := *corner.problem
+	p.Tensors = slices.Clone(p.Tensors)
 	for i := range p.Tensors {
-		if t := &p.Tensors[i]; t.Kind != "control" {
+		covered := i < len(corner.covered) && corner.covered[i]
+		if t := &p.Tensors[i]; t.Kind != "control" && !covered {
 			t.Bytes = 1
 		}
 	}

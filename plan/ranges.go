@@ -52,7 +52,10 @@ type Ranges struct {
 
 	// Stacking ranks the buffers of the arena from below, as indices into Plan.Buffers. At
 	// any point, the offset of a buffer is the largest end of those before it that are live
-	// with it, or 0; one of 0 bytes holds up nothing.
+	// with it, or 0; one of 0 bytes holds up nothing. Buffers of which each lies right behind
+	// the one before it ([Plan.Behind]) stand in a row. The first of them has the lowest
+	// offset at which none of them lies below the end of one before the row that is live
+	// with it.
 	Stacking []int `json:"stacking"`
 	// Certificates has the sets of nodes that prove the bounds of the points.
 	Certificates []RangeCertificate `json:"certificates"`
@@ -337,12 +340,19 @@ type layer struct {
 	buffers          []Buffer
 	steps            int
 	stacking, sizeOf []int
+	behind           []int // by buffer: the one right behind it, or -1; nil: none has any
 	certificates     []RangeCertificate
 }
 
 // layers lists the main graph and the bodies, with their stackings.
 func (p *Plan) layers() ([]layer, error) {
-	list := []layer{{"ranges: ", Arena, p.Buffers, len(p.Steps), p.Ranges.Stacking, p.Ranges.SizeOf, p.Ranges.Certificates}}
+	list := []layer{{"ranges: ", Arena, p.Buffers, len(p.Steps), p.Ranges.Stacking, p.Ranges.SizeOf, nil, p.Ranges.Certificates}}
+	if len(p.Spans) > 0 {
+		var err error
+		if list[0].behind, err = p.Behind(); err != nil {
+			return nil, err
+		}
+	}
 	for k := range p.Subgraphs {
 		s := &p.Subgraphs[k]
 		where := fmt.Sprintf("subgraph %d: ranges: ", k)
@@ -359,7 +369,7 @@ func (p *Plan) layers() ([]layer, error) {
 		case s.Step < 0 || s.Step >= steps:
 			return nil, fmt.Errorf("%sexpected a step below %d, found %d", where, steps, s.Step)
 		}
-		list = append(list, layer{where, Workspace, s.Buffers, len(s.Steps), s.Ranges.Stacking, s.Ranges.SizeOf, s.Ranges.Certificates})
+		list = append(list, layer{where, Workspace, s.Buffers, len(s.Steps), s.Ranges.Stacking, s.Ranges.SizeOf, nil, s.Ranges.Certificates})
 	}
 	return list, nil
 }
@@ -374,7 +384,13 @@ func (p *Plan) checkNoStackings() error {
 	return nil
 }
 
-// checkStacking: each buffer of the pool has one rank.
+// chained reports whether the buffer of a rank lies right behind that of the rank before.
+func (l *layer) chained(rank int) bool {
+	return l.behind != nil && rank > 0 && rank < len(l.stacking) && l.behind[l.stacking[rank-1]] == l.stacking[rank]
+}
+
+// checkStacking: each buffer of the pool has one rank, and one that lies right behind
+// another the rank behind it.
 func (l *layer) checkStacking() error {
 	ranked := make([]bool, len(l.buffers))
 	count := 0
@@ -394,6 +410,9 @@ func (l *layer) checkStacking() error {
 		buf := &l.buffers[b]
 		if buf.Bytes < 0 || buf.First < 0 || buf.Last < buf.First || buf.Last >= max(1, l.steps) {
 			return fmt.Errorf("%sbuffer %d: expected a size and a lifetime within steps 0-%d, found %d bytes, %d-%d", l.where, b, max(1, l.steps)-1, buf.Bytes, buf.First, buf.Last)
+		}
+		if l.behind != nil && l.behind[b] >= 0 && !l.chained(rank+1) {
+			return fmt.Errorf("%sstacking: rank %d: expected buffer %d, which lies right behind buffer %d", l.where, rank+1, l.behind[b], b)
 		}
 	}
 	return nil

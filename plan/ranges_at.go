@@ -94,7 +94,7 @@ func (p *Plan) sizeAt(l *layer, b int, works map[int]int64, point, sizes map[str
 	switch {
 	case buf.Node != nil:
 		bytes = works[*buf.Node]
-	case sizes == nil:
+	case sizes == nil || len(buf.Tensors) == 0: // it has parts of tensors alone
 		i, ok := l.sizeOf[b], false
 		if i >= 0 {
 			bytes, ok = p.Ranges.Sizes[i].At(point)
@@ -128,24 +128,44 @@ func (l *layer) label() string {
 // at a point, and returns the end of the last one.
 func (p *Plan) stack(l *layer, buffers []Buffer, works map[int]int64, point, sizes map[string]int64) (arena int64, err error) {
 	tops := make([]int64, max(1, l.steps))
-	for _, b := range l.stacking {
-		buf := &buffers[b]
-		if buf.Bytes, err = p.sizeAt(l, b, works, point, sizes); err != nil {
-			return 0, err
+	for rank := 0; rank < len(l.stacking); {
+		end := rank + 1
+		for l.chained(end) {
+			end++
 		}
-		buf.Offset = 0
-		if buf.Bytes == 0 {
-			continue
+		row := l.stacking[rank:end]
+		rank = end
+		base, before := int64(0), int64(0) // the offset of the row; the bytes before a buffer
+		for _, b := range row {
+			buf := &buffers[b]
+			if buf.Bytes, err = p.sizeAt(l, b, works, point, sizes); err != nil {
+				return 0, err
+			}
+			if buf.Bytes == 0 {
+				continue
+			}
+			base = max(base, slices.Max(tops[buf.First:buf.Last+1])-before)
+			if before > math.MaxInt64-buf.Bytes || base > math.MaxInt64-before-buf.Bytes {
+				return 0, fmt.Errorf("the arena exceeds 2^63 - 1 bytes")
+			}
+			before += buf.Bytes
 		}
-		live := tops[buf.First : buf.Last+1]
-		buf.Offset = slices.Max(live)
-		if buf.Offset > math.MaxInt64-buf.Bytes {
-			return 0, fmt.Errorf("the arena exceeds 2^63 - 1 bytes")
+		for _, b := range row {
+			buf := &buffers[b]
+			buf.Offset = 0
+			if buf.Bytes == 0 {
+				continue
+			}
+			buf.Offset = base
+			base += buf.Bytes
+			live := tops[buf.First : buf.Last+1]
+			for i := range live {
+				live[i] = max(live[i], base)
+			}
 		}
-		for i := range live {
-			live[i] = buf.Offset + buf.Bytes
+		if before > 0 {
+			arena = max(arena, base)
 		}
-		arena = max(arena, buf.Offset+buf.Bytes)
 	}
 	return arena, nil
 }

@@ -52,6 +52,7 @@ type header struct {
 type headerTensor struct {
 	name, id string
 	b        *plan.Buffer
+	span     int // of a tensor in several buffers: the index of its span; else -1
 }
 
 // longestIdentifier is the number of significant characters of a macro in C99.
@@ -61,22 +62,22 @@ const longestIdentifier = 63
 func (h *header) names() {
 	ids := unique{}
 	most := longestIdentifier - len(h.NAME+"_OFFSET_")
-	add := func(name string, b *plan.Buffer) {
-		h.tensors = append(h.tensors, headerTensor{name, ids.name(identifier(name), most), b})
+	add := func(name string, b *plan.Buffer, span int) {
+		h.tensors = append(h.tensors, headerTensor{name, ids.name(identifier(name), most), b, span})
 	}
 	for i := range h.p.Buffers {
 		b := &h.p.Buffers[i]
 		for _, t := range b.Tensors {
-			add(t, b)
+			add(t, b, -1)
 		}
 		if len(b.Tensors) == 0 {
-			add(bufferLabel(h.p, b), b)
+			add(bufferLabel(h.p, b), b, -1)
 		}
 	}
 	for i := range h.p.Spans {
 		b := h.p.Whole(i)
 		for _, t := range b.Tensors {
-			add(t, &b)
+			add(t, &b, i)
 		}
 	}
 }

@@ -28,9 +28,12 @@ func (h *header) ranges() {
 		box = append(box, fmt.Sprintf("%s = %s", inComment(name), inComment(h.p.Dims[name].String())))
 	}
 	fmt.Fprintf(h, "\n/* The figures above are those of the largest lengths of %s. */\n", strings.Join(box, ", "))
-	if i := slices.IndexFunc(r.Stacking, func(b int) bool { return r.SizeOf[b] < 0 }); i >= 0 {
-		fmt.Fprintf(h, "/* At other lengths no formula gives the size of %s, so the functions\n * that give the places there are missing: export tables for some lengths (--buckets). */\n", inComment(bufferLabel(h.p, &h.p.Buffers[r.Stacking[i]])))
-		return
+	lists := h.piles()
+	for _, l := range lists {
+		if b := l.unsized; b != nil {
+			fmt.Fprintf(h, "/* At other lengths no formula gives the size of %s, so the functions\n * that give the places there are missing: export tables for some lengths (--buckets). */\n", inComment(bufferLabel(h.p, b)))
+			return
+		}
 	}
 	list := strings.Join(params, ", ")
 	fmt.Fprintf(h, `
@@ -43,9 +46,19 @@ size_t %[1]s_arena_bytes(%[2]s);
 
 #ifdef %[3]s_DEFINE_TABLES
 `, h.name, list, h.NAME)
-	h.stackTable()
+	steps, most := 1, 1
+	for k := range lists {
+		h.pileTable(&lists[k])
+		steps, most = max(steps, lists[k].steps), max(most, len(lists[k].buffers))
+	}
+	h.ranks(&lists[0])
+	h.pile()
 	fmt.Fprintf(h, "size_t %s_place(%s, size_t *offsets, size_t *bytes) {\n", h.name, list)
-	fmt.Fprintf(h, "\tsize_t tops[%d] = {0}, sizes[%d], starts[%d], arena = 0, i, k;\n", max(1, len(h.p.Steps)), max(1, len(r.Sizes)), max(1, len(r.Stacking)))
+	works := 0
+	if len(lists) > 1 {
+		works = lists[0].works
+	}
+	fmt.Fprintf(h, "\tsize_t tops[%d], sizes[%d] = {0}, starts[%d], arena, i, k;\n", steps, max(1, len(r.Sizes)+works), most)
 	for _, name := range names {
 		h.lengthCheck(param[name], h.p.Dims[name])
 		if a, some := r.Accepted[name]; some {
@@ -55,27 +68,152 @@ size_t %[1]s_arena_bytes(%[2]s);
 	for i, p := range r.Sizes {
 		fmt.Fprintf(h, "\tsizes[%d] = ((size_t)(%s) + %d) / %d * %d;\n", i, cPolynomial(p, param), h.p.Alignment-1, h.p.Alignment, h.p.Alignment)
 	}
-	fmt.Fprintf(h, `	for (i = 0; i < %[2]d; i++) {
-		const unsigned long *b = %[1]s_stack[i];
-		size_t size = sizes[b[2]];
-		starts[i] = 0;
-		if (size == 0) continue;
-		for (k = b[0]; k <= b[1]; k++)
-			if (tops[k] > starts[i]) starts[i] = tops[k];
-		for (k = b[0]; k <= b[1]; k++) tops[k] = starts[i] + size;
-		if (starts[i] + size > arena) arena = starts[i] + size;
+	for k := len(lists) - 1; k > 0; k-- { // those within a body follow it
+		l := &lists[k]
+		fmt.Fprintf(h, "\tarena = %[1]s_pile(%[2]s, %[3]d, %[4]d, sizes, tops, starts);\n\tif (arena > sizes[%[5]d]) sizes[%[5]d] = arena;\n", h.name, l.name, len(l.buffers), l.steps, l.work)
 	}
-	for (i = 0; i < %[3]d; i++) {
-		unsigned long rank = %[1]s_rank_of[i];
-		if (rank == %[2]d) continue;
-		if (offsets) offsets[i] = starts[rank];
-		if (bytes) bytes[i] = sizes[%[1]s_stack[rank][2]];
+	l := &lists[0]
+	fmt.Fprintf(h, `	arena = %[1]s_pile(%[2]s, %[3]d, %[4]d, sizes, tops, starts);
+	for (i = 0; i < %[5]d; i++) {
+		const unsigned long *in = %[1]s_rank_of[i];
+		if (in[1] == 0) continue;
+		if (offsets) offsets[i] = starts[in[0]];
+		if (bytes)
+			for (bytes[i] = 0, k = 0; k < in[1]; k++) bytes[i] += sizes[%[2]s[in[0] + k][2]];
 	}
 	return arena;
 }
-size_t %[1]s_arena_bytes(%[4]s) { return %[1]s_place(%[5]s, NULL, NULL); }
+size_t %[1]s_arena_bytes(%[6]s) { return %[1]s_place(%[7]s, NULL, NULL); }
 #endif
-`, h.name, len(r.Stacking), len(h.tensors), list, strings.Join(values(names, param), ", "))
+`, h.name, l.name, len(l.buffers), l.steps, len(h.tensors), list, strings.Join(values(names, param), ", "))
+}
+
+// piled is the stacking of the main graph or of a body.
+type piled struct {
+	name    string // of its table
+	buffers []int  // from below, as indices into all
+	all     []plan.Buffer
+	steps   int
+	sizes   []int  // of these buffers, as indices into the function's sizes
+	chained []bool // of these buffers: it lies right behind the one before
+	unsized *plan.Buffer
+
+	work  int // of a body: the index of its node's workspace in the sizes
+	works int // of the main graph: the number of workspaces
+}
+
+// piles lists the stackings of the main graph and of the bodies, as the plan lists them. The
+// sizes of workspaces follow those that polynomials give.
+func (h *header) piles() []piled {
+	r := h.p.Ranges
+	lists := []piled{{name: h.name + "_stack", buffers: r.Stacking, all: h.p.Buffers, steps: max(1, len(h.p.Steps))}}
+	type node struct{ graph, step int }
+	works := map[node]int{}
+	for k := range h.p.Subgraphs {
+		s := &h.p.Subgraphs[k]
+		at := node{0, s.Step}
+		if s.Parent != nil {
+			at.graph = *s.Parent + 1
+		}
+		if _, known := works[at]; !known {
+			works[at] = len(r.Sizes) + len(works)
+		}
+		lists = append(lists, piled{name: fmt.Sprintf("%s_stack_%d", h.name, k+1), buffers: s.Ranges.Stacking, all: s.Buffers, steps: max(1, len(s.Steps)), work: works[at]})
+	}
+	lists[0].works = len(works)
+	behind, err := h.p.Behind()
+	if err != nil || len(h.p.Spans) == 0 {
+		behind = nil
+	}
+	for g := range lists {
+		l := &lists[g]
+		sizeOf := r.SizeOf
+		if g > 0 {
+			sizeOf = h.p.Subgraphs[g-1].Ranges.SizeOf
+		}
+		for i, b := range l.buffers {
+			size, known := sizeOf[b], sizeOf[b] >= 0
+			if n := l.all[b].Node; n != nil {
+				size, known = works[node{g, *n}]
+			}
+			if !known {
+				l.unsized = &l.all[b]
+			}
+			l.sizes = append(l.sizes, size)
+			l.chained = append(l.chained, g == 0 && behind != nil && i > 0 && behind[l.buffers[i-1]] == b)
+		}
+	}
+	return lists
+}
+
+// pileTable writes the steps and the size of each buffer of a stacking, from below.
+func (h *header) pileTable(l *piled) {
+	fmt.Fprintf(h, "/* Buffers from below: first step, last step, index of the size; 1: right behind the one\n * before. */\nstatic const unsigned long %s[%d][4] = {\n", l.name, max(1, len(l.buffers)))
+	for i, b := range l.buffers {
+		buf, chained := &l.all[b], 0
+		if l.chained[i] {
+			chained = 1
+		}
+		fmt.Fprintf(h, "\t{%dUL, %dUL, %dUL, %dUL},\n", buf.First, buf.Last, l.sizes[i], chained)
+	}
+	if len(l.buffers) == 0 {
+		fmt.Fprintf(h, "\t{0UL, 0UL, 0UL, 0UL},\n")
+	}
+	fmt.Fprintf(h, "};\n")
+}
+
+// ranks writes where each tensor lies in the stacking of the main graph.
+func (h *header) ranks(l *piled) {
+	rank := map[*plan.Buffer]int{}
+	for i, b := range l.buffers {
+		rank[&l.all[b]] = i
+	}
+	fmt.Fprintf(h, "/* Of each tensor: the place of its first buffer in %s, and how many it has there. */\nstatic const unsigned long %s_rank_of[%d][2] = {\n", l.name, h.name, max(1, len(h.tensors)))
+	for _, t := range h.tensors {
+		first, count := t.b, 1
+		if t.span >= 0 {
+			s := h.p.Spans[t.span].Buffers
+			first, count = &h.p.Buffers[s[0]], len(s)
+		}
+		at, in := rank[first]
+		if !in {
+			count = 0
+		}
+		fmt.Fprintf(h, "\t{%dUL, %dUL},\n", at, count)
+	}
+	if len(h.tensors) == 0 {
+		fmt.Fprintf(h, "\t{0UL, 0UL},\n")
+	}
+	fmt.Fprintf(h, "};\n")
+}
+
+// pile writes the function that stacks buffers.
+func (h *header) pile() {
+	fmt.Fprintf(h, `static size_t %s_pile(const unsigned long (*list)[4], size_t n, size_t steps, const size_t *sizes, size_t *tops, size_t *starts) {
+	size_t arena = 0, i, j, k, end;
+	for (k = 0; k < steps; k++) tops[k] = 0;
+	for (i = 0; i < n; i = end) {
+		size_t low = 0, before = 0;
+		for (end = i + 1; end < n && list[end][3];) end++;
+		for (j = i; j < end; j++) {
+			if (sizes[list[j][2]] == 0) continue;
+			for (k = list[j][0]; k <= list[j][1]; k++)
+				if (tops[k] > low + before) low = tops[k] - before;
+			before += sizes[list[j][2]];
+		}
+		for (j = i; j < end; j++) {
+			starts[j] = 0;
+			if (sizes[list[j][2]] == 0) continue;
+			starts[j] = low;
+			low += sizes[list[j][2]];
+			for (k = list[j][0]; k <= list[j][1]; k++)
+				if (tops[k] < low) tops[k] = low;
+			if (low > arena) arena = low;
+		}
+	}
+	return arena;
+}
+`, h.name)
 }
 
 // values returns what the names stand for, in their order.
@@ -84,34 +222,6 @@ func values(names []string, of map[string]string) (list []string) {
 		list = append(list, of[name])
 	}
 	return list
-}
-
-// stackTable writes the steps and the size of each buffer of the stacking, from below, and
-// the rank of each tensor's buffer.
-func (h *header) stackTable() {
-	r := h.p.Ranges
-	rank := map[*plan.Buffer]int{}
-	fmt.Fprintf(h, "/* The buffers of the arena from below: first step, last step, index of the size. */\nstatic const unsigned long %s_stack[%d][3] = {\n", h.name, max(1, len(r.Stacking)))
-	for i, b := range r.Stacking {
-		buf := &h.p.Buffers[b]
-		rank[buf] = i
-		fmt.Fprintf(h, "\t{%dUL, %dUL, %dUL},\n", buf.First, buf.Last, r.SizeOf[b])
-	}
-	if len(r.Stacking) == 0 {
-		fmt.Fprintf(h, "\t{0UL, 0UL, 0UL},\n")
-	}
-	fmt.Fprintf(h, "};\n/* Of each tensor: the place of its buffer in that list; %d: it is in another pool. */\nstatic const unsigned long %s_rank_of[%d] = {\n", len(r.Stacking), h.name, max(1, len(h.tensors)))
-	for _, t := range h.tensors {
-		at, in := rank[t.b]
-		if !in {
-			at = len(r.Stacking)
-		}
-		fmt.Fprintf(h, "\t%dUL,\n", at)
-	}
-	if len(h.tensors) == 0 {
-		fmt.Fprintf(h, "\t0UL,\n")
-	}
-	fmt.Fprintf(h, "};\n")
 }
 
 // lengthCheck writes the test of one length.
@@ -191,6 +301,11 @@ const struct %[2]s_bucket %[2]s_buckets[%[3]d] = {
 		for i := range p.Buffers {
 			for range max(1, len(p.Buffers[i].Tensors)) {
 				fmt.Fprintf(h, "\t\t%s,\n", literal(p.Buffers[i].Offset))
+			}
+		}
+		for i := range p.Spans {
+			for range p.Spans[i].Tensors {
+				fmt.Fprintf(h, "\t\t%s,\n", literal(p.Whole(i).Offset))
 			}
 		}
 		if len(h.tensors) == 0 {

@@ -24,14 +24,17 @@ var rangeNets = []struct {
 	name   string
 	build  func(testing.TB) *graph.Model
 	ranges map[string]string
+
+	aliases bool
 }{
-	{"bert", smallBERT, map[string]string{"batch": "1..3", "sequence": "1..16"}},
+	{"bert", smallBERT, map[string]string{"batch": "1..3", "sequence": "1..16"}, false},
 	{"resnet18", func(t testing.TB) *graph.Model {
 		return network(t, "resnet18", map[string]string{"size": "32", "width": "0.125", "classes": "10"})
-	}, map[string]string{"batch": "1..6"}},
-	{"unet", smallUNet, map[string]string{"batch": "1..2", "height": "8..24", "width": "8,12,13,16"}},
-	{"decoder with past", smallDecoder, map[string]string{"batch": "1..3", "past": "0..9"}},
-	{"weights that are transposed", transposedWeights, map[string]string{"batch": "1,2,63,64,65,17000"}},
+	}, map[string]string{"batch": "1..6"}, false},
+	{"unet", smallUNet, map[string]string{"batch": "1..2", "height": "8..24", "width": "8,12,13,16"}, false},
+	{"unet with aliases", func(t testing.TB) *graph.Model { return smallUNetOf(t, 1, graph.Unknown, graph.Unknown) }, map[string]string{"height": "8..24", "width": "8,12,13,16"}, true},
+	{"decoder with past", smallDecoder, map[string]string{"batch": "1..3", "past": "0..9"}, false},
+	{"weights that are transposed", transposedWeights, map[string]string{"batch": "1,2,63,64,65,17000"}, false},
 }
 
 func network(t testing.TB, name string, set map[string]string) *graph.Model {
@@ -59,11 +62,13 @@ func modelOf(t testing.TB, b *graph.Builder) *graph.Model {
 
 // smallUNet halves an image twice and doubles it twice, so that heights and widths are
 // multiples of 4: others do not fit what was cut off on the way.
-func smallUNet(t testing.TB) *graph.Model { return smallUNetOf(t, graph.Unknown, graph.Unknown) }
+func smallUNet(t testing.TB) *graph.Model {
+	return smallUNetOf(t, graph.Unknown, graph.Unknown, graph.Unknown)
+}
 
-func smallUNetOf(t testing.TB, height, width graph.Dim) *graph.Model {
+func smallUNetOf(t testing.TB, batch, height, width graph.Dim) *graph.Model {
 	b := graph.NewBuilder("unet", 17)
-	x := b.Input("image", graph.TensorOf(graph.Float32, graph.Unknown, 2, height, width), "batch", "", "height", "width")
+	x := b.Input("image", graph.TensorOf(graph.Float32, batch, 2, height, width), "batch", "", "height", "width")
 	conv := func(name string, x graph.TensorID, in, out int64) graph.TensorID {
 		return b.Node("Relu", name+".relu", conv(b, name, x, in, out, 3))
 	}
@@ -228,7 +233,10 @@ func sameOutputs(t testing.TB, dims map[string]int64, got, want map[string]vm.Va
 func TestRandomShapes(t *testing.T) {
 	for _, c := range rangeNets {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			p := rangedProgram(t, c.build(t), c.ranges)
+			p := rangedProgramOf(t, c.build(t), passes.Options{Ranges: c.ranges, Fold: passes.FoldOff, Aliases: c.aliases})
+			if p.Plan().Sharing.Aliases != c.aliases {
+				t.Fatalf("expected aliases: %t", c.aliases)
+			}
 			s := newSession(t, p, vm.Options{Poison: true})
 			draw := rand.New(rand.NewPCG(1, uint64(len(c.name))))
 			for i := range randomShapes(t) {

@@ -20,6 +20,7 @@ type ranged struct {
 	names  []string         // of the dimensions with several lengths, ascending
 	layers []layer          // the main graph and the bodies, as plan.Graphs lists them
 	stay   []stays
+	moved  []movedBytes
 	axes   []openAxis // of the inputs
 
 	elements sync.Map // of constants, as checks of nodes read them: *ops.Value by constantID
@@ -55,6 +56,7 @@ type sharedTensor struct {
 	id     graph.TensorID
 	before []graph.TensorID // tensors that nodes before that one made in the buffer
 	over   bool             // none of them is read later: it may be written over them
+	moved  bool             // its bytes are bytes of an operand that lie there: see movedBytes
 }
 
 // newRanged prepares the points of a plan whose corner has been verified. g is the model's
@@ -68,6 +70,7 @@ func newRanged(m *graph.Model, p *plan.Plan) (*ranged, error) {
 		}
 	}
 	r.axes = openAxesOf(m.Graph, p)
+	r.moved = movedIn(m.Graph, p)
 	for k, g := range plan.Graphs(m.Graph) {
 		buffers, sizeOf := p.Buffers, p.Ranges.SizeOf
 		if k > 0 {
@@ -81,6 +84,9 @@ func newRanged(m *graph.Model, p *plan.Plan) (*ranged, error) {
 		for i := range buffers {
 			b := &buffers[i]
 			shared := sharedIn(g, idsOf(named, b))
+			for i := range shared {
+				shared[i].moved = slices.ContainsFunc(r.moved, func(x movedBytes) bool { return k == 0 && x.out == shared[i].id })
+			}
 			switch {
 			case b.Pool == plan.Arena || b.Pool == plan.Workspace:
 				if b.Node == nil {
@@ -170,6 +176,9 @@ func viewsOfCaptures(g *graph.Graph, buffers []plan.Buffer) (list []sharedTensor
 // inferred at a point: as a view of one of those before, or in place of one that nobody
 // reads later.
 func (s *sharedTensor) possible(g *graph.Graph, round func(int64) int64) bool {
+	if s.moved {
+		return true // if its bytes lie where they should
+	}
 	n := g.Nodes[g.Tensors[s.id].Maker]
 	of := func(a graph.Alias) (in graph.TensorID, is bool) {
 		in = n.Inputs[a.In]
@@ -276,7 +285,7 @@ func (r *ranged) planAt(graphs []*graph.Graph, dims map[string]int64) (*plan.Pla
 				all[k][t.Name] = t.Bytes
 				bytes = max(bytes, t.Bytes)
 			}
-			if of := l.sizeOf[i]; of >= 0 {
+			if of := l.sizeOf[i]; of >= 0 && len(l.tensors[i]) > 0 {
 				if n, ok := r.p.Ranges.Sizes[of].At(dims); !ok || round(n) != round(bytes) {
 					return nil, about(g, l.tensors[i][0], "expected %d bytes, as the plan says, found %d", n, bytes)
 				}
@@ -289,6 +298,9 @@ func (r *ranged) planAt(graphs []*graph.Graph, dims map[string]int64) (*plan.Pla
 	}
 	if most := poolBytes(r.p, plan.Arena); q.Summary.ArenaBytes > most {
 		return nil, fmt.Errorf("expected an arena of at most the %d bytes of the largest lengths, found %d", most, q.Summary.ArenaBytes)
+	}
+	if err := r.checkMoved(graphs[0], q, round); err != nil {
+		return nil, err
 	}
 	for k, g := range graphs {
 		buffers := q.Buffers

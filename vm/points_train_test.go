@@ -31,7 +31,7 @@ var trainedRanges = []struct {
 		0,
 	},
 	{
-		"unet", func(t testing.TB) *graph.Model { return smallUNetOf(t, 8, 12) },
+		"unet", func(t testing.TB) *graph.Model { return smallUNetOf(t, graph.Unknown, 8, 12) },
 		autodiff.Options{Loss: "mse", Optimizer: "momentum"},
 		map[string]string{"batch": "2..5"},
 		[]map[string]int64{{"batch": 5}, {"batch": 2}, {"batch": 3}},

@@ -19,6 +19,14 @@
 //     So the arena of the largest sizes is enough for all smaller ones. First fit in the
 //     same sequence has no such property.
 //
+// Buffers of a chain lie one behind the other, without room between them, and are stacked
+// as one: the chain begins at the lowest byte at which each of its buffers lies on top of
+// what is live with that buffer. Above a chain lies what is live with one of its buffers,
+// on top of that buffer. So a buffer of a chain that is not live leaves its bytes to
+// others. The first fact holds for chains, too. The second does not: a buffer may lie
+// lower because one before it in its chain is larger, so who has chains must look at the
+// arena of all sizes.
+//
 // The package knows nothing of dimensions or operators.
 package stacking
 
@@ -36,6 +44,7 @@ type Lifetime struct{ First, Last int }
 // goroutines at once.
 type Stacking struct {
 	ranking  []int
+	chained  []bool     // by rank: the buffer lies right behind the one of the rank before
 	lives    []Lifetime // with steps numbered anew, from 0 to sections-1
 	sections int
 }
@@ -44,6 +53,13 @@ type Stacking struct {
 // below. It fails if the ranking is no permutation of the indices of the lifetimes, or
 // if a lifetime ends before it begins. O(n log n).
 func New(lives []Lifetime, ranking []int) (*Stacking, error) {
+	return NewChained(lives, ranking, nil)
+}
+
+// NewChained is New with chains: lists of buffers that lie one behind the other. No buffer
+// is in two chains. It fails also if the buffers of a chain do not follow each other in the
+// ranking.
+func NewChained(lives []Lifetime, ranking []int, chains [][]int) (*Stacking, error) {
 	if len(ranking) != len(lives) {
 		return nil, fmt.Errorf("stacking: expected the ranks of %d buffers, found %d", len(lives), len(ranking))
 	}
@@ -57,7 +73,22 @@ func New(lives []Lifetime, ranking []int) (*Stacking, error) {
 		}
 		ranked[b] = true
 	}
-	s := &Stacking{ranking: slices.Clone(ranking), lives: make([]Lifetime, len(lives))}
+	s := &Stacking{ranking: slices.Clone(ranking), chained: make([]bool, len(lives)), lives: make([]Lifetime, len(lives))}
+	for c, chain := range chains {
+		at := -1
+		for i, b := range chain {
+			switch {
+			case b < 0 || b >= len(lives):
+				return nil, fmt.Errorf("stacking: chain %d: expected buffers from 0 to %d, found %d", c, len(lives)-1, b)
+			case i == 0:
+				at = slices.Index(ranking, b)
+			case at+i >= len(ranking) || ranking[at+i] != b || s.chained[at+i]:
+				return nil, fmt.Errorf("stacking: chain %d: expected the rank behind that of buffer %d for buffer %d", c, chain[i-1], b)
+			default:
+				s.chained[at+i] = true
+			}
+		}
+	}
 	// Only the order of the first steps matters: two buffers are live together if and
 	// only if they are so at the first step of one of them.
 	firsts := make([]int, 0, len(lives))
@@ -93,27 +124,52 @@ func (s *Stacking) Place(sizes, offsets []int64) (arena int64, err error) {
 		return 0, fmt.Errorf("stacking: expected sizes and offsets of %d buffers, found %d and %d", len(s.lives), len(sizes), len(offsets))
 	}
 	tops := make([]int64, s.sections) // by section: the end of the highest buffer so far
-	for _, b := range s.ranking {
-		size := sizes[b]
-		offsets[b] = 0
-		if size == 0 {
-			continue
+	for rank := 0; rank < len(s.ranking); {
+		end := rank + 1
+		for end < len(s.ranking) && s.chained[end] {
+			end++
 		}
-		if size < 0 {
-			return 0, fmt.Errorf("stacking: buffer %d: expected 0 or more bytes, found %d", b, size)
+		top, err := s.placeChain(s.ranking[rank:end], sizes, offsets, tops)
+		if err != nil {
+			return 0, err
 		}
-		under := tops[s.lives[b].First : s.lives[b].Last+1]
-		off := slices.Max(under)
-		if off > math.MaxInt64-size {
-			return 0, fmt.Errorf("stacking: buffer %d: %d bytes on top of %d exceed %d", b, size, off, math.MaxInt64)
-		}
-		offsets[b] = off
-		for i := range under {
-			under[i] = off + size
-		}
-		arena = max(arena, off+size)
+		arena, rank = max(arena, top), end
 	}
 	return arena, nil
+}
+
+// placeChain places buffers that lie one behind the other on top of those that lie there
+// already, and returns the end of the last one.
+func (s *Stacking) placeChain(chain []int, sizes, offsets, tops []int64) (end int64, err error) {
+	base, before := int64(0), int64(0) // the first byte; the bytes before a buffer
+	for _, b := range chain {
+		size := sizes[b]
+		switch {
+		case size < 0:
+			return 0, fmt.Errorf("stacking: buffer %d: expected 0 or more bytes, found %d", b, size)
+		case size == 0:
+			continue
+		}
+		base = max(base, slices.Max(tops[s.lives[b].First:s.lives[b].Last+1])-before)
+		if before > math.MaxInt64-size || base > math.MaxInt64-before-size {
+			return 0, fmt.Errorf("stacking: buffer %d: %d bytes on top of %d exceed %d", b, size, base+min(before, math.MaxInt64-base), math.MaxInt64)
+		}
+		before += size
+	}
+	end = base
+	for _, b := range chain {
+		offsets[b] = 0
+		if sizes[b] == 0 {
+			continue
+		}
+		offsets[b] = end
+		end += sizes[b]
+		under := tops[s.lives[b].First : s.lives[b].Last+1]
+		for i := range under {
+			under[i] = max(under[i], end)
+		}
+	}
+	return end, nil
 }
 
 // Rank returns the ranking of a placement: the buffers by offset, then by end, so that a
@@ -128,5 +184,64 @@ func Rank(offsets, sizes []int64) []int {
 	slices.SortFunc(ranking, func(a, b int) int {
 		return cmp.Or(cmp.Compare(offsets[a], offsets[b]), cmp.Compare(offsets[a]+sizes[a], offsets[b]+sizes[b]), a-b)
 	})
+	return ranking
+}
+
+// RankChained is [Rank] with chains, whose buffers follow each other in the ranking. A chain,
+// or another buffer, stands behind all those of which a buffer lies below one of its own
+// at a step at which both are live; where two stand behind each other, the one with the
+// lower first byte comes first, and the arena may be larger than that of the placement.
+// O(n²).
+func RankChained(lives []Lifetime, offsets, sizes []int64, chains [][]int) []int {
+	plain := Rank(offsets, sizes)
+	if len(chains) == 0 {
+		return plain
+	}
+	chainOf := make(map[int]int, len(lives))
+	for c, chain := range chains {
+		for _, b := range chain {
+			chainOf[b] = c
+		}
+	}
+	var units [][]int // by the first byte
+	unitOf := make([]int, len(lives))
+	for _, b := range plain {
+		c, chained := chainOf[b]
+		unit := []int{b}
+		if chained {
+			if chains[c][0] != b {
+				continue
+			}
+			unit = chains[c]
+		}
+		for _, b := range unit {
+			unitOf[b] = len(units)
+		}
+		units = append(units, unit)
+	}
+	above := make([][]int, len(units)) // by unit: those that lie above it
+	below := make([]int, len(units))   // by unit: how often it stands in a list of above
+	for i, b := range plain {
+		for _, c := range plain[i+1:] {
+			u, v := unitOf[b], unitOf[c]
+			if u != v && sizes[b] > 0 && sizes[c] > 0 && lives[b].First <= lives[c].Last && lives[c].First <= lives[b].Last {
+				above[u] = append(above[u], v)
+				below[v]++
+			}
+		}
+	}
+	ranking := make([]int, 0, len(lives))
+	taken := make([]bool, len(units))
+	for range units {
+		next := slices.IndexFunc(units, func(u []int) bool { return !taken[unitOf[u[0]]] && below[unitOf[u[0]]] == 0 })
+		if next < 0 {
+			next = slices.Index(taken, false)
+		}
+		taken[next] = true
+		ranking = append(ranking, units[next]...)
+		for _, v := range above[next] {
+			below[v]--
+		}
+	}
 	return ranking
 }

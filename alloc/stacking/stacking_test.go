@@ -212,3 +212,115 @@ func TestErrors(t *testing.T) {
 		}
 	}
 }
+
+// drawChains puts some of n buffers into chains.
+func drawChains(t *rapid.T, n int) (chains [][]int) {
+	all := drawRanking(t, n)
+	for len(all) > 1 && rapid.Bool().Draw(t, "another chain") {
+		k := rapid.IntRange(2, min(4, len(all))).Draw(t, "buffers of the chain")
+		chains, all = append(chains, all[:k]), all[k:]
+	}
+	return chains
+}
+
+// inChains moves the buffers of each chain behind its first one.
+func inChains(ranking []int, chains [][]int) (list []int) {
+	for _, b := range ranking {
+		c := slices.IndexFunc(chains, func(c []int) bool { return slices.Contains(c, b) })
+		switch {
+		case c < 0:
+			list = append(list, b)
+		case chains[c][0] == b:
+			list = append(list, chains[c]...)
+		}
+	}
+	return list
+}
+
+// TestChains: buffers of a chain lie one behind the other, none overlaps another, and the
+// chain lies as low as the buffers below it permit.
+func TestChains(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lives := drawLives(t, 10)
+		sizes := drawSizes(t, len(lives))
+		chains := drawChains(t, len(lives))
+		ranking := inChains(drawRanking(t, len(lives)), chains)
+		s, err := stacking.NewChained(lives, ranking, chains)
+		if err != nil {
+			t.Fatal(err)
+		}
+		placed := place(t, s, sizes)
+		if err := problem(lives, sizes).Check(placed); err != nil {
+			t.Fatal(err)
+		}
+		low := func(list []int) (base int64, known bool) { // the lowest first byte of the buffers
+			before := int64(0)
+			for _, b := range list {
+				for _, a := range ranking[:slices.Index(ranking, list[0])] {
+					if sizes[a] > 0 && sizes[b] > 0 && lives[a].First <= lives[b].Last && lives[b].First <= lives[a].Last {
+						base = max(base, placed.Offsets[a]+sizes[a]-before)
+					}
+				}
+				before += sizes[b]
+			}
+			return base, before > 0
+		}
+		for _, chain := range chains {
+			at, some := low(chain)
+			for _, b := range chain {
+				if sizes[b] > 0 && placed.Offsets[b] != at {
+					t.Fatalf("buffer %d of chain %v: expected offset %d, found %d", b, chain, at, placed.Offsets[b])
+				}
+				if some {
+					at += sizes[b]
+				}
+			}
+		}
+	})
+}
+
+// TestRankChained: the ranking of a placement has the chains in a row, and where no two
+// buffers or chains lie above each other, its arena is not larger.
+func TestRankChained(t *testing.T) {
+	// Two parts of a chain, between which another buffer lies at other steps.
+	lives := []stacking.Lifetime{{First: 0, Last: 3}, {First: 2, Last: 3}, {First: 0, Last: 1}, {First: 2, Last: 3}}
+	sizes, offsets := []int64{2, 3, 3, 1}, []int64{0, 2, 2, 5}
+	chains := [][]int{{0, 1}}
+	ranking := stacking.RankChained(lives, offsets, sizes, chains)
+	s, err := stacking.NewChained(lives, ranking, chains)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := place(t, s, sizes); got.Arena != 6 || !slices.Equal(got.Offsets, offsets) {
+		t.Errorf("expected the placement in 6 bytes, found %+v", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		lives := drawLives(t, 10)
+		sizes := drawSizes(t, len(lives))
+		chains := drawChains(t, len(lives))
+		s, err := stacking.NewChained(lives, inChains(drawRanking(t, len(lives)), chains), chains)
+		if err != nil {
+			t.Fatal(err)
+		}
+		placed := place(t, s, sizes)
+		again, err := stacking.NewChained(lives, stacking.RankChained(lives, placed.Offsets, sizes, chains), chains)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := problem(lives, sizes).Check(place(t, again, sizes)); err != nil {
+			t.Fatal(err)
+		}
+		if got := place(t, again, sizes).Arena; got > placed.Arena {
+			t.Fatalf("expected at most the %d bytes of the stacking, found %d", placed.Arena, got)
+		}
+	})
+}
+
+func TestChainErrors(t *testing.T) {
+	lives := []stacking.Lifetime{{First: 0, Last: 1}, {First: 0, Last: 1}, {First: 0, Last: 1}}
+	for _, chains := range [][][]int{{{0, 2}}, {{1, 0}}, {{2, 3}}, {{0, 1}, {0, 1}}, {{2, 0}}} {
+		if _, err := stacking.NewChained(lives, []int{0, 1, 2}, chains); err == nil || !strings.Contains(err.Error(), "chain") {
+			t.Errorf("chains %v: expected an error, found %v", chains, err)
+		}
+	}
+}

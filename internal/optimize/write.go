@@ -167,9 +167,9 @@ func (t *Task) checkFiles() error {
 	}
 	dir := filepath.Dir(t.Out)
 	for _, location := range onnx.Locations(m) {
-		// A file that exists is left as it is.
+		// A file that exists is left as it is, and so is one that the model misses there.
 		to, use := filepath.Join(dir, filepath.FromSlash(location)), s.Reads
-		if !exists(to) {
+		if from := filepath.Join(m.Source.Dir, filepath.FromSlash(location)); !exists(to) && !files.Same(from, to) {
 			use = func(what, path string) { s.Writes(what, path) }
 		}
 		use("the external data beside the planned model", to)

@@ -22,19 +22,7 @@ type placed struct {
 // place checks a list of buffers, and of tensors without a buffer, against the
 // scope's storages.
 func (s *scope) place(list []plan.Buffer, dynamic []plan.Dynamic) {
-	s.at = make([]int32, len(s.g.Tensors))
-	for t := range s.at {
-		s.at[t] = none
-	}
-	names := make(map[string]graph.TensorID, len(s.g.Tensors))
-	for id, t := range s.g.Tensors {
-		names[t.Name] = graph.TensorID(id)
-	}
-	s.seen = make([]int32, len(s.storages))
-	s.list, s.buffers = list, make([]placed, len(list))
-	if s.kind == mainGraph && s.v.p.Sharing.Aliases {
-		s.aliases(names)
-	}
+	names := s.lay(list)
 	for k := range list {
 		s.checkPlace(list, k)
 		if list[k].Kind == plan.KindWorkspace {
@@ -57,6 +45,45 @@ func (s *scope) place(list []plan.Buffer, dynamic []plan.Dynamic) {
 		if need.bytes > 0 && s.work[n] == 0 {
 			s.fault(CodeWorkspace, "%s needs a workspace: expected a buffer of %d bytes, found none", s.g.Label(graph.NodeID(n)), need.bytes)
 		}
+	}
+}
+
+// lay takes a list of buffers as those of the scope, and returns its tensors by name. With
+// aliases, it makes the pieces that lie in the buffers.
+func (s *scope) lay(list []plan.Buffer) map[string]graph.TensorID {
+	s.at = make([]int32, len(s.g.Tensors))
+	for t := range s.at {
+		s.at[t] = none
+	}
+	names := make(map[string]graph.TensorID, len(s.g.Tensors))
+	for id, t := range s.g.Tensors {
+		names[t.Name] = graph.TensorID(id)
+	}
+	s.seen = make([]int32, len(s.storages))
+	s.list, s.buffers = list, make([]placed, len(list))
+	if s.kind == mainGraph && s.v.p.Sharing.Aliases {
+		s.aliases(names)
+	}
+	return names
+}
+
+// placeArena checks what lies in the buffers of the arena, but for workspaces, whose pools,
+// kinds and offsets are checked elsewhere: that of a point of ranges.
+func (s *scope) placeArena(list []plan.Buffer) {
+	names := s.lay(list)
+	for k := range list {
+		if list[k].Node == nil {
+			s.claim(list, k, names)
+		}
+	}
+	s.checkAll(list)
+	for k := range list {
+		p := &s.buffers[k]
+		if !p.known || list[k].Pool != plan.Arena || len(p.storages) == 0 {
+			continue
+		}
+		list[k].Bounded = slices.ContainsFunc(p.storages, func(i int32) bool { return s.storages[i].bounded })
+		s.checkBuffer(list, k)
 	}
 }
 

@@ -22,7 +22,8 @@ import (
 //     corner. The offsets of a point follow from the stacking, in which no two buffers
 //     overlap, whatever their sizes.
 //   - Views and in-place results are those that are possible at every point: the rest of
-//     the verifier sees these alone.
+//     the verifier sees these alone. With aliases, the tensors lie where their bytes are at
+//     every point, too.
 //   - A lower bound of each point, with the sharing that is possible there, follows from
 //     the certificates by minimum cuts; it is not below the arena divided by the worst
 //     ratio.
@@ -141,9 +142,11 @@ type stackedGraph struct {
 	bytes    int64        // of the arena, or of the body's workspace
 	buffers  []plan.Buffer
 	tensors  [][]graph.TensorID // by buffer
+	spans    [][]graph.TensorID // by span
 	steps    int
 	stacking []int
 	sizeOf   []int
+	behind   []int // by buffer: the one right behind it, or none; nil: no buffer has any
 
 	certificates []plan.RangeCertificate
 }
@@ -171,18 +174,30 @@ func newPointChecker(v *verifier) *pointChecker {
 				l.outer = *p.Parent + 1
 			}
 		}
+		if k == 0 && len(v.p.Spans) > 0 {
+			l.behind, _ = v.p.Behind() // CheckRanges has seen that there is no error
+		}
 		ids := make(map[string]graph.TensorID, len(g.Tensors))
 		for id, t := range g.Tensors {
 			if !t.Capture {
 				ids[t.Name] = graph.TensorID(id)
 			}
 		}
+		known := func(names []string) (list []graph.TensorID) {
+			for _, name := range names {
+				if id, is := ids[name]; is {
+					list = append(list, id)
+				}
+			}
+			return list
+		}
 		l.tensors = make([][]graph.TensorID, len(l.buffers))
 		for b := range l.buffers {
-			for _, name := range l.buffers[b].Tensors {
-				if id, known := ids[name]; known {
-					l.tensors[b] = append(l.tensors[b], id)
-				}
+			l.tensors[b] = known(l.buffers[b].Tensors)
+		}
+		if k == 0 {
+			for x := range v.p.Spans {
+				l.spans = append(l.spans, known(v.p.Spans[x].Tensors))
 			}
 		}
 		c.layers = append(c.layers, l)
@@ -194,24 +209,34 @@ func newPointChecker(v *verifier) *pointChecker {
 // the point of each run.
 func (c *pointChecker) keepTaken() {
 	for k := range c.layers {
-		l := &c.layers[k]
-		at := make([]int, len(l.g.Tensors))
-		for i := range at {
-			at[i] = none
+		c.layers[k].keepTaken(c.layers[k].g)
+	}
+}
+
+// keepTaken leaves to the nodes of a graph, inferred at some point, the sharing that the
+// plan takes.
+func (l *stackedGraph) keepTaken(g *graph.Graph) {
+	at := make([]int, len(g.Tensors))
+	for i := range at {
+		at[i] = none
+	}
+	for b, list := range l.tensors {
+		for _, id := range list {
+			at[id] = b
 		}
-		for b, list := range l.tensors {
-			for _, id := range list {
-				at[id] = b
-			}
+	}
+	for x, list := range l.spans {
+		for _, id := range list {
+			at[id] = len(l.tensors) + x
 		}
-		for _, n := range l.g.Nodes {
-			apart := func(a graph.Alias) bool {
-				in, out := n.Inputs[a.In], n.Outputs[a.Out]
-				return in < 0 || out < 0 || at[in] != at[out] // both in none: a view of what a body captures
-			}
-			n.Semantics.Views = slices.DeleteFunc(slices.Clone(n.Semantics.Views), apart)
-			n.Semantics.Inplace = slices.DeleteFunc(slices.Clone(n.Semantics.Inplace), apart)
+	}
+	for _, n := range g.Nodes {
+		apart := func(a graph.Alias) bool {
+			in, out := n.Inputs[a.In], n.Outputs[a.Out]
+			return in < 0 || out < 0 || at[in] != at[out] // both in none: a view of what a body captures
 		}
+		n.Semantics.Views = slices.DeleteFunc(slices.Clone(n.Semantics.Views), apart)
+		n.Semantics.Inplace = slices.DeleteFunc(slices.Clone(n.Semantics.Inplace), apart)
 	}
 }
 
@@ -422,17 +447,20 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 		return fault(CodeRange, text)
 	}
 	values := c.polynomials(dims)
+	var sizes, offsets []int64                                                 // of the main graph
 	works, least := make([][]int64, len(graphs)), make([][]int64, len(graphs)) // by graph and node: its workspace here, and the least for any order of its bodies
 	for k, g := range graphs {
 		works[k], least[k] = make([]int64, len(g.Nodes)), make([]int64, len(g.Nodes))
 	}
 	for k := len(graphs) - 1; k >= 0; k-- { // those within a body follow it
 		l := &c.layers[k]
-		sizes, larger := l.sizes(w, graphs[k], works[k])
+		var larger int
+		sizes, larger = l.sizes(w, graphs[k], works[k], values)
 		if larger != none {
-			return fault(CodeRange, fmt.Sprintf("%sbuffer %d is larger than at the corner", l.where, larger))
+			return fault(CodeRange, fmt.Sprintf("%sbuffer %d is larger than at the corner, or has no known size", l.where, larger))
 		}
-		offsets, arena, peak := l.stack(w, sizes)
+		var arena, peak int64
+		offsets, arena, peak = l.stack(w, sizes)
 		if point == c.r.Points-1 {
 			for _, b := range l.stacking {
 				if offsets[b] != l.buffers[b].Offset {
@@ -449,6 +477,9 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 		}
 	}
 	c.bound(w, least[0], point, &p)
+	if c.v.p.Sharing.Aliases && p.fault == "" {
+		p.code, p.fault = c.layers[0].aliases(w, sizes, offsets)
+	}
 	if w.overflow {
 		return fault(CodeSize, "a sum of sizes overflows 63 bits")
 	}
@@ -516,13 +547,19 @@ func (c *pointChecker) unlike(k int, g *graph.Graph) string {
 }
 
 // sizes returns the sizes of the buffers that are stacked, in a graph that is inferred at a
-// point, whose nodes have the given workspaces; larger is one of them that is larger than
-// at the corner, or none.
-func (l *stackedGraph) sizes(w *verifier, g *graph.Graph, works []int64) (sizes []int64, larger int) {
+// point, whose nodes have the given workspaces; values are those of the polynomials there.
+// larger is one of them that is larger than at the corner, or none.
+func (l *stackedGraph) sizes(w *verifier, g *graph.Graph, works, values []int64) (sizes []int64, larger int) {
 	sizes, larger = make([]int64, len(l.buffers)), none
 	for _, b := range l.stacking {
 		if n := l.buffers[b].Node; n != nil && *n >= 0 && *n < len(works) {
 			sizes[b] = works[*n]
+		} else if len(l.tensors[b]) == 0 { // it has parts of tensors alone
+			i := l.sizeOf[b]
+			if i < 0 || values[i] < 0 {
+				return sizes, b
+			}
+			sizes[b] = w.round(values[i])
 		}
 		for _, id := range l.tensors[b] {
 			sizes[b] = max(sizes[b], w.round(g.Tensors[id].Bytes))
@@ -538,19 +575,56 @@ func (l *stackedGraph) sizes(w *verifier, g *graph.Graph, works []int64) (sizes 
 func (l *stackedGraph) stack(w *verifier, sizes []int64) (offsets []int64, arena, peak int64) {
 	offsets = make([]int64, len(sizes))
 	tops, loads := make([]int64, l.steps), make([]int64, l.steps)
-	for _, b := range l.stacking {
+	var row []int // buffers that lie one behind the other
+	for rank, b := range l.stacking {
 		buf := &l.buffers[b]
-		if sizes[b] == 0 || buf.First < 0 || buf.Last < buf.First || buf.Last >= l.steps {
+		if sizes[b] > 0 && buf.First >= 0 && buf.Last >= buf.First && buf.Last < l.steps {
+			row = append(row, b)
+		}
+		if l.behind != nil && l.behind[b] != none && rank+1 < len(l.stacking) && l.behind[b] == l.stacking[rank+1] {
 			continue
 		}
-		offsets[b] = slices.Max(tops[buf.First : buf.Last+1])
-		end := w.add(offsets[b], sizes[b])
-		for i := buf.First; i <= buf.Last; i++ {
-			tops[i], loads[i] = end, w.add(loads[i], sizes[b])
+		// At any step at which a buffer is live, it lies above the tops of that step.
+		low, before := int64(0), int64(0)
+		for _, b := range row {
+			buf := &l.buffers[b]
+			low = max(low, slices.Max(tops[buf.First:buf.Last+1])-before)
+			before = w.add(before, sizes[b])
 		}
-		arena = max(arena, end)
+		for _, b := range row {
+			buf := &l.buffers[b]
+			offsets[b] = low
+			low = w.add(low, sizes[b])
+			for i := buf.First; i <= buf.Last; i++ {
+				tops[i], loads[i] = max(tops[i], low), w.add(loads[i], sizes[b])
+			}
+			arena = max(arena, low)
+		}
+		row = row[:0]
 	}
 	return offsets, arena, slices.Max(loads)
+}
+
+// aliases checks, in a model that is inferred at a point, that the tensors lie where their
+// bytes are, and are live as long as the plan says, with the sizes and offsets that the
+// buffers have there. It takes from the nodes the sharing that the plan does not take.
+func (l *stackedGraph) aliases(w *verifier, sizes, offsets []int64) (code, fault string) {
+	g := w.m.Graph
+	l.keepTaken(g)
+	s := w.newScope(g, mainGraph, "")
+	if !s.sorted() {
+		return // reported for the corner
+	}
+	s.share()
+	list := slices.Clone(l.buffers)
+	for _, b := range l.stacking {
+		list[b].Bytes, list[b].Offset = sizes[b], offsets[b]
+	}
+	s.placeArena(list)
+	if len(w.r.Violations) > 0 {
+		return w.r.Violations[0].Code, w.r.Violations[0].Message
+	}
+	return "", ""
 }
 
 // polynomials returns the value of each polynomial at a point; -1: it has none.
@@ -587,6 +661,9 @@ func (c *pointChecker) bound(w *verifier, works []int64, point int, p *pointResu
 	}
 	s.share()
 	c.keepResident(s)
+	if c.v.p.Sharing.Aliases {
+		s = s.relaxed()
+	}
 	least := atRatio(p.arena, c.r.Worst)
 	for _, row := range c.rows[point] {
 		least = max(least, row.LowerBoundBytes)

@@ -388,6 +388,9 @@ var real = []struct {
 	{"aliases", joined, passes.Options{Aliases: true}, func(p *plan.Plan) bool {
 		return p.Sharing.Aliases && len(p.Spans) == 3 && slices.ContainsFunc(p.Spans, func(s plan.Span) bool { return len(s.Tensors) == 2 })
 	}},
+	{"aliases for ranges of dimensions", joinedRanges, passes.Options{Aliases: true, Ranges: map[string]string{"rows": "4..8:2"}}, func(p *plan.Plan) bool {
+		return p.Sharing.Aliases && len(p.Spans) == 3 && p.Ranges != nil && slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return len(b.Tensors) == 0 })
+	}},
 	{"several pools", pooled, pools, func(p *plan.Plan) bool { return len(p.Tiers()) == 3 && len(p.TrafficPrices) > 0 }},
 	{"the value of a shape", models["dynamic"], passes.Options{Values: map[string]graph.Literal{"k": {Shape: []int64{1}, Data: []json.Number{"4"}}}}, func(p *plan.Plan) bool { return len(p.Values) == 1 }},
 	{"the value of a condition", models["branches"], passes.Options{Values: map[string]graph.Literal{"p": {Data: []json.Number{"1"}}}}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) > 0 }},
@@ -415,6 +418,30 @@ var joined = text{main: `
 	y = MatMul(p, w)
 	m = MatMul(q, w)
 	r = Slice(m, rows, end, axis)
+	z = MatMul(r, w)
+	d = MatMul(m, w)
+	out y
+	out z
+	out d
+`}
+
+// joinedRanges is joined with an open number of rows.
+var joinedRanges = text{main: `
+	in x float32 1 rows 16
+	weight w float32 16 16
+	from = Constant() value_ints=0,1
+	end = Constant() value_ints=1,2
+	axis = Constant() value_ints=0,1
+	a = MatMul(x, w)
+	b = MatMul(a, w)
+	c = MatMul(a, w)
+	cat = Concat(b, c) axis=1
+	same = Identity(cat)
+	s = MatMul(same, w)
+	p, q = Split(s) axis=1 num_outputs=2
+	y = MatMul(p, w)
+	m = MatMul(q, w)
+	r = Slice(m, from, end, axis)
 	z = MatMul(r, w)
 	d = MatMul(m, w)
 	out y

@@ -177,6 +177,11 @@ func maximalMatchings(pairs []InPlacePair) (found [][]InPlacePair, ok bool) {
 	fits := func(m []InPlacePair, p InPlacePair) bool {
 		return !slices.ContainsFunc(m, func(q InPlacePair) bool { return q.Result == p.Result || q.Over == p.Over })
 	}
+	results, overs := map[int32]int{}, map[int32]int{}
+	for _, p := range pairs {
+		results[p.Result]++
+		overs[p.Over]++
+	}
 	visits := 0
 	var grow func(i int, m []InPlacePair) bool
 	grow = func(i int, m []InPlacePair) bool {
@@ -191,6 +196,9 @@ func maximalMatchings(pairs []InPlacePair) (found [][]InPlacePair, ok bool) {
 		}
 		if fits(m, pairs[i]) && !grow(i+1, append(m, pairs[i])) {
 			return false
+		}
+		if p := pairs[i]; results[p.Result] == 1 && overs[p.Over] == 1 {
+			return true // it is in all of them: with aliases, a node has a pair for each part
 		}
 		return grow(i+1, m)
 	}

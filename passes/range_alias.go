@@ -1,0 +1,274 @@
+package passes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/passes/internal/alias"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// Aliases beside ranges of dimensions are the same at all points: the same nodes share the
+// bytes of the same tensors, and the parts follow each other in the same way. Their sizes
+// differ, so each buffer that consists of parts of tensors alone must have a polynomial.
+// The order and the stacking are chosen as without aliases, for the problem whose tensors
+// are the parts.
+
+// rangeAliases is the choice of nodes whose bytes are shared at all points.
+type rangeAliases struct {
+	leave map[int32]bool // nodes that share no bytes
+	some  map[int32]bool // of these: those that could at some points
+	shape *aliasShape    // of the corner
+	saved int64          // bytes that nodes need not copy at the corner
+}
+
+// aliasShape says which parts the storages of the main graph have. It differs between
+// points in sizes alone.
+type aliasShape struct {
+	layout *alias.Layout
+	pieces *alias.Pieces
+	region *region // of the parts
+}
+
+// aliasPoint is the main graph at a point, with the views and in-place pairs of all points.
+type aliasPoint struct {
+	r     *region
+	g     *alias.Graph
+	pairs []alias.Pair
+}
+
+func (b *rangeSolver) aliasPoint(r *region) aliasPoint {
+	s := &State{opt: b.opt}
+	return aliasPoint{r, s.aliasGraph(r), s.aliasPairs(r)}
+}
+
+// shape shares the bytes of all nodes but those to leave.
+func (b *rangeSolver) shape(p aliasPoint) *aliasShape {
+	l := p.g.Choose(func(n int32) bool { return b.aliases.leave[n] })
+	pieces := l.Pieces(nil)
+	q, _ := (&State{opt: b.opt}).aliased(p.r, l, pieces, p.pairs)
+	return &aliasShape{l, pieces, q}
+}
+
+// like reports whether two shapes differ in sizes alone.
+func (a *aliasShape) like(b *aliasShape) bool {
+	root := func(x, y alias.Root) bool { return x.Storage == y.Storage }
+	span := func(x, y alias.Span) bool { return x.Root == y.Root }
+	spans := func(x, y []alias.Span) bool { return slices.EqualFunc(x, y, span) }
+	piece := func(x, y alias.Piece) bool { return x.Root == y.Root && slices.Equal(x.Over, y.Over) }
+	return slices.EqualFunc(a.layout.Roots, b.layout.Roots, root) &&
+		slices.EqualFunc(a.layout.Content, b.layout.Content, spans) &&
+		slices.Equal(a.layout.Next, b.layout.Next) && slices.Equal(a.layout.Shared, b.layout.Shared) &&
+		slices.EqualFunc(a.pieces.List, b.pieces.List, piece) &&
+		slices.EqualFunc(a.pieces.Of, b.pieces.Of, slices.Equal[[]int32])
+}
+
+// choose leaves out the nodes that cannot share the same bytes at all points of the grid,
+// and gives the points the problem of the parts.
+func (a *rangeAliases) choose(b *rangeSolver, points []aliasPoint) error {
+	corner := points[len(points)-1]
+	for _, n := range corner.g.Nodes {
+		for _, p := range points {
+			i := slices.IndexFunc(p.g.Nodes, func(x alias.Node) bool { return x.ID == n.ID })
+			if i < 0 || !slices.EqualFunc(n.Ranges, p.g.Nodes[i].Ranges, func(x, y alias.Range) bool { return x.Out == y.Out && x.In == y.In }) {
+				a.leaveOut(n.ID)
+				break
+			}
+		}
+	}
+	for _, p := range points {
+		for _, n := range p.g.Nodes {
+			if !slices.ContainsFunc(corner.g.Nodes, func(x alias.Node) bool { return x.ID == n.ID }) {
+				a.leaveOut(n.ID)
+			}
+		}
+	}
+	var shapes []*aliasShape
+	for again := true; again; {
+		shapes, again = shapes[:0], false
+		for _, p := range points {
+			shapes = append(shapes, b.shape(p))
+		}
+		last := shapes[len(shapes)-1]
+		for _, x := range shapes {
+			if !x.like(last) {
+				a.leaveUnlike(x, last, corner.g.Nodes)
+				again = true
+				break
+			}
+		}
+	}
+	a.shape = shapes[len(shapes)-1]
+	a.saved = a.shape.layout.Saved
+	if a.saved == 0 {
+		return errNothingShared
+	}
+	main := b.graphs[len(b.graphs)-1]
+	for i, x := range shapes {
+		p, q := &main.points[i], x.region
+		p.problem = (&State{opt: b.opt}).problem(q)
+		for id := len(p.bytes); id < len(q.storages); id++ {
+			bytes, tensor := q.storages[id].bytes, graph.TensorID(graph.None)
+			if list := q.storages[id].tensors; len(list) > 0 {
+				tensor = list[0]
+				bytes = points[i].g.Bytes[q.storageOf[tensor]]
+			}
+			p.bytes = append(p.bytes, bytes)
+			if p.tensors != nil {
+				p.tensors = append(p.tensors, tensor)
+			}
+		}
+	}
+	p := &main.points[len(shapes)-1]
+	p.parents, p.covered = a.shape.region.parents, make([]bool, len(p.bytes))
+	for id := range p.covered {
+		p.covered[id] = a.shape.region.storages[id].pieces != nil
+	}
+	return nil
+}
+
+var errNothingShared = errors.New("no node can share the same bytes at all points")
+
+// leaveOut leaves out a node that could share bytes at some points.
+func (a *rangeAliases) leaveOut(n int32) {
+	a.leave[n], a.some[n] = true, true
+}
+
+// leaveUnlike leaves out nodes because of which two shapes differ: those that share bytes in
+// one of them alone or, if there are none, the last one that shares bytes of a storage with
+// other parts. Storages that get their parts from others come after these.
+func (a *rangeAliases) leaveUnlike(x, y *aliasShape, nodes []alias.Node) {
+	found := false
+	for _, pair := range [][2][]int32{{x.layout.Shared, y.layout.Shared}, {y.layout.Shared, x.layout.Shared}} {
+		for _, n := range pair[0] {
+			if !slices.Contains(pair[1], n) {
+				a.leaveOut(n)
+				found = true
+			}
+		}
+	}
+	unlike := func(i int32) bool {
+		return len(x.pieces.Of[i]) != len(y.pieces.Of[i]) || len(x.layout.Content[i]) != len(y.layout.Content[i])
+	}
+	shares := func(n alias.Node) bool { return !a.leave[n.ID] && slices.Contains(x.layout.Shared, n.ID) }
+	for _, all := range []bool{false, true} {
+		for k := len(nodes) - 1; k >= 0 && !found; k-- {
+			n := nodes[k]
+			if shares(n) && (all || slices.ContainsFunc(n.Ranges, func(r alias.Range) bool { return unlike(r.Out) || unlike(r.In) })) {
+				a.leaveOut(n.ID)
+				found = true
+			}
+		}
+	}
+}
+
+// leaveUnsized leaves out the nodes of which a buffer consists of parts of tensors, but has
+// no polynomial. It reports whether there are such nodes.
+func (a *rangeAliases) leaveUnsized(b *rangeSolver) bool {
+	main := b.graphs[len(b.graphs)-1]
+	at := len(b.sizes.of) - len(main.chosen.buffers)
+	tensors := main.points[len(main.points)-1].tensors
+	unsized := map[int32]bool{} // storages
+	for i, buf := range main.chosen.buffers {
+		if len(buf.Tensors) > 0 && b.sizes.of[at+i] < 0 && !slices.ContainsFunc(buf.Tensors, func(t int32) bool { return tensors[t] != graph.None }) {
+			for _, t := range buf.Tensors {
+				unsized[t] = true
+			}
+		}
+	}
+	if len(unsized) == 0 {
+		return false
+	}
+	left := len(a.leave)
+	q := a.shape.region
+	for _, n := range a.shape.layout.Shared {
+		node := q.g.Nodes[n]
+		for _, list := range [][]graph.TensorID{node.Inputs, node.Outputs} {
+			for _, t := range list {
+				if t >= 0 && q.storageOf[t] != noStorage && slices.ContainsFunc(q.piecesOf(q.storageOf[t]), func(p int32) bool { return unsized[p] }) {
+					a.leaveOut(n)
+				}
+			}
+		}
+	}
+	return len(a.leave) > left
+}
+
+// partsAt returns the region of the parts of a model that is inferred at a point; nil if
+// they are not those of the corner. It changes the sharing of the model's nodes.
+func (b *rangeSolver) partsAt(ctx context.Context, m *graph.Model) (*region, error) {
+	b.share(m)
+	s := &State{opt: b.opt, given: m, model: m, inference: b.given}
+	if err := share(ctx, s); err != nil {
+		return nil, err
+	}
+	x := b.shape(b.aliasPoint(s.main))
+	if !x.like(b.aliases.shape) {
+		return nil, nil
+	}
+	return x.region, nil
+}
+
+// join makes the main graph of the corner, whose nodes are in the order of the file, the one
+// whose storages are the parts. relaxed is the problem for which its bound is proven.
+func (a *rangeAliases) join(s *State, relaxed *schedule.Problem) {
+	r := s.main
+	b := &rangeSolver{opt: s.opt, aliases: a}
+	q := b.shape(b.aliasPoint(r)).region
+	q.apart = r.solved
+	solved := *r.solved
+	solved.Certificates = slices.Clone(solved.Certificates)
+	for _, c := range r.solved.Certificates {
+		if c.Kind == schedule.KindSearch {
+			if x := schedule.Bound(relaxed); x.Kind != schedule.KindSearch {
+				solved.Certificates = append(solved.Certificates, x)
+			}
+		}
+	}
+	q.solved = &solved
+	s.main = q
+}
+
+// withAliases chooses and proves again, with aliases. It returns nil, and notes why, if the
+// plan with aliases is not better: smaller at one point at least, or of the same sizes with
+// fewer bytes to copy, and larger at none.
+func (b *rangeSolver) withAliases(ctx context.Context, s *State) (*rangeSolver, error) {
+	note := func(format string, args ...any) {
+		s.notes = append(s.notes, "aliases: none: "+fmt.Sprintf(format, args...))
+	}
+	if b.bounded != nil {
+		note("%d points are too many to infer each, and bounded lengths do not say where parts begin: expected fewer points, or a larger --points", b.box.Points)
+		return nil, nil
+	}
+	c := &rangeSolver{
+		ranged: &ranged{box: b.box, given: b.ranged.given}, model: b.model, opt: b.opt, given: b.given, join: maps.Clone(b.join), copies: b.copies,
+		aliases: &rangeAliases{leave: map[int32]bool{}, some: map[int32]bool{}},
+	}
+	switch err := c.solve(ctx); {
+	case errors.Is(err, errNothingShared):
+		if n := len(c.aliases.some); n > 0 {
+			note("of %d nodes that can share bytes with their operands, none can at all points", n)
+		}
+		return nil, nil
+	case errors.Is(err, errManyParts):
+		note("the bytes of the tensors have too many parts")
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	for i, p := range c.proven {
+		if q := b.proven[i]; p.refused == "" && p.arena > q.arena {
+			note("at %v the arena would be %s, and is %s without", b.box.At(b.points[i]), units.Bytes(p.arena), units.Bytes(q.arena))
+			return nil, nil
+		}
+	}
+	if n := len(c.aliases.some); n > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("aliases: nodes that can share bytes with their operands at some points, but not at all, copy: %d", n))
+	}
+	return c, nil
+}
