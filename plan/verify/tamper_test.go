@@ -380,6 +380,9 @@ var real = []struct {
 	{"slices of a mask and of a weight", masked, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 50}}, func(p *plan.Plan) bool {
 		return p.Slices != nil && len(p.Slices.Copies) > 0 && len(p.Slices.Weights) > 0
 	}},
+	{"an attention in pieces", weighing, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Bytes: 4100}}, func(p *plan.Plan) bool {
+		return p.Slices != nil && len(p.Slices.Regions[0].Running) == 1
+	}},
 	{"the cost of limits by slices, recomputation and swaps", tower, passes.Options{Slices: passes.SlicesExact, Frontier: true, Host: &passes.Host{Link: 1e9}}, func(p *plan.Plan) bool {
 		return slices.ContainsFunc(p.Frontier, func(x plan.FrontierPoint) bool {
 			return x.Alone != nil && x.Alone.Slices != nil && x.Alone.Recompute != nil && x.Alone.Swap != nil
@@ -449,6 +452,21 @@ var sliceable = text{main: `
 	z = Reshape(y, s)
 	e = EyeLike(z)
 	out e
+`}
+
+// weighing has a Softmax whose results weigh the rows of k, with a guard.
+var weighing = text{main: `
+	in q float32 4 4
+	in k float32 128 4
+	weight z float32
+	t = Transpose(k) perm=1,0
+	s = MatMul(q, t)
+	p = Softmax(s)
+	n = IsNaN(p)
+	w = Where(n, z, p)
+	o = MatMul(w, k)
+	y = Relu(o)
+	out y
 `}
 
 // masked has a mask that is made of small tensors and read twice, and a weight that is
