@@ -391,6 +391,7 @@ var real = []struct {
 	{"aliases", joined, passes.Options{Aliases: true}, func(p *plan.Plan) bool {
 		return p.Sharing.Aliases && len(p.Spans) == 3 && slices.ContainsFunc(p.Spans, func(s plan.Span) bool { return len(s.Tensors) == 2 })
 	}},
+	{"buffers that move between pools", moving, twoPools, func(p *plan.Plan) bool { return p.Summary.Tiered != nil && p.Summary.MovedBuffers == 2 }},
 	{"several pools", pooled, pools, func(p *plan.Plan) bool { return len(p.Tiers()) == 3 && len(p.TrafficPrices) > 0 }},
 	{"the value of a shape", models["dynamic"], passes.Options{Values: map[string]graph.Literal{"k": {Shape: []int64{1}, Data: []json.Number{"4"}}}}, func(p *plan.Plan) bool { return len(p.Values) == 1 }},
 	{"the value of a condition", models["branches"], passes.Options{Values: map[string]graph.Literal{"p": {Data: []json.Number{"1"}}}}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) > 0 }},
