@@ -53,6 +53,9 @@ func annotate(_ context.Context, s *State) error {
 		s.budget.annotate(p.Steps)
 		program = s.budget.before
 	}
+	if s.moved != nil {
+		program = s.moved.before
+	}
 	s.subgraphs = map[*graph.Graph]int{}
 	s.planBodies(p, r, nil, &resident)
 	s.planFolded(p)
@@ -69,6 +72,11 @@ func annotate(_ context.Context, s *State) error {
 	if s.budget != nil {
 		for i, step := range p.ProgramOrder.Steps {
 			p.ProgramOrder.Steps[i] = s.budget.firstStep[step]
+		}
+	}
+	if s.moved != nil {
+		for i, step := range p.ProgramOrder.Steps {
+			p.ProgramOrder.Steps[i] = s.moved.firstStep[step]
 		}
 	}
 	if p.ProgramOrder.LoadBytes == nil {

@@ -75,6 +75,15 @@ func (s *State) placePools(ctx context.Context, r *region) error {
 	if err != nil {
 		return err
 	}
+	if r == s.main {
+		if p, err = s.moveBuffers(ctx, p); err == nil {
+			r = s.main
+			p, err = s.unmoved(p)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	prices := p.Prices()
 	r.prices, r.trafficBound = nil, p.Bound(prices)
 	for _, x := range prices {
@@ -361,6 +370,10 @@ func (r *region) tiered() *plan.Tiered {
 		return nil
 	}
 	x := &plan.Tiered{SlowTrafficBoundBytes: r.trafficBound, ResidentReadBytes: r.residentReads}
+	for _, c := range r.copies {
+		x.MovedBuffers++
+		x.MovedBytes += r.g.Tensors[r.g.Nodes[c].Outputs[0]].Bytes
+	}
 	for _, t := range r.tiers[1:] {
 		x.SlowTrafficBytes += t.ReadBytes + t.WrittenBytes
 	}

@@ -60,7 +60,8 @@ type region struct {
 	tiers         []plan.Tier
 	prices        []plan.TrafficPrice
 	trafficBound  int64
-	residentReads int64 // bytes of constants, parameters and states that nodes read
+	copies        []graph.NodeID // that move buffers between pools
+	residentReads int64          // bytes of constants, parameters and states that nodes read
 }
 
 // regionKind says whether a region's inputs and constants count in its loads.

@@ -51,7 +51,7 @@ func (s *State) share(r *region) error {
 			r.add(id, storage{
 				bytes: s.round(t.Bytes), maker: n, bounded: t.Bounded,
 				resident: ops.IsConstant(node) && !r.inFunction,
-				host:     node.IsSwapOut() && r.kind == mainGraph,
+				host:     node.IsSwapOut() && r.kind == mainGraph && len(s.opt.Pools) == 0,
 			})
 		}
 	}

@@ -53,6 +53,7 @@ type State struct {
 	measured     *measuredCosts // nil: no costs were measured, or nothing may run in slices
 	known        *base          // searches that the pass slice has made; nil: none
 	limitPart    int64          // the search for recomputation does one part of that many; 0: all
+	moved        *moved         // the main graph before buffers were moved between pools; nil: none were
 	keepOrder    bool           // the nodes of the main graph must stay in their order
 	graphChanged bool           // a pass has changed the graph
 

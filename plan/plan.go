@@ -256,6 +256,9 @@ type SlicedRegion struct {
 	Nodes   []string       `json:"nodes"` // the first output of each, in the order of the slices
 	Inputs  []SlicedInput  `json:"inputs"`
 	Outputs []SlicedOutput `json:"outputs"`
+	// Running are the outputs of Softmax nodes whose axis slices cut: each slice divides by no
+	// sum, and scales what was summed before when the largest score so far rises.
+	Running []string `json:"running,omitempty"`
 	// Names are tensors of the source to which the nodes of local functions refer by index.
 	Names []string `json:"names,omitempty"`
 }

@@ -21,6 +21,10 @@ type Tiered struct {
 	// SlowTrafficBoundBytes is at most the slow traffic of any plan with this order of
 	// nodes, wherever and for however long parts of buffers lie in the first pool.
 	SlowTrafficBoundBytes int64 `json:"slow_traffic_lower_bound_bytes"`
+	// MovedBuffers are copies of buffers in another pool, which SwapOut and SwapIn make, and
+	// MovedBytes their sizes. What they move is part of the traffic.
+	MovedBuffers int   `json:"moved_buffers,omitempty"`
+	MovedBytes   int64 `json:"moved_bytes,omitempty"`
 	// ResidentReadBytes is what nodes read of constants, parameters and states.
 	ResidentReadBytes int64 `json:"resident_read_bytes"`
 }

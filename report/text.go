@@ -60,6 +60,9 @@ func Summary(w io.Writer, p *plan.Plan) {
 	}
 	if x := s.Tiered; x != nil {
 		fmt.Fprintf(w, "slow traffic         %s, at least %s in this order; %s of constants\n", units.Bytes(x.SlowTrafficBytes), units.Short(x.SlowTrafficBoundBytes), units.Short(x.ResidentReadBytes))
+		if x.MovedBuffers > 0 {
+			fmt.Fprintf(w, "moved                %s in %d copies between pools, part of the traffic\n", units.Bytes(x.MovedBytes), x.MovedBuffers)
+		}
 	}
 	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
 	Ranges(w, p)

@@ -69,7 +69,7 @@ var slicedGraphs = []slicedGraph{
 func TestSlicedGraphs(t *testing.T) {
 	for _, c := range slicedGraphs {
 		t.Run(c.name, func(t *testing.T) {
-			p := checkSliced(t, c, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000})
+			p := checkSliced(t, c, 17, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000})
 			for _, r := range p.Slices.Regions {
 				if !r.Exact {
 					t.Errorf("a region of %d nodes sums over slices", len(r.Nodes))
@@ -81,10 +81,10 @@ func TestSlicedGraphs(t *testing.T) {
 
 // checkSliced plans a graph in slices and compares its results with those of the whole
 // graph.
-func checkSliced(t *testing.T, c slicedGraph, opt passes.Options) *plan.Plan {
+func checkSliced(t *testing.T, c slicedGraph, opset int64, opt passes.Options) *plan.Plan {
 	t.Helper()
 	file := func() string {
-		b := graph.NewBuilder("g", 17)
+		b := graph.NewBuilder("g", opset)
 		c.build(b)
 		m, err := b.Model()
 		if err != nil {

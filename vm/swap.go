@@ -62,6 +62,8 @@ func transfersOf(f *frame, p *plan.Plan) (list []plannedTransfer) {
 				continue
 			}
 			direction, begin, end = homeward, at, int(readers[0])
+		} else if _, is := hosted[st.out[0].name]; !is {
+			continue // it copies to another pool
 		}
 		st.run = nil
 		list = append(list, plannedTransfer{st.in[0], st.out[0], direction, begin, end})

@@ -233,7 +233,7 @@ func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from 
 func (v *verifier) limit(s *scope, again []graph.NodeID, sum *plan.Summary) {
 	claim := v.p.Summary.Limited
 	if claim == nil {
-		if v.added != nil {
+		if again != nil || v.added != nil && len(v.p.Tiers()) == 0 {
 			v.fault(CodeLimit, "summary: limit_bytes is missing: expected it if nodes run again or tensors are swapped out")
 		}
 		return

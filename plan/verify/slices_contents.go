@@ -17,6 +17,7 @@ type contents struct {
 	over graph.TensorID // written: the tensor whose rows are in the place of those to be written; none: they have no meaning
 	// modulo: the elements are those of the rows but for multiples of it; 0: they are those.
 	modulo int64
+	top    int64 // of an attention in pieces: it is for the largest of the scores of rows [0, top); 0: it is no part of one
 }
 
 // contentKind says what the rows are.
@@ -29,6 +30,18 @@ const (
 	hasRoom                       // space for the tensor
 	hasWritten                    // rows [0, hi) of the tensor, the others are to be written
 	hasSum                        // what the rows [lo, hi) that are summed contribute to the tensor
+
+	// Of an attention in pieces, with the output of the Softmax as the tensor.
+	hasMost    // the largest scores of rows [lo, hi)
+	hasTop     // the largest scores of rows [0, hi)
+	hasBelow   // the scores of rows [lo, hi) less the largest
+	hasWeights // exp of that; of the tensor that the guard makes, too
+	hasTotal   // the sum of the weights of rows [lo, hi)
+	hasFall    // the largest scores of rows [0, lo) less those of rows [0, hi)
+	hasScale   // exp of that
+	hasRatio   // the sum of all weights by itself
+	hasEmpty   // whether that is NaN
+	hasShare   // the product: the sum of the weighted rows by that of the weights
 )
 
 // anyRow is the first row of rows that are all alike.
@@ -92,7 +105,16 @@ func (b *before) text(c contents) string {
 		if c.lo == anyRow {
 			return fmt.Sprintf("the part of %s that %s add", name(c.of), count(int(c.hi), "row"))
 		}
+		if c.top > 0 {
+			return fmt.Sprintf("the part of %s that rows [%d, %d) add, for the largest of %d scores", name(c.of), c.lo, c.hi, c.top)
+		}
 		return fmt.Sprintf("the part of %s that rows [%d, %d) add", name(c.of), c.lo, c.hi)
+	}
+	if text := kindText[c.kind]; text != "" {
+		if c.hi > 0 {
+			return fmt.Sprintf("%s of rows [%d, %d) of %s", text, c.lo, c.hi, name(c.of))
+		}
+		return fmt.Sprintf("%s of %s", text, name(c.of))
 	}
 	return "no tensor of the source"
 }

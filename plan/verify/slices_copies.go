@@ -38,6 +38,9 @@ func (c *sliced) copied(p *sliceNode, n *graph.Node) string {
 		c.unchecked = true
 		return c.skipped(n)
 	default:
+		if wrong, weighs := c.weighed(p, n, old, of); weighs {
+			return wrong
+		}
 		k := &copying{c: c, p: p, n: n, old: old, node: x, of: of}
 		return k.check()
 	}

@@ -78,6 +78,7 @@ var slicedTexts = []struct {
 		y = MatMul(j, v)
 		out y
 	`}, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 45}}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Gemm"] > 2 && ops["Div"] > 0 }, true},
+	{"attention in pieces", weighing, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Bytes: 4100}}, func(ops map[string]int, p *plan.Plan) bool { return len(p.Slices.Regions[0].Running) == 1 }, false},
 	{"maxima", text{main: `
 		in x float32 32 2 16 16
 		weight k float32 4 2 3 3
@@ -126,7 +127,7 @@ type corruption struct {
 }
 
 // others are operators that take the place of one.
-var others = map[string]string{"Relu": "Sigmoid", "Add": "Sub", "Mul": "Div", "Sub": "Add", "Max": "Min", "ReduceMax": "ReduceMin", "ReduceSum": "ReduceSumSquare", "MaxPool": "LpPool", "Div": "Mul"}
+var others = map[string]string{"Relu": "Sigmoid", "Add": "Sub", "Mul": "Div", "Sub": "Add", "Max": "Min", "ReduceMax": "ReduceMin", "ReduceSum": "ReduceSumSquare", "MaxPool": "LpPool", "Div": "Mul", "Exp": "Tanh", "IsNaN": "Not"}
 
 // functionChanges lists corruptions of function i, which has nodes of slices.
 func functionChanges(m *graph.Model, i int, callers []string) (list []corruption) {

@@ -13,18 +13,19 @@ import (
 // the graph before: a node of a slice must make rows from the rows that its operator
 // needs for them, and every other node must be the source's.
 type sliced struct {
-	v      *verifier
-	b      *before
-	g      *graph.Graph // planned, without the nodes that a limit added
-	tags   []*sliceNode // by node: what its metadata say; nil: it is in no slice
-	holds  []contents   // by tensor
-	names  [][]string   // by tensor: the names that it has in the source, if it has several
-	copies map[string]graph.TensorID
-	used   map[string]bool           // copies that there are
-	parts  map[graph.TensorID]string // initializers with rows of one of the source: its name
-	data   constants
-	same   sameNode
-	random []bool // by node of the graph before: computed twice, it may differ
+	v          *verifier
+	b          *before
+	g          *graph.Graph // planned, without the nodes that a limit added
+	tags       []*sliceNode // by node: what its metadata say; nil: it is in no slice
+	holds      []contents   // by tensor
+	names      [][]string   // by tensor: the names that it has in the source, if it has several
+	copies     map[string]graph.TensorID
+	used       map[string]bool           // copies that there are
+	parts      map[graph.TensorID]string // initializers with rows of one of the source: its name
+	data       constants
+	same       sameNode
+	weightings map[graph.TensorID]*weighting // by the outputs of Softmax nodes and products
+	random     []bool                        // by node of the graph before: computed twice, it may differ
 
 	regions   []regionFound
 	unchecked bool // something could not be compared
@@ -46,7 +47,8 @@ func (c *sliced) tensor(name string) graph.TensorID {
 func (v *verifier) compareSlices(b *before, g *graph.Graph, tags []*sliceNode) bool {
 	c := &sliced{
 		v: v, b: b, g: g, tags: tags, holds: make([]contents, len(g.Tensors)),
-		copies: map[string]graph.TensorID{}, used: map[string]bool{}, parts: map[graph.TensorID]string{},
+		weightings: map[graph.TensorID]*weighting{},
+		copies:     map[string]graph.TensorID{}, used: map[string]bool{}, parts: map[graph.TensorID]string{},
 		data: constants{planned: constant.NewFiles(v.m), source: constant.NewFiles(b.m)}, random: graph.Effects(b.g),
 		regions: make([]regionFound, len(v.p.Slices.Regions)),
 	}
@@ -306,16 +308,16 @@ func (c *sliced) made(t graph.TensorID) string {
 	for range mostSteps {
 		n := c.g.Nodes[maker]
 		p := c.tags[maker]
-		if p == nil || p.role != "node" && p.role != "put" && p.role != "sum" {
+		if p == nil || p.role != "node" && p.role != "put" && p.role != "sum" && !slices.Contains(pieceRoles, p.role) {
 			break
 		}
 		from := n.Inputs
-		if p.role != "node" && len(from) > 1 {
+		if p.role != "node" && p.role != roleBelow && p.role != roleShare && len(from) > 1 && c.holds[from[1]].kind != hasNothing {
 			from = from[1:] // what it adds to the others
 		}
 		next := graph.NodeID(none)
 		for _, u := range from {
-			if u >= 0 && c.g.Tensors[u].Maker >= 0 && c.tags[c.g.Tensors[u].Maker] != nil && c.holds[u].kind == hasRows {
+			if u >= 0 && c.g.Tensors[u].Maker >= 0 && c.tags[c.g.Tensors[u].Maker] != nil && (c.holds[u].kind == hasRows || c.holds[u].kind == hasSum || c.holds[u].kind >= hasMost) {
 				next = c.g.Tensors[u].Maker
 				break
 			}
@@ -350,8 +352,10 @@ func (c *sliced) node(id graph.NodeID, n *graph.Node) {
 		wrong = c.added(p, n)
 	case p.role == "mean":
 		wrong = c.divided(p, n)
+	case slices.Contains(pieceRoles, p.role):
+		wrong = c.piece(p, n)
 	default:
-		wrong = fmt.Sprintf("expected role node, rows, base, put, sum or mean, found %q", graph.Short(p.role))
+		wrong = fmt.Sprintf("expected role node, rows, base, put, sum, mean or one of an attention in pieces, found %q", graph.Short(p.role))
 	}
 	if wrong == "" {
 		return

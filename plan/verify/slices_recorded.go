@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -14,6 +15,7 @@ type regionFound struct {
 	inputs   map[string]*inputFound
 	outputs  map[string]outputFound
 	sums     map[graph.TensorID]*addition // by the sum
+	running  []string                     // outputs of Softmax nodes whose axis is cut
 	late     string                       // a node that stands before one that it reads
 }
 
@@ -145,6 +147,9 @@ func (c *sliced) recorded(i int) {
 		if !seen[name] {
 			v.fault(CodeSlices, "slices: region %d: expected %q, which its nodes make, in the list of outputs", i, graph.Short(name))
 		}
+	}
+	if want, found := slices.Sorted(slices.Values(r.running)), slices.Sorted(slices.Values(x.Running)); !slices.Equal(want, found) {
+		v.fault(CodeSlices, "slices: region %d: running: expected %q, which slices cut along the axis that is normalised, found %q", i, graph.Short(fmt.Sprint(want)), graph.Short(fmt.Sprint(found)))
 	}
 	if !c.unchecked && x.Exact == sums {
 		v.fault(CodeSlices, "slices: region %d: exact: expected %t, found %t", i, !sums, x.Exact)

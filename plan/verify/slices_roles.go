@@ -287,7 +287,7 @@ type addition struct {
 // one another.
 func sumOf(a, b contents) (contents, bool) {
 	switch {
-	case a.kind != hasSum || b.kind != hasSum || a.of != b.of:
+	case a.kind != hasSum || b.kind != hasSum || a.of != b.of || a.top != b.top:
 		return contents{}, false
 	case a.lo == anyRow && b.lo == anyRow:
 		a.hi += b.hi
@@ -309,7 +309,7 @@ func sumOf(a, b contents) (contents, bool) {
 // summed gives a tensor what it holds of a sum: all of T if nothing is missing.
 func (c *sliced) summed(t graph.TensorID, x contents) {
 	how := c.regions[c.tags[c.g.Tensors[t].Maker].region].sums[x.of]
-	if how != nil && !how.mean && x.hi == how.length && (x.lo == 0 || x.lo == anyRow) {
+	if how != nil && !how.mean && x.top == 0 && x.hi == how.length && (x.lo == 0 || x.lo == anyRow) {
 		x = all(x.of)
 	}
 	c.holds[t] = x
@@ -333,7 +333,8 @@ func (c *sliced) added(p *sliceNode, n *graph.Node) string {
 		return c.skipped(n)
 	}
 	for j := range 2 {
-		if wrong := c.inSlice(p, n.Inputs[j], j == 0); wrong != "" {
+		earlier := j == 0 && a.top == 0 // the sum of an attention in pieces is scaled first
+		if wrong := c.inSlice(p, n.Inputs[j], earlier); wrong != "" {
 			return fmt.Sprintf("input %d: %s", j, wrong)
 		}
 	}

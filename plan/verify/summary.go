@@ -111,6 +111,8 @@ func (v *verifier) checkSummary(want plan.Summary) {
 	case want.Tiered != nil:
 		figure("slow_traffic_bytes", want.SlowTrafficBytes, found.SlowTrafficBytes)
 		figure("slow_traffic_lower_bound_bytes", want.SlowTrafficBoundBytes, found.SlowTrafficBoundBytes)
+		figure("moved_buffers", want.MovedBuffers, found.MovedBuffers)
+		figure("moved_bytes", want.MovedBytes, found.MovedBytes)
 		figure("resident_read_bytes", want.ResidentReadBytes, found.ResidentReadBytes)
 	}
 

@@ -7,9 +7,10 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// swapped reports whether SwapOut made a storage: it lies on the host.
+// swapped reports whether SwapOut made a storage that lies on the host: with several pools,
+// it lies in one of them.
 func (s *scope) swapped(st *storage) bool {
-	return s.kind == mainGraph && st.maker >= 0 && s.g.Nodes[st.maker].IsSwapOut()
+	return s.kind == mainGraph && len(s.v.p.Tiers()) == 0 && st.maker >= 0 && s.g.Nodes[st.maker].IsSwapOut()
 }
 
 // hostLifetime returns the steps during which the host holds a copy if node n

@@ -380,6 +380,9 @@ var real = []struct {
 	{"slices of a mask and of a weight", masked, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 50}}, func(p *plan.Plan) bool {
 		return p.Slices != nil && len(p.Slices.Copies) > 0 && len(p.Slices.Weights) > 0
 	}},
+	{"an attention in pieces", weighing, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Bytes: 4100}}, func(p *plan.Plan) bool {
+		return p.Slices != nil && len(p.Slices.Regions[0].Running) == 1
+	}},
 	{"the cost of limits by slices, recomputation and swaps", tower, passes.Options{Slices: passes.SlicesExact, Frontier: true, Host: &passes.Host{Link: 1e9}}, func(p *plan.Plan) bool {
 		return slices.ContainsFunc(p.Frontier, func(x plan.FrontierPoint) bool {
 			return x.Alone != nil && x.Alone.Slices != nil && x.Alone.Recompute != nil && x.Alone.Swap != nil
@@ -391,6 +394,7 @@ var real = []struct {
 	{"aliases for ranges of dimensions", joinedRanges, passes.Options{Aliases: true, Ranges: map[string]string{"rows": "4..8:2"}}, func(p *plan.Plan) bool {
 		return p.Sharing.Aliases && len(p.Spans) == 3 && p.Ranges != nil && slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return len(b.Tensors) == 0 })
 	}},
+	{"buffers that move between pools", moving, twoPools, func(p *plan.Plan) bool { return p.Summary.Tiered != nil && p.Summary.MovedBuffers == 2 }},
 	{"several pools", pooled, pools, func(p *plan.Plan) bool { return len(p.Tiers()) == 3 && len(p.TrafficPrices) > 0 }},
 	{"the value of a shape", models["dynamic"], passes.Options{Values: map[string]graph.Literal{"k": {Shape: []int64{1}, Data: []json.Number{"4"}}}}, func(p *plan.Plan) bool { return len(p.Values) == 1 }},
 	{"the value of a condition", models["branches"], passes.Options{Values: map[string]graph.Literal{"p": {Data: []json.Number{"1"}}}}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) > 0 }},
@@ -476,6 +480,21 @@ var sliceable = text{main: `
 	z = Reshape(y, s)
 	e = EyeLike(z)
 	out e
+`}
+
+// weighing has a Softmax whose results weigh the rows of k, with a guard.
+var weighing = text{main: `
+	in q float32 4 4
+	in k float32 128 4
+	weight z float32
+	t = Transpose(k) perm=1,0
+	s = MatMul(q, t)
+	p = Softmax(s)
+	n = IsNaN(p)
+	w = Where(n, z, p)
+	o = MatMul(w, k)
+	y = Relu(o)
+	out y
 `}
 
 // masked has a mask that is made of small tensors and read twice, and a weight that is

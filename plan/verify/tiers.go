@@ -83,7 +83,63 @@ func (v *verifier) checkTraffic(s *scope, sum *plan.Summary) {
 			sum.SlowTrafficBytes = v.add(sum.SlowTrafficBytes, v.add(read, written))
 		}
 	}
-	sum.SlowTrafficBoundBytes = v.trafficBound(s, uses, layers, tiers[0].Capacity)
+	groups := v.moves(s, uses, layers, sum.Tiered)
+	sum.SlowTrafficBoundBytes = v.trafficBound(s, groups, uses, layers, tiers[0].Capacity)
+}
+
+// moves gives buffers and the copies of them that the plan has added one list of uses,
+// without those of the nodes that copy: the bound is that of the nodes that were there
+// before. It returns for each buffer the one whose list it shares, and counts the copies.
+// Nothing may write a buffer or its copy while both are used: they would not be one.
+func (v *verifier) moves(s *scope, uses [][]access, layers []*layer, sum *plan.Tiered) (groups []int) {
+	groups = make([]int, len(s.buffers))
+	for k := range groups {
+		groups[k] = k
+	}
+	var copies []int
+	for i, n := range s.g.Nodes {
+		if i >= len(v.added) || !v.added[i] || !n.IsSwap() {
+			continue
+		}
+		from, to := int(s.at[n.Inputs[0]]), int(s.at[n.Outputs[0]])
+		if from < 0 || to < 0 {
+			continue // reported elsewhere
+		}
+		sum.MovedBuffers++
+		sum.MovedBytes = v.add(sum.MovedBytes, s.g.Tensors[n.Outputs[0]].Bytes)
+		if !slices.ContainsFunc(uses[from], func(u access) bool { return u.step > i }) {
+			copies, groups[to] = append(copies, i), groups[from] // it is moved
+			continue
+		}
+		for _, k := range []int{from, to} {
+			if slices.ContainsFunc(uses[k], func(u access) bool { return u.step > i && u.written > 0 }) {
+				v.fault(CodeTraffic, "%s: expected no node behind it that writes over what it copies or over the copy, found one", s.g.Label(graph.NodeID(i)))
+			}
+		}
+		groups[to] = groups[from]
+		copies = append(copies, i)
+	}
+	if copies == nil {
+		return groups
+	}
+	merged := make([][]access, len(uses))
+	for k := range uses {
+		for _, u := range uses[k] {
+			if !slices.Contains(copies, u.step) {
+				merged[groups[k]] = append(merged[groups[k]], u)
+			}
+		}
+		if of := groups[k]; of != k {
+			if layers[of] != nil && (layers[k] == nil || layers[k].length != layers[of].length) {
+				layers[of] = nil
+			}
+		}
+	}
+	for k := range merged {
+		slices.SortStableFunc(merged[k], func(a, b access) int { return a.step - b.step })
+	}
+	copy(uses, merged)
+	return groups
 }
 
 // accesses lists what nodes move of each buffer, in the order of the steps, and adds what
@@ -233,7 +289,7 @@ func (s *scope) rowsMoved(n *graph.Node) (t graph.TensorID, lo, hi int64, in lay
 // is among it, was then written there, too. Each byte that stays is worth the prices of
 // the steps over which it does; the whole pool is worth the prices times its capacity. So
 // what stays saves at most that, and what single bytes save beyond their worth.
-func (v *verifier) trafficBound(s *scope, uses [][]access, layers []*layer, capacity int64) int64 {
+func (v *verifier) trafficBound(s *scope, groups []int, uses [][]access, layers []*layer, capacity int64) int64 {
 	steps := len(s.g.Nodes)
 	until := make([]*big.Int, steps+2) // the prices before steps 0 to i-1
 	until[0] = new(big.Int)
@@ -257,9 +313,17 @@ func (v *verifier) trafficBound(s *scope, uses [][]access, layers []*layer, capa
 		}
 		bound.Add(bound, worth.Mul(worth, big.NewInt(bytes)))
 	}
+	end := func(k int) (last int) {
+		for j := range s.buffers {
+			if groups[j] == k {
+				last = max(last, s.buffers[j].last)
+			}
+		}
+		return last
+	}
 	for k := range s.buffers {
 		b := &s.buffers[k]
-		if !b.known || b.resident || b.host {
+		if !b.known || b.resident || b.host || groups[k] != k {
 			continue
 		}
 		given := len(b.storages) > 0 && s.storages[b.storages[0]].input
@@ -281,7 +345,7 @@ func (v *verifier) trafficBound(s *scope, uses [][]access, layers []*layer, capa
 				last, there = u.step, true
 			}
 			if kept {
-				stay(last, b.last+1, fresh, 1)
+				stay(last, end(k)+1, fresh, 1)
 			}
 		}
 	}

@@ -2,8 +2,10 @@ package verify_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify"
@@ -27,6 +29,70 @@ var pooled = text{main: `
 var pools = passes.Options{Pools: []passes.Pool{
 	{Name: "small", Capacity: 1024, BytesPerSecond: 4e9}, {Name: "middle", Capacity: 2048}, {Name: "large", Capacity: 1 << 20, BytesPerSecond: 1e8},
 }}
+
+// moving has a tensor that is read early and late, and no room for it in between.
+var moving = text{main: `
+	in x float32 16 64
+	weight w float32 64 64
+	weight u float32 64 256
+	weight v float32 256 64
+	a = MatMul(x, w)
+	b = MatMul(a, w)
+	c = Mul(b, a)
+	d = Add(c, a)
+	g = MatMul(d, u)
+	h = Relu(g)
+	i = MatMul(h, v)
+	k = Mul(i, d)
+	j = Add(k, a)
+	y = Relu(j)
+	out y
+`}
+
+// twoPools are those of the plans of moving.
+var twoPools = passes.Options{Pools: []passes.Pool{{Name: "small", Capacity: 20 << 10, BytesPerSecond: 4e9}, {Name: "large", Capacity: 1 << 20, BytesPerSecond: 1e8}}}
+
+// A buffer that leaves the first pool is copied by SwapOut, and the bound is that of the
+// nodes that were there before.
+func TestMoves(t *testing.T) {
+	_, b, good := planReal(t, moving, twoPools)
+	s := good.Summary
+	if s.MovedBuffers != 2 || s.MovedBytes != 8192 || s.SlowTrafficBytes != 20480 || s.SlowTrafficBoundBytes > s.SlowTrafficBytes {
+		for _, b := range good.Buffers {
+			t.Log(b)
+		}
+		t.Fatalf("%+v: expected a to leave the first pool and to come back, and 20480 bytes", s.Tiered)
+	}
+	at := slices.IndexFunc(good.Steps, func(s plan.Step) bool { return strings.HasSuffix(s.Op, "SwapOut") })
+	for _, c := range []struct {
+		name, code string
+		change     func(m *graph.Model, p *plan.Plan)
+	}{
+		{"nothing", "", func(*graph.Model, *plan.Plan) {}},
+		{"none is said to be moved", "summary", func(_ *graph.Model, p *plan.Plan) { p.Summary.MovedBuffers = 0 }},
+		{"fewer bytes are said to be moved", "summary", func(_ *graph.Model, p *plan.Plan) { p.Summary.MovedBytes-- }},
+		{"the bound is larger", "summary", func(_ *graph.Model, p *plan.Plan) { p.Summary.SlowTrafficBoundBytes += 64 }},
+		{"another tensor is copied", "lifetime", func(m *graph.Model, _ *plan.Plan) { m.Graph.Nodes[at].Inputs[0] = m.Graph.Nodes[at-1].Outputs[0] }},
+		{"a later node reads what was copied", "lifetime", func(m *graph.Model, _ *plan.Plan) {
+			out := m.Graph.Nodes[at]
+			n := m.Graph.Nodes[m.Graph.Tensors[out.Outputs[0]].Readers[0]]
+			n.Inputs[slices.Index(n.Inputs, out.Outputs[0])] = out.Inputs[0]
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, p := parse(t, b), clone(t, good)
+			c.change(m, p)
+			m.Graph.Link()
+			r, err := verify.Plan(m, p, verify.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Valid != (c.code == "") || c.code != "" && !slices.ContainsFunc(r.Violations, func(v verify.Violation) bool { return v.Code == c.code }) {
+				t.Errorf("expected code %q, found %v", c.code, r)
+			}
+		})
+	}
+}
 
 func TestTiers(t *testing.T) {
 	_, b, good := planReal(t, pooled, pools)

@@ -92,7 +92,30 @@ func (s *Search) at(from, to int) []*candidate {
 			}
 		}
 	}
+	list = append(list, s.pieces(from, to)...)
 	s.windows[key] = list
+	return list
+}
+
+// pieces returns candidates of a window that cut attentions along the axis that a Softmax
+// normalises. No other seed finds them, since what such slices make is summed.
+func (s *Search) pieces(from, to int) (list []*candidate) {
+	if !s.Sums {
+		return nil
+	}
+	for v := from; v <= to; v++ {
+		a := s.attention(v)
+		if a == nil || a.product > to {
+			continue
+		}
+		seed := s.scores(a)
+		if seed < from || s.shape(s.g.Nodes[seed].Outputs[0])[a.axis] < 2 {
+			continue
+		}
+		if r := s.Find(from, to, seed, a.axis); r != nil && len(r.pieced) > 0 {
+			list = append(list, s.candidate(r))
+		}
+	}
 	return list
 }
 

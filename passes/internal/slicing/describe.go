@@ -12,6 +12,9 @@ func (c *Choice) Describe() plan.SlicedRegion {
 	for _, v := range c.Nodes {
 		out.Nodes = append(out.Nodes, g.Tensors[firstOf(g.Nodes[v].Outputs)].Name)
 	}
+	for _, a := range c.pieced {
+		out.Running = append(out.Running, g.Tensors[g.Nodes[a.softmax].Outputs[0]].Name)
+	}
 	axes := map[graph.TensorID]*int{}
 	for _, v := range c.Nodes {
 		for j, rows := range c.rowsOf(v) {

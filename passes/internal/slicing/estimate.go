@@ -193,6 +193,9 @@ func (r *Region) time(s *Slice, first bool) (ns float64) {
 			ns += p.time(v, w)
 		}
 	}
+	for _, a := range r.pieced {
+		ns += r.timeOfPieces(a, s, first)
+	}
 	for _, t := range r.Outputs {
 		if w, rows := s.Share[t]; rows {
 			put := p.Cost(cost.Copy(cost.TensorOf(p.g, t).Rows(w.Axis, w.Hi-w.Lo).Bytes))

@@ -157,5 +157,5 @@ func (r *Region) inner(s *Slice) (peak int64, took []int64) {
 			return true
 		})
 	}
-	return peak, took
+	return peak + r.state(), took
 }

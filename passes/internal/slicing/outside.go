@@ -24,6 +24,9 @@ func (p *Program) Divisible(node int) bool {
 	if !p.Sums {
 		return false
 	}
+	if p.attention(node) != nil {
+		return true
+	}
 	axes := make([]int, len(n.Inputs))
 	for j := range axes {
 		axes[j] = ops.Whole

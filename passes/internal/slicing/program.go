@@ -50,6 +50,8 @@ type Program struct {
 	measures map[measureKey]measure
 	same     map[streamKey]bool      // whether each slice reads of an input only the rows that it makes of an output
 	reads    map[graph.TensorID]bool // whether initializers can be read, where that is known
+
+	attentions map[int]*attention // by the Softmax, where it is known
 }
 
 type cutKey struct{ node, axis int }
@@ -59,7 +61,7 @@ func (p *Program) Prepare() {
 	p.g = p.Model.Graph
 	p.cuts, p.measures = map[cutKey]*ops.Cut{}, map[measureKey]measure{}
 	p.same = map[streamKey]bool{}
-	p.reads = map[graph.TensorID]bool{}
+	p.reads, p.attentions = map[graph.TensorID]bool{}, map[int]*attention{}
 	change := make([]int64, len(p.g.Nodes)+1)
 	for i := range p.Storages {
 		if st := &p.Storages[i]; !st.Resident {

@@ -28,13 +28,14 @@ type Region struct {
 	Inputs     []graph.TensorID
 	Outputs    []graph.TensorID // read outside of the region, or graph outputs
 
-	p     *Program
-	class []class                  // of each node of the window
-	cut   map[int]*ops.Cut         // of the nodes that are inside
-	sum   map[int]*ops.Sum         // of the nodes that are sums
-	axis  map[graph.TensorID]int   // of the tensors that slices make row by row
-	made  map[graph.TensorID]int   // the maker of each tensor that the region makes
-	block map[graph.TensorID]int64 // of the outputs made row by row: what slices divide are blocks of that many rows
+	p      *Program
+	class  []class                  // of each node of the window
+	cut    map[int]*ops.Cut         // of the nodes that are inside
+	sum    map[int]*ops.Sum         // of the nodes that are sums
+	pieced []*attention             // whose scores slices cut along the axis that is normalised
+	axis   map[graph.TensorID]int   // of the tensors that slices make row by row
+	made   map[graph.TensorID]int   // the maker of each tensor that the region makes
+	block  map[graph.TensorID]int64 // of the outputs made row by row: what slices divide are blocks of that many rows
 
 	over map[int]int64 // of the sums: the same for the rows that they sum over
 
@@ -74,7 +75,7 @@ func (p *Program) Find(s, e, seed, axis int) *Region {
 	}
 	r.forwards()
 	r.absorb()
-	if !r.collect() {
+	if !r.inPieces() || !r.collect() {
 		return nil
 	}
 	r.blocks()
@@ -238,6 +239,14 @@ func (r *Region) join(v int) class {
 	for axis := range r.p.shape(n.Outputs[0]) {
 		if cut := r.p.cut(v, axis); cut != nil && r.agrees(n, cut.In) && r.makes(n, cut) {
 			r.cut[v] = cut
+			return inside
+		}
+	}
+	if a := r.p.attention(v); a != nil && a.product <= r.End {
+		x := n.Inputs[0]
+		if axis, made := r.axis[x]; made && axis == a.axis {
+			r.pieced = append(r.pieced, a)
+			r.cut[v] = a.cut(int64(r.p.shape(x)[axis]))
 			return inside
 		}
 	}

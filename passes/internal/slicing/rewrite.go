@@ -35,7 +35,7 @@ const (
 func (p *Program) Rewrite(list []*Choice) (*graph.Model, []Weight, error) {
 	m := *p.Model
 	m.Graph = p.g.Clone()
-	w := &writer{p: p, g: m.Graph, tensors: map[string]bool{}, labels: map[string]bool{}, ints: map[string]graph.TensorID{}, cut: map[graph.TensorID]bool{}}
+	w := &writer{p: p, g: m.Graph, tensors: map[string]bool{}, labels: map[string]bool{}, ints: map[string]graph.TensorID{}, cut: map[graph.TensorID]bool{}, lows: map[graph.DType]graph.TensorID{}}
 	note(m.Graph, w.tensors, w.labels)
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b *Choice) int { return a.Start - b.Start })
@@ -96,7 +96,8 @@ type writer struct {
 	ints            map[string]graph.TensorID
 	nodes           []*graph.Node
 	puts            bool
-	cut             map[graph.TensorID]bool // initializers of which there are rows now
+	lows            map[graph.DType]graph.TensorID // the lowest number of a type
+	cut             map[graph.TensorID]bool        // initializers of which there are rows now
 	list            []Weight
 }
 
@@ -169,6 +170,7 @@ type regionWriter struct {
 	from  map[graph.TensorID]graph.TensorID // of an input over which an output is written: that output
 
 	weights map[taken]graph.TensorID // rows of initializers
+	running map[int]*running         // of the attentions in pieces, by the Softmax
 }
 
 // taken is a range of rows of a tensor of this graph.
@@ -178,7 +180,7 @@ type taken struct {
 }
 
 func (w *writer) region(index int, c *Choice) error {
-	r := &regionWriter{writer: w, c: c, index: index, now: map[graph.TensorID]graph.TensorID{}, from: map[graph.TensorID]graph.TensorID{}, weights: map[taken]graph.TensorID{}}
+	r := &regionWriter{writer: w, c: c, index: index, now: map[graph.TensorID]graph.TensorID{}, from: map[graph.TensorID]graph.TensorID{}, weights: map[taken]graph.TensorID{}, running: map[int]*running{}}
 	for o, x := range c.streams {
 		r.now[o], r.from[x] = x, o
 	}
@@ -293,6 +295,15 @@ func (r *regionWriter) copy(v int, s *Slice) error {
 		if t >= 0 {
 			n.Outputs[k] = r.tensor(r.name(t, "s"))
 			r.rows[t] = n.Outputs[k]
+		}
+	}
+	for _, a := range r.c.pieced {
+		switch v {
+		case a.softmax:
+			return r.weigh(&n, a)
+		case a.product:
+			r.weighed(&n, a)
+			return nil
 		}
 	}
 	if sum == nil {

@@ -127,7 +127,7 @@ func (r *Region) measured(of signature, k int) measure {
 			}
 			m.extra += s.weight * r.time(s.Slice, s.i == 0)
 		}
-		m.extra -= r.wholeTime()
+		m.extra += r.timeOfShares() - r.wholeTime()
 	}
 	r.p.measures[key] = m
 	return m

@@ -1,0 +1,319 @@
+package passes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/alloc/tiers"
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// moved is the main graph before buffers were moved between pools.
+type moved struct {
+	before    *region
+	firstStep []int // of each of its nodes, by step: the step now
+}
+
+// moveTries is how often moves are left out because something writes over a copy.
+const moveTries = 4
+
+// moveBuffers copies tensors between pools where that lowers the slow traffic: SwapOut
+// copies a tensor to a slower pool, and SwapIn to the fastest one, and the readers behind
+// it read the copy. It keeps the main graph as it is if no moves lower the traffic. p is
+// the problem of its buffers, which have been divided among the pools.
+func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Problem, error) {
+	r := s.main
+	if s.budget != nil || s.ranged != nil || s.opt.Workspaces != nil || r.tiered().SlowTrafficBytes == 0 {
+		return p, nil
+	}
+	d := &tiers.Division{}
+	var of []int // the buffers of the problem
+	for k := range r.buffers {
+		if b := &r.buffers[k]; !b.resident {
+			d.Memory = append(d.Memory, b.pool)
+			of = append(of, k)
+		}
+	}
+	reads := r.reads(of)
+	graphs, keep := s.model.Graph, s.keepOrder
+	best, found := r, p
+	traffic := r.tiered().SlowTrafficBytes
+	for _, moves := range p.Moves(d, func(m tiers.Move) bool { return r.movable(p, m, reads[m.Buffer]) != graph.None }) {
+		for range moveTries {
+			if s.timeIsUp() {
+				s.timedOut = true
+				break
+			}
+			now, firstStep, copies := r.withMoves(p, moves, reads)
+			s.model.Graph = now
+			s.main = s.newRegion(now, mainGraph)
+			s.keepOrder = true
+			q, err := s.planMoved(ctx)
+			var full *PoolError
+			if errors.As(err, &full) {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			for _, c := range copies {
+				s.main.copies = append(s.main.copies, c.node)
+			}
+			wrong := s.main.overwritten(q, copies)
+			if len(wrong) > 0 {
+				moves = slices.DeleteFunc(slices.Clone(moves), func(m tiers.Move) bool { return slices.Contains(wrong, m) })
+				continue
+			}
+			if x := s.main.tiered().SlowTrafficBytes; x < traffic {
+				traffic, best, graphs, keep, found = x, s.main, now, true, q
+				s.moved = &moved{r, firstStep}
+			}
+			break
+		}
+	}
+	s.main, s.model.Graph, s.keepOrder = best, graphs, keep
+	if best == r {
+		return p, nil
+	}
+	return found, s.model.AddSwaps()
+}
+
+// planMoved plans the main graph up to the pools.
+func (s *State) planMoved(ctx context.Context) (*tiers.Problem, error) {
+	if err := s.share(s.main); err != nil {
+		return nil, err
+	}
+	if err := s.updates(s.main); err != nil {
+		return nil, err
+	}
+	if err := s.bodies(ctx, s.main); err != nil {
+		return nil, err
+	}
+	if err := s.order(ctx, s.main); err != nil {
+		return nil, err
+	}
+	return s.dividePools(ctx, s.main)
+}
+
+// bufferRead is a node that reads a tensor of a buffer.
+type bufferRead struct {
+	step int
+	t    graph.TensorID
+}
+
+// reads lists what reads each of some buffers.
+func (r *region) reads(of []int) [][]bufferRead {
+	list := make([][]bufferRead, len(of))
+	for i, k := range of {
+		for _, t := range r.tensorsOf(&r.buffers[k]) {
+			for _, n := range r.g.Tensors[t].Readers {
+				list[i] = append(list[i], bufferRead{int(n), t})
+			}
+		}
+	}
+	return list
+}
+
+// movable returns the tensor of a buffer that a move copies; None if it cannot be made. Of
+// the tensors that are made before the copy, nodes behind it must read one alone, which is
+// no output of the graph. Where the buffer stays, they must read no other tensor of it.
+func (r *region) movable(p *tiers.Problem, m tiers.Move, reads []bufferRead) graph.TensorID {
+	b := &p.Buffers[m.Buffer]
+	from, stays := b.Uses[m.From].Step, m.From > 0 && m.To < len(b.Uses)
+	if m.From == 0 {
+		from = b.Uses[m.To-1].Step + 1
+	}
+	x := graph.TensorID(graph.None)
+	for _, u := range reads {
+		switch n := r.g.Nodes[u.step]; {
+		case u.step < from:
+		case len(n.Captures) > 0:
+			return graph.None
+		case int(r.g.Tensors[u.t].Maker) >= from:
+			if stays {
+				return graph.None
+			}
+		case x >= 0 && x != u.t, stays && len(n.Semantics.Views) > 0:
+			return graph.None
+		default:
+			x = u.t
+		}
+	}
+	if x < 0 {
+		return graph.None
+	}
+	t := r.g.Tensors[x]
+	if t.Output || t.Bounded || t.Dynamic != "" || !t.Type.Exact() || t.Data != nil || r.gradients[t.Name] {
+		return graph.None
+	}
+	return x
+}
+
+// madeCopy is a copy of a tensor.
+type madeCopy struct {
+	move tiers.Move
+	node graph.NodeID // SwapOut or SwapIn
+}
+
+// withMoves returns the graph in which nodes copy tensors, the step of each node of r there,
+// and the copies.
+func (r *region) withMoves(p *tiers.Problem, moves []tiers.Move, reads [][]bufferRead) (*graph.Graph, []int, []madeCopy) {
+	g := r.g.Clone()
+	type insert struct {
+		at   int // before this node
+		move tiers.Move
+		node *graph.Node
+	}
+	moves = slices.Clone(moves)
+	slices.SortStableFunc(moves, func(a, b tiers.Move) int { return a.From - b.From }) // what leaves the first memory is copied back from where it is
+	slow := map[int]graph.TensorID{}
+	var list []insert
+	for _, m := range moves {
+		b := &p.Buffers[m.Buffer]
+		x := r.movable(p, m, reads[m.Buffer])
+		at, until, op, suffix := b.Uses[m.From].Step, b.Uses[m.To-1].Step, graph.SwapIn, "/fast"
+		if m.From == 0 {
+			at, until, op, suffix = until+1, len(r.g.Nodes), graph.SwapOut, "/slow"
+		}
+		made := *g.Tensors[x]
+		id := g.NewTensor(g.Unique(r.g.Tensors[x].Name + suffix))
+		name := g.Tensors[id].Name
+		made.Name, made.Capture, made.Data, made.Declared, made.Input, made.Output = name, false, nil, nil, false, false
+		*g.Tensors[id] = made
+		from := x
+		if t, moved := slow[m.Buffer]; moved {
+			from = t
+		}
+		if m.From == 0 {
+			slow[m.Buffer] = id
+		}
+		for _, u := range reads[m.Buffer] {
+			if u.step < at || u.step > until || u.t != x {
+				continue
+			}
+			n := g.Nodes[u.step]
+			n.Inputs = slices.Clone(n.Inputs)
+			for j, t := range n.Inputs {
+				if t == from {
+					n.Inputs[j] = id
+				}
+			}
+		}
+		list = append(list, insert{at, m, &graph.Node{
+			Name: name, Op: op, Domain: graph.SwapDomain, Inputs: []graph.TensorID{from}, Outputs: []graph.TensorID{id}, Semantics: graph.Semantics{Known: true},
+		}})
+	}
+	slices.SortStableFunc(list, func(a, b insert) int { return a.at - b.at })
+	var nodes []*graph.Node
+	var copies []madeCopy
+	firstStep := make([]int, len(g.Nodes))
+	for i, n := range g.Nodes {
+		for ; len(list) > 0 && list[0].at == i; list = list[1:] {
+			copies = append(copies, madeCopy{list[0].move, graph.NodeID(len(nodes))})
+			nodes = append(nodes, list[0].node)
+		}
+		firstStep[i] = len(nodes)
+		nodes = append(nodes, n)
+	}
+	g.Nodes = nodes
+	g.Link()
+	return g, firstStep, copies
+}
+
+// overwritten returns the moves behind whose copies something is written into the buffer of
+// the copy or of what was copied while the other is used.
+func (r *region) overwritten(p *tiers.Problem, copies []madeCopy) (list []tiers.Move) {
+	at := r.problemBuffers()
+	for _, c := range copies {
+		n := r.g.Nodes[c.node]
+		a, b := &p.Buffers[at[r.storageOf[n.Inputs[0]]]], &p.Buffers[at[r.storageOf[n.Outputs[0]]]]
+		behind := slices.ContainsFunc(a.Uses, func(u tiers.Use) bool { return u.Step > int(c.node) })
+		if behind && (writes(a, int(c.node)) || writes(b, int(c.node))) {
+			list = append(list, c.move)
+		}
+	}
+	return list
+}
+
+// writes reports whether something is written into a buffer behind a step.
+func writes(b *tiers.Buffer, step int) bool {
+	return slices.ContainsFunc(b.Uses, func(u tiers.Use) bool { return u.Step > step && u.Written > 0 })
+}
+
+// problemBuffers returns the buffer of each storage in the problem of the pools.
+func (r *region) problemBuffers() map[int32]int {
+	at, next := map[int32]int{}, 0
+	for k := range r.buffers {
+		if b := &r.buffers[k]; !b.resident {
+			for _, i := range b.storages {
+				at[i] = next
+			}
+			next++
+		}
+	}
+	return at
+}
+
+// unmoved returns the problem in which a buffer and its copies are one, and copying moves
+// nothing: the bound on the traffic is that of the nodes that were there before.
+func (s *State) unmoved(p *tiers.Problem) (*tiers.Problem, error) {
+	if s.moved == nil {
+		return p, nil
+	}
+	added := make([]bool, len(s.main.g.Nodes))
+	for i := range added {
+		added[i] = true
+	}
+	for _, step := range s.moved.firstStep {
+		added[step] = false
+	}
+	at := s.main.problemBuffers()
+	q := *p
+	q.Buffers = slices.Clone(p.Buffers)
+	root := make([]int, len(q.Buffers))
+	for i := range root {
+		root[i] = i
+	}
+	for v, n := range s.main.g.Nodes { // a copy stands behind what it copies
+		if added[v] {
+			root[at[s.main.storageOf[n.Outputs[0]]]] = root[at[s.main.storageOf[n.Inputs[0]]]]
+		}
+	}
+	uses := make([][]tiers.Use, len(q.Buffers))
+	for i := range q.Buffers {
+		for _, u := range q.Buffers[i].Uses {
+			if !added[u.Step] {
+				uses[root[i]] = append(uses[root[i]], u)
+			}
+		}
+	}
+	for i := range q.Buffers {
+		b := &q.Buffers[i]
+		if root[i] != i {
+			to := &q.Buffers[root[i]]
+			if to.Rows != b.Rows {
+				to.Rows = 0
+			}
+			to.Last = max(to.Last, b.Last)
+			b.Content, b.Rows, b.Given, b.Kept, b.Size = 0, 0, false, false, 0
+		}
+	}
+	for i := range q.Buffers {
+		b := &q.Buffers[i]
+		slices.SortStableFunc(uses[i], func(x, y tiers.Use) int { return x.Step - y.Step })
+		for k := 1; k < len(uses[i]); k++ {
+			if uses[i][k].Step == uses[i][k-1].Step {
+				return nil, fmt.Errorf("internal error: step %d uses a buffer and its copy", uses[i][k].Step)
+			}
+		}
+		if b.Uses = uses[i]; b.Rows == 0 {
+			b.Uses = slices.Clone(b.Uses)
+			for k := range b.Uses {
+				b.Uses[k].From, b.Uses[k].To = 0, 0
+			}
+		}
+	}
+	return &q, nil
+}
