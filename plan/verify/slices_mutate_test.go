@@ -297,7 +297,18 @@ func changesOf(m *graph.Model) (list []corruption) {
 		}
 	}
 	for i, f := range m.Functions {
-		if f.Name != graph.PutRows {
+		switch f.Name {
+		case graph.PutRows:
+		case graph.ConvWeightGrad:
+			list = append(list, corruption{"function " + f.Name, f.Name, callers[f.Name], func(m *graph.Model) {
+				for _, n := range m.Functions[i].Body.Nodes {
+					if n.Op == "Conv" {
+						n.Inputs[0], n.Inputs[1] = n.Inputs[1], n.Inputs[0]
+					}
+				}
+			}})
+			continue
+		default:
 			list = append(list, functionChanges(m, i, callers[f.Name])...)
 			continue
 		}

@@ -149,7 +149,7 @@ func sameAcross(t *testing.T, p *Product, w *window, x, want, bias []float32, r 
 // image is the first.
 func sameWindows(t *testing.T, p *Product, w *window, x, weights, bias []float32, want, size []float64, r *rand.Rand) {
 	image := w.image(x)
-	rows := &Windows{At: image.At, Rows: 2 * p.N, In: w.in, Out: image.Out, Kernel: w.kernel, Stride: w.stride, Dilation: w.dilation, Pad: w.pad}
+	rows := &Windows{At: image.At, Rows: 2 * p.N, Channel: w.in[0] * w.in[1] * w.in[2], In: w.in, Out: image.Out, Kernel: w.kernel, Stride: w.stride, Dilation: w.dilation, Pad: w.pad}
 	q := &Product{M: 2 * p.N, N: p.M, K: p.K, Alpha: 1, A: rows, B: &Dense{At: at(weights), Len: p.M, Step: p.K, Deep: 1}, ColBias: true, Stride: p.M}
 	got := make([]float32, q.M*q.N)
 	run(q, got, bias, r)
