@@ -3,7 +3,6 @@ package autodiff
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -45,14 +44,8 @@ func TestExportRules(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			feeds := residents(t, step)
-			maps.Copy(feeds, b.feeds)
-			feeds[rateName] = &reference.Tensor{Type: graph.Float32, Shape: []int{}, F: []float64{0.01}}
-			want := []string{lossName}
-			for _, p := range step.Parameters {
-				want = append(want, p+".grad")
-			}
-			got, err := reference.Eval(step.Model, feeds, want...)
+			feeds := feedsOf(t, step, b.feeds)
+			got, err := reference.Eval(step.Model, feeds, gradientsOf(step, lossName)...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,15 +36,7 @@ func TestFusedGradients(t *testing.T) {
 			if len(step.Model.Functions) > 0 {
 				fused[ruleKey{c.domain, c.op}] = true
 			}
-			feeds := residents(t, plain)
-			for name, x := range b.feeds {
-				feeds[name] = x
-			}
-			feeds[rateName] = &reference.Tensor{Type: graph.Float32, Shape: []int{}, F: []float64{0.01}}
-			var names []string
-			for _, p := range plain.Parameters {
-				names = append(names, p+".grad")
-			}
+			feeds, names := feedsOf(t, plain, b.feeds), gradientsOf(plain)
 			want, err := reference.Eval(plain.Model, feeds, names...)
 			if err != nil {
 				t.Fatal(err)
@@ -137,15 +129,7 @@ func TestConvWeightGrad(t *testing.T) {
 			if want := min(len(plain.Parameters), 1); c.name != "x alone" && (calls != want || len(step.Model.Functions) != 1 || !step.Model.Functions[0].Own()) {
 				t.Errorf("%d calls, %d functions: expected %d of graph.ConvWeightGrad", calls, len(step.Model.Functions), want)
 			}
-			feeds := residents(t, plain)
-			for name, x := range b.feeds {
-				feeds[name] = x
-			}
-			feeds[rateName] = &reference.Tensor{Type: graph.Float32, Shape: []int{}, F: []float64{0.01}}
-			var names []string
-			for _, p := range plain.Parameters {
-				names = append(names, p+".grad")
-			}
+			feeds, names := feedsOf(t, plain, b.feeds), gradientsOf(plain)
 			want, err := reference.Eval(plain.Model, feeds, names...)
 			if err != nil {
 				t.Fatal(err)

@@ -487,20 +487,32 @@ func residents(t *testing.T, step *Step) map[string]*reference.Tensor {
 	return first
 }
 
+// feedsOf returns the inputs of a step: the data, the first values of parameters and states,
+// and a learning rate.
+func feedsOf(t *testing.T, step *Step, data map[string]*reference.Tensor) map[string]*reference.Tensor {
+	t.Helper()
+	feeds := residents(t, step)
+	maps.Copy(feeds, data)
+	feeds[rateName] = &reference.Tensor{Type: graph.Float32, Shape: []int{}, F: []float64{0.01}}
+	return feeds
+}
+
+// gradientsOf returns other names and those of the gradients of a step's parameters.
+func gradientsOf(step *Step, others ...string) []string {
+	for _, p := range step.Parameters {
+		others = append(others, p+".grad")
+	}
+	return others
+}
+
 // checkGradients compares the gradients of all parameters with central differences of
 // the loss, at most the given number of elements of each. It returns the loss, the
 // gradients, and the largest difference, relative to the largest element of the gradient
 // if that is above 1.
 func checkGradients(t *testing.T, step *Step, data map[string]*reference.Tensor, most int) (_ map[string]*reference.Tensor, worst float64) {
 	t.Helper()
-	feeds := residents(t, step)
-	maps.Copy(feeds, data)
-	feeds[rateName] = &reference.Tensor{Type: graph.Float32, Shape: []int{}, F: []float64{0.01}}
-	want := []string{lossName}
-	for _, p := range step.Parameters {
-		want = append(want, p+".grad")
-	}
-	got, err := reference.Eval(step.Model, feeds, want...)
+	feeds := feedsOf(t, step, data)
+	got, err := reference.Eval(step.Model, feeds, gradientsOf(step, lossName)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,22 +17,7 @@
 #include "../src/plan.h"
 #include "../src/ranges.h"
 #include "../src/session.h"
-
-static const char *test;
-
-#define CHECK(x) \
-	do { \
-		if (!(x)) { \
-			fprintf(stderr, "%s: %s:%d: %s\n", test, __FILE__, __LINE__, #x); \
-			exit(1); \
-		} \
-	} while (0)
-
-static uint32_t draw(uint32_t *state) {
-	*state ^= *state << 13;
-	*state ^= *state >> 17;
-	return *state ^= *state << 5;
-}
+#include "check.h"
 
 static struct onnxmem_memory memory(onnxmem_session *s) {
 	struct onnxmem_memory m;

@@ -17,16 +17,7 @@
 #include <unistd.h>
 
 #include "../src/onnxmem_torch.h"
-
-static const char *test;
-
-#define CHECK(x) \
-	do { \
-		if (!(x)) { \
-			fprintf(stderr, "%s: %s:%d: %s\n", test, __FILE__, __LINE__, #x); \
-			exit(1); \
-		} \
-	} while (0)
+#include "check.h"
 
 // --- the driver
 
@@ -446,12 +437,6 @@ struct worker {
 	uint32_t random;
 	double until;
 };
-
-static uint32_t draw(uint32_t *state) {
-	*state ^= *state << 13;
-	*state ^= *state >> 17;
-	return *state ^= *state << 5;
-}
 
 static double now(void) {
 	struct timespec t;
