@@ -39,10 +39,13 @@ RESIDENT = (
     "unet-dyn",
     "vit_b_16-dyn",
 )
-SHAPES = ("bert_base-dyn", "googlenet-dyn", "mobilenet_v2-dyn", "resnet50-dyn", "vit_b_16-dyn")
+SHAPES = (
+    *("alexnet-dyn", "bert_base-dyn", "distilbert-dyn", "efficientnet_b0-dyn", "googlenet-dyn", "gpt2_past-dyn", "gru_lm-dyn"),
+    *("llama_small-dyn", "mobilenet_v2-dyn", "mobilenet_v3_large-dyn", "resnet50-dyn", "transformer_functions-dyn", "vit_b_16-dyn"),
+)
 RANGES = ("bert_base-dyn", "distilbert-dyn", "googlenet-dyn", "gpt2-dyn", "mobilenet_v2-dyn", "resnet50-dyn", "vit_b_16-dyn")
 MOST = {"batch": 4, "sequence": 128}  # the lengths of shapes and ranges: from 1 on
-WAYS = ("default", "no arena", "record", "plan")
+WAYS = ("default", "no arena", "record")
 
 
 def main():
@@ -175,12 +178,14 @@ def LEVELS(ort):
 
 def resident():
     """Compare what runs at one shape add to the resident memory of a process."""
-    harness.head("model", *(f"{way}, MiB" for way in WAYS), "arena and results, MiB")
+    harness.head("model", *(f"{way}, MiB" for way in WAYS), "arena and results, MiB", "plan, MiB", "arena and results, MiB")
     rows = models()
     for name in RESIDENT:
         done = [run("resident", name, rows[name], way) for way in WAYS]
-        m = done[-1]["memory"]
-        harness.row(name, *(mib(d["grown"]) for d in done), mib(m["arena_bytes"] + m["output_bytes"]))
+        done.append(run("resident", planned(name, rows[name])[0], rows[name], "plan"))
+        taken = [mib(d["memory"]["arena_bytes"] + d["memory"]["output_bytes"]) for d in done[-2:]]
+        grown = [mib(d["grown"]) for d in done]
+        harness.row(name, *grown[:-1], taken[0], grown[-1], taken[1])
 
 
 def shapes():
