@@ -40,8 +40,9 @@ RESIDENT = (
     "vit_b_16-dyn",
 )
 SHAPES = (
-    *("alexnet-dyn", "bert_base-dyn", "distilbert-dyn", "efficientnet_b0-dyn", "googlenet-dyn", "gpt2_past-dyn", "gru_lm-dyn"),
-    *("llama_small-dyn", "mobilenet_v2-dyn", "mobilenet_v3_large-dyn", "resnet50-dyn", "transformer_functions-dyn", "vit_b_16-dyn"),
+    *("alexnet-dyn", "bert_base-dyn", "densenet121-dyn", "distilbert-dyn", "efficientnet_b0-dyn", "googlenet-dyn", "gpt2_past-dyn", "gru_lm-dyn"),
+    *("llama_small-dyn", "mobilenet_v2-dyn", "mobilenet_v3_large-dyn", "randwire_ws-dyn", "resnet50-dyn", "sparse_mlp-dyn"),
+    *("transformer_base-dyn", "transformer_functions-dyn", "vit_b_16-dyn"),
 )
 RANGES = ("bert_base-dyn", "distilbert-dyn", "googlenet-dyn", "gpt2-dyn", "mobilenet_v2-dyn", "resnet50-dyn", "vit_b_16-dyn")
 MOST = {"batch": 4, "sequence": 128}  # the lengths of shapes and ranges: from 1 on
