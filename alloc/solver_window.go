@@ -54,7 +54,8 @@ type window struct {
 	least int64 // bytes: a lower end gains nothing
 }
 
-// window frees some buffers around the highest one; the others of their steps are fixed. Below the highest end outside of it nothing is gained.
+// window frees some buffers around the highest one; the others of their steps are fixed.
+// Below the highest end outside of it nothing is gained.
 func (v *solver) window(free int) *window {
 	p, at := &v.p, v.best.Offsets
 	ids := p.placeable()

@@ -24,11 +24,11 @@ const windowWidth = 16
 const windowShare = 4
 
 // solverWindows orders the steps around the peak of the best order again and again, in wider
-// windows each time that nothing lower is found; the first reach width steps to either side. What comes before a window and after it stays
-// as it is, so a window is a problem of its own. Precedence that a lower peak forces in it
-// excludes most windows by itself; the solver decides about the others. It ends when no window
-// whose program is small enough is lower, or the time of one program is up. The order of the
-// whole gets better by it; its bound does not.
+// windows each time that nothing lower is found; the first reach width steps to either side.
+// What comes before a window and after it stays as it is, so a window is a problem of its
+// own. Precedence that a lower peak forces in it excludes most windows by itself; the solver
+// decides about the others. It ends when no window whose program is small enough is lower, or
+// the time of one program is up. The order of the whole gets better by it; its bound does not.
 func (p *subproblem) solverWindows(width int) {
 	a := p.s.foreign
 	if a.silent {

@@ -14,7 +14,6 @@ import (
 	"github.com/onnxmem/onnxmem/internal/trace"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
-	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
@@ -48,8 +47,10 @@ func (k *packing) readModel(e *env) error {
 	if err := k.checkPlan(path, f.Model, p, verify.Options{SkipBounds: p.Ranges != nil}); err != nil {
 		return err
 	}
-	if p, err = k.planOfRun(f.Model, p); err != nil {
-		return err
+	if p.Ranges != nil || len(k.cmd.At) > 0 {
+		if p, err = planAt(k.cmd.At, k.cmd.Model, p, f.Model); err != nil {
+			return err
+		}
 	}
 	t := &plannedRun{planned: p.Summary.ArenaBytes}
 	for _, own := range enforce.Rules {
@@ -74,22 +75,6 @@ func (k *packing) checkPlan(path string, m *graph.Model, p *plan.Plan, opt verif
 		return &failure{exitFailed, fmt.Sprintf("%s: not the plan of %s: %s (see onnxmem verify)", path, k.cmd.Model, r.Violations[0].Message)}
 	}
 	return nil
-}
-
-// planOfRun returns the plan for the lengths of the run.
-func (k *packing) planOfRun(m *graph.Model, p *plan.Plan) (*plan.Plan, error) {
-	switch dims, several := k.cmd.At.Corner(); {
-	case p.Ranges == nil && len(k.cmd.At) == 0:
-		return p, nil
-	case p.Ranges == nil:
-		return nil, usagef("--at: the plan of %s is for one length of each dimension", k.cmd.Model)
-	case several:
-		return nil, usagef("--at: expected one length of each dimension")
-	case p.CheckPoint(dims) != nil:
-		return nil, usagef("--at: %v", p.CheckPoint(dims))
-	default:
-		return passes.PlanAt(m, p, dims)
-	}
 }
 
 // solveModel finds the tensors of the plan in the recorded run, and places the rest.

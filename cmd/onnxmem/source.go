@@ -112,26 +112,33 @@ func (f *sourceFlags) openSingle(e *env, path string) (*source, error) {
 }
 
 // point replaces a plan for ranges by that of the point of --at. If it fails, it closes s.
-func (f *sourceFlags) point(s *source) (err error) {
-	dims, several := f.At.Corner()
-	switch {
-	case len(f.At) == 0:
+func (f *sourceFlags) point(s *source) error {
+	if len(f.At) == 0 {
 		return nil
-	case several:
-		err = usagef("--at: expected one length of each dimension")
-	case s.plan.Ranges == nil:
-		err = usagef("--at: the plan of %s is for one length of each dimension", s.name)
-	case s.plan.CheckPoint(dims) != nil:
-		err = usagef("--at: %v", s.plan.CheckPoint(dims))
-	case s.model == nil:
-		s.plan, err = s.plan.At(dims, nil)
-	default:
-		s.plan, err = passes.PlanAt(s.model, s.plan, dims)
 	}
+	p, err := planAt(f.At, s.name, s.plan, s.model)
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
+	s.plan = p
 	return nil
+}
+
+// planAt returns the plan of the point of --at. m is the planned model of that name, or nil
+// if it is not known.
+func planAt(at optimize.Dims, name string, p *plan.Plan, m *graph.Model) (*plan.Plan, error) {
+	dims, several := at.Corner()
+	switch {
+	case several:
+		return nil, usagef("--at: expected one length of each dimension")
+	case p.Ranges == nil:
+		return nil, usagef("--at: the plan of %s is for one length of each dimension", name)
+	case p.CheckPoint(dims) != nil:
+		return nil, usagef("--at: %v", p.CheckPoint(dims))
+	case m == nil:
+		return p.At(dims, nil)
+	}
+	return passes.PlanAt(m, p, dims)
 }
 
 // only refuses lengths of dimensions and values of inputs if the only FILE is
