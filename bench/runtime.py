@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Measure ONNX Runtime with its own allocator and in a packed arena, for docs/results/onnxruntime-memory.md.
 
-    crosscheck/run bench/runtime.py [zoo] [plan] [ranges] [resident] [time] [shapes]
+    crosscheck/run bench/runtime.py [zoo] [plan] [ranges] [resident] [time] [shapes] [MODEL...]
 
 zoo: every model of the zoo at one shape: arena, bound, misses, same bits.
 plan: the same with the plan of the model as ONNX Runtime fuses it.
 resident: the process's high-water mark, read by another process, for some of them.
-shapes: the same, of runs with random lengths.
+shapes: the same, of runs with random lengths, of every model that has an open dimension.
 ranges: runs with random lengths in one plan for ranges of them.
 time: a run of ResNet-50, and a block among many.
+
+With names of models, each part leaves out the others.
 
 It needs bin/onnxmem and a C compiler, and makes the weights of the zoo in build/runtime.
 """
@@ -39,14 +41,10 @@ RESIDENT = (
     "unet-dyn",
     "vit_b_16-dyn",
 )
-SHAPES = (
-    *("alexnet-dyn", "bert_base-dyn", "densenet121-dyn", "distilbert-dyn", "efficientnet_b0-dyn", "googlenet-dyn", "gpt2_past-dyn", "gru_lm-dyn"),
-    *("llama_small-dyn", "mobilenet_v2-dyn", "mobilenet_v3_large-dyn", "randwire_ws-dyn", "resnet50-dyn", "sparse_mlp-dyn"),
-    *("transformer_base-dyn", "transformer_functions-dyn", "vit_b_16-dyn"),
-)
 RANGES = ("bert_base-dyn", "distilbert-dyn", "googlenet-dyn", "gpt2-dyn", "mobilenet_v2-dyn", "resnet50-dyn", "vit_b_16-dyn")
-MOST = {"batch": 4, "sequence": 128}  # the lengths of shapes and ranges: from 1 on
+LENGTHS = {"batch": (1, 4), "sequence": (1, 128), "past": (1, 128), "height": (240, 480), "width": (240, 480)}  # of shapes and ranges
 WAYS = ("default", "no arena", "record")
+ONLY = set()  # the models that the command names
 
 
 def main():
@@ -59,17 +57,22 @@ def main():
     build = ["cc", "-std=c11", "-O2", "-pthread"]
     subprocess.run([*build, "-fPIC", "-shared", "-fvisibility=hidden", "-o", str(LIBRARY), *sources, "-ldl"], check=True)
     subprocess.run([*build, "-o", str(WORK / "speed"), *sources, str(harness.ROOT / "ort/tests/speed.c"), "-ldl"], check=True)
-    parts = sys.argv[1:] or ["zoo", "plan", "ranges", "resident", "shapes", "time"]
-    for part in parts:
+    parts = {"zoo": zoo, "plan": plan, "ranges": ranges, "resident": resident, "shapes": shapes, "time": speed}
+    ONLY.update(a for a in sys.argv[1:] if a not in parts)
+    for part in [a for a in sys.argv[1:] if a in parts] or parts:
         print(f"<!-- table: onnxruntime/{part} -->")
-        {"zoo": zoo, "plan": plan, "ranges": ranges, "resident": resident, "shapes": shapes, "time": speed}[part]()
+        parts[part]()
         print()
 
 
-def models():
-    """Return name and input shapes of the models of the zoo, whose files are copied beside their weights."""
+def models(names=None, opened=False):
+    """Return name and input shapes of the models of the zoo that were asked for, whose files are copied beside their weights.
+
+    names leaves out others; with opened, so does having no open dimension.
+    """
     with open(harness.data("zoo", "expected.csv"), encoding="utf-8") as f:
-        rows = {r["file"].removesuffix(".onnx"): r["inputs"] for r in csv.DictReader(f)}
+        rows = {r["file"].removesuffix(".onnx"): r["inputs"] for r in csv.DictReader(f) if r["unbound_dims"] or not opened}
+    rows = {name: inputs for name, inputs in rows.items() if name in (ONLY or rows) and name in (names or rows)}
     harness.zoo(WORK, *rows)
     return rows
 
@@ -108,13 +111,12 @@ def plan():
 def ranges():
     """Run each model 100 times with random lengths in one plan for all of them."""
     harness.head("model", "fused by:", "points", "of them optimal", "runs", "kept", "misses", "worst plan / bound", "arena, MiB", "of the largest lengths, MiB", "same bits:")
-    rows = models()
-    for name in RANGES:
-        path, level, summary = planned(name, rows[name], ranged=True)
+    for name, inputs in models(RANGES).items():
+        path, level, summary = planned(name, inputs, ranged=True)
         if path is None:
             harness.row(name, level, "", "", "", "", "", "", "", "", summary)
             continue
-        done = run("ranges", path, rows[name], "plan", level)
+        done = run("ranges", path, inputs, "plan", level)
         plan = json.loads(path.with_suffix("").with_suffix(".plan.json").read_text(encoding="utf-8"))["ranges"]
         m = done["memory"]
         cells = done["runs"], done["kept"], m["misses"], f"{done['worst']:.3f}", mib(m["arena_bytes"]), mib(summary["arena_bytes"])
@@ -129,7 +131,7 @@ def planned(name, inputs, ranged=False):
     said = ""
     for level in ("extended", "basic"):
         subprocess.run([sys.executable, __file__, "fuse", str(source), str(fused), level], check=True)
-        flags = [f"--dim={name}=1..{MOST[name]}" for name in open_names(fused)] if ranged else runtime_peaks.dims(fused, inputs)
+        flags = [f"--dim={name}={LENGTHS[name][0]}..{LENGTHS[name][1]}" for name in open_names(fused)] if ranged else runtime_peaks.dims(fused, inputs)
         line = [harness.BINARY, "optimize", fused, out, "--json", "--runtime", "onnxruntime-arena", *flags]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         fused.unlink()
@@ -180,10 +182,9 @@ def LEVELS(ort):
 def resident():
     """Compare what runs at one shape add to the resident memory of a process."""
     harness.head("model", *(f"{way}, MiB" for way in WAYS), "arena and results, MiB", "plan, MiB", "arena and results, MiB")
-    rows = models()
-    for name in RESIDENT:
-        done = [run("resident", name, rows[name], way) for way in WAYS]
-        done.append(run("resident", planned(name, rows[name])[0], rows[name], "plan"))
+    for name, inputs in models(RESIDENT).items():
+        done = [run("resident", name, inputs, way) for way in WAYS]
+        done.append(run("resident", planned(name, inputs)[0], inputs, "plan"))
         taken = [mib(d["memory"]["arena_bytes"] + d["memory"]["output_bytes"]) for d in done[-2:]]
         grown = [mib(d["grown"]) for d in done]
         harness.row(name, *grown[:-1], taken[0], grown[-1], taken[1])
@@ -192,9 +193,8 @@ def resident():
 def shapes():
     """Compare what 100 runs with random lengths add to the resident memory of a process."""
     harness.head("model", *(f"{way}, MiB" for way in WAYS), "arena, MiB", "hits", "misses", "recorded")
-    rows = models()
-    for name in SHAPES:
-        done = [run("shapes", name, rows[name], way) for way in WAYS]
+    for name, inputs in models(opened=True).items():
+        done = [run("shapes", name, inputs, way) for way in WAYS]
         m = done[-1]["memory"]
         harness.row(name, *(mib(d["grown"]) for d in done), mib(m["arena_bytes"]), m["hits"], m["misses"], m["recorded"])
 
@@ -289,7 +289,8 @@ def child(kind, path, inputs, way, level):
         return made
 
     def lengths():
-        return {name: int(rng.integers(1, most + 1)) for name, most in MOST.items()}
+        drawn = {name: int(rng.integers(least, most + 1)) for name, (least, most) in LENGTHS.items()}
+        return {**drawn, "past + 1": drawn["past"] + 1}
 
     def same(a, b):
         return all(x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() for x, y in zip(a, b))

@@ -27,8 +27,6 @@ struct plan {
 	int dropped;        // the session does not have it any more
 	int users;          // runs in flight
 	struct moved *move; // what plan_moved takes; NULL: nothing
-	uint64_t deviant;   // hash of the last run that left this plan
-	int deviations;     // how many in a row had that hash
 };
 
 // plan_make takes the trace and places its blocks by best fit, in the order of the

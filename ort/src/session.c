@@ -8,8 +8,10 @@
 #include "os.h"
 #include "plan.h"
 
-// LASTING is how many runs in a row must leave a plan in the same way for a new one.
-#define LASTING 3
+// LASTING is how many of the last DEVIANTS runs that leave their plans must do so in the
+// same way for a plan of their own.
+#define LASTING 2
+#define DEVIANTS 32
 
 struct run {
 	struct run *next;  // in flight
@@ -21,6 +23,7 @@ struct run {
 	struct walk walk;
 	struct trace trace;
 	int deviated; // a block was not where the plan has it
+	int alone;    // no plan begins with the sizes of its blocks
 	int exact;    // its events so far are those of the run from which the plan was made
 };
 
@@ -33,6 +36,8 @@ struct session {
 	int fit;             // the arena may be larger than the plans need
 	uint64_t users;      // the handle, blocks outside of arenas, runs in flight
 	uint64_t fallback_bytes;
+	uint64_t deviants[DEVIANTS]; // hashes of the runs that left their plans, from all keys
+	uint32_t deviants_count;
 	struct onnxmem_memory memory;
 };
 
@@ -100,6 +105,14 @@ static struct plan *plan_of(onnxmem_session *s, uint64_t key, uint64_t serial) {
 	return p;
 }
 
+// plan_of_stream returns the plan of a key that was made from a run with these sizes.
+static struct plan *plan_of_stream(onnxmem_session *s, uint64_t key, uint64_t hash) {
+	struct plan *p = s->plans;
+	while (p && (p->key != key || p->hash != hash))
+		p = p->next;
+	return p;
+}
+
 static void plan_unlink(onnxmem_session *s, struct plan *p) {
 	struct plan **at = &s->plans;
 	while (*at != p)
@@ -113,10 +126,10 @@ static void plan_first(onnxmem_session *s, struct plan *p) {
 	s->plans = p;
 }
 
-// plan_add adds a plan in the place of the one with its key; the plan that was not used
-// for longest goes if there are too many.
+// plan_add adds a plan in the place of the one that another run made of the same stream;
+// the plan that was not used for longest goes if there are too many.
 static void plan_add(onnxmem_session *s, struct plan *p) {
-	struct plan *old = plan_of(s, p->key, 0);
+	struct plan *old = plan_of_stream(s, p->key, p->hash);
 	if (old) {
 		plan_unlink(s, old);
 		plan_drop(old);
@@ -136,15 +149,18 @@ static void plan_add(onnxmem_session *s, struct plan *p) {
 }
 
 // plan_like returns the plan that was used last among those that begin with the sizes of
-// the run's blocks so far.
-static struct plan *plan_like(const struct run *r) {
-	for (struct plan *p = r->session->plans; p; p = p->next) {
+// the run's blocks so far, and are for its inputs, if these are known.
+static struct plan *plan_like(struct run *r) {
+	for (struct plan *p = r->session->plans; p && !r->alone; p = p->next) {
 		uint32_t i = 0;
+		if (r->key && p->key != r->key)
+			continue;
 		while (i < r->trace.count && i < p->count && r->trace.blocks[i].size == p->blocks[i].size)
 			i++;
 		if (i == r->trace.count)
 			return p;
 	}
+	r->alone = 1;
 	return NULL;
 }
 
@@ -249,6 +265,19 @@ static void run_unlink(struct run *r) {
 		r->session->owner = NULL;
 }
 
+// lasts notes how a run left its plan, and reports whether enough have done so in this way.
+static int lasts(onnxmem_session *s, uint64_t key, uint64_t hash) {
+	uint64_t way = hash ^ key * 0x9e3779b97f4a7c15u;
+	s->deviants[s->deviants_count++ % DEVIANTS] = way;
+	int seen = 0;
+	for (uint32_t i = 0; i < DEVIANTS && i < s->deviants_count; i++)
+		seen += s->deviants[i] == way;
+	for (uint32_t i = 0; i < DEVIANTS && seen == LASTING; i++)
+		if (s->deviants[i] == way)
+			s->deviants[i] = 0; // if its plan goes, it begins anew
+	return seen == LASTING;
+}
+
 // wants_plan reports whether a run that is over shall make a plan, and sets its key.
 static int wants_plan(struct run *r) {
 	struct plan *p = r->plan;
@@ -266,7 +295,6 @@ static int wants_plan(struct run *r) {
 	if (hash == p->hash) {
 		// A plan of the same stream would be no better: places were taken by
 		// results of earlier runs.
-		p->deviations = 0;
 		return 0;
 	}
 	if (!r->key) {
@@ -274,9 +302,14 @@ static int wants_plan(struct run *r) {
 		r->key = hash | 1;
 		return !plan_of(r->session, r->key, 0);
 	}
-	p->deviations = p->deviant == hash ? p->deviations + 1 : 1;
-	p->deviant = hash;
-	return p->deviations == LASTING;
+	// Streams of one key differ by the data: the next run may be of any of them.
+	struct plan *own = plan_of_stream(r->session, r->key, hash);
+	if (own) {
+		plan_unlink(r->session, own);
+		plan_first(r->session, own);
+		return 0;
+	}
+	return lasts(r->session, r->key, hash);
 }
 
 uint64_t onnxmem_run_end(int completed) {
@@ -361,6 +394,10 @@ int onnxmem_load(onnxmem_session *s, uint64_t key, const char *table, char *erro
 	if (!p)
 		return 0;
 	os_acquire(&lock);
+	for (struct plan *old; (old = plan_of(s, p->key, 0));) {
+		plan_unlink(s, old);
+		plan_drop(old);
+	}
 	plan_add(s, p);
 	s->fit = 1;
 	os_release(&lock);
@@ -438,7 +475,7 @@ static void *find_place(struct run *r, uint64_t size, uint32_t number, enum kind
 		return NULL;
 	}
 	uint32_t i = walk_next(&r->walk, r->plan, size);
-	if (i == NEVER && !r->key && number != NEVER) {
+	if (i == NEVER && number != NEVER) {
 		struct plan *other = plan_like(r);
 		if (other) {
 			plan_enter(r, other, number);
