@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plan models with and without --aliases: the tables of docs/results/aliases.md.
+"""Plan models with --aliases and --no-aliases: the tables of docs/results/aliases.md.
 
     bench/aliases.py inference             the models of the zoo
     bench/aliases.py training              their training steps

@@ -3,12 +3,80 @@ package passes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes/internal/alias"
 	"github.com/onnxmem/onnxmem/schedule"
 )
+
+// Aliases says whether results of Concat, Split, Slice and Gather along an axis with only
+// lengths of 1 before it may lie in the bytes of their operands, and operands in those of
+// their result ([plan.Span]). They do so where that makes the plan better. A runtime that
+// takes the offsets of such a plan must not run these nodes, or its copies must bear their
+// target as their source. With Options.Ranges, they share the same bytes at every point.
+// Bodies and local functions have no aliases.
+type Aliases int
+
+// The values of Aliases.
+const (
+	// AliasesAuto permits them unless the plan is for a runtime that copies (Options.Runtime),
+	// views are to have buffers of their own (NoViews), or another option asks for what does
+	// not know them: Limit, ExtraPercent, Frontier, Slices, Pools.
+	AliasesAuto Aliases = iota
+	// AliasesOff permits none.
+	AliasesOff
+	// AliasesOn permits them and refuses the options that do not know them.
+	AliasesOn
+)
+
+// notWithAliases lists the options of which plans have no aliases, with the reason.
+func (o *Options) notWithAliases() []optionReason {
+	const again = "what runs again makes a tensor that would have to lie in the bytes of the first one"
+	return []optionReason{
+		{o.Limit != nil, "limit", again},
+		{o.ExtraPercent > 0, "extra time", again},
+		{o.Frontier, "frontier", again},
+		{o.Slices != SlicesOff, "slices", "the rows of a slice are tensors of their own"},
+		{len(o.Pools) > 0, "pools", "the parts of a tensor may be in several of them"},
+	}
+}
+
+// optionReason is an option that may be set, and why something else excludes it.
+type optionReason struct {
+	set       bool
+	what, why string
+}
+
+// checkAliases refuses options that do not know aliases if these are asked for.
+func (o *Options) checkAliases() error {
+	if o.Aliases < AliasesAuto || o.Aliases > AliasesOn {
+		return fmt.Errorf("aliases: expected one of the values of Aliases, found %d", o.Aliases)
+	}
+	if o.Aliases != AliasesOn {
+		return nil
+	}
+	for _, x := range o.notWithAliases() {
+		if x.set {
+			return fmt.Errorf("aliases: expected no %s, found both: %s", x.what, x.why)
+		}
+	}
+	return nil
+}
+
+// mayAlias reports whether the plan may have aliases.
+func (o *Options) mayAlias() bool {
+	if o.Aliases != AliasesAuto {
+		return o.Aliases == AliasesOn
+	}
+	return !o.NoViews && o.Runtime == "" && !slices.ContainsFunc(o.notWithAliases(), func(x optionReason) bool { return x.set })
+}
+
+// leastStake is the part of the peak that must be at stake, in 1/leastStake, for nodes to be
+// left out one by one: each takes a search for an order. Less was never found.
+const leastStake = 100
 
 // mostLeftOut is how many nodes are left out one by one to look for a smaller peak.
 const mostLeftOut = 24
@@ -22,19 +90,19 @@ const mostLeftOut = 24
 // relaxed layout, in which memory may have two places at once.
 func aliases(ctx context.Context, s *State) error {
 	r := s.main
-	if !s.opt.Aliases || s.ranged != nil || s.budget != nil || s.slices != nil || len(s.opt.Pools) > 0 || s.frontier != nil {
+	if !s.opt.mayAlias() || s.ranged != nil {
 		return nil
 	}
 	g := s.aliasGraph(r)
 	if len(g.Nodes) == 0 || g.Choose(nil).Saved == 0 {
-		return nil
+		return nil // the plan stays as it is
 	}
 	plain := *r
 	planned := r.plannedOrder()
 	if err := s.reorder(r, identity(len(planned))); err != nil {
 		return err
 	}
-	c, err := s.chooseAliases(ctx, r, s.aliasGraph(r), plain.loads.Peak)
+	c, err := s.chooseAliases(ctx, r, s.aliasGraph(r), plain.loads.Peak, plain.arena)
 	if err != nil {
 		return err
 	}
@@ -52,6 +120,25 @@ func aliases(ctx context.Context, s *State) error {
 	}
 	r.loads, r.buffers = plain.loads, plain.buffers
 	return nil
+}
+
+// aliasesNote says how small the peak of the main graph, whose nodes are in the order of the
+// file, is with aliases, if that is less than in all rows of a comparison.
+func (s *State) aliasesNote(ctx context.Context, t *Comparison) (string, error) {
+	g := s.aliasGraph(s.main)
+	if !s.opt.mayAlias() || ctx.Err() != nil {
+		return "", nil
+	}
+	l := g.Choose(nil)
+	if l.Saved == 0 {
+		return "", nil
+	}
+	q, _ := s.aliased(s.main, l, l.Pieces(nil), s.aliasPairs(s.main))
+	solved, err := schedule.Solve(ctx, s.problem(q), schedule.Options{Effort: s.opt.Effort})
+	if err != nil || solved.Evaluation.Peak >= t.OrderBound {
+		return "", err
+	}
+	return fmt.Sprintf("aliases: the rows are without; with them, a peak of %s is reached", units.Bytes(solved.Evaluation.Peak)), nil
 }
 
 // plannedOrder is the present order of the nodes, by their indices in the file.
@@ -100,9 +187,9 @@ func (s *State) tryAliases(ctx context.Context, c *aliasChoice, plain *region) (
 	return better, nil
 }
 
-// chooseAliases looks for the set of nodes with the smallest peak, at most enough. It
-// returns nil if it finds none.
-func (s *State) chooseAliases(ctx context.Context, r *region, g *alias.Graph, enough int64) (*aliasChoice, error) {
+// chooseAliases looks for the set of nodes with the smallest peak, at most enough, which is
+// the peak without aliases; arena is the arena without. It returns nil if it finds none.
+func (s *State) chooseAliases(ctx context.Context, r *region, g *alias.Graph, enough, arena int64) (*aliasChoice, error) {
 	pairs := s.aliasPairs(r)
 	relaxed := g.Relax()
 	pieces := relaxed.Pieces(pairs)
@@ -110,16 +197,26 @@ func (s *State) chooseAliases(ctx context.Context, r *region, g *alias.Graph, en
 		return nil, nil
 	}
 	bound, _ := s.aliased(r, relaxed, pieces, pairs)
-	solved, err := s.solve(ctx, bound)
-	if err != nil {
+	a := &aliasSearch{s: s, r: r, g: g, pairs: pairs, relaxed: s.problem(bound)}
+	var err error
+	if a.solved, err = a.reuse(a.relaxed, r.solved, enough); err != nil {
 		return nil, err
 	}
-	a := &aliasSearch{s: s, r: r, g: g, pairs: pairs, solved: solved, relaxed: s.problem(bound)}
+	if a.solved == nil {
+		if a.solved, err = s.solveProblem(ctx, bound, a.relaxed); err != nil {
+			return nil, err
+		}
+	}
+	solved := a.solved
 	best, err := a.try(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	if lossy := a.touching(best.lost); best.peak > solved.Bound && len(lossy) > 0 && !s.timeIsUp() {
+	// A plan of the same peak and the same arena is worse if it loses the proof.
+	mustFall := r.solved.Bound == enough && solved.Bound < enough && arena == enough
+	gain := min(best.peak, enough) - solved.Bound
+	worth := gain > 0 && gain >= enough/leastStake
+	if lossy := a.touching(best.lost); len(lossy) > 0 && !s.timeIsUp() && (worth || best.peak > enough && !mustFall) {
 		leave := map[int32]bool{}
 		for _, n := range lossy {
 			leave[n] = true
@@ -134,7 +231,7 @@ func (s *State) chooseAliases(ctx context.Context, r *region, g *alias.Graph, en
 			clear(leave)
 		}
 		for k, n := range lossy {
-			if k >= mostLeftOut || best.peak <= solved.Bound || s.timeIsUp() {
+			if !worth || k >= mostLeftOut || best.peak <= solved.Bound || s.timeIsUp() {
 				break
 			}
 			was := leave[n]
@@ -149,13 +246,13 @@ func (s *State) chooseAliases(ctx context.Context, r *region, g *alias.Graph, en
 			}
 		}
 	}
-	if best.saved == 0 || best.peak > enough {
+	if best.saved == 0 || best.peak > enough || best.peak == enough && mustFall {
 		return nil, nil
 	}
 	q := best.region
 	q.apart = r.solved
 	result := *q.solved
-	result.Bound, result.BoundNode = solved.Bound, solved.BoundNode
+	result.Bound = solved.Bound
 	result.Certificates = slices.Clone(solved.Certificates)
 	for _, x := range solved.Certificates {
 		if x.Kind == schedule.KindSearch {
@@ -208,14 +305,69 @@ func (a *aliasSearch) try(ctx context.Context, leave map[int32]bool) (*aliasChoi
 	p := a.s.problem(q)
 	if reflect.DeepEqual(p, a.relaxed) {
 		q.solved = a.solved
-	} else {
-		var err error
-		if q.solved, err = a.s.solve(ctx, q); err != nil {
-			return nil, err
-		}
+	} else if err := a.solve(ctx, q, p); err != nil {
+		return nil, err
 	}
 	c.orders, c.peak = a.s.orders(q.solved), q.solved.Evaluation.Peak
 	return c, nil
+}
+
+// solve finds orders of a layout. No order has a peak below the bound of the relaxed
+// problem, so orders of that problem that keep it here, too, are the best.
+func (a *aliasSearch) solve(ctx context.Context, q *region, p *schedule.Problem) error {
+	best, err := withPeak(p, a.solved.Orders, a.solved.Bound)
+	if err != nil {
+		return err
+	}
+	if best == nil {
+		q.solved, err = a.s.solveProblem(ctx, q, p)
+		return err
+	}
+	solved := *a.solved
+	solved.Orders, solved.Order = best, best[0]
+	solved.Evaluation, err = p.Evaluate(best[0])
+	q.solved = &solved
+	return err
+}
+
+// reuse solves the relaxed problem p by what is known of the problem without aliases, where
+// its peak cannot fall: a maximum flow proves that its bound holds for p, too. It returns
+// nil if that is not so.
+func (a *aliasSearch) reuse(p *schedule.Problem, plain *schedule.Result, peak int64) (*schedule.Result, error) {
+	if plain.Ended != nil || plain.Bound < peak {
+		return nil, nil
+	}
+	for _, c := range append(slices.Clip(plain.Certificates), schedule.Certificate{Kind: schedule.KindSearch}) {
+		if c.Kind == schedule.KindSearch {
+			c = schedule.Bound(p)
+		}
+		if c.Kind == schedule.KindSearch || provedBy(p, c) < peak {
+			continue
+		}
+		orders, err := withPeak(p, plain.Orders, peak)
+		if err != nil || orders == nil {
+			return nil, err
+		}
+		r := *plain
+		r.Certificates, r.Orders, r.Order = []schedule.Certificate{c}, orders, orders[0]
+		r.Evaluation, err = p.Evaluate(r.Order)
+		return &r, err
+	}
+	return nil, nil
+}
+
+// withPeak returns those of several orders of a problem that have the given peak.
+func withPeak(p *schedule.Problem, orders [][]int32, peak int64) (list [][]int32, err error) {
+	for _, order := range orders {
+		e, err := p.Evaluate(order)
+		if err != nil {
+			return nil, err
+		}
+		if e.Peak == peak {
+			list = append(list, order)
+		}
+	}
+	return list, nil
 }
 
 // touching lists the nodes that share bytes of a storage of one of the pairs, in

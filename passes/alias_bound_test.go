@@ -117,7 +117,7 @@ func TestAliasBoundByBruteForce(t *testing.T) {
 		if least == bound {
 			met++
 		}
-		plan, err := Optimize(t.Context(), randmodel.Joins(seed, 3+int(seed%8)), Options{Aliases: true})
+		plan, err := Optimize(t.Context(), randmodel.Joins(seed, 3+int(seed%8)), Options{Aliases: AliasesOn})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func (s *State) aliasPairs(r *region) (list []alias.Pair) {
 func (s *State) aliased(r *region, l *alias.Layout, p *alias.Pieces, pairs []alias.Pair) (q *region, lost []alias.Pair) {
 	q = &region{}
 	*q = *r
-	q.stepOf, q.buffers, q.parents = nil, nil, nil
+	q.stepOf, q.buffers, q.parents, q.quick = nil, nil, nil, nil
 	q.workspace, q.scratch, q.bodies = slices.Clone(r.workspace), slices.Clone(r.scratch), slices.Clone(r.bodies)
 	n := len(r.storages)
 	q.storages = slices.Clone(r.storages)

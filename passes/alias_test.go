@@ -1,11 +1,17 @@
 package passes_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/randmodel"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // TestAliasesOfRandomModels: plans with aliases are valid and never worse than plans
@@ -19,9 +25,11 @@ func TestAliasesOfRandomModels(t *testing.T) {
 	for seed := range seeds {
 		b := file(t, randmodel.Joins(seed, 3+int(seed%18)))
 		for _, opt := range []passes.Options{{}, {NoInplace: true}, {NoViews: true, Align: 4}, {Schedule: "program"}} {
+			opt.Aliases = passes.AliasesOff
 			_, plain := accepted(t, b, opt)
-			opt.Aliases = true
-			_, p := accepted(t, b, opt)
+			opt.Aliases = passes.AliasesOn
+			out, p := accepted(t, b, opt)
+			explained(t, out, p)
 			s, before := &p.Summary, &plain.Summary
 			if s.PeakBytes > before.PeakBytes || s.ArenaBytes > before.ArenaBytes {
 				t.Errorf("seed %d, %+v: peak %d, arena %d; without aliases %d and %d", seed, opt, s.PeakBytes, s.ArenaBytes, before.PeakBytes, before.ArenaBytes)
@@ -46,6 +54,67 @@ func TestAliasesOfRandomModels(t *testing.T) {
 	}
 }
 
+// explained checks that a planned model can be explained, as the plan has it.
+func explained(t *testing.T, b []byte, p *plan.Plan) {
+	t.Helper()
+	m, err := onnx.Parse("out.onnx", b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := passes.Explain(t.Context(), m, p, schedule.ExplainOptions{})
+	switch {
+	case err != nil:
+		t.Error(err)
+	case x.Peak != p.Summary.PeakBytes || x.Bound != p.Summary.LowerBoundBytes:
+		t.Errorf("explanation of peak %d and bound %d, expected %d and %d", x.Peak, x.Bound, p.Summary.PeakBytes, p.Summary.LowerBoundBytes)
+	}
+}
+
+// TestAliasesByDefault: without an option, plans have aliases where these make them better.
+// Plans for runtimes that copy have none, and a comparison of the orders, which have none,
+// says what they would save.
+func TestAliasesByDefault(t *testing.T) {
+	smaller := 0
+	for seed := range uint64(12) {
+		b := file(t, randmodel.Joins(seed, 6))
+		_, p := accepted(t, b, passes.Options{})
+		_, on := accepted(t, b, passes.Options{Aliases: passes.AliasesOn})
+		_, off := accepted(t, b, passes.Options{Aliases: passes.AliasesOff})
+		if p.Sharing != on.Sharing || p.Summary != on.Summary {
+			t.Errorf("seed %d: by default %+v %+v; with AliasesOn %+v %+v", seed, p.Sharing, p.Summary, on.Sharing, on.Summary)
+		}
+		m, err := onnx.Parse("model", b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := passes.Compare(t.Context(), m, passes.CompareOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.HasPrefix(w, "aliases: ") })
+		if p.Summary.PeakBytes < off.Summary.LowerBoundBytes {
+			if smaller++; !said {
+				t.Errorf("seed %d: the comparison does not say that aliases make the peak smaller", seed)
+			}
+		}
+		for _, opt := range []passes.Options{{Runtime: ops.ONNXRuntime}, {NoViews: true}, {Limit: &passes.Limit{Percent: 100}}, {Frontier: true}, {Pools: []passes.Pool{{Name: "fast", Capacity: 1 << 30}, {Name: "slow", Capacity: 1 << 30, BytesPerSecond: 1 << 20}}}} {
+			if _, p := accepted(t, b, opt); p.Sharing.Aliases || len(p.Spans) > 0 {
+				t.Errorf("seed %d, %+v: aliases, expected none", seed, opt)
+			}
+			if opt.NoViews {
+				continue
+			}
+			opt.Aliases = passes.AliasesOn
+			if err := opt.Validate(); err == nil || !strings.Contains(err.Error(), "aliases") {
+				t.Errorf("%+v: expected an error about aliases, found %v", opt, err)
+			}
+		}
+	}
+	if smaller == 0 {
+		t.Error("no plan has a smaller peak with aliases: nothing is tested")
+	}
+}
+
 // TestAliasesOfRandomRanges: plans for ranges with aliases are valid at every point, nowhere
 // larger than without, and no plan of one point has a peak below the bound of that point.
 func TestAliasesOfRandomRanges(t *testing.T) {
@@ -64,9 +133,9 @@ func TestAliasesOfRandomRanges(t *testing.T) {
 		}
 		b := file(t, m)
 		for _, widths := range []string{"16,32,64", "3,5,16,24"} {
-			opt := passes.Options{Ranges: map[string]string{"width": widths}, NoInplace: seed%3 == 1, NoViews: seed%3 == 2}
+			opt := passes.Options{Ranges: map[string]string{"width": widths}, NoInplace: seed%3 == 1, NoViews: seed%3 == 2, Aliases: passes.AliasesOff}
 			_, plain := accepted(t, b, opt)
-			opt.Aliases = true
+			opt.Aliases = passes.AliasesOn
 			_, p := accepted(t, b, opt)
 			for i, row := range p.Ranges.Table {
 				before := plain.Ranges.Table[i]
@@ -76,7 +145,10 @@ func TestAliasesOfRandomRanges(t *testing.T) {
 				if row.ArenaBytes < before.ArenaBytes {
 					smaller++
 				}
-				alone := passes.Options{Dims: row.Dims, NoInplace: opt.NoInplace, NoViews: opt.NoViews, Aliases: p.Sharing.Aliases}
+				alone := passes.Options{Dims: row.Dims, NoInplace: opt.NoInplace, NoViews: opt.NoViews, Aliases: passes.AliasesOff}
+				if p.Sharing.Aliases {
+					alone.Aliases = passes.AliasesOn
+				}
 				if _, q := accepted(t, b, alone); q.Summary.PeakBytes < row.LowerBoundBytes {
 					t.Errorf("seed %d, %v: bound %d; a plan of that point has the peak %d", seed, row.Dims, row.LowerBoundBytes, q.Summary.PeakBytes)
 				}

@@ -72,7 +72,8 @@ type CompareOptions struct {
 
 // Compare compares the strategies on the main graph of a model, after planning
 // its bodies and functions. It changes m as [Optimize] does. When ctx ends,
-// strategies that have not started are left out.
+// strategies that have not started are left out. The rows have no aliases; a warning says
+// so where these would make the peak smaller.
 func Compare(ctx context.Context, m *graph.Model, opt CompareOptions) (_ *Comparison, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	s, err := newState(m, opt.Options)
@@ -94,6 +95,11 @@ func Compare(ctx context.Context, m *graph.Model, opt CompareOptions) (_ *Compar
 		return nil, err
 	}
 	t.Tensors, t.Dims, t.Warnings = s.tensors(), s.dims(), s.warnings()
+	if note, err := s.aliasesNote(ctx, t); err != nil {
+		return nil, err
+	} else if note != "" {
+		t.Warnings = append(t.Warnings, note)
+	}
 	return t, m.Source.Unchanged()
 }
 

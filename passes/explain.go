@@ -13,7 +13,8 @@ import (
 
 // Explained explains the peak of a plan. It speaks of the bare problem of the
 // main graph, in which node i is step i of the plan and each tensor stands for a
-// tensor and all its views.
+// tensor and all its views. With aliases whose bound is not met, the proofs speak of
+// tensors of their own, which come last and have no bytes in Problem.
 type Explained struct {
 	*schedule.Explanation
 	Problem *schedule.Problem
@@ -59,18 +60,15 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 			s.main.workspace[*b.Node] += b.Bytes
 		}
 	}
+	main := s.main
 	if p.Sharing.Aliases {
 		// The bound and its certificates are those of the relaxed layout.
-		if err := s.relaxAliases(); err != nil {
+		if main, err = s.relaxed(main); err != nil {
 			return nil, err
 		}
 	}
-	problem := s.problem(s.main)
-	for i := range problem.Tensors {
-		if t := &problem.Tensors[i]; t.Kind == "" && i < len(s.main.storages) {
-			t.Kind = s.main.bufferKind(&buffer{storages: []int32{int32(i)}, node: graph.None})
-		}
-	}
+	problem := s.explained(main)
+	order := identity(len(problem.Nodes))
 	var certificates []schedule.Certificate
 	for _, c := range p.Certificates {
 		steps := make([]int32, len(c.Steps))
@@ -81,18 +79,97 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 	}
 	opt.Align = p.Alignment
 	if p.KeepsRandomOrder {
-		opt.Precedence = effectsInOrder(s.main.g, identity(len(problem.Nodes)))
+		opt.Precedence = effectsInOrder(s.main.g, order)
 	}
-	x, err := schedule.Explain(ctx, problem, identity(len(problem.Nodes)), certificates, opt)
+	reached, err := problem.Evaluate(order)
 	if err != nil {
 		return nil, fmt.Errorf("internal error: the planned order: %w", err)
 	}
-	if x.Peak < p.Summary.PeakBytes && p.Sharing.Aliases {
-		return nil, fmt.Errorf("the peak of %d bytes would be %d if all bytes that nodes only move could be shared: expected a plan whose aliases reach that, or one without (--no-aliases)", p.Summary.PeakBytes, x.Peak)
+	var proofs []schedule.Proof
+	if p.Sharing.Aliases && reached.Peak < p.Summary.PeakBytes {
+		// Not all bytes that nodes only move can be shared at once: the peak is that of
+		// the bytes that the plan shares, and the proofs speak of the relaxed layout.
+		few := opt
+		few.Most = 0
+		x, err := schedule.Explain(ctx, problem, order, certificates, few)
+		if err != nil {
+			return nil, fmt.Errorf("internal error: the planned order: %w", err)
+		}
+		shared := s.explained(s.sharedBy(p))
+		proofs = movedProofs(x.Proofs, len(shared.Tensors))
+		for _, t := range problem.Tensors {
+			shared.Tensors = append(shared.Tensors, schedule.Tensor{Name: t.Name, Kind: t.Kind, Producer: t.Producer})
+		}
+		problem, certificates = shared, nil
+	}
+	x, err := schedule.Explain(ctx, problem, order, certificates, opt)
+	if err != nil {
+		return nil, fmt.Errorf("internal error: the planned order: %w", err)
+	}
+	if proofs != nil {
+		x.Proofs = proofs
 	}
 	if x.Peak != p.Summary.PeakBytes {
 		return nil, fmt.Errorf("the plan's peak is %d bytes, expected %d, the peak of its order with every in-place result", p.Summary.PeakBytes, x.Peak)
 	}
 	x.Bound = p.Summary.LowerBoundBytes
 	return &Explained{x, problem}, nil
+}
+
+// explained is the bare problem of a region, whose tensors have the kinds of their buffers.
+func (s *State) explained(r *region) *schedule.Problem {
+	problem := s.problem(r)
+	for i := range problem.Tensors {
+		if t := &problem.Tensors[i]; t.Kind == "" && i < len(r.storages) {
+			t.Kind = r.bufferKind(&buffer{storages: []int32{int32(i)}, node: graph.None})
+		}
+	}
+	return problem
+}
+
+// sharedBy returns the main graph, whose nodes are in the order of a plan, with the bytes
+// shared that are in one place there.
+func (s *State) sharedBy(p *plan.Plan) *region {
+	at := map[string]int64{}
+	add := func(b plan.Buffer) {
+		for _, name := range b.Tensors {
+			at[name] = b.Offset
+		}
+	}
+	for i := range p.Buffers {
+		if p.Buffers[i].Pool == plan.Arena {
+			add(p.Buffers[i])
+		}
+	}
+	for i := range p.Spans {
+		add(p.Whole(i))
+	}
+	r := s.main
+	offset := func(storage int32) int64 { return at[r.g.Tensors[r.storages[storage].tensors[0]].Name] }
+	g := s.aliasGraph(r)
+	for _, n := range g.Nodes {
+		for i := range n.Ranges {
+			x := &n.Ranges[i]
+			x.Copied = offset(x.Out)+x.At != offset(x.In)+x.From
+		}
+	}
+	l := g.Choose(nil)
+	q, _ := s.aliased(r, l, l.Pieces(nil), s.aliasPairs(r))
+	return q
+}
+
+// movedProofs returns proofs whose tensors have indices that are larger by a number.
+func movedProofs(list []schedule.Proof, by int) []schedule.Proof {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Live = slices.Clone(list[i].Live)
+		for k := range list[i].Live {
+			h := &list[i].Live[k]
+			h.Tensors = slices.Clone(h.Tensors)
+			for j := range h.Tensors {
+				h.Tensors[j] += int32(by)
+			}
+		}
+	}
+	return list
 }

@@ -56,6 +56,9 @@ func Inspect(ctx context.Context, m *graph.Model, opt Options) *Inspection {
 	in := &Inspection{Nodes: len(m.Graph.Nodes)}
 	in.count(m)
 	opt.Schedule, opt.Fold = "program", FoldOff
+	if opt.Aliases == AliasesAuto {
+		opt.Aliases = AliasesOff // the figures are those of the tensors as the file has them
+	}
 	r, err := Optimize(ctx, m, opt)
 	if in.Refused = err; err != nil && graph.Check(m) == nil { // the lengths may be why
 		in.Dims, _ = ops.Dims(m, ops.Options{Dims: opt.Dims, Values: opt.Values, SpareDims: true})

@@ -94,13 +94,8 @@ type Options struct {
 	// give the same results is refused. 0: the decoder stays as it is.
 	KVCapacity int64
 
-	// Aliases lets results of Concat, Split, Slice and Gather along an axis with only
-	// lengths of 1 before it lie in the bytes of their operands, and operands in those of
-	// their result, where that makes the plan better. Such a plan is for a runtime that does
-	// not run these nodes, or whose copies may have their target for their source. With
-	// Ranges, they share the same bytes at every point. It has no effect with Limit, Frontier,
-	// ExtraPercent, Slices or Pools, or in bodies and local functions.
-	Aliases bool
+	// Aliases says whether nodes that only move bytes may share them with their operands.
+	Aliases Aliases
 
 	Limit *Limit // bounds the memory; nodes are recomputed to meet it; nil: no limit
 	Host  *Host  // with Limit or Frontier: a host memory to which tensors may be swapped; nil: none
@@ -157,7 +152,7 @@ func (e *OptionError) Unwrap() error { return e.Err }
 // Validate checks the options by themselves, without a model. Its error is of
 // type [*OptionError]; [Optimize] fails with the same error.
 func (o *Options) Validate() error {
-	for _, check := range []func() error{o.checkFigures, o.checkRuntime, o.checkRanges, o.checkCosts, o.checkLimit, o.checkPools, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
+	for _, check := range []func() error{o.checkFigures, o.checkRuntime, o.checkAliases, o.checkRanges, o.checkCosts, o.checkLimit, o.checkPools, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
 		if err := check(); err != nil {
 			return &OptionError{err}
 		}

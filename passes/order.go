@@ -131,7 +131,8 @@ func (s *State) keptNote(r *schedule.Result) string {
 // program order predicts the arena. The orders come sorted: program order first,
 // if it is one of them, then by area.
 func (s *State) choose(ctx context.Context, r *region, orders [][]int32) error {
-	best, arena := -1, int64(0)
+	best := -1
+	var quick *quickPlacement
 	for k, order := range orders {
 		if err := s.reorder(r, order); err != nil {
 			return err
@@ -139,17 +140,22 @@ func (s *State) choose(ctx context.Context, r *region, orders [][]int32) error {
 		if len(orders) == 1 {
 			return nil
 		}
-		if _, err := s.placeQuickly(ctx, r); err != nil {
+		taken, err := s.placeQuickly(ctx, r)
+		if err != nil {
 			return err
 		}
-		if best < 0 || r.arena < arena {
-			best, arena = k, r.arena
+		if best < 0 || r.arena < quick.arena {
+			best, quick = k, &quickPlacement{r.placed, r.loads, taken}
 		}
 		if r.optimal {
 			break
 		}
 	}
-	return s.reorder(r, orders[best])
+	if err := s.reorder(r, orders[best]); err != nil {
+		return err
+	}
+	r.quick = quick
+	return nil
 }
 
 // problem makes the bare problem of a region. Tensor i is storage i. Tensors of 0
@@ -231,6 +237,7 @@ func (r *region) reuses(i int32, noInplace bool) schedule.Reuses {
 // reorder reorders the nodes, and everything that refers to them by index. The
 // order lists indices in the file.
 func (s *State) reorder(r *region, order []int32) error {
+	r.quick = nil
 	if r.stepOf == nil {
 		r.stepOf = make([]graph.NodeID, len(order))
 		for i := range r.stepOf {

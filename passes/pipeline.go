@@ -41,7 +41,7 @@ func Default() []Pass {
 		{Name: "order", Doc: "find the order with the smallest peak", Run: order, Optional: true, Instead: programOrder},
 		{Name: "limit", Doc: "recompute or swap tensors if the best order exceeds the limit, if asked", Run: limit},
 		{Name: "place", Doc: "merge in-place results into buffers and assign offsets", Run: place},
-		{Name: "alias", Doc: "share the bytes of Concat, Split, Slice and Gather, if asked", Run: aliases},
+		{Name: "alias", Doc: "share the bytes of Concat, Split, Slice and Gather, unless an option excludes it", Run: aliases},
 		{Name: "annotate", Doc: "assemble the plan and write offsets into the nodes", Run: annotate},
 	}
 }

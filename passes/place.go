@@ -52,6 +52,10 @@ func (s *State) placeArena(ctx context.Context, r *region) error {
 // placement with the smaller arena, the first if they are equal, and returns its
 // pairs.
 func (s *State) placeQuickly(ctx context.Context, r *region) ([]schedule.Pair, error) {
+	if q := r.quick; q != nil {
+		r.placed, r.loads = q.placed, q.loads
+		return q.taken, nil
+	}
 	all := r.loads
 	if err := s.placeWith(ctx, r, all.Taken, schedule.EffortFast); err != nil {
 		return nil, err

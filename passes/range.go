@@ -179,7 +179,7 @@ func ranges(ctx context.Context, s *State) error {
 	if err := b.solve(ctx); err != nil {
 		return err
 	}
-	if s.opt.Aliases {
+	if s.opt.mayAlias() {
 		c, err := b.withAliases(ctx, s)
 		if err != nil {
 			return err

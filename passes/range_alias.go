@@ -239,10 +239,13 @@ func (a *rangeAliases) join(s *State, relaxed *schedule.Problem) {
 // fewer bytes to copy, and larger at none.
 func (b *rangeSolver) withAliases(ctx context.Context, s *State) (*rangeSolver, error) {
 	note := func(format string, args ...any) {
-		s.notes = append(s.notes, "aliases: none: "+fmt.Sprintf(format, args...))
+		if s.opt.Aliases != AliasesOn {
+			return // nobody asked
+		}
+		s.notes = append(s.notes, "aliases: "+fmt.Sprintf(format, args...))
 	}
 	if b.bounded != nil {
-		note("%d points are too many to infer each, and bounded lengths do not say where parts begin: expected fewer points, or a larger --points", b.box.Points)
+		note("none: %d points are too many to infer each, and bounded lengths do not say where parts begin: expected fewer points, or a larger --points", b.box.Points)
 		return nil, nil
 	}
 	c := &rangeSolver{
@@ -252,23 +255,23 @@ func (b *rangeSolver) withAliases(ctx context.Context, s *State) (*rangeSolver, 
 	switch err := c.solve(ctx); {
 	case errors.Is(err, errNothingShared):
 		if n := len(c.aliases.some); n > 0 {
-			note("of %d nodes that can share bytes with their operands, none can at all points", n)
+			note("none: of %d nodes that can share bytes with their operands, none can at all points", n)
 		}
 		return nil, nil
 	case errors.Is(err, errManyParts):
-		note("the bytes of the tensors have too many parts")
+		note("none: the bytes of the tensors have too many parts")
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
 	for i, p := range c.proven {
 		if q := b.proven[i]; p.refused == "" && p.arena > q.arena {
-			note("at %v the arena would be %s, and is %s without", b.box.At(b.points[i]), units.Bytes(p.arena), units.Bytes(q.arena))
+			note("none: at %v the arena would be %s, and is %s without", b.box.At(b.points[i]), units.Bytes(p.arena), units.Bytes(q.arena))
 			return nil, nil
 		}
 	}
 	if n := len(c.aliases.some); n > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("aliases: nodes that can share bytes with their operands at some points, but not at all, copy: %d", n))
+		note("nodes that can share bytes with their operands at some points, but not at all, copy: %d", n)
 	}
 	return c, nil
 }

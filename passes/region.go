@@ -39,15 +39,9 @@ type region struct {
 	// With Options.RuntimeOrder: the nodes by their steps, as the file lists them.
 	listing []graph.NodeID
 
-	buffers []buffer
-	arena   int64
-
-	claimedBy string              // the solver that optimal rests on
-	packed    *alloc.SolverReport // what it did; nil: nothing
-
-	resident int64 // bytes of the region's own constants
-	host     int64 // bytes of tensors that were swapped out
-	optimal  bool  // the arena is proven smallest
+	placed
+	quick *quickPlacement // of the nodes in their present order; nil: not known
+	host  int64           // bytes of tensors that were swapped out
 
 	// With ranges of dimensions:
 	stack      *oneStack
@@ -62,6 +56,24 @@ type region struct {
 	trafficBound  int64
 	copies        []graph.NodeID // that move buffers between pools
 	residentReads int64          // bytes of constants, parameters and states that nodes read
+}
+
+// placed is the buffers of a region with their offsets.
+type placed struct {
+	buffers  []buffer
+	arena    int64
+	resident int64 // bytes of the region's own constants
+	optimal  bool  // the arena is proven smallest
+
+	claimedBy string              // the solver that optimal rests on
+	packed    *alloc.SolverReport // what it did; nil: nothing
+}
+
+// quickPlacement is a placement with the least effort.
+type quickPlacement struct {
+	placed
+	loads schedule.Evaluation
+	taken []schedule.Pair // its in-place pairs
 }
 
 // regionKind says whether a region's inputs and constants count in its loads.

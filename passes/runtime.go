@@ -30,7 +30,7 @@ func (o *Options) checkRuntime() error {
 	}{
 		{o.Train != nil, "training: the runtime does not write updates over parameters"},
 		{len(o.States) > 0 || o.StatesAuto || o.KVCapacity > 0, "states: the runtime does not write over graph inputs"},
-		{o.Aliases, "aliases: the runtime runs Concat, Split, Slice and Gather as copies"},
+		{o.Aliases == AliasesOn, "aliases: the runtime runs Concat, Split, Slice and Gather as copies"},
 		{o.Slices != SlicesOff, "slices: the runtime does not know the nodes that put rows in place"},
 		{o.RuntimeOrder && (o.Limit != nil || o.ExtraPercent > 0 || o.Frontier), "its default order and a limit: plan one of them"},
 		{o.RuntimeOrder && len(o.Ranges) > 0, "its default order and ranges of dimensions: plan one of them"},

@@ -144,7 +144,11 @@ func (h *header) hostBytes() int64 {
 func (h *header) macros() {
 	s := &h.p.Summary
 	fmt.Fprintf(h, "/* The memory plan of %s, by %s. Offsets and sizes are bytes;\n", inComment(h.p.Model.File), inComment(h.p.Tool))
-	fmt.Fprintf(h, " * a tensor is live from its first step to its last. */\n")
+	fmt.Fprintf(h, " * a tensor is live from its first step to its last.")
+	if h.p.Sharing.Aliases {
+		fmt.Fprintf(h, " Operands and results of Concat,\n * Split, Slice and Gather may lie in one another: copy with memmove, or not at all\n * where source and target are the same. A plan for copies: optimize --no-aliases.")
+	}
+	fmt.Fprintf(h, " */\n")
 	fmt.Fprintf(h, "#ifndef %s_PLAN_H\n#define %s_PLAN_H\n\n#include <stddef.h>\n\n", h.NAME, h.NAME)
 	for _, m := range []struct {
 		name  string

@@ -92,7 +92,7 @@ func TestCHeaderRanges(t *testing.T) {
 		{"a body", branching, passes.Options{Ranges: map[string]string{"batch": "1..3", "time": "4,9"}}, map[string][]int64{"batch": {1, 3}}, func(p *plan.Plan) bool {
 			return len(p.Subgraphs) == 2 && slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return b.Node != nil })
 		}},
-		{"aliases", joining, passes.Options{Ranges: map[string]string{"height": "4,8", "width": "16..64:16"}, Aliases: true}, map[string][]int64{"width": {32, 64}}, func(p *plan.Plan) bool {
+		{"aliases", joining, passes.Options{Ranges: map[string]string{"height": "4,8", "width": "16..64:16"}, Aliases: passes.AliasesOn}, map[string][]int64{"width": {32, 64}}, func(p *plan.Plan) bool {
 			return len(p.Spans) > 0
 		}},
 	} {

@@ -38,10 +38,14 @@ func FragmentationOf(arena, peak int64) float64 {
 
 // aliased counts the tensors that lie in several buffers.
 func aliased(p *plan.Plan) string {
-	if n := len(p.Spans); n != 1 {
-		return fmt.Sprintf("%d tensors lie", n)
+	switch n := len(p.Spans); n {
+	case 0:
+		return "results of Slice or Gather are their operands"
+	case 1:
+		return "1 tensor lies in the bytes of others"
+	default:
+		return fmt.Sprintf("%d tensors lie in the bytes of others", n)
 	}
-	return "1 tensor lies"
 }
 
 // Summary prints the benefit of a plan: before and after, the bound, the arena,
@@ -73,7 +77,7 @@ func Summary(w io.Writer, p *plan.Plan) {
 		fmt.Fprintf(w, "order                the default of %s; the best has a peak of %s\n", t.Runtime, units.Bytes(t.BestPeakBytes))
 	}
 	if p.Sharing.Aliases {
-		fmt.Fprintf(w, "aliases              %s in the bytes of others: for a runtime that does not copy them\n", aliased(p))
+		fmt.Fprintf(w, "aliases              %s; for a runtime that copies, plan with --no-aliases\n", aliased(p))
 	}
 	if f := p.Folded; f != nil {
 		fmt.Fprintf(w, "folded               %s\n", folded(f))

@@ -32,7 +32,7 @@ func TestAliasesOfRandomModels(t *testing.T) {
 	used := 0
 	for seed := range seeds {
 		path := write(t, randmodel.Joins(seed, 4+int(seed%20)), "joins")
-		p, r := program(t, path, passes.Options{Aliases: true})
+		p, r := program(t, path, passes.Options{Aliases: passes.AliasesOn})
 		if r.Plan.Sharing.Aliases {
 			used++
 		}

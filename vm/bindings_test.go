@@ -233,7 +233,7 @@ func sameOutputs(t testing.TB, dims map[string]int64, got, want map[string]vm.Va
 func TestRandomShapes(t *testing.T) {
 	for _, c := range rangeNets {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			p := rangedProgramOf(t, c.build(t), passes.Options{Ranges: c.ranges, Fold: passes.FoldOff, Aliases: c.aliases})
+			p := rangedProgramOf(t, c.build(t), passes.Options{Ranges: c.ranges, Fold: passes.FoldOff})
 			if p.Plan().Sharing.Aliases != c.aliases {
 				t.Fatalf("expected aliases: %t", c.aliases)
 			}

@@ -316,9 +316,16 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 		fmt.Fprint(out, defaultHint)
 		return nil
 	}
+	if r.Plan.Sharing.Aliases {
+		fmt.Fprint(out, aliasHint)
+		return nil
+	}
 	fmt.Fprint(out, runtimeHint)
 	return nil
 }
+
+const aliasHint = `onnxmem run keeps these aliases. ONNX Runtime copies: plan for it with --runtime onnxruntime.
+`
 
 const defaultHint = `ONNX Runtime takes this order by itself: leave its execution order as it is, and turn
 its graph optimizations off (ORT_DISABLE_ALL), which would change the nodes.

@@ -43,7 +43,7 @@ type PlanFlags struct {
 	Fold                string        `enum:"off,exact,any" default:"exact" help:"What is computed once, from constants: exact (default) changes no bit of any result; any also lets products read transposed constants as they lie, which may change their last bits; off nothing."`
 	State               []string      `placeholder:"INPUT=OUTPUT" help:"A state that stays from one run to the next, such as a cache of keys: the input and the output that is its next value become one resident buffer. May be repeated. auto: all that scatter operators write, or a Loop carries."`
 	KVCapacity          int64         `placeholder:"N" help:"Rewrite a decoder whose caches of keys and values grow with every token: give them room for N tokens, and write them in place. A new input, write_index, says at which position. Refused where the results might differ."`
-	Aliases             bool          `seldom:"" negatable:"" help:"Let results of Concat, Split, Slice and Gather lie in the bytes of their operands, where that makes the plan better: for a runtime that does not run these nodes, such as onnxmem run."`
+	Aliases             *bool         `json:",omitempty" seldom:"" negatable:"" help:"Let results of Concat, Split, Slice and Gather lie in the bytes of their operands, where that makes the plan better: for runtimes that need not run these nodes, such as onnxmem run. Default: yes, but not with --runtime, --no-views, --limit, --extra, --frontier, --slices or --pool."`
 	AllowMissingWeights bool          `help:"Accept missing external data: a plan does not depend on it."`
 	DebugPasses         bool          `seldom:"" help:"Check the invariants after each pass."`
 	DisablePass         []string      `seldom:"" placeholder:"NAME" help:"Disable an optional pass."`
@@ -140,9 +140,20 @@ func (f *PlanFlags) Options() passes.Options {
 		States: states, StatesAuto: len(states) < len(f.State), KVCapacity: f.KVCapacity,
 		Dims: dims, Ranges: ranges, RangePoints: f.Points, Values: f.Value, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews, Runtime: f.Runtime,
 		RuntimeOrder: f.Order == "default", Schedule: f.Schedule, Effort: Efforts[f.Effort], Placement: f.Placement,
-		Goal: Goals[f.ScheduleGoal], Aliases: f.Aliases, KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
+		Goal: Goals[f.ScheduleGoal], Aliases: f.aliases(), KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
 		Check: f.DebugPasses, Disable: f.DisablePass, Fold: passes.Folds[f.Fold],
 	}
+}
+
+// aliases is the option of --aliases or --no-aliases.
+func (f *PlanFlags) aliases() passes.Aliases {
+	switch {
+	case f.Aliases == nil:
+		return passes.AliasesAuto
+	case *f.Aliases:
+		return passes.AliasesOn
+	}
+	return passes.AliasesOff
 }
 
 // Training are the options of the training graph; nil without --train.

@@ -109,7 +109,7 @@ func TestWrongAliases(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := joined.build(t)
-			r, err := passes.Optimize(t.Context(), m, passes.Options{Aliases: true})
+			r, err := passes.Optimize(t.Context(), m, passes.Options{Aliases: passes.AliasesOn})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +151,7 @@ var twice = text{main: `
 // over one still needs the other.
 func TestNoResultOverBytesReadTwice(t *testing.T) {
 	m := twice.build(t)
-	r, err := passes.Optimize(t.Context(), m, passes.Options{Aliases: true})
+	r, err := passes.Optimize(t.Context(), m, passes.Options{Aliases: passes.AliasesOn})
 	if err != nil {
 		t.Fatal(err)
 	}

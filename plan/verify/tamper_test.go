@@ -388,10 +388,10 @@ var real = []struct {
 			return x.Alone != nil && x.Alone.Slices != nil && x.Alone.Recompute != nil && x.Alone.Swap != nil
 		})
 	}},
-	{"aliases", joined, passes.Options{Aliases: true}, func(p *plan.Plan) bool {
+	{"aliases", joined, passes.Options{Aliases: passes.AliasesOn}, func(p *plan.Plan) bool {
 		return p.Sharing.Aliases && len(p.Spans) == 3 && slices.ContainsFunc(p.Spans, func(s plan.Span) bool { return len(s.Tensors) == 2 })
 	}},
-	{"aliases for ranges of dimensions", joinedRanges, passes.Options{Aliases: true, Ranges: map[string]string{"rows": "4..8:2"}}, func(p *plan.Plan) bool {
+	{"aliases for ranges of dimensions", joinedRanges, passes.Options{Aliases: passes.AliasesOn, Ranges: map[string]string{"rows": "4..8:2"}}, func(p *plan.Plan) bool {
 		return p.Sharing.Aliases && len(p.Spans) == 3 && p.Ranges != nil && slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return len(b.Tensors) == 0 })
 	}},
 	{"buffers that move between pools", moving, twoPools, func(p *plan.Plan) bool { return p.Summary.Tiered != nil && p.Summary.MovedBuffers == 2 }},

@@ -19,6 +19,7 @@ type Node struct {
 type Range struct {
 	Out, In         int32
 	At, From, Bytes int64
+	Copied          bool // they are not shared
 }
 
 // None is the index of no root and of no storage.
@@ -99,7 +100,7 @@ func (g *Graph) round(n int64) int64 { return (n + g.Align - 1) &^ (g.Align - 1)
 // storages.
 func (g *Graph) possible(r Range) bool {
 	ends := r.Bytes%g.Align == 0 || r.At+r.Bytes == g.Bytes[r.Out] && r.From+r.Bytes == g.Bytes[r.In]
-	return g.Able[r.Out] && g.Able[r.In] && r.Bytes > 0 && r.At%g.Align == 0 && r.From%g.Align == 0 && ends
+	return !r.Copied && g.Able[r.Out] && g.Able[r.In] && r.Bytes > 0 && r.At%g.Align == 0 && r.From%g.Align == 0 && ends
 }
 
 // share sets the content of each output of a node for which that is possible.
