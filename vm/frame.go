@@ -261,6 +261,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		}
 	}
 	f.joinNormGradients(order)
+	f.joinChains(order)
 	// Nodes are prepared in the listed order, which is that of the plan's bodies.
 	for _, st := range f.steps {
 		b.at = st
@@ -343,6 +344,10 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 			e = graph.Errorf("%w", err)
 			return e.AtNode(label)
 		}
+		return err
+	}
+	if st.chained && st.run != nil {
+		_, err := b.s.scratchFor(st)
 		return err
 	}
 	if st.fusedInto != nil || st.stores != nil || st.chained {
