@@ -82,3 +82,14 @@ func (s *Session) HeldInPlanes() []string {
 	slices.Sort(list)
 	return list
 }
+
+// Chained lists the names of the nodes whose work a kernel does together with that of others.
+func (s *Session) Chained() []string {
+	var list []string
+	for _, st := range s.main.steps {
+		if st.chained {
+			list = append(list, st.call.Node.Name)
+		}
+	}
+	return list
+}

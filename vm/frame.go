@@ -42,7 +42,8 @@ type step struct {
 	fused     *step      // the activation whose work this step does; nil: none
 	joined    *joined    // how a convolution or product is computed from and to bytes; nil: it is not
 	copies8   bool       // it copies bytes that are not converted, for such a step
-	unread    bool       // its output is not computed, for such a step
+	unread    bool       // its output is not computed, for such a step or a chain
+	chained   bool       // one kernel computes it together with other steps
 	device    bool       // run puts it on the session's device
 	external  []*tensor  // of the last node of a group on a device: what the group reads
 	stores    []*tensor  // and what it writes
@@ -259,6 +260,8 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 			b.s.gpu.prepareGroup(group)
 		}
 	}
+	f.joinNormGradients(order)
+	f.joinChains(order)
 	// Nodes are prepared in the listed order, which is that of the plan's bodies.
 	for _, st := range f.steps {
 		b.at = st
@@ -343,7 +346,11 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		}
 		return err
 	}
-	if st.fusedInto != nil || st.stores != nil {
+	if st.chained && st.run != nil {
+		_, err := b.s.scratchFor(st)
+		return err
+	}
+	if st.fusedInto != nil || st.stores != nil || st.chained {
 		return nil
 	}
 	if do := st.boxer(); do != nil {

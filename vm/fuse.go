@@ -18,7 +18,7 @@ func (st *step) activation() (*step, *kernel.Finish) {
 	next := f.steps[made.Readers[0]]
 	n := next.call.Node
 	k := kernel.Lookup(n.Domain, n.Op)
-	if n.Semantics.Call != nil || k == nil || k.Finish == nil || !next.exact() || next.out[0] == nil || next.out[0].At != st.out[0].At || next.out[0].Type != st.out[0].Type {
+	if next.chained || n.Semantics.Call != nil || k == nil || k.Finish == nil || !next.exact() || next.out[0] == nil || next.out[0].At != st.out[0].At || next.out[0].Type != st.out[0].Type {
 		return nil, nil
 	}
 	for i, t := range n.Inputs {

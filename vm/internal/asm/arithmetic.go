@@ -172,6 +172,96 @@ func squares() {
 	finish()
 }
 
+// squaresAround adds up the squares of differences that are rounded to float32.
+func squaresAround() {
+	TEXT("squaresAroundAVX2", NOSPLIT|NOFRAME, "func(src *float32, n int, mean float32) float64")
+	Doc("squaresAroundAVX2 adds up the squares of n numbers, a multiple of 16, less a mean, rounded before they are squared.")
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	VBROADCASTSS(NewParamAddr("mean", 16), X15)
+	total()
+	Label("sixteen")
+	for i := range 4 {
+		x := sums8[4+i].AsX()
+		VMOVUPS(Mem{Base: RSI, Disp: 16 * i}, x)
+		VSUBPS(X15, x, x)
+		VCVTPS2PD(x, sums8[4+i])
+		VFMADD231PD(sums8[4+i], sums8[4+i], sums8[i])
+	}
+	finish()
+}
+
+// normSums adds up a list and its products with another one that is normalized.
+func normSums() {
+	TEXT("normSumsAVX2", NOSPLIT|NOFRAME, "func(sums *float64, d, x *float32, n int, mean, inverse float32)")
+	Doc("normSumsAVX2 writes the sums of d and of d·((x - mean)·inverse) for n numbers, a multiple of 16.")
+	Load(Param("sums"), RDI)
+	Load(Param("d"), RSI)
+	Load(Param("x"), RDX)
+	Load(Param("n"), RCX)
+	VBROADCASTSS(NewParamAddr("mean", 32), X14)
+	VBROADCASTSS(NewParamAddr("inverse", 36), X15)
+	products := []VecPhysical{Y4, Y5, Y6, Y7}
+	total()
+	for _, y := range products {
+		VXORPD(y, y, y)
+	}
+	Label("sixteen")
+	for i := range 4 {
+		d, x := []VecPhysical{X8, X10}[i%2], []VecPhysical{X9, X11}[i%2]
+		VMOVUPS(Mem{Base: RSI, Disp: 16 * i}, d)
+		VMOVUPS(Mem{Base: RDX, Disp: 16 * i}, x)
+		VSUBPS(X14, x, x)
+		VMULPS(X15, x, x)
+		VMULPS(x, d, x)
+		VCVTPS2PD(d, d.AsY())
+		VCVTPS2PD(x, x.AsY())
+		VADDPD(d.AsY(), sums8[i], sums8[i])
+		VADDPD(x.AsY(), products[i], products[i])
+	}
+	ADDQ(Imm(64), RSI)
+	ADDQ(Imm(64), RDX)
+	SUBQ(Imm(16), RCX)
+	JNZ(LabelRef("sixteen"))
+	for i, y := range [][]VecPhysical{sums8[:4], products} {
+		VADDPD(y[1], y[0], y[0])
+		VADDPD(y[3], y[2], y[2])
+		VADDPD(y[2], y[0], y[0])
+		VEXTRACTF128(Imm(1), y[0], X8)
+		VADDPD(X8, y[0].AsX(), y[0].AsX())
+		VHADDPD(y[0].AsX(), y[0].AsX(), y[0].AsX())
+		VMOVSD(y[0].AsX(), Mem{Base: RDI, Disp: 8 * i})
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// normGradient writes the loop of simd.NormGradient; by has its numbers.
+func normGradient() {
+	TEXT("normGradientAVX2", NOSPLIT|NOFRAME, "func(dst, d, x *float32, n int, by *float32)")
+	Doc("normGradientAVX2 writes ((d - shift) - ((x - mean)·inverse)·slope)·factor for n numbers, a multiple of 8.")
+	Load(Param("dst"), RDI)
+	Load(Param("d"), RSI)
+	Load(Param("x"), RDX)
+	Load(Param("n"), RCX)
+	Load(Param("by"), R8)
+	mean, inverse, shift, slope, factor := Y11, Y12, Y13, Y14, Y15
+	for i, y := range []VecPhysical{mean, inverse, shift, slope, factor} {
+		VBROADCASTSS(Mem{Base: R8, Disp: 4 * i}, y)
+	}
+	strides(RCX, func(disp int, d, x VecPhysical) {
+		VMOVUPS(Mem{Base: RSI, Disp: disp}, d)
+		VMOVUPS(Mem{Base: RDX, Disp: disp}, x)
+		VSUBPS(mean, x, x)
+		VMULPS(inverse, x, x)
+		VMULPS(slope, x, x)
+		VSUBPS(shift, d, d)
+		VSUBPS(x, d, d)
+		VMULPS(factor, d, d)
+		VMOVUPS(d, Mem{Base: RDI, Disp: disp})
+	}, RSI, RDX, RDI)
+}
+
 // sums8 lists the registers of the partial sums.
 var sums8 = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7}
 

@@ -37,6 +37,15 @@ func sumAVX2(src *float32, n int) float64
 func squaresAVX2(src *float32, n int, mean float64) float64
 
 //go:noescape
+func squaresAroundAVX2(src *float32, n int, mean float32) float64
+
+//go:noescape
+func normSumsAVX2(sums *float64, d, x *float32, n int, mean, inverse float32)
+
+//go:noescape
+func normGradientAVX2(dst, d, x *float32, n int, by *float32)
+
+//go:noescape
 func standardizeAVX2(dst, src *float32, n int, mean, inverse float64)
 
 //go:noescape

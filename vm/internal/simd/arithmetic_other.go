@@ -14,3 +14,7 @@ func transposeAVX2(*float32, *float32, int, int, int)      { panic("simd: no vec
 func standardizeAVX2(*float32, *float32, int, float64, float64) { panic("simd: no vectors") }
 func meetingAVX2(*float32, int, *float32) int                   { panic("simd: no vectors") }
 func transpose16AVX2(*uint16, *uint16, int, int, int)           { panic("simd: no vectors") }
+
+func squaresAroundAVX2(*float32, int, float32) float64                 { panic("simd: no vectors") }
+func normSumsAVX2(*float64, *float32, *float32, int, float32, float32) { panic("simd: no vectors") }
+func normGradientAVX2(*float32, *float32, *float32, int, *float32)     { panic("simd: no vectors") }

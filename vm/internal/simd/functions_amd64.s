@@ -1878,6 +1878,210 @@ sixteen:
 	VZEROUPPER
 	RET
 
+// func squaresAroundAVX2(src *float32, n int, mean float32) float64
+// Requires: AVX, FMA3, SSE2
+TEXT ·squaresAroundAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         src+0(FP), SI
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS mean+16(FP), X15
+	VXORPD       Y0, Y0, Y0
+	VXORPD       Y1, Y1, Y1
+	VXORPD       Y2, Y2, Y2
+	VXORPD       Y3, Y3, Y3
+
+sixteen:
+	VMOVUPS      (SI), X4
+	VSUBPS       X15, X4, X4
+	VCVTPS2PD    X4, Y4
+	VFMADD231PD  Y4, Y4, Y0
+	VMOVUPS      16(SI), X5
+	VSUBPS       X15, X5, X5
+	VCVTPS2PD    X5, Y5
+	VFMADD231PD  Y5, Y5, Y1
+	VMOVUPS      32(SI), X6
+	VSUBPS       X15, X6, X6
+	VCVTPS2PD    X6, Y6
+	VFMADD231PD  Y6, Y6, Y2
+	VMOVUPS      48(SI), X7
+	VSUBPS       X15, X7, X7
+	VCVTPS2PD    X7, Y7
+	VFMADD231PD  Y7, Y7, Y3
+	ADDQ         $0x40, SI
+	SUBQ         $0x10, CX
+	JNZ          sixteen
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VHADDPD      X0, X0, X0
+	MOVSD        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func normSumsAVX2(sums *float64, d *float32, x *float32, n int, mean float32, inverse float32)
+// Requires: AVX
+TEXT ·normSumsAVX2(SB), NOSPLIT|NOFRAME, $0-40
+	MOVQ         sums+0(FP), DI
+	MOVQ         d+8(FP), SI
+	MOVQ         x+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSS mean+32(FP), X14
+	VBROADCASTSS inverse+36(FP), X15
+	VXORPD       Y0, Y0, Y0
+	VXORPD       Y1, Y1, Y1
+	VXORPD       Y2, Y2, Y2
+	VXORPD       Y3, Y3, Y3
+	VXORPD       Y4, Y4, Y4
+	VXORPD       Y5, Y5, Y5
+	VXORPD       Y6, Y6, Y6
+	VXORPD       Y7, Y7, Y7
+
+sixteen:
+	VMOVUPS      (SI), X8
+	VMOVUPS      (DX), X9
+	VSUBPS       X14, X9, X9
+	VMULPS       X15, X9, X9
+	VMULPS       X9, X8, X9
+	VCVTPS2PD    X8, Y8
+	VCVTPS2PD    X9, Y9
+	VADDPD       Y8, Y0, Y0
+	VADDPD       Y9, Y4, Y4
+	VMOVUPS      16(SI), X10
+	VMOVUPS      16(DX), X11
+	VSUBPS       X14, X11, X11
+	VMULPS       X15, X11, X11
+	VMULPS       X11, X10, X11
+	VCVTPS2PD    X10, Y10
+	VCVTPS2PD    X11, Y11
+	VADDPD       Y10, Y1, Y1
+	VADDPD       Y11, Y5, Y5
+	VMOVUPS      32(SI), X8
+	VMOVUPS      32(DX), X9
+	VSUBPS       X14, X9, X9
+	VMULPS       X15, X9, X9
+	VMULPS       X9, X8, X9
+	VCVTPS2PD    X8, Y8
+	VCVTPS2PD    X9, Y9
+	VADDPD       Y8, Y2, Y2
+	VADDPD       Y9, Y6, Y6
+	VMOVUPS      48(SI), X10
+	VMOVUPS      48(DX), X11
+	VSUBPS       X14, X11, X11
+	VMULPS       X15, X11, X11
+	VMULPS       X11, X10, X11
+	VCVTPS2PD    X10, Y10
+	VCVTPS2PD    X11, Y11
+	VADDPD       Y10, Y3, Y3
+	VADDPD       Y11, Y7, Y7
+	ADDQ         $0x40, SI
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, CX
+	JNZ          sixteen
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPD       X8, X0, X0
+	VHADDPD      X0, X0, X0
+	VMOVSD       X0, (DI)
+	VADDPD       Y5, Y4, Y4
+	VADDPD       Y7, Y6, Y6
+	VADDPD       Y6, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X8
+	VADDPD       X8, X4, X4
+	VHADDPD      X4, X4, X4
+	VMOVSD       X4, 8(DI)
+	VZEROUPPER
+	RET
+
+// func normGradientAVX2(dst *float32, d *float32, x *float32, n int, by *float32)
+// Requires: AVX, MMX+
+TEXT ·normGradientAVX2(SB), NOSPLIT|NOFRAME, $0-40
+	MOVQ         dst+0(FP), DI
+	MOVQ         d+8(FP), SI
+	MOVQ         x+16(FP), DX
+	MOVQ         n+24(FP), CX
+	MOVQ         by+32(FP), R8
+	VBROADCASTSS (R8), Y11
+	VBROADCASTSS 4(R8), Y12
+	VBROADCASTSS 8(R8), Y13
+	VBROADCASTSS 12(R8), Y14
+	VBROADCASTSS 16(R8), Y15
+
+thirtytwo:
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VMOVUPS    (DX), Y1
+	VSUBPS     Y11, Y1, Y1
+	VMULPS     Y12, Y1, Y1
+	VMULPS     Y14, Y1, Y1
+	VSUBPS     Y13, Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y15, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VMOVUPS    32(DX), Y3
+	VSUBPS     Y11, Y3, Y3
+	VMULPS     Y12, Y3, Y3
+	VMULPS     Y14, Y3, Y3
+	VSUBPS     Y13, Y2, Y2
+	VSUBPS     Y3, Y2, Y2
+	VMULPS     Y15, Y2, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VMOVUPS    64(DX), Y5
+	VSUBPS     Y11, Y5, Y5
+	VMULPS     Y12, Y5, Y5
+	VMULPS     Y14, Y5, Y5
+	VSUBPS     Y13, Y4, Y4
+	VSUBPS     Y5, Y4, Y4
+	VMULPS     Y15, Y4, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VMOVUPS    96(DX), Y7
+	VSUBPS     Y11, Y7, Y7
+	VMULPS     Y12, Y7, Y7
+	VMULPS     Y14, Y7, Y7
+	VSUBPS     Y13, Y6, Y6
+	VSUBPS     Y7, Y6, Y6
+	VMULPS     Y15, Y6, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DX
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y0
+	VMOVUPS (DX), Y1
+	VSUBPS  Y11, Y1, Y1
+	VMULPS  Y12, Y1, Y1
+	VMULPS  Y14, Y1, Y1
+	VSUBPS  Y13, Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMULPS  Y15, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
 // func standardizeAVX2(dst *float32, src *float32, n int, mean float64, inverse float64)
 // Requires: AVX
 TEXT ·standardizeAVX2(SB), NOSPLIT|NOFRAME, $0-40

@@ -1,0 +1,300 @@
+package vm
+
+import (
+	"maps"
+	"slices"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// Several nodes that work element by element, one after the other, run as one: it goes
+// through all of them with a few elements at a time, at the step of the last one, and writes
+// only what others read. Everything that the nodes read must still be there at that step.
+
+// leastChain is the least number of elements for which a chain is worth its preparation.
+const leastChain = 2048
+
+// joinChains finds such nodes among those of a frame, from the last one on.
+func (f *frame) joinChains(order []graph.NodeID) {
+	if !f.joins() {
+		return
+	}
+	place := placesOf(order)
+	for _, id := range slices.Backward(order) {
+		c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{}}
+		if !c.links(id) {
+			continue
+		}
+		c.nodes[id] = true
+		c.grow(id)
+		c.shrink(id)
+		if len(c.nodes) > 1 && c.apart(id) {
+			c.join(id)
+		}
+	}
+}
+
+// links reports whether a node can be one of a chain.
+func (c *chain) links(id graph.NodeID) bool {
+	st := c.f.steps[id]
+	n := st.call.Node
+	if st.chained || st.once || st.unread || st.joined != nil || n.Semantics.Call != nil || !st.exact() || !kernel.Links(&st.call) {
+		return false
+	}
+	out := st.out[0]
+	if out.Const || out.room == 0 || out.quantized != nil || out.Planes != 0 || out.Len() < leastChain {
+		return false
+	}
+	for _, t := range st.in {
+		if t.quantized != nil || t.Planes != 0 || t.inside {
+			return false
+		}
+	}
+	return !c.fused(id)
+}
+
+// fused reports whether the kernel of another node can apply a node to its own result.
+func (c *chain) fused(id graph.NodeID) bool {
+	st := c.f.steps[id]
+	t := c.f.g.Tensors[st.call.Node.Inputs[0]]
+	if t.Maker < 0 || len(t.Readers) != 1 || c.at(st.call.Node.Inputs[0]) != st.out[0].At {
+		return false
+	}
+	maker := c.f.g.Nodes[t.Maker]
+	by, k := kernel.Lookup(maker.Domain, maker.Op), kernel.Lookup("", st.call.Node.Op)
+	return by != nil && by.Fuses && k.Finish != nil
+}
+
+// grow adds the nodes that make what the chain alone reads.
+func (c *chain) grow(id graph.NodeID) {
+	shape := c.f.steps[id].out[0].Shape
+	for again := true; again; {
+		again = false
+		for n := range maps.Clone(c.nodes) {
+			for _, t := range c.f.g.Nodes[n].Inputs {
+				m := c.f.g.Tensors[t].Maker
+				if m >= 0 && !c.nodes[m] && slices.Equal(c.f.tensors[t].Shape, shape) && c.links(m) && c.inner(t) {
+					c.nodes[m] = true
+					again = true
+				}
+			}
+		}
+	}
+}
+
+// shrink removes the nodes that read what is no longer there when the last node runs. What
+// they read of others in the chain must then be written.
+func (c *chain) shrink(last graph.NodeID) {
+	for again := true; again; {
+		again = false
+		for n := range maps.Clone(c.nodes) {
+			node := c.f.g.Nodes[n]
+			gone := n != last && !c.inner(node.Outputs[0])
+			for _, t := range node.Inputs {
+				m := c.f.g.Tensors[t].Maker
+				if m >= 0 && c.nodes[m] {
+					continue
+				}
+				gone = gone || !c.holds(t, c.place[last])
+			}
+			if gone {
+				delete(c.nodes, n)
+				again = true
+			}
+		}
+	}
+}
+
+// apart reports whether the result lies in the place of no operand of another width, and
+// beside all others.
+func (c *chain) apart(last graph.NodeID) bool {
+	out := c.f.steps[last].out[0]
+	for n := range c.nodes {
+		for _, t := range c.f.steps[n].in {
+			from, to := uintptr(t.At), uintptr(t.At)+uintptr(t.Bytes())
+			if from >= uintptr(out.At)+uintptr(out.Bytes()) || to <= uintptr(out.At) || c.madeWithin(t) {
+				continue
+			}
+			if t.At != out.At || t.Bytes() != out.Bytes() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// madeWithin reports whether a node of the chain makes a tensor.
+func (c *chain) madeWithin(t *tensor) bool {
+	for n := range c.nodes {
+		if c.f.steps[n].out[0] == t {
+			return true
+		}
+	}
+	return false
+}
+
+// join gives the work of all nodes to the last one.
+func (c *chain) join(last graph.NodeID) {
+	list := slices.SortedFunc(maps.Keys(c.nodes), func(a, b graph.NodeID) int { return c.place[a] - c.place[b] })
+	leader := c.f.steps[last]
+	var calls []*kernel.Invocation
+	for _, n := range list {
+		st := c.f.steps[n]
+		calls = append(calls, &st.call)
+		st.chained = true
+		if st != leader {
+			st.fusedInto, st.unread = leader, true
+		}
+	}
+	leader.run = kernel.NewChain(calls).Make(&leader.call)
+}
+
+// joins reports whether nodes of the frame may run together. It needs planned places: a
+// session that has tensors apart, compares each node, or guards its tensors runs the nodes
+// one by one.
+func (f *frame) joins() bool {
+	s := f.s
+	return !s.opt.Separate && s.gpu == nil && s.comparer == nil && s.guard == nil && s.pr.m.Graph == f.g
+}
+
+// placesOf returns the step of each node.
+func placesOf(order []graph.NodeID) []int {
+	place := make([]int, len(order))
+	for i, n := range order {
+		place[n] = i
+	}
+	return place
+}
+
+// chain is a set of nodes whose work one kernel does.
+type chain struct {
+	f     *frame
+	order []graph.NodeID
+	place []int // the step of each node
+	nodes map[graph.NodeID]bool
+}
+
+// maker returns the node that makes a tensor, and adds it to the chain, if it is of an
+// operator and has a number of inputs; else nil.
+func (c *chain) maker(t graph.TensorID, op string, inputs int) *graph.Node {
+	if t < 0 || c.f.g.Tensors[t].Maker < 0 {
+		return nil
+	}
+	id := c.f.g.Tensors[t].Maker
+	n := c.f.g.Nodes[id]
+	if n.Domain != "" || n.Op != op || len(n.Inputs) != inputs || len(n.Outputs) != 1 || !c.f.steps[id].exact() || n.Semantics.Call != nil {
+		return nil
+	}
+	c.nodes[id] = true
+	return n
+}
+
+// inner reports whether only the chain reads a tensor.
+func (c *chain) inner(t graph.TensorID) bool {
+	made := c.f.g.Tensors[t]
+	return !made.Output && !slices.ContainsFunc(made.Readers, func(r graph.NodeID) bool { return !c.nodes[r] })
+}
+
+// last is the last step, of all nodes or of those outside of the chain, that reads a tensor.
+func (c *chain) last(t graph.TensorID, outside bool) int {
+	last := -1
+	for _, r := range c.f.g.Tensors[t].Readers {
+		if !outside || !c.nodes[r] {
+			last = max(last, c.place[r])
+		}
+	}
+	return last
+}
+
+// overwriter returns what a node of the chain makes in the place of a tensor, or None.
+func (c *chain) overwriter(t graph.TensorID) graph.TensorID {
+	for _, r := range c.f.g.Tensors[t].Readers {
+		if c.nodes[r] && c.at(c.f.g.Nodes[r].Outputs[0]) == c.at(t) {
+			return c.f.g.Nodes[r].Outputs[0]
+		}
+	}
+	return graph.None
+}
+
+func (c *chain) at(t graph.TensorID) unsafe.Pointer { return c.f.tensors[t].At }
+
+// holds reports whether a tensor from outside still has its bytes at a step if no node of
+// the chain writes any: it is read then or later, or what overwrites it in the chain is.
+func (c *chain) holds(t graph.TensorID, step int) bool {
+	if made := c.f.g.Tensors[t]; made.Output || c.f.tensors[t].Const {
+		return true
+	}
+	for ; t != graph.None; t = c.overwriter(t) {
+		if c.last(t, false) >= step {
+			return true
+		}
+	}
+	return false
+}
+
+// free reports whether the place of a result of the chain is the chain's own from a step
+// on: the result overwrites, node by node, a tensor that no other node reads from then on.
+func (c *chain) free(result graph.TensorID, step int) bool {
+	for t := result; ; {
+		made := c.f.g.Tensors[t]
+		if made.Maker < 0 || !c.nodes[made.Maker] {
+			return !made.Output && c.f.tensors[t].room > 0 && !c.f.tensors[t].Const && c.last(t, true) < step
+		}
+		if c.place[made.Maker] <= step {
+			return true
+		}
+		var over graph.TensorID = graph.None
+		for _, in := range c.f.g.Nodes[made.Maker].Inputs {
+			if in >= 0 && c.f.tensors[in] != nil && c.at(in) == c.at(t) && c.f.tensors[in].Bytes() == c.f.tensors[t].Bytes() {
+				over = in
+			}
+		}
+		if over == graph.None {
+			return false
+		}
+		t = over
+	}
+}
+
+// alone reports whether no node outside of the chain makes or reads a tensor, in the place of
+// a result of the chain, from a step on until the result is made. Views of one tensor have
+// one place.
+func (c *chain) alone(result graph.TensorID, step int) bool {
+	own := c.f.tensors[result]
+	end := uintptr(own.At) + uintptr(own.Bytes())
+	for id, u := range c.f.tensors {
+		made := c.f.g.Tensors[id]
+		if u == nil || u.room == 0 || made.Maker >= 0 && c.nodes[made.Maker] || uintptr(u.At) >= end || uintptr(u.At)+uintptr(u.room) <= uintptr(own.At) {
+			continue
+		}
+		t := graph.TensorID(id)
+		switch from := c.made(t); {
+		case from > c.made(result): // it has the place later
+		case from >= step, made.Output, c.last(t, true) >= step:
+			return false
+		}
+	}
+	return true
+}
+
+// made is the step after which a tensor is there.
+func (c *chain) made(t graph.TensorID) int {
+	if m := c.f.g.Tensors[t].Maker; m >= 0 {
+		return c.place[m]
+	}
+	return -1
+}
+
+// number returns the element of a constant of float32.
+func (c *chain) number(t graph.TensorID) (x float32, ok bool) {
+	if t < 0 || c.f.tensors[t] == nil {
+		return 0, false
+	}
+	v := c.f.tensors[t]
+	if !v.Const || v.Type != graph.Float32 || v.Len() != 1 || v.At == nil {
+		return 0, false
+	}
+	return *(*float32)(v.At), true
+}

@@ -1,0 +1,91 @@
+package vm_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// elementByElement writes a net of random nodes that work element by element, between which
+// stand sums over an axis and transposed copies.
+func elementByElement(t *testing.T, draw *rand.Rand) string {
+	n := newNet()
+	n.opset = 18
+	rows, columns := 30+draw.Int64N(10), 70+draw.Int64N(40)
+	n.input("x", graph.Dim(rows), graph.Dim(columns))
+	n.weight("one", 1)
+	n.weight("single")
+	reals, truths := []string{"x"}, []string{}
+	number := func() string {
+		switch draw.IntN(8) {
+		case 0:
+			return "one"
+		case 1:
+			return "single"
+		}
+		return reals[max(0, len(reals)-1-draw.IntN(5))]
+	}
+	n.node("Mul", "r0", "x", "x")
+	reals = append(reals, "r0")
+	for k := range 25 {
+		name := fmt.Sprintf("t%d", k)
+		operand := reals[max(0, len(reals)-1-draw.IntN(4))] // not a single element
+		switch kind := draw.IntN(14); {
+		case kind < 6:
+			op := []string{"Add", "Sub", "Mul"}[draw.IntN(3)]
+			if draw.IntN(2) == 0 {
+				n.node(op, name, operand, number())
+			} else {
+				n.node(op, name, number(), operand)
+			}
+		case kind < 9:
+			n.node([]string{"Sigmoid", "Tanh", "Erf"}[draw.IntN(3)], name, operand)
+		case kind < 11:
+			n.node([]string{"Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal"}[draw.IntN(5)], name, operand, number())
+			truths = append(truths, name)
+			continue
+		case kind < 12 && len(truths) > 1:
+			n.node([]string{"And", "Or"}[draw.IntN(2)], name, truths[draw.IntN(len(truths))], truths[len(truths)-1])
+			truths = append(truths, name)
+			continue
+		case kind < 13 && len(truths) > 0:
+			n.node("Where", name, truths[len(truths)-1], operand, number())
+		default:
+			n.node("Softmax", name, operand)
+		}
+		reals = append(reals, name)
+	}
+	n.node("Identity", "y", reals[len(reals)-1])
+	n.output("y", graph.Dim(rows), graph.Dim(columns))
+	if len(truths) > 0 {
+		n.node("Where", "z", truths[len(truths)-1], "x", "r0")
+		n.output("z", graph.Dim(rows), graph.Dim(columns))
+	}
+	path := filepath.Join(t.TempDir(), "net.onnx")
+	n.write(t, path)
+	return path
+}
+
+// Nodes that work element by element run together where what they read stays until then, with
+// the bits of the nodes one by one.
+func TestChains(t *testing.T) {
+	joined := 0
+	for seed := range uint64(60) {
+		path := elementByElement(t, rand.New(rand.NewPCG(seed, 6)))
+		opt := passes.Options{NoInplace: seed%3 == 2}
+		p, s := session(t, path, opt, vm.Options{Poison: true})
+		joined += len(s.Chained())
+		found, err := p.CheckRun(t.Context(), []map[string]vm.Value{{"x": ramp(p.Inputs()[0].Type.Shape)}}, vm.Options{Poison: true})
+		if err != nil || !found.Identical() || found.First != nil {
+			t.Errorf("seed %d: %+v, %v", seed, found, err)
+		}
+	}
+	if joined < 100 {
+		t.Errorf("%d nodes were joined, expected 100 or more", joined)
+	}
+}

@@ -1,0 +1,248 @@
+package kernel
+
+import (
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// link computes n elements of a node's result from as many of each of its inputs. d may be
+// one of the inputs if its elements have as many bytes.
+type link func(d unsafe.Pointer, in [3]unsafe.Pointer, n int)
+
+// pair is the link of a binary operation on float32.
+func pair(f func(d, a, b []float32)) link {
+	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+		f(span[float32](d, n), span[float32](in[0], n), span[float32](in[1], n))
+	}
+}
+
+// single is the link of a function of a float32.
+func single(f func(d, a []float32)) link {
+	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+		f(span[float32](d, n), span[float32](in[0], n))
+	}
+}
+
+// relates is the link of a relation, with its operands swapped or not.
+func relates(r simd.Relation, swapped bool) link {
+	a, b := 0, 1
+	if swapped {
+		a, b = 1, 0
+	}
+	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+		simd.Compare(span[uint8](d, n), span[float32](in[a], n), span[float32](in[b], n), r)
+	}
+}
+
+// masks is the link of an operation on truth values.
+func masks(f func(d, a, b []uint8)) link {
+	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+		f(span[uint8](d, n), span[uint8](in[0], n), span[uint8](in[1], n))
+	}
+}
+
+func chooses(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+	simd.Choose(span[uint32](d, n), span[uint8](in[0], n), span[uint32](in[1], n), span[uint32](in[2], n))
+}
+
+// links lists the operators that a chain may have, with the dtypes of their inputs.
+var links = map[string]struct {
+	do     link
+	in     []graph.DType
+	result graph.DType
+}{
+	"Add":            {pair(simd.Add), reals2, graph.Float32},
+	"Sub":            {pair(simd.Sub), reals2, graph.Float32},
+	"Mul":            {pair(simd.Mul), reals2, graph.Float32},
+	"Div":            {pair(simd.Div), reals2, graph.Float32},
+	"Sigmoid":        {single(simd.Sigmoid), reals2[:1], graph.Float32},
+	"Tanh":           {single(simd.Tanh), reals2[:1], graph.Float32},
+	"Exp":            {single(func(d, a []float32) { simd.Exp(d, a, 1, 0) }), reals2[:1], graph.Float32},
+	"Erf":            {single(func(d, a []float32) { simd.Erf(d, a, 1, 0) }), reals2[:1], graph.Float32},
+	"Reciprocal":     {single(func(d, a []float32) { simd.DivBy(d, a, 1) }), reals2[:1], graph.Float32},
+	"Less":           {relates(simd.Less, false), reals2, graph.Bool},
+	"LessOrEqual":    {relates(simd.LessOrEqual, false), reals2, graph.Bool},
+	"Equal":          {relates(simd.Equal, false), reals2, graph.Bool},
+	"Greater":        {relates(simd.Less, true), reals2, graph.Bool},
+	"GreaterOrEqual": {relates(simd.LessOrEqual, true), reals2, graph.Bool},
+	"And":            {masks(simd.And), []graph.DType{graph.Bool, graph.Bool}, graph.Bool},
+	"Or":             {masks(simd.Or), []graph.DType{graph.Bool, graph.Bool}, graph.Bool},
+	"Where":          {chooses, []graph.DType{graph.Bool, graph.Float32, graph.Float32}, graph.Float32},
+}
+
+var reals2 = []graph.DType{graph.Float32, graph.Float32}
+
+// Links reports whether a node can be a link of a chain: each input has the shape of the
+// result, or is a single float32.
+func Links(c *Invocation) bool {
+	l, is := links[c.Node.Op]
+	if !is || c.Node.Domain != "" || len(c.In) != len(l.in) || len(c.Out) != 1 || c.Out[0] == nil || c.Out[0].Type != l.result {
+		return false
+	}
+	for i, t := range c.In {
+		if t == nil || t.Type != l.in[i] || !sameShape(t, c.Out[0]) && (t.Len() != 1 || t.rank() > c.Out[0].rank() || t.Type != graph.Float32) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameShape(a, b *Tensor) bool {
+	if a.rank() != b.rank() {
+		return false
+	}
+	for k, n := range a.Shape {
+		if n != b.Shape[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// chainLen is the number of elements that a chain computes at once: those of all its links
+// stay in the fastest cache.
+const chainLen = 1024
+
+// A Chain computes several nodes that work element by element, of which only the last one's
+// result is kept: it goes through all of them with a few elements at a time. The bits are
+// those of the nodes.
+type Chain struct {
+	links []chained
+	ends  []*Tensor // what the chain reads from outside
+	out   *Tensor
+	slots int
+}
+
+// chained is a link with its operands: those below 0 are ends, ^0 the first; the others
+// slots. So is its result, but for the last link.
+type chained struct {
+	do link
+	in [3]int
+	d  int
+}
+
+// NewChain makes a chain of nodes in an order in which they can run, all with inputs of one
+// shape or of one element.
+func NewChain(nodes []*Invocation) *Chain {
+	h := &Chain{out: nodes[len(nodes)-1].Out[0]}
+	slot, last := map[*Tensor]int{}, map[*Tensor]int{}
+	for i, c := range nodes {
+		for _, t := range c.In {
+			last[t] = i
+		}
+	}
+	end := map[*Tensor]int{}
+	var free []int
+	for i, c := range nodes {
+		l := chained{do: links[c.Node.Op].do}
+		for k, t := range c.In {
+			if s, made := slot[t]; made {
+				l.in[k] = s
+				continue
+			}
+			if _, is := end[t]; !is {
+				end[t] = ^len(h.ends)
+				h.ends = append(h.ends, t)
+			}
+			l.in[k] = end[t]
+		}
+		for k, t := range c.In { // a slot is free as soon as its last reader has begun
+			s, made := slot[t]
+			wide := c.Out[0].Type == t.Type // a result may not overwrite an operand of another width
+			if made && last[t] == i && wide && !repeats(c.In[:k], t) {
+				free = append(free, s)
+			}
+		}
+		if i < len(nodes)-1 {
+			if n := len(free); n > 0 {
+				l.d, free = free[n-1], free[:n-1]
+			} else {
+				l.d = h.slots
+				h.slots++
+			}
+			slot[c.Out[0]] = l.d
+		}
+		for k, t := range c.In {
+			if s, made := slot[t]; made && last[t] == i && c.Out[0].Type != t.Type && !repeats(c.In[:k], t) {
+				free = append(free, s)
+			}
+		}
+		h.links = append(h.links, l)
+	}
+	return h
+}
+
+func repeats(list []*Tensor, t *Tensor) bool {
+	for _, u := range list {
+		if u == t {
+			return true
+		}
+	}
+	return false
+}
+
+// Make returns the function that runs a chain in the place of node c.
+func (h *Chain) Make(c *Invocation) Run {
+	n := h.out.Len()
+	fixed := 0 // ends of one element, which are repeated in slots of their own
+	for _, t := range h.ends {
+		if t.Len() != n {
+			fixed++
+		}
+	}
+	each := c.Each(4 * chainLen * (h.slots + fixed))
+	var pool *work.Pool
+	part := func(p, worker int) {
+		scratch := pool.Each(worker, each)
+		at := func(slot int) unsafe.Pointer { return unsafe.Add(scratch, 4*chainLen*slot) }
+		k := h.slots
+		for _, t := range h.ends {
+			if t.Len() != n {
+				fill(span[float32](at(k), chainLen), *(*float32)(t.At))
+				k++
+			}
+		}
+		for from := p * grain; from < min((p+1)*grain, n); from += chainLen {
+			length := min(chainLen, n-from)
+			for i := range h.links {
+				l := &h.links[i]
+				var in [3]unsafe.Pointer
+				for k, s := range l.in {
+					if s >= 0 {
+						in[k] = at(s)
+						continue
+					}
+					in[k] = h.end(^s, from, n, at)
+				}
+				d := unsafe.Add(h.out.At, from*h.out.width())
+				if i < len(h.links)-1 {
+					d = at(l.d)
+				}
+				l.do(d, in, length)
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(cuts(n, grain), part)
+		return nil
+	}
+}
+
+// end is the address of the elements of an end from one on.
+func (h *Chain) end(i, from, n int, at func(int) unsafe.Pointer) unsafe.Pointer {
+	t := h.ends[i]
+	if t.Len() == n {
+		return unsafe.Add(t.At, from*t.width())
+	}
+	k := h.slots
+	for _, u := range h.ends[:i] {
+		if u.Len() != n {
+			k++
+		}
+	}
+	return at(k)
+}

@@ -1,0 +1,311 @@
+package vm
+
+import (
+	"maps"
+	"slices"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// The gradient of a BatchNormalization in training is some twenty nodes, of which ten pass
+// over the whole image. One kernel computes them all, with the same bits: its sums at the
+// first step at which all that they read is there, and the gradient of the image then or
+// later, as soon as its planned place belongs to the nodes that compute it in place. The sums
+// that others read as well wait in a table for their own steps. What is in between is never
+// written.
+
+// joinNormGradients finds the gradients of BatchNormalization.
+func (f *frame) joinNormGradients(order []graph.NodeID) {
+	if !f.joins() {
+		return
+	}
+	place := placesOf(order)
+	var list []*normGradient
+	channels := 0
+	for id, n := range f.g.Nodes {
+		if n.Op != "Mul" || n.Domain != "" {
+			continue
+		}
+		c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{}}
+		if g := c.normGradient(graph.NodeID(id)); g != nil {
+			list = append(list, g)
+			channels = max(channels, g.kernel.X.Shape[1])
+		}
+	}
+	slices.SortFunc(list, func(a, b *normGradient) int { return a.first - b.first })
+	type table struct {
+		at   unsafe.Pointer
+		ends int // the last step that reads it
+	}
+	var tables []table // as many as are in use at once
+	for _, g := range list {
+		i := slices.IndexFunc(tables, func(t table) bool { return t.ends < g.first })
+		if i < 0 {
+			at, err := f.steps[order[g.first]].Table(int64(channels * kernel.NormGradientBytes))
+			if err != nil {
+				continue // the nodes run one by one, without a table
+			}
+			i = len(tables)
+			tables = append(tables, table{at: at})
+		}
+		tables[i].ends, g.kernel.Table = g.end(), tables[i].at
+		g.join()
+	}
+}
+
+// normGradient is a chain that computes the gradient of a BatchNormalization.
+type normGradient struct {
+	*chain
+	kernel         kernel.NormGradient
+	x, d, mask     graph.TensorID // mask may be None
+	sums, products graph.NodeID
+	result         graph.TensorID
+	first, second  int // the steps at which the kernel measures, and writes the result
+}
+
+// normGradient returns the chain that ends in a node, or nil. It follows autodiff's rule
+// from the end to the beginning.
+func (c *chain) normGradient(end graph.NodeID) *normGradient {
+	g := &normGradient{chain: c, result: c.f.g.Nodes[end].Outputs[0], mask: graph.None}
+	k := &g.kernel
+	binary := func(t graph.TensorID, op string) (a, b graph.TensorID, ok bool) {
+		n := c.maker(t, op, 2)
+		if n == nil {
+			return graph.None, graph.None, false
+		}
+		return n.Inputs[0], n.Inputs[1], true
+	}
+	rest, factor, ok := binary(g.result, "Mul")
+	if !ok {
+		return nil
+	}
+	shifted, sloped, ok := binary(rest, "Sub")
+	if !ok {
+		return nil
+	}
+	d, shift, ok := binary(shifted, "Sub")
+	if !ok {
+		return nil
+	}
+	normal, slope, ok := binary(sloped, "Mul")
+	if !ok {
+		return nil
+	}
+	centred, inverse, ok := binary(normal, "Mul")
+	if !ok {
+		return nil
+	}
+	x, mean, ok := binary(centred, "Sub")
+	if !ok {
+		return nil
+	}
+	scale, inverseAgain, ok := binary(factor, "Mul")
+	if !ok || inverseAgain != inverse {
+		return nil
+	}
+	reduced := func(t graph.TensorID, op string) graph.TensorID {
+		n := c.maker(t, op, 2)
+		if n == nil || !c.overImages(n) {
+			return graph.None
+		}
+		return n.Inputs[0]
+	}
+	divided := func(t graph.TensorID, op string) (of graph.TensorID, sum graph.TensorID, per float32) {
+		sum, by, ok := binary(t, "Mul")
+		if !ok {
+			return graph.None, graph.None, 0
+		}
+		if per, ok = c.number(by); !ok {
+			return graph.None, graph.None, 0
+		}
+		return reduced(sum, op), sum, per
+	}
+	summed, sum, per := divided(shift, "ReduceSum")
+	k.PerShift = per
+	multiplied, products, per := divided(slope, "ReduceSum")
+	k.PerSlope = per
+	if summed != d || multiplied == graph.None || reduced(mean, "ReduceMean") != x {
+		return nil
+	}
+	if a, b, ok := binary(multiplied, "Mul"); !ok || a != d || b != normal {
+		return nil
+	}
+	root := c.maker(inverse, "Reciprocal", 1)
+	if root == nil {
+		return nil
+	}
+	inside := c.maker(root.Inputs[0], "Sqrt", 1)
+	if inside == nil {
+		return nil
+	}
+	variance, epsilon, ok := binary(inside.Inputs[0], "Add")
+	if !ok {
+		return nil
+	}
+	if k.Epsilon, ok = c.number(epsilon); !ok {
+		return nil
+	}
+	squared, _, per := divided(variance, "ReduceSumSquare")
+	if k.PerVariance = per; squared != centred {
+		return nil
+	}
+	for id := range c.nodes {
+		out := c.f.g.Nodes[id].Outputs[0]
+		if out != g.result && out != sum && out != products && !c.inner(out) {
+			return nil
+		}
+	}
+	g.x, g.d = x, d
+	g.sums, g.products = c.f.g.Tensors[sum].Maker, c.f.g.Tensors[products].Maker
+	shape := c.f.tensors[x].Shape
+	for _, t := range []graph.TensorID{x, d, g.result, scale} {
+		if v := c.f.tensors[t]; v.Type != graph.Float32 || !v.exact || t != scale && !slices.Equal(v.Shape, shape) {
+			return nil
+		}
+	}
+	if c.f.tensors[scale].Len() != shape[1] {
+		return nil
+	}
+	k.X, k.D, k.Scale, k.Out = &c.f.tensors[x].Tensor, &c.f.tensors[d].Tensor, &c.f.tensors[scale].Tensor, &c.f.tensors[g.result].Tensor
+	return g.placed(scale)
+}
+
+// overImages reports whether a reduction of an image leaves the channels alone, and adds up
+// planes of several elements.
+func (c *chain) overImages(n *graph.Node) bool {
+	st := c.f.steps[c.f.g.Tensors[n.Outputs[0]].Maker]
+	shape := st.in[0].Shape
+	if len(shape) < 3 || shape[0] == 0 || shape[1] < 2 {
+		return false
+	}
+	plane := 1
+	for _, n := range shape[2:] {
+		plane *= n
+	}
+	drop, err := kernel.ReducedAxes(&st.call)
+	return err == nil && plane > 1 && !drop[1] && !slices.Contains(slices.Delete(slices.Clone(drop), 1, 2), false)
+}
+
+// placed finds the steps at which the kernel runs; nil if there are none.
+func (g *normGradient) placed(scale graph.TensorID) *normGradient {
+	read := []graph.TensorID{g.x, g.d, scale}
+	if slices.ContainsFunc(read, g.swapped) {
+		return nil
+	}
+	if with := g.choose(); with != nil && !with.swapped(with.mask) {
+		// All of it at one step, since the result takes the place of the masked gradient.
+		if with.first = with.after(with.x, with.d, with.mask, scale); with.fits(with.first, with.x, with.d, with.mask, scale) && with.at(g.result) != with.at(g.x) {
+			with.second = with.first
+			return with
+		}
+	}
+	if g.first = g.after(read...); !g.holds(scale, g.first) {
+		return nil
+	}
+	for g.second = g.first; g.second <= g.made(g.result); g.second++ {
+		if g.nodes[g.order[g.second]] && g.fits(g.second, g.x, g.d) {
+			return g
+		}
+	}
+	return nil
+}
+
+// swapped reports whether a tensor is copied in the background.
+func (c *chain) swapped(t graph.TensorID) bool {
+	m := c.f.g.Tensors[t].Maker
+	return m >= 0 && c.f.g.Nodes[m].IsSwap() || slices.ContainsFunc(c.f.g.Tensors[t].Readers, func(r graph.NodeID) bool { return c.f.g.Nodes[r].IsSwap() })
+}
+
+// after is the first step of the chain at which all of some tensors are there.
+func (c *chain) after(list ...graph.TensorID) int {
+	ready := -1
+	for _, t := range list {
+		ready = max(ready, c.made(t))
+	}
+	first := len(c.order)
+	for id := range c.nodes {
+		if p := c.place[id]; p > ready {
+			first = min(first, p)
+		}
+	}
+	return first
+}
+
+// fits reports whether the result can be written at a step, from tensors that must still be
+// there, and no sum is wanted before it is known.
+func (g *normGradient) fits(step int, read ...graph.TensorID) bool {
+	held := !slices.ContainsFunc(read, func(t graph.TensorID) bool { return !g.holds(t, step) })
+	return held && g.place[g.sums] >= g.first && g.place[g.products] >= g.first && g.free(g.result, step) && g.alone(g.result, step)
+}
+
+// choose returns the chain with the node that sets the gradient to 0 where an activation did
+// not pass the image on; nil if there is none, or others read its result.
+func (g *normGradient) choose() *normGradient {
+	m := g.f.g.Tensors[g.d].Maker
+	if m < 0 {
+		return nil
+	}
+	n := g.f.g.Nodes[m]
+	if n.Op != "Where" || n.Domain != "" || n.Semantics.Call != nil || !g.f.steps[m].exact() || !g.inner(g.d) {
+		return nil
+	}
+	otherwise, ok := g.number(n.Inputs[2])
+	mask, d := g.f.tensors[n.Inputs[0]], g.f.tensors[n.Inputs[1]]
+	if !ok || mask.Type != graph.Bool || !slices.Equal(mask.Shape, g.kernel.D.Shape) || !slices.Equal(d.Shape, g.kernel.D.Shape) {
+		return nil
+	}
+	with, c := *g, *g.chain
+	with.chain, c.nodes = &c, maps.Clone(c.nodes)
+	c.nodes[m] = true
+	with.mask, with.d = n.Inputs[0], n.Inputs[1]
+	with.kernel.Mask, with.kernel.D, with.kernel.Otherwise = &mask.Tensor, &d.Tensor, otherwise
+	return &with
+}
+
+// end is the last step that needs the table.
+func (g *normGradient) end() int {
+	return max(g.place[g.sums], g.place[g.products], g.second)
+}
+
+// join gives the kernel to the steps at which it runs.
+func (g *normGradient) join() {
+	k, leader, writer := &g.kernel, g.f.steps[g.order[g.first]], g.f.steps[g.order[g.second]]
+	for id := range g.nodes {
+		st := g.f.steps[id]
+		st.chained, st.fusedInto = true, leader
+		st.unread = st.call.Node.Outputs[0] != g.result && id != g.sums && id != g.products
+	}
+	if leader == writer {
+		leader.then(k.Whole(&leader.call))
+	} else {
+		leader.then(k.Measure(&leader.call))
+		writer.then(k.Write(&writer.call))
+	}
+	for _, sums := range []struct {
+		of   *step
+		list []float32
+	}{{g.f.steps[g.sums], k.Sums()}, {g.f.steps[g.products], k.Products()}} {
+		out := sums.of.out[0]
+		sums.of.then(func(*work.Pool) error {
+			copy(unsafe.Slice((*float32)(out.At), len(sums.list)), sums.list)
+			return nil
+		})
+	}
+}
+
+// then lets a step of a chain do something, after what it does already.
+func (st *step) then(do kernel.Run) {
+	st.fusedInto = nil
+	before := st.run
+	if st.run = do; before != nil {
+		st.run = func(w *work.Pool) error {
+			if err := before(w); err != nil {
+				return err
+			}
+			return do(w)
+		}
+	}
+}

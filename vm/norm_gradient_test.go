@@ -1,0 +1,110 @@
+package vm_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/schedule"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// convolutional writes a classifier of 3 classes: some convolutions of an image, each with a
+// BatchNormalization and perhaps an activation, and sums of what they make. In its step,
+// nodes between those of a gradient, and other readers, stand where the draw puts them.
+func convolutional(t *testing.T, draw *rand.Rand) (path string, batch int64) {
+	n := newNet()
+	batch = 1 + draw.Int64N(3)
+	size := 1 + draw.Int64N(9)
+	channels := 1 + draw.Int64N(8)
+	n.input("x", graph.Dim(batch), graph.Dim(channels), graph.Dim(size), graph.Dim(size))
+	made := []string{"x"}
+	for k := range 3 + draw.IntN(4) {
+		at := fmt.Sprintf("l%d", k)
+		from := made[max(0, len(made)-1-draw.IntN(5)/4)]
+		n.weight(at+".w", channels, channels, 3, 3)
+		for _, name := range []string{".scale", ".bias", ".mean", ".variance"} {
+			n.weight(at+name, channels)
+		}
+		for raw := n.g.Tensors[n.tensor(at+".variance")].Data.Raw; len(raw) > 0; raw = raw[4:] {
+			raw[3] &= 0x7f // no negative one
+		}
+		n.node("Conv", at+".conv", from, at+".w")
+		n.g.Nodes[len(n.g.Nodes)-1].Attrs = []*graph.Attr{integers("pads", 1, 1, 1, 1)}
+		n.node("BatchNormalization", at+".bn", at+".conv", at+".scale", at+".bias", at+".mean", at+".variance")
+		last := at + ".bn"
+		switch draw.IntN(4) {
+		case 0:
+			n.node("Relu", at+".act", last)
+			last = at + ".act"
+		case 1:
+			n.node("Sigmoid", at+".gate", last)
+			n.node("Mul", at+".act", last, at+".gate")
+			last = at + ".act"
+		case 2:
+			n.node("Add", at+".sum", last, made[draw.IntN(len(made))])
+			n.node("Relu", at+".act", at+".sum")
+			last = at + ".act"
+		}
+		made = append(made, last)
+	}
+	n.node("GlobalAveragePool", "pool", made[len(made)-1])
+	n.node("Flatten", "flat", "pool")
+	n.weight("w", channels, 3)
+	n.node("MatMul", "logits", "flat", "w")
+	n.output("logits", graph.Dim(batch), 3)
+	path = filepath.Join(t.TempDir(), "net.onnx")
+	n.write(t, path)
+	return path, batch
+}
+
+// The gradient of a BatchNormalization is computed at once where its place allows it, and
+// has the bits of the nodes that run one by one, whatever stands between them.
+func TestNormGradients(t *testing.T) {
+	joined := 0
+	for seed := range uint64(16) {
+		draw := rand.New(rand.NewPCG(seed, 5))
+		path, batch := convolutional(t, draw)
+		opt := passes.Options{Train: &autodiff.Options{}}
+		switch seed % 4 {
+		case 2:
+			opt.Limit, opt.Effort = &passes.Limit{Percent: 90}, schedule.EffortFast
+		case 3:
+			opt.NoInplace = true
+		}
+		p, r := program(t, path, opt)
+		s := newSession(t, p, vm.Options{Poison: true})
+		for _, name := range s.Chained() {
+			if strings.HasSuffix(name, "/Sqrt") {
+				joined++
+			}
+		}
+		params, err := vm.OpenInitializers(r.Step.Params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer params.Close()
+		labels := make([]int64, batch)
+		for i := range labels {
+			labels[i] = int64(i) % 3
+		}
+		inputs := map[string]vm.Value{
+			"x": ramp(p.Inputs()[0].Type.Shape), "labels": vm.Int64s(labels, int(batch)), "learning_rate": vm.Float32s([]float32{0.01}),
+		}
+		start := maps.Clone(params.Values)
+		maps.Copy(start, inputs)
+		found, err := p.CheckRun(t.Context(), []map[string]vm.Value{start, inputs, inputs}, vm.Options{Poison: true})
+		if err != nil || !found.Identical() || found.First != nil {
+			t.Errorf("seed %d: %+v, %v", seed, found, err)
+		}
+	}
+	if joined < 30 {
+		t.Errorf("%d gradients were computed at once, expected 30 or more", joined)
+	}
+}
