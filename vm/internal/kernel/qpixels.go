@@ -1,7 +1,10 @@
 package kernel
 
 import (
+	"unsafe"
+
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -120,28 +123,13 @@ func depthwisePixels(c *Invocation, image gemm.Image, k *columns) (Run, error) {
 		return nil, nil
 	}
 	d.Blocks = numbersOf[int32](c, d.BlocksLen())
-	bytesX, bytesW, bytesY := bytesOf(c, x, 2), bytesOf(c, weight, 5), bytesOf(c, out, 7)
-	list, m := make([]int16, taps), meter{c: c}
-	weights := func(ch int) ([]int16, int32, float32) {
-		m.add(taps)
-		of := bytesW(ch)
-		for t, b := range data[byte](weight)[ch*taps : (ch+1)*taps] {
-			w := int32(b)
-			if of.Signed {
-				w = int32(int8(b))
-			}
-			list[t] = int16(w - of.Zero)
-		}
-		return list, k.biases[ch], k.scales[ch]
-	}
+	bytesX, bytesY := bytesOf(c, x, 2), bytesOf(c, out, 7)
+	weights := channelWeights(c, k.scales, func(ch int) int32 { return k.biases[ch] })
 	arrange := func() {
 		k.read()
 		d.SetBlocks(bytesX(0).Zero, weights)
 	}
-	fixed := true // the blocks stay what they are
-	for _, i := range []int{1, 2, 4, 6, 8} {
-		fixed = fixed && (!c.Has(i) || c.In[i].Const)
-	}
+	fixed := constantQuantities(c)
 	if fixed {
 		arrange()
 	}
@@ -166,4 +154,108 @@ func depthwisePixels(c *Invocation, image gemm.Image, k *columns) (Run, error) {
 		w.For(x.Shape[0]*parts, part)
 		return nil
 	}, nil
+}
+
+// constantQuantities reports whether all inputs of a QLinearConv but the image and the
+// zero point of the output are constants.
+func constantQuantities(c *Invocation) bool {
+	for i, t := range c.In {
+		if i != 0 && i != 7 && t != nil && !t.Const {
+			return false
+		}
+	}
+	return true
+}
+
+// channelWeights returns a function for gemm.DepthwisePixels.SetBlocks, from the weights of
+// a QLinearConv of single channels.
+func channelWeights(c *Invocation, scales []float32, bias func(ch int) int32) func(ch int) ([]int16, int32, float32) {
+	weight := c.In[3]
+	taps, of := count(weight.Shape[2:]), bytesOf(c, weight, 5)
+	list, m := make([]int16, taps), meter{c: c}
+	return func(ch int) ([]int16, int32, float32) {
+		m.add(taps)
+		to := of(ch)
+		for t, b := range data[byte](weight)[ch*taps : (ch+1)*taps] {
+			w := int32(b)
+			if to.Signed {
+				w = int32(int8(b))
+			}
+			list[t] = int16(w - to.Zero)
+		}
+		return list, bias(ch), scales[ch]
+	}
+}
+
+// planesAsPixels is a QLinearConv of single channels that turns bands of planes into
+// pixels, 32 channels at a time, and the results back into planes; nil if it cannot. Both
+// bands stay in the cache.
+func planesAsPixels(c *Invocation, v *window, factors []float32) Run {
+	const (
+		width      = 32   // channels
+		bandPixels = 2048 // of the image or the output, whichever has more
+	)
+	x, out := c.In[0], c.Out[0]
+	signed, _ := byteType(x.Type)
+	channels, inputs, outputs := x.Shape[1], v.inputs(), v.outputs()
+	whole := gemm.DepthwisePixels{
+		Image:  gemm.Image{Channels: width, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads},
+		Signed: signed,
+	}
+	if channels < width || !whole.CanWeigh() {
+		return nil
+	}
+	blocks := cuts(channels, width)
+	first := func(b int) int { return min(width*b, channels-width) }
+	tables := numbersOf[int32](c, mul(blocks, whole.BlocksLen()))
+	bytesX, bytesY := bytesOf(c, x, 2), bytesOf(c, out, 7)
+	weights := channelWeights(c, factors, func(ch int) int32 {
+		if c.Has(8) {
+			return data[int32](c.In[8])[ch]
+		}
+		return 0
+	})
+	arrange := func() {
+		for b := range blocks {
+			whole.Blocks = tables[b*whole.BlocksLen():][:whole.BlocksLen()]
+			whole.SetBlocks(bytesX(0).Zero, func(ch int) ([]int16, int32, float32) { return weights(first(b) + ch) })
+		}
+	}
+	reach := (v.kernel[1]-1)*v.dil[1] + 1 // rows of the image under the kernel
+	rows := min(v.out[1], max(1, bandPixels/max(v.in[2]*v.stride[1], v.out[2])))
+	bands, deep := cuts(v.out[1], rows), min(v.in[1], (rows-1)*v.stride[1]+reach)
+	images, results, pads := c.Each(mul(width, deep, v.in[2])), c.Each(mul(width, rows, v.out[2])), c.Each(whole.PadLen())
+	var pool *work.Pool
+	part := func(p, worker int) {
+		i, b, h := p/bands/blocks, p/bands%blocks, p%bands*rows
+		n := min(rows, v.out[1]-h)
+		d := whole
+		d.Blocks = tables[b*whole.BlocksLen():][:whole.BlocksLen()]
+		// The rows of the image that the band reads.
+		top := h*v.stride[1] - v.pads[1]
+		from := min(max(top, 0), v.in[1])
+		to := min(max(top+(n-1)*v.stride[1]+reach, from), v.in[1])
+		d.In[1], d.Out[1], d.Pad[1] = to-from, n, from-top
+		pixels, sums, pad := pool.Each(worker, images), pool.Each(worker, results), pool.Each(worker, pads)
+		if to > from {
+			at := element[byte](x, (i*channels+first(b))*inputs+from*v.in[2])
+			simd.TransposeBytes((*byte)(pixels), (*byte)(at), width, inputs, width, (to-from)*v.in[2])
+		}
+		fill(span[byte](pad, whole.PadLen()), byte(bytesX(0).Zero))
+		d.Rows(sums, pixels, pad, 0, n)
+		seen := width*b - first(b) // channels that the block before has written
+		at := element[byte](out, (i*channels+width*b)*outputs+h*v.out[2])
+		simd.TransposeBytes((*byte)(at), (*byte)(unsafe.Add(sums, seen)), outputs, width, n*v.out[2], width-seen)
+	}
+	fixed, arranged := constantQuantities(c), false
+	return func(w *work.Pool) error {
+		pool = w
+		if !fixed || !arranged {
+			arrange()
+			arranged = true
+		}
+		whole.To = bytesY(0)
+		w.For(x.Shape[0]*blocks*bands, part)
+		return nil
+	}
 }

@@ -1,9 +1,11 @@
 package kernel
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -22,7 +24,7 @@ func channelsLast(t *reference.Tensor) *reference.Tensor {
 }
 
 // TestPixelsConv: a QLinearConv with its channels last has the bits of the one with its
-// channels first, with every set of micro-kernels, constant scales or not, and whether its
+// channels first, and both have those of the plain kernel, with every set of micro-kernels, constant scales or not, and whether its
 // weights are packed or not.
 func TestPixelsConv(t *testing.T) {
 	before := gemm.Level()
@@ -104,7 +106,17 @@ func TestPixelsConv(t *testing.T) {
 			if taken := !single || channels >= 32; err != nil || (run != nil) != taken {
 				t.Fatalf("%d channels, single %v: computed as pixels: %v, %v", channels, single, run != nil, err)
 			}
+			given := slices.Clone(given)
 			for _, workers := range []int{1, 3} {
+				given[0] = store(x, graph.Float32)
+				again, err := first.run(n, given, shapes, graph.Float32, workers, alone{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(raw(again[0]), raw(planes[0])) {
+					t.Fatalf("case %d, %s, %d workers, image %v, %s: not the bytes of the plain kernel in planes", i, level, workers, x.Shape, fmt.Sprint(weights, pads, stride, dilation))
+				}
+				given[0] = store(channelsLast(x), graph.Float32)
 				got, err := last.run(node, given, []*reference.Tensor{want}, graph.Float32, workers, alone{})
 				if err != nil {
 					t.Fatal(err)
