@@ -203,6 +203,77 @@ func requantize() {
 	RET()
 }
 
+// requantizeColumns is requantize for rows of numbers that have their own scales and
+// biases. It takes 8 numbers at a time, the last of which may overlap those before.
+func requantizeColumns() {
+	TEXT("requantizeColumnsAVX2", NOSPLIT|NOFRAME, "func(dst *uint8, src, biases *int32, scales *float32, n, rows, dstStep, srcStep int, low, high float32, zero int32)")
+	Doc("requantizeColumnsAVX2 writes zero + (x + bias)·scale, where the product is kept in [low, high], for rows of n numbers, 8 or more; the steps are in bytes.")
+	dst, src, biases, scales, n, rows, x, left := RDI, RSI, RDX, RBX, RCX, R8, RAX, R9
+	dstStep, srcStep, to := R10, R11, R12
+	Load(Param("dst"), dst)
+	Load(Param("src"), src)
+	Load(Param("biases"), biases)
+	Load(Param("scales"), scales)
+	Load(Param("n"), n)
+	Load(Param("rows"), rows)
+	Load(Param("dstStep"), dstStep)
+	Load(Param("srcStep"), srcStep)
+	VBROADCASTSS(NewParamAddr("low", 64), Y13)
+	VBROADCASTSS(NewParamAddr("high", 68), Y14)
+	VBROADCASTSS(NewParamAddr("zero", 72), Y15)
+	VPCMPEQD(Y12, Y12, Y12)
+	VPSRLD(Imm(24), Y12, Y12) // the low byte of each number
+	round := func(disp int, y VecPhysical) {
+		VMOVDQU(Mem{Base: src, Index: x, Scale: 4, Disp: disp}, y)
+		VPADDD(Mem{Base: biases, Index: x, Scale: 4, Disp: disp}, y, y)
+		VCVTDQ2PS(y, y)
+		VMULPS(Mem{Base: scales, Index: x, Scale: 4, Disp: disp}, y, y)
+		VMAXPS(Y13, y, y)
+		VMINPS(Y14, y, y)
+	}
+	Label("row")
+	XORQ(x, x)
+	MOVQ(n, left)
+	Label("sixteen")
+	CMPQ(left, Imm(16))
+	JLT(LabelRef("eight"))
+	for i, y := range []VecPhysical{Y0, Y1} {
+		round(32*i, y)
+		VCVTPS2DQ(y, y)
+		VPADDD(Y15, y, y)
+		VPAND(Y12, y, y)
+	}
+	VPACKUSDW(Y1, Y0, Y0)
+	VPERMQ(Imm(0xd8), Y0, Y0)
+	VEXTRACTI128(Imm(1), Y0, X1)
+	VPACKUSWB(X1, X0, X0)
+	VMOVDQU(X0, Mem{Base: dst, Index: x, Scale: 1})
+	ADDQ(Imm(16), x)
+	SUBQ(Imm(16), left)
+	JMP(LabelRef("sixteen"))
+	Label("eight")
+	TESTQ(left, left)
+	JZ(LabelRef("next"))
+	CMPQ(left, Imm(8))
+	JGE(LabelRef("whole"))
+	LEAQ(Mem{Base: n, Disp: -8}, x)
+	MOVQ(U32(8), left)
+	Label("whole")
+	round(0, Y0)
+	LEAQ(Mem{Base: dst, Index: x, Scale: 1}, to)
+	toBytes(to)
+	ADDQ(Imm(8), x)
+	SUBQ(Imm(8), left)
+	JMP(LabelRef("eight"))
+	Label("next")
+	ADDQ(dstStep, dst)
+	ADDQ(srcStep, src)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
 // dequantize is the inner loop of DequantizeLinear.
 func dequantize() {
 	TEXT("dequantizeAVX2", NOSPLIT|NOFRAME, "func(dst *float32, src *uint8, n int, scale float32, zero int32, flip uint8)")

@@ -51,6 +51,8 @@ func main() {
 		interleave()
 		interleaveFour()
 		signed()
+		weighPixels("weighPixelsAVX2", false)
+		weighPixels("weighSignedPixelsAVX2", true)
 	case "simd":
 		function("expAVX2", "expAVX2 writes exp(scale·x + shift).", "scale, shift", linear(exponential))
 		function("erfAVX2", "erfAVX2 writes erf(scale·x + shift).", "scale, shift", linear(errorFunction))
@@ -92,6 +94,7 @@ func main() {
 		transpose16()
 		quantize()
 		requantize()
+		requantizeColumns()
 		quantize512()
 		requantize512()
 		dequantize()

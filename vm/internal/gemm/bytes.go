@@ -13,6 +13,10 @@ type Bytes struct {
 	Step, Deep int
 	Signed     bool
 	Zeros      []int16
+
+	// Taps is 0, or the number of taps of weights that BytePixels meet, as in Dense: Deep is
+	// the number of channels.
+	Taps int
 }
 
 // flip is the XOR mask that turns a signed number into the unsigned number larger by
@@ -32,7 +36,12 @@ func (m *Bytes) zero(i int) int16 {
 	return m.Zeros[min(i, len(m.Zeros)-1)] + int16(m.flip())
 }
 
-func (m *Bytes) at(i, k int) unsafe.Pointer { return unsafe.Add(m.At, i*m.Step+k*m.Deep) }
+func (m *Bytes) at(i, k int) unsafe.Pointer {
+	if m.Taps > 0 {
+		return unsafe.Add(m.At, i*m.Step+k%m.Deep*m.Taps+k/m.Deep)
+	}
+	return unsafe.Add(m.At, i*m.Step+k*m.Deep)
+}
 
 // widen writes one row of A at depths [k, k+deep), and 0 up to the end of dst.
 func (m *Bytes) widen(dst []int16, i, k, deep int) {
@@ -49,6 +58,10 @@ func (m *Bytes) widen(dst []int16, i, k, deep int) {
 
 func (m *Bytes) rows(side []int16, first, n, k, deep int) (unsafe.Pointer, int) {
 	length := 2 * cuts(deep, 2)
+	if m.Deep == 1 && m.Taps == 0 && m.Step == deep && length == deep && len(m.Zeros) == 1 {
+		m.widen(side[:n*deep], first, k, n*deep) // the rows are one
+		return unsafe.Pointer(unsafe.SliceData(side)), 2 * length
+	}
 	for i := range n {
 		m.widen(side[i*length:(i+1)*length], first+i, k, deep)
 	}
@@ -76,6 +89,14 @@ func (m *Bytes) lay(stage []byte, first, n, k, deep int) {
 	if m.Step == 1 {
 		for d := range deep {
 			copy(stage[d*integerColumns:], unsafe.Slice((*byte)(m.at(first, k+d)), n))
+		}
+		return
+	}
+	if m.Taps > 0 {
+		for j := range n {
+			for d := range deep {
+				stage[d*integerColumns+j] = *(*byte)(m.at(first+j, k+d))
+			}
 		}
 		return
 	}

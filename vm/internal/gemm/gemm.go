@@ -12,6 +12,8 @@
 //	Pool         the largest element under a kernel, or their sum, with AVX-512
 //	Integer      C = A·B of 8-bit integers, in 32 bits; Bytes and ByteImage are
 //	             its operands
+//	BytePixels   A of a convolution of bytes with the channels last; ColumnBytes rounds
+//	             such products to bytes, and DepthwisePixels has single channels
 //	QuadRows     weights that VNNI multiplies as bytes, with sums or bytes (ByteRows) as
 //	             the result; QuadColumns on the right
 //

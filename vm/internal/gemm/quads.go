@@ -111,6 +111,12 @@ func (*QuadColumns) columns([]int16, []byte, int, int, int) unsafe.Pointer {
 	panic("gemm: quads are not pairs")
 }
 
+// signedRows is a left side that is not packed for quads.
+type signedRows interface {
+	sign(dst []byte, i, k, deep int) int32
+	zero(i int) int16
+}
+
 // unsign is what signed bytes are less than the numbers.
 func (m *Bytes) unsign() int16 { return 0x80 - int16(m.flip()) }
 
@@ -249,7 +255,7 @@ func (p *Integer) quads(tile int, c unsafe.Pointer, stride int, to *ByteRows, sc
 				}
 			}
 		} else {
-			a := p.A.(*Bytes)
+			a := p.A.(signedRows)
 			x = int32(a.zero(0)) - 0x80
 			w.aRow = 4 * w.depth
 			w.a = unsafe.Pointer(unsafe.SliceData(side))

@@ -28,6 +28,7 @@ type integers struct {
 	// For quantized outputs, by product:
 	scale     func(i, row, column int) float32
 	perColumn bool                   // the scale differs from column to column
+	columns   *columns               // in the place of scale and bias; nil: these count
 	bias      func(i, row int) int32 // nil: none
 	to        func() simd.Byte       // the type of the output
 	quantized bool
@@ -41,11 +42,14 @@ func (p *integers) run() (Run, error) {
 	}
 	each := p.c.Each(gemm.IntegerScratchBytes)
 	block := 0
-	narrows, rows := p.quantized && !p.perColumn, 0
+	narrows, rows := p.quantized && !p.perColumn && p.columns == nil, 0
+	narrowsColumns := p.quantized && p.columns != nil
 	for i := range p.list {
 		narrows = narrows && p.list[i].Narrows()
+		narrowsColumns = narrowsColumns && p.list[i].NarrowsColumns()
 	}
 	switch {
+	case narrowsColumns:
 	case narrows:
 		rows = p.c.Each(int(unsafe.Sizeof(gemm.ByteRows{})))
 	case p.quantized:
@@ -64,6 +68,10 @@ func (p *integers) run() (Run, error) {
 			v.ByteTile(tile, element[byte](out, first), p.stride, to, pool.Each(worker, each))
 			return
 		}
+		if narrowsColumns {
+			v.ColumnBytes(tile, element[byte](out, first), p.stride, &gemm.ByteColumns{Biases: p.columns.biases, Scales: p.columns.scales, To: p.to()}, pool.Each(worker, each))
+			return
+		}
 		if !p.quantized {
 			v.Tile(tile, element[int32](out, first), p.stride, pool.Each(worker, each))
 			return
@@ -71,6 +79,11 @@ func (p *integers) run() (Run, error) {
 		sums := pool.Each(worker, block)
 		v.Tile(tile, sums, n, pool.Each(worker, each))
 		to := p.to()
+		if p.columns != nil {
+			bytes := span[byte](element[byte](out, first), (m-1)*p.stride+n)
+			simd.RequantizeColumns(bytes, span[int32](sums, m*n), p.columns.biases[j:][:n], p.columns.scales[j:], m, p.stride, n, to)
+			return
+		}
 		for r := range m {
 			row := span[int32](unsafe.Add(sums, 4*r*n), n)
 			d := span[byte](element[byte](out, first+r*p.stride), n)

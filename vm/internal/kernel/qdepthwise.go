@@ -10,8 +10,8 @@ import (
 
 // Depthwise convolution of 8-bit integers multiplies too few numbers per channel to fill
 // the micro-kernels for integers. With VNNI, it reads each channel in place and rounds its
-// sums while they are in registers. Otherwise, it is computed in float32, plane by plane,
-// and is nevertheless exact. A sum begins at middle, and so all its partial sums lie in
+// sums while they are in registers. Otherwise, 32 channels or more are computed as pixels
+// (planesAsPixels), and fewer in float32, plane by plane, which is nevertheless exact. A sum begins at middle, and so all its partial sums lie in
 // [2²³, 2²⁴), where float32 represents each integer and no other number. The bits of such
 // a float32, read as an int32, are middleBits plus the sum of the products.
 const (
@@ -61,6 +61,9 @@ func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factors []flo
 		return bytesInPlace(c, v, d, factors), nil
 	}
 	d.Bytes = false
+	if run := planesAsPixels(c, v, factors); run != nil {
+		return run, nil
+	}
 	scratch := planeScratch(c, d)
 	planes, sums, kernels := c.Each(mul(4, v.inputs())), c.Each(mul(4, v.outputs())), c.Each(4*taps)
 	bytesX, bytesW, bytesY := bytesOf(c, x, 2), bytesOf(c, weight, 5), bytesOf(c, out, 7)

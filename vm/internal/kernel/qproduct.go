@@ -171,10 +171,13 @@ func makeQGemm(c *Invocation) (Run, error) {
 }
 
 // makeContribQLinearConv is the QLinearConv of ONNX whose images may have their channels
-// last. They are moved to the front in scratch.
+// last. Those that makePixelsConv cannot compute are moved to the front in scratch.
 func makeContribQLinearConv(c *Invocation) (Run, error) {
 	if c.Int("channels_last", 0) == 0 {
 		return makeQLinearConv(c)
+	}
+	if run, err := makePixelsConv(c); run != nil || err != nil {
+		return run, err
 	}
 	first := func(t *Tensor) (*Tensor, []int) {
 		rank := t.rank()

@@ -2360,6 +2360,92 @@ eight:
 	VZEROUPPER
 	RET
 
+// func requantizeColumnsAVX2(dst *uint8, src *int32, biases *int32, scales *float32, n int, rows int, dstStep int, srcStep int, low float32, high float32, zero int32)
+// Requires: AVX, AVX2
+TEXT ·requantizeColumnsAVX2(SB), NOSPLIT|NOFRAME, $0-76
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         biases+16(FP), DX
+	MOVQ         scales+24(FP), BX
+	MOVQ         n+32(FP), CX
+	MOVQ         rows+40(FP), R8
+	MOVQ         dstStep+48(FP), R10
+	MOVQ         srcStep+56(FP), R11
+	VBROADCASTSS low+64(FP), Y13
+	VBROADCASTSS high+68(FP), Y14
+	VBROADCASTSS zero+72(FP), Y15
+	VPCMPEQD     Y12, Y12, Y12
+	VPSRLD       $0x18, Y12, Y12
+
+row:
+	XORQ AX, AX
+	MOVQ CX, R9
+
+sixteen:
+	CMPQ         R9, $0x10
+	JLT          eight
+	VMOVDQU      (SI)(AX*4), Y0
+	VPADDD       (DX)(AX*4), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (BX)(AX*4), Y0, Y0
+	VMAXPS       Y13, Y0, Y0
+	VMINPS       Y14, Y0, Y0
+	VCVTPS2DQ    Y0, Y0
+	VPADDD       Y15, Y0, Y0
+	VPAND        Y12, Y0, Y0
+	VMOVDQU      32(SI)(AX*4), Y1
+	VPADDD       32(DX)(AX*4), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(BX)(AX*4), Y1, Y1
+	VMAXPS       Y13, Y1, Y1
+	VMINPS       Y14, Y1, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPADDD       Y15, Y1, Y1
+	VPAND        Y12, Y1, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSWB    X1, X0, X0
+	VMOVDQU      X0, (DI)(AX*1)
+	ADDQ         $0x10, AX
+	SUBQ         $0x10, R9
+	JMP          sixteen
+
+eight:
+	TESTQ R9, R9
+	JZ    next
+	CMPQ  R9, $0x08
+	JGE   whole
+	LEAQ  -8(CX), AX
+	MOVQ  $0x00000008, R9
+
+whole:
+	VMOVDQU      (SI)(AX*4), Y0
+	VPADDD       (DX)(AX*4), Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (BX)(AX*4), Y0, Y0
+	VMAXPS       Y13, Y0, Y0
+	VMINPS       Y14, Y0, Y0
+	LEAQ         (DI)(AX*1), R12
+	VCVTPS2DQ    Y0, Y0
+	VPADDD       Y15, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPSHUFB      lowBytes<>+0(SB), X0, X0
+	VPSHUFB      lowBytes<>+0(SB), X1, X1
+	VPUNPCKLDQ   X1, X0, X0
+	VMOVQ        X0, (R12)
+	ADDQ         $0x08, AX
+	SUBQ         $0x08, R9
+	JMP          eight
+
+next:
+	ADDQ R10, DI
+	ADDQ R11, SI
+	DECQ R8
+	JNZ  row
+	VZEROUPPER
+	RET
+
 // func quantizeAVX512(dst *uint8, src *float32, n int, scale float32, low float32, high float32, zero int32)
 // Requires: AVX, AVX512F
 TEXT ·quantizeAVX512(SB), NOSPLIT|NOFRAME, $0-40

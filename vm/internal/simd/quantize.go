@@ -70,6 +70,28 @@ func Requantize(dst []byte, src []int32, bias int32, scale float32, to Byte) {
 	}
 }
 
+// RequantizeColumns writes (x + bias)·scale as bytes for each x of rows of numbers; each
+// column has its own bias and scale. The rows of dst and src are as many elements apart as
+// the steps say.
+func RequantizeColumns(dst []byte, src, biases []int32, scales []float32, rows, dstStep, srcStep int, to Byte) {
+	n := len(biases)
+	if n == 0 || rows == 0 {
+		return
+	}
+	_, _, _ = dst[(rows-1)*dstStep+n-1], src[(rows-1)*srcStep+n-1], scales[n-1]
+	low, high := to.Span()
+	if available && n >= 8 {
+		requantizeColumnsAVX2(&dst[0], &src[0], &biases[0], &scales[0], n, rows, dstStep, 4*srcStep, low, high, to.Zero)
+		return
+	}
+	for r := range rows {
+		d, s := dst[r*dstStep:][:n], src[r*srcStep:][:n]
+		for i, x := range s {
+			d[i] = to.round(float32(x+biases[i])*scales[i], low, high)
+		}
+	}
+}
+
 // Dequantize writes the reals that the bytes of src represent.
 func Dequantize(dst []float32, src []byte, scale float32, from Byte) {
 	dst = dst[:len(src)]

@@ -23,6 +23,9 @@ func quantizeAVX2(dst *uint8, src *float32, n int, scale, low, high float32, zer
 func requantizeAVX2(dst *uint8, src *int32, n int, scale, low, high float32, zero, bias int32)
 
 //go:noescape
+func requantizeColumnsAVX2(dst *uint8, src, biases *int32, scales *float32, n, rows, dstStep, srcStep int, low, high float32, zero int32)
+
+//go:noescape
 func dequantizeAVX2(dst *float32, src *uint8, n int, scale float32, zero int32, flip uint8)
 
 //go:noescape

@@ -8,6 +8,10 @@ func requantizeAVX2(*uint8, *int32, int, float32, float32, float32, int32, int32
 	panic("simd: no vectors")
 }
 
+func requantizeColumnsAVX2(*uint8, *int32, *int32, *float32, int, int, int, int, float32, float32, int32) {
+	panic("simd: no vectors")
+}
+
 func dequantizeAVX2(*float32, *uint8, int, float32, int32, uint8) { panic("simd: no vectors") }
 
 const wide = 8

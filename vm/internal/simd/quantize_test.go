@@ -56,6 +56,23 @@ func quantizes(t *testing.T) {
 			if got[n] != 0 {
 				t.Fatal("a byte beyond the end was written")
 			}
+			columns := min(n, 1+r.IntN(25))
+			rows, biases, scales := n/max(columns, 1), make([]int32, columns), make([]float32, columns)
+			for i := range biases {
+				biases[i], scales[i] = int32(r.IntN(200)-100), r.Float32()
+			}
+			block := make([]byte, rows*(columns+2)+1)
+			RequantizeColumns(block, sums, biases, scales, rows, columns+2, columns, to)
+			for i, b := range block {
+				row, j := i/(columns+2), i%(columns+2)
+				var w byte
+				if row < rows && j < columns {
+					w = to.want(float64(float32(sums[row*columns+j]+biases[j]) * scales[j]))
+				}
+				if b != w {
+					t.Errorf("row %d of %d columns to %+v: column %d: got %d, want %d", row, columns, to, j, b, w)
+				}
+			}
 			for i := range got {
 				got[i] = byte(r.Uint32())
 			}

@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package gemm
+
+func (p *weighing) run(signed bool) { p.plain(signed) }

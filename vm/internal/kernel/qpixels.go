@@ -1,0 +1,261 @@
+package kernel
+
+import (
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// A convolution of 8-bit integers whose images have their channels last is a product with
+// a row for each pixel of the output: it reads and writes whole pixels. ONNX Runtime saves
+// such convolutions at level ALL.
+
+// makePixelsConv is makeQLinearConv for images with their channels last; nil if it cannot
+// compute this convolution.
+func makePixelsConv(c *Invocation) (Run, error) {
+	x, weight, out := c.In[0], c.In[3], c.Out[0]
+	rank := x.rank()
+	group := c.Int("group", 1)
+	single := weight.Shape[1] == 1 && weight.Shape[0] == group && x.Shape[rank-1] == group
+	if group != 1 && !single || !weight.Const || c.Has(5) && !c.In[5].Const || out.Len() == 0 || weight.Len() == 0 {
+		return nil, nil
+	}
+	for _, z := range []struct {
+		i int
+		t *Tensor
+	}{{2, x}, {5, weight}, {7, out}} {
+		if _, is := byteType(z.t.Type); !is || c.Has(z.i) && (c.In[z.i].Type != z.t.Type || c.In[z.i].Len() == 0) {
+			return nil, nil
+		}
+	}
+	v, err := newWindow(c, weight.Shape[2:], x.Shape[1:rank-1], out.Shape[1:rank-1])
+	if err != nil {
+		return nil, err
+	}
+	image := gemm.Image{Channels: x.Shape[rank-1], In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+	columns := &columns{c: c, scales: numbersOf[float32](c, weight.Shape[0]), biases: numbersOf[int32](c, weight.Shape[0])}
+	if single {
+		return depthwisePixels(c, image, columns)
+	}
+	p, err := pixelProducts(c, v, image)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.quantize(7); err != nil {
+		return nil, err
+	}
+	p.columns = columns
+	run, err := p.run()
+	return func(w *work.Pool) error {
+		columns.read()
+		return run(w)
+	}, err
+}
+
+// columns holds the scales and biases of the columns of a product, the channels of a
+// QLinearConv.
+type columns struct {
+	c      *Invocation
+	scales []float32
+	biases []int32
+}
+
+func (k *columns) read() {
+	c := k.c
+	x, w, y := data[float32](c.In[1])[0], data[float32](c.In[4]), data[float32](c.In[6])[0]
+	for from, to := range c.pieces(len(k.scales)) {
+		for i := from; i < to; i++ {
+			k.scales[i], k.biases[i] = x*w[i%len(w)]/y, 0
+			if c.Has(8) {
+				k.biases[i] = data[int32](c.In[8])[i]
+			}
+		}
+	}
+}
+
+// pixelProducts returns a product for each image.
+func pixelProducts(c *Invocation, v *window, image gemm.Image) (*integers, error) {
+	x, weight := c.In[0], c.In[3]
+	signedX, _ := byteType(x.Type)
+	signedW, _ := byteType(weight.Type)
+	m, ch := weight.Shape[0], weight.Shape[1]
+	k, images := ch*v.taps(), x.Shape[0]
+	p := &integers{c: c, list: tableOf[gemm.Integer](c, images), out: tableOf[int](c, images), stride: m}
+	flat, pixels := tableOf[gemm.Bytes](c, images), tableOf[gemm.BytePixels](c, images)
+	zeroOfX, zeroW := numbersOf[int16](c, 1), newZeros(c, c.in(5), m, func(j int) int { return j })
+	right := &gemm.Bytes{Len: m, Step: k, Deep: 1, Signed: signedW, Zeros: zeroW.list}
+	if v.taps() > 1 && ch > 1 {
+		right.Deep, right.Taps = ch, v.taps()
+	}
+	for i := range p.list {
+		flat[i] = gemm.Bytes{Len: v.outputs(), Step: ch, Deep: 1, Signed: signedX, Zeros: zeroOfX}
+		pixels[i] = gemm.BytePixels{Image: image, Signed: signedX}
+		p.list[i] = gemm.Integer{M: v.outputs(), N: m, K: k, A: &pixels[i], B: right}
+		if v.flat() {
+			p.list[i].A = &flat[i]
+		}
+		p.out[i] = i * m * v.outputs()
+		c.packBytes(&p.list[i], right, zeroW, &zeros{list: zeroOfX}, weight, 0, k, true)
+	}
+	zeroX := zeroPoint(c, 2)
+	p.arrange = func() {
+		zeroOfX[0] = int16(zeroX(0))
+		zeroW.read()
+		right.At = weight.At
+		for i := range p.list {
+			at := element[byte](x, i*ch*v.inputs())
+			flat[i].At, pixels[i].At, pixels[i].Zero = at, at, zeroOfX[0]
+		}
+	}
+	return p, nil
+}
+
+// depthwisePixels is a QLinearConv of single channels. The sums are those of the image
+// without its zero point, which the biases take off.
+func depthwisePixels(c *Invocation, image gemm.Image, k *columns) (Run, error) {
+	x, weight, out := c.In[0], c.In[3], c.Out[0]
+	signed, _ := byteType(x.Type)
+	channels, taps := weight.Shape[0], count(weight.Shape[2:])
+	d := &gemm.DepthwisePixels{Image: image, Signed: signed}
+	if !d.CanWeigh() {
+		return nil, nil
+	}
+	d.Blocks = numbersOf[int32](c, d.BlocksLen())
+	bytesX, bytesY := bytesOf(c, x, 2), bytesOf(c, out, 7)
+	weights := channelWeights(c, k.scales, func(ch int) int32 { return k.biases[ch] })
+	arrange := func() {
+		k.read()
+		d.SetBlocks(bytesX(0).Zero, weights)
+	}
+	fixed := constantQuantities(c)
+	if fixed {
+		arrange()
+	}
+	const leastWork = 1 << 19 // multiplications: some forty microseconds
+	height, inputs, outputs := image.Out[1], channels*image.In[1]*image.In[2], channels*image.Out[1]*image.Out[2]
+	rows := min(height, max(1, leastWork/max(1, taps*channels*image.Out[2])))
+	parts := cuts(height, rows)
+	pads := c.Each(d.PadLen())
+	var pool *work.Pool
+	part := func(p, worker int) {
+		i, from := p/parts, p%parts*rows
+		pad := pool.Each(worker, pads)
+		fill(span[byte](pad, d.PadLen()), byte(bytesX(0).Zero))
+		d.Rows(element[byte](out, i*outputs), element[byte](x, i*inputs), pad, from, min(from+rows, height))
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		if !fixed {
+			arrange()
+		}
+		d.To = bytesY(0)
+		w.For(x.Shape[0]*parts, part)
+		return nil
+	}, nil
+}
+
+// constantQuantities reports whether all inputs of a QLinearConv but the image and the
+// zero point of the output are constants.
+func constantQuantities(c *Invocation) bool {
+	for i, t := range c.In {
+		if i != 0 && i != 7 && t != nil && !t.Const {
+			return false
+		}
+	}
+	return true
+}
+
+// channelWeights returns a function for gemm.DepthwisePixels.SetBlocks, from the weights of
+// a QLinearConv of single channels.
+func channelWeights(c *Invocation, scales []float32, bias func(ch int) int32) func(ch int) ([]int16, int32, float32) {
+	weight := c.In[3]
+	taps, of := count(weight.Shape[2:]), bytesOf(c, weight, 5)
+	list, m := make([]int16, taps), meter{c: c}
+	return func(ch int) ([]int16, int32, float32) {
+		m.add(taps)
+		to := of(ch)
+		for t, b := range data[byte](weight)[ch*taps : (ch+1)*taps] {
+			w := int32(b)
+			if to.Signed {
+				w = int32(int8(b))
+			}
+			list[t] = int16(w - to.Zero)
+		}
+		return list, bias(ch), scales[ch]
+	}
+}
+
+// planesAsPixels is a QLinearConv of single channels that turns bands of planes into
+// pixels, 32 channels at a time, and the results back into planes; nil if it cannot. Both
+// bands stay in the cache.
+func planesAsPixels(c *Invocation, v *window, factors []float32) Run {
+	const (
+		width      = 32   // channels
+		bandPixels = 2048 // of the image or the output, whichever has more
+	)
+	x, out := c.In[0], c.Out[0]
+	signed, _ := byteType(x.Type)
+	channels, inputs, outputs := x.Shape[1], v.inputs(), v.outputs()
+	whole := gemm.DepthwisePixels{
+		Image:  gemm.Image{Channels: width, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads},
+		Signed: signed,
+	}
+	if channels < width || !whole.CanWeigh() {
+		return nil
+	}
+	blocks := cuts(channels, width)
+	first := func(b int) int { return min(width*b, channels-width) }
+	tables := numbersOf[int32](c, mul(blocks, whole.BlocksLen()))
+	bytesX, bytesY := bytesOf(c, x, 2), bytesOf(c, out, 7)
+	weights := channelWeights(c, factors, func(ch int) int32 {
+		if c.Has(8) {
+			return data[int32](c.In[8])[ch]
+		}
+		return 0
+	})
+	arrange := func() {
+		for b := range blocks {
+			whole.Blocks = tables[b*whole.BlocksLen():][:whole.BlocksLen()]
+			whole.SetBlocks(bytesX(0).Zero, func(ch int) ([]int16, int32, float32) { return weights(first(b) + ch) })
+		}
+	}
+	reach := (v.kernel[1]-1)*v.dil[1] + 1 // rows of the image under the kernel
+	rows := min(v.out[1], max(1, bandPixels/max(v.in[2]*v.stride[1], v.out[2])))
+	bands, deep := cuts(v.out[1], rows), min(v.in[1], (rows-1)*v.stride[1]+reach)
+	images, results, pads := c.Each(mul(width, deep, v.in[2])), c.Each(mul(width, rows, v.out[2])), c.Each(whole.PadLen())
+	var pool *work.Pool
+	part := func(p, worker int) {
+		i, b, h := p/bands/blocks, p/bands%blocks, p%bands*rows
+		n := min(rows, v.out[1]-h)
+		d := whole
+		d.Blocks = tables[b*whole.BlocksLen():][:whole.BlocksLen()]
+		// The rows of the image that the band reads.
+		top := h*v.stride[1] - v.pads[1]
+		from := min(max(top, 0), v.in[1])
+		to := min(max(top+(n-1)*v.stride[1]+reach, from), v.in[1])
+		d.In[1], d.Out[1], d.Pad[1] = to-from, n, from-top
+		pixels, sums, pad := pool.Each(worker, images), pool.Each(worker, results), pool.Each(worker, pads)
+		if to > from {
+			at := element[byte](x, (i*channels+first(b))*inputs+from*v.in[2])
+			simd.TransposeBytes((*byte)(pixels), (*byte)(at), width, inputs, width, (to-from)*v.in[2])
+		}
+		fill(span[byte](pad, whole.PadLen()), byte(bytesX(0).Zero))
+		d.Rows(sums, pixels, pad, 0, n)
+		seen := width*b - first(b) // channels that the block before has written
+		at := element[byte](out, (i*channels+width*b)*outputs+h*v.out[2])
+		simd.TransposeBytes((*byte)(at), (*byte)(unsafe.Add(sums, seen)), outputs, width, n*v.out[2], width-seen)
+	}
+	fixed, arranged := constantQuantities(c), false
+	return func(w *work.Pool) error {
+		pool = w
+		if !fixed || !arranged {
+			arrange()
+			arranged = true
+		}
+		whole.To = bytesY(0)
+		w.For(x.Shape[0]*blocks*bands, part)
+		return nil
+	}
+}
