@@ -223,13 +223,15 @@ def shapes_of(model, graph):
 def flags(model, graph, given):
     """Return the flags that bind the open dimensions and the values of the list, as a user would write them."""
     shapes = {name: array.shape for name, array in given.items()}
-    found = [f"--dim={name}={length}" for name, length in sorted(cases.symbols(_named(graph), shapes).items())]
+    found = [f"--dim={name}={length}" for name, length in sorted(cases.symbols(_named(graph, shapes), shapes).items())]
     return found + [f"--value={name}={json.dumps(value)}" for name, value in sorted(model.values.items())]
 
 
-def _named(graph):
-    """Return the declared dimensions; "?", which no flag can express, and -1 count as none."""
-    return {name: [None if d in ("?", -1) else d for d in dims] for name, dims in feeds.declared(graph).items()}
+def _named(graph, shapes):
+    """Return the declared dimensions; "?", which no flag can express, and -1 count as none, as do those of an input without a shape."""
+    named = {name: [None if d in ("?", -1) else d for d in dims] for name, dims in feeds.declared(graph).items()}
+    shapeless = [v.name for v in feeds.inputs(graph) if not v.type.tensor_type.HasField("shape")]
+    return named | {name: [None] * len(shapes[name]) for name in shapeless if name in shapes}
 
 
 def header():

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -29,7 +30,7 @@ func openAxes(t *graph.Tensor) []place {
 		if n.Exact() {
 			continue
 		}
-		p := place{t: t, axis: axis, text: symbolOf(d, axis), at: fmt.Sprintf("%s[%d]", t.Name, axis)}
+		p := place{t: t, axis: axis, text: symbolOf(d, axis), at: placeName(t, axis)}
 		if p.text == "" {
 			p.text = p.at
 		}
@@ -37,6 +38,12 @@ func openAxes(t *graph.Tensor) []place {
 	}
 	return list
 }
+
+// placeName names an axis of a tensor by its place.
+func placeName(t *graph.Tensor, axis int) string { return fmt.Sprintf("%s[%d]", t.Name, axis) }
+
+// mostAxes bounds the rank that places can give an input.
+const mostAxes = 64
 
 // symbolOf is the name of an axis, "" if it has none. Paddle writes "?" for each
 // open axis: these need not be equal.
@@ -99,17 +106,43 @@ func (b *binder) collect() error {
 		if d == nil || d.Type.Kind == graph.KindUnknown || d.Type.Kind == graph.KindTensor && d.Type.Elem == graph.Undefined {
 			return inputError(t, "graph input without a type: expected an element type and a shape")
 		}
-		if d.Type.Kind == graph.KindTensor && !d.Type.Ranked {
-			return inputError(t, "graph input without a shape: expected at least its rank")
-		}
 		t.Type = d.Type
 		t.Type.Shape = slices.Clone(d.Type.Shape)
+		if d.Type.Kind == graph.KindTensor && !d.Type.Ranked {
+			rank := b.rank(t.Name)
+			if rank < 0 {
+				return inputError(t, fmt.Sprintf("graph input without a shape: say --dim '%s[0]=N' and so on for each axis", t.Name))
+			}
+			t.Type = graph.TensorOf(d.Type.Elem, make([]graph.Dim, rank)...)
+			for axis := range rank {
+				at := placeName(t, axis)
+				b.places = append(b.places, place{t: t, axis: axis, text: at, at: at})
+			}
+			continue
+		}
 		b.places = append(b.places, openAxes(t)...)
 	}
 	for _, p := range b.places {
 		b.plain[p.text] = true
 	}
 	return nil
+}
+
+// rank is the number of axes of an input that the file gives no shape: up to the last one
+// whose length is given by its place, or those of its value; -1 if neither is given.
+func (b *binder) rank(name string) int {
+	if v, ok := b.inf.opt.Values[name]; ok && v.Shape != nil {
+		return len(v.Shape)
+	}
+	rank := -1
+	for key := range b.inf.opt.Dims {
+		if i, ok := strings.CutPrefix(key, name+"["); ok && strings.HasSuffix(i, "]") {
+			if axis, err := strconv.Atoi(strings.TrimSuffix(i, "]")); err == nil && axis >= 0 && axis < mostAxes {
+				rank = max(rank, axis+1)
+			}
+		}
+	}
+	return rank
 }
 
 // byValue gives the axes of an input that has a value the lengths of the value.
@@ -313,7 +346,7 @@ func (b *binder) unused(name string) error {
 	for _, id := range g.Inputs {
 		t := g.Tensors[id]
 		for axis, n := range t.Declared.Type.Shape {
-			if name == fmt.Sprintf("%s[%d]", t.Name, axis) {
+			if name == placeName(t, axis) {
 				return graph.Errorf("dimension %q cannot be bound: its length is %s in the file", graph.Short(name), n)
 			}
 		}

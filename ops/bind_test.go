@@ -23,7 +23,7 @@ func literal(numbers ...string) graph.Literal {
 }
 
 // bound infers Identity nodes of inputs whose axes are "n" for a symbol, "8" for a
-// length and "" for no name. It returns the types of the outputs, the dimensions and the
+// length and "" for no name; nil is no shape. It returns the types of the outputs, the dimensions and the
 // warnings.
 func bound(inputs map[string][]string, elem graph.DType, opt Options) (text string, warnings []string) {
 	spec := graphSpec{types: tensors{}}
@@ -36,6 +36,7 @@ func bound(inputs map[string][]string, elem graph.DType, opt Options) (text stri
 	g := spec.build(nil)
 	for _, id := range g.Inputs {
 		t := g.Tensors[id]
+		t.Declared.Type.Ranked = inputs[t.Name] != nil
 		for _, axis := range inputs[t.Name] {
 			d := graph.Unknown
 			if _, err := fmt.Sscan(axis, &d); err == nil {
@@ -112,6 +113,9 @@ func TestBindDims(t *testing.T) {
 			"past=3 x[1]=9", "[3,9] past=3 past + 1=9",
 			[]string{`dimension "past + 1" is 9, but 4 follows from the other dimensions: the length given is used`},
 		},
+		{"no shape, by places", map[string][]string{"x": nil}, "x[1]=5 x[0]=4", "[4,5] x[0]=4 x[1]=5", nil},
+		{"no shape, by its last place", map[string][]string{"x": nil}, "x[2]=5", "[1,1,5] x[0]=1? x[1]=1? x[2]=5", nil},
+		{"no shape, of an impossible rank", map[string][]string{"x": nil}, "x[999]=5", `error: tensor "x": graph input without a shape: say --dim 'x[0]=N' and so on for each axis`, nil},
 		{"a name that no input has", one, "m=2", `error: no dimension "m": this model has n (x[0]), w (x[2])`, nil},
 		{"? is no name", map[string][]string{"x": {"?"}}, "?=2", `error: no dimension "?": this model has x[0]`, nil},
 		{"a place that does not exist", one, "x[3]=2", `error: no dimension "x[3]": this model has n (x[0]), w (x[2])`, nil},
@@ -136,6 +140,7 @@ func TestBindValues(t *testing.T) {
 	}{
 		{"a number fills the input", map[string][]string{"s": {"2", "2"}}, Options{Values: map[string]graph.Literal{"s": literal("3")}}, "[2,2]"},
 		{"a list binds an axis", map[string][]string{"s": {"n"}, "x": {"n"}}, Options{Values: map[string]graph.Literal{"s": literal("3", "4")}}, "[2] [2] n=2"},
+		{"a list gives the rank", map[string][]string{"s": nil}, Options{Values: map[string]graph.Literal{"s": literal("3", "4")}}, "[2] s[0]=2"},
 		{"of another rank", map[string][]string{"s": {"n", "n"}}, Options{Values: map[string]graph.Literal{"s": literal("3", "4")}}, `error: tensor "s": its value has shape [2], expected [?,?]`},
 		{"of another length", map[string][]string{"s": {"3"}}, Options{Values: map[string]graph.Literal{"s": literal("3", "4")}}, `error: tensor "s": its value has shape [2], expected [3]`},
 		{

@@ -15,8 +15,9 @@ import (
 // maxArray limits the bytes of an array that is read.
 const maxArray = 1 << 36
 
-// readArrays reads a .npz file whose elements take at most room bytes.
-func readArrays(path string, room int64) (map[string]vm.Value, error) {
+// readArrays reads a .npz file whose elements take at most room bytes; accepts is as for
+// npy.ReadZip.
+func readArrays(path string, room int64, accepts func(name string, a *npy.Array) error) (map[string]vm.Value, error) {
 	f, err := readable.Open(path)
 	if err != nil {
 		return nil, refusedf(path, "%w", err)
@@ -25,7 +26,7 @@ func readArrays(path string, room int64) (map[string]vm.Value, error) {
 	if f.IsPipe() {
 		return nil, refusedf(path, "is a pipe, expected a file: a .npz file has its table of contents at the end")
 	}
-	arrays, err := npy.ReadZip(f, f.Info.Size(), min(room, maxArray))
+	arrays, err := npy.ReadZip(f, f.Info.Size(), min(room, maxArray), accepts)
 	if err != nil {
 		return nil, refusedf(path, "%w", err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/files"
+	"github.com/onnxmem/onnxmem/internal/npy"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
@@ -94,7 +96,7 @@ func (c *runCmd) paramsPath() string {
 func (c *runCmd) given(program *vm.Program) (map[string]vm.Value, error) {
 	given := map[string]vm.Value{}
 	if c.Inputs != "" {
-		all, err := readArrays(c.Inputs, c.valueLimit())
+		all, err := readArrays(c.Inputs, c.valueLimit(), notLonger(program))
 		if err != nil {
 			return nil, err
 		}
@@ -111,6 +113,26 @@ func (c *runCmd) given(program *vm.Program) (map[string]vm.Value, error) {
 		given[name] = v
 	}
 	return given, nil
+}
+
+// notLonger refuses an array that has more elements than the input of its name, before they
+// are read. All other faults of an array are found when it is used.
+func notLonger(program *vm.Program) func(name string, a *npy.Array) error {
+	return func(name string, a *npy.Array) error {
+		i := slices.IndexFunc(program.Inputs(), func(t graph.Tensor) bool { return t.Name == name && t.Type.Exact() })
+		if i < 0 {
+			return nil
+		}
+		want := program.Inputs()[i].Type
+		most, _ := want.Elements()
+		for _, n := range a.Shape {
+			if n > 0 && most/int64(n) == 0 {
+				return fmt.Errorf("has shape %v, expected that of input %q, %s", a.Shape, graph.Short(name), graph.ShapeString(want.Shape))
+			}
+			most /= int64(max(n, 1))
+		}
+		return nil
+	}
 }
 
 // values are the inputs of the model that are no states: given, or random.

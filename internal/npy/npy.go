@@ -36,42 +36,54 @@ var (
 
 // Read reads an array of at most limit bytes; a larger one is ErrTooLarge.
 func Read(r io.Reader, limit int64) (*Array, error) {
+	a, size, _, err := readHeader(r, limit)
+	if err != nil {
+		return nil, err
+	}
+	a.Data, err = elements(r, size)
+	return a, err
+}
+
+// readHeader reads an array up to its elements. It returns how many bytes these take, and
+// how many the header took.
+func readHeader(r io.Reader, limit int64) (a *Array, size, length int64, err error) {
 	var head [10]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil || string(head[:6]) != "\x93NUMPY" {
-		return nil, fmt.Errorf("not a numpy array")
+		return nil, 0, 0, fmt.Errorf("not a numpy array")
 	}
+	length = 10
 	n := int(binary.LittleEndian.Uint16(head[8:]))
 	if head[6] > 1 {
 		var more [2]byte
 		if _, err := io.ReadFull(r, more[:]); err != nil {
-			return nil, err
+			return nil, 0, 0, err
 		}
+		length += 2
 		n |= int(binary.LittleEndian.Uint16(more[:])) << 16
 	}
 	if head[6] < 1 || head[6] > 3 || n > maxHeader {
-		return nil, fmt.Errorf("version %d with a header of %d bytes: expected version 1 to 3, at most %d bytes", head[6], n, maxHeader)
+		return nil, 0, 0, fmt.Errorf("version %d with a header of %d bytes: expected version 1 to 3, at most %d bytes", head[6], n, maxHeader)
 	}
 	text := make([]byte, n)
 	if _, err := io.ReadFull(r, text); err != nil {
-		return nil, err
+		return nil, 0, 0, err
 	}
-	a, err := header(string(text))
+	a, err = header(string(text))
 	if err != nil {
-		return nil, err
+		return nil, 0, 0, err
 	}
 	width, err := a.width()
 	if err != nil {
-		return nil, err
+		return nil, 0, 0, err
 	}
-	size := int64(width)
+	size = int64(width)
 	for _, d := range a.Shape {
 		if d > 0 && size > limit/int64(d) {
-			return nil, fmt.Errorf("shape %v of %s: %w of %d bytes", a.Shape, a.Descr, ErrTooLarge, limit)
+			return nil, 0, 0, fmt.Errorf("shape %v of %s: %w of %d bytes", a.Shape, a.Descr, ErrTooLarge, limit)
 		}
 		size *= int64(d)
 	}
-	a.Data, err = elements(r, size)
-	return a, err
+	return a, size, length + int64(n), nil
 }
 
 // longest bounds the bytes of a string.
@@ -198,37 +210,61 @@ func Write(w io.Writer, a *Array) error {
 }
 
 // ReadZip reads all arrays of a .npz file by name. Together they may have at most
-// limit bytes.
-func ReadZip(r io.ReaderAt, size, limit int64) (map[string]*Array, error) {
+// limit bytes. accepts, which may be nil, sees each array's name, type and shape before its
+// elements are read: an error of it ends the reading.
+func ReadZip(r io.ReaderAt, size, limit int64, accepts func(name string, a *Array) error) (map[string]*Array, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("not an .npz file: %w", err)
 	}
 	arrays := map[string]*Array{}
 	for _, f := range z.File {
-		a, err := readEntry(f, limit)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
-		limit -= int64(len(a.Data))
 		name := strings.TrimSuffix(f.Name, ".npy")
 		if arrays[name] != nil {
 			return nil, fmt.Errorf("has two arrays %q", name)
 		}
+		a, err := readEntry(f, limit, func(a *Array) error {
+			if accepts == nil {
+				return nil
+			}
+			return accepts(name, a)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		limit -= int64(len(a.Data))
 		arrays[name] = a
 	}
 	return arrays, nil
 }
 
+// mostInflated bounds the bytes that deflate makes of one.
+const mostInflated = 1032
+
 // readEntry reads one array of a .npz file to its end, since the checksum is compared there.
-func readEntry(f *zip.File, limit int64) (*Array, error) {
+// What the header of the array says must agree with what the zip file says, and be possible:
+// otherwise few bytes could make us read very many.
+func readEntry(f *zip.File, limit int64, accepts func(*Array) error) (*Array, error) {
 	m, err := f.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	a, err := Read(m, limit)
+	a, size, length, err := readHeader(m, limit)
 	if err != nil {
+		return nil, err
+	}
+	if err := accepts(a); err != nil {
+		return nil, err
+	}
+	packed, unpacked := f.CompressedSize64, f.UncompressedSize64
+	switch {
+	case unpacked != uint64(length+size):
+		return nil, fmt.Errorf("shape %v of %s: expected %d bytes with the header, found %d", a.Shape, a.Descr, length+size, unpacked)
+	case unpacked/mostInflated > packed:
+		return nil, fmt.Errorf("has %d bytes that would inflate to %d: more than deflate can", packed, unpacked)
+	}
+	if a.Data, err = elements(m, size); err != nil {
 		return nil, err
 	}
 	switch n, err := m.Read(make([]byte, 1)); {

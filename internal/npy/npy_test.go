@@ -3,6 +3,8 @@ package npy
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +28,7 @@ func TestRoundTrip(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadZip(bytes.NewReader(b.Bytes()), int64(b.Len()), 1<<20)
+	got, err := ReadZip(bytes.NewReader(b.Bytes()), int64(b.Len()), 1<<20, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +99,11 @@ func TestArchives(t *testing.T) {
 			b[bytes.Index(b, []byte("eight"))] = 'E'
 			return b
 		}},
-		{doc: "elements that the shape does not have", names: []string{"x.npy"}, want: "x.npy: bytes follow its elements"},
+		{doc: "elements that the shape does not have", names: []string{"x.npy"}, want: "x.npy: shape [2] of <f4: expected 136 bytes with the header, found 140"},
+		{doc: "elements that follow in secret", names: []string{"x.npy"}, want: "x.npy: zip: not a valid zip file", change: func(b []byte) []byte {
+			b[bytes.Index(b, []byte("PK\x01\x02"))+24] = 136 // the size in the table of contents
+			return b
+		}},
 	} {
 		var b bytes.Buffer
 		z := zip.NewWriter(&b)
@@ -107,7 +113,7 @@ func TestArchives(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.Write(one.Bytes())
-			if strings.Contains(c.want, "follow") {
+			if strings.Contains(c.doc, "elements that") {
 				f.Write([]byte("more"))
 			}
 		}
@@ -118,12 +124,48 @@ func TestArchives(t *testing.T) {
 		if c.change != nil {
 			data = c.change(data)
 		}
-		arrays, err := ReadZip(bytes.NewReader(data), int64(len(data)), 1<<20)
+		arrays, err := ReadZip(bytes.NewReader(data), int64(len(data)), 1<<20, nil)
 		switch {
 		case c.want == "" && (err != nil || len(arrays) != len(c.names)):
 			t.Errorf("%s: got %d arrays, %v", c.doc, len(arrays), err)
 		case c.want != "" && (err == nil || err.Error() != c.want):
 			t.Errorf("%s: got %v, want %s", c.doc, err, c.want)
 		}
+	}
+}
+
+// A few bytes that would inflate to very many are refused before they are read.
+func TestBomb(t *testing.T) {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	f, err := z.Create("x.npy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(f, &Array{Descr: "<f4", Shape: []int{1 << 20}, Data: make([]byte, 4<<20)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refuses := func(name string, a *Array) error {
+		if name != "x" || len(a.Data) > 0 {
+			t.Errorf("got %s with %d bytes", name, len(a.Data))
+		}
+		return fmt.Errorf("has shape %v, expected less", a.Shape)
+	}
+	read := func(accepts func(string, *Array) error) string {
+		_, err := ReadZip(bytes.NewReader(b.Bytes()), int64(b.Len()), 1<<30, accepts)
+		return fmt.Sprint(err)
+	}
+	if got := read(nil); got != "<nil>" {
+		t.Errorf("got %s", got)
+	}
+	if got := read(refuses); got != "x.npy: has shape [1048576], expected less" {
+		t.Errorf("got %s", got)
+	}
+	binary.LittleEndian.PutUint32(b.Bytes()[bytes.Index(b.Bytes(), []byte("PK\x01\x02"))+20:], 4000) // the compressed size
+	if got := read(nil); !strings.HasPrefix(got, "x.npy: has 4000 bytes that would inflate to 4194") {
+		t.Errorf("got %s", got)
 	}
 }

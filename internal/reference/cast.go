@@ -14,24 +14,38 @@ var castOperators = []operator{
 	{"Identity", chosen(func(c *evaluation) []*Tensor { return one(c.x(0).clone()) })},
 }
 
-// cast converts to the type that an attribute names. The result for a number outside
-// the range of an integer type is undefined.
+// cast converts to the type that an attribute names. ONNX leaves the result for a number
+// outside the range of an integer type open; here it is what x86's instructions give.
 func (c *evaluation) cast(to graph.DType) *Tensor {
 	x, saturate := c.x(0), c.int("saturate", 1) != 0
 	y := x.cast(to)
 	m := minifloats[to]
-	open := make([]bool, size(x.Shape))
-	for i := range open {
-		v := x.real(i)
-		switch {
-		case m != nil:
-			y.F[i] = m.nearest(v, saturate || to == graph.Float4E2M1)
-		case isFloat(x.Type) && !isFloat(to) && to != graph.Bool:
-			open[i] = !fits(to, math.Trunc(v))
+	for i := range size(x.Shape) {
+		if m != nil {
+			y.F[i] = m.nearest(x.real(i), saturate || to == graph.Float4E2M1)
 		}
 	}
-	*c.bounded(0) = bound{mass: make([]float64, size(x.Shape)), exact: m != nil, open: open} // rounded once
+	*c.bounded(0) = bound{mass: make([]float64, size(x.Shape)), exact: m != nil} // rounded once
 	return y
+}
+
+// whole cuts a real towards 0 for an integer type. It is first converted to 32 bits for
+// types of at most 32, to 64 for others and uint32. If it does not fit, or is NaN, that is
+// the least such integer; uint64 has one more bit for positive numbers.
+func whole(to graph.DType, v float64) int64 {
+	switch v = math.Trunc(v); {
+	case to == graph.Uint64 && v >= 1<<64:
+		return 0
+	case to == graph.Uint64 && v >= 1<<63:
+		return int64(uint64(v))
+	case to == graph.Int64 || to == graph.Uint64 || to == graph.Uint32:
+		if !fits(graph.Int64, v) {
+			v = math.MinInt64
+		}
+	case !fits(graph.Int32, v):
+		v = math.MinInt32
+	}
+	return int64(v)
 }
 
 // fits reports whether an integer is in the range of a type.
@@ -64,8 +78,7 @@ func (x *Tensor) cast(to graph.DType) *Tensor {
 				y.I[i] = 1
 			}
 		case isFloat(x.Type):
-			y.set(i, v)
-			y.I[i] = wrap(to, y.I[i])
+			y.I[i] = wrap(to, whole(to, v))
 		default:
 			y.I[i] = wrap(to, x.I[i])
 		}

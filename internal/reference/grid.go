@@ -37,6 +37,9 @@ func gridSample(c *evaluation) []*Tensor {
 			if corners {
 				p, least, most = (v+1)/2*(n-1), 0, n-1
 			}
+			if math.IsNaN(p) || math.Abs(p) >= 1<<62 {
+				p = least // as in ONNX Runtime
+			}
 			inside := func(p float64) float64 {
 				switch {
 				case padding == "border":

@@ -2,8 +2,11 @@
 #pragma once
 #include "arithmetic.cuh"
 
-// unsigned_of is signed_of for the largest integers.
-PER_ELEMENT u64 unsigned_of(double x) { return x >= 0x1p63 && x < 0x1p64 ? (u64)x : (u64)signed_of(x); }
+// short_of is signed_of for integers of at most 32 bits.
+PER_ELEMENT int short_of(double x) { return x > -0x1p31 - 1 && x < 0x1p31 ? (int)x : (int)(1u << 31); }
+
+// unsigned_of is signed_of for the largest integers: NaN becomes 2^63, and from 2^64 on 0.
+PER_ELEMENT u64 unsigned_of(double x) { return x >= 0x1p63 ? x < 0x1p64 ? (u64)x : 0 : (u64)signed_of(x); }
 
 // A shift by the width or more, or by a negative number, leaves nothing but the sign.
 template <class T> PER_ELEMENT T ShiftLeft(T a, T n) {

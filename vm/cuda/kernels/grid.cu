@@ -20,10 +20,11 @@ static const int together = 16;
 // Axis samples along one axis of an image, with n elements.
 struct Axis {
 	int n, padding, corners;
-	// place converts a coordinate in [-1, 1] to elements.
+	// place converts a coordinate in [-1, 1] to elements. What is no number, or too far away,
+	// lies at the least place.
 	__device__ float place(float x) const {
-		if (corners) return __fmul_rn((x + 1) / 2, (float)(n - 1));
-		return (__fmul_rn(x + 1, (float)n) - 1) / 2;
+		float at = corners ? __fmul_rn((x + 1) / 2, (float)(n - 1)) : (__fmul_rn(x + 1, (float)n) - 1) / 2;
+		return at > -0x1p62f && at < 0x1p62f ? at : least();
 	}
 	__device__ float least() const { return corners ? 0 : -0.5f; }
 	__device__ float largest() const { return corners ? (float)n - 1 : (float)n - 0.5f; }

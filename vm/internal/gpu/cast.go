@@ -39,7 +39,7 @@ func makeCopy(n *Node) error {
 }
 
 // cast converts numbers as the host does. Reals are cut towards 0 for integers, and
-// integers wrap around.
+// integers wrap around; reals out of range become the least integer.
 func cast(n *Node, e *expression) error {
 	x, y := n.In[0], n.Out[0]
 	v, err := e.value(x)
@@ -63,6 +63,8 @@ func converted(v string, from, to graph.DType, name string) string {
 		return v + " != 0"
 	case to == graph.Uint64 && isReal(from):
 		return call("unsigned_of", v)
+	case isReal(from) && !isReal(to) && to != graph.Int64 && to != graph.Uint32:
+		return fmt.Sprintf("(%s)short_of(%s)", name, v)
 	case !isReal(to):
 		return fmt.Sprintf("(%s)signed_of(%s)", name, v)
 	case to == graph.Float64:

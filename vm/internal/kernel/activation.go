@@ -238,7 +238,13 @@ func clip[T number](c *Invocation, low, high T) (Run, error) {
 			return
 		}
 		for i, x := range a[:len(d)] {
-			d[i] = min(max(x, lo), hi)
+			if x < lo { // never for a bound that is NaN
+				x = lo
+			}
+			if x > hi {
+				x = hi
+			}
+			d[i] = x
 		}
 	})
 }

@@ -200,8 +200,36 @@ func writeInt[T integer](at unsafe.Pointer, i int, v int64) {
 	*(*T)(unsafe.Add(at, i*int(unsafe.Sizeof(zero)))) = T(v)
 }
 
+// truncated32 cuts a real towards 0. NaN and numbers out of range become the least integer, as
+// with x86's instruction on every processor; Go leaves the result to the processor.
+func truncated32(v float64) int32 {
+	if v > math.MinInt32-1 && v < math.MaxInt32+1 {
+		return int32(v)
+	}
+	return math.MinInt32
+}
+
+// truncated64 is truncated32 for 64 bits.
+func truncated64(v float64) int64 {
+	if v >= math.MinInt64 && v < math.MaxInt64 { // the second bound is 2^63 as a real
+		return int64(v)
+	}
+	return math.MinInt64
+}
+
+// truncatedUnsigned is truncated64 for unsigned integers: negative numbers wrap around, NaN becomes
+// 2^63, and numbers from 2^64 on become 0.
+func truncatedUnsigned(v float64) uint64 {
+	if v >= 1<<63 {
+		return uint64(truncated64(v-1<<63)) ^ 1<<63
+	}
+	return uint64(truncated64(v))
+}
+
 // writer returns a function that writes element i of a tensor of any numeric dtype. It
-// truncates reals towards zero for integers.
+// truncates reals towards zero for integers. For integers out of range it gives what ONNX
+// Runtime gives on x86: up to 32 bits they are the low bits of an int32, unsigned ones of 32
+// bits those of an int64 (there its vectors give other results than what remains beside them).
 func writer(d graph.DType) (func(at unsafe.Pointer, i int, v float64), bool) {
 	switch d {
 	case graph.Float32:
@@ -215,13 +243,7 @@ func writer(d graph.DType) (func(at unsafe.Pointer, i int, v float64), bool) {
 	case graph.Bool:
 		return func(at unsafe.Pointer, i int, v float64) { *(*bool)(unsafe.Add(at, i)) = v != 0 }, true
 	case graph.Uint64:
-		return func(at unsafe.Pointer, i int, v float64) {
-			u := uint64(v)
-			if v < 0 {
-				u = uint64(int64(v))
-			}
-			*(*uint64)(unsafe.Add(at, 8*i)) = u
-		}, true
+		return func(at unsafe.Pointer, i int, v float64) { *(*uint64)(unsafe.Add(at, 8*i)) = truncatedUnsigned(v) }, true
 	}
 	if f, ok := smallFloats[d]; ok {
 		if f.bits < 8 {
@@ -233,7 +255,10 @@ func writer(d graph.DType) (func(at unsafe.Pointer, i int, v float64), bool) {
 	if !ok {
 		return nil, false
 	}
-	return func(at unsafe.Pointer, i int, v float64) { set(at, i, int64(v)) }, true
+	if d == graph.Int64 || d == graph.Uint32 {
+		return func(at unsafe.Pointer, i int, v float64) { set(at, i, truncated64(v)) }, true
+	}
+	return func(at unsafe.Pointer, i int, v float64) { set(at, i, int64(truncated32(v))) }, true
 }
 
 func isFloat8(d graph.DType) bool {

@@ -35,12 +35,17 @@ func newGridAxis(n int, corners bool, padding string) gridAxis {
 	return gridAxis{n, corners, padding, -0.5, float32(n) - 0.5}
 }
 
-// place converts a coordinate x in [-1, 1] to elements.
+// place converts a coordinate x in [-1, 1] to elements. What is no number, or too far away,
+// lies at the least place, as in ONNX Runtime.
 func (g *gridAxis) place(x float32) float32 {
+	at := ((x+1)*float32(g.n) - 1) / 2
 	if g.corners {
-		return (x + 1) / 2 * float32(g.n-1)
+		at = (x + 1) / 2 * float32(g.n-1)
 	}
-	return ((x+1)*float32(g.n) - 1) / 2
+	if at > -1<<62 && at < 1<<62 {
+		return at
+	}
+	return g.least
 }
 
 // within moves a coordinate into the image, according to the padding mode.

@@ -348,13 +348,16 @@ func makeNormalizer(c *Invocation) (Run, error) {
 	return eachSample(c, s.rows, s.features, func(m *meter, row int) {
 		m.add(2 * s.features)
 		by := 0.0
+		if norm == "MAX" {
+			by = -math.MaxFloat32 // NaN is never larger
+		}
 		for i := range s.features {
 			switch x := s.get(row, i); {
 			case norm == "L1":
 				by += math.Abs(x)
 			case norm == "L2":
 				by += x * x
-			case i == 0 || x > by:
+			case x > by:
 				by = x
 			}
 		}

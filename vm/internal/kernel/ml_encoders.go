@@ -88,7 +88,8 @@ func (c *Invocation) otherwise(d graph.DType) ([]byte, error) {
 	return raw(t), nil
 }
 
-// makeLabelEncoder maps each element to the value at the place of the equal key.
+// makeLabelEncoder maps each element to the value at the place of the equal key. Since
+// version 4 a key that is NaN equals NaN.
 func makeLabelEncoder(c *Invocation) (Run, error) {
 	var keys, values *Tensor
 	if c.Version < 2 {
@@ -155,6 +156,9 @@ func (c *Invocation) mapLabels(keys, values *Tensor) (Run, error) {
 	for i := n - 1; i >= 0; i-- {
 		m.add(8)
 		places[get(keys.At, i)] = i // of equal keys, the first
+	}
+	if (in.Type == graph.Float32 || in.Type == graph.Float64) && c.Version < 4 {
+		delete(places, math.Float64bits(math.NaN()))
 	}
 	other, err := c.otherwise(out.Type)
 	if err != nil {

@@ -165,7 +165,10 @@ func makeQuantize(c *Invocation) (Run, error) {
 				v = float64(float32(v))
 			}
 			if whole {
-				v = min(max(math.RoundToEven(v)+zero(k), low), high)
+				if v = math.RoundToEven(v) + zero(k); !(v >= low) { // NaN becomes the least number
+					v = low
+				}
+				v = min(v, high)
 			} else {
 				v += zero(k)
 			}

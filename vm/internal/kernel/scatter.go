@@ -63,10 +63,14 @@ func joinAs[T number](kind int) scatterJoin {
 			*d += s
 		case 1:
 			*d *= s
-		case 2:
-			*d = min(*d, s)
+		case 2: // as in ONNX Runtime, NaN gives way to a number, and a number to NaN
+			if !(*d < s) {
+				*d = s
+			}
 		default:
-			*d = max(*d, s)
+			if !(*d > s) {
+				*d = s
+			}
 		}
 	}
 }

@@ -138,13 +138,7 @@ func makeUnique(c *Invocation) (Run, error) {
 		}
 		shape = slices.Clone(in.Shape)
 	}
-	get, _ := reader(in.Type)
-	isNaN := func(i int) int {
-		if x := get(in.At, i); x != x {
-			return 1
-		}
-		return 0
-	}
+	isNaN := nanCounter(in)
 	outer, n, inner := count(shape[:k]), shape[k], count(shape[k+1:])
 	off := c.Shared(mul(32, n))
 	return func(w *work.Pool) error {
@@ -348,8 +342,20 @@ func (c *Invocation) comparer(t *Tensor) (func(i, j int) int, bool) {
 	return func(i, j int) int { return order(get(t.At, i), get(t.At, j)) }, ok
 }
 
+// nanCounter returns a function that is 1 for an element that is NaN, and 0 for others.
+func nanCounter(t *Tensor) func(i int) int {
+	get, _ := reader(t.Type) // nil for strings, which have an order
+	return func(i int) int {
+		if x := get(t.At, i); x != x {
+			return 1
+		}
+		return 0
+	}
+}
+
 // makeTopK finds the k largest or smallest elements along an axis, in order, and their
-// indices. Equal elements keep their order.
+// indices. Equal elements keep their order. A NaN equals any other and is larger than all
+// numbers; in ONNX Runtime its place depends on the algorithm that it chooses.
 func makeTopK(c *Invocation) (Run, error) {
 	in, out, places := c.In[0], c.Out[0], c.Out[1]
 	a, err := c.axis(-1, in.rank())
@@ -367,6 +373,7 @@ func makeTopK(c *Invocation) (Run, error) {
 	if !ok {
 		return nil, unsupported(in.Type)
 	}
+	isNaN := nanCounter(in)
 	off := c.Shared(mul(8, l.n))
 	return func(w *work.Pool) error {
 		list := span[int64](w.Shared(off), l.n)
@@ -379,9 +386,10 @@ func makeTopK(c *Invocation) (Run, error) {
 			}
 			slices.SortStableFunc(list, func(x, y int64) int {
 				m.add(8)
-				o := compare(at+int(x)*l.step, at+int(y)*l.step)
+				p, q := at+int(x)*l.step, at+int(y)*l.step
+				o := compare(p, q)
 				if o == unordered {
-					o = 0
+					o = isNaN(p) - isNaN(q)
 				}
 				if largest {
 					o = -o
