@@ -271,7 +271,7 @@ type SlicedWithin struct {
 	Region int `json:"region"` // an earlier one
 	Slice  int `json:"slice"`
 	// Tensors are those that the region's nodes make and read of what the slice makes and
-	// takes, makers before readers.
+	// takes, in the order in which they do.
 	Tensors []SlicedPart `json:"tensors"`
 }
 

@@ -65,7 +65,7 @@ func (c *sliced) inSlice(p *sliceNode, t graph.TensorID, goesOn bool) string {
 			}
 			same++
 		}
-		if same == len(b) { // the slice in which the region runs
+		if same == len(b) && x.kind == hasRows { // of the slice in which the region runs
 			return ""
 		}
 		if of := c.before(t); of != none && c.b.made[c.b.g.Tensors[of].Name] == of && q.role == "put" && c.b.whole(x, of) {

@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
@@ -29,7 +31,7 @@ func (b *before) within(v *verifier) bool {
 // addSlice adds the tensors and nodes of region i of the plan, which runs inside of a slice.
 func (b *before) addSlice(v *verifier, i int, x *plan.SlicedRegion) bool {
 	d := &dividing{b: b, parts: map[rowRange]graph.TensorID{}}
-	listed, used := map[string]graph.TensorID{}, map[graph.TensorID]bool{}
+	listed, order, used := map[string]graph.TensorID{}, []string{}, map[graph.TensorID]bool{}
 	for _, t := range x.Within.Tensors {
 		of, source := b.find(t.Of)
 		shape := []int64{}
@@ -74,17 +76,21 @@ func (b *before) addSlice(v *verifier, i int, x *plan.SlicedRegion) bool {
 			v.fault(CodeSlices, "slices: region %d: within: %q: expected rows that %s makes of rows that are listed, found rows [%d, %d) of axis %d", i, graph.Short(name), b.g.Label(maker), where.lo, where.hi, where.axis)
 			continue
 		}
-		for _, t := range n.Inputs {
-			used[t] = true
+		n.Outputs = []graph.TensorID{id}
+		for _, t := range append(slices.Clone(n.Inputs), id) {
+			if _, inSlice := b.slices[t]; inSlice && !used[t] {
+				used[t] = true
+				order = append(order, b.g.Tensors[t].Name)
+			}
 		}
-		n.Outputs, used[id] = []graph.TensorID{id}, true
 		b.g.Tensors[id].Maker = graph.NodeID(len(b.g.Nodes))
 		b.g.Nodes = append(b.g.Nodes, n)
 		b.ofSlice[n] = old
 	}
-	for _, t := range x.Within.Tensors {
-		if id, known := listed[t.Tensor]; known && !used[id] {
-			v.fault(CodeSlices, "slices: region %d: within: expected tensors that its nodes make or read, found %q", i, graph.Short(t.Tensor))
+	for k, t := range x.Within.Tensors {
+		if k >= len(order) || t.Tensor != order[k] {
+			v.fault(CodeSlices, "slices: region %d: within: expected what its nodes read and make, in that order, found %q", i, graph.Short(t.Tensor))
+			break
 		}
 	}
 	return true
