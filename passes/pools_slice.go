@@ -128,19 +128,19 @@ func (w *weigher) intoPools(ctx context.Context, pools []Pool, extra float64) (*
 
 // applyInPools rewrites the model and returns its slow traffic.
 func (x *slicer) applyInPools(ctx context.Context, choices []*slicing.Choice) (*slicedModel, int64, error) {
-	model, weights, err := x.search.Rewrite(choices)
+	made, err := x.search.Rewrite(choices, 0)
 	if err != nil {
 		return nil, 0, err
 	}
 	t := x.base.copy()
-	t.model, t.keepOrder = model, true
+	t.model, t.keepOrder = made.Model, true
 	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order} {
 		if err := run(ctx, t); err != nil {
 			return nil, 0, fmt.Errorf("slices: %w", err)
 		}
 	}
 	m := &slicedModel{
-		choices: choices, weights: weights, from: x, peak: t.main.loads.Peak, bound: t.main.solved.Bound, extra: t.modelledTime()/x.time - 1,
+		choices: choices, weights: made.Weights, rows: made.Rows, from: x, peak: t.main.loads.Peak, bound: t.main.solved.Bound, extra: t.modelledTime()/x.time - 1,
 	}
 	traffic, err := t.slowTraffic(ctx)
 	return m, traffic, err

@@ -101,7 +101,8 @@ func (w *weigher) adopt(ctx context.Context, found *way) error {
 	if m == nil {
 		return nil
 	}
-	anyCount, err := m.from.anyCount(ctx, m.choices, w.least)
+	root := m.outermost()
+	anyCount, err := root.from.anyCount(ctx, root.choices, w.least)
 	if err != nil {
 		return err
 	}
@@ -125,14 +126,19 @@ type slicer struct {
 	copies    []plan.SlicedCopy
 	divided   *slicing.Divided        // what it has in the place of products that are split
 	models    map[string]*slicedModel // by their regions
+
+	outer *slicedModel            // the base is this model: regions lie inside of its slices; nil: the base runs whole
+	rows  map[string]slicing.Part // what its slices make and take, by name
+	given map[string]bool         // names of the tensors that the base had when it ran whole
 }
 
 // slicedModel is a model in which regions run in slices.
 type slicedModel struct {
 	choices []*slicing.Choice
 	weights []slicing.Weight
-	calls   *slicing.Room // of calls with nodes of slices; nil: there are none
-	names   [][]string    // if there are: of each region, those to which functions refer
+	rows    []slicing.Part // what slices make and take of tensors of the base
+	calls   *slicing.Room  // of calls with nodes of slices; nil: there are none
+	names   [][]string     // if there are: of each region, those to which functions refer
 	from    *slicer
 	peak    int64   // by a fast search for the order
 	bound   int64   // no order of the sliced graph has a smaller peak
@@ -163,10 +169,16 @@ func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 			return nil, fmt.Errorf("slices: %w", err)
 		}
 	}
-	r := b.main
 	if x.time = b.modelledTime(); of != nil {
 		x.time = of.time
 	}
+	x.search = slicing.NewSearch(x.program(), windowReach)
+	return x, nil
+}
+
+// program describes the base in its order.
+func (x *slicer) program() *slicing.Program {
+	s, b, r := x.s, x.base, x.base.main
 	keep := maps.Clone(r.gradients)
 	if s.folds != nil { // the plan lists them by name
 		if keep == nil {
@@ -191,6 +203,9 @@ func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 			Tensors: st.tensors, Bytes: st.bytes, First: first, Last: last, Resident: !r.live(int32(i)), Input: st.input, Output: st.output,
 		})
 	}
+	if x.outer != nil {
+		p.Owners, p.Rows, p.Sums = slicing.Owners(b.model.Graph, x.outer.regions(), x.rows, x.outer.weights), nil, false
+	}
 	p.Divided, p.Lists = map[graph.TensorID]int{}, map[graph.TensorID]bool{}
 	along, lists := map[string]int{}, map[string]bool{}
 	for _, name := range x.divided.Lists {
@@ -203,13 +218,12 @@ func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 		if axis, part := along[t.Name]; part {
 			p.Divided[graph.TensorID(id)] = axis
 		}
-		if lists[t.Name] {
+		if lists[t.Name] || x.outer != nil && t.Data != nil && !x.given[t.Name] {
 			p.Lists[graph.TensorID(id)] = true
 		}
 	}
 	p.Prepare()
-	x.search = slicing.NewSearch(p, windowReach)
-	return x, nil
+	return p
 }
 
 // prepare copies chains of cheap nodes for each reader, and divides products whose
@@ -324,19 +338,29 @@ func (x *slicer) compact(ctx context.Context, m *slicedModel, peak int64) (best 
 // rewrite returns the model in which regions run in slices, and notes what the plan says
 // of them.
 func (x *slicer) rewrite(ctx context.Context, m *slicedModel) (*graph.Model, error) {
-	model, weights, err := x.search.Rewrite(m.choices)
+	first := 0
+	if x.outer != nil {
+		first = len(x.outer.regions())
+	}
+	made, err := x.search.Rewrite(m.choices, first)
 	if err != nil {
 		return nil, err
 	}
-	if m.weights = x.rowsOfSource(model.Graph, weights); m.calls == nil {
-		return model, nil
+	if m.rows = made.Rows; x.outer != nil {
+		m.weights = x.outer.weights
+	} else {
+		m.weights = x.rowsOfSource(made.Graph, made.Weights)
+	}
+	if m.calls == nil {
+		return made.Model, nil
 	}
 	t := x.base.copy()
-	t.model = model
+	t.model = made.Model
 	if err := infer(ctx, t); err != nil {
 		return nil, fmt.Errorf("slices: %w", err)
 	}
-	model, m.names, err = x.search.Compact(model, m.choices, *m.calls)
+	model := made.Model
+	model, m.names, err = x.search.Compact(model, m.regions(), *m.calls)
 	return model, err
 }
 
@@ -413,8 +437,11 @@ func (s *State) planSlices(p *plan.Plan) {
 	p.Slices = &plan.Slices{
 		Mode: mode, Constants: s.slices.from.constants, Regions: []plan.SlicedRegion{}, AnyCount: s.slices.anyCount, AnySlices: s.slices.anySlices,
 	}
-	for i, c := range s.slices.choices {
+	for i, c := range s.slices.regions() {
 		r := c.Describe()
+		if x := s.slices.from; x.outer != nil && i >= len(x.outer.regions()) {
+			r.Within = x.within(c)
+		}
 		if s.slices.names != nil {
 			r.Names = s.slices.names[i]
 		}

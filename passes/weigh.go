@@ -27,6 +27,7 @@ import (
 type weigher struct {
 	s       *State
 	ladders []*ladder
+	inner   []*ladder // for regions inside of slices; nil: not known yet
 	plain   *base
 	bases   []*base // with slices; nil: not chosen yet
 	least   plan.SliceBound
@@ -178,7 +179,7 @@ func (l *ladder) at(ctx context.Context, rung int) *cover {
 			c.extra += r.Extra / l.x.time
 		}
 	}
-	if len(l.x.copies)+len(l.x.divided.Parts) > 0 {
+	if l.x.outer != nil || len(l.x.copies)+len(l.x.divided.Parts) > 0 {
 		c.extra += l.x.base.modelledTime()/l.x.time - 1
 	}
 	l.covers = append(l.covers, c)
@@ -217,8 +218,24 @@ func keyOf(choices []*slicing.Choice) (key string) {
 // the larger limit is met there, or it is met at no more cost already; the other search goes
 // on with dearer covers.
 func (w *weigher) slicesAlone(ctx context.Context, limit int64) (*slicedModel, error) {
-	var best *slicedModel
-	for _, l := range w.ladders {
+	best, err := w.cheapest(ctx, w.ladders, limit, nil)
+	if err != nil || best != nil && best.extra <= nextToNothing {
+		return best, err
+	}
+	inside, err := w.inside(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return w.cheapest(ctx, inside, limit, best)
+}
+
+// cheapest returns the cheapest model of some ladders whose peak meets a limit; best, if none
+// is cheaper.
+func (w *weigher) cheapest(ctx context.Context, ladders []*ladder, limit int64, best *slicedModel) (*slicedModel, error) {
+	for _, l := range ladders {
+		if l.x.outer != nil && best != nil && l.x.outer.extra >= best.extra {
+			continue
+		}
 		for low, high := 0, rungs; low < high; {
 			mid := (low + high) / 2
 			c := l.at(ctx, mid)
@@ -449,7 +466,14 @@ const leastGain = 1.0 / 128
 func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 	var best *way
 	peak := w.peak()
-	for _, l := range w.ladders {
+	inside, err := w.inside(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range slices.Concat(w.ladders, inside) {
+		if l.x.outer != nil && l.x.outer.extra >= percent/100 {
+			continue
+		}
 		last := l.last(ctx, percent/100, func(*cover) bool { return true })
 		// Peaks do not always fall with the target, so some rungs before it are tried, too.
 		for k, tries := last, 0; k >= 0 && tries < lastTries; tries++ {

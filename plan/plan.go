@@ -203,7 +203,7 @@ type Slices struct {
 	Parts []SlicedPart `json:"parts,omitempty"`
 	// Weights are initializers with rows of initializers of the source that slices read.
 	Weights   []SlicedWeight `json:"weights,omitempty"`
-	Regions   []SlicedRegion `json:"regions"` // in the order in which they run
+	Regions   []SlicedRegion `json:"regions"` // in the order in which they run; behind them, those inside of slices
 	AnyCount  SliceBound     `json:"any_count"`
 	AnySlices SliceBound     `json:"any_slices"`
 }
@@ -261,6 +261,18 @@ type SlicedRegion struct {
 	Running []string `json:"running,omitempty"`
 	// Names are tensors of the source to which the nodes of local functions refer by index.
 	Names []string `json:"names,omitempty"`
+	// Within says in which slice the region runs; nil: in none. Its nodes and tensors are
+	// those of that slice, as it would be if it ran whole.
+	Within *SlicedWithin `json:"within,omitempty"`
+}
+
+// SlicedWithin says of which slice a region runs a part in slices again.
+type SlicedWithin struct {
+	Region int `json:"region"` // an earlier one
+	Slice  int `json:"slice"`
+	// Tensors are those that the region's nodes make and read of what the slice makes and
+	// takes, in the order in which they do.
+	Tensors []SlicedPart `json:"tensors"`
 }
 
 // SlicedInput is a tensor that a sliced region reads.

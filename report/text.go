@@ -140,11 +140,14 @@ func workspaces(w *plan.Workspaces) string {
 
 // sliced describes the regions that run in slices, and what they save.
 func sliced(x *plan.Slices, u *plan.Unsliced) string {
-	least, most, sums := math.MaxInt, 0, 0
+	least, most, sums, inside := math.MaxInt, 0, 0, 0
 	for _, r := range x.Regions {
 		least, most = min(least, r.Count), max(most, r.Count)
 		if !r.Exact {
 			sums++
+		}
+		if r.Within != nil {
+			inside++
 		}
 	}
 	counts := fmt.Sprintf("in %d slices", most)
@@ -154,6 +157,9 @@ func sliced(x *plan.Slices, u *plan.Unsliced) string {
 	text := fmt.Sprintf("%s %s, %.2f %% more time by estimate; whole: peak %s, no order below %s; more slices of them: not below %s; any slices: not below %s",
 		number(len(x.Regions), "region"), counts, u.SliceCostPercent, units.Short(u.UnslicedPeakBytes), units.Short(u.UnslicedBoundBytes),
 		units.Short(u.AnyCountBoundBytes), units.Short(u.AnySlicesBoundBytes))
+	if inside > 0 {
+		text += fmt.Sprintf("; %d of the regions inside of slices", inside)
+	}
 	switch {
 	case sums == 1:
 		text += "; 1 region sums over slices"

@@ -60,6 +60,9 @@ func (v *verifier) slicedRegions() {
 	if len(x.Regions) == 0 {
 		v.fault(CodeSlices, "slices: expected a region, found none")
 	}
+	if !v.rightWithin() {
+		return
+	}
 	byRegion := make([][]sliceNode, len(x.Regions))
 	for _, t := range tags {
 		if t != nil {
@@ -159,7 +162,7 @@ func (v *verifier) slicedRegion(i int, r *plan.SlicedRegion, nodes []sliceNode) 
 		v.fault(CodeSlices, "slices: region %d: expected 2 slices or more, and no more than nodes, found %d", i, r.Count)
 		return nil, false
 	}
-	copies, puts := map[string][]int{}, map[string][]sliceNode{}
+	copies, puts := v.inside(i), map[string][]sliceNode{}
 	for _, n := range nodes {
 		switch n.role {
 		case "node":

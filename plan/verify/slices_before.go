@@ -23,6 +23,9 @@ type before struct {
 	stated  map[graph.TensorID][]int64      // the elements of lists that parts of nodes state
 	weights map[graph.TensorID][]weightPart // of an initializer: its parts
 	lacks   bool                            // products were replaced: their nodes are not in this graph
+	slices  map[graph.TensorID]rowRange     // of tensors of slices in which regions run: the rows that they have
+	made    map[string]graph.TensorID       // these, by name
+	ofSlice map[*graph.Node]*graph.Node     // of their nodes: the source's
 }
 
 // beforeSlices returns the graph before the slices; nil if the source does not determine
@@ -63,7 +66,7 @@ func (v *verifier) beforeSlices() *before {
 	}
 	b.values = inf.Values
 	b.stated, b.weights = map[graph.TensorID][]int64{}, map[graph.TensorID][]weightPart{}
-	if !b.divide(v, v.p.Slices.Parts) {
+	if !b.divide(v, v.p.Slices.Parts) || !b.within(v) {
 		return nil
 	}
 	b.nodes, b.read = make([]*rowmap.Node, len(b.g.Nodes)), make([]bool, len(b.g.Nodes))

@@ -50,12 +50,27 @@ const anyRow = -1
 // all are the contents of a tensor that holds all of t.
 func all(t graph.TensorID) contents { return contents{kind: hasRows, of: t, axis: none} }
 
+// all are the contents of a tensor that holds all of t: of a tensor of a slice, rows of one
+// of the source.
+func (b *before) all(t graph.TensorID) contents {
+	if r, inSlice := b.slices[t]; inSlice {
+		return b.rowsOf(r.of, r.axis, r.lo, r.hi)
+	}
+	return all(t)
+}
+
 // rowsOf are the contents of a tensor with some rows of t. Rows of an initializer of
 // which there is a part are rows of the part.
 func (b *before) rowsOf(t graph.TensorID, axis int, lo, hi int64) contents {
 	shape := b.shape(t)
 	if axis >= 0 && axis < len(shape) && (lo == 0 || lo == anyRow) && hi == shape[axis] {
-		return all(t)
+		return b.all(t)
+	}
+	if r, inSlice := b.slices[t]; inSlice && axis == r.axis {
+		if lo == anyRow {
+			return b.rowsOf(r.of, axis, anyRow, hi)
+		}
+		return b.rowsOf(r.of, axis, r.lo+lo, r.lo+hi)
 	}
 	for _, w := range b.weights[t] {
 		if axis == w.axis && w.lo <= lo && hi <= w.hi {
@@ -66,14 +81,14 @@ func (b *before) rowsOf(t graph.TensorID, axis int, lo, hi int64) contents {
 }
 
 // whole reports whether a tensor holds all of t.
-func (c contents) whole(t graph.TensorID) bool {
-	return c == all(t)
+func (b *before) whole(c contents, t graph.TensorID) bool {
+	return c == b.all(t) || b.relative(c, t) == all(t)
 }
 
 // has reports whether a tensor holds rows [lo, hi) of an axis of t, and nothing else.
 func (b *before) has(c contents, t graph.TensorID, axis int, lo, hi int64) bool {
-	if c.kind == hasRows && c.of == t && c.axis == axis && c.lo == anyRow && c.modulo == 0 {
-		return c.hi == hi-lo
+	if r := b.relative(c, t); r.kind == hasRows && r.of == t && r.axis == axis && r.lo == anyRow && r.modulo == 0 {
+		return r.hi == hi-lo
 	}
 	return c == b.rowsOf(t, axis, lo, hi)
 }

@@ -187,7 +187,7 @@ func (k *copying) firstRows(m *rowmap.Map, length, total int64) (list []int64, a
 		if at >= len(k.n.Inputs) || k.n.Inputs[at] < 0 {
 			continue
 		}
-		x := c.holds[k.n.Inputs[at]]
+		x := c.b.relative(c.holds[k.n.Inputs[at]], k.old.Inputs[j])
 		if x.kind != hasRows || x.of != k.old.Inputs[j] || x.axis != none && x.axis != r.Axis || x.lo == anyRow {
 			continue
 		}
@@ -244,7 +244,7 @@ func (k *copying) makes(m *rowmap.Map, lo, length int64, alike bool) {
 			c.holds[t] = x
 		}
 	}
-	c.regions[k.p.region].order(k.n, k.p.tensor)
+	c.order(k.p, k.n)
 }
 
 // noteReads notes what the copy reads from outside of its region.
@@ -260,13 +260,22 @@ func (k *copying) noteReads() {
 		}
 		k.c.regions[k.p.region].reads(k.c.b.g.Tensors[t].Name, none)
 	}
+	if old := k.c.b.ofSlice[k.old]; old != nil {
+		for j, t := range k.old.Inputs { // what a node of a slice states
+			if j < len(old.Inputs) && old.Inputs[j] >= 0 && k.c.b.stated[t] != nil {
+				k.c.outer(k.p, func(r *regionFound, _ int) { r.reads(k.c.b.g.Tensors[old.Inputs[j]].Name, none) })
+			}
+		}
+	}
 }
 
 // addend returns the first input of which the copy reads some of the rows alone.
 func (k *copying) addend() (int, contents) {
 	for j := range min(len(k.n.Inputs), len(k.node.In)) {
-		if t := k.n.Inputs[j]; t >= 0 && k.c.holds[t].kind == hasRows && k.c.holds[t].axis != none {
-			return j, k.c.holds[t]
+		if t := k.n.Inputs[j]; t >= 0 {
+			if x := k.c.b.relative(k.c.holds[t], k.old.Inputs[j]); x.kind == hasRows && x.axis != none {
+				return j, x
+			}
 		}
 	}
 	return none, contents{}
@@ -319,7 +328,7 @@ func (k *copying) adds(j int, part contents) string {
 	}
 	k.noteReads()
 	c.summed(k.n.Outputs[0], x)
-	c.regions[k.p.region].order(k.n, k.p.tensor)
+	c.order(k.p, k.n)
 	return ""
 }
 

@@ -79,6 +79,7 @@ var slicedTexts = []struct {
 		out y
 	`}, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 45}}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Gemm"] > 2 && ops["Div"] > 0 }, true},
 	{"attention in pieces", weighing, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Bytes: 4100}}, func(ops map[string]int, p *plan.Plan) bool { return len(p.Slices.Regions[0].Running) == 1 }, false},
+	{"slices inside of slices", nested, nestedOptions, isNested, false},
 	{"maxima", text{main: `
 		in x float32 32 2 16 16
 		weight k float32 4 2 3 3
@@ -91,6 +92,29 @@ var slicedTexts = []struct {
 		y = MatMul(f, v)
 		out y
 	`}, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 60}}, func(ops map[string]int, _ *plan.Plan) bool { return ops["MaxPool"] > 1 && ops["Mod"] > 1 }, true},
+}
+
+// nested is a network whose images run one by one, and each of them in rows.
+var nested = text{main: `
+	in x float32 2 4 16 16
+	weight k float32 32 4 1 1
+	weight d float32 32 1 3 3
+	weight v float32 4 32 1 1
+	weight e float32 4 4 3 3
+	weight b float32 4
+	a = Conv(x, k)
+	p = Relu(a)
+	c = Conv(p, d) pads=1,1,1,1 group=32
+	f = Conv(c, v)
+	g = Conv(f, e, b) pads=1,1,1,1
+	out g
+`}
+
+var nestedOptions = passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 33}, Device: passes.Device{FLOPS: 1e8, Bandwidth: 1e8}}
+
+// isNested reports whether a region runs inside of a slice.
+func isNested(_ map[string]int, p *plan.Plan) bool {
+	return slices.ContainsFunc(p.Slices.Regions, func(r plan.SlicedRegion) bool { return r.Within != nil })
 }
 
 // planSliced plans one of slicedTexts as the command does.

@@ -282,7 +282,7 @@ func (c *sliced) wants(t, of graph.TensorID) string {
 		return fmt.Sprintf("expected none, found %s", c.b.text(c.holds[t]))
 	case t < 0:
 		return fmt.Sprintf("expected %s, found none", c.b.text(all(of)))
-	case c.holds[t].kind == hasFault || c.holds[t].whole(of):
+	case c.holds[t].kind == hasFault || c.b.whole(c.holds[t], of):
 		return ""
 	}
 	if want, stated := c.b.stated[of]; stated {
@@ -411,7 +411,7 @@ func (c *sliced) outside(n *graph.Node) string {
 		case t < 0 || of < 0 || c.before(t) != of:
 			return fmt.Sprintf("output %d: expected that of the source, found another", k)
 		default:
-			c.holds[t] = all(of)
+			c.holds[t] = c.b.all(of)
 		}
 	}
 	return ""

@@ -96,6 +96,23 @@ func (r *regionFound) order(n *graph.Node, tensor string) {
 	}
 }
 
+// order notes for a region and those around it that a copy of a node runs.
+func (c *sliced) order(p *sliceNode, n *graph.Node) {
+	c.regions[p.region].order(n, p.tensor)
+	name := p.tensor
+	list := c.frames(p)
+	for i := len(list) - 2; i >= 0; i-- {
+		name = c.sourceName(name)
+		c.regions[list[i].region].order(n, name)
+	}
+}
+
+// origin notes for a region and those around it that a tensor has rows of another one.
+func (c *sliced) origin(p *sliceNode, t, of graph.TensorID) {
+	c.regions[p.region].origin(t, of)
+	c.outer(p, func(r *regionFound, _ int) { r.origin(t, of) })
+}
+
 // recorded compares what the plan says of a region with what its nodes do.
 func (c *sliced) recorded(i int) {
 	v, x, r := c.v, &c.v.p.Slices.Regions[i], &c.regions[i]

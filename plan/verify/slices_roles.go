@@ -14,10 +14,20 @@ func (c *sliced) reads(p *sliceNode, t graph.TensorID, axis int) {
 	if t < 0 {
 		return
 	}
-	if maker := c.g.Tensors[t].Maker; maker >= 0 && c.tags[maker] != nil && c.tags[maker].region == p.region {
+	if maker := c.g.Tensors[t].Maker; maker >= 0 && c.tags[maker] != nil && c.inRegion(c.tags[maker], p.region) {
 		return
 	}
-	r := &c.regions[p.region]
+	c.outer(p, func(r *regionFound, region int) {
+		if maker := c.g.Tensors[t].Maker; maker >= 0 && c.tags[maker] != nil && c.inRegion(c.tags[maker], region) || c.holds[t].kind == hasNothing {
+			return
+		}
+		c.notes(r, t, none)
+	})
+	c.notes(&c.regions[p.region], t, axis)
+}
+
+// notes notes that a region reads a tensor.
+func (c *sliced) notes(r *regionFound, t graph.TensorID, axis int) {
 	if of, part := c.parts[t]; part {
 		r.reads(of, c.holds[t].axis)
 		return
@@ -48,6 +58,19 @@ func (c *sliced) inSlice(p *sliceNode, t graph.TensorID, goesOn bool) string {
 		return ""
 	}
 	if q.region != p.region {
+		a, b, same := c.frames(p), c.frames(q), 0
+		for same < min(len(a), len(b)) && a[same].region == b[same].region {
+			if a[same].slice != b[same].slice {
+				return fmt.Sprintf("expected a tensor of slice %d of region %d, found one of slice %d%s", a[same].slice, a[same].region, b[same].slice, c.made(t))
+			}
+			same++
+		}
+		if same == len(b) && x.kind == hasRows { // of the slice in which the region runs
+			return ""
+		}
+		if of := c.before(t); of != none && c.b.made[c.b.g.Tensors[of].Name] == of && q.role == "put" && c.b.whole(x, of) {
+			return ""
+		}
 		if output := q.role != "rows" && (q.role != "node" || c.regions[q.region].sums[x.of] != nil); output && x == all(x.of) {
 			return ""
 		}
@@ -146,7 +169,7 @@ func (c *sliced) taken(p *sliceNode, n *graph.Node) string {
 		return wrong
 	}
 	shape := c.b.shape(of)
-	x := c.holds[n.Inputs[0]]
+	x := c.b.relative(c.holds[n.Inputs[0]], of)
 	if x.kind == hasFault {
 		return c.skipped(n)
 	}
@@ -157,7 +180,7 @@ func (c *sliced) taken(p *sliceNode, n *graph.Node) string {
 	if wrong := c.inSlice(p, n.Inputs[0], x.kind == hasWritten); wrong != "" {
 		return wrong
 	}
-	c.regions[p.region].origin(n.Outputs[0], n.Inputs[0])
+	c.origin(p, n.Outputs[0], n.Inputs[0])
 	c.reads(p, n.Inputs[0], a)
 	modulo := x.modulo
 	switch {
@@ -168,7 +191,7 @@ func (c *sliced) taken(p *sliceNode, n *graph.Node) string {
 	case x.kind == hasRows && x.of == of && x.axis == none:
 		c.holds[n.Outputs[0]] = c.b.rowsOf(of, a, from, to)
 	case x.kind == hasRows && x.of == of && x.axis == a && x.lo == anyRow && to <= x.hi:
-		c.holds[n.Outputs[0]] = contents{kind: hasRows, of: of, axis: a, lo: anyRow, hi: to - from}
+		c.holds[n.Outputs[0]] = c.b.rowsOf(of, a, anyRow, to-from)
 	case x.kind == hasRows && x.of == of && x.axis == a && x.lo != anyRow && to <= x.hi-x.lo:
 		c.holds[n.Outputs[0]] = c.b.rowsOf(of, a, x.lo+from, x.lo+to)
 	default:
@@ -226,7 +249,10 @@ func (c *sliced) put(p *sliceNode, n *graph.Node) string {
 	}
 	axis := int(axes)
 	r := &c.regions[p.region]
-	base, part := c.holds[n.Inputs[0]], c.holds[n.Inputs[1]]
+	base, part := c.holds[n.Inputs[0]], c.b.relative(c.holds[n.Inputs[1]], of)
+	if t := c.before(n.Inputs[0]); t != none {
+		base = c.b.relative(base, t) // all of a tensor of a slice, perhaps, over which rows are written
+	}
 	label := c.g.Label(c.g.Tensors[n.Outputs[0]].Maker)
 	next := contents{kind: hasWritten, of: of, axis: axis, over: none}
 	switch {
@@ -256,19 +282,20 @@ func (c *sliced) put(p *sliceNode, n *graph.Node) string {
 	}
 	length := part.hi - part.lo
 	switch {
-	case part.whole(of):
+	case c.b.whole(part, of):
 		length = shape[axis]
 	case part.lo == anyRow:
 		length = part.hi
 	}
 	if at != next.hi {
-		return fmt.Sprintf("expected rows of %q from row %d on, the next one, found row %d", graph.Short(p.tensor), next.hi, at)
+		return fmt.Sprintf("expected rows of %q from row %d on, the next one, found row %d%s", graph.Short(p.tensor), next.hi, at, c.made(n.Inputs[0]))
 	}
 	if part.kind != hasRows || length < 0 || length > shape[axis]-at || !c.b.has(part, of, axis, at, at+length) {
 		return fmt.Sprintf("input 1: expected rows of axis %d of %q from row %d on, found %s%s", axis, graph.Short(p.tensor), at, c.b.text(part), c.made(n.Inputs[1]))
 	}
 	if next.hi += length; next.hi == shape[axis] {
-		next = all(of)
+		next = c.b.all(of)
+		c.origin(p, n.Outputs[0], n.Inputs[1])
 	}
 	c.holds[n.Outputs[0]] = next
 	return ""

@@ -374,6 +374,7 @@ var real = []struct {
 	{"caches of a fixed capacity", growing, passes.Options{KVCapacity: 8, Dims: map[string]int64{"batch": 2}}, func(p *plan.Plan) bool {
 		return p.KV != nil && len(p.KV.Masks) == 1 && len(p.KV.Caches) == 2
 	}},
+	{"slices inside of slices", nested, nestedOptions, func(p *plan.Plan) bool { return isNested(nil, p) }},
 	{"slices of parts", attentive, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 60}}, func(p *plan.Plan) bool {
 		return len(p.Slices.Parts) > 0
 	}},

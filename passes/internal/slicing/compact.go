@@ -2,7 +2,6 @@ package slicing
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +19,7 @@ const spare = 64
 
 // Compact replaces the nodes of slices by calls of local functions, so that the file has
 // the nodes of a region once, and not once for each slice. The model is one that Rewrite
-// made of the regions, with inferred types; it does not change. names lists for each region the tensors to which the metadata of the
+// made of the regions, which stand in the order of their numbers, with inferred types; it does not change. names lists for each region the tensors to which the metadata of the
 // functions' nodes refer.
 //
 // A function has consecutive nodes of one slice. What rows they make and read is the
@@ -52,12 +51,10 @@ type Room struct {
 	Less int64 // by which estimates turned out too large
 }
 
-// of returns for each region, in the order in which Rewrite numbers them, by how many bytes
+// of returns for each region by how many bytes
 // calls may raise its peak, so that the peak of all rises by a small share. It may be less
 // than 0 where calls in an order that is found turned out to need more.
 func (x Room) of(list []*Choice) []int64 {
-	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b *Choice) int { return a.Start - b.Start })
 	out := make([]int64, len(list))
 	for i, c := range list {
 		out[i] = max(x.Peak-c.Peak, 0) + x.Peak/spare - x.Less
@@ -98,44 +95,44 @@ func (c *compact) parts() {
 	added := c.sums()
 	var now *run
 	for i, n := range c.g.Nodes {
-		x, sliced := tagOf(n)
+		x, sliced := TagOf(n)
 		if !sliced {
 			now = nil
 			continue
 		}
-		if now == nil || now.region != x.region || now.slice != x.slice {
-			now = &run{region: x.region, slice: x.slice}
+		if now == nil || now.region != x.Region || now.slice != x.Slice {
+			now = &run{region: x.Region, slice: x.Slice}
 			c.runs = append(c.runs, now)
 		}
-		k, known := c.index[x.region][x.tensor]
+		k, known := c.index[x.Region][x.Tensor]
 		switch {
-		case x.role != roleNode && x.role != roleRows || added[regionTensor{x.region, x.tensor}] || !copyable(n) || x.role == roleRows && c.dies(n.Inputs[0], x.region):
+		case x.Role != roleNode && x.Role != roleRows || added[regionTensor{x.Region, x.Tensor}] || !copyable(n) || x.Role == roleRows && c.dies(n.Inputs[0], x.Region):
 			k = -1
 		case !known:
-			k = len(c.names[x.region])
-			c.index[x.region][x.tensor] = k
-			c.names[x.region] = append(c.names[x.region], x.tensor)
+			k = len(c.names[x.Region])
+			c.index[x.Region][x.Tensor] = k
+			c.names[x.Region] = append(c.names[x.Region], x.Tensor)
 		}
-		now.nodes, now.roles = append(now.nodes, graph.NodeID(i)), append(now.roles, role{x.role, k})
+		now.nodes, now.roles = append(now.nodes, graph.NodeID(i)), append(now.roles, role{x.Role, k})
 	}
 }
 
-// tag is what the metadata of a node of a slice say.
-type tag struct {
-	region, slice int
-	role, tensor  string
+// Tag is what the metadata of a node of a slice say.
+type Tag struct {
+	Region, Slice int
+	Role, Tensor  string
 }
 
-// tagOf reads the metadata of a node; false if it belongs to no slice.
-func tagOf(n *graph.Node) (x tag, sliced bool) {
+// TagOf reads the metadata of a node; false if it belongs to no slice.
+func TagOf(n *graph.Node) (x Tag, sliced bool) {
 	text, sliced := n.Prop(Prop)
 	if !sliced {
 		return x, false
 	}
 	words := strings.SplitN(text, " ", 4)
-	x.region, _ = strconv.Atoi(words[0]) // as Rewrite wrote them
-	x.slice, _ = strconv.Atoi(words[1])
-	x.role, x.tensor = words[2], words[3]
+	x.Region, _ = strconv.Atoi(words[0]) // as Rewrite wrote them
+	x.Slice, _ = strconv.Atoi(words[1])
+	x.Role, x.Tensor = words[2], words[3]
 	return x, true
 }
 
@@ -148,12 +145,12 @@ func (c *compact) dies(t graph.TensorID, region int) bool {
 		return false
 	}
 	if x.Maker >= 0 {
-		if from, sliced := tagOf(c.g.Nodes[x.Maker]); sliced && from.region == region {
+		if from, sliced := TagOf(c.g.Nodes[x.Maker]); sliced && from.Region == region {
 			return false
 		}
 	}
 	for _, q := range x.Readers {
-		if to, sliced := tagOf(c.g.Nodes[q]); !sliced || to.region != region || to.role != roleRows {
+		if to, sliced := TagOf(c.g.Nodes[q]); !sliced || to.Region != region || to.Role != roleRows {
 			return false
 		}
 	}
@@ -170,8 +167,8 @@ type regionTensor struct {
 func (c *compact) sums() map[regionTensor]bool {
 	added := map[regionTensor]bool{}
 	for _, n := range c.g.Nodes {
-		x, sliced := tagOf(n)
-		if !sliced || x.role != roleNode {
+		x, sliced := TagOf(n)
+		if !sliced || x.Role != roleNode {
 			continue
 		}
 		for _, a := range n.Semantics.Inplace {
@@ -179,8 +176,8 @@ func (c *compact) sums() map[regionTensor]bool {
 			if t < 0 || c.g.Tensors[t].Maker < 0 {
 				continue
 			}
-			if from, sliced := tagOf(c.g.Nodes[c.g.Tensors[t].Maker]); sliced && from.region == x.region && from.slice != x.slice {
-				added[regionTensor{x.region, x.tensor}] = true
+			if from, sliced := TagOf(c.g.Nodes[c.g.Tensors[t].Maker]); sliced && from.Region == x.Region && from.Slice != x.Slice {
+				added[regionTensor{x.Region, x.Tensor}] = true
 			}
 		}
 	}

@@ -21,6 +21,7 @@ type Search struct {
 	cut     []int64 // bytes that live over the end of each node
 	ends    []int   // nodes at which a window may end
 	starts  []int   // and begin
+	until   []int   // with owners: the last node behind each that may end a window which begins there
 	windows map[[2]int][]*candidate
 	whole   []*candidate // of the whole program
 }
@@ -53,6 +54,19 @@ func NewSearch(p *Program, reach int) *Search {
 	}
 	for v := 1; v <= n; v++ {
 		s.cut[v] += s.cut[v-1]
+	}
+	if s.Owners != nil {
+		s.until = make([]int, n)
+		end, owner := n-1, int32(-1)
+		for v := n - 1; v >= 0; v-- {
+			if now := s.Owners[v]; now >= 0 {
+				if owner >= 0 && now != owner {
+					end = v
+				}
+				owner = now
+			}
+			s.until[v] = end
+		}
 	}
 	for v := range n {
 		if s.low(v) {
@@ -126,7 +140,7 @@ const wholeSeeds = 20
 // the last node and from the nodes with the largest outputs. For a training step, they
 // are micro-batches.
 func (s *Search) entire() []*candidate {
-	if s.whole != nil || len(s.g.Nodes) == 0 {
+	if s.whole != nil || len(s.g.Nodes) == 0 || s.Owners != nil {
 		return s.whole
 	}
 	size := func(v int) (bytes int64) {
@@ -284,8 +298,11 @@ func (s *Search) Cover(ctx context.Context, limit, target int64, apart bool) (li
 		}
 		first, _ := slices.BinarySearch(s.ends, v)
 		for _, e := range s.ends[first:] {
-			if e-v >= s.Reach {
+			if e-v >= s.Reach || s.until != nil && e > s.until[v] {
 				break
+			}
+			if s.Owners != nil && s.Owners[e] < 0 {
+				continue
 			}
 			if hot[e+1] == hot[v] || hot[v+1] == hot[v] && hot[min(v+s.Reach/2, n)] == hot[v] {
 				continue

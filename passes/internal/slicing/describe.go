@@ -1,6 +1,8 @@
 package slicing
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -40,4 +42,36 @@ func (c *Choice) Describe() plan.SlicedRegion {
 		out.Outputs = append(out.Outputs, o)
 	}
 	return out
+}
+
+// Owners returns which slice each node of a program belongs to whose base runs in these
+// regions already, with tensors that hold rows of tensors of the model before; -1 if it may
+// belong to no region: it is no copy of a node, sums, makes several tensors or rows that are
+// told by their remainders alone, or reads rows of an initializer.
+func Owners(g *graph.Graph, regions []*Choice, rows map[string]Part, weights []Weight) []int32 {
+	cut := map[string]bool{}
+	for _, w := range weights {
+		cut[w.Tensor] = true
+	}
+	type slice struct{ region, slice int }
+	numbers, owners := map[slice]int32{}, make([]int32, len(g.Nodes))
+	for v, n := range g.Nodes {
+		owners[v] = -1
+		x, sliced := TagOf(n)
+		if !sliced || x.Role != roleNode || len(n.Outputs) != 1 || len(regions[x.Region].pieced) > 0 {
+			continue
+		}
+		made, known := rows[g.Tensors[n.Outputs[0]].Name]
+		if !known || made.Modulo || slices.ContainsFunc(n.Inputs, func(t graph.TensorID) bool { return t >= 0 && cut[g.Tensors[t].Name] }) {
+			continue
+		}
+		key := slice{x.Region, x.Slice}
+		i, known := numbers[key]
+		if !known {
+			i = int32(len(numbers))
+			numbers[key] = i
+		}
+		owners[v] = i
+	}
+	return owners
 }

@@ -12,6 +12,7 @@ import (
 type Part struct {
 	Tensor, Of string
 	Range
+	Modulo bool // the elements are those of the rows but for multiples
 }
 
 // Divided says what Divide has added to a graph.
@@ -232,7 +233,7 @@ func (d *divider) part(lo, hi int64) graph.TensorID {
 		made = d.tensor(d.name(old.Outputs[0], "part"))
 		n.Outputs = []graph.TensorID{made}
 		d.nodes = append(d.nodes, &n)
-		d.parts = append(d.parts, Part{d.g.Tensors[made].Name, d.g.Tensors[old.Outputs[0]].Name, Range{l.axis, list[x].lo, list[x].hi}})
+		d.parts = append(d.parts, Part{d.g.Tensors[made].Name, d.g.Tensors[old.Outputs[0]].Name, Range{l.axis, list[x].lo, list[x].hi}, false})
 	}
 	return made
 }

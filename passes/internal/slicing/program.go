@@ -44,6 +44,11 @@ type Program struct {
 	// Lists are initializers that the model before does not have: no inputs of regions.
 	Lists map[graph.TensorID]bool
 
+	// Owners says of each node which slice of the model before it belongs to, if the program
+	// runs in slices already; -1: it may belong to no region. A region has nodes of one owner.
+	// nil: all nodes have the same.
+	Owners []int32
+
 	g        *graph.Graph
 	saved    []int64 // at each step, what results save that overwrite an operand
 	cuts     map[cutKey]*ops.Cut

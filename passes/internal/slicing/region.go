@@ -46,6 +46,14 @@ type Region struct {
 // at returns the class of a node of the window.
 func (r *Region) at(node int) class { return r.class[node-r.Start] }
 
+// owner returns the owner of a node.
+func (p *Program) owner(node int) int32 {
+	if p.Owners == nil {
+		return 0
+	}
+	return p.Owners[node]
+}
+
 // need is the axis along which a tensor is needed.
 type need struct {
 	axis  int // ops.Whole: all of it
@@ -62,7 +70,7 @@ type need struct {
 // the region that it reads, or if it sums over them. What reads a sum, or cannot join,
 // runs behind the slices. So no edge leads backwards, whatever the window.
 func (p *Program) Find(s, e, seed, axis int) *Region {
-	if p.cut(seed, axis) == nil {
+	if p.cut(seed, axis) == nil || p.owner(seed) < 0 {
 		return nil
 	}
 	r := &Region{
@@ -132,7 +140,7 @@ func (r *Region) wanted(v int, needs map[graph.TensorID]need) (cut *ops.Cut, wan
 			continue
 		}
 		wanted = true
-		if needs[t].axis == ops.Whole {
+		if needs[t].axis == ops.Whole || r.p.owner(v) != r.p.owner(r.Seed) {
 			return nil, true
 		}
 		if first < 0 {
@@ -233,7 +241,7 @@ func (r *Region) join(v int) class {
 	if !cutting {
 		return before
 	}
-	if len(n.Outputs) == 0 || n.Outputs[0] < 0 {
+	if len(n.Outputs) == 0 || n.Outputs[0] < 0 || r.p.owner(v) != r.p.owner(r.Seed) {
 		return behind
 	}
 	for axis := range r.p.shape(n.Outputs[0]) {

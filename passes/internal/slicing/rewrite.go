@@ -26,13 +26,21 @@ const (
 	roleMean = "mean" // divides the sum T by its number of elements
 )
 
+// Rewritten is a model in which regions run in slices.
+type Rewritten struct {
+	*graph.Model
+	Weights []Weight // initializers with rows of one of the model before
+	Rows    []Part   // tensors of slices with rows of one of the model before, makers before readers
+}
+
 // Rewrite returns a copy of the model in which the regions run in slices, one region
-// after the other. The windows must be disjoint. Types are not inferred yet.
+// after the other. The windows must be disjoint. Types are not inferred yet. The regions
+// are numbered from first on, in the order of their windows.
 //
 // A copy of node N in slice i is called N/s<i> and makes T/s<i>. The rows that it takes
 // of a tensor T are T/rows<i>, and T with the rows of slices 0 to i in it is T/put<i>.
 // Outputs keep their tensors, so nothing outside of the regions changes.
-func (p *Program) Rewrite(list []*Choice) (*graph.Model, []Weight, error) {
+func (p *Program) Rewrite(list []*Choice, first int) (*Rewritten, error) {
 	m := *p.Model
 	m.Graph = p.g.Clone()
 	w := &writer{p: p, g: m.Graph, tensors: map[string]bool{}, labels: map[string]bool{}, ints: map[string]graph.TensorID{}, cut: map[graph.TensorID]bool{}, lows: map[graph.DType]graph.TensorID{}}
@@ -43,8 +51,8 @@ func (p *Program) Rewrite(list []*Choice) (*graph.Model, []Weight, error) {
 	for i, c := range list {
 		w.nodes = append(w.nodes, m.Graph.Nodes[next:c.Start]...)
 		w.whole(c, before)
-		if err := w.region(i, c); err != nil {
-			return nil, nil, err
+		if err := w.region(first+i, c); err != nil {
+			return nil, err
 		}
 		w.whole(c, behind)
 		next = c.End + 1
@@ -67,10 +75,10 @@ func (p *Program) Rewrite(list []*Choice) (*graph.Model, []Weight, error) {
 	m.Graph.Link()
 	if w.puts {
 		if err := m.AddPutRows(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return &m, w.list, nil
+	return &Rewritten{&m, w.list, w.rows}, nil
 }
 
 // note collects the names of the tensors and nodes of a graph and of its bodies.
@@ -99,6 +107,7 @@ type writer struct {
 	lows            map[graph.DType]graph.TensorID // the lowest number of a type
 	cut             map[graph.TensorID]bool        // initializers of which there are rows now
 	list            []Weight
+	rows            []Part
 }
 
 // whole adds the nodes of a window that run whole, before or behind the slices.
@@ -227,6 +236,7 @@ func (r *regionWriter) take(of, from graph.TensorID, have, want Range) graph.Ten
 		Inputs: []graph.TensorID{from, r.vector(want.Lo - have.Lo), r.vector(want.Hi - have.Lo), r.vector(int64(want.Axis))},
 	}, roleRows, of)
 	r.taken[key] = t
+	r.writer.rows = append(r.writer.rows, Part{Tensor: r.g.Tensors[t].Name, Of: r.g.Tensors[of].Name, Range: want})
 	return t
 }
 
@@ -295,6 +305,9 @@ func (r *regionWriter) copy(v int, s *Slice) error {
 		if t >= 0 {
 			n.Outputs[k] = r.tensor(r.name(t, "s"))
 			r.rows[t] = n.Outputs[k]
+			if made, rows := s.Made[t]; rows && sum == nil {
+				r.writer.rows = append(r.writer.rows, Part{r.g.Tensors[n.Outputs[k]].Name, r.g.Tensors[t].Name, made, r.c.cut[v].Modulo != nil})
+			}
 		}
 	}
 	for _, a := range r.c.pieced {
