@@ -93,9 +93,16 @@ var slicedTexts = []struct {
 	`}, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 60}}, func(ops map[string]int, _ *plan.Plan) bool { return ops["MaxPool"] > 1 && ops["Mod"] > 1 }, true},
 }
 
-// planSliced plans one of slicedTexts as the command does.
+// slicedModels are the plans of slicedTexts, made when a test first asks for them.
+var slicedModels = map[int]slicedModel{}
+
+// planSliced plans one of slicedTexts as the command does. Tests share the plan: they
+// change copies.
 func planSliced(t testing.TB, i int) slicedModel {
 	t.Helper()
+	if x, made := slicedModels[i]; made {
+		return x
+	}
 	c := &slicedTexts[i]
 	m := c.x.build(t)
 	if c.step {
@@ -115,7 +122,8 @@ func planSliced(t testing.TB, i int) slicedModel {
 		t.Fatal(err)
 	}
 	found.Plan.Model = plan.ImageOf("out.onnx", im)
-	return slicedModel{source, encode(t, found.Model), found.Plan}
+	slicedModels[i] = slicedModel{source, encode(t, found.Model), found.Plan}
+	return slicedModels[i]
 }
 
 // corruption is one corruption of a planned file.
