@@ -19,6 +19,10 @@ TOOLS   := $(CACHE)/tools-$(shell go env GOVERSION)
 # scripts read the variable, and skip or say what to set where it is empty.
 export ONNXMEM_DATA ?= $(wildcard $(abspath ../shared/data))
 
+# One set of flags for all targets: what one of them has compiled, the others take from
+# Go's cache.
+export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
+
 # The flags of the CUDA build: gorgonia's CUDA machine, over the stand-in in cu/.
 CUDA := -modfile=go.cuda.mod -tags cuda
 
@@ -41,17 +45,17 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/onnxmem
-	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/onnxmem
+	@CGO_ENABLED=0 go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/onnxmem
 
 .PHONY: cuda
 cuda: ## build bin/onnxmem-cuda, whose --device cuda runs the nodes on gorgonia's CUDA machine (needs a C compiler, no CUDA)
-	@CGO_ENABLED=1 go build $(CUDA) -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/onnxmem-cuda ./cmd/onnxmem
+	@CGO_ENABLED=1 go build $(CUDA) -ldflags "-s -w -X main.version=$(VERSION)" -o bin/onnxmem-cuda ./cmd/onnxmem
 
 .PHONY: test-cuda
 test-cuda: ## vet the CUDA build and run its tests of sessions on a GPU, on a fake driver (needs a C and a C++ compiler)
 	@if ! command -v "$$(go env CC)" >/dev/null; then echo "no C compiler: the CUDA build is not tested"; exit 0; fi; \
 		export CGO_ENABLED=1; go vet $(CUDA) ./vm ./cmd/onnxmem gorgonia.org/cu/... && \
-		go test $(CUDA) -json -run 'CUDA|Device' ./vm gorgonia.org/cu/... | go run ./internal/testreport
+		go test $(CUDA) -vet=off -json -run 'CUDA|Device' ./vm gorgonia.org/cu/... | go run ./internal/testreport
 
 .PHONY: cuda-mod
 cuda-mod: ## write go.cuda.mod and go.cuda.sum, the module files of the CUDA build, after a change of go.mod
@@ -61,8 +65,9 @@ cuda-mod: ## write go.cuda.mod and go.cuda.sum, the module files of the CUDA bui
 .PHONY: test
 test: ## run the tests; ends with a list of skipped tests and the reasons
 	@# Those that take longest begin first, so that no core waits for them at the end.
-	@# Collecting garbage a quarter as often saves a sixth of the processor time.
-	@GOGC=400 GOMEMLIMIT=3GiB go test -json ./vm ./plan/verify ./cmd/onnxmem ./passes ./internal/wheels ./... | go run ./internal/testreport
+	@# Collecting garbage a quarter as often saves a sixth of the processor time. The
+	@# packages are vetted by make lint, and not twice.
+	@GOGC=400 GOMEMLIMIT=3GiB go test -vet=off -json ./vm ./plan/verify ./cmd/onnxmem ./passes ./internal/wheels ./... | go run ./internal/testreport
 
 # The kit's largest size, with the sources beside it: what may travel to a lent machine.
 KIT_BYTES := 67108864
@@ -75,9 +80,9 @@ KIT_WITH = $$(($$(du -sb build/gpu | cut -f1) + $$(git ls-files -z | xargs -0 du
 .PHONY: gpu-kit
 gpu-kit: build ## build build/gpu, whose `run` checks and measures on a machine with an NVIDIA GPU and nothing else (needs xz)
 	@rm -rf build/gpu build/gpu-unpacked && mkdir -p build/gpu/testdata build/gpu-unpacked
-	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o build/gpu/run ./bench/gpu
+	@CGO_ENABLED=0 go build -ldflags "-s -w -X main.version=$(VERSION)" -o build/gpu/run ./bench/gpu
 	@cp bin/onnxmem build/gpu-unpacked/ && cp -r testdata/nodes testdata/functions build/gpu/testdata/
-	@for t in vm vm/internal/gpu; do CGO_ENABLED=0 go test -c -trimpath -ldflags "-s -w" -o build/gpu-unpacked/$$(basename $$t).test ./$$t; done
+	@for t in vm vm/internal/gpu; do CGO_ENABLED=0 go test -c -ldflags "-s -w" -o build/gpu-unpacked/$$(basename $$t).test ./$$t; done
 	@for f in build/gpu-unpacked/*; do xz --format=lzma -5 -c $$f >build/gpu/$$(basename $$f).lzma; done
 	@for f in $(if $(filter no,$(KIT_NVRTC)),,$(wildcard build/nvrtc/nvidia/*/lib/libnvrtc-builtins.so.* build/nvrtc/nvidia/*/lib/libnvrtc.so.*)); do \
 		packed=build/nvrtc/$$(basename $$f).lzma; \
@@ -87,7 +92,7 @@ gpu-kit: build ## build build/gpu, whose `run` checks and measures on a machine 
 	done
 	@if ! command -v "$$(go env CC)" >/dev/null; then echo "without the CUDA build: it needs a C compiler"; else \
 		f=build/gpu-unpacked/onnxmem-cuda; \
-		CGO_ENABLED=1 go build $(CUDA) -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $$f ./cmd/onnxmem && xz --format=lzma -5 $$f && \
+		CGO_ENABLED=1 go build $(CUDA) -ldflags "-s -w -X main.version=$(VERSION)" -o $$f ./cmd/onnxmem && xz --format=lzma -5 $$f && \
 		if [ $(call KIT_WITH,$$f.lzma) -le $(KIT_BYTES) ]; then mv $$f.lzma build/gpu/; \
 		else echo "without the CUDA build, for which there is no room: KIT_NVRTC=no makes some, if the machine has NVIDIA's compiler"; fi; \
 	fi
@@ -122,7 +127,7 @@ nvrtc-once: ## compile each GPU kernel once, and each file for every architectur
 
 .PHONY: beam
 beam: ## build, vet and test bin/onnxmem-beam, the pipeline for many machines (a separate module)
-	cd beam && CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o ../bin/onnxmem-beam .
+	cd beam && CGO_ENABLED=0 go build -ldflags "-X main.version=$(VERSION)" -o ../bin/onnxmem-beam .
 	cd beam && go vet ./... && go test ./...
 
 .PHONY: beam-flink

@@ -22,6 +22,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm/cuda/fake"
 )
 
+// cudaMachine: gorgonia's CUDA machine runs the nodes of sessions with a device.
+const cudaMachine = true
+
 // machineDevice opens the fake driver's GPU; with ONNXMEM_TEST_GPU set, the first one of the
 // machine, and f is nil.
 func machineDevice(t *testing.T) (d *cuda.Device, f *fake.Fake) {

@@ -117,9 +117,16 @@ func isNested(_ map[string]int, p *plan.Plan) bool {
 	return slices.ContainsFunc(p.Slices.Regions, func(r plan.SlicedRegion) bool { return r.Within != nil })
 }
 
-// planSliced plans one of slicedTexts as the command does.
+// slicedModels are the plans of slicedTexts, made when a test first asks for them.
+var slicedModels = map[int]slicedModel{}
+
+// planSliced plans one of slicedTexts as the command does. Tests share the plan: they
+// change copies.
 func planSliced(t testing.TB, i int) slicedModel {
 	t.Helper()
+	if x, made := slicedModels[i]; made {
+		return x
+	}
 	c := &slicedTexts[i]
 	m := c.x.build(t)
 	if c.step {
@@ -139,7 +146,8 @@ func planSliced(t testing.TB, i int) slicedModel {
 		t.Fatal(err)
 	}
 	found.Plan.Model = plan.ImageOf("out.onnx", im)
-	return slicedModel{source, encode(t, found.Model), found.Plan}
+	slicedModels[i] = slicedModel{source, encode(t, found.Model), found.Plan}
+	return slicedModels[i]
 }
 
 // corruption is one corruption of a planned file.
