@@ -38,6 +38,9 @@ func (s *State) aliasGraph(r *region) *alias.Graph {
 			g.Nodes = append(g.Nodes, out)
 		}
 	}
+	if g.Explodes() {
+		g.Nodes = nil
+	}
 	return g
 }
 

@@ -97,7 +97,9 @@ func (a *rangeAliases) choose(b *rangeSolver, points []aliasPoint) error {
 		last := shapes[len(shapes)-1]
 		for _, x := range shapes {
 			if !x.like(last) {
-				a.leaveUnlike(x, last, corner.g.Nodes)
+				if !a.leaveUnlike(x, last, corner.g.Nodes) {
+					return errNothingShared
+				}
 				again = true
 				break
 			}
@@ -141,8 +143,9 @@ func (a *rangeAliases) leaveOut(n int32) {
 
 // leaveUnlike leaves out nodes because of which two shapes differ: those that share bytes in
 // one of them alone or, if there are none, the last one that shares bytes of a storage with
-// other parts. Storages that get their parts from others come after these.
-func (a *rangeAliases) leaveUnlike(x, y *aliasShape, nodes []alias.Node) {
+// other parts. Storages that get their parts from others come after these. It reports
+// whether there were such nodes: lengths of 0 may differ without any.
+func (a *rangeAliases) leaveUnlike(x, y *aliasShape, nodes []alias.Node) bool {
 	found := false
 	for _, pair := range [][2][]int32{{x.layout.Shared, y.layout.Shared}, {y.layout.Shared, x.layout.Shared}} {
 		for _, n := range pair[0] {
@@ -165,6 +168,7 @@ func (a *rangeAliases) leaveUnlike(x, y *aliasShape, nodes []alias.Node) {
 			}
 		}
 	}
+	return found
 }
 
 // leaveUnsized leaves out the nodes of which a buffer consists of parts of tensors, but has

@@ -662,7 +662,10 @@ func (c *pointChecker) bound(w *verifier, works []int64, point int, p *pointResu
 	s.share()
 	c.keepResident(s)
 	if c.v.p.Sharing.Aliases {
-		s = s.relaxed()
+		if s = s.relaxed(); s == nil {
+			p.code, p.fault = CodeCertificate, tooManyParts
+			return
+		}
 	}
 	least := atRatio(p.arena, c.r.Worst)
 	for _, row := range c.rows[point] {

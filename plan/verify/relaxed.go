@@ -20,9 +20,14 @@ import (
 // Proof. Different parts hold different values, so whatever the plan, at each step those
 // that are live lie in different bytes. The exception is a node that writes a result over
 // an input: it saves at most the bytes of the input's parts that nobody reads later.
+//
+// It returns nil if there are too many parts: nodes that join a tensor with itself, one
+// after the other, have exponentially many.
 func (s *scope) relaxed() *scope {
 	r := &relaxation{s: s.withoutAliases(), cuts: map[int32][]int64{}}
-	r.contents()
+	if !r.contents() {
+		return nil
+	}
 	r.cutAll()
 	return r.scope()
 }
@@ -47,9 +52,16 @@ type placedPair struct {
 	node graph.NodeID
 }
 
-// contents follows the bytes of all storages to the nodes that write them.
-func (r *relaxation) contents() {
+// maxRuns limits the runs of all contents.
+const maxRuns = 1 << 22
+
+const tooManyParts = "aliases: expected a graph whose nodes move bytes in at most 4194304 parts: no bound can be checked"
+
+// contents follows the bytes of all storages to the nodes that write them. It reports
+// false if there are too many runs.
+func (r *relaxation) contents() bool {
 	s := r.s
+	runs := 0
 	r.content = make([][]run, len(s.storages))
 	for i := range s.storages {
 		r.content[i] = []run{{int32(i), 0, s.storages[i].bytes}}
@@ -58,12 +70,16 @@ func (r *relaxation) contents() {
 		for out, t := range n.Outputs {
 			if t >= 0 && s.storageOf[t] != none && s.storages[s.storageOf[t]].tensors[0] == t {
 				r.move(n, out, s.storageOf[t])
+				if runs += len(r.content[s.storageOf[t]]); runs > maxRuns {
+					return false
+				}
 			}
 		}
 		for _, p := range s.pairs(graph.NodeID(id)) {
 			r.pairs = append(r.pairs, placedPair{p, graph.NodeID(id)})
 		}
 	}
+	return true
 }
 
 // move sets the content of an output whose bytes a node moves.
@@ -72,7 +88,7 @@ func (r *relaxation) move(n *graph.Node, out int, y int32) {
 	var content []run
 	moved := false
 	for _, x := range n.Semantics.Ranges {
-		if x.Out != out {
+		if x.Out != out || len(content) > maxRuns {
 			continue
 		}
 		i := s.storageOf[n.Inputs[x.In]]

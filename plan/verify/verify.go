@@ -168,6 +168,10 @@ func (v *verifier) plan() {
 		if s.plain != nil {
 			bounded = s.relaxed()
 		}
+		if bounded == nil {
+			v.fault(CodeCertificate, tooManyParts)
+			return
+		}
 		v.certify(bounded, &sum)
 	}
 	v.pools(s, sum)

@@ -75,6 +75,30 @@ func (g *Graph) Relax() *Layout {
 	return l
 }
 
+// maxSpans limits the spans of all contents of a relaxed layout.
+const maxSpans = 1 << 22
+
+// Explodes reports whether a relaxed layout may have too many spans: nodes that join a
+// storage with itself, one after the other, make exponentially many.
+func (g *Graph) Explodes() bool {
+	count, sum := make([]int, len(g.Bytes)), 0
+	for i := range count {
+		count[i] = 1
+	}
+	for _, n := range g.Nodes {
+		for i, r := range n.Ranges {
+			if i == 0 || n.Ranges[i-1].Out != r.Out {
+				count[r.Out] = 0
+			}
+			count[r.Out] += count[r.In]
+			if sum += count[r.In]; sum > maxSpans {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (g *Graph) layout() *Layout {
 	l := &Layout{g: g, Roots: make([]Root, len(g.Bytes)), Content: make([][]Span, len(g.Bytes))}
 	for i, bytes := range g.Bytes {
