@@ -203,7 +203,7 @@ func (s *State) chooseAliases(ctx context.Context, r *region, g *alias.Graph, en
 		return nil, err
 	}
 	if a.solved == nil {
-		if a.solved, err = s.solveProblem(ctx, bound, a.relaxed); err != nil {
+		if a.solved, err = s.solve(ctx, bound, a.relaxed); err != nil {
 			return nil, err
 		}
 	}
@@ -320,7 +320,7 @@ func (a *aliasSearch) solve(ctx context.Context, q *region, p *schedule.Problem)
 		return err
 	}
 	if best == nil {
-		q.solved, err = a.s.solveProblem(ctx, q, p)
+		q.solved, err = a.s.solve(ctx, q, p)
 		return err
 	}
 	solved := *a.solved

@@ -35,7 +35,7 @@ func (s *State) order(ctx context.Context, r *region) error {
 	var err error
 	if k := s.known; k != nil && r == s.main && reflect.DeepEqual(k.problem, p) {
 		r.solved = k.state.main.solved
-	} else if r.solved, err = s.solveProblem(ctx, r, p); err != nil {
+	} else if r.solved, err = s.solve(ctx, r, p); err != nil {
 		return err
 	}
 	if r == s.main && r.solved.KeptBound > r.solved.Bound {
@@ -55,13 +55,8 @@ func (s *State) orders(r *schedule.Result) [][]int32 {
 	return r.Orders
 }
 
-// solve solves the bare problem of a region.
-func (s *State) solve(ctx context.Context, r *region) (*schedule.Result, error) {
-	return s.solveProblem(ctx, r, s.problem(r))
-}
-
-// solveProblem solves the bare problem p of a region.
-func (s *State) solveProblem(ctx context.Context, r *region, p *schedule.Problem) (*schedule.Result, error) {
+// solve solves the bare problem p of a region.
+func (s *State) solve(ctx context.Context, r *region, p *schedule.Problem) (*schedule.Result, error) {
 	search, end := s.searchContext(ctx)
 	defer end()
 	opt := schedule.Options{Strategy: s.opt.Schedule, Effort: s.opt.Effort, Goal: s.opt.Goal}

@@ -92,7 +92,7 @@ func fans(branches, length int) text {
 func TestReplayedCertificates(t *testing.T) {
 	judged := func(p *plan.Plan, x text, replay bool) *verify.Report {
 		t.Helper()
-		found, err := passes.Optimize(t.Context(), x.build(t), passes.Options{Schedule: "bfs"})
+		found, err := passes.Optimize(t.Context(), x.build(t), passes.Options{Schedule: "bfs", Aliases: passes.AliasesOff})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,11 +109,11 @@ func TestReplayedCertificates(t *testing.T) {
 		return r
 	}
 	for _, x := range []text{fans(2, 2), fans(4, 5), fans(6, 9)} {
-		worse, err := passes.Optimize(t.Context(), x.build(t), passes.Options{Schedule: "bfs"})
+		worse, err := passes.Optimize(t.Context(), x.build(t), passes.Options{Schedule: "bfs", Aliases: passes.AliasesOff})
 		if err != nil {
 			t.Fatal(err)
 		}
-		best, err := passes.Optimize(t.Context(), x.build(t), passes.Options{})
+		best, err := passes.Optimize(t.Context(), x.build(t), passes.Options{Aliases: passes.AliasesOff})
 		if err != nil {
 			t.Fatal(err)
 		}
