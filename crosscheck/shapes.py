@@ -27,7 +27,7 @@ def compare(inferred, plan, seen, names):
     (type, shape) in the runtime.
     """
     result = Shapes()
-    buffers = {name: b for b in plan["buffers"] for name in b.get("tensors") or []}
+    buffers = places(plan)
     dynamic = {d["tensor"] for d in plan["dynamic"]}
     for name in names:
         tensor, place = inferred.get(name), buffers.get(name)
@@ -44,6 +44,13 @@ def compare(inferred, plan, seen, names):
         else:
             result.equal += 1
     return result
+
+
+def places(plan):
+    """Return by tensor the bytes of its place and the tensors there: of a buffer, or of the buffers of its span."""
+    buffers = plan["buffers"]
+    spans = [{"bytes": sum(buffers[i]["bytes"] for i in s["buffers"]), "tensors": s["tensors"]} for s in plan.get("spans") or []]
+    return {name: place for place in buffers + spans for name in place.get("tensors") or []}
 
 
 def _absent(tensor, place):

@@ -126,6 +126,14 @@ class Shapes(unittest.TestCase):
         self.assertEqual(len(shapes.compare(inferred, plan, {"t": ("float32", (2,))}, ["t"]).faults), 1)
         self.assertEqual(len(shapes.compare({}, plan, {}, ["t"]).faults), 1)
 
+    def test_a_tensor_in_several_buffers_has_their_bytes(self):
+        tensor = {"type": "float32", "shape": [64], "bytes": 256, "dynamic": "", "bounded": False}
+        plan = {"alignment": 64, "dynamic": [], "buffers": [{"bytes": 64, "tensors": ["x"]}, {"bytes": 192}], "spans": [{"tensors": ["t"], "buffers": [0, 1]}]}
+        seen = {"t": ("float32", (64,))}
+        self.assertEqual(shapes.compare({"t": tensor}, plan, seen, ["t"]).equal, 1)
+        plan["spans"][0]["buffers"] = [1]
+        self.assertEqual(len(shapes.compare({"t": tensor}, plan, seen, ["t"]).faults), 1)
+
     def test_sizes(self):
         for elem, shape, want in (("float16", (3,), 6), ("int4", (3,), 2), ("uint8", (), 1), ("bool", (0, 4), 0), ("float8e4m3fn", (5,), 5)):
             self.assertEqual(shapes.size(elem, shape), want)
