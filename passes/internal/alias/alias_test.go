@@ -178,3 +178,34 @@ func TestRelax(t *testing.T) {
 		t.Errorf("x lies under %v, expected three storages", p.List[x].Over)
 	}
 }
+
+// TestExplodes: joins of a storage with itself, one after the other, double its parts each
+// time. A dense block, in which each Concat takes all results before it, does not.
+func TestExplodes(t *testing.T) {
+	storages, bytes := []string{"x0 64"}, int64(64)
+	for i := 1; i <= 40; i++ {
+		bytes *= 2
+		storages = append(storages, fmt.Sprintf("x%d %d", i, bytes))
+	}
+	doubled := newNet(storages...)
+	for i := 1; i <= 40; i++ {
+		from := fmt.Sprintf("x%d", i-1)
+		doubled.concat(fmt.Sprintf("x%d", i), from, from)
+		if got, want := doubled.g.Explodes(), i > 21; got != want {
+			t.Errorf("%d joins of a storage with itself explode: %v, expected %v", i, got, want)
+		}
+	}
+
+	storages, bytes = []string{"y0 64"}, 64
+	for i := 1; i <= 200; i++ {
+		bytes += 64
+		storages = append(storages, fmt.Sprintf("x%d 64", i), fmt.Sprintf("y%d %d", i, bytes))
+	}
+	dense := newNet(storages...)
+	for i := 1; i <= 200; i++ {
+		dense.concat(fmt.Sprintf("y%d", i), fmt.Sprintf("y%d", i-1), fmt.Sprintf("x%d", i))
+	}
+	if dense.g.Explodes() {
+		t.Error("a dense block explodes")
+	}
+}
