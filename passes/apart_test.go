@@ -38,7 +38,7 @@ func TestSlicesThatRunApart(t *testing.T) {
 		if opt.Passes[i].Name == "slice" {
 			opt.Passes[i].Run = func(ctx context.Context, s *State) error {
 				tried = true
-				x, err := s.newSlicer(ctx, nil)
+				x, err := s.newSlicer(ctx, nil, 0)
 				if err != nil {
 					return err
 				}

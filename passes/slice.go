@@ -150,18 +150,21 @@ const windowReach = 120
 
 // newSlicer orders a copy of the model, in which values that depend on shapes alone are
 // constants: what is sliced has other shapes. If of is not nil, chains of cheap nodes are
-// copied for each reader; the result is nil if there are none. of is the slicer without
-// the copies.
-func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
+// copied for each reader (copyChains, with shrink); the result is nil if there are none, or
+// only those that the last slicer has. of are the slicers before, the first without copies.
+func (s *State) newSlicer(ctx context.Context, of []*slicer, shrink int64) (*slicer, error) {
 	b := s.copy()
 	m := *s.model
 	m.Graph = s.model.Graph.Clone()
 	constants := settle(&m, s.inference)
 	b.model = &m
 	x := &slicer{s: s, base: b, constants: constants, divided: &slicing.Divided{}, models: map[string]*slicedModel{}}
-	if of != nil {
-		if err := x.prepare(ctx, of); err != nil || x.copies == nil && x.divided.Parts == nil {
+	if len(of) > 0 {
+		if err := x.prepare(ctx, of[0], shrink); err != nil || x.copies == nil && x.divided.Parts == nil {
 			return nil, err
+		}
+		if last := of[len(of)-1]; last != of[0] && slices.Equal(last.copies, x.copies) {
+			return nil, nil
 		}
 	}
 	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order} {
@@ -169,8 +172,8 @@ func (s *State) newSlicer(ctx context.Context, of *slicer) (*slicer, error) {
 			return nil, fmt.Errorf("slices: %w", err)
 		}
 	}
-	if x.time = b.modelledTime(); of != nil {
-		x.time = of.time
+	if x.time = b.modelledTime(); len(of) > 0 {
+		x.time = of[0].time
 	}
 	x.search = slicing.NewSearch(x.program(), windowReach)
 	return x, nil
@@ -228,12 +231,12 @@ func (x *slicer) program() *slicing.Program {
 
 // prepare copies chains of cheap nodes for each reader, and divides products whose
 // columns are split. of is the slicer without them.
-func (x *slicer) prepare(ctx context.Context, of *slicer) (err error) {
+func (x *slicer) prepare(ctx context.Context, of *slicer, shrink int64) (err error) {
 	b, peak := x.base, of.base.main.loads.Peak
 	if err := infer(ctx, b); err != nil {
 		return fmt.Errorf("slices: %w", err)
 	}
-	if x.copies, err = copyChains(b.model, peak); err != nil {
+	if x.copies, err = copyChains(b.model, peak, shrink); err != nil {
 		return err
 	}
 	if x.copies != nil {

@@ -4,32 +4,42 @@ import (
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
 // The chains of nodes that may be computed once for each reader of their result.
 const (
-	chainNodes  = 20 // the most nodes of a chain
-	chainShrink = 16 // what a chain reads is smaller than its result by at least that factor
-	chainFLOPs  = 4  // the most floating-point operations per element of a node
-	chainLeast  = 64 // a result is at least that part of the peak
-	chainReads  = 256
+	chainNodes = 20 // the most nodes of a chain
+	chainFLOPs = 4  // the most floating-point operations of a node, per element of the result
+	chainLeast = 64 // a result is at least that part of the peak
+	chainReads = 256
 )
+
+// What a chain reads is smaller than its result by at least one of these factors. Chains
+// for the second are shorter: they leave more in memory and compute less again. The bias of
+// relative positions in T5 is an example: its buckets, which a dozen nodes compute, are a
+// quarter of it.
+var chainShrinks = [...]int64{16, 4}
+
+// chainsCheap is the share of the time that long chains may take without a search with
+// shorter ones.
+const chainsCheap = 0.05
 
 // copyChains gives each reader of a large tensor that cheap nodes make of small ones its
 // own copies of these nodes: causal masks are such tensors, and every layer reads them.
 // A region that has such a copy in its window makes the tensor in slices. The types must
-// have been inferred; those of the copies are not. peak is the peak in bytes. It returns
-// which tensors are copies, nil if there are none.
+// have been inferred; those of the copies are not. peak is the peak in bytes, and shrink
+// one of chainShrinks. It returns which tensors are copies, nil if there are none.
 //
 // The k-th copy of node N is called N/for<k> and makes T/for<k>.
-func copyChains(m *graph.Model, peak int64) (copies []plan.SlicedCopy, err error) {
+func copyChains(m *graph.Model, peak, shrink int64) (copies []plan.SlicedCopy, err error) {
 	g := m.Graph
 	order, err := g.Topological()
 	if err != nil {
 		return nil, err
 	}
-	c := &chainCopier{g: g, peak: peak, tensors: map[string]bool{}, nodes: map[string]bool{}, of: map[graph.TensorID]graph.TensorID{}}
+	c := &chainCopier{g: g, peak: peak, shrink: shrink, tensors: map[string]bool{}, nodes: map[string]bool{}, of: map[graph.TensorID]graph.TensorID{}}
 	for _, t := range g.Tensors {
 		c.tensors[t.Name] = true
 	}
@@ -60,6 +70,7 @@ func copyChains(m *graph.Model, peak int64) (copies []plan.SlicedCopy, err error
 type chainCopier struct {
 	g       *graph.Graph
 	peak    int64
+	shrink  int64
 	tensors map[string]bool // names that are taken
 	nodes   map[string]bool
 	added   []*graph.Node
@@ -102,7 +113,8 @@ func (c *chainCopier) copyFor(t graph.TensorID) {
 // readers; nil if there are none.
 func (c *chainCopier) chain(t graph.TensorID) []*graph.Node {
 	g := c.g
-	small := g.Tensors[t].Bytes / chainShrink
+	small := g.Tensors[t].Bytes / c.shrink
+	elements, _ := g.Tensors[t].Type.Elements()
 	in, leaves := map[graph.NodeID]bool{}, map[graph.TensorID]bool{}
 	read := int64(0)
 	var visit func(t graph.TensorID) bool
@@ -113,12 +125,12 @@ func (c *chainCopier) chain(t graph.TensorID) []*graph.Node {
 			return v >= 0
 		}
 		n := g.Nodes[v]
-		if len(in) == chainNodes || !c.cheap(n) {
+		if len(in) == chainNodes || !c.cheap(n, elements) {
 			return false
 		}
 		in[v] = true
 		for _, u := range n.Inputs {
-			if u < 0 || g.Tensors[u].Data != nil && g.Tensors[u].Bytes <= small {
+			if u < 0 || c.constant(u) {
 				continue
 			}
 			if g.Tensors[u].Bytes <= small {
@@ -141,16 +153,22 @@ func (c *chainCopier) chain(t graph.TensorID) []*graph.Node {
 	return chain
 }
 
-// cheap reports whether a node makes one tensor, always the same, with few operations,
-// of tensors that are no larger.
-func (c *chainCopier) cheap(n *graph.Node) bool {
+// constant reports whether a tensor takes no memory of the plan: all copies read it.
+func (c *chainCopier) constant(t graph.TensorID) bool {
+	x := c.g.Tensors[t]
+	return x.Data != nil || x.Maker >= 0 && ops.IsConstant(c.g.Nodes[x.Maker])
+}
+
+// cheap reports whether a node makes one tensor, always the same, of tensors that are no
+// larger, with few operations beside the elements of the chain's result.
+func (c *chainCopier) cheap(n *graph.Node, result int64) bool {
 	s := n.Semantics
 	if !s.Known || s.Random || s.Call != nil || len(n.Captures) > 0 || len(n.Bodies()) > 0 || len(n.Outputs) != 1 || n.Outputs[0] < 0 {
 		return false
 	}
 	y := c.g.Tensors[n.Outputs[0]]
 	elements, known := y.Type.Elements()
-	if !known || y.Output || y.Dynamic != "" || y.Bounded || s.FLOPs > chainFLOPs*elements {
+	if !known || y.Output || y.Dynamic != "" || y.Bounded || s.FLOPs > chainFLOPs*result {
 		return false
 	}
 	for _, u := range n.Inputs {

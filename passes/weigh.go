@@ -85,19 +85,27 @@ type way struct {
 // newWeigher orders the model without slices.
 func (s *State) newWeigher(ctx context.Context) (*weigher, error) {
 	s.measured = s.measure()
-	x, err := s.newSlicer(ctx, nil)
+	x, err := s.newSlicer(ctx, nil, 0)
 	if err != nil {
 		return nil, err
 	}
 	w := &weigher{s: s, least: x.anySlices()}
-	own, err := s.newSlicer(ctx, x)
-	if err != nil {
-		return nil, err
+	slicers := []*slicer{x}
+	for _, shrink := range chainShrinks {
+		if last := slicers[len(slicers)-1]; last.copies != nil && last.base.modelledTime() <= (1+chainsCheap)*x.time {
+			break // shorter chains save little time
+		}
+		own, err := s.newSlicer(ctx, slicers, shrink)
+		if err != nil {
+			return nil, err
+		}
+		if own != nil {
+			slicers = append(slicers, own)
+		}
 	}
 	for _, slack := range slacks {
-		w.ladders = append(w.ladders, &ladder{x: x, slackness: slack})
-		if own != nil {
-			w.ladders = append(w.ladders, &ladder{x: own, slackness: slack})
+		for _, x := range slicers {
+			w.ladders = append(w.ladders, &ladder{x: x, slackness: slack})
 		}
 	}
 	w.plain = &base{}

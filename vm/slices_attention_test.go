@@ -32,7 +32,7 @@ func TestAttentionInPieces(t *testing.T) {
 					p = b.Node("Where", "w", b.Node("IsNaN", "n", p), b.Floats("zero", nil, []float32{0}), p)
 				}
 				b.Output(b.Node("Relu", "y", b.Node("MatMul", "o", p, k)))
-			}}
+			}, 0}
 			t.Run(c.name, func(t *testing.T) {
 				plan := checkSliced(t, c, set, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Bytes: 24 << 10}})
 				if r := plan.Slices.Regions[0]; len(r.Running) != 1 || r.Running[0] != "p" || r.Exact {
