@@ -14,7 +14,7 @@ from . import apart, cases, feeds, learn, networks, probe, runtime, step
 # Largest difference of an output, relative to its largest element.
 _TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 1e-2}
 _STEP = 2e-2  # with 8-bit activations: rounding can move an element to the next of 256 steps
-_INTEGER = {"MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv"}
+_INTEGER = {"MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QAttention", "QGemm"}
 _QUANTIZED = _INTEGER | {"QuantizeLinear", "DynamicQuantizeLinear"}
 _LEVELS = ("EXTENDED", "ALL")  # at which ONNX Runtime saves each model; the title ends with @ and the level
 _LOOP = "run/learn"
