@@ -56,7 +56,7 @@ _NETWORKS = (
     Network("mobilenet_v2, 8", "mobilenet_v2-dyn", {"batch": 8}, ((10.0, 1.9), (8.1, 6))),
     Network("densenet121, 1", "densenet121-dyn", {"batch": 1}, ((4.5, 3.5), (3.8, 6)), cpu=True),
     Network("densenet121, 8", "densenet121-dyn", {"batch": 8}, ((17.2, 3.0), (10.9, 11))),
-    Network("unet, 1", "unet-dyn", {"batch": 1}, ((20.0, 0.9),), cpu=True),
+    Network("unet, 1", "unet-dyn", {"batch": 1}, ((20.0, 0.9), (18.8, 1.4)), cpu=True),
     Network("unet, 1, on a GPU", "unet-dyn", {"batch": 1}, ((18.4, 8),)),
     Network("gpt2, 8 x 512, step", "gpt2-dyn", _tokens(512, 8), ((1146, 4.6),), loss="cross-entropy"),
     Network("gpt2, 32 x 512, step", "gpt2-dyn", _tokens(512, 32), ((1725, 0.1),), loss="cross-entropy"),

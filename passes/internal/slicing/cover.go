@@ -69,7 +69,10 @@ func NewSearch(p *Program, reach int) *Search {
 		}
 	}
 	for v := range n {
-		if s.low(v) {
+		// Before a node whose inputs are as large as what lives behind it, such as a Concat, a
+		// window may begin although a boundary before it is lower: what makes one of the inputs
+		// then runs whole, once.
+		if s.low(v) || s.cut[v] <= s.cut[v+1] {
 			s.starts = append(s.starts, v)
 		}
 		if s.low(v + 1) {
