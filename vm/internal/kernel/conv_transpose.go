@@ -259,7 +259,8 @@ func mirrors(weight *Tensor, v *window, per int) bool {
 func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 	x, weight := c.In[0], c.In[1]
 	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.taps()
-	parts := x.Shape[0] * group
+	images := imagesTogether(x.Shape[0], group, v.inputs(), v)
+	parts := x.Shape[0] / images * group
 	type side struct {
 		turned  gemm.Turned
 		image   gemm.Image
@@ -268,7 +269,7 @@ func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 	}
 	listed := min(parts, atOnce)
 	sides := tableOf[side](c, listed)
-	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed)}
+	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), images: images}
 	across := per >= 16 // the columns of a micro-kernel
 	pad := [3]int{}
 	for a := range pad {
@@ -276,13 +277,21 @@ func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 	}
 	for i := range p.list {
 		s := &sides[i]
-		p.list[i] = gemm.Product{M: per, N: v.inputs(), K: ch * taps, A: &s.turned, B: &s.image, Alpha: 1, Stride: v.inputs(), RowBias: c.Has(2), Stop: c.Runtime}
+		p.list[i] = gemm.Product{M: per, N: images * v.inputs(), K: ch * taps, A: &s.turned, B: &s.image, Alpha: 1, Stride: v.inputs(), RowBias: c.Has(2), Stop: c.Runtime}
 		s.turned = gemm.Turned{Len: per, Step: per * taps, Taps: taps}
 		s.image = gemm.Image{Channels: ch, In: v.out, Out: v.in, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: pad}
 		if v.flat() {
 			s.weights = gemm.Dense{Len: per, Step: 1, Deep: per}
 			s.flat = gemm.Dense{Len: v.inputs(), Step: 1, Deep: v.inputs()}
 			p.list[i].A, p.list[i].B = &s.weights, &s.flat
+			if images > 1 {
+				p.list[i].B = &s.image
+				s.image.In = [3]int{1, 1, v.inputs()}
+				s.image.Out = s.image.In
+			}
+		}
+		if images > 1 {
+			sideBySide(&s.image, images, ch*v.outputs())
 		}
 		if q := &p.list[i]; across {
 			q.M, q.N, q.A, q.B, q.Across = q.N, q.M, q.B, q.A, true
@@ -291,7 +300,7 @@ func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 	}
 	p.arrange = func(_ *work.Pool, first, n int) {
 		for i := range sides[:n] {
-			from, weights := element[float32](x, (first+i)*ch*v.outputs()), element[float32](weight, (first+i)%group*ch*per*taps)
+			from, weights := element[float32](x, (first+i)*images*ch*v.outputs()), element[float32](weight, (first+i)%group*ch*per*taps)
 			sides[i].image.At, sides[i].flat.At = from, from
 			sides[i].turned.At, sides[i].weights.At = weights, weights
 		}

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -29,6 +30,18 @@ var transposedCases = []nodeCase{
 	{op: "ConvTranspose", attrs: attrs(ints("strides", 2, 2), ints("pads", 1, 1, 1, 1)), in: args(noise(2, 300, 9, 9), noise(300, 3, 4, 4), noise(3))},
 }
 
+// togetherCases are convolutions of small images, some of which are one product.
+var togetherCases = []nodeCase{
+	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(4, 130, 7, 7), noise(20, 130, 3, 3), noise(20))}, // Spread, if constant
+	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(6, 20, 7, 7), noise(70, 20, 3, 3), noise(70))},   // across
+	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1), ints("strides", 2, 2)), in: args(noise(2, 20, 14, 14), noise(33, 20, 3, 3))},
+	{op: "Conv", in: args(noise(3, 20, 5, 9), noise(33, 20, 1, 1))},
+	{op: "Conv", attrs: attrs(ints("dilations", 2)), in: args(noise(5, 20, 19), noise(33, 20, 3), noise(33))},
+	{op: "ConvTranspose", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(4, 20, 7, 7), noise(20, 33, 3, 3), noise(33))},
+	{op: "ConvTranspose", in: args(noise(3, 20, 5, 9), noise(20, 13, 1, 1), noise(13))},
+	{op: "ConvTranspose", in: args(noise(3, 20, 5), noise(20, 13, 2))},
+}
+
 // TestTransposed: transposed convolutions agree with the plain float64 evaluator, with
 // constant weights and others, and the micro-kernels of every level.
 func TestTransposed(t *testing.T) {
@@ -38,9 +51,8 @@ func TestTransposed(t *testing.T) {
 		if err := gemm.Use(level); err != nil {
 			t.Fatal(err)
 		}
-		for i := range transposedCases {
+		for i, k := range slices.Concat(transposedCases, togetherCases) {
 			for _, fresh := range []bool{false, true} {
-				k := transposedCases[i]
 				k.fresh = fresh
 				t.Run(fmt.Sprintf("%s/%03d/fresh=%v", level, i, fresh), func(t *testing.T) { k.check(t, graph.Float32) })
 			}
@@ -48,19 +60,21 @@ func TestTransposed(t *testing.T) {
 	}
 }
 
-// TestTransposedImages: an image gives the same bits alone and among others.
-func TestTransposedImages(t *testing.T) {
-	for i := range transposedCases {
-		k := &transposedCases[i]
-		whole := bitsOf(t, k)
-		x := k.in[0]
-		images := x.Shape[0]
-		for image := range images {
-			one := *k
-			each := len(x.F) / images
-			one.in = append(args(reference.Reals(append([]int{1}, x.Shape[1:]...), x.F[image*each:(image+1)*each]...)), k.in[1:]...)
-			if got, size := bitsOf(t, &one), len(whole)/images; string(got) != string(whole[image*size:(image+1)*size]) {
-				t.Errorf("case %d: image %d of %d has other bits alone", i, image, images)
+// TestImagesTogether: an image gives the same bits alone and among others.
+func TestImagesTogether(t *testing.T) {
+	for i, k := range slices.Concat(transposedCases, togetherCases) {
+		for _, fresh := range []bool{false, true} {
+			k.fresh = fresh
+			whole := bitsOf(t, &k)
+			x := k.in[0]
+			images := x.Shape[0]
+			for image := range images {
+				one := k
+				each := len(x.F) / images
+				one.in = append(args(reference.Reals(append([]int{1}, x.Shape[1:]...), x.F[image*each:(image+1)*each]...)), k.in[1:]...)
+				if got, size := bitsOf(t, &one), len(whole)/images; string(got) != string(whole[image*size:(image+1)*size]) {
+					t.Errorf("case %d, fresh: %v: image %d of %d has other bits alone", i, fresh, image, images)
+				}
 			}
 		}
 	}
@@ -76,8 +90,9 @@ func bitsOf(t *testing.T, k *nodeCase) []byte {
 	given := make([]*Tensor, len(k.in))
 	for i, x := range k.in {
 		given[i] = store(x, graph.Float32)
+		given[i].Const = i > 0 && !k.fresh
 	}
-	got, err := k.run(n, given, want, graph.Float32, 1, alone{})
+	got, err := k.run(n, given, want, graph.Float32, 1, alone{pack: true})
 	if err != nil {
 		t.Fatal(err)
 	}
