@@ -3,6 +3,7 @@ package vm_test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -43,6 +44,50 @@ func BenchmarkStep(b *testing.B) {
 				b.ReportMetric(best.Seconds()*1e3, "best-ms")
 				b.ReportMetric(float64(m.PackedBytes)/(1<<20), "packed-MiB")
 				b.ReportMetric(float64(m.ScratchBytes)/(1<<20), "scratch-MiB")
+			})
+		}
+	}
+}
+
+// BenchmarkConvTranspose runs transposed convolutions by steps of two, on one thread. The
+// weights are a constant, as in inference, or an input, as in training.
+func BenchmarkConvTranspose(b *testing.B) {
+	for _, k := range []struct{ images, from, to, side, kernel, pad, more int64 }{
+		{1, 256, 128, 28, 2, 0, 0},
+		{1, 1024, 512, 14, 2, 0, 0},
+		{2, 256, 128, 28, 3, 1, 1},
+		{2, 512, 256, 7, 3, 1, 1},
+		{2, 256, 128, 28, 1, 0, 1},
+		{1, 64, 32, 64, 4, 1, 0},
+		{1, 512, 256, 4, 4, 1, 0},
+	} {
+		for _, weights := range []string{"constant", "input"} {
+			b.Run(fmt.Sprintf("images=%d/channels=%d-%d/side=%d/kernel=%d/weights=%s", k.images, k.from, k.to, k.side, k.kernel, weights), func(b *testing.B) {
+				n := newNet()
+				n.input("x", graph.Dim(k.images), graph.Dim(k.from), graph.Dim(k.side), graph.Dim(k.side))
+				if weights == "constant" {
+					n.weight("w", k.from, k.to, k.kernel, k.kernel)
+				} else {
+					n.input("w", graph.Dim(k.from), graph.Dim(k.to), graph.Dim(k.kernel), graph.Dim(k.kernel))
+				}
+				n.node("ConvTranspose", "y", "x", "w")
+				n.g.Nodes[0].Attrs = attrs(integers("strides", 2, 2), integers("pads", k.pad, k.pad, k.pad, k.pad), integers("output_padding", k.more, k.more))
+				side := graph.Dim(2*(k.side-1) + k.kernel - 2*k.pad + k.more)
+				n.output("y", graph.Dim(k.images), graph.Dim(k.to), side, side)
+				path := filepath.Join(b.TempDir(), "m.onnx")
+				n.write(b, path)
+				p, s := session(b, path, passes.Options{}, vm.Options{Workers: 1})
+				in := noise(p)
+				best := time.Duration(math.MaxInt64)
+				for b.Loop() {
+					start := time.Now()
+					if _, err := s.Run(context.Background(), in); err != nil {
+						b.Fatal(err)
+					}
+					best = min(best, time.Since(start))
+				}
+				b.ReportMetric(best.Seconds()*1e3, "best-ms")
+				b.ReportMetric(float64(s.Memory().ScratchBytes)/(1<<10), "scratch-KiB")
 			})
 		}
 	}

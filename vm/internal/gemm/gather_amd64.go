@@ -143,7 +143,7 @@ func (m *Image) gathers(pieces []piece, width int) bool {
 
 // gather is copy for the strips that gathers accepts.
 func (m *Image) gather(dst []float32, pieces []piece, width, step, tap, channel, count int) {
-	volume := m.In[0] * m.In[1] * m.In[2]
+	volume, _ := m.strides()
 	kd, kh, kw := m.tap(tap)
 	g := gathering{count: count, dstStep: 4 * step, srcStep: 4 * volume, src: unsafe.Add(m.At, 4*channel*volume)}
 	i := 0

@@ -109,7 +109,8 @@ func (p *Product) cut() (rows, columns int) {
 	rows, columns = evenly(p.M, tileRows, 12), max(p.N, 1)
 	work := max(p.M*p.N*p.K/tiles, leastWork)
 	deep := max(p.K, 1)
-	columns = min(columns, max(leastColumns, cuts(work/deep/rows, widest)*widest))
+	// Even tiles: the workers have equal shares.
+	columns = min(columns, evenly(p.N, max(leastColumns, cuts(work/deep/rows, widest)*widest), widest))
 	if columns == max(p.N, 1) {
 		rows = min(rows, evenly(p.M, min(tileRows, max(leastRows, work/deep/columns)), 12))
 	}
@@ -277,7 +278,7 @@ func (p *Product) depth(k int) int {
 // seen returns the columns of the strip at j that a block of depths can change. The
 // blocks that begin and complete C change all.
 func (p *Product) seen(w *panel, j, k int) (from, to int) {
-	if image, ok := p.B.(*Image); ok && image.Spread && k > 0 && k+w.depth < p.K {
+	if image, ok := p.B.(*Image); ok && image.Spread && image.Out[0] == 1 && k > 0 && k+w.depth < p.K {
 		return image.span(k, j, w.columns)
 	}
 	return 0, w.columns

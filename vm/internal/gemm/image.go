@@ -16,6 +16,11 @@ type Image struct {
 	Dilation [3]int
 	Pad      [3]int // before the image
 
+	// Volume and Plane are the elements from one channel to the next, and from one place of
+	// the first axis to the next; 0: the channels are contiguous. So several images of two
+	// axes can be the places of the first axis of one image.
+	Volume, Plane int
+
 	// Spread orders the depths by tap, and then by channel (otherwise by channel, and then
 	// by tap). A block of depths then belongs to one tap, and a strip leaves it out if the
 	// tap lies outside of the image for all of its columns.
@@ -38,6 +43,15 @@ func (m *Image) WorthSpreading() bool {
 }
 
 const leastSpread = 128 // channels: shorter blocks of depths write C too often
+
+// strides returns Volume and Plane, or what 0 stands for.
+func (m *Image) strides() (volume, plane int) {
+	if m.Volume > 0 {
+		return m.Volume, m.Plane
+	}
+	plane = m.In[1] * m.In[2]
+	return m.In[0] * plane, plane
+}
 
 // span returns the columns [from, to) of those that begin at first, outside of which the
 // tap of depth k reads nothing. The image must be Spread.
@@ -163,7 +177,8 @@ func (m *Image) see(p *piece, kd, kh, kw int) (from, to, at int) {
 	if from >= to {
 		return 0, 0, 0
 	}
-	return from, to, (d*m.In[1]+h)*m.In[2] + w - p.from*s
+	_, plane := m.strides()
+	return from, to, d*plane + h*m.In[2] + w - p.from*s
 }
 
 func (m *Image) tap(tap int) (kd, kh, kw int) {
@@ -174,8 +189,8 @@ func (m *Image) tap(tap int) (kd, kh, kw int) {
 // apart.
 func (m *Image) copy(dst []float32, pieces []piece, width, step, tap, channel, count int) {
 	kd, kh, kw := m.tap(tap)
-	volume, s := m.In[0]*m.In[1]*m.In[2], m.Stride[2]
-	end := 0
+	volume, _ := m.strides()
+	s, end := m.Stride[2], 0
 	for i := range pieces {
 		from, to, at := m.see(&pieces[i], kd, kh, kw)
 		end = pieces[i].to

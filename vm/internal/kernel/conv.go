@@ -58,7 +58,11 @@ func makeConv(c *Invocation) (Run, error) {
 func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	x, weight := c.In[0], c.In[1]
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
-	parts, k := x.Shape[0]*group, ch*v.taps()
+	images := 1
+	if c.added == nil && !isHalf(x) {
+		images = imagesTogether(x.Shape[0], group, v.outputs(), v)
+	}
+	parts, k := x.Shape[0]/images*group, ch*v.taps()
 	type side struct {
 		a      gemm.Dense
 		packed gemm.Packed
@@ -67,24 +71,32 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	}
 	listed := min(parts, atOnce)
 	sides := tableOf[side](c, listed)
-	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take(), added: c.added}
+	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take(), added: c.added, images: images}
 	flat := v.flat()
 	packed := 0
 	across := c.added == nil && weight.Const && gemm.Across(v.outputs(), m)
 	for i := range p.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}
-		p.list[i] = gemm.Product{M: m, N: v.outputs(), K: k, A: &s.a, Alpha: 1, Stride: v.outputs(), RowBias: c.Has(2), Stop: c.Runtime}
-		if flat {
+		p.list[i] = gemm.Product{M: m, N: images * v.outputs(), K: k, A: &s.a, Alpha: 1, Stride: v.outputs(), RowBias: c.Has(2), Stop: c.Runtime}
+		switch {
+		case flat && images == 1:
 			s.flat = gemm.Dense{Len: v.outputs(), Step: 1, Deep: v.inputs(), Format: formatOf(x.Type)}
 			p.list[i].B = &s.flat
-		} else {
+		case flat:
+			row := [3]int{1, 1, v.inputs()}
+			s.image = gemm.Image{Channels: ch, In: row, Out: row, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil}
+			p.list[i].B = &s.image
+		default:
 			s.image = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
 			if weight.Type == graph.Float32 && weight.Const && !across && s.image.WorthSpreading() {
 				s.image.Spread = true
 				s.a.Deep, s.a.Taps = ch, v.taps()
 			}
 			p.list[i].B = &s.image
+		}
+		if images > 1 {
+			sideBySide(&s.image, images, ch*v.inputs())
 		}
 		if listed == parts && c.packWeights(&s.packed, &s.a, weight, i%group*m*k, k, across) {
 			packed++
@@ -115,7 +127,7 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 			widenAll(w, image, x)
 		}
 		for i := range sides[:n] {
-			at := elementAt(image, (first+i)*ch*v.inputs(), image.width())
+			at := elementAt(image, (first+i)*images*ch*v.inputs(), image.width())
 			if packed < parts {
 				sides[i].a.At = elementAt(weight, (first+i)%group*m*k, weight.width())
 			}

@@ -59,9 +59,12 @@ const transposedLen = 1 << 16
 // output have elements; beyond this limit, the plain form runs.
 const leastAside = 1 << 24
 
+// mostPackedAside is how many weights, which are not constant, are packed aside at once.
+const mostPackedAside = 1 << 16
+
 // packedTranspose multiplies the weights of some output channels, tap by tap, by
 // rows of the input, through the packed micro-kernel, and spreads the products
-// over the output. Some channels of an image are one part.
+// over the output. Some channels of some images are one part.
 func packedTranspose(c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	v, err := transposedWindow(c)
@@ -82,58 +85,114 @@ func packedTranspose(c *Invocation) (Run, error) {
 	together := min(per, max(1, cuts(96, taps)))
 	blocks := cuts(per, together)
 	lines := v.out[0] * v.out[1]
-	atOnce := min(lines, max(1, transposedLen/(together*taps)/max(v.out[2], 1)))
+	most := max(1, transposedLen/(together*taps)/max(v.out[2], 1))
+	atOnce := min(lines, most)
 	if taps > max(leastAside, 8*(x.Len()+out.Len()))/max(together*atOnce*v.out[2], 1) {
 		return convTranspose[float32](c)
 	}
-	each, aside := c.Each(gemm.ScratchBytes), c.Each(mul(4, together, taps, atOnce, v.out[2]))
+	images := x.Shape[0]
+	inPart := max(1, min(images, images*group*blocks/leastParts))
+	inProduct := 1 // small images are multiplied together
+	if v.out[0] == 1 && lines > 0 {
+		inProduct = max(1, min(inPart, most/lines))
+	}
+	each, aside := c.Each(gemm.ScratchBytes), c.Each(mul(4, together, taps, atOnce, v.out[2], inProduct))
 	type side struct { // of some channels of a group, in all images
 		m      int
 		a      gemm.Dense
 		packed gemm.Packed
 	}
 	sides := tableOf[side](c, mul(group, blocks))
+	constant := true
 	for i := range sides {
 		s := &sides[i]
 		first := i % blocks * together
 		s.m = min(together, per-first) * taps
 		s.a = gemm.Dense{Len: s.m, Step: 1, Deep: per * taps}
-		c.pack(&s.packed, &s.a, weight, (i/blocks*ch*per+first)*taps, ch, false)
+		if !c.pack(&s.packed, &s.a, weight, (i/blocks*ch*per+first)*taps, ch, false) {
+			constant = false
+		}
+	}
+	// Weights that are not constant are packed once for a part, if that is for several products
+	// or strips of one.
+	held := -1
+	if often := inPart > inProduct || lines > atOnce || lines*v.out[2]*inProduct > 64; often && !constant && ch > 0 && mul(together, taps, ch) <= mostPackedAside {
+		held = c.Each(gemm.PackedABytes(together*taps, ch))
 	}
 	type piece struct { // of a worker
-		b gemm.Dense
-		p gemm.Product
+		packed gemm.Packed
+		rows   gemm.Dense // of one image
+		whole  gemm.Image // several images
+		p      gemm.Product
 	}
 	var pieces []piece
 	var pool *work.Pool
+	fills := !v.tiles()
 	part := func(i, worker int) {
-		g := i / blocks // image and group
 		side, s := &sides[i%len(sides)], &pieces[worker]
+		g := i % len(sides) / blocks
 		first := i % blocks * together
-		s.b = gemm.Dense{Step: 1, Deep: v.outputs()}
-		s.p = gemm.Product{M: side.m, K: ch, A: &side.a, B: &s.b, Alpha: 1, Stop: c.Runtime}
-		if side.packed.At != nil {
+		s.rows = gemm.Dense{Step: 1, Deep: v.outputs()}
+		s.whole = gemm.Image{
+			Channels: ch, Kernel: [3]int{1, 1, 1}, Stride: [3]int{1, 1, 1}, Dilation: [3]int{1, 1, 1},
+			Volume: v.outputs(), Plane: x.Shape[1] * v.outputs(),
+		}
+		s.p = gemm.Product{M: side.m, K: ch, A: &side.a, B: &s.rows, Alpha: 1, Stop: c.Runtime}
+		switch {
+		case side.packed.At != nil:
 			s.p.A = &side.packed
+		case held >= 0:
+			s.packed = gemm.PackA(pool.Each(worker, held), &side.a, side.m, ch, c.Runtime)
+			s.p.A = &s.packed
+			c.poll()
 		}
 		scratch, sums := pool.Each(worker, each), pool.Each(worker, aside)
-		planes := span[float32](element[float32](out, (g*per+first)*v.inputs()), s.p.M/taps*v.inputs())
-		for k := range s.p.M / taps {
-			bias := float32(0)
-			if c.Has(2) {
-				bias = data[float32](c.In[2])[g%group*per+first+k]
-			}
-			fillAll(c, planes[k*v.inputs():(k+1)*v.inputs()], bias)
+		plane := func(image, k int) []float32 {
+			return span[float32](element[float32](out, ((image*group+g)*per+first+k)*v.inputs()), v.inputs())
 		}
-		for line := 0; line < lines; line += atOnce {
-			n := min(atOnce, lines-line)
-			s.b.At = element[float32](x, g*ch*v.outputs()+line*v.out[2])
-			s.b.Len, s.p.N, s.p.Stride = n*v.out[2], n*v.out[2], n*v.out[2]
-			for t := range s.p.Tiles() {
-				s.p.Tile(t, sums, nil, scratch)
+		bias := func(k int) float32 {
+			if c.Has(2) {
+				return data[float32](c.In[2])[g*per+first+k]
 			}
-			for m := range s.p.M {
-				c.poll()
-				spreadTap(planes[m/taps*v.inputs():][:v.inputs()], span[float32](unsafe.Add(sums, 4*m*s.p.N), s.p.N), v, m%taps, line)
+			return 0
+		}
+		image := i / len(sides) * inPart
+		for last := min(image+inPart, images); image < last; image += inProduct {
+			count := min(inProduct, last-image)
+			for k := range side.m / taps {
+				for n := 0; n < count && fills; n++ {
+					fillAll(c, plane(image+n, k), bias(k))
+				}
+			}
+			for line := 0; line < lines; line += atOnce {
+				n := min(atOnce, lines-line) * v.out[2]
+				at := element[float32](x, (image*group+g)*ch*v.outputs()+line*v.out[2])
+				s.rows.At, s.rows.Len = at, n
+				if s.p.B = &s.rows; count > 1 {
+					s.whole.At, s.whole.In = at, [3]int{count, 1, n}
+					s.whole.Out = s.whole.In
+					s.p.B = &s.whole
+				}
+				s.p.N, s.p.Stride = n*count, n*count
+				for t := range s.p.Tiles() {
+					s.p.Tile(t, sums, nil, scratch)
+				}
+				for m := 0; m < side.m; m++ {
+					c.poll()
+					for k := range count {
+						y := span[float32](unsafe.Add(sums, 4*(m*s.p.N+k*n)), n)
+						d := plane(image+k, m/taps)
+						if fills {
+							spreadTap(d, y, v, m%taps, line)
+							continue
+						}
+						next := span[float32](unsafe.Add(sums, 4*((m+1)*s.p.N+k*n)), n)
+						tileTaps(d, y, next, bias(m/taps), v, m%taps, line)
+					}
+					if !fills {
+						m++
+					}
+				}
 			}
 		}
 	}
@@ -145,9 +204,38 @@ func packedTranspose(c *Invocation) (Run, error) {
 		for i := range sides { // here, as several images share a side
 			sides[i].a.At = element[float32](weight, (i/blocks*ch*per+i%blocks*together)*taps)
 		}
-		w.For(x.Shape[0]*len(sides), part)
+		w.For(cuts(images, inPart)*len(sides), part)
 		return nil
 	}, nil
+}
+
+// leastParts is how many parts there must be before one of them computes several images
+// with the same weights.
+const leastParts = 8
+
+// tiles reports whether the taps cover the output without gaps and overlaps, two by two along
+// its rows.
+func (v *window) tiles() bool {
+	for a := range v.kernel {
+		if v.kernel[a] != v.stride[a] || v.dil[a] != 1 && v.kernel[a] > 1 || v.pads[a] != 0 || v.in[a] != v.out[a]*v.stride[a] {
+			return false
+		}
+	}
+	return v.kernel[2] == 2
+}
+
+// tileTaps writes the products y with one tap, and z with the next, for the rows from line
+// on, to the image d of a window that tiles it.
+func tileTaps(d, y, z []float32, bias float32, v *window, tap, line int) {
+	kd, kh := tap/2/v.kernel[1], tap/2%v.kernel[1]
+	for n := v.out[2]; len(y) > 0; y, z, line = y[n:], z[n:], line+1 {
+		id, ih := line/v.out[1]*v.stride[0]+kd, line%v.out[1]*v.stride[1]+kh
+		row, a, b := unsafe.Pointer(&d[(id*v.in[1]+ih)*v.in[2]:][:2*n][0]), y[:n], z[:n]
+		for i, f := range a {
+			pair := (*[2]float32)(unsafe.Add(row, 8*i))
+			pair[0], pair[1] = f+bias, b[i]+bias
+		}
+	}
 }
 
 // mirrors reports whether a transposed convolution is better computed as a convolution with
@@ -171,7 +259,8 @@ func mirrors(weight *Tensor, v *window, per int) bool {
 func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 	x, weight := c.In[0], c.In[1]
 	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.taps()
-	parts := x.Shape[0] * group
+	images := imagesTogether(x.Shape[0], group, v.inputs(), v)
+	parts := x.Shape[0] / images * group
 	type side struct {
 		turned  gemm.Turned
 		image   gemm.Image
@@ -180,7 +269,7 @@ func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 	}
 	listed := min(parts, atOnce)
 	sides := tableOf[side](c, listed)
-	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed)}
+	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), images: images}
 	across := per >= 16 // the columns of a micro-kernel
 	pad := [3]int{}
 	for a := range pad {
@@ -188,13 +277,21 @@ func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 	}
 	for i := range p.list {
 		s := &sides[i]
-		p.list[i] = gemm.Product{M: per, N: v.inputs(), K: ch * taps, A: &s.turned, B: &s.image, Alpha: 1, Stride: v.inputs(), RowBias: c.Has(2), Stop: c.Runtime}
+		p.list[i] = gemm.Product{M: per, N: images * v.inputs(), K: ch * taps, A: &s.turned, B: &s.image, Alpha: 1, Stride: v.inputs(), RowBias: c.Has(2), Stop: c.Runtime}
 		s.turned = gemm.Turned{Len: per, Step: per * taps, Taps: taps}
 		s.image = gemm.Image{Channels: ch, In: v.out, Out: v.in, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: pad}
 		if v.flat() {
 			s.weights = gemm.Dense{Len: per, Step: 1, Deep: per}
 			s.flat = gemm.Dense{Len: v.inputs(), Step: 1, Deep: v.inputs()}
 			p.list[i].A, p.list[i].B = &s.weights, &s.flat
+			if images > 1 {
+				p.list[i].B = &s.image
+				s.image.In = [3]int{1, 1, v.inputs()}
+				s.image.Out = s.image.In
+			}
+		}
+		if images > 1 {
+			sideBySide(&s.image, images, ch*v.outputs())
 		}
 		if q := &p.list[i]; across {
 			q.M, q.N, q.A, q.B, q.Across = q.N, q.M, q.B, q.A, true
@@ -203,7 +300,7 @@ func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 	}
 	p.arrange = func(_ *work.Pool, first, n int) {
 		for i := range sides[:n] {
-			from, weights := element[float32](x, (first+i)*ch*v.outputs()), element[float32](weight, (first+i)%group*ch*per*taps)
+			from, weights := element[float32](x, (first+i)*images*ch*v.outputs()), element[float32](weight, (first+i)%group*ch*per*taps)
 			sides[i].image.At, sides[i].flat.At = from, from
 			sides[i].turned.At, sides[i].weights.At = weights, weights
 		}

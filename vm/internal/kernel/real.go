@@ -34,6 +34,7 @@ type reals struct {
 	arrange func(w *work.Pool, first, n int)
 	finish  *Finish // applied to each complete element; may be nil
 	added   *Tensor // float32, of output 0's shape, added before finish; may be nil
+	images  int     // in each product, side by side; 0: one. Only in float32, and without added
 }
 
 // run makes the kernel. The bias, of the output's type, holds groups of step elements;
@@ -53,6 +54,9 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	act, low, high, more := p.finish.epilogue()
 	for i := range p.list {
 		p.list[i].Act, p.list[i].Low, p.list[i].High = act, low, high
+	}
+	if p.images > 1 {
+		return p.runTogether(bias, more), nil
 	}
 	each := p.c.Each(p.list[0].ScratchBytes())
 	tiles, size := p.list[0].Tiles(), mul(p.list[0].M, p.list[0].N)
@@ -122,6 +126,75 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		p.forAll(w, &first, tiles, part)
 		return nil
 	}, nil
+}
+
+// runTogether makes the kernel of products with several images. A tile is computed in scratch,
+// and copied image by image. more says whether finish is applied to its rows.
+func (p *reals) runTogether(bias *Tensor, more bool) Run {
+	out, q := p.c.Out[0], &p.list[0]
+	each, block := p.c.Each(q.ScratchBytes()), p.c.Each(4*q.BlockLen())
+	tiles, channels, places := q.Tiles(), q.M, q.N/p.images
+	if q.Across {
+		channels, places = q.N, q.M/p.images
+	}
+	var pool *work.Pool
+	first := 0
+	part := func(part, worker int) {
+		i, tile := part/tiles, part%tiles
+		v := &p.list[i]
+		row, column, m, n := v.Block(tile)
+		if v.Across {
+			row, column, m, n = column, row, n, m
+		}
+		var terms unsafe.Pointer
+		if bias != nil {
+			terms = bias.At
+		}
+		sums := pool.Each(worker, block)
+		v.TileAt(tile, sums, n, terms, pool.Each(worker, each))
+		for r := range m {
+			line := span[float32](unsafe.Add(sums, 4*r*n), n)
+			if more {
+				p.finish.Row(line)
+			}
+			for at := 0; at < n; {
+				image, place := (column+at)/places, (column+at)%places
+				length := min(places-place, n-at)
+				to := (((first+i)*p.images+image)*channels+row+r)*places + place
+				copy(span[float32](element[float32](out, to), length), line[at:at+length])
+				at += length
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		p.forAll(w, &first, tiles, part)
+		return nil
+	}
+}
+
+// imagesTogether returns how many images of an ungrouped convolution are columns of one
+// product, a divisor of their number. Small images fill strips badly, and each reads all
+// weights: two of 7 x 7 take 7 strips of 16 columns, one takes 4.
+func imagesTogether(images, group, places int, v *window) int {
+	if group != 1 || v.in[0] != 1 || v.out[0] != 1 || v.kernel[0] != 1 || v.pads[0] != 0 {
+		return 1
+	}
+	for n := min(images, mostPlaces/max(places, 1)); n > 1; n-- {
+		if images%n == 0 {
+			return n
+		}
+	}
+	return 1
+}
+
+const mostPlaces = 240 // of images in one product
+
+// sideBySide makes images, with apart elements from one to the next, the places of the first
+// axis of one.
+func sideBySide(m *gemm.Image, images, apart int) {
+	m.Volume, m.Plane = m.In[1]*m.In[2], apart
+	m.In[0], m.Out[0] = images, images
 }
 
 // forAll arranges one batch of products after the other and computes all tiles of each.
