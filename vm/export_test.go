@@ -2,6 +2,7 @@ package vm
 
 import (
 	"slices"
+	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
@@ -76,6 +77,25 @@ func (s *Session) HeldInPlanes() []string {
 	var list []string
 	for _, t := range s.main.tensors {
 		if t != nil && t.Planes != 0 {
+			list = append(list, t.name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// HoldPixels sets whether sessions hold images in pixels, until the test ends.
+func HoldPixels(t testing.TB, hold bool) {
+	was := prefersPixels
+	prefersPixels = func() bool { return hold }
+	t.Cleanup(func() { prefersPixels = was })
+}
+
+// HeldInPixels lists the tensors of the main graph whose images are held in pixels.
+func (s *Session) HeldInPixels() []string {
+	var list []string
+	for _, t := range s.main.tensors {
+		if t != nil && t.Pixels {
 			list = append(list, t.name)
 		}
 	}

@@ -243,6 +243,9 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		f.joinQuantized()
 	}
 	f.holdPlanes()
+	if b.s.gpu == nil {
+		f.holdPixels()
+	}
 	for _, st := range f.steps {
 		b.at = st
 		b.computeOnce(st)

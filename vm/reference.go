@@ -212,7 +212,7 @@ func (w *comparer) inputs(st *step) ([]*reference.Tensor, error) {
 // session was built may have been freed after packing: it is recomputed.
 func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
 	if t.quantized != nil {
-		return t.quantized.value(t.At)
+		return t.inPlanes(t.quantized.value(t.At))
 	}
 	if maker := w.makers[t]; maker != nil && (t.At == nil || maker.unread) {
 		in, err := w.inputs(maker)
@@ -229,7 +229,15 @@ func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
 	if err == nil && t.Planes != 0 {
 		v = reference.Layout{Block: t.Planes}.Blocks(v)
 	}
-	return v, err
+	return t.inPlanes(v, err)
+}
+
+// inPlanes returns the image that a tensor holds as its operators see it.
+func (t *tensor) inPlanes(v *reference.Tensor, err error) (*reference.Tensor, error) {
+	if err != nil || !t.Pixels {
+		return v, err
+	}
+	return v.ChannelsFirst(t.Shape), nil
 }
 
 // after compares the outputs of a step that has run.
@@ -312,7 +320,7 @@ func (w *comparer) compare(st *step) {
 		var got *reference.Tensor
 		var err error
 		if st.joined != nil {
-			got, err = t.quantized.decode(t.At)
+			got, err = t.inPlanes(t.quantized.decode(t.At))
 		} else {
 			got, err = w.value(t)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 )
@@ -331,6 +332,17 @@ func (x *Tensor) pick(shape []int, from []int) *Tensor {
 		}
 	}
 	return y
+}
+
+// ChannelsFirst returns an image of that shape, channels first, from the same image with
+// its channels last.
+func (x *Tensor) ChannelsFirst(shape []int) *Tensor {
+	last := append([]int{shape[0]}, append(slices.Clone(shape[2:]), shape[1])...)
+	from := make([]int, 0, size(shape))
+	each(shape, func(at []int) {
+		from = append(from, index(last, append([]int{at[0]}, append(slices.Clone(at[2:]), at[1])...)))
+	})
+	return x.pick(shape, from)
 }
 
 // copy sets element j to element i of x.

@@ -390,6 +390,9 @@ func makeConvInteger(c *Invocation) (Run, error) {
 // theirs, the scale and zero point of the output, and a 32-bit bias whose scale is the
 // product of x's and the weights' scales.
 func makeQLinearConv(c *Invocation) (Run, error) {
+	if c.In[0].Pixels || c.Out[0].Pixels {
+		return makeHeldConv(c)
+	}
 	// The scales of the sums are computed once for all tiles.
 	factors := numbersOf[float32](c, c.In[3].Shape[0])
 	run, err := qlinearConv(c, factors)

@@ -31,6 +31,9 @@ type Tensor struct {
 	// Planes is not 0 if the operators around the tensor see blocks of so many channels
 	// (attr.Nchwc), and the session holds the image in planes.
 	Planes int
+	// Pixels says that the session holds the image with its channels last, while the
+	// operators around the tensor see them first, as in Shape.
+	Pixels bool
 }
 
 // Len is the number of elements.

@@ -12,29 +12,42 @@ import (
 // a row for each pixel of the output: it reads and writes whole pixels. ONNX Runtime saves
 // such convolutions at level ALL.
 
-// makePixelsConv is makeQLinearConv for images with their channels last; nil if it cannot
-// compute this convolution.
-func makePixelsConv(c *Invocation) (Run, error) {
+// pixelsWindow returns the window of a convolution of images with their channels last, and
+// whether its channels are single; nil if makePixelsConv cannot compute it.
+func pixelsWindow(c *Invocation) (v *window, image gemm.Image, single bool, err error) {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
 	rank := x.rank()
 	group := c.Int("group", 1)
-	single := weight.Shape[1] == 1 && weight.Shape[0] == group && x.Shape[rank-1] == group
+	single = weight.Shape[1] == 1 && weight.Shape[0] == group && x.Shape[rank-1] == group
 	if group != 1 && !single || !weight.Const || c.Has(5) && !c.In[5].Const || out.Len() == 0 || weight.Len() == 0 {
-		return nil, nil
+		return nil, image, single, nil
 	}
 	for _, z := range []struct {
 		i int
 		t *Tensor
 	}{{2, x}, {5, weight}, {7, out}} {
 		if _, is := byteType(z.t.Type); !is || c.Has(z.i) && (c.In[z.i].Type != z.t.Type || c.In[z.i].Len() == 0) {
-			return nil, nil
+			return nil, image, single, nil
 		}
 	}
-	v, err := newWindow(c, weight.Shape[2:], x.Shape[1:rank-1], out.Shape[1:rank-1])
-	if err != nil {
+	if v, err = newWindow(c, weight.Shape[2:], x.Shape[1:rank-1], out.Shape[1:rank-1]); err != nil {
+		return nil, image, single, err
+	}
+	image = gemm.Image{Channels: x.Shape[rank-1], In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+	if single && !(&gemm.DepthwisePixels{Image: image}).CanWeigh() {
+		v = nil
+	}
+	return v, image, single, nil
+}
+
+// makePixelsConv is makeQLinearConv for images with their channels last; nil if it cannot
+// compute this convolution.
+func makePixelsConv(c *Invocation) (Run, error) {
+	v, image, single, err := pixelsWindow(c)
+	if v == nil || err != nil {
 		return nil, err
 	}
-	image := gemm.Image{Channels: x.Shape[rank-1], In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+	weight := c.In[3]
 	columns := &columns{c: c, scales: numbersOf[float32](c, weight.Shape[0]), biases: numbersOf[int32](c, weight.Shape[0])}
 	if single {
 		return depthwisePixels(c, image, columns)
@@ -52,6 +65,98 @@ func makePixelsConv(c *Invocation) (Run, error) {
 		columns.read()
 		return run(w)
 	}, err
+}
+
+// PrefersPixels reports whether convolutions of bytes are faster on images with their
+// channels last. With VNNI those of single channels are fast in planes.
+func PrefersPixels() bool { return gemm.Level() != "plain" && !gemm.Quads() }
+
+// ConvolvesPixels reports whether a QLinearConv, whose shapes have the channels first, can
+// read and write images that are held in pixels.
+func ConvolvesPixels(c *Invocation) bool {
+	if c.Node.Op != "QLinearConv" || c.In[0].rank() != 4 {
+		return false
+	}
+	inner, _, _ := c.inPixels()
+	v, _, _, err := pixelsWindow(&inner)
+	return v != nil && err == nil
+}
+
+// inPixels returns a convolution of images with their channels last, and its images.
+func (c *Invocation) inPixels() (inner Invocation, x, out *Tensor) {
+	last := func(t *Tensor) *Tensor {
+		s := t.Shape
+		return &Tensor{Type: t.Type, Shape: []int{s[0], s[2], s[3], s[1]}, At: t.At, Const: t.Const}
+	}
+	x, out = last(c.In[0]), last(c.Out[0])
+	inner = *c
+	inner.In, inner.Out = append([]*Tensor{x}, c.In[1:]...), []*Tensor{out}
+	return inner, x, out
+}
+
+// makeHeldConv is makeQLinearConv for images of which at least one is held in pixels. The
+// other is turned in scratch, or the output if the input's planes are few: gathering
+// pixels of few bytes takes longer than the turn (the first layer of MobileNet v2: 1.3 and
+// 0.8 ms).
+func makeHeldConv(c *Invocation) (Run, error) {
+	const fewPlanes = 8
+	x, out := c.In[0], c.Out[0]
+	inPlanes := !x.Pixels && x.Shape[1] < fewPlanes
+	inner, innerX, innerOut := c.inPixels()
+	conv := makePixelsConv
+	if inPlanes {
+		innerX.Shape, innerOut.Shape, conv = x.Shape, out.Shape, makeQLinearConv
+	}
+	turnsX, turnsOut := x.Pixels == inPlanes, out.Pixels == inPlanes
+	var enter, leave int // in the scratch
+	if turnsX {
+		enter = inner.Shared(x.Bytes())
+	}
+	if turnsOut {
+		leave = inner.Shared(out.Bytes())
+	}
+	run, err := conv(&inner)
+	if run == nil || err != nil {
+		return run, err
+	}
+	c.SharedBytes, c.EachBytes, c.Packed = inner.SharedBytes, inner.EachBytes, inner.Packed
+	return func(w *work.Pool) error {
+		innerX.At, innerOut.At = x.At, out.At
+		if turnsX {
+			innerX.At = w.Shared(enter)
+			turn(w, innerX, x, x.Shape, true)
+		}
+		if turnsOut {
+			innerOut.At = w.Shared(leave)
+		}
+		if err := run(w); err != nil {
+			return err
+		}
+		switch {
+		case turnsOut && inPlanes:
+			turn(w, out, innerOut, out.Shape, true)
+		case turnsOut:
+			turn(w, innerOut, out, out.Shape, false)
+		}
+		return nil
+	}, nil
+}
+
+// turn copies bytes between pixels and planes of the given shape.
+func turn(w *work.Pool, pixels, planes *Tensor, shape []int, enter bool) {
+	images, channels, n := shape[0], shape[1], count(shape[2:])
+	group := max(8, grain/channels&^7) // pixels
+	parts := cuts(n, group)
+	w.For(images*parts, func(p, _ int) {
+		first := p / parts * channels * n
+		from := p % parts * group
+		a, b := (*byte)(element[byte](pixels, first+from*channels)), (*byte)(element[byte](planes, first+from))
+		if enter {
+			simd.TransposeBytes(a, b, channels, n, channels, min(group, n-from))
+		} else {
+			simd.TransposeBytes(b, a, n, channels, min(group, n-from), channels)
+		}
+	})
 }
 
 // columns holds the scales and biases of the columns of a product, the channels of a
@@ -119,9 +224,6 @@ func depthwisePixels(c *Invocation, image gemm.Image, k *columns) (Run, error) {
 	signed, _ := byteType(x.Type)
 	channels, taps := weight.Shape[0], count(weight.Shape[2:])
 	d := &gemm.DepthwisePixels{Image: image, Signed: signed}
-	if !d.CanWeigh() {
-		return nil, nil
-	}
 	d.Blocks = numbersOf[int32](c, d.BlocksLen())
 	bytesX, bytesY := bytesOf(c, x, 2), bytesOf(c, out, 7)
 	weights := channelWeights(c, k.scales, func(ch int) int32 { return k.biases[ch] })
