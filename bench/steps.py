@@ -2,7 +2,7 @@
 """Compare what slices, nodes that run again, and both make of the memory of training steps of language models.
 
     bench/steps.py [--only NAME] [--effort fast] [--keep FOLDER]
-    bench/steps.py --seconds [--only NAME] [--rounds 2]
+    bench/steps.py --seconds [--only NAME] [--rounds 3]
 
 Each step is planned with --frontier for one core (--device cpu): the extra time by
 estimate for limits from 95 to 25 % of the smallest peak, by slices alone, by nodes that
@@ -11,17 +11,18 @@ that is met within 25 % more time. --keep keeps the plans in a folder, and plans
 that is there already. Needs the test data alone; weights are left out.
 
 --seconds runs steps on one core: whole, with nodes that run again, and with slices as
-well, below the same limit; batches of several sequences in slices alone, too, as small as
-they get within 5 % more time. The plans take turns, and what is printed is the least
-processor time of a step: a run of two steps less a run of one. The plans are kept, so
---only may run it step by step. It takes 1 GB for weights.
+well, below the same limit; batches of several sequences also as small as they get within
+5 % more time. The plans take turns, and each node counts with its fastest run. Other work
+on the machine may still slow the turns of one plan more than those of another; so the last
+column compares nodes that run again with the other nodes of the same runs. The plans are
+kept, so --only may run it step by step. It takes 1 GB for weights.
 """
 
 import argparse
 import json
 import pathlib
-import resource
 import subprocess
+import tempfile
 
 import harness
 
@@ -48,14 +49,14 @@ TIMED = (
     ("llama_small", 4, 512, 35),
 )
 ALONE = 5  # per cent that slices alone may take
-FEW, MANY = 1, 2  # steps of two runs, whose difference leaves out the preparation
+RUNS = 2  # steps of each turn
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="only steps whose title has this in it")
     parser.add_argument("--seconds", action="store_true", help="run steps and print their times")
-    parser.add_argument("--rounds", type=int, default=2, help="turns of the runs (default 2)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of the runs (default 3)")
     parser.add_argument("--effort", default="fast", help="of the search: fast (default), default or max")
     parser.add_argument("--keep", type=pathlib.Path, default=harness.ROOT / "build/bench/steps", help="folder for the plans")
     args = parser.parse_args()
@@ -64,7 +65,7 @@ def main():
         for step in TIMED:
             if args.only in title(*step[:3]):
                 plan(args.keep, *step)
-        harness.head("step", "plan:", "peak, MiB", "regions in slices", "nodes that run again", "estimated, %", "seconds", "measured, %")
+        harness.head("step", "plan:", "peak, MiB", "regions in slices", "nodes that run again", "estimated, %", "seconds", "measured, %", "estimated again, %", "measured again, %")
         for step in TIMED:
             if args.only in title(*step[:3]):
                 seconds(args.keep, args.rounds, *step)
@@ -105,25 +106,29 @@ def plan(folder, network, batch, tokens, limit):
 def seconds(folder, rounds, network, batch, tokens, limit):
     """Print for a step what its plans take, by estimate and by measurement."""
     plans = {how: folder / "zoo" / name for how, name, _ in ways(network, batch, tokens, limit) if (folder / "zoo" / name).exists()}
-    spent = {how: [] for how in plans}
+    fastest = {how: {} for how in plans}  # microseconds by the node's place
     for _ in range(rounds):
         for how, path in plans.items():
-            spent[how].append((processor(path, MANY) - processor(path, FEW)) / (MANY - FEW))
-    whole = min(spent["whole"])
+            for node, took in enumerate(nodes(path)):
+                fastest[how][node] = min(took, fastest[how].get(node, took))
+    spent = {how: sum(times.values()) / 1e6 for how, times in fastest.items()}
+    whole = spent["whole"]
     for how, path in plans.items():
         made = json.loads(path.with_suffix(".plan.json").read_text())
-        summary, least = made["summary"], min(spent[how])
+        summary, least = made["summary"], spent[how]
+        again = sum(fastest[how][i] for i, step in enumerate(made["steps"]) if step.get("again") is not None) / 1e6
         harness.row(
             title(network, batch, tokens), how, size(summary["peak_bytes"]), len(made.get("slices", {}).get("regions", [])), summary.get("recomputed_nodes", 0),
-            f"{summary.get('total_cost_percent', summary.get('extra_cost_percent', 0)):.1f}", f"{least:.2f}", f"{100 * (least / whole - 1):+.1f}")
+            f"{summary.get('total_cost_percent', summary.get('extra_cost_percent', 0)):.1f}", f"{least:.2f}", f"{100 * (least / whole - 1):+.1f}",
+            f"{summary.get('extra_cost_percent', 0):.1f}", f"{100 * again / (least - again):.1f}")
 
 
-def processor(step, steps):
-    """Return the processor time of a run in seconds."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([harness.BINARY, "run", step, "--workers=1", f"--steps={steps}"], check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def nodes(step):
+    """Return the microseconds of the fastest run of each node, in the order of the step."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = pathlib.Path(folder, "trace.json")
+        subprocess.run([harness.BINARY, "run", step, "--workers=1", f"--steps={RUNS}", f"--profile={trace}"], check=True, capture_output=True)
+        return [e["args"]["fastest_us"] for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
 
 
 def title(network, batch, tokens):

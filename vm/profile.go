@@ -110,7 +110,8 @@ type event struct {
 }
 
 // Write writes the profile as a trace for Perfetto and Chrome, with the nodes, the load
-// as a counter, and the lifetimes of the buffers.
+// as a counter, and the lifetimes of the buffers. Times are those of the last run; each
+// node's arguments have that of its fastest.
 func (p *Profile) Write(w io.Writer) error {
 	micro := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 	var list []event
@@ -120,7 +121,7 @@ func (p *Profile) Write(w io.Writer) error {
 		if name == "" {
 			name = st.Op
 		}
-		args := map[string]any{"op": st.Op, "step": i}
+		args := map[string]any{"op": st.Op, "step": i, "fastest_us": micro(p.fastest[i])}
 		if p.within[i] != i {
 			args["within_step"] = p.within[i]
 		}
