@@ -10,9 +10,8 @@ run again alone, and by both. The table has, for each means, the smallest of the
 that is met within 25 % more time. --keep keeps the plans in a folder, and plans nothing
 that is there already. Needs the test data alone; weights are left out.
 
---seconds runs steps on one core: whole, with nodes that run again, and with slices as
-well, below the same limit; batches of several sequences also as small as they get within
-5 % more time. The plans take turns, and each node counts with its fastest run. Other work
+--seconds runs steps on one core: whole, in slices alone, as small as they get within 5 %
+more time, with nodes that run again, and with slices as well, below the same limit. The plans take turns, and each node counts with its fastest run. Other work
 on the machine may still slow the turns of one plan more than those of another; so the last
 column compares nodes that run again with the other nodes of the same runs. The plans are
 kept, so --only may run it step by step. It takes 1 GB for weights.
@@ -86,8 +85,7 @@ def ways(network, batch, tokens, limit):
     """Return the plans of a step that runs: what each is called, its file's name and its flags."""
     stem = f"timed-{network}-{batch}x{tokens}"
     yield "whole", f"{stem}.whole.onnx", []
-    if batch > 1:
-        yield f"slices, in {ALONE} %", f"{stem}.slices.onnx", ["--device=cpu", "--slices=any", f"--extra={ALONE}%"]
+    yield f"slices, in {ALONE} %", f"{stem}.slices.onnx", ["--device=cpu", "--slices=any", f"--extra={ALONE}%", "--no-recompute"]
     yield f"run again, {limit} %", f"{stem}.again-{limit}.onnx", ["--device=cpu", f"--limit={limit}%"]
     yield f"both, {limit} %", f"{stem}.both-{limit}.onnx", ["--device=cpu", f"--limit={limit}%", "--slices=any"]
 

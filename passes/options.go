@@ -117,6 +117,9 @@ type Options struct {
 	// Compact: calls of local functions have the nodes of slices, so that the file has
 	// those of a region once and not once for each slice. The peak may be a little larger.
 	Compact bool
+	// NoRecompute, with Slices and without Host, meets Limit or ExtraPercent by slices alone:
+	// no node runs again. With a host, Host.NoRecompute says so.
+	NoRecompute bool
 	// ExtraPercent, without Limit, asks for the smallest peak that takes at most that
 	// percentage more time, by recomputation and by what Slices and Host allow; 0: none.
 	// With Pools and Slices, it bounds the extra time of the slices; 0: any.
@@ -195,6 +198,9 @@ func (o *Options) checkLimit() error {
 	}
 	if !(o.ExtraPercent >= 0) || math.IsInf(o.ExtraPercent, 0) {
 		return fmt.Errorf("extra time of %v per cent: expected 0 or more", o.ExtraPercent)
+	}
+	if o.NoRecompute && (o.Slices == SlicesOff || o.Host != nil || o.Frontier || len(o.Pools) > 0) {
+		return errors.New("slices alone, without recomputation: expected slices, and no host, no frontier and no pools")
 	}
 	return nil
 }

@@ -301,11 +301,13 @@ func (w *weigher) error(ctx context.Context, limit int64) error {
 		}
 		return e
 	}
-	search, end := w.s.searchContext(ctx)
-	defer end()
-	if plain, err := w.plain.searched(); err != nil {
-		return err
-	} else {
+	if !w.s.opt.NoRecompute {
+		search, end := w.s.searchContext(ctx)
+		defer end()
+		plain, err := w.plain.searched()
+		if err != nil {
+			return err
+		}
 		w.reaches(plain.cheapest(search, limit).Lowest)
 	}
 	e.LowestBytes = w.lowest
@@ -415,6 +417,9 @@ func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 			return best, nil
 		}
 	}
+	if w.s.opt.NoRecompute {
+		return best, nil
+	}
 	list, err := w.all(ctx)
 	if err != nil {
 		return nil, err
@@ -498,9 +503,11 @@ func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 			}
 		}
 	}
-	list, err := w.all(ctx)
-	if err != nil {
-		return nil, err
+	var list []*base
+	if !w.s.opt.NoRecompute {
+		if list, err = w.all(ctx); err != nil {
+			return nil, err
+		}
 	}
 	for _, b := range list {
 		if b.shareOf() > percent/100 {

@@ -30,7 +30,7 @@ type LimitFlags struct {
 type HostFlags struct {
 	HostLink    units.Rate `json:",omitempty" seldom:"" placeholder:"RATE" help:"With --limit or --frontier: tensors may also be swapped to host memory and back, over a link of RATE each way, such as 12GB/s."`
 	NoSwap      bool       `seldom:"" help:"With --host-link: only recompute, never swap."`
-	NoRecompute bool       `seldom:"" help:"With --host-link: only swap, never recompute."`
+	NoRecompute bool       `seldom:"" help:"With --host-link: only swap, never recompute. With --slices: only slices."`
 }
 
 // Linked reports whether tensors may be swapped.
@@ -73,7 +73,14 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 	if opt.Slices != passes.SlicesOff && !limited && len(f.Pool) == 0 {
 		return &UsageError{"--slices needs --limit, --extra, --frontier or --pool"}
 	}
-	if wrong := f.Wrong(limited); wrong != "" {
+	host := f.HostFlags
+	if host.NoRecompute && host.HostLink == 0 && !host.NoSwap && opt.Slices != passes.SlicesOff {
+		if f.Frontier || len(f.Pool) > 0 {
+			return &UsageError{"--no-recompute without --host-link: expected neither --frontier, which lists slices alone, nor --pool"}
+		}
+		opt.NoRecompute, host.NoRecompute = true, false
+	}
+	if wrong := host.Wrong(limited); wrong != "" {
 		return &UsageError{wrong}
 	}
 	if f.Linked() {
