@@ -297,7 +297,7 @@ func TestPointsLimit(t *testing.T) {
 // TestComputedAgain: weights that a node computes are freed once every product has packed
 // them, and computed again for a point at which a product has not.
 func TestComputedAgain(t *testing.T) {
-	p := rangedProgram(t, transposedWeights(t), map[string]string{"batch": "1,2,17000"})
+	p := rangedProgram(t, transposedWeights(t), map[string]string{"batch": "1,2,17011"}) // a prime number of images: each is a product
 	s := newSession(t, p, vm.Options{})
 	run := func(n int64) int {
 		dims := map[string]int64{"batch": n}
@@ -309,7 +309,7 @@ func TestComputedAgain(t *testing.T) {
 		sameOutputs(t, dims, out, alone(t, transposedWeights(t), dims, in))
 		return p.Kept()
 	}
-	if few, many, again := run(1), run(17000), run(2); few != 0 || many != 1 || again != 1 {
+	if few, many, again := run(1), run(17011), run(2); few != 0 || many != 1 || again != 1 {
 		t.Errorf("kept %d, %d and %d constants, expected 0, 1 and 1", few, many, again)
 	}
 }
