@@ -66,8 +66,13 @@ cuda-mod: ## write go.cuda.mod and go.cuda.sum, the module files of the CUDA bui
 test: ## run the tests; ends with a list of skipped tests and the reasons
 	@# Those that take longest begin first, so that no core waits for them at the end.
 	@# Collecting garbage a quarter as often saves a sixth of the processor time. The
-	@# packages are vetted by make lint, and not twice.
-	@GOGC=400 GOMEMLIMIT=3GiB go test -vet=off -json ./vm ./plan/verify ./cmd/onnxmem ./passes ./internal/wheels ./... | go run ./internal/testreport
+	@# packages are vetted by make lint, and not twice. They are compiled as make build
+	@# does, without cgo: with it, vm, cmd/onnxmem and what imports them are compiled again.
+	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 go test -vet=off -json ./vm ./plan/verify ./cmd/onnxmem ./passes ./internal/wheels ./... | go run ./internal/testreport
+
+.PHONY: sweeps
+sweeps: ## run the tests of sessions whose large networks make test leaves out, with all their networks
+	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 ONNXMEM_SWEEPS=1 go test -vet=off -json -run '^Test(CompactSlices|DeviceTraining|GuardedLightNetworks)$$' ./vm | go run ./internal/testreport
 
 # The kit's largest size, with the sources beside it: what may travel to a lent machine.
 KIT_BYTES := 67108864
@@ -138,8 +143,8 @@ beam-flink: ## run the pipeline on a Flink cluster on this machine; one of two w
 
 .PHONY: lint
 lint: $(STATICCHECK) $(GOFUMPT) ## run go vet, staticcheck and gofumpt; all must be clean
-	go vet ./...
-	$(STATICCHECK) ./...
+	CGO_ENABLED=0 go vet ./...
+	CGO_ENABLED=0 $(STATICCHECK) ./...
 	@unformatted=$$($(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then echo "not formatted, see gofumpt -d:"; echo "$$unformatted"; exit 1; fi
 
 .PHONY: fuzz

@@ -197,6 +197,9 @@ func TestDeviceTraining(t *testing.T) {
 	for i, n := range smallNetworks {
 		optimizer := optimizers[i%len(optimizers)]
 		t.Run(n.name+"-"+optimizer, func(t *testing.T) {
+			if f != nil && !cudaMachine { // make test-cuda runs all of them, too
+				large(t, n.name, "mobilenet_v2", "googlenet")
+			}
 			p, r := program(t, n.file(t), passes.Options{Train: &autodiff.Options{Optimizer: optimizer}})
 			checkOnDevice(t, p, d, f, r.Step.Params, 3)
 		})

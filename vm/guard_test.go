@@ -134,6 +134,7 @@ func TestFaultIsAnError(t *testing.T) {
 func TestGuardedLightNetworks(t *testing.T) {
 	for _, file := range lightNetworks(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
+			large(t, filepath.Base(file), "light_bvlc_alexnet.onnx", "light_densenet121.onnx", "light_inception_v1.onnx", "light_resnet50.onnx")
 			p, s := session(t, file, passes.Options{}, vm.Options{})
 			in := p.Inputs()
 			inputs := map[string]vm.Value{in[0].Name: ramp(in[0].Type.Shape)}

@@ -56,6 +56,7 @@ func TestCompactSlices(t *testing.T) {
 		smallNetworks[2],
 	} {
 		t.Run(n.name, func(t *testing.T) {
+			large(t, n.name, "googlenet")
 			file := n.file(t)
 			whole, _ := program(t, file, passes.Options{})
 			inputs := inputsOf(whole)

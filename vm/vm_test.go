@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,15 @@ func lightNetworks(t testing.TB) []string {
 		t.Fatalf("no networks in %s (%v)", folder, err)
 	}
 	return files
+}
+
+// large skips a network that takes seconds. Make test runs the small ones, and make sweeps
+// all of them.
+func large(t *testing.T, name string, networks ...string) {
+	t.Helper()
+	if os.Getenv("ONNXMEM_SWEEPS") == "" && slices.Contains(networks, name) {
+		t.Skip("a large network: make sweeps")
+	}
 }
 
 // ramp returns arange(n)/n in a shape, as float32.
