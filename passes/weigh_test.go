@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
@@ -61,6 +62,7 @@ func TestLimitWithSlices(t *testing.T) {
 // TestSlicesAndRecomputation: a limit that neither slices nor recomputation meets alone is
 // met by both, and the cost of both is reported together.
 func TestSlicesAndRecomputation(t *testing.T) {
+	sweep.Only(t)
 	file, limit := smallBERT(t), &passes.Limit{Percent: 35}
 	opt := passes.Options{Train: &autodiff.Options{}, Effort: schedule.EffortFast, Device: slowDevice, Limit: limit}
 	m, err := onnx.Parse("in.onnx", file)

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/passes"
@@ -37,6 +38,7 @@ func network(t *testing.T, name string, opt passes.Options) *plan.Plan {
 // TestBrowser opens pages in a real browser and uses them as people do. It saves
 // pictures of them in build/screenshots.
 func TestBrowser(t *testing.T) {
+	sweep.Only(t)
 	browser := startBrowser(t)
 	t.Run("a network", func(t *testing.T) {
 		p := network(t, "resnet50", passes.Options{Dims: map[string]int64{"batch": 8}})

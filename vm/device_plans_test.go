@@ -16,7 +16,8 @@ import (
 // what the network gives as a whole, and the same bits with every tensor apart and dead bytes
 // poisoned. No node runs on the host.
 func TestDevicePlans(t *testing.T) {
-	d, _ := onDevice(t)
+	d, f := onDevice(t)
+	sweepOnFake(t, f)
 	n := smallNetworks[0]
 	file := n.file(t)
 	whole, r := program(t, file, passes.Options{})

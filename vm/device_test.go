@@ -197,8 +197,8 @@ func TestDeviceTraining(t *testing.T) {
 	for i, n := range smallNetworks {
 		optimizer := optimizers[i%len(optimizers)]
 		t.Run(n.name+"-"+optimizer, func(t *testing.T) {
-			if f != nil && !cudaMachine { // make test-cuda runs all of them, too
-				large(t, n.name, "mobilenet_v2", "googlenet")
+			if n.name != "resnet18" {
+				sweepOnFake(t, f)
 			}
 			p, r := program(t, n.file(t), passes.Options{Train: &autodiff.Options{Optimizer: optimizer}})
 			checkOnDevice(t, p, d, f, r.Step.Params, 3)
@@ -472,7 +472,8 @@ func TestDeviceProfile(t *testing.T) {
 
 // TestDeviceNodeTests: ONNX's operator tests of the repository pass on the device.
 func TestDeviceNodeTests(t *testing.T) {
-	d, _ := onDevice(t)
+	d, f := onDevice(t)
+	sweepOnFake(t, f)
 	for _, k := range repositoryNodeTests(t) {
 		if err := k.run(vm.Options{Device: d}); err != nil && !errors.Is(err, errUnclaimed) {
 			t.Errorf("%s: %v", k.name, err)

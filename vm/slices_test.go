@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/vm"
@@ -83,6 +84,7 @@ func TestCompactSlices(t *testing.T) {
 // A step of training whose micro-batches call local functions gives the bits of one whose
 // micro-batches have nodes of their own: sums are the same nodes.
 func TestCompactTraining(t *testing.T) {
+	sweep.Only(t)
 	n := smallNetwork{"bert", map[string]string{"vocab": "50", "positions": "16", "layers": "1", "hidden": "16", "heads": "2", "ff": "32"}, map[string]int64{"batch": 4, "sequence": 16}}
 	file := n.file(t)
 	opt := passes.Options{Train: &autodiff.Options{}, Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 45}, Effort: schedule.EffortFast, Device: passes.Device{FLOPS: 1e8, Bandwidth: 1e8}}
@@ -126,7 +128,9 @@ func TestSlicedTraining(t *testing.T) {
 			got, _ := runSteps(t, sliced, vm.Options{}, r.Step.Params, 3)
 			nearly(t, got, want, 1e-5)
 			t.Logf("peak %d of %d B", s.PeakBytes, s.UnslicedPeakBytes)
-			sameLosses(t, whole, sliced, step.Step.Params, c.rate)
+			if sweep.On() {
+				sameLosses(t, whole, sliced, step.Step.Params, c.rate)
+			}
 		})
 	}
 }
@@ -185,6 +189,7 @@ func pools(t *testing.T) string {
 // Steps of training in slices of which nodes run again give the losses and parameters of
 // the whole step but for the last bits.
 func TestSlicedTrainingWithRecomputation(t *testing.T) {
+	sweep.Only(t)
 	n := smallNetwork{"bert", map[string]string{"vocab": "50", "positions": "16", "layers": "1", "hidden": "16", "heads": "2", "ff": "32"}, map[string]int64{"batch": 4, "sequence": 16}}
 	file := n.file(t)
 	whole, r := program(t, file, passes.Options{Train: &autodiff.Options{}})

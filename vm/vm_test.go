@@ -11,9 +11,11 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/datafolder"
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/cuda/fake"
 )
 
 // lightNetworks are ONNX's own light networks: the one of this repository, and those of
@@ -32,12 +34,21 @@ func lightNetworks(t testing.TB) []string {
 	return files
 }
 
+// sweepOnFake skips on a fake device what takes seconds: make sweeps and make test-cuda run
+// it. f is nil on a real one.
+func sweepOnFake(t *testing.T, f *fake.Fake) {
+	t.Helper()
+	if f != nil && !cudaMachine {
+		sweep.Only(t)
+	}
+}
+
 // large skips a network that takes seconds. Make test runs the small ones, and make sweeps
 // all of them.
 func large(t *testing.T, name string, networks ...string) {
 	t.Helper()
-	if os.Getenv("ONNXMEM_SWEEPS") == "" && slices.Contains(networks, name) {
-		t.Skip("a large network: make sweeps")
+	if slices.Contains(networks, name) {
+		sweep.Only(t)
 	}
 }
 

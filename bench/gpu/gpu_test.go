@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/vm/cuda/fake"
 )
 
@@ -164,9 +165,7 @@ func TestFormatIsDescribed(t *testing.T) {
 
 // TestOnFake runs parts on the fake driver, with a kit of one program.
 func TestOnFake(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the command")
-	}
+	sweep.Only(t)
 	fake.Use(t)
 	library, _, _, err := fake.Build()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/vm/cuda/fake"
 )
 
@@ -20,6 +21,7 @@ import (
 // PyPI, into an environment that is kept in the cache folder while ort/requirements.txt is
 // the same. PyTorch's driver is the one without a GPU.
 func TestRuntimeInstalled(t *testing.T) {
+	sweep.Only(t)
 	cc, err := exec.LookPath("cc")
 	if err != nil {
 		t.Skip("no C compiler: onnxmem-ort is not tested")
