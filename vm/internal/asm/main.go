@@ -27,6 +27,8 @@ func main() {
 		for stride := 1; stride <= 2; stride++ {
 			shift(stride, 1)
 			shift(stride, 2)
+			shiftAVX2(stride, 1)
+			shiftAVX2(stride, 2)
 			shiftBytes(stride)
 		}
 		taps()
@@ -39,7 +41,12 @@ func main() {
 				direct(2, slide(s))
 			}
 		}
+		directAVX2(1)
+		directAVX2(2)
 		for _, j := range joins {
+			j.rowsAVX2()
+			j.alongAVX2(1)
+			j.alongAVX2(2)
 			j.rows()
 			j.along(1)
 			j.along(2)

@@ -7,12 +7,13 @@ import "unsafe"
 // vectors follow each other across the rows, which the image and the output share. With
 // stride 2, each half of a vector is a group: up to eight outputs of one row.
 //
-// The vectors are computed in blocks of the largest sizes. For each block, the table has
+// The vectors are computed in blocks of the largest sizes that the registers hold. For each block, the table has
 // the masks of all vectors for one tap after the other, and then those for the results.
 type table struct {
 	taps   []int32  // byte offsets of the taps
 	groups []int32  // stride 2, for each vector: byte offsets of two groups in the image, and in the output
 	masks  []uint16 // a bit for each lane
+	masked int      // the last vectors, which AVX2 stores with masks
 }
 
 const (
@@ -27,10 +28,10 @@ const (
 // than copying them. It is 0 if this window, or this machine, has no such table.
 func (d *Depthwise) TableLen() int {
 	s := d.Stride[2]
-	if d.Largest && s > 1 {
+	if d.Largest && (s > 1 || chosen == avx2) {
 		return 0 // Pool is faster
 	}
-	if chosen != avx512 || d.Bytes && !Quads() || d.In[0] != 1 || d.Out[0] != 1 || d.Kernel[0] != 1 || d.Pad[0] != 0 || s != d.Stride[1] || s > 2 || s == 1 && d.In[2] != d.Out[2] {
+	if chosen == plain || d.Bytes && !Quads() || d.In[0] != 1 || d.Out[0] != 1 || d.Kernel[0] != 1 || d.Pad[0] != 0 || s != d.Stride[1] || s > 2 || s == 1 && d.In[2] != d.Out[2] {
 		return 0
 	}
 	for _, n := range []int{d.In[1], d.In[2], d.Out[1], d.Out[2], d.Pad[1], d.Pad[2], d.Kernel[1], d.Kernel[2], d.Dilation[1], d.Dilation[2]} {
@@ -78,6 +79,7 @@ func (d *Depthwise) UseTable(room []int32) {
 	t := &table{taps: room[:taps], groups: room[taps : taps+d.groupsLen()]}
 	t.masks = unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(room[taps+d.groupsLen():]))), d.vectors()*(taps+1)*s)
 	clear(t.masks)
+	t.masked = d.masked()
 	d.table = t
 	for kh := range d.Kernel[1] {
 		for kw := range d.Kernel[2] {
@@ -139,7 +141,11 @@ func (d *Depthwise) see(tap, oh, from, to int) {
 func (d *Depthwise) mask(v, tap int) int {
 	taps, s := d.Kernel[1]*d.Kernel[2], d.Stride[2]
 	first, left := 0, d.vectors()
-	for size := 8 / s; ; size /= 2 {
+	size := 8 / s
+	if chosen == avx2 {
+		size = 4
+	}
+	for ; ; size /= 2 {
 		whole := left / size * size
 		if v < first+whole {
 			first += (v - first) / size * size
@@ -147,4 +153,20 @@ func (d *Depthwise) mask(v, tap int) int {
 		}
 		first, left = first+whole, left-whole
 	}
+}
+
+// masked is the number of vectors, of the last ones, of which not all lanes lie in the
+// output. With stride 2, the other groups may end behind their row: the next one overwrites
+// that.
+func (d *Depthwise) masked() int {
+	outputs := d.Out[1] * d.Out[2]
+	if d.Stride[2] == 1 {
+		return min(outputs%laneCount, 1)
+	}
+	per := cuts(d.Out[2], groupLen)
+	whole := d.Out[1] * per // the groups before the first that would end behind the output
+	for whole > 0 && (whole-1)/per*d.Out[2]+((whole-1)%per+1)*groupLen > outputs {
+		whole--
+	}
+	return d.vectors() - whole/2
 }

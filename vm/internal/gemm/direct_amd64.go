@@ -17,18 +17,25 @@ type sliding struct {
 	scale     float32
 	pad, zero int32
 
-	row int // bytes of a row of the image
+	row    int // bytes of a row of the image
+	masked int // AVX2: the last vectors, which are stored with masks
 }
 
 // Any other offset does not compile.
 const _ = -(unsafe.Offsetof(sliding{}.groups) ^ 40 | unsafe.Offsetof(sliding{}.evens) ^ 48 | unsafe.Offsetof(sliding{}.clamp) ^ 72 |
-	unsafe.Offsetof(sliding{}.bias) ^ 80 | unsafe.Offsetof(sliding{}.high) ^ 88 | unsafe.Offsetof(sliding{}.scale) ^ 92 | unsafe.Offsetof(sliding{}.pad) ^ 96 | unsafe.Offsetof(sliding{}.zero) ^ 100 | unsafe.Offsetof(sliding{}.row) ^ 104)
+	unsafe.Offsetof(sliding{}.bias) ^ 80 | unsafe.Offsetof(sliding{}.high) ^ 88 | unsafe.Offsetof(sliding{}.scale) ^ 92 | unsafe.Offsetof(sliding{}.pad) ^ 96 | unsafe.Offsetof(sliding{}.zero) ^ 100 | unsafe.Offsetof(sliding{}.row) ^ 104 | unsafe.Offsetof(sliding{}.masked) ^ 112)
 
 //go:noescape
 func weigh1AVX512(p *sliding)
 
 //go:noescape
 func weigh2AVX512(p *sliding)
+
+//go:noescape
+func weigh1AVX2(p *sliding)
+
+//go:noescape
+func weigh2AVX2(p *sliding)
 
 //go:noescape
 func largest1AVX512(p *sliding)
@@ -57,6 +64,10 @@ func (d *Depthwise) direct(out, in, weights unsafe.Pointer, bias float32) {
 	p.bias = bias
 	p.clamp, p.low, p.high = d.clamp()
 	switch one := d.Stride[2] == 1; {
+	case chosen == avx2 && one:
+		weigh1AVX2(&p)
+	case chosen == avx2:
+		weigh2AVX2(&p)
 	case d.Largest:
 		largest1AVX512(&p)
 	case one:
@@ -90,6 +101,6 @@ func (d *Depthwise) sliding(out, in, weights unsafe.Pointer) sliding {
 	t := d.table
 	return sliding{
 		dst: out, src: in, weights: weights, taps: unsafe.Pointer(unsafe.SliceData(t.taps)), masks: unsafe.Pointer(unsafe.SliceData(t.masks)),
-		groups: unsafe.Pointer(unsafe.SliceData(t.groups)), evens: &evens, count: len(t.taps), vectors: d.vectors(), row: d.size() * d.In[2],
+		groups: unsafe.Pointer(unsafe.SliceData(t.groups)), evens: &evens, count: len(t.taps), vectors: d.vectors(), row: d.size() * d.In[2], masked: t.masked,
 	}
 }

@@ -7,9 +7,9 @@
 //	             (few outputs for each of many images) and Turned (weights in reverse)
 //	Packed       an operand that was packed completely, once: weights
 //	Product      C = A·B with an epilogue, cut into tiles; small images are transposed
-//	Depthwise    the convolution of single channels; with AVX-512 in place, by a table;
+//	Depthwise    the convolution of single channels, in place by a table where it can;
 //	             also its gradients
-//	Pool         the largest element under a kernel, or their sum, with AVX-512
+//	Pool         the largest element under a kernel, or their sum, with vectors
 //	Integer      C = A·B of 8-bit integers, in 32 bits; Bytes and ByteImage are
 //	             its operands
 //	BytePixels   A of a convolution of bytes with the channels last; ColumnBytes rounds

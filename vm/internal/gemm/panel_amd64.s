@@ -9871,6 +9871,115 @@ next:
 	VZEROUPPER
 	RET
 
+// func shift1x1AVX2(p *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·shift1x1AVX2(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ    p+0(FP), DI
+	MOVQ    (DI), R8
+	MOVQ    8(DI), R9
+	MOVQ    16(DI), R10
+	MOVQ    24(DI), R11
+	MOVQ    32(DI), R12
+	MOVQ    48(DI), R13
+	MOVQ    56(DI), SI
+	MOVQ    64(DI), BX
+	MOVQ    72(DI), DX
+	MOVQ    80(DI), CX
+	VMOVDQU laneShifts<>+0(SB), Y0
+	VMOVDQU laneShifts<>+32(SB), Y1
+
+depth:
+	MOVQ         (R10), AX
+	ADDQ         R9, AX
+	PREFETCHT0   (AX)(CX*1)
+	PREFETCHT0   64(AX)(CX*1)
+	VPBROADCASTW 8(R10), Y3
+	VPSLLVD      Y0, Y3, Y2
+	VPSLLVD      Y1, Y3, Y3
+	VMASKMOVPS   (AX), Y2, Y4
+	VMASKMOVPS   32(AX), Y3, Y5
+	VMOVUPS      Y4, (R8)
+	VMOVUPS      Y5, 32(R8)
+	ADDQ         BX, R8
+	ADDQ         $0x10, R10
+	CMPQ         R10, R12
+	JNE          next
+	MOVQ         R11, R10
+	ADDQ         DX, R9
+
+next:
+	DECQ SI
+	JNZ  depth
+	VZEROUPPER
+	RET
+
+DATA laneShifts<>+0(SB)/4, $0x0000001f
+DATA laneShifts<>+4(SB)/4, $0x0000001e
+DATA laneShifts<>+8(SB)/4, $0x0000001d
+DATA laneShifts<>+12(SB)/4, $0x0000001c
+DATA laneShifts<>+16(SB)/4, $0x0000001b
+DATA laneShifts<>+20(SB)/4, $0x0000001a
+DATA laneShifts<>+24(SB)/4, $0x00000019
+DATA laneShifts<>+28(SB)/4, $0x00000018
+DATA laneShifts<>+32(SB)/4, $0x00000017
+DATA laneShifts<>+36(SB)/4, $0x00000016
+DATA laneShifts<>+40(SB)/4, $0x00000015
+DATA laneShifts<>+44(SB)/4, $0x00000014
+DATA laneShifts<>+48(SB)/4, $0x00000013
+DATA laneShifts<>+52(SB)/4, $0x00000012
+DATA laneShifts<>+56(SB)/4, $0x00000011
+DATA laneShifts<>+60(SB)/4, $0x00000010
+GLOBL laneShifts<>(SB), RODATA|NOPTR, $64
+
+// func shift1x2AVX2(p *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·shift1x2AVX2(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ    p+0(FP), DI
+	MOVQ    (DI), R8
+	MOVQ    8(DI), R9
+	MOVQ    16(DI), R10
+	MOVQ    24(DI), R11
+	MOVQ    32(DI), R12
+	MOVQ    48(DI), R13
+	MOVQ    56(DI), SI
+	MOVQ    64(DI), BX
+	MOVQ    72(DI), DX
+	MOVQ    80(DI), CX
+	VMOVDQU laneShifts<>+0(SB), Y0
+	VMOVDQU laneShifts<>+32(SB), Y1
+
+depth:
+	MOVQ         (R10), AX
+	ADDQ         R9, AX
+	PREFETCHT0   (AX)(CX*1)
+	PREFETCHT0   64(AX)(CX*1)
+	VPBROADCASTW 8(R10), Y3
+	VPSLLVD      Y0, Y3, Y2
+	VPSLLVD      Y1, Y3, Y3
+	VMASKMOVPS   (AX), Y2, Y4
+	VMASKMOVPS   32(AX), Y3, Y5
+	VMOVUPS      Y4, (R8)
+	VMOVUPS      Y5, 32(R8)
+	VPBROADCASTW 10(R10), Y3
+	VPSLLVD      Y0, Y3, Y2
+	VPSLLVD      Y1, Y3, Y3
+	VMASKMOVPS   (AX)(R13*1), Y2, Y4
+	VMASKMOVPS   32(AX)(R13*1), Y3, Y5
+	VMOVUPS      Y4, 64(R8)
+	VMOVUPS      Y5, 96(R8)
+	ADDQ         BX, R8
+	ADDQ         $0x10, R10
+	CMPQ         R10, R12
+	JNE          next
+	MOVQ         R11, R10
+	ADDQ         DX, R9
+
+next:
+	DECQ SI
+	JNZ  depth
+	VZEROUPPER
+	RET
+
 // func shiftBytes1AVX512(p *byte)
 // Requires: AVX, AVX2, AVX512BW, AVX512VL
 TEXT ·shiftBytes1AVX512(SB), NOSPLIT|NOFRAME, $0-8
@@ -9981,6 +10090,120 @@ depth:
 	JNE       next
 	MOVQ      R11, R10
 	ADDQ      DX, R9
+
+next:
+	DECQ SI
+	JNZ  depth
+	VZEROUPPER
+	RET
+
+// func shift2x1AVX2(p *byte)
+// Requires: AVX, AVX2
+TEXT ·shift2x1AVX2(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ    p+0(FP), DI
+	MOVQ    (DI), R8
+	MOVQ    8(DI), R9
+	MOVQ    16(DI), R10
+	MOVQ    24(DI), R11
+	MOVQ    32(DI), R12
+	MOVQ    48(DI), R13
+	MOVQ    56(DI), SI
+	MOVQ    64(DI), BX
+	MOVQ    72(DI), DX
+	MOVQ    80(DI), CX
+	VMOVDQU laneShifts<>+0(SB), Y0
+	VMOVDQU laneShifts<>+32(SB), Y1
+
+depth:
+	MOVQ         (R10), AX
+	ADDQ         R9, AX
+	VPBROADCASTW 8(R10), Y3
+	VPSLLVD      Y0, Y3, Y2
+	VPSLLVD      Y1, Y3, Y3
+	VMASKMOVPS   (AX), Y2, Y4
+	VMASKMOVPS   32(AX), Y3, Y5
+	VPBROADCASTW 10(R10), Y3
+	VPSLLVD      Y0, Y3, Y2
+	VPSLLVD      Y1, Y3, Y3
+	VMASKMOVPS   64(AX), Y2, Y6
+	VMASKMOVPS   96(AX), Y3, Y7
+	VSHUFPS      $0x88, Y5, Y4, Y4
+	VPERMPD      $0xd8, Y4, Y4
+	VMOVUPS      Y4, (R8)
+	VSHUFPS      $0x88, Y7, Y6, Y6
+	VPERMPD      $0xd8, Y6, Y6
+	VMOVUPS      Y6, 32(R8)
+	ADDQ         BX, R8
+	ADDQ         $0x10, R10
+	CMPQ         R10, R12
+	JNE          next
+	MOVQ         R11, R10
+	ADDQ         DX, R9
+
+next:
+	DECQ SI
+	JNZ  depth
+	VZEROUPPER
+	RET
+
+// func shift2x2AVX2(p *byte)
+// Requires: AVX, AVX2
+TEXT ·shift2x2AVX2(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ    p+0(FP), DI
+	MOVQ    (DI), R8
+	MOVQ    8(DI), R9
+	MOVQ    16(DI), R10
+	MOVQ    24(DI), R11
+	MOVQ    32(DI), R12
+	MOVQ    48(DI), R13
+	MOVQ    56(DI), SI
+	MOVQ    64(DI), BX
+	MOVQ    72(DI), DX
+	MOVQ    80(DI), CX
+	VMOVDQU laneShifts<>+0(SB), Y0
+	VMOVDQU laneShifts<>+32(SB), Y1
+
+depth:
+	MOVQ         (R10), AX
+	ADDQ         R9, AX
+	VPBROADCASTW 8(R10), Y3
+	VPSLLVD      Y0, Y3, Y2
+	VPSLLVD      Y1, Y3, Y3
+	VMASKMOVPS   (AX), Y2, Y4
+	VMASKMOVPS   32(AX), Y3, Y5
+	VPBROADCASTW 10(R10), Y3
+	VPSLLVD      Y0, Y3, Y2
+	VPSLLVD      Y1, Y3, Y3
+	VMASKMOVPS   64(AX), Y2, Y6
+	VMASKMOVPS   96(AX), Y3, Y7
+	VSHUFPS      $0x88, Y5, Y4, Y4
+	VPERMPD      $0xd8, Y4, Y4
+	VMOVUPS      Y4, (R8)
+	VSHUFPS      $0x88, Y7, Y6, Y6
+	VPERMPD      $0xd8, Y6, Y6
+	VMOVUPS      Y6, 32(R8)
+	VPBROADCASTW 12(R10), Y3
+	VPSLLVD      Y0, Y3, Y2
+	VPSLLVD      Y1, Y3, Y3
+	VMASKMOVPS   (AX)(R13*1), Y2, Y4
+	VMASKMOVPS   32(AX)(R13*1), Y3, Y5
+	VPBROADCASTW 14(R10), Y3
+	VPSLLVD      Y0, Y3, Y2
+	VPSLLVD      Y1, Y3, Y3
+	VMASKMOVPS   64(AX)(R13*1), Y2, Y6
+	VMASKMOVPS   96(AX)(R13*1), Y3, Y7
+	VSHUFPS      $0x88, Y5, Y4, Y4
+	VPERMPD      $0xd8, Y4, Y4
+	VMOVUPS      Y4, 64(R8)
+	VSHUFPS      $0x88, Y7, Y6, Y6
+	VPERMPD      $0xd8, Y6, Y6
+	VMOVUPS      Y6, 96(R8)
+	ADDQ         BX, R8
+	ADDQ         $0x10, R10
+	CMPQ         R10, R12
+	JNE          next
+	MOVQ         R11, R10
+	ADDQ         DX, R9
 
 next:
 	DECQ SI
@@ -12375,6 +12598,872 @@ end:
 	VZEROUPPER
 	RET
 
+// func weigh1AVX2(p *byte)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·weigh1AVX2(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ    p+0(FP), DI
+	MOVQ    (DI), R8
+	MOVQ    8(DI), R9
+	MOVQ    16(DI), R10
+	MOVQ    24(DI), R11
+	MOVQ    32(DI), R12
+	MOVQ    40(DI), R13
+	MOVQ    64(DI), R14
+	MOVQ    72(DI), SI
+	VMOVDQU laneShifts<>+0(SB), Y9
+	VMOVDQU laneShifts<>+32(SB), Y10
+
+by4:
+	CMPQ         R14, $0x04
+	JLT          by2
+	VBROADCASTSS 80(DI), Y0
+	VMOVAPS      Y0, Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y0, Y3
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y0, Y5
+	VMOVAPS      Y0, Y6
+	VMOVAPS      Y0, Y7
+	PREFETCHT0   4096(R9)
+	PREFETCHT0   4160(R9)
+	PREFETCHT0   4224(R9)
+	PREFETCHT0   4288(R9)
+	XORQ         AX, AX
+
+by4taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Y8
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   (BX), Y11, Y13
+	VFMADD231PS  Y13, Y8, Y0
+	VMASKMOVPS   32(BX), Y12, Y13
+	VFMADD231PS  Y13, Y8, Y1
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   64(BX), Y11, Y13
+	VFMADD231PS  Y13, Y8, Y2
+	VMASKMOVPS   96(BX), Y12, Y13
+	VFMADD231PS  Y13, Y8, Y3
+	VPBROADCASTW 4(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   128(BX), Y11, Y13
+	VFMADD231PS  Y13, Y8, Y4
+	VMASKMOVPS   160(BX), Y12, Y13
+	VFMADD231PS  Y13, Y8, Y5
+	VPBROADCASTW 6(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   192(BX), Y11, Y13
+	VFMADD231PS  Y13, Y8, Y6
+	VMASKMOVPS   224(BX), Y12, Y13
+	VFMADD231PS  Y13, Y8, Y7
+	ADDQ         $0x00000008, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by4taps
+	TESTQ        SI, SI
+	JZ           by4store
+	VBROADCASTSS 84(DI), Y8
+	VBROADCASTSS 88(DI), Y11
+	VXORPS       Y12, Y12, Y12
+	VMAXPS       Y0, Y8, Y0
+	VADDPS       Y12, Y0, Y0
+	VMINPS       Y0, Y11, Y0
+	VMAXPS       Y1, Y8, Y1
+	VADDPS       Y12, Y1, Y1
+	VMINPS       Y1, Y11, Y1
+	VMAXPS       Y2, Y8, Y2
+	VADDPS       Y12, Y2, Y2
+	VMINPS       Y2, Y11, Y2
+	VMAXPS       Y3, Y8, Y3
+	VADDPS       Y12, Y3, Y3
+	VMINPS       Y3, Y11, Y3
+	VMAXPS       Y4, Y8, Y4
+	VADDPS       Y12, Y4, Y4
+	VMINPS       Y4, Y11, Y4
+	VMAXPS       Y5, Y8, Y5
+	VADDPS       Y12, Y5, Y5
+	VMINPS       Y5, Y11, Y5
+	VMAXPS       Y6, Y8, Y6
+	VADDPS       Y12, Y6, Y6
+	VMINPS       Y6, Y11, Y6
+	VMAXPS       Y7, Y8, Y7
+	VADDPS       Y12, Y7, Y7
+	VMINPS       Y7, Y11, Y7
+
+by4store:
+	LEAQ    -4(R14), CX
+	CMPQ    CX, 112(DI)
+	JLT     by4last
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	VMOVUPS Y2, 64(R8)
+	VMOVUPS Y3, 96(R8)
+	VMOVUPS Y4, 128(R8)
+	VMOVUPS Y5, 160(R8)
+	VMOVUPS Y6, 192(R8)
+	VMOVUPS Y7, 224(R8)
+	JMP     by4next
+
+by4last:
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y0, Y11, (R8)
+	VMASKMOVPS   Y1, Y12, 32(R8)
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y2, Y11, 64(R8)
+	VMASKMOVPS   Y3, Y12, 96(R8)
+	VPBROADCASTW 4(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y4, Y11, 128(R8)
+	VMASKMOVPS   Y5, Y12, 160(R8)
+	VPBROADCASTW 6(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y6, Y11, 192(R8)
+	VMASKMOVPS   Y7, Y12, 224(R8)
+
+by4next:
+	ADDQ $0x00000008, R12
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, R9
+	SUBQ $0x04, R14
+	JMP  by4
+
+by2:
+	CMPQ         R14, $0x02
+	JLT          by1
+	VBROADCASTSS 80(DI), Y0
+	VMOVAPS      Y0, Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y0, Y3
+	PREFETCHT0   4096(R9)
+	PREFETCHT0   4160(R9)
+	XORQ         AX, AX
+
+by2taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Y8
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   (BX), Y11, Y13
+	VFMADD231PS  Y13, Y8, Y0
+	VMASKMOVPS   32(BX), Y12, Y13
+	VFMADD231PS  Y13, Y8, Y1
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   64(BX), Y11, Y13
+	VFMADD231PS  Y13, Y8, Y2
+	VMASKMOVPS   96(BX), Y12, Y13
+	VFMADD231PS  Y13, Y8, Y3
+	ADDQ         $0x00000004, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by2taps
+	TESTQ        SI, SI
+	JZ           by2store
+	VBROADCASTSS 84(DI), Y8
+	VBROADCASTSS 88(DI), Y11
+	VXORPS       Y12, Y12, Y12
+	VMAXPS       Y0, Y8, Y0
+	VADDPS       Y12, Y0, Y0
+	VMINPS       Y0, Y11, Y0
+	VMAXPS       Y1, Y8, Y1
+	VADDPS       Y12, Y1, Y1
+	VMINPS       Y1, Y11, Y1
+	VMAXPS       Y2, Y8, Y2
+	VADDPS       Y12, Y2, Y2
+	VMINPS       Y2, Y11, Y2
+	VMAXPS       Y3, Y8, Y3
+	VADDPS       Y12, Y3, Y3
+	VMINPS       Y3, Y11, Y3
+
+by2store:
+	LEAQ    -2(R14), CX
+	CMPQ    CX, 112(DI)
+	JLT     by2last
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	VMOVUPS Y2, 64(R8)
+	VMOVUPS Y3, 96(R8)
+	JMP     by2next
+
+by2last:
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y0, Y11, (R8)
+	VMASKMOVPS   Y1, Y12, 32(R8)
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y2, Y11, 64(R8)
+	VMASKMOVPS   Y3, Y12, 96(R8)
+
+by2next:
+	ADDQ $0x00000004, R12
+	ADDQ $0x00000080, R8
+	ADDQ $0x00000080, R9
+	SUBQ $0x02, R14
+	JMP  by2
+
+by1:
+	CMPQ         R14, $0x01
+	JLT          end
+	VBROADCASTSS 80(DI), Y0
+	VMOVAPS      Y0, Y1
+	PREFETCHT0   4096(R9)
+	XORQ         AX, AX
+
+by1taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Y8
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   (BX), Y11, Y13
+	VFMADD231PS  Y13, Y8, Y0
+	VMASKMOVPS   32(BX), Y12, Y13
+	VFMADD231PS  Y13, Y8, Y1
+	ADDQ         $0x00000002, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by1taps
+	TESTQ        SI, SI
+	JZ           by1store
+	VBROADCASTSS 84(DI), Y8
+	VBROADCASTSS 88(DI), Y11
+	VXORPS       Y12, Y12, Y12
+	VMAXPS       Y0, Y8, Y0
+	VADDPS       Y12, Y0, Y0
+	VMINPS       Y0, Y11, Y0
+	VMAXPS       Y1, Y8, Y1
+	VADDPS       Y12, Y1, Y1
+	VMINPS       Y1, Y11, Y1
+
+by1store:
+	LEAQ    -1(R14), CX
+	CMPQ    CX, 112(DI)
+	JLT     by1last
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	JMP     by1next
+
+by1last:
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y0, Y11, (R8)
+	VMASKMOVPS   Y1, Y12, 32(R8)
+
+by1next:
+	ADDQ $0x00000002, R12
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
+	SUBQ $0x01, R14
+	JMP  by1
+
+end:
+	VZEROUPPER
+	RET
+
+// func weigh2AVX2(p *byte)
+// Requires: AVX, AVX2, FMA3
+TEXT ·weigh2AVX2(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ    p+0(FP), DI
+	MOVQ    (DI), R8
+	MOVQ    8(DI), R9
+	MOVQ    16(DI), R10
+	MOVQ    24(DI), R11
+	MOVQ    32(DI), R12
+	MOVQ    40(DI), R13
+	MOVQ    64(DI), R14
+	MOVQ    72(DI), SI
+	VMOVDQU laneShifts<>+0(SB), Y9
+	VMOVDQU laneShifts<>+32(SB), Y10
+
+by4:
+	CMPQ         R14, $0x04
+	JLT          by2
+	VBROADCASTSS 80(DI), Y0
+	VMOVAPS      Y0, Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y0, Y3
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y0, Y5
+	VMOVAPS      Y0, Y6
+	VMOVAPS      Y0, Y7
+	XORQ         AX, AX
+
+by4taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Y8
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      (R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y0
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      4(R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y1
+	VPBROADCASTW 4(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      16(R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y2
+	VPBROADCASTW 6(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      20(R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y3
+	VPBROADCASTW 8(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      32(R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y4
+	VPBROADCASTW 10(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      36(R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y5
+	VPBROADCASTW 12(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      48(R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y6
+	VPBROADCASTW 14(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      52(R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y7
+	ADDQ         $0x00000010, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by4taps
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	VPERMPD      $0xd8, Y2, Y2
+	VPERMPD      $0xd8, Y3, Y3
+	VPERMPD      $0xd8, Y4, Y4
+	VPERMPD      $0xd8, Y5, Y5
+	VPERMPD      $0xd8, Y6, Y6
+	VPERMPD      $0xd8, Y7, Y7
+	TESTQ        SI, SI
+	JZ           by4store
+	VBROADCASTSS 84(DI), Y8
+	VBROADCASTSS 88(DI), Y11
+	VXORPS       Y12, Y12, Y12
+	VMAXPS       Y0, Y8, Y0
+	VADDPS       Y12, Y0, Y0
+	VMINPS       Y0, Y11, Y0
+	VMAXPS       Y1, Y8, Y1
+	VADDPS       Y12, Y1, Y1
+	VMINPS       Y1, Y11, Y1
+	VMAXPS       Y2, Y8, Y2
+	VADDPS       Y12, Y2, Y2
+	VMINPS       Y2, Y11, Y2
+	VMAXPS       Y3, Y8, Y3
+	VADDPS       Y12, Y3, Y3
+	VMINPS       Y3, Y11, Y3
+	VMAXPS       Y4, Y8, Y4
+	VADDPS       Y12, Y4, Y4
+	VMINPS       Y4, Y11, Y4
+	VMAXPS       Y5, Y8, Y5
+	VADDPS       Y12, Y5, Y5
+	VMINPS       Y5, Y11, Y5
+	VMAXPS       Y6, Y8, Y6
+	VADDPS       Y12, Y6, Y6
+	VMINPS       Y6, Y11, Y6
+	VMAXPS       Y7, Y8, Y7
+	VADDPS       Y12, Y7, Y7
+	VMINPS       Y7, Y11, Y7
+
+by4store:
+	LEAQ    -4(R14), CX
+	CMPQ    CX, 112(DI)
+	JLT     by4last
+	MOVLQSX 8(R13), CX
+	VMOVUPS Y0, (R8)(CX*1)
+	MOVLQSX 12(R13), CX
+	VMOVUPS Y1, 32(R8)(CX*1)
+	MOVLQSX 24(R13), CX
+	VMOVUPS Y2, (R8)(CX*1)
+	MOVLQSX 28(R13), CX
+	VMOVUPS Y3, 32(R8)(CX*1)
+	MOVLQSX 40(R13), CX
+	VMOVUPS Y4, (R8)(CX*1)
+	MOVLQSX 44(R13), CX
+	VMOVUPS Y5, 32(R8)(CX*1)
+	MOVLQSX 56(R13), CX
+	VMOVUPS Y6, (R8)(CX*1)
+	MOVLQSX 60(R13), CX
+	VMOVUPS Y7, 32(R8)(CX*1)
+	JMP     by4next
+
+by4last:
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      8(R13), CX
+	VMASKMOVPS   Y0, Y11, (R8)(CX*1)
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      12(R13), CX
+	VMASKMOVPS   Y1, Y12, 32(R8)(CX*1)
+	VPBROADCASTW 4(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      24(R13), CX
+	VMASKMOVPS   Y2, Y11, (R8)(CX*1)
+	VPBROADCASTW 6(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      28(R13), CX
+	VMASKMOVPS   Y3, Y12, 32(R8)(CX*1)
+	VPBROADCASTW 8(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      40(R13), CX
+	VMASKMOVPS   Y4, Y11, (R8)(CX*1)
+	VPBROADCASTW 10(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      44(R13), CX
+	VMASKMOVPS   Y5, Y12, 32(R8)(CX*1)
+	VPBROADCASTW 12(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      56(R13), CX
+	VMASKMOVPS   Y6, Y11, (R8)(CX*1)
+	VPBROADCASTW 14(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      60(R13), CX
+	VMASKMOVPS   Y7, Y12, 32(R8)(CX*1)
+
+by4next:
+	ADDQ $0x00000010, R12
+	ADDQ $0x00000040, R13
+	SUBQ $0x04, R14
+	JMP  by4
+
+by2:
+	CMPQ         R14, $0x02
+	JLT          by1
+	VBROADCASTSS 80(DI), Y0
+	VMOVAPS      Y0, Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y0, Y3
+	XORQ         AX, AX
+
+by2taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Y8
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      (R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y0
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      4(R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y1
+	VPBROADCASTW 4(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      16(R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y2
+	VPBROADCASTW 6(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      20(R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y3
+	ADDQ         $0x00000008, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by2taps
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	VPERMPD      $0xd8, Y2, Y2
+	VPERMPD      $0xd8, Y3, Y3
+	TESTQ        SI, SI
+	JZ           by2store
+	VBROADCASTSS 84(DI), Y8
+	VBROADCASTSS 88(DI), Y11
+	VXORPS       Y12, Y12, Y12
+	VMAXPS       Y0, Y8, Y0
+	VADDPS       Y12, Y0, Y0
+	VMINPS       Y0, Y11, Y0
+	VMAXPS       Y1, Y8, Y1
+	VADDPS       Y12, Y1, Y1
+	VMINPS       Y1, Y11, Y1
+	VMAXPS       Y2, Y8, Y2
+	VADDPS       Y12, Y2, Y2
+	VMINPS       Y2, Y11, Y2
+	VMAXPS       Y3, Y8, Y3
+	VADDPS       Y12, Y3, Y3
+	VMINPS       Y3, Y11, Y3
+
+by2store:
+	LEAQ    -2(R14), CX
+	CMPQ    CX, 112(DI)
+	JLT     by2last
+	MOVLQSX 8(R13), CX
+	VMOVUPS Y0, (R8)(CX*1)
+	MOVLQSX 12(R13), CX
+	VMOVUPS Y1, 32(R8)(CX*1)
+	MOVLQSX 24(R13), CX
+	VMOVUPS Y2, (R8)(CX*1)
+	MOVLQSX 28(R13), CX
+	VMOVUPS Y3, 32(R8)(CX*1)
+	JMP     by2next
+
+by2last:
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      8(R13), CX
+	VMASKMOVPS   Y0, Y11, (R8)(CX*1)
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      12(R13), CX
+	VMASKMOVPS   Y1, Y12, 32(R8)(CX*1)
+	VPBROADCASTW 4(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      24(R13), CX
+	VMASKMOVPS   Y2, Y11, (R8)(CX*1)
+	VPBROADCASTW 6(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      28(R13), CX
+	VMASKMOVPS   Y3, Y12, 32(R8)(CX*1)
+
+by2next:
+	ADDQ $0x00000008, R12
+	ADDQ $0x00000020, R13
+	SUBQ $0x02, R14
+	JMP  by2
+
+by1:
+	CMPQ         R14, $0x01
+	JLT          end
+	VBROADCASTSS 80(DI), Y0
+	VMOVAPS      Y0, Y1
+	XORQ         AX, AX
+
+by1taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Y8
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      (R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y0
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      4(R13), CX
+	VMASKMOVPS   (BX)(CX*1), Y11, Y13
+	VMASKMOVPS   32(BX)(CX*1), Y12, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y13
+	VFMADD231PS  Y13, Y8, Y1
+	ADDQ         $0x00000004, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by1taps
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	TESTQ        SI, SI
+	JZ           by1store
+	VBROADCASTSS 84(DI), Y8
+	VBROADCASTSS 88(DI), Y11
+	VXORPS       Y12, Y12, Y12
+	VMAXPS       Y0, Y8, Y0
+	VADDPS       Y12, Y0, Y0
+	VMINPS       Y0, Y11, Y0
+	VMAXPS       Y1, Y8, Y1
+	VADDPS       Y12, Y1, Y1
+	VMINPS       Y1, Y11, Y1
+
+by1store:
+	LEAQ    -1(R14), CX
+	CMPQ    CX, 112(DI)
+	JLT     by1last
+	MOVLQSX 8(R13), CX
+	VMOVUPS Y0, (R8)(CX*1)
+	MOVLQSX 12(R13), CX
+	VMOVUPS Y1, 32(R8)(CX*1)
+	JMP     by1next
+
+by1last:
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      8(R13), CX
+	VMASKMOVPS   Y0, Y11, (R8)(CX*1)
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	MOVLQSX      12(R13), CX
+	VMASKMOVPS   Y1, Y12, 32(R8)(CX*1)
+
+by1next:
+	ADDQ $0x00000004, R12
+	ADDQ $0x00000010, R13
+	SUBQ $0x01, R14
+	JMP  by1
+
+end:
+	VZEROUPPER
+	RET
+
+// func largestRowsAVX2(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·largestRowsAVX2(SB), NOSPLIT|NOFRAME, $0-56
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         off+16(FP), AX
+	ADDQ         AX, SI
+	MOVQ         masks+24(FP), R8
+	MOVQ         vectors+32(FP), R9
+	MOVQ         count+40(FP), R10
+	MOVQ         step+48(FP), R11
+	VMOVDQU      laneShifts<>+0(SB), Y4
+	VMOVDQU      laneShifts<>+32(SB), Y5
+	VBROADCASTSS cff800000<>+0(SB), Y6
+
+vector:
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4096(SI)(R11*1)
+	VMOVAPS    Y6, Y0
+	VMOVAPS    Y6, Y1
+	MOVQ       SI, AX
+	MOVQ       R10, CX
+	CMPW       (R8), $0xffff
+	JNE        border
+
+row:
+	VMOVUPS   (AX), Y7
+	VCMPPS    $0x03, Y0, Y0, Y8
+	VMAXPS    Y7, Y0, Y7
+	VBLENDVPS Y8, Y0, Y7, Y0
+	VMOVUPS   32(AX), Y7
+	VCMPPS    $0x03, Y1, Y1, Y8
+	VMAXPS    Y7, Y1, Y7
+	VBLENDVPS Y8, Y1, Y7, Y1
+	ADDQ      R11, AX
+	DECQ      CX
+	JNZ       row
+
+store:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	ADDQ    $0x02, R8
+	DECQ    R9
+	JNZ     vector
+	VZEROUPPER
+	RET
+
+border:
+	VPBROADCASTW (R8), Y3
+	VPSLLVD      Y4, Y3, Y2
+	VPSLLVD      Y5, Y3, Y3
+
+borderRow:
+	VMASKMOVPS (AX), Y2, Y7
+	VBLENDVPS  Y2, Y7, Y6, Y7
+	VCMPPS     $0x03, Y0, Y0, Y8
+	VMAXPS     Y7, Y0, Y7
+	VBLENDVPS  Y8, Y0, Y7, Y0
+	VMASKMOVPS 32(AX), Y3, Y7
+	VBLENDVPS  Y3, Y7, Y6, Y7
+	VCMPPS     $0x03, Y1, Y1, Y8
+	VMAXPS     Y7, Y1, Y7
+	VBLENDVPS  Y8, Y1, Y7, Y1
+	ADDQ       R11, AX
+	DECQ       CX
+	JNZ        borderRow
+	JMP        store
+
+// func largestAlong1AVX2(dst *byte, src *byte, vectors int, taps int, step int, last uint64)
+// Requires: AVX, AVX2
+TEXT ·largestAlong1AVX2(SB), NOSPLIT|NOFRAME, $0-48
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         vectors+16(FP), R9
+	MOVQ         taps+24(FP), R10
+	MOVQ         step+32(FP), R11
+	VBROADCASTSS cff800000<>+0(SB), Y6
+
+vector:
+	VMOVAPS Y6, Y0
+	VMOVAPS Y6, Y1
+	MOVQ    SI, AX
+	MOVQ    R10, CX
+
+tap:
+	VMOVUPS   (AX), Y7
+	VCMPPS    $0x03, Y0, Y0, Y8
+	VMAXPS    Y7, Y0, Y7
+	VBLENDVPS Y8, Y0, Y7, Y0
+	VMOVUPS   32(AX), Y7
+	VCMPPS    $0x03, Y1, Y1, Y8
+	VMAXPS    Y7, Y1, Y7
+	VBLENDVPS Y8, Y1, Y7, Y1
+	ADDQ      R11, AX
+	DECQ      CX
+	JNZ       tap
+	DECQ      R9
+	JZ        last
+
+whole:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	TESTQ   R9, R9
+	JNZ     vector
+	VZEROUPPER
+	RET
+
+last:
+	MOVQ         last+40(FP), DX
+	CMPQ         DX, $0x0000ffff
+	JEQ          whole
+	VMOVDQU      laneShifts<>+0(SB), Y4
+	VMOVDQU      laneShifts<>+32(SB), Y5
+	VPBROADCASTW last+40(FP), Y3
+	VPSLLVD      Y4, Y3, Y2
+	VPSLLVD      Y5, Y3, Y3
+	VMASKMOVPS   Y0, Y2, (DI)
+	VMASKMOVPS   Y1, Y3, 32(DI)
+	VZEROUPPER
+	RET
+
+// func largestAlong2AVX2(dst *byte, src *byte, vectors int, taps int, step int, last uint64)
+// Requires: AVX, AVX2
+TEXT ·largestAlong2AVX2(SB), NOSPLIT|NOFRAME, $0-48
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         vectors+16(FP), R9
+	MOVQ         taps+24(FP), R10
+	MOVQ         step+32(FP), R11
+	VBROADCASTSS cff800000<>+0(SB), Y6
+
+vector:
+	VMOVAPS Y6, Y0
+	VMOVAPS Y6, Y1
+	MOVQ    SI, AX
+	MOVQ    R10, CX
+
+tap:
+	VMOVUPS   (AX), Y7
+	VMOVUPS   32(AX), Y8
+	VSHUFPS   $0x88, Y8, Y7, Y7
+	VCMPPS    $0x03, Y0, Y0, Y8
+	VMAXPS    Y7, Y0, Y7
+	VBLENDVPS Y8, Y0, Y7, Y0
+	VMOVUPS   64(AX), Y7
+	VMOVUPS   96(AX), Y8
+	VSHUFPS   $0x88, Y8, Y7, Y7
+	VCMPPS    $0x03, Y1, Y1, Y8
+	VMAXPS    Y7, Y1, Y7
+	VBLENDVPS Y8, Y1, Y7, Y1
+	ADDQ      R11, AX
+	DECQ      CX
+	JNZ       tap
+	VPERMPD   $0xd8, Y0, Y0
+	VPERMPD   $0xd8, Y1, Y1
+	DECQ      R9
+	JZ        last
+
+whole:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    $0x80, SI
+	ADDQ    $0x40, DI
+	TESTQ   R9, R9
+	JNZ     vector
+	VZEROUPPER
+	RET
+
+last:
+	MOVQ         last+40(FP), DX
+	CMPQ         DX, $0x0000ffff
+	JEQ          whole
+	VMOVDQU      laneShifts<>+0(SB), Y4
+	VMOVDQU      laneShifts<>+32(SB), Y5
+	VPBROADCASTW last+40(FP), Y3
+	VPSLLVD      Y4, Y3, Y2
+	VPSLLVD      Y5, Y3, Y3
+	VMASKMOVPS   Y0, Y2, (DI)
+	VMASKMOVPS   Y1, Y3, 32(DI)
+	VZEROUPPER
+	RET
+
 // func largestRowsAVX512(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·largestRowsAVX512(SB), NOSPLIT|NOFRAME, $0-56
@@ -12489,6 +13578,177 @@ last:
 	VZEROUPPER
 	RET
 
+// func sumRowsAVX2(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·sumRowsAVX2(SB), NOSPLIT|NOFRAME, $0-56
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         off+16(FP), AX
+	ADDQ         AX, SI
+	MOVQ         masks+24(FP), R8
+	MOVQ         vectors+32(FP), R9
+	MOVQ         count+40(FP), R10
+	MOVQ         step+48(FP), R11
+	VMOVDQU      laneShifts<>+0(SB), Y4
+	VMOVDQU      laneShifts<>+32(SB), Y5
+	VBROADCASTSS c00000000<>+0(SB), Y6
+
+vector:
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4096(SI)(R11*1)
+	VMOVAPS    Y6, Y0
+	VMOVAPS    Y6, Y1
+	MOVQ       SI, AX
+	MOVQ       R10, CX
+	CMPW       (R8), $0xffff
+	JNE        border
+
+row:
+	VMOVUPS (AX), Y7
+	VADDPS  Y7, Y0, Y0
+	VMOVUPS 32(AX), Y7
+	VADDPS  Y7, Y1, Y1
+	ADDQ    R11, AX
+	DECQ    CX
+	JNZ     row
+
+store:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	ADDQ    $0x02, R8
+	DECQ    R9
+	JNZ     vector
+	VZEROUPPER
+	RET
+
+border:
+	VPBROADCASTW (R8), Y3
+	VPSLLVD      Y4, Y3, Y2
+	VPSLLVD      Y5, Y3, Y3
+
+borderRow:
+	VMASKMOVPS (AX), Y2, Y7
+	VADDPS     Y7, Y0, Y0
+	VMASKMOVPS 32(AX), Y3, Y7
+	VADDPS     Y7, Y1, Y1
+	ADDQ       R11, AX
+	DECQ       CX
+	JNZ        borderRow
+	JMP        store
+
+DATA c00000000<>+0(SB)/4, $0x00000000
+GLOBL c00000000<>(SB), RODATA|NOPTR, $4
+
+// func sumAlong1AVX2(dst *byte, src *byte, vectors int, taps int, step int, last uint64)
+// Requires: AVX, AVX2
+TEXT ·sumAlong1AVX2(SB), NOSPLIT|NOFRAME, $0-48
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         vectors+16(FP), R9
+	MOVQ         taps+24(FP), R10
+	MOVQ         step+32(FP), R11
+	VBROADCASTSS c00000000<>+0(SB), Y6
+
+vector:
+	VMOVAPS Y6, Y0
+	VMOVAPS Y6, Y1
+	MOVQ    SI, AX
+	MOVQ    R10, CX
+
+tap:
+	VMOVUPS (AX), Y7
+	VADDPS  Y7, Y0, Y0
+	VMOVUPS 32(AX), Y7
+	VADDPS  Y7, Y1, Y1
+	ADDQ    R11, AX
+	DECQ    CX
+	JNZ     tap
+	DECQ    R9
+	JZ      last
+
+whole:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	TESTQ   R9, R9
+	JNZ     vector
+	VZEROUPPER
+	RET
+
+last:
+	MOVQ         last+40(FP), DX
+	CMPQ         DX, $0x0000ffff
+	JEQ          whole
+	VMOVDQU      laneShifts<>+0(SB), Y4
+	VMOVDQU      laneShifts<>+32(SB), Y5
+	VPBROADCASTW last+40(FP), Y3
+	VPSLLVD      Y4, Y3, Y2
+	VPSLLVD      Y5, Y3, Y3
+	VMASKMOVPS   Y0, Y2, (DI)
+	VMASKMOVPS   Y1, Y3, 32(DI)
+	VZEROUPPER
+	RET
+
+// func sumAlong2AVX2(dst *byte, src *byte, vectors int, taps int, step int, last uint64)
+// Requires: AVX, AVX2
+TEXT ·sumAlong2AVX2(SB), NOSPLIT|NOFRAME, $0-48
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         vectors+16(FP), R9
+	MOVQ         taps+24(FP), R10
+	MOVQ         step+32(FP), R11
+	VBROADCASTSS c00000000<>+0(SB), Y6
+
+vector:
+	VMOVAPS Y6, Y0
+	VMOVAPS Y6, Y1
+	MOVQ    SI, AX
+	MOVQ    R10, CX
+
+tap:
+	VMOVUPS (AX), Y7
+	VMOVUPS 32(AX), Y8
+	VSHUFPS $0x88, Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VMOVUPS 64(AX), Y7
+	VMOVUPS 96(AX), Y8
+	VSHUFPS $0x88, Y8, Y7, Y7
+	VADDPS  Y7, Y1, Y1
+	ADDQ    R11, AX
+	DECQ    CX
+	JNZ     tap
+	VPERMPD $0xd8, Y0, Y0
+	VPERMPD $0xd8, Y1, Y1
+	DECQ    R9
+	JZ      last
+
+whole:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    $0x80, SI
+	ADDQ    $0x40, DI
+	TESTQ   R9, R9
+	JNZ     vector
+	VZEROUPPER
+	RET
+
+last:
+	MOVQ         last+40(FP), DX
+	CMPQ         DX, $0x0000ffff
+	JEQ          whole
+	VMOVDQU      laneShifts<>+0(SB), Y4
+	VMOVDQU      laneShifts<>+32(SB), Y5
+	VPBROADCASTW last+40(FP), Y3
+	VPSLLVD      Y4, Y3, Y2
+	VPSLLVD      Y5, Y3, Y3
+	VMASKMOVPS   Y0, Y2, (DI)
+	VMASKMOVPS   Y1, Y3, 32(DI)
+	VZEROUPPER
+	RET
+
 // func sumRowsAVX512(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·sumRowsAVX512(SB), NOSPLIT|NOFRAME, $0-56
@@ -12523,9 +13783,6 @@ row:
 	JNZ     vector
 	VZEROUPPER
 	RET
-
-DATA c00000000<>+0(SB)/4, $0x00000000
-GLOBL c00000000<>(SB), RODATA|NOPTR, $4
 
 // func sumAlong1AVX512(dst *byte, src *byte, vectors int, taps int, step int, last uint64, evens *[16]int32)
 // Requires: AVX, AVX512F

@@ -8,7 +8,7 @@ import (
 // Pool joins the elements under a kernel that slides over a single channel: it finds the
 // largest, or adds them up. It first joins the rows under the kernel to one row, and then
 // the taps along that row, so that each element is read once for each row of the kernel,
-// and not for each tap. It needs AVX-512.
+// and not for each tap. It needs vectors.
 type Pool struct {
 	In, Out, Kernel, Stride, Dilation, Pad [3]int // as in Image
 	Sum                                    bool   // in place of the largest element; NaN if one is NaN
@@ -25,7 +25,7 @@ const (
 // MaskLen is the number of masks that UseMasks takes, or 0 if this machine cannot pool such
 // a window with vectors.
 func (p *Pool) MaskLen() int {
-	if chosen != avx512 || p.In[0] != 1 || p.Out[0] != 1 || p.Kernel[0] != 1 || p.Pad[0] != 0 || p.Stride[2] > 2 {
+	if chosen == plain || p.In[0] != 1 || p.Out[0] != 1 || p.Kernel[0] != 1 || p.Pad[0] != 0 || p.Stride[2] > 2 {
 		return 0
 	}
 	for _, n := range []int{p.In[1], p.In[2], p.Out[1], p.Out[2], p.Pad[1], p.Pad[2], p.Kernel[1], p.Kernel[2], p.Stride[1], p.Dilation[1], p.Dilation[2]} {
@@ -69,7 +69,7 @@ func (p *Pool) Plane(out, in, scratch unsafe.Pointer) {
 			p.joinRows(unsafe.Add(scratch, 4*r*length), in, first+r)
 		}
 		for r := range rows {
-			p.joinAlong(unsafe.Add(out, 4*(first+r)*p.Out[2]), unsafe.Add(scratch, 4*r*length))
+			p.joinAlong(out, first+r, unsafe.Add(scratch, 4*r*length))
 		}
 	}
 }
@@ -93,9 +93,13 @@ func (p *Pool) joinRows(dst, in unsafe.Pointer, row int) {
 	joinRows(p.Sum, dst, in, off, &p.masks[0], len(p.masks), to-from, 4*p.Dilation[1]*p.In[2])
 }
 
-// joinAlong joins the taps along a row.
-func (p *Pool) joinAlong(dst, src unsafe.Pointer) {
+// joinAlong joins the taps along a row of the output. It may write its last vector whole,
+// since the rows behind it come later; stores with a mask are slow in AVX2.
+func (p *Pool) joinAlong(out unsafe.Pointer, row int, src unsafe.Pointer) {
 	vectors := cuts(p.Out[2], laneCount)
 	last := uint64(1)<<(p.Out[2]-(vectors-1)*laneCount) - 1
-	joinAlong(p.Sum, p.Stride[2], dst, src, vectors, p.Kernel[2], 4*p.Dilation[2], last)
+	if row*p.Out[2]+vectors*laneCount <= p.Out[1]*p.Out[2] {
+		last = 1<<laneCount - 1
+	}
+	joinAlong(p.Sum, p.Stride[2], unsafe.Add(out, 4*row*p.Out[2]), src, vectors, p.Kernel[2], 4*p.Dilation[2], last)
 }

@@ -31,6 +31,18 @@ const _ = -(unsafe.Offsetof(shifting{}.evens) ^ 40 | unsafe.Offsetof(shifting{}.
 func shift1x1AVX512(p *shifting)
 
 //go:noescape
+func shift1x1AVX2(p *shifting)
+
+//go:noescape
+func shift1x2AVX2(p *shifting)
+
+//go:noescape
+func shift2x1AVX2(p *shifting)
+
+//go:noescape
+func shift2x2AVX2(p *shifting)
+
+//go:noescape
 func shift1x2AVX512(p *shifting)
 
 //go:noescape
@@ -48,7 +60,7 @@ const (
 // vector of columns must be evenly spaced in the image: the output's rows are as long as
 // the image's, or they consist of whole vectors.
 func (m *Image) shifts(width, first int) bool {
-	if chosen != avx512 || width%laneCount != 0 || m.In[0] != 1 || m.Out[0] != 1 || m.Kernel[0] != 1 || m.Pad[0] != 0 {
+	if chosen == plain || width%laneCount != 0 || m.In[0] != 1 || m.Out[0] != 1 || m.Kernel[0] != 1 || m.Pad[0] != 0 {
 		return false
 	}
 	if m.Kernel[1] > mostSide || m.Kernel[2] > mostSide || m.Kernel[1]*m.Kernel[2] > mostShifts {
@@ -109,7 +121,15 @@ const channelsAhead = 4
 
 // run packs vectors of columns that lie stride apart.
 func (p *shifting) run(stride, vectors int) {
-	switch {
+	switch wide := chosen == avx512; {
+	case stride == 1 && vectors == 2 && !wide:
+		shift1x2AVX2(p)
+	case stride == 1 && !wide:
+		shift1x1AVX2(p)
+	case vectors == 2 && !wide:
+		shift2x2AVX2(p)
+	case !wide:
+		shift2x1AVX2(p)
 	case stride == 1 && vectors == 2:
 		shift1x2AVX512(p)
 	case stride == 1:
