@@ -30,8 +30,8 @@ func laneShifts(halves [2]VecPhysical) {
 
 var constantTables = map[string]Mem{}
 
-// lanesOf makes the masks of both halves from sixteen bits in memory.
-func lanesOf(bits Mem, shifts, masks [2]VecPhysical) {
+// lanesOf makes the masks of both halves from sixteen bits, in memory or in a register.
+func lanesOf(bits Op, shifts, masks [2]VecPhysical) {
 	VPBROADCASTW(bits, masks[1])
 	for i, shift := range shifts {
 		VPSLLVD(shift, masks[1], masks[i])

@@ -141,7 +141,8 @@ func (j join) alongAVX2(stride int) {
 	CMPQ(RDX, U32(0xffff))
 	JEQ(LabelRef("whole"))
 	laneShifts(shifts)
-	lanesOf(NewParamAddr("last", 40), shifts, lanes)
+	VMOVD(EDX, X7)
+	lanesOf(X7, shifts, lanes)
 	for i, acc := range accs {
 		VMASKMOVPS(acc, lanes[i], Mem{Base: dst, Disp: 32 * i})
 	}

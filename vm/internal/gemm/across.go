@@ -28,10 +28,14 @@ func (p *Product) ScratchBytes() int {
 	return ScratchBytes
 }
 
-// tileAcross computes one part in scratch and transposes it.
+// tileAcross computes one part in scratch and transposes it, and before that the content of
+// C, if it is added.
 func (p *Product) tileAcross(tile int, c unsafe.Pointer, stride int, bias, scratch unsafe.Pointer) {
 	i, j, m, n := p.Block(tile)
 	block := (*float32)(unsafe.Add(scratch, ScratchBytes))
+	if p.Beta != 0 {
+		simd.Transpose(block, (*float32)(c), n, stride, n, m)
+	}
 	p.block(i, j, m, n, unsafe.Pointer(block), n, bias, scratch)
 	simd.Transpose((*float32)(c), block, stride, n, m, n)
 }

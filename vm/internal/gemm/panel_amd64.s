@@ -13395,7 +13395,8 @@ last:
 	JEQ          whole
 	VMOVDQU      laneShifts<>+0(SB), Y4
 	VMOVDQU      laneShifts<>+32(SB), Y5
-	VPBROADCASTW last+40(FP), Y3
+	VMOVD        DX, X7
+	VPBROADCASTW X7, Y3
 	VPSLLVD      Y4, Y3, Y2
 	VPSLLVD      Y5, Y3, Y3
 	VMASKMOVPS   Y0, Y2, (DI)
@@ -13456,7 +13457,8 @@ last:
 	JEQ          whole
 	VMOVDQU      laneShifts<>+0(SB), Y4
 	VMOVDQU      laneShifts<>+32(SB), Y5
-	VPBROADCASTW last+40(FP), Y3
+	VMOVD        DX, X7
+	VPBROADCASTW X7, Y3
 	VPSLLVD      Y4, Y3, Y2
 	VPSLLVD      Y5, Y3, Y3
 	VMASKMOVPS   Y0, Y2, (DI)
@@ -13684,7 +13686,8 @@ last:
 	JEQ          whole
 	VMOVDQU      laneShifts<>+0(SB), Y4
 	VMOVDQU      laneShifts<>+32(SB), Y5
-	VPBROADCASTW last+40(FP), Y3
+	VMOVD        DX, X7
+	VPBROADCASTW X7, Y3
 	VPSLLVD      Y4, Y3, Y2
 	VPSLLVD      Y5, Y3, Y3
 	VMASKMOVPS   Y0, Y2, (DI)
@@ -13741,7 +13744,8 @@ last:
 	JEQ          whole
 	VMOVDQU      laneShifts<>+0(SB), Y4
 	VMOVDQU      laneShifts<>+32(SB), Y5
-	VPBROADCASTW last+40(FP), Y3
+	VMOVD        DX, X7
+	VPBROADCASTW X7, Y3
 	VPSLLVD      Y4, Y3, Y2
 	VPSLLVD      Y5, Y3, Y3
 	VMASKMOVPS   Y0, Y2, (DI)

@@ -59,7 +59,7 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	x, weight := c.In[0], c.In[1]
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
 	images := 1
-	if c.added == nil && !isHalf(x) {
+	if !isHalf(x) {
 		images = imagesTogether(x.Shape[0], group, v.outputs(), v)
 	}
 	parts, k := x.Shape[0]/images*group, ch*v.taps()
@@ -74,7 +74,7 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take(), added: c.added, images: images}
 	flat := v.flat()
 	packed := 0
-	across := c.added == nil && weight.Const && gemm.Across(v.outputs(), m)
+	across := weight.Const && gemm.Across(v.outputs(), m)
 	for i := range p.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}

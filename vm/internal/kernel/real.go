@@ -33,8 +33,8 @@ type reals struct {
 	// arrange sets the operands of products [first, first+n) in the first n of the list.
 	arrange func(w *work.Pool, first, n int)
 	finish  *Finish // applied to each complete element; may be nil
-	added   *Tensor // float32, of output 0's shape, added before finish; may be nil
-	images  int     // in each product, side by side; 0: one. Only in float32, and without added
+	added   *Tensor // of output 0's shape, and added before finish; may be nil. Only in float32
+	images  int     // in each product, side by side; 0: one. Only in float32
 }
 
 // run makes the kernel. The bias, of the output's type, holds groups of step elements;
@@ -48,11 +48,11 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	if bias != nil && step > 0 {
 		groups = bias.Len() / step
 	}
-	if p.added != nil {
-		return p.runAdding(bias, step, groups)
-	}
 	act, low, high, more := p.finish.epilogue()
 	for i := range p.list {
+		if p.added != nil {
+			p.list[i].Beta = 1
+		}
 		p.list[i].Act, p.list[i].Low, p.list[i].High = act, low, high
 	}
 	if p.images > 1 {
@@ -73,6 +73,7 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		part := func(part, worker int) {
 			i, tile := part/tiles, part%tiles
 			v := &p.list[i]
+			p.preset(v, first+i, tile)
 			v.Tile(tile, element[float32](out, (first+i)*size), from(first+i), pool.Each(worker, each))
 			if more {
 				row, column, m, n := v.Block(tile)
@@ -151,20 +152,26 @@ func (p *reals) runTogether(bias *Tensor, more bool) Run {
 			terms = bias.At
 		}
 		sums := pool.Each(worker, block)
-		v.TileAt(tile, sums, n, terms, pool.Each(worker, each))
-		for r := range m {
-			line := span[float32](unsafe.Add(sums, 4*r*n), n)
-			if more {
-				p.finish.Row(line)
-			}
-			for at := 0; at < n; {
-				image, place := (column+at)/places, (column+at)%places
-				length := min(places-place, n-at)
-				to := (((first+i)*p.images+image)*channels+row+r)*places + place
-				copy(span[float32](element[float32](out, to), length), line[at:at+length])
-				at += length
+		// pieces calls f for each row of the tile in each image.
+		pieces := func(f func(line []float32, at int)) {
+			for r := range m {
+				line := span[float32](unsafe.Add(sums, 4*r*n), n)
+				for at := 0; at < n; {
+					image, place := (column+at)/places, (column+at)%places
+					length := min(places-place, n-at)
+					f(line[at:at+length], (((first+i)*p.images+image)*channels+row+r)*places+place)
+					at += length
+				}
 			}
 		}
+		if p.added != nil {
+			pieces(func(line []float32, at int) { copy(line, span[float32](element[float32](p.added, at), len(line))) })
+		}
+		v.TileAt(tile, sums, n, terms, pool.Each(worker, each))
+		if more {
+			p.finish.Row(span[float32](sums, m*n))
+		}
+		pieces(func(line []float32, at int) { copy(span[float32](element[float32](out, at), len(line)), line) })
 	}
 	return func(w *work.Pool) error {
 		pool = w
@@ -207,38 +214,19 @@ func (p *reals) forAll(w *work.Pool, first *int, tiles int, part func(part, work
 	}
 }
 
-// runAdding makes the kernel that adds a tensor to the products. Each tile is computed in
-// scratch, since the output may overwrite that tensor.
-func (p *reals) runAdding(bias *Tensor, step, groups int) (Run, error) {
+// preset writes the elements of added that a tile of product i overwrites to the tile's
+// place, unless they lie there: the sums are added to them.
+func (p *reals) preset(v *gemm.Product, i, tile int) {
 	out := p.c.Out[0]
-	each, block := p.c.Each(p.list[0].ScratchBytes()), p.c.Each(4*p.list[0].BlockLen())
-	tiles, size := p.list[0].Tiles(), mul(p.list[0].M, p.list[0].N)
-	var pool *work.Pool
-	first := 0
-	part := func(part, worker int) {
-		i, tile := part/tiles, part%tiles
-		v := &p.list[i]
-		row, column, m, n := v.Block(tile)
-		var terms unsafe.Pointer
-		if bias != nil {
-			terms = element[float32](bias, (first+i)%groups*step)
-		}
-		sums := pool.Each(worker, block)
-		v.TileAt(tile, sums, n, terms, pool.Each(worker, each))
-		for r := range m {
-			at := (first+i)*size + (row+r)*v.Stride + column
-			for from, to := range p.c.pieces(n) {
-				d := span[float32](element[float32](out, at+from), to-from)
-				simd.Add(d, span[float32](unsafe.Add(sums, 4*(r*n+from)), to-from), span[float32](element[float32](p.added, at+from), to-from))
-				if p.finish != nil {
-					p.finish.Row(d)
-				}
-			}
-		}
+	if p.added == nil || p.added.At == out.At {
+		return
 	}
-	return func(w *work.Pool) error {
-		pool = w
-		p.forAll(w, &first, tiles, part)
-		return nil
-	}, nil
+	row, column, m, n := v.Block(tile)
+	if v.Across {
+		row, column, m, n = column, row, n, m
+	}
+	for r := range m {
+		at := i*v.M*v.N + (row+r)*v.Stride + column
+		copyAll(p.c, span[float32](element[float32](out, at), n), span[float32](element[float32](p.added, at), n))
+	}
 }
