@@ -151,6 +151,15 @@ func (m *Image) corner(column int) int {
 // fillShifts sets what each tap reads for the columns [first, first+width); from is the
 // corner of the first, and elements have size bytes.
 func (m *Image) fillShifts(list *[mostShifts]shift, first, width, from, size int) {
+	if m.inside(first, width) {
+		all := m.lanesOf(0, width)
+		for kh := range m.Kernel[1] {
+			for kw := range m.Kernel[2] {
+				list[kh*m.Kernel[2]+kw] = shift{size * (from + kh*m.Dilation[1]*m.In[2] + kw*m.Dilation[2]), all}
+			}
+		}
+		return
+	}
 	end := min(first+width, m.Out[1]*m.Out[2])
 	var columns [mostSide]uint64
 	for kw := range m.Kernel[2] {
@@ -166,6 +175,15 @@ func (m *Image) fillShifts(list *[mostShifts]shift, first, width, from, size int
 			list[kh*m.Kernel[2]+kw] = shift{size * (from + kh*m.Dilation[1]*m.In[2] + kw*m.Dilation[2]), rows & columns[kw]}
 		}
 	}
+}
+
+// inside reports whether all taps of the columns [first, first+width), of one row of the
+// output, lie in the image.
+func (m *Image) inside(first, width int) bool {
+	row, column := first/m.Out[2], first%m.Out[2]
+	top, left := row*m.Stride[1]-m.Pad[1], column*m.Stride[2]-m.Pad[2]
+	return column+width <= m.Out[2] && row < m.Out[1] && top >= 0 && left >= 0 &&
+		top+(m.Kernel[1]-1)*m.Dilation[1] < m.In[1] && left+(width-1)*m.Stride[2]+(m.Kernel[2]-1)*m.Dilation[2] < m.In[2]
 }
 
 // lanesOf is the mask of the columns [from, to) of a strip, as far as they are in it.
