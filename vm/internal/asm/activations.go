@@ -8,24 +8,6 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// logistic is 1 / (1 + exp(-x)). It uses Y1 to Y6.
-func logistic() {
-	bits(1<<31, Y6)
-	VXORPS(Y6, Y0, Y0)
-	exponential()
-	constant(1, Y1)
-	VADDPS(Y1, Y0, Y0)
-	VDIVPS(Y0, Y1, Y0)
-}
-
-// swish is x times the logistic function of the first argument times x.
-func swish() {
-	VMOVAPS(Y0, Y10)
-	VMULPS(Y14, Y0, Y0)
-	logistic()
-	VMULPS(Y10, Y0, Y0)
-}
-
 // tanhSmall holds the coefficients, in x², of (tanh(x) - x) / x³ for |x| < 0.625 (Cephes).
 var tanhSmall = []float32{-3.33332819422e-1, 1.33314422036e-1, -5.37397155531e-2, 2.06390887954e-2, -5.70498872745e-3}
 

@@ -91,7 +91,7 @@ func exponential512() {
 	}
 }
 
-// logistic512 is logistic in Z0.
+// logistic512 is 1 / (1 + exp(-x)) in Z0.
 func logistic512() {
 	VPXORD(Z6, Z0, Z0)
 	exponential512()
