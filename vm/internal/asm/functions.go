@@ -35,14 +35,6 @@ func function(name, doc, args string, body func()) {
 	RET()
 }
 
-// linear applies body to scale·x + shift.
-func linear(body func()) func() {
-	return func() {
-		VFMADD213PS(Y15, Y14, Y0)
-		body()
-	}
-}
-
 // clamp keeps NaN, because x is the second source operand.
 func clamp() {
 	VMAXPS(Y0, Y14, Y0)
@@ -70,15 +62,6 @@ func placeOf(b uint32) Mem {
 
 func nameOfConstant(b uint32) string { return fmt.Sprintf("c%08x", b) }
 
-// polynomial computes c[0] + c[1]·x + … in p by Horner's rule. It uses t.
-func polynomial(c []float32, x, p, t VecPhysical) {
-	constant(c[len(c)-1], p)
-	for k := len(c) - 2; k >= 0; k-- {
-		constant(c[k], t)
-		VFMADD213PS(t, x, p)
-	}
-}
-
 // Minimax approximations in the function's relative error.
 var (
 	// (exp(r) - 1 - r) / r² for |r| ≤ ln(2)/2.
@@ -90,58 +73,3 @@ var (
 		-0.00017812636, 1.1295273, 0.63333285, 0.10827852, -0.02510179, 0.0041537904, -0.00042650974, 1.9263474e-05, 1.6969213e-07,
 	}
 )
-
-// exponential computes exp(x) as 2^n · exp(r), where n is an integer and r = x - n·ln(2)
-// is small (Cody & Waite 1980, chapter 6). Its relative error is below one unit in the
-// last place. It uses Y1 to Y5.
-func exponential() {
-	// Beyond these limits the result is infinite or 0. NaN stays, because x is the
-	// second source operand.
-	constant(88.8, Y1)
-	VMINPS(Y0, Y1, Y0)
-	constant(-104.5, Y1)
-	VMAXPS(Y0, Y1, Y0)
-	constant(math.Log2E, Y1)
-	VMULPS(Y0, Y1, Y1)
-	VROUNDPS(Imm(8), Y1, Y1) // n
-	constant(-0.693359375, Y2)
-	VFMADD231PS(Y2, Y1, Y0)
-	constant(2.12194440e-4, Y2)
-	VFMADD231PS(Y2, Y1, Y0) // r
-	polynomial(expCoefficients, Y0, Y2, Y3)
-	VMULPS(Y0, Y0, Y3)
-	VFMADD213PS(Y0, Y3, Y2)
-	constant(1, Y3)
-	VADDPS(Y3, Y2, Y0)
-	// Multiply by 2^n in two steps: n may exceed the exponents of normal numbers.
-	VCVTPS2DQ(Y1, Y1)
-	VPSRAD(Imm(1), Y1, Y2)
-	VPSUBD(Y2, Y1, Y1)
-	bits(127, Y3)
-	for _, n := range []VecPhysical{Y1, Y2} {
-		VPADDD(Y3, n, n)
-		VPSLLD(Imm(23), n, n)
-		VMULPS(n, Y0, Y0)
-	}
-}
-
-// errorFunction computes erf, by a polynomial up to 1 and by exp beyond. Its relative
-// error is below two units in the last place. It uses Y1 to Y9.
-func errorFunction() {
-	bits(1<<31, Y6)
-	VANDPS(Y0, Y6, Y7)  // sign
-	VANDNPS(Y0, Y6, Y8) // |x|
-	VMULPS(Y8, Y8, Y1)
-	polynomial(erfSmall, Y1, Y9, Y2)
-	VMULPS(Y8, Y9, Y9)
-	constant(4, Y1)
-	VMINPS(Y8, Y1, Y1)
-	polynomial(erfLarge, Y1, Y0, Y2)
-	VXORPS(Y6, Y0, Y0)
-	exponential()
-	constant(1, Y1)
-	VSUBPS(Y0, Y1, Y0)
-	VCMPPS(Imm(1), Y1, Y8, Y1) // |x| < 1
-	VBLENDVPS(Y1, Y9, Y0, Y0)
-	VORPS(Y7, Y0, Y0)
-}

@@ -64,7 +64,7 @@ func polynomial512(c []float32, x, p VecPhysical) {
 	}
 }
 
-// exponential512 is exponential in Z0. It uses Z1 to Z3.
+// exponential512 is exponentialTwice in Z0. It uses Z1 to Z3.
 func exponential512() {
 	one := wideRegister(5)
 	VMINPS(Z0, wideRegister(0), Z0)
@@ -107,7 +107,7 @@ func swish512() {
 	VMULPS(Z10, Z0, Z0)
 }
 
-// errorFunction512 is errorFunction in Z0. It uses Z1 to Z5, Z8 and Z9.
+// errorFunction512 is errorFunctionTwice in Z0. It uses Z1 to Z5, Z8 and Z9.
 func errorFunction512() {
 	one := wideRegister(5)
 	VPANDD(Z0, Z6, Z5)  // sign
@@ -126,7 +126,7 @@ func errorFunction512() {
 	VPORD(Z5, Z0, Z0)
 }
 
-// hyperbolicTangent512 is hyperbolicTangent in Z0. It uses Z1 to Z5, Z8 and Z9.
+// hyperbolicTangent512 is hyperbolicTangentTwice in Z0. It uses Z1 to Z5, Z8 and Z9.
 func hyperbolicTangent512() {
 	one := wideRegister(5)
 	VPANDD(Z0, Z6, Z5)  // sign

@@ -11,10 +11,10 @@ import (
 )
 
 // vectors are registers for one vector of numbers: the numbers, the numbers as they were
-// read, and three for intermediate results.
-type vectors struct{ x, read, a, b, c VecPhysical }
+// read, and four for intermediate results.
+type vectors struct{ x, read, a, b, c, d VecPhysical }
 
-var both = []vectors{{Y0, Y1, Y2, Y3, Y4}, {Y5, Y6, Y7, Y8, Y9}}
+var both = []vectors{{Y0, Y1, Y2, Y3, Y4, Y5}, {Y6, Y7, Y8, Y9, Y10, Y11}}
 
 // functionTwice is function for two vectors at a time, and then for one. Two share the
 // constants, whose loads take as long as all else. body computes x of each vector; Y13 is
@@ -51,54 +51,72 @@ func functionTwice(name, doc, args string, body func(each []vectors)) {
 	RET()
 }
 
+// all applies f to each vector.
+func all(each []vectors, f func(v vectors)) {
+	for _, v := range each {
+		f(v)
+	}
+}
+
 // shared loads a constant that an operation takes for each vector.
-func shared(x float64) VecPhysical {
-	constant(float32(x), Y13)
+func shared(x float32) VecPhysical {
+	constant(x, Y13)
 	return Y13
 }
+
+// sign loads the sign bit.
+func sign() VecPhysical {
+	bits(1<<31, Y13)
+	return Y13
+}
+
+// polynomialTwice computes c[0] + c[1]·x + … in p by Horner's rule.
+func polynomialTwice(each []vectors, coefficients []float32, x, p func(v vectors) VecPhysical) {
+	for k := len(coefficients) - 1; k >= 0; k-- {
+		c := shared(coefficients[k])
+		all(each, func(v vectors) {
+			if k == len(coefficients)-1 {
+				VMOVAPS(c, p(v))
+				return
+			}
+			VFMADD213PS(c, x(v), p(v))
+		})
+	}
+}
+
+func inX(v vectors) VecPhysical { return v.x }
+func inB(v vectors) VecPhysical { return v.b }
+func inD(v vectors) VecPhysical { return v.d }
 
 // linearTwice applies body to scale·x + shift.
 func linearTwice(body func(each []vectors)) func(each []vectors) {
 	return func(each []vectors) {
-		for _, v := range each {
-			VFMADD213PS(Y15, Y14, v.x)
-		}
+		all(each, func(v vectors) { VFMADD213PS(Y15, Y14, v.x) })
 		body(each)
 	}
 }
 
-// exponentialTwice is exponential.
+// exponentialTwice computes exp(x) as 2^n · exp(r), where n is an integer and r = x - n·ln(2)
+// is small (Cody & Waite 1980, chapter 6). Its relative error is below one unit in the last
+// place. Beyond the limits the result is infinite or 0; NaN stays, because x is the second
+// source operand. It uses a, b and c.
 func exponentialTwice(each []vectors) {
-	do := func(f func(v vectors)) {
-		for _, v := range each {
-			f(v)
-		}
-	}
 	c := shared(88.8)
-	do(func(v vectors) { VMINPS(v.x, c, v.x) })
+	all(each, func(v vectors) { VMINPS(v.x, c, v.x) })
 	shared(-104.5)
-	do(func(v vectors) { VMAXPS(v.x, c, v.x) })
+	all(each, func(v vectors) { VMAXPS(v.x, c, v.x) })
 	shared(math.Log2E)
-	do(func(v vectors) {
+	all(each, func(v vectors) {
 		VMULPS(v.x, c, v.a)
 		VROUNDPS(Imm(8), v.a, v.a) // n
 	})
 	shared(-0.693359375)
-	do(func(v vectors) { VFMADD231PS(c, v.a, v.x) })
+	all(each, func(v vectors) { VFMADD231PS(c, v.a, v.x) })
 	shared(2.12194440e-4)
-	do(func(v vectors) { VFMADD231PS(c, v.a, v.x) }) // r
-	for i := len(expCoefficients) - 1; i >= 0; i-- {
-		constant(expCoefficients[i], c)
-		do(func(v vectors) {
-			if i == len(expCoefficients)-1 {
-				VMOVAPS(c, v.b)
-				return
-			}
-			VFMADD213PS(c, v.x, v.b)
-		})
-	}
+	all(each, func(v vectors) { VFMADD231PS(c, v.a, v.x) }) // r
+	polynomialTwice(each, expCoefficients, inX, inB)
 	shared(1)
-	do(func(v vectors) {
+	all(each, func(v vectors) {
 		VMULPS(v.x, v.x, v.c)
 		VFMADD213PS(v.x, v.c, v.b)
 		VADDPS(c, v.b, v.x)
@@ -107,7 +125,7 @@ func exponentialTwice(each []vectors) {
 		VPSUBD(v.b, v.a, v.a)
 	})
 	bits(127, c)
-	do(func(v vectors) {
+	all(each, func(v vectors) { // 2^n in two steps: n may exceed the exponents of normal numbers
 		for _, n := range []VecPhysical{v.a, v.b} {
 			VPADDD(c, n, n)
 			VPSLLD(Imm(23), n, n)
@@ -118,26 +136,155 @@ func exponentialTwice(each []vectors) {
 
 // logisticTwice is 1 / (1 + exp(-x)).
 func logisticTwice(each []vectors) {
-	bits(1<<31, Y13)
-	for _, v := range each {
-		VXORPS(Y13, v.x, v.x)
-	}
+	c := sign()
+	all(each, func(v vectors) { VXORPS(c, v.x, v.x) })
 	exponentialTwice(each)
-	one := shared(1)
-	for _, v := range each {
-		VADDPS(one, v.x, v.x)
-		VDIVPS(v.x, one, v.x)
-	}
+	shared(1)
+	all(each, func(v vectors) {
+		VADDPS(c, v.x, v.x)
+		VDIVPS(v.x, c, v.x)
+	})
 }
 
 // swishTwice is x times the logistic function of the first argument times x.
 func swishTwice(each []vectors) {
-	for _, v := range each {
+	all(each, func(v vectors) {
 		VMOVAPS(v.x, v.read)
 		VMULPS(Y14, v.x, v.x)
-	}
+	})
 	logisticTwice(each)
-	for _, v := range each {
+	all(each, func(v vectors) { VMULPS(v.read, v.x, v.x) })
+}
+
+// errorFunctionTwice is erf, by a polynomial up to 1 and by exp beyond. Its relative error is
+// below two units in the last place. again puts x into a once more, when all registers have
+// been used.
+func errorFunctionTwice(each []vectors, again func(each []vectors)) {
+	c := sign()
+	all(each, func(v vectors) {
+		VANDNPS(v.x, c, v.a) // |x|
+		VMULPS(v.a, v.a, v.b)
+	})
+	polynomialTwice(each, erfSmall, inB, inD)
+	shared(4)
+	all(each, func(v vectors) {
+		VMULPS(v.a, v.d, v.d)
+		VMINPS(v.a, c, v.b)
+	})
+	polynomialTwice(each, erfLarge, inB, inX)
+	sign()
+	all(each, func(v vectors) { VXORPS(c, v.x, v.x) })
+	exponentialTwice(each)
+	again(each)
+	sign()
+	all(each, func(v vectors) {
+		VANDPS(v.a, c, v.c)
+		VANDNPS(v.a, c, v.a)
+	})
+	shared(1)
+	all(each, func(v vectors) {
+		VSUBPS(v.x, c, v.x)
+		VCMPPS(Imm(1), c, v.a, v.b) // |x| < 1
+		VBLENDVPS(v.b, v.d, v.x, v.x)
+		VORPS(v.c, v.x, v.x)
+	})
+}
+
+// erfTwice is errorFunctionTwice of scale·x + shift.
+func erfTwice(each []vectors) {
+	all(each, func(v vectors) {
+		VFMADD213PS(Y15, Y14, v.x)
+		VMOVAPS(v.x, v.read)
+	})
+	errorFunctionTwice(each, func(each []vectors) {
+		all(each, func(v vectors) { VMOVAPS(v.read, v.a) })
+	})
+}
+
+// geluTwice computes x·(1 + erf(x/√2))/2.
+func geluTwice(each []vectors) {
+	c := shared(math.Sqrt2 / 2)
+	all(each, func(v vectors) {
+		VMOVAPS(v.x, v.read)
+		VMULPS(c, v.x, v.x)
+	})
+	errorFunctionTwice(each, func(each []vectors) {
+		shared(math.Sqrt2 / 2)
+		all(each, func(v vectors) { VMULPS(c, v.read, v.a) })
+	})
+	halfTwice(each)
+}
+
+// halfTwice is read·(1 + x)/2.
+func halfTwice(each []vectors) {
+	c := shared(1)
+	all(each, func(v vectors) {
+		VADDPS(c, v.x, v.x)
 		VMULPS(v.read, v.x, v.x)
+	})
+	shared(0.5)
+	all(each, func(v vectors) { VMULPS(c, v.x, v.x) })
+}
+
+// hyperbolicTangentTwice is tanh, by a polynomial for small x and by exp for others. Its
+// relative error is below three units in the last place. again is as in errorFunctionTwice.
+func hyperbolicTangentTwice(each []vectors, again func(each []vectors)) {
+	c := sign()
+	all(each, func(v vectors) {
+		VANDNPS(v.x, c, v.a) // |x|
+		VMULPS(v.a, v.a, v.b)
+	})
+	polynomialTwice(each, tanhSmall, inB, inD)
+	all(each, func(v vectors) {
+		VMULPS(v.b, v.d, v.d)
+		VFMADD213PS(v.a, v.a, v.d)
+		VADDPS(v.a, v.a, v.x)
+	})
+	exponentialTwice(each)
+	again(each)
+	sign()
+	all(each, func(v vectors) {
+		VANDPS(v.a, c, v.c)
+		VANDNPS(v.a, c, v.a)
+	})
+	shared(1)
+	all(each, func(v vectors) { VADDPS(c, v.x, v.x) })
+	shared(2)
+	all(each, func(v vectors) { VDIVPS(v.x, c, v.x) })
+	shared(1)
+	all(each, func(v vectors) { VSUBPS(v.x, c, v.x) })
+	shared(0.625)
+	all(each, func(v vectors) {
+		VCMPPS(Imm(1), c, v.a, v.b) // |x| < 0.625
+		VBLENDVPS(v.b, v.d, v.x, v.x)
+		VORPS(v.c, v.x, v.x)
+	})
+}
+
+// tanhTwice is tanh of scale·x + shift.
+func tanhTwice(each []vectors) {
+	all(each, func(v vectors) {
+		VFMADD213PS(Y15, Y14, v.x)
+		VMOVAPS(v.x, v.read)
+	})
+	hyperbolicTangentTwice(each, func(each []vectors) {
+		all(each, func(v vectors) { VMOVAPS(v.read, v.a) })
+	})
+}
+
+// geluTanhTwice is geluTwice with tanh(√(2/π)·(x + 0.044715·x³)) instead of erf(x/√2).
+func geluTanhTwice(each []vectors) {
+	inner := func(to func(v vectors) VecPhysical) {
+		c := shared(0.044715 * math.Sqrt2 * (2 / math.SqrtPi) / 2)
+		all(each, func(v vectors) {
+			VMULPS(v.read, v.read, v.a)
+			constant(math.Sqrt2*(2/math.SqrtPi)/2, v.b)
+			VFMADD213PS(v.b, c, v.a)
+			VMULPS(v.a, v.read, to(v))
+		})
 	}
+	all(each, func(v vectors) { VMOVAPS(v.x, v.read) })
+	inner(inX)
+	hyperbolicTangentTwice(each, func(each []vectors) { inner(func(v vectors) VecPhysical { return v.a }) })
+	halfTwice(each)
 }
