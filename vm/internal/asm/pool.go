@@ -21,25 +21,31 @@ func (j join) add(x Op, acc, t VecPhysical) {
 	VBLENDVPS(t, acc, x.(VecPhysical), acc)
 }
 
-// rowsAVX2 is rows with AVX2.
+// rowsAVX2 is rows with AVX2, for several results: srcNext bytes after the rows of one begin
+// those of the next, which is written dstNext bytes after it.
 func (j join) rowsAVX2() {
 	name := j.name + "RowsAVX2"
-	TEXT(name, NOSPLIT|NOFRAME, "func(dst, src *byte, off int, masks *uint16, vectors, count, step int)")
+	TEXT(name, NOSPLIT|NOFRAME, "func(dst, src *byte, off int, masks *uint16, vectors, count, step, results, dstNext, srcNext int)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("%s writes %s of the columns of count rows, which are step bytes apart.", name, j.doc))
 	dst, src, masks, vectors, count, step, at, left := RDI, RSI, R8, R9, R10, R11, RAX, RCX
-	Load(Param("dst"), dst)
-	Load(Param("src"), src)
+	firstDst, firstSrc, results := R12, R13, RBX
+	Load(Param("dst"), firstDst)
+	Load(Param("src"), firstSrc)
 	Load(Param("off"), at)
-	ADDQ(at, src)
-	Load(Param("masks"), masks)
-	Load(Param("vectors"), vectors)
+	ADDQ(at, firstSrc)
 	Load(Param("count"), count)
+	Load(Param("results"), results)
 	Load(Param("step"), step)
 	accs, lanes, shifts := [2]VecPhysical{Y0, Y1}, [2]VecPhysical{Y2, Y3}, [2]VecPhysical{Y4, Y5}
 	none := Y6
 	laneShifts(shifts)
 	bits(math.Float32bits(j.none), none)
+	Label("result")
+	MOVQ(firstDst, dst)
+	MOVQ(firstSrc, src)
+	Load(Param("masks"), masks)
+	Load(Param("vectors"), vectors)
 	Label("vector")
 	PREFETCHT0(Mem{Base: src, Disp: ahead})
 	PREFETCHT0(Mem{Base: src, Index: step, Scale: 1, Disp: ahead})
@@ -67,6 +73,12 @@ func (j join) rowsAVX2() {
 	ADDQ(Imm(2), masks)
 	DECQ(vectors)
 	JNZ(LabelRef("vector"))
+	Load(Param("dstNext"), at)
+	ADDQ(at, firstDst)
+	Load(Param("srcNext"), at)
+	ADDQ(at, firstSrc)
+	DECQ(results)
+	JNZ(LabelRef("result"))
 	VZEROUPPER()
 	RET()
 	Label("border")
@@ -85,21 +97,26 @@ func (j join) rowsAVX2() {
 	JMP(LabelRef("store"))
 }
 
-// alongAVX2 is along with AVX2.
+// alongAVX2 is along with AVX2, for several rows.
 func (j join) alongAVX2(stride int) {
 	name := fmt.Sprintf("%sAlong%dAVX2", j.name, stride)
-	TEXT(name, NOSPLIT|NOFRAME, "func(dst, src *byte, vectors, taps, step int, last uint64)")
+	TEXT(name, NOSPLIT|NOFRAME, "func(dst, src *byte, vectors, taps, step int, last uint64, rows, dstNext, srcNext int)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("%s writes %s of taps that are step bytes apart, with stride %d.", name, j.doc, stride))
 	dst, src, vectors, taps, step, at, left := RDI, RSI, R9, R10, R11, RAX, RCX
-	Load(Param("dst"), dst)
-	Load(Param("src"), src)
-	Load(Param("vectors"), vectors)
+	firstDst, firstSrc, rows := R12, R13, RBX
+	Load(Param("dst"), firstDst)
+	Load(Param("src"), firstSrc)
 	Load(Param("taps"), taps)
 	Load(Param("step"), step)
+	Load(Param("rows"), rows)
 	accs, lanes, shifts := [2]VecPhysical{Y0, Y1}, [2]VecPhysical{Y2, Y3}, [2]VecPhysical{Y4, Y5}
 	none := Y6
 	bits(math.Float32bits(j.none), none)
+	Label("row")
+	MOVQ(firstDst, dst)
+	MOVQ(firstSrc, src)
+	Load(Param("vectors"), vectors)
 	Label("vector")
 	for _, acc := range accs {
 		VMOVAPS(none, acc)
@@ -133,6 +150,13 @@ func (j join) alongAVX2(stride int) {
 	ADDQ(Imm(64), dst)
 	TESTQ(vectors, vectors)
 	JNZ(LabelRef("vector"))
+	Label("next")
+	Load(Param("dstNext"), at)
+	ADDQ(at, firstDst)
+	Load(Param("srcNext"), at)
+	ADDQ(at, firstSrc)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
 	VZEROUPPER()
 	RET()
 	// A store with a mask is slow.
@@ -146,6 +170,5 @@ func (j join) alongAVX2(stride int) {
 	for i, acc := range accs {
 		VMASKMOVPS(acc, lanes[i], Mem{Base: dst, Disp: 32 * i})
 	}
-	VZEROUPPER()
-	RET()
+	JMP(LabelRef("next"))
 }

@@ -13278,20 +13278,25 @@ end:
 	VZEROUPPER
 	RET
 
-// func largestRowsAVX2(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int)
+// func largestRowsAVX2(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int, results int, dstNext int, srcNext int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·largestRowsAVX2(SB), NOSPLIT|NOFRAME, $0-56
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
+TEXT ·largestRowsAVX2(SB), NOSPLIT|NOFRAME, $0-80
+	MOVQ         dst+0(FP), R12
+	MOVQ         src+8(FP), R13
 	MOVQ         off+16(FP), AX
-	ADDQ         AX, SI
-	MOVQ         masks+24(FP), R8
-	MOVQ         vectors+32(FP), R9
+	ADDQ         AX, R13
 	MOVQ         count+40(FP), R10
+	MOVQ         results+56(FP), BX
 	MOVQ         step+48(FP), R11
 	VMOVDQU      laneShifts<>+0(SB), Y4
 	VMOVDQU      laneShifts<>+32(SB), Y5
 	VBROADCASTSS cff800000<>+0(SB), Y6
+
+result:
+	MOVQ R12, DI
+	MOVQ R13, SI
+	MOVQ masks+24(FP), R8
+	MOVQ vectors+32(FP), R9
 
 vector:
 	PREFETCHT0 4096(SI)
@@ -13324,6 +13329,12 @@ store:
 	ADDQ    $0x02, R8
 	DECQ    R9
 	JNZ     vector
+	MOVQ    dstNext+64(FP), AX
+	ADDQ    AX, R12
+	MOVQ    srcNext+72(FP), AX
+	ADDQ    AX, R13
+	DECQ    BX
+	JNZ     result
 	VZEROUPPER
 	RET
 
@@ -13348,15 +13359,20 @@ borderRow:
 	JNZ        borderRow
 	JMP        store
 
-// func largestAlong1AVX2(dst *byte, src *byte, vectors int, taps int, step int, last uint64)
+// func largestAlong1AVX2(dst *byte, src *byte, vectors int, taps int, step int, last uint64, rows int, dstNext int, srcNext int)
 // Requires: AVX, AVX2
-TEXT ·largestAlong1AVX2(SB), NOSPLIT|NOFRAME, $0-48
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         vectors+16(FP), R9
+TEXT ·largestAlong1AVX2(SB), NOSPLIT|NOFRAME, $0-72
+	MOVQ         dst+0(FP), R12
+	MOVQ         src+8(FP), R13
 	MOVQ         taps+24(FP), R10
 	MOVQ         step+32(FP), R11
+	MOVQ         rows+48(FP), BX
 	VBROADCASTSS cff800000<>+0(SB), Y6
+
+row:
+	MOVQ R12, DI
+	MOVQ R13, SI
+	MOVQ vectors+16(FP), R9
 
 vector:
 	VMOVAPS Y6, Y0
@@ -13386,6 +13402,14 @@ whole:
 	ADDQ    $0x40, DI
 	TESTQ   R9, R9
 	JNZ     vector
+
+next:
+	MOVQ dstNext+56(FP), AX
+	ADDQ AX, R12
+	MOVQ srcNext+64(FP), AX
+	ADDQ AX, R13
+	DECQ BX
+	JNZ  row
 	VZEROUPPER
 	RET
 
@@ -13401,18 +13425,22 @@ last:
 	VPSLLVD      Y5, Y3, Y3
 	VMASKMOVPS   Y0, Y2, (DI)
 	VMASKMOVPS   Y1, Y3, 32(DI)
-	VZEROUPPER
-	RET
+	JMP          next
 
-// func largestAlong2AVX2(dst *byte, src *byte, vectors int, taps int, step int, last uint64)
+// func largestAlong2AVX2(dst *byte, src *byte, vectors int, taps int, step int, last uint64, rows int, dstNext int, srcNext int)
 // Requires: AVX, AVX2
-TEXT ·largestAlong2AVX2(SB), NOSPLIT|NOFRAME, $0-48
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         vectors+16(FP), R9
+TEXT ·largestAlong2AVX2(SB), NOSPLIT|NOFRAME, $0-72
+	MOVQ         dst+0(FP), R12
+	MOVQ         src+8(FP), R13
 	MOVQ         taps+24(FP), R10
 	MOVQ         step+32(FP), R11
+	MOVQ         rows+48(FP), BX
 	VBROADCASTSS cff800000<>+0(SB), Y6
+
+row:
+	MOVQ R12, DI
+	MOVQ R13, SI
+	MOVQ vectors+16(FP), R9
 
 vector:
 	VMOVAPS Y6, Y0
@@ -13448,6 +13476,14 @@ whole:
 	ADDQ    $0x40, DI
 	TESTQ   R9, R9
 	JNZ     vector
+
+next:
+	MOVQ dstNext+56(FP), AX
+	ADDQ AX, R12
+	MOVQ srcNext+64(FP), AX
+	ADDQ AX, R13
+	DECQ BX
+	JNZ  row
 	VZEROUPPER
 	RET
 
@@ -13463,8 +13499,7 @@ last:
 	VPSLLVD      Y5, Y3, Y3
 	VMASKMOVPS   Y0, Y2, (DI)
 	VMASKMOVPS   Y1, Y3, 32(DI)
-	VZEROUPPER
-	RET
+	JMP          next
 
 // func largestRowsAVX512(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int)
 // Requires: AVX, AVX512F, MMX+
@@ -13580,20 +13615,25 @@ last:
 	VZEROUPPER
 	RET
 
-// func sumRowsAVX2(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int)
+// func sumRowsAVX2(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int, results int, dstNext int, srcNext int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·sumRowsAVX2(SB), NOSPLIT|NOFRAME, $0-56
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
+TEXT ·sumRowsAVX2(SB), NOSPLIT|NOFRAME, $0-80
+	MOVQ         dst+0(FP), R12
+	MOVQ         src+8(FP), R13
 	MOVQ         off+16(FP), AX
-	ADDQ         AX, SI
-	MOVQ         masks+24(FP), R8
-	MOVQ         vectors+32(FP), R9
+	ADDQ         AX, R13
 	MOVQ         count+40(FP), R10
+	MOVQ         results+56(FP), BX
 	MOVQ         step+48(FP), R11
 	VMOVDQU      laneShifts<>+0(SB), Y4
 	VMOVDQU      laneShifts<>+32(SB), Y5
 	VBROADCASTSS c00000000<>+0(SB), Y6
+
+result:
+	MOVQ R12, DI
+	MOVQ R13, SI
+	MOVQ masks+24(FP), R8
+	MOVQ vectors+32(FP), R9
 
 vector:
 	PREFETCHT0 4096(SI)
@@ -13622,6 +13662,12 @@ store:
 	ADDQ    $0x02, R8
 	DECQ    R9
 	JNZ     vector
+	MOVQ    dstNext+64(FP), AX
+	ADDQ    AX, R12
+	MOVQ    srcNext+72(FP), AX
+	ADDQ    AX, R13
+	DECQ    BX
+	JNZ     result
 	VZEROUPPER
 	RET
 
@@ -13643,15 +13689,20 @@ borderRow:
 DATA c00000000<>+0(SB)/4, $0x00000000
 GLOBL c00000000<>(SB), RODATA|NOPTR, $4
 
-// func sumAlong1AVX2(dst *byte, src *byte, vectors int, taps int, step int, last uint64)
+// func sumAlong1AVX2(dst *byte, src *byte, vectors int, taps int, step int, last uint64, rows int, dstNext int, srcNext int)
 // Requires: AVX, AVX2
-TEXT ·sumAlong1AVX2(SB), NOSPLIT|NOFRAME, $0-48
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         vectors+16(FP), R9
+TEXT ·sumAlong1AVX2(SB), NOSPLIT|NOFRAME, $0-72
+	MOVQ         dst+0(FP), R12
+	MOVQ         src+8(FP), R13
 	MOVQ         taps+24(FP), R10
 	MOVQ         step+32(FP), R11
+	MOVQ         rows+48(FP), BX
 	VBROADCASTSS c00000000<>+0(SB), Y6
+
+row:
+	MOVQ R12, DI
+	MOVQ R13, SI
+	MOVQ vectors+16(FP), R9
 
 vector:
 	VMOVAPS Y6, Y0
@@ -13677,6 +13728,14 @@ whole:
 	ADDQ    $0x40, DI
 	TESTQ   R9, R9
 	JNZ     vector
+
+next:
+	MOVQ dstNext+56(FP), AX
+	ADDQ AX, R12
+	MOVQ srcNext+64(FP), AX
+	ADDQ AX, R13
+	DECQ BX
+	JNZ  row
 	VZEROUPPER
 	RET
 
@@ -13692,18 +13751,22 @@ last:
 	VPSLLVD      Y5, Y3, Y3
 	VMASKMOVPS   Y0, Y2, (DI)
 	VMASKMOVPS   Y1, Y3, 32(DI)
-	VZEROUPPER
-	RET
+	JMP          next
 
-// func sumAlong2AVX2(dst *byte, src *byte, vectors int, taps int, step int, last uint64)
+// func sumAlong2AVX2(dst *byte, src *byte, vectors int, taps int, step int, last uint64, rows int, dstNext int, srcNext int)
 // Requires: AVX, AVX2
-TEXT ·sumAlong2AVX2(SB), NOSPLIT|NOFRAME, $0-48
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         vectors+16(FP), R9
+TEXT ·sumAlong2AVX2(SB), NOSPLIT|NOFRAME, $0-72
+	MOVQ         dst+0(FP), R12
+	MOVQ         src+8(FP), R13
 	MOVQ         taps+24(FP), R10
 	MOVQ         step+32(FP), R11
+	MOVQ         rows+48(FP), BX
 	VBROADCASTSS c00000000<>+0(SB), Y6
+
+row:
+	MOVQ R12, DI
+	MOVQ R13, SI
+	MOVQ vectors+16(FP), R9
 
 vector:
 	VMOVAPS Y6, Y0
@@ -13735,6 +13798,14 @@ whole:
 	ADDQ    $0x40, DI
 	TESTQ   R9, R9
 	JNZ     vector
+
+next:
+	MOVQ dstNext+56(FP), AX
+	ADDQ AX, R12
+	MOVQ srcNext+64(FP), AX
+	ADDQ AX, R13
+	DECQ BX
+	JNZ  row
 	VZEROUPPER
 	RET
 
@@ -13750,8 +13821,7 @@ last:
 	VPSLLVD      Y5, Y3, Y3
 	VMASKMOVPS   Y0, Y2, (DI)
 	VMASKMOVPS   Y1, Y3, 32(DI)
-	VZEROUPPER
-	RET
+	JMP          next
 
 // func sumRowsAVX512(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int)
 // Requires: AVX, AVX512F, MMX+

@@ -60,22 +60,28 @@ func (p *Pool) ScratchBytes() int { return 4 * min(poolBand, p.Out[1]) * p.rowLe
 // Plane computes one channel. scratch has ScratchBytes bytes.
 func (p *Pool) Plane(out, in, scratch unsafe.Pointer) {
 	length := p.rowLen()
+	// Rows of the output below which the whole kernel lies in the image.
+	top, bottom := within(p.Pad[1], p.Stride[1], p.In[1]-(p.Kernel[1]-1)*p.Dilation[1], p.Out[1])
 	for first := 0; first < p.Out[1]; first += poolBand {
 		if p.Stop != nil && p.Stop.Stopping() {
 			return
 		}
-		rows := min(poolBand, p.Out[1]-first)
-		for r := range rows {
-			p.joinRows(unsafe.Add(scratch, 4*r*length), in, first+r)
+		last := min(first+poolBand, p.Out[1])
+		for row := first; row < last; {
+			rows := 1
+			if row >= top && row < bottom {
+				rows = min(last, bottom) - row
+			}
+			p.joinRows(unsafe.Add(scratch, 4*(row-first)*length), in, row, rows)
+			row += rows
 		}
-		for r := range rows {
-			p.joinAlong(out, first+r, unsafe.Add(scratch, 4*r*length))
-		}
+		p.joinAlong(out, first, last-first, scratch)
 	}
 }
 
-// joinRows joins the rows of the image that lie under the kernel at an output row.
-func (p *Pool) joinRows(dst, in unsafe.Pointer, row int) {
+// joinRows joins the rows of the image that lie under the kernel, for output rows from one
+// on: several only where all of the kernel lies in the image.
+func (p *Pool) joinRows(dst, in unsafe.Pointer, row, rows int) {
 	start := row*p.Stride[1] - p.Pad[1]
 	from, to := within(-start, p.Dilation[1], p.In[1], p.Kernel[1])
 	if from == to {
@@ -90,16 +96,23 @@ func (p *Pool) joinRows(dst, in unsafe.Pointer, row int) {
 		return
 	}
 	off := 4 * ((start+from*p.Dilation[1])*p.In[2] - p.Pad[2])
-	joinRows(p.Sum, dst, in, off, &p.masks[0], len(p.masks), to-from, 4*p.Dilation[1]*p.In[2])
+	joinRows(p.Sum, dst, in, off, &p.masks[0], len(p.masks), to-from, 4*p.Dilation[1]*p.In[2], rows, 4*p.rowLen(), 4*p.Stride[1]*p.In[2])
 }
 
-// joinAlong joins the taps along a row of the output. It may write its last vector whole,
-// since the rows behind it come later; stores with a mask are slow in AVX2.
-func (p *Pool) joinAlong(out unsafe.Pointer, row int, src unsafe.Pointer) {
-	vectors := cuts(p.Out[2], laneCount)
-	last := uint64(1)<<(p.Out[2]-(vectors-1)*laneCount) - 1
-	if row*p.Out[2]+vectors*laneCount <= p.Out[1]*p.Out[2] {
-		last = 1<<laneCount - 1
+// joinAlong joins the taps along rows, for those of the output from one on. A row may end
+// with a whole vector if the plane does not end within it: the next rows overwrite that, and
+// stores with a mask are slow in AVX2.
+func (p *Pool) joinAlong(out unsafe.Pointer, row, rows int, src unsafe.Pointer) {
+	vectors, length := cuts(p.Out[2], laneCount), 4*p.rowLen()
+	mask := uint64(1)<<(p.Out[2]-(vectors-1)*laneCount) - 1
+	// The vectors of so many rows of the plane end within it.
+	whole := max(p.Out[1]-cuts(vectors*laneCount, p.Out[2])+1, 0)
+	for _, part := range []struct {
+		from, to int
+		last     uint64
+	}{{row, min(row+rows, whole), 1<<laneCount - 1}, {max(row, whole), row + rows, mask}} {
+		if n := part.to - part.from; n > 0 {
+			joinAlong(p.Sum, p.Stride[2], unsafe.Add(out, 4*part.from*p.Out[2]), unsafe.Add(src, (part.from-row)*length), vectors, p.Kernel[2], 4*p.Dilation[2], part.last, n, 4*p.Out[2], length)
+		}
 	}
-	joinAlong(p.Sum, p.Stride[2], unsafe.Add(out, 4*row*p.Out[2]), src, vectors, p.Kernel[2], 4*p.Dilation[2], last)
 }
