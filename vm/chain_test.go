@@ -43,8 +43,19 @@ func elementByElement(t *testing.T, draw *rand.Rand) string {
 			} else {
 				n.node(op, name, number(), operand)
 			}
-		case kind < 9:
+		case kind < 8:
 			n.node([]string{"Sigmoid", "Tanh", "Erf"}[draw.IntN(3)], name, operand)
+		case kind < 9: // often one link
+			gate := name + ".gate"
+			n.node("Sigmoid", gate, operand)
+			if draw.IntN(2) == 0 {
+				n.node("Mul", name, operand, gate)
+			} else {
+				n.node("Mul", name, gate, operand)
+			}
+			if draw.IntN(3) == 0 {
+				reals = append(reals, gate)
+			}
 		case kind < 11:
 			n.node([]string{"Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal"}[draw.IntN(5)], name, operand, number())
 			truths = append(truths, name)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -124,21 +125,53 @@ type chained struct {
 	d  int
 }
 
+// task is what a link computes, and of what.
+type task struct {
+	do  link
+	in  []*Tensor
+	out *Tensor
+}
+
+// tasksOf lists what nodes compute. A Sigmoid whose only reader multiplies it with what it is
+// of is one link with that: it has the same bits.
+func tasksOf(nodes []*Invocation) []task {
+	made, readers := map[*Tensor]*Invocation{}, map[*Tensor]int{}
+	for _, c := range nodes {
+		made[c.Out[0]] = c
+		for _, t := range c.In {
+			readers[t]++
+		}
+	}
+	var list []task
+	merged := map[*Tensor]bool{}
+	for _, c := range nodes {
+		w := task{links[c.Node.Op].do, c.In, c.Out[0]}
+		for k, t := range c.In {
+			if s := made[t]; c.Node.Op == "Mul" && s != nil && s.Node.Op == "Sigmoid" && readers[t] == 1 && s.In[0] == c.In[1-k] {
+				w.do, w.in, merged[t] = single(func(d, a []float32) { simd.Swish(d, a, 1) }), s.In, true
+			}
+		}
+		list = append(list, w)
+	}
+	return slices.DeleteFunc(list, func(w task) bool { return merged[w.out] })
+}
+
 // NewChain makes a chain of nodes in an order in which they can run, all with inputs of one
 // shape or of one element.
 func NewChain(nodes []*Invocation) *Chain {
-	h := &Chain{out: nodes[len(nodes)-1].Out[0]}
+	tasks := tasksOf(nodes)
+	h := &Chain{out: tasks[len(tasks)-1].out}
 	slot, last := map[*Tensor]int{}, map[*Tensor]int{}
-	for i, c := range nodes {
-		for _, t := range c.In {
+	for i, w := range tasks {
+		for _, t := range w.in {
 			last[t] = i
 		}
 	}
 	end := map[*Tensor]int{}
 	var free []int
-	for i, c := range nodes {
-		l := chained{do: links[c.Node.Op].do}
-		for k, t := range c.In {
+	for i, w := range tasks {
+		l := chained{do: w.do}
+		for k, t := range w.in {
 			if s, made := slot[t]; made {
 				l.in[k] = s
 				continue
@@ -149,24 +182,24 @@ func NewChain(nodes []*Invocation) *Chain {
 			}
 			l.in[k] = end[t]
 		}
-		for k, t := range c.In { // a slot is free as soon as its last reader has begun
+		for k, t := range w.in { // a slot is free as soon as its last reader has begun
 			s, made := slot[t]
-			wide := c.Out[0].Type == t.Type // a result may not overwrite an operand of another width
-			if made && last[t] == i && wide && !repeats(c.In[:k], t) {
+			wide := w.out.Type == t.Type // a result may not overwrite an operand of another width
+			if made && last[t] == i && wide && !repeats(w.in[:k], t) {
 				free = append(free, s)
 			}
 		}
-		if i < len(nodes)-1 {
+		if i < len(tasks)-1 {
 			if n := len(free); n > 0 {
 				l.d, free = free[n-1], free[:n-1]
 			} else {
 				l.d = h.slots
 				h.slots++
 			}
-			slot[c.Out[0]] = l.d
+			slot[w.out] = l.d
 		}
-		for k, t := range c.In {
-			if s, made := slot[t]; made && last[t] == i && c.Out[0].Type != t.Type && !repeats(c.In[:k], t) {
+		for k, t := range w.in {
+			if s, made := slot[t]; made && last[t] == i && w.out.Type != t.Type && !repeats(w.in[:k], t) {
 				free = append(free, s)
 			}
 		}
