@@ -9,9 +9,8 @@ import (
 )
 
 // directAVX2 is direct of reals with AVX2: the same sums by the same table, with eight lanes
-// at a time. It stores whole vectors up to the last one, since stores with a mask are slow.
-// With stride 2 it stores eight outputs where a row has fewer left, unless they would lie
-// behind the image; the next row overwrites them.
+// at a time. Stores with a mask are slow, so it has one only where the table leaves out some
+// of eight outputs.
 func directAVX2(stride int) {
 	name := fmt.Sprintf("weigh%dAVX2", stride)
 	TEXT(name, NOSPLIT|NOFRAME, "func(p *byte)")
@@ -33,6 +32,7 @@ func directAVX2(stride int) {
 	weight, shifts, lanes, x := Y8, [2]VecPhysical{Y9, Y10}, [2]VecPhysical{Y11, Y12}, [2]VecPhysical{Y13, Y14}
 	low, high, zero := Y8, Y11, Y12 // once the sums are complete
 	laneShifts(shifts)
+	var rare []func() // stores of part of a vector
 	for _, n := range []int{4, 2, 1} {
 		here, next := fmt.Sprintf("by%d", n), "end"
 		if n > 1 {
@@ -91,33 +91,29 @@ func directAVX2(stride int) {
 			VMINPS(s, high, s)
 		}
 		Label(here + "store")
-		LEAQ(Mem{Base: vectors, Disp: -n}, a)
-		CMPQ(a, Mem{Base: p, Disp: offSlidMasked})
-		JLT(LabelRef(here + "last"))
 		for v, s := range sums[:2*n] {
-			if stride == 1 {
-				VMOVUPS(s, Mem{Base: dst, Disp: 32 * v})
-				continue
+			m := Mem{Base: dst, Disp: 32 * v}
+			mask := Mem{Base: masks, Disp: v}
+			if stride == 2 { // the second half of a vector has the upper lanes
+				MOVLQSX(Mem{Base: groups, Disp: 16*(v/2) + 8 + 4*(v%2)}, a)
+				m = Mem{Base: dst, Index: a, Scale: 1, Disp: 32 * (v % 2)}
+				mask.Disp = 2*v + v%2
 			}
-			MOVLQSX(Mem{Base: groups, Disp: 16*(v/2) + 8 + 4*(v%2)}, a)
-			VMOVUPS(s, Mem{Base: dst, Index: a, Scale: 1, Disp: 32 * (v % 2)})
+			stored, part := fmt.Sprintf("%sstored%d", here, v), fmt.Sprintf("%spart%d", here, v)
+			CMPB(mask, Imm(0xff))
+			JNE(LabelRef(part))
+			VMOVUPS(s, m)
+			Label(stored)
+			rare = append(rare, func() {
+				Label(part)
+				CMPB(mask, Imm(0))
+				JEQ(LabelRef(stored))
+				mask.Disp -= v % 2
+				lanesOf(mask, shifts, lanes)
+				VMASKMOVPS(s, lanes[v%2], m)
+				JMP(LabelRef(stored))
+			})
 		}
-		JMP(LabelRef(here + "next"))
-		Label(here + "last")
-		for v, s := range sums[:2*n] {
-			if stride == 1 {
-				if v%2 == 0 {
-					lanesOf(Mem{Base: masks, Disp: v}, shifts, lanes)
-				}
-				VMASKMOVPS(s, lanes[v%2], Mem{Base: dst, Disp: 32 * v})
-				continue
-			}
-			// The second half of a vector has the upper lanes.
-			lanesOf(Mem{Base: masks, Disp: 2 * v}, shifts, lanes)
-			MOVLQSX(Mem{Base: groups, Disp: 16*(v/2) + 8 + 4*(v%2)}, a)
-			VMASKMOVPS(s, lanes[v%2], Mem{Base: dst, Index: a, Scale: 1, Disp: 32 * (v % 2)})
-		}
-		Label(here + "next")
 		ADDQ(U32(uint32(2*n*stride)), masks)
 		if stride == 1 {
 			ADDQ(U32(uint32(64*n)), dst)
@@ -131,4 +127,7 @@ func directAVX2(stride int) {
 	Label("end")
 	VZEROUPPER()
 	RET()
+	for _, f := range rare {
+		f()
+	}
 }

@@ -28,7 +28,6 @@ const (
 	offSlidPad     = 96
 	offSlidZero    = 100
 	offSlidRow     = 104
-	offSlidMasked  = 112
 )
 
 // slide is what a kernel computes of the elements under it.

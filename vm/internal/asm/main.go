@@ -41,6 +41,7 @@ func main() {
 				direct(2, slide(s))
 			}
 		}
+		halves()
 		directAVX2(1)
 		directAVX2(2)
 		for _, j := range joins {

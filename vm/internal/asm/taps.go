@@ -6,8 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// taps adds up weighted rows: dst[i] = bias + Σ weights[t]·rows[t][i], with 32 and then 8
-// sums in registers; n is a multiple of 8. If clamp is not 0, it clamps the sums to [low,
+// taps adds up weighted rows: dst[i] = bias + Σ weights[t]·rows[t][i], with 64, 32 and then 8
+// sums in registers (fewer than 64 wait for each other); n is a multiple of 8. If clamp is not 0, it clamps the sums to [low,
 // high], as the micro-kernels do.
 func taps() {
 	TEXT("tapsAVX2", NOSPLIT|NOFRAME, "func(dst *float32, n int, rows *uintptr, weights *float32, count int, clamp int, bias, low, high float32)")
@@ -24,11 +24,11 @@ func taps() {
 	VBROADCASTSS(NewParamAddr("high", 56), Y12)
 	VXORPS(Y11, Y11, Y11)
 	XORQ(x, x)
-	sums := []VecPhysical{Y0, Y1, Y2, Y3}
+	sums := []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7}
 	for _, block := range []struct {
 		name, next string
 		vectors    int
-	}{{"thirtytwo", "eight", 4}, {"eight", "end", 1}} {
+	}{{"sixtyfour", "thirtytwo", 8}, {"thirtytwo", "eight", 4}, {"eight", "end", 1}} {
 		Label(block.name)
 		CMPQ(n, Imm(uint64(8*block.vectors)))
 		JLT(LabelRef(block.next))
@@ -56,7 +56,7 @@ func taps() {
 		for i, s := range sums[:block.vectors] {
 			VMOVUPS(s, Mem{Base: dst, Index: x, Scale: 1, Disp: 32 * i})
 		}
-		ADDQ(Imm(uint64(32*block.vectors)), x)
+		ADDQ(U32(uint32(32*block.vectors)), x)
 		SUBQ(Imm(uint64(8*block.vectors)), n)
 		JMP(LabelRef(block.name))
 	}

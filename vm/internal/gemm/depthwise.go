@@ -20,7 +20,8 @@ type Depthwise struct {
 	Stop                                   Stopper // nil: never
 	Bytes                                  bool    // elements are bytes: only with a table, for BytePlane
 
-	table *table // nil: planes are copied
+	table    *table    // nil: planes are copied
+	division *division // nil: not as Divide says
 }
 
 const (
@@ -32,6 +33,9 @@ const (
 // length and rows are the length and the number of the rows of a plane.
 func (d *Depthwise) length() int { return d.Out[2] + (d.Kernel[2]-1)*d.Dilation[2]/d.Stride[2] }
 func (d *Depthwise) rows() int   { return d.Out[1] + (d.Kernel[1]-1)*d.Dilation[1]/d.Stride[1] }
+
+// planeLen is the length of a plane, with room for the zeros behind its last row.
+func (d *Depthwise) planeLen() int { return d.rows()*d.length() + 8 }
 
 // band is the number of output rows that are computed at once.
 func (d *Depthwise) band() int { return min(d.Out[1], max(1, bandLen/d.length())) }
@@ -47,11 +51,11 @@ func (d *Depthwise) ScratchBytes() int {
 	if chosen == plain || taps > mostTaps || d.Stride[1] > 8 || d.Stride[2] > 8 || d.length() > mostDepthwise/64 || d.rows() > mostDepthwise/64 {
 		return 0
 	}
-	rows := d.Stride[1] * d.Stride[2] * d.rows()
-	if d.In[0] > mostDepthwise/4/d.length()/rows {
+	planes := d.Stride[1] * d.Stride[2]
+	if d.In[0] > mostDepthwise/4/d.planeLen()/planes {
 		return 0
 	}
-	return 4 * (d.In[0]*rows*d.length() + 16 + d.bandFloats())
+	return 4 * (d.In[0]*planes*d.planeLen() + 16 + d.bandFloats())
 }
 
 // Plane computes one channel. scratch has ScratchBytes bytes. weights are not read for
@@ -59,6 +63,10 @@ func (d *Depthwise) ScratchBytes() int {
 func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch unsafe.Pointer) {
 	if d.table != nil {
 		d.direct(out, in, weights, bias)
+		return
+	}
+	if d.division != nil {
+		d.divide(out, in, weights, bias, scratch)
 		return
 	}
 	sums := unsafe.Slice((*float32)(scratch), d.bandFloats())
@@ -69,7 +77,7 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 		taken [mostTaps]float32
 	)
 	clamp, low, high := d.clamp()
-	length, height, band := d.length(), d.rows(), d.band()
+	length, size, band := d.length(), d.planeLen(), d.band()
 	sh, sw := d.Stride[1], d.Stride[2]
 	for od := range d.Out[0] {
 		n := 0
@@ -78,10 +86,10 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 			if uint(id) >= uint(d.In[0]) {
 				continue
 			}
-			layer := unsafe.Add(planes, 4*id*sh*sw*height*length)
+			layer := unsafe.Add(planes, 4*id*sh*sw*size)
 			for kh := range d.Kernel[1] {
 				for kw := range d.Kernel[2] {
-					from[n] = uintptr(d.under(layer, kh, kw, height, length))
+					from[n] = uintptr(d.under(layer, kh, kw, size, length))
 					if !d.Largest {
 						taken[n] = *float(weights, 4*((kd*d.Kernel[1]+kh)*d.Kernel[2]+kw))
 					}
@@ -145,11 +153,11 @@ func (c *ByteChannel) sum() int32 {
 func (d *Depthwise) BytePlane(out, in unsafe.Pointer, c *ByteChannel) { d.directBytes(out, in, c) }
 
 // under is the first element that a position of the kernel reads, in the copies of one layer
-// that spread has made, of height rows of length elements each.
-func (d *Depthwise) under(layer unsafe.Pointer, kh, kw, height, length int) unsafe.Pointer {
+// that spread has made: planes of the given size, with rows of the given length.
+func (d *Depthwise) under(layer unsafe.Pointer, kh, kw, size, length int) unsafe.Pointer {
 	row, h := split(kh*d.Dilation[1], d.Stride[1])
 	column, w := split(kw*d.Dilation[2], d.Stride[2])
-	return unsafe.Add(layer, 4*(((h*d.Stride[2]+w)*height+row)*length+column))
+	return unsafe.Add(layer, 4*((h*d.Stride[2]+w)*size+row*length+column))
 }
 
 // split divides a position by a stride. Most strides need no division, which is slow for
@@ -177,14 +185,14 @@ func (d *Depthwise) clamp() (is int, low, high float32) {
 
 // spread copies the image into the planes, one for each residue.
 func (d *Depthwise) spread(in, planes unsafe.Pointer) {
-	length, rows := d.length(), d.rows()
+	length, rows, size := d.length(), d.rows(), d.planeLen()
 	sh, sw, width := d.Stride[1], d.Stride[2], d.In[2]
 	for id := range d.In[0] {
 		for h := range sh {
 			// The rows of the plane, and below its columns, that lie in the image.
 			top, bottom := within(d.Pad[1]-h, sh, d.In[1], rows)
 			for w := range sw {
-				plane := unsafe.Add(planes, 4*((id*sh+h)*sw+w)*rows*length)
+				plane := unsafe.Add(planes, 4*((id*sh+h)*sw+w)*size)
 				from, to := within(d.Pad[2]-w, sw, width, length)
 				if top < bottom {
 					first := unsafe.Add(in, 4*(id*d.In[1]+top*sh+h-d.Pad[1])*width)

@@ -13,7 +13,7 @@ func (d *Depthwise) WeightsBytes() int {
 	if d.ScratchBytes() == 0 || d.In[0] != 1 || d.Out[0] != 1 || d.Kernel[0] != 1 {
 		return 0
 	}
-	return 4 * (d.Stride[1]*d.Stride[2]*d.rows()*d.length() + d.Out[1]*d.length() + 2*slack)
+	return 4 * (d.Stride[1]*d.Stride[2]*d.planeLen() + d.Out[1]*d.length() + 2*slack)
 }
 
 // slack is the room behind rows that are written in whole vectors.
@@ -23,8 +23,8 @@ const slack = 16
 // gradient of the outputs. A sum that is no finite number is computed again without the
 // zeros between the rows. scratch has WeightsBytes bytes.
 func (d *Depthwise) Weights(weights, in, out, scratch unsafe.Pointer) {
-	length, height, sh, sw := d.length(), d.rows(), d.Stride[1], d.Stride[2]
-	size := sh * sw * height * length
+	length, plane := d.length(), d.planeLen()
+	size := d.Stride[1] * d.Stride[2] * plane
 	planes, lines := scratch, unsafe.Add(scratch, 4*(size+slack))
 	d.spread(in, planes)
 	clear(unsafe.Slice(float(planes, 4*size), slack))
@@ -33,7 +33,7 @@ func (d *Depthwise) Weights(weights, in, out, scratch unsafe.Pointer) {
 	whole := (n + 7) &^ 7
 	clear(unsafe.Slice(float(lines, 4*n), whole-n))
 	at := func(tap int) *float32 {
-		return (*float32)(d.under(planes, tap/d.Kernel[2], tap%d.Kernel[2], height, length))
+		return (*float32)(d.under(planes, tap/d.Kernel[2], tap%d.Kernel[2], plane, length))
 	}
 	taps := d.Kernel[1] * d.Kernel[2]
 	var sums [3]float32

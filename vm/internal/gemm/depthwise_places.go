@@ -14,19 +14,19 @@ func (d *Depthwise) PlacesBytes() int {
 // to their indices in the channel. Of equal elements it takes the first, and of several NaN
 // the last. scratch has PlacesBytes bytes.
 func (d *Depthwise) Places(out unsafe.Pointer, places []int64, first int, in, scratch unsafe.Pointer) {
-	size := d.bandFloats()
-	sums, taken := unsafe.Slice((*float32)(scratch), size), unsafe.Slice((*int32)(unsafe.Add(scratch, 4*size)), size)
-	planes := unsafe.Add(scratch, 8*size)
+	outputs := d.bandFloats()
+	sums, taken := unsafe.Slice((*float32)(scratch), outputs), unsafe.Slice((*int32)(unsafe.Add(scratch, 4*outputs)), outputs)
+	planes := unsafe.Add(scratch, 8*outputs)
 	d.spread(in, planes)
 	var (
 		from  [mostTaps]uintptr
 		shift [mostTaps]int // of the elements that a tap reads, in the channel
 	)
-	length, height, band, taps := d.length(), d.rows(), d.band(), d.Kernel[1]*d.Kernel[2]
+	length, size, band, taps := d.length(), d.planeLen(), d.band(), d.Kernel[1]*d.Kernel[2]
 	sh, sw := d.Stride[1], d.Stride[2]
 	for tap := range taps {
 		kh, kw := tap/d.Kernel[2], tap%d.Kernel[2]
-		from[tap] = uintptr(d.under(planes, kh, kw, height, length))
+		from[tap] = uintptr(d.under(planes, kh, kw, size, length))
 		shift[tap] = (kh*d.Dilation[1]-d.Pad[1])*d.In[2] + kw*d.Dilation[2] - d.Pad[2]
 	}
 	for oh := 0; oh < d.Out[1]; oh += band {

@@ -13,7 +13,6 @@ type table struct {
 	taps   []int32  // byte offsets of the taps
 	groups []int32  // stride 2, for each vector: byte offsets of two groups in the image, and in the output
 	masks  []uint16 // a bit for each lane
-	masked int      // the last vectors, which AVX2 stores with masks
 }
 
 const (
@@ -79,7 +78,6 @@ func (d *Depthwise) UseTable(room []int32) {
 	t := &table{taps: room[:taps], groups: room[taps : taps+d.groupsLen()]}
 	t.masks = unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(room[taps+d.groupsLen():]))), d.vectors()*(taps+1)*s)
 	clear(t.masks)
-	t.masked = d.masked()
 	d.table = t
 	for kh := range d.Kernel[1] {
 		for kw := range d.Kernel[2] {
@@ -127,6 +125,13 @@ func (d *Depthwise) see(tap, oh, from, to int) {
 		return
 	}
 	per := cuts(d.Out[2], groupLen)
+	if tap == taps && chosen == avx2 {
+		// A group may end behind its row, which the next row overwrites, but not behind the
+		// plane.
+		if end := d.Out[1]*d.Out[2] - oh*d.Out[2]; end >= per*groupLen {
+			to = per * groupLen
+		}
+	}
 	for w := from; w < to; w++ {
 		g := oh*per + w/groupLen
 		lane := w % groupLen * s // of the sixteen elements that the group reads
@@ -153,20 +158,4 @@ func (d *Depthwise) mask(v, tap int) int {
 		}
 		first, left = first+whole, left-whole
 	}
-}
-
-// masked is the number of vectors, of the last ones, of which not all lanes lie in the
-// output. With stride 2, the other groups may end behind their row: the next one overwrites
-// that.
-func (d *Depthwise) masked() int {
-	outputs := d.Out[1] * d.Out[2]
-	if d.Stride[2] == 1 {
-		return min(outputs%laneCount, 1)
-	}
-	per := cuts(d.Out[2], groupLen)
-	whole := d.Out[1] * per // the groups before the first that would end behind the output
-	for whole > 0 && (whole-1)/per*d.Out[2]+((whole-1)%per+1)*groupLen > outputs {
-		whole--
-	}
-	return d.vectors() - whole/2
 }

@@ -17,13 +17,12 @@ type sliding struct {
 	scale     float32
 	pad, zero int32
 
-	row    int // bytes of a row of the image
-	masked int // AVX2: the last vectors, which are stored with masks
+	row int // bytes of a row of the image
 }
 
 // Any other offset does not compile.
 const _ = -(unsafe.Offsetof(sliding{}.groups) ^ 40 | unsafe.Offsetof(sliding{}.evens) ^ 48 | unsafe.Offsetof(sliding{}.clamp) ^ 72 |
-	unsafe.Offsetof(sliding{}.bias) ^ 80 | unsafe.Offsetof(sliding{}.high) ^ 88 | unsafe.Offsetof(sliding{}.scale) ^ 92 | unsafe.Offsetof(sliding{}.pad) ^ 96 | unsafe.Offsetof(sliding{}.zero) ^ 100 | unsafe.Offsetof(sliding{}.row) ^ 104 | unsafe.Offsetof(sliding{}.masked) ^ 112)
+	unsafe.Offsetof(sliding{}.bias) ^ 80 | unsafe.Offsetof(sliding{}.high) ^ 88 | unsafe.Offsetof(sliding{}.scale) ^ 92 | unsafe.Offsetof(sliding{}.pad) ^ 96 | unsafe.Offsetof(sliding{}.zero) ^ 100 | unsafe.Offsetof(sliding{}.row) ^ 104)
 
 //go:noescape
 func weigh1AVX512(p *sliding)
@@ -101,6 +100,6 @@ func (d *Depthwise) sliding(out, in, weights unsafe.Pointer) sliding {
 	t := d.table
 	return sliding{
 		dst: out, src: in, weights: weights, taps: unsafe.Pointer(unsafe.SliceData(t.taps)), masks: unsafe.Pointer(unsafe.SliceData(t.masks)),
-		groups: unsafe.Pointer(unsafe.SliceData(t.groups)), evens: &evens, count: len(t.taps), vectors: d.vectors(), row: d.size() * d.In[2], masked: t.masked,
+		groups: unsafe.Pointer(unsafe.SliceData(t.groups)), evens: &evens, count: len(t.taps), vectors: d.vectors(), row: d.size() * d.In[2],
 	}
 }

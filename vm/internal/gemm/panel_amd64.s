@@ -10260,6 +10260,73 @@ TEXT ·tapsAVX2(SB), NOSPLIT|NOFRAME, $0-60
 	VXORPS       Y11, Y11, Y11
 	XORQ         AX, AX
 
+sixtyfour:
+	CMPQ    SI, $0x40
+	JLT     thirtytwo
+	VMOVAPS Y15, Y0
+	VMOVAPS Y15, Y1
+	VMOVAPS Y15, Y2
+	VMOVAPS Y15, Y3
+	VMOVAPS Y15, Y4
+	VMOVAPS Y15, Y5
+	VMOVAPS Y15, Y6
+	VMOVAPS Y15, Y7
+	XORQ    BX, BX
+
+sixtyfourtaps:
+	VBROADCASTSS (R9)(BX*4), Y14
+	MOVQ         (R8)(BX*8), CX
+	VFMADD231PS  (CX)(AX*1), Y14, Y0
+	VFMADD231PS  32(CX)(AX*1), Y14, Y1
+	VFMADD231PS  64(CX)(AX*1), Y14, Y2
+	VFMADD231PS  96(CX)(AX*1), Y14, Y3
+	VFMADD231PS  128(CX)(AX*1), Y14, Y4
+	VFMADD231PS  160(CX)(AX*1), Y14, Y5
+	VFMADD231PS  192(CX)(AX*1), Y14, Y6
+	VFMADD231PS  224(CX)(AX*1), Y14, Y7
+	INCQ         BX
+	CMPQ         BX, R10
+	JLT          sixtyfourtaps
+	TESTQ        R11, R11
+	JZ           sixtyfourstore
+	VMAXPS       Y0, Y13, Y0
+	VADDPS       Y11, Y0, Y0
+	VMINPS       Y0, Y12, Y0
+	VMAXPS       Y1, Y13, Y1
+	VADDPS       Y11, Y1, Y1
+	VMINPS       Y1, Y12, Y1
+	VMAXPS       Y2, Y13, Y2
+	VADDPS       Y11, Y2, Y2
+	VMINPS       Y2, Y12, Y2
+	VMAXPS       Y3, Y13, Y3
+	VADDPS       Y11, Y3, Y3
+	VMINPS       Y3, Y12, Y3
+	VMAXPS       Y4, Y13, Y4
+	VADDPS       Y11, Y4, Y4
+	VMINPS       Y4, Y12, Y4
+	VMAXPS       Y5, Y13, Y5
+	VADDPS       Y11, Y5, Y5
+	VMINPS       Y5, Y12, Y5
+	VMAXPS       Y6, Y13, Y6
+	VADDPS       Y11, Y6, Y6
+	VMINPS       Y6, Y12, Y6
+	VMAXPS       Y7, Y13, Y7
+	VADDPS       Y11, Y7, Y7
+	VMINPS       Y7, Y12, Y7
+
+sixtyfourstore:
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y1, 32(DI)(AX*1)
+	VMOVUPS Y2, 64(DI)(AX*1)
+	VMOVUPS Y3, 96(DI)(AX*1)
+	VMOVUPS Y4, 128(DI)(AX*1)
+	VMOVUPS Y5, 160(DI)(AX*1)
+	VMOVUPS Y6, 192(DI)(AX*1)
+	VMOVUPS Y7, 224(DI)(AX*1)
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x40, SI
+	JMP     sixtyfour
+
 thirtytwo:
 	CMPQ    SI, $0x20
 	JLT     eight
@@ -10299,7 +10366,7 @@ thirtytwostore:
 	VMOVUPS Y1, 32(DI)(AX*1)
 	VMOVUPS Y2, 64(DI)(AX*1)
 	VMOVUPS Y3, 96(DI)(AX*1)
-	ADDQ    $0x80, AX
+	ADDQ    $0x00000080, AX
 	SUBQ    $0x20, SI
 	JMP     thirtytwo
 
@@ -10324,7 +10391,7 @@ eighttaps:
 
 eightstore:
 	VMOVUPS Y0, (DI)(AX*1)
-	ADDQ    $0x20, AX
+	ADDQ    $0x00000020, AX
 	SUBQ    $0x08, SI
 	JMP     eight
 
@@ -12598,6 +12665,62 @@ end:
 	VZEROUPPER
 	RET
 
+// func halvesAVX2(p *byte)
+// Requires: AVX, AVX2
+TEXT ·halvesAVX2(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ    p+0(FP), DI
+	MOVQ    (DI), R8
+	MOVQ    8(DI), R9
+	MOVQ    16(DI), R10
+	MOVQ    40(DI), R11
+	MOVQ    48(DI), R12
+	MOVQ    56(DI), R13
+	MOVQ    72(DI), DX
+	MOVQ    80(DI), SI
+	MOVQ    24(DI), AX
+	VMOVDQU (AX), Y4
+	MOVQ    32(DI), AX
+	VMOVDQU (AX), Y5
+	VXORPS  Y6, Y6, Y6
+
+row:
+	XORQ  AX, AX
+	MOVQ  64(DI), CX
+	TESTQ CX, CX
+	JZ    last
+
+block:
+	VMOVUPS (R8)(AX*2), Y0
+	VMOVUPS 32(R8)(AX*2), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y3
+	VPERMPD $0xd8, Y2, Y2
+	VPERMPD $0xd8, Y3, Y3
+	VMOVUPS Y2, (R9)(AX*1)
+	VMOVUPS Y3, (R10)(AX*1)
+	ADDQ    $0x20, AX
+	DECQ    CX
+	JNZ     block
+
+last:
+	VMASKMOVPS (R8)(AX*2), Y4, Y0
+	VMASKMOVPS 32(R8)(AX*2), Y5, Y1
+	VSHUFPS    $0x88, Y1, Y0, Y2
+	VSHUFPS    $0xdd, Y1, Y0, Y3
+	VPERMPD    $0xd8, Y2, Y2
+	VPERMPD    $0xd8, Y3, Y3
+	VMOVUPS    Y2, (R9)(AX*1)
+	VMOVUPS    Y3, (R10)(AX*1)
+	VMOVUPS    Y6, (R9)(DX*1)
+	VMOVUPS    Y6, (R10)(SI*1)
+	ADDQ       R12, R8
+	ADDQ       R13, R9
+	ADDQ       R13, R10
+	DECQ       R11
+	JNZ        row
+	VZEROUPPER
+	RET
+
 // func weigh1AVX2(p *byte)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·weigh1AVX2(SB), NOSPLIT|NOFRAME, $0-8
@@ -12697,42 +12820,46 @@ by4taps:
 	VMINPS       Y7, Y11, Y7
 
 by4store:
-	LEAQ    -4(R14), CX
-	CMPQ    CX, 112(DI)
-	JLT     by4last
+	CMPB    (R12), $0xff
+	JNE     by4part0
 	VMOVUPS Y0, (R8)
+
+by4stored0:
+	CMPB    1(R12), $0xff
+	JNE     by4part1
 	VMOVUPS Y1, 32(R8)
+
+by4stored1:
+	CMPB    2(R12), $0xff
+	JNE     by4part2
 	VMOVUPS Y2, 64(R8)
+
+by4stored2:
+	CMPB    3(R12), $0xff
+	JNE     by4part3
 	VMOVUPS Y3, 96(R8)
+
+by4stored3:
+	CMPB    4(R12), $0xff
+	JNE     by4part4
 	VMOVUPS Y4, 128(R8)
+
+by4stored4:
+	CMPB    5(R12), $0xff
+	JNE     by4part5
 	VMOVUPS Y5, 160(R8)
+
+by4stored5:
+	CMPB    6(R12), $0xff
+	JNE     by4part6
 	VMOVUPS Y6, 192(R8)
+
+by4stored6:
+	CMPB    7(R12), $0xff
+	JNE     by4part7
 	VMOVUPS Y7, 224(R8)
-	JMP     by4next
 
-by4last:
-	VPBROADCASTW (R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	VMASKMOVPS   Y0, Y11, (R8)
-	VMASKMOVPS   Y1, Y12, 32(R8)
-	VPBROADCASTW 2(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	VMASKMOVPS   Y2, Y11, 64(R8)
-	VMASKMOVPS   Y3, Y12, 96(R8)
-	VPBROADCASTW 4(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	VMASKMOVPS   Y4, Y11, 128(R8)
-	VMASKMOVPS   Y5, Y12, 160(R8)
-	VPBROADCASTW 6(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	VMASKMOVPS   Y6, Y11, 192(R8)
-	VMASKMOVPS   Y7, Y12, 224(R8)
-
-by4next:
+by4stored7:
 	ADDQ $0x00000008, R12
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000100, R9
@@ -12791,28 +12918,26 @@ by2taps:
 	VMINPS       Y3, Y11, Y3
 
 by2store:
-	LEAQ    -2(R14), CX
-	CMPQ    CX, 112(DI)
-	JLT     by2last
+	CMPB    (R12), $0xff
+	JNE     by2part0
 	VMOVUPS Y0, (R8)
+
+by2stored0:
+	CMPB    1(R12), $0xff
+	JNE     by2part1
 	VMOVUPS Y1, 32(R8)
+
+by2stored1:
+	CMPB    2(R12), $0xff
+	JNE     by2part2
 	VMOVUPS Y2, 64(R8)
+
+by2stored2:
+	CMPB    3(R12), $0xff
+	JNE     by2part3
 	VMOVUPS Y3, 96(R8)
-	JMP     by2next
 
-by2last:
-	VPBROADCASTW (R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	VMASKMOVPS   Y0, Y11, (R8)
-	VMASKMOVPS   Y1, Y12, 32(R8)
-	VPBROADCASTW 2(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	VMASKMOVPS   Y2, Y11, 64(R8)
-	VMASKMOVPS   Y3, Y12, 96(R8)
-
-by2next:
+by2stored3:
 	ADDQ $0x00000004, R12
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, R9
@@ -12855,21 +12980,16 @@ by1taps:
 	VMINPS       Y1, Y11, Y1
 
 by1store:
-	LEAQ    -1(R14), CX
-	CMPQ    CX, 112(DI)
-	JLT     by1last
+	CMPB    (R12), $0xff
+	JNE     by1part0
 	VMOVUPS Y0, (R8)
+
+by1stored0:
+	CMPB    1(R12), $0xff
+	JNE     by1part1
 	VMOVUPS Y1, 32(R8)
-	JMP     by1next
 
-by1last:
-	VPBROADCASTW (R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	VMASKMOVPS   Y0, Y11, (R8)
-	VMASKMOVPS   Y1, Y12, 32(R8)
-
-by1next:
+by1stored1:
 	ADDQ $0x00000002, R12
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, R9
@@ -12879,6 +12999,132 @@ by1next:
 end:
 	VZEROUPPER
 	RET
+
+by4part0:
+	CMPB         (R12), $0x00
+	JEQ          by4stored0
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y0, Y11, (R8)
+	JMP          by4stored0
+
+by4part1:
+	CMPB         1(R12), $0x00
+	JEQ          by4stored1
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y1, Y12, 32(R8)
+	JMP          by4stored1
+
+by4part2:
+	CMPB         2(R12), $0x00
+	JEQ          by4stored2
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y2, Y11, 64(R8)
+	JMP          by4stored2
+
+by4part3:
+	CMPB         3(R12), $0x00
+	JEQ          by4stored3
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y3, Y12, 96(R8)
+	JMP          by4stored3
+
+by4part4:
+	CMPB         4(R12), $0x00
+	JEQ          by4stored4
+	VPBROADCASTW 4(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y4, Y11, 128(R8)
+	JMP          by4stored4
+
+by4part5:
+	CMPB         5(R12), $0x00
+	JEQ          by4stored5
+	VPBROADCASTW 4(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y5, Y12, 160(R8)
+	JMP          by4stored5
+
+by4part6:
+	CMPB         6(R12), $0x00
+	JEQ          by4stored6
+	VPBROADCASTW 6(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y6, Y11, 192(R8)
+	JMP          by4stored6
+
+by4part7:
+	CMPB         7(R12), $0x00
+	JEQ          by4stored7
+	VPBROADCASTW 6(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y7, Y12, 224(R8)
+	JMP          by4stored7
+
+by2part0:
+	CMPB         (R12), $0x00
+	JEQ          by2stored0
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y0, Y11, (R8)
+	JMP          by2stored0
+
+by2part1:
+	CMPB         1(R12), $0x00
+	JEQ          by2stored1
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y1, Y12, 32(R8)
+	JMP          by2stored1
+
+by2part2:
+	CMPB         2(R12), $0x00
+	JEQ          by2stored2
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y2, Y11, 64(R8)
+	JMP          by2stored2
+
+by2part3:
+	CMPB         3(R12), $0x00
+	JEQ          by2stored3
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y3, Y12, 96(R8)
+	JMP          by2stored3
+
+by1part0:
+	CMPB         (R12), $0x00
+	JEQ          by1stored0
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y0, Y11, (R8)
+	JMP          by1stored0
+
+by1part1:
+	CMPB         1(R12), $0x00
+	JEQ          by1stored1
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y1, Y12, 32(R8)
+	JMP          by1stored1
 
 // func weigh2AVX2(p *byte)
 // Requires: AVX, AVX2, FMA3
@@ -13019,70 +13265,54 @@ by4taps:
 	VMINPS       Y7, Y11, Y7
 
 by4store:
-	LEAQ    -4(R14), CX
-	CMPQ    CX, 112(DI)
-	JLT     by4last
 	MOVLQSX 8(R13), CX
+	CMPB    (R12), $0xff
+	JNE     by4part0
 	VMOVUPS Y0, (R8)(CX*1)
+
+by4stored0:
 	MOVLQSX 12(R13), CX
+	CMPB    3(R12), $0xff
+	JNE     by4part1
 	VMOVUPS Y1, 32(R8)(CX*1)
+
+by4stored1:
 	MOVLQSX 24(R13), CX
+	CMPB    4(R12), $0xff
+	JNE     by4part2
 	VMOVUPS Y2, (R8)(CX*1)
+
+by4stored2:
 	MOVLQSX 28(R13), CX
+	CMPB    7(R12), $0xff
+	JNE     by4part3
 	VMOVUPS Y3, 32(R8)(CX*1)
+
+by4stored3:
 	MOVLQSX 40(R13), CX
+	CMPB    8(R12), $0xff
+	JNE     by4part4
 	VMOVUPS Y4, (R8)(CX*1)
+
+by4stored4:
 	MOVLQSX 44(R13), CX
+	CMPB    11(R12), $0xff
+	JNE     by4part5
 	VMOVUPS Y5, 32(R8)(CX*1)
+
+by4stored5:
 	MOVLQSX 56(R13), CX
+	CMPB    12(R12), $0xff
+	JNE     by4part6
 	VMOVUPS Y6, (R8)(CX*1)
+
+by4stored6:
 	MOVLQSX 60(R13), CX
+	CMPB    15(R12), $0xff
+	JNE     by4part7
 	VMOVUPS Y7, 32(R8)(CX*1)
-	JMP     by4next
 
-by4last:
-	VPBROADCASTW (R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      8(R13), CX
-	VMASKMOVPS   Y0, Y11, (R8)(CX*1)
-	VPBROADCASTW 2(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      12(R13), CX
-	VMASKMOVPS   Y1, Y12, 32(R8)(CX*1)
-	VPBROADCASTW 4(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      24(R13), CX
-	VMASKMOVPS   Y2, Y11, (R8)(CX*1)
-	VPBROADCASTW 6(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      28(R13), CX
-	VMASKMOVPS   Y3, Y12, 32(R8)(CX*1)
-	VPBROADCASTW 8(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      40(R13), CX
-	VMASKMOVPS   Y4, Y11, (R8)(CX*1)
-	VPBROADCASTW 10(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      44(R13), CX
-	VMASKMOVPS   Y5, Y12, 32(R8)(CX*1)
-	VPBROADCASTW 12(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      56(R13), CX
-	VMASKMOVPS   Y6, Y11, (R8)(CX*1)
-	VPBROADCASTW 14(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      60(R13), CX
-	VMASKMOVPS   Y7, Y12, 32(R8)(CX*1)
-
-by4next:
+by4stored7:
 	ADDQ $0x00000010, R12
 	ADDQ $0x00000040, R13
 	SUBQ $0x04, R14
@@ -13160,42 +13390,30 @@ by2taps:
 	VMINPS       Y3, Y11, Y3
 
 by2store:
-	LEAQ    -2(R14), CX
-	CMPQ    CX, 112(DI)
-	JLT     by2last
 	MOVLQSX 8(R13), CX
+	CMPB    (R12), $0xff
+	JNE     by2part0
 	VMOVUPS Y0, (R8)(CX*1)
+
+by2stored0:
 	MOVLQSX 12(R13), CX
+	CMPB    3(R12), $0xff
+	JNE     by2part1
 	VMOVUPS Y1, 32(R8)(CX*1)
+
+by2stored1:
 	MOVLQSX 24(R13), CX
+	CMPB    4(R12), $0xff
+	JNE     by2part2
 	VMOVUPS Y2, (R8)(CX*1)
+
+by2stored2:
 	MOVLQSX 28(R13), CX
+	CMPB    7(R12), $0xff
+	JNE     by2part3
 	VMOVUPS Y3, 32(R8)(CX*1)
-	JMP     by2next
 
-by2last:
-	VPBROADCASTW (R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      8(R13), CX
-	VMASKMOVPS   Y0, Y11, (R8)(CX*1)
-	VPBROADCASTW 2(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      12(R13), CX
-	VMASKMOVPS   Y1, Y12, 32(R8)(CX*1)
-	VPBROADCASTW 4(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      24(R13), CX
-	VMASKMOVPS   Y2, Y11, (R8)(CX*1)
-	VPBROADCASTW 6(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      28(R13), CX
-	VMASKMOVPS   Y3, Y12, 32(R8)(CX*1)
-
-by2next:
+by2stored3:
 	ADDQ $0x00000008, R12
 	ADDQ $0x00000020, R13
 	SUBQ $0x02, R14
@@ -13247,28 +13465,18 @@ by1taps:
 	VMINPS       Y1, Y11, Y1
 
 by1store:
-	LEAQ    -1(R14), CX
-	CMPQ    CX, 112(DI)
-	JLT     by1last
 	MOVLQSX 8(R13), CX
+	CMPB    (R12), $0xff
+	JNE     by1part0
 	VMOVUPS Y0, (R8)(CX*1)
+
+by1stored0:
 	MOVLQSX 12(R13), CX
+	CMPB    3(R12), $0xff
+	JNE     by1part1
 	VMOVUPS Y1, 32(R8)(CX*1)
-	JMP     by1next
 
-by1last:
-	VPBROADCASTW (R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      8(R13), CX
-	VMASKMOVPS   Y0, Y11, (R8)(CX*1)
-	VPBROADCASTW 2(R12), Y12
-	VPSLLVD      Y9, Y12, Y11
-	VPSLLVD      Y10, Y12, Y12
-	MOVLQSX      12(R13), CX
-	VMASKMOVPS   Y1, Y12, 32(R8)(CX*1)
-
-by1next:
+by1stored1:
 	ADDQ $0x00000004, R12
 	ADDQ $0x00000010, R13
 	SUBQ $0x01, R14
@@ -13277,6 +13485,132 @@ by1next:
 end:
 	VZEROUPPER
 	RET
+
+by4part0:
+	CMPB         (R12), $0x00
+	JEQ          by4stored0
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y0, Y11, (R8)(CX*1)
+	JMP          by4stored0
+
+by4part1:
+	CMPB         3(R12), $0x00
+	JEQ          by4stored1
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y1, Y12, 32(R8)(CX*1)
+	JMP          by4stored1
+
+by4part2:
+	CMPB         4(R12), $0x00
+	JEQ          by4stored2
+	VPBROADCASTW 4(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y2, Y11, (R8)(CX*1)
+	JMP          by4stored2
+
+by4part3:
+	CMPB         7(R12), $0x00
+	JEQ          by4stored3
+	VPBROADCASTW 6(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y3, Y12, 32(R8)(CX*1)
+	JMP          by4stored3
+
+by4part4:
+	CMPB         8(R12), $0x00
+	JEQ          by4stored4
+	VPBROADCASTW 8(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y4, Y11, (R8)(CX*1)
+	JMP          by4stored4
+
+by4part5:
+	CMPB         11(R12), $0x00
+	JEQ          by4stored5
+	VPBROADCASTW 10(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y5, Y12, 32(R8)(CX*1)
+	JMP          by4stored5
+
+by4part6:
+	CMPB         12(R12), $0x00
+	JEQ          by4stored6
+	VPBROADCASTW 12(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y6, Y11, (R8)(CX*1)
+	JMP          by4stored6
+
+by4part7:
+	CMPB         15(R12), $0x00
+	JEQ          by4stored7
+	VPBROADCASTW 14(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y7, Y12, 32(R8)(CX*1)
+	JMP          by4stored7
+
+by2part0:
+	CMPB         (R12), $0x00
+	JEQ          by2stored0
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y0, Y11, (R8)(CX*1)
+	JMP          by2stored0
+
+by2part1:
+	CMPB         3(R12), $0x00
+	JEQ          by2stored1
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y1, Y12, 32(R8)(CX*1)
+	JMP          by2stored1
+
+by2part2:
+	CMPB         4(R12), $0x00
+	JEQ          by2stored2
+	VPBROADCASTW 4(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y2, Y11, (R8)(CX*1)
+	JMP          by2stored2
+
+by2part3:
+	CMPB         7(R12), $0x00
+	JEQ          by2stored3
+	VPBROADCASTW 6(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y3, Y12, 32(R8)(CX*1)
+	JMP          by2stored3
+
+by1part0:
+	CMPB         (R12), $0x00
+	JEQ          by1stored0
+	VPBROADCASTW (R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y0, Y11, (R8)(CX*1)
+	JMP          by1stored0
+
+by1part1:
+	CMPB         3(R12), $0x00
+	JEQ          by1stored1
+	VPBROADCASTW 2(R12), Y12
+	VPSLLVD      Y9, Y12, Y11
+	VPSLLVD      Y10, Y12, Y12
+	VMASKMOVPS   Y1, Y12, 32(R8)(CX*1)
+	JMP          by1stored1
 
 // func largestRowsAVX2(dst *byte, src *byte, off int, masks *uint16, vectors int, count int, step int, results int, dstNext int, srcNext int)
 // Requires: AVX, AVX2, MMX+

@@ -140,6 +140,9 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 // planeScratch makes what d needs to compute planes: a table, or scratch for each worker,
 // whose offset it returns.
 func planeScratch(c *Invocation, d *gemm.Depthwise) (each int) {
+	if d.Divide() {
+		return c.Each(d.ScratchBytes())
+	}
 	if n := d.TableLen(); n > 0 {
 		d.UseTable(numbersOf[int32](c, n))
 		return c.Each(0)
