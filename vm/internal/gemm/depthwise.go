@@ -206,7 +206,7 @@ func (d *Depthwise) spread(in, planes unsafe.Pointer) {
 					}
 				}
 				d.pad(unsafe.Slice((*float32)(plane), top*length))
-				d.pad(unsafe.Slice(float(plane, 4*bottom*length), (rows-bottom)*length))
+				d.pad(unsafe.Slice(float(plane, 4*bottom*length), size-bottom*length))
 			}
 		}
 	}

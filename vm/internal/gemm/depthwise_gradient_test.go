@@ -38,6 +38,10 @@ func guarded(t *testing.T, n, bytes int, f func(to, scratch unsafe.Pointer)) []f
 			t.Fatal("written beyond the end")
 		}
 	}
+	clear(scratch)
+	again := make([]float32, n+8)
+	f(at(again), at(scratch))
+	same(t, "with other numbers in the scratch before", again[:n], to[:n])
 	return to[:n]
 }
 
