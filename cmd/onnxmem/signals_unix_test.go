@@ -68,7 +68,8 @@ func TestSignalEndsTheWork(t *testing.T) {
 	}
 }
 
-// TestSignalEndsARun: on a signal, a run with kernels on all cores ends at once, too.
+// TestSignalEndsARun: on a signal, a run with kernels on all cores ends at once, too. The
+// signal is one that no shell makes its background jobs ignore.
 func TestSignalEndsARun(t *testing.T) {
 	dir := t.TempDir()
 	model, step := filepath.Join(dir, "m.onnx"), filepath.Join(dir, "t.onnx")
@@ -95,7 +96,7 @@ func TestSignalEndsARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	go io.Copy(io.Discard, out)
-	if err := c.Process.Signal(os.Interrupt); err != nil {
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
