@@ -44,7 +44,7 @@ func elementByElement(t *testing.T, draw *rand.Rand) string {
 				n.node(op, name, number(), operand)
 			}
 		case kind < 8:
-			n.node([]string{"Sigmoid", "Tanh", "Erf"}[draw.IntN(3)], name, operand)
+			n.node([]string{"Sigmoid", "Tanh", "Erf", "Sqrt"}[draw.IntN(4)], name, operand)
 		case kind < 9: // often one link
 			gate := name + ".gate"
 			n.node("Sigmoid", gate, operand)
@@ -58,6 +58,10 @@ func elementByElement(t *testing.T, draw *rand.Rand) string {
 			}
 		case kind < 11:
 			n.node([]string{"Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal"}[draw.IntN(5)], name, operand, number())
+			if draw.IntN(4) == 0 {
+				name += ".nan"
+				n.node("IsNaN", name, operand)
+			}
 			truths = append(truths, name)
 			continue
 		case kind < 12 && len(truths) > 1:

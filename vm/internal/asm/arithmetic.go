@@ -41,6 +41,25 @@ func scalar(name, doc string, op func(b, a VecPhysical)) {
 	}, RSI, RDI)
 }
 
+// unary writes the loop of an operation on a list.
+func unary(name, doc string, op func(a VecPhysical)) {
+	TEXT(name, NOSPLIT|NOFRAME, "func(dst, a *float32, n int)")
+	Doc(doc)
+	Load(Param("dst"), RDI)
+	Load(Param("a"), RSI)
+	Load(Param("n"), RCX)
+	strides(RCX, func(disp int, y, _ VecPhysical) {
+		VMOVUPS(Mem{Base: RSI, Disp: disp}, y)
+		op(y)
+		VMOVUPS(y, Mem{Base: RDI, Disp: disp})
+	}, RSI, RDI)
+}
+
+// integer rounds to the nearest integer (mode 0; of two the even one), down (1) or up (2).
+func integer(mode int) func(a VecPhysical) {
+	return func(a VecPhysical) { VROUNDPS(Imm(uint64(8+mode)), a, a) }
+}
+
 // affine writes the loop of scale·x + shift.
 func affine() {
 	TEXT("affineAVX2", NOSPLIT|NOFRAME, "func(dst, src *float32, n int, scale, shift float32)")

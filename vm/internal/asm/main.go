@@ -88,6 +88,10 @@ func main() {
 		scalar("divScalarAVX2", "divScalarAVX2 writes a/b.", func(b, a VecPhysical) { VDIVPS(b, a, a) })
 		scalar("subFromAVX2", "subFromAVX2 writes b - a.", func(b, a VecPhysical) { VSUBPS(a, b, a) })
 		scalar("divByAVX2", "divByAVX2 writes b/a.", func(b, a VecPhysical) { VDIVPS(a, b, a) })
+		unary("sqrtAVX2", "sqrtAVX2 writes the square root of a.", func(a VecPhysical) { VSQRTPS(a, a) })
+		for mode, name := range []string{"round", "floor", "ceil"} {
+			unary(name+"AVX2", name+"AVX2 writes a as an integer, NaN and infinities as they are.", integer(mode))
+		}
 		affine()
 		addEveryOther()
 		addWide()
@@ -109,6 +113,7 @@ func main() {
 		compare("lessAVX2", "lessAVX2 writes a < b for n numbers, a multiple of 32.", 17)
 		compare("lessOrEqualAVX2", "lessOrEqualAVX2 writes a <= b for n numbers, a multiple of 32.", 18)
 		compare("equalAVX2", "equalAVX2 writes a == b for n numbers, a multiple of 32.", 0)
+		compare("unorderedAVX2", "unorderedAVX2 says which of a and b has a NaN, for n numbers, a multiple of 32.", 3)
 		logic("andAVX2", "andAVX2 writes whether a and b are not 0, for n bytes, a multiple of 32.", and)
 		logic("orAVX2", "orAVX2 writes whether a or b is not 0, for n bytes, a multiple of 32.", or)
 		choose()

@@ -38,6 +38,10 @@ func relates(r simd.Relation, swapped bool) link {
 	}
 }
 
+func isNaN(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+	simd.Compare(span[uint8](d, n), span[float32](in[0], n), span[float32](in[0], n), simd.Unordered)
+}
+
 // masks is the link of an operation on truth values.
 func masks(f func(d, a, b []uint8)) link {
 	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
@@ -64,6 +68,8 @@ var links = map[string]struct {
 	"Exp":            {single(func(d, a []float32) { simd.Exp(d, a, 1, 0) }), reals2[:1], graph.Float32},
 	"Erf":            {single(func(d, a []float32) { simd.Erf(d, a, 1, 0) }), reals2[:1], graph.Float32},
 	"Reciprocal":     {single(func(d, a []float32) { simd.DivBy(d, a, 1) }), reals2[:1], graph.Float32},
+	"Sqrt":           {single(simd.Sqrt), reals2[:1], graph.Float32},
+	"IsNaN":          {isNaN, reals2[:1], graph.Bool},
 	"Less":           {relates(simd.Less, false), reals2, graph.Bool},
 	"LessOrEqual":    {relates(simd.LessOrEqual, false), reals2, graph.Bool},
 	"Equal":          {relates(simd.Equal, false), reals2, graph.Bool},

@@ -136,20 +136,11 @@ func perElement1[T, U any](f func(T) U) func(d []U, a []T) {
 func makeIsNaN(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
-		return rowwise(c, nans[float32])
+		return rowwise(c, func(d []uint8, a []float32) { simd.Compare(d, a[:len(d)], a[:len(d)], simd.Unordered) })
 	case graph.Float64:
-		return rowwise(c, nans[float64])
+		return rowwise(c, perElement1(func(a float64) bool { return a != a }))
 	}
 	return nil, unsupported(c.In[0].Type)
-}
-
-// nans says for each element of a whether it is NaN. A call for each would take more
-// than twice as long.
-func nans[T floating](d []bool, a []T) {
-	d = d[:len(a)]
-	for i, x := range a {
-		d[i] = x != x
-	}
 }
 
 func makeIsInf(c *Invocation) (Run, error) {

@@ -47,6 +47,34 @@ func Max(dst, a, b []float32) {
 	}
 }
 
+// Sqrt writes the square root of each number; dst may be a.
+func Sqrt(dst, a []float32) {
+	for i := list(len(dst), vectorSqrt, dst, a); i < len(dst); i++ {
+		dst[i] = float32(math.Sqrt(float64(a[i])))
+	}
+}
+
+// RoundToEven writes each number rounded to the nearest integer, of two the even one; dst may be a.
+func RoundToEven(dst, a []float32) {
+	for i := list(len(dst), vectorRound, dst, a); i < len(dst); i++ {
+		dst[i] = float32(math.RoundToEven(float64(a[i])))
+	}
+}
+
+// Floor writes the largest integer up to each number; dst may be a.
+func Floor(dst, a []float32) {
+	for i := list(len(dst), vectorFloor, dst, a); i < len(dst); i++ {
+		dst[i] = float32(math.Floor(float64(a[i])))
+	}
+}
+
+// Ceil writes the smallest integer from each number on; dst may be a.
+func Ceil(dst, a []float32) {
+	for i := list(len(dst), vectorCeil, dst, a); i < len(dst); i++ {
+		dst[i] = float32(math.Ceil(float64(a[i])))
+	}
+}
+
 // AddScalar writes a + b for each number of a; dst may be a.
 func AddScalar(dst, a []float32, b float32) {
 	n := singles(len(dst), vectorAdd, dst, a, b)
@@ -117,6 +145,10 @@ const (
 	vectorDiv
 	vectorDivBy
 	vectorMax
+	vectorSqrt
+	vectorRound
+	vectorFloor
+	vectorCeil
 )
 
 // pairs applies an operation to as many pairs of numbers as fill whole vectors, and
@@ -136,6 +168,15 @@ func singles(n int, op arithmetic, dst, a []float32, b float32) int {
 		return 0
 	}
 	op.scalar(&dst[0], &a[0], n, b)
+	return n
+}
+
+func list(n int, op arithmetic, dst, a []float32) int {
+	_ = a[:n]
+	if n &^= 7; !available || n == 0 {
+		return 0
+	}
+	op.list(&dst[0], &a[0], n)
 	return n
 }
 

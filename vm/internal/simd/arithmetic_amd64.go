@@ -31,6 +31,18 @@ func divScalarAVX2(dst, a *float32, n int, b float32)
 func divByAVX2(dst, a *float32, n int, b float32)
 
 //go:noescape
+func sqrtAVX2(dst, a *float32, n int)
+
+//go:noescape
+func roundAVX2(dst, a *float32, n int)
+
+//go:noescape
+func floorAVX2(dst, a *float32, n int)
+
+//go:noescape
+func ceilAVX2(dst, a *float32, n int)
+
+//go:noescape
 func sumAVX2(src *float32, n int) float64
 
 //go:noescape
@@ -81,6 +93,19 @@ func (op arithmetic) lists(dst, a, b *float32, n int) {
 		divAVX2(dst, a, b, n)
 	case vectorMax:
 		maxAVX2(dst, a, b, n)
+	}
+}
+
+func (op arithmetic) list(dst, a *float32, n int) {
+	switch op {
+	case vectorSqrt:
+		sqrtAVX2(dst, a, n)
+	case vectorRound:
+		roundAVX2(dst, a, n)
+	case vectorFloor:
+		floorAVX2(dst, a, n)
+	case vectorCeil:
+		ceilAVX2(dst, a, n)
 	}
 }
 

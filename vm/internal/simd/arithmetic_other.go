@@ -3,6 +3,7 @@
 package simd
 
 func (arithmetic) lists(*float32, *float32, *float32, int) { panic("simd: no vectors") }
+func (arithmetic) list(*float32, *float32, int)            { panic("simd: no vectors") }
 func (arithmetic) scalar(*float32, *float32, int, float32) { panic("simd: no vectors") }
 func sumAVX2(*float32, int) float64                        { panic("simd: no vectors") }
 func addWideAVX2(*float64, *float32, int)                  { panic("simd: no vectors") }

@@ -30,6 +30,10 @@ func TestArithmetic(t *testing.T) {
 			{"SubFrom", func(dst, a, _ []float32) { SubFrom(dst, a, s) }, func(a, _ float32) float32 { return s - a }},
 			{"MulScalar", func(dst, a, _ []float32) { MulScalar(dst, a, s) }, func(a, _ float32) float32 { return a * s }},
 			{"DivScalar", func(dst, a, _ []float32) { DivScalar(dst, a, s) }, func(a, _ float32) float32 { return a / s }},
+			{"Sqrt", one(Sqrt), inReals(math.Sqrt)},
+			{"RoundToEven", one(RoundToEven), inReals(math.RoundToEven)},
+			{"Floor", one(Floor), inReals(math.Floor)},
+			{"Ceil", one(Ceil), inReals(math.Ceil)},
 			{"DivBy", func(dst, a, _ []float32) { DivBy(dst, a, s) }, func(a, _ float32) float32 { return s / a }},
 		} {
 			got := make([]float32, n+1)
@@ -38,7 +42,8 @@ func TestArithmetic(t *testing.T) {
 			op.got(place, place, b)
 			for i := range n {
 				w := op.want(a[i], b[i])
-				if got[i] != w && w == w || (got[i] == got[i]) != (w == w) {
+				signed := math.Signbit(float64(got[i])) != math.Signbit(float64(w)) && op.name != "Max" && w == w
+				if signed || got[i] != w && w == w || (got[i] == got[i]) != (w == w) {
 					t.Fatalf("%s of %v and %v (%v): got %v, want %v", op.name, a[i], b[i], s, got[i], w)
 				}
 				if math.Float32bits(place[i]) != math.Float32bits(got[i]) && w == w {
@@ -196,4 +201,14 @@ func transposes[T float32 | uint16 | byte](t *testing.T, transpose func(dst, src
 			}
 		}
 	}
+}
+
+// one is an operation that has a single operand.
+func one(f func(dst, a []float32)) func(dst, a, _ []float32) {
+	return func(dst, a, _ []float32) { f(dst, a) }
+}
+
+// inReals computes in float64 and rounds.
+func inReals(f func(float64) float64) func(a, _ float32) float32 {
+	return func(a, _ float32) float32 { return float32(f(float64(a))) }
 }

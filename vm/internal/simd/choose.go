@@ -1,6 +1,6 @@
 package simd
 
-// Relation is a relation of two numbers. None holds if one of them is NaN.
+// Relation is a relation of two numbers. Only Unordered holds if one of them is NaN.
 type Relation int8
 
 // The relations.
@@ -8,6 +8,7 @@ const (
 	Less Relation = iota
 	LessOrEqual
 	Equal
+	Unordered // one of them is NaN
 )
 
 // Compare writes 1 where a and b are in the relation, else 0. A list of one number stands
@@ -36,6 +37,8 @@ func (r Relation) holds(a, b float32) bool {
 		return a < b
 	case LessOrEqual:
 		return a <= b
+	case Unordered:
+		return a != a || b != b
 	default:
 		return a == b
 	}

@@ -10,6 +10,9 @@ func lessOrEqualAVX2(dst *uint8, a, b *float32, n, aStep, bStep int)
 func equalAVX2(dst *uint8, a, b *float32, n, aStep, bStep int)
 
 //go:noescape
+func unorderedAVX2(dst *uint8, a, b *float32, n, aStep, bStep int)
+
+//go:noescape
 func andAVX2(dst, a, b *uint8, n int)
 
 //go:noescape
@@ -26,5 +29,7 @@ func (r Relation) lists(dst *uint8, a, b *float32, n, aStep, bStep int) {
 		lessOrEqualAVX2(dst, a, b, n, aStep, bStep)
 	case Equal:
 		equalAVX2(dst, a, b, n, aStep, bStep)
+	case Unordered:
+		unorderedAVX2(dst, a, b, n, aStep, bStep)
 	}
 }

@@ -2618,6 +2618,190 @@ end:
 	VZEROUPPER
 	RET
 
+// func sqrtAVX2(dst *float32, a *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·sqrtAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ n+16(FP), CX
+
+thirtytwo:
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VSQRTPS    Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VSQRTPS    Y2, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VSQRTPS    Y4, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VSQRTPS    Y6, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y0
+	VSQRTPS Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func roundAVX2(dst *float32, a *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·roundAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ n+16(FP), CX
+
+thirtytwo:
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VROUNDPS   $0x08, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VROUNDPS   $0x08, Y2, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VROUNDPS   $0x08, Y4, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VROUNDPS   $0x08, Y6, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
+
+eight:
+	CMPQ     CX, $0x08
+	JLT      end
+	VMOVUPS  (SI), Y0
+	VROUNDPS $0x08, Y0, Y0
+	VMOVUPS  Y0, (DI)
+	ADDQ     $0x20, SI
+	ADDQ     $0x20, DI
+	SUBQ     $0x08, CX
+	JMP      eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func floorAVX2(dst *float32, a *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·floorAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ n+16(FP), CX
+
+thirtytwo:
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VROUNDPS   $0x09, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VROUNDPS   $0x09, Y2, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VROUNDPS   $0x09, Y4, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VROUNDPS   $0x09, Y6, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
+
+eight:
+	CMPQ     CX, $0x08
+	JLT      end
+	VMOVUPS  (SI), Y0
+	VROUNDPS $0x09, Y0, Y0
+	VMOVUPS  Y0, (DI)
+	ADDQ     $0x20, SI
+	ADDQ     $0x20, DI
+	SUBQ     $0x08, CX
+	JMP      eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func ceilAVX2(dst *float32, a *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·ceilAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ n+16(FP), CX
+
+thirtytwo:
+	CMPQ       CX, $0x20
+	JLT        eight
+	PREFETCHT0 4096(SI)
+	PREFETCHT0 4160(SI)
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	VMOVUPS    (SI), Y0
+	VROUNDPS   $0x0a, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    32(SI), Y2
+	VROUNDPS   $0x0a, Y2, Y2
+	VMOVUPS    Y2, 32(DI)
+	VMOVUPS    64(SI), Y4
+	VROUNDPS   $0x0a, Y4, Y4
+	VMOVUPS    Y4, 64(DI)
+	VMOVUPS    96(SI), Y6
+	VROUNDPS   $0x0a, Y6, Y6
+	VMOVUPS    Y6, 96(DI)
+	ADDQ       $0x80, SI
+	ADDQ       $0x80, DI
+	SUBQ       $0x20, CX
+	JMP        thirtytwo
+
+eight:
+	CMPQ     CX, $0x08
+	JLT      end
+	VMOVUPS  (SI), Y0
+	VROUNDPS $0x0a, Y0, Y0
+	VMOVUPS  Y0, (DI)
+	ADDQ     $0x20, SI
+	ADDQ     $0x20, DI
+	SUBQ     $0x08, CX
+	JMP      eight
+
+end:
+	VZEROUPPER
+	RET
+
 // func affineAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
 // Requires: AVX, FMA3, MMX+
 TEXT ·affineAVX2(SB), NOSPLIT|NOFRAME, $0-32
@@ -3577,6 +3761,42 @@ thirtytwo:
 	VCMPPS    $0x00, 32(DX), Y1, Y1
 	VCMPPS    $0x00, 64(DX), Y2, Y2
 	VCMPPS    $0x00, 96(DX), Y3, Y3
+	VPACKSSDW Y1, Y0, Y0
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSWB Y2, Y0, Y0
+	VPERMD    Y0, Y15, Y0
+	VPAND     Y14, Y0, Y0
+	VMOVDQU   Y0, (DI)
+	ADDQ      R8, SI
+	ADDQ      R9, DX
+	ADDQ      $0x20, DI
+	SUBQ      $0x20, CX
+	JNZ       thirtytwo
+	VZEROUPPER
+	RET
+
+// func unorderedAVX2(dst *uint8, a *float32, b *float32, n int, aStep int, bStep int)
+// Requires: AVX, AVX2
+TEXT ·unorderedAVX2(SB), NOSPLIT|NOFRAME, $0-48
+	MOVQ     dst+0(FP), DI
+	MOVQ     a+8(FP), SI
+	MOVQ     b+16(FP), DX
+	MOVQ     n+24(FP), CX
+	MOVQ     aStep+32(FP), R8
+	MOVQ     bStep+40(FP), R9
+	VMOVDQU  gathered<>+0(SB), Y15
+	VPCMPEQB Y14, Y14, Y14
+	VPABSB   Y14, Y14
+
+thirtytwo:
+	VMOVUPS   (SI), Y0
+	VMOVUPS   32(SI), Y1
+	VMOVUPS   64(SI), Y2
+	VMOVUPS   96(SI), Y3
+	VCMPPS    $0x03, (DX), Y0, Y0
+	VCMPPS    $0x03, 32(DX), Y1, Y1
+	VCMPPS    $0x03, 64(DX), Y2, Y2
+	VCMPPS    $0x03, 96(DX), Y3, Y3
 	VPACKSSDW Y1, Y0, Y0
 	VPACKSSDW Y3, Y2, Y2
 	VPACKSSWB Y2, Y0, Y0
