@@ -55,6 +55,11 @@ func unary(name, doc string, op func(a VecPhysical)) {
 	}, RSI, RDI)
 }
 
+func absolute(a VecPhysical) {
+	bits(1<<31-1, Y13)
+	VANDPS(Y13, a, a)
+}
+
 // integer rounds to the nearest integer (mode 0; of two the even one), down (1) or up (2).
 func integer(mode int) func(a VecPhysical) {
 	return func(a VecPhysical) { VROUNDPS(Imm(uint64(8+mode)), a, a) }

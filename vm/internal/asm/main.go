@@ -89,6 +89,7 @@ func main() {
 		scalar("subFromAVX2", "subFromAVX2 writes b - a.", func(b, a VecPhysical) { VSUBPS(a, b, a) })
 		scalar("divByAVX2", "divByAVX2 writes b/a.", func(b, a VecPhysical) { VDIVPS(a, b, a) })
 		unary("sqrtAVX2", "sqrtAVX2 writes the square root of a.", func(a VecPhysical) { VSQRTPS(a, a) })
+		unary("absAVX2", "absAVX2 writes the absolute value of a.", absolute)
 		for mode, name := range []string{"round", "floor", "ceil"} {
 			unary(name+"AVX2", name+"AVX2 writes a as an integer, NaN and infinities as they are.", integer(mode))
 		}

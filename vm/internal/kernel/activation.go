@@ -13,30 +13,18 @@ var activations = family{"", []Kernel{
 	{Name: "Relu", Make: makeRelu, Finish: finishRelu},
 	{Name: "Sigmoid", Make: vector1(simd.Sigmoid, sigmoid), Finish: rows(simd.Sigmoid)},
 	{Name: "Tanh", Make: vector1(simd.Tanh, math.Tanh), Finish: rows(simd.Tanh)},
-	{Name: "Softplus", Make: real1(softplus)},
+	{Name: "Softplus", Make: vector1(simd.Softplus, softplus), Finish: rows(simd.Softplus)},
 	{Name: "Softsign", Make: real1(func(x float64) float64 { return x / (1 + math.Abs(x)) })},
-	{Name: "Mish", Make: real1(func(x float64) float64 { return x * math.Tanh(softplus(x)) })},
-	{Name: "LeakyRelu", Make: withAlpha(0.01, func(x, alpha float64) float64 {
-		if x < 0 {
-			return alpha * x
-		}
-		return x
-	})},
+	{Name: "Mish", Make: vector1(simd.Mish, func(x float64) float64 { return x * math.Tanh(softplus(x)) }), Finish: rows(simd.Mish)},
+	{Name: "LeakyRelu", Make: makeLeakyRelu, Finish: func(c *Invocation) *Finish { return rows(leakyReluOf(c))(c) }},
 	{Name: "ThresholdedRelu", Make: withAlpha(1, func(x, alpha float64) float64 {
 		if x > alpha {
 			return x
 		}
 		return 0
 	})},
-	{Name: "Elu", Make: withAlpha(1, func(x, alpha float64) float64 {
-		if x < 0 {
-			return alpha * math.Expm1(x)
-		}
-		return x
-	})},
-	{Name: "Celu", Make: withAlpha(1, func(x, alpha float64) float64 {
-		return max(0, x) + min(0, alpha*math.Expm1(x/alpha))
-	})},
+	{Name: "Elu", Make: makeElu, Finish: func(c *Invocation) *Finish { return rows(eluOf(c))(c) }},
+	{Name: "Celu", Make: makeCelu},
 	{Name: "Swish", Make: makeSwish, Finish: func(c *Invocation) *Finish { return rows(swishOf(c))(c) }},
 	{Name: "Selu", Make: makeSelu},
 	{Name: "HardSigmoid", Make: makeHardSigmoid, Finish: func(c *Invocation) *Finish { return rows(hardSigmoidOf(c))(c) }},
@@ -91,15 +79,53 @@ func withAlpha(otherwise float32, f func(x, alpha float64) float64) func(*Invoca
 	}
 }
 
+func makeLeakyRelu(c *Invocation) (Run, error) {
+	alpha := float64(c.Float("alpha", 0.01))
+	return vector1(leakyReluOf(c), func(x float64) float64 {
+		if x < 0 {
+			return alpha * x
+		}
+		return x
+	})(c)
+}
+
+func leakyReluOf(c *Invocation) func(d, a []float32) {
+	alpha := c.Float("alpha", 0.01)
+	return func(d, a []float32) { simd.LeakyRelu(d, a, alpha) }
+}
+
+func makeElu(c *Invocation) (Run, error) {
+	return vector1(eluOf(c), elu(float64(c.Float("alpha", 1)), 1, 1))(c)
+}
+
+func eluOf(c *Invocation) func(d, a []float32) {
+	alpha := c.Float("alpha", 1)
+	return func(d, a []float32) { simd.Elu(d, a, alpha, 1, 1) }
+}
+
+func makeCelu(c *Invocation) (Run, error) {
+	alpha := c.Float("alpha", 1)
+	if !(alpha > 0) {
+		return real1(func(x float64) float64 {
+			return max(0, x) + min(0, float64(alpha)*math.Expm1(x/float64(alpha)))
+		})(c)
+	}
+	return vector1(func(d, a []float32) { simd.Elu(d, a, alpha, alpha, 1) }, elu(float64(alpha), float64(alpha), 1))(c)
+}
+
 func makeSelu(c *Invocation) (Run, error) {
-	alpha := float64(c.Float("alpha", 1.67326319217681884765625))
-	gamma := float64(c.Float("gamma", 1.05070102214813232421875))
-	return real1(func(x float64) float64 {
-		if x <= 0 {
-			return gamma * alpha * math.Expm1(x)
+	alpha, gamma := c.Float("alpha", 1.67326319217681884765625), c.Float("gamma", 1.05070102214813232421875)
+	return vector1(func(d, a []float32) { simd.Elu(d, a, alpha, 1, gamma) }, elu(float64(alpha), 1, float64(gamma)))(c)
+}
+
+// elu is the function that simd.Elu computes.
+func elu(alpha, beta, gamma float64) func(x float64) float64 {
+	return func(x float64) float64 {
+		if x < 0 {
+			return gamma * alpha * math.Expm1(x/beta)
 		}
 		return gamma * x
-	})(c)
+	}
 }
 
 func makeHardSigmoid(c *Invocation) (Run, error) {

@@ -503,6 +503,9 @@ func makeAbs(c *Invocation) (Run, error) {
 	case graph.Uint64, graph.Uint32, graph.Uint16, graph.Uint8:
 		return makeCopy(c)
 	}
+	if c.In[0].Type == graph.Float32 {
+		return rowwise(c, func(d, a []float32) { simd.Abs(d, a[:len(d)]) })
+	}
 	return numeric1(c, math.Abs, func(x int64) int64 { return max(x, -x) })
 }
 

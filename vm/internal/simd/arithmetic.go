@@ -54,6 +54,13 @@ func Sqrt(dst, a []float32) {
 	}
 }
 
+// Abs writes the absolute value of each number; dst may be a.
+func Abs(dst, a []float32) {
+	for i := list(len(dst), vectorAbs, dst, a); i < len(dst); i++ {
+		dst[i] = float32(math.Abs(float64(a[i])))
+	}
+}
+
 // RoundToEven writes each number rounded to the nearest integer, of two the even one; dst may be a.
 func RoundToEven(dst, a []float32) {
 	for i := list(len(dst), vectorRound, dst, a); i < len(dst); i++ {
@@ -146,6 +153,7 @@ const (
 	vectorDivBy
 	vectorMax
 	vectorSqrt
+	vectorAbs
 	vectorRound
 	vectorFloor
 	vectorCeil

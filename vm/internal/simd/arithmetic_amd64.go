@@ -34,6 +34,9 @@ func divByAVX2(dst, a *float32, n int, b float32)
 func sqrtAVX2(dst, a *float32, n int)
 
 //go:noescape
+func absAVX2(dst, a *float32, n int)
+
+//go:noescape
 func roundAVX2(dst, a *float32, n int)
 
 //go:noescape
@@ -100,6 +103,8 @@ func (op arithmetic) list(dst, a *float32, n int) {
 	switch op {
 	case vectorSqrt:
 		sqrtAVX2(dst, a, n)
+	case vectorAbs:
+		absAVX2(dst, a, n)
 	case vectorRound:
 		roundAVX2(dst, a, n)
 	case vectorFloor:

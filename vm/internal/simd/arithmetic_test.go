@@ -31,6 +31,7 @@ func TestArithmetic(t *testing.T) {
 			{"MulScalar", func(dst, a, _ []float32) { MulScalar(dst, a, s) }, func(a, _ float32) float32 { return a * s }},
 			{"DivScalar", func(dst, a, _ []float32) { DivScalar(dst, a, s) }, func(a, _ float32) float32 { return a / s }},
 			{"Sqrt", one(Sqrt), inReals(math.Sqrt)},
+			{"Abs", one(Abs), inReals(math.Abs)},
 			{"RoundToEven", one(RoundToEven), inReals(math.RoundToEven)},
 			{"Floor", one(Floor), inReals(math.Floor)},
 			{"Ceil", one(Ceil), inReals(math.Ceil)},

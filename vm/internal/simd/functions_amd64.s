@@ -2664,6 +2664,60 @@ end:
 	VZEROUPPER
 	RET
 
+// func absAVX2(dst *float32, a *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·absAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ n+16(FP), CX
+
+thirtytwo:
+	CMPQ         CX, $0x20
+	JLT          eight
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4096(DI)
+	PREFETCHT0   4160(DI)
+	VMOVUPS      (SI), Y0
+	VBROADCASTSS c7fffffff<>+0(SB), Y13
+	VANDPS       Y13, Y0, Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      32(SI), Y2
+	VBROADCASTSS c7fffffff<>+0(SB), Y13
+	VANDPS       Y13, Y2, Y2
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      64(SI), Y4
+	VBROADCASTSS c7fffffff<>+0(SB), Y13
+	VANDPS       Y13, Y4, Y4
+	VMOVUPS      Y4, 64(DI)
+	VMOVUPS      96(SI), Y6
+	VBROADCASTSS c7fffffff<>+0(SB), Y13
+	VANDPS       Y13, Y6, Y6
+	VMOVUPS      Y6, 96(DI)
+	ADDQ         $0x80, SI
+	ADDQ         $0x80, DI
+	SUBQ         $0x20, CX
+	JMP          thirtytwo
+
+eight:
+	CMPQ         CX, $0x08
+	JLT          end
+	VMOVUPS      (SI), Y0
+	VBROADCASTSS c7fffffff<>+0(SB), Y13
+	VANDPS       Y13, Y0, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	SUBQ         $0x08, CX
+	JMP          eight
+
+end:
+	VZEROUPPER
+	RET
+
+DATA c7fffffff<>+0(SB)/4, $0x7fffffff
+GLOBL c7fffffff<>(SB), RODATA|NOPTR, $4
+
 // func roundAVX2(dst *float32, a *float32, n int)
 // Requires: AVX, MMX+
 TEXT ·roundAVX2(SB), NOSPLIT|NOFRAME, $0-24

@@ -72,6 +72,19 @@ func TestActivations(t *testing.T) {
 	check(t, Affine, func(x float64) float64 { return x }, 1, 1e-5) // x is near 0 where the terms cancel
 	check(t, plain(Tanh), math.Tanh, 3, denormal)
 	check(t, plain(Sigmoid), sigmoid, 3, 0x1p-126) // smaller results may be 0
+	elu := func(alpha, beta, gamma float64) func(x float64) float64 {
+		return func(x float64) float64 {
+			if x < 0 {
+				return gamma * alpha * math.Expm1(x/beta)
+			}
+			return gamma * x
+		}
+	}
+	check(t, plain(func(d, a []float32) { LeakyRelu(d, a, 0.25) }), func(x float64) float64 { return max(x, 0) + 0.25*min(x, 0) }, 0, denormal)
+	check(t, plain(func(d, a []float32) { Elu(d, a, 1, 1, 1) }), elu(1, 1, 1), 4, denormal)
+	check(t, plain(func(d, a []float32) { Elu(d, a, 1.75, 1, 0.75) }), elu(1.75, 1, 0.75), 4, denormal)
+	check(t, plain(func(d, a []float32) { Elu(d, a, 0.5, 0.5, 1) }), elu(0.5, 0.5, 1), 4, denormal)
+	check(t, plain(Softplus), func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }, 4, 4*denormal)
 	// These functions cancel: their error is relative to the argument's size.
 	near := func(name string, f func(dst, src []float32), want func(x float64) float64) {
 		t.Helper()
@@ -96,6 +109,9 @@ func TestActivations(t *testing.T) {
 			return f(x)
 		}
 	}
+	near("Mish", Mish, finite(func(x float64) float64 {
+		return x * math.Tanh(max(x, 0)+math.Log1p(math.Exp(-math.Abs(x))))
+	}))
 	near("Gelu", Gelu, finite(func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) }))
 	near("GeluTanh", GeluTanh, finite(func(x float64) float64 {
 		return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))

@@ -1,0 +1,106 @@
+package simd
+
+import (
+	"math"
+	"unsafe"
+)
+
+// Functions made of vector operations, a block at a time that stays in the fastest cache.
+
+const blockLen = 256
+
+// LeakyRelu writes alpha·x for each x of src below 0, else x; dst may be src.
+func LeakyRelu(dst, src []float32, alpha float32) {
+	var scaled [blockLen]float32
+	blocks(dst, src, func(d, a []float32) {
+		s := scaled[:len(a)]
+		MulScalar(s, a, alpha)
+		belowZero(d, a, s, a)
+	})
+}
+
+// Elu writes alpha·(exp(x/beta) - 1) for each x of src below 0, else x, both times gamma; dst
+// may be src. beta is above 0.
+func Elu(dst, src []float32, alpha, beta, gamma float32) {
+	var negative, rest [blockLen]float32
+	blocks(dst, src, func(d, a []float32) {
+		n, r := negative[:len(a)], rest[:len(a)]
+		// With t = tanh(x/2), exp(x) - 1 is 2·t/(1 - t), which loses no digits where x is near 0.
+		DivScalar(n, a, 2*beta)
+		Tanh(n, n)
+		SubFrom(r, n, 1)
+		Div(n, n, r)
+		MulScalar(n, n, 2*alpha*gamma)
+		MulScalar(r, a, gamma)
+		belowZero(d, a, n, r)
+	})
+}
+
+// Softplus writes log(1 + exp(x)) for each x of src, without overflow; dst may be src.
+func Softplus(dst, src []float32) {
+	var small, whole, square, sum [blockLen]float32
+	blocks(dst, src, func(d, a []float32) {
+		u, v, s, p := small[:len(a)], whole[:len(a)], square[:len(a)], sum[:len(a)]
+		// The function is max(x, 0) + log(1 + u) with u = exp(-|x|). With s = u/(2 + u), which is
+		// at most a third, log(1 + u) is 2·(s + s³/3 + s⁵/5 + …).
+		Abs(u, a)
+		Exp(u, u, -1, 0)
+		AddScalar(v, u, 2)
+		Div(u, u, v)
+		Mul(s, u, u)
+		for i := range p {
+			p[i] = 2. / softplusEnd
+		}
+		for k := softplusEnd - 2; k > 0; k -= 2 {
+			Mul(p, p, s)
+			AddScalar(p, p, 2/float32(k))
+		}
+		Mul(p, p, u)
+		Clamp(v, a, 0, float32(math.Inf(1)))
+		Add(d, v, p)
+	})
+}
+
+// softplusEnd is the last exponent: the next power is below a unit in the last place.
+const softplusEnd = 13
+
+// Mish writes x·tanh(log(1 + exp(x))) for each x of src; dst may be src.
+func Mish(dst, src []float32) {
+	var power, product [blockLen]float32
+	blocks(dst, src, func(d, a []float32) {
+		w, n := power[:len(a)], product[:len(a)]
+		// The hyperbolic tangent is n/(n + 2) with w = exp(x) and n = w·(w + 2).
+		Clamp(w, a, float32(math.Inf(-1)), mishEnd)
+		Exp(w, w, 1, 0)
+		AddScalar(n, w, 2)
+		Mul(n, n, w)
+		AddScalar(w, n, 2)
+		Div(n, n, w)
+		Mul(d, n, a)
+	})
+}
+
+// mishEnd is an x from which on the hyperbolic tangent is 1.
+const mishEnd = 20
+
+// belowZero writes a where x is below 0, else b.
+func belowZero(dst, x, a, b []float32) {
+	var below [blockLen]uint8
+	var zero [1]float32
+	Compare(below[:len(x)], x, zero[:], Less)
+	Choose(bitsOf(dst), below[:len(x)], bitsOf(a), bitsOf(b))
+}
+
+// blocks calls f for each block.
+func blocks(dst, src []float32, f func(d, a []float32)) {
+	dst = dst[:len(src)]
+	for from := 0; from < len(src); from += blockLen {
+		to := min(from+blockLen, len(src))
+		f(dst[from:to], src[from:to])
+	}
+}
+
+// bitsOf is a list of numbers as words.
+func bitsOf(x []float32) []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
