@@ -110,7 +110,10 @@ func makeCelu(c *Invocation) (Run, error) {
 			return max(0, x) + min(0, float64(alpha)*math.Expm1(x/float64(alpha)))
 		})(c)
 	}
-	return vector1(func(d, a []float32) { simd.Elu(d, a, alpha, alpha, 1) }, elu(float64(alpha), float64(alpha), 1))(c)
+	return vector1(func(d, a []float32) {
+		simd.Elu(d, a, alpha, alpha, 1)
+		simd.AddScalar(d, d, 0) // no -0: Celu is the sum of what is above 0 and what is below
+	}, elu(float64(alpha), float64(alpha), 1))(c)
 }
 
 func makeSelu(c *Invocation) (Run, error) {

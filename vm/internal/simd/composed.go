@@ -15,14 +15,14 @@ func LeakyRelu(dst, src []float32, alpha float32) {
 	blocks(dst, src, func(d, a []float32) {
 		s := scaled[:len(a)]
 		MulScalar(s, a, alpha)
-		belowZero(d, a, s, a)
+		below(d, a, 0, s, a)
 	})
 }
 
 // Elu writes alpha·(exp(x/beta) - 1) for each x of src below 0, else x, both times gamma; dst
 // may be src. beta is above 0.
 func Elu(dst, src []float32, alpha, beta, gamma float32) {
-	var negative, rest [blockLen]float32
+	var negative, rest, steep [blockLen]float32
 	blocks(dst, src, func(d, a []float32) {
 		n, r := negative[:len(a)], rest[:len(a)]
 		// With t = tanh(x/2), exp(x) - 1 is 2·t/(1 - t), which loses no digits where x is near 0.
@@ -31,8 +31,14 @@ func Elu(dst, src []float32, alpha, beta, gamma float32) {
 		SubFrom(r, n, 1)
 		Div(n, n, r)
 		MulScalar(n, n, 2*alpha*gamma)
+		// Where x is so near 0 that halves of it may be lost, exp(x) - 1 is x.
 		MulScalar(r, a, gamma)
-		belowZero(d, a, n, r)
+		if alpha != beta {
+			s := steep[:len(a)]
+			MulScalar(s, a, alpha*gamma/beta)
+			below(r, a, 0, s, r)
+		}
+		below(d, a, -1e-20, n, r)
 	})
 }
 
@@ -83,12 +89,12 @@ func Mish(dst, src []float32) {
 // mishEnd is an x from which on the hyperbolic tangent is 1.
 const mishEnd = 20
 
-// belowZero writes a where x is below 0, else b.
-func belowZero(dst, x, a, b []float32) {
-	var below [blockLen]uint8
-	var zero [1]float32
-	Compare(below[:len(x)], x, zero[:], Less)
-	Choose(bitsOf(dst), below[:len(x)], bitsOf(a), bitsOf(b))
+// below writes a where x is below a limit, else b; dst may be x or b.
+func below(dst, x []float32, limit float32, a, b []float32) {
+	var is [blockLen]uint8
+	limits := [1]float32{limit}
+	Compare(is[:len(x)], x, limits[:], Less)
+	Choose(bitsOf(dst), is[:len(x)], bitsOf(a), bitsOf(b))
 }
 
 // blocks calls f for each block.
