@@ -46,11 +46,13 @@ var Devices = map[string]Device{
 	"roofline": {FLOPS: DefaultDevice.FLOPS, Bandwidth: DefaultDevice.Bandwidth, Kind: Roofline},
 }
 
-// Constants of a CPU, as bench/efficiency prints them; cpuLaunch is that of a network.
+// Constants of a CPU, as bench/efficiency prints them; cpuLaunch is that of a network, and
+// cpuExp that of a core with AVX2.
 const (
 	cpuLaunch  = 800  // nanoseconds between two nodes
 	cpuPlane   = 19   // nanoseconds between two planes of an image
 	cpuLanes   = 2.2  // columns: a product of n takes the time of n + cpuLanes
+	cpuExp     = 38   // operations that take as long as an exp of an element
 	cpuWeights = 0.41 // the part of the bandwidth at which weights come from memory
 )
 
@@ -144,6 +146,7 @@ func (d Device) cost(w cost.Work) int64 {
 		if w.Columns > 0 {
 			compute *= 1 + cpuLanes/w.Columns
 		}
+		compute += cpuExp * w.Functions / d.FLOPS
 		move = (w.Bytes + w.Weights/cpuWeights) / d.Bandwidth
 		if ns = 1e9*(compute+move) + cpuPlane*w.Planes + cpuLaunch; w.Fused {
 			ns = 1e9 * compute

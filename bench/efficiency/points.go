@@ -151,8 +151,9 @@ func points() (list []point) {
 		rows(1, 96*inner, 1<<20)
 	}
 	for _, n := range []int{1 << 10, 1 << 14, 1 << 18, 1 << 21} {
-		each("Add", n)
-		each("Relu", n)
+		for _, op := range []string{"Add", "Relu", "Sqrt", "Exp", "Tanh", "Sigmoid", "Erf", "Gelu", "Mish", "Softplus", "Elu", "Softmax", "LogSoftmax", "Log"} {
+			each(op, n/64, 64)
+		}
 	}
 	return list
 }

@@ -21,6 +21,9 @@ type Work struct {
 	// Planes are the channels of images that the node's kernel goes through one by one;
 	// 0 if it does not.
 	Planes float64
+	// Functions are evaluations of functions such as exp, in those of exp: a tanh counts as
+	// several.
+	Functions float64
 	// Fused: an activation of what a product, convolution or BatchNormalization makes, and
 	// its only reader, so that their kernel can apply it to elements that it holds anyway.
 	Fused bool
@@ -73,6 +76,7 @@ func Of(g *graph.Graph, n *graph.Node, flops float64, in, out []Tensor) Work {
 	}
 	if len(out) > 0 {
 		w.form(n, out[0].Lengths)
+		w.Functions = functionsOf(n, out[0].Lengths)
 	}
 	return w
 }
