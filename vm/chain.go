@@ -48,7 +48,7 @@ func (c *chain) links(id graph.NodeID) bool {
 		return false
 	}
 	for _, t := range st.in {
-		if t.quantized != nil || t.Planes != 0 || t.inside {
+		if t != nil && (t.quantized != nil || t.Planes != 0 || t.inside) {
 			return false
 		}
 	}
@@ -74,6 +74,9 @@ func (c *chain) grow(id graph.NodeID) {
 		again = false
 		for n := range maps.Clone(c.nodes) {
 			for _, t := range c.f.g.Nodes[n].Inputs {
+				if t < 0 {
+					continue
+				}
 				m := c.f.g.Tensors[t].Maker
 				if m >= 0 && !c.nodes[m] && slices.Equal(c.f.tensors[t].Shape, shape) && c.links(m) && c.inner(t) {
 					c.nodes[m] = true
@@ -93,11 +96,14 @@ func (c *chain) shrink(last graph.NodeID) {
 			node := c.f.g.Nodes[n]
 			gone := n != last && !c.inner(node.Outputs[0])
 			for _, t := range node.Inputs {
+				if t < 0 {
+					continue
+				}
 				m := c.f.g.Tensors[t].Maker
 				if m >= 0 && c.nodes[m] {
 					continue
 				}
-				gone = gone || !c.holds(t, c.place[last])
+				gone = gone || !c.holds(t, c.place[last]) && !c.stays(t, c.place[last])
 			}
 			if gone {
 				delete(c.nodes, n)
@@ -113,6 +119,9 @@ func (c *chain) apart(last graph.NodeID) bool {
 	out := c.f.steps[last].out[0]
 	for n := range c.nodes {
 		for _, t := range c.f.steps[n].in {
+			if t == nil {
+				continue
+			}
 			from, to := uintptr(t.At), uintptr(t.At)+uintptr(t.Bytes())
 			if from >= uintptr(out.At)+uintptr(out.Bytes()) || to <= uintptr(out.At) || c.madeWithin(t) {
 				continue
@@ -142,6 +151,11 @@ func (c *chain) join(last graph.NodeID) {
 	var calls []*kernel.Invocation
 	for _, n := range list {
 		st := c.f.steps[n]
+		for _, t := range st.in {
+			if t != nil && !t.Const && !c.madeWithin(t) {
+				t.readUntil = max(t.readUntil, c.place[last])
+			}
+		}
 		calls = append(calls, &st.call)
 		st.chained = true
 		if st != leader {
@@ -232,6 +246,33 @@ func (c *chain) holds(t graph.TensorID, step int) bool {
 		}
 	}
 	return false
+}
+
+// stays reports whether a tensor of bytes from outside still has them at a step, although it
+// may be dead by then: no node outside of the chain has its place for something else. Only
+// the first and the last result of a chain that converts between bytes and reals are bytes,
+// and what the nodes between them would have written there is not written.
+func (c *chain) stays(t graph.TensorID, step int) bool {
+	own := c.f.tensors[t]
+	if !own.Byte() || own.room == 0 || c.f.normGradients {
+		return false
+	}
+	end := uintptr(own.At) + uintptr(own.room)
+	for id, u := range c.f.tensors {
+		made := c.f.g.Tensors[id]
+		if u == nil || u == own || u.room == 0 || made.Maker >= 0 && c.nodes[made.Maker] || uintptr(u.At) >= end || uintptr(u.At)+uintptr(u.room) <= uintptr(own.At) {
+			continue
+		}
+		if from := c.made(graph.TensorID(id)); from > c.made(t) && from <= step {
+			return false
+		}
+	}
+	for _, id := range c.order[c.last(t, false):step] {
+		if n := c.f.g.Nodes[id]; n.Semantics.Call != nil || len(n.Bodies()) > 0 { // its workspace may lie there
+			return false
+		}
+	}
+	return true
 }
 
 // free reports whether the place of a result of the chain is the chain's own from a step

@@ -104,3 +104,53 @@ func TestChains(t *testing.T) {
 		t.Errorf("%d nodes were joined, expected 100 or more", joined)
 	}
 }
+
+// gatesOfBytes writes a net of gates and sums between QuantizeLinear and DequantizeLinear:
+// each is a chain, and a gate of one tensor of bytes is a table. Softmax, which is no link,
+// makes some of the tensors die before the chains that read them run.
+func gatesOfBytes(t *testing.T, draw *rand.Rand) string {
+	n := newNet()
+	n.opset = 18
+	rows, columns := 30+draw.Int64N(10), 70+draw.Int64N(40)
+	n.input("x", graph.Dim(rows), graph.Dim(columns))
+	n.quantize("x", 0.01, 50)
+	bytes := []string{"x"}
+	for k := range 8 {
+		name, of := fmt.Sprintf("t%d", k), bytes[max(0, len(bytes)-1-draw.IntN(3))]
+		switch draw.IntN(4) {
+		case 0:
+			n.node("Add", name, of+".r", bytes[draw.IntN(len(bytes))]+".r")
+		case 1:
+			n.node("Softmax", name, of+".r")
+		default:
+			n.node("Sigmoid", name+".s", of+".r")
+			n.quantize(name+".s", 1./256, 0)
+			n.node("Mul", name, of+".r", name+".s.r")
+		}
+		n.quantize(name, 0.005+0.01*draw.Float32(), uint8(draw.IntN(200)))
+		bytes = append(bytes, name)
+	}
+	n.node("Identity", "y", bytes[len(bytes)-1]+".r")
+	n.output("y", graph.Dim(rows), graph.Dim(columns))
+	path := filepath.Join(t.TempDir(), "net.onnx")
+	n.write(t, path)
+	return path
+}
+
+// Chains go through conversions to and from bytes, and look up functions of a byte, with the
+// bits of the nodes one by one.
+func TestChainsOfBytes(t *testing.T) {
+	joined := 0
+	for seed := range uint64(40) {
+		path := gatesOfBytes(t, rand.New(rand.NewPCG(seed, 6)))
+		p, s := session(t, path, passes.Options{NoInplace: seed%3 == 2}, vm.Options{Poison: true})
+		joined += len(s.Chained())
+		found, err := p.CheckRun(t.Context(), []map[string]vm.Value{{"x": ramp(p.Inputs()[0].Type.Shape)}}, vm.Options{Poison: true})
+		if err != nil || !found.Identical() || found.First != nil {
+			t.Errorf("seed %d: %+v, %v", seed, found, err)
+		}
+	}
+	if joined < 800 {
+		t.Errorf("%d nodes were joined, expected 800 or more", joined)
+	}
+}

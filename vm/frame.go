@@ -22,6 +22,8 @@ type frame struct {
 	values  []*ops.Value // by TensorID: folded elements; nil if unknown
 	steps   []*step
 
+	normGradients bool // a kernel computes some
+
 	captured map[graph.TensorID]bool // of a session on a device: what bodies read
 
 	loops bool   // the body of a loop

@@ -53,6 +53,7 @@ func (f *frame) joinNormGradients(order []graph.NodeID) {
 		}
 		tables[i].ends, g.kernel.Table = g.end(), tables[i].at
 		g.join()
+		f.normGradients = true
 	}
 }
 

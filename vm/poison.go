@@ -87,17 +87,24 @@ var ErrStray = errors.New("stray write")
 // repeated, and all dead bytes are checked after each node.
 type watcher struct {
 	s         *Session
-	order     []*plan.Buffer   // of the arena, by offset
-	born      [][]*plan.Buffer // by first step
-	dying     [][]*plan.Buffer // by last step
-	live      []*plan.Buffer   // at the step that runs, by offset
-	everyStep bool             // look at all dead bytes after each node
-	dead      []*plan.Buffer   // buffers that have died and still hold their bytes
+	order     []*plan.Buffer       // of the arena, by offset
+	born      [][]*plan.Buffer     // by first step
+	dying     [][]*plan.Buffer     // by the step after which nothing reads them
+	until     map[*plan.Buffer]int // that step
+	live      []*plan.Buffer       // at the step that runs, by offset
+	everyStep bool                 // look at all dead bytes after each node
+	dead      []*plan.Buffer       // buffers that have died and still hold their bytes
 }
 
 func newWatcher(s *Session) *watcher {
 	steps := len(s.main.steps)
-	w := &watcher{s: s, born: make([][]*plan.Buffer, steps+1), dying: make([][]*plan.Buffer, steps+1)}
+	w := &watcher{s: s, born: make([][]*plan.Buffer, steps+1), dying: make([][]*plan.Buffer, steps+1), until: map[*plan.Buffer]int{}}
+	read := map[string]int{}
+	for _, t := range s.main.tensors {
+		if t != nil && t.readUntil > 0 {
+			read[t.name] = t.readUntil
+		}
+	}
 	for i := range s.pr.p.Buffers {
 		if b := &s.pr.p.Buffers[i]; b.Pool == plan.Arena && b.Bytes > 0 {
 			w.order = append(w.order, b)
@@ -106,7 +113,12 @@ func newWatcher(s *Session) *watcher {
 	slices.SortFunc(w.order, byOffset)
 	for _, b := range w.order {
 		w.born[min(b.First, steps)] = append(w.born[min(b.First, steps)], b)
-		w.dying[min(b.Last, steps)] = append(w.dying[min(b.Last, steps)], b)
+		last := min(b.Last, steps)
+		for _, t := range b.Tensors {
+			last = max(last, read[t])
+		}
+		w.until[b] = last
+		w.dying[last] = append(w.dying[last], b)
 	}
 	return w
 }
@@ -174,7 +186,7 @@ func (w *watcher) after(st *step, at int) error {
 	// What the nodes of a group on a device read must stay until their kernel runs, with
 	// the last of them.
 	if w.s.gpu == nil || st.fusedInto == nil {
-		w.live = slices.DeleteFunc(w.live, func(b *plan.Buffer) bool { return b.Last <= at })
+		w.live = slices.DeleteFunc(w.live, func(b *plan.Buffer) bool { return w.until[b] <= at })
 		for _, b := range w.dead {
 			w.spoilBetween(b.Offset, b.Offset+b.Bytes)
 		}

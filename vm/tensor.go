@@ -18,6 +18,8 @@ type tensor struct {
 	block []byte // of the side pool
 	box   *box   // its value, if that is no tensor; else nil
 
+	readUntil int // the last step at which a chain reads it, maybe after its last reader
+
 	quantized *quantized // how it holds bytes instead of reals; nil: it does not
 
 	guarded *guarded // its pages in a guarded session; nil in the side pool

@@ -119,6 +119,7 @@ func main() {
 		logic("orAVX2", "orAVX2 writes whether a or b is not 0, for n bytes, a multiple of 32.", or)
 		choose()
 		extent()
+		lookUp()
 		meeting()
 		widenRows("halvesF16C", "halvesF16C reads rows of float16", fromHalf)
 		widenRows("brainsAVX2", "brainsAVX2 reads rows of bfloat16", fromBrain)

@@ -82,9 +82,47 @@ var links = map[string]struct {
 
 var reals2 = []graph.DType{graph.Float32, graph.Float32}
 
+// converts returns the link of a QuantizeLinear or DequantizeLinear between float32 and 8
+// bits whose scale and zero point are constants, the same for all elements; nil if the node
+// is none.
+func converts(c *Invocation) link {
+	op := c.Node.Op
+	if op != "QuantizeLinear" && op != "DequantizeLinear" || c.Node.Domain != "" || len(c.In) < 2 || len(c.Out) != 1 || c.Out[0] == nil {
+		return nil
+	}
+	bytes, reals, scale := c.In[0], c.Out[0], c.In[1]
+	if op == "QuantizeLinear" {
+		bytes, reals = reals, bytes
+	}
+	signed, is := byteType(bytes.Type)
+	if !is || reals.Type != graph.Float32 || scale.Type != graph.Float32 || !scale.Const || scale.Len() != 1 || c.Int("block_size", 0) != 0 || !sameShape(bytes, reals) {
+		return nil
+	}
+	if c.Has(2) && (!c.In[2].Const || c.In[2].Len() != 1) {
+		return nil
+	}
+	zero := zeroPoint(c, 2)
+	as := func() (float32, simd.Byte) {
+		return data[float32](scale)[0], simd.Byte{Signed: signed, Zero: int32(zero(0))}
+	}
+	if op == "QuantizeLinear" {
+		return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+			scale, to := as()
+			simd.Quantize(span[byte](d, n), span[float32](in[0], n), scale, to)
+		}
+	}
+	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+		scale, from := as()
+		simd.Dequantize(span[float32](d, n), span[byte](in[0], n), scale, from)
+	}
+}
+
 // Links reports whether a node can be a link of a chain: each input has the shape of the
-// result, or is a single float32.
+// result, or is a single float32, or the node converts reals to bytes or bytes to reals.
 func Links(c *Invocation) bool {
+	if converts(c) != nil {
+		return true
+	}
 	l, is := links[c.Node.Op]
 	if !is || c.Node.Domain != "" || len(c.In) != len(l.in) || len(c.Out) != 1 || c.Out[0] == nil || c.Out[0].Type != l.result {
 		return false
@@ -121,6 +159,7 @@ type Chain struct {
 	ends  []*Tensor // what the chain reads from outside
 	out   *Tensor
 	slots int
+	fixed []int // the slot in which an end of one element is repeated; below 0: the end has all elements
 }
 
 // chained is a link with its operands: those below 0 are ends, ^0 the first; the others
@@ -152,6 +191,9 @@ func tasksOf(nodes []*Invocation) []task {
 	merged := map[*Tensor]bool{}
 	for _, c := range nodes {
 		w := task{links[c.Node.Op].do, c.In, c.Out[0]}
+		if do := converts(c); do != nil {
+			w.do, w.in = do, c.In[:1]
+		}
 		for k, t := range c.In {
 			if s := made[t]; c.Node.Op == "Mul" && s != nil && s.Node.Op == "Sigmoid" && readers[t] == 1 && s.In[0] == c.In[1-k] {
 				w.do, w.in, merged[t] = single(func(d, a []float32) { simd.Swish(d, a, 1) }), s.In, true
@@ -226,42 +268,25 @@ func repeats(list []*Tensor, t *Tensor) bool {
 // Make returns the function that runs a chain in the place of node c.
 func (h *Chain) Make(c *Invocation) Run {
 	n := h.out.Len()
-	fixed := 0 // ends of one element, which are repeated in slots of their own
-	for _, t := range h.ends {
+	fixed := 0
+	h.fixed = make([]int, len(h.ends))
+	for i, t := range h.ends {
+		h.fixed[i] = -1
 		if t.Len() != n {
+			h.fixed[i] = h.slots + fixed
 			fixed++
 		}
 	}
 	each := c.Each(4 * chainLen * (h.slots + fixed))
+	if from := h.byte(); from != nil {
+		return h.makeTable(c, from, each)
+	}
 	var pool *work.Pool
 	part := func(p, worker int) {
 		scratch := pool.Each(worker, each)
-		at := func(slot int) unsafe.Pointer { return unsafe.Add(scratch, 4*chainLen*slot) }
-		k := h.slots
-		for _, t := range h.ends {
-			if t.Len() != n {
-				fill(span[float32](at(k), chainLen), *(*float32)(t.At))
-				k++
-			}
-		}
+		h.begin(scratch)
 		for from := p * grain; from < min((p+1)*grain, n); from += chainLen {
-			length := min(chainLen, n-from)
-			for i := range h.links {
-				l := &h.links[i]
-				var in [3]unsafe.Pointer
-				for k, s := range l.in {
-					if s >= 0 {
-						in[k] = at(s)
-						continue
-					}
-					in[k] = h.end(^s, from, n, at)
-				}
-				d := unsafe.Add(h.out.At, from*h.out.width())
-				if i < len(h.links)-1 {
-					d = at(l.d)
-				}
-				l.do(d, in, length)
-			}
+			h.compute(scratch, unsafe.Add(h.out.At, from*h.out.width()), from, min(chainLen, n-from), nil)
 		}
 	}
 	return func(w *work.Pool) error {
@@ -271,17 +296,83 @@ func (h *Chain) Make(c *Invocation) Run {
 	}
 }
 
-// end is the address of the elements of an end from one on.
-func (h *Chain) end(i, from, n int, at func(int) unsafe.Pointer) unsafe.Pointer {
-	t := h.ends[i]
-	if t.Len() == n {
-		return unsafe.Add(t.At, from*t.width())
-	}
-	k := h.slots
-	for _, u := range h.ends[:i] {
-		if u.Len() != n {
-			k++
+// byte returns the only end that is no single element, if it and the result are of bytes;
+// else nil. Then the chain is a function of a byte.
+func (h *Chain) byte() *Tensor {
+	var from *Tensor
+	for i, t := range h.ends {
+		if h.fixed[i] < 0 {
+			if from != nil {
+				return nil
+			}
+			from = t
 		}
 	}
-	return at(k)
+	if from == nil || !from.Byte() || !h.out.Byte() {
+		return nil
+	}
+	return from
+}
+
+// makeTable is Make for a function of a byte: it computes a table for all bytes, and looks
+// up those of the end.
+func (h *Chain) makeTable(c *Invocation, from *Tensor, each int) Run {
+	n := h.out.Len()
+	off := c.Shared(2 * 256) // all bytes, and the table
+	var table *[256]byte
+	part := func(p, _ int) {
+		first := p * grain
+		length := min(grain, n-first)
+		simd.LookUp(span[byte](element[byte](h.out, first), length), span[byte](element[byte](from, first), length), table)
+	}
+	return func(w *work.Pool) error {
+		all := (*[256]byte)(w.Shared(off))
+		for i := range all {
+			all[i] = byte(i)
+		}
+		table = (*[256]byte)(w.Shared(off + 256))
+		scratch := w.Each(0, each)
+		h.begin(scratch)
+		h.compute(scratch, unsafe.Pointer(table), 0, 256, unsafe.Pointer(all))
+		w.For(cuts(n, grain), part)
+		return nil
+	}
+}
+
+// slot is the address of a slot in the scratch.
+func slot(scratch unsafe.Pointer, k int) unsafe.Pointer { return unsafe.Add(scratch, 4*chainLen*k) }
+
+// begin repeats the ends of one element in their slots.
+func (h *Chain) begin(scratch unsafe.Pointer) {
+	for i, t := range h.ends {
+		if k := h.fixed[i]; k >= 0 {
+			fill(span[float32](slot(scratch, k), chainLen), *(*float32)(t.At))
+		}
+	}
+}
+
+// compute computes n elements, at most chainLen, from those of the ends from one on, or, if
+// it is not nil, from those at an address.
+func (h *Chain) compute(scratch, d unsafe.Pointer, from, n int, at unsafe.Pointer) {
+	for i := range h.links {
+		l := &h.links[i]
+		var in [3]unsafe.Pointer
+		for k, s := range l.in {
+			switch {
+			case s >= 0:
+				in[k] = slot(scratch, s)
+			case h.fixed[^s] >= 0:
+				in[k] = slot(scratch, h.fixed[^s])
+			case at != nil:
+				in[k] = at
+			default:
+				in[k] = element[byte](h.ends[^s], from*h.ends[^s].width())
+			}
+		}
+		to := d
+		if i < len(h.links)-1 {
+			to = slot(scratch, l.d)
+		}
+		l.do(to, in, n)
+	}
 }

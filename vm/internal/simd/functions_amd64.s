@@ -3987,6 +3987,234 @@ numbers:
 	VZEROUPPER
 	RET
 
+// func lookUpAVX2(dst *uint8, src *uint8, n int, rows *uint8)
+// Requires: AVX, AVX2
+TEXT ·lookUpAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ     dst+0(FP), DI
+	MOVQ     src+8(FP), SI
+	MOVQ     n+16(FP), CX
+	MOVQ     rows+24(FP), DX
+	VPCMPEQB Y13, Y13, Y13
+	VPABSB   Y13, Y13
+	VPSLLW   $0x07, Y13, Y14
+	VPSLLW   $0x04, Y13, Y13
+
+loop:
+	VMOVDQU        (SI), Y0
+	VMOVDQU        32(SI), Y1
+	VMOVDQU        64(SI), Y2
+	VMOVDQU        96(SI), Y3
+	VBROADCASTI128 (DX), Y12
+	VPSHUFB        Y0, Y12, Y4
+	VPSHUFB        Y1, Y12, Y5
+	VPSHUFB        Y2, Y12, Y6
+	VPSHUFB        Y3, Y12, Y7
+	VBROADCASTI128 16(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 32(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 48(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 64(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 80(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 96(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 112(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 128(DX), Y12
+	VPXOR          (SI), Y14, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPXOR          32(SI), Y14, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPXOR          64(SI), Y14, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPXOR          96(SI), Y14, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 144(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 160(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 176(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 192(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 208(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 224(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VBROADCASTI128 240(DX), Y12
+	VPSUBSB        Y13, Y0, Y0
+	VPSHUFB        Y0, Y12, Y8
+	VPXOR          Y8, Y4, Y4
+	VPSUBSB        Y13, Y1, Y1
+	VPSHUFB        Y1, Y12, Y9
+	VPXOR          Y9, Y5, Y5
+	VPSUBSB        Y13, Y2, Y2
+	VPSHUFB        Y2, Y12, Y10
+	VPXOR          Y10, Y6, Y6
+	VPSUBSB        Y13, Y3, Y3
+	VPSHUFB        Y3, Y12, Y11
+	VPXOR          Y11, Y7, Y7
+	VMOVDQU        Y4, (DI)
+	VMOVDQU        Y5, 32(DI)
+	VMOVDQU        Y6, 64(DI)
+	VMOVDQU        Y7, 96(DI)
+	ADDQ           $0x80, SI
+	ADDQ           $0x80, DI
+	SUBQ           $0x80, CX
+	JNZ            loop
+	VZEROUPPER
+	RET
+
 // func meetingAVX2(blocks *float32, n int, box *float32) int
 // Requires: AVX
 TEXT ·meetingAVX2(SB), NOSPLIT|NOFRAME, $0-32

@@ -30,3 +30,6 @@ func dequantizeAVX2(dst *float32, src *uint8, n int, scale float32, zero int32, 
 
 //go:noescape
 func extentAVX2(bounds, src *float32, n int)
+
+//go:noescape
+func lookUpAVX2(dst, src *uint8, n int, rows *uint8)

@@ -25,3 +25,5 @@ func requantizeAVX512(*uint8, *int32, int, float32, float32, float32, int32, int
 }
 
 func extentAVX2(*float32, *float32, int) { panic("simd: no vectors") }
+
+func lookUpAVX2(*uint8, *uint8, int, *uint8) { panic("simd: no vectors") }
