@@ -11,12 +11,16 @@ import (
 // channels first, in planes. Without VNNI, convolutions of bytes are faster in pixels. So
 // the session holds such images in pixels wherever no other operator and no caller can tell
 // the difference: where convolutions make and read them, and operators that go through all
-// elements alike stand between. Each convolution can turn what it reads or writes in planes.
+// elements alike, or that average the channels of an image or multiply it by a number for
+// each, stand between. Each convolution can turn what it reads or writes in planes.
 // As in [frame.holdPlanes], only the graph decides which tensors these are.
 
 // quantizedAlike lists the operators of ONNX Runtime on bytes that go through all elements
 // of their operands in the same way.
 var quantizedAlike = []string{"QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu"}
+
+// acrossPixels lists those that also take an image and a number for each channel.
+var acrossPixels = []string{"QLinearAdd", "QLinearMul"}
 
 // prefersPixels is a variable for tests.
 var prefersPixels = kernel.PrefersPixels
@@ -27,24 +31,19 @@ func (f *frame) holdPixels() {
 		return
 	}
 	held := make([]bool, len(f.tensors))
-	groups := make([][]graph.TensorID, len(f.steps))
+	groups, ends := make([][]graph.TensorID, len(f.steps)), make([][]graph.TensorID, len(f.steps))
 	for i, st := range f.steps {
-		var ends []graph.TensorID // in pixels or planes, each for itself
-		if st.convolvesPixels() {
-			ends = []graph.TensorID{st.call.Node.Outputs[0]}
-		} else {
-			groups[i] = st.pixelImages()
-			ends = groups[i]
-		}
+		groups[i] = st.pixelImages()
+		ends[i] = st.pixelEnds()
 		for _, id := range st.call.Node.Outputs {
-			if id >= 0 && slices.Contains(ends, id) {
+			if id >= 0 && (slices.Contains(ends[i], id) || slices.Contains(groups[i], id)) {
 				held[id] = len(f.tensors[id].Shape) == 4 && !f.g.Tensors[id].Output
 			}
 		}
 	}
 	for i, st := range f.steps {
-		for k, id := range st.call.Node.Inputs {
-			if id >= 0 && !(st.convolvesPixels() && k == 0) && !slices.Contains(groups[i], id) {
+		for _, id := range st.call.Node.Inputs {
+			if id >= 0 && !slices.Contains(ends[i], id) && !slices.Contains(groups[i], id) {
 				held[id] = false
 			}
 		}
@@ -73,7 +72,10 @@ func (f *frame) holdPixels() {
 	}
 	for _, st := range f.steps {
 		if j := st.joined; j != nil {
-			j.call.In[0].Pixels, j.call.Out[0].Pixels = st.in[0].Pixels, st.out[0].Pixels
+			j.call.Out[0].Pixels = st.out[0].Pixels
+			for i := range j.from {
+				j.operand(i).Pixels = st.in[i].Pixels
+			}
 		}
 	}
 }
@@ -94,15 +96,52 @@ func (st *step) convolvesPixels() bool {
 	return kernel.ConvolvesPixels(&st.call)
 }
 
+// pixelEnds lists the images that a step reads or makes in pixels or planes, each for itself.
+func (st *step) pixelEnds() []graph.TensorID {
+	n := st.call.Node
+	switch call := st.quantizedCall(); {
+	case call == nil:
+	case call.Node.Op == "QLinearConv" && st.convolvesPixels(), call.Node.Op == "QLinearGlobalAveragePool" && call.Int("channels_last", 0) == 0:
+		return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
+	case slices.Contains(acrossPixels, call.Node.Op):
+		for i, t := range st.in {
+			if t != nil && kernel.IsChannels(&t.Tensor, &st.out[0].Tensor) {
+				return []graph.TensorID{n.Inputs[i]}
+			}
+		}
+	}
+	return nil
+}
+
+// quantizedCall returns the operation on quantized tensors that a step computes, or nil.
+func (st *step) quantizedCall() *kernel.Invocation {
+	n := st.call.Node
+	if st.joined != nil {
+		return &st.joined.call
+	}
+	if n.Domain != "" && n.Domain != "com.microsoft" || n.Semantics.Call != nil || !st.exact() || len(st.out) != 1 || st.out[0] == nil || !st.out[0].Byte() {
+		return nil
+	}
+	if open, err := st.check(); open || err != nil {
+		return nil // prepare reports it
+	}
+	return &st.call
+}
+
 // pixelImages lists the images that must be held alike, all in pixels or none, of a step
 // that goes through all elements in the same way; graph.None stands for one that cannot be
 // held. It is empty for any other step.
 func (st *step) pixelImages() []graph.TensorID {
 	n := st.call.Node
-	if len(st.out) != 1 || st.out[0] == nil || n.Semantics.Call != nil || !st.exact() || st.joined != nil || len(st.out[0].Shape) != 4 {
+	if len(st.out) != 1 || st.out[0] == nil || n.Semantics.Call != nil || !st.exact() || len(st.out[0].Shape) != 4 {
 		return nil
 	}
+	across := false // it may take a number for each channel
 	switch out := st.out[0]; {
+	case st.joined != nil:
+		if across = st.joined.call.Node.Op == "QLinearMul"; !across {
+			return nil
+		}
 	case st.copies8:
 		return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
 	case n.Domain != "" && n.Domain != "com.microsoft":
@@ -116,13 +155,15 @@ func (st *step) pixelImages() []graph.TensorID {
 			return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
 		}
 		return nil
-	case out.Type == graph.Float32 && slices.Contains(alike, n.Op), out.Byte() && n.Domain == "com.microsoft" && slices.Contains(quantizedAlike, n.Op):
+	case out.Type == graph.Float32 && slices.Contains(alike, n.Op):
+	case out.Byte() && n.Domain == "com.microsoft" && slices.Contains(quantizedAlike, n.Op):
+		across = slices.Contains(acrossPixels, n.Op)
 	default:
 		return nil
 	}
 	list := []graph.TensorID{n.Outputs[0]}
 	for i, t := range st.in {
-		if t != nil && t.Len() != 1 {
+		if t != nil && t.Len() != 1 && !(across && kernel.IsChannels(&t.Tensor, &st.out[0].Tensor)) {
 			list = append(list, n.Inputs[i])
 			if !slices.Equal(t.Shape, st.out[0].Shape) {
 				list = append(list, graph.None)

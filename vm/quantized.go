@@ -21,7 +21,9 @@ import (
 //
 // The tensors x and y then hold bytes in the place of their reals ([quantized]). If x has
 // other readers, it holds reals, and the product quantizes them again, which gives the
-// same bytes. Only the graph and its constants decide what is joined, so a run with
+// same bytes. In the same way, the mean of each channel is computed from exact sums, and an
+// image is multiplied by a number for each channel, if all readers of what they read are
+// computed so. Only the graph and its constants decide what is joined, so a run with
 // separate tensors gives the same bits.
 
 // quantized says that a tensor holds bytes in the place of the reals that they represent.
@@ -30,12 +32,18 @@ type quantized struct {
 	scale, zero float64
 }
 
-// joined is a convolution or matrix product that is computed from and to bytes.
+// joined is a node that is computed from and to bytes.
 type joined struct {
-	call     kernel.Invocation
-	from, to *scaled // DequantizeLinear and QuantizeLinear
-	real     bool    // input 0 holds reals
+	call kernel.Invocation
+	from []*scaled // the DequantizeLinear of the first inputs, which are no weights
+	to   *scaled   // QuantizeLinear
+	real bool      // input 0 holds reals
+
+	weights bool // it is a product by weights, which are the other inputs
 }
+
+// operand is the input of the call that stands for one of the inputs in from.
+func (j *joined) operand(i int) *kernel.Tensor { return j.call.In[3*i] }
 
 // weighted says how an operator multiplies its weights, input 1.
 type weighted struct {
@@ -152,22 +160,83 @@ func (st *step) alone() *step {
 	return st.f.steps[t.Readers[0]]
 }
 
-// join returns how a convolution or matrix product is computed from and to bytes; nil if it is not.
+// joiners lists the operators that may be computed from and to bytes, and how.
+var joiners = map[string]func(st *step, x, y *scaled) *joined{
+	"Conv": (*step).joinProduct, "MatMul": (*step).joinProduct, "Gemm": (*step).joinProduct,
+	"GlobalAveragePool": (*step).joinMeans, "ReduceMean": (*step).joinMeans, "Mul": (*step).joinFactors,
+}
+
+// join returns how a node is computed from and to bytes; nil if it is not.
 func (st *step) join() *joined {
 	n := st.call.Node
-	if !slices.Contains([]string{"Conv", "MatMul", "Gemm"}, n.Op) || n.Domain != "" || n.Semantics.Call != nil || !st.exact() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Len() == 0 {
+	join := joiners[n.Op]
+	if join == nil || n.Domain != "" || n.Semantics.Call != nil || !st.exact() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Len() == 0 {
 		return nil
 	}
-	x, w := st.maker(0), st.maker(1)
-	next := st.alone()
-	if x == nil || w == nil || next == nil || next.call.Node.Inputs[0] != n.Outputs[0] {
+	x, next := st.maker(0), st.alone()
+	if x == nil || next == nil || next.call.Node.Inputs[0] != n.Outputs[0] {
 		return nil
 	}
 	y := next.scaledBy("QuantizeLinear")
-	if y == nil || !x.whole() || !y.whole() || !w.bytes.Byte() || !w.bytes.Const || x.bytes.Const {
+	if y == nil || !x.whole() || !y.whole() || x.bytes.Const {
 		return nil
 	}
 	if open, err := st.check(); open || err != nil {
+		return nil
+	}
+	return join(st, x, y)
+}
+
+// newJoined is a node computed by an operator on quantized tensors.
+func (st *step) newJoined(op string, y *scaled, from ...*scaled) *joined {
+	n := st.call.Node
+	j := &joined{from: from, to: y}
+	j.call = kernel.Invocation{
+		Node: &graph.Node{Name: n.Name, Op: op, Attrs: n.Attrs}, Version: 10, Runtime: st, Walls: st.call.Walls,
+		Out: []*kernel.Tensor{{Type: y.bytes.Type, Shape: y.bytes.Shape}},
+	}
+	for _, x := range from {
+		j.call.In = append(j.call.In, &kernel.Tensor{Type: x.bytes.Type, Shape: x.bytes.Shape}, of(x.scale), of(x.zero))
+	}
+	return j
+}
+
+// joinMeans is join for the mean of each channel.
+func (st *step) joinMeans(x, y *scaled) *joined {
+	if st.call.Node.Op == "ReduceMean" {
+		drop, err := kernel.ReducedAxes(&st.call)
+		if err != nil || len(drop) < 3 || drop[0] || drop[1] || slices.Contains(drop[2:], false) {
+			return nil
+		}
+	}
+	j := st.newJoined("QLinearGlobalAveragePool", y, x)
+	j.call.Node.Attrs = nil
+	j.call.In = append(j.call.In, of(y.scale), of(y.zero))
+	return j
+}
+
+// joinFactors is join for an image that is multiplied by a number for each channel.
+func (st *step) joinFactors(x, y *scaled) *joined {
+	z := st.maker(1)
+	if z == nil || !z.whole() || z.bytes.Const || x == z {
+		return nil
+	}
+	image, factors := x.bytes, z.bytes
+	if image.Len() < factors.Len() {
+		image, factors = factors, image
+	}
+	if !slices.Equal(image.Shape, y.bytes.Shape) || !kernel.IsChannels(&factors.Tensor, &image.Tensor) {
+		return nil
+	}
+	j := st.newJoined("QLinearMul", y, x, z)
+	j.call.In = append(j.call.In, of(y.scale), of(y.zero))
+	return j
+}
+
+// joinProduct is join for a convolution or matrix product.
+func (st *step) joinProduct(x, y *scaled) *joined {
+	w := st.maker(1)
+	if w == nil || !w.bytes.Byte() || !w.bytes.Const {
 		return nil
 	}
 	how, can := st.weighted(w.bytes.Shape)
@@ -183,12 +252,9 @@ func (st *step) join() *joined {
 	if !fits {
 		return nil
 	}
-	j := &joined{from: x, to: y}
-	j.call = kernel.Invocation{
-		Node: &graph.Node{Name: n.Name, Op: how.op, Attrs: n.Attrs}, Version: 10, Runtime: st, Walls: st.call.Walls,
-		In:  []*kernel.Tensor{{Type: x.bytes.Type, Shape: x.bytes.Shape}, of(x.scale), of(x.zero), of(w.bytes), of(w.scale), of(w.zero)},
-		Out: []*kernel.Tensor{{Type: y.bytes.Type, Shape: y.bytes.Shape}},
-	}
+	j := st.newJoined(how.op, y, x)
+	j.weights = true
+	j.call.In = append(j.call.In, of(w.bytes), of(w.scale), of(w.zero))
 	scale, zero := of(y.scale), of(y.zero)
 	switch how.op {
 	case "QLinearConv":
@@ -255,11 +321,19 @@ func anyBut0(list []int) bool {
 	return false
 }
 
-// joinQuantized finds the convolutions and products of a frame that are computed from and to bytes, and
-// what their neighbours do.
+// joinQuantized finds the nodes of a frame that are computed from and to bytes, and what
+// their neighbours do.
 func (f *frame) joinQuantized() {
 	for _, st := range f.steps {
 		st.joined = st.join()
+	}
+	for again := true; again; {
+		again = false
+		for _, st := range f.steps {
+			if j := st.joined; j != nil && !j.weights && slices.ContainsFunc(j.from, func(q *scaled) bool { return !f.onlyJoined(q.st, 0) }) {
+				st.joined, again = nil, true
+			}
+		}
 	}
 	for _, st := range f.steps {
 		if st.joined == nil {
@@ -267,10 +341,12 @@ func (f *frame) joinQuantized() {
 		}
 		j := st.joined
 		j.to.st.copies8, st.out[0].quantized = true, j.to.quantized()
-		if j.real = !f.onlyJoined(j.from.st, 0); !j.real {
-			j.from.st.copies8, st.in[0].quantized = true, j.from.quantized()
+		for i, from := range j.from {
+			if j.real = !f.onlyJoined(from.st, 0); !j.real {
+				from.st.copies8, st.in[i].quantized = true, from.quantized()
+			}
 		}
-		for i := 1; i < len(st.in); i++ {
+		for i := len(j.from); i < len(st.in) && j.weights; i++ {
 			if st.in[i] == nil {
 				continue
 			}
@@ -282,8 +358,8 @@ func (f *frame) joinQuantized() {
 	}
 }
 
-// onlyJoined reports whether all readers of output 0 of st are joined and
-// read it as input i.
+// onlyJoined reports whether all readers of output 0 of st are joined and read it as input
+// i, a weight or bias, or, for input 0, as one that is no weight.
 func (f *frame) onlyJoined(st *step, i int) bool {
 	id := st.call.Node.Outputs[0]
 	t := f.g.Tensors[id]
@@ -296,7 +372,7 @@ func (f *frame) onlyJoined(st *step, i int) bool {
 			return false
 		}
 		for k, in := range reader.call.Node.Inputs {
-			if in == id && k != i {
+			if first := k < len(reader.joined.from); in == id && (first != (i == 0) || !first && k != i) {
 				return false
 			}
 		}
@@ -336,15 +412,17 @@ func (st *step) prepareQuantized() (is bool, err error) {
 	if j.real {
 		real = &st.in[0].Tensor
 	}
-	run, err := kernel.QuantizedProduct(&j.call, real)
+	run, err := kernel.Quantized(&j.call, real)
 	if err != nil {
 		return true, err
 	}
 	st.call.SharedBytes, st.call.EachBytes = j.call.SharedBytes, j.call.EachBytes
 	st.run = func(w *work.Pool) error {
 		j.call.Out[0].At = st.out[0].At
-		if !j.real {
-			j.call.In[0].At = st.in[0].At
+		for i := range j.from {
+			if !j.real {
+				j.operand(i).At = st.in[i].At
+			}
 		}
 		return run(w)
 	}

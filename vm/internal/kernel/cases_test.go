@@ -186,4 +186,7 @@ var nodeCases = []nodeCase{
 	},
 	{op: "MaxRoiPool", attrs: attrs(ints("pooled_shape", 3, 4), float1("spatial_scale", 0.7)), in: args(noise(2, 5, 17, 19), reference.Reals([]int{5, 5},
 		1, 0, 0, 24.1, 20.2, 0, -5.3, 3.1, 9.9, 40.7, 1, 12.3, 7.9, 13.1, 8.2, 0, 60.1, 60.2, 70.1, 70.4, 0, 9.1, 9.2, 3.1, 4.4))},
+	{op: "com.microsoft.QLinearMul", version: 1, in: args(quants(graph.Uint8, 2, 5, 1, 1), scalar(0.031), point(graph.Uint8, 3), quants(graph.Uint8, 2, 5, 27, 19), scalar(0.07), point(graph.Uint8, 129), scalar(0.2137), point(graph.Uint8, 131))},
+	{op: "com.microsoft.QLinearAdd", version: 1, in: args(quants(graph.Int8, 3, 16500), scalar(0.031), point(graph.Int8, 3), quants(graph.Int8, 3, 1), scalar(0.07), point(graph.Int8, 9), scalar(0.2137), point(graph.Int8, 31))},
+	{op: "com.microsoft.QLinearGlobalAveragePool", version: 1, attrs: attrs(whole1("channels_last", 1)), in: args(quants(graph.Int8, 2, 27, 19, 70), scalar(0.031), point(graph.Int8, -12), scalar(0.0027), point(graph.Int8, 9))},
 }

@@ -326,14 +326,12 @@ func (h *Chain) makeTable(c *Invocation, from *Tensor, each int) Run {
 		simd.LookUp(span[byte](element[byte](h.out, first), length), span[byte](element[byte](from, first), length), table)
 	}
 	return func(w *work.Pool) error {
-		all := (*[256]byte)(w.Shared(off))
-		for i := range all {
-			all[i] = byte(i)
-		}
+		all := w.Shared(off)
+		countUp(all)
 		table = (*[256]byte)(w.Shared(off + 256))
 		scratch := w.Each(0, each)
 		h.begin(scratch)
-		h.compute(scratch, unsafe.Pointer(table), 0, 256, unsafe.Pointer(all))
+		h.compute(scratch, unsafe.Pointer(table), 0, 256, all)
 		w.For(cuts(n, grain), part)
 		return nil
 	}

@@ -61,7 +61,8 @@ func (q *quantity) bytes() simd.Byte {
 	return b
 }
 
-// qlinearBinary makes the kernel of an operation on reals, between quantized tensors.
+// qlinearBinary makes the kernel of a commutative operation on reals, between quantized
+// tensors.
 func qlinearBinary(op func(d, a, b []float32)) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		list, err := c.quantities(6, 0, 3)
@@ -69,37 +70,74 @@ func qlinearBinary(op func(d, a, b []float32)) func(*Invocation) (Run, error) {
 			return nil, err
 		}
 		a, b, y := list[0], list[1], list[2]
+		if y.x.Pixels && !sameShape(a.x, b.x) {
+			if IsChannels(a.x, y.x) {
+				return acrossPixels(c, y, b, a, op), nil
+			}
+			if IsChannels(b.x, y.x) {
+				return acrossPixels(c, y, a, b, op), nil
+			}
+		}
 		s, err := newSweep(y.x.Shape, a.x.Shape, b.x.Shape)
 		if err != nil {
 			return nil, err
 		}
+		// If one operand is a number in each row, a row of some length is looked up in a table.
+		const leastRow = 512
+		looksUp := s.inner[0] != s.inner[1] && s.n >= leastRow
+		list = list[:2]
 		wide := min(grain, max(s.n, 1))
-		each := c.Each(mul(8, wide))
+		each, tables := c.Each(mul(8, wide)), c.Each(2*256)
 		var pool *work.Pool
-		// reals reads elements [from, from+n) of a row of input k.
-		reals := func(q *quantity, k, row, from, n int, d []float32) {
-			if s.inner[k] == 1 {
-				simd.Dequantize(d, span[byte](element[byte](q.x, s.at(row, k)+from), n), q.step(), q.bytes())
-				return
+		// compute writes the results of n elements of both operands, of which those with
+		// inner 0 are one.
+		compute := func(d []byte, at [2]unsafe.Pointer, worker int) {
+			n := len(d)
+			scratch := span[float32](pool.Each(worker, each), 2*wide)
+			l, r := scratch[:n], scratch[wide:wide+n]
+			for k, reals := range [][]float32{l, r} {
+				if s.inner[k] == 1 {
+					simd.Dequantize(reals, span[byte](at[k], n), list[k].step(), list[k].bytes())
+					continue
+				}
+				simd.Dequantize(reals[:1], span[byte](at[k], 1), list[k].step(), list[k].bytes())
+				fill(reals[1:], reals[0])
 			}
-			simd.Dequantize(d[:1], span[byte](element[byte](q.x, s.at(row, k)), 1), q.step(), q.bytes())
-			fill(d[1:], d[0])
+			op(l, l, r)
+			simd.Quantize(d, l, y.step(), y.bytes())
 		}
 		run := s.each(func(row, from, to, worker int) {
-			for ; from < to; from += wide {
-				n := min(wide, to-from)
-				scratch := span[float32](pool.Each(worker, each), 2*wide)
-				l, r := scratch[:n], scratch[wide:wide+n]
-				reals(a, 0, row, from, n, l)
-				reals(b, 1, row, from, n, r)
-				op(l, l, r)
-				simd.Quantize(span[byte](element[byte](y.x, row*s.n+from), n), l, y.step(), y.bytes())
+			at := [2]unsafe.Pointer{element[byte](a.x, s.at(row, 0)+from*s.inner[0]), element[byte](b.x, s.at(row, 1)+from*s.inner[1])}
+			d := span[byte](element[byte](y.x, row*s.n+from), to-from)
+			if looksUp && to-from >= leastRow {
+				long := s.inner[1] // the operand that is not a number
+				row := span[byte](at[long], to-from)
+				at[long] = pool.Each(worker, tables)
+				table := (*[256]byte)(unsafe.Add(at[long], 256))
+				countUp(at[long])
+				compute(table[:], at, worker)
+				simd.LookUp(d, row, table)
+				return
+			}
+			for ; len(d) > 0; d = d[min(wide, len(d)):] {
+				n := min(wide, len(d))
+				compute(d[:n], at, worker)
+				for k := range at {
+					at[k] = unsafe.Add(at[k], n*s.inner[k])
+				}
 			}
 		})
 		return func(w *work.Pool) error {
 			pool = w
 			return run(w)
 		}, nil
+	}
+}
+
+// countUp writes all bytes.
+func countUp(at unsafe.Pointer) {
+	for i, d := 0, (*[256]byte)(at); i < len(d); i++ {
+		d[i] = byte(i)
 	}
 }
 
@@ -134,11 +172,7 @@ func (t *byteTable) at(w *work.Pool) *[256]byte { return (*[256]byte)(w.Shared(t
 
 // apply maps n bytes.
 func (t *byteTable) apply(w *work.Pool, to, from unsafe.Pointer, n int) {
-	table := t.at(w)
-	d := span[byte](to, n)
-	for i, x := range span[byte](from, n) {
-		d[i] = table[x]
-	}
+	simd.LookUp(span[byte](to, n), span[byte](from, n), t.at(w))
 }
 
 // qlinearUnary makes the kernel of a function of reals.
@@ -328,45 +362,6 @@ func makeQLinearSoftmax(c *Invocation) (Run, error) {
 			powers[i] = math.Exp(-float64(i) * float64(x.step()))
 		}
 		w.For(cuts(lines, group), part)
-		return nil
-	}, nil
-}
-
-// makeQLinearGlobalAveragePool adds up the integers of each plane, exactly.
-func makeQLinearGlobalAveragePool(c *Invocation) (Run, error) {
-	list, err := c.quantities(3, 0)
-	if err != nil {
-		return nil, err
-	}
-	x, y := list[0], list[1]
-	images, channels := x.x.Shape[0], y.x.Shape[1]
-	n, step := count(x.x.Shape[2:]), 1
-	if c.Int("channels_last", 0) != 0 {
-		channels = x.x.Shape[x.x.rank()-1]
-		n, step = count(x.x.Shape[1:x.x.rank()-1]), channels
-	}
-	part := func(p, _ int) {
-		first := p * n
-		if step > 1 {
-			first = p/channels*channels*n + p%channels
-		}
-		from, to := x.bytes(), y.bytes()
-		sum, m := int64(0), meter{c: c}
-		for i := 0; i < n; {
-			for end := m.next(i, n); i < end; i++ {
-				b := *(*byte)(element[byte](x.x, first+i*step))
-				if x.signed {
-					sum += int64(int8(b))
-				} else {
-					sum += int64(b)
-				}
-			}
-		}
-		mean := float32(float64(sum-int64(n)*int64(from.Zero)) * float64(x.step()) / float64(n))
-		simd.Quantize(span[byte](element[byte](y.x, p), 1), []float32{mean}, y.step(), to)
-	}
-	return func(w *work.Pool) error {
-		w.For(images*channels, part)
 		return nil
 	}, nil
 }

@@ -6,15 +6,16 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// quantizedProducts are the kernels of products of quantized tensors.
-var quantizedProducts = map[string]func(*Invocation) (Run, error){
+// quantizedNodes are the kernels that Quantized makes.
+var quantizedNodes = map[string]func(*Invocation) (Run, error){
 	"QLinearConv": makeQLinearConv, "QLinearMatMul": makeQLinearMatMul, "QGemm": makeQGemm,
+	"QLinearGlobalAveragePool": makeQLinearGlobalAveragePool, "QLinearMul": qlinearBinary(simd.Mul),
 }
 
-// QuantizedProduct makes a convolution or matrix product of quantized tensors; c has the
-// inputs of QLinearConv, QLinearMatMul or QGemm. If real is not nil, it has the numbers
+// Quantized makes an operation on quantized tensors; c has the inputs of QLinearConv or
+// another of quantizedNodes. If real is not nil, it has the numbers
 // that input 0 represents, and the kernel first quantizes them, which is exact.
-func QuantizedProduct(c *Invocation, real *Tensor) (_ Run, err error) {
+func Quantized(c *Invocation, real *Tensor) (_ Run, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			if err = Refused(r); err == nil {
@@ -26,7 +27,7 @@ func QuantizedProduct(c *Invocation, real *Tensor) (_ Run, err error) {
 	if real != nil {
 		image = c.Shared(c.In[0].Bytes())
 	}
-	run, err := quantizedProducts[c.Node.Op](c)
+	run, err := quantizedNodes[c.Node.Op](c)
 	if err != nil || real == nil {
 		return run, err
 	}

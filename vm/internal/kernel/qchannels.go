@@ -1,0 +1,118 @@
+package kernel
+
+import (
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// Squeeze-and-excitation averages each channel of an image, and multiplies the image by a
+// number for each channel. Of quantized images, it does so with channels first, in planes,
+// or with channels last, in pixels.
+
+// IsChannels reports whether b is a tensor with an element for each channel of an image, in
+// each or all of its images; that tensor is the same in pixels and in planes.
+func IsChannels(b, image *Tensor) bool {
+	s, t := b.Shape, image.Shape
+	return len(s) == 4 && len(t) == 4 && (s[0] == t[0] || s[0] == 1) && s[1] == t[1] && s[2] == 1 && s[3] == 1 && t[2]*t[3] > 1
+}
+
+// makeQLinearGlobalAveragePool adds up the integers of each channel, exactly.
+func makeQLinearGlobalAveragePool(c *Invocation) (Run, error) {
+	list, err := c.quantities(3, 0)
+	if err != nil {
+		return nil, err
+	}
+	x, y := list[0], list[1]
+	images, channels, n := x.x.Shape[0], x.x.Shape[1], count(x.x.Shape[2:])
+	pixels := x.x.Pixels
+	if c.Int("channels_last", 0) != 0 {
+		last := x.x.rank() - 1
+		pixels, channels, n = true, x.x.Shape[last], count(x.x.Shape[1:last])
+	}
+	write := func(i int, sum uint64) {
+		from, zero := x.bytes(), int64(x.bytes().Zero)
+		if from.Signed {
+			zero += 128 // the sum is of the bytes as unsigned numbers, each 128 larger
+		}
+		mean := float32(float64(int64(sum)-int64(n)*zero) * float64(x.step()) / float64(n))
+		simd.Quantize(span[byte](element[byte](y.x, i), 1), []float32{mean}, y.step(), y.bytes())
+	}
+	if !pixels {
+		part := func(p, _ int) {
+			sum, m := uint64(0), meter{c: c}
+			for i := 0; i < n; {
+				end := m.next(i, n)
+				sum += simd.SumBytes(span[byte](element[byte](x.x, p*n+i), end-i), x.signed)
+				i = end
+			}
+			write(p, sum)
+		}
+		return func(w *work.Pool) error {
+			w.For(images*channels, part)
+			return nil
+		}, nil
+	}
+	const width = 64 // channels: a line of the cache
+	parts := cuts(channels, width)
+	part := func(p, _ int) {
+		first := p % parts * width
+		image, wide, m := p/parts, min(width, channels-first), meter{c: c}
+		var sums [width]uint64
+		for i := 0; i < n; i += simd.MostRows {
+			rows := min(simd.MostRows, n-i)
+			m.add(rows * wide)
+			at := (image*n+i)*channels + first
+			simd.AddColumns(sums[:wide], span[byte](element[byte](x.x, at), (rows-1)*channels+wide), rows, channels, x.signed)
+		}
+		for k, sum := range sums[:wide] {
+			write(image*channels+first+k, sum)
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(images*parts, part)
+		return nil
+	}, nil
+}
+
+// acrossPixels is a commutative operation between an image in pixels and a number for each
+// channel. The reals of the numbers are repeated, so that many pixels are computed at once.
+func acrossPixels(c *Invocation, y, image, numbers *quantity, op func(d, a, b []float32)) Run {
+	const atOnce = 1024 // elements, if a pixel has no more
+	channels, n := y.x.Shape[1], count(y.x.Shape[2:])
+	some := max(1, atOnce/max(1, channels)) // pixels
+	block := mul(some, channels)
+	perImage := 0
+	if numbers.x.Shape[0] > 1 {
+		perImage = channels
+	}
+	rows := max(1, grain/max(1, block)) * some // pixels of a part
+	parts := cuts(n, rows)
+	each := c.Each(mul(8, block))
+	var pool *work.Pool
+	part := func(p, worker int) {
+		i, from := p/parts, p%parts*rows
+		end := min(from+rows, n)
+		scratch := pool.Each(worker, each)
+		reals, factors := span[float32](scratch, block), span[float32](unsafe.Add(scratch, 4*block), block)
+		simd.Dequantize(factors[:channels], span[byte](element[byte](numbers.x, i*perImage), channels), numbers.step(), numbers.bytes())
+		for k := channels; k < min(block, (end-from)*channels); k += channels {
+			copy(factors[k:k+channels], factors)
+		}
+		m := meter{c: c}
+		for ; from < end; from += some {
+			length, at := min(some, end-from)*channels, (i*n+from)*channels
+			m.add(length)
+			d := reals[:length]
+			simd.Dequantize(d, span[byte](element[byte](image.x, at), length), image.step(), image.bytes())
+			op(d, d, factors[:length])
+			simd.Quantize(span[byte](element[byte](y.x, at), length), d, y.step(), y.bytes())
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(y.x.Shape[0]*parts, part)
+		return nil
+	}
+}

@@ -1,0 +1,178 @@
+package vm_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// squeezeNet writes a network of quantized convolutions, with a block that averages the
+// channels of an image and multiplies the image by a number for each.
+func squeezeNet(t *testing.T, mean func(n *net), change func(n *net)) string {
+	n := newNet()
+	n.input("x", 2, 3, 9, 11)
+	n.quantize("x", 0.02, 100)
+	n.convolve("a", "x", 0.02, 1, attrs(integers("pads", 1, 1, 1, 1)), 43, 3, 3, 3)
+	n.quantize("a", 0.05, 128)
+	mean(n)
+	n.quantize("m", 0.02, 120)
+	n.convolve("f", "m", 0.02, 1, nil, 6, 43, 1, 1)
+	n.quantize("f", 0.1, 120)
+	n.convolve("g", "f", 0.1, 1, nil, 43, 6, 1, 1)
+	n.quantize("g", 0.1, 120)
+	n.node("Sigmoid", "s", "g.r")
+	n.quantize("s", 1./256, 0)
+	n.node("Mul", "e", "s.r", "a.r")
+	n.quantize("e", 0.04, 100)
+	n.convolve("y", "e", 0.04, 1, nil, 8, 43, 1, 1)
+	n.quantize("y", 0.5, 128)
+	n.output("y.r", 2, 8, 9, 11)
+	if change != nil {
+		change(n)
+	}
+	path := filepath.Join(t.TempDir(), "squeeze.onnx")
+	n.write(t, path)
+	return path
+}
+
+// The means of channels, and images times numbers for each channel, are computed from and to
+// bytes, in planes and in pixels, with the same bits for any workers and memory, and with
+// the results of the nodes one by one. Nothing of that is done if another node reads the
+// reals.
+func TestSqueezes(t *testing.T) {
+	pool := func(n *net) { n.node("GlobalAveragePool", "m", "a.r") }
+	reduce := func(n *net) {
+		n.node("ReduceMean", "m", "a.r")
+		n.g.Nodes[len(n.g.Nodes)-1].Attrs = attrs(integers("axes", -1, 2))
+	}
+	all := []string{"a", "e", "f", "g", "m", "y"}
+	held := []string{"a", "a.q", "a.r", "e", "e.q", "e.r", "f", "f.q", "f.r", "g", "g.q", "g.r", "m", "m.q", "m.r", "s", "s.q", "s.r"}
+	for _, c := range []struct {
+		doc          string
+		mean, change func(n *net)
+		joined, held []string
+	}{
+		{"GlobalAveragePool", pool, nil, all, held},
+		{"ReduceMean", reduce, nil, all, held},
+		{"the image times the numbers", pool, func(n *net) { slices.Reverse(n.nodeOf("e").Inputs) }, all, held},
+		{"numbers for all images", pool, func(n *net) {
+			n.constant("k", graph.Float32, []int64{1, 43, 1, 1}, slices.Repeat([]any{float32(0.3), float32(0.7)}, 22)[1:]...)
+			n.node("Relu", "k2", "k")
+			n.quantize("k2", 1./256, 0)
+			n.nodeOf("e").Inputs[0] = n.tensor("k2.r")
+			n.node("Neg", "z", "s.r")
+			n.output("z", 2, 43, 1, 1)
+		}, all, slices.Concat(held[:9], held[12:15])},
+		{"a mean of rows", func(n *net) {
+			n.node("ReduceMean", "m3", "a.r")
+			n.g.Nodes[len(n.g.Nodes)-1].Attrs = attrs(integers("axes", 3))
+			n.node("GlobalAveragePool", "m", "m3")
+		}, nil, []string{"a", "f", "g", "y"}, nil},
+		{"the image is read as reals, too", pool, func(n *net) {
+			n.node("Neg", "z", "a.r")
+			n.output("z", 2, 43, 9, 11)
+		}, []string{"a", "f", "g", "y"}, nil},
+	} {
+		t.Run(c.doc, func(t *testing.T) {
+			path := squeezeNet(t, c.mean, c.change)
+			inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 9, 11})}
+			var want []byte
+			for _, hold := range []bool{false, true} {
+				vm.HoldPixels(t, hold)
+				for _, opt := range []vm.Options{{Workers: 1}, {Workers: 3, Poison: true}, {Separate: true}, {Guard: vm.GuardEnd}} {
+					p, s := session(t, path, passes.Options{}, opt)
+					joined := s.JoinedQuantized()
+					if slices.Sort(joined); !slices.Equal(joined, c.joined) {
+						t.Errorf("joined: %v, want %v", joined, c.joined)
+					}
+					if got := s.HeldInPixels(); c.held != nil && hold && !slices.Equal(got, c.held) {
+						t.Errorf("%+v: held in pixels: %v, want %v", opt, got, c.held)
+					}
+					out, err := s.Run(t.Context(), inputs)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got := out["y.r"]
+					if want == nil {
+						want = bytes.Clone(got.Data)
+						list, _ := got.Reals()
+						slices.Sort(list)
+						if n := len(slices.Compact(list)); n < 30 {
+							t.Errorf("only %d values differ: most are saturated", n)
+						}
+					}
+					if !bytes.Equal(got.Data, want) {
+						t.Errorf("pixels %v, %+v: other bits", hold, opt)
+					}
+					if !opt.Separate {
+						checkBoth(t, p, inputs, opt)
+					}
+				}
+			}
+		})
+	}
+}
+
+// The operators of ONNX Runtime for a squeeze read and write pixels, too, with the bits of
+// planes.
+func TestSqueezesOfBytes(t *testing.T) {
+	n := newNet()
+	n.other = []graph.Opset{{Domain: "com.microsoft", Version: 1}}
+	n.input("x", 2, 3, 9, 11)
+	quantized := func(op, out string, scale float32, zero uint8, in ...string) {
+		n.constant(out+".scale", graph.Float32, nil, scale)
+		n.constant(out+".zero", graph.Uint8, nil, zero)
+		n.node(op, out, append(in, out+".scale", out+".zero")...)
+		if op != "QuantizeLinear" {
+			n.g.Nodes[len(n.g.Nodes)-1].Domain = "com.microsoft"
+		}
+	}
+	of := func(name string) []string { return []string{name, name + ".scale", name + ".zero"} }
+	convolution := func(out, in string, scale float32, dims ...int64) {
+		var weights []any
+		for range dims[0] * dims[1] {
+			weights = append(weights, int8(n.draw.IntN(256)-128))
+		}
+		n.constant(out+".w", graph.Int8, dims, weights...)
+		n.constant(out+".w.scale", graph.Float32, nil, float32(0.01))
+		n.constant(out+".w.zero", graph.Int8, nil, int8(0))
+		quantized("QLinearConv", out, scale, 128, append(of(in), of(out+".w")...)...)
+		n.g.Nodes[len(n.g.Nodes)-1].Domain = ""
+	}
+	quantized("QuantizeLinear", "q", 0.02, 100, "x")
+	convolution("a", "q", 0.04, 43, 3, 1, 1)
+	quantized("QLinearGlobalAveragePool", "m", 0.02, 120, of("a")...)
+	quantized("QLinearSigmoid", "s", 1./256, 0, of("m")...)
+	quantized("QLinearMul", "e", 0.04, 100, append(of("a"), of("s")...)...)
+	quantized("QLinearAdd", "b", 0.05, 100, append(of("m"), of("e")...)...)
+	convolution("c", "b", 0.2, 8, 43, 1, 1)
+	n.node("DequantizeLinear", "y", of("c")...)
+	n.output("y", 2, 8, 9, 11)
+	path := filepath.Join(t.TempDir(), "squeeze.onnx")
+	n.write(t, path)
+	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 9, 11})}
+	var want []byte
+	for _, hold := range []bool{false, true} {
+		vm.HoldPixels(t, hold)
+		p, s := session(t, path, passes.Options{}, vm.Options{Workers: 3, Poison: true})
+		if got, held := s.HeldInPixels(), []string{"a", "b", "e", "m", "s"}; hold && !slices.Equal(got, held) {
+			t.Errorf("held in pixels: %v, want %v", got, held)
+		}
+		out, err := s.Run(t.Context(), inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = bytes.Clone(out["y"].Data)
+		}
+		if !bytes.Equal(out["y"].Data, want) {
+			t.Errorf("pixels %v: other bits", hold)
+		}
+		checkBoth(t, p, inputs, vm.Options{Poison: true})
+	}
+}
