@@ -139,7 +139,7 @@ func (st *step) pixelImages() []graph.TensorID {
 	across := false // it may take a number for each channel
 	switch out := st.out[0]; {
 	case st.joined != nil:
-		if across = st.joined.call.Node.Op == "QLinearMul"; !across {
+		if across = slices.Contains(acrossPixels, st.joined.call.Node.Op); !across {
 			return nil
 		}
 	case st.copies8:

@@ -24,7 +24,7 @@ func pixelNet(t *testing.T) string {
 	n.quantize("d", 0.1, 120)
 	n.convolve("e", "d", 0.1, 1, nil, 34, 34, 1, 1)
 	n.quantize("e", 0.7, 127)
-	n.node("Add", "s", "e.r", "d.r") // d.r is reals, which e quantizes again
+	n.node("Sub", "s", "e.r", "d.r") // d.r is reals, which e quantizes again
 	n.quantize("s", 0.7, 127)
 	n.convolve("p", "s", 0.7, 1, nil, 6, 34, 1, 1)
 	n.quantize("p", 3, 128)

@@ -21,9 +21,9 @@ import (
 //
 // The tensors x and y then hold bytes in the place of their reals ([quantized]). If x has
 // other readers, it holds reals, and the product quantizes them again, which gives the
-// same bytes. In the same way, the mean of each channel is computed from exact sums, and an
-// image is multiplied by a number for each channel, if all readers of what they read are
-// computed so. Only the graph and its constants decide what is joined, so a run with
+// same bytes. In the same way, the mean of each channel is computed from exact sums, an
+// image is multiplied by a number for each channel, and two tensors are added, if all readers
+// of what they read are computed so. Only the graph and its constants decide what is joined, so a run with
 // separate tensors gives the same bits.
 
 // quantized says that a tensor holds bytes in the place of the reals that they represent.
@@ -163,7 +163,7 @@ func (st *step) alone() *step {
 // joiners lists the operators that may be computed from and to bytes, and how.
 var joiners = map[string]func(st *step, x, y *scaled) *joined{
 	"Conv": (*step).joinProduct, "MatMul": (*step).joinProduct, "Gemm": (*step).joinProduct,
-	"GlobalAveragePool": (*step).joinMeans, "ReduceMean": (*step).joinMeans, "Mul": (*step).joinFactors,
+	"GlobalAveragePool": (*step).joinMeans, "ReduceMean": (*step).joinMeans, "Mul": (*step).joinFactors, "Add": (*step).joinSum,
 }
 
 // join returns how a node is computed from and to bytes; nil if it is not.
@@ -218,7 +218,7 @@ func (st *step) joinMeans(x, y *scaled) *joined {
 // joinFactors is join for an image that is multiplied by a number for each channel.
 func (st *step) joinFactors(x, y *scaled) *joined {
 	z := st.maker(1)
-	if z == nil || !z.whole() || z.bytes.Const || x == z {
+	if z == nil || !z.whole() || z.bytes.Const {
 		return nil
 	}
 	image, factors := x.bytes, z.bytes
@@ -229,6 +229,21 @@ func (st *step) joinFactors(x, y *scaled) *joined {
 		return nil
 	}
 	j := st.newJoined("QLinearMul", y, x, z)
+	j.call.In = append(j.call.In, of(y.scale), of(y.zero))
+	return j
+}
+
+// joinSum is join for the sum of two tensors of one shape. It needs an operand that another
+// node reads as well, or else a chain computes the sum without copies of the operands.
+func (st *step) joinSum(x, y *scaled) *joined {
+	z := st.maker(1)
+	if z == nil || !z.whole() || z.bytes.Const || x.st == z.st || !slices.Equal(x.bytes.Shape, z.bytes.Shape) {
+		return nil
+	}
+	if !slices.ContainsFunc(st.call.Node.Inputs, func(t graph.TensorID) bool { return len(st.f.g.Tensors[t].Readers) > 1 }) {
+		return nil
+	}
+	j := st.newJoined("QLinearAdd", y, x, z)
 	j.call.In = append(j.call.In, of(y.scale), of(y.zero))
 	return j
 }

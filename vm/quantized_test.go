@@ -61,7 +61,7 @@ func (n *net) convolve(out, in string, scale, off float32, attrs []*graph.Attr, 
 }
 
 // quantizedNet writes a network of quantized convolutions: of single pixels, of single
-// channels, and of a tensor that Add reads, too.
+// channels, and of a tensor that Sub reads as reals, too.
 func quantizedNet(t *testing.T, off float32, change func(n *net)) string {
 	n := newNet()
 	n.input("x", 1, 3, 12, 13)
@@ -72,7 +72,7 @@ func quantizedNet(t *testing.T, off float32, change func(n *net)) string {
 	n.quantize("d", 0.1, 120)
 	n.convolve("e", "d", 0.1, off, attrs(integers("pads", 1, 1, 1, 1)), 20, 20, 3, 3)
 	n.quantize("e", 0.7, 127)
-	n.node("Add", "s", "d.r", "e.r")
+	n.node("Sub", "s", "d.r", "e.r")
 	n.quantize("s", 0.7, 127)
 	n.convolve("y", "s", 0.7, 1, attrs(integers("strides", 2, 2), attr("group", 2)), 8, 10, 2, 3)
 	n.quantize("y", 3, 128)

@@ -12,7 +12,7 @@ import (
 )
 
 // squeezeNet writes a network of quantized convolutions, with a block that averages the
-// channels of an image and multiplies the image by a number for each.
+// channels of an image, multiplies the image by a number for each, and adds the image.
 func squeezeNet(t *testing.T, mean func(n *net), change func(n *net)) string {
 	n := newNet()
 	n.input("x", 2, 3, 9, 11)
@@ -29,7 +29,9 @@ func squeezeNet(t *testing.T, mean func(n *net), change func(n *net)) string {
 	n.quantize("s", 1./256, 0)
 	n.node("Mul", "e", "s.r", "a.r")
 	n.quantize("e", 0.04, 100)
-	n.convolve("y", "e", 0.04, 1, nil, 8, 43, 1, 1)
+	n.node("Add", "u", "e.r", "a.r")
+	n.quantize("u", 0.07, 110)
+	n.convolve("y", "u", 0.07, 1, nil, 8, 43, 1, 1)
 	n.quantize("y", 0.5, 128)
 	n.output("y.r", 2, 8, 9, 11)
 	if change != nil {
@@ -40,8 +42,8 @@ func squeezeNet(t *testing.T, mean func(n *net), change func(n *net)) string {
 	return path
 }
 
-// The means of channels, and images times numbers for each channel, are computed from and to
-// bytes, in planes and in pixels, with the same bits for any workers and memory, and with
+// The means of channels, images times numbers for each channel, and sums are computed from
+// and to bytes, in planes and in pixels, with the same bits for any workers and memory, and with
 // the results of the nodes one by one. Nothing of that is done if another node reads the
 // reals.
 func TestSqueezes(t *testing.T) {
@@ -50,8 +52,8 @@ func TestSqueezes(t *testing.T) {
 		n.node("ReduceMean", "m", "a.r")
 		n.g.Nodes[len(n.g.Nodes)-1].Attrs = attrs(integers("axes", -1, 2))
 	}
-	all := []string{"a", "e", "f", "g", "m", "y"}
-	held := []string{"a", "a.q", "a.r", "e", "e.q", "e.r", "f", "f.q", "f.r", "g", "g.q", "g.r", "m", "m.q", "m.r", "s", "s.q", "s.r"}
+	all := []string{"a", "e", "f", "g", "m", "u", "y"}
+	held := []string{"a", "a.q", "a.r", "e", "e.q", "e.r", "f", "f.q", "f.r", "g", "g.q", "g.r", "m", "m.q", "m.r", "s", "s.q", "s.r", "u", "u.q", "u.r"}
 	for _, c := range []struct {
 		doc          string
 		mean, change func(n *net)
@@ -67,7 +69,7 @@ func TestSqueezes(t *testing.T) {
 			n.nodeOf("e").Inputs[0] = n.tensor("k2.r")
 			n.node("Neg", "z", "s.r")
 			n.output("z", 2, 43, 1, 1)
-		}, all, slices.Concat(held[:9], held[12:15])},
+		}, all, slices.Concat(held[:9], held[12:15], held[18:])},
 		{"a mean of rows", func(n *net) {
 			n.node("ReduceMean", "m3", "a.r")
 			n.g.Nodes[len(n.g.Nodes)-1].Attrs = attrs(integers("axes", 3))
@@ -175,4 +177,25 @@ func TestSqueezesOfBytes(t *testing.T) {
 		}
 		checkBoth(t, p, inputs, vm.Options{Poison: true})
 	}
+}
+
+// A sum of what no other node reads is left to a chain, which copies nothing.
+func TestSumsInChains(t *testing.T) {
+	n := newNet()
+	n.input("x", 50, 60)
+	n.quantize("x", 0.02, 100)
+	n.node("Softmax", "a", "x.r")
+	n.quantize("a", 0.001, 3)
+	n.node("Tanh", "b", "x.r")
+	n.quantize("b", 0.01, 130)
+	n.node("Add", "s", "a.r", "b.r")
+	n.quantize("s", 0.01, 140)
+	n.output("s.r", 50, 60)
+	path := filepath.Join(t.TempDir(), "sum.onnx")
+	n.write(t, path)
+	p, s := session(t, path, passes.Options{}, vm.Options{Poison: true})
+	if joined, chained := s.JoinedQuantized(), s.Chained(); len(joined) > 0 || !slices.Contains(chained, "s") {
+		t.Errorf("joined: %v, chained: %v", joined, chained)
+	}
+	checkBoth(t, p, map[string]vm.Value{"x": ramp([]graph.Dim{50, 60})}, vm.Options{Poison: true})
 }

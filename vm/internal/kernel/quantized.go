@@ -9,7 +9,7 @@ import (
 // quantizedNodes are the kernels that Quantized makes.
 var quantizedNodes = map[string]func(*Invocation) (Run, error){
 	"QLinearConv": makeQLinearConv, "QLinearMatMul": makeQLinearMatMul, "QGemm": makeQGemm,
-	"QLinearGlobalAveragePool": makeQLinearGlobalAveragePool, "QLinearMul": qlinearBinary(simd.Mul),
+	"QLinearGlobalAveragePool": makeQLinearGlobalAveragePool, "QLinearAdd": qlinearBinary(simd.Add), "QLinearMul": qlinearBinary(simd.Mul),
 }
 
 // Quantized makes an operation on quantized tensors; c has the inputs of QLinearConv or
