@@ -52,6 +52,9 @@ func (c *chain) links(id graph.NodeID) bool {
 			return false
 		}
 	}
+	if open, err := st.check(); open || err != nil {
+		return false // prepare reports it
+	}
 	return !c.fused(id)
 }
 

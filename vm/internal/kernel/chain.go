@@ -87,7 +87,7 @@ var reals2 = []graph.DType{graph.Float32, graph.Float32}
 // is none.
 func converts(c *Invocation) link {
 	op := c.Node.Op
-	if op != "QuantizeLinear" && op != "DequantizeLinear" || c.Node.Domain != "" || len(c.In) < 2 || len(c.Out) != 1 || c.Out[0] == nil {
+	if op != "QuantizeLinear" && op != "DequantizeLinear" || c.Node.Domain != "" || !c.Has(0) || !c.Has(1) || len(c.Out) != 1 || c.Out[0] == nil {
 		return nil
 	}
 	bytes, reals, scale := c.In[0], c.Out[0], c.In[1]
@@ -98,7 +98,7 @@ func converts(c *Invocation) link {
 	if !is || reals.Type != graph.Float32 || scale.Type != graph.Float32 || !scale.Const || scale.Len() != 1 || c.Int("block_size", 0) != 0 || !sameShape(bytes, reals) {
 		return nil
 	}
-	if c.Has(2) && (!c.In[2].Const || c.In[2].Len() != 1) {
+	if c.Has(2) && (!c.In[2].Const || c.In[2].Len() != 1 || c.In[2].Type != bytes.Type) {
 		return nil
 	}
 	zero := zeroPoint(c, 2)
