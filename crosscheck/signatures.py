@@ -1,5 +1,6 @@
 """Write ops/signatures.txt: the numbers of inputs and outputs of each operator, and which
-of their element types must agree, as the onnx package and ONNX Runtime define them.
+of their element types must agree, and the types of its attributes, as the onnx package and
+ONNX Runtime define them.
 
     crosscheck/run signatures
 """
@@ -20,6 +21,8 @@ HEAD = """\
 #   domain operator
 #     version inputs > outputs           a form, from this version of the domain on
 #     SYMBOL dtype ...                   the types that a symbol stands for
+#     : name=type ...                    the types of attributes; "|" between those of
+#                                        different versions
 #
 # A type is permitted in all versions that have the symbol; behind "@", from that version
 # of the domain on ("int8@14"), or from one to another ("int8@9-12").
@@ -94,6 +97,7 @@ def contributed(schema):
 def main():
     forms = collections.defaultdict(dict)
     symbols = collections.defaultdict(lambda: collections.defaultdict(dict))
+    attributes = collections.defaultdict(lambda: collections.defaultdict(set))
     schemas = [(s, official(s)) for s in onnx.defs.get_all_schemas_with_history()]
     known = {(s.domain, s.name) for s, _ in schemas}
     schemas += [
@@ -107,6 +111,8 @@ def main():
         key = (schema.domain or "ai.onnx", schema.name)
         types = {t.type_param_str: t.allowed_type_strs for t in schema.type_constraints}
         sides = [" ".join(parameter(schema.since_version, *p, types, symbols[key]) for p in side) for side in (inputs, outputs)]
+        for name, attribute in schema.attributes.items():
+            attributes[key][name].add(str(attribute.type).rsplit(".", maxsplit=1)[-1].lower())
         forms[key][schema.since_version] = f"{sides[0]} > {sides[1]}".strip()
     lines = [HEAD]
     for key in sorted(forms):
@@ -118,6 +124,8 @@ def main():
                 lines.append(f"  {since} {last}\n")
         for symbol in sorted(symbols[key]):
             lines.append(f"  {symbol} {' '.join(versions(symbols[key][symbol]))}\n")
+        if attributes[key]:
+            lines.append("  : " + " ".join(f"{name}={'|'.join(sorted(attributes[key][name]))}" for name in sorted(attributes[key])) + "\n")
     FILE.write_text("".join(lines))
     print(f"{FILE}: {len(forms)} operators", file=sys.stderr)
 

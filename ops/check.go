@@ -61,7 +61,7 @@ func Check(c *Call) (open bool, err error) {
 // prove without them: it is the only one for which the node is right. Whether they ask for
 // that one must be seen when they are known.
 func (c *Call) asksForShape() bool {
-	if n := c.Node; n.Domain != "" || n.Op != "Expand" && n.Op != "Reshape" || !c.Has(1) {
+	if n := c.Node; n.Domain != "" || !slices.Contains([]string{"Expand", "Reshape", "Squeeze"}, n.Op) || !c.Has(1) {
 		return false
 	}
 	v := c.In[1].Value

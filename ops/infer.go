@@ -352,6 +352,9 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 		if len(n.Outputs) == 0 {
 			return c.Errf("has no outputs: expected at least one")
 		}
+		if err := checkAttributes(n); err != nil {
+			return err
+		}
 		if err := op.Infer(c); err != nil {
 			return err
 		}

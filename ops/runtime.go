@@ -160,10 +160,16 @@ var forced = []RuntimeRow{
 // A view that the runtime copies, but may copy onto its operand, becomes an in-place result.
 // Restricting twice is restricting once.
 func Restrict(m *graph.Model, r *Runtime) {
-	restrictGraph(m.Graph, r)
+	restrictGraph(m.Graph, r, map[*graph.Graph]bool{})
 }
 
-func restrictGraph(g *graph.Graph, r *Runtime) {
+// restrictGraph restricts a graph and those within it, each once: calls of a function with the
+// same types share its body, so functions within each other would take exponential time.
+func restrictGraph(g *graph.Graph, r *Runtime, done map[*graph.Graph]bool) {
+	if done[g] {
+		return
+	}
+	done[g] = true
 	order, err := g.Topological()
 	if err != nil {
 		return // inference has refused it
@@ -177,14 +183,14 @@ func restrictGraph(g *graph.Graph, r *Runtime) {
 		x.node(n)
 		for _, a := range n.Bodies() {
 			if a.Graph != nil {
-				restrictGraph(a.Graph, r)
+				restrictGraph(a.Graph, r, done)
 			}
 			for _, body := range a.Graphs {
-				restrictGraph(body, r)
+				restrictGraph(body, r, done)
 			}
 		}
 		if c := n.Semantics.Call; c != nil && c.Body != nil {
-			restrictGraph(c.Body, r)
+			restrictGraph(c.Body, r, done)
 		}
 	}
 }

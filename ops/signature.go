@@ -37,11 +37,43 @@ onnxmem SwapIn
 // signatures holds the content of signatures.txt; it is parsed on first use.
 var signatures = sync.OnceValue(func() map[key]*signature { return parseSignatures(signatureText + ownSignatures) })
 
-// signature gives the number of inputs and outputs of an operator, and which of
-// their element types agree.
+// signature gives the number of inputs and outputs of an operator, which of their
+// element types agree, and the types of its attributes.
 type signature struct {
-	forms   []form // by version, ascending
-	symbols map[string][]typeRange
+	forms      []form // by version, ascending
+	symbols    map[string][]typeRange
+	attributes map[string][]string // names of attrTypes: several if they differ by version
+}
+
+// attrTypes are the types that attributes of operators have, by their names in
+// signatures.txt.
+var attrTypes = map[string]graph.AttrType{
+	"float": graph.AttrFloat, "int": graph.AttrInt, "string": graph.AttrString, "tensor": graph.AttrTensor,
+	"graph": graph.AttrGraph, "floats": graph.AttrFloats, "ints": graph.AttrInts, "strings": graph.AttrStrings,
+	"sparse_tensor": graph.AttrSparseTensor, "type_proto": graph.AttrTypeProto,
+}
+
+// checkAttributes refuses attributes of another type than the operator's: they would be read
+// as zero or empty. An attribute that the operator does not have is not read.
+func checkAttributes(n *graph.Node) error {
+	s := signatures()[key{n.Domain, n.Op}]
+	if s == nil {
+		return nil
+	}
+	for _, a := range n.Attrs {
+		want := s.attributes[a.Name]
+		if len(want) == 0 || slices.ContainsFunc(want, func(w string) bool { return attrTypes[w] == a.Type }) {
+			continue
+		}
+		found := fmt.Sprintf("type %d", a.Type)
+		for name, t := range attrTypes {
+			if t == a.Type {
+				found = "type " + name
+			}
+		}
+		return graph.Errorf("attribute %s has %s, expected %s", a.Name, found, strings.Join(want, " or "))
+	}
+	return nil
 }
 
 // typeRange is a type that a symbol stands for in some versions of its domain.
@@ -121,6 +153,8 @@ func parseSignatures(text string) map[key]*signature {
 				domain = ""
 			}
 			table[key{domain, words[1]}] = last
+		case words[0] == ":":
+			last.attributes = parseAttributes(words[1:])
 		default:
 			since, err := strconv.ParseInt(words[0], 10, 64)
 			if err != nil {
@@ -139,6 +173,21 @@ func parseSignatures(text string) map[key]*signature {
 				*side = append(*side, parseParameter(w, dtypes))
 			}
 			last.forms = append(last.forms, f)
+		}
+	}
+	return table
+}
+
+// parseAttributes parses the types of attributes: axis=int to=int|string.
+func parseAttributes(words []string) map[string][]string {
+	table := make(map[string][]string, len(words))
+	for _, w := range words {
+		name, types, _ := strings.Cut(w, "=")
+		table[name] = strings.Split(types, "|")
+		for _, t := range table[name] {
+			if attrTypes[t] == graph.AttrUndefined {
+				panic("ops: signatures: " + w)
+			}
 		}
 	}
 	return table

@@ -34,6 +34,28 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
+// TestAttributeTypes: an attribute of another type than the operator's is refused, and one that
+// the operator does not have is not read.
+func TestAttributeTypes(t *testing.T) {
+	for _, c := range []struct {
+		doc, nodes string
+		a          *graph.Attr
+		want       string
+	}{
+		{"right", "y=Concat(x,x)", &graph.Attr{Name: "axis", Type: graph.AttrInt, Int: 1}, "float32[2,6]"},
+		{"a word", "y=Concat(x,x)", &graph.Attr{Name: "axis", Type: graph.AttrString, String: "1"}, "error: node \"y\" (Concat): attribute axis has type string, expected int"},
+		{"a list", "y=Concat(x,x)", &graph.Attr{Name: "axis", Type: graph.AttrInts, Ints: []int64{1}}, "error: node \"y\" (Concat): attribute axis has type ints, expected int"},
+		{"a number for a list", "y=Transpose(x)", &graph.Attr{Name: "perm", Type: graph.AttrInt, Int: 1}, "error: node \"y\" (Transpose): attribute perm has type int, expected ints"},
+		{"the type of an old version", "y=Cast(x)", &graph.Attr{Name: "to", Type: graph.AttrFloat, Float: 1}, "error: node \"y\" (Cast): attribute to has type float, expected int or string"},
+		{"of a number that ONNX does not have", "y=Relu(x)", &graph.Attr{Name: "alpha", Type: 99}, "float32[2,3]"},
+	} {
+		types := map[string]graph.Type{"x": graph.TensorOf(graph.Float32, 2, 3)}
+		if _, got := (graphSpec{in: "x", out: "y", nodes: c.nodes, types: types, attrs: map[string][]*graph.Attr{"y": {c.a}}}).infer(t); got != c.want {
+			t.Errorf("%s:\n got  %s\n want %s", c.doc, got, c.want)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	f32, i64 := graph.Float32, graph.Int64
 	runChecks(t, []checkCase{

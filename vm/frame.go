@@ -60,17 +60,18 @@ type step struct {
 	kept    *kept      // what it keeps during a loop; nil: nothing
 }
 
-// maxNodes bounds the nodes of a session: n functions, each of which calls the next
-// one twice, would make 2^n nodes.
-const maxNodes = 1 << 22
+// maxCalled bounds the nodes of called functions in a session, which counts them at each
+// call: n functions, each of which calls the next one twice, would make 2^n nodes. A node
+// takes some 1.3 KB, which no account sees.
+const maxCalled = 1 << 18
 
 // builder makes the frames of a session.
 type builder struct {
 	s      *Session
 	bodies []plan.Subgraph // in the plan's order
 	next   int             // index of the next entry
-	nodes  int
-	at     *step // the node that is being prepared, nil before the first
+	called int             // nodes of called functions, at each call
+	at     *step           // the node that is being prepared, nil before the first
 
 	workspace workspace // of the main graph's node that is being prepared
 
@@ -221,8 +222,10 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 	if err != nil {
 		return err
 	}
-	if b.nodes += len(order); b.nodes > maxNodes {
-		return fmt.Errorf("more than %d nodes, those of called functions counted at each call", maxNodes)
+	if b.inFunction {
+		if b.called += len(order); b.called > maxCalled {
+			return fmt.Errorf("called functions have more than %d nodes, counted at each call", maxCalled)
+		}
 	}
 	f.steps = make([]*step, len(f.g.Nodes))
 	block := int(attr.NchwcBlock(f.g))

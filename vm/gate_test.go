@@ -245,6 +245,9 @@ func TestShapesThatAreData(t *testing.T) {
 		{doc: "no length", op: "Expand", in: []vm.Value{x, numbers([]int{2}, -1, 3)}, want: "shape has -1 for axis 0"},
 		{doc: "a list", op: "Reshape", in: []vm.Value{x, numbers([]int{1}, 6)}},
 		{doc: "another list", op: "Reshape", in: []vm.Value{x, numbers([]int{1}, 7)}, want: "7"},
+		{doc: "the axis of length 1", op: "Squeeze", in: []vm.Value{floats(1, 6), numbers([]int{1}, -2)}},
+		{doc: "another axis", op: "Squeeze", in: []vm.Value{floats(1, 6), numbers([]int{1}, 1)}, want: "length 1 on axis 1"},
+		{doc: "no axis", op: "Squeeze", in: []vm.Value{floats(1, 6), numbers([]int{1}, -1<<63)}, want: "expected one of [-2, 2)"},
 	})
 }
 

@@ -68,3 +68,24 @@ func TestHostileFiles(t *testing.T) {
 		})
 	}
 }
+
+// TestSharedBodiesAreVisitedOnce: each of 40 functions calls the next one twice, with one body
+// for all of its calls: what a runtime shares is found, and checked, once for each body.
+func TestSharedBodiesAreVisitedOnce(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned := filepath.Join(t.TempDir(), "planned.onnx")
+	for _, args := range [][]string{
+		{"optimize", filepath.Join("..", "..", "testdata", "bad", "function-laughs.onnx"), planned, "--runtime", "onnxruntime"},
+		{"verify", planned},
+	} {
+		if status, stderr := hostile(t, exe, args...); status != 0 {
+			t.Fatalf("onnxmem %s: exit status %d: %s", strings.Join(args, " "), status, stderr)
+		}
+	}
+	if status, stderr := hostile(t, exe, "run", planned); status != exitRefused || !strings.Contains(stderr, "called functions have more than 262144 nodes") {
+		t.Errorf("run: exit status %d: %s", status, stderr)
+	}
+}

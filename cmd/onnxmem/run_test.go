@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +61,25 @@ func TestRunSummarizesTheReference(t *testing.T) {
 	for _, want := range []string{`"wrong_nodes": 1`, `"first_wrong": "node 3"`, `"seconds": 1`} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("%s, expected %s", b, want)
+		}
+	}
+}
+
+// An array without elements may have longer axes than its input has elements.
+func TestRunTakesArraysWithoutElements(t *testing.T) {
+	bad, err := filepath.Abs("../../testdata/bad/zero-size.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	header := "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4), }"
+	header += strings.Repeat(" ", 117-len(header)) + "\n"
+	if err := os.WriteFile("x.npy", []byte("\x93NUMPY\x01\x00"+string(rune(len(header)))+"\x00"+header), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"optimize " + bad + " planned.onnx", "run planned.onnx --input x=x.npy --check"} {
+		if status, errs := onCommandLine(line); status != 0 {
+			t.Fatalf("onnxmem %s: exit status %d: %s", line, status, errs)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (c *runCmd) given(program *vm.Program) (map[string]vm.Value, error) {
 func notLonger(program *vm.Program) func(name string, a *npy.Array) error {
 	return func(name string, a *npy.Array) error {
 		i := slices.IndexFunc(program.Inputs(), func(t graph.Tensor) bool { return t.Name == name && t.Type.Exact() })
-		if i < 0 {
+		if i < 0 || slices.Contains(a.Shape, 0) {
 			return nil
 		}
 		want := program.Inputs()[i].Type

@@ -26,10 +26,16 @@ func (v *verifier) keepRuntime() {
 		v.fault(CodeFormat, "sharing.runtime: no runtime %q", graph.Short(name))
 		return
 	}
-	keepShared(v.m.Graph, r)
+	keepShared(v.m.Graph, r, map[*graph.Graph]bool{})
 }
 
-func keepShared(g *graph.Graph, r *ops.Runtime) {
+// keepShared edits a graph and those within it. seen holds those that are done: several calls
+// of a function may have one body.
+func keepShared(g *graph.Graph, r *ops.Runtime, seen map[*graph.Graph]bool) {
+	if seen[g] {
+		return
+	}
+	seen[g] = true
 	order, err := g.Topological()
 	if err != nil {
 		return // inference refuses it
@@ -67,11 +73,11 @@ func keepShared(g *graph.Graph, r *ops.Runtime) {
 		n.Semantics.Views, n.Semantics.Inplace, n.Semantics.Ranges = views, inplace, nil
 		for _, a := range n.Attrs {
 			for _, body := range a.All() {
-				keepShared(body, r)
+				keepShared(body, r, seen)
 			}
 		}
 		if c := n.Semantics.Call; c != nil && c.Body != nil {
-			keepShared(c.Body, r)
+			keepShared(c.Body, r, seen)
 		}
 	}
 }
