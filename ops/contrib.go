@@ -37,7 +37,7 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "QMoE", Infer: mlSame},
 
 	{Name: "SkipLayerNormalization", Infer: skipNorm(2, 3, 4), Cut: cutSkipNorm, Inplace: overSkipped, FLOPs: perElement(8), Check: checkSkipNorm, Weights: []int{2, 3, 4}, Kinds: []string{"normalization", "normalization", "bias"}, Biases: []int{2, 3, 4}},
-	{Name: "SkipSimplifiedLayerNormalization", Infer: skipNorm(2, 3), Cut: cutSkipNorm, Inplace: overSkipped, FLOPs: perElement(6)},
+	{Name: "SkipSimplifiedLayerNormalization", Infer: skipNorm(2, 3), Cut: cutSkipNorm, Inplace: overSkipped, FLOPs: perElement(6), Check: checkSkipNorm},
 	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(4)},
 	{Name: "EmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 2), Weights: []int{2, 3, 4, 5, 6}, Kinds: []string{"embedding", "embedding", "embedding", "normalization"}, Biases: []int{5, 6}},
 	{Name: "QEmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 8)},

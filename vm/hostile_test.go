@@ -86,6 +86,10 @@ func int32s(shape []int, list ...int32) vm.Value {
 
 func TestProductsAtTheEdge(t *testing.T) {
 	u8 := graph.Uint8
+	ones := shaped([]int{16}, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+	packed := func(block, bits int) []*graph.Attr {
+		return attrs(attr("N", 1), attr("K", 16), attr("block_size", block), attr("bits", bits))
+	}
 	runNodeCases(t, []nodeCase{
 		{doc: "one column and a number as bias", op: "Gemm", in: []vm.Value{shaped([]int{2, 1}, 1, 2), shaped([]int{1, 1}, 3), shaped([]int{}, 4)}, gives: []float64{7, 10}},
 		{doc: "a depth of 0 and a bias", op: "Gemm", in: []vm.Value{zeros(graph.Float32, 2, 0), zeros(graph.Float32, 0, 2), shaped([]int{2}, 4, 5)}, gives: []float64{4, 5, 4, 5}},
@@ -99,6 +103,13 @@ func TestProductsAtTheEdge(t *testing.T) {
 			doc: "zero points of no length", op: "MatMulInteger", want: `has shape [0], expected one element, [2] or [2,1]: one for each row of input 0`,
 			in: []vm.Value{zeros(u8, 2, 2), zeros(u8, 2, 2), zeros(u8, 0)},
 		},
+
+		{doc: "a row of ones in 4 bits", op: "com.microsoft.MatMulNBits", attrs: packed(16, 4), in: []vm.Value{ones, octets(u8, []int{8}, 0x99, 0x99, 0x99, 0x99, 0x99, 0x99, 0x99, 0x99), shaped([]int{1}, 2)}, gives: []float64{32}},
+		{doc: "blocks of no length", op: "com.microsoft.MatMulNBits", attrs: packed(0, 4), in: []vm.Value{ones, zeros(u8, 8), shaped([]int{1}, 2)}, want: "block_size is 0, expected a power of 2 from 16"},
+		{doc: "blocks beyond all numbers", op: "com.microsoft.MatMulNBits", attrs: packed(1<<62, 4), in: []vm.Value{ones, zeros(u8, 8), shaped([]int{1}, 2)}, want: "expected a power of 2 from 16"},
+		{doc: "numbers of 3 bits", op: "com.microsoft.MatMulNBits", attrs: packed(16, 3), in: []vm.Value{ones, zeros(u8, 6), shaped([]int{1}, 2)}, want: "no kernel for numbers of 3 bits"},
+		{doc: "weights that are too short", op: "com.microsoft.MatMulNBits", attrs: packed(16, 8), in: []vm.Value{ones, zeros(u8, 8), shaped([]int{1}, 2)}, want: "weights have shape [8], expected 16 elements"},
+		{doc: "no scale", op: "com.microsoft.MatMulNBits", attrs: packed(16, 4), in: []vm.Value{ones, zeros(u8, 8), zeros(graph.Float32, 0)}, want: "scales have shape [0], expected 1 elements"},
 	})
 }
 
@@ -146,6 +157,7 @@ func TestAttentionAtTheEdge(t *testing.T) {
 	x := shaped([]int{1, 2, 2}, 1, 2, 3, 4)
 	table := shaped([]int{2, 1}, 0, 1)
 	turned := func(p ...int64) []vm.Value { return []vm.Value{x, table, table, vm.Int64s(p, 1, 2)} }
+	from := func(p int64) []vm.Value { return []vm.Value{x, vm.Int64s([]int64{p}, 1), table, table} }
 	merged := zeros(f, 2, 6)
 	masked := func(m vm.Value) []vm.Value { return []vm.Value{zeros(f, 1, 2, 2), merged, zeros(f, 6), m} }
 	one := attr("num_heads", 1)
@@ -163,6 +175,12 @@ func TestAttentionAtTheEdge(t *testing.T) {
 		{doc: "positions", op: "RotaryEmbedding", version: 23, attrs: attrs(one), in: turned(1, 0), gives: []float64{-1, 3, 0, 0}},
 		{doc: "a position beyond the table", op: "RotaryEmbedding", version: 23, attrs: attrs(one), in: turned(1, 2), want: "input 3: element 1 is position 2, expected one in [0, 2)"},
 		{doc: "a position before it", op: "RotaryEmbedding", version: 23, attrs: attrs(one), in: turned(-1, 0), want: "input 3: element 0 is position -1"},
+
+		{doc: "positions from the first one on", op: "com.microsoft.RotaryEmbedding", attrs: attrs(one), in: from(0), gives: []float64{0, 0, -1, 7}},
+		{doc: "a first position too far", op: "com.microsoft.RotaryEmbedding", attrs: attrs(one), in: from(1), want: "input 1: element 0 is position 1, expected one in [0, 1)"},
+		{doc: "the largest number as a position", op: "com.microsoft.RotaryEmbedding", attrs: attrs(one), in: from(math.MaxInt64), want: "input 1: element 0 is position"},
+		{doc: "heads that do not divide", op: "com.microsoft.RotaryEmbedding", attrs: attrs(attr("num_heads", 3)), in: from(0), want: "num_heads is 3, expected a divisor of 2"},
+		{doc: "more pairs than a head has", op: "com.microsoft.RotaryEmbedding", attrs: attrs(one, attr("rotary_embedding_dim", 4)), in: from(0), want: "rotary_embedding_dim is 4, expected an even number up to 2"},
 
 		{doc: "lengths as a mask", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{1}, 1))},
 		{doc: "a mask of no axis", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{}, 1)), want: "no kernel for a mask of shape []"},

@@ -31,7 +31,7 @@ var contribOperators = []operator{
 	{"SkipSimplifiedLayerNormalization", func(c *evaluation) []*Tensor {
 		return skipNorm(c, 3, func(inner *evaluation) []*Tensor {
 			y := rmsNorm(inner)
-			return []*Tensor{y[0], y[1], y[1]}
+			return []*Tensor{y[0], zeros(y[1].Type, y[1].Shape), y[1]} // no mean is subtracted
 		})
 	}},
 	{"EmbedLayerNormalization", embedNorm},

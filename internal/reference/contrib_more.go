@@ -72,7 +72,7 @@ func cropAndResize(c *evaluation) []*Tensor {
 func packedProduct(c *evaluation) []*Tensor {
 	a, b, scales, zeroes := c.x(0), c.x(1), c.x(2), c.x(3)
 	n, k, bits, block := c.int("N", 0), c.int("K", 0), c.int("bits", 4), c.int("block_size", 0)
-	if c.x(4) != nil || bits != 4 && bits != 8 {
+	if c.x(4) != nil || bits != 2 && bits != 4 && bits != 8 {
 		fail("g_idx, or bits")
 	}
 	blocks, each8 := (k+block-1)/block, 8/bits

@@ -14,7 +14,9 @@ import (
 // attentions lists the attention operators of ai.onnx.
 var attentions = family{"", []Kernel{
 	{Name: "Attention", Make: makeAttention},
-	{Name: "RotaryEmbedding", Make: makeRotaryEmbedding},
+	{Name: "RotaryEmbedding", Make: func(c *Invocation) (Run, error) {
+		return rotaryEmbedding(c, 1, 2, 3, c.Int("num_heads", 0))
+	}},
 }}
 
 // HeadLayout is the layout of queries, keys or values: the strides, in elements, from
@@ -35,12 +37,16 @@ func PositionsFirst(count, positions, size int) HeadLayout {
 // HeadsIn returns the layout of input i, which is PositionsFirst with three axes, and
 // HeadsFirst with four. The attribute gives the number of heads that share three axes.
 func (c *Invocation) HeadsIn(i int, attr string) (h HeadLayout, count, positions, size int) {
-	s := c.In[i].Shape
+	return c.In[i].heads(c.Int(attr, 0))
+}
+
+// heads returns the layout of a tensor of heads; shared is their number if it has three axes.
+func (t *Tensor) heads(shared int) (h HeadLayout, count, positions, size int) {
+	s := t.Shape
 	if len(s) == 4 {
 		return HeadsFirst(s[1], s[2], s[3]), s[1], s[2], s[3]
 	}
-	count = c.Int(attr, 0)
-	return PositionsFirst(count, s[1], s[2]/count), count, s[1], s[2] / count
+	return PositionsFirst(shared, s[1], s[2]/shared), shared, s[1], s[2] / shared
 }
 
 // heads are queries, keys or values in memory.
@@ -359,15 +365,16 @@ func (a *attention) mask(c *Invocation, f *AttentionForm) error {
 	return nil
 }
 
-// makeRotaryEmbedding rotates pairs of elements of each head. The inputs hold the
-// cosines and sines of the angles, by position in the sequence or by the position ids
-// of input 3.
-func makeRotaryEmbedding(c *Invocation) (Run, error) {
-	x, cos, sin, out := c.In[0], c.In[1], c.In[2], c.Out[0]
+// rotaryEmbedding rotates pairs of elements of each head. The inputs at cosines and sines
+// hold those of the angles, by position in the sequence or by the ids in the input at
+// position; these may be one number, the position of the first element of each sequence. If
+// input 0 has three axes, shared is the number of heads.
+func rotaryEmbedding(c *Invocation, cosines, sines, position, shared int) (Run, error) {
+	x, cos, sin, ids, out := c.In[0], c.In[cosines], c.In[sines], c.in(position), c.Out[0]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
-	layout, count, positions, size := c.HeadsIn(0, "num_heads")
+	layout, count, positions, size := x.heads(shared)
 	from := heads{nil, layout}
 	rotated := c.Int("rotary_embedding_dim", 0)
 	if rotated == 0 {
@@ -375,13 +382,16 @@ func makeRotaryEmbedding(c *Invocation) (Run, error) {
 	}
 	half := rotated / 2
 	lines := cos.Len() / half
-	ids := c.in(3)
+	first := ids != nil && ids.rank() == 1 && x.Shape[0]*positions != 0
 	interleaved := c.Int("interleaved", 0) != 0
 	to := from
 	part := func(p, _ int) {
 		b, position := p/positions, p%positions
 		line := p
-		if ids != nil {
+		switch {
+		case first:
+			line = int(data[int64](ids)[0]) + position
+		case ids != nil:
 			line = int(data[int64](ids)[p])
 		}
 		m := meter{c: c}
@@ -405,8 +415,12 @@ func makeRotaryEmbedding(c *Invocation) (Run, error) {
 				if p&often == 0 {
 					c.poll()
 				}
-				if at < 0 || int(at) >= lines {
-					return fmt.Errorf("input 3: element %d is position %d, expected one in [0, %d)", p, at, lines)
+				last := lines
+				if first {
+					last -= positions - 1
+				}
+				if at < 0 || at >= int64(last) {
+					return fmt.Errorf("input %d: element %d is position %d, expected one in [0, %d)", position, p, at, last)
 				}
 			}
 		}

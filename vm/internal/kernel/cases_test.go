@@ -28,6 +28,15 @@ var nodeCases = []nodeCase{
 		in: args(noise(2, 2, 66, 8), noise(2, 2, 90, 8), noise(2, 2, 90, 8), nil, nil, nil, wholes([]int{2}, 80, 60)),
 	},
 	{op: "RotaryEmbedding", version: 23, attrs: attrs(whole1("num_heads", 3), whole1("interleaved", 1)), in: args(noise(2, 5, 48), noise(2, 5, 8), noise(2, 5, 8))},
+	{op: "com.microsoft.RotaryEmbedding", version: 1, in: args(noise(2, 5, 48), wholes([]int{2, 5}, 3, 1, 4, 0, 5, 2, 6, 6, 1, 0), noise(7, 8), noise(7, 8))},
+	{op: "com.microsoft.RotaryEmbedding", version: 1, in: args(noise(2, 3, 5, 16), wholes([]int{1}, 2), noise(7, 8), noise(7, 8))},
+	{
+		op: "com.microsoft.RotaryEmbedding", version: 1, attrs: attrs(whole1("num_heads", 3), whole1("rotary_embedding_dim", 10), whole1("interleaved", 1)),
+		in: args(noise(2, 5, 48), wholes([]int{1}, 1), noise(7, 5), noise(7, 5)),
+	},
+	{op: "com.microsoft.MatMulNBits", version: 1, attrs: attrs(whole1("N", 70), whole1("K", 48), whole1("block_size", 16)), in: args(noise(3, 5, 48), quants(graph.Uint8, 70, 3, 8), noise(210), quants(graph.Uint8, 70*2))},
+	{op: "com.microsoft.MatMulNBits", version: 1, attrs: attrs(whole1("N", 9), whole1("K", 70), whole1("bits", 2), whole1("block_size", 32)), in: args(noise(70), quants(graph.Uint8, 9, 3, 8), noise(9, 3), noise(9, 3))},
+	{op: "com.microsoft.MatMulNBits", version: 1, attrs: attrs(whole1("N", 9), whole1("K", 70), whole1("bits", 8), whole1("block_size", 64)), in: args(noise(4, 70), quants(graph.Uint8, 9, 2, 64), noise(18), nil, nil, noise(9))},
 	{
 		op: "com.microsoft.Attention", version: 1, tolerance: 2e-5, attrs: attrs(whole1("num_heads", 2), whole1("unidirectional", 1)),
 		in: args(noise(2, 70, 24), noise(24, 96), noise(96)),
@@ -136,6 +145,9 @@ var nodeCases = []nodeCase{
 	{op: "LayerNormalization", outputs: 3, in: args(noise(3, 40, 35), noise(35), noise(35))},
 	{op: "LayerNormalization", attrs: attrs(whole1("axis", 1)), in: args(noise(3, 40, 35), noise(40, 1), noise(35))},
 	{op: "LayerNormalization", in: args(noise(3, 40, 35), noise(40, 35), noise(3, 1, 1))},
+	{op: "com.microsoft.SkipSimplifiedLayerNormalization", version: 1, outputs: 4, attrs: attrs(float1("epsilon", 0.01)), in: args(noise(3, 4, 40), noise(4, 40), noise(40), noise(40))},
+	{op: "SimplifiedLayerNormalization", version: 1, outputs: 2, in: args(noise(3, 40, 35), noise(35))},
+	{op: "com.microsoft.SimplifiedLayerNormalization", version: 1, in: args(noise(3, 40), noise(40))},
 	{op: "RMSNormalization", version: 23, attrs: attrs(whole1("axis", 1)), in: args(noise(3, 40, 35), noise(40, 1))},
 	{op: "GlobalAveragePool", in: args(noise(2, 5, 7, 9))},
 

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"math"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -22,6 +24,9 @@ var contrib = family{"com.microsoft", []Kernel{
 	{Name: "FastGelu", Make: makeFastGelu},
 	{Name: "BiasGelu", Make: makeBiasGelu},
 	{Name: "SkipLayerNormalization", Make: makeSkipLayerNorm},
+	{Name: "SkipSimplifiedLayerNormalization", Make: makeSkipRMSNorm},
+	{Name: "SimplifiedLayerNormalization", Make: forFloats(rmsNorm[float32], rmsNorm[float64])},
+	{Name: "MatMulNBits", Make: makeMatMulNBits},
 }}
 
 // makeFusedConv is a convolution, the sum with input 3, and an activation.
@@ -165,20 +170,34 @@ func biasedGelu(c *Invocation, gelu func(d, a []float32)) (Run, error) {
 // makeSkipLayerNorm normalizes input + skip (+ bias) over the last axis. Outputs 1 and 2
 // are the mean and the inverse standard deviation; output 3 is the sum.
 func makeSkipLayerNorm(c *Invocation) (Run, error) {
+	return skipNorm(c, c.in(3), c.in(4), 1e-12, moments)
+}
+
+// makeSkipRMSNorm is RMSNormalization of the sum of inputs 0 and 1 and a bias, input 3.
+func makeSkipRMSNorm(c *Invocation) (Run, error) {
+	return skipNorm(c, nil, c.in(3), 1e-5, func(c *Invocation, d []float32, epsilon float64) (float64, float64) {
+		return 0, 1 / math.Sqrt(squares(c, d, 0)/float64(len(d))+epsilon)
+	})
+}
+
+// skipNorm standardizes each row of the sum of inputs 0 and 1 and a bias by its mean and
+// the inverse of its deviation, as moments finds them, multiplies by input 2 and adds shift.
+// shift and bias may be nil. Output 3 is the sum.
+func skipNorm(c *Invocation, shift, bias *Tensor, otherwise float32, moments func(c *Invocation, d []float32, epsilon float64) (mean, inverse float64)) (Run, error) {
 	x, skip, out := c.In[0], c.In[1], c.Out[0]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
 	n := x.Shape[x.rank()-1]
-	epsilon := float64(c.Float("epsilon", 1e-12))
+	epsilon := float64(c.Float("epsilon", otherwise))
 	part := func(row, _ int) {
 		s := span[float32](element[float32](x, row*n), n)
 		d := span[float32](element[float32](out, row*n), n)
 		added := span[float32](element[float32](skip, row*n%skip.Len()), n)
 		for from, to := range c.pieces(n) {
 			simd.Add(d[from:to], added[from:to], s[from:to])
-			if c.Has(4) {
-				simd.Add(d[from:to], d[from:to], data[float32](c.In[4])[from:to])
+			if bias != nil {
+				simd.Add(d[from:to], d[from:to], data[float32](bias)[from:to])
 			}
 			if c.HasOut(3) {
 				copy(span[float32](element[float32](c.Out[3], row*n+from), to-from), d[from:to])
@@ -195,8 +214,8 @@ func makeSkipLayerNorm(c *Invocation) (Run, error) {
 			row := d[from:to]
 			simd.Standardize(row, row, mean, inverse)
 			simd.Mul(row, row, data[float32](c.In[2])[from:to])
-			if c.Has(3) {
-				simd.Add(row, row, data[float32](c.In[3])[from:to])
+			if shift != nil {
+				simd.Add(row, row, data[float32](shift)[from:to])
 			}
 		}
 	}

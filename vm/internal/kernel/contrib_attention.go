@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 // contribAttentions lists ONNX Runtime's attention operators.
 var contribAttentions = family{"com.microsoft", []Kernel{
 	{Name: "Attention", Make: makeContribAttention},
+	{Name: "RotaryEmbedding", Make: makeContribRotaryEmbedding},
 }}
 
 // PackedAttention is what the shapes and attributes of a self-attention node of ONNX
@@ -124,4 +126,38 @@ func makeContribAttention(c *Invocation) (Run, error) {
 		attend(w)
 		return nil
 	}, nil
+}
+
+// makeContribRotaryEmbedding: the position ids stand before the cosines and sines, which
+// have one row for each position, and the number of heads may follow from them.
+func makeContribRotaryEmbedding(c *Invocation) (Run, error) {
+	x, ids, cos, sin := c.In[0], c.In[1], c.In[2], c.In[3]
+	if c.Int("is_packed_batching", 0) != 0 || c.Float("scale", 1) != 1 {
+		return nil, unsupportedf("packed batches, or a scale")
+	}
+	shared := c.Int("num_heads", 0)
+	places := x.Shape[1]
+	switch {
+	case cos.rank() != 2 || !slices.Equal(cos.Shape, sin.Shape) || cos.Shape[1] == 0:
+		return nil, fmt.Errorf("input 2 has shape %v and input 3 %v: expected positions and pairs, as many in both", cos.Shape, sin.Shape)
+	case x.rank() == 4:
+		places = x.Shape[2]
+	case shared == 0:
+		shared = x.Shape[2] / (2 * cos.Shape[1])
+		fallthrough
+	default:
+		if shared < 1 || x.Shape[2]%shared != 0 {
+			return nil, fmt.Errorf("num_heads is %d, expected a divisor of %d, the length of the last axis of input 0", shared, x.Shape[2])
+		}
+	}
+	_, _, _, size := x.heads(shared)
+	if turned := c.Int("rotary_embedding_dim", 0); turned < 0 || turned > size || turned%2 != 0 || turned == 0 && size%2 != 0 {
+		return nil, fmt.Errorf("rotary_embedding_dim is %d, expected an even number up to %d, the size of a head, or 0 for all of an even one", turned, size)
+	} else if pairs := cos.Shape[1]; pairs != turned/2 && (turned != 0 || pairs != size/2) {
+		return nil, fmt.Errorf("input 2 has %d angles for each position, expected one for each pair of %d elements", pairs, max(turned, size))
+	}
+	if !slices.Equal(ids.Shape, []int{1}) && !slices.Equal(ids.Shape, []int{x.Shape[0], places}) {
+		return nil, fmt.Errorf("input 1 has shape %v, expected [1] or [%d %d], a position for each place", ids.Shape, x.Shape[0], places)
+	}
+	return rotaryEmbedding(c, 2, 3, 1, shared)
 }

@@ -15,6 +15,7 @@ var normalization = family{"", []Kernel{
 	{Name: "LayerNormalization", Make: forFloats(layerNorm[float32], layerNorm[float64])},
 	{Name: "LRN", Make: forFloats(lrn[float32], lrn[float64])},
 	{Name: "RMSNormalization", Make: forFloats(rmsNorm[float32], rmsNorm[float64])},
+	{Name: "SimplifiedLayerNormalization", Make: forFloats(rmsNorm[float32], rmsNorm[float64])},
 	{Name: "InstanceNormalization", Make: groups(true)},
 	{Name: "GroupNormalization", Make: groups(false)},
 	{Name: "MeanVarianceNormalization", Make: makeMVN},
@@ -280,6 +281,9 @@ func rmsNorm[T floating](c *Invocation) (Run, error) {
 	part := func(row, _ int) {
 		d, s := span[T](element[T](out, row*n), n), span[T](element[T](x, row*n), n)
 		inverse := 1 / math.Sqrt(squares(c, s, 0)/float64(n)+epsilon)
+		if c.HasOut(1) {
+			put(c.Out[1], row, inverse)
+		}
 		for from, to := range c.pieces(n) {
 			standardize(d[from:to], s[from:to], 0, inverse)
 			scale.runs(row*n+from, to-from, func(i, m, at, step int) {

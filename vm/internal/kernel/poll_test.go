@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -174,6 +175,7 @@ var longCases = []struct {
 	{op: "ConvTranspose", in: tensors(doubles(1, 1, long), doubles(1, 1, 1)), out: tensors(doubles(1, 1, long))},
 	{op: "LSTM", attrs: attrs(whole1("hidden_size", 128)), in: tensors(floats(8, 1, 128), floats(1, 512, 128), floats(1, 512, 128)), out: tensors(floats(8, 1, 1, 128))},
 	{op: "SoftmaxCrossEntropyLoss", in: tensors(floats(1, long), whole64(1)), out: tensors(floats())},
+	{op: "com.microsoft.SkipSimplifiedLayerNormalization", in: tensors(floats(1, 1, long), floats(1, 1, long), floats(long)), out: tensors(floats(1, 1, long))},
 	{op: "com.microsoft.SkipLayerNormalization", in: tensors(floats(1, 1, long), floats(1, 1, long), floats(long)), out: tensors(floats(1, 1, long))},
 }
 
@@ -200,8 +202,8 @@ func number64(v int64, shape ...int) *Tensor { return store(reference.Ints(shape
 func TestKernelsPoll(t *testing.T) {
 	for _, k := range longCases {
 		n := &graph.Node{Op: k.op, Attrs: k.attrs}
-		if k.op == "com.microsoft.SkipLayerNormalization" {
-			n.Domain, n.Op = "com.microsoft", "SkipLayerNormalization"
+		if op, ours := strings.CutPrefix(k.op, "com.microsoft."); ours {
+			n.Domain, n.Op = "com.microsoft", op
 		}
 		version := k.version
 		if version == 0 {

@@ -1,0 +1,157 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// bitWeights are the weights of a MatMulNBits node: n rows of k numbers of 2, 4 or 8 bits,
+// the first in the lowest bits of a byte. Each block of a row has a scale and a zero point.
+type bitWeights struct {
+	n, k, bits, block    int
+	numbers, scale, zero *Tensor // zero may be nil: the middle of the numbers
+}
+
+// blocks is the number of blocks of a row, of which the last may be cut.
+func (b *bitWeights) blocks() int { return (b.k + b.block - 1) / b.block }
+
+// newBitWeights reads the form of a MatMulNBits node, whose inputs Infer has not compared.
+func newBitWeights(c *Invocation) (*bitWeights, error) {
+	b := &bitWeights{
+		n: c.Int("N", 0), k: c.Int("K", 0), bits: c.Int("bits", 4), block: c.Int("block_size", 0),
+		numbers: c.In[1], scale: c.In[2], zero: c.in(3),
+	}
+	if c.Has(4) || c.Int("weight_prepacked", 0) != 0 {
+		return nil, unsupportedf("a group index, or weights in an order of their own")
+	}
+	if b.bits != 2 && b.bits != 4 && b.bits != 8 {
+		return nil, unsupportedf("numbers of %d bits", b.bits)
+	}
+	if b.block < 16 || b.block&(b.block-1) != 0 || b.block > 1<<20 {
+		return nil, fmt.Errorf("block_size is %d, expected a power of 2 from 16 to %d", b.block, 1<<20)
+	}
+	lists := []struct {
+		of    string
+		t     *Tensor
+		count int
+	}{
+		{"weights", b.numbers, mul(b.n, b.blocks(), b.block*b.bits/8)},
+		{"scales", b.scale, mul(b.n, b.blocks())},
+		{"zero points", b.zero, mul(b.n, b.blocks())},
+		{"bias", c.in(5), b.n},
+	}
+	if b.zero != nil && b.zero.Type == graph.Uint8 {
+		lists[2].count = mul(b.n, (b.blocks()*b.bits+7)/8)
+	}
+	for _, l := range lists {
+		if l.t == nil {
+			continue
+		}
+		if l.t.Len() != l.count {
+			return nil, fmt.Errorf("%s have shape %v, expected %d elements for N = %d, K = %d and blocks of %d numbers of %d bits", l.of, l.t.Shape, l.count, b.n, b.k, b.block, b.bits)
+		}
+		if l.t.Type != graph.Float32 && l.t.Type != graph.Uint8 {
+			return nil, unsupported(l.t.Type)
+		}
+	}
+	return b, nil
+}
+
+// row writes the numbers of row j as real ones: (number - zero point)·scale.
+func (b *bitWeights) row(c *Invocation, d []float32, j int) {
+	blocks, wide := b.blocks(), b.block*b.bits/8
+	list := raw(b.numbers)[j*blocks*wide:][:blocks*wide]
+	for i := range blocks {
+		if i&63 == 0 {
+			c.poll()
+		}
+		scale, zero := data[float32](b.scale)[j*blocks+i], float32(int(1)<<(b.bits-1))
+		switch {
+		case b.zero == nil:
+		case b.zero.Type == graph.Float32:
+			zero = data[float32](b.zero)[j*blocks+i]
+		default:
+			at := i * b.bits
+			packed := raw(b.zero)[j*((blocks*b.bits+7)/8)+at/8]
+			zero = float32(packed >> (at % 8) & (1<<b.bits - 1))
+		}
+		out, in := d[i*b.block:min((i+1)*b.block, b.k)], list[i*wide:][:wide]
+		switch b.bits {
+		case 8:
+			for e := range out {
+				out[e] = (float32(in[e]) - zero) * scale
+			}
+		case 4:
+			var values [16]float32
+			for v := range values {
+				values[v] = (float32(v) - zero) * scale
+			}
+			for e := range out {
+				out[e] = values[in[e/2]>>(4*(e%2))&15]
+			}
+		default:
+			for e := range out {
+				out[e] = (float32(in[e/4]>>(2*(e%4))&3) - zero) * scale
+			}
+		}
+	}
+}
+
+// makeMatMulNBits multiplies by packed weights: each part makes the real weights of some
+// columns of the result in its scratch, and multiplies all rows by them.
+func makeMatMulNBits(c *Invocation) (Run, error) {
+	const columns = 64
+	a, out, bias := c.In[0], c.Out[0], c.in(5)
+	if a.Type != graph.Float32 {
+		return nil, unsupported(a.Type)
+	}
+	b, err := newBitWeights(c)
+	if err != nil {
+		return nil, err
+	}
+	m, wide := a.Len()/b.k, min(columns, b.n)
+	each, weights := c.Each(gemm.ScratchBytes), c.Each(mul(4, wide, b.k))
+	type piece struct {
+		a, b gemm.Dense
+		p    gemm.Product
+	}
+	var list []piece // of each worker
+	var pool *work.Pool
+	part := func(p, worker int) {
+		v, at, scratch := &list[worker], pool.Each(worker, weights), pool.Each(worker, each)
+		from := p * columns
+		n := min(columns, b.n-from)
+		for j := range n {
+			b.row(c, span[float32](unsafe.Add(at, 4*j*b.k), b.k), from+j)
+		}
+		v.a = gemm.Dense{At: a.At, Len: m, Step: b.k, Deep: 1}
+		v.b = gemm.Dense{At: at, Len: n, Step: b.k, Deep: 1}
+		v.p = gemm.Product{M: m, N: n, K: b.k, A: &v.a, B: &v.b, Alpha: 1, Stride: b.n, Stop: c.Runtime}
+		for t := range v.p.Tiles() {
+			v.p.Tile(t, element[float32](out, from), nil, scratch)
+		}
+		if bias == nil {
+			return
+		}
+		for r := range m {
+			if r&often == 0 {
+				c.poll()
+			}
+			row := span[float32](element[float32](out, r*b.n+from), n)
+			simd.Add(row, row, data[float32](bias)[from:from+n])
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		if len(list) < w.Workers() {
+			list = make([]piece, w.Workers())
+		}
+		w.For(cuts(b.n, columns), part)
+		return nil
+	}, nil
+}
