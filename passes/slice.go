@@ -101,8 +101,7 @@ func (w *weigher) adopt(ctx context.Context, found *way) error {
 	if m == nil {
 		return nil
 	}
-	root := m.outermost()
-	anyCount, err := root.from.anyCount(ctx, root.choices, w.least)
+	anyCount, err := m.anyCount(ctx, w.least)
 	if err != nil {
 		return err
 	}

@@ -79,13 +79,17 @@ func (r *region) largestNames(list []int32) []string {
 //
 // It is a bound of the graph in which a region runs in one slice whose own tensors take
 // no bytes: the rows that it cuts of inputs, what it makes, and the rows that it puts
-// into outputs. Proof: take an order of the graph with k slices. Run each node of the
-// skeleton where its last copy runs: that is an order of it, since the copies of one
-// slice run in the order of the precedence. A tensor that is no slice's own lives no
-// longer than there: its last reader runs where the last copy of the reader runs, and the
-// node that puts the rows together where the last of them are put.
-func (x *slicer) anyCount(ctx context.Context, choices []*slicing.Choice, least plan.SliceBound) (plan.SliceBound, error) {
-	p := x.skeleton(choices)
+// into outputs. Proof: take an order of the graph with slices, and one slice of each region.
+// Run each node of the skeleton where its copy in that slice runs: that is an order of it,
+// since the copies of one slice run in the order of the precedence. While a copy of a reader
+// has not run, what it reads whole is there; while its rows have not been taken, what is cut
+// is there; and an output is there from the first rows that are put into it.
+//
+// Regions inside of slices are slices' own, too: take one slice of each. They change what
+// the slices around them read whole: of some of it, they take rows (cutInside).
+func (m *slicedModel) anyCount(ctx context.Context, least plan.SliceBound) (plan.SliceBound, error) {
+	root := m.outermost()
+	p := root.from.skeleton(root.choices, m.cutInside())
 	c := schedule.Bound(p)
 	if c.Value <= least.Bytes {
 		return least, nil
@@ -106,9 +110,33 @@ func (x *slicer) anyCount(ctx context.Context, choices []*slicing.Choice, least 
 	return out, nil
 }
 
-// skeleton returns the problem of [slicer.anyCount]. Its first nodes and tensors are those
-// of the base; behind them are the nodes that cut rows and put them together.
-func (x *slicer) skeleton(choices []*slicing.Choice) *schedule.Problem {
+// read is a tensor that a node reads, by the names of the node's first output and the tensor.
+type read struct{ node, tensor string }
+
+// cutInside lists what regions inside of slices take rows of, though the slices around them
+// may read it whole.
+func (m *slicedModel) cutInside() map[read]bool {
+	if m.from.outer == nil {
+		return nil
+	}
+	list, g := map[read]bool{}, m.from.base.main.g
+	for _, c := range m.choices {
+		for _, v := range c.Nodes {
+			tag, _ := slicing.TagOf(g.Nodes[v])
+			for _, t := range g.Nodes[v].Inputs {
+				if t >= 0 && !c.ReadsWhole(v, t) {
+					list[read{tag.Tensor, g.Tensors[t].Name}] = true
+				}
+			}
+		}
+	}
+	return list
+}
+
+// skeleton returns the problem of [slicedModel.anyCount]. Its first nodes and tensors are
+// those of the base; behind them are the nodes that cut rows and put them together. inside
+// has what is cut although the regions read it whole.
+func (x *slicer) skeleton(choices []*slicing.Choice, inside map[read]bool) *schedule.Problem {
 	r := x.base.main
 	p := x.base.problem(r)
 	for i := range p.Nodes {
@@ -133,7 +161,7 @@ func (x *slicer) skeleton(choices []*slicing.Choice) *schedule.Problem {
 					t.Bytes = 0
 				}
 			default:
-				cutRows(p, int32(i), r, c)
+				cutRows(p, int32(i), r, c, inside)
 			}
 		}
 	}
@@ -170,12 +198,12 @@ func putTogether(p *schedule.Problem, i int32, c *slicing.Choice) {
 
 // cutRows lets each node of the region that reads rows of tensor i alone read a tensor
 // without bytes instead, which a node of its own cuts.
-func cutRows(p *schedule.Problem, i int32, r *region, c *slicing.Choice) {
+func cutRows(p *schedule.Problem, i int32, r *region, c *slicing.Choice, inside map[read]bool) {
 	var rest []int32
 	for _, v := range p.Tensors[i].Consumers {
 		whole := !c.Has(int(v))
 		for _, t := range r.storages[i].tensors {
-			whole = whole || c.ReadsWhole(int(v), t)
+			whole = whole || c.ReadsWhole(int(v), t) && !inside[read{r.firstOf(v), r.g.Tensors[t].Name}]
 		}
 		if whole {
 			rest = append(rest, v)
@@ -187,4 +215,14 @@ func cutRows(p *schedule.Problem, i int32, r *region, c *slicing.Choice) {
 		rest = append(rest, rows)
 	}
 	p.Tensors[i].Consumers = rest
+}
+
+// firstOf returns the name of the first output of a node that is there.
+func (r *region) firstOf(v int32) string {
+	for _, t := range r.g.Nodes[v].Outputs {
+		if t >= 0 {
+			return r.g.Tensors[t].Name
+		}
+	}
+	return ""
 }

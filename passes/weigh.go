@@ -314,7 +314,7 @@ func (w *weigher) error(ctx context.Context, limit int64) error {
 	if w.best != nil {
 		e.Slices.PeakBytes, e.Slices.BoundBytes = w.best.peak, w.best.bound
 		var err error
-		if e.Slices.AnyCount, err = w.best.from.anyCount(ctx, w.best.choices, w.least); err != nil {
+		if e.Slices.AnyCount, err = w.best.anyCount(ctx, w.least); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,16 @@ type Choice struct {
 	streams map[graph.TensorID]graph.TensorID
 }
 
+// In returns the region in k slices, without an estimate; nil if it cannot be cut into that
+// many.
+func (r *Region) In(k int) *Choice {
+	of := r.signature()
+	if !r.measured(of, k).possible {
+		return nil
+	}
+	return &Choice{Region: r, Slices: k, streams: r.streams(of, r.mayStream(), k)}
+}
+
 // frame is what the estimates of one region for all numbers of slices share.
 type frame struct {
 	held  int64 // bytes that are live while the slices run, without what they make

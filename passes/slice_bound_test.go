@@ -1,0 +1,445 @@
+package passes
+
+import (
+	"container/heap"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	sweeps "github.com/onnxmem/onnxmem/internal/sweep"
+	"github.com/onnxmem/onnxmem/passes/internal/slicing"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// TestBoundsOfSlicesByBruteForce: on small graphs, whatever the region, the number of its
+// slices and the regions inside of them, no order has a peak below a bound. All regions of
+// all windows run in all numbers of slices, and in these all regions of all windows once
+// more (a few, without make sweeps); the project's own rewrite makes each graph, and all
+// orders of it are tried.
+func TestBoundsOfSlicesByBruteForce(t *testing.T) {
+	seeds, all := uint64(6), &boundCheck{nodes: 20, every: 3, some: 2}
+	if sweeps.On() {
+		seeds, all = 20, &boundCheck{nodes: 28, every: 1, some: 3}
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { all.model(t, smallImages(seed)) })
+	}
+	t.Logf("%+v", all.counts)
+	if c := all.counts; c.graphs < 20*int(seeds) || c.nested < c.graphs/2 || c.anyMet < c.regions/4 || c.met < c.graphs/2 || c.anySlicesMet == 0 {
+		t.Error("too few cases are tested")
+	}
+}
+
+// TestBoundOfRowsInside: slices of output channels read an image whole, so does the bound for
+// any number of slices if no region lies inside. But slices of rows inside of them take, of a
+// convolution with strides, the rows alone that they need, and the rest of the image is dead
+// before the weights are computed.
+func TestBoundOfRowsInside(t *testing.T) {
+	const rows, stride, in, out = 24, 8, 64, 24
+	b := graph.NewBuilder("strides", 17)
+	conv := func(name string, x, w graph.TensorID, strides ...int64) graph.TensorID {
+		return b.Add(&graph.Node{Name: "n" + name, Op: "Conv", Inputs: []graph.TensorID{x, w}, Attrs: []*graph.Attr{{Name: "strides", Type: graph.AttrInts, Ints: strides}}}, name)[0]
+	}
+	wide := b.Floats("wide", []int64{in, 1, 1, 1}, make([]float32, in))
+	image := conv("image", b.Input("x", graph.TensorOf(graph.Float32, 1, 1, rows, 1)), wide, 1, 1)
+	weights := conv("weights", b.Input("w", graph.TensorOf(graph.Float32, out, 1, 1, 1)), wide, 1, 1)
+	b.Output(conv("y", image, weights, stride, 1), weights)
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := slicerOf(t, m)
+	find := func(x *slicer, name string, axis int) (list []*slicing.Choice) {
+		g := x.base.main.g
+		for v, n := range g.Nodes {
+			if strings.HasPrefix(g.Tensors[n.Outputs[0]].Name, name) && len(n.Inputs) > 1 {
+				if r := x.search.Find(v, v, v, axis); r != nil {
+					list = append(list, r.In(3))
+				}
+			}
+		}
+		return list
+	}
+	outer := &slicedModel{choices: find(x, "y", 1), from: x}
+	inside, err := x.newWithin(t.Context(), outer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nested := &slicedModel{choices: find(inside, "y/s", 2), from: inside}
+	if len(outer.choices) != 1 || len(nested.choices) != 3 {
+		t.Fatalf("%d regions, %d inside: expected 1 and 3", len(outer.choices), len(nested.choices))
+	}
+	bound := func(m *slicedModel) int64 {
+		b, err := m.anyCount(t.Context(), plan.SliceBound{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes
+	}
+	state, err := inside.ordered(t.Context(), nested)
+	if err != nil {
+		t.Fatal(err)
+	}
+	peak := state.main.loads.Peak
+	if whole, now := bound(outer), bound(nested); whole <= peak || now > peak {
+		t.Errorf("a peak of %d bytes: expected a bound of more without the regions inside, and of no more with them: %d and %d", peak, whole, now)
+	}
+}
+
+// boundCheck compares bounds with the peaks of all orders.
+type boundCheck struct {
+	nodes  int // of the largest graph that is tried
+	every  int // of so many regions one is tried
+	some   int // regions that are tried inside of a region
+	counts struct {
+		graphs, nested, large int // that were tried, those of them with regions inside of slices, and those with too many orders
+		regions, anyMet       int // with the number of slices at which the bound for any number is met
+		met                   int // graphs whose own bound is met
+		anySlicesMet          int // models in which slices meet the bound for any slices
+	}
+}
+
+// model checks the bounds of a model.
+func (c *boundCheck) model(t *testing.T, m *graph.Model) {
+	x := slicerOf(t, m)
+	any := x.anySlices()
+	whole, known := leastPeak(x.base.problem(x.base.main))
+	if !known {
+		return
+	}
+	if bound := x.base.main.solved.Bound; bound > whole || any.Bytes > whole {
+		t.Errorf("%d bytes in the best order: the bounds are %d, and %d for any slices", whole, bound, any.Bytes)
+	}
+	lowest := whole
+	for i, r := range regionsOf(x.search.Program, windowsOf(x)) {
+		if i%c.every > 0 {
+			continue
+		}
+		lowest = min(lowest, c.region(t, x, r, any, whole))
+	}
+	if lowest == any.Bytes {
+		c.counts.anySlicesMet++
+	}
+}
+
+// slicerOf prepares the search for regions of a model.
+func slicerOf(t *testing.T, m *graph.Model) *slicer {
+	t.Helper()
+	s, err := newState(m, Options{Slices: SlicesExact, NoRecompute: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := upTo(Default(), "slice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.run(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	x, err := s.newSlicer(t.Context(), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// region checks a region in all numbers of slices, and with all regions inside of them, and
+// returns the least peak.
+func (c *boundCheck) region(t *testing.T, x *slicer, r *slicing.Region, any plan.SliceBound, whole int64) int64 {
+	type claim struct {
+		bound int64 // for any number of slices
+		least int64 // the least peak of them
+	}
+	claims := map[string]*claim{} // by the region inside, over all slices and numbers of slices
+	try := func(key string, m *slicedModel) {
+		if made, err := m.from.rewrite(t.Context(), m); err != nil || len(made.Graph.Nodes) > c.nodes {
+			c.counts.large++
+			return
+		}
+		state, err := m.from.ordered(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := state.problem(state.main)
+		peak, known := leastPeak(p)
+		if !known {
+			c.counts.large++
+			return
+		}
+		c.counts.graphs++
+		bound, err := m.anyCount(t.Context(), any)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key != "" {
+			c.counts.nested++
+		}
+		if of := claims[key]; of == nil {
+			claims[key] = &claim{bound.Bytes, min(peak, whole)}
+		} else {
+			of.bound, of.least = max(of.bound, bound.Bytes), min(of.least, peak)
+		}
+		if found := state.main.solved; found.Bound == peak {
+			c.counts.met++
+		} else if found.Bound > peak || found.Evaluation.Peak < peak {
+			t.Errorf("%s: the best order takes %d bytes: expected a bound of at most that, found %d and an order of %d", described(m), peak, found.Bound, found.Evaluation.Peak)
+		}
+		if any.Bytes > peak {
+			t.Errorf("%s: the best order takes %d bytes: expected a bound for any slices of at most that, found %d by %s", described(m), peak, any.Bytes, any.Why)
+		}
+		if bound.Bytes > peak {
+			t.Errorf("%s: the best order takes %d bytes: expected a bound for any number of slices of at most that, found %d by %v with %v", described(m), peak, bound.Bytes, bound.Nodes, bound.Tensors)
+		}
+	}
+	for k := 2; ; k++ {
+		choice := r.In(k)
+		if choice == nil {
+			break
+		}
+		outer := &slicedModel{choices: []*slicing.Choice{choice}, from: x}
+		try("", outer)
+		in, err := x.newWithin(t.Context(), outer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The regions inside of all slices that have the same nodes of the model.
+		alike := map[string][]*slicing.Region{}
+		var keys []string
+		for _, r := range regionsOf(in.search.Program, windowsOf(in)) {
+			key := fmt.Sprint(r.Axis)
+			for _, v := range r.Nodes {
+				tag, _ := slicing.TagOf(in.base.main.g.Nodes[v])
+				key += " " + strings.TrimSpace(tag.Tensor)
+			}
+			if alike[key] == nil {
+				keys = append(keys, key)
+			}
+			alike[key] = append(alike[key], r)
+		}
+		for _, key := range keys[:min(len(keys), c.some)] {
+			for inner := 2; ; inner++ {
+				var choices []*slicing.Choice
+				for _, r := range alike[key] {
+					if choice := r.In(inner); choice != nil && !slices.ContainsFunc(choices, func(x *slicing.Choice) bool { return x.Start <= r.End && r.Start <= x.End }) {
+						choices = append(choices, choice)
+					}
+				}
+				if len(choices) == 0 {
+					break
+				}
+				try(key, &slicedModel{choices: choices, from: in})
+				if len(choices) > 1 {
+					try(key, &slicedModel{choices: choices[:1], from: in})
+				}
+			}
+		}
+	}
+	lowest := whole
+	for key, of := range claims {
+		c.counts.regions++
+		lowest = min(lowest, of.least)
+		switch {
+		case of.bound > of.least:
+			t.Errorf("%v, inside %q: some number of slices takes %d bytes: expected a bound for any number of at most that, found %d", r.Nodes, key, of.least, of.bound)
+		case of.bound == of.least:
+			c.counts.anyMet++
+		}
+	}
+	return lowest
+}
+
+// described names the regions of a model.
+func described(m *slicedModel) string {
+	var list []string
+	for _, c := range m.regions() {
+		d := c.Describe()
+		list = append(list, fmt.Sprintf("%v along axis %d in %d slices", d.Nodes, c.Axis, c.Slices))
+	}
+	return strings.Join(list, "; ")
+}
+
+// windowsOf returns all windows of the base.
+func windowsOf(x *slicer) (list [][2]int) {
+	n := len(x.base.main.g.Nodes)
+	for from := range n {
+		for to := from; to < n; to++ {
+			list = append(list, [2]int{from, to})
+		}
+	}
+	return list
+}
+
+// regionsOf returns the regions of windows that differ in their nodes or their axes.
+func regionsOf(p *slicing.Program, windows [][2]int) (list []*slicing.Region) {
+	seen := map[string]bool{}
+	for _, w := range windows {
+		g := p.Model.Graph
+		for axis := range g.Tensors[g.Nodes[w[1]].Outputs[0]].Type.Shape {
+			r := p.Find(w[0], w[1], w[1], axis)
+			if r == nil {
+				continue
+			}
+			if key := fmt.Sprint(r.Nodes, r.Seed, axis); !seen[key] {
+				seen[key] = true
+				list = append(list, r)
+			}
+		}
+	}
+	return list
+}
+
+// smallImages makes a model of three or four nodes on images of few rows: convolutions,
+// pools and elementwise operators, one after the other or beside each other.
+func smallImages(seed uint64) *graph.Model {
+	r := rand.New(rand.NewPCG(seed, 3))
+	b := graph.NewBuilder("images", 17)
+	batch, height := 1+r.Int64N(2), 2+r.Int64N(3)
+	type image struct {
+		id            graph.TensorID
+		channels, row int64
+	}
+	list := []image{{b.Input("x", graph.TensorOf(graph.Float32, graph.Dim(batch), 1, graph.Dim(height), 16)), 1, height}}
+	for i := range 3 + r.IntN(2) {
+		in := list[len(list)-1]
+		if r.IntN(4) == 0 {
+			in = list[r.IntN(len(list))]
+		}
+		name, out := fmt.Sprint("t", i), in
+		ints := func(name string, v ...int64) *graph.Attr {
+			return &graph.Attr{Name: name, Type: graph.AttrInts, Ints: v}
+		}
+		switch kind := r.IntN(6); {
+		case kind < 2: // rows of neighbours, or of every other row alone
+			out.channels = 1 + r.Int64N(3)
+			kernel, stride, pad := int64(3), int64(1), int64(1)
+			if r.IntN(3) == 0 {
+				kernel, stride, pad = 1, 1+r.Int64N(2), 0
+			}
+			out.row = (in.row-1)/stride + 1
+			w := b.Floats(name+".weight", []int64{out.channels, in.channels, kernel, 1}, make([]float32, out.channels*in.channels*kernel))
+			out.id = b.Add(&graph.Node{Name: "n" + name, Op: "Conv", Inputs: []graph.TensorID{in.id, w}, Attrs: []*graph.Attr{ints("strides", stride, 1), ints("pads", pad, 0, pad, 0)}}, name)[0]
+		case kind == 2 && in.row > 1:
+			out.row = in.row - 1
+			out.id = b.Add(&graph.Node{Name: "n" + name, Op: "MaxPool", Inputs: []graph.TensorID{in.id}, Attrs: []*graph.Attr{ints("kernel_shape", 2, 1)}}, name)[0]
+		case kind == 3:
+			with := slices.IndexFunc(list, func(x image) bool { return x.channels == in.channels && x.row == in.row })
+			out.id = b.Node("Add", name, in.id, list[with].id)
+		default:
+			out.id = b.Node("Relu", name, in.id)
+		}
+		list = append(list, out)
+	}
+	m, err := b.Model()
+	if err != nil {
+		panic(err)
+	}
+	for _, x := range list {
+		if len(m.Graph.Tensors[x.id].Readers) == 0 {
+			b.Output(x.id)
+		}
+	}
+	if m, err = b.Model(); err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// mostStates is the largest number of sets of nodes that have run, of the orders of a graph.
+const mostStates = 4000
+
+// leastPeak returns the least peak of all orders of a problem of up to 64 nodes, by the
+// definition of the load; false if that takes too many states.
+func leastPeak(p *schedule.Problem) (int64, bool) {
+	n := len(p.Nodes)
+	if n > 64 {
+		return 0, false
+	}
+	before, readers := make([]uint64, n), make([]uint64, len(p.Tensors))
+	for t := range p.Tensors {
+		x := &p.Tensors[t]
+		for _, v := range x.Consumers {
+			readers[t] |= 1 << v
+			if x.Producer >= 0 && v != x.Producer {
+				before[v] |= 1 << x.Producer
+			}
+		}
+	}
+	// saved is the largest sum of the outputs of v, from tensor o on, that overwrite operands
+	// which nobody else reads any more.
+	var saved func(ran uint64, v int32, o int, used []int32) int64
+	saved = func(ran uint64, v int32, o int, used []int32) int64 {
+		for ; o < len(p.Tensors) && (p.Tensors[o].Producer != v || p.Tensors[o].Resident || len(p.Tensors[o].Reuses) == 0); o++ {
+		}
+		if o == len(p.Tensors) {
+			return 0
+		}
+		best := saved(ran, v, o+1, used)
+		for _, over := range p.Tensors[o].Reuses {
+			if x := &p.Tensors[over]; readers[over]&^ran == 1<<v && !x.Resident && !x.Output && x.Bytes == p.Tensors[o].Bytes && !slices.Contains(used, over) {
+				best = max(best, x.Bytes+saved(ran, v, o+1, append(slices.Clip(used), over)))
+			}
+		}
+		return best
+	}
+	load := func(ran uint64, v int32) int64 {
+		bytes := p.Nodes[v].Workspace
+		for t := range p.Tensors {
+			x := &p.Tensors[t]
+			made := x.Producer < 0 || ran>>x.Producer&1 > 0
+			if !x.Resident && (x.Producer == v || made && (x.Output || readers[t]&^ran != 0 || x.Producer < 0 && readers[t] == 0 && ran == 0)) {
+				bytes += x.Bytes
+			}
+		}
+		return bytes - saved(ran, v, 0, nil)
+	}
+	end := uint64(1)<<n - 1
+	done, next := map[uint64]bool{}, &peakHeap{{}}
+	for next.Len() > 0 {
+		s := heap.Pop(next).(peakState)
+		if s.ran == end {
+			return s.peak, true
+		}
+		if done[s.ran] {
+			continue
+		}
+		if done[s.ran] = true; len(done) > mostStates {
+			return 0, false
+		}
+		for left := end &^ s.ran; left != 0; left &= left - 1 {
+			if v := int32(bits.TrailingZeros64(left)); before[v]&^s.ran == 0 && !done[s.ran|1<<v] {
+				heap.Push(next, peakState{max(s.peak, load(s.ran, v)), s.ran | 1<<v})
+			}
+		}
+	}
+	return 0, false // a cycle
+}
+
+// peakState is the set of nodes that have run, with the least peak so far.
+type peakState struct {
+	peak int64
+	ran  uint64
+}
+
+// peakHeap has the smallest peak first, and of these the most nodes.
+type peakHeap []peakState
+
+func (h peakHeap) Len() int { return len(h) }
+func (h peakHeap) Less(i, j int) bool {
+	if h[i].peak != h[j].peak {
+		return h[i].peak < h[j].peak
+	}
+	return bits.OnesCount64(h[i].ran) > bits.OnesCount64(h[j].ran)
+}
+func (h peakHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *peakHeap) Push(x any)   { *h = append(*h, x.(peakState)) }
+func (h *peakHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
