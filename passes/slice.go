@@ -166,10 +166,8 @@ func (s *State) newSlicer(ctx context.Context, of []*slicer, shrink int64) (*sli
 			return nil, nil
 		}
 	}
-	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order} {
-		if err := run(ctx, b); err != nil {
-			return nil, fmt.Errorf("slices: %w", err)
-		}
+	if err := inOrder(ctx, b); err != nil {
+		return nil, err
 	}
 	if x.time = b.modelledTime(); len(of) > 0 {
 		x.time = of[0].time
@@ -297,12 +295,17 @@ func (x *slicer) ordered(ctx context.Context, m *slicedModel) (*State, error) {
 	if t.model, err = x.rewrite(ctx, m); err != nil {
 		return nil, err
 	}
+	return t, inOrder(ctx, t)
+}
+
+// inOrder orders the model of a state.
+func inOrder(ctx context.Context, t *State) error {
 	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order} {
 		if err := run(ctx, t); err != nil {
-			return nil, fmt.Errorf("slices: %w", err)
+			return fmt.Errorf("slices: %w", err)
 		}
 	}
-	return t, nil
+	return nil
 }
 
 // compactSlack is the share by which calls may raise the peak before they are made

@@ -110,6 +110,12 @@ func (m *slicedModel) anyCount(ctx context.Context, least plan.SliceBound) (plan
 	return out, nil
 }
 
+// least returns in bytes what [slicedModel.anyCount] bounds for regions of the base, without
+// regions inside.
+func (x *slicer) least(choices []*slicing.Choice) int64 {
+	return schedule.Bound(x.skeleton(choices, nil)).Value
+}
+
 // read is a tensor that a node reads, by the names of the node's first output and the tensor.
 type read struct{ node, tensor string }
 

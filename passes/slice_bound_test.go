@@ -66,7 +66,7 @@ func TestBoundOfRowsInside(t *testing.T) {
 		return list
 	}
 	outer := &slicedModel{choices: find(x, "y", 1), from: x}
-	inside, err := x.newWithin(t.Context(), outer)
+	inside, err := x.newWithin(t.Context(), outer, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,9 @@ func (c *boundCheck) region(t *testing.T, x *slicer, r *slicing.Region, any plan
 			t.Fatal(err)
 		}
 		if key != "" {
-			c.counts.nested++
+			if c.counts.nested++; c.counts.nested%8 == 0 {
+				followed(t, m, state.main.g)
+			}
 		}
 		if of := claims[key]; of == nil {
 			claims[key] = &claim{bound.Bytes, min(peak, whole)}
@@ -203,7 +205,7 @@ func (c *boundCheck) region(t *testing.T, x *slicer, r *slicing.Region, any plan
 		}
 		outer := &slicedModel{choices: []*slicing.Choice{choice}, from: x}
 		try("", outer)
-		in, err := x.newWithin(t.Context(), outer)
+		in, err := x.newWithin(t.Context(), outer, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,6 +253,37 @@ func (c *boundCheck) region(t *testing.T, x *slicer, r *slicing.Region, any plan
 		}
 	}
 	return lowest
+}
+
+// followed checks that the slices of a model run in the order of one with regions inside of
+// them: each node where its last copy runs. An order in which a node runs before what it reads
+// is an error.
+func followed(t *testing.T, m *slicedModel, like *graph.Graph) {
+	outer := m.outermost()
+	x, err := outer.from.newWithin(t.Context(), outer, like, m.from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := map[string]int{} // by what is made, or of what a copy makes rows
+	for i, n := range like.Nodes {
+		name := like.Tensors[n.Outputs[0]].Name
+		if tag, sliced := slicing.TagOf(n); sliced && tag.Region >= len(outer.choices) {
+			if !tag.Copy() {
+				continue
+			}
+			name = tag.Tensor
+		}
+		last[name] = i
+	}
+	before := -1
+	for _, n := range x.base.main.g.Nodes {
+		name := x.base.main.g.Tensors[n.Outputs[0]].Name
+		i, known := last[name]
+		if !known || i < before {
+			t.Errorf("%s: %s does not run where its last copy does", described(m), name)
+		}
+		before = max(before, i)
+	}
 }
 
 // described names the regions of a model.

@@ -40,6 +40,7 @@ type weigher struct {
 type ladder struct {
 	x *slicer
 	slackness
+	rungs  int // the number of targets
 	covers []*cover
 }
 
@@ -52,7 +53,7 @@ type slackness struct {
 // slacks are those of the ladders of a graph.
 var slacks = []slackness{{slack: 1}, {slack: 1.25}, {slack: 1.75}, {slack: 1, apart: true}}
 
-// A ladder has rungsPerHalving targets for each halving of the peak.
+// A ladder has rungsPerHalving targets for each halving of the peak, and at most rungs.
 const (
 	rungsPerHalving = 64
 	rungs           = 6 * rungsPerHalving
@@ -105,7 +106,7 @@ func (s *State) newWeigher(ctx context.Context) (*weigher, error) {
 	}
 	for _, slack := range slacks {
 		for _, x := range slicers {
-			w.ladders = append(w.ladders, &ladder{x: x, slackness: slack})
+			w.ladders = append(w.ladders, &ladder{x: x, slackness: slack, rungs: rungs})
 		}
 	}
 	w.plain = &base{}
@@ -244,7 +245,7 @@ func (w *weigher) cheapest(ctx context.Context, ladders []*ladder, limit int64, 
 		if l.x.outer != nil && best != nil && l.x.outer.extra >= best.extra {
 			continue
 		}
-		for low, high := 0, rungs; low < high; {
+		for low, high := 0, l.rungs; low < high; {
 			mid := (low + high) / 2
 			c := l.at(ctx, mid)
 			if ctx.Err() != nil {
@@ -325,7 +326,7 @@ func (w *weigher) error(ctx context.Context, limit int64) error {
 // condition, which holds for all rungs before one for which it holds; -1 if there is
 // none.
 func (l *ladder) last(ctx context.Context, extra float64, fits func(*cover) bool) int {
-	low, high := 0, rungs // rungs below low fit
+	low, high := 0, l.rungs // rungs below low fit
 	for low < high {
 		mid := (low + high) / 2
 		if c := l.at(ctx, mid); c.choices == nil || c.extra > extra || !fits(c) {
@@ -362,13 +363,7 @@ func (w *weigher) slicedBases(ctx context.Context) ([]*base, error) {
 	for _, cost := range costs {
 		var best *slicedModel
 		for _, l := range w.ladders {
-			rung := l.last(ctx, cost, func(r *cover) bool {
-				nodes := len(l.x.base.main.g.Nodes)
-				for _, c := range r.choices {
-					nodes += (c.Slices - 1) * len(c.Nodes)
-				}
-				return nodes <= mostBaseNodes
-			})
+			rung := l.last(ctx, cost, func(r *cover) bool { return l.x.size(r.choices) <= mostBaseNodes })
 			if rung < 0 {
 				continue
 			}

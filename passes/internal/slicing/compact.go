@@ -136,6 +136,9 @@ func TagOf(n *graph.Node) (x Tag, sliced bool) {
 	return x, true
 }
 
+// Copy reports whether the node is a copy of one of the model before.
+func (x Tag) Copy() bool { return x.Role == roleNode }
+
 // dies reports whether slices of a region read rows of a tensor of which nobody else reads
 // anything: all rows may be taken before the first slice, and those of each slice die in
 // it. So no call reads the tensor.

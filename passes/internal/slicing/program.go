@@ -82,6 +82,11 @@ func (p *Program) Prepare() {
 	}
 }
 
+// Share lets p know what q has measured, and the other way round: slices of regions with the
+// same nodes need and cost the same in both. Neither may cut initializers, or both must have
+// the same.
+func (p *Program) Share(q *Program) { p.measures, p.same = q.measures, q.same }
+
 // Peak returns the largest load and its first step.
 func (p *Program) Peak() (bytes int64, step int) {
 	for i, load := range p.Loads {
