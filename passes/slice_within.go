@@ -152,13 +152,7 @@ func (w *weigher) inside(ctx context.Context) ([]*ladder, error) {
 		for _, slack := range withinSlacks {
 			w.inner = append(w.inner, newInner(x, slack, bound))
 		}
-		again, err := w.again(ctx, m, w.inner[len(w.inner)-1], bound)
-		if err != nil {
-			return nil, err
-		}
-		if again != nil {
-			w.inner = append(w.inner, again)
-		}
+		w.inner[len(w.inner)-1].bound = max(bound, 1)
 	}
 	return w.inner, nil
 }
@@ -175,17 +169,26 @@ func newInner(x *slicer, slack slackness, bound int64) *ladder {
 // another order, which takes as long as the first one.
 const againLeast = 0.1
 
+// againMost is the share of the time that the lowest target of a ladder may cost for such a
+// search: a ladder that ends at little cost ends by its estimates.
+const againMost = 0.1
+
 // again returns a ladder for regions inside of the slices of a model that run in another
-// order: that of the model with the lowest target of a ladder. It returns nil if the
-// estimates for that model are not much larger than its peak.
+// order: that of the model with the lowest target of a ladder. It returns nil for other
+// ladders, and if the estimates for that model are not much larger than its peak.
 //
 // An order for slices without regions inside need not be good for these. It may take the rows
 // of an input for all slices at once, so that the input is there twice, where the slices need
 // more than that; then no region inside of the first slice is estimated below it. MobileNet
 // v2 at batch 8 ends at 8.24 MiB so, and at 7.97 in the other order.
-func (w *weigher) again(ctx context.Context, outer *slicedModel, l *ladder, bound int64) (*ladder, error) {
+func (w *weigher) again(ctx context.Context, l *ladder) (*ladder, error) {
+	if l.bound == 0 || l.asked {
+		return l.second, nil
+	}
+	l.asked = true
+	outer := l.x.outer
 	rung := l.last(ctx, math.Inf(1), func(*cover) bool { return true })
-	if rung < 0 {
+	if rung < 0 || l.at(ctx, rung).extra > againMost {
 		return nil, nil
 	}
 	m, err := l.x.model(ctx, l.at(ctx, rung))
@@ -207,7 +210,8 @@ func (w *weigher) again(ctx context.Context, outer *slicedModel, l *ladder, boun
 	if err != nil {
 		return nil, err
 	}
-	return newInner(x, l.slackness, bound), nil
+	l.second = newInner(x, l.slackness, l.bound)
+	return l.second, nil
 }
 
 // outerCosts are the shares of the time that the slices may take inside of which others are

@@ -42,6 +42,10 @@ type ladder struct {
 	slackness
 	rungs  int // the number of targets
 	covers []*cover
+
+	bound  int64   // of a ladder for regions inside of slices that may be followed by another one: see [weigher.again]; 0: it may not
+	asked  bool    // whether it is followed is known
+	second *ladder // nil: by none
 }
 
 // slackness says how the estimates of a ladder are taken.
@@ -241,9 +245,18 @@ func (w *weigher) slicesAlone(ctx context.Context, limit int64) (*slicedModel, e
 // cheapest returns the cheapest model of some ladders whose peak meets a limit; best, if none
 // is cheaper.
 func (w *weigher) cheapest(ctx context.Context, ladders []*ladder, limit int64, best *slicedModel) (*slicedModel, error) {
-	for _, l := range ladders {
+	ladders = slices.Clone(ladders)
+	for i := 0; i < len(ladders); i++ {
+		l := ladders[i]
 		if l.x.outer != nil && best != nil && l.x.outer.extra >= best.extra {
 			continue
+		}
+		second, err := w.again(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		if second != nil {
+			ladders = append(ladders, second)
 		}
 		for low, high := 0, l.rungs; low < high; {
 			mid := (low + high) / 2
@@ -478,9 +491,18 @@ func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range slices.Concat(w.ladders, inside) {
+	ladders := slices.Concat(w.ladders, inside)
+	for i := 0; i < len(ladders); i++ {
+		l := ladders[i]
 		if l.x.outer != nil && l.x.outer.extra >= percent/100 {
 			continue
+		}
+		second, err := w.again(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		if second != nil {
+			ladders = append(ladders, second)
 		}
 		last := l.last(ctx, percent/100, func(*cover) bool { return true })
 		// Peaks do not always fall with the target, so some rungs before it are tried, too.
