@@ -157,11 +157,38 @@ func strides(n Register, body func(disp int, y, z VecPhysical), pointers ...Regi
 	RET()
 }
 
-// larger leaves the larger of a and b in a, and NaN if either is NaN.
-func larger(b, a VecPhysical) {
-	VCMPPS(Imm(3), a, a, Y14) // a is NaN
-	VMAXPS(b, a, Y13)         // gives b if b is NaN
+// larger leaves the larger of a and b in a, 0 of 0 and -0, and NaN if either is NaN.
+func larger(b, a VecPhysical) { extreme(b, a, VMAXPS, VANDPS) }
+
+// smaller leaves the smaller of a and b in a, -0 of 0 and -0, and NaN if either is NaN.
+func smaller(b, a VecPhysical) { extreme(b, a, VMINPS, VORPS) }
+
+// extreme takes both of pick(a, b) and pick(b, a), which differ for 0 and -0, and join of
+// these.
+func extreme(b, a VecPhysical, pick, join func(...Op)) {
+	VCMPPS(Imm(3), b, a, Y14) // one is NaN
+	pick(a, b, Y12)
+	pick(b, a, Y13)
+	join(Y12, Y13, Y13)
+	VADDPS(b, a, a)
 	VBLENDVPS(Y14, a, Y13, a)
+}
+
+// negative leaves -a in a.
+func negative(a VecPhysical) {
+	bits(1<<31, Y13)
+	VXORPS(Y13, a, a)
+}
+
+// signOf leaves 1 in a where it is above 0, -1 where it is below, else a.
+func signOf(a VecPhysical) {
+	VXORPS(Y13, Y13, Y13)
+	constant(1, Y8)
+	constant(-1, Y9)
+	VCMPPS(Imm(30), Y13, a, Y10) // a > 0
+	VCMPPS(Imm(17), Y13, a, Y11) // a < 0
+	VBLENDVPS(Y10, Y8, a, a)
+	VBLENDVPS(Y11, Y9, a, a)
 }
 
 // sum adds up a list in float64, in sixteen partial sums.

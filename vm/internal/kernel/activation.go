@@ -14,7 +14,7 @@ var activations = family{"", []Kernel{
 	{Name: "Sigmoid", Make: vector1(simd.Sigmoid, sigmoid), Finish: rows(simd.Sigmoid)},
 	{Name: "Tanh", Make: vector1(simd.Tanh, math.Tanh), Finish: rows(simd.Tanh)},
 	{Name: "Softplus", Make: vector1(simd.Softplus, softplus), Finish: rows(simd.Softplus)},
-	{Name: "Softsign", Make: real1(func(x float64) float64 { return x / (1 + math.Abs(x)) })},
+	{Name: "Softsign", Make: vector1(simd.Softsign, func(x float64) float64 { return x / (1 + math.Abs(x)) })},
 	{Name: "Mish", Make: vector1(simd.Mish, func(x float64) float64 { return x * math.Tanh(softplus(x)) }), Finish: rows(simd.Mish)},
 	{Name: "LeakyRelu", Make: makeLeakyRelu, Finish: func(c *Invocation) *Finish { return rows(leakyReluOf(c))(c) }},
 	{Name: "ThresholdedRelu", Make: withAlpha(1, func(x, alpha float64) float64 {

@@ -32,10 +32,10 @@ var elementwise = family{"", []Kernel{
 	{Name: "Sqrt", Make: vector1(simd.Sqrt, math.Sqrt)},
 	{Name: "Reciprocal", Make: vector1(func(d, a []float32) { simd.DivBy(d, a, 1) }, func(x float64) float64 { return 1 / x })},
 	{Name: "Exp", Make: vector1(func(d, a []float32) { simd.Exp(d, a, 1, 0) }, math.Exp)},
-	{Name: "Log", Make: real1(math.Log)},
+	{Name: "Log", Make: vector1(simd.Log, math.Log)},
 	{Name: "Erf", Make: vector1(func(d, a []float32) { simd.Erf(d, a, 1, 0) }, math.Erf)},
-	{Name: "Sin", Make: real1(math.Sin)},
-	{Name: "Cos", Make: real1(math.Cos)},
+	{Name: "Sin", Make: vector1(simd.Sin, math.Sin)},
+	{Name: "Cos", Make: vector1(simd.Cos, math.Cos)},
 	{Name: "Tan", Make: real1(math.Tan)},
 	{Name: "Asin", Make: real1(math.Asin)},
 	{Name: "Acos", Make: real1(math.Acos)},
@@ -249,12 +249,14 @@ func quotient[T integer](a, b T) T {
 }
 
 var minima = &operation{
-	loopsOf(lesser[float32]), loopsOf(lesser[float64]), loopsOf(lesser[int64]), loopsOf(lesser[int32]), loopsOf(lesser[int16]), loopsOf(lesser[int8]),
+	loops[float32, float32]{simd.Min, simd.MinScalar, func(d []float32, a float32, b []float32) { simd.MinScalar(d, b, a) }},
+	loopsOf(lesser[float64]), loopsOf(lesser[int64]), loopsOf(lesser[int32]), loopsOf(lesser[int16]), loopsOf(lesser[int8]),
 	loopsOf(lesser[uint64]), loopsOf(lesser[uint32]), loopsOf(lesser[uint16]), loopsOf(lesser[uint8]),
 }
 
 var maxima = &operation{
-	loopsOf(greater[float32]), loopsOf(greater[float64]), loopsOf(greater[int64]), loopsOf(greater[int32]), loopsOf(greater[int16]), loopsOf(greater[int8]),
+	loops[float32, float32]{simd.Max, simd.MaxScalar, func(d []float32, a float32, b []float32) { simd.MaxScalar(d, b, a) }},
+	loopsOf(greater[float64]), loopsOf(greater[int64]), loopsOf(greater[int32]), loopsOf(greater[int16]), loopsOf(greater[int8]),
 	loopsOf(greater[uint64]), loopsOf(greater[uint32]), loopsOf(greater[uint16]), loopsOf(greater[uint8]),
 }
 
@@ -276,9 +278,10 @@ func makeMean(c *Invocation) (Run, error) {
 		}
 		switch out.Type {
 		case graph.Float32:
-			for i, v := range data[float32](out) {
-				data[float32](out)[i] = v / float32(n)
-			}
+			w.For(cuts(out.Len(), grain), func(p, _ int) {
+				d := span[float32](element[float32](out, p*grain), min(grain, out.Len()-p*grain))
+				simd.DivScalar(d, d, float32(n))
+			})
 		case graph.Float64:
 			for i, v := range data[float64](out) {
 				data[float64](out)[i] = v / n
@@ -500,20 +503,25 @@ func perElement[T number](f func(T) T) func(d, a []T) {
 
 func makeAbs(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
+	case graph.Float32:
+		return rowwise(c, func(d, a []float32) { simd.Abs(d, a[:len(d)]) })
 	case graph.Uint64, graph.Uint32, graph.Uint16, graph.Uint8:
 		return makeCopy(c)
-	}
-	if c.In[0].Type == graph.Float32 {
-		return rowwise(c, func(d, a []float32) { simd.Abs(d, a[:len(d)]) })
 	}
 	return numeric1(c, math.Abs, func(x int64) int64 { return max(x, -x) })
 }
 
 func makeNeg(c *Invocation) (Run, error) {
+	if c.In[0].Type == graph.Float32 {
+		return rowwise(c, func(d, a []float32) { simd.Neg(d, a[:len(d)]) })
+	}
 	return numeric1(c, func(x float64) float64 { return -x }, func(x int64) int64 { return -x })
 }
 
 func makeSign(c *Invocation) (Run, error) {
+	if c.In[0].Type == graph.Float32 {
+		return rowwise(c, func(d, a []float32) { simd.Sign(d, a[:len(d)]) })
+	}
 	return numeric1(c, func(x float64) float64 {
 		switch {
 		case x > 0:

@@ -38,12 +38,59 @@ func Div(dst, a, b []float32) {
 	}
 }
 
-// Max writes the larger number of each pair, and NaN if either is NaN; dst may be a or
-// b. For 0 and -0 it writes either.
+// Max writes the larger number of each pair, and NaN if either is NaN; dst may be a or b.
+// 0 is larger than -0.
 func Max(dst, a, b []float32) {
 	n := pairs(len(dst), vectorMax, dst, a, b)
 	for i := n; i < len(dst); i++ {
 		dst[i] = max(a[i], b[i])
+	}
+}
+
+// Min writes the smaller number of each pair, and NaN if either is NaN; dst may be a or b.
+// -0 is smaller than 0.
+func Min(dst, a, b []float32) {
+	n := pairs(len(dst), vectorMin, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = min(a[i], b[i])
+	}
+}
+
+// MaxScalar is Max with one b; dst may be a.
+func MaxScalar(dst, a []float32, b float32) {
+	n := singles(len(dst), vectorMax, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = max(a[i], b)
+	}
+}
+
+// MinScalar is Min with one b; dst may be a.
+func MinScalar(dst, a []float32, b float32) {
+	n := singles(len(dst), vectorMin, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = min(a[i], b)
+	}
+}
+
+// Neg writes -x for each number; dst may be a.
+func Neg(dst, a []float32) {
+	for i := list(len(dst), vectorNeg, dst, a); i < len(dst); i++ {
+		dst[i] = -a[i]
+	}
+}
+
+// Sign writes 1 for each number above 0, -1 for those below, and others as they are; dst may
+// be a.
+func Sign(dst, a []float32) {
+	for i := list(len(dst), vectorSign, dst, a); i < len(dst); i++ {
+		switch x := a[i]; {
+		case x > 0:
+			dst[i] = 1
+		case x < 0:
+			dst[i] = -1
+		default:
+			dst[i] = x
+		}
 	}
 }
 
@@ -152,7 +199,10 @@ const (
 	vectorDiv
 	vectorDivBy
 	vectorMax
+	vectorMin
 	vectorSqrt
+	vectorNeg
+	vectorSign
 	vectorAbs
 	vectorRound
 	vectorFloor

@@ -16,6 +16,21 @@ func divAVX2(dst, a, b *float32, n int)
 func maxAVX2(dst, a, b *float32, n int)
 
 //go:noescape
+func minAVX2(dst, a, b *float32, n int)
+
+//go:noescape
+func maxScalarAVX2(dst, a *float32, n int, b float32)
+
+//go:noescape
+func minScalarAVX2(dst, a *float32, n int, b float32)
+
+//go:noescape
+func negAVX2(dst, a *float32, n int)
+
+//go:noescape
+func signAVX2(dst, a *float32, n int)
+
+//go:noescape
 func addScalarAVX2(dst, a *float32, n int, b float32)
 
 //go:noescape
@@ -96,6 +111,8 @@ func (op arithmetic) lists(dst, a, b *float32, n int) {
 		divAVX2(dst, a, b, n)
 	case vectorMax:
 		maxAVX2(dst, a, b, n)
+	case vectorMin:
+		minAVX2(dst, a, b, n)
 	}
 }
 
@@ -103,6 +120,10 @@ func (op arithmetic) list(dst, a *float32, n int) {
 	switch op {
 	case vectorSqrt:
 		sqrtAVX2(dst, a, n)
+	case vectorNeg:
+		negAVX2(dst, a, n)
+	case vectorSign:
+		signAVX2(dst, a, n)
 	case vectorAbs:
 		absAVX2(dst, a, n)
 	case vectorRound:
@@ -126,5 +147,9 @@ func (op arithmetic) scalar(dst, a *float32, n int, b float32) {
 		divScalarAVX2(dst, a, n, b)
 	case vectorDivBy:
 		divByAVX2(dst, a, n, b)
+	case vectorMax:
+		maxScalarAVX2(dst, a, n, b)
+	case vectorMin:
+		minScalarAVX2(dst, a, n, b)
 	}
 }

@@ -26,6 +26,16 @@ func TestArithmetic(t *testing.T) {
 			{"Mul", Mul, func(a, b float32) float32 { return a * b }},
 			{"Div", Div, func(a, b float32) float32 { return a / b }},
 			{"Max", Max, func(a, b float32) float32 { return max(a, b) }},
+			{"Min", Min, func(a, b float32) float32 { return min(a, b) }},
+			{"MaxScalar", func(dst, a, _ []float32) { MaxScalar(dst, a, s) }, func(a, _ float32) float32 { return max(a, s) }},
+			{"MinScalar", func(dst, a, _ []float32) { MinScalar(dst, a, s) }, func(a, _ float32) float32 { return min(a, s) }},
+			{"Neg", one(Neg), func(a, _ float32) float32 { return -a }},
+			{"Sign", one(Sign), func(a, _ float32) float32 {
+				if a == 0 || a != a {
+					return a
+				}
+				return float32(math.Copysign(1, float64(a)))
+			}},
 			{"AddScalar", func(dst, a, _ []float32) { AddScalar(dst, a, s) }, func(a, _ float32) float32 { return a + s }},
 			{"SubFrom", func(dst, a, _ []float32) { SubFrom(dst, a, s) }, func(a, _ float32) float32 { return s - a }},
 			{"MulScalar", func(dst, a, _ []float32) { MulScalar(dst, a, s) }, func(a, _ float32) float32 { return a * s }},
@@ -43,7 +53,7 @@ func TestArithmetic(t *testing.T) {
 			op.got(place, place, b)
 			for i := range n {
 				w := op.want(a[i], b[i])
-				signed := math.Signbit(float64(got[i])) != math.Signbit(float64(w)) && op.name != "Max" && w == w
+				signed := math.Signbit(float64(got[i])) != math.Signbit(float64(w)) && w == w
 				if signed || got[i] != w && w == w || (got[i] == got[i]) != (w == w) {
 					t.Fatalf("%s of %v and %v (%v): got %v, want %v", op.name, a[i], b[i], s, got[i], w)
 				}

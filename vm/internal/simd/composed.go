@@ -42,6 +42,17 @@ func Elu(dst, src []float32, alpha, beta, gamma float32) {
 	})
 }
 
+// Softsign writes x/(1 + |x|) for each x of src; dst may be src.
+func Softsign(dst, src []float32) {
+	var size [blockLen]float32
+	blocks(dst, src, func(d, a []float32) {
+		s := size[:len(a)]
+		Abs(s, a)
+		AddScalar(s, s, 1)
+		Div(d, a, s)
+	})
+}
+
 // Softplus writes log(1 + exp(x)) for each x of src, without overflow; dst may be src.
 func Softplus(dst, src []float32) {
 	var small, whole, square, sum [blockLen]float32
@@ -88,6 +99,31 @@ func Mish(dst, src []float32) {
 
 // mishEnd is an x from which on the hyperbolic tangent is 1.
 const mishEnd = 20
+
+// Sin writes sin(x) for each x of src; dst may be src. The error of the vectors is below a
+// unit in the last place of 1.
+func Sin(dst, src []float32) { circle(dst, src, vectorSin, math.Sin) }
+
+// Cos writes cos(x) for each x of src; dst may be src. The error of the vectors is below a
+// unit in the last place of 1.
+func Cos(dst, src []float32) { circle(dst, src, vectorCos, math.Cos) }
+
+// mostCircle is the largest x for which the vectors know how far it is from a quarter of the
+// circle.
+const mostCircle = 8192
+
+func circle(dst, src []float32, v vector, f func(float64) float64) {
+	var kept [blockLen]float32
+	blocks(dst, src, func(d, a []float32) {
+		k := kept[:copy(kept[:], a)]
+		apply(d, a, 1, 0, v, f)
+		for i, x := range k {
+			if x == 0 || !(max(x, -x) <= mostCircle) { // the vectors lose the sign of -0
+				d[i] = float32(f(float64(x)))
+			}
+		}
+	})
+}
 
 // below writes a where x is below a limit, else b; dst may be x or b.
 func below(dst, x []float32, limit float32, a, b []float32) {

@@ -38,6 +38,10 @@ func Swish(dst, src []float32, scale float32) {
 // vectors is below three units in the last place.
 func Tanh(dst, src []float32) { apply(dst, src, 1, 0, vectorTanh, math.Tanh) }
 
+// Log writes the natural logarithm of each x of src; dst may be src. The error of the vectors
+// is below two units in the last place.
+func Log(dst, src []float32) { apply(dst, src, 1, 0, vectorLog, math.Log) }
+
 // Gelu writes x·(1 + erf(x/√2))/2 for each x of src; dst may be src.
 func Gelu(dst, src []float32) {
 	each(dst, src, 0, 0, vectorGelu, func(x float32) float32 {
@@ -77,6 +81,9 @@ const (
 	vectorSigmoid
 	vectorSwish
 	vectorTanh
+	vectorLog
+	vectorSin
+	vectorCos
 	vectorGelu
 	vectorGeluTanh
 	vectorHardSigmoid

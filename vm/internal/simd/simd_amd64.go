@@ -27,6 +27,15 @@ func swishAVX2(dst, src *float32, n int, scale, shift float32)
 func tanhAVX2(dst, src *float32, n int, scale, shift float32)
 
 //go:noescape
+func logAVX2(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
+func sinAVX2(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
+func cosAVX2(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
 func geluAVX2(dst, src *float32, n int, scale, shift float32)
 
 //go:noescape
@@ -105,6 +114,12 @@ func (v vector) run(dst, src *float32, n int, a, b float32) {
 		swishAVX2(dst, src, n, a, b)
 	case vectorTanh:
 		tanhAVX2(dst, src, n, a, b)
+	case vectorLog:
+		logAVX2(dst, src, n, a, b)
+	case vectorSin:
+		sinAVX2(dst, src, n, a, b)
+	case vectorCos:
+		cosAVX2(dst, src, n, a, b)
 	case vectorGelu:
 		geluAVX2(dst, src, n, a, b)
 	case vectorGeluTanh:

@@ -72,6 +72,23 @@ func TestActivations(t *testing.T) {
 	check(t, Affine, func(x float64) float64 { return x }, 1, 1e-5) // x is near 0 where the terms cancel
 	check(t, plain(Tanh), math.Tanh, 3, denormal)
 	check(t, plain(Sigmoid), sigmoid, 3, 0x1p-126) // smaller results may be 0
+	check(t, plain(Log), math.Log, 2, denormal)
+	circle := func(name string, f func(dst, src []float32), want func(x float64) float64) {
+		t.Helper()
+		src := values()
+		for x := float32(1e-3); x < 1e6; x *= 1.01 {
+			src = append(src, x, -x, x*float32(math.Pi/2))
+		}
+		got := make([]float32, len(src))
+		f(got, src)
+		for i, x := range src {
+			if g, w := float64(got[i]), want(float64(x)); !(math.Abs(g-w) <= 0x1p-23*max(math.Abs(w), min(math.Abs(float64(x)), 1))) && w == w || (g == g) != (w == w) {
+				t.Errorf("%s of %v: got %v, want %v", name, x, g, w)
+			}
+		}
+	}
+	circle("Sin", Sin, math.Sin)
+	circle("Cos", Cos, math.Cos)
 	elu := func(alpha, beta, gamma float64) func(x float64) float64 {
 		return func(x float64) float64 {
 			if x < 0 {
@@ -84,6 +101,7 @@ func TestActivations(t *testing.T) {
 	check(t, plain(func(d, a []float32) { Elu(d, a, 1, 1, 1) }), elu(1, 1, 1), 4, denormal)
 	check(t, plain(func(d, a []float32) { Elu(d, a, 1.75, 1, 0.75) }), elu(1.75, 1, 0.75), 4, denormal)
 	check(t, plain(func(d, a []float32) { Elu(d, a, 0.5, 0.5, 1) }), elu(0.5, 0.5, 1), 4, denormal)
+	check(t, plain(Softsign), func(x float64) float64 { return x / (1 + math.Abs(x)) }, 1, denormal)
 	check(t, plain(Softplus), func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }, 4, 4*denormal)
 	// These functions cancel: their error is relative to the argument's size.
 	near := func(name string, f func(dst, src []float32), want func(x float64) float64) {
