@@ -17,12 +17,7 @@ var activations = family{"", []Kernel{
 	{Name: "Softsign", Make: vector1(simd.Softsign, func(x float64) float64 { return x / (1 + math.Abs(x)) })},
 	{Name: "Mish", Make: vector1(simd.Mish, func(x float64) float64 { return x * math.Tanh(softplus(x)) }), Finish: rows(simd.Mish)},
 	{Name: "LeakyRelu", Make: makeLeakyRelu, Finish: func(c *Invocation) *Finish { return rows(leakyReluOf(c))(c) }},
-	{Name: "ThresholdedRelu", Make: withAlpha(1, func(x, alpha float64) float64 {
-		if x > alpha {
-			return x
-		}
-		return 0
-	})},
+	{Name: "ThresholdedRelu", Make: makeThresholdedRelu},
 	{Name: "Elu", Make: makeElu, Finish: func(c *Invocation) *Finish { return rows(eluOf(c))(c) }},
 	{Name: "Celu", Make: makeCelu},
 	{Name: "Swish", Make: makeSwish, Finish: func(c *Invocation) *Finish { return rows(swishOf(c))(c) }},
@@ -71,12 +66,14 @@ func reluRow[T number](d, a []T) {
 	}
 }
 
-// withAlpha makes the kernel of a function with attribute alpha, by default otherwise.
-func withAlpha(otherwise float32, f func(x, alpha float64) float64) func(*Invocation) (Run, error) {
-	return func(c *Invocation) (Run, error) {
-		alpha := float64(c.Float("alpha", otherwise))
-		return real1(func(x float64) float64 { return f(x, alpha) })(c)
-	}
+func makeThresholdedRelu(c *Invocation) (Run, error) {
+	alpha := c.Float("alpha", 1)
+	return vector1(func(d, a []float32) { simd.ThresholdedRelu(d, a, alpha) }, func(x float64) float64 {
+		if x > float64(alpha) {
+			return x
+		}
+		return 0
+	})(c)
 }
 
 func makeLeakyRelu(c *Invocation) (Run, error) {

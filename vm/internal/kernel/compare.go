@@ -18,7 +18,7 @@ var comparisons = family{"", []Kernel{
 	{Name: "GreaterOrEqual", Make: compareBy(simd.LessOrEqual, true)},
 	{Name: "And", Make: legacy(logical(func(a, b bool) bool { return a && b }, simd.And))},
 	{Name: "Or", Make: legacy(logical(func(a, b bool) bool { return a || b }, simd.Or))},
-	{Name: "Xor", Make: legacy(logical(func(a, b bool) bool { return a != b }, nil))},
+	{Name: "Xor", Make: legacy(logical(func(a, b bool) bool { return a != b }, xor))},
 	{Name: "Not", Make: func(c *Invocation) (Run, error) { return rowwise(c, perElement1(func(a uint8) bool { return a == 0 })) }},
 	{Name: "IsNaN", Make: makeIsNaN},
 	{Name: "IsInf", Make: makeIsInf},
@@ -117,6 +117,14 @@ func logical(f func(a, b bool) bool, vectors func(d, a, b []uint8)) func(*Invoca
 	return l.run
 }
 
+// xor writes 1 where one of the bytes is not 0 and the other one is.
+func xor(d, a, b []uint8) {
+	a, b = a[:len(d)], b[:len(d)]
+	for i := range d {
+		d[i] = truth(a[i] != 0) ^ truth(b[i] != 0)
+	}
+}
+
 func truth(b bool) uint8 {
 	if b {
 		return 1
@@ -148,7 +156,11 @@ func makeIsInf(c *Invocation) (Run, error) {
 	is := func(a float64) bool { return negative && math.IsInf(a, -1) || positive && math.IsInf(a, 1) }
 	switch c.In[0].Type {
 	case graph.Float32:
-		return rowwise(c, perElement1(func(a float32) bool { return is(float64(a)) }))
+		return rowwise(c, func(d []bool, a []float32) {
+			for i, x := range a[:len(d)] {
+				d[i] = negative && x < -math.MaxFloat32 || positive && x > math.MaxFloat32
+			}
+		})
 	case graph.Float64:
 		return rowwise(c, perElement1(is))
 	}

@@ -19,6 +19,16 @@ func LeakyRelu(dst, src []float32, alpha float32) {
 	})
 }
 
+// ThresholdedRelu writes each x of src above alpha, and 0 for others; dst may be src.
+func ThresholdedRelu(dst, src []float32, alpha float32) {
+	limit, zero := [1]float32{alpha}, [1]uint32{}
+	var is [blockLen]uint8
+	blocks(dst, src, func(d, a []float32) {
+		Compare(is[:len(a)], limit[:], a, Less)
+		Choose(bitsOf(d), is[:len(a)], bitsOf(a), zero[:])
+	})
+}
+
 // Elu writes alpha·(exp(x/beta) - 1) for each x of src below 0, else x, both times gamma; dst
 // may be src. beta is above 0.
 func Elu(dst, src []float32, alpha, beta, gamma float32) {

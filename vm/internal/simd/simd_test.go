@@ -98,6 +98,12 @@ func TestActivations(t *testing.T) {
 		}
 	}
 	check(t, plain(func(d, a []float32) { LeakyRelu(d, a, 0.25) }), func(x float64) float64 { return max(x, 0) + 0.25*min(x, 0) }, 0, denormal)
+	check(t, plain(func(d, a []float32) { ThresholdedRelu(d, a, 0.25) }), func(x float64) float64 {
+		if x > 0.25 {
+			return x
+		}
+		return 0
+	}, 0, 0)
 	check(t, plain(func(d, a []float32) { Elu(d, a, 1, 1, 1) }), elu(1, 1, 1), 4, denormal)
 	check(t, plain(func(d, a []float32) { Elu(d, a, 1.75, 1, 0.75) }), elu(1.75, 1, 0.75), 4, denormal)
 	check(t, plain(func(d, a []float32) { Elu(d, a, 0.5, 0.5, 1) }), elu(0.5, 0.5, 1), 4, denormal)
