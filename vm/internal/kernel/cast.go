@@ -104,6 +104,38 @@ func fastConverter(to, from graph.DType) conversionLoop {
 		return plainConversion[uint16, int32]
 	case [2]graph.DType{graph.Int32, graph.Uint16}:
 		return plainConversion[int32, uint16]
+	case [2]graph.DType{graph.Float32, graph.Int8}:
+		return plainConversion[float32, int8]
+	case [2]graph.DType{graph.Int64, graph.Uint8}:
+		return plainConversion[int64, uint8]
+	case [2]graph.DType{graph.Float32, graph.Bool}:
+		return fromTruth[float32]
+	case [2]graph.DType{graph.Int64, graph.Bool}:
+		return fromTruth[int64]
+	case [2]graph.DType{graph.Int32, graph.Bool}:
+		return fromTruth[int32]
+	case [2]graph.DType{graph.Uint8, graph.Bool}:
+		return fromTruth[uint8]
+	case [2]graph.DType{graph.Bool, graph.Float32}:
+		return toTruth[float32]
+	case [2]graph.DType{graph.Bool, graph.Int64}:
+		return toTruth[int64]
+	case [2]graph.DType{graph.Bool, graph.Int32}:
+		return toTruth[int32]
+	case [2]graph.DType{graph.Bool, graph.Uint8}:
+		return toTruth[uint8]
+	case [2]graph.DType{graph.Int64, graph.Float32}:
+		return truncation64[float32]
+	case [2]graph.DType{graph.Int64, graph.Float64}:
+		return truncation64[float64]
+	case [2]graph.DType{graph.Int32, graph.Float32}:
+		return truncation32[int32, float32]
+	case [2]graph.DType{graph.Int32, graph.Float64}:
+		return truncation32[int32, float64]
+	case [2]graph.DType{graph.Uint8, graph.Float32}:
+		return truncation32[uint8, float32]
+	case [2]graph.DType{graph.Int8, graph.Float32}:
+		return truncation32[int8, float32]
 	}
 	return nil
 }
@@ -112,6 +144,38 @@ func plainConversion[T, S number](to, from unsafe.Pointer, i, j int) {
 	d, s := unsafe.Slice((*T)(to), j), unsafe.Slice((*S)(from), j)
 	for ; i < j; i++ {
 		d[i] = T(s[i])
+	}
+}
+
+// fromTruth writes 1 for what is true, else 0.
+func fromTruth[T number](to, from unsafe.Pointer, i, j int) {
+	d, s := unsafe.Slice((*T)(to), j), unsafe.Slice((*uint8)(from), j)
+	for ; i < j; i++ {
+		d[i] = T(truth(s[i] != 0))
+	}
+}
+
+// toTruth writes whether a number is not 0.
+func toTruth[S number](to, from unsafe.Pointer, i, j int) {
+	d, s := unsafe.Slice((*bool)(to), j), unsafe.Slice((*S)(from), j)
+	for ; i < j; i++ {
+		d[i] = s[i] != 0
+	}
+}
+
+// truncation32 writes the low bits of truncated32.
+func truncation32[T integer, S floating](to, from unsafe.Pointer, i, j int) {
+	d, s := unsafe.Slice((*T)(to), j), unsafe.Slice((*S)(from), j)
+	for ; i < j; i++ {
+		d[i] = T(truncated32(float64(s[i])))
+	}
+}
+
+// truncation64 writes truncated64.
+func truncation64[S floating](to, from unsafe.Pointer, i, j int) {
+	d, s := unsafe.Slice((*int64)(to), j), unsafe.Slice((*S)(from), j)
+	for ; i < j; i++ {
+		d[i] = truncated64(float64(s[i]))
 	}
 }
 

@@ -19,7 +19,7 @@ var comparisons = family{"", []Kernel{
 	{Name: "And", Make: legacy(logical(func(a, b bool) bool { return a && b }, simd.And))},
 	{Name: "Or", Make: legacy(logical(func(a, b bool) bool { return a || b }, simd.Or))},
 	{Name: "Xor", Make: legacy(logical(func(a, b bool) bool { return a != b }, xor))},
-	{Name: "Not", Make: func(c *Invocation) (Run, error) { return rowwise(c, perElement1(func(a uint8) bool { return a == 0 })) }},
+	{Name: "Not", Make: func(c *Invocation) (Run, error) { return rowwise(c, not) }},
 	{Name: "IsNaN", Make: makeIsNaN},
 	{Name: "IsInf", Make: makeIsInf},
 	{Name: "BitwiseAnd", Make: bitwise(func(a, b uint64) uint64 { return a & b })},
@@ -48,46 +48,117 @@ func order[T number](a, b T) int {
 
 // compareBy makes the kernel of a relation, with its operands swapped or not.
 func compareBy(r simd.Relation, swapped bool) func(*Invocation) (Run, error) {
-	var table [4]bool // by order + 1
-	table[1] = r != simd.Less
-	if less := r != simd.Equal; swapped {
-		table[2] = less
-	} else {
-		table[0] = less
-	}
 	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
 		case graph.Float32:
 			return float32Relation(c, r, swapped)
 		case graph.Float64:
-			return relation[float64](c, table)
+			return relation[float64](c, r, swapped)
 		case graph.Int64:
-			return relation[int64](c, table)
+			return relation[int64](c, r, swapped)
 		case graph.Int32:
-			return relation[int32](c, table)
+			return relation[int32](c, r, swapped)
 		case graph.Int16:
-			return relation[int16](c, table)
+			return relation[int16](c, r, swapped)
 		case graph.Int8:
-			return relation[int8](c, table)
+			return relation[int8](c, r, swapped)
 		case graph.Uint64:
-			return relation[uint64](c, table)
+			return relation[uint64](c, r, swapped)
 		case graph.Uint32:
-			return relation[uint32](c, table)
+			return relation[uint32](c, r, swapped)
 		case graph.Uint16:
-			return relation[uint16](c, table)
+			return relation[uint16](c, r, swapped)
 		case graph.Uint8:
-			return relation[uint8](c, table)
+			return relation[uint8](c, r, swapped)
 		case graph.Bool:
-			return logical(func(a, b bool) bool { return table[order(truth(a), truth(b))+1] }, nil)(c)
+			holds := holds[uint8](r)
+			return logical(func(a, b bool) bool {
+				if swapped {
+					a, b = b, a
+				}
+				return holds(truth(a), truth(b))
+			}, nil)(c)
 		case graph.String: // equal strings are equal numbers; no operator orders strings
-			return relation[uint64](c, table)
+			return relation[uint64](c, r, swapped)
 		}
 		return nil, unsupported(c.In[0].Type)
 	}
 }
 
-func relation[T number](c *Invocation, table [4]bool) (Run, error) {
-	return loopsOf(func(a, b T) bool { return table[order(a, b)+1] }).run(c)
+// holds returns the function of a relation.
+func holds[T number](r simd.Relation) func(a, b T) bool {
+	switch r {
+	case simd.Less:
+		return func(a, b T) bool { return a < b }
+	case simd.LessOrEqual:
+		return func(a, b T) bool { return a <= b }
+	}
+	return func(a, b T) bool { return a == b }
+}
+
+// relation makes the kernel of a relation. A call for each element would take six times as
+// long.
+func relation[T number](c *Invocation, r simd.Relation, swapped bool) (Run, error) {
+	vv := func(d []bool, a, b []T) {
+		a, b = a[:len(d)], b[:len(d)]
+		switch r {
+		case simd.Less:
+			for i := range d {
+				d[i] = a[i] < b[i]
+			}
+		case simd.LessOrEqual:
+			for i := range d {
+				d[i] = a[i] <= b[i]
+			}
+		default:
+			for i := range d {
+				d[i] = a[i] == b[i]
+			}
+		}
+	}
+	vs := func(d []bool, a []T, b T) {
+		a = a[:len(d)]
+		switch r {
+		case simd.Less:
+			for i := range d {
+				d[i] = a[i] < b
+			}
+		case simd.LessOrEqual:
+			for i := range d {
+				d[i] = a[i] <= b
+			}
+		default:
+			for i := range d {
+				d[i] = a[i] == b
+			}
+		}
+	}
+	sv := func(d []bool, a T, b []T) {
+		b = b[:len(d)]
+		switch r {
+		case simd.Less:
+			for i := range d {
+				d[i] = a < b[i]
+			}
+		case simd.LessOrEqual:
+			for i := range d {
+				d[i] = a <= b[i]
+			}
+		default:
+			for i := range d {
+				d[i] = a == b[i]
+			}
+		}
+	}
+	l := loops[T, bool]{vv, vs, sv}
+	if swapped {
+		l = loops[T, bool]{
+			func(d []bool, a, b []T) { vv(d, b, a) },
+			func(d []bool, a []T, b T) { sv(d, b, a) },
+			func(d []bool, a T, b []T) { vs(d, b, a) },
+		}
+	}
+	return l.run(c)
 }
 
 // float32Relation compares many numbers at once.
@@ -115,6 +186,13 @@ func logical(f func(a, b bool) bool, vectors func(d, a, b []uint8)) func(*Invoca
 		l.vv = vectors
 	}
 	return l.run
+}
+
+// not writes whether a byte is 0.
+func not(d []bool, a []uint8) {
+	for i, x := range a[:len(d)] {
+		d[i] = x == 0
+	}
 }
 
 // xor writes 1 where one of the bytes is not 0 and the other one is.
