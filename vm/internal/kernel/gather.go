@@ -105,20 +105,69 @@ func makeGatherElements(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	s := strides(in.Shape)
+	row := gatheringRow(in, index, out, width, get)
 	return func(*work.Pool) error {
-		for i := range out.Len() {
-			if i&often == 0 {
+		last := len(s) - 1
+		n := index.Shape[last]
+		each, per := s[k], 1 // elements from one index to the next, and from one place of a row to the next
+		if k == last {
+			per = 0
+		}
+		for i := 0; i < out.Len(); i += n {
+			base := replacedOffset(i, index.Shape, s, k, 0)
+			for from := 0; from < n; from += often {
 				c.poll()
+				m := min(often, n-from)
+				if bad := row(i+from, m, base+from*per, in.Shape[k], per, each); bad < m {
+					return badIndex(index, i+from+bad, in.Shape[k])
+				}
 			}
-			at, ok := get(i, in.Shape[k])
-			if !ok {
-				return badIndex(index, i, in.Shape[k])
-			}
-			off := replacedOffset(i, index.Shape, s, k, at)
-			moveRow(unsafe.Add(out.At, i*width), unsafe.Add(in.At, off*width), 1, 1, 1, width)
 		}
 		return nil
 	}, nil
+}
+
+// gatheringRow returns the loop of GatherElements over m outputs of a row, from output i on.
+// From the place base in the input on, they are per elements apart, and the indices, below n,
+// count steps of each elements. It returns the number of outputs before the first bad index.
+func gatheringRow(in, index, out *Tensor, width int, get func(i, n int) (int, bool)) func(i, m, base, n, per, each int) int {
+	switch wide := index.Type == graph.Int64; {
+	case wide && width == 4:
+		return gatherRow[int64, uint32](in, index, out)
+	case wide && width == 8:
+		return gatherRow[int64, uint64](in, index, out)
+	case !wide && width == 4:
+		return gatherRow[int32, uint32](in, index, out)
+	case !wide && width == 8:
+		return gatherRow[int32, uint64](in, index, out)
+	}
+	return func(i, m, base, n, per, each int) int {
+		for j := range m {
+			at, ok := get(i+j, n)
+			if !ok {
+				return j
+			}
+			copy(span[byte](unsafe.Add(out.At, (i+j)*width), width), span[byte](unsafe.Add(in.At, (base+j*per+at*each)*width), width))
+		}
+		return m
+	}
+}
+
+func gatherRow[I int64 | int32, E uint64 | uint32](in, index, out *Tensor) func(i, m, base, n, per, each int) int {
+	return func(i, m, base, n, per, each int) int {
+		from, places, to := span[E](in.At, in.Len()), span[I](element[I](index, i), m), span[E](element[E](out, i), m)
+		for j, place := range places {
+			at := int(place)
+			if at < 0 {
+				at += n
+			}
+			if at < 0 || at >= n {
+				return j
+			}
+			to[j] = from[base+j*per+at*each]
+		}
+		return m
+	}
 }
 
 // makeReverseSequence turns round the first elements of each sequence, as many as its

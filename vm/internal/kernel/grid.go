@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -165,9 +166,32 @@ func makeGridSample(c *Invocation) (Run, error) {
 	}
 	inputs, outputs, channels := count(x.Shape[2:]), count(grid.Shape[1:axes+1]), x.Shape[1]
 	pieces := cuts(outputs, 1024)
-	part := func(p, _ int) {
+	few := inputs <= math.MaxInt32 && count3[0]*count3[1]*count3[2] <= len(gridPoint{}.at)
+	each := 0
+	if few {
+		each = c.Each(1024 * int(unsafe.Sizeof(gridPoint{})))
+	}
+	var pool *work.Pool
+	part := func(p, worker int) {
 		image := p / pieces
 		m := meter{c: c}
+		if few {
+			points := span[gridPoint](pool.Each(worker, each), min(1024, outputs-p%pieces*1024))
+			for i := range points {
+				m.add(8)
+				places := span[float32](element[float32](grid, (image*outputs+p%pieces*1024+i)*axes), axes)
+				points[i] = pointOf(axis[3-axes:], step[3-axes:], places, taps)
+			}
+			for ch := range channels {
+				m.add(8 * len(points))
+				plane := span[float32](element[float32](x, (image*channels+ch)*inputs), inputs)
+				d := span[float32](element[float32](out, (image*channels+ch)*outputs+p%pieces*1024), len(points))
+				for i := range points {
+					d[i] = points[i].sum(plane)
+				}
+			}
+			return
+		}
 		for o := p % pieces * 1024; o < min((p%pieces+1)*1024, outputs); o++ {
 			m.add(channels)
 			places := span[float32](element[float32](grid, (image*outputs+o)*axes), axes)
@@ -196,9 +220,49 @@ func makeGridSample(c *Invocation) (Run, error) {
 		}
 	}
 	return func(w *work.Pool) error {
+		pool = w
 		w.For(x.Shape[0]*pieces, part)
 		return nil
 	}, nil
+}
+
+// gridPoint is a point that has few taps: those in the image, and their weights.
+type gridPoint struct {
+	n      int32
+	at     [4]int32
+	weight [4]float32
+}
+
+// pointOf reads the taps around a point; places lists its coordinates from the last axis.
+func pointOf(axis []gridAxis, step []int, places []float32, taps int) (p gridPoint) {
+	p.n, p.weight[0] = 1, 1
+	for k := range axis {
+		v := axis[k].read(places[len(axis)-1-k], taps)
+		q := gridPoint{}
+		for i := range p.n {
+			for j := range taps {
+				if v.at[j] >= 0 {
+					q.at[q.n], q.weight[q.n] = p.at[i]+int32(v.at[j]*step[k]), p.weight[i]*v.weight[j]
+					q.n++
+				}
+			}
+		}
+		p = q
+	}
+	return p
+}
+
+// sum adds up the taps of a plane.
+func (p *gridPoint) sum(plane []float32) float32 {
+	if p.n == 4 {
+		sum := float32(0) + p.weight[0]*plane[p.at[0]]
+		return sum + p.weight[1]*plane[p.at[1]] + p.weight[2]*plane[p.at[2]] + p.weight[3]*plane[p.at[3]]
+	}
+	sum := float32(0)
+	for i := range p.n {
+		sum += p.weight[i] * plane[p.at[i]]
+	}
+	return sum
 }
 
 // makeAffineGrid applies an affine map for each image to points that are spread evenly
