@@ -175,6 +175,7 @@ func makeScatterND(c *Invocation) (Run, error) {
 	}
 	inner := count(out.Shape[depth:])
 	tuples := index.Len() / depth
+	replaces := c.Str("reduction", "none") == "none"
 	return func(*work.Pool) error {
 		copyFirst(c)
 		m := meter{c: c}
@@ -183,6 +184,10 @@ func makeScatterND(c *Invocation) (Run, error) {
 			off, err := at(i)
 			if err != nil {
 				return err
+			}
+			if replaces {
+				copyAll(c, span[byte](unsafe.Add(out.At, off*width), inner*width), span[byte](unsafe.Add(updates.At, i*inner*width), inner*width))
+				continue
 			}
 			for j := range inner {
 				m.add(1)
