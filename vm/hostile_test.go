@@ -161,6 +161,12 @@ func TestAttentionAtTheEdge(t *testing.T) {
 	merged := zeros(f, 2, 6)
 	masked := func(m vm.Value) []vm.Value { return []vm.Value{zeros(f, 1, 2, 2), merged, zeros(f, 6), m} }
 	one := attr("num_heads", 1)
+	grouped := func(more ...*graph.Attr) []*graph.Attr { return append(more, one, attr("kv_num_heads", 1)) }
+	step := func(last, total int32) []vm.Value { // keys are equal, values 3 and 7
+		cache := func(v float32) vm.Value { return shaped([]int{1, 1, 1, 1}, v) }
+		token := func(v float32) vm.Value { return shaped([]int{1, 1, 1}, v) }
+		return []vm.Value{token(1), token(2), token(7), cache(2), cache(3), int32s([]int{1}, last), int32s([]int{1}, total)}
+	}
 	skipped := []vm.Value{shaped([]int{1, 2}, 1, 3), shaped([]int{2}, 0, 2), shaped([]int{2}, 1, 1)}
 	runNodeCases(t, []nodeCase{
 		{doc: "numbers of keys", op: "Attention", version: 24, in: keys(1, 2), gives: []float64{1, 1, 6, 6}},
@@ -185,6 +191,14 @@ func TestAttentionAtTheEdge(t *testing.T) {
 		{doc: "lengths as a mask", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{1}, 1))},
 		{doc: "a mask of no axis", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{}, 1)), want: "no kernel for a mask of shape []"},
 		{doc: "lengths of two axes", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{1, 1}, 1)), want: "no kernel for a mask of shape [1 1]"},
+
+		{doc: "one token after another", op: "com.microsoft.GroupQueryAttention", attrs: grouped(), in: step(1, 2), gives: []float64{5}},
+		{doc: "more keys than there are", op: "com.microsoft.GroupQueryAttention", attrs: grouped(), in: step(2, 3), want: "input 6: total_sequence_length is 3, expected a number in [1, 2]"},
+		{doc: "no keys", op: "com.microsoft.GroupQueryAttention", attrs: grouped(), in: step(-1, 2), want: "input 5: batch 0 has -1 as its number of keys less 1, expected a number in [0, 2)"},
+		{doc: "fewer keys than queries", op: "com.microsoft.GroupQueryAttention", attrs: grouped(), in: step(0, 0), want: "input 6: total_sequence_length is 0, expected a number in [1, 2]"},
+		{doc: "angles that are missing", op: "com.microsoft.GroupQueryAttention", attrs: grouped(attr("do_rotary", 1)), in: step(1, 2), want: "do_rotary is 1, but inputs 7 and 8 are missing"},
+		{doc: "a position beyond the angles", op: "com.microsoft.GroupQueryAttention", attrs: grouped(attr("do_rotary", 1)), in: append(step(1, 2), zeros(f, 1, 0), zeros(f, 1, 0)), want: "query 0 of batch 0 has position 1, expected one in [0, 1)"},
+		{doc: "a cache of a window", op: "com.microsoft.GroupQueryAttention", attrs: grouped(attr("sliding_window_cache", 1)), in: step(1, 2), want: "no kernel for sliding_window_cache"},
 
 		{doc: "the mean", op: "com.microsoft.SkipLayerNormalization", outs: 3, in: skipped, of: 1, gives: []float64{3}},
 		{doc: "the inverse deviation", op: "com.microsoft.SkipLayerNormalization", outs: 3, in: skipped, of: 2, gives: []float64{0.5}},

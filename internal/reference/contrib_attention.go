@@ -3,6 +3,8 @@ package reference
 import (
 	"math"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
 )
 
 // contribAttentionOperators are ONNX Runtime's attention operators.
@@ -40,6 +42,7 @@ var contribAttentionOperators = []operator{
 		y, k, v := c.contribAttention(q, k, v, c.x(4), c.x(5))
 		return []*Tensor{y, k, v}
 	}},
+	{"GroupQueryAttention", groupQueryAttention},
 	{"RotaryEmbedding", func(c *evaluation) []*Tensor {
 		x, position := c.x(0), c.x(1)
 		if len(position.Shape) == 1 { // only the first position
@@ -98,4 +101,106 @@ func (c *evaluation) contribAttention(q, k, v, mask, bias *Tensor) (y, keys, val
 	})
 	c.terms(0, Reals(y.Shape, c.bounded(0).mass...).merged().F)
 	return y.merged(), k, v
+}
+
+// groupQueryAttention computes GroupQueryAttention: past keys come before the new ones, and
+// each element of the batch has a number of both. Without past keys in use, all positions
+// follow from the first one. A score without a value for each head is a key more.
+func groupQueryAttention(c *evaluation) []*Tensor {
+	if c.x(12) != nil || c.x(14) != nil || c.int("sliding_window_cache", 0) != 0 || c.int("qk_output", 0) != 0 {
+		fail("quantized keys, norms, windows of keys, or scores as an output")
+	}
+	n, kv := c.int("num_heads", 0), c.int("kv_num_heads", 0)
+	q, k, v := c.x(0), c.x(1), c.x(2)
+	if k == nil {
+		size := q.Shape[2] / (n + 2*kv)
+		q, k, v = q.part(2, 0, n*size), q.part(2, n*size, kv*size), q.part(2, (n+kv)*size, kv*size)
+	}
+	q, k, v = q.heads(n), k.heads(kv), v.heads(kv)
+	batch, queries, size := q.Shape[0], q.Shape[2], q.Shape[3]
+	all := int(c.x(6).I[0])
+	before, room := make([]int, batch), all
+	for b := range before {
+		if all != queries {
+			before[b] = int(c.x(5).I[b]) + 1 - queries
+		}
+	}
+	if c.x(3) != nil {
+		room = max(room, c.x(3).Shape[2])
+	}
+	terms, larger := Reals(k.Shape, magnitudes(k.F)...), 1.0 // turning adds terms that may be larger than their sums
+	if c.int("do_rotary", 0) != 0 {
+		position := Ints([]int{batch, queries})
+		for b := range batch {
+			for i := range queries {
+				at := int64(before[b] + i)
+				if ids := c.x(9); ids != nil && all == queries {
+					at = ids.I[0] + int64(i)
+				} else if ids != nil {
+					at = ids.I[b*queries+i]
+				}
+				position.I = append(position.I, at)
+			}
+		}
+		node := *c.Node
+		node.Attrs = []*graph.Attr{
+			{Name: "rotary_embedding_dim", Int: int64(2 * c.x(7).Shape[1])},
+			{Name: "interleaved", Int: int64(c.int("rotary_interleaved", 0))},
+		}
+		turn := func(x *Tensor) (y, mass *Tensor) {
+			inner := &evaluation{Node: &node, scope: c.scope}
+			y = inner.rotary(x, c.x(7), c.x(8), position, 0)
+			mass = Reals(y.Shape, inner.bounded(0).mass...)
+			larger *= max(1, slices.Max(mass.F)/max(slices.Max(magnitudes(y.F)), 1e-300))
+			return y, mass
+		}
+		q, _ = turn(q)
+		k, terms = turn(k)
+	}
+	cache := func(past, fresh *Tensor) *Tensor {
+		y := zeros(fresh.Type, []int{batch, kv, room, size})
+		each(y.Shape, func(at []int) {
+			b, h, j, d := at[0], at[1], at[2], at[3]
+			switch to := index(y.Shape, at); {
+			case j < before[b]:
+				y.F[to] = past.F[index(past.Shape, []int{b, h, j, d})]
+			case j < before[b]+queries:
+				y.F[to] = fresh.F[index(fresh.Shape, []int{b, h, j - before[b], d})]
+			}
+		})
+		return y
+	}
+	k, v, terms = cache(c.x(3), k), cache(c.x(4), v), cache(c.x(3), terms)
+	scale := c.float("scale", 0)
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(size))
+	}
+	bias, sinks := c.x(10), c.x(11)
+	if bias != nil {
+		bias = bias.spread([]int{batch, n, queries, bias.Shape[3]})
+	}
+	more := zeros(k.Type, []int{batch, kv, 1, size})
+	y, _ := c.attend(q, concat(2, k, more), concat(2, v, more), scale, c.float("softcap", 0), func(b, h, i, j int) float64 {
+		last := int(c.x(5).I[b])
+		switch own, window := min(before[b]+i, last), c.int("local_window_size", -1); {
+		case j == room && sinks != nil:
+			return sinks.F[h]
+		case j == room && c.int("smooth_softmax", 0) != 0:
+			return 0
+		case j == room, j > last, c.int("causal", 1) != 0 && j > own, window > 0 && j <= own-window:
+			return math.Inf(-1)
+		}
+		if bias != nil {
+			return bias.F[index(bias.Shape, []int{b, h, i, j})]
+		}
+		return 0
+	})
+	mass := c.bounded(0).mass
+	for i := range mass {
+		mass[i] *= larger
+	}
+	c.terms(0, Reals(y.Shape, mass...).merged().F)
+	c.terms(1, magnitudes(terms.F))
+	c.bounded(2).exact = true
+	return []*Tensor{y.merged(), k, v}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -126,9 +127,12 @@ type attention struct {
 	// rest of the row is masked.
 	edit func(row []float32, b, h, i int) int
 	done func(row []float32, b, h, i int) // called with the row's softmax; may be nil
+	// sink is a score of a head that takes part in the softmax and has no value; may be nil.
+	sink func(h int) float32
 }
 
-// make prepares the kernel. The addresses of q, k, v and y must be set before it runs.
+// make prepares the kernel. The addresses of q, k, v and y must be set before it runs, and
+// keys may be lower then than it is now.
 func (a *attention) make(c *Invocation) func(w *work.Pool) {
 	pieces := cuts(a.queries, queriesAtOnce)
 	rows := min(queriesAtOnce, a.queries)
@@ -157,7 +161,11 @@ func (a *attention) make(c *Invocation) func(w *work.Pool) {
 			c.poll()
 			row := span[float32](unsafe.Add(s, 4*r*a.keys), a.keys)
 			n := a.edit(row, b, h, i+r)
-			softmaxMasked(c, row[:n])
+			if a.sink == nil {
+				softmaxMasked(c, row[:n])
+			} else {
+				softmaxBeside(c, row[:n], a.sink(h))
+			}
 			clear(row[n:])
 			if a.done != nil {
 				a.done(row, b, h, i+r)
@@ -183,6 +191,19 @@ func softmaxMasked(c *Invocation, row []float32) {
 		return
 	}
 	softmaxRow(c, row, row)
+}
+
+// softmaxBeside replaces a row by its part of the softmax of the row and one more score.
+func softmaxBeside(c *Invocation, row []float32, sink float32) {
+	most := mostOf(c, row)
+	if softmaxMasked(c, row); math.IsInf(float64(most), -1) {
+		return
+	}
+	// The largest element is now 1/Σ exp(x - most).
+	share := 1 / (1 + math.Exp(float64(sink)-float64(most))*float64(mostOf(c, row)))
+	for from, to := range c.pieces(len(row)) {
+		simd.MulScalar(row[from:to], row[from:to], float32(share))
+	}
 }
 
 // makeAttention: the inputs are queries, keys, values, a mask, past keys, past values,
@@ -399,14 +420,7 @@ func rotaryEmbedding(c *Invocation, cosines, sines, position, shared int) (Run, 
 		for h := range count {
 			m.add(size)
 			s, d := span[float32](from.of(b, h, position), size), span[float32](to.of(b, h, position), size)
-			for k := range half {
-				i, j := k, k+half
-				if interleaved {
-					i, j = 2*k, 2*k+1
-				}
-				d[i], d[j] = cs[k]*s[i]-sn[k]*s[j], sn[k]*s[i]+cs[k]*s[j]
-			}
-			copy(d[2*half:], s[2*half:])
+			rotate(d, s, cs, sn, interleaved)
 		}
 	}
 	return func(w *work.Pool) error {
@@ -428,4 +442,19 @@ func rotaryEmbedding(c *Invocation, cosines, sines, position, shared int) (Run, 
 		w.For(x.Shape[0]*positions, part)
 		return nil
 	}, nil
+}
+
+// rotate rotates the pairs of a head by angles, of which it has the cosines and sines. The
+// elements of a pair are neighbours, or as far apart as there are pairs. Elements after
+// the pairs are copied.
+func rotate(d, s, cosines, sines []float32, interleaved bool) {
+	half := len(cosines)
+	for k, cs := range cosines {
+		i, j := k, k+half
+		if interleaved {
+			i, j = 2*k, 2*k+1
+		}
+		d[i], d[j] = cs*s[i]-sines[k]*s[j], sines[k]*s[i]+cs*s[j]
+	}
+	copy(d[2*half:], s[2*half:])
 }

@@ -34,6 +34,20 @@ var nodeCases = []nodeCase{
 		op: "com.microsoft.RotaryEmbedding", version: 1, attrs: attrs(whole1("num_heads", 3), whole1("rotary_embedding_dim", 10), whole1("interleaved", 1)),
 		in: args(noise(2, 5, 48), wholes([]int{1}, 1), noise(7, 5), noise(7, 5)),
 	},
+	{ // a first step of two sequences, of which the second is shorter
+		op: "com.microsoft.GroupQueryAttention", version: 1, outputs: 3, attrs: attrs(whole1("num_heads", 4), whole1("kv_num_heads", 2)),
+		in: args(noise(2, 70, 64), noise(2, 70, 32), noise(2, 70, 32), nil, nil, wholes32([]int{2}, 69, 33), wholes32([]int{}, 70)),
+	},
+	{ // one more token, merged and turned, with room in the past and a window
+		op: "com.microsoft.GroupQueryAttention", version: 1, outputs: 3, tolerance: 4e-6,
+		attrs: attrs(whole1("num_heads", 4), whole1("kv_num_heads", 2), whole1("do_rotary", 1), whole1("local_window_size", 30), float1("softcap", 2), whole1("smooth_softmax", 1)),
+		in:    args(noise(2, 1, 128), nil, nil, noise(2, 2, 90, 16), noise(2, 2, 90, 16), wholes32([]int{2}, 77, 20), wholes32([]int{1}, 78), noise(90, 6), noise(90, 6)),
+	},
+	{ // several more, with positions, what is added to scores, and sinks
+		op: "com.microsoft.GroupQueryAttention", version: 1, outputs: 3, tolerance: 4e-6,
+		attrs: attrs(whole1("num_heads", 4), whole1("kv_num_heads", 1), whole1("do_rotary", 1), whole1("rotary_interleaved", 1), float1("scale", 0.3)),
+		in:    args(noise(1, 3, 64), noise(1, 3, 16), noise(1, 3, 16), noise(1, 1, 66, 16), noise(1, 1, 66, 16), wholes32([]int{1}, 68), wholes32([]int{1}, 69), noise(90, 8), noise(90, 8), wholes([]int{1, 3}, 2, 80, 7), noise(1, 1, 3, 69), noise(4)),
+	},
 	{op: "com.microsoft.MatMulNBits", version: 1, attrs: attrs(whole1("N", 70), whole1("K", 48), whole1("block_size", 16)), in: args(noise(3, 5, 48), quants(graph.Uint8, 70, 3, 8), noise(210), quants(graph.Uint8, 70*2))},
 	{op: "com.microsoft.MatMulNBits", version: 1, attrs: attrs(whole1("N", 9), whole1("K", 70), whole1("bits", 2), whole1("block_size", 32)), in: args(noise(70), quants(graph.Uint8, 9, 3, 8), noise(9, 3), noise(9, 3))},
 	{op: "com.microsoft.MatMulNBits", version: 1, attrs: attrs(whole1("N", 9), whole1("K", 70), whole1("bits", 8), whole1("block_size", 64)), in: args(noise(4, 70), quants(graph.Uint8, 9, 2, 64), noise(18), nil, nil, noise(9))},

@@ -14,6 +14,7 @@ import (
 var contribAttentions = family{"com.microsoft", []Kernel{
 	{Name: "Attention", Make: makeContribAttention},
 	{Name: "RotaryEmbedding", Make: makeContribRotaryEmbedding},
+	{Name: "GroupQueryAttention", Make: makeGroupQueryAttention},
 }}
 
 // PackedAttention is what the shapes and attributes of a self-attention node of ONNX
