@@ -162,9 +162,9 @@ func TestAttentionAtTheEdge(t *testing.T) {
 	masked := func(m vm.Value) []vm.Value { return []vm.Value{zeros(f, 1, 2, 2), merged, zeros(f, 6), m} }
 	one := attr("num_heads", 1)
 	grouped := func(more ...*graph.Attr) []*graph.Attr { return append(more, one, attr("kv_num_heads", 1)) }
+	token := func(v float32) vm.Value { return shaped([]int{1, 1, 1}, v) }
 	step := func(last, total int32) []vm.Value { // keys are equal, values 3 and 7
 		cache := func(v float32) vm.Value { return shaped([]int{1, 1, 1, 1}, v) }
-		token := func(v float32) vm.Value { return shaped([]int{1, 1, 1}, v) }
 		return []vm.Value{token(1), token(2), token(7), cache(2), cache(3), int32s([]int{1}, last), int32s([]int{1}, total)}
 	}
 	skipped := []vm.Value{shaped([]int{1, 2}, 1, 3), shaped([]int{2}, 0, 2), shaped([]int{2}, 1, 1)}
@@ -192,6 +192,10 @@ func TestAttentionAtTheEdge(t *testing.T) {
 		{doc: "a mask of no axis", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{}, 1)), want: "no kernel for a mask of shape []"},
 		{doc: "lengths of two axes", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{1, 1}, 1)), want: "no kernel for a mask of shape [1 1]"},
 
+		{doc: "keys of which none is seen", op: "com.microsoft.MultiHeadAttention", attrs: attrs(one), in: []vm.Value{token(1), token(2), token(7), absent, int32s([]int{1}, -5)}, gives: []float64{7}},
+		{doc: "a mask of another length", op: "com.microsoft.MultiHeadAttention", attrs: attrs(one), in: []vm.Value{token(1), token(2), token(7), absent, int32s([]int{1, 2}, 1, 1)}, want: "no kernel for a mask (input 4) of shape [1 2] beside 1 keys"},
+		{doc: "a bias of another length", op: "com.microsoft.MultiHeadAttention", attrs: attrs(one), in: []vm.Value{token(1), token(2), token(7), shaped([]int{2}, 1, 2)}, want: "input 3 has shape [2], expected [3]"},
+		{doc: "queries alone", op: "com.microsoft.MultiHeadAttention", attrs: attrs(one), in: []vm.Value{shaped([]int{1, 1, 3}, 1, 2, 3)}, want: "no kernel for queries of shape [1 1 3] without keys"},
 		{doc: "one token after another", op: "com.microsoft.GroupQueryAttention", attrs: grouped(), in: step(1, 2), gives: []float64{5}},
 		{doc: "more keys than there are", op: "com.microsoft.GroupQueryAttention", attrs: grouped(), in: step(2, 3), want: "input 6: total_sequence_length is 3, expected a number in [1, 2]"},
 		{doc: "no keys", op: "com.microsoft.GroupQueryAttention", attrs: grouped(), in: step(-1, 2), want: "input 5: batch 0 has -1 as its number of keys less 1, expected a number in [0, 2)"},

@@ -17,11 +17,12 @@ var contribAttentionOperators = []operator{
 		if c.x(2) != nil {
 			merged = plus(merged, c.x(2))
 		}
+		n := c.int("num_heads", 0)
 		sizes := c.ints("qkv_hidden_sizes", filled(merged.Shape[2]/3, 3))
 		q := merged.part(2, 0, sizes[0])
 		k := merged.part(2, sizes[0], sizes[1])
 		v := merged.part(2, sizes[0]+sizes[1], sizes[2])
-		y, k, v := c.contribAttention(q, k, v, c.x(3), c.x(5))
+		y, k, v := c.contribAttention(q.heads(n), k.heads(n), v.heads(n), c.x(3), c.x(5), 0)
 		// The terms of queries, keys and values may be larger than their sums.
 		c.sums(0, c.bounds[0].mass, c.x(1).Shape[0])
 		for i, part := 0, slices.Max(terms)/max(slices.Max(magnitudes(merged.F)), 1e-300); i < len(c.bounds[0].mass); i++ {
@@ -30,18 +31,7 @@ var contribAttentionOperators = []operator{
 		present := concat(0, k.shaped(append([]int{1}, k.Shape...)...), v.shaped(append([]int{1}, v.Shape...)...))
 		return []*Tensor{y, present}
 	}},
-	{"MultiHeadAttention", func(c *evaluation) []*Tensor {
-		q, k, v := c.x(0), c.x(1), c.x(2)
-		if k == nil || v == nil || len(k.Shape) != 3 || c.x(6) != nil {
-			fail("packed inputs, or a past")
-		}
-		if b := c.x(3); b != nil {
-			n, m := q.Shape[2], k.Shape[2]
-			q, k, v = plus(q, b.part(0, 0, n)), plus(k, b.part(0, n, m)), plus(v, b.part(0, n+m, v.Shape[2]))
-		}
-		y, k, v := c.contribAttention(q, k, v, c.x(4), c.x(5))
-		return []*Tensor{y, k, v}
-	}},
+	{"MultiHeadAttention", multiHeadAttention},
 	{"GroupQueryAttention", groupQueryAttention},
 	{"RotaryEmbedding", func(c *evaluation) []*Tensor {
 		x, position := c.x(0), c.x(1)
@@ -65,10 +55,9 @@ var contribAttentionOperators = []operator{
 
 // contribAttention adds mask_filter_value to the scores where the mask is 0. The mask
 // has a value for each key, [batch, keys] or [batch, queries, keys], or it is the
-// number of keys, [batch].
-func (c *evaluation) contribAttention(q, k, v, mask, bias *Tensor) (y, keys, values *Tensor) {
-	n := c.int("num_heads", 0)
-	q, k, v = q.heads(n), k.heads(n), v.heads(n)
+// number of keys, [batch]. The first keys may be past ones.
+func (c *evaluation) contribAttention(q, k, v, mask, bias *Tensor, past int) (y, keys, values *Tensor) {
+	n := q.Shape[1]
 	scale := c.float("scale", 0)
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(q.Shape[3]))
@@ -94,7 +83,7 @@ func (c *evaluation) contribAttention(q, k, v, mask, bias *Tensor) (y, keys, val
 		if !there {
 			total += c.float("mask_filter_value", -10000)
 		}
-		if c.int("unidirectional", 0) != 0 && j > i {
+		if c.int("unidirectional", 0) != 0 && j > i+past {
 			total = math.Inf(-1)
 		}
 		return total
@@ -203,4 +192,38 @@ func groupQueryAttention(c *evaluation) []*Tensor {
 	c.terms(1, magnitudes(terms.F))
 	c.bounded(2).exact = true
 	return []*Tensor{y.merged(), k, v}
+}
+
+// multiHeadAttention computes MultiHeadAttention. Queries, keys and values may be parts of
+// one input, or keys and values may.
+func multiHeadAttention(c *evaluation) []*Tensor {
+	if c.x(8) != nil || c.x(9) != nil {
+		fail("past_sequence_length and cache_indirection")
+	}
+	n := c.int("num_heads", 0)
+	q, k, v := c.x(0), c.x(1), c.x(2)
+	part := func(x *Tensor, i int) *Tensor {
+		s := x.Shape
+		return x.part(3, i, 1).shaped(s[0], s[1], s[2]*s[4])
+	}
+	if len(q.Shape) == 5 {
+		q, k, v = part(q, 0), part(q, 1), part(q, 2)
+	} else if len(k.Shape) == 5 {
+		k, v = part(k, 0), part(k, 1)
+	}
+	if b := c.x(3); b != nil {
+		n, m := q.Shape[2], k.Shape[2]
+		q, k, v = plus(q, b.part(0, 0, n)), plus(k, b.part(0, n, m)), plus(v, b.part(0, n+m, v.Shape[2]))
+	}
+	q = q.heads(n)
+	if len(k.Shape) == 3 {
+		k, v = k.heads(n), v.heads(n)
+	}
+	past := 0
+	if c.x(6) != nil {
+		past = c.x(6).Shape[2]
+		k, v = concat(2, c.x(6), k), concat(2, c.x(7), v)
+	}
+	y, k, v := c.contribAttention(q, k, v, c.x(4), c.x(5), past)
+	return []*Tensor{y, k, v}
 }

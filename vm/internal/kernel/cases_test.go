@@ -34,6 +34,22 @@ var nodeCases = []nodeCase{
 		op: "com.microsoft.RotaryEmbedding", version: 1, attrs: attrs(whole1("num_heads", 3), whole1("rotary_embedding_dim", 10), whole1("interleaved", 1)),
 		in: args(noise(2, 5, 48), wholes([]int{1}, 1), noise(7, 5), noise(7, 5)),
 	},
+	{ // merged, with a bias and lengths
+		op: "com.microsoft.MultiHeadAttention", version: 1, outputs: 3, tolerance: 2e-5, attrs: attrs(whole1("num_heads", 2), whole1("unidirectional", 1)),
+		in: args(noise(2, 70, 2, 3, 8), nil, nil, noise(48), wholes32([]int{2}, 70, 33)),
+	},
+	{ // merged keys and values, and a mask of keys
+		op: "com.microsoft.MultiHeadAttention", version: 1, tolerance: 4e-6, attrs: attrs(whole1("num_heads", 2)),
+		in: args(noise(2, 70, 16), noise(2, 5, 2, 2, 8), nil, nil, wholes32([]int{2, 5}, 1, 1, 0, 1, 1, 0, 1, 1, 1, 0)),
+	},
+	{ // past ones, values of another size, and what is added to the scores
+		op: "com.microsoft.MultiHeadAttention", version: 1, outputs: 3, tolerance: 4e-6, attrs: attrs(whole1("num_heads", 2), whole1("unidirectional", 1), float1("scale", 0.3)),
+		in: args(noise(2, 3, 16), noise(2, 3, 16), noise(2, 3, 24), noise(56), nil, noise(1, 2, 3, 70), noise(2, 2, 67, 8), noise(2, 2, 67, 12)),
+	},
+	{ // keys and values with their heads first
+		op: "com.microsoft.MultiHeadAttention", version: 1, tolerance: 4e-6, attrs: attrs(whole1("num_heads", 2)),
+		in: args(noise(2, 3, 16), noise(2, 2, 70, 8), noise(2, 2, 70, 12)),
+	},
 	{ // a first step of two sequences, of which the second is shorter
 		op: "com.microsoft.GroupQueryAttention", version: 1, outputs: 3, attrs: attrs(whole1("num_heads", 4), whole1("kv_num_heads", 2)),
 		in: args(noise(2, 70, 64), noise(2, 70, 32), noise(2, 70, 32), nil, nil, wholes32([]int{2}, 69, 33), wholes32([]int{}, 70)),

@@ -14,6 +14,7 @@ import (
 var contribAttentions = family{"com.microsoft", []Kernel{
 	{Name: "Attention", Make: makeContribAttention},
 	{Name: "RotaryEmbedding", Make: makeContribRotaryEmbedding},
+	{Name: "MultiHeadAttention", Make: makeMultiHeadAttention},
 	{Name: "GroupQueryAttention", Make: makeGroupQueryAttention},
 }}
 

@@ -20,15 +20,14 @@ import (
 // A step is the first one if there are no more keys in all than new ones. Past keys are
 // not read then. Outputs 1 and 2 are past and new keys and values, and zeros behind them.
 type grouped struct {
-	c                    *Invocation
-	batch, queries       int
-	heads, kvHeads, size int
-	room                 int // positions in the outputs for keys and values
-	causal               bool
-	window               int // keys that a query sees, its own included; 0: all
-	most                 float32
-	q, k, v              heads // the new ones
-
+	c                       *Invocation
+	batch, queries          int
+	heads, kvHeads, size    int
+	room                    int // positions in the outputs for keys and values
+	causal                  bool
+	window                  int // keys that a query sees, its own included; 0: all
+	most                    float32
+	q, k, v                 heads // the new ones
 	keys, values            heads // past and new ones
 	turnedAt, keysAt, valAt int   // offsets of scratch
 	before                  []int // by element of the batch: the number of past keys
