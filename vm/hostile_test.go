@@ -109,6 +109,10 @@ func TestProductsAtTheEdge(t *testing.T) {
 		{doc: "blocks beyond all numbers", op: "com.microsoft.MatMulNBits", attrs: packed(1<<62, 4), in: []vm.Value{ones, zeros(u8, 8), shaped([]int{1}, 2)}, want: "expected a power of 2 from 16"},
 		{doc: "numbers of 3 bits", op: "com.microsoft.MatMulNBits", attrs: packed(16, 3), in: []vm.Value{ones, zeros(u8, 6), shaped([]int{1}, 2)}, want: "no kernel for numbers of 3 bits"},
 		{doc: "weights that are too short", op: "com.microsoft.MatMulNBits", attrs: packed(16, 8), in: []vm.Value{ones, zeros(u8, 8), shaped([]int{1}, 2)}, want: "weights have shape [8], expected 16 elements"},
+		{doc: "an index that is out of range", op: "com.microsoft.GatherBlockQuantized", attrs: attrs(attr("block_size", 16), attr("bits", 8)), in: []vm.Value{octets(u8, []int{1, 1}, 130), vm.Int64s([]int64{0, math.MaxInt64, -1}, 3), shaped([]int{1, 1}, 2)}, gives: []float64{4, 0, 4}},
+		{doc: "scales for other blocks", op: "com.microsoft.GatherBlockQuantized", attrs: attrs(attr("block_size", 16)), in: []vm.Value{zeros(u8, 1, 16), vm.Int64s([]int64{0}, 1), shaped([]int{1, 1}, 2)}, want: "scales have shape [1 1], expected [1 2]"},
+		{doc: "zero points that are not packed", op: "com.microsoft.GatherBlockQuantized", attrs: attrs(attr("block_size", 16)), in: []vm.Value{zeros(u8, 1, 16), vm.Int64s([]int64{0}, 1), shaped([]int{1, 2}, 2, 2), zeros(u8, 1, 2)}, want: "expected uint8 of shape [1 1]"},
+		{doc: "an axis that is none", op: "com.microsoft.GatherBlockQuantized", attrs: attrs(attr("block_size", 16), attr("quantize_axis", 2)), in: []vm.Value{zeros(u8, 1, 16), vm.Int64s([]int64{0}, 1), shaped([]int{1, 2}, 2, 2)}, want: "quantize_axis is 2, expected one in [-2, 2)"},
 		{doc: "no scale", op: "com.microsoft.MatMulNBits", attrs: packed(16, 4), in: []vm.Value{ones, zeros(u8, 8), zeros(graph.Float32, 0)}, want: "scales have shape [0], expected 1 elements"},
 	})
 }

@@ -12,6 +12,7 @@ var contribOperators = []operator{
 	{"CDist", cdist},
 	{"CropAndResize", cropAndResize},
 	{"MatMulNBits", packedProduct},
+	{"GatherBlockQuantized", gatheredBlocks},
 	{"Gelu", func(c *evaluation) []*Tensor {
 		c.massOf(0, c.x(0), math.Abs)
 		return one(c.x(0).each(gelu))

@@ -1,6 +1,11 @@
 package reference
 
-import "math"
+import (
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 // cdist is the distance of each row of one matrix to each row of another.
 func cdist(c *evaluation) []*Tensor {
@@ -110,5 +115,48 @@ func packedProduct(c *evaluation) []*Tensor {
 		}
 	}
 	c.sums(0, mass, k)
+	return one(y)
+}
+
+// gatheredBlocks reads slices of a table of packed numbers, which have a scale and a zero
+// point for each block along an axis. An index out of range gives zeros.
+func gatheredBlocks(c *evaluation) []*Tensor {
+	x, ids, scales, zeroes := c.x(0), c.x(1), c.x(2), c.x(3)
+	shape := append([]int{}, x.Shape...)
+	rank, bits := len(shape), c.int("bits", 4)
+	middle, bytes := 0.0, x.Type == graph.Uint8
+	if bytes {
+		shape[rank-1] *= 8 / bits
+		middle = float64(int(1) << (bits - 1))
+	}
+	number := func(list *Tensor, at []int) float64 {
+		if !bytes {
+			return list.real(index(list.Shape, at))
+		}
+		at = append([]int{}, at...)
+		last := at[rank-1]
+		at[rank-1] = last * bits / 8
+		return float64(list.I[index(list.Shape, at)] >> (last * bits % 8) & (1<<bits - 1))
+	}
+	k, q := c.axis("gather_axis", 0, rank), c.axis("quantize_axis", 1, rank)
+	outer, inner := shape[:k], shape[k+1:]
+	y := zeros(scales.Type, slices.Concat(outer, ids.Shape, inner))
+	each(y.Shape, func(at []int) {
+		i := int(ids.I[index(ids.Shape, at[k:k+len(ids.Shape)])])
+		if i < 0 {
+			i += shape[k]
+		}
+		if i < 0 || i >= shape[k] {
+			return
+		}
+		from := slices.Concat(at[:k], []int{i}, at[k+len(ids.Shape):])
+		v := number(x, from)
+		from[q] /= c.int("block_size", 128)
+		zero := middle
+		if zeroes != nil {
+			zero = number(zeroes, from)
+		}
+		y.F[index(y.Shape, at)] = (v - zero) * scales.F[index(scales.Shape, from)]
+	})
 	return one(y)
 }

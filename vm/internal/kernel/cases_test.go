@@ -34,6 +34,14 @@ var nodeCases = []nodeCase{
 		op: "com.microsoft.RotaryEmbedding", version: 1, attrs: attrs(whole1("num_heads", 3), whole1("rotary_embedding_dim", 10), whole1("interleaved", 1)),
 		in: args(noise(2, 5, 48), wholes([]int{1}, 1), noise(7, 5), noise(7, 5)),
 	},
+	{
+		op: "com.microsoft.GatherBlockQuantized", version: 1, attrs: attrs(whole1("block_size", 16)),
+		in: args(quants(graph.Uint8, 7, 20), wholes([]int{2, 2}, 6, -7, 9, 3), noise(7, 3), quants(graph.Uint8, 7, 2)),
+	},
+	{ // blocks along the axis in the middle, and rows longer than what is read at once
+		op: "com.microsoft.GatherBlockQuantized", version: 1, attrs: attrs(whole1("block_size", 16), whole1("bits", 8)),
+		in: args(quants(graph.Uint8, 3, 33, 70), wholes32([]int{2}, 2, 0), noise(3, 3, 70), quants(graph.Uint8, 3, 3, 70)),
+	},
 	{ // merged, with a bias and lengths
 		op: "com.microsoft.MultiHeadAttention", version: 1, outputs: 3, tolerance: 2e-5, attrs: attrs(whole1("num_heads", 2), whole1("unidirectional", 1)),
 		in: args(noise(2, 70, 2, 3, 8), nil, nil, noise(48), wholes32([]int{2}, 70, 33)),

@@ -27,6 +27,7 @@ var contrib = family{"com.microsoft", []Kernel{
 	{Name: "SkipSimplifiedLayerNormalization", Make: makeSkipRMSNorm},
 	{Name: "SimplifiedLayerNormalization", Make: forFloats(rmsNorm[float32], rmsNorm[float64])},
 	{Name: "MatMulNBits", Make: makeMatMulNBits},
+	{Name: "GatherBlockQuantized", Make: makeGatherBlockQuantized, Half: true},
 }}
 
 // makeFusedConv is a convolution, the sum with input 3, and an activation.
