@@ -55,7 +55,7 @@ var contribAttentionOperators = []operator{
 
 // contribAttention adds mask_filter_value to the scores where the mask is 0. The mask
 // has a value for each key, [batch, keys] or [batch, queries, keys], or it is the
-// number of keys, [batch]. The first keys may be past ones.
+// number of keys, [batch]. The first keys may be past ones. The last query sees all keys.
 func (c *evaluation) contribAttention(q, k, v, mask, bias *Tensor, past int) (y, keys, values *Tensor) {
 	n := q.Shape[1]
 	scale := c.float("scale", 0)
@@ -83,7 +83,7 @@ func (c *evaluation) contribAttention(q, k, v, mask, bias *Tensor, past int) (y,
 		if !there {
 			total += c.float("mask_filter_value", -10000)
 		}
-		if c.int("unidirectional", 0) != 0 && j > i+past {
+		if c.int("unidirectional", 0) != 0 && j > i+past && i < q.Shape[2]-1 {
 			total = math.Inf(-1)
 		}
 		return total

@@ -54,8 +54,8 @@ var nodeCases = []nodeCase{
 		op: "com.microsoft.MultiHeadAttention", version: 1, outputs: 3, tolerance: 4e-6, attrs: attrs(whole1("num_heads", 2), whole1("unidirectional", 1), float1("scale", 0.3)),
 		in: args(noise(2, 3, 16), noise(2, 3, 16), noise(2, 3, 24), noise(56), nil, noise(1, 2, 3, 70), noise(2, 2, 67, 8), noise(2, 2, 67, 12)),
 	},
-	{ // keys and values with their heads first
-		op: "com.microsoft.MultiHeadAttention", version: 1, tolerance: 4e-6, attrs: attrs(whole1("num_heads", 2)),
+	{ // keys and values with their heads first, of another sequence
+		op: "com.microsoft.MultiHeadAttention", version: 1, tolerance: 4e-6, attrs: attrs(whole1("num_heads", 2), whole1("unidirectional", 1)),
 		in: args(noise(2, 3, 16), noise(2, 2, 70, 8), noise(2, 2, 70, 12)),
 	},
 	{ // a first step of two sequences, of which the second is shorter

@@ -195,7 +195,7 @@ func (g *multiHead) checkAdded() error {
 
 // edit masks a row of scores.
 func (g *multiHead) edit(row []float32, b, h, i int) int {
-	if g.causal {
+	if g.causal && i < g.q.fresh-1 { // the last query sees all keys, also those of another sequence
 		row = row[:min(len(row), g.k.before+i+1)]
 	}
 	if a := g.added; a != nil {
