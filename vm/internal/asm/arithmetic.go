@@ -1,8 +1,6 @@
 package main
 
 import (
-	"math"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -366,16 +364,17 @@ func standardize() {
 	RET()
 }
 
-// largestNumber keeps the largest number of each lane, and of four vectors where there
-// are so many. An accumulator is the second source operand, so it stays for NaN.
-func largestNumber() {
-	TEXT("largestAVX2", NOSPLIT|NOFRAME, "func(src *float32, n int) float32")
-	Doc("largestAVX2 returns the largest of n numbers, a multiple of 8, that are not NaN, or -∞.")
+// extremeNumber keeps the extreme number of each lane, and of four vectors where there are
+// so many. join takes a number in one register and the extreme so far in another, where it
+// leaves its result; first is less extreme than all numbers.
+func extremeNumber(name, doc string, first float32, join func(b, a VecPhysical)) {
+	TEXT(name, NOSPLIT|NOFRAME, "func(src *float32, n int) float32")
+	Doc(doc)
 	Load(Param("src"), RSI)
 	Load(Param("n"), RCX)
 	most := []VecPhysical{Y0, Y1, Y2, Y3}
 	for _, y := range most {
-		constant(float32(math.Inf(-1)), y)
+		constant(first, y)
 	}
 	for _, block := range []struct {
 		name, next string
@@ -386,25 +385,31 @@ func largestNumber() {
 		JLT(LabelRef(block.next))
 		for i := range block.vectors {
 			VMOVUPS(Mem{Base: RSI, Disp: 32 * i}, Y4)
-			VMAXPS(most[i], Y4, most[i])
+			join(Y4, most[i])
 		}
 		ADDQ(Imm(uint64(32*block.vectors)), RSI)
 		SUBQ(Imm(uint64(8*block.vectors)), RCX)
 		JMP(LabelRef(block.name))
 	}
 	Label("end")
-	VMAXPS(Y1, Y0, Y0)
-	VMAXPS(Y3, Y2, Y2)
-	VMAXPS(Y2, Y0, Y0)
+	join(Y1, Y0)
+	join(Y3, Y2)
+	join(Y2, Y0)
 	VEXTRACTF128(Imm(1), Y0, X1)
-	VMAXPS(X1, X0, X0)
-	VMOVHLPS(X0, X0, X1)
-	VMAXPS(X1, X0, X0)
-	VMOVSHDUP(X0, X1)
-	VMAXSS(X1, X0, X0)
+	join(Y1, Y0)
+	for _, pairs := range []uint64{0x4e, 0xb1} { // two numbers further, then one
+		VPERMILPS(Imm(pairs), Y0, Y1)
+		join(Y1, Y0)
+	}
 	Store(X0, ReturnIndex(0))
 	VZEROUPPER()
 	RET()
+}
+
+// skipNaN is a join that leaves out NaN: the accumulator is the second source operand, so
+// it stays.
+func skipNaN(pick func(...Op)) func(b, a VecPhysical) {
+	return func(b, a VecPhysical) { pick(a, b, a) }
 }
 
 // transpose16 is transpose for 16-bit numbers.

@@ -7,6 +7,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -110,7 +111,10 @@ func main() {
 		normSums()
 		normGradient()
 		standardize()
-		largestNumber()
+		extremeNumber("largestAVX2", "largestAVX2 returns the largest of n numbers, a multiple of 8, that are not NaN, or -∞.", float32(math.Inf(-1)), skipNaN(VMAXPS))
+		extremeNumber("smallestAVX2", "smallestAVX2 returns the smallest of n numbers, a multiple of 8, that are not NaN, or ∞.", float32(math.Inf(1)), skipNaN(VMINPS))
+		extremeNumber("highestAVX2", "highestAVX2 returns the largest of n numbers, a multiple of 8, and NaN if one is it.", float32(math.Inf(-1)), larger)
+		extremeNumber("lowestAVX2", "lowestAVX2 returns the smallest of n numbers, a multiple of 8, and NaN if one is it.", float32(math.Inf(1)), smaller)
 		transpose()
 		transpose16()
 		quantize()

@@ -21,8 +21,8 @@ var reductions = family{"", []Kernel{
 	{Name: "ReduceLogSum", Make: reduce(reduction{term: same, end: func(sum, _ float64) float64 { return math.Log(sum) }})},
 	{Name: "ReduceLogSumExp", Make: reduce(reduction{logSumExp: true, term: same, end: whole})},
 	{Name: "ReduceProd", Make: reduce(reduction{start: 1, join: func(a, b float64) float64 { return a * b }, term: same, end: whole})},
-	{Name: "ReduceMax", Make: reduce(reduction{start: math.Inf(-1), join: greater[float64], term: same, end: whole})},
-	{Name: "ReduceMin", Make: reduce(reduction{start: math.Inf(1), join: lesser[float64], term: same, end: whole})},
+	{Name: "ReduceMax", Make: reduce(reduction{start: math.Inf(-1), join: greater[float64], extreme: &maximum, term: same, end: whole})},
+	{Name: "ReduceMin", Make: reduce(reduction{start: math.Inf(1), join: lesser[float64], extreme: &minimum, term: same, end: whole})},
 }}
 
 // reduction combines terms: it begins with start, joins the terms (by addition if join
@@ -35,7 +35,16 @@ type reduction struct {
 	logSumExp bool
 	plainSum  bool // a sum of the elements
 	squares   bool // a sum of the squares
+	extreme   *extreme
 }
+
+// extreme has the vector functions of a maximum or minimum of float32.
+type extreme struct {
+	row   func(x []float32) float32
+	lists func(dst, a, b []float32)
+}
+
+var maximum, minimum = extreme{simd.Highest, simd.Max}, extreme{simd.Lowest, simd.Min}
 
 func same(x float64) float64       { return x }
 func squared(x float64) float64    { return x * x }
@@ -228,6 +237,11 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 		inner = f.Reduced[k]
 		outer = terms / max(inner, 1)
 	}
+	if r.extreme != nil && x.Type == graph.Float32 && inner == 1 && terms > 1 {
+		if run := extremeLines(c, r, f, outputs, terms); run != nil {
+			return run, nil
+		}
+	}
 	if r.plainSum && inner == 1 && terms > 1 {
 		if run := sumLines[T](c, r, f, outputs, terms); run != nil {
 			return run, nil
@@ -258,6 +272,15 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 				for k := range outer {
 					m.add(inner)
 					sum += sumOf(c, span[float32](element[T](x, base+outerOffset(f, k, inner)), inner))
+				}
+			case r.extreme != nil && x.Type == graph.Float32:
+				for k := range outer {
+					row := span[float32](element[T](x, base+outerOffset(f, k, inner)), inner)
+					for from := 0; from < inner; {
+						to := m.next(from, inner)
+						sum = r.join(sum, float64(r.extreme.row(row[from:to])))
+						from = to
+					}
 				}
 			case r.squares && x.Type == graph.Float32:
 				for k := range outer {
@@ -313,6 +336,36 @@ func sumLines[T number](c *Invocation, r *reduction, f *Folded, outputs, terms i
 		d := span[T](element[T](out, first+from), count)
 		for i, sum := range sums[:count] {
 			d[i] = T(r.end(sum, float64(terms)))
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(outputs/n*pieces, part)
+		return nil
+	}
+}
+
+// extremeLines is sumLines for a maximum or minimum of float32.
+func extremeLines(c *Invocation, r *reduction, f *Folded, outputs, terms int) Run {
+	last := len(f.Kept) - 1
+	if last < 0 || f.KeptStride[last] != 1 || f.Kept[last] < 8 {
+		return nil
+	}
+	x, out, n, size := c.In[0], c.Out[0], f.Kept[last], 1024 // its outputs stay in the fastest cache
+	pieces := cuts(n, size)
+	part := func(p, _ int) {
+		m := meter{c: c}
+		from := p % pieces * size
+		count := min(size, n-from)
+		first := p / pieces * n
+		base := offset(first, f.Kept, f.KeptStride) + from
+		row := func(k int) []float32 {
+			m.add(count)
+			return span[float32](element[float32](x, base+offset(k, f.Reduced, f.ReducedStride)), count)
+		}
+		d := span[float32](element[float32](out, first+from), count)
+		r.extreme.lists(d, row(0), row(1))
+		for k := 2; k < terms; k++ {
+			r.extreme.lists(d, d, row(k))
 		}
 	}
 	return func(w *work.Pool) error {

@@ -161,21 +161,42 @@ func makeUnique(c *Invocation) (Run, error) {
 			}
 			return 0
 		}
-		for j := range list {
-			m.add(1)
-			list[j] = int64(j)
+		same := func(j int) bool { return slice(list[j-1], list[j]) == 0 }
+		keys := span[uint64](w.Shared(off), n)
+		low, byKeys := 0, false
+		if outer*inner == 1 {
+			low, byKeys = elementKeys(c, keys, in)
 		}
-		slices.SortStableFunc(list, slice)
+		if byKeys {
+			sortKeys(c, keys)
+			copyAll(c, room[3*n:], room[:n])
+			sorted := span[uint64](unsafe.Pointer(unsafe.SliceData(place)), n) // until place is needed
+			same = func(j int) bool { return sorted[j-1]>>low == sorted[j]>>low }
+			for j := range keys {
+				m.add(1)
+				keys[j] &= 1<<low - 1
+			}
+		} else {
+			for j := range list {
+				m.add(1)
+				list[j] = int64(j)
+			}
+			slices.SortStableFunc(list, slice)
+		}
 		found := 0
 		for j := range list {
-			if j > 0 && slice(list[j-1], list[j]) == 0 {
+			if j > 0 && same(j) {
 				counts[found-1]++
 				continue
 			}
-			first[found], counts[found], place[found] = list[j], 1, int64(found)
+			first[found], counts[found] = list[j], 1
 			found++
 		}
 		first, counts, place = first[:found], counts[:found], place[:found]
+		for g := range place {
+			m.add(1)
+			place[g] = int64(g)
+		}
 		order := place // order[j] is the run that becomes number j
 		if c.Int("sorted", 1) == 0 {
 			slices.SortFunc(order, func(x, y int64) int { m.add(8); return cmp.Compare(first[x], first[y]) })
@@ -375,11 +396,25 @@ func makeTopK(c *Invocation) (Run, error) {
 	}
 	isNaN := nanCounter(in)
 	off := c.Shared(mul(8, l.n))
+	byKeys := in.Type == graph.Float32 && l.n <= math.MaxUint32
 	return func(w *work.Pool) error {
 		list := span[int64](w.Shared(off), l.n)
 		m := meter{c: c}
 		for i := range l.lines {
 			at := l.at(i, l.n)
+			if byKeys {
+				m.add(l.n)
+				keys := span[uint64](w.Shared(off), l.n)
+				x, to := data[float32](in)[at:], l.at(i, k)
+				topKeys(c, keys, x, l.step, k, largest)
+				for j := range k {
+					m.add(1)
+					from := int(uint32(keys[j]))
+					data[float32](out)[to+j*l.step] = x[from*l.step]
+					data[int64](places)[to+j*l.step] = int64(from)
+				}
+				continue
+			}
 			for j := range list {
 				m.add(1)
 				list[j] = int64(j)

@@ -308,6 +308,50 @@ func Largest(x []float32) float32 {
 	return most
 }
 
+// Smallest returns the smallest number of x, or ∞ if there is none; it leaves out NaN. Of 0
+// and -0 it returns either.
+func Smallest(x []float32) float32 {
+	least := float32(math.Inf(1))
+	if n := len(x) &^ 7; available && n > 0 {
+		least = smallestAVX2(&x[0], n)
+		x = x[n:]
+	}
+	for _, v := range x {
+		if v < least {
+			least = v
+		}
+	}
+	return least
+}
+
+// Highest returns the largest number of x, NaN if one is NaN, and -∞ if there is none. 0 is
+// larger than -0.
+func Highest(x []float32) float32 {
+	most := float32(math.Inf(-1))
+	if n := len(x) &^ 7; available && n > 0 {
+		most = highestAVX2(&x[0], n)
+		x = x[n:]
+	}
+	for _, v := range x {
+		most = max(most, v)
+	}
+	return most
+}
+
+// Lowest returns the smallest number of x, NaN if one is NaN, and ∞ if there is none. -0 is
+// smaller than 0.
+func Lowest(x []float32) float32 {
+	least := float32(math.Inf(1))
+	if n := len(x) &^ 7; available && n > 0 {
+		least = lowestAVX2(&x[0], n)
+		x = x[n:]
+	}
+	for _, v := range x {
+		least = min(least, v)
+	}
+	return least
+}
+
 // Transpose writes a matrix of rows x columns numbers to dst as columns x rows. The
 // steps are the distances between rows, in elements. Numbers have 16 or 32 bits.
 func Transpose[T float32 | uint16](dst, src *T, dstStep, srcStep, rows, columns int) {

@@ -82,6 +82,15 @@ func standardizeAVX2(dst, src *float32, n int, mean, inverse float64)
 func largestAVX2(src *float32, n int) float32
 
 //go:noescape
+func smallestAVX2(src *float32, n int) float32
+
+//go:noescape
+func highestAVX2(src *float32, n int) float32
+
+//go:noescape
+func lowestAVX2(src *float32, n int) float32
+
+//go:noescape
 func affineAVX2(dst, src *float32, n int, scale, shift float32)
 
 //go:noescape

@@ -10,6 +10,9 @@ func addWideAVX2(*float64, *float32, int)                  { panic("simd: no vec
 func squaresAVX2(*float32, int, float64) float64           { panic("simd: no vectors") }
 func addEveryOtherAVX2(*float32, *float32, int)            { panic("simd: no vectors") }
 func largestAVX2(*float32, int) float32                    { panic("simd: no vectors") }
+func smallestAVX2(*float32, int) float32                   { panic("simd: no vectors") }
+func highestAVX2(*float32, int) float32                    { panic("simd: no vectors") }
+func lowestAVX2(*float32, int) float32                     { panic("simd: no vectors") }
 func transposeAVX2(*float32, *float32, int, int, int)      { panic("simd: no vectors") }
 
 func standardizeAVX2(*float32, *float32, int, float64, float64) { panic("simd: no vectors") }

@@ -223,3 +223,36 @@ func one(f func(dst, a []float32)) func(dst, a, _ []float32) {
 func inReals(f func(float64) float64) func(a, _ float32) float32 {
 	return func(a, _ float32) float32 { return float32(f(float64(a))) }
 }
+
+// The extremes are those of Go's operators, for every length and every place of NaN, 0 and
+// infinities; Largest and Smallest leave out NaN.
+func TestExtremes(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	all := values()
+	for n := range 100 {
+		for share := range 3 { // of special numbers: none, some, all
+			x := make([]float32, n)
+			most, least := float32(math.Inf(-1)), float32(math.Inf(1))
+			largest, smallest := most, least
+			for i := range x {
+				x[i] = r.Float32() - 0.5
+				if r.IntN(2*n) < share*n {
+					x[i] = all[r.IntN(len(all))]
+				}
+				most, least = max(most, x[i]), min(least, x[i])
+				if x[i] == x[i] {
+					largest, smallest = max(largest, x[i]), min(smallest, x[i])
+				}
+			}
+			bits := func(name string, got, want float32) {
+				if math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
+					t.Fatalf("%s of %v: got %v, want %v", name, x, got, want)
+				}
+			}
+			bits("Highest", Highest(x), most)
+			bits("Lowest", Lowest(x), least)
+			bits("Largest", Largest(x)+0, largest+0)
+			bits("Smallest", Smallest(x)+0, smallest+0)
+		}
+	}
+}

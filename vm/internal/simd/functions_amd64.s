@@ -4239,15 +4239,272 @@ eight:
 	JMP     eight
 
 end:
-	VMAXPS       Y1, Y0, Y0
-	VMAXPS       Y3, Y2, Y2
-	VMAXPS       Y2, Y0, Y0
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y2, Y3, Y2
+	VMAXPS       Y0, Y2, Y0
 	VEXTRACTF128 $0x01, Y0, X1
-	VMAXPS       X1, X0, X0
-	VMOVHLPS     X0, X0, X1
-	VMAXPS       X1, X0, X0
-	VMOVSHDUP    X0, X1
-	VMAXSS       X1, X0, X0
+	VMAXPS       Y0, Y1, Y0
+	VPERMILPS    $0x4e, Y0, Y1
+	VMAXPS       Y0, Y1, Y0
+	VPERMILPS    $0xb1, Y0, Y1
+	VMAXPS       Y0, Y1, Y0
+	MOVSS        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func smallestAVX2(src *float32, n int) float32
+// Requires: AVX, SSE
+TEXT ·smallestAVX2(SB), NOSPLIT|NOFRAME, $0-20
+	MOVQ         src+0(FP), SI
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS c7f800000<>+0(SB), Y0
+	VBROADCASTSS c7f800000<>+0(SB), Y1
+	VBROADCASTSS c7f800000<>+0(SB), Y2
+	VBROADCASTSS c7f800000<>+0(SB), Y3
+
+thirtytwo:
+	CMPQ    CX, $0x20
+	JLT     eight
+	VMOVUPS (SI), Y4
+	VMINPS  Y0, Y4, Y0
+	VMOVUPS 32(SI), Y4
+	VMINPS  Y1, Y4, Y1
+	VMOVUPS 64(SI), Y4
+	VMINPS  Y2, Y4, Y2
+	VMOVUPS 96(SI), Y4
+	VMINPS  Y3, Y4, Y3
+	ADDQ    $0x80, SI
+	SUBQ    $0x20, CX
+	JMP     thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y4
+	VMINPS  Y0, Y4, Y0
+	ADDQ    $0x20, SI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y2, Y3, Y2
+	VMINPS       Y0, Y2, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMINPS       Y0, Y1, Y0
+	VPERMILPS    $0x4e, Y0, Y1
+	VMINPS       Y0, Y1, Y0
+	VPERMILPS    $0xb1, Y0, Y1
+	VMINPS       Y0, Y1, Y0
+	MOVSS        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+DATA c7f800000<>+0(SB)/4, $0x7f800000
+GLOBL c7f800000<>(SB), RODATA|NOPTR, $4
+
+// func highestAVX2(src *float32, n int) float32
+// Requires: AVX, SSE
+TEXT ·highestAVX2(SB), NOSPLIT|NOFRAME, $0-20
+	MOVQ         src+0(FP), SI
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS cff800000<>+0(SB), Y0
+	VBROADCASTSS cff800000<>+0(SB), Y1
+	VBROADCASTSS cff800000<>+0(SB), Y2
+	VBROADCASTSS cff800000<>+0(SB), Y3
+
+thirtytwo:
+	CMPQ      CX, $0x20
+	JLT       eight
+	VMOVUPS   (SI), Y4
+	VCMPPS    $0x03, Y4, Y0, Y14
+	VMAXPS    Y0, Y4, Y12
+	VMAXPS    Y4, Y0, Y13
+	VANDPS    Y12, Y13, Y13
+	VADDPS    Y4, Y0, Y0
+	VBLENDVPS Y14, Y0, Y13, Y0
+	VMOVUPS   32(SI), Y4
+	VCMPPS    $0x03, Y4, Y1, Y14
+	VMAXPS    Y1, Y4, Y12
+	VMAXPS    Y4, Y1, Y13
+	VANDPS    Y12, Y13, Y13
+	VADDPS    Y4, Y1, Y1
+	VBLENDVPS Y14, Y1, Y13, Y1
+	VMOVUPS   64(SI), Y4
+	VCMPPS    $0x03, Y4, Y2, Y14
+	VMAXPS    Y2, Y4, Y12
+	VMAXPS    Y4, Y2, Y13
+	VANDPS    Y12, Y13, Y13
+	VADDPS    Y4, Y2, Y2
+	VBLENDVPS Y14, Y2, Y13, Y2
+	VMOVUPS   96(SI), Y4
+	VCMPPS    $0x03, Y4, Y3, Y14
+	VMAXPS    Y3, Y4, Y12
+	VMAXPS    Y4, Y3, Y13
+	VANDPS    Y12, Y13, Y13
+	VADDPS    Y4, Y3, Y3
+	VBLENDVPS Y14, Y3, Y13, Y3
+	ADDQ      $0x80, SI
+	SUBQ      $0x20, CX
+	JMP       thirtytwo
+
+eight:
+	CMPQ      CX, $0x08
+	JLT       end
+	VMOVUPS   (SI), Y4
+	VCMPPS    $0x03, Y4, Y0, Y14
+	VMAXPS    Y0, Y4, Y12
+	VMAXPS    Y4, Y0, Y13
+	VANDPS    Y12, Y13, Y13
+	VADDPS    Y4, Y0, Y0
+	VBLENDVPS Y14, Y0, Y13, Y0
+	ADDQ      $0x20, SI
+	SUBQ      $0x08, CX
+	JMP       eight
+
+end:
+	VCMPPS       $0x03, Y1, Y0, Y14
+	VMAXPS       Y0, Y1, Y12
+	VMAXPS       Y1, Y0, Y13
+	VANDPS       Y12, Y13, Y13
+	VADDPS       Y1, Y0, Y0
+	VBLENDVPS    Y14, Y0, Y13, Y0
+	VCMPPS       $0x03, Y3, Y2, Y14
+	VMAXPS       Y2, Y3, Y12
+	VMAXPS       Y3, Y2, Y13
+	VANDPS       Y12, Y13, Y13
+	VADDPS       Y3, Y2, Y2
+	VBLENDVPS    Y14, Y2, Y13, Y2
+	VCMPPS       $0x03, Y2, Y0, Y14
+	VMAXPS       Y0, Y2, Y12
+	VMAXPS       Y2, Y0, Y13
+	VANDPS       Y12, Y13, Y13
+	VADDPS       Y2, Y0, Y0
+	VBLENDVPS    Y14, Y0, Y13, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VCMPPS       $0x03, Y1, Y0, Y14
+	VMAXPS       Y0, Y1, Y12
+	VMAXPS       Y1, Y0, Y13
+	VANDPS       Y12, Y13, Y13
+	VADDPS       Y1, Y0, Y0
+	VBLENDVPS    Y14, Y0, Y13, Y0
+	VPERMILPS    $0x4e, Y0, Y1
+	VCMPPS       $0x03, Y1, Y0, Y14
+	VMAXPS       Y0, Y1, Y12
+	VMAXPS       Y1, Y0, Y13
+	VANDPS       Y12, Y13, Y13
+	VADDPS       Y1, Y0, Y0
+	VBLENDVPS    Y14, Y0, Y13, Y0
+	VPERMILPS    $0xb1, Y0, Y1
+	VCMPPS       $0x03, Y1, Y0, Y14
+	VMAXPS       Y0, Y1, Y12
+	VMAXPS       Y1, Y0, Y13
+	VANDPS       Y12, Y13, Y13
+	VADDPS       Y1, Y0, Y0
+	VBLENDVPS    Y14, Y0, Y13, Y0
+	MOVSS        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func lowestAVX2(src *float32, n int) float32
+// Requires: AVX, SSE
+TEXT ·lowestAVX2(SB), NOSPLIT|NOFRAME, $0-20
+	MOVQ         src+0(FP), SI
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS c7f800000<>+0(SB), Y0
+	VBROADCASTSS c7f800000<>+0(SB), Y1
+	VBROADCASTSS c7f800000<>+0(SB), Y2
+	VBROADCASTSS c7f800000<>+0(SB), Y3
+
+thirtytwo:
+	CMPQ      CX, $0x20
+	JLT       eight
+	VMOVUPS   (SI), Y4
+	VCMPPS    $0x03, Y4, Y0, Y14
+	VMINPS    Y0, Y4, Y12
+	VMINPS    Y4, Y0, Y13
+	VORPS     Y12, Y13, Y13
+	VADDPS    Y4, Y0, Y0
+	VBLENDVPS Y14, Y0, Y13, Y0
+	VMOVUPS   32(SI), Y4
+	VCMPPS    $0x03, Y4, Y1, Y14
+	VMINPS    Y1, Y4, Y12
+	VMINPS    Y4, Y1, Y13
+	VORPS     Y12, Y13, Y13
+	VADDPS    Y4, Y1, Y1
+	VBLENDVPS Y14, Y1, Y13, Y1
+	VMOVUPS   64(SI), Y4
+	VCMPPS    $0x03, Y4, Y2, Y14
+	VMINPS    Y2, Y4, Y12
+	VMINPS    Y4, Y2, Y13
+	VORPS     Y12, Y13, Y13
+	VADDPS    Y4, Y2, Y2
+	VBLENDVPS Y14, Y2, Y13, Y2
+	VMOVUPS   96(SI), Y4
+	VCMPPS    $0x03, Y4, Y3, Y14
+	VMINPS    Y3, Y4, Y12
+	VMINPS    Y4, Y3, Y13
+	VORPS     Y12, Y13, Y13
+	VADDPS    Y4, Y3, Y3
+	VBLENDVPS Y14, Y3, Y13, Y3
+	ADDQ      $0x80, SI
+	SUBQ      $0x20, CX
+	JMP       thirtytwo
+
+eight:
+	CMPQ      CX, $0x08
+	JLT       end
+	VMOVUPS   (SI), Y4
+	VCMPPS    $0x03, Y4, Y0, Y14
+	VMINPS    Y0, Y4, Y12
+	VMINPS    Y4, Y0, Y13
+	VORPS     Y12, Y13, Y13
+	VADDPS    Y4, Y0, Y0
+	VBLENDVPS Y14, Y0, Y13, Y0
+	ADDQ      $0x20, SI
+	SUBQ      $0x08, CX
+	JMP       eight
+
+end:
+	VCMPPS       $0x03, Y1, Y0, Y14
+	VMINPS       Y0, Y1, Y12
+	VMINPS       Y1, Y0, Y13
+	VORPS        Y12, Y13, Y13
+	VADDPS       Y1, Y0, Y0
+	VBLENDVPS    Y14, Y0, Y13, Y0
+	VCMPPS       $0x03, Y3, Y2, Y14
+	VMINPS       Y2, Y3, Y12
+	VMINPS       Y3, Y2, Y13
+	VORPS        Y12, Y13, Y13
+	VADDPS       Y3, Y2, Y2
+	VBLENDVPS    Y14, Y2, Y13, Y2
+	VCMPPS       $0x03, Y2, Y0, Y14
+	VMINPS       Y0, Y2, Y12
+	VMINPS       Y2, Y0, Y13
+	VORPS        Y12, Y13, Y13
+	VADDPS       Y2, Y0, Y0
+	VBLENDVPS    Y14, Y0, Y13, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VCMPPS       $0x03, Y1, Y0, Y14
+	VMINPS       Y0, Y1, Y12
+	VMINPS       Y1, Y0, Y13
+	VORPS        Y12, Y13, Y13
+	VADDPS       Y1, Y0, Y0
+	VBLENDVPS    Y14, Y0, Y13, Y0
+	VPERMILPS    $0x4e, Y0, Y1
+	VCMPPS       $0x03, Y1, Y0, Y14
+	VMINPS       Y0, Y1, Y12
+	VMINPS       Y1, Y0, Y13
+	VORPS        Y12, Y13, Y13
+	VADDPS       Y1, Y0, Y0
+	VBLENDVPS    Y14, Y0, Y13, Y0
+	VPERMILPS    $0xb1, Y0, Y1
+	VCMPPS       $0x03, Y1, Y0, Y14
+	VMINPS       Y0, Y1, Y12
+	VMINPS       Y1, Y0, Y13
+	VORPS        Y12, Y13, Y13
+	VADDPS       Y1, Y0, Y0
+	VBLENDVPS    Y14, Y0, Y13, Y0
 	MOVSS        X0, ret+16(FP)
 	VZEROUPPER
 	RET
