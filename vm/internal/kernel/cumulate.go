@@ -3,6 +3,7 @@ package kernel
 import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -62,6 +63,9 @@ func cumulateOf[T number](c *Invocation, k int, product bool) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	l := lineOf(in.Shape, k)
 	exclusive, reverse := c.Int("exclusive", 0) != 0, c.Int("reverse", 0) != 0
+	if l.step >= 8 {
+		return cumulateRows[T](c, l, product, exclusive, reverse), nil
+	}
 	part := func(i, _ int) {
 		at := l.at(i, l.n)
 		d, s := data[T](out), data[T](in)
@@ -95,4 +99,60 @@ func cumulateOf[T number](c *Invocation, k int, product bool) (Run, error) {
 		w.For(l.lines, part)
 		return nil
 	}, nil
+}
+
+// cumulateRows is cumulateOf of lines that lie side by side: it goes through many of them at
+// once, element by element.
+func cumulateRows[T number](c *Invocation, l line, product, exclusive, reverse bool) Run {
+	const most = 512
+	in, out := c.In[0], c.Out[0]
+	pieces := cuts(l.step, most)
+	part := func(p, _ int) {
+		from := p % pieces * most
+		count := min(most, l.step-from)
+		first := p/pieces*l.n*l.step + from
+		var sums, next [most]T
+		if product {
+			fill(sums[:count], 1)
+		}
+		m := meter{c: c}
+		for j := range l.n {
+			m.add(count)
+			if reverse {
+				j = l.n - 1 - j
+			}
+			d, s := data[T](out)[first+j*l.step:][:count], data[T](in)[first+j*l.step:][:count]
+			if !exclusive {
+				cumulateRow(sums[:count], sums[:count], s, product)
+				copy(d, sums[:])
+				continue
+			}
+			cumulateRow(next[:count], sums[:count], s, product) // d may be s
+			copy(d, sums[:])
+			sums = next
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(l.lines/l.step*pieces, part)
+		return nil
+	}
+}
+
+// cumulateRow writes sums + row or sums·row; dst may be sums.
+func cumulateRow[T number](dst, sums, row []T, product bool) {
+	if f32, is := any(dst).([]float32); is {
+		if product {
+			simd.Mul(f32, any(sums).([]float32), any(row).([]float32))
+		} else {
+			simd.Add(f32, any(sums).([]float32), any(row).([]float32))
+		}
+		return
+	}
+	for i, v := range row {
+		if product {
+			dst[i] = sums[i] * v
+		} else {
+			dst[i] = sums[i] + v
+		}
+	}
 }

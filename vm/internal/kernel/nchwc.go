@@ -19,7 +19,7 @@ var blockedImages = family{attr.Nchwc, []Kernel{
 	{Name: "Conv", Make: makeBlockedConv},
 	{Name: "MaxPool", Make: blocked(makeMaxPool)},
 	{Name: "AveragePool", Make: blocked(makeAveragePool)},
-	{Name: "GlobalMaxPool", Make: blocked(global(largest))},
+	{Name: "GlobalMaxPool", Make: blocked(makeGlobalMaxPool)},
 	{Name: "GlobalAveragePool", Make: blocked(makeGlobalAveragePool)},
 	{Name: "Upsample", Make: blocked(makeBlockedUpsample)},
 }}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -17,7 +18,7 @@ var pooling = family{"", []Kernel{
 	{Name: "LpPool", Make: makeLpPool},
 	{Name: "MaxUnpool", Make: makeMaxUnpool, Half: true},
 	{Name: "GlobalAveragePool", Make: makeGlobalAveragePool},
-	{Name: "GlobalMaxPool", Make: global(largest)},
+	{Name: "GlobalMaxPool", Make: makeGlobalMaxPool},
 	{Name: "GlobalLpPool", Make: makeGlobalLpPool},
 }}
 
@@ -45,6 +46,11 @@ func maxPool[T number](c *Invocation, least T) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	if x.Type == graph.Float32 && !c.HasOut(1) {
 		d := v.planes()
+		if v.taps() > mostTogether {
+			if p := newPaddedPool(c, v); p != nil {
+				return p.run(x, out), nil
+			}
+		}
 		if p := v.pool(c); p.MaskLen() > 0 && d.TableLen() == 0 {
 			return joinPlanes(c, v, p, nil), nil
 		}
@@ -278,6 +284,26 @@ func makeGlobalAveragePool(c *Invocation) (Run, error) {
 	n := count(x.Shape[2:])
 	part := func(p, _ int) {
 		data[float32](out)[p] = float32(sumOf(c, span[float32](element[float32](x, p*n), n)) / float64(n))
+	}
+	return func(w *work.Pool) error {
+		w.For(x.Shape[0]*x.Shape[1], part)
+		return nil
+	}, nil
+}
+
+// makeGlobalMaxPool compares float32 with vector instructions.
+func makeGlobalMaxPool(c *Invocation) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	if x.Type != graph.Float32 {
+		return global(largest)(c)
+	}
+	n := count(x.Shape[2:])
+	part := func(p, _ int) {
+		in, best := span[float32](element[float32](x, p*n), n), float32(math.Inf(-1))
+		for from, to := range c.pieces(n) {
+			best = max(best, simd.Highest(in[from:to]))
+		}
+		data[float32](out)[p] = best
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Shape[0]*x.Shape[1], part)

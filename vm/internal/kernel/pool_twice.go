@@ -1,0 +1,111 @@
+package kernel
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// paddedPool is the largest element under kernels of many taps that move by 1. It copies a
+// plane into its padding, and then takes along each axis the larger of elements that are 1, 2,
+// 4 … taps apart: each doubles the taps that an element stands for, and the last step adds
+// those that remain. A kernel of 13 x 13 takes 8 such steps, and each of them goes through
+// the padded plane as one row, also over the ends of its rows: what it finds there lies
+// beyond the output.
+type paddedPool struct {
+	c      *Invocation
+	v      *window
+	padded [3]int
+	length int // of the padded plane
+	each   int
+}
+
+// newPaddedPool returns nil if the window moves by more than 1, or the padded plane is far
+// larger than its input and output.
+func newPaddedPool(c *Invocation, v *window) *paddedPool {
+	p := &paddedPool{c: c, v: v, length: 1}
+	most := 4*(v.inputs()+v.outputs()) + 1024
+	for a := range p.padded {
+		if v.stride[a] != 1 || v.pads[a] < 0 || v.kernel[a] > most || v.dil[a] > most {
+			return nil
+		}
+		p.padded[a] = v.out[a] + (v.kernel[a]-1)*v.dil[a]
+		if p.padded[a] > most || p.length*p.padded[a] > most {
+			return nil
+		}
+		p.length *= p.padded[a]
+	}
+	if p.length == 0 {
+		return nil
+	}
+	p.each = c.Each(mul(4, p.length))
+	return p
+}
+
+func (p *paddedPool) run(x, out *Tensor) Run {
+	v := p.v
+	var pool *work.Pool
+	part := func(plane, worker int) {
+		in := span[float32](element[float32](x, plane*v.inputs()), v.inputs())
+		d := span[float32](element[float32](out, plane*v.outputs()), v.outputs())
+		room := span[float32](pool.Each(worker, p.each), p.length)
+		p.fill(room, in)
+		p.join(room)
+		m := meter{c: p.c}
+		for od := range v.out[0] {
+			for oh := range v.out[1] {
+				m.add(v.out[2])
+				copy(d[(od*v.out[1]+oh)*v.out[2]:][:v.out[2]], room[(od*p.padded[1]+oh)*p.padded[2]:])
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(x.Shape[0]*x.Shape[1], part)
+		return nil
+	}
+}
+
+// fill copies the image into its padding. Behind the last output, some of it may be missing.
+func (p *paddedPool) fill(room, in []float32) {
+	v := p.v
+	fillAll(p.c, room, float32(math.Inf(-1)))
+	n := [3]int{}
+	for a := range n {
+		n[a] = min(v.in[a], p.padded[a]-v.pads[a])
+		if n[a] <= 0 {
+			return // no tap reaches the image
+		}
+	}
+	m := meter{c: p.c}
+	for id := range n[0] {
+		for ih := range n[1] {
+			m.add(n[2])
+			to := ((id+v.pads[0])*p.padded[1]+ih+v.pads[1])*p.padded[2] + v.pads[2]
+			copy(room[to:][:n[2]], in[(id*v.in[1]+ih)*v.in[2]:])
+		}
+	}
+}
+
+// join leaves in each place that is one of the output the largest element under the kernel
+// that begins there.
+func (p *paddedPool) join(room []float32) {
+	v := p.v
+	unit := p.length
+	for a, n := range p.padded {
+		unit /= n
+		for taps := 1; taps < v.kernel[a]; {
+			further := min(taps, v.kernel[a]-taps)
+			ahead := room[further*v.dil[a]*unit:]
+			// Elements are read before they are written: what is ahead is from the step before.
+			for from, to := range p.c.pieces(len(ahead)) {
+				simd.Max(room[from:to], room[from:to], ahead[from:to])
+			}
+			taps += further
+		}
+		if a == 1 && p.padded[0] == 1 {
+			room = room[:v.out[1]*unit] // the rows behind are in no output
+		}
+	}
+}
