@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -206,4 +207,27 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%v\nfirst  %s\nsecond %s", err, first, second)
 		}
 	})
+}
+
+// BenchmarkRead reads the plan of a large network: ours, with as many buffers as steps.
+func BenchmarkRead(b *testing.B) {
+	p := named(b, "nothing-is-shared").plan(b)
+	for i := range 24_000 {
+		name := fmt.Sprintf("block%d/conv/output_%d", i/10, i)
+		p.Steps = append(p.Steps, plan.Step{Name: "n_" + name, Op: "Conv", LoadBytes: int64(i) * 3456})
+		p.Buffers = append(p.Buffers, plan.Buffer{Pool: "arena", Offset: int64(i) * 64, Bytes: 8028160, First: i, Last: i + 1, Kind: plan.KindActivation, Tensors: []string{name}})
+		p.ProgramOrder.Steps = append(p.ProgramOrder.Steps, i)
+		p.ProgramOrder.LoadBytes = append(p.ProgramOrder.LoadBytes, int64(i)*3456)
+	}
+	text, err := p.Marshal()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := plan.Read(bytes.NewReader(text)); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

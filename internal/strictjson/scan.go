@@ -5,19 +5,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/bits"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// scanner scans a text once. It leaves the syntax of numbers, literals and escapes
-// to encoding/json, which parses the whole text afterwards.
+// scanner scans a text once and decodes it on the way (decode.go). Where a value does not
+// fit its type, or the syntax of a number, a literal or an escape is wrong, it only notes
+// that it strayed: encoding/json then parses the whole text and finds the words.
 type scanner struct {
-	text  []byte
-	at    int
-	depth int
-	rules Rules
+	text    []byte
+	at      int
+	depth   int
+	rules   Rules
+	strayed bool
+	texts   texts
 }
 
 // errSyntax means that the text is not JSON. The error of encoding/json replaces it.
@@ -26,10 +30,13 @@ var errSyntax = &Error{What: "not JSON"}
 // generic is the shape of unknown fields.
 var generic = &shape{nulls: true}
 
-// document scans a text that consists of one value.
-func (s *scanner) document(t *shape) *Error {
+// none is the place of a value that is not decoded.
+var none reflect.Value
+
+// document scans a text that consists of one value, which it decodes into v.
+func (s *scanner) document(t *shape, v reflect.Value) *Error {
 	s.space()
-	if err := s.value(t); err != nil {
+	if err := s.value(t, v); err != nil {
 		return err
 	}
 	if s.space(); s.at < len(s.text) {
@@ -66,8 +73,16 @@ func (s *scanner) space() {
 	}
 }
 
-// value scans the value at s.at.
-func (s *scanner) value(t *shape) *Error {
+// value scans the value at s.at and decodes it into v, unless that is none.
+func (s *scanner) value(t *shape, v reflect.Value) *Error {
+	begin := s.at
+	if t.whole && v.IsValid() {
+		if err := s.value(t, none); err != nil {
+			return err
+		}
+		s.decodeWhole(s.text[begin:s.at], v)
+		return nil
+	}
 	switch c := s.peek(); c {
 	case '{', '[':
 		if s.depth == MaxDepth {
@@ -76,14 +91,17 @@ func (s *scanner) value(t *shape) *Error {
 		s.depth++
 		var err *Error
 		if c == '{' {
-			err = s.object(t)
+			err = s.object(t, s.room(v, reflect.Struct, reflect.Map))
 		} else {
-			err = s.list(t)
+			err = s.list(t, s.room(v, reflect.Slice))
 		}
 		s.depth--
 		return err
 	case '"':
-		_, _, err := s.string()
+		raw, escaped, err := s.string()
+		if err == nil && v.IsValid() {
+			s.decodeString(raw, escaped, s.room(v, reflect.String))
+		}
 		return err
 	case 'n':
 		if s.rules.Complete && !t.nulls && bytes.HasPrefix(s.text[s.at:], []byte("null")) {
@@ -96,13 +114,14 @@ func (s *scanner) value(t *shape) *Error {
 	for s.at < len(s.text) && !ends[s.text[s.at]] {
 		s.at++
 	}
+	s.decodeScalar(s.text[begin:s.at], v)
 	return nil
 }
 
 // ends holds the bytes that end a number or a literal.
 var ends = [256]bool{' ': true, '\t': true, '\r': true, '\n': true, ',': true, ':': true, ']': true, '}': true, '[': true, '{': true, '"': true}
 
-func (s *scanner) list(t *shape) *Error {
+func (s *scanner) list(t *shape, v reflect.Value) *Error {
 	elem := t.elem
 	if elem == nil || t.index != nil {
 		elem = generic
@@ -110,11 +129,17 @@ func (s *scanner) list(t *shape) *Error {
 	s.at++
 	if s.space(); s.peek() == ']' {
 		s.at++
+		if v.IsValid() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
 		return nil
+	}
+	if v.IsValid() {
+		v.SetLen(0)
 	}
 	for i := 0; ; i++ {
 		s.space()
-		if err := s.value(elem); err != nil {
+		if err := s.value(elem, grown(v, i)); err != nil {
 			return err.within("[" + strconv.Itoa(i) + "]")
 		}
 		s.space()
@@ -130,7 +155,7 @@ func (s *scanner) list(t *shape) *Error {
 	}
 }
 
-func (s *scanner) object(t *shape) *Error {
+func (s *scanner) object(t *shape, v reflect.Value) *Error {
 	var seen uint64  // the known fields found so far, as bits
 	var others names // all other keys
 	next := 0        // the likely next field: our own files list them in order
@@ -154,7 +179,7 @@ func (s *scanner) object(t *shape) *Error {
 			}
 			key = []byte(plain)
 		}
-		inner := generic
+		inner, place := generic, none
 		k, known := t.find(key, next)
 		switch {
 		case known:
@@ -162,7 +187,7 @@ func (s *scanner) object(t *shape) *Error {
 				return s.twice(begin, key)
 			}
 			seen |= 1 << k
-			next, inner = k+1, t.fields[k].shape
+			next, inner, place = k+1, t.fields[k].shape, t.fields[k].of(v)
 		case t.index != nil:
 			if other := t.folded(key); other != "" {
 				return s.fault(begin, "expected the key %q, found %q", other, clip(string(key)))
@@ -172,6 +197,9 @@ func (s *scanner) object(t *shape) *Error {
 			}
 		case t.elem != nil:
 			inner = t.elem
+			if v.IsValid() {
+				place = reflect.New(v.Type().Elem()).Elem()
+			}
 		}
 		if !known && !others.add(string(key)) {
 			return s.twice(begin, key)
@@ -181,8 +209,11 @@ func (s *scanner) object(t *shape) *Error {
 		}
 		s.at++
 		s.space()
-		if err := s.value(inner); err != nil {
+		if err := s.value(inner, place); err != nil {
 			return err.within(label(key))
+		}
+		if !known && place.IsValid() {
+			v.SetMapIndex(reflect.ValueOf(string(key)).Convert(v.Type().Key()), place)
 		}
 		s.space()
 		switch s.peek() {
@@ -263,6 +294,7 @@ func (s *scanner) string() (raw []byte, escaped bool, err *Error) {
 				return nil, false, err
 			}
 		default:
+			s.strayed = s.strayed || c < ' '
 			ascii = ascii && c < utf8.RuneSelf
 			s.at++
 		}
@@ -275,7 +307,8 @@ func (s *scanner) escape() *Error {
 	begin := s.at
 	r, ok := s.hex()
 	if !ok {
-		s.at = begin + 2 // encoding/json checks the letter
+		s.strayed = s.strayed || begin+1 >= len(s.text) || !escapes[s.text[begin+1]]
+		s.at = begin + 2
 		return nil
 	}
 	if !utf16.IsSurrogate(r) {
@@ -286,6 +319,9 @@ func (s *scanner) escape() *Error {
 	}
 	return nil
 }
+
+// escapes holds the bytes that may follow a backslash, but for u.
+var escapes = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 // hex scans \uXXXX.
 func (s *scanner) hex() (rune, bool) {

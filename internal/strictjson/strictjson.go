@@ -4,9 +4,9 @@
 // "offset", replaces bytes that are not UTF-8 and unpaired surrogates by U+FFFD, and
 // accepts null for any number. Another reader may use the first key or another
 // field, so the plan that one program checks may not be the plan that the next one
-// runs. In this package all of that is an error, in known and in unknown fields. A
-// scan compares the text with the Go type of the result; then encoding/json decodes
-// it.
+// runs. In this package all of that is an error, in known and in unknown fields. One
+// scan compares the text with the Go type of the result and decodes it. Only a text that
+// the scan cannot decode goes to encoding/json, for its error.
 //
 // The scan takes O(n) time. It keeps the keys of the enclosing objects and refuses
 // nesting beyond [MaxDepth], so its memory is proportional to the text.
@@ -39,10 +39,19 @@ type Rules struct {
 // UnmarshalJSON method.
 func Unmarshal(text []byte, v any) error { return Rules{}.Unmarshal(text, v) }
 
-// Unmarshal decodes one JSON value into *v if it satisfies the rules.
+// Unmarshal decodes one JSON value into *v if it satisfies the rules. As encoding/json
+// does, it keeps fields of *v that the text lacks; elements of lists are new. After an
+// error, *v is as it was, but the elements of its lists may be others.
 func (r Rules) Unmarshal(text []byte, v any) error {
+	to := reflect.ValueOf(v).Elem()
+	old := reflect.New(to.Type()).Elem()
+	old.Set(to)
 	s := scanner{text: text, rules: r}
-	fault := s.document(shapeOf(reflect.TypeOf(v).Elem()))
+	fault := s.document(shapeOf(to.Type()), to)
+	if fault == nil && !s.strayed {
+		return nil
+	}
+	to.Set(old)
 	if fault != nil && fault != errSyntax {
 		return fault
 	}

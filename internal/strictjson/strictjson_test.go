@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/onnxmem/onnxmem/internal/strictjson"
@@ -124,6 +127,100 @@ func TestUnmarshal(t *testing.T) {
 				t.Errorf("decoded %s, expected %s", got, want)
 			}
 		})
+	}
+}
+
+// kinds has a field of every kind of type that is decoded in a way of its own.
+type kinds struct {
+	Bool     bool               `json:"bool"`
+	Int      int                `json:"int"`
+	Int64    int64              `json:"int64"`
+	Int8     int8               `json:"int8"`
+	Uint     uint               `json:"uint"`
+	Float    float64            `json:"float"`
+	Float32  float32            `json:"float32"`
+	Text     string             `json:"text"`
+	Number   json.Number        `json:"number"`
+	Bytes    []byte             `json:"bytes"`
+	Pair     [2]int             `json:"pair"`
+	Any      any                `json:"any"`
+	Pointer  **int              `json:"pointer"`
+	Lists    [][]string         `json:"lists"`
+	Pointers []*inner           `json:"pointers"`
+	Named    map[name]*[]int    `json:"named"`
+	Counted  map[int]string     `json:"counted"`
+	When     time.Time          `json:"when"`
+	Address  *netip.Addr        `json:"address"`
+	By       map[netip.Addr]int `json:"by"`
+	Tree     *tree              `json:"tree"`
+	Own      *ID                `json:"own"`
+	Levels
+}
+
+type name string
+
+// Levels is embedded by value.
+type Levels struct {
+	Level int `json:"level"`
+}
+
+// tree is recursive, through a pointer and through a list.
+type tree struct {
+	Left *tree  `json:"left"`
+	More []tree `json:"more"`
+	Leaf int    `json:"leaf"`
+}
+
+// TestKinds: values of all kinds are decoded as encoding/json does, or refused with its
+// error, into a new value and into one that has been used.
+func TestKinds(t *testing.T) {
+	texts := []string{
+		`null`, `true`, `false`, `0`, `-0`, `7`, `-12`, `300`, `1.0`, `1.5`, `-2e3`, `2E+2`, `1e400`, `9223372036854775807`, `-9223372036854775808`, `9223372036854775808`,
+		`""`, `"x"`, `"YWI="`, `"\u0061\n"`, `"1"`, `"2026-11-27T01:02:03Z"`, `"::1"`,
+		`[]`, `[null]`, `[1]`, `[1, 2, 3]`, `["a", "b"]`, `[["a"], [], null]`, `[{"bytes": 1}, null, {}]`,
+		`{}`, `{"a": null}`, `{"a": [1], "b": []}`, `{"1": "x"}`, `{"::1": 3}`, `{"left": {"left": null, "leaf": 2}, "more": [{"leaf": 3}, {}], "leaf": 1}`,
+		`-`, `01`, `1.`, `.5`, `1e`, `+1`, `0x1`, `nul`, `tru`, `truex`, `nan`, `"\x"`, `"\u12"`, "\"\t\"", `[1,]`, `{"a"}`,
+	}
+	keys := []string{"level", "note"}
+	for f := range reflect.TypeFor[kinds]().Fields() {
+		if key := f.Tag.Get("json"); key != "" {
+			keys = append(keys, key)
+		}
+	}
+	used := `{"bool": true, "int": 1, "text": "t", "pointer": 2, "lists": [["u", "v"], ["w"]], "pointers": [{"bytes": 5}], "named": {"n": [1]}, "tree": {"leaf": 4}, "level": 3}`
+	for _, key := range keys {
+		for _, value := range texts {
+			text := []byte(`{"` + key + `": ` + value + `}`)
+			for _, before := range []string{"{}", used} {
+				var got, want kinds
+				if err := errors.Join(json.Unmarshal([]byte(before), &got), json.Unmarshal([]byte(before), &want)); err != nil {
+					t.Fatal(err)
+				}
+				fault, err := strictjson.Unmarshal(text, &got), json.Unmarshal(text, &want)
+				if (fault == nil) != (err == nil) {
+					t.Errorf("%s: error %v, expected %v", text, fault, err)
+				}
+				if before == used && strings.Contains(key+value, `pointers[{"`) {
+					continue // encoding/json keeps what the elements pointed to
+				}
+				if err == nil && !reflect.DeepEqual(got, want) {
+					t.Errorf("%s, before it %s: decoded %s, expected %s", text, before, dump(t, got), dump(t, want))
+				}
+			}
+		}
+	}
+}
+
+// TestElementsAreNew: an element of a list has no fields of one that was there before.
+func TestElementsAreNew(t *testing.T) {
+	var v outer
+	for _, text := range []string{`{"list": [{"node": 1}, {"node": 2}, {"node": 3}]}`, `{"list": [{}]}`, `{"list": [{}, {}, {}]}`} {
+		check(t, strictjson.Unmarshal([]byte(text), &v), "")
+	}
+	for i, x := range v.List {
+		if x.Node != nil {
+			t.Errorf("list[%d].node is %d, expected none", i, *x.Node)
+		}
 	}
 }
 
@@ -308,10 +405,24 @@ func FuzzUnmarshal(f *testing.F) {
 		case err != nil && good && !strings.Contains(err.Error(), "surrogate") && !strings.Contains(err.Error(), "levels") && !strings.Contains(err.Error(), "expected a number of 64 bits"):
 			t.Fatalf("refused: %q: %v", text, err)
 		}
-		var o outer
 		for _, rules := range []strictjson.Rules{{}, {Complete: true}, {Known: true}} {
-			if rules.Unmarshal(text, &o) == nil && err != nil {
+			var o, plain outer
+			fault := rules.Unmarshal(text, &o)
+			switch {
+			case fault == nil && err != nil:
 				t.Fatalf("accepted for a struct, not in general: %q: %v", text, err)
+			case fault == nil:
+				if err := json.Unmarshal(text, &plain); err != nil {
+					t.Fatalf("accepted: %q: %v", text, err)
+				}
+				fallthrough
+			default: // what is refused leaves nothing behind, unless encoding/json refuses it
+				if typ := (*json.UnmarshalTypeError)(nil); fault != nil && errors.As(json.Unmarshal(text, &outer{}), &typ) {
+					continue
+				}
+				if got, want := dump(t, o), dump(t, plain); got != want {
+					t.Fatalf("%q: decoded %s, expected %s", text, got, want)
+				}
 			}
 		}
 	})
