@@ -77,6 +77,7 @@ TABLES = (
     Table("gradients/without", "go test ./autodiff -count 1 -run TestEveryOperatorIsAccountedFor -v", with_head("has", "operators", "which")),
     Table("kernels/avx2", "crosscheck/run bench/kernels.py --level avx2", slow="ONNX Runtime", timed=True),
     Table("kernels/avx512", "crosscheck/run bench/kernels.py --level avx512", slow="ONNX Runtime, AVX-512", timed=True),
+    Table("kernels/operators", "crosscheck/run bench/operators.py", slow="ONNX Runtime", timed=True),
     Table("kernels/models", "crosscheck/run bench/kernels.py --models", slow="ONNX Runtime", timed=True),
     Table("onnxruntime-memory/zoo", "crosscheck/run bench/runtime.py zoo", slow="half an hour, ONNX Runtime, a C compiler"),
     Table("limits/traced", "bench/frontier.py traced", timed=True),
