@@ -16,11 +16,11 @@ var reductions = family{"", []Kernel{
 	{Name: "ReduceSum", Make: reduce(reduction{plainSum: true, term: same, end: whole})},
 	{Name: "ReduceMean", Make: reduce(reduction{plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }})},
 	{Name: "ReduceSumSquare", Make: reduce(reduction{squares: true, term: squared, end: whole})},
-	{Name: "ReduceL1", Make: reduce(reduction{term: math.Abs, end: whole})},
+	{Name: "ReduceL1", Make: reduce(reduction{absolutes: true, term: math.Abs, end: whole})},
 	{Name: "ReduceL2", Make: reduce(reduction{squares: true, term: squared, end: func(sum, _ float64) float64 { return math.Sqrt(sum) }})},
 	{Name: "ReduceLogSum", Make: reduce(reduction{term: same, end: func(sum, _ float64) float64 { return math.Log(sum) }})},
 	{Name: "ReduceLogSumExp", Make: reduce(reduction{logSumExp: true, term: same, end: whole})},
-	{Name: "ReduceProd", Make: reduce(reduction{start: 1, join: func(a, b float64) float64 { return a * b }, term: same, end: whole})},
+	{Name: "ReduceProd", Make: reduce(reduction{start: 1, product: true, term: same, end: whole})},
 	{Name: "ReduceMax", Make: reduce(reduction{start: math.Inf(-1), join: greater[float64], extreme: &maximum, term: same, end: whole})},
 	{Name: "ReduceMin", Make: reduce(reduction{start: math.Inf(1), join: lesser[float64], extreme: &minimum, term: same, end: whole})},
 }}
@@ -35,6 +35,8 @@ type reduction struct {
 	logSumExp bool
 	plainSum  bool // a sum of the elements
 	squares   bool // a sum of the squares
+	absolutes bool // a sum of the absolute values
+	product   bool
 	extreme   *extreme
 }
 
@@ -242,7 +244,12 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 			return run, nil
 		}
 	}
-	if r.plainSum && inner == 1 && terms > 1 {
+	if r.logSumExp && x.Type == graph.Float32 && inner == 1 && terms > 1 {
+		if run := logSumExpLines(c, f, outputs, terms); run != nil {
+			return run, nil
+		}
+	}
+	if (r.plainSum || r.squares || r.absolutes || r.product) && inner == 1 && terms > 1 {
 		if run := sumLines[T](c, r, f, outputs, terms); run != nil {
 			return run, nil
 		}
@@ -257,15 +264,15 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 			switch {
 			case r.logSumExp:
 				high := math.Inf(-1)
-				sum = high
 				for row := range termsOf[T](&m, x, base, f, outer, inner) {
 					high = highestOf(high, row)
 				}
+				total := 0.0
+				for row := range termsOf[T](&m, x, base, f, outer, inner) {
+					total = addExps(total, row, finite(high))
+				}
+				sum = math.Inf(-1)
 				if terms > 0 {
-					total := 0.0
-					for row := range termsOf[T](&m, x, base, f, outer, inner) {
-						total = addExps(total, row, finite(high))
-					}
 					sum = finite(high) + math.Log(total)
 				}
 			case r.plainSum && x.Type == graph.Float32:
@@ -291,6 +298,14 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 				for row := range termsOf[T](&m, x, base, f, outer, inner) {
 					sum = addSquares(sum, row)
 				}
+			case r.absolutes && x.Type == graph.Float32:
+				for row := range termsOf[float32](&m, x, base, f, outer, inner) {
+					sum += absolutesOf(row)
+				}
+			case r.product:
+				for row := range termsOf[T](&m, x, base, f, outer, inner) {
+					sum *= productOfRow(row)
+				}
 			case r.join == nil:
 				for row := range termsOf[T](&m, x, base, f, outer, inner) {
 					sum = addTerms(sum, row, r.term)
@@ -309,79 +324,122 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 	}, nil
 }
 
-// sumLines makes the kernel of a sum whose outputs are contiguous rows: it adds up rows of
-// the input in float64, in the order of the terms. It returns nil if the rows are short.
+// sumLines makes the kernel of a sum or product whose outputs are contiguous rows: it adds
+// up rows of the input in float64, in the order of the terms. It returns nil if the rows are
+// short.
 func sumLines[T number](c *Invocation, r *reduction, f *Folded, outputs, terms int) Run {
 	const most = 1024
+	size := most
+	if terms >= 64 { // enough work for a part of its own
+		size = 256
+	}
+	return linesOf(f, outputs, size, func(first, base, count int) {
+		var sums [most]float64
+		m := meter{c: c}
+		fill(sums[:count], r.start)
+		for k := range terms {
+			m.add(count)
+			addRow(r, sums[:count], span[T](element[T](c.In[0], base+offset(k, f.Reduced, f.ReducedStride)), count))
+		}
+		d := span[T](element[T](c.Out[0], first), count)
+		for i, sum := range sums[:count] {
+			d[i] = T(r.end(sum, float64(terms)))
+		}
+	})
+}
+
+// linesOf calls part for pieces of the outputs, at most size of them: the elements from base
+// on are the first terms of the outputs from first on. It returns nil if the rows of outputs
+// whose terms are contiguous are short.
+func linesOf(f *Folded, outputs, size int, part func(first, base, count int)) Run {
 	last := len(f.Kept) - 1
 	if last < 0 || f.KeptStride[last] != 1 || f.Kept[last] < 8 {
 		return nil
 	}
-	x, out, n, size := c.In[0], c.Out[0], f.Kept[last], most
-	if terms >= 64 { // enough work for a part of its own
-		size = 128
-	}
+	n := f.Kept[last]
 	pieces := cuts(n, size)
-	part := func(p, _ int) {
-		var sums [most]float64
-		m := meter{c: c}
+	one := func(p, _ int) {
 		from := p % pieces * size
-		count := min(size, n-from)
 		first := p / pieces * n
-		base := offset(first, f.Kept, f.KeptStride) + from
-		for k := range terms {
-			m.add(count)
-			addRow(sums[:count], span[T](element[T](x, base+offset(k, f.Reduced, f.ReducedStride)), count))
-		}
-		d := span[T](element[T](out, first+from), count)
-		for i, sum := range sums[:count] {
-			d[i] = T(r.end(sum, float64(terms)))
-		}
+		part(first+from, offset(first, f.Kept, f.KeptStride)+from, min(size, n-from))
 	}
 	return func(w *work.Pool) error {
-		w.For(outputs/n*pieces, part)
+		w.For(outputs/n*pieces, one)
 		return nil
 	}
 }
 
 // extremeLines is sumLines for a maximum or minimum of float32.
 func extremeLines(c *Invocation, r *reduction, f *Folded, outputs, terms int) Run {
-	last := len(f.Kept) - 1
-	if last < 0 || f.KeptStride[last] != 1 || f.Kept[last] < 8 {
-		return nil
+	const most = 1024 // outputs that stay in the fastest cache
+	return linesOf(f, outputs, most, func(first, base, count int) {
+		extremeOfRows(c, r.extreme, f, span[float32](element[float32](c.Out[0], first), count), base, terms)
+	})
+}
+
+// extremeOfRows writes the extreme of each column of rows, the first of which begins at base.
+func extremeOfRows(c *Invocation, e *extreme, f *Folded, d []float32, base, terms int) {
+	m := meter{c: c}
+	row := func(k int) []float32 {
+		m.add(len(d))
+		return span[float32](element[float32](c.In[0], base+offset(k, f.Reduced, f.ReducedStride)), len(d))
 	}
-	x, out, n, size := c.In[0], c.Out[0], f.Kept[last], 1024 // its outputs stay in the fastest cache
-	pieces := cuts(n, size)
-	part := func(p, _ int) {
-		m := meter{c: c}
-		from := p % pieces * size
-		count := min(size, n-from)
-		first := p / pieces * n
-		base := offset(first, f.Kept, f.KeptStride) + from
-		row := func(k int) []float32 {
-			m.add(count)
-			return span[float32](element[float32](x, base+offset(k, f.Reduced, f.ReducedStride)), count)
-		}
-		d := span[float32](element[float32](out, first+from), count)
-		r.extreme.lists(d, row(0), row(1))
-		for k := 2; k < terms; k++ {
-			r.extreme.lists(d, d, row(k))
-		}
-	}
-	return func(w *work.Pool) error {
-		w.For(outputs/n*pieces, part)
-		return nil
+	e.lists(d, row(0), row(1))
+	for k := 2; k < terms; k++ {
+		e.lists(d, d, row(k))
 	}
 }
 
-func addRow[T number](sums []float64, row []T) {
-	if f32, is := any(row).([]float32); is {
-		simd.AddWide(sums, f32)
-		return
-	}
+// logSumExpLines is sumLines for ReduceLogSumExp of float32.
+func logSumExpLines(c *Invocation, f *Folded, outputs, terms int) Run {
+	const most = 256
+	return linesOf(f, outputs, most, func(first, base, count int) {
+		var high, exps [most]float32
+		var sums [most]float64
+		extremeOfRows(c, &maximum, f, high[:count], base, terms)
+		for i, v := range high[:count] {
+			high[i] = float32(finite(float64(v)))
+		}
+		m := meter{c: c}
+		for k := range terms {
+			m.add(count)
+			simd.Sub(exps[:count], span[float32](element[float32](c.In[0], base+offset(k, f.Reduced, f.ReducedStride)), count), high[:])
+			simd.Exp(exps[:count], exps[:count], 1, 0)
+			simd.AddWide(sums[:count], exps[:count])
+		}
+		d := span[float32](element[float32](c.Out[0], first), count)
+		for i, sum := range sums[:count] {
+			d[i] = float32(float64(high[i]) + math.Log(sum))
+		}
+	})
+}
+
+// addRow joins the elements of a row, or what r makes of them, to sums.
+func addRow[T number](r *reduction, sums []float64, row []T) {
+	f32, is := any(row).([]float32)
 	sums = sums[:len(row)]
-	for i, v := range row {
-		sums[i] += float64(v)
+	switch {
+	case r.plainSum && is:
+		simd.AddWide(sums, f32)
+	case r.absolutes && is:
+		var block [256]float32
+		for from := 0; from < len(f32); from += len(block) {
+			a := block[:min(len(block), len(f32)-from)]
+			simd.Abs(a, f32[from:from+len(a)])
+			simd.AddWide(sums[from:], a)
+		}
+	case r.squares:
+		for i, v := range row {
+			sums[i] += float64(v) * float64(v)
+		}
+	case r.product:
+		for i, v := range row {
+			sums[i] *= float64(v)
+		}
+	default:
+		for i, v := range row {
+			sums[i] += r.term(float64(v))
+		}
 	}
 }
 
@@ -397,17 +455,58 @@ func finite(high float64) float64 {
 // a register.
 
 func highestOf[T number](high float64, row []T) float64 {
+	if f32, is := any(row).([]float32); is {
+		return max(high, float64(simd.Highest(f32)))
+	}
 	for _, v := range row {
 		high = max(high, float64(v))
 	}
 	return high
 }
 
+// addExps adds exp(x - shift) for each x of a row: of float32, the powers are float32.
 func addExps[T number](sum float64, row []T, shift float64) float64 {
+	if f32, is := any(row).([]float32); is {
+		var exps [256]float32
+		for from := 0; from < len(f32); from += len(exps) {
+			e := exps[:min(len(exps), len(f32)-from)]
+			simd.Exp(e, f32[from:from+len(e)], 1, float32(-shift))
+			sum += simd.Sum(e)
+		}
+		return sum
+	}
 	for _, v := range row {
 		sum += math.Exp(float64(v) - shift)
 	}
 	return sum
+}
+
+// absolutesOf adds up the absolute values of a row.
+func absolutesOf(row []float32) float64 {
+	var block [256]float32
+	sum := 0.0
+	for from := 0; from < len(row); from += len(block) {
+		a := block[:min(len(block), len(row)-from)]
+		simd.Abs(a, row[from:from+len(a)])
+		sum += simd.Sum(a)
+	}
+	return sum
+}
+
+// productOfRow multiplies the elements of a row, in four products that do not wait for each
+// other.
+func productOfRow[T number](row []T) float64 {
+	p, q, r, s := 1.0, 1.0, 1.0, 1.0
+	for ; len(row) >= 4; row = row[4:] {
+		p *= float64(row[0])
+		q *= float64(row[1])
+		r *= float64(row[2])
+		s *= float64(row[3])
+	}
+	for _, v := range row {
+		p *= float64(v)
+	}
+	return p * q * (r * s)
 }
 
 func addSquares[T number](sum float64, row []T) float64 {
