@@ -82,100 +82,159 @@ func fastConverter(to, from graph.DType) conversionLoop {
 		return func(at, from unsafe.Pointer, i, j int) {
 			simd.Round(span[uint16](unsafe.Add(at, 2*i), j-i), span[float32](unsafe.Add(from, 4*i), j-i), narrowType(to))
 		}
-	case [2]graph.DType{graph.Float32, graph.Int64}:
-		return plainConversion[float32, int64]
-	case [2]graph.DType{graph.Float32, graph.Int32}:
-		return plainConversion[float32, int32]
-	case [2]graph.DType{graph.Float32, graph.Uint8}:
-		return plainConversion[float32, uint8]
-	case [2]graph.DType{graph.Float32, graph.Float64}:
-		return plainConversion[float32, float64]
-	case [2]graph.DType{graph.Float64, graph.Float32}:
-		return plainConversion[float64, float32]
-	case [2]graph.DType{graph.Int32, graph.Int64}:
-		return plainConversion[int32, int64]
-	case [2]graph.DType{graph.Int64, graph.Int32}:
-		return plainConversion[int64, int32]
-	case [2]graph.DType{graph.Uint8, graph.Int32}:
-		return plainConversion[uint8, int32]
-	case [2]graph.DType{graph.Int32, graph.Uint8}:
-		return plainConversion[int32, uint8]
-	case [2]graph.DType{graph.Uint16, graph.Int32}:
-		return plainConversion[uint16, int32]
-	case [2]graph.DType{graph.Int32, graph.Uint16}:
-		return plainConversion[int32, uint16]
-	case [2]graph.DType{graph.Float32, graph.Int8}:
-		return plainConversion[float32, int8]
-	case [2]graph.DType{graph.Int64, graph.Uint8}:
-		return plainConversion[int64, uint8]
-	case [2]graph.DType{graph.Float32, graph.Bool}:
-		return fromTruth[float32]
-	case [2]graph.DType{graph.Int64, graph.Bool}:
-		return fromTruth[int64]
-	case [2]graph.DType{graph.Int32, graph.Bool}:
-		return fromTruth[int32]
-	case [2]graph.DType{graph.Uint8, graph.Bool}:
-		return fromTruth[uint8]
-	case [2]graph.DType{graph.Bool, graph.Float32}:
-		return toTruth[float32]
-	case [2]graph.DType{graph.Bool, graph.Int64}:
-		return toTruth[int64]
-	case [2]graph.DType{graph.Bool, graph.Int32}:
-		return toTruth[int32]
-	case [2]graph.DType{graph.Bool, graph.Uint8}:
-		return toTruth[uint8]
-	case [2]graph.DType{graph.Int64, graph.Float32}:
-		return truncation64[float32]
-	case [2]graph.DType{graph.Int64, graph.Float64}:
-		return truncation64[float64]
-	case [2]graph.DType{graph.Int32, graph.Float32}:
-		return truncation32[int32, float32]
-	case [2]graph.DType{graph.Int32, graph.Float64}:
-		return truncation32[int32, float64]
-	case [2]graph.DType{graph.Uint8, graph.Float32}:
-		return truncation32[uint8, float32]
-	case [2]graph.DType{graph.Int8, graph.Float32}:
-		return truncation32[int8, float32]
+	}
+	switch from {
+	case graph.Bool:
+		return fromTruth(to)
+	case graph.Float32:
+		return fromReal[float32](to)
+	case graph.Float64:
+		return fromReal[float64](to)
+	case graph.Int64:
+		return fromInteger[int64](to)
+	case graph.Int32:
+		return fromInteger[int32](to)
+	case graph.Int16:
+		return fromInteger[int16](to)
+	case graph.Int8:
+		return fromInteger[int8](to)
+	case graph.Uint64:
+		if to != graph.Float32 { // rounded to a float64 first, as the processor does
+			return fromInteger[uint64](to)
+		}
+	case graph.Uint32:
+		return fromInteger[uint32](to)
+	case graph.Uint16:
+		return fromInteger[uint16](to)
+	case graph.Uint8:
+		return fromInteger[uint8](to)
 	}
 	return nil
 }
 
-func plainConversion[T, S number](to, from unsafe.Pointer, i, j int) {
-	d, s := unsafe.Slice((*T)(to), j), unsafe.Slice((*S)(from), j)
-	for ; i < j; i++ {
-		d[i] = T(s[i])
+// fromInteger returns the loops from an integer dtype. Integers out of range wrap around.
+func fromInteger[S integer](to graph.DType) conversionLoop {
+	switch to {
+	case graph.Float32:
+		return plainConversion[float32, S]
+	case graph.Float64:
+		return plainConversion[float64, S]
+	case graph.Int64, graph.Uint64:
+		return plainConversion[int64, S]
+	case graph.Int32, graph.Uint32:
+		return plainConversion[int32, S]
+	case graph.Int16, graph.Uint16:
+		return plainConversion[int16, S]
+	case graph.Int8, graph.Uint8:
+		return plainConversion[int8, S]
+	case graph.Bool:
+		return isTrue[S]
+	}
+	return nil
+}
+
+// fromReal returns the loops from a floating-point dtype, with the integers of writer.
+func fromReal[S floating](to graph.DType) conversionLoop {
+	switch to {
+	case graph.Float32:
+		return plainConversion[float32, S]
+	case graph.Float64:
+		return plainConversion[float64, S]
+	case graph.Int64:
+		return truncate64[int64, S]
+	case graph.Uint32:
+		return truncate64[uint32, S]
+	case graph.Int32:
+		return truncate32[int32, S]
+	case graph.Int16, graph.Uint16:
+		return truncate32[int16, S]
+	case graph.Int8, graph.Uint8:
+		return truncate32[int8, S]
+	case graph.Bool:
+		return isTrue[S]
+	}
+	return nil
+}
+
+// fromTruth returns the loops from truth values: every byte but 0 is true.
+func fromTruth(to graph.DType) conversionLoop {
+	switch to {
+	case graph.Float32:
+		return chosenTruth(math.Float32bits(1))
+	case graph.Int32, graph.Uint32:
+		return chosenTruth(1)
+	case graph.Float64:
+		return truthAs(math.Float64bits(1))
+	case graph.Int64, graph.Uint64:
+		return truthAs[uint64](1)
+	case graph.Float16:
+		return truthAs(FloatToHalf(1))
+	case graph.BFloat16:
+		return truthAs(simd.ToBrain(1))
+	case graph.Int16, graph.Uint16:
+		return truthAs[uint16](1)
+	case graph.Int8, graph.Uint8:
+		return isTrue[uint8]
+	}
+	return nil
+}
+
+// chosenTruth writes the bits of one where a truth value is true.
+func chosenTruth(one uint32) conversionLoop {
+	yes, no := []uint32{one}, []uint32{0}
+	return func(to, from unsafe.Pointer, i, j int) {
+		simd.Choose(span[uint32](unsafe.Add(to, 4*i), j-i), span[uint8](unsafe.Add(from, i), j-i), yes, no)
 	}
 }
 
-// fromTruth writes 1 for what is true, else 0.
-func fromTruth[T number](to, from unsafe.Pointer, i, j int) {
-	d, s := unsafe.Slice((*T)(to), j), unsafe.Slice((*uint8)(from), j)
-	for ; i < j; i++ {
-		d[i] = T(truth(s[i] != 0))
+// truthAs is chosenTruth for other widths.
+func truthAs[T uint16 | uint64](one T) conversionLoop {
+	return func(to, from unsafe.Pointer, i, j int) {
+		d, s := unsafe.Slice((*T)(to), j), unsafe.Slice((*uint8)(from), j)
+		for ; i < j; i++ {
+			d[i] = one * T(min(s[i], 1))
+		}
 	}
 }
 
-// toTruth writes whether a number is not 0.
-func toTruth[S number](to, from unsafe.Pointer, i, j int) {
+// isTrue writes whether numbers differ from 0, as NaN does.
+func isTrue[S number](to, from unsafe.Pointer, i, j int) {
 	d, s := unsafe.Slice((*bool)(to), j), unsafe.Slice((*S)(from), j)
 	for ; i < j; i++ {
 		d[i] = s[i] != 0
 	}
 }
 
-// truncation32 writes the low bits of truncated32.
-func truncation32[T integer, S floating](to, from unsafe.Pointer, i, j int) {
+// truncate32 writes the low bits of truncated32. It looks at the bits of a number's size: one
+// comparison finds NaN, infinities and all that is 2^31 or larger. The least integer itself
+// is the result for those.
+func truncate32[T, S number](to, from unsafe.Pointer, i, j int) {
 	d, s := unsafe.Slice((*T)(to), j), unsafe.Slice((*S)(from), j)
 	for ; i < j; i++ {
-		d[i] = T(truncated32(float64(s[i])))
+		v, w := float64(s[i]), int32(math.MinInt32)
+		if math.Float64bits(v)&math.MaxInt64 < (1023+31)<<52 {
+			w = int32(v)
+		}
+		d[i] = T(w)
 	}
 }
 
-// truncation64 writes truncated64.
-func truncation64[S floating](to, from unsafe.Pointer, i, j int) {
-	d, s := unsafe.Slice((*int64)(to), j), unsafe.Slice((*S)(from), j)
+// truncate64 is truncate32 with the low bits of truncated64.
+func truncate64[T, S number](to, from unsafe.Pointer, i, j int) {
+	d, s := unsafe.Slice((*T)(to), j), unsafe.Slice((*S)(from), j)
 	for ; i < j; i++ {
-		d[i] = truncated64(float64(s[i]))
+		v, w := float64(s[i]), int64(math.MinInt64)
+		if math.Float64bits(v)&math.MaxInt64 < (1023+63)<<52 {
+			w = int64(v)
+		}
+		d[i] = T(w)
+	}
+}
+
+func plainConversion[T, S number](to, from unsafe.Pointer, i, j int) {
+	d, s := unsafe.Slice((*T)(to), j), unsafe.Slice((*S)(from), j)
+	for ; i < j; i++ {
+		d[i] = T(s[i])
 	}
 }
 

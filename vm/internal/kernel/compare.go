@@ -71,13 +71,7 @@ func compareBy(r simd.Relation, swapped bool) func(*Invocation) (Run, error) {
 		case graph.Uint8:
 			return relation[uint8](c, r, swapped)
 		case graph.Bool:
-			holds := holds[uint8](r)
-			return logical(func(a, b bool) bool {
-				if swapped {
-					a, b = b, a
-				}
-				return holds(truth(a), truth(b))
-			}, nil)(c)
+			return boolRelation(c, r, swapped)
 		case graph.String: // equal strings are equal numbers; no operator orders strings
 			return relation[uint64](c, r, swapped)
 		}
@@ -85,80 +79,108 @@ func compareBy(r simd.Relation, swapped bool) func(*Invocation) (Run, error) {
 	}
 }
 
-// holds returns the function of a relation.
-func holds[T number](r simd.Relation) func(a, b T) bool {
-	switch r {
-	case simd.Less:
-		return func(a, b T) bool { return a < b }
-	case simd.LessOrEqual:
-		return func(a, b T) bool { return a <= b }
-	}
-	return func(a, b T) bool { return a == b }
+// relation compares numbers in a loop for each relation.
+func relation[T number](c *Invocation, r simd.Relation, swapped bool) (Run, error) {
+	return relationLoops[T](r, swapped).run(c)
 }
 
-// relation makes the kernel of a relation. A call for each element would take six times as
-// long.
-func relation[T number](c *Invocation, r simd.Relation, swapped bool) (Run, error) {
-	vv := func(d []bool, a, b []T) {
-		a, b = a[:len(d)], b[:len(d)]
-		switch r {
-		case simd.Less:
-			for i := range d {
-				d[i] = a[i] < b[i]
-			}
-		case simd.LessOrEqual:
-			for i := range d {
-				d[i] = a[i] <= b[i]
-			}
-		default:
-			for i := range d {
-				d[i] = a[i] == b[i]
+func relationLoops[T number](r simd.Relation, swapped bool) loops[T, bool] {
+	var l loops[T, bool]
+	switch r {
+	case simd.Equal:
+		vs := func(d []bool, a []T, b T) {
+			for i, x := range a[:len(d)] {
+				d[i] = x == b
 			}
 		}
-	}
-	vs := func(d []bool, a []T, b T) {
-		a = a[:len(d)]
-		switch r {
-		case simd.Less:
-			for i := range d {
-				d[i] = a[i] < b
-			}
-		case simd.LessOrEqual:
-			for i := range d {
-				d[i] = a[i] <= b
-			}
-		default:
-			for i := range d {
-				d[i] = a[i] == b
-			}
+		return loops[T, bool]{
+			vv: func(d []bool, a, b []T) {
+				a, b = a[:len(d)], b[:len(d)]
+				for i := range d {
+					d[i] = a[i] == b[i]
+				}
+			},
+			vs: vs,
+			sv: func(d []bool, a T, b []T) { vs(d, b, a) },
 		}
-	}
-	sv := func(d []bool, a T, b []T) {
-		b = b[:len(d)]
-		switch r {
-		case simd.Less:
-			for i := range d {
-				d[i] = a < b[i]
-			}
-		case simd.LessOrEqual:
-			for i := range d {
-				d[i] = a <= b[i]
-			}
-		default:
-			for i := range d {
-				d[i] = a == b[i]
-			}
-		}
-	}
-	l := loops[T, bool]{vv, vs, sv}
-	if swapped {
+	case simd.Less:
 		l = loops[T, bool]{
-			func(d []bool, a, b []T) { vv(d, b, a) },
-			func(d []bool, a []T, b T) { sv(d, b, a) },
-			func(d []bool, a T, b []T) { vs(d, b, a) },
+			vv: func(d []bool, a, b []T) {
+				a, b = a[:len(d)], b[:len(d)]
+				for i := range d {
+					d[i] = a[i] < b[i]
+				}
+			},
+			vs: func(d []bool, a []T, b T) {
+				for i, x := range a[:len(d)] {
+					d[i] = x < b
+				}
+			},
+			sv: func(d []bool, a T, b []T) {
+				for i, y := range b[:len(d)] {
+					d[i] = a < y
+				}
+			},
+		}
+	default:
+		l = loops[T, bool]{
+			vv: func(d []bool, a, b []T) {
+				a, b = a[:len(d)], b[:len(d)]
+				for i := range d {
+					d[i] = a[i] <= b[i]
+				}
+			},
+			vs: func(d []bool, a []T, b T) {
+				for i, x := range a[:len(d)] {
+					d[i] = x <= b
+				}
+			},
+			sv: func(d []bool, a T, b []T) {
+				for i, y := range b[:len(d)] {
+					d[i] = a <= y
+				}
+			},
 		}
 	}
-	return l.run(c)
+	if swapped {
+		of := l
+		l.vv = func(d []bool, a, b []T) { of.vv(d, b, a) }
+		l.vs = func(d []bool, a []T, b T) { of.sv(d, b, a) }
+		l.sv = func(d []bool, a T, b []T) { of.vs(d, b, a) }
+	}
+	return l
+}
+
+// boolRelation compares truth values: false is less than true.
+func boolRelation(c *Invocation, r simd.Relation, swapped bool) (Run, error) {
+	return logical(func(a, b bool) bool {
+		x, y := truth(a), truth(b)
+		if swapped {
+			x, y = y, x
+		}
+		switch r {
+		case simd.Equal:
+			return x == y
+		case simd.Less:
+			return x < y
+		}
+		return x <= y
+	}, nil)(c)
+}
+
+// not writes 1 for each byte that is 0, else 0, eight bytes at a time: a carry into the highest
+// bit of a byte tells that its other bits are not all 0.
+func not(d, a []uint8) {
+	const low, ones = 0x7f7f7f7f7f7f7f7f, 0x0101010101010101
+	a = a[:len(d)]
+	i := 0
+	for ; i+8 <= len(d); i += 8 {
+		x := *(*uint64)(unsafe.Pointer(&a[i]))
+		*(*uint64)(unsafe.Pointer(&d[i])) = ^((x&low + low) | x) >> 7 & ones
+	}
+	for ; i < len(d); i++ {
+		d[i] = truth(a[i] == 0)
+	}
 }
 
 // float32Relation compares many numbers at once.
@@ -186,13 +208,6 @@ func logical(f func(a, b bool) bool, vectors func(d, a, b []uint8)) func(*Invoca
 		l.vv = vectors
 	}
 	return l.run
-}
-
-// not writes whether a byte is 0.
-func not(d []bool, a []uint8) {
-	for i, x := range a[:len(d)] {
-		d[i] = x == 0
-	}
 }
 
 // xor writes 1 where one of the bytes is not 0 and the other one is.
