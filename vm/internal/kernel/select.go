@@ -9,6 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -323,16 +324,33 @@ func argBest(largest bool) func(*Invocation) (Run, error) {
 			}
 			data[int64](c.Out[0])[i] = int64(best)
 		}
+		lines := l.lines
+		if in.Type == graph.Float32 && l.step > 8 && l.n <= math.MaxUint32 {
+			pieces := cuts(l.step, blockOfBest)
+			lines = l.lines / l.step * pieces
+			part = func(p, _ int) {
+				from := p % pieces * blockOfBest
+				first := p / pieces * l.step
+				places := data[int64](c.Out[0])[first+from:][:min(blockOfBest, l.step-from)]
+				bestOfColumns(c, places, data[float32](in)[first*l.n+from:], l, largest, last)
+			}
+		}
 		return func(w *work.Pool) error {
-			w.For(l.lines, part)
+			w.For(lines, part)
 			return nil
 		}, nil
 	}
 }
 
-// bestReal is the search of argBest in the line that begins with x[0]: it calls no function
-// for each element.
+// bestReal is the search of argBest in the line that begins with x[0]. NaN is not better than
+// any number, and no number is better than NaN.
 func bestReal(c *Invocation, x []float32, l line, largest, last bool) int {
+	if x[0] != x[0] {
+		return 0
+	}
+	if l.step == 1 {
+		return bestOfRow(c, x[:l.n], largest, last)
+	}
 	sign := float32(-1)
 	if largest {
 		sign = 1
@@ -347,6 +365,84 @@ func bestReal(c *Invocation, x []float32, l line, largest, last bool) int {
 	}
 	return best
 }
+
+// bestOfRow is bestReal of neighbouring elements: it looks for
+// places in pieces that are better than those before.
+func bestOfRow(c *Invocation, x []float32, largest, last bool) int {
+	const most = 256 // elements of a piece
+	best, top := 0, x[0]
+	m := meter{c: c}
+	for from := 0; from < len(x); from += most {
+		row := x[from:min(from+most, len(x))]
+		m.add(len(row))
+		var v float32
+		if largest {
+			if v = simd.Largest(row); v < top {
+				continue
+			}
+		} else if v = simd.Smallest(row); v > top {
+			continue
+		}
+		if v == top && !last {
+			continue
+		}
+		at := -1
+		if last {
+			at = lastIndex(row, v)
+		} else {
+			at = slices.Index(row, v)
+		}
+		if at >= 0 { // else there is nothing but NaN
+			best, top = from+at, v
+		}
+	}
+	return best
+}
+
+// lastIndex is the last index of v in a row, or -1.
+func lastIndex(row []float32, v float32) int {
+	for i := len(row) - 1; i >= 0; i-- {
+		if row[i] == v {
+			return i
+		}
+	}
+	return -1
+}
+
+// bestOfColumns is argBest of float32 along lines that lie side by side, at most blockOfBest
+// of them: it goes through them together.
+func bestOfColumns(c *Invocation, places []int64, x []float32, l line, largest, last bool) {
+	const most = blockOfBest
+	n := len(places)
+	var top [most]float32
+	var best [most]uint32
+	var better [most]uint8
+	words := func(list []float32) []uint32 { return span[uint32](unsafe.Pointer(unsafe.SliceData(list)), n) }
+	relation := simd.Less
+	if last {
+		relation = simd.LessOrEqual
+	}
+	copy(top[:n], x)
+	m := meter{c: c}
+	for j := 1; j < l.n; j++ {
+		m.add(n)
+		row := x[j*l.step:][:n]
+		a, b := top[:n], row // a < b: the element is better
+		if !largest {
+			a, b = b, a
+		}
+		simd.Compare(better[:n], a, b, relation)
+		simd.Choose(words(top[:n]), better[:n], words(row), words(top[:n]))
+		here := [1]uint32{uint32(j)}
+		simd.Choose(best[:n], better[:n], here[:], best[:n])
+	}
+	for i := range places {
+		places[i] = int64(best[i])
+	}
+}
+
+// blockOfBest is the most lines that bestOfColumns takes together.
+const blockOfBest = 256
 
 // comparer returns a function that compares two elements of a tensor.
 func (c *Invocation) comparer(t *Tensor) (func(i, j int) int, bool) {

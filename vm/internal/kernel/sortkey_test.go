@@ -103,3 +103,44 @@ func TestElementKeys(t *testing.T) {
 		}
 	}
 }
+
+// The best elements of rows and of columns are those of the definition: of equal ones the
+// first or the last, and NaN is better only where it comes first.
+func TestBestOfLines(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	c := &Invocation{Runtime: alone{}}
+	for round := range 60 {
+		n, step := 1+r.IntN(600), 1+r.IntN(40)
+		x := make([]float32, n*step)
+		for i := range x {
+			x[i] = fewReals[r.IntN(len(fewReals))]
+			if round%3 == 0 {
+				x[i] = fewReals[7+i/step/300] // -∞, then NaN
+			}
+		}
+		for _, largest := range []bool{false, true} {
+			for _, last := range []bool{false, true} {
+				best := func(x []float32, step int) int64 {
+					at := 0
+					for j := range n {
+						v, top := x[j*step], x[at*step]
+						if largest && v > top || !largest && v < top || last && v == top {
+							at = j
+						}
+					}
+					return int64(at)
+				}
+				if got, want := bestReal(c, x, line{n: n, step: 1}, largest, last), best(x, 1); int64(got) != want {
+					t.Fatalf("row of %d, largest %v, last %v: got %d, want %d", n, largest, last, got, want)
+				}
+				got := make([]int64, step)
+				bestOfColumns(c, got, x, line{n: n, step: step}, largest, last)
+				for i := range got {
+					if want := best(x[i:], step); got[i] != want {
+						t.Fatalf("column %d of %d x %d, largest %v, last %v: got %d, want %d", i, n, step, largest, last, got[i], want)
+					}
+				}
+			}
+		}
+	}
+}
