@@ -438,8 +438,9 @@ func power[T float32 | float64 | int64 | int32](a, b T) T {
 	if p, exact := integerPower(a, b); exact {
 		return p
 	}
-	if x, single := any(a).(float32); single && x > 0 && x <= math.MaxFloat32 {
-		// In float64, the error is far below one of float32. math.Pow takes six times as long.
+	if x, single := any(a).(float32); single && x > 0 && x <= math.MaxFloat32 && b-b == 0 {
+		// Both are finite. In float64, the error is far below one of float32, and math.Pow takes
+		// six times as long.
 		return T(math.Exp(float64(b) * math.Log(float64(x))))
 	}
 	return T(math.Pow(float64(a), float64(b)))
