@@ -351,6 +351,13 @@ func (c *Backward) turnedBy(t ID) ID {
 			return c.reshape(c.slice(table, []int64{0}, []int64{0}, []int64{s[2]}), []int64{1, s[2], cache[1]})
 		}
 		cos, sin = first(cos), first(sin)
+	} else { // without a past, the positions of all elements of the batch follow from the first one
+		places := make([]float64, s[2])
+		for i := range places {
+			places[i] = float64(i)
+		}
+		start := c.slice(c.reshape(position, []int64{-1}), []int64{0}, []int64{0}, []int64{1})
+		position = c.add(c.reshape(start, []int64{1, 1}), c.reals(c.typeOf(position).Elem, []int64{1, s[2]}, places))
 	}
 	a := attrs{"interleaved": c.Int("rotary_interleaved", 0)}
 	if 2*cache[1] < s[3] {

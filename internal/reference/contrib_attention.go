@@ -162,7 +162,7 @@ func groupQueryAttention(c *evaluation) []*Tensor {
 	k, v, terms = cache(c.x(3), k), cache(c.x(4), v), cache(c.x(3), terms)
 	scale := c.float("scale", 0)
 	if scale == 0 {
-		scale = 1 / math.Sqrt(float64(size))
+		scale = float64(float32(1 / math.Sqrt(float64(size)))) // as an attribute would have
 	}
 	bias, sinks := c.x(10), c.x(11)
 	if bias != nil {
