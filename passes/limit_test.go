@@ -14,6 +14,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops"
@@ -162,13 +163,18 @@ func TestLimit(t *testing.T) {
 		opt     passes.Options
 		percent []float64
 	}{
+		{"tiny_resnet8, training", network(t, "tiny_resnet8", map[string]int64{"batch": 4}, nil), passes.Options{Train: train}, []float64{65}},
 		{"resnet18, training", network(t, "resnet18", map[string]int64{"batch": 4}, small), passes.Options{Train: train}, []float64{65}},
 		{"resnet18, training, program order", network(t, "resnet18", map[string]int64{"batch": 4}, small), passes.Options{Train: train, Schedule: "program", NoInplace: true, Effort: schedule.EffortFast}, []float64{60}},
 		{"mobilenet_v2, training, last updates", network(t, "mobilenet_v2", map[string]int64{"batch": 4}, small), passes.Options{Train: train, UpdatesLast: true, Effort: schedule.EffortFast}, []float64{60}},
+		{"tiny_resnet8, no views", network(t, "tiny_resnet8", map[string]int64{"batch": 4}, nil), passes.Options{Train: train, NoViews: true, Effort: schedule.EffortFast}, []float64{70}},
 		{"resnet18, no views", network(t, "resnet18", map[string]int64{"batch": 4}, small), passes.Options{Train: train, NoViews: true, Effort: schedule.EffortFast}, []float64{70}},
 		{"vit, fused gradients", network(t, "vit_b_16", map[string]int64{"batch": 4}, map[string]string{"size": "64", "layers": "8", "hidden": "32", "ff": "64", "heads": "2", "classes": "4"}), passes.Options{Train: &autodiff.Options{FusedGradients: autodiff.FuseAll}, Effort: schedule.EffortFast}, []float64{85}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name == "resnet18, training" || c.name == "resnet18, no views" {
+				sweep.Only(t) // tiny_resnet8 is the small case of both
+			}
 			b, plain := accepted(t, c.file, c.opt)
 			want := results(t, b, plain)
 			for _, percent := range c.percent {

@@ -13,6 +13,7 @@ import (
 func TestPools(t *testing.T) {
 	for _, n := range smallNetworks[:2] {
 		t.Run(n.name, func(t *testing.T) {
+			large(t, n.name, "mobilenet_v2")
 			file := n.file(t)
 			arena, r := program(t, file, passes.Options{})
 			inputs := inputsOf(arena)

@@ -95,3 +95,33 @@ func TestReplay(t *testing.T) {
 		t.Errorf("too few cases are tested")
 	}
 }
+
+// TestReplayGivesUp: a replay stops when it has done as much work as it may, and says how
+// much.
+func TestReplayGivesUp(t *testing.T) {
+	for _, c := range []struct {
+		states, visits int
+		want           string
+	}{
+		{maxReplayStates, 0, "more than 2000000 states"},
+		{0, maxReplayVisits + 1, "more than 400000000 visits to nodes, in 1 state"},
+	} {
+		gaveUp := 0
+		for seed := range uint64(100) {
+			s := randomScopeOf(rand.New(rand.NewPCG(seed, 8)), 8)
+			b := newBounds(s)
+			r := newReplay(b, 0)
+			r.limit, r.states, r.visits = newStates(s).optimum(b.idle), c.states, c.visits
+			if r.search() != tooMuch {
+				continue // the answer is known without a further state
+			}
+			gaveUp++
+			if got := r.tooMany(); got != c.want {
+				t.Fatalf("seed %d: %q, expected %q", seed, got, c.want)
+			}
+		}
+		if gaveUp < 50 {
+			t.Errorf("%s: %d of 100 searches gave up, expected most", c.want, gaveUp)
+		}
+	}
+}
