@@ -83,15 +83,10 @@ func judgedWith(t testing.TB, b []byte, opt passes.Options, by verify.Options) (
 		t.Fatal(err)
 	}
 	r.Plan.Model = plan.ImageOf("out.onnx", im)
-	return out, r.Plan, verifiedBy(t, out, r.Plan, by)
+	return out, r.Plan, verified(t, out, r.Plan, by)
 }
 
-func verified(t testing.TB, b []byte, p *plan.Plan) *verify.Report {
-	t.Helper()
-	return verifiedBy(t, b, p, verify.Options{Replay: true})
-}
-
-func verifiedBy(t testing.TB, b []byte, p *plan.Plan, by verify.Options) *verify.Report {
+func verified(t testing.TB, b []byte, p *plan.Plan, by verify.Options) *verify.Report {
 	t.Helper()
 	m, err := onnx.Parse("out.onnx", b)
 	if err != nil {
