@@ -419,7 +419,7 @@ func TestSlicesMutated(t *testing.T) {
 			}
 			every := 1
 			if c.name == "maxima" && !sweep.On() {
-				every = 5 // as many corruptions as all other cases together have
+				every = 5 // it takes longer than all other cases together
 			}
 			mutate(t, x, every)
 		})
