@@ -328,13 +328,7 @@ func (a *attention) mask(c *Invocation, f *AttentionForm) error {
 	least := float32(math.Inf(-1))
 	a.edit = func(row []float32, b, h, i int) int {
 		shown(0, row, b, h, i)
-		if most != 0 {
-			for from, to := range c.pieces(len(row)) {
-				for j, x := range row[from:to] {
-					row[from+j] = most * float32(math.Tanh(float64(x/most)))
-				}
-			}
-		}
+		capScores(c, row, most)
 		shown(1, row, b, h, i)
 		// Keys [from, to) may be seen.
 		from, to, offset := 0, a.keys, f.Past
@@ -355,12 +349,7 @@ func (a *attention) mask(c *Invocation, f *AttentionForm) error {
 			to = min(to, width)
 			first := b*step[0] + h*step[1] + i*step[2]
 			if m.Type == graph.Float32 {
-				added := span[float32](element[float32](m, first), width)
-				for from, to := range c.pieces(width) {
-					for j, x := range added[from:to] {
-						row[from+j] += x
-					}
-				}
+				addScores(c, row[:width], span[float32](element[float32](m, first), width))
 			} else {
 				mask := span[uint8](element[uint8](m, first), width)
 				for from, to := range c.pieces(width) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -102,19 +101,9 @@ func makeContribAttention(c *Invocation) (Run, error) {
 		case f.Mask.rank() == 1:
 			open = open[:min(max(int(data[int32](f.Mask)[b]), 0), len(open))]
 		default:
-			seen := data[int32](f.Mask)[b*length:]
-			for from, to := range c.pieces(len(open)) {
-				for j, s := range seen[from:to] {
-					if s == 0 {
-						open[from+j] += f.Filter
-					}
-				}
-			}
+			addToUnseen(c, open, data[int32](f.Mask)[b*length:], f.Filter)
 		}
-		closed := row[len(open):]
-		for from, to := range c.pieces(len(closed)) {
-			simd.AddScalar(closed[from:to], closed[from:to], f.Filter)
-		}
+		addToScores(c, row[len(open):], f.Filter)
 		return length
 	}
 	attend := a.make(c)

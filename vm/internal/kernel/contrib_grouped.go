@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -98,7 +97,7 @@ func newGrouped(c *Invocation) (*grouped, error) {
 	if !g.causal && g.window > 0 {
 		return nil, fmt.Errorf("local_window_size is %d, expected -1 where causal is 0", g.window)
 	}
-	if b := c.in(10); b != nil && (b.rank() != 4 || b.Shape[0] != 1 && b.Shape[0] != g.batch || b.Shape[1] != 1 && b.Shape[1] != g.heads || b.Shape[2] != g.queries) {
+	if b := c.in(10); b != nil && !b.fitsScores(g.batch, g.heads, g.queries) {
 		return nil, fmt.Errorf("input 10 has shape %v, expected [%d or 1, %d or 1, %d, keys]", b.Shape, g.batch, g.heads, g.queries)
 	}
 	if s := c.in(11); s != nil && s.Len() != g.heads {
@@ -214,18 +213,10 @@ func (g *grouped) edit(row []float32, b, h, i int) int {
 	}
 	row = row[:to]
 	if g.most > 0 {
-		for from, to := range g.c.pieces(to) {
-			for j, x := range row[from:to] {
-				row[from+j] = g.most * float32(math.Tanh(float64(x/g.most)))
-			}
-		}
+		capScores(g.c, row, g.most)
 	}
 	if m := g.c.in(10); m != nil {
-		line := (min(b, m.Shape[0]-1)*m.Shape[1]+min(h, m.Shape[1]-1))*g.queries + i
-		added := span[float32](element[float32](m, line*m.Shape[3]), to)
-		for from, to := range g.c.pieces(to) {
-			simd.Add(row[from:to], row[from:to], added[from:to])
-		}
+		addScores(g.c, row, m.rowOfScores(b, h, i))
 	}
 	if g.window > 0 && to > g.window {
 		fillAll(g.c, row[:to-g.window], float32(math.Inf(-1)))

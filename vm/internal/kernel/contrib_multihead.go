@@ -187,7 +187,7 @@ func (g *multiHead) checkAdded() error {
 			return unsupportedf("a mask (input 4) of shape %v beside %d keys", m.Shape, keys)
 		}
 	}
-	if a := g.added; a != nil && (a.rank() != 4 || a.Shape[0] != 1 && a.Shape[0] != batch || a.Shape[1] != 1 && a.Shape[1] != g.q.heads || a.Shape[2] != queries || a.Shape[3] != keys) {
+	if a := g.added; a != nil && (!a.fitsScores(batch, g.q.heads, queries) || a.Shape[3] != keys) {
 		return fmt.Errorf("input 5 has shape %v, expected [%d or 1, %d or 1, %d, %d]", a.Shape, batch, g.q.heads, queries, keys)
 	}
 	return nil
@@ -199,30 +199,16 @@ func (g *multiHead) edit(row []float32, b, h, i int) int {
 		row = row[:min(len(row), g.k.before+i+1)]
 	}
 	if a := g.added; a != nil {
-		line := (min(b, a.Shape[0]-1)*a.Shape[1]+min(h, a.Shape[1]-1))*g.q.fresh + i
-		added := span[float32](element[float32](a, line*g.keys()), len(row))
-		for from, to := range g.c.pieces(len(row)) {
-			simd.Add(row[from:to], row[from:to], added[from:to])
-		}
+		addScores(g.c, row, a.rowOfScores(b, h, i))
 	}
 	if m := g.mask; m != nil && m.rank() == 1 {
-		closed := row[min(max(int(data[int32](m)[b]), 0), len(row)):]
-		for from, to := range g.c.pieces(len(closed)) {
-			simd.AddScalar(closed[from:to], closed[from:to], g.filter)
-		}
+		addToScores(g.c, row[min(max(int(data[int32](m)[b]), 0), len(row)):], g.filter)
 	} else if m != nil {
 		line := b
 		if m.rank() == 3 {
 			line = b*g.q.fresh + i
 		}
-		seen := data[int32](m)[line*g.keys():]
-		for from, to := range g.c.pieces(len(row)) {
-			for j, s := range seen[from:to] {
-				if s == 0 {
-					row[from+j] += g.filter
-				}
-			}
-		}
+		addToUnseen(g.c, row, data[int32](m)[line*g.keys():], g.filter)
 	}
 	return len(row)
 }
