@@ -155,67 +155,29 @@ func makeGridSample(c *Invocation) (Run, error) {
 		return nil, unsupportedf("%d spatial axes", axes)
 	}
 	taps, padding, corners := c.GridSampling()
-	var axis [3]gridAxis
-	var count3, step [3]int // taps and stride of each axis
-	for a := range 3 {
-		axis[a], count3[a] = newGridAxis(1, true, padding), 1
-		if k := a - (3 - axes); k >= 0 {
-			axis[a], count3[a] = newGridAxis(x.Shape[2+k], corners, padding), taps
-			step[a] = count(x.Shape[3+k:])
-		}
+	list, step := make([]gridAxis, axes), make([]int, axes)
+	for a, n := range x.Shape[2:] {
+		list[a], step[a] = newGridAxis(n, corners, padding), count(x.Shape[3+a:])
 	}
 	inputs, outputs, channels := count(x.Shape[2:]), count(grid.Shape[1:axes+1]), x.Shape[1]
-	pieces := cuts(outputs, 1024)
-	few := inputs <= math.MaxInt32 && count3[0]*count3[1]*count3[2] <= len(gridPoint{}.at)
-	each := 0
-	if few {
-		each = c.Each(1024 * int(unsafe.Sizeof(gridPoint{})))
-	}
+	const most = 32 // points whose taps stay in the fastest cache
+	each := c.Each(most * int(unsafe.Sizeof(gridPoint{})))
+	pieces := cuts(outputs, most)
 	var pool *work.Pool
 	part := func(p, worker int) {
-		image := p / pieces
+		image, first := p/pieces, p%pieces*most
 		m := meter{c: c}
-		if few {
-			points := span[gridPoint](pool.Each(worker, each), min(1024, outputs-p%pieces*1024))
-			for i := range points {
-				m.add(8)
-				places := span[float32](element[float32](grid, (image*outputs+p%pieces*1024+i)*axes), axes)
-				points[i] = pointOf(axis[3-axes:], step[3-axes:], places, taps)
-			}
-			for ch := range channels {
-				m.add(8 * len(points))
-				plane := span[float32](element[float32](x, (image*channels+ch)*inputs), inputs)
-				d := span[float32](element[float32](out, (image*channels+ch)*outputs+p%pieces*1024), len(points))
-				for i := range points {
-					d[i] = points[i].sum(plane)
-				}
-			}
-			return
+		points := span[gridPoint](pool.Each(worker, each), min(most, outputs-first))
+		for i := range points {
+			m.add(8)
+			points[i].read(list, step, span[float32](element[float32](grid, (image*outputs+first+i)*axes), axes), taps)
 		}
-		for o := p % pieces * 1024; o < min((p%pieces+1)*1024, outputs); o++ {
-			m.add(channels)
-			places := span[float32](element[float32](grid, (image*outputs+o)*axes), axes)
-			var v [3]neighbours
-			for a := range 3 {
-				v[a].weight[0] = 1
-				if k := a - (3 - axes); k >= 0 {
-					v[a] = axis[a].read(places[axes-1-k], taps)
-				}
-			}
-			for ch := range channels {
-				m.add(8 * count3[0] * count3[1] * count3[2]) // 8: the taps miss the cache
-				plane := span[float32](element[float32](x, (image*channels+ch)*inputs), inputs)
-				sum := float32(0)
-				for i := range count3[0] {
-					for j := range count3[1] {
-						for k := range count3[2] {
-							if at0, at1, at2 := v[0].at[i], v[1].at[j], v[2].at[k]; at0|at1|at2 >= 0 {
-								sum += v[0].weight[i] * v[1].weight[j] * v[2].weight[k] * plane[at0*step[0]+at1*step[1]+at2*step[2]]
-							}
-						}
-					}
-				}
-				data[float32](out)[(image*channels+ch)*outputs+o] = sum
+		for ch := range channels {
+			plane := span[float32](element[float32](x, (image*channels+ch)*inputs), inputs)
+			d := span[float32](element[float32](out, (image*channels+ch)*outputs+first), len(points))
+			for i := range points {
+				m.add(8 * points[i].n) // 8: the taps miss the cache
+				d[i] = points[i].sum(plane)
 			}
 		}
 	}
@@ -226,30 +188,38 @@ func makeGridSample(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// gridPoint is a point that has few taps: those in the image, and their weights.
+// gridPoint is a point of the grid: the taps around it that lie in the image, and their
+// weights.
 type gridPoint struct {
-	n      int32
-	at     [4]int32
-	weight [4]float32
+	n      int
+	at     [64]int // at most four along each of three axes
+	weight [64]float32
 }
 
-// pointOf reads the taps around a point; places lists its coordinates from the last axis.
-func pointOf(axis []gridAxis, step []int, places []float32, taps int) (p gridPoint) {
-	p.n, p.weight[0] = 1, 1
-	for k := range axis {
-		v := axis[k].read(places[len(axis)-1-k], taps)
-		q := gridPoint{}
-		for i := range p.n {
-			for j := range taps {
-				if v.at[j] >= 0 {
-					q.at[q.n], q.weight[q.n] = p.at[i]+int32(v.at[j]*step[k]), p.weight[i]*v.weight[j]
-					q.n++
+// read finds the taps. places lists the coordinates, from the last axis to the first.
+func (p *gridPoint) read(axis []gridAxis, step []int, places []float32, taps int) {
+	var v [3]neighbours
+	counts := [3]int{1, 1, 1}
+	for k := range v {
+		v[k].weight[0] = 1
+		if k < len(axis) {
+			v[k], counts[k] = axis[k].read(places[len(axis)-1-k], taps), taps
+			for i := range taps {
+				v[k].at[i] *= step[k] // -1, outside, stays below 0
+			}
+		}
+	}
+	p.n = 0
+	for i := range counts[0] {
+		for j := range counts[1] {
+			for k := range counts[2] {
+				if at0, at1, at2 := v[0].at[i], v[1].at[j], v[2].at[k]; at0|at1|at2 >= 0 {
+					p.at[p.n], p.weight[p.n] = at0+at1+at2, v[0].weight[i]*v[1].weight[j]*v[2].weight[k]
+					p.n++
 				}
 			}
 		}
-		p = q
 	}
-	return p
 }
 
 // sum adds up the taps of a plane.
