@@ -13,6 +13,7 @@ import argparse
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 import harness
@@ -44,8 +45,10 @@ def main():
 
 def compare(folder, args):
     """Run all cases on both sides and print a row for each, those first that take longest beside ONNX Runtime."""
-    model, feeds = folder / "all.onnx", {}
-    save(network(args.only), model)
+    model, feeds, made = folder / "all.onnx", {}, network(args.only)
+    if not made.graph.node:
+        sys.exit(f"--only {args.only}: no case has this in its name")
+    save(made, model)
     for name, (_, *shape) in INPUTS.items():
         feeds[name] = drawn(name, shape)
         np.save(folder / f"{name}.npy", feeds[name])
