@@ -201,6 +201,12 @@ func (st *step) newJoined(op string, y *scaled, from ...*scaled) *joined {
 	return j
 }
 
+// withResult adds the scale and the zero point of the result to the inputs.
+func (j *joined) withResult() *joined {
+	j.call.In = append(j.call.In, of(j.to.scale), of(j.to.zero))
+	return j
+}
+
 // joinMeans is join for the mean of each channel.
 func (st *step) joinMeans(x, y *scaled) *joined {
 	if st.call.Node.Op == "ReduceMean" {
@@ -211,8 +217,7 @@ func (st *step) joinMeans(x, y *scaled) *joined {
 	}
 	j := st.newJoined("QLinearGlobalAveragePool", y, x)
 	j.call.Node.Attrs = nil
-	j.call.In = append(j.call.In, of(y.scale), of(y.zero))
-	return j
+	return j.withResult()
 }
 
 // joinFactors is join for an image that is multiplied by a number for each channel.
@@ -228,9 +233,7 @@ func (st *step) joinFactors(x, y *scaled) *joined {
 	if !slices.Equal(image.Shape, y.bytes.Shape) || !kernel.IsChannels(&factors.Tensor, &image.Tensor) {
 		return nil
 	}
-	j := st.newJoined("QLinearMul", y, x, z)
-	j.call.In = append(j.call.In, of(y.scale), of(y.zero))
-	return j
+	return st.newJoined("QLinearMul", y, x, z).withResult()
 }
 
 // joinSum is join for the sum of two tensors of one shape. It needs an operand that another
@@ -243,9 +246,7 @@ func (st *step) joinSum(x, y *scaled) *joined {
 	if !slices.ContainsFunc(st.call.Node.Inputs, func(t graph.TensorID) bool { return len(st.f.g.Tensors[t].Readers) > 1 }) {
 		return nil
 	}
-	j := st.newJoined("QLinearAdd", y, x, z)
-	j.call.In = append(j.call.In, of(y.scale), of(y.zero))
-	return j
+	return st.newJoined("QLinearAdd", y, x, z).withResult()
 }
 
 // joinProduct is join for a convolution or matrix product.

@@ -186,6 +186,15 @@ func loopsOf[T, U any](f func(a, b T) U) loops[T, U] {
 	}
 }
 
+// swapped are the loops of the operation with its operands swapped.
+func (l loops[T, U]) swapped() loops[T, U] {
+	return loops[T, U]{
+		vv: func(d []U, a, b []T) { l.vv(d, b, a) },
+		vs: func(d []U, a []T, b T) { l.sv(d, b, a) },
+		sv: func(d []U, a T, b []T) { l.vs(d, b, a) },
+	}
+}
+
 // run makes the kernel of a binary operation on inputs 0 and 1.
 func (l loops[T, U]) run(c *Invocation) (Run, error) { return l.between(c.Out[0], c.In[0], c.In[1]) }
 

@@ -205,29 +205,19 @@ func isTrue[S number](to, from unsafe.Pointer, i, j int) {
 	}
 }
 
-// truncate32 writes the low bits of truncated32. It looks at the bits of a number's size: one
-// comparison finds NaN, infinities and all that is 2^31 or larger. The least integer itself
-// is the result for those.
+// truncate32 writes the low bits of truncated32.
 func truncate32[T, S number](to, from unsafe.Pointer, i, j int) {
 	d, s := unsafe.Slice((*T)(to), j), unsafe.Slice((*S)(from), j)
 	for ; i < j; i++ {
-		v, w := float64(s[i]), int32(math.MinInt32)
-		if math.Float64bits(v)&math.MaxInt64 < (1023+31)<<52 {
-			w = int32(v)
-		}
-		d[i] = T(w)
+		d[i] = T(truncated32(float64(s[i])))
 	}
 }
 
-// truncate64 is truncate32 with the low bits of truncated64.
+// truncate64 writes the low bits of truncated64.
 func truncate64[T, S number](to, from unsafe.Pointer, i, j int) {
 	d, s := unsafe.Slice((*T)(to), j), unsafe.Slice((*S)(from), j)
 	for ; i < j; i++ {
-		v, w := float64(s[i]), int64(math.MinInt64)
-		if math.Float64bits(v)&math.MaxInt64 < (1023+63)<<52 {
-			w = int64(v)
-		}
-		d[i] = T(w)
+		d[i] = T(truncated64(float64(s[i])))
 	}
 }
 
@@ -279,7 +269,7 @@ func readInt[T integer](at unsafe.Pointer, i int) int64 {
 	return int64(*(*T)(unsafe.Add(at, i*int(unsafe.Sizeof(zero)))))
 }
 
-// packed returns element i of a type of 2 or 4 bits. The first element of a byte lies
+// packed returns element i of a type of 2, 4 or 8 bits. The first element of a byte lies
 // in its low bits.
 func packed(at unsafe.Pointer, i, bits int) uint8 {
 	per := 8 / bits
@@ -324,9 +314,11 @@ func writeInt[T integer](at unsafe.Pointer, i int, v int64) {
 }
 
 // truncated32 cuts a real towards 0. NaN and numbers out of range become the least integer, as
-// with x86's instruction on every processor; Go leaves the result to the processor.
+// with x86's instruction on every processor; Go leaves the result to the processor. One
+// comparison of the bits of the number's size finds NaN, infinities and all that is 2^31 or
+// larger; the least integer itself is among them.
 func truncated32(v float64) int32 {
-	if v > math.MinInt32-1 && v < math.MaxInt32+1 {
+	if math.Float64bits(v)&math.MaxInt64 < (1023+31)<<52 {
 		return int32(v)
 	}
 	return math.MinInt32
@@ -334,7 +326,7 @@ func truncated32(v float64) int32 {
 
 // truncated64 is truncated32 for 64 bits.
 func truncated64(v float64) int64 {
-	if v >= math.MinInt64 && v < math.MaxInt64 { // the second bound is 2^63 as a real
+	if math.Float64bits(v)&math.MaxInt64 < (1023+63)<<52 {
 		return int64(v)
 	}
 	return math.MinInt64

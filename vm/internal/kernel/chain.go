@@ -39,7 +39,7 @@ func relates(r simd.Relation, swapped bool) link {
 }
 
 func isNaN(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
-	simd.Compare(span[uint8](d, n), span[float32](in[0], n), span[float32](in[0], n), simd.Unordered)
+	nans(span[uint8](d, n), span[float32](in[0], n))
 }
 
 // masks is the link of an operation on truth values.

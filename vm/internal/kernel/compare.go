@@ -143,10 +143,7 @@ func relationLoops[T number](r simd.Relation, swapped bool) loops[T, bool] {
 		}
 	}
 	if swapped {
-		of := l
-		l.vv = func(d []bool, a, b []T) { of.vv(d, b, a) }
-		l.vs = func(d []bool, a []T, b T) { of.sv(d, b, a) }
-		l.sv = func(d []bool, a T, b []T) { of.vs(d, b, a) }
+		return l.swapped()
 	}
 	return l
 }
@@ -191,11 +188,7 @@ func float32Relation(c *Invocation, r simd.Relation, swapped bool) (Run, error) 
 		sv: func(d []uint8, a float32, b []float32) { simd.Compare(d, []float32{a}, b, r) },
 	}
 	if swapped {
-		l = loops[float32, uint8]{
-			vv: func(d []uint8, a, b []float32) { simd.Compare(d, b, a, r) },
-			vs: func(d []uint8, a []float32, b float32) { simd.Compare(d, []float32{b}, a, r) },
-			sv: func(d []uint8, a float32, b []float32) { simd.Compare(d, b, []float32{a}, r) },
-		}
+		l = l.swapped()
 	}
 	return l.run(c)
 }
@@ -237,12 +230,15 @@ func perElement1[T, U any](f func(T) U) func(d []U, a []T) {
 func makeIsNaN(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
-		return rowwise(c, func(d []uint8, a []float32) { simd.Compare(d, a[:len(d)], a[:len(d)], simd.Unordered) })
+		return rowwise(c, nans)
 	case graph.Float64:
 		return rowwise(c, perElement1(func(a float64) bool { return a != a }))
 	}
 	return nil, unsupported(c.In[0].Type)
 }
+
+// nans writes whether a number is NaN.
+func nans(d []uint8, a []float32) { simd.Compare(d, a[:len(d)], a[:len(d)], simd.Unordered) }
 
 func makeIsInf(c *Invocation) (Run, error) {
 	negative, positive := c.Int("detect_negative", 1) != 0, c.Int("detect_positive", 1) != 0

@@ -70,10 +70,9 @@ func newBlockTable(c *Invocation) (*blockTable, error) {
 	return b, nil
 }
 
-// number returns number i of a packed list.
-func (b *blockTable) number(list []byte, i int) int {
-	at := i * b.bits
-	v := int(list[at/8] >> (at % 8) & (1<<b.bits - 1))
+// number returns number i of a packed tensor.
+func (b *blockTable) number(t *Tensor, i int) int {
+	v := int(packed(t.At, i, b.bits))
 	if b.signed && v > 7 {
 		v -= 16
 	}
@@ -88,14 +87,14 @@ func (b *blockTable) blockOf(i int) (scale float32, zero int) {
 			last := b.scale.Shape[len(b.shape)-1]
 			i = i/last*(b.zero.Shape[len(b.shape)-1]*8/b.bits) + i%last
 		}
-		zero = b.number(raw(b.zero), i)
+		zero = b.number(b.zero, i)
 	}
 	return scale, zero
 }
 
 // read writes the numbers from number first on as real ones: (number - zero point)·scale.
 func (b *blockTable) read(d []float32, first int) {
-	list, after := raw(b.numbers), count(b.shape[b.axis+1:])
+	after := count(b.shape[b.axis+1:])
 	n, blocks := b.shape[b.axis], b.scale.Shape[b.axis]
 	for i := 0; i < len(d); {
 		e := first + i
@@ -106,7 +105,7 @@ func (b *blockTable) read(d []float32, first int) {
 			same = min(len(d)-i, n-at, b.block-at%b.block)
 		}
 		for k := range same {
-			d[i+k] = float32(b.number(list, e+k)-zero) * scale
+			d[i+k] = float32(b.number(b.numbers, e+k)-zero) * scale
 		}
 		i += same
 	}

@@ -76,9 +76,7 @@ func (b *bitWeights) row(c *Invocation, d []float32, j int) {
 		case b.zero.Type == graph.Float32:
 			zero = data[float32](b.zero)[j*blocks+i]
 		default:
-			at := i * b.bits
-			packed := raw(b.zero)[j*((blocks*b.bits+7)/8)+at/8]
-			zero = float32(packed >> (at % 8) & (1<<b.bits - 1))
+			zero = float32(packed(unsafe.Add(b.zero.At, j*((blocks*b.bits+7)/8)), i, b.bits))
 		}
 		out, in := d[i*b.block:min((i+1)*b.block, b.k)], list[i*wide:][:wide]
 		switch b.bits {

@@ -281,13 +281,8 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 					sum += sumOf(c, span[float32](element[T](x, base+outerOffset(f, k, inner)), inner))
 				}
 			case r.extreme != nil && x.Type == graph.Float32:
-				for k := range outer {
-					row := span[float32](element[T](x, base+outerOffset(f, k, inner)), inner)
-					for from := 0; from < inner; {
-						to := m.next(from, inner)
-						sum = r.join(sum, float64(r.extreme.row(row[from:to])))
-						from = to
-					}
+				for row := range termsOf[float32](&m, x, base, f, outer, inner) {
+					sum = r.join(sum, float64(r.extreme.row(row)))
 				}
 			case r.squares && x.Type == graph.Float32:
 				for k := range outer {

@@ -417,7 +417,6 @@ func bestOfColumns(c *Invocation, places []int64, x []float32, l line, largest, 
 	var top [most]float32
 	var best [most]uint32
 	var better [most]uint8
-	words := func(list []float32) []uint32 { return span[uint32](unsafe.Pointer(unsafe.SliceData(list)), n) }
 	relation := simd.Less
 	if last {
 		relation = simd.LessOrEqual
@@ -432,7 +431,7 @@ func bestOfColumns(c *Invocation, places []int64, x []float32, l line, largest, 
 			a, b = b, a
 		}
 		simd.Compare(better[:n], a, b, relation)
-		simd.Choose(words(top[:n]), better[:n], words(row), words(top[:n]))
+		simd.ChooseReals(top[:n], better[:n], row, top[:n])
 		here := [1]uint32{uint32(j)}
 		simd.Choose(best[:n], better[:n], here[:], best[:n])
 	}

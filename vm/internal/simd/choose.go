@@ -1,5 +1,7 @@
 package simd
 
+import "unsafe"
+
 // Relation is a relation of two numbers. Only Unordered holds if one of them is NaN.
 type Relation int8
 
@@ -89,6 +91,16 @@ func truths(dst, a, b []uint8, op func(dst, a, b *uint8, n int)) int {
 	}
 	op(&dst[0], &a[0], &b[0], n)
 	return n
+}
+
+// ChooseReals is Choose of numbers.
+func ChooseReals(dst []float32, condition []uint8, a, b []float32) {
+	Choose(bitsOf(dst), condition, bitsOf(a), bitsOf(b))
+}
+
+// bitsOf is a list of numbers as words.
+func bitsOf(x []float32) []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
 // Choose writes a where the condition is not 0, else b; dst may be a or b. A list of one

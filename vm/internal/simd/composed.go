@@ -1,9 +1,6 @@
 package simd
 
-import (
-	"math"
-	"unsafe"
-)
+import "math"
 
 // Functions made of vector operations, a block at a time that stays in the fastest cache.
 
@@ -21,11 +18,11 @@ func LeakyRelu(dst, src []float32, alpha float32) {
 
 // ThresholdedRelu writes each x of src above alpha, and 0 for others; dst may be src.
 func ThresholdedRelu(dst, src []float32, alpha float32) {
-	limit, zero := [1]float32{alpha}, [1]uint32{}
+	limit, zero := [1]float32{alpha}, [1]float32{}
 	var is [blockLen]uint8
 	blocks(dst, src, func(d, a []float32) {
 		Compare(is[:len(a)], limit[:], a, Less)
-		Choose(bitsOf(d), is[:len(a)], bitsOf(a), zero[:])
+		ChooseReals(d, is[:len(a)], a, zero[:])
 	})
 }
 
@@ -140,7 +137,7 @@ func below(dst, x []float32, limit float32, a, b []float32) {
 	var is [blockLen]uint8
 	limits := [1]float32{limit}
 	Compare(is[:len(x)], x, limits[:], Less)
-	Choose(bitsOf(dst), is[:len(x)], bitsOf(a), bitsOf(b))
+	ChooseReals(dst, is[:len(x)], a, b)
 }
 
 // blocks calls f for each block.
@@ -150,9 +147,4 @@ func blocks(dst, src []float32, f func(d, a []float32)) {
 		to := min(from+blockLen, len(src))
 		f(dst[from:to], src[from:to])
 	}
-}
-
-// bitsOf is a list of numbers as words.
-func bitsOf(x []float32) []uint32 {
-	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
