@@ -37,16 +37,37 @@ func (c *Check) Identical() bool {
 // topological order (Options.Separate). runs are the inputs of successive runs, as for
 // Session.Run; each side keeps its parameters and states from run to run. A stray
 // write that Options.Poison finds is an error. ctx stops the runs as in Session.Run. With
-// a plan for ranges of dimensions, all runs have the same lengths.
+// a plan for ranges of dimensions, all runs have the same lengths. If an output differs,
+// both run again, and their nodes are compared; on a device that is without replay.
 func (p *Program) CheckRun(ctx context.Context, runs []map[string]Value, opt Options) (*Check, error) {
 	p, err := p.atRuns(runs)
 	if err != nil {
 		return nil, err
 	}
-	seed := maphash.MakeSeed()
-	var sums [2]map[string]uint64
-	var sessions [2]*Session
 	opt.LeaveUpdates = false
+	c, err := p.compareRuns(ctx, runs, opt, nil)
+	if err != nil || c.Identical() {
+		return c, err
+	}
+	sums := &nodeSums{seed: maphash.MakeSeed()}
+	again, err := p.compareRuns(ctx, runs[:c.Runs], opt, sums)
+	if err != nil {
+		return nil, err
+	}
+	c.First = p.firstDifference(sums, again.Runs)
+	return c, nil
+}
+
+// nodeSums are hashes of what the nodes of both sides computed in a run, by tensor.
+type nodeSums struct {
+	seed maphash.Seed
+	of   [2]map[string]uint64
+}
+
+// compareRuns runs both sides, up to the first run whose outputs differ. sums takes the
+// results of its nodes, if it is not nil.
+func (p *Program) compareRuns(ctx context.Context, runs []map[string]Value, opt Options, sums *nodeSums) (*Check, error) {
+	var sessions [2]*Session
 	for k := range sessions {
 		opt.Separate = k == 1
 		s, err := p.NewSession(opt)
@@ -54,28 +75,16 @@ func (p *Program) CheckRun(ctx context.Context, runs []map[string]Value, opt Opt
 			return nil, err
 		}
 		defer s.Close()
-		// This must come before the watcher poisons the outputs that die at once.
-		s.tape.after = slices.Insert(s.tape.after, 0, func(st *step, _ int) error {
-			if st.call.Node.IsSwapIn() {
-				return nil // the copy may be in progress; its readers' outputs are compared
-			}
-			for _, t := range st.out {
-				// A node with a fused activation produces the activation's output,
-				// which is compared there. Constants may be freed. Bytes in the place
-				// of reals are compared where they have been copied.
-				if t != nil && !t.Const && !st.call.Taken && !st.unread && t.quantized == nil && !t.inside {
-					sums[k][t.name] = s.sum(seed, t)
-				}
-			}
-			return nil
-		})
+		sums.watch(s, k)
 		sessions[k] = s
 	}
 	c := &Check{}
 	for _, inputs := range runs {
 		var outs [2]map[string]Value
 		for k, s := range sessions {
-			sums[k] = map[string]uint64{}
+			if sums != nil {
+				sums.of[k] = map[string]uint64{}
+			}
 			var err error
 			if outs[k], err = s.Run(ctx, inputs); err != nil {
 				return nil, err
@@ -84,11 +93,32 @@ func (p *Program) CheckRun(ctx context.Context, runs []map[string]Value, opt Opt
 		c.Runs++
 		c.Outputs = p.differences(outs)
 		if !c.Identical() {
-			c.First = p.firstDifference(sums, c.Runs)
 			break
 		}
 	}
 	return c, nil
+}
+
+// watch takes the results of a session's nodes as those of side k.
+func (sums *nodeSums) watch(s *Session, k int) {
+	if sums == nil {
+		return
+	}
+	// This must come before the watcher poisons the outputs that die at once.
+	s.tape.after = slices.Insert(s.tape.after, 0, func(st *step, _ int) error {
+		if st.call.Node.IsSwapIn() {
+			return nil // the copy may be in progress; its readers' outputs are compared
+		}
+		for _, t := range st.out {
+			// A node with a fused activation produces the activation's output,
+			// which is compared there. Constants may be freed. Bytes in the place
+			// of reals are compared where they have been copied.
+			if t != nil && !t.Const && !st.call.Taken && !st.unread && t.quantized == nil && !t.inside {
+				sums.of[k][t.name] = s.sum(sums.seed, t)
+			}
+		}
+		return nil
+	})
 }
 
 // sum hashes the value of a tensor.
@@ -154,15 +184,15 @@ func maxAbsError(a, b Value) float64 {
 }
 
 // firstDifference names the first node, in the planned order, whose result differs.
-func (p *Program) firstDifference(sums [2]map[string]uint64, run int) error {
+func (p *Program) firstDifference(sums *nodeSums, run int) error {
 	g := p.m.Graph
 	for i, n := range g.Nodes {
 		for _, t := range n.Outputs {
 			if t < 0 {
 				continue
 			}
-			planned, is := sums[0][g.Tensors[t].Name]
-			apart, both := sums[1][g.Tensors[t].Name]
+			planned, is := sums.of[0][g.Tensors[t].Name]
+			apart, both := sums.of[1][g.Tensors[t].Name]
 			if !is || !both || planned == apart {
 				continue
 			}

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-//go:embed torch.py
+//go:embed networks_torch.py
 var torchProgram []byte
 
 // torchNetworks are the networks of which PyTorch's packages have their own form.
@@ -21,7 +21,7 @@ var torchNetworks = map[string]bool{
 	"r3d_18": true, "resnet18": true, "resnet50": true, "vgg16": true, "vit_b_16": true,
 }
 
-// torchLine is a line that torch.py prints.
+// torchLine is a line that networks_torch.py prints.
 type torchLine struct {
 	Mode     string  `json:"mode"`
 	Seconds  float64 `json:"seconds"`
@@ -82,7 +82,7 @@ func (m *measurer) torch(ctx context.Context, p *part) {
 		p.Status, p.Message = absent, fmt.Sprintf("no PyTorch with a GPU: %v", err)
 		return
 	}
-	program := filepath.Join(m.work, "torch.py")
+	program := filepath.Join(m.work, "networks_torch.py")
 	if err := os.WriteFile(program, torchProgram, 0o644); err != nil {
 		p.Status, p.Message = failed, err.Error()
 		return
@@ -105,7 +105,7 @@ func (m *measurer) torch(ctx context.Context, p *part) {
 	}
 }
 
-// torchRuns reads the lines of torch.py; others, such as warnings, are left out.
+// torchRuns reads the lines of networks_torch.py; others, such as warnings, are left out.
 func torchRuns(out []byte, network, mode string, batch int) (list []*run) {
 	for line := range bytes.Lines(out) {
 		var t torchLine

@@ -15,7 +15,8 @@ template <class T> PER_ELEMENT T Selu(T a, T alpha, T gamma) { return a <= 0 ? g
 template <class T> PER_ELEMENT T Swish(T a, T alpha) { return a / (1 + Exp(-(alpha * a))); }
 template <class T> PER_ELEMENT T HardSigmoid(T a, T alpha, T beta) { return Max((T)0, Min((T)1, alpha * a + beta)); }
 template <class T> PER_ELEMENT T HardSwish(T a) { return a * HardSigmoid(a, (T)(1.0 / 6), (T)0.5); }
-template <class T> PER_ELEMENT T Gelu(T a) { return (T)0.5 * a * (1 + Erf(a * (T)0.70710678118654752)); }
+// 1 + erf(x) = erfc(-x), which keeps its digits where erf is near -1.
+template <class T> PER_ELEMENT T Gelu(T a) { return (T)0.5 * a * Erfc(a * (T)-0.70710678118654752); }
 template <class T> PER_ELEMENT T GeluTanh(T a) { return (T)0.5 * a * (1 + Tanh((T)0.79788456080286536 * (a + (T)0.044715 * a * a * a))); }
 template <class T> PER_ELEMENT T PRelu(T a, T slope) { return a < 0 ? Mul(slope, a) : a; }
 

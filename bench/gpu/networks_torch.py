@@ -1,6 +1,6 @@
 """Measure PyTorch's own networks on the GPU: a line of JSON for each measurement.
 
-    torch.py BATCH STEPS MODE NETWORK
+    networks_torch.py BATCH STEPS MODE NETWORK
 
 MODE is eager or compile. The batch is copied from the host at every step, as onnxmem does. Times are the fastest of STEPS steps, in seconds, of inference and
 of a training step with AdamW; float32, TF32 off; bytes are what PyTorch's allocator reserves.
