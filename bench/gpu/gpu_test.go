@@ -117,13 +117,13 @@ func TestTable(t *testing.T) {
 	d.Suites = []suite{{Part: "tests", Name: "gpu", Passed: 5, Faults: &n}}
 	d.Runs = []*run{
 		{Part: "networks", Network: "vgg16", Mode: inference, Batch: 8, SameBits: &no, ArenaBytes: 640, FallbackNodes: &n, FallbackOps: []string{"NonZero"}, Step: 0.001, Promised: &extra, Measured: &extra},
-		{Part: memoryPart, Network: "vgg16", Mode: "sgd", Batch: 8, PlannedBytes: 100, TakenBytes: 112, Deviation: &gone},
+		{Part: memoryPart, Network: "vgg16", Mode: "sgd", Batch: 8, PlannedBytes: 1e8, TakenBytes: 1.3e8, LibraryBytes: 175e5, Deviation: &gone},
 	}
 	got := d.table()
 	for _, want := range []string{
 		"Some GPU", "2.00 GB/s up",
 		"| networks | vgg16, batch 8 | BITS DIFFER from apart | 640 |  |  | 3 NonZero | 1.000 |  | +4.2 % | +4.2 % |\n",
-		"| memory | vgg16, batch 8, sgd step | BEYOND 2 % of the plan's 100 B |  | 112 | +12.5 % |  |  |  |  |  |\n",
+		"| memory | vgg16, batch 8, sgd step | blocks of 112500000 B: BEYOND 2 % of the plan's 100000000 B, or pages; kernels 0 B, recorded graph 0 B, libraries 17500000 B |  | 130000000 | +12.5 % |  |  |  |  |  |\n",
 		"| tests |  | cut, 0 s: a/b c |", "| tests | gpu | 5 passed, 0 failed, 0 skipped, 0 s, 3 faults |",
 	} {
 		if !strings.Contains(got, want) {

@@ -64,6 +64,7 @@ type spec struct {
 	limit   string // "" or as --limit takes it
 	link    string // "" or as --host-link takes it
 	costs   string // "" or a file for --costs
+	scratch string // "" or a file for --workspaces
 }
 
 // file is the name of a spec's files, without an ending.
@@ -74,6 +75,9 @@ func (s spec) file() string {
 	}
 	if s.link != "" {
 		name += "-swap"
+	}
+	if s.scratch != "" {
+		name += "-workspaces"
 	}
 	return name
 }
@@ -186,7 +190,7 @@ func (m *measurer) makePlan(ctx context.Context, s spec, p *planned) error {
 	if s.mode != inference {
 		args = append(args, "--train", "--optimizer", s.mode)
 	}
-	for flag, value := range map[string]string{"--limit": s.limit, "--host-link": s.link, "--costs": s.costs} {
+	for flag, value := range map[string]string{"--limit": s.limit, "--host-link": s.link, "--costs": s.costs, "--workspaces": s.scratch} {
 		if value != "" {
 			args = append(args, flag, value)
 		}
@@ -293,13 +297,19 @@ func (r *run) fill(out *ran) {
 	r.FallbackNodes, r.FallbackOps, r.Syncs, r.ReplayedSteps = &d.Fallbacks, d.Operators, d.Syncs, d.Replayed
 	r.Prepare, r.Step = out.Times.Prepare/1e3, out.Times.Step/1e3
 	if r.PlannedBytes > 0 && d.Taken > 0 {
-		r.Deviation = relative(float64(d.Taken), float64(r.PlannedBytes))
+		r.Deviation = relative(float64(r.blockBytes()), float64(r.PlannedBytes))
 	}
 	for _, o := range out.Outputs {
 		if o.Identical != nil && (r.SameBits == nil || *r.SameBits) {
 			r.SameBits = o.Identical
 		}
 	}
+}
+
+// blockBytes is the device memory that the driver took for what the session asked for: all
+// but what its own code, recordings and libraries take.
+func (r *run) blockBytes() int64 {
+	return r.TakenBytes - r.KernelBytes - r.GraphBytes - r.LibraryBytes
 }
 
 // relative returns by how many per cent a is more than b.

@@ -80,13 +80,11 @@ func (r *run) verdict() string {
 	}
 	if r.Deviation != nil && r.Part == memoryPart {
 		verdict := "within"
-		if *r.Deviation > memoryBar || *r.Deviation < -memoryBar {
+		if !r.withinBar() {
 			verdict = "BEYOND"
 		}
-		add("%s %d %% of the plan's %d B", verdict, memoryBar, r.PlannedBytes)
-	}
-	if r.Part == memoryPart && r.KernelBytes > 0 {
-		add("kernels %d B, recorded graph %d B, cuBLAS %d B", r.KernelBytes, r.GraphBytes, r.LibraryBytes)
+		add("blocks of %d B: %s %d %% of the plan's %d B, or pages", r.blockBytes(), verdict, memoryBar, r.PlannedBytes)
+		add("kernels %d B, recorded graph %d B, libraries %d B", r.KernelBytes, r.GraphBytes, r.LibraryBytes)
 	}
 	if r.OfTorch > 0 {
 		verdict := ""
