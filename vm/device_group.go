@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/gpu"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
@@ -22,8 +23,12 @@ func (g *device) groups(listed []*step, order []graph.NodeID) (groups [][]*step)
 		}
 		now = nil
 	}
+	leaves := g.departures(listed)
 	for _, id := range order {
 		st := listed[id]
+		if leaves[id] {
+			end()
+		}
 		switch {
 		case !g.groupable(st):
 			end()
@@ -36,6 +41,21 @@ func (g *device) groups(listed []*step, order []graph.NodeID) (groups [][]*step)
 	}
 	end()
 	return groups
+}
+
+// departures returns the steps before which copies to the host pool begin. What they copy must
+// have been made by then.
+func (g *device) departures(listed []*step) map[graph.NodeID]bool {
+	leaves := map[graph.NodeID]bool{}
+	if g.s.host == nil || len(listed) == 0 || listed[0].f.g != g.s.pr.m.Graph {
+		return leaves
+	}
+	for i := range g.s.pr.p.Buffers {
+		if b := &g.s.pr.p.Buffers[i]; b.Pool == plan.Host {
+			leaves[graph.NodeID(b.First)] = true
+		}
+	}
+	return leaves
 }
 
 // mostGrouped bounds the nodes of a group.

@@ -80,6 +80,52 @@ func overlappedSwaps(t testing.TB, swaps bool) string {
 	return path
 }
 
+// TestDeviceSwapOfGroups: a tensor that leaves for the host pool amid elementwise nodes, which
+// otherwise run as one kernel, is made before.
+func TestDeviceSwapOfGroups(t *testing.T) {
+	d, f := onDevice(t)
+	model := func(swaps bool) string {
+		n := newNet()
+		out, in := graph.SwapOut, graph.SwapIn
+		if !swaps {
+			out, in = "Identity", "Identity"
+		}
+		n.input("x", 16, 256)
+		n.node("Relu", "a", "x")
+		n.node("Neg", "b", "a")
+		n.node("Exp", "c", "b")
+		n.node("Sqrt", "d", "c")
+		n.node(out, "a.host", "a") // which leaves behind the step that makes it
+		n.node("LpNormalization", "e", "d")
+		n.node("LpNormalization", "f", "e")
+		n.node(in, "a.back", "a.host")
+		n.node("LpNormalization", "g", "f")
+		n.node("Sub", "y", "g", "a.back")
+		n.output("y", 16, 256)
+		path := filepath.Join(t.TempDir(), fmt.Sprintf("groups-%t.onnx", swaps))
+		n.write(t, path)
+		return path
+	}
+	plain, _ := planListed(t, model(false))
+	want, _, err := stepsOf(t, plain, vm.Options{Device: d}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := planListed(t, model(true))
+	for _, mode := range modes {
+		if f != nil {
+			f.Mode(mode)
+		}
+		got, _, err := stepsOf(t, p, vm.Options{Device: d}, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !equal(got, want) {
+			t.Errorf("%s: other bits than without transfers", mode)
+		}
+	}
+}
+
 // stepsOf are the outputs of a new session's first steps, whose inputs differ.
 func stepsOf(t testing.TB, p *vm.Program, opt vm.Options, steps int) (list [][]byte, s *vm.Session, err error) {
 	t.Helper()
