@@ -354,7 +354,7 @@ func (m *measurer) below(ctx context.Context, p *part, link string) {
 			}
 			s := base
 			s.limit, s.link, s.costs = limit, link, costs
-			r := m.execute(ctx, s)
+			r := m.execute(ctx, s, "--check")
 			r.What, r.Base = "limit "+limit, step
 			if step > 0 && r.Step > 0 {
 				r.Measured = relative(r.Step, step)
