@@ -1,5 +1,4 @@
 // Convolutions of reals. One of these definitions says how the operands are read:
-//   FLAT     each position reads the element at its place
 //   DEEP     neighbouring taps are neighbours in the image, neighbouring positions need not be
 //   SPREAD   a transposed convolution; the weights are not dense along the depth
 //   SPREAD and DEEP, or SPREAD: also a gradient of weights, read from images as they lie
@@ -44,15 +43,6 @@ template <class L> static __device__ __forceinline__ void conv(T *y, C *parts, c
 	w += group * s.wGroup + s.wStart;
 	Sums<L, C> sums;
 	sums.clear();
-#ifdef FLAT
-	Unplanned plan;
-	Matrix<T, Index, L::m, L::k, L::threads> left;
-	Matrix<T, Index, L::n, L::k, L::threads> right;
-	left.begin(w, s.wRow, s.wChannel, m0, s.m, k0, k1);
-	right.places.choose(false);
-	int n = min(n0 + right.places.at, s.n - 1), image = s.positions.quotient(n);
-	right.column(x + image * s.xImage + (n - image * (int)s.positions.by), s.xChannel, n0, s.n, k0, k1);
-#else
 	__shared__ Tap taps[2][L::k];
 	Taps<L> plan{taps, s, k1};
 #ifdef DEEP
@@ -68,8 +58,7 @@ template <class L> static __device__ __forceinline__ void conv(T *y, C *parts, c
 	Matrix<T, Index, L::m, L::k, L::threads> left;
 	left.begin(w, s.wRow, 1, m0, s.m, k0, k1);
 #endif
-#endif
-	product(sums, plan, left, right, k0, k1);
+	if (!product(sums, plan, left, right, k0, k1)) return;
 	Index to[L::qn][4];
 #pragma unroll
 	for (int j = 0; j < L::qn; j++)
@@ -80,18 +69,13 @@ template <class L> static __device__ __forceinline__ void conv(T *y, C *parts, c
 		}
 	Index start = group * s.yGroup + s.yStart;
 	Result<T> result{y, parts ? parts + blockIdx.y * s.total : nullptr, bias, added, f};
-	sums.each([&](int row, int column, int j, const C *v) {
+	sums.each([&](int row, int column, int j, C *v) {
 		row += m0, column += n0;
-		if (row >= s.m) return;
-		Index at = start + row * (Index)s.yRow;
-		int channel = group * s.m + row;
-		if (s.wide && column + 4 <= s.n) {
-			result.write4(at + to[j][0], channel, 0, v);
-			return;
-		}
+		if (row >= s.m || column >= s.n) return;
+		Index at[4];
 #pragma unroll
-		for (int i = 0; i < 4; i++)
-			if (column + i < s.n) result.write(at + to[j][i], channel, 0, v[i]);
+		for (int i = 0; i < 4; i++) at[i] = start + row * (Index)s.yRow + to[j][i];
+		result.write4(at, group * s.m + row, 0, v, s.n - column, s.wide);
 	});
 }
 
@@ -115,7 +99,9 @@ struct Slides {
 #endif
 #ifdef WIDE_TILES
 KERNEL_FOR(256, 2 - HELD, conv128, PARAMS) { CALL(Tile128); }
+KERNEL_FOR(128, 4 - HELD, conv128x64, PARAMS) { CALL(Tile128x64); }
+KERNEL_FOR(128, 4 - HELD, conv64x128, PARAMS) { CALL(Tile64x128); }
 KERNEL_FOR(128, 4 - HELD, conv32x128, PARAMS) { CALL(Tile32x128); }
 #endif
-KERNEL_FOR(128, sizeof(C) > 4 ? 3 : 4, conv64, PARAMS) { CALL(Tile64); }
-KERNEL_FOR(64, sizeof(C) > 4 ? 6 : 8, conv32, PARAMS) { CALL(Tile32); }
+KERNEL_FOR(128, sizeof(C) > 4 ? 2 : 4 - HELD, conv64, PARAMS) { CALL(Tile64); }
+KERNEL_FOR(128, sizeof(C) > 4 ? 3 : 4, conv32, PARAMS) { CALL(Tile32); }

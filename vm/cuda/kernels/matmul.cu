@@ -36,26 +36,25 @@ template <class L> static __device__ __forceinline__ void matmul(T *y, C *parts,
 	right.begin(b, s.bColumn, s.bDeep, n0, s.n, k0, k1);
 	Sums<L, C> sums;
 	sums.clear();
-	product(sums, plan, left, right, k0, k1);
+	if (!product(sums, plan, left, right, k0, k1)) return;
 	Result<T> result{y, parts ? parts + blockIdx.y * s.total : nullptr, bias, added, f};
-	sums.each([&](int row, int column, int, const C *v) {
+	sums.each([&](int row, int column, int, C *v) {
 		row += m0, column += n0;
-		if (row >= s.m) return;
-		i64 at = to + row * s.yRow + column * s.yColumn;
-		if (s.wide && column + 4 <= s.n) {
-			result.write4(at, row, column, v);
-			return;
-		}
+		if (row >= s.m || column >= s.n) return;
+		i64 at[4] = {to + row * s.yRow + column * s.yColumn};
 #pragma unroll
-		for (int i = 0; i < 4; i++)
-			if (column + i < s.n) result.write(at + i * s.yColumn, row, column + i, v[i]);
+		for (int i = 1; i < 4; i++) at[i] = at[i - 1] + s.yColumn;
+		result.write4(at, row, column, v, s.n - column, s.wide);
 	});
 }
 
 #define PARAMS (T *y, C *parts, const T *a, const T *b, const T *bias, const T *added, MatMul s, Finish f)
+#define CALL(L) matmul<L>(y, parts, a, b, bias, added, s, f)
 #ifdef WIDE_TILES
-KERNEL_FOR(256, 2, product128, PARAMS) { matmul<Tile128>(y, parts, a, b, bias, added, s, f); }
-KERNEL_FOR(128, 4, product32x128, PARAMS) { matmul<Tile32x128>(y, parts, a, b, bias, added, s, f); }
+KERNEL_FOR(256, 2, product128, PARAMS) { CALL(Tile128); }
+KERNEL_FOR(128, 4, product128x64, PARAMS) { CALL(Tile128x64); }
+KERNEL_FOR(128, 4, product64x128, PARAMS) { CALL(Tile64x128); }
+KERNEL_FOR(128, 4, product32x128, PARAMS) { CALL(Tile32x128); }
 #endif
-KERNEL_FOR(128, sizeof(C) > 4 ? 3 : 4, product64, PARAMS) { matmul<Tile64>(y, parts, a, b, bias, added, s, f); }
-KERNEL_FOR(64, sizeof(C) > 4 ? 6 : 8, product32, PARAMS) { matmul<Tile32>(y, parts, a, b, bias, added, s, f); }
+KERNEL_FOR(128, sizeof(C) > 4 ? 2 : 4, product64, PARAMS) { CALL(Tile64); }
+KERNEL_FOR(128, sizeof(C) > 4 ? 3 : 4, product32, PARAMS) { CALL(Tile32); }

@@ -24,17 +24,23 @@ template <class T> struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) Quad { T v
 
 // Tile is the part of C that a block computes: m x n elements, k at a time. Warps stand
 // in WM rows and WN columns, their lanes in 4 rows and 8 columns, and a thread has QM x QN
-// squares of 4 x 4 elements, 16 rows and 32 columns apart.
-template <int QM, int QN, int WM, int WN, int K> struct Tile {
-	static constexpr int qm = QM, qn = QN, wn = WN;
-	static constexpr int m = 16 * QM * WM, n = 32 * QN * WN, k = K, threads = 32 * WM * WN;
-	static __device__ __forceinline__ int row() { return threadIdx.x / 32 / WN * (16 * QM) + threadIdx.x % 32 / 8 * 4; }
-	static __device__ __forceinline__ int column() { return threadIdx.x / 32 % WN * (32 * QN) + threadIdx.x % 8 * 4; }
+// squares of 4 x 4 elements, 16 rows and 32 columns apart. S slices of the block's threads
+// have a K-th of each k and the same elements, whose sums are added up at the end: so a
+// small tile has enough warps, too.
+template <int QM, int QN, int WM, int WN, int K, int S = 1> struct Tile {
+	static constexpr int qm = QM, qn = QN, depth = K, slices = S, warps = WM * WN;
+	static constexpr int m = 16 * QM * WM, n = 32 * QN * WN, k = K * S, threads = 32 * WM * WN * S;
+	static __device__ __forceinline__ int slice() { return S == 1 ? 0 : threadIdx.x / (32 * warps); }
+	static __device__ __forceinline__ int warp() { return S == 1 ? threadIdx.x / 32 : threadIdx.x / 32 % warps; }
+	static __device__ __forceinline__ int row() { return warp() / WN * (16 * QM) + threadIdx.x % 32 / 8 * 4; }
+	static __device__ __forceinline__ int column() { return warp() % WN * (32 * QN) + threadIdx.x % 8 * 4; }
 };
 typedef Tile<2, 2, 4, 2, 8> Tile128;
-typedef Tile<2, 1, 2, 2, 16> Tile64;
-typedef Tile<2, 1, 1, 4, 16> Tile32x128;
-typedef Tile<1, 1, 2, 1, 16> Tile32;
+typedef Tile<2, 2, 4, 1, 8> Tile128x64;
+typedef Tile<2, 2, 2, 2, 8> Tile64x128;
+typedef Tile<1, 2, 2, 2, 16> Tile32x128;
+typedef Tile<2, 2, 2, 1, 8, 2> Tile64;
+typedef Tile<1, 1, 2, 1, 8, 2> Tile32;
 
 // Stage is a tile of A and one of B in shared memory, by k. The rows are longer by 4
 // elements, so that neither those who write along k nor those who write across it meet
@@ -52,23 +58,58 @@ template <class L, class C> struct Sums {
 #pragma unroll
 			for (int j = 0; j < 4 * L::qn; j++) v[i][j] = 0;
 	}
-	// add adds the products of a stage. Unrolled any further, the sums of the large tile
-	// no longer fit into 128 registers.
+	// add adds the products of a stage.
 	__device__ __forceinline__ void add(const Stage<L, C> &s) { add(s.a, s.b); }
-	// The rows of a and b are as long as those of a stage.
+	// The rows of a and b are as long as those of a stage. What a step of k needs is loaded
+	// during the step before.
 	__device__ __forceinline__ void add(const C *a, const C *b) {
-		const C *pa = a + L::row(), *pb = b + L::column();
-#pragma unroll 2
-		for (int k = 0; k < L::k; k++) {
-			Quad<C> x[L::qm], y[L::qn];
+		const C *pa = a + L::slice() * (L::depth * (L::m + 4)) + L::row(), *pb = b + L::slice() * (L::depth * (L::n + 4)) + L::column();
+		Quad<C> x[2][L::qm], y[2][L::qn];
+		load(x[0], y[0], pa, pb);
 #pragma unroll
-			for (int i = 0; i < L::qm; i++) x[i] = *(const Quad<C> *)(pa + k * (L::m + 4) + 16 * i);
-#pragma unroll
-			for (int j = 0; j < L::qn; j++) y[j] = *(const Quad<C> *)(pb + k * (L::n + 4) + 32 * j);
+		for (int k = 0; k < L::depth; k++) {
+			if (k + 1 < L::depth) load(x[(k + 1) & 1], y[(k + 1) & 1], pa + (k + 1) * (L::m + 4), pb + (k + 1) * (L::n + 4));
 #pragma unroll
 			for (int i = 0; i < 4 * L::qm; i++)
 #pragma unroll
-				for (int j = 0; j < 4 * L::qn; j++) v[i][j] = multiply_add(x[i / 4].v[i % 4], y[j / 4].v[j % 4], v[i][j]);
+				for (int j = 0; j < 4 * L::qn; j++) v[i][j] = multiply_add(x[k & 1][i / 4].v[i % 4], y[k & 1][j / 4].v[j % 4], v[i][j]);
+		}
+	}
+	static __device__ __forceinline__ void load(Quad<C> (&x)[L::qm], Quad<C> (&y)[L::qn], const C *pa, const C *pb) {
+#pragma unroll
+		for (int i = 0; i < L::qm; i++) x[i] = *(const Quad<C> *)(pa + 16 * i);
+#pragma unroll
+		for (int j = 0; j < L::qn; j++) y[j] = *(const Quad<C> *)(pb + 32 * j);
+	}
+	// join adds the sums of the slices to those of the first one, in their order, through
+	// shared memory with room for the sums of one.
+	__device__ __forceinline__ void join(C *room) {
+		Quad<C> *p = (Quad<C> *)room + threadIdx.x % (32 * L::warps);
+#pragma unroll
+		for (int s = 1; s < L::slices; s++) {
+			if (L::slice() == s) {
+#pragma unroll
+				for (int i = 0; i < 4 * L::qm; i++)
+#pragma unroll
+					for (int j = 0; j < L::qn; j++) {
+						Quad<C> q;
+#pragma unroll
+						for (int e = 0; e < 4; e++) q.v[e] = v[i][4 * j + e];
+						p[(i * L::qn + j) * 32 * L::warps] = q;
+					}
+			}
+			__syncthreads();
+			if (L::slice() == 0) {
+#pragma unroll
+				for (int i = 0; i < 4 * L::qm; i++)
+#pragma unroll
+					for (int j = 0; j < L::qn; j++) {
+						Quad<C> q = p[(i * L::qn + j) * 32 * L::warps];
+#pragma unroll
+						for (int e = 0; e < 4; e++) v[i][4 * j + e] += q.v[e];
+					}
+			}
+			if (s + 1 < L::slices) __syncthreads();
 		}
 	}
 	// each calls f with the row and the column, within the tile, of each four neighbours.
@@ -108,42 +149,79 @@ template <class T> struct Plain {
 };
 
 // Matrix is a side in memory: elements lie step apart along its length and deep apart
-// along k. Steps fit I.
+// along k. Steps fit I. A thread fetches fours of neighbours, along k unless step is 1:
+// each at once where all of them lie at a multiple of their size.
 template <class T, class I, int Length, int K, int Threads, class R = Plain<T>> struct Matrix {
 	typedef typename R::C C;
-	static constexpr int each = Length * K / Threads;
-	Places<Length, K, Threads> places;
+	static constexpr int each = Length * K / Threads, fours = each / 4;
 	R read;
 	const T *p;
-	I step, next;
-	int k, end;
+	I step, next, apart; // from four to four, from tile to tile, within a four
+	int at, k, end, kStep;
+	bool alongK, whole;
 	u32 valid;
 	__device__ __forceinline__ void begin(const T *from, i64 step, i64 deep, int first, int length, int k0, int k1) {
-		places.choose(step != 1);
-		start(from + (first + places.at) * step, step, deep, first, length, k0, k1);
-	}
-	// column begins a side of which each thread reads one column, which is at from.
-	__device__ __forceinline__ void column(const T *from, i64 deep, int first, int length, int k0, int k1) { start(from, 0, deep, first, length, k0, k1); }
-	__device__ __forceinline__ void start(const T *from, i64 step, i64 deep, int first, int length, int k0, int k1) {
-		k = k0 + places.k, end = k1;
-		p = from + k * deep;
-		this->step = (I)(places.atStep * step + places.kStep * deep);
+		alongK = step != 1;
+		int atStep;
+		if (alongK) {
+			at = threadIdx.x / (K / 4), k = threadIdx.x % (K / 4) * 4, atStep = Threads / (K / 4), kStep = 0;
+		} else {
+			at = threadIdx.x % (Length / 4) * 4, k = threadIdx.x / (Length / 4), atStep = 0, kStep = Threads / (Length / 4);
+		}
+		whole = (u64)from % alignof(Quad<T>) == 0 && (alongK ? deep == 1 && ((step | k0 | k1) & 3) == 0 : ((deep | length) & 3) == 0);
+		p = from + (first + at) * step + (k0 + k) * deep;
+		apart = (I)(alongK ? deep : step);
+		this->step = (I)(atStep * step + kStep * deep);
 		next = (I)(K * deep);
+		k += k0, end = k1;
 		valid = 0;
 #pragma unroll
-		for (int i = 0; i < each; i++) valid |= (first + places.at + i * places.atStep < length ? 1u : 0u) << i;
+		for (int e = 0; e < each; e++) valid |= (first + place(e) < length ? 1u : 0u) << e;
 	}
+	// place is where, along the length, element e of the thread lies.
+	__device__ __forceinline__ int place(int e) const { return alongK ? at + e / 4 * (Threads / (K / 4)) : at + e % 4; }
+	// again begins at from, as far from where the side began before as the elements are.
+	__device__ __forceinline__ void again(i64 move, int back) { p += move, k -= back; }
 	__device__ __forceinline__ void fetch(C (&r)[each], int) {
 		const T *q = p;
+		if (whole) {
 #pragma unroll
-		for (int i = 0; i < each; i++) {
-			r[i] = (valid >> i & 1) && k + i * places.kStep < end ? read(q, i) : (C)0;
-			q += step;
+			for (int i = 0; i < fours; i++) {
+				Quad<T> four;
+				bool there = (valid >> 4 * i & 1) && k + i * kStep < end;
+				if (there) four = *(const Quad<T> *)q;
+#pragma unroll
+				for (int j = 0; j < 4; j++) r[4 * i + j] = there ? read(&four.v[j], 4 * i + j) : (C)0;
+				q += step;
+			}
+		} else {
+#pragma unroll
+			for (int i = 0; i < fours; i++) {
+#pragma unroll
+				for (int j = 0; j < 4; j++)
+					r[4 * i + j] = (valid >> (4 * i + j) & 1) && k + i * kStep + (alongK ? j : 0) < end ? read(q + j * apart, 4 * i + j) : (C)0;
+				q += step;
+			}
 		}
 		p += next;
 		k += K;
 	}
-	__device__ __forceinline__ void put(C *to, const C (&r)[each]) const { places.put(to, r); }
+	__device__ __forceinline__ void put(C *to, const C (&r)[each]) const { put(to, r, alongK); }
+	__device__ __forceinline__ void put(C *to, const C (&r)[each], bool alongK) const {
+		C *p = to + k % K * (Length + 4) + at;
+		if (alongK) {
+#pragma unroll
+			for (int e = 0; e < each; e++) p[e % 4 * (Length + 4) + e / 4 * (Threads / (K / 4))] = r[e];
+		} else {
+#pragma unroll
+			for (int i = 0; i < fours; i++) {
+				Quad<C> four;
+#pragma unroll
+				for (int j = 0; j < 4; j++) four.v[j] = r[4 * i + j];
+				*(Quad<C> *)(p + i * (Threads / (Length / 4) * (Length + 4))) = four;
+			}
+		}
+	}
 };
 
 // Unplanned is the plan of loaders that need none. A plan prepares the fetches of the
@@ -152,13 +230,14 @@ struct Unplanned {
 	__device__ __forceinline__ void write(int k, int slot) {}
 };
 
-// product adds the products of the columns [k0, k1) of A and rows of B to sums.
+// product adds the products of the columns [k0, k1) of A and rows of B to sums. Those that
+// count are the sums of the threads for which it returns true.
 template <class L, class C, class P, class A, class B>
-static __device__ __forceinline__ void product(Sums<L, C> &sums, P &plan, A &a, B &b, int k0, int k1) {
+static __device__ __forceinline__ bool product(Sums<L, C> &sums, P &plan, A &a, B &b, int k0, int k1) {
 	__shared__ Stage<L, C> stage[2];
 	C nextA[A::each], nextB[B::each];
 	int tiles = (k1 - k0 + L::k - 1) / L::k;
-	if (tiles <= 0) return;
+	if (tiles <= 0) return L::slice() == 0;
 	plan.write(k0, 0);
 	plan.write(k0 + L::k, 1);
 	__syncthreads();
@@ -182,6 +261,8 @@ static __device__ __forceinline__ void product(Sums<L, C> &sums, P &plan, A &a, 
 		}
 		__syncthreads();
 	}
+	if (L::slices > 1) sums.join(stage[0].a);
+	return L::slice() == 0;
 }
 
 // Scale is the type that a sum is scaled in.
@@ -220,19 +301,46 @@ template <class T> struct Result {
 			store(y + at, finish(at, row, column, v));
 		}
 	}
-	// write4 writes four neighbours, whose address is a multiple of their size.
-	__device__ __forceinline__ void write4(i64 at, i64 row, i64 column, const C *v) const {
+	// write4 writes count of four neighbours of a row, which are apart. Those of a wide
+	// result lie together, at a multiple of their size.
+	template <class I> __device__ __forceinline__ void write4(const I (&at)[4], i64 row, i64 column, C *v, int count, bool wide) const {
+		wide = wide && count >= 4;
 		if (part) {
-			Quad<C> q;
-#pragma unroll
-			for (int i = 0; i < 4; i++) q.v[i] = v[i];
-			*(Quad<C> *)(part + at) = q;
-		} else {
-			Quad<T> q;
-#pragma unroll
-			for (int i = 0; i < 4; i++) store(&q.v[i], finish(at + i, row, column + i, v[i]));
-			*(Quad<T> *)(y + at) = q;
+			put4(part, at, v, count, wide);
+			return;
 		}
+		if (f.alpha != 1) {
+#pragma unroll
+			for (int i = 0; i < 4; i++) v[i] = (C)((typename ScaleOf<C>::type)f.alpha * v[i]);
+		}
+		if (bias) {
+#pragma unroll
+			for (int i = 0; i < 4; i++) {
+				C c = i < count ? load(bias + (row * f.biasRow + (column + i) * f.biasColumn)) : (C)0;
+				v[i] += f.beta != 1 ? (C)f.beta * c : c;
+			}
+		}
+		if (added) {
+#pragma unroll
+			for (int i = 0; i < 4; i++) v[i] += i < count ? (C)load(added + at[i]) : (C)0;
+		}
+		if (f.clamps) {
+#pragma unroll
+			for (int i = 0; i < 4; i++) v[i] = v[i] < (C)f.low ? (C)f.low : v[i] > (C)f.high ? (C)f.high : v[i];
+		}
+		put4(y, at, v, count, wide);
+	}
+	template <class E, class I> static __device__ __forceinline__ void put4(E *to, const I (&at)[4], const C *v, int count, bool wide) {
+		Quad<E> q;
+#pragma unroll
+		for (int i = 0; i < 4; i++) store(&q.v[i], v[i]);
+		if (wide) {
+			*(Quad<E> *)(to + at[0]) = q;
+			return;
+		}
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			if (i < count) to[at[i]] = q.v[i];
 	}
 };
 

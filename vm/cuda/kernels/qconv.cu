@@ -15,7 +15,7 @@ template <class L> static __device__ __forceinline__ void qconv(Y *y, const B *x
 	Left left;
 	left.begin(w + group * s.wGroup, s.wRow, 1, m0, s.m, 0, s.k);
 #pragma unroll
-	for (int i = 0; i < Left::each; i++) left.read.zero[i] = zeroW ? (int)zeroW[(u32)(group * s.m + m0 + left.places.at + i * left.places.atStep) % countW] : 0;
+	for (int i = 0; i < Left::each; i++) left.read.zero[i] = zeroW ? (int)zeroW[(u32)(group * s.m + m0 + left.place(i)) % countW] : 0;
 	__shared__ Tap taps[2][L::k];
 	Taps<L> plan{taps, s, s.k};
 	Image<B, L, false, Shifted<B, 1>> right;
@@ -23,7 +23,7 @@ template <class L> static __device__ __forceinline__ void qconv(Y *y, const B *x
 	right.read.zero[0] = zeroX ? (int)*zeroX : 0;
 	Sums<L, int> sums;
 	sums.clear();
-	product(sums, plan, left, right, 0, s.k);
+	if (!product(sums, plan, left, right, 0, s.k)) return;
 	sums.each([&](int row, int column, int, const int *v) {
 		row += m0, column += n0;
 		if (row >= s.m) return;
@@ -39,7 +39,7 @@ template <class L> static __device__ __forceinline__ void qconv(Y *y, const B *x
 
 #define PARAMS (Y *y, const B *x, const A *w, const B *zeroX, const A *zeroW, int countW, Slide s, const float *scales, Scaling<Y> f)
 KERNEL_FOR(128, 3, conv64, PARAMS) { qconv<Tile64>(y, x, w, zeroX, zeroW, countW, s, scales, f); }
-KERNEL_FOR(64, 6, conv32, PARAMS) { qconv<Tile32>(y, x, w, zeroX, zeroW, countW, s, scales, f); }
+KERNEL_FOR(128, 3, conv32, PARAMS) { qconv<Tile32>(y, x, w, zeroX, zeroW, countW, s, scales, f); }
 
 // direct is for groups of few channels: each thread computes an element.
 KERNEL(direct, (Y *y, const B *x, const A *w, const B *zeroX, const A *zeroW, int countW, Slide s, const float *scales, Scaling<Y> f)) {

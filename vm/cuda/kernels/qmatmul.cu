@@ -36,12 +36,12 @@ template <class L> static __device__ __forceinline__ void qmatmul(Y *y, const A 
 	left.begin(a + atA, s.aRow, s.aDeep, m0, s.m, 0, s.k);
 	right.begin(b + atB, s.bColumn, s.bDeep, n0, s.n, 0, s.k);
 #pragma unroll
-	for (int i = 0; i < Left::each; i++) left.read.zero[i] = zeroA ? (int)zeroA[(rowA + m0 + left.places.at + i * left.places.atStep) % s.countA] : 0;
+	for (int i = 0; i < Left::each; i++) left.read.zero[i] = zeroA ? (int)zeroA[(rowA + m0 + left.place(i)) % s.countA] : 0;
 #pragma unroll
-	for (int i = 0; i < Right::each; i++) right.read.zero[i] = zeroB ? (int)zeroB[(columnB + n0 + right.places.at + i * right.places.atStep) % s.countB] : 0;
+	for (int i = 0; i < Right::each; i++) right.read.zero[i] = zeroB ? (int)zeroB[(columnB + n0 + right.place(i)) % s.countB] : 0;
 	Sums<L, int> sums;
 	sums.clear();
-	product(sums, plan, left, right, 0, s.k);
+	if (!product(sums, plan, left, right, 0, s.k)) return;
 	sums.each([&](int row, int column, int, const int *v) {
 		row += m0, column += n0;
 		if (row >= s.m) return;
@@ -54,4 +54,4 @@ template <class L> static __device__ __forceinline__ void qmatmul(Y *y, const A 
 
 #define PARAMS (Y *y, const A *a, const B *b, const A *zeroA, const B *zeroB, QMatMul s, const float *scales, Scaling<Y> f)
 KERNEL_FOR(128, 3, product64, PARAMS) { qmatmul<Tile64>(y, a, b, zeroA, zeroB, s, scales, f); }
-KERNEL_FOR(64, 6, product32, PARAMS) { qmatmul<Tile32>(y, a, b, zeroA, zeroB, s, scales, f); }
+KERNEL_FOR(128, 3, product32, PARAMS) { qmatmul<Tile32>(y, a, b, zeroA, zeroB, s, scales, f); }

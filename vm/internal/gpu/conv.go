@@ -114,12 +114,12 @@ func deep(g *kernel.Geometry) bool {
 
 // product appends a convolution as one product for each group.
 func (c *convolution) product(n *Node) error {
+	if c.byTaps() {
+		return c.taps(n)
+	}
 	v := c.slide(n)
 	s := c.split(&v)
-	switch {
-	case pointwise(c.Geometry):
-		return c.launch(n, s, "FLAT", v)
-	case deep(c.Geometry):
+	if deep(c.Geometry) {
 		return c.launch(n, s, "DEEP", v)
 	}
 	return c.launch(n, s, "", v)

@@ -39,6 +39,9 @@ func makeConvWeightGrad(n *Node) error {
 		v.WGroup, v.WRow, v.WChannel = m*positions, positions, rows*positions
 		return c.correlate(n, v)
 	}
+	if fitsInner(volume(g.Kernel)) && fitsInner(ch) {
+		return c.gradient(n, groups)
+	}
 	v := c.slide(n)
 	v.XImage, v.XGroup, v.XChannel = plane, part*plane, all*plane
 	v.WGroup, v.WRow, v.WChannel = m*positions, positions, rows*positions
@@ -52,4 +55,25 @@ func makeConvWeightGrad(n *Node) error {
 		forms = append(forms, "DEEP")
 	}
 	return c.launchParts(n, s, forms, []productPart{{s.tiles, slides{List: [8]slide{v}, Count: 1}}})
+}
+
+// gradient appends a gradient of weights whose columns are the channels of a tap, and whose
+// depth is the positions of an image, in turn.
+func (c *convolution) gradient(n *Node, groups int) error {
+	plane, positions, taps := volume(c.In), volume(c.Kernel), volume(c.Out)
+	ch, images := c.images, c.channels
+	v := tapped{
+		M: int32(c.m), N: int32(ch), Inner: int32(positions), Groups: int32(groups), TapCount: int32(taps),
+		Positions: divisionBy(1), Out12: divisionBy(c.Kernel[1] * c.Kernel[2]), Out2: divisionBy(c.Kernel[2]),
+		Taps12: divisionBy(c.Out[1] * c.Out[2]), Taps2: divisionBy(c.Out[2]), Columns: divisionBy(ch),
+		In: int32s(c.In[:]...), Start: int32s(-c.Pad[0], -c.Pad[1], -c.Pad[2]), Stride: int32s(c.Dilation[:]...), Dilation: int32s(c.Stride[:]...),
+		YStep:  int32s(0, 0, taps),
+		XImage: int64(groups * ch * plane), XGroup: int64(ch * plane), XChannel: int64(plane),
+		WGroup: int64(c.m * positions), WRow: int64(positions), WDeep: 1, WImage: int64(groups * c.m * positions),
+		YGroup: int64(c.m * ch * taps), YRow: int64(ch * taps),
+	}
+	if taps == 1 && ch%4 == 0 && n.aligned(c.r.y) {
+		v.Wide = 1
+	}
+	return c.launchTaps(n, []tapped{v}, nil, []int{images}, "GRADIENT")
 }

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -37,10 +38,8 @@ func makeConvTranspose(n *Node) error {
 			v.Step[a] = int32(c.Stride[a] / gcd(c.Stride[a], c.Dilation[a]))
 		}
 		return c.launchDirect(n, v, "SPREAD")
-	case pointwise(c.Geometry):
-		v := c.slide(n)
-		v.WGroup, v.WRow, v.WChannel = int64(c.channels*c.m), 1, int64(c.m)
-		return c.launch(n, c.split(&v), "FLAT", v)
+	case c.byTaps():
+		return c.spreadTaps(n)
 	}
 	return c.spread(n)
 }
@@ -112,6 +111,44 @@ func (c *convolution) spread(n *Node) error {
 		params = append(params, productPart{s.tiles / total * int(v.Count), v})
 	}
 	return c.launchParts(n, s, []string{"SPREAD"}, params)
+}
+
+// spreadTaps is spread tap by tap.
+func (c *convolution) spreadTaps(n *Node) error {
+	axes := [3][]remainder{c.remainders(0), c.remainders(1), c.remainders(2)}
+	if total := len(axes[0]) * len(axes[1]) * len(axes[2]); total > mostSlides {
+		return unsupportedf("a transposed convolution with strides %d", c.Stride)
+	}
+	taps := volume(c.Kernel)
+	common := c.tapped(n, 1, taps*c.m)
+	var w *cuda.Room
+	if taps > 1 {
+		room, err := n.laidOut(c.w, kernel.Move{Shape: []int{c.groups * c.channels, taps, c.m}, From: []int{c.m * taps, 1, taps}, To: []int{taps * c.m, c.m, 1}})
+		if err != nil {
+			return err
+		}
+		w = &room
+	}
+	var list []tapped
+	var outer []int
+	for _, r0 := range axes[0] {
+		for _, r1 := range axes[1] {
+			for _, r2 := range axes[2] {
+				v, s := common, c.slideOf(n, [3]remainder{r0, r1, r2})
+				v.N, v.Wide, v.Start, v.Stride, v.Dilation, v.YStep, v.YStart = s.N, s.Wide, s.Start, s.Stride, s.Dilation, s.YStep, s.YStart
+				v.Positions, v.Out12, v.Out2, v.Taps12, v.Taps2 = s.Positions, s.Out12, s.Out2, s.Taps12, s.Taps2
+				v.WStart = s.WStart * int64(c.m)
+				for a := range v.WTap {
+					v.WTap[a] = s.WTap[a] * int32(c.m)
+				}
+				list, outer = append(list, v), append(outer, int(s.K)/c.channels)
+			}
+		}
+	}
+	if len(list) == 1 {
+		return c.launchTaps(n, list, w, outer)
+	}
+	return c.launchTaps(n, list, w, outer, "SPREAD")
 }
 
 // slideOf is the convolution that gives the positions of one remainder along each axis.

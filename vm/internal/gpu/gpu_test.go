@@ -98,14 +98,14 @@ func (alone) Seed() uint64              { return 1 }
 
 // bench is a device with the tensors of many cases.
 type bench struct {
-	t       *testing.T
+	t       testing.TB
 	device  *cuda.Device
 	kernels *Kernels
 	at      map[*kernel.Tensor]driver.Ptr
 	blocks  []*cuda.Block
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	if os.Getenv("ONNXMEM_TEST_GPU") == "" { // else the tests run on the GPU
 		fake.Use(t)

@@ -57,6 +57,15 @@ type copying struct {
 	kernel.Move
 	width    int
 	to, from driver.Ptr
+	room     *cuda.Room // nil, or scratch that the copy goes to
+}
+
+// target is where the copy goes to, as a parameter.
+func (c *copying) target() any {
+	if c.room != nil {
+		return *c.room
+	}
+	return c.to
 }
 
 // widen makes neighbouring elements one, of up to 16 bytes, where rows are contiguous in
@@ -115,7 +124,7 @@ func (n *Node) launchCopy(c *copying) error {
 		return err
 	}
 	total := count(c.Shape)
-	return n.launch(n.mover(c, "move"+suffix), blocksFor((total+3)/4), threadsPerBlock, c.to, c.from, uint32(total), axes)
+	return n.launch(n.mover(c, "move"+suffix), blocksFor((total+3)/4), threadsPerBlock, c.target(), c.from, uint32(total), axes)
 }
 
 // mover returns a kernel for the width of the elements.
@@ -160,5 +169,5 @@ func (n *Node) launchTranspose(c *copying, across int) error {
 	numbers := append([]int{rows, columns, c.From[last], c.To[across]}, divider(right)...)
 	numbers = append(append(numbers, divider(down)...), axesOf(3, shape, from, to)...)
 	grid := driver.Dim3{X: uint32(count(shape) * down * right), Y: 1, Z: 1}
-	return n.launch3(n.mover(c, "transpose"), grid, driver.Dim3{X: 32, Y: 8, Z: 1}, 0, c.to, c.from, unsigned(numbers, 4))
+	return n.launch3(n.mover(c, "transpose"), grid, driver.Dim3{X: 32, Y: 8, Z: 1}, 0, c.target(), c.from, unsigned(numbers, 4))
 }

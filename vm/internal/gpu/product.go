@@ -21,9 +21,11 @@ type productTile struct {
 
 var productTiles = []productTile{
 	{"128", 128, 128, 8, 256, true, 1},
+	{"128x64", 128, 64, 8, 128, true, 0.95},
+	{"64x128", 64, 128, 8, 128, true, 0.95},
 	{"32x128", 32, 128, 16, 128, true, 0.75},
-	{"64", 64, 64, 16, 128, false, 0.75},
-	{"32", 32, 32, 16, 64, false, 0.4},
+	{"64", 64, 64, 16, 128, false, 0.9},
+	{"32", 32, 32, 16, 128, false, 0.4},
 }
 
 // Figures of a large GPU. They only steer the choice of tiles: bits must not depend on the
@@ -33,7 +35,9 @@ const (
 	leastChunk      = 128     // of the depth that is worth a block of its own
 	mostParts       = 512     // of a sum
 	partTraffic     = 48      // multiplications that take as long as one element of a part
-	launchWork      = 1 << 21 // multiplications of a multiprocessor during a launch
+	launchWork      = 3 << 18 // multiplications of a multiprocessor during a launch
+	mostWarps       = 16      // on a multiprocessor
+	blockDepth      = 32      // depth that takes as long as the begin and the end of a block
 )
 
 // split is how a product is divided among blocks.
@@ -43,9 +47,12 @@ type split struct {
 	parts, chunk int // parts of the sum of each element, of a depth of chunk
 }
 
-// splitProduct chooses the tile, and into how many parts the sums are divided, which
-// would take the least time for a batch of products of m x k and k x n.
-func splitProduct(m, n, k, batches, width int) split {
+// splitProduct is bestSplit. Tests replace it to see or to set the choice.
+var splitProduct = bestSplit
+
+// bestSplit chooses the tile, and into how many parts the sums are divided, which would
+// take the least time for a batch of products of m x k and k x n.
+func bestSplit(m, n, k, batches, width int) split {
 	var best split
 	least := math.Inf(1)
 	for i := range productTiles {
@@ -53,24 +60,39 @@ func splitProduct(m, n, k, batches, width int) split {
 		if t.wide && width > 4 {
 			continue
 		}
-		s := split{tile: t, tiles: cuts(m, t.m) * cuts(n, t.n) * batches}
-		for parts := 1; ; parts *= 2 {
-			s.chunk = cuts(cuts(k, parts), t.k) * t.k
-			s.parts = max(1, cuts(k, max(s.chunk, 1)))
-			blocks := cuts(s.tiles*s.parts, multiprocessors)
-			time := float64(blocks) * float64(t.m*t.n) * float64(min(s.chunk, k)+4*t.k) / t.speed
-			if s.parts > 1 {
-				time += launchWork + partTraffic*float64(m)*float64(n)*float64(batches)*float64(s.parts)/multiprocessors
-			}
-			if time < least {
+		for parts := 1; ; parts += max(1, parts/4) {
+			s := t.split(m, n, k, batches, parts)
+			if time := s.time(m*n*batches, k); time < least {
 				best, least = s, time
 			}
-			if s.tiles*s.parts >= 4*multiprocessors || cuts(k, 2*parts) < leastChunk || 2*parts > mostParts {
+			if s.tiles*s.parts >= 4*multiprocessors || cuts(k, parts+1) < leastChunk || parts >= mostParts {
 				break
 			}
 		}
 	}
 	return best
+}
+
+// time is about what a product of that many sums of that depth takes, in multiplications of
+// a multiprocessor.
+func (s *split) time(sums, depth int) float64 {
+	t := s.tile
+	blocks := cuts(s.tiles*s.parts, multiprocessors)
+	// Few warps do not hide what they wait for.
+	warps := float64(min(mostWarps, blocks*t.threads/32))
+	busy := warps / (warps + mostWarps/5) * (mostWarps + mostWarps/5) / mostWarps
+	time := float64(blocks) * float64(t.m*t.n) * float64(min(s.chunk, depth)+blockDepth) / (t.speed * busy)
+	if s.parts > 1 {
+		time += launchWork + partTraffic*float64(sums)*float64(s.parts)/multiprocessors
+	}
+	return time
+}
+
+// split divides a product into tiles, and its sums into at most that many parts.
+func (t *productTile) split(m, n, k, batches, parts int) split {
+	s := split{tile: t, tiles: cuts(m, t.m) * cuts(n, t.n) * batches, chunk: cuts(cuts(k, parts), t.k) * t.k}
+	s.parts = max(1, cuts(k, max(s.chunk, 1)))
+	return s
 }
 
 // cuts is the number of pieces of length size that n is cut into.

@@ -23,6 +23,9 @@ func TestProductTiles(t *testing.T) {
 		{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1), ints("strides", 2, 1)), in: args(noise(2, 3, 21, 13), noise(130, 3, 3, 3), noise(130))},
 		{op: "Conv", in: args(noise(3, 19, 8, 8), noise(130, 19, 1, 1), noise(130))},
 		{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(20, 2, 12, 12), noise(40, 2, 12, 12))},
+		{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(2, 40, 9, 9), noise(70, 40, 3, 3), noise(70))},
+		{op: "ConvTranspose", attrs: attrs(ints("strides", 2, 2), ints("pads", 1, 1, 1, 1)), in: args(noise(2, 40, 9, 9), noise(40, 70, 3, 3), noise(70))},
+		weightGrad([]int64{2, 2}, 1, []int64{1, 1}, []int64{1, 1}, []int64{0, 0, 0, 0}, noise(3, 33, 10, 10), noise(3, 34, 9, 9)),
 	}
 	var run []*prepared
 	for i := range all {
@@ -51,7 +54,7 @@ func TestSplitProduct(t *testing.T) {
 		{4096, 4096, 4096, 1, "128", 1},
 		{32, 100352, 288, 1, "32x128", 1},
 		{1, 1000, 2048, 1, "32x128", 16},
-		{64, 576, 100352, 1, "32x128", 64},
+		{64, 576, 100352, 1, "64", 41},
 		{1, 1, 0, 1, "32", 1},
 	} {
 		s := splitProduct(c.m, c.n, c.k, c.batches, 4)

@@ -1,0 +1,196 @@
+package gpu
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// tapped is the struct Conv of kernels/taps.cu.
+type tapped struct {
+	M, N                                                   int32
+	Inner, K, Chunk                                        int32
+	Parts, Pitch                                           int32
+	Groups, Wide, TapCount                                 int32
+	Padded, Positions, Out12, Out2, Taps12, Taps2, Columns division
+	In, Start, Stride, Dilation                            [3]int32
+	WTap, YStep                                            [3]int32
+	_                                                      int32
+	PartStart, PartTotal                                   int64
+	XImage, XGroup, XChannel                               int64
+	WStart, WGroup, WRow, WDeep, WImage                    int64
+	YStart, YImage, YGroup, YRow                           int64
+}
+
+// tappedList is the struct Convs of kernels/taps.cu.
+type tappedList struct {
+	List     [8]tapped
+	Count, _ int32
+}
+
+// Figures of kernels/taps.cu.
+const (
+	leastInner   = 24 // length of the inner axis of the depth, below which its padding costs too much
+	leastColumns = 64 // positions, below which weights are not worth being laid out anew
+)
+
+// fitsInner reports whether an axis is nearly whole in tiles.
+func fitsInner(n int) bool { return n >= leastInner || n%8 == 0 && n > 0 }
+
+// byTaps reports whether the depth can run tap by tap.
+func (c *convolution) byTaps() bool {
+	if volume(c.Kernel) == 1 {
+		return true
+	}
+	return fitsInner(c.channels) && c.images*volume(c.Out) >= leastColumns
+}
+
+// tapped returns the parameters that all forms share, with weights as they lie: those of
+// an output channel are row elements apart, of an input channel deep.
+func (c *convolution) tapped(n *Node, row, deep int) tapped {
+	v := c.slide(n)
+	taps := volume(c.Kernel)
+	return tapped{
+		M: v.M, N: v.N, Inner: int32(c.channels), Groups: v.Groups, Wide: v.Wide, TapCount: int32(taps),
+		Positions: v.Positions, Out12: v.Out12, Out2: v.Out2, Taps12: v.Taps12, Taps2: v.Taps2, Columns: divisionBy(1),
+		In: v.In, Start: v.Start, Stride: v.Stride, Dilation: v.Dilation, WTap: v.WTap, YStep: v.YStep,
+		XImage: v.XImage, XGroup: v.XGroup, XChannel: v.XChannel,
+		WGroup: int64(c.m * c.channels * taps), WRow: int64(row), WDeep: int64(deep),
+		YImage: v.YImage, YGroup: v.YGroup, YRow: v.YRow,
+	}
+}
+
+// taps appends a convolution tap by tap, with weights that are laid out anew, by output
+// channel, if there are several taps.
+func (c *convolution) taps(n *Node) error {
+	taps := volume(c.Kernel)
+	if taps == 1 {
+		v := c.tapped(n, c.channels, 1)
+		return c.launchTaps(n, []tapped{v}, nil, nil)
+	}
+	v := c.tapped(n, 1, taps*c.m)
+	for a := range v.WTap {
+		v.WTap[a] *= int32(c.m)
+	}
+	depth := c.channels * taps
+	w, err := n.laidOut(c.w, kernel.Move{Shape: []int{c.groups, depth, c.m}, From: []int{c.m * depth, 1, depth}, To: []int{depth * c.m, c.m, 1}})
+	if err != nil {
+		return err
+	}
+	return c.launchTaps(n, []tapped{v}, &w, nil)
+}
+
+// laidOut appends a copy of a tensor to scratch, where it is dense.
+func (n *Node) laidOut(t *kernel.Tensor, m kernel.Move) (cuda.Room, error) {
+	width := kernel.ElementBits(t.Type) / 8
+	room := n.scratch(int64(t.Len() * width))
+	from, err := n.at(t)
+	if err != nil {
+		return room, err
+	}
+	c := copying{Move: m.Merged(), width: width, from: from, room: &room}
+	if t.Len() > most {
+		return room, unsupportedf("%d weights", t.Len())
+	}
+	return room, n.launchCopy(&c)
+}
+
+// divide completes the parameters: how the products are divided among blocks. It returns
+// how, and the blocks of each.
+func (c *convolution) divide(list []tapped, outer []int, gradient bool) (split, int64) {
+	width := computeBytes(c.r.y)
+	columns, depth, taps := 0, 0, 1
+	for i := range list {
+		columns = max(columns, int(list[i].N))
+		depth = max(depth, outer[i]*int(list[i].Inner))
+	}
+	if gradient {
+		taps = int(list[0].TapCount)
+	}
+	s := splitProduct(c.m, columns, depth, c.groups*len(list)*taps, width)
+	var total int64
+	for i := range list {
+		v := &list[i]
+		padded := cuts(int(v.Inner), s.tile.k) * s.tile.k
+		v.Padded = divisionBy(padded)
+		v.K = int32(outer[i] * padded)
+		v.Chunk = int32(cuts(cuts(depth, max(1, int(v.Inner)))*padded, s.parts*s.tile.k) * s.tile.k)
+		v.Parts = int32(max(1, cuts(int(v.K), max(1, int(v.Chunk)))))
+		v.Pitch = int32(cuts(int(v.N)*taps, 4) * 4)
+		v.PartTotal = int64(c.groups*c.m) * int64(v.Pitch)
+		if v.Parts > 1 {
+			v.PartStart = total
+			total += int64(v.Parts) * v.PartTotal
+		}
+		s.parts = max(s.parts, int(v.Parts))
+	}
+	return s, total
+}
+
+// launchTaps appends the launches of kernels/taps.cu. w is where the weights lie, if not at
+// their place. outer are the lengths of the outer axis of the depth; nil: one, that of the
+// taps.
+func (c *convolution) launchTaps(n *Node, list []tapped, w *cuda.Room, outer []int, forms ...string) error {
+	gradient := len(forms) > 0 && forms[0] == "GRADIENT"
+	if outer == nil {
+		outer = []int{volume(c.Kernel)}
+	}
+	s, total := c.divide(list, outer, gradient)
+	definitions, err := productDefinitions(c.r.y, c.x, c.w)
+	if err != nil {
+		return err
+	}
+	y, err := n.place(c.r)
+	if err != nil {
+		return err
+	}
+	at, err := n.addresses(c.x, c.w, c.r.bias, c.r.added)
+	if err != nil {
+		return err
+	}
+	var left, room any = at[1], driver.Ptr(0)
+	if w != nil {
+		left = *w
+	}
+	if total > 0 {
+		room = n.scratch(total * int64(computeBytes(c.r.y)))
+	}
+	if s.tiles > math.MaxInt32 || s.parts > math.MaxUint16 {
+		return unsupportedf("a convolution of %d tiles in %d parts", s.tiles, s.parts)
+	}
+	definitions = append(definitions, forms...)
+	k, finish := n.kernel("taps.cu", "conv"+s.tile.suffix, definitions...), n.kernel("taps.cu", "finish", definitions...)
+	block := driver.Dim3{X: uint32(s.tile.threads), Y: 1, Z: 1}
+	each := s.tiles / len(list)
+	for len(list) > 0 {
+		var params any = list[0]
+		count, parts, most := 1, int(list[0].Parts), int64(0)
+		if len(forms) > 0 && forms[0] == "SPREAD" {
+			var v tappedList
+			count = copy(v.List[:], list)
+			v.Count = int32(count)
+			params = v
+		}
+		for _, v := range list[:count] {
+			parts, most = max(parts, int(v.Parts)), max(most, v.PartTotal)
+		}
+		list = list[count:]
+		grid := driver.Dim3{X: uint32(each * count), Y: uint32(parts), Z: 1}
+		if err := n.launch3(k, grid, block, 0, y, room, at[0], left, at[2], at[3], params, c.r.finish); err != nil {
+			return err
+		}
+		if parts > 1 {
+			if most > math.MaxInt32 {
+				return unsupportedf("%d sums in parts", most)
+			}
+			grid := driver.Dim3{X: uint32(cuts(int(most), 4*threadsPerBlock)), Y: uint32(count), Z: 1}
+			block := driver.Dim3{X: threadsPerBlock, Y: 1, Z: 1}
+			if err := n.launch3(finish, grid, block, 0, y, room, at[2], at[3], params, c.r.finish); err != nil {
+				return err
+			}
+		}
+	}
+	return n.activate(c.r)
+}
