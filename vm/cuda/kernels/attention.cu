@@ -200,7 +200,7 @@ template <int Q, int K> static __device__ __forceinline__ void attend(T *y, cons
 				*(Quad<C> *)(weights.v + (Scores::column() + j / 4 * 32 + j % 4) * (Scores::m + 4) + Scores::row()) = p;
 			}
 			Matrix<T, Index, Values::n, K, Values::threads> right;
-			C next[Values::n * K / Values::threads];
+			T next[Values::n * K / Values::threads];
 			int end = min(key + Scores::n, s.keys), deep = (end - key + K - 1) / K;
 			right.begin(own.v, 1, s.v.position, own.column, s.valueSize, key, end);
 			right.fetch(next, 0);

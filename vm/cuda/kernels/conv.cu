@@ -10,6 +10,7 @@ typedef Compute<T> C;
 
 // Weights is the side of the channels, if it is not dense along the depth.
 template <class L> struct Weights {
+	typedef T Element;
 	static constexpr int each = L::m * L::k / L::threads;
 	Places<L::m, L::k, L::threads> places;
 	const T *w;
@@ -23,13 +24,13 @@ template <class L> struct Weights {
 		w = from + first * s.wRow;
 		step = places.atStep * s.wRow;
 	}
-	__device__ __forceinline__ void fetch(C (&r)[each], int slot) {
+	__device__ __forceinline__ void fetch(T (&r)[each], int slot) {
 		const Tap &t = list[slot][places.k];
 		const T *p = w + t.w;
 #pragma unroll
-		for (int i = 0; i < each; i++) r[i] = t.at[0] != far && first + i * places.atStep < length ? (C)load(p + i * step) : (C)0;
+		for (int i = 0; i < each; i++) r[i] = t.at[0] != far && first + i * places.atStep < length ? p[i * step] : T{};
 	}
-	__device__ __forceinline__ void put(C *to, const C (&r)[each]) const { places.put(to, r); }
+	__device__ __forceinline__ void put(C *to, const T (&r)[each]) const { places.put(to, r, Plain<T>()); }
 };
 
 template <class L> static __device__ __forceinline__ void conv(T *y, C *parts, const T *x, const T *w, const T *bias, const T *added, const Slide &s, u32 block, const Finish &f) {
@@ -99,9 +100,9 @@ struct Slides {
 #endif
 #ifdef WIDE_TILES
 KERNEL_FOR(256, 2 - HELD, conv128, PARAMS) { CALL(Tile128); }
-KERNEL_FOR(128, 4 - HELD, conv128x64, PARAMS) { CALL(Tile128x64); }
+KERNEL_FOR(128, 3, conv128x64, PARAMS) { CALL(Tile128x64); }
 KERNEL_FOR(128, 4 - HELD, conv64x128, PARAMS) { CALL(Tile64x128); }
 KERNEL_FOR(128, 4 - HELD, conv32x128, PARAMS) { CALL(Tile32x128); }
 #endif
-KERNEL_FOR(128, sizeof(C) > 4 ? 2 : 4 - HELD, conv64, PARAMS) { CALL(Tile64); }
+KERNEL_FOR(128, sizeof(C) > 4 ? 2 : 3, conv64, PARAMS) { CALL(Tile64); }
 KERNEL_FOR(128, sizeof(C) > 4 ? 3 : 4, conv32, PARAMS) { CALL(Tile32); }

@@ -70,6 +70,7 @@ struct Column {
 // Image is the side of the positions. Along k, neighbouring threads have neighbouring
 // taps; else they have neighbouring positions.
 template <class T, class L, bool AlongK, class R = Plain<T>> struct Image {
+	typedef T Element;
 	typedef typename R::C C;
 	static constexpr int each = L::n * L::k / L::threads, count = AlongK ? each : 1;
 	Places<L::n, L::k, L::threads> places;
@@ -99,14 +100,14 @@ template <class T, class L, bool AlongK, class R = Plain<T>> struct Image {
 			}
 		}
 	}
-	__device__ __forceinline__ void fetch(C (&r)[each], int slot) {
+	__device__ __forceinline__ void fetch(T (&r)[each], int slot) {
 #pragma unroll
 		for (int i = 0; i < each; i++) {
 			const Tap &t = list[slot][AlongK ? places.k : places.k + i * places.kStep];
 			const int p = AlongK ? i : 0;
 			bool inside = at[p][0] + t.at[0] < (u32)in[0] && at[p][1] + t.at[1] < (u32)in[1] && at[p][2] + t.at[2] < (u32)in[2];
-			r[i] = inside ? read(x + (off[p] + t.x), i) : (C)0;
+			r[i] = inside ? x[off[p] + t.x] : read.blank(i);
 		}
 	}
-	__device__ __forceinline__ void put(C *to, const C (&r)[each]) const { places.put(to, r); }
+	__device__ __forceinline__ void put(C *to, const T (&r)[each]) const { places.put(to, r, read); }
 };

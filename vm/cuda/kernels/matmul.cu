@@ -52,9 +52,9 @@ template <class L> static __device__ __forceinline__ void matmul(T *y, C *parts,
 #define CALL(L) matmul<L>(y, parts, a, b, bias, added, s, f)
 #ifdef WIDE_TILES
 KERNEL_FOR(256, 2, product128, PARAMS) { CALL(Tile128); }
-KERNEL_FOR(128, 4, product128x64, PARAMS) { CALL(Tile128x64); }
+KERNEL_FOR(128, 3, product128x64, PARAMS) { CALL(Tile128x64); }
 KERNEL_FOR(128, 4, product64x128, PARAMS) { CALL(Tile64x128); }
 KERNEL_FOR(128, 4, product32x128, PARAMS) { CALL(Tile32x128); }
 #endif
-KERNEL_FOR(128, sizeof(C) > 4 ? 2 : 4, product64, PARAMS) { CALL(Tile64); }
+KERNEL_FOR(128, sizeof(C) > 4 ? 2 : 3, product64, PARAMS) { CALL(Tile64); }
 KERNEL_FOR(128, sizeof(C) > 4 ? 3 : 4, product32, PARAMS) { CALL(Tile32); }

@@ -133,30 +133,33 @@ template <int Length, int K, int Threads> struct Places {
 			at = threadIdx.x % Length, k = threadIdx.x / Length, atStep = 0, kStep = Threads / Length;
 		}
 	}
-	template <class C> __device__ __forceinline__ void put(C *to, const C (&r)[each]) const {
+	template <class C, class T, class R> __device__ __forceinline__ void put(C *to, const T (&r)[each], const R &read) const {
 		C *p = to + k * (Length + 4) + at;
 		int step = kStep * (Length + 4) + atStep;
 #pragma unroll
-		for (int i = 0; i < each; i++) p[i * step] = r[i];
+		for (int i = 0; i < each; i++) p[i * step] = read(r[i], i);
 	}
 };
 
-// Plain reads elements as they are. A reader is told which place of the thread it reads
-// for.
+// Plain reads elements as they are. A reader is told which place of the thread an element
+// belongs to; blank is what stands for one that is not there. Elements are fetched before the
+// sums of a tile and read after them: whoever looks at one waits for it.
 template <class T> struct Plain {
 	typedef Compute<T> C;
-	__device__ __forceinline__ C operator()(const T *p, int) const { return load(p); }
+	__device__ __forceinline__ T blank(int) const { return T{}; }
+	__device__ __forceinline__ C operator()(T v, int) const { return load(&v); }
 };
 
 // Matrix is a side in memory: elements lie step apart along its length and deep apart
 // along k. Steps fit I. A thread fetches fours of neighbours, along k unless step is 1:
 // each at once where all of them lie at a multiple of their size.
 template <class T, class I, int Length, int K, int Threads, class R = Plain<T>> struct Matrix {
+	typedef T Element;
 	typedef typename R::C C;
 	static constexpr int each = Length * K / Threads, fours = each / 4;
 	R read;
-	const T *p;
-	I step, next, apart; // from four to four, from tile to tile, within a four
+	const T *from;
+	I off, step, next, apart; // of the first element; from four to four, from tile to tile, within a four
 	int at, k, end, kStep;
 	bool alongK, whole;
 	u32 valid;
@@ -169,7 +172,8 @@ template <class T, class I, int Length, int K, int Threads, class R = Plain<T>> 
 			at = threadIdx.x % (Length / 4) * 4, k = threadIdx.x / (Length / 4), atStep = 0, kStep = Threads / (Length / 4);
 		}
 		whole = (u64)from % alignof(Quad<T>) == 0 && (alongK ? deep == 1 && ((step | k0 | k1) & 3) == 0 : ((deep | length) & 3) == 0);
-		p = from + (first + at) * step + (k0 + k) * deep;
+		this->from = from;
+		off = (I)((first + at) * step + (k0 + k) * deep);
 		apart = (I)(alongK ? deep : step);
 		this->step = (I)(atStep * step + kStep * deep);
 		next = (I)(K * deep);
@@ -180,18 +184,19 @@ template <class T, class I, int Length, int K, int Threads, class R = Plain<T>> 
 	}
 	// place is where, along the length, element e of the thread lies.
 	__device__ __forceinline__ int place(int e) const { return alongK ? at + e / 4 * (Threads / (K / 4)) : at + e % 4; }
-	// again begins at from, as far from where the side began before as the elements are.
-	__device__ __forceinline__ void again(i64 move, int back) { p += move, k -= back; }
-	__device__ __forceinline__ void fetch(C (&r)[each], int) {
-		const T *q = p;
+	// again moves the side in memory and begins its k anew, which has come to back.
+	__device__ __forceinline__ void again(I move, int back) { off += move, k -= back; }
+	__device__ __forceinline__ void fetch(T (&r)[each], int) {
+		I q = off;
 		if (whole) {
 #pragma unroll
 			for (int i = 0; i < fours; i++) {
 				Quad<T> four;
-				bool there = (valid >> 4 * i & 1) && k + i * kStep < end;
-				if (there) four = *(const Quad<T> *)q;
 #pragma unroll
-				for (int j = 0; j < 4; j++) r[4 * i + j] = there ? read(&four.v[j], 4 * i + j) : (C)0;
+				for (int j = 0; j < 4; j++) four.v[j] = read.blank(4 * i + j);
+				if ((valid >> 4 * i & 1) && k + i * kStep < end) four = *(const Quad<T> *)(from + q);
+#pragma unroll
+				for (int j = 0; j < 4; j++) r[4 * i + j] = four.v[j];
 				q += step;
 			}
 		} else {
@@ -199,25 +204,24 @@ template <class T, class I, int Length, int K, int Threads, class R = Plain<T>> 
 			for (int i = 0; i < fours; i++) {
 #pragma unroll
 				for (int j = 0; j < 4; j++)
-					r[4 * i + j] = (valid >> (4 * i + j) & 1) && k + i * kStep + (alongK ? j : 0) < end ? read(q + j * apart, 4 * i + j) : (C)0;
+					r[4 * i + j] = (valid >> (4 * i + j) & 1) && k + i * kStep + (alongK ? j : 0) < end ? from[q + j * apart] : read.blank(4 * i + j);
 				q += step;
 			}
 		}
-		p += next;
+		off += next;
 		k += K;
 	}
-	__device__ __forceinline__ void put(C *to, const C (&r)[each]) const { put(to, r, alongK); }
-	__device__ __forceinline__ void put(C *to, const C (&r)[each], bool alongK) const {
-		C *p = to + k % K * (Length + 4) + at;
+	__device__ __forceinline__ void put(C *to, const T (&r)[each]) const {
+		C *p = to + (u32)k % K * (Length + 4) + at;
 		if (alongK) {
 #pragma unroll
-			for (int e = 0; e < each; e++) p[e % 4 * (Length + 4) + e / 4 * (Threads / (K / 4))] = r[e];
+			for (int e = 0; e < each; e++) p[e % 4 * (Length + 4) + e / 4 * (Threads / (K / 4))] = read(r[e], e);
 		} else {
 #pragma unroll
 			for (int i = 0; i < fours; i++) {
 				Quad<C> four;
 #pragma unroll
-				for (int j = 0; j < 4; j++) four.v[j] = r[4 * i + j];
+				for (int j = 0; j < 4; j++) four.v[j] = read(r[4 * i + j], 4 * i + j);
 				*(Quad<C> *)(p + i * (Threads / (Length / 4) * (Length + 4))) = four;
 			}
 		}
@@ -235,7 +239,8 @@ struct Unplanned {
 template <class L, class C, class P, class A, class B>
 static __device__ __forceinline__ bool product(Sums<L, C> &sums, P &plan, A &a, B &b, int k0, int k1) {
 	__shared__ Stage<L, C> stage[2];
-	C nextA[A::each], nextB[B::each];
+	typename A::Element nextA[A::each];
+	typename B::Element nextB[B::each];
 	int tiles = (k1 - k0 + L::k - 1) / L::k;
 	if (tiles <= 0) return L::slice() == 0;
 	plan.write(k0, 0);

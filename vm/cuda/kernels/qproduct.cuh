@@ -7,7 +7,8 @@
 template <class T, int N> struct Shifted {
 	typedef int C;
 	int zero[N];
-	__device__ __forceinline__ int operator()(const T *p, int i) const { return (int)*p - zero[N == 1 ? 0 : i]; }
+	__device__ __forceinline__ T blank(int i) const { return (T)zero[N == 1 ? 0 : i]; }
+	__device__ __forceinline__ int operator()(T v, int i) const { return (int)v - zero[N == 1 ? 0 : i]; }
 };
 
 // Scaling is what becomes of a sum: alpha·a·b/y is its scale, after terms were added.

@@ -48,6 +48,7 @@ static __device__ __forceinline__ Index weights(const Conv &s, int outer) {
 // Weights is the side of the channels of the result.
 template <class L> struct Weights {
 	Matrix<T, Index, L::m, L::k, L::threads> side;
+	typedef T Element;
 	static constexpr int each = L::m * L::k / L::threads;
 	const Conv &s;
 	int outer, inner;
@@ -60,7 +61,7 @@ template <class L> struct Weights {
 		side.whole = side.whole && ((s.wTap[0] | s.wTap[1] | s.wTap[2]) & 3) == 0;
 #endif
 	}
-	__device__ __forceinline__ void fetch(C (&r)[each], int slot) {
+	__device__ __forceinline__ void fetch(T (&r)[each], int slot) {
 		if (inner == s.padded.by) {
 			side.again(weights(s, outer + 1) - weights(s, outer) - (Index)inner * (Index)s.wDeep, inner);
 			inner = 0, outer++;
@@ -68,7 +69,7 @@ template <class L> struct Weights {
 		side.fetch(r, slot);
 		inner += L::k;
 	}
-	__device__ __forceinline__ void put(C *to, const C (&r)[each]) const { side.put(to, r); }
+	__device__ __forceinline__ void put(C *to, const T (&r)[each]) const { side.put(to, r); }
 };
 
 #ifdef GRADIENT
@@ -76,6 +77,7 @@ template <class L> struct Weights {
 // several channels.
 template <class L> struct Image {
 	Places<L::n, L::k, L::threads> places;
+	typedef T Element;
 	static constexpr int each = L::n * L::k / L::threads;
 	const Conv &s;
 	const T *x;
@@ -95,7 +97,7 @@ template <class L> struct Image {
 #pragma unroll
 		for (int i = 0; i < each; i++) valid |= (n0 + places.at + i * places.atStep < s.n ? 1u : 0u) << i;
 	}
-	__device__ __forceinline__ void fetch(C (&r)[each], int) {
+	__device__ __forceinline__ void fetch(T (&r)[each], int) {
 		if (inner >= (int)s.padded.by) inner -= s.padded.by, x += s.xImage;
 		Place p(inner, s.out12, s.out2);
 		int at[3];
@@ -105,54 +107,54 @@ template <class L> struct Image {
 		const T *q = x + (((Index)at[0] * s.in[1] + at[1]) * s.in[2] + at[2]);
 		u32 there = inside ? valid : 0;
 #pragma unroll
-		for (int i = 0; i < each; i++) r[i] = there >> i & 1 ? (C)load(q + i * step) : (C)0;
+		for (int i = 0; i < each; i++) r[i] = there >> i & 1 ? q[i * step] : T{};
 		inner += L::k;
 	}
-	__device__ __forceinline__ void put(C *to, const C (&r)[each]) const { places.put(to, r); }
+	__device__ __forceinline__ void put(C *to, const T (&r)[each]) const { places.put(to, r, Plain<T>()); }
 };
 #else
 // Image is the side of the positions: a thread has one position, in several channels of
 // each tile.
 template <class L> struct Image {
 	Places<L::n, L::k, L::threads> places;
+	typedef T Element;
 	static constexpr int each = L::n * L::k / L::threads;
 	const Conv &s;
-	const T *x, *next; // x: where the position's tap of no offset lies
-	Index step;
-	int at[3], tap, inner;
-	bool inside;
-	__device__ __forceinline__ Image(const Conv &s, const T *from, int n0, int k0) : s(s) {
+	const T *x;
+	Index start, next, step; // start: of the position, less its tap
+	int at[3], tap, inner, end; // end: of the channels of the tap
+	__device__ __forceinline__ Image(const Conv &s, const T *from, int n0, int k0) : s(s), x(from) {
 		places.choose(false);
 		int n = min(n0 + places.at, s.n - 1), image = s.positions.quotient(n);
 		Place p(n - image * s.positions.by, s.out12, s.out2);
 #pragma unroll
 		for (int a = 0; a < 3; a++) at[a] = s.start[a] + p.at[a] * s.stride[a];
-		tap = s.padded.quotient(k0), inner = k0 - tap * s.padded.by + places.k;
-		x = from + image * s.xImage + places.k * s.xChannel + (((Index)at[0] * s.in[1] + at[1]) * s.in[2] + at[2]);
+		start = (Index)image * (Index)s.xImage + places.k * (Index)s.xChannel + (((Index)at[0] * s.in[1] + at[1]) * s.in[2] + at[2]);
 		step = places.kStep * (Index)s.xChannel;
-		aim(inner - places.k);
+		tap = s.padded.quotient(k0), inner = k0 - tap * s.padded.by;
+		aim();
 	}
-	// aim finds the tap, of which the next channel is number from.
-	__device__ __forceinline__ void aim(int from) {
+	// aim finds the tap, of which the next channel is number inner.
+	__device__ __forceinline__ void aim() {
 		Place t(tap, s.taps12, s.taps2);
 		int d[3];
 #pragma unroll
 		for (int a = 0; a < 3; a++) d[a] = t.at[a] * s.dilation[a];
-		inside = (u32)(at[0] + d[0]) < (u32)s.in[0] && (u32)(at[1] + d[1]) < (u32)s.in[1] && (u32)(at[2] + d[2]) < (u32)s.in[2];
-		next = x + (((Index)d[0] * s.in[1] + d[1]) * s.in[2] + d[2]) + from * (Index)s.xChannel;
+		bool inside = (u32)(at[0] + d[0]) < (u32)s.in[0] && (u32)(at[1] + d[1]) < (u32)s.in[1] && (u32)(at[2] + d[2]) < (u32)s.in[2];
+		end = inside ? s.inner - places.k : 0;
+		next = start + (((Index)d[0] * s.in[1] + d[1]) * s.in[2] + d[2]) + inner * (Index)s.xChannel;
 	}
-	__device__ __forceinline__ void fetch(C (&r)[each], int) {
-		if (inner >= (int)s.padded.by) {
-			inner -= s.padded.by, tap++;
-			aim(0);
+	__device__ __forceinline__ void fetch(T (&r)[each], int) {
+		if (inner == (int)s.padded.by) {
+			inner = 0, tap++;
+			aim();
 		}
-		int count = inside ? s.inner - inner : 0;
 #pragma unroll
-		for (int i = 0; i < each; i++) r[i] = i * places.kStep < count ? (C)load(next + i * step) : (C)0;
+		for (int i = 0; i < each; i++) r[i] = inner + i * places.kStep < end ? x[next + i * step] : T{};
 		next += L::k * (Index)s.xChannel;
 		inner += L::k;
 	}
-	__device__ __forceinline__ void put(C *to, const C (&r)[each]) const { places.put(to, r); }
+	__device__ __forceinline__ void put(C *to, const T (&r)[each]) const { places.put(to, r, Plain<T>()); }
 };
 #endif
 
@@ -255,9 +257,9 @@ KERNEL(finish, (T *y, const C *parts, const T *bias, const T *added, Conv s, Fin
 #endif
 #ifdef WIDE_TILES
 KERNEL_FOR(256, 2, conv128, PARAMS) { CALL(Tile128); }
-KERNEL_FOR(128, 4, conv128x64, PARAMS) { CALL(Tile128x64); }
+KERNEL_FOR(128, 3, conv128x64, PARAMS) { CALL(Tile128x64); }
 KERNEL_FOR(128, 4, conv64x128, PARAMS) { CALL(Tile64x128); }
 KERNEL_FOR(128, 4, conv32x128, PARAMS) { CALL(Tile32x128); }
 #endif
-KERNEL_FOR(128, sizeof(C) > 4 ? 2 : 4, conv64, PARAMS) { CALL(Tile64); }
+KERNEL_FOR(128, sizeof(C) > 4 ? 2 : 3, conv64, PARAMS) { CALL(Tile64); }
 KERNEL_FOR(128, sizeof(C) > 4 ? 3 : 4, conv32, PARAMS) { CALL(Tile32); }
