@@ -74,7 +74,7 @@ var convCases = []nodeCase{
 	{op: "ConvTranspose", in: args(noise(2, 26, 6, 7), noise(26, 18, 3, 3), noise(18)), attrs: attrs(ints("strides", 2, 2), ints("pads", 1, 1, 1, 1), ints("output_padding", 1, 0)), types: allReals},
 	{op: "ConvTranspose", in: args(noise(2, 16, 8, 6), noise(16, 20, 3, 4), noise(40)), attrs: attrs(whole("group", 2), ints("strides", 2, 3), ints("output_padding", 1, 2), ints("pads", 1, 0, 0, 2)), types: inSingle},
 	{op: "ConvTranspose", in: args(noise(2, 300, 5, 5), noise(300, 18, 3, 3), noise(18)), attrs: attrs(ints("strides", 2, 2), ints("pads", 1, 1, 1, 1), ints("output_padding", 1, 1)), types: inSingle}, // in parts, of which remainders have several numbers
-	{op: "ConvTranspose", in: args(noise(2, 300, 5, 5), noise(300, 20, 1, 1), noise(20)), attrs: attrs(ints("strides", 2, 2), ints("output_padding", 1, 1)), types: inSingle}, // three remainders of four have no taps
+	{op: "ConvTranspose", in: args(noise(2, 300, 5, 5), noise(300, 20, 1, 1), noise(20)), attrs: attrs(ints("strides", 2, 2), ints("output_padding", 1, 1)), types: inSingle},                           // three remainders of four have no taps
 	{op: "ConvTranspose", in: args(noise(2, 24, 7, 11), noise(24, 18, 3, 3)), attrs: attrs(ints("pads", 1, 1, 1, 1)), types: inSingle},
 	{op: "ConvTranspose", in: args(noise(1, 24, 5, 6, 7), noise(24, 18, 2, 2, 2)), attrs: attrs(ints("strides", 2, 1, 2)), types: inSingle},
 	weightGrad([]int64{3, 3}, 1, []int64{1, 1}, []int64{1, 1}, []int64{1, 1, 1, 1}, noise(3, 26, 12, 12), noise(3, 20, 12, 12)),

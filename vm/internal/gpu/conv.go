@@ -93,12 +93,6 @@ func newConvResult(y, bias, added *kernel.Tensor, then *kernel.NamedActivation) 
 
 func volume(a [3]int) int { return a[0] * a[1] * a[2] }
 
-// pointwise reports whether each output has the element at its place under the kernel, and no
-// other.
-func pointwise(g *kernel.Geometry) bool {
-	return volume(g.Kernel) == 1 && g.Stride == [3]int{1, 1, 1} && g.Pad == [3]int{} && g.In == g.Out
-}
-
 // deep reports whether fetching along the taps reads longer runs of the image than
 // fetching along the positions: so it is in gradients of weights, whose taps are the
 // positions of a convolution and the other way round.

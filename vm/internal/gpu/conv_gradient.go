@@ -75,5 +75,5 @@ func (c *convolution) gradient(n *Node, groups int) error {
 	if taps == 1 && ch%4 == 0 && n.aligned(c.r.y) {
 		v.Wide = 1
 	}
-	return c.launchTaps(n, []tapped{v}, nil, []int{images}, "GRADIENT")
+	return c.launchTaps(n, []tapped{v}, nil, []int{images}, gradientForm)
 }

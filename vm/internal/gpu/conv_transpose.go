@@ -146,9 +146,9 @@ func (c *convolution) spreadTaps(n *Node) error {
 		}
 	}
 	if len(list) == 1 {
-		return c.launchTaps(n, list, w, outer)
+		return c.launchTaps(n, list, w, outer, "")
 	}
-	return c.launchTaps(n, list, w, outer, "SPREAD")
+	return c.launchTaps(n, list, w, outer, spreadForm)
 }
 
 // slideOf is the convolution that gives the positions of one remainder along each axis.

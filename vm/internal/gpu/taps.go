@@ -30,8 +30,11 @@ type tappedList struct {
 	Count, _ int32
 }
 
-// Figures of kernels/taps.cu.
+// Figures of kernels/taps.cu, and its forms.
 const (
+	spreadForm   = "SPREAD"
+	gradientForm = "GRADIENT"
+
 	leastInner   = 24 // length of the inner axis of the depth, below which its padding costs too much
 	leastColumns = 64 // positions, below which weights are not worth being laid out anew
 )
@@ -68,7 +71,7 @@ func (c *convolution) taps(n *Node) error {
 	taps := volume(c.Kernel)
 	if taps == 1 {
 		v := c.tapped(n, c.channels, 1)
-		return c.launchTaps(n, []tapped{v}, nil, nil)
+		return c.launchTaps(n, []tapped{v}, nil, []int{1}, "")
 	}
 	v := c.tapped(n, 1, taps*c.m)
 	for a := range v.WTap {
@@ -79,7 +82,7 @@ func (c *convolution) taps(n *Node) error {
 	if err != nil {
 		return err
 	}
-	return c.launchTaps(n, []tapped{v}, &w, nil)
+	return c.launchTaps(n, []tapped{v}, &w, []int{taps}, "")
 }
 
 // laidOut appends a copy of a tensor to scratch, where it is dense.
@@ -97,47 +100,42 @@ func (n *Node) laidOut(t *kernel.Tensor, m kernel.Move) (cuda.Room, error) {
 	return room, n.launchCopy(&c)
 }
 
-// divide completes the parameters: how the products are divided among blocks. It returns
-// how, and the blocks of each.
-func (c *convolution) divide(list []tapped, outer []int, gradient bool) (split, int64) {
-	width := computeBytes(c.r.y)
-	columns, depth, taps := 0, 0, 1
+// divide completes the parameters: how each product is divided among blocks. It returns
+// how, the blocks of each, and the elements of all parts. outer are the lengths of the outer
+// axes of the depth.
+func (c *convolution) divide(list []tapped, outer []int, taps int) (s split, blocks int, room int64) {
+	columns, depth, sum := 0, 0, 0
 	for i := range list {
-		columns = max(columns, int(list[i].N))
-		depth = max(depth, outer[i]*int(list[i].Inner))
+		deep := outer[i] * int(list[i].Inner)
+		columns, depth, sum = max(columns, int(list[i].N)), max(depth, deep), sum+deep
 	}
-	if gradient {
-		taps = int(list[0].TapCount)
-	}
-	s := splitProduct(c.m, columns, depth, c.groups*len(list)*taps, width)
-	var total int64
+	full := cuts(sum, max(depth, 1)) // products of the full depth that would be as much work
+	s = splitProduct(c.m, columns, depth, c.groups*taps*max(full, 1), computeBytes(c.r.y))
 	for i := range list {
 		v := &list[i]
 		padded := cuts(int(v.Inner), s.tile.k) * s.tile.k
-		v.Padded = divisionBy(padded)
-		v.K = int32(outer[i] * padded)
-		v.Chunk = int32(cuts(cuts(depth, max(1, int(v.Inner)))*padded, s.parts*s.tile.k) * s.tile.k)
-		v.Parts = int32(max(1, cuts(int(v.K), max(1, int(v.Chunk)))))
+		longest := cuts(depth, max(int(v.Inner), 1)) * padded
+		v.Padded, v.K = divisionBy(padded), int32(outer[i]*padded)
+		v.Chunk = int32(cuts(longest, s.parts*s.tile.k) * s.tile.k)
+		v.Parts = int32(max(1, cuts(int(v.K), max(int(v.Chunk), 1))))
 		v.Pitch = int32(cuts(int(v.N)*taps, 4) * 4)
 		v.PartTotal = int64(c.groups*c.m) * int64(v.Pitch)
 		if v.Parts > 1 {
-			v.PartStart = total
-			total += int64(v.Parts) * v.PartTotal
+			v.PartStart = room
+			room += int64(v.Parts) * v.PartTotal
 		}
-		s.parts = max(s.parts, int(v.Parts))
 	}
-	return s, total
+	return s, cuts(c.m, s.tile.m) * cuts(columns, s.tile.n) * c.groups * taps, room
 }
 
-// launchTaps appends the launches of kernels/taps.cu. w is where the weights lie, if not at
-// their place. outer are the lengths of the outer axis of the depth; nil: one, that of the
-// taps.
-func (c *convolution) launchTaps(n *Node, list []tapped, w *cuda.Room, outer []int, forms ...string) error {
-	gradient := len(forms) > 0 && forms[0] == "GRADIENT"
-	if outer == nil {
-		outer = []int{volume(c.Kernel)}
+// launchTaps appends the launches of kernels/taps.cu in a form. w is where the weights lie,
+// if not at their place. outer are the lengths of the outer axes of the depth.
+func (c *convolution) launchTaps(n *Node, list []tapped, w *cuda.Room, outer []int, form string) error {
+	taps := 1
+	if form == gradientForm {
+		taps = int(list[0].TapCount)
 	}
-	s, total := c.divide(list, outer, gradient)
+	s, blocks, total := c.divide(list, outer, taps)
 	definitions, err := productDefinitions(c.r.y, c.x, c.w)
 	if err != nil {
 		return err
@@ -157,17 +155,18 @@ func (c *convolution) launchTaps(n *Node, list []tapped, w *cuda.Room, outer []i
 	if total > 0 {
 		room = n.scratch(total * int64(computeBytes(c.r.y)))
 	}
-	if s.tiles > math.MaxInt32 || s.parts > math.MaxUint16 {
-		return unsupportedf("a convolution of %d tiles in %d parts", s.tiles, s.parts)
+	if blocks*len(list) > math.MaxInt32 || s.parts > math.MaxUint16 {
+		return unsupportedf("a convolution of %d tiles in %d parts", blocks*len(list), s.parts)
 	}
-	definitions = append(definitions, forms...)
+	if form != "" {
+		definitions = append(definitions, form)
+	}
 	k, finish := n.kernel("taps.cu", "conv"+s.tile.suffix, definitions...), n.kernel("taps.cu", "finish", definitions...)
 	block := driver.Dim3{X: uint32(s.tile.threads), Y: 1, Z: 1}
-	each := s.tiles / len(list)
 	for len(list) > 0 {
 		var params any = list[0]
 		count, parts, most := 1, int(list[0].Parts), int64(0)
-		if len(forms) > 0 && forms[0] == "SPREAD" {
+		if form == spreadForm {
 			var v tappedList
 			count = copy(v.List[:], list)
 			v.Count = int32(count)
@@ -177,7 +176,7 @@ func (c *convolution) launchTaps(n *Node, list []tapped, w *cuda.Room, outer []i
 			parts, most = max(parts, int(v.Parts)), max(most, v.PartTotal)
 		}
 		list = list[count:]
-		grid := driver.Dim3{X: uint32(each * count), Y: uint32(parts), Z: 1}
+		grid := driver.Dim3{X: uint32(blocks * count), Y: uint32(parts), Z: 1}
 		if err := n.launch3(k, grid, block, 0, y, room, at[0], left, at[2], at[3], params, c.r.finish); err != nil {
 			return err
 		}
