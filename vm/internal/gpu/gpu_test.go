@@ -103,6 +103,7 @@ type bench struct {
 	kernels *Kernels
 	at      map[*kernel.Tensor]driver.Ptr
 	blocks  []*cuda.Block
+	skip    int64 // bytes before each tensor in its block
 }
 
 func newBench(t testing.TB) *bench {
@@ -151,15 +152,15 @@ func (b *bench) tensor(from *reference.Tensor, d graph.DType, constant, blank bo
 	x := &kernel.Tensor{Type: d, Shape: append([]int{}, from.Shape...), Const: constant}
 	words := make([]uint64, x.Bytes()/8+1)
 	x.At = unsafe.Pointer(&words[0])
-	block, err := b.device.Take(int64(x.Bytes()), "a tensor")
+	block, err := b.device.Take(int64(x.Bytes())+b.skip, "a tensor")
 	b.must(err)
 	b.blocks = append(b.blocks, block)
-	b.at[x] = block.At
+	b.at[x] = block.At + driver.Ptr(b.skip)
 	if blank || x.Bytes() == 0 {
 		return x
 	}
 	b.must(kernel.Store(x, from.F, from.I))
-	b.must(driver.UploadNow(block.At, x.At, int64(x.Bytes())))
+	b.must(driver.UploadNow(b.at[x], x.At, int64(x.Bytes())))
 	return x
 }
 

@@ -105,3 +105,26 @@ func TestProductInPart(t *testing.T) {
 		b.check(t, p)
 	}
 }
+
+// TestProductOfParts: so may the operands, which then are not fetched in fours.
+func TestProductOfParts(t *testing.T) {
+	b := newBench(t)
+	b.skip = 4
+	cases := []nodeCase{
+		{op: "MatMul", in: args(noise(20, 24), noise(24, 16))},
+		{op: "Gemm", attrs: attrs(whole("transA", 1), whole("transB", 1)), in: args(noise(24, 20), noise(16, 24))},
+		{op: "Conv", in: args(noise(2, 24, 4, 6), noise(20, 24, 1, 1))},
+		{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(2, 24, 6, 6), noise(20, 24, 3, 3))},
+		weightGrad([]int64{1, 1}, 1, []int64{1, 1}, []int64{1, 1}, []int64{0, 0, 0, 0}, noise(2, 24, 8, 8), noise(2, 20, 8, 8)),
+	}
+	var list []*prepared
+	for i := range cases {
+		if p := b.prepare(&cases[i], graph.Float32); p != nil {
+			list = append(list, p)
+		}
+	}
+	b.must(b.kernels.Ready(func(int64) error { return nil }))
+	for _, p := range list {
+		b.check(t, p)
+	}
+}
