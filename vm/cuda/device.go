@@ -27,6 +27,8 @@ type Device struct {
 	kernels int64              // bytes of device memory that the driver took for them
 	blas    *driver.BLAS       // nil: not asked for, or not there
 	noBLAS  error              // why it is not there
+	dnn     *driver.DNN        // likewise
+	noDNN   error
 	closed  bool
 }
 

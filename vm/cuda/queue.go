@@ -24,6 +24,8 @@ type Queue struct {
 
 	blas   *BLAS // nil: not asked for, or not there
 	noBLAS error // why it is not there
+	dnn    *DNN  // likewise
+	noDNN  error
 }
 
 // room is a parameter that is an address in the scratch.
@@ -53,15 +55,15 @@ func (d *Device) NewQueue() (*Queue, error) {
 
 // Close waits for the queue's work and frees its memory. It needs the context.
 func (q *Queue) Close() error {
-	return errors.Join(q.Stream.Synchronize(), q.blas.close(), q.scratch.Free(), q.tables.free(), q.Stream.Destroy(), q.params.free())
+	return errors.Join(q.Stream.Synchronize(), q.blas.close(), q.dnn.close(), q.scratch.Free(), q.tables.free(), q.Stream.Destroy(), q.params.free())
 }
 
 // ScratchBytes is the size of the scratch that launches share.
 func (q *Queue) ScratchBytes() int64 { return q.largest }
 
 // Taken returns the device memory that the driver took for the scratch and the tables, and
-// for the state of cuBLAS.
-func (q *Queue) Taken() (scratch, tables, library int64) {
+// for the states of cuBLAS and cuDNN.
+func (q *Queue) Taken() (scratch, tables, libraries int64) {
 	if q.scratch != nil {
 		scratch = q.scratch.Taken
 	}
@@ -69,9 +71,12 @@ func (q *Queue) Taken() (scratch, tables, library int64) {
 		tables += b.Taken
 	}
 	if q.blas != nil {
-		library = q.blas.taken
+		libraries = q.blas.taken
 	}
-	return scratch, tables, library
+	if q.dnn != nil {
+		libraries += q.dnn.taken
+	}
+	return scratch, tables, libraries
 }
 
 // TableBytes is the size of the tables that launches read.

@@ -20,11 +20,15 @@ var ErrNoCompiler = errors.New("no CUDA compiler (NVRTC)")
 // ErrNoBLAS is wrapped by the error of OpenBLAS where no cuBLAS is found.
 var ErrNoBLAS = errors.New("no cuBLAS")
 
+// ErrNoDNN is wrapped by the error of OpenDNN where no cuDNN is found.
+var ErrNoDNN = errors.New("no cuDNN")
+
 // library is a library of NVIDIA's beside the driver.
 type library struct {
 	variable string // of the environment: the path of the library
 	missing  error
 	wheel    string   // the Python package that has it
+	wheel12  string   // that for CUDA 12
 	folder   string   // of that package for CUDA 12
 	glob     string   // for its files
 	parts    []string // for the files of libraries that it needs beside it
@@ -34,7 +38,7 @@ type library struct {
 
 var (
 	nvrtcLibrary = library{
-		variable: "ONNXMEM_NVRTC", missing: ErrNoCompiler, wheel: "nvidia-cuda-nvrtc", folder: "cuda_nvrtc",
+		variable: "ONNXMEM_NVRTC", missing: ErrNoCompiler, wheel: "nvidia-cuda-nvrtc", wheel12: "nvidia-cuda-nvrtc-cu12", folder: "cuda_nvrtc",
 		glob: "*nvrtc*", parts: []string{"libnvrtc-builtins.so.*", "nvrtc-builtins64_*.dll"},
 		file: regexp.MustCompile(`^(?:libnvrtc\.so\.(\d+)|nvrtc64_(\d+)0_0\.dll)$`),
 		name: func(major int) string {
@@ -45,7 +49,7 @@ var (
 		},
 	}
 	blasLibrary = library{
-		variable: "ONNXMEM_CUBLAS", missing: ErrNoBLAS, wheel: "nvidia-cublas", folder: "cublas",
+		variable: "ONNXMEM_CUBLAS", missing: ErrNoBLAS, wheel: "nvidia-cublas", wheel12: "nvidia-cublas-cu12", folder: "cublas",
 		glob: "*cublas*", parts: []string{"libcublasLt.so.*", "cublasLt64_*.dll"},
 		file: regexp.MustCompile(`^(?:libcublas\.so\.(\d+)|cublas64_(\d+)\.dll)$`),
 		name: func(major int) string {
@@ -53,6 +57,19 @@ var (
 				return fmt.Sprintf("cublas64_%d.dll", major)
 			}
 			return fmt.Sprintf("libcublas.so.%d", major)
+		},
+	}
+	// cuDNN counts its own versions: which CUDA a file is made for it says when it is open. On
+	// Linux it finds its parts beside itself.
+	dnnLibrary = library{
+		variable: "ONNXMEM_CUDNN", missing: ErrNoDNN, wheel: "nvidia-cudnn-cu13", wheel12: "nvidia-cudnn-cu12", folder: "cudnn",
+		glob: "*cudnn*", parts: []string{"cudnn_graph64_9.dll", "cudnn_ops64_9.dll", "cudnn_cnn64_9.dll", "cudnn_heuristic64_9.dll", "cudnn_engines_*64_9.dll"},
+		file: regexp.MustCompile(`^(?:libcudnn\.so\.(9)|cudnn64_(9)\.dll)$`),
+		name: func(int) string {
+			if runtime.GOOS == "windows" {
+				return "cudnn64_9.dll"
+			}
+			return "libcudnn.so.9"
 		},
 	}
 )
@@ -78,7 +95,7 @@ func (l *library) open(newest int) (path string, handle uintptr, err error) {
 	}
 	wheel := l.wheel
 	if newest != 0 && newest < 13000 {
-		wheel += "-cu12"
+		wheel = l.wheel12
 	}
 	return "", 0, fmt.Errorf("%w among %s: `pip install %s` gets it", l.missing, strings.Join(tried, ", "), wheel)
 }
@@ -108,7 +125,9 @@ func (l *library) files(newest int) []string {
 		list = append(list, l.inFolder(dir, most)...)
 	}
 	for major := most; major >= 11; major-- {
-		list = append(list, l.name(major))
+		if name := l.name(major); !slices.Contains(list, name) {
+			list = append(list, name)
+		}
 	}
 	for _, dir := range []string{os.Getenv("CUDA_PATH"), "/usr/local/cuda"} {
 		if dir != "" {

@@ -1,7 +1,8 @@
 // Package fake is a CUDA driver and compiler without a GPU, for tests: a shared library
-// that is libcuda, libnvrtc and, for those who ask (UseBLAS), libcublas at once. "Device" memory is host memory between guard
-// pages, filled with 0xff; kernels are the same CUDA C as on a GPU, compiled by the C++
-// compiler at hand with a header that runs CUDA's threads as fibres.
+// that is libcuda, libnvrtc and, for those who ask, libcublas (UseBLAS) and libcudnn (UseDNN)
+// at once. "Device" memory is host memory between guard pages, filled with 0xff; kernels are
+// the same CUDA C as on a GPU, compiled by the C++ compiler at hand with a header that runs
+// CUDA's threads as fibres.
 //
 // It finds what a GPU may hide: a barrier that some threads miss, an access outside of
 // device memory (both end the process with the kernel, block and thread), the host
@@ -129,4 +130,6 @@ type Counters struct {
 	// Beside counts kernels and copies that were done while other work, of another stream or
 	// node of a graph, was free to be done at the same time.
 	Beside uint64
+	// Convolutions are cuDNN's, LiveObjects its handles and descriptors that are not freed.
+	Convolutions, LiveObjects uint64
 }

@@ -18,7 +18,7 @@ const Supported = true
 
 // Fake is the loaded library.
 type Fake struct {
-	mode, strict, memory, failAllocation, skipWait, counters, resetCounters uintptr
+	mode, strict, memory, failAllocation, skipWait, failDNN, counters, resetCounters uintptr
 }
 
 // loaded is the library of the process, which is opened once.
@@ -46,6 +46,7 @@ func Use(t testing.TB) *Fake {
 	f.Memory(8 << 30)
 	f.FailAllocation(0)
 	f.SkipWait(0)
+	f.FailDNN("")
 	f.ResetCounters()
 	return f
 }
@@ -55,6 +56,13 @@ func Use(t testing.TB) *Fake {
 func (f *Fake) UseBLAS(t testing.TB) {
 	t.Helper()
 	t.Setenv("ONNXMEM_CUBLAS", os.Getenv("ONNXMEM_LIBCUDA"))
+}
+
+// UseDNN makes the fake the cuDNN of devices that are opened until the test ends. Without it
+// they have none.
+func (f *Fake) UseDNN(t testing.TB) {
+	t.Helper()
+	t.Setenv("ONNXMEM_CUDNN", os.Getenv("ONNXMEM_LIBCUDA"))
 }
 
 func open() (*Fake, error) {
@@ -68,14 +76,14 @@ func open() (*Fake, error) {
 }
 
 // Environment returns the variables with which a new process of onnxmem has the fake for
-// its driver and compiler. FAKECUDA is then the mode, FAKECUDA_BYTES the memory in all. The
-// error wraps ErrNoCompiler where there is no C++ compiler.
+// its driver and compiler. FAKECUDA is then the mode, FAKECUDA_BYTES the memory in all,
+// FAKECUDA_DNN what fails of cuDNN (Fake.FailDNN). The error wraps ErrNoCompiler where there is no C++ compiler.
 func Environment() (map[string]string, error) {
 	library, compiler, include, err := Build()
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"ONNXMEM_LIBCUDA": library, "ONNXMEM_NVRTC": library, "ONNXMEM_CUBLAS": "off", "FAKECUDA_CXX": compiler, "FAKECUDA_INCLUDE": include}, nil
+	return map[string]string{"ONNXMEM_LIBCUDA": library, "ONNXMEM_NVRTC": library, "ONNXMEM_CUBLAS": "off", "ONNXMEM_CUDNN": "off", "FAKECUDA_CXX": compiler, "FAKECUDA_INCLUDE": include}, nil
 }
 
 func load() (*Fake, error) {
@@ -96,7 +104,7 @@ func load() (*Fake, error) {
 	f := &Fake{}
 	for name, to := range map[string]*uintptr{
 		"fakecuda_mode": &f.mode, "fakecuda_strict": &f.strict, "fakecuda_memory": &f.memory,
-		"fakecuda_fail_allocation": &f.failAllocation, "fakecuda_skip_wait": &f.skipWait, "fakecuda_counters": &f.counters, "fakecuda_reset_counters": &f.resetCounters,
+		"fakecuda_fail_allocation": &f.failAllocation, "fakecuda_skip_wait": &f.skipWait, "fakecuda_fail_dnn": &f.failDNN, "fakecuda_counters": &f.counters, "fakecuda_reset_counters": &f.resetCounters,
 		"fakecuda_setenv": &setenv,
 	} {
 		if *to, err = purego.Dlsym(library, name); err != nil {
@@ -145,6 +153,16 @@ func (f *Fake) FailAllocation(n int) { purego.SyscallN(f.failAllocation, uintptr
 // SkipWait makes the n-th wait of a stream for an event from now on do nothing, as if the
 // caller had forgotten it; 0: none.
 func (f *Fake) SkipWait(n int) { purego.SyscallN(f.skipWait, uintptr(n)) }
+
+// FailDNN makes cuDNN fail from now on: "cuda", it is made for a later CUDA; "create", no
+// handle; "descriptor", no descriptor of a convolution; "list", no list of algorithms;
+// "algorithms", none in it that may be chosen; "workspace", none with a small workspace;
+// "run", a convolution that was prepared. "": nothing fails.
+func (f *Fake) FailDNN(what string) {
+	text := cString(what)
+	purego.SyscallN(f.failDNN, uintptr(unsafe.Pointer(text)))
+	runtime.KeepAlive(text)
+}
 
 // Counters returns the counters.
 func (f *Fake) Counters() Counters {

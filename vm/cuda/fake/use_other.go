@@ -28,6 +28,12 @@ func Use(t testing.TB) *Fake {
 // UseBLAS does nothing.
 func (*Fake) UseBLAS(testing.TB) {}
 
+// UseDNN does nothing.
+func (*Fake) UseDNN(testing.TB) {}
+
+// FailDNN does nothing.
+func (*Fake) FailDNN(string) {}
+
 // Mode does nothing.
 func (*Fake) Mode(string) {}
 

@@ -1,4 +1,4 @@
-// A libcuda, a libnvrtc and a libcublas without a GPU, in one library. Device memory is host memory
+// A libcuda, a libnvrtc, a libcublas and a libcudnn without a GPU, in one library. Device memory is host memory
 // between guard pages; "cubins" are shared libraries that the C++ compiler makes of CUDA C
 // with cuda_cpu.h. The package comment of fake.go says what it finds and where it differs
 // from CUDA.
@@ -51,7 +51,7 @@ static int waits_to_skip;          // 0: none is skipped
 struct Counters {
 	uint64_t launches, allocations, frees, live_bytes, live_blocks, pinned;
 	uint64_t uploads, uploaded_bytes, downloads, downloaded_bytes, copies, copied_bytes, fills;
-	uint64_t modules, compiles, graph_launches, captures, synchronizations, waits, float_atomics, products, beside;
+	uint64_t modules, compiles, graph_launches, captures, synchronizations, waits, float_atomics, products, beside, convolutions, live_objects;
 };
 static Counters counters;
 
@@ -74,7 +74,7 @@ API void fakecuda_mode(const char *text) { LOCK; set_mode(text); }
 API void fakecuda_memory(uint64_t bytes) { LOCK; total_bytes = bytes; }
 API void fakecuda_fail_allocation(int n) { LOCK; allocations_to_failure = n; }
 API void fakecuda_skip_wait(int n) { LOCK; waits_to_skip = n; }
-API void fakecuda_reset_counters() { LOCK; uint64_t bytes = counters.live_bytes, blocks = counters.live_blocks; counters = {}; counters.live_bytes = bytes; counters.live_blocks = blocks; }
+API void fakecuda_reset_counters() { LOCK; Counters before = counters; counters = {}; counters.live_bytes = before.live_bytes; counters.live_blocks = before.live_blocks; counters.live_objects = before.live_objects; }
 
 // ---- Memory
 
@@ -744,6 +744,244 @@ API int cublasGemmStridedBatchedEx(Blas *h, int ta, int tb, int m, int n, int k,
 				}
 	}, nullptr, nullptr});
 	return r == ok ? 0 : blas_mapping;
+}
+
+// ---- cuDNN
+
+// The few entries that are used. A convolution is summed up in double, and rounded once. It
+// needs a workspace of its caller's, which it writes over, and runs by one algorithm alone:
+// the others of the list are not to be chosen.
+
+enum { dnn_not_initialized = 1001, dnn_bad_param = 2000, dnn_not_supported = 3000, dnn_allocation = 4004, dnn_execution = 5000 };
+enum { dnn_any_math = 0, dnn_tensor_cores = 1, dnn_fma = 3 };
+enum Pass { forward, backward_data, backward_filter };
+struct Dnn { Stream *stream; };
+struct Dims { int type, count, d[5]; }; // a tensor or a filter
+struct Sliding { int axes, pad[3], stride[3], dilation[3], groups, math; };
+static std::set<void *> objects; // handles and descriptors
+static std::string dnn_fault;    // what fails: see Fake.FailDNN
+static const char *dnn_reason = "";
+
+API void fakecuda_fail_dnn(const char *what) { LOCK; dnn_fault = what; }
+static struct DnnFromEnvironment {
+	DnnFromEnvironment() { if (const char *what = getenv("FAKECUDA_DNN")) dnn_fault = what; }
+} dnn_from_environment;
+
+template <class T> static T *made() {
+	T *t = new T{};
+	objects.insert(t);
+	counters.live_objects++;
+	return t;
+}
+template <class T> static int unmade(T *t) {
+	if (!objects.erase(t)) { dnn_reason = "it is freed already"; return dnn_bad_param; }
+	counters.live_objects--;
+	delete t;
+	return 0;
+}
+static int bad(const char *reason) { dnn_reason = reason; return dnn_bad_param; }
+static int unsupported(const char *reason) { dnn_reason = reason; return dnn_not_supported; }
+
+API size_t cudnnGetVersion() { return 92801; }
+API size_t cudnnGetCudartVersion() { return dnn_fault == "cuda" ? 99000 : 13000; }
+API void cudnnGetLastErrorString(char *to, size_t n) { LOCK; snprintf(to, n, "%s", dnn_reason); }
+API int cudnnCreate(Dnn **h) {
+	LOCK;
+	if (!initialized || !current || forbidden()) return dnn_not_initialized;
+	if (dnn_fault == "create") { dnn_reason = "no device memory"; return dnn_allocation; }
+	*h = made<Dnn>();
+	return 0;
+}
+API int cudnnDestroy(Dnn *h) { LOCK; return unmade(h); }
+API int cudnnSetStream(Dnn *h, Stream *s) {
+	LOCK;
+	if (!objects.count(h) || !known(s)) return bad("an unknown stream or handle");
+	h->stream = s;
+	return 0;
+}
+API int cudnnCreateTensorDescriptor(Dims **t) { LOCK; *t = made<Dims>(); return 0; }
+API int cudnnCreateFilterDescriptor(Dims **t) { LOCK; *t = made<Dims>(); return 0; }
+API int cudnnCreateConvolutionDescriptor(Sliding **c) {
+	LOCK;
+	if (dnn_fault == "descriptor") return unsupported("no descriptor");
+	*c = made<Sliding>();
+	return 0;
+}
+API int cudnnDestroyTensorDescriptor(Dims *t) { LOCK; return unmade(t); }
+API int cudnnDestroyFilterDescriptor(Dims *t) { LOCK; return unmade(t); }
+API int cudnnDestroyConvolutionDescriptor(Sliding *c) { LOCK; return unmade(c); }
+static int set_dims(Dims *t, int type, int count, const int *d) {
+	if (!objects.count(t)) return bad("an unknown descriptor");
+	if (count < 4 || count > 5) return unsupported("tensors have 4 or 5 axes");
+	if (type != 0 && type != 2 && type != 9) return unsupported("an unknown type");
+	*t = {type, count, {}};
+	for (int i = 0; i < count; i++) {
+		if (d[i] < 1) return bad("an axis of no length");
+		t->d[i] = d[i];
+	}
+	return 0;
+}
+API int cudnnSetTensorNdDescriptor(Dims *t, int type, int count, const int *d, const int *steps) {
+	LOCK;
+	int r = set_dims(t, type, count, d);
+	for (int i = count - 1, step = 1; !r && i >= 0; step *= d[i--])
+		if (steps[i] != step) r = unsupported("a tensor that is not dense");
+	return r;
+}
+API int cudnnSetFilterNdDescriptor(Dims *t, int type, int format, int count, const int *d) {
+	LOCK;
+	return format ? unsupported("filters have channels first") : set_dims(t, type, count, d);
+}
+API int cudnnSetConvolutionNdDescriptor(Sliding *c, int axes, const int *pad, const int *stride, const int *dilation, int mode, int type) {
+	LOCK;
+	if (!objects.count(c) || axes < 2 || axes > 3) return bad("an unknown descriptor, or axes other than 2 or 3");
+	if (mode != 1 || type != 0) return unsupported("expected a cross-correlation in float32");
+	*c = {axes, {}, {}, {}, 1, dnn_any_math};
+	for (int a = 0; a < axes; a++) {
+		if (pad[a] < 0 || stride[a] < 1 || dilation[a] < 1) return bad("expected pads from 0 on, strides and dilations from 1 on");
+		c->pad[a] = pad[a], c->stride[a] = stride[a], c->dilation[a] = dilation[a];
+	}
+	return 0;
+}
+API int cudnnSetConvolutionGroupCount(Sliding *c, int n) { LOCK; if (!objects.count(c) || n < 1) return bad("no groups"); c->groups = n; return 0; }
+API int cudnnSetConvolutionMathType(Sliding *c, int m) { LOCK; if (!objects.count(c) || m < 0 || m > 3) return bad("an unknown arithmetic"); c->math = m; return 0; }
+
+// agree reports whether a convolution of image with filter makes the result.
+static bool agree(const Dims *image, const Dims *filter, const Dims *result, const Sliding *c) {
+	for (const void *p : {(const void *)image, (const void *)filter, (const void *)result, (const void *)c})
+		if (!objects.count((void *)p)) return false;
+	if (image->type != filter->type || image->type != result->type || image->count != c->axes + 2 || filter->count != image->count || result->count != image->count) return false;
+	if (image->d[0] != result->d[0] || image->d[1] != filter->d[1] * c->groups || result->d[1] != filter->d[0] || filter->d[0] % c->groups) return false;
+	for (int a = 0; a < c->axes; a++) {
+		int room = image->d[2 + a] + 2 * c->pad[a] - (filter->d[2 + a] - 1) * c->dilation[a] - 1;
+		if (room < 0 || room / c->stride[a] + 1 != result->d[2 + a]) return false;
+	}
+	return true;
+}
+
+struct Perf { int algorithm, status; float time; size_t memory; int determinism, math, reserved[3]; };
+static_assert(sizeof(Perf) == 48, "as in cudnn_cnn.h");
+
+static size_t workspace_of(Pass pass, const Dims *filter, int algorithm) {
+	if (algorithm != 1 || dnn_fault == "workspace") return (size_t)1 << 40;
+	return pass == backward_data && filter->d[2] == 1 ? 0 : 512 + 4 * (size_t)filter->d[0]; // some need none
+}
+
+// list_algorithms lists those that must not be chosen before the one that may.
+static int list_algorithms(Pass pass, Dnn *h, const Dims *image, const Dims *filter, const Dims *result, const Sliding *c, int most, int *count, Perf *to) {
+	LOCK;
+	if (!objects.count(h) || !current) return dnn_not_initialized;
+	if (!agree(image, filter, result, c)) return bad("the shapes do not agree");
+	if (dnn_fault == "list") return unsupported("no engine");
+	std::vector<Perf> list;
+	auto add = [&](int algorithm, int status, int determinism, int math) { list.push_back({algorithm, status, 1, workspace_of(pass, filter, algorithm), determinism, math, {}}); };
+	if (pass != forward) add(0, 0, 0, c->math);          // atomic sums
+	if (pass == backward_filter) add(3, 0, 1, c->math);  // likewise, whatever the list says
+	add(pass == forward ? 4 : 2, 0, 1, c->math);         // by Fourier
+	add(pass == forward ? 7 : 5, 0, 1, c->math);         // by Winograd, in a large workspace
+	add(1, dnn_not_supported, 1, c->math);
+	if (image->type == 0) add(1, 0, 1, c->math == dnn_fma ? dnn_tensor_cores : 2); // TF32, or float16
+	// Without tensor cores there is nothing for bfloat16.
+	if (dnn_fault != "algorithms" && (image->type != 9 || c->math != dnn_fma)) add(1, 0, 1, image->type == 0 ? c->math : c->math == dnn_fma ? dnn_fma : dnn_tensor_cores);
+	*count = std::min<int>(most, list.size());
+	std::copy_n(list.begin(), *count, to);
+	return 0;
+}
+API int cudnnGetConvolutionForwardAlgorithm_v7(Dnn *h, Dims *x, Dims *w, Sliding *c, Dims *y, int most, int *count, Perf *to) { return list_algorithms(forward, h, x, w, y, c, most, count, to); }
+API int cudnnGetConvolutionBackwardDataAlgorithm_v7(Dnn *h, Dims *w, Dims *y, Sliding *c, Dims *x, int most, int *count, Perf *to) { return list_algorithms(backward_data, h, x, w, y, c, most, count, to); }
+API int cudnnGetConvolutionBackwardFilterAlgorithm_v7(Dnn *h, Dims *x, Dims *y, Sliding *c, Dims *w, int most, int *count, Perf *to) { return list_algorithms(backward_filter, h, x, w, y, c, most, count, to); }
+
+static int workspace_size(Pass pass, Dnn *h, const Dims *image, const Dims *filter, const Dims *result, const Sliding *c, int algorithm, size_t *to) {
+	LOCK;
+	if (!objects.count(h) || !current) return dnn_not_initialized;
+	if (!agree(image, filter, result, c)) return bad("the shapes do not agree");
+	*to = workspace_of(pass, filter, algorithm);
+	return 0;
+}
+API int cudnnGetConvolutionForwardWorkspaceSize(Dnn *h, Dims *x, Dims *w, Sliding *c, Dims *y, int algorithm, size_t *to) { return workspace_size(forward, h, x, w, y, c, algorithm, to); }
+API int cudnnGetConvolutionBackwardDataWorkspaceSize(Dnn *h, Dims *w, Dims *y, Sliding *c, Dims *x, int algorithm, size_t *to) { return workspace_size(backward_data, h, x, w, y, c, algorithm, to); }
+API int cudnnGetConvolutionBackwardFilterWorkspaceSize(Dnn *h, Dims *x, Dims *y, Sliding *c, Dims *w, int algorithm, size_t *to) { return workspace_size(backward_filter, h, x, w, y, c, algorithm, to); }
+
+// Operand is a dense tensor of images x channels x three axes, of which two may be given. Its
+// type is numbered as in cuBLAS.
+struct Operand {
+	uint64_t at;
+	int type;
+	int64_t d[5], length;
+	Operand(const Dims *t, uint64_t p) : at(p), type(t->type == 9 ? 14 : t->type), d{t->d[0], t->d[1], 1, 1, 1}, length(1) {
+		for (int i = 2; i < t->count; i++) d[i + 5 - t->count] = t->d[i];
+		for (int64_t n : d) length *= n;
+	}
+	size_t bytes() const { return length * (type == 0 ? 4 : 2); }
+	bool meets(const Operand &o) const { return at < o.at + o.bytes() && o.at < at + bytes(); }
+	std::vector<double> values() const {
+		std::vector<double> v(length);
+		for (int64_t i = 0; i < length; i++) v[i] = real_at(at, type, i);
+		return v;
+	}
+	int64_t index(int64_t n, int64_t c, const int64_t *p) const { return (((n * d[1] + c) * d[2] + p[0]) * d[3] + p[1]) * d[4] + p[2]; }
+};
+
+// slide visits the operands of each multiplication of a convolution: by their indices.
+template <class F> static void slide(const Operand &image, const Operand &filter, const Operand &result, const Sliding &c, F f) {
+	int64_t rows = filter.d[0] / c.groups, o[3], k[3], i[3];
+	auto inside = [&](int a) { // the axis of the image, if it has the place
+		int s = a - 3 + c.axes;
+		i[a] = s < 0 ? 0 : o[a] * c.stride[s] - c.pad[s] + k[a] * c.dilation[s];
+		return i[a] >= 0 && i[a] < image.d[2 + a];
+	};
+	for (int64_t n = 0; n < result.d[0]; n++)
+		for (int64_t m = 0; m < result.d[1]; m++)
+			for (o[0] = 0; o[0] < result.d[2]; o[0]++) for (o[1] = 0; o[1] < result.d[3]; o[1]++) for (o[2] = 0; o[2] < result.d[4]; o[2]++)
+				for (int64_t ch = 0; ch < filter.d[1]; ch++)
+					for (k[0] = 0; k[0] < filter.d[2]; k[0]++) for (k[1] = 0; k[1] < filter.d[3]; k[1]++) for (k[2] = 0; k[2] < filter.d[4]; k[2]++)
+						if (inside(0) && inside(1) && inside(2))
+							f(image.index(n, m / rows * filter.d[1] + ch, i), filter.index(m, ch, k), result.index(n, m, o));
+}
+
+static int convolve(Pass pass, Dnn *h, const float *alpha, const Dims *xd, uint64_t x, const Dims *wd, uint64_t w, const Dims *yd, uint64_t y, const Sliding *c, int algorithm, uint64_t work, size_t bytes, const float *beta) {
+	LOCK;
+	if (!objects.count(h) || !current) return dnn_not_initialized;
+	if (!agree(xd, wd, yd, c)) return bad("the shapes do not agree");
+	if (algorithm != 1 || (c->math != dnn_fma && (xd->type == 0 || c->math != dnn_tensor_cores)) || (xd->type == 9 && c->math == dnn_fma)) return unsupported("an algorithm that must not be chosen");
+	if (dnn_fault == "run") { dnn_reason = "no kernel"; return dnn_execution; }
+	Operand X(xd, x), W(wd, w), Y(yd, y);
+	const Operand &out = pass == forward ? Y : pass == backward_data ? X : W;
+	for (const Operand *o : {&X, &W, &Y}) {
+		if (o->at % 16 || !inside(o->at, o->bytes())) return bad("a tensor outside of device memory, or not aligned");
+		if (o != &out && o->meets(out)) return bad("the output lies on an operand");
+	}
+	size_t needed = workspace_of(pass, wd, algorithm);
+	if (bytes < needed || (needed && (work % 16 || !inside(work, bytes)))) return bad("a workspace that is too small, or outside of device memory");
+	counters.launches++;
+	counters.convolutions++;
+	if (mode == null) return 0;
+	float scale = *alpha, keep = *beta;
+	Sliding s = *c;
+	Result r = put(h->stream, {[=] {
+		if (needed) memset((void *)work, 0xa5, needed);
+		std::vector<double> a = X.values(), b = W.values(), d = Y.values();
+		std::vector<double> &sums = pass == forward ? d : pass == backward_data ? a : b;
+		std::vector<double> before = sums;
+		std::fill(sums.begin(), sums.end(), 0);
+		slide(X, W, Y, s, [&](int64_t i, int64_t k, int64_t o) {
+			if (pass == forward) d[o] += a[i] * b[k];
+			else if (pass == backward_data) a[i] += d[o] * b[k];
+			else b[k] += a[i] * d[o];
+		});
+		const Operand &to = pass == forward ? Y : pass == backward_data ? X : W;
+		for (int64_t i = 0; i < to.length; i++) put_real(to.at, to.type, i, scale * sums[i] + (keep != 0 ? keep * before[i] : 0));
+	}, nullptr, nullptr});
+	return r == ok ? 0 : dnn_execution;
+}
+API int cudnnConvolutionForward(Dnn *h, const float *alpha, Dims *xd, uint64_t x, Dims *wd, uint64_t w, Sliding *c, int algorithm, uint64_t work, size_t bytes, const float *beta, Dims *yd, uint64_t y) {
+	return convolve(forward, h, alpha, xd, x, wd, w, yd, y, c, algorithm, work, bytes, beta);
+}
+API int cudnnConvolutionBackwardData(Dnn *h, const float *alpha, Dims *wd, uint64_t w, Dims *yd, uint64_t y, Sliding *c, int algorithm, uint64_t work, size_t bytes, const float *beta, Dims *xd, uint64_t x) {
+	return convolve(backward_data, h, alpha, xd, x, wd, w, yd, y, c, algorithm, work, bytes, beta);
+}
+API int cudnnConvolutionBackwardFilter(Dnn *h, const float *alpha, Dims *xd, uint64_t x, Dims *yd, uint64_t y, Sliding *c, int algorithm, uint64_t work, size_t bytes, const float *beta, Dims *wd, uint64_t w) {
+	return convolve(backward_filter, h, alpha, xd, x, wd, w, yd, y, c, algorithm, work, bytes, beta);
 }
 
 // ---- NVRTC
