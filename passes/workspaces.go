@@ -57,7 +57,8 @@ func (s *State) planWorkspaces(r *region) *plan.Workspaces {
 	if s.opt.Workspaces == nil {
 		return nil
 	}
-	w := &plan.Workspaces{Device: s.opt.Workspaces.Device, Products: s.opt.Workspaces.Products, Nodes: []plan.StepWorkspace{}}
+	from := s.opt.Workspaces
+	w := &plan.Workspaces{Device: from.Device, Products: from.Products, Convolutions: from.Convolutions, Nodes: []plan.StepWorkspace{}}
 	for step, bytes := range r.scratch {
 		if bytes > 0 {
 			w.Nodes = append(w.Nodes, plan.StepWorkspace{Step: step, Bytes: bytes})

@@ -307,9 +307,10 @@ type Folded struct {
 // The figures rest on a recording: package plan/verify reports them as claimed, and checks
 // that the buffers agree with them.
 type Workspaces struct {
-	Device   string          `json:"device"`             // on which they were recorded
-	Products string          `json:"products,omitempty"` // the library that computed products there; "": none
-	Nodes    []StepWorkspace `json:"nodes"`              // in the order of the steps
+	Device       string          `json:"device"`                 // on which they were recorded
+	Products     string          `json:"products,omitempty"`     // the library that computed products there; "": none
+	Convolutions string          `json:"convolutions,omitempty"` // that of convolutions
+	Nodes        []StepWorkspace `json:"nodes"`                  // in the order of the steps
 }
 
 // StepWorkspace is the recorded workspace of a node.

@@ -30,8 +30,10 @@ type Recording struct {
 	Device  string           `json:"device"` // whose kernels took the scratch
 	// Products is the library that computed products, with its version; "": none but the
 	// kernels of onnxmem.
-	Products string        `json:"products"`
-	Nodes    []NodeScratch `json:"nodes"` // those that took any, in the order of the steps
+	Products string `json:"products"`
+	// Convolutions is the library that computed convolutions, likewise.
+	Convolutions string        `json:"convolutions,omitempty"`
+	Nodes        []NodeScratch `json:"nodes"` // those that took any, in the order of the steps
 
 	// OfAnyModel: nothing says of which model the recording is (see [ReadRecordingCSV]), so it
 	// fits each that has the nodes.

@@ -132,8 +132,14 @@ func workspaces(w *plan.Workspaces) string {
 		most = max(most, n.Bytes)
 	}
 	text := fmt.Sprintf("%s, at most %s, recorded on %s", number(len(w.Nodes), "node"), units.Bytes(most), units.Name(w.Device))
-	if w.Products != "" {
-		text += " with " + units.Name(w.Products)
+	var with []string
+	for _, library := range []string{w.Products, w.Convolutions} {
+		if library != "" {
+			with = append(with, units.Name(library))
+		}
+	}
+	if with != nil {
+		text += " with " + strings.Join(with, " and ")
 	}
 	return text
 }

@@ -209,6 +209,9 @@ func TestDeviceTraining(t *testing.T) {
 func checkOnDevice(t *testing.T, p *vm.Program, d *cuda.Device, f *fake.Fake, load *graph.Model, steps int) {
 	t.Helper()
 	part := 2e-5
+	if f == nil {
+		part = 2e-4 // cuDNN may convolve by Winograd
+	}
 	if load != nil {
 		// Every node is right by itself. Normalization over few elements enlarges what
 		// rounding does to gradients.

@@ -36,6 +36,13 @@ type DeviceUse struct {
 	Library, LibraryPath string
 	LibraryNodes         int
 	NoLibrary            error
+	// ConvolutionLibrary computed ConvolutionNodes convolutions and gradients of such, likewise,
+	// as "cuDNN 9.28.1". RefusedConvolutions counts those that it was asked for and that stayed
+	// in onnxmem's own kernels, by the reason.
+	ConvolutionLibrary, ConvolutionLibraryPath string
+	ConvolutionNodes                           int
+	NoConvolutionLibrary                       error
+	RefusedConvolutions                        map[string]int
 }
 
 // DeviceMemory is what the driver took for the parts of a session when they were made, by its
@@ -45,7 +52,7 @@ type DeviceMemory struct {
 	ArenaBytes, ResidentBytes, ConstantBytes, ScratchBytes int64
 
 	KernelBytes  int64 // of all sessions on the device
-	LibraryBytes int64 // the state of cuBLAS
+	LibraryBytes int64 // the states of cuBLAS and cuDNN
 	GraphBytes   int64 // the recorded steps
 }
 
@@ -60,6 +67,8 @@ func (s *Session) DeviceUse() *DeviceUse {
 		FallbackNodes: g.nodes, FallbackOps: slices.Sorted(slices.Values(g.ops)), FallbackBytes: g.bytes, Syncs: g.syncs, ReplayedSteps: g.replay.steps,
 	}
 	u.Library, u.LibraryPath, u.LibraryNodes, u.NoLibrary = g.kernels.Library()
+	u.ConvolutionLibrary, u.ConvolutionLibraryPath, u.ConvolutionNodes, u.NoConvolutionLibrary = g.kernels.ConvolutionLibrary()
+	u.RefusedConvolutions = g.kernels.RefusedConvolutions()
 	m := &u.Measured
 	m.ScratchBytes, m.ConstantBytes, m.LibraryBytes = g.queue.Taken()
 	m.KernelBytes, m.GraphBytes = g.d.KernelBytes(), g.replay.taken

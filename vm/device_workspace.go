@@ -55,6 +55,7 @@ func (s *Session) Workspaces() *plan.Recording {
 		Dims: map[string]int64{}, Device: s.gpu.d.Name(), Nodes: []plan.NodeScratch{},
 	}
 	w.Products, _, _, _ = s.gpu.kernels.Library()
+	w.Convolutions, _, _, _ = s.gpu.kernels.ConvolutionLibrary()
 	for name, d := range p.Dims {
 		w.Dims[name] = d.Value
 	}

@@ -81,6 +81,10 @@ type Options struct {
 	// of float32, float16 and bfloat16 where it is there: the results differ in rounding.
 	NoBLAS bool
 
+	// NoDNN keeps convolutions on a device in onnxmem's own kernels. Else cuDNN computes those
+	// of float32, float16 and bfloat16 where it is there: the results differ in rounding.
+	NoDNN bool
+
 	comparer   *comparer // of CheckReference
 	uncompiled bool      // device kernels are not compiled: the session cannot run
 }

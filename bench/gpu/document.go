@@ -92,12 +92,13 @@ type run struct {
 	OwnBytes     int64    `json:"own_bytes,omitempty"`     // what the session asked for: also other constants and scratch
 	TakenBytes   int64    `json:"taken_bytes,omitempty"`   // beyond the context, by the driver; PyTorch: reserved
 	Deviation    *float64 `json:"deviation_percent,omitempty"`
-	KernelBytes  int64    `json:"kernel_bytes,omitempty"` // of TakenBytes, for modules, recorded steps and the state of cuBLAS
+	KernelBytes  int64    `json:"kernel_bytes,omitempty"` // of TakenBytes, for modules, recorded steps and the states of cuBLAS and cuDNN
 	GraphBytes   int64    `json:"graph_bytes,omitempty"`
 	LibraryBytes int64    `json:"library_bytes,omitempty"`
 
-	Machine       string   `json:"machine,omitempty"`  // what kept the order of nodes, where steps were not replayed
-	Products      string   `json:"products,omitempty"` // the library of matrix products
+	Machine       string   `json:"machine,omitempty"`      // what kept the order of nodes, where steps were not replayed
+	Products      string   `json:"products,omitempty"`     // the library of matrix products
+	Convolutions  string   `json:"convolutions,omitempty"` // that of convolutions
 	ArenaBytes    int64    `json:"arena_bytes,omitempty"`
 	FallbackNodes *int     `json:"fallback_nodes,omitempty"`
 	FallbackOps   []string `json:"fallback_operators,omitempty"`

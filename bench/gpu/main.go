@@ -163,7 +163,7 @@ func (o *options) environment() []string {
 	env := os.Environ()
 	switch nvrtc, _ := filepath.Glob(filepath.Join(o.Work, "libnvrtc.so.*")); {
 	case o.Fake != "":
-		env = append(env, "ONNXMEM_LIBCUDA="+o.Fake, "ONNXMEM_NVRTC="+o.Fake, "ONNXMEM_CUBLAS=off")
+		env = append(env, "ONNXMEM_LIBCUDA="+o.Fake, "ONNXMEM_NVRTC="+o.Fake, "ONNXMEM_CUBLAS=off", "ONNXMEM_CUDNN=off")
 		if os.Getenv("FAKECUDA_INCLUDE") == "" {
 			env = append(env, "FAKECUDA_INCLUDE="+filepath.Dir(o.Fake))
 		}

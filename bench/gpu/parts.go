@@ -255,20 +255,28 @@ const (
 	cudaMachine = "gorgonia's CUDA machine"
 )
 
-// products multiplies by onnxmem's own kernels instead of by cuBLAS. Base is the step with it.
+// products multiplies by onnxmem's own kernels instead of by cuBLAS, and convolves by them
+// instead of by cuDNN. Base is the step with the library.
 func (m *measurer) products(ctx context.Context, p *part) {
 	for _, s := range append(m.specs(inference, few), m.specs("adamw", few)...) {
 		if ctx.Err() != nil {
 			return
 		}
 		with := m.measure(ctx, s)
-		if with.Products == "" && with.Error == "" {
-			p.Status, p.Message = absent, "no cuBLAS: `pip install nvidia-cublas` gets it"
+		if with.Products == "" && with.Convolutions == "" && with.Error == "" {
+			p.Status, p.Message = absent, "no cuBLAS and no cuDNN: `pip install nvidia-cublas nvidia-cudnn-cu13` gets them"
 			return
 		}
-		r := m.execute(ctx, s, "--cublas", "off")
-		r.What, r.Base = "own products", with.Step
-		m.add(p, r)
+		for _, own := range []struct{ library, flag, what string }{
+			{with.Products, "--cublas", "own products"}, {with.Convolutions, "--cudnn", "own convolutions"},
+		} {
+			if own.library == "" && with.Error == "" {
+				continue
+			}
+			r := m.execute(ctx, s, own.flag, "off")
+			r.What, r.Base = own.what, with.Step
+			m.add(p, r)
+		}
 	}
 }
 

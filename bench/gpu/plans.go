@@ -250,6 +250,7 @@ type ran struct {
 		Syncs     int      `json:"syncs"`
 		Replayed  int      `json:"replayed_steps"`
 		Products  string   `json:"product_library"`
+		Convolver string   `json:"convolution_library"`
 		Measured  struct {
 			Kernels int64 `json:"kernel_bytes"`
 			Library int64 `json:"library_bytes"`
@@ -293,7 +294,7 @@ func (r *run) fill(out *ran) {
 	}
 	r.ArenaBytes, r.OwnBytes, r.TakenBytes = d.Arena, d.Arena+d.Resident+d.Constants+d.Scratch, d.Taken
 	r.Machine = d.Machine
-	r.KernelBytes, r.GraphBytes, r.LibraryBytes, r.Products = d.Measured.Kernels, d.Measured.Graph, d.Measured.Library, d.Products
+	r.KernelBytes, r.GraphBytes, r.LibraryBytes, r.Products, r.Convolutions = d.Measured.Kernels, d.Measured.Graph, d.Measured.Library, d.Products, d.Convolver
 	r.FallbackNodes, r.FallbackOps, r.Syncs, r.ReplayedSteps = &d.Fallbacks, d.Operators, d.Syncs, d.Replayed
 	r.Prepare, r.Step = out.Times.Prepare/1e3, out.Times.Step/1e3
 	if r.PlannedBytes > 0 && d.Taken > 0 {

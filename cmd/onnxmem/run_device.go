@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/units"
@@ -30,6 +32,12 @@ type runDevice struct {
 	LibraryPath   string   `json:"product_library_path,omitempty"`
 	LibraryNodes  int      `json:"product_library_nodes,omitempty"`
 	NoLibrary     string   `json:"no_product_library,omitempty"`
+
+	ConvolutionLibrary     string            `json:"convolution_library,omitempty"`
+	ConvolutionLibraryPath string            `json:"convolution_library_path,omitempty"`
+	ConvolutionNodes       int               `json:"convolution_library_nodes,omitempty"`
+	NoConvolutionLibrary   string            `json:"no_convolution_library,omitempty"`
+	Refused                []refusedByReason `json:"refused_convolutions,omitempty"`
 }
 
 // measured is what the driver took for the parts of a session.
@@ -41,6 +49,12 @@ type measured struct {
 	KernelBytes   int64 `json:"kernel_bytes"`
 	LibraryBytes  int64 `json:"library_bytes"`
 	GraphBytes    int64 `json:"graph_bytes"`
+}
+
+// refusedByReason counts nodes that a library was asked for and does not compute.
+type refusedByReason struct {
+	Reason string `json:"reason"`
+	Nodes  int    `json:"nodes"`
 }
 
 // deviceOf returns what a session took and did on its GPU; nil if it has none.
@@ -56,6 +70,13 @@ func deviceOf(s *vm.Session) *runDevice {
 	}
 	if u.NoLibrary != nil {
 		d.NoLibrary = u.NoLibrary.Error()
+	}
+	d.ConvolutionLibrary, d.ConvolutionLibraryPath, d.ConvolutionNodes = u.ConvolutionLibrary, u.ConvolutionLibraryPath, u.ConvolutionNodes
+	if u.NoConvolutionLibrary != nil {
+		d.NoConvolutionLibrary = u.NoConvolutionLibrary.Error()
+	}
+	for _, reason := range slices.Sorted(maps.Keys(u.RefusedConvolutions)) {
+		d.Refused = append(d.Refused, refusedByReason{reason, u.RefusedConvolutions[reason]})
 	}
 	return d
 }
@@ -79,7 +100,7 @@ func (d *runDevice) print(w io.Writer) {
 		units.Short(d.ArenaBytes), d.workspaces(), units.Short(d.ResidentBytes), units.Short(d.ConstantBytes), units.Short(d.ScratchBytes))
 	m := d.Measured
 	blocks := m.ArenaBytes + m.ResidentBytes + m.ConstantBytes + m.ScratchBytes
-	fmt.Fprintf(w, "%-20s %s: these %s, kernels %s, recorded graph %s, cuBLAS %s; before the run %s: context and others\n", "by the driver",
+	fmt.Fprintf(w, "%-20s %s: these %s, kernels %s, recorded graph %s, libraries %s; before the run %s: context and others\n", "by the driver",
 		units.Short(d.TakenBytes), units.Short(blocks), units.Short(m.KernelBytes), units.Short(m.GraphBytes), units.Short(m.LibraryBytes), units.Short(d.ContextBytes))
 	switch {
 	case d.Library != "":
@@ -87,6 +108,7 @@ func (d *runDevice) print(w io.Writer) {
 	case d.NoLibrary != "":
 		fmt.Fprintf(w, "%-20s onnxmem's own kernels: %s\n", "products", d.NoLibrary)
 	}
+	d.printConvolutions(w)
 	if d.ReplayedSteps > 0 {
 		fmt.Fprintf(w, "%-20s %d steps as one CUDA graph\n", "replayed", d.ReplayedSteps)
 	}
@@ -95,4 +117,17 @@ func (d *runDevice) print(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "%-20s %d nodes (%s); a run copies %s and waits %d times\n", "on the CPU", d.FallbackNodes, strings.Join(d.FallbackOps, ", "), units.Short(d.FallbackBytes), d.Syncs)
+}
+
+// printConvolutions prints which library computed convolutions, or why none did.
+func (d *runDevice) printConvolutions(w io.Writer) {
+	switch {
+	case d.ConvolutionLibrary != "":
+		fmt.Fprintf(w, "%-20s %s for %d nodes (%s)\n", "convolutions", units.Name(d.ConvolutionLibrary), d.ConvolutionNodes, units.Name(d.ConvolutionLibraryPath))
+	case d.NoConvolutionLibrary != "":
+		fmt.Fprintf(w, "%-20s onnxmem's own kernels: %s\n", "convolutions", d.NoConvolutionLibrary)
+	}
+	for _, r := range d.Refused {
+		fmt.Fprintf(w, "%-20s %d nodes by onnxmem's own kernels: %s\n", "convolutions", r.Nodes, r.Reason)
+	}
 }

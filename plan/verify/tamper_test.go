@@ -341,7 +341,7 @@ var real = []struct {
 	}},
 	{"a limit that the best order keeps", models["chain"], passes.Options{Limit: &passes.Limit{Bytes: 1 << 20, Arena: true}}, func(p *plan.Plan) bool { return p.Summary.LimitArena }},
 	{"a host", tower, passes.Options{Limit: &passes.Limit{Percent: 70}, Host: &passes.Host{Link: 1e9, NoRecompute: true}, Frontier: true}, func(p *plan.Plan) bool { return p.Summary.SwappedBuffers > 0 && p.Summary.WaitingPercent > 0 }},
-	{"recorded workspaces", twins, passes.Options{Workspaces: &plan.Recording{Device: "a GPU", Products: "a library", Nodes: []plan.NodeScratch{
+	{"recorded workspaces", twins, passes.Options{Workspaces: &plan.Recording{Device: "a GPU", Products: "a library", Convolutions: "another", Nodes: []plan.NodeScratch{
 		{Node: "make a", Output: "a", Bytes: 1000}, {Node: "make y", Output: "y", Bytes: 65},
 	}}}, func(p *plan.Plan) bool { return len(p.Workspaces.Nodes) == 2 }},
 	{"slices", sliceable, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 40}}, func(p *plan.Plan) bool {

@@ -81,6 +81,9 @@ func convolve(n *Node, bias, added *kernel.Tensor, then *kernel.NamedActivation)
 	case c.isDirect():
 		return c.launchDirect(n, c.direct())
 	}
+	if done, err := c.r.byLibrary(n, forward, g, c.groups, x, w, y); done || err != nil {
+		return err
+	}
 	return c.product(n)
 }
 

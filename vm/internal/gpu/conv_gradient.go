@@ -30,6 +30,12 @@ func makeConvWeightGrad(n *Node) error {
 	if err := c.fits(c.channels*volume(g.Kernel), volume(g.Out)); err != nil {
 		return err
 	}
+	if ch > 1 || groups == 1 && !c.isCorrelation() {
+		over := &kernel.Geometry{In: g.In, Out: g.Kernel, Kernel: g.Out, Stride: g.Dilation, Dilation: g.Stride, Pad: g.Pad}
+		if done, err := c.r.byLibrary(n, backwardFilter, over, groups, x, y, d); done || err != nil {
+			return err
+		}
+	}
 	plane, positions, taps := int64(volume(g.In)), int64(volume(g.Kernel)), int64(volume(g.Out))
 	part, all := int64(ch), int64(groups*ch)
 	m, rows := int64(c.m), int64(groups*c.m)

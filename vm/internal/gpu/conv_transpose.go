@@ -29,6 +29,11 @@ func makeConvTranspose(n *Node) error {
 	if err := c.fits(c.channels*volume(c.Kernel), volume(c.Out)); err != nil {
 		return err
 	}
+	if !c.isDirect() {
+		if done, err := c.r.byLibrary(n, backwardData, back, c.groups, y, w, x); done || err != nil {
+			return err
+		}
+	}
 	switch {
 	case c.isDirect():
 		v := c.direct()

@@ -100,9 +100,14 @@ type Kernels struct {
 	At func(t *kernel.Tensor) (driver.Ptr, error)
 	// OwnProducts keeps products in kernels of this package where there is cuBLAS, too.
 	OwnProducts bool
+	// OwnConvolutions keeps convolutions in kernels of this package where there is cuDNN, too.
+	OwnConvolutions bool
 
 	served    int                     // nodes whose product cuBLAS computes
 	noBLAS    error                   // why there is no cuBLAS, if a product asked for it
+	convolved int                     // nodes that cuDNN computes
+	noDNN     error                   // why there is no cuDNN, if a convolution asked for it
+	refused   map[string]int          // convolutions that cuDNN does not compute, by the reason
 	sources   map[string]*cuda.Source // by file and definitions
 	generated *generated              // elementwise kernels that are not ready yet
 	checked   []checked               // nodes that can report faults

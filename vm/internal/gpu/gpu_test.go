@@ -119,7 +119,7 @@ func newBench(t testing.TB) *bench {
 	b.must(d.Enter())
 	q, err := d.NewQueue()
 	b.must(err)
-	b.kernels = &Kernels{Queue: q, OwnProducts: true, At: func(t *kernel.Tensor) (driver.Ptr, error) {
+	b.kernels = &Kernels{Queue: q, OwnProducts: true, OwnConvolutions: true, At: func(t *kernel.Tensor) (driver.Ptr, error) {
 		if p, ok := b.at[t]; ok {
 			return p, nil
 		}
