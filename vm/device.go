@@ -29,6 +29,7 @@ type device struct {
 	constants *deviceConstants            // the program's
 	made      *cuda.Block                 // what the session makes constants of (computeFixed)
 	used      int64                       // bytes of it
+	tables    []*deviceTable
 	placed    map[extentOnHost]driver.Ptr // what is there
 
 	scratch      map[graph.NodeID]int64 // that nodes of the main graph take, in bytes
@@ -171,11 +172,16 @@ func (g *device) prepare(st *step, w workspace) (bool, error) {
 		return false, err
 	}
 	st.run, st.device = run, true
+	g.took(w, scratch)
+	return true, nil
+}
+
+// took notes that a node takes scratch.
+func (g *device) took(w workspace, scratch int64) {
 	g.scratch[w.node] = max(g.scratch[w.node], scratch)
 	if w.space.Bytes > 0 {
 		g.inWorkspaces = max(g.inWorkspaces, min(scratch, w.space.Bytes))
 	}
-	return true, nil
 }
 
 // tally counts the nodes that run on the host. Those of bodies and functions count, the
@@ -463,6 +469,9 @@ func (g *device) close() error {
 		return err
 	}
 	defer g.d.Leave()
+	for _, t := range g.tables {
+		defer t.block.Free()
+	}
 	list := []error{g.profile.close(), g.replay.close(), g.poison.Close(), g.kernels.Close(), g.copier.close(), g.queue.Close(), g.made.Free(), g.s.pr.releaseConstants(g.constants, g.d)}
 	for _, m := range g.mirrors {
 		list = append(list, m.dev.Free())

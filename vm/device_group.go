@@ -64,7 +64,7 @@ const mostGrouped = 64
 // groupable reports whether a node can be in a group.
 func (g *device) groupable(st *step) bool {
 	n := st.call.Node
-	if n.Semantics.Call != nil || !gpu.Elementwise(n.Domain, n.Op) || !st.exact() || st.idle() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Const {
+	if st.fusedInto != nil || st.stores != nil || n.Semantics.Call != nil || !gpu.Elementwise(n.Domain, n.Op) || !st.exact() || st.idle() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Const {
 		return false
 	}
 	for _, t := range append(slices.Clone(st.in), st.out...) {

@@ -62,6 +62,7 @@ type normGradient struct {
 	*chain
 	kernel         kernel.NormGradient
 	x, d, mask     graph.TensorID // mask may be None
+	scale          graph.TensorID
 	sums, products graph.NodeID
 	result         graph.TensorID
 	first, second  int // the steps at which the kernel measures, and writes the result
@@ -169,6 +170,9 @@ func (c *chain) normGradient(end graph.NodeID) *normGradient {
 	}
 	if c.f.tensors[scale].Len() != shape[1] {
 		return nil
+	}
+	if g.scale = scale; c.f.s.gpu != nil {
+		return g.placedOn(scale)
 	}
 	k.X, k.D, k.Scale, k.Out = &c.f.tensors[x].Tensor, &c.f.tensors[d].Tensor, &c.f.tensors[scale].Tensor, &c.f.tensors[g.result].Tensor
 	return g.placed(scale)

@@ -13,6 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/cuda"
 )
 
 // convolutional writes a classifier of 3 classes: some convolutions of an image, each with a
@@ -66,9 +67,20 @@ func convolutional(t *testing.T, draw *rand.Rand) (path string, batch int64) {
 
 // The gradient of a BatchNormalization is computed at once where its place allows it, and
 // has the bits of the nodes that run one by one, whatever stands between them.
-func TestNormGradients(t *testing.T) {
+func TestNormGradients(t *testing.T) { normGradients(t, nil, 16, 30) }
+
+// So it is on a device, if there are enough channels or elements of them.
+func TestDeviceNormGradients(t *testing.T) {
+	d, _ := onDevice(t)
+	normGradients(t, d, 8, 5)
+}
+
+// normGradients checks the steps of some networks and expects at least some gradients that
+// are computed at once.
+func normGradients(t *testing.T, d *cuda.Device, networks uint64, least int) {
+	t.Helper()
 	joined := 0
-	for seed := range uint64(16) {
+	for seed := range networks {
 		draw := rand.New(rand.NewPCG(seed, 5))
 		path, batch := convolutional(t, draw)
 		opt := passes.Options{Train: &autodiff.Options{}}
@@ -79,7 +91,7 @@ func TestNormGradients(t *testing.T) {
 			opt.NoInplace = true
 		}
 		p, r := program(t, path, opt)
-		s := newSession(t, p, vm.Options{Poison: true})
+		s := newSession(t, p, vm.Options{Poison: true, Device: d})
 		for _, name := range s.Chained() {
 			if strings.HasSuffix(name, "/Sqrt") {
 				joined++
@@ -99,12 +111,12 @@ func TestNormGradients(t *testing.T) {
 		}
 		start := maps.Clone(params.Values)
 		maps.Copy(start, inputs)
-		found, err := p.CheckRun(t.Context(), []map[string]vm.Value{start, inputs, inputs}, vm.Options{Poison: true})
+		found, err := p.CheckRun(t.Context(), []map[string]vm.Value{start, inputs, inputs}, vm.Options{Poison: true, Device: d})
 		if err != nil || !found.Identical() || found.First != nil {
 			t.Errorf("seed %d: %+v, %v", seed, found, err)
 		}
 	}
-	if joined < 30 {
-		t.Errorf("%d gradients were computed at once, expected 30 or more", joined)
+	if joined < least {
+		t.Errorf("%d gradients were computed at once, expected %d or more", joined, least)
 	}
 }

@@ -1,6 +1,6 @@
 // Groups of elements that one result is computed from: those along some axes of a tensor.
 #pragma once
-#include "rows.cuh"
+#include "channels.cuh"
 
 // Groups describes how groups are shared out to teams of threads, along x or y as in
 // Lines. The axes are merged to three that are kept and three that are reduced, the last
@@ -54,13 +54,6 @@ template <int D, class T, class A, class H> static __device__ void gather(A &sum
 		if (c1 >= g.reduced[1]) c1 -= g.reduced[1], c0++;
 	}
 }
-
-struct Join {
-	template <class A> __device__ A operator()(A a, const A &b) const {
-		a.join(b);
-		return a;
-	}
-};
 
 // merge joins the parts of group number, which lie groups apart; threads of one x share
 // them.

@@ -70,6 +70,68 @@ KERNEL(moments_finish, (double *statistics, const Moments *parts, int many, int 
 	statistics[groups + number] = m.squares / m.n;
 }
 
+// moments_channels has each part of a channel in another block.
+KERNEL(moments_channels, (Moments *parts, const T *x, Channels c)) {
+	Channel own(c);
+	C first = 0;
+	int n = 0;
+	Distances d = distances(C(), [&](auto &sums) {
+		n = 0;
+		each(c, own, [&](auto width, int at) {
+			auto v = few<width.n>(x + at, c);
+			if (n == 0) first = v.v[0];
+			n += width.n;
+#pragma unroll
+			for (int j = 0; j < width.n; j++) sums.add(v.v[j], first);
+		});
+	});
+	Moments m = {0, 0, 0};
+	if (n > 0) m = Moments{(double)n, first + d.sum / n, d.squares - d.sum * (d.sum / n)};
+	m = team(m, true, Join());
+	if (own.leads) parts[own.slot(c)] = m;
+}
+
+// Running is where the new running statistics go, and the old ones, which they may
+// overwrite. A place may be null.
+struct Running {
+	T *mean, *variance;
+	const T *oldMean, *oldVariance;
+	double keep, take;
+};
+
+// normalize_channels normalizes each channel by the moments of its parts, of which there
+// are at most as many as a warp has threads, and shares the work out as moments_channels.
+KERNEL(normalize_channels, (T *y, const T *x, const Moments *parts, int many, const T *scale, const T *bias, Channels c, double epsilon, Running r)) {
+	__shared__ Wide<C> factors[8], shifts[8]; // of the teams of a block
+	Channel own(c);
+	if (threadIdx.x < 32) {
+		Moments m = {0, 0, 0};
+		if (threadIdx.x < many) m = parts[(i64)threadIdx.x * c.count + own.number];
+		for (int d = 1; d < many; d *= 2) {
+			Moments other = exchange(m, d);
+			m = threadIdx.x & d ? Join()(other, m) : Join()(m, other);
+		}
+		if (threadIdx.x == 0) {
+			double variance = m.squares / m.n, inverse = load(scale + own.number) / sqrt(variance + epsilon);
+			assign(factors[threadIdx.y], inverse);
+			assign(shifts[threadIdx.y], load(bias + own.number) - m.mean * inverse);
+			if (own.leads && blockIdx.y == 0) {
+				if (r.mean) store(r.mean + own.number, load(r.oldMean + own.number) * (C)r.keep + (C)(m.mean * r.take));
+				if (r.variance) store(r.variance + own.number, load(r.oldVariance + own.number) * (C)r.keep + (C)(variance * r.take));
+			}
+		}
+	}
+	__syncthreads();
+	if (!own.real) return;
+	Wide<C> factor = factors[threadIdx.y], shift = shifts[threadIdx.y];
+	each(c, own, [&](auto width, int at) {
+		auto v = few<width.n>(x + at, c);
+#pragma unroll
+		for (int j = 0; j < width.n; j++) v.v[j] = scaled(v.v[j], factor, shift);
+		put(y + at, v, c);
+	});
+}
+
 // running mixes the statistics of a batch into the running ones, of which there are n
 // each. The new ones, which may be null, may overwrite the old ones.
 KERNEL(running, (T *mean, T *variance, const T *old_mean, const T *old_variance, const double *batch, int n, double keep, double take)) {

@@ -32,12 +32,17 @@ static __device__ __forceinline__ double finished(double v, int how, int n) {
 static __device__ __forceinline__ i64 finished(i64 v, int how, int n) { return how == 1 && n > 0 ? v / n : v; }
 static __device__ __forceinline__ u64 finished(u64 v, int how, int n) { return how == 1 && n > 0 ? v / n : v; }
 
+// square_added is v + x * x, in one rounding.
+static __device__ __forceinline__ float square_added(float v, float x) { return fmaf(x, x, v); }
+static __device__ __forceinline__ double square_added(double v, double x) { return fma(x, x, v); }
+template <class U> static __device__ __forceinline__ U square_added(U v, U x) { return v + x * x; }
+
 struct Sum {
 	Wide v;
 	static __device__ Sum start(const How &) { return {0}; }
 	__device__ void add(Wide x, const How &how) {
 		if (how.absolute) x = x < 0 ? -x : x;
-		v += how.square ? x * x : x;
+		v = how.square ? square_added(v, x) : v + x;
 	}
 	__device__ void join(const Sum &b) { v += b.v; }
 	__device__ Wide end(int n, const How &how) const { return finished(v, how.finish, n); }
@@ -82,6 +87,52 @@ template <class A, int D> static __device__ void reduce(T *y, A *parts, const T 
 	else parts[(i64)blockIdx.y * g.groups + own.number] = sum;
 }
 
+// reduce_channels has each part of a channel in another block, as norm_gradient.cu has.
+template <class A> static __device__ void reduce_channels(T *y, A *parts, const T *x, const Channels &c, int terms, How how) {
+	Channel own(c);
+	A sum = A::start(how);
+	each(c, own, [&](auto n, int at) {
+		auto v = few<n.n>(x + at, c);
+#pragma unroll
+		for (int j = 0; j < n.n; j++) sum.add(v.v[j], how);
+	});
+	sum = team(sum, true, Join());
+	if (!own.leads) return;
+	if (gridDim.y == 1) store(y + own.number, (Compute<T>)sum.end(terms, how));
+	else parts[own.slot(c)] = sum;
+}
+
+template <class A> static __device__ void finish_channels(T *y, const A *parts, int many, int channels, int terms, How how) {
+	int number = blockIdx.x * blockDim.x + threadIdx.x;
+	if (number < channels) store(y + number, (Compute<T>)joined(parts + number, many, channels).end(terms, how));
+}
+
+// reduce_columns reduces columns of a matrix of rows x columns, of which a thread has four.
+// Blocks of one y have part rows.
+template <class A> static __device__ void reduce_columns(T *y, A *parts, const T *x, int rows, int columns, int part, int packed, How how) {
+	int column = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
+	bool real = column < columns;
+	A sum[4] = {A::start(how), A::start(how), A::start(how), A::start(how)};
+	int end = rows - blockIdx.y * part < part ? rows : (blockIdx.y + 1) * part;
+	x += real ? column : 0;
+#pragma unroll 4
+	for (int r = blockIdx.y * part + threadIdx.y; r < end; r += blockDim.y) {
+		const T *p = x + (i64)r * columns;
+		Pack<T> v;
+		if (packed) v = *(const Pack<T> *)p;
+		else for (int j = 0; j < 4; j++) v.v[j] = p[j];
+#pragma unroll
+		for (int j = 0; j < 4; j++) sum[j].add(load(v.v + j), how);
+	}
+#pragma unroll
+	for (int j = 0; j < 4; j++) {
+		A v = team(sum[j], false, Join());
+		if (!real || threadIdx.y > 0) continue;
+		if (gridDim.y == 1) store(y + column + j, (Compute<T>)v.end(rows, how));
+		else parts[(i64)blockIdx.y * columns + column + j] = v;
+	}
+}
+
 template <class A> static __device__ void finish(T *y, const A *parts, int many, int groups, int terms, How how) {
 	int number = blockIdx.x * blockDim.x + threadIdx.x;
 	A sum = merge(A::start(how), parts, many, groups, number < groups ? number : groups - 1);
@@ -91,6 +142,9 @@ template <class A> static __device__ void finish(T *y, const A *parts, int many,
 #define REDUCTION(name, A) \
 	KERNEL(name##_lines, (T *y, A *parts, const T *x, Groups g, How how)) { reduce<A, 1>(y, parts, x, g, how); } \
 	KERNEL(name##_axes, (T *y, A *parts, const T *x, Groups g, How how)) { reduce<A, 3>(y, parts, x, g, how); } \
+	KERNEL(name##_channels, (T *y, A *parts, const T *x, Channels c, int terms, How how)) { reduce_channels<A>(y, parts, x, c, terms, how); } \
+	KERNEL(name##_joined, (T *y, const A *parts, int many, int channels, int terms, How how)) { finish_channels(y, parts, many, channels, terms, how); } \
+	KERNEL(name##_columns, (T *y, A *parts, const T *x, int rows, int columns, int part, int packed, How how)) { reduce_columns<A>(y, parts, x, rows, columns, part, packed, how); } \
 	KERNEL(name##_finish, (T *y, const A *parts, int many, int groups, int terms, How how)) { finish(y, parts, many, groups, terms, how); }
 
 REDUCTION(sum, Sum)

@@ -82,10 +82,14 @@ template <class A, class F> static __device__ A team(A v, bool along, F f) {
 		v = threadIdx.x & d ? f(other, v) : f(v, other);
 	}
 	if (blockDim.x <= 32) return v;
+	int warps = blockDim.x / 32;
 	if (thread % 32 == 0) part[thread / 32] = v;
 	__syncthreads();
-	v = part[0];
-	for (int w = 1; w < blockDim.x / 32; w++) v = f(v, part[w]);
+	v = part[thread / 32 / warps * warps + thread % warps];
+	for (int d = 1; d < warps; d *= 2) {
+		A other = exchange(v, d);
+		v = threadIdx.x & d ? f(other, v) : f(v, other);
+	}
 	__syncthreads();
 	return v;
 }

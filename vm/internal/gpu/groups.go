@@ -83,9 +83,9 @@ func groupsOf(shape []int, drop []bool) (*groups, error) {
 	return g, nil
 }
 
-// finish is the grid of the kernel that joins the parts of the groups.
-func (g *groups) finish() (grid, block driver.Dim3) {
-	return driver.Dim3{X: uint32((g.param.groups + 31) / 32), Y: 1, Z: 1}, driver.Dim3{X: 32, Y: 8, Z: 1}
+// finishOf is the grid of the kernel that joins the parts of some results.
+func finishOf(results int) (grid, block driver.Dim3) {
+	return driver.Dim3{X: uint32((results + 31) / 32), Y: 1, Z: 1}, driver.Dim3{X: 32, Y: 8, Z: 1}
 }
 
 // three returns the lengths and steps of at most three axes, after axes of length 1.

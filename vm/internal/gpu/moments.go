@@ -38,14 +38,11 @@ func (n *Node) moments(x *kernel.Tensor, shape []int, drop []bool) (statistics c
 	many = g.param.groups
 	const width = 8
 	statistics = n.scratch(2 * width * int64(many))
-	parts := n.scratch(0)
-	if g.parts > 1 {
-		parts = n.scratch(3 * width * int64(many) * int64(g.parts))
-	}
+	parts := n.partsRoom(g.parts, int(many), momentBytes)
 	if err := n.launch3(n.momentsKernel(name, x), g.grid, g.block, 0, statistics, parts, at[0], g.param); err != nil || g.parts == 1 {
 		return statistics, many, err
 	}
-	grid, block := g.finish()
+	grid, block := finishOf(int(many))
 	return statistics, many, n.launch3(n.momentsKernel("moments_finish", x), grid, block, 0, statistics, parts, int32(g.parts), many)
 }
 
@@ -97,6 +94,9 @@ func makeBatchNorm(n *Node) error {
 		grid, block := p.share(at[0], at[1])
 		return n.launch3(n.momentsKernel("apply_given", x), grid, block, 0, at[0], at[1], at[2], at[3], at[4], at[5], p)
 	}
+	if s, ok := channelsOf(x.Shape[0], channels, inner); ok {
+		return n.trainChannels(s)
+	}
 	drop := make([]bool, len(x.Shape))
 	for a := range drop {
 		drop[a] = a != 1
@@ -117,6 +117,33 @@ func makeBatchNorm(n *Node) error {
 		}
 	}
 	return n.normalize(p, statistics, many, scale, bias)
+}
+
+// momentBytes is the size of Moments of moments.cu.
+const momentBytes = 24
+
+// runningParam is Running of moments.cu.
+type runningParam struct {
+	mean, variance, oldMean, oldVariance driver.Ptr
+	keep, take                           float64
+}
+
+// trainChannels appends a BatchNormalization in training as two launches: the moments of
+// the parts of channels, and the normalization, which joins them.
+func (n *Node) trainChannels(c *channels) error {
+	at, err := n.addresses(n.Out[0], n.In[0], n.In[1], n.In[2], n.output(1), n.output(2), n.In[3], n.In[4])
+	if err != nil {
+		return err
+	}
+	momentum := float64(n.Float("momentum", 0.9))
+	running := runningParam{at[4], at[5], at[6], at[7], momentum, 1 - momentum}
+	parts := n.scratch(momentBytes * int64(c.parts) * int64(c.param.count))
+	p := c.at(at[0], at[1]).param
+	if err := n.launch3(n.momentsKernel("moments_channels", n.In[0]), c.grid, c.block, 0, parts, at[1], p); err != nil {
+		return err
+	}
+	return n.launch3(n.momentsKernel("normalize_channels", n.In[0]), c.grid, c.block, 0,
+		at[0], at[1], parts, int32(c.parts), at[2], at[3], p, float64(n.Float("epsilon", 1e-5)), running)
 }
 
 // makeGroupNorm normalizes groups of channels, with scale and bias by channel or, before

@@ -2,6 +2,8 @@ package gpu
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -59,11 +61,20 @@ func (n *Node) reduce(y, x *kernel.Tensor, drop []bool, kind string, h how) erro
 			bytes *= 2
 		}
 	}
-	g, err := groupsOf(x.Shape, drop)
+	at, err := n.addresses(y, x)
 	if err != nil {
 		return err
 	}
-	at, err := n.addresses(y, x)
+	file := func(form string) cuda.Kernel { return n.kernel("reduce.cu", kind+form, definitions...) }
+	if outer, kept, inner, ok := runsOf(x.Shape, drop); ok {
+		if c, ok := channelsOf(outer, kept, inner); ok {
+			return n.reduceChannels(c.at(at[1]), at, bytes, file, h)
+		}
+		if c, ok := columnsOf(outer, kept); ok && inner == 1 {
+			return n.reduceColumns(c, at, bytes, file, h)
+		}
+	}
+	g, err := groupsOf(x.Shape, drop)
 	if err != nil {
 		return err
 	}
@@ -71,19 +82,47 @@ func (n *Node) reduce(y, x *kernel.Tensor, drop []bool, kind string, h how) erro
 	if g.lines {
 		form = "_lines"
 	}
-	parts := n.scratch(0)
-	if g.parts > 1 {
-		parts = n.scratch(int64(g.parts) * int64(g.param.groups) * int64(bytes))
-	}
-	if err := n.launch3(n.kernel("reduce.cu", kind+form, definitions...), g.grid, g.block, 0, at[0], parts, at[1], g.param, h); err != nil {
+	parts := n.partsRoom(g.parts, int(g.param.groups), bytes)
+	if err := n.launch3(file(form), g.grid, g.block, 0, at[0], parts, at[1], g.param, h); err != nil {
 		return err
 	}
 	if g.parts == 1 {
 		return nil
 	}
-	grid, block := g.finish()
-	return n.launch3(n.kernel("reduce.cu", kind+"_finish", definitions...), grid, block, 0,
-		at[0], parts, int32(g.parts), g.param.groups, g.param.terms, h)
+	grid, block := finishOf(int(g.param.groups))
+	return n.launch3(file("_finish"), grid, block, 0, at[0], parts, int32(g.parts), g.param.groups, g.param.terms, h)
+}
+
+// reduceChannels appends the reduction of channels, whose accumulators have a size in bytes.
+func (n *Node) reduceChannels(c *channels, at []driver.Ptr, bytes int, file func(form string) cuda.Kernel, h how) error {
+	parts := n.partsRoom(c.parts, int(c.param.count), bytes)
+	if err := n.launch3(file("_channels"), c.grid, c.block, 0, at[0], parts, at[1], c.param, int32(c.all), h); err != nil || c.parts == 1 {
+		return err
+	}
+	const threads = 64 // there are few results
+	return n.launch(file("_joined"), cuts(int(c.param.count), threads), threads, at[0], parts, int32(c.parts), c.param.count, int32(c.all), h)
+}
+
+// reduceColumns appends the reduction of columns.
+func (n *Node) reduceColumns(c *columns, at []driver.Ptr, bytes int, file func(form string) cuda.Kernel, h how) error {
+	parts := n.partsRoom(c.parts, c.count, bytes)
+	packed := int32(1)
+	if at[1]%16 != 0 {
+		packed = 0
+	}
+	if err := n.launch3(file("_columns"), c.grid, c.block, 0, at[0], parts, at[1], int32(c.rows), int32(c.count), int32(c.part), packed, h); err != nil || c.parts == 1 {
+		return err
+	}
+	grid, block := finishOf(c.count)
+	return n.launch3(file("_finish"), grid, block, 0, at[0], parts, int32(c.parts), int32(c.count), int32(c.rows), h)
+}
+
+// partsRoom is scratch for the parts of results, none if each has one part.
+func (n *Node) partsRoom(parts, results, bytes int) cuda.Room {
+	if parts == 1 {
+		return n.scratch(0)
+	}
+	return n.scratch(int64(parts) * int64(results) * int64(bytes))
 }
 
 // makeArg finds the place of the largest or smallest element along an axis. Of equal

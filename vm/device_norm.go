@@ -1,0 +1,181 @@
+package vm
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/gpu"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// joinNormGradientsOn does on a device what joinNormGradients does on the CPU: few kernels
+// compute the gradient of a BatchNormalization at the step at which both of its sums are
+// made, with the bits of the nodes.
+func (f *frame) joinNormGradientsOn(g *device, a *area, order []graph.NodeID) {
+	if g == nil || f.s.opt.Separate || f.s.comparer != nil || f.s.pr.m.Graph != f.g {
+		return
+	}
+	place := placesOf(order)
+	var list []*normGradient
+	for id, n := range f.g.Nodes {
+		if n.Op != "Mul" || n.Domain != "" {
+			continue
+		}
+		c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{}}
+		if gradient := c.normGradient(graph.NodeID(id)); gradient != nil {
+			list = append(list, gradient)
+		}
+	}
+	slices.SortFunc(list, func(a, b *normGradient) int { return a.first - b.first }) // tables serve one after the other
+	for _, gradient := range list {
+		g.joinNormGradient(gradient, a)
+	}
+}
+
+// placedOn is placed on a device. Sums are written to their own places, so they are computed
+// when both have one, and nobody may have read the other by then.
+func (g *normGradient) placedOn(scale graph.TensorID) *normGradient {
+	for m := g.f.g.Tensors[scale].Maker; m >= 0 && g.f.steps[m].views(); m = g.f.g.Tensors[scale].Maker {
+		scale = g.f.g.Nodes[m].Inputs[0] // a parameter, which its update reads later
+	}
+	g.scale = scale
+	read := []graph.TensorID{g.x, g.d, scale}
+	g.first = max(g.place[g.sums], g.place[g.products])
+	if slices.ContainsFunc(read, g.swapped) || g.first < g.after(read...) {
+		return nil
+	}
+	for _, n := range []graph.NodeID{g.sums, g.products} {
+		if t := g.f.g.Nodes[n].Outputs[0]; g.f.g.Tensors[t].Output || g.readBefore(t, g.first) {
+			return nil
+		}
+	}
+	for g.second = g.first; g.second <= g.made(g.result); g.second++ {
+		held := !slices.ContainsFunc(read, func(t graph.TensorID) bool { return !g.holds(t, g.second) })
+		if g.nodes[g.order[g.second]] && held && g.free(g.result, g.second) && g.alone(g.result, g.second) {
+			return g
+		}
+	}
+	return nil
+}
+
+// viewsBefore returns what nodes before a step make of a tensor in place: its other shapes.
+func (c *chain) viewsBefore(t graph.TensorID, step int) (list []*tensor) {
+	for _, r := range c.f.g.Tensors[t].Readers {
+		if st := c.f.steps[r]; !c.nodes[r] && c.place[r] < step && st.views() {
+			list = append(list, st.out[0])
+			list = append(list, c.viewsBefore(st.call.Node.Outputs[0], step)...)
+		}
+	}
+	return list
+}
+
+// readBefore reports whether a node outside of the chain reads a tensor before a step. A node
+// that only gives it another shape, in place, does not.
+func (c *chain) readBefore(t graph.TensorID, step int) bool {
+	return slices.ContainsFunc(c.f.g.Tensors[t].Readers, func(r graph.NodeID) bool {
+		switch st := c.f.steps[r]; {
+		case c.nodes[r] || c.place[r] > step:
+			return false
+		case st.views():
+			view := st.call.Node.Outputs[0]
+			return c.f.g.Tensors[view].Output || c.readBefore(view, step)
+		}
+		return true
+	})
+}
+
+// joinNormGradient gives the work of a gradient's nodes to one or two of its steps, if their
+// tensors lie apart.
+func (g *device) joinNormGradient(n *normGradient, a *area) {
+	f := n.f
+	x, d, scale, result := f.tensors[n.x], f.tensors[n.d], f.tensors[n.scale], f.tensors[n.result]
+	sums, products := f.steps[n.sums].out[0], f.steps[n.products].out[0]
+	for i, s := range []*tensor{sums, products, result} {
+		if overlap(s, scale) || i == 1 && overlap(s, sums) {
+			return
+		}
+		for _, t := range []*tensor{x, d} {
+			if exact := s == result && t.At == s.At; !exact && overlap(s, t) {
+				return
+			}
+		}
+	}
+	leader, writer := f.steps[n.order[n.first]], f.steps[n.order[n.second]]
+	if leader == writer && (overlap(result, sums) || overlap(result, products)) {
+		return
+	}
+	k := gpu.NormGradient{
+		X: &x.Tensor, D: &d.Tensor, Scale: &scale.Tensor, Out: &result.Tensor, Sums: &sums.Tensor, Products: &products.Tensor,
+		Epsilon: n.kernel.Epsilon, PerVariance: n.kernel.PerVariance, PerShift: n.kernel.PerShift, PerSlope: n.kernel.PerSlope,
+	}
+	if leader != writer {
+		bytes, err := k.TableBytes()
+		if err == nil {
+			k.Table, err = g.table(bytes, n.first, n.second)
+		}
+		if err != nil {
+			return // the nodes run one by one
+		}
+	}
+	w := g.workspaceOf(leader.node, a)
+	measure, write, scratch, err := g.kernels.PrepareNormGradient(&k, w.space)
+	if err != nil {
+		return
+	}
+	g.took(w, scratch)
+	for id := range n.nodes {
+		st := f.steps[id]
+		st.chained, st.kernel = true, kernel.Lookup(st.call.Node.Domain, st.call.Node.Op)
+		if st.out[0].inside = true; st != leader && st != writer {
+			st.fusedInto = writer
+		}
+	}
+	for _, t := range []*tensor{result, sums, products} {
+		t.inside = false
+	}
+	leader.run, leader.device = measure, true
+	leader.external, leader.stores = []*tensor{x, d, scale}, []*tensor{sums, products}
+	for _, id := range []graph.NodeID{n.sums, n.products} { // where they are is known now
+		leader.stores = append(leader.stores, n.viewsBefore(f.g.Nodes[id].Outputs[0], n.first)...)
+	}
+	if leader == writer {
+		leader.stores = append(leader.stores, result)
+		leader.run = func(p *work.Pool) error {
+			if err := measure(p); err != nil {
+				return err
+			}
+			return write(p)
+		}
+		return
+	}
+	writer.run, writer.device = write, true
+	writer.external, writer.stores = leader.external, []*tensor{result}
+}
+
+// table returns device memory that keeps bytes from one step to another.
+func (g *device) table(bytes int64, from, to int) (driver.Ptr, error) {
+	for _, t := range g.tables {
+		if t.until < from && t.block.Bytes >= bytes {
+			t.until = to
+			return t.block.At, nil
+		}
+	}
+	if err := g.s.mem.take(bytes); err != nil {
+		return 0, err
+	}
+	block, err := g.d.Take(bytes, "sums of gradients")
+	if err != nil {
+		return 0, err
+	}
+	g.tables = append(g.tables, &deviceTable{block, to})
+	return block.At, nil
+}
+
+// deviceTable is device memory for what steps leave to later ones.
+type deviceTable struct {
+	block *cuda.Block
+	until int // the last step that reads it
+}

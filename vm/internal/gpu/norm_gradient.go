@@ -1,0 +1,99 @@
+package gpu
+
+import (
+	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// NormGradient is the gradient of a BatchNormalization in training, which a step has as
+// some twenty nodes, with their bits. All tensors are of float32. Scale, Sums and Products
+// have an element for each channel.
+type NormGradient struct {
+	X, D, Scale *kernel.Tensor // the image, the gradient of the result, the scale
+	Out         *kernel.Tensor // the gradient of the image, which may lie exactly on X or D
+	// Sums are those of D, Products those of the products of D with the normalized image.
+	// They lie on nothing else.
+	Sums, Products *kernel.Tensor
+	Epsilon        float32
+	// PerVariance, PerShift and PerSlope are the factors by which the nodes divide the sum
+	// of squares, of D, and of products.
+	PerVariance, PerShift, PerSlope float32
+	// Table is device memory that keeps sums from the first launches to the last one, if the
+	// other work may run between them; 0: they follow one another.
+	Table driver.Ptr
+}
+
+// gradientParam is Gradient of norm_gradient.cu.
+type gradientParam struct {
+	channels                                 channelParam
+	terms                                    int32
+	perVariance, perShift, perSlope, epsilon float32
+}
+
+// channels shares the image out. It fails with ErrUnsupported for one whose sums other
+// kernels compute.
+func (g *NormGradient) channels() (*channels, error) {
+	shape := g.X.Shape
+	c, ok := channelsOf(shape[0], shape[1], count(shape[2:]))
+	if !ok {
+		return nil, unsupportedf("the gradient of an image of shape %v", shape)
+	}
+	return c, nil
+}
+
+// TableBytes is the size of a table.
+func (g *NormGradient) TableBytes() (int64, error) {
+	c, err := g.channels()
+	if err != nil {
+		return 0, err
+	}
+	const sums = 4
+	return 4 * sums * int64(c.parts) * int64(c.param.count), nil
+}
+
+// PrepareNormGradient returns two functions that put the launches of a gradient on the
+// queue, as PrepareIn does for a node: those that compute the sums, and then those that
+// write the gradient of the image.
+func (k *Kernels) PrepareNormGradient(g *NormGradient, w Workspace) (sum, write kernel.Run, scratch int64, err error) {
+	c, err := g.channels()
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	bytes, err := g.TableBytes()
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	first, second := &Node{k: k, space: w.aligned()}, &Node{k: k}
+	at, err := first.addresses(g.X, g.D, g.Scale, g.Out, g.Sums, g.Products)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	x, d, scale, out, sums, products := at[0], at[1], at[2], at[3], at[4], at[5]
+	p := gradientParam{
+		channels: c.at(x, d, out).param, terms: int32(c.all),
+		perVariance: g.PerVariance, perShift: g.PerShift, perSlope: g.PerSlope, epsilon: g.Epsilon,
+	}
+	parts := any(g.Table)
+	if g.Table == 0 {
+		parts, scratch = first.scratch(bytes), bytes+scratchAlign-1
+	}
+	kernel := func(name string) cuda.Kernel { return first.kernel("norm_gradient.cu", name) }
+	measure := func(name string, params ...any) {
+		if err == nil {
+			err = first.launch3(kernel(name), c.grid, c.block, 0, append(params, parts, p)...)
+		}
+	}
+	measure("mean", x)
+	measure("squares", x)
+	measure("products", x, d)
+	if err == nil && g.Table != 0 {
+		const threads = 64
+		err = first.launch(kernel("totals"), cuts(int(p.channels.count), threads), threads, sums, products, parts, int32(c.parts), p)
+		sums, products = 0, 0
+	}
+	if err == nil {
+		err = second.launch3(kernel("apply"), c.grid, c.block, 0, out, sums, products, x, d, scale, parts, p)
+	}
+	return first.run, second.run, scratch, err
+}
