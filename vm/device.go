@@ -26,9 +26,9 @@ type device struct {
 	kernels *gpu.Kernels
 
 	mirrors   []mirror
-	constants *deviceConstants            // the program's
-	made      *cuda.Block                 // what the session makes constants of (computeFixed)
-	used      int64                       // bytes of it
+	constants *deviceConstants // the program's
+	made      *cuda.Block      // what the session makes constants of (computeFixed)
+	used      int64            // bytes of it
 	tables    []*deviceTable
 	placed    map[extentOnHost]driver.Ptr // what is there
 
