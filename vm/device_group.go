@@ -10,8 +10,9 @@ import (
 )
 
 // groups finds the elementwise nodes of a frame that follow one another and have outputs
-// of one shape: they become one kernel, in the place of the last of them, and what only
-// they read is never written. listed holds the steps by node, order the nodes as they run.
+// of one shape, or of one element that others of the group read: they become one kernel, in
+// the place of the last of them, and what only they read is never written. listed holds the
+// steps by node, order the nodes as they run.
 func (g *device) groups(listed []*step, order []graph.NodeID) (groups [][]*step) {
 	if g == nil || g.s.comparer != nil { // the comparer looks at every output
 		return nil
@@ -30,6 +31,7 @@ func (g *device) groups(listed []*step, order []graph.NodeID) (groups [][]*step)
 			end()
 		}
 		switch {
+		case st.fusedInto != nil: // nothing happens at its step
 		case !g.groupable(st):
 			end()
 		case len(now) > 0 && !joins(now, st):
@@ -81,11 +83,16 @@ func (g *device) groupable(st *step) bool {
 
 // joins reports whether a group stays one kernel if a node joins it.
 func joins(group []*step, st *step) bool {
-	if len(group) == mostGrouped || !slices.Equal(st.out[0].Shape, group[0].out[0].Shape) {
+	if len(group) == mostGrouped {
 		return false
 	}
 	group = append(slices.Clone(group), st)
 	stores := storesOf(group)
+	for _, st := range group { // each thread computes the scalars that it needs
+		if y := st.out[0]; len(stores) == 0 || !slices.Equal(y.Shape, stores[0].Shape) && (y.Len() > 1 || slices.Contains(stores, y)) {
+			return false
+		}
+	}
 	for i, s := range stores {
 		for _, t := range externalOf(group) {
 			exact := t.At == s.At && t.Bytes() == s.Bytes() && slices.Equal(t.Shape, s.Shape)
