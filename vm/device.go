@@ -469,10 +469,10 @@ func (g *device) close() error {
 		return err
 	}
 	defer g.d.Leave()
-	for _, t := range g.tables {
-		defer t.block.Free()
-	}
 	list := []error{g.profile.close(), g.replay.close(), g.poison.Close(), g.kernels.Close(), g.copier.close(), g.queue.Close(), g.made.Free(), g.s.pr.releaseConstants(g.constants, g.d)}
+	for _, t := range g.tables {
+		list = append(list, t.block.Free())
+	}
 	for _, m := range g.mirrors {
 		list = append(list, m.dev.Free())
 	}

@@ -71,6 +71,10 @@ func (s *Session) DeviceUse() *DeviceUse {
 	u.RefusedConvolutions = g.kernels.RefusedConvolutions()
 	m := &u.Measured
 	m.ScratchBytes, m.ConstantBytes, m.LibraryBytes = g.queue.Taken()
+	for _, t := range g.tables {
+		u.ScratchBytes += t.block.Bytes
+		m.ScratchBytes += t.block.Taken
+	}
 	m.KernelBytes, m.GraphBytes = g.d.KernelBytes(), g.replay.taken
 	if g.made != nil {
 		u.ConstantBytes += g.made.Bytes

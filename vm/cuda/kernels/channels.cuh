@@ -37,28 +37,28 @@ template <class T, int N> struct Few { Compute<T> v[N]; };
 
 template <int N, class T> static __device__ __forceinline__ Few<T, N> few(const T *p, const Channels &c) {
 	Few<T, N> r;
-	if (N == 1) {
+	if constexpr (N == 1) {
 		r.v[0] = load(p);
-		return r;
-	}
-	Pack<T> q;
-	if (c.packed) q = *(const Pack<T> *)p;
-	else for (int j = 0; j < 4; j++) q.v[j] = p[j];
+	} else {
+		Pack<T> q;
+		if (c.packed) q = *(const Pack<T> *)p;
+		else for (int j = 0; j < N; j++) q.v[j] = p[j];
 #pragma unroll
-	for (int j = 0; j < N; j++) r.v[j] = load(q.v + j);
+		for (int j = 0; j < N; j++) r.v[j] = load(q.v + j);
+	}
 	return r;
 }
 
 template <int N, class T> static __device__ __forceinline__ void put(T *p, const Few<T, N> &r, const Channels &c) {
-	if (N == 1) {
+	if constexpr (N == 1) {
 		store(p, r.v[0]);
-		return;
-	}
-	Pack<T> q;
+	} else {
+		Pack<T> q;
 #pragma unroll
-	for (int j = 0; j < 4; j++) store(q.v + j, r.v[j % N]);
-	if (c.packed) *(Pack<T> *)p = q;
-	else for (int j = 0; j < 4; j++) p[j] = q.v[j];
+		for (int j = 0; j < N; j++) store(q.v + j, r.v[j]);
+		if (c.packed) *(Pack<T> *)p = q;
+		else for (int j = 0; j < N; j++) p[j] = q.v[j];
+	}
 }
 
 template <int N, class F> static __device__ __forceinline__ void over(const Channels &c, const Channel &own, F f) {

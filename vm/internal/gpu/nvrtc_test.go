@@ -158,7 +158,8 @@ func (c *compilation) key(compiler string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// sourcesOfCases lists the sources that the cases need.
+// sourcesOfCases lists the sources that the cases need, and those of kernels that stand for
+// several nodes.
 func sourcesOfCases(t *testing.T) []*cuda.Source {
 	b := newBench(t) // on the fake driver
 	for i := range cases {
@@ -170,6 +171,10 @@ func sourcesOfCases(t *testing.T) []*cuda.Source {
 		for _, d := range types {
 			b.prepare(c, d)
 		}
+	}
+	x, of := b.empty(2, 4, 8, 8), b.empty(4)
+	if _, _, _, err := b.kernels.PrepareNormGradient(&NormGradient{X: x, D: x, Scale: of, Out: x, Sums: of, Products: of}, Workspace{}); err != nil {
+		t.Fatal(err)
 	}
 	b.kernels.generated.finish()
 	return b.kernels.Queue.Sources()
