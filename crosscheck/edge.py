@@ -94,7 +94,12 @@ def lowest(whole, attempt):
             low = limit
         else:
             high = peak
-    return high
+    return below(high, attempt)
+
+
+def below(high, attempt):
+    """Return the peak of a plan within a limit just below high; high if there is none. The plan for the last limit may be one of a larger peak that takes less time."""
+    return peak if high and (peak := attempt(high - 1)) is not None else high
 
 
 def _check(whole, sliced, tool):
