@@ -1,6 +1,10 @@
 package slicing
 
-import "github.com/onnxmem/onnxmem/ops"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/ops"
+)
 
 // A region may run in two orders. Slice by slice, each slice takes its rows of the inputs
 // and puts those of the outputs into their places, so inputs and outputs are there whole,
@@ -24,7 +28,7 @@ type apart struct {
 }
 
 // apartCounts are the numbers of slices that are tried for regions that run apart. With
-// more, the rows that neighbours share take too many bytes.
+// more, the rows that neighbours share take too many bytes. Counts has all of them.
 var apartCounts = []int{2, 3, 4, 6, 8}
 
 // runApart returns the fewest slices that bring the window below the limit if the region
@@ -36,11 +40,11 @@ func (c *candidate) runApart(limit int64, extra float64) *Choice {
 	if len(c.parts.early) == 0 || c.parts.least > limit {
 		return nil
 	}
-	if last := c.measured(c.of, apartCounts[len(apartCounts)-1]); last.possible && c.parts.rest+last.inner > limit {
+	if last := c.measured(slices.Index(Counts, apartCounts[len(apartCounts)-1])); last.possible && c.parts.rest+last.inner > limit {
 		return nil
 	}
 	for _, k := range apartCounts {
-		m := c.measured(c.of, k)
+		m := c.measured(slices.Index(Counts, k))
 		if m.extra >= extra {
 			break
 		}
@@ -79,7 +83,7 @@ func (c *candidate) newApart() *apart {
 
 // peakApart returns the estimated load of the window in bytes if the region runs apart in
 // k slices.
-func (c *candidate) peakApart(m measure, k int) int64 {
+func (c *candidate) peakApart(m *measure, k int) int64 {
 	parts, most, rest := int64(0), int64(0), c.held // of the inputs that die early: rows of all slices, and of the largest
 	for _, j := range c.parts.early {
 		if m.taken[j] > 0 {

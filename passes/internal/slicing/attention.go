@@ -150,7 +150,7 @@ func (r *Region) state() (bytes int64) {
 func (r *Region) timeOfPieces(a *attention, s *Slice, first bool) (ns float64) {
 	p := r.p
 	t := p.g.Nodes[a.softmax].Outputs[0]
-	w := s.Made[t]
+	w, _ := s.Made(t)
 	rows := float64(p.exactBytes(t, a.axis, w.Hi-w.Lo))
 	state := float64(p.exactBytes(t, a.axis, 1))
 	ns = 2*p.Cost(cost.Work{Bytes: rows + state}) + p.Cost(cost.Work{Bytes: 2*rows + state}) + p.Cost(cost.Work{Bytes: 3 * state})

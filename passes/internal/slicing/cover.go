@@ -37,6 +37,18 @@ type candidate struct {
 	parts *apart          // how it runs apart; nil: not known yet
 	most  int             // the index in Counts of the largest number of slices that is possible; -1: none is, -2: not known yet
 	tried map[int]*Choice // by the number of slices
+	known []*measure      // by the index in Counts; nil: not known yet
+}
+
+// measured returns what Counts[x] slices need and cost.
+func (c *candidate) measured(x int) *measure {
+	if c.known == nil {
+		c.known = make([]*measure, len(Counts))
+	}
+	if c.known[x] == nil {
+		c.known[x] = c.Region.measured(c.of, Counts[x])
+	}
+	return c.known[x]
 }
 
 // NewSearch prepares a search.
@@ -192,20 +204,20 @@ func (s *Search) candidate(r *Region) *candidate {
 // less than that extra time; nil if there are none. If apart is set, the region may run
 // apart.
 func (c *candidate) choose(limit int64, extra float64, apart bool) *Choice {
-	if max(c.held, c.other) > limit {
+	if max(c.held, c.other) > limit || !apart && c.held+c.least > limit {
 		return nil
 	}
 	// The extra time rises with the number of slices, and the peak falls.
-	if least := c.measured(c.of, Counts[0]); least.possible && least.extra >= extra {
+	if least := c.measured(0); least.possible && least.extra >= extra {
 		return nil
 	}
 	if c.most == -2 {
-		for c.most = len(Counts) - 1; c.most >= 0 && !c.measured(c.of, Counts[c.most]).possible; {
+		for c.most = len(Counts) - 1; c.most >= 0 && !c.measured(c.most).possible; {
 			c.most--
 		}
 	}
 	fits := func(x int) bool {
-		m := c.measured(c.of, Counts[x])
+		m := c.measured(x)
 		switch {
 		case !m.possible || c.held+c.least+m.inner > limit:
 			return false
@@ -246,7 +258,7 @@ func (c *candidate) at(x int) *Choice {
 	if t := c.tried[k]; t != nil {
 		return t
 	}
-	m := c.measured(c.of, k)
+	m := c.measured(x)
 	t := &Choice{Region: c.Region, Slices: k, Extra: m.extra, streams: c.streams(c.of, c.may, k)}
 	t.Peak = max(c.held+c.outputs(t.streams)+m.inner, c.other)
 	t.Extra += c.rooms(t.streams)

@@ -1,6 +1,8 @@
 package slicing
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/cost"
 	"github.com/onnxmem/onnxmem/ops"
@@ -37,13 +39,13 @@ type frame struct {
 // slices run.
 func (r *Region) frame() frame {
 	p := r.p
-	slices := 0 // the step of the slices
+	run := 0 // the step at which the slices run
 	for _, c := range r.class {
 		if c == before {
-			slices++
+			run++
 		}
 	}
-	at, next := make([]int, len(r.class)), [2]int{0, slices + 1}
+	at, next := make([]int, len(r.class)), [2]int{0, run + 1}
 	for x, c := range r.class {
 		switch c {
 		case before:
@@ -53,7 +55,7 @@ func (r *Region) frame() frame {
 			at[x] = next[1]
 			next[1]++
 		default:
-			at[x] = slices
+			at[x] = run
 		}
 	}
 	end := next[1]
@@ -74,7 +76,7 @@ func (r *Region) frame() frame {
 				if !outputs[int32(i)] {
 					continue
 				}
-				first = slices + 1
+				first = run + 1
 			}
 		}
 		if st.Last <= r.End {
@@ -98,7 +100,7 @@ func (r *Region) frame() frame {
 	for x := 1; x < end; x++ {
 		loads[x] += loads[x-1]
 	}
-	f := frame{held: loads[slices]}
+	f := frame{held: loads[run]}
 	for x, c := range r.class {
 		if v := r.Start + x; c == before || c == behind {
 			f.other = max(f.other, loads[at[x]]+p.Workspace[v]-p.saved[v])
@@ -133,30 +135,33 @@ func (r *Region) rooms(streams map[graph.TensorID]graph.TensorID) (ns float64) {
 }
 
 // wholeTime returns the time of the region's nodes when they run whole.
-func (r *Region) wholeTime() (ns float64) {
-	for _, v := range r.Nodes {
-		if n := r.p.g.Nodes[v]; !r.p.view(n) {
-			ns += r.p.time(v, cost.Whole(r.p.g, n))
+func (r *Region) wholeTime() float64 {
+	if r.whole == nil {
+		ns := 0.0
+		for _, v := range r.Nodes {
+			if n := r.p.g.Nodes[v]; !r.p.view(n) {
+				ns += r.p.time(v, cost.Whole(r.p.g, n))
+			}
 		}
+		r.whole = &ns
 	}
-	return ns
+	return *r.whole
 }
 
 // time returns the time of a slice: of its copies of the nodes, of taking the rows of
 // inputs, and of putting those of outputs. The first slice adds to no sum.
 func (r *Region) time(s *Slice, first bool) (ns float64) {
 	p := r.p
-	cuts := map[taken]bool{}
-	for _, v := range r.Nodes {
-		n, ns1 := p.g.Nodes[v], s.Node[v]
-		var in, out []cost.Tensor
+	var cuts []taken
+	var in, out []cost.Tensor
+	for x, v := range r.Nodes {
+		n, ns1 := p.g.Nodes[v], s.Node[x]
+		in, out = in[:0], out[:0]
 		part := 1.0
-		seen := map[graph.TensorID]bool{}
 		for j, t := range n.Inputs {
-			if t < 0 || seen[t] {
+			if t < 0 || slices.Contains(n.Inputs[:j], t) {
 				continue
 			}
-			seen[t] = true
 			whole := cost.TensorOf(p.g, t)
 			w := ns1.In[j]
 			if w.Axis == ops.Whole {
@@ -165,11 +170,11 @@ func (r *Region) time(s *Slice, first bool) (ns float64) {
 			}
 			rows := whole.Rows(w.Axis, w.Hi-w.Lo)
 			in = append(in, rows)
-			_, made := r.made[t]
-			if length := int64(whole.Lengths[w.Axis]); !made && w.Hi-w.Lo < length && !cuts[taken{t, w}] && !r.cutInFile(t) {
-				cuts[taken{t, w}] = true
+			made := s.numbers.in[x][j]
+			if length := int64(whole.Lengths[w.Axis]); made < 0 && w.Hi-w.Lo < length && !slices.Contains(cuts, taken{t, w}) && !r.cutInFile(t) {
+				cuts = append(cuts, taken{t, w})
 				ns += p.Cost(cost.Copy(rows.Bytes))
-			} else if made && (s.Made[t].Lo != w.Lo || s.Made[t].Hi != w.Hi) {
+			} else if made >= 0 && (s.made[made].Lo != w.Lo || s.made[made].Hi != w.Hi) {
 				ns += p.Cost(cost.Copy(rows.Bytes))
 			}
 		}
@@ -178,7 +183,7 @@ func (r *Region) time(s *Slice, first bool) (ns float64) {
 		if sum != nil {
 			part = float64(ns1.Hi-ns1.Lo) / float64(sum.Length)
 		}
-		for _, t := range n.Outputs {
+		for o, t := range n.Outputs {
 			if t < 0 {
 				continue
 			}
@@ -192,7 +197,7 @@ func (r *Region) time(s *Slice, first bool) (ns float64) {
 				default:
 					ns += p.Cost(cost.Work{Bytes: 3 * whole.Bytes})
 				}
-			} else if w, ok := s.Made[t]; ok {
+			} else if w := s.made[s.numbers.out[x][o]]; w.Axis != ops.Whole {
 				out = append(out, whole.Rows(w.Axis, w.Hi-w.Lo))
 				part = float64(w.Hi-w.Lo) / float64(whole.Lengths[w.Axis])
 			}
@@ -209,7 +214,7 @@ func (r *Region) time(s *Slice, first bool) (ns float64) {
 	for _, t := range r.Outputs {
 		if w, rows := s.Share[t]; rows {
 			put := p.Cost(cost.Copy(cost.TensorOf(p.g, t).Rows(w.Axis, w.Hi-w.Lo).Bytes))
-			if ns += put; w != s.Made[t] {
+			if ns += put; w != s.made[s.numbers.of[t]] {
 				ns += put // its rows are taken from those that the slice makes
 			}
 		}

@@ -18,9 +18,11 @@ type piece struct {
 
 // pieces numbers the tensors that a region makes and reads.
 type pieces struct {
-	made int     // how many it makes: the first pieces
-	in   [][]int // of each input of each node: its number if the region makes it, -1 - its place in Inputs if not
-	out  [][]int // of each output of each node: its number
+	made  int                    // how many it makes: the first pieces
+	reads int                    // how many inputs its nodes have
+	of    map[graph.TensorID]int // the number of each tensor, as in the lists below
+	in    [][]int                // of each input of each node: its number if the region makes it, -1 - its place in Inputs if not
+	out   [][]int                // of each output of each node: its number
 }
 
 // noPiece stands for an input or output that is left out, and for an input that is read
@@ -32,25 +34,25 @@ func (r *Region) pieces() *pieces {
 	if r.numbers != nil {
 		return r.numbers
 	}
-	n := &pieces{in: make([][]int, len(r.Nodes)), out: make([][]int, len(r.Nodes))}
-	number := make(map[graph.TensorID]int, len(r.made)+len(r.Inputs))
+	n := &pieces{in: make([][]int, len(r.Nodes)), out: make([][]int, len(r.Nodes)), of: make(map[graph.TensorID]int, len(r.made)+len(r.Inputs))}
 	for j, t := range r.Inputs {
-		number[t] = -1 - j
+		n.of[t] = -1 - j
 	}
 	for x, v := range r.Nodes {
 		node := r.p.g.Nodes[v]
 		n.in[x], n.out[x] = make([]int, len(node.Inputs)), make([]int, len(node.Outputs))
 		for k, t := range node.Outputs {
 			if n.out[x][k] = noPiece; t >= 0 {
-				number[t], n.out[x][k] = n.made, n.made
+				n.of[t], n.out[x][k] = n.made, n.made
 				n.made++
 			}
 		}
 		for j, t := range node.Inputs {
 			if n.in[x][j] = noPiece; t >= 0 {
-				n.in[x][j] = number[t]
+				n.in[x][j] = n.of[t]
 			}
 		}
+		n.reads += len(node.Inputs)
 	}
 	r.numbers = n
 	return n
@@ -76,7 +78,7 @@ func (r *Region) inner(s *Slice) (peak int64, took []int64) {
 		reads[x] = make([]int, len(n.in[x]))
 		for j, k := range n.in[x] {
 			if k < 0 && k != noPiece {
-				t, w, input := p.g.Nodes[v].Inputs[j], s.Node[v].In[j], -1-k
+				t, w, input := p.g.Nodes[v].Inputs[j], s.Node[x].In[j], -1-k
 				k = noPiece
 				if w.Axis == ops.Whole || w.Hi-w.Lo == int64(p.g.Tensors[t].Type.Shape[w.Axis]) {
 					took[input] = -1
@@ -120,7 +122,7 @@ func (r *Region) inner(s *Slice) (peak int64, took []int64) {
 				continue
 			}
 			size := p.g.Tensors[t].Bytes
-			if w, ok := s.Made[t]; ok {
+			if w := s.made[k]; w.Axis != ops.Whole {
 				size = p.rowBytes(t, w.Axis, w.Hi-w.Lo)
 			}
 			over := -1

@@ -52,7 +52,7 @@ type Program struct {
 	g        *graph.Graph
 	saved    []int64 // at each step, what results save that overwrite an operand
 	cuts     map[cutKey]*ops.Cut
-	measures map[measureKey]measure
+	measures map[measureKey]*measure
 	same     map[streamKey]bool      // whether each slice reads of an input only the rows that it makes of an output
 	reads    map[graph.TensorID]bool // whether initializers can be read, where that is known
 
@@ -64,7 +64,7 @@ type cutKey struct{ node, axis int }
 // Prepare computes what the methods of p need. It must be called once, before them.
 func (p *Program) Prepare() {
 	p.g = p.Model.Graph
-	p.cuts, p.measures = map[cutKey]*ops.Cut{}, map[measureKey]measure{}
+	p.cuts, p.measures = map[cutKey]*ops.Cut{}, map[measureKey]*measure{}
 	p.same = map[streamKey]bool{}
 	p.reads, p.attentions = map[graph.TensorID]bool{}, map[int]*attention{}
 	change := make([]int64, len(p.g.Nodes)+1)

@@ -38,8 +38,11 @@ type Region struct {
 	block  map[graph.TensorID]int64 // of the outputs made row by row: what slices divide are blocks of that many rows
 
 	over map[int]int64 // of the sums: the same for the rows that they sum over
+	// The fewest blocks of an output or a sum: the region cannot be cut into more slices.
+	fewest int64
 
 	numbers *pieces                 // nil: not asked for yet
+	whole   *float64                // the time of its nodes when they run whole, in nanoseconds; nil: not asked for yet
 	inFile  map[graph.TensorID]bool // whether the rows of an input are initializers, where that is known
 }
 

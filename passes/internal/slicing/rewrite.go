@@ -199,13 +199,13 @@ func (w *writer) region(index int, c *Choice) error {
 			return fmt.Errorf("internal error: region of %d nodes has no slice %d of %d", len(c.Nodes), i, c.Slices)
 		}
 		r.slice, r.rows, r.taken = i, map[graph.TensorID]graph.TensorID{}, map[taken]graph.TensorID{}
-		for _, v := range c.Nodes {
-			if err := r.copy(v, s); err != nil {
+		for x, v := range c.Nodes {
+			if err := r.copy(v, s, s.Node[x]); err != nil {
 				return err
 			}
 		}
 		for _, t := range c.Outputs {
-			if want, rows := s.Made[t]; rows {
+			if want, rows := s.Made(t); rows {
 				r.put(t, want, s.Share[t])
 			}
 		}
@@ -244,7 +244,7 @@ func (r *regionWriter) take(of, from graph.TensorID, have, want Range) graph.Ten
 // rows.
 func (r *regionWriter) input(t graph.TensorID, want Range, s *Slice) graph.TensorID {
 	if _, made := r.c.made[t]; made {
-		have := s.Made[t]
+		have, _ := s.Made(t)
 		if want.Lo == have.Lo && want.Hi == have.Hi {
 			return r.rows[t]
 		}
@@ -267,8 +267,8 @@ func (r *regionWriter) input(t graph.TensorID, want Range, s *Slice) graph.Tenso
 }
 
 // copy adds the copy of a node in a slice.
-func (r *regionWriter) copy(v int, s *Slice) error {
-	old, ns := r.p.g.Nodes[v], s.Node[v]
+func (r *regionWriter) copy(v int, s *Slice, ns NodeSlice) error {
+	old := r.p.g.Nodes[v]
 	n := *old
 	n.Span, n.Props, n.Semantics = graph.Span{}, nil, graph.Semantics{}
 	for _, e := range old.Props {
@@ -305,7 +305,7 @@ func (r *regionWriter) copy(v int, s *Slice) error {
 		if t >= 0 {
 			n.Outputs[k] = r.tensor(r.name(t, "s"))
 			r.rows[t] = n.Outputs[k]
-			if made, rows := s.Made[t]; rows && sum == nil {
+			if made, rows := s.Made(t); rows && sum == nil {
 				r.writer.rows = append(r.writer.rows, Part{r.g.Tensors[n.Outputs[k]].Name, r.g.Tensors[t].Name, made, r.c.cut[v].Modulo != nil})
 			}
 		}

@@ -21,6 +21,9 @@ type measure struct {
 	extra    float64 // nanoseconds
 }
 
+// impossible is the measure of a number of slices into which a region cannot be cut.
+var impossible = &measure{}
+
 type measureKey struct {
 	of signature
 	k  int
@@ -29,24 +32,16 @@ type measureKey struct {
 // signature computes the signature of a region from its operators, shapes, dimension
 // maps and edges.
 func (r *Region) signature() signature {
-	p := r.p
-	var text []byte
+	p, numbers := r.p, r.pieces()
+	text := make([]byte, 0, 128*len(r.Nodes))
 	number := func(v int64) { text = binary.AppendVarint(text, v) }
-	local := make(map[graph.TensorID]int64, 4*len(r.Nodes))
-	tensor := func(t graph.TensorID) {
-		if t < 0 {
-			number(-1)
+	seen := make([]bool, len(r.Inputs)+numbers.made)
+	tensor := func(t graph.TensorID, k int) {
+		number(int64(k))
+		if k == noPiece || seen[len(r.Inputs)+k] {
 			return
 		}
-		i, known := local[t]
-		if !known {
-			i = int64(len(local))
-			local[t] = i
-		}
-		number(i)
-		if known {
-			return
-		}
+		seen[len(r.Inputs)+k] = true
 		x := p.g.Tensors[t]
 		number(int64(x.Type.Elem))
 		number(int64(len(x.Type.Shape)))
@@ -73,16 +68,16 @@ func (r *Region) signature() signature {
 			}
 		}
 	}
-	for _, v := range r.Nodes {
+	for x, v := range r.Nodes {
 		n := p.g.Nodes[v]
 		text = append(text, n.Op...)
 		number(n.Semantics.FLOPs)
-		for _, t := range n.Inputs {
-			tensor(t)
+		for j, t := range n.Inputs {
+			tensor(t, numbers.in[x][j])
 		}
 		rows(r.rowsOf(v))
 		for k, t := range n.Outputs {
-			tensor(t)
+			tensor(t, numbers.out[x][k])
 			if sum := r.sum[v]; sum != nil {
 				number(-2)
 				number(sum.Length)
@@ -100,18 +95,21 @@ func (r *Region) signature() signature {
 	}
 	number(-3)
 	for _, t := range r.Outputs {
-		tensor(t)
+		tensor(t, numbers.of[t])
 	}
 	return sha256.Sum256(text)
 }
 
 // measured returns what k slices of a region with that signature need and cost.
-func (r *Region) measured(of signature, k int) measure {
+func (r *Region) measured(of signature, k int) *measure {
+	if int64(k) > r.fewest {
+		return impossible
+	}
 	key := measureKey{of, k}
-	m, known := r.p.measures[key]
-	if known {
+	if m := r.p.measures[key]; m != nil {
 		return m
 	}
+	m := &measure{}
 	if probes := r.probes(k); probes != nil {
 		m.possible = true
 		m.taken = make([]int64, len(r.Inputs))

@@ -1,6 +1,8 @@
 package slicing
 
 import (
+	"math"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 )
@@ -15,8 +17,19 @@ type Range struct {
 // Slice says what one slice of a region makes and reads.
 type Slice struct {
 	Share map[graph.TensorID]Range // rows of the outputs that it puts in their places
-	Made  map[graph.TensorID]Range // rows of the tensors that the region makes
-	Node  map[int]NodeSlice
+	Node  []NodeSlice              // of the region's nodes, in their order
+
+	numbers *pieces
+	made    []Range // rows of the tensors that the region makes, by number; ops.Whole: it does not make the tensor row by row
+}
+
+// Made returns the rows that the slice makes of a tensor; false if the region does not make
+// it row by row.
+func (s *Slice) Made(t graph.TensorID) (Range, bool) {
+	if k, numbered := s.numbers.of[t]; numbered && k >= 0 {
+		return s.made[k], s.made[k].Axis != ops.Whole
+	}
+	return Range{}, false
 }
 
 // NodeSlice is a node's copy in a slice.
@@ -30,14 +43,18 @@ type NodeSlice struct {
 // row that any of its readers wants, or from more rows if its maker can only make whole
 // blocks of them.
 func (r *Region) Slice(i, k int) *Slice {
-	p := r.p
-	s := &Slice{Share: map[graph.TensorID]Range{}, Made: make(map[graph.TensorID]Range, len(r.made)), Node: make(map[int]NodeSlice, len(r.Nodes))}
-	wants := func(t graph.TensorID, w Range) {
-		if have, ok := s.Made[t]; ok {
+	p, n := r.p, r.pieces()
+	s := &Slice{Share: map[graph.TensorID]Range{}, Node: make([]NodeSlice, len(r.Nodes)), numbers: n, made: make([]Range, n.made)}
+	for k := range s.made {
+		s.made[k].Axis = ops.Whole
+	}
+	wants := func(k int, w Range) {
+		if have := s.made[k]; have.Axis != ops.Whole {
 			w.Lo, w.Hi = min(w.Lo, have.Lo), max(w.Hi, have.Hi)
 		}
-		s.Made[t] = w
+		s.made[k] = w
 	}
+	reads := make([]Range, n.reads) // what is left of the room for NodeSlice.In
 	for _, t := range r.Outputs {
 		axis, rows := r.axis[t]
 		if !rows {
@@ -48,11 +65,11 @@ func (r *Region) Slice(i, k int) *Slice {
 			return nil
 		}
 		s.Share[t] = Range{axis, lo, hi}
-		wants(t, s.Share[t])
+		wants(n.of[t], s.Share[t])
 	}
 	for x := len(r.Nodes) - 1; x >= 0; x-- {
 		v := r.Nodes[x]
-		n := p.g.Nodes[v]
+		node := p.g.Nodes[v]
 		var in []ops.Rows
 		var ns NodeSlice
 		if sum := r.sum[v]; sum != nil {
@@ -63,11 +80,11 @@ func (r *Region) Slice(i, k int) *Slice {
 			in = sum.In
 		} else {
 			any := false
-			for _, t := range n.Outputs {
-				if t < 0 {
+			for _, k := range n.out[x] {
+				if k == noPiece {
 					continue
 				}
-				if w, ok := s.Made[t]; ok {
+				if w := s.made[k]; w.Axis != ops.Whole {
 					if !any {
 						ns.Lo, ns.Hi, any = w.Lo, w.Hi, true
 					}
@@ -80,15 +97,15 @@ func (r *Region) Slice(i, k int) *Slice {
 			if b := block(r.cut[v].In); b > 1 {
 				ns.Lo, ns.Hi = ns.Lo/b*b, min((ns.Hi+b-1)/b*b, r.rowsIn(v))
 			}
-			for j, t := range n.Outputs {
-				if t >= 0 && r.cut[v].Out[j] != ops.Whole {
-					s.Made[t] = Range{r.cut[v].Out[j], ns.Lo, ns.Hi}
+			for j, k := range n.out[x] {
+				if k != noPiece && r.cut[v].Out[j] != ops.Whole {
+					s.made[k] = Range{r.cut[v].Out[j], ns.Lo, ns.Hi}
 				}
 			}
 			in = r.cut[v].In
 		}
-		ns.In = make([]Range, len(n.Inputs))
-		for j, t := range n.Inputs {
+		ns.In, reads = reads[:len(node.Inputs):len(node.Inputs)], reads[len(node.Inputs):]
+		for j, t := range node.Inputs {
 			ns.In[j].Axis = ops.Whole
 			if t < 0 || in[j].Axis == ops.Whole {
 				continue
@@ -98,11 +115,11 @@ func (r *Region) Slice(i, k int) *Slice {
 				return nil
 			}
 			ns.In[j] = Range{in[j].Axis, lo, hi}
-			if _, made := r.made[t]; made && lo < hi {
-				wants(t, ns.In[j])
+			if k := n.in[x][j]; k >= 0 && lo < hi {
+				wants(k, ns.In[j])
 			}
 		}
-		s.Node[v] = ns
+		s.Node[x] = ns
 	}
 	return s
 }
@@ -116,14 +133,23 @@ func (r *Region) share(t graph.TensorID, i, k int) (lo, hi int64, ok bool) {
 // share returns part i of k of a length, in whole blocks of rows; false if there are more
 // parts than blocks.
 func share(length, block int64, i, k int) (lo, hi int64, ok bool) {
-	if length%block > 0 {
-		block = 1
-	}
-	blocks := length / block
+	blocks := parts(length, block)
 	if blocks < int64(k) {
 		return 0, 0, false
 	}
+	if length%block > 0 {
+		block = 1
+	}
 	return blocks * int64(i) / int64(k) * block, blocks * int64(i+1) / int64(k) * block, true
+}
+
+// parts returns the largest number of parts of a length: its blocks or, if they leave a
+// remainder, its rows.
+func parts(length, block int64) int64 {
+	if length%block > 0 {
+		return length
+	}
+	return length / block
 }
 
 // block returns the number of rows of which a node can make all or none.
@@ -151,13 +177,17 @@ func (r *Region) rowsIn(v int) int64 {
 // blocks of the nodes inside, so that no slice makes rows that only its neighbour wants.
 // Halos move the ends of what is made inside, whatever the blocks.
 func (r *Region) blocks() {
+	r.fewest = math.MaxInt64
 	for _, t := range r.Outputs {
 		if axis, rows := r.axis[t]; rows {
-			r.block[t] = r.blockOf(int64(r.p.g.Tensors[t].Type.Shape[axis]), 1)
+			length := int64(r.p.g.Tensors[t].Type.Shape[axis])
+			r.block[t] = r.blockOf(length, 1)
+			r.fewest = min(r.fewest, parts(length, r.block[t]))
 		}
 	}
 	for v, sum := range r.sum {
 		r.over[v] = r.blockOf(sum.Length, block(sum.In))
+		r.fewest = min(r.fewest, parts(sum.Length, r.over[v]))
 	}
 }
 

@@ -127,9 +127,9 @@ func (r *Region) streams(of signature, may []stream, k int) map[graph.TensorID]g
 func (r *Region) sameRows(pair stream, probes []probe) bool {
 	for _, s := range probes {
 		want := s.Share[pair.output]
-		for _, v := range r.Nodes {
+		for x, v := range r.Nodes {
 			for j, u := range r.p.g.Nodes[v].Inputs {
-				if u == pair.input && s.Node[v].In[j] != want {
+				if u == pair.input && s.Node[x].In[j] != want {
 					return false
 				}
 			}

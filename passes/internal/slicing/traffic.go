@@ -122,12 +122,12 @@ func (c *candidate) cheapest(fast int64, inside, rate float64, whole []float64, 
 		return nil, 0
 	}
 	if c.most == -2 {
-		for c.most = len(Counts) - 1; c.most >= 0 && !c.measured(c.of, Counts[c.most]).possible; {
+		for c.most = len(Counts) - 1; c.most >= 0 && !c.measured(c.most).possible; {
 			c.most--
 		}
 	}
 	fits := func(x int) bool {
-		m := c.measured(c.of, Counts[x])
+		m := c.measured(x)
 		return m.possible && float64(m.inner) <= inside*float64(fast)
 	}
 	low, high := 0, c.most
@@ -142,7 +142,7 @@ func (c *candidate) cheapest(fast int64, inside, rate float64, whole []float64, 
 		}
 	}
 	for x := high; x <= min(c.most, high+moreCounts); x++ {
-		m := c.measured(c.of, Counts[x])
+		m := c.measured(x)
 		if !m.possible || m.inner > fast || least+rate*m.extra >= most {
 			continue
 		}
@@ -188,7 +188,7 @@ func (c *candidate) moved(k int, left int64) float64 {
 			w Range
 		}
 		taken := map[rows]bool{}
-		for _, v := range c.Nodes {
+		for x, v := range c.Nodes {
 			n := p.g.Nodes[v]
 			if p.view(n) {
 				continue
@@ -200,7 +200,7 @@ func (c *candidate) moved(k int, left int64) float64 {
 				if _, made := c.made[t]; made {
 					continue
 				}
-				w := s.Node[v].In[j]
+				w := s.Node[x].In[j]
 				switch {
 				case w.Axis == ops.Whole:
 					add(t, s.weight*float64(p.g.Tensors[t].Bytes))
