@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -83,14 +84,14 @@ func fold(ctx context.Context, s *State) error {
 		return t, infer(ctx, t)
 	}
 	if s.opt.Fold == FoldAny && len(products) > 0 {
-		if before, err = s.estimate(ctx, nil); err != nil {
+		if before, err = s.estimate(ctx, nil, math.MaxInt64); err != nil {
 			return err
 		}
 		t, err := any()
 		if err != nil {
 			return err
 		}
-		if now, err = t.estimate(ctx, nil); err != nil || now.total > before.total {
+		if now, err = t.estimate(ctx, nil, before.total); err != nil || now.total > before.total {
 			return err
 		}
 		s.inference, s.foldValues, s.folds = t.inference, nil, t.folds
@@ -139,7 +140,7 @@ func (s *State) foldConstants(ctx context.Context, before *estimated, now estima
 		return nil, now, nil
 	}
 	if *before == (estimated{}) {
-		if *before, err = s.estimate(ctx, nil); err != nil {
+		if *before, err = s.estimate(ctx, nil, math.MaxInt64); err != nil {
 			return nil, now, err
 		}
 	}
@@ -192,7 +193,7 @@ type FoldHint struct {
 func (s *State) hintAny(ctx context.Context, before, now estimated, products []product, any func() (*State, error)) error {
 	if now == (estimated{}) {
 		var err error
-		if now, err = s.estimate(ctx, nil); err != nil {
+		if now, err = s.estimate(ctx, nil, math.MaxInt64); err != nil {
 			return err
 		}
 		before = now
@@ -201,7 +202,7 @@ func (s *State) hintAny(ctx context.Context, before, now estimated, products []p
 	if err != nil {
 		return err
 	}
-	with, err := t.estimate(ctx, nil)
+	with, err := t.estimate(ctx, nil, math.MaxInt64)
 	if err != nil {
 		return err
 	}
@@ -239,7 +240,7 @@ const maxDoubtful = 4
 func (s *State) chooseFolds(ctx context.Context, now estimated, chosen, doubtful []int) ([]int, estimated, error) {
 	try := func(more ...int) error {
 		with := slices.Sorted(slices.Values(append(slices.Clone(chosen), more...)))
-		e, err := s.estimate(ctx, with)
+		e, err := s.estimate(ctx, with, now.total)
 		if err == nil && e.total <= now.total {
 			chosen, now = with, e
 		}
@@ -308,20 +309,57 @@ func noteNames(g *graph.Graph, names map[string]bool) {
 type estimated struct{ peak, total int64 }
 
 // estimate plans a copy of the model with the chosen components folded, by the fast
-// searches.
-func (s *State) estimate(ctx context.Context, chosen []int) (estimated, error) {
+// searches. A total above most may be a lower bound: where the peak alone leads to it,
+// nothing is placed, which takes most of the time.
+func (s *State) estimate(ctx context.Context, chosen []int, most int64) (estimated, error) {
 	m, _, err := s.folded(chosen)
 	if err != nil {
 		return estimated{}, err
 	}
 	t := s.copy()
 	t.model = m
-	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order, place} {
-		if err := run(ctx, t); err != nil {
-			return estimated{}, fmt.Errorf("estimate of folded constants: %w", err)
+	e, err := t.totalWithin(ctx, most)
+	if err != nil {
+		return estimated{}, fmt.Errorf("estimate of folded constants: %w", err)
+	}
+	return e, nil
+}
+
+// totalWithin plans the model of a state, or finds that its total is larger than most.
+func (s *State) totalWithin(ctx context.Context, most int64) (estimated, error) {
+	for _, run := range []func(context.Context, *State) error{infer, share, bodies} {
+		if err := run(ctx, s); err != nil {
+			return estimated{}, err
 		}
 	}
-	return estimated{t.main.loads.Peak, t.main.arena + t.main.constants()}, nil
+	r := s.main
+	p := s.problem(r)
+	if err := s.findOrders(ctx, r, p); err != nil {
+		return estimated{}, err
+	}
+	buffers, err := r.chains(nil)
+	if err != nil {
+		return estimated{}, err
+	}
+	for i := range buffers {
+		if buffers[i].resident {
+			r.resident += buffers[i].bytes
+		}
+	}
+	least := r.solved.Evaluation.Peak
+	if s.opt.RuntimeOrder { // another order is chosen
+		least = r.solved.Bound
+	}
+	if e := (estimated{least, least + r.constants()}); e.total > most {
+		return e, nil
+	}
+	if err := s.arrange(ctx, r, p); err != nil {
+		return estimated{}, err
+	}
+	if err := place(ctx, s); err != nil {
+		return estimated{}, err
+	}
+	return estimated{r.loads.Peak, r.arena + r.constants()}, nil
 }
 
 // constants is the size of the resident pool: the constants of a region and of its

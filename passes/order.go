@@ -32,12 +32,25 @@ func programOrder(ctx context.Context, s *State) error {
 // everything that refers to them by index.
 func (s *State) order(ctx context.Context, r *region) error {
 	p := s.problem(r)
-	var err error
-	if k := s.known; k != nil && r == s.main && reflect.DeepEqual(k.problem, p) {
-		r.solved = k.state.main.solved
-	} else if r.solved, err = s.solve(ctx, r, p); err != nil {
+	if err := s.findOrders(ctx, r, p); err != nil {
 		return err
 	}
+	return s.arrange(ctx, r, p)
+}
+
+// findOrders solves the bare problem p of a region.
+func (s *State) findOrders(ctx context.Context, r *region, p *schedule.Problem) (err error) {
+	if k := s.known; k != nil && r == s.main && reflect.DeepEqual(k.problem, p) {
+		r.solved = k.state.main.solved
+		return nil
+	}
+	r.solved, err = s.solve(ctx, r, p)
+	return err
+}
+
+// arrange puts the nodes of a region into one of the orders that were found for its bare
+// problem p.
+func (s *State) arrange(ctx context.Context, r *region, p *schedule.Problem) error {
 	if r == s.main && r.solved.KeptBound > r.solved.Bound {
 		s.notes = append(s.notes, s.keptNote(r.solved))
 	}
