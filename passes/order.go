@@ -57,7 +57,11 @@ func (s *State) arrange(ctx context.Context, r *region, p *schedule.Problem) err
 	if s.opt.RuntimeOrder && !r.inFunction {
 		return s.orderByTraversal(ctx, r, p)
 	}
-	return s.choose(ctx, r, s.orders(r.solved))
+	orders := s.orders(r.solved)
+	if s.peakAlone && r == s.main {
+		orders = orders[:1]
+	}
+	return s.choose(ctx, r, orders)
 }
 
 // orders returns the orders of a result that are worth placing.

@@ -271,10 +271,10 @@ func rowsOf(m *graph.Model) func(*graph.Data) func(func([]byte) error) error {
 	}
 }
 
-// apply rewrites the model and orders it by a fast search.
+// apply rewrites the model and finds its peak by a fast search.
 func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedModel, error) {
 	m := &slicedModel{choices: choices, from: x}
-	t, err := x.ordered(ctx, m)
+	t, err := x.peaked(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +290,18 @@ func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedM
 
 // ordered rewrites the model and orders it by a fast search.
 func (x *slicer) ordered(ctx context.Context, m *slicedModel) (*State, error) {
+	return x.inOrder(ctx, m, false)
+}
+
+// peaked is like ordered where the peak is wanted, and not the order: of several orders
+// with that peak, it does not look for the one with the smallest arena.
+func (x *slicer) peaked(ctx context.Context, m *slicedModel) (*State, error) {
+	return x.inOrder(ctx, m, true)
+}
+
+func (x *slicer) inOrder(ctx context.Context, m *slicedModel, peakAlone bool) (*State, error) {
 	t := x.base.copy()
+	t.peakAlone = peakAlone
 	var err error
 	if t.model, err = x.rewrite(ctx, m); err != nil {
 		return nil, err
@@ -324,7 +335,7 @@ func (x *slicer) compact(ctx context.Context, m *slicedModel, peak int64) (best 
 	for range compactAttempts {
 		now := room
 		tried.calls = &now
-		t, err := x.ordered(ctx, &tried)
+		t, err := x.peaked(ctx, &tried)
 		if err != nil {
 			return nil, err
 		}

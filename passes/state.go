@@ -59,6 +59,7 @@ type State struct {
 
 	deadline  time.Time // when Options.TimeLimit ends; zero: never
 	askSolver bool      // placeWith lets Options.Solver work on what its search leaves open
+	peakAlone bool      // any order with the smallest peak will do: the main graph is not placed
 	timedOut  bool      // the deadline ended a search
 	notes     []string  // warnings
 
