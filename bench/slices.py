@@ -76,7 +76,7 @@ def plan(folder, title, file, limit, dims, headless):
         onnx.save(model, source)
     whole, cut = paths(folder, title)
     dims = [f"--dim={k}={v}" for k, v in dims.items()]
-    harness.answer("optimize", source, whole, *dims)
+    harness.answer("optimize", source, whole, *dims, "--no-aliases")  # slices have none, either
     harness.answer("optimize", source, cut, *dims, "--slices=exact", f"--limit={limit}%", "--device=cpu")
 
 
