@@ -77,7 +77,7 @@ func newDevice(s *Session, d *cuda.Device) (*device, error) {
 		return nil, err
 	}
 	g := &device{s: s, d: d, queue: q, placed: map[extentOnHost]driver.Ptr{}, scratch: map[graph.NodeID]int64{}}
-	g.kernels = &gpu.Kernels{Queue: q, At: g.at, OwnProducts: s.opt.NoBLAS, OwnConvolutions: s.opt.NoDNN}
+	g.kernels = &gpu.Kernels{Queue: q, At: g.at, OwnProducts: s.opt.NoBLAS, OwnConvolutions: s.opt.NoDNN, LibraryFloat32: s.opt.DNNFloat32}
 	if err := g.kernels.WatchFaults(); err != nil {
 		return nil, errors.Join(err, q.Close())
 	}

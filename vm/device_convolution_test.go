@@ -32,7 +32,7 @@ func convolutionsOnDevice(t *testing.T, d *cuda.Device, mode func(string)) {
 	file := smallNetworks[0].file(t)
 	p, _ := program(t, file, passes.Options{})
 	own, _ := runSteps(t, p, vm.Options{Device: d, NoDNN: true}, nil, 1)
-	got, _ := runSteps(t, p, vm.Options{Device: d}, nil, 1)
+	got, _ := runSteps(t, p, vm.Options{Device: d, DNNFloat32: true}, nil, 1)
 	nearly(t, got, own, 2e-4)
 
 	opt := passes.Options{Train: &autodiff.Options{Optimizer: "sgd"}}
@@ -42,9 +42,9 @@ func convolutionsOnDevice(t *testing.T, d *cuda.Device, mode func(string)) {
 	if u := s.DeviceUse(); u.ConvolutionLibrary != "" || u.NoConvolutionLibrary != nil || u.RefusedConvolutions != nil {
 		t.Errorf("with NoDNN: %q, %v, %v: expected none, and no reason", u.ConvolutionLibrary, u.NoConvolutionLibrary, u.RefusedConvolutions)
 	}
-	once, _ := runSteps(t, p, vm.Options{Device: d, NoReplay: true}, params(r), 1)
+	once, _ := runSteps(t, p, vm.Options{Device: d, DNNFloat32: true, NoReplay: true}, params(r), 1)
 	nearly(t, once, own, 5e-2) // normalization over few elements enlarges what rounding does
-	want, s := runSteps(t, p, vm.Options{Device: d, NoReplay: true}, params(r), steps)
+	want, s := runSteps(t, p, vm.Options{Device: d, DNNFloat32: true, NoReplay: true}, params(r), steps)
 	use := s.DeviceUse()
 	if use.ConvolutionLibrary == "" && mode == nil {
 		t.Skip(use.NoConvolutionLibrary)
@@ -52,12 +52,12 @@ func convolutionsOnDevice(t *testing.T, d *cuda.Device, mode func(string)) {
 	if !strings.HasPrefix(use.ConvolutionLibrary, "cuDNN ") || use.ConvolutionNodes < 10 || use.ConvolutionLibraryPath == "" {
 		t.Fatalf("%q computed %d convolutions, expected cuDNN, and many; refused: %v", use.ConvolutionLibrary, use.ConvolutionNodes, use.RefusedConvolutions)
 	}
-	replayed, s := runSteps(t, p, vm.Options{Device: d}, params(r), steps)
+	replayed, s := runSteps(t, p, vm.Options{Device: d, DNNFloat32: true}, params(r), steps)
 	sameBits(t, "replayed", replayed, want)
 	if n := s.DeviceUse().ReplayedSteps; n != steps-2 {
 		t.Errorf("%d of %d steps were replayed, expected all after the second", n, steps)
 	}
-	apart, _ := runSteps(t, p, vm.Options{Device: d, Separate: true}, params(r), steps)
+	apart, _ := runSteps(t, p, vm.Options{Device: d, DNNFloat32: true, Separate: true}, params(r), steps)
 	sameBits(t, "apart", apart, want)
 
 	opt.Workspaces = s.Workspaces()
@@ -65,19 +65,19 @@ func convolutionsOnDevice(t *testing.T, d *cuda.Device, mode func(string)) {
 		t.Errorf("recorded with %q, expected %q", opt.Workspaces.Convolutions, use.ConvolutionLibrary)
 	}
 	p, r = program(t, file, opt)
-	planned, s := runSteps(t, p, vm.Options{Device: d}, params(r), steps)
+	planned, s := runSteps(t, p, vm.Options{Device: d, DNNFloat32: true}, params(r), steps)
 	sameBits(t, "in workspaces", planned, want)
 	if n := s.DeviceUse().ScratchBytes; n != 0 {
 		t.Errorf("%d bytes of scratch beside the arena, expected none", n)
 	}
-	poisoned, _ := runSteps(t, p, vm.Options{Device: d, Poison: true}, params(r), 1)
+	poisoned, _ := runSteps(t, p, vm.Options{Device: d, DNNFloat32: true, Poison: true}, params(r), 1)
 	sameBits(t, "poisoned", poisoned, once)
 	if mode == nil {
 		return
 	}
 	for _, m := range modes[2:4] {
 		mode(m)
-		again, _ := runSteps(t, p, vm.Options{Device: d}, params(r), steps)
+		again, _ := runSteps(t, p, vm.Options{Device: d, DNNFloat32: true}, params(r), steps)
 		sameBits(t, m, again, want)
 	}
 	mode("lazy")

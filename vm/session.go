@@ -82,8 +82,12 @@ type Options struct {
 	NoBLAS bool
 
 	// NoDNN keeps convolutions on a device in onnxmem's own kernels. Else cuDNN computes those
-	// of float32, float16 and bfloat16 where it is there: the results differ in rounding.
+	// of float16 and bfloat16 where it is there: the results differ in rounding.
 	NoDNN bool
+
+	// DNNFloat32 has cuDNN compute convolutions of float32, too. Without TF32 it was slower
+	// than onnxmem's own kernels on the GPU that was measured (docs/gpu.md).
+	DNNFloat32 bool
 
 	comparer   *comparer // of CheckReference
 	uncompiled bool      // device kernels are not compiled: the session cannot run

@@ -255,28 +255,25 @@ const (
 	cudaMachine = "gorgonia's CUDA machine"
 )
 
-// products multiplies by onnxmem's own kernels instead of by cuBLAS, and convolves by them
-// instead of by cuDNN. Base is the step with the library.
+// products multiplies by onnxmem's own kernels instead of by cuBLAS, and convolves by cuDNN
+// instead of by them. Base is the step as it is by default.
 func (m *measurer) products(ctx context.Context, p *part) {
 	for _, s := range append(m.specs(inference, few), m.specs("adamw", few)...) {
 		if ctx.Err() != nil {
 			return
 		}
 		with := m.measure(ctx, s)
-		if with.Products == "" && with.Convolutions == "" && with.Error == "" {
-			p.Status, p.Message = absent, "no cuBLAS and no cuDNN: `pip install nvidia-cublas nvidia-cudnn-cu13` gets them"
+		dnn := m.execute(ctx, s, "--cudnn", "all")
+		if dnn.What, dnn.Base = "convolutions by cuDNN", with.Step; dnn.Convolutions != "" || dnn.Error != "" {
+			m.add(p, dnn)
+		}
+		if with.Products == "" && with.Error == "" {
+			p.Status, p.Message = absent, "no cuBLAS: `pip install nvidia-cublas` gets it"
 			return
 		}
-		for _, own := range []struct{ library, flag, what string }{
-			{with.Products, "--cublas", "own products"}, {with.Convolutions, "--cudnn", "own convolutions"},
-		} {
-			if own.library == "" && with.Error == "" {
-				continue
-			}
-			r := m.execute(ctx, s, own.flag, "off")
-			r.What, r.Base = own.what, with.Step
-			m.add(p, r)
-		}
+		own := m.execute(ctx, s, "--cublas", "off")
+		own.What, own.Base = "own products", with.Step
+		m.add(p, own)
 	}
 }
 

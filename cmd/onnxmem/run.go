@@ -47,7 +47,7 @@ type runCmd struct {
 	Profile       string            `out:"the profile" placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
 	CostsOut      string            `out:"the costs" placeholder:"FILE.json" help:"Write the time of each node in nanoseconds, the minimum over the steps, for optimize --costs."`
 	CUBLAS        string            `seldom:"" name:"cublas" default:"auto" enum:"auto,off" help:"With --device: matrix products by NVIDIA's cuBLAS where it is found (auto), or always by onnxmem's own kernels (off)."`
-	CUDNN         string            `seldom:"" name:"cudnn" default:"auto" enum:"auto,off" help:"With --device: convolutions and their gradients by NVIDIA's cuDNN where it is found (auto), or always by onnxmem's own kernels (off)."`
+	CUDNN         string            `seldom:"" name:"cudnn" default:"auto" enum:"auto,all,off" help:"With --device: convolutions and their gradients by NVIDIA's cuDNN where it is found: those of 16 bits (auto), float32, too, for which onnxmem's own kernels were faster (all), or none (off)."`
 	WorkspacesOut string            `seldom:"" out:"the workspaces" placeholder:"FILE.json" help:"With --device: write the bytes of scratch that the kernels of each node take, for optimize --workspaces."`
 	Workers       int               `default:"0" placeholder:"N" help:"Number of goroutines that share the work of a kernel (default: one per core). The results do not depend on it."`
 	Pack          string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory outside the plan: yes, or no (slower)."`
@@ -410,7 +410,7 @@ func verdict(bits *vm.Check, reference *vm.ReferenceCheck) error {
 }
 
 func (c *runCmd) options() vm.Options {
-	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", NoReplay: c.Replay == "no", NoBLAS: c.CUBLAS == "off", NoDNN: c.CUDNN == "off", HostFile: c.HostFile, LeaveUpdates: true}
+	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", NoReplay: c.Replay == "no", NoBLAS: c.CUBLAS == "off", NoDNN: c.CUDNN == "off", DNNFloat32: c.CUDNN == "all", HostFile: c.HostFile, LeaveUpdates: true}
 	if c.MemoryLimit != nil {
 		opt.MemoryLimit = max(int64(*c.MemoryLimit), 1) // 0 would mean the free memory
 	}

@@ -116,14 +116,12 @@ func (d *DNN) Convolution(s *driver.DNNShape, first, second, out driver.Ptr) (*C
 }
 
 // choose sets the arithmetic of a convolution and chooses its algorithm. float32 must not
-// become TF32. Products of 16-bit elements are exact in float32, with tensor cores, too:
-// these are left out only where cuDNN has something without them.
+// become TF32. Products of 16-bit elements are exact in float32, with tensor cores, too.
 func choose(c *driver.DNNConvolution, t driver.DNNType) (a driver.DNNAlgorithm, bytes int64, err error) {
-	a, bytes, err = chooseWith(c, t, driver.DNNFMA)
-	if err != nil && t != driver.DNNFloat32 {
-		a, bytes, err = chooseWith(c, t, driver.DNNAnyMath)
+	if t == driver.DNNFloat32 {
+		return chooseWith(c, t, driver.DNNFMA)
 	}
-	return a, bytes, err
+	return chooseWith(c, t, driver.DNNAnyMath)
 }
 
 func chooseWith(c *driver.DNNConvolution, t driver.DNNType, m driver.DNNMath) (driver.DNNAlgorithm, int64, error) {

@@ -62,7 +62,7 @@ func (k *Kernels) RefusedConvolutions() map[string]int { return maps.Clone(k.ref
 // algorithm. Bias, added input and clamp follow in one launch.
 func (r *result) byLibrary(n *Node, pass driver.DNNPass, g *kernel.Geometry, groups int, image, weights, out *kernel.Tensor) (bool, error) {
 	t, known := dnnTypes[r.y.Type]
-	if !known || min(image.Len(), weights.Len(), out.Len()) == 0 {
+	if !known || t == driver.DNNFloat32 && !n.k.LibraryFloat32 || min(image.Len(), weights.Len(), out.Len()) == 0 {
 		return false, nil
 	}
 	dnn := n.k.dnn()

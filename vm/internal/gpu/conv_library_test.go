@@ -22,7 +22,7 @@ func convolver(t *testing.T) (*bench, *fake.Fake) {
 		f.UseDNN(t)
 	}
 	b := newBench(t)
-	b.kernels.OwnConvolutions = false
+	b.kernels.OwnConvolutions, b.kernels.LibraryFloat32 = false, true
 	if _, err := b.kernels.Queue.DNN(); err != nil {
 		t.Skip(err)
 	}
@@ -161,7 +161,7 @@ func newFaultyBench(t *testing.T, f *fake.Fake, fault string) *bench {
 	})
 	b := newBench(t)
 	f.FailDNN(fault) // newBench resets it
-	b.kernels.OwnConvolutions = false
+	b.kernels.OwnConvolutions, b.kernels.LibraryFloat32 = false, true
 	return b
 }
 

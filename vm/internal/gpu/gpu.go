@@ -102,6 +102,9 @@ type Kernels struct {
 	OwnProducts bool
 	// OwnConvolutions keeps convolutions in kernels of this package where there is cuDNN, too.
 	OwnConvolutions bool
+	// LibraryFloat32 has cuDNN compute convolutions of float32, too, and not only those of 16
+	// bits.
+	LibraryFloat32 bool
 
 	served    int                     // nodes whose product cuBLAS computes
 	noBLAS    error                   // why there is no cuBLAS, if a product asked for it
