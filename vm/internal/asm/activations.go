@@ -5,9 +5,6 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// tanhSmall holds the coefficients, in x², of (tanh(x) - x) / x³ for |x| < 0.625 (Cephes).
-var tanhSmall = []float32{-3.33332819422e-1, 1.33314422036e-1, -5.37397155531e-2, 2.06390887954e-2, -5.70498872745e-3}
-
 // hardSigmoid computes scale·x + shift, clamped to [0, 1]; NaN stays.
 func hardSigmoid() {
 	VFMADD213PS(Y15, Y14, Y0)
@@ -22,4 +19,10 @@ func hardSwish() {
 	VMOVAPS(Y0, Y10)
 	hardSigmoid()
 	VMULPS(Y10, Y0, Y0)
+}
+
+// addTwo adds one argument and then the other.
+func addTwo() {
+	VADDPS(Y14, Y0, Y0)
+	VADDPS(Y15, Y0, Y0)
 }

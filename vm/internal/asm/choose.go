@@ -31,6 +31,10 @@ func compare(name, doc string, predicate uint64) {
 	one(Y14)
 	y := []VecPhysical{Y0, Y1, Y2, Y3}
 	Label("thirtytwo")
+	for _, p := range []Register{a, b} { // 128 bytes of each
+		PREFETCHT0(Mem{Base: p, Disp: ahead})
+		PREFETCHT0(Mem{Base: p, Disp: ahead + 64})
+	}
 	for i := range y {
 		VMOVUPS(Mem{Base: a, Disp: 32 * i}, y[i])
 	}
@@ -71,6 +75,8 @@ func logic(name, doc string, op func(zero, b, a VecPhysical)) {
 	one(Y14)
 	VPXOR(Y15, Y15, Y15)
 	Label("thirtytwo")
+	PREFETCHT0(Mem{Base: a, Disp: ahead})
+	PREFETCHT0(Mem{Base: b, Disp: ahead})
 	VMOVDQU(Mem{Base: a}, Y0)
 	VMOVDQU(Mem{Base: b}, Y1)
 	op(Y15, Y1, Y0)
@@ -95,6 +101,19 @@ func and(zero, b, a VecPhysical) {
 // or: both are 0.
 func or(zero, b, a VecPhysical) {
 	VPOR(b, a, a)
+	VPCMPEQB(zero, a, a)
+}
+
+// xor: both are 0, or neither is.
+func xor(zero, b, a VecPhysical) {
+	VPCMPEQB(zero, a, a)
+	VPCMPEQB(zero, b, b)
+	VPCMPEQB(b, a, a)
+}
+
+// not: a is not 0.
+func not(zero, _, a VecPhysical) {
+	VPCMPEQB(zero, a, a)
 	VPCMPEQB(zero, a, a)
 }
 

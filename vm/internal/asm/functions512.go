@@ -126,24 +126,32 @@ func errorFunction512() {
 	VPORD(Z5, Z0, Z0)
 }
 
-// hyperbolicTangent512 is hyperbolicTangentTwice in Z0. It uses Z1 to Z5, Z8 and Z9.
+// hyperbolicTangent512 is hyperbolicTangentTwice in Z0. It uses Z1 to Z3 and Z5.
 func hyperbolicTangent512() {
-	one := wideRegister(5)
 	VPANDD(Z0, Z6, Z5)  // sign
-	VPANDND(Z0, Z6, Z8) // |x|
-	VMULPS(Z8, Z8, Z1)
-	polynomial512(tanhSmall, Z1, Z9)
-	VMULPS(Z1, Z9, Z9)
-	VFMADD213PS(Z8, Z8, Z9)
-	VADDPS(Z8, Z8, Z0)
-	exponential512()
-	VADDPS(one, Z0, Z0)
-	bits512(math.Float32bits(2), Z2)
+	VPANDND(Z0, Z6, Z0) // |x|
+	bits512(math.Float32bits(9.02), Z2)
+	VMINPS(Z0, Z2, Z0)
+	bits512(math.Float32bits(2*math.Log2E), Z2)
+	VMULPS(Z0, Z2, Z1)
+	VRNDSCALEPS(Imm(8), Z1, Z1) // n
+	VADDPS(Z0, Z0, Z0)
+	VFMADD231PS(wideRegister(3), Z1, Z0)
+	VFMADD231PS(wideRegister(4), Z1, Z0) // r
+	last := len(expCoefficients) - 1
+	VMOVAPS(wideRegister(6+last), Z2)
+	for k := last - 1; k >= 0; k-- {
+		VFMADD213PS(wideRegister(6+k), Z0, Z2)
+	}
+	VMULPS(Z0, Z0, Z3)
+	VFMADD213PS(Z0, Z3, Z2) // exp(r) - 1
+	VCVTPS2DQ(Z1, Z1)
+	VPADDD(Z7, Z1, Z1)
+	VPSLLD(Imm(23), Z1, Z1) // 2^n
+	VSUBPS(wideRegister(5), Z1, Z0)
+	VFMADD213PS(Z0, Z1, Z2) // t
+	VADDPS_BCST(placeOf(math.Float32bits(2)), Z2, Z0)
 	VDIVPS(Z0, Z2, Z0)
-	VSUBPS(Z0, one, Z0)
-	bits512(math.Float32bits(0.625), Z2)
-	VCMPPS(Imm(1), Z2, Z8, K1) // |x| < 0.625
-	VMOVAPS(Z9, K1, Z0)
 	VPORD(Z5, Z0, Z0)
 }
 

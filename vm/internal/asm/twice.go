@@ -226,65 +226,59 @@ func halfTwice(each []vectors) {
 	all(each, func(v vectors) { VMULPS(c, v.x, v.x) })
 }
 
-// hyperbolicTangentTwice is tanh, by a polynomial for small x and by exp for others. Its
-// relative error is below three units in the last place. again is as in errorFunctionTwice.
-func hyperbolicTangentTwice(each []vectors, again func(each []vectors)) {
+// hyperbolicTangentTwice is tanh as t/(t + 2) with t = exp(2·|x|) - 1, which is as accurate
+// near 0: with n and r as in exponentialTwice, t = 2^n·(exp(r) - 1) + (2^n - 1). From 9.02 on,
+// the result is 1. Its relative error is below three units in the last place.
+func hyperbolicTangentTwice(each []vectors) {
 	c := sign()
 	all(each, func(v vectors) {
-		VANDNPS(v.x, c, v.a) // |x|
-		VMULPS(v.a, v.a, v.b)
+		VANDPS(v.x, c, v.d)
+		VANDNPS(v.x, c, v.x) // |x|
 	})
-	polynomialTwice(each, tanhSmall, inB, inD)
+	shared(9.02)
+	all(each, func(v vectors) { VMINPS(v.x, c, v.x) }) // NaN stays
+	shared(2 * math.Log2E)
 	all(each, func(v vectors) {
-		VMULPS(v.b, v.d, v.d)
-		VFMADD213PS(v.a, v.a, v.d)
-		VADDPS(v.a, v.a, v.x)
+		VMULPS(v.x, c, v.a)
+		VROUNDPS(Imm(8), v.a, v.a) // n
+		VADDPS(v.x, v.x, v.x)
 	})
-	exponentialTwice(each)
-	again(each)
-	sign()
+	shared(-0.693359375)
+	all(each, func(v vectors) { VFMADD231PS(c, v.a, v.x) })
+	shared(2.12194440e-4)
+	all(each, func(v vectors) { VFMADD231PS(c, v.a, v.x) }) // r
+	polynomialTwice(each, expCoefficients, inX, inB)
+	bits(127, c)
 	all(each, func(v vectors) {
-		VANDPS(v.a, c, v.c)
-		VANDNPS(v.a, c, v.a)
+		VMULPS(v.x, v.x, v.c)
+		VFMADD213PS(v.x, v.c, v.b) // exp(r) - 1
+		VCVTPS2DQ(v.a, v.a)
+		VPADDD(c, v.a, v.a)
+		VPSLLD(Imm(23), v.a, v.a) // 2^n
 	})
 	shared(1)
-	all(each, func(v vectors) { VADDPS(c, v.x, v.x) })
+	all(each, func(v vectors) {
+		VSUBPS(c, v.a, v.x)
+		VFMADD213PS(v.x, v.a, v.b) // t
+	})
 	shared(2)
-	all(each, func(v vectors) { VDIVPS(v.x, c, v.x) })
-	shared(1)
-	all(each, func(v vectors) { VSUBPS(v.x, c, v.x) })
-	shared(0.625)
 	all(each, func(v vectors) {
-		VCMPPS(Imm(1), c, v.a, v.b) // |x| < 0.625
-		VBLENDVPS(v.b, v.d, v.x, v.x)
-		VORPS(v.c, v.x, v.x)
-	})
-}
-
-// tanhTwice is tanh of scale·x + shift.
-func tanhTwice(each []vectors) {
-	all(each, func(v vectors) {
-		VFMADD213PS(Y15, Y14, v.x)
-		VMOVAPS(v.x, v.read)
-	})
-	hyperbolicTangentTwice(each, func(each []vectors) {
-		all(each, func(v vectors) { VMOVAPS(v.read, v.a) })
+		VADDPS(c, v.b, v.x)
+		VDIVPS(v.x, v.b, v.x)
+		VORPS(v.d, v.x, v.x)
 	})
 }
 
 // geluTanhTwice is geluTwice with tanh(√(2/π)·(x + 0.044715·x³)) instead of erf(x/√2).
 func geluTanhTwice(each []vectors) {
-	inner := func(to func(v vectors) VecPhysical) {
-		c := shared(0.044715 * math.Sqrt2 * (2 / math.SqrtPi) / 2)
-		all(each, func(v vectors) {
-			VMULPS(v.read, v.read, v.a)
-			constant(math.Sqrt2*(2/math.SqrtPi)/2, v.b)
-			VFMADD213PS(v.b, c, v.a)
-			VMULPS(v.a, v.read, to(v))
-		})
-	}
-	all(each, func(v vectors) { VMOVAPS(v.x, v.read) })
-	inner(inX)
-	hyperbolicTangentTwice(each, func(each []vectors) { inner(func(v vectors) VecPhysical { return v.a }) })
+	c := shared(0.044715 * math.Sqrt2 * (2 / math.SqrtPi) / 2)
+	all(each, func(v vectors) {
+		VMOVAPS(v.x, v.read)
+		VMULPS(v.x, v.x, v.a)
+		constant(math.Sqrt2*(2/math.SqrtPi)/2, v.b)
+		VFMADD213PS(v.b, c, v.a)
+		VMULPS(v.a, v.x, v.x)
+	})
+	hyperbolicTangentTwice(each)
 	halfTwice(each)
 }

@@ -36,15 +36,15 @@ var elementwise = family{"", []Kernel{
 	{Name: "Erf", Make: vector1(func(d, a []float32) { simd.Erf(d, a, 1, 0) }, math.Erf)},
 	{Name: "Sin", Make: vector1(simd.Sin, math.Sin)},
 	{Name: "Cos", Make: vector1(simd.Cos, math.Cos)},
-	{Name: "Tan", Make: real1(math.Tan)},
-	{Name: "Asin", Make: real1(math.Asin)},
-	{Name: "Acos", Make: real1(math.Acos)},
-	{Name: "Atan", Make: real1(math.Atan)},
-	{Name: "Sinh", Make: real1(math.Sinh)},
-	{Name: "Cosh", Make: real1(math.Cosh)},
-	{Name: "Asinh", Make: real1(math.Asinh)},
-	{Name: "Acosh", Make: real1(math.Acosh)},
-	{Name: "Atanh", Make: real1(math.Atanh)},
+	{Name: "Tan", Make: vector1(simd.Tan, math.Tan)},
+	{Name: "Asin", Make: vector1(simd.Asin, math.Asin)},
+	{Name: "Acos", Make: vector1(simd.Acos, math.Acos)},
+	{Name: "Atan", Make: vector1(simd.Atan, math.Atan)},
+	{Name: "Sinh", Make: vector1(hyperbolicSines, math.Sinh)},
+	{Name: "Cosh", Make: vector1(hyperbolicCosines, math.Cosh)},
+	{Name: "Asinh", Make: vector1(inverseHyperbolicSines, math.Asinh)},
+	{Name: "Acosh", Make: vector1(inverseHyperbolicCosines, math.Acosh)},
+	{Name: "Atanh", Make: vector1(inverseHyperbolicTangents, math.Atanh)},
 }}
 
 // operation holds the loops of a binary operation for each dtype.
@@ -297,7 +297,7 @@ func makeMod(c *Invocation) (Run, error) {
 	truncated := c.Int("fmod", 0) != 0
 	switch c.Out[0].Type {
 	case graph.Float32:
-		return loopsOf(func(a, b float32) float32 { return float32(remainder(float64(a), float64(b), truncated)) }).run(c)
+		return realRemainders(truncated).run(c)
 	case graph.Float64:
 		return loopsOf(func(a, b float64) float64 { return remainder(a, b, truncated) }).run(c)
 	case graph.Int64:
@@ -327,6 +327,43 @@ func remainder(a, b float64, truncated bool) float64 {
 		m += b
 	}
 	return m
+}
+
+// realRemainders has the loops of remainder for float32. Where the quotient is below 2^28, it is
+// exact to its last whole bit in float64, as is what it leaves of the dividend.
+func realRemainders(truncated bool) loops[float32, float32] {
+	of := func(a, b float64) float32 {
+		q := a / b
+		if !(q < 1<<28 && q > -1<<28) || b-b != 0 {
+			return float32(remainder(a, b, truncated))
+		}
+		m := a - float64(int64(q))*b
+		if m == 0 {
+			return float32(math.Copysign(0, a))
+		}
+		if !truncated && (m < 0) != (b < 0) {
+			m += b
+		}
+		return float32(m)
+	}
+	return loops[float32, float32]{
+		vv: func(d, a, b []float32) {
+			a, b = a[:len(d)], b[:len(d)]
+			for i := range d {
+				d[i] = of(float64(a[i]), float64(b[i]))
+			}
+		},
+		vs: func(d, a []float32, b float32) {
+			for i, x := range a[:len(d)] {
+				d[i] = of(float64(x), float64(b))
+			}
+		},
+		sv: func(d []float32, a float32, b []float32) {
+			for i, y := range b[:len(d)] {
+				d[i] = of(float64(a), float64(y))
+			}
+		},
+	}
 }
 
 func modLoops[T integer](truncated bool) loops[T, T] {
@@ -359,9 +396,7 @@ func makePow(c *Invocation) (Run, error) {
 
 func powBy[T float32 | float64 | int64 | int32](c *Invocation, exponent graph.DType) (Run, error) {
 	if exponent == c.In[0].Type {
-		l := loopsOf(power[T])
-		l.vs = powers[T]
-		return l.run(c)
+		return powerLoops[T]().run(c)
 	}
 	// Convert the exponents to the base's dtype, in scratch, if that is exact.
 	get, ok := reader(exponent)
@@ -371,9 +406,7 @@ func powBy[T float32 | float64 | int64 | int32](c *Invocation, exponent graph.DT
 	y := c.In[1]
 	same := &Tensor{Type: c.In[0].Type, Shape: y.Shape}
 	off := c.Shared(same.Bytes())
-	l := loopsOf(power[T])
-	l.vs = powers[T]
-	run, err := l.between(c.Out[0], c.In[0], same)
+	run, err := powerLoops[T]().between(c.Out[0], c.In[0], same)
 	if err != nil {
 		return nil, err
 	}
@@ -391,6 +424,24 @@ func powBy[T float32 | float64 | int64 | int32](c *Invocation, exponent graph.DT
 		}
 		return run(w)
 	}, nil
+}
+
+// powerLoops has the loops of power. Those of float32 compute with vectors.
+func powerLoops[T float32 | float64 | int64 | int32]() loops[T, T] {
+	l := loopsOf(power[T])
+	l.vs = powers[T]
+	if f32, is := any(&l).(*loops[float32, float32]); is {
+		f32.vv = func(d, a, b []float32) { simd.Power(d, a, b, power[float32]) }
+		f32.sv = func(d []float32, a float32, b []float32) {
+			var bases [256]float32
+			fill(bases[:min(len(d), len(bases))], a)
+			for from := 0; from < len(d); from += len(bases) {
+				to := min(from+len(bases), len(d))
+				simd.Power(d[from:to], bases[:to-from], b[from:to], power[float32])
+			}
+		}
+	}
+	return l
 }
 
 // powByReals handles exponents that the base's dtype cannot represent, such as 0.5 for
@@ -422,6 +473,10 @@ func powers[T float32 | float64 | int64 | int32](d, a []T, b T) {
 			d[i] = x * x * x
 		}
 	default:
+		if f32, is := any(d).([]float32); is {
+			simd.Power(f32, any(a).([]float32), []float32{float32(b)}, power[float32])
+			return
+		}
 		for i, x := range a[:len(d)] {
 			d[i] = power(x, b)
 		}

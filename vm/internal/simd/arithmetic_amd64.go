@@ -108,6 +108,18 @@ func transposeAVX2(dst, src *float32, dstStep, srcStep, blocks int)
 //go:noescape
 func transpose16AVX2(dst, src *uint16, dstStep, srcStep, blocks int)
 
+//go:noescape
+func powerAVX2(dst, a, b *float32, n, bStep int) int
+
+//go:noescape
+func truncateAVX2(dst *int32, src *float32, n int)
+
+//go:noescape
+func truncateBytesAVX2(dst *uint8, src *float32, n int)
+
+//go:noescape
+func interleaveWordsAVX2(dst, a, b *uint32, n int)
+
 func (op arithmetic) lists(dst, a, b *float32, n int) {
 	switch op {
 	case vectorAdd:

@@ -22,3 +22,8 @@ func transpose16AVX2(*uint16, *uint16, int, int, int)           { panic("simd: n
 func squaresAroundAVX2(*float32, int, float32) float64                 { panic("simd: no vectors") }
 func normSumsAVX2(*float64, *float32, *float32, int, float32, float32) { panic("simd: no vectors") }
 func normGradientAVX2(*float32, *float32, *float32, int, *float32)     { panic("simd: no vectors") }
+
+func powerAVX2(*float32, *float32, *float32, int, int) int { panic("simd: no vectors") }
+func truncateAVX2(*int32, *float32, int)                   { panic("simd: no vectors") }
+func truncateBytesAVX2(*uint8, *float32, int)              { panic("simd: no vectors") }
+func interleaveWordsAVX2(*uint32, *uint32, *uint32, int)   { panic("simd: no vectors") }

@@ -2,7 +2,8 @@ package simd
 
 import "unsafe"
 
-// Relation is a relation of two numbers. Only Unordered holds if one of them is NaN.
+// Relation is a relation of two numbers. Only NotEqual and Unordered hold if one of them is
+// NaN.
 type Relation int8
 
 // The relations.
@@ -10,6 +11,7 @@ const (
 	Less Relation = iota
 	LessOrEqual
 	Equal
+	NotEqual
 	Unordered // one of them is NaN
 )
 
@@ -39,6 +41,8 @@ func (r Relation) holds(a, b float32) bool {
 		return a < b
 	case LessOrEqual:
 		return a <= b
+	case NotEqual:
+		return a != b
 	case Unordered:
 		return a != a || b != b
 	default:
@@ -71,6 +75,22 @@ func Or(dst, a, b []uint8) {
 	n := truths(dst, a, b, orAVX2)
 	for i := n; i < len(dst); i++ {
 		dst[i] = bit(a[i] != 0 || b[i] != 0)
+	}
+}
+
+// Xor writes 1 where one of the bytes is not 0 and the other one is, else 0; dst may be a or b.
+func Xor(dst, a, b []uint8) {
+	n := truths(dst, a, b, xorAVX2)
+	for i := n; i < len(dst); i++ {
+		dst[i] = bit((a[i] != 0) != (b[i] != 0))
+	}
+}
+
+// Not writes 1 where the byte is 0, else 0; dst may be a.
+func Not(dst, a []uint8) {
+	n := truths(dst, a, a, notAVX2)
+	for i := n; i < len(dst); i++ {
+		dst[i] = bit(a[i] == 0)
 	}
 }
 

@@ -44,6 +44,8 @@ func TestChoose(t *testing.T) {
 		}{
 			{"And", And, func(a, b bool) bool { return a && b }},
 			{"Or", Or, func(a, b bool) bool { return a || b }},
+			{"Xor", Xor, func(a, b bool) bool { return a != b }},
+			{"Not", func(dst, a, _ []uint8) { Not(dst, a) }, func(a, _ bool) bool { return !a }},
 		} {
 			op.got(got[:n], p, q)
 			place := append([]uint8{}, p...)

@@ -115,6 +115,10 @@ func Sin(dst, src []float32) { circle(dst, src, vectorSin, math.Sin) }
 // unit in the last place of 1.
 func Cos(dst, src []float32) { circle(dst, src, vectorCos, math.Cos) }
 
+// Tan writes tan(x) for each x of src; dst may be src. The vectors compute in float64: hardly any
+// result is rounded otherwise than the exact one.
+func Tan(dst, src []float32) { circle(dst, src, vectorTan, math.Tan) }
+
 // mostCircle is the largest x for which the vectors know how far it is from a quarter of the
 // circle.
 const mostCircle = 8192

@@ -42,6 +42,16 @@ func Tanh(dst, src []float32) { apply(dst, src, 1, 0, vectorTanh, math.Tanh) }
 // is below two units in the last place.
 func Log(dst, src []float32) { apply(dst, src, 1, 0, vectorLog, math.Log) }
 
+// Asin writes asin(x) for each x of src; dst may be src. The error of the vectors is below two
+// units in the last place.
+func Asin(dst, src []float32) { apply(dst, src, 1, 0, vectorAsin, math.Asin) }
+
+// Acos is Asin for acos(x).
+func Acos(dst, src []float32) { apply(dst, src, 1, 0, vectorAcos, math.Acos) }
+
+// Atan is Asin for atan(x).
+func Atan(dst, src []float32) { apply(dst, src, 1, 0, vectorAtan, math.Atan) }
+
 // Gelu writes x·(1 + erf(x/√2))/2 for each x of src; dst may be src.
 func Gelu(dst, src []float32) {
 	each(dst, src, 0, 0, vectorGelu, func(x float32) float32 {
@@ -69,6 +79,11 @@ func HardSwish(dst, src []float32, scale, shift float32) {
 	each(dst, src, scale, shift, vectorHardSwish, func(x float32) float32 { return x * min(max(scale*x+shift, 0), 1) })
 }
 
+// AddTwo writes (x + a) + b for each x of src; dst may be src.
+func AddTwo(dst, src []float32, a, b float32) {
+	each(dst, src, a, b, vectorAddTwo, func(x float32) float32 { return (x + a) + b })
+}
+
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // vector names a function in assembly.
@@ -84,11 +99,16 @@ const (
 	vectorLog
 	vectorSin
 	vectorCos
+	vectorTan
+	vectorAsin
+	vectorAcos
+	vectorAtan
 	vectorGelu
 	vectorGeluTanh
 	vectorHardSigmoid
 	vectorHardSwish
 	vectorAffine
+	vectorAddTwo
 )
 
 // apply writes f(scale·x + shift).

@@ -36,6 +36,18 @@ func sinAVX2(dst, src *float32, n int, scale, shift float32)
 func cosAVX2(dst, src *float32, n int, scale, shift float32)
 
 //go:noescape
+func asinAVX2(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
+func acosAVX2(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
+func atanAVX2(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
+func tanAVX2(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
 func geluAVX2(dst, src *float32, n int, scale, shift float32)
 
 //go:noescape
@@ -43,6 +55,9 @@ func geluTanhAVX2(dst, src *float32, n int, scale, shift float32)
 
 //go:noescape
 func hardSigmoidAVX2(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
+func addTwoAVX2(dst, src *float32, n int, a, b float32)
 
 //go:noescape
 func hardSwishAVX2(dst, src *float32, n int, scale, shift float32)
@@ -120,6 +135,14 @@ func (v vector) run(dst, src *float32, n int, a, b float32) {
 		sinAVX2(dst, src, n, a, b)
 	case vectorCos:
 		cosAVX2(dst, src, n, a, b)
+	case vectorAsin:
+		asinAVX2(dst, src, n, a, b)
+	case vectorAcos:
+		acosAVX2(dst, src, n, a, b)
+	case vectorAtan:
+		atanAVX2(dst, src, n, a, b)
+	case vectorTan:
+		tanAVX2(dst, src, n, a, b)
 	case vectorGelu:
 		geluAVX2(dst, src, n, a, b)
 	case vectorGeluTanh:
@@ -128,6 +151,8 @@ func (v vector) run(dst, src *float32, n int, a, b float32) {
 		hardSigmoidAVX2(dst, src, n, a, b)
 	case vectorHardSwish:
 		hardSwishAVX2(dst, src, n, a, b)
+	case vectorAddTwo:
+		addTwoAVX2(dst, src, n, a, b)
 	case vectorAffine:
 		affineAVX2(dst, src, n, a, b)
 	}

@@ -89,6 +89,9 @@ func TestActivations(t *testing.T) {
 	}
 	circle("Sin", Sin, math.Sin)
 	circle("Cos", Cos, math.Cos)
+	check(t, plain(Asin), math.Asin, 2, denormal)
+	check(t, plain(Acos), math.Acos, 2, denormal)
+	check(t, plain(Atan), math.Atan, 2, denormal)
 	elu := func(alpha, beta, gamma float64) func(x float64) float64 {
 		return func(x float64) float64 {
 			if x < 0 {
@@ -161,6 +164,22 @@ func TestClamp(t *testing.T) {
 			if math.Float32bits(got[i]) != math.Float32bits(want) && !(got[i] != got[i] && want != want) {
 				t.Errorf("%v clamped to %v: got %v, want %v", x, r, got[i], want)
 			}
+		}
+	}
+}
+
+// Both sums are rounded.
+func TestAddTwo(t *testing.T) {
+	for n := range 40 {
+		src, got := values()[60:60+n], make([]float32, n+1)
+		AddTwo(got[:n], src, 1e6, -3)
+		for i, x := range src {
+			if want := float32(x+1e6) - 3; got[i] != want {
+				t.Errorf("of %v: got %v, want %v", x, got[i], want)
+			}
+		}
+		if got[n] != 0 {
+			t.Fatal("AddTwo wrote beyond the end")
 		}
 	}
 }
