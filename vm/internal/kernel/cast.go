@@ -87,6 +87,9 @@ func fastConverter(to, from graph.DType) conversionLoop {
 	case graph.Bool:
 		return fromTruth(to)
 	case graph.Float32:
+		if f := fromFloat32(to); f != nil {
+			return f
+		}
 		return fromReal[float32](to)
 	case graph.Float64:
 		return fromReal[float64](to)
@@ -97,6 +100,9 @@ func fastConverter(to, from graph.DType) conversionLoop {
 	case graph.Int16:
 		return fromInteger[int16](to)
 	case graph.Int8:
+		if to == graph.Float32 {
+			return fromBytes(simd.Byte{Signed: true})
+		}
 		return fromInteger[int8](to)
 	case graph.Uint64:
 		if to != graph.Float32 { // rounded to a float64 first, as the processor does
@@ -107,9 +113,39 @@ func fastConverter(to, from graph.DType) conversionLoop {
 	case graph.Uint16:
 		return fromInteger[uint16](to)
 	case graph.Uint8:
+		if to == graph.Float32 {
+			return fromBytes(simd.Byte{})
+		}
 		return fromInteger[uint8](to)
 	}
 	return nil
+}
+
+// fromFloat32 returns the loops of fromReal that compute with vectors, nil for others.
+func fromFloat32(to graph.DType) conversionLoop {
+	switch to {
+	case graph.Int32:
+		return func(to, from unsafe.Pointer, i, j int) {
+			simd.Truncate(span[int32](unsafe.Add(to, 4*i), j-i), span[float32](unsafe.Add(from, 4*i), j-i))
+		}
+	case graph.Int8, graph.Uint8:
+		return func(to, from unsafe.Pointer, i, j int) {
+			simd.TruncateBytes(span[uint8](unsafe.Add(to, i), j-i), span[float32](unsafe.Add(from, 4*i), j-i))
+		}
+	case graph.Bool:
+		zero := []float32{0}
+		return func(to, from unsafe.Pointer, i, j int) {
+			simd.Compare(span[uint8](unsafe.Add(to, i), j-i), span[float32](unsafe.Add(from, 4*i), j-i), zero, simd.NotEqual)
+		}
+	}
+	return nil
+}
+
+// fromBytes returns the loop from 8-bit integers to float32, which has them all.
+func fromBytes(b simd.Byte) conversionLoop {
+	return func(to, from unsafe.Pointer, i, j int) {
+		simd.Dequantize(span[float32](unsafe.Add(to, 4*i), j-i), span[uint8](unsafe.Add(from, i), j-i), 1, b)
+	}
 }
 
 // fromInteger returns the loops from an integer dtype. Integers out of range wrap around.

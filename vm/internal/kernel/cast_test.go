@@ -70,25 +70,6 @@ func TestCastLoops(t *testing.T) {
 	}
 }
 
-// Every length has whole words and single bytes; the output may be the input.
-func TestNot(t *testing.T) {
-	for n := range 40 {
-		in, d := make([]byte, n), make([]byte, n)
-		for i := range in {
-			in[i] = []byte{0, 1, 255, 128, 0, 127, 0}[i*i%7]
-		}
-		not(d, in)
-		for i, b := range in {
-			if d[i] != truth(b == 0) {
-				t.Fatalf("%d bytes: not of byte %d, %d, is %d", n, i, b, d[i])
-			}
-		}
-		if not(in, in); !bytes.Equal(in, d) {
-			t.Errorf("%d bytes in place: got %v, want %v", n, in, d)
-		}
-	}
-}
-
 func TestRelationLoops(t *testing.T) {
 	a, b := make([]float64, 36), make([]float64, 36)
 	for i := range a {

@@ -18,8 +18,8 @@ var comparisons = family{"", []Kernel{
 	{Name: "GreaterOrEqual", Make: compareBy(simd.LessOrEqual, true)},
 	{Name: "And", Make: legacy(logical(func(a, b bool) bool { return a && b }, simd.And))},
 	{Name: "Or", Make: legacy(logical(func(a, b bool) bool { return a || b }, simd.Or))},
-	{Name: "Xor", Make: legacy(logical(func(a, b bool) bool { return a != b }, xor))},
-	{Name: "Not", Make: func(c *Invocation) (Run, error) { return rowwise(c, not) }},
+	{Name: "Xor", Make: legacy(logical(func(a, b bool) bool { return a != b }, simd.Xor))},
+	{Name: "Not", Make: func(c *Invocation) (Run, error) { return rowwise(c, func(d, a []uint8) { simd.Not(d, a[:len(d)]) }) }},
 	{Name: "IsNaN", Make: makeIsNaN},
 	{Name: "IsInf", Make: makeIsInf},
 	{Name: "BitwiseAnd", Make: bitwise(func(a, b uint64) uint64 { return a & b })},
@@ -165,21 +165,6 @@ func boolRelation(c *Invocation, r simd.Relation, swapped bool) (Run, error) {
 	}, nil)(c)
 }
 
-// not writes 1 for each byte that is 0, else 0, eight bytes at a time: a carry into the highest
-// bit of a byte tells that its other bits are not all 0.
-func not(d, a []uint8) {
-	const low, ones = 0x7f7f7f7f7f7f7f7f, 0x0101010101010101
-	a = a[:len(d)]
-	i := 0
-	for ; i+8 <= len(d); i += 8 {
-		x := *(*uint64)(unsafe.Pointer(&a[i]))
-		*(*uint64)(unsafe.Pointer(&d[i])) = ^((x&low + low) | x) >> 7 & ones
-	}
-	for ; i < len(d); i++ {
-		d[i] = truth(a[i] == 0)
-	}
-}
-
 // float32Relation compares many numbers at once.
 func float32Relation(c *Invocation, r simd.Relation, swapped bool) (Run, error) {
 	l := loops[float32, uint8]{
@@ -201,14 +186,6 @@ func logical(f func(a, b bool) bool, vectors func(d, a, b []uint8)) func(*Invoca
 		l.vv = vectors
 	}
 	return l.run
-}
-
-// xor writes 1 where one of the bytes is not 0 and the other one is.
-func xor(d, a, b []uint8) {
-	a, b = a[:len(d)], b[:len(d)]
-	for i := range d {
-		d[i] = truth(a[i] != 0) ^ truth(b[i] != 0)
-	}
 }
 
 func truth(b bool) uint8 {
@@ -245,15 +222,32 @@ func makeIsInf(c *Invocation) (Run, error) {
 	is := func(a float64) bool { return negative && math.IsInf(a, -1) || positive && math.IsInf(a, 1) }
 	switch c.In[0].Type {
 	case graph.Float32:
-		return rowwise(c, func(d []bool, a []float32) {
-			for i, x := range a[:len(d)] {
-				d[i] = negative && x < -math.MaxFloat32 || positive && x > math.MaxFloat32
-			}
-		})
+		return rowwise(c, func(d []uint8, a []float32) { infinities(d, a[:len(d)], negative, positive) })
 	case graph.Float64:
 		return rowwise(c, perElement1(is))
 	}
 	return nil, unsupported(c.In[0].Type)
+}
+
+// infinities writes whether a number is infinite, of the signs that are asked for.
+func infinities(d []uint8, a []float32, negative, positive bool) {
+	limit := []float32{float32(math.Inf(1))}
+	switch {
+	case negative && positive:
+		var block [256]float32
+		for from := 0; from < len(a); from += len(block) {
+			size := block[:min(len(block), len(a)-from)]
+			simd.Abs(size, a[from:])
+			simd.Compare(d[from:from+len(size)], size, limit, simd.Equal)
+		}
+	case positive || negative:
+		if negative {
+			limit[0] = -limit[0]
+		}
+		simd.Compare(d, a, limit, simd.Equal)
+	default:
+		clear(d)
+	}
 }
 
 // bitwise makes the kernel of an operation on bits, which is the same for signed and
