@@ -116,9 +116,21 @@ func layerNorm[T floating](c *Invocation) (Run, error) {
 			return nil, err
 		}
 	}
-	part := func(row, _ int) {
+	// Most often all rows have the same scale and shift, which are as long.
+	along := func(s *sweep, t *Tensor) bool { return s.n == n && s.inner[0] == 1 && t.Len() == n }
+	same := n <= shortRow && along(scale, c.In[1]) && (!c.Has(2) || along(shift, c.In[2]))
+	one := func(row int) {
 		d, s := span[T](element[T](out, row*n), n), span[T](element[T](x, row*n), n)
 		mean, inverse := moments(c, s, epsilon)
+		if same {
+			standardize(d, s, mean, inverse)
+			multiplyBy(d, data[T](c.In[1]), 1)
+			if c.Has(2) {
+				addTo(d, data[T](c.In[2]), 1)
+			}
+			putMoments(c, row, mean, inverse)
+			return
+		}
 		for from, to := range c.pieces(n) {
 			standardize(d[from:to], s[from:to], mean, inverse)
 			scale.runs(row*n+from, to-from, func(i, m, at, step int) {
@@ -130,17 +142,28 @@ func layerNorm[T floating](c *Invocation) (Run, error) {
 				})
 			}
 		}
-		if c.HasOut(1) {
-			put(c.Out[1], row, mean)
-		}
-		if c.HasOut(2) {
-			put(c.Out[2], row, inverse)
+		putMoments(c, row, mean, inverse)
+	}
+	group := max(1, grain/max(n, 1))
+	part := func(p, _ int) {
+		for row := p * group; row < min((p+1)*group, rows); row++ {
+			one(row)
 		}
 	}
 	return func(w *work.Pool) error {
-		w.For(rows, part)
+		w.For(cuts(rows, group), part)
 		return nil
 	}, nil
+}
+
+// putMoments writes the optional outputs of a layer normalization.
+func putMoments(c *Invocation, row int, mean, inverse float64) {
+	if c.HasOut(1) {
+		put(c.Out[1], row, mean)
+	}
+	if c.HasOut(2) {
+		put(c.Out[2], row, inverse)
+	}
 }
 
 // multiplyBy multiplies the elements of d by those of x, which are step apart.
@@ -393,29 +416,35 @@ func makeMVN(c *Invocation) (Run, error) {
 		terms *= x.Shape[k]
 	}
 	f := FoldAxes(x.Shape, drop)
-	return func(*work.Pool) error {
-		s, d := data[float32](x), data[float32](out)
+	inner, outer := 1, terms // contiguous elements that belong together, and how often
+	if k := len(f.Reduced) - 1; k >= 0 && f.ReducedStride[k] == 1 {
+		inner = f.Reduced[k]
+		outer = terms / max(inner, 1)
+	}
+	part := func(o, _ int) {
 		m := meter{c: c}
-		for o := range x.Len() / max(terms, 1) {
-			base := offset(o, f.Kept, f.KeptStride)
-			mean, squares := 0.0, 0.0
-			for k := range terms {
-				m.add(3)
-				mean += float64(s[base+offset(k, f.Reduced, f.ReducedStride)])
-			}
-			mean /= float64(terms)
-			for k := range terms {
-				m.add(3)
-				v := float64(s[base+offset(k, f.Reduced, f.ReducedStride)]) - mean
-				squares += v * v
-			}
-			deviation := math.Sqrt(squares / float64(terms))
-			for k := range terms {
-				m.add(3)
-				at := base + offset(k, f.Reduced, f.ReducedStride)
-				d[at] = float32((float64(s[at]) - mean) / (deviation + 1e-9))
+		base := offset(o, f.Kept, f.KeptStride)
+		each := func(row func(at int)) {
+			for k := range outer {
+				m.add(inner)
+				row(base + outerOffset(f, k, inner))
 			}
 		}
+		row := func(t *Tensor, at int) []float32 { return span[float32](element[float32](t, at), inner) }
+		mean, squares := 0.0, 0.0
+		each(func(at int) { mean += sumOf(c, row(x, at)) })
+		mean /= float64(terms)
+		each(func(at int) { squares += squaresOf(c, row(x, at), mean) })
+		inverse := 1 / (math.Sqrt(squares/float64(terms)) + 1e-9)
+		each(func(at int) {
+			d, s := row(out, at), row(x, at)
+			for from, to := range c.pieces(inner) {
+				simd.Standardize(d[from:to], s[from:to], mean, inverse)
+			}
+		})
+	}
+	return func(w *work.Pool) error {
+		w.For(x.Len()/max(terms, 1), part)
 		return nil
 	}, nil
 }

@@ -147,6 +147,11 @@ func softmaxLine[T floating](c *Invocation, d, s []T, step int, log bool) {
 // softmaxRow is the vectorized softmax of one row; d may be s. A row with a NaN becomes
 // NaN.
 func softmaxRow(c *Invocation, d, s []float32) {
+	if len(s) <= shortRow {
+		simd.Exp(d, s, 1, -simd.Largest(s))
+		simd.MulScalar(d, d, float32(1/simd.Sum(d)))
+		return
+	}
 	shift := -mostOf(c, s)
 	for from, to := range c.pieces(len(s)) {
 		simd.Exp(d[from:to], s[from:to], 1, shift)
@@ -157,8 +162,23 @@ func softmaxRow(c *Invocation, d, s []float32) {
 	}
 }
 
+// shortRow is the length of rows up to which polls, and what else does not depend on the length,
+// would take a good part of the time.
+const shortRow = 1024
+
 // logSoftmaxRow is the vectorized logarithm of softmaxRow; d may be s.
 func logSoftmaxRow(c *Invocation, d, s []float32) {
+	if len(s) <= shortRow && len(s) > 0 && &d[0] != &s[0] {
+		high := simd.Largest(s)
+		simd.Exp(d, s, 1, -high)
+		simd.AddTwo(d, s, -high, -float32(math.Log(simd.Sum(d))))
+		return
+	}
+	logSoftmaxPieces(c, d, s)
+}
+
+// logSoftmaxPieces is logSoftmaxRow piece by piece, with room of its own.
+func logSoftmaxPieces(c *Invocation, d, s []float32) {
 	high := mostOf(c, s)
 	var exps [1024]float32
 	sum := 0.0
@@ -172,8 +192,7 @@ func logSoftmaxRow(c *Invocation, d, s []float32) {
 	}
 	l := float32(math.Log(sum))
 	for from, to := range c.pieces(len(s)) {
-		simd.AddScalar(d[from:to], s[from:to], -high)
-		simd.AddScalar(d[from:to], d[from:to], -l)
+		simd.AddTwo(d[from:to], s[from:to], -high, -l)
 	}
 }
 
@@ -204,6 +223,9 @@ func makeHardmax(c *Invocation) (Run, error) {
 	} else {
 		l = lineOf(in.Shape, k)
 	}
+	if in.Type == graph.Float32 && l.step == 1 {
+		return hardmaxRows(c, l), nil
+	}
 	get, _ := reader(in.Type)
 	set, ok := writer(in.Type)
 	if !ok {
@@ -230,4 +252,36 @@ func makeHardmax(c *Invocation) (Run, error) {
 		}
 		return nil
 	}, nil
+}
+
+// hardmaxRows is makeHardmax for contiguous rows of float32. A NaN is not larger than what stands
+// before it, and nothing is larger than a NaN at the beginning.
+func hardmaxRows(c *Invocation, l line) Run {
+	part := func(i, _ int) {
+		s, best := data[float32](c.In[0])[i*l.n:][:l.n], 0
+		if l.n > 0 && s[0] == s[0] {
+			best = firstOf(c, s, mostOf(c, s))
+		}
+		d := data[float32](c.Out[0])[i*l.n:][:l.n]
+		fillAll(c, d, 0)
+		if l.n > 0 {
+			d[best] = 1
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(l.lines, part)
+		return nil
+	}
+}
+
+// firstOf returns the place of the first element that is v, 0 if none is.
+func firstOf(c *Invocation, s []float32, v float32) int {
+	for from, to := range c.pieces(len(s)) {
+		for i := from; i < to; i++ {
+			if s[i] == v {
+				return i
+			}
+		}
+	}
+	return 0
 }
