@@ -67,8 +67,21 @@ func (f *fourier) divide(m *meter, to, from, column []complex128, step int, fact
 	}
 	p := factors[0]
 	n := len(to) / p
+	if len(to) == 4 && p == 2 {
+		fourNumbers(to, from, step)
+		return
+	}
 	for r := range p {
 		f.divide(m, to[r*n:(r+1)*n], from[r*step:], column, step*p, factors[1:])
+	}
+	if p == 2 {
+		low, high := to[:n], to[n:][:n]
+		for k := range low {
+			m.add(8)
+			x := high[k] * f.turns[k*step]
+			low[k], high[k] = low[k]+x, low[k]-x
+		}
+		return
 	}
 	for k := range n {
 		for r := range p {
@@ -86,6 +99,15 @@ func (f *fourier) divide(m *meter, to, from, column []complex128, step int, fact
 			to[q*n+k] = sum
 		}
 	}
+}
+
+// fourNumbers transforms four numbers that are step apart.
+func fourNumbers(to, from []complex128, step int) {
+	a, b, c, d := from[0], from[step], from[2*step], from[3*step]
+	even, odd := a-c, b-d
+	odd = complex(imag(odd), -real(odd)) // a quarter turn
+	a, b = a+c, b+d
+	to[0], to[1], to[2], to[3] = a+b, even+odd, a-b, even-odd
 }
 
 // spectrum writes a transform to elements off, off + step, … of out: real and imaginary

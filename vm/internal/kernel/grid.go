@@ -160,6 +160,9 @@ func makeGridSample(c *Invocation) (Run, error) {
 		list[a], step[a] = newGridAxis(n, corners, padding), count(x.Shape[3+a:])
 	}
 	inputs, outputs, channels := count(x.Shape[2:]), count(grid.Shape[1:axes+1]), x.Shape[1]
+	if taps <= 2 && axes <= 2 && inputs < math.MaxInt32 {
+		return sampleFew(c, list, step, taps), nil
+	}
 	const most = 32 // points whose taps stay in the fastest cache
 	each := c.Each(most * int(unsafe.Sizeof(gridPoint{})))
 	pieces := cuts(outputs, most)
@@ -186,6 +189,115 @@ func makeGridSample(c *Invocation) (Run, error) {
 		w.For(x.Shape[0]*pieces, part)
 		return nil
 	}, nil
+}
+
+// sampleFew is makeGridSample for points with at most four taps, which take so little room that
+// many points share a walk through the channels.
+func sampleFew(c *Invocation, list []gridAxis, step []int, taps int) Run {
+	x, grid, out := c.In[0], c.In[1], c.Out[0]
+	axes := len(list)
+	inputs, outputs, channels := count(x.Shape[2:]), count(grid.Shape[1:axes+1]), x.Shape[1]
+	const most = 512 // points whose taps stay in the fastest cache
+	each := c.Each(most * int(unsafe.Sizeof(nearPoint{})))
+	pieces := cuts(outputs, most)
+	var pool *work.Pool
+	part := func(p, worker int) {
+		image, first := p/pieces, p%pieces*most
+		m := meter{c: c}
+		points := span[nearPoint](pool.Each(worker, each), min(most, outputs-first))
+		var all gridPoint
+		for i := range points {
+			m.add(8)
+			places := span[float32](element[float32](grid, (image*outputs+first+i)*axes), axes)
+			if taps == 2 && axes == 2 && points[i].readFour(list, step, places) {
+				continue
+			}
+			all.read(list, step, places, taps)
+			points[i].n = int32(all.n)
+			for k := range all.n {
+				points[i].at[k], points[i].weight[k] = int32(all.at[k]), all.weight[k]
+			}
+		}
+		const together = 4 // channels that share what is read of a point
+		for ch := 0; ch < channels; ch += together {
+			m.add(8 * together * len(points)) // 8: the taps miss the cache
+			var planes, d [together][]float32
+			n := min(together, channels-ch)
+			for k := range n {
+				planes[k] = span[float32](element[float32](x, (image*channels+ch+k)*inputs), inputs)
+				d[k] = span[float32](element[float32](out, (image*channels+ch+k)*outputs+first), len(points))
+			}
+			if n == together {
+				sumFour(points, &planes, &d)
+				continue
+			}
+			for k := range n {
+				for i := range points {
+					d[k][i] = points[i].sum(planes[k])
+				}
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(x.Shape[0]*pieces, part)
+		return nil
+	}
+}
+
+// nearPoint is a gridPoint with at most four taps.
+type nearPoint struct {
+	at     [4]int32
+	weight [4]float32
+	n      int32
+}
+
+// sum is that of gridPoint.
+func (p *nearPoint) sum(plane []float32) float32 {
+	if p.n == 4 {
+		sum := float32(0) + p.weight[0]*plane[p.at[0]]
+		return sum + p.weight[1]*plane[p.at[1]] + p.weight[2]*plane[p.at[2]] + p.weight[3]*plane[p.at[3]]
+	}
+	sum := float32(0)
+	for i := range p.n {
+		sum += p.weight[i] * plane[p.at[i]]
+	}
+	return sum
+}
+
+// readFour is read for a point whose four taps all lie in the image; it returns false for others.
+func (p *nearPoint) readFour(axis []gridAxis, step []int, places []float32) bool {
+	y, x := axis[0].read(places[1], 2), axis[1].read(places[0], 2)
+	if y.at[0]|y.at[1]|x.at[0]|x.at[1] < 0 {
+		return false
+	}
+	p.n = 4
+	for i := range 2 {
+		row := y.at[i] * step[0]
+		p.at[2*i], p.weight[2*i] = int32(row+x.at[0]), y.weight[i]*x.weight[0]
+		p.at[2*i+1], p.weight[2*i+1] = int32(row+x.at[1]), y.weight[i]*x.weight[1]
+	}
+	return true
+}
+
+// sumFour adds up the taps of points in four planes.
+func sumFour(points []nearPoint, planes, d *[4][]float32) {
+	p0, p1, p2, p3 := planes[0], planes[1], planes[2], planes[3]
+	p1, p2, p3 = p1[:len(p0)], p2[:len(p0)], p3[:len(p0)]
+	d0, d1, d2, d3 := d[0][:len(points)], d[1][:len(points)], d[2][:len(points)], d[3][:len(points)]
+	for i := range points {
+		p := &points[i]
+		if p.n != 4 {
+			d0[i], d1[i], d2[i], d3[i] = p.sum(p0), p.sum(p1), p.sum(p2), p.sum(p3)
+			continue
+		}
+		a, b, c, e := p.at[0], p.at[1], p.at[2], p.at[3]
+		u, v, w, x := p.weight[0], p.weight[1], p.weight[2], p.weight[3]
+		d0[i] = float32(0) + u*p0[a] + v*p0[b] + w*p0[c] + x*p0[e]
+		d1[i] = float32(0) + u*p1[a] + v*p1[b] + w*p1[c] + x*p1[e]
+		d2[i] = float32(0) + u*p2[a] + v*p2[b] + w*p2[c] + x*p2[e]
+		d3[i] = float32(0) + u*p3[a] + v*p3[b] + w*p3[c] + x*p3[e]
+	}
 }
 
 // gridPoint is a point of the grid: the taps around it that lie in the image, and their

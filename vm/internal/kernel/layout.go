@@ -153,6 +153,46 @@ func (m *mover) transpose(k int, to, from *Tensor, toOff, fromOff int) Run {
 	}
 }
 
+// interleaves reports whether a mover takes elements from a few rows by turns: those of the last
+// axis are contiguous in the destination, and those of the axis before it in the source.
+func (m *mover) interleaves() bool {
+	last := len(m.shape) - 1
+	return last > 0 && m.to[last] == 1 && m.from[last-1] == 1 && m.to[last-1] == m.shape[last] && m.shape[last] < 8 && m.shape[last-1] >= 8
+}
+
+// interleave is run for a mover that interleaves.
+func (m *mover) interleave(to, from *Tensor, toOff, fromOff int) Run {
+	last := len(m.shape) - 1
+	n, columns := m.shape[last], m.shape[last-1]
+	outer, rows := m.shape[:last-1], count(m.shape[:last-1])
+	length := min(columns, 4*grain)
+	pieces, group := cuts(columns, length), max(1, grain/(n*columns))
+	part := func(p, _ int) {
+		first := p % pieces * length
+		p /= pieces
+		for r := p * group; r < min((p+1)*group, rows); r++ {
+			d := unsafe.Add(to.At, m.width*(toOff+offset(r, outer, m.to)+first*n))
+			s := unsafe.Add(from.At, m.width*(fromOff+offset(r, outer, m.from)+first))
+			interleaveRows(d, s, min(length, columns-first), n, m.from[last], m.width)
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(cuts(rows, group)*pieces, part)
+		return nil
+	}
+}
+
+// interleaveRows writes the elements of rows by turns; the rows are step elements apart.
+func interleaveRows(to, from unsafe.Pointer, columns, rows, step, width int) {
+	if rows == 2 && width == 4 {
+		simd.Interleave(span[uint32](to, 2*columns), span[uint32](from, columns), span[uint32](unsafe.Add(from, 4*step), columns))
+		return
+	}
+	for r := range rows {
+		moveRow(unsafe.Add(to, r*width), unsafe.Add(from, r*step*width), columns, rows, 1, width)
+	}
+}
+
 // run makes a kernel that moves elements between two tensors, beginning at elements
 // fromOff and toOff.
 func (m *mover) run(to, from *Tensor, toOff, fromOff int) Run {
@@ -162,6 +202,9 @@ func (m *mover) run(to, from *Tensor, toOff, fromOff int) Run {
 	}
 	if k, is := m.transposes(); is {
 		return m.transpose(k, to, from, toOff, fromOff)
+	}
+	if m.interleaves() {
+		return m.interleave(to, from, toOff, fromOff)
 	}
 	group, length := max(1, grain/n), min(n, 4*grain)
 	pieces := cuts(n, length) // long rows are cut

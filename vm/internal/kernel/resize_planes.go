@@ -1,6 +1,9 @@
 package kernel
 
-import "github.com/onnxmem/onnxmem/vm/internal/work"
+import (
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
 
 // byPlanes reports whether an interpolation changes nothing but the last two axes
 // and needs no extrapolation value.
@@ -24,6 +27,7 @@ func resizePlanes(c *Invocation, in, out *Tensor, list []Interpolation) Run {
 	planes := count(out.Shape[:len(list)-2])
 	off := c.Each(mul(4, along.In))
 	weights, across := narrowed(c, down.Weight), narrowed(c, along.Weight)
+	twice := takesTwice(along)
 	var pool *work.Pool
 	part := func(p, worker int) {
 		x := span[float32](element[float32](in, p*down.In*along.In), down.In*along.In)
@@ -33,12 +37,21 @@ func resizePlanes(c *Invocation, in, out *Tensor, list []Interpolation) Run {
 		for o := range down.Out {
 			row := aside
 			switch {
+			case o > 0 && down.Taps == 1 && down.From != nil && down.From[o] == down.From[o-1]: // the row before it
+				m.add(along.Out)
+				copy(d[o*along.Out:(o+1)*along.Out], d[(o-1)*along.Out:])
+				continue
 			case down.From == nil:
 				row = x[o*along.In:][:along.In]
 			case down.Taps == 1:
 				row = x[down.From[o]*along.In:][:along.In]
 			default:
 				mixRows(&m, row, x, down.From[o*down.Taps:(o+1)*down.Taps], weights[o*down.Taps:(o+1)*down.Taps])
+			}
+			if twice {
+				m.add(along.Out)
+				simd.Double(d[o*along.Out:(o+1)*along.Out], row)
+				continue
 			}
 			mixAlong(&m, d[o*along.Out:(o+1)*along.Out], row, along, across)
 		}
@@ -48,6 +61,19 @@ func resizePlanes(c *Invocation, in, out *Tensor, list []Interpolation) Run {
 		w.For(planes, part)
 		return nil
 	}
+}
+
+// takesTwice reports whether an axis has each element twice.
+func takesTwice(v *Interpolation) bool {
+	if v.Taps != 1 || v.From == nil || v.Out != 2*v.In {
+		return false
+	}
+	for i, from := range v.From {
+		if from != i/2 {
+			return false
+		}
+	}
+	return true
 }
 
 // narrowed converts a list to float32.

@@ -22,6 +22,9 @@ func makeRoiAlign(c *Invocation) (Run, error) {
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
+	if n := count(x.Shape[2:]); n > math.MaxInt32 {
+		return nil, unsupportedf("planes of %d elements", n)
+	}
 	v := &roiAlign{
 		c: c, largest: c.Str("mode", "avg") == "max", rows: c.Int("output_height", 1), columns: c.Int("output_width", 1),
 		ratio: c.Int("sampling_ratio", 0), scale: c.Float("spatial_scale", 1), shift: 0.5, minimum: float32(math.Inf(-1)),
@@ -123,51 +126,87 @@ func (v *roiAlign) region(r, image int) {
 	all := high.samples * wide.samples
 	total := float32(max(all, 1))
 	m := meter{c: v.c}
-	// All channels share the samples of a bin.
-	var list [64]sample
+	// All channels share the samples of some bins, which are in list one after the other.
+	var list [mostListed]sample
+	var parts [mostListed]binPart
+	listed, pending := 0, parts[:0]
+	flush := func() {
+		for ch := range channels {
+			m.add(8 * (listed + len(pending)))
+			plane := data[float32](x)[(image*channels+ch)*h*w:][:h*w]
+			bins := data[float32](out)[(r*channels+ch)*v.rows*v.columns:][:v.rows*v.columns]
+			for i := range pending {
+				b := &pending[i]
+				if v.largest {
+					b.takeLargest(&bins[b.bin], list[b.from:b.to], plane)
+				} else {
+					b.takeMean(&bins[b.bin], list[b.from:b.to], plane, total)
+				}
+			}
+		}
+		listed, pending = 0, pending[:0]
+	}
 	for p := range v.rows * v.columns {
 		fromY, toY := high.inside(p/v.columns, float32(h))
 		fromX, toX := wide.inside(p%v.columns, float32(w))
 		across := toX - fromX
 		samples := (toY - fromY) * across
-		outside := all > float64(samples)
-		for from := 0; from == 0 || from < samples; from += len(list) {
-			n := min(len(list), samples-from)
-			for i := range list[:n] {
-				list[i] = sampleAt(h, w, high.at(p/v.columns, fromY+(from+i)/across), wide.at(p%v.columns, fromX+(from+i)%across))
+		for from := 0; from == 0 || from < samples; {
+			if listed == len(list) || len(pending) == len(parts) {
+				flush()
 			}
-			for ch := range channels {
-				m.add(8 * (n + 1))
-				d := &data[float32](out)[(r*channels+ch)*v.rows*v.columns+p]
-				plane := data[float32](x)[(image*channels+ch)*h*w:][:h*w]
-				if v.largest {
-					best := *d
-					if from == 0 && outside {
-						best = 0
-					}
-					*d = largestOf(list[:n], plane, best, from == 0 && !outside)
-					continue
-				}
-				sum := float32(0)
-				if from > 0 {
-					sum = *d
-				}
-				for i := range list[:n] {
-					s := &list[i]
-					sum += plane[s.at[0]]*s.weight[0] + plane[s.at[1]]*s.weight[1] + plane[s.at[2]]*s.weight[2] + plane[s.at[3]]*s.weight[3]
-				}
-				*d = sum
-				if from+n >= samples {
-					*d = sum / total
-				}
+			n := min(len(list)-listed, samples-from)
+			for i := range n {
+				list[listed+i] = sampleAt(h, w, high.at(p/v.columns, fromY+(from+i)/across), wide.at(p%v.columns, fromX+(from+i)%across))
+			}
+			pending = append(pending, binPart{
+				bin: p, from: listed, to: listed + n, first: from == 0, last: from+n >= samples, outside: all > float64(samples),
+			})
+			if listed, from = listed+n, from+n; n == 0 {
+				break
 			}
 		}
+	}
+	flush()
+}
+
+// mostListed bounds the samples that all channels share; they stay in the fastest cache.
+const mostListed = 256
+
+// binPart is a part of the samples of a bin: those of the list from one index to another.
+type binPart struct {
+	bin, from, to        int
+	first, last, outside bool // the first samples of the bin, the last ones; some are outside of the image
+}
+
+// takeLargest joins the samples to a bin's maximum.
+func (b *binPart) takeLargest(d *float32, list []sample, plane []float32) {
+	best := *d
+	if b.first && b.outside {
+		best = 0
+	}
+	*d = largestOf(list, plane, best, b.first && !b.outside)
+}
+
+// takeMean joins the samples to a bin's mean.
+func (b *binPart) takeMean(d *float32, list []sample, plane []float32, total float32) {
+	sum := float32(0)
+	if !b.first {
+		sum = *d
+	}
+	for i := range list {
+		s := &list[i]
+		sum += plane[s.at[0]]*s.weight[0] + plane[s.at[1]]*s.weight[1] + plane[s.at[2]]*s.weight[2] + plane[s.at[3]]*s.weight[3]
+	}
+	*d = sum
+	if b.last {
+		*d = sum / total
 	}
 }
 
 // sample is a point between four elements of a plane.
 type sample struct {
-	at     [4]int
+	at     [4]int32
 	weight [4]float32 // all 0: outside
 }
 
@@ -185,7 +224,7 @@ func sampleAt(h, w int, y, x float32) (s sample) {
 	if x0 == w-1 {
 		fx = 0
 	}
-	s.at = [4]int{y0*w + x0, y0*w + x1, y1*w + x0, y1*w + x1}
+	s.at = [4]int32{int32(y0*w + x0), int32(y0*w + x1), int32(y1*w + x0), int32(y1*w + x1)}
 	s.weight = [4]float32{(1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx}
 	return s
 }
