@@ -139,6 +139,7 @@ func main() {
 		logic("xorAVX2", "xorAVX2 writes whether one of a and b is not 0 and the other one is, for n bytes, a multiple of 32.", xor)
 		logic("notAVX2", "notAVX2 writes whether a is 0, for n bytes, a multiple of 32.", not)
 		truncate()
+		nibbles()
 		truncateBytes()
 		interleaveWords()
 		choose()

@@ -81,17 +81,15 @@ func (b *bitWeights) row(c *Invocation, d []float32, j int) {
 		out, in := d[i*b.block:min((i+1)*b.block, b.k)], list[i*wide:][:wide]
 		switch b.bits {
 		case 8:
+			if b.zero == nil || b.zero.Type != graph.Float32 {
+				simd.Dequantize(out, in[:len(out)], scale, simd.Byte{Zero: int32(zero)})
+				break
+			}
 			for e := range out {
 				out[e] = (float32(in[e]) - zero) * scale
 			}
 		case 4:
-			var values [16]float32
-			for v := range values {
-				values[v] = (float32(v) - zero) * scale
-			}
-			for e := range out {
-				out[e] = values[in[e/2]>>(4*(e%2))&15]
-			}
+			simd.Nibbles(out, in, zero, scale)
 		default:
 			for e := range out {
 				out[e] = (float32(in[e/4]>>(2*(e%4))&3) - zero) * scale

@@ -118,6 +118,9 @@ func truncateAVX2(dst *int32, src *float32, n int)
 func truncateBytesAVX2(dst *uint8, src *float32, n int)
 
 //go:noescape
+func nibblesAVX2(dst *float32, src *uint8, n int, zero, scale float32)
+
+//go:noescape
 func interleaveWordsAVX2(dst, a, b *uint32, n int)
 
 func (op arithmetic) lists(dst, a, b *float32, n int) {

@@ -27,3 +27,4 @@ func powerAVX2(*float32, *float32, *float32, int, int) int { panic("simd: no vec
 func truncateAVX2(*int32, *float32, int)                   { panic("simd: no vectors") }
 func truncateBytesAVX2(*uint8, *float32, int)              { panic("simd: no vectors") }
 func interleaveWordsAVX2(*uint32, *uint32, *uint32, int)   { panic("simd: no vectors") }
+func nibblesAVX2(*float32, *uint8, int, float32, float32)  { panic("simd: no vectors") }

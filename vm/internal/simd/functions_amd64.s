@@ -5895,6 +5895,42 @@ end:
 	VZEROUPPER
 	RET
 
+// func nibblesAVX2(dst *float32, src *uint8, n int, zero float32, scale float32)
+// Requires: AVX, AVX2
+TEXT ·nibblesAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS zero+24(FP), Y14
+	VBROADCASTSS scale+28(FP), Y15
+	VBROADCASTSS c0000000f<>+0(SB), Y13
+
+eight:
+	VPMOVZXBD  (SI), Y0
+	VPSRLD     $0x04, Y0, Y1
+	VPAND      Y13, Y0, Y0
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y14, Y0, Y0
+	VMULPS     Y15, Y0, Y0
+	VCVTDQ2PS  Y1, Y1
+	VSUBPS     Y14, Y1, Y1
+	VMULPS     Y15, Y1, Y1
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y0
+	VPERM2F128 $0x31, Y3, Y2, Y1
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    Y1, 32(DI)
+	ADDQ       $0x08, SI
+	ADDQ       $0x40, DI
+	SUBQ       $0x08, CX
+	JNZ        eight
+	VZEROUPPER
+	RET
+
+DATA c0000000f<>+0(SB)/4, $0x0000000f
+GLOBL c0000000f<>(SB), RODATA|NOPTR, $4
+
 // func truncateBytesAVX2(dst *uint8, src *float32, n int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·truncateBytesAVX2(SB), NOSPLIT|NOFRAME, $0-24
