@@ -107,20 +107,93 @@ func makeScatterElements(c *Invocation) (Run, error) {
 		}
 		return addAlong[int64](c), nil
 	}
+	row := plainScatter(c, width)
+	if row == nil || out.rank() == 0 {
+		row = func(base, first, n, step, own int) int {
+			for i := range n {
+				at, ok := get(first+i, out.Shape[k])
+				if !ok {
+					return i
+				}
+				join(unsafe.Add(out.At, (base+at*step+i*own)*width), unsafe.Add(updates.At, (first+i)*width))
+			}
+			return n
+		}
+	}
+	n, step, own := 1, 0, 0 // of a scalar
+	if rank := out.rank(); rank > 0 {
+		n, step = index.Shape[rank-1], s[k]
+		if k < rank-1 {
+			own = 1
+		}
+	}
 	return func(*work.Pool) error {
 		copyFirst(c)
-		for i := range index.Len() {
-			if i&often == 0 {
-				c.poll()
+		m := meter{c: c}
+		for first := 0; first < index.Len(); first += n {
+			base := replacedOffset(first, index.Shape, s, k, 0)
+			for from := 0; from < n; {
+				to := m.next(from, n)
+				if i := from + row(base+from*own, first+from, to-from, step, own); i < to {
+					return badIndex(index, first+i, out.Shape[k])
+				}
+				from = to
 			}
-			at, ok := get(i, out.Shape[k])
-			if !ok {
-				return badIndex(index, i, out.Shape[k])
-			}
-			join(unsafe.Add(out.At, replacedOffset(i, index.Shape, s, k, at)*width), unsafe.Add(updates.At, i*width))
 		}
 		return nil
 	}, nil
+}
+
+// scatterRow writes the updates [first, first+n), which lie along the last axis. An update goes to
+// the element at base, step times its index further, and own times its place among them. It
+// returns the place of the first index that is out of range, or n.
+type scatterRow func(base, first, n, step, own int) int
+
+// plainScatter returns the loops of ScatterElements that replace elements, or add float32; nil if
+// the node does other things.
+func plainScatter(c *Invocation, width int) scatterRow {
+	switch reduction := c.Str("reduction", "none"); {
+	case reduction == "none" && width == 1:
+		return scatterOf(c, replaces[uint8])
+	case reduction == "none" && width == 2:
+		return scatterOf(c, replaces[uint16])
+	case reduction == "none" && width == 4:
+		return scatterOf(c, replaces[uint32])
+	case reduction == "none" && width == 8:
+		return scatterOf(c, replaces[uint64])
+	case reduction == "add" && c.In[0].Type == graph.Float32:
+		return scatterOf(c, func(d *float32, s float32) { *d += s })
+	}
+	return nil
+}
+
+func replaces[T any](d *T, s T) { *d = s }
+
+func scatterOf[T any](c *Invocation, join func(d *T, s T)) scatterRow {
+	if c.In[1].Type == graph.Int32 {
+		return scatterBy[int32](c, join)
+	}
+	return scatterBy[int64](c, join)
+}
+
+func scatterBy[I int32 | int64, T any](c *Invocation, join func(d *T, s T)) scatterRow {
+	k, _ := c.axis(0, c.Out[0].rank())
+	return func(base, first, n, step, own int) int {
+		length := c.Out[0].Shape[k]
+		d := span[T](element[T](c.Out[0], base), c.Out[0].Len()-base)
+		s := span[T](element[T](c.In[2], first), n)
+		for i, at := range span[I](element[I](c.In[1], first), n) {
+			at := int(at)
+			if at < 0 {
+				at += length
+			}
+			if uint(at) >= uint(length) {
+				return i
+			}
+			join(&d[at*step+i*own], s[i])
+		}
+		return n
+	}
 }
 
 // addAlong makes the kernel of ScatterElements that adds float32 along the last axis, as
