@@ -10,7 +10,7 @@ var functions = map[string]float64{
 	"Exp": 1, "Sigmoid": 1.4, "Swish": 1.4, "QuickGelu": 1.4, "Tanh": 2.2, "Erf": 3, "Gelu": 3.5, "FastGelu": 3, "BiasGelu": 3.5,
 	"Mish": 3, "Elu": 5, "Selu": 5, "Celu": 7, "Softplus": 7,
 	"Softmax": 4, "LogSoftmax": 9,
-	"Log": 1.6, "Sin": 4, "Cos": 4, "Tan": 8, "Asin": 2, "Acos": 2, "Atan": 2, "Sinh": 12, "Cosh": 12, "Asinh": 10, "Acosh": 10, "Atanh": 10,
+	"Log": 1.6, "Sin": 4, "Cos": 4, "Tan": 5, "Asin": 1.5, "Acos": 1.5, "Atan": 1.5, "Sinh": 20, "Cosh": 20, "Asinh": 10, "Acosh": 10, "Atanh": 10,
 	"Pow": 2, // by multiplication, as a rule
 }
 
