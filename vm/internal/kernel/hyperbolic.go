@@ -47,7 +47,7 @@ func inverseHyperbolicSines(d, a []float32) {
 		v := float64(x)
 		if x < 1./64 && x > -1./64 {
 			z := v * v
-			d[i] = float32(v - v*z*(1./6-z*(3./40-z*(15./336))))
+			d[i] = float32(v * (1 - z*(1./6-z*(3./40-z*(15./336)))))
 			continue
 		}
 		size := math.Abs(v)
