@@ -72,8 +72,8 @@ func (s *Session) DeviceUse() *DeviceUse {
 	m := &u.Measured
 	m.ScratchBytes, m.ConstantBytes, m.LibraryBytes = g.queue.Taken()
 	for _, t := range g.tables {
-		u.ScratchBytes += t.block.Bytes
-		m.ScratchBytes += t.block.Taken
+		u.ConstantBytes += t.block.Bytes
+		m.ConstantBytes += t.block.Taken
 	}
 	m.KernelBytes, m.GraphBytes = g.d.KernelBytes(), g.replay.taken
 	if g.made != nil {

@@ -207,7 +207,7 @@ func TestConvolutionWorkspace(t *testing.T) {
 	}{{bytes, true}, {bytes - scratchAlign, false}} {
 		q, err := b.device.NewQueue()
 		b.must(err)
-		k := &Kernels{Queue: q, At: b.kernels.At}
+		k := &Kernels{Queue: q, At: b.kernels.At, LibraryFloat32: true}
 		run, _, err := k.PrepareIn(call(), Workspace{At: block.At + 64, Bytes: c.bytes})
 		b.must(err)
 		b.must(k.Ready(func(int64) error { return nil }))
