@@ -35,30 +35,48 @@ func (f *frame) joinNormGradientsOn(g *device, a *area, order []graph.NodeID) {
 	}
 }
 
-// placedOn is placed on a device. Sums are written to their own places, so they are computed
-// when both have one, and nobody may have read the other by then.
+// placedOn is placed on a device. Sums are written to their own places: both at once, when
+// both have one, if nobody has read the other by then; else each at its own step.
 func (g *normGradient) placedOn(scale graph.TensorID) *normGradient {
 	for m := g.f.g.Tensors[scale].Maker; m >= 0 && g.f.steps[m].views(); m = g.f.g.Tensors[scale].Maker {
 		scale = g.f.g.Nodes[m].Inputs[0] // a parameter, which its update reads later
 	}
 	g.scale = scale
 	read := []graph.TensorID{g.x, g.d, scale}
+	if slices.ContainsFunc(read, g.swapped) {
+		return nil
+	}
+	ready := g.after(read...)
 	g.first = max(g.place[g.sums], g.place[g.products])
-	if slices.ContainsFunc(read, g.swapped) || g.first < g.after(read...) {
+	if ready > g.first {
 		return nil
 	}
 	for _, n := range []graph.NodeID{g.sums, g.products} {
-		if t := g.f.g.Nodes[n].Outputs[0]; g.f.g.Tensors[t].Output || g.readBefore(t, g.first) {
+		t := g.f.g.Nodes[n].Outputs[0]
+		g.late = g.late || g.f.g.Tensors[t].Output || g.readBefore(t, g.first)
+	}
+	if g.late {
+		if g.first = ready; g.first > min(g.place[g.sums], g.place[g.products]) {
 			return nil
 		}
 	}
 	for g.second = g.first; g.second <= g.made(g.result); g.second++ {
 		held := !slices.ContainsFunc(read, func(t graph.TensorID) bool { return !g.holds(t, g.second) })
-		if g.nodes[g.order[g.second]] && held && g.free(g.result, g.second) && g.alone(g.result, g.second) {
+		if g.nodes[g.order[g.second]] && held && g.free(g.result, g.second) && g.alone(g.result, g.second) && g.clear(g.sums) && g.clear(g.products) {
 			return g
 		}
 	}
 	return nil
+}
+
+// clear reports whether the result does not lie on a sum of its gradient, or is written when
+// the sum was written and read. Who reads the sum in another shape is not alone.
+func (g *normGradient) clear(sum graph.NodeID) bool {
+	t, written := g.f.g.Nodes[sum].Outputs[0], g.first
+	if g.late {
+		written = g.place[sum]
+	}
+	return !overlap(g.f.tensors[g.result], g.f.tensors[t]) || written < g.second && g.last(t, true) < g.second
 }
 
 // viewsBefore returns what nodes before a step make of a tensor in place: its other shapes.
@@ -94,7 +112,7 @@ func (g *device) joinNormGradient(n *normGradient, a *area) {
 	x, d, scale, result := f.tensors[n.x], f.tensors[n.d], f.tensors[n.scale], f.tensors[n.result]
 	sums, products := f.steps[n.sums].out[0], f.steps[n.products].out[0]
 	for i, s := range []*tensor{sums, products, result} {
-		if overlap(s, scale) || i == 1 && overlap(s, sums) {
+		if overlap(s, scale) || i == 1 && !n.late && overlap(s, sums) {
 			return
 		}
 		for _, t := range []*tensor{x, d} {
@@ -104,28 +122,26 @@ func (g *device) joinNormGradient(n *normGradient, a *area) {
 		}
 	}
 	leader, writer := f.steps[n.order[n.first]], f.steps[n.order[n.second]]
-	if leader == writer && (overlap(result, sums) || overlap(result, products)) {
-		return
-	}
 	k := gpu.NormGradient{
 		X: &x.Tensor, D: &d.Tensor, Scale: &scale.Tensor, Out: &result.Tensor, Sums: &sums.Tensor, Products: &products.Tensor,
 		Epsilon: n.kernel.Epsilon, PerVariance: n.kernel.PerVariance, PerShift: n.kernel.PerShift, PerSlope: n.kernel.PerSlope,
 	}
-	if leader != writer {
+	k.Late = n.late
+	if leader != writer || n.late {
 		bytes, err := k.TableBytes()
 		if err == nil {
-			k.Table, err = g.table(bytes, n.first, n.second)
+			k.Table, err = g.table(bytes, n.first, max(n.second, n.place[n.sums], n.place[n.products]))
 		}
 		if err != nil {
 			return // the nodes run one by one
 		}
 	}
 	w := g.workspaceOf(leader.node, a)
-	measure, write, scratch, err := g.kernels.PrepareNormGradient(&k, w.space)
+	runs, err := g.kernels.PrepareNormGradient(&k, w.space)
 	if err != nil {
 		return
 	}
-	g.took(w, scratch)
+	g.took(w, runs.Scratch)
 	for id := range n.nodes {
 		st := f.steps[id]
 		st.chained, st.kernel = true, kernel.Lookup(st.call.Node.Domain, st.call.Node.Op)
@@ -136,23 +152,37 @@ func (g *device) joinNormGradient(n *normGradient, a *area) {
 	for _, t := range []*tensor{result, sums, products} {
 		t.inside = false
 	}
-	leader.run, leader.device = measure, true
-	leader.external, leader.stores = []*tensor{x, d, scale}, []*tensor{sums, products}
-	for _, id := range []graph.NodeID{n.sums, n.products} { // where they are is known now
-		leader.stores = append(leader.stores, n.viewsBefore(f.g.Nodes[id].Outputs[0], n.first)...)
+	read := []*tensor{x, d, scale}
+	if n.late {
+		g.gives(leader, runs.Measure, read)
+		g.gives(f.steps[n.sums], runs.Sums, read, sums)
+		g.gives(f.steps[n.products], runs.Products, read, products)
+	} else {
+		stores := []*tensor{sums, products}
+		for _, id := range []graph.NodeID{n.sums, n.products} { // where they are is known now
+			stores = append(stores, n.viewsBefore(f.g.Nodes[id].Outputs[0], n.first)...)
+		}
+		g.gives(leader, runs.Measure, read, stores...)
 	}
-	if leader == writer {
-		leader.stores = append(leader.stores, result)
-		leader.run = func(p *work.Pool) error {
-			if err := measure(p); err != nil {
+	g.gives(writer, runs.Write, read, result)
+}
+
+// gives appends work on the device to that of a node's step, which reads and writes tensors.
+func (g *device) gives(st *step, run kernel.Run, read []*tensor, stores ...*tensor) {
+	if before := st.run; before != nil && st.device {
+		after := run
+		run = func(p *work.Pool) error {
+			if err := before(p); err != nil {
 				return err
 			}
-			return write(p)
+			return after(p)
 		}
-		return
 	}
-	writer.run, writer.device = write, true
-	writer.external, writer.stores = leader.external, []*tensor{result}
+	st.run, st.device, st.fusedInto, st.external = run, true, nil, read
+	if st.stores == nil {
+		st.stores = []*tensor{} // not nil: it does not write its own output
+	}
+	st.stores = append(st.stores, stores...)
 }
 
 // table returns device memory that keeps bytes from one step to another.

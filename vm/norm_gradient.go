@@ -65,7 +65,8 @@ type normGradient struct {
 	scale          graph.TensorID
 	sums, products graph.NodeID
 	result         graph.TensorID
-	first, second  int // the steps at which the kernel measures, and writes the result
+	first, second  int  // the steps at which the kernel measures, and writes the result
+	late           bool // on a device: both sums are written at their own steps
 }
 
 // normGradient returns the chain that ends in a node, or nil. It follows autodiff's rule

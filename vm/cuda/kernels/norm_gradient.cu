@@ -87,13 +87,13 @@ KERNEL(products, (const float *x, const float *d, float *parts, Gradient g)) {
 	leave(parts, g, own, Products, product);
 }
 
-// totals writes both sums of the gradient for each channel.
+// totals writes the sums of the gradient for each channel that are not null.
 KERNEL(totals, (float *gradients, float *products, float *parts, int many, Gradient g)) {
 	int number = blockIdx.x * blockDim.x + threadIdx.x, sum = many * g.c.count;
 	if (number >= g.c.count) return;
 	const Total *first = (const Total *)parts + number;
-	gradients[number] = joined(first + (i64)Gradients * sum, many, g.c.count).v;
-	products[number] = joined(first + (i64)Products * sum, many, g.c.count).v;
+	if (gradients) gradients[number] = joined(first + (i64)Gradients * sum, many, g.c.count).v;
+	if (products) products[number] = joined(first + (i64)Products * sum, many, g.c.count).v;
 }
 
 // apply writes the gradient of the image, which may overwrite x or d, and what totals

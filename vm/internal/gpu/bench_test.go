@@ -139,13 +139,13 @@ func (b *bench) normCases(batch, channels, height, width int) []timed {
 	for range norm.In {
 		norm.Node.Inputs = append(norm.Node.Inputs, 0)
 	}
-	sum, write, _, err := b.kernels.PrepareNormGradient(&NormGradient{X: x, D: d, Scale: of[0], Out: d, Sums: of[4], Products: of[5], Epsilon: 1e-5}, Workspace{})
+	runs, err := b.kernels.PrepareNormGradient(&NormGradient{X: x, D: d, Scale: of[0], Out: d, Sums: of[4], Products: of[5], Epsilon: 1e-5}, Workspace{})
 	b.must(err)
 	gradient := timed{fmt.Sprintf("BatchNormalization.grad/%v", x.Shape), 3 * x.Bytes(), func(p *work.Pool) error {
-		if err := sum(p); err != nil {
+		if err := runs.Measure(p); err != nil {
 			return err
 		}
-		return write(p)
+		return runs.Write(p)
 	}}
 	return []timed{b.invocation(norm, 2), gradient, b.node("Relu", nil, 2, x, y), b.reduction("ReduceSum", x, 0, 2, 3)}
 }

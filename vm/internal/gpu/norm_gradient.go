@@ -19,9 +19,20 @@ type NormGradient struct {
 	// PerVariance, PerShift and PerSlope are the factors by which the nodes divide the sum
 	// of squares, of D, and of products.
 	PerVariance, PerShift, PerSlope float32
-	// Table is device memory that keeps sums from the first launches to the last one, if the
+	// Table is device memory that keeps sums from the first launches to the last ones, if
 	// other work may run between them; 0: they follow one another.
 	Table driver.Ptr
+	// Late says that the sums have their places only when NormGradientRuns.Sums and Products
+	// run. It needs a table.
+	Late bool
+}
+
+// NormGradientRuns put the launches of a gradient on the queue. Measure computes the sums,
+// and writes them unless they are late; Sums and Products write one each, and are nil
+// otherwise; Write writes the gradient of the image.
+type NormGradientRuns struct {
+	Measure, Sums, Products, Write kernel.Run
+	Scratch                        int64 // bytes, as of PrepareIn
 }
 
 // gradientParam is Gradient of norm_gradient.cu.
@@ -52,22 +63,20 @@ func (g *NormGradient) TableBytes() (int64, error) {
 	return 4 * sums * int64(c.parts) * int64(c.param.count), nil
 }
 
-// PrepareNormGradient returns two functions that put the launches of a gradient on the
-// queue, as PrepareIn does for a node: those that compute the sums, and then those that
-// write the gradient of the image.
-func (k *Kernels) PrepareNormGradient(g *NormGradient, w Workspace) (sum, write kernel.Run, scratch int64, err error) {
+// PrepareNormGradient prepares the launches of a gradient, as PrepareIn does those of a node.
+func (k *Kernels) PrepareNormGradient(g *NormGradient, w Workspace) (runs NormGradientRuns, err error) {
 	c, err := g.channels()
 	if err != nil {
-		return nil, nil, 0, err
+		return runs, err
 	}
 	bytes, err := g.TableBytes()
 	if err != nil {
-		return nil, nil, 0, err
+		return runs, err
 	}
-	first, second := &Node{k: k, space: w.aligned()}, &Node{k: k}
+	first := &Node{k: k, space: w.aligned()}
 	at, err := first.addresses(g.X, g.D, g.Scale, g.Out, g.Sums, g.Products)
 	if err != nil {
-		return nil, nil, 0, err
+		return runs, err
 	}
 	x, d, scale, out, sums, products := at[0], at[1], at[2], at[3], at[4], at[5]
 	p := gradientParam{
@@ -76,24 +85,37 @@ func (k *Kernels) PrepareNormGradient(g *NormGradient, w Workspace) (sum, write 
 	}
 	parts := any(g.Table)
 	if g.Table == 0 {
-		parts, scratch = first.scratch(bytes), bytes+scratchAlign-1
+		parts, runs.Scratch = first.scratch(bytes), bytes+scratchAlign-1
 	}
-	kernel := func(name string) cuda.Kernel { return first.kernel("norm_gradient.cu", name) }
+	named := func(name string) cuda.Kernel { return first.kernel("norm_gradient.cu", name) }
 	measure := func(name string, params ...any) {
 		if err == nil {
-			err = first.launch3(kernel(name), c.grid, c.block, 0, append(params, parts, p)...)
+			err = first.launch3(named(name), c.grid, c.block, 0, append(params, parts, p)...)
 		}
+	}
+	totals := func(n *Node, sums, products driver.Ptr) kernel.Run {
+		const threads = 64
+		if err == nil {
+			err = n.launch(named("totals"), cuts(int(p.channels.count), threads), threads, sums, products, parts, int32(c.parts), p)
+		}
+		return n.run
 	}
 	measure("mean", x)
 	measure("squares", x)
 	measure("products", x, d)
-	if err == nil && g.Table != 0 {
-		const threads = 64
-		err = first.launch(kernel("totals"), cuts(int(p.channels.count), threads), threads, sums, products, parts, int32(c.parts), p)
+	switch {
+	case g.Late:
+		runs.Sums, runs.Products = totals(&Node{k: k}, sums, 0), totals(&Node{k: k}, 0, products)
+	case g.Table != 0:
+		totals(first, sums, products)
+	}
+	if g.Table != 0 {
 		sums, products = 0, 0
 	}
+	last := &Node{k: k}
 	if err == nil {
-		err = second.launch3(kernel("apply"), c.grid, c.block, 0, out, sums, products, x, d, scale, parts, p)
+		err = last.launch3(named("apply"), c.grid, c.block, 0, out, sums, products, x, d, scale, parts, p)
 	}
-	return first.run, second.run, scratch, err
+	runs.Measure, runs.Write = first.run, last.run
+	return runs, err
 }

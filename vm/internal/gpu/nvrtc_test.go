@@ -173,7 +173,7 @@ func sourcesOfCases(t *testing.T) []*cuda.Source {
 		}
 	}
 	x, of := b.empty(2, 4, 8, 8), b.empty(4)
-	if _, _, _, err := b.kernels.PrepareNormGradient(&NormGradient{X: x, D: x, Scale: of, Out: x, Sums: of, Products: of}, Workspace{}); err != nil {
+	if _, err := b.kernels.PrepareNormGradient(&NormGradient{X: x, D: x, Scale: of, Out: x, Sums: of, Products: of}, Workspace{}); err != nil {
 		t.Fatal(err)
 	}
 	b.kernels.generated.finish()
