@@ -24,12 +24,13 @@ var productTiles = []productTile{
 	{"128x64", 128, 64, 8, 128, true, 0.95},
 	{"64x128", 64, 128, 8, 128, true, 0.95},
 	{"32x128", 32, 128, 16, 128, true, 0.75},
-	{"64", 64, 64, 16, 128, false, 0.9},
+	{"64", 64, 64, 16, 128, false, 0.78},
 	{"32", 32, 32, 16, 128, false, 0.4},
 }
 
-// Figures of a large GPU. They only steer the choice of tiles: bits must not depend on the
-// device's number of multiprocessors.
+// Figures of a large GPU. With these and the speeds above, the choices for TestProductSpeed
+// take 6 % longer in all than the best ones that it measured on an H200. They only steer the
+// choice of tiles: bits must not depend on the device's number of multiprocessors.
 const (
 	multiprocessors = 132
 	leastChunk      = 128     // of the depth that is worth a block of its own
