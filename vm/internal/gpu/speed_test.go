@@ -169,8 +169,8 @@ func TestProductSpeed(t *testing.T) {
 		if m.s.tile == nil { // a kernel without tiles
 			m.s.tile = &productTile{suffix: "none"}
 		}
-		once := b.timed(m.run, 1) // which also loads the kernel
-		once = b.timed(m.run, 1)
+		b.timed(m.run, 1) // which also loads the kernel
+		once := b.timed(m.run, 1)
 		took := b.timed(m.run, min(40, max(2, int(3*time.Millisecond/max(once, 1)))))
 		fmt.Printf("%-60s tile %-7s parts %-3d %9.1f us %6.2f TFLOP/s\n", m.c.name, m.s.tile.suffix, m.s.parts, float64(took)/1e3, 2*m.c.work/float64(took)/1e3)
 	}
