@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-BATCH, STEPS = 32, 12
+BATCH, STEPS = 32, 80  # a plan is made after some twenty
 
 
 def train(how: str) -> None:
