@@ -9,6 +9,7 @@ its memory. PYTHONPATH must have python/src and ort/python/src, ONNXMEM_ORT_LIBR
 library, and ONNXMEM_COMMAND the command.
 """
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -21,10 +22,12 @@ def train(how: str) -> None:
     """Print the line of one allocator."""
     import torch
 
+    iteration = contextlib.nullcontext
     if how == "arena":
         import onnxmem_torch
 
         onnxmem_torch.install()
+        iteration = onnxmem_torch.iteration
     import torchvision
 
     torch.manual_seed(0)
@@ -36,10 +39,7 @@ def train(how: str) -> None:
     losses, best = [], float("inf")
     for _ in range(STEPS):
         x, y = torch.randn(BATCH, 3, 224, 224).cuda(), torch.randint(0, 1000, (BATCH,)).cuda()
-        if how == "arena":
-            with onnxmem_torch.iteration():
-                loss, took = step(torch, net, optimizer, x, y)
-        else:
+        with iteration():
             loss, took = step(torch, net, optimizer, x, y)
         losses.append(loss)
         best = min(best, took)

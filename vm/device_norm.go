@@ -18,31 +18,18 @@ func (f *frame) joinNormGradientsOn(g *device, a *area, order []graph.NodeID) {
 	if g == nil || f.s.opt.Separate || f.s.comparer != nil || f.s.pr.m.Graph != f.g {
 		return
 	}
-	place := placesOf(order)
-	var list []*normGradient
-	for id, n := range f.g.Nodes {
-		if n.Op != "Mul" || n.Domain != "" {
-			continue
-		}
-		c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{}}
-		if gradient := c.normGradient(graph.NodeID(id)); gradient != nil {
-			list = append(list, gradient)
-		}
-	}
-	slices.SortFunc(list, func(a, b *normGradient) int { return a.first - b.first }) // tables serve one after the other
-	for _, gradient := range list {
+	for _, gradient := range f.findNormGradients(order) { // tables serve one after the other
 		g.joinNormGradient(gradient, a)
 	}
 }
 
-// placedOn is placed on a device. Sums are written to their own places: both at once, when
+// placedOnDevice is placed on a device. Sums are written to their own places: both at once, when
 // both have one, if nobody has read the other by then; else each at its own step.
-func (g *normGradient) placedOn(scale graph.TensorID) *normGradient {
-	for m := g.f.g.Tensors[scale].Maker; m >= 0 && g.f.steps[m].views(); m = g.f.g.Tensors[scale].Maker {
-		scale = g.f.g.Nodes[m].Inputs[0] // a parameter, which its update reads later
+func (g *normGradient) placedOnDevice() *normGradient {
+	for m := g.f.g.Tensors[g.scale].Maker; m >= 0 && g.f.steps[m].views(); m = g.f.g.Tensors[g.scale].Maker {
+		g.scale = g.f.g.Nodes[m].Inputs[0] // a parameter, which its update reads later
 	}
-	g.scale = scale
-	read := []graph.TensorID{g.x, g.d, scale}
+	read := []graph.TensorID{g.x, g.d, g.scale}
 	if slices.ContainsFunc(read, g.swapped) {
 		return nil
 	}
@@ -125,8 +112,8 @@ func (g *device) joinNormGradient(n *normGradient, a *area) {
 	k := gpu.NormGradient{
 		X: &x.Tensor, D: &d.Tensor, Scale: &scale.Tensor, Out: &result.Tensor, Sums: &sums.Tensor, Products: &products.Tensor,
 		Epsilon: n.kernel.Epsilon, PerVariance: n.kernel.PerVariance, PerShift: n.kernel.PerShift, PerSlope: n.kernel.PerSlope,
+		Late: n.late,
 	}
-	k.Late = n.late
 	if leader != writer || n.late {
 		bytes, err := k.TableBytes()
 		if err == nil {

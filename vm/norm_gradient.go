@@ -17,14 +17,10 @@ import (
 // that others read as well wait in a table for their own steps. What is in between is never
 // written.
 
-// joinNormGradients finds the gradients of BatchNormalization.
-func (f *frame) joinNormGradients(order []graph.NodeID) {
-	if !f.joins() {
-		return
-	}
+// findNormGradients lists the gradients of BatchNormalization, those first whose kernels run
+// first.
+func (f *frame) findNormGradients(order []graph.NodeID) (list []*normGradient) {
 	place := placesOf(order)
-	var list []*normGradient
-	channels := 0
 	for id, n := range f.g.Nodes {
 		if n.Op != "Mul" || n.Domain != "" {
 			continue
@@ -32,10 +28,22 @@ func (f *frame) joinNormGradients(order []graph.NodeID) {
 		c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{}}
 		if g := c.normGradient(graph.NodeID(id)); g != nil {
 			list = append(list, g)
-			channels = max(channels, g.kernel.X.Shape[1])
 		}
 	}
 	slices.SortFunc(list, func(a, b *normGradient) int { return a.first - b.first })
+	return list
+}
+
+// joinNormGradients gives each gradient of a BatchNormalization to one kernel.
+func (f *frame) joinNormGradients(order []graph.NodeID) {
+	if !f.joins() {
+		return
+	}
+	list := f.findNormGradients(order)
+	channels := 0
+	for _, g := range list {
+		channels = max(channels, g.kernel.X.Shape[1])
+	}
 	type table struct {
 		at   unsafe.Pointer
 		ends int // the last step that reads it
@@ -173,7 +181,7 @@ func (c *chain) normGradient(end graph.NodeID) *normGradient {
 		return nil
 	}
 	if g.scale = scale; c.f.s.gpu != nil {
-		return g.placedOn(scale)
+		return g.placedOnDevice()
 	}
 	k.X, k.D, k.Scale, k.Out = &c.f.tensors[x].Tensor, &c.f.tensors[d].Tensor, &c.f.tensors[scale].Tensor, &c.f.tensors[g.result].Tensor
 	return g.placed(scale)

@@ -102,13 +102,11 @@ func (d *runDevice) print(w io.Writer) {
 	blocks := m.ArenaBytes + m.ResidentBytes + m.ConstantBytes + m.ScratchBytes
 	fmt.Fprintf(w, "%-20s %s: these %s, kernels %s, recorded graph %s, libraries %s; before the run %s: context and others\n", "by the driver",
 		units.Short(d.TakenBytes), units.Short(blocks), units.Short(m.KernelBytes), units.Short(m.GraphBytes), units.Short(m.LibraryBytes), units.Short(d.ContextBytes))
-	switch {
-	case d.Library != "":
-		fmt.Fprintf(w, "%-20s %s for %d nodes (%s)\n", "products", units.Name(d.Library), d.LibraryNodes, units.Name(d.LibraryPath))
-	case d.NoLibrary != "":
-		fmt.Fprintf(w, "%-20s onnxmem's own kernels: %s\n", "products", d.NoLibrary)
+	printLibrary(w, "products", d.Library, d.LibraryPath, d.LibraryNodes, d.NoLibrary)
+	printLibrary(w, "convolutions", d.ConvolutionLibrary, d.ConvolutionLibraryPath, d.ConvolutionNodes, d.NoConvolutionLibrary)
+	for _, r := range d.Refused {
+		fmt.Fprintf(w, "%-20s %d nodes by onnxmem's own kernels: %s\n", "convolutions", r.Nodes, r.Reason)
 	}
-	d.printConvolutions(w)
 	if d.ReplayedSteps > 0 {
 		fmt.Fprintf(w, "%-20s %d steps as one CUDA graph\n", "replayed", d.ReplayedSteps)
 	}
@@ -119,15 +117,12 @@ func (d *runDevice) print(w io.Writer) {
 	fmt.Fprintf(w, "%-20s %d nodes (%s); a run copies %s and waits %d times\n", "on the CPU", d.FallbackNodes, strings.Join(d.FallbackOps, ", "), units.Short(d.FallbackBytes), d.Syncs)
 }
 
-// printConvolutions prints which library computed convolutions, or why none did.
-func (d *runDevice) printConvolutions(w io.Writer) {
+// printLibrary prints which library computed some nodes, or why none did.
+func printLibrary(w io.Writer, what, name, path string, nodes int, missing string) {
 	switch {
-	case d.ConvolutionLibrary != "":
-		fmt.Fprintf(w, "%-20s %s for %d nodes (%s)\n", "convolutions", units.Name(d.ConvolutionLibrary), d.ConvolutionNodes, units.Name(d.ConvolutionLibraryPath))
-	case d.NoConvolutionLibrary != "":
-		fmt.Fprintf(w, "%-20s onnxmem's own kernels: %s\n", "convolutions", d.NoConvolutionLibrary)
-	}
-	for _, r := range d.Refused {
-		fmt.Fprintf(w, "%-20s %d nodes by onnxmem's own kernels: %s\n", "convolutions", r.Nodes, r.Reason)
+	case name != "":
+		fmt.Fprintf(w, "%-20s %s for %d nodes (%s)\n", what, units.Name(name), nodes, units.Name(path))
+	case missing != "":
+		fmt.Fprintf(w, "%-20s onnxmem's own kernels: %s\n", what, missing)
 	}
 }

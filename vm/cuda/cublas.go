@@ -43,8 +43,11 @@ func (q *Queue) openBLAS() (*BLAS, error) {
 		_ = h.Destroy()
 		return nil, fmt.Errorf("%s: %w", lib.Path(), err)
 	}
-	return &BLAS{q, h, lib.Path(), fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100), taken}, nil
+	return &BLAS{q, h, lib.Path(), dotted(v), taken}, nil
 }
+
+// dotted is the version of one of NVIDIA's libraries as it is written.
+func dotted(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }
 
 // openBLAS opens the library, once.
 func (d *Device) openBLAS() (*driver.BLAS, error) {

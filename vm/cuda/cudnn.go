@@ -43,8 +43,7 @@ func (q *Queue) openDNN() (*DNN, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", lib.Path(), err)
 	}
-	v := lib.Version()
-	return &DNN{q: q, handle: h, path: lib.Path(), version: fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100), taken: taken}, nil
+	return &DNN{q: q, handle: h, path: lib.Path(), version: dotted(lib.Version()), taken: taken}, nil
 }
 
 // openDNN opens the library, once.
@@ -117,14 +116,11 @@ func (d *DNN) Convolution(s *driver.DNNShape, first, second, out driver.Ptr) (*C
 
 // choose sets the arithmetic of a convolution and chooses its algorithm. float32 must not
 // become TF32. Products of 16-bit elements are exact in float32, with tensor cores, too.
-func choose(c *driver.DNNConvolution, t driver.DNNType) (a driver.DNNAlgorithm, bytes int64, err error) {
+func choose(c *driver.DNNConvolution, t driver.DNNType) (driver.DNNAlgorithm, int64, error) {
+	m := driver.DNNAnyMath
 	if t == driver.DNNFloat32 {
-		return chooseWith(c, t, driver.DNNFMA)
+		m = driver.DNNFMA
 	}
-	return chooseWith(c, t, driver.DNNAnyMath)
-}
-
-func chooseWith(c *driver.DNNConvolution, t driver.DNNType, m driver.DNNMath) (driver.DNNAlgorithm, int64, error) {
 	if err := c.SetMath(m); err != nil {
 		return driver.DNNAlgorithm{}, 0, err
 	}

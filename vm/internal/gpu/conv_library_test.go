@@ -16,12 +16,7 @@ import (
 // convolver is a bench with cuDNN, the fake's or that of the GPU; the fake is nil then.
 func convolver(t *testing.T) (*bench, *fake.Fake) {
 	t.Helper()
-	var f *fake.Fake
-	if os.Getenv("ONNXMEM_TEST_GPU") == "" {
-		f = fake.Use(t)
-		f.UseDNN(t)
-	}
-	b := newBench(t)
+	b, f := benchWith(t, (*fake.Fake).UseDNN)
 	b.kernels.OwnConvolutions, b.kernels.LibraryFloat32 = false, true
 	if _, err := b.kernels.Queue.DNN(); err != nil {
 		t.Skip(err)

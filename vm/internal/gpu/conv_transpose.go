@@ -85,23 +85,31 @@ func (c *convolution) remainders(a int) []remainder {
 // mostSlides bounds the launches of a transposed convolution with large strides.
 const mostSlides = 1 << 12
 
-// spread appends a transposed convolution as one convolution for each remainder.
-func (c *convolution) spread(n *Node) error {
+// slides lists the convolutions that a transposed one consists of, one for each remainder.
+func (c *convolution) slides(n *Node) (list []slide, err error) {
 	axes := [3][]remainder{c.remainders(0), c.remainders(1), c.remainders(2)}
-	total := len(axes[0]) * len(axes[1]) * len(axes[2])
-	if total > mostSlides {
-		return unsupportedf("a transposed convolution with strides %d", c.Stride)
+	if len(axes[0])*len(axes[1])*len(axes[2]) > mostSlides {
+		return nil, unsupportedf("a transposed convolution with strides %d", c.Stride)
 	}
-	var list []slide
-	columns, depth := 0, 0
 	for _, r0 := range axes[0] {
 		for _, r1 := range axes[1] {
 			for _, r2 := range axes[2] {
-				v := c.slideOf(n, [3]remainder{r0, r1, r2})
-				columns, depth = max(columns, int(v.N)), max(depth, int(v.K))
-				list = append(list, v)
+				list = append(list, c.slideOf(n, [3]remainder{r0, r1, r2}))
 			}
 		}
+	}
+	return list, nil
+}
+
+// spread appends a transposed convolution as one convolution for each remainder.
+func (c *convolution) spread(n *Node) error {
+	list, err := c.slides(n)
+	if err != nil {
+		return err
+	}
+	total, columns, depth := len(list), 0, 0
+	for i := range list {
+		columns, depth = max(columns, int(list[i].N)), max(depth, int(list[i].K))
 	}
 	s := splitProduct(c.m, columns, depth, c.groups*total, computeBytes(c.r.y))
 	var params []productPart
@@ -120,9 +128,9 @@ func (c *convolution) spread(n *Node) error {
 
 // spreadTaps is spread tap by tap.
 func (c *convolution) spreadTaps(n *Node) error {
-	axes := [3][]remainder{c.remainders(0), c.remainders(1), c.remainders(2)}
-	if total := len(axes[0]) * len(axes[1]) * len(axes[2]); total > mostSlides {
-		return unsupportedf("a transposed convolution with strides %d", c.Stride)
+	slides, err := c.slides(n)
+	if err != nil {
+		return err
 	}
 	taps := volume(c.Kernel)
 	common := c.tapped(n, 1, taps*c.m)
@@ -136,19 +144,15 @@ func (c *convolution) spreadTaps(n *Node) error {
 	}
 	var list []tapped
 	var outer []int
-	for _, r0 := range axes[0] {
-		for _, r1 := range axes[1] {
-			for _, r2 := range axes[2] {
-				v, s := common, c.slideOf(n, [3]remainder{r0, r1, r2})
-				v.N, v.Wide, v.Start, v.Stride, v.Dilation, v.YStep, v.YStart = s.N, s.Wide, s.Start, s.Stride, s.Dilation, s.YStep, s.YStart
-				v.Positions, v.Out12, v.Out2, v.Taps12, v.Taps2 = s.Positions, s.Out12, s.Out2, s.Taps12, s.Taps2
-				v.WStart = s.WStart * int64(c.m)
-				for a := range v.WTap {
-					v.WTap[a] = s.WTap[a] * int32(c.m)
-				}
-				list, outer = append(list, v), append(outer, int(s.K)/c.channels)
-			}
+	for i := range slides {
+		v, s := common, &slides[i]
+		v.N, v.Wide, v.Start, v.Stride, v.Dilation, v.YStep, v.YStart = s.N, s.Wide, s.Start, s.Stride, s.Dilation, s.YStep, s.YStart
+		v.Positions, v.Out12, v.Out2, v.Taps12, v.Taps2 = s.Positions, s.Out12, s.Out2, s.Taps12, s.Taps2
+		v.WStart = s.WStart * int64(c.m)
+		for a := range v.WTap {
+			v.WTap[a] = s.WTap[a] * int32(c.m)
 		}
+		list, outer = append(list, v), append(outer, int(s.K)/c.channels)
 	}
 	if len(list) == 1 {
 		return c.launchTaps(n, list, w, outer, "")

@@ -14,15 +14,22 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
+// benchWith is a bench where a library is: the fake's, which use asks for, or that of the GPU;
+// the fake is nil then.
+func benchWith(t *testing.T, use func(*fake.Fake, testing.TB)) (*bench, *fake.Fake) {
+	t.Helper()
+	if os.Getenv("ONNXMEM_TEST_GPU") != "" {
+		return newBench(t), nil
+	}
+	f := fake.Use(t)
+	use(f, t)
+	return newBench(t), f
+}
+
 // libraryBench is a bench with cuBLAS, the fake's or that of the GPU; the fake is nil then.
 func libraryBench(t *testing.T) (*bench, *fake.Fake) {
 	t.Helper()
-	var f *fake.Fake
-	if os.Getenv("ONNXMEM_TEST_GPU") == "" {
-		f = fake.Use(t)
-		f.UseBLAS(t)
-	}
-	b := newBench(t)
+	b, f := benchWith(t, (*fake.Fake).UseBLAS)
 	b.kernels.OwnProducts = false
 	if _, err := b.kernels.Queue.BLAS(); err != nil {
 		t.Skip(err)

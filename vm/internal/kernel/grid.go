@@ -252,15 +252,14 @@ type nearPoint struct {
 	n      int32
 }
 
-// sum is that of gridPoint.
-func (p *nearPoint) sum(plane []float32) float32 {
-	if p.n == 4 {
-		sum := float32(0) + p.weight[0]*plane[p.at[0]]
-		return sum + p.weight[1]*plane[p.at[1]] + p.weight[2]*plane[p.at[2]] + p.weight[3]*plane[p.at[3]]
-	}
+// sum adds up the taps of a plane.
+func (p *nearPoint) sum(plane []float32) float32 { return sumTaps(p.at[:p.n], p.weight[:], plane) }
+
+// sumTaps adds up elements of a plane, times their weights.
+func sumTaps[I int | int32](at []I, weight, plane []float32) float32 {
 	sum := float32(0)
-	for i := range p.n {
-		sum += p.weight[i] * plane[p.at[i]]
+	for i, place := range at {
+		sum += weight[i] * plane[place]
 	}
 	return sum
 }
@@ -335,17 +334,7 @@ func (p *gridPoint) read(axis []gridAxis, step []int, places []float32, taps int
 }
 
 // sum adds up the taps of a plane.
-func (p *gridPoint) sum(plane []float32) float32 {
-	if p.n == 4 {
-		sum := float32(0) + p.weight[0]*plane[p.at[0]]
-		return sum + p.weight[1]*plane[p.at[1]] + p.weight[2]*plane[p.at[2]] + p.weight[3]*plane[p.at[3]]
-	}
-	sum := float32(0)
-	for i := range p.n {
-		sum += p.weight[i] * plane[p.at[i]]
-	}
-	return sum
-}
+func (p *gridPoint) sum(plane []float32) float32 { return sumTaps(p.at[:p.n], p.weight[:], plane) }
 
 // makeAffineGrid applies an affine map for each image to points that are spread evenly
 // over [-1, 1].
