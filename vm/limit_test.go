@@ -4,6 +4,9 @@ import (
 	"errors"
 	"math"
 	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,6 +172,58 @@ func TestDynamicTensorsAreLimited(t *testing.T) {
 		if err == nil || errors.As(err, new(*vm.LimitError)) || strings.Contains(err.Error(), "internal") {
 			t.Errorf("%s beyond all bounds: got %v, want an error about the shape", c.op, err)
 		}
+	}
+}
+
+// The bytes of a string count before a kernel makes it, and those of the list that returns
+// strings to the caller. What is made in vain is collected.
+func TestStringsAreLimited(t *testing.T) {
+	const half = 24 << 20
+	heap := func() (m runtime.MemStats) {
+		runtime.ReadMemStats(&m)
+		return m
+	}
+	for _, c := range []struct {
+		op     string
+		in     []vm.Value
+		bytes  int64
+		tensor string
+	}{
+		{"StringConcat", list(vm.Texts([]string{strings.Repeat("a", half)}), vm.Texts([]string{strings.Repeat("b", half)})), 2 * half, ""},
+		{"Expand", list(vm.Texts([]string{"a"}), vm.Int64s([]int64{3 << 20}, 1)), 16 * 3 << 20, "y0"},
+	} {
+		p, values := prepared(t, &nodeCase{op: c.op, in: c.in})
+		s := newSession(t, p, vm.Options{MemoryLimit: 64 << 20})
+		before := heap().TotalAlloc
+		_, err := s.Run(t.Context(), values)
+		var over *vm.LimitError
+		var at *graph.Error
+		if !errors.As(err, &over) || over.Bytes != c.bytes || !errors.As(err, &at) || at.Tensor != c.tensor || at.Tensor == "" && !strings.Contains(at.Node, c.op) {
+			t.Errorf("%s: got %v, want an error about %d bytes", c.op, err, c.bytes)
+		}
+		if made := heap().TotalAlloc - before; made > half {
+			t.Errorf("%s: %d bytes were allocated before the refusal", c.op, made)
+		}
+		s.Close()
+		s = newSession(t, p, vm.Options{MemoryLimit: 128 << 20})
+		for range 2 { // the second run has the memory of the first
+			if _, err := s.Run(t.Context(), values); err != nil {
+				t.Errorf("%s: %v", c.op, err)
+			}
+		}
+	}
+	p, values := prepared(t, &nodeCase{op: "StringConcat", in: list(
+		vm.Texts(slices.Repeat([]string{strings.Repeat("a", 1<<20)}, 64), 64), vm.Texts([]string{"b"}),
+	)})
+	s := newSession(t, p, vm.Options{})
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	before := heap().HeapAlloc
+	if _, err := s.Run(t.Context(), values); err != nil {
+		t.Fatal(err)
+	}
+	if after := heap().HeapAlloc; after > before+32<<20 {
+		t.Errorf("64 equal strings of 1 MiB leave %d bytes on the heap", after-before)
 	}
 }
 

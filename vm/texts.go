@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -23,11 +24,18 @@ type texts struct {
 	index map[string]uint64
 	mem   *share
 	bytes int64
-	kept  int // length of list when the session was built
+	kept  int   // length of list when the session was built
+	lists int64 // bytes of the lists of strings that the last run returned
+	waste int64 // bytes of strings that no element stands for, since the last collection
 }
 
-// textBytes is the memory that a string takes beside its bytes: in list and in index.
-const textBytes = 64
+// mostWaste is how many bytes of such strings may lie on Go's heap, uncounted: the collector
+// alone waits until there are as many as of all that is alive.
+const mostWaste = 16 << 20
+
+// textBytes is the memory that a string takes beside its bytes, in list and in index while
+// these grow: 5.3 million strings of 7 bytes took 100 bytes each.
+const textBytes = 128
 
 var errNoText = errors.New("an element of a string tensor stands for no string")
 
@@ -44,11 +52,37 @@ func (x *texts) text(element uint64) (string, error) {
 }
 
 func (x *texts) element(text string) (uint64, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.add(text)
+}
+
+// compose returns the element of a string of at most the given bytes, which count before
+// make makes it.
+func (x *texts) compose(bytes int64, make func() string) (uint64, error) {
+	x.mu.Lock()
+	err := x.mem.take(bytes)
+	x.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	text := make()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.mem.give(bytes)
+	n := len(x.list)
+	e, err := x.add(text)
+	if len(x.list) == n {
+		x.wasted(int64(len(text)))
+	}
+	return e, err
+}
+
+// add is element for a caller that holds the lock.
+func (x *texts) add(text string) (uint64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	if e, ok := x.index[text]; ok {
 		return e, nil
 	}
@@ -62,6 +96,14 @@ func (x *texts) element(text string) (uint64, error) {
 	x.list = append(x.list, text)
 	x.index[text] = e
 	return e, nil
+}
+
+// wasted counts the bytes of a string that nothing refers to any more, and collects.
+func (x *texts) wasted(bytes int64) {
+	if x.waste += bytes; x.waste > mostWaste {
+		x.waste = 0
+		runtime.GC()
+	}
 }
 
 // begin adds the empty string, which is element 0.
@@ -79,16 +121,20 @@ func (x *texts) keep() {
 
 // drop frees the strings of the last run.
 func (x *texts) drop() {
+	x.mem.give(x.lists)
+	x.lists = 0
 	if len(x.list) == x.kept {
 		return
 	}
+	before := x.bytes
 	for _, s := range x.list[x.kept:] {
 		delete(x.index, s)
 		x.bytes -= int64(len(s)) + textBytes
-		x.mem.give(int64(len(s)) + textBytes)
 	}
+	x.mem.give(before - x.bytes)
 	clear(x.list[x.kept:])
 	x.list = x.list[:x.kept]
+	x.wasted(before - x.bytes)
 }
 
 // Text implements kernel.Runtime.
@@ -96,6 +142,11 @@ func (st *step) Text(element uint64) (string, error) { return st.f.s.texts.text(
 
 // Element implements kernel.Runtime.
 func (st *step) Element(text string) (uint64, error) { return st.f.s.texts.element(text) }
+
+// Compose implements kernel.Runtime.
+func (st *step) Compose(bytes int, make func() string) (uint64, error) {
+	return st.f.s.texts.compose(int64(bytes), make)
+}
 
 // Constant implements kernel.Runtime.
 func (st *step) Constant(d *graph.Data) (*kernel.Tensor, error) { return st.f.s.constant(d) }
@@ -145,8 +196,13 @@ func (s *Session) store(b []byte, list []string) error {
 	return nil
 }
 
-// stringsOf returns the strings of a tensor.
+// stringsOf returns the strings of a tensor, in a list that counts until the next run.
 func (s *Session) stringsOf(t *kernel.Tensor) ([]string, error) {
+	bytes := int64(unsafe.Sizeof("")) * int64(t.Len())
+	if err := s.mem.take(bytes); err != nil {
+		return nil, err
+	}
+	s.texts.lists += bytes
 	list := make([]string, t.Len())
 	for i, e := range unsafe.Slice((*uint64)(t.At), len(list)) {
 		var err error

@@ -156,6 +156,9 @@ type Runtime interface {
 	Text(element uint64) (string, error)
 	// Element returns the element that stands for a string. It fails as Heap does.
 	Element(text string) (uint64, error)
+	// Compose is Element for a string of at most the given bytes. It fails before it
+	// makes the string.
+	Compose(bytes int, make func() string) (uint64, error)
 	// Constant returns the tensor of an attribute.
 	Constant(d *graph.Data) (*Tensor, error)
 }

@@ -216,6 +216,8 @@ func (alone) Element(text string) (uint64, error) {
 	return uint64(len(spoken) - 1), nil
 }
 
+func (a alone) Compose(_ int, make func() string) (uint64, error) { return a.Element(make()) }
+
 func (a alone) Pack(_ PackKey, n int, fill func(unsafe.Pointer)) (unsafe.Pointer, bool) {
 	if !a.pack {
 		return nil, false

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -48,6 +49,16 @@ func (c *Invocation) element(text string) uint64 {
 	return e
 }
 
+// compose is element for a string of at most the given bytes, which is made only if there is
+// memory for it.
+func (c *Invocation) compose(bytes int, make func() string) uint64 {
+	e, err := c.Runtime.Compose(bytes, make)
+	if err != nil {
+		panic(&refusal{err})
+	}
+	return e
+}
+
 // Strings returns a list of strings, or nil.
 func (c *Invocation) Strings(name string) []string {
 	if a := c.Node.Attr(name); a != nil {
@@ -70,7 +81,10 @@ func makeStringConcat(c *Invocation) (Run, error) {
 	if err := c.onStrings(); err != nil {
 		return nil, err
 	}
-	return loopsOf(func(a, b uint64) uint64 { return c.element(c.textOf(a) + c.textOf(b)) }).run(c)
+	return loopsOf(func(left, right uint64) uint64 {
+		a, b := c.textOf(left), c.textOf(right)
+		return c.compose(len(a)+len(b), func() string { return a + b })
+	}).run(c)
 }
 
 // makeRegexFullMatch tests whether the whole of each string matches the pattern.
@@ -96,7 +110,7 @@ func makeStringNormalizer(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	in, out := c.In[0], c.Out[0]
-	change := func(s string) string { return s }
+	var change func(s string) string
 	switch action := c.Str("case_change_action", "NONE"); action {
 	case "NONE":
 	case "LOWER":
@@ -112,8 +126,10 @@ func makeStringNormalizer(c *Invocation) (Run, error) {
 	}
 	list := c.Strings("stopwords")
 	stop := make(map[string]bool, len(list))
+	longest := 0
 	for _, w := range list {
 		stop[fold(w)] = true
+		longest = max(longest, len(fold(w)))
 	}
 	kept := tableOf[uint64](c, max(in.Len(), 1))
 	return func(*work.Pool) error {
@@ -122,10 +138,14 @@ func makeStringNormalizer(c *Invocation) (Run, error) {
 		for i := range in.Len() {
 			s := c.text(in, i)
 			m.add(8 + len(s))
-			if len(stop) > 0 && stop[fold(s)] {
+			// A longer string has more characters than any stop word has bytes.
+			if len(s) <= utf8.UTFMax*longest && stop[fold(s)] {
 				continue
 			}
-			kept[n] = c.element(change(s))
+			if kept[n] = data[uint64](in)[i]; change != nil {
+				// A byte becomes three at most: one that is no UTF-8.
+				kept[n] = c.compose(mul(3, len(s)), func() string { return change(s) })
+			}
 			n++
 		}
 		if n == 0 {
