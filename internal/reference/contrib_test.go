@@ -18,6 +18,12 @@ var byRuntime = []handCase{
 		&Tensor{Type: graph.Float32, Shape: []int{3, 1}, F: []float64{-0.66903448, 0.0681378, 0.32720569}},
 	},
 	{
+		"ai.onnx.ml", "SVMRegressor",
+		[]*graph.Attr{{Name: "coefficients", Floats: []float32{1, -0.5}}, {Name: "rho", Floats: []float32{0.1}}},
+		[]*Tensor{Reals([]int{3, 2}, 0, 1, 2, -1, -1.5, 0.5)},
+		&Tensor{Type: graph.Float32, Shape: []int{3, 1}, F: []float64{-0.4, 2.6, -1.65}},
+	},
+	{
 		"ai.onnx.ml", "SVMClassifier",
 		append([]*graph.Attr{
 			{Name: "kernel_type", String: "RBF"},

@@ -64,15 +64,32 @@ func (c *evaluation) machine() (rows int, weigh func(row, from, to int, coeffici
 	}
 }
 
-// svmRegressor weighs all vectors. With one_class, the sign says whether a row is inside.
+// svmRegressor weighs all vectors, or, without any, the features. With one_class, the sign
+// says whether a row is inside.
 func svmRegressor(c *evaluation) []*Tensor {
-	rows, weigh := c.machine()
-	coefficients, rho := c.attr("coefficients").Floats, float64(c.attr("rho").Floats[0])
-	y := zeros(graph.Float32, []int{rows, 1})
-	mass, open := make([]float64, rows), make([]bool, rows)
-	for row := range rows {
-		sum := weigh(row, 0, len(coefficients), coefficients)
-		y.F[row], mass[row] = sum.value+rho, sum.mass+math.Abs(rho)
+	var y *Tensor
+	var mass []float64
+	if c.int("n_supports", 0) <= 0 {
+		if c.str("post_transform", "NONE") != "NONE" {
+			fail("post_transform")
+		}
+		y, mass = c.linear(1)
+		for i := range mass { // a sum of as many roundings
+			mass[i] *= float64(c.x(0).Shape[len(c.x(0).Shape)-1])
+		}
+	} else {
+		rows, weigh := c.machine()
+		coefficients := c.attr("coefficients").Floats
+		y, mass = zeros(graph.Float32, []int{rows, 1}), make([]float64, rows)
+		for row := range rows {
+			sum := weigh(row, 0, len(coefficients), coefficients)
+			y.F[row], mass[row] = sum.value, sum.mass
+		}
+	}
+	rho, open := float64(c.attr("rho").Floats[0]), make([]bool, len(mass))
+	for row := range open {
+		y.F[row] += rho
+		mass[row] += math.Abs(rho)
 		open[row] = math.Abs(y.F[row]) <= 0x1p-20*mass[row]
 	}
 	if c.int("one_class", 0) == 0 {

@@ -51,6 +51,18 @@ func (c *Invocation) machine(count int) (*machine, error) {
 	return v, nil
 }
 
+// linearMachine is a machine whose only vector holds a weight for each feature.
+func (c *Invocation) linearMachine(weights []float32) (*machine, error) {
+	s, err := c.samples()
+	if err != nil {
+		return nil, err
+	}
+	if len(weights) != s.features {
+		return nil, fmt.Errorf("coefficients has %d numbers, expected %d: one for each feature, as n_supports is %d", len(weights), s.features, c.Int("n_supports", 0))
+	}
+	return &machine{s: s, vectors: weights, count: 1, alike: func(dot float64) float64 { return dot }}, nil
+}
+
 // compare writes the likeness of a sample with each vector.
 func (v *machine) compare(m *meter, row int, likeness []float64) {
 	n := v.s.features
@@ -90,12 +102,22 @@ func weighted(m *meter, coefficients []float32, likeness []float64) float64 {
 	return sum
 }
 
+// makeSVMRegressor weighs the likenesses of a sample with the vectors. A machine without
+// vectors is linear, whatever its kernel_type: its coefficients are the weights of the
+// features.
 func makeSVMRegressor(c *Invocation) (Run, error) {
 	count, coefficients, rho := c.Int("n_supports", 0), c.floats("coefficients"), c.floats("rho")
-	if c.Str("post_transform", "NONE") != "NONE" || count <= 0 {
-		return nil, unsupportedf("a regression with a post_transform or without support vectors")
+	if c.Str("post_transform", "NONE") != "NONE" {
+		return nil, unsupportedf("a regression with a post_transform")
 	}
-	v, err := c.machine(count)
+	var v *machine
+	var err error
+	if count > 0 {
+		v, err = c.machine(count)
+	} else {
+		v, err = c.linearMachine(coefficients)
+		count, coefficients = 1, []float32{1}
+	}
 	if err != nil {
 		return nil, err
 	}

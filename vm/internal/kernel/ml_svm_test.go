@@ -37,6 +37,8 @@ func TestMachines(t *testing.T) {
 		},
 		{"two classes", machineOf("POLY", two...), []int64{8, 8, 8}, []float32{0.665625, -0.665625, 1.415625, -1.415625, 0.634375, -0.634375}},
 		{"a regression", machineOf("SIGMOID", four, rho, whole1("n_supports", 4)), nil, []float32{-0.66903448, 0.0681378, 0.32720569}},
+		{"no vectors", attrs(text("kernel_type", "RBF"), numbers32("coefficients", 1, -0.5), rho), nil, []float32{-0.4, 2.6, -1.65}},
+		{"no vectors, inside or outside", attrs(numbers32("coefficients", 1, -0.5), rho, whole1("one_class", 1)), nil, []float32{-1, 1, -1}},
 		{"inside or outside", machineOf("RBF", four, rho, whole1("n_supports", 4), whole1("one_class", 1)), nil, []float32{-1, 1, 1}},
 	} {
 		op, labels, scores := "SVMRegressor", blank(graph.Int64, []int{3}), blank(graph.Float32, []int{3, len(c.want) / 3})
@@ -49,6 +51,10 @@ func TestMachines(t *testing.T) {
 		if err != nil || !near || c.labels != nil && !slices.Equal(data[int64](labels), c.labels) {
 			t.Errorf("%s: got %v %v, %v, want %v %v", c.doc, data[int64](labels), data[float32](scores), err, c.labels, c.want)
 		}
+	}
+	err := runClassical("SVMRegressor", attrs(four, rho), x, blank(graph.Float32, []int{3, 1}))
+	if want := "coefficients has 4 numbers, expected 2: one for each feature"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("no vectors: got error %v, want %q", err, want)
 	}
 	for _, c := range []struct {
 		doc, want string
