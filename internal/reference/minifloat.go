@@ -62,9 +62,11 @@ func newMinifloat(exponent, fraction, bias int, special func(code int) float64) 
 	return m
 }
 
-// nearest returns the value nearest to v; ties go to the even code. A number that is too
-// large becomes the largest value if saturate is set, and overflow otherwise.
+// nearest returns the value nearest to v, as ONNX's reference does: v is a float32 first,
+// and ties go to the even code. A number that is too large becomes the largest value if
+// saturate is set, and overflow otherwise.
 func (m *minifloat) nearest(v float64, saturate bool) float64 {
+	v = float64(float32(v))
 	if math.IsNaN(v) {
 		return m.nan
 	}

@@ -28,13 +28,9 @@ func makeCast(c *Invocation) (Run, error) {
 	if out.Type == graph.String {
 		return makeFormat(c)
 	}
-	convert, ok := converter(out.Type, in.Type)
+	convert, ok := c.converter(out.Type, in.Type)
 	if !ok {
 		return nil, unsupportedf("a cast from %v to %v", in.Type, out.Type)
-	}
-	saturate := c.Int("saturate", 1) != 0
-	if !saturate && isFloat8(out.Type) {
-		return nil, unsupportedf("saturate 0")
 	}
 	n := out.Len()
 	part := func(p, _ int) { convert(out.At, in.At, p*grain, min((p+1)*grain, n)) }
@@ -49,7 +45,7 @@ func makeCast(c *Invocation) (Run, error) {
 type conversionLoop func(to, from unsafe.Pointer, i, j int)
 
 // converter returns the loop between two dtypes.
-func converter(to, from graph.DType) (conversionLoop, bool) {
+func (c *Invocation) converter(to, from graph.DType) (conversionLoop, bool) {
 	if f := fastConverter(to, from); f != nil {
 		return f, true
 	}
@@ -63,7 +59,7 @@ func converter(to, from graph.DType) (conversionLoop, bool) {
 		}
 	}
 	get, ok := reader(from)
-	set, fits := writer(to)
+	set, fits := c.writer(to)
 	return func(to, from unsafe.Pointer, i, j int) {
 		for ; i < j; i++ {
 			set(to, i, get(from, i))
@@ -397,10 +393,7 @@ func writer(d graph.DType) (func(at unsafe.Pointer, i int, v float64), bool) {
 		return func(at unsafe.Pointer, i int, v float64) { *(*uint64)(unsafe.Add(at, 8*i)) = truncatedUnsigned(v) }, true
 	}
 	if f, ok := smallFloats[d]; ok {
-		if f.bits < 8 {
-			return func(at unsafe.Pointer, i int, v float64) { pack(at, i, f.bits, f.encode(v)) }, true
-		}
-		return func(at unsafe.Pointer, i int, v float64) { *(*uint8)(unsafe.Add(at, i)) = f.encode(v) }, true
+		return f.writer(true), true
 	}
 	set, ok := intWriter(d)
 	if !ok {
@@ -410,6 +403,15 @@ func writer(d graph.DType) (func(at unsafe.Pointer, i int, v float64), bool) {
 		return func(at unsafe.Pointer, i int, v float64) { set(at, i, truncated64(v)) }, true
 	}
 	return func(at unsafe.Pointer, i int, v float64) { set(at, i, int64(truncated32(v))) }, true
+}
+
+// writer is the function writer for a node whose attribute saturate says what becomes of
+// numbers that are too large for a float8.
+func (c *Invocation) writer(d graph.DType) (func(at unsafe.Pointer, i int, v float64), bool) {
+	if f, ok := smallFloats[d]; ok {
+		return f.writer(c.Int("saturate", 1) != 0), true
+	}
+	return writer(d)
 }
 
 func isFloat8(d graph.DType) bool {
@@ -458,29 +460,48 @@ func (f *smallFloat) decode(code uint8) float64 {
 	return sign * math.Ldexp(float64(fraction+1<<f.mantissa), exp-f.bias-f.mantissa)
 }
 
-// encode returns the code of the nearest value, with ties to the even code. Values that
-// are too large saturate.
-func (f *smallFloat) encode(v float64) uint8 {
-	negative := uint8(1) << (f.bits - 1)
-	if v != v {
-		if f.unsigned || f.finite {
-			return negative
-		}
-		return negative - 1
+// writer returns a function that writes element i of a tensor.
+func (f *smallFloat) writer(saturate bool) func(at unsafe.Pointer, i int, v float64) {
+	if f.bits < 8 {
+		return func(at unsafe.Pointer, i int, v float64) { pack(at, i, f.bits, f.encode(v, saturate)) }
 	}
+	return func(at unsafe.Pointer, i int, v float64) { *(*uint8)(unsafe.Add(at, i)) = f.encode(v, saturate) }
+}
+
+// encode returns the code of the value nearest to v, which is rounded to float32 first, as
+// ONNX's reference and ONNX Runtime do. Ties go to the even code. A value that is too large
+// becomes the largest one if it saturates, or if the format is finite, and else infinite, or
+// NaN in a format without infinities.
+func (f *smallFloat) encode(v float64, saturate bool) uint8 {
+	v = float64(float32(v))
+	negative := uint8(1) << (f.bits - 1)
 	sign := uint8(0)
 	if math.Signbit(v) {
 		sign = negative
 		v = -v
 	}
+	if v != v {
+		if f.unsigned || f.finite {
+			return negative
+		}
+		return sign | (negative - 1)
+	}
 	most := negative - 1
 	for math.IsNaN(f.decode(most)) || math.IsInf(f.decode(most), 0) {
 		most--
 	}
-	low, high := uint8(0), most // f.decode(low) <= v, by bisection
-	if v >= f.decode(most) {
-		return sign | most
+	if end := f.decode(most); v >= end {
+		// Half a step above the largest value, a tie rounds up if its code is odd.
+		over := v - end - (end-f.decode(most-1))/2
+		switch {
+		case saturate || f.finite || over < 0 || over == 0 && most&1 == 0:
+			return sign | most
+		case f.unsigned:
+			return negative
+		}
+		return sign | (most + 1)
 	}
+	low, high := uint8(0), most // f.decode(low) <= v, by bisection
 	for high-low > 1 {
 		if mid := low + (high-low)/2; f.decode(mid) <= v {
 			low = mid

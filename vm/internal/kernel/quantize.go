@@ -143,7 +143,7 @@ func makeQuantize(c *Invocation) (Run, error) {
 	}
 	get, okX := reader(x.Type)
 	step, okS := reader(scale.Type)
-	set, okOut := writer(out.Type)
+	set, okOut := c.writer(out.Type)
 	low, high, whole := limits(out.Type)
 	if !okX || !okS || !okOut || !whole && !isFloat8(out.Type) {
 		return nil, unsupported(out.Type)
