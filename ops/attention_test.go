@@ -46,6 +46,7 @@ func TestAttention(t *testing.T) {
 		{doc: "a cache with room", op: "com.microsoft.GroupQueryAttention", in: []Arg{f(2, 1, 32), f(2, 1, 16), f(2, 1, 16), f(2, 2, 9, 8), f(2, 2, 9, 8), arg(graph.Int32, 2), argInt(6)}, outs: 3, attrs: group, want: "float32[2,1,32], float32[2,2,9,8], float32[2,2,9,8]"},
 		{doc: "total from data is bounded", op: "com.microsoft.GroupQueryAttention", in: []Arg{f(2, 1, 32), f(2, 1, 16), f(2, 1, 16), f(2, 2, 9, 8), f(2, 2, 9, 8), arg(graph.Int32, 2), arg(graph.Int32)}, outs: 2, attrs: group, want: "float32[2,1,32], float32[2,2,<=10,8]"},
 		{doc: "no past", op: "com.microsoft.GroupQueryAttention", in: []Arg{f(2, 3, 64), {}, {}, {}, {}, arg(graph.Int32, 2), arg(graph.Int32)}, outs: 2, attrs: group, want: "float32[2,3,32], float32[2,2,3,8]"},
+		{doc: "a negative total", op: "com.microsoft.GroupQueryAttention", in: []Arg{f(2, 1, 32), f(2, 1, 16), f(2, 1, 16), f(2, 2, 5, 8), f(2, 2, 5, 8), arg(graph.Int32, 2), argInt(-6)}, outs: 3, attrs: group, want: "error: the total_sequence_length, is -6, expected at least 0"},
 		{doc: "packed width", op: "com.microsoft.GroupQueryAttention", in: []Arg{f(2, 3, 63)}, attrs: group, want: "error: a multiple of 8 along axis 2"},
 		{doc: "key size", op: "com.microsoft.GroupQueryAttention", in: []Arg{f(2, 1, 32), f(2, 1, 8), f(2, 1, 8)}, attrs: group, want: "error: expected 16 along axis 2"},
 	})

@@ -309,7 +309,12 @@ func groupQueryAttention(c *Call) error {
 			return err
 		}
 	}
-	total := c.LengthOf(6, 0)
+	total := graph.Unknown
+	if c.Has(6) {
+		if total, err = c.lengthArg(6, "total_sequence_length"); err != nil {
+			return err
+		}
+	}
 	present := boundOf(AddDims(past, kvSeq))
 	switch {
 	case c.Has(3) && c.Int("sliding_window_cache", 0) != 0:

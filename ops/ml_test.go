@@ -72,6 +72,8 @@ func TestSignalsAndImages(t *testing.T) {
 		{doc: "half of either axis", op: "DFT", in: []Arg{f(2, 10, 1), {}, arg(graph.Int64)}, attrs: onesided, want: "float32[2,<=10,2]"},
 		{doc: "back to real", op: "DFT", in: []Arg{f(2, 6, 2)}, attrs: []*graph.Attr{attrInt("inverse", 1), attrInt("onesided", 1)}, want: "float32[2,10,1]"},
 		{doc: "the axis of parts", op: "DFT", in: []Arg{f(2, 10, 1), {}, argInt(-1)}, want: "error: the one of the real and imaginary parts"},
+		{doc: "a negative length", op: "DFT", in: []Arg{f(2, 10, 1), argInt(-1)}, want: "error: the dft_length, is -1, expected at least 0"},
+		{doc: "frames of a negative length", op: "STFT", in: []Arg{f(2, 16, 1), argInt(4), {}, argInt(-8)}, want: "error: the frame_length, is -8, expected at least 0"},
 		{doc: "frames", op: "STFT", in: []Arg{f(2, 16, 1), argInt(4), {}, argInt(8)}, want: "float32[2,3,5,2]"},
 		{doc: "a step from data", op: "STFT", in: []Arg{f(2, 16, 1), arg(graph.Int64), f(8)}, want: "float32[2,<=9,5,2]"},
 		{doc: "step 0", op: "STFT", in: []Arg{f(2, 16, 1), argInt(0), f(8)}, want: "error: frame_step is 0"},

@@ -48,10 +48,17 @@ func dft(c *Call) error {
 			axis, known = c.In[2].Value.Int()
 		}
 	}
+	length := graph.Unknown
+	if c.Has(1) {
+		var err error
+		if length, err = c.lengthArg(1, "dft_length"); err != nil {
+			return err
+		}
+	}
 	transformed := func(n graph.Dim) graph.Dim {
 		switch {
 		case c.Has(1):
-			n = c.LengthOf(1, 0)
+			n = length
 		case inverse && onesided:
 			n = Mono(n, func(n int64) int64 { return clampMul(n-1, 2) })
 		}
@@ -95,7 +102,10 @@ func stft(c *Call) error {
 	frame := length
 	switch window := c.DimOf(2, 0); {
 	case c.Has(3):
-		frame = c.LengthOf(3, 0)
+		var err error
+		if frame, err = c.lengthArg(3, "frame_length"); err != nil {
+			return err
+		}
 		if differ(frame, window) {
 			return c.BadInput(2, "the frame_length %s", frame)
 		}

@@ -277,3 +277,65 @@ func halves(v vm.Value) vm.Value {
 	}
 	return h
 }
+
+// Lengths, counts and places that no tensor has are refused, whether the model states them
+// or they come from data.
+func TestLengthsAtTheEdge(t *testing.T) {
+	const most, least = math.MaxInt64, math.MinInt64
+	f := graph.Float32
+	image, signal, eight := zeros(f, 1, 1, 4, 4), zeros(f, 1, 64, 1), zeros(f, 8)
+	one := func(n int64) vm.Value { return vm.Int64s([]int64{n}) }
+	row := func(list ...int64) vm.Value { return numbers([]int{len(list)}, list...) }
+	mode := func(name string) []*graph.Attr { return attrs(attr("mode", name)) }
+	words := func(counts, places []int64) []*graph.Attr {
+		return attrs(attr("mode", "TF"), attr("min_gram_length", 1), attr("max_gram_length", 1), attr("max_skip_count", most), ints("ngram_counts", counts...), ints("ngram_indexes", places...), ints("pool_int64s", 1, 2))
+	}
+	grouped := func(keys int32, total int32) []vm.Value {
+		past := zeros(f, 1, 1, 8, 8)
+		return []vm.Value{zeros(f, 1, 1, 16), zeros(f, 1, 1, 8), zeros(f, 1, 1, 8), past, past, int32s([]int{1}, keys), int32s([]int{}, total)}
+	}
+	heads := attrs(attr("num_heads", 2), attr("kv_num_heads", 1))
+	runNodeCases(t, []nodeCase{
+		{doc: "sizes whose product overflows", op: "Resize", in: []vm.Value{image, absent, absent, row(1, 1, 1<<32, 1<<32)}, want: "size overflows 63 bits"},
+		{doc: "a size below 0", op: "Resize", in: []vm.Value{image, absent, absent, row(1, 1, -4, 4)}, want: "size of axis 2 is -4, expected 0 or more"},
+		{doc: "a scale without end", op: "Resize", attrs: mode("linear"), in: []vm.Value{image, absent, shaped([]int{4}, 1, 1, float32(math.Inf(1)), 1)}, want: "scale of axis 2 is +Inf"},
+		{doc: "both ends", op: "Pad", in: []vm.Value{image, row(0, 0, most, 0, 0, 0, most, 0)}, want: "size overflows 63 bits"},
+		{doc: "more cropped than there is", op: "Pad", attrs: mode("edge"), in: []vm.Value{image, row(0, 0, -most, 0, 0, 0, 0, 0)}, want: "expected 0 or more"},
+		{doc: "cropped and padded again", op: "Pad", in: []vm.Value{image, row(0, 0, -1<<62, 0, 0, 0, 1<<62, 0)}, gives: make([]float64, 16)},
+		{doc: "nothing left to reflect", op: "Pad", attrs: mode("reflect"), in: []vm.Value{image, row(0, 0, -4, 0, 0, 0, 8, 0)}, want: "is cropped to none and padded with mode reflect"},
+		{doc: "a tiny step", op: "Range", in: []vm.Value{shaped([]int{}, 0), shaped([]int{}, 1), shaped([]int{}, 1e-38)}, want: "has no length that fits 62 bits"},
+		{doc: "all integers", op: "Range", in: []vm.Value{one(least), one(most), one(1)}, want: "has no length that fits 62 bits"},
+		{doc: "the least step", op: "Range", in: []vm.Value{one(most), one(least), one(least)}, gives: []float64{most, -1}},
+		{doc: "a huge depth", op: "OneHot", in: []vm.Value{row(1, 2, 3), one(1 << 62), shaped([]int{2}, 0, 1)}, want: "size overflows 63 bits"},
+		{doc: "a depth that is no number", op: "OneHot", in: []vm.Value{row(1), shaped([]int{}, float32(math.NaN())), shaped([]int{2}, 0, 1)}, want: "is NaN, expected an integer"},
+		{doc: "repeats that overflow", op: "Tile", in: []vm.Value{image, row(most, most, most, most)}, want: "size overflows 63 bits"},
+		{doc: "nothing, repeated beyond all bounds", op: "Tile", in: []vm.Value{image, row(0, 1, 1<<62, 1)}, want: "size overflows 63 bits"},
+		{doc: "a target that overflows", op: "Expand", in: []vm.Value{image, row(1<<61, 8, 4, 4)}, want: "size overflows 63 bits"},
+		{doc: "nothing, of huge lengths", op: "Expand", in: []vm.Value{image, row(0, 1<<62, 4, 4)}, gives: []float64{}},
+		{doc: "a huge count", op: "NonMaxSuppression", in: []vm.Value{zeros(f, 1, 3, 4), shaped([]int{1, 1, 3}, 1, 2, 3), row(most)}, gives: []float64{0, 0, 2, 0, 0, 1, 0, 0, 0}},
+		{doc: "a frame beyond the signal", op: "STFT", in: []vm.Value{signal, one(1), absent, one(most)}, want: "expected at least the frame_length 9223372036854775807"},
+		{doc: "a frame below 0", op: "STFT", in: []vm.Value{signal, one(1), absent, one(-8)}, want: "the frame_length, is -8, expected at least 0"},
+		{doc: "a step of 0", op: "STFT", in: []vm.Value{signal, one(0), absent, one(8)}, want: "frame_step is 0"},
+		{doc: "a step beyond the signal", op: "STFT", in: []vm.Value{signal, one(most), absent, one(2)}, gives: []float64{0, 0, 0, 0}},
+		{doc: "a length below 0", op: "DFT", in: []vm.Value{signal, one(-1)}, want: "the dft_length, is -1, expected at least 0"},
+		{doc: "a length that overflows", op: "DFT", in: []vm.Value{signal, one(most)}, want: "size overflows 63 bits"},
+		{doc: "an image that overflows", op: "Col2Im", in: []vm.Value{zeros(f, 1, 4, 9), row(1<<31, 1<<31), row(2, 2)}, want: "blocks along axis 2"},
+		{doc: "a block of no length", op: "Col2Im", in: []vm.Value{zeros(f, 1, 4, 9), row(4, 4), row(0, 2)}, want: "holds 0, expected lengths of at least 1"},
+		{doc: "lengths that overflow", op: "CenterCropPad", in: []vm.Value{image, row(1<<40, 1<<40, 1<<40, 1<<40)}, want: "size overflows 63 bits"},
+		{doc: "a length below 0", op: "CenterCropPad", in: []vm.Value{image, row(1, 1, -4, 4)}, want: "length of axis 2 is -4"},
+		{doc: "words beyond the pool", op: "TfIdfVectorizer", attrs: words([]int64{0, 100}, []int64{0, 1}), in: []vm.Value{row(1, 2)}, want: "in a pool of 2"},
+		{doc: "a place below 0", op: "TfIdfVectorizer", attrs: words([]int64{0}, []int64{-1, 0}), in: []vm.Value{row(1, 2)}, want: "-1"},
+		{doc: "skips beyond the line", op: "TfIdfVectorizer", attrs: words([]int64{0}, []int64{1, 0}), in: []vm.Value{row(1, 2, 2)}, gives: []float64{2, 1}},
+		{doc: "blocks of no length", op: "DequantizeLinear", attrs: attrs(attr("block_size", 0)), in: []vm.Value{zeros(graph.Int8, 4, 8), zeros(f, 4, 2)}, want: "expected one scale or [8]"},
+		{doc: "blocks below 0", op: "QuantizeLinear", attrs: attrs(attr("block_size", -4)), in: []vm.Value{zeros(f, 4, 8), zeros(f, 4, 2)}, want: "block_size is -4"},
+		{doc: "keys beyond the cache", op: "com.microsoft.GroupQueryAttention", attrs: heads, outs: 3, in: grouped(100, 9), want: "batch 0 has 100 as its number of keys less 1, expected a number in [0, 9)"},
+		{doc: "a total below 0", op: "com.microsoft.GroupQueryAttention", attrs: heads, outs: 3, in: grouped(8, -9), want: "the total_sequence_length, is -9"},
+		{doc: "half of the weights", op: "com.microsoft.MatMulNBits", attrs: attrs(attr("N", 8), attr("K", 64), attr("block_size", 32), attr("bits", 4)), in: []vm.Value{zeros(f, 2, 64), zeros(graph.Uint8, 8, 1, 16), zeros(f, 16)}, want: "weights have shape [8 1 16], expected 256 elements"},
+		{doc: "more than there are", op: "TopK", outs: 2, in: []vm.Value{eight, row(most)}, want: "expected at least k = 9223372036854775807"},
+		{doc: "the least step", op: "Slice", in: []vm.Value{shaped([]int{3}, 1, 2, 3), row(most), row(least), row(0), row(least)}, gives: []float64{3}},
+		{doc: "parts below 0", op: "Split", outs: 2, in: []vm.Value{eight, row(-4, 12)}, want: "split[0] is -4, expected a length"},
+		{doc: "a place outside the image", op: "MaxUnpool", attrs: attrs(ints("kernel_shape", 2, 2), ints("strides", 2, 2)), in: []vm.Value{zeros(f, 1, 1, 2, 2), numbers([]int{1, 1, 2, 2}, 0, 1, 2, 1<<40)}, want: "place 1099511627776, expected one of an image"},
+		{doc: "samples without end", op: "RoiAlign", attrs: attrs(attr("output_height", 2), attr("output_width", 2)), in: []vm.Value{image, shaped([]int{1, 4}, 0, 0, 1e30, 1e30), row(0)}, want: "samples for each bin"},
+		{doc: "coordinates without end", op: "GridSample", attrs: attrs(attr("padding_mode", "reflection")), in: []vm.Value{image, shaped([]int{1, 1, 2, 2}, float32(math.Inf(1)), 1e30, float32(math.NaN()), 0)}, gives: []float64{0, 0}},
+	})
+}
