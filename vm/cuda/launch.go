@@ -109,6 +109,10 @@ func (l *Launch) Set(i int, value any) {
 	reflect.NewAt(v.Type(), at).Elem().Set(v)
 }
 
+// SetBlocks changes the number of blocks along x of a launch that is ready: at least 1, and
+// at most as many as it was made with.
+func (l *Launch) SetBlocks(x int) { l.ready.SetBlocks(x) }
+
 // resolve finds the kernel's function, and checks the sizes of the parameters.
 func (l *Launch) resolve(m *module) error {
 	f, err := m.function(l.kernel.Name)

@@ -72,6 +72,9 @@ func PrepareLaunch(f Function, grid, block Dim3, shared int, params unsafe.Point
 	}}
 }
 
+// SetBlocks changes the number of blocks along x.
+func (l *Launch) SetBlocks(x int) { l.args[1] = uintptr(x) }
+
 // Run puts the kernel on a stream.
 func (l *Launch) Run(s Stream) error {
 	l.args[8] = uintptr(s)
