@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"runtime/debug"
 	"strings"
 
@@ -147,9 +148,9 @@ func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals)
 		args = []string{"--help"}
 	}
 	args, help := optimize.Help(args)
-	var c cli
+	c := commandLine(args[0])
 	ended, status := false, 0
-	parser, err := newParser(&c, help, kong.Writers(stdout, stderr), kong.Exit(func(n int) { ended, status = true, n }))
+	parser, err := newParser(c, help, kong.Writers(stdout, stderr), kong.Exit(func(n int) { ended, status = true, n }))
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +167,7 @@ func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals)
 	if err != nil {
 		return nil, &failure{exitUsage, optimize.WrongLine("onnxmem", err)}
 	}
-	printable.ShowFull(c.FullNames)
+	printable.ShowFull(reflect.ValueOf(c).Elem().FieldByName("FullNames").Bool())
 	command = k.Selected()
 	named, err := namedFiles(command)
 	if err != nil {
@@ -175,8 +176,31 @@ func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals)
 	return command, k.Run(&env{people{stdout}, stdout, stderr, parser.Model, named, signals})
 }
 
+// commandLine returns what a parser reads a command line into, by its first argument: a cli
+// or, if that is a command, a struct with the fields of cli but for the other commands. The
+// parser of all commands takes 10 to 20 ms to build, for which every run of the program would wait.
+func commandLine(first string) any {
+	all := reflect.TypeFor[cli]()
+	var fields []reflect.StructField
+	found := false
+	for i := range all.NumField() {
+		f := all.Field(i)
+		if _, command := f.Tag.Lookup("cmd"); command {
+			if strings.ToLower(f.Name) != first {
+				continue
+			}
+			found = true
+		}
+		fields = append(fields, f)
+	}
+	if !found || first == "completion" { // which is about all commands
+		return &cli{}
+	}
+	return reflect.New(reflect.StructOf(fields)).Interface()
+}
+
 // newParser returns a parser of command lines into c.
-func newParser(c *cli, options ...kong.Option) (*kong.Kong, error) {
+func newParser(c any, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(c, append(append(options, unchangedText...),
 		kong.Name("onnxmem"),
 		kong.Description("Make neural networks need less memory, and prove it."),
