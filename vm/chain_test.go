@@ -44,7 +44,7 @@ func elementByElement(t *testing.T, draw *rand.Rand) string {
 				n.node(op, name, number(), operand)
 			}
 		case kind < 8:
-			n.node([]string{"Sigmoid", "Tanh", "Erf", "Sqrt"}[draw.IntN(4)], name, operand)
+			n.node([]string{"Sigmoid", "Tanh", "Erf", "Sqrt", "Relu"}[draw.IntN(5)], name, operand)
 		case kind < 9: // often one link
 			gate := name + ".gate"
 			n.node("Sigmoid", gate, operand)

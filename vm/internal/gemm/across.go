@@ -23,16 +23,19 @@ func Across(n, channels int) bool {
 // ScratchBytes is the scratch of each worker for the product's tiles.
 func (p *Product) ScratchBytes() int {
 	if p.Across {
-		return ScratchBytes + 4*p.BlockLen()
+		return acrossBytes + 4*p.BlockLen()
 	}
 	return ScratchBytes
 }
+
+// acrossBytes is ScratchBytes where the strips of an image take whole lines of the cache.
+const acrossBytes = 4 * mostDepth * (tileRows/12*laneCount + widest)
 
 // tileAcross computes one part in scratch and transposes it, and before that the content of
 // C, if it is added.
 func (p *Product) tileAcross(tile int, c unsafe.Pointer, stride int, bias, scratch unsafe.Pointer) {
 	i, j, m, n := p.Block(tile)
-	block := (*float32)(unsafe.Add(scratch, ScratchBytes))
+	block := (*float32)(unsafe.Add(scratch, acrossBytes))
 	if p.Beta != 0 {
 		simd.Transpose(block, (*float32)(c), n, stride, n, m)
 	}
@@ -45,24 +48,37 @@ func (p *Product) tileAcross(tile int, c unsafe.Pointer, stride int, bias, scrat
 // to keep the multipliers busy.
 func (p *Product) multiply(w *panel, kernel level, height int) {
 	even := cuts(w.rows, cuts(w.rows, height))
-	if !p.Across || even == height {
+	if !p.Across {
 		w.run(kernel)
 		return
 	}
 	strip := *w
 	for i := 0; i < w.rows; i += even {
 		strip.rows = min(even, w.rows-i)
-		strip.a, strip.c = unsafe.Add(w.a, i*w.aRow), unsafe.Add(w.c, i*w.cRow)
+		strip.c = unsafe.Add(w.c, i*w.cRow)
 		strip.run(kernel)
+		strip.a = unsafe.Add(strip.a, w.aStrip)
 	}
 }
 
-// leftAcross packs rows [i, i+m) of an image at depth k. The rows of one depth are
-// contiguous, in whole lines of the cache: an image of 7 x 7, whose rows begin anywhere, is
-// multiplied 1.17 times as fast from there as in place, copy included.
+// leftAcross packs rows [i, i+m) of an image at depth k. With AVX-512 each strip of rows has
+// a line of the cache for each depth, and is read from its beginning to its end: the 3 x 3
+// convolutions of 14 x 14 pixels of ResNet-50 take 0.88 of the time that they take if the
+// rows of one depth are contiguous, as they are otherwise. In place, an image of 7 x 7, whose
+// rows begin anywhere, is 1.17 times as slow.
 func (p *Product) leftAcross(w *panel, side []float32, height, i, m, k int) {
-	w.aStrip, w.aRow = 4*height, 4
-	width := (m + 15) &^ 15
-	p.A.Pack(side[:width*w.depth], width, i, k, w.depth)
-	w.a, w.aDeep = unsafe.Pointer(unsafe.SliceData(side)), 4*width
+	even := cuts(m, cuts(m, height))
+	w.aRow = 4
+	w.a = unsafe.Pointer(unsafe.SliceData(side))
+	if chosen != avx512 {
+		width := (m + 15) &^ 15
+		p.A.Pack(side[:width*w.depth], width, i, k, w.depth)
+		w.aStrip, w.aDeep = 4*even, 4*width
+		return
+	}
+	size := laneCount * w.depth
+	for s := range cuts(m, even) {
+		p.A.Pack(side[s*size:(s+1)*size], laneCount, i+s*even, k, w.depth)
+	}
+	w.aStrip, w.aDeep = 4*size, 4*laneCount
 }
