@@ -1,9 +1,9 @@
 //go:build unix
 
 // Package ort_test runs the tests of the C core of onnxmem-ort, ort/tests/core_test.c for
-// ONNX Runtime's allocator and torch_test.c for PyTorch's, plain and with the sanitizers
-// of the C compiler. The package's Python side is tested
-// by internal/wheels, which installs it.
+// ONNX Runtime's allocator and torch_test.c for PyTorch's, plain and, in "make sweeps", with
+// the sanitizers of the C compiler. The package's Python side is tested by internal/wheels,
+// which installs it.
 package ort_test
 
 import (
@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"github.com/onnxmem/onnxmem/internal/sweep"
 )
 
 // TestCore runs the C tests. ONNXMEM_ORT_SECONDS makes the random runs last longer.
@@ -37,6 +39,9 @@ func TestCore(t *testing.T) {
 		{"thread", []string{"-O1", "-fsanitize=thread"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name != "plain" {
+				sweep.Only(t) // the compiler takes longer than the tests
+			}
 			t.Parallel()
 			dir := t.TempDir()
 			if c.name != "plain" && !builds(t, cc, dir, c.flags) {

@@ -121,7 +121,7 @@ func TestSlicedTraining(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			whole, step := program(t, c.file, passes.Options{Train: &autodiff.Options{}})
 			want, _ := runSteps(t, whole, vm.Options{}, step.Step.Params, 3)
-			sliced, r := program(t, c.file, passes.Options{Train: &autodiff.Options{}, Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 45}, Device: passes.Device{FLOPS: 1e8, Bandwidth: 1e8}})
+			sliced, r := program(t, c.file, passes.Options{Train: &autodiff.Options{}, Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 45}, Device: passes.Device{FLOPS: 1e8, Bandwidth: 1e8}, Effort: schedule.EffortFast})
 			s := r.Plan.Summary
 			if r.Plan.Slices == nil || s.PeakBytes >= s.UnslicedPeakBytes {
 				t.Fatalf("no slices, or a peak of %d that is not below that of the whole step", s.PeakBytes)

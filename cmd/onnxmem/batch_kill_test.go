@@ -19,13 +19,14 @@ import (
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/batch"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// TestBatchIsKilled kills batches and their children fifty times (or ONNXMEM_KILLS
-// times), each a little later than the one before. Every other time, two batches plan
+// TestBatchIsKilled kills batches and their children 25 times ("make sweeps": fifty
+// times; or ONNXMEM_KILLS times), each a little later than the one before. Every other time, two batches plan
 // the same models with different options into the same folder. After each kill, a model
 // and its plan belong together once they are opened, the journal's entry for a model is
 // true of its files, and the next run continues. At the end all models are planned and
@@ -33,7 +34,10 @@ import (
 func TestBatchIsKilled(t *testing.T) {
 	kills, err := strconv.Atoi(os.Getenv("ONNXMEM_KILLS"))
 	if err != nil {
-		kills = 50
+		kills = 25
+		if sweep.On() {
+			kills = 50
+		}
 	}
 	z := newZoo(t, "a", "b", "c", "d")
 	finished := 0
@@ -53,7 +57,7 @@ func TestBatchIsKilled(t *testing.T) {
 			running = append(running, c)
 		}
 		killed := make(chan bool)
-		time.AfterFunc(time.Duration(i%50)*time.Duration(4+4*(i%2))*time.Millisecond, func() {
+		time.AfterFunc(time.Duration(i*50/kills)*time.Duration(4+4*(i%2))*time.Millisecond, func() {
 			for _, c := range running {
 				_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 			}

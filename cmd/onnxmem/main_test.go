@@ -187,12 +187,16 @@ func badFolders(t *testing.T) []string {
 // since --strict is given.
 func TestBadInput(t *testing.T) {
 	const mostAllocated = 200 << 20
-	for _, folder := range badFolders(t) {
+	folders := badFolders(t)
+	for k, folder := range folders {
 		for _, c := range readCSV(t, filepath.Join(folder, "expected.csv")) {
 			name, expected := c[0], c[1]
 			in := filepath.Join(folder, name)
 			if _, err := os.Stat(in); err != nil {
 				continue // the small folder lacks the large files
+			}
+			if k > 0 && sameFile(in, filepath.Join(folders[0], name)) {
+				continue
 			}
 			t.Run(name, func(t *testing.T) {
 				dir := t.TempDir()
@@ -225,6 +229,13 @@ func TestBadInput(t *testing.T) {
 			})
 		}
 	}
+}
+
+// sameFile reports whether two files have the same bytes.
+func sameFile(a, b string) bool {
+	x, err := os.ReadFile(a)
+	y, err2 := os.ReadFile(b)
+	return err == nil && err2 == nil && bytes.Equal(x, y)
 }
 
 func readCSV(t *testing.T, path string) [][]string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/datafolder"
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
@@ -144,8 +145,9 @@ func scopeOf(p *schedule.Problem) *scope {
 // share no code: for all graphs of the test data, the bounds of nodes, of sets of nodes,
 // and of the certificates of orders.
 func TestSecondOpinion(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes ten seconds")
+	var opt schedule.Options
+	if !sweep.On() {
+		opt.Effort = schedule.EffortFast
 	}
 	r := rand.New(rand.NewPCG(8, 9))
 	var nodes, sets, certificates, searched int
@@ -184,7 +186,7 @@ func TestSecondOpinion(t *testing.T) {
 		if large {
 			return // its search takes longer than all others together
 		}
-		found, err := schedule.Solve(context.Background(), p, schedule.Options{})
+		found, err := schedule.Solve(context.Background(), p, opt)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -418,8 +418,12 @@ func TestSlicesMutated(t *testing.T) {
 				t.Errorf("%v\n%v", err, r)
 			}
 			every := 1
-			if c.name == "maxima" && !sweep.On() {
-				every = 5 // it takes longer than all other cases together
+			switch {
+			case sweep.On():
+			case c.name == "maxima": // it takes longer than all other cases together
+				every = 20
+			default:
+				every = 3
 			}
 			mutate(t, x, every)
 		})

@@ -21,6 +21,7 @@ type network struct {
 	opt  passes.Options
 	// every: one of so many corruptions is tried.
 	every int
+	long  bool // to plan it takes seconds
 }
 
 // depth is the number of layers of the Transformer: the search for slices of two takes
@@ -37,8 +38,8 @@ var (
 	networks = []network{
 		{name: "transformer", set: map[string]string{"vocab": "50", "positions": "64", "layers": depth, "hidden": "32", "heads": "4", "ff": "128"}, dims: map[string]int64{"batch": 2, "source": 48, "target": 40}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 37},
 		{name: "vit_b_16", set: map[string]string{"size": "64", "patch": "8", "classes": "10", "layers": "2", "hidden": "32", "heads": "4", "ff": "128"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 23},
-		{name: "googlenet", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 53},
-		{name: "mobilenet_v2", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 37},
+		{name: "googlenet", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 53, long: true},
+		{name: "mobilenet_v2", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 37, long: true},
 		{name: "resnet18", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000}, every: 31},
 		{name: "vit_b_16", set: map[string]string{"size": "64", "patch": "8", "classes": "10", "layers": "2", "hidden": "32", "heads": "4", "ff": "128"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000, Compact: true}, every: 11},
 		{name: "resnet18", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 4}, opt: passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000, Compact: true}, every: 11},
@@ -74,6 +75,9 @@ func TestSlicedNetworks(t *testing.T) {
 	for i := range networks {
 		n := &networks[i]
 		t.Run(n.name, func(t *testing.T) {
+			if n.long {
+				sweep.Only(t)
+			}
 			x := n.sliced(t)
 			p := x.p
 			calls := slices.ContainsFunc(parse(t, x.file).Functions, func(f *graph.Function) bool { return !f.IsPutRows() })

@@ -810,7 +810,7 @@ func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, tally *
 	unlisted := map[string][]string{}
 	var b bytes.Buffer
 	for i, x := range root.tamperings("", nil) {
-		if !sweep.On() && i%5 > 0 {
+		if !sweep.On() && i%11 > 0 {
 			continue // make sweeps tries all
 		}
 		if opt.Source != nil && !strings.HasPrefix(x.path, "source") && !strings.HasPrefix(x.path, "program_order") && !strings.HasPrefix(x.path, "keeps") && !strings.HasPrefix(x.path, "folded") && !strings.HasPrefix(x.path, "slices") {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	sweeps "github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -250,8 +251,8 @@ func TestAgainstTheOptimum(t *testing.T) {
 	e := newExact()
 	for f, family := range families {
 		graphs := family.graphs
-		if testing.Short() {
-			graphs /= 10
+		if !sweeps.On() {
+			graphs /= 3
 		}
 		var sum tally
 		r := rand.New(rand.NewPCG(uint64(f), 10))
