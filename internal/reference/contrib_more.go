@@ -103,9 +103,13 @@ func packedProduct(c *evaluation) []*Tensor {
 	shape[len(shape)-1] = n
 	y := zeros(a.Type, shape)
 	mass := make([]float64, len(y.F))
+	rows := a.F
+	if whole := zeroes == nil || zeroes.I != nil; whole && bits == 4 && c.int("accuracy_level", 0) == 4 {
+		rows = roundedBlocks(a, k, block)
+	}
 	for i := range y.F {
 		for j := range k {
-			term := a.F[i/n*k+j] * w[i%n*k+j]
+			term := rows[i/n*k+j] * w[i%n*k+j]
 			y.F[i] += term
 			mass[i] += math.Abs(term)
 		}
@@ -116,6 +120,26 @@ func packedProduct(c *evaluation) []*Tensor {
 	}
 	c.sums(0, mass, k)
 	return one(y)
+}
+
+// roundedBlocks returns the numbers of rows of length k as multiples of a scale for each
+// block, 1/127 of its largest number.
+func roundedBlocks(a *Tensor, k, block int) []float64 {
+	list := make([]float64, len(a.F))
+	for from := 0; from < len(list); {
+		to := min(from+block, from-from%k+k)
+		largest := 0.0
+		for _, v := range a.F[from:to] {
+			largest = max(largest, math.Abs(v))
+		}
+		// In float32, since a scale of other bits moves elements to the next unit.
+		scale := float64(float32(largest) / 127)
+		for i := from; i < to && scale != 0; i++ {
+			list[i] = math.RoundToEven(quotient(a, i, scale)) * scale
+		}
+		from = to
+	}
+	return list
 }
 
 // gatheredBlocks reads slices of a table of packed numbers, which have a scale and a zero

@@ -56,6 +56,14 @@ func main() {
 		panel(avx2Pairs)
 		panel(vnniPairs)
 		panel(vnniQuads)
+		for _, whole := range []bool{false, true} {
+			nibblePanel(avx2, 4, 1, whole)
+			nibblePanel(avx2, 1, 2, whole)
+		}
+		for _, rows := range []int{8, 4, 2, 1} {
+			nibblePanel(avx512, rows, min(8/rows, 4), false)
+			nibblePanel(vnniQuads, rows, min(8/rows, 4), true)
+		}
 		widen()
 		interleave()
 		interleaveFour()

@@ -177,6 +177,7 @@ type PackKey struct {
 	Step, Deep int            // as in gemm.Dense
 	Taps       int            // as in gemm.Dense
 	Quads      bool           // packed for products of bytes that are not widened
+	Nibbles    int            // 1, 2, 3: numbers of 4 bits, their scales, their zero points
 }
 
 // Invocation is one node with its tensors.

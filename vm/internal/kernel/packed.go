@@ -98,18 +98,110 @@ func (b *bitWeights) row(c *Invocation, d []float32, j int) {
 	}
 }
 
-// makeMatMulNBits multiplies by packed weights: each part makes the real weights of some
-// columns of the result in its scratch, and multiplies all rows by them.
+// makeMatMulNBits multiplies by weights of few bits.
 func makeMatMulNBits(c *Invocation) (Run, error) {
-	const columns = 64
-	a, out, bias := c.In[0], c.Out[0], c.in(5)
-	if a.Type != graph.Float32 {
-		return nil, unsupported(a.Type)
+	if t := c.In[0].Type; t != graph.Float32 {
+		return nil, unsupported(t)
 	}
 	b, err := newBitWeights(c)
 	if err != nil {
 		return nil, err
 	}
+	if b.bits == 4 && (b.zero == nil || b.zero.Type == graph.Uint8) {
+		return b.nibbles(c)
+	}
+	return b.columns(c)
+}
+
+// nibbles multiplies by weights of 4 bits as they are, packed when the session is built, or
+// else part by part. Rows are rounded to 8 bits where accuracy_level, which is 4, permits it.
+func (b *bitWeights) nibbles(c *Invocation) (Run, error) {
+	a, out, bias := c.In[0], c.Out[0], c.in(5)
+	p := gemm.Nibbles{M: a.Len() / b.k, N: b.n, K: b.k, Block: b.block, Whole: c.Int("accuracy_level", 0) == 4}
+	_ = mul(8, p.M+b.n, b.blocks(), b.block) // all sizes below are less
+	rows := c.Shared(p.RowsBytes())
+	whole, packed := b.pack(c, &p)
+	var numbers, scales, zeros int // of the columns of a part, in scratch
+	if !packed {
+		one := p.Of(0)
+		numbers, scales, zeros = c.Each(one.NumbersBytes()), c.Each(one.ScalesBytes()), c.Each(one.ZerosBytes())
+	}
+	var pool *work.Pool
+	lay := func(g, _ int) { p.Lay(g, data[float32](a), pool.Shared(rows)) }
+	part := func(i, worker int) {
+		var add []float32
+		if bias != nil {
+			add = data[float32](bias)
+		}
+		if packed {
+			p.Part(i, whole, pool.Shared(rows), out.At, b.n, add, c.Runtime)
+			return
+		}
+		one := p.Of(i)
+		j, _ := p.Columns(i)
+		if add != nil {
+			add = add[j:]
+		}
+		some := gemm.PackedNibbles{Numbers: pool.Each(worker, numbers), Scales: pool.Each(worker, scales)}
+		one.PackNumbers(some.Numbers, raw(b.numbers)[j*b.blocks()*b.block/2:], c.Runtime)
+		one.PackScales(some.Scales, data[float32](b.scale)[j*b.blocks():])
+		if b.zero != nil {
+			some.Zeros = pool.Each(worker, zeros)
+			one.PackZeros(some.Zeros, raw(b.zero)[j*((b.blocks()+1)/2):])
+		}
+		one.Part(0, some, pool.Shared(rows), element[float32](out, j), b.n, add, c.Runtime)
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(p.Groups(), lay)
+		w.For(p.Parts(), part)
+		return nil
+	}, nil
+}
+
+// pack packs numbers, scales and zero points. It returns false if one of them is not
+// constant, or if no memory may be used for it.
+func (b *bitWeights) pack(c *Invocation, p *gemm.Nibbles) (to gemm.PackedNibbles, ok bool) {
+	for i, l := range []struct {
+		from  *Tensor
+		to    *unsafe.Pointer
+		bytes int
+		fill  func(dst unsafe.Pointer)
+	}{
+		{b.numbers, &to.Numbers, p.NumbersBytes(), func(dst unsafe.Pointer) { p.PackNumbers(dst, raw(b.numbers), c.Runtime) }},
+		{b.scale, &to.Scales, p.ScalesBytes(), func(dst unsafe.Pointer) { p.PackScales(dst, data[float32](b.scale)) }},
+		{b.zero, &to.Zeros, p.ZerosBytes(), func(dst unsafe.Pointer) { p.PackZeros(dst, raw(b.zero)) }},
+	} {
+		switch {
+		case l.from == nil:
+			continue
+		case !l.from.Const || l.bytes == 0:
+			return to, false
+		}
+		key := PackKey{At: l.from.At, Type: l.from.Type, Right: true, Len: p.N, K: p.K, Step: p.Block, Nibbles: 1 + i}
+		if l.from.Made != nil {
+			key.At, key.Made = nil, l.from.Made
+		}
+		if *l.to, ok = c.Runtime.Pack(key, l.bytes, func(dst unsafe.Pointer) {
+			l.fill(dst)
+			c.poll() // a stop discards what is half packed
+		}); !ok {
+			return to, false
+		}
+	}
+	for _, t := range []*Tensor{b.numbers, b.scale, b.zero} {
+		if t != nil {
+			c.Packed = append(c.Packed, t)
+		}
+	}
+	return to, true
+}
+
+// columns multiplies by real weights: each part makes those of some columns of the result in
+// its scratch, and multiplies all rows by them.
+func (b *bitWeights) columns(c *Invocation) (Run, error) {
+	const columns = 64
+	a, out, bias := c.In[0], c.Out[0], c.in(5)
 	m, wide := a.Len()/b.k, min(columns, b.n)
 	each, weights := c.Each(gemm.ScratchBytes), c.Each(mul(4, wide, b.k))
 	type piece struct {
