@@ -14,7 +14,7 @@ var contribAttentions = family{"com.microsoft", []Op{
 	{Name: "MultiHeadAttention", Infer: multiHeadAttention(6, 8), FLOPs: scoredFLOPs},
 	{Name: "DecoderMaskedMultiHeadAttention", Infer: multiHeadAttention(5, -1), FLOPs: scoredFLOPs},
 	{Name: "PackedMultiHeadAttention", Infer: packedMultiHeadAttention},
-	{Name: "GroupQueryAttention", Infer: groupQueryAttention, FLOPs: scoredFLOPs},
+	{Name: "GroupQueryAttention", Infer: groupQueryAttention, Inplace: overPast, FLOPs: scoredFLOPs},
 	{Name: "SparseAttention", Infer: sparseAttention},
 	{Name: "LongformerAttention", Infer: longformerAttention},
 	{Name: "LinearAttention", Infer: linearAttention},
@@ -334,6 +334,10 @@ func groupQueryAttention(c *Call) error {
 	c.Set(3, elem, []graph.Dim{batch, count, seq, scores})
 	return nil
 }
+
+// overPast: present keys and values with room for no more than the past ones may overwrite
+// them.
+func overPast(c *Call) []graph.Alias { return append(overInput(c, 1, 3), overInput(c, 2, 4)...) }
 
 // sparseAttention covers SparseAttention, whose past has room for the present.
 func sparseAttention(c *Call) error {

@@ -14,7 +14,8 @@ import (
 const keyStates = "onnxmem.states"
 
 // scatters are operators that write parts of a cache over it, input 0 by output 0. Loop does
-// so with what it carries, input 2 + k by output k.
+// so with what it carries, and GroupQueryAttention with keys and values: input 2 + k by output
+// k.
 var scatters = []string{"TensorScatter", "ScatterElements", "ScatterND"}
 
 // caches makes states that stay resident: each is one buffer for a graph input and the
@@ -102,7 +103,7 @@ func (r *region) scattered(out graph.TensorID) graph.TensorID {
 	for t >= 0 && r.g.Tensors[t].Maker >= 0 {
 		n, in := r.g.Nodes[r.g.Tensors[t].Maker], 0
 		switch {
-		case n.Domain == "" && n.Op == "Loop":
+		case n.Domain == "" && n.Op == "Loop", n.Domain == "com.microsoft" && n.Op == "GroupQueryAttention":
 			in = 2 + r.g.Tensors[t].Out
 		case n.Domain != "" || !slices.Contains(scatters, n.Op):
 			return graph.None

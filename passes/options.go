@@ -83,8 +83,9 @@ type Options struct {
 	// States are states that stay from one run to the next, such as caches of keys and
 	// values: INPUT=OUTPUT, a graph input and the graph output that is its next value. The
 	// two become one resident buffer, which the run writes over. StatesAuto finds them: an
-	// input and an output between which TensorScatter, ScatterElements and ScatterND alone
-	// write, or which a Loop carries. Neither is for training graphs, which keep their parameters by themselves.
+	// input and an output between which TensorScatter, ScatterElements, ScatterND and
+	// GroupQueryAttention alone write, or which a Loop carries. Neither is for training
+	// graphs, which keep their parameters by themselves.
 	States     []string
 	StatesAuto bool
 

@@ -1,6 +1,7 @@
 package vm_test
 
 import (
+	"encoding/binary"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -175,6 +176,81 @@ func TestCaches(t *testing.T) {
 		if err != nil || !check.Identical() {
 			t.Errorf("%s: planned and apart: %+v, %v", name, check, err)
 		}
+	}
+}
+
+// grouped is GroupQueryAttention over a token and those before it, with as many places in the
+// caches as past says, for total tokens.
+func grouped(t *testing.T, past, total int) *graph.Model {
+	t.Helper()
+	b := graph.NewBuilder("grouped", 21)
+	cache := graph.TensorOf(graph.Float32, 1, cacheHeads, graph.Dim(past), cacheWidth)
+	row := graph.TensorOf(graph.Float32, 1, 1, cacheHeads*cacheWidth)
+	b.Import("com.microsoft", 1)
+	count := b.Add(&graph.Node{Op: "Cast", Inputs: []graph.TensorID{b.Ints("tokens", nil, []int64{int64(total)})}, Attrs: []*graph.Attr{{Name: "to", Type: graph.AttrInt, Int: int64(graph.Int32)}}}, "total")[0]
+	in := []graph.TensorID{b.Input("q", row), b.Input("k", row), b.Input("v", row), b.Input("past_k", cache), b.Input("past_v", cache), b.Input("last", graph.TensorOf(graph.Int32, 1)), count}
+	number := func(name string) *graph.Attr { return &graph.Attr{Name: name, Type: graph.AttrInt, Int: cacheHeads} }
+	b.Output(b.Add(&graph.Node{Domain: "com.microsoft", Op: "GroupQueryAttention", Inputs: in, Attrs: []*graph.Attr{number("num_heads"), number("kv_num_heads")}}, "y", "present_k", "present_v")...)
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// GroupQueryAttention writes caches with room for more tokens in place, gives what it gives
+// with caches that grow, and leaves places behind the tokens as they were.
+func TestGroupedCaches(t *testing.T) {
+	next := func(i int) map[string]vm.Value {
+		in := token(i)
+		for _, name := range []string{"q", "k", "v"} {
+			v := in[name]
+			v.Shape = []int{1, 1, cacheHeads * cacheWidth}
+			in[name] = v
+		}
+		delete(in, "mask")
+		delete(in, "at")
+		in["last"] = vm.Value{Type: graph.Int32, Shape: []int{1}, Data: binary.LittleEndian.AppendUint32(nil, uint32(i))}
+		return in
+	}
+	past := map[string]vm.Value{"past_k": vm.Float32s(nil, 1, cacheHeads, 0, cacheWidth), "past_v": vm.Float32s(nil, 1, cacheHeads, 0, cacheWidth)}
+	fixed, described := plannedModel(t, grouped(t, cacheRoom, cacheRoom), passes.Options{StatesAuto: true})
+	if len(fixed.Caches()) != 2 {
+		t.Fatalf("%d caches, expected 2: %+v", len(fixed.Caches()), described.Buffers)
+	}
+	s := newSession(t, fixed, vm.Options{Poison: true})
+	marked := make([]float32, cacheHeads*cacheRoom*cacheWidth)
+	for i := range marked {
+		marked[i] = float32(math.NaN()) // must reach no result
+	}
+	for _, c := range fixed.Caches() {
+		if err := s.Set(c.Name, vm.Float32s(marked, 1, cacheHeads, cacheRoom, cacheWidth)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range cacheRoom {
+		growing, _ := plannedModel(t, grouped(t, i, i+1), passes.Options{})
+		maps.Copy(past, next(i))
+		want, err := newSession(t, growing, vm.Options{}).Run(t.Context(), past)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Run(t.Context(), next(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameBits(t, "a token", map[string]vm.Value{"y": got["y"]}, map[string]vm.Value{"y": want["y"]})
+		past = map[string]vm.Value{"past_k": want["present_k"].Clone(), "past_v": want["present_v"].Clone()}
+		list, _ := got["present_k"].Reals()
+		for _, x := range list[(i+1)*cacheWidth : cacheRoom*cacheWidth] {
+			if !math.IsNaN(x) {
+				t.Fatalf("token %d: a place behind it has become %v", i, x)
+			}
+		}
+	}
+	check, err := fixed.CheckRun(t.Context(), []map[string]vm.Value{next(0), next(1), next(2)}, vm.Options{Poison: true})
+	if err != nil || !check.Identical() {
+		t.Errorf("planned and apart: %+v, %v", check, err)
 	}
 }
 

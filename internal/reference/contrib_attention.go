@@ -155,6 +155,8 @@ func groupQueryAttention(c *evaluation) []*Tensor {
 				y.F[to] = past.F[index(past.Shape, []int{b, h, j, d})]
 			case j < before[b]+queries:
 				y.F[to] = fresh.F[index(fresh.Shape, []int{b, h, j - before[b], d})]
+			case past != nil && past.Shape[2] == room: // as in a cache that is written in place
+				y.F[to] = past.F[index(past.Shape, []int{b, h, j, d})]
 			}
 		})
 		return y

@@ -120,7 +120,8 @@ const queriesAtOnce = 64
 type attention struct {
 	batch, heads, shared int // shared: query heads for each head of keys and values
 	queries, keys        int
-	size, valueSize      int // of queries and keys; of values
+	total                []int // of keys in each element of the batch, when it runs; nil: keys
+	size, valueSize      int   // of queries and keys; of values
 	scale                float32
 	q, k, v, y           heads
 	// edit caps and masks a row of scores. It returns the number of scores to use; the
@@ -147,19 +148,22 @@ func (a *attention) make(c *Invocation) func(w *work.Pool) {
 	part := func(p, worker int) {
 		b, h, i := p/pieces/a.heads, p/pieces%a.heads, p%pieces*rows
 		v, s, scratch := &list[worker], pool.Each(worker, scores), pool.Each(worker, each)
-		n := min(rows, a.queries-i)
+		n, keys := min(rows, a.queries-i), a.keys
+		if a.total != nil {
+			keys = a.total[b]
+		}
 		v.q = gemm.Dense{At: a.q.of(b, h, i), Len: n, Step: a.q.Position, Deep: 1}
-		v.k = gemm.Dense{At: a.k.of(b, h/a.shared, 0), Len: a.keys, Step: a.k.Position, Deep: 1}
-		v.s = gemm.Dense{At: s, Len: n, Step: a.keys, Deep: 1}
+		v.k = gemm.Dense{At: a.k.of(b, h/a.shared, 0), Len: keys, Step: a.k.Position, Deep: 1}
+		v.s = gemm.Dense{At: s, Len: n, Step: keys, Deep: 1}
 		v.v = gemm.Dense{At: a.v.of(b, h/a.shared, 0), Len: a.valueSize, Step: 1, Deep: a.v.Position}
-		v.score = gemm.Product{M: n, N: a.keys, K: a.size, A: &v.q, B: &v.k, Alpha: a.scale, Stride: a.keys, Stop: c.Runtime}
-		v.value = gemm.Product{M: n, N: a.valueSize, K: a.keys, A: &v.s, B: &v.v, Alpha: 1, Stride: a.y.Position, Stop: c.Runtime}
+		v.score = gemm.Product{M: n, N: keys, K: a.size, A: &v.q, B: &v.k, Alpha: a.scale, Stride: keys, Stop: c.Runtime}
+		v.value = gemm.Product{M: n, N: a.valueSize, K: keys, A: &v.s, B: &v.v, Alpha: 1, Stride: a.y.Position, Stop: c.Runtime}
 		for t := range v.score.Tiles() {
 			v.score.Tile(t, s, nil, scratch)
 		}
 		for r := range v.score.M {
 			c.poll()
-			row := span[float32](unsafe.Add(s, 4*r*a.keys), a.keys)
+			row := span[float32](unsafe.Add(s, 4*r*keys), keys)
 			n := a.edit(row, b, h, i+r)
 			if a.sink == nil {
 				softmaxMasked(c, row[:n])

@@ -17,7 +17,9 @@ import (
 // positions; what is added to the scores; a score without a value for each head.
 //
 // A step is the first one if there are no more keys in all than new ones. Past keys are
-// not read then. Outputs 1 and 2 are past and new keys and values, and zeros behind them.
+// not attended to then. Outputs 1 and 2 are past and new keys and values. If they have room
+// for no more positions than the past, they may be the same memory, and positions behind the
+// new ones stay as they were; else there are zeros.
 type grouped struct {
 	c                       *Invocation
 	batch, queries          int
@@ -177,13 +179,20 @@ func (g *grouped) position(b, i int) (int, error) {
 	return int(at), nil
 }
 
-// gather concatenates the past and new elements of one head, and clears the rest. It turns
-// the new ones if they are keys.
+// gather writes the new elements of one head behind the past ones, and turns them if they
+// are keys. It copies the past ones if they lie elsewhere.
 func (g *grouped) gather(past *Tensor, to, fresh *heads, b, h int, turned bool) {
 	m := meter{c: g.c}
-	n := g.before[b] * g.size
-	if n > 0 {
-		copyAll(g.c, span[float32](to.of(b, h, 0), n), span[float32](element[float32](past, (b*g.kvHeads+h)*past.Shape[2]*g.size), n))
+	last := g.before[b] + g.queries
+	if past != nil {
+		from := element[float32](past, (b*g.kvHeads+h)*past.Shape[2]*g.size)
+		n := g.before[b]
+		if past.Shape[2] == g.room {
+			n, last = g.room, g.room
+		}
+		if at := to.of(b, h, 0); at != from {
+			copyAll(g.c, span[float32](at, n*g.size), span[float32](from, n*g.size))
+		}
 	}
 	for i := range g.queries {
 		m.add(g.size)
@@ -194,7 +203,6 @@ func (g *grouped) gather(past *Tensor, to, fresh *heads, b, h int, turned bool) 
 			copy(d, s)
 		}
 	}
-	last := g.before[b] + g.queries
 	g.c.clear(span[byte](to.of(b, h, last), 4*(g.room-last)*g.size))
 }
 
@@ -224,8 +232,8 @@ func (g *grouped) edit(row []float32, b, h, i int) int {
 	return to
 }
 
-// makeGroupQueryAttention concatenates the keys and values in its outputs, and so reads all
-// of them from there.
+// makeGroupQueryAttention gathers the keys and values in its outputs, and so reads all of
+// them from there.
 func makeGroupQueryAttention(c *Invocation) (Run, error) {
 	g, err := newGrouped(c)
 	if err != nil {
@@ -261,6 +269,7 @@ func makeGroupQueryAttention(c *Invocation) (Run, error) {
 		g.valAt = c.Shared(cache)
 	}
 	a.k, a.v = g.keys, g.values
+	a.total = g.total
 	attend := a.make(c)
 	gather := func(p, _ int) {
 		b, h := p/g.kvHeads, p%g.kvHeads
@@ -294,7 +303,6 @@ func makeGroupQueryAttention(c *Invocation) (Run, error) {
 			w.For(g.batch*g.queries, turnQueries)
 		}
 		w.For(g.batch*g.kvHeads, gather)
-		a.keys = slices.Max(g.total)
 		attend(w)
 		return nil
 	}, nil
