@@ -16,22 +16,39 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// TestBoundsOfSlicesByBruteForce: on small graphs, whatever the region, the number of its
+// TestBoundsOfSlicesByBruteForce: on small graphs, whatever the regions, the numbers of their
 // slices and the regions inside of them, no order has a peak below a bound. All regions of
-// all windows run in all numbers of slices, and in these all regions of all windows once
-// more (a few, without make sweeps); the project's own rewrite makes each graph, and all
-// orders of it are tried.
+// all windows, and pairs of them, run in all numbers of slices, and in these all regions of
+// all windows once more (a few, without make sweeps); the project's own rewrite makes each
+// graph, and all orders of it are tried.
 func TestBoundsOfSlicesByBruteForce(t *testing.T) {
-	seeds, all := uint64(6), &boundCheck{nodes: 20, every: 3, some: 2}
-	if sweeps.On() {
-		seeds, all = 20, &boundCheck{nodes: 28, every: 1, some: 3}
+	anySlicesMet := 0
+	for _, kind := range []struct {
+		name   string
+		slices Slices
+		model  func(uint64) *graph.Model
+	}{
+		{"images", SlicesExact, smallImages},
+		{"matrices", SlicesExact, smallMatrices},
+		{"sums", SlicesAny, smallMatrices},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			seeds, all := uint64(6), &boundCheck{slices: kind.slices, nodes: 20, every: 3, pairs: 2, some: 2}
+			if sweeps.On() {
+				seeds, all = 16, &boundCheck{slices: kind.slices, nodes: 26, every: 1, pairs: 8, some: 3}
+			}
+			for seed := range seeds {
+				t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { all.model(t, kind.model(seed)) })
+			}
+			t.Logf("%+v", all.counts)
+			if c := all.counts; c.graphs < 20*int(seeds) || c.nested < c.graphs/4 || c.anyMet < c.regions/4 || c.met < c.graphs/2 || c.pairs < int(seeds) {
+				t.Error("too few cases are tested")
+			}
+			anySlicesMet += all.counts.anySlicesMet
+		})
 	}
-	for seed := range seeds {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { all.model(t, smallImages(seed)) })
-	}
-	t.Logf("%+v", all.counts)
-	if c := all.counts; c.graphs < 20*int(seeds) || c.nested < c.graphs/2 || c.anyMet < c.regions/4 || c.met < c.graphs/2 || c.anySlicesMet == 0 {
-		t.Error("too few cases are tested")
+	if anySlicesMet == 0 {
+		t.Error("no slices meet the bound for any: expected some")
 	}
 }
 
@@ -53,7 +70,7 @@ func TestBoundOfRowsInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := slicerOf(t, m)
+	x := slicerOf(t, m, SlicesExact)
 	find := func(x *slicer, name string, axis int) (list []*slicing.Choice) {
 		g := x.base.main.g
 		for v, n := range g.Nodes {
@@ -93,11 +110,14 @@ func TestBoundOfRowsInside(t *testing.T) {
 
 // boundCheck compares bounds with the peaks of all orders.
 type boundCheck struct {
+	slices Slices
 	nodes  int // of the largest graph that is tried
 	every  int // of so many regions one is tried
+	pairs  int // of a model's regions that are tried together
 	some   int // regions that are tried inside of a region
 	counts struct {
 		graphs, nested, large int // that were tried, those of them with regions inside of slices, and those with too many orders
+		pairs                 int // graphs with two regions, neither inside of the other
 		regions, anyMet       int // with the number of slices at which the bound for any number is met
 		met                   int // graphs whose own bound is met
 		anySlicesMet          int // models in which slices meet the bound for any slices
@@ -106,7 +126,7 @@ type boundCheck struct {
 
 // model checks the bounds of a model.
 func (c *boundCheck) model(t *testing.T, m *graph.Model) {
-	x := slicerOf(t, m)
+	x := slicerOf(t, m, c.slices)
 	any := x.anySlices()
 	whole, known := leastPeak(x.base.problem(x.base.main))
 	if !known {
@@ -116,11 +136,22 @@ func (c *boundCheck) model(t *testing.T, m *graph.Model) {
 		t.Errorf("%d bytes in the best order: the bounds are %d, and %d for any slices", whole, bound, any.Bytes)
 	}
 	lowest := whole
-	for i, r := range regionsOf(x.search.Program, windowsOf(x)) {
-		if i%c.every > 0 {
-			continue
+	list := regionsOf(x.search.Program, windowsOf(x))
+	for i, r := range list {
+		if i%c.every == 0 {
+			lowest = min(lowest, c.regions(t, x, []*slicing.Region{r}, any, whole))
 		}
-		lowest = min(lowest, c.region(t, x, r, any, whole))
+	}
+	var pairs [][]*slicing.Region
+	for _, a := range list {
+		for _, b := range list {
+			if a.End < b.Start {
+				pairs = append(pairs, []*slicing.Region{a, b})
+			}
+		}
+	}
+	for i := range min(len(pairs), c.pairs) { // from all over the list
+		lowest = min(lowest, c.regions(t, x, pairs[i*len(pairs)/min(len(pairs), c.pairs)], any, whole))
 	}
 	if lowest == any.Bytes {
 		c.counts.anySlicesMet++
@@ -128,9 +159,9 @@ func (c *boundCheck) model(t *testing.T, m *graph.Model) {
 }
 
 // slicerOf prepares the search for regions of a model.
-func slicerOf(t *testing.T, m *graph.Model) *slicer {
+func slicerOf(t *testing.T, m *graph.Model, mode Slices) *slicer {
 	t.Helper()
-	s, err := newState(m, Options{Slices: SlicesExact, NoRecompute: true})
+	s, err := newState(m, Options{Slices: mode, NoRecompute: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,18 +179,19 @@ func slicerOf(t *testing.T, m *graph.Model) *slicer {
 	return x
 }
 
-// region checks a region in all numbers of slices, and with all regions inside of them, and
+// regions checks regions in all numbers of slices, and with all regions inside of them, and
 // returns the least peak.
-func (c *boundCheck) region(t *testing.T, x *slicer, r *slicing.Region, any plan.SliceBound, whole int64) int64 {
+func (c *boundCheck) regions(t *testing.T, x *slicer, list []*slicing.Region, any plan.SliceBound, whole int64) int64 {
 	type claim struct {
 		bound int64 // for any number of slices
 		least int64 // the least peak of them
 	}
 	claims := map[string]*claim{} // by the region inside, over all slices and numbers of slices
-	try := func(key string, m *slicedModel) {
+	// try checks a model, and reports whether it is small enough.
+	try := func(key string, m *slicedModel) bool {
 		if made, err := m.from.rewrite(t.Context(), m); err != nil || len(made.Graph.Nodes) > c.nodes {
 			c.counts.large++
-			return
+			return false
 		}
 		state, err := m.from.ordered(t.Context(), m)
 		if err != nil {
@@ -169,7 +201,7 @@ func (c *boundCheck) region(t *testing.T, x *slicer, r *slicing.Region, any plan
 		peak, known := leastPeak(p)
 		if !known {
 			c.counts.large++
-			return
+			return false
 		}
 		c.counts.graphs++
 		bound, err := m.anyCount(t.Context(), any)
@@ -197,14 +229,16 @@ func (c *boundCheck) region(t *testing.T, x *slicer, r *slicing.Region, any plan
 		if bound.Bytes > peak {
 			t.Errorf("%s: the best order takes %d bytes: expected a bound for any number of slices of at most that, found %d by %v with %v", described(m), peak, bound.Bytes, bound.Nodes, bound.Tensors)
 		}
+		return true
 	}
-	for k := 2; ; k++ {
-		choice := r.In(k)
-		if choice == nil {
-			break
+	for _, choices := range c.countsOf(list) {
+		outer := &slicedModel{choices: choices, from: x}
+		if !try("", outer) {
+			continue // with regions inside, it is larger
 		}
-		outer := &slicedModel{choices: []*slicing.Choice{choice}, from: x}
-		try("", outer)
+		if len(choices) > 1 {
+			c.counts.pairs++
+		}
 		in, err := x.newWithin(t.Context(), outer, nil, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -225,18 +259,30 @@ func (c *boundCheck) region(t *testing.T, x *slicer, r *slicing.Region, any plan
 		}
 		for _, key := range keys[:min(len(keys), c.some)] {
 			for inner := 2; ; inner++ {
-				var choices []*slicing.Choice
+				var choices, uneven []*slicing.Choice
 				for _, r := range alike[key] {
-					if choice := r.In(inner); choice != nil && !slices.ContainsFunc(choices, func(x *slicing.Choice) bool { return x.Start <= r.End && r.Start <= x.End }) {
-						choices = append(choices, choice)
+					choice := r.In(inner)
+					if choice == nil || slices.ContainsFunc(choices, func(x *slicing.Choice) bool { return x.Start <= r.End && r.Start <= x.End }) {
+						continue
 					}
+					choices = append(choices, choice)
+					if more := r.In(inner + 1); more != nil && len(choices)%2 == 0 {
+						choice = more
+					}
+					uneven = append(uneven, choice)
 				}
 				if len(choices) == 0 {
 					break
 				}
-				try(key, &slicedModel{choices: choices, from: in})
+				small := try(key, &slicedModel{choices: choices, from: in})
 				if len(choices) > 1 {
-					try(key, &slicedModel{choices: choices[:1], from: in})
+					small = try(key, &slicedModel{choices: choices[:1], from: in}) || small
+				}
+				if small && !slices.Equal(choices, uneven) {
+					try(key, &slicedModel{choices: uneven, from: in})
+				}
+				if !small {
+					break
 				}
 			}
 		}
@@ -247,12 +293,40 @@ func (c *boundCheck) region(t *testing.T, x *slicer, r *slicing.Region, any plan
 		lowest = min(lowest, of.least)
 		switch {
 		case of.bound > of.least:
-			t.Errorf("%v, inside %q: some number of slices takes %d bytes: expected a bound for any number of at most that, found %d", r.Nodes, key, of.least, of.bound)
+			t.Errorf("%v, inside %q: some number of slices takes %d bytes: expected a bound for any number of at most that, found %d", nodesOf(list), key, of.least, of.bound)
 		case of.bound == of.least:
 			c.counts.anyMet++
 		}
 	}
 	return lowest
+}
+
+// countsOf returns choices of regions in all numbers of slices of which the graphs are not
+// too large.
+func (c *boundCheck) countsOf(list []*slicing.Region) (all [][]*slicing.Choice) {
+	all = [][]*slicing.Choice{nil}
+	for _, r := range list {
+		var longer [][]*slicing.Choice
+		for k := 2; k*len(r.Nodes) <= c.nodes; k++ {
+			choice := r.In(k)
+			if choice == nil {
+				break
+			}
+			for _, choices := range all {
+				longer = append(longer, append(slices.Clip(choices), choice))
+			}
+		}
+		all = longer
+	}
+	return all
+}
+
+// nodesOf returns the nodes of regions.
+func nodesOf(list []*slicing.Region) (nodes [][]int) {
+	for _, r := range list {
+		nodes = append(nodes, r.Nodes)
+	}
+	return nodes
 }
 
 // followed checks that the slices of a model run in the order of one with regions inside of
@@ -307,19 +381,26 @@ func windowsOf(x *slicer) (list [][2]int) {
 	return list
 }
 
-// regionsOf returns the regions of windows that differ in their nodes or their axes.
+// regionsOf returns the regions of windows that differ in their nodes or their axes. Where
+// slices may sum, what they sum need not be what the last node makes.
 func regionsOf(p *slicing.Program, windows [][2]int) (list []*slicing.Region) {
 	seen := map[string]bool{}
+	g := p.Model.Graph
 	for _, w := range windows {
-		g := p.Model.Graph
-		for axis := range g.Tensors[g.Nodes[w[1]].Outputs[0]].Type.Shape {
-			r := p.Find(w[0], w[1], w[1], axis)
-			if r == nil {
-				continue
-			}
-			if key := fmt.Sprint(r.Nodes, r.Seed, axis); !seen[key] {
-				seen[key] = true
-				list = append(list, r)
+		seed := w[1]
+		if p.Sums {
+			seed = w[0]
+		}
+		for ; seed <= w[1]; seed++ {
+			for axis := range g.Tensors[g.Nodes[seed].Outputs[0]].Type.Shape {
+				r := p.Find(w[0], w[1], seed, axis)
+				if r == nil {
+					continue
+				}
+				if key := fmt.Sprint(r.Nodes, r.Seed, axis); !seen[key] {
+					seen[key] = true
+					list = append(list, r)
+				}
 			}
 		}
 	}
@@ -367,13 +448,82 @@ func smallImages(seed uint64) *graph.Model {
 		}
 		list = append(list, out)
 	}
+	return built(b)
+}
+
+// smallMatrices makes a model of a few nodes on matrices of few rows: products with weights
+// and with each other, attention, gradients of weights, sums, views, and what lies side by
+// side.
+func smallMatrices(seed uint64) *graph.Model {
+	r := rand.New(rand.NewPCG(seed, 4))
+	b := graph.NewBuilder("matrices", 17)
+	type matrix struct {
+		id            graph.TensorID
+		rows, columns int64
+	}
+	rows := 2 + r.Int64N(2)
+	list := []matrix{{b.Input("x", graph.TensorOf(graph.Float32, graph.Dim(rows), 32)), rows, 32}}
+	for range 2 + r.IntN(2) {
+		in := list[len(list)-1]
+		if r.IntN(3) == 0 {
+			in = list[r.IntN(len(list))]
+		}
+		name, out := fmt.Sprint("t", len(list)), in
+		like := func(same func(x matrix) bool) matrix {
+			for i := r.IntN(len(list)); ; i = (i + 1) % len(list) { // in is one
+				if same(list[i]) {
+					return list[i]
+				}
+			}
+		}
+		switch r.IntN(9) {
+		case 0, 1: // with weights
+			out.columns = 16 << r.IntN(3)
+			out.id = b.Node("MatMul", name, in.id, b.Floats(name+".weight", []int64{in.columns, out.columns}, make([]float32, in.columns*out.columns)))
+		case 2: // attention
+			keys := like(func(x matrix) bool { return x.columns == in.columns })
+			values := like(func(x matrix) bool { return x.rows == keys.rows })
+			scores := b.Node("MatMul", name+".scores", in.id, b.Node("Transpose", name+".keys", keys.id))
+			out.columns = values.columns
+			out.id = b.Node("MatMul", name, b.Add(&graph.Node{Op: "Softmax", Inputs: []graph.TensorID{scores}, Attrs: []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: -1}}}, name+".softmax")[0], values.id)
+		case 3: // a sum over rows
+			other := like(func(x matrix) bool { return x.rows == in.rows })
+			out.rows, out.columns = in.columns, other.columns
+			out.id = b.Node("MatMul", name, b.Node("Transpose", name+".transposed", in.id), other.id)
+		case 4:
+			out.rows = 1
+			out.id = b.Node("ReduceSum", name, in.id, b.Ints(name+".axes", []int64{1}, []int64{0}))
+		case 5:
+			if in.columns > 16 {
+				out.rows, out.columns = 2*in.rows, in.columns/2
+				out.id = b.Node("Reshape", name, in.id, b.Ints(name+".shape", []int64{2}, []int64{out.rows, out.columns}))
+				break
+			}
+			fallthrough
+		case 6:
+			other := like(func(x matrix) bool { return x.columns == in.columns && x.rows == in.rows })
+			out.id = b.Node("Add", name, in.id, other.id)
+		case 7:
+			other := like(func(x matrix) bool { return x.rows == in.rows })
+			out.columns += other.columns
+			out.id = b.Add(&graph.Node{Op: "Concat", Inputs: []graph.TensorID{in.id, other.id}, Attrs: []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: 1}}}, name)[0]
+		default:
+			out.id = b.Node("Relu", name, in.id)
+		}
+		list = append(list, out)
+	}
+	return built(b)
+}
+
+// built returns the model of which whatever nothing reads is an output.
+func built(b *graph.Builder) *graph.Model {
 	m, err := b.Model()
 	if err != nil {
 		panic(err)
 	}
-	for _, x := range list {
-		if len(m.Graph.Tensors[x.id].Readers) == 0 {
-			b.Output(x.id)
+	for id, t := range m.Graph.Tensors {
+		if len(t.Readers) == 0 {
+			b.Output(graph.TensorID(id))
 		}
 	}
 	if m, err = b.Model(); err != nil {
