@@ -52,6 +52,22 @@ func TestBoundsOfSlicesByBruteForce(t *testing.T) {
 	}
 }
 
+// TestBoundsOfAttentionInPieces: the same for slices of the keys of attention. They have so
+// many nodes, Exp among them, that no regions inside of them are tried.
+func TestBoundsOfAttentionInPieces(t *testing.T) {
+	seeds, all := uint64(3), &boundCheck{slices: SlicesAny, nodes: 50, every: 1, only: "Exp"}
+	if sweeps.On() {
+		seeds = 12
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { all.model(t, smallAttention(seed)) })
+	}
+	t.Logf("%+v", all.counts)
+	if c := all.counts; c.graphs < 8*int(seeds) || c.met < c.graphs/2 {
+		t.Error("too few cases are tested")
+	}
+}
+
 // TestBoundOfRowsInside: slices of output channels read an image whole, so does the bound for
 // any number of slices if no region lies inside. But slices of rows inside of them take, of a
 // convolution with strides, the rows alone that they need, and the rest of the image is dead
@@ -111,10 +127,11 @@ func TestBoundOfRowsInside(t *testing.T) {
 // boundCheck compares bounds with the peaks of all orders.
 type boundCheck struct {
 	slices Slices
-	nodes  int // of the largest graph that is tried
-	every  int // of so many regions one is tried
-	pairs  int // of a model's regions that are tried together
-	some   int // regions that are tried inside of a region
+	nodes  int    // of the largest graph that is tried
+	every  int    // of so many regions one is tried
+	pairs  int    // of a model's regions that are tried together
+	some   int    // regions that are tried inside of a region
+	only   string // an operator: graphs without it are not tried; "": all are
 	counts struct {
 		graphs, nested, large int // that were tried, those of them with regions inside of slices, and those with too many orders
 		pairs                 int // graphs with two regions, neither inside of the other
@@ -189,8 +206,12 @@ func (c *boundCheck) regions(t *testing.T, x *slicer, list []*slicing.Region, an
 	claims := map[string]*claim{} // by the region inside, over all slices and numbers of slices
 	// try checks a model, and reports whether it is small enough.
 	try := func(key string, m *slicedModel) bool {
-		if made, err := m.from.rewrite(t.Context(), m); err != nil || len(made.Graph.Nodes) > c.nodes {
+		made, err := m.from.rewrite(t.Context(), m)
+		if err != nil || len(made.Graph.Nodes) > c.nodes {
 			c.counts.large++
+			return false
+		}
+		if c.only != "" && !slices.ContainsFunc(made.Graph.Nodes, func(n *graph.Node) bool { return n.Op == c.only }) {
 			return false
 		}
 		state, err := m.from.ordered(t.Context(), m)
@@ -238,6 +259,9 @@ func (c *boundCheck) regions(t *testing.T, x *slicer, list []*slicing.Region, an
 		}
 		if len(choices) > 1 {
 			c.counts.pairs++
+		}
+		if c.some == 0 {
+			continue
 		}
 		in, err := x.newWithin(t.Context(), outer, nil, nil)
 		if err != nil {
@@ -511,6 +535,31 @@ func smallMatrices(seed uint64) *graph.Model {
 			out.id = b.Node("Relu", name, in.id)
 		}
 		list = append(list, out)
+	}
+	return built(b)
+}
+
+// smallAttention makes a model of one query, or two, and few rows of keys and values. Slices
+// of keys, of which there are several nodes each, keep sums and the largest score so far.
+func smallAttention(seed uint64) *graph.Model {
+	r := rand.New(rand.NewPCG(seed, 5))
+	b := graph.NewBuilder("attention", 17)
+	keys := 32 << r.IntN(2)
+	input := func(name string, rows int) graph.TensorID {
+		return b.Input(name, graph.TensorOf(graph.Float32, graph.Dim(rows), 16))
+	}
+	k := input("k", keys)
+	if r.IntN(2) == 0 {
+		k = b.Node("Relu", "keys", k)
+	}
+	v := k
+	if r.IntN(2) == 0 {
+		v = input("v", keys)
+	}
+	scores := b.Node("MatMul", "scores", input("q", 1+r.IntN(2)), b.Node("Transpose", "transposed", k))
+	y := b.Node("MatMul", "y", b.Add(&graph.Node{Op: "Softmax", Inputs: []graph.TensorID{scores}, Attrs: []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: -1}}}, "softmax")[0], v)
+	if r.IntN(2) == 0 {
+		b.Node("Relu", "last", y)
 	}
 	return built(b)
 }
