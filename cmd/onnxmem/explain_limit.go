@@ -19,7 +19,7 @@ type explainLimit struct {
 	TotalCost float64             `json:"total_cost_percent"` // with that of slices
 	Again     []explainAgain      `json:"again"`              // the most expensive first
 	Swaps     []explainSwap       `json:"swaps,omitempty"`    // the largest first
-	Larger    *plan.FrontierPoint `json:"larger,omitempty"`   // the next limit that costs less
+	Larger    *plan.FrontierPoint `json:"larger,omitempty"`   // the next limit of the frontier that costs less, else one that costs nothing
 	Lower     *plan.FrontierPoint `json:"lower,omitempty"`    // the next lower limit
 }
 
@@ -138,7 +138,11 @@ func (x *explainLimit) print(out io.Writer) {
 	if x.ExtraCostBound != nil && len(x.Again) > 0 {
 		fmt.Fprintf(out, "no plan below this limit takes less than %.2f %% more time, in any order\n", *x.ExtraCostBound)
 	}
-	if f := x.Larger; f != nil {
+	switch f := x.Larger; {
+	case f == nil:
+	case *f.ExtraCostPercent == 0:
+		fmt.Fprintf(out, "a limit of %s costs nothing\n", units.Bytes(f.LimitBytes))
+	default:
 		fmt.Fprintf(out, "the next limit that costs less is %s, at %.2f %%\n", units.Bytes(f.LimitBytes), *f.ExtraCostPercent)
 	}
 	if f := x.Lower; f != nil {
