@@ -75,18 +75,25 @@ func (e *LimitError) Error() string {
 	case x == nil && e.Impossible && e.Node != "":
 		msg += fmt.Sprintf(": %s cannot run in less than %s%s", e.Node, units.Bytes(e.NeedBytes), namely(e.Tensors))
 	case x == nil:
-	case e.Impossible:
-		msg += ": " + x.AnySlices.Text()
-	case x.PeakBytes == 0:
-		msg += ": no regions to run in slices were found"
-	case x.AnyCount.Bytes > e.LimitBytes:
-		msg += fmt.Sprintf(": in slices alone %s: %s", units.Bytes(x.PeakBytes), x.AnyCount.Text())
-	case x.BoundBytes > e.LimitBytes:
-		msg += fmt.Sprintf(": in slices alone %s: no order of these slices needs less than %s", units.Bytes(x.PeakBytes), units.Bytes(x.BoundBytes))
 	default:
-		msg += fmt.Sprintf(": in slices alone %s", units.Bytes(x.PeakBytes))
+		msg += ": " + x.text(e.LimitBytes)
 	}
 	return e.lowest(msg)
+}
+
+// text says what stands in the way of a limit.
+func (x *SliceLimits) text(limit int64) string {
+	switch {
+	case x.AnySlices.Bytes > limit:
+		return x.AnySlices.Text()
+	case x.PeakBytes == 0:
+		return "no regions to run in slices were found"
+	case x.AnyCount.Bytes > limit:
+		return fmt.Sprintf("in slices alone %s: %s", units.Bytes(x.PeakBytes), x.AnyCount.Text())
+	case x.BoundBytes > limit:
+		return fmt.Sprintf("in slices alone %s: no order of these slices needs less than %s", units.Bytes(x.PeakBytes), units.Bytes(x.BoundBytes))
+	}
+	return fmt.Sprintf("in slices alone %s", units.Bytes(x.PeakBytes))
 }
 
 // namely lists tensors behind a figure.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc/tiers"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -61,11 +62,23 @@ type PoolError struct {
 	Load     int64    // bytes that are live there
 	Capacity int64    // of all pools
 	Tensors  []string // the first of each of the largest buffers there, the largest first
+	// Slices says how low slices go, which were looked for, too; nil: they were not. The
+	// figures above are of the graph without slices.
+	Slices *SliceLimits
 }
 
-// Error names the node, the bytes and the largest buffers.
+// Error names the node, the bytes and the largest buffers. With slices, it says which of
+// their bounds stands in the way.
 func (e *PoolError) Error() string {
-	return fmt.Sprintf("pools of %d bytes in all: %d bytes are live at step %d, %s, the largest in %s: expected pools in which they fit", e.Capacity, e.Load, e.Step, e.Node, strings.Join(e.Tensors, ", "))
+	msg := fmt.Sprintf("pools of %d bytes in all: %d bytes are live at step %d, %s, the largest in %s: expected pools in which they fit", e.Capacity, e.Load, e.Step, e.Node, strings.Join(e.Tensors, ", "))
+	switch x := e.Slices; {
+	case x == nil:
+	case x.PeakBytes > 0 && x.PeakBytes <= e.Capacity:
+		msg += fmt.Sprintf("; in slices alone %s, but no place was found for each buffer in one pool, or they take too much time", units.Bytes(x.PeakBytes))
+	default:
+		msg += "; " + x.text(e.Capacity)
+	}
+	return msg
 }
 
 // placePools divides the buffers of the main graph among the pools and gives them

@@ -85,6 +85,7 @@ func (s *State) slicePools(ctx context.Context) error {
 		if m != nil {
 			return w.adopt(ctx, &way{sliced: m})
 		}
+		return w.poolError(ctx)
 	}
 	if found == nil {
 		s.known = w.plain
@@ -124,6 +125,20 @@ func (w *weigher) intoPools(ctx context.Context, pools []Pool, extra float64) (*
 		}
 	}
 	return nil, nil
+}
+
+// poolError explains why neither the graph without slices nor slices fit into the pools.
+func (w *weigher) poolError(ctx context.Context) error {
+	_, err := w.plain.state.dividePools(ctx, w.plain.state.main)
+	var full *PoolError
+	if errors.As(err, &full) {
+		limits, failed := w.sliceLimits(ctx)
+		if failed != nil {
+			return failed
+		}
+		full.Slices = limits
+	}
+	return err
 }
 
 // applyInPools rewrites the model and returns its slow traffic.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 )
 
@@ -27,6 +28,34 @@ func TestPoolsThatAreRefused(t *testing.T) {
 		var wrong *passes.OptionError
 		if err := c.opt.Validate(); !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: expected %q", err, c.want)
+		}
+	}
+}
+
+// TestPoolsThatAreTooSmall: the error names what is live together in the graph without slices.
+// If slices were looked for, it also says why they do not fit.
+func TestPoolsThatAreTooSmall(t *testing.T) {
+	file := network(t, "tiny_resnet8", map[string]int64{"batch": 1}, nil)
+	_, plain := accepted(t, file, passes.Options{})
+	peak := plain.Summary.PeakBytes
+	for _, c := range []struct {
+		slices passes.Slices
+		share  float64 // of the peak, that both pools have together
+		want   string
+	}{
+		{passes.SlicesOff, 0.9, "expected pools in which they fit"},
+		{passes.SlicesExact, 0.05, "in which they fit; whatever runs in slices, the graph's inputs take "},
+		{passes.SlicesExact, 0.3, "in which they fit; in slices alone "},
+	} {
+		half := int64(c.share * float64(peak) / 2)
+		m, err := onnx.Parse("in.onnx", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = passes.Optimize(t.Context(), m, passes.Options{Slices: c.slices, Device: slowDevice, Pools: []passes.Pool{{Name: "fast", Capacity: half}, {Name: "slow", Capacity: half}}})
+		var full *passes.PoolError
+		if !errors.As(err, &full) || full.Load != peak || len(full.Tensors) == 0 || (full.Slices == nil) != (c.slices == passes.SlicesOff) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v of the peak: %v: expected %q", c.share, err, c.want)
 		}
 	}
 }

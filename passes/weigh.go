@@ -325,14 +325,23 @@ func (w *weigher) error(ctx context.Context, limit int64) error {
 		w.reaches(plain.cheapest(search, limit).Lowest)
 	}
 	e.LowestBytes = w.lowest
-	if w.best != nil {
-		e.Slices.PeakBytes, e.Slices.BoundBytes = w.best.peak, w.best.bound
-		var err error
-		if e.Slices.AnyCount, err = w.best.anyCount(ctx, w.least); err != nil {
-			return err
-		}
+	var err error
+	if e.Slices, err = w.sliceLimits(ctx); err != nil {
+		return err
 	}
 	return e
+}
+
+// sliceLimits describes the lowest plan in slices alone that has been seen.
+func (w *weigher) sliceLimits(ctx context.Context) (*SliceLimits, error) {
+	x := &SliceLimits{AnySlices: w.least}
+	if w.best == nil {
+		return x, nil
+	}
+	x.PeakBytes, x.BoundBytes = w.best.peak, w.best.bound
+	var err error
+	x.AnyCount, err = w.best.anyCount(ctx, w.least)
+	return x, err
 }
 
 // last returns the last rung whose regions cost at most that share of the time, and fit a
