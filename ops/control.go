@@ -161,8 +161,31 @@ func inferIf(c *Call) error {
 		}
 		c.SetType(i, t)
 		c.SetValue(i, unionValue(outs[1][i].Value, outs[0][i].Value))
+		if clash(outs[1][i].Type, outs[0][i].Type) {
+			if c.varies == nil {
+				c.varies = map[int]bool{}
+			}
+			c.varies[i] = true
+		}
 	}
 	return nil
+}
+
+// clash reports whether no shape fits two types: they have different ranks, or
+// an axis has two known lengths.
+func clash(a, b graph.Type) bool {
+	if !a.Ranked || !b.Ranked {
+		return false
+	}
+	if len(a.Shape) != len(b.Shape) {
+		return true
+	}
+	for i, d := range a.Shape {
+		if !SameDim(d, b.Shape[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // fitsOthers reports whether a branch that cannot be inferred could be with other

@@ -11,8 +11,8 @@ import (
 // from the file what inference does not know. Runtimes refuse a wrong element
 // type, but run models whose declared shapes are wrong, such as those of a file
 // whose nodes were edited: inference wins.
-func (inf *inferrer) declared(s *scope, t *graph.Tensor, k int, n *graph.Node) error {
-	d := t.Declared
+func (inf *inferrer) declared(c *Call, t *graph.Tensor, k int) error {
+	s, n, d := c.scope, c.Node, t.Declared
 	if d == nil || inf.opt.IgnoreDeclared && n.Semantics.Known {
 		return nil
 	}
@@ -33,8 +33,12 @@ func (inf *inferrer) declared(s *scope, t *graph.Tensor, k int, n *graph.Node) e
 	} else if inf.contradictions[t] != "" {
 		inf.contradictions[t] = ""
 	}
-	// For an unknown operator, the declared type is all there is.
-	inf.useDeclared(s, t)
+	// For an unknown operator, the declared type is all there is. Where the branches
+	// of an If differ, it is wrong for one of them: a decoder merged with the first
+	// step of its cache returns no keys of the encoder from one branch.
+	if !c.varies[k] {
+		inf.useDeclared(s, t)
+	}
 	if !n.Semantics.Known && s.main {
 		return inf.bindOutput(t)
 	}

@@ -44,6 +44,15 @@ func TestWrongDeclarations(t *testing.T) {
 			in: "i go in", out: "on out", nodes: "on=Identity(go); out=Concat(in,x)", attrs: nodeAttrs{"out": {attrInt("axis", 0)}},
 		}}},
 	}
+	// The branches of an If make two and four rows; the file declares four.
+	branches := graphSpec{
+		in: "c x", out: "y", nodes: "y=If(c)",
+		types: map[string]graph.Type{"c": graph.TensorOf(graph.Bool), "x": relu.types["x"]},
+		bodies: nodeBodies{"y": {
+			"then_branch": {out: "t", nodes: "t=Concat(x,x)", attrs: nodeAttrs{"t": {attrInt("axis", 0)}}},
+			"else_branch": {out: "t", nodes: "t=Relu(x)"},
+		}},
+	}
 	for _, k := range []struct {
 		doc      string
 		spec     graphSpec
@@ -89,6 +98,9 @@ func TestWrongDeclarations(t *testing.T) {
 			"float32[?]",
 			[]string{`tensor "out" (output 0 of node "out" (Concat)): declared float32[3,3], but inferred float32[?]: the inferred shape is used`},
 			`tensor "out": output 0 is declared float32[3,3], but inferred float32[`,
+		},
+		{
+			"the length of one branch only", branches, map[string]graph.Declared{"y": is(4, 8)}, "float32[<=4,8]", nil, "",
 		},
 	} {
 		build := func() *graph.Model {

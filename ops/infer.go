@@ -367,7 +367,7 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 		}
 		out := g.Tensors[t]
 		out.Type, out.Dynamic = c.Out[k].Type, ""
-		if err := inf.declared(s, out, k, n); err != nil {
+		if err := inf.declared(c, out, k); err != nil {
 			return err
 		}
 		inf.identify(&out.Type)

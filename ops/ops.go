@@ -184,6 +184,8 @@ type Call struct {
 	inf   *inferrer
 	scope *scope       // the scope of the node
 	id    graph.NodeID // the node in its scope
+
+	varies map[int]bool // outputs whose known shapes differ from run to run
 }
 
 // Has reports whether input i is present.
