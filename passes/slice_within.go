@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -222,12 +223,11 @@ var outerCosts = []float64{0.01, 0.02, 0.05, 0.25}
 var withinSlacks = []slackness{{slack: 1}, {slack: 1.25}}
 
 // outers returns the models inside of whose slices regions are looked for: for each cost,
-// the one with the smallest peak. If cheaper slices have nearly that peak, and no higher a
-// bound for any number of slices, these are taken: what they save is left for the regions
-// inside.
+// the most promising one. If cheaper slices have nearly its peak, and no higher a bound for
+// any number of slices, these are taken: what they save is left for the regions inside.
 func (w *weigher) outers(ctx context.Context) (list []*slicedModel, err error) {
 	for _, cost := range outerCosts {
-		var best *slicedModel
+		var found []*slicedModel
 		for _, l := range w.ladders {
 			rung := l.last(ctx, cost, func(r *cover) bool { return l.x.size(r.choices) <= mostWithinNodes })
 			if rung < 0 {
@@ -237,13 +237,14 @@ func (w *weigher) outers(ctx context.Context) (list []*slicedModel, err error) {
 			if err != nil {
 				return nil, err
 			}
-			if m != nil && (best == nil || m.peak < best.peak || m.peak == best.peak && m.extra < best.extra) {
-				best = m
+			if m != nil && m.peak < w.peak() {
+				found = append(found, m)
 			}
 		}
-		if best == nil || best.peak >= w.peak() {
+		if len(found) == 0 {
 			continue
 		}
+		best := promising(found)
 		cheaper, err := w.cheapest(ctx, w.ladders, best.peak+int64(float64(best.peak)*leastGain), best)
 		if err != nil {
 			return nil, err
@@ -256,6 +257,28 @@ func (w *weigher) outers(ctx context.Context) (list []*slicedModel, err error) {
 		}
 	}
 	return list, nil
+}
+
+// promising returns the cheapest of the models with the smallest peak. Another one with that
+// peak is better if it costs next to nothing more and has a lower bound for any number of
+// slices, which regions inside of its slices cannot go below: ResNet-50 at batch 8 has 10.9 MiB
+// in slices for 1.2 and for 1.5 % of the time, inside of which others reach 9.76 and 8.64 MiB.
+// One that costs more leaves less time for the regions inside: MobileNet v2 at batch 8 has
+// 9.76 MiB for 2.3 and for 3.8 %, and others reach 7.97 and 8.18 MiB in 6 %.
+func promising(models []*slicedModel) *slicedModel {
+	cheapest := slices.MinFunc(models, func(a, b *slicedModel) int {
+		return cmp.Or(cmp.Compare(a.peak, b.peak), cmp.Compare(a.extra, b.extra))
+	})
+	best, bound := cheapest, cheapest.from.least(cheapest.choices)
+	for _, m := range models {
+		if m == best || m.peak > cheapest.peak || m.extra > cheapest.extra+nextToNothing {
+			continue
+		}
+		if b := m.from.least(m.choices); b < bound {
+			best, bound = m, b
+		}
+	}
+	return best
 }
 
 // size returns the number of nodes, about, of the model with regions in slices.

@@ -10,9 +10,9 @@ import (
 // and puts those of the outputs into their places, so inputs and outputs are there whole,
 // beside what one slice makes. Or apart: first all slices take their rows, of one input
 // after the other, and the inputs die. Then each slice frees its rows of the inputs and
-// leaves rows of the outputs, which are put together at the end. Where inputs die with the
-// region, the loads are first an input twice, then the inputs or the outputs beside what
-// one slice makes, then an output twice.
+// leaves rows of the outputs, which are put together at the end. Where inputs, those of the
+// graph included, die with the region, the loads are first an input twice, then the inputs
+// or the outputs beside what one slice makes, then an output twice.
 //
 // Both orders are of the same graph, so this is about estimates alone: the search for an
 // order finds the better one, or one between them.

@@ -143,7 +143,10 @@ func (r *Region) sameRows(pair stream, probes []probe) bool {
 // later.
 func (r *Region) streamable(x, o graph.TensorID, axis int) bool {
 	a, b := r.p.g.Tensors[x], r.p.g.Tensors[o]
-	return a.Type.Elem == b.Type.Elem && slices.Equal(r.p.shape(x), r.p.shape(o)) && r.endsHere(x, func(k int) bool { return k == axis })
+	if a.Type.Elem != b.Type.Elem || !slices.Equal(r.p.shape(x), r.p.shape(o)) || !r.endsHere(x, func(k int) bool { return k == axis }) {
+		return false
+	}
+	return !r.p.Storages[r.p.Of[x]].Input // a graph input is never written over
 }
 
 // endsHere reports whether nobody reads input x later, and every reader in the region
@@ -154,7 +157,7 @@ func (r *Region) endsHere(x graph.TensorID, allowed func(axis int) bool) bool {
 		return false
 	}
 	st := &p.Storages[p.Of[x]]
-	if st.Resident || st.Input || st.Output {
+	if st.Resident || st.Output {
 		return false
 	}
 	for _, t := range st.Tensors {
