@@ -3,6 +3,7 @@ package kernel
 import (
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -300,6 +301,9 @@ func makeQLinearMatMul(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	nA, nB := c.In[1].Len(), c.In[4].Len()
+	if nA == 1 && nB == p.n && nB > 1 && c.In[1].Type == graph.Float32 && c.In[4].Type == graph.Float32 && c.In[6].Type == graph.Float32 {
+		return v.runColumns(newColumns(c, p.n))
+	}
 	v.perColumn = nB > 1
 	v.scale = func(i, row, column int) float32 {
 		a := scaleA(c.In[1].At, (p.off(p.offA, i)/max(p.k, 1)+row)%nA)
@@ -307,6 +311,16 @@ func makeQLinearMatMul(c *Invocation) (Run, error) {
 		return float32(a) * float32(b) / float32(scaleY(c.In[6].At, 0))
 	}
 	return v.run()
+}
+
+// runColumns makes the kernel of products whose columns have scales of their own.
+func (p *integers) runColumns(of *columns) (Run, error) {
+	p.columns = of
+	run, err := p.run()
+	return func(w *work.Pool) error {
+		of.read()
+		return run(w)
+	}, err
 }
 
 // quantize sets the type of the output and its zero point, input zero.

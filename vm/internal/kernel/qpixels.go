@@ -48,7 +48,7 @@ func makePixelsConv(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	weight := c.In[3]
-	columns := &columns{c: c, scales: numbersOf[float32](c, weight.Shape[0]), biases: numbersOf[int32](c, weight.Shape[0])}
+	columns := newColumns(c, weight.Shape[0])
 	if single {
 		return depthwisePixels(c, image, columns)
 	}
@@ -59,12 +59,7 @@ func makePixelsConv(c *Invocation) (Run, error) {
 	if err := p.quantize(7); err != nil {
 		return nil, err
 	}
-	p.columns = columns
-	run, err := p.run()
-	return func(w *work.Pool) error {
-		columns.read()
-		return run(w)
-	}, err
+	return p.runColumns(columns)
 }
 
 // PrefersPixels reports whether convolutions of bytes are faster on images with their
@@ -159,12 +154,16 @@ func turn(w *work.Pool, pixels, planes *Tensor, shape []int, enter bool) {
 	})
 }
 
-// columns holds the scales and biases of the columns of a product, the channels of a
-// QLinearConv.
+// columns holds the scales and biases of the columns of a product: the channels of a
+// QLinearConv, or the columns of a QLinearMatMul, which has the same inputs but no bias.
 type columns struct {
 	c      *Invocation
 	scales []float32
 	biases []int32
+}
+
+func newColumns(c *Invocation, n int) *columns {
+	return &columns{c: c, scales: numbersOf[float32](c, n), biases: numbersOf[int32](c, n)}
 }
 
 func (k *columns) read() {

@@ -17,6 +17,8 @@ type epilogue struct {
 	// factor returns the scale of a column of product i.
 	factor    func(i, column int) float32
 	perColumn bool             // the factor differs from column to column
+	scales    []float32        // these factors; nil: of several products
+	zeros     []int32          // one for each of scales
 	bias      *Tensor          // float32, one for each column; nil: none
 	to        func() simd.Byte // the type of the output; nil: float32
 }
@@ -49,7 +51,19 @@ func (p *integers) runThen(e *epilogue) (Run, error) {
 			e.finish(out, product, p.out[product]+(i+r)*p.stride+j, j, row)
 		}
 	}
-	return p.forAll(&pool, tiles, part), nil
+	run := p.forAll(&pool, tiles, part)
+	if !e.perColumn || len(p.list) > 1 {
+		return run, nil
+	}
+	e.scales, e.zeros = numbersOf[float32](p.c, p.list[0].N), numbersOf[int32](p.c, p.list[0].N)
+	return func(w *work.Pool) error {
+		for from, to := range p.c.pieces(len(e.scales)) {
+			for j := from; j < to; j++ {
+				e.scales[j] = e.factor(0, j)
+			}
+		}
+		return run(w)
+	}, nil
 }
 
 // finish writes a row of sums of product i to the elements from at on; j is its first
@@ -62,18 +76,30 @@ func (e *epilogue) finish(out *Tensor, i, at, j int, row []int32) {
 			return
 		}
 		to := e.to()
+		if e.scales != nil {
+			simd.RequantizeColumns(d, row, e.zeros[j:][:len(row)], e.scales[j:], 1, len(row), len(row), to)
+			return
+		}
 		for x := range d {
 			simd.Requantize(d[x:x+1], row[x:x+1], 0, e.factor(i, j+x), to)
 		}
 		return
 	}
 	d := span[float32](element[float32](out, at), len(row))
-	scale := e.factor(i, 0)
-	for x, v := range row {
-		if e.perColumn {
-			scale = e.factor(i, j+x)
+	switch {
+	case e.scales != nil:
+		for x, scale := range e.scales[j:][:len(row)] {
+			d[x] = float32(row[x]) * scale
 		}
-		d[x] = float32(v) * scale
+	case e.perColumn:
+		for x, v := range row {
+			d[x] = float32(v) * e.factor(i, j+x)
+		}
+	default:
+		scale := e.factor(i, 0)
+		for x, v := range row {
+			d[x] = float32(v) * scale
+		}
 	}
 	if e.bias != nil {
 		simd.Add(d, d, span[float32](element[float32](e.bias, j), len(d)))
