@@ -127,19 +127,23 @@ def examine(title, tool, work, data, result):
     if not any(map(runtime.telling, want.values())):
         result["faults"].append("the outputs of ONNX Runtime tell nothing: expected other inputs in the list")
     with tempfile.TemporaryDirectory(dir=work) as folder:
-        target = pathlib.Path(folder, source.name)
-        summary = tool.plan(source, target, flags(model, loaded.graph, given))
-        result["optimize"] = True
-        result["assumed"] = len(summary.get("assumed_dims") or [])
-        result["peak"], result["resident"], result["total"] = (summary[k] for k in ("peak_bytes", "resident_bytes", "total_bytes"))
-        result["file"] = [source.stat().st_size, target.stat().st_size]
-        result["faults"] += tool.verify(target)
-        result["verify"] = not result["faults"]
-        report, got = tool.run(target, given, ("--check", "--poison"), _SECONDS)
-        result["faults"] += [f"{o['name']} differs from an unplanned run" for o in report["outputs"] if not o["identical"]]
-        result["run"] = not result["faults"]
-        compare(got, want, source, given, result, running.tolerance(loaded))
-        result["same"] = not result["faults"]
+        stages(source, pathlib.Path(folder, source.name), tool, flags(model, loaded.graph, given), given, want, result, running.tolerance(loaded))
+
+
+def stages(source, target, tool, given_flags, given, want, result, tolerance):
+    """Plan, verify, run and compare a model; write the stages that it passed into the result."""
+    summary = tool.plan(source, target, given_flags)
+    result["optimize"] = True
+    result["assumed"] = len(summary.get("assumed_dims") or [])
+    result["peak"], result["resident"], result["total"] = (summary[k] for k in ("peak_bytes", "resident_bytes", "total_bytes"))
+    result["file"] = [source.stat().st_size, target.stat().st_size]
+    result["faults"] += tool.verify(target)
+    result["verify"] = not result["faults"]
+    report, got = tool.run(target, given, ("--check", "--poison"), _SECONDS)
+    result["faults"] += [f"{o['name']} differs from an unplanned run" for o in report["outputs"] if not o["identical"]]
+    result["run"] = not result["faults"]
+    compare(got, want, source, given, result, tolerance)
+    result["same"] = not result["faults"]
 
 
 def compare(got, want, source, given, result, tolerance):
