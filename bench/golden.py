@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Print one line for each plan of the test data, to check that a change affects none of them.
 
-The cases are models of the zoo, planned as they are, as training steps, below a limit, with a
-host pool, and with every order strategy; bare problems, ordered and below a limit; and buffers.
+The cases are models of the zoo, planned as they are, as training steps, below a limit and with
+a host pool, some of them in slices, in several pools, and with every order strategy; bare
+problems, ordered and below a limit; and buffers.
 Each line has the case, the digest of the files that were written (without the tool's name and
 times), and the figures.
 
@@ -66,8 +67,12 @@ def cases(data):
         yield name + "/train-swap", (*plan, "--train", "--limit=75%", "--host-link=16GB/s", "--effort=fast")
         yield name + "/fast", (*plan, "--effort=fast", "--align=1", "--no-inplace")
     for model in models[::6]:
+        plan, name = ("optimize", model, "OUT.onnx", "--allow-missing-weights", "--json"), f"{model.parent.name}/{model.stem}"
         for strategy in STRATEGIES:
-            yield f"{model.parent.name}/{model.stem}/{strategy}", ("optimize", model, "OUT.onnx", "--allow-missing-weights", "--json", f"--schedule={strategy}")
+            yield f"{name}/{strategy}", (*plan, f"--schedule={strategy}")
+        yield name + "/slices", (*plan, "--slices=exact", "--extra=10%", "--effort=fast")
+        yield name + "/train-slices", (*plan, "--train", "--slices=any", "--limit=75%", "--effort=fast")
+        yield name + "/pools", (*plan, "--slices=exact", "--pool=fast=512KiB", "--pool=slow=1GiB", "--effort=fast")
     for folder in ("training", "open-orders", "budget"):
         for problem in sorted((data / folder).glob("*.json*")):
             name = f"{folder}/{problem.name.split('.json')[0]}"
