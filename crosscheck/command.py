@@ -15,6 +15,11 @@ class Failed(Exception):
     """The command's exit status was not 0."""
 
 
+def differing(report):
+    """Return a fault for each output of `run --check` whose bits are not those of an unplanned run."""
+    return [f"{o['name']} differs from an unplanned run" for o in report["outputs"] if not o["identical"]]
+
+
 class Command:
     """One binary of onnxmem."""
 

@@ -114,7 +114,7 @@ def _train(source, target, tool, flags, given, want, result, tolerance, loaded):
     data = {**training.data(training.classes(), 0), step.RATE: np.array(1e-3, np.float32)}
     data |= {k: v for k, v in given.items() if k in data}
     report, got = tool.run(target, data, ("--check", "--poison"), _SECONDS)
-    result["faults"] += [f"{o['name']} differs from an unplanned run" for o in report["outputs"] if not o["identical"]]
+    result["faults"] += command.differing(report)
     names = [training.gradients[n] for n in training.trainable]
     loss, *gradients = training.session().run(["loss", *names], {**training.values, **data})
     error = running.gradient_error(got, dict(zip(names, gradients)))
@@ -127,11 +127,16 @@ def _slices(source, target, tool, flags, given, want, result, tolerance, loaded)
     if not found.get("feasible", True):
         result["said"] = "not below the limit"
         return
+    _agree(source, target, tool, given, want, result, tolerance)
+    result["said"] = f"peak {found['peak_bytes'] / whole['peak_bytes']:.2f}"
+
+
+def _agree(source, target, tool, given, want, result, tolerance):
+    """Verify a plan, run it, and compare what it gives with what ONNX Runtime gave."""
     result["faults"] += tool.verify(target)
     report, got = tool.run(target, given, ("--check", "--poison"), _SECONDS)
-    result["faults"] += [f"{o['name']} differs from an unplanned run" for o in report["outputs"] if not o["identical"]]
+    result["faults"] += command.differing(report)
     wild.compare(got, want, source, given, result, tolerance)
-    result["said"] = f"peak {found['peak_bytes'] / whole['peak_bytes']:.2f}"
 
 
 def _ranges(source, target, tool, flags, given, want, result, tolerance, loaded):
@@ -140,10 +145,7 @@ def _ranges(source, target, tool, flags, given, want, result, tolerance, loaded)
         result["said"] = "none open"
         return
     tool.plan(source, target, [f"--dim={name}=1..{int(length) + 1}" for name, _, length in lengths])
-    result["faults"] += tool.verify(target)
-    report, got = tool.run(target, given, ("--check", "--poison"), _SECONDS)
-    result["faults"] += [f"{o['name']} differs from an unplanned run" for o in report["outputs"] if not o["identical"]]
-    wild.compare(got, want, source, given, result, tolerance)
+    _agree(source, target, tool, given, want, result, tolerance)
     result["said"] = f"{len(lengths)} open"
 
 

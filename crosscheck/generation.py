@@ -158,7 +158,7 @@ def _compare(source, given, want, total, flags, case, tool, result):
     tool.plan(source, target, [*flags, *[f"--dim={name}={n}" for name, n in lengths.items()]])
     result["faults"] += [f"verify: {text}" for text in tool.verify(target)]
     report, got = tool.run(target, given, ["--check", "--poison"], 60)
-    result["faults"] += [f"--check: {o['name']} differs" for o in report["outputs"] if not o["identical"]]
+    result["faults"] += command.differing(report)
     for name in want:
         if name not in got:  # a cache that stays
             continue

@@ -60,7 +60,7 @@ def main():
             want = runtime.run(source, given, 1)[0]
             report, got = tool.run(target, given, ("--check", "--poison"), _SECONDS)
             ruled(cases, source, given, want)
-            faults += [f"{o['name']} differs from an unplanned run" for o in report["outputs"] if not o["identical"]]
+            faults += command.differing(report)
             for i, case in enumerate(cases):
                 for k in range(case.outputs):
                     if said := compare(got[f"y{i}_{k}"], want[f"y{i}_{k}"]):

@@ -140,7 +140,7 @@ def stages(source, target, tool, given_flags, given, want, result, tolerance):
     result["faults"] += tool.verify(target)
     result["verify"] = not result["faults"]
     report, got = tool.run(target, given, ("--check", "--poison"), _SECONDS)
-    result["faults"] += [f"{o['name']} differs from an unplanned run" for o in report["outputs"] if not o["identical"]]
+    result["faults"] += command.differing(report)
     result["run"] = not result["faults"]
     compare(got, want, source, given, result, tolerance)
     result["same"] = not result["faults"]

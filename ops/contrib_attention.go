@@ -309,11 +309,9 @@ func groupQueryAttention(c *Call) error {
 			return err
 		}
 	}
-	total := graph.Unknown
-	if c.Has(6) {
-		if total, err = c.lengthArg(6, "total_sequence_length"); err != nil {
-			return err
-		}
+	total, err := c.lengthArg(6, "total_sequence_length")
+	if err != nil {
+		return err
 	}
 	present := boundOf(AddDims(past, kvSeq))
 	switch {

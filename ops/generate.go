@@ -237,8 +237,12 @@ func foldSize(c *Call) {
 	}
 }
 
-// lengthArg is the only element of integer input i as a length.
+// lengthArg is the only element of integer input i as a length; of an input that is left out,
+// Unknown.
 func (c *Call) lengthArg(i int, what string) (graph.Dim, error) {
+	if !c.Has(i) {
+		return graph.Unknown, nil
+	}
 	if c.In[i].Elem.Floating() {
 		return 0, c.Errf("input %d%s, the %s, has elements of type %v, expected integers", i, c.inputName(i), what, c.In[i].Elem)
 	}

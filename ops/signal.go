@@ -48,12 +48,9 @@ func dft(c *Call) error {
 			axis, known = c.In[2].Value.Int()
 		}
 	}
-	length := graph.Unknown
-	if c.Has(1) {
-		var err error
-		if length, err = c.lengthArg(1, "dft_length"); err != nil {
-			return err
-		}
+	length, err := c.lengthArg(1, "dft_length")
+	if err != nil {
+		return err
 	}
 	transformed := func(n graph.Dim) graph.Dim {
 		switch {

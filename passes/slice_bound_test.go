@@ -509,7 +509,7 @@ func smallMatrices(seed uint64) *graph.Model {
 			values := like(func(x matrix) bool { return x.rows == keys.rows })
 			scores := b.Node("MatMul", name+".scores", in.id, b.Node("Transpose", name+".keys", keys.id))
 			out.columns = values.columns
-			out.id = b.Node("MatMul", name, b.Add(&graph.Node{Op: "Softmax", Inputs: []graph.TensorID{scores}, Attrs: []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: -1}}}, name+".softmax")[0], values.id)
+			out.id = b.Node("MatMul", name, b.Node("Softmax", name+".softmax", scores), values.id)
 		case 3: // a sum over rows
 			other := like(func(x matrix) bool { return x.rows == in.rows })
 			out.rows, out.columns = in.columns, other.columns
@@ -557,7 +557,7 @@ func smallAttention(seed uint64) *graph.Model {
 		v = input("v", keys)
 	}
 	scores := b.Node("MatMul", "scores", input("q", 1+r.IntN(2)), b.Node("Transpose", "transposed", k))
-	y := b.Node("MatMul", "y", b.Add(&graph.Node{Op: "Softmax", Inputs: []graph.TensorID{scores}, Attrs: []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: -1}}}, "softmax")[0], v)
+	y := b.Node("MatMul", "y", b.Node("Softmax", "softmax", scores), v)
 	if r.IntN(2) == 0 {
 		b.Node("Relu", "last", y)
 	}

@@ -23,7 +23,15 @@ func Across(n, channels int) bool {
 // ScratchBytes is the scratch of each worker for the product's tiles.
 func (p *Product) ScratchBytes() int {
 	if p.Across {
-		return acrossBytes + 4*p.BlockLen()
+		return p.packingBytes() + 4*p.BlockLen()
+	}
+	return p.packingBytes()
+}
+
+// packingBytes is the scratch for what is packed.
+func (p *Product) packingBytes() int {
+	if p.Across {
+		return acrossBytes
 	}
 	return ScratchBytes
 }
@@ -35,7 +43,7 @@ const acrossBytes = 4 * mostDepth * (tileRows/12*laneCount + widest)
 // C, if it is added.
 func (p *Product) tileAcross(tile int, c unsafe.Pointer, stride int, bias, scratch unsafe.Pointer) {
 	i, j, m, n := p.Block(tile)
-	block := (*float32)(unsafe.Add(scratch, acrossBytes))
+	block := (*float32)(unsafe.Add(scratch, p.packingBytes()))
 	if p.Beta != 0 {
 		simd.Transpose(block, (*float32)(c), n, stride, n, m)
 	}
@@ -47,11 +55,11 @@ func (p *Product) tileAcross(tile int, c unsafe.Pointer, stride int, bias, scrat
 // strips are of about the same height: the sums of a single row (49 = 4·12 + 1) are too few
 // to keep the multipliers busy.
 func (p *Product) multiply(w *panel, kernel level, height int) {
-	even := cuts(w.rows, cuts(w.rows, height))
 	if !p.Across {
 		w.run(kernel)
 		return
 	}
+	even := evenly(w.rows, height, 1)
 	strip := *w
 	for i := 0; i < w.rows; i += even {
 		strip.rows = min(even, w.rows-i)
@@ -67,7 +75,7 @@ func (p *Product) multiply(w *panel, kernel level, height int) {
 // rows of one depth are contiguous, as they are otherwise. In place, an image of 7 x 7, whose
 // rows begin anywhere, is 1.17 times as slow.
 func (p *Product) leftAcross(w *panel, side []float32, height, i, m, k int) {
-	even := cuts(m, cuts(m, height))
+	even := evenly(m, height, 1)
 	w.aRow = 4
 	w.a = unsafe.Pointer(unsafe.SliceData(side))
 	if chosen != avx512 {

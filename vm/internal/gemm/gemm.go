@@ -171,11 +171,7 @@ func (p *Product) Whole(c, bias, scratch unsafe.Pointer) {
 
 // block computes rows [i0, i0+m) and columns [j0, j0+n) of C, and writes them to c.
 func (p *Product) block(i0, j0, m, n int, c unsafe.Pointer, stride int, bias, scratch unsafe.Pointer) {
-	size := ScratchBytes
-	if p.Across {
-		size = acrossBytes
-	}
-	block := unsafe.Slice((*float32)(scratch), size/4)
+	block := unsafe.Slice((*float32)(scratch), p.packingBytes()/4)
 	strip, side := block[:mostDepth*widest], block[mostDepth*widest:]
 	if !p.evicts(stride, m) {
 		p.strips(i0, j0, m, n, c, stride, bias, strip, side)

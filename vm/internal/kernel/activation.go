@@ -45,7 +45,7 @@ func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.
 func makeRelu(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
-		return rowwise(c, func(d, a []float32) { simd.Clamp(d, a[:len(d)], 0, float32(math.Inf(1))) })
+		return rowwise(c, reluVectors)
 	case graph.Float64:
 		return rowwise(c, reluRow[float64])
 	case graph.Int64:
@@ -59,6 +59,8 @@ func makeRelu(c *Invocation) (Run, error) {
 	}
 	return nil, unsupported(c.In[0].Type)
 }
+
+func reluVectors(d, a []float32) { simd.Clamp(d, a[:len(d)], 0, float32(math.Inf(1))) }
 
 func reluRow[T number](d, a []T) {
 	for i, x := range a[:len(d)] {

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"math"
 	"slices"
 	"unsafe"
 
@@ -69,7 +68,7 @@ var links = map[string]struct {
 	"Exp":            {single(func(d, a []float32) { simd.Exp(d, a, 1, 0) }), reals2[:1], graph.Float32},
 	"Erf":            {single(func(d, a []float32) { simd.Erf(d, a, 1, 0) }), reals2[:1], graph.Float32},
 	"Reciprocal":     {single(func(d, a []float32) { simd.DivBy(d, a, 1) }), reals2[:1], graph.Float32},
-	"Relu":           {single(func(d, a []float32) { simd.Clamp(d, a, 0, float32(math.Inf(1))) }), reals2[:1], graph.Float32},
+	"Relu":           {single(reluVectors), reals2[:1], graph.Float32},
 	"Sqrt":           {single(simd.Sqrt), reals2[:1], graph.Float32},
 	"IsNaN":          {isNaN, reals2[:1], graph.Bool},
 	"Less":           {relates(simd.Less, false), reals2, graph.Bool},
