@@ -34,6 +34,10 @@ type Tensor struct {
 	// Pixels says that the session holds the image with its channels last, while the
 	// operators around the tensor see them first, as in Shape.
 	Pixels bool
+	// Blocks says that the session holds the image in blocks of gemm.BlockLen channels: that
+	// of shape [N, C, H, W] as [N, C/BlockLen, H, W, BlockLen], while the operators around the
+	// tensor see planes, as in Shape. C is a multiple of BlockLen.
+	Blocks bool
 }
 
 // Len is the number of elements.
