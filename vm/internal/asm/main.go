@@ -22,6 +22,8 @@ func main() {
 	case "gemm":
 		panel(avx2)
 		panel(avx512)
+		blocks(avx2)
+		blocks(avx512)
 		gather(1)
 		gather(2)
 		copyRows()

@@ -157,18 +157,7 @@ func panel(s set) {
 func load(off int, r GPPhysical) { MOVQ(Mem{Base: args, Disp: off}, r) }
 
 // row is the address of row r, from pointers that are four rows apart.
-func row(r int) Mem {
-	m := Mem{Base: pointers[r/4]}
-	switch r % 4 {
-	case 1:
-		m.Index, m.Scale = step, 1
-	case 2:
-		m.Index, m.Scale = step, 2
-	case 3:
-		m.Index, m.Scale = step3, 1
-	}
-	return m
-}
+func row(r int) Mem { return row4(pointers, r) }
 
 // point sets the pointers for n rows, which begin at base and are stride bytes apart.
 func point(base GPPhysical, stride, n int) {

@@ -32,9 +32,9 @@ type Dense struct {
 	Step, Deep int
 	Format     Format // Float32 with Taps
 
-	// Taps is 0, or the number of taps of weights that a Spread image meets: at depth k,
-	// the element (i, k) lies i·Step + k%Deep·Taps + k/Deep after At, so Deep is the
-	// number of channels.
+	// Taps is 0, or the number of taps of weights that a Spread image meets, or one with
+	// channels Together: Deep channels of one tap come before those of the next tap, and
+	// channel c and tap t of row i lie i·Step + c·Taps + t after At.
 	Taps int
 }
 
@@ -134,8 +134,9 @@ func (m *Dense) packAcross(dst []float32, width, first, k, n, rows int) {
 // packTaps packs weights tap by tap.
 func (m *Dense) packTaps(dst []float32, width, first, k, n, rows int) {
 	for d := 0; d < n; {
-		tap, channel := (k+d)/m.Deep, (k+d)%m.Deep
-		count := min(n-d, m.Deep-channel)
+		group, within := (k+d)/m.Deep, (k+d)%m.Deep
+		tap, channel := group%m.Taps, group/m.Taps*m.Deep+within
+		count := min(n-d, m.Deep-within)
 		for r := range rows {
 			from := unsafe.Add(m.At, 4*((first+r)*m.Step+channel*m.Taps+tap))
 			for c := range count {

@@ -14,6 +14,7 @@
 //	             its operands
 //	BytePixels   A of a convolution of bytes with the channels last; ColumnBytes rounds
 //	             such products to bytes, and DepthwisePixels has single channels
+//	Blocks       the convolution of images in blocks of channels, which packs no pixels
 //	QuadRows     weights that VNNI multiplies as bytes, with sums or bytes (ByteRows) as
 //	             the result; QuadColumns on the right
 //
@@ -24,7 +25,7 @@
 // all other machines.
 //
 // The terms of each element of C are added in an order that depends only on K and on
-// Image.Spread, with fused multiply-adds in both sets of assembly. Terms of a Spread image
+// Image.Spread and Image.Together, with fused multiply-adds in both sets of assembly. Terms of a Spread image
 // that are 0 because they lie outside of it may be left out. So the results are the same bits for any
 // number of workers, for any cut into tiles, with operands packed in advance or not, and
 // for AVX2 and AVX-512. The micro-kernel in Go gives other bits, since it rounds the
@@ -124,8 +125,8 @@ func evenly(n, size, unit int) int {
 	return cuts(cuts(n, cuts(n, size)), unit) * unit
 }
 
-// depthOf returns the depth of a block: an even cut of k, in multiples of 8.
-func depthOf(k int) int { return min(evenly(k, mostDepth, 8), mostDepth) }
+// depthOf returns the depth of a block: an even cut of k, in multiples of BlockLen.
+func depthOf(k int) int { return min(evenly(k, mostDepth, BlockLen), mostDepth) }
 
 // Block returns the rows [i, i+m) and columns [j, j+n) of C that a part computes.
 func (p *Product) Block(tile int) (i, j, m, n int) {

@@ -25,6 +25,9 @@ type Image struct {
 	// by tap). A block of depths then belongs to one tap, and a strip leaves it out if the
 	// tap lies outside of the image for all of its columns.
 	Spread bool
+	// Together is 0, or the number of channels of one tap that come before those of the next
+	// tap: it divides Channels. Spread must not be set.
+	Together int
 }
 
 // WorthSpreading reports whether the taps are so far apart that Spread saves much of the
@@ -72,12 +75,20 @@ func (m *Image) span(k, first, columns int) (from, to int) {
 	return min(from, to), to
 }
 
-// eachTap calls f for the depths [k, k+n) of a Spread image, tap by tap: count depths,
-// beginning with the given one behind k, of a tap and of the channels from channel on.
+// byTap reports whether several depths that follow each other belong to one tap.
+func (m *Image) byTap() bool { return m.Spread || m.Together > 0 }
+
+// eachTap calls f for the depths [k, k+n) of an image by taps: count depths, beginning with
+// the given one behind k, of a tap and of the channels from channel on.
 func (m *Image) eachTap(k, n int, f func(behind, tap, channel, count int)) {
+	together, taps := m.Channels, m.Kernel[0]*m.Kernel[1]*m.Kernel[2]
+	if !m.Spread {
+		together = m.Together
+	}
 	for d := 0; d < n; {
-		tap, channel := (k+d)/m.Channels, (k+d)%m.Channels
-		count := min(n-d, m.Channels-channel)
+		group, within := (k+d)/together, (k+d)%together
+		tap, channel := group%taps, group/taps*together+within
+		count := min(n-d, together-within)
 		f(d, tap, channel, count)
 		d += count
 	}
@@ -110,7 +121,7 @@ func (m *Image) packPieces(dst []float32, pieces []piece, width, k, n int) {
 	}
 	taps := m.Kernel[0] * m.Kernel[1] * m.Kernel[2]
 	fast := m.gathers(pieces, width)
-	if m.Spread {
+	if m.byTap() {
 		m.eachTap(k, n, func(behind, tap, channel, count int) {
 			if fast {
 				m.gather(dst[behind*width:], pieces, width, width, tap, channel, count)

@@ -98,7 +98,7 @@ func (m *Image) packShifted(dst []float32, width, first, k, n int) {
 			p.ahead = channelsAhead * p.srcStep
 		}
 		m.fillShifts(&list, first+c, vectors*laneCount, from, 4)
-		if !m.Spread {
+		if !m.byTap() {
 			p.run(m.Stride[2], vectors)
 			continue
 		}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// The offsets of the fields of gemm.blockPanel. blocks_amd64.go checks them at compile time.
+const (
+	blockA      = 0
+	blockB      = 8
+	blockC      = 16
+	blockSteps  = 24
+	blockCount  = 32
+	blockRows   = 40
+	blockStrip  = 48
+	blockARow   = 56
+	blockLines  = 64
+	blockALine  = 72
+	blockCLine  = 80
+	blockBlock  = 88
+	blockAdded  = 96
+	blockBias   = 104
+	blockFlags  = 112
+	blockColumn = 120
+	blockLow    = 128
+	blockHigh   = 132
+
+	blockLen      = 16 // gemm.BlockLen
+	flagFirst     = 1 << 0
+	flagBlockBias = 1 << 1
+	flagAdded     = 1 << 2
+	flagBlockLow  = 1 << 3
+	flagBlockHigh = 1 << 4
+)
+
+// blockRowsOf returns the most pixels of a strip: as many as the registers hold with two
+// vectors of sums for each, two of weights, and two numbers of the image.
+func blockRowsOf(s set) int {
+	if s.lanes == 16 {
+		return 14
+	}
+	return 6
+}
+
+// blocks convolves pixels of an image in blocks of channels, or adds to what is there. At
+// each step, 16 channels of each pixel meet as many rows of weights.
+func blocks(s set) {
+	name := "blocks" + s.name
+	TEXT(name, NOSPLIT|NOFRAME, "func(p *byte)")
+	Pragma("noescape")
+	Doc(name + " convolves lines of pixels with weights for two vectors of channels or, with AVX-512, one.")
+	Load(Param("p"), args)
+	Label("line")
+	load(blockA, strip)
+	load(blockC, c)
+	load(blockRows, rows)
+	forms := []columns{{"both", 2, 2, false}}
+	if s.lanes == blockLen {
+		CMPQ(Mem{Base: args, Disp: blockColumn}, Imm(1))
+		JEQ(LabelRef("single"))
+		forms = append(forms, columns{"single", 1, 1, false})
+	}
+	for _, k := range forms {
+		Label(k.name)
+		// The next strip has as many pixels as the others, or those that are left.
+		load(blockStrip, count)
+		CMPQ(rows, count)
+		CMOVQLT(rows, count)
+		for r := blockRowsOf(s); r >= 1; r-- {
+			here := fmt.Sprintf("%s%d", k.name, r)
+			if r > 1 {
+				CMPQ(count, Imm(uint64(r)))
+				JLT(LabelRef(fmt.Sprintf("%s%d", k.name, r-1)))
+			}
+			s.blocksBody(here, r, k.vectors)
+			load(blockARow, RAX)
+			IMUL3Q(Imm(uint64(r)), RAX, RAX)
+			ADDQ(RAX, strip)
+			ADDQ(U32(4*blockLen*r), c)
+			SUBQ(Imm(uint64(r)), rows)
+			JG(LabelRef(k.name))
+			JMP(LabelRef("next"))
+			if r > 1 {
+				Label(fmt.Sprintf("%s%d", k.name, r-1))
+			}
+		}
+	}
+	Label("next")
+	load(blockALine, RAX)
+	ADDQ(RAX, Mem{Base: args, Disp: blockA})
+	load(blockCLine, RAX)
+	ADDQ(RAX, Mem{Base: args, Disp: blockC})
+	DECQ(Mem{Base: args, Disp: blockLines})
+	JNZ(LabelRef("line"))
+	VZEROUPPER()
+	RET()
+}
+
+// blocksBody computes r pixels for all channels of a strip of weights.
+func (s set) blocksBody(label string, r, vectors int) {
+	var (
+		acc     = func(i, v int) VecPhysical { return s.vectors[i*vectors+v] }
+		free    = s.vectors[r*vectors:]
+		size    = 4 * s.lanes
+		width   = 2 * size // bytes of a row of weights
+		steps   = R12
+		left    = R15
+		weights = R14
+		pixels  = []GPPhysical{RAX, RBX, R11, R10}
+	)
+	pixel := func(i, depth int) Mem {
+		m := row4(pixels, i)
+		m.Disp = 4 * depth
+		return m
+	}
+	Comment(fmt.Sprintf("%d pixels, %d vectors", r, vectors))
+	load(blockARow, step)
+	LEAQ(Mem{Base: step, Index: step, Scale: 2}, step3)
+	load(blockSteps, steps)
+	load(blockB, weights)
+	load(blockCount, left)
+	for i := range r * vectors {
+		s.zero(s.vectors[i])
+	}
+	TESTQ(left, left)
+	JZ(LabelRef(label + "store"))
+	Label(label + "step")
+	MOVQ(Mem{Base: steps}, pixels[0])
+	MOVQ(Mem{Base: steps, Disp: 8}, b)
+	ADDQ(strip, pixels[0])
+	ADDQ(weights, b)
+	ADDQ(Imm(16), steps)
+	for i := 1; i < (r+3)/4; i++ {
+		LEAQ(Mem{Base: pixels[i-1], Index: step, Scale: 4}, pixels[i])
+	}
+	for depth := range blockLen {
+		for at := 0; at < vectors*size; at += 64 {
+			PREFETCHT0(Mem{Base: b, Disp: (blockLen+depth)*width + at})
+		}
+		for v := range vectors {
+			VMOVUPS(Mem{Base: b, Disp: depth*width + v*size}, free[v])
+		}
+		for i := range r {
+			x := free[vectors]
+			if len(free) > vectors+1 {
+				x = free[vectors+i%2]
+			}
+			VBROADCASTSS(pixel(i, depth), x)
+			for v := range vectors {
+				VFMADD231PS(free[v], x, acc(i, v))
+			}
+		}
+	}
+	DECQ(left)
+	JNZ(LabelRef(label + "step"))
+	Label(label + "store")
+
+	// What is written: the second block of AVX-512 lies elsewhere.
+	second, added, flags, x := RAX, RBX, R12, free[0]
+	load(blockFlags, flags)
+	load(blockBlock, second)
+	ADDQ(c, second)
+	at := func(i, v int) Mem {
+		switch {
+		case s.lanes < blockLen:
+			return Mem{Base: c, Disp: 4*blockLen*i + v*size}
+		case v == 0:
+			return Mem{Base: c, Disp: size * i}
+		}
+		return Mem{Base: second, Disp: size * i}
+	}
+	each := func(f func(i, v int)) {
+		for v := range vectors {
+			for i := range r {
+				f(i, v)
+			}
+		}
+	}
+	when := func(flag int, name string, f func()) {
+		TESTQ(U32(uint32(flag)), flags)
+		JZ(LabelRef(label + name))
+		f()
+		Label(label + name)
+	}
+	TESTQ(U32(flagFirst), flags)
+	JNZ(LabelRef(label + "first"))
+	each(func(i, v int) { VADDPS(at(i, v), acc(i, v), acc(i, v)) })
+	Label(label + "first")
+	when(flagBlockBias, "bias", func() {
+		load(blockBias, R13)
+		for v := range vectors {
+			VMOVUPS(Mem{Base: R13, Disp: v * size}, x)
+			for i := range r {
+				VADDPS(x, acc(i, v), acc(i, v))
+			}
+		}
+	})
+	when(flagAdded, "added", func() {
+		load(blockAdded, added)
+		each(func(i, v int) {
+			m := at(i, v)
+			m.Index, m.Scale = added, 1
+			VADDPS(m, acc(i, v), acc(i, v))
+		})
+	})
+	// As in panel.
+	when(flagBlockLow, "low", func() {
+		y := free[1]
+		VBROADCASTSS(Mem{Base: args, Disp: blockLow}, x)
+		s.zero(y)
+		each(func(i, v int) {
+			VMAXPS(acc(i, v), x, acc(i, v))
+			VADDPS(y, acc(i, v), acc(i, v)) // -0 becomes 0
+		})
+	})
+	when(flagBlockHigh, "high", func() {
+		VBROADCASTSS(Mem{Base: args, Disp: blockHigh}, x)
+		each(func(i, v int) { VMINPS(acc(i, v), x, acc(i, v)) })
+	})
+	each(func(i, v int) { VMOVUPS(acc(i, v), at(i, v)) })
+}
+
+// row4 is the address of row r, from pointers that are four rows apart; step and step3 hold
+// the distance of the rows and its triple.
+func row4(pointers []GPPhysical, r int) Mem {
+	m := Mem{Base: pointers[r/4]}
+	switch r % 4 {
+	case 1:
+		m.Index, m.Scale = step, 1
+	case 2:
+		m.Index, m.Scale = step, 2
+	case 3:
+		m.Index, m.Scale = step3, 1
+	}
+	return m
+}

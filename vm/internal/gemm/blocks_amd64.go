@@ -1,0 +1,23 @@
+package gemm
+
+import "unsafe"
+
+//go:noescape
+func blocksAVX2(p *blockPanel)
+
+//go:noescape
+func blocksAVX512(p *blockPanel)
+
+// Any other offset does not compile.
+const _ = -(unsafe.Offsetof(blockPanel{}.c) ^ 16 | unsafe.Offsetof(blockPanel{}.rows) ^ 40 | unsafe.Offsetof(blockPanel{}.aRow) ^ 56 |
+	unsafe.Offsetof(blockPanel{}.cLine) ^ 80 | unsafe.Offsetof(blockPanel{}.added) ^ 96 | unsafe.Offsetof(blockPanel{}.flags) ^ 112 |
+	unsafe.Offsetof(blockPanel{}.vectors) ^ 120 | unsafe.Offsetof(blockPanel{}.low) ^ 128 | unsafe.Offsetof(blockPanel{}.high) ^ 132)
+
+// run calls the micro-kernel in use.
+func (p *blockPanel) run() {
+	if chosen == avx512 {
+		blocksAVX512(p)
+		return
+	}
+	blocksAVX2(p)
+}

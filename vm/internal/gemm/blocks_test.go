@@ -1,0 +1,199 @@
+package gemm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+)
+
+// toBlocks moves planes [channels, n] of several images into blocks.
+func toBlocks(x []float32, channels, n int) []float32 {
+	out := make([]float32, len(x))
+	for i, v := range x {
+		image, c, p := i/(channels*n), i/n%channels, i%n
+		out[image*channels*n+(c/BlockLen*n+p)*BlockLen+c%BlockLen] = v
+	}
+	return out
+}
+
+// blockCase is a convolution in blocks, with its operands in planes.
+type blockCase struct {
+	Blocks
+	x, weights, bias, added []float32
+	packed                  [][]float32 // weights of each group
+}
+
+func newBlockCase(r *rand.Rand, b Blocks) *blockCase {
+	c := &blockCase{Blocks: b}
+	taps := b.Kernel[0] * b.Kernel[1]
+	c.x = floats(r, b.Images*b.Groups*b.Channels*b.In[0]*b.In[1])
+	c.weights = floats(r, b.Groups*b.Columns*b.Channels*taps)
+	c.bias = floats(r, b.Groups*b.Columns)
+	c.added = floats(r, b.Images*b.Groups*b.Columns*b.Out[0]*b.Out[1])
+	for g := range b.Groups {
+		k := b.Channels * taps
+		m := c.operand(g)
+		room := make([]float32, PackedBBytes(b.Columns, k)/4)
+		PackB(at(room), &m, b.Columns, k, nil)
+		c.packed = append(c.packed, room)
+	}
+	return c
+}
+
+func (c *blockCase) operand(group int) Dense {
+	taps := c.Kernel[0] * c.Kernel[1]
+	m := Dense{At: at(c.weights[group*c.Columns*c.Channels*taps:]), Len: c.Columns, Step: c.Channels * taps, Deep: 1}
+	if taps > 1 {
+		m.Deep, m.Taps = BlockLen, taps
+	}
+	return m
+}
+
+// run convolves in blocks.
+func (c *blockCase) run(workers int, added bool) []float32 {
+	b := c.Blocks
+	b.Plan()
+	x := toBlocks(c.x, b.Groups*b.Channels, c.In[0]*c.In[1])
+	out := make([]float32, len(c.added))
+	var terms unsafe.Pointer
+	if added {
+		terms = at(toBlocks(c.added, b.Groups*b.Columns, c.Out[0]*c.Out[1]))
+	}
+	scratch := make([]float32, b.ScratchBytes()/4+1)
+	for part := range b.Parts(workers) {
+		b.Part(part, workers, at(out), at(x), terms, at(c.bias), func(g int) unsafe.Pointer { return at(c.packed[g]) }, at(scratch))
+	}
+	return out
+}
+
+// planes is the same convolution as a product over an image in planes.
+func (c *blockCase) planes(added bool) []float32 {
+	var out []float32
+	n, taps := c.Out[0]*c.Out[1], c.Kernel[0]*c.Kernel[1]
+	for i := range c.Images * c.Groups {
+		g := i % c.Groups
+		a := c.operand(g)
+		m := &Image{
+			At: at(c.x[i*c.Channels*c.In[0]*c.In[1]:]), Channels: c.Channels, In: [3]int{1, c.In[0], c.In[1]}, Out: [3]int{1, c.Out[0], c.Out[1]},
+			Kernel: [3]int{1, c.Kernel[0], c.Kernel[1]}, Stride: [3]int{1, c.Stride[0], c.Stride[1]}, Dilation: [3]int{1, c.Dilation[0], c.Dilation[1]}, Pad: [3]int{0, c.Pad[0], c.Pad[1]},
+		}
+		if taps > 1 {
+			m.Together = BlockLen
+		}
+		p := &Product{M: c.Columns, N: n, K: c.Channels * taps, A: &a, B: m, Alpha: 1, Stride: n, RowBias: c.Bias}
+		if !added {
+			p.Act, p.Low, p.High = c.Act, c.Low, c.High
+		}
+		d := make([]float32, c.Columns*n)
+		run(p, d, c.bias[g*c.Columns:], rand.New(rand.NewPCG(3, 4)))
+		out = append(out, d...)
+	}
+	if added {
+		for i, v := range c.added {
+			out[i] += v
+			switch {
+			case c.Act == Relu:
+				out[i] = max(out[i], 0) + 0
+			case c.Act == Clip:
+				out[i] = min(max(out[i], c.Low)+0, c.High)
+			}
+		}
+	}
+	return out
+}
+
+// TestBlocks holds convolutions in blocks against those in planes, bit for bit.
+func TestBlocks(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		if chosen == plain {
+			t.Skip("without micro-kernels for blocks")
+		}
+		r := rand.New(rand.NewPCG(1, 2))
+		for i := range 300 {
+			b := Blocks{Images: 1 + r.IntN(2), Groups: 1 + r.IntN(5)/4, Channels: BlockLen * (1 + r.IntN(5)), Columns: BlockLen * (1 + r.IntN(5)), Bias: r.IntN(3) > 0}
+			for a := range 2 {
+				b.In[a], b.Kernel[a] = 1+r.IntN(30), 1+r.IntN(4)
+				b.Stride[a], b.Dilation[a] = 1+r.IntN(5)/3, 1+r.IntN(5)/4
+				if i%3 == 0 {
+					b.Kernel[a], b.Stride[a] = 1, 1
+				}
+				reach := (b.Kernel[a]-1)*b.Dilation[a] + 1
+				b.Pad[a] = r.IntN(reach)
+				after := r.IntN(reach)
+				if i%5 == 0 {
+					b.Pad[a], after = 0, 0
+				}
+				if b.In[a]+b.Pad[a]+after < reach {
+					b.In[a] = reach
+				}
+				b.Out[a] = (b.In[a]+b.Pad[a]+after-reach)/b.Stride[a] + 1
+			}
+			b.Act, b.Low, b.High = Activation(r.IntN(3)), -0.5, 0.75
+			if !b.CanBlock() {
+				t.Fatalf("%+v cannot be convolved in blocks", b)
+			}
+			c := newBlockCase(r, b)
+			added := i%2 == 1
+			t.Run(fmt.Sprintf("%d %+v", i, b), func(t *testing.T) {
+				want := toBlocks(c.planes(added), b.Groups*b.Columns, b.Out[0]*b.Out[1])
+				for _, workers := range []int{1, 3} {
+					same(t, fmt.Sprint(workers, " workers"), c.run(workers, added), want)
+				}
+			})
+		}
+	})
+}
+
+// BenchmarkBlocks convolves ResNet-50's images, in blocks and in planes.
+func BenchmarkBlocks(b *testing.B) {
+	for _, s := range []struct{ size, channels, columns, kernel, stride int }{
+		{56, 64, 64, 3, 1}, {28, 128, 128, 3, 1}, {14, 256, 256, 3, 1}, {7, 512, 512, 3, 1},
+		{56, 64, 64, 1, 1}, {56, 64, 256, 1, 1}, {56, 256, 64, 1, 1}, {28, 128, 512, 1, 1}, {28, 512, 128, 1, 1},
+		{14, 256, 1024, 1, 1}, {14, 1024, 256, 1, 1}, {7, 512, 2048, 1, 1}, {7, 2048, 512, 1, 1}, {56, 128, 128, 3, 2}, {56, 256, 512, 1, 2}, {112, 64, 128, 3, 1}, {224, 64, 64, 3, 1},
+	} {
+		out := (s.size-1)/s.stride + 1
+		q := Blocks{
+			Images: 1, Groups: 1, Channels: s.channels, Columns: s.columns, In: [2]int{s.size, s.size}, Out: [2]int{out, out}, Kernel: [2]int{s.kernel, s.kernel},
+			Stride: [2]int{s.stride, s.stride}, Dilation: [2]int{1, 1}, Pad: [2]int{s.kernel / 2, s.kernel / 2}, Bias: true,
+		}
+		c := newBlockCase(rand.New(rand.NewPCG(1, 2)), q)
+		name := fmt.Sprintf("%dx%d %d-%d %dx%d s%d", s.size, s.size, s.channels, s.columns, s.kernel, s.kernel, s.stride)
+		n, k := out*out, s.channels*s.kernel*s.kernel
+		x, result := at(c.x), at(c.added)
+		b.Run("blocks/"+name, func(b *testing.B) {
+			p := q
+			p.Plan()
+			scratch := make([]float32, p.ScratchBytes()/4+1)
+			rate(b, n*k*s.columns, func() {
+				for part := range p.Parts(1) {
+					p.Part(part, 1, result, x, nil, at(c.bias), func(g int) unsafe.Pointer { return at(c.packed[g]) }, at(scratch))
+				}
+			})
+		})
+		b.Run("planes/"+name, func(b *testing.B) {
+			w := c.operand(0)
+			a := PackA(at(make([]float32, PackedABytes(s.columns, k)/4)), &w, s.columns, k, nil)
+			right := PackB(at(make([]float32, PackedBBytes(s.columns, k)/4)), &w, s.columns, k, nil)
+			m := &Image{
+				At: x, Channels: s.channels, In: square(s.size), Out: square(out), Kernel: square(s.kernel), Stride: [3]int{1, s.stride, s.stride}, Dilation: ones(), Pad: pads(s.kernel / 2),
+			}
+			if s.kernel > 1 {
+				m.Together = BlockLen
+			}
+			p := &Product{M: s.columns, N: n, K: k, A: &a, B: m, Alpha: 1, Stride: n, RowBias: true}
+			if s.kernel == 1 && s.stride == 1 {
+				p.B = &Dense{At: x, Len: n, Step: 1, Deep: n}
+			}
+			if Across(n, s.columns) {
+				p = &Product{M: n, N: s.columns, K: k, A: p.B, B: &right, Alpha: 1, Stride: n, ColBias: true, Across: true}
+			}
+			scratch := make([]float32, p.ScratchBytes()/4+1)
+			rate(b, n*k*s.columns, func() {
+				for tile := range p.Tiles() {
+					p.Tile(tile, result, at(c.bias), at(scratch))
+				}
+			})
+		})
+	}
+}
