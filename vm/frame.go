@@ -250,6 +250,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 	f.holdPlanes()
 	if b.s.gpu == nil {
 		f.holdPixels()
+		f.holdBlocks()
 	}
 	for _, st := range f.steps {
 		b.at = st

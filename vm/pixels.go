@@ -30,41 +30,11 @@ func (f *frame) holdPixels() {
 	if !prefersPixels() || !slices.ContainsFunc(f.steps, (*step).convolvesPixels) {
 		return
 	}
-	held := make([]bool, len(f.tensors))
-	groups, ends := make([][]graph.TensorID, len(f.steps)), make([][]graph.TensorID, len(f.steps))
+	h := &holding{f: f, images: make([][]graph.TensorID, len(f.steps)), ends: make([][]graph.TensorID, len(f.steps))}
 	for i, st := range f.steps {
-		groups[i] = st.pixelImages()
-		ends[i] = st.pixelEnds()
-		for _, id := range st.call.Node.Outputs {
-			if id >= 0 && (slices.Contains(ends[i], id) || slices.Contains(groups[i], id)) {
-				held[id] = len(f.tensors[id].Shape) == 4 && !f.g.Tensors[id].Output
-			}
-		}
+		h.images[i], h.ends[i] = st.pixelImages(), st.pixelEnds()
 	}
-	for i, st := range f.steps {
-		for _, id := range st.call.Node.Inputs {
-			if id >= 0 && !slices.Contains(ends[i], id) && !slices.Contains(groups[i], id) {
-				held[id] = false
-			}
-		}
-	}
-	for id, t := range f.g.Tensors {
-		for _, r := range t.Readers { // a body may read it, too
-			held[id] = held[id] && slices.Contains(f.steps[r].call.Node.Inputs, graph.TensorID(id))
-		}
-	}
-	for again := true; again; {
-		again = false
-		for _, images := range groups {
-			if slices.ContainsFunc(images, func(t graph.TensorID) bool { return t < 0 || !held[t] }) {
-				for _, t := range images {
-					if t >= 0 && held[t] {
-						again, held[t] = true, false
-					}
-				}
-			}
-		}
-	}
+	held := h.find()
 	for id, t := range f.tensors {
 		if held[id] {
 			t.Pixels = true

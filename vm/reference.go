@@ -234,10 +234,14 @@ func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
 
 // inPlanes returns the image that a tensor holds as its operators see it.
 func (t *tensor) inPlanes(v *reference.Tensor, err error) (*reference.Tensor, error) {
-	if err != nil || !t.Pixels {
-		return v, err
+	switch {
+	case err != nil:
+	case t.Pixels:
+		v = v.ChannelsFirst(t.Shape)
+	case t.Blocks:
+		v = reference.Layout{Block: kernel.BlockLen}.Planes(v)
 	}
-	return v.ChannelsFirst(t.Shape), nil
+	return v, err
 }
 
 // after compares the outputs of a step that has run.

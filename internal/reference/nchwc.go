@@ -99,6 +99,16 @@ func (l Layout) Blocks(x *Tensor) *Tensor {
 	return x.pick(x.Shape, (&evaluation{block: l.Block}).blocks(x.Shape))
 }
 
+// Planes returns the image in planes from the same image in blocks.
+func (l Layout) Planes(x *Tensor) *Tensor {
+	blocks := (&evaluation{block: l.Block}).blocks(x.Shape)
+	from := make([]int, len(blocks))
+	for i, at := range blocks {
+		from[at] = i
+	}
+	return x.pick(x.Shape, from)
+}
+
 // channelBlock returns the number of channels in a block.
 func (c *evaluation) channelBlock() int {
 	if c.block <= 0 {

@@ -48,7 +48,16 @@ func (p *Product) tileAcross(tile int, c unsafe.Pointer, stride int, bias, scrat
 		simd.Transpose(block, (*float32)(c), n, stride, n, m)
 	}
 	p.block(i, j, m, n, unsafe.Pointer(block), n, bias, scratch)
-	simd.Transpose((*float32)(c), block, stride, n, m, n)
+	if !p.Blocked {
+		simd.Transpose((*float32)(c), block, stride, n, m, n)
+		return
+	}
+	for b := range n / BlockLen {
+		for r := range m {
+			to := (*[BlockLen]float32)(unsafe.Add(c, pixelBytes*(b*stride+r)))
+			*to = *(*[BlockLen]float32)(unsafe.Pointer(float(unsafe.Pointer(block), 4*(r*n+b*BlockLen))))
+		}
+	}
 }
 
 // multiply runs the micro-kernel of the given height. Pixels can be cut anywhere, so their

@@ -1,6 +1,10 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+)
 
 // BlockLen is the number of channels in a block of an image that is held in blocks: the
 // numbers of a pixel that lie side by side, one vector of AVX-512 or two of AVX2.
@@ -25,6 +29,8 @@ type Blocks struct {
 	Bias              bool
 	Act               Activation
 	Low, High         float32
+	Finish            func(d []float32) // applied to complete elements, in place; may be nil
+	Planes            bool              // the result lies in planes, and nothing is added to it
 	Stop              Stopper
 
 	flat    bool // each output reads the pixel at its place: all rows are one
@@ -84,14 +90,14 @@ const (
 	blockStripAVX2   = 6       // pixels
 	blockRoom        = 1 << 18 // bytes of the pixels that a part reads: they stay in the second-level cache
 	mostBlockRoom    = 1 << 21 // if a single row needs more
-	mostBlockTaps    = 1 << 10
+	mostBlockSide    = 16      // taps along an axis
 	pixelBytes       = 4 * BlockLen
 )
 
 // CanBlock reports whether this machine convolves such images in blocks.
 func (b *Blocks) CanBlock() bool {
 	if chosen == plain || b.Channels%BlockLen != 0 || b.Columns%BlockLen != 0 || b.Channels == 0 || b.Columns == 0 ||
-		b.Kernel[0] < 1 || b.Kernel[1] < 1 || b.Kernel[0] > mostBlockTaps || b.Kernel[1] > mostBlockTaps || b.Kernel[0]*b.Kernel[1] > mostBlockTaps {
+		b.Kernel[0] < 1 || b.Kernel[1] < 1 || b.Kernel[0] > mostBlockSide || b.Kernel[1] > mostBlockSide {
 		return false
 	}
 	for a := range 2 {
@@ -121,6 +127,12 @@ func (b *Blocks) rowsBytes(rows int) int {
 	return pixelBytes * (b.Channels / BlockLen) * high * b.reach()
 }
 
+// PlanBytes is the most memory that Plan allocates.
+func (b *Blocks) PlanBytes() int {
+	classes := min(2*b.Kernel[0]+1, b.Out[0])
+	return classes * (b.depth()/BlockLen*int(unsafe.Sizeof(blockStep{})) + cuts(b.depth(), depthOf(b.depth()))*8 + int(unsafe.Sizeof(blockClass{})))
+}
+
 // Plan decides how to convolve, before anything else is called.
 func (b *Blocks) Plan() {
 	b.flat, b.apart = b.reads()
@@ -138,12 +150,37 @@ func (b *Blocks) Plan() {
 	b.classify()
 }
 
-// ScratchBytes is the scratch of each worker.
-func (b *Blocks) ScratchBytes() int {
+// BlockPlaces says where the operands of Blocks lie: the images, the result, what is added to
+// it before the activation, unless it is nil, and the bias.
+type BlockPlaces struct{ X, Out, Added, Bias unsafe.Pointer }
+
+// ScratchBytes is the scratch of each worker: for a copy of the pixels, for sums, and for a
+// strip of weights that are not packed.
+func (b *Blocks) ScratchBytes(packed bool) int {
+	n := b.copyBytes() + b.sumsBytes()
+	if !packed {
+		n += 4 * levels[chosen].columns * b.depth()
+	}
+	return n
+}
+
+func (b *Blocks) depth() int { return b.Channels * b.Kernel[0] * b.Kernel[1] }
+
+func (b *Blocks) copyBytes() int {
 	if !b.apart {
 		return 0
 	}
 	return b.rowsBytes(b.tall)
+}
+
+func (b *Blocks) sumsBytes() int {
+	switch {
+	case !b.Planes:
+		return 0
+	case b.flat:
+		return 4 * levels[chosen].columns * b.tall
+	}
+	return 4 * levels[chosen].columns * b.tall * b.Out[1]
 }
 
 // lineBytes is the distance of the rows of what is read.
@@ -156,6 +193,7 @@ func (b *Blocks) lineBytes() int {
 
 // classify finds the classes of rows, and the taps that lie within the image for some column.
 func (b *Blocks) classify() {
+	b.classes = make([]blockClass, 0, min(2*b.Kernel[0]+1, b.Out[0]))
 	b.left, b.right = b.Kernel[1], 0
 	for kw := range b.Kernel[1] {
 		if from, to := within(b.Pad[1]-kw*b.Dilation[1], b.Stride[1], b.In[1], b.Out[1]); from < to {
@@ -191,7 +229,8 @@ func (b *Blocks) classify() {
 // list lists the steps of a class, block of depths by block of depths.
 func (b *Blocks) list(c *blockClass, bottom int) {
 	taps, width := b.Kernel[0]*b.Kernel[1], levels[chosen].columns
-	volume, depth := b.volume(), depthOf(b.Channels*taps)
+	volume, depth := b.volume(), depthOf(b.depth())
+	c.steps, c.blocks = make([]blockStep, 0, b.depth()/BlockLen), make([]int, 0, cuts(b.depth(), depth)+1)
 	for block := range b.Channels / BlockLen {
 		for kh := range b.Kernel[0] {
 			for kw := range b.Kernel[1] {
@@ -240,30 +279,29 @@ func (b *Blocks) across(workers int) int {
 	return min(cuts(each*workers, parts), cuts(b.Columns, levels[chosen].columns))
 }
 
-// Part computes one of Parts(workers) parts. The images begin at x, the result at out, and
-// so does what is added to it, unless it is nil; the weights of each group are packed as the
-// right side of a product, weights bytes one after the other.
-func (b *Blocks) Part(part, workers int, out, x, added, bias unsafe.Pointer, weights func(group int) unsafe.Pointer, scratch unsafe.Pointer) {
+// Part computes one of Parts(workers) parts. weights returns the right side of a group's
+// product. scratch has ScratchBytes bytes.
+func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int) Operand, scratch unsafe.Pointer) {
 	across, down := b.across(workers), b.down()
 	strips := cuts(b.Columns, levels[chosen].columns)
 	piece := part % across
-	from, to := piece*strips/across, (piece+1)*strips/across
 	part /= across
 	place, group, image := part%down*b.tall, part/down%b.Groups, part/down/b.Groups
-	in, outs := 4*b.Channels*b.In[0]*b.In[1], 4*b.Columns*b.Out[0]*b.Out[1]
-	x = unsafe.Add(x, (image*b.Groups+group)*in)
-	off := (image*b.Groups + group) * outs
-	out = unsafe.Add(out, off)
-	p := blockPanel{low: b.Low, high: b.High}
-	if added != nil {
-		p.added = int(uintptr(added)) + off - int(uintptr(out))
+	in, out := 4*b.Channels*b.In[0]*b.In[1], 4*b.Columns*b.Out[0]*b.Out[1]
+	x := unsafe.Add(at.X, (image*b.Groups+group)*in)
+	r := blockRun{
+		Blocks: b, out: unsafe.Add(at.Out, (image*b.Groups+group)*out), weights: weights(group), from: piece * strips / across, to: (piece + 1) * strips / across,
+		sums: unsafe.Add(scratch, b.copyBytes()), strip: unsafe.Add(scratch, b.copyBytes()+b.sumsBytes()),
+	}
+	r.p = blockPanel{low: b.Low, high: b.High, aRow: pixelBytes * b.Stride[1], aLine: b.Stride[0] * b.lineBytes()}
+	if at.Added != nil {
+		r.added, r.p.added = true, int(uintptr(at.Added))-int(uintptr(at.Out))
 	}
 	if b.Bias {
-		bias = unsafe.Add(bias, 4*group*b.Columns)
+		r.bias = unsafe.Add(at.Bias, 4*group*b.Columns)
 	}
 	if b.flat {
-		n := min(b.tall, b.Out[1]-place)
-		b.strips(&p, &b.classes[0], unsafe.Add(x, place*pixelBytes), unsafe.Add(out, place*pixelBytes), bias, weights(group), 1, n, from, to, added != nil)
+		r.lines(&b.classes[0], unsafe.Add(x, place*pixelBytes), place, min(b.tall, b.Out[1]-place), 1)
 		return
 	}
 	end, top := min(place+b.tall, b.Out[0]), 0
@@ -278,60 +316,109 @@ func (b *Blocks) Part(part, workers int, out, x, added, bias unsafe.Pointer, wei
 		if first >= last {
 			continue
 		}
-		at := x
+		from := x
 		if len(c.steps) > 0 {
-			at = unsafe.Add(x, (first*b.Stride[0]-b.Pad[0]+c.top*b.Dilation[0]-top)*b.lineBytes())
+			from = unsafe.Add(x, (first*b.Stride[0]-b.Pad[0]+c.top*b.Dilation[0]-top)*b.lineBytes())
 		}
-		b.strips(&p, c, at, unsafe.Add(out, first*b.Out[1]*pixelBytes), bias, weights(group), last-first, b.Out[1], from, to, added != nil)
+		r.lines(c, from, first*b.Out[1], b.Out[1], last-first)
 	}
 }
 
-// strips computes lines of the result for the strips [from, to) of the weights.
-func (b *Blocks) strips(p *blockPanel, c *blockClass, x, out, bias, weights unsafe.Pointer, lines, pixels, from, to int, added bool) {
-	width, k := levels[chosen].columns, b.Channels*b.Kernel[0]*b.Kernel[1]
-	p.aRow, p.aLine, p.cLine = pixelBytes*b.Stride[1], b.Stride[0]*b.lineBytes(), pixelBytes*b.Out[1]
-	p.block = pixelBytes * b.Out[0] * b.Out[1]
+// blockRun is a part of Blocks.
+type blockRun struct {
+	*Blocks
+	p           blockPanel
+	out, bias   unsafe.Pointer
+	weights     Operand
+	from, to    int // strips of the weights
+	added       bool
+	sums, strip unsafe.Pointer // in scratch
+}
+
+// lines computes count lines of some pixels each, of which the first one of the result is
+// given: all of a class that read pixels from x on.
+func (r *blockRun) lines(c *blockClass, x unsafe.Pointer, first, pixels, count int) {
+	p, width := &r.p, levels[chosen].columns
 	strip := blockStripPixels
 	if chosen == avx2 {
 		strip = blockStripAVX2
 	}
-	p.rows, p.strip = pixels, evenly(pixels, strip, 1)
-	for s := from; s < to; s++ {
-		if b.Stop != nil && b.Stop.Stopping() {
+	p.rows, p.strip, p.cLine = pixels, evenly(pixels, strip, 1), pixelBytes*pixels
+	outputs := r.Out[0] * r.Out[1]
+	for s := r.from; s < r.to; s++ {
+		if r.Stop != nil && r.Stop.Stopping() {
 			return
 		}
-		p.b = unsafe.Add(weights, 4*width*k*s)
-		p.vectors = min(2, (b.Columns-s*width)/BlockLen)
+		p.vectors = min(2, (r.Columns-s*width)/BlockLen)
+		p.b = r.weightsOf(s)
+		to := unsafe.Add(r.out, (s*width*outputs+first*BlockLen)*4)
+		p.block = pixelBytes * outputs
+		if r.Planes {
+			to, p.block = r.sums, pixelBytes*pixels*count
+		}
 		for d := range len(c.blocks) - 1 {
-			first, end := c.blocks[d], c.blocks[d+1]
-			p.a, p.c, p.lines, p.flags = uintptr(x), uintptr(out)+uintptr(s*(width/BlockLen)*p.block), lines, 0
+			begin, end := c.blocks[d], c.blocks[d+1]
+			p.a, p.c, p.lines, p.flags = uintptr(x), uintptr(to), count, 0
 			if d == 0 {
 				p.flags = blockFirst
-				if b.Bias {
+				if r.Bias {
 					p.flags |= blockBias
-					p.bias = unsafe.Add(bias, 4*width*s)
+					p.bias = unsafe.Add(r.bias, 4*width*s)
 				}
 			}
 			if d == len(c.blocks)-2 {
-				if added {
-					p.flags |= blockAdded
-				}
-				switch b.Act {
-				case Relu:
-					p.flags |= blockLow
-					p.low = 0
-				case Clip:
-					p.flags |= blockLow | blockHigh
-				}
+				r.complete()
 			}
-			if p.count = end - first; p.count > 0 {
-				p.steps = &c.steps[first]
+			if p.count = end - begin; p.count > 0 {
+				p.steps = &c.steps[begin]
 			} else if p.flags == 0 {
 				continue
 			}
 			p.run()
 		}
+		r.finish(to, s, first, pixels*count)
 	}
+}
+
+// complete sets what the micro-kernel does with complete sums.
+func (r *blockRun) complete() {
+	if r.added {
+		r.p.flags |= blockAdded
+	}
+	switch r.Act {
+	case Relu:
+		r.p.flags |= blockLow
+		r.p.low = 0
+	case Clip:
+		r.p.flags |= blockLow | blockHigh
+	}
+}
+
+// finish applies Finish to the sums of a strip, which lie at sums, and moves them to planes.
+func (r *blockRun) finish(sums unsafe.Pointer, s, first, pixels int) {
+	if r.Finish == nil && !r.Planes {
+		return
+	}
+	width, outputs := levels[chosen].columns, r.Out[0]*r.Out[1]
+	for block := range min(width, r.Columns-s*width) / BlockLen {
+		at := (*float32)(unsafe.Add(sums, block*r.p.block))
+		if r.Finish != nil {
+			r.Finish(unsafe.Slice(at, pixels*BlockLen))
+		}
+		if r.Planes {
+			simd.Transpose(float(r.out, 4*((s*width+block*BlockLen)*outputs+first)), at, outputs, BlockLen, pixels, BlockLen)
+		}
+	}
+}
+
+// weightsOf finds or packs a strip of the weights.
+func (r *blockRun) weightsOf(s int) unsafe.Pointer {
+	width, k := levels[chosen].columns, r.depth()
+	if w, is := r.weights.(*Packed); is {
+		return unsafe.Add(w.At, 4*width*k*s)
+	}
+	r.weights.Pack(unsafe.Slice((*float32)(r.strip), width*k), width, s*width, 0, k)
+	return r.strip
 }
 
 // copyRows copies rows [top, bottom) of all channels, with zeros beside them.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"unsafe"
 )
 
 // toBlocks moves planes [channels, n] of several images into blocks.
@@ -51,18 +50,23 @@ func (c *blockCase) operand(group int) Dense {
 }
 
 // run convolves in blocks.
-func (c *blockCase) run(workers int, added bool) []float32 {
+func (c *blockCase) run(workers int, added, packed bool) []float32 {
 	b := c.Blocks
 	b.Plan()
 	x := toBlocks(c.x, b.Groups*b.Channels, c.In[0]*c.In[1])
 	out := make([]float32, len(c.added))
-	var terms unsafe.Pointer
+	places := BlockPlaces{X: at(x), Out: at(out), Bias: at(c.bias)}
 	if added {
-		terms = at(toBlocks(c.added, b.Groups*b.Columns, c.Out[0]*c.Out[1]))
+		places.Added = at(toBlocks(c.added, b.Groups*b.Columns, c.Out[0]*c.Out[1]))
 	}
-	scratch := make([]float32, b.ScratchBytes()/4+1)
+	scratch := make([]float32, b.ScratchBytes(packed)/4+1)
 	for part := range b.Parts(workers) {
-		b.Part(part, workers, at(out), at(x), terms, at(c.bias), func(g int) unsafe.Pointer { return at(c.packed[g]) }, at(scratch))
+		b.Part(part, workers, &places, func(g int) Operand {
+			if m := c.operand(g); !packed {
+				return &m
+			}
+			return &Packed{At: at(c.packed[g]), K: b.depth()}
+		}, at(scratch))
 	}
 	return out
 }
@@ -136,9 +140,13 @@ func TestBlocks(t *testing.T) {
 			c := newBlockCase(r, b)
 			added := i%2 == 1
 			t.Run(fmt.Sprintf("%d %+v", i, b), func(t *testing.T) {
-				want := toBlocks(c.planes(added), b.Groups*b.Columns, b.Out[0]*b.Out[1])
+				planes := c.planes(added)
+				want := toBlocks(planes, b.Groups*b.Columns, b.Out[0]*b.Out[1])
 				for _, workers := range []int{1, 3} {
-					same(t, fmt.Sprint(workers, " workers"), c.run(workers, added), want)
+					same(t, fmt.Sprint(workers, " workers"), c.run(workers, added, workers == 1), want)
+				}
+				if c.Planes = !added; c.Planes {
+					same(t, "in planes", c.run(2, false, true), planes)
 				}
 			})
 		}
@@ -164,10 +172,11 @@ func BenchmarkBlocks(b *testing.B) {
 		b.Run("blocks/"+name, func(b *testing.B) {
 			p := q
 			p.Plan()
-			scratch := make([]float32, p.ScratchBytes()/4+1)
+			scratch := make([]float32, p.ScratchBytes(true)/4+1)
+			places, weights := BlockPlaces{X: x, Out: result, Bias: at(c.bias)}, &Packed{At: at(c.packed[0]), K: k}
 			rate(b, n*k*s.columns, func() {
 				for part := range p.Parts(1) {
-					p.Part(part, 1, result, x, nil, at(c.bias), func(g int) unsafe.Pointer { return at(c.packed[g]) }, at(scratch))
+					p.Part(part, 1, &places, func(int) Operand { return weights }, at(scratch))
 				}
 			})
 		})

@@ -80,7 +80,10 @@ type Product struct {
 	// Across says that C is stored column by column, with Stride elements from one column
 	// to the next. A must then be an Image, or a Dense with Step 1. See function Across.
 	Across bool
-	Stop   Stopper // nil: never
+	// Blocked says, with Across, that C is stored in blocks of BlockLen columns, with Stride
+	// rows in each: N is a multiple of BlockLen, and Beta is 0.
+	Blocked bool
+	Stop    Stopper // nil: never
 }
 
 // Tiles is the number of parts into which the product is cut.
@@ -146,7 +149,10 @@ func (p *Product) BlockLen() int {
 // p.ScratchBytes() bytes.
 func (p *Product) Tile(tile int, c, bias, scratch unsafe.Pointer) {
 	i, j, _, _ := p.Block(tile)
-	if p.Across {
+	switch {
+	case p.Blocked:
+		i, j = j/BlockLen*BlockLen, i*BlockLen
+	case p.Across:
 		i, j = j, i
 	}
 	p.TileAt(tile, unsafe.Add(c, 4*(i*p.Stride+j)), p.Stride, bias, scratch)

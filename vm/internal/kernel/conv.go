@@ -9,7 +9,7 @@ import (
 
 // convolution lists the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Kernel{
-	{Name: "Conv", Make: makeConv, Half: true, Fuses: true},
+	{Name: "Conv", Make: makeConv, Half: true, Fuses: true, Blocks: convolvesBlocks},
 	{Name: "ConvTranspose", Make: makeConvTranspose},
 	{Name: "DeformConv", Make: makeDeformConv},
 	{Name: "Col2Im", Make: makeCol2Im},
@@ -45,6 +45,9 @@ func makeConv(c *Invocation) (Run, error) {
 		if manyWindows(c, v, group) {
 			return windowConv(c, v, group)
 		}
+		if x.Blocks {
+			return blocksConv(c, v, group)
+		}
 		return packedConv(c, v, group)
 	case graph.Float64:
 		return plainConv[float64](c, v, group)
@@ -56,10 +59,10 @@ func makeConv(c *Invocation) (Run, error) {
 // floats to float32, unless the kernel is a single element: each number is read
 // once for each tap.
 func packedConv(c *Invocation, v *window, group int) (Run, error) {
-	x, weight := c.In[0], c.In[1]
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
 	images := 1
-	if !isHalf(x) {
+	if !isHalf(x) && !out.Blocks {
 		images = imagesTogether(x.Shape[0], group, v.outputs(), v)
 	}
 	parts, k := x.Shape[0]/images*group, ch*v.taps()
@@ -74,7 +77,7 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take(), added: c.added, images: images}
 	flat := v.flat()
 	packed := 0
-	across := weight.Const && gemm.Across(v.outputs(), m)
+	across := weight.Const && (out.Blocks || gemm.Across(v.outputs(), m))
 	for i := range p.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}
@@ -89,9 +92,14 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 			p.list[i].B = &s.image
 		default:
 			s.image = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
-			if weight.Type == graph.Float32 && weight.Const && !across && s.image.WorthSpreading() {
+			switch {
+			case weight.Type != graph.Float32 || !weight.Const:
+			case !across && s.image.WorthSpreading():
 				s.image.Spread = true
 				s.a.Deep, s.a.Taps = ch, v.taps()
+			case ch%gemm.BlockLen == 0 && v.taps() > 1: // the order of terms of blocksConv
+				s.image.Together = gemm.BlockLen
+				s.a.Deep, s.a.Taps = gemm.BlockLen, v.taps()
 			}
 			p.list[i].B = &s.image
 		}
@@ -103,12 +111,16 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 		}
 	}
 	for i := range p.list {
-		switch q, s := &p.list[i], &sides[i]; {
-		case s.packed.At == nil:
+		q, s := &p.list[i], &sides[i]
+		right := gemm.Operand(&s.a)
+		if s.packed.At != nil {
+			right = &s.packed
+		}
+		switch {
 		case !across:
-			q.A = &s.packed
-		case packed == parts: // all have the same form
-			q.M, q.N, q.A, q.B, q.Across = q.N, q.M, q.B, &s.packed, true
+			q.A = right
+		case out.Blocks || packed == parts: // all have the same form
+			q.M, q.N, q.A, q.B, q.Across, q.Blocked = q.N, q.M, q.B, right, true, out.Blocks
 			q.RowBias, q.ColBias = false, q.RowBias
 		}
 	}

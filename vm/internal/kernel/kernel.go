@@ -115,6 +115,9 @@ type Kernel struct {
 	// Finish returns a float32 activation of this kind in the form that other kernels
 	// can apply, or nil if it has none. Its parameters must be constants.
 	Finish func(c *Invocation) *Finish
+	// Blocks tells how the kernel can read and write images in blocks (Tensor.Blocks); nil:
+	// not at all.
+	Blocks func(c *Invocation) BlockForm
 	// Row is d = a op b, element by element, of a binary operation on float32.
 	Row func(d, a, b []float32)
 }

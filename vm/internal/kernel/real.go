@@ -77,14 +77,21 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 			v.Tile(tile, element[float32](out, (first+i)*size), from(first+i), pool.Each(worker, each))
 			if more {
 				row, column, m, n := v.Block(tile)
-				if v.Across {
+				switch {
+				case v.Blocked: // a row for each block
+					row, column, m, n = column/gemm.BlockLen, row*gemm.BlockLen, n/gemm.BlockLen, m*gemm.BlockLen
+				case v.Across:
 					row, column, m, n = column, row, n, m
 				}
-				if n == v.Stride {
+				if n == v.Stride && !v.Blocked {
 					m, n = 1, m*n
 				}
 				for r := range m {
-					d := span[float32](element[float32](out, (first+i)*size+(row+r)*v.Stride+column), n)
+					at := (row+r)*v.Stride + column
+					if v.Blocked {
+						at = (row+r)*v.Stride*gemm.BlockLen + column
+					}
+					d := span[float32](element[float32](out, (first+i)*size+at), n)
 					for from, to := range p.c.pieces(n) {
 						p.finish.Row(d[from:to])
 					}

@@ -1,0 +1,82 @@
+package vm
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// Images of float32 take as many bytes in blocks of channels as in planes, and convolutions
+// of blocks need not arrange their pixels first. So the session holds images in blocks
+// wherever no other operator and no caller can tell the difference: where convolutions and
+// pools make and read them, and operators that go through all elements alike stand between.
+// A convolution can read or write planes on either side. As in [frame.holdPlanes], only the
+// graph decides which tensors these are; the bits of all results are the same either way.
+
+// holdBlocks finds the images that the frame holds in blocks.
+func (f *frame) holdBlocks() {
+	h := &holding{f: f, images: make([][]graph.TensorID, len(f.steps)), ends: make([][]graph.TensorID, len(f.steps))}
+	convolves := false
+	for i, st := range f.steps {
+		form := st.blockForm()
+		convolves = convolves || form.In || form.Out
+		n := st.call.Node
+		switch {
+		case form.Alike:
+			h.images[i] = []graph.TensorID{n.Inputs[0], n.Outputs[0]}
+		case form.In || form.Out:
+			if form.In {
+				h.ends[i] = append(h.ends[i], n.Inputs[0])
+			}
+			if form.Out {
+				h.ends[i] = append(h.ends[i], n.Outputs[0])
+			}
+		default:
+			h.images[i] = st.blockImages()
+		}
+	}
+	if !convolves {
+		return
+	}
+	for id, held := range h.find() {
+		f.tensors[id].Blocks = held
+	}
+}
+
+// blockForm tells which images of a step its kernel can read and write in blocks.
+func (st *step) blockForm() kernel.BlockForm {
+	n := st.call.Node
+	k := kernel.Lookup(n.Domain, n.Op)
+	if k == nil || k.Blocks == nil || !st.plainFloats() {
+		return kernel.BlockForm{}
+	}
+	if open, err := st.check(); open || err != nil {
+		return kernel.BlockForm{} // prepare reports it
+	}
+	return k.BlockForm(&st.call)
+}
+
+// plainFloats reports whether the step computes one image of float32, of shapes that are
+// known, and is not part of another.
+func (st *step) plainFloats() bool {
+	n := st.call.Node
+	return len(st.out) == 1 && st.out[0] != nil && n.Outputs[0] >= 0 && n.Semantics.Call == nil && st.joined == nil && st.exact() &&
+		st.out[0].Type == graph.Float32 && st.out[0].quantized == nil && st.out[0].Planes == 0 && len(st.out[0].Shape) == 4
+}
+
+// blockImages is [step.images] for blocks: of an operator that goes through all elements
+// alike, or that puts whole blocks of channels one after the other.
+func (st *step) blockImages() []graph.TensorID {
+	if !st.plainFloats() {
+		return nil
+	}
+	list := st.images()
+	if st.call.Node.Op != "Concat" {
+		return list
+	}
+	for _, t := range st.in {
+		if t == nil || len(t.Shape) != 4 || t.Shape[1]%kernel.BlockLen != 0 {
+			return nil
+		}
+	}
+	return list
+}

@@ -1,0 +1,121 @@
+package kernel
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// BlockLen is the number of channels of a block (Tensor.Blocks).
+const BlockLen = gemm.BlockLen
+
+// BlockForm tells which images of a node may be held in blocks of channels. Without In and
+// Out, none.
+type BlockForm struct {
+	In, Out bool // input 0, and output 0
+	Alike   bool // both, or neither
+}
+
+// inBlocks reports whether an image can be held in blocks. Of a single pixel, both layouts
+// are the same.
+func inBlocks(t *Tensor) bool {
+	return t.rank() == 4 && t.Type == graph.Float32 && t.Shape[1] > 0 && t.Shape[1]%gemm.BlockLen == 0 && t.Shape[2]*t.Shape[3] > 1 && gemm.Level() != "plain"
+}
+
+// convolvesBlocks tells which images of a convolution may be held in blocks: each for itself.
+func convolvesBlocks(c *Invocation) BlockForm {
+	weight, out, group := c.In[1], c.Out[0], c.Int("group", 1)
+	if c.In[0].rank() != 4 || out.Type != graph.Float32 || weight.Type != graph.Float32 || !weight.Const || weight.Shape[0] == 0 || weight.Shape[1] == 0 || weight.Shape[1] == 1 && weight.Shape[0] == group {
+		return BlockForm{}
+	}
+	v, err := newWindow(c, weight.Shape[2:], c.In[0].Shape[2:], out.Shape[2:])
+	if err != nil || manyWindows(c, v, group) {
+		return BlockForm{}
+	}
+	if weight.Shape[0]/group%gemm.BlockLen != 0 {
+		return BlockForm{}
+	}
+	b := blocksOf(c, v, group)
+	return BlockForm{In: inBlocks(c.In[0]) && b.CanBlock() && !spreads(c, v, group), Out: inBlocks(out)}
+}
+
+// BlockForm tells which images of a node may be held in blocks.
+func (k *Kernel) BlockForm(c *Invocation) BlockForm {
+	if k.Blocks == nil || len(c.In) == 0 || c.In[0] == nil || len(c.Out) == 0 || c.Out[0] == nil || !inBlocks(c.In[0]) && !inBlocks(c.Out[0]) {
+		return BlockForm{}
+	}
+	return k.Blocks(c)
+}
+
+// spreads reports whether packedConv computes a convolution with Image.Spread.
+func spreads(c *Invocation, v *window, group int) bool {
+	m, ch := c.In[1].Shape[0]/group, c.In[1].Shape[1]
+	image := gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+	return !gemm.Across(v.outputs(), m) && image.WorthSpreading()
+}
+
+func blocksOf(c *Invocation, v *window, group int) *gemm.Blocks {
+	plane := func(list [3]int) [2]int { return [2]int{list[1], list[2]} }
+	return &gemm.Blocks{
+		Images: c.In[0].Shape[0], Groups: group, Channels: c.In[1].Shape[1], Columns: c.In[1].Shape[0] / group,
+		In: plane(v.in), Out: plane(v.out), Kernel: plane(v.kernel), Stride: plane(v.stride), Dilation: plane(v.dil), Pad: plane(v.pads), Bias: c.Has(2), Stop: c.Runtime,
+	}
+}
+
+// blocksConv is packedConv for an image in blocks. The bits are the same.
+func blocksConv(c *Invocation, v *window, group int) (Run, error) {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	b := blocksOf(c, v, group)
+	b.Planes = !out.Blocks
+	finish := c.take()
+	var more bool
+	b.Act, b.Low, b.High, more = finish.epilogue()
+	if more {
+		b.Finish = func(d []float32) {
+			for from, to := range c.pieces(len(d)) {
+				finish.Row(d[from:to])
+			}
+		}
+	}
+	if err := c.Runtime.Heap(int64(b.PlanBytes())); err != nil {
+		return nil, err
+	}
+	b.Plan()
+	m, k := b.Columns, b.Channels*v.taps()
+	sides, columns := tableOf[gemm.Packed](c, group), tableOf[gemm.Dense](c, group)
+	packed := 0
+	for g := range group {
+		columns[g] = gemm.Dense{Len: m, Step: k, Deep: 1}
+		if v.taps() > 1 {
+			columns[g].Deep, columns[g].Taps = gemm.BlockLen, v.taps()
+		}
+		if c.packWeights(&sides[g], &columns[g], weight, g*m*k, k, true) {
+			packed++
+		}
+	}
+	if packed == group {
+		c.Packed = append(c.Packed, weight)
+	}
+	each := c.Each(b.ScratchBytes(packed == group))
+	weights := func(g int) gemm.Operand {
+		if packed == group {
+			return &sides[g]
+		}
+		return &columns[g]
+	}
+	var pool *work.Pool
+	var at gemm.BlockPlaces
+	part := func(p, worker int) { b.Part(p, pool.Workers(), &at, weights, pool.Each(worker, each)) }
+	return func(w *work.Pool) error {
+		pool = w
+		at = gemm.BlockPlaces{X: x.At, Out: out.At}
+		if b.Bias {
+			at.Bias = c.In[2].At
+		}
+		for g := range columns {
+			columns[g].At = element[float32](weight, g*m*k)
+		}
+		w.For(b.Parts(w.Workers()), part)
+		return nil
+	}, nil
+}
