@@ -37,6 +37,9 @@ const (
 	flagBlockHigh = 1 << 4
 )
 
+// weightsAhead is how many depths ahead weights are prefetched.
+const weightsAhead = 32
+
 // blockRowsOf returns the most pixels of a strip: as many as the registers hold with two
 // vectors of sums for each, two of weights, and two numbers of the image.
 func blockRowsOf(s set) int {
@@ -123,6 +126,14 @@ func (s set) blocksBody(label string, r, vectors int) {
 	load(blockSteps, steps)
 	load(blockB, weights)
 	load(blockCount, left)
+	// Prefetch what is needed when the sums are complete.
+	load(blockBlock, pixels[0])
+	for i := range r {
+		PREFETCHT0(Mem{Base: c, Disp: 4 * blockLen * i})
+		if vectors*s.lanes > blockLen {
+			PREFETCHT0(Mem{Base: c, Index: pixels[0], Scale: 1, Disp: 4 * blockLen * i})
+		}
+	}
 	for i := range r * vectors {
 		s.zero(s.vectors[i])
 	}
@@ -139,7 +150,7 @@ func (s set) blocksBody(label string, r, vectors int) {
 	}
 	for depth := range blockLen {
 		for at := 0; at < vectors*size; at += 64 {
-			PREFETCHT0(Mem{Base: b, Disp: (blockLen+depth)*width + at})
+			PREFETCHT0(Mem{Base: b, Disp: (weightsAhead+depth)*width + at})
 		}
 		for v := range vectors {
 			VMOVUPS(Mem{Base: b, Disp: depth*width + v*size}, free[v])

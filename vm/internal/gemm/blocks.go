@@ -33,9 +33,11 @@ type Blocks struct {
 	Planes            bool              // the result lies in planes, and nothing is added to it
 	Stop              Stopper
 
-	flat    bool // each output reads the pixel at its place: all rows are one
-	apart   bool // pixels are read in a copy
-	left    int  // the first tap of a row that reads a pixel for some output, and behind the last
+	flat    bool   // each output reads the pixel at its place: all rows are one
+	apart   bool   // pixels are read in a copy
+	picks   int    // 0, or the width of a result for which a copy has only the pixels that are read
+	image   [2]int // of a flat image: In
+	left    int    // the first tap of a row that reads a pixel for some output, and behind the last
 	right   int
 	tall    int // rows of the result in a part; in a flat image, pixels
 	classes []blockClass
@@ -105,15 +107,7 @@ func (b *Blocks) CanBlock() bool {
 			return false
 		}
 	}
-	_, copied := b.reads()
-	return !copied || b.rowsBytes(1) <= mostBlockRoom
-}
-
-// reads reports whether all rows of the image are one, and whether pixels are read in a copy.
-func (b *Blocks) reads() (flat, copied bool) {
-	one := [2]int{1, 1}
-	flat = b.Kernel == one && b.Stride == one && b.Pad == [2]int{} && b.In == b.Out
-	return flat, b.Pad[1] > 0 || b.reach() > b.In[1]
+	return b.Pad[1] == 0 && b.reach() <= b.In[1] || b.rowsBytes(1) <= mostBlockRoom
 }
 
 // reach is the number of pixels from the first to the last that a row of the result reads.
@@ -135,9 +129,15 @@ func (b *Blocks) PlanBytes() int {
 
 // Plan decides how to convolve, before anything else is called.
 func (b *Blocks) Plan() {
-	b.flat, b.apart = b.reads()
+	one := [2]int{1, 1}
+	b.flat = b.Kernel == one && b.Pad == [2]int{} && (b.Stride != one || b.In == b.Out)
+	b.apart = b.Pad[1] > 0 || b.reach() > b.In[1]
 	if b.flat {
-		b.In = [2]int{1, b.In[0] * b.In[1]}
+		if b.Stride != one {
+			b.apart, b.picks = true, b.Out[1]
+		}
+		b.image = b.In
+		b.In = [2]int{1, b.Out[0] * b.Out[1]}
 		b.Out = b.In
 		b.tall = evenly(b.Out[1], max(blockRoom/(4*b.Channels), 4*blockStripPixels), 2*blockStripPixels)
 	} else {
@@ -167,8 +167,11 @@ func (b *Blocks) ScratchBytes(packed bool) int {
 func (b *Blocks) depth() int { return b.Channels * b.Kernel[0] * b.Kernel[1] }
 
 func (b *Blocks) copyBytes() int {
-	if !b.apart {
+	switch {
+	case !b.apart:
 		return 0
+	case b.flat:
+		return 4 * b.Channels * b.tall
 	}
 	return b.rowsBytes(b.tall)
 }
@@ -255,7 +258,7 @@ func (b *Blocks) volume() int {
 	if !b.apart {
 		return pixelBytes * b.In[0] * b.In[1]
 	}
-	return b.rowsBytes(b.tall) / (b.Channels / BlockLen)
+	return b.copyBytes() / (b.Channels / BlockLen)
 }
 
 // down is the number of parts into which an image is cut.
@@ -288,6 +291,9 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 	part /= across
 	place, group, image := part%down*b.tall, part/down%b.Groups, part/down/b.Groups
 	in, out := 4*b.Channels*b.In[0]*b.In[1], 4*b.Columns*b.Out[0]*b.Out[1]
+	if b.flat {
+		in = 4 * b.Channels * b.image[0] * b.image[1]
+	}
 	x := unsafe.Add(at.X, (image*b.Groups+group)*in)
 	r := blockRun{
 		Blocks: b, out: unsafe.Add(at.Out, (image*b.Groups+group)*out), weights: weights(group), from: piece * strips / across, to: (piece + 1) * strips / across,
@@ -300,98 +306,126 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 	if b.Bias {
 		r.bias = unsafe.Add(at.Bias, 4*group*b.Columns)
 	}
-	if b.flat {
-		r.lines(&b.classes[0], unsafe.Add(x, place*pixelBytes), place, min(b.tall, b.Out[1]-place), 1)
-		return
-	}
-	end, top := min(place+b.tall, b.Out[0]), 0
-	if b.apart {
-		top = max(0, place*b.Stride[0]-b.Pad[0])
-		b.copyRows(scratch, x, top, min(b.In[0], (end-1)*b.Stride[0]-b.Pad[0]+(b.Kernel[0]-1)*b.Dilation[0]+1))
-		x = scratch
-	}
-	for i := range b.classes {
-		c := &b.classes[i]
-		first, last := max(c.first, place), min(c.end, end)
-		if first >= last {
-			continue
+	switch {
+	case b.flat:
+		r.first, r.pixels, r.end = place, min(b.tall, b.Out[1]-place), place+1
+		r.x = unsafe.Add(x, place*pixelBytes)
+		if b.picks > 0 {
+			r.p.aRow = pixelBytes
+			b.pick(scratch, x, place, r.pixels)
+			r.x = scratch
 		}
-		from := x
-		if len(c.steps) > 0 {
-			from = unsafe.Add(x, (first*b.Stride[0]-b.Pad[0]+c.top*b.Dilation[0]-top)*b.lineBytes())
+	default:
+		r.first, r.pixels, r.end = place, b.Out[1], min(place+b.tall, b.Out[0])
+		r.x = x
+		if b.apart {
+			r.top = max(0, place*b.Stride[0]-b.Pad[0])
+			b.copyRows(scratch, x, r.top, min(b.In[0], (r.end-1)*b.Stride[0]-b.Pad[0]+(b.Kernel[0]-1)*b.Dilation[0]+1))
+			r.x = scratch
 		}
-		r.lines(c, from, first*b.Out[1], b.Out[1], last-first)
 	}
+	r.run()
 }
 
-// blockRun is a part of Blocks.
+// blockRun is a part of Blocks: some strips of the weights with rows [first, end) of the
+// result or, in a flat image, with pixels from the first one on.
 type blockRun struct {
 	*Blocks
 	p           blockPanel
+	x           unsafe.Pointer // what is read
+	top         int            // the row of the image at x
 	out, bias   unsafe.Pointer
 	weights     Operand
 	from, to    int // strips of the weights
+	first, end  int
+	pixels      int // of a row
 	added       bool
 	sums, strip unsafe.Pointer // in scratch
 }
 
-// lines computes count lines of some pixels each, of which the first one of the result is
-// given: all of a class that read pixels from x on.
-func (r *blockRun) lines(c *blockClass, x unsafe.Pointer, first, pixels, count int) {
+// run computes the part strip by strip. Each block of weights meets all rows before the next.
+func (r *blockRun) run() {
 	p, width := &r.p, levels[chosen].columns
 	strip := blockStripPixels
 	if chosen == avx2 {
 		strip = blockStripAVX2
 	}
-	p.rows, p.strip, p.cLine = pixels, evenly(pixels, strip, 1), pixelBytes*pixels
-	outputs := r.Out[0] * r.Out[1]
+	outputs, begin, count := r.Out[0]*r.Out[1], r.first*r.Out[1], (r.end-r.first)*r.pixels
+	if r.flat {
+		begin = r.first
+	}
+	p.rows, p.strip, p.cLine = r.pixels, evenly(r.pixels, strip, 1), pixelBytes*r.pixels
+	last := len(r.classes[0].blocks) - 2
 	for s := r.from; s < r.to; s++ {
 		if r.Stop != nil && r.Stop.Stopping() {
 			return
 		}
 		p.vectors = min(2, (r.Columns-s*width)/BlockLen)
 		p.b = r.weightsOf(s)
-		to := unsafe.Add(r.out, (s*width*outputs+first*BlockLen)*4)
+		to := unsafe.Add(r.out, (s*width*outputs+begin*BlockLen)*4)
 		p.block = pixelBytes * outputs
 		if r.Planes {
-			to, p.block = r.sums, pixelBytes*pixels*count
+			to, p.block = r.sums, pixelBytes*count
 		}
-		for d := range len(c.blocks) - 1 {
-			begin, end := c.blocks[d], c.blocks[d+1]
-			p.a, p.c, p.lines, p.flags = uintptr(x), uintptr(to), count, 0
-			if d == 0 {
-				p.flags = blockFirst
-				if r.Bias {
-					p.flags |= blockBias
-					p.bias = unsafe.Add(r.bias, 4*width*s)
-				}
-			}
-			if d == len(c.blocks)-2 {
-				r.complete()
-			}
-			if p.count = end - begin; p.count > 0 {
-				p.steps = &c.steps[begin]
-			} else if p.flags == 0 {
-				continue
-			}
-			p.run()
+		if r.Bias {
+			p.bias = unsafe.Add(r.bias, 4*width*s)
 		}
-		r.finish(to, s, first, pixels*count)
+		for d := range last + 1 {
+			flags := r.flags(d == 0, d == last)
+			for i := range r.classes {
+				r.lines(&r.classes[i], d, flags, to)
+			}
+		}
+		r.finish(to, s, begin, count)
 	}
 }
 
-// complete sets what the micro-kernel does with complete sums.
-func (r *blockRun) complete() {
+// flags says what the micro-kernel does with the sums of a block of depths, which begins
+// or completes them or neither.
+func (r *blockRun) flags(first, last bool) int {
+	flags := 0
+	if first {
+		flags |= blockFirst
+		if r.Bias {
+			flags |= blockBias
+		}
+	}
+	if !last {
+		return flags
+	}
 	if r.added {
-		r.p.flags |= blockAdded
+		flags |= blockAdded
 	}
 	switch r.Act {
 	case Relu:
-		r.p.flags |= blockLow
+		flags |= blockLow
 		r.p.low = 0
 	case Clip:
-		r.p.flags |= blockLow | blockHigh
+		flags |= blockLow | blockHigh
 	}
+	return flags
+}
+
+// lines computes the rows of a class for one block of depths.
+func (r *blockRun) lines(c *blockClass, d, flags int, to unsafe.Pointer) {
+	p, from, end := &r.p, max(c.first, r.first), min(c.end, r.end)
+	row := from
+	if r.flat {
+		from, end, row = r.first, r.end, 0
+	}
+	if from >= end {
+		return
+	}
+	steps := c.steps[c.blocks[d]:c.blocks[d+1]]
+	if len(steps) == 0 && flags == 0 {
+		return
+	}
+	p.a, p.c = uintptr(r.x), uintptr(to)+uintptr((from-r.first)*p.cLine)
+	p.lines, p.flags, p.count, p.steps = end-from, flags, len(steps), unsafe.SliceData(steps)
+	if len(steps) > 0 && !r.flat {
+		p.a += uintptr((row*r.Stride[0] - r.Pad[0] + c.top*r.Dilation[0] - r.top) * r.lineBytes())
+	}
+	p.run()
 }
 
 // finish applies Finish to the sums of a strip, which lie at sums, and moves them to planes.
@@ -433,6 +467,19 @@ func (b *Blocks) copyRows(dst, x unsafe.Pointer, top, bottom int) {
 			clear(to[:left])
 			copy(to[left:], from)
 			clear(to[left+len(from):])
+		}
+	}
+}
+
+// pick copies n pixels that a 1 x 1 kernel reads, from the given one of the result on.
+func (b *Blocks) pick(dst, x unsafe.Pointer, first, n int) {
+	volume, line := b.volume(), pixelBytes*b.image[1]
+	for block := range b.Channels / BlockLen {
+		to, from := unsafe.Add(dst, block*volume), unsafe.Add(x, block*b.image[0]*line)
+		for i := range n {
+			row, column := (first+i)/b.picks, (first+i)%b.picks
+			at := unsafe.Add(from, row*b.Stride[0]*line+column*b.Stride[1]*pixelBytes)
+			*(*[BlockLen]float32)(unsafe.Add(to, i*pixelBytes)) = *(*[BlockLen]float32)(at)
 		}
 	}
 }

@@ -16,9 +16,9 @@ type BlockForm struct {
 	Alike   bool // both, or neither
 }
 
-// inBlocks reports whether an image can be held in blocks. Of a single pixel, both layouts
+// canHoldBlocks reports whether an image can be held in blocks. Of a single pixel, both layouts
 // are the same.
-func inBlocks(t *Tensor) bool {
+func canHoldBlocks(t *Tensor) bool {
 	return t.rank() == 4 && t.Type == graph.Float32 && t.Shape[1] > 0 && t.Shape[1]%gemm.BlockLen == 0 && t.Shape[2]*t.Shape[3] > 1 && gemm.Level() != "plain"
 }
 
@@ -36,12 +36,12 @@ func convolvesBlocks(c *Invocation) BlockForm {
 		return BlockForm{}
 	}
 	b := blocksOf(c, v, group)
-	return BlockForm{In: inBlocks(c.In[0]) && b.CanBlock() && !spreads(c, v, group), Out: inBlocks(out)}
+	return BlockForm{In: canHoldBlocks(c.In[0]) && b.CanBlock() && !spreads(c, v, group), Out: canHoldBlocks(out)}
 }
 
 // BlockForm tells which images of a node may be held in blocks.
 func (k *Kernel) BlockForm(c *Invocation) BlockForm {
-	if k.Blocks == nil || len(c.In) == 0 || c.In[0] == nil || len(c.Out) == 0 || c.Out[0] == nil || !inBlocks(c.In[0]) && !inBlocks(c.Out[0]) {
+	if k.Blocks == nil || len(c.In) == 0 || c.In[0] == nil || len(c.Out) == 0 || c.Out[0] == nil || !canHoldBlocks(c.In[0]) && !canHoldBlocks(c.Out[0]) {
 		return BlockForm{}
 	}
 	return k.Blocks(c)
