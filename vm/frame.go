@@ -46,6 +46,7 @@ type step struct {
 	copies8   bool       // it copies bytes that are not converted, for such a step
 	unread    bool       // its output is not computed, for such a step or a chain
 	chained   bool       // one kernel computes it together with other steps
+	adds      *step      // the sum of its output and another tensor, which its kernel computes at once; nil: none
 	device    bool       // run puts it on the session's device
 	external  []*tensor  // of the last node of a group on a device: what the group reads
 	stores    []*tensor  // and what it writes
@@ -271,6 +272,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		}
 	}
 	f.joinNormGradients(order)
+	f.joinResiduals(order)
 	f.joinChains(order)
 	// Nodes are prepared in the listed order, which is that of the plan's bodies.
 	for _, st := range f.steps {

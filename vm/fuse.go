@@ -7,18 +7,22 @@ import "github.com/onnxmem/onnxmem/vm/internal/kernel"
 // The steps between the two do not matter: the bytes are live all the time, and only
 // that node reads them.
 func (st *step) activation() (*step, *kernel.Finish) {
-	f, out := st.f, st.call.Node.Outputs
+	f, maker := st.f, st
+	if st.adds != nil {
+		maker = st.adds
+	}
+	out := maker.call.Node.Outputs
 	if st.f.s.gpu != nil || !st.kernel.Fuses || len(out) != 1 || out[0] < 0 {
 		return nil, nil
 	}
 	made := f.g.Tensors[out[0]]
-	if made.Output || len(made.Readers) != 1 || st.out[0].room == 0 {
+	if made.Output || len(made.Readers) != 1 || maker.out[0].room == 0 {
 		return nil, nil
 	}
 	next := f.steps[made.Readers[0]]
 	n := next.call.Node
 	k := kernel.Lookup(n.Domain, n.Op)
-	if next.chained || n.Semantics.Call != nil || k == nil || k.Finish == nil || !next.exact() || next.out[0] == nil || next.out[0].At != st.out[0].At || next.out[0].Type != st.out[0].Type {
+	if next.chained || n.Semantics.Call != nil || k == nil || k.Finish == nil || !next.exact() || next.out[0] == nil || next.out[0].At != maker.out[0].At || next.out[0].Type != maker.out[0].Type {
 		return nil, nil
 	}
 	for i, t := range n.Inputs {
@@ -44,6 +48,9 @@ func (st *step) fuse() error {
 	}
 	if st.call.Taken {
 		next.fusedInto, next.run, st.fused = st, nil, next
+		if st.adds != nil {
+			st.adds.unread = true
+		}
 	}
 	return nil
 }

@@ -91,6 +91,7 @@ const (
 	blockStripPixels = 14      // of AVX-512
 	blockStripAVX2   = 6       // pixels
 	blockRoom        = 1 << 18 // bytes of the pixels that a part reads: they stay in the second-level cache
+	manyWeights      = 1 << 20 // bytes: each part reads them anew from a slower cache, so parts are larger
 	mostBlockRoom    = 1 << 21 // if a single row needs more
 	mostBlockSide    = 16      // taps along an axis
 	pixelBytes       = 4 * BlockLen
@@ -108,6 +109,14 @@ func (b *Blocks) CanBlock() bool {
 		}
 	}
 	return b.Pad[1] == 0 && b.reach() <= b.In[1] || b.rowsBytes(1) <= mostBlockRoom
+}
+
+// room is the most that the pixels of a part may take, if they are more than a row.
+func (b *Blocks) room() int {
+	if 4*b.depth()*b.Columns > manyWeights {
+		return 2 * blockRoom
+	}
+	return blockRoom
 }
 
 // reach is the number of pixels from the first to the last that a row of the result reads.
@@ -139,10 +148,10 @@ func (b *Blocks) Plan() {
 		b.image = b.In
 		b.In = [2]int{1, b.Out[0] * b.Out[1]}
 		b.Out = b.In
-		b.tall = evenly(b.Out[1], max(blockRoom/(4*b.Channels), 4*blockStripPixels), 2*blockStripPixels)
+		b.tall = evenly(b.Out[1], max(b.room()/(4*b.Channels), 4*blockStripPixels), 2*blockStripPixels)
 	} else {
 		b.tall = b.Out[0]
-		for b.tall > 1 && b.rowsBytes(b.tall) > blockRoom {
+		for b.tall > 1 && b.rowsBytes(b.tall) > b.room() {
 			b.tall--
 		}
 		b.tall = cuts(b.Out[0], cuts(b.Out[0], b.tall))
@@ -163,6 +172,9 @@ func (b *Blocks) ScratchBytes(packed bool) int {
 	}
 	return n
 }
+
+// Once reports whether each sum is written once, complete.
+func (b *Blocks) Once() bool { return depthOf(b.depth()) >= b.depth() }
 
 func (b *Blocks) depth() int { return b.Channels * b.Kernel[0] * b.Kernel[1] }
 

@@ -47,6 +47,20 @@ func (k *Kernel) BlockForm(c *Invocation) BlockForm {
 	return k.Blocks(c)
 }
 
+// AddsResidual reports whether a kernel can add a tensor to its result (Invocation.Residual),
+// with the bits of a separate Add. over says that the sums overwrite that tensor.
+func AddsResidual(c *Invocation, over bool) bool {
+	if c.Node.Op != "Conv" || c.Node.Domain != "" || !c.In[0].Blocks || !c.Out[0].Blocks {
+		return false
+	}
+	weight, group := c.In[1], c.Int("group", 1)
+	v, err := newWindow(c, weight.Shape[2:], c.In[0].Shape[2:], c.Out[0].Shape[2:])
+	if err != nil || weight.Shape[1] == 1 && weight.Shape[0] == group {
+		return false
+	}
+	return !over || blocksOf(c, v, group).Once()
+}
+
 // spreads reports whether packedConv computes a convolution with Image.Spread.
 func spreads(c *Invocation, v *window, group int) bool {
 	m, ch := c.In[1].Shape[0]/group, c.In[1].Shape[1]
@@ -109,6 +123,9 @@ func blocksConv(c *Invocation, v *window, group int) (Run, error) {
 	return func(w *work.Pool) error {
 		pool = w
 		at = gemm.BlockPlaces{X: x.At, Out: out.At}
+		if c.Residual != nil {
+			at.Added = c.Residual.At
+		}
 		if b.Bias {
 			at.Bias = c.In[2].At
 		}

@@ -198,6 +198,10 @@ type Invocation struct {
 	// 0 if the graph does not tell.
 	Block int
 
+	// Residual is added to output 0 before the activation that follows, in the layout of the
+	// output; nil: nothing. See AddsResidual.
+	Residual *Tensor
+
 	// Then is the activation that follows, if it overwrites output 0 in place and is
 	// its only reader; else nil. Prepare sets Taken if the kernel applies it.
 	Then  *Finish

@@ -1,0 +1,59 @@
+package vm
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// The sum of a convolution's result and another image (a residual connection) is computed by
+// the convolution, which then writes the sum alone, where the Add would. The other image must
+// be there before the convolution runs. The bits are those of the two nodes.
+
+// joinResiduals finds such sums among the nodes of a frame.
+func (f *frame) joinResiduals(order []graph.NodeID) {
+	if !f.joins() {
+		return
+	}
+	place := placesOf(order)
+	for _, id := range order {
+		st := f.steps[id]
+		n := st.call.Node
+		if n.Op != "Add" || n.Domain != "" || !st.plainFloats() || !st.out[0].Blocks || st.out[0].room == 0 || n.Inputs[0] == n.Inputs[1] {
+			continue
+		}
+		best, other := (*step)(nil), (*tensor)(nil)
+		for i, t := range n.Inputs {
+			by, x := f.convolution(t, id), st.in[1-i]
+			from := f.g.Tensors[n.Inputs[1-i]].Maker
+			if by == nil || !slices.Equal(x.Shape, st.out[0].Shape) || !x.Blocks || from < 0 || place[from] >= place[by.node] {
+				continue
+			}
+			over := st.out[0].At == x.At
+			if !over && st.out[0].At != by.out[0].At || !kernel.AddsResidual(&by.call, over) {
+				continue
+			}
+			best, other = by, x
+		}
+		if best == nil {
+			continue
+		}
+		best.adds, best.call.Residual, best.call.Out = st, &other.Tensor, []*kernel.Tensor{&st.out[0].Tensor}
+		st.chained, st.fusedInto = true, best
+	}
+}
+
+// convolution returns the step that makes a tensor, which only one node reads, if its kernel
+// may add another to it.
+func (f *frame) convolution(t graph.TensorID, reader graph.NodeID) *step {
+	made := f.g.Tensors[t]
+	if made.Maker < 0 || made.Output || !slices.Equal(made.Readers, []graph.NodeID{reader}) {
+		return nil
+	}
+	st := f.steps[made.Maker]
+	if st.chained || st.once || st.adds != nil || st.unread || !st.plainFloats() || st.out[0].Const || st.out[0].room == 0 || st.call.Node.Op != "Conv" {
+		return nil
+	}
+	return st
+}
