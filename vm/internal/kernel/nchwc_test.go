@@ -88,7 +88,7 @@ func TestBlockedImages(t *testing.T) {
 				ch := k.channels / k.group
 				x, w := store(noise(2, k.channels, 9, 11), graph.Float32), store(noise(m, ch, 3, 3), graph.Float32)
 				bias, sum := store(noise(m), graph.Float32), store(noise(2, m, 9, 11), graph.Float32)
-				w.Const = true
+				w.Const = !k.with
 				list := attrs(pads, whole1("group", int64(k.group)), text("activation", "Tanh"))
 				plain := []*Tensor{x, w, bias}
 				inner := block
