@@ -72,6 +72,10 @@ func main() {
 		signed()
 		weighPixels("weighPixelsAVX2", false)
 		weighPixels("weighSignedPixelsAVX2", true)
+		for _, s := range blockSlides {
+			s.write(false)
+			s.write(true)
+		}
 	case "simd":
 		functionTwice("expAVX2", "expAVX2 writes exp(scale·x + shift).", "scale, shift", linearTwice(exponentialTwice))
 		functionTwice("erfAVX2", "erfAVX2 writes erf(scale·x + shift).", "scale, shift", erfTwice)

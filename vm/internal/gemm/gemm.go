@@ -10,6 +10,7 @@
 //	Depthwise    the convolution of single channels, in place by a table where it can;
 //	             also its gradients
 //	Pool         the largest element under a kernel, or their sum, with vectors
+//	BlockSlide   both on images in blocks of channels, a pixel of a block to a vector
 //	Integer      C = A·B of 8-bit integers, in 32 bits; Bytes and ByteImage are
 //	             its operands
 //	BytePixels   A of a convolution of bytes with the channels last; ColumnBytes rounds

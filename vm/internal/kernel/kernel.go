@@ -183,6 +183,7 @@ type PackKey struct {
 	Len, K     int            // rows of A or columns of B; its depth
 	Step, Deep int            // as in gemm.Dense
 	Taps       int            // as in gemm.Dense
+	Lanes      bool           // of single channels, arranged for images in blocks
 	Quads      bool           // packed for products of bytes that are not widened
 	Nibbles    int            // 1, 2, 3: numbers of 4 bits, their scales, their zero points
 }

@@ -1,0 +1,83 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// layerBench is one operator of a network on a square image, with a square kernel of odd
+// length that is padded on all sides.
+type layerBench struct {
+	network                        string
+	channels, side, kernel, stride int
+}
+
+// bothLayouts times an operator of one thread on planes and on blocks.
+func bothLayouts(b *testing.B, l *layerBench, node *graph.Node, in []*Tensor, side int, then *Finish, planes, blocks func(*Invocation) (Run, error)) {
+	for _, held := range []string{"planes", "blocks"} {
+		c := &Invocation{Node: node, Version: 13, In: in, Out: []*Tensor{blank(graph.Float32, []int{1, l.channels, side, side})}, Runtime: alone{pack: true}, Then: then}
+		make := planes
+		if held == "blocks" {
+			c.In, c.Out[0].Blocks = append([]*Tensor{blocksOf(in[0])}, in[1:]...), true
+			make = blocks
+		}
+		run, err := make(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		pool := work.New(1)
+		defer pool.Close()
+		pool.SetScratch(blank(graph.Uint8, []int{c.SharedBytes + 1}).At, blank(graph.Uint8, []int{c.EachBytes + 64}).At, (c.EachBytes+63)&^63)
+		b.Run(fmt.Sprintf("network=%s/op=%s/c=%d/side=%d/k=%d/s=%d/level=%s/in=%s", l.network, node.Op, l.channels, l.side, l.kernel, l.stride, gemm.Level(), held), func(b *testing.B) {
+			for b.Loop() {
+				if err := run(pool); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// eachVectorLevel calls f with every set of micro-kernels that has vectors.
+func eachVectorLevel(b *testing.B, f func()) {
+	before := gemm.Level()
+	b.Cleanup(func() { _ = gemm.Use(before) })
+	for _, level := range gemm.Levels()[1:] {
+		if err := gemm.Use(level); err != nil {
+			b.Fatal(err)
+		}
+		f()
+	}
+}
+
+// BenchmarkBlocksDepthwise times depthwise convolutions in both layouts.
+func BenchmarkBlocksDepthwise(b *testing.B) {
+	eachVectorLevel(b, func() {
+		for _, l := range []layerBench{
+			{"mobilenetv2", 32, 112, 3, 1},
+			{"mobilenetv2", 96, 112, 3, 2},
+			{"mobilenetv2", 144, 56, 3, 1},
+			{"mobilenetv2", 192, 28, 3, 1},
+			{"mobilenetv2", 384, 14, 3, 1},
+			{"mobilenetv2", 576, 14, 3, 2},
+			{"mobilenetv2", 960, 7, 3, 1},
+			{"efficientnet-b0", 144, 56, 5, 2},
+			{"efficientnet-b0", 240, 28, 5, 1},
+			{"efficientnet-b0", 672, 14, 5, 1},
+			{"efficientnet-b0", 672, 14, 5, 2},
+			{"efficientnet-b0", 1152, 7, 5, 1},
+		} {
+			pad := int64(l.kernel / 2)
+			node := &graph.Node{Op: "Conv", Attrs: attrs(ints("pads", pad, pad, pad, pad), ints("strides", int64(l.stride), int64(l.stride)), whole1("group", int64(l.channels)))}
+			weight := store(noise(l.channels, 1, l.kernel, l.kernel), graph.Float32)
+			weight.Const = true
+			in := []*Tensor{store(noise(1, l.channels, l.side, l.side), graph.Float32), weight, store(noise(l.channels), graph.Float32)}
+			bothLayouts(b, &l, node, in, (l.side-1)/l.stride+1, clamps(0, float32(math.Inf(1))), makeConv, makeBlocksDepthwise)
+		}
+	})
+}

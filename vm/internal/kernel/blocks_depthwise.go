@@ -1,0 +1,134 @@
+package kernel
+
+import (
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// fitsBlocks reports whether t can be an image in blocks.
+func fitsBlocks(t *Tensor) bool {
+	return t.Type == graph.Float32 && t.rank() == 4 && t.Shape[1]%gemm.BlockLen == 0 && t.Len() > 0
+}
+
+// blockSlide returns the window in the form that slides over images in blocks.
+func (v *window) blockSlide() *gemm.BlockSlide {
+	return &gemm.BlockSlide{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+}
+
+// slideBlocks computes an operator on images in blocks band by band. weights has so many
+// numbers for each block, and bias as many as there are channels; each may be nil. finish,
+// the last step on a band of the output, may be nil.
+func slideBlocks(c *Invocation, s *gemm.BlockSlide, v *window, weights, bias func(*work.Pool) unsafe.Pointer, finish *Finish) Run {
+	s.UseList(numbersOf[int](c, s.ListLen()))
+	x, out := c.In[0], c.Out[0]
+	bands, blocks := s.Bands(), x.Shape[1]/gemm.BlockLen
+	var kernels, biases unsafe.Pointer
+	part := func(i, _ int) {
+		block, band := i/bands, i%bands
+		to := element[float32](out, block*gemm.BlockLen*v.outputs())
+		w, b := kernels, biases
+		if w != nil {
+			w, b = unsafe.Add(w, 4*gemm.BlockLen*(block%blocks*v.taps())), unsafe.Add(b, 4*gemm.BlockLen*(block%blocks))
+		}
+		s.Band(band, to, element[float32](x, block*gemm.BlockLen*v.inputs()), w, b)
+		if finish != nil {
+			from, end := s.BandRange(band)
+			row := span[float32](unsafe.Add(to, 4*from), end-from)
+			for from, end := range c.pieces(len(row)) {
+				finish.Row(row[from:end])
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		if weights != nil {
+			kernels, biases = weights(w), bias(w)
+		}
+		w.For(x.Shape[0]*blocks*bands, part)
+		return nil
+	}
+}
+
+// canBlocksDepthwise reports whether makeBlocksDepthwise can compute a Conv.
+func canBlocksDepthwise(c *Invocation) bool {
+	v, s := depthwiseBlocks(c)
+	return v != nil && s.ListLen() > 0
+}
+
+// depthwiseBlocks returns the window of a Conv of single channels of an image in blocks; nil
+// for any other Conv, and where vectorDepthwise could not compute it on planes: its sums would
+// have other bits.
+func depthwiseBlocks(c *Invocation) (*window, *gemm.BlockSlide) {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	if !fitsBlocks(x) || !fitsBlocks(out) || weight.Type != graph.Float32 || weight.rank() != 4 || !weight.Const || c.added != nil {
+		return nil, nil
+	}
+	if group := c.Int("group", 1); weight.Shape[1] != 1 || weight.Shape[0] != group || x.Shape[1] != group {
+		return nil, nil
+	}
+	v, err := newWindow(c, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
+	if err != nil {
+		return nil, nil
+	}
+	d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+	if d.ScratchBytes() == 0 {
+		return nil, nil
+	}
+	return v, v.blockSlide()
+}
+
+// makeBlocksDepthwise is makeConv of single channels on images in blocks.
+func makeBlocksDepthwise(c *Invocation) (Run, error) {
+	v, s := depthwiseBlocks(c)
+	if v == nil || s.ListLen() == 0 {
+		return nil, unsupportedf("this Conv of an image in blocks")
+	}
+	finish := c.take()
+	var more bool
+	s.Act, s.Low, s.High, more = finish.epilogue()
+	if !more {
+		finish = nil
+	}
+	bias := func(*work.Pool) unsafe.Pointer { return c.In[2].At }
+	if !c.Has(2) {
+		none := numbersOf[float32](c, c.In[0].Shape[1])
+		clear(none)
+		bias = func(*work.Pool) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(none)) }
+	}
+	return slideBlocks(c, s, v, c.laneWeights(), bias, finish), nil
+}
+
+// laneWeights returns a function that returns the constant weights [C, 1, taps…] of single
+// channels as [C/BlockLen, taps, BlockLen]. They are arranged once, or at each run where no
+// memory may be used for them.
+func (c *Invocation) laneWeights() func(*work.Pool) unsafe.Pointer {
+	weight := c.In[1]
+	channels, taps := weight.Shape[0], count(weight.Shape[2:])
+	arrange := func(to unsafe.Pointer) {
+		d, s := span[float32](to, weight.Len()), data[float32](weight)
+		m := meter{c: c}
+		for first := 0; first < channels; first += gemm.BlockLen {
+			m.add(gemm.BlockLen * taps)
+			for lane := range gemm.BlockLen {
+				for t := range taps {
+					d[first*taps+t*gemm.BlockLen+lane] = s[(first+lane)*taps+t]
+				}
+			}
+		}
+	}
+	key := PackKey{At: weight.At, Type: weight.Type, Lanes: true, Len: channels, K: taps}
+	if weight.Made != nil {
+		key.At, key.Made = nil, weight.Made
+	}
+	if at, ok := c.Runtime.Pack(key, weight.Bytes(), arrange); ok {
+		c.Packed = append(c.Packed, weight)
+		return func(*work.Pool) unsafe.Pointer { return at }
+	}
+	off := c.Shared(weight.Bytes())
+	return func(w *work.Pool) unsafe.Pointer {
+		arrange(w.Shared(off))
+		return w.Shared(off)
+	}
+}
