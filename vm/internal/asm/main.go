@@ -76,6 +76,8 @@ func main() {
 			s.write(false)
 			s.write(true)
 		}
+		sumBlocks(false)
+		sumBlocks(true)
 	case "simd":
 		functionTwice("expAVX2", "expAVX2 writes exp(scale·x + shift).", "scale, shift", linearTwice(exponentialTwice))
 		functionTwice("erfAVX2", "erfAVX2 writes erf(scale·x + shift).", "scale, shift", erfTwice)

@@ -20,6 +20,12 @@ func largestBlocksAVX512(p *blockSliding, boxes *blockBox, count int)
 //go:noescape
 func averageBlocksAVX512(p *blockSliding, boxes *blockBox, count int)
 
+//go:noescape
+func sumBlocksAVX2(sums *[BlockLen]float64, src unsafe.Pointer, n int)
+
+//go:noescape
+func sumBlocksAVX512(sums *[BlockLen]float64, src unsafe.Pointer, n int)
+
 // Any other offset does not compile.
 const _ = -(unsafe.Offsetof(blockSliding{}.taps) ^ 24 | unsafe.Offsetof(blockSliding{}.bias) ^ 32 | unsafe.Offsetof(blockSliding{}.flag) ^ 40 | unsafe.Offsetof(blockSliding{}.high) ^ 52 |
 	unsafe.Offsetof(blockBox{}.taps) ^ 16 | unsafe.Offsetof(blockBox{}.columns) ^ 32 | unsafe.Offsetof(blockBox{}.pixels) ^ 48 | unsafe.Offsetof(blockBox{}.srcNext) ^ 64 |
@@ -41,5 +47,14 @@ func (p *blockSliding) run(join Join, boxes []blockBox) {
 		largestBlocksAVX512(p, first, n)
 	default:
 		largestBlocksAVX2(p, first, n)
+	}
+}
+
+// sumBlocks adds up n pixels, a multiple of 16 that is not 0.
+func sumBlocks(sums *[BlockLen]float64, src unsafe.Pointer, n int) {
+	if chosen == avx512 {
+		sumBlocksAVX512(sums, src, n)
+	} else {
+		sumBlocksAVX2(sums, src, n)
 	}
 }

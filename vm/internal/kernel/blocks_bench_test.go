@@ -81,3 +81,38 @@ func BenchmarkBlocksDepthwise(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkBlocksPool times pools in both layouts.
+func BenchmarkBlocksPool(b *testing.B) {
+	eachVectorLevel(b, func() {
+		for _, l := range []struct {
+			op string
+			layerBench
+		}{
+			{"MaxPool", layerBench{"resnet50", 64, 112, 3, 2}},
+			{"MaxPool", layerBench{"googlenet", 192, 28, 3, 1}},
+			{"MaxPool", layerBench{"yolov3-spp", 512, 19, 5, 1}},
+			{"MaxPool", layerBench{"yolov3-spp", 512, 19, 13, 1}},
+			{"AveragePool", layerBench{"inception-v3", 192, 35, 3, 1}},
+			{"AveragePool", layerBench{"densenet121", 128, 56, 2, 2}},
+			{"GlobalAveragePool", layerBench{"efficientnet-b0", 96, 112, 1, 1}},
+			{"GlobalAveragePool", layerBench{"efficientnet-b0", 672, 14, 1, 1}},
+			{"GlobalAveragePool", layerBench{"resnet50", 2048, 7, 1, 1}},
+			{"GlobalMaxPool", layerBench{"resnet50", 2048, 7, 1, 1}},
+		} {
+			pad, k := int64((l.kernel-1)/2), int64(l.kernel)
+			node := &graph.Node{Op: l.op, Attrs: attrs(ints("pads", pad, pad, pad, pad), ints("strides", int64(l.stride), int64(l.stride)), ints("kernel_shape", k, k))}
+			side, planes, blocks := (l.side+2*int(pad)-l.kernel)/l.stride+1, makeMaxPool, makeBlocksMaxPool
+			switch l.op {
+			case "AveragePool":
+				planes, blocks = makeAveragePool, makeBlocksAveragePool
+			case "GlobalAveragePool":
+				side, planes, blocks = 1, makeGlobalAveragePool, makeBlocksGlobalAveragePool
+			case "GlobalMaxPool":
+				side, planes, blocks = 1, makeGlobalMaxPool, makeBlocksGlobalMaxPool
+			}
+			in := []*Tensor{store(noise(1, l.channels, l.side, l.side), graph.Float32)}
+			bothLayouts(b, &l.layerBench, node, in, side, nil, planes, blocks)
+		}
+	})
+}

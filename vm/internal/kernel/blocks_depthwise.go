@@ -21,19 +21,20 @@ func (v *window) blockSlide() *gemm.BlockSlide {
 // slideBlocks computes an operator on images in blocks band by band. weights has so many
 // numbers for each block, and bias as many as there are channels; each may be nil. finish,
 // the last step on a band of the output, may be nil.
-func slideBlocks(c *Invocation, s *gemm.BlockSlide, v *window, weights, bias func(*work.Pool) unsafe.Pointer, finish *Finish) Run {
+func slideBlocks(c *Invocation, s *gemm.BlockSlide, weights, bias func(*work.Pool) unsafe.Pointer, finish *Finish) Run {
 	s.UseList(numbersOf[int](c, s.ListLen()))
 	x, out := c.In[0], c.Out[0]
 	bands, blocks := s.Bands(), x.Shape[1]/gemm.BlockLen
+	inputs, outputs, taps := gemm.BlockLen*s.In[1]*s.In[2], gemm.BlockLen*s.Out[1]*s.Out[2], gemm.BlockLen*s.Kernel[1]*s.Kernel[2]
 	var kernels, biases unsafe.Pointer
 	part := func(i, _ int) {
 		block, band := i/bands, i%bands
-		to := element[float32](out, block*gemm.BlockLen*v.outputs())
+		to := element[float32](out, block*outputs)
 		w, b := kernels, biases
 		if w != nil {
-			w, b = unsafe.Add(w, 4*gemm.BlockLen*(block%blocks*v.taps())), unsafe.Add(b, 4*gemm.BlockLen*(block%blocks))
+			w, b = unsafe.Add(w, 4*(block%blocks*taps)), unsafe.Add(b, 4*gemm.BlockLen*(block%blocks))
 		}
-		s.Band(band, to, element[float32](x, block*gemm.BlockLen*v.inputs()), w, b)
+		s.Band(band, to, element[float32](x, block*inputs), w, b)
 		if finish != nil {
 			from, end := s.BandRange(band)
 			row := span[float32](unsafe.Add(to, 4*from), end-from)
@@ -97,7 +98,7 @@ func makeBlocksDepthwise(c *Invocation) (Run, error) {
 		clear(none)
 		bias = func(*work.Pool) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(none)) }
 	}
-	return slideBlocks(c, s, v, c.laneWeights(), bias, finish), nil
+	return slideBlocks(c, s, c.laneWeights(), bias, finish), nil
 }
 
 // laneWeights returns a function that returns the constant weights [C, 1, taps…] of single

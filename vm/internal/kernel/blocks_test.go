@@ -115,9 +115,16 @@ func drawWindow(r *rand.Rand, i int) randomWindow {
 		if int(w.pads[a]+w.pads[a+2])+w.in[a] < extent {
 			w.in[a] = extent
 		}
-		w.out[a] = (int(w.pads[a]+w.pads[a+2])+w.in[a]-extent)/w.stride[a] + 1
 	}
+	w.fit()
 	return w
+}
+
+// fit sets the size of the output.
+func (w *randomWindow) fit() {
+	for a := range 2 {
+		w.out[a] = (int(w.pads[a]+w.pads[a+2])+w.in[a]-(w.kernel[a]-1)*w.dilation[a]-1)/w.stride[a] + 1
+	}
 }
 
 func (w *randomWindow) attrs() []*graph.Attr {
@@ -136,9 +143,7 @@ func TestBlocksDepthwise(t *testing.T) {
 		images, channels := 1+r.IntN(2), gemm.BlockLen*(1+r.IntN(2))
 		if i%50 == 49 { // several bands
 			w.in = [2]int{150, 33}
-			for a := range 2 {
-				w.out[a] = (int(w.pads[a]+w.pads[a+2])+w.in[a]-(w.kernel[a]-1)*w.dilation[a]-1)/w.stride[a] + 1
-			}
+			w.fit()
 		}
 		x, weight := odd(r, i%4 == 1, images, channels, w.in[0], w.in[1]), odd(r, i%8 == 1, channels, 1, w.kernel[0], w.kernel[1])
 		weight.Const = true
@@ -171,5 +176,93 @@ func TestBlocksDepthwise(t *testing.T) {
 	}
 	if want := 150 * (len(gemm.Levels()) - 1); done < want*9/10 {
 		t.Errorf("%d of %d convolutions are possible in blocks", done, want)
+	}
+}
+
+// TestBlocksPool: pools in blocks have the bits of those in planes. A pool with padded planes
+// may return another NaN.
+func TestBlocksPool(t *testing.T) {
+	before := gemm.Level()
+	t.Cleanup(func() { _ = gemm.Use(before) })
+	r := rand.New(rand.NewPCG(43, 44))
+	done := map[string]int{}
+	const cases = 150
+	for i := range cases {
+		w := drawWindow(r, i)
+		if i%50 == 49 { // several bands
+			w.in = [2]int{150, 33}
+			w.fit()
+		}
+		list := append(w.attrs(), ints("kernel_shape", int64(w.kernel[0]), int64(w.kernel[1])), whole1("count_include_pad", int64(i%2)))
+		if i%4 == 3 { // one more place, where the window begins in the image
+			list = append(list, whole1("ceil_mode", 1))
+			for a := range w.out {
+				if rest := (int(w.pads[a]+w.pads[a+2]) + w.in[a] - (w.kernel[a]-1)*w.dilation[a] - 1) % w.stride[a]; rest > 0 && w.out[a]*w.stride[a] < w.in[a]+int(w.pads[a]) {
+					w.out[a]++
+				}
+			}
+		}
+		images, channels := 1+r.IntN(2), gemm.BlockLen*(1+r.IntN(2))
+		for _, op := range []string{"MaxPool", "AveragePool"} {
+			planar, blocked := makeMaxPool, makeBlocksMaxPool
+			if op == "AveragePool" {
+				planar, blocked = makeAveragePool, makeBlocksAveragePool
+			}
+			x := odd(r, i%3 == 1 && (op == "AveragePool" || w.kernel[0]*w.kernel[1] <= mostTogether), images, channels, w.in[0], w.in[1])
+			for _, level := range gemm.Levels() {
+				if err := gemm.Use(level); err != nil {
+					t.Fatal(err)
+				}
+				shape := []int{images, channels, w.out[0], w.out[1]}
+				node := &graph.Node{Op: op, Attrs: list}
+				planes := &Invocation{Node: node, Version: 19, In: []*Tensor{x}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}
+				blocks := &Invocation{Node: node, Version: 19, In: []*Tensor{blocksOf(x)}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}
+				blocks.Out[0].Blocks = true
+				if !canBlocksPool(blocks) {
+					continue
+				}
+				done[op]++
+				computeWith(t, planes, planar)
+				computeWith(t, blocks, blocked)
+				sameImages(t, fmt.Sprintf("case %d, %s, %s, %+v", i, op, level, w), planes.Out[0], blocks.Out[0])
+			}
+		}
+	}
+	if want := cases * (len(gemm.Levels()) - 1); done["MaxPool"] < want*8/10 || done["AveragePool"] < want*9/10 {
+		t.Errorf("of %d pools, those are possible in blocks: %v", want, done)
+	}
+}
+
+// TestBlocksGlobalPool: global pools of images in blocks have the bits of those in planes.
+func TestBlocksGlobalPool(t *testing.T) {
+	before := gemm.Level()
+	t.Cleanup(func() { _ = gemm.Use(before) })
+	r := rand.New(rand.NewPCG(45, 46))
+	for _, size := range [][2]int{{1, 1}, {3, 5}, {4, 4}, {1, 17}, {7, 7}, {14, 14}, {30, 37}, {1025, 1027}} {
+		images, channels := 2, 3*gemm.BlockLen
+		if size[0] > 1000 {
+			images, channels = 1, gemm.BlockLen
+		}
+		x := odd(r, false, images, channels, size[0], size[1])
+		held := blocksOf(x)
+		for _, level := range gemm.Levels() {
+			if err := gemm.Use(level); err != nil {
+				t.Fatal(err)
+			}
+			for op, pair := range map[string][2]func(*Invocation) (Run, error){
+				"GlobalAveragePool": {makeGlobalAveragePool, makeBlocksGlobalAveragePool}, "GlobalMaxPool": {makeGlobalMaxPool, makeBlocksGlobalMaxPool},
+			} {
+				planes := &Invocation{Node: &graph.Node{Op: op}, In: []*Tensor{x}, Out: []*Tensor{blank(graph.Float32, []int{images, channels, 1, 1})}, Runtime: alone{}}
+				blocks := &Invocation{Node: &graph.Node{Op: op}, In: []*Tensor{held}, Out: []*Tensor{blank(graph.Float32, []int{images, channels, 1, 1})}, Runtime: alone{}}
+				if can := canBlocksGlobalPool(blocks); can != (level != "plain") {
+					t.Fatalf("%s at level %s: possible in blocks: %v", op, level, can)
+				} else if !can {
+					continue
+				}
+				computeWith(t, planes, pair[0])
+				computeWith(t, blocks, pair[1])
+				sameImages(t, fmt.Sprintf("%s of %v, %s", op, size, level), planes.Out[0], blocks.Out[0])
+			}
+		}
 	}
 }

@@ -47,7 +47,7 @@ func maxPool[T number](c *Invocation, least T) (Run, error) {
 	if x.Type == graph.Float32 && !c.HasOut(1) {
 		d := v.planes()
 		if v.taps() > mostTogether {
-			if p := newPaddedPool(c, v); p != nil {
+			if p := newPaddedPool(c, v, 1); p != nil {
 				return p.run(x, out), nil
 			}
 		}
@@ -165,15 +165,7 @@ func averagePool[T floating](c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	include := c.Int("count_include_pad", 0) != 0
-	// taps is the number of taps that count along an axis at output position o.
-	taps := func(a, o int) int {
-		start, from, to := v.reach(a, o)
-		if include {
-			return min(v.kernel[a], max(0, cuts(v.in[a]+v.after[a]-start, v.dil[a])))
-		}
-		return to - from
-	}
+	taps := v.countedBy(c)
 	x, out := c.In[0], c.Out[0]
 	if p := v.pool(c); x.Type == graph.Float32 && p.MaskLen() > 0 {
 		return averagePoolPlanes(c, v, p, taps), nil
@@ -200,6 +192,19 @@ func averagePool[T floating](c *Invocation) (Run, error) {
 		w.For(x.Shape[0]*x.Shape[1], part)
 		return nil
 	}, nil
+}
+
+// countedBy returns the number of taps along an axis that count for an AveragePool at output
+// position o.
+func (v *window) countedBy(c *Invocation) func(a, o int) int {
+	include := c.Int("count_include_pad", 0) != 0
+	return func(a, o int) int {
+		start, from, to := v.reach(a, o)
+		if include {
+			return min(v.kernel[a], max(0, cuts(v.in[a]+v.after[a]-start, v.dil[a])))
+		}
+		return to - from
+	}
 }
 
 // power is the attribute p of a norm, which is a float in opset 1.

@@ -18,13 +18,14 @@ type paddedPool struct {
 	v      *window
 	padded [3]int
 	length int // of the padded plane
+	lanes  int // channels that lie side by side at each place of the plane
 	each   int
 }
 
 // newPaddedPool returns nil if the window moves by more than 1, or the padded plane is far
 // larger than its input and output.
-func newPaddedPool(c *Invocation, v *window) *paddedPool {
-	p := &paddedPool{c: c, v: v, length: 1}
+func newPaddedPool(c *Invocation, v *window, lanes int) *paddedPool {
+	p := &paddedPool{c: c, v: v, length: 1, lanes: lanes}
 	most := 4*(v.inputs()+v.outputs()) + 1024
 	for a := range p.padded {
 		if v.stride[a] != 1 || v.pads[a] < 0 || v.kernel[a] > most || v.dil[a] > most {
@@ -39,30 +40,31 @@ func newPaddedPool(c *Invocation, v *window) *paddedPool {
 	if p.length == 0 {
 		return nil
 	}
-	p.each = c.Each(mul(4, p.length))
+	p.each = c.Each(mul(4, p.length, lanes))
 	return p
 }
 
 func (p *paddedPool) run(x, out *Tensor) Run {
-	v := p.v
+	v, inputs, outputs := p.v, p.v.inputs()*p.lanes, p.v.outputs()*p.lanes
 	var pool *work.Pool
 	part := func(plane, worker int) {
-		in := span[float32](element[float32](x, plane*v.inputs()), v.inputs())
-		d := span[float32](element[float32](out, plane*v.outputs()), v.outputs())
-		room := span[float32](pool.Each(worker, p.each), p.length)
+		in := span[float32](element[float32](x, plane*inputs), inputs)
+		d := span[float32](element[float32](out, plane*outputs), outputs)
+		room := span[float32](pool.Each(worker, p.each), p.length*p.lanes)
 		p.fill(room, in)
 		p.join(room)
 		m := meter{c: p.c}
 		for od := range v.out[0] {
 			for oh := range v.out[1] {
-				m.add(v.out[2])
-				copy(d[(od*v.out[1]+oh)*v.out[2]:][:v.out[2]], room[(od*p.padded[1]+oh)*p.padded[2]:])
+				row := v.out[2] * p.lanes
+				m.add(row)
+				copy(d[(od*v.out[1]+oh)*row:][:row], room[(od*p.padded[1]+oh)*p.padded[2]*p.lanes:])
 			}
 		}
 	}
 	return func(w *work.Pool) error {
 		pool = w
-		w.For(x.Shape[0]*x.Shape[1], part)
+		w.For(x.Shape[0]*x.Shape[1]/p.lanes, part)
 		return nil
 	}
 }
@@ -81,9 +83,9 @@ func (p *paddedPool) fill(room, in []float32) {
 	m := meter{c: p.c}
 	for id := range n[0] {
 		for ih := range n[1] {
-			m.add(n[2])
+			m.add(n[2] * p.lanes)
 			to := ((id+v.pads[0])*p.padded[1]+ih+v.pads[1])*p.padded[2] + v.pads[2]
-			copy(room[to:][:n[2]], in[(id*v.in[1]+ih)*v.in[2]:])
+			copy(room[to*p.lanes:][:n[2]*p.lanes], in[(id*v.in[1]+ih)*v.in[2]*p.lanes:])
 		}
 	}
 }
@@ -92,7 +94,7 @@ func (p *paddedPool) fill(room, in []float32) {
 // that begins there.
 func (p *paddedPool) join(room []float32) {
 	v := p.v
-	unit := p.length
+	unit := p.length * p.lanes
 	for a, n := range p.padded {
 		unit /= n
 		for taps := 1; taps < v.kernel[a]; {

@@ -1,0 +1,193 @@
+package kernel
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// mostPaddedBlock bounds the scratch in bytes of a pool that copies a block into its padding.
+const mostPaddedBlock = 1 << 20
+
+// canBlocksPool reports whether makeBlocksMaxPool or makeBlocksAveragePool can compute a pool,
+// and canBlocksGlobalPool whether there is a kernel for a global one.
+func canBlocksPool(c *Invocation) bool {
+	inner := *c // which reserves scratch
+	inner.Walls = nil
+	switch c.Node.Op {
+	case "MaxPool":
+		padded, s := maxPoolBlocks(&inner)
+		return padded != nil || s != nil
+	case "AveragePool":
+		return averagePoolBlocks(&inner) != nil
+	}
+	return false
+}
+
+func canBlocksGlobalPool(c *Invocation) bool {
+	return (c.Node.Op == "GlobalAveragePool" || c.Node.Op == "GlobalMaxPool") && gemm.Level() != "plain" && fitsBlocks(c.In[0])
+}
+
+// blocksWindow returns the window of a pool of an image in blocks, or nil.
+func blocksWindow(c *Invocation) *window {
+	if !fitsBlocks(c.In[0]) || !fitsBlocks(c.Out[0]) {
+		return nil
+	}
+	v, err := poolWindow(c)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// maxPoolBlocks returns the way to compute a MaxPool in blocks which gives the bits that
+// maxPool gives in planes, if there is one: padded planes, or a kernel that slides.
+func maxPoolBlocks(c *Invocation) (*paddedPool, *gemm.BlockSlide) {
+	v := blocksWindow(c)
+	if v == nil || c.HasOut(1) || gemm.Level() == "plain" {
+		return nil, nil
+	}
+	d, s := v.planes(), v.blockSlide()
+	few := v.taps() <= mostTogether
+	if !few {
+		switch padded := newPaddedPool(c, v, gemm.BlockLen); {
+		case padded != nil && padded.length > mostPaddedBlock/4/gemm.BlockLen:
+			return nil, nil
+		case padded != nil:
+			return padded, nil
+		}
+	}
+	switch {
+	case v.pool(c).MaskLen() > 0 && d.TableLen() == 0:
+		s.Join = gemm.LargestColumns
+	case few && d.ScratchBytes() > 0:
+		s.Join = gemm.Largest
+	default:
+		return nil, nil
+	}
+	if s.ListLen() == 0 {
+		return nil, nil
+	}
+	return nil, s
+}
+
+// makeBlocksMaxPool is makeMaxPool of an image in blocks, without indices.
+func makeBlocksMaxPool(c *Invocation) (Run, error) {
+	padded, s := maxPoolBlocks(c)
+	switch {
+	case padded != nil:
+		return padded.run(c.In[0], c.Out[0]), nil
+	case s != nil:
+		return slideBlocks(c, s, nil, nil, nil), nil
+	}
+	return nil, unsupportedf("this MaxPool of an image in blocks")
+}
+
+// averagePoolBlocks returns the AveragePool in the form that slides, or nil if averagePool
+// would add up in another order.
+func averagePoolBlocks(c *Invocation) *gemm.BlockSlide {
+	v := blocksWindow(c)
+	if v == nil || v.pool(c).MaskLen() == 0 && !v.byRows() {
+		return nil
+	}
+	s := v.blockSlide()
+	s.Join, s.Counted = gemm.Average, v.countedBy(c)
+	if s.ListLen() == 0 {
+		return nil
+	}
+	return s
+}
+
+// makeBlocksAveragePool is makeAveragePool of an image in blocks.
+func makeBlocksAveragePool(c *Invocation) (Run, error) {
+	s := averagePoolBlocks(c)
+	if s == nil {
+		return nil, unsupportedf("this AveragePool of an image in blocks")
+	}
+	return slideBlocks(c, s, nil, nil, nil), nil
+}
+
+// makeBlocksGlobalAveragePool is makeGlobalAveragePool of an image in blocks. The output, a
+// pixel of each channel, is the same in blocks and in planes.
+func makeBlocksGlobalAveragePool(c *Invocation) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	n := count(x.Shape[2:])
+	part := func(i, _ int) {
+		const most = 1 << 20 // as in sumOf
+		var sums, more [gemm.BlockLen]float64
+		for from := 0; ; from += most {
+			sumBlock(&more, span[float32](element[float32](x, (i*n+from)*gemm.BlockLen), gemm.BlockLen*min(n-from, most)))
+			for lane := range sums {
+				sums[lane] += more[lane]
+			}
+			if from+most >= n {
+				break
+			}
+			c.poll()
+		}
+		for lane, sum := range sums {
+			data[float32](out)[i*gemm.BlockLen+lane] = float32(sum / float64(n))
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(x.Shape[0]*x.Shape[1]/gemm.BlockLen, part)
+		return nil
+	}, nil
+}
+
+// sumBlock adds up the pixels of a block, each channel in the order of simd.Sum. gemm.SumBlock
+// reads them several times, and so none that do not stay in the first-level cache.
+func sumBlock(sums *[gemm.BlockLen]float64, x []float32) {
+	const most = 512 // pixels
+	if n := len(x) / gemm.BlockLen; n <= most {
+		gemm.SumBlock(sums, unsafe.Pointer(unsafe.SliceData(x)), n)
+		return
+	}
+	var list [16 * gemm.BlockLen]float64 // of every sixteenth pixel
+	for ; len(x) >= len(list); x = x[len(list):] {
+		simd.AddWide(list[:], x[:len(list)])
+	}
+	at := func(i, lane int) float64 { return list[i*gemm.BlockLen+lane] }
+	for lane := range sums {
+		four := func(i int) float64 { return at(i, lane) + at(4+i, lane) + (at(8+i, lane) + at(12+i, lane)) }
+		sums[lane] = four(0) + four(2) + (four(1) + four(3))
+	}
+	for ; len(x) > 0; x = x[gemm.BlockLen:] {
+		for lane, v := range x[:gemm.BlockLen] {
+			sums[lane] += float64(v)
+		}
+	}
+}
+
+// makeBlocksGlobalMaxPool is makeGlobalMaxPool of an image in blocks.
+func makeBlocksGlobalMaxPool(c *Invocation) (Run, error) {
+	const together = 16 * gemm.BlockLen
+	x, out := c.In[0], c.Out[0]
+	n := count(x.Shape[2:]) * gemm.BlockLen
+	each := c.Each(4 * together)
+	var pool *work.Pool
+	part := func(i, worker int) {
+		in, best := span[float32](element[float32](x, i*n), n), span[float32](pool.Each(worker, each), together)
+		for k := range best {
+			best[k] = float32(math.Inf(-1))
+		}
+		m := meter{c: c}
+		for ; len(in) > 0; in = in[min(together, len(in)):] {
+			row := in[:min(together, len(in))]
+			m.add(len(row))
+			simd.Max(best[:len(row)], best[:len(row)], row)
+		}
+		for half := together / 2; half >= gemm.BlockLen; half /= 2 {
+			simd.Max(best[:half], best[:half], best[half:2*half])
+		}
+		copy(span[float32](element[float32](out, i*gemm.BlockLen), gemm.BlockLen), best)
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(x.Shape[0]*x.Shape[1]/gemm.BlockLen, part)
+		return nil
+	}, nil
+}
