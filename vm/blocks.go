@@ -12,8 +12,14 @@ import (
 // A convolution can read or write planes on either side. As in [frame.holdPlanes], only the
 // graph decides which tensors these are; the bits of all results are the same either way.
 
+// prefersBlocks is a variable for tests.
+var prefersBlocks = true
+
 // holdBlocks finds the images that the frame holds in blocks.
 func (f *frame) holdBlocks() {
+	if !prefersBlocks {
+		return
+	}
 	h := &holding{f: f, images: make([][]graph.TensorID, len(f.steps)), ends: make([][]graph.TensorID, len(f.steps))}
 	convolves := false
 	for i, st := range f.steps {
@@ -21,7 +27,7 @@ func (f *frame) holdBlocks() {
 		convolves = convolves || form.In || form.Out
 		n := st.call.Node
 		switch {
-		case form.Alike:
+		case form.Alike && form.In:
 			h.images[i] = []graph.TensorID{n.Inputs[0], n.Outputs[0]}
 		case form.In || form.Out:
 			if form.In {

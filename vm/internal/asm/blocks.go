@@ -10,24 +10,24 @@ import (
 
 // The offsets of the fields of gemm.blockPanel. blocks_amd64.go checks them at compile time.
 const (
-	blockA      = 0
-	blockB      = 8
-	blockC      = 16
-	blockSteps  = 24
-	blockCount  = 32
-	blockRows   = 40
-	blockStrip  = 48
-	blockARow   = 56
-	blockLines  = 64
-	blockALine  = 72
-	blockCLine  = 80
-	blockBlock  = 88
-	blockAdded  = 96
-	blockBias   = 104
-	blockFlags  = 112
-	blockColumn = 120
-	blockLow    = 128
-	blockHigh   = 132
+	denseA      = 0
+	denseB      = 8
+	denseC      = 16
+	denseSteps  = 24
+	denseCount  = 32
+	denseRows   = 40
+	denseStrip  = 48
+	denseARow   = 56
+	denseLines  = 64
+	denseALine  = 72
+	denseCLine  = 80
+	denseBlock  = 88
+	denseAdded  = 96
+	denseBias   = 104
+	denseFlags  = 112
+	denseColumn = 120
+	denseLow    = 128
+	denseHigh   = 132
 
 	blockLen      = 16 // gemm.BlockLen
 	flagFirst     = 1 << 0
@@ -58,19 +58,19 @@ func blocks(s set) {
 	Doc(name + " convolves lines of pixels with weights for two vectors of channels or, with AVX-512, one.")
 	Load(Param("p"), args)
 	Label("line")
-	load(blockA, strip)
-	load(blockC, c)
-	load(blockRows, rows)
+	load(denseA, strip)
+	load(denseC, c)
+	load(denseRows, rows)
 	forms := []columns{{"both", 2, 2, false}}
 	if s.lanes == blockLen {
-		CMPQ(Mem{Base: args, Disp: blockColumn}, Imm(1))
+		CMPQ(Mem{Base: args, Disp: denseColumn}, Imm(1))
 		JEQ(LabelRef("single"))
 		forms = append(forms, columns{"single", 1, 1, false})
 	}
 	for _, k := range forms {
 		Label(k.name)
 		// The next strip has as many pixels as the others, or those that are left.
-		load(blockStrip, count)
+		load(denseStrip, count)
 		CMPQ(rows, count)
 		CMOVQLT(rows, count)
 		for r := blockRowsOf(s); r >= 1; r-- {
@@ -80,7 +80,7 @@ func blocks(s set) {
 				JLT(LabelRef(fmt.Sprintf("%s%d", k.name, r-1)))
 			}
 			s.blocksBody(here, r, k.vectors)
-			load(blockARow, RAX)
+			load(denseARow, RAX)
 			IMUL3Q(Imm(uint64(r)), RAX, RAX)
 			ADDQ(RAX, strip)
 			ADDQ(U32(4*blockLen*r), c)
@@ -93,11 +93,11 @@ func blocks(s set) {
 		}
 	}
 	Label("next")
-	load(blockALine, RAX)
-	ADDQ(RAX, Mem{Base: args, Disp: blockA})
-	load(blockCLine, RAX)
-	ADDQ(RAX, Mem{Base: args, Disp: blockC})
-	DECQ(Mem{Base: args, Disp: blockLines})
+	load(denseALine, RAX)
+	ADDQ(RAX, Mem{Base: args, Disp: denseA})
+	load(denseCLine, RAX)
+	ADDQ(RAX, Mem{Base: args, Disp: denseC})
+	DECQ(Mem{Base: args, Disp: denseLines})
 	JNZ(LabelRef("line"))
 	VZEROUPPER()
 	RET()
@@ -121,13 +121,13 @@ func (s set) blocksBody(label string, r, vectors int) {
 		return m
 	}
 	Comment(fmt.Sprintf("%d pixels, %d vectors", r, vectors))
-	load(blockARow, step)
+	load(denseARow, step)
 	LEAQ(Mem{Base: step, Index: step, Scale: 2}, step3)
-	load(blockSteps, steps)
-	load(blockB, weights)
-	load(blockCount, left)
+	load(denseSteps, steps)
+	load(denseB, weights)
+	load(denseCount, left)
 	// Prefetch what is needed when the sums are complete.
-	load(blockBlock, pixels[0])
+	load(denseBlock, pixels[0])
 	for i := range r {
 		PREFETCHT0(Mem{Base: c, Disp: 4 * blockLen * i})
 		if vectors*s.lanes > blockLen {
@@ -172,8 +172,8 @@ func (s set) blocksBody(label string, r, vectors int) {
 
 	// What is written: the second block of AVX-512 lies elsewhere.
 	second, added, flags, x := RAX, RBX, R12, free[0]
-	load(blockFlags, flags)
-	load(blockBlock, second)
+	load(denseFlags, flags)
+	load(denseBlock, second)
 	ADDQ(c, second)
 	at := func(i, v int) Mem {
 		switch {
@@ -202,7 +202,7 @@ func (s set) blocksBody(label string, r, vectors int) {
 	each(func(i, v int) { VADDPS(at(i, v), acc(i, v), acc(i, v)) })
 	Label(label + "first")
 	when(flagBlockBias, "bias", func() {
-		load(blockBias, R13)
+		load(denseBias, R13)
 		for v := range vectors {
 			VMOVUPS(Mem{Base: R13, Disp: v * size}, x)
 			for i := range r {
@@ -211,7 +211,7 @@ func (s set) blocksBody(label string, r, vectors int) {
 		}
 	})
 	when(flagAdded, "added", func() {
-		load(blockAdded, added)
+		load(denseAdded, added)
 		each(func(i, v int) {
 			m := at(i, v)
 			m.Index, m.Scale = added, 1
@@ -221,7 +221,7 @@ func (s set) blocksBody(label string, r, vectors int) {
 	// As in panel.
 	when(flagBlockLow, "low", func() {
 		y := free[1]
-		VBROADCASTSS(Mem{Base: args, Disp: blockLow}, x)
+		VBROADCASTSS(Mem{Base: args, Disp: denseLow}, x)
 		s.zero(y)
 		each(func(i, v int) {
 			VMAXPS(acc(i, v), x, acc(i, v))
@@ -229,7 +229,7 @@ func (s set) blocksBody(label string, r, vectors int) {
 		})
 	})
 	when(flagBlockHigh, "high", func() {
-		VBROADCASTSS(Mem{Base: args, Disp: blockHigh}, x)
+		VBROADCASTSS(Mem{Base: args, Disp: denseHigh}, x)
 		each(func(i, v int) { VMINPS(acc(i, v), x, acc(i, v)) })
 	})
 	each(func(i, v int) { VMOVUPS(acc(i, v), at(i, v)) })

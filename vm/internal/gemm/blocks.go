@@ -92,15 +92,14 @@ const (
 	blockStripAVX2   = 6       // pixels
 	blockRoom        = 1 << 18 // bytes of the pixels that a part reads: they stay in the second-level cache
 	manyWeights      = 1 << 20 // bytes: each part reads them anew from a slower cache, so parts are larger
+	mostDenseSide    = 16      // taps along an axis
 	mostBlockRoom    = 1 << 21 // if a single row needs more
-	mostBlockSide    = 16      // taps along an axis
-	pixelBytes       = 4 * BlockLen
 )
 
 // CanBlock reports whether this machine convolves such images in blocks.
 func (b *Blocks) CanBlock() bool {
 	if chosen == plain || b.Channels%BlockLen != 0 || b.Columns%BlockLen != 0 || b.Channels == 0 || b.Columns == 0 ||
-		b.Kernel[0] < 1 || b.Kernel[1] < 1 || b.Kernel[0] > mostBlockSide || b.Kernel[1] > mostBlockSide {
+		b.Kernel[0] < 1 || b.Kernel[1] < 1 || b.Kernel[0] > mostDenseSide || b.Kernel[1] > mostDenseSide {
 		return false
 	}
 	for a := range 2 {

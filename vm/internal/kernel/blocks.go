@@ -22,9 +22,13 @@ func canHoldBlocks(t *Tensor) bool {
 	return t.rank() == 4 && t.Type == graph.Float32 && t.Shape[1] > 0 && t.Shape[1]%gemm.BlockLen == 0 && t.Shape[2]*t.Shape[3] > 1 && gemm.Level() != "plain"
 }
 
-// convolvesBlocks tells which images of a convolution may be held in blocks: each for itself.
+// convolvesBlocks tells which images of a convolution may be held in blocks: each for itself,
+// or both of one of single channels.
 func convolvesBlocks(c *Invocation) BlockForm {
 	weight, out, group := c.In[1], c.Out[0], c.Int("group", 1)
+	if canHoldBlocks(c.In[0]) && canHoldBlocks(out) && canBlocksDepthwise(c) {
+		return BlockForm{In: true, Out: true, Alike: true}
+	}
 	if c.In[0].rank() != 4 || out.Type != graph.Float32 || weight.Type != graph.Float32 || !weight.Const || weight.Shape[0] == 0 || weight.Shape[1] == 0 || weight.Shape[1] == 1 && weight.Shape[0] == group {
 		return BlockForm{}
 	}
@@ -35,7 +39,7 @@ func convolvesBlocks(c *Invocation) BlockForm {
 	if weight.Shape[0]/group%gemm.BlockLen != 0 {
 		return BlockForm{}
 	}
-	b := blocksOf(c, v, group)
+	b := denseBlocks(c, v, group)
 	return BlockForm{In: canHoldBlocks(c.In[0]) && b.CanBlock() && !spreads(c, v, group), Out: canHoldBlocks(out)}
 }
 
@@ -45,6 +49,17 @@ func (k *Kernel) BlockForm(c *Invocation) BlockForm {
 		return BlockForm{}
 	}
 	return k.Blocks(c)
+}
+
+// poolsBlocks tells whether a pool reads and writes blocks.
+func poolsBlocks(c *Invocation) BlockForm {
+	can := canHoldBlocks(c.In[0]) && canHoldBlocks(c.Out[0]) && canBlocksPool(c)
+	return BlockForm{In: can, Out: can, Alike: true}
+}
+
+// poolsWholeBlocks tells whether a global pool reads blocks. Its result is the same in planes.
+func poolsWholeBlocks(c *Invocation) BlockForm {
+	return BlockForm{In: canHoldBlocks(c.In[0]) && canBlocksGlobalPool(c)}
 }
 
 // AddsResidual reports whether a kernel can add a tensor to its result (Invocation.Residual),
@@ -58,7 +73,7 @@ func AddsResidual(c *Invocation, over bool) bool {
 	if err != nil || weight.Shape[1] == 1 && weight.Shape[0] == group {
 		return false
 	}
-	return !over || blocksOf(c, v, group).Once()
+	return !over || denseBlocks(c, v, group).Once()
 }
 
 // spreads reports whether packedConv computes a convolution with Image.Spread.
@@ -68,7 +83,7 @@ func spreads(c *Invocation, v *window, group int) bool {
 	return !gemm.Across(v.outputs(), m) && image.WorthSpreading()
 }
 
-func blocksOf(c *Invocation, v *window, group int) *gemm.Blocks {
+func denseBlocks(c *Invocation, v *window, group int) *gemm.Blocks {
 	plane := func(list [3]int) [2]int { return [2]int{list[1], list[2]} }
 	return &gemm.Blocks{
 		Images: c.In[0].Shape[0], Groups: group, Channels: c.In[1].Shape[1], Columns: c.In[1].Shape[0] / group,
@@ -79,7 +94,7 @@ func blocksOf(c *Invocation, v *window, group int) *gemm.Blocks {
 // blocksConv is packedConv for an image in blocks. The bits are the same.
 func blocksConv(c *Invocation, v *window, group int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	b := blocksOf(c, v, group)
+	b := denseBlocks(c, v, group)
 	b.Planes = !out.Blocks
 	finish := c.take()
 	var more bool

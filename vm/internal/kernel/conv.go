@@ -33,6 +33,9 @@ func makeConv(c *Invocation) (Run, error) {
 		return packedConv(c, v, group)
 	case graph.Float32:
 		if weight.Shape[1] == 1 && weight.Shape[0] == group {
+			if x.Blocks {
+				return makeBlocksDepthwise(c)
+			}
 			if run := depthwiseWeights(c, v); run != nil {
 				return run, nil
 			}

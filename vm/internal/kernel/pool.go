@@ -13,16 +13,19 @@ import (
 
 // pooling lists the operators that reduce windows of an image.
 var pooling = family{"", []Kernel{
-	{Name: "MaxPool", Make: makeMaxPool},
-	{Name: "AveragePool", Make: makeAveragePool},
+	{Name: "MaxPool", Make: makeMaxPool, Blocks: poolsBlocks},
+	{Name: "AveragePool", Make: makeAveragePool, Blocks: poolsBlocks},
 	{Name: "LpPool", Make: makeLpPool},
 	{Name: "MaxUnpool", Make: makeMaxUnpool, Half: true},
-	{Name: "GlobalAveragePool", Make: makeGlobalAveragePool},
-	{Name: "GlobalMaxPool", Make: makeGlobalMaxPool},
+	{Name: "GlobalAveragePool", Make: makeGlobalAveragePool, Blocks: poolsWholeBlocks},
+	{Name: "GlobalMaxPool", Make: makeGlobalMaxPool, Blocks: poolsWholeBlocks},
 	{Name: "GlobalLpPool", Make: makeGlobalLpPool},
 }}
 
 func makeMaxPool(c *Invocation) (Run, error) {
+	if c.In[0].Blocks {
+		return makeBlocksMaxPool(c)
+	}
 	switch c.In[0].Type {
 	case graph.Float32:
 		return maxPool(c, float32(math.Inf(-1)))
@@ -149,6 +152,9 @@ func (v *window) each(f func(o int, t *reached)) {
 }
 
 func makeAveragePool(c *Invocation) (Run, error) {
+	if c.In[0].Blocks {
+		return makeBlocksAveragePool(c)
+	}
 	switch c.In[0].Type {
 	case graph.Float32:
 		return averagePool[float32](c)
@@ -293,6 +299,9 @@ func globalPool[T floating](c *Invocation, f func(*meter, planeReader, int) floa
 
 // makeGlobalAveragePool adds up float32 with vector instructions.
 func makeGlobalAveragePool(c *Invocation) (Run, error) {
+	if c.In[0].Blocks {
+		return makeBlocksGlobalAveragePool(c)
+	}
 	x, out := c.In[0], c.Out[0]
 	if x.Type != graph.Float32 {
 		return global(average)(c)
@@ -309,6 +318,9 @@ func makeGlobalAveragePool(c *Invocation) (Run, error) {
 
 // makeGlobalMaxPool compares float32 with vector instructions.
 func makeGlobalMaxPool(c *Invocation) (Run, error) {
+	if c.In[0].Blocks {
+		return makeBlocksGlobalMaxPool(c)
+	}
 	x, out := c.In[0], c.Out[0]
 	if x.Type != graph.Float32 {
 		return global(largest)(c)
