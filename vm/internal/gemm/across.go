@@ -22,7 +22,7 @@ func Across(n, channels int) bool {
 
 // ScratchBytes is the scratch of each worker for the product's tiles.
 func (p *Product) ScratchBytes() int {
-	if p.Across {
+	if p.Across || p.Blocked {
 		return p.packingBytes() + 4*p.BlockLen()
 	}
 	return p.packingBytes()

@@ -33,7 +33,11 @@
 // products.
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+)
 
 // The sizes of the packed blocks.
 const (
@@ -81,8 +85,8 @@ type Product struct {
 	// Across says that C is stored column by column, with Stride elements from one column
 	// to the next. A must then be an Image, or a Dense with Step 1. See function Across.
 	Across bool
-	// Blocked says, with Across, that C is stored in blocks of BlockLen columns, with Stride
-	// rows in each: N is a multiple of BlockLen, and Beta is 0.
+	// Blocked says that C is stored in blocks of BlockLen rows (with Across, columns), of
+	// which each has Stride columns (rows). M (N) is a multiple of BlockLen, and Beta is 0.
 	Blocked bool
 	Stop    Stopper // nil: never
 }
@@ -111,13 +115,17 @@ func (p *Product) cut() (rows, columns int) {
 	if p.Across {
 		leastColumns = 128
 	}
-	rows, columns = evenly(p.M, tileRows, 12), max(p.N, 1)
+	unit := 12
+	if p.Blocked && !p.Across {
+		unit = 48 // whole blocks
+	}
+	rows, columns = evenly(p.M, tileRows, unit), max(p.N, 1)
 	work := max(p.M*p.N*p.K/tiles, leastWork)
 	deep := max(p.K, 1)
 	// Even tiles: the workers have equal shares.
 	columns = min(columns, evenly(p.N, max(leastColumns, cuts(work/deep/rows, widest)*widest), widest))
 	if columns == max(p.N, 1) {
-		rows = min(rows, evenly(p.M, min(tileRows, max(leastRows, work/deep/columns)), 12))
+		rows = min(rows, evenly(p.M, min(tileRows, max(leastRows, work/deep/columns)), unit))
 	}
 	return rows, columns
 }
@@ -150,11 +158,11 @@ func (p *Product) BlockLen() int {
 // p.ScratchBytes() bytes.
 func (p *Product) Tile(tile int, c, bias, scratch unsafe.Pointer) {
 	i, j, _, _ := p.Block(tile)
-	switch {
-	case p.Blocked:
-		i, j = j/BlockLen*BlockLen, i*BlockLen
-	case p.Across:
+	if p.Across {
 		i, j = j, i
+	}
+	if p.Blocked {
+		j *= BlockLen
 	}
 	p.TileAt(tile, unsafe.Add(c, 4*(i*p.Stride+j)), p.Stride, bias, scratch)
 }
@@ -167,7 +175,15 @@ func (p *Product) TileAt(tile int, c unsafe.Pointer, stride int, bias, scratch u
 		return
 	}
 	i, j, m, n := p.Block(tile)
-	p.block(i, j, m, n, c, stride, bias, scratch)
+	if !p.Blocked {
+		p.block(i, j, m, n, c, stride, bias, scratch)
+		return
+	}
+	sums := (*float32)(unsafe.Add(scratch, p.packingBytes()))
+	p.block(i, j, m, n, unsafe.Pointer(sums), n, bias, scratch)
+	for b := range m / BlockLen {
+		simd.Transpose((*float32)(unsafe.Add(c, pixelBytes*b*stride)), float(unsafe.Pointer(sums), 4*b*BlockLen*n), BlockLen, n, BlockLen, n)
+	}
 }
 
 // Whole computes all of C, which must not be stored column by column, in one part.

@@ -80,7 +80,7 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take(), added: c.added, images: images}
 	flat := v.flat()
 	packed := 0
-	across := weight.Const && (out.Blocks || gemm.Across(v.outputs(), m))
+	across := weight.Const && gemm.Across(v.outputs(), m)
 	for i := range p.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}
@@ -115,15 +115,12 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	}
 	for i := range p.list {
 		q, s := &p.list[i], &sides[i]
-		right := gemm.Operand(&s.a)
-		if s.packed.At != nil {
-			right = &s.packed
-		}
-		switch {
+		switch q.Blocked = out.Blocks; {
+		case s.packed.At == nil:
 		case !across:
-			q.A = right
-		case out.Blocks || packed == parts: // all have the same form
-			q.M, q.N, q.A, q.B, q.Across, q.Blocked = q.N, q.M, q.B, right, true, out.Blocks
+			q.A = &s.packed
+		case packed == parts: // all have the same form
+			q.M, q.N, q.A, q.B, q.Across = q.N, q.M, q.B, &s.packed, true
 			q.RowBias, q.ColBias = false, q.RowBias
 		}
 	}

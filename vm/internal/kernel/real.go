@@ -77,11 +77,11 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 			v.Tile(tile, element[float32](out, (first+i)*size), from(first+i), pool.Each(worker, each))
 			if more {
 				row, column, m, n := v.Block(tile)
-				switch {
-				case v.Blocked: // a row for each block
-					row, column, m, n = column/gemm.BlockLen, row*gemm.BlockLen, n/gemm.BlockLen, m*gemm.BlockLen
-				case v.Across:
+				if v.Across {
 					row, column, m, n = column, row, n, m
+				}
+				if v.Blocked { // a row for each block
+					row, column, m, n = row/gemm.BlockLen, column*gemm.BlockLen, m/gemm.BlockLen, n*gemm.BlockLen
 				}
 				if n == v.Stride && !v.Blocked {
 					m, n = 1, m*n
