@@ -122,6 +122,9 @@ func (p *Product) cut() (rows, columns int) {
 	rows, columns = evenly(p.M, tileRows, unit), max(p.N, 1)
 	work := max(p.M*p.N*p.K/tiles, leastWork)
 	deep := max(p.K, 1)
+	if p.Blocked && !p.Across { // the tile stays in the first-level cache until it is transposed
+		work = min(work, blockedTile*deep)
+	}
 	// Even tiles: the workers have equal shares.
 	columns = min(columns, evenly(p.N, max(leastColumns, cuts(work/deep/rows, widest)*widest), widest))
 	if columns == max(p.N, 1) {
@@ -129,6 +132,9 @@ func (p *Product) cut() (rows, columns int) {
 	}
 	return rows, columns
 }
+
+// blockedTile is the most elements of a tile that is transposed into blocks.
+const blockedTile = 1 << 13
 
 // evenly cuts n into the fewest pieces of at most size. It returns the length of all
 // pieces but the last, a multiple of unit.
