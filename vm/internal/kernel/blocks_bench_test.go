@@ -116,3 +116,28 @@ func BenchmarkBlocksPool(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkBlocksScaled times the factor of each channel and the doubling of an image.
+func BenchmarkBlocksScaled(b *testing.B) {
+	for _, l := range []struct {
+		op, mode string
+		layerBench
+	}{
+		{"Mul", "", layerBench{"efficientnet-b0", 96, 56, 1, 1}},
+		{"Mul", "", layerBench{"efficientnet-b0", 672, 14, 1, 1}},
+		{"Mul", "", layerBench{"efficientnet-b0", 1152, 7, 1, 1}},
+		{"Resize", "nearest", layerBench{"yolov3", 128, 26, 1, 1}},
+		{"Resize", "linear", layerBench{"deeplabv3", 256, 28, 1, 1}},
+	} {
+		node := &graph.Node{Op: l.op, Attrs: attrs(text("mode", l.mode))}
+		in := []*Tensor{store(noise(1, l.channels, l.side, l.side), graph.Float32), store(noise(1, l.channels, 1, 1), graph.Float32)}
+		side, planes, blocks := l.side, Lookup("", l.op).Make, makeBlocksScaled
+		if l.op == "Resize" {
+			side, blocks = 2*l.side, makeBlocksResize
+			scales := store(realList(1, 1, 2, 2), graph.Float32)
+			scales.Const = true
+			in = []*Tensor{in[0], nil, scales}
+		}
+		bothLayouts(b, &l.layerBench, node, in, side, nil, planes, blocks)
+	}
+}

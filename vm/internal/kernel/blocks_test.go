@@ -92,6 +92,15 @@ func sameImages(t *testing.T, what string, want, got *Tensor) {
 	}
 }
 
+// oneNaN gives all NaN the same bits.
+func oneNaN(x *Tensor) {
+	for i, v := range data[float32](x) {
+		if v != v {
+			data[float32](x)[i] = float32(math.NaN())
+		}
+	}
+}
+
 // randomWindow is a window of the operators on blocks, with an image that it fits.
 type randomWindow struct {
 	in, kernel, stride, dilation, out [2]int
@@ -263,6 +272,72 @@ func TestBlocksGlobalPool(t *testing.T) {
 				computeWith(t, blocks, pair[1])
 				sameImages(t, fmt.Sprintf("%s of %v, %s", op, size, level), planes.Out[0], blocks.Out[0])
 			}
+		}
+	}
+}
+
+// TestBlocksScaled: an operator on an image and a number for each channel has the same bits in
+// blocks, on either side and for one image or several.
+func TestBlocksScaled(t *testing.T) {
+	r := rand.New(rand.NewPCG(47, 48))
+	for _, op := range []string{"Add", "Sub", "Mul", "Div", "PRelu"} {
+		for _, size := range [][2]int{{1, 1}, {3, 5}, {7, 7}, {40, 41}} {
+			for k, shape := range [][]int{{32, 1, 1}, {1, 32, 1, 1}, {2, 32, 1, 1}} {
+				left := k%2 == 0 && op != "PRelu"
+				x, y := odd(r, false, 2, 32, size[0], size[1]), odd(r, false, shape...)
+				in := func(x *Tensor) []*Tensor {
+					if left {
+						return []*Tensor{y, x}
+					}
+					return []*Tensor{x, y}
+				}
+				planes := &Invocation{Node: &graph.Node{Op: op}, Version: 13, In: in(x), Out: []*Tensor{blank(graph.Float32, x.Shape)}, Runtime: alone{}}
+				blocks := &Invocation{Node: &graph.Node{Op: op}, Version: 13, In: in(blocksOf(x)), Out: []*Tensor{blank(graph.Float32, x.Shape)}, Runtime: alone{}}
+				blocks.Out[0].Blocks = true
+				if !canBlocksScaled(blocks) {
+					if size != [2]int{1, 1} || k < 2 {
+						t.Errorf("%s of %v and %v is not possible in blocks", op, x.Shape, shape)
+					}
+					continue
+				}
+				computeWith(t, planes, Lookup("", op).Make)
+				computeWith(t, blocks, makeBlocksScaled)
+				oneNaN(planes.Out[0]) // 0/0 may have either sign
+				oneNaN(blocks.Out[0])
+				sameImages(t, fmt.Sprintf("%s of %v and %v", op, x.Shape, shape), planes.Out[0], blocks.Out[0])
+			}
+		}
+	}
+	for _, shape := range [][]int{{1}, {1, 32, 5, 1}, {2, 32, 5, 5}, {2, 1, 1, 1}, {5, 5}} {
+		c := &Invocation{Node: &graph.Node{Op: "Mul"}, In: []*Tensor{blank(graph.Float32, []int{2, 32, 5, 5}), blank(graph.Float32, shape)}, Out: []*Tensor{blank(graph.Float32, []int{2, 32, 5, 5})}}
+		if canBlocksScaled(c) {
+			t.Errorf("a factor of shape %v is taken for one number for each channel", shape)
+		}
+	}
+}
+
+// TestBlocksResize: images in blocks are resized to the bits of those in planes.
+func TestBlocksResize(t *testing.T) {
+	r := rand.New(rand.NewPCG(49, 50))
+	for _, mode := range []string{"nearest", "linear", "cubic"} {
+		for _, size := range [][4]int{{5, 7, 10, 14}, {5, 7, 15, 7}, {9, 4, 4, 11}, {6, 6, 6, 6}, {1, 3, 5, 300}} {
+			x := odd(r, false, 2, 32, size[0], size[1])
+			shape := []int{2, 32, size[2], size[3]}
+			list := blank(graph.Int64, []int{4})
+			for i, n := range shape {
+				data[int64](list)[i] = int64(n)
+			}
+			list.Const = true
+			node := &graph.Node{Op: "Resize", Attrs: attrs(text("mode", mode))}
+			planes := &Invocation{Node: node, Version: 13, In: []*Tensor{x, nil, nil, list}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}
+			blocks := &Invocation{Node: node, Version: 13, In: []*Tensor{blocksOf(x), nil, nil, list}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}
+			blocks.Out[0].Blocks = true
+			if !canBlocksResize(blocks) {
+				t.Fatalf("%s from %v to %v is not possible in blocks", mode, x.Shape, shape)
+			}
+			computeWith(t, planes, makeResize)
+			computeWith(t, blocks, makeBlocksResize)
+			sameImages(t, fmt.Sprintf("%s from %v to %v", mode, x.Shape, shape), planes.Out[0], blocks.Out[0])
 		}
 	}
 }
