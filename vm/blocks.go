@@ -21,14 +21,14 @@ func (f *frame) holdBlocks() {
 		return
 	}
 	h := &holding{f: f, images: make([][]graph.TensorID, len(f.steps)), ends: make([][]graph.TensorID, len(f.steps))}
-	convolves := false
+	some := false
 	for i, st := range f.steps {
 		form := st.blockForm()
-		convolves = convolves || form.In || form.Out
+		some = some || form.In || form.Out
 		n := st.call.Node
 		switch {
 		case form.Alike && form.In:
-			h.images[i] = []graph.TensorID{n.Inputs[0], n.Outputs[0]}
+			h.images[i] = []graph.TensorID{n.Inputs[form.Image], n.Outputs[0]}
 		case form.In || form.Out:
 			if form.In {
 				h.ends[i] = append(h.ends[i], n.Inputs[0])
@@ -40,7 +40,7 @@ func (f *frame) holdBlocks() {
 			h.images[i] = st.blockImages()
 		}
 	}
-	if !convolves {
+	if !some {
 		return
 	}
 	for id, held := range h.find() {

@@ -12,8 +12,9 @@ const BlockLen = gemm.BlockLen
 // BlockForm tells which images of a node may be held in blocks of channels. Without In and
 // Out, none.
 type BlockForm struct {
-	In, Out bool // input 0, and output 0
+	In, Out bool // the image, and output 0
 	Alike   bool // both, or neither
+	Image   int  // the input that is the image
 }
 
 // canHoldBlocks reports whether an image can be held in blocks. Of a single pixel, both layouts
@@ -45,7 +46,7 @@ func convolvesBlocks(c *Invocation) BlockForm {
 
 // BlockForm tells which images of a node may be held in blocks.
 func (k *Kernel) BlockForm(c *Invocation) BlockForm {
-	if k.Blocks == nil || len(c.In) == 0 || c.In[0] == nil || len(c.Out) == 0 || c.Out[0] == nil || !canHoldBlocks(c.In[0]) && !canHoldBlocks(c.Out[0]) {
+	if k.Blocks == nil || len(c.In) == 0 || c.In[0] == nil || len(c.Out) == 0 || c.Out[0] == nil || !canHoldBlocks(c.In[0]) && !canHoldBlocks(c.Out[0]) || c.In[0].Shape == nil || c.Out[0].Shape == nil {
 		return BlockForm{}
 	}
 	return k.Blocks(c)
@@ -60,6 +61,25 @@ func poolsBlocks(c *Invocation) BlockForm {
 // poolsWholeBlocks tells whether a global pool reads blocks. Its result is the same in planes.
 func poolsWholeBlocks(c *Invocation) BlockForm {
 	return BlockForm{In: canHoldBlocks(c.In[0]) && canBlocksGlobalPool(c)}
+}
+
+// resizesBlocks tells whether a Resize reads and writes blocks.
+func resizesBlocks(c *Invocation) BlockForm {
+	can := canHoldBlocks(c.In[0]) && canHoldBlocks(c.Out[0]) && canBlocksResize(c)
+	return BlockForm{In: can, Out: can, Alike: true}
+}
+
+// scalesBlocks tells whether a binary operator takes an image and a number for each channel.
+func scalesBlocks(c *Invocation) BlockForm {
+	if len(c.In) < 2 || c.In[1] == nil || !canHoldBlocks(c.Out[0]) || gemm.Level() == "plain" || !canBlocksScaled(c) {
+		return BlockForm{}
+	}
+	return BlockForm{In: true, Out: true, Alike: true, Image: scaledImage(c)}
+}
+
+// scalesHeld reports whether a node is such an operator, and its image held in blocks.
+func scalesHeld(c *Invocation) bool {
+	return len(c.Out) == 1 && c.Out[0] != nil && c.Out[0].Blocks && len(c.In) == 2 && scaledRow(c.Node.Op) != nil && canBlocksScaled(c)
 }
 
 // AddsResidual reports whether a kernel can add a tensor to its result (Invocation.Residual),

@@ -12,8 +12,8 @@ import (
 
 // sampling lists the operators that resample an image.
 var sampling = family{"", []Kernel{
-	{Name: "Resize", Make: makeResize},
-	{Name: "Upsample", Make: makeResize},
+	{Name: "Resize", Make: makeResize, Blocks: resizesBlocks},
+	{Name: "Upsample", Make: makeResize, Blocks: resizesBlocks},
 }}
 
 // Interpolation is how the elements of one axis of the result are made: each is a
@@ -35,6 +35,9 @@ const mostAxes = 16
 // makeResize interpolates all axes at once: the weights of the axes multiply, so
 // an element is the sum over all combinations of their taps.
 func makeResize(c *Invocation) (Run, error) {
+	if c.In[0].Blocks {
+		return makeBlocksResize(c)
+	}
 	in, out := c.In[0], c.Out[0]
 	list, extra, err := c.Interpolations()
 	if err != nil {
