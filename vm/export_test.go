@@ -103,6 +103,37 @@ func (s *Session) HeldInPixels() []string {
 	return list
 }
 
+// HoldBlocks sets whether sessions hold images in blocks, until the test ends.
+func HoldBlocks(t testing.TB, hold bool) {
+	was := prefersBlocks
+	prefersBlocks = hold
+	t.Cleanup(func() { prefersBlocks = was })
+}
+
+// HeldInBlocks lists the tensors of the main graph whose images are held in blocks.
+func (s *Session) HeldInBlocks() []string {
+	var list []string
+	for _, t := range s.main.tensors {
+		if t != nil && t.Blocks {
+			list = append(list, t.name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Residuals lists the sums that a convolution computes.
+func (s *Session) Residuals() []string {
+	var list []string
+	for _, st := range s.main.steps {
+		if st.adds != nil {
+			list = append(list, st.adds.out[0].name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // Chained lists the names of the nodes whose work a kernel does together with that of others.
 func (s *Session) Chained() []string {
 	var list []string

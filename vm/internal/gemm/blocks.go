@@ -31,7 +31,11 @@ type Blocks struct {
 	Low, High         float32
 	Finish            func(d []float32) // applied to complete elements, in place; may be nil
 	Planes            bool              // the result lies in planes, and nothing is added to it
-	Stop              Stopper
+	// Tiles is not 0 for a transposed convolution whose kernel, of this size, covers the
+	// result without gaps and overlaps: the products of each tap, a flat convolution with
+	// weights of its own, lie so many pixels apart. The bias is added last.
+	Tiles [2]int
+	Stop  Stopper
 
 	flat    bool   // each output reads the pixel at its place: all rows are one
 	apart   bool   // pixels are read in a copy
@@ -172,6 +176,12 @@ func (b *Blocks) ScratchBytes(packed bool) int {
 	return n
 }
 
+// aside reports whether sums are complete before they are moved to the result.
+func (b *Blocks) aside() bool { return b.Planes || b.taps() > 0 }
+
+// taps is the number of taps of Tiles.
+func (b *Blocks) taps() int { return b.Tiles[0] * b.Tiles[1] }
+
 // Once reports whether each sum is written once, complete.
 func (b *Blocks) Once() bool { return depthOf(b.depth()) >= b.depth() }
 
@@ -189,7 +199,7 @@ func (b *Blocks) copyBytes() int {
 
 func (b *Blocks) sumsBytes() int {
 	switch {
-	case !b.Planes:
+	case !b.aside():
 		return 0
 	case b.flat:
 		return 4 * levels[chosen].columns * b.tall
@@ -281,7 +291,9 @@ func (b *Blocks) down() int {
 }
 
 // Parts is the number of parts for a number of workers. The results do not depend on it.
-func (b *Blocks) Parts(workers int) int { return b.Images * b.Groups * b.down() * b.across(workers) }
+func (b *Blocks) Parts(workers int) int {
+	return b.Images * b.Groups * b.down() * b.across(workers) * max(b.taps(), 1)
+}
 
 // across is the number of parts into which the channels of the result are cut.
 func (b *Blocks) across(workers int) int {
@@ -293,21 +305,23 @@ func (b *Blocks) across(workers int) int {
 	return min(cuts(each*workers, parts), cuts(b.Columns, levels[chosen].columns))
 }
 
-// Part computes one of Parts(workers) parts. weights returns the right side of a group's
-// product. scratch has ScratchBytes bytes.
+// Part computes one of Parts(workers) parts. weights returns the right side of the product of
+// a group, or of a tap of Tiles. scratch has ScratchBytes bytes.
 func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int) Operand, scratch unsafe.Pointer) {
 	across, down := b.across(workers), b.down()
 	strips := cuts(b.Columns, levels[chosen].columns)
+	tap, side := 0, max(b.taps(), 1)
+	tap, part = part%side, part/side
 	piece := part % across
 	part /= across
 	place, group, image := part%down*b.tall, part/down%b.Groups, part/down/b.Groups
-	in, out := 4*b.Channels*b.In[0]*b.In[1], 4*b.Columns*b.Out[0]*b.Out[1]
+	in, out := 4*b.Channels*b.In[0]*b.In[1], 4*b.Columns*b.Out[0]*b.Out[1]*side
 	if b.flat {
 		in = 4 * b.Channels * b.image[0] * b.image[1]
 	}
 	x := unsafe.Add(at.X, (image*b.Groups+group)*in)
 	r := blockRun{
-		Blocks: b, out: unsafe.Add(at.Out, (image*b.Groups+group)*out), weights: weights(group), from: piece * strips / across, to: (piece + 1) * strips / across,
+		Blocks: b, out: unsafe.Add(at.Out, (image*b.Groups+group)*out), weights: weights(group + tap), tap: tap, from: piece * strips / across, to: (piece + 1) * strips / across,
 		sums: unsafe.Add(scratch, b.copyBytes()), strip: unsafe.Add(scratch, b.copyBytes()+b.sumsBytes()),
 	}
 	r.p = blockPanel{low: b.Low, high: b.High, aRow: pixelBytes * b.Stride[1], aLine: b.Stride[0] * b.lineBytes()}
@@ -347,6 +361,7 @@ type blockRun struct {
 	top         int            // the row of the image at x
 	out, bias   unsafe.Pointer
 	weights     Operand
+	tap         int // of Tiles
 	from, to    int // strips of the weights
 	first, end  int
 	pixels      int // of a row
@@ -375,7 +390,7 @@ func (r *blockRun) run() {
 		p.b = r.weightsOf(s)
 		to := unsafe.Add(r.out, (s*width*outputs+begin*BlockLen)*4)
 		p.block = pixelBytes * outputs
-		if r.Planes {
+		if r.aside() {
 			to, p.block = r.sums, pixelBytes*count
 		}
 		if r.Bias {
@@ -397,9 +412,9 @@ func (r *blockRun) flags(first, last bool) int {
 	flags := 0
 	if first {
 		flags |= blockFirst
-		if r.Bias {
-			flags |= blockBias
-		}
+	}
+	if r.Bias && (first && r.taps() == 0 || last && r.taps() > 0) {
+		flags |= blockBias
 	}
 	if !last {
 		return flags
@@ -441,7 +456,7 @@ func (r *blockRun) lines(c *blockClass, d, flags int, to unsafe.Pointer) {
 
 // finish applies Finish to the sums of a strip, which lie at sums, and moves them to planes.
 func (r *blockRun) finish(sums unsafe.Pointer, s, first, pixels int) {
-	if r.Finish == nil && !r.Planes {
+	if r.Finish == nil && !r.aside() {
 		return
 	}
 	width, outputs := levels[chosen].columns, r.Out[0]*r.Out[1]
@@ -450,9 +465,24 @@ func (r *blockRun) finish(sums unsafe.Pointer, s, first, pixels int) {
 		if r.Finish != nil {
 			r.Finish(unsafe.Slice(at, pixels*BlockLen))
 		}
+		if r.taps() > 0 {
+			r.tile(unsafe.Pointer(at), s*width/BlockLen+block, first, pixels)
+		}
 		if r.Planes {
 			simd.Transpose(float(r.out, 4*((s*width+block*BlockLen)*outputs+first)), at, outputs, BlockLen, pixels, BlockLen)
 		}
+	}
+}
+
+// tile moves the pixels of a block that one tap of Tiles makes to their places.
+func (r *blockRun) tile(from unsafe.Pointer, block, first, pixels int) {
+	width, high, wide := r.image[1], r.Tiles[0], r.Tiles[1]
+	line := pixelBytes * width * wide
+	to := unsafe.Add(r.out, block*r.image[0]*high*line+r.tap/wide*line+r.tap%wide*pixelBytes)
+	for i := range pixels {
+		row, column := (first+i)/width, (first+i)%width
+		at := unsafe.Add(to, row*high*line+column*wide*pixelBytes)
+		*(*[BlockLen]float32)(at) = *(*[BlockLen]float32)(unsafe.Add(from, i*pixelBytes))
 	}
 }
 

@@ -113,9 +113,8 @@ func denseBlocks(c *Invocation, v *window, group int) *gemm.Blocks {
 
 // blocksConv is packedConv for an image in blocks. The bits are the same.
 func blocksConv(c *Invocation, v *window, group int) (Run, error) {
-	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	b := denseBlocks(c, v, group)
-	b.Planes = !out.Blocks
+	b.Planes = !c.Out[0].Blocks
 	finish := c.take()
 	var more bool
 	b.Act, b.Low, b.High, more = finish.epilogue()
@@ -130,31 +129,45 @@ func blocksConv(c *Invocation, v *window, group int) (Run, error) {
 		return nil, err
 	}
 	b.Plan()
-	m, k := b.Columns, b.Channels*v.taps()
-	sides, columns := tableOf[gemm.Packed](c, group), tableOf[gemm.Dense](c, group)
-	packed := 0
-	for g := range group {
-		columns[g] = gemm.Dense{Len: m, Step: k, Deep: 1}
+	k := b.Channels * v.taps()
+	columns := tableOf[blockColumns](c, group)
+	for g := range columns {
+		columns[g] = blockColumns{Dense: gemm.Dense{Len: b.Columns, Step: k, Deep: 1}, off: g * b.Columns * k}
 		if v.taps() > 1 {
 			columns[g].Deep, columns[g].Taps = gemm.BlockLen, v.taps()
 		}
-		if c.packWeights(&sides[g], &columns[g], weight, g*m*k, k, true) {
-			packed++
-		}
 	}
-	if packed == group {
+	return c.runBlocks(b, k, columns), nil
+}
+
+// blockColumns is the right side of a product of a convolution of blocks.
+type blockColumns struct {
+	gemm.Dense
+	packed gemm.Packed
+	off    int // of its first element in the weights
+}
+
+// runBlocks makes the Run of a convolution that is planned. Products have k terms.
+func (c *Invocation) runBlocks(b *gemm.Blocks, k int, columns []blockColumns) Run {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	packed := true
+	for i := range columns {
+		s := &columns[i]
+		packed = c.packWeights(&s.packed, &s.Dense, weight, s.off, k, true) && packed
+	}
+	if packed {
 		c.Packed = append(c.Packed, weight)
 	}
-	each := c.Each(b.ScratchBytes(packed == group))
-	weights := func(g int) gemm.Operand {
-		if packed == group {
-			return &sides[g]
+	each := c.Each(b.ScratchBytes(packed))
+	side := func(i int) gemm.Operand {
+		if packed {
+			return &columns[i].packed
 		}
-		return &columns[g]
+		return &columns[i].Dense
 	}
 	var pool *work.Pool
 	var at gemm.BlockPlaces
-	part := func(p, worker int) { b.Part(p, pool.Workers(), &at, weights, pool.Each(worker, each)) }
+	part := func(p, worker int) { b.Part(p, pool.Workers(), &at, side, pool.Each(worker, each)) }
 	return func(w *work.Pool) error {
 		pool = w
 		at = gemm.BlockPlaces{X: x.At, Out: out.At}
@@ -164,10 +177,10 @@ func blocksConv(c *Invocation, v *window, group int) (Run, error) {
 		if b.Bias {
 			at.Bias = c.In[2].At
 		}
-		for g := range columns {
-			columns[g].At = element[float32](weight, g*m*k)
+		for i := range columns {
+			columns[i].At = element[float32](weight, columns[i].off)
 		}
 		w.For(b.Parts(w.Workers()), part)
 		return nil
-	}, nil
+	}
 }

@@ -10,7 +10,7 @@ import (
 // convolution lists the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Kernel{
 	{Name: "Conv", Make: makeConv, Half: true, Fuses: true, Blocks: convolvesBlocks},
-	{Name: "ConvTranspose", Make: makeConvTranspose},
+	{Name: "ConvTranspose", Make: makeConvTranspose, Blocks: transposesBlocks},
 	{Name: "DeformConv", Make: makeDeformConv},
 	{Name: "Col2Im", Make: makeCol2Im},
 }}

@@ -10,6 +10,9 @@ import (
 )
 
 func makeConvTranspose(c *Invocation) (Run, error) {
+	if c.In[0].Blocks {
+		return makeBlocksTranspose(c)
+	}
 	switch c.Out[0].Type {
 	case graph.Float32:
 		return packedTranspose(c)

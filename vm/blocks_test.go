@@ -1,0 +1,111 @@
+package vm_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+	"golang.org/x/sys/cpu"
+)
+
+// filter adds a convolution by random weights, with a bias.
+func (n *net) filter(out, in string, attrs []*graph.Attr, dims ...int64) {
+	n.weight(out+".w", dims...)
+	n.weight(out+".b", dims[0])
+	n.node("Conv", out, in, out+".w", out+".b")
+	n.g.Nodes[len(n.g.Nodes)-1].Attrs = attrs
+}
+
+func (n *net) with(op, out string, attrs []*graph.Attr, in ...string) {
+	n.node(op, out, in...)
+	n.g.Nodes[len(n.g.Nodes)-1].Attrs = attrs
+}
+
+// blockNet writes a network of convolutions whose images can be held in blocks, but for those
+// that the caller or a Transpose sees, or that have other channels than whole blocks.
+func blockNet(t *testing.T) string {
+	n := newNet()
+	same, stride := integers("pads", 1, 1, 1, 1), integers("strides", 2, 2)
+	n.input("x", 2, 3, 18, 15)
+	n.filter("a", "x", attrs(same), 32, 3, 3, 3) // planes in, blocks out
+	n.node("Relu", "ar", "a")
+	n.filter("b", "ar", attrs(same), 32, 32, 3, 3)
+	n.filter("c", "b", nil, 32, 32, 1, 1)
+	n.node("Add", "s", "c", "ar") // c adds ar
+	n.node("Relu", "sr", "s")
+	n.filter("d", "sr", attrs(same, stride, attr("group", 32)), 32, 1, 3, 3)
+	n.with("MaxPool", "p", attrs(integers("kernel_shape", 3, 3), same, stride), "sr")
+	n.with("Concat", "j", attrs(attr("axis", 1)), "d", "p")
+	n.node("GlobalAveragePool", "m", "j")
+	n.filter("g", "m", nil, 64, 64, 1, 1)
+	n.node("Sigmoid", "gate", "g")
+	n.node("Mul", "k", "j", "gate")
+	n.weight("u.w", 64, 32, 2, 2)
+	n.weight("u.b", 32)
+	n.with("ConvTranspose", "u", attrs(stride), "k", "u.w", "u.b")
+	n.filter("v", "u", attrs(integers("strides", 2, 2)), 48, 32, 1, 1) // picks pixels
+	n.output("v", 2, 48, 9, 8)
+	n.filter("l", "k", attrs(attr("group", 2)), 96, 32, 1, 1)
+	n.node("Tanh", "lt", "l")
+	n.filter("o", "lt", attrs(same), 48, 96, 3, 3) // blocks in, planes out
+	n.filter("q", "lt", nil, 16, 96, 1, 1)         // read by a Transpose
+	n.with("Transpose", "z", attrs(integers("perm", 0, 2, 3, 1)), "q")
+	n.output("o", 2, 48, 9, 8)
+	n.output("z", 2, 9, 8, 16)
+	path := filepath.Join(t.TempDir(), "blocks.onnx")
+	n.write(t, path)
+	return path
+}
+
+// Images are held in blocks between convolutions, pools and what goes through their elements
+// alike, with the same bits: not where another operator or the caller sees them.
+func TestImagesHeldInBlocks(t *testing.T) {
+	if !cpu.X86.HasAVX2 {
+		t.Skip("no micro-kernels for blocks")
+	}
+	path := blockNet(t)
+	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 18, 15})}
+	var want map[string]vm.Value
+	for _, hold := range []bool{false, true} {
+		vm.HoldBlocks(t, hold)
+		for _, opt := range []vm.Options{{Workers: 1}, {Workers: 3, Poison: true}, {NoPack: true}, {Separate: true}, {Guard: vm.GuardEnd}} {
+			p, s := session(t, path, passes.Options{}, opt)
+			var held, sums []string
+			if hold {
+				held = []string{"a", "ar", "b", "c", "d", "j", "k", "l", "lt", "p", "s", "sr", "u"}
+				if !opt.Separate && opt.Guard == 0 {
+					sums = []string{"s"}
+				}
+			}
+			if got := s.HeldInBlocks(); !slices.Equal(got, held) {
+				t.Errorf("%+v: held in blocks: %v, want %v", opt, got, held)
+			}
+			if got := s.Residuals(); !slices.Equal(got, sums) {
+				t.Errorf("%+v: sums of convolutions: %v, want %v", opt, got, sums)
+			}
+			got, err := s.Run(t.Context(), inputs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want == nil {
+				want = map[string]vm.Value{}
+				for name, v := range got {
+					v.Data = bytes.Clone(v.Data)
+					want[name] = v
+				}
+			}
+			for name, v := range want {
+				if !bytes.Equal(v.Data, got[name].Data) {
+					t.Errorf("%+v, in blocks %v: output %s has other bits", opt, hold, name)
+				}
+			}
+			if !opt.Separate {
+				checkBoth(t, p, inputs, opt)
+			}
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package kernel
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+)
+
+// transposedBlocks returns a ConvTranspose whose kernel tiles its output as a convolution of
+// blocks; nil for any other, and where packedTranspose would add up in another order.
+func transposedBlocks(c *Invocation) *gemm.Blocks {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	if x.rank() != 4 || weight.Type != graph.Float32 || !weight.Const || c.Int("group", 1) != 1 {
+		return nil
+	}
+	v, err := transposedWindow(c)
+	if err != nil || !v.tiles() || v.kernel[0] != 1 || x.Shape[1]%gemm.BlockLen != 0 || out.Shape[1]%gemm.BlockLen != 0 {
+		return nil
+	}
+	one := [2]int{1, 1}
+	size := [2]int{x.Shape[2], x.Shape[3]}
+	b := &gemm.Blocks{
+		Images: x.Shape[0], Groups: 1, Channels: x.Shape[1], Columns: out.Shape[1], In: size, Out: size, Kernel: one, Stride: one, Dilation: one,
+		Bias: c.Has(2), Tiles: [2]int{v.kernel[1], v.kernel[2]}, Stop: c.Runtime,
+	}
+	if !b.CanBlock() {
+		return nil
+	}
+	return b
+}
+
+// transposesBlocks tells whether a ConvTranspose reads and writes blocks.
+func transposesBlocks(c *Invocation) BlockForm {
+	can := canHoldBlocks(c.In[0]) && canHoldBlocks(c.Out[0]) && transposedBlocks(c) != nil
+	return BlockForm{In: can, Out: can, Alike: true}
+}
+
+// makeBlocksTranspose is packedTranspose for images in blocks. The bits are the same.
+func makeBlocksTranspose(c *Invocation) (Run, error) {
+	b := transposedBlocks(c)
+	if b == nil {
+		return nil, unsupportedf("this ConvTranspose of an image in blocks")
+	}
+	if err := c.Runtime.Heap(int64(b.PlanBytes())); err != nil {
+		return nil, err
+	}
+	b.Plan()
+	taps := b.Tiles[0] * b.Tiles[1]
+	columns := tableOf[blockColumns](c, taps)
+	for tap := range columns {
+		columns[tap] = blockColumns{Dense: gemm.Dense{Len: b.Columns, Step: taps, Deep: b.Columns * taps}, off: tap}
+	}
+	return c.runBlocks(b, b.Channels, columns), nil
+}
