@@ -66,6 +66,10 @@ func main() {
 			nibblePanel(avx512, rows, min(8/rows, 4), false)
 			nibblePanel(vnniQuads, rows, min(8/rows, 4), true)
 		}
+		for _, s := range []set{avx2, avx512} {
+			nibbleTile(s)
+			widenNibbles(s)
+		}
 		widen()
 		interleave()
 		interleaveFour()

@@ -94,12 +94,7 @@ func nibblePanel(s set, rows, vectors int, whole bool) {
 	Label("block")
 	TESTQ(zeroed, zeroed)
 	JZ(LabelRef("middle"))
-	for v, z := range f.zeros {
-		VPMOVZXBD(f.place(zeroed, v, 1, 8), z)
-		if !whole {
-			VCVTDQ2PS(z, z)
-		}
-	}
+	f.loadZeros(whole)
 	ADDQ(Imm(16), zeroed)
 	Label("middle")
 	load(offChunks, chunks)
@@ -220,22 +215,37 @@ func (f *nibbleForm) word(w, v int) Mem {
 	return Mem{Base: strips[0], Disp: 64*w + 32*v}
 }
 
+// loadZeros loads the zero points of a block, as real numbers unless whole.
+func (f *nibbleForm) loadZeros(whole bool) {
+	for v, z := range f.zeros {
+		VPMOVZXBD(f.place(zeroed, v, 1, 8), z)
+		if !whole {
+			VCVTDQ2PS(z, z)
+		}
+	}
+}
+
+// number writes number d of each word as a real one.
+func (f *nibbleForm) number(word VecPhysical, d int, to VecPhysical) {
+	from := word
+	if d > 0 {
+		VPSRLD(Imm(uint64(4*d)), word, to)
+		from = to
+	}
+	if f.opmask {
+		VPERMPS(f.mask, from, to) // reads the lowest 4 bits
+		return
+	}
+	VPAND(f.mask, from, to)
+	VCVTDQ2PS(to, to)
+}
+
 // reals adds up the products with the 8 numbers of word w.
 func (f *nibbleForm) reals(w, v int) {
 	word, number := f.temp[0], f.temp[1]
 	VMOVUPS(f.word(w, v), word)
 	for d := range 8 {
-		from := word
-		if d > 0 {
-			VPSRLD(Imm(uint64(4*d)), word, number)
-			from = number
-		}
-		if f.opmask {
-			VPERMPS(f.mask, from, number) // reads the lowest 4 bits
-		} else {
-			VPAND(f.mask, from, number)
-			VCVTDQ2PS(number, number)
-		}
+		f.number(word, d, number)
 		VSUBPS(f.zeros[v], number, number)
 		for r := range f.rows {
 			at := Mem{Base: fresh, Disp: 4 * ((8*w+d)*f.rows + r)}

@@ -13,7 +13,7 @@ import (
 //
 //	C[i, j] = Σ A[i, k]·(number[j, k] - zero[j, k/Block])·scale[j, k/Block]
 //
-// Rows are laid out first, in groups of up to 8, which one micro-kernel multiplies. With
+// Rows are laid out first, in groups of up to 12, which one micro-kernel multiplies. With
 // Whole they are rounded to 8 bits, each block by a scale of its own, and products are exact;
 // such a row differs by up to 1/254 of the largest number of its block. Every chunk of up to
 // 32 depths is added up by itself. The bits of a row depend neither on the other rows nor on
@@ -112,41 +112,47 @@ func lay[T any](dst []T, n, blocks int, value func(j, i int) T) {
 // RowsBytes is the size of all rows that are laid out.
 func (p *Nibbles) RowsBytes() int {
 	if !p.Whole {
-		return 4 * p.M * p.deep()
+		groups, height := p.tall()
+		return 4 * max(p.M, groups*height) * p.deep()
 	}
 	return p.M * (p.deep() + 4*p.blocks()*(1+p.chunks()))
 }
 
 // Groups is the number of groups of rows.
 func (p *Nibbles) Groups() int {
-	most := nibbleRows(p.Whole)
-	return p.M/most + bits.OnesCount(uint(p.rest(most)))
+	tall, height := p.tall()
+	most, m := nibbleRows(p.Whole), max(p.M-tall*height, 0)
+	return tall + m/most + bits.OnesCount(uint(rest(m, most)))
 }
 
-// rest are the rows that are left of whole groups, as a set of sizes: without AVX-512, each
-// of them is a group.
-func (p *Nibbles) rest(most int) int {
+// rest are the rows that are left of m in whole groups, as a set of sizes: without AVX-512,
+// each of them is a group.
+func rest(m, most int) int {
 	if most == mostNibbleRows {
-		return p.M % most
+		return m % most
 	}
-	return 1<<(p.M%most) - 1
+	return 1<<(m%most) - 1
 }
 
-// mostNibbleRows is the size of the largest group, which AVX-512 has registers for.
+// mostNibbleRows is the size of the largest group of columns that are not widened, which
+// AVX-512 has registers for.
 const mostNibbleRows = 8
 
-// group returns the rows [first, first+n) of a group.
+// group returns the rows [first, first+n) of a group that is not tall.
 func (p *Nibbles) group(g int) (first, n int) {
+	tall, height := p.tall()
 	most := nibbleRows(p.Whole)
-	if g < p.M/most {
-		return g * most, most
+	first, g = tall*height, g-tall
+	m := p.M - first
+	if g < m/most {
+		return first + g*most, most
 	}
-	first, g = p.M/most*most, g-p.M/most
+	first, g = first+m/most*most, g-m/most
 	if most < mostNibbleRows {
 		return first + g, 1
 	}
 	for n = most / 2; ; n /= 2 {
-		if p.M%most&n == 0 {
+		if m%most&n == 0 {
 			continue
 		}
 		if g == 0 {
@@ -159,6 +165,10 @@ func (p *Nibbles) group(g int) (first, n int) {
 // Lay lays out the rows of a group, for all parts. a has rows of K numbers; rows has
 // RowsBytes bytes.
 func (p *Nibbles) Lay(g int, a []float32, rows unsafe.Pointer) {
+	if tall, height := p.tall(); g < tall {
+		p.layTall(g, height, a, rows)
+		return
+	}
 	first, n := p.group(g)
 	for r := range n {
 		row := a[(first+r)*p.K:][:p.K]
@@ -263,13 +273,17 @@ type nibblePanel struct {
 }
 
 // Part computes a part of C, whose rows are stride elements apart. rows were laid out by Lay,
-// and b are all packed columns. bias, which may be nil, has a number for each column. It
-// returns early if stop is stopping.
-func (p *Nibbles) Part(part int, b PackedNibbles, rows, c unsafe.Pointer, stride int, bias []float32, stop Stopper) {
+// and b are all packed columns. bias, which may be nil, has a number for each column. scratch
+// has ScratchBytes bytes. It returns early if stop is stopping.
+func (p *Nibbles) Part(part int, b PackedNibbles, rows, c unsafe.Pointer, stride int, bias []float32, scratch unsafe.Pointer, stop Stopper) {
 	one := b.part(p, part)
+	tall, _ := p.tall()
+	if tall > 0 {
+		p.tallPart(part, &one, rows, c, stride, bias, (*nibbleScratch)(scratch), stop)
+	}
 	j, n := p.Columns(part)
 	var tile [mostNibbleRows * nibbleColumns]float32
-	for g := range p.Groups() {
+	for g := tall; g < p.Groups(); g++ {
 		if stop != nil && stop.Stopping() {
 			return
 		}
@@ -324,7 +338,7 @@ func (w *nibblePanel) plain(whole bool) {
 	chunk := 16 * w.halves
 	for i := range w.blocks {
 		scales := (*[nibbleStrip]float32)(unsafe.Add(w.scales, 4*nibbleStrip*i))
-		zeros := [nibbleStrip]byte{8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8}
+		zeros := eights
 		if w.zeros != nil {
 			zeros = *(*[nibbleStrip]byte)(unsafe.Add(w.zeros, nibbleStrip*i))
 		}

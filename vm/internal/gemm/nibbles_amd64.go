@@ -38,6 +38,18 @@ func nibbleBytesVNNIx4(p *nibblePanel)
 //go:noescape
 func nibbleBytesVNNIx8(p *nibblePanel)
 
+//go:noescape
+func nibbleTileAVX2(rows, columns, scales, sums *float32, chunks, halves int)
+
+//go:noescape
+func nibbleTileAVX512(rows, columns, scales, sums *float32, chunks, halves int)
+
+//go:noescape
+func widenNibblesAVX2(dst *float32, numbers, zeros *byte, halves, step int)
+
+//go:noescape
+func widenNibblesAVX512(dst *float32, numbers, zeros *byte, halves, step int)
+
 // The offsets that package asm relies on: any other offset does not compile.
 const _ = -(unsafe.Offsetof(nibblePanel{}.numbers) ^ 8 | unsafe.Offsetof(nibblePanel{}.scales) ^ 16 | unsafe.Offsetof(nibblePanel{}.zeros) ^ 24 |
 	unsafe.Offsetof(nibblePanel{}.tile) ^ 32 | unsafe.Offsetof(nibblePanel{}.rowScales) ^ 40 | unsafe.Offsetof(nibblePanel{}.sums) ^ 48 |
@@ -107,4 +119,24 @@ func (w *nibblePanel) run(m int, whole bool) {
 	default:
 		nibblesAVX2x1(w)
 	}
+}
+
+// nibbleTile adds the products of a group of rows with a strip of columns that were widened
+// to sums, chunk by chunk.
+func nibbleTile(rows, columns, scales, sums *float32, chunks, halves int) {
+	if chosen == avx512 {
+		nibbleTileAVX512(rows, columns, scales, sums, chunks, halves)
+		return
+	}
+	nibbleTileAVX2(rows, columns, scales, sums, chunks, halves)
+}
+
+// widenNibbles writes the numbers of 16 columns less their zero points, at 16·halves depths
+// that are step bytes apart.
+func widenNibbles(dst *float32, numbers, zeros *byte, halves, step int) {
+	if chosen == avx512 {
+		widenNibblesAVX512(dst, numbers, zeros, halves, step)
+		return
+	}
+	widenNibblesAVX2(dst, numbers, zeros, halves, step)
 }

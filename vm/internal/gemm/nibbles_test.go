@@ -45,10 +45,11 @@ func (c *nibbleCase) of(from, to int, bias []float32) []float32 {
 	for g := range p.Groups() {
 		p.Lay(g, c.a[from*p.K:to*p.K], rows)
 	}
+	own := at(make([]float32, p.ScratchBytes()/4))
 	out := make([]float32, p.M*p.N+1)
 	out[p.M*p.N] = 7
 	for part := range p.Parts() {
-		p.Part(part, b, rows, at(out), p.N, bias, nil)
+		p.Part(part, b, rows, at(out), p.N, bias, own, nil)
 	}
 	if out[p.M*p.N] != 7 {
 		panic("a part wrote beyond its last row")
@@ -58,6 +59,7 @@ func (c *nibbleCase) of(from, to int, bias []float32) []float32 {
 
 // want returns an element by its definition, and the largest sum of absolute products.
 func (c *nibbleCase) want(i, j int) (sum, mass float64) {
+	var largest float32 // of a block
 	for k := range c.K {
 		block := k / c.Block
 		zero := 8.0
@@ -67,9 +69,11 @@ func (c *nibbleCase) want(i, j int) (sum, mass float64) {
 		number := float64(c.numbers[(j*c.deep()+k)/2] >> (4 * (k % 2)) & 15)
 		x := c.a[i*c.K+k]
 		if c.Whole {
-			largest := float32(0)
-			for _, y := range c.a[i*c.K+block*c.Block : i*c.K+min((block+1)*c.Block, c.K)] {
-				largest = max(largest, y, -y)
+			if k%c.Block == 0 {
+				largest = 0
+				for _, y := range c.a[i*c.K+k : i*c.K+min(k+c.Block, c.K)] {
+					largest = max(largest, y, -y)
+				}
 			}
 			scale := largest / 127
 			x = float32(math.RoundToEven(float64(x/scale))) * scale
@@ -89,6 +93,8 @@ func TestNibbles(t *testing.T) {
 		{M: 2, N: 130, K: 130, Block: 128},
 		{M: 4, N: 31, K: 64, Block: 64},
 		{M: 25, N: 17, K: 33, Block: 16},
+		{M: 31, N: 81, K: 600, Block: 512},
+		{M: 253, N: 33, K: 270, Block: 16},
 		{M: 3, N: 5, K: 0, Block: 32},
 	} {
 		for _, whole := range []bool{false, true} {
@@ -137,6 +143,7 @@ func TestNibblesPartByPart(t *testing.T) {
 	for g := range p.Groups() {
 		p.Lay(g, c.a, rows)
 	}
+	own := at(make([]float32, p.ScratchBytes()/4))
 	got := make([]float32, p.M*p.N)
 	for part := range p.Parts() {
 		j, n := p.Columns(part)
@@ -145,7 +152,7 @@ func TestNibblesPartByPart(t *testing.T) {
 		one.PackNumbers(b.Numbers, c.numbers[j*p.deep()/2:], nil)
 		one.PackScales(b.Scales, c.scales[j*p.blocks():])
 		one.PackZeros(b.Zeros, c.zeros[j*cuts(p.blocks(), 2):])
-		one.Part(0, b, rows, unsafe.Pointer(&got[j]), p.N, nil, nil)
+		one.Part(0, b, rows, unsafe.Pointer(&got[j]), p.N, nil, own, nil)
 		if one.N != n {
 			t.Fatalf("part %d has %d columns, want %d", part, one.N, n)
 		}
@@ -176,7 +183,7 @@ func TestNibblesSpecialNumbers(t *testing.T) {
 
 func BenchmarkNibbles(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, m := range []int{1, 8, 64} {
+	for _, m := range []int{1, 8, 12, 64, 128} {
 		for _, whole := range []bool{false, true} {
 			p := Nibbles{M: m, N: 2048, K: 2048, Block: 32, Whole: whole}
 			c := newNibbleCase(r, p, false)
@@ -184,13 +191,14 @@ func BenchmarkNibbles(b *testing.B) {
 			p.PackNumbers(packed.Numbers, c.numbers, nil)
 			p.PackScales(packed.Scales, c.scales)
 			rows, out := at(make([]uint32, p.RowsBytes()/4)), make([]float32, p.M*p.N)
+			own := at(make([]float32, p.ScratchBytes()/4))
 			b.Run(fmt.Sprintf("rows=%d/whole=%v", m, whole), func(b *testing.B) {
 				for b.Loop() {
 					for g := range p.Groups() {
 						p.Lay(g, c.a, rows)
 					}
 					for part := range p.Parts() {
-						p.Part(part, packed, rows, at(out), p.N, nil, nil)
+						p.Part(part, packed, rows, at(out), p.N, nil, own, nil)
 					}
 				}
 				b.ReportMetric(float64(m)*float64(p.N)*float64(p.K)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GMAC/s")

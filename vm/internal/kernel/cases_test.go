@@ -74,6 +74,7 @@ var nodeCases = []nodeCase{
 	},
 	{op: "com.microsoft.MatMulNBits", version: 1, attrs: attrs(whole1("N", 70), whole1("K", 48), whole1("block_size", 16)), in: args(noise(3, 5, 48), quants(graph.Uint8, 70, 3, 8), noise(210), quants(graph.Uint8, 70*2))},
 	{op: "com.microsoft.MatMulNBits", version: 1, attrs: attrs(whole1("N", 130), whole1("K", 48), whole1("block_size", 32), whole1("accuracy_level", 4)), in: args(noise(13, 48), quants(graph.Uint8, 130, 2, 16), noise(260), nil, nil, noise(130))},
+	{op: "com.microsoft.MatMulNBits", version: 1, attrs: attrs(whole1("N", 70), whole1("K", 40), whole1("block_size", 16)), in: args(noise(2, 17, 40), quants(graph.Uint8, 70, 3, 8), noise(210), quants(graph.Uint8, 70*2), nil, noise(70))},
 	{op: "com.microsoft.MatMulNBits", version: 1, attrs: attrs(whole1("N", 70), whole1("K", 300), whole1("block_size", 128), whole1("accuracy_level", 4)), in: args(noise(300), quants(graph.Uint8, 70, 3, 64), noise(210), quants(graph.Uint8, 70*2))},
 	{op: "com.microsoft.MatMulNBits", version: 1, attrs: attrs(whole1("N", 9), whole1("K", 40), whole1("block_size", 16), whole1("accuracy_level", 4)), in: args(noise(3, 40), quants(graph.Uint8, 9, 3, 8), noise(9, 3), noise(9, 3))},
 	{op: "com.microsoft.MatMulNBits", version: 1, attrs: attrs(whole1("N", 9), whole1("K", 70), whole1("bits", 2), whole1("block_size", 32)), in: args(noise(70), quants(graph.Uint8, 9, 3, 8), noise(9, 3), noise(9, 3))},

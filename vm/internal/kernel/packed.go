@@ -119,7 +119,7 @@ func (b *bitWeights) nibbles(c *Invocation) (Run, error) {
 	a, out, bias := c.In[0], c.Out[0], c.in(5)
 	p := gemm.Nibbles{M: a.Len() / b.k, N: b.n, K: b.k, Block: b.block, Whole: c.Int("accuracy_level", 0) == 4}
 	_ = mul(8, p.M+b.n, b.blocks(), b.block) // all sizes below are less
-	rows := c.Shared(p.RowsBytes())
+	rows, own := c.Shared(p.RowsBytes()), c.Each(p.ScratchBytes())
 	whole, packed := b.pack(c, &p)
 	var numbers, scales, zeros int // of the columns of a part, in scratch
 	if !packed {
@@ -134,7 +134,7 @@ func (b *bitWeights) nibbles(c *Invocation) (Run, error) {
 			add = data[float32](bias)
 		}
 		if packed {
-			p.Part(i, whole, pool.Shared(rows), out.At, b.n, add, c.Runtime)
+			p.Part(i, whole, pool.Shared(rows), out.At, b.n, add, pool.Each(worker, own), c.Runtime)
 			return
 		}
 		one := p.Of(i)
@@ -149,7 +149,7 @@ func (b *bitWeights) nibbles(c *Invocation) (Run, error) {
 			some.Zeros = pool.Each(worker, zeros)
 			one.PackZeros(some.Zeros, raw(b.zero)[j*((b.blocks()+1)/2):])
 		}
-		one.Part(0, some, pool.Shared(rows), element[float32](out, j), b.n, add, c.Runtime)
+		one.Part(0, some, pool.Shared(rows), element[float32](out, j), b.n, add, pool.Each(worker, own), c.Runtime)
 	}
 	return func(w *work.Pool) error {
 		pool = w
