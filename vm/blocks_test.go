@@ -38,7 +38,9 @@ func blockNet(t *testing.T) string {
 	n.node("Add", "s", "c", "ar") // c adds ar
 	n.node("Relu", "sr", "s")
 	n.filter("d", "sr", attrs(same, stride, attr("group", 32)), 32, 1, 3, 3)
-	n.with("MaxPool", "p", attrs(integers("kernel_shape", 3, 3), same, stride), "sr")
+	n.with("MaxPool", "pr", attrs(integers("kernel_shape", 3, 3), same, stride), "sr")
+	n.filter("e", "pr", nil, 32, 32, 1, 1)
+	n.node("Add", "p", "e", "pr") // overwrites pr, which e reads: e does not compute it
 	n.with("Concat", "j", attrs(attr("axis", 1)), "d", "p")
 	n.node("GlobalAveragePool", "m", "j")
 	n.filter("g", "m", nil, 64, 64, 1, 1)
@@ -76,7 +78,7 @@ func TestImagesHeldInBlocks(t *testing.T) {
 			p, s := session(t, path, passes.Options{}, opt)
 			var held, sums []string
 			if hold {
-				held = []string{"a", "ar", "b", "c", "d", "j", "k", "l", "lt", "p", "s", "sr", "u"}
+				held = []string{"a", "ar", "b", "c", "d", "e", "j", "k", "l", "lt", "p", "pr", "s", "sr", "u"}
 				if !opt.Separate && opt.Guard == 0 {
 					sums = []string{"s"}
 				}

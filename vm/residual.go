@@ -31,6 +31,9 @@ func (f *frame) joinResiduals(order []graph.NodeID) {
 				continue
 			}
 			over := st.out[0].At == x.At
+			if over && overlap(x, by.in[0]) { // which the convolution still reads
+				continue
+			}
 			if !over && st.out[0].At != by.out[0].At || !kernel.AddsResidual(&by.call, over) {
 				continue
 			}

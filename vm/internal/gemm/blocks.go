@@ -98,6 +98,7 @@ const (
 	manyWeights      = 1 << 20 // bytes: each part reads them anew from a slower cache, so parts are larger
 	mostDenseSide    = 16      // taps along an axis
 	mostBlockRoom    = 1 << 21 // if a single row needs more
+	mostBlockReach   = 1 << 20 // pixels
 )
 
 // CanBlock reports whether this machine convolves such images in blocks.
@@ -107,11 +108,11 @@ func (b *Blocks) CanBlock() bool {
 		return false
 	}
 	for a := range 2 {
-		if b.Pad[a] < 0 || b.Pad[a] > (b.Kernel[a]-1)*b.Dilation[a] || b.Out[a] < 1 || b.In[a] < 1 {
+		if b.Pad[a] < 0 || b.Pad[a] > (b.Kernel[a]-1)*b.Dilation[a] || b.Out[a] < 1 || b.In[a] < 1 || b.Stride[a] > mostBlockReach || b.Dilation[a] > mostBlockReach || b.Out[a] > mostBlockReach {
 			return false
 		}
 	}
-	return b.Pad[1] == 0 && b.reach() <= b.In[1] || b.rowsBytes(1) <= mostBlockRoom
+	return b.Pad[1] == 0 && b.reach() <= b.In[1] || b.reach() <= mostBlockReach && b.rowsBytes(1) <= mostBlockRoom
 }
 
 // room is the most that the pixels of a part may take, if they are more than a row.
@@ -142,7 +143,8 @@ func (b *Blocks) PlanBytes() int {
 // Plan decides how to convolve, before anything else is called.
 func (b *Blocks) Plan() {
 	one := [2]int{1, 1}
-	b.flat = b.Kernel == one && b.Pad == [2]int{} && (b.Stride != one || b.In == b.Out)
+	within := (b.Out[0]-1)*b.Stride[0] < b.In[0] && b.reach() <= b.In[1]
+	b.flat = b.Kernel == one && b.Pad == [2]int{} && within && (b.Stride != one || b.In == b.Out)
 	b.apart = b.Pad[1] > 0 || b.reach() > b.In[1]
 	if b.flat {
 		if b.Stride != one {
