@@ -44,7 +44,9 @@ func (f *frame) holdBlocks() {
 		return
 	}
 	for id, held := range h.find() {
-		f.tensors[id].Blocks = held
+		if t := f.tensors[id]; t != nil {
+			t.Blocks = held
+		}
 	}
 }
 

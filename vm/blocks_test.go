@@ -2,6 +2,8 @@ package vm_test
 
 import (
 	"bytes"
+	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -109,5 +111,112 @@ func TestImagesHeldInBlocks(t *testing.T) {
 				checkBoth(t, p, inputs, opt)
 			}
 		}
+	}
+}
+
+// randomBlockNet writes a network of random operators, most of which can have images in
+// blocks.
+func randomBlockNet(t *testing.T, r *rand.Rand) string {
+	type image struct {
+		name           string
+		channels, rows int64
+	}
+	n := newNet()
+	n.draw = r
+	n.input("x", 1, 3, 16, 16)
+	list := []image{{"x", 3, 16}}
+	same := integers("pads", 1, 1, 1, 1)
+	last := image{}
+	for i := range 4 + r.IntN(14) {
+		in := list[len(list)-1]
+		if r.IntN(3) == 0 {
+			in = list[r.IntN(len(list))]
+		}
+		var like []image // of the same shape
+		for _, l := range list {
+			if l.channels == in.channels && l.rows == in.rows && l.name != in.name {
+				like = append(like, l)
+			}
+		}
+		last = image{fmt.Sprint("t", i), in.channels, in.rows}
+		switch k := r.IntN(12); {
+		case k < 4 || in.channels%16 != 0:
+			last.channels = []int64{16, 32, 64, 64, 96, 24}[r.IntN(6)]
+			if taps := int64(1 + 2*r.IntN(2)); taps == 3 {
+				n.filter(last.name, in.name, attrs(same), last.channels, in.channels, 3, 3)
+			} else {
+				n.filter(last.name, in.name, nil, last.channels, in.channels, 1, 1)
+			}
+		case k == 4:
+			n.filter(last.name, in.name, attrs(same, attr("group", int(in.channels))), in.channels, 1, 3, 3)
+		case k == 5 && in.rows >= 8:
+			last.rows /= 2
+			n.with("MaxPool", last.name, attrs(integers("kernel_shape", 2, 2), integers("strides", 2, 2)), in.name)
+		case k == 6 && in.rows <= 8:
+			last.rows *= 2
+			n.weight(last.name+".w", in.channels, in.channels, 2, 2)
+			n.with("ConvTranspose", last.name, attrs(integers("strides", 2, 2)), in.name, last.name+".w")
+		case k == 7:
+			n.weight(last.name+".f", in.channels, 1, 1)
+			n.node("Mul", last.name, in.name, last.name+".f")
+		case k == 8 && len(like) > 0:
+			last.channels *= 2
+			n.with("Concat", last.name, attrs(attr("axis", 1)), in.name, like[r.IntN(len(like))].name)
+		case k == 9:
+			n.filter(last.name+".c", in.name, nil, in.channels, in.channels, 1, 1)
+			other := in // which the convolution reads, too
+			if len(like) > 0 && r.IntN(2) == 0 {
+				other = like[r.IntN(len(like))]
+			}
+			n.node("Add", last.name, last.name+".c", other.name)
+		case k < 11 && len(like) > 0:
+			n.node("Add", last.name, in.name, like[r.IntN(len(like))].name)
+		default:
+			n.node([]string{"Relu", "Sigmoid", "Neg"}[r.IntN(3)], last.name, in.name)
+		}
+		list = append(list, last)
+	}
+	n.output(last.name, 1, graph.Dim(last.channels), graph.Dim(last.rows), graph.Dim(last.rows))
+	path := filepath.Join(t.TempDir(), "random.onnx")
+	n.write(t, path)
+	return path
+}
+
+// Random networks have the same bits with images in blocks and without, planned and apart,
+// and poisoned; nodes are those that the plain evaluator computes.
+func TestRandomImagesInBlocks(t *testing.T) {
+	r := rand.New(rand.NewPCG(61, 62))
+	held, sums := 0, 0
+	for i := range 60 {
+		path := randomBlockNet(t, r)
+		inputs := map[string]vm.Value{"x": ramp([]graph.Dim{1, 3, 16, 16})}
+		var want []byte
+		for _, hold := range []bool{false, true} {
+			vm.HoldBlocks(t, hold)
+			for _, opt := range []vm.Options{{Workers: 1}, {Workers: 2, Poison: true}, {Separate: true}} {
+				p, s := session(t, path, passes.Options{}, opt)
+				held, sums = held+len(s.HeldInBlocks()), sums+len(s.Residuals())
+				got, err := s.Run(t.Context(), inputs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for name, v := range got {
+					if want == nil {
+						want = bytes.Clone(v.Data)
+					}
+					if !bytes.Equal(v.Data, want) {
+						t.Errorf("network %d, %s: in blocks %v, %+v: other bits", i, name, hold, opt)
+					}
+				}
+				if hold && opt.Poison {
+					if found, err := p.CheckRun(t.Context(), []map[string]vm.Value{inputs}, opt); err != nil || !found.Identical() {
+						t.Errorf("network %d: %+v, %v", i, found, err)
+					}
+				}
+			}
+		}
+	}
+	if held < 500 || sums < 10 {
+		t.Errorf("%d images are held and %d sums joined: these networks show little", held, sums)
 	}
 }

@@ -30,8 +30,10 @@ func (f *frame) joinResiduals(order []graph.NodeID) {
 			if by == nil || !slices.Equal(x.Shape, st.out[0].Shape) || !x.Blocks || from < 0 || place[from] >= place[by.node] {
 				continue
 			}
+			// The convolution may not overwrite what it still reads, or what a node reads that
+			// runs between it and the Add.
 			over := st.out[0].At == x.At
-			if over && overlap(x, by.in[0]) { // which the convolution still reads
+			if over && (overlap(x, by.in[0]) || place[id] != place[by.node]+1) {
 				continue
 			}
 			if !over && st.out[0].At != by.out[0].At || !kernel.AddsResidual(&by.call, over) {
