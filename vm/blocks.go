@@ -20,7 +20,7 @@ func (f *frame) holdBlocks() {
 	if !prefersBlocks {
 		return
 	}
-	h := &holding{f: f, images: make([][]graph.TensorID, len(f.steps)), ends: make([][]graph.TensorID, len(f.steps))}
+	h := newHolding(f)
 	some := false
 	for i, st := range f.steps {
 		form := st.blockForm()

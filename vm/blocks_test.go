@@ -65,53 +65,34 @@ func blockNet(t *testing.T) string {
 	return path
 }
 
+// needBlocks skips a test on a machine that holds no images in blocks.
+func needBlocks(t *testing.T) {
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		t.Skip("no micro-kernels for blocks")
+	}
+}
+
 // Images are held in blocks between convolutions, pools and what goes through their elements
 // alike, with the same bits: not where another operator or the caller sees them.
 func TestImagesHeldInBlocks(t *testing.T) {
-	if !cpu.X86.HasAVX2 {
-		t.Skip("no micro-kernels for blocks")
-	}
+	needBlocks(t)
 	path := blockNet(t)
 	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 18, 15})}
-	var want map[string]vm.Value
-	for _, hold := range []bool{false, true} {
-		vm.HoldBlocks(t, hold)
-		for _, opt := range []vm.Options{{Workers: 1}, {Workers: 3, Poison: true}, {NoPack: true}, {Separate: true}, {Guard: vm.GuardEnd}} {
-			p, s := session(t, path, passes.Options{}, opt)
-			var held, sums []string
-			if hold {
-				held = []string{"a", "ar", "b", "c", "d", "e", "j", "k", "l", "lt", "p", "pr", "s", "sr", "u"}
-				if !opt.Separate && opt.Guard == 0 {
-					sums = []string{"s"}
-				}
-			}
-			if got := s.HeldInBlocks(); !slices.Equal(got, held) {
-				t.Errorf("%+v: held in blocks: %v, want %v", opt, got, held)
-			}
-			if got := s.Residuals(); !slices.Equal(got, sums) {
-				t.Errorf("%+v: sums of convolutions: %v, want %v", opt, got, sums)
-			}
-			got, err := s.Run(t.Context(), inputs)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want == nil {
-				want = map[string]vm.Value{}
-				for name, v := range got {
-					v.Data = bytes.Clone(v.Data)
-					want[name] = v
-				}
-			}
-			for name, v := range want {
-				if !bytes.Equal(v.Data, got[name].Data) {
-					t.Errorf("%+v, in blocks %v: output %s has other bits", opt, hold, name)
-				}
-			}
-			if !opt.Separate {
-				checkBoth(t, p, inputs, opt)
+	inBothLayouts(t, path, inputs, vm.HoldBlocks, func(s *vm.Session, hold bool, opt vm.Options) {
+		var held, sums []string
+		if hold {
+			held = []string{"a", "ar", "b", "c", "d", "e", "j", "k", "l", "lt", "p", "pr", "s", "sr", "u"}
+			if !opt.Separate && opt.Guard == 0 {
+				sums = []string{"s"}
 			}
 		}
-	}
+		if got := s.HeldInBlocks(); !slices.Equal(got, held) {
+			t.Errorf("%+v: held in blocks: %v, want %v", opt, got, held)
+		}
+		if got := s.Residuals(); !slices.Equal(got, sums) {
+			t.Errorf("%+v: sums of convolutions: %v, want %v", opt, got, sums)
+		}
+	})
 }
 
 // randomBlockNet writes a network of random operators, most of which can have images in
@@ -185,6 +166,7 @@ func randomBlockNet(t *testing.T, r *rand.Rand) string {
 // Random networks have the same bits with images in blocks and without, planned and apart,
 // and poisoned; nodes are those that the plain evaluator computes.
 func TestRandomImagesInBlocks(t *testing.T) {
+	needBlocks(t)
 	r := rand.New(rand.NewPCG(61, 62))
 	held, sums := 0, 0
 	for i := range 60 {

@@ -72,16 +72,21 @@ func (p *Program) Kept() (n int) {
 	return n
 }
 
-// HeldInPlanes lists the tensors of the main graph whose images are held in planes.
-func (s *Session) HeldInPlanes() []string {
+// held lists the tensors of the main graph that meet a condition.
+func (s *Session) held(in func(t *tensor) bool) []string {
 	var list []string
 	for _, t := range s.main.tensors {
-		if t != nil && t.Planes != 0 {
+		if t != nil && in(t) {
 			list = append(list, t.name)
 		}
 	}
 	slices.Sort(list)
 	return list
+}
+
+// HeldInPlanes lists the tensors of the main graph whose images are held in planes.
+func (s *Session) HeldInPlanes() []string {
+	return s.held(func(t *tensor) bool { return t.Planes != 0 })
 }
 
 // HoldPixels sets whether sessions hold images in pixels, until the test ends.
@@ -93,14 +98,7 @@ func HoldPixels(t testing.TB, hold bool) {
 
 // HeldInPixels lists the tensors of the main graph whose images are held in pixels.
 func (s *Session) HeldInPixels() []string {
-	var list []string
-	for _, t := range s.main.tensors {
-		if t != nil && t.Pixels {
-			list = append(list, t.name)
-		}
-	}
-	slices.Sort(list)
-	return list
+	return s.held(func(t *tensor) bool { return t.Pixels })
 }
 
 // HoldBlocks sets whether sessions hold images in blocks, until the test ends.
@@ -112,14 +110,7 @@ func HoldBlocks(t testing.TB, hold bool) {
 
 // HeldInBlocks lists the tensors of the main graph whose images are held in blocks.
 func (s *Session) HeldInBlocks() []string {
-	var list []string
-	for _, t := range s.main.tensors {
-		if t != nil && t.Blocks {
-			list = append(list, t.name)
-		}
-	}
-	slices.Sort(list)
-	return list
+	return s.held(func(t *tensor) bool { return t.Blocks })
 }
 
 // Residuals lists the sums that a convolution computes.

@@ -16,6 +16,10 @@ type holding struct {
 	ends [][]graph.TensorID
 }
 
+func newHolding(f *frame) *holding {
+	return &holding{f: f, images: make([][]graph.TensorID, len(f.steps)), ends: make([][]graph.TensorID, len(f.steps))}
+}
+
 // find reports for each tensor whether it is held. Such a tensor has four axes, a step of the
 // frame makes it, only steps that list it read it, and no caller does.
 func (h *holding) find() []bool {

@@ -30,7 +30,7 @@ func (f *frame) holdPixels() {
 	if !prefersPixels() || !slices.ContainsFunc(f.steps, (*step).convolvesPixels) {
 		return
 	}
-	h := &holding{f: f, images: make([][]graph.TensorID, len(f.steps)), ends: make([][]graph.TensorID, len(f.steps))}
+	h := newHolding(f)
 	for i, st := range f.steps {
 		h.images[i], h.ends[i] = st.pixelImages(), st.pixelEnds()
 	}

@@ -44,18 +44,28 @@ func pixelNet(t *testing.T) string {
 func TestImagesHeldInPixels(t *testing.T) {
 	path := pixelNet(t)
 	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 9, 11})}
+	held := []string{"a", "a.q", "a.r", "d", "d.q", "d.r", "e", "e.q", "e.r", "s", "s.q", "s.r"}
+	inBothLayouts(t, path, inputs, vm.HoldPixels, func(s *vm.Session, hold bool, opt vm.Options) {
+		want := held
+		if !hold {
+			want = nil
+		}
+		if got := s.HeldInPixels(); !slices.Equal(got, want) {
+			t.Errorf("%+v: held in pixels: %v, want %v", opt, got, want)
+		}
+	})
+}
+
+// inBothLayouts runs a model with images held in another layout and without, each in sessions
+// of several kinds, which check looks at, and compares the bits of all results.
+func inBothLayouts(t *testing.T, path string, inputs map[string]vm.Value, hold func(testing.TB, bool), check func(s *vm.Session, hold bool, opt vm.Options)) {
+	t.Helper()
 	var want map[string]vm.Value
-	for _, hold := range []bool{false, true} {
-		vm.HoldPixels(t, hold)
+	for _, other := range []bool{false, true} {
+		hold(t, other)
 		for _, opt := range []vm.Options{{Workers: 1}, {Workers: 3, Poison: true}, {NoPack: true}, {Separate: true}, {Guard: vm.GuardEnd}} {
 			p, s := session(t, path, passes.Options{}, opt)
-			var held []string
-			if hold {
-				held = []string{"a", "a.q", "a.r", "d", "d.q", "d.r", "e", "e.q", "e.r", "s", "s.q", "s.r"}
-			}
-			if got := s.HeldInPixels(); !slices.Equal(got, held) {
-				t.Errorf("%+v: held in pixels: %v, want %v", opt, got, held)
-			}
+			check(s, other, opt)
 			got, err := s.Run(t.Context(), inputs)
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +79,7 @@ func TestImagesHeldInPixels(t *testing.T) {
 			}
 			for name, v := range want {
 				if !bytes.Equal(v.Data, got[name].Data) {
-					t.Errorf("%+v: output %s has other bits", opt, name)
+					t.Errorf("held %v, %+v: output %s has other bits", other, opt, name)
 				}
 			}
 			if !opt.Separate {

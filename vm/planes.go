@@ -26,28 +26,27 @@ func (f *frame) holdPlanes() {
 		return
 	}
 	block := f.steps[0].call.ChannelBlock()
-	held := map[graph.TensorID]bool{}
-	for _, st := range f.steps {
-		if n := st.call.Node; st.passesImages() && (n.Domain != attr.Nchwc || n.Op != "ReorderOutput") {
-			t := n.Outputs[0]
-			held[t] = st.out[0].Shape[1]%block == 0 && !f.g.Tensors[t].Output && !slices.ContainsFunc(f.g.Tensors[t].Readers, func(r graph.NodeID) bool { return !f.steps[r].passesImages() })
+	h := newHolding(f)
+	for i, st := range f.steps {
+		n := st.call.Node
+		if !st.passesImages() {
+			continue
 		}
-	}
-	for again := true; again; {
-		again = false
-		for _, st := range f.steps {
-			images := st.images()
-			if len(images) > 0 && slices.ContainsFunc(images, func(t graph.TensorID) bool { return !held[t] }) {
-				for _, t := range images {
-					again = again || held[t]
-					held[t] = false
-				}
+		whole := st.out[0].Shape[1]%block == 0
+		switch {
+		case n.Domain != attr.Nchwc:
+			if h.images[i] = st.images(); !whole {
+				h.images[i] = append(h.images[i], graph.None)
 			}
+		case whole && n.Op != "ReorderOutput":
+			h.ends[i] = append(slices.Clip(n.Inputs), n.Outputs[0])
+		default:
+			h.ends[i] = n.Inputs
 		}
 	}
-	for id, t := range f.tensors {
-		if held[graph.TensorID(id)] {
-			t.Planes = block
+	for id, held := range h.find() {
+		if held {
+			f.tensors[id].Planes = block
 		}
 	}
 }

@@ -23,7 +23,6 @@ func (f *frame) joinResiduals(order []graph.NodeID) {
 		if n.Op != "Add" || n.Domain != "" || !st.plainFloats() || !st.out[0].Blocks || st.out[0].room == 0 || n.Inputs[0] == n.Inputs[1] {
 			continue
 		}
-		best, other := (*step)(nil), (*tensor)(nil)
 		for i, t := range n.Inputs {
 			by, x := f.convolution(t, id), st.in[1-i]
 			from := f.g.Tensors[n.Inputs[1-i]].Maker
@@ -39,13 +38,10 @@ func (f *frame) joinResiduals(order []graph.NodeID) {
 			if !over && st.out[0].At != by.out[0].At || !kernel.AddsResidual(&by.call, over) {
 				continue
 			}
-			best, other = by, x
+			by.adds, by.call.Residual, by.call.Out = st, &x.Tensor, []*kernel.Tensor{&st.out[0].Tensor}
+			st.chained, st.fusedInto = true, by
+			break // the other operand is made before
 		}
-		if best == nil {
-			continue
-		}
-		best.adds, best.call.Residual, best.call.Out = st, &other.Tensor, []*kernel.Tensor{&st.out[0].Tensor}
-		st.chained, st.fusedInto = true, best
 	}
 }
 

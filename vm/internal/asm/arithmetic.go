@@ -469,18 +469,6 @@ func transpose() {
 	dst3, src3 := R9, R10
 	LEAQ(Mem{Base: dstStep, Index: dstStep, Scale: 2}, dst3)
 	LEAQ(Mem{Base: srcStep, Index: srcStep, Scale: 2}, src3)
-	row := func(base, step, step3 Register, r int) Mem {
-		m := Mem{Base: base}
-		switch r % 4 {
-		case 1:
-			m.Index, m.Scale = step, 1
-		case 2:
-			m.Index, m.Scale = step, 2
-		case 3:
-			m.Index, m.Scale = step3, 1
-		}
-		return m
-	}
 	y := []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7}
 	z := []VecPhysical{Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}
 	Label("block")
@@ -490,7 +478,7 @@ func transpose() {
 		if r >= 4 {
 			base = R11
 		}
-		VMOVUPS(row(base, srcStep, src3, r), y[r])
+		VMOVUPS(rowOf(base, srcStep, src3, r), y[r])
 	}
 	for r := 0; r < 8; r += 2 {
 		VUNPCKLPS(y[r+1], y[r], z[r])
@@ -506,8 +494,8 @@ func transpose() {
 	for r := range 4 {
 		VPERM2F128(Imm(0x20), y[r+4], y[r], z[r])
 		VPERM2F128(Imm(0x31), y[r+4], y[r], z[r+4])
-		VMOVUPS(z[r], row(dst, dstStep, dst3, r))
-		VMOVUPS(z[r+4], row(R11, dstStep, dst3, r))
+		VMOVUPS(z[r], rowOf(dst, dstStep, dst3, r))
+		VMOVUPS(z[r+4], rowOf(R11, dstStep, dst3, r))
 	}
 	ADDQ(Imm(32), src)
 	LEAQ(Mem{Base: dst, Index: dstStep, Scale: 8}, dst)

@@ -116,7 +116,7 @@ func (s set) blocksBody(label string, r, vectors int) {
 		pixels  = []GPPhysical{RAX, RBX, R11, R10}
 	)
 	pixel := func(i, depth int) Mem {
-		m := row4(pixels, i)
+		m := rowOf(pixels[i/4], step, step3, i)
 		m.Disp = 4 * depth
 		return m
 	}
@@ -191,12 +191,7 @@ func (s set) blocksBody(label string, r, vectors int) {
 			}
 		}
 	}
-	when := func(flag int, name string, f func()) {
-		TESTQ(U32(uint32(flag)), flags)
-		JZ(LabelRef(label + name))
-		f()
-		Label(label + name)
-	}
+	when := func(flag int, name string, f func()) { whenSet(flags, flag, label+name, f) }
 	TESTQ(U32(flagFirst), flags)
 	JNZ(LabelRef(label + "first"))
 	each(func(i, v int) { VADDPS(at(i, v), acc(i, v), acc(i, v)) })
@@ -218,34 +213,7 @@ func (s set) blocksBody(label string, r, vectors int) {
 			VADDPS(m, acc(i, v), acc(i, v))
 		})
 	})
-	// As in panel.
-	when(flagBlockLow, "low", func() {
-		y := free[1]
-		VBROADCASTSS(Mem{Base: args, Disp: denseLow}, x)
-		s.zero(y)
-		each(func(i, v int) {
-			VMAXPS(acc(i, v), x, acc(i, v))
-			VADDPS(y, acc(i, v), acc(i, v)) // -0 becomes 0
-		})
-	})
-	when(flagBlockHigh, "high", func() {
-		VBROADCASTSS(Mem{Base: args, Disp: denseHigh}, x)
-		each(func(i, v int) { VMINPS(acc(i, v), x, acc(i, v)) })
-	})
+	when(flagBlockLow, "low", func() { s.atLeast(denseLow, x, free[1], each, acc) })
+	when(flagBlockHigh, "high", func() { s.atMost(denseHigh, x, each, acc) })
 	each(func(i, v int) { VMOVUPS(acc(i, v), at(i, v)) })
-}
-
-// row4 is the address of row r, from pointers that are four rows apart; step and step3 hold
-// the distance of the rows and its triple.
-func row4(pointers []GPPhysical, r int) Mem {
-	m := Mem{Base: pointers[r/4]}
-	switch r % 4 {
-	case 1:
-		m.Index, m.Scale = step, 1
-	case 2:
-		m.Index, m.Scale = step, 2
-	case 3:
-		m.Index, m.Scale = step3, 1
-	}
-	return m
 }

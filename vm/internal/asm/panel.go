@@ -157,7 +157,22 @@ func panel(s set) {
 func load(off int, r GPPhysical) { MOVQ(Mem{Base: args, Disp: off}, r) }
 
 // row is the address of row r, from pointers that are four rows apart.
-func row(r int) Mem { return row4(pointers, r) }
+func row(r int) Mem { return rowOf(pointers[r/4], step, step3, r) }
+
+// rowOf is the address of row r of the four from base on, which are step bytes apart; step3
+// is three times step.
+func rowOf(base, step, step3 Register, r int) Mem {
+	m := Mem{Base: base}
+	switch r % 4 {
+	case 1:
+		m.Index, m.Scale = step, 1
+	case 2:
+		m.Index, m.Scale = step, 2
+	case 3:
+		m.Index, m.Scale = step3, 1
+	}
+	return m
+}
 
 // point sets the pointers for n rows, which begin at base and are stride bytes apart.
 func point(base GPPhysical, stride, n int) {
@@ -302,12 +317,7 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 			}
 		}
 	}
-	when := func(flag int, name string, f func()) {
-		TESTQ(U32(uint32(flag)), flags)
-		JZ(LabelRef(label + name))
-		f()
-		Label(label + name)
-	}
+	when := func(flag int, name string, f func()) { whenSet(flags, flag, label+name, f) }
 	at := func(i, v int) Mem {
 		m := row(i)
 		m.Disp = v * size
@@ -382,20 +392,33 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 			}
 		}
 	})
-	// NaN stays, because both instructions return their second source operand for NaN.
-	when(flagLow, "low", func() {
-		VBROADCASTSS(Mem{Base: args, Disp: offLow}, x)
-		s.zero(y)
-		each(func(i, v int) {
-			VMAXPS(acc(i, v), x, acc(i, v))
-			VADDPS(y, acc(i, v), acc(i, v)) // -0 becomes 0
-		})
-	})
-	when(flagHigh, "high", func() {
-		VBROADCASTSS(Mem{Base: args, Disp: offHigh}, x)
-		each(func(i, v int) { VMINPS(acc(i, v), x, acc(i, v)) })
-	})
+	when(flagLow, "low", func() { s.atLeast(offLow, x, y, each, acc) })
+	when(flagHigh, "high", func() { s.atMost(offHigh, x, each, acc) })
 	write()
+}
+
+// whenSet runs f if a flag is set. behind labels what follows.
+func whenSet(flags GPPhysical, flag int, behind string, f func()) {
+	TESTQ(U32(uint32(flag)), flags)
+	JZ(LabelRef(behind))
+	f()
+	Label(behind)
+}
+
+// atLeast raises sums to the number at off, and atMost lowers them. NaN stays, because both
+// instructions return their second source operand for NaN.
+func (s set) atLeast(off int, x, y VecPhysical, each func(f func(i, v int)), acc func(i, v int) VecPhysical) {
+	VBROADCASTSS(Mem{Base: args, Disp: off}, x)
+	s.zero(y)
+	each(func(i, v int) {
+		VMAXPS(acc(i, v), x, acc(i, v))
+		VADDPS(y, acc(i, v), acc(i, v)) // -0 becomes 0
+	})
+}
+
+func (s set) atMost(off int, x VecPhysical, each func(f func(i, v int)), acc func(i, v int) VecPhysical) {
+	VBROADCASTSS(Mem{Base: args, Disp: off}, x)
+	each(func(i, v int) { VMINPS(acc(i, v), x, acc(i, v)) })
 }
 
 // toBytes writes the sums as bytes, with the arithmetic of requantize512. low, high and zero

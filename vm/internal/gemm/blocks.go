@@ -38,9 +38,9 @@ type Blocks struct {
 	Stop  Stopper
 
 	flat    bool   // each output reads the pixel at its place: all rows are one
-	apart   bool   // pixels are read in a copy
-	picks   int    // 0, or the width of a result for which a copy has only the pixels that are read
+	apart   bool   // pixels are read in a copy; of a flat image, only those that are read
 	image   [2]int // of a flat image: In
+	wide    int    // of a flat image: the width of the result
 	left    int    // the first tap of a row that reads a pixel for some output, and behind the last
 	right   int
 	tall    int // rows of the result in a part; in a flat image, pixels
@@ -117,7 +117,7 @@ func (b *Blocks) CanBlock() bool {
 
 // room is the most that the pixels of a part may take, if they are more than a row.
 func (b *Blocks) room() int {
-	if 4*b.depth()*b.Columns > manyWeights {
+	if 4*b.Depth()*b.Columns > manyWeights {
 		return 2 * blockRoom
 	}
 	return blockRoom
@@ -137,7 +137,7 @@ func (b *Blocks) rowsBytes(rows int) int {
 // PlanBytes is the most memory that Plan allocates.
 func (b *Blocks) PlanBytes() int {
 	classes := min(2*b.Kernel[0]+1, b.Out[0])
-	return classes * (b.depth()/BlockLen*int(unsafe.Sizeof(blockStep{})) + cuts(b.depth(), depthOf(b.depth()))*8 + int(unsafe.Sizeof(blockClass{})))
+	return classes * (b.Depth()/BlockLen*int(unsafe.Sizeof(blockStep{})) + cuts(b.Depth(), depthOf(b.Depth()))*8 + int(unsafe.Sizeof(blockClass{})))
 }
 
 // Plan decides how to convolve, before anything else is called.
@@ -147,10 +147,8 @@ func (b *Blocks) Plan() {
 	b.flat = b.Kernel == one && b.Pad == [2]int{} && within && (b.Stride != one || b.In == b.Out)
 	b.apart = b.Pad[1] > 0 || b.reach() > b.In[1]
 	if b.flat {
-		if b.Stride != one {
-			b.apart, b.picks = true, b.Out[1]
-		}
-		b.image = b.In
+		b.apart = b.Stride != one
+		b.image, b.wide = b.In, b.Out[1]
 		b.In = [2]int{1, b.Out[0] * b.Out[1]}
 		b.Out = b.In
 		b.tall = evenly(b.Out[1], max(b.room()/(4*b.Channels), 4*blockStripPixels), 2*blockStripPixels)
@@ -173,7 +171,7 @@ type BlockPlaces struct{ X, Out, Added, Bias unsafe.Pointer }
 func (b *Blocks) ScratchBytes(packed bool) int {
 	n := b.copyBytes() + b.sumsBytes()
 	if !packed {
-		n += 4 * levels[chosen].columns * b.depth()
+		n += 4 * levels[chosen].columns * b.Depth()
 	}
 	return n
 }
@@ -185,9 +183,10 @@ func (b *Blocks) aside() bool { return b.Planes || b.taps() > 0 }
 func (b *Blocks) taps() int { return b.Tiles[0] * b.Tiles[1] }
 
 // Once reports whether each sum is written once, complete.
-func (b *Blocks) Once() bool { return depthOf(b.depth()) >= b.depth() }
+func (b *Blocks) Once() bool { return depthOf(b.Depth()) >= b.Depth() }
 
-func (b *Blocks) depth() int { return b.Channels * b.Kernel[0] * b.Kernel[1] }
+// Depth is the number of terms of a sum.
+func (b *Blocks) Depth() int { return b.Channels * b.Kernel[0] * b.Kernel[1] }
 
 func (b *Blocks) copyBytes() int {
 	switch {
@@ -255,8 +254,8 @@ func (b *Blocks) classify() {
 // list lists the steps of a class, block of depths by block of depths.
 func (b *Blocks) list(c *blockClass, bottom int) {
 	taps, width := b.Kernel[0]*b.Kernel[1], levels[chosen].columns
-	volume, depth := b.volume(), depthOf(b.depth())
-	c.steps, c.blocks = make([]blockStep, 0, b.depth()/BlockLen), make([]int, 0, cuts(b.depth(), depth)+1)
+	volume, depth := b.volume(), depthOf(b.Depth())
+	c.steps, c.blocks = make([]blockStep, 0, b.Depth()/BlockLen), make([]int, 0, cuts(b.Depth(), depth)+1)
 	for block := range b.Channels / BlockLen {
 		for kh := range b.Kernel[0] {
 			for kw := range b.Kernel[1] {
@@ -312,12 +311,12 @@ func (b *Blocks) across(workers int) int {
 func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int) Operand, scratch unsafe.Pointer) {
 	across, down := b.across(workers), b.down()
 	strips := cuts(b.Columns, levels[chosen].columns)
-	tap, side := 0, max(b.taps(), 1)
-	tap, part = part%side, part/side
+	taps := max(b.taps(), 1)
+	tap, part := part%taps, part/taps
 	piece := part % across
 	part /= across
 	place, group, image := part%down*b.tall, part/down%b.Groups, part/down/b.Groups
-	in, out := 4*b.Channels*b.In[0]*b.In[1], 4*b.Columns*b.Out[0]*b.Out[1]*side
+	in, out := 4*b.Channels*b.In[0]*b.In[1], 4*b.Columns*b.Out[0]*b.Out[1]*taps
 	if b.flat {
 		in = 4 * b.Channels * b.image[0] * b.image[1]
 	}
@@ -333,23 +332,22 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 	if b.Bias {
 		r.bias = unsafe.Add(at.Bias, 4*group*b.Columns)
 	}
-	switch {
-	case b.flat:
+	if b.flat {
 		r.first, r.pixels, r.end = place, min(b.tall, b.Out[1]-place), place+1
-		r.x = unsafe.Add(x, place*pixelBytes)
-		if b.picks > 0 {
-			r.p.aRow = pixelBytes
-			b.pick(scratch, x, place, r.pixels)
-			r.x = scratch
-		}
-	default:
+	} else {
 		r.first, r.pixels, r.end = place, b.Out[1], min(place+b.tall, b.Out[0])
+	}
+	switch {
+	case !b.apart && b.flat:
+		r.x = unsafe.Add(x, place*pixelBytes)
+	case !b.apart:
 		r.x = x
-		if b.apart {
-			r.top = max(0, place*b.Stride[0]-b.Pad[0])
-			b.copyRows(scratch, x, r.top, min(b.In[0], (r.end-1)*b.Stride[0]-b.Pad[0]+(b.Kernel[0]-1)*b.Dilation[0]+1))
-			r.x = scratch
-		}
+	case b.flat:
+		r.x, r.p.aRow = scratch, pixelBytes
+		b.pick(scratch, x, place, r.pixels)
+	default:
+		r.x, r.top = scratch, max(0, place*b.Stride[0]-b.Pad[0])
+		b.copyRows(scratch, x, r.top, min(b.In[0], (r.end-1)*b.Stride[0]-b.Pad[0]+(b.Kernel[0]-1)*b.Dilation[0]+1))
 	}
 	r.run()
 }
@@ -437,9 +435,8 @@ func (r *blockRun) flags(first, last bool) int {
 // lines computes the rows of a class for one block of depths.
 func (r *blockRun) lines(c *blockClass, d, flags int, to unsafe.Pointer) {
 	p, from, end := &r.p, max(c.first, r.first), min(c.end, r.end)
-	row := from
 	if r.flat {
-		from, end, row = r.first, r.end, 0
+		from, end = r.first, r.end
 	}
 	if from >= end {
 		return
@@ -451,7 +448,7 @@ func (r *blockRun) lines(c *blockClass, d, flags int, to unsafe.Pointer) {
 	p.a, p.c = uintptr(r.x), uintptr(to)+uintptr((from-r.first)*p.cLine)
 	p.lines, p.flags, p.count, p.steps = end-from, flags, len(steps), unsafe.SliceData(steps)
 	if len(steps) > 0 && !r.flat {
-		p.a += uintptr((row*r.Stride[0] - r.Pad[0] + c.top*r.Dilation[0] - r.top) * r.lineBytes())
+		p.a += uintptr((from*r.Stride[0] - r.Pad[0] + c.top*r.Dilation[0] - r.top) * r.lineBytes())
 	}
 	p.run()
 }
@@ -478,7 +475,7 @@ func (r *blockRun) finish(sums unsafe.Pointer, s, first, pixels int) {
 
 // tile moves the pixels of a block that one tap of Tiles makes to their places.
 func (r *blockRun) tile(from unsafe.Pointer, block, first, pixels int) {
-	width, high, wide := r.image[1], r.Tiles[0], r.Tiles[1]
+	width, high, wide := r.wide, r.Tiles[0], r.Tiles[1]
 	line := pixelBytes * width * wide
 	to := unsafe.Add(r.out, block*r.image[0]*high*line+r.tap/wide*line+r.tap%wide*pixelBytes)
 	for i := range pixels {
@@ -490,7 +487,7 @@ func (r *blockRun) tile(from unsafe.Pointer, block, first, pixels int) {
 
 // weightsOf finds or packs a strip of the weights.
 func (r *blockRun) weightsOf(s int) unsafe.Pointer {
-	width, k := levels[chosen].columns, r.depth()
+	width, k := levels[chosen].columns, r.Depth()
 	if w, is := r.weights.(*Packed); is {
 		return unsafe.Add(w.At, 4*width*k*s)
 	}
@@ -520,7 +517,7 @@ func (b *Blocks) pick(dst, x unsafe.Pointer, first, n int) {
 	for block := range b.Channels / BlockLen {
 		to, from := unsafe.Add(dst, block*volume), unsafe.Add(x, block*b.image[0]*line)
 		for i := range n {
-			row, column := (first+i)/b.picks, (first+i)%b.picks
+			row, column := (first+i)/b.wide, (first+i)%b.wide
 			at := unsafe.Add(from, row*b.Stride[0]*line+column*b.Stride[1]*pixelBytes)
 			*(*[BlockLen]float32)(unsafe.Add(to, i*pixelBytes)) = *(*[BlockLen]float32)(at)
 		}

@@ -65,7 +65,7 @@ func (c *blockCase) run(workers int, added, packed bool) []float32 {
 			if m := c.operand(g); !packed {
 				return &m
 			}
-			return &Packed{At: at(c.packed[g]), K: b.depth()}
+			return &Packed{At: at(c.packed[g]), K: b.Depth()}
 		}, at(scratch))
 	}
 	return out

@@ -15,7 +15,8 @@
 //	             its operands
 //	BytePixels   A of a convolution of bytes with the channels last; ColumnBytes rounds
 //	             such products to bytes, and DepthwisePixels has single channels
-//	Blocks       the convolution of images in blocks of channels, which packs no pixels
+//	Blocks       the convolution of images in blocks of channels, which packs no pixels;
+//	             BlockSlide has single channels, and pools
 //	QuadRows     weights that VNNI multiplies as bytes, with sums or bytes (ByteRows) as
 //	             the result; QuadColumns on the right
 //

@@ -26,7 +26,7 @@ var activations = family{"", []Kernel{
 	{Name: "HardSwish", Make: vector1(hardSwish, func(x float64) float64 { return x * max(0, min(1, x/6+0.5)) }), Finish: rows(hardSwish)},
 	{Name: "Gelu", Make: makeGelu, Finish: finishRows(geluOf)},
 	{Name: "Shrink", Make: makeShrink},
-	{Name: "PRelu", Make: legacy(makePRelu), Blocks: scalesBlocks},
+	{Name: "PRelu", Make: scaled(legacy(makePRelu)), Blocks: scalesBlocks},
 	{Name: "Clip", Make: makeClip, Finish: finishClip},
 	{Name: "Dropout", Make: makeDropout},
 }}

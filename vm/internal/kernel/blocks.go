@@ -17,69 +17,64 @@ type BlockForm struct {
 	Image   int  // the input that is the image
 }
 
-// canHoldBlocks reports whether an image can be held in blocks. Of a single pixel, both layouts
-// are the same.
+// fitsBlocks reports whether t can be an image in blocks.
+func fitsBlocks(t *Tensor) bool {
+	return t.Type == graph.Float32 && t.rank() == 4 && t.Shape[1]%BlockLen == 0 && t.Len() > 0
+}
+
+// canHoldBlocks reports whether a session may hold an image in blocks. Of a single pixel, both
+// layouts are the same.
 func canHoldBlocks(t *Tensor) bool {
-	return t.rank() == 4 && t.Type == graph.Float32 && t.Shape[1] > 0 && t.Shape[1]%gemm.BlockLen == 0 && t.Shape[2]*t.Shape[3] > 1 && gemm.Level() != "plain"
+	return fitsBlocks(t) && t.Shape[2]*t.Shape[3] > 1 && gemm.Level() != "plain"
+}
+
+// BlockForm tells which images of a node may be held in blocks.
+func (k *Kernel) BlockForm(c *Invocation) BlockForm {
+	if k.Blocks == nil || len(c.In) == 0 || c.In[0] == nil || len(c.Out) == 0 || c.Out[0] == nil || !canHoldBlocks(c.In[0]) && !canHoldBlocks(c.Out[0]) {
+		return BlockForm{}
+	}
+	return k.Blocks(c)
+}
+
+// inAndOut makes the Blocks of a kernel that reads and writes blocks if can says so.
+func inAndOut(can func(*Invocation) bool) func(*Invocation) BlockForm {
+	return func(c *Invocation) BlockForm {
+		both := canHoldBlocks(c.In[0]) && canHoldBlocks(c.Out[0]) && can(c)
+		return BlockForm{In: both, Out: both, Alike: both}
+	}
 }
 
 // convolvesBlocks tells which images of a convolution may be held in blocks: each for itself,
 // or both of one of single channels.
 func convolvesBlocks(c *Invocation) BlockForm {
 	weight, out, group := c.In[1], c.Out[0], c.Int("group", 1)
-	if canHoldBlocks(c.In[0]) && canHoldBlocks(out) && canBlocksDepthwise(c) {
-		return BlockForm{In: true, Out: true, Alike: true}
+	if singleChannels(weight, group) {
+		return inAndOut(canBlocksDepthwise)(c)
 	}
-	if c.In[0].rank() != 4 || out.Type != graph.Float32 || weight.Type != graph.Float32 || !weight.Const || weight.Shape[0] == 0 || weight.Shape[1] == 0 || weight.Shape[1] == 1 && weight.Shape[0] == group {
+	if c.In[0].rank() != 4 || out.Type != graph.Float32 || weight.Type != graph.Float32 || !weight.Const || weight.Len() == 0 || weight.Shape[0]/group%BlockLen != 0 {
 		return BlockForm{}
 	}
 	v, err := newWindow(c, weight.Shape[2:], c.In[0].Shape[2:], out.Shape[2:])
-	if err != nil || manyWindows(c, v, group) {
+	if err != nil {
 		return BlockForm{}
 	}
-	if weight.Shape[0]/group%gemm.BlockLen != 0 {
-		return BlockForm{}
-	}
-	b := denseBlocks(c, v, group)
-	return BlockForm{In: canHoldBlocks(c.In[0]) && b.CanBlock() && !spreads(c, v, group), Out: canHoldBlocks(out)}
+	return BlockForm{In: canHoldBlocks(c.In[0]) && denseBlocks(c, v, group).CanBlock() && !spreads(c, v, group), Out: canHoldBlocks(out)}
 }
 
-// BlockForm tells which images of a node may be held in blocks.
-func (k *Kernel) BlockForm(c *Invocation) BlockForm {
-	if k.Blocks == nil || len(c.In) == 0 || c.In[0] == nil || len(c.Out) == 0 || c.Out[0] == nil || !canHoldBlocks(c.In[0]) && !canHoldBlocks(c.Out[0]) || c.In[0].Shape == nil || c.Out[0].Shape == nil {
-		return BlockForm{}
-	}
-	return k.Blocks(c)
+// singleChannels reports whether a convolution has a kernel for each channel of its image.
+func singleChannels(weight *Tensor, group int) bool {
+	return weight.Shape[1] == 1 && weight.Shape[0] == group
 }
 
-// poolsBlocks tells whether a pool reads and writes blocks.
-func poolsBlocks(c *Invocation) BlockForm {
-	can := canHoldBlocks(c.In[0]) && canHoldBlocks(c.Out[0]) && canBlocksPool(c)
-	return BlockForm{In: can, Out: can, Alike: true}
-}
-
-// poolsWholeBlocks tells whether a global pool reads blocks. Its result is the same in planes.
-func poolsWholeBlocks(c *Invocation) BlockForm {
-	return BlockForm{In: canHoldBlocks(c.In[0]) && canBlocksGlobalPool(c)}
-}
-
-// resizesBlocks tells whether a Resize reads and writes blocks.
-func resizesBlocks(c *Invocation) BlockForm {
-	can := canHoldBlocks(c.In[0]) && canHoldBlocks(c.Out[0]) && canBlocksResize(c)
-	return BlockForm{In: can, Out: can, Alike: true}
-}
+// globalPoolsBlocks tells whether a global pool reads blocks. Its result is the same in planes.
+func globalPoolsBlocks(c *Invocation) BlockForm { return BlockForm{In: canHoldBlocks(c.In[0])} }
 
 // scalesBlocks tells whether a binary operator takes an image and a number for each channel.
 func scalesBlocks(c *Invocation) BlockForm {
-	if len(c.In) < 2 || c.In[1] == nil || !canHoldBlocks(c.Out[0]) || gemm.Level() == "plain" || !canBlocksScaled(c) {
+	if len(c.In) < 2 || c.In[1] == nil || !canHoldBlocks(c.Out[0]) || !canBlocksScaled(c) {
 		return BlockForm{}
 	}
 	return BlockForm{In: true, Out: true, Alike: true, Image: scaledImage(c)}
-}
-
-// scalesHeld reports whether a node is such an operator, and its image held in blocks.
-func scalesHeld(c *Invocation) bool {
-	return len(c.Out) == 1 && c.Out[0] != nil && c.Out[0].Blocks && len(c.In) == 2 && scaledRow(c.Node.Op) != nil && canBlocksScaled(c)
 }
 
 // AddsResidual reports whether a kernel can add a tensor to its result (Invocation.Residual),
@@ -90,10 +85,7 @@ func AddsResidual(c *Invocation, over bool) bool {
 	}
 	weight, group := c.In[1], c.Int("group", 1)
 	v, err := newWindow(c, weight.Shape[2:], c.In[0].Shape[2:], c.Out[0].Shape[2:])
-	if err != nil || weight.Shape[1] == 1 && weight.Shape[0] == group {
-		return false
-	}
-	return !over || denseBlocks(c, v, group).Once()
+	return err == nil && !singleChannels(weight, group) && (!over || denseBlocks(c, v, group).Once())
 }
 
 // spreads reports whether packedConv computes a convolution with Image.Spread.
@@ -103,6 +95,7 @@ func spreads(c *Invocation, v *window, group int) bool {
 	return !gemm.Across(v.outputs(), m) && image.WorthSpreading()
 }
 
+// denseBlocks returns a convolution in the form that reads and writes blocks.
 func denseBlocks(c *Invocation, v *window, group int) *gemm.Blocks {
 	plane := func(list [3]int) [2]int { return [2]int{list[1], list[2]} }
 	return &gemm.Blocks{
@@ -125,19 +118,15 @@ func blocksConv(c *Invocation, v *window, group int) (Run, error) {
 			}
 		}
 	}
-	if err := c.Runtime.Heap(int64(b.PlanBytes())); err != nil {
-		return nil, err
-	}
-	b.Plan()
-	k := b.Channels * v.taps()
+	k := b.Depth()
 	columns := tableOf[blockColumns](c, group)
 	for g := range columns {
 		columns[g] = blockColumns{Dense: gemm.Dense{Len: b.Columns, Step: k, Deep: 1}, off: g * b.Columns * k}
 		if v.taps() > 1 {
-			columns[g].Deep, columns[g].Taps = gemm.BlockLen, v.taps()
+			columns[g].Deep, columns[g].Taps = BlockLen, v.taps()
 		}
 	}
-	return c.runBlocks(b, k, columns), nil
+	return c.runBlocks(b, columns)
 }
 
 // blockColumns is the right side of a product of a convolution of blocks.
@@ -147,13 +136,17 @@ type blockColumns struct {
 	off    int // of its first element in the weights
 }
 
-// runBlocks makes the Run of a convolution that is planned. Products have k terms.
-func (c *Invocation) runBlocks(b *gemm.Blocks, k int, columns []blockColumns) Run {
+// runBlocks plans a convolution and makes its Run.
+func (c *Invocation) runBlocks(b *gemm.Blocks, columns []blockColumns) (Run, error) {
+	if err := c.Runtime.Heap(int64(b.PlanBytes())); err != nil {
+		return nil, err
+	}
+	b.Plan()
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	packed := true
 	for i := range columns {
 		s := &columns[i]
-		packed = c.packWeights(&s.packed, &s.Dense, weight, s.off, k, true) && packed
+		packed = c.packWeights(&s.packed, &s.Dense, weight, s.off, b.Depth(), true) && packed
 	}
 	if packed {
 		c.Packed = append(c.Packed, weight)
@@ -182,5 +175,5 @@ func (c *Invocation) runBlocks(b *gemm.Blocks, k int, columns []blockColumns) Ru
 		}
 		w.For(b.Parts(w.Workers()), part)
 		return nil
-	}
+	}, nil
 }

@@ -8,11 +8,6 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// fitsBlocks reports whether t can be an image in blocks.
-func fitsBlocks(t *Tensor) bool {
-	return t.Type == graph.Float32 && t.rank() == 4 && t.Shape[1]%gemm.BlockLen == 0 && t.Len() > 0
-}
-
 // blockSlide returns the window in the form that slides over images in blocks.
 func (v *window) blockSlide() *gemm.BlockSlide {
 	return &gemm.BlockSlide{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
@@ -66,7 +61,7 @@ func depthwiseBlocks(c *Invocation) (*window, *gemm.BlockSlide) {
 	if !fitsBlocks(x) || !fitsBlocks(out) || weight.Type != graph.Float32 || weight.rank() != 4 || !weight.Const || c.added != nil {
 		return nil, nil
 	}
-	if group := c.Int("group", 1); weight.Shape[1] != 1 || weight.Shape[0] != group || x.Shape[1] != group {
+	if group := c.Int("group", 1); !singleChannels(weight, group) || x.Shape[1] != group {
 		return nil, nil
 	}
 	v, err := newWindow(c, weight.Shape[2:], x.Shape[2:], out.Shape[2:])

@@ -12,8 +12,7 @@ import (
 // mostPaddedBlock bounds the scratch in bytes of a pool that copies a block into its padding.
 const mostPaddedBlock = 1 << 20
 
-// canBlocksPool reports whether makeBlocksMaxPool or makeBlocksAveragePool can compute a pool,
-// and canBlocksGlobalPool whether there is a kernel for a global one.
+// canBlocksPool reports whether makeBlocksMaxPool or makeBlocksAveragePool can compute a pool.
 func canBlocksPool(c *Invocation) bool {
 	inner := *c // which reserves scratch
 	inner.Walls = nil
@@ -25,10 +24,6 @@ func canBlocksPool(c *Invocation) bool {
 		return averagePoolBlocks(&inner) != nil
 	}
 	return false
-}
-
-func canBlocksGlobalPool(c *Invocation) bool {
-	return (c.Node.Op == "GlobalAveragePool" || c.Node.Op == "GlobalMaxPool") && gemm.Level() != "plain" && fitsBlocks(c.In[0])
 }
 
 // blocksWindow returns the window of a pool of an image in blocks, or nil.

@@ -53,6 +53,16 @@ func scaledImage(c *Invocation) int {
 // canBlocksScaled reports whether makeBlocksScaled can compute a binary operator.
 func canBlocksScaled(c *Invocation) bool { return scaledImage(c) >= 0 }
 
+// scaled is make, or makeBlocksScaled for an image in blocks and a number for each channel.
+func scaled(make func(*Invocation) (Run, error)) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
+		if c.Out[0].Blocks && canBlocksScaled(c) {
+			return makeBlocksScaled(c)
+		}
+		return make(c)
+	}
+}
+
 // makeBlocksScaled computes a binary operator of an image in blocks and a number for each
 // channel, which is the same in blocks and in planes. It repeats the numbers of a block for
 // several pixels, so that these are one row of the operator.

@@ -263,9 +263,11 @@ func TestBlocksGlobalPool(t *testing.T) {
 			} {
 				planes := &Invocation{Node: &graph.Node{Op: op}, In: []*Tensor{x}, Out: []*Tensor{blank(graph.Float32, []int{images, channels, 1, 1})}, Runtime: alone{}}
 				blocks := &Invocation{Node: &graph.Node{Op: op}, In: []*Tensor{held}, Out: []*Tensor{blank(graph.Float32, []int{images, channels, 1, 1})}, Runtime: alone{}}
-				if can := canBlocksGlobalPool(blocks); can != (level != "plain") {
-					t.Fatalf("%s at level %s: possible in blocks: %v", op, level, can)
-				} else if !can {
+				vectors := level != "plain"
+				if can := globalPoolsBlocks(blocks).In; can != (vectors && size != [2]int{1, 1}) {
+					t.Fatalf("%s of %v at level %s: possible in blocks: %v", op, size, level, can)
+				}
+				if !vectors {
 					continue
 				}
 				computeWith(t, planes, pair[0])

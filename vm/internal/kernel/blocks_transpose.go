@@ -28,11 +28,8 @@ func transposedBlocks(c *Invocation) *gemm.Blocks {
 	return b
 }
 
-// transposesBlocks tells whether a ConvTranspose reads and writes blocks.
-func transposesBlocks(c *Invocation) BlockForm {
-	can := canHoldBlocks(c.In[0]) && canHoldBlocks(c.Out[0]) && transposedBlocks(c) != nil
-	return BlockForm{In: can, Out: can, Alike: true}
-}
+// canBlocksTranspose reports whether makeBlocksTranspose can compute a ConvTranspose.
+func canBlocksTranspose(c *Invocation) bool { return transposedBlocks(c) != nil }
 
 // makeBlocksTranspose is packedTranspose for images in blocks. The bits are the same.
 func makeBlocksTranspose(c *Invocation) (Run, error) {
@@ -40,14 +37,10 @@ func makeBlocksTranspose(c *Invocation) (Run, error) {
 	if b == nil {
 		return nil, unsupportedf("this ConvTranspose of an image in blocks")
 	}
-	if err := c.Runtime.Heap(int64(b.PlanBytes())); err != nil {
-		return nil, err
-	}
-	b.Plan()
 	taps := b.Tiles[0] * b.Tiles[1]
 	columns := tableOf[blockColumns](c, taps)
 	for tap := range columns {
 		columns[tap] = blockColumns{Dense: gemm.Dense{Len: b.Columns, Step: taps, Deep: b.Columns * taps}, off: tap}
 	}
-	return c.runBlocks(b, b.Channels, columns), nil
+	return c.runBlocks(b, columns)
 }

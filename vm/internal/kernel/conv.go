@@ -10,7 +10,7 @@ import (
 // convolution lists the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Kernel{
 	{Name: "Conv", Make: makeConv, Half: true, Fuses: true, Blocks: convolvesBlocks},
-	{Name: "ConvTranspose", Make: makeConvTranspose, Blocks: transposesBlocks},
+	{Name: "ConvTranspose", Make: makeConvTranspose, Blocks: inAndOut(canBlocksTranspose)},
 	{Name: "DeformConv", Make: makeDeformConv},
 	{Name: "Col2Im", Make: makeCol2Im},
 }}
@@ -27,12 +27,12 @@ func makeConv(c *Invocation) (Run, error) {
 	}
 	switch out.Type {
 	case graph.Float16, graph.BFloat16:
-		if weight.Shape[1] == 1 && weight.Shape[0] == group {
+		if singleChannels(weight, group) {
 			return (&Kernel{Make: makeConv}).widened(c)
 		}
 		return packedConv(c, v, group)
 	case graph.Float32:
-		if weight.Shape[1] == 1 && weight.Shape[0] == group {
+		if singleChannels(weight, group) {
 			if x.Blocks {
 				return makeBlocksDepthwise(c)
 			}

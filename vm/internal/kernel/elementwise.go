@@ -12,10 +12,10 @@ import (
 // elementwise lists arithmetic: each output element depends on the input elements at
 // the same place, after numpy's broadcasting.
 var elementwise = family{"", []Kernel{
-	{Name: "Add", Make: legacy(fold(adds)), Row: simd.Add, Blocks: scalesBlocks},
-	{Name: "Sub", Make: legacy(fold(subtracts)), Row: simd.Sub, Blocks: scalesBlocks},
-	{Name: "Mul", Make: legacy(fold(multiplies)), Row: simd.Mul, Blocks: scalesBlocks},
-	{Name: "Div", Make: legacy(fold(divides)), Row: simd.Div, Blocks: scalesBlocks},
+	{Name: "Add", Make: scaled(legacy(fold(adds))), Row: simd.Add, Blocks: scalesBlocks},
+	{Name: "Sub", Make: scaled(legacy(fold(subtracts))), Row: simd.Sub, Blocks: scalesBlocks},
+	{Name: "Mul", Make: scaled(legacy(fold(multiplies))), Row: simd.Mul, Blocks: scalesBlocks},
+	{Name: "Div", Make: scaled(legacy(fold(divides))), Row: simd.Div, Blocks: scalesBlocks},
 	{Name: "Sum", Make: fold(adds)},
 	{Name: "Min", Make: fold(minima)},
 	{Name: "Max", Make: fold(maxima)},

@@ -6,7 +6,6 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
-	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // inBlocks says how many channels are in a block, and that images are held in planes.
@@ -24,19 +23,7 @@ func compute(t *testing.T, domain, op string, in inBlocks, list []*graph.Attr, s
 		out.Planes = in.block
 	}
 	c := &Invocation{Node: &graph.Node{Domain: domain, Op: op, Attrs: list}, Block: in.block, Version: 13, In: args, Out: []*Tensor{out}, Runtime: alone{pack: true}}
-	run, err := Lookup(domain, op).Prepare(c)
-	if err != nil {
-		t.Fatalf("%s: %v", op, err)
-	}
-	pool := work.New(2)
-	defer pool.Close()
-	stride := (c.EachBytes + 63) &^ 63
-	pool.SetScratch(blank(graph.Uint8, []int{c.SharedBytes + 1}).At, blank(graph.Uint8, []int{2*stride + 1}).At, stride)
-	for range 2 {
-		if err := run(pool); err != nil {
-			t.Fatalf("%s: %v", op, err)
-		}
-	}
+	computeWith(t, c, Lookup(domain, op).Prepare)
 	if domain == attr.Nchwc {
 		agrees(t, c)
 	}

@@ -13,12 +13,12 @@ import (
 
 // pooling lists the operators that reduce windows of an image.
 var pooling = family{"", []Kernel{
-	{Name: "MaxPool", Make: makeMaxPool, Blocks: poolsBlocks},
-	{Name: "AveragePool", Make: makeAveragePool, Blocks: poolsBlocks},
+	{Name: "MaxPool", Make: makeMaxPool, Blocks: inAndOut(canBlocksPool)},
+	{Name: "AveragePool", Make: makeAveragePool, Blocks: inAndOut(canBlocksPool)},
 	{Name: "LpPool", Make: makeLpPool},
 	{Name: "MaxUnpool", Make: makeMaxUnpool, Half: true},
-	{Name: "GlobalAveragePool", Make: makeGlobalAveragePool, Blocks: poolsWholeBlocks},
-	{Name: "GlobalMaxPool", Make: makeGlobalMaxPool, Blocks: poolsWholeBlocks},
+	{Name: "GlobalAveragePool", Make: makeGlobalAveragePool, Blocks: globalPoolsBlocks},
+	{Name: "GlobalMaxPool", Make: makeGlobalMaxPool, Blocks: globalPoolsBlocks},
 	{Name: "GlobalLpPool", Make: makeGlobalLpPool},
 }}
 

@@ -80,18 +80,15 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 				if v.Across {
 					row, column, m, n = column, row, n, m
 				}
+				stride := v.Stride
 				if v.Blocked { // a row for each block
-					row, column, m, n = row/gemm.BlockLen, column*gemm.BlockLen, m/gemm.BlockLen, n*gemm.BlockLen
+					row, column, m, n, stride = row/BlockLen, column*BlockLen, m/BlockLen, n*BlockLen, stride*BlockLen
 				}
-				if n == v.Stride && !v.Blocked {
+				if n == stride {
 					m, n = 1, m*n
 				}
 				for r := range m {
-					at := (row+r)*v.Stride + column
-					if v.Blocked {
-						at = (row+r)*v.Stride*gemm.BlockLen + column
-					}
-					d := span[float32](element[float32](out, (first+i)*size+at), n)
+					d := span[float32](element[float32](out, (first+i)*size+(row+r)*stride+column), n)
 					for from, to := range p.c.pieces(n) {
 						p.finish.Row(d[from:to])
 					}

@@ -12,8 +12,8 @@ import (
 
 // sampling lists the operators that resample an image.
 var sampling = family{"", []Kernel{
-	{Name: "Resize", Make: makeResize, Blocks: resizesBlocks},
-	{Name: "Upsample", Make: makeResize, Blocks: resizesBlocks},
+	{Name: "Resize", Make: makeResize, Blocks: inAndOut(canBlocksResize)},
+	{Name: "Upsample", Make: makeResize, Blocks: inAndOut(canBlocksResize)},
 }}
 
 // Interpolation is how the elements of one axis of the result are made: each is a
