@@ -74,6 +74,9 @@ func main() {
 		interleave()
 		interleaveFour()
 		signed()
+		quadPlanes(1)
+		quadPlanes(2)
+		smallQuadPlane()
 		weighPixels("weighPixelsAVX2", false)
 		weighPixels("weighSignedPixelsAVX2", true)
 		for _, s := range blockSlides {

@@ -40424,6 +40424,446 @@ bytes:
 	VZEROUPPER
 	RET
 
+// func quadPlane1VBMI(p *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI
+TEXT ·quadPlane1VBMI(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         8(DI), SI
+	MOVQ         16(DI), R8
+	MOVQ         24(DI), R9
+	MOVQ         32(DI), R10
+	MOVQ         40(DI), R11
+	MOVQ         48(DI), R12
+	MOVQ         56(DI), R13
+	KMOVQ        64(DI), K1
+	VPBROADCASTB 188(DI), Z0
+	VPBROADCASTB 189(DI), Z1
+
+enter:
+	MOVQ  SI, AX
+	MOVQ  R8, BX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JZ    enterlast
+
+enterwhole:
+	VPXORQ    (AX), Z1, Z2
+	VMOVDQU64 Z2, (BX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, BX
+	DECQ      CX
+	JNZ       enterwhole
+
+enterlast:
+	VMOVDQA64    Z0, Z2
+	VMOVDQU8     (AX), K1, Z2
+	VPXORQ       Z1, Z2, Z2
+	VMOVDQU64    Z2, (BX)
+	ADDQ         R13, SI
+	ADDQ         R10, R8
+	XCHGQ        R8, R9
+	DECQ         R11
+	JNZ          enter
+	MOVQ         72(DI), R8
+	MOVQ         80(DI), R9
+	MOVQ         88(DI), R10
+	MOVQ         96(DI), R11
+	MOVQ         104(DI), R12
+	MOVQ         112(DI), R13
+	MOVQ         160(DI), AX
+	VMOVDQU64    (AX), Z16
+	VMOVDQU64    64(AX), Z17
+	VBROADCASTSS 168(DI), Z18
+	VBROADCASTSS 172(DI), Z19
+	VBROADCASTSS 176(DI), Z20
+	VBROADCASTSS 180(DI), Z21
+	VBROADCASTSS 184(DI), Z22
+	VPBROADCASTB 190(DI), Z23
+
+by4:
+	CMPQ      R13, $0x04
+	JLT       by1
+	VMOVDQA64 Z18, Z0
+	VMOVDQA64 Z18, Z1
+	VMOVDQA64 Z18, Z2
+	VMOVDQA64 Z18, Z3
+	XORQ      CX, CX
+
+by4taps:
+	MOVLQSX      (R11)(CX*4), AX
+	ADDQ         R8, AX
+	VPBROADCASTD (R10)(CX*4), Z8
+	VMOVDQU      (AX), Y4
+	VPERMB       Z4, Z16, Z4
+	VPDPBUSD     Z8, Z4, Z0
+	VMOVDQU      16(AX), Y5
+	VPERMB       Z5, Z16, Z5
+	VPDPBUSD     Z8, Z5, Z1
+	VMOVDQU      32(AX), Y6
+	VPERMB       Z6, Z16, Z6
+	VPDPBUSD     Z8, Z6, Z2
+	VMOVDQU      48(AX), Y7
+	VPERMB       Z7, Z16, Z7
+	VPDPBUSD     Z8, Z7, Z3
+	INCQ         CX
+	CMPQ         CX, R12
+	JLT          by4taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z19, Z0, Z0
+	VMAXPS       Z20, Z0, Z0
+	VMINPS       Z21, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z22, Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z19, Z1, Z1
+	VMAXPS       Z20, Z1, Z1
+	VMINPS       Z21, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z22, Z1, Z1
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z19, Z2, Z2
+	VMAXPS       Z20, Z2, Z2
+	VMINPS       Z21, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPADDD       Z22, Z2, Z2
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z19, Z3, Z3
+	VMAXPS       Z20, Z3, Z3
+	VMINPS       Z21, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPADDD       Z22, Z3, Z3
+	VPACKSSDW    Z1, Z0, Z0
+	VPACKSSDW    Z3, Z2, Z2
+	VPACKUSWB    Z2, Z0, Z0
+	VPERMD       Z0, Z17, Z0
+	VPXORD       Z23, Z0, Z0
+	VMOVDQU64    Z0, (R9)
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000040, R9
+	SUBQ         $0x04, R13
+	JMP          by4
+
+by1:
+	CMPQ      R13, $0x01
+	JLT       computed
+	VMOVDQA64 Z18, Z0
+	XORQ      CX, CX
+
+by1taps:
+	MOVLQSX      (R11)(CX*4), AX
+	ADDQ         R8, AX
+	VPBROADCASTD (R10)(CX*4), Z8
+	VMOVDQU      (AX), Y4
+	VPERMB       Z4, Z16, Z4
+	VPDPBUSD     Z8, Z4, Z0
+	INCQ         CX
+	CMPQ         CX, R12
+	JLT          by1taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z19, Z0, Z0
+	VMAXPS       Z20, Z0, Z0
+	VMINPS       Z21, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z22, Z0, Z0
+	VPMOVDB      Z0, X0
+	VPXORD       X23, X0, X0
+	VMOVDQU      X0, (R9)
+	ADDQ         $0x00000010, R8
+	ADDQ         $0x00000010, R9
+	SUBQ         $0x01, R13
+	JMP          by1
+
+computed:
+	MOVQ  (DI), SI
+	MOVQ  80(DI), R8
+	MOVQ  144(DI), R10
+	MOVQ  120(DI), R11
+	MOVQ  128(DI), R12
+	MOVQ  136(DI), R13
+	KMOVQ 152(DI), K1
+
+leave:
+	MOVQ  R8, AX
+	MOVQ  SI, BX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JZ    leavelast
+
+leavewhole:
+	VMOVDQU64 (AX), Z0
+	VMOVDQU64 Z0, (BX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, BX
+	DECQ      CX
+	JNZ       leavewhole
+
+leavelast:
+	VMOVDQU64 (AX), Z0
+	VMOVDQU8  Z0, K1, (BX)
+	ADDQ      R13, SI
+	ADDQ      R10, R8
+	DECQ      R11
+	JNZ       leave
+	VZEROUPPER
+	RET
+
+// func quadPlane2VBMI(p *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI
+TEXT ·quadPlane2VBMI(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         8(DI), SI
+	MOVQ         16(DI), R8
+	MOVQ         24(DI), R9
+	MOVQ         32(DI), R10
+	MOVQ         40(DI), R11
+	MOVQ         48(DI), R12
+	MOVQ         56(DI), R13
+	KMOVQ        64(DI), K1
+	VPBROADCASTB 188(DI), Z0
+	VPBROADCASTB 189(DI), Z1
+
+enter:
+	MOVQ  SI, AX
+	MOVQ  R8, BX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JZ    enterlast
+
+enterwhole:
+	VPXORQ    (AX), Z1, Z2
+	VMOVDQU64 Z2, (BX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, BX
+	DECQ      CX
+	JNZ       enterwhole
+
+enterlast:
+	VMOVDQA64    Z0, Z2
+	VMOVDQU8     (AX), K1, Z2
+	VPXORQ       Z1, Z2, Z2
+	VMOVDQU64    Z2, (BX)
+	ADDQ         R13, SI
+	ADDQ         R10, R8
+	XCHGQ        R8, R9
+	DECQ         R11
+	JNZ          enter
+	MOVQ         72(DI), R8
+	MOVQ         80(DI), R9
+	MOVQ         88(DI), R10
+	MOVQ         96(DI), R11
+	MOVQ         104(DI), R12
+	MOVQ         112(DI), R13
+	MOVQ         160(DI), AX
+	VMOVDQU64    (AX), Z16
+	VMOVDQU64    64(AX), Z17
+	VBROADCASTSS 168(DI), Z18
+	VBROADCASTSS 172(DI), Z19
+	VBROADCASTSS 176(DI), Z20
+	VBROADCASTSS 180(DI), Z21
+	VBROADCASTSS 184(DI), Z22
+	VPBROADCASTB 190(DI), Z23
+
+by4:
+	CMPQ      R13, $0x04
+	JLT       by1
+	VMOVDQA64 Z18, Z0
+	VMOVDQA64 Z18, Z1
+	VMOVDQA64 Z18, Z2
+	VMOVDQA64 Z18, Z3
+	XORQ      CX, CX
+
+by4taps:
+	MOVLQSX      (R11)(CX*4), AX
+	ADDQ         R8, AX
+	VPBROADCASTD (R10)(CX*4), Z8
+	VPERMB       (AX), Z16, Z4
+	VPDPBUSD     Z8, Z4, Z0
+	VPERMB       32(AX), Z16, Z5
+	VPDPBUSD     Z8, Z5, Z1
+	VPERMB       64(AX), Z16, Z6
+	VPDPBUSD     Z8, Z6, Z2
+	VPERMB       96(AX), Z16, Z7
+	VPDPBUSD     Z8, Z7, Z3
+	INCQ         CX
+	CMPQ         CX, R12
+	JLT          by4taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z19, Z0, Z0
+	VMAXPS       Z20, Z0, Z0
+	VMINPS       Z21, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z22, Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z19, Z1, Z1
+	VMAXPS       Z20, Z1, Z1
+	VMINPS       Z21, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z22, Z1, Z1
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z19, Z2, Z2
+	VMAXPS       Z20, Z2, Z2
+	VMINPS       Z21, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPADDD       Z22, Z2, Z2
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z19, Z3, Z3
+	VMAXPS       Z20, Z3, Z3
+	VMINPS       Z21, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPADDD       Z22, Z3, Z3
+	VPACKSSDW    Z1, Z0, Z0
+	VPACKSSDW    Z3, Z2, Z2
+	VPACKUSWB    Z2, Z0, Z0
+	VPERMD       Z0, Z17, Z0
+	VPXORD       Z23, Z0, Z0
+	VMOVDQU64    Z0, (R9)
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000040, R9
+	SUBQ         $0x04, R13
+	JMP          by4
+
+by1:
+	CMPQ      R13, $0x01
+	JLT       computed
+	VMOVDQA64 Z18, Z0
+	XORQ      CX, CX
+
+by1taps:
+	MOVLQSX      (R11)(CX*4), AX
+	ADDQ         R8, AX
+	VPBROADCASTD (R10)(CX*4), Z8
+	VPERMB       (AX), Z16, Z4
+	VPDPBUSD     Z8, Z4, Z0
+	INCQ         CX
+	CMPQ         CX, R12
+	JLT          by1taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z19, Z0, Z0
+	VMAXPS       Z20, Z0, Z0
+	VMINPS       Z21, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z22, Z0, Z0
+	VPMOVDB      Z0, X0
+	VPXORD       X23, X0, X0
+	VMOVDQU      X0, (R9)
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000010, R9
+	SUBQ         $0x01, R13
+	JMP          by1
+
+computed:
+	MOVQ  (DI), SI
+	MOVQ  80(DI), R8
+	MOVQ  144(DI), R10
+	MOVQ  120(DI), R11
+	MOVQ  128(DI), R12
+	MOVQ  136(DI), R13
+	KMOVQ 152(DI), K1
+
+leave:
+	MOVQ  R8, AX
+	MOVQ  SI, BX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JZ    leavelast
+
+leavewhole:
+	VMOVDQU64 (AX), Z0
+	VMOVDQU64 Z0, (BX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, BX
+	DECQ      CX
+	JNZ       leavewhole
+
+leavelast:
+	VMOVDQU64 (AX), Z0
+	VMOVDQU8  Z0, K1, (BX)
+	ADDQ      R13, SI
+	ADDQ      R10, R8
+	DECQ      R11
+	JNZ       leave
+	VZEROUPPER
+	RET
+
+// func smallQuadPlaneVBMI(p *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI
+TEXT ·smallQuadPlaneVBMI(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         (DI), R8
+	MOVQ         8(DI), R9
+	MOVQ         88(DI), R10
+	MOVQ         96(DI), R11
+	MOVQ         104(DI), R12
+	MOVQ         160(DI), AX
+	KMOVQ        64(DI), K1
+	VPBROADCASTB 188(DI), Z16
+	VMOVDQU8     (R9), K1, Z16
+	VPBROADCASTB 189(DI), Z8
+	VPXORQ       Z8, Z16, Z16
+	VMOVDQU64    64(AX), Z17
+	VBROADCASTSS 168(DI), Z18
+	VBROADCASTSS 172(DI), Z19
+	VBROADCASTSS 176(DI), Z20
+	VBROADCASTSS 180(DI), Z21
+	VBROADCASTSS 184(DI), Z22
+	VPBROADCASTB 190(DI), Z23
+	VMOVDQA64    Z18, Z0
+	VMOVDQA64    Z18, Z1
+	VMOVDQA64    Z18, Z2
+	VMOVDQA64    Z18, Z3
+
+taps:
+	VPBROADCASTD (R10), Z8
+	VMOVDQU64    (R11), Z4
+	VPERMB       Z16, Z4, Z4
+	VPDPBUSD     Z8, Z4, Z0
+	VMOVDQU64    64(R11), Z5
+	VPERMB       Z16, Z5, Z5
+	VPDPBUSD     Z8, Z5, Z1
+	VMOVDQU64    128(R11), Z6
+	VPERMB       Z16, Z6, Z6
+	VPDPBUSD     Z8, Z6, Z2
+	VMOVDQU64    192(R11), Z7
+	VPERMB       Z16, Z7, Z7
+	VPDPBUSD     Z8, Z7, Z3
+	ADDQ         $0x04, R10
+	ADDQ         $0x00000100, R11
+	DECQ         R12
+	JNZ          taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z19, Z0, Z0
+	VMAXPS       Z20, Z0, Z0
+	VMINPS       Z21, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z22, Z0, Z0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z19, Z1, Z1
+	VMAXPS       Z20, Z1, Z1
+	VMINPS       Z21, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z22, Z1, Z1
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z19, Z2, Z2
+	VMAXPS       Z20, Z2, Z2
+	VMINPS       Z21, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPADDD       Z22, Z2, Z2
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z19, Z3, Z3
+	VMAXPS       Z20, Z3, Z3
+	VMINPS       Z21, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPADDD       Z22, Z3, Z3
+	VPACKSSDW    Z1, Z0, Z0
+	VPACKSSDW    Z3, Z2, Z2
+	VPACKUSWB    Z2, Z0, Z0
+	VPERMD       Z0, Z17, Z0
+	VPXORD       Z23, Z0, Z0
+	KMOVQ        152(DI), K1
+	VMOVDQU8     Z0, K1, (R8)
+	VZEROUPPER
+	RET
+
 // func weighPixelsAVX2(p *byte)
 // Requires: AVX, AVX2
 TEXT ·weighPixelsAVX2(SB), NOSPLIT|NOFRAME, $0-8

@@ -9,11 +9,13 @@ import (
 )
 
 // Depthwise convolution of 8-bit integers multiplies too few numbers per channel to fill
-// the micro-kernels for integers. With VNNI, it reads each channel in place and rounds its
-// sums while they are in registers. Otherwise, 32 channels or more are computed as pixels
-// (planesAsPixels), and fewer in float32, plane by plane, which is nevertheless exact. A sum begins at middle, and so all its partial sums lie in
-// [2²³, 2²⁴), where float32 represents each integer and no other number. The bits of such
-// a float32, read as an int32, are middleBits plus the sum of the products.
+// the micro-kernels for integers. With VNNI, it multiplies four weights of a row of the
+// kernel at once ([quadPlanes]), or else reads each channel in place; both round the sums
+// while they are in registers. Otherwise, 32 channels or more are computed as pixels
+// (planesAsPixels), and fewer in float32, plane by plane, which is nevertheless exact. A
+// sum begins at middle, and so all its partial sums lie in [2²³, 2²⁴), where float32
+// represents each integer and no other number. The bits of such a float32, read as an
+// int32, are middleBits plus the sum of the products.
 const (
 	middle     = 0x1.8p23
 	middleBits = 0x4B400000
@@ -55,6 +57,9 @@ func byteDepthwise(c *Invocation) (*window, *gemm.Depthwise, error) {
 func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factors []float32) (Run, error) {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
 	channels, taps := weight.Shape[0], v.taps()
+	if run := quadPlanes(c, v, factors); run != nil {
+		return run, nil
+	}
 	d.Bytes = true
 	if n := d.TableLen(); n > 0 {
 		d.UseTable(numbersOf[int32](c, n))

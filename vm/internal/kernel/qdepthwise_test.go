@@ -67,6 +67,15 @@ func TestByteDepthwise(t *testing.T) {
 		{"signed by unsigned", attrs(ints("pads", 2, 2)), quants(s, 3, 4, 300), quants(u, 4, 1, 5), nil, quants(u, 4), nil, words(4), 0, false},
 		{"3 axes", attrs(ints("pads", 1, 0, 1, 1, 2, 1), ints("strides", 2, 1, 1)), quants(u, 1, 3, 5, 9, 11), quants(s, 3, 1, 3, 3, 2), point(u, 3), point(s, 5), point(u, 128), nil, 0, false},
 		{"more rows than a band", attrs(ints("pads", 1, 1, 1, 1)), quants(u, 1, 2, 70, 90), quants(s, 2, 1, 3, 3), point(u, 120), nil, point(u, 99), words(2), 0, false},
+		{"unsigned weights around 128", attrs(ints("pads", 1, 0, 0, 2)), quants(u, 1, 5, 9, 64), quants(u, 5, 1, 3, 3), point(u, 140), point(u, 128), point(s, -9), words(5), 0, false},
+		{"rows that fill vectors, stride 2", attrs(ints("pads", 2, 2, 2, 2), ints("strides", 2, 2)), quants(s, 1, 3, 11, 128), quants(s, 3, 1, 5, 5), point(s, 12), nil, point(u, 99), words(3), 0, false},
+		{"rows of a byte more than vectors", attrs(ints("pads", 1, 3, 1, 3)), quants(u, 1, 3, 3, 129), quants(s, 3, 1, 3, 7), point(u, 3), nil, point(u, 99), nil, 0, false},
+		{"a kernel that ends within the image", attrs(ints("strides", 2, 2)), quants(u, 1, 3, 20, 24), quants(s, 3, 1, 3, 3), point(u, 3), nil, point(u, 99), words(3), 0, false},
+		{"one vector", attrs(ints("pads", 1, 1, 1, 1)), quants(u, 2, 6, 7, 9), quants(s, 6, 1, 3, 3), point(u, 120), quants(s, 6), point(u, 99), words(6), 0, false},
+		{"one vector, no zero points", attrs(ints("pads", 1, 1, 1, 1)), quants(u, 2, 70, 7, 9), quants(s, 70, 1, 3, 3), nil, nil, point(u, 99), words(70), 0, false},
+		{"one vector, wide kernel", attrs(ints("pads", 2, 2, 2, 2)), quants(s, 2, 6, 7, 7), quants(s, 6, 1, 5, 5), point(s, -7), nil, point(s, 3), words(6), 0, false},
+		{"one vector, stride 2", attrs(ints("pads", 1, 2, 0, 1), ints("strides", 2, 2)), quants(u, 2, 60, 7, 7), quants(s, 60, 1, 3, 3), point(u, 120), nil, point(s, 3), words(60), 0, false},
+		{"a byte more than one vector with its padding", attrs(ints("pads", 1, 1, 1, 1)), quants(u, 2, 6, 8, 8), quants(s, 6, 1, 3, 3), point(u, 120), nil, point(u, 99), words(6), 0, false},
 		{"largest sums", nil, same8(u, 255, 1, 2, 12, 20), same8(s, 127, 2, 1, 8, 8), point(u, 0), point(s, -128), point(u, 9), wholes([]int{2}, 100-64*255*255, 1-64*255*255), 1, false},
 		{"least sums", nil, same8(u, 0, 1, 2, 12, 20), same8(s, 127, 2, 1, 8, 8), point(u, 255), point(s, -128), point(u, 200), wholes([]int{2}, 64*255*255-100, 64*255*255+17), 1, false},
 		{"more taps than are exact in float32", nil, same8(u, 255, 1, 2, 14, 20), same8(s, 127, 2, 1, 9, 8), point(u, 0), point(s, -128), point(u, 9), wholes([]int{2}, 100-72*255*255, 1-72*255*255), 1, true},
@@ -143,13 +152,18 @@ func TestByteDepthwise(t *testing.T) {
 					t.Errorf("%s: as a product of integers: %v, %v", level, general, err)
 				}
 				for _, workers := range []int{1, 3} {
+					for _, x := range given[1:] {
+						if x != nil {
+							x.Const = workers > 1
+						}
+					}
 					got, err := node.run(n, given, want, graph.Float32, workers, alone{})
 					if err != nil {
 						t.Fatal(err)
 					}
 					for i, b := range raw(got[0]) {
 						if b != bytes[i] {
-							t.Fatalf("%s, %d workers: byte %d is %d, want %d", level, workers, i, b, bytes[i])
+							t.Fatalf("%s, %d workers, constant weights %v: byte %d is %d, want %d", level, workers, workers > 1, i, b, bytes[i])
 						}
 					}
 				}
