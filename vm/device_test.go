@@ -570,3 +570,29 @@ func TestDeviceRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDeviceCompiled: a session counts the sources of its kernels while they are compiled, and
+// another one of the same program finds them there.
+func TestDeviceCompiled(t *testing.T) {
+	d, _ := onDevice(t)
+	var seen []int
+	all := 0
+	d.Compiled = func(done, sources int) { seen, all = append(seen, done), sources }
+	p, _ := trained(t, classifier(t))
+	for range 2 {
+		s, err := p.NewSession(vm.Options{Device: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	want := make([]int, all)
+	for i := range want {
+		want[i] = i + 1
+	}
+	if all == 0 || !slices.Equal(seen, want) {
+		t.Errorf("%d sources: counted %v, expected each number once", all, seen)
+	}
+}

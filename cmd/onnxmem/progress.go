@@ -112,6 +112,13 @@ func (p *progress) showPoints(done, points int) {
 	p.note = fmt.Sprintf("%d of %d points", done, points)
 }
 
+// showKernels shows how many sources of a device's kernels are compiled.
+func (p *progress) showKernels(done, sources int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.note = fmt.Sprintf("kernels, %d of %d files", done, sources)
+}
+
 // gapPercent is the distance from a bound to a peak, in per cent of the peak.
 func gapPercent(bound, peak int64) float64 {
 	if peak == 0 {

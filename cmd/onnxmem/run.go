@@ -289,7 +289,14 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 		}
 		defer opt.Device.Close()
 	}
+	bar := newProgress(e.stderr, 1)
+	defer func() { bar.stop() }()
+	bar.step("preparing")
+	if opt.Device != nil {
+		opt.Device.Compiled = bar.showKernels
+	}
 	s, err := program.NewSession(opt)
+	bar.stop()
 	if err != nil {
 		return c.beyondDevice(err, p)
 	}
@@ -312,6 +319,8 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	}
 	first := maps.Clone(params.values)
 	maps.Copy(first, inputs)
+	bar = newProgress(e.stderr, 1)
+	bar.step("checking")
 	bits, err := c.check(ctx, program, opt, first, r)
 	if err != nil {
 		return err
@@ -320,6 +329,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err != nil {
 		return err
 	}
+	bar.stop()
 	if err := c.print(e, r); err != nil {
 		return err
 	}
@@ -425,7 +435,10 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 	}
 	var out map[string]vm.Value
 	var before, after runtime.MemStats
+	bar := newProgress(e.stderr, c.Steps)
+	defer bar.stop()
 	for i := range c.Steps {
+		bar.step(fmt.Sprintf("step %d of %d", i+1, c.Steps))
 		last := i == c.Steps-1
 		if last {
 			runtime.ReadMemStats(&before)
@@ -453,6 +466,7 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 			if v, ok := loss.Reals(); ok && len(v) == 1 {
 				r.Losses = append(r.Losses, v[0])
 				if !c.JSON {
+					bar.stop() // these lines show the progress
 					fmt.Fprintf(e.stdout, "step %d: loss %.6g\n", i+1, v[0])
 				}
 			}

@@ -14,6 +14,11 @@ import (
 
 // Device is an opened GPU. Several sessions may use it, also at the same time.
 type Device struct {
+	// Compiled is called while the kernels of a session are compiled, after each of their
+	// sources: a first session takes seconds for it. Set it before sessions are made. nil is
+	// allowed.
+	Compiled func(done, sources int)
+
 	device  driver.Device
 	context driver.Context
 	name    string

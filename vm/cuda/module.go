@@ -129,6 +129,8 @@ func (m *module) load(key, target string) {
 func (d *Device) compile(keys []string, target string) {
 	var wait sync.WaitGroup
 	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
+	done := 0 // under show
+	var show sync.Mutex
 	for _, key := range keys {
 		m := d.modules[key]
 		turn <- struct{}{}
@@ -136,9 +138,15 @@ func (d *Device) compile(keys []string, target string) {
 			defer func() { <-turn }()
 			if m.image = readCache(key); m.image != nil {
 				m.cached = true
-				return
+			} else {
+				m.image, m.err = m.source.compile(key, target)
 			}
-			m.image, m.err = m.source.compile(key, target)
+			if d.Compiled != nil {
+				show.Lock()
+				defer show.Unlock()
+				done++
+				d.Compiled(done, len(keys))
+			}
 		})
 	}
 	wait.Wait()
