@@ -5,7 +5,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// Images of float32 take as many bytes in blocks of channels as in planes, and convolutions
+// Images of reals take as many bytes in blocks of channels as in planes, and convolutions
 // of blocks need not arrange their pixels first. So the session holds images in blocks
 // wherever no other operator and no caller can tell the difference: where convolutions and
 // pools make and read them, and operators that go through all elements alike stand between.
@@ -54,7 +54,7 @@ func (f *frame) holdBlocks() {
 func (st *step) blockForm() kernel.BlockForm {
 	n := st.call.Node
 	k := kernel.Lookup(n.Domain, n.Op)
-	if k == nil || k.Blocks == nil || !st.plainFloats() {
+	if k == nil || k.Blocks == nil || !st.plainReals() {
 		return kernel.BlockForm{}
 	}
 	if open, err := st.check(); open || err != nil {
@@ -63,18 +63,24 @@ func (st *step) blockForm() kernel.BlockForm {
 	return k.BlockForm(&st.call)
 }
 
-// plainFloats reports whether the step computes one image of float32, of shapes that are
-// known, and is not part of another.
-func (st *step) plainFloats() bool {
+// plainReals reports whether the step computes one image of reals of at most 32 bits, of
+// shapes that are known, and is not part of another.
+func (st *step) plainReals() bool {
 	n := st.call.Node
-	return len(st.out) == 1 && st.out[0] != nil && n.Outputs[0] >= 0 && n.Semantics.Call == nil && st.joined == nil && st.exact() &&
-		st.out[0].Type == graph.Float32 && st.out[0].quantized == nil && st.out[0].Planes == 0 && len(st.out[0].Shape) == 4
+	if len(st.out) == 1 && st.out[0] != nil && n.Outputs[0] >= 0 && n.Semantics.Call == nil && st.joined == nil && st.exact() &&
+		st.out[0].quantized == nil && st.out[0].Planes == 0 && len(st.out[0].Shape) == 4 {
+		switch st.out[0].Type {
+		case graph.Float32, graph.Float16, graph.BFloat16:
+			return true
+		}
+	}
+	return false
 }
 
 // blockImages is [step.images] for blocks: of an operator that goes through all elements
 // alike, or that puts whole blocks of channels one after the other.
 func (st *step) blockImages() []graph.TensorID {
-	if !st.plainFloats() {
+	if !st.plainReals() {
 		return nil
 	}
 	list := st.images()

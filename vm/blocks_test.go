@@ -29,8 +29,9 @@ func (n *net) with(op, out string, attrs []*graph.Attr, in ...string) {
 
 // blockNet writes a network of convolutions whose images can be held in blocks, but for those
 // that the caller or a Transpose sees, or that have other channels than whole blocks.
-func blockNet(t *testing.T) string {
+func blockNet(t *testing.T, reals graph.DType) string {
 	n := newNet()
+	n.dtype = reals
 	same, stride := integers("pads", 1, 1, 1, 1), integers("strides", 2, 2)
 	n.input("x", 2, 3, 18, 15)
 	n.filter("a", "x", attrs(same), 32, 3, 3, 3) // planes in, blocks out
@@ -76,8 +77,17 @@ func needBlocks(t *testing.T) {
 // alike, with the same bits: not where another operator or the caller sees them.
 func TestImagesHeldInBlocks(t *testing.T) {
 	needBlocks(t)
-	path := blockNet(t)
-	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 18, 15})}
+	for _, reals := range blockTypes {
+		imagesHeldInBlocks(t, reals)
+	}
+}
+
+// blockTypes are the types of images that are held in blocks.
+var blockTypes = []graph.DType{graph.Float32, graph.Float16, graph.BFloat16}
+
+func imagesHeldInBlocks(t *testing.T, reals graph.DType) {
+	path := blockNet(t, reals)
+	inputs := map[string]vm.Value{"x": converted(ramp([]graph.Dim{2, 3, 18, 15}), reals)}
 	inBothLayouts(t, path, inputs, vm.HoldBlocks, func(s *vm.Session, hold bool, opt vm.Options) {
 		var held, sums []string
 		if hold {
@@ -87,23 +97,23 @@ func TestImagesHeldInBlocks(t *testing.T) {
 			}
 		}
 		if got := s.HeldInBlocks(); !slices.Equal(got, held) {
-			t.Errorf("%+v: held in blocks: %v, want %v", opt, got, held)
+			t.Errorf("%v, %+v: held in blocks: %v, want %v", reals, opt, got, held)
 		}
 		if got := s.Residuals(); !slices.Equal(got, sums) {
-			t.Errorf("%+v: sums of convolutions: %v, want %v", opt, got, sums)
+			t.Errorf("%v, %+v: sums of convolutions: %v, want %v", reals, opt, got, sums)
 		}
 	})
 }
 
 // randomBlockNet writes a network of random operators, most of which can have images in
 // blocks.
-func randomBlockNet(t *testing.T, r *rand.Rand) string {
+func randomBlockNet(t *testing.T, r *rand.Rand, reals graph.DType) string {
 	type image struct {
 		name           string
 		channels, rows int64
 	}
 	n := newNet()
-	n.draw = r
+	n.draw, n.dtype = r, reals
 	n.input("x", 1, 3, 16, 16)
 	list := []image{{"x", 3, 16}}
 	same := integers("pads", 1, 1, 1, 1)
@@ -169,9 +179,10 @@ func TestRandomImagesInBlocks(t *testing.T) {
 	needBlocks(t)
 	r := rand.New(rand.NewPCG(61, 62))
 	held, sums := 0, 0
-	for i := range 60 {
-		path := randomBlockNet(t, r)
-		inputs := map[string]vm.Value{"x": ramp([]graph.Dim{1, 3, 16, 16})}
+	for i := range 80 {
+		reals := blockTypes[[]int{0, 0, 1, 2}[i%4]]
+		path := randomBlockNet(t, r, reals)
+		inputs := map[string]vm.Value{"x": converted(ramp([]graph.Dim{1, 3, 16, 16}), reals)}
 		var want []byte
 		for _, hold := range []bool{false, true} {
 			vm.HoldBlocks(t, hold)
@@ -187,7 +198,7 @@ func TestRandomImagesInBlocks(t *testing.T) {
 						want = bytes.Clone(v.Data)
 					}
 					if !bytes.Equal(v.Data, want) {
-						t.Errorf("network %d, %s: in blocks %v, %+v: other bits", i, name, hold, opt)
+						t.Errorf("network %d of %v, %s: in blocks %v, %+v: other bits", i, reals, name, hold, opt)
 					}
 				}
 				if hold && opt.Poison {

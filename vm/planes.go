@@ -29,7 +29,7 @@ func (f *frame) holdPlanes() {
 	h := newHolding(f)
 	for i, st := range f.steps {
 		n := st.call.Node
-		if !st.passesImages() {
+		if !st.passesImages() || st.out[0].Type != graph.Float32 {
 			continue
 		}
 		whole := st.out[0].Shape[1]%block == 0
@@ -54,7 +54,7 @@ func (f *frame) holdPlanes() {
 // passesImages reports whether the step's operator could read or make images in planes.
 func (st *step) passesImages() bool {
 	n := st.call.Node
-	if len(st.out) != 1 || st.out[0] == nil || n.Outputs[0] < 0 || n.Semantics.Call != nil || !st.exact() || st.out[0].Type != graph.Float32 || len(st.out[0].Shape) != 4 {
+	if len(st.out) != 1 || st.out[0] == nil || n.Outputs[0] < 0 || n.Semantics.Call != nil || !st.exact() || len(st.out[0].Shape) != 4 {
 		return false
 	}
 	switch n.Domain {

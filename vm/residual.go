@@ -20,7 +20,7 @@ func (f *frame) joinResiduals(order []graph.NodeID) {
 	for _, id := range order {
 		st := f.steps[id]
 		n := st.call.Node
-		if n.Op != "Add" || n.Domain != "" || !st.plainFloats() || !st.out[0].Blocks || st.out[0].room == 0 || n.Inputs[0] == n.Inputs[1] {
+		if n.Op != "Add" || n.Domain != "" || !st.plainReals() || !st.out[0].Blocks || st.out[0].room == 0 || n.Inputs[0] == n.Inputs[1] {
 			continue
 		}
 		for i, t := range n.Inputs {
@@ -53,7 +53,7 @@ func (f *frame) convolution(t graph.TensorID, reader graph.NodeID) *step {
 		return nil
 	}
 	st := f.steps[made.Maker]
-	if st.chained || st.once || st.adds != nil || st.unread || !st.plainFloats() || st.out[0].Const || st.out[0].room == 0 || st.call.Node.Op != "Conv" {
+	if st.chained || st.once || st.adds != nil || st.unread || !st.plainReals() || st.out[0].Const || st.out[0].room == 0 || st.call.Node.Op != "Conv" {
 		return nil
 	}
 	return st

@@ -12,12 +12,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // net builds a model in memory. Tensors are identified by name.
@@ -27,10 +29,11 @@ type net struct {
 	draw  *rand.Rand
 	opset int64
 	other []graph.Opset // of domains beside that of ONNX
+	dtype graph.DType   // of all tensors that are declared; 0: float32
 }
 
 func newNet() *net {
-	return &net{&graph.Graph{Name: "net"}, map[string]graph.TensorID{}, rand.New(rand.NewPCG(1, 1)), 17, nil}
+	return &net{g: &graph.Graph{Name: "net"}, named: map[string]graph.TensorID{}, draw: rand.New(rand.NewPCG(1, 1)), opset: 17}
 }
 
 func (n *net) tensor(name string) graph.TensorID {
@@ -88,6 +91,9 @@ func domainOf(op string) string {
 // write writes the model to a file.
 func (n *net) write(t testing.TB, path string) {
 	t.Helper()
+	if n.dtype != 0 {
+		n.convert()
+	}
 	n.g.Link()
 	m := &graph.Model{IRVersion: 8, Opsets: append(n.other, graph.Opset{Version: n.opset}), Graph: n.g}
 	if err := m.AddSwaps(); err != nil {
@@ -100,6 +106,35 @@ func (n *net) write(t testing.TB, path string) {
 	if err := onnx.Write(path, m, im, onnx.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// convert gives all declared tensors and weights of float32 the type of n.dtype.
+func (n *net) convert() {
+	for _, t := range n.g.Tensors {
+		if t.Declared != nil && t.Declared.Type.Elem == graph.Float32 {
+			t.Declared.Type.Elem = n.dtype
+		}
+		if d := t.Data; d != nil && d.Type == graph.Float32 {
+			v := converted(vm.Value{Type: d.Type, Data: d.Raw}, n.dtype)
+			d.Type, d.Raw, d.Bytes = v.Type, v.Data, int64(len(v.Data))
+		}
+	}
+}
+
+// converted rounds a value of float32 to another type.
+func converted(v vm.Value, to graph.DType) vm.Value {
+	list := kernel.Tensor{Type: to, Shape: []int{len(v.Data) / 4}}
+	reals := make([]float64, list.Len())
+	for i := range reals {
+		reals[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(v.Data[4*i:])))
+	}
+	data := make([]byte, list.Bytes())
+	list.At = unsafe.Pointer(unsafe.SliceData(data))
+	if err := kernel.Store(&list, reals, nil); err != nil {
+		panic(err)
+	}
+	v.Type, v.Data = to, data
+	return v
 }
 
 // classifier writes a model of two dense layers with 3 classes.

@@ -31,6 +31,10 @@ type Blocks struct {
 	Low, High         float32
 	Finish            func(d []float32) // applied to complete elements, in place; may be nil
 	Planes            bool              // the result lies in planes, and nothing is added to it
+	// Format is that of the image and the result. 16-bit pixels are widened in a copy, and
+	// complete sums are rounded; what is added to them, and Finish, follow then, and the sums
+	// are rounded again.
+	Format Format
 	// Tiles is not 0 for a transposed convolution whose kernel, of this size, covers the
 	// result without gaps and overlaps: the products of each tap, a flat convolution with
 	// weights of its own, lie so many pixels apart. The bias is added last.
@@ -112,7 +116,16 @@ func (b *Blocks) CanBlock() bool {
 			return false
 		}
 	}
-	return b.Pad[1] == 0 && b.reach() <= b.In[1] || b.reach() <= mostBlockReach && b.rowsBytes(1) <= mostBlockRoom
+	inPlace := b.Format == Float32 && b.Pad[1] == 0 && b.reach() <= b.In[1]
+	return inPlace || b.reach() <= mostBlockReach && b.rowsBytes(1) <= mostBlockRoom
+}
+
+// width is the size of a number of the image and of the result.
+func (b *Blocks) width() int {
+	if b.Format == Float32 {
+		return 4
+	}
+	return 2
 }
 
 // room is the most that the pixels of a part may take, if they are more than a row.
@@ -145,9 +158,9 @@ func (b *Blocks) Plan() {
 	one := [2]int{1, 1}
 	within := (b.Out[0]-1)*b.Stride[0] < b.In[0] && b.reach() <= b.In[1]
 	b.flat = b.Kernel == one && b.Pad == [2]int{} && within && (b.Stride != one || b.In == b.Out)
-	b.apart = b.Pad[1] > 0 || b.reach() > b.In[1]
+	b.apart = b.Format != Float32 || b.Pad[1] > 0 || b.reach() > b.In[1]
 	if b.flat {
-		b.apart = b.Stride != one
+		b.apart = b.Format != Float32 || b.Stride != one
 		b.image, b.wide = b.In, b.Out[1]
 		b.In = [2]int{1, b.Out[0] * b.Out[1]}
 		b.Out = b.In
@@ -170,14 +183,14 @@ type BlockPlaces struct{ X, Out, Added, Bias unsafe.Pointer }
 // strip of weights that are not packed.
 func (b *Blocks) ScratchBytes(packed bool) int {
 	n := b.copyBytes() + b.sumsBytes()
-	if !packed {
+	if !packed || b.Format != Float32 {
 		n += 4 * levels[chosen].columns * b.Depth()
 	}
 	return n
 }
 
 // aside reports whether sums are complete before they are moved to the result.
-func (b *Blocks) aside() bool { return b.Planes || b.taps() > 0 }
+func (b *Blocks) aside() bool { return b.Planes || b.taps() > 0 || b.Format != Float32 }
 
 // taps is the number of taps of Tiles.
 func (b *Blocks) taps() int { return b.Tiles[0] * b.Tiles[1] }
@@ -199,13 +212,22 @@ func (b *Blocks) copyBytes() int {
 }
 
 func (b *Blocks) sumsBytes() int {
+	columns := levels[chosen].columns
 	switch {
 	case !b.aside():
 		return 0
-	case b.flat:
-		return 4 * levels[chosen].columns * b.tall
+	case b.Format != Float32:
+		columns += BlockLen // a block before it is rounded
 	}
-	return 4 * levels[chosen].columns * b.tall * b.Out[1]
+	return 4 * columns * b.most()
+}
+
+// most is the most pixels of the result in a part.
+func (b *Blocks) most() int {
+	if b.flat {
+		return b.tall
+	}
+	return b.tall * b.Out[1]
 }
 
 // lineBytes is the distance of the rows of what is read.
@@ -316,9 +338,9 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 	piece := part % across
 	part /= across
 	place, group, image := part%down*b.tall, part/down%b.Groups, part/down/b.Groups
-	in, out := 4*b.Channels*b.In[0]*b.In[1], 4*b.Columns*b.Out[0]*b.Out[1]*taps
+	in, out := b.width()*b.Channels*b.In[0]*b.In[1], b.width()*b.Columns*b.Out[0]*b.Out[1]*taps
 	if b.flat {
-		in = 4 * b.Channels * b.image[0] * b.image[1]
+		in = b.width() * b.Channels * b.image[0] * b.image[1]
 	}
 	x := unsafe.Add(at.X, (image*b.Groups+group)*in)
 	r := blockRun{
@@ -328,6 +350,7 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 	r.p = blockPanel{low: b.Low, high: b.High, aRow: pixelBytes * b.Stride[1], aLine: b.Stride[0] * b.lineBytes()}
 	if at.Added != nil {
 		r.added, r.p.added = true, int(uintptr(at.Added))-int(uintptr(at.Out))
+		r.terms = unsafe.Add(at.Added, (image*b.Groups+group)*out)
 	}
 	if b.Bias {
 		r.bias = unsafe.Add(at.Bias, 4*group*b.Columns)
@@ -366,6 +389,7 @@ type blockRun struct {
 	first, end  int
 	pixels      int // of a row
 	added       bool
+	terms       unsafe.Pointer // what is added
 	sums, strip unsafe.Pointer // in scratch
 }
 
@@ -419,7 +443,7 @@ func (r *blockRun) flags(first, last bool) int {
 	if !last {
 		return flags
 	}
-	if r.added {
+	if r.added && r.Format == Float32 {
 		flags |= blockAdded
 	}
 	switch r.Act {
@@ -461,16 +485,46 @@ func (r *blockRun) finish(sums unsafe.Pointer, s, first, pixels int) {
 	width, outputs := levels[chosen].columns, r.Out[0]*r.Out[1]
 	for block := range min(width, r.Columns-s*width) / BlockLen {
 		at := (*float32)(unsafe.Add(sums, block*r.p.block))
-		if r.Finish != nil {
+		if r.Finish != nil && (!r.added || r.Format == Float32) {
 			r.Finish(unsafe.Slice(at, pixels*BlockLen))
 		}
-		if r.taps() > 0 {
-			r.tile(unsafe.Pointer(at), s*width/BlockLen+block, first, pixels)
-		}
-		if r.Planes {
-			simd.Transpose(float(r.out, 4*((s*width+block*BlockLen)*outputs+first)), at, outputs, BlockLen, pixels, BlockLen)
+		channel := s*width + block*BlockLen
+		switch {
+		case r.taps() > 0:
+			r.tile(unsafe.Pointer(at), channel/BlockLen, first, pixels)
+		case r.Format != Float32:
+			r.round(channel, first, at, unsafe.Add(r.sums, 4*width*r.most()), pixels)
+		case r.Planes:
+			simd.Transpose(float(r.out, 4*(channel*outputs+first)), at, outputs, BlockLen, pixels, BlockLen)
 		}
 	}
+}
+
+// round writes the sums of a block in 16 bits. aside has room for as many numbers.
+func (r *blockRun) round(channel, first int, sums *float32, aside unsafe.Pointer, pixels int) {
+	outputs, to := r.Out[0]*r.Out[1], r.Format.narrow()
+	if r.Planes {
+		simd.Transpose((*float32)(aside), sums, pixels, BlockLen, pixels, BlockLen)
+		for c := range BlockLen {
+			at := (*uint16)(unsafe.Add(r.out, 2*((channel+c)*outputs+first)))
+			simd.Round(unsafe.Slice(at, pixels), unsafe.Slice(float(aside, 4*c*pixels), pixels), to)
+		}
+		return
+	}
+	off, n := 2*(channel*outputs+first*BlockLen), pixels*BlockLen
+	list := unsafe.Slice(sums, n)
+	if r.added { // the convolution has a result of its own
+		terms := unsafe.Slice((*float32)(aside), n)
+		rounded := unsafe.Slice((*uint16)(aside), n)
+		simd.Round(rounded, list, to)
+		simd.Widen(list, rounded, to)
+		simd.Widen(terms, unsafe.Slice((*uint16)(unsafe.Add(r.terms, off)), n), to)
+		simd.Add(list, list, terms)
+		if r.Finish != nil {
+			r.Finish(list)
+		}
+	}
+	simd.Round(unsafe.Slice((*uint16)(unsafe.Add(r.out, off)), n), list, to)
 }
 
 // tile moves the pixels of a block that one tap of Tiles makes to their places.
@@ -488,7 +542,7 @@ func (r *blockRun) tile(from unsafe.Pointer, block, first, pixels int) {
 // weightsOf finds or packs a strip of the weights.
 func (r *blockRun) weightsOf(s int) unsafe.Pointer {
 	width, k := levels[chosen].columns, r.Depth()
-	if w, is := r.weights.(*Packed); is {
+	if w, is := r.weights.(*Packed); is && w.Format == Float32 {
 		return unsafe.Add(w.At, 4*width*k*s)
 	}
 	r.weights.Pack(unsafe.Slice((*float32)(r.strip), width*k), width, s*width, 0, k)
@@ -497,29 +551,41 @@ func (r *blockRun) weightsOf(s int) unsafe.Pointer {
 
 // copyRows copies rows [top, bottom) of all channels, with zeros beside them.
 func (b *Blocks) copyRows(dst, x unsafe.Pointer, top, bottom int) {
-	reach, line, volume := b.reach(), pixelBytes*b.In[1], b.volume()
+	reach, line, volume := b.reach(), b.width()*BlockLen*b.In[1], b.volume()
 	n := min(b.In[1], reach-b.Pad[1])
 	for block := range b.Channels / BlockLen {
 		for row := top; row < bottom; row++ {
 			to := unsafe.Slice((*float32)(unsafe.Add(dst, block*volume+(row-top)*pixelBytes*reach)), reach*BlockLen)
-			from := unsafe.Slice((*float32)(unsafe.Add(x, (block*b.In[0]+row)*line)), n*BlockLen)
-			left := b.Pad[1] * BlockLen
+			left, right := b.Pad[1]*BlockLen, (b.Pad[1]+n)*BlockLen
 			clear(to[:left])
-			copy(to[left:], from)
-			clear(to[left+len(from):])
+			b.read(to[left:right], unsafe.Add(x, (block*b.In[0]+row)*line))
+			clear(to[right:])
 		}
 	}
 }
 
 // pick copies n pixels that a 1 x 1 kernel reads, from the given one of the result on.
 func (b *Blocks) pick(dst, x unsafe.Pointer, first, n int) {
-	volume, line := b.volume(), pixelBytes*b.image[1]
+	pixel := b.width() * BlockLen
+	volume, line := b.volume(), pixel*b.image[1]
 	for block := range b.Channels / BlockLen {
-		to, from := unsafe.Add(dst, block*volume), unsafe.Add(x, block*b.image[0]*line)
+		to, from := unsafe.Slice((*float32)(unsafe.Add(dst, block*volume)), n*BlockLen), unsafe.Add(x, block*b.image[0]*line)
+		if b.Stride == [2]int{1, 1} {
+			b.read(to, unsafe.Add(from, first*pixel))
+			continue
+		}
 		for i := range n {
 			row, column := (first+i)/b.wide, (first+i)%b.wide
-			at := unsafe.Add(from, row*b.Stride[0]*line+column*b.Stride[1]*pixelBytes)
-			*(*[BlockLen]float32)(unsafe.Add(to, i*pixelBytes)) = *(*[BlockLen]float32)(at)
+			b.read(to[i*BlockLen:][:BlockLen], unsafe.Add(from, row*b.Stride[0]*line+column*b.Stride[1]*pixel))
 		}
 	}
+}
+
+// read copies or widens numbers of the image.
+func (b *Blocks) read(dst []float32, from unsafe.Pointer) {
+	if b.Format == Float32 {
+		copy(dst, unsafe.Slice((*float32)(from), len(dst)))
+		return
+	}
+	simd.Widen(dst, unsafe.Slice((*uint16)(from), len(dst)), b.Format.narrow())
 }

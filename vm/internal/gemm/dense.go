@@ -30,7 +30,7 @@ type Dense struct {
 	At         unsafe.Pointer
 	Len        int
 	Step, Deep int
-	Format     Format // Float32 with Taps
+	Format     Format
 
 	// Taps is 0, or the number of taps of weights that a Spread image meets, or one with
 	// channels Together: Deep channels of one tap come before those of the next tap, and
@@ -57,11 +57,9 @@ func (m *Dense) Pack(dst []float32, width, first, k, n int) {
 	if rows < width {
 		clear(dst)
 	}
-	if m.Taps > 0 {
-		m.packTaps(dst, width, first, k, n, rows)
-		return
-	}
 	switch {
+	case m.Taps > 0:
+		m.packTaps(dst, width, first, k, n, rows)
 	case m.Format != Float32:
 		m.packHalf(dst, width, first, k, n, rows)
 	case m.Step == 1:
@@ -134,17 +132,30 @@ func (m *Dense) packAcross(dst []float32, width, first, k, n, rows int) {
 // packTaps packs weights tap by tap.
 func (m *Dense) packTaps(dst []float32, width, first, k, n, rows int) {
 	for d := 0; d < n; {
-		group, within := (k+d)/m.Deep, (k+d)%m.Deep
-		tap, channel := group%m.Taps, group/m.Taps*m.Deep+within
-		count := min(n-d, m.Deep-within)
+		from, step, count := m.piece(k+d, n-d)
 		for r := range rows {
-			from := unsafe.Add(m.At, 4*((first+r)*m.Step+channel*m.Taps+tap))
+			at := (first+r)*m.Step + from
 			for c := range count {
-				dst[(d+c)*width+r] = *float(from, 4*c*m.Taps)
+				if m.Format == Float32 {
+					dst[(d+c)*width+r] = *float(m.At, 4*(at+c*step))
+				} else {
+					simd.WidenRows(&dst[(d+c)*width+r], (*uint16)(unsafe.Add(m.At, 2*(at+c*step))), 1, 1, 0, 0, m.Format.narrow())
+				}
 			}
 		}
 		d += count
 	}
+}
+
+// piece returns where the elements from depth k on lie in a row, at most n of them: the
+// first one, and the step to the next.
+func (m *Dense) piece(k, n int) (from, step, count int) {
+	if m.Taps == 0 {
+		return k * m.Deep, m.Deep, n
+	}
+	group, within := k/m.Deep, k%m.Deep
+	tap, channel := group%m.Taps, group/m.Taps*m.Deep+within
+	return channel*m.Taps + tap, m.Taps, min(n, m.Deep-within)
 }
 
 // packHalf widens 16-bit numbers. It widens the rows of one depth at once if they are

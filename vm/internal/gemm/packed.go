@@ -54,11 +54,15 @@ func PackNarrow(dst unsafe.Pointer, from *Dense, m, k int, right bool, stop Stop
 		if rows < width {
 			clear(strip)
 		}
-		for r := range rows {
-			at := unsafe.Add(from.At, 2*(i+r)*from.Step)
-			for d := range k {
-				strip[d*width+r] = *(*uint16)(unsafe.Add(at, 2*d*from.Deep))
+		for d := 0; d < k; {
+			first, step, count := from.piece(d, k-d)
+			for r := range rows {
+				at := unsafe.Add(from.At, 2*((i+r)*from.Step+first))
+				for c := range count {
+					strip[(d+c)*width+r] = *(*uint16)(unsafe.Add(at, 2*c*step))
+				}
 			}
+			d += count
 		}
 	}
 	return Packed{dst, k, from.Format}

@@ -19,7 +19,7 @@ type BlockForm struct {
 
 // fitsBlocks reports whether t can be an image in blocks.
 func fitsBlocks(t *Tensor) bool {
-	return t.Type == graph.Float32 && t.rank() == 4 && t.Shape[1]%BlockLen == 0 && t.Len() > 0
+	return (t.Type == graph.Float32 || isHalf(t)) && t.rank() == 4 && t.Shape[1]%BlockLen == 0 && t.Len() > 0
 }
 
 // canHoldBlocks reports whether a session may hold an image in blocks. Of a single pixel, both
@@ -48,10 +48,13 @@ func inAndOut(can func(*Invocation) bool) func(*Invocation) BlockForm {
 // or both of one of single channels.
 func convolvesBlocks(c *Invocation) BlockForm {
 	weight, out, group := c.In[1], c.Out[0], c.Int("group", 1)
+	if weight.Type != out.Type || c.In[0].Type != out.Type {
+		return BlockForm{}
+	}
 	if singleChannels(weight, group) {
 		return inAndOut(canBlocksDepthwise)(c)
 	}
-	if c.In[0].rank() != 4 || out.Type != graph.Float32 || weight.Type != graph.Float32 || !weight.Const || weight.Len() == 0 || weight.Shape[0]/group%BlockLen != 0 {
+	if c.In[0].rank() != 4 || !weight.Const || weight.Len() == 0 || weight.Shape[0]/group%BlockLen != 0 {
 		return BlockForm{}
 	}
 	v, err := newWindow(c, weight.Shape[2:], c.In[0].Shape[2:], out.Shape[2:])
@@ -85,7 +88,7 @@ func AddsResidual(c *Invocation, over bool) bool {
 	}
 	weight, group := c.In[1], c.Int("group", 1)
 	v, err := newWindow(c, weight.Shape[2:], c.In[0].Shape[2:], c.Out[0].Shape[2:])
-	return err == nil && !singleChannels(weight, group) && (!over || denseBlocks(c, v, group).Once())
+	return err == nil && !singleChannels(weight, group) && (!over || isHalf(c.Out[0]) || denseBlocks(c, v, group).Once())
 }
 
 // spreads reports whether packedConv computes a convolution with Image.Spread.
@@ -100,7 +103,7 @@ func denseBlocks(c *Invocation, v *window, group int) *gemm.Blocks {
 	plane := func(list [3]int) [2]int { return [2]int{list[1], list[2]} }
 	return &gemm.Blocks{
 		Images: c.In[0].Shape[0], Groups: group, Channels: c.In[1].Shape[1], Columns: c.In[1].Shape[0] / group,
-		In: plane(v.in), Out: plane(v.out), Kernel: plane(v.kernel), Stride: plane(v.stride), Dilation: plane(v.dil), Pad: plane(v.pads), Bias: c.Has(2), Stop: c.Runtime,
+		In: plane(v.in), Out: plane(v.out), Kernel: plane(v.kernel), Stride: plane(v.stride), Dilation: plane(v.dil), Pad: plane(v.pads), Bias: c.Has(2), Format: formatOf(c.In[0].Type), Stop: c.Runtime,
 	}
 }
 
@@ -109,8 +112,10 @@ func blocksConv(c *Invocation, v *window, group int) (Run, error) {
 	b := denseBlocks(c, v, group)
 	b.Planes = !c.Out[0].Blocks
 	finish := c.take()
-	var more bool
-	b.Act, b.Low, b.High, more = finish.epilogue()
+	more := c.Residual != nil && isHalf(c.Out[0]) && finish != nil // not before the sum is rounded
+	if !more {
+		b.Act, b.Low, b.High, more = finish.epilogue()
+	}
 	if more {
 		b.Finish = func(d []float32) {
 			for from, to := range c.pieces(len(d)) {
@@ -121,7 +126,7 @@ func blocksConv(c *Invocation, v *window, group int) (Run, error) {
 	k := b.Depth()
 	columns := tableOf[blockColumns](c, group)
 	for g := range columns {
-		columns[g] = blockColumns{Dense: gemm.Dense{Len: b.Columns, Step: k, Deep: 1}, off: g * b.Columns * k}
+		columns[g] = blockColumns{Dense: gemm.Dense{Len: b.Columns, Step: k, Deep: 1, Format: b.Format}, off: g * b.Columns * k}
 		if v.taps() > 1 {
 			columns[g].Deep, columns[g].Taps = BlockLen, v.taps()
 		}
@@ -151,7 +156,10 @@ func (c *Invocation) runBlocks(b *gemm.Blocks, columns []blockColumns) (Run, err
 	if packed {
 		c.Packed = append(c.Packed, weight)
 	}
-	each := c.Each(b.ScratchBytes(packed))
+	each, wide := c.Each(b.ScratchBytes(packed)), 0
+	if b.Bias && isHalf(x) {
+		wide = c.Shared(4 * c.In[2].Len())
+	}
 	side := func(i int) gemm.Operand {
 		if packed {
 			return &columns[i].packed
@@ -167,11 +175,16 @@ func (c *Invocation) runBlocks(b *gemm.Blocks, columns []blockColumns) (Run, err
 		if c.Residual != nil {
 			at.Added = c.Residual.At
 		}
-		if b.Bias {
+		switch {
+		case b.Bias && isHalf(x):
+			bias := &Tensor{Type: graph.Float32, Shape: c.In[2].Shape, At: w.Shared(wide)}
+			widenAll(w, bias, c.In[2])
+			at.Bias = bias.At
+		case b.Bias:
 			at.Bias = c.In[2].At
 		}
 		for i := range columns {
-			columns[i].At = element[float32](weight, columns[i].off)
+			columns[i].At = elementAt(weight, columns[i].off, weight.width())
 		}
 		w.For(b.Parts(w.Workers()), part)
 		return nil

@@ -3,7 +3,6 @@ package kernel
 import (
 	"unsafe"
 
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -50,7 +49,7 @@ func slideBlocks(c *Invocation, s *gemm.BlockSlide, weights, bias func(*work.Poo
 // canBlocksDepthwise reports whether makeBlocksDepthwise can compute a Conv.
 func canBlocksDepthwise(c *Invocation) bool {
 	v, s := depthwiseBlocks(c)
-	return v != nil && s.ListLen() > 0
+	return v != nil && s.ListLen() > 0 && c.In[1].Const
 }
 
 // depthwiseBlocks returns the window of a Conv of single channels of an image in blocks; nil
@@ -58,7 +57,7 @@ func canBlocksDepthwise(c *Invocation) bool {
 // have other bits.
 func depthwiseBlocks(c *Invocation) (*window, *gemm.BlockSlide) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	if !fitsBlocks(x) || !fitsBlocks(out) || weight.Type != graph.Float32 || weight.rank() != 4 || !weight.Const || c.added != nil {
+	if !fitsBlocks(x) || !fitsBlocks(out) || weight.Type != out.Type || weight.rank() != 4 || c.added != nil {
 		return nil, nil
 	}
 	if group := c.Int("group", 1); !singleChannels(weight, group) || x.Shape[1] != group {
@@ -96,9 +95,9 @@ func makeBlocksDepthwise(c *Invocation) (Run, error) {
 	return slideBlocks(c, s, c.laneWeights(), bias, finish), nil
 }
 
-// laneWeights returns a function that returns the constant weights [C, 1, taps…] of single
-// channels as [C/BlockLen, taps, BlockLen]. They are arranged once, or at each run where no
-// memory may be used for them.
+// laneWeights returns a function that returns the weights [C, 1, taps…] of single channels as
+// [C/BlockLen, taps, BlockLen]. Constant ones are arranged once; others, and where no memory
+// may be used for them, at each run.
 func (c *Invocation) laneWeights() func(*work.Pool) unsafe.Pointer {
 	weight := c.In[1]
 	channels, taps := weight.Shape[0], count(weight.Shape[2:])
@@ -114,13 +113,15 @@ func (c *Invocation) laneWeights() func(*work.Pool) unsafe.Pointer {
 			}
 		}
 	}
-	key := PackKey{At: weight.At, Type: weight.Type, Lanes: true, Len: channels, K: taps}
-	if weight.Made != nil {
-		key.At, key.Made = nil, weight.Made
-	}
-	if at, ok := c.Runtime.Pack(key, weight.Bytes(), arrange); ok {
-		c.Packed = append(c.Packed, weight)
-		return func(*work.Pool) unsafe.Pointer { return at }
+	if weight.Const {
+		key := PackKey{At: weight.At, Type: weight.Type, Lanes: true, Len: channels, K: taps}
+		if weight.Made != nil {
+			key.At, key.Made = nil, weight.Made
+		}
+		if at, ok := c.Runtime.Pack(key, weight.Bytes(), arrange); ok {
+			c.Packed = append(c.Packed, weight)
+			return func(*work.Pool) unsafe.Pointer { return at }
+		}
 	}
 	off := c.Shared(weight.Bytes())
 	return func(w *work.Pool) unsafe.Pointer {

@@ -3,7 +3,6 @@ package kernel
 import (
 	"slices"
 
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -36,7 +35,7 @@ func scaledImage(c *Invocation) int {
 	}
 	for i, x := range c.In {
 		y := c.In[1-i]
-		if !fitsBlocks(x) || y.Type != graph.Float32 || !slices.Equal(x.Shape, out.Shape) || slices.Equal(y.Shape, out.Shape) {
+		if !fitsBlocks(x) || y.Type != out.Type || !slices.Equal(x.Shape, out.Shape) || slices.Equal(y.Shape, out.Shape) {
 			continue
 		}
 		shape := y.Shape

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 )
 
@@ -9,7 +8,7 @@ import (
 // blocks; nil for any other, and where packedTranspose would add up in another order.
 func transposedBlocks(c *Invocation) *gemm.Blocks {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	if x.rank() != 4 || weight.Type != graph.Float32 || !weight.Const || c.Int("group", 1) != 1 {
+	if x.rank() != 4 || weight.Type != x.Type || c.Int("group", 1) != 1 {
 		return nil
 	}
 	v, err := transposedWindow(c)
@@ -29,7 +28,7 @@ func transposedBlocks(c *Invocation) *gemm.Blocks {
 }
 
 // canBlocksTranspose reports whether makeBlocksTranspose can compute a ConvTranspose.
-func canBlocksTranspose(c *Invocation) bool { return transposedBlocks(c) != nil }
+func canBlocksTranspose(c *Invocation) bool { return c.In[1].Const && transposedBlocks(c) != nil }
 
 // makeBlocksTranspose is packedTranspose for images in blocks. The bits are the same.
 func makeBlocksTranspose(c *Invocation) (Run, error) {

@@ -30,6 +30,9 @@ func makeConv(c *Invocation) (Run, error) {
 		if singleChannels(weight, group) {
 			return (&Kernel{Make: makeConv}).widened(c)
 		}
+		if x.Blocks {
+			return blocksConv(c, v, group)
+		}
 		return packedConv(c, v, group)
 	case graph.Float32:
 		if singleChannels(weight, group) {
@@ -96,7 +99,7 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 		default:
 			s.image = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
 			switch {
-			case weight.Type != graph.Float32 || !weight.Const:
+			case !weight.Const:
 			case !across && s.image.WorthSpreading():
 				s.image.Spread = true
 				s.a.Deep, s.a.Taps = ch, v.taps()

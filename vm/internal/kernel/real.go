@@ -76,19 +76,12 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 			p.preset(v, first+i, tile)
 			v.Tile(tile, element[float32](out, (first+i)*size), from(first+i), pool.Each(worker, each))
 			if more {
-				row, column, m, n := v.Block(tile)
-				if v.Across {
-					row, column, m, n = column, row, n, m
-				}
-				stride := v.Stride
-				if v.Blocked { // a row for each block
-					row, column, m, n, stride = row/BlockLen, column*BlockLen, m/BlockLen, n*BlockLen, stride*BlockLen
-				}
+				at, m, n, stride := tileLines(v, tile)
 				if n == stride {
 					m, n = 1, m*n
 				}
 				for r := range m {
-					d := span[float32](element[float32](out, (first+i)*size+(row+r)*stride+column), n)
+					d := span[float32](element[float32](out, (first+i)*size+at+r*stride), n)
 					for from, to := range p.c.pieces(n) {
 						p.finish.Row(d[from:to])
 					}
@@ -111,14 +104,14 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	part := func(part, worker int) {
 		i, tile := part/tiles, part%tiles
 		v := &p.list[i]
-		row, column, m, n := v.Block(tile)
-		if v.Across {
-			row, column, m, n = column, row, n, m
+		at, m, n, stride := tileLines(v, tile)
+		sums, columns := pool.Each(worker, block), n
+		if v.Blocked {
+			columns /= BlockLen
 		}
-		sums := pool.Each(worker, block)
-		v.TileAt(tile, sums, n, from(first+i), pool.Each(worker, each))
+		v.TileAt(tile, sums, columns, from(first+i), pool.Each(worker, each))
 		for r := range m {
-			simd.Round(span[uint16](element[uint16](out, (first+i)*size+(row+r)*v.Stride+column), n),
+			simd.Round(span[uint16](element[uint16](out, (first+i)*size+at+r*stride), n),
 				span[float32](unsafe.Add(sums, 4*r*n), n), narrowType(out.Type))
 		}
 	}
@@ -131,6 +124,19 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		p.forAll(w, &first, tiles, part)
 		return nil
 	}, nil
+}
+
+// tileLines returns where a tile lies in a product's output: the first element, the number of
+// its lines, of channels or of blocks of them, their length and their distance.
+func tileLines(p *gemm.Product, tile int) (at, lines, length, stride int) {
+	row, column, m, n := p.Block(tile)
+	if p.Across {
+		row, column, m, n = column, row, n, m
+	}
+	if p.Blocked {
+		return row*p.Stride + column*BlockLen, m / BlockLen, n * BlockLen, p.Stride * BlockLen
+	}
+	return row*p.Stride + column, m, n, p.Stride
 }
 
 // runTogether makes the kernel of products with several images. A tile is computed in scratch,
