@@ -22,6 +22,18 @@ func (n *net) filter(out, in string, attrs []*graph.Attr, dims ...int64) {
 	n.g.Nodes[len(n.g.Nodes)-1].Attrs = attrs
 }
 
+// normalize adds a BatchNormalization by random statistics.
+func (n *net) normalize(out, in string, channels int64) {
+	for _, name := range []string{".scale", ".shift", ".mean", ".variance"} {
+		n.weight(out+name, channels)
+	}
+	raw := n.g.Tensors[n.tensor(out+".variance")].Data.Raw
+	for i := 3; i < len(raw); i += 4 {
+		raw[i] &^= 0x80 // the sign
+	}
+	n.node("BatchNormalization", out, in, out+".scale", out+".shift", out+".mean", out+".variance")
+}
+
 func (n *net) with(op, out string, attrs []*graph.Attr, in ...string) {
 	n.node(op, out, in...)
 	n.g.Nodes[len(n.g.Nodes)-1].Attrs = attrs
@@ -37,7 +49,9 @@ func blockNet(t *testing.T, reals graph.DType) string {
 	n.filter("a", "x", attrs(same), 32, 3, 3, 3) // planes in, blocks out
 	n.node("Relu", "ar", "a")
 	n.filter("b", "ar", attrs(same), 32, 32, 3, 3)
-	n.filter("c", "b", nil, 32, 32, 1, 1)
+	n.normalize("bn", "b", 32)
+	n.node("Relu", "br", "bn")
+	n.filter("c", "br", nil, 32, 32, 1, 1)
 	n.node("Add", "s", "c", "ar") // c adds ar
 	n.node("Relu", "sr", "s")
 	n.filter("d", "sr", attrs(same, stride, attr("group", 32)), 32, 1, 3, 3)
@@ -91,7 +105,7 @@ func imagesHeldInBlocks(t *testing.T, reals graph.DType) {
 	inBothLayouts(t, path, inputs, vm.HoldBlocks, func(s *vm.Session, hold bool, opt vm.Options) {
 		var held, sums []string
 		if hold {
-			held = []string{"a", "ar", "b", "c", "d", "e", "j", "k", "l", "lt", "p", "pr", "s", "sr", "u"}
+			held = []string{"a", "ar", "b", "bn", "br", "c", "d", "e", "j", "k", "l", "lt", "p", "pr", "s", "sr", "u"}
 			if !opt.Separate && opt.Guard == 0 {
 				sums = []string{"s"}
 			}
@@ -162,6 +176,8 @@ func randomBlockNet(t *testing.T, r *rand.Rand, reals graph.DType) string {
 			n.node("Add", last.name, last.name+".c", other.name)
 		case k < 11 && len(like) > 0:
 			n.node("Add", last.name, in.name, like[r.IntN(len(like))].name)
+		case k == 11 && i%2 == 0:
+			n.normalize(last.name, in.name, in.channels)
 		default:
 			n.node([]string{"Relu", "Sigmoid", "Neg"}[r.IntN(3)], last.name, in.name)
 		}

@@ -80,12 +80,7 @@ func makeBlocksDepthwise(c *Invocation) (Run, error) {
 	if v == nil || s.ListLen() == 0 {
 		return nil, unsupportedf("this Conv of an image in blocks")
 	}
-	finish := c.take()
-	var more bool
-	s.Act, s.Low, s.High, more = finish.epilogue()
-	if !more {
-		finish = nil
-	}
+	finish := c.weigh(s)
 	bias := func(*work.Pool) unsafe.Pointer { return c.In[2].At }
 	if !c.Has(2) {
 		none := numbersOf[float32](c, c.In[0].Shape[1])
@@ -93,6 +88,44 @@ func makeBlocksDepthwise(c *Invocation) (Run, error) {
 		bias = func(*work.Pool) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(none)) }
 	}
 	return slideBlocks(c, s, c.laneWeights(), bias, finish), nil
+}
+
+// canBlocksBatchNorm reports whether makeBlocksBatchNorm can compute a BatchNormalization.
+func canBlocksBatchNorm(c *Invocation) bool {
+	return c.Int("training_mode", 0) == 0 && len(c.Out) == 1 && pointwiseBlocks(c.In[0]).ListLen() > 0
+}
+
+// pointwiseBlocks is a kernel of one element over all pixels.
+func pointwiseBlocks(x *Tensor) *gemm.BlockSlide {
+	image, one := [3]int{1, x.Shape[2], x.Shape[3]}, [3]int{1, 1, 1}
+	return &gemm.BlockSlide{In: image, Out: image, Kernel: one, Stride: one, Dilation: one}
+}
+
+// makeBlocksBatchNorm is batchNorm by running statistics on images in blocks.
+func makeBlocksBatchNorm(c *Invocation) (Run, error) {
+	s := pointwiseBlocks(c.In[0])
+	epsilon, channels := float64(c.Float("epsilon", 1e-5)), c.In[0].Shape[1]
+	factors, shifts := c.Shared(4*channels), c.Shared(4*channels)
+	weights := func(w *work.Pool) unsafe.Pointer {
+		a, b := span[float32](w.Shared(factors), channels), span[float32](w.Shared(shifts), channels)
+		means, variances := data[float32](c.In[3]), data[float32](c.In[4])
+		for ch := range channels {
+			a[ch], b[ch] = normFactors[float32](c, ch, float64(means[ch]), float64(variances[ch]), epsilon)
+		}
+		return w.Shared(factors)
+	}
+	bias := func(w *work.Pool) unsafe.Pointer { return w.Shared(shifts) }
+	return slideBlocks(c, s, weights, bias, c.weigh(s)), nil
+}
+
+// weigh takes the activation of a weighted sum, and returns what is left to apply to it.
+func (c *Invocation) weigh(s *gemm.BlockSlide) *Finish {
+	finish := c.take()
+	var more bool
+	if s.Act, s.Low, s.High, more = finish.epilogue(); more {
+		return finish
+	}
+	return nil
 }
 
 // laneWeights returns a function that returns the weights [C, 1, taps…] of single channels as

@@ -11,7 +11,7 @@ import (
 
 // normalization lists the operators that scale a tensor by its own statistics.
 var normalization = family{"", []Kernel{
-	{Name: "BatchNormalization", Make: forFloats(batchNorm[float32], batchNorm[float64]), Fuses: true},
+	{Name: "BatchNormalization", Make: forFloats(batchNorm[float32], batchNorm[float64]), Fuses: true, Blocks: inAndOut(canBlocksBatchNorm)},
 	{Name: "LayerNormalization", Make: forFloats(layerNorm[float32], layerNorm[float64])},
 	{Name: "LRN", Make: forFloats(lrn[float32], lrn[float64])},
 	{Name: "RMSNormalization", Make: forFloats(rmsNorm[float32], rmsNorm[float64])},
@@ -37,6 +37,9 @@ func batchNorm[T floating](c *Invocation) (Run, error) {
 			return nil, unsupportedf("statistics of dtype %v beside %v", t.Type, x.Type)
 		}
 	}
+	if x.Blocks {
+		return makeBlocksBatchNorm(c)
+	}
 	finish := c.take()
 	part := func(ch, _ int) {
 		mean, variance := float64(data[T](c.In[3])[ch]), float64(data[T](c.In[4])[ch])
@@ -51,8 +54,7 @@ func batchNorm[T floating](c *Invocation) (Run, error) {
 			mean, variance = batchMean, batchVariance
 		}
 		m := meter{c: c}
-		scale := float64(data[T](c.In[1])[ch]) / math.Sqrt(variance+epsilon)
-		a, b := T(scale), T(float64(data[T](c.In[2])[ch])-mean*scale)
+		a, b := normFactors[T](c, ch, mean, variance, epsilon)
 		for i := range images {
 			at := (i*channels + ch) * n
 			d, s := span[T](element[T](out, at), n), span[T](element[T](x, at), n)
@@ -70,6 +72,12 @@ func batchNorm[T floating](c *Invocation) (Run, error) {
 		w.For(channels, part)
 		return nil
 	}, nil
+}
+
+// normFactors returns the numbers a and b of a channel: BatchNormalization makes a·x + b of x.
+func normFactors[T floating](c *Invocation, ch int, mean, variance, epsilon float64) (a, b T) {
+	scale := float64(data[T](c.In[1])[ch]) / math.Sqrt(variance+epsilon)
+	return T(scale), T(float64(data[T](c.In[2])[ch]) - mean*scale)
 }
 
 // affine writes scale·x + shift for each x of s.
