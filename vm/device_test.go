@@ -528,6 +528,36 @@ func TestDeviceNodeTests(t *testing.T) {
 	}
 }
 
+// TestDeviceTensorScatter: ONNX's operator tests of TensorScatter pass, and the device does
+// all of them.
+func TestDeviceTensorScatter(t *testing.T) {
+	d, _ := onDevice(t)
+	ran := 0
+	for _, k := range readNodeTests(t) {
+		m, err := onnx.Parse(k.name, k.files["model.onnx"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(m.Graph.Nodes, func(n *graph.Node) bool { return n.Op == "TensorScatter" }) {
+			continue
+		}
+		ran++
+		p, err := k.program(passes.FoldExact)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.runIn(p, vm.Options{Device: d}); err != nil {
+			t.Errorf("%s: %v", k.name, err)
+		}
+		if u := newSession(t, p, vm.Options{Device: d}).DeviceUse(); u.FallbackNodes > 0 {
+			t.Errorf("%s: on the CPU: %d nodes (%v)", k.name, u.FallbackNodes, u.FallbackOps)
+		}
+	}
+	if ran == 0 {
+		t.Error("no test has TensorScatter")
+	}
+}
+
 // repositoryNodeTests reads the operator tests in testdata, or, with ONNXMEM_ALL_NODE_TESTS,
 // all of them.
 func repositoryNodeTests(t testing.TB) (list []*nodeTest) {

@@ -9,7 +9,8 @@ struct Rotary {
 	u32 total;     // pairs and pieces of what is only copied, over all heads
 	int half;      // pairs of a head
 	int size;      // elements of a head
-	int lines;     // of the cosines and sines
+	int ends;      // positions that the cosines and sines have lines for
+	int first;     // there is one position, that of the first place of each sequence
 	int apart;     // distance of the elements of a pair
 	int step;      // distance of two pairs
 	int batch, head, position; // distances
@@ -26,11 +27,13 @@ KERNEL(rotate, (T *y, const T *x, const T *cosines, const T *sines, const i64 *p
 		i64 line = p;
 		int base = (int)batch * s.batch + (int)head * s.head + (int)position * s.position;
 		if (places) {
-			line = places[p];
-			if (line < 0 || line >= s.lines) {
-				faults.report(p);
+			u32 of = s.first ? 0 : p;
+			line = places[of];
+			if (line < 0 || line >= s.ends) {
+				faults.report(of);
 				continue;
 			}
+			if (s.first) line += position;
 		}
 		if ((int)pair < s.half) {
 			C c = load(cosines + (line * s.half + pair)), n = load(sines + (line * s.half + pair));

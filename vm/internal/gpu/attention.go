@@ -18,6 +18,7 @@ var attentions = []Row{
 // contribAttentions lists those of ONNX Runtime.
 var contribAttentions = []Row{
 	{Name: "Attention", Make: makePackedAttention},
+	{Name: "RotaryEmbedding", Make: makeContribRotary},
 }
 
 // headSteps is the struct Heads of kernels/attention.cu.
@@ -234,44 +235,4 @@ func makePackedAttention(n *Node) error {
 		return cuda.Room{Off: room.Off + off, Bytes: room.Bytes - off}
 	}
 	return n.attend(s, f.Batch, cType[x.Type], indexOf(qkv), part(0), part(1), part(2), mask, 0, 0, faults{})
-}
-
-// makeRotary rotates pairs of elements of each head.
-func makeRotary(n *Node) error {
-	x, cos, sin, ids := n.In[0], n.In[1], n.In[2], n.input(3)
-	if err := narrowReals(x, cos, sin, n.Out[0]); err != nil {
-		return err
-	}
-	if err := tooLarge(x, cos); err != nil {
-		return err
-	}
-	layout, heads, positions, size := n.HeadsIn(0, "num_heads")
-	rotated := n.Int("rotary_embedding_dim", 0)
-	if rotated == 0 {
-		rotated = size
-	}
-	half := rotated / 2
-	each := half + cuts(size-2*half, 2)
-	apart, step := half, 1
-	if n.Int("interleaved", 0) != 0 {
-		apart, step = 1, 2
-	}
-	lines := cos.Len() / half
-	check := faults{}
-	if ids != nil {
-		if ids.Type != graph.Int64 {
-			return unsupportedf("positions of dtype %v", ids.Type)
-		}
-		check = n.faults(ids, always(lines))
-		n.k.checked[len(n.k.checked)-1].fromZero = true
-	}
-	total := x.Shape[0] * positions * heads * each
-	at, err := n.addresses(n.Out[0], x, cos, sin, ids)
-	if err != nil {
-		return err
-	}
-	numbers := append([]int{total, half, size, lines, apart, step, layout.Batch, layout.Head, layout.Position}, divider(each)...)
-	numbers = append(append(numbers, divider(heads)...), divider(positions)...)
-	return n.launch(n.kernel("rotary.cu", "rotate", "ELEMENT="+cType[x.Type]), blocksFor(total), threadsPerBlock,
-		at[0], at[1], at[2], at[3], at[4], unsigned(numbers, 4), check)
 }

@@ -39,6 +39,12 @@ var attentionCases = []nodeCase{
 
 	{op: "RotaryEmbedding", version: 23, attrs: attrs(whole("num_heads", 3), whole("interleaved", 1)), in: args(noise(2, 5, 48), noise(2, 5, 8), noise(2, 5, 8)), types: halfAndSingle},
 	{op: "RotaryEmbedding", version: 23, attrs: attrs(whole("rotary_embedding_dim", 6)), in: args(noise(2, 3, 5, 9), noise(7, 3), noise(7, 3), wholes(graph.Int64, 0, 7, 2, 5))},
+	{op: "com.microsoft.RotaryEmbedding", version: 1, in: args(noise(2, 5, 48), wholes(graph.Int64, 0, 7, 2, 5), noise(7, 8), noise(7, 8)), types: halfAndSingle},
+	{op: "com.microsoft.RotaryEmbedding", version: 1, in: args(noise(2, 3, 5, 16), list(2), noise(7, 8), noise(7, 8))},
+	{
+		op: "com.microsoft.RotaryEmbedding", version: 1, attrs: attrs(whole("num_heads", 3), whole("rotary_embedding_dim", 10), whole("interleaved", 1)),
+		in: args(noise(2, 5, 48), list(1), noise(7, 5), noise(7, 5)),
+	},
 }
 
 var onlySingle = []graph.DType{graph.Float32}
@@ -56,6 +62,8 @@ func TestWrongPlaces(t *testing.T) {
 	}{
 		{nodeCase{op: "Attention", version: 24, in: args(noise(2, 1, 3, 8), noise(2, 1, 5, 8), noise(2, 1, 5, 8), nil, nil, nil, list(5, 5))}, 6, "[0, 6)"},
 		{nodeCase{op: "RotaryEmbedding", version: 23, in: args(noise(1, 1, 2, 8), noise(6, 4), noise(6, 4), wholes(graph.Int64, 0, 6, 1, 2))}, 3, "[0, 6)"},
+		{nodeCase{op: "com.microsoft.RotaryEmbedding", version: 1, in: args(noise(1, 1, 2, 8), wholes(graph.Int64, 0, 6, 1, 2), noise(6, 4), noise(6, 4))}, 1, "[0, 6)"},
+		{nodeCase{op: "TensorScatter", version: 24, in: args(noise(2, 1, 7, 3), noise(2, 1, 2, 3), list(5, 0))}, 2, "[0, 6)"},
 		{nodeCase{op: "GRU", in: args(noise(5, 2, 3), noise(1, 12, 3), noise(1, 12, 4), nil, wholes(graph.Int32, 0, 6, 2))}, 4, "[0, 6)"},
 	}
 	for _, l := range list {

@@ -43,6 +43,9 @@ var gatherCases = []nodeCase{
 	{op: "GatherND", in: args(noise(2, 6, 3, 5), tuplesOf([]int64{6, 3}, 2, 7)), attrs: attrs(whole("batch_dims", 1))},
 	{op: "GatherND", in: args(flags(5, 6), tuplesOf([]int64{5, 6}, 9))},
 
+	{op: "TensorScatter", version: 24, in: args(noise(3, 4, 9, 5), noise(3, 4, 2, 5), list(0, 7, 3)), types: allReals},
+	{op: "TensorScatter", version: 24, in: args(noise(3, 9, 8), noise(3, 4, 8), list(-2, 7, 23)), attrs: attrs(text("mode", "circular"), whole("axis", 1))},
+	{op: "TensorScatter", version: 24, in: args(wholes(graph.Int8, -9, 9, 2, 9, 16), wholes(graph.Int8, -9, 9, 2, 9, 16))},
 	{op: "Scatter", version: 10, in: args(noise(6, 5), unique(0, 6, 4, 5), noise(4, 5))},
 	{op: "ScatterElements", in: args(noise(6, 5), unique(1, 5, 3, 4), noise(3, 4)), attrs: attrs(whole("axis", 1)), types: allReals},
 	{op: "ScatterElements", in: args(noise(3, 40), below(40, 3, 70), noise(3, 70)), attrs: attrs(whole("axis", 1))}, // the last of several wins

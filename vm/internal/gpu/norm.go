@@ -14,13 +14,16 @@ var normalization = []Row{
 	{Name: "MeanVarianceNormalization", Make: makeMeanVarianceNorm},
 	{Name: "LayerNormalization", Make: func(n *Node) error { return makeLayerNorm(n, false) }},
 	{Name: "RMSNormalization", Make: func(n *Node) error { return makeLayerNorm(n, true) }},
+	{Name: "SimplifiedLayerNormalization", Make: func(n *Node) error { return makeLayerNorm(n, true) }},
 	{Name: "LpNormalization", Make: makeLpNorm},
 	{Name: "LRN", Make: makeLRN},
 }
 
 // contribNormalization lists those of ONNX Runtime's own domain.
 var contribNormalization = []Row{
-	{Name: "SkipLayerNormalization", Make: makeSkipNorm},
+	{Name: "SkipLayerNormalization", Make: func(n *Node) error { return makeSkipNorm(n, n.input(3), n.input(4), 1e-12, false) }},
+	{Name: "SkipSimplifiedLayerNormalization", Make: func(n *Node) error { return makeSkipNorm(n, nil, n.input(3), 1e-5, true) }},
+	{Name: "SimplifiedLayerNormalization", Make: func(n *Node) error { return makeLayerNorm(n, true) }},
 }
 
 // sameReals refuses a tensor that is not real, or other tensors of another dtype.
@@ -111,8 +114,8 @@ func (n *Node) normResult(scale, bias *kernel.Tensor, epsilon float32) (r normal
 	return normalized{scale: at[0], bias: at[1], mean: at[2], inverse: at[3], epsilon: float64(epsilon)}, nil
 }
 
-// makeLayerNorm normalizes over the last axes. Without rms, the mean and the inverse
-// standard deviation are optional outputs.
+// makeLayerNorm normalizes over the last axes. The mean and the inverse standard deviation
+// are optional outputs; with rms, the latter alone.
 func makeLayerNorm(n *Node, rms bool) error {
 	x, scale, bias := n.In[0], n.In[1], n.input(2)
 	if err := sameReals(x, scale, bias, n.Out[0]); err != nil {
@@ -131,7 +134,7 @@ func makeLayerNorm(n *Node, rms bool) error {
 		return err
 	}
 	if rms {
-		r.rms = 1
+		r.rms, r.mean, r.inverse = 1, 0, r.mean
 	}
 	if r.scales, err = repeatsIn(scale.Shape, x.Shape); err != nil {
 		return err
@@ -144,21 +147,23 @@ func makeLayerNorm(n *Node, rms bool) error {
 	return n.launchTeams(k, linesOf(x.Shape, axis, true).inFours(), computeBytes(x), []*kernel.Tensor{n.Out[0], x}, r)
 }
 
-// makeSkipNorm normalizes input + skip (+ bias) over the last axis. Outputs 1 and 2 are
-// the mean and the inverse standard deviation; output 3 is the sum.
-func makeSkipNorm(n *Node) error {
-	x, skip, more := n.In[0], n.In[1], n.input(4)
-	if err := sameReals(x, skip, n.In[2], n.input(3), more); err != nil {
+// makeSkipNorm normalizes input + skip + more over the last axis, multiplies by input 2 and
+// adds shift; more and shift may be nil. Outputs 1 and 2 are the mean, 0 with rms, and the
+// inverse standard deviation; output 3 is the sum.
+func makeSkipNorm(n *Node, shift, more *kernel.Tensor, epsilon float32, rms bool) error {
+	x, skip := n.In[0], n.In[1]
+	if err := sameReals(x, skip, n.In[2], shift, more); err != nil {
 		return err
 	}
 	k, err := n.normKernel("skip_norm", x, n.output(1), n.output(2))
 	if err != nil {
 		return err
 	}
-	r, err := n.normResult(n.In[2], n.input(3), n.Float("epsilon", 1e-12))
+	r, err := n.normResult(n.In[2], shift, n.Float("epsilon", epsilon))
 	if err != nil {
 		return err
 	}
+	r.rms = flag(rms)
 	l := linesOf(x.Shape, len(x.Shape)-1, true).inFours()
 	r.scales = repeats{1, int32(l.n)}
 	r.biases = r.scales

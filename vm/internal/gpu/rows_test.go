@@ -28,9 +28,13 @@ func TestOverInputs(t *testing.T) {
 		"Softmax": {{0, 0}}, "LogSoftmax": {{0, 0}}, "Hardmax": {{0, 0}}, "CumSum": {{0, 0}},
 		"LayerNormalization": {{0, 0}}, "RMSNormalization": {{0, 0}}, "InstanceNormalization": {{0, 0}},
 		"GroupNormalization": {{0, 0}}, "MeanVarianceNormalization": {{0, 0}}, "LpNormalization": {{0, 0}},
-		"BatchNormalization":                   {{0, 0}, {1, 3}, {2, 4}},
-		"com.microsoft.SkipLayerNormalization": {{0, 1}, {3, 0}},
-		"RotaryEmbedding":                      {{0, 0}},
+		"BatchNormalization":                             {{0, 0}, {1, 3}, {2, 4}},
+		"com.microsoft.SkipLayerNormalization":           {{0, 1}, {3, 0}},
+		"com.microsoft.SkipSimplifiedLayerNormalization": {{0, 1}, {3, 0}},
+		"SimplifiedLayerNormalization":                   {{0, 0}},
+		"RotaryEmbedding":                                {{0, 0}},
+		"com.microsoft.RotaryEmbedding":                  {{0, 0}},
+		"TensorScatter":                                  {{0, 0}},
 	}
 	b := newBench(t)
 	type placed struct {
@@ -40,7 +44,7 @@ func TestOverInputs(t *testing.T) {
 		outs         []*kernel.Tensor
 	}
 	var all []placed
-	list := slices.Concat(rowCases, attentionCases)
+	list := slices.Concat(rowCases, attentionCases, gatherCases)
 	for i := range list {
 		c := &list[i]
 		if over[c.op] == nil || c.types != nil && !slices.Contains(c.types, graph.Float32) {

@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
@@ -13,6 +15,7 @@ var scattering = []Row{
 	{Name: "Scatter", Make: makeScatterElements},
 	{Name: "ScatterElements", Make: makeScatterElements},
 	{Name: "ScatterND", Make: makeScatterND},
+	{Name: "TensorScatter", Make: makeTensorScatter},
 }
 
 // joins maps the attribute reduction to what an update does, in scatter.cu.
@@ -150,4 +153,45 @@ func makeScatterND(n *Node) error {
 	classes := max(1, min(1024/across, many, out.Len()/inner))
 	return n.launch3(f("scatter_slices", "int"), driver.Dim3{X: uint32(across), Y: uint32(classes), Z: 1}, driver.Dim3{X: threadsPerBlock, Y: 1, Z: 1}, 0,
 		at[0], at[1], slice, uint32(many), uint32(inner))
+}
+
+// makeTensorScatter writes new positions of a cache over old ones, from a first position on
+// that each of the batch has. In mode circular they go on at the beginning of the axis.
+func makeTensorScatter(n *Node) error {
+	past, fresh, first, out := n.In[0], n.In[1], n.input(2), n.Out[0]
+	k, err := n.axis(-2, len(past.Shape))
+	if err != nil {
+		return err
+	}
+	width, err := widthOf(past)
+	if err != nil {
+		return err
+	}
+	if first != nil && first.Type != graph.Int64 {
+		return unsupportedf("indices of dtype %v", first.Type)
+	}
+	if err := tooLarge(out, fresh); err != nil {
+		return err
+	}
+	at, err := n.addresses(out, past, fresh, first)
+	if err != nil {
+		return err
+	}
+	n.copy(at[0], at[1], int64(out.Bytes()))
+	length, added, inner := past.Shape[k], fresh.Shape[k], count(past.Shape[k+1:])
+	if fresh.Len() == 0 {
+		return nil
+	}
+	for width < 16 && inner%2 == 0 && (at[0]|at[2])%driver.Ptr(2*width) == 0 {
+		inner, width = inner/2, 2*width
+	}
+	circular, check := n.Str("mode", "linear") == "circular", faults{}
+	if first != nil && !circular {
+		check = n.faults(first, always(length-added+1))
+		n.k.checked[len(n.k.checked)-1].fromZero = true
+	}
+	total := count(past.Shape[:k]) * added * inner
+	numbers := slices.Concat([]int{total, length, int(flag(circular))}, divider(inner), divider(added), divider(count(past.Shape[1:k])))
+	return n.launch(n.kernel("window.cu", "write_window", "ELEMENT="+unitOf[width]), blocksFor(total), threadsPerBlock,
+		at[0], at[2], at[3], unsigned(numbers, 4), check)
 }

@@ -16,7 +16,7 @@ import (
 var attentions = family{"", []Kernel{
 	{Name: "Attention", Make: makeAttention},
 	{Name: "RotaryEmbedding", Make: func(c *Invocation) (Run, error) {
-		return rotaryEmbedding(c, 1, 2, 3, c.Int("num_heads", 0))
+		return rotaryEmbedding(c, c.Rotary())
 	}},
 }}
 
@@ -379,41 +379,68 @@ func (a *attention) mask(c *Invocation, f *AttentionForm) error {
 	return nil
 }
 
-// rotaryEmbedding rotates pairs of elements of each head. The inputs at cosines and sines
-// hold those of the angles, by position in the sequence or by the ids in the input at
-// position; these may be one number, the position of the first element of each sequence. If
-// input 0 has three axes, shared is the number of heads.
-func rotaryEmbedding(c *Invocation, cosines, sines, position, shared int) (Run, error) {
-	x, cos, sin, ids, out := c.In[0], c.In[cosines], c.In[sines], c.in(position), c.Out[0]
+// RotaryForm is what the shapes and attributes of a RotaryEmbedding node say. The cosines
+// and sines of a line are those of Half angles, one for each pair of elements of a head.
+// The line is the place in the batch or, with IDs, the position that they hold: of each
+// place, or, if First, of the first place of each sequence.
+type RotaryForm struct {
+	Cosines, Sines, IDs  *Tensor // IDs may be nil
+	Batch, Heads, Places int
+	Layout               HeadLayout // of input 0 and the output
+	Size, Half, Lines    int
+	First, Interleaved   bool
+	shared, position     int
+}
+
+// Rotary reads the form of a RotaryEmbedding node of ai.onnx.
+func (c *Invocation) Rotary() *RotaryForm {
+	return c.rotary(&RotaryForm{Cosines: c.In[1], Sines: c.In[2], IDs: c.in(3), shared: c.Int("num_heads", 0), position: 3})
+}
+
+// rotary completes a form that has the inputs and the number of heads that share three axes.
+func (c *Invocation) rotary(f *RotaryForm) *RotaryForm {
+	x := c.In[0]
+	f.Batch, f.Interleaved = x.Shape[0], c.Int("interleaved", 0) != 0
+	f.Layout, f.Heads, f.Places, f.Size = x.heads(f.shared)
+	if f.Half = c.Int("rotary_embedding_dim", 0) / 2; f.Half == 0 {
+		f.Half = f.Size / 2
+	}
+	f.Lines = f.Cosines.Len() / f.Half
+	f.First = f.IDs != nil && f.IDs.rank() == 1 && f.Batch*f.Places != 0
+	return f
+}
+
+// Ends is the number of positions that IDs may hold, from 0 on.
+func (f *RotaryForm) Ends() int {
+	if f.First {
+		return f.Lines - f.Places + 1
+	}
+	return f.Lines
+}
+
+// rotaryEmbedding rotates pairs of elements of each head.
+func rotaryEmbedding(c *Invocation, f *RotaryForm) (Run, error) {
+	x, ids, out := c.In[0], f.IDs, c.Out[0]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
-	layout, count, positions, size := x.heads(shared)
-	from := heads{nil, layout}
-	rotated := c.Int("rotary_embedding_dim", 0)
-	if rotated == 0 {
-		rotated = size
-	}
-	half := rotated / 2
-	lines := cos.Len() / half
-	first := ids != nil && ids.rank() == 1 && x.Shape[0]*positions != 0
-	interleaved := c.Int("interleaved", 0) != 0
+	from := heads{nil, f.Layout}
 	to := from
 	part := func(p, _ int) {
-		b, position := p/positions, p%positions
+		b, position := p/f.Places, p%f.Places
 		line := p
 		switch {
-		case first:
+		case f.First:
 			line = int(data[int64](ids)[0]) + position
 		case ids != nil:
 			line = int(data[int64](ids)[p])
 		}
 		m := meter{c: c}
-		cs, sn := span[float32](element[float32](cos, line*half), half), span[float32](element[float32](sin, line*half), half)
-		for h := range count {
-			m.add(size)
-			s, d := span[float32](from.of(b, h, position), size), span[float32](to.of(b, h, position), size)
-			rotate(d, s, cs, sn, interleaved)
+		cs, sn := span[float32](element[float32](f.Cosines, line*f.Half), f.Half), span[float32](element[float32](f.Sines, line*f.Half), f.Half)
+		for h := range f.Heads {
+			m.add(f.Size)
+			s, d := span[float32](from.of(b, h, position), f.Size), span[float32](to.of(b, h, position), f.Size)
+			rotate(d, s, cs, sn, f.Interleaved)
 		}
 	}
 	return func(w *work.Pool) error {
@@ -422,17 +449,13 @@ func rotaryEmbedding(c *Invocation, cosines, sines, position, shared int) (Run, 
 				if p&often == 0 {
 					c.poll()
 				}
-				last := lines
-				if first {
-					last -= positions - 1
-				}
-				if at < 0 || at >= int64(last) {
-					return fmt.Errorf("input %d: element %d is position %d, expected one in [0, %d)", position, p, at, last)
+				if at < 0 || at >= int64(f.Ends()) {
+					return fmt.Errorf("input %d: element %d is position %d, expected one in [0, %d)", f.position, p, at, f.Ends())
 				}
 			}
 		}
 		from.at, to.at = x.At, out.At
-		w.For(x.Shape[0]*positions, part)
+		w.For(f.Batch*f.Places, part)
 		return nil
 	}, nil
 }

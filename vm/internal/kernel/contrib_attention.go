@@ -12,7 +12,13 @@ import (
 // contribAttentions lists ONNX Runtime's attention operators.
 var contribAttentions = family{"com.microsoft", []Kernel{
 	{Name: "Attention", Make: makeContribAttention},
-	{Name: "RotaryEmbedding", Make: makeContribRotaryEmbedding},
+	{Name: "RotaryEmbedding", Make: func(c *Invocation) (Run, error) {
+		f, err := c.ContribRotary()
+		if err != nil {
+			return nil, err
+		}
+		return rotaryEmbedding(c, f)
+	}},
 	{Name: "MultiHeadAttention", Make: makeMultiHeadAttention},
 	{Name: "GroupQueryAttention", Make: makeGroupQueryAttention},
 }}
@@ -119,9 +125,10 @@ func makeContribAttention(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeContribRotaryEmbedding: the position ids stand before the cosines and sines, which
-// have one row for each position, and the number of heads may follow from them.
-func makeContribRotaryEmbedding(c *Invocation) (Run, error) {
+// ContribRotary reads the form of a RotaryEmbedding node of ONNX Runtime: the position ids
+// stand before the cosines and sines, which have one row for each position, and the number
+// of heads may follow from them.
+func (c *Invocation) ContribRotary() (*RotaryForm, error) {
 	x, ids, cos, sin := c.In[0], c.In[1], c.In[2], c.In[3]
 	if c.Int("is_packed_batching", 0) != 0 || c.Float("scale", 1) != 1 {
 		return nil, unsupportedf("packed batches, or a scale")
@@ -150,5 +157,5 @@ func makeContribRotaryEmbedding(c *Invocation) (Run, error) {
 	if !slices.Equal(ids.Shape, []int{1}) && !slices.Equal(ids.Shape, []int{x.Shape[0], places}) {
 		return nil, fmt.Errorf("input 1 has shape %v, expected [1] or [%d %d], a position for each place", ids.Shape, x.Shape[0], places)
 	}
-	return rotaryEmbedding(c, 2, 3, 1, shared)
+	return c.rotary(&RotaryForm{Cosines: cos, Sines: sin, IDs: ids, shared: shared, position: 1}), nil
 }
