@@ -91,8 +91,46 @@ func quantizedBefore(n *net) {
 	n.output("y", 1, 4, 4, 4)
 }
 
-// TestDeviceTypes: sessions in 16-bit reals and in quantized bytes give the same bits with
-// every tensor apart and in every order of work, every node is right, and none runs on the
+// contrib adds a node of ONNX Runtime's.
+func (n *net) contrib(op, out string, attrs []*graph.Attr, in ...string) {
+	n.with(op, out, attrs, in...)
+	n.g.Nodes[len(n.g.Nodes)-1].Domain = "com.microsoft"
+}
+
+// packed adds a product of in, of k elements, and weights of 4 bits for each of m outputs.
+func (n *net) packed(out, in string, m, k int, more ...*graph.Attr) {
+	n.bytes(out+".w", int64(m), int64(k/32), 16)
+	n.reals(out+".s", int64(m*k/32))
+	n.g.Tensors[n.tensor(out+".w")].Data.Type = graph.Uint8
+	n.contrib("MatMulNBits", out, append(attrs(attr("N", m), attr("K", k), attr("bits", 4), attr("block_size", 32)), more...), in, out+".w", out+".s")
+}
+
+// fewBits is a small network with weights of 4 bits and the operators around them in decoders.
+func fewBits(n *net) {
+	n.other = append(n.other, graph.Opset{Domain: "com.microsoft", Version: 1})
+	n.input("x", 2, 3)
+	n.constant("words", graph.Float32, nil, float32(23))
+	n.node("Mul", "i", "x", "words")
+	n.with("Cast", "ids", attrs(attr("to", int(graph.Int64))), "i")
+	n.bytes("table", 24, 32)
+	n.g.Tensors[n.tensor("table")].Data.Type = graph.Uint8
+	n.reals("table.s", 24, 2)
+	n.contrib("GatherBlockQuantized", "h", attrs(attr("block_size", 32)), "table", "ids", "table.s")
+	n.reals("scale", 64)
+	n.node("SimplifiedLayerNormalization", "normal", "h", "scale")
+	n.packed("q", "normal", 96, 64)
+	n.constant("first", graph.Int64, []int64{1}, int64(1))
+	n.reals("cos", 5, 8)
+	n.reals("sin", 5, 8)
+	n.contrib("RotaryEmbedding", "turned", attrs(attr("num_heads", 6)), "q", "first", "cos", "sin")
+	n.packed("o", "turned", 64, 96, attr("accuracy_level", 4))
+	n.contrib("SkipSimplifiedLayerNormalization", "last", nil, "h", "o", "scale")
+	n.packed("y", "last", 40, 64)
+	n.output("y", 2, 3, 40)
+}
+
+// TestDeviceTypes: sessions in 16-bit reals, in quantized bytes and with weights of 4 bits
+// give the same bits with every tensor apart and in every order of work, every node is right, and none runs on the
 // host.
 func TestDeviceTypes(t *testing.T) {
 	d, f := onDevice(t)
@@ -105,6 +143,7 @@ func TestDeviceTypes(t *testing.T) {
 		{"bfloat16", inType(graph.BFloat16), 3e-2},
 		{"int8, quantized at run time", quantizedAtRunTime, 2e-5},
 		{"int8, quantized before", quantizedBefore, 2e-5},
+		{"4 bits", fewBits, 2e-2}, // the CPU rounds a row to 8 bits
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newNet()

@@ -45,4 +45,5 @@ var families = []family{
 	{"", recurrence},
 	{"", attentions},
 	{"com.microsoft", contribAttentions},
+	{"com.microsoft", packedNumbers},
 }

@@ -25,6 +25,7 @@ func TestProductTiles(t *testing.T) {
 		{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(20, 2, 12, 12), noise(40, 2, 12, 12))},
 		{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(2, 40, 9, 9), noise(70, 40, 3, 3), noise(70))},
 		{op: "ConvTranspose", attrs: attrs(ints("strides", 2, 2), ints("pads", 1, 1, 1, 1)), in: args(noise(2, 40, 9, 9), noise(40, 70, 3, 3), noise(70))},
+		bitsCase(131, 135, 70, 4, 32, true, nil, noise(135)),
 		weightGrad([]int64{2, 2}, 1, []int64{1, 1}, []int64{1, 1}, []int64{0, 0, 0, 0}, noise(3, 33, 10, 10), noise(3, 34, 9, 9)),
 	}
 	var run []*prepared

@@ -10,102 +10,107 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// blockTable is the table of a GatherBlockQuantized node: numbers of 2, 4 or 8 bits, the
+// BlockTable is the table of a GatherBlockQuantized node: numbers of 2, 4 or 8 bits, the
 // first in the lowest bits of a byte. Along one axis they lie in blocks, each of which has
-// a scale and a zero point.
-type blockTable struct {
-	numbers, scale, zero *Tensor // zero may be nil
-	shape                []int   // of the numbers
-	bits                 int
-	axis, block          int // of the blocks
-	signed               bool
-	middle               int // the zero point where none is given
+// a scale and a zero point. Of bytes, the zero points of a row of the last axis begin with
+// a byte.
+type BlockTable struct {
+	Numbers, Scale, Zero *Tensor // Zero may be nil
+	Shape                []int   // of the numbers
+	Bits                 int
+	Axis, Block          int // of the blocks
+	Signed               bool
+	Middle               int // the zero point where none is given
+	Slices               int // the axis of the indices
 	get                  func(at unsafe.Pointer, i int) float64
 }
 
-// newBlockTable reads the form of a GatherBlockQuantized node.
-func newBlockTable(c *Invocation) (*blockTable, error) {
-	b := &blockTable{numbers: c.In[0], scale: c.In[2], zero: c.in(3), bits: 4, block: c.Int("block_size", 128)}
-	b.shape = slices.Clone(b.numbers.Shape)
-	rank := len(b.shape)
-	switch b.numbers.Type {
+// BlockTable reads the form of a GatherBlockQuantized node.
+func (c *Invocation) BlockTable() (*BlockTable, error) {
+	b := &BlockTable{Numbers: c.In[0], Scale: c.In[2], Zero: c.in(3), Bits: 4, Block: c.Int("block_size", 128), Slices: c.Int("gather_axis", 0)}
+	b.Shape = slices.Clone(b.Numbers.Shape)
+	rank := len(b.Shape)
+	switch b.Numbers.Type {
 	case graph.Uint8:
-		if b.bits = c.Int("bits", 4); b.bits != 2 && b.bits != 4 && b.bits != 8 {
-			return nil, unsupportedf("numbers of %d bits", b.bits)
+		if b.Bits = c.Int("bits", 4); b.Bits != 2 && b.Bits != 4 && b.Bits != 8 {
+			return nil, unsupportedf("numbers of %d bits", b.Bits)
 		}
-		b.shape[rank-1] *= 8 / b.bits
-		b.middle = 1 << (b.bits - 1)
+		b.Shape[rank-1] *= 8 / b.Bits
+		b.Middle = 1 << (b.Bits - 1)
 	case graph.Int4, graph.Uint4:
-		b.signed = b.numbers.Type == graph.Int4
+		b.Signed = b.Numbers.Type == graph.Int4
 	default:
-		return nil, unsupported(b.numbers.Type)
+		return nil, unsupported(b.Numbers.Type)
 	}
-	if b.axis = c.Int("quantize_axis", 1); b.axis < 0 {
-		b.axis += rank
+	if b.Axis = c.Int("quantize_axis", 1); b.Axis < 0 {
+		b.Axis += rank
 	}
-	if b.axis < 0 || b.axis >= rank {
+	if b.Axis < 0 || b.Axis >= rank {
 		return nil, fmt.Errorf("quantize_axis is %d, expected one in [%d, %d)", c.Int("quantize_axis", 1), -rank, rank)
 	}
-	if b.block < 16 || b.block&(b.block-1) != 0 || b.block > 1<<20 {
-		return nil, fmt.Errorf("block_size is %d, expected a power of 2 from 16 to %d", b.block, 1<<20)
+	if b.Block < 16 || b.Block&(b.Block-1) != 0 || b.Block > 1<<20 {
+		return nil, fmt.Errorf("block_size is %d, expected a power of 2 from 16 to %d", b.Block, 1<<20)
 	}
-	shape := slices.Clone(b.shape)
-	shape[b.axis] = (shape[b.axis] + b.block - 1) / b.block
-	if !slices.Equal(b.scale.Shape, shape) {
-		return nil, fmt.Errorf("scales have shape %v, expected %v for numbers of shape %v and blocks of %d along axis %d", b.scale.Shape, shape, b.shape, b.block, b.axis)
+	shape := slices.Clone(b.Shape)
+	shape[b.Axis] = (shape[b.Axis] + b.Block - 1) / b.Block
+	if !slices.Equal(b.Scale.Shape, shape) {
+		return nil, fmt.Errorf("scales have shape %v, expected %v for numbers of shape %v and blocks of %d along axis %d", b.Scale.Shape, shape, b.Shape, b.Block, b.Axis)
 	}
-	if b.zero != nil {
-		if b.numbers.Type == graph.Uint8 {
-			shape[rank-1] = (shape[rank-1]*b.bits + 7) / 8
+	if b.Zero != nil {
+		if b.Numbers.Type == graph.Uint8 {
+			shape[rank-1] = (shape[rank-1]*b.Bits + 7) / 8
 		}
-		if b.zero.Type != b.numbers.Type || !slices.Equal(b.zero.Shape, shape) {
-			return nil, fmt.Errorf("zero points are %v of shape %v, expected %v of shape %v", b.zero.Type, b.zero.Shape, b.numbers.Type, shape)
+		if b.Zero.Type != b.Numbers.Type || !slices.Equal(b.Zero.Shape, shape) {
+			return nil, fmt.Errorf("zero points are %v of shape %v, expected %v of shape %v", b.Zero.Type, b.Zero.Shape, b.Numbers.Type, shape)
 		}
 	}
-	get, ok := reader(b.scale.Type)
-	if !ok || b.scale.Type != graph.Float32 && !isHalf(b.scale) {
-		return nil, unsupported(b.scale.Type)
+	if b.Slices < 0 {
+		b.Slices += rank
+	}
+	get, ok := reader(b.Scale.Type)
+	if !ok || b.Scale.Type != graph.Float32 && !isHalf(b.Scale) {
+		return nil, unsupported(b.Scale.Type)
 	}
 	b.get = get
 	return b, nil
 }
 
 // number returns number i of a packed tensor.
-func (b *blockTable) number(t *Tensor, i int) int {
-	v := int(packed(t.At, i, b.bits))
-	if b.signed && v > 7 {
+func (b *BlockTable) number(t *Tensor, i int) int {
+	v := int(packed(t.At, i, b.Bits))
+	if b.Signed && v > 7 {
 		v -= 16
 	}
 	return v
 }
 
 // blockOf returns the scale and the zero point of a block.
-func (b *blockTable) blockOf(i int) (scale float32, zero int) {
-	scale, zero = float32(b.get(b.scale.At, i)), b.middle
-	if b.zero != nil {
-		if b.numbers.Type == graph.Uint8 { // rows of the last axis begin with a byte
-			last := b.scale.Shape[len(b.shape)-1]
-			i = i/last*(b.zero.Shape[len(b.shape)-1]*8/b.bits) + i%last
+func (b *BlockTable) blockOf(i int) (scale float32, zero int) {
+	scale, zero = float32(b.get(b.Scale.At, i)), b.Middle
+	if b.Zero != nil {
+		if b.Numbers.Type == graph.Uint8 { // rows of the last axis begin with a byte
+			last := b.Scale.Shape[len(b.Shape)-1]
+			i = i/last*(b.Zero.Shape[len(b.Shape)-1]*8/b.Bits) + i%last
 		}
-		zero = b.number(b.zero, i)
+		zero = b.number(b.Zero, i)
 	}
 	return scale, zero
 }
 
 // read writes the numbers from number first on as real ones: (number - zero point)·scale.
-func (b *blockTable) read(d []float32, first int) {
-	after := count(b.shape[b.axis+1:])
-	n, blocks := b.shape[b.axis], b.scale.Shape[b.axis]
+func (b *BlockTable) read(d []float32, first int) {
+	after := count(b.Shape[b.Axis+1:])
+	n, blocks := b.Shape[b.Axis], b.Scale.Shape[b.Axis]
 	for i := 0; i < len(d); {
 		e := first + i
 		line, at := e/after/n, e/after%n
-		scale, zero := b.blockOf((line*blocks+at/b.block)*after + e%after)
+		scale, zero := b.blockOf((line*blocks+at/b.Block)*after + e%after)
 		same := 1 // numbers of this block that follow one another
 		if after == 1 {
-			same = min(len(d)-i, n-at, b.block-at%b.block)
+			same = min(len(d)-i, n-at, b.Block-at%b.Block)
 		}
 		for k := range same {
-			d[i+k] = float32(b.number(b.numbers, e+k)-zero) * scale
+			d[i+k] = float32(b.number(b.Numbers, e+k)-zero) * scale
 		}
 		i += same
 	}
@@ -115,7 +120,7 @@ func (b *blockTable) read(d []float32, first int) {
 // of range gives zeros.
 func makeGatherBlockQuantized(c *Invocation) (Run, error) {
 	index, out := c.In[1], c.Out[0]
-	b, err := newBlockTable(c)
+	b, err := c.BlockTable()
 	if err != nil {
 		return nil, err
 	}
@@ -123,15 +128,12 @@ func makeGatherBlockQuantized(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if out.Type != b.scale.Type {
+	if out.Type != b.Scale.Type {
 		return nil, unsupported(out.Type)
 	}
-	k := c.Int("gather_axis", 0)
-	if k < 0 {
-		k += len(b.shape)
-	}
+	k := b.Slices
 	const most = 1 << 11
-	n, inner, many := b.shape[k], count(b.shape[k+1:]), index.Len()
+	n, inner, many := b.Shape[k], count(b.Shape[k+1:]), index.Len()
 	pieces := cuts(inner, most)
 	each := c.Each(4 * most)
 	var pool *work.Pool
@@ -153,7 +155,7 @@ func makeGatherBlockQuantized(c *Invocation) (Run, error) {
 	}
 	return func(w *work.Pool) error {
 		pool = w
-		w.For(mul(count(b.shape[:k]), many, pieces), part)
+		w.For(mul(count(b.Shape[:k]), many, pieces), part)
 		return nil
 	}, nil
 }

@@ -10,78 +10,77 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// bitWeights are the weights of a MatMulNBits node: n rows of k numbers of 2, 4 or 8 bits,
-// the first in the lowest bits of a byte. Each block of a row has a scale and a zero point.
-type bitWeights struct {
-	n, k, bits, block    int
-	numbers, scale, zero *Tensor // zero may be nil: the middle of the numbers
+// BitWeights are the weights of a MatMulNBits node: N rows of K numbers of 2, 4 or 8 bits,
+// the first in the lowest bits of a byte. Each block of a row has a scale and a zero point,
+// a real number or one of as many bits, of which each row begins with a byte.
+type BitWeights struct {
+	N, K, Bits, Block          int
+	Numbers, Scale, Zero, Bias *Tensor // Zero may be nil: the middle of the numbers; Bias, too: none
 }
 
-// blocks is the number of blocks of a row, of which the last may be cut.
-func (b *bitWeights) blocks() int { return (b.k + b.block - 1) / b.block }
+// Blocks is the number of blocks of a row, of which the last may be cut.
+func (b *BitWeights) Blocks() int { return (b.K + b.Block - 1) / b.Block }
 
-// newBitWeights reads the form of a MatMulNBits node, whose inputs Infer has not compared.
-func newBitWeights(c *Invocation) (*bitWeights, error) {
-	b := &bitWeights{
-		n: c.Int("N", 0), k: c.Int("K", 0), bits: c.Int("bits", 4), block: c.Int("block_size", 0),
-		numbers: c.In[1], scale: c.In[2], zero: c.in(3),
+// BitWeights reads the form of a MatMulNBits node, whose inputs Infer has not compared. It
+// does not look at dtypes beyond telling bytes from others.
+func (c *Invocation) BitWeights() (*BitWeights, error) {
+	b := &BitWeights{
+		N: c.Int("N", 0), K: c.Int("K", 0), Bits: c.Int("bits", 4), Block: c.Int("block_size", 0),
+		Numbers: c.In[1], Scale: c.In[2], Zero: c.in(3), Bias: c.in(5),
 	}
 	if c.Has(4) || c.Int("weight_prepacked", 0) != 0 {
 		return nil, unsupportedf("a group index, or weights in an order of their own")
 	}
-	if b.bits != 2 && b.bits != 4 && b.bits != 8 {
-		return nil, unsupportedf("numbers of %d bits", b.bits)
+	if b.Bits != 2 && b.Bits != 4 && b.Bits != 8 {
+		return nil, unsupportedf("numbers of %d bits", b.Bits)
 	}
-	if b.block < 16 || b.block&(b.block-1) != 0 || b.block > 1<<20 {
-		return nil, fmt.Errorf("block_size is %d, expected a power of 2 from 16 to %d", b.block, 1<<20)
+	if b.Block < 16 || b.Block&(b.Block-1) != 0 || b.Block > 1<<20 {
+		return nil, fmt.Errorf("block_size is %d, expected a power of 2 from 16 to %d", b.Block, 1<<20)
 	}
 	lists := []struct {
 		of    string
 		t     *Tensor
 		count int
 	}{
-		{"weights", b.numbers, mul(b.n, b.blocks(), b.block*b.bits/8)},
-		{"scales", b.scale, mul(b.n, b.blocks())},
-		{"zero points", b.zero, mul(b.n, b.blocks())},
-		{"bias", c.in(5), b.n},
+		{"weights", b.Numbers, mul(b.N, b.Blocks(), b.Block*b.Bits/8)},
+		{"scales", b.Scale, mul(b.N, b.Blocks())},
+		{"zero points", b.Zero, mul(b.N, b.Blocks())},
+		{"bias", b.Bias, b.N},
 	}
-	if b.zero != nil && b.zero.Type == graph.Uint8 {
-		lists[2].count = mul(b.n, (b.blocks()*b.bits+7)/8)
+	if b.Zero != nil && b.Zero.Type == graph.Uint8 {
+		lists[2].count = mul(b.N, (b.Blocks()*b.Bits+7)/8)
 	}
 	for _, l := range lists {
 		if l.t == nil {
 			continue
 		}
 		if l.t.Len() != l.count {
-			return nil, fmt.Errorf("%s have shape %v, expected %d elements for N = %d, K = %d and blocks of %d numbers of %d bits", l.of, l.t.Shape, l.count, b.n, b.k, b.block, b.bits)
-		}
-		if l.t.Type != graph.Float32 && l.t.Type != graph.Uint8 {
-			return nil, unsupported(l.t.Type)
+			return nil, fmt.Errorf("%s have shape %v, expected %d elements for N = %d, K = %d and blocks of %d numbers of %d bits", l.of, l.t.Shape, l.count, b.N, b.K, b.Block, b.Bits)
 		}
 	}
 	return b, nil
 }
 
 // row writes the numbers of row j as real ones: (number - zero point)·scale.
-func (b *bitWeights) row(c *Invocation, d []float32, j int) {
-	blocks, wide := b.blocks(), b.block*b.bits/8
-	list := raw(b.numbers)[j*blocks*wide:][:blocks*wide]
+func (b *BitWeights) row(c *Invocation, d []float32, j int) {
+	blocks, wide := b.Blocks(), b.Block*b.Bits/8
+	list := raw(b.Numbers)[j*blocks*wide:][:blocks*wide]
 	for i := range blocks {
 		if i&63 == 0 {
 			c.poll()
 		}
-		scale, zero := data[float32](b.scale)[j*blocks+i], float32(int(1)<<(b.bits-1))
+		scale, zero := data[float32](b.Scale)[j*blocks+i], float32(int(1)<<(b.Bits-1))
 		switch {
-		case b.zero == nil:
-		case b.zero.Type == graph.Float32:
-			zero = data[float32](b.zero)[j*blocks+i]
+		case b.Zero == nil:
+		case b.Zero.Type == graph.Float32:
+			zero = data[float32](b.Zero)[j*blocks+i]
 		default:
-			zero = float32(packed(unsafe.Add(b.zero.At, j*((blocks*b.bits+7)/8)), i, b.bits))
+			zero = float32(packed(unsafe.Add(b.Zero.At, j*((blocks*b.Bits+7)/8)), i, b.Bits))
 		}
-		out, in := d[i*b.block:min((i+1)*b.block, b.k)], list[i*wide:][:wide]
-		switch b.bits {
+		out, in := d[i*b.Block:min((i+1)*b.Block, b.K)], list[i*wide:][:wide]
+		switch b.Bits {
 		case 8:
-			if b.zero == nil || b.zero.Type != graph.Float32 {
+			if b.Zero == nil || b.Zero.Type != graph.Float32 {
 				simd.Dequantize(out, in[:len(out)], scale, simd.Byte{Zero: int32(zero)})
 				break
 			}
@@ -103,11 +102,16 @@ func makeMatMulNBits(c *Invocation) (Run, error) {
 	if t := c.In[0].Type; t != graph.Float32 {
 		return nil, unsupported(t)
 	}
-	b, err := newBitWeights(c)
+	b, err := c.BitWeights()
 	if err != nil {
 		return nil, err
 	}
-	if b.bits == 4 && (b.zero == nil || b.zero.Type == graph.Uint8) {
+	for _, t := range []*Tensor{b.Numbers, b.Scale, b.Zero, b.Bias} {
+		if t != nil && t.Type != graph.Float32 && t.Type != graph.Uint8 {
+			return nil, unsupported(t.Type)
+		}
+	}
+	if b.Bits == 4 && (b.Zero == nil || b.Zero.Type == graph.Uint8) {
 		return b.nibbles(c)
 	}
 	return b.columns(c)
@@ -115,10 +119,10 @@ func makeMatMulNBits(c *Invocation) (Run, error) {
 
 // nibbles multiplies by weights of 4 bits as they are, packed when the session is built, or
 // else part by part. Rows are rounded to 8 bits where accuracy_level, which is 4, permits it.
-func (b *bitWeights) nibbles(c *Invocation) (Run, error) {
-	a, out, bias := c.In[0], c.Out[0], c.in(5)
-	p := gemm.Nibbles{M: a.Len() / b.k, N: b.n, K: b.k, Block: b.block, Whole: c.Int("accuracy_level", 0) == 4}
-	_ = mul(8, p.M+b.n, b.blocks(), b.block) // all sizes below are less
+func (b *BitWeights) nibbles(c *Invocation) (Run, error) {
+	a, out, bias := c.In[0], c.Out[0], b.Bias
+	p := gemm.Nibbles{M: a.Len() / b.K, N: b.N, K: b.K, Block: b.Block, Whole: c.Int("accuracy_level", 0) == 4}
+	_ = mul(8, p.M+b.N, b.Blocks(), b.Block) // all sizes below are less
 	rows, own := c.Shared(p.RowsBytes()), c.Each(p.ScratchBytes())
 	whole, packed := b.pack(c, &p)
 	var numbers, scales, zeros int // of the columns of a part, in scratch
@@ -134,7 +138,7 @@ func (b *bitWeights) nibbles(c *Invocation) (Run, error) {
 			add = data[float32](bias)
 		}
 		if packed {
-			p.Part(i, whole, pool.Shared(rows), out.At, b.n, add, pool.Each(worker, own), c.Runtime)
+			p.Part(i, whole, pool.Shared(rows), out.At, b.N, add, pool.Each(worker, own), c.Runtime)
 			return
 		}
 		one := p.Of(i)
@@ -143,13 +147,13 @@ func (b *bitWeights) nibbles(c *Invocation) (Run, error) {
 			add = add[j:]
 		}
 		some := gemm.PackedNibbles{Numbers: pool.Each(worker, numbers), Scales: pool.Each(worker, scales)}
-		one.PackNumbers(some.Numbers, raw(b.numbers)[j*b.blocks()*b.block/2:], c.Runtime)
-		one.PackScales(some.Scales, data[float32](b.scale)[j*b.blocks():])
-		if b.zero != nil {
+		one.PackNumbers(some.Numbers, raw(b.Numbers)[j*b.Blocks()*b.Block/2:], c.Runtime)
+		one.PackScales(some.Scales, data[float32](b.Scale)[j*b.Blocks():])
+		if b.Zero != nil {
 			some.Zeros = pool.Each(worker, zeros)
-			one.PackZeros(some.Zeros, raw(b.zero)[j*((b.blocks()+1)/2):])
+			one.PackZeros(some.Zeros, raw(b.Zero)[j*((b.Blocks()+1)/2):])
 		}
-		one.Part(0, some, pool.Shared(rows), element[float32](out, j), b.n, add, pool.Each(worker, own), c.Runtime)
+		one.Part(0, some, pool.Shared(rows), element[float32](out, j), b.N, add, pool.Each(worker, own), c.Runtime)
 	}
 	return func(w *work.Pool) error {
 		pool = w
@@ -161,16 +165,16 @@ func (b *bitWeights) nibbles(c *Invocation) (Run, error) {
 
 // pack packs numbers, scales and zero points. It returns false if one of them is not
 // constant, or if no memory may be used for it.
-func (b *bitWeights) pack(c *Invocation, p *gemm.Nibbles) (to gemm.PackedNibbles, ok bool) {
+func (b *BitWeights) pack(c *Invocation, p *gemm.Nibbles) (to gemm.PackedNibbles, ok bool) {
 	for i, l := range []struct {
 		from  *Tensor
 		to    *unsafe.Pointer
 		bytes int
 		fill  func(dst unsafe.Pointer)
 	}{
-		{b.numbers, &to.Numbers, p.NumbersBytes(), func(dst unsafe.Pointer) { p.PackNumbers(dst, raw(b.numbers), c.Runtime) }},
-		{b.scale, &to.Scales, p.ScalesBytes(), func(dst unsafe.Pointer) { p.PackScales(dst, data[float32](b.scale)) }},
-		{b.zero, &to.Zeros, p.ZerosBytes(), func(dst unsafe.Pointer) { p.PackZeros(dst, raw(b.zero)) }},
+		{b.Numbers, &to.Numbers, p.NumbersBytes(), func(dst unsafe.Pointer) { p.PackNumbers(dst, raw(b.Numbers), c.Runtime) }},
+		{b.Scale, &to.Scales, p.ScalesBytes(), func(dst unsafe.Pointer) { p.PackScales(dst, data[float32](b.Scale)) }},
+		{b.Zero, &to.Zeros, p.ZerosBytes(), func(dst unsafe.Pointer) { p.PackZeros(dst, raw(b.Zero)) }},
 	} {
 		switch {
 		case l.from == nil:
@@ -189,7 +193,7 @@ func (b *bitWeights) pack(c *Invocation, p *gemm.Nibbles) (to gemm.PackedNibbles
 			return to, false
 		}
 	}
-	for _, t := range []*Tensor{b.numbers, b.scale, b.zero} {
+	for _, t := range []*Tensor{b.Numbers, b.Scale, b.Zero} {
 		if t != nil {
 			c.Packed = append(c.Packed, t)
 		}
@@ -199,11 +203,11 @@ func (b *bitWeights) pack(c *Invocation, p *gemm.Nibbles) (to gemm.PackedNibbles
 
 // columns multiplies by real weights: each part makes those of some columns of the result in
 // its scratch, and multiplies all rows by them.
-func (b *bitWeights) columns(c *Invocation) (Run, error) {
+func (b *BitWeights) columns(c *Invocation) (Run, error) {
 	const columns = 64
-	a, out, bias := c.In[0], c.Out[0], c.in(5)
-	m, wide := a.Len()/b.k, min(columns, b.n)
-	each, weights := c.Each(gemm.ScratchBytes), c.Each(mul(4, wide, b.k))
+	a, out, bias := c.In[0], c.Out[0], b.Bias
+	m, wide := a.Len()/b.K, min(columns, b.N)
+	each, weights := c.Each(gemm.ScratchBytes), c.Each(mul(4, wide, b.K))
 	type piece struct {
 		a, b gemm.Dense
 		p    gemm.Product
@@ -213,13 +217,13 @@ func (b *bitWeights) columns(c *Invocation) (Run, error) {
 	part := func(p, worker int) {
 		v, at, scratch := &list[worker], pool.Each(worker, weights), pool.Each(worker, each)
 		from := p * columns
-		n := min(columns, b.n-from)
+		n := min(columns, b.N-from)
 		for j := range n {
-			b.row(c, span[float32](unsafe.Add(at, 4*j*b.k), b.k), from+j)
+			b.row(c, span[float32](unsafe.Add(at, 4*j*b.K), b.K), from+j)
 		}
-		v.a = gemm.Dense{At: a.At, Len: m, Step: b.k, Deep: 1}
-		v.b = gemm.Dense{At: at, Len: n, Step: b.k, Deep: 1}
-		v.p = gemm.Product{M: m, N: n, K: b.k, A: &v.a, B: &v.b, Alpha: 1, Stride: b.n, Stop: c.Runtime}
+		v.a = gemm.Dense{At: a.At, Len: m, Step: b.K, Deep: 1}
+		v.b = gemm.Dense{At: at, Len: n, Step: b.K, Deep: 1}
+		v.p = gemm.Product{M: m, N: n, K: b.K, A: &v.a, B: &v.b, Alpha: 1, Stride: b.N, Stop: c.Runtime}
 		for t := range v.p.Tiles() {
 			v.p.Tile(t, element[float32](out, from), nil, scratch)
 		}
@@ -230,7 +234,7 @@ func (b *bitWeights) columns(c *Invocation) (Run, error) {
 			if r&often == 0 {
 				c.poll()
 			}
-			row := span[float32](element[float32](out, r*b.n+from), n)
+			row := span[float32](element[float32](out, r*b.N+from), n)
 			simd.Add(row, row, data[float32](bias)[from:from+n])
 		}
 	}
@@ -239,7 +243,7 @@ func (b *bitWeights) columns(c *Invocation) (Run, error) {
 		if len(list) < w.Workers() {
 			list = make([]piece, w.Workers())
 		}
-		w.For(cuts(b.n, columns), part)
+		w.For(cuts(b.N, columns), part)
 		return nil
 	}, nil
 }
