@@ -95,8 +95,10 @@ func (b *bench) measure(t *testing.B, w *timed) {
 }
 
 // empty returns a tensor of floats on the device, with zeros.
-func (b *bench) empty(shape ...int) *kernel.Tensor {
-	x := &kernel.Tensor{Type: graph.Float32, Shape: shape}
+func (b *bench) empty(shape ...int) *kernel.Tensor { return b.emptyOf(graph.Float32, shape...) }
+
+func (b *bench) emptyOf(d graph.DType, shape ...int) *kernel.Tensor {
+	x := &kernel.Tensor{Type: d, Shape: shape}
 	block, err := b.device.Take(int64(x.Bytes()), "a tensor")
 	b.must(err)
 	b.must(driver.Fill8(block.At, 0, int64(x.Bytes()), b.kernels.Queue.Stream))
