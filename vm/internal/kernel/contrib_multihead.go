@@ -11,52 +11,56 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// projected are the queries, keys or values of a MultiHeadAttention node: past ones, if
+// Projected are the queries, keys or values of a MultiHeadAttention node: past ones, if
 // any, and then those of an input, to each of which a bias is added.
+type Projected struct {
+	From      *Tensor
+	First     int // element of From where they begin
+	In        HeadLayout
+	Bias      *Tensor
+	BiasFirst int // element of the bias that belongs to the first one
+	Past      *Tensor
+	Out       *Tensor // where all of them are wanted; may be nil
+	Before    int     // past positions
+	Fresh     int     // positions of the input
+	Size      int
+}
+
+// Copied reports whether all of them lie apart from the input.
+func (v *Projected) Copied() bool { return v.Past != nil || v.Bias != nil || v.Out != nil }
+
+// projected are the queries, keys or values of a node as it runs.
 type projected struct {
-	c         *Invocation
-	from      *Tensor
-	first     int // element of from where they begin
-	bias      *Tensor
-	biasFirst int // element of the bias that belongs to the first one
-	past      *Tensor
-	out       *Tensor // where all of them are wanted; may be nil
-	batch     int
-	heads     int
-	before    int // past positions
-	fresh     int // positions of the input
-	size      int
-	in        heads
-	all       heads
-	copied    bool
-	scratch   int // offset, if they are copied and not wanted
+	*Projected
+	c            *Invocation
+	batch, heads int
+	in, all      heads
+	scratch      int // offset, if they are copied and not wanted
 }
 
 // prepare decides where all of them lie.
 func (v *projected) prepare() {
-	if v.past != nil {
-		v.before = v.past.Shape[2]
-	}
-	total := v.before + v.fresh
-	v.copied = v.past != nil || v.bias != nil || v.out != nil
+	v.in.HeadLayout = v.In
 	v.all = v.in
-	if v.copied {
-		v.all.HeadLayout = HeadsFirst(v.heads, total, v.size)
+	if !v.Copied() {
+		return
 	}
-	if v.copied && v.out == nil {
-		v.scratch = v.c.Shared(mul(4, v.batch, v.heads, total, v.size))
+	total := v.Before + v.Fresh
+	v.all.HeadLayout = HeadsFirst(v.heads, total, v.Size)
+	if v.Out == nil {
+		v.scratch = v.c.Shared(mul(4, v.batch, v.heads, total, v.Size))
 	}
 }
 
 // gather sets the addresses, and copies what must be copied.
 func (v *projected) gather(w *work.Pool) {
-	v.in.at = element[float32](v.from, v.first)
+	v.in.at = element[float32](v.From, v.First)
 	switch {
-	case !v.copied:
+	case !v.Copied():
 		v.all.at = v.in.at
 		return
-	case v.out != nil:
-		v.all.at = v.out.At
+	case v.Out != nil:
+		v.all.at = v.Out.At
 	default:
 		v.all.at = w.Shared(v.scratch)
 	}
@@ -66,33 +70,42 @@ func (v *projected) gather(w *work.Pool) {
 func (v *projected) copy(p, _ int) {
 	b, h := p/v.heads, p%v.heads
 	m := meter{c: v.c}
-	if n := v.before * v.size; n > 0 {
-		copyAll(v.c, span[float32](v.all.of(b, h, 0), n), span[float32](element[float32](v.past, p*n), n))
+	if n := v.Before * v.Size; n > 0 {
+		copyAll(v.c, span[float32](v.all.of(b, h, 0), n), span[float32](element[float32](v.Past, p*n), n))
 	}
-	for i := range v.fresh {
-		m.add(v.size)
-		d, s := span[float32](v.all.of(b, h, v.before+i), v.size), span[float32](v.in.of(b, h, i), v.size)
-		if v.bias == nil {
+	for i := range v.Fresh {
+		m.add(v.Size)
+		d, s := span[float32](v.all.of(b, h, v.Before+i), v.Size), span[float32](v.in.of(b, h, i), v.Size)
+		if v.Bias == nil {
 			copy(d, s)
 		} else {
-			simd.Add(d, s, span[float32](element[float32](v.bias, v.biasFirst+h*v.size), v.size))
+			simd.Add(d, s, span[float32](element[float32](v.Bias, v.BiasFirst+h*v.Size), v.Size))
 		}
 	}
 }
 
-// multiHead is a MultiHeadAttention node of ONNX Runtime. The inputs are queries, keys and
-// values, which may be merged, a bias of all three, a mask of keys, what is added to the
-// scores, past keys and past values.
-type multiHead struct {
-	c           *Invocation
-	q, k, v     projected
-	mask, added *Tensor
-	filter      float32 // is added to the scores of masked keys
-	causal      bool
+// MultiHeadForm is what the shapes and attributes of a MultiHeadAttention node of ONNX Runtime
+// say. The inputs are queries, keys and values, which may be merged, a bias of all three, a mask
+// of keys, what is added to the scores, past keys and past values.
+type MultiHeadForm struct {
+	Batch, Heads int
+	Q, K, V      Projected
+	Scale        float32
+	Causal       bool    // a query sees no later keys; the last one sees all, also those of another sequence
+	Mask         *Tensor // [batch] lengths, or [batch, keys] or [batch, queries, keys] of 0 and 1; may be nil
+	Filter       float32 // is added to the scores of masked keys
+	Added        *Tensor // to the scores; may be nil
 }
 
-// newMultiHead reads the form of a MultiHeadAttention node.
-func newMultiHead(c *Invocation) (*multiHead, error) {
+// multiHead is a node as it runs.
+type multiHead struct {
+	*MultiHeadForm
+	c       *Invocation
+	q, k, v projected
+}
+
+// MultiHeadAttention reads the form of a MultiHeadAttention node.
+func (c *Invocation) MultiHeadAttention() (*MultiHeadForm, error) {
 	switch {
 	case c.Has(8) || c.Has(9):
 		return nil, unsupportedf("past_sequence_length and cache_indirection (inputs 8 and 9)")
@@ -101,48 +114,46 @@ func newMultiHead(c *Invocation) (*multiHead, error) {
 	case c.Has(6) != c.Has(7):
 		return nil, fmt.Errorf("past keys without past values: expected both or none of inputs 6 and 7")
 	}
-	for i, t := range c.In {
-		if t != nil && t.Type != graph.Float32 && i != 4 {
-			return nil, unsupported(t.Type)
-		}
-	}
 	x, n := c.In[0], c.Int("num_heads", 0)
 	batch, queries := x.Shape[0], x.Shape[1]
-	g := &multiHead{c: c, mask: c.in(4), added: c.in(5), filter: c.Float("mask_filter_value", -10000), causal: c.Int("unidirectional", 0) != 0}
-	one := func(from *Tensor, in HeadLayout, positions, size int) projected {
-		return projected{c: c, from: from, bias: c.in(3), batch: batch, heads: n, fresh: positions, size: size, in: heads{nil, in}}
+	f := &MultiHeadForm{
+		Batch: batch, Heads: n, Scale: c.Float("scale", 0), Causal: c.Int("unidirectional", 0) != 0,
+		Mask: c.in(4), Filter: c.Float("mask_filter_value", -10000), Added: c.in(5),
+	}
+	one := func(from *Tensor, in HeadLayout, positions, size int) Projected {
+		return Projected{From: from, Bias: c.in(3), Fresh: positions, Size: size, In: in}
 	}
 	// Merged ones have an axis more, of 3 or 2 parts.
-	part := func(from *Tensor, parts, k int) projected {
+	part := func(from *Tensor, parts, k int) Projected {
 		positions, size := from.Shape[1], from.Shape[4]
 		p := one(from, HeadLayout{positions * n * parts * size, parts * size, n * parts * size}, positions, size)
-		p.first = k * size
+		p.First = k * size
 		return p
 	}
 	if x.rank() == 3 {
-		g.q = one(x, PositionsFirst(n, queries, x.Shape[2]/n), queries, x.Shape[2]/n)
+		f.Q = one(x, PositionsFirst(n, queries, x.Shape[2]/n), queries, x.Shape[2]/n)
 	}
 	key, value := c.in(1), c.in(2)
 	var shapes [3][]int // which are expected
 	switch {
 	case x.rank() == 5 && key == nil && value == nil:
 		shapes[0] = []int{batch, queries, n, 3, x.Shape[4]}
-		g.q, g.k, g.v = part(x, 3, 0), part(x, 3, 1), part(x, 3, 2)
+		f.Q, f.K, f.V = part(x, 3, 0), part(x, 3, 1), part(x, 3, 2)
 	case x.rank() != 3 || key == nil:
 		return nil, unsupportedf("queries of shape %v without keys", x.Shape)
 	case key.rank() == 5 && value == nil && !c.Has(3):
-		shapes[1] = []int{batch, key.Shape[1], n, 2, g.q.size}
-		g.k, g.v = part(key, 2, 0), part(key, 2, 1)
+		shapes[1] = []int{batch, key.Shape[1], n, 2, f.Q.Size}
+		f.K, f.V = part(key, 2, 0), part(key, 2, 1)
 	case value == nil || key.rank() != value.rank() || key.rank() == 4 && (c.Has(3) || c.Has(6)):
 		return nil, unsupportedf("keys of shape %v with these values, bias or past", key.Shape)
 	case key.rank() == 4:
 		size := value.Shape[3]
-		shapes[1], shapes[2] = []int{batch, n, key.Shape[2], g.q.size}, []int{batch, n, key.Shape[2], size}
-		g.k, g.v = one(key, HeadsFirst(n, key.Shape[2], g.q.size), key.Shape[2], g.q.size), one(value, HeadsFirst(n, key.Shape[2], size), key.Shape[2], size)
+		shapes[1], shapes[2] = []int{batch, n, key.Shape[2], f.Q.Size}, []int{batch, n, key.Shape[2], size}
+		f.K, f.V = one(key, HeadsFirst(n, key.Shape[2], f.Q.Size), key.Shape[2], f.Q.Size), one(value, HeadsFirst(n, key.Shape[2], size), key.Shape[2], size)
 	case key.rank() == 3:
 		size := value.Shape[2] / n
-		shapes[1], shapes[2] = []int{batch, key.Shape[1], n * g.q.size}, []int{batch, key.Shape[1], n * size}
-		g.k, g.v = one(key, PositionsFirst(n, key.Shape[1], g.q.size), key.Shape[1], g.q.size), one(value, PositionsFirst(n, key.Shape[1], size), key.Shape[1], size)
+		shapes[1], shapes[2] = []int{batch, key.Shape[1], n * f.Q.Size}, []int{batch, key.Shape[1], n * size}
+		f.K, f.V = one(key, PositionsFirst(n, key.Shape[1], f.Q.Size), key.Shape[1], f.Q.Size), one(value, PositionsFirst(n, key.Shape[1], size), key.Shape[1], size)
 	default:
 		return nil, unsupportedf("keys of shape %v", key.Shape)
 	}
@@ -151,35 +162,36 @@ func newMultiHead(c *Invocation) (*multiHead, error) {
 			return nil, fmt.Errorf("input %d has shape %v, expected %v", i, c.In[i].Shape, want)
 		}
 	}
-	hidden := n * g.q.size
-	g.k.biasFirst, g.v.biasFirst = hidden, 2*hidden
-	g.k.past, g.v.past = c.in(6), c.in(7)
-	for i, v := range []*projected{&g.k, &g.v} {
-		if v.past != nil {
-			if want := []int{batch, n, c.In[6].Shape[2], v.size}; !slices.Equal(v.past.Shape, want) {
-				return nil, fmt.Errorf("input %d has shape %v, expected %v", 6+i, v.past.Shape, want)
+	hidden := n * f.Q.Size
+	f.K.BiasFirst, f.V.BiasFirst = hidden, 2*hidden
+	f.K.Past, f.V.Past = c.in(6), c.in(7)
+	for i, v := range []*Projected{&f.K, &f.V} {
+		if v.Past != nil {
+			v.Before = c.In[6].Shape[2]
+			if want := []int{batch, n, v.Before, v.Size}; !slices.Equal(v.Past.Shape, want) {
+				return nil, fmt.Errorf("input %d has shape %v, expected %v", 6+i, v.Past.Shape, want)
 			}
 		}
 		if c.HasOut(1 + i) {
-			v.out = c.Out[1+i]
+			v.Out = c.Out[1+i]
 		}
 	}
-	g.q.prepare()
-	g.k.prepare()
-	g.v.prepare()
-	return g, g.checkAdded()
+	if f.Scale == 0 {
+		f.Scale = float32(1 / math.Sqrt(float64(max(f.Q.Size, 1))))
+	}
+	return f, f.check(c.in(3))
 }
 
-// keys is the number of keys of each element of the batch.
-func (g *multiHead) keys() int { return g.k.before + g.k.fresh }
+// Keys is the number of keys of each element of the batch.
+func (f *MultiHeadForm) Keys() int { return f.K.Before + f.K.Fresh }
 
-// checkAdded checks the bias, the mask, and what is added to the scores.
-func (g *multiHead) checkAdded() error {
-	batch, queries, keys := g.q.batch, g.q.fresh, g.keys()
-	if b, want := g.c.in(3), g.q.heads*(2*g.q.size+g.v.size); b != nil && b.Len() != want {
-		return fmt.Errorf("input 3 has shape %v, expected [%d]: a bias for each element of queries, keys and values", b.Shape, want)
+// check checks the bias, the mask, and what is added to the scores.
+func (f *MultiHeadForm) check(bias *Tensor) error {
+	batch, queries, keys := f.Batch, f.Q.Fresh, f.Keys()
+	if want := f.Heads * (2*f.Q.Size + f.V.Size); bias != nil && bias.Len() != want {
+		return fmt.Errorf("input 3 has shape %v, expected [%d]: a bias for each element of queries, keys and values", bias.Shape, want)
 	}
-	if m := g.mask; m != nil {
+	if m := f.Mask; m != nil {
 		if m.Type != graph.Int32 {
 			return unsupported(m.Type)
 		}
@@ -187,43 +199,52 @@ func (g *multiHead) checkAdded() error {
 			return unsupportedf("a mask (input 4) of shape %v beside %d keys", m.Shape, keys)
 		}
 	}
-	if a := g.added; a != nil && (!a.fitsScores(batch, g.q.heads, queries) || a.Shape[3] != keys) {
-		return fmt.Errorf("input 5 has shape %v, expected [%d or 1, %d or 1, %d, %d]", a.Shape, batch, g.q.heads, queries, keys)
+	if a := f.Added; a != nil && (!a.fitsScores(batch, f.Heads, queries) || a.Shape[3] != keys) {
+		return fmt.Errorf("input 5 has shape %v, expected [%d or 1, %d or 1, %d, %d]", a.Shape, batch, f.Heads, queries, keys)
 	}
 	return nil
 }
 
 // edit masks a row of scores.
 func (g *multiHead) edit(row []float32, b, h, i int) int {
-	if g.causal && i < g.q.fresh-1 { // the last query sees all keys, also those of another sequence
-		row = row[:min(len(row), g.k.before+i+1)]
+	if g.Causal && i < g.Q.Fresh-1 {
+		row = row[:min(len(row), g.K.Before+i+1)]
 	}
-	if a := g.added; a != nil {
+	if a := g.Added; a != nil {
 		addScores(g.c, row, a.rowOfScores(b, h, i))
 	}
-	if m := g.mask; m != nil && m.rank() == 1 {
-		addToScores(g.c, row[min(max(int(data[int32](m)[b]), 0), len(row)):], g.filter)
+	if m := g.Mask; m != nil && m.rank() == 1 {
+		addToScores(g.c, row[min(max(int(data[int32](m)[b]), 0), len(row)):], g.Filter)
 	} else if m != nil {
 		line := b
 		if m.rank() == 3 {
-			line = b*g.q.fresh + i
+			line = b*g.Q.Fresh + i
 		}
-		addToUnseen(g.c, row, data[int32](m)[line*g.keys():], g.filter)
+		addToUnseen(g.c, row, data[int32](m)[line*g.Keys():], g.Filter)
 	}
 	return len(row)
 }
 
 func makeMultiHeadAttention(c *Invocation) (Run, error) {
-	g, err := newMultiHead(c)
+	for i, t := range c.In {
+		if t != nil && t.Type != graph.Float32 && i != 4 {
+			return nil, unsupported(t.Type)
+		}
+	}
+	f, err := c.MultiHeadAttention()
 	if err != nil {
 		return nil, err
 	}
-	a := &attention{
-		batch: g.q.batch, heads: g.q.heads, shared: 1, queries: g.q.fresh, keys: g.keys(), size: g.q.size, valueSize: g.v.size,
-		scale: c.Float("scale", 0), q: g.q.all, k: g.k.all, v: g.v.all, y: heads{nil, PositionsFirst(g.q.heads, g.q.fresh, g.v.size)}, edit: g.edit,
+	g := &multiHead{MultiHeadForm: f, c: c}
+	of := func(v *Projected) (p projected) {
+		p = projected{Projected: v, c: c, batch: f.Batch, heads: f.Heads}
+		p.prepare()
+		return p
 	}
-	if a.scale == 0 {
-		a.scale = float32(1 / math.Sqrt(float64(max(g.q.size, 1))))
+	g.q, g.k, g.v = of(&f.Q), of(&f.K), of(&f.V)
+	a := &attention{
+		batch: f.Batch, heads: f.Heads, shared: 1, queries: f.Q.Fresh, keys: f.Keys(), size: f.Q.Size, valueSize: f.V.Size,
+		scale: f.Scale, q: g.q.all, k: g.k.all, v: g.v.all, y: heads{nil, PositionsFirst(f.Heads, f.Q.Fresh, f.V.Size)}, edit: g.edit,
 	}
 	attend := a.make(c)
 	return func(w *work.Pool) error {
