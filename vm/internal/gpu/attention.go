@@ -232,7 +232,7 @@ func makePackedAttention(n *Node) error {
 	}
 	part := func(i int) cuda.Room {
 		off := int64(i * f.Hidden * qkv.Bytes() / qkv.Len())
-		return cuda.Room{Off: room.Off + off, Bytes: room.Bytes - off}
+		return cuda.Room{Base: room.Base, Off: room.Off + off, Bytes: room.Bytes - off}
 	}
 	return n.attend(s, f.Batch, cType[x.Type], indexOf(qkv), part(0), part(1), part(2), mask, 0, 0, faults{})
 }

@@ -84,3 +84,39 @@ func TestWrongPlaces(t *testing.T) {
 		}
 	}
 }
+
+// TestAttentionInWorkspace: attention whose scratch lies in a workspace of its own, as a plan
+// gives it, computes the same.
+func TestAttentionInWorkspace(t *testing.T) {
+	b := newBench(t)
+	room, err := b.device.Take(8<<20, "a workspace")
+	b.must(err)
+	b.blocks = append(b.blocks, room)
+	var list []*prepared
+	for i := range attentionCases {
+		p := b.prepare(&attentionCases[i], attentionCases[i].firstType())
+		if p == nil {
+			continue
+		}
+		run, scratch, err := b.kernels.PrepareIn(p.n, Workspace{room.At + 4, room.Bytes - 4})
+		if b.must(err); scratch > room.Bytes-4 {
+			t.Errorf("%s: %d bytes of scratch, expected at most %d", p.c.op, scratch, room.Bytes-4)
+		}
+		if p.run = run; scratch > 0 {
+			list = append(list, p)
+		}
+	}
+	b.must(b.kernels.Ready(func(int64) error { return nil }))
+	for i, p := range list {
+		t.Run(fmt.Sprintf("%03d-%s", i, p.c.op), func(t *testing.T) { b.check(t, p) })
+	}
+	b.t = t
+}
+
+// firstType is a dtype of the reals of a case.
+func (c *nodeCase) firstType() graph.DType {
+	if c.types == nil {
+		return graph.Float32
+	}
+	return c.types[0]
+}
