@@ -2,85 +2,24 @@
 // block has some queries of a head. It takes the keys tile by tile, and scales what it
 // has whenever the largest score of a query so far rises. Tiles are taken in the order
 // of the keys.
-#include "product.cuh"
-#include "rows.cuh"
-#include "activation.cuh"
+#include "attention.cuh"
 
-typedef ELEMENT T;
-typedef Compute<T> C;
 typedef INDEX Index; // of an element of queries, keys and values
-
-// Heads are the steps from one batch, head and position to the next, in elements.
-struct Heads { i64 batch, head, position; };
-
-// What a mask holds.
-enum Mask { no_mask, added, seen, lengths, marked };
-
-struct Attention {
-	Heads q, k, v, y;
-	int heads, shared; // of queries; of them, for each head of keys and values
-	int queries, keys, size, valueSize;
-	int past;         // keys before that of the first query
-	int causal, left, right;
-	int mask, maskWidth;
-	int stage;        // of the scores that are shown
-	int wide;         // four columns of y lie at a multiple of their size
-	i64 maskSteps[3]; // by batch, head and query
-	float scale, cap;
-	int filters;      // filter is added to the scores of masked keys, which else do not count
-	float filter;
-};
 
 // The scores of a tile: 64 queries and keys. A thread has 4 rows of 8, and 8 lanes share
 // a row.
 typedef Tile<1, 2, 4, 1, 16> Scores;
 
-// Seen is the range of keys that a query sees.
-struct Seen {
-	int from, to;
-	__device__ Seen(const Attention &s, int all, int offset, int query) {
-		from = 0, to = all;
-		if (s.filters) return;
-		if (s.causal) to = min(to, query + offset + 1);
-		if (s.right >= 0) to = min(to, query + offset + s.right + 1);
-		if (s.left >= 0) from = max(from, query + offset - s.left);
-		if (s.mask == added || s.mask == seen) to = min(to, s.maskWidth);
-	}
-};
-
-// masked is a score after the mask of its key.
-static __device__ __forceinline__ C masked(const Attention &s, const void *mask, C score, int batch, int head, int query, int key) {
-	i64 at = batch * s.maskSteps[0] + head * s.maskSteps[1] + query * s.maskSteps[2] + key;
-	bool out = false;
-	switch (s.mask) {
-	case added: return score + load((const T *)mask + at);
-	case seen: out = !load((const bool *)mask + at); break;
-	case lengths: out = key >= ((const int *)mask)[batch]; break;
-	case marked: out = ((const int *)mask)[at] == 0;
-	}
-	if (!s.filters) return out ? lowest<C>() : score;
-	return out || s.causal && key > query ? score + s.filter : score;
-}
-
 // Part is a block's part of the work: some queries of a head, and some columns of the
 // values.
 struct Part {
-	int batch, head, query, column, rows, all, offset;
+	int batch, head, query, column, rows;
 	const T *q, *k, *v;
-	__device__ Part(const Attention &s, const T *q, const T *k, const T *v, const i64 *valid, const Faults &faults, int columns) {
+	__device__ Part(const Attention &s, const T *q, const T *k, const T *v, int columns) {
 		u32 high = (s.queries + Scores::m - 1) / Scores::m, block = blockIdx.x / high;
 		query = (high - 1 - blockIdx.x % high) * Scores::m; // the later ones may see more keys: they come first
 		batch = block / s.heads, head = block % s.heads, column = blockIdx.y * columns;
 		rows = min(Scores::m, s.queries - query);
-		all = s.keys, offset = s.past;
-		if (valid) {
-			i64 n = valid[batch];
-			if (n < 0 || n > s.keys) {
-				faults.report(batch);
-				n = 0;
-			}
-			all = (int)n, offset = all - s.queries;
-		}
 		int kv = head / s.shared;
 		this->q = q + batch * s.q.batch + head * s.q.head;
 		this->k = k + batch * s.k.batch + kv * s.k.head;
@@ -88,23 +27,9 @@ struct Part {
 	}
 };
 
-// edited is a score after its cap and mask, -∞ unless the query sees the key. A stage of
-// it is written to shown. It is a function of its own, since it is seldom called and each
-// thread has 32 scores.
-static __device__ __noinline__ C edited(const Attention &s, int batch, int head, const void *mask, T *shown, C x, int query, int key, bool real, bool seen) {
-	bool shows = real && shown;
-	shown += (i64)query * s.keys + key;
-	if (shows && s.stage == 0) store(shown, x);
-	if (s.cap != 0) x = (C)s.cap * Tanh(x / (C)s.cap);
-	if (shows && s.stage == 1) store(shown, x);
-	x = seen ? masked(s, mask, x, batch, head, query, key) : lowest<C>();
-	if (shows && s.stage == 2) store(shown, x);
-	return x;
-}
-
 // score computes the scores of a tile. Those of keys that a query does not see are -∞.
 // Those of a stage before that are written to shown, unless it is null.
-static __device__ __forceinline__ void score(Sums<Scores, C> &sums, const Attention &s, const Part &own, const void *mask, int key, T *shown) {
+static __device__ __forceinline__ void score(Sums<Scores, C> &sums, const Attention &s, const Part &own, const Keys &keys, const Masks &masks, int key, T *shown) {
 	Unplanned plan;
 	Matrix<T, Index, Scores::m, Scores::k, Scores::threads> left;
 	Matrix<T, Index, Scores::n, Scores::k, Scores::threads> right;
@@ -112,17 +37,17 @@ static __device__ __forceinline__ void score(Sums<Scores, C> &sums, const Attent
 	right.begin(own.k, s.k.position, 1, key, s.keys, 0, s.size);
 	sums.clear();
 	product(sums, plan, left, right, 0, s.size);
-	bool edits = shown || s.cap != 0 || s.mask != no_mask || s.filters;
+	bool changes = shown || edits(s, masks);
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
 		int row = own.query + Scores::row() + i;
-		Seen range(s, own.all, own.offset, row);
+		Seen range(s, keys, row);
 #pragma unroll
 		for (int j = 0; j < 8; j++) {
 			int column = key + Scores::column() + j / 4 * 32 + j % 4;
 			bool real = row < s.queries && column < s.keys, seen = real && column >= range.from && column < range.to;
 			C x = (C)s.scale * sums.v[i][j];
-			if (edits) sums.v[i][j] = edited(s, own.batch, own.head, mask, shown, x, row, column, real, seen);
+			if (changes) sums.v[i][j] = edited(s, masks, own.batch, own.head, shown, x, row, column, real, seen);
 			else sums.v[i][j] = seen ? x : lowest<C>();
 		}
 	}
@@ -138,19 +63,18 @@ template <class F> static __device__ __forceinline__ C row(C v, F f) {
 	return v;
 }
 
-// Aligned is shared memory that four neighbours are moved in at once.
-template <int N> struct alignas(16) Aligned { C v[N]; };
-
 // attend has Q fours of columns of y in each thread.
-template <int Q, int K> static __device__ __forceinline__ void attend(T *y, const T *q, const T *k, const T *v, const void *mask, T *shown, const i64 *valid, const Attention &s, const Faults &faults) {
+template <int Q, int K> static __device__ __forceinline__ void attend(T *y, const T *q, const T *k, const T *v, const Masks &masks, T *shown, const void *numbers, const Attention &s, const Faults &faults) {
 	typedef Tile<1, Q, 4, 1, K> Values;
 	__shared__ Aligned<Scores::n * (Scores::m + 4)> weights; // by key
 	__shared__ Aligned<K * (Values::n + 4)> stage[2];        // values
-	Part own(s, q, k, v, valid, faults, Values::n);
+	Part own(s, q, k, v, Values::n);
+	Keys keys(s, numbers, own.batch, faults);
 	bool shows = shown && blockIdx.y == 0;
 	T *scores = shows ? shown + ((i64)own.batch * s.heads + own.head) * s.queries * s.keys : nullptr;
 	T *early = s.stage < 3 ? scores : nullptr;
-	int from = Seen(s, own.all, own.offset, own.query).from / Scores::n * Scores::n, to = Seen(s, own.all, own.offset, own.query + own.rows - 1).to;
+	int from = Seen(s, keys, own.query).from / Scores::n * Scores::n, to = Seen(s, keys, own.query + own.rows - 1).to;
+	int valued = to; // values behind are not looked at: there may be none yet
 	if (early) from = 0, to = s.keys;
 	Sums<Values, C> sums;
 	sums.clear();
@@ -162,7 +86,7 @@ template <int Q, int K> static __device__ __forceinline__ void attend(T *y, cons
 		if (pass) from = 0, to = s.keys;
 		for (int key = from; key < to; key += Scores::n) {
 			Sums<Scores, C> tile;
-			score(tile, s, own, mask, key, early);
+			score(tile, s, own, keys, masks, key, early);
 #pragma unroll
 			for (int i = 0; i < 4; i++) {
 				C most = high[i];
@@ -201,7 +125,7 @@ template <int Q, int K> static __device__ __forceinline__ void attend(T *y, cons
 			}
 			Matrix<T, Index, Values::n, K, Values::threads> right;
 			T next[Values::n * K / Values::threads];
-			int end = min(key + Scores::n, s.keys), deep = (end - key + K - 1) / K;
+			int end = min(key + Scores::n, valued), deep = (end - key + K - 1) / K;
 			right.begin(own.v, 1, s.v.position, own.column, s.valueSize, key, end);
 			right.fetch(next, 0);
 			right.put(stage[0].v, next);
@@ -217,7 +141,7 @@ template <int Q, int K> static __device__ __forceinline__ void attend(T *y, cons
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
 			total[i] = row(total[i], Plus());
-			total[i] = total[i] == 0 ? (C)0 : 1 / total[i];
+			total[i] = share(s, masks, own.head, high[i], total[i]);
 		}
 		T *out = y + (own.batch * s.y.batch + own.head * s.y.head);
 		sums.each([&](int r, int c, int, const C *four) {
@@ -241,6 +165,6 @@ template <int Q, int K> static __device__ __forceinline__ void attend(T *y, cons
 	}
 }
 
-#define PARAMS (T *y, const T *q, const T *k, const T *v, const void *mask, T *shown, const i64 *valid, const __grid_constant__ Attention s, Faults faults)
-KERNEL_FOR(128, 3, attend64, PARAMS) { attend<2, 16>(y, q, k, v, mask, shown, valid, s, faults); }
-KERNEL_FOR(128, 2, attend128, PARAMS) { attend<4, 8>(y, q, k, v, mask, shown, valid, s, faults); }
+#define PARAMS (T *y, const T *q, const T *k, const T *v, const __grid_constant__ Masks masks, T *shown, const void *numbers, const __grid_constant__ Attention s, Faults faults)
+KERNEL_FOR(128, 3, attend64, PARAMS) { attend<2, 16>(y, q, k, v, masks, shown, numbers, s, faults); }
+KERNEL_FOR(128, 2, attend128, PARAMS) { attend<4, 8>(y, q, k, v, masks, shown, numbers, s, faults); }

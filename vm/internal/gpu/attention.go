@@ -19,24 +19,49 @@ var attentions = []Row{
 var contribAttentions = []Row{
 	{Name: "Attention", Make: makePackedAttention},
 	{Name: "RotaryEmbedding", Make: makeContribRotary},
+	{Name: "GroupQueryAttention", Make: makeGroupQueryAttention},
+	{Name: "MultiHeadAttention", Make: makeMultiHeadAttention},
 }
 
-// headSteps is the struct Heads of kernels/attention.cu.
+// headSteps is the struct Heads of kernels/heads.cuh.
 type headSteps struct{ batch, head, position int64 }
 
 func stepsOf(h kernel.HeadLayout) headSteps {
 	return headSteps{int64(h.Batch), int64(h.Head), int64(h.Position)}
 }
 
-// maskKind says what a mask holds, as the enumeration Mask there.
-type maskKind int32
+// These are the enumerations of kernels/attention.cuh.
+type (
+	maskKind   int32 // Mask: what a mask holds
+	causality  int32 // Causal: which later keys a query sees
+	numberKind int32 // Numbers: what the numbers of keys are
+	sinkKind   int32 // Sinks: the scores without a value
+)
 
 const (
 	noMask maskKind = iota
-	maskAdded
 	maskSeen
 	maskLengths
 	maskMarked
+)
+
+const (
+	seesLater causality = iota
+	ownIsLast
+	laterFiltered
+	lastSeesAll
+)
+
+const (
+	noNumbers numberKind = iota
+	totals
+	counted
+)
+
+const (
+	noSinks sinkKind = iota
+	zeroSinks
+	sinkOfHead
 )
 
 // attending is the struct Attention there.
@@ -45,27 +70,64 @@ type attending struct {
 	heads, shared                  int32
 	queries, keys, size, valueSize int32
 	past                           int32
-	causal, left, right            int32
+	causal                         causality
+	left, right, window            int32
 	mask                           maskKind
 	maskWidth                      int32
 	stage                          int32
 	wide                           int32
-	maskSteps                      [3]int64
-	scale, cap                     float32
+	numbers                        numberKind
+	sinks                          sinkKind
 	filters                        int32
-	filter                         float32
+	filter, scale, cap             float32
+	_                              int32
+	maskSteps, addedSteps          [3]int64
+}
+
+// newAttending describes an attention in which each query sees all keys.
+func newAttending(heads, shared, queries, keys, size, valueSize int) *attending {
+	return &attending{
+		heads: int32(heads), shared: int32(shared), queries: int32(queries), keys: int32(keys), size: int32(size), valueSize: int32(valueSize),
+		left: -1, right: -1, maskWidth: int32(keys),
+	}
+}
+
+// masks is the struct Masks there.
+type masks struct{ added, mask, sinks driver.Ptr }
+
+// attended are the addresses of what an attention reads, and of what it shows of the scores.
+type attended struct {
+	q, k, v, numbers any
+	masks            masks
+	shown            driver.Ptr
+}
+
+// addedOf are the steps of a tensor of scores [batch or 1, heads or 1, queries, keys].
+func addedOf(t *kernel.Tensor) (steps [3]int64) {
+	n := int64(t.Shape[3])
+	steps[2] = n
+	n *= int64(t.Shape[2])
+	for axis := 1; axis >= 0; axis-- {
+		if t.Shape[axis] != 1 {
+			steps[axis] = n
+		}
+		n *= int64(t.Shape[axis])
+	}
+	return steps
 }
 
 // queriesPerBlock is the number of queries, and of keys, of a tile of scores.
 const queriesPerBlock = 64
 
-// attend appends the launch of an attention over a batch. The operands are the addresses
-// of queries, keys, values, mask, what is shown of the scores, and numbers of valid keys.
-func (n *Node) attend(s *attending, batch int, element string, index string, q, k, v any, mask, shown, valid driver.Ptr, f faults) error {
+// attend appends the launches of an attention over a batch.
+func (n *Node) attend(s *attending, batch int, element string, index string, a *attended, f faults) error {
 	y := n.Out[0]
 	at, err := n.at(y)
-	if err != nil {
+	if err != nil || y.Len() == 0 {
 		return err
+	}
+	if a.shown == 0 && decodes(s) {
+		return n.decode(s, batch, element, at, a, f)
 	}
 	name, columns := "attend64", 64
 	if s.valueSize > 64 {
@@ -81,7 +143,7 @@ func (n *Node) attend(s *attending, batch int, element string, index string, q, 
 	}
 	kernel := n.kernel("attention.cu", name, "ELEMENT="+element, "INDEX="+index)
 	return n.launch3(kernel, driver.Dim3{X: uint32(blocks), Y: uint32(across), Z: 1}, driver.Dim3{X: 128, Y: 1, Z: 1}, 0,
-		at, q, k, v, mask, shown, valid, *s, f)
+		at, a.q, a.k, a.v, a.masks, a.shown, a.numbers, *s, f)
 }
 
 // narrowReals refuses tensors that are not of one real dtype of at most 32 bits.
@@ -111,38 +173,37 @@ func makeAttention(n *Node) error {
 	if err != nil {
 		return err
 	}
-	s := &attending{
-		q: stepsOf(f.Q), k: stepsOf(key.layout), v: stepsOf(value.layout), y: stepsOf(f.Y),
-		heads: int32(f.Heads), shared: int32(f.Heads / f.KVHeads), queries: int32(f.Queries), keys: int32(f.Keys()),
-		size: int32(f.Size), valueSize: int32(f.ValueSize), past: int32(f.Past), left: int32(f.Left), right: int32(f.Right),
-		maskWidth: int32(f.MaskWidth), stage: int32(f.Stage), scale: f.Scale, cap: f.Cap, causal: flag(f.Causal),
-	}
-	for i, step := range f.MaskSteps {
-		s.maskSteps[i] = int64(step)
-	}
-	mask := n.input(3)
-	switch {
-	case mask == nil:
-	case mask.Type == x.Type:
-		s.mask = maskAdded
-	case mask.Type == graph.Bool:
-		s.mask = maskSeen
-	default:
-		return unsupportedf("a mask of dtype %v", mask.Type)
-	}
+	s := newAttending(f.Heads, f.Heads/f.KVHeads, f.Queries, f.Keys(), f.Size, f.ValueSize)
+	s.q, s.k, s.v, s.y = stepsOf(f.Q), stepsOf(key.layout), stepsOf(value.layout), stepsOf(f.Y)
+	s.past, s.causal, s.left, s.right = int32(f.Past), causality(flag(f.Causal)), int32(f.Left), int32(f.Right)
+	s.stage, s.scale, s.cap = int32(f.Stage), f.Scale, f.Cap
 	valid, check := n.input(6), faults{}
 	if valid != nil {
 		if valid.Type != graph.Int64 || valid.Len() != f.Batch {
 			return unsupportedf("lengths of dtype %v and shape %v", valid.Type, valid.Shape)
 		}
-		check = n.faults(valid, always(f.Keys()+1))
+		s.numbers, check = totals, n.faults(valid, always(f.Keys()+1))
 		n.k.checked[len(n.k.checked)-1].fromZero = true
 	}
+	mask := n.input(3)
 	at, err := n.addresses(x, key.t, value.t, mask, n.output(3), valid)
 	if err != nil {
 		return err
 	}
-	return n.attend(s, f.Batch, cType[x.Type], indexOf(x, key.t, value.t), at[0], at[1], at[2], at[3], at[4], at[5], check)
+	a := &attended{q: at[0], k: at[1], v: at[2], shown: at[4], numbers: at[5]}
+	if mask != nil {
+		s.maskWidth = int32(f.MaskWidth)
+		steps := [3]int64{int64(f.MaskSteps[0]), int64(f.MaskSteps[1]), int64(f.MaskSteps[2])}
+		switch mask.Type {
+		case x.Type:
+			s.addedSteps, a.masks.added = steps, at[3]
+		case graph.Bool:
+			s.mask, s.maskSteps, a.masks.mask = maskSeen, steps, at[3]
+		default:
+			return unsupportedf("a mask of dtype %v", mask.Type)
+		}
+	}
+	return n.attend(s, f.Batch, cType[x.Type], indexOf(x, key.t, value.t), a, check)
 }
 
 // indexOf is the C type of the indices of the elements of tensors.
@@ -212,10 +273,11 @@ func makePackedAttention(n *Node) error {
 		return err
 	}
 	layout := stepsOf(f.Layout())
-	s := &attending{
-		q: layout, k: layout, v: layout, y: stepsOf(kernel.PositionsFirst(f.Heads, f.Length, f.Size)),
-		heads: int32(f.Heads), shared: 1, queries: int32(f.Length), keys: int32(f.Length), size: int32(f.Size), valueSize: int32(f.Size),
-		left: -1, right: -1, scale: f.Scale, filters: 1, filter: f.Filter, causal: flag(f.Causal),
+	s := newAttending(f.Heads, 1, f.Length, f.Length, f.Size, f.Size)
+	s.q, s.k, s.v, s.y = layout, layout, layout, stepsOf(kernel.PositionsFirst(f.Heads, f.Length, f.Size))
+	s.scale, s.filters, s.filter = f.Scale, 1, f.Filter
+	if f.Causal {
+		s.causal = laterFiltered
 	}
 	switch m := f.Mask; {
 	case m == nil:
@@ -234,5 +296,6 @@ func makePackedAttention(n *Node) error {
 		off := int64(i * f.Hidden * qkv.Bytes() / qkv.Len())
 		return cuda.Room{Base: room.Base, Off: room.Off + off, Bytes: room.Bytes - off}
 	}
-	return n.attend(s, f.Batch, cType[x.Type], indexOf(qkv), part(0), part(1), part(2), mask, 0, 0, faults{})
+	a := &attended{q: part(0), k: part(1), v: part(2), numbers: driver.Ptr(0), masks: masks{mask: mask}}
+	return n.attend(s, f.Batch, cType[x.Type], indexOf(qkv), a, faults{})
 }

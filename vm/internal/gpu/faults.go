@@ -32,6 +32,8 @@ type checked struct {
 	length func(i int) int // of the axis that element i of the indices is for
 	// fromZero is set if a negative index is wrong, too.
 	fromZero bool
+	// wrong describes element i of what is checked, if that is more than indices.
+	wrong func(i int) error
 }
 
 // faults numbers a node with the indices that its kernels check.
@@ -77,6 +79,9 @@ func (k *Kernels) Fault() (*graph.Node, error) {
 		return nil, fmt.Errorf("a kernel reports %#x, expected the number of a node below %d", word, len(k.checked))
 	}
 	c := &k.checked[number]
+	if c.wrong != nil {
+		return c.node, c.wrong(i)
+	}
 	n := c.length(i)
 	low := -n
 	if c.fromZero {
