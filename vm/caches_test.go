@@ -218,15 +218,23 @@ func TestGroupedCaches(t *testing.T) {
 	if len(fixed.Caches()) != 2 {
 		t.Fatalf("%d caches, expected 2: %+v", len(fixed.Caches()), described.Buffers)
 	}
-	s := newSession(t, fixed, vm.Options{Poison: true})
 	marked := make([]float32, cacheHeads*cacheRoom*cacheWidth)
 	for i := range marked {
 		marked[i] = float32(math.NaN()) // must reach no result
 	}
-	for _, c := range fixed.Caches() {
-		if err := s.Set(c.Name, vm.Float32s(marked, 1, cacheHeads, cacheRoom, cacheWidth)); err != nil {
-			t.Fatal(err)
+	d, _ := onDevice(t)
+	sessions := map[string]*vm.Session{}
+	for what, opt := range map[string]vm.Options{"on the CPU": {Poison: true}, "on a device": {Device: d}, "poisoned on a device": {Device: d, Poison: true}} {
+		s := newSession(t, fixed, opt)
+		if u := s.DeviceUse(); u != nil && u.FallbackNodes > 0 {
+			t.Errorf("%s: %v on the CPU", what, u.FallbackOps)
 		}
+		for _, c := range fixed.Caches() {
+			if err := s.Set(c.Name, vm.Float32s(marked, 1, cacheHeads, cacheRoom, cacheWidth)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sessions[what] = s
 	}
 	for i := range cacheRoom {
 		growing, _ := plannedModel(t, grouped(t, i, i+1), passes.Options{})
@@ -235,18 +243,24 @@ func TestGroupedCaches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := s.Run(t.Context(), next(i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		sameBits(t, "a token", map[string]vm.Value{"y": got["y"]}, map[string]vm.Value{"y": want["y"]})
-		past = map[string]vm.Value{"past_k": want["present_k"].Clone(), "past_v": want["present_v"].Clone()}
-		list, _ := got["present_k"].Reals()
-		for _, x := range list[(i+1)*cacheWidth : cacheRoom*cacheWidth] {
-			if !math.IsNaN(x) {
-				t.Fatalf("token %d: a place behind it has become %v", i, x)
+		for what, s := range sessions {
+			got, err := s.Run(t.Context(), next(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.DeviceUse() == nil {
+				sameBits(t, "a token", map[string]vm.Value{"y": got["y"]}, map[string]vm.Value{"y": want["y"]})
+			} else {
+				nearly(t, map[string]vm.Value{"y": got["y"]}, map[string]vm.Value{"y": want["y"]}, 1e-6)
+			}
+			list, _ := got["present_k"].Reals()
+			for _, x := range list[(i+1)*cacheWidth : cacheRoom*cacheWidth] {
+				if !math.IsNaN(x) {
+					t.Fatalf("%s: token %d: a place behind it has become %v", what, i, x)
+				}
 			}
 		}
+		past = map[string]vm.Value{"past_k": want["present_k"].Clone(), "past_v": want["present_v"].Clone()}
 	}
 	check, err := fixed.CheckRun(t.Context(), []map[string]vm.Value{next(0), next(1), next(2)}, vm.Options{Poison: true})
 	if err != nil || !check.Identical() {
