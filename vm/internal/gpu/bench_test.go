@@ -43,6 +43,11 @@ func BenchmarkMemoryBound(b *testing.B) {
 			d.node("Transpose", attrs(ints("perm", 0, 2, 3, 1)), 2, d.empty(batch, 128, 12, 64), d.empty(batch, 12, 64, 128)),
 		)
 	}
+	for _, batch := range []int{1, 8} {
+		for _, keys := range []int{512, 4096} {
+			list = append(list, d.token(batch, 32, 8, keys, 128), d.token(batch, 16, 16, keys, 64))
+		}
+	}
 	for _, n := range []int{64, 2048, 768 * 768, 3072 * 768, 2048 * 512 * 9} {
 		list = append(list, d.update(n))
 	}
@@ -172,6 +177,27 @@ func (b *bench) rowCases(rows, columns int) []timed {
 		b.node("LayerNormalization", nil, 2, x, b.empty(columns), b.empty(columns), y),
 		b.reduction("ReduceMean", x, 1), sums, b.node("Gelu", nil, 2, x, y),
 	}
+}
+
+// token is the attention of a decoder's step over so many keys, which lie in caches. Its bytes
+// are those of the keys and values.
+func (b *bench) token(batch, heads, shared, keys, size int) timed {
+	whole32 := func(shape []int, v ...int64) *kernel.Tensor {
+		return b.tensor(&reference.Tensor{Type: graph.Int32, Shape: shape, I: v}, graph.Int32, true, false)
+	}
+	last := make([]int64, batch)
+	for i := range last {
+		last[i] = int64(keys - 1)
+	}
+	past, kv := b.empty(batch, shared, keys, size), b.empty(batch, 1, shared*size)
+	angles := b.empty(keys, size/2)
+	run, err := b.kernels.Prepare(&kernel.Invocation{
+		Node:    &graph.Node{Op: "GroupQueryAttention", Domain: "com.microsoft", Attrs: attrs(whole("num_heads", int64(heads)), whole("kv_num_heads", int64(shared)), whole("do_rotary", 1))},
+		Version: 1, Runtime: alone{}, Out: []*kernel.Tensor{b.empty(batch, 1, heads*size), past, past},
+		In: []*kernel.Tensor{b.empty(batch, 1, heads*size), kv, kv, past, past, whole32([]int{batch}, last...), whole32(nil, int64(keys)), angles, angles},
+	})
+	b.must(err)
+	return timed{fmt.Sprintf("GroupQueryAttention/%v-%d", past.Shape, heads), 2 * past.Bytes(), run}
 }
 
 // update is that of a parameter of n elements by AdamW, as one group.
