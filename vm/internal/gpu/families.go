@@ -19,6 +19,7 @@ var families = []family{
 	{"", quantizers},
 	{"com.microsoft", contribActivations},
 	{"com.microsoft", quantizers},
+	{"com.microsoft", quantizedOperators},
 	{"", softmaxes},
 	{"", reductions},
 	{"", cumulations},

@@ -1,0 +1,74 @@
+package gpu
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// exactCases are nodes whose device kernels give the bits of the host's kernels.
+var exactCases []nodeCase
+
+// TestSameBytesAsHost: the outputs of device kernels have the bits of the host's.
+func TestSameBytesAsHost(t *testing.T) {
+	b := newBench(t)
+	t.Cleanup(func() { b.must(b.kernels.Close()) })
+	pool := work.New(1)
+	defer pool.Close()
+	var list []*prepared
+	for i := range exactCases {
+		c := &exactCases[i]
+		types := c.types
+		if types == nil {
+			types = []graph.DType{graph.Float32}
+		}
+		for _, d := range types {
+			if p := b.prepare(c, d); p != nil {
+				list = append(list, p)
+			}
+		}
+	}
+	b.must(b.kernels.Ready(func(int64) error { return nil }))
+	b.must(b.kernels.Reseed())
+	for i, p := range list {
+		t.Run(fmt.Sprintf("%03d-%s-%v", i, p.c.op, p.d), func(t *testing.T) {
+			b.t = t
+			b.must(b.device.Enter())
+			defer b.device.Leave()
+			host := *p.n
+			host.Out = nil
+			for _, y := range p.n.Out {
+				host.Out = append(host.Out, blank(y.Type, y.Shape...))
+			}
+			run, err := kernel.Lookup(host.Node.Domain, host.Node.Op).Prepare(&host)
+			b.must(err)
+			shared, each := blank(graph.Uint8, host.SharedBytes+64), blank(graph.Uint8, host.EachBytes+64)
+			pool.SetScratch(shared.At, each.At, host.EachBytes)
+			b.must(run(pool))
+			b.must(p.run(nil))
+			b.must(b.kernels.Queue.Stream.Synchronize())
+			for o, y := range p.n.Out {
+				if y.Bytes() == 0 {
+					continue
+				}
+				b.must(driver.DownloadNow(y.At, b.at[y], int64(y.Bytes())))
+				got, want := content(y), content(host.Out[o])
+				if bytes.Equal(got, want) {
+					continue
+				}
+				width := y.Bytes() / y.Len()
+				at := 0
+				for got[at] == want[at] {
+					at++
+				}
+				t.Errorf("output %d of shape %v, element %d: got %x, want %x", o, y.Shape, at/width, got[at/width*width:][:width], want[at/width*width:][:width])
+			}
+		})
+	}
+	b.t = t
+}
