@@ -63,14 +63,14 @@ func newReplay(g *device) *replay {
 }
 
 // onlyFixedOnHost reports whether the nodes on the host compute the same at every step:
-// they read only constants, shapes, and what such nodes make.
+// they read only constants, shapes, and what such nodes make, and draw no numbers.
 func (g *device) onlyFixedOnHost() bool {
 	fixed := map[*tensor]bool{}
 	for _, st := range g.s.main.steps {
 		if st.device || st.run == nil && !st.late {
 			continue // a kernel, or part of one
 		}
-		if st.late || st.boxes || st.kernel == nil && st.run != nil {
+		if st.late || st.boxes || st.kernel == nil && st.run != nil || st.call.Node.Semantics.Random {
 			return false
 		}
 		for _, t := range st.in {

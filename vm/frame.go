@@ -636,6 +636,9 @@ func (st *step) Known(i int) ([]int64, bool) {
 // Resize implements kernel.Runtime.
 func (st *step) Resize(i int, shape []int) error { return st.f.s.resize(st.out[i], shape) }
 
+// Repeats implements kernel.Runtime. Any body or function may be part of a loop.
+func (st *step) Repeats() bool { return st.f.g != st.f.s.pr.m.Graph }
+
 // Seed implements kernel.Runtime. It hashes the output's name, so that the order of
 // the nodes does not matter.
 func (st *step) Seed() uint64 {

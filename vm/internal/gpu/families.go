@@ -15,6 +15,7 @@ var families = []family{
 	{"", comparisons},
 	{"", casts},
 	{"", generators},
+	{"", randoms},
 	{"", expansion},
 	{"", quantizers},
 	{"com.microsoft", contribActivations},

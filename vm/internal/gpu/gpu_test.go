@@ -95,6 +95,7 @@ type alone struct{ kernel.Runtime }
 func (alone) Known(int) ([]int64, bool) { return nil, false }
 func (alone) Live() bool                { return false }
 func (alone) Seed() uint64              { return 1 }
+func (alone) Repeats() bool             { return false }
 
 // bench is a device with the tensors of many cases.
 type bench struct {

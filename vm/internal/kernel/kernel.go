@@ -149,6 +149,9 @@ type Runtime interface {
 	Kept() (at unsafe.Pointer, filled bool)
 	// Seed returns a number that differs from node to node and from step to step.
 	Seed() uint64
+	// Repeats reports whether the node may run several times in a step, as those of a
+	// loop's body do.
+	Repeats() bool
 	// Stopping reports whether the run is being stopped. The kernel's results are not
 	// used then.
 	Stopping() bool

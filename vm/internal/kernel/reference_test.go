@@ -177,6 +177,7 @@ func (alone) Known(int) ([]int64, bool) { return nil, false }
 func (alone) Live() bool                { return true }
 func (alone) Resize(int, []int) error   { return fmt.Errorf("the shape is known") }
 func (alone) Seed() uint64              { return 1 }
+func (alone) Repeats() bool             { return false }
 func (alone) Stopping() bool            { return false }
 func (alone) Heap(int64) error          { return nil }
 func (alone) Table(n int64) (unsafe.Pointer, error) {
