@@ -3,6 +3,7 @@ package gpu
 // selections lists the operators that select elements by value.
 var selections = []Row{
 	{Name: "OneHot", Make: makeOneHot},
+	{Name: "TopK", Make: makeTopK},
 }
 
 // makeOneHot writes the second of two values at each index, and the first elsewhere.
