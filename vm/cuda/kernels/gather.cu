@@ -20,6 +20,24 @@ KERNEL(gather, (T *__restrict__ y, const T *__restrict__ x, const INDEX *__restr
 	}
 }
 
+// The sequences of a matrix of slices, turned round as far as their lengths go. With across a
+// sequence is a column of the matrix, else a row; its number is that of its length. One of a
+// wrong length stays.
+KERNEL(reverse, (T *__restrict__ y, const T *__restrict__ x, const INDEX *__restrict__ lengths, u32 count, Divider inner, Divider columns, u32 rows, int across, Faults faults)) {
+	for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+		u32 slice = inner.quotient(i), row = columns.quotient(slice), column = slice - row * columns.by;
+		u32 s = across ? column : row, t = across ? row : column, most = across ? rows : columns.by;
+		INDEX n = lengths[s];
+		if (n < 0 || n > most) {
+			faults.report(s);
+			n = 0;
+		}
+		if (t < n) t = (u32)n - 1 - t;
+		u32 from = across ? t * columns.by + s : s * columns.by + t;
+		y[i] = x[(i64)from * inner.by + (i - slice * inner.by)];
+	}
+}
+
 // The element at the coordinates of the index, but for one axis, which has n elements
 // step apart: there the index is the coordinate. The strides of that axis are 0.
 template <int R> static __device__ __forceinline__ void gather_along(T *__restrict__ y, const T *__restrict__ x, const INDEX *__restrict__ index, u32 count, u32 n, u32 step, const Axes<R> &axes, const Faults &faults) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
@@ -71,4 +72,10 @@ func TestSameBytesAsHost(t *testing.T) {
 		})
 	}
 	b.t = t
+}
+
+// put sets element i of an int64 tensor on the device.
+func (b *bench) put(t *kernel.Tensor, i int, v int64) {
+	b.t.Helper()
+	b.must(driver.UploadNow(b.at[t]+driver.Ptr(8*i), unsafe.Pointer(&v), 8))
 }

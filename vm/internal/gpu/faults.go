@@ -25,7 +25,7 @@ type faults struct {
 	node uint64
 }
 
-// checked is a node whose indices its kernels check.
+// checked is a node whose indices, or other elements, its kernels check.
 type checked struct {
 	node   *graph.Node
 	index  *kernel.Tensor
@@ -38,8 +38,14 @@ type checked struct {
 
 // faults numbers a node with the indices that its kernels check.
 func (n *Node) faults(index *kernel.Tensor, length func(i int) int) faults {
+	return n.checks(checked{index: index, length: length})
+}
+
+// checks numbers a node with what its kernels check.
+func (n *Node) checks(c checked) faults {
+	c.node = n.Node
 	number := uint64(len(n.k.checked))
-	n.k.checked = append(n.k.checked, checked{node: n.Node, index: index, length: length})
+	n.k.checked = append(n.k.checked, c)
 	f := faults{node: number << 32}
 	if n.k.word != nil {
 		f.at = n.k.word.At

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -15,6 +16,7 @@ var indexing = []Row{
 	{Name: "Gather", Make: makeGather},
 	{Name: "GatherElements", Make: makeGatherElements},
 	{Name: "GatherND", Make: makeGatherND},
+	{Name: "ReverseSequence", Make: makeReverseSequence},
 }
 
 // indexType returns the name of the dtype of indices in the kernels.
@@ -83,9 +85,7 @@ func (n *Node) gather(g *gathering) error {
 	if err != nil {
 		return err
 	}
-	for g.width < 16 && g.inner%2 == 0 && (at[0]|at[1])%driver.Ptr(2*g.width) == 0 {
-		g.inner, g.width = g.inner/2, 2*g.width
-	}
+	g.width, g.inner = widened(g.width, g.inner, at[0], at[1])
 	total := n.Out[0].Bytes() / g.width
 	if max(total, g.n) > most {
 		return unsupportedf("%d elements, more than %d", max(total, g.n), most)
@@ -93,6 +93,50 @@ func (n *Node) gather(g *gathering) error {
 	f := n.kernel("gather.cu", "gather", "ELEMENT="+unitOf[g.width], "INDEX="+g.indexType)
 	return n.launch(f, blocksFor(total), threadsPerBlock, at[0], at[1], g.index, uint32(total),
 		unsigned(divider(g.inner), 4), unsigned(divider(g.many), 4), uint32(g.n), g.faults)
+}
+
+// widened returns the width and the number of the elements of slices when neighbours are taken
+// as one, of up to 16 bytes, where the addresses of the slices allow it.
+func widened(width, inner int, at ...driver.Ptr) (int, int) {
+	for width < 16 && inner%2 == 0 && !slices.ContainsFunc(at, func(p driver.Ptr) bool { return p%driver.Ptr(2*width) != 0 }) {
+		width, inner = 2*width, inner/2
+	}
+	return width, inner
+}
+
+// makeReverseSequence turns round the first slices of each sequence, as many as its length
+// says.
+func makeReverseSequence(n *Node) error {
+	in, lengths := n.In[0], n.In[1]
+	width, err := widthOf(in)
+	if err != nil {
+		return err
+	}
+	if err := needTypes(graph.Int64, lengths); err != nil {
+		return err
+	}
+	if in.Len() == 0 {
+		return nil
+	}
+	at, err := n.addresses(n.Out[0], in, lengths)
+	if err != nil {
+		return err
+	}
+	rows, columns, across := in.Shape[0], in.Shape[1], n.Int("batch_axis", 1)
+	if (across != 0 && across != 1) || lengths.Len() != in.Shape[across] {
+		return unsupportedf("%d lengths of sequences along axis %d of %v", lengths.Len(), across, in.Shape)
+	}
+	long := in.Shape[1-across]
+	width, inner := widened(width, count(in.Shape[2:]), at[0], at[1])
+	total := in.Bytes() / width
+	if total > most {
+		return unsupportedf("%d elements, more than %d", total, most)
+	}
+	report := n.checks(checked{wrong: func(i int) error {
+		return fmt.Errorf("the length of sequence %d: expected one in [0, %d]", i, long)
+	}})
+	return n.launch(n.kernel("gather.cu", "reverse", "ELEMENT="+unitOf[width], "INDEX=i64"), blocksFor(total), threadsPerBlock,
+		at[0], at[1], at[2], uint32(total), unsigned(divider(inner), 4), unsigned(divider(columns), 4), uint32(rows), int32(across), report)
 }
 
 // makeGatherElements copies, for each output element, the input element at the same

@@ -1,8 +1,12 @@
 package gpu
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/cuda"
 )
 
 // pooling lists the operators that reduce windows of an image.
@@ -15,6 +19,8 @@ var pooling = []Row{
 	{Name: "GlobalAveragePool", Make: func(n *Node) error { return makeGlobalPool(n, "sum", how{finish: finishMean}) }},
 	{Name: "GlobalMaxPool", Make: func(n *Node) error { return makeGlobalPool(n, "extreme", how{}) }},
 	{Name: "GlobalLpPool", Make: makeGlobalLpPool},
+	{Name: "MaxUnpool", Make: makeMaxUnpool},
+	{Name: "Col2Im", Make: makeCol2Im},
 }
 
 // power is the attribute p of a norm, which is a float in opset 1.
@@ -37,18 +43,23 @@ func poolWindow(n *Node) (s window, err error) {
 	if err != nil {
 		return s, err
 	}
-	spatial := len(w.Kernel)
-	if spatial > 3 {
-		return s, unsupportedf("%d spatial axes, more than 3", spatial)
-	}
 	if err := tooLarge(n.In[0], n.Out[0]); err != nil {
 		return s, err
 	}
-	in, out := make([]int64, spatial), make([]int64, spatial)
+	in, out := make([]int64, len(w.Kernel)), make([]int64, len(w.Kernel))
 	for i := range in {
 		in[i], out[i] = int64(n.In[0].Shape[2+i]), int64(n.Out[0].Shape[2+i])
 	}
 	w.Pad(in, out)
+	return windowOf(w, in, out)
+}
+
+// windowOf is a window that moves over an image of lengths in to places of lengths out.
+func windowOf(w *attr.Window, in, out []int64) (s window, err error) {
+	spatial := len(w.Kernel)
+	if spatial > 3 {
+		return s, unsupportedf("%d spatial axes, more than 3", spatial)
+	}
 	s = window{in: ones, out: ones, kernel: ones, stride: ones, dilation: ones}
 	for i := range spatial {
 		for _, v := range []struct {
@@ -129,4 +140,107 @@ func makeGlobalLpPool(n *Node) error {
 	default:
 		return unsupportedf("the norm with p %v", p)
 	}
+}
+
+// makeMaxUnpool puts elements where MaxPool took them from; of several at one place the last
+// one stays, as on the host. The places count elements of the image that the window alone would
+// give; the image that output_shape asks for may be larger.
+func makeMaxUnpool(n *Node) error {
+	x, places, y := n.In[0], n.In[1], n.Out[0]
+	width, err := widthOf(x)
+	if err != nil || width > 8 {
+		return unsupportedf("dtype %v", x.Type)
+	}
+	if err := needTypes(graph.Int64, places); err != nil {
+		return err
+	}
+	w, err := attr.ReadPool(n.Node)
+	if err != nil {
+		return err
+	}
+	if len(x.Shape) > mostAxes || places.Len() != x.Len() {
+		return unsupportedf("%d places for %v", places.Len(), x.Shape)
+	}
+	image := slices.Clone(x.Shape)
+	for i, k := range w.Kernel {
+		image[2+i] = int(w.TransposedLen(i, int64(x.Shape[2+i])*w.Stride[i]+int64(k)))
+	}
+	if y.Len() == 0 {
+		return nil
+	}
+	if slices.ContainsFunc(image, func(length int) bool { return length < 1 || length > most }) {
+		return unsupportedf("places in an image of %v", image)
+	}
+	if err := tooLarge(x, y); err != nil {
+		return err
+	}
+	at, err := n.addresses(y, x, places)
+	if err != nil {
+		return err
+	}
+	lengths := func(shape []int) any {
+		numbers := make([]int, 2*mostAxes)
+		copy(numbers, shape)
+		copy(numbers[mostAxes:], stridesOf(y.Shape))
+		return unsigned(numbers, 4)
+	}
+	report := n.checks(checked{wrong: func(i int) error {
+		return fmt.Errorf("place %d: expected one of an image of %v", i, y.Shape)
+	}})
+	from := n.scratch(int64(4 * y.Len()))
+	kernel := func(name string) cuda.Kernel { return n.kernel("unpool.cu", name, "ELEMENT="+unitOf[width]) }
+	if err := n.launch(kernel("clear"), blocksFor(y.Len()), threadsPerBlock, from, uint32(y.Len())); err != nil {
+		return err
+	}
+	if err := n.launch(kernel("choose"), blocksFor(x.Len()), threadsPerBlock, from, at[2], uint32(x.Len()), int32(len(x.Shape)), lengths(image), lengths(y.Shape), report); err != nil {
+		return err
+	}
+	return n.launch(kernel("place"), blocksFor(y.Len()), threadsPerBlock, at[0], at[1], from, uint32(y.Len()))
+}
+
+// makeCol2Im adds up blocks into an image: the adjoint of extracting the blocks.
+func makeCol2Im(n *Node) error {
+	x, y := n.In[0], n.Out[0]
+	if !isFloat(x) {
+		return unsupportedf("dtype %v", x.Type)
+	}
+	block, err := n.Value(2)
+	if err != nil {
+		return err
+	}
+	var kernel []graph.Dim
+	for _, k := range block {
+		kernel = append(kernel, graph.Dim(k))
+	}
+	w, err := attr.ReadWindow(n.Node, kernel)
+	if err != nil {
+		return err
+	}
+	if len(y.Shape) != 2+len(block) {
+		return unsupportedf("an image of %v and blocks of %v", y.Shape, block)
+	}
+	image, places, all := make([]int64, len(block)), make([]int64, len(block)), int64(1)
+	for i := range block {
+		image[i] = int64(y.Shape[2+i])
+		places[i] = w.Places(i, image[i]+w.Before[i]+w.After[i], w.Reach(i))
+		all *= int64(block[i]) * places[i]
+	}
+	s, err := windowOf(w, image, places)
+	if err != nil {
+		return err
+	}
+	if err := tooLarge(x, y); err != nil {
+		return err
+	}
+	if y.Len() == 0 {
+		return nil
+	}
+	if all*int64(y.Shape[0])*int64(y.Shape[1]) != int64(x.Len()) {
+		return unsupportedf("%v as blocks of %v at %v", x.Shape, block, places)
+	}
+	at, err := n.addresses(y, x)
+	if err != nil {
+		return err
+	}
+	return n.launch(n.kernel("col2im.cu", "add_blocks", "ELEMENT="+cType[x.Type]), blocksFor(y.Len()), threadsPerBlock, at[0], at[1], s, uint32(y.Len()))
 }
