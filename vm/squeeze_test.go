@@ -120,9 +120,10 @@ func TestSqueezes(t *testing.T) {
 	}
 }
 
-// The operators of ONNX Runtime for a squeeze read and write pixels, too, with the bits of
-// planes.
-func TestSqueezesOfBytes(t *testing.T) {
+// squeezeOfBytes writes a network with the operators of ONNX Runtime for a squeeze, and returns
+// its path and its inputs.
+func squeezeOfBytes(t *testing.T) (string, map[string]vm.Value) {
+	t.Helper()
 	n := newNet()
 	n.other = []graph.Opset{{Domain: "com.microsoft", Version: 1}}
 	n.input("x", 2, 3, 9, 11)
@@ -157,7 +158,13 @@ func TestSqueezesOfBytes(t *testing.T) {
 	n.output("y", 2, 8, 9, 11)
 	path := filepath.Join(t.TempDir(), "squeeze.onnx")
 	n.write(t, path)
-	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 9, 11})}
+	return path, map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 9, 11})}
+}
+
+// The operators of ONNX Runtime for a squeeze read and write pixels, too, with the bits of
+// planes.
+func TestSqueezesOfBytes(t *testing.T) {
+	path, inputs := squeezeOfBytes(t)
 	var want []byte
 	for _, hold := range []bool{false, true} {
 		vm.HoldPixels(t, hold)
@@ -176,6 +183,33 @@ func TestSqueezesOfBytes(t *testing.T) {
 			t.Errorf("pixels %v: other bits", hold)
 		}
 		checkBoth(t, p, inputs, vm.Options{Poison: true})
+	}
+}
+
+// TestDeviceSqueezesOfBytes: on a device they give the same bits, and their steps are replayed.
+func TestDeviceSqueezesOfBytes(t *testing.T) {
+	d, f := onDevice(t)
+	path, inputs := squeezeOfBytes(t)
+	p, host := session(t, path, passes.Options{}, vm.Options{})
+	want, err := host.Run(t.Context(), inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range modes {
+		if f != nil {
+			f.Mode(mode)
+		}
+		s := newSession(t, p, vm.Options{Device: d})
+		for range 4 {
+			got, err := s.Run(t.Context(), inputs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameBits(t, mode, got, want)
+		}
+		if u := s.DeviceUse(); u.FallbackNodes != 0 || u.ReplayedSteps != 2 {
+			t.Errorf("%s: %v on the host, %d of 4 steps replayed, expected none and 2", mode, u.FallbackOps, u.ReplayedSteps)
+		}
 	}
 }
 
