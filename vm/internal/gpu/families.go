@@ -17,6 +17,7 @@ var families = []family{
 	{"", generators},
 	{"", randoms},
 	{"", expansion},
+	{"", withdrawn},
 	{"", quantizers},
 	{"com.microsoft", contribActivations},
 	{"com.microsoft", quantizers},
