@@ -182,8 +182,7 @@ func makeAttention(n *Node) error {
 		if valid.Type != graph.Int64 || valid.Len() != f.Batch {
 			return unsupportedf("lengths of dtype %v and shape %v", valid.Type, valid.Shape)
 		}
-		s.numbers, check = totals, n.faults(valid, always(f.Keys()+1))
-		n.k.checked[len(n.k.checked)-1].fromZero = true
+		s.numbers, check = totals, n.checks(checked{index: valid, length: always(f.Keys() + 1), fromZero: true})
 	}
 	mask := n.input(3)
 	at, err := n.addresses(x, key.t, value.t, mask, n.output(3), valid)

@@ -163,8 +163,7 @@ func makeGroupQueryAttention(n *Node) error {
 	case f.Smooth:
 		s.sinks = zeroSinks
 	}
-	p.faults = n.faults(n.In[5], nil)
-	n.k.checked[len(n.k.checked)-1].wrong = func(i int) error { return wrongLength(f, &p.s, i) }
+	p.faults = n.checks(checked{wrong: func(i int) error { return wrongLength(f, &p.s, i) }})
 	if f.Turns {
 		half := n.In[7].Shape[1]
 		p.cosines, p.sins, p.ids = at[7], at[8], at[9]

@@ -41,9 +41,8 @@ func makeLoss(n *Node, softmax bool) error {
 	classes := x.Shape[1]
 	s := labels{
 		label: at[0], weight: at[1], ignored: int64(n.Int("ignore_index", 0)), classes: uint32(classes), places: int64(label.Len()),
-		faults: n.faults(label, always(classes)),
+		faults: n.checks(checked{index: label, length: always(classes), fromZero: true}),
 	}
-	n.k.checked[len(n.k.checked)-1].fromZero = true
 	if n.Node.Attr("ignore_index") != nil {
 		s.ignores = 1
 	}

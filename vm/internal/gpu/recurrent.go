@@ -131,8 +131,7 @@ func (r *recurrent) place() error {
 		return err
 	}
 	if l := n.input(4); l != nil {
-		r.check = n.faults(l, always(f.Steps+1))
-		n.k.checked[len(n.k.checked)-1].fromZero = true
+		r.check = n.checks(checked{index: l, length: always(f.Steps + 1), fromZero: true})
 	}
 	r.layer = recurrentLayer{
 		gates: int32(f.Gates), batch: int32(f.Batch), hidden: int32(f.Hidden), directions: int32(f.Directions), steps: int32(f.Steps),

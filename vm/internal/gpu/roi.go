@@ -51,7 +51,7 @@ func regionsOf(x, rois, y *kernel.Tensor, width int) (s alignment, err error) {
 
 // ofImage is the fault of a region whose image is not there.
 func (n *Node) ofImage(images int) faults {
-	return n.checks(checked{says: func(i int) error {
+	return n.checks(checked{wrong: func(i int) error {
 		return fmt.Errorf("the image of region %d: expected a whole number in [0, %d)", i, images)
 	}})
 }
@@ -85,7 +85,7 @@ func makeRoiAlign(n *Node) error {
 	if err != nil {
 		return err
 	}
-	large := n.checks(checked{says: func(i int) error {
+	large := n.checks(checked{wrong: func(i int) error {
 		return fmt.Errorf("region %d takes more samples for each bin than 2147483648 along an axis (sampling_ratio)", i)
 	}})
 	return n.launch(n.kernel("roi.cu", "roi_align", "ELEMENT="+cType[x.Type]), blocksFor(y.Len()), threadsPerBlock,

@@ -35,8 +35,7 @@ func (n *Node) rotate(f *kernel.RotaryForm) error {
 		if f.IDs.Type != graph.Int64 {
 			return unsupportedf("positions of dtype %v", f.IDs.Type)
 		}
-		check = n.faults(f.IDs, always(f.Ends()))
-		n.k.checked[len(n.k.checked)-1].fromZero = true
+		check = n.checks(checked{index: f.IDs, length: always(f.Ends()), fromZero: true})
 	}
 	total := f.Batch * f.Places * f.Heads * each
 	at, err := n.addresses(n.Out[0], x, f.Cosines, f.Sines, f.IDs)

@@ -187,8 +187,7 @@ func makeTensorScatter(n *Node) error {
 	}
 	circular, check := n.Str("mode", "linear") == "circular", faults{}
 	if first != nil && !circular {
-		check = n.faults(first, always(length-added+1))
-		n.k.checked[len(n.k.checked)-1].fromZero = true
+		check = n.checks(checked{index: first, length: always(length - added + 1), fromZero: true})
 	}
 	total := count(past.Shape[:k]) * added * inner
 	numbers := slices.Concat([]int{total, length, int(flag(circular))}, divider(inner), divider(added), divider(count(past.Shape[1:k])))
