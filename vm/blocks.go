@@ -33,7 +33,10 @@ func (f *frame) holdBlocks() {
 			if form.In {
 				h.ends[i] = append(h.ends[i], n.Inputs[0])
 			}
-			if form.Out {
+			switch {
+			case form.Out && form.Added > 0:
+				h.images[i] = []graph.TensorID{n.Inputs[form.Added], n.Outputs[0]}
+			case form.Out:
 				h.ends[i] = append(h.ends[i], n.Outputs[0])
 			}
 		default:

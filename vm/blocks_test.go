@@ -128,6 +128,7 @@ func randomBlockNet(t *testing.T, r *rand.Rand, reals graph.DType) string {
 	}
 	n := newNet()
 	n.draw, n.dtype = r, reals
+	n.other = append(n.other, graph.Opset{Domain: "com.microsoft", Version: 1})
 	n.input("x", 1, 3, 16, 16)
 	list := []image{{"x", 3, 16}}
 	same := integers("pads", 1, 1, 1, 1)
@@ -144,7 +145,7 @@ func randomBlockNet(t *testing.T, r *rand.Rand, reals graph.DType) string {
 			}
 		}
 		last = image{fmt.Sprint("t", i), in.channels, in.rows}
-		switch k := r.IntN(12); {
+		switch k := r.IntN(14); {
 		case k < 4 || in.channels%16 != 0:
 			last.channels = []int64{16, 32, 64, 64, 96, 24}[r.IntN(6)]
 			if taps := int64(1 + 2*r.IntN(2)); taps == 3 {
@@ -174,9 +175,18 @@ func randomBlockNet(t *testing.T, r *rand.Rand, reals graph.DType) string {
 				other = like[r.IntN(len(like))]
 			}
 			n.node("Add", last.name, last.name+".c", other.name)
-		case k < 11 && len(like) > 0:
+		case k == 10 && reals != graph.BFloat16:
+			inputs := []string{in.name, last.name + ".w", last.name + ".b"}
+			n.weight(inputs[1], in.channels, in.channels, 1, 1)
+			n.weight(inputs[2], in.channels)
+			if len(like) > 0 {
+				inputs = append(inputs, like[r.IntN(len(like))].name)
+			}
+			n.with("FusedConv", last.name, attrs(attr("activation", []string{"Relu", "Sigmoid"}[r.IntN(2)])), inputs...)
+			n.g.Nodes[len(n.g.Nodes)-1].Domain = "com.microsoft"
+		case k < 12 && len(like) > 0:
 			n.node("Add", last.name, in.name, like[r.IntN(len(like))].name)
-		case k == 11 && i%2 == 0:
+		case k == 12:
 			n.normalize(last.name, in.name, in.channels)
 		default:
 			n.node([]string{"Relu", "Sigmoid", "Neg"}[r.IntN(3)], last.name, in.name)

@@ -35,7 +35,7 @@ func (f *frame) joinResiduals(order []graph.NodeID) {
 			if over && (overlap(x, by.in[0]) || place[id] != place[by.node]+1) {
 				continue
 			}
-			if !over && st.out[0].At != by.out[0].At || !kernel.AddsResidual(&by.call, over) {
+			if !over && st.out[0].At != by.out[0].At || !kernel.AddsResidual(&by.call) {
 				continue
 			}
 			by.adds, by.call.Residual, by.call.Out = st, &x.Tensor, []*kernel.Tensor{&st.out[0].Tensor}

@@ -30,7 +30,9 @@ type Blocks struct {
 	Act               Activation
 	Low, High         float32
 	Finish            func(d []float32) // applied to complete elements, in place; may be nil
-	Planes            bool              // the result lies in planes, and nothing is added to it
+	Planes            bool              // the result lies in planes
+	Added             bool              // something is added to the sums; not to 16-bit results in planes
+	Whole             bool              // a sum is written once, complete, so that it may overwrite what is added
 	// Format is that of the image and the result. 16-bit pixels are widened in a copy, and
 	// complete sums are rounded; what is added to them, and Finish, follow then, and the sums
 	// are rounded again.
@@ -190,13 +192,15 @@ func (b *Blocks) ScratchBytes(packed bool) int {
 }
 
 // aside reports whether sums are complete before they are moved to the result.
-func (b *Blocks) aside() bool { return b.Planes || b.taps() > 0 || b.Format != Float32 }
+func (b *Blocks) aside() bool {
+	return b.Planes || b.taps() > 0 || b.Format != Float32 || b.Whole && depthOf(b.Depth()) < b.Depth()
+}
+
+// Later reports whether what is added, and Finish behind it, follow the micro-kernel.
+func (b *Blocks) Later() bool { return b.Added && b.aside() }
 
 // taps is the number of taps of Tiles.
 func (b *Blocks) taps() int { return b.Tiles[0] * b.Tiles[1] }
-
-// Once reports whether each sum is written once, complete.
-func (b *Blocks) Once() bool { return depthOf(b.Depth()) >= b.Depth() }
 
 // Depth is the number of terms of a sum.
 func (b *Blocks) Depth() int { return b.Channels * b.Kernel[0] * b.Kernel[1] }
@@ -216,8 +220,8 @@ func (b *Blocks) sumsBytes() int {
 	switch {
 	case !b.aside():
 		return 0
-	case b.Format != Float32:
-		columns += BlockLen // a block before it is rounded
+	case b.Format != Float32 || b.Added:
+		columns += BlockLen // a block in planes, or what is added
 	}
 	return 4 * columns * b.most()
 }
@@ -348,8 +352,8 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 		sums: unsafe.Add(scratch, b.copyBytes()), strip: unsafe.Add(scratch, b.copyBytes()+b.sumsBytes()),
 	}
 	r.p = blockPanel{low: b.Low, high: b.High, aRow: pixelBytes * b.Stride[1], aLine: b.Stride[0] * b.lineBytes()}
-	if at.Added != nil {
-		r.added, r.p.added = true, int(uintptr(at.Added))-int(uintptr(at.Out))
+	if b.Added {
+		r.p.added = int(uintptr(at.Added)) - int(uintptr(at.Out))
 		r.terms = unsafe.Add(at.Added, (image*b.Groups+group)*out)
 	}
 	if b.Bias {
@@ -387,8 +391,7 @@ type blockRun struct {
 	tap         int // of Tiles
 	from, to    int // strips of the weights
 	first, end  int
-	pixels      int // of a row
-	added       bool
+	pixels      int            // of a row
 	terms       unsafe.Pointer // what is added
 	sums, strip unsafe.Pointer // in scratch
 }
@@ -443,7 +446,7 @@ func (r *blockRun) flags(first, last bool) int {
 	if !last {
 		return flags
 	}
-	if r.added && r.Format == Float32 {
+	if r.Added && !r.Later() {
 		flags |= blockAdded
 	}
 	switch r.Act {
@@ -485,46 +488,63 @@ func (r *blockRun) finish(sums unsafe.Pointer, s, first, pixels int) {
 	width, outputs := levels[chosen].columns, r.Out[0]*r.Out[1]
 	for block := range min(width, r.Columns-s*width) / BlockLen {
 		at := (*float32)(unsafe.Add(sums, block*r.p.block))
-		if r.Finish != nil && (!r.added || r.Format == Float32) {
+		if r.Finish != nil && !r.Later() {
 			r.Finish(unsafe.Slice(at, pixels*BlockLen))
 		}
 		channel := s*width + block*BlockLen
 		switch {
 		case r.taps() > 0:
 			r.tile(unsafe.Pointer(at), channel/BlockLen, first, pixels)
-		case r.Format != Float32:
-			r.round(channel, first, at, unsafe.Add(r.sums, 4*width*r.most()), pixels)
-		case r.Planes:
+		case r.Planes && r.Format == Float32 && !r.Added:
 			simd.Transpose(float(r.out, 4*(channel*outputs+first)), at, outputs, BlockLen, pixels, BlockLen)
+		case r.aside():
+			r.store(channel, first, at, unsafe.Add(r.sums, 4*width*r.most()), pixels)
 		}
 	}
 }
 
-// round writes the sums of a block in 16 bits. aside has room for as many numbers.
-func (r *blockRun) round(channel, first int, sums *float32, aside unsafe.Pointer, pixels int) {
-	outputs, to := r.Out[0]*r.Out[1], r.Format.narrow()
-	if r.Planes {
-		simd.Transpose((*float32)(aside), sums, pixels, BlockLen, pixels, BlockLen)
-		for c := range BlockLen {
-			at := (*uint16)(unsafe.Add(r.out, 2*((channel+c)*outputs+first)))
-			simd.Round(unsafe.Slice(at, pixels), unsafe.Slice(float(aside, 4*c*pixels), pixels), to)
-		}
+// store adds what is added to the sums of a block, and writes them. aside has room for as many
+// numbers.
+func (r *blockRun) store(channel, first int, sums *float32, aside unsafe.Pointer, pixels int) {
+	outputs := r.Out[0] * r.Out[1]
+	if !r.Planes {
+		r.write(channel*outputs+first*BlockLen, unsafe.Slice(sums, pixels*BlockLen), aside)
 		return
 	}
-	off, n := 2*(channel*outputs+first*BlockLen), pixels*BlockLen
-	list := unsafe.Slice(sums, n)
-	if r.added { // the convolution has a result of its own
-		terms := unsafe.Slice((*float32)(aside), n)
-		rounded := unsafe.Slice((*uint16)(aside), n)
-		simd.Round(rounded, list, to)
-		simd.Widen(list, rounded, to)
-		simd.Widen(terms, unsafe.Slice((*uint16)(unsafe.Add(r.terms, off)), n), to)
-		simd.Add(list, list, terms)
+	simd.Transpose((*float32)(aside), sums, pixels, BlockLen, pixels, BlockLen)
+	for c := range BlockLen {
+		r.write((channel+c)*outputs+first, unsafe.Slice(float(aside, 4*c*pixels), pixels), unsafe.Pointer(sums))
+	}
+}
+
+// write writes complete sums at an element of the result, with what is added to them. It
+// overwrites the sums of 16-bit results, and what lies aside.
+func (r *blockRun) write(at int, sums []float32, aside unsafe.Pointer) {
+	if r.Format != Float32 {
+		r.round(at, sums, aside)
+		return
+	}
+	d := unsafe.Slice((*float32)(unsafe.Add(r.out, 4*at)), len(sums))
+	simd.Add(d, sums, unsafe.Slice((*float32)(unsafe.Add(r.terms, 4*at)), len(sums)))
+	if r.Finish != nil {
+		r.Finish(d)
+	}
+}
+
+// round is write for 16 bits.
+func (r *blockRun) round(at int, sums []float32, aside unsafe.Pointer) {
+	n, to := len(sums), r.Format.narrow()
+	if r.Added { // the convolution has a rounded result of its own
+		rounded, terms := unsafe.Slice((*uint16)(aside), n), unsafe.Slice((*float32)(aside), n)
+		simd.Round(rounded, sums, to)
+		simd.Widen(sums, rounded, to)
+		simd.Widen(terms, unsafe.Slice((*uint16)(unsafe.Add(r.terms, 2*at)), n), to)
+		simd.Add(sums, sums, terms)
 		if r.Finish != nil {
-			r.Finish(list)
+			r.Finish(sums)
 		}
 	}
-	simd.Round(unsafe.Slice((*uint16)(unsafe.Add(r.out, off)), n), list, to)
+	simd.Round(unsafe.Slice((*uint16)(unsafe.Add(r.out, 2*at)), n), sums, to)
 }
 
 // tile moves the pixels of a block that one tap of Tiles makes to their places.

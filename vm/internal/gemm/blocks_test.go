@@ -3,6 +3,7 @@ package gemm
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -57,7 +58,17 @@ func (c *blockCase) run(workers int, added, packed bool) []float32 {
 	out := make([]float32, len(c.added))
 	places := BlockPlaces{X: at(x), Out: at(out), Bias: at(c.bias)}
 	if added {
-		places.Added = at(toBlocks(c.added, b.Groups*b.Columns, c.Out[0]*c.Out[1]))
+		b.Added = true
+		terms := slices.Clone(c.added)
+		if !b.Planes {
+			terms = toBlocks(c.added, b.Groups*b.Columns, c.Out[0]*c.Out[1])
+		}
+		if places.Added = at(terms); b.Whole {
+			out, places.Out = terms, places.Added
+		}
+		if b.Later() && b.Act != None {
+			b.Act, b.Finish = None, c.activate
+		}
 	}
 	scratch := make([]float32, b.ScratchBytes(packed)/4+1)
 	for part := range b.Parts(workers) {
@@ -96,15 +107,22 @@ func (c *blockCase) planes(added bool) []float32 {
 	if added {
 		for i, v := range c.added {
 			out[i] += v
-			switch {
-			case c.Act == Relu:
-				out[i] = max(out[i], 0) + 0
-			case c.Act == Clip:
-				out[i] = min(max(out[i], c.Low)+0, c.High)
-			}
 		}
+		c.activate(out)
 	}
 	return out
+}
+
+// activate applies the activation to elements.
+func (c *blockCase) activate(d []float32) {
+	for i, v := range d {
+		switch c.Act {
+		case Relu:
+			d[i] = max(v, 0) + 0
+		case Clip:
+			d[i] = min(max(v, c.Low)+0, c.High)
+		}
+	}
 }
 
 // TestBlocks holds convolutions in blocks against those in planes, bit for bit.
@@ -142,15 +160,15 @@ func TestBlocks(t *testing.T) {
 			}
 			c := newBlockCase(r, b)
 			added := i%2 == 1
+			c.Whole = i%4 == 1 // the sums overwrite what is added
 			t.Run(fmt.Sprintf("%d %+v", i, b), func(t *testing.T) {
 				planes := c.planes(added)
 				want := toBlocks(planes, b.Groups*b.Columns, b.Out[0]*b.Out[1])
 				for _, workers := range []int{1, 3} {
 					same(t, fmt.Sprint(workers, " workers"), c.run(workers, added, workers == 1), want)
 				}
-				if c.Planes = !added; c.Planes {
-					same(t, "in planes", c.run(2, false, true), planes)
-				}
+				c.Planes = true
+				same(t, "in planes", c.run(2, added, true), planes)
 			})
 		}
 	})

@@ -15,6 +15,7 @@ type BlockForm struct {
 	In, Out bool // the image, and output 0
 	Alike   bool // both, or neither
 	Image   int  // the input that is the image
+	Added   int  // the input that is added and held as output 0; 0: none
 }
 
 // fitsBlocks reports whether t can be an image in blocks.
@@ -51,18 +52,25 @@ func convolvesBlocks(c *Invocation) BlockForm {
 	if weight.Type != out.Type || c.In[0].Type != out.Type {
 		return BlockForm{}
 	}
-	if singleChannels(weight, group) {
+	if singleChannels(weight, group) && !addsInput(c) {
 		return inAndOut(canBlocksDepthwise)(c)
 	}
-	if c.In[0].rank() != 4 || !weight.Const || weight.Len() == 0 || weight.Shape[0]/group%BlockLen != 0 {
+	if singleChannels(weight, group) || c.In[0].rank() != 4 || !weight.Const || weight.Len() == 0 || weight.Shape[0]/group%BlockLen != 0 {
 		return BlockForm{}
 	}
 	v, err := newWindow(c, weight.Shape[2:], c.In[0].Shape[2:], out.Shape[2:])
 	if err != nil {
 		return BlockForm{}
 	}
-	return BlockForm{In: canHoldBlocks(c.In[0]) && denseBlocks(c, v, group).CanBlock() && !spreads(c, v, group), Out: canHoldBlocks(out)}
+	form := BlockForm{In: canHoldBlocks(c.In[0]) && denseBlocks(c, v, group).CanBlock() && !spreads(c, v, group), Out: canHoldBlocks(out)}
+	if addsInput(c) {
+		form.Added = 3
+	}
+	return form
 }
+
+// addsInput reports whether a convolution adds its input 3 to the sums: a FusedConv.
+func addsInput(c *Invocation) bool { return c.Node.Op == "FusedConv" && c.Has(3) }
 
 // singleChannels reports whether a convolution has a kernel for each channel of its image.
 func singleChannels(weight *Tensor, group int) bool {
@@ -81,14 +89,13 @@ func scalesBlocks(c *Invocation) BlockForm {
 }
 
 // AddsResidual reports whether a kernel can add a tensor to its result (Invocation.Residual),
-// with the bits of a separate Add. over says that the sums overwrite that tensor.
-func AddsResidual(c *Invocation, over bool) bool {
+// with the bits of a separate Add.
+func AddsResidual(c *Invocation) bool {
 	if c.Node.Op != "Conv" || c.Node.Domain != "" || !c.In[0].Blocks || !c.Out[0].Blocks {
 		return false
 	}
 	weight, group := c.In[1], c.Int("group", 1)
-	v, err := newWindow(c, weight.Shape[2:], c.In[0].Shape[2:], c.Out[0].Shape[2:])
-	return err == nil && !singleChannels(weight, group) && (!over || isHalf(c.Out[0]) || denseBlocks(c, v, group).Once())
+	return !singleChannels(weight, group)
 }
 
 // spreads reports whether packedConv computes a convolution with Image.Spread.
@@ -112,7 +119,9 @@ func blocksConv(c *Invocation, v *window, group int) (Run, error) {
 	b := denseBlocks(c, v, group)
 	b.Planes = !c.Out[0].Blocks
 	finish := c.take()
-	more := c.Residual != nil && isHalf(c.Out[0]) && finish != nil // not before the sum is rounded
+	b.Added = c.Residual != nil || c.added != nil
+	b.Whole = c.added != nil || b.Added && c.Residual.At == c.Out[0].At
+	more := b.Later() && finish != nil
 	if !more {
 		b.Act, b.Low, b.High, more = finish.epilogue()
 	}
@@ -172,8 +181,11 @@ func (c *Invocation) runBlocks(b *gemm.Blocks, columns []blockColumns) (Run, err
 	return func(w *work.Pool) error {
 		pool = w
 		at = gemm.BlockPlaces{X: x.At, Out: out.At}
-		if c.Residual != nil {
+		switch {
+		case c.Residual != nil:
 			at.Added = c.Residual.At
+		case c.added != nil:
+			at.Added = c.added.At
 		}
 		switch {
 		case b.Bias && isHalf(x):

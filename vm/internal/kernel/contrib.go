@@ -10,7 +10,7 @@ import (
 
 // contrib lists operators of ONNX Runtime's own domain that its optimizer introduces.
 var contrib = family{"com.microsoft", []Kernel{
-	{Name: "FusedConv", Make: makeFusedConv},
+	{Name: "FusedConv", Make: makeFusedConv, Blocks: convolvesBlocks},
 	{Name: "QLinearConv", Make: makeContribQLinearConv},
 	{Name: "DynamicQuantizeMatMul", Make: makeDynamicQuantizeMatMul},
 	{Name: "MatMulIntegerToFloat", Make: makeMatMulIntegerToFloat},

@@ -49,10 +49,10 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		groups = bias.Len() / step
 	}
 	act, low, high, more := p.finish.epilogue()
+	if p.added != nil { // to complete sums, aside: the output may overwrite it
+		act, more = gemm.None, p.finish != nil
+	}
 	for i := range p.list {
-		if p.added != nil {
-			p.list[i].Beta = 1
-		}
 		p.list[i].Act, p.list[i].Low, p.list[i].High = act, low, high
 	}
 	if p.images > 1 {
@@ -70,18 +70,35 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		return unsafe.Add(terms, 4*(i%groups*step))
 	}
 	if !isHalf(out) {
+		aside := 0
+		if p.added != nil {
+			aside = p.c.Each(4 * p.list[0].BlockLen())
+		}
 		part := func(part, worker int) {
 			i, tile := part/tiles, part%tiles
 			v := &p.list[i]
-			p.preset(v, first+i, tile)
-			v.Tile(tile, element[float32](out, (first+i)*size), from(first+i), pool.Each(worker, each))
-			if more {
-				at, m, n, stride := tileLines(v, tile)
-				if n == stride {
-					m, n = 1, m*n
+			if p.added == nil {
+				v.Tile(tile, element[float32](out, (first+i)*size), from(first+i), pool.Each(worker, each))
+			}
+			if !more && p.added == nil {
+				return
+			}
+			at, m, n, stride := tileLines(v, tile)
+			var sums unsafe.Pointer
+			if p.added != nil {
+				sums = pool.Each(worker, aside)
+				v.TileAt(tile, sums, lineStep(v, n), from(first+i), pool.Each(worker, each))
+			}
+			if n == stride {
+				m, n = 1, m*n
+			}
+			for r := range m {
+				place := (first+i)*size + at + r*stride
+				d := span[float32](element[float32](out, place), n)
+				if p.added != nil {
+					simd.Add(d, span[float32](unsafe.Add(sums, 4*r*n), n), span[float32](element[float32](p.added, place), n))
 				}
-				for r := range m {
-					d := span[float32](element[float32](out, (first+i)*size+at+r*stride), n)
+				if more {
 					for from, to := range p.c.pieces(n) {
 						p.finish.Row(d[from:to])
 					}
@@ -105,11 +122,8 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		i, tile := part/tiles, part%tiles
 		v := &p.list[i]
 		at, m, n, stride := tileLines(v, tile)
-		sums, columns := pool.Each(worker, block), n
-		if v.Blocked {
-			columns /= BlockLen
-		}
-		v.TileAt(tile, sums, columns, from(first+i), pool.Each(worker, each))
+		sums := pool.Each(worker, block)
+		v.TileAt(tile, sums, lineStep(v, n), from(first+i), pool.Each(worker, each))
 		for r := range m {
 			simd.Round(span[uint16](element[uint16](out, (first+i)*size+at+r*stride), n),
 				span[float32](unsafe.Add(sums, 4*r*n), n), narrowType(out.Type))
@@ -137,6 +151,15 @@ func tileLines(p *gemm.Product, tile int) (at, lines, length, stride int) {
 		return row*p.Stride + column*BlockLen, m / BlockLen, n * BlockLen, p.Stride * BlockLen
 	}
 	return row*p.Stride + column, m, n, p.Stride
+}
+
+// lineStep is the distance of a tile's lines of the given length, as TileAt takes it, if they
+// lie one after the other.
+func lineStep(p *gemm.Product, length int) int {
+	if p.Blocked {
+		return length / BlockLen
+	}
+	return length
 }
 
 // runTogether makes the kernel of products with several images. A tile is computed in scratch,
@@ -174,10 +197,12 @@ func (p *reals) runTogether(bias *Tensor, more bool) Run {
 				}
 			}
 		}
-		if p.added != nil {
-			pieces(func(line []float32, at int) { copy(line, span[float32](element[float32](p.added, at), len(line))) })
-		}
 		v.TileAt(tile, sums, n, terms, pool.Each(worker, each))
+		if p.added != nil {
+			pieces(func(line []float32, at int) {
+				simd.Add(line, line, span[float32](element[float32](p.added, at), len(line)))
+			})
+		}
 		if more {
 			p.finish.Row(span[float32](sums, m*n))
 		}
@@ -221,22 +246,5 @@ func (p *reals) forAll(w *work.Pool, first *int, tiles int, part func(part, work
 		n := min(len(p.list), p.total-*first)
 		p.arrange(w, *first, n)
 		w.For(n*tiles, part)
-	}
-}
-
-// preset writes the elements of added that a tile of product i overwrites to the tile's
-// place, unless they lie there: the sums are added to them.
-func (p *reals) preset(v *gemm.Product, i, tile int) {
-	out := p.c.Out[0]
-	if p.added == nil || p.added.At == out.At {
-		return
-	}
-	row, column, m, n := v.Block(tile)
-	if v.Across {
-		row, column, m, n = column, row, n, m
-	}
-	for r := range m {
-		at := i*v.M*v.N + (row+r)*v.Stride + column
-		copyAll(p.c, span[float32](element[float32](out, at), n), span[float32](element[float32](p.added, at), n))
 	}
 }
