@@ -105,6 +105,17 @@ struct Unit {
 		real = unit < s.hidden;
 		leads = real && threadIdx.x % 4 == 0 && b < s.batch;
 	}
+	// element is unit e of all states, for a thread that works alone.
+	static __device__ Unit element(const Layer &s, int e) {
+		Unit u;
+		int row = e / s.hidden;
+		u.unit = e - row * s.hidden, u.d = row / s.batch, u.b = row - u.d * s.batch;
+		u.first = u.b, u.real = u.leads = true;
+		return u;
+	}
+
+private:
+	__device__ Unit() {}
 };
 
 // dots computes G gates of a unit from states: r are the rows of R for the first one.
@@ -177,7 +188,7 @@ static __device__ __forceinline__ void write(const Layer &s, const Tensors &t, c
 	bool on = goes_on(s, t, faults, own.b, p.time(own.d)); \
 	i64 place = s.scratch(own.d, own.b, own.unit); \
 	Gates gates(s, t, p, own, x); \
-	Activation f = s.activation(own.d, 0), g = s.activation(own.d, 1), last = s.activation(own.d, 2);
+	Activation f = s.activation(own.d, 0), g = s.activation(own.d, 1);
 #define PARAMS const C *x, const C *h, C *next
 
 KERNEL(rnn, (PARAMS, Tensors t, Layer s, Step p, Faults faults)) {
@@ -188,25 +199,39 @@ KERNEL(rnn, (PARAMS, Tensors t, Layer s, Step p, Faults faults)) {
 	write(s, t, p, own, next, on ? f.of(s.cut(gates.of(0, dot[0]))) : h[place], on);
 }
 
-// lstm has the gates i, o, f, c and the peepholes i, o, f.
+// lstm_unit computes the next state and cell of a unit, which has the gates i, o, f, c and the
+// peepholes i, o, f.
+static __device__ __forceinline__ C lstm_unit(const Layer &s, const Tensors &t, const Unit &own, const Gates &gates, const C (&dot)[4], C *kept) {
+	Activation f = s.activation(own.d, 0), g = s.activation(own.d, 1), last = s.activation(own.d, 2);
+	C cell = *kept, in = gates.of(0, dot[0]), out = gates.of(1, dot[1]), forget = gates.of(2, dot[2]);
+	const T *peep = t.peep ? t.peep + ((i64)own.d * 3 * s.hidden + own.unit) : nullptr;
+	if (peep) in += load(peep) * cell, forget += load(peep + 2 * s.hidden) * cell;
+	in = f.of(s.cut(in));
+	forget = s.couple ? 1 - in : f.of(s.cut(forget));
+	cell = forget * cell + in * g.of(s.cut(gates.of(3, dot[3])));
+	if (peep) out += load(peep + s.hidden) * cell;
+	*kept = cell;
+	return f.of(s.cut(out)) * last.of(cell);
+}
+
 KERNEL(lstm, (PARAMS, C *cells, Tensors t, Layer s, Step p, Faults faults)) {
 	OWN
 	C dot[4];
 	dots(dot, s, own, r, h);
 	LEADS
-	C state = h[place];
-	if (on) {
-		C cell = cells[place], in = gates.of(0, dot[0]), out = gates.of(1, dot[1]), forget = gates.of(2, dot[2]);
-		const T *peep = t.peep ? t.peep + ((i64)own.d * 3 * s.hidden + own.unit) : nullptr;
-		if (peep) in += load(peep) * cell, forget += load(peep + 2 * s.hidden) * cell;
-		in = f.of(s.cut(in));
-		forget = s.couple ? 1 - in : f.of(s.cut(forget));
-		cell = forget * cell + in * g.of(s.cut(gates.of(3, dot[3])));
-		if (peep) out += load(peep + s.hidden) * cell;
-		state = f.of(s.cut(out)) * last.of(cell);
-		cells[place] = cell;
+	write(s, t, p, own, next, on ? lstm_unit(s, t, own, gates, dot, cells + place) : h[place], on);
+}
+
+// lstm_of_dots is a step of an LSTM whose products with the states are there already:
+// [direction, batch, gate, unit].
+KERNEL(lstm_of_dots, (const C *x, const C *dots, C *h, C *cells, Tensors t, Layer s, Step p)) {
+	int n = s.directions * s.batch * s.hidden;
+	for (int e = blockIdx.x * blockDim.x + threadIdx.x; e < n; e += gridDim.x * blockDim.x) {
+		Unit own = Unit::element(s, e);
+		const C *d = dots + ((i64)(e / s.hidden) * 4 * s.hidden + own.unit);
+		C dot[4] = {d[0], d[s.hidden], d[2 * s.hidden], d[3 * s.hidden]};
+		write(s, t, p, own, h, lstm_unit(s, t, own, Gates(s, t, p, own, x), dot, cells + e), true);
 	}
-	write(s, t, p, own, next, state, on);
 }
 
 // mixed is the state of a GRU: gate z says how much of it stays.

@@ -48,6 +48,7 @@ var families = []family{
 	{"", sampling},
 	{"", grids},
 	{"", recurrence},
+	{"com.microsoft", contribRecurrence},
 	{"", attentions},
 	{"com.microsoft", contribAttentions},
 	{"com.microsoft", packedNumbers},

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
@@ -355,9 +356,19 @@ func quantizeRange(n *Node, x *kernel.Tensor, bytes, scale, zero any) error {
 	if err != nil {
 		return err
 	}
-	length := x.Len()
-	blocks := min(cuts(max(length, 1), 8*threadsPerBlock), 4*multiprocessors)
-	parts := n.scratch(int64(8 * blocks))
+	return quantizeReals(n, at, x.Len(), bytes, scale, zero, n.scratch(rangeBytes(x.Len())))
+}
+
+// rangeBlocks is the number of blocks that find the range of so many reals, and rangeBytes
+// the scratch that they take.
+func rangeBlocks(length int) int {
+	return min(cuts(max(length, 1), 8*threadsPerBlock), 4*multiprocessors)
+}
+func rangeBytes(length int) int64 { return int64(8 * rangeBlocks(length)) }
+
+// quantizeReals is quantizeRange of reals at an address, with scratch of rangeBytes.
+func quantizeReals(n *Node, at any, length int, bytes, scale, zero any, parts cuda.Room) error {
+	blocks := rangeBlocks(length)
 	if err := n.launch(n.kernel("qrange.cu", "ranges"), blocks, threadsPerBlock, parts, at, int64(length)); err != nil {
 		return err
 	}

@@ -133,14 +133,8 @@ func (r *recurrent) place() error {
 	if l := n.input(4); l != nil {
 		r.check = n.checks(checked{index: l, length: always(f.Steps + 1), fromZero: true})
 	}
-	r.layer = recurrentLayer{
-		gates: int32(f.Gates), batch: int32(f.Batch), hidden: int32(f.Hidden), directions: int32(f.Directions), steps: int32(f.Steps),
-		batchFirst: flag(f.BatchFirst), couple: flag(f.Couple), wide: flag(f.Hidden%4 == 0 && at[2]%16 == 0), clip: float32(f.Clip),
-	}
-	each := len(f.Activations) / f.Directions
-	for i, a := range f.Activations {
-		r.layer.act[i/each][i%each] = recurrentActivation{int32(slices.Index(recurrentFunctions, a.Name)), a.Alpha, a.Beta}
-	}
+	r.layer = layerOf(f)
+	r.layer.wide = flag(f.Hidden%4 == 0 && at[2]%16 == 0)
 	width := int64(computeBytes(n.In[0]))
 	row := width * int64(f.Directions) * int64(f.Batch) * int64(f.Hidden)
 	r.chunk = max(1, min(f.Steps, int(sumsAtOnce/(row*int64(f.Gates)))))
@@ -150,6 +144,19 @@ func (r *recurrent) place() error {
 		r.more = n.scratch(row)
 	}
 	return nil
+}
+
+// layerOf is a layer whose rows of R are not wide.
+func layerOf(f *kernel.RecurrentForm) recurrentLayer {
+	l := recurrentLayer{
+		gates: int32(f.Gates), batch: int32(f.Batch), hidden: int32(f.Hidden), directions: int32(f.Directions), steps: int32(f.Steps),
+		batchFirst: flag(f.BatchFirst), couple: flag(f.Couple), clip: float32(f.Clip),
+	}
+	each := len(f.Activations) / f.Directions
+	for i, a := range f.Activations {
+		l.act[i/each][i%each] = recurrentActivation{int32(slices.Index(recurrentFunctions, a.Name)), a.Alpha, a.Beta}
+	}
+	return l
 }
 
 // flag is a boolean in C.
@@ -234,14 +241,19 @@ func (r *recurrent) project(d, first, many int) error {
 	return p.launchSums(r.n, x, r.definitions, room, r.x+driver.Ptr(begin*width), r.w+driver.Ptr(d*wide*f.Input*width))
 }
 
-// step appends the launches of a step.
-func (r *recurrent) step(t, first, many int) error {
-	var p recurrentStep
+// at is where step t is, if the sums of many steps from first on are in scratch.
+func (r *recurrent) at(t, first, many int) (p recurrentStep) {
 	for d := range r.f.Directions {
 		at := r.time(d, t)
 		p.at[d] = int32(at)
 		p.sums[d] = int64(d*r.chunk+at-r.from(d, first, many)) * int64(r.rowOfSums())
 	}
+	return p
+}
+
+// step appends the launches of a step.
+func (r *recurrent) step(t, first, many int) error {
+	p := r.at(t, first, many)
 	if r.resets() {
 		if err := r.launch("gru_gates", &p, r.states[0], r.states[1], r.more); err != nil {
 			return err
