@@ -89,6 +89,11 @@ REAL_FUNCTION(Atanh, atanh)
 #undef REAL_FUNCTION
 template <class T> PER_ELEMENT T Reciprocal(T a) { return 1 / a; }
 
+// Cosines is a sum of the cosines of an angle and of its double.
+PER_ELEMENT double Cosines(double angle, double constant, double once, double twice) {
+	return constant + once * cos(angle) + twice * cos(2 * angle);
+}
+
 // ---- Powers
 
 // signed_of cuts a real towards 0. One that is too large, or NaN, becomes the least

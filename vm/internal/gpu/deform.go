@@ -97,11 +97,6 @@ func makeDeformConv(n *Node) error {
 			room, from(0, first*channels*count(x.Shape[2:])), from(2, 2*of), from(3, of), s, uint32(now*each)); err != nil {
 			return err
 		}
-		t := splitProduct(m, places, k, now, computeBytes(y))
-		t.parts, t.chunk = 1, k
-		if t.tiles > math.MaxInt32 {
-			return unsupportedf("a product of %d tiles", t.tiles)
-		}
 		for g := range groups {
 			p := &matrices{
 				m: m, n: places, k: k, aRow: k, aDeep: 1, bColumn: 1, bDeep: places, yRow: places, yColumn: 1,
@@ -110,8 +105,7 @@ func makeDeformConv(n *Node) error {
 			part, skip := room, int64(g*k*places*width)
 			part.Off, part.Bytes = part.Off+skip, part.Bytes-skip
 			to := from(5, (first*groups+g)*m*places)
-			if err := n.launch(n.kernel("matmul.cu", "product"+t.tile.suffix, definitions...), t.tiles, t.tile.threads,
-				to, driver.Ptr(0), from(1, g*m*k), part, from(4, g*m), driver.Ptr(0), p.params(&t, y.Len(), to%16 == 0), f); err != nil {
+			if err := p.launchAt(n, y, definitions, to, driver.Ptr(0), from(1, g*m*k), part, from(4, g*m), y.Len(), to%16 == 0, f); err != nil {
 				return err
 			}
 		}

@@ -45,6 +45,7 @@ var families = []family{
 	{"", integerProducts},
 	{"", summations},
 	{"com.microsoft", contribIntegerProducts},
+	{"", transforms},
 	{"", sampling},
 	{"", grids},
 	{"", recurrence},

@@ -90,6 +90,14 @@ func (p *matrices) params(s *split, total int, aligned bool) matrixBatch {
 // launchSums appends a launch of a batch of products whose sums go to scratch, in the type
 // that kernels compute in. a and b are addresses of elements of the tensor's dtype.
 func (p *matrices) launchSums(n *Node, t *kernel.Tensor, definitions []string, room cuda.Room, a, b driver.Ptr) error {
+	none := driver.Ptr(0)
+	return p.launchAt(n, t, definitions, none, room, a, b, none, 0, true, noFinish())
+}
+
+// launchAt appends a launch of a batch of products whose sums are not divided. The places are
+// parameters: y of total elements, or sums in scratch, the operands, and a bias. t has the dtype,
+// and aligned is as for params.
+func (p *matrices) launchAt(n *Node, t *kernel.Tensor, definitions []string, y, sums, a, b, bias any, total int, aligned bool, f finish) error {
 	if max(p.m, p.n, p.k) > math.MaxInt32-128 {
 		return unsupportedf("a product of %dx%d and %dx%d", p.m, p.k, p.k, p.n)
 	}
@@ -99,9 +107,7 @@ func (p *matrices) launchSums(n *Node, t *kernel.Tensor, definitions []string, r
 		return unsupportedf("a product of %d tiles", s.tiles)
 	}
 	k := n.kernel("matmul.cu", "product"+s.tile.suffix, definitions...)
-	grid, block := driver.Dim3{X: uint32(s.tiles), Y: 1, Z: 1}, driver.Dim3{X: uint32(s.tile.threads), Y: 1, Z: 1}
-	none := driver.Ptr(0)
-	return n.launch3(k, grid, block, 0, none, room, a, b, none, none, p.params(&s, 0, true), noFinish())
+	return n.launch(k, s.tiles, s.tile.threads, y, sums, a, b, bias, driver.Ptr(0), p.params(&s, total, aligned), f)
 }
 
 // merge joins neighbouring axes of the batch, and the rows with an axis of the batch that
