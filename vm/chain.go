@@ -214,6 +214,16 @@ func (c *chain) inner(t graph.TensorID) bool {
 	return !made.Output && !slices.ContainsFunc(made.Readers, func(r graph.NodeID) bool { return !c.nodes[r] })
 }
 
+// encloses reports whether nobody else reads what the chain makes, but for some tensors.
+func (c *chain) encloses(but ...graph.TensorID) bool {
+	for id := range c.nodes {
+		if out := c.f.g.Nodes[id].Outputs[0]; !slices.Contains(but, out) && !c.inner(out) {
+			return false
+		}
+	}
+	return true
+}
+
 // last is the last step, of all nodes or of those outside of the chain, that reads a tensor.
 func (c *chain) last(t graph.TensorID, outside bool) int {
 	last := -1

@@ -12,8 +12,8 @@ import (
 )
 
 // joinNormGradientsOn does on a device what joinNormGradients does on the CPU: few kernels
-// compute the gradient of a BatchNormalization at the step at which both of its sums are
-// made, with the bits of the nodes.
+// compute the gradient of a BatchNormalization, or of a LayerNormalization, at the step at
+// which both of its sums are made, with the bits of the nodes.
 func (f *frame) joinNormGradientsOn(g *device, a *area, order []graph.NodeID) {
 	if g == nil || f.s.opt.Separate || f.s.comparer != nil || f.s.pr.m.Graph != f.g {
 		return
@@ -29,11 +29,14 @@ func (g *normGradient) placedOnDevice() *normGradient {
 	for m := g.f.g.Tensors[g.scale].Maker; m >= 0 && g.f.steps[m].views(); m = g.f.g.Tensors[g.scale].Maker {
 		g.scale = g.f.g.Nodes[m].Inputs[0] // a parameter, which its update reads later
 	}
-	read := []graph.TensorID{g.x, g.d, g.scale}
-	if slices.ContainsFunc(read, g.swapped) {
+	measured, written := g.reads()
+	if slices.ContainsFunc(slices.Concat(measured, written), g.swapped) {
 		return nil
 	}
-	ready := g.after(read...)
+	holds := func(list []graph.TensorID, step int) bool {
+		return !slices.ContainsFunc(list, func(t graph.TensorID) bool { return g.made(t) >= step || !g.holds(t, step) })
+	}
+	ready := g.after(measured...)
 	g.first = max(g.place[g.sums], g.place[g.products])
 	if ready > g.first {
 		return nil
@@ -47,13 +50,27 @@ func (g *normGradient) placedOnDevice() *normGradient {
 			return nil
 		}
 	}
+	if !holds(measured, g.first) {
+		return nil
+	}
 	for g.second = g.first; g.second <= g.made(g.result); g.second++ {
-		held := !slices.ContainsFunc(read, func(t graph.TensorID) bool { return !g.holds(t, g.second) })
-		if g.nodes[g.order[g.second]] && held && g.free(g.result, g.second) && g.alone(g.result, g.second) && g.clear(g.sums) && g.clear(g.products) {
+		if g.nodes[g.order[g.second]] && holds(written, g.second) && g.free(g.result, g.second) && g.alone(g.result, g.second) && g.clear(g.sums) && g.clear(g.products) {
 			return g
 		}
 	}
 	return nil
+}
+
+// reads lists what the sums are computed from, and what the result is.
+func (g *normGradient) reads() (sums, result []graph.TensorID) {
+	switch {
+	case g.inverse < 0:
+		sums = []graph.TensorID{g.x, g.d, g.scale}
+		return sums, sums
+	case g.scaled < 0:
+		return []graph.TensorID{g.x, g.d}, []graph.TensorID{g.x, g.d, g.scale, g.inverse}
+	}
+	return []graph.TensorID{g.x, g.d}, []graph.TensorID{g.x, g.scaled, g.inverse}
 }
 
 // clear reports whether the result does not lie on a sum of its gradient, or is written when
@@ -98,23 +115,32 @@ func (g *device) joinNormGradient(n *normGradient, a *area) {
 	f := n.f
 	x, d, scale, result := f.tensors[n.x], f.tensors[n.d], f.tensors[n.scale], f.tensors[n.result]
 	sums, products := f.steps[n.sums].out[0], f.steps[n.products].out[0]
+	k := gpu.NormGradient{
+		X: &x.Tensor, D: &d.Tensor, Scale: &scale.Tensor, Out: &result.Tensor, Sums: &sums.Tensor, Products: &products.Tensor,
+		Epsilon: n.kernel.Epsilon, PerVariance: n.kernel.PerVariance, PerShift: n.kernel.PerShift, PerSlope: n.kernel.PerSlope,
+		Late: n.late,
+	}
+	whole, small := []*tensor{x, d}, []*tensor{scale}
+	if n.inverse >= 0 {
+		inverse := f.tensors[n.inverse]
+		k.Inverse, small = &inverse.Tensor, append(small, inverse)
+	}
+	if n.scaled >= 0 {
+		scaled := f.tensors[n.scaled]
+		k.Scaled, whole, small = &scaled.Tensor, append(whole, scaled), small[1:]
+	}
 	for i, s := range []*tensor{sums, products, result} {
-		if overlap(s, scale) || i == 1 && !n.late && overlap(s, sums) {
+		if i == 1 && !n.late && overlap(s, sums) || slices.ContainsFunc(small, func(t *tensor) bool { return overlap(s, t) }) {
 			return
 		}
-		for _, t := range []*tensor{x, d} {
+		for _, t := range whole {
 			if exact := s == result && t.At == s.At; !exact && overlap(s, t) {
 				return
 			}
 		}
 	}
 	leader, writer := f.steps[n.order[n.first]], f.steps[n.order[n.second]]
-	k := gpu.NormGradient{
-		X: &x.Tensor, D: &d.Tensor, Scale: &scale.Tensor, Out: &result.Tensor, Sums: &sums.Tensor, Products: &products.Tensor,
-		Epsilon: n.kernel.Epsilon, PerVariance: n.kernel.PerVariance, PerShift: n.kernel.PerShift, PerSlope: n.kernel.PerSlope,
-		Late: n.late,
-	}
-	if leader != writer || n.late {
+	if n.late || n.inverse < 0 && leader != writer {
 		bytes, err := k.TableBytes()
 		if err == nil {
 			k.Table, err = g.table(bytes, n.first, max(n.second, n.place[n.sums], n.place[n.products]))
@@ -139,19 +165,27 @@ func (g *device) joinNormGradient(n *normGradient, a *area) {
 	for _, t := range []*tensor{result, sums, products} {
 		t.inside = false
 	}
-	read := []*tensor{x, d, scale}
+	measured, written := n.reads()
 	if n.late {
-		g.gives(leader, runs.Measure, read)
-		g.gives(f.steps[n.sums], runs.Sums, read, sums)
-		g.gives(f.steps[n.products], runs.Products, read, products)
+		g.gives(leader, runs.Measure, f.listed(measured))
+		g.gives(f.steps[n.sums], runs.Sums, nil, sums)
+		g.gives(f.steps[n.products], runs.Products, nil, products)
 	} else {
 		stores := []*tensor{sums, products}
 		for _, id := range []graph.NodeID{n.sums, n.products} { // where they are is known now
 			stores = append(stores, n.viewsBefore(f.g.Nodes[id].Outputs[0], n.first)...)
 		}
-		g.gives(leader, runs.Measure, read, stores...)
+		g.gives(leader, runs.Measure, f.listed(measured), stores...)
 	}
-	g.gives(writer, runs.Write, read, result)
+	g.gives(writer, runs.Write, f.listed(written), result)
+}
+
+// listed returns tensors of a frame.
+func (f *frame) listed(ids []graph.TensorID) (list []*tensor) {
+	for _, id := range ids {
+		list = append(list, f.tensors[id])
+	}
+	return list
 }
 
 // gives appends work on the device to that of a node's step, which reads and writes tensors.
@@ -165,7 +199,8 @@ func (g *device) gives(st *step, run kernel.Run, read []*tensor, stores ...*tens
 			return after(p)
 		}
 	}
-	st.run, st.device, st.fusedInto, st.external = run, true, nil, read
+	st.run, st.device, st.fusedInto = run, true, nil
+	st.external = append(st.external, read...)
 	if st.stores == nil {
 		st.stores = []*tensor{} // not nil: it does not write its own output
 	}

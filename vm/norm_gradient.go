@@ -17,17 +17,22 @@ import (
 // that others read as well wait in a table for their own steps. What is in between is never
 // written.
 
-// findNormGradients lists the gradients of BatchNormalization, those first whose kernels run
-// first.
+// findNormGradients lists the gradients of BatchNormalization, and on a device those of
+// LayerNormalization, those first whose kernels run first.
 func (f *frame) findNormGradients(order []graph.NodeID) (list []*normGradient) {
 	place := placesOf(order)
 	for id, n := range f.g.Nodes {
 		if n.Op != "Mul" || n.Domain != "" {
 			continue
 		}
-		c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{}}
-		if g := c.normGradient(graph.NodeID(id)); g != nil {
-			list = append(list, g)
+		find := func(of func(*chain, graph.NodeID) *normGradient) {
+			c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{}}
+			if g := of(c, graph.NodeID(id)); g != nil {
+				list = append(list, g)
+			}
+		}
+		if find((*chain).normGradient); f.s.gpu != nil {
+			find((*chain).layerGradient)
 		}
 	}
 	slices.SortFunc(list, func(a, b *normGradient) int { return a.first - b.first })
@@ -75,45 +80,42 @@ type normGradient struct {
 	result         graph.TensorID
 	first, second  int  // the steps at which the kernel measures, and writes the result
 	late           bool // on a device: both sums are written at their own steps
+
+	// Of a LayerNormalization: what the rows were multiplied by, and the gradient times the
+	// scale, if other kernels compute that; else None.
+	inverse, scaled graph.TensorID
 }
 
 // normGradient returns the chain that ends in a node, or nil. It follows autodiff's rule
 // from the end to the beginning.
 func (c *chain) normGradient(end graph.NodeID) *normGradient {
-	g := &normGradient{chain: c, result: c.f.g.Nodes[end].Outputs[0], mask: graph.None}
+	g := &normGradient{chain: c, result: c.f.g.Nodes[end].Outputs[0], mask: graph.None, inverse: graph.None, scaled: graph.None}
 	k := &g.kernel
-	binary := func(t graph.TensorID, op string) (a, b graph.TensorID, ok bool) {
-		n := c.maker(t, op, 2)
-		if n == nil {
-			return graph.None, graph.None, false
-		}
-		return n.Inputs[0], n.Inputs[1], true
-	}
-	rest, factor, ok := binary(g.result, "Mul")
+	rest, factor, ok := c.binary(g.result, "Mul")
 	if !ok {
 		return nil
 	}
-	shifted, sloped, ok := binary(rest, "Sub")
+	shifted, sloped, ok := c.binary(rest, "Sub")
 	if !ok {
 		return nil
 	}
-	d, shift, ok := binary(shifted, "Sub")
+	d, shift, ok := c.binary(shifted, "Sub")
 	if !ok {
 		return nil
 	}
-	normal, slope, ok := binary(sloped, "Mul")
+	normal, slope, ok := c.binary(sloped, "Mul")
 	if !ok {
 		return nil
 	}
-	centred, inverse, ok := binary(normal, "Mul")
+	centred, inverse, ok := c.binary(normal, "Mul")
 	if !ok {
 		return nil
 	}
-	x, mean, ok := binary(centred, "Sub")
+	x, mean, ok := c.binary(centred, "Sub")
 	if !ok {
 		return nil
 	}
-	scale, inverseAgain, ok := binary(factor, "Mul")
+	scale, inverseAgain, ok := c.binary(factor, "Mul")
 	if !ok || inverseAgain != inverse {
 		return nil
 	}
@@ -125,7 +127,7 @@ func (c *chain) normGradient(end graph.NodeID) *normGradient {
 		return n.Inputs[0]
 	}
 	divided := func(t graph.TensorID, op string) (of graph.TensorID, sum graph.TensorID, per float32) {
-		sum, by, ok := binary(t, "Mul")
+		sum, by, ok := c.binary(t, "Mul")
 		if !ok {
 			return graph.None, graph.None, 0
 		}
@@ -141,7 +143,7 @@ func (c *chain) normGradient(end graph.NodeID) *normGradient {
 	if summed != d || multiplied == graph.None || reduced(mean, "ReduceMean") != x {
 		return nil
 	}
-	if a, b, ok := binary(multiplied, "Mul"); !ok || a != d || b != normal {
+	if a, b, ok := c.binary(multiplied, "Mul"); !ok || a != d || b != normal {
 		return nil
 	}
 	root := c.maker(inverse, "Reciprocal", 1)
@@ -152,7 +154,7 @@ func (c *chain) normGradient(end graph.NodeID) *normGradient {
 	if inside == nil {
 		return nil
 	}
-	variance, epsilon, ok := binary(inside.Inputs[0], "Add")
+	variance, epsilon, ok := c.binary(inside.Inputs[0], "Add")
 	if !ok {
 		return nil
 	}
@@ -163,11 +165,8 @@ func (c *chain) normGradient(end graph.NodeID) *normGradient {
 	if k.PerVariance = per; squared != centred {
 		return nil
 	}
-	for id := range c.nodes {
-		out := c.f.g.Nodes[id].Outputs[0]
-		if out != g.result && out != sum && out != products && !c.inner(out) {
-			return nil
-		}
+	if !c.encloses(g.result, sum, products) {
+		return nil
 	}
 	g.x, g.d = x, d
 	g.sums, g.products = c.f.g.Tensors[sum].Maker, c.f.g.Tensors[products].Maker
@@ -185,6 +184,16 @@ func (c *chain) normGradient(end graph.NodeID) *normGradient {
 	}
 	k.X, k.D, k.Scale, k.Out = &c.f.tensors[x].Tensor, &c.f.tensors[d].Tensor, &c.f.tensors[scale].Tensor, &c.f.tensors[g.result].Tensor
 	return g.placed(scale)
+}
+
+// binary returns the inputs of the node that makes a tensor, and adds it to the chain, if it is
+// of an operator with two inputs.
+func (c *chain) binary(t graph.TensorID, op string) (a, b graph.TensorID, ok bool) {
+	n := c.maker(t, op, 2)
+	if n == nil {
+		return graph.None, graph.None, false
+	}
+	return n.Inputs[0], n.Inputs[1], true
 }
 
 // overImages reports whether a reduction of an image leaves the channels alone, and adds up

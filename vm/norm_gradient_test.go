@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/vm"
 	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/cuda/fake"
 )
 
 // convolutional writes a classifier of 3 classes: some convolutions of an image, each with a
@@ -65,35 +66,93 @@ func convolutional(t *testing.T, draw *rand.Rand) (path string, batch int64) {
 	return path, batch
 }
 
+// rowwise writes a classifier of 3 classes: some products of rows, with a
+// LayerNormalization before or behind each, perhaps an activation, and sums of what they make.
+func rowwise(t *testing.T, draw *rand.Rand) (path string, batch int64) {
+	n := newNet()
+	batch = 1 + draw.Int64N(3)
+	tokens := 24 + draw.Int64N(17)
+	width := 4 * (16 + draw.Int64N(5))
+	n.input("x", graph.Dim(batch), graph.Dim(tokens), graph.Dim(width))
+	made := []string{"x"}
+	for k := range 5 + draw.IntN(2) {
+		at := fmt.Sprintf("l%d", k)
+		last := made[max(0, len(made)-1-draw.IntN(5)/4)]
+		norm := func() {
+			n.weight(at+".scale", width)
+			n.weight(at+".bias", width)
+			n.node("LayerNormalization", at+".norm", last, at+".scale", at+".bias")
+			last = at + ".norm"
+		}
+		before := draw.IntN(2) == 0
+		if before {
+			norm()
+		}
+		n.weight(at+".w", width, width)
+		n.node("MatMul", at+".product", last, at+".w")
+		last = at + ".product"
+		switch draw.IntN(3) {
+		case 0:
+			n.node("Relu", at+".act", last)
+			last = at + ".act"
+		case 1:
+			n.node("Add", at+".sum", last, made[draw.IntN(len(made))])
+			last = at + ".sum"
+		}
+		if !before {
+			norm()
+		}
+		made = append(made, last)
+	}
+	n.node("ReduceMean", "pool", made[len(made)-1])
+	n.g.Nodes[len(n.g.Nodes)-1].Attrs = []*graph.Attr{integers("axes", 1), integer("keepdims", 0)}
+	n.weight("w", width, 3)
+	n.node("MatMul", "logits", "pool", "w")
+	n.output("logits", graph.Dim(batch), 3)
+	path = filepath.Join(t.TempDir(), "net.onnx")
+	n.write(t, path)
+	return path, batch
+}
+
 // The gradient of a BatchNormalization is computed at once where its place allows it, and
 // has the bits of the nodes that run one by one, whatever stands between them.
-func TestNormGradients(t *testing.T) { normGradients(t, nil, 16, 30) }
+func TestNormGradients(t *testing.T) { normGradients(t, nil, nil, convolutional, 90, "/Sqrt", 16, 30) }
 
 // So it is on a device, if there are enough channels or elements of them.
 func TestDeviceNormGradients(t *testing.T) {
-	d, _ := onDevice(t)
-	normGradients(t, d, 8, 9)
+	d, f := onDevice(t)
+	normGradients(t, d, f, convolutional, 90, "/Sqrt", 8, 9)
+}
+
+// On a device, so is the gradient of a LayerNormalization.
+func TestDeviceLayerGradients(t *testing.T) {
+	d, f := onDevice(t)
+	normGradients(t, d, f, rowwise, 98, "/ReduceMean_2", 6, 6)
 }
 
 // normGradients checks the steps of some networks and expects at least some gradients that
-// are computed at once.
-func normGradients(t *testing.T, d *cuda.Device, networks uint64, least int) {
+// are computed at once: those of which a node with the given end of its name is. The fake
+// device, if there is one, works in one order after the other.
+func normGradients(t *testing.T, d *cuda.Device, f *fake.Fake, network func(*testing.T, *rand.Rand) (string, int64), percent float64, node string, networks uint64, least int) {
 	t.Helper()
 	joined := 0
 	for seed := range networks {
 		draw := rand.New(rand.NewPCG(seed, 5))
-		path, batch := convolutional(t, draw)
+		if f != nil {
+			f.Mode(modes[seed%uint64(len(modes))])
+		}
+		path, batch := network(t, draw)
 		opt := passes.Options{Train: &autodiff.Options{}}
 		switch seed % 4 {
 		case 2:
-			opt.Limit, opt.Effort = &passes.Limit{Percent: 90}, schedule.EffortFast
+			opt.Limit, opt.Effort = &passes.Limit{Percent: percent}, schedule.EffortFast
 		case 3:
 			opt.NoInplace = true
 		}
 		p, r := program(t, path, opt)
 		s := newSession(t, p, vm.Options{Poison: true, Device: d})
 		for _, name := range s.Chained() {
-			if strings.HasSuffix(name, "/Sqrt") {
+			if strings.HasSuffix(name, node) {
 				joined++
 			}
 		}

@@ -173,8 +173,18 @@ func (b *bench) rowCases(rows, columns int) []timed {
 	x, y := b.empty(rows, columns), b.empty(rows, columns)
 	sums := b.reduction("ReduceSum", x, 0)
 	sums.name += "-columns"
+	runs, err := b.kernels.PrepareNormGradient(&NormGradient{
+		X: x, D: y, Scale: b.empty(columns), Inverse: b.empty(rows, 1), Out: x, Sums: b.empty(columns), Products: b.empty(columns),
+	}, Workspace{})
+	b.must(err)
+	gradient := timed{fmt.Sprintf("LayerNormalization.grad/%v", x.Shape), 3 * x.Bytes(), func(p *work.Pool) error {
+		if err := runs.Measure(p); err != nil {
+			return err
+		}
+		return runs.Write(p)
+	}}
 	return []timed{
-		b.node("LayerNormalization", nil, 2, x, b.empty(columns), b.empty(columns), y),
+		b.node("LayerNormalization", nil, 2, x, b.empty(columns), b.empty(columns), y), gradient,
 		b.reduction("ReduceMean", x, 1), sums, b.node("Gelu", nil, 2, x, y),
 	}
 }

@@ -7,20 +7,25 @@ import (
 )
 
 // NormGradient is the gradient of a BatchNormalization in training, which a step has as
-// some twenty nodes, with their bits. All tensors are of float32. Scale, Sums and Products
-// have an element for each channel.
+// some twenty nodes, or, of a LayerNormalization, what eleven nodes make of its normalized
+// rows, with the bits of the nodes. All tensors are of float32. Scale, Sums and Products have
+// an element for each channel; of a LayerNormalization, for each element of a row.
 type NormGradient struct {
-	X, D, Scale *kernel.Tensor // the image, the gradient of the result, the scale
-	Out         *kernel.Tensor // the gradient of the image, which may lie exactly on X or D
+	X, D, Scale *kernel.Tensor // the image or the normalized rows, the gradient of the result, the scale
+	Out         *kernel.Tensor // the gradient of what was normalized, which may lie exactly on X or D
+	// Inverse has the inverse of each row's standard deviation. It is nil for a
+	// BatchNormalization. Scaled is the product of D and Scale, if that is there when Write
+	// runs, which then reads it instead of them. It may lie under Out, too.
+	Inverse, Scaled *kernel.Tensor
 	// Sums are those of D, Products those of the products of D with the normalized image.
 	// They lie on nothing else.
 	Sums, Products *kernel.Tensor
-	Epsilon        float32
-	// PerVariance, PerShift and PerSlope are the factors by which the nodes divide the sum
-	// of squares, of D, and of products.
-	PerVariance, PerShift, PerSlope float32
+	// Epsilon is that of a BatchNormalization. PerVariance, PerShift and PerSlope are the
+	// factors by which its nodes divide the sum of squares, of D, and of products.
+	Epsilon, PerVariance, PerShift, PerSlope float32
 	// Table is device memory that keeps sums from the first launches to the last ones, if
-	// other work may run between them; 0: they follow one another.
+	// other work may run between them; 0: they follow one another. That of a
+	// LayerNormalization is for late sums alone: its Write reads none.
 	Table driver.Ptr
 	// Late says that the sums have their places only when NormGradientRuns.Sums and Products
 	// run. It needs a table.
@@ -55,6 +60,9 @@ func (g *NormGradient) channels() (*channels, error) {
 
 // TableBytes is the size of a table.
 func (g *NormGradient) TableBytes() (int64, error) {
+	if g.Inverse != nil {
+		return g.layerTableBytes()
+	}
 	c, err := g.channels()
 	if err != nil {
 		return 0, err
@@ -65,6 +73,9 @@ func (g *NormGradient) TableBytes() (int64, error) {
 
 // PrepareNormGradient prepares the launches of a gradient, as PrepareIn does those of a node.
 func (k *Kernels) PrepareNormGradient(g *NormGradient, w Workspace) (runs NormGradientRuns, err error) {
+	if g.Inverse != nil {
+		return k.prepareLayerGradient(g, w)
+	}
 	c, err := g.channels()
 	if err != nil {
 		return runs, err

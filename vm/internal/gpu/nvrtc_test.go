@@ -173,8 +173,11 @@ func sourcesOfCases(t *testing.T) []*cuda.Source {
 		}
 	}
 	x, of := b.empty(2, 4, 8, 8), b.empty(4)
-	if _, err := b.kernels.PrepareNormGradient(&NormGradient{X: x, D: x, Scale: of, Out: x, Sums: of, Products: of}, Workspace{}); err != nil {
-		t.Fatal(err)
+	rows, inverse := b.empty(8, 64), b.empty(8, 1)
+	for _, g := range []NormGradient{{X: x, D: x, Scale: of, Out: x, Sums: of, Products: of}, {X: rows, D: rows, Scale: of, Out: rows, Sums: of, Products: of, Inverse: inverse}} {
+		if _, err := b.kernels.PrepareNormGradient(&g, Workspace{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	b.kernels.generated.finish()
 	return b.kernels.Queue.Sources()
