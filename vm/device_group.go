@@ -86,7 +86,12 @@ func joins(group []*step, st *step) bool {
 	if len(group) == mostGrouped {
 		return false
 	}
-	group = append(slices.Clone(group), st)
+	return oneKernel(append(slices.Clone(group), st))
+}
+
+// oneKernel reports whether the nodes of a group can be one kernel: their outputs have one
+// shape, and what they write lies apart from what they read, or exactly on it.
+func oneKernel(group []*step) bool {
 	stores := storesOf(group)
 	for _, st := range group { // each thread computes the scalars that it needs
 		if y := st.out[0]; len(stores) == 0 || !slices.Equal(y.Shape, stores[0].Shape) && (y.Len() > 1 || slices.Contains(stores, y)) {
@@ -138,9 +143,9 @@ func externalOf(group []*step) (list []*tensor) {
 	return list
 }
 
-// prepareGroup makes one kernel of a group. It reports false if the nodes have to run by
-// themselves.
-func (g *device) prepareGroup(group []*step) bool {
+// prepareGroup makes one kernel of a group, which runs at the step of one of its nodes. It
+// reports false if the nodes have to run by themselves.
+func (g *device) prepareGroup(group []*step, leader *step) bool {
 	stores := storesOf(group)
 	if len(stores) == 0 {
 		return false
@@ -157,14 +162,13 @@ func (g *device) prepareGroup(group []*step) bool {
 	if err != nil {
 		return false
 	}
-	last := group[len(group)-1]
-	last.run, last.device = run, true
-	last.external, last.stores = externalOf(group), stores
+	leader.run, leader.device = run, true
+	leader.external, leader.stores = externalOf(group), stores
 	for _, st := range group {
 		st.kernel = kernel.Lookup(st.call.Node.Domain, st.call.Node.Op)
 		st.out[0].inside = !slices.Contains(stores, st.out[0])
-		if st != last {
-			st.fusedInto = last
+		if st != leader {
+			st.fusedInto = leader
 		}
 	}
 	return true

@@ -2,8 +2,11 @@ package vm_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
 )
 
@@ -63,6 +66,47 @@ func TestLeaveUpdates(t *testing.T) {
 				if !bytes.Equal(v.Data, want[o.Name].Data) {
 					t.Errorf("%s: step %d: %s has other bits", c.what, step, o.Name)
 				}
+			}
+		}
+	}
+}
+
+// TestDeviceUpdates: on a device, one kernel computes both new moments of a parameter, which
+// nodes at several steps make, with the bits of the nodes apart.
+func TestDeviceUpdates(t *testing.T) {
+	d, f := onDevice(t)
+	for i, n := range smallNetworks {
+		if n.name != "bert" && n.name != "resnet18" {
+			continue
+		}
+		if f != nil {
+			f.Mode(modes[1+i%(len(modes)-1)])
+		}
+		p, r := program(t, n.file(t), passes.Options{Train: &autodiff.Options{Optimizer: "adamw"}})
+		s := newSession(t, p, vm.Options{Device: d})
+		kernels := map[string]string{} // of the node that makes a tensor
+		for _, k := range r.Model.Graph.Nodes {
+			kernels[r.Model.Graph.Tensors[k.Outputs[0]].Name] = s.KernelOf(k.Name)
+		}
+		moments := 0
+		for name := range kernels {
+			w, is := strings.CutSuffix(name, ".adam_m.new")
+			if !is {
+				continue
+			}
+			moments++
+			if kernels[name] != kernels[w+".adam_v.new"] {
+				t.Errorf("%s: the moments of %s are made by the kernels of %s and %s", n.name, w, kernels[name], kernels[w+".adam_v.new"])
+			}
+		}
+		if moments == 0 {
+			t.Errorf("%s: no parameter has moments", n.name)
+		}
+		apart, _ := everyStep(t, p, vm.Options{Device: d, Separate: true}, r.Step.Params, 2)
+		for _, opt := range []vm.Options{{Device: d, Poison: true}, {Device: d}} {
+			got, _ := everyStep(t, p, opt, r.Step.Params, 2)
+			for k := range got {
+				sameBits(t, n.name, got[k], apart[k])
 			}
 		}
 	}

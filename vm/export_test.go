@@ -135,3 +135,16 @@ func (s *Session) Chained() []string {
 	}
 	return list
 }
+
+// KernelOf returns the name of the node at whose step a kernel does the work of a node.
+func (s *Session) KernelOf(name string) string {
+	for _, st := range s.main.steps {
+		if st.call.Node.Name != name {
+			continue
+		}
+		if st.fusedInto != nil {
+			return st.fusedInto.call.Node.Name
+		}
+	}
+	return name
+}

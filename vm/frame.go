@@ -266,9 +266,10 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		}
 		f.captured = capturedBy(f.g)
 		f.joinNormGradientsOn(b.s.gpu, a, order)
+		b.s.gpu.joinUpdates(f, order)
 		for _, group := range b.s.gpu.groups(f.steps, order) {
 			b.at = group[0]
-			b.s.gpu.prepareGroup(group)
+			b.s.gpu.prepareGroup(group, group[len(group)-1])
 		}
 	}
 	f.joinNormGradients(order)

@@ -142,7 +142,7 @@ func normGradients(t *testing.T, d *cuda.Device, f *fake.Fake, network func(*tes
 			f.Mode(modes[seed%uint64(len(modes))])
 		}
 		path, batch := network(t, draw)
-		opt := passes.Options{Train: &autodiff.Options{}}
+		opt := passes.Options{Train: &autodiff.Options{Optimizer: []string{"sgd", "adamw", "momentum"}[seed%3]}}
 		switch seed % 4 {
 		case 2:
 			opt.Limit, opt.Effort = &passes.Limit{Percent: percent}, schedule.EffortFast
