@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/vm/internal/gpu"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -388,9 +389,12 @@ func (w *comparer) applyQuantize(st *step, made reference.Output) ([]reference.O
 // evaluate computes a step with the evaluator. A run that is stopped does not wait
 // for the result.
 func (st *step) evaluate(in []*reference.Tensor) (out []reference.Output, err error) {
-	done := make(chan struct{})
+	done, n := make(chan struct{}), st.call.Node
+	if st.device {
+		n = gpu.AsComputed(n)
+	}
 	go func() {
-		out, err = reference.Layout{Block: st.call.ChannelBlock()}.Node(st.call.Node, st.call.Version, in)
+		out, err = reference.Layout{Block: st.call.ChannelBlock()}.Node(n, st.call.Version, in)
 		close(done)
 	}()
 	s := st.f.s

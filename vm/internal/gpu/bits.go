@@ -17,6 +17,17 @@ var packedNumbers = []Row{
 	{Name: "GatherBlockQuantized", Make: makeGatherBlockQuantized},
 }
 
+// AsComputed is the node that the plain evaluator has to compute in the place of one that runs
+// on a device: without accuracy_level, which permits the CPU to round rows to 8 bits.
+func AsComputed(n *graph.Node) *graph.Node {
+	if n.Op != "MatMulNBits" {
+		return n
+	}
+	exact := *n
+	exact.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a *graph.Attr) bool { return a.Name == "accuracy_level" })
+	return &exact
+}
+
 // makeMatMulNBits multiplies by weights of few bits, in float32 whatever accuracy_level
 // permits.
 func makeMatMulNBits(n *Node) error {

@@ -47,7 +47,7 @@ var bitCases = []nodeCase{
 	only(graph.Float16, bitsCase(20, 68, 70, 8, 32, true)),
 	only(graph.BFloat16, bitsCase(20, 9, 70, 2, 16, false, noise(9*5))),
 	{ // a vector; the device does not round it
-		op: "com.microsoft.MatMulNBits", version: 1, tolerance: 1e-2, attrs: append(bitWeights(9, 96, 4, 32), whole("accuracy_level", 4)),
+		op: "com.microsoft.MatMulNBits", version: 1, attrs: append(bitWeights(9, 96, 4, 32), whole("accuracy_level", 4)),
 		in: args(noise(96), bytes8(9, 3, 16), positive(27)),
 	},
 

@@ -206,7 +206,7 @@ func (b *bench) prepare(c *nodeCase, d graph.DType) *prepared {
 	for i := range max(c.outputs, 1) {
 		n.Outputs = append(n.Outputs, g.NewTensor(fmt.Sprintf("y%d", i)))
 	}
-	g.Nodes, g.Outputs = []*graph.Node{n}, n.Outputs
+	g.Nodes, g.Outputs = []*graph.Node{AsComputed(n)}, n.Outputs
 	got, err := reference.Eval(&graph.Model{Graph: g, Opsets: []graph.Opset{{Version: version}, {Domain: domain, Version: version}}}, feeds)
 	if err != nil {
 		b.t.Fatalf("%s: %v", c.op, err)
