@@ -4,26 +4,39 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/internal/datafolder"
+	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/cuda/fake"
 )
 
 // broken are texts that no user may see, whatever the file.
 var broken = regexp.MustCompile(`goroutine \d|panic|internal error|runtime error|fatal error|SIG[A-Z]{2,}|memory fault`)
 
 // hostile runs the command on a hostile file: it must end by itself, with a result or a
-// clear error.
+// clear error. Its GPU is the fake one.
 func hostile(t *testing.T, exe string, args ...string) (status int, stderr string) {
 	t.Helper()
 	c := exec.Command(exe, args...)
+	c.Env = os.Environ()
+	variables, err := gpuVariables()
+	if err != nil && !errors.Is(err, fake.ErrNoCompiler) {
+		t.Fatal(err)
+	}
+	for name, value := range variables {
+		c.Env = append(c.Env, name+"="+value)
+	}
 	c.Args[0] = "onnxmem"
 	var errs bytes.Buffer
 	c.Stderr = &errs
@@ -42,7 +55,7 @@ func hostile(t *testing.T, exe string, args ...string) (status int, stderr strin
 
 // TestHostileFiles plans and runs every model of a folder of hostile ones, with the
 // inputs beside it if there are any. None may take 10 s; endless models end with an
-// error.
+// error. On a device, each gives the same outputs, or is refused with the same status.
 func TestHostileFiles(t *testing.T) {
 	files := datafolder.Glob(t, "hostile", "*.onnx")
 	exe, err := os.Executable()
@@ -62,10 +75,58 @@ func TestHostileFiles(t *testing.T) {
 			if _, err := os.Stat(inputs); err == nil {
 				args = append(args, "--inputs", inputs)
 			}
-			if _, stderr := hostile(t, exe, args...); strings.Contains(stderr, "time limit") {
+			host, device := filepath.Join(t.TempDir(), "host.npz"), filepath.Join(t.TempDir(), "device.npz")
+			want, stderr := hostile(t, exe, append(slices.Clone(args), "--outputs", host)...)
+			if strings.Contains(stderr, "time limit") {
 				t.Errorf("%s", stderr)
 			}
+			if _, err := gpuVariables(); err != nil {
+				return // no C++ compiler
+			}
+			got, found := hostile(t, exe, append(args, "--outputs", device, "--device", "cuda", "--poison")...)
+			if got != want || strings.Contains(found, "CUDA_ERROR") {
+				t.Errorf("on a device: exit status %d, on the CPU %d:\n%s%s", got, want, found, stderr)
+			} else if want == 0 {
+				sameArrays(t, device, host)
+			}
 		})
+	}
+}
+
+// sameArrays compares two files of arrays: reals by a part of the largest finite one.
+func sameArrays(t *testing.T, got, want string) {
+	t.Helper()
+	read := func(path string) map[string]vm.Value {
+		v, err := readArrays(path, 1<<30, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	a, b := read(got), read(want)
+	if len(a) != len(b) {
+		t.Errorf("%d arrays, expected %d", len(a), len(b))
+	}
+	for name, w := range b {
+		v := a[name]
+		x, _ := v.Reals()
+		y, _ := w.Reals()
+		if v.Type != w.Type || !slices.Equal(v.Shape, w.Shape) || !slices.Equal(v.Strings, w.Strings) {
+			t.Errorf("output %s is %v, expected %v", name, v, w)
+			continue
+		}
+		size := 0.0
+		for _, e := range y {
+			if !math.IsInf(e, 0) && e == e {
+				size = max(size, math.Abs(e))
+			}
+		}
+		for i, e := range y {
+			if x[i] != e && (x[i] == x[i] || e == e) && (!w.Type.Floating() || !(math.Abs(x[i]-e) <= 1e-4*size)) {
+				t.Errorf("output %s: element %d of shape %v is %v, expected %v", name, i, w.Shape, x[i], e)
+				break
+			}
+		}
 	}
 }
 
