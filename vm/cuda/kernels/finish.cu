@@ -9,6 +9,8 @@ KERNEL(finish, (T *y, const Compute<T> *parts, const T *bias, const T *added, u3
 	add_parts(result, parts, total, count, rows, columns);
 }
 
+#ifdef ACTIVATES // of reals
+
 // The activations that the attribute of a fused product can name.
 enum { Sigmoid = 1, Tanh, HardSwish, HardSigmoid, LeakyRelu, Elu, ThresholdedRelu, Softplus, Softsign };
 
@@ -41,3 +43,5 @@ KERNEL(activate, (T *y, i64 n, int kind, float alpha, float beta)) {
 	for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += (i64)gridDim.x * blockDim.x)
 		store(y + i, activated<Compute<T>>(kind, load(y + i), alpha, beta));
 }
+
+#endif

@@ -24,6 +24,7 @@ var matmulCases = []nodeCase{
 	{op: "Gemm", attrs: attrs(real("alpha", 0.25)), in: args(noise(2, 700), noise(700, 8), noise(2, 8))},
 	{op: "Gemm", attrs: attrs(real("beta", 0)), in: args(noise(5, 7), noise(7, 8), noise(5, 8))},
 	{op: "Gemm", in: args(noise(5, 7), noise(7, 8), scalar(2))},
+	{op: "Gemm", in: args(wholes(graph.Int32, -9, 9, 2, 700), wholes(graph.Int32, -9, 9, 700, 8), wholes(graph.Int32, -9, 9, 8))}, // sums in parts
 	{op: "Gemm", attrs: attrs(real("alpha", 2), real("beta", 3)), in: args(wholes(graph.Int64, -9, 9, 5, 7), wholes(graph.Int64, -9, 9, 7, 6), wholes(graph.Int64, -9, 9, 6))},
 
 	{op: "com.microsoft.FusedMatMul", attrs: attrs(whole("transA", 1), real("alpha", 0.5)), in: args(noise(2, 9, 5), noise(2, 9, 6))},

@@ -41,6 +41,6 @@ func (n *Node) activate(r *result) error {
 		return err
 	}
 	kind := slices.Index(fusedActivations, r.then.Name) + 1
-	k := n.kernel("finish.cu", "activate", "ELEMENT="+cType[r.y.Type])
+	k := n.kernel("finish.cu", "activate", "ELEMENT="+cType[r.y.Type], "ACTIVATES")
 	return n.launch(k, blocksFor(r.y.Len()), threadsPerBlock, at, int64(r.y.Len()), int32(kind), r.then.Alpha, r.then.Beta)
 }
