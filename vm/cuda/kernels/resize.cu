@@ -84,6 +84,9 @@ KERNEL(copied2, PARAMS) { copied<2>(y, x, from, s); }
 KERNEL(copied3, PARAMS) { copied<3>(y, x, from, s); }
 #else
 
+// weighted leaves out what has no weight, and may be infinite.
+static __device__ __forceinline__ W weighted(W weight, W v) { return weight == 0 ? 0 : weight * v; }
+
 // sum adds up an element along the axes from A on. TAPS is the number of taps of each
 // axis; 0 if it differs.
 template <int D, int A, int TAPS> struct Sum {
@@ -92,7 +95,7 @@ template <int D, int A, int TAPS> struct Sum {
 		int taps = TAPS ? TAPS : side.taps, first = side.table + at[A] * taps;
 		W sum = 0;
 #pragma unroll
-		for (int t = 0; t < taps; t++) sum += weight[first + t] * Sum<D, A + 1, TAPS>::of(x + from[first + t] * side.step, from, weight, s, at);
+		for (int t = 0; t < taps; t++) sum += weighted(weight[first + t], Sum<D, A + 1, TAPS>::of(x + from[first + t] * side.step, from, weight, s, at));
 		return sum;
 	}
 };
