@@ -133,7 +133,7 @@ func runNodeCases(t *testing.T, cases []nodeCase) {
 				case k.want != "" && (err == nil || !strings.Contains(err.Error(), k.want)):
 					t.Errorf("got error %v, want one with %q", err, k.want)
 				case k.gives != nil:
-					if list, ok := got.Reals(); !ok || !slices.Equal(list, k.gives) {
+					if list, ok := got.Reals(); !ok || !slices.EqualFunc(list, k.gives, func(a, b float64) bool { return a == b || a != a && b != b }) {
 						t.Errorf("got %v, want %v", list, k.gives)
 					}
 				}

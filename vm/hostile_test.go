@@ -210,6 +210,7 @@ func TestAttentionAtTheEdge(t *testing.T) {
 
 		{doc: "the mean", op: "com.microsoft.SkipLayerNormalization", outs: 3, in: skipped, of: 1, gives: []float64{3}},
 		{doc: "the inverse deviation", op: "com.microsoft.SkipLayerNormalization", outs: 3, in: skipped, of: 2, gives: []float64{0.5}},
+		{doc: "the mean of nothing", op: "com.microsoft.SkipLayerNormalization", outs: 3, in: []vm.Value{zeros(f, 2, 0), zeros(f, 2, 0), zeros(f, 0)}, of: 1, gives: []float64{math.NaN(), math.NaN()}},
 	})
 }
 

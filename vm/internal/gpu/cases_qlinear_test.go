@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"math"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
 )
@@ -21,6 +23,7 @@ var quantizedTies = []nodeCase{
 	{op: "com.microsoft.QLinearMul", in: tied(signed8(999), -5, tied(signed8(999), 7, scalar(2), point(graph.Int8, -9))...)},
 	{op: "com.microsoft.QLinearWhere", in: append(args(flags(7, 1)), tied(bytes8(7, 40), 120, tied(bytes8(40), 3, scalar(0.5), point(graph.Uint8, 77))...)...)},
 	{op: "com.microsoft.QLinearLeakyRelu", attrs: attrs(real("alpha", 0.5)), in: tied(signed8(8, 64), -20, scalar(0.5), point(graph.Int8, 7))},
+	{op: "com.microsoft.QLinearLeakyRelu", attrs: attrs(real("alpha", float32(math.NaN()))), in: tied(signed8(8, 64), -20, scalar(0.5), point(graph.Int8, 7))}, // elements above 0 stay
 	{op: "com.microsoft.QLinearSigmoid", in: tied(bytes8(256), 128, scalar(1.0/255), point(graph.Uint8, 0))},
 	{op: "com.microsoft.QLinearConcat", attrs: attrs(whole("axis", 1)), in: append(args(scalar(0.5), point(graph.Uint8, 12)), tied(bytes8(3, 8, 5), 120, tied(bytes8(3, 4, 5), 3)...)...)},
 	{op: "com.microsoft.QLinearAveragePool", attrs: attrs(ints("kernel_shape", 2, 2), ints("strides", 2, 1)), in: tied(bytes8(2, 3, 20, 21), 120, scalar(0.5), point(graph.Uint8, 77))},

@@ -194,7 +194,7 @@ func skipNorm(c *Invocation, shift, bias *Tensor, otherwise float32, moments fun
 	part := func(row, _ int) {
 		s := span[float32](element[float32](x, row*n), n)
 		d := span[float32](element[float32](out, row*n), n)
-		added := span[float32](element[float32](skip, row*n%skip.Len()), n)
+		added := span[float32](element[float32](skip, row*n%max(skip.Len(), 1)), n)
 		for from, to := range c.pieces(n) {
 			simd.Add(d[from:to], added[from:to], s[from:to])
 			if bias != nil {
@@ -221,7 +221,7 @@ func skipNorm(c *Invocation, shift, bias *Tensor, otherwise float32, moments fun
 		}
 	}
 	return func(w *work.Pool) error {
-		w.For(x.Len()/max(n, 1), part)
+		w.For(count(x.Shape[:x.rank()-1]), part) // rows of no elements have statistics, too
 		return nil
 	}, nil
 }

@@ -202,7 +202,12 @@ func qlinearUnary(function func(c *Invocation) func(float64) float64) func(*Invo
 
 func leakyOf(c *Invocation) func(float64) float64 {
 	alpha := float64(c.Float("alpha", 0.01))
-	return func(x float64) float64 { return max(x, 0) + alpha*min(x, 0) }
+	return func(x float64) float64 {
+		if x > 0 { // whatever alpha is
+			return x
+		}
+		return alpha * x
+	}
 }
 
 // makeQLinearWhere requantizes the elements of either tensor.
