@@ -84,6 +84,8 @@ var integerCases = []nodeCase{
 
 func (alone) Heap(int64) error { return nil }
 
+func (alone) Keep(int, int) bool { return false }
+
 func (alone) Table(bytes int64) (unsafe.Pointer, error) {
 	return blank(graph.Uint8, int(bytes)+8).At, nil
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
-	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // exactCases are nodes whose device kernels give the bits of the host's kernels.
@@ -19,8 +18,6 @@ var exactCases []nodeCase
 func TestSameBytesAsHost(t *testing.T) {
 	b := newBench(t)
 	t.Cleanup(func() { b.must(b.kernels.Close()) })
-	pool := work.New(1)
-	defer pool.Close()
 	var list []*prepared
 	for i := range exactCases {
 		c := &exactCases[i]
@@ -41,16 +38,8 @@ func TestSameBytesAsHost(t *testing.T) {
 			b.t = t
 			b.must(b.device.Enter())
 			defer b.device.Leave()
-			host := *p.n
-			host.Out = nil
-			for _, y := range p.n.Out {
-				host.Out = append(host.Out, blank(y.Type, y.Shape...))
-			}
-			run, err := kernel.Lookup(host.Node.Domain, host.Node.Op).Prepare(&host)
+			host, err := b.onHost(p.n)
 			b.must(err)
-			shared, each := blank(graph.Uint8, host.SharedBytes+64), blank(graph.Uint8, host.EachBytes+64)
-			pool.SetScratch(shared.At, each.At, host.EachBytes)
-			b.must(run(pool))
 			b.must(p.run(nil))
 			b.must(b.kernels.Queue.Stream.Synchronize())
 			for o, y := range p.n.Out {
@@ -58,7 +47,7 @@ func TestSameBytesAsHost(t *testing.T) {
 					continue
 				}
 				b.must(driver.DownloadNow(y.At, b.at[y], int64(y.Bytes())))
-				got, want := content(y), content(host.Out[o])
+				got, want := content(y), content(host[o])
 				if bytes.Equal(got, want) {
 					continue
 				}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/cuda/fake"
@@ -28,6 +29,7 @@ type nodeCase struct {
 	in        []*reference.Tensor // nil for an omitted input
 	outputs   int                 // 0: 1
 	tolerance float64             // of the largest element; 0: 2e-6
+	onHost    float64             // by how much of it the host's kernel may differ; 0: twice the tolerance
 	types     []graph.DType       // of the reals; nil: float32 and float16
 	consts    []int               // inputs that are constants; others are only known at run time
 }
@@ -104,19 +106,21 @@ type bench struct {
 	kernels *Kernels
 	at      map[*kernel.Tensor]driver.Ptr
 	blocks  []*cuda.Block
-	skip    int64 // bytes before each tensor in its block
+	skip    int64      // bytes before each tensor in its block
+	fake    *fake.Fake // nil on a GPU
 }
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
+	var f *fake.Fake
 	if os.Getenv("ONNXMEM_TEST_GPU") == "" { // else the tests run on the GPU
-		fake.Use(t)
+		f = fake.Use(t)
 	}
 	d, err := cuda.Open("cuda")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, device: d, at: map[*kernel.Tensor]driver.Ptr{}}
+	b := &bench{t: t, fake: f, device: d, at: map[*kernel.Tensor]driver.Ptr{}}
 	b.must(d.Enter())
 	q, err := d.NewQueue()
 	b.must(err)
@@ -223,6 +227,24 @@ func (b *bench) prepare(c *nodeCase, d graph.DType) *prepared {
 	return p
 }
 
+// onHost runs a node by the host's kernel, and returns its outputs.
+func (b *bench) onHost(n *kernel.Invocation) ([]*kernel.Tensor, error) {
+	host := *n
+	host.Out = nil
+	for _, y := range n.Out {
+		host.Out = append(host.Out, blank(y.Type, y.Shape...))
+	}
+	run, err := kernel.Lookup(host.Node.Domain, host.Node.Op).Prepare(&host)
+	if err != nil {
+		return nil, err
+	}
+	pool := work.New(1)
+	defer pool.Close()
+	shared, each := blank(graph.Uint8, host.SharedBytes+64), blank(graph.Uint8, host.EachBytes+64)
+	pool.SetScratch(shared.At, each.At, host.EachBytes)
+	return host.Out, run(pool)
+}
+
 // check runs a case and compares its outputs.
 func (b *bench) check(t *testing.T, p *prepared) {
 	b.t = t
@@ -241,6 +263,10 @@ func (b *bench) check(t *testing.T, p *prepared) {
 	case graph.BFloat16:
 		tolerance = max(tolerance, 1.6e-2)
 	}
+	host, err := b.onHost(p.n)
+	if err != nil {
+		t.Errorf("on the host: %v", err)
+	}
 	for o, w := range p.want {
 		y := p.n.Out[o]
 		b.must(b.kernels.Queue.Stream.Synchronize())
@@ -248,28 +274,36 @@ func (b *bench) check(t *testing.T, p *prepared) {
 			b.must(driver.DownloadNow(y.At, b.at[y], int64(y.Bytes())))
 		}
 		got, _ := y.Reals()
+		want := w.F
+		if want == nil {
+			for _, v := range w.I {
+				want = append(want, float64(v))
+			}
+		}
 		size := 0.0
 		for _, v := range w.F {
 			if !math.IsInf(v, 0) {
 				size = max(size, math.Abs(v))
 			}
 		}
-		for i, v := range got {
-			want := 0.0
-			if w.F != nil {
-				want = w.F[i]
-			} else {
-				want = float64(w.I[i])
+		near := func(whose string, want []float64, bar float64) {
+			for i, v := range got {
+				if v != want[i] && !(math.Abs(v-want[i]) <= bar) && !(v != v && want[i] != want[i]) {
+					t.Fatalf("%v: output %d of shape %v, element %d: got %v, want %v (%s)", p.d, o, w.Shape, i, v, want[i], whose)
+				}
 			}
-			if v != want && !(math.Abs(v-want) <= tolerance*size) && !(v != v && want != want) {
-				t.Fatalf("%v: output %d of shape %v, element %d: got %v, want %v", p.d, o, w.Shape, i, v, want)
-			}
+		}
+		near("by the evaluator", want, tolerance*size)
+		if host != nil {
+			want, _ = host[o].Reals()
+			near("by the host's kernel", want, max(2*tolerance, p.c.onHost)*size)
 		}
 	}
 }
 
-// TestAgainstReference: device kernels agree with the plain float64 evaluator, in
-// float32 and, within its precision, in float16.
+// TestAgainstReference: device kernels agree with the plain float64 evaluator and with the
+// host's kernels, in float32 and, within its precision, in float16. None sums up reals by
+// atomic operations, whose order depends on timing.
 func TestAgainstReference(t *testing.T) {
 	b := newBench(t)
 	var list []*prepared
@@ -290,6 +324,11 @@ func TestAgainstReference(t *testing.T) {
 		t.Run(fmt.Sprintf("%03d-%s-%v", i, p.c.op, p.d), func(t *testing.T) { b.check(t, p) })
 	}
 	b.t = t
+	if b.fake != nil {
+		if n := b.fake.Counters().FloatAtomics; n > 0 {
+			t.Errorf("%d atomic sums of reals", n)
+		}
+	}
 }
 
 // TestEveryRowHasACase: no row of a table is without a case, and no operator has two rows.
@@ -307,6 +346,40 @@ func TestEveryRowHasACase(t *testing.T) {
 			seen[name] = true
 			if !slices.ContainsFunc(cases, func(c nodeCase) bool { return c.op == name }) {
 				t.Errorf("%s has no case", name)
+			}
+		}
+	}
+}
+
+// onlyOnHost are the operators with a kernel of the host and none of the device. docs/gpu.md
+// says so of each kind.
+var onlyOnHost = []string{
+	"Shape", "Size", // of a shape alone
+	"Compress", "NonMaxSuppression", "NonZero", "Unique", // the shape of the output depends on data
+	"BlackmanWindow", "DFT", "HammingWindow", "HannWindow", "MelWeightMatrix", "STFT",
+	"Det",
+	"RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer", "com.microsoft.Tokenizer",
+	"ai.onnx.ml.ArrayFeatureExtractor", "ai.onnx.ml.Binarizer", "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.FeatureVectorizer", "ai.onnx.ml.Imputer",
+	"ai.onnx.ml.LabelEncoder", "ai.onnx.ml.LinearClassifier", "ai.onnx.ml.LinearRegressor", "ai.onnx.ml.Normalizer", "ai.onnx.ml.OneHotEncoder",
+	"ai.onnx.ml.SVMClassifier", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.Scaler", "ai.onnx.ml.TreeEnsemble", "ai.onnx.ml.TreeEnsembleClassifier", "ai.onnx.ml.TreeEnsembleRegressor",
+	"com.microsoft.DynamicQuantizeLSTM",
+	"com.microsoft.nchwc.AveragePool", "com.microsoft.nchwc.Conv", "com.microsoft.nchwc.GlobalAveragePool", "com.microsoft.nchwc.GlobalMaxPool",
+	"com.microsoft.nchwc.MaxPool", "com.microsoft.nchwc.ReorderInput", "com.microsoft.nchwc.ReorderOutput", "com.microsoft.nchwc.Upsample",
+	graph.SwapDomain + ".SwapIn", graph.SwapDomain + ".SwapOut", // copies, which the session makes
+}
+
+// TestRowsOfAllKernels: every operator with a kernel of the host has a row, but for those that
+// are listed here.
+func TestRowsOfAllKernels(t *testing.T) {
+	for _, domain := range ops.Domains() {
+		for _, op := range ops.Names(domain) {
+			name := op
+			if domain != "" {
+				name = domain + "." + op
+			}
+			onHost, onDevice := kernel.Lookup(domain, op) != nil, Lookup(domain, op) != nil
+			if listed := slices.Contains(onlyOnHost, name); onHost && onDevice == listed || listed && !onHost {
+				t.Errorf("%s: on the host: %t, on the device: %t, listed as missing there: %t", name, onHost, onDevice, listed)
 			}
 		}
 	}
