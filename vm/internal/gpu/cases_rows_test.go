@@ -98,9 +98,9 @@ var rowCases = []nodeCase{
 	{op: "CumSum", in: args(wholes(graph.Int32, -99, 99, 2, 70), list(1)), consts: []int{1}},
 	{op: "CumProd", version: 26, in: args(positive(3, 40), list(1)), consts: []int{1}},
 
-	{op: "NegativeLogLikelihoodLoss", in: args(noise(40, 7), wholes(graph.Int64, 0, 7, 40))},
+	{op: "NegativeLogLikelihoodLoss", in: args(positive(40, 7), wholes(graph.Int64, 0, 7, 40))},
 	{op: "NegativeLogLikelihoodLoss", attrs: attrs(text("reduction", "none"), whole("ignore_index", 3)), in: args(noise(5, 7, 4, 6), wholes(graph.Int32, 0, 7, 5, 4, 6), positive(7))},
-	{op: "NegativeLogLikelihoodLoss", attrs: attrs(whole("ignore_index", -100)), in: args(noise(3, 4, 60, 60), wholes(graph.Int64, 0, 4, 3, 60, 60), positive(4))},
+	{op: "NegativeLogLikelihoodLoss", attrs: attrs(whole("ignore_index", -100)), in: args(positive(3, 4, 60, 60), wholes(graph.Int64, 0, 4, 3, 60, 60), positive(4))},
 	{op: "SoftmaxCrossEntropyLoss", in: args(noise(40, 777), wholes(graph.Int64, 0, 777, 40)), outputs: 2, types: allReals},
 	{op: "SoftmaxCrossEntropyLoss", attrs: attrs(text("reduction", "sum")), in: args(noise(5, 7, 4, 6), wholes(graph.Int64, 0, 7, 5, 4, 6), positive(7)), outputs: 2},
 	{op: "SoftmaxCrossEntropyLoss", attrs: attrs(text("reduction", "none")), in: args(noise(3, 9), wholes(graph.Int64, 0, 9, 3))},

@@ -21,8 +21,8 @@ var normalization = []Row{
 
 // contribNormalization lists those of ONNX Runtime's own domain.
 var contribNormalization = []Row{
-	{Name: "SkipLayerNormalization", Make: func(n *Node) error { return makeSkipNorm(n, n.input(3), n.input(4), 1e-12, false) }},
-	{Name: "SkipSimplifiedLayerNormalization", Make: func(n *Node) error { return makeSkipNorm(n, nil, n.input(3), 1e-5, true) }},
+	{Name: "SkipLayerNormalization", Make: func(n *Node) error { return makeSkipNorm(n, n.input(3), n.input(4), false) }},
+	{Name: "SkipSimplifiedLayerNormalization", Make: func(n *Node) error { return makeSkipNorm(n, nil, n.input(3), true) }},
 	{Name: "SimplifiedLayerNormalization", Make: func(n *Node) error { return makeLayerNorm(n, true) }},
 }
 
@@ -150,7 +150,7 @@ func makeLayerNorm(n *Node, rms bool) error {
 // makeSkipNorm normalizes input + skip + more over the last axis, multiplies by input 2 and
 // adds shift; more and shift may be nil. Outputs 1 and 2 are the mean, 0 with rms, and the
 // inverse standard deviation; output 3 is the sum.
-func makeSkipNorm(n *Node, shift, more *kernel.Tensor, epsilon float32, rms bool) error {
+func makeSkipNorm(n *Node, shift, more *kernel.Tensor, rms bool) error {
 	x, skip := n.In[0], n.In[1]
 	if err := sameReals(x, skip, n.In[2], shift, more); err != nil {
 		return err
@@ -159,7 +159,7 @@ func makeSkipNorm(n *Node, shift, more *kernel.Tensor, epsilon float32, rms bool
 	if err != nil {
 		return err
 	}
-	r, err := n.normResult(n.In[2], shift, n.Float("epsilon", epsilon))
+	r, err := n.normResult(n.In[2], shift, n.Float("epsilon", 1e-12))
 	if err != nil {
 		return err
 	}

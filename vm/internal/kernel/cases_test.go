@@ -190,6 +190,7 @@ var nodeCases = []nodeCase{
 	{op: "LayerNormalization", attrs: attrs(whole1("axis", 1)), in: args(noise(3, 40, 35), noise(40, 1), noise(35))},
 	{op: "LayerNormalization", in: args(noise(3, 40, 35), noise(40, 35), noise(3, 1, 1))},
 	{op: "com.microsoft.SkipSimplifiedLayerNormalization", version: 1, outputs: 4, attrs: attrs(float1("epsilon", 0.01)), in: args(noise(3, 4, 40), noise(4, 40), noise(40), noise(40))},
+	{op: "com.microsoft.SkipSimplifiedLayerNormalization", version: 1, outputs: 4, in: args(faint(3, 4, 40), faint(4, 40), noise(40))}, // the epsilon matters
 	{op: "SimplifiedLayerNormalization", version: 1, outputs: 2, in: args(noise(3, 40, 35), noise(35))},
 	{op: "com.microsoft.SimplifiedLayerNormalization", version: 1, in: args(noise(3, 40), noise(40))},
 	{op: "RMSNormalization", version: 23, attrs: attrs(whole1("axis", 1)), in: args(noise(3, 40, 35), noise(40, 1))},

@@ -171,12 +171,12 @@ func biasedGelu(c *Invocation, gelu func(d, a []float32)) (Run, error) {
 // makeSkipLayerNorm normalizes input + skip (+ bias) over the last axis. Outputs 1 and 2
 // are the mean and the inverse standard deviation; output 3 is the sum.
 func makeSkipLayerNorm(c *Invocation) (Run, error) {
-	return skipNorm(c, c.in(3), c.in(4), 1e-12, moments)
+	return skipNorm(c, c.in(3), c.in(4), moments)
 }
 
 // makeSkipRMSNorm is RMSNormalization of the sum of inputs 0 and 1 and a bias, input 3.
 func makeSkipRMSNorm(c *Invocation) (Run, error) {
-	return skipNorm(c, nil, c.in(3), 1e-5, func(c *Invocation, d []float32, epsilon float64) (float64, float64) {
+	return skipNorm(c, nil, c.in(3), func(c *Invocation, d []float32, epsilon float64) (float64, float64) {
 		return 0, 1 / math.Sqrt(squares(c, d, 0)/float64(len(d))+epsilon)
 	})
 }
@@ -184,13 +184,13 @@ func makeSkipRMSNorm(c *Invocation) (Run, error) {
 // skipNorm standardizes each row of the sum of inputs 0 and 1 and a bias by its mean and
 // the inverse of its deviation, as moments finds them, multiplies by input 2 and adds shift.
 // shift and bias may be nil. Output 3 is the sum.
-func skipNorm(c *Invocation, shift, bias *Tensor, otherwise float32, moments func(c *Invocation, d []float32, epsilon float64) (mean, inverse float64)) (Run, error) {
+func skipNorm(c *Invocation, shift, bias *Tensor, moments func(c *Invocation, d []float32, epsilon float64) (mean, inverse float64)) (Run, error) {
 	x, skip, out := c.In[0], c.In[1], c.Out[0]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
 	n := x.Shape[x.rank()-1]
-	epsilon := float64(c.Float("epsilon", otherwise))
+	epsilon := float64(c.Float("epsilon", 1e-12))
 	part := func(row, _ int) {
 		s := span[float32](element[float32](x, row*n), n)
 		d := span[float32](element[float32](out, row*n), n)

@@ -56,6 +56,15 @@ func positive(shape ...int) *reference.Tensor {
 	return t
 }
 
+// faint returns numbers whose squares are about 1e-6.
+func faint(shape ...int) *reference.Tensor {
+	t := noise(shape...)
+	for i := range t.F {
+		t.F[i] = float64(float32(t.F[i] / 1000))
+	}
+	return t
+}
+
 func wholes(shape []int, list ...int64) *reference.Tensor { return reference.Ints(shape, list...) }
 
 // quants returns integers of an 8-bit type.
