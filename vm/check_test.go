@@ -12,19 +12,23 @@ import (
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // chain is x, a = Exp(x), b = Sigmoid(a), c = Add(a, b), y = Tanh(c): a is still live
 // when b is computed.
-func chain(t testing.TB) string {
+func chain(t testing.TB) string { return chainOf(t, "Exp", "Sigmoid", "Tanh") }
+
+// chainOf is chain with three other operators.
+func chainOf(t testing.TB, first, second, last string) string {
 	n := newNet()
 	n.input("x", 4, 64)
-	n.node("Exp", "a", "x")
-	n.node("Sigmoid", "b", "a")
+	n.node(first, "a", "x")
+	n.node(second, "b", "a")
 	n.node("Add", "c", "a", "b")
-	n.node("Tanh", "y", "c")
+	n.node(last, "y", "c")
 	n.output("y", 4, 64)
 	path := filepath.Join(t.TempDir(), "chain.onnx")
 	n.write(t, path)
@@ -51,7 +55,16 @@ func bufferOf(t testing.TB, p *plan.Plan, name string) *plan.Buffer {
 
 // CheckRun detects a wrong plan and names the node. New would refuse the plan, so the test
 // changes it afterwards.
-func TestCheckRunFindsWrongPlans(t *testing.T) {
+func TestCheckRunFindsWrongPlans(t *testing.T) { findsWrongPlans(t, nil, chain(t)) }
+
+// TestDeviceFindsWrongPlans: so does a check on a device. No two of the nodes are one kernel
+// there, which would leave their tensors out of the arena.
+func TestDeviceFindsWrongPlans(t *testing.T) {
+	d, _ := onDevice(t)
+	findsWrongPlans(t, d, chainOf(t, "Softmax", "LpNormalization", "Softmax"))
+}
+
+func findsWrongPlans(t *testing.T, d *cuda.Device, path string) {
 	inputs := []map[string]vm.Value{{"x": ramp([]graph.Dim{4, 64})}}
 	for _, c := range []struct {
 		name   string
@@ -71,13 +84,13 @@ func TestCheckRunFindsWrongPlans(t *testing.T) {
 		{name: "a buffer is smaller than its tensor", poison: true, stray: `node "c" \(Add\).*stray write at step 2: byte \d+ of the arena, which holds nothing at that step`, spoil: func(p *plan.Plan) {
 			bufferOf(t, p, "c").Bytes = 64
 		}},
-		{name: "a tensor is made before its buffer lives", poison: true, stray: `node "b" \(Sigmoid\).*stray write at step 1: byte \d+ .*\(tensor "b" has it at steps 2-2\)`, spoil: func(p *plan.Plan) {
+		{name: "a tensor is made before its buffer lives", poison: true, stray: `node "b" \(\w+\).*stray write at step 1: byte \d+ .*\(tensor "b" has it at steps 2-2\)`, spoil: func(p *plan.Plan) {
 			b := bufferOf(t, p, "b")
 			b.First = 2
 			b.Offset = p.Pools[0].Bytes // unused by other buffers
 			p.Pools[0].Bytes += b.Bytes
 		}},
-		{name: "and long before, so that the node is not the last that ran", poison: true, stray: `node "b" \(Sigmoid\).*stray write at step 1: byte \d+ .*\(tensor "b" has it at steps 3-3\)`, spoil: func(p *plan.Plan) {
+		{name: "and long before, so that the node is not the last that ran", poison: true, stray: `node "b" \(\w+\).*stray write at step 1: byte \d+ .*\(tensor "b" has it at steps 3-3\)`, spoil: func(p *plan.Plan) {
 			b := bufferOf(t, p, "b")
 			b.First, b.Last = 3, 3
 			b.Offset = p.Pools[0].Bytes
@@ -85,9 +98,9 @@ func TestCheckRunFindsWrongPlans(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			program, p := planned(t, chain(t))
+			program, p := planned(t, path)
 			c.spoil(p)
-			found, err := program.CheckRun(t.Context(), inputs, vm.Options{Poison: c.poison})
+			found, err := program.CheckRun(t.Context(), inputs, vm.Options{Poison: c.poison, Device: d})
 			switch {
 			case c.stray != "":
 				if !errors.Is(err, vm.ErrStray) || !regexp.MustCompile(c.stray).MatchString(err.Error()) {

@@ -132,4 +132,6 @@ type Counters struct {
 	Beside uint64
 	// Convolutions are cuDNN's, LiveObjects its handles and descriptors that are not freed.
 	Convolutions, LiveObjects uint64
+	// LivePinned is pinned host memory, LiveHandles are streams, events and graphs.
+	LivePinned, LiveHandles uint64
 }

@@ -52,6 +52,7 @@ struct Counters {
 	uint64_t launches, allocations, frees, live_bytes, live_blocks, pinned;
 	uint64_t uploads, uploaded_bytes, downloads, downloaded_bytes, copies, copied_bytes, fills;
 	uint64_t modules, compiles, graph_launches, captures, synchronizations, waits, float_atomics, products, beside, convolutions, live_objects;
+	uint64_t live_pinned, live_handles;
 };
 static Counters counters;
 
@@ -74,7 +75,7 @@ API void fakecuda_mode(const char *text) { LOCK; set_mode(text); }
 API void fakecuda_memory(uint64_t bytes) { LOCK; total_bytes = bytes; }
 API void fakecuda_fail_allocation(int n) { LOCK; allocations_to_failure = n; }
 API void fakecuda_skip_wait(int n) { LOCK; waits_to_skip = n; }
-API void fakecuda_reset_counters() { LOCK; Counters before = counters; counters = {}; counters.live_bytes = before.live_bytes; counters.live_blocks = before.live_blocks; counters.live_objects = before.live_objects; }
+API void fakecuda_reset_counters() { LOCK; Counters before = counters; counters = {}; counters.live_bytes = before.live_bytes; counters.live_blocks = before.live_blocks; counters.live_objects = before.live_objects; counters.live_pinned = before.live_pinned; }
 
 // ---- Memory
 
@@ -319,6 +320,7 @@ API Result cuMemAllocHost_v2(void **p, size_t n) {
 	if (*p == MAP_FAILED) return out_of_memory;
 	pinned[*p] = n;
 	counters.pinned++;
+	counters.live_pinned += n;
 	return ok;
 }
 API Result cuMemFreeHost(void *p) {
@@ -328,6 +330,7 @@ API Result cuMemFreeHost(void *p) {
 	auto i = pinned.find(p);
 	if (i == pinned.end()) return invalid_value;
 	munmap(p, i->second);
+	counters.live_pinned -= i->second;
 	pinned.erase(i);
 	return ok;
 }
@@ -620,7 +623,11 @@ API Result cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, un
 	return put(s, {[c] { c->run(); }, nullptr, nullptr});
 }
 
-API void fakecuda_counters(Counters *to) { LOCK; *to = counters; }
+API void fakecuda_counters(Counters *to) {
+	LOCK;
+	*to = counters;
+	to->live_handles = streams.size() + events.size() + graphs.size();
+}
 
 static const std::map<Result, const char *> names = {
 	{ok, "CUDA_SUCCESS"}, {invalid_value, "CUDA_ERROR_INVALID_VALUE"}, {out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY"}, {not_initialized, "CUDA_ERROR_NOT_INITIALIZED"},
