@@ -171,6 +171,7 @@ func TestOnFake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("FAKECUDA_INCLUDE", "") // the library's path is all that a user gives
 	o := &options{
 		Parts: "networks memory profile swaps tests products times machine sanitizer", Networks: "resnet18:width=0.25,size=32,classes=10 alexnet:speed=3", Batch: 2, Steps: 3,
 		Kit: t.TempDir(), Work: t.TempDir(), Out: t.TempDir(), Device: "cuda", Fake: library, LinkBytes: 1 << 16, TimeLimit: 10 * time.Minute,
@@ -180,6 +181,7 @@ func TestOnFake(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // kernels are compiled
 	if _, err := o.measure(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -116,6 +116,16 @@ func (o *options) measure(ctx context.Context) (*document, error) {
 	return d, nil
 }
 
+// headerOf is the folder of the header that a fake driver compiles kernels with: beside the
+// library or, where tests of package fake built it, above.
+func headerOf(library string) string {
+	dir := filepath.Dir(library)
+	if _, err := os.Stat(filepath.Join(dir, "cuda_cpu.h")); err != nil {
+		return filepath.Dir(dir)
+	}
+	return dir
+}
+
 // prepare finds the folders and unpacks the kit.
 func (o *options) prepare() (err error) {
 	if o.Kit == "" {
@@ -165,7 +175,7 @@ func (o *options) environment() []string {
 	case o.Fake != "":
 		env = append(env, "ONNXMEM_LIBCUDA="+o.Fake, "ONNXMEM_NVRTC="+o.Fake, "ONNXMEM_CUBLAS=off", "ONNXMEM_CUDNN=off")
 		if os.Getenv("FAKECUDA_INCLUDE") == "" {
-			env = append(env, "FAKECUDA_INCLUDE="+filepath.Dir(o.Fake))
+			env = append(env, "FAKECUDA_INCLUDE="+headerOf(o.Fake))
 		}
 		if cxx, err := exec.LookPath("c++"); err == nil {
 			env = append(env, "FAKECUDA_CXX="+cxx)
