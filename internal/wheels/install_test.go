@@ -65,6 +65,34 @@ func TestInstalled(t *testing.T) {
 	checkAction(t, dir, bin)
 }
 
+// TestStaticCommand: the command without a GPU (the tag nocuda) asks for no loader on Linux, and
+// says that it has none.
+func TestStaticCommand(t *testing.T) {
+	sweep.Only(t)
+	host := hostTarget(t)
+	if host.os != "linux" {
+		t.Skip("only commands for Linux are static")
+	}
+	t.Chdir(filepath.Join("..", ".."))
+	host.static = true
+	binary, err := compile(host, "v1.2.3") // fails if it is not static
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "onnxmem")
+	if err := os.WriteFile(path, binary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	outside(t, dir, path, "model", "tiny_resnet8", "in.onnx")
+	outside(t, dir, path, "optimize", "--effort", "fast", "in.onnx", "out.onnx")
+	c := exec.Command(path, "run", "out.onnx", "--device", "cuda")
+	c.Dir = dir
+	if text, err := c.CombinedOutput(); err == nil || !strings.Contains(string(text), "nocuda") {
+		t.Errorf("%v: %s, expected an error that names the tag", err, text)
+	}
+}
+
 // checkAction runs the last step of the GitHub action, with the installed command.
 func checkAction(t *testing.T, dir, bin string) {
 	bash, err := exec.LookPath("bash")

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -64,6 +65,34 @@ func TestAskPython(t *testing.T) {
 	t.Setenv("PATH", dir)
 	if got, want := askPython(), []string{"/opt/my env/nvidia", "/usr/lib/nvidia"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestNotFound: the error of a library that is nowhere says where it was looked for, and the one
+// command that gets the release for the driver.
+func TestNotFound(t *testing.T) {
+	nothing := t.TempDir()
+	for _, name := range []string{"PATH", "VIRTUAL_ENV", "CUDA_PATH", "ONNXMEM_CUDA_PATH"} {
+		t.Setenv(name, nothing)
+	}
+	for _, c := range []struct {
+		l       library
+		missing error
+		newest  int
+		get     string
+	}{
+		{nvrtcLibrary, ErrNoCompiler, 13000, "`pip install nvidia-cuda-nvrtc` gets it"},
+		{nvrtcLibrary, ErrNoCompiler, 12080, "`pip install nvidia-cuda-nvrtc-cu12` gets it"},
+		{blasLibrary, ErrNoBLAS, 13000, "`pip install nvidia-cublas` gets it"},
+		{dnnLibrary, ErrNoDNN, 13000, "`pip install nvidia-cudnn-cu13` gets it"},
+	} {
+		// A machine may have the libraries where the loader looks.
+		c.l.variable, c.l.name = "ONNXMEM_TEST_NOTHING", func(major int) string { return fmt.Sprintf("libnothing.so.%d", major) }
+		c.l.glob = "*nothing*"
+		_, _, err := c.l.open(c.newest)
+		if !errors.Is(err, c.missing) || !strings.Contains(err.Error(), "libnothing.so.12") || !strings.HasSuffix(err.Error(), c.get) {
+			t.Errorf("CUDA %d: got %v, expected %q", c.newest, err, c.get)
+		}
 	}
 }
 
