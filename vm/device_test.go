@@ -269,7 +269,10 @@ func checkOnDevice(t *testing.T, p *vm.Program, d *cuda.Device, f *fake.Fake, lo
 	if load != nil {
 		moved = nudgedStep(t, p, load)
 	}
-	got, _ := everyStep(t, p, vm.Options{Device: d, NoReplay: true}, load, steps)
+	got, s := everyStep(t, p, vm.Options{Device: d, NoReplay: true}, load, steps)
+	if n := calledByMachine(s); cudaMachine && n != p.Nodes() {
+		t.Errorf("gorgonia's CUDA machine called %d nodes of %d", n, p.Nodes())
+	}
 	nearlyAs(t, got[0], want, moved, part)
 	apart, s := everyStep(t, p, vm.Options{Device: d, NoReplay: steps == 1, Separate: true}, load, steps)
 	if u := s.DeviceUse(); u.FallbackNodes > 0 {

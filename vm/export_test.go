@@ -148,3 +148,6 @@ func (s *Session) KernelOf(name string) string {
 	}
 	return name
 }
+
+// Nodes returns the number of nodes of the main graph.
+func (p *Program) Nodes() int { return len(p.m.Graph.Nodes) }

@@ -25,6 +25,10 @@ import (
 // cudaMachine: gorgonia's CUDA machine runs the nodes of sessions with a device.
 const cudaMachine = true
 
+// calledByMachine is the number of nodes that gorgonia's CUDA machine called in the last run of a
+// session.
+func calledByMachine(s *vm.Session) int { return s.CalledByMachine() }
+
 // machineDevice opens the fake driver's GPU; with ONNXMEM_TEST_GPU set, the first one of the
 // machine, and f is nil.
 func machineDevice(t *testing.T) (d *cuda.Device, f *fake.Fake) {
