@@ -124,6 +124,7 @@ func TestDeviceAllocatesAtTheStart(t *testing.T) {
 				if all == 0 {
 					t.Errorf("%s: no allocation", what)
 				}
+				t.Logf("%s: each of %d allocations fails once", what, all)
 				for n := 1; n <= all; n++ {
 					f.FailAllocation(n)
 					_, err := p.NewSession(opt)
