@@ -116,7 +116,7 @@ func (c *Invocation) resizedAxes(r *attr.Resize) ([]attr.ResizedAxis, error) {
 // extrapolation value.
 func resample(c *Invocation, in, out *Tensor, list []Interpolation, get func(unsafe.Pointer, int) float64, set func(unsafe.Pointer, int, float64), extra float64) Run {
 	s := strides(in.Shape)
-	rank := len(list)
+	rank, width := len(list), in.width()
 	n := out.Len()
 	var active []int // the axes with several taps
 	for a := range list {
@@ -142,8 +142,12 @@ func resample(c *Invocation, in, out *Tensor, list []Interpolation, get func(uns
 					base += v.From[at[a]] * s[a]
 				}
 			}
-			if outside {
+			switch {
+			case outside:
 				set(out.At, i, extra)
+				continue
+			case len(active) == 0 && in.Type == out.Type: // a float64 does not hold all integers
+				copy(span[byte](element[byte](out, i*width), width), span[byte](element[byte](in, base*width), width))
 				continue
 			}
 			set(out.At, i, blend(&m, in, list, active, s, &at, base, 0, get))
