@@ -1,7 +1,6 @@
 package mutate
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math"
@@ -9,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/nodetests"
-	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm"
 )
@@ -212,7 +209,7 @@ func largeSeed(i int) (*Seed, error) {
 	of := &large[i]
 	m := &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: 23}, {Domain: "com.microsoft", Version: 1}, {Domain: attr.Nchwc, Version: 1}, {Domain: "ai.onnx.ml", Version: 3}}, Graph: &graph.Graph{Name: "g"}}
 	g := m.Graph
-	s := &Seed{}
+	var inputs []vm.Value
 	domain, op := "", of.op
 	for _, own := range []string{attr.Nchwc, "com.microsoft", "ai.onnx.ml"} {
 		if rest, ok := strings.CutPrefix(of.op, own+"."); ok && domain == "" {
@@ -237,7 +234,7 @@ func largeSeed(i int) (*Seed, error) {
 		g.Tensors[t].Declared = &graph.Declared{Type: graph.TensorOf(v.Type, dims...), Symbols: make([]string, len(dims))}
 		g.Inputs = append(g.Inputs, t)
 		n.Inputs = append(n.Inputs, t)
-		s.names, s.inputs = append(s.names, g.Tensors[t].Name), append(s.inputs, v)
+		inputs = append(inputs, v)
 	}
 	for k := range max(of.outputs, 1) {
 		n.Outputs = append(n.Outputs, g.NewTensor(fmt.Sprintf("y%d", k)))
@@ -261,16 +258,7 @@ func largeSeed(i int) (*Seed, error) {
 		g.Outputs = append(g.Outputs, t)
 	}
 	g.Link()
-	image, err := onnx.Encode(m)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if _, err := image.WriteTo(&b); err != nil {
-		return nil, err
-	}
-	s.test = &nodetests.Test{Name: fmt.Sprintf("large_%02d_%s", i, op), Files: map[string][]byte{"model.onnx": b.Bytes()}}
-	return s, nil
+	return NewSeed(fmt.Sprintf("large_%02d_%s", i, op), m, inputs)
 }
 
 // noise returns numbers between -1 and 1 that depend on salt.

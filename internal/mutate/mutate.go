@@ -53,6 +53,24 @@ func Seeds(dir string) ([]*Seed, error) {
 	return list, nil
 }
 
+// NewSeed returns the seed of a model whose inputs, by their place in the graph, have the
+// given values.
+func NewSeed(name string, m *graph.Model, inputs []vm.Value) (*Seed, error) {
+	image, err := onnx.Encode(m)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if _, err := image.WriteTo(&b); err != nil {
+		return nil, err
+	}
+	s := &Seed{test: &nodetests.Test{Name: name, Files: map[string][]byte{"model.onnx": b.Bytes()}}, inputs: inputs}
+	for _, id := range m.Graph.Inputs {
+		s.names = append(s.names, m.Graph.Tensors[id].Name)
+	}
+	return s, nil
+}
+
 // Name returns the test's name.
 func (s *Seed) Name() string { return s.test.Name }
 
@@ -115,7 +133,7 @@ func (s *Seed) Mutant(n uint64) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &mutant{Rand: rand.New(rand.NewPCG(n, hash(s.test.Name))), m: m, inputs: s.sound().Inputs}
+	k := &mutant{Rand: rand.New(rand.NewPCG(n, hash(s.test.Name))), m: m, inputs: s.Sound().Inputs}
 	k.unclaim()
 	for range 1 + k.IntN(3) {
 		k.change()
@@ -135,8 +153,8 @@ func (s *Seed) Mutant(n uint64) (*Case, error) {
 	return &Case{fmt.Sprintf("%s#%d", s.test.Name, n), k.edits, b.Bytes(), k.inputs}, nil
 }
 
-// sound returns the unchanged test.
-func (s *Seed) sound() *Case {
+// Sound returns the unchanged test.
+func (s *Seed) Sound() *Case {
 	c := &Case{Name: s.test.Name, Model: s.test.Model(), Inputs: map[string]vm.Value{}}
 	for i, name := range s.names {
 		c.Inputs[name] = s.inputs[i]

@@ -26,7 +26,7 @@ func TestLargeSeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range list {
-		if r := Run(s.sound()); r.Stage != Ran {
+		if r := Run(s.Sound()); r.Stage != Ran {
 			t.Errorf("%s is refused at stage %s: %v %s", s.Name(), r.Stage, r.Refusal, r.Finding)
 		}
 	}

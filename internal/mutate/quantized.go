@@ -1,11 +1,7 @@
 package mutate
 
 import (
-	"bytes"
-
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/nodetests"
-	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/vm"
 )
 
@@ -75,18 +71,7 @@ func quantizedSeed(name string, group int64, shared bool) (*Seed, error) {
 	}
 	g.Link()
 	m := &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: 23}}, Graph: g}
-	image, err := onnx.Encode(m)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if _, err := image.WriteTo(&b); err != nil {
-		return nil, err
-	}
-	return &Seed{
-		test:  &nodetests.Test{Name: name, Files: map[string][]byte{"model.onnx": b.Bytes()}},
-		names: []string{"x.q"}, inputs: []vm.Value{x},
-	}, nil
+	return NewSeed(name, m, []vm.Value{x})
 }
 
 // hundreds is noise between -100 and 100.

@@ -34,6 +34,7 @@ type Result struct {
 	Refusal error
 	Finding string // the fault, as "class: details"; "" if there is none
 	Outputs map[string]vm.Value
+	OnHost  int // nodes of a session on a device that run on the host
 }
 
 // patience is how long a mutant may take. Mutants are small, so one that takes
@@ -63,7 +64,7 @@ func Run(c *Case) *Result {
 	for range tries {
 		done := make(chan *Result, 1)
 		began := time.Now()
-		go func() { done <- run(c) }()
+		go func() { done <- RunWith(c, options(c), 1) }()
 		select {
 		case r = <-done:
 		case <-time.After(4 * patience):
@@ -78,7 +79,9 @@ func Run(c *Case) *Result {
 	return r
 }
 
-func run(c *Case) (r *Result) {
+// RunWith plans a mutant and runs some steps in a session with the given options. It does
+// not give up waiting.
+func RunWith(c *Case, opt vm.Options, steps int) (r *Result) {
 	r = &Result{Stage: Read}
 	defer func() {
 		if p := recover(); p != nil {
@@ -94,31 +97,31 @@ func run(c *Case) (r *Result) {
 		}
 		return r
 	}
-	m, err := onnx.Parse(c.Name, c.Model)
-	if err != nil {
-		return refused(err)
-	}
-	r.Stage = Planned
-	o, err := passes.Optimize(context.Background(), m, passes.Options{Effort: schedule.EffortFast})
-	if err != nil {
-		return refused(err)
-	}
-	p, err := vm.New(o.Model, o.Plan)
-	if err != nil {
-		r.Finding = "plan: its own plan is refused: " + err.Error()
+	p, err := c.program(&r.Stage)
+	if errors.Is(err, errOwnPlan) {
+		r.Finding = err.Error()
 		return r
+	}
+	if err != nil {
+		return refused(err)
 	}
 	defer p.Close()
 	r.Stage = Prepared
-	s, err := p.NewSession(options(c))
+	s, err := p.NewSession(opt)
 	if err != nil {
 		return refused(err)
 	}
 	defer s.Close()
+	if opt.Device != nil {
+		r.OnHost = s.DeviceUse().FallbackNodes
+	}
 	r.Stage = Started
 	ctx, end := context.WithTimeout(context.Background(), mostTime)
 	defer end()
 	out, err := s.Run(ctx, c.Inputs)
+	for n := 1; err == nil && n < steps; n++ {
+		out, err = s.Run(ctx, c.Inputs)
+	}
 	if err != nil {
 		return refused(err)
 	}
@@ -127,6 +130,49 @@ func run(c *Case) (r *Result) {
 		r.Outputs[name] = v.Clone()
 	}
 	return r
+}
+
+// errOwnPlan is wrapped by the error of a plan that is refused after we made it.
+var errOwnPlan = errors.New("plan: its own plan is refused")
+
+// program reads and plans a mutant. stage says how far it got.
+func (c *Case) program(stage *Stage) (*vm.Program, error) {
+	*stage = Read
+	m, err := onnx.Parse(c.Name, c.Model)
+	if err != nil {
+		return nil, err
+	}
+	*stage = Planned
+	o, err := passes.Optimize(context.Background(), m, passes.Options{Effort: schedule.EffortFast})
+	if err != nil {
+		return nil, err
+	}
+	p, err := vm.New(o.Model, o.Plan)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errOwnPlan, err)
+	}
+	return p, nil
+}
+
+// Wrong runs a mutant in a session with the given options and holds its nodes against the
+// plain evaluator. It returns what is wrong; "" if nothing is, or nothing can be compared.
+func Wrong(c *Case, opt vm.Options) string {
+	var stage Stage
+	p, err := c.program(&stage)
+	if err != nil {
+		return err.Error()
+	}
+	defer p.Close()
+	r, err := p.CheckReference(context.Background(), []map[string]vm.Value{c.Inputs}, opt)
+	switch {
+	case err != nil:
+		return err.Error()
+	case r.First != nil:
+		return r.First.Error()
+	case len(r.Uncompared) > 0:
+		return fmt.Sprintf("not compared: %v", r.Reasons)
+	}
+	return ""
 }
 
 // site returns the place of the first frame after the panic in a stack that

@@ -32,6 +32,7 @@ type nodeCase struct {
 	onHost    float64             // by how much of it the host's kernel may differ; 0: twice the tolerance
 	types     []graph.DType       // of the reals; nil: float32 and float16
 	consts    []int               // inputs that are constants; others are only known at run time
+	extreme   bool                // it is not for the evaluator
 }
 
 var draws = rand.New(rand.NewPCG(1, 2))
