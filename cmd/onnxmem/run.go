@@ -39,6 +39,8 @@ type runCmd struct {
 	Source        string            `in:"the model that was trained" placeholder:"FILE" help:"With --save-model: the model from which the training graph was made (default: the file that the plan names, beside MODEL)."`
 	Steps         int               `default:"1" placeholder:"N" help:"Run N steps; each step of a training graph starts with the updated parameters (default 1)."`
 	Decode        map[string]string `placeholder:"INPUT=OUTPUT" mapsep:"none" help:"With --steps: each step but the first gets as INPUT (input_ids) the indices of the largest elements of OUTPUT (logits) along its last axis: greedy decoding."`
+	Mask          []string          `seldom:"" placeholder:"INPUT" help:"With --steps: INPUT (attention_mask) shows the tokens so far: each step sets as many of its first zeros to 1 as new tokens go in. Before the first step it is as given, else all 0. May be repeated."`
+	Positions     []string          `seldom:"" placeholder:"INPUT" help:"With --steps: each step adds the number of new tokens to INPUT (position_ids), which begins as given, else with 0, 1, 2 and so on in each row. May be repeated."`
 	Check         checkMode         `help:"Run all steps again and compare. --check or --check=bits: in another order, with no shared memory; the outputs must be equal bit for bit. --check=reference: compute every node from its actual inputs by simple loops in float64; elements may differ only by rounding. Slow."`
 	Poison        bool              `help:"Overwrite bytes as soon as they are dead, and scratch memory before each node; check after every step that no node wrote dead bytes. Slow."`
 	Guard         guardFlag         `placeholder:"SIDE" help:"Place every tensor between inaccessible pages, so that an access outside it is an error that names it. --guard or --guard=end: the tensor touches the page after it; --guard=front: the page before it. Slow."`
@@ -276,6 +278,13 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if program, err = c.at(program, p, given); err != nil {
 		return err
 	}
+	stated := map[string]bool{}
+	for name := range given {
+		stated[name] = true
+	}
+	for name := range c.Input {
+		stated[name] = true
+	}
 	inputs, err := c.values(e, program, given)
 	if err != nil {
 		return err
@@ -312,6 +321,9 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	}
 	decoder, err := c.newDecoder(program)
 	if err != nil {
+		return err
+	}
+	if err := decoder.begin(c, inputs, stated); err != nil {
 		return err
 	}
 	if err := c.steps(ctx, e, program, s, decoder, inputs, r); err != nil {

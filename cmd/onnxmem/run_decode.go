@@ -20,6 +20,8 @@ type decoder struct {
 	from, to string   // of --decode: the output of scores, and the input of tokens
 	input    graph.Tensor
 	tokens   []int64 // that were chosen, of the first of the batch
+	// Of --mask and --positions, with their elements in the first step.
+	masks, positions map[string][]int64
 }
 
 // decodeValues adds the numbers that fill inputs of a decoder whose caches have a fixed
@@ -78,10 +80,13 @@ func (c *runCmd) newDecoder(program *vm.Program) (*decoder, error) {
 
 // next returns the inputs of step i. out is what the step before it gave.
 func (d *decoder) next(i int, inputs, out map[string]vm.Value) (map[string]vm.Value, error) {
-	if d.kv == nil && d.from == "" {
+	if d.kv == nil && d.from == "" && len(d.masks)+len(d.positions) == 0 {
 		return inputs, nil
 	}
 	next := maps.Clone(inputs)
+	if err := d.move(i, inputs, next); err != nil {
+		return nil, err
+	}
 	if d.kv != nil && !d.indexed {
 		next[d.kv.Index] = vm.Int64s([]int64{int64(i) * d.kv.New}, 1)
 	}
@@ -98,6 +103,116 @@ func (d *decoder) next(i int, inputs, out map[string]vm.Value) (map[string]vm.Va
 		d.tokens = append(d.tokens, tokens[len(tokens)/max(1, inputs[d.to].Shape[0])-1])
 	}
 	return next, nil
+}
+
+// begin sets what --mask and --positions begin with. stated has the inputs that the user
+// gives.
+func (d *decoder) begin(c *runCmd, inputs map[string]vm.Value, stated map[string]bool) error {
+	read := func(flag, name string) ([]int64, error) {
+		v, is := inputs[name]
+		list, ok := wholes(v)
+		if !is || !ok || len(v.Shape) == 0 {
+			return nil, usagef("%s %s: expected an input of int64 or int32 with a row for each sequence", flag, name)
+		}
+		return list, nil
+	}
+	d.masks, d.positions = map[string][]int64{}, map[string][]int64{}
+	for _, name := range c.Mask {
+		list, err := read("--mask", name)
+		if err != nil {
+			return err
+		}
+		width := last(inputs[name].Shape)
+		if !stated[name] {
+			clear(list)
+		}
+		d.masks[name] = list
+		for row := range slices.Chunk(list, max(width, 1)) {
+			if free := count(row, 0); c.Steps*d.fresh(inputs) > free {
+				return usagef("--steps %d: %s has room for %d more tokens, and each step takes %d", c.Steps, name, free, d.fresh(inputs))
+			}
+		}
+	}
+	for _, name := range c.Positions {
+		list, err := read("--positions", name)
+		if err != nil {
+			return err
+		}
+		if width := last(inputs[name].Shape); !stated[name] {
+			for i := range list {
+				list[i] = int64(i % width)
+			}
+		}
+		d.positions[name] = list
+	}
+	return nil
+}
+
+// fresh is the number of tokens of a sequence that go in at each step.
+func (d *decoder) fresh(inputs map[string]vm.Value) int {
+	if v, is := inputs[d.to]; is && len(v.Shape) > 0 {
+		return last(v.Shape)
+	}
+	return 1
+}
+
+// move sets masks and positions for step i.
+func (d *decoder) move(i int, inputs, next map[string]vm.Value) (err error) {
+	fresh := d.fresh(inputs)
+	for name, first := range d.masks {
+		list := slices.Clone(first)
+		for row := range slices.Chunk(list, max(last(inputs[name].Shape), 1)) {
+			show := (i + 1) * fresh
+			for k := range row {
+				if row[k] == 0 && show > 0 {
+					row[k], show = 1, show-1
+				}
+			}
+		}
+		if next[name], err = integers(list, inputs[name]); err != nil {
+			return fmt.Errorf("--mask %s: %w", name, err)
+		}
+	}
+	for name, first := range d.positions {
+		list := slices.Clone(first)
+		for k := range list {
+			list[k] += int64(i * fresh)
+		}
+		if next[name], err = integers(list, inputs[name]); err != nil {
+			return fmt.Errorf("--positions %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// wholes returns the elements of a value of int64 or int32.
+func wholes(v vm.Value) (list []int64, ok bool) {
+	switch v.Type {
+	case graph.Int64:
+		for b := range slices.Chunk(v.Data, 8) {
+			list = append(list, int64(binary.LittleEndian.Uint64(b)))
+		}
+	case graph.Int32:
+		for b := range slices.Chunk(v.Data, 4) {
+			list = append(list, int64(int32(binary.LittleEndian.Uint32(b))))
+		}
+	default:
+		return nil, false
+	}
+	return list, true
+}
+
+// last is the last length of a shape.
+func last(shape []int) int { return shape[len(shape)-1] }
+
+// count is the number of elements with a value.
+func count(list []int64, value int64) (n int) {
+	for _, x := range list {
+		if x == value {
+			n++
+		}
+	}
+	return n
 }
 
 // largest returns the index of the largest score of each place, the first of equal ones.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,40 @@ func TestRunTakesArraysWithoutElements(t *testing.T) {
 	for _, line := range []string{"optimize " + bad + " planned.onnx", "run planned.onnx --input x=x.npy --check"} {
 		if status, errs := onCommandLine(line); status != 0 {
 			t.Fatalf("onnxmem %s: exit status %d: %s", line, status, errs)
+		}
+	}
+}
+
+// TestDecoderMoves: masks show the new tokens of each step, from what is given or from none
+// on, and positions move on by them.
+func TestDecoderMoves(t *testing.T) {
+	inputs := map[string]vm.Value{
+		"ids": vm.Int64s(make([]int64, 4), 2, 2), "mask": vm.Int64s([]int64{9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}, 2, 6),
+		"seen": vm.Int64s([]int64{1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0}, 2, 7), "at": vm.Int64s(make([]int64, 4), 2, 2), "from": vm.Int64s([]int64{5, 6, 1, 2}, 2, 2),
+	}
+	d := &decoder{to: "ids"}
+	c := &runCmd{Steps: 2, Mask: []string{"mask", "seen"}, Positions: []string{"at", "from"}}
+	if err := d.begin(c, inputs, map[string]bool{"seen": true, "from": true}); err != nil {
+		t.Fatal(err)
+	}
+	want := []map[string][]int64{
+		{"mask": {1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0}, "seen": {1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0}, "at": {0, 1, 0, 1}, "from": {5, 6, 1, 2}},
+		{"mask": {1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0}, "seen": {1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0}, "at": {2, 3, 2, 3}, "from": {7, 8, 3, 4}},
+	}
+	for i, want := range want {
+		next, err := d.next(i, inputs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, list := range want {
+			if got, _ := wholes(next[name]); !slices.Equal(got, list) {
+				t.Errorf("step %d: %s is %v, want %v", i, name, got, list)
+			}
+		}
+	}
+	for _, c := range []*runCmd{{Steps: 3, Mask: []string{"seen"}}, {Steps: 1, Mask: []string{"none"}}, {Steps: 1, Positions: []string{"none"}}} {
+		if err := (&decoder{to: "ids"}).begin(c, inputs, map[string]bool{"seen": true}); err == nil {
+			t.Errorf("%+v: no error", c)
 		}
 	}
 }
