@@ -53,18 +53,25 @@ func Seeds(dir string) ([]*Seed, error) {
 	return list, nil
 }
 
-// NewSeed returns the seed of a model whose inputs, by their place in the graph, have the
-// given values.
-func NewSeed(name string, m *graph.Model, inputs []vm.Value) (*Seed, error) {
+// encoded returns the bytes of a model's file.
+func encoded(m *graph.Model) ([]byte, error) {
 	image, err := onnx.Encode(m)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	if _, err := image.WriteTo(&b); err != nil {
+	_, err = image.WriteTo(&b)
+	return b.Bytes(), err
+}
+
+// NewSeed returns the seed of a model whose inputs, by their place in the graph, have the
+// given values.
+func NewSeed(name string, m *graph.Model, inputs []vm.Value) (*Seed, error) {
+	model, err := encoded(m)
+	if err != nil {
 		return nil, err
 	}
-	s := &Seed{test: &nodetests.Test{Name: name, Files: map[string][]byte{"model.onnx": b.Bytes()}}, inputs: inputs}
+	s := &Seed{test: &nodetests.Test{Name: name, Files: map[string][]byte{"model.onnx": model}}, inputs: inputs}
 	for _, id := range m.Graph.Inputs {
 		s.names = append(s.names, m.Graph.Tensors[id].Name)
 	}
@@ -142,15 +149,11 @@ func (s *Seed) Mutant(n uint64) (*Case, error) {
 	for _, n := range m.Graph.Nodes {
 		n.Span = graph.Span{}
 	}
-	image, err := onnx.Encode(m)
+	model, err := encoded(m)
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	if _, err := image.WriteTo(&b); err != nil {
-		return nil, err
-	}
-	return &Case{fmt.Sprintf("%s#%d", s.test.Name, n), k.edits, b.Bytes(), k.inputs}, nil
+	return &Case{fmt.Sprintf("%s#%d", s.test.Name, n), k.edits, model, k.inputs}, nil
 }
 
 // Sound returns the unchanged test.
