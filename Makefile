@@ -137,6 +137,10 @@ beam: ## build, vet and test bin/onnxmem-beam, the pipeline for many machines (a
 	cd beam && CGO_ENABLED=0 go build -ldflags "-X main.version=$(VERSION)" -o ../bin/onnxmem-beam .
 	cd beam && go vet ./... && go test ./...
 
+.PHONY: beam-once
+beam-once: ## run make beam, unless nothing of which the pipeline is built has changed since it passed
+	@.ci/beam $(CACHE)
+
 .PHONY: beam-flink
 beam-flink: ## run the pipeline on a Flink cluster on this machine; one of two workers is killed (needs Java 17 and Maven)
 	@mkdir -p build

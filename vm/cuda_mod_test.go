@@ -7,7 +7,7 @@ import (
 )
 
 // go.cuda.mod, the module file of the CUDA build, is go.mod with gorgonia.org/cu replaced
-// by ../cu, and their sums are equal.
+// by ../cu, and their sums are equal. That Go finds every package by them, .ci/modules says.
 func TestCUDAModuleFile(t *testing.T) {
 	read := func(name string) []byte {
 		b, err := os.ReadFile("../" + name)
