@@ -39,8 +39,10 @@ type LimitError struct {
 	Impossible  bool  // proven: no order and no recomputation meets the limit
 
 	// If Impossible, the proof: a node, the bytes that it needs while it runs,
-	// and the tensors that these bytes belong to.
+	// and the tensors that these bytes belong to. Without a node, Why is plan.BoundInputs
+	// or plan.BoundOutputs: the first step holds all inputs, the last all outputs.
 	Node      string
+	Why       string
 	NeedBytes int64
 	Tensors   []string
 
@@ -74,12 +76,17 @@ func (e *LimitError) Error() string {
 	switch x := e.Slices; {
 	case x == nil && e.Impossible && e.Node != "":
 		msg += fmt.Sprintf(": %s cannot run in less than %s%s", e.Node, units.Bytes(e.NeedBytes), namely(e.Tensors))
+	case x == nil && e.Impossible && e.Why != "":
+		msg += fmt.Sprintf(": the %s step holds all %s of the graph, and cannot run in less than %s%s", stepOf[e.Why], e.Why, units.Bytes(e.NeedBytes), namely(e.Tensors))
 	case x == nil:
 	default:
 		msg += ": " + x.text(e.LimitBytes)
 	}
 	return e.lowest(msg)
 }
+
+// stepOf says which step holds all inputs, and which all outputs.
+var stepOf = map[string]string{plan.BoundInputs: "first", plan.BoundOutputs: "last"}
 
 // text says what stands in the way of a limit.
 func (x *SliceLimits) text(limit int64) string {
@@ -311,7 +318,15 @@ func (b *limitSearch) error(p *budget.SwapPlan) error {
 		Impossible: p.Feasible == budget.Impossible,
 	}
 	if x := p.Obstacle; e.Impossible && x != nil {
-		e.Node, e.NeedBytes = b.plain.Label(graph.NodeID(x.Node)), x.Bytes
+		e.NeedBytes = x.Bytes
+		switch x.Node {
+		case budget.AtStart:
+			e.Why = plan.BoundInputs
+		case budget.AtEnd:
+			e.Why = plan.BoundOutputs
+		default:
+			e.Node = b.plain.Label(graph.NodeID(x.Node))
+		}
 		tensors := slices.Clone(x.Tensors)
 		bytes := func(i int32) int64 {
 			if int(i) < len(b.before.storages) {

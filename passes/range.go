@@ -560,7 +560,7 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 	}
 	for _, x := range b.graphs {
 		x.points, x.own, x.ordersOwn = make([]rangePoint, len(grid)), make([]*schedule.Problem, len(grid)), make([]bool, len(grid))
-		if !same {
+		if !same || x.orders == nil {
 			x.orders = map[int][][]int32{}
 		}
 	}

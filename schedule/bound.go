@@ -51,7 +51,7 @@ func Bound(p *Problem) Certificate {
 // boundOf returns the bound that cuts and sets prove, led by an order.
 func (s *solver) boundOf(g *indexed.Problem, order []int32) bounds.Certificate {
 	s.begin(0, g.Nodes)
-	p := s.open(g, leastFirst(g))
+	p := s.openWhole(g)
 	if !p.see(order) {
 		p.cuts()
 	}
@@ -70,7 +70,9 @@ func (s *solver) boundOf(g *indexed.Problem, order []int32) bounds.Certificate {
 // M the maximal matchings of v's in-place pairs (o, t), S the downsets that contain all
 // ancestors of v and neither v nor a descendant, the sum over the pairs of M that have
 // a reader of t other than v outside S. If there are more than 16 matchings: size of
-// the largest, and no sum. One minimum cut for each M. The problem must be valid.
+// the largest, and no sum. If S can only be empty, v runs at the first step, and live(S)
+// includes the tensors that no node makes or reads. One minimum cut for each M. The
+// problem must be valid.
 //
 // Proof. Whatever the order, the state from which v runs is such an S: it is a downset,
 // it contains all that v needs, and nothing that needs v. The load is live(S) +

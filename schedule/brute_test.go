@@ -424,8 +424,7 @@ func (b *brute) leastOfSet(set []int32, last bool) int64 {
 }
 
 // The bound of a set is the least load that its first, or last, node has in any state, and
-// below it only if a node has too many matchings. (Bytes of an unread input, live at the
-// first step alone, are not in it.)
+// below it only if a node has too many matchings.
 func TestSetBoundsAreExact(t *testing.T) {
 	exact := 0
 	for i := range randomGraphs(t, 2000) {
@@ -466,4 +465,29 @@ func TestSetBoundsAreExact(t *testing.T) {
 		}
 	}
 	t.Logf("%d bounds are exact", exact)
+}
+
+// The first of all nodes that may be first runs at the first step, at which the inputs that
+// nobody reads are live, too.
+func TestFirstStepHoldsUnreadInputs(t *testing.T) {
+	for i := range randomGraphs(t, 500) {
+		r := rand.New(rand.NewPCG(uint64(i), 32))
+		p := withSibling(r, 9)
+		p.Tensors = append(p.Tensors, Tensor{Bytes: int64(1 + r.IntN(20)), Producer: -1})
+		g := indexed.NewProblem(index(p))
+		b := newBrute(p, true)
+		var sources []int32
+		want, many := int64(math.MaxInt64), false
+		for v := range int32(len(p.Nodes)) {
+			if b.preds[v] == 0 {
+				sources = append(sources, v)
+				want = min(want, b.load(0, v))
+				_, more := g.Choices(v)
+				many = many || more > 0
+			}
+		}
+		if got := FirstBound(p, sources); got > want || got < want && !many {
+			t.Fatalf("graph %d: the first of %v needs %d, want %d", i, sources, got, want)
+		}
+	}
 }

@@ -235,16 +235,16 @@ func (w *explainer) proof(c Certificate) Proof {
 	if len(c.Nodes) == 0 || w.g == nil && c.Kind != KindCut {
 		return p
 	}
-	ran := make([]bool, w.f.Nodes)
+	ran, first := make([]bool, w.f.Nodes), false
 	if w.g == nil {
 		p.Node = c.Nodes[0]
 		copy(ran, reached(p.Node, w.preds, w.f.Nodes))
 	} else {
-		p.Node = w.cut.ProvingState(w.g, bounds.Certificate(c), ran)
+		p.Node, first = w.cut.ProvingState(w.g, bounds.Certificate(c), ran)
 	}
 	w.around(p.Node)
 	p.Before, p.After, p.Ran = count(w.mustRun), count(w.mustWait), count(ran)
-	p.Live = w.holdings(ran, p.Node, false)
+	p.Live = w.holdings(ran, p.Node, first)
 	return p
 }
 

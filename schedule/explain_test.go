@@ -68,7 +68,7 @@ func TestExplain(t *testing.T) {
 			"an input that nobody reads is live at the first step alone",
 			"x:4; u:100; a:8=A(x)",
 			"a", "u 100, a! 8, x! 4",
-			"",
+			"first-of-set a: before 0, after 0: u 100, a! 8, x! 4",
 			"u: 12 62; a: 104 108; x: 108 110",
 		},
 	} {

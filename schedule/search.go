@@ -177,8 +177,28 @@ func (s *solver) open(g *indexed.Problem, floor int64) *subproblem {
 	return p
 }
 
-// leastFirst returns the least load of a first step, if that has idle bytes, which
-// no cut sees; else 0.
+// openWhole begins a search of a whole problem: one of which no part has been put in order.
+func (s *solver) openWhole(g *indexed.Problem) *subproblem {
+	floor := leastFirst(g)
+	p := s.open(g, floor)
+	if floor == 0 {
+		return p
+	}
+	p.proof = searched(floor)
+	var sources []int32
+	for v := range int32(g.Nodes) {
+		if len(g.Preds.Of(v)) == 0 {
+			sources = append(sources, v)
+		}
+	}
+	if x := s.cut.First(g, sources, 0, bounds.SetWork); !s.cut.Broken() && x.Value >= floor {
+		p.proof = x
+	}
+	return p
+}
+
+// leastFirst returns the least load of a first step, if that has idle bytes, which only
+// a cut around the first step sees; else 0.
 func leastFirst(g *indexed.Problem) int64 {
 	if g.Idle == 0 {
 		return 0

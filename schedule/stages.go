@@ -323,7 +323,7 @@ func searching(p *subproblem) bool { return p.s.budgets.states > 0 }
 
 // optimize works through the table on a problem of at least one node.
 func (s *solver) optimize(g *indexed.Problem) *subproblem {
-	p := s.open(g, leastFirst(g))
+	p := s.openWhole(g)
 	for k := range s.rounds {
 		if s.begin(k, g.Nodes); k == 0 || !p.done() {
 			p.run(whole)

@@ -169,11 +169,12 @@ func (c *optimizeCmd) infeasible(e *env, err error) error {
 		PlainPeak   int64    `json:"plain_peak_bytes"`
 		LowestLimit int64    `json:"lowest_limit_bytes,omitempty"`
 		Node        string   `json:"node,omitempty"`
+		Why         string   `json:"why,omitempty"`
 		NeedBytes   int64    `json:"need_bytes,omitempty"`
 		Tensors     []string `json:"tensors,omitempty"`
 
 		Slices *slicesOfLimit `json:"slices,omitempty"`
-	}{limit.LimitBytes, feasible, limit.PeakBytes, limit.LowestBytes, limit.Node, limit.NeedBytes, limit.Tensors, slicesOf(limit)}); err != nil {
+	}{limit.LimitBytes, feasible, limit.PeakBytes, limit.LowestBytes, limit.Node, limit.Why, limit.NeedBytes, limit.Tensors, slicesOf(limit)}); err != nil {
 		return err
 	}
 	return err

@@ -197,7 +197,22 @@ func (l *limited) verdict(o *ordering) error {
 	if p.Feasible == budget.NoneFound {
 		return &failure{exitFailed, fmt.Sprintf("%s: no plan found within %s, but it is not proven impossible: the smallest peak found is %s (try more --effort)", o.file, units.Bytes(p.Limit), units.Bytes(p.Lowest))}
 	}
-	return &failure{exitFailed, fmt.Sprintf("%s: no plan fits %s, whatever is recomputed: %s needs %s%s", o.file, units.Bytes(p.Limit), o.label(p.Obstacle.Node), units.Bytes(p.Obstacle.Bytes), o.largest(p.Obstacle.Tensors))}
+	return &failure{exitFailed, fmt.Sprintf("%s: no plan fits %s, whatever is recomputed: %s", o.file, units.Bytes(p.Limit), o.obstacle(p.Obstacle))}
+}
+
+// obstacle says what does not fit within a limit.
+func (o *ordering) obstacle(x *budget.Obstacle) string {
+	needs, names := units.Bytes(x.Bytes), o.largest(x.Tensors)
+	switch x.Node {
+	case budget.AtStart:
+		return fmt.Sprintf("the first step holds all inputs, and needs %s: %s", needs, names)
+	case budget.AtEnd:
+		return fmt.Sprintf("the last step holds all outputs, and needs %s: %s", needs, names)
+	}
+	if names != "" {
+		names = ", its own results and " + names
+	}
+	return fmt.Sprintf("%s needs %s%s", o.label(x.Node), needs, names)
 }
 
 // largest names the largest of some tensors.
@@ -219,7 +234,7 @@ func (o *ordering) largest(tensors []int32) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return ", its own results and " + strings.Join(names, ", ") + more(len(left))
+	return strings.Join(names, ", ") + more(len(left))
 }
 
 func more(n int) string {

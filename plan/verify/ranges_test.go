@@ -61,6 +61,50 @@ var rangedBodies = text{main: `
 	"i.else_branch": "out c",
 }}
 
+// TestRangesAtTheFirstStep: the first step holds inputs that nobody reads, also where no
+// node runs, and in a body that ignores its iteration number.
+func TestRangesAtTheFirstStep(t *testing.T) {
+	for name, x := range map[string]text{
+		"unread input": {main: `
+			in x float32 n 16
+			in unread float32 n 64
+			y = Relu(x)
+			out y
+		`},
+		"no nodes": {main: `
+			in x float32 n 16
+			weight y float32 2 8
+			out y
+		`},
+		"ignored iteration number": {main: `
+			in x float32 n 16
+			in trips int64
+			in on bool
+			y = Loop(trips, on, x)
+			out y
+		`, bodies: map[string]string{"y.body": `
+			in i
+			in going
+			in v
+			go = Identity(going)
+			w = Relu(v)
+			out go
+			out w
+		`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, file, p := planReal(t, x, passes.Options{Ranges: map[string]string{"n": "1..4"}})
+			r, err := verify.Plan(parse(t, file), p, verify.Options{})
+			if err != nil || !r.Valid {
+				t.Fatalf("expected a valid plan, found %v, %v", r.Violations, err)
+			}
+			if want := "proven at all 4 points"; r.Ranges != want || p.Ranges.OptimalPoints != 4 {
+				t.Errorf("expected %q, found %q, and %d in the plan", want, r.Ranges, p.Ranges.OptimalPoints)
+			}
+		})
+	}
+}
+
 // TestRangeMutations: each claim about the points of ranges is checked.
 func TestRangeMutations(t *testing.T) {
 	opt := passes.Options{Ranges: map[string]string{"batch": "1..3", "time": "2..6"}}

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/schedule"
@@ -164,19 +165,64 @@ func (b *bound) least() int64 {
 	return least
 }
 
-// floorOf returns the node that needs the most bytes for its own inputs and outputs.
-func (c *cutter) floorOf() (o Obstacle) {
-	o.Node = -1
-	for i := range c.need {
-		bytes := c.need[i]
-		for _, t := range c.reads[i] {
-			bytes += c.p.Tensors[t].Bytes
+// floorOf returns the step that holds the most bytes, in any order and with any repeated
+// runs, of these:
+//
+//   - a run of a node, with its inputs and outputs,
+//   - the first step, with all inputs and the outputs of some node that needs no other's,
+//   - the last step, with all outputs and the inputs and outputs of some node.
+func (c *cutter) floorOf() Obstacle {
+	first, last := Obstacle{Node: AtStart}, Obstacle{Node: AtEnd}
+	output := make([]int64, len(c.need)) // node -> bytes that it reads or makes and that are outputs
+	for i := range c.p.Tensors {
+		t := &c.p.Tensors[i]
+		if t.Resident || t.Bytes == 0 {
+			continue
 		}
-		if o.Node < 0 || bytes > o.Bytes {
-			o = Obstacle{int32(i), bytes, c.reads[i]}
+		if t.Producer < 0 {
+			first.add(int32(i), t.Bytes)
+		}
+		if t.Output {
+			last.add(int32(i), t.Bytes)
+			if t.Producer >= 0 {
+				output[t.Producer] += t.Bytes
+			}
+		}
+	}
+	o := Obstacle{Node: AtStart}
+	besideInputs, besideOutputs := int64(math.MaxInt64), int64(math.MaxInt64)
+	for i := range c.need {
+		x := Obstacle{int32(i), c.need[i], c.reads[i]}
+		for _, t := range c.reads[i] {
+			x.Bytes += c.p.Tensors[t].Bytes
+			if c.p.Tensors[t].Output {
+				output[i] += c.p.Tensors[t].Bytes
+			}
+		}
+		if len(c.preds[i]) == 0 {
+			besideInputs = min(besideInputs, c.need[i])
+		}
+		besideOutputs = min(besideOutputs, x.Bytes-output[i])
+		if i == 0 || x.Bytes > o.Bytes {
+			o = x
+		}
+	}
+	if len(c.need) > 0 {
+		first.Bytes += besideInputs
+		last.Bytes += besideOutputs
+	}
+	for _, x := range []Obstacle{first, last} {
+		if x.Bytes > o.Bytes {
+			o = x
 		}
 	}
 	return o
+}
+
+// add adds a tensor that is held.
+func (o *Obstacle) add(t int32, bytes int64) {
+	o.Bytes += bytes
+	o.Tensors = append(o.Tensors, t)
 }
 
 // prove computes hulls as long as the work lasts. It begins with the node at the peak,

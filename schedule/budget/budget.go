@@ -17,7 +17,8 @@ type Options struct {
 	Effort schedule.Effort
 
 	// NoBound omits the lower bound. A limit is then called impossible only if some
-	// node needs more for its own inputs and outputs. Set it if the problem's nodes
+	// node needs more for its own inputs and outputs, or all inputs or all outputs
+	// together take more. Set it if the problem's nodes
 	// do not model all that a plan could do, such as transfers to a host.
 	NoBound bool
 
@@ -75,12 +76,19 @@ type Plan struct {
 	Ended      error     // why the context ended the search early, or nil
 }
 
-// Obstacle is a node that no plan can run within a limit.
+// Obstacle is a step of every plan that does not fit within a limit: the one at which a
+// node runs for the first time, the first step, or the last.
 type Obstacle struct {
-	Node    int32
+	Node    int32   // or AtStart, or AtEnd
 	Bytes   int64   // the least load at which the node can run
 	Tensors []int32 // the tensors held then: inputs, outputs, and those that cannot be recomputed
 }
+
+// In place of the node of an [Obstacle].
+const (
+	AtStart int32 = -1 - iota // the first step holds all inputs, and what some node makes
+	AtEnd                     // the last step holds all outputs, and what some node reads
+)
 
 // Solve returns the cheapest plan that it finds with a peak of at most limit
 // bytes. See [New] for the orders.
@@ -163,7 +171,9 @@ func (s *Solver) Solve(ctx context.Context, limit int64) *Plan {
 // Frontier returns a plan for each limit.
 func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 	w := &work{ctx: ctx, most: math.MaxInt64, without: s.opt.without}
-	if s.opt.Effort == schedule.EffortFast {
+	if len(s.p.Nodes) == 0 {
+		// Nothing can run again: the archive and the floor say all.
+	} else if s.opt.Effort == schedule.EffortFast {
 		s.fast(w, limits)
 	} else if slices.ContainsFunc(limits, func(l int64) bool { return l < s.best }) && !s.filled {
 		s.fill(w)
@@ -179,10 +189,13 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 // Bound returns a lower bound, in per cent of a step without repeated runs, on the extra
 // time of every plan within a limit, in any order, and whether the limit is proven to be
 // impossible. It does only the part of the work of [Solver.Frontier] that proves bounds.
-// With Options.NoBound it proves only what some node needs for its own inputs and outputs.
+// With Options.NoBound it proves only what some node needs for its own inputs and outputs,
+// and what all inputs and all outputs take.
 func (s *Solver) Bound(ctx context.Context, limit int64) (percent float64, impossible bool) {
 	w := &work{ctx: ctx, most: math.MaxInt64, without: s.opt.without}
-	s.proveGrid(w, s.chainers(w)[0])
+	if !s.proven && len(s.p.Nodes) > 0 {
+		s.proveGrid(w, s.chainers(w)[0])
+	}
 	ns, obstacle := s.bound.at(limit)
 	if plain := s.lines[0].plain; plain > 0 && limit < s.best {
 		percent = 100 * float64(ns) / float64(plain)

@@ -119,7 +119,7 @@ func (e *exact) optimum(limit int64) int64 {
 			if ran == 1<<e.nodes-1 && held&e.outs == e.outs {
 				return cost
 			}
-			for s := held; s != 0; s &= s - 1 {
+			for s := held; s != 0 && ran != 0; s &= s - 1 { // the first step holds all inputs, read or not
 				push(ran, held&^(s&-s), cost)
 			}
 			load := e.bytes(held)
@@ -232,6 +232,30 @@ func unrestricted(r *rand.Rand, odd bool) *schedule.Problem {
 	return p
 }
 
+// outputsAndInputs returns an unrestricted graph in which two of three tensors live to the
+// end, as gradients do, and that has up to three inputs more, read by any node or by none.
+func outputsAndInputs(r *rand.Rand) *schedule.Problem {
+	p := unrestricted(r, true)
+	for i := range p.Tensors {
+		if t := &p.Tensors[i]; t.Producer >= 0 && r.IntN(3) > 0 && !overwritten(p, int32(i)) {
+			t.Output = true
+		}
+	}
+	for range r.IntN(4) {
+		t := schedule.Tensor{Producer: -1, Bytes: int64(1 + r.IntN(8))}
+		if r.IntN(3) > 0 {
+			t.Consumers = []int32{int32(r.IntN(len(p.Nodes)))}
+		}
+		p.Tensors = append(p.Tensors, t)
+	}
+	return p
+}
+
+// overwritten reports whether an in-place pair overwrites a tensor.
+func overwritten(p *schedule.Problem, t int32) bool {
+	return slices.ContainsFunc(p.Tensors, func(x schedule.Tensor) bool { return slices.Contains(x.Reuses, t) })
+}
+
 // tally counts the verdicts for the limits of a family.
 type tally struct {
 	feasible, tight, none, impossible, proven int
@@ -247,6 +271,7 @@ func TestAgainstTheOptimum(t *testing.T) {
 		{"chains with skips and their backward pass", 2500, chained},
 		{"unrestricted", 1500, func(r *rand.Rand) *schedule.Problem { return unrestricted(r, false) }},
 		{"unrestricted, in-place pairs, nodes that run once", 1500, func(r *rand.Rand) *schedule.Problem { return unrestricted(r, true) }},
+		{"many outputs and inputs", 1500, outputsAndInputs},
 	}
 	e := newExact()
 	for f, family := range families {

@@ -87,6 +87,52 @@ func TestObstacleNamesTheNode(t *testing.T) {
 	}
 }
 
+// What lives at the last step, or at the first, is an obstacle of every plan, with and
+// without a bound by cuts.
+func TestObstacleIsAllOutputsOrInputs(t *testing.T) {
+	fan := func(outputs bool) *schedule.Problem { // one tensor and three that are made of it, or the reverse
+		p := &schedule.Problem{}
+		one := schedule.Tensor{Bytes: 1, Producer: -1}
+		for v := range int32(3) {
+			p.Nodes = append(p.Nodes, schedule.Node{Cost: 5})
+			many := schedule.Tensor{Bytes: 10, Producer: v, Output: true}
+			if !outputs {
+				many = schedule.Tensor{Bytes: 10, Producer: -1, Consumers: []int32{v}}
+			}
+			p.Tensors = append(p.Tensors, many)
+			one.Consumers = append(one.Consumers, v)
+		}
+		if !outputs {
+			one.Producer, one.Consumers = 2, nil
+			p.Tensors = append(p.Tensors, schedule.Tensor{Bytes: 0, Producer: 0, Consumers: []int32{2}}, schedule.Tensor{Bytes: 0, Producer: 1, Consumers: []int32{2}})
+		}
+		p.Tensors = append(p.Tensors, one)
+		return p
+	}
+	for _, c := range []struct {
+		outputs    bool
+		node       int32
+		bytes      int64
+		impossible int64 // the largest limit that is
+	}{
+		{outputs: true, node: AtEnd, bytes: 31, impossible: 30},
+		{outputs: false, node: AtStart, bytes: 30, impossible: 29},
+	} {
+		for _, none := range []bool{false, true} {
+			x, err := Solve(context.Background(), fan(c.outputs), [][]int32{{0, 1, 2}}, c.impossible, Options{NoBound: none})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x.Feasible != Impossible || x.Obstacle == nil || x.Obstacle.Bytes != c.bytes || x.LeastBytes != c.bytes || none && (x.Obstacle.Node != c.node || len(x.Obstacle.Tensors) != 3) {
+				t.Errorf("outputs %t, NoBound %t: %v, %+v: expected impossible at %d with three tensors of %d bytes", c.outputs, none, x.Feasible, x.Obstacle, c.node, c.bytes)
+			}
+			if x, err := Solve(context.Background(), fan(c.outputs), [][]int32{{0, 1, 2}}, c.impossible+1, Options{NoBound: none}); err != nil || x.Feasible != Found {
+				t.Errorf("outputs %t, NoBound %t: one byte more: %v, %v: expected a plan", c.outputs, none, x.Feasible, err)
+			}
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		want   string

@@ -47,7 +47,7 @@ type Swap struct {
 type SwapPlan struct {
 	// Plan is a plan of Problem. ExtraCost includes the repeated runs and Waiting.
 	// There is no lower bound; Feasible is Impossible only if some node needs more
-	// than the limit for its own inputs and outputs.
+	// than the limit for its own inputs and outputs, or all inputs or outputs do.
 	Plan
 
 	// Problem is the given problem with the transfers as nodes. If the given problem has
@@ -109,7 +109,7 @@ func (s *Swapper) Solve(ctx context.Context, limit int64) *SwapPlan {
 func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
 	work := &work{ctx: ctx, without: s.opt.without}
 	found := make([]*SwapPlan, len(limits))
-	below := slices.ContainsFunc(limits, func(l int64) bool { return l < s.recomputeOnly.best })
+	below := len(s.p.Nodes) > 0 && slices.ContainsFunc(limits, func(l int64) bool { return l < s.recomputeOnly.best })
 	if below {
 		s.planSwapOnly(work, limits)
 	}

@@ -122,6 +122,9 @@ func (s *sweep) run(plan recomputeSet, events bool) {
 		s.step(int32(len(s.node)-1), i, events)
 	}
 	s.first[len(s.order)] = int32(len(s.node))
+	if len(s.order) == 0 {
+		s.load = append(s.load, 0) // the inputs are held at one step, although no node runs
+	}
 	for t := range s.size {
 		x := &s.now[t]
 		if x.start < 0 {

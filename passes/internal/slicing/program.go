@@ -67,7 +67,7 @@ func (p *Program) Prepare() {
 	p.cuts, p.measures = map[cutKey]*ops.Cut{}, map[measureKey]*measure{}
 	p.same = map[streamKey]bool{}
 	p.reads, p.attentions = map[graph.TensorID]bool{}, map[int]*attention{}
-	change := make([]int64, len(p.g.Nodes)+1)
+	change := make([]int64, max(len(p.g.Nodes), 1)+1) // a graph without nodes holds its inputs at one step
 	for i := range p.Storages {
 		if st := &p.Storages[i]; !st.Resident {
 			change[st.First] += st.Bytes

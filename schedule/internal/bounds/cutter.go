@@ -1,6 +1,8 @@
 package bounds
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/internal/maxflow"
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 	"github.com/onnxmem/onnxmem/schedule/internal/meter"
@@ -95,7 +97,8 @@ func (c *Cutter) around(v int32) {
 // least returns min live(S) under the marks; it may stop early at enough. The
 // savings of a choice of node v that S does not give are added. The marks must be
 // closed: predecessors of what is inside are inside, successors of what is outside
-// are outside.
+// are outside. If they leave the empty state alone, what follows it is the first step, at
+// which the inputs that nobody reads are live, too.
 func (c *Cutter) least(v int32, choice []indexed.Saving, enough int64) int64 {
 	g := c.g
 	c.free = c.free[:0]
@@ -107,6 +110,9 @@ func (c *Cutter) least(v int32, choice []indexed.Saving, enough int64) int64 {
 	c.number()
 	c.meter.Flow += int64(g.Nodes + len(g.Size))
 	live := g.Base
+	if c.startsOnly() {
+		live += g.Idle
+	}
 	for t := range g.Size {
 		live += c.tensor(int32(t))
 	}
@@ -117,6 +123,11 @@ func (c *Cutter) least(v int32, choice []indexed.Saving, enough int64) int64 {
 	}
 	c.close()
 	return live + c.augment(enough-live)
+}
+
+// startsOnly reports whether the marks leave the empty state alone.
+func (c *Cutter) startsOnly() bool {
+	return !slices.ContainsFunc(c.Marks, func(m Mark) bool { return m != Outside })
 }
 
 // augment adds flow until enough is added or none is left to add.

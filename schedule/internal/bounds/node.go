@@ -73,12 +73,13 @@ func (c *Cutter) Against(g *indexed.Problem, v int32, others []int32, hold bool)
 
 // ProvingState returns the node of a certificate that can run at the least load, and
 // sets ran to the state in which it needs no more than the certificate's value. No state
-// in which one of its nodes may run has a smaller load.
-func (c *Cutter) ProvingState(g *indexed.Problem, x Certificate, ran []bool) (at int32) {
+// in which one of its nodes may run has a smaller load. first says that this is the first
+// step in every order.
+func (c *Cutter) ProvingState(g *indexed.Problem, x Certificate, ran []bool) (at int32, first bool) {
 	if x.Kind == Cut {
 		c.NodeState(g, x.Nodes[0])
 		c.Minimiser(false, ran)
-		return x.Nodes[0]
+		return x.Nodes[0], c.startsOnly()
 	}
 	away, side, toward, other := &g.Succs, Outside, &g.Preds, Inside
 	if x.Kind == Last {
@@ -100,12 +101,12 @@ func (c *Cutter) ProvingState(g *indexed.Problem, x Certificate, ran []bool) (at
 		c.spread(v, other, toward)
 		c.Marks[v] = Outside
 		if load, choice := c.choose(v, infinite); load < least {
-			least, at = load, v
+			least, at, first = load, v, c.startsOnly()
 			c.again(v, choice)
 			c.Minimiser(false, ran)
 		}
 	}
-	return at
+	return at, first
 }
 
 // Simple returns the largest bound that needs no cut: that of each node ([SimpleNode]),
