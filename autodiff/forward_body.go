@@ -90,11 +90,36 @@ func (s *trainer) forwardBody(g *graph.Graph) (changed bool, err error) {
 	s.of = ""
 	if changed {
 		g.Span = graph.Span{}
+		dropUnmade(g)
 	} else {
 		g.Nodes = nodes
 	}
 	g.Link()
 	return changed, nil
+}
+
+// dropUnmade removes from a body the tensors that have come to stand for nothing: those of an
+// expansion's results, which have the names of the node's outputs now, and of what those
+// outputs no longer have. A file has no such tensors, so a plan must not list them.
+func dropUnmade(g *graph.Graph) {
+	stays := make([]bool, len(g.Tensors))
+	for id, t := range g.Tensors {
+		stays[id] = t.Data != nil || t.Capture
+	}
+	keep := func(list []ID) {
+		for _, t := range list {
+			if t != graph.None {
+				stays[t] = true
+			}
+		}
+	}
+	keep(g.Inputs)
+	keep(g.Outputs)
+	for _, n := range g.Nodes {
+		n.Reads(func(t ID) { stays[t] = true })
+		keep(n.Outputs)
+	}
+	g.DropTensors(func(t ID) bool { return !stays[t] })
 }
 
 // valueOf folds a constant.

@@ -511,6 +511,7 @@ func gradientsOf(step *Step, others ...string) []string {
 // if that is above 1.
 func checkGradients(t *testing.T, step *Step, data map[string]*reference.Tensor, most int) (_ map[string]*reference.Tensor, worst float64) {
 	t.Helper()
+	checkMade(t, step.Model.Graph)
 	feeds := feedsOf(t, step, data)
 	got, err := reference.Eval(step.Model, feeds, gradientsOf(step, lossName)...)
 	if err != nil {
