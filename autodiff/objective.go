@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -15,64 +16,95 @@ const (
 	stepName   = "step"
 )
 
-// Losses are the values of Options.Loss. The name of the output follows "none:".
+// Losses are the kinds of Options.Loss.
 var Losses = []string{"cross-entropy", "mse", "bce", "l1", "none:OUTPUT"}
 
-// objective adds the loss to an output of the model: a float32 scalar, the mean
-// over the batch.
+// objective adds the loss to outputs of the model: a float32 scalar, the mean over the
+// batch, or a weighted sum of such.
 func (s *trainer) objective() error {
-	kind, output := s.opt.Loss, s.opt.LossOutput
-	if kind == "" {
-		kind = "cross-entropy"
-	}
-	own, isOwn := strings.CutPrefix(kind, "none:")
-	if isOwn {
-		kind, output = "none", own
-	}
-	y, err := s.output(output)
+	terms, err := parseLoss(s.opt.Loss)
 	if err != nil {
 		return err
+	}
+	if s.opt.LossOutput != "" {
+		if len(terms) > 1 || terms[0].output != "" {
+			return optionf("loss output %q: expected none, since loss %q names its outputs", s.opt.LossOutput, s.opt.Loss)
+		}
+		terms[0].output = s.opt.LossOutput
 	}
 	s.phase, s.of, s.scope = phaseForward, lossName, "loss/"
 	defer func() { s.of, s.scope = "", "" }()
-	elem := s.typeOf(y).Elem
-	if !elem.Floating() {
-		e := graph.Errorf("has element type %v: expected a floating-point output for the loss (--loss-output)", elem)
-		e.Tensor = s.g.Tensors[y].Name
-		return e
-	}
-	var loss ID
-	switch kind {
-	case "cross-entropy":
-		loss, err = s.crossEntropy(y)
-	case "mse":
-		d := s.sub(s.widened(y), s.widened(s.labels(elem, s.shape(y))))
-		loss = s.mean(s.mul(d, d))
-	case "l1":
-		loss = s.mean(s.op("Abs", s.sub(s.widened(y), s.widened(s.labels(elem, s.shape(y))))))
-	case "bce":
-		loss = s.binaryCrossEntropy(y)
-	case "none":
-		if n := elements(s.shape(y)); n != 1 {
-			e := graph.Errorf("has type %v: expected a loss of one element", s.typeOf(y))
-			e.Tensor = s.g.Tensors[y].Name
-			return e
+	s.loss = graph.None
+	for _, term := range terms {
+		y, err := s.output(term.output)
+		if err != nil {
+			return err
 		}
-		loss = s.reshape(y, []int64{})
-	default:
-		return optionf("loss %q: expected one of %s", kind, strings.Join(Losses, ", "))
+		if term.output == "" {
+			s.namesOutputs(y)
+		}
+		s.labelsName = labelsName
+		if len(terms) > 1 {
+			s.labelsName += "." + s.g.Tensors[y].Name
+		}
+		loss, err := s.lossOf(y, term)
+		if err != nil {
+			return err
+		}
+		loss = s.castTo(loss, graph.Float32)
+		if s.err != nil {
+			return s.err
+		}
+		if loss == y || slices.Contains(s.g.Outputs, loss) {
+			loss = s.op("Identity", loss) // so that y keeps its own name
+		}
+		if term.factor != 1 {
+			loss = s.mul(loss, s.scalar(loss, term.factor))
+		}
+		if s.loss != graph.None {
+			loss = s.add(s.loss, loss)
+		}
+		s.loss = loss
 	}
-	if err != nil {
-		return err
-	}
-	s.loss = s.castTo(loss, graph.Float32)
 	if s.err != nil {
 		return s.err
 	}
-	if s.loss == y || s.g.Tensors[s.loss].Name == s.g.Tensors[y].Name {
-		s.loss = s.op("Identity", y) // so that y keeps its own name
-	}
 	return s.claimName(s.loss, lossName)
+}
+
+// lossOf adds one loss.
+func (s *trainer) lossOf(y ID, term lossTerm) (loss ID, err error) {
+	elem, name := s.typeOf(y).Elem, s.g.Tensors[y].Name
+	if !elem.Floating() {
+		e := graph.Errorf("has element type %v: expected a floating-point output for the loss (--loss-output)", elem)
+		e.Tensor = name
+		return graph.None, e
+	}
+	if term.kind != ownLoss && s.err == nil && s.isLoss(y) {
+		if term.kind == "cross-entropy" {
+			e := graph.Errorf("has type %v: one number, as a loss is, and no scores of classes: expected --loss none:%s, which takes it as the loss, or another --loss-output", s.typeOf(y), name)
+			e.Tensor = name
+			return graph.None, e
+		}
+		s.step.Warnings = append(s.step.Warnings, fmt.Sprintf("output %s is one number, as a loss is, and %s is computed from it: --loss none:%s takes it as the loss", name, term.kind, name))
+	}
+	switch term.kind {
+	case "cross-entropy":
+		return s.crossEntropy(y)
+	case "mse":
+		d := s.sub(s.widened(y), s.widened(s.labels(elem, s.shape(y))))
+		return s.mean(s.mul(d, d)), nil
+	case "l1":
+		return s.mean(s.op("Abs", s.sub(s.widened(y), s.widened(s.labels(elem, s.shape(y)))))), nil
+	case "bce":
+		return s.binaryCrossEntropy(y), nil
+	}
+	if n := elements(s.shape(y)); n != 1 {
+		e := graph.Errorf("has type %v: expected a loss of one element", s.typeOf(y))
+		e.Tensor = name
+		return graph.None, e
+	}
+	return s.reshape(y, []int64{}), nil
 }
 
 // output finds an output of the model by name; "" is the first.
@@ -120,9 +152,17 @@ func (s *trainer) input(name string, elem graph.DType, shape []int64) ID {
 	return t
 }
 
-// labels adds the input with which the output is compared.
+// labels is the input with which the output is compared. Two losses of one output share
+// it.
 func (s *trainer) labels(elem graph.DType, shape []int64) ID {
-	return s.input(labelsName, elem, shape)
+	for _, t := range s.g.Inputs {
+		if s.given[t] && s.g.Tensors[t].Name == s.labelsName && s.typeOf(t).Elem == elem && slices.Equal(s.shape(t), shape) {
+			return t
+		}
+	}
+	t := s.input(s.labelsName, elem, shape)
+	s.given[t] = true
+	return t
 }
 
 // mean is the mean of all elements, a scalar.

@@ -22,7 +22,10 @@ type Options struct {
 	SpareDims  bool                     // Dims and Values may name dimensions and inputs that the model does not have
 	Strict     bool                     // refuse a declared shape that contradicts inference, instead of a warning
 
-	Loss          string // cross-entropy (""), mse, bce, l1, or none:OUTPUT for an output that is a loss
+	// Loss is cross-entropy (""), mse, bce, l1, or none for an output that is a loss, with the
+	// output from which it is computed: mse:OUTPUT. Several are summed:
+	// "mse:OUTPUT + 0.5*bce:OUTPUT". Each then has labels of its own, labels.OUTPUT.
+	Loss          string
 	LossOutput    string // the output from which the loss is computed; "" is the first
 	ClassAxis     *int   // of cross-entropy; nil: 1, or the last axis if there are three
 	Probabilities bool   // for bce: the output is a probability, not a logit
@@ -116,7 +119,7 @@ const minOpset = 18
 func Train(m *graph.Model, opt Options) (step *Step, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	err = retryIfMerged(func(salt int) error {
-		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]role{}, scale: graph.None, unscale: graph.None, due: graph.None, updating: graph.None, factors: map[[3]float64]ID{}}
+		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, given: map[ID]bool{}, expanded: map[ID]role{}, scale: graph.None, unscale: graph.None, due: graph.None, updating: graph.None, factors: map[[3]float64]ID{}}
 		var err error
 		step, err = s.run(salt)
 		return err
@@ -153,6 +156,8 @@ type trainer struct {
 	weighted   map[*graph.Node]bool // Loops that compute with weights
 	ties       map[ID]*Tie          // initializers that several nodes read
 	loss       ID
+	labelsName string      // of the loss that is being added
+	given      map[ID]bool // inputs for labels
 	unnamed    map[ID]bool // set after backward: outputs of nodes that may still be renamed
 	stepped    ID          // the number of the step, float64
 }
@@ -199,7 +204,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	}
 	s.salt, s.openDims = salt, s.opt.openDims
 	for _, make := range []func() error{
-		s.upgrade, s.untie, s.forward, s.objective, s.selectParameters, s.groupParameters, s.backward, s.accumulate, s.decide, s.clip, s.update, s.finish,
+		s.upgrade, s.untie, s.checkPatterns, s.forward, s.objective, s.selectParameters, s.groupParameters, s.backward, s.accumulate, s.decide, s.clip, s.update, s.finish,
 	} {
 		if err := make(); err != nil {
 			return nil, err

@@ -52,7 +52,7 @@ type PlanFlags struct {
 // TrainFlags make a training graph.
 type TrainFlags struct {
 	Train            bool               `help:"Make the graph of one training step first: forward, loss, backward, update."`
-	Loss             string             `default:"cross-entropy" placeholder:"LOSS" help:"${losses} (default cross-entropy)."`
+	Loss             string             `default:"cross-entropy" placeholder:"LOSS" help:"${losses} (default cross-entropy), of the output --loss-output. mse:OUTPUT + 0.5*bce:OUTPUT sums several."`
 	LossOutput       string             `seldom:"" placeholder:"NAME" help:"Output from which the loss is computed (default: the first)."`
 	ClassAxis        *int               `seldom:"" placeholder:"N" help:"Class axis of cross-entropy (default 1; the last for rank 3)."`
 	Probabilities    bool               `seldom:"" help:"The output of --loss bce is a probability, not a logit."`
@@ -258,14 +258,14 @@ func (f *TrainFlags) lossScale() (*autodiff.LossScale, error) {
 
 // check refuses flags that would have no effect, because their user expects one.
 func (f *TrainFlags) check() error {
-	crossEntropy, bce := f.Loss == "" || f.Loss == "cross-entropy", f.Loss == "bce"
+	crossEntropy, bce := autodiff.HasLoss(f.Loss, "cross-entropy"), autodiff.HasLoss(f.Loss, "bce")
 	for _, p := range []struct {
 		flag  string
 		given bool
 		means bool   // something, beside the others
 		with  string // what it means something with
 	}{
-		{"--loss", !crossEntropy, f.Train, "--train"},
+		{"--loss", f.Loss != "" && f.Loss != "cross-entropy", f.Train, "--train"},
 		{"--loss-output", f.LossOutput != "", f.Train, "--train"},
 		{"--class-axis", f.ClassAxis != nil, f.Train, "--train"},
 		{"--probabilities", f.Probabilities, f.Train, "--train"},

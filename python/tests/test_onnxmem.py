@@ -117,6 +117,8 @@ class Optimize(Folder):
         self.assertEqual(p.plan.mode, "training")
         self.assertTrue((self.folder / "step.params.onnx").exists())
         self.assertEqual(onnxmem.optimize(self.model, train=True).plan.mode, "training")
+        with self.assertRaisesRegex(onnxmem.Refused, '--freeze: "layr1" matches no initializer: expected .* such as layer1'):
+            onnxmem.optimize(self.model, train={"freeze": "layer1|layr1"})
 
     def test_limit(self) -> None:
         free = onnxmem.optimize(self.model, train=True, dims={"batch": 4})
