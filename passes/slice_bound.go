@@ -85,6 +85,10 @@ func (r *region) largestNames(list []int32) []string {
 // has not run, what it reads whole is there; while its rows have not been taken, what is cut
 // is there; and an output is there from the first rows that are put into it.
 //
+// An input that nothing reads lives at the first step alone, at which the graph with slices
+// may run a node that the skeleton lacks: one that makes room for an output. So it counts
+// nothing. The inputs that are read are still there when the first node of the skeleton runs.
+//
 // Regions inside of slices are slices' own, too: take one slice of each. They change what
 // the slices around them read whole: of some of it, they take rows (cutInside).
 func (m *slicedModel) anyCount(ctx context.Context, least plan.SliceBound) (plan.SliceBound, error) {
@@ -173,6 +177,9 @@ func (x *slicer) skeleton(choices []*slicing.Choice, inside map[read]bool) *sche
 	}
 	for i := range p.Tensors {
 		t := &p.Tensors[i]
+		if t.Producer < 0 && len(t.Consumers) == 0 && !t.Output {
+			t.Bytes = 0
+		}
 		if i < len(changed) && changed[i] {
 			t.Reuses = nil
 		}

@@ -124,6 +124,42 @@ func TestBoundOfRowsInside(t *testing.T) {
 	}
 }
 
+// TestBoundWithUnreadInput: an input that nothing reads lives at the first step, and this may
+// be a node that only slices have: one that makes room for their output.
+func TestBoundWithUnreadInput(t *testing.T) {
+	b := graph.NewBuilder("unread", 17)
+	b.Input("unread", graph.TensorOf(graph.Float32, 64))
+	conv := func(name string, x graph.TensorID, in, out int64) graph.TensorID {
+		w := b.Floats(name+".weight", []int64{out, in, 1, 1}, make([]float32, in*out))
+		return b.Add(&graph.Node{Name: "n" + name, Op: "Conv", Inputs: []graph.TensorID{x, w}}, name)[0]
+	}
+	wide := b.Node("Relu", "wide.relu", conv("wide", b.Input("x", graph.TensorOf(graph.Float32, 1, 2, 8, 8)), 2, 8))
+	narrow := conv("narrow", wide, 8, 4)
+	b.Output(b.Node("GlobalAveragePool", "y", narrow))
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := slicerOf(t, m, SlicesExact)
+	sliced := &slicedModel{from: x}
+	for v, n := range x.base.main.g.Nodes {
+		if n.Op == "GlobalAveragePool" {
+			sliced.choices = append(sliced.choices, x.search.Find(v-1, v, v, 1).In(4))
+		}
+	}
+	state, err := x.ordered(t.Context(), sliced)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound, err := sliced.anyCount(t.Context(), plan.SliceBound{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if peak := state.main.loads.Peak; bound.Bytes > peak || bound.Bytes < peak*9/10 {
+		t.Errorf("a peak of %d bytes: expected a bound that is nearly so high, found %d", peak, bound.Bytes)
+	}
+}
+
 // boundCheck compares bounds with the peaks of all orders.
 type boundCheck struct {
 	slices Slices

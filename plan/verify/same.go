@@ -76,69 +76,24 @@ func (s sameNode) payload(a, b *graph.Data) bool {
 	})
 }
 
-// body compares graphs of attributes: their captures, their nodes in order, and
-// the tensors that these read and make.
+// body compares graphs of attributes: what their outputs are computed of, and that both
+// have the same nodes. The planner orders the nodes of a body anew, so they are paired from
+// the outputs on, whatever their order and their names.
 func (s sameNode) body(g, h *graph.Graph) bool {
 	if len(g.Tensors) != len(h.Tensors) || len(g.Nodes) != len(h.Nodes) || len(g.Inputs) != len(h.Inputs) ||
 		len(g.Outputs) != len(h.Outputs) || len(g.Captures) != len(h.Captures) {
 		return false
 	}
-	to := make([]graph.TensorID, len(g.Tensors)) // to tensors of h
-	for t := range to {
-		to[t] = none
-	}
-	same := func(a, b graph.TensorID) bool { return a < 0 && b < 0 || a >= 0 && b >= 0 && to[a] == b }
-	for i, c := range g.Captures {
-		d := h.Captures[i]
-		if !s.outer(c.Outer, d.Outer) {
-			return false
-		}
-		to[c.Inner] = d.Inner
-	}
+	p := newPairing(s, g, h)
 	for i, t := range g.Inputs {
-		to[t] = h.Inputs[i]
-	}
-	if !s.initializers(g, h, to) {
-		return false
-	}
-	inner := sameNode{s.source, s.other, same}
-	for i, n := range g.Nodes {
-		m := h.Nodes[i]
-		if n.Op != m.Op || n.Domain != m.Domain || n.Overload != m.Overload || len(n.Outputs) != len(m.Outputs) ||
-			!slices.EqualFunc(n.Inputs, m.Inputs, same) || inner.attributes(n, m) != "" {
+		if !p.tensors(t, h.Inputs[i]) {
 			return false
 		}
-		for k, t := range n.Outputs {
-			if (t < 0) != (m.Outputs[k] < 0) {
-				return false
-			}
-			if t >= 0 {
-				to[t] = m.Outputs[k]
-			}
-		}
 	}
-	return slices.EqualFunc(g.Outputs, h.Outputs, same)
-}
-
-// initializers pairs the constants of two bodies, in their order.
-func (s sameNode) initializers(g, h *graph.Graph, to []graph.TensorID) bool {
-	list := func(g *graph.Graph) (list []graph.TensorID) {
-		for id, t := range g.Tensors {
-			if t.Data != nil {
-				list = append(list, graph.TensorID(id))
-			}
-		}
-		return list
-	}
-	a, b := list(g), list(h)
-	if len(a) != len(b) {
-		return false
-	}
-	for i, t := range a {
-		if !s.data(g.Tensors[t].Data, h.Tensors[b[i]].Data) {
+	for i, t := range g.Outputs {
+		if !p.tensors(t, h.Outputs[i]) {
 			return false
 		}
-		to[t] = b[i]
 	}
-	return true
+	return p.settle() && p.unread() && p.initializers()
 }

@@ -155,7 +155,7 @@ func (c *sliced) piece(p *sliceNode, n *graph.Node) string {
 		return fmt.Sprintf("expected the output of %s as its tensor, found %q", name, graph.Short(p.tensor))
 	}
 	if slices.ContainsFunc(n.Inputs, func(t graph.TensorID) bool { return t >= 0 && c.holds[t].kind == hasFault }) {
-		return c.skipped(n)
+		return c.skipped(p, n)
 	}
 	var x contents
 	switch p.role {

@@ -90,7 +90,17 @@ func (b *before) has(c contents, t graph.TensorID, axis int, lo, hi int64) bool 
 	if r := b.relative(c, t); r.kind == hasRows && r.of == t && r.axis == axis && r.lo == anyRow && r.modulo == 0 {
 		return r.hi == hi-lo
 	}
-	return c == b.rowsOf(t, axis, lo, hi)
+	return b.ofSource(c) == b.rowsOf(t, axis, lo, hi)
+}
+
+// ofSource returns rows of a tensor of a slice as rows of the tensor of the source, where that
+// can be said: both are the same, and what a tensor holds may have been made relative to the
+// slice before it is compared.
+func (b *before) ofSource(c contents) contents {
+	if c.kind != hasRows || c.axis == none || c.modulo != 0 {
+		return c
+	}
+	return b.rowsOf(c.of, c.axis, c.lo, c.hi)
 }
 
 // text describes contents in a message.

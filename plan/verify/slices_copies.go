@@ -14,7 +14,7 @@ import (
 func (c *sliced) copied(p *sliceNode, n *graph.Node) string {
 	if c.b.lacks && c.tensor(p.tensor) == none {
 		c.unchecked = true
-		return c.skipped(n)
+		return c.skipped(p, n)
 	}
 	of, wrong := c.role(p)
 	if wrong != "" {
@@ -31,12 +31,12 @@ func (c *sliced) copied(p *sliceNode, n *graph.Node) string {
 	case len(n.Outputs) != len(old.Outputs):
 		return fmt.Sprintf("expected %s, as %s has, found %d", count(len(old.Outputs), "output"), c.b.g.Label(maker), len(n.Outputs))
 	case slices.ContainsFunc(n.Inputs, func(t graph.TensorID) bool { return t >= 0 && c.holds[t].kind == hasFault }):
-		return c.skipped(n)
+		return c.skipped(p, n)
 	case x == nil:
 		return fmt.Sprintf("%s has bodies or types that are not exact: expected no copies", c.b.g.Label(maker))
 	case !rowmap.Known(old.Domain, old.Op):
 		c.unchecked = true
-		return c.skipped(n)
+		return c.skipped(p, n)
 	default:
 		if wrong, weighs := c.weighed(p, n, old, of); weighs {
 			return wrong
@@ -131,6 +131,9 @@ func (k *copying) along(axis int, length int64) string {
 	}
 	total := k.node.Out[0].Shape[axis]
 	first, alike := k.firstRows(m, length, total)
+	if lo, known := k.likely(m); known && !alike && lo >= 0 && lo <= total-length {
+		first = append([]int64{lo}, first...)
+	}
 	wrong := ""
 	for _, lo := range first {
 		change := rowmap.Change{}
@@ -150,6 +153,17 @@ func (k *copying) along(axis int, length int64) string {
 		wrong = fmt.Sprintf("expected rows of axis %d of %q from rows of its inputs, found inputs that make no %d rows%s", axis, graph.Short(k.p.tensor), length, c.made(k.n.Inputs[0]))
 	}
 	return wrong
+}
+
+// likely returns the first row that the copy is likely to make, by what is done with its
+// outputs.
+func (k *copying) likely(m *rowmap.Map) (lo int64, known bool) {
+	for i, t := range k.n.Outputs {
+		if at, placed := k.c.at[t]; placed && t >= 0 && m.Out[i] == at.axis {
+			return at.lo, true
+		}
+	}
+	return 0, false
 }
 
 // reading says for a message which rows the copy reads of the first input that is cut.

@@ -80,6 +80,43 @@ var slicedTexts = []struct {
 		out y
 	`}, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 45}}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Gemm"] > 2 && ops["Div"] > 0 }, true},
 	{"attention in pieces", weighing, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Bytes: 4100}}, func(ops map[string]int, p *plan.Plan) bool { return len(p.Slices.Regions[0].Running) == 1 }, false},
+	{"two halves of the same rows", text{main: `
+		in x float32 1 8 16 16
+		weight k float32 16 1 3 3
+		a = Concat(x, x) axis=1
+		b = Conv(a, k) pads=1,1,1,1 group=16
+		c = Relu(b)
+		d = MaxPool(c) kernel_shape=4,4 strides=4,4
+		out d
+	`}, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 75}}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Concat"] > 1 }, false},
+	{"two halves that are summed", text{main: `
+		in x float32 32 16
+		weight w float32 16 256
+		a = Concat(x, x) axis=0
+		h = MatMul(a, w)
+		r = Relu(h)
+		g = Gemm(a, r) transA=1
+		m = ReduceMax(r) keepdims=0
+		out g
+		out m
+	`}, passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Concat"] > 1 && ops["Gemm"] > 1 }, false},
+	{"parts of what a part makes", text{main: `
+		in x float32 1 32 8
+		weight w float32 8 24
+		weight v float32 8 48
+		y = MatMul(x, w)
+		a, b, c = Split(y) axis=2 num_outputs=3
+		p = Relu(a)
+		s = Relu(c)
+		z = MatMul(b, v)
+		d, e, f = Split(z) axis=2 num_outputs=3
+		g = Mul(d, e)
+		i = Add(g, f)
+		j = ReduceSum(i) keepdims=0
+		out j
+		out p
+		out s
+	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(_ map[string]int, p *plan.Plan) bool { return len(p.Slices.Parts) > 4 }, false},
 	{"slices inside of slices", nested, nestedOptions, isNested, false},
 	{"maxima", text{main: `
 		in x float32 32 2 16 16

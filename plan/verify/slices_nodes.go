@@ -26,6 +26,8 @@ type sliced struct {
 	same       sameNode
 	weightings map[graph.TensorID]*weighting // by the outputs of Softmax nodes and products
 	random     []bool                        // by node of the graph before: computed twice, it may differ
+	at         map[graph.TensorID]rowPlace   // where the rows of what slices make are likely to lie
+	named      map[string]graph.TensorID     // tensors of the planned graph; nil: not asked for yet
 
 	regions   []regionFound
 	unchecked bool // something could not be compared
@@ -34,8 +36,15 @@ type sliced struct {
 // tensor returns the tensor of the graph before that a name stands for, none if there
 // is none.
 func (c *sliced) tensor(name string) graph.TensorID {
-	if t, copied := c.copies[name]; copied {
+	if _, copied := c.copies[name]; copied {
 		c.used[name] = true
+	}
+	return c.lookup(name)
+}
+
+// lookup is like tensor, but does not note that there is the copy.
+func (c *sliced) lookup(name string) graph.TensorID {
+	if t, copied := c.copies[name]; copied {
 		return t
 	}
 	t, _ := c.b.find(name)
@@ -43,8 +52,8 @@ func (c *sliced) tensor(name string) graph.TensorID {
 }
 
 // compareSlices compares the planned graph with the source. It reports whether
-// everything could be compared.
-func (v *verifier) compareSlices(b *before, g *graph.Graph, tags []*sliceNode) bool {
+// everything could be compared, and of which regions copies could not be.
+func (v *verifier) compareSlices(b *before, g *graph.Graph, tags []*sliceNode) (all bool, partial []bool) {
 	c := &sliced{
 		v: v, b: b, g: g, tags: tags, holds: make([]contents, len(g.Tensors)),
 		weightings: map[graph.TensorID]*weighting{},
@@ -66,6 +75,7 @@ func (v *verifier) compareSlices(b *before, g *graph.Graph, tags []*sliceNode) b
 	for i := range c.regions {
 		c.regions[i].begin(v.p.Slices.Regions[i].Nodes)
 	}
+	c.at = c.places()
 	for i, n := range g.Nodes {
 		c.node(graph.NodeID(i), n)
 	}
@@ -78,7 +88,10 @@ func (v *verifier) compareSlices(b *before, g *graph.Graph, tags []*sliceNode) b
 			v.fault(CodeSlices, "slices: copy %q: expected a node that makes it, found none", graph.Short(x.Tensor))
 		}
 	}
-	return !c.unchecked && !c.data.unread
+	for i := range c.regions {
+		partial = append(partial, c.regions[i].partial && !c.regions[i].faulty)
+	}
+	return !c.unchecked && !c.data.unread, partial
 }
 
 // aliases collects the names of tensors that several steps make: the last one has the
@@ -367,6 +380,8 @@ func (c *sliced) node(id graph.NodeID, n *graph.Node) {
 	}
 	where := "outside of the regions"
 	if p != nil {
+		c.partly(p)
+		c.regions[p.region].faulty = true
 		where = fmt.Sprintf("region %d, slice %d", p.region, p.slice)
 	}
 	c.v.fault(CodeSlices, "slices: %s: %s: %s", where, c.g.Label(id), wrong)

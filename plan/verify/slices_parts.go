@@ -66,6 +66,7 @@ func (b *before) divide(v *verifier, parts []plan.SlicedPart) bool {
 		}
 		d.parts[where] = t
 	}
+	b.g.Link() // parts read the results of a Split, too: those of a product behind another one
 	d.instead()
 	b.g.Link()
 	b.values = append(b.values, make([]*ops.Value, len(b.g.Tensors)-len(b.values))...)

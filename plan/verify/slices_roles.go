@@ -143,7 +143,8 @@ func (c *sliced) role(p *sliceNode) (graph.TensorID, string) {
 }
 
 // skipped gives up on a node that follows from what was not checked.
-func (c *sliced) skipped(n *graph.Node) string {
+func (c *sliced) skipped(p *sliceNode, n *graph.Node) string {
+	c.partly(p)
 	for _, t := range n.Outputs {
 		if t >= 0 {
 			c.holds[t] = contents{kind: hasFault}
@@ -171,7 +172,7 @@ func (c *sliced) taken(p *sliceNode, n *graph.Node) string {
 	shape := c.b.shape(of)
 	x := c.b.relative(c.holds[n.Inputs[0]], of)
 	if x.kind == hasFault {
-		return c.skipped(n)
+		return c.skipped(p, n)
 	}
 	if axis < 0 || axis >= int64(len(shape)) || from < 0 || to <= from || to > shape[axis] {
 		return fmt.Sprintf("expected rows of an axis of %q, found rows [%d, %d) of axis %d", graph.Short(p.tensor), from, to, axis)
@@ -268,12 +269,12 @@ func (c *sliced) put(p *sliceNode, n *graph.Node) string {
 		next.over = base.of
 		r.makes(p.tensor, axis, r.over(c, n.Inputs[0]), label)
 	case base.kind == hasFault || part.kind == hasFault:
-		return c.skipped(n)
+		return c.skipped(p, n)
 	default:
 		return fmt.Sprintf("input 0: expected room for %q, or rows of its axis %d in it, found %s%s", graph.Short(p.tensor), axis, c.b.text(base), c.made(n.Inputs[0]))
 	}
 	if part.kind == hasFault {
-		return c.skipped(n)
+		return c.skipped(p, n)
 	}
 	for j := range 2 {
 		if wrong := c.inSlice(p, n.Inputs[j], j == 0); wrong != "" {
@@ -357,7 +358,7 @@ func (c *sliced) added(p *sliceNode, n *graph.Node) string {
 	}
 	a, b := c.holds[n.Inputs[0]], c.holds[n.Inputs[1]]
 	if a.kind == hasFault || b.kind == hasFault {
-		return c.skipped(n)
+		return c.skipped(p, n)
 	}
 	for j := range 2 {
 		earlier := j == 0 && a.top == 0 // the sum of an attention in pieces is scaled first
@@ -386,7 +387,7 @@ func (c *sliced) divided(p *sliceNode, n *graph.Node) string {
 	x := c.holds[n.Inputs[0]]
 	switch {
 	case x.kind == hasFault:
-		return c.skipped(n)
+		return c.skipped(p, n)
 	case how == nil || !how.mean:
 		return fmt.Sprintf("expected parts of the mean %q that slices make, found none", graph.Short(p.tensor))
 	case x.kind != hasSum || x.of != of || x.hi != how.length || x.lo > 0:

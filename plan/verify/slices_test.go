@@ -40,6 +40,8 @@ var (
 		{name: "vit_b_16", set: map[string]string{"size": "64", "patch": "8", "classes": "10", "layers": "2", "hidden": "32", "heads": "4", "ff": "128"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 23},
 		{name: "googlenet", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 53, long: true},
 		{name: "mobilenet_v2", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, every: 37, long: true},
+		// Slices of images lie inside of slices of images.
+		{name: "efficientnet_b0", dims: map[string]int64{"batch": 8}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 5}, every: 397, long: true},
 		{name: "resnet18", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000}, every: 31},
 		{name: "vit_b_16", set: map[string]string{"size": "64", "patch": "8", "classes": "10", "layers": "2", "hidden": "32", "heads": "4", "ff": "128"}, dims: map[string]int64{"batch": 2}, opt: passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000, Compact: true}, every: 11},
 		{name: "resnet18", set: map[string]string{"width": "0.25", "size": "32", "classes": "10"}, dims: map[string]int64{"batch": 4}, opt: passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000, Compact: true}, every: 11},
