@@ -110,21 +110,28 @@ func (b *builder) frame(g *graph.Graph, opsets []graph.Opset, outer *frame, args
 	return f, b.steps(f, opsets, a)
 }
 
-// views gives each tensor without a planned place the place of the constant or
+// views gives each tensor that views a constant the place of that constant, wherever the
+// plan puts it, unless it is an output, and each tensor without a planned place that of the
 // outer tensor that it views. Tensors that view nothing go to the side pool.
 func (b *builder) views(f *frame) error {
 	order, _ := f.g.Topological()
 	for _, n := range order {
+		fixed := f.fixed(f.g.Nodes[n])
 		for k, id := range f.g.Nodes[n].Outputs {
-			if id < 0 || f.tensors[id].room > 0 || f.tensors[id].Const || f.g.Tensors[id].Dynamic != "" {
+			if id < 0 || f.tensors[id].Const || f.g.Tensors[id].Dynamic != "" {
 				continue
 			}
 			t := f.tensors[id]
-			if v := viewedOf(f.g.Nodes[n], k); v != graph.None && !b.s.opt.Separate {
-				if from := f.tensors[v]; from != nil && (from.room > 0 || from.Const) {
+			t.Fixed = t.Fixed || fixed
+			if v := viewedOf(f.g.Nodes[n], k); v != graph.None {
+				placed := t.room > 0 || b.s.opt.Separate
+				if from := f.tensors[v]; from != nil && (from.Const && !f.g.Tensors[id].Output || !placed && (from.room > 0 || from.Const)) {
 					t.At, t.room, t.Const, t.guarded = from.At, max(from.room, int64(from.Bytes())), from.Const, from.guarded
 					continue
 				}
+			}
+			if t.room > 0 {
+				continue
 			}
 			if t.exact && t.Bytes() > 0 {
 				block, err := b.s.side.hold(nameOf(t.name), int64(t.Bytes()))
@@ -136,6 +143,24 @@ func (b *builder) views(f *frame) error {
 		}
 	}
 	return nil
+}
+
+// fixed reports whether a node computes from constants alone ([kernel.Tensor.Fixed]). Those
+// that move bytes to and from a host pool, or into a larger tensor, do not change them.
+func (f *frame) fixed(n *graph.Node) bool {
+	if !n.Semantics.Known || n.Semantics.Random || len(n.Bodies()) > 0 || n.Semantics.Call != nil && !n.Semantics.Call.Function.Own() {
+		return false
+	}
+	shapes := readsShapes(n)
+	for _, id := range n.Inputs {
+		if id < 0 || f.tensors[id] == nil { // left out, here or in the call of the function
+			continue
+		}
+		if t := f.tensors[id]; !t.Fixed && !(shapes && t.exact) {
+			return false
+		}
+	}
+	return true
 }
 
 // tensor builds one tensor of a frame.
@@ -246,6 +271,9 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		f.steps[i] = st
 	}
 	if b.s.gpu == nil {
+		if err := b.computeQuantized(f); err != nil {
+			return err
+		}
 		f.joinQuantized()
 	}
 	f.holdPlanes()

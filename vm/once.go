@@ -44,28 +44,82 @@ func (st *step) onlyPacked(given graph.TensorID) bool {
 // computeOnce runs a node that computes a constant for products when the session is
 // built. The node then does nothing at run time.
 func (b *builder) computeOnce(st *step) {
-	if b.s.opt.NoPack || st.unread || !st.onlyPacked(graph.None) {
+	if b.s.opt.NoPack || st.unread || st.once || !st.onlyPacked(graph.None) {
 		return
 	}
+	_ = b.computeNow(st) // if no memory may be used for it, the node runs at every step
+}
+
+// computeNow runs a node whose output is a constant when the session is built. It fails if
+// no memory may be used for it. A node that cannot run is left to prepare, which reports
+// that.
+func (b *builder) computeNow(st *step) error {
 	n := st.call.Node
 	g := b.s.pr.origin(st.f.g, n.Outputs[0])
 	if open, err := st.check(); open || err != nil {
-		return // prepare reports it
+		return nil
 	}
-	run, err := kernel.Lookup("", n.Op).Prepare(&st.call)
+	run, err := kernel.Lookup(n.Domain, n.Op).Prepare(&st.call)
 	if err != nil {
-		return
+		return nil
 	}
 	out := st.out[0]
 	place := out.At
 	out.At, err = b.s.consts.take(g, out.Bytes(), b.s.opt.bound(), b.fill(st, run))
 	if err != nil {
-		out.At = place // the node runs at every step instead
-		return
+		out.At = place
+		return err
 	}
 	out.Const, out.Made = true, g
 	st.once = true
 	b.s.comparer.compareOnce(st, run)
+	return nil
+}
+
+// computeQuantized runs the nodes that compute, from constants, a quantized constant or the
+// scale or zero point of a QuantizeLinear or DequantizeLinear. What is computed between such
+// nodes is computed from bytes if these are constants: with other bits than from reals. So
+// they must be constants whether they were folded or not, and with Options.NoPack, too.
+func (b *builder) computeQuantized(f *frame) error {
+	order, _ := f.g.Topological()
+	serves := make([]bool, len(f.steps))
+	for _, id := range slices.Backward(order) {
+		serves[id] = f.steps[id].forQuantized(serves)
+	}
+	for _, id := range order {
+		st := f.steps[id]
+		if !serves[id] || slices.ContainsFunc(st.in, func(t *tensor) bool { return t != nil && !t.Const }) {
+			continue
+		}
+		b.at = st
+		if err := b.computeNow(st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forQuantized reports whether a step computes such a constant, or what one is computed
+// from. serves says that of the steps that read it.
+func (st *step) forQuantized(serves []bool) bool {
+	n := st.call.Node
+	if kernel.Lookup(n.Domain, n.Op) == nil || n.Semantics.Call != nil || !st.f.fixed(n) || !st.exact() ||
+		len(st.out) != 1 || st.out[0] == nil || st.out[0].Const || st.out[0].Type == graph.String || st.out[0].Bytes() == 0 {
+		return false
+	}
+	id := n.Outputs[0]
+	out := st.f.g.Tensors[id]
+	return !out.Output && slices.ContainsFunc(out.Readers, func(r graph.NodeID) bool {
+		switch n := st.f.g.Nodes[r]; {
+		case n.Domain != "":
+			return false
+		case n.Op == "DequantizeLinear":
+			return true
+		case n.Op == "QuantizeLinear":
+			return slices.Contains(n.Inputs[1:], id)
+		}
+		return serves[r]
+	})
 }
 
 // releasePacked frees the computed constants that every reader has packed. The
@@ -129,7 +183,7 @@ func (b *builder) computeOutput(st *step) error {
 			return err
 		}
 	}
-	run, err := kernel.Lookup("", st.call.Node.Op).Prepare(&st.call)
+	run, err := kernel.Lookup(st.call.Node.Domain, st.call.Node.Op).Prepare(&st.call)
 	if err != nil {
 		return err
 	}
