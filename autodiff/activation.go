@@ -33,8 +33,8 @@ var activationRules = []Rule{
 	{Op: "HardSwish", Fused: true, Grad: func(c *Backward) {
 		x := c.X(0)
 		slope := c.plus(c.times(x, 1.0/3), 0.5)
-		above := c.where(c.op("Greater", x, c.scalar(x, 3)), c.D(0), c.mul(c.D(0), slope))
-		c.Set(0, c.where(c.op("Less", x, c.scalar(x, -3)), c.scalar(x, 0), above))
+		above := c.where(c.op("GreaterOrEqual", x, c.scalar(x, 3)), c.D(0), c.mul(c.D(0), slope))
+		c.Set(0, c.where(c.op("LessOrEqual", x, c.scalar(x, -3)), c.scalar(x, 0), above))
 	}},
 	{Op: "Tanh", Fused: true, Grad: byResult(func(c *Backward, y ID) ID { return c.sub(c.scalar(y, 1), c.mul(y, y)) })},
 	{Op: "Softplus", Grad: byInput(func(c *Backward, x ID) ID { return c.op("Sigmoid", x) })},
@@ -124,7 +124,8 @@ func geluSlope(c *Backward, x ID, tanh bool) ID {
 		return c.add(cdf, c.mul(x, pdf))
 	}
 	k := math.Sqrt(2 / math.Pi)
-	square := c.mul(x, x)
+	// Beyond 10, t is ±1 and 1-t² is 0: the limit keeps its other factor finite.
+	square := c.op("Min", c.mul(x, x), c.scalar(x, 100))
 	t := c.op("Tanh", c.mul(c.times(x, k), c.plus(c.times(square, 0.044715), 1)))
 	inner := c.times(c.plus(c.times(square, 3*0.044715), 1), k)
 	rest := c.mul(c.mul(x, c.sub(c.scalar(t, 1), c.mul(t, t))), inner)
@@ -146,40 +147,27 @@ func (c *Backward) throughRelu(y ID) ID {
 	return c.where(c.positive(y), c.D(0), c.scalar(c.D(0), 0))
 }
 
-// clipGrad passes the gradient of elements within the bounds, both ends included.
-// For Relu6 the ends are excluded, as in PyTorch: then the result, which is often
-// kept anyway, is enough. Otherwise one bool per element of the input is kept.
+// clipGrad passes the gradient of elements between the bounds, both excluded, as PyTorch
+// does. The result says which these are, and it is often kept anyway.
 func clipGrad(c *Backward) {
-	x, d, low, high := c.X(0), c.D(0), c.X(1), c.X(2)
+	d, low, high := c.D(0), c.X(1), c.X(2)
 	zero := c.scalar(d, 0)
-	switch {
-	case !c.saves(savingMask):
-		if c.present(low) {
-			d = c.where(c.op("Less", x, low), zero, d)
-		}
-		if c.present(high) {
-			d = c.where(c.op("Greater", x, high), zero, d)
-		}
-	case c.is(low, 0) && c.is(high, 6):
-		y := c.Y(0)
-		d = c.where(c.op("And", c.positive(y), c.op("Less", y, high)), d, zero)
-	case c.present(low) && c.present(high):
-		d = c.where(c.op("Or", c.op("Less", x, low), c.op("Greater", x, high)), zero, d)
-	case c.present(low):
-		d = c.where(c.op("Less", x, low), zero, d)
-	case c.present(high):
-		d = c.where(c.op("Greater", x, high), zero, d)
+	var within []ID
+	if c.isZero(low) {
+		within = append(within, c.positive(c.Y(0)))
+	} else if c.present(low) {
+		within = append(within, c.op("Greater", c.Y(0), low))
+	}
+	if c.present(high) {
+		within = append(within, c.op("Less", c.Y(0), high))
+	}
+	if len(within) == 2 && c.saves(savingMask) {
+		within = []ID{c.op("And", within...)}
+	}
+	for _, w := range within {
+		d = c.where(w, d, zero)
 	}
 	c.Set(0, d)
-}
-
-// is reports whether an input is a known number equal to v.
-func (c *Backward) is(t ID, v float64) bool {
-	if !c.present(t) {
-		return false
-	}
-	list, ok := c.values[t].Floats()
-	return ok && len(list) == 1 && list[0] == v
 }
 
 // dropoutGrad needs the mask; in inference mode Dropout is the identity.

@@ -43,7 +43,7 @@ func (e *emitter) composites(nodes []*graph.Node) []*graph.Node {
 			}
 			gone[g.last] = true
 			stands := &graph.Node{
-				Name: g.last.Name, Op: g.op, Attrs: append(g.attrs.list(), g.more...),
+				Name: g.last.Name, Domain: g.domain, Op: g.op, Attrs: append(g.attrs.list(), g.more...),
 				Inputs: append([]ID{g.x}, g.rest...), Outputs: append(slices.Clone(g.last.Outputs), g.besides...),
 			}
 			replaced[g.last], e.stands[stands] = stands, g.last
@@ -67,6 +67,7 @@ func (e *emitter) composites(nodes []*graph.Node) []*graph.Node {
 
 // group is a set of nodes that spell out one operator of x.
 type group struct {
+	domain  string
 	op      string
 	attrs   attrs
 	more    []*graph.Attr // attributes to copy from a node of the group
@@ -78,7 +79,7 @@ type group struct {
 }
 
 // patterns find a group, starting from a node that identifies it.
-var patterns = []func(*matcher, *graph.Node) (group, bool){swishGroup, geluGroup, crossEntropyGroup, safeSoftmaxGroup, poolGroup, rmsNormGroup}
+var patterns = []func(*matcher, *graph.Node) (group, bool){swishGroup, geluGroup, crossEntropyGroup, safeSoftmaxGroup, poolGroup, rmsNormGroup, logGroup, atanGroup, spelledGroup}
 
 // matcher searches the neighbourhood of a node.
 type matcher struct {

@@ -16,6 +16,12 @@ import (
 // graph in a topological order.
 func (e *emitter) differentiate(nodes []*graph.Node, outs, seeds, wrt []ID) ([]ID, error) {
 	t := newTape(e)
+	e.forwardMakers = map[ID]*graph.Node{}
+	for _, n := range nodes {
+		for _, id := range n.Outputs {
+			e.forwardMakers[id] = n
+		}
+	}
 	nodes = e.lifted(e.composites(nodes))
 	if err := t.analyse(nodes, outs, wrt); err != nil {
 		return nil, err

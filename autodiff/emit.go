@@ -28,9 +28,12 @@ type emitter struct {
 	scope  string             // prefix of the names of emitted tensors
 	made   map[ID]bool        // constants that the emitter made
 	makers map[ID]*graph.Node // of the tensors that emitted nodes make
-	fused  bool               // gradients of convolutions' weights are single nodes
-	fuse   *fuser             // nil: other gradients are emitted as standard operators
-	saving savingSet          // the savings that are on
+	// forwardMakers are the makers of the tensors of the graph that is differentiated.
+	forwardMakers map[ID]*graph.Node
+	spelled       []group   // groups whose nodes the emitter made, to be differentiated as one operator
+	fused         bool      // gradients of convolutions' weights are single nodes
+	fuse          *fuser    // nil: other gradients are emitted as standard operators
+	saving        savingSet // the savings that are on
 
 	items map[ID][]ID // of sequences, where they are known
 

@@ -115,7 +115,11 @@ func (c *Backward) labelWeights() (labels, d ID) {
 	case reduction == "mean" && weights == graph.None:
 		return labels, c.times(d, 1/float64(elements(shape)/shape[1]))
 	case reduction == "mean":
-		d = c.div(d, c.sum(weights, axes(0, len(shape)-1), false))
+		total := c.sum(weights, axes(0, len(shape)-1), false)
+		d = c.div(d, total)
+		if ignore != nil { // if no label counts, the loss is no number, and the gradient 0, as in PyTorch
+			d = c.where(c.op("Equal", total, c.scalar(total, 0)), c.scalar(d, 0), d)
+		}
 		fallthrough
 	case weights != graph.None:
 		d = c.mul(weights, d)

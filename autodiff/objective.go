@@ -168,9 +168,7 @@ func (s *trainer) labels(elem graph.DType, shape []int64) ID {
 // mean is the mean of all elements, a scalar.
 func (s *trainer) mean(t ID) ID { return s.reduce("ReduceMean", t, axes(0, s.rank(t)), false) }
 
-// crossEntropy takes class indices as labels. If a Softmax or LogSoftmax makes
-// the output, the loss is computed from its input instead, since the loss
-// contains a LogSoftmax.
+// crossEntropy takes class indices as labels; those of ignoredLabel do not count.
 func (s *trainer) crossEntropy(y ID) (ID, error) {
 	shape := s.shape(y)
 	if s.err != nil { // the shape is not fixed, so the class axis is not known
@@ -195,13 +193,7 @@ func (s *trainer) crossEntropy(y ID) (ID, error) {
 		e.Tensor = s.g.Tensors[y].Name
 		return graph.None, e
 	}
-	for _, n := range s.g.Nodes {
-		if slices.Contains(n.Outputs, y) && (n.Op == "Softmax" || n.Op == "LogSoftmax") && n.Domain == "" {
-			s.step.Warnings = append(s.step.Warnings, "output "+s.g.Tensors[y].Name+" is made by "+n.Op+": the loss is computed from the input of that node")
-			y = n.Inputs[0]
-		}
-	}
-	y = s.widened(y)
+	y = s.widened(s.classScores(y, axis))
 	labels := s.labels(graph.Int64, slices.Delete(slices.Clone(shape), axis, axis+1))
 	classes := shape[axis]
 	switch last := len(shape) - 1; {
@@ -213,24 +205,10 @@ func (s *trainer) crossEntropy(y ID) (ID, error) {
 		perm := slices.Insert(slices.Delete(axes(0, len(shape)), axis, axis+1), min(1, last), int64(axis))
 		y = s.transpose(y, perm...)
 	}
+	mean := attrs{"reduction": "mean", "ignore_index": ignoredLabel}
 	if !s.saves(savingCrossEntropy) {
-		return s.emit("SoftmaxCrossEntropyLoss", attrs{"reduction": "mean"}, 2, y, labels)[0], nil
+		return s.emit("SoftmaxCrossEntropyLoss", mean, 2, y, labels)[0], nil
 	}
 	logs := s.with("LogSoftmax", attrs{"axis": 1}, y)
-	return s.with("NegativeLogLikelihoodLoss", attrs{"reduction": "mean"}, logs, labels), nil
-}
-
-// binaryCrossEntropy of logits is softplus(y) - y·label, of probabilities
-// -(label·log y + (1-label)·log(1-y)), where each logarithm is clamped to -100,
-// as in PyTorch.
-func (s *trainer) binaryCrossEntropy(y ID) ID {
-	labels := s.widened(s.labels(s.typeOf(y).Elem, s.shape(y)))
-	y = s.widened(y)
-	if !s.opt.Probabilities {
-		return s.mean(s.sub(s.op("Softplus", y), s.mul(y, labels)))
-	}
-	one := s.scalar(y, 1)
-	log := func(p ID) ID { return s.op("Clip", s.op("Log", p), s.scalar(y, -100)) }
-	gain := s.add(s.mul(labels, log(y)), s.mul(s.sub(one, labels), log(s.sub(one, y))))
-	return s.op("Neg", s.mean(gain))
+	return s.with("NegativeLogLikelihoodLoss", mean, logs, labels), nil
 }

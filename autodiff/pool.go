@@ -238,9 +238,15 @@ func globalAveragePoolGrad(c *Backward) {
 	c.Set(0, c.expand(c.times(c.D(0), 1/float64(elements(x[2:]))), x))
 }
 
-// globalMaxPoolGrad shares the gradient out equally among equal maxima.
+// globalMaxPoolGrad passes the gradient to the first of equal maxima, as PyTorch's pools
+// do.
 func globalMaxPoolGrad(c *Backward) {
-	over := axes(2, c.rank(c.X(0))-2)
-	m := c.castLike(c.op("Equal", c.X(0), c.Y(0)), c.D(0))
-	c.Set(0, c.mul(m, c.div(c.D(0), c.sum(m, over, true))))
+	shape := c.shape(c.X(0))
+	if c.err != nil {
+		return
+	}
+	flat := []int64{shape[0], shape[1], elements(shape[2:])}
+	first := c.with("ArgMax", attrs{"axis": 2}, c.reshape(c.X(0), flat))
+	d := c.reshape(c.D(0), []int64{shape[0], shape[1], 1})
+	c.Set(0, c.reshape(c.with("ScatterElements", attrs{"axis": 2}, c.zeros(c.X(0), flat...), first, d), shape))
 }

@@ -11,14 +11,12 @@ var reduceRules = []Rule{
 	{Op: "ReduceMean", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.times(r.d, 1/float64(r.count)) })},
 	{Op: "ReduceMax", Inputs: []int{0}, Grad: reduceGrad(reduceExtreme)},
 	{Op: "ReduceMin", Inputs: []int{0}, Grad: reduceGrad(reduceExtreme)},
-	{Op: "ReduceProd", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.div(c.mul(r.d, r.y()), c.X(0)) })},
+	{Op: "ReduceProd", Inputs: []int{0}, Grad: reduceGrad(prodGrad)},
 	{Op: "ReduceL1", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.mul(r.d, c.op("Sign", c.X(0))) })},
-	{Op: "ReduceL2", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.mul(c.X(0), c.div(r.d, r.y())) })},
+	{Op: "ReduceL2", Inputs: []int{0}, Grad: reduceGrad(normGrad)},
 	{Op: "ReduceSumSquare", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.mul(c.times(r.d, 2), c.X(0)) })},
-	{Op: "ReduceLogSumExp", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID {
-		return c.mul(r.d, c.op("Exp", c.sub(c.X(0), r.y())))
-	})},
-	{Op: "ReduceLogSum", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.div(r.d, c.op("Exp", r.y())) })},
+	{Op: "ReduceLogSumExp", Inputs: []int{0}, Grad: reduceGrad(logSumExpGrad)},
+	{Op: "ReduceLogSum", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.zeroStays(r.d, c.div(r.d, c.op("Exp", r.y()))) })},
 }
 
 // reduced is a reduction: its gradient with the reduced axes restored, and the
@@ -63,4 +61,37 @@ func reduceGrad(f func(c *Backward, r reduced) ID) func(*Backward) {
 func reduceExtreme(c *Backward, r reduced) ID {
 	m := c.castLike(c.op("Equal", c.X(0), r.y()), r.d)
 	return c.mul(m, c.div(r.d, c.sum(m, r.axes, true)))
+}
+
+// prodGrad is d times the product of the other elements. That is the product of all that
+// are not 0, divided by the element if it is one of them; but 0 if another element is 0.
+func prodGrad(c *Backward, r reduced) ID {
+	x := c.X(0)
+	if len(r.axes) == 0 {
+		return r.d
+	}
+	zero := c.op("Equal", x, c.scalar(x, 0))
+	one := c.castLike(zero, x)
+	rest := c.where(zero, c.scalar(x, 1), x)
+	product := c.mul(r.d, c.reduce("ReduceProd", rest, r.axes, true))
+	alone := c.op("Equal", one, c.sum(one, r.axes, true)) // as many zeros as the element is one
+	return c.where(alone, c.div(product, rest), c.scalar(x, 0))
+}
+
+// normGrad is x·d/y, but 0 for a row of zeros, as PyTorch's.
+func normGrad(c *Backward, r reduced) ID {
+	y := r.y()
+	share := c.div(r.d, y)
+	return c.mul(c.X(0), c.where(c.op("Equal", y, c.scalar(y, 0)), c.scalar(share, 0), share))
+}
+
+// logSumExpGrad is d times the softmax of x. Where all elements are -∞, the result is, too.
+func logSumExpGrad(c *Backward, r reduced) ID {
+	x, y := c.X(0), r.y()
+	slope := c.op("Exp", c.sub(x, y))
+	t := c.mul(r.d, slope)
+	if c.err != nil {
+		return graph.None
+	}
+	return c.zeroStays(c.expand(r.d, c.shape(t)), t)
 }

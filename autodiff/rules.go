@@ -70,7 +70,12 @@ func (r *Rule) suffix(k int) string {
 }
 
 // LookupRule returns the gradient rule of an operator; nil if there is none.
-func LookupRule(domain, op string) *Rule { return rules[ruleKey{domain, op}] }
+func LookupRule(domain, op string) *Rule {
+	if domain == spelledDomain {
+		return spelled[op]
+	}
+	return rules[ruleKey{domain, op}]
+}
 
 // flows reports whether a gradient flows through input i, given its type.
 func (r *Rule) flows(i int, elem graph.DType) bool {

@@ -47,7 +47,7 @@ func TestSaved(t *testing.T) {
 		{ruleCase{op: "Where", in: []operand{flags([]int{3}, 1, 0, 1), param(2, 3), param(2, 3)}}, "x0"},
 		{ruleCase{op: "Dropout", in: one}, "y0.mask"},
 		{ruleCase{op: "Clip", in: []operand{param(2, 3), scalar(0), scalar(6)}}, "c2 y0"},
-		{ruleCase{op: "Clip", in: []operand{param(2, 3), scalar(-1), scalar(1)}}, "c1 c2 p0"},
+		{ruleCase{op: "Clip", in: []operand{param(2, 3), scalar(-1), scalar(1)}}, "c1 c2 y0"},
 		{ruleCase{op: "MaxPool", in: image, attrs: attrs{"kernel_shape": []int64{2, 2}}}, "y0.indices"},
 		{ruleCase{op: "AveragePool", in: image, attrs: attrs{"kernel_shape": []int64{2, 2}}}, ""},
 		{ruleCase{op: "GlobalAveragePool", in: image}, ""},

@@ -71,7 +71,7 @@ var savingCases = []savingCase{
 			return b.op("relu6", "Clip", nil, b.op("wide", "Mul", nil, x, scale), zero, six)
 		},
 		[]int{4, 6},
-		"relu6", "mask", "wide",
+		"relu6", "mask", "relu6",
 	},
 	{
 		"a softmax whose NaN are replaced keeps the result",

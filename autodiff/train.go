@@ -226,6 +226,7 @@ func (s *trainer) backward() error {
 	for i, n := range order {
 		nodes[i] = s.g.Nodes[n]
 	}
+	s.forgetParameters(nodes)
 	s.phase = phaseBackward
 	seed, err := s.seed()
 	if err != nil {
@@ -254,6 +255,32 @@ func (s *trainer) backward() error {
 	}
 	s.of, s.scope = "", ""
 	return nil
+}
+
+// forgetParameters drops what is known of the elements of parameters, and of what nodes
+// make of them: it holds for the first step alone.
+func (s *trainer) forgetParameters(nodes []*graph.Node) {
+	changes := map[ID]bool{}
+	for _, p := range s.parameters {
+		changes[p] = true
+		s.values[p] = nil
+	}
+	for _, n := range nodes {
+		if n.Domain == "" && (n.Op == "Shape" || n.Op == "Size") {
+			continue
+		}
+		read := false
+		n.Reads(func(t ID) { read = read || changes[t] })
+		if !read {
+			continue
+		}
+		for _, t := range n.Outputs {
+			if t != graph.None {
+				changes[t] = true
+				s.values[t] = nil
+			}
+		}
+	}
 }
 
 // named gives a tensor a name. A tensor that must keep its name (the loss, an

@@ -74,6 +74,7 @@ TABLES = (
     Table("gradients/networks", TRAINING, slow="minutes, PyTorch, ONNX Runtime", timed=True),
     Table("gradients/optimizers", TRAINING, slow="minutes, PyTorch, ONNX Runtime"),
     Table("gradients/operators", "go test ./autodiff -count 1 -run 'TestRules$' -v", with_head("operator", "cases", "error")),
+    Table("corners/functions", "crosscheck/run corners", slow="seconds, PyTorch"),
     Table("gradients/without", "go test ./autodiff -count 1 -run TestEveryOperatorIsAccountedFor -v", with_head("has", "operators", "which")),
     Table("kernels/avx2", "crosscheck/run bench/kernels.py --level avx2", slow="ONNX Runtime", timed=True),
     Table("kernels/avx512", "crosscheck/run bench/kernels.py --level avx512", slow="ONNX Runtime, AVX-512", timed=True),

@@ -249,7 +249,7 @@ def _global_average_pool(node, x):
 
 @operator("GlobalMaxPool")
 def _global_max_pool(node, x):
-    return x.amax(dim=tuple(range(2, x.dim())), keepdim=True)
+    return {1: F.adaptive_max_pool1d, 2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}[x.dim() - 2](x, 1)
 
 
 # Normalization.
@@ -310,9 +310,10 @@ def _reduce(node, x, axes=None):
     if not axes and node.get("noop_with_empty_axes", 0):
         return x
     axes = tuple(axes or range(x.dim()))
-    if node.op in ("ReduceSumSquare", "ReduceL2"):
-        total = (x * x).sum(axes, keep)
-        return total.sqrt() if node.op == "ReduceL2" else total
+    if node.op == "ReduceSumSquare":
+        return (x * x).sum(axes, keep)
+    if node.op == "ReduceL2":
+        return torch.linalg.vector_norm(x, 2, axes, keep)
     return {"ReduceMean": torch.mean, "ReduceSum": torch.sum, "ReduceMax": torch.amax, "ReduceMin": torch.amin}[node.op](x, axes, keep)
 
 
