@@ -239,15 +239,16 @@ func (s *State) newLimitSearch() (*limitSearch, error) {
 		}
 		orders = append(orders, steps)
 	}
+	keepOrders := s.opt.Schedule != "" || s.opt.KeepRandomOrder || s.opt.UpdatesLast
 	var err error
 	if b.host == nil {
 		b.solver, err = budget.New(p, distinct(orders), budget.Options{
-			Effort: s.opt.Effort, KeepOrders: s.opt.Schedule != "" || s.opt.KeepRandomOrder || s.opt.UpdatesLast,
-			Part: s.limitPart,
+			Effort: s.opt.Effort, KeepOrders: keepOrders, Part: s.limitPart,
 		})
 	} else {
 		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
 			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: r.mustStay(p),
+			KeepOrders: keepOrders, Part: s.limitPart,
 		})
 	}
 	if err != nil {

@@ -24,6 +24,10 @@ type SwapOptions struct {
 	// NoRecompute excludes plans in which nodes run again.
 	NoRecompute bool
 
+	// KeepOrders and Part are as in [Options].
+	KeepOrders bool
+	Part       int64
+
 	// Stays marks the tensors of the problem that must not be swapped out; nil marks
 	// none.
 	Stays []bool
@@ -70,7 +74,8 @@ const (
 type Swapper struct {
 	opt           SwapOptions
 	p             *schedule.Problem
-	recomputeOnly *Solver        // plans without swaps
+	orders        [][]int32
+	recomputeOnly *Solver        // of the given orders; it is not filled
 	lines         []*lineSwapper // one for each order
 	swapOnly      []swapProblem  // plans without recomputation, for the limits of the grid
 	combined      []combined     // once asked for: without swaps, then with several sets of swaps
@@ -90,7 +95,7 @@ func NewSwapper(p *schedule.Problem, orders [][]int32, opt SwapOptions) (*Swappe
 	if err != nil {
 		return nil, err
 	}
-	s := &Swapper{opt: opt, p: p, recomputeOnly: recomputeOnly}
+	s := &Swapper{opt: opt, p: p, orders: orders, recomputeOnly: recomputeOnly}
 	for _, l := range recomputeOnly.lines {
 		s.lines = append(s.lines, newLineSwapper(p, l, rules, opt))
 	}
@@ -200,7 +205,12 @@ func (s *Swapper) bestForRecompute(w *work) *lineSwapper {
 func (s *Swapper) addRecompute(ctx context.Context, limits []int64, found []*SwapPlan) {
 	if s.combined == nil {
 		w := &work{ctx: ctx, most: math.MaxInt64}
-		s.combined = append([]combined{{solver: s.recomputeOnly, swapProblem: swapProblem{problem: s.p}}}, s.bestForRecompute(w).combinedProblems(w, s.recomputeOnly)...)
+		// The search without a link, as a whole: with one, no plan costs more.
+		alone, err := New(s.p, s.orders, Options{Effort: s.opt.Effort, KeepOrders: s.opt.KeepOrders, Part: s.opt.Part, without: s.opt.without})
+		if err != nil {
+			panic("swap: " + err.Error()) // NewSwapper has checked the problem and the orders
+		}
+		s.combined = append([]combined{{solver: alone, swapProblem: swapProblem{problem: s.p}}}, s.bestForRecompute(w).combinedProblems(w, s.recomputeOnly)...)
 		if slices.Contains(s.opt.without, "swap and recompute") {
 			s.combined = s.combined[:1]
 		}
@@ -223,6 +233,7 @@ func (s *Swapper) addRecompute(ctx context.Context, limits []int64, found []*Swa
 		m := &s.combined[i]
 		for k, p := range list {
 			x := &SwapPlan{Plan: *p, Problem: m.problem, Waiting: m.waiting}
+			x.LowerBound, x.LowerBoundPercent = 0, 0 // of plans without swaps
 			x.ExtraCost += m.waiting
 			if len(m.set) > 0 {
 				x.Swaps = m.swaps(x.Steps)

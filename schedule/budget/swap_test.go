@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	sweeps "github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -345,4 +346,61 @@ func TestSwapRefuses(t *testing.T) {
 	if x := s.Solve(context.Background(), 1<<21); x.Feasible != Impossible {
 		t.Errorf("%v", x.Feasible)
 	}
+}
+
+// TestLinkIsNeverDearer: with a link to a host, every limit that has a plan without one has a
+// plan, and none costs more, however slow or fast the link is.
+func TestLinkIsNeverDearer(t *testing.T) {
+	graphs := 60
+	if !sweeps.On() {
+		graphs = 15
+	}
+	cheaper := 0
+	for k := range graphs {
+		r := rand.New(rand.NewPCG(uint64(k), 44))
+		p := chained(r)
+		if k%3 == 2 {
+			p = unrestricted(r, false)
+		}
+		for i := range p.Tensors {
+			p.Tensors[i].Bytes *= leastSwap
+		}
+		for i := range p.Nodes {
+			p.Nodes[i].Cost *= 100_000
+		}
+		found, err := schedule.Solve(t.Context(), p, schedule.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var limits []int64
+		for percent := int64(95); percent >= 50; percent -= 5 {
+			limits = append(limits, found.Evaluation.Peak*percent/100)
+		}
+		for _, effort := range []schedule.Effort{schedule.EffortFast, schedule.EffortDefault} {
+			alone, err := Frontier(t.Context(), p, found.Orders, limits, Options{Effort: effort})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, link := range []int64{1e8, 2e10, 1e12} {
+				s, err := NewSwapper(p, found.Orders, SwapOptions{Effort: effort, Link: link})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, x := range s.Frontier(t.Context(), limits) {
+					y := alone[i]
+					if y.Feasible == Found && (x.Feasible != Found || x.ExtraCost > y.ExtraCost) {
+						t.Errorf("graph %d, limit %d, link %d, effort %d: %v at %d, without the link found at %d", k, limits[i], link, effort, x.Feasible, x.ExtraCost, y.ExtraCost)
+					}
+					if x.Feasible == Found && (y.Feasible != Found || x.ExtraCost < y.ExtraCost) {
+						cheaper++
+					}
+					if x.LowerBound != 0 {
+						t.Errorf("graph %d, limit %d: a lower bound of %d, expected none: it would be one without swaps", k, limits[i], x.LowerBound)
+					}
+					checkSwaps(t, p, x)
+				}
+			}
+		}
+	}
+	t.Logf("the link makes %d plans cheaper or possible", cheaper)
 }
