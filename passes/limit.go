@@ -3,6 +3,7 @@ package passes
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -40,7 +41,8 @@ type LimitError struct {
 
 	// If Impossible, the proof: a node, the bytes that it needs while it runs,
 	// and the tensors that these bytes belong to. Without a node, Why is plan.BoundInputs
-	// or plan.BoundOutputs: the first step holds all inputs, the last all outputs.
+	// or plan.BoundOutputs (the first step holds all inputs, the last all outputs), or
+	// BoundUpdates.
 	Node      string
 	Why       string
 	NeedBytes int64
@@ -77,7 +79,7 @@ func (e *LimitError) Error() string {
 	case x == nil && e.Impossible && e.Node != "":
 		msg += fmt.Sprintf(": %s cannot run in less than %s%s", e.Node, units.Bytes(e.NeedBytes), namely(e.Tensors))
 	case x == nil && e.Impossible && e.Why != "":
-		msg += fmt.Sprintf(": the %s step holds all %s of the graph, and cannot run in less than %s%s", stepOf[e.Why], e.Why, units.Bytes(e.NeedBytes), namely(e.Tensors))
+		msg += fmt.Sprintf(": %s, and cannot run in less than %s%s", holds[e.Why], units.Bytes(e.NeedBytes), namely(e.Tensors))
 	case x == nil:
 	default:
 		msg += ": " + x.text(e.LimitBytes)
@@ -85,8 +87,16 @@ func (e *LimitError) Error() string {
 	return e.lowest(msg)
 }
 
-// stepOf says which step holds all inputs, and which all outputs.
-var stepOf = map[string]string{plan.BoundInputs: "first", plan.BoundOutputs: "last"}
+// BoundUpdates is [LimitError].Why where updates run last: the first of them holds all that
+// they read of other nodes, the gradients.
+const BoundUpdates = "updates"
+
+// holds says which step holds what.
+var holds = map[string]string{
+	plan.BoundInputs:  "the first step holds all inputs of the graph",
+	plan.BoundOutputs: "the last step holds all outputs of the graph",
+	BoundUpdates:      "the first update holds all gradients, since updates run last",
+}
 
 // text says what stands in the way of a limit.
 func (x *SliceLimits) text(limit int64) string {
@@ -183,10 +193,10 @@ func limit(ctx context.Context, s *State) error {
 		}
 		held := s.main.loads.Peak
 		if held <= b.limit && s.opt.Limit.Arena {
-			if err := s.place(ctx, s.main); err != nil {
+			var err error
+			if held, err = s.placeWithin(ctx, b.limit); err != nil {
 				return err
 			}
-			held = s.main.arena
 		}
 		if held <= b.limit {
 			return nil
@@ -195,6 +205,42 @@ func limit(ctx context.Context, s *State) error {
 	}
 	return b.error(&budget.SwapPlan{Plan: budget.Plan{Lowest: b.cheapest(search, b.limit).Lowest}})
 }
+
+// placeWithin places the main graph, and returns its arena. If that exceeds the limit, what
+// the buffers need of several pools may fit all the same: it is more in sum than at any
+// step, since each pool is as large as its own peak. So the slowest pool gets what the
+// others leave of the limit, and the others less and less of their capacity, down to
+// nothing, until the buffers fit.
+func (s *State) placeWithin(ctx context.Context, limit int64) (arena int64, err error) {
+	s.room = nil
+	if err := s.place(ctx, s.main); err != nil || s.main.arena <= limit || len(s.opt.Pools) == 0 {
+		return s.main.arena, err
+	}
+	arena = s.main.arena
+	last := len(s.opt.Pools) - 1
+	for part := int64(poolParts); part >= 0; part-- {
+		s.room = make([]int64, last+1)
+		left := limit
+		for m, pool := range s.opt.Pools[:last] {
+			s.room[m] = min(pool.Capacity/poolParts*part+pool.Capacity%poolParts*part/poolParts, left)
+			left -= s.room[m]
+		}
+		s.room[last] = min(s.opt.Pools[last].Capacity, left)
+		var full *PoolError
+		switch err := s.place(ctx, s.main); {
+		case errors.As(err, &full):
+		case err != nil:
+			return 0, err
+		default:
+			return s.main.arena, nil
+		}
+	}
+	s.room = nil
+	return arena, nil
+}
+
+// poolParts is the number of parts in which a fast pool is given up.
+const poolParts = 4
 
 // limitSearch searches for plans below limits; it starts from the main graph in its
 // best order.
@@ -230,9 +276,14 @@ func (s *State) newLimitSearch() (*limitSearch, error) {
 	// The best order comes first, then others with the same peak: they differ at
 	// the steps below the peak, which the limit will cut. Program order is
 	// included because recomputation often needs fewer changes to it, which can
-	// be worth more than a smaller initial peak.
+	// be worth more than a smaller initial peak; but not if a strategy was asked for,
+	// or updates at the end: it is not theirs.
 	orders := [][]int32{identity(len(p.Nodes))}
-	for _, order := range append(slices.Clip(r.solved.Orders), r.solved.ProgramOrder) {
+	others := slices.Clip(r.solved.Orders)
+	if s.opt.Schedule == "" && !s.opt.UpdatesLast {
+		others = append(others, r.solved.ProgramOrder)
+	}
+	for _, order := range others {
 		steps := make([]int32, len(order))
 		for i, n := range order {
 			steps[i] = int32(r.stepOf[n])
@@ -240,15 +291,19 @@ func (s *State) newLimitSearch() (*limitSearch, error) {
 		orders = append(orders, steps)
 	}
 	keepOrders := s.opt.Schedule != "" || s.opt.KeepRandomOrder || s.opt.UpdatesLast
+	var final []bool
+	if s.opt.UpdatesLast {
+		final = updateNodes(r.g)
+	}
 	var err error
 	if b.host == nil {
 		b.solver, err = budget.New(p, distinct(orders), budget.Options{
-			Effort: s.opt.Effort, KeepOrders: keepOrders, Part: s.limitPart,
+			Effort: s.opt.Effort, KeepOrders: keepOrders, Final: final, Part: s.limitPart,
 		})
 	} else {
 		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
 			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: r.mustStay(p),
-			KeepOrders: keepOrders, Part: s.limitPart,
+			KeepOrders: keepOrders, Final: final, Part: s.limitPart,
 		})
 	}
 	if err != nil {
@@ -325,6 +380,8 @@ func (b *limitSearch) error(p *budget.SwapPlan) error {
 			e.Why = plan.BoundInputs
 		case budget.AtEnd:
 			e.Why = plan.BoundOutputs
+		case budget.AtFinal:
+			e.Why = BoundUpdates
 		default:
 			e.Node = b.plain.Label(graph.NodeID(x.Node))
 		}

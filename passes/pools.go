@@ -113,8 +113,9 @@ func (s *State) dividePools(ctx context.Context, r *region) (*tiers.Problem, err
 	}
 	r.resident, r.pools = 0, nil
 	p := &tiers.Problem{Alignment: s.opt.Align}
+	var capacities []int64
 	for _, pool := range s.opt.Pools {
-		p.Capacities = append(p.Capacities, pool.Capacity)
+		capacities = append(capacities, pool.Capacity)
 		r.pools = append(r.pools, pool.Name)
 	}
 	traffic, reads := r.traffic()
@@ -136,6 +137,9 @@ func (s *State) dividePools(ctx context.Context, r *region) (*tiers.Problem, err
 		p.Buffers = append(p.Buffers, x)
 		placed = append(placed, k)
 	}
+	if p.Capacities = capacities; r == s.main && s.room != nil {
+		p.Capacities = s.room
+	}
 	search, end := s.searchContext(ctx)
 	defer end()
 	found, err := tiers.Solve(search, p)
@@ -151,6 +155,7 @@ func (s *State) dividePools(ctx context.Context, r *region) (*tiers.Problem, err
 	case err != nil:
 		return nil, err
 	}
+	p.Capacities = capacities // a bound on the traffic is one of the pools as they are
 	r.tiers = make([]plan.Tier, len(p.Capacities))
 	r.arena = 0
 	for m, pool := range s.opt.Pools {

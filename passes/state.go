@@ -54,6 +54,7 @@ type State struct {
 	known        *base          // searches that the pass slice has made; nil: none
 	limitPart    int64          // the search for recomputation does one part of that many; 0: all
 	moved        *moved         // the main graph before buffers were moved between pools; nil: none were
+	room         []int64        // by pool: the bytes that its buffers may take; nil: its capacity
 	keepOrder    bool           // the nodes of the main graph must stay in their order
 	graphChanged bool           // a pass has changed the graph
 

@@ -185,14 +185,20 @@ func (r *region) updateEdges(p *schedule.Problem) {
 	}
 }
 
+// updateNodes marks the nodes of a training graph that belong to updates.
+func updateNodes(g *graph.Graph) []bool {
+	list := make([]bool, len(g.Nodes))
+	for i, n := range g.Nodes {
+		phase, _ := n.Prop("onnxmem.phase")
+		list[i] = phase == "update"
+	}
+	return list
+}
+
 // updatesLast pairs the last nodes of a training graph that are not updates with
 // the first that are.
 func updatesLast(g *graph.Graph) (pairs [][2]int32) {
-	isUpdate := make([]bool, len(g.Nodes))
-	for i, n := range g.Nodes {
-		phase, _ := n.Prop("onnxmem.phase")
-		isUpdate[i] = phase == "update"
-	}
+	isUpdate := updateNodes(g)
 	inner := make([]bool, len(g.Nodes)) // another node of the same kind follows it, or precedes it
 	for _, t := range g.Tensors {
 		for _, r := range t.Readers {

@@ -32,7 +32,7 @@ type hull struct {
 
 func newBound(p *schedule.Problem, costs []int64, r *rules, opt Options) *bound {
 	c := newCutter(p, costs, r)
-	return &bound{cutter: c, met: map[int32]bool{}, none: opt.NoBound, floor: c.floorOf()}
+	return &bound{cutter: c, met: map[int32]bool{}, none: opt.NoBound, floor: c.floorOf(!opt.NoBound)}
 }
 
 // maxCorners bounds the number of cuts of one node.
@@ -170,9 +170,13 @@ func (b *bound) least() int64 {
 //
 //   - a run of a node, with its inputs and outputs,
 //   - the first step, with all inputs and the outputs of some node that needs no other's,
-//   - the last step, with all outputs and the inputs and outputs of some node.
-func (c *cutter) floorOf() Obstacle {
-	first, last := Obstacle{Node: AtStart}, Obstacle{Node: AtEnd}
+//   - the last step, with all outputs and the inputs and outputs of some node,
+//   - the first of the final nodes, with all that these read of others, all outputs of
+//     others, and the outputs of some final node.
+//
+// The last of these does not hold if tensors may be swapped.
+func (c *cutter) floorOf(stay bool) Obstacle {
+	first, last, final := Obstacle{Node: AtStart}, Obstacle{Node: AtEnd}, Obstacle{Node: AtFinal}
 	output := make([]int64, len(c.need)) // node -> bytes that it reads or makes and that are outputs
 	for i := range c.p.Tensors {
 		t := &c.p.Tensors[i]
@@ -188,9 +192,12 @@ func (c *cutter) floorOf() Obstacle {
 				output[t.Producer] += t.Bytes
 			}
 		}
+		if t.Producer >= 0 && !c.rules.isFinal(t.Producer) && t.Output || (t.Producer < 0 || !c.rules.isFinal(t.Producer)) && slices.ContainsFunc(t.Consumers, c.rules.isFinal) {
+			final.add(int32(i), t.Bytes)
+		}
 	}
 	o := Obstacle{Node: AtStart}
-	besideInputs, besideOutputs := int64(math.MaxInt64), int64(math.MaxInt64)
+	besideInputs, besideOutputs, besideFinal := int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64)
 	for i := range c.need {
 		x := Obstacle{int32(i), c.need[i], c.reads[i]}
 		for _, t := range c.reads[i] {
@@ -203,6 +210,9 @@ func (c *cutter) floorOf() Obstacle {
 			besideInputs = min(besideInputs, c.need[i])
 		}
 		besideOutputs = min(besideOutputs, x.Bytes-output[i])
+		if c.rules.isFinal(int32(i)) {
+			besideFinal = min(besideFinal, c.need[i])
+		}
 		if i == 0 || x.Bytes > o.Bytes {
 			o = x
 		}
@@ -211,7 +221,12 @@ func (c *cutter) floorOf() Obstacle {
 		first.Bytes += besideInputs
 		last.Bytes += besideOutputs
 	}
-	for _, x := range []Obstacle{first, last} {
+	steps := []Obstacle{first, last}
+	if stay && besideFinal < math.MaxInt64 {
+		final.Bytes += besideFinal
+		steps = append(steps, final)
+	}
+	for _, x := range steps {
 		if x.Bytes > o.Bytes {
 			o = x
 		}

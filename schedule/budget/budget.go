@@ -27,6 +27,10 @@ type Options struct {
 	// orders that suit a plan.
 	KeepOrders bool
 
+	// Final marks nodes that run after all others: once one of them has run, the others do
+	// not run again. It needs KeepOrders, and orders that meet it. nil marks none.
+	Final []bool
+
 	// Part bounds the search to one Part-th of its work, for a caller that solves several
 	// problems; 0 is 1.
 	Part int64
@@ -88,6 +92,7 @@ type Obstacle struct {
 const (
 	AtStart int32 = -1 - iota // the first step holds all inputs, and what some node makes
 	AtEnd                     // the last step holds all outputs, and what some node reads
+	AtFinal                   // the first of the nodes of Options.Final holds what they read of the others
 )
 
 // Solve returns the cheapest plan that it finds with a peak of at most limit
@@ -146,6 +151,7 @@ func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules.final = opt.Final
 	s := &Solver{p: p, opt: opt, costs: costs, rules: rules, sharedBy: max(opt.Part, 1)}
 	for i, order := range orders {
 		e, err := p.Evaluate(order)

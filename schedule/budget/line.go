@@ -116,7 +116,8 @@ func (l *line) overwritten(t, slot int32) bool {
 // Once an input of a node is overwritten, the node must not run again: it would read
 // another version. We call it dead from that step on. The unit's own tensor is
 // exempt, since the unit recomputes it from its first version. After a dead writer of
-// a buffer, the whole unit of the buffer is dead.
+// a buffer, the whole unit of the buffer is dead. Nothing but final nodes runs again after
+// the first of them.
 func (l *line) limitUnits(p *schedule.Problem, r *rules, writers [][]int32, step []int32) {
 	read := make([][]int32, len(l.order)) // step -> its inputs that some node overwrites
 	for t := range p.Tensors {
@@ -142,6 +143,10 @@ func (l *line) limitUnits(p *schedule.Problem, r *rules, writers [][]int32, step
 		}
 		return first
 	}
+	final := int32(slices.IndexFunc(l.order, r.isFinal))
+	if final < 0 {
+		final = int32(len(l.order))
+	}
 	l.until = make([]int32, len(l.size))
 	for b, t := range l.tensor {
 		if l.maker[b] < 0 || r.fixed[t] {
@@ -153,6 +158,9 @@ func (l *line) limitUnits(p *schedule.Problem, r *rules, writers [][]int32, step
 			if w < until {
 				until = max(w, min(until, dead(w, t)))
 			}
+		}
+		if !r.isFinal(l.order[l.maker[b]]) {
+			until = min(until, final)
 		}
 		l.until[b] = until
 	}

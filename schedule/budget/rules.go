@@ -13,8 +13,12 @@ type rules struct {
 	writers [][]int32 // tensor -> the nodes that overwrite it, by index
 	once    []bool    // node -> it must not run again
 	fixed   []bool    // tensor -> it must not be recomputed: its producer overwrites another tensor
+	final   []bool    // node -> see Options.Final; it may be shorter
 	known   bool      // whether the problem says which tensors its nodes overwrite
 }
+
+// isFinal reports whether a node is marked by Options.Final.
+func (r *rules) isFinal(v int32) bool { return int(v) < len(r.final) && r.final[v] }
 
 // rulesOf determines which nodes may run again and which tensors can be recomputed:
 //

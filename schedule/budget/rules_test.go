@@ -133,6 +133,46 @@ func TestObstacleIsAllOutputsOrInputs(t *testing.T) {
 	}
 }
 
+// Nothing but final nodes runs again once one of them has run, so the first of them holds
+// what they read: here three gradients of 10 bytes, which could else be made one by one.
+func TestFinalNodes(t *testing.T) {
+	p := &schedule.Problem{Tensors: []schedule.Tensor{{Bytes: 1, Producer: -1, Consumers: []int32{0, 1, 2}}}}
+	for v := range int32(6) {
+		p.Nodes = append(p.Nodes, schedule.Node{Cost: 5})
+		if v < 3 {
+			p.Tensors = append(p.Tensors, schedule.Tensor{Bytes: 10, Producer: v, Consumers: []int32{v + 3}})
+		} else {
+			p.Tensors = append(p.Tensors, schedule.Tensor{Bytes: 1, Producer: v, Output: true})
+		}
+	}
+	orders := [][]int32{{0, 1, 2, 3, 4, 5}}
+	solve := func(limit int64, final []bool) *Plan {
+		x, err := Solve(t.Context(), p, orders, limit, Options{KeepOrders: true, Final: final})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPlan(t, p, x)
+		return x
+	}
+	final := []bool{3: true, 4: true, 5: true}
+	if x := solve(30, nil); x.Feasible != Found || x.ExtraCost == 0 {
+		t.Errorf("without final nodes: %v at %d, expected a plan that runs a node again", x.Feasible, x.ExtraCost)
+	}
+	if x := solve(30, final); x.Feasible != Impossible || x.Obstacle.Node != AtFinal || x.Obstacle.Bytes != 31 || len(x.Obstacle.Tensors) != 3 {
+		t.Errorf("%v, %+v: expected impossible, for three gradients and an update", x.Feasible, x.Obstacle)
+	}
+	if x := solve(31, final); x.Feasible != Found {
+		t.Errorf("31 bytes: %v, expected a plan", x.Feasible)
+	}
+	s, err := NewSwapper(p, orders, SwapOptions{Link: 1e9, KeepOrders: true, Final: final})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := s.Solve(t.Context(), 30); x.Feasible == Impossible {
+		t.Error("with a link: impossible, expected none found: gradients may be swapped")
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		want   string

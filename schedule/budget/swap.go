@@ -24,8 +24,9 @@ type SwapOptions struct {
 	// NoRecompute excludes plans in which nodes run again.
 	NoRecompute bool
 
-	// KeepOrders and Part are as in [Options].
+	// KeepOrders, Final and Part are as in [Options].
 	KeepOrders bool
+	Final      []bool
 	Part       int64
 
 	// Stays marks the tensors of the problem that must not be swapped out; nil marks
@@ -87,7 +88,7 @@ func NewSwapper(p *schedule.Problem, orders [][]int32, opt SwapOptions) (*Swappe
 	if opt.Link <= 0 {
 		return nil, fmt.Errorf("link of %d bytes per second: expected more than 0", opt.Link)
 	}
-	recomputeOnly, err := New(p, orders, Options{Effort: opt.Effort, NoBound: true, without: opt.without})
+	recomputeOnly, err := New(p, orders, Options{Effort: opt.Effort, NoBound: true, Final: opt.Final, without: opt.without})
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +207,7 @@ func (s *Swapper) addRecompute(ctx context.Context, limits []int64, found []*Swa
 	if s.combined == nil {
 		w := &work{ctx: ctx, most: math.MaxInt64}
 		// The search without a link, as a whole: with one, no plan costs more.
-		alone, err := New(s.p, s.orders, Options{Effort: s.opt.Effort, KeepOrders: s.opt.KeepOrders, Part: s.opt.Part, without: s.opt.without})
+		alone, err := New(s.p, s.orders, Options{Effort: s.opt.Effort, KeepOrders: s.opt.KeepOrders, Final: s.opt.Final, Part: s.opt.Part, without: s.opt.without})
 		if err != nil {
 			panic("swap: " + err.Error()) // NewSwapper has checked the problem and the orders
 		}
