@@ -210,6 +210,9 @@ func (o *Options) checkWorkspaces() error {
 	if o.Workspaces == nil {
 		return nil
 	}
+	if o.Slices != SlicesOff {
+		return errors.New("slices and workspaces: expected at most one of them, since a recording has the scratch of whole nodes: plan with slices, record a run of that, and plan the planned file with its workspaces")
+	}
 	return o.Workspaces.Check()
 }
 
