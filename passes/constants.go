@@ -485,7 +485,7 @@ func (p *component) apply(from *component, done *foldState) {
 			d.Generate = func(w io.Writer) error { return source.write(from.m, w) }
 		}
 		t.Data, t.Declared = d, nil
-		done.tensors = append(done.tensors, foldedTensor{f.g, t, of})
+		done.tensors = append(done.tensors, foldedTensor{g: f.g, t: t, of: of})
 	}
 }
 

@@ -51,11 +51,30 @@ func (f *foldState) fresh(name string) string {
 	return unique
 }
 
+// listed returns the names of the tensors that the plan lists as folded and of the results of
+// products that it lists, and whether some of them may be in bodies. f may be nil.
+func (f *foldState) listed() (names map[string]bool, bodies bool) {
+	if f == nil {
+		return nil, false
+	}
+	names = map[string]bool{}
+	for _, t := range f.tensors {
+		names[t.t.Name] = true
+		bodies = bodies || t.at != ""
+	}
+	for _, p := range f.products {
+		names[p.result] = true
+		bodies = bodies || p.at != ""
+	}
+	return names, bodies
+}
+
 // foldedTensor is a new initializer.
 type foldedTensor struct {
 	g  *graph.Graph
 	t  *graph.Tensor
 	of string // the tensor of the model that it holds, if that has another name
+	at string // the path of the graph, as in pathsIn: passes behind this one copy graphs
 }
 
 // fold replaces nodes that read only constants by initializers with their results,
@@ -106,9 +125,12 @@ func fold(ctx context.Context, s *State) error {
 		s.describe(did, before)
 	}
 	if s.folds != nil {
-		graphs := graphsIn(s.model.Graph)
+		graphs, paths := graphsIn(s.model.Graph), pathsIn(s.model.Graph)
 		for i := range s.folds.products {
-			s.folds.products[i].g = graphs[s.folds.products[i].in].g
+			s.folds.products[i].at = paths[graphs[s.folds.products[i].in].g]
+		}
+		for i := range s.folds.tensors {
+			s.folds.tensors[i].at = paths[s.folds.tensors[i].g]
 		}
 	}
 	if s.opt.Fold == FoldExact && len(products) > 0 {
@@ -385,16 +407,22 @@ func (s *State) planFolded(p *plan.Plan) {
 		Mode: mode, Nodes: s.folds.nodes, Tensors: []plan.FoldedTensor{},
 		UnfoldedPeakBytes: s.folds.peak, UnfoldedTotalBytes: s.folds.total,
 	}
+	subgraphs, paths := map[string]int{}, pathsIn(s.model.Graph)
+	for g, i := range s.subgraphs {
+		if path := paths[g]; path != "" {
+			subgraphs[path] = i
+		}
+	}
 	for _, f := range s.folds.tensors {
 		t := plan.FoldedTensor{Tensor: f.t.Name, Of: f.of, Bytes: f.t.Bytes}
-		if i, inner := s.subgraphs[f.g]; inner {
+		if i, inner := subgraphs[f.at]; inner {
 			t.Subgraph = &i
 		}
 		p.Folded.Tensors = append(p.Folded.Tensors, t)
 	}
 	for _, f := range s.folds.products {
 		r := plan.FoldedProduct{Tensor: f.result, Transposed: f.transposed}
-		if i, inner := s.subgraphs[f.g]; inner {
+		if i, inner := subgraphs[f.at]; inner {
 			r.Subgraph = &i
 		}
 		p.Folded.Products = append(p.Folded.Products, r)

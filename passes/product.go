@@ -81,6 +81,27 @@ func graphsIn(g *graph.Graph) []nested {
 	return list
 }
 
+// pathsIn returns a name for each graph in a graph: "" for that itself, and for a body the
+// first output of its node and its place there, behind those of the graphs around it. So a
+// body has the same name in a copy of the graph whose other nodes were changed.
+func pathsIn(g *graph.Graph) map[*graph.Graph]string {
+	paths := map[*graph.Graph]string{g: ""}
+	for _, x := range graphsIn(g) {
+		for _, n := range x.g.Nodes {
+			for k, b := range bodiesOf(n) {
+				name := ""
+				for _, t := range n.Outputs {
+					if t >= 0 && name == "" {
+						name = x.g.Tensors[t].Name
+					}
+				}
+				paths[b] = fmt.Sprintf("%s%s\x00%d\x00", paths[x.g], name, k)
+			}
+		}
+	}
+	return paths
+}
+
 // constantsOf reports for each tensor of a graph whether it is an initializer, stands in a
 // Constant node, or is captured from such a tensor of the outer graph.
 func constantsOf(g *graph.Graph, outer []bool) []bool {
@@ -233,8 +254,8 @@ func captured(g, from *graph.Graph, id graph.TensorID, outer map[*graph.Graph]*g
 
 // foldedProduct is a product one of whose operands is no longer transposed.
 type foldedProduct struct {
-	in                 int          // the place of its graph in the list of graphsIn
-	g                  *graph.Graph // that graph, once the model stays as it is
+	in                 int    // the place of its graph in the list of graphsIn
+	at                 string // its path, as in pathsIn, once the model stays as it is
 	result, transposed string
 }
 

@@ -155,7 +155,7 @@ func (s *State) newSlicer(ctx context.Context, of []*slicer, shrink int64) (*sli
 	b := s.copy()
 	m := *s.model
 	m.Graph = s.model.Graph.Clone()
-	constants := settle(&m, s.inference)
+	constants := settle(&m, s.inference, s.folds)
 	b.model = &m
 	x := &slicer{s: s, base: b, constants: constants, divided: &slicing.Divided{}, models: map[string]*slicedModel{}}
 	if len(of) > 0 {
@@ -476,10 +476,11 @@ func (s *State) planSlices(p *plan.Plan) {
 }
 
 // settle replaces small integer tensors whose elements inference knows by constants,
-// and drops the nodes that nobody reads then. It returns the names of the tensors that
-// are left.
-func settle(m *graph.Model, inf *ops.Inference) (names []string) {
+// and drops the nodes that nobody reads then, but for those in which the plan lists folded
+// constants. It returns the names of the tensors that are left.
+func settle(m *graph.Model, inf *ops.Inference, folds *foldState) (names []string) {
 	g := m.Graph
+	listed, bodies := folds.listed()
 	var settled []*graph.Tensor
 	for id, v := range inf.Values {
 		t := g.Tensors[id]
@@ -500,6 +501,9 @@ func settle(m *graph.Model, inf *ops.Inference) (names []string) {
 	for _, t := range g.Outputs {
 		live[t] = true
 	}
+	for i, t := range g.Tensors {
+		live[i] = live[i] || listed[t.Name]
+	}
 	order, err := g.Topological()
 	if err != nil {
 		return nil // inference found the order, so there is one
@@ -507,7 +511,7 @@ func settle(m *graph.Model, inf *ops.Inference) (names []string) {
 	keep := make([]bool, len(g.Nodes))
 	for i := len(order) - 1; i >= 0; i-- {
 		n := g.Nodes[order[i]]
-		needed := n.Semantics.Random
+		needed := n.Semantics.Random || bodies && len(n.Bodies()) > 0 || n.Op == "Identity" && n.Domain == "" && listed[g.Tensors[n.Inputs[0]].Name]
 		for _, t := range n.Outputs {
 			needed = needed || t >= 0 && live[t]
 		}

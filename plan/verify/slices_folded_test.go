@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
@@ -34,6 +35,63 @@ func TestSlicedAndFolded(t *testing.T) {
 		r, err := verify.Plan(parse(t, file), p, verify.Options{Source: parse(t, source)})
 		if err != nil || !r.Valid || slices.Contains(r.Claimed, "slices") {
 			t.Errorf("%v\n%v", err, r)
+		}
+	}
+}
+
+// Passes behind the folding copy the graph, and slices leave out nodes that no output needs.
+// Constants that the plan lists as folded stay, in the main graph and in bodies.
+func TestFoldedInCopiesOfGraphs(t *testing.T) {
+	const unread = `
+		s = Mul(c, d)
+		t = MatMul(x, s)
+	`
+	model := func(more string) text {
+		return text{
+			main: `
+				in x float32 64 32
+				in p bool
+				weight w float32 32 256
+				weight c float32 32 32
+				weight d float32 32 32
+				m = MatMul(x, w)
+				r = Relu(m)
+				n = Sigmoid(r)
+				l = Add(n, r)
+				y = ReduceMean(l) keepdims=0
+				q = If(p)
+				out y
+			` + more,
+			bodies: map[string]string{
+				"q.then_branch": "weight e float32 32 32\nf = Neg(e)\ng = MatMul(x, f)\nh = If(p)\nout h",
+				"q.else_branch": "i = Relu(x)\nout i",
+				"h.then_branch": "weight o float32 32 32\nk = Neg(o)\nz = MatMul(g, k)\nout z",
+				"h.else_branch": "z = Relu(g)\nout z",
+			},
+		}
+	}
+	for _, c := range []struct {
+		name string
+		more string
+		opt  passes.Options
+		has  func(p *plan.Plan) bool
+	}{
+		{"slices", "out q", passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(p *plan.Plan) bool { return p.Slices != nil }},
+		{"slices, and nothing reads it", unread, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(p *plan.Plan) bool { return p.Slices != nil }},
+		{"a limit", "u = Mul(m, y)\ne = ReduceMax(u) keepdims=0\nout e\nout q", passes.Options{Limit: &passes.Limit{Percent: 80}}, func(p *plan.Plan) bool { return p.Summary.RecomputedNodes > 0 }},
+	} {
+		for name, fold := range passes.Folds {
+			if fold == passes.FoldOff {
+				continue
+			}
+			c.opt.Fold = fold
+			source, file, p := planReal(t, model(c.more), c.opt)
+			if p.Folded == nil || len(p.Folded.Tensors) < 2 || !c.has(p) {
+				t.Fatalf("%s, fold %s: folded: %+v, without what the case is about: %+v", c.name, name, p.Folded, p.Summary)
+			}
+			if r, err := verify.Plan(parse(t, file), p, verify.Options{Source: parse(t, source)}); err != nil || !r.Valid {
+				t.Errorf("%s, fold %s: %v\n%v", c.name, name, err, r)
+			}
 		}
 	}
 }

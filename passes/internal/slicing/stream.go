@@ -45,7 +45,30 @@ func (r *Region) probes(k int) (list []probe) {
 			return nil
 		}
 	}
+	if r.leavesOut() {
+		for i := range k {
+			if r.Slice(i, k) == nil {
+				return nil
+			}
+		}
+	}
 	return list
+}
+
+// leavesOut reports whether there may be slices in which nothing reads what a node of the
+// region makes, since a Concat takes no rows of it. Such a region cannot be cut so, and no
+// slice stands for all others: the operand in the middle may be the only one of its kind.
+func (r *Region) leavesOut() bool {
+	for _, v := range r.Nodes {
+		for j, in := range r.rowsOf(v) {
+			if t := r.p.g.Nodes[v].Inputs[j]; in.Empty && t >= 0 {
+				if _, made := r.made[t]; made {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // leading returns the rows that slice i of k makes of the first output, or that it sums
