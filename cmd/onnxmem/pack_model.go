@@ -87,21 +87,11 @@ func (k *packing) solveModel() error {
 		}
 		run = append(run, enforce.Recorded{Bytes: b.Size, Begin: b.Alloc, End: b.Free})
 	}
-	var list *enforce.List
-	var match []int
-	var first error
-	for _, l := range m.lists {
-		found, err := enforce.Match(l, run)
-		if err == nil {
-			list, match, first = l, found, nil
-			break
-		}
-		first = cmp.Or(first, err)
+	list, match, err := m.match(run)
+	if err != nil {
+		return &failure{exitFailed, fmt.Sprintf("%s: not a run of %s as it is planned: %v", k.name, units.Name(k.cmd.Model), err)}
 	}
-	if first != nil {
-		return &failure{exitFailed, fmt.Sprintf("%s: not a run of %s as it is planned: %v", k.name, units.Name(k.cmd.Model), first)}
-	}
-	err := k.search(func(ctx context.Context, opt alloc.Options) (err error) {
+	err = k.search(func(ctx context.Context, opt alloc.Options) (err error) {
 		m.Table, err = enforce.Place(ctx, list, run, match, enforce.Options{Alignment: t.Alignment, Results: k.cmd.Results, Alloc: opt})
 		return err
 	})
@@ -116,6 +106,22 @@ func (k *packing) solveModel() error {
 	t.reserved = t.Reserved(alloc.Simulators)
 	k.given, k.problem, k.found = m.Problem, m.Problem, m.Result
 	return nil
+}
+
+// match finds the tensors of the plan in a run, all of them if that is possible, else those that
+// are not tiny. The error is the first.
+func (m *plannedRun) match(run []enforce.Recorded) (*enforce.List, []int, error) {
+	var first error
+	for _, find := range []func(*enforce.List, []enforce.Recorded) ([]int, error){enforce.Match, enforce.MatchLarge} {
+		for _, l := range m.lists {
+			found, err := find(l, run)
+			if err == nil {
+				return l, found, nil
+			}
+			first = cmp.Or(first, err)
+		}
+	}
+	return nil, nil, first
 }
 
 // text prints what was found of the plan.

@@ -147,10 +147,12 @@ type allocating struct {
 	of      []int          // by tensor: its block, or none
 	last    []int          // by tensor: when its last reader runs, or its maker
 	early   []bool         // by block: it is made earlier than the plan has it
+	steady  int            // how many nodes run before the first whose allocations may differ from run to run
 	inside  []map[int]bool // by block: the buffers of its tensors
 }
 
 func (a *allocating) run() {
+	a.steady = len(a.order)
 	a.of, a.last = make([]int, len(a.g.Tensors)), make([]int, len(a.g.Tensors))
 	for id := range a.of {
 		a.of[id] = none
@@ -158,6 +160,9 @@ func (a *allocating) run() {
 	for step, id := range a.order {
 		n := a.g.Nodes[id]
 		n.Reads(func(t graph.TensorID) { a.last[t] = step })
+		if a.steady > step && varies(a.g, n) {
+			a.steady = step
+		}
 		for _, id := range n.Outputs {
 			switch {
 			case id < 0:
@@ -242,6 +247,15 @@ func draws(g *graph.Graph) bool {
 	})
 }
 
+// varies reports whether the data may decide what a node allocates: it runs a graph, whose
+// branches and iterations they choose, or has a result without a known size.
+func varies(g *graph.Graph, n *graph.Node) bool {
+	if c := n.Semantics.Call; len(n.Bodies()) > 0 || c != nil && slices.ContainsFunc(c.Body.Nodes, func(n *graph.Node) bool { return varies(c.Body, n) }) {
+		return true
+	}
+	return slices.ContainsFunc(n.Outputs, func(t graph.TensorID) bool { return t >= 0 && (g.Tensors[t].Dynamic != "" || g.Tensors[t].Bounded) })
+}
+
 // join adds a tensor to a block.
 func (a *allocating) join(b int, id graph.TensorID) {
 	t := a.g.Tensors[id]
@@ -255,6 +269,10 @@ func (a *allocating) join(b int, id graph.TensorID) {
 // place takes the offsets of the plan. A block whose tensors are in several buffers has
 // none, since the runtime shares where the plan does not, and neither has one that is
 // made earlier or that nobody reads, which lives longer. Blocks of one buffer follow one another, each over the one before it.
+//
+// From the first node on whose allocations the data decide, no block is written over
+// another: an allocator tells nodes apart by the events of the run alone, and those of
+// another branch may begin with the very block that the next node would allocate.
 func (a *allocating) place() {
 	held := map[int][]int{} // by buffer: its blocks
 	for i := range a.list {
@@ -271,7 +289,7 @@ func (a *allocating) place() {
 			before, b := &a.list[blocks[k-1]], &a.list[blocks[k]]
 			switch {
 			case before.Last < b.First && !before.Output: // nothing is live meanwhile
-			case before.Last == b.First && !before.Output && before.Bytes == b.Bytes:
+			case before.Last == b.First && !before.Output && before.Bytes == b.Bytes && b.First < a.steady:
 				b.Over = blocks[k-1]
 			default:
 				b.Offset = none

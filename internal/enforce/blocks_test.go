@@ -71,6 +71,12 @@ func TestBlocks(t *testing.T) {
 			v := b.Node("Transpose", "c", u)
 			b.Output(b.Node("Reshape", "y", v, b.Node("Shape", "n", x)))
 		}},
+		{"behind a node whose results have no known size", Inferred, "n@1-2 e@2-4 t@3-4 s@4-5 y@5-5!", func(b *graph.Builder, x graph.TensorID) {
+			n := b.Node("Size", "n", b.Node("NonZero", "i", x))
+			e := b.Node("Gather", "e", b.Floats("table", []int64{200}, make([]float32, 200)), n)
+			u := b.Node("Add", "s", b.Node("Transpose", "t", x), e)
+			b.Output(b.Node("Transpose", "y", u))
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := graph.NewBuilder("test", 20)

@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -44,6 +45,64 @@ func Match(l *List, run []Recorded) ([]int, error) {
 		}
 	}
 	return m.of, nil
+}
+
+// Tiny blocks are numbers and shapes, mostly. Whether a runtime allocates them differs
+// between its versions and kernels.
+const Tiny = 256
+
+// MatchLarge is Match for the blocks that are not Tiny, as if there were no others: Tiny
+// ones are taken for scratch. It is for runs that Match refuses, and fails if the plan has
+// nothing but Tiny blocks. Nothing that is not Tiny is written over another because of it, since what is
+// written over another is of one size with that.
+func MatchLarge(l *List, run []Recorded) ([]int, error) {
+	large := &List{Random: l.Random, Dynamic: l.Dynamic}
+	var blocks []int // by block of large: that of l
+	at := map[int]int{none: none}
+	for i, b := range l.Blocks {
+		if b.Bytes <= Tiny {
+			continue
+		}
+		at[i] = len(blocks)
+		blocks = append(blocks, i)
+		b.Over = at[b.Over]
+		large.Blocks = append(large.Blocks, b)
+	}
+	if blocks == nil {
+		return nil, fmt.Errorf("no block of the plan has more than %d B", Tiny)
+	}
+	var recorded []int // by block of the shorter run: that of run
+	var events []int   // those that stay
+	for i, r := range run {
+		if r.Bytes <= Tiny {
+			continue
+		}
+		recorded = append(recorded, i)
+		if events = append(events, r.Begin); r.End != none {
+			events = append(events, r.End)
+		}
+	}
+	slices.Sort(events)
+	var shorter []Recorded
+	for _, i := range recorded {
+		r := run[i]
+		r.Begin, _ = slices.BinarySearch(events, r.Begin)
+		if r.End != none {
+			r.End, _ = slices.BinarySearch(events, r.End)
+		}
+		shorter = append(shorter, r)
+	}
+	match, err := Match(large, shorter)
+	if err != nil {
+		return nil, err
+	}
+	of := slices.Repeat([]int{none}, len(run))
+	for k, b := range match {
+		if b != none {
+			of[recorded[k]] = blocks[b]
+		}
+	}
+	return of, nil
 }
 
 // matcher reads the events of a run.

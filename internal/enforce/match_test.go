@@ -65,6 +65,42 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// A number that the runtime does not allocate, or allocates beside the plan's blocks, leaves the
+// others where they are.
+func TestMatchLarge(t *testing.T) {
+	l := &List{Blocks: []Block{
+		{Tensor: "a", Bytes: 1000, First: 0, Last: 2, Over: none},
+		{Tensor: "shape", Bytes: 8, First: 1, Last: 2, Over: none},
+		{Tensor: "b", Bytes: 1000, First: 2, Last: 3, Over: 0},
+		{Tensor: "c", Bytes: 64, First: 3, Last: 3, Output: true, Over: none},
+	}}
+	for _, c := range []struct {
+		name, run string
+		want      []int
+		err       string
+	}{
+		{"the number is missing", "+1000 +1000 -0 +64 -1", []int{0, 2, none}, ""},
+		{"it has another size", "+1000 +16 +1000 -1 -0 +64 -2", []int{0, none, 2, none}, ""},
+		{"another lives on", "+1000 +8 +8 +1000 -0 -1 +64 -3 -2", []int{0, none, none, 2, none}, ""},
+		{"a large block is missing", "+1000 +8 -0 -1 +64", nil, "expected one more block of 1"},
+		{"a large operand dies late", "+1000 +1000 +64 -1 -0", nil, "event 2: "},
+	} {
+		run := parseRun(t, c.run)
+		if _, err := Match(l, run); err == nil {
+			t.Errorf("%s: Match finds all blocks", c.name)
+		}
+		got, err := MatchLarge(l, run)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: got error %v, want %q", c.name, err, c.err)
+		} else if c.err == "" && !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+	if _, err := MatchLarge(&List{Blocks: l.Blocks[1:2]}, parseRun(t, "+8")); err == nil || !strings.Contains(err.Error(), "no block") {
+		t.Errorf("nothing but tiny blocks: got error %v", err)
+	}
+}
+
 // simulated is a run of random nodes, and which of its blocks are tensors.
 type simulated struct {
 	blocks []Block

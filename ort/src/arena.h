@@ -11,6 +11,9 @@ struct arena {
 	uint64_t size;
 	struct ranges live;
 	int retired; // no run uses it any more: it goes with the last block in it
+
+	// Of the host's: bytes from the base that are usable, and that may have memory.
+	uint64_t usable, touched;
 };
 
 // arena_add puts an arena of size bytes at base into a list; NULL without memory for the

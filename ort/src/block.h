@@ -7,25 +7,23 @@
 enum kind {
 	UNKNOWN,  // of no session
 	WEIGHT,   // taken while a session was made
-	RECORDED, // of a run without a plan
+	RECORDED, // of a run without a plan, and small, or the arena is another run's
 	OUTPUT,   // outside by plan
 	FALLBACK, // a miss
+	TINY_BLOCK, // of a run in the plan of a model that does not have it
 };
 
 struct block {
-	void *base; // what malloc or os_map returned
+	void *base; // what malloc returned
 	uint64_t size;
-	uint64_t mapped; // bytes of os_map; 0: malloc
 	onnxmem_session *session;
 	uint64_t run; // serial number of the run
 	uint32_t number;
 	enum kind kind;
 };
 
-// block_new returns a block without a session, or NULL. With pages, a large one gets
-// pages of its own, which the system has back when it is freed: malloc would keep some
-// of what a recorded run took.
-struct block *block_new(uint64_t size, int pages);
+// block_new returns a block without a session, or NULL.
+struct block *block_new(uint64_t size);
 
 // block_bytes is the address that a caller has; block_of is the way back.
 void *block_bytes(struct block *b);

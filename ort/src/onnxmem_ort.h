@@ -7,8 +7,9 @@
 //
 // Each session has an onnxmem_session. What a thread allocates between
 // onnxmem_run_begin and onnxmem_run_end is the run's. The first run with a key (a number
-// for the shapes of its inputs) records; later ones find each block at a fixed offset
-// in the session's arena. Whatever deviates from the record is taken from malloc.
+// for the shapes of its inputs) records, and takes free places of the session's arena;
+// later ones find each block at a fixed offset in it. A run with other shapes has the plan
+// of larger ones, if that is known. Whatever deviates from a plan is taken from malloc.
 //
 // All functions may be called from any thread. docs/onnxruntime.md has more.
 #ifndef ONNXMEM_ORT_H
@@ -27,7 +28,7 @@ typedef struct session onnxmem_session;
 
 // What a session has taken. Counts are those of all runs so far.
 struct onnxmem_memory {
-	uint64_t arena_bytes;       // the arena, as it is mapped
+	uint64_t arena_bytes;       // the arena: what the plans need, or more where runs without one have taken it
 	uint64_t live_peak_bytes;   // of the plan used last: the largest sum of live blocks in the arena
 	uint64_t lower_bound_bytes; // of that plan: no placement needs less
 	uint64_t plan_bytes;        // of that plan: the arena that it needs
@@ -37,9 +38,14 @@ struct onnxmem_memory {
 	uint64_t fallback_bytes;    // the most that misses took at one time
 	uint64_t hits;              // blocks at their places in the arena
 	uint64_t misses;            // blocks that had a plan, and came from malloc
-	uint64_t recorded;          // blocks of runs that had no plan
+	uint64_t recorded;          // blocks that had no place in a plan
 	uint64_t runs, plans, packed_plans;
 	uint64_t enforced;          // 1: the plan used last has the places of a planned model
+	uint64_t merged;            // 1: it is for the larger sizes of several shapes
+	uint64_t covered;           // runs in the plan of larger shapes
+	uint64_t unplanned;         // blocks of at most 256 bytes that a planned model does not have, from malloc
+	uint64_t held_bytes;        // of the arena: what may have memory now
+	uint64_t given_back;        // how often onnxmem_give_back has given back memory
 };
 
 // onnxmem_status returns "" if ONNX Runtime has taken our allocator, else what is wrong.
@@ -88,6 +94,10 @@ ONNXMEM_API int onnxmem_load(onnxmem_session *s, uint64_t key, const char *table
 // onnxmem_plans copies the serial numbers of the plans, the one used last first, and
 // returns how many there are.
 ONNXMEM_API uint32_t onnxmem_plans(onnxmem_session *s, uint64_t *serials, uint32_t room);
+
+// onnxmem_give_back gives the memory of the arena back to the system, but for what lives in
+// it, unless a run uses it. The addresses stay: the next run has pages of zeros there.
+ONNXMEM_API void onnxmem_give_back(onnxmem_session *s);
 
 ONNXMEM_API void onnxmem_memory_of(onnxmem_session *s, struct onnxmem_memory *m);
 

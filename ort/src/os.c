@@ -5,12 +5,16 @@
 
 #ifdef _WIN32
 
-void *os_map(size_t size) { return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE); }
+void *os_reserve(size_t size) { return VirtualAlloc(NULL, size, MEM_RESERVE, PAGE_NOACCESS); }
 
-void os_unmap(void *pages, size_t size) {
+int os_commit(void *pages, size_t size) { return VirtualAlloc(pages, size, MEM_COMMIT, PAGE_READWRITE) != NULL; }
+
+void os_unreserve(void *pages, size_t size) {
 	(void)size;
 	VirtualFree(pages, 0, MEM_RELEASE);
 }
+
+size_t os_reservable(size_t most) { return most; }
 
 void os_discard(void *pages, size_t size) {
 	if (VirtualFree(pages, size, MEM_DECOMMIT))
@@ -33,15 +37,39 @@ void os_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void))
 
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
-void *os_map(size_t size) {
-	void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+// Not all systems have this flag.
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0
+#endif
+
+// Pages without access count nowhere as memory that the process was promised.
+void *os_reserve(size_t size) {
+	void *pages = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	return pages == MAP_FAILED ? NULL : pages;
 }
 
-void os_unmap(void *pages, size_t size) { munmap(pages, size); }
+int os_commit(void *pages, size_t size) { return mprotect(pages, size, PROT_READ | PROT_WRITE) == 0; }
 
-void os_discard(void *pages, size_t size) { madvise(pages, size, MADV_DONTNEED); }
+void os_unreserve(void *pages, size_t size) { munmap(pages, size); }
+
+size_t os_reservable(size_t most) {
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur / 16 >= most)
+		return most;
+	return (size_t)limit.rlim_cur / 16;
+}
+
+// Linux has the pages back at once. Elsewhere, MADV_DONTNEED is advice for later, and new
+// pages in the place of the old ones are what gives those back.
+void os_discard(void *pages, size_t size) {
+#ifdef __linux__
+	madvise(pages, size, MADV_DONTNEED);
+#else
+	mmap(pages, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+#endif
+}
 
 void os_stay(void) {
 	static int self; // an address of this library

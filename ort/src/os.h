@@ -19,15 +19,28 @@ typedef pthread_mutex_t os_lock;
 #define os_release(lock) pthread_mutex_unlock(lock)
 #endif
 
-// os_map returns pages of zeros that take memory once they are touched, or NULL.
-void *os_map(size_t size);
+// GRANULE is a multiple of the systems' pages: parts of a reservation begin and end at its
+// multiples.
+#define GRANULE (64 << 10)
 
-// os_unmap gives all pages of an os_map back to the system.
-void os_unmap(void *pages, size_t size);
+// os_reserve returns addresses that nothing else gets, or NULL. They take no memory, and
+// must not be touched.
+void *os_reserve(size_t size);
 
-// os_discard gives the memory of an os_map back to the system, but not the addresses:
-// what stood there is lost.
+// os_commit makes a part of a reservation usable: it has zeros, which take memory once
+// they are touched. It returns 0 if the system refuses.
+int os_commit(void *pages, size_t size);
+
+// os_discard gives the memory of a usable part back to the system, but not the addresses:
+// it has zeros again.
 void os_discard(void *pages, size_t size);
+
+// os_unreserve gives all of a reservation back.
+void os_unreserve(void *pages, size_t size);
+
+// os_reservable returns how many bytes of addresses a reservation may take, where they
+// are limited (RLIMIT_AS): a small part of that; otherwise most.
+size_t os_reservable(size_t most);
 
 // os_stay keeps this library in the process until it ends: ONNX Runtime calls it for as
 // long as the process has blocks, and closes libraries of operators with a session.

@@ -66,9 +66,9 @@ static int best_fit(struct plan *p, int with_outputs) {
 			ranges_remove(&live, ranges_at(&live, b->offset));
 			continue;
 		}
-		b->offset = ranges_gap(&live, size, p->arena_bytes);
+		b->offset = ranges_gap(&live, size, p->arena_bytes, UINT32_MAX);
 		if (b->offset == UINT64_MAX) // above all that lives
-			b->offset = ranges_gap(&live, size, UINT64_MAX);
+			b->offset = ranges_gap(&live, size, UINT64_MAX, UINT32_MAX);
 		ok = ranges_add(&live, b->offset, b->offset + size) != NULL;
 		if (b->offset + size > p->arena_bytes)
 			p->arena_bytes = b->offset + size;
@@ -89,7 +89,7 @@ struct plan *plan_make(struct trace *t, uint64_t key, int with_outputs) {
 	p->hash = trace_hash(t);
 	p->trace = *t;
 	for (uint32_t i = 0; i < t->count; i++) {
-		p->blocks[i] = (struct placed){t->blocks[i].size, OUTSIDE, NEVER, NEVER};
+		p->blocks[i] = (struct placed){.size = t->blocks[i].size, .offset = OUTSIDE, .over = NEVER, .by = NEVER};
 		if (t->blocks[i].end == NEVER)
 			p->output_bytes += t->blocks[i].size;
 	}
@@ -100,6 +100,7 @@ struct plan *plan_make(struct trace *t, uint64_t key, int with_outputs) {
 	}
 	*t = (struct trace){0};
 	p->live_peak_bytes = p->lower_bound_bytes = trace_peak(&p->trace, with_outputs);
+	p->packed = p->arena_bytes == p->lower_bound_bytes; // nothing is better
 	return p;
 }
 
@@ -175,7 +176,7 @@ static const char *alloc_line(const char **text, struct reading *r) {
 		return "the block ends above the arena";
 	if (offset != OUTSIDE && offset % ALIGNMENT)
 		return "the offset is no multiple of 64";
-	struct placed b = {n, offset, NEVER, NEVER};
+	struct placed b = {.size = n, .offset = offset, .over = NEVER, .by = NEVER, .end = NEVER};
 	if (r->version == 2) {
 		if (id != p->count)
 			return "expected the number of the next block";
@@ -222,9 +223,12 @@ static int settle(struct plan *p, int with_outputs) {
 	if (!events)
 		return 0;
 	uint64_t live = 0;
+	uint32_t at = 0;
 	for (uint32_t e = 0; e < p->trace.events; e++) {
 		uint32_t i = (uint32_t)(events[e] < 0 ? ~events[e] : events[e]);
 		struct placed *b = &p->blocks[i];
+		*(events[e] < 0 ? &b->end : &b->begin) = at;
+		at += b->size > TINY;
 		if (p->trace.blocks[i].end == NEVER) {
 			p->output_bytes += b->size;
 			if (!with_outputs)

@@ -11,6 +11,9 @@ struct placed {
 	uint64_t size, offset;
 	uint32_t over; // the block that it is written over, which is live then; NEVER: none
 	uint32_t by;   // the block that is written over it; NEVER: none
+
+	// Of a planned model: positions among the events of the blocks that are not TINY.
+	uint32_t begin, end;
 };
 
 struct plan {
@@ -24,6 +27,7 @@ struct plan {
 	uint64_t hash;      // of that run
 	int packed;         // 0: placed by best fit
 	int enforced;       // the places are those of a planned model
+	int merged;         // the sizes are the largest of several runs with the same events
 	int dropped;        // the session does not have it any more
 	int users;          // runs in flight
 	struct moved *move; // what plan_moved takes; NULL: nothing

@@ -59,7 +59,7 @@ struct range *ranges_add(struct ranges *set, uint64_t start, uint64_t end) {
 		return NULL;
 	r->start = start;
 	r->end = end;
-	r->under = UINT32_MAX;
+	r->under = r->planned = UINT32_MAX;
 	r->levels = height(set);
 	for (uint32_t level = 0; level < r->levels; level++) {
 		r->next[level] = last[level]->next[level];
@@ -86,9 +86,11 @@ void ranges_remove(struct ranges *set, struct range *r) {
 	set->count--;
 }
 
-uint64_t ranges_gap(const struct ranges *set, uint64_t size, uint64_t limit) {
+uint64_t ranges_gap(const struct ranges *set, uint64_t size, uint64_t limit, uint32_t most) {
 	uint64_t best = UINT64_MAX, room = 0, end = 0;
 	for (const struct range *r = set->head.next[0];; r = r->next[0]) {
+		if (!most--)
+			return best;
 		uint64_t until = r && r->start < limit ? r->start : limit;
 		if (until >= end && until - end >= size && (best == UINT64_MAX || until - end < room)) {
 			best = end;
@@ -98,4 +100,12 @@ uint64_t ranges_gap(const struct ranges *set, uint64_t size, uint64_t limit) {
 			return best;
 		end = r->end;
 	}
+}
+
+uint64_t ranges_top(const struct ranges *set) {
+	const struct range *r = &set->head;
+	for (int level = RANGES_LEVELS - 1; level >= 0; level--)
+		while (r->next[level])
+			r = r->next[level];
+	return r == &set->head ? 0 : r->end;
 }

@@ -14,7 +14,8 @@ struct range {
 	uint64_t start, end; // offsets in the arena; end is the first byte behind
 	uint64_t run;        // serial number of the run that made the block
 	uint32_t block;      // the block's number in that run
-	uint32_t under;      // of the same run: the block that this one lies over, until that is freed; UINT32_MAX: none
+	uint32_t planned;    // its number in the run's plan; UINT32_MAX: none
+	uint32_t under;      // of the same run: the number of the block that this one lies over, until that is freed; UINT32_MAX: none
 	uint32_t levels;
 	struct range *next[RANGES_LEVELS];
 };
@@ -39,7 +40,11 @@ struct range *ranges_at(const struct ranges *set, uint64_t start);
 void ranges_remove(struct ranges *set, struct range *r);
 
 // ranges_gap returns the begin of the smallest gap below limit into which size bytes
-// fit, of several the first; UINT64_MAX if there is none. It takes linear time.
-uint64_t ranges_gap(const struct ranges *set, uint64_t size, uint64_t limit);
+// fit, of several the first; UINT64_MAX if there is none. It takes linear time, or looks
+// at the first most gaps alone.
+uint64_t ranges_gap(const struct ranges *set, uint64_t size, uint64_t limit, uint32_t most);
+
+// ranges_top returns the end of the last range.
+uint64_t ranges_top(const struct ranges *set);
 
 #endif

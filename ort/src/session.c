@@ -3,15 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
 #include "block.h"
+#include "host.h"
 #include "os.h"
 #include "plan.h"
 
-// LASTING is how many of the last DEVIANTS runs that leave their plans must do so in the
-// same way for a plan of their own.
+// LASTING is how many of the last DEVIANTS runs that leave their plans, or have that of
+// larger shapes, must do so in the same way for a plan of their own.
 #define LASTING 2
 #define DEVIANTS 32
+
+// PROMPT is how many plans a session makes at once; from then on, it makes one whenever it
+// has had twice as many runs. What has no plan costs little; plans that are made for ever, and
+// packed, do not.
+#define PROMPT 32
+
+// SMALL blocks of runs without a plan come from malloc: in an arena they would cut up its
+// gaps.
+#define SMALL 4096
 
 struct run {
 	struct run *next;  // in flight
@@ -22,9 +31,14 @@ struct run {
 	struct plan *plan;   // NULL: none is known
 	struct walk walk;
 	struct trace trace;
-	int deviated; // a block was not where the plan has it
-	int alone;    // no plan begins with the sizes of its blocks
-	int exact;    // its events so far are those of the run from which the plan was made
+	int deviated;    // a block was not where the plan has it
+	int alone;       // no plan begins with the sizes of its blocks
+	int covered;     // the plan is one for larger shapes: blocks are in its order, and not larger
+	int outgrown;    // no plan is large enough: this one only tells which blocks are results
+	uint32_t larges; // events so far of blocks that are not TINY
+	int exact;       // these are those of the run from which the plan was made
+	int strict;      // so are all events
+	int merges;      // the plan that it makes takes the place of those for smaller shapes
 };
 
 struct session {
@@ -33,7 +47,8 @@ struct session {
 	int outputs;         // blocks that outlive a run are in the arena, too
 	struct arena *arena; // NULL: none yet
 	struct run *owner;   // the run that uses the arena
-	int fit;             // the arena may be larger than the plans need
+	uint64_t made;       // plans, but for those that were loaded
+	uint64_t due;        // runs that there must have been for one more
 	uint64_t users;      // the handle, blocks outside of arenas, runs in flight
 	uint64_t fallback_bytes;
 	uint64_t deviants[DEVIANTS]; // hashes of the runs that left their plans, from all keys
@@ -53,32 +68,15 @@ static _Thread_local unsigned lost; // runs of this thread for which memory was 
 
 // --- arenas
 
-static void arena_free(struct arena *a) {
-	os_unmap(a->base, a->size);
-	arena_remove(&arenas, a);
-}
-
+// arena_retire ends an arena, once nothing lives in it.
 static void arena_retire(struct arena *a) {
 	if (!a)
 		return;
 	a->retired = 1;
-	if (!a->live.count)
-		arena_free(a);
-}
-
-static struct arena *arena_new(uint64_t size) {
-	void *base = os_map(size);
-	struct arena *a = base ? arena_add(&arenas, base, size) : NULL;
-	if (base && !a)
-		os_unmap(base, size);
-	return a;
-}
-
-// arena_idle gives the memory of an arena back while a run without a plan takes its
-// blocks elsewhere: otherwise the process would have both.
-static void arena_idle(struct arena *a) {
-	if (a && !a->live.count)
-		os_discard(a->base, a->size);
+	if (a->live.count)
+		host_discard(a, 0);
+	else
+		host_free(&arenas, a);
 }
 
 // --- plans
@@ -169,16 +167,58 @@ static void plan_enter(struct run *r, struct plan *p, uint32_t n) {
 	walk_free(&r->walk);
 	plan_leave(r->plan);
 	r->plan = NULL;
-	r->exact = 0;
+	r->exact = r->strict = r->covered = 0;
 	if (!p || !walk_init(&r->walk, p))
 		return;
 	memset(r->walk.taken, 1, n);
 	r->walk.last = n;
-	r->exact = n == 0 && p->trace.count == p->count;
+	r->exact = r->strict = n == 0 && p->enforced;
 	plan_unlink(r->session, p);
 	plan_first(r->session, p);
 	p->users++;
 	r->plan = p;
+}
+
+// covers reports whether the first n blocks of a run are none larger than those of a plan.
+static int covers(const struct plan *p, const struct trace *t, uint32_t n) {
+	if (n > p->count || p->trace.count != p->count || p->enforced)
+		return 0;
+	uint32_t i = 0;
+	while (i < n && (p->blocks[i].offset == OUTSIDE || t->blocks[i].size <= p->blocks[i].size))
+		i++;
+	return i == n;
+}
+
+// plan_covering returns the largest plan that a run whose shapes have none fits into so
+// far, or NULL.
+static struct plan *plan_covering(struct run *r) {
+	struct plan *best = NULL;
+	for (struct plan *p = r->session->plans; p; p = p->next)
+		if ((!best || p->arena_bytes > best->arena_bytes) && covers(p, &r->trace, r->trace.count))
+			best = p;
+	return best;
+}
+
+// plan_cover lets a run use a plan for larger shapes, if there is one. Whether it fits is
+// seen block by block.
+static int plan_cover(struct run *r) {
+	struct plan *p = r->trace.broken ? NULL : plan_covering(r);
+	if (!p || p == r->plan)
+		return 0;
+	plan_enter(r, p, 0);
+	r->covered = r->plan != NULL;
+	return r->covered;
+}
+
+// plan_outgrown lets a run that fits into no plan know which of its blocks may be results.
+static void plan_outgrown(struct run *r) {
+	for (struct plan *p = r->session->plans; p; p = p->next) {
+		if (p->enforced)
+			continue;
+		plan_enter(r, p, 0);
+		r->outgrown = r->plan != NULL;
+		return;
+	}
 }
 
 // --- sessions
@@ -212,23 +252,36 @@ void onnxmem_session_close(onnxmem_session *s) {
 
 void onnxmem_making(onnxmem_session *s) { making = s; }
 
-// take_arena gives the session's arena to a run. It is mapped anew if the plans need
-// more, or less than before, or if a block of an earlier run still lives in it.
-static void take_arena(onnxmem_session *s, struct run *r) {
+// needed returns the size of the arena that the plans of a session need.
+static uint64_t needed(const onnxmem_session *s) {
 	uint64_t size = 0;
-	for (struct plan *p = s->plans; p; p = p->next)
+	for (const struct plan *p = s->plans; p; p = p->next)
 		if (p->arena_bytes > size)
 			size = p->arena_bytes;
+	return size;
+}
+
+// take_arena gives the session's arena to a run. There is a new one if a block of an
+// earlier run still lives in it: a result of a run without a plan.
+static void take_arena(onnxmem_session *s, struct run *r) {
+	uint64_t size = needed(s);
 	struct arena *a = s->arena;
-	if (a && (a->size < size || (s->fit && a->size != size) || (a->live.count && !s->outputs))) {
+	if (a && (a->size < size || (a->live.count && !s->outputs))) {
 		arena_retire(a);
 		a = NULL;
 	}
-	if (!a && size)
-		a = arena_new(size);
-	s->fit = 0;
+	if (!a)
+		a = host_new(&arenas, size);
 	s->arena = r->arena = a;
 	s->owner = r;
+}
+
+// trim gives back what runs without a plan have taken of the arena, and plans do not need.
+static void trim(struct run *r) {
+	struct arena *a = r->arena;
+	uint64_t size = a && r->plan && !r->outgrown && !a->live.count ? needed(r->session) : UINT64_MAX;
+	if (a && a->touched > size)
+		host_discard(a, size);
 }
 
 void onnxmem_run_begin(onnxmem_session *s, uint64_t key) {
@@ -245,10 +298,9 @@ void onnxmem_run_begin(onnxmem_session *s, uint64_t key) {
 	s->memory.runs++;
 	if (key)
 		plan_enter(r, plan_of(s, key, 0), 0);
-	if (!s->owner && (r->plan || !key))
+	if (!s->owner)
 		take_arena(s, r);
-	else if (!s->owner)
-		arena_idle(s->arena);
+	trim(r);
 	r->next = in_flight;
 	in_flight = r;
 	r->outer = current;
@@ -278,20 +330,78 @@ static int lasts(onnxmem_session *s, uint64_t key, uint64_t hash) {
 	return seen == LASTING;
 }
 
+// may_make reports whether a session may make one more plan now.
+static int may_make(const onnxmem_session *s) { return s->made < PROMPT || s->memory.runs >= s->due; }
+
+// plan_alike returns the largest plan from a run with the events of a trace, whatever its
+// sizes, or NULL.
+static struct plan *plan_alike(onnxmem_session *s, const struct trace *t) {
+	struct plan *best = NULL;
+	for (struct plan *p = s->plans; p; p = p->next)
+		if (!p->enforced && (!best || p->arena_bytes > best->arena_bytes) && trace_alike(t, &p->trace))
+			best = p;
+	return best;
+}
+
+// merge gives the blocks of a run the larger of their sizes and those of a plan with the
+// same events: a plan for both, and for all that is smaller. Where that would take far
+// more than either, or the run is the larger in all, the run stays as it is.
+static void merge(struct run *r) {
+	struct plan *p = plan_alike(r->session, &r->trace);
+	if (!p || covers(p, &r->trace, r->trace.count))
+		return;
+	struct trace both = {.blocks = malloc((r->trace.count + 1) * sizeof *both.blocks), .count = r->trace.count, .events = r->trace.events};
+	if (!both.blocks)
+		return;
+	int larger = 0;
+	for (uint32_t i = 0; i < both.count; i++) {
+		both.blocks[i] = r->trace.blocks[i];
+		if (p->trace.blocks[i].size > both.blocks[i].size) {
+			both.blocks[i].size = p->trace.blocks[i].size;
+			larger |= both.blocks[i].end != NEVER;
+		}
+	}
+	uint64_t peak = trace_peak(&r->trace, r->session->outputs);
+	if (p->live_peak_bytes > peak)
+		peak = p->live_peak_bytes;
+	if (!larger || trace_peak(&both, r->session->outputs) > peak + peak / 2) {
+		trace_free(&both);
+		return;
+	}
+	both.room = both.count;
+	trace_free(&r->trace);
+	r->trace = both;
+	r->merges = 1;
+	r->key = 0; // no run asks for it
+}
+
 // wants_plan reports whether a run that is over shall make a plan, and sets its key.
 static int wants_plan(struct run *r) {
+	onnxmem_session *s = r->session;
 	struct plan *p = r->plan;
 	if (r->trace.broken || !r->trace.count)
 		return 0;
-	if (!p) {
+	if (p && !r->covered && !r->outgrown && !r->deviated)
+		return 0;
+	s->memory.covered += (uint64_t)r->covered;
+	if (r->covered && !may_make(s))
+		return 0;
+	uint64_t hash = trace_hash(&r->trace);
+	if (r->covered) {
+		// A plan of its own takes less, and is worth that if such runs come again.
+		r->key = r->key ? r->key : hash | 1;
+		return !plan_of(s, r->key, 0) && lasts(s, r->key, hash) && trace_peak(&r->trace, s->outputs) <= p->live_peak_bytes / 4 * 3;
+	}
+	if (!p || r->outgrown) {
 		// Another run with this key may have made one meanwhile.
-		if (!r->key)
-			r->key = trace_hash(&r->trace) | 1;
-		return !plan_of(r->session, r->key, 0);
+		r->key = r->key ? r->key : hash | 1;
+		if (plan_of(s, r->key, 0) || !may_make(s))
+			return 0;
+		merge(r);
+		return 1;
 	}
 	if (!r->arena)
 		return 0; // it had no place for its blocks, whatever they were
-	uint64_t hash = r->deviated ? trace_hash(&r->trace) : p->hash;
 	if (hash == p->hash) {
 		// A plan of the same stream would be no better: places were taken by
 		// results of earlier runs.
@@ -300,16 +410,33 @@ static int wants_plan(struct run *r) {
 	if (!r->key) {
 		// Without a key, another stream is another shape.
 		r->key = hash | 1;
-		return !plan_of(r->session, r->key, 0);
+		return !plan_of(s, r->key, 0) && may_make(s);
 	}
 	// Streams of one key differ by the data: the next run may be of any of them.
-	struct plan *own = plan_of_stream(r->session, r->key, hash);
+	struct plan *own = plan_of_stream(s, r->key, hash);
 	if (own) {
-		plan_unlink(r->session, own);
-		plan_first(r->session, own);
+		plan_unlink(s, own);
+		plan_first(s, own);
 		return 0;
 	}
-	return lasts(r->session, r->key, hash);
+	return lasts(s, r->key, hash) && may_make(s);
+}
+
+// plan_made adds the plan that a run has made, and returns its serial number.
+static uint64_t plan_made(struct run *r, struct plan *p) {
+	onnxmem_session *s = r->session;
+	p->merged = r->merges;
+	for (struct plan *old = s->plans, *next; old && p->merged; old = next) {
+		next = old->next;
+		if (!old->merged || !trace_alike(&old->trace, &p->trace))
+			continue;
+		plan_unlink(s, old);
+		plan_drop(old);
+	}
+	plan_add(s, p);
+	if (++s->made >= PROMPT)
+		s->due = 2 * s->memory.runs;
+	return p->serial;
 }
 
 uint64_t onnxmem_run_end(int completed) {
@@ -329,10 +456,8 @@ uint64_t onnxmem_run_end(int completed) {
 	struct plan *made = plan ? plan_make(&r->trace, r->key, s->outputs) : NULL;
 	uint64_t serial = 0;
 	os_acquire(&lock);
-	if (made) {
-		plan_add(s, made);
-		serial = made->serial;
-	}
+	if (made)
+		serial = plan_made(r, made);
 	walk_free(&r->walk);
 	plan_leave(r->plan);
 	session_leave(s);
@@ -384,7 +509,6 @@ int onnxmem_place(onnxmem_session *s, uint64_t plan, const uint64_t *offsets, ui
 	ok = ok && plan_move(p, offsets, arena_bytes, lower_bound_bytes);
 	if (ok && !p->users)
 		plan_moved(p);
-	s->fit |= ok;
 	os_release(&lock);
 	return ok;
 }
@@ -399,7 +523,6 @@ int onnxmem_load(onnxmem_session *s, uint64_t key, const char *table, char *erro
 		plan_drop(old);
 	}
 	plan_add(s, p);
-	s->fit = 1;
 	os_release(&lock);
 	return 1;
 }
@@ -417,7 +540,12 @@ uint32_t onnxmem_plans(onnxmem_session *s, uint64_t *out, uint32_t room) {
 void onnxmem_memory_of(onnxmem_session *s, struct onnxmem_memory *m) {
 	os_acquire(&lock);
 	*m = s->memory;
-	m->arena_bytes = s->arena ? s->arena->size : 0;
+	if (s->arena) {
+		m->arena_bytes = needed(s);
+		m->held_bytes = s->arena->touched;
+		if (m->held_bytes > m->arena_bytes)
+			m->arena_bytes = m->held_bytes;
+	}
 	for (struct plan *p = s->plans; p; p = p->next) {
 		m->plans++;
 		m->packed_plans += (uint64_t)p->packed;
@@ -429,6 +557,16 @@ void onnxmem_memory_of(onnxmem_session *s, struct onnxmem_memory *m) {
 		m->output_bytes = s->plans->output_bytes;
 		m->scratch_bytes = s->plans->scratch_bytes;
 		m->enforced = (uint64_t)s->plans->enforced;
+		m->merged = (uint64_t)s->plans->merged;
+	}
+	os_release(&lock);
+}
+
+void onnxmem_give_back(onnxmem_session *s) {
+	os_acquire(&lock);
+	if (s->arena && !s->owner && s->arena->touched) {
+		host_discard(s->arena, 0);
+		s->memory.given_back++;
 	}
 	os_release(&lock);
 }
@@ -443,64 +581,105 @@ static struct run *running(void) {
 	return in_flight && !in_flight->next ? in_flight : NULL;
 }
 
-// follows reports whether a run has had the events of its plan so far, with the
-// allocation of a block that is number i of the plan.
-static int follows(struct run *r, uint32_t i, uint32_t number) {
-	r->exact = r->exact && i != NEVER && i == number && r->trace.blocks[number].begin == r->plan->trace.blocks[i].begin;
-	return r->exact;
+// follows notes whether a run still has the events of its plan, with the allocation of a
+// block that is number i of the plan.
+static void follows(struct run *r, uint32_t i, uint32_t number, uint64_t size) {
+	r->trace.blocks[number].planned = i;
+	r->strict = r->strict && i == number && r->trace.blocks[number].begin == r->plan->trace.blocks[i].begin;
+	if (size > TINY)
+		r->exact = r->exact && i != NEVER && r->larges == r->plan->blocks[i].begin;
 }
 
 // lie_over lets a block have the place of another, which its node reads for the last
 // time: only a run that has followed its plan so far is known to be at that node. NULL if
 // that one does not live there alone.
-static struct range *lie_over(struct run *r, uint32_t under, uint64_t start, uint64_t end) {
+static struct range *lie_over(struct run *r, uint32_t under, uint64_t start, uint64_t size) {
 	struct range *lives = ranges_at(&r->arena->live, start);
-	if (!lives || lives->end != end || lives->run != r->serial || lives->block != under || lives->under != NEVER)
+	if (!lives || lives->end != start + aligned(size) || lives->run != r->serial || lives->planned != under || lives->under != NEVER)
 		return NULL;
-	lives->under = under;
+	lives->under = lives->block;
 	return lives;
 }
 
-// find_place returns the address that the plan of a run has for its next block, or NULL
-// and what kind of block shall be outside.
-static void *find_place(struct run *r, uint64_t size, uint32_t number, enum kind *kind) {
-	if (!r->key && number == 0) {
-		plan_enter(r, plan_like(r), 0);
-		if (!r->plan)
-			arena_idle(r->arena);
+// find_any returns a place that no plan has; NULL if the block shall be outside.
+static struct range *find_any(struct run *r, uint64_t size, enum kind *kind) {
+	*kind = RECORDED;
+	r->session->memory.recorded++;
+	return r->arena && size >= SMALL ? host_find(r->arena, size) : NULL;
+}
+
+// is_result reports whether a block is a result in the plan of other shapes, and lies outside.
+static int is_result(const struct run *r, uint32_t number) {
+	return number < r->plan->count && r->plan->blocks[number].offset == OUTSIDE;
+}
+
+// find_covered returns a place for a block of a run that has the plan of larger shapes, or
+// had it.
+static struct range *find_covered(struct run *r, uint64_t size, uint32_t number, enum kind *kind) {
+	if (!r->outgrown && !is_result(r, number) && (number >= r->plan->count || size > r->plan->blocks[number].size) && !plan_cover(r)) {
+		r->covered = 0;
+		r->outgrown = r->plan != NULL;
+		if (!r->plan) // no memory for the change
+			return find_any(r, size, kind);
 	}
-	if (!r->plan) {
-		*kind = RECORDED;
-		r->session->memory.recorded++;
+	if (is_result(r, number)) {
+		*kind = OUTPUT;
 		return NULL;
 	}
+	struct range *lives = r->outgrown || !r->arena ? NULL : host_take(r->arena, r->plan->blocks[number].offset, size);
+	r->session->memory.hits += lives != NULL;
+	return lives ? lives : find_any(r, size, kind);
+}
+
+// number_in_plan returns the block of its plan that a run's next block is, or NEVER. Where
+// the run leaves the plan, it changes to another that begins as it did. It may then have
+// none, or one of larger shapes.
+static uint32_t number_in_plan(struct run *r, uint64_t size, uint32_t number) {
 	uint32_t i = walk_next(&r->walk, r->plan, size);
-	if (i == NEVER && number != NEVER) {
-		struct plan *other = plan_like(r);
-		if (other) {
-			plan_enter(r, other, number);
-			i = r->plan ? walk_next(&r->walk, r->plan, size) : NEVER;
-		}
+	if (i != NEVER || number == NEVER || (r->plan->enforced && size <= TINY))
+		return i;
+	struct plan *other = plan_like(r);
+	if (other) {
+		plan_enter(r, other, number);
+		return r->plan ? walk_next(&r->walk, r->plan, size) : NEVER;
 	}
-	int exact = follows(r, i, number);
+	if (!r->key && !r->plan->enforced)
+		plan_cover(r);
+	return NEVER;
+}
+
+// find_followed returns the place that the plan of a run has for a block.
+static struct range *find_followed(struct run *r, uint64_t size, uint32_t number, enum kind *kind) {
+	uint32_t i = number_in_plan(r, size, number);
+	if (!r->plan)
+		return find_any(r, size, kind);
+	if (r->covered)
+		return find_covered(r, size, number, kind);
+	if (number != NEVER)
+		follows(r, i, number, size);
+	else
+		r->exact = r->strict = 0;
 	uint64_t offset = i == NEVER ? OUTSIDE : r->plan->blocks[i].offset;
 	if (i != NEVER && offset == OUTSIDE) {
 		*kind = OUTPUT;
 		return NULL;
 	}
-	struct arena *a = r->arena;
 	struct range *lives = NULL; // NULL: a miss
-	if (i != NEVER && a) {
-		if (exact && r->plan->blocks[i].over != NEVER)
-			lives = lie_over(r, r->plan->blocks[i].over, offset, offset + size);
+	if (i != NEVER && r->arena) {
+		if ((size > TINY ? r->exact : r->strict) && r->plan->blocks[i].over != NEVER)
+			lives = lie_over(r, r->plan->blocks[i].over, offset, size);
 		if (!lives)
-			lives = arena_take(a, offset, size);
+			lives = host_take(r->arena, offset, size);
 	}
 	if (lives) {
-		lives->run = r->serial;
-		lives->block = number;
+		lives->planned = i;
 		r->session->memory.hits++;
-		return a->base + offset;
+		return lives;
+	}
+	if (r->plan->enforced && r->exact && size <= TINY && r->arena) {
+		*kind = TINY_BLOCK;
+		r->session->memory.unplanned++;
+		return NULL;
 	}
 	r->deviated = 1;
 	r->session->memory.misses++;
@@ -508,9 +687,34 @@ static void *find_place(struct run *r, uint64_t size, uint32_t number, enum kind
 	return NULL;
 }
 
+// find_place returns the address in the arena of a run's next block, or NULL and what kind
+// of block shall be outside.
+static void *find_place(struct run *r, uint64_t size, uint32_t number, enum kind *kind) {
+	if (!r->plan && number == 0) {
+		if (!r->key)
+			plan_enter(r, plan_like(r), 0);
+		if (!r->plan && !plan_cover(r))
+			plan_outgrown(r);
+		trim(r);
+	}
+	struct range *lives = NULL;
+	if (!r->plan)
+		lives = find_any(r, size, kind);
+	else if (r->covered || r->outgrown)
+		lives = find_covered(r, size, number, kind);
+	else
+		lives = find_followed(r, size, number, kind);
+	r->larges += size > TINY;
+	if (!lives)
+		return NULL;
+	lives->run = r->serial;
+	lives->block = number;
+	return r->arena->base + lives->start;
+}
+
 // outside returns a block of a kind that lies in no arena. The session has been told.
 static void *outside(onnxmem_session *s, uint64_t size, enum kind kind, uint64_t run, uint32_t number) {
-	struct block *b = block_new(size, kind == RECORDED);
+	struct block *b = block_new(size);
 	if (b) {
 		b->session = s;
 		b->kind = kind;
@@ -575,8 +779,16 @@ static void note_end(uint64_t run, uint32_t number) {
 	if (!r)
 		return;
 	trace_end(&r->trace, number);
+	if (number == NEVER)
+		return;
+	const struct traced *b = &r->trace.blocks[number];
+	if (r->strict)
+		r->strict = b->end == r->plan->trace.blocks[number].end;
+	if (b->size <= TINY)
+		return;
 	if (r->exact)
-		r->exact = r->trace.blocks[number].end == r->plan->trace.blocks[number].end;
+		r->exact = b->planned != NEVER && r->larges == r->plan->blocks[b->planned].end;
+	r->larges++;
 }
 
 void memory_free(void *bytes) {
@@ -594,7 +806,7 @@ void memory_free(void *bytes) {
 			ranges_remove(&a->live, lives);
 		}
 		if (a->retired && !a->live.count)
-			arena_free(a);
+			host_free(&arenas, a);
 		os_release(&lock);
 		return;
 	}

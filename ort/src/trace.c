@@ -18,7 +18,7 @@ uint32_t trace_alloc(struct trace *t, uint64_t size) {
 		t->blocks = blocks;
 		t->room = room;
 	}
-	t->blocks[t->count] = (struct traced){size, t->events++, NEVER};
+	t->blocks[t->count] = (struct traced){size, t->events++, NEVER, NEVER};
 	return t->count++;
 }
 
@@ -35,6 +35,15 @@ uint64_t trace_hash(const struct trace *t) {
 			h = (h ^ words[w]) * 1099511628211u;
 	}
 	return h;
+}
+
+int trace_alike(const struct trace *t, const struct trace *other) {
+	if (t->count != other->count || t->events != other->events)
+		return 0;
+	uint32_t i = 0;
+	while (i < t->count && t->blocks[i].begin == other->blocks[i].begin && t->blocks[i].end == other->blocks[i].end)
+		i++;
+	return i == t->count;
 }
 
 int64_t *trace_events(const struct trace *t) {

@@ -10,6 +10,10 @@
 // ALIGNMENT of all blocks: ONNX Runtime's kernels expect it, and plans are made with it.
 #define ALIGNMENT 64
 
+// TINY blocks, such as numbers and shapes, may come in a run or not where all else is as
+// before: kernels and versions differ in them.
+#define TINY 256
+
 // LARGEST size that is given out; sums of a few sizes cannot overflow.
 #define LARGEST ((uint64_t)1 << 47)
 
@@ -20,7 +24,8 @@ static inline uint64_t aligned(uint64_t size) { return (size + ALIGNMENT - 1) / 
 struct traced {
 	uint64_t size;
 	uint32_t begin;
-	uint32_t end; // NEVER: it outlives the run, as outputs do
+	uint32_t end;     // NEVER: it outlives the run, as outputs do
+	uint32_t planned; // while the run is in flight: its number in the plan; NEVER: none
 };
 
 struct trace {
@@ -40,6 +45,9 @@ void trace_end(struct trace *t, uint32_t block);
 
 // trace_hash is equal for streams with equal sizes in the same order.
 uint64_t trace_hash(const struct trace *t);
+
+// trace_alike reports whether two streams have the same events, whatever the sizes.
+int trace_alike(const struct trace *t, const struct trace *other);
 
 // trace_events returns the blocks in the order of the stream's events: the number of a
 // block where it is allocated, and ~number where it is freed. free() it; NULL without

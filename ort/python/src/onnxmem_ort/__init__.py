@@ -8,10 +8,12 @@
 
 ``InferenceSession`` is ONNX Runtime's class with another allocator. The first run with
 each combination of input shapes records what it allocates; from then on, every block
-has its place in an arena that the command ``onnxmem`` packs. Results are the same, bit
-for bit. With ``arena="plan"``, a model that ``onnxmem optimize --runtime
+has its place in an arena, which the command ``onnxmem`` packs where that saves enough.
+Other shapes use the plan of larger ones, and idle memory is given back. Results are the
+same, bit for bit. With ``arena="plan"``, a model that ``onnxmem optimize --runtime
 onnxruntime-arena`` has planned runs in its plan. ``report()`` draws what a session has
-taken. ``install()`` makes it the class that ``onnxruntime.InferenceSession`` names.
+taken, and ``session.notes`` says what was decided and why. ``install()`` gives ONNX
+Runtime's own class what this one has.
 
 Sizes are bytes. docs/onnxruntime.md of the project describes what is recorded and what
 happens when a run deviates.

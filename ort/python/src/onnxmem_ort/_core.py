@@ -8,13 +8,12 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ._library import NEVER, OUTSIDE, Figures, library
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A block of a recorded run: it lives from one position of the stream to another."""
 
     size: int
@@ -31,6 +30,9 @@ class Core:
     def __init__(self, plans: int, outputs: bool) -> None:
         #: Whether blocks that outlive a run are in the arena, too.
         self.outputs = outputs
+        #: When its memory is to be given back, and whether somebody waits for that.
+        self.idle_at = 0.0
+        self.watched = False
         self._unpacked = 0
         self._packed = threading.Condition()
         _cores.add(self)
@@ -94,6 +96,10 @@ class Core:
         if not self._library.onnxmem_load(self._handle, key, table.encode(), error, len(error)):
             raise ValueError(f"replay table: {error.value.decode()}")
 
+    def give_back(self) -> None:
+        """Give the memory of the arena back to the system, unless a run uses it."""
+        self._library.onnxmem_give_back(self._handle)
+
     def figures(self) -> dict[str, int]:
         """Return what the session has taken."""
         figures = Figures()
@@ -107,6 +113,7 @@ _cores: weakref.WeakSet[Core] = weakref.WeakSet()
 def _after_fork() -> None:
     """Nobody packs in the child what the parent began to pack."""
     for core in list(_cores):
+        core.watched = False
         core._unpacked = 0
         core._packed = threading.Condition()
 

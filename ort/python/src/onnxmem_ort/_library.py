@@ -6,7 +6,6 @@ import ctypes
 import os
 import sys
 import threading
-from pathlib import Path
 
 import onnxruntime
 
@@ -44,17 +43,22 @@ class Figures(ctypes.Structure):
             "plans",
             "packed_plans",
             "enforced",
+            "merged",
+            "covered",
+            "unplanned",
+            "held_bytes",
+            "given_back",
         )
     ]
 
 
-def path() -> Path:
+def path() -> str:
     """Return the path of the native library."""
     named = os.environ.get(VARIABLE)
     if named:
-        return Path(named)
+        return named
     name = {"win32": "onnxmem_ort.dll", "darwin": "libonnxmem_ort.dylib"}.get(sys.platform, "libonnxmem_ort.so")
-    return Path(__file__).with_name(name)
+    return os.path.join(os.path.dirname(__file__), name)
 
 
 _lock = threading.Lock()
@@ -79,12 +83,12 @@ def library() -> ctypes.CDLL:
 
 def _load() -> tuple[ctypes.CDLL | None, str | None]:
     file = path()
-    if not file.exists():
+    if not os.path.exists(file):
         return None, f"{file}: not found: install onnxmem-ort again, or name its library in {VARIABLE}"
     version = tuple(int(n) for n in onnxruntime.__version__.split(".")[:2])
     if version < OLDEST:
         return None, f"ONNX Runtime {onnxruntime.__version__} keeps its environment to itself in Python: expected {OLDEST[0]}.{OLDEST[1]} or later"
-    lib = ctypes.CDLL(str(file))
+    lib = ctypes.CDLL(file)
     handle, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     u32s, u64s = ctypes.POINTER(u32), ctypes.POINTER(u64)
     for name, result, arguments in (
@@ -99,13 +103,14 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
         ("onnxmem_place", ctypes.c_int, [handle, u64, u64s, u32, u64, u64]),
         ("onnxmem_load", ctypes.c_int, [handle, u64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]),
         ("onnxmem_plans", u32, [handle, u64s, u32]),
+        ("onnxmem_give_back", None, [handle]),
         ("onnxmem_memory_of", None, [handle, ctypes.POINTER(Figures)]),
     ):
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
     try:
         # The library registers its allocator when it is loaded as one of operators.
-        onnxruntime.SessionOptions().register_custom_ops_library(str(file))
+        onnxruntime.SessionOptions().register_custom_ops_library(file)
     except Exception as e:
         return None, str(e)
     status = lib.onnxmem_status().decode()

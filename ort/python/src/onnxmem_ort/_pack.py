@@ -8,8 +8,6 @@ import threading
 import warnings
 import weakref
 
-import onnxmem
-
 from ._core import Block, Core
 from ._library import OUTSIDE
 
@@ -19,6 +17,8 @@ ALIGNMENT = 64
 
 def pack(core: Core, plan: int) -> None:
     """Pack the blocks of a plan, and replace its offsets."""
+    import onnxmem  # 3 MiB that a session does not need otherwise
+
     blocks = core.blocks(plan)
     last = 1 + max((max(b.begin, b.end or 0) for b in blocks), default=0)
     inside = [(i, b) for i, b in enumerate(blocks) if core.outputs or b.end is not None]

@@ -2,38 +2,57 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 import threading
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union, cast
 
 import onnxruntime
-from onnxmem._command import call
-from onnxruntime.capi import onnxruntime_inference_collection as _collection
 
 from ._core import Core
-from ._enforce import NotKept, Planned, lines, rehearse
+from ._idle import idle
 from ._pack import packer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ._enforce import Planned
+
+# What only planned models and reports need is imported by them: the package onnxmem and
+# what it imports take 3 MiB.
 
 #: How the memory of a session is planned.
 Arena = Literal["auto", "record", "plan", "off"]
 
+#: When the memory of an idle session is given back, in seconds after its last run.
+IdleRelease = Union[float, None, Literal["auto"]]
+
+#: Packing by the command imports the package onnxmem, and runs a process: where it cannot
+#: save as many bytes, a recorded run keeps its first placement.
+LEAST_SAVING = 4 << 20
+
+#: The idle time of idle_release="auto", if ONNX Runtime's own arena was not turned off.
+IDLE = 5.0
+
 _Base: Any = onnxruntime.InferenceSession
+
+#: ONNX Runtime's own methods, which install replaces.
+_plain: dict[str, Any] = {name: getattr(_Base, name) for name in ("__init__", "run", "run_with_ort_values", "run_with_iobinding")}
 
 
 class Memory(TypedDict):
     """What a session has taken, in bytes; the counts are those of all runs."""
 
     #: Where the plan used last comes from: "plan", that of the planned model; "record",
-    #: a recorded run; "off", there is no arena.
-    mode: Literal["plan", "record", "off"]
-    #: The arena, as it is mapped.
+    #: a recorded run; "small", one that needs so little that it is never packed; "off",
+    #: there is no arena.
+    mode: Literal["plan", "record", "small", "off"]
+    #: The arena: what the plans need, or more where runs without one have taken it.
     arena_bytes: int
+    #: Of the arena: what may have memory now; less after idle memory was given back.
+    held_bytes: int
     #: Of the plan used last: the largest sum of live blocks in the arena.
     live_peak_bytes: int
     #: Of the plan used last: no placement of its blocks needs less.
@@ -53,15 +72,21 @@ class Memory(TypedDict):
     hits: int
     #: Blocks that had a plan, but came from malloc.
     misses: int
-    #: Blocks of runs without a plan: the first ones of their shapes.
+    #: Blocks without a place in a plan: of runs whose shapes are new, and larger than others.
     recorded: int
+    #: Blocks of at most 256 bytes that the planned model does not have: from malloc.
+    unplanned: int
     runs: int
+    #: Runs in the plan of larger shapes.
+    covered: int
     plans: int
-    #: Plans that the command has packed.
+    #: Plans that nothing is better than, or that the command has packed.
     packed_plans: int
+    #: How often idle memory was given back.
+    given_back: int
 
 
-class InferenceSession(_Base):  # type: ignore[misc]
+class _Arena:
     """onnxruntime.InferenceSession, whose runs take their memory from a packed arena.
 
     arena: "record" packs what the first run of each combination of input shapes
@@ -81,7 +106,20 @@ class InferenceSession(_Base):  # type: ignore[misc]
 
     release_outputs: the caller releases the results of a run before the next one, so
     that they lie in the arena, too. Results that are kept anyhow cost misses, no more.
+
+    idle_release: after how many seconds without a run the memory of the arena is given
+    back to the system; 0 is after each run, None never. "auto" is 0 where the options turn
+    ONNX Runtime's own arena off (``enable_cpu_mem_arena=False``), and 5 otherwise.
+
+    least_saving: recorded runs are packed by the command only where their first
+    placement takes so many bytes more than what no placement goes below.
     """
+
+    _core: Core | None = None
+    _model: Planned | None = None
+    _idle: float | None = None
+    _least_saving = LEAST_SAVING
+    _said = ""
 
     def __init__(
         self,
@@ -93,39 +131,83 @@ class InferenceSession(_Base):  # type: ignore[misc]
         plans: int = 16,
         reuse: bool | None = False,
         release_outputs: bool = False,
+        idle_release: IdleRelease = "auto",
+        least_saving: int = LEAST_SAVING,
         **kwargs: Any,
     ) -> None:
         if arena not in ("auto", "record", "plan", "off"):
             raise ValueError(f"arena {arena!r}: expected 'auto', 'record', 'plan' or 'off'")
-        self._core: Core | None = None
-        self._model = Planned(path_or_bytes) if arena == "plan" else None
+        if not (idle_release in ("auto", None) or (isinstance(idle_release, (int, float)) and idle_release >= 0)):
+            raise ValueError(f"idle_release {idle_release!r}: expected seconds, None or 'auto'")
+        core = None
+        if arena == "plan":
+            from ._enforce import Planned
+
+            self._model = Planned(path_or_bytes)
         if arena != "off":
-            self._core = _core(arena, plans, release_outputs)
-        if self._core is None:
-            super().__init__(path_or_bytes, sess_options, providers, *args, **kwargs)
+            core, self._said = _new_core(arena, plans, release_outputs)
+        if core is None:
+            _plain["__init__"](self, path_or_bytes, sess_options, providers, *args, **kwargs)
             return
         options = sess_options if sess_options is not None else onnxruntime.SessionOptions()
-        with _Settings(options, reuse, self._model), self._core.making():
-            super().__init__(path_or_bytes, options, providers, *args, **kwargs)
+        self._least_saving = least_saving
+        self._own_arena = bool(options.enable_cpu_mem_arena)
+        self._idle = cast("float | None", (IDLE if self._own_arena else 0.0) if idle_release == "auto" else idle_release)
+        with _Settings(options, reuse, self._model), core.making():
+            _plain["__init__"](self, path_or_bytes, options, providers, *args, **kwargs)
+        self._core = core
 
     def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
         key = _key(input_feed, output_names)
-        return self._planned(key, lambda: _Base.run(self, output_names, input_feed, run_options), input_feed)
+        return self._planned(key, lambda: _plain["run"](self, output_names, input_feed, run_options), input_feed)
 
     def run_with_ort_values(self, output_names: Any, input_dict_ort_values: Any, run_options: Any = None) -> Any:
         key = _key(input_dict_ort_values, output_names)
-        return self._planned(key, lambda: _Base.run_with_ort_values(self, output_names, input_dict_ort_values, run_options), input_dict_ort_values)
+        return self._planned(key, lambda: _plain["run_with_ort_values"](self, output_names, input_dict_ort_values, run_options), input_dict_ort_values)
 
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> Any:
         # What is bound is not known here: the plan is chosen by the sizes of the blocks.
-        return self._planned(0, lambda: _Base.run_with_iobinding(self, iobinding, run_options))
+        return self._planned(0, lambda: _plain["run_with_iobinding"](self, iobinding, run_options))
 
     @property
     def memory(self) -> Memory:
         """What the session has taken; all 0 with arena="off"."""
         figures: dict[str, Any] = dict(self._core.figures()) if self._core is not None else {}
-        figures["mode"] = "off" if self._core is None else "plan" if figures["enforced"] else "record"
+        figures["mode"] = self._mode(figures)
         return cast(Memory, {name: figures.get(name, 0) for name in Memory.__annotations__})
+
+    def _mode(self, figures: Mapping[str, int]) -> str:
+        if self._core is None:
+            return "off"
+        if figures["enforced"]:
+            return "plan"
+        return "small" if figures["plans"] and figures["plan_bytes"] < self._least_saving else "record"
+
+    @property
+    def notes(self) -> list[str]:
+        """What was decided for this session, and why: one sentence each."""
+        if self._core is None:
+            return [f"ONNX Runtime's own allocator is used: {self._said or 'there is no arena'}"]
+        f = self._core.figures()
+        said = [f"{self._said}: runs are recorded and packed"] if self._said else []
+        over, least = f["plan_bytes"] - f["lower_bound_bytes"], _mib(self._least_saving)
+        if self._mode(f) == "small":
+            said.append(f"small: runs need {_mib(f['plan_bytes'])}, and packing by the command is left out below {least} (least_saving)")
+        elif f["plans"] and not f["enforced"] and 0 < over < self._least_saving:
+            said.append(f"packing by the command is left out: it would save {_mib(over)} at most, less than {least} (least_saving)")
+        if f["covered"]:
+            said.append(f"{f['covered']} of {f['runs']} runs had no plan for their shapes, and used that of larger ones")
+        if f["unplanned"]:
+            said.append(f"{f['unplanned']} blocks of at most 256 bytes are not in the plan of the model: they came from malloc")
+        if f["misses"]:
+            said.append(f"{f['misses']} blocks were not at their places: they came from malloc, {_mib(f['fallback_bytes'])} at most at one time")
+        if self._idle is None:
+            said.append("idle memory is kept (idle_release=None)")
+        else:
+            when = f"after {self._idle:g} s without a run" if self._idle else "after each run"
+            why = "" if self._own_arena else ", since the session's options turn ONNX Runtime's own arena off"
+            said.append(f"idle memory is given back {when}{why}: {f['given_back']} times so far, {_mib(f['held_bytes'])} held now")
+        return said
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until all recorded runs are packed; False after so many seconds."""
@@ -136,6 +218,8 @@ class InferenceSession(_Base):  # type: ignore[misc]
         plans = self._core.plans() if self._core is not None else []
         if self._core is None or not plans:
             raise ValueError("nothing is recorded: expected a run before")
+        from ._enforce import lines
+
         with open(path, "w", encoding="utf-8") as f:
             f.write(lines(self._core.blocks(plans[0])))
 
@@ -143,13 +227,20 @@ class InferenceSession(_Base):  # type: ignore[misc]
         """Draw the arena as the plan used last has it; return the file of the page.
 
         Without a path, it is a temporary file that the browser opens. This needs the
-        command ``onnxmem``, which comes with the package of that name.
+        command ``onnxmem``, which comes with the package of that name. The notes of the
+        session go to the log "onnxmem_ort".
         """
+        import tempfile
+        from pathlib import Path
+
+        from onnxmem._command import call
+
         page = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="onnxmem-"), "report.html")
         with tempfile.TemporaryDirectory(prefix="onnxmem-") as folder:
             trace = Path(folder, "run.jsonl")
             self.trace(trace)
             call(["report", f"--trace={trace}", f"--out={page}", *(["--open"] if path is None else [])])
+        _log(self.notes)
         return page
 
     def replay(self, table: str | os.PathLike[str], input_feed: Any, output_names: Any = None) -> None:
@@ -172,36 +263,71 @@ class InferenceSession(_Base):  # type: ignore[misc]
             completed = True
         finally:
             plan = core.end(completed)
-        if plan and not (feed is not None and self._enforce(core, key, plan, run, feed, result)):
-            packer.put(core, plan)
+            if not plan:
+                self._rest(core)
+        if plan:
+            if not (feed is not None and self._enforce(core, key, plan, run, feed, result)) and self._saves(core):
+                packer.put(core, plan)
+            self._rest(core)
         return result
+
+    def _saves(self, core: Core) -> bool:
+        """Whether packing the plan that was just made may save enough."""
+        f = core.figures()
+        return f["plan_bytes"] - f["lower_bound_bytes"] > 0 and f["plan_bytes"] - f["lower_bound_bytes"] >= self._least_saving
+
+    def _rest(self, core: Core) -> None:
+        """Have the memory given back when the session has been idle."""
+        if self._idle == 0:
+            core.give_back()
+        elif self._idle is not None:
+            idle.ran(core, self._idle)
 
     def _enforce(self, core: Core, key: int, plan: int, run: Callable[[], Any], feed: Mapping[str, Any], result: Any) -> bool:
         """Replace the plan of a recorded run by that of the planned model; False if that does not apply."""
         if self._model is None:
             return False
-        point = self._model.point(feed, {x.name: x.shape for x in _Base.get_inputs(self)})
+        from ._enforce import NotKept, rehearse
+
+        session = cast(Any, self)
+        point = self._model.point(feed, {x.name: x.shape for x in session.get_inputs()})
         if point is None:
             return False
         try:
             table = self._model.table(core.blocks(plan), core.outputs, point)
             rehearse(table, core.outputs, key, run, result)
         except NotKept as e:
+            self._said = f"the plan of the model is not kept ({e})"
             warnings.warn(f"onnxmem_ort: {self._model.model}: the plan is not kept, the recorded run is packed: {e}", RuntimeWarning, stacklevel=4)
             return False
         core.load(key, table)
         return True
 
 
-def _core(arena: Arena, plans: int, outputs: bool) -> Core | None:
-    """Return a session of the library; None if "auto" does without."""
+class InferenceSession(_Arena, _Base):  # type: ignore[misc]
+    __doc__ = _Arena.__doc__
+
+
+def _new_core(arena: Arena, plans: int, outputs: bool) -> tuple[Core | None, str]:
+    """Return a session of the library; None and why if "auto" does without."""
     try:
-        return Core(plans, outputs)
+        return Core(plans, outputs), ""
     except RuntimeError as e:
         if arena != "auto":
             raise
         warnings.warn(f"{e}: ONNX Runtime's own allocator is used", RuntimeWarning, stacklevel=3)
-        return None
+        return None, str(e)
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.2f} MiB"
+
+
+def _log(said: Sequence[str]) -> None:
+    import logging
+
+    for line in said:
+        logging.getLogger("onnxmem_ort").info("%s", line)
 
 
 #: Sessions with this entry use the allocator of the process: ours.
@@ -253,22 +379,21 @@ def _has_entry(options: Any, name: str) -> bool:
 
 def _key(feed: Any, names: Any) -> int:
     """Return a number for the shapes and types of inputs, and for the outputs asked for; not 0."""
-    shapes = [(name, *_shape(value)) for name, value in feed.items()]
-    text = repr((shapes, tuple(names) if names else ()))
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") | 1
+    shapes = tuple((name, *_shape(value)) for name, value in feed.items())
+    return hash((shapes, tuple(names) if names else ())) & (1 << 64) - 1 | 1
 
 
 def _shape(value: Any) -> tuple[object, ...]:
     """Return type and shape of an array or an OrtValue; of anything else, its length."""
     if hasattr(value, "dtype"):
-        return str(value.dtype), tuple(value.shape)
+        return value.dtype, tuple(value.shape)
     if isinstance(value, onnxruntime.OrtValue):
         return (value.data_type(), tuple(value.shape())) if value.is_tensor() else (value.data_type(),)
     return type(value).__name__, len(value) if hasattr(value, "__len__") else None
 
 
 #: The session that began a run last, to be drawn by report.
-_last: Callable[[], InferenceSession | None] = lambda: None
+_last: Callable[[], _Arena | None] = lambda: None
 
 
 def report(path: str | os.PathLike[str] | None = None) -> Path:
@@ -281,17 +406,46 @@ def report(path: str | os.PathLike[str] | None = None) -> Path:
 
 _installed = threading.Lock()
 
+#: What install has replaced in ONNX Runtime's class, and what stood there; absent: nothing did.
+_replaced: dict[str, Any] = {}
+
+_ABSENT = object()
+
 
 def install() -> None:
-    """Make this package's class the one that onnxruntime.InferenceSession names.
+    """Give ONNX Runtime's own class what InferenceSession has, for all sessions from now on.
 
-    Programs that have imported the name before keep ONNX Runtime's own.
+    It is the class that is changed, not its name: programs that have imported the name
+    before, and subclasses, are served, too. Sessions that were made before keep their
+    memory; there is a warning if there are any. Programs that use ONNX Runtime without
+    this class, from C or by ``onnxruntime.capi``, are not reached.
     """
     with _installed:
-        onnxruntime.InferenceSession = _collection.InferenceSession = InferenceSession
+        if _replaced:
+            return
+        for name, value in vars(_Arena).items():
+            if name == "__init__" or not (name.startswith("__") and name.endswith("__")):
+                _replaced[name] = vars(_Base).get(name, _ABSENT)
+                setattr(_Base, name, value)
+    before = _made_before()
+    if before:
+        warnings.warn(f"onnxmem_ort: {before} session(s) of ONNX Runtime were made before install(): they keep ONNX Runtime's own memory", RuntimeWarning, stacklevel=2)
+
+
+def _made_before() -> int:
+    """Count ONNX Runtime's sessions that have no arena because they were made before."""
+    import gc
+
+    # Types alone are asked: some objects answer isinstance by doing something.
+    return sum(1 for o in gc.get_objects() if issubclass(type(o), _Base) and not isinstance(o, _Arena) and o._core is None)
 
 
 def uninstall() -> None:
-    """Undo install."""
+    """Undo install. Sessions that were made meanwhile keep their memory until they end."""
     with _installed:
-        onnxruntime.InferenceSession = _collection.InferenceSession = _Base
+        for name, value in _replaced.items():
+            if value is _ABSENT:
+                delattr(_Base, name)
+            else:
+                setattr(_Base, name, value)
+        _replaced.clear()
