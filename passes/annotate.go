@@ -83,6 +83,9 @@ func annotate(_ context.Context, s *State) error {
 		p.ProgramOrder.LoadBytes = []int64{}
 	}
 	bound, certificates := s.bound(r)
+	if s.opt.noProof {
+		bound, certificates = 0, nil
+	}
 	p.Certificates = append(p.Certificates, certificates...)
 	p.Summary = plan.Summary{
 		Nodes: len(r.g.Nodes), Tensors: s.tensors(), Dynamic: len(p.Dynamic),

@@ -103,10 +103,10 @@ func dropExp(_ context.Context, s *passes.State) error {
 // graph run again.
 func TestPassOfOnesOwn(t *testing.T) {
 	for _, c := range []struct{ at, ran string }{
-		{"train", "own train inline kv infer fold slice share bodies range order limit place alias annotate"},
-		{"infer", "train inline kv own infer fold slice share bodies range order limit place alias annotate"},
-		{"share", "train inline kv infer fold slice own infer share bodies range order limit place alias annotate"},
-		{"order", "train inline kv infer fold slice share bodies range own infer share bodies order limit place alias annotate"},
+		{"train", "own train inline kv infer fold slice share bodies range order limit place alias annotate verify"},
+		{"infer", "train inline kv own infer fold slice share bodies range order limit place alias annotate verify"},
+		{"share", "train inline kv infer fold slice own infer share bodies range order limit place alias annotate verify"},
+		{"order", "train inline kv infer fold slice share bodies range own infer share bodies order limit place alias annotate verify"},
 	} {
 		var ran []string
 		r, err := passes.Optimize(t.Context(), twoBranches(t), passes.Options{

@@ -55,7 +55,7 @@ type Value struct {
 func Inspect(ctx context.Context, m *graph.Model, opt Options) *Inspection {
 	in := &Inspection{Nodes: len(m.Graph.Nodes)}
 	in.count(m)
-	opt.Schedule, opt.Fold = "program", FoldOff
+	opt.Schedule, opt.Fold, opt.NoVerify = "program", FoldOff, true // nobody runs that plan
 	if opt.Aliases == AliasesAuto {
 		opt.Aliases = AliasesOff // the figures are those of the tensors as the file has them
 	}

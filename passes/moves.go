@@ -25,7 +25,7 @@ const moveTries = 4
 // the problem of its buffers, which have been divided among the pools.
 func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Problem, error) {
 	r := s.main
-	if s.budget != nil || s.ranged != nil || s.opt.Workspaces != nil || r.tiered().SlowTrafficBytes == 0 {
+	if s.opt.noMoves || s.budget != nil || s.ranged != nil || s.opt.Workspaces != nil || r.tiered().SlowTrafficBytes == 0 {
 		return p, nil
 	}
 	d := &tiers.Division{}

@@ -29,9 +29,13 @@ type Result struct {
 	OrderSolver     *schedule.SolverReport // what Options.Solver did for the order; nil: nothing
 	PlacementSolver *alloc.SolverReport    // and for the placement
 
+	// GivenUp lists the features without which the model was planned, since the plan with
+	// them was not valid, as in Options.Passes a wrong pass can make one: a fault of onnxmem.
+	GivenUp []GivenUp
+
 	Warnings []string
 	Spare    ops.Spare                // names in Options.Dims and Options.Values that bind nothing, with Options.SpareDims
-	Times    map[string]time.Duration // per pass
+	Times    map[string]time.Duration // per pass, and of the verification as "verify"
 }
 
 // Optimize plans the memory of a model: it puts the nodes of m into an order with
@@ -39,17 +43,34 @@ type Result struct {
 // nodes' metadata. It changes m, which must not be used if Optimize fails. Errors
 // in the model are of type [*graph.Error], errors in opt of type [*OptionError].
 // When ctx ends, Optimize fails with the cause of ctx.
+//
+// The plan has passed package plan/verify, unless Options.NoVerify is set. If one has not,
+// which is a fault of onnxmem, the model is planned without the feature behind it, and
+// Result.GivenUp says so; if no plan is valid, the error is of type [*RefusedError].
 func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	s, err := newState(m, opt)
 	if err != nil {
 		return nil, err
 	}
-	times, err := s.run(ctx, s.opt.passes())
-	if err = mapped.Unchanged(m.Source, err); err != nil {
+	if !opt.NoVerify {
+		s.untouched = copyOf(m)
+	}
+	times := map[string]time.Duration{}
+	if err := s.runAll(ctx, times); err != nil {
 		return nil, err
 	}
-	r := &Result{Model: s.model, Step: s.step, Plan: s.plan, FoldHint: s.hint, Times: times}
+	found, err := s.verify(ctx, times)
+	if err != nil {
+		return nil, err
+	}
+	var gone []GivenUp
+	if found != nil && !found.Valid {
+		if s, gone, err = giveUp(ctx, s, found, times); err != nil {
+			return nil, err
+		}
+	}
+	r := &Result{Model: s.model, Step: s.step, Plan: s.plan, FoldHint: s.hint, GivenUp: gone, Times: times}
 	if s.main != nil && s.main.solved != nil {
 		r.OrderSolver, r.PlacementSolver = s.main.solved.Solver, s.main.packed
 	}
@@ -65,17 +86,30 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 	return r, nil
 }
 
+// runAll runs the passes of the options, and adds to times. It fails if the model's files
+// have changed.
+func (s *State) runAll(ctx context.Context, times map[string]time.Duration) error {
+	source := s.model.Source
+	took, err := s.run(ctx, s.opt.passes())
+	for name, d := range took {
+		times[name] += d
+	}
+	return mapped.Unchanged(source, err)
+}
+
 // run runs and times the passes. If a pass has changed the graph, run repeats the
 // earlier passes whose results follow from the graph.
 func (s *State) run(ctx context.Context, list []Pass) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	for k, p := range list {
+		s.keepSource(p)
 		if err := s.pass(ctx, p, times); err != nil {
 			return nil, s.named(err)
 		}
 		if !s.graphChanged {
 			continue
 		}
+		s.noteChange(p)
 		if s.ordered() {
 			return nil, fmt.Errorf("pass %q changed the graph after its nodes were ordered: expected it before pass \"order\"", p.Name)
 		}

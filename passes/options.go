@@ -129,6 +129,9 @@ type Options struct {
 	Costs  map[string]int64 // measured costs of nodes by name, in nanoseconds; the others are estimated
 	Device Device           // the device for which costs are estimated; zero: [DefaultDevice]
 
+	// NoVerify hands out the plan unverified, for callers that verify it themselves.
+	NoVerify bool
+
 	// Passes are the passes to run; nil: those of [Default]. If the list is not
 	// nil, the invariants are checked after each pass, as with Check.
 	Passes  []Pass
@@ -136,6 +139,11 @@ type Options struct {
 	Check   bool                      // check the invariants after each pass
 	Trace   func(Pass, time.Duration) // called after each pass
 	Tool    string                    // name and version of the tool, for the plan; "" is "onnxmem"
+
+	// What is given up where the plan with it was not valid.
+	noInside bool // regions inside of slices
+	noMoves  bool // copies between pools
+	noProof  bool // certificates, and the bound with them
 }
 
 // DefaultAlign is the alignment of offsets and sizes in bytes.

@@ -27,6 +27,7 @@ func (s *State) share(r *region) error {
 		case t.Data != nil:
 			r.add(id, storage{bytes: s.round(t.Data.Bytes), maker: graph.None, resident: !r.inFunction})
 		case t.Dynamic != "":
+		case !t.Input && !t.Capture: // it is in the list of tensors alone: nothing makes or reads it
 		default:
 			outside := t.Capture || r.kind == functionBody
 			r.add(id, storage{bytes: s.round(t.Bytes), maker: graph.None, outside: outside, input: t.Input, bounded: t.Bounded})

@@ -137,7 +137,9 @@ func (w *weigher) inside(ctx context.Context) ([]*ladder, error) {
 	if w.inner != nil {
 		return w.inner, nil
 	}
-	w.inner = []*ladder{}
+	if w.inner = []*ladder{}; w.s.opt.noInside {
+		return w.inner, nil
+	}
 	list, err := w.outers(ctx)
 	if err != nil {
 		return nil, err

@@ -30,8 +30,13 @@ import (
 // order has run. It then calls [graph.Graph.Link] and [State.Invalidate].
 type State struct {
 	opt          Options
+	asked        Options // opt before the first pass
 	model        *graph.Model
 	given        *graph.Model   // the model that was read
+	untouched    *graph.Model   // a copy of it, which no pass changes; nil: the plan is not verified
+	source       *graph.Model   // the graph that the plan is verified against, once it is known
+	changed      bool           // a pass has changed the graph
+	unlike       bool           // a pass of the caller has, since source was kept
 	step         *autodiff.Step // nil without Options.Train
 	inference    *ops.Inference
 	unpermitted  []string // warnings about element types
@@ -75,7 +80,7 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	if opt.Align == 0 {
 		opt.Align = DefaultAlign
 	}
-	s := &State{opt: opt, given: m, model: m, calls: map[*graph.Call]*region{}}
+	s := &State{opt: opt, asked: opt, given: m, model: m, calls: map[*graph.Call]*region{}}
 	if err := s.bindRanges(); err != nil {
 		return nil, err
 	}

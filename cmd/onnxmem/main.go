@@ -224,11 +224,15 @@ func conclude(stderr io.Writer, command string, err error) int {
 		option   *passes.OptionError
 		usage    *optimize.UsageError
 		conflict *files.Conflict
+		invalid  *passes.RefusedError
 	)
 	if errors.As(err, &stream) && isClosedPipe(err) {
 		endOfPipe()
 	}
 	switch {
+	case errors.As(err, &invalid):
+		reportRefused(stderr, err)
+		return exitFailed
 	case errors.As(err, &b):
 		reportBug(stderr, err, b)
 		return exitFailed

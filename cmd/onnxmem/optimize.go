@@ -93,7 +93,7 @@ func (c *optimizeCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(e.stderr, len(passes.Default())+2)
+	bar := newProgress(e.stderr, len(passes.Default())+3)
 	defer bar.stop()
 	job, err := c.batched(bar)
 	if err != nil {
@@ -133,6 +133,7 @@ func (c *optimizeCmd) Run(e *env) error {
 	}
 	bar.stop()
 	warn(e, t.Result.Plan.Dims, t.Result.Warnings)
+	warnGivenUp(e, t.Result.GivenUp)
 	warnTraining(e, t.Result)
 	if err := c.print(e, t); err != nil {
 		return err
@@ -291,6 +292,9 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 		printStep(out, r)
 	}
 	report.Summary(out, r.Plan)
+	if !c.NoVerify {
+		fmt.Fprintf(out, "verified             in %.0f ms\n", t.Times.Verify)
+	}
 	if s := r.OrderSolver; s != nil {
 		fmt.Fprintf(out, "%-20s %s\n", s.Name, optimize.SolverText(s.Version, string(s.Status), s.Why, s.Whole, s.Bound, s.Seconds))
 	}

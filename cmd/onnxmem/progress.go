@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,11 +80,16 @@ func (p *progress) step(name string) {
 func (p *progress) follow(opt *passes.Options) {
 	opt.Progress = p.showSearch
 	opt.RangeProgress = p.showPoints
-	trace, done, list := opt.Trace, 0, passes.Default()
-	p.step(list[0].Name)
+	trace := opt.Trace
+	list := []string{}
+	for _, pass := range passes.Default() {
+		list = append(list, pass.Name)
+	}
+	list = append(list, "verify")
+	p.step(list[0])
 	opt.Trace = func(pass passes.Pass, d time.Duration) {
-		if done++; done < len(list) {
-			p.step(list[done].Name)
+		if next := slices.Index(list, pass.Name) + 1; next < len(list) {
+			p.step(list[next])
 		}
 		if trace != nil {
 			trace(pass, d)

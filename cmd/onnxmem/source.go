@@ -268,7 +268,7 @@ func (s *source) optimize(e *env, f *sourceFlags) error {
 	for _, m := range s.file.Missing {
 		e.say("%s: external data not found, planning without", units.Name(m))
 	}
-	bar := newProgress(e.stderr, len(passes.Default()))
+	bar := newProgress(e.stderr, len(passes.Default())+1)
 	defer bar.stop()
 	opt := f.options(e)
 	if err := f.Limits(&opt); err != nil {
@@ -281,6 +281,7 @@ func (s *source) optimize(e *env, f *sourceFlags) error {
 	}
 	bar.stop()
 	warn(e, r.Plan.Dims, r.Warnings)
+	warnGivenUp(e, r.GivenUp)
 	s.plan, s.model, s.trust, s.hint = r.Plan, r.Model, plannedHere, r.FoldHint
 	return nil
 }

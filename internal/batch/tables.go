@@ -19,6 +19,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/printable"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/report"
 )
@@ -31,6 +32,7 @@ type Table struct {
 	ArenaBytes   int64          // sum over all models
 	ProgramBytes int64          // sum of the peaks in program order
 	Assumed      int            // number of models with dimensions that nobody bound
+	GivenUp      int            // number of models that were planned without a feature, since the plan was not valid
 }
 
 // row is a model in the tables.
@@ -39,6 +41,7 @@ type row struct {
 	plan.Summary
 	ranged
 	Assumed map[string]int64 // dimensions that nobody bound
+	GivenUp []passes.GivenUp // what it was planned without, since the plan was not valid
 	Report  string           // path of its report, relative to OUT; "" if there is none
 }
 
@@ -73,6 +76,24 @@ func (r row) dims() string {
 	return strings.Join(list, " ")
 }
 
+// Without lists what was given up for a valid plan.
+func (r row) Without() string {
+	var list []string
+	for _, g := range r.GivenUp {
+		list = append(list, g.Feature)
+	}
+	return strings.Join(list, ", ")
+}
+
+// Why says why that was given up; for a model without a plan, it is the error.
+func (r row) Why() string {
+	text := r.Error
+	for _, g := range r.GivenUp {
+		text += printable.Escape(g.String()) + "\n"
+	}
+	return text
+}
+
 // Name is the model's name for people.
 func (r row) Name() string { return printable.Text(r.Model) }
 
@@ -93,11 +114,12 @@ func NewTable(entries []Entry, reports bool) (*Table, error) {
 				plan.Summary
 				ranged
 				Assumed map[string]int64 `json:"assumed_dims"`
+				GivenUp []passes.GivenUp `json:"given_up"`
 			}{}
 			if err := json.Unmarshal(e.Result, &known); err != nil {
 				return nil, fmt.Errorf("the result of %s: %w", printable.Text(e.Model), err)
 			}
-			r.Summary, r.ranged, r.Assumed = known.Summary, known.ranged, known.Assumed
+			r.Summary, r.ranged, r.Assumed, r.GivenUp = known.Summary, known.ranged, known.Assumed, known.GivenUp
 		}
 		if e.Status == StatusOK && reports {
 			r.Report = filepath.ToSlash(optimize.ReportPath(e.Model))
@@ -108,6 +130,9 @@ func NewTable(entries []Entry, reports bool) (*Table, error) {
 		t.ProgramBytes += r.ProgramPeakBytes
 		if len(r.Assumed) > 0 {
 			t.Assumed++
+		}
+		if len(r.GivenUp) > 0 {
+			t.GivenUp++
 		}
 	}
 	return t, nil
@@ -124,7 +149,7 @@ func (t *Table) Totals() map[string]any {
 	return map[string]any{
 		"models": len(t.rows), "ran": t.Ran, "ok": t.count[StatusOK], "failed": t.count[StatusFailed],
 		"refused": t.count[StatusRefused], "time_outs": t.count[StatusTimeout],
-		"assumed_dims": t.Assumed, "arena_bytes": t.ArenaBytes, "program_order_peak_bytes": t.ProgramBytes,
+		"assumed_dims": t.Assumed, "given_up": t.GivenUp, "arena_bytes": t.ArenaBytes, "program_order_peak_bytes": t.ProgramBytes,
 	}
 }
 
@@ -135,6 +160,9 @@ func (t *Table) Print(w io.Writer) {
 		t.count[StatusOK], units.Short(t.ArenaBytes), units.Short(t.ProgramBytes))
 	if t.Assumed > 0 {
 		fmt.Fprintf(w, "assumed dimensions   %d models: results.csv lists what was taken as 1 (see --dim and --dims)\n", t.Assumed)
+	}
+	if t.GivenUp > 0 {
+		fmt.Fprintf(w, "not as asked         %d models: given_up in results.csv names what the plan is without, since it was not valid with it (please report that)\n", t.GivenUp)
 	}
 	for _, status := range []string{StatusRefused, StatusFailed, StatusTimeout} {
 		if n := t.count[status]; n > 0 {
@@ -150,7 +178,7 @@ func (t *Table) Files() (map[string][]byte, error) {
 	_ = w.Write([]string{
 		"model", "status", "nodes", "program_order_peak_bytes", "peak_bytes", "lower_bound_bytes", "arena_bytes",
 		"resident_bytes", "schedule_optimal", "placement_optimal", "ms", "error", "assumed_dims",
-		"points", "refused_points", "optimal_points", "worst_ratio",
+		"points", "refused_points", "optimal_points", "worst_ratio", "given_up",
 	})
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
 	for _, r := range t.rows {
@@ -167,7 +195,7 @@ func (t *Table) Files() (map[string][]byte, error) {
 		}
 		// The journal has the names unchanged; this table is for spreadsheets.
 		model, message := cell.Text(printable.Escape(r.Model)), cell.Text(printable.Escape(r.Error))
-		_ = w.Write(slices.Concat([]string{model, r.Status}, figures, []string{strconv.FormatFloat(r.MS, 'f', 0, 64), message, cell.Text(printable.Escape(r.dims()))}, ranges))
+		_ = w.Write(slices.Concat([]string{model, r.Status}, figures, []string{strconv.FormatFloat(r.MS, 'f', 0, 64), message, cell.Text(printable.Escape(r.dims()))}, ranges, []string{r.Without()}))
 	}
 	w.Flush()
 	if err := indexPage.Execute(&page, t.rows); err != nil {
@@ -185,6 +213,6 @@ th,td{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #8884;white-s
 </style>
 <h1>{{len .}} models</h1>
 <table><thead><tr><th>model<th>status<th>nodes<th>peak, program order<th>peak<th>less<th>lower bound<th>arena<th>fragmentation, %<th>weights<th>ms<th>points<th>worst ratio<th>assumed</thead><tbody>
-{{range .}}<tr><td>{{if .Report}}<a href="{{.Link}}">{{.Name}}</a>{{else}}{{.Name}}{{end}}<td class="{{.Status}}" title="{{.Error}}">{{.Status}}{{if .Nodes}}<td>{{.Nodes}}<td>{{.Size .ProgramPeakBytes}}<td>{{.Size .PeakBytes}}<td>{{.Less}}<td>{{.Size .LowerBoundBytes}}<td>{{.Size .ArenaBytes}}<td>{{.Fragmentation}}<td>{{.Size .ResidentBytes}}<td>{{printf "%.0f" .MS}}<td>{{if .Points}}{{.Points}}<td>{{.Ratio}}{{else}}<td>{{end}}<td style="white-space:normal">{{.Dims}}{{else}}<td colspan="12" style="text-align:left">{{.Error}}{{end}}
+{{range .}}<tr><td>{{if .Report}}<a href="{{.Link}}">{{.Name}}</a>{{else}}{{.Name}}{{end}}<td class="{{.Status}}" title="{{.Why}}">{{.Status}}{{with .Without}}, without {{.}}{{end}}{{if .Nodes}}<td>{{.Nodes}}<td>{{.Size .ProgramPeakBytes}}<td>{{.Size .PeakBytes}}<td>{{.Less}}<td>{{.Size .LowerBoundBytes}}<td>{{.Size .ArenaBytes}}<td>{{.Fragmentation}}<td>{{.Size .ResidentBytes}}<td>{{printf "%.0f" .MS}}<td>{{if .Points}}{{.Points}}<td>{{.Ratio}}{{else}}<td>{{end}}<td style="white-space:normal">{{.Dims}}{{else}}<td colspan="12" style="text-align:left">{{.Error}}{{end}}
 {{end}}</tbody></table></html>
 `))

@@ -45,6 +45,7 @@ type PlanFlags struct {
 	KVCapacity          int64         `placeholder:"N" help:"Rewrite a decoder whose caches of keys and values grow with every token: give them room for N tokens, and write them in place. A new input, write_index, says at which position. Refused where the results might differ."`
 	Aliases             *bool         `json:",omitempty" seldom:"" negatable:"" help:"Let results of Concat, Split, Slice and Gather lie in the bytes of their operands, where that makes the plan better: for runtimes that need not run these nodes, such as onnxmem run. Default: yes, but not with --runtime, --no-views, --limit, --extra, --frontier, --slices or --pool."`
 	AllowMissingWeights bool          `help:"Accept missing external data: a plan does not depend on it."`
+	NoVerify            bool          `json:",omitempty" seldom:"" help:"Do not verify the plan before it is used or written: for those who run onnxmem verify apart."`
 	DebugPasses         bool          `seldom:"" help:"Check the invariants after each pass."`
 	DisablePass         []string      `seldom:"" placeholder:"NAME" help:"Disable an optional pass."`
 }
@@ -141,7 +142,7 @@ func (f *PlanFlags) Options() passes.Options {
 		Dims: dims, Ranges: ranges, RangePoints: f.Points, Values: f.Value, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews, Runtime: f.Runtime,
 		RuntimeOrder: f.Order == "default", Schedule: f.Schedule, Effort: Efforts[f.Effort], Placement: f.Placement,
 		Goal: Goals[f.ScheduleGoal], Aliases: f.aliases(), KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
-		Check: f.DebugPasses, Disable: f.DisablePass, Fold: passes.Folds[f.Fold],
+		NoVerify: f.NoVerify, Check: f.DebugPasses, Disable: f.DisablePass, Fold: passes.Folds[f.Fold],
 	}
 }
 

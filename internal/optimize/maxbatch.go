@@ -87,6 +87,7 @@ func (j Job) tryBatch(name string, length int64, effort string, extra float64) e
 	if err != nil {
 		return err
 	}
+	opt.NoVerify = true // only the last plan is handed out
 	r, err := passes.Optimize(context.Background(), f.Model, opt)
 	var limit *passes.LimitError
 	switch {

@@ -100,6 +100,7 @@ func (j Job) Check() error {
 		return err
 	}
 	var wrong *passes.OptionError
+	opt.NoVerify = true
 	if err := t.Plan(opt); errors.As(err, &wrong) {
 		return wrong
 	}
@@ -187,6 +188,9 @@ func (t *Task) Options() (passes.Options, error) {
 // Plan plans the model.
 func (t *Task) Plan(opt passes.Options) (err error) {
 	if t.Result, err = passes.Optimize(context.Background(), t.File.Model, opt); err != nil {
+		if errors.As(err, new(*passes.RefusedError)) {
+			err = fmt.Errorf("%s: %w", units.Name(t.In), err)
+		}
 		return err
 	}
 	spent := t.Result.Times
@@ -196,6 +200,7 @@ func (t *Task) Plan(opt passes.Options) (err error) {
 	t.Times.Infer = Milliseconds(spent["infer"] + spent["share"])
 	t.Times.Schedule = Milliseconds(spent["bodies"] + spent["range"] + spent["order"] + spent["limit"])
 	t.Times.Place = Milliseconds(spent["place"] + spent["annotate"])
+	t.Times.Verify = Milliseconds(spent["verify"])
 	return nil
 }
 
@@ -254,6 +259,9 @@ type Outcome struct {
 
 	Solver *SolverJSON `json:"solver,omitempty"` // with --solver
 
+	// Features without which the model was planned, since the plan with them was not valid.
+	GivenUp []passes.GivenUp `json:"given_up,omitempty"`
+
 	Times Times `json:"times_ms"`
 }
 
@@ -270,6 +278,7 @@ type Training struct {
 // Outcome describes the planned model, after Write.
 func (t *Task) Outcome() *Outcome {
 	o := &Outcome{Summary: t.Result.Plan.Summary, Frontier: t.Result.Plan.Frontier, Times: t.Times}
+	o.GivenUp = t.Result.GivenUp
 	o.SpareDims, o.SpareValues = t.Result.Spare.Dims, t.Result.Spare.Values
 	for name, d := range t.Result.Plan.Dims {
 		if !d.Assumed {
@@ -305,6 +314,7 @@ type Times struct {
 	Infer    float64 `json:"infer"`
 	Schedule float64 `json:"schedule"`
 	Place    float64 `json:"place"`
+	Verify   float64 `json:"verify"` // 0 with PlanFlags.NoVerify
 	Write    float64 `json:"write"`
 	Total    float64 `json:"total"`
 }

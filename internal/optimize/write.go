@@ -15,8 +15,11 @@ import (
 	"github.com/onnxmem/onnxmem/report"
 )
 
-// asPlanned says in a report how far its plan was checked.
-const asPlanned = "as planned, not verified against its model"
+// How far the plan of a report was checked.
+const (
+	asPlanned  = "as planned, not verified against its model"
+	asVerified = "as planned, verified against its model"
+)
 
 // Write writes the model, its external data, the plan and their companions, all
 // or none.
@@ -88,7 +91,11 @@ func (t *Task) stage(im *onnx.Image, moved []*graph.Data) (files []*atomicfile.F
 	}
 	if t.Report != "" {
 		var page bytes.Buffer
-		if err := report.Page(&page, t.Result.Plan, asPlanned); err != nil {
+		origin := asVerified
+		if t.NoVerify {
+			origin = asPlanned
+		}
+		if err := report.Page(&page, t.Result.Plan, origin); err != nil {
 			return files, &graph.Error{File: t.In, Offset: -1, Err: err}
 		}
 		p, err := Stage(t.Report, page.Bytes())

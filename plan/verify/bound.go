@@ -177,6 +177,7 @@ func (b *bounds) whichever(nodes []graph.NodeID, next [][]graph.NodeID, as side,
 	shared := slices.Clone(b.side)
 	var worst answer
 	for i, n := range nodes {
+		b.s.v.poll()
 		copy(b.side, shared)
 		b.mark(nodes[i:i+1], next, as)
 		b.side[n] = due

@@ -93,6 +93,7 @@ const (
 
 // prove re-proves a certificate of one node or of a set of nodes.
 func (v *verifier) prove(s *scope, i int) outcome {
+	v.poll()
 	c := &v.p.Certificates[i]
 	set, ok := v.certified(s, i)
 	if !ok {

@@ -138,6 +138,7 @@ func (v *verifier) refold(list []foldedTensor) {
 
 	listed := map[*graph.Graph]map[string]bool{}
 	for _, f := range list {
+		v.poll()
 		if listed[f.in] == nil {
 			listed[f.in] = map[string]bool{}
 		}

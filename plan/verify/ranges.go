@@ -6,10 +6,10 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -334,7 +334,7 @@ func (c *pointChecker) run() {
 func (c *pointChecker) enumerate() *common {
 	c.results = make([]pointResult, len(c.points))
 	var next atomic.Int64
-	var workers sync.WaitGroup
+	var workers bug.Group
 	list := make([]*common, min(runtime.GOMAXPROCS(0), len(c.points)))
 	for w := range list {
 		m := *c.v.m
@@ -342,12 +342,13 @@ func (c *pointChecker) enumerate() *common {
 		own := &common{}
 		list[w] = own
 		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(c.points); i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < len(c.points) && !c.v.over(); i = int(next.Add(1)) - 1 {
 				c.results[i] = c.check(&m, c.points[i], own)
 			}
 		})
 	}
 	workers.Wait()
+	c.v.poll()
 	all := &common{}
 	for _, own := range list {
 		if own.known {

@@ -77,6 +77,9 @@ const (
 	maxReplayVisits = 400_000_000
 )
 
+// pollStates is the number of states after which a replay looks whether to end.
+const pollStates = 4096
+
 // newReplay prepares a replay that ignores storages of fewer bytes than least.
 // This can only lower loads: if no order keeps the limit without these storages,
 // none keeps it with them. Both storages of an in-place pair have the same size.
@@ -232,6 +235,9 @@ func (r *replay) advance(target int64) result {
 			return noOrder
 		}
 		r.by = append(r.by, r.name)
+		if r.states%pollStates == 0 {
+			r.b.s.v.poll()
+		}
 		if r.states++; r.states > maxReplayStates || r.visits > maxReplayVisits {
 			return tooMuch
 		}

@@ -30,6 +30,7 @@ func (v *verifier) bodies(s *scope, parent *int) []need {
 
 // body checks the entry of one body and returns its workspace.
 func (v *verifier) body(outer *scope, g *graph.Graph, want plan.Subgraph) int64 {
+	v.poll()
 	at := v.next
 	v.next++
 	where := fmt.Sprintf("subgraph %d (%s, %s): ", at, outer.g.Label(graph.NodeID(want.Step)), want.Attribute)

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -18,6 +19,9 @@ type Options struct {
 	// file's identity if the plan has none. It is for a model that was planned
 	// but not yet written.
 	SkipAnnotations bool
+	// Unwritten says that m was planned but not yet written: the file's identity is not
+	// compared, its metadata entries are.
+	Unwritten bool
 	// Replay repeats the searches behind certificates of kind search, by another
 	// method. That takes up to a minute.
 	Replay bool
@@ -29,6 +33,8 @@ type Options struct {
 	// with the plan's source, and its nodes with program_order. Nil: it is not
 	// available, and both are reported as claimed.
 	Source *graph.Model
+	// Context ends the work: [Plan] then fails with its cause. Nil: nothing does.
+	Context context.Context
 }
 
 // Plan checks a plan against the planned file from which m was read, and nothing
@@ -59,11 +65,13 @@ func newVerifier(m *graph.Model, p *plan.Plan, opt Options) *verifier {
 // run does the work of [Plan].
 func (v *verifier) run() (_ *Report, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
+	defer v.recoverEnd(&err)
 	v.inRunOrder()
 	infers, err := v.infer()
 	if err != nil {
 		return nil, err
 	}
+	v.poll()
 	if infers && v.alignment() {
 		v.mode()
 		v.points()
@@ -145,6 +153,7 @@ func (v *verifier) plan() {
 	v.resident = append(v.resident, s.extents(s.list, plan.Resident)...)
 	v.overlapResident()
 
+	v.poll()
 	loads := s.planLoads()
 	s.checkSteps("steps", v.p.Steps, loads)
 	sum := v.summarize(s, loads)
@@ -301,7 +310,7 @@ func (v *verifier) identity() {
 	if v.p.Format != plan.Format || v.p.Version != version {
 		v.fault(CodeFormat, "format: expected %q version %d, found %q version %d", plan.Format, version, graph.Short(v.p.Format), v.p.Version)
 	}
-	if v.opt.SkipAnnotations && v.p.Model == (plan.File{}) {
+	if (v.opt.SkipAnnotations || v.opt.Unwritten) && v.p.Model == (plan.File{}) {
 		return
 	}
 	want := plan.SourceOf(v.m)
