@@ -196,9 +196,7 @@ func (c *Backward) resizedAxes(r *attr.Resize, x, y []int64) []attr.ResizedAxis 
 	return r.Along(x, y, scales, sizes, roi)
 }
 
-// resampling computes the matrix of an axis; nil if nothing changes. Coordinates
-// are float32, as in ONNX Runtime: rounding decides which of two neighbours is the
-// nearest.
+// resampling computes the matrix of an axis; nil if nothing changes.
 func (c *Backward) resampling(r *attr.Resize, axis int, a *attr.ResizedAxis) *resampling {
 	if a.Copies() {
 		return nil
@@ -210,8 +208,8 @@ func (c *Backward) resampling(r *attr.Resize, axis int, a *attr.ResizedAxis) *re
 	}
 	m := &resampling{in: in, out: out, rows: make([][]tap, out)}
 	for o := range out {
-		if at, outside := attr.Source[float32](a, o); !outside { // else it is the extrapolation value
-			m.rows[o] = interpolate(in, r, a, float64(at))
+		if at, outside := attr.Source(a, o); !outside { // else it is the extrapolation value
+			m.rows[o] = interpolate(in, r, a, at)
 		}
 	}
 	return m

@@ -92,7 +92,6 @@ _RANDOM = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike")
 _RUNTIME_DIFFERS = {
     ("Col2Im", "one axis"): "its dilation",
     ("DFT", "from one side to a short length"): "what is cut off",
-    ("Resize", "corners of a length that is rounded"): "the rounded length",
 }
 
 # Steps that ONNX Runtime 1.31 cannot run, though it folds the model's node.

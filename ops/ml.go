@@ -103,7 +103,7 @@ func categoryMapper(c *Call) error {
 }
 
 // dictVectorizer makes a row with one value per word of the vocabulary. The
-// element type is that of the map's values, which our types do not record.
+// element type is that of the map's values, if it is known.
 func dictVectorizer(c *Call) error {
 	if err := c.Need(1); err != nil {
 		return err
@@ -114,7 +114,11 @@ func dictVectorizer(c *Call) error {
 	} else {
 		words = len(c.Ints("int64_vocabulary"))
 	}
-	c.Set(0, graph.Undefined, []graph.Dim{1, graph.Dim(words)})
+	elem := graph.Undefined
+	if of := c.In[0].Of; of != nil && of.Kind == graph.KindTensor {
+		elem = of.Elem // of the map's values
+	}
+	c.Set(0, elem, []graph.Dim{1, graph.Dim(words)})
 	return nil
 }
 

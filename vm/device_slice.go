@@ -50,7 +50,7 @@ func (g *device) copySlice(slice, whole *tensor, axis, k int, out bool) (bool, e
 	for _, n := range whole.Shape[:axis] {
 		outer *= n
 	}
-	if outer > mostSlicePieces || slice.Bytes() == 0 {
+	if outer > mostSlicePieces || slice.Bytes() == 0 || packedBits(slice) != 0 {
 		return false, nil
 	}
 	part, err := g.at(&slice.Tensor)

@@ -178,7 +178,7 @@ func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, e
 	}
 	n := &tensor{name: t.Name}
 	n.Type = t.Type.Elem
-	if t.Type.Exact() {
+	if t.Type.Exact() && n.Type != graph.Undefined {
 		n.exact = true
 		n.Shape = make([]int, len(t.Type.Shape))
 		for i, d := range t.Type.Shape {

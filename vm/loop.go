@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -231,6 +230,9 @@ func (r *scanOutput) add(s *Session, row *tensor) error {
 	r.shape = append(r.shape[:0], row.Shape...)
 	r.count++
 	b := bytesOf(row)
+	if bits := packedBits(row); bits != 0 {
+		return r.addPacked(s, row, bits)
+	}
 	if r.out.room > 0 {
 		if int64(r.used+len(b)) > r.out.room {
 			return fmt.Errorf("tensor %q turns out to have more than the %d bytes it was planned for", graph.Short(r.out.name), r.out.room)
@@ -257,17 +259,51 @@ func (r *scanOutput) add(s *Session, row *tensor) error {
 		return nil
 	}
 	s.onHost(row)
-	if r.used+len(b) > len(r.block) {
-		larger, err := s.side.take("the rows of "+nameOf(r.out.name), 2*units.Add(int64(r.used), int64(len(b))))
-		if err != nil {
-			return aboutTensor(r.out.name, err)
-		}
-		s.copyBytes(larger, r.block[:r.used])
-		s.side.give(r.block)
-		r.block = larger
+	if err := r.hold(s, r.used+len(b)); err != nil {
+		return err
 	}
 	s.copyBytes(r.block[r.used:], b)
 	r.used += len(b)
+	return nil
+}
+
+// hold makes the block of the rows larger if it has fewer than n bytes.
+func (r *scanOutput) hold(s *Session, n int) error {
+	if n <= len(r.block) {
+		return nil
+	}
+	larger, err := s.side.take("the rows of "+nameOf(r.out.name), 2*int64(n))
+	if err != nil {
+		return aboutTensor(r.out.name, err)
+	}
+	s.copyBytes(larger, r.block[:r.used])
+	s.side.give(r.block)
+	r.block = larger
+	return nil
+}
+
+// addPacked is add for elements of 2 or 4 bits: a row may begin within a byte.
+func (r *scanOutput) addPacked(s *Session, row *tensor, bits int) error {
+	n := row.Len()
+	at := (r.count - 1) * n
+	used := (r.count*n*bits + 7) / 8
+	s.onHost(row)
+	var to []byte
+	if r.out.room > 0 {
+		if int64(used) > r.out.room {
+			return fmt.Errorf("tensor %q turns out to have more than the %d bytes it was planned for", graph.Short(r.out.name), r.out.room)
+		}
+		s.wroteOnHost(r.out)
+		to = unsafe.Slice((*byte)(r.out.At), used)
+	} else {
+		if err := r.hold(s, used); err != nil {
+			return err
+		}
+		to = r.block[:used]
+	}
+	clear(to[r.used:]) // the bits behind the last element, too
+	copyPacked(to, at, bytesOf(row), 0, n, bits)
+	r.used = used
 	return nil
 }
 

@@ -64,6 +64,66 @@ func TestMapsToRows(t *testing.T) {
 	}
 }
 
+// TestVectorBeforeTrees: a model of trees that reads what DictVectorizer makes of a map runs. The
+// elements are those of the map's values, which the model's input declares, or which the map has.
+func TestVectorBeforeTrees(t *testing.T) {
+	list := func(name string, v ...int64) *graph.Attr {
+		return &graph.Attr{Name: name, Type: graph.AttrInts, Ints: v}
+	}
+	reals := func(name string, v ...float32) *graph.Attr {
+		return &graph.Attr{Name: name, Type: graph.AttrFloats, Floats: v}
+	}
+	for _, elem := range []graph.DType{graph.Float32, graph.Int64, graph.Undefined} {
+		b := graph.NewBuilder("trees", 17)
+		b.Import("ai.onnx.ml", 3)
+		value := graph.Type{Kind: graph.KindTensor, Elem: elem}
+		x := b.Input("x", graph.Type{Kind: graph.KindMap, Key: graph.String, Of: &value})
+		row := b.Add(&graph.Node{Op: "DictVectorizer", Domain: "ai.onnx.ml", Inputs: []graph.TensorID{x}, Attrs: []*graph.Attr{
+			{Name: "string_vocabulary", Type: graph.AttrStrings, Strings: []string{"a", "b"}},
+		}}, "row")
+		b.Output(b.Add(&graph.Node{Op: "TreeEnsembleRegressor", Domain: "ai.onnx.ml", Inputs: row, Attrs: []*graph.Attr{
+			list("nodes_treeids", 0, 0, 0), list("nodes_nodeids", 0, 1, 2), list("nodes_featureids", 1, 0, 0), reals("nodes_values", 1.5, 0, 0),
+			{Name: "nodes_modes", Type: graph.AttrStrings, Strings: []string{"BRANCH_LEQ", "LEAF", "LEAF"}},
+			list("nodes_truenodeids", 1, 0, 0), list("nodes_falsenodeids", 2, 0, 0),
+			{Name: "n_targets", Type: graph.AttrInt, Int: 1}, list("target_treeids", 0, 0), list("target_nodeids", 1, 2), list("target_ids", 0, 0), reals("target_weights", 0.25, 4),
+		}}, "y")...)
+		m, err := b.Model()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := passes.Optimize(t.Context(), m, passes.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := vm.New(r.Model, r.Plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		s, err := p.NewSession(vm.Options{})
+		if err != nil {
+			t.Fatalf("%v: %v", elem, err)
+		}
+		defer s.Close()
+		for _, k := range []struct {
+			b    int64
+			want float64
+		}{{1, 0.25}, {2, 4}} {
+			values := vm.Float32s([]float32{float32(k.b)}, 1)
+			if elem == graph.Int64 {
+				values = vm.Int64s([]int64{k.b}, 1)
+			}
+			out, err := s.Run(t.Context(), map[string]vm.Value{"x": mapOf(vm.Texts([]string{"b"}, 1), values)})
+			if err != nil {
+				t.Fatalf("%v: %v", elem, err)
+			}
+			if got, _ := out["y"].Reals(); !slices.Equal(got, []float64{k.want}) {
+				t.Errorf("%v: of b = %d: got %v, want %v", elem, k.b, got, k.want)
+			}
+		}
+	}
+}
+
 // runMap runs a node that reads a map, twice in one session.
 func runMap(t *testing.T, op string, attrs []*graph.Attr, in vm.Value) (vm.Value, error) {
 	t.Helper()

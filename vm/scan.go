@@ -205,7 +205,7 @@ func (v *scan) loadSlice(i, k, length int) error {
 		return err
 	}
 	v.st.f.s.onHost(from)
-	copySlices(bytesOf(to), bytesOf(from), from.Shape, axis, k, true)
+	copySlices(bytesOf(to), bytesOf(from), from, axis, k, true)
 	v.st.f.s.wroteOnHost(to)
 	return nil
 }
@@ -243,22 +243,39 @@ func (v *scan) storeSlice(i, k, length int) error {
 	if !first {
 		v.st.f.s.onHost(to) // the other slices
 	}
-	copySlices(bytesOf(from), bytesOf(to), to.Shape, axis, k, false)
+	if first && packedBits(to) != 0 {
+		clear(bytesOf(to)) // the bits behind the last element, too
+	}
+	copySlices(bytesOf(from), bytesOf(to), to, axis, k, false)
 	v.st.f.s.wroteOnHost(to)
 	return nil
 }
 
-// copySlices copies slice k along an axis of whole, a tensor of the given shape, to
+// copySlices copies slice k along an axis of whole, whose dtype and shape are those of t, to
 // slice (out) or from it.
-func copySlices(slice, whole []byte, shape []int, axis, k int, out bool) {
-	outer := 1
-	for _, n := range shape[:axis] {
+func copySlices(slice, whole []byte, t *tensor, axis, k int, out bool) {
+	outer, inner := 1, 1 // in elements
+	for _, n := range t.Shape[:axis] {
 		outer *= n
 	}
 	if outer == 0 || len(slice) == 0 {
 		return
 	}
-	inner := len(slice) / outer
+	if bits := packedBits(t); bits != 0 {
+		for _, n := range t.Shape[axis+1:] {
+			inner *= n
+		}
+		for o := range outer {
+			a, b := o*inner, (o*t.Shape[axis]+k)*inner
+			if out {
+				copyPacked(slice, a, whole, b, inner, bits)
+			} else {
+				copyPacked(whole, b, slice, a, inner, bits)
+			}
+		}
+		return
+	}
+	inner = len(slice) / outer // in bytes from here on
 	step := len(whole) / outer
 	for o := range outer {
 		a, b := slice[o*inner:(o+1)*inner], whole[o*step+k*inner:o*step+(k+1)*inner]
@@ -267,6 +284,24 @@ func copySlices(slice, whole []byte, shape []int, axis, k int, out bool) {
 		} else {
 			copy(b, a)
 		}
+	}
+}
+
+// packedBits is the size of an element of a tensor if several share a byte, else 0.
+func packedBits(t *tensor) int {
+	if bits := kernel.ElementBits(t.Type); bits < 8 {
+		return bits
+	}
+	return 0
+}
+
+// copyPacked copies n elements of 2 or 4 bits, which may begin within a byte.
+func copyPacked(to []byte, at int, from []byte, first, n, bits int) {
+	mask := byte(1<<bits - 1)
+	for i := range n {
+		v := from[(first+i)*bits/8] >> ((first + i) * bits % 8) & mask
+		b, off := &to[(at+i)*bits/8], (at+i)*bits%8
+		*b = *b&^(mask<<off) | v<<off
 	}
 }
 

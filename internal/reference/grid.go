@@ -55,7 +55,9 @@ func gridSample(c *evaluation) []*Tensor {
 				tie = tie || whole < 1e-5*(1+math.Abs(p))
 				at[a], weight[a] = []int{int(inside(math.RoundToEven(p)))}, []float64{1}
 			} else {
-				p = inside(p)
+				if taps != 4 || padding != "border" {
+					p = inside(p)
+				} // else only the elements that it reads are
 				first := math.Floor(p)
 				t := p - first
 				if taps == 2 {

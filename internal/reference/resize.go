@@ -21,7 +21,8 @@ type resizing struct {
 }
 
 // resize interpolates along one axis after the other. Before opset 11, coordinates are
-// asymmetric and nearest rounds down.
+// asymmetric and nearest rounds down, or up
+// where the image becomes smaller.
 func resize(c *evaluation) []*Tensor {
 	x := c.x(0)
 	old := c.version < 11
@@ -32,7 +33,7 @@ func resize(c *evaluation) []*Tensor {
 	nearest := c.str("nearest_mode", "round_prefer_floor")
 	roi, scales, sizes := c.x(1), c.x(2), c.list(3)
 	if old {
-		coordinates, nearest = "asymmetric", "floor"
+		coordinates = "asymmetric"
 		roi, scales, sizes = nil, c.x(1), nil
 		if a := c.attr("scales"); a != nil {
 			scales = zeros(graph.Float32, []int{len(a.Floats)})
@@ -65,7 +66,7 @@ func resize(c *evaluation) []*Tensor {
 		switch {
 		case len(sizes) == 0:
 			r.scale = scales.F[k]
-			r.out = int(math.Floor(float64(r.in) * r.scale))
+			r.out = int(float32(r.in) * float32(r.scale)) // as in ONNX Runtime
 		case math.IsNaN(keep):
 			r.out = sizes[k]
 			r.scale = float64(r.out) / float64(r.in)
@@ -79,8 +80,16 @@ func resize(c *evaluation) []*Tensor {
 		list[k] = r
 	}
 	y, mass := x, x.reals().each(math.Abs)
+	if coordinates != "tf_crop_and_resize" && coordinates != "tf_half_pixel_for_nn" && !slices.ContainsFunc(list, func(r resizing) bool { return r.in != r.out }) {
+		list, axes = nil, nil // an image that keeps its lengths is copied
+	}
 	for k, a := range axes {
 		r := list[k]
+		if old && r.scale < 1 {
+			nearest = "ceil"
+		} else if old {
+			nearest = "floor"
+		}
 		if r.in == r.out && r.scale == 1 && r.start == 0 && r.end == 1 {
 			continue
 		}
@@ -95,35 +104,38 @@ func resize(c *evaluation) []*Tensor {
 	return one(y.clone())
 }
 
-// coordinate returns the position of output element o in the input.
+// coordinate returns the position of output element o in the input, rounded to float32 where
+// ONNX Runtime rounds: that decides which element is nearest where a scale is no exact number.
 func (r resizing) coordinate(o int, mode string) float64 {
-	x, in, width := float64(o), float64(r.in), r.scale*float64(r.in)
+	f := func(v float64) float64 { return float64(float32(v)) }
+	x, in, out, scale := float64(o), float64(r.in), float64(r.out), f(r.scale)
 	switch mode {
 	case "align_corners":
-		if width == 1 {
+		if out == 1 {
 			return 0
 		}
-		return x * (in - 1) / (width - 1)
+		return f(f(x*(in-1)) / (out - 1))
 	case "asymmetric":
-		return x / r.scale
+		return f(x / scale)
 	case "tf_crop_and_resize":
-		if width == 1 {
-			return (r.start + r.end) * (in - 1) / 2
+		start, end := f(r.start), f(r.end)
+		if out == 1 {
+			return f(f(start+end) * (in - 1) / 2)
 		}
-		return r.start*(in-1) + x*(r.end-r.start)*(in-1)/(width-1)
+		return f(f(start*(in-1)) + f(f(f(x*f(end-start))*(in-1))/(out-1)))
 	case "pytorch_half_pixel":
-		if width == 1 {
-			return -0.5
+		if out == 1 {
+			return 0
 		}
 	case "half_pixel_symmetric":
-		return in/2*(1-float64(r.out)/width) + (x+0.5)/r.scale - 0.5
+		return f(f(in/2*f(1-f(out/f(in*scale)))) + (x+0.5)/scale - 0.5)
 	case "tf_half_pixel_for_nn":
-		return (x + 0.5) / r.scale
+		return f((x + 0.5) / scale)
 	case "half_pixel":
 	default:
 		fail("coordinates %q", mode)
 	}
-	return (x+0.5)/r.scale - 0.5
+	return f(f((x+0.5)/scale) - 0.5)
 }
 
 // weights returns the weights of the elements around a point that lies ratio, in (0, 1],
@@ -137,7 +149,8 @@ func (r resizing) weights(c *evaluation, ratio float64, mode, nearest string) []
 	radius := 1.0
 	switch mode {
 	case "nearest":
-		up := ratio == 1 || nearest == "ceil" || nearest == "round_prefer_floor" && ratio > 0.5 || nearest == "round_prefer_ceil" && ratio >= 0.5
+		const middle = 1e-6 // from the middle between two elements, which it is in exact arithmetic
+		up := ratio == 1 || nearest == "ceil" || nearest == "round_prefer_floor" && ratio >= 0.5+middle || nearest == "round_prefer_ceil" && ratio > 0.5-middle
 		if up {
 			return []float64{0, 1}
 		}

@@ -154,6 +154,12 @@ func (r *Resize) Along(in, out []int64, scales []float64, sizes []int64, roi []f
 			axes[r.Axes[i]].Scale = float64(sizes[k]) / float64(in[r.Axes[k]])
 		}
 	}
+	if slices.Equal(in, out) && !r.Crops() && r.Transform != "tf_half_pixel_for_nn" {
+		// As in ONNX Runtime, the result is the image, whatever scales led to its lengths.
+		for a := range axes {
+			axes[a].Scale = 1
+		}
+	}
 	if r.Crops() && len(roi) > 0 {
 		for i, a := range r.Axes {
 			axes[a].Start, axes[a].End = roi[i], roi[len(r.Axes)+i]
@@ -167,43 +173,51 @@ func (a *ResizedAxis) Copies() bool {
 	return a.In == a.Out && a.Scale == 1 && a.transform != "tf_crop_and_resize"
 }
 
-// Source returns where element o of the result lies on the image, in elements,
-// computed with the precision of F. outside reports that it lies outside of the
-// image, which is then extrapolated: only a region can reach there.
+// Source returns where element o of the result lies on the image, in elements. outside
+// reports that it lies outside of the image, which is then extrapolated: only a region can
+// reach there.
 //
-// The formulas are those of Resize in ONNX, with two choices where that is not
-// clear. align_corners divides by the length before it is rounded, as ONNX's
-// operator tests expect. pytorch_half_pixel maps a single element to 0.
-func Source[F float32 | float64](a *ResizedAxis, o int64) (x F, outside bool) {
-	scale, in, out, at := F(a.Scale), F(a.In), F(a.Out), F(o)
+// The formulas are those of Resize in ONNX, in the arithmetic of ONNX Runtime, which decides
+// where an element lies between two others, or beside a whole number: float32, and float64
+// within the formulas of half_pixel_symmetric. align_corners divides by the length of the
+// result, which is a whole number, as the text of ONNX and ONNX Runtime say (two of ONNX's
+// operator tests divide by the length before it is rounded). pytorch_half_pixel maps a
+// single element to 0.
+func Source(a *ResizedAxis, o int64) (x float64, outside bool) {
+	scale, in, out, at := float32(a.Scale), float32(a.In), float32(a.Out), float32(o)
 	switch a.transform {
 	case "asymmetric":
-		return at / scale, false
+		return float64(at / scale), false
 	case "align_corners":
 		if a.Out == 1 {
 			return 0, false
 		}
-		return at * (in - 1) / (scale*in - 1), false
+		return float64(float32(at*(in-1)) / (out - 1)), false
 	case "pytorch_half_pixel":
 		if a.Out == 1 {
 			return 0, false
 		}
 	case "half_pixel_symmetric":
-		center := in / 2
-		return center*(1-out/(scale*in)) + (at+0.5)/scale - 0.5, false
+		offset := float32(in / 2 * float32(1-out/float32(scale*in)))
+		return float64(float32(float64(offset) + (float64(at)+0.5)/float64(scale) - 0.5)), false
 	case "tf_half_pixel_for_nn":
-		return (at + 0.5) / scale, false
+		return float64((at + 0.5) / scale), false
 	case "tf_crop_and_resize":
-		start, end := F(a.Start), F(a.End)
+		start, end := float32(a.Start), float32(a.End)
 		if a.Out == 1 {
-			x = 0.5 * (start + end) * (in - 1)
+			x = 0.5 * float64(float32(start+end)) * float64(in-1)
 		} else {
-			x = start*(in-1) + at*(end-start)*(in-1)/(out-1)
+			x = float64(float32(start*(in-1)) + float32(float32(at*float32(end-start))*(in-1))/(out-1))
 		}
-		return x, x < 0 || x > in-1
+		x = float64(float32(x))
+		return x, x < 0 || x > float64(in-1)
 	}
-	return (at+0.5)/scale - 0.5, false
+	return float64(float32((at+0.5)/scale) - 0.5), false
 }
+
+// halfway is how far from the middle between two elements a coordinate still counts as the
+// middle, as in ONNX Runtime: in exact arithmetic it would lie there.
+const halfway = 1e-6
 
 // Nearest rounds a coordinate to an element. Upsample says nothing about it:
 // ONNX's operator tests and ONNX Runtime round up if the image becomes smaller.
@@ -220,8 +234,11 @@ func (r *Resize) Nearest(a *ResizedAxis, x float64) float64 {
 		return math.Floor(x)
 	case "ceil":
 		return math.Ceil(x)
-	case "round_prefer_ceil":
-		return math.Floor(x + 0.5)
 	}
-	return math.Ceil(x - 0.5) // round_prefer_floor
+	low := math.Floor(x)
+	switch over := x - low - 0.5; {
+	case mode == "round_prefer_ceil" && over > -halfway, over >= halfway:
+		return low + 1
+	}
+	return low // round_prefer_floor
 }

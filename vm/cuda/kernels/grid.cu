@@ -64,7 +64,7 @@ template <int N> struct Taps {
 	__device__ void find(const Axis &a, float x, int step) {
 		x = a.place(x);
 		if (N == 1) x = rintf(x);
-		x = a.inside(x);
+		if (N != 4 || a.padding != border) x = a.inside(x); // else only the elements that it reads are
 		float from = N == 1 ? truncf(x) : floorf(x), t = x - from;
 		if (N == 1) weight[0] = 1;
 		if (N == 2) weight[0] = 1 - t, weight[N - 1] = t;

@@ -45,6 +45,9 @@ var resizeCases = []nodeCase{
 	{op: "Resize", consts: []int{3}, attrs: attrs(text("nearest_mode", "floor")), in: args(flags(3, 2, 4, 5), nil, nil, list(5, 2, 7, 9))},
 	{op: "Resize", consts: []int{2, 3}, version: 11, attrs: attrs(text("coordinate_transformation_mode", "tf_half_pixel_for_nn"), text("nearest_mode", "floor")), in: args(noise(2, 3, 9, 11), noise(0), noise(0), list(2, 3, 20, 7))},
 	{op: "Resize", consts: []int{3}, in: args(noise(3, 4), nil, nil, list(3, 4))},
+	{op: "Resize", consts: []int{2}, attrs: attrs(text("nearest_mode", "floor"), text("coordinate_transformation_mode", "asymmetric")), in: args(noise(2, 30), nil, reals(1.1, 1.7))},
+	{op: "Resize", consts: []int{2}, attrs: attrs(text("mode", "linear"), text("coordinate_transformation_mode", "align_corners")), in: args(noise(2, 1, 1, 11), nil, reals(1, 1, 1, 1.7))},
+	{op: "Resize", consts: []int{2}, attrs: attrs(text("mode", "linear")), in: args(noise(3, 4), nil, reals(1.1, 1.2))}, // of the same lengths
 	{op: "Upsample", version: 9, consts: []int{1}, in: args(noise(2, 3, 4, 5), reals(1, 1, 2, 3))},
 	{op: "Upsample", version: 9, consts: []int{1}, attrs: attrs(text("mode", "linear")), in: args(noise(2, 3, 4, 5), reals(1, 1, 2, 3))},
 	{op: "Upsample", version: 7, attrs: attrs(&graph.Attr{Name: "scales", Type: graph.AttrFloats, Floats: []float32{1, 1, 2, 2}}), in: args(noise(2, 3, 4, 5))},

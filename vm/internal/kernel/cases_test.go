@@ -215,6 +215,10 @@ var nodeCases = []nodeCase{
 	{op: "Resize", attrs: attrs(text("mode", "linear")), in: args(noise(2, 3, 9, 11), nil, nil, wholes([]int{4}, 2, 3, 20, 31))},
 	{op: "Resize", attrs: attrs(text("mode", "linear"), text("coordinate_transformation_mode", "align_corners")), in: args(noise(2, 3, 9, 11), nil, nil, wholes([]int{4}, 2, 3, 9, 31))},
 	{op: "Resize", attrs: attrs(text("mode", "cubic")), in: args(noise(2, 3, 9, 11), nil, nil, wholes([]int{4}, 2, 3, 20, 7))},
+	{op: "Resize", attrs: attrs(text("mode", "linear"), text("coordinate_transformation_mode", "align_corners")), in: args(noise(1, 1, 1, 11), nil, realList(1, 1, 1, 1.7))},
+	{op: "Resize", attrs: attrs(text("coordinate_transformation_mode", "asymmetric"), text("nearest_mode", "floor")), in: args(noise(1, 1, 1, 30), nil, realList(1, 1, 1, 1.7))},
+	{op: "Resize", attrs: attrs(text("mode", "cubic")), in: args(noise(1, 1, 3, 8), nil, realList(1, 1, 1.1, 1.1))}, // of the same lengths
+	{op: "GridSample", version: 20, attrs: attrs(text("mode", "cubic"), text("padding_mode", "border"), whole1("align_corners", 1)), in: args(noise(2, 3, 4, 4), noise(2, 5, 6, 2))},
 	{op: "Resize", attrs: attrs(text("mode", "nearest")), in: args(noise(2, 3, 9, 11), nil, nil, wholes([]int{4}, 2, 3, 18, 22))},
 	{op: "Resize", version: 11, attrs: attrs(text("coordinate_transformation_mode", "tf_half_pixel_for_nn"), text("nearest_mode", "floor")), in: args(noise(2, 3, 9, 11), noise(0), noise(0), wholes([]int{4}, 2, 3, 20, 7))},
 	{op: "Resize", version: 11, attrs: attrs(text("coordinate_transformation_mode", "tf_half_pixel_for_nn"), text("mode", "linear")), in: args(noise(2, 3, 9, 11), noise(0), noise(0), wholes([]int{4}, 2, 3, 20, 7))},

@@ -331,6 +331,8 @@ func makeWhere(c *Invocation) (Run, error) {
 		return where[uint32](c)
 	case 8:
 		return where[uint64](c)
+	case 16:
+		return where[[2]uint64](c)
 	}
 	return nil, unsupported(c.Out[0].Type)
 }

@@ -2,8 +2,8 @@ package kernel
 
 // joining lists the operators that join tensors along an axis or split one.
 var joining = family{"", []Kernel{
-	{Name: "Concat", Make: moving(ConcatMoves), Half: true},
-	{Name: "Split", Make: moving(SplitMoves), Half: true},
+	{Name: "Concat", Make: moving(ConcatMoves), Half: true, Moves: true},
+	{Name: "Split", Make: moving(SplitMoves), Half: true, Moves: true},
 }}
 
 // ConcatMoves has a copy for each input.

@@ -2,8 +2,8 @@ package kernel
 
 // expansion lists the operators that repeat elements along axes.
 var expansion = family{"", []Kernel{
-	{Name: "Expand", Make: moving(ExpandMoves), Half: true},
-	{Name: "Tile", Make: moving(TileMoves), Half: true},
+	{Name: "Expand", Make: moving(ExpandMoves), Half: true, Moves: true},
+	{Name: "Tile", Make: moving(TileMoves), Half: true, Moves: true},
 }}
 
 // ExpandMoves repeats axes of length 1 by reading them with stride 0.

@@ -10,10 +10,10 @@ import (
 
 // indexing lists the operators that read elements at given indices.
 var indexing = family{"", []Kernel{
-	{Name: "Gather", Make: makeGather, Half: true},
-	{Name: "GatherElements", Make: makeGatherElements, Half: true},
-	{Name: "GatherND", Make: makeGatherND, Half: true},
-	{Name: "ReverseSequence", Make: makeReverseSequence, Half: true},
+	{Name: "Gather", Make: makeGather, Half: true, Moves: true},
+	{Name: "GatherElements", Make: makeGatherElements, Half: true, Moves: true},
+	{Name: "GatherND", Make: makeGatherND, Half: true, Moves: true},
+	{Name: "ReverseSequence", Make: makeReverseSequence, Half: true, Moves: true},
 }}
 
 // indexReader returns a function that reads index i, which may count from the end,

@@ -20,6 +20,9 @@ var generators = family{"", []Kernel{
 // makeConstantOfShape fills the output with one element, 0 by default.
 func makeConstantOfShape(c *Invocation) (Run, error) {
 	out := c.Out[0]
+	if sharesByte(out) {
+		return makePackedConstant(c)
+	}
 	element, err := c.FillElement()
 	if err != nil {
 		return nil, err
@@ -36,6 +39,35 @@ func makeConstantOfShape(c *Invocation) (Run, error) {
 		w.For(cuts(n, grain), part)
 		return nil
 	}, nil
+}
+
+// makePackedConstant is makeConstantOfShape for elements that share bytes. The bits behind the
+// last one are 0.
+func makePackedConstant(c *Invocation) (Run, error) {
+	var element [1]byte
+	if a := c.Node.Attr("value"); a != nil && a.Tensor != nil {
+		if err := oneElement(element[:], a.Tensor); err != nil {
+			return nil, err
+		}
+	}
+	out := c.Out[0]
+	bits := ElementBits(out.Type)
+	all := repeated(element[0]&(1<<bits-1), 8/bits, bits)
+	last := repeated(element[0]&(1<<bits-1), (out.Len()-1)%(8/bits)+1, bits)
+	return func(*work.Pool) error {
+		b := raw(out)
+		fillAll(c, b, all)
+		b[len(b)-1] = last
+		return nil
+	}, nil
+}
+
+// repeated returns a byte that begins with n elements of the given bits.
+func repeated(element byte, n, bits int) (b byte) {
+	for i := range n {
+		b |= element << (i * bits)
+	}
+	return b
 }
 
 // FillElement returns the bytes of the element of which ConstantOfShape makes output 0.

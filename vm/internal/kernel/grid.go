@@ -100,7 +100,9 @@ func (g *gridAxis) read(x float32, taps int) (v neighbours) {
 	if taps == 1 {
 		x = float32(math.RoundToEven(float64(x)))
 	}
-	x = g.within(x)
+	if taps != 4 || g.padding != "border" {
+		x = g.within(x)
+	} // else only the elements that it reads are, as in ONNX Runtime and PyTorch
 	if taps == 1 {
 		v.at[0], v.weight[0] = g.element(math.Trunc(float64(x))), 1
 		return v

@@ -22,6 +22,9 @@ func (k *Kernel) Prepare(c *Invocation) (run Run, err error) {
 	if c.nothing() {
 		return func(*work.Pool) error { return nil }, nil
 	}
+	if k.Moves && hasPacked(c) {
+		return k.unpacked(c)
+	}
 	if !k.Half && hasHalf(c) {
 		if f, inputs := k.row(c); f != nil {
 			return narrowRows(c, f, inputs), nil

@@ -115,6 +115,9 @@ type Kernel struct {
 	Finds bool
 	// Half is set if the kernel handles float16 and bfloat16 tensors itself.
 	Half bool
+	// Moves is set if the kernel only moves elements by their addresses, whatever they are;
+	// elements that share a byte then get one each for it.
+	Moves bool
 	// Fuses is set if the kernel can apply the activation that follows
 	// (Invocation.Then).
 	Fuses bool

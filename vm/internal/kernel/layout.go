@@ -17,9 +17,9 @@ var layouts = family{"", []Kernel{
 	{Name: "Flatten", Make: makeCopy, Half: true},
 	{Name: "Squeeze", Make: makeCopy, Half: true},
 	{Name: "Unsqueeze", Make: makeCopy, Half: true},
-	{Name: "Transpose", Make: moving(TransposeMoves), Half: true},
-	{Name: "DepthToSpace", Make: moving(DepthToSpaceMoves), Half: true},
-	{Name: "SpaceToDepth", Make: moving(SpaceToDepthMoves), Half: true},
+	{Name: "Transpose", Make: moving(TransposeMoves), Half: true, Moves: true},
+	{Name: "DepthToSpace", Make: moving(DepthToSpaceMoves), Half: true, Moves: true},
+	{Name: "SpaceToDepth", Make: moving(SpaceToDepthMoves), Half: true, Moves: true},
 }}
 
 // makeCopy copies input 0, whatever its shape, unless the output has its address.

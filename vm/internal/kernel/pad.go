@@ -10,9 +10,9 @@ import (
 
 // padding lists the operators that pad a tensor, crop it, or keep a triangle of it.
 var padding = family{"", []Kernel{
-	{Name: "Pad", Make: makePad, Half: true},
-	{Name: "Trilu", Make: makeTrilu, Half: true},
-	{Name: "CenterCropPad", Make: makeCenterCropPad, Half: true},
+	{Name: "Pad", Make: makePad, Half: true, Moves: true},
+	{Name: "Trilu", Make: makeTrilu, Half: true, Moves: true},
+	{Name: "CenterCropPad", Make: makeCenterCropPad, Half: true, Moves: true},
 }}
 
 // makePad finds, for each position of the output, the position of the input that it

@@ -45,13 +45,23 @@ func makeResize(c *Invocation) (Run, error) {
 	}
 	get, ok := reader(in.Type)
 	set, fits := writer(out.Type)
-	if !ok || !fits {
+	if (!ok || !fits) && (in.Type != out.Type || !onlyCopies(list)) {
 		return nil, unsupported(in.Type)
 	}
 	if in.Type == graph.Float32 && byPlanes(list) {
 		return unlessView(out, in, resizePlanes(c, in, out, list)), nil
 	}
 	return unlessView(out, in, resample(c, in, out, list, get, set, extra)), nil
+}
+
+// onlyCopies reports whether each element of the result is one of the image.
+func onlyCopies(list []Interpolation) bool {
+	for i := range list {
+		if list[i].Taps > 1 || list[i].Outside != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // Interpolations returns how a Resize or Upsample makes the elements of each axis, and
@@ -217,7 +227,7 @@ func (c *Invocation) interpolate(r *attr.Resize, a *attr.ResizedAxis) (Interpola
 	m := meter{c: c}
 	for o := range out {
 		m.add(v.Taps)
-		x, outside := attr.Source[float64](a, int64(o))
+		x, outside := attr.Source(a, int64(o))
 		if outside {
 			if v.Outside == nil {
 				v.Outside = numbersOf[uint8](c, out)

@@ -14,7 +14,7 @@ var scattering = family{"", []Kernel{
 	{Name: "Scatter", Make: makeScatterElements},
 	{Name: "ScatterElements", Make: makeScatterElements},
 	{Name: "ScatterND", Make: makeScatterND},
-	{Name: "TensorScatter", Make: makeTensorScatter, Half: true},
+	{Name: "TensorScatter", Make: makeTensorScatter, Half: true, Moves: true},
 }}
 
 // scatterJoin combines an update with an element: it replaces the element, or stores

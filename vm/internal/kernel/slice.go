@@ -4,7 +4,7 @@ import "github.com/onnxmem/onnxmem/ops/attr"
 
 // cutting lists the operators that take a part of a tensor, possibly with steps.
 var cutting = family{"", []Kernel{
-	{Name: "Slice", Make: moving(SliceMoves), Half: true},
+	{Name: "Slice", Make: moving(SliceMoves), Half: true, Moves: true},
 }}
 
 // SliceMoves is the copy of a Slice.
