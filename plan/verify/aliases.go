@@ -140,7 +140,9 @@ func (s *scope) inPlace(n *graph.Node, out int, content [][]cell) {
 				continue
 			}
 			from := r.From + at - r.At
-			if x := s.storageOf[n.Inputs[r.In]]; x != none && s.exact(x) && s.exact(s.storageOf[n.Outputs[out]]) {
+			// A range that ends within a multiple of the alignment is movable only at the end of
+			// both tensors: else the node writes other bytes behind it, for each of its results.
+			if x := s.storageOf[n.Inputs[r.In]]; x != none && s.movable(s.storageOf[n.Outputs[out]], x, r) {
 				for _, y := range content[x] {
 					if from == 0 && y.buffer == c.buffer {
 						c.root = y.root

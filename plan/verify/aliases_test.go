@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -179,5 +180,50 @@ func TestNoResultOverBytesReadTwice(t *testing.T) {
 		return v.Code == verify.CodeInplace && strings.Contains(v.Message, "parts of 2 tensors")
 	}) {
 		t.Errorf("expected a violation, found\n%s", rep)
+	}
+}
+
+// halves joins the same 32 bytes with others, twice: each result has its own bytes behind
+// them, within the same multiple of the alignment.
+var halves = text{main: `
+	in x float32 1 1 8
+	in y float32 1 1 8
+	in z float32 1 1 8
+	weight w float32 8 8
+	h = MatMul(x, w)
+	a = Concat(h, y) axis=1
+	b = Concat(h, z) axis=1
+	c = MatMul(a, w)
+	d = MatMul(b, w)
+	e = Add(c, d)
+	out e
+`}
+
+// TestNoTwoResultsOverOneOperand: what two nodes write behind an operand whose size is no
+// multiple of the alignment is not the same.
+func TestNoTwoResultsOverOneOperand(t *testing.T) {
+	m := halves.build(t)
+	r, err := passes.Optimize(t.Context(), m, passes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Plan
+	p.Sharing.Aliases = true
+	for _, name := range []string{"a", "b"} {
+		k := bufferWith(t, p, name)
+		h := &p.Buffers[bufferWith(t, p, "h")]
+		h.Tensors, h.Last = append(h.Tensors, name), max(h.Last, p.Buffers[k].Last)
+		dropBuffer(p, k)
+	}
+	rep, err := verify.Plan(r.Model, p, verify.Options{SkipAnnotations: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		if !slices.ContainsFunc(rep.Violations, func(v verify.Violation) bool {
+			return v.Code == verify.CodeInplace && strings.Contains(v.Message, fmt.Sprintf(`"make %s" (Concat) may not write it there`, name))
+		}) {
+			t.Errorf("expected a violation for %s, found\n%s", name, rep)
+		}
 	}
 }

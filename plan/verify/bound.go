@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -31,6 +32,8 @@ type bounds struct {
 	marks  int64   // upper bound on the nodes that were put on sides
 	side   []side  // by node, for the present case
 	stack  []graph.NodeID
+
+	choices map[graph.NodeID][][]option // by node: the matchings of its pairs
 }
 
 // side says whether a node has run when another is about to run.
@@ -48,7 +51,7 @@ func newBounds(s *scope) *bounds {
 	n := len(s.g.Nodes)
 	b := &bounds{
 		s: s, before: make([][]graph.NodeID, n), after: make([][]graph.NodeID, n),
-		trans: slices.Clone(s.work), side: make([]side, n),
+		trans: slices.Clone(s.work), side: make([]side, n), choices: map[graph.NodeID][][]option{},
 	}
 	for _, w := range s.work {
 		b.total = s.v.add(b.total, w)
@@ -230,14 +233,18 @@ func (b *bounds) least(id graph.NodeID, target int64) answer {
 	if !ok || bytes >= target || len(pairs) == 0 {
 		return answer{bytes: bytes, node: id, unknown: !ok}
 	}
-	matchings := maximal(pairs, maxMatchings)
+	matchings, known := b.choices[id]
+	if !known {
+		matchings = maximal(b.alike(pairs), maxMatchings)
+		b.choices[id] = matchings
+	}
 	for i, m := range matchings {
 		with, ok := b.cut(id, m)
 		if !ok {
 			return answer{node: id, unknown: true}
 		}
 		for _, p := range m {
-			with -= b.s.storages[p.result].bytes
+			with -= p.bytes
 		}
 		if i == 0 || with < bytes {
 			bytes = with
@@ -246,11 +253,90 @@ func (b *bounds) least(id graph.NodeID, target int64) answer {
 	return answer{bytes: bytes, node: id}
 }
 
+// option is a pair, or several that permit and save their bytes in the same states: others
+// stand for them in a matching.
+type option struct {
+	pair
+	bytes int64 // that all of them save
+}
+
+// alike joins what a node's pairs have in common. Pairs that compete for a result or an
+// overwritten storage, directly or through others, form a group. With aliases, a node has
+// a group for each part of its result, and all of these say the same of their own parts:
+// the same competition, for storages with the same readers. In each state S, the best
+// matching of such a group is the best of each other, so the least over all choices for
+// all groups,
+//
+//	min over S { live(S) + sum over groups g of size(g) * (least over matchings of g in S) }
+//
+// is taken with one choice for all groups that are alike: they count as one group of the
+// sum of their sizes. Without that, n parts over either of two inputs have 2^n matchings.
+func (b *bounds) alike(pairs []pair) (list []option) {
+	group := make([]int, len(pairs)) // union-find; its root is the first pair of a group
+	find := func(i int) int {
+		for group[i] != i {
+			group[i] = group[group[i]]
+			i = group[i]
+		}
+		return i
+	}
+	byResult, byOver := map[int32]int{}, map[int32]int{}
+	for i, p := range pairs {
+		group[i] = i
+		join := func(of map[int32]int, k int32) {
+			j, known := of[k]
+			if !known {
+				of[k] = i
+				return
+			}
+			x, y := find(i), find(j)
+			group[max(x, y)] = min(x, y)
+		}
+		join(byResult, p.result)
+		join(byOver, p.over)
+	}
+	first := map[string]int{}             // by what a group says: the first option of the first such group
+	members := make([][]pair, len(pairs)) // by the first pair of a group
+	for i, p := range pairs {
+		members[find(i)] = append(members[find(i)], p)
+	}
+	for _, same := range members {
+		if len(same) == 0 {
+			continue
+		}
+		var results, overs []int32
+		number := func(list *[]int32, i int32) int {
+			k := slices.Index(*list, i)
+			if k < 0 {
+				k = len(*list)
+				*list = append(*list, i)
+			}
+			return k
+		}
+		var says []byte
+		for _, p := range same {
+			says = fmt.Appendf(says, "%d over %d, read by %v;", number(&results, p.result), number(&overs, p.over), b.s.storages[p.over].readers)
+		}
+		at, known := first[string(says)]
+		if !known {
+			at = len(list)
+			first[string(says)] = at
+			for _, p := range same {
+				list = append(list, option{pair: p})
+			}
+		}
+		for k, p := range same {
+			list[at+k].bytes += b.s.storages[p.over].bytes
+		}
+	}
+	return list
+}
+
 // cut is the least live(S) + trans(id) over all states that the sides allow. A pair of
 // the matching costs its size in a state S that does not permit it, because another
 // reader of the overwritten storage has not run. ok is false if the sizes or the work
 // are too large.
-func (b *bounds) cut(id graph.NodeID, matching []pair) (bytes int64, ok bool) {
+func (b *bounds) cut(id graph.NodeID, matching []option) (bytes int64, ok bool) {
 	if b.work += int64(len(b.side) + len(b.s.storages)); b.work > maxWork {
 		return 0, false
 	}
@@ -271,7 +357,7 @@ func (b *bounds) cut(id graph.NodeID, matching []pair) (bytes int64, ok bool) {
 	for _, p := range matching {
 		over := &b.s.storages[p.over]
 		others := slices.DeleteFunc(slices.Clone(over.readers), func(r graph.NodeID) bool { return r == id })
-		bytes += net.hold(none, others, false, over.bytes)
+		bytes += net.hold(none, others, false, p.bytes)
 	}
 	flow, ok := net.maxFlow()
 	return bytes + flow, ok
@@ -279,9 +365,9 @@ func (b *bounds) cut(id graph.NodeID, matching []pair) (bytes int64, ok bool) {
 
 // maximal lists the matchings of a node's pairs to which no pair can be added,
 // nil if there are none or more than limit.
-func maximal(pairs []pair, limit int) [][]pair {
-	var list [][]pair
-	var chosen []pair
+func maximal(pairs []option, limit int) [][]option {
+	var list [][]option
+	var chosen []option
 	taken := map[int32]bool{} // storages of chosen pairs; one is not both result and overwritten
 	tries := 0
 	var from func(k int)
@@ -306,7 +392,9 @@ func maximal(pairs []pair, limit int) [][]pair {
 			chosen = chosen[:len(chosen)-1]
 			delete(taken, p.result)
 			delete(taken, p.over)
-			competes := func(q pair) bool { return q != p && (q.result == p.result || q.over == p.over) }
+			competes := func(q option) bool {
+				return q != p && (q.result == p.result || q.over == p.over)
+			}
 			if !slices.ContainsFunc(pairs, competes) {
 				return // it is in every maximal matching
 			}

@@ -22,13 +22,16 @@ import (
 // an input: it saves at most the bytes of the input's parts that nobody reads later.
 //
 // It returns nil if there are too many parts: nodes that join a tensor with itself, one
-// after the other, have exponentially many.
+// after the other, have exponentially many. To leave a pair out would be wrong: the bound
+// would be too large.
 func (s *scope) relaxed() *scope {
 	r := &relaxation{s: s.withoutAliases(), cuts: map[int32][]int64{}}
 	if !r.contents() {
 		return nil
 	}
-	r.cutAll()
+	if !r.cutAll() {
+		return nil
+	}
 	return r.scope()
 }
 
@@ -99,6 +102,10 @@ func (r *relaxation) move(n *graph.Node, out int, y int32) {
 			content = append(content, r.part(i, x.From, x.From+s.v.round(x.Bytes))...)
 			moved = true
 		} else if from, to := s.v.round(x.At), s.v.round(x.At+x.Bytes); from < to {
+			if k := len(content) - 1; k >= 0 && content[k].root == y && content[k].to == from {
+				content[k].to = to // the node writes both
+				continue
+			}
 			content = append(content, run{y, from, to})
 		}
 	}
@@ -139,37 +146,65 @@ func (r *relaxation) cut(root int32, at int64) bool {
 	return !found
 }
 
-// maxRounds bounds the passes over the pairs: a chain of in-place results that is longer
-// than that, against the order of the nodes, leaves a weaker bound.
-const maxRounds = 64
+// maxCuts limits the cuts that pairs hand on.
+const maxCuts = 1 << 18
 
-// cutAll cuts all roots where a content begins or ends, and both storages of a pair alike.
-func (r *relaxation) cutAll() {
+// cutAll cuts all roots where a content begins or ends, and both storages of a pair alike,
+// until nothing changes: a pair is of parts, each with its part of the other storage. It
+// reports false if there are too many cuts.
+func (r *relaxation) cutAll() bool {
 	for _, content := range r.content {
 		for _, x := range content {
 			r.cut(x.root, x.from)
 			r.cut(x.root, x.to)
 		}
 	}
-	copyCuts := func(from, to int32) (changed bool) {
-		for _, at := range r.cutsOf(from) {
-			changed = r.cutStorage(to, at) || changed
-		}
-		return changed
+	partners := map[int32][]int32{}
+	for _, p := range r.pairs {
+		partners[p.over] = append(partners[p.over], p.result)
+		partners[p.result] = append(partners[p.result], p.over)
 	}
-	for range maxRounds {
-		changed := false
-		for _, p := range r.pairs {
-			changed = copyCuts(p.over, p.result) || changed
-		}
-		for k := range r.pairs {
-			p := r.pairs[len(r.pairs)-1-k]
-			changed = copyCuts(p.result, p.over) || changed
-		}
-		if !changed {
-			return
+	under := map[int32][]int32{} // by root: the storages of pairs that have bytes of it
+	var queue []int32            // storages whose cuts their partners may lack
+	waits := map[int32]bool{}
+	add := func(i int32) {
+		if !waits[i] {
+			waits[i] = true
+			queue = append(queue, i)
 		}
 	}
+	for i := range r.content {
+		if partners[int32(i)] == nil {
+			continue
+		}
+		for _, x := range r.content[i] {
+			if u := under[x.root]; len(u) == 0 || u[len(u)-1] != int32(i) {
+				under[x.root] = append(u, int32(i))
+			}
+		}
+		add(int32(i))
+	}
+	cuts := 0
+	for len(queue) > 0 {
+		i := queue[0]
+		queue = queue[1:]
+		delete(waits, i)
+		for _, at := range r.cutsOf(i) {
+			for _, j := range partners[i] {
+				root, is := r.cutStorage(j, at)
+				if !is {
+					continue
+				}
+				if cuts++; cuts > maxCuts {
+					return false
+				}
+				for _, k := range under[root] {
+					add(k)
+				}
+			}
+		}
+	}
+	return true
 }
 
 // cutsOf lists the places at which a storage is cut.
@@ -186,15 +221,16 @@ func (r *relaxation) cutsOf(i int32) (list []int64) {
 	return list
 }
 
-// cutStorage cuts a storage at one of its bytes and reports whether that is new.
-func (r *relaxation) cutStorage(i int32, at int64) bool {
+// cutStorage cuts a storage at one of its bytes. It returns the root that is cut there, and
+// whether that is new.
+func (r *relaxation) cutStorage(i int32, at int64) (root int32, is bool) {
 	for _, x := range r.content[i] {
 		if size := x.to - x.from; at < size {
-			return at > 0 && r.cut(x.root, x.from+at)
+			return x.root, at > 0 && r.cut(x.root, x.from+at)
 		}
 		at -= x.to - x.from
 	}
-	return false
+	return none, false
 }
 
 // scope makes the relaxed scope.
@@ -248,10 +284,7 @@ func (r *relaxation) scope() *scope {
 		s.storages[id].readers = slices.Compact(s.storages[id].readers)
 	}
 	for _, p := range r.pairs {
-		results, overs := parts[p.result], parts[p.over]
-		if len(results) != len(overs) {
-			continue // after maxRounds
-		}
+		results, overs := parts[p.result], parts[p.over] // cut alike
 		for k := range results {
 			q := pair{results[k], overs[k]}
 			if !s.storages[q.over].output && !slices.Contains(s.pairsOf[p.node], q) {
