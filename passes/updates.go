@@ -185,12 +185,22 @@ func (r *region) updateEdges(p *schedule.Problem) {
 	}
 }
 
-// updateNodes marks the nodes of a training graph that belong to updates.
+// updateNodes marks the nodes of a training graph that belong to updates. What depends on an
+// update cannot run before it, whatever it says of itself: it counts as one.
 func updateNodes(g *graph.Graph) []bool {
 	list := make([]bool, len(g.Nodes))
-	for i, n := range g.Nodes {
-		phase, _ := n.Prop("onnxmem.phase")
+	order, err := g.Topological()
+	if err != nil {
+		return list // no region has such a graph
+	}
+	for _, i := range order {
+		phase, _ := g.Nodes[i].Prop("onnxmem.phase")
 		list[i] = phase == "update"
+		g.Nodes[i].Reads(func(t graph.TensorID) {
+			if m := g.Tensors[t].Maker; m >= 0 && list[m] {
+				list[i] = true
+			}
+		})
 	}
 	return list
 }

@@ -1,12 +1,14 @@
 package passes_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -142,5 +144,53 @@ func TestGradientsWithoutUpdates(t *testing.T) {
 		if want := plan.KindGradient; b.Tensors[0] == "slope of w" && b.Kind != want {
 			t.Errorf("the gradient's buffer is of kind %q, expected %q", b.Kind, want)
 		}
+	}
+}
+
+// TestUpdatesLastInSlices: where regions of updates run in slices, too, all updates follow all
+// other nodes. A copy in a slice is an update if its node is one; it was none, so a node of
+// the update had to run before the first update.
+func TestUpdatesLastInSlices(t *testing.T) {
+	sliced := 0
+	for _, optimizer := range []string{"sgd", "momentum", "adam", "adamw"} {
+		for _, mode := range []passes.Slices{passes.SlicesExact, passes.SlicesAny} {
+			b := graph.NewBuilder("net", 18)
+			x := b.Input("x", graph.TensorOf(graph.Float32, 4, 1, 12, 8))
+			w := b.Floats("w", []int64{4, 1, 12, 1}, make([]float32, 48))
+			v := b.Floats("v", []int64{1}, make([]float32, 1))
+			y := b.Node("Div", "y", x, b.Node("Add", "sum", b.Node("Abs", "size", w), v))
+			mean := b.Add(&graph.Node{Op: "ReduceMean", Inputs: []graph.TensorID{y}, Attrs: []*graph.Attr{{Name: "keepdims", Type: graph.AttrInt}}}, "objective")[0]
+			b.Output(mean)
+			m, err := b.Model()
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, p := accepted(t, file(t, m), passes.Options{
+				Slices: mode, ExtraPercent: 50, Fold: passes.FoldAny, UpdatesLast: true,
+				Train: &autodiff.Options{Loss: "none:objective", Optimizer: optimizer, KeepGradients: true, Trainable: regexp.MustCompile("^[wv]$")},
+			})
+			if p.Slices == nil {
+				continue
+			}
+			sliced++
+			if m, err = onnx.Parse("out.onnx", found); err != nil {
+				t.Fatal(err)
+			}
+			first, last := -1, -1
+			for i, n := range m.Graph.Nodes {
+				switch phase, _ := n.Prop("onnxmem.phase"); {
+				case phase != "update":
+					last = i
+				case first < 0:
+					first = i
+				}
+			}
+			if first >= 0 && last > first {
+				t.Errorf("%s, slices %v: %s runs before %s", optimizer, mode, m.Graph.Label(graph.NodeID(first)), m.Graph.Label(graph.NodeID(last)))
+			}
+		}
+	}
+	if sliced < 2 {
+		t.Errorf("%d steps run in slices: nothing is tested", sliced)
 	}
 }

@@ -70,6 +70,7 @@ func (c *compact) write(m *graph.Model) error {
 				Op:   fn.Name, Domain: fn.Domain, Inputs: inputs, Outputs: outputs,
 			}
 			call.SetProp(Prop, fmt.Sprintf("%d %d %s %s", r.region, r.slice, RoleCall, fn.Name))
+			setPurpose(call, g.Nodes[r.nodes[s.to-1]])
 			replaced[r.nodes[s.to-1]] = call
 		}
 	}

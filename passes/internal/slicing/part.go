@@ -211,6 +211,7 @@ func (d *divider) part(lo, hi int64) graph.TensorID {
 				n.Props = append(n.Props, e)
 			}
 		}
+		setPurpose(&n, old)
 		if n.Name != "" {
 			n.Name = d.label(fmt.Sprintf("%s/part%d", n.Name, d.slice))
 		}

@@ -16,6 +16,19 @@ import (
 // separated by blanks.
 const Prop = "onnxmem.slice"
 
+// The metadata keys of what a node of a training step is for: its phase, and the node or the
+// parameter to which it belongs. Copies, and what slices add for them, are for the same.
+var purpose = []string{"onnxmem.phase", "onnxmem.of"}
+
+// setPurpose says that a node is for what another is for.
+func setPurpose(n, of *graph.Node) {
+	for _, key := range purpose {
+		if text, has := of.Prop(key); has {
+			n.SetProp(key, text)
+		}
+	}
+}
+
 // The roles of nodes in slices.
 const (
 	roleNode = "node" // a copy of the node whose first output is T
@@ -173,6 +186,7 @@ type regionWriter struct {
 	c     *Choice
 	index int
 	slice int
+	old   *graph.Node                       // of the model before: it is copied, or made what is put
 	now   map[graph.TensorID]graph.TensorID // of an output or sum: what has been put together so far
 	rows  map[graph.TensorID]graph.TensorID // of a tensor that the region makes: its rows in this slice
 	taken map[taken]graph.TensorID
@@ -206,6 +220,7 @@ func (w *writer) region(index int, c *Choice) error {
 		}
 		for _, t := range c.Outputs {
 			if want, rows := s.Made(t); rows {
+				r.old = r.p.g.Nodes[r.p.g.Tensors[t].Maker]
 				r.put(t, want, s.Share[t])
 			}
 		}
@@ -216,6 +231,7 @@ func (w *writer) region(index int, c *Choice) error {
 // add adds a node of the present slice, with its role for tensor t.
 func (r *regionWriter) add(n *graph.Node, role string, t graph.TensorID) {
 	n.SetProp(Prop, fmt.Sprintf("%d %d %s %s", r.index, r.slice, role, r.p.g.Tensors[t].Name))
+	setPurpose(n, r.old)
 	r.nodes = append(r.nodes, n)
 }
 
@@ -269,6 +285,7 @@ func (r *regionWriter) input(t graph.TensorID, want Range, s *Slice) graph.Tenso
 // copy adds the copy of a node in a slice.
 func (r *regionWriter) copy(v int, s *Slice, ns NodeSlice) error {
 	old := r.p.g.Nodes[v]
+	r.old = old
 	n := *old
 	n.Span, n.Props, n.Semantics = graph.Span{}, nil, graph.Semantics{}
 	for _, e := range old.Props {
