@@ -278,6 +278,12 @@ func (b *binder) identity(p place, v int64) int64 {
 			b.inf.monomials.positive[id] = true
 		}
 		b.identities[key] = id
+		if slices.Contains(b.inf.opt.AtMost, key) {
+			if b.inf.result.lengths == nil {
+				b.inf.result.lengths = map[int64]string{}
+			}
+			b.inf.result.lengths[id] = key
+		}
 	}
 	return id
 }

@@ -54,6 +54,9 @@ type Inference struct {
 	Given    map[string]graph.Literal // the values of inputs, in the form of graph.LiteralOf
 	Values   []*Value                 // folded elements of each tensor of the main graph; nil if not known
 	Spare    Spare                    // with Options.SpareDims
+
+	monomials *monomials
+	lengths   map[int64]string // names of the dimensions in Options.AtMost, by identity
 }
 
 // Spare lists the names in Options.Dims and Options.Values that bind nothing, sorted.
@@ -169,7 +172,7 @@ func (inf *inferrer) run() error {
 	}
 	inf.warnDeclared()
 	inf.warnImpossible()
-	inf.result.Values = s.values
+	inf.result.Values, inf.result.monomials = s.values, &inf.monomials
 	sortDims(inf.result.Dims)
 	return nil
 }

@@ -29,6 +29,25 @@ type monomials struct {
 	positive map[int64]bool // identities that are no products, of lengths above 0
 }
 
+// Product returns the product of some lengths as a factor and a power of each of the
+// dimensions in Options.AtMost, wherever these have which lengths. ok is false where that is
+// not known: a length was rounded, or is a sum.
+func (r *Inference) Product(list ...graph.Dim) (factor int64, powers map[string]int, ok bool) {
+	p, ok := r.monomials.product(list...)
+	if !ok {
+		return 0, nil, false
+	}
+	powers = map[string]int{}
+	for _, id := range p.of {
+		name, known := r.lengths[id]
+		if !known {
+			return 0, nil, false
+		}
+		powers[name]++
+	}
+	return p.factor, powers, true
+}
+
 // isPositive reports whether the length of an identity is above 0.
 func (m *monomials) isPositive(id int64) bool {
 	p, product := m.parts[id]

@@ -81,6 +81,7 @@ func (v *verifier) points() {
 	if v.onlyCorner() {
 		v.r.Ranges = "the corner alone was checked"
 		v.claim("ranges")
+		c.followsAtCorner()
 		c.keepTaken()
 		return
 	}
@@ -119,6 +120,7 @@ type pointChecker struct {
 	rows    map[int][]*plan.RangePoint
 	points  []int // those that are inferred, ascending; the last is the corner
 	results []pointResult
+	moves   map[string]bool // dimensions without a range that have another length at some point than at the corner
 }
 
 // pointResult is what was found at a point.
@@ -130,7 +132,8 @@ type pointResult struct {
 	optimal    bool // the bound is the arena
 	fault      string
 	code       string
-	wrongSizes []int // polynomials
+	wrongSizes []int          // polynomials
+	lengths    []ops.BoundDim // of dimensions without a range
 }
 
 // stackedGraph is the main graph, or a body, with what the plan says of it.
@@ -158,7 +161,7 @@ type common struct {
 }
 
 func newPointChecker(v *verifier) *pointChecker {
-	c := &pointChecker{v: v, r: v.p.Ranges, fixed: map[string]int64{}, rows: map[int][]*plan.RangePoint{}}
+	c := &pointChecker{v: v, r: v.p.Ranges, fixed: map[string]int64{}, rows: map[int][]*plan.RangePoint{}, moves: map[string]bool{}}
 	c.names, c.lengths = v.p.Box()
 	for name, d := range v.p.Dims {
 		if !d.Assumed && !d.Follows && !slices.Contains(c.names, name) {
@@ -376,7 +379,8 @@ func (c *pointChecker) bounded(shared *common) {
 			positive = append(positive, name)
 		}
 	}
-	if _, err := ops.Infer(&m, ops.Options{Dims: all, AtMost: c.names, Positive: positive, Values: c.v.p.Values, SpareDims: c.v.trains()}); err != nil {
+	inf, err := ops.Infer(&m, ops.Options{Dims: all, AtMost: c.names, Positive: positive, Values: c.v.p.Values, SpareDims: c.v.trains()})
+	if err != nil {
 		c.v.fault(CodeRange, "ranges: the model cannot be inferred with bounded lengths: %v", err)
 		return
 	}
@@ -393,6 +397,7 @@ func (c *pointChecker) bounded(shared *common) {
 		}
 	}
 	shared.add(views, inplace)
+	c.boundedSizes(&m, inf)
 }
 
 // add keeps what is in both.
@@ -425,9 +430,11 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 	dims := c.at(point)
 	all := maps.Clone(dims)
 	maps.Copy(all, c.fixed)
-	if _, err := ops.Infer(m, ops.Options{Dims: all, Values: c.v.p.Values, SpareDims: c.v.trains()}); err != nil {
+	inf, err := ops.Infer(m, ops.Options{Dims: all, Values: c.v.p.Values, SpareDims: c.v.trains()})
+	if err != nil {
 		return pointResult{refused: true, refusal: err.Error()}
 	}
+	p.lengths = c.others(inf)
 	w := &verifier{
 		m: m, p: c.v.p, r: &Report{}, peaks: map[*graph.Call]int64{},
 		updates: c.v.updates, updatesKey: c.v.updatesKey, trained: c.v.trained, gradients: c.v.gradients,
@@ -811,6 +818,7 @@ func (c *pointChecker) sum() {
 		if p.fault != "" {
 			v.fault(p.code, "ranges: at %v: %s", c.at(i), p.fault)
 		}
+		c.follows(i, p.lengths)
 		if p.optimal {
 			optimal++
 		}
@@ -831,6 +839,7 @@ func (c *pointChecker) sum() {
 	for _, k := range slices.Sorted(maps.Keys(wrong)) {
 		v.fault(CodeRange, "ranges: sizes: polynomial %d: expected the sizes of its buffers at every point", k)
 	}
+	c.followed()
 	switch {
 	case refused != r.Refused:
 		v.fault(CodeRange, "ranges: expected %d refused points, found %d", refused, r.Refused)
