@@ -10,10 +10,20 @@ import (
 // axes are inputs 2 and 3, each a vector with one int64, and the attribute axis equals
 // axes. It is a function of the model whose body is Slice and Concat, so that every
 // runtime computes the same. Where base dies, its rows can stay in place.
+//
+// Before opset 10, Slice has no inputs but its data, so the body takes the rows from three
+// more attributes, each a list with one number: axes, at, and behind, the row behind those of
+// part.
 const PutRows = "PutRows"
 
-// leastPutRowsOpset is the first opset whose Slice has starts and ends as inputs.
-const leastPutRowsOpset = 10
+const (
+	// leastPutRowsOpset is the first opset whose operators broadcast as today's.
+	leastPutRowsOpset = 7
+	// slicesByInputs is the first opset whose Slice has starts and ends as inputs.
+	slicesByInputs = 10
+	// makesConstants is the first opset that has ConstantOfShape.
+	makesConstants = 9
+)
 
 // IsPutRows reports whether a node of an inferred graph is a PutRows.
 func (n *Node) IsPutRows() bool {
@@ -25,14 +35,14 @@ func (n *Node) IsPutRows() bool {
 func (f *Function) Own() bool { return f.IsSwap() || f.IsPutRows() || f.IsConvWeightGrad() }
 
 // IsPutRows reports whether a function is PutRows by name, and has its body.
-func (f *Function) IsPutRows() bool { return f.is(putRows(0)) }
+func (f *Function) IsPutRows() bool { return f.is(putRows(FindOpset(f.Opsets, ""))) }
 
 // AddPutRows adds the function PutRows to a model, with the imports and the IR version
 // that it needs. It fails if the model has another function with that name, or an
 // opset without the operators that it consists of.
 func (m *Model) AddPutRows() error {
 	if v := m.Opset(""); v < leastPutRowsOpset {
-		return Errorf("opset %d: expected %d or later, whose Slice takes its rows as inputs", v, leastPutRowsOpset)
+		return Errorf("opset %d: expected %d or later for slices", v, leastPutRowsOpset)
 	}
 	return m.addOwnOnce(putRows(m.Opset("")))
 }
@@ -51,8 +61,57 @@ func (m *Model) importOwn() {
 	m.IRVersion = max(m.IRVersion, leastSwapIR)
 }
 
+// PutRowsAttrs returns the attributes of a PutRows that writes rows [at, behind) of an axis, in
+// a model of that opset.
+func PutRowsAttrs(opset, axis, at, behind int64) []*Attr {
+	list := []*Attr{{Name: "axis", Type: AttrInt, Int: axis}}
+	if opset < slicesByInputs {
+		list = append(list, intsAttr("axes", axis), intsAttr("at", at), intsAttr("behind", behind))
+	}
+	return list
+}
+
+// SliceRows returns a Slice that takes rows [from, to) of an axis in a model of that opset. The
+// function vector returns an initializer with one number.
+func SliceRows(opset int64, x TensorID, from, to, axis int64, vector func(...int64) TensorID) *Node {
+	if opset < slicesByInputs {
+		return &Node{Op: "Slice", Inputs: []TensorID{x}, Attrs: []*Attr{intsAttr("axes", axis), intsAttr("starts", from), intsAttr("ends", to)}}
+	}
+	return &Node{Op: "Slice", Inputs: []TensorID{x, vector(from), vector(to), vector(axis)}}
+}
+
+// HasConstantOfShape reports whether an opset has ConstantOfShape. In an older one, a Tile
+// makes room.
+func HasConstantOfShape(opset int64) bool { return opset >= makesConstants }
+
+func intsAttr(name string, v ...int64) *Attr { return &Attr{Name: name, Type: AttrInts, Ints: v} }
+
+// putRowsByAttrs is putRows for an opset whose Slice has attributes.
+func putRowsByAttrs(version int64) *Function {
+	b := &Graph{}
+	var in []TensorID
+	for _, name := range []string{"base", "part", "at", "axes"} {
+		in = append(in, b.NewTensor(name))
+	}
+	node := func(op, name string, attrs []*Attr, in ...TensorID) TensorID {
+		out := b.NewTensor(name)
+		b.Nodes = append(b.Nodes, &Node{Op: op, Inputs: in, Outputs: []TensorID{out}, Attrs: attrs})
+		return out
+	}
+	given := func(name, of string) *Attr { return &Attr{Name: name, Type: AttrInts, Ref: of} }
+	head := node("Slice", "head", []*Attr{given("axes", "axes"), intsAttr("starts", 0), given("ends", "at")}, in[0])
+	tail := node("Slice", "tail", []*Attr{given("axes", "axes"), given("starts", "behind"), intsAttr("ends", math.MaxInt64)}, in[0])
+	y := node("Concat", "y", []*Attr{{Name: "axis", Type: AttrInt, Ref: "axis"}}, head, in[1], tail)
+	b.Inputs, b.Outputs = in, []TensorID{y}
+	b.Link()
+	return &Function{Domain: SwapDomain, Name: PutRows, Attrs: []string{"axis", "axes", "at", "behind"}, Opsets: []Opset{{Version: version}}, Body: b}
+}
+
 // putRows makes the function: Concat(base[:at], part, base[at+rows of part:]).
 func putRows(version int64) *Function {
+	if 0 < version && version < slicesByInputs {
+		return putRowsByAttrs(version)
+	}
 	b := &Graph{}
 	var in []TensorID
 	for _, name := range []string{"base", "part", "at", "axes"} {
@@ -92,7 +151,7 @@ func littleEndian(v int64) []byte {
 // written by PutRows, one after the other, before anything else reads it: its elements
 // have no meaning.
 func (g *Graph) MakesRoom(n *Node) bool {
-	if n.Domain != "" || n.Op != "ConstantOfShape" || len(n.Outputs) != 1 || n.Outputs[0] < 0 {
+	if n.Domain != "" || n.Op != "ConstantOfShape" && n.Op != "Tile" || len(n.Outputs) != 1 || n.Outputs[0] < 0 {
 		return false
 	}
 	axis, next := int64(-1), int64(0)

@@ -23,7 +23,15 @@ func TestPutRowsIsItself(t *testing.T) {
 	if err := m.AddPutRows(); err == nil {
 		t.Error("a function with another body is not refused")
 	}
-	if err := (&Model{Opsets: []Opset{{Version: 9}}}).AddPutRows(); err == nil {
-		t.Error("opset 9: not refused")
+	if err := (&Model{Opsets: []Opset{{Version: 6}}}).AddPutRows(); err == nil {
+		t.Error("opset 6: not refused")
+	}
+	old := &Model{Opsets: []Opset{{Version: 9}}}
+	if err := old.AddPutRows(); err != nil || !old.Functions[0].IsPutRows() {
+		t.Errorf("opset 9: %v, or not recognised", err)
+	}
+	old.Functions[0].Opsets[0].Version = 10 // in which Slice has no attributes
+	if old.Functions[0].IsPutRows() {
+		t.Error("opset 10: a function whose Slice has attributes is recognised")
 	}
 }

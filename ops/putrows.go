@@ -1,6 +1,10 @@
 package ops
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 // puts lists the operator that writes rows into a tensor. In a model it is a function
 // (graph.PutRows).
@@ -38,6 +42,14 @@ func inferPutRows(c *Call) error {
 	}
 	if rows := int64(base.Shape[axis]); at[0] < 0 || at[0] > rows-int64(part.Shape[axis]) {
 		return c.Errf("rows %d to %d of axis %d: expected rows of input 0 %s", at[0], at[0]+int64(part.Shape[axis])-1, axis, graph.ShapeString(base.Shape))
+	}
+	// Before opset 10, the body of the function reads the same from attributes.
+	for _, x := range []*graph.Attr{
+		{Name: "axes", Ints: axes}, {Name: "at", Ints: at}, {Name: "behind", Ints: []int64{at[0] + int64(part.Shape[axis])}},
+	} {
+		if a := c.Node.Attr(x.Name); a != nil && !slices.Equal(a.Ints, x.Ints) {
+			return c.Errf("attribute %s is %v: expected %v, as the inputs say", x.Name, a.Ints, x.Ints)
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -26,6 +27,7 @@ type text struct {
 	bodies    map[string]string
 	functions map[string]string
 	props     map[string]string // metadata of the model
+	opset     int64             // 0: 21
 }
 
 // build returns the file of a text, as onnx reads it.
@@ -33,7 +35,7 @@ func (x text) build(t testing.TB) *graph.Model {
 	t.Helper()
 	m := &graph.Model{
 		IRVersion: 10, Producer: "test",
-		Opsets: []graph.Opset{{Domain: "", Version: 21}, {Domain: "local", Version: 1}},
+		Opsets: []graph.Opset{{Domain: "", Version: cmp.Or(x.opset, 21)}, {Domain: "local", Version: 1}},
 	}
 	m.Graph = x.graph(t, x.main)
 	for _, name := range sorted(x.functions) {

@@ -78,8 +78,18 @@ var slicedTexts = []struct {
 		j = Relu(i)
 		y = MatMul(j, v)
 		out y
-	`}, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 45}}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Gemm"] > 2 && ops["Div"] > 0 }, true},
+	`}, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 45}}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Gemm"] > 2 && ops["ReduceSum"] > 2 }, true},
 	{"attention in pieces", weighing, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Bytes: 4100}}, func(ops map[string]int, p *plan.Plan) bool { return len(p.Slices.Regions[0].Running) == 1 }, false},
+	{"rows by attributes", text{opset: 8, main: `
+		in x float32 1 4 32 8
+		weight k float32 16 4 3 3
+		weight v float32 4 16 1 1
+		a = Conv(x, k) pads=1,1,1,1
+		b = Relu(a)
+		e = MaxPool(b) kernel_shape=3,3 pads=1,1,1,1 strides=2,1
+		f = Conv(e, v)
+		out f
+	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Slice"] > 1 && ops["Tile"] == 1 }, false},
 	{"two halves of the same rows", text{main: `
 		in x float32 1 8 16 16
 		weight k float32 16 1 3 3

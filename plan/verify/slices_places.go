@@ -169,12 +169,11 @@ func (s *placing) node(p *sliceNode, n *graph.Node) {
 			s.within(p, n.Inputs[1], rowPlace{axis: s.axes[p.region][p.tensor], lo: lo})
 		}
 	case "rows":
-		if len(n.Inputs) != 4 || len(n.Outputs) != 1 {
+		from, _, axis, wrong := c.rowsTaken(n)
+		if wrong != "" {
 			return
 		}
-		from, ok1 := c.number(n.Inputs[1])
-		axis, ok2 := c.number(n.Inputs[3])
-		if at, known := s.at[n.Outputs[0]]; known && ok1 && ok2 && at.axis == int(axis) {
+		if at, known := s.at[n.Outputs[0]]; known && at.axis == int(axis) {
 			s.within(p, n.Inputs[0], rowPlace{axis: at.axis, lo: at.lo - from})
 		}
 	case roleMost:

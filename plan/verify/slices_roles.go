@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/rowmap"
@@ -156,14 +157,9 @@ func (c *sliced) skipped(p *sliceNode, n *graph.Node) string {
 // taken: role rows. Slice takes rows of T, or of a tensor that is written over T where T
 // has not been written over yet.
 func (c *sliced) taken(p *sliceNode, n *graph.Node) string {
-	if wrong := plainNode(n, "", "Slice", 4, 0); wrong != "" {
+	from, to, axis, wrong := c.rowsTaken(n)
+	if wrong != "" {
 		return wrong
-	}
-	from, ok1 := c.number(n.Inputs[1])
-	to, ok2 := c.number(n.Inputs[2])
-	axis, ok3 := c.number(n.Inputs[3])
-	if !ok1 || !ok2 || !ok3 {
-		return "expected a constant as the first row, the row behind the last one and the axis"
 	}
 	of, wrong := c.role(p)
 	if wrong != "" {
@@ -204,19 +200,70 @@ func (c *sliced) taken(p *sliceNode, n *graph.Node) string {
 	return ""
 }
 
-// room: role base. ConstantOfShape makes room for T.
-func (c *sliced) room(p *sliceNode, n *graph.Node) string {
-	if wrong := plainNode(n, "", "ConstantOfShape", 1, 1); wrong != "" {
-		return wrong
+// sliceInputs is the first opset whose Slice takes its rows as inputs.
+const sliceInputs = 10
+
+// rowsTaken returns which rows of an axis a Slice takes: by its inputs or, in older opsets, by
+// its attributes.
+func (c *sliced) rowsTaken(n *graph.Node) (from, to, axis int64, wrong string) {
+	if c.v.m.Opset("") < sliceInputs {
+		if wrong := plainNode(n, "", "Slice", 1, 3); wrong != "" {
+			return 0, 0, 0, wrong
+		}
+		from, ok1 := oneNumber(n, "starts")
+		to, ok2 := oneNumber(n, "ends")
+		axis, ok3 := oneNumber(n, "axes")
+		if !ok1 || !ok2 || !ok3 {
+			return 0, 0, 0, "expected starts, ends and axes with one number each"
+		}
+		return from, to, axis, ""
 	}
-	if n.Attr("value") == nil {
-		return "expected attribute value, found none"
+	if wrong := plainNode(n, "", "Slice", 4, 0); wrong != "" {
+		return 0, 0, 0, wrong
+	}
+	from, ok1 := c.number(n.Inputs[1])
+	to, ok2 := c.number(n.Inputs[2])
+	axis, ok3 := c.number(n.Inputs[3])
+	if !ok1 || !ok2 || !ok3 {
+		return 0, 0, 0, "expected a constant as the first row, the row behind the last one and the axis"
+	}
+	return from, to, axis, ""
+}
+
+// oneNumber returns the number of an attribute that is a list of one.
+func oneNumber(n *graph.Node, name string) (int64, bool) {
+	a := n.Attr(name)
+	if a == nil || a.Ref != "" || a.Type != graph.AttrInts || len(a.Ints) != 1 {
+		return 0, false
+	}
+	return a.Ints[0], true
+}
+
+// room: role base. ConstantOfShape makes room for T or, in opsets that do not have it, Tile of
+// one element.
+func (c *sliced) room(p *sliceNode, n *graph.Node) string {
+	at := 0 // the input with the lengths
+	if c.v.m.Opset("") < 9 {
+		at = 1
+		if wrong := plainNode(n, "", "Tile", 2, 0); wrong != "" {
+			return wrong
+		}
+		if x := c.g.Tensors[n.Inputs[0]]; x.Data == nil || slices.ContainsFunc(x.Data.Dims, func(d int64) bool { return d != 1 }) {
+			return "input 0: expected an initializer of one element"
+		}
+	} else {
+		if wrong := plainNode(n, "", "ConstantOfShape", 1, 1); wrong != "" {
+			return wrong
+		}
+		if n.Attr("value") == nil {
+			return "expected attribute value, found none"
+		}
 	}
 	of, wrong := c.role(p)
 	if wrong != "" {
 		return wrong
 	}
-	list, _ := c.vector(n.Inputs[0])
+	list, _ := c.vector(n.Inputs[at])
 	if want := c.b.shape(of); !equalInts(list, want) {
 		return fmt.Sprintf("expected the shape of %q, %v, found %v", graph.Short(p.tensor), want, list)
 	}
@@ -229,7 +276,11 @@ func (c *sliced) room(p *sliceNode, n *graph.Node) string {
 
 // put: role put. PutRows writes the next rows of T.
 func (c *sliced) put(p *sliceNode, n *graph.Node) string {
-	if wrong := plainNode(n, graph.SwapDomain, graph.PutRows, 4, 1); wrong != "" {
+	attrs := 1
+	if c.v.m.Opset("") < sliceInputs {
+		attrs = 4
+	}
+	if wrong := plainNode(n, graph.SwapDomain, graph.PutRows, 4, attrs); wrong != "" {
 		return wrong
 	}
 	of, wrong := c.role(p)
@@ -290,6 +341,16 @@ func (c *sliced) put(p *sliceNode, n *graph.Node) string {
 	}
 	if at != next.hi {
 		return fmt.Sprintf("expected rows of %q from row %d on, the next one, found row %d%s", graph.Short(p.tensor), next.hi, at, c.made(n.Inputs[0]))
+	}
+	if attrs > 1 { // which the body of the function reads
+		for _, x := range []struct {
+			name string
+			want int64
+		}{{"axes", axes}, {"at", at}, {"behind", at + length}} {
+			if found, ok := oneNumber(n, x.name); !ok || found != x.want {
+				return fmt.Sprintf("attribute %s: expected [%d], found %s", x.name, x.want, attributeText(n.Attr(x.name)))
+			}
+		}
 	}
 	if part.kind != hasRows || length < 0 || length > shape[axis]-at || !c.b.has(part, of, axis, at, at+length) {
 		return fmt.Sprintf("input 1: expected rows of axis %d of %q from row %d on, found %s%s", axis, graph.Short(p.tensor), at, c.b.text(part), c.made(n.Inputs[1]))

@@ -56,7 +56,7 @@ type Rewritten struct {
 func (p *Program) Rewrite(list []*Choice, first int) (*Rewritten, error) {
 	m := *p.Model
 	m.Graph = p.g.Clone()
-	w := &writer{p: p, g: m.Graph, tensors: map[string]bool{}, labels: map[string]bool{}, ints: map[string]graph.TensorID{}, cut: map[graph.TensorID]bool{}, lows: map[graph.DType]graph.TensorID{}}
+	w := &writer{p: p, g: m.Graph, tensors: map[string]bool{}, labels: map[string]bool{}, ints: map[string]graph.TensorID{}, cut: map[graph.TensorID]bool{}, lows: map[graph.DType]graph.TensorID{}, zeros: map[string]graph.TensorID{}}
 	note(m.Graph, w.tensors, w.labels)
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b *Choice) int { return a.Start - b.Start })
@@ -118,6 +118,7 @@ type writer struct {
 	nodes           []*graph.Node
 	puts            bool
 	lows            map[graph.DType]graph.TensorID // the lowest number of a type
+	zeros           map[string]graph.TensorID      // initializers of one zero
 	cut             map[graph.TensorID]bool        // initializers of which there are rows now
 	list            []Weight
 	rows            []Part
@@ -247,10 +248,9 @@ func (r *regionWriter) take(of, from graph.TensorID, have, want Range) graph.Ten
 		return t
 	}
 	t := r.tensor(r.name(of, "rows"))
-	r.add(&graph.Node{
-		Name: r.label(r.g.Tensors[t].Name), Op: "Slice", Outputs: []graph.TensorID{t},
-		Inputs: []graph.TensorID{from, r.vector(want.Lo - have.Lo), r.vector(want.Hi - have.Lo), r.vector(int64(want.Axis))},
-	}, roleRows, of)
+	n := graph.SliceRows(r.p.Model.Opset(""), from, want.Lo-have.Lo, want.Hi-have.Lo, int64(want.Axis), r.vector)
+	n.Name, n.Outputs = r.label(r.g.Tensors[t].Name), []graph.TensorID{t}
+	r.add(n, roleRows, of)
 	r.taken[key] = t
 	r.writer.rows = append(r.writer.rows, Part{Tensor: r.g.Tensors[t].Name, Of: r.g.Tensors[of].Name, Range: want})
 	return t
@@ -439,25 +439,13 @@ func adds(n *graph.Node, sum *ops.Sum) bool {
 // put writes the share of this slice into an output, of whose rows it has made more,
 // perhaps.
 func (r *regionWriter) put(t graph.TensorID, have, share Range) {
-	shape := r.p.g.Tensors[t].Type.Shape
 	part := r.rows[t]
 	if share != have {
 		part = r.take(t, part, have, share)
 	}
 	base, started := r.now[t]
 	if !started {
-		lengths := make([]int64, len(shape))
-		for i, d := range shape {
-			lengths[i] = int64(d)
-		}
-		base = r.tensor(r.name(t, "base"))
-		elem := r.p.g.Tensors[t].Type.Elem
-		bytes := elem.Bits() / 8
-		zero := &graph.Data{Type: elem, Dims: []int64{1}, Raw: make([]byte, bytes), Bytes: bytes}
-		r.add(&graph.Node{
-			Name: r.label(r.g.Tensors[base].Name), Op: "ConstantOfShape", Inputs: []graph.TensorID{r.vector(lengths...)}, Outputs: []graph.TensorID{base},
-			Attrs: []*graph.Attr{{Name: "value", Type: graph.AttrTensor, Tensor: zero}},
-		}, roleBase, t)
+		base = r.room(t)
 	}
 	out := t
 	if r.slice < r.c.Slices-1 {
@@ -466,7 +454,41 @@ func (r *regionWriter) put(t graph.TensorID, have, share Range) {
 	r.add(&graph.Node{
 		Name: r.label(r.name(t, "put")), Op: graph.PutRows, Domain: graph.SwapDomain, Outputs: []graph.TensorID{out},
 		Inputs: []graph.TensorID{base, part, r.vector(share.Lo), r.vector(int64(have.Axis))},
-		Attrs:  []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: int64(have.Axis)}},
+		Attrs:  graph.PutRowsAttrs(r.p.Model.Opset(""), int64(have.Axis), share.Lo, share.Hi),
 	}, rolePut, t)
 	r.now[t], r.puts = out, true
+}
+
+// room adds a node that makes room for an output.
+func (r *regionWriter) room(t graph.TensorID) graph.TensorID {
+	x := r.p.g.Tensors[t]
+	lengths, ones := make([]int64, len(x.Type.Shape)), make([]int64, len(x.Type.Shape))
+	for i, d := range x.Type.Shape {
+		lengths[i], ones[i] = int64(d), 1
+	}
+	base, bytes := r.tensor(r.name(t, "base")), x.Type.Elem.Bits()/8
+	zero := &graph.Data{Type: x.Type.Elem, Dims: []int64{1}, Raw: make([]byte, bytes), Bytes: bytes}
+	n := &graph.Node{Name: r.label(r.g.Tensors[base].Name), Outputs: []graph.TensorID{base}}
+	if graph.HasConstantOfShape(r.p.Model.Opset("")) {
+		n.Op, n.Inputs = "ConstantOfShape", []graph.TensorID{r.vector(lengths...)}
+		n.Attrs = []*graph.Attr{{Name: "value", Type: graph.AttrTensor, Tensor: zero}}
+	} else {
+		zero.Dims = ones
+		n.Op, n.Inputs = "Tile", []graph.TensorID{r.zero(zero), r.vector(lengths...)}
+	}
+	r.add(n, roleBase, t)
+	return base
+}
+
+// zero returns an initializer with these elements.
+func (w *writer) zero(d *graph.Data) graph.TensorID {
+	key := fmt.Sprint(d.Type, d.Dims)
+	if t, known := w.zeros[key]; known {
+		return t
+	}
+	t := w.tensor(fmt.Sprintf("onnxmem.%v.zero.%d", d.Type, len(d.Dims)))
+	d.Name = w.g.Tensors[t].Name
+	w.g.Tensors[t].Data = d
+	w.zeros[key] = t
+	return t
 }
