@@ -3,7 +3,8 @@
 //
 //	Blocks(m, p)        what ONNX Runtime allocates for the tensors of a planned model,
 //	                    node by node, and where the plan has it          (blocks.go)
-//	Match(blocks, run)  which recorded block is which of these           (match.go)
+//	Match(blocks, run)  which recorded block is which of these           (match.go);
+//	                    MatchLarge does without those of a few bytes
 //	Place(...)          the replay table of the run                      (table.go)
 //
 // A recording has sizes and an order, no names. Kernels take scratch in between, whose

@@ -152,7 +152,7 @@ class _Arena:
         options = sess_options if sess_options is not None else onnxruntime.SessionOptions()
         self._least_saving = least_saving
         self._own_arena = bool(options.enable_cpu_mem_arena)
-        self._idle = cast("float | None", (IDLE if self._own_arena else 0.0) if idle_release == "auto" else idle_release)
+        self._idle = (IDLE if self._own_arena else 0.0) if idle_release == "auto" else idle_release
         with _Settings(options, reuse, self._model), core.making():
             _plain["__init__"](self, path_or_bytes, options, providers, *args, **kwargs)
         self._core = core
