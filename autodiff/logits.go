@@ -58,6 +58,29 @@ func (s *trainer) classScores(y ID, axis int) ID {
 	return s.reshape(x, shape)
 }
 
+// meanOverLabels is the cross-entropy of scores, with the classes along axis 1: its mean
+// over the labels that count. It is written as a sum and a quotient, since slices of a batch
+// may add up a sum, but not a mean of which they do not know how many count. A sum of 16
+// bits might be infinite.
+func (s *trainer) meanOverLabels(y, labels ID) ID {
+	a := attrs{"reduction": "sum", "ignore_index": ignoredLabel}
+	narrow := s.typeOf(y).Elem.Bits() < 32
+	if narrow {
+		a["reduction"] = "mean"
+	}
+	loss := ID(graph.None)
+	if s.saves(savingCrossEntropy) {
+		loss = s.with("NegativeLogLikelihoodLoss", a, s.with("LogSoftmax", attrs{"axis": 1}, y), labels)
+	} else {
+		loss = s.emit("SoftmaxCrossEntropyLoss", a, 2, y, labels)[0]
+	}
+	if narrow {
+		return loss
+	}
+	counts := s.op("Not", s.op("Equal", labels, s.index(ignoredLabel)))
+	return s.div(loss, s.sum(s.castLike(counts, loss), axes(0, s.rank(labels)), false))
+}
+
 // binaryLogits returns what a Sigmoid makes the output of: the loss of probabilities that
 // are rounded to 0 or 1 has no gradient. Nobody means a Sigmoid of a Sigmoid, so --loss
 // bce takes it whether the output is said to be a probability or not.

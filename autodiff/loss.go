@@ -95,35 +95,38 @@ func (c *Backward) labelWeights() (labels, d ID) {
 	shape := c.shape(c.X(0))
 	labels, d = c.X(1), c.D(0)
 	reduction := c.Str("reduction", "mean")
-	weights := ID(graph.None)
-	ignore := c.Node.Attr("ignore_index")
-	if ignore != nil {
-		ignored := c.op("Equal", labels, c.reals(c.typeOf(labels).Elem, nil, []float64{float64(ignore.Int)}))
+	weights, ignored, ignores := ID(graph.None), ID(graph.None), c.Node.Attr("ignore_index")
+	if ignores != nil {
+		ignored = c.op("Equal", labels, c.reals(c.typeOf(labels).Elem, nil, []float64{float64(ignores.Int)}))
 		labels = c.where(ignored, c.reals(c.typeOf(labels).Elem, nil, []float64{0}), labels)
-		one := c.scalar(d, 1)
-		if c.present(c.X(2)) {
-			one = c.op("Gather", c.X(2), labels)
-		}
-		weights = c.where(ignored, c.scalar(d, 0), one)
-	} else if c.present(c.X(2)) {
+	}
+	if c.present(c.X(2)) {
 		weights = c.op("Gather", c.X(2), labels)
 	}
 	if c.err != nil {
 		return labels, d
 	}
-	switch {
-	case reduction == "mean" && weights == graph.None:
-		return labels, c.times(d, 1/float64(elements(shape)/shape[1]))
-	case reduction == "mean":
-		total := c.sum(weights, axes(0, len(shape)-1), false)
-		d = c.div(d, total)
-		if ignore != nil { // if no label counts, the loss is no number, and the gradient 0, as in PyTorch
-			d = c.where(c.op("Equal", total, c.scalar(total, 0)), c.scalar(d, 0), d)
+	if reduction == "mean" {
+		counted := weights
+		if ignores != nil {
+			if counted == graph.None {
+				counted = c.scalar(d, 1)
+			}
+			counted = c.where(ignored, c.scalar(d, 0), counted)
 		}
-		fallthrough
-	case weights != graph.None:
+		if counted == graph.None {
+			d = c.times(d, 1/float64(elements(shape)/shape[1]))
+		} else {
+			d = c.div(d, c.sum(counted, axes(0, len(shape)-1), false))
+		}
+	}
+	if weights != graph.None {
 		d = c.mul(weights, d)
-	case reduction == "sum":
+	}
+	if ignores != nil { // also where no label counts and the loss is 0/0, as in PyTorch
+		d = c.where(ignored, c.scalar(d, 0), d)
+	}
+	if c.rank(d) == 0 {
 		return labels, d
 	}
 	return labels, c.op("Unsqueeze", d, c.list(1))

@@ -205,10 +205,5 @@ func (s *trainer) crossEntropy(y ID) (ID, error) {
 		perm := slices.Insert(slices.Delete(axes(0, len(shape)), axis, axis+1), min(1, last), int64(axis))
 		y = s.transpose(y, perm...)
 	}
-	mean := attrs{"reduction": "mean", "ignore_index": ignoredLabel}
-	if !s.saves(savingCrossEntropy) {
-		return s.emit("SoftmaxCrossEntropyLoss", mean, 2, y, labels)[0], nil
-	}
-	logs := s.with("LogSoftmax", attrs{"axis": 1}, y)
-	return s.with("NegativeLogLikelihoodLoss", mean, logs, labels), nil
+	return s.meanOverLabels(y, labels), nil
 }
