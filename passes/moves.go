@@ -25,6 +25,9 @@ const moveTries = 4
 // the problem of its buffers, which have been divided among the pools.
 func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Problem, error) {
 	r := s.main
+	if s.opt.Runtime != "" { // it does not know these nodes
+		return p, nil
+	}
 	if s.opt.noMoves || s.budget != nil || s.ranged != nil || s.opt.Workspaces != nil || r.tiered().SlowTrafficBytes == 0 {
 		return p, nil
 	}

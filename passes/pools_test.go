@@ -59,3 +59,45 @@ func TestPoolsThatAreTooSmall(t *testing.T) {
 		}
 	}
 }
+
+// TestPoolsBelowALimit: the arena of several pools, which is more in sum than the load of any
+// step, keeps a limit of the peak: the fast pool is given up as far as that takes.
+func TestPoolsBelowALimit(t *testing.T) {
+	file := network(t, "tiny_resnet8", map[string]int64{"batch": 1}, nil)
+	_, plain := accepted(t, file, passes.Options{})
+	peak := plain.Summary.PeakBytes
+	pools := []passes.Pool{{Name: "fast", Capacity: peak / 2}, {Name: "slow", Capacity: 4 * peak, BytesPerSecond: 1e8}}
+	_, free := accepted(t, file, passes.Options{Pools: pools})
+	if free.Summary.ArenaBytes <= peak {
+		t.Fatalf("the pools take %d bytes without a limit, expected more than the peak of %d: choose other pools", free.Summary.ArenaBytes, peak)
+	}
+	if _, p := accepted(t, file, passes.Options{Pools: pools, Limit: &passes.Limit{Percent: 100, Arena: true}}); p.Summary.ArenaBytes > peak {
+		t.Errorf("%d bytes below a limit of %d", p.Summary.ArenaBytes, peak)
+	}
+}
+
+// TestPoolsOfARuntime: a runtime does not know the nodes that copy tensors between pools, so
+// its plans have none.
+func TestPoolsOfARuntime(t *testing.T) {
+	file := network(t, "tiny_resnet8", map[string]int64{"batch": 1}, nil)
+	_, plain := accepted(t, file, passes.Options{})
+	pools := []passes.Pool{{Name: "fast", Capacity: plain.Summary.PeakBytes / 2}, {Name: "slow", Capacity: 4 * plain.Summary.PeakBytes, BytesPerSecond: 1e8}}
+	copies := func(opt passes.Options) (n int) {
+		opt.Pools = pools
+		_, p := accepted(t, file, opt)
+		for _, s := range p.Steps {
+			if strings.HasPrefix(s.Op, "onnxmem") {
+				n++
+			}
+		}
+		return n
+	}
+	if copies(passes.Options{}) == 0 {
+		t.Error("no copies between pools without a runtime: choose other pools")
+	}
+	for _, name := range []string{"onnxruntime", "onnxruntime-arena"} {
+		if n := copies(passes.Options{Runtime: name}); n > 0 {
+			t.Errorf("%s: %d copies between pools", name, n)
+		}
+	}
+}
