@@ -112,8 +112,8 @@ func (r *ranger) at(m *graph.Model, point int) (*Step, error) {
 func (r *ranger) differences(s *Step, point int) (map[use]*graph.Data, map[axis]int64, error) {
 	c := &comparison{a: r.graphs, b: nestedGraphs(s.Model.Graph), found: map[use]*graph.Data{}, lengths: map[axis]int64{}}
 	c.other = func(format string, args ...any) error {
-		return graph.Errorf("training with ranges of dimensions: the step for %v is another graph than that for %v: %s: expected lengths for which it is the same graph, often those from 2 on, or one of %v for each step",
-			r.box.At(point), r.box.At(r.box.Corner()), fmt.Sprintf(format, args...), r.box.Names)
+		return graph.Errorf("training with ranges of dimensions: the step for %s is another graph than that for %s: %s: expected lengths for which it is the same graph, often those from 2 on, or one of %v for each step",
+			graph.AtLengths(r.box.At(point)), graph.AtLengths(r.box.At(r.box.Corner())), fmt.Sprintf(format, args...), r.box.Names)
 	}
 	if len(c.a) != len(c.b) {
 		return nil, nil, c.other("it has %d bodies instead of %d", len(c.b)-1, len(c.a)-1)
@@ -329,7 +329,7 @@ func (r *ranger) check(s *Step, point int) error {
 			want = d
 		}
 		if got := r.uses[u].at(r.box, dims); got == nil || !bytes.Equal(got, want.Raw) || want.Type != r.uses[u].corner.Type || !slices.Equal(want.Dims, r.uses[u].corner.Dims) {
-			return r.about(u, fmt.Errorf("no polynomial, nor 1 divided by one, gives the constant at %v", dims))
+			return r.about(u, fmt.Errorf("no polynomial, nor 1 divided by one, gives the constant at %s", graph.AtLengths(dims)))
 		}
 	}
 	for i, id := range r.step.Model.Graph.Inputs {
@@ -443,7 +443,7 @@ func (r *ranger) open() error {
 		c.Graph = g.Clone()
 		if _, err := ops.Infer(&c, ops.Options{Dims: r.box.At(p)}); err == nil {
 			_, err = r.at(r.source, p)
-			return graph.Errorf("training with ranges of dimensions: no step can be made for %v: %w", r.box.At(p), err)
+			return graph.Errorf("training with ranges of dimensions: no step can be made for %s: %w", graph.AtLengths(r.box.At(p)), err)
 		}
 	}
 	_, err := ops.Infer(m, ops.Options{Dims: r.box.At(r.box.Corner())})

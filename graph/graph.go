@@ -18,8 +18,10 @@ package graph
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/printable"
 )
@@ -333,6 +335,15 @@ func (g *Graph) Label(i NodeID) string {
 
 // Short shortens a long name, for messages that quote it.
 func Short(s string) string { return printable.Cut(s) }
+
+// AtLengths lists lengths of dimensions for a message, by name: batch=1, time=4.
+func AtLengths(dims map[string]int64) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(dims)) {
+		list = append(list, fmt.Sprintf("%s=%d", Short(name), dims[name]))
+	}
+	return strings.Join(list, ", ")
+}
 
 func findProp(props []Prop, key string) (string, bool) {
 	for _, p := range props {

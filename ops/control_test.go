@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -127,6 +128,25 @@ func TestLoopBodyHoldsForAllIterations(t *testing.T) {
 	}
 	if w := body.Tensors[body.Outputs[1]].Type.String(); w != "float32[<=64]" {
 		t.Errorf("the body makes %s, expected float32[<=64]", w)
+	}
+}
+
+// TestEndlessLoopsAreNotFollowed: of a loop that nothing known ends, the iterations tell
+// nothing, and following them would take what inference may spend on the others.
+func TestEndlessLoopsAreNotFollowed(t *testing.T) {
+	grow := graphSpec{in: "i k v", out: "k w", nodes: "w=Concat(v,x)", attrs: nodeAttrs{"w": {attrInt("axis", 0)}}}
+	s := graphSpec{
+		in: "x m", out: "y", types: tensors{"x": floats(2), "m": graph.TensorOf(graph.Int64)},
+		data: constants{"five": ints(nil, 5)}, bodies: nodeBodies{"y": {"body": grow}},
+	}
+	for i := range 400 {
+		name := fmt.Sprint("endless", i)
+		s.nodes += name + "=Loop(m,,x); "
+		s.bodies[name] = map[string]graphSpec{"body": grow}
+	}
+	s.nodes += "y=Loop(five,,x)"
+	if _, got := s.infer(t); got != "float32[12]" {
+		t.Errorf("the loop of five iterations makes %s, expected float32[12]", got)
 	}
 }
 

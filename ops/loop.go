@@ -213,7 +213,10 @@ func inferLoop(c *Call) error {
 	} else {
 		v, known := outs[0].Value.Int()
 		always := start == Known && known && v != 0
-		followed, done := l.follow(trips, start, ins, outs)
+		followed, done := false, loopResult{}
+		if _, bounded := trips.Max(); bounded || !always { // else nothing known ends it
+			followed, done = l.follow(trips, start, ins, outs)
+		}
 		if followed && !done.ok {
 			// The body was left as of the last iteration that was followed.
 			if _, err := c.inferBody(body, l.args(ins)); err != nil {

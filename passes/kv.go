@@ -63,7 +63,7 @@ func (s *State) rewriteCaches() (m *graph.Model, d *kv.Decoder, err error) {
 	for point := range count {
 		_, e, err := at(s.ranged.dims(point))
 		if err != nil {
-			return nil, nil, fmt.Errorf("ranges of dimensions: at %v: %w", box.At(point), err)
+			return nil, nil, fmt.Errorf("ranges of dimensions: at %s: %w", graph.AtLengths(box.At(point)), err)
 		}
 		count[point] = e.New
 	}
@@ -88,10 +88,10 @@ func (s *State) rewriteCaches() (m *graph.Model, d *kv.Decoder, err error) {
 	for point := range count {
 		n, e, err := at(s.ranged.dims(point))
 		if err != nil {
-			return nil, nil, fmt.Errorf("ranges of dimensions: at %v: %w", box.At(point), err)
+			return nil, nil, fmt.Errorf("ranges of dimensions: at %s: %w", graph.AtLengths(box.At(point)), err)
 		}
 		if where := otherDecoder(m, n, d, e); where != "" {
-			return nil, nil, graph.Errorf("ranges of dimensions: the decoder with caches of fixed capacity is another one at %v than for the largest lengths: %s: expected lengths for which it is the same", box.At(point), where)
+			return nil, nil, graph.Errorf("ranges of dimensions: the decoder with caches of fixed capacity is another one at %s than for the largest lengths: %s: expected lengths for which it is the same", graph.AtLengths(box.At(point)), where)
 		}
 	}
 	return m, d, nil

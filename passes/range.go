@@ -387,7 +387,7 @@ func (b *rangeSolver) solve(ctx context.Context) error {
 		for i, p := range b.proven {
 			switch {
 			case p.refused != "" && b.bounded != nil:
-				return graph.Errorf("ranges of dimensions: %d points are too many to infer each, and the model refuses %v: %s: expected lengths that it takes, such as LOW..HIGH:STEP, or a larger --points", b.box.Points, b.box.At(b.points[i]), p.refused)
+				return graph.Errorf("ranges of dimensions: %d points are too many to infer each, and the model refuses %s: %s: expected lengths that it takes, such as LOW..HIGH:STEP, or a larger --points", b.box.Points, graph.AtLengths(b.box.At(b.points[i])), p.refused)
 			case p.refused != "":
 			case p.unshared:
 				unshared = append(unshared, i)
@@ -540,8 +540,11 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 				b.follows[d.Name] = true
 			}
 		}
-		if !slices.Equal(p.fixed, corner.fixed) {
-			return b.otherTensors(list[k])
+		for i, known := range p.fixed {
+			if known != corner.fixed[i] {
+				g, t := b.tensorAt(i)
+				return b.otherTensors(g, t, list[k], known)
+			}
 		}
 		for n, has := range p.shared {
 			c := &b.common[n]
@@ -645,6 +648,17 @@ func fixedSizes(g *graph.Graph) []bool {
 	return list
 }
 
+// tensorAt returns the graph and the tensor of an index into gridPoint.fixed.
+func (b *rangeSolver) tensorAt(i int) (g int, t graph.TensorID) {
+	for g, x := range graphsOf(b.model.Graph) {
+		if i < len(x.g.Tensors) {
+			return g, graph.TensorID(i)
+		}
+		i -= len(x.g.Tensors)
+	}
+	panic("a tensor of no graph")
+}
+
 // intersect returns a list of what both have, in the order of a.
 func intersect[E comparable](a, b []E) (both []E) {
 	for _, x := range a {
@@ -655,10 +669,28 @@ func intersect[E comparable](a, b []E) (both []E) {
 	return both
 }
 
-// otherTensors is the error for a point at which other tensors have a known size than at
-// the corner.
-func (b *rangeSolver) otherTensors(point int) error {
-	return graph.Errorf("ranges of dimensions: at %v, expected the tensors of known size that the largest lengths have", b.box.At(point))
+// otherTensors is the error for a point at which another tensor has a known size than at
+// the corner: it names the tensor, and the node in whose body it is. known says at which of
+// the two it has one.
+func (b *rangeSolver) otherTensors(g int, t graph.TensorID, point int, known bool) error {
+	with, without := point, b.box.Corner()
+	if !known {
+		with, without = without, with
+	}
+	at := func(point int) string { return graph.AtLengths(b.box.At(point)) }
+	all := graphsOf(b.model.Graph)
+	x := all[g]
+	if x.outer < 0 {
+		e := graph.Errorf("ranges of dimensions: has a known size with %s and none with %s: expected one for all lengths, or none: plan these lengths apart", at(with), at(without))
+		e.Tensor = x.g.Tensors[t].Name
+		return e
+	}
+	n := all[x.outer].g.Nodes[x.node]
+	what := fmt.Sprintf("tensor %q of its %s", graph.Short(x.g.Tensors[t].Name), x.attr)
+	if n.Domain == "" && n.Op == "If" {
+		return graph.Errorf("ranges of dimensions: its %s may run with %s and cannot with %s (%s has a known size with the first lengths alone): expected the same branches for all lengths: plan these lengths apart", x.attr, at(with), at(without), what).AtNode(all[x.outer].g.Label(x.node))
+	}
+	return graph.Errorf("ranges of dimensions: %s has a known size with %s and none with %s: expected one for all lengths, or none: plan these lengths apart", what, at(with), at(without)).AtNode(all[x.outer].g.Label(x.node))
 }
 
 // solveBound returns the largest bound of a problem that maximum flows prove, what proves

@@ -270,7 +270,7 @@ func (b *rangeSolver) withAliases(ctx context.Context, s *State) (*rangeSolver, 
 	}
 	for i, p := range c.proven {
 		if q := b.proven[i]; p.refused == "" && p.arena > q.arena {
-			note("none: at %v the arena would be %s, and is %s without", b.box.At(b.points[i]), units.Bytes(p.arena), units.Bytes(q.arena))
+			note("none: at %s the arena would be %s, and is %s without", graph.AtLengths(b.box.At(b.points[i])), units.Bytes(p.arena), units.Bytes(q.arena))
 			return nil, nil
 		}
 	}

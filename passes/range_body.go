@@ -163,15 +163,15 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []i
 		}
 		t := g.Tensors[id]
 		if t.Dynamic != "" && t.Data == nil {
-			return nil, true, b.otherTensors(point)
+			return nil, true, b.otherTensors(slices.Index(b.graphs, x), id, point, false)
 		}
 		if q == nil {
 			bytes[i] = t.Bytes
 		}
 		if was, stays := corner.stay[id]; stays && !was.permits(t.Type, s.round(t.Bytes)) {
-			e := graph.Errorf("ranges of dimensions: is %v for %v: expected %v, as for the largest lengths, since it stays from run to run", t.Type, b.box.At(point), was.typ)
+			e := graph.Errorf("ranges of dimensions: is %v for %s: expected %v, as for the largest lengths, since it stays from run to run", t.Type, graph.AtLengths(b.box.At(point)), was.typ)
 			if was.cache {
-				e = graph.Errorf("ranges of dimensions: is %v for %v: expected a cache of no more bytes than for the largest lengths, %v", t.Type, b.box.At(point), was.typ)
+				e = graph.Errorf("ranges of dimensions: is %v for %s: expected a cache of no more bytes than for the largest lengths, %v", t.Type, graph.AtLengths(b.box.At(point)), was.typ)
 			}
 			e.Tensor = t.Name
 			return nil, true, e
@@ -194,7 +194,7 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []i
 			sizes[i] = n
 		}
 		if sizes[i] > most[i] {
-			e := graph.Errorf("ranges of dimensions: has %d bytes for %v: expected at most the %d of the largest lengths", sizes[i], b.box.At(point), most[i])
+			e := graph.Errorf("ranges of dimensions: has %d bytes for %s: expected at most the %d of the largest lengths", sizes[i], graph.AtLengths(b.box.At(point)), most[i])
 			if id := corner.tensors[buf.Tensors[0]]; id != graph.None { // a workspace is no larger if no tensor is
 				e.Tensor = g.Tensors[id].Name
 			}

@@ -314,7 +314,7 @@ func (c *pointChecker) run() {
 	}
 	for _, p := range []*plan.RangePoint{&r.Smallest, &r.Worst} {
 		if _, known := slices.BinarySearch(c.points, c.find(p.Dims)); !known {
-			v.fault(CodeTable, "ranges: at %v: expected a point of the table", p.Dims)
+			v.fault(CodeTable, "ranges: at %s: expected a point of the table", graph.AtLengths(p.Dims))
 			return
 		}
 	}
@@ -816,7 +816,7 @@ func (c *pointChecker) sum() {
 			v.fault(CodeRange, "ranges: accepted: the model takes %v: expected it among them", c.at(i))
 		}
 		if p.fault != "" {
-			v.fault(p.code, "ranges: at %v: %s", c.at(i), p.fault)
+			v.fault(p.code, "ranges: at %s: %s", graph.AtLengths(c.at(i)), p.fault)
 		}
 		c.follows(i, p.lengths)
 		if p.optimal {
@@ -831,8 +831,8 @@ func (c *pointChecker) sum() {
 		largest = max(largest, p.arena)
 		for _, row := range c.rows[i] {
 			if row.ArenaBytes != p.arena || row.PeakBytes != p.peak || row.LowerBoundBytes > p.peak || row.LowerBoundBytes < 0 {
-				v.fault(CodeTable, "ranges: at %v: expected an arena of %d bytes, a peak of %d and a bound up to that, found %d, %d and %d",
-					c.at(i), p.arena, p.peak, row.ArenaBytes, row.PeakBytes, row.LowerBoundBytes)
+				v.fault(CodeTable, "ranges: at %s: expected an arena of %d bytes, a peak of %d and a bound up to that, found %d, %d and %d",
+					graph.AtLengths(c.at(i)), p.arena, p.peak, row.ArenaBytes, row.PeakBytes, row.LowerBoundBytes)
 			}
 		}
 	}
@@ -859,12 +859,12 @@ func (c *pointChecker) sum() {
 	}
 	for _, row := range []*plan.RangePoint{&r.Smallest, &r.Worst} {
 		if c.refuses(row) {
-			v.fault(CodeTable, "ranges: at %v: expected a point that the model takes", row.Dims)
+			v.fault(CodeTable, "ranges: at %s: expected a point that the model takes", graph.AtLengths(row.Dims))
 		}
 	}
 	for i := range r.Table {
 		if c.refuses(&r.Table[i]) {
-			v.fault(CodeTable, "ranges: table: at %v: expected a point that the model takes", r.Table[i].Dims)
+			v.fault(CodeTable, "ranges: table: at %s: expected a point that the model takes", graph.AtLengths(r.Table[i].Dims))
 		}
 	}
 	switch {

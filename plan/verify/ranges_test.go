@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/ops"
@@ -102,6 +103,32 @@ func TestRangesAtTheFirstStep(t *testing.T) {
 				t.Errorf("expected %q, found %q, and %d in the plan", want, r.Ranges, p.Ranges.OptimalPoints)
 			}
 		})
+	}
+}
+
+// TestRangesOfABranchThatChanges: an If whose branch changes within the lengths is refused,
+// with the node, the branch and the lengths.
+func TestRangesOfABranchThatChanges(t *testing.T) {
+	m := text{main: `
+		in x float32 t 4
+		s = Shape(x)
+		zero = Constant() value_int=0
+		three = Constant() value_int=3
+		n = Gather(s, zero)
+		c = Greater(n, three)
+		y = If(c)
+		out y
+	`, bodies: map[string]string{"y.then_branch": `
+		a = Relu(x)
+		out a
+	`, "y.else_branch": `
+		b = Exp(x)
+		out b
+	`}}.build(t)
+	_, err := passes.Optimize(t.Context(), m, passes.Options{Ranges: map[string]string{"t": "1..6"}})
+	const want = `node "make y" (If): ranges of dimensions: its else_branch may run with t=1 and cannot with t=6 (tensor "b" of its else_branch has a known size with the first lengths alone)`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("found %v, expected %s", err, want)
 	}
 }
 
