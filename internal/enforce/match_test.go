@@ -194,6 +194,57 @@ func TestMatchFindsTensors(t *testing.T) {
 	}
 }
 
+// Without some of the tiny blocks, what is written over an operand is still found among the
+// others, or the run is refused.
+func TestMatchLargeFindsTensors(t *testing.T) {
+	found := 0
+	rapid.Check(t, func(t *rapid.T) {
+		s := simulate(t)
+		var run []Recorded
+		var truth, left []int
+		for i, r := range s.run {
+			if r.Bytes <= Tiny && rapid.IntRange(0, 3).Draw(t, "missing") == 0 {
+				left = append(left, r.Begin, r.End)
+				continue
+			}
+			run, truth = append(run, r), append(truth, s.truth[i])
+		}
+		earlier := func(e int) (n int) {
+			for _, at := range left {
+				if at != none && at < e {
+					n++
+				}
+			}
+			return n
+		}
+		for i := range run {
+			if run[i].Begin -= earlier(run[i].Begin); run[i].End != none {
+				run[i].End -= earlier(run[i].End)
+			}
+		}
+		got, err := MatchLarge(&List{Blocks: s.blocks}, run)
+		if err != nil {
+			if !strings.Contains(err.Error(), "two ways") && !strings.Contains(err.Error(), "no block of the plan") {
+				t.Fatalf("a run of the nodes is refused: %v", err)
+			}
+			return
+		}
+		found++
+		for i, b := range got {
+			want := truth[i]
+			if b != none && run[i].Bytes <= Tiny {
+				t.Fatalf("block %d of %d B is taken for tensor %d", i, run[i].Bytes, b)
+			}
+			if b != none && s.blocks[b].Over != none && (want == none || s.blocks[want].First != s.blocks[b].First) {
+				t.Fatalf("recorded block %d is taken for tensor %d, which lies over %d; it is %d\n%+v", i, b, s.blocks[b].Over, want, run)
+			}
+		}
+	})
+	if found == 0 {
+		t.Error("all runs are refused")
+	}
+}
+
 // No block of a table overlaps another that lives, but for one that it is written over.
 func TestPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
