@@ -149,3 +149,43 @@ func TestBodiesInAnotherOrder(t *testing.T) {
 		t.Errorf("%d changes: expected more", changes)
 	}
 }
+
+// TestBoundsOfSlicesWithBodies: whatever strategy orders the nodes, a bound for slices counts
+// for a node with bodies no more than these need in their best order: they may be ordered
+// otherwise once there are slices.
+func TestBoundsOfSlicesWithBodies(t *testing.T) {
+	x := text{
+		main: `
+			in x float32 1 4 8 8
+			in z float32 1 4 8 8
+			in p bool
+			y = If(p)
+			r, s = Split(y) axis=1 num_outputs=2
+			m = Relu(r)
+			o = Sigmoid(m)
+			out o
+		`,
+		bodies: map[string]string{
+			"y.then_branch": "a = Relu(x)\nb = Relu(z)\nc = Sigmoid(a)\nout c",
+			"y.else_branch": "d = Sigmoid(z)\nout d",
+		},
+	}
+	sliced := 0
+	for _, name := range []string{"", "reverse-dfs", "dfs", "bfs", "greedy", "lpmf"} {
+		for _, x := range []text{x, behind} {
+			found, err := passes.Optimize(t.Context(), x.build(t), passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000, Schedule: name})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			for _, x := range found.GivenUp {
+				t.Errorf("%q: %+v", name, x)
+			}
+			if found.Plan.Slices != nil {
+				sliced++
+			}
+		}
+	}
+	if sliced < 6 {
+		t.Errorf("%d plans with slices: expected more", sliced)
+	}
+}
