@@ -208,6 +208,9 @@ func (f *faults) slices(p *Plan) {
 	if l := p.Summary.Limited; l != nil {
 		extra, again = l.ExtraCostPercent, l.RecomputedNodes > 0 || l.SwappedBuffers > 0
 	}
+	if u.SliceCostPercent <= -100 {
+		f.add("slices", "summary: slice_cost_percent: expected a figure above -100, since the slices take time, found %v", u.SliceCostPercent)
+	}
 	if want := Together(u.SliceCostPercent, extra); math.Abs(u.TotalCostPercent-want) > rounding*(100+math.Abs(want)) {
 		f.add("slices", "summary: total_cost_percent: expected %v, of the slices and of extra_cost_percent together, found %v", want, u.TotalCostPercent)
 	}

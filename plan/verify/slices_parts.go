@@ -32,7 +32,7 @@ func (b *before) divide(v *verifier, parts []plan.SlicedPart) bool {
 		switch {
 		case source == nil && b.lacks:
 			return false
-		case taken:
+		case taken || x.Tensor == "":
 			v.fault(CodeSlices, "slices: part %q: expected a name that nothing else has", graph.Short(x.Tensor))
 			continue
 		case source == nil || source.Input:

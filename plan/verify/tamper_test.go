@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,10 +99,21 @@ func quoted(key string) string {
 
 // tampering is one change of a plan's JSON.
 type tampering struct {
-	path string // of the field: buffers[].offset
-	what string
-	do   func()
-	undo func()
+	path     string // of the field: buffers[].offset
+	what     string
+	do       func()
+	undo     func()
+	old, new string // the texts of a scalar; "": it is another change
+}
+
+// by is what a change adds to a whole number; 0: it is another change.
+func (c *tampering) by() int64 {
+	from, err := strconv.ParseInt(c.old, 10, 64)
+	to, err2 := strconv.ParseInt(c.new, 10, 64)
+	if err != nil || err2 != nil {
+		return 0
+	}
+	return to - from
 }
 
 // tamperings lists the changes of every scalar, object and list below a value. Each
@@ -111,11 +125,11 @@ func (v *value) tamperings(path string, list []tampering) []tampering {
 	}
 	set := func(x *value, path, text string) {
 		old := *x
-		list = append(list, tampering{path, "to " + text, func() { *x = value{scalar: text} }, func() { *x = old }})
+		list = append(list, tampering{path, "to " + text, func() { *x = value{scalar: text} }, func() { *x = old }, old.scalar, text})
 	}
 	elements := func(path, what string, keys []string, elements []*value) {
 		old := *v
-		list = append(list, tampering{path, what, func() { v.keys, v.list = keys, elements }, func() { *v = old }})
+		list = append(list, tampering{path, what, func() { v.keys, v.list = keys, elements }, func() { *v = old }, "", ""})
 	}
 	without := func(i int) ([]string, []*value) {
 		keys := slices.Clone(v.keys)
@@ -336,6 +350,27 @@ var real = []struct {
 	`}, passes.Options{KeepRandomOrder: true}, func(p *plan.Plan) bool { return p.KeepsRandomOrder }},
 	{"a step of training", classifier, passes.Options{Dims: map[string]int64{"batch": 3}, Train: &autodiff.Options{Optimizer: "momentum", KeepGradients: true}}, func(p *plan.Plan) bool { return p.Mode == "training" && len(p.Dims) == 1 }},
 	{"a step of training for ranges of dimensions", classifier, passes.Options{Ranges: map[string]string{"batch": "2..4"}, Train: &autodiff.Options{Optimizer: "momentum"}}, func(p *plan.Plan) bool { return p.Mode == "training" && p.Ranges != nil && p.Ranges.Points == 3 }},
+	{"ranges with bounded lengths", turned, passes.Options{Ranges: map[string]string{"n": "2..9", "d": "2,16"}, RangePoints: 2}, func(p *plan.Plan) bool {
+		return p.Ranges.Proof == plan.ProofBounded && p.Ranges.Inferred > 1
+	}},
+	{"ranges of dimensions with the sharing of another runtime", turned, passes.Options{Runtime: ops.ONNXRuntimeArena, Ranges: map[string]string{"n": "2..4"}, Dims: map[string]int64{"d": 3}}, func(p *plan.Plan) bool {
+		return p.Sharing.Runtime != "" && p.Ranges != nil
+	}},
+	{"a step of training with bodies", trainedLoops, passes.Options{Train: &autodiff.Options{Loss: "mse"}}, func(p *plan.Plan) bool {
+		return p.Mode == "training" && slices.ContainsFunc(p.Subgraphs, func(s plan.Subgraph) bool { return s.Parent != nil })
+	}},
+	{"a step of training with aliases", trainedJoin, passes.Options{Train: &autodiff.Options{Loss: "mse", Optimizer: "adam"}}, func(p *plan.Plan) bool {
+		return p.Mode == "training" && p.Sharing.Aliases && len(p.Spans) > 0
+	}},
+	{"slices of a step of training", trainedRows, passes.Options{Train: &autodiff.Options{Loss: "mse"}, Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 70}, UpdatesLast: true}, func(p *plan.Plan) bool {
+		return p.Mode == "training" && p.Slices != nil
+	}},
+	{"slices for several pools", sliceable, passes.Options{Slices: passes.SlicesExact, Pools: []passes.Pool{{Name: "small", Capacity: 400 << 10}, {Name: "large", Capacity: 8 << 20, BytesPerSecond: 1e8}}}, func(p *plan.Plan) bool {
+		return p.Slices != nil && len(p.Tiers()) == 2
+	}},
+	{"caches of a fixed capacity for ranges of dimensions", growing, passes.Options{KVCapacity: 8, Ranges: map[string]string{"batch": "1..3"}}, func(p *plan.Plan) bool {
+		return p.KV != nil && p.Ranges != nil && p.Ranges.Points == 3
+	}},
 	{"below a limit", tower, passes.Options{Limit: &passes.Limit{Percent: 70}, Frontier: true}, func(p *plan.Plan) bool {
 		return p.Summary.RecomputedNodes > 0 && len(p.Frontier) > 2 && p.Frontier[len(p.Frontier)-1].Impossible
 	}},
@@ -406,6 +441,44 @@ var real = []struct {
 			slices.ContainsFunc(p.Folded.Tensors, func(f plan.FoldedTensor) bool { return f.Subgraph != nil })
 	}},
 }
+
+// trainedLoops has a Loop in the body of a Loop.
+var trainedLoops = text{main: `
+	in x float32 4 8
+	weight w float32 8 8
+	three = Constant() value_int=3
+	h = MatMul(x, w)
+	y = Loop(three, , h)
+	out y
+`, bodies: map[string]string{
+	"y.body": "in i int64\nin c bool\nin s float32 4 8\nd = Identity(c)\nz = Loop(three, , s)\nout d\nout z",
+	"z.body": "in j int64\nin e bool\nin q float32 4 8\nf = Identity(e)\nt = MatMul(q, w)\nu = Tanh(t)\nout f\nout u",
+}}
+
+// trainedJoin joins five inputs with what has a weight, and goes on part by part.
+var trainedJoin = text{main: `
+	in x float32 4 16
+	in a float32 1 16
+	in b float32 2 16
+	in c float32 3 16
+	in d float32 1 16
+	weight w float32 16 16
+	h = MatMul(x, w)
+	j = Concat(a, b, h, c, d) axis=0
+	y = Tanh(j)
+	out y
+`}
+
+// trainedRows has many rows of a wide layer.
+var trainedRows = text{main: `
+	in x float32 1024 8
+	weight w float32 8 128
+	weight v float32 128 4
+	h = MatMul(x, w)
+	r = Tanh(h)
+	y = MatMul(r, v)
+	out y
+`}
 
 // joined joins two tensors, cuts another apart, and takes rows in the middle of a third.
 var joined = text{main: `
@@ -653,6 +726,7 @@ var stillTrue = []struct{ path, what, why string }{
 	{"slices.regions[].nodes[]", "^exchanged", "no node stands before one that it reads"},
 	{"certificates[]", "^(twice|exchanged)", "each is a proof by itself"},
 	{"buffers[].offset", "^to", "the plan may choose any free place"},
+	{"subgraphs[].buffers[].offset", "^to", "the same"},
 	{"certificates[].kind", "^to .first-of-set", "for a single node it says the same as a cut"},
 	{"summary.limit_bytes", "^to", "the peak is below that"},
 	{"summary.limit_arena", "^(to false|dropped)", "it says less"},
@@ -673,6 +747,7 @@ var stillTrue = []struct{ path, what, why string }{
 	{"ranges.size_of[]", "^to [0-9]", "rounded up, the other polynomial gives the same sizes"},
 	{"ranges.sizes[]", "^(twice|exchanged)", "the first ones keep their indices, or give the same sizes"},
 	{"ranges.sizes[][]", "^(twice|exchanged)", "the order of terms has no meaning; rounded up, the sizes are the same"},
+	{"ranges.sizes[][]", "^dropped", "rounded up, the sizes are the same"},
 	{"ranges.sizes[][].factor", "^to", "rounded up, it gives the same sizes"},
 	{"ranges.sizes[][].powers", "^(dropped|to null)", "rounded up, it gives the same sizes"},
 	{"ranges.sizes[][].powers.*", "^dropped", "rounded up, it gives the same sizes"},
@@ -680,12 +755,20 @@ var stillTrue = []struct{ path, what, why string }{
 	{"subgraphs[].ranges.size_of[]", "^(to -1|exchanged)", "it says less, or the sizes are the same"},
 	{"subgraphs[].ranges.certificates[]", "^(twice|all dropped|dropped|exchanged)", "each is a proof by itself"},
 	{"subgraphs[].ranges.certificates[].kind", "^to", "for a single node the kinds say the same"},
+	{"pools[].name", "^to", "no buffer lies in the pool, and the user names it"},
 	{"pools[].capacity", "^to", "the buffers fit, and the bound stays the same"},
 	{"pools[].bytes_per_second", "^(to|dropped)", "the user says it, and the order stays the same"},
 	{"traffic_prices[]", "^dropped", "the others prove the same bound"},
 	{"traffic_prices[].price", "^to", "they prove the same bound"},
 	{"traffic_prices[].step", "^to", "they prove the same bound"},
 	{"frontier[]", "^all dropped", "it says less"},
+}
+
+// stillTruePairs are pairs of equal changes after which both fields are still true, while
+// either alone is refused.
+var stillTruePairs = []struct{ a, b, why string }{
+	{"summary.slice_cost_percent", "summary.total_cost_percent", "the first is claimed, and the second follows from it"},
+	{"slices.parts[].tensor", "slices.regions[].inputs[].tensor", "a part that is in no file may have any name that nothing else has"},
 }
 
 // dimension matches the names of dimensions and inputs in paths.
@@ -719,8 +802,8 @@ func covers(claim, path string) bool {
 }
 
 // TestTampered changes every value of plans of every kind in every named way, one at a
-// time. Either verify finds the change, or it lists the field as claimed, or the plan is
-// still true, for a reason given in stillTrue.
+// time, and some two at a time. Either verify finds the change, or it lists the field as
+// claimed, or the plan is still true, for a reason given in stillTrue or stillTruePairs.
 func TestTampered(t *testing.T) {
 	tally := &tampered{map[string]bool{}, map[string]int{}}
 	for _, c := range real {
@@ -781,6 +864,23 @@ func TestTampered(t *testing.T) {
 	}
 }
 
+// tamperer changes one plan.
+type tamperer struct {
+	t    *testing.T
+	file []byte
+	p    *plan.Plan
+	m    *graph.Model
+	opt  verify.Options
+	root *value
+	list []tampering
+
+	tally    *tampered
+	counts   map[string]int
+	unlisted map[string][]string
+	accepted []int // of list: changes after which the plan is valid
+	b        bytes.Buffer
+}
+
 func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, tally *tampered) {
 	t.Helper()
 	text, err := p.Marshal()
@@ -789,79 +889,205 @@ func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, tally *
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	root := readValue(t, d)
-	m := parse(t, file)
-	verify := func(p *plan.Plan, m *graph.Model) *verify.Report {
-		r, err := verify.Plan(m, p, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, claim := range r.Claimed {
-			if !slices.Contains(verify.Claims, claim) {
-				t.Errorf("claim %q is not in the list", claim)
-			}
-		}
-		return r
-	}
-	if r := verify(p, m); !r.Valid {
+	x := &tamperer{t: t, file: file, p: p, m: parse(t, file), opt: opt, root: readValue(t, d), tally: tally, counts: map[string]int{}, unlisted: map[string][]string{}}
+	if r := x.verify(p, x.m); !r.Valid {
 		t.Fatalf("valid before:\n%s", r)
 	}
-	counts := map[string]int{}
-	unlisted := map[string][]string{}
-	var b bytes.Buffer
-	for i, x := range root.tamperings("", nil) {
+	for _, c := range x.root.tamperings("", nil) {
+		if opt.Source == nil || slices.ContainsFunc([]string{"source", "program_order", "keeps", "folded", "slices"}, func(s string) bool { return strings.HasPrefix(c.path, s) }) {
+			x.list = append(x.list, c) // the source determines it
+		}
+	}
+	x.singles()
+	x.pairs()
+	t.Log(x.counts)
+	for _, path := range sorted(x.unlisted) {
+		t.Errorf("%s is not checked and not listed as claimed: %.300v", path, x.unlisted[path])
+	}
+}
+
+func (x *tamperer) verify(p *plan.Plan, m *graph.Model) *verify.Report {
+	r, err := verify.Plan(m, p, x.opt)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for _, claim := range r.Claimed {
+		if !slices.Contains(verify.Claims, claim) {
+			x.t.Errorf("claim %q is not in the list", claim)
+		}
+	}
+	return r
+}
+
+// with reads the plan after some changes; nil: the reader refuses it.
+func (x *tamperer) with(changes ...tampering) *plan.Plan {
+	for _, c := range changes {
+		c.do()
+	}
+	x.b.Reset()
+	x.root.write(&x.b)
+	for _, c := range slices.Backward(changes) {
+		c.undo()
+	}
+	q, err := plan.Read(bytes.NewReader(x.b.Bytes()))
+	if err != nil {
+		return nil
+	}
+	return q
+}
+
+// explained reports whether a plan may be valid after a change: a report lists the field as
+// claimed, or the plan is still true.
+func (x *tamperer) explained(c tampering, r *verify.Report) (claimed, still bool) {
+	if slices.ContainsFunc(r.Claimed, func(claim string) bool { return covers(claim, c.path) }) {
+		return true, false
+	}
+	path := dimension.ReplaceAllString(c.path, "$1.*")
+	for _, s := range stillTrue {
+		if s.path == path && regexp.MustCompile(s.what).MatchString(c.what) {
+			x.tally.used[s.path+s.what] = true
+			still = true
+		}
+	}
+	return false, still
+}
+
+// singles tries one change at a time.
+func (x *tamperer) singles() {
+	t := x.t
+	for i, c := range x.list {
 		if !sweep.On() && i%11 > 0 {
 			continue // make sweeps tries all
 		}
-		if opt.Source != nil && !strings.HasPrefix(x.path, "source") && !strings.HasPrefix(x.path, "program_order") && !strings.HasPrefix(x.path, "keeps") && !strings.HasPrefix(x.path, "folded") && !strings.HasPrefix(x.path, "slices") {
-			continue // the source does not determine it
-		}
-		path := dimension.ReplaceAllString(x.path, "$1.*")
-		kind := fmt.Sprint(path, digits.ReplaceAllString(x.what, "0"), opt.Source != nil)
-		if tally.tried[kind] >= enough && !mayStayTrue[path] {
-			counts["like many before"]++
+		path := dimension.ReplaceAllString(c.path, "$1.*")
+		kind := fmt.Sprint(path, digits.ReplaceAllString(c.what, "0"), x.opt.Source != nil)
+		if x.tally.tried[kind] >= enough && !mayStayTrue[path] {
+			x.counts["like many before"]++
 			continue
 		}
-		tally.tried[kind]++
-		tally.used[path] = true
-		x.do()
-		b.Reset()
-		root.write(&b)
-		x.undo()
-		counts["all"]++
-		q, err := plan.Read(bytes.NewReader(b.Bytes()))
-		if err != nil {
-			counts["refused by the reader"]++
+		x.tally.tried[kind]++
+		x.tally.used[path] = true
+		x.counts["all"]++
+		q := x.with(c)
+		if q == nil {
+			x.counts["refused by the reader"]++
 			continue
 		}
-		r := verify(q, m)
+		r := x.verify(q, x.m)
 		if !r.Valid {
-			counts["not valid"]++
+			x.counts["not valid"]++
 			continue
 		}
-		if slices.ContainsFunc(r.Claimed, func(claim string) bool { return covers(claim, x.path) }) {
-			counts["claimed"]++
+		x.accepted = append(x.accepted, i)
+		claimed, still := x.explained(c, r)
+		if claimed {
+			x.counts["claimed"]++
 			continue
 		}
-		if cmp.Equal(p, q, cmpopts.EquateEmpty()) {
-			counts["the same"]++
+		if cmp.Equal(x.p, q, cmpopts.EquateEmpty()) {
+			x.counts["the same"]++
 			continue
 		}
-		if again := verify(q, parse(t, file)); !again.Valid { // m was already inferred
-			t.Errorf("%s %s: valid, but not for a freshly read model: %v", x.path, x.what, again)
+		if again := x.verify(q, parse(t, x.file)); !again.Valid { // m was already inferred
+			t.Errorf("%s %s: valid, but not for a freshly read model: %v", c.path, c.what, again)
 		}
-		explained := false
-		for _, s := range stillTrue {
-			if s.path == path && regexp.MustCompile(s.what).MatchString(x.what) {
-				explained, tally.used[s.path+s.what] = true, true
-			}
-		}
-		if counts["still true"]++; !explained {
-			unlisted[x.path] = append(unlisted[x.path], x.what)
+		if x.counts["still true"]++; !still {
+			x.unlisted[c.path] = append(x.unlisted[c.path], c.what)
 		}
 	}
-	t.Log(counts)
-	for _, path := range sorted(unlisted) {
-		t.Errorf("%s is not checked and not listed as claimed: %.300v", path, unlisted[path])
+}
+
+// pairs tries two changes at a time: of one value that stands in two places, to the same
+// other value; of two numbers, by the same; of what may change alone, with anything else; and
+// any two. The plan may be valid after both where each of them is explained by itself, or the
+// pair is.
+func (x *tamperer) pairs() {
+	if len(x.list) == 0 {
+		return
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, x.t.Name(), x.opt.Source != nil)
+	random := rand.New(rand.NewPCG(h.Sum64(), 11))
+	alike := map[[2]string][]int{} // by the texts
+	sums := map[int64][]int{}      // by what is added
+	for i, c := range x.list {
+		if c.old != "" {
+			alike[[2]string{c.old, c.new}] = append(alike[[2]string{c.old, c.new}], i)
+		}
+		if by := c.by(); by != 0 {
+			sums[by] = append(sums[by], i)
+		}
+	}
+	most := 12
+	if sweep.On() {
+		most = 1500
+	}
+	readable := map[int]bool{}
+	draw := func(from func() int) (i int) { // what the reader refuses alone, it refuses with another
+		for range 8 {
+			i = from()
+			if _, known := readable[i]; !known {
+				readable[i] = x.with(x.list[i]) != nil
+			}
+			if readable[i] {
+				break
+			}
+		}
+		return i
+	}
+	anyOf := func() int { return random.IntN(len(x.list)) }
+	for k := range most {
+		i, j := draw(anyOf), draw(anyOf)
+		switch k % 5 {
+		case 0, 1:
+			if same := alike[[2]string{x.list[i].old, x.list[i].new}]; len(same) > 1 {
+				j = draw(func() int { return same[random.IntN(len(same))] })
+			}
+		case 2:
+			if same := sums[x.list[i].by()]; len(same) > 1 {
+				j = draw(func() int { return same[random.IntN(len(same))] })
+			}
+		case 3:
+			if len(x.accepted) > 0 {
+				i = x.accepted[random.IntN(len(x.accepted))]
+			}
+		}
+		if i == j {
+			continue
+		}
+		a, b := x.list[i], x.list[j]
+		x.counts["pairs"]++
+		q := x.with(a, b)
+		if q == nil {
+			x.counts["pairs refused by the reader"]++
+			continue
+		}
+		r := x.verify(q, x.m)
+		if !r.Valid {
+			x.counts["pairs not valid"]++
+			continue
+		}
+		claimedA, trueA := x.explained(a, r)
+		claimedB, trueB := x.explained(b, r)
+		if (claimedA || trueA) && (claimedB || trueB) {
+			x.counts["pairs claimed or still true"]++
+			continue
+		}
+		if a.what == b.what && slices.ContainsFunc(stillTruePairs, func(s struct{ a, b, why string }) bool {
+			return s.a == a.path && s.b == b.path || s.a == b.path && s.b == a.path
+		}) {
+			x.counts["pairs claimed or still true"]++
+			continue
+		}
+		undone := false // one of them undoes the other, or has no effect beside it
+		for _, other := range []*plan.Plan{x.p, x.with(a), x.with(b)} {
+			undone = undone || other != nil && cmp.Equal(other, q, cmpopts.EquateEmpty())
+		}
+		if undone {
+			x.counts["pairs of which one has no effect"]++
+			continue
+		}
+		x.counts["pairs unexplained"]++
+		x.unlisted[a.path+" and "+b.path] = append(x.unlisted[a.path+" and "+b.path], a.what+" and "+b.what)
 	}
 }
