@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -228,8 +229,9 @@ func (b *bounds) least(id graph.NodeID, target int64) answer {
 		return answer{bytes: simple, node: id}
 	}
 	pairs := b.s.pairs(id)
-	bytes, ok := b.cut(id, nil)
-	bytes -= b.s.saved(pairs)
+	saved := b.s.saved(pairs)
+	bytes, ok := b.cut(id, nil, above(target, saved))
+	bytes -= saved
 	if !ok || bytes >= target || len(pairs) == 0 {
 		return answer{bytes: bytes, node: id, unknown: !ok}
 	}
@@ -239,13 +241,15 @@ func (b *bounds) least(id graph.NodeID, target int64) answer {
 		b.choices[id] = matchings
 	}
 	for i, m := range matchings {
-		with, ok := b.cut(id, m)
+		saved = 0
+		for _, p := range m {
+			saved += p.bytes
+		}
+		with, ok := b.cut(id, m, above(target, saved))
 		if !ok {
 			return answer{node: id, unknown: true}
 		}
-		for _, p := range m {
-			with -= p.bytes
-		}
+		with -= saved
 		if i == 0 || with < bytes {
 			bytes = with
 		}
@@ -332,11 +336,19 @@ func (b *bounds) alike(pairs []pair) (list []option) {
 	return list
 }
 
+// above adds two figures; a sum that overflows is no target that can be met.
+func above(target, saved int64) int64 {
+	if target > math.MaxInt64-saved {
+		return math.MaxInt64
+	}
+	return target + saved
+}
+
 // cut is the least live(S) + trans(id) over all states that the sides allow. A pair of
 // the matching costs its size in a state S that does not permit it, because another
 // reader of the overwritten storage has not run. ok is false if the sizes or the work
-// are too large.
-func (b *bounds) cut(id graph.NodeID, matching []option) (bytes int64, ok bool) {
+// are too large. A figure below the target is exact; the work ends where the target is met.
+func (b *bounds) cut(id graph.NodeID, matching []option, target int64) (bytes int64, ok bool) {
 	if b.work += int64(len(b.side) + len(b.s.storages)); b.work > maxWork {
 		return 0, false
 	}
@@ -359,7 +371,7 @@ func (b *bounds) cut(id graph.NodeID, matching []option) (bytes int64, ok bool) 
 		others := slices.DeleteFunc(slices.Clone(over.readers), func(r graph.NodeID) bool { return r == id })
 		bytes += net.hold(none, others, false, p.bytes)
 	}
-	flow, ok := net.maxFlow()
+	flow, ok := net.maxFlow(target - bytes)
 	return bytes + flow, ok
 }
 

@@ -377,7 +377,7 @@ func TestTooLarge(t *testing.T) {
 		w.give(0, c.units)
 		w.take(1, c.units)
 		w.edges = []edge{{0, 1, c.units}}
-		if flow, ok := w.maxFlow(); ok != c.ok || ok && flow != c.units {
+		if flow, ok := w.maxFlow(unlimited); ok != c.ok || ok && flow != c.units {
 			t.Errorf("%d units: a flow of %d, exact: %t, expected %t", c.units, flow, ok, c.ok)
 		}
 	}

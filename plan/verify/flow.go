@@ -16,7 +16,7 @@ const small = 1000
 // the residual network, until few vertices lie between the source and the sink.
 // It returns these: all further flow passes through them.
 func (w *network) push(part []int32, few int) []int32 {
-	for len(part) > few {
+	for len(part) > few && !w.enough() {
 		level := w.levels(part)
 		if part = w.between(part, level); len(part) > few {
 			w.block(part, level)

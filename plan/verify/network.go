@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -20,6 +19,7 @@ type network struct {
 	edges  []edge  // not yet sorted into arcs
 
 	flow   int64   // found so far
+	goal   int64   // more flow than that need not be found; 0: all
 	excess []int64 // by vertex: capacity from the source, or, negative, to the sink
 	arcs   [][]arc // by vertex: one to each neighbour, ascending
 }
@@ -126,9 +126,10 @@ func (w *network) take(v int32, units int64) {
 	w.excess[v] -= units
 }
 
-// maxFlow returns the maximum flow in bytes. ok is false if capacities are too
-// large for exact arithmetic.
-func (w *network) maxFlow() (bytes int64, ok bool) {
+// maxFlow returns the maximum flow in bytes, or a flow of at least the target: no cut is
+// smaller than any flow. ok is false if capacities are too large for exact arithmetic.
+func (w *network) maxFlow(target int64) (bytes int64, ok bool) {
+	w.goal = target/max(1, w.b.unit) + 1
 	total := w.flow
 	for _, e := range w.excess {
 		total = sum(total, max(e, -e))
@@ -141,37 +142,54 @@ func (w *network) maxFlow() (bytes int64, ok bool) {
 	if total > maxUnits {
 		return 0, false
 	}
+	if w.enough() {
+		return w.flow * w.b.unit, true
+	}
 	w.link()
 	w.reduce()
 	for _, part := range w.parts() {
-		if part = w.push(part, small); len(part) > 0 {
+		if part = w.push(part, small); len(part) > 0 && !w.enough() {
 			w.flow += w.dinic(part)
 		}
 	}
 	return w.flow * w.b.unit, true
 }
 
+// enough reports whether the goal is met.
+func (w *network) enough() bool { return w.goal > 0 && w.flow >= w.goal }
+
 // link sorts the edges into arcs.
 func (w *network) link() {
+	at := make([]int32, len(w.excess)+1) // by vertex: the end of its arcs in all
 	for _, e := range w.edges {
-		w.edges = append(w.edges, edge{e.to, e.from, -e.units})
+		at[e.from]++
+		at[e.to]++
 	}
-	slices.SortFunc(w.edges, func(x, y edge) int {
-		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to))
-	})
-	w.arcs = make([][]arc, len(w.excess))
+	for v := range w.excess {
+		at[v+1] += at[v]
+	}
+	all := make([]arc, at[len(w.excess)])
 	for _, e := range w.edges {
-		list := w.arcs[e.from]
-		if len(list) == 0 || list[len(list)-1].to != e.to {
-			list = append(list, arc{to: e.to})
+		at[e.from]--
+		all[at[e.from]] = arc{e.to, e.units, 0}
+		at[e.to]--
+		all[at[e.to]] = arc{e.from, 0, e.units}
+	}
+	// Each vertex has its arcs from at[v] on now, in any order, some to one neighbour.
+	w.arcs = make([][]arc, len(w.excess))
+	for v := range w.arcs {
+		list := all[at[v]:at[v+1]:at[v+1]]
+		slices.SortFunc(list, func(x, y arc) int { return int(x.to) - int(y.to) })
+		n := 0
+		for _, a := range list {
+			if n > 0 && list[n-1].to == a.to {
+				list[n-1].out, list[n-1].back = sum(list[n-1].out, a.out), sum(list[n-1].back, a.back)
+				continue
+			}
+			list[n] = a
+			n++
 		}
-		a := &list[len(list)-1]
-		if e.units > 0 {
-			a.out = sum(a.out, e.units)
-		} else {
-			a.back = sum(a.back, -e.units)
-		}
-		w.arcs[e.from] = list
+		w.arcs[v] = list[:n:n]
 	}
 	w.edges = nil
 }
