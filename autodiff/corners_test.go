@@ -131,6 +131,7 @@ var corners = slices.Concat([]corner{
 	{op: "SoftmaxCrossEntropyLoss", name: "all labels ignored", in: []operand{rows(2, 1, 2, 3, 3, 2, 1), indices([]int{2}, -100, -100)}, attrs: attrs{"ignore_index": -100}},
 	{op: "SoftmaxCrossEntropyLoss", name: "all labels ignored, sum", in: []operand{rows(2, 1, 2, 3, 3, 2, 1), indices([]int{2}, -100, -100)}, attrs: attrs{"ignore_index": -100, "reduction": "sum"}},
 	{op: "NegativeLogLikelihoodLoss", name: "all labels ignored", in: []operand{rows(2, 1, 2, 3, 3, 2, 1), indices([]int{2}, -100, -100)}, attrs: attrs{"ignore_index": -100}},
+	{op: "BatchNormalization", in: []operand{rows(3, 1, 0, 1, 1, 1, 0), at(1, 2), at(0, 1), at(0, 0).fixed(), at(1, 1).fixed()}},
 	{op: "LayerNormalization", in: []operand{rows(2, 1, 1, 1, 0, 0, 0), at(1, 2, 3), at(0, 0, 0)}},
 	{op: "InstanceNormalization", in: []operand{param(1, 2, 3).of(1, 1, 1, 0, 0, 0), at(1, 2), at(0, 0)}},
 	{op: "GroupNormalization", in: []operand{param(1, 2, 3).of(1, 1, 1, 1, 1, 1), at(1, 2), at(0, 0)}, attrs: attrs{"num_groups": 1}, opset: 21},

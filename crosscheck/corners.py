@@ -182,6 +182,7 @@ _FUNCTIONS = {
     "SoftmaxCrossEntropyLoss: all labels ignored": _loss(),
     "SoftmaxCrossEntropyLoss: all labels ignored, sum": _loss(reduction="sum"),
     "NegativeLogLikelihoodLoss: all labels ignored": lambda x, labels: F.nll_loss(x, labels.long()),
+    "BatchNormalization": lambda x, scale, bias, mean, variance: F.batch_norm(x, None, None, scale, bias, True),
     "LayerNormalization": lambda x, scale, bias: F.layer_norm(x, (3,), scale, bias),
     "InstanceNormalization": lambda x, scale, bias: F.instance_norm(x, weight=scale, bias=bias),
     "GroupNormalization": lambda x, scale, bias: F.group_norm(x, 1, scale, bias),

@@ -27,6 +27,7 @@ class Network:
     settings: dict = dataclasses.field(default_factory=dict)  # of a built-in network
     loss: str = "cross-entropy"
     flags: tuple = ()
+    ignored: bool = False  # a third of the labels are -100
 
     @property
     def title(self):
@@ -82,18 +83,21 @@ NETWORKS = (
     Network("cnn", "cnn"),
     Network("loss-rank-3", "tagger"),
     Network("loss-rank-4", "segmenter"),
+    Network("loss-ignored", "tagger", ignored=True),
+    Network("loss-ignored-rank-4", "segmenter", ignored=True, flags=("--no-lean=all",)),
     Network("loss-softmax", "mlp-softmax"),
     Network("loss-mse", "mlp", loss="mse"),
     Network("loss-l1", "mlp", loss="l1"),
     Network("loss-bce", "mlp", loss="bce"),
     Network("loss-bce-probabilities", "mlp-sigmoid", loss="bce", flags=("--probabilities",)),
+    Network("loss-bce-of-probabilities", "mlp-hard-sigmoid", loss="bce", flags=("--probabilities",)),
     Network("loss-none", "mlp-loss", loss="none:"),
 )
 
 # The networks for CI, which checks them by central differences only.
 SUBSET = ("training/cnn", "training/swin", "training/t5")
 
-_BUILT = {"mlp-softmax": lambda: build.mlp(last="Softmax"), "mlp-sigmoid": lambda: build.mlp(last="Sigmoid"), "mlp-loss": lambda: build.mlp(last="ReduceL2")}
+_BUILT = {"mlp-softmax": lambda: build.mlp(last="Softmax"), "mlp-sigmoid": lambda: build.mlp(last="Sigmoid"), "mlp-hard-sigmoid": lambda: build.mlp(last="HardSigmoid"), "mlp-loss": lambda: build.mlp(last="ReduceL2")}
 
 
 def write(network, path, tool, data):

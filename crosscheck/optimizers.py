@@ -47,7 +47,7 @@ class Case:
         """Return the flags for onnxmem optimize. Adam divides a gradient by its own size. If the
         gradient is structurally zero, that divides rounding noise by itself, and no two
         runs agree; so the bias before a BatchNormalization is not trained."""
-        freeze = ["--freeze=^conv2.bias$"] if self.optimizer.startswith("adam") else []
+        freeze = ["--freeze=^conv2.bias$"] if self.optimizer.startswith("adam") and self.network == "cnn" else []
         set_ = [f"--optimizer-set={','.join(f'{k}={v}' for k, v in self.constants.items())}"] if self.constants else []
         clip = [f"--clip-norm={self.clip}"] if self.clip else []
         more = [f"--group={g.name}={g.pattern}" for g in self.groups]

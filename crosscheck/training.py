@@ -70,7 +70,7 @@ class _Examination:
     def settle_data(self, torch):
         """Find data for which ONNX Runtime and torch, if installed, are on the same side of every kink."""
         classes = self.step.classes()
-        self.given = self.step.data(classes)
+        self.given = self.draw(classes)
         if not torch:
             return
         from . import autograd  # only this check needs torch
@@ -81,12 +81,19 @@ class _Examination:
         probe.expose(part, names)
         session, read = self.step.session(model=part), {v.name for v in part.graph.input}
         for seed in range(_DRAWS):
-            self.given = self.step.data(classes, seed)
+            self.given = self.draw(classes, seed)
             self.torch = autograd.Run(self.model, self.given, self.step.trainable, self.loss, "--probabilities" in self.network.flags)
             got = session.run(names or None, {n: a for n, a in {**self.step.values, **self.given}.items() if n in read})
             self.result["kinks"] = kinks.disagreements(kinked, dict(zip(names, got)), self.torch.arrays(names))
             if not self.result["kinks"]:
                 return
+
+    def draw(self, classes, seed=0):
+        """Draw data and labels, some of which do not count, if the network says so."""
+        given = self.step.data(classes, seed)
+        if self.network.ignored:
+            given["labels"].reshape(-1)[::3] = -100
+        return given
 
     def differentiate(self, optimized):
         """Compute loss and gradients by ONNX Runtime."""
