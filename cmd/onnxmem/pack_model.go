@@ -24,6 +24,7 @@ type plannedRun struct {
 	*enforce.Table
 	lists   []*enforce.List // by enforce.Rules
 	planned int64           // the plan's arena
+	tiny    int             // recorded blocks that were left out of the comparison
 }
 
 // readModel reads the planned model of --model and verifies its plan.
@@ -112,14 +113,24 @@ func (k *packing) solveModel() error {
 // are not tiny. The error is the first.
 func (m *plannedRun) match(run []enforce.Recorded) (*enforce.List, []int, error) {
 	var first error
-	for _, find := range []func(*enforce.List, []enforce.Recorded) ([]int, error){enforce.Match, enforce.MatchLarge} {
-		for _, l := range m.lists {
-			found, err := find(l, run)
-			if err == nil {
-				return l, found, nil
-			}
-			first = cmp.Or(first, err)
+	for _, l := range m.lists {
+		found, err := enforce.Match(l, run)
+		if err == nil {
+			return l, found, nil
 		}
+		first = cmp.Or(first, err)
+	}
+	for _, l := range m.lists {
+		found, err := enforce.MatchLarge(l, run)
+		if err != nil {
+			continue
+		}
+		for _, r := range run {
+			if r.Bytes <= enforce.Tiny {
+				m.tiny++
+			}
+		}
+		return l, found, nil
 	}
 	return nil, nil, first
 }
@@ -136,6 +147,9 @@ func (m *plannedRun) text(w io.Writer) {
 		where = fmt.Sprintf("of which the holes have no room for %s", units.Bytes(m.Result.Arena-m.planned))
 	}
 	fmt.Fprintf(w, "scratch       %s at most, %s\n", units.Bytes(m.Scratch), where)
+	if m.tiny > 0 {
+		fmt.Fprintf(w, "tiny          %s blocks of at most %s are not compared with the plan: its run does not have the same\n", units.Group(int64(m.tiny)), units.Bytes(enforce.Tiny))
+	}
 }
 
 // modelJSON is the part of the JSON object that --model adds.
@@ -145,6 +159,7 @@ type modelJSON struct {
 	Scratch int64 `json:"scratch_bytes"`
 	Planned int64 `json:"plan_arena_bytes"`
 	Moved   bool  `json:"placed_anew"`
+	Tiny    int   `json:"tiny_blocks_left_out"`
 	Random  bool  `json:"draws_random_numbers"`
 }
 
@@ -153,5 +168,5 @@ func (m *plannedRun) json() *modelJSON {
 	if m == nil {
 		return nil
 	}
-	return &modelJSON{m.Tensors, m.InPlace, m.Scratch, m.planned, m.Moved, m.lists[0].Random}
+	return &modelJSON{m.Tensors, m.InPlace, m.Scratch, m.planned, m.Moved, m.tiny, m.lists[0].Random}
 }

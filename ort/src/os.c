@@ -44,6 +44,9 @@ void os_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void))
 #define MAP_NORESERVE 0
 #endif
 
+// SHARE of limited addresses is what one reservation may take: a process may have many.
+#define SHARE 256
+
 // Pages without access count nowhere as memory that the process was promised.
 void *os_reserve(size_t size) {
 	void *pages = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -56,9 +59,9 @@ void os_unreserve(void *pages, size_t size) { munmap(pages, size); }
 
 size_t os_reservable(size_t most) {
 	struct rlimit limit;
-	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur / 16 >= most)
+	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur / SHARE >= most)
 		return most;
-	return (size_t)limit.rlim_cur / 16;
+	return (size_t)limit.rlim_cur / SHARE;
 }
 
 // Linux has the pages back at once. Elsewhere, MADV_DONTNEED is advice for later, and new
