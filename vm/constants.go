@@ -142,7 +142,7 @@ func (c *constants) locked(d *graph.Data, within bound) (*kernel.Tensor, error) 
 			return nil, err
 		}
 	}
-	t := &kernel.Tensor{Type: d.Type, Shape: make([]int, len(d.Dims)), Const: true, Fixed: true, At: unsafe.Pointer(unsafe.SliceData(b))}
+	t := &kernel.Tensor{Type: d.Type, Shape: make([]int, len(d.Dims)), Const: true, At: unsafe.Pointer(unsafe.SliceData(b))}
 	for i, n := range d.Dims {
 		t.Shape[i] = int(n)
 	}

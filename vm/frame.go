@@ -122,7 +122,7 @@ func (b *builder) views(f *frame) error {
 				continue
 			}
 			t := f.tensors[id]
-			t.Fixed = t.Fixed || fixed
+			t.Computed = fixed
 			if v := viewedOf(f.g.Nodes[n], k); v != graph.None {
 				placed := t.room > 0 || b.s.opt.Separate
 				if from := f.tensors[v]; from != nil && (from.Const && !f.g.Tensors[id].Output || !placed && (from.room > 0 || from.Const)) {
@@ -156,7 +156,7 @@ func (f *frame) fixed(n *graph.Node) bool {
 		if id < 0 || f.tensors[id] == nil { // left out, here or in the call of the function
 			continue
 		}
-		if t := f.tensors[id]; !t.Fixed && !(shapes && t.exact) {
+		if t := f.tensors[id]; !t.Fixed() && !(shapes && t.exact) {
 			return false
 		}
 	}

@@ -83,7 +83,7 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take(), added: c.added, images: images}
 	flat := v.flat()
 	packed := 0
-	across := weight.Fixed && gemm.Across(v.outputs(), m)
+	across := weight.Fixed() && gemm.Across(v.outputs(), m)
 	for i := range p.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}
@@ -99,7 +99,7 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 		default:
 			s.image = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
 			switch {
-			case !weight.Fixed:
+			case !weight.Fixed():
 			case !across && s.image.WorthSpreading():
 				s.image.Spread = true
 				s.a.Deep, s.a.Taps = ch, v.taps()

@@ -32,8 +32,11 @@ var transposedCases = []nodeCase{
 
 // togetherCases are convolutions of small images, some of which are one product.
 var togetherCases = []nodeCase{
-	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(4, 130, 7, 7), noise(20, 130, 3, 3), noise(20))}, // Spread, if constant
-	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(6, 20, 7, 7), noise(70, 20, 3, 3), noise(70))},   // across
+	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(4, 130, 7, 7), noise(20, 130, 3, 3), noise(20))},     // Spread, if constant
+	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(6, 20, 7, 7), noise(70, 20, 3, 3), noise(70))},       // across
+	{op: "Conv", attrs: attrs(ints("strides", 2, 1, 3)), in: args(noise(4, 10, 1, 3, 4), noise(10, 10, 1, 1, 1), noise(10))}, // several images, with a stride that meets one place
+	{op: "Conv", attrs: attrs(ints("strides", 3, 2, 2), ints("pads", 0, 1, 1, 0, 1, 1)), in: args(noise(4, 10, 2, 5, 7), noise(6, 10, 1, 3, 3))},
+	{op: "ConvTranspose", attrs: attrs(ints("strides", 2, 1, 1), ints("pads", 0, 1, 1, 0, 1, 1)), in: args(noise(4, 10, 1, 5, 6), noise(10, 8, 1, 3, 3), noise(8))},
 	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1), ints("strides", 2, 2)), in: args(noise(2, 20, 14, 14), noise(33, 20, 3, 3))},
 	{op: "Conv", in: args(noise(3, 20, 5, 9), noise(33, 20, 1, 1))},
 	{op: "Conv", attrs: attrs(ints("dilations", 2)), in: args(noise(5, 20, 19), noise(33, 20, 3), noise(33))},

@@ -245,7 +245,7 @@ func tileTaps(d, y, z []float32, bias float32, v *window, tap, line int) {
 // the kernel turned around. It moves by single steps then. Constant weights are packed once
 // for the other form.
 func mirrors(weight *Tensor, v *window, per int) bool {
-	if weight.Fixed || v.stride != [3]int{1, 1, 1} || per < 4 {
+	if weight.Fixed() || v.stride != [3]int{1, 1, 1} || per < 4 {
 		return false
 	}
 	for a := range v.pads {

@@ -27,13 +27,10 @@ type Tensor struct {
 	Shape []int          // nil: unknown until its producer has run
 	At    unsafe.Pointer // of the first element; dense, row by row
 	Const bool           // the elements never change, and can be read in Make
-	// Fixed says that nothing but constants goes into the elements: the tensor is one, or
-	// nodes compute it from some, at whatever time and to whatever place. A kernel that has
-	// several orders of the terms of a sum may choose by Fixed, which a model determines, but
-	// not by Const, which depends on what is folded, packed or shared: the bits of a result
-	// would depend on that, too.
-	Fixed bool
-	Made  any // identifies a constant that a node computed; else nil
+	// Computed says that nodes compute the elements from constants alone, at whatever time and
+	// to whatever place.
+	Computed bool
+	Made     any // identifies a constant that a node computed; else nil
 	// Planes is not 0 if the operators around the tensor see blocks of so many channels
 	// (attr.Nchwc), and the session holds the image in planes.
 	Planes int
@@ -45,6 +42,12 @@ type Tensor struct {
 	// tensor see planes, as in Shape. C is a multiple of BlockLen.
 	Blocks bool
 }
+
+// Fixed reports whether nothing but constants goes into the elements: the tensor is one, or
+// computed from some. A kernel that has several orders of the terms of a sum may choose by
+// Fixed, which a model determines, but not by Const, which depends on what is folded, packed
+// or shared: so would the bits of the result.
+func (t *Tensor) Fixed() bool { return t.Const || t.Computed }
 
 // Len is the number of elements.
 func (t *Tensor) Len() int { return count(t.Shape) }

@@ -214,7 +214,7 @@ func makeBlockedUpsample(c *Invocation) (Run, error) {
 		{Name: "nearest_mode", Type: graph.AttrString, String: "floor"},
 		{Name: "coordinate_transformation_mode", Type: graph.AttrString, String: c.Str("coordinate_transformation_mode", "asymmetric")},
 	}}
-	inner.In = []*Tensor{c.In[0], nil, {Type: graph.Float32, Shape: []int{4}, At: unsafe.Pointer(&scales[0]), Const: true, Fixed: true}}
+	inner.In = []*Tensor{c.In[0], nil, {Type: graph.Float32, Shape: []int{4}, At: unsafe.Pointer(&scales[0]), Const: true}}
 	run, err := makeResize(&inner)
 	c.SharedBytes, c.EachBytes = inner.SharedBytes, inner.EachBytes
 	return run, err
@@ -276,7 +276,7 @@ func makeBlockedConv(c *Invocation) (Run, error) {
 // all if they are constant, else in scratch at each run.
 func (c *Invocation) orderedWeights(block int) (*staged, error) {
 	weight := c.In[1]
-	w := &staged{Tensor: &Tensor{Type: weight.Type, Shape: weight.Shape, Fixed: weight.Fixed}}
+	w := &staged{Tensor: &Tensor{Type: weight.Type, Shape: weight.Shape, Computed: weight.Fixed()}}
 	order := orderWeights(block, weight.Shape[0], weight.Shape[1], count(weight.Shape[2:]))
 	if weight.Const && weight.Made == nil { // else its address may change
 		at, err := c.Runtime.Table(int64(weight.Bytes()))

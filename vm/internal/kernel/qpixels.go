@@ -81,7 +81,7 @@ func ConvolvesPixels(c *Invocation) bool {
 func (c *Invocation) inPixels() (inner Invocation, x, out *Tensor) {
 	last := func(t *Tensor) *Tensor {
 		s := t.Shape
-		return &Tensor{Type: t.Type, Shape: []int{s[0], s[2], s[3], s[1]}, At: t.At, Const: t.Const, Fixed: t.Fixed}
+		return &Tensor{Type: t.Type, Shape: []int{s[0], s[2], s[3], s[1]}, At: t.At, Const: t.Const, Computed: t.Computed}
 	}
 	x, out = last(c.In[0]), last(c.Out[0])
 	inner = *c
