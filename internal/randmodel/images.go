@@ -74,6 +74,9 @@ func (s *scope) window(v value, dilated, padded bool) (w window, ok bool) {
 		switch w.auto {
 		case "SAME_UPPER", "SAME_LOWER":
 			w.out = append(w.out, (n+w.strides[i]-1)/w.strides[i])
+			if (w.out[i]-1)*w.strides[i]+reach < n { // a negative padding, which ONNX Runtime refuses
+				return w, false
+			}
 		case "VALID":
 			w.out = append(w.out, (n-reach)/w.strides[i]+1)
 		default:
@@ -100,9 +103,12 @@ func (s *scope) window(v value, dilated, padded bool) (w window, ok bool) {
 	return w, true
 }
 
-// result is what a window makes of v, with some channels.
+// result is what a window makes of v, with some channels; 0: those of v.
 func (w *window) result(v value, channels int64) result {
-	shape, symbols := v.with(1, channels)
+	shape, symbols := slices.Clone(v.shape), slices.Clone(v.symbols)
+	if channels > 0 {
+		shape[1], symbols[1] = channels, ""
+	}
 	for i, n := range w.out {
 		shape[2+i], symbols[2+i] = n, ""
 	}
@@ -206,7 +212,7 @@ func (s *scope) pool() bool {
 			}
 		}
 	}
-	s.node("", op, list, []value{v}, w.result(v, v.shape[1]))
+	s.node("", op, list, []value{v}, w.result(v, 0))
 	return true
 }
 
@@ -319,7 +325,10 @@ func (s *scope) resize() bool {
 	r := v.like()
 	r.shape, r.symbols = slices.Clone(v.shape), slices.Clone(v.symbols)
 	scales := []float64{1, 1, choose(s.drawing, 1, 2.0, 2, 3, 0.5), choose(s.drawing, 1, 2.0, 2, 3, 0.5)}
-	if s.one(8) {
+	switch {
+	case s.opset < 10: // Upsample
+		scales[2], scales[3] = max(scales[2], 1), max(scales[3], 1)
+	case s.one(8):
 		scales[2], scales[3] = choose(s.drawing, 1.5, 0.6, 1.3), choose(s.drawing, 1.5, 0.6, 1.3)
 	}
 	for a := 2; a < 4; a++ {

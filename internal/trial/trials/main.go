@@ -24,6 +24,7 @@ var (
 	number  = flag.Uint64("n", 1000, "number of trials")
 	first   = flag.Uint64("first", 0, "number of the first trial")
 	verbose = flag.Bool("v", false, "print the result of each trial")
+	keep    = flag.String("keep", "", "folder for archives of the trials that ran, with inputs and outputs")
 	found   = flag.String("found", "", "folder for findings, shrunk")
 	file    = flag.String("file", "", "try FILE.onnx with the options of FILE.json, and shrink it into the folder of -found")
 )
@@ -40,34 +41,42 @@ func main() {
 	}
 }
 
+// tally is what came of the trials so far.
+type tally struct {
+	counts  map[string]int
+	classes map[string]bool // of findings that were written
+	kept    *keeper
+	found   bool
+}
+
 func run() (bool, error) {
+	sum := &tally{counts: map[string]int{}, classes: map[string]bool{}}
+	if *keep != "" {
+		sum.kept = &keeper{folder: *keep}
+	}
 	if *file != "" {
 		t, err := read(*file)
-		if err != nil {
-			return false, err
+		if err == nil {
+			err = sum.one(t)
 		}
-		return one(t, map[string]int{}, map[string]bool{})
+		return sum.found, err
 	}
-	counts, classes := map[string]int{}, map[string]bool{}
-	any := false
 	for k := *first; k < *first+*number; k++ {
 		t, err := trial.New(k)
-		if err != nil {
-			return any, err
+		if err == nil {
+			err = sum.one(t)
 		}
-		is, err := one(t, counts, classes)
 		if err != nil {
-			return any, err
+			return sum.found, err
 		}
-		any = any || is
 		if n := k - *first + 1; n%1000 == 0 {
-			fmt.Fprintf(os.Stderr, "%d: %v\n", n, counts)
+			fmt.Fprintf(os.Stderr, "%d: %v\n", n, sum.counts)
 		}
 	}
-	for _, kind := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Printf("%6d  %s\n", counts[kind], kind)
+	for _, kind := range slices.Sorted(maps.Keys(sum.counts)) {
+		fmt.Printf("%6d  %s\n", sum.counts[kind], kind)
 	}
-	return any, nil
+	return sum.found, sum.kept.close()
 }
 
 func read(path string) (*trial.Trial, error) {
@@ -88,32 +97,32 @@ func read(path string) (*trial.Trial, error) {
 const slow = 5 * time.Second
 
 // one tries one trial.
-func one(t *trial.Trial, counts map[string]int, classes map[string]bool) (bool, error) {
+func (s *tally) one(t *trial.Trial) error {
 	ctx := context.Background()
 	began := time.Now()
 	r := t.Try(ctx)
 	took := time.Since(began)
-	counts[r.Kind]++
+	s.counts[r.Kind]++
 	if *verbose || r.Finding() || took > slow {
 		fmt.Printf("%s: %s: %s: %s (%v)\n", t.Name, strings.Join(t.Options, " "), r.Kind, r.Says, took.Round(time.Millisecond))
 	}
-	if !r.Finding() || *found == "" {
-		return r.Finding(), nil
+	if !r.Finding() {
+		return s.kept.add(t, r)
 	}
-	if class := r.Class(); classes[class] {
-		return true, nil
-	} else {
-		classes[class] = true
+	s.found = true
+	if *found == "" || s.classes[r.Class()] {
+		return nil
 	}
+	s.classes[r.Class()] = true
 	small := t.Shrink(ctx, r)
 	says := small.Try(ctx)
 	fmt.Printf("  shrunk: %s: %s: %s\n", strings.Join(small.Options, " "), says.Kind, says.Says)
 	if err := os.WriteFile(filepath.Join(*found, t.Name+".onnx"), small.Model, 0o644); err != nil {
-		return true, err
+		return err
 	}
 	text, err := json.MarshalIndent(map[string]any{"options": small.Options, "kind": says.Kind, "says": says.Says}, "", " ")
 	if err != nil {
-		return true, err
+		return err
 	}
-	return true, os.WriteFile(filepath.Join(*found, t.Name+".json"), append(text, '\n'), 0o644)
+	return os.WriteFile(filepath.Join(*found, t.Name+".json"), append(text, '\n'), 0o644)
 }

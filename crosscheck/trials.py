@@ -1,0 +1,194 @@
+"""Plan, verify and run random networks under random options, and compare them with ONNX Runtime.
+
+    crosscheck/run trials [--number N] [--first K] [--found FOLDER]
+
+ONNX Runtime runs the network and the planned file, without optimizations. It can crash
+the process that runs it, so archives of trials are judged in separate processes, one after
+another, while the next trials run.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+
+_ROOT = pathlib.Path(__file__).resolve().parent.parent
+_SECONDS = 300  # for an archive
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(prog="crosscheck trials", description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--number", type=int, default=300, help="number of trials (default: 300)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first trial")
+    parser.add_argument("--found", type=pathlib.Path, help="folder for what differs, and for findings, shrunk")
+    args = parser.parse_args(argv)
+    result = examine(args.number, args.first, args.found)
+    print(row(result))
+    for fault in result["faults"]:
+        print(f"    {fault}")
+    return 1 if result["faults"] else 0
+
+
+def examine(number, first=0, found=None):
+    """Run the trials; return their counts, and the faults."""
+    began = time.monotonic()
+    verdicts = []
+    with tempfile.TemporaryDirectory(prefix="onnxmem-trials-") as name:
+        folder = pathlib.Path(name)
+        command = ["go", "run", "./internal/trial/trials", f"-n={number}", f"-first={first}", f"-keep={folder}"]
+        with open(folder / "said", "w+", encoding="utf-8") as said:
+            process = subprocess.Popen([*command, *([f"-found={found}"] if found else [])], cwd=_ROOT, stdout=said)
+            running = True
+            while running:
+                running = process.poll() is None
+                for archive in sorted(folder.glob("*.zip"), key=lambda p: int(p.stem)):
+                    verdicts += _judge(archive, found)
+                    archive.unlink()
+                if running:
+                    time.sleep(0.5)
+            said.seek(0)
+            lines = said.read().splitlines()
+    counts = collections.Counter(v["verdict"] for v in verdicts)
+    faults = [line for line in lines if line.startswith("trial")] if process.returncode else []
+    if process.returncode not in (0, 1):
+        faults.append(f"trials: exit status {process.returncode}")
+    faults += [f"{v['name']}: {v['options']}: {v['what']}" for v in verdicts if v["verdict"] not in ("agrees", "unlike")]
+    stages = {kind: int(n) for n, kind in (line.split(None, 1) for line in lines if line[:7].strip().isdigit())}
+    return {"title": "trials", "number": number, "stages": stages, "counts": dict(counts), "faults": faults, "seconds": round(time.monotonic() - began)}
+
+
+def row(result):
+    """Return one line of text."""
+    stages = ", ".join(f"{n} {kind}" for kind, n in sorted(result["stages"].items()))
+    counts = ", ".join(f"{n} {verdict}" for verdict, n in sorted(result["counts"].items()))
+    return f"trials {result['number']:>8}: {stages}; ONNX Runtime: {counts} {result['seconds']:>8} s"
+
+
+def _judge(archive, found):
+    """Return the verdicts of an archive; if its process ends early, a trial has crashed it."""
+    with zipfile.ZipFile(archive) as z:
+        names = list(dict.fromkeys(n.split("/")[0] for n in z.namelist()))
+    verdicts = []
+    while names:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "crosscheck.trials", "--judge", str(archive)],
+                input="\n".join(names), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=_SECONDS, check=False, cwd=_ROOT,
+            )
+            out, why = done.stdout, "ends its process"
+        except subprocess.TimeoutExpired as e:
+            out, why = (e.stdout or b"").decode(), "takes too long"
+        read = [json.loads(line) for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
+        verdicts += read
+        names = names[len(read) :]
+        if names:
+            verdicts.append({"name": names[0], "verdict": why, "what": why, "options": ""})
+            names = names[1:]
+    if found:
+        with zipfile.ZipFile(archive) as z:
+            for v in verdicts:
+                if v["verdict"] not in ("agrees", "unlike"):
+                    (found / f"{v['name']}.onnx").write_bytes(z.read(f"{v['name']}/source.onnx"))
+                    about = {"options": v["options"].split(), "kind": v["verdict"], "says": v["what"]}
+                    (found / f"{v['name']}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    return verdicts
+
+
+def _judge_here(archive):
+    import numpy as np
+    import onnx
+    import onnxruntime as ort
+    from onnx import numpy_helper
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.x64quantprecision", "1")
+
+    def values(z, files, place):
+        return {n.removeprefix(place): numpy_helper.to_array(onnx.TensorProto.FromString(z.read(n))) for n in files if n.startswith(place)}
+
+    def verdict(z, name):
+        files = [n for n in z.namelist() if n.startswith(name + "/")]
+        chosen = z.read(f"{name}/options").decode()
+        result = {"name": name, "options": chosen}
+        for which in ("planned", "source"):
+            if which == "source" and "--train" in chosen:
+                continue
+            model = z.read(f"{name}/{which}.onnx")
+                try:
+                session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            except Exception as e:
+                return result | {"verdict": "refuses", "what": f"{which}: {str(e)[:300]}"}
+            for run in sorted({n.split("/")[1] for n in files if n.count("/") > 2}):
+                given = values(z, files, f"{name}/{run}/params/") | values(z, files, f"{name}/{run}/input/")
+                want = values(z, files, f"{name}/{run}/output/")
+                try:
+                    feeds = {i.name: given[i.name] for i in session.get_inputs() if i.name in given}
+                    names = [o.name for o in session.get_outputs() if o.name in want]
+                    made = dict(zip(names, session.run(names, feeds)))
+                except Exception as e:
+                    return result | {"verdict": "fails", "what": f"{which}, run {run}: {str(e)[:300]}"}
+                shaken = None
+                for output, there in made.items():
+                    fault = _difference(np, want[output], there)
+                    if not fault:
+                        continue
+                    shaken = shaken or _shaken(np, session, names, feeds, made)
+                    if fault := _difference(np, want[output], there, shaken[output]):
+                        return result | {"verdict": "differs", "what": f"{which}, run {run}: {output}: {fault}"}
+        return result | {"verdict": "agrees", "what": ""}
+
+    with zipfile.ZipFile(archive) as z:
+        for name in sys.stdin.read().split("\n"):
+            print(json.dumps(verdict(z, name)), flush=True)
+
+
+_CHANGES = 6
+
+
+def _shaken(np, session, names, feeds, made):
+    """Return by how much each output changes if the inputs change in their last bits.
+
+    A norm of nearly equal numbers makes much of a rounding, and a number that lies halfway
+    between two bytes may become either.
+    """
+    rng = np.random.default_rng(1)
+    most = dict.fromkeys(names, 0.0)
+    for size in (1e-7, 3e-7, 1e-6) * (_CHANGES // 3):
+        other = {n: (v * (1 + size * rng.standard_normal(v.shape))).astype(v.dtype) if v.dtype.kind == "f" else v for n, v in feeds.items()}
+        for n, v in zip(names, session.run(names, other)):
+            if v.dtype.kind == "f" and v.size and v.shape == made[n].shape:
+                most[n] = max(most[n], float(np.nan_to_num(np.abs(v.astype(np.float64) - made[n].astype(np.float64)), nan=np.inf).max()))
+    return most
+
+
+def _difference(np, here, there, shaken=0.0):
+    """Describe the difference between two results; "" if there is none but rounding, or as much as 20 times what
+    changes of the inputs' last bits make."""
+    if here.shape != there.shape or here.dtype != there.dtype:
+        return f"{here.dtype}{list(here.shape)} here, {there.dtype}{list(there.shape)} there"
+    if here.size == 0:
+        return ""
+    a, b = here.astype(np.float64), there.astype(np.float64)
+    scale = max(float(np.max(np.abs(b[np.isfinite(b)]), initial=0)), 1e-3)
+    with np.errstate(all="ignore"):
+        off = np.where((a == b) | np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b))
+    off = np.nan_to_num(off, nan=np.inf)
+    if float(off.max()) <= 2e-5 * scale + 20 * shaken:
+        return ""
+    at = int(off.argmax())
+    return f"element {at} of {here.dtype}{list(here.shape)} is {a.flat[at]:.8g} here, {b.flat[at]:.8g} there, of at most {scale:.3g}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--judge"]:
+        _judge_here(sys.argv[2])
+    else:
+        sys.exit(main(sys.argv[1:]))
