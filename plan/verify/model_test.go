@@ -37,6 +37,9 @@ func (x text) build(t testing.TB) *graph.Model {
 		IRVersion: 10, Producer: "test",
 		Opsets: []graph.Opset{{Domain: "", Version: cmp.Or(x.opset, 21)}, {Domain: "local", Version: 1}},
 	}
+	if strings.Contains(x.main, "com.microsoft::") {
+		m.Opsets = append(m.Opsets, graph.Opset{Domain: "com.microsoft", Version: 1})
+	}
 	m.Graph = x.graph(t, x.main)
 	for _, name := range sorted(x.functions) {
 		f := &graph.Function{Domain: "local", Name: name, Opsets: m.Opsets, Body: x.graph(t, x.functions[name])}

@@ -90,6 +90,31 @@ var slicedTexts = []struct {
 		f = Conv(e, v)
 		out f
 	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Slice"] > 1 && ops["Tile"] == 1 }, false},
+	{"recurrent weights", text{main: `
+		in x float32 10 8 16
+		weight w float32 1 48 16
+		weight r float32 1 48 16
+		weight b float32 1 96
+		a = Relu(x)
+		y, h = GRU(a, w, r, b) hidden_size=16
+		z = Relu(y)
+		q = ArgMax(z) axis=3
+		out q
+	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(ops map[string]int, _ *plan.Plan) bool { return ops["GRU"] > 1 }, false},
+	{"fused operators with biases", text{main: `
+		in x float32 1 64 16
+		weight w float32 16 64
+		weight c float32 64
+		weight u float32 64 16
+		weight g float32 16
+		a = MatMul(x, w)
+		b = com.microsoft::BiasGelu(a, c)
+		d = com.microsoft::FusedMatMul(b, u)
+		y = com.microsoft::SkipLayerNormalization(d, x, g)
+		out y
+	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(ops map[string]int, _ *plan.Plan) bool {
+		return ops["BiasGelu"] > 1 && ops["SkipLayerNormalization"] > 1
+	}, false},
 	{"two halves of the same rows", text{main: `
 		in x float32 1 8 16 16
 		weight k float32 16 1 3 3

@@ -3,6 +3,35 @@ package rowmap
 func init() {
 	register(matMul, "MatMul")
 	register(gemm, "Gemm")
+	register(integerProduct(0, 1, []int{2}, []int{3}), "MatMulInteger")
+	register(integerProduct(0, 3, []int{1, 2}, []int{4, 5}), "QLinearMatMul")
+}
+
+// integerProduct describes a product of integers, inputs a and b: as MatMul. Scales and zero
+// points of a have one element, or one for each of its rows, those of b one for each of its
+// columns.
+func integerProduct(a, b int, ofA, ofB []int) func(n *Node, s *sheet) bool {
+	return func(n *Node, s *sheet) bool {
+		two := &sheet{in: [][]letter{s.in[a], s.in[b]}, out: s.out}
+		factors := *n
+		factors.In = []Arg{n.In[a], n.In[b]}
+		if !matMul(&factors, two) {
+			return false
+		}
+		rank := len(s.out[0])
+		for i, list := range [][]int{ofA, ofB} {
+			for _, j := range list {
+				if !n.has(j) || n.single(j) {
+					continue
+				}
+				if len(s.in[j]) != 1 {
+					return false
+				}
+				s.in[j][0] = s.out[0][rank-2+i]
+			}
+		}
+		return true
+	}
 }
 
 // matMul: [b m k] [b k n] -> [b m n].

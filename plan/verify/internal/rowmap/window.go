@@ -8,6 +8,7 @@ import (
 
 func init() {
 	register(conv, "Conv")
+	register(func(n *Node, s *sheet) bool { return n.convolves(s, 1, 3) }, "ConvInteger")
 	register(quantizedConv, "QLinearConv", "com.microsoft.QLinearConv")
 	register(convTranspose, "ConvTranspose")
 	register(weightGrad, "onnxmem.ConvWeightGrad")
