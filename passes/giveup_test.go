@@ -1,9 +1,11 @@
 package passes_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -276,6 +278,55 @@ func TestVerifiedAgainstOwnPasses(t *testing.T) {
 		r, err := passes.Optimize(t.Context(), twoBranches(t), passes.Options{Passes: before(at, passes.Pass{Name: "own", Run: dropExp})})
 		if err != nil || len(r.GivenUp) > 0 || r.Plan.Summary.Nodes != 3 {
 			t.Errorf("before %s: %v, given up %v", at, err, r.GivenUp)
+		}
+	}
+}
+
+// TestFoldedElements: elements that are only made when the file is written are compared with
+// those of the source, too.
+func TestFoldedElements(t *testing.T) {
+	const rows, columns = 512, 1024 // larger than what is kept
+	transposed := func() *graph.Model {
+		b := graph.NewBuilder("transposed", 17)
+		x := b.Input("x", graph.TensorOf(graph.Float32, 1, columns))
+		b.Output(b.Node("MatMul", "y", x, b.Node("Transpose", "t", weights(b, "w", rows, columns))))
+		return model(t, b)
+	}
+	for _, c := range []struct {
+		name string
+		made func(elements []byte) []byte
+		want int // features given up
+	}{
+		{"as they are", func(b []byte) []byte { return b }, 0},
+		{"another", func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, 1},
+		{"one less", func(b []byte) []byte { return b[:len(b)-1] }, 1},
+		{"one more", func(b []byte) []byte { return append(b, 0) }, 1},
+	} {
+		changed := false
+		change := passes.Pass{Name: "change", Run: func(_ context.Context, s *passes.State) error {
+			for _, x := range s.Model().Graph.Tensors {
+				if x.Data == nil || x.Data.Generate == nil {
+					continue
+				}
+				d, generate := *x.Data, x.Data.Generate
+				d.Generate = func(w io.Writer) error {
+					var b bytes.Buffer
+					if err := generate(&b); err != nil {
+						return err
+					}
+					_, err := w.Write(c.made(b.Bytes()))
+					return err
+				}
+				x.Data, changed = &d, true
+			}
+			return nil
+		}}
+		r, err := passes.Optimize(t.Context(), transposed(), passes.Options{Passes: append(passes.Default(), change)})
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		if !changed || len(r.GivenUp) != c.want || c.want > 0 && r.GivenUp[0].Code != verify.CodeFolded {
+			t.Errorf("%s: changed: %t, given up %v", c.name, changed, r.GivenUp)
 		}
 	}
 }
