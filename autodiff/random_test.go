@@ -25,7 +25,7 @@ func TestRandomGradients(t *testing.T) {
 	used := map[string]int{}
 	for seed := range count {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			n := newRandomNet(t, uint64(seed))
+			n := newRandomNet(t, uint64(seed), false)
 			step, err := Train(n.m, n.options())
 			if err != nil {
 				t.Fatalf("%v\n%s", err, n)
@@ -50,20 +50,52 @@ func TestRandomGradients(t *testing.T) {
 	}
 }
 
+// TestRandomCorners: no gradient of a random network is no number where the loss is
+// finite, although what operators with kinks read lies at kinks and ties, and whole rows
+// are 0.
+func TestRandomCorners(t *testing.T) {
+	count := 40
+	if sweep.On() {
+		count = 500
+	}
+	for seed := range count {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			n := newRandomNet(t, uint64(seed), true)
+			step, err := Train(n.m, n.options())
+			if err != nil {
+				t.Fatalf("%v\n%s", err, n)
+			}
+			got, err := reference.Eval(step.Model, feedsOf(t, step, n.feeds), gradientsOf(step, lossName)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := got[lossName].F[0]; math.IsNaN(v) || math.IsInf(v, 0) {
+				t.Fatalf("the loss is %v\n%s", v, n)
+			}
+			for _, p := range step.Parameters {
+				if slices.ContainsFunc(got[p+".grad"].F, math.IsNaN) {
+					t.Fatalf("gradient of %s: %v\n%s", p, got[p+".grad"].F, n)
+				}
+			}
+		})
+	}
+}
+
 // commonOperators are some that random networks must have.
 var commonOperators = strings.Fields("Conv ConvTranspose MatMul Gemm Einsum LSTM GRU RNN MaxPool LayerNormalization BatchNormalization Softmax Relu Pow Where Concat Split Slice Gather ScatterElements TopK Resize ReduceProd ReduceL2 Pad Trilu CumSum GroupNormalization")
 
 // randomNet is a network that grows node by node; the elements of all tensors are known.
 type randomNet struct {
 	*builder
-	t      *testing.T
-	r      *rand.Rand
-	seed   uint64
-	opset  int64
-	params int
-	pool   []randomValue // what a node may read
-	read   map[ID]bool
-	loss   string
+	t       *testing.T
+	r       *rand.Rand
+	seed    uint64
+	corners bool // what operators with kinks read lies at kinks and ties
+	opset   int64
+	params  int
+	pool    []randomValue // what a node may read
+	read    map[ID]bool
+	loss    string
 }
 
 // randomValue is a tensor with its elements.
@@ -72,10 +104,10 @@ type randomValue struct {
 	x  *reference.Tensor
 }
 
-func newRandomNet(t *testing.T, seed uint64) *randomNet {
+func newRandomNet(t *testing.T, seed uint64, corners bool) *randomNet {
 	r := rand.New(rand.NewPCG(seed, 44))
 	opset := []int64{18, 19, 20, 21, 22, 23, 24}[r.IntN(7)]
-	n := &randomNet{builder: newBuilder(fmt.Sprint("random ", seed), opset), t: t, r: r, seed: seed, opset: opset, read: map[ID]bool{}}
+	n := &randomNet{builder: newBuilder(fmt.Sprint("random ", seed), opset), t: t, r: r, seed: seed, corners: corners, opset: opset, read: map[ID]bool{}}
 	shape := [][]int{{2 + r.IntN(3), 2 + r.IntN(5)}, {2, 2 + r.IntN(3), 2 + r.IntN(3)}, {1 + r.IntN(2), 2 * (1 + r.IntN(2)), 3 + r.IntN(3), 3 + r.IntN(3)}}[r.IntN(3)]
 	x := n.builder.value(operand{shape: shape, elem: graph.Float64})
 	n.pool = append(n.pool, n.one("Mul", nil, n.input("x", x), n.param(shape...).id))
@@ -194,8 +226,32 @@ func (n *randomNet) placed(v randomValue, f func(k, of int) float64) randomValue
 
 // Kinks lie at multiples of a tenth: apart has the numbers between them, beside those of
 // ties with it.
-func apart(k, of int) float64  { return 0.1*float64(k-of/2) + 0.05 }
-func beside(k, of int) float64 { return 0.1 * float64(k-of/2) }
+func (n *randomNet) apart(k, of int) float64 {
+	if n.corners {
+		return n.corner()
+	}
+	return 0.1*float64(k-of/2) + 0.05
+}
+
+func (n *randomNet) beside(k, of int) float64 {
+	if n.corners {
+		return n.corner()
+	}
+	return 0.1 * float64(k-of/2)
+}
+
+// orCorner returns f, or corners.
+func (n *randomNet) orCorner(f func(k, of int) float64) func(k, of int) float64 {
+	if n.corners {
+		return n.apart
+	}
+	return f
+}
+
+// corner draws a number at which many operators have a kink, so that there are ties, too.
+func (n *randomNet) corner() float64 {
+	return []float64{0, 0, 0, 1, -1, 0.5, -0.5, 3, -3}[n.r.IntN(9)]
+}
 
 // above has numbers from 0.3 on, unit those between -0.9 and 0.9, over those from 1.2 on.
 func above(k, of int) float64 { return 0.3 + 0.1*float64(k) }
@@ -226,6 +282,9 @@ func (n *randomNet) grow() bool {
 	}
 	y, ok := families[n.r.IntN(len(families))](n, v)
 	if !ok {
+		return false
+	}
+	if n.corners && slices.ContainsFunc(y.x.F, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
 		return false
 	}
 	largest := 0.0
@@ -268,7 +327,7 @@ func (n *randomNet) axis(v randomValue) int {
 }
 
 func (n *randomNet) kinked(v randomValue) (randomValue, bool) {
-	v = n.placed(v, apart)
+	v = n.placed(v, n.apart)
 	switch op := n.of("Relu LeakyRelu PRelu HardSigmoid HardSwish ThresholdedRelu Shrink Abs Selu Elu Clip Max Min Floor Clip"); op {
 	case "LeakyRelu", "Elu":
 		return n.one(op, attrs{"alpha": []float64{0.5, -0.25}[n.r.IntN(2)]}, v.id), true
@@ -316,7 +375,7 @@ func (n *randomNet) bounded(v randomValue) (randomValue, bool) {
 	case 1:
 		return n.one("Pow", nil, n.placed(v, above).id, n.number(e)), true
 	default: // bases below 0
-		return n.one("Pow", nil, n.placed(v, unit).id, n.ints(int64(math.Abs(math.Floor(e))))), true
+		return n.one("Pow", nil, n.placed(v, n.orCorner(unit)).id, n.ints(int64(math.Abs(math.Floor(e))))), true
 	}
 }
 
@@ -350,7 +409,7 @@ func (n *randomNet) binary(v randomValue) (randomValue, bool) {
 		o = n.placed(o, above)
 		return n.one(op, nil, v.id, o.id), true
 	case "Max", "Min":
-		return n.one(op, nil, n.placed(v, apart).id, n.placed(o, beside).id), true
+		return n.one(op, nil, n.placed(v, n.apart).id, n.placed(o, n.beside).id), true
 	case "Pow":
 		return n.one(op, nil, n.placed(v, above).id, o.id), true
 	case "Sum", "Mean":
@@ -362,7 +421,7 @@ func (n *randomNet) binary(v randomValue) (randomValue, bool) {
 		}
 		return n.one(op, nil, n.initializer(fmt.Sprintf("flags%d", len(n.m.Graph.Tensors)), flags), v.id, o.id), true
 	case "Mod":
-		return n.one(op, attrs{"fmod": 1}, n.placed(v, apart).id, n.number(0.5)), true
+		return n.one(op, attrs{"fmod": 1}, n.placed(v, n.apart).id, n.number(0.5)), true
 	default:
 		if n.r.IntN(2) == 0 {
 			return n.one(op, nil, o.id, v.id), true
@@ -453,14 +512,14 @@ func (n *randomNet) spatial(v randomValue) (randomValue, bool) {
 		}
 		return n.one(op, a, in...), true
 	case "MaxPool":
-		return n.one(op, a, n.placed(v, apart).id), true
+		return n.one(op, a, n.placed(v, n.apart).id), true
 	case "AveragePool":
 		a["count_include_pad"] = n.r.IntN(2)
 		return n.one(op, a, v.id), true
 	case "LpPool":
 		return n.one(op, a, n.placed(v, above).id), true
 	case "GlobalMaxPool":
-		return n.one(op, nil, n.placed(v, apart).id), true
+		return n.one(op, nil, n.placed(v, n.apart).id), true
 	case "GlobalAveragePool":
 		return n.one(op, nil, v.id), true
 	case "DepthToSpace":
@@ -530,12 +589,12 @@ func (n *randomNet) norm(v randomValue) (randomValue, bool) {
 		return n.one(op, attrs{"size": 1 + n.r.IntN(3), "alpha": 0.1}, v.id), true
 	case "LpNormalization":
 		p := 1 + n.r.IntN(2)
-		return n.one(op, attrs{"axis": n.axis(v), "p": p}, n.placed(v, apart).id), true
+		return n.one(op, attrs{"axis": n.axis(v), "p": p}, n.placed(v, n.apart).id), true
 	default:
 		if r != 4 {
 			return v, false
 		}
-		return n.one(op, nil, n.placed(v, apart).id), true
+		return n.one(op, nil, n.placed(v, n.apart).id), true
 	}
 }
 
@@ -556,11 +615,11 @@ func (n *randomNet) reduction(v randomValue) (randomValue, bool) {
 	}
 	switch op {
 	case "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2":
-		v = n.placed(v, apart)
+		v = n.placed(v, n.apart)
 	case "ReduceLogSum":
 		v = n.placed(v, above)
 	case "ReduceProd":
-		v = n.placed(v, nearOne)
+		v = n.placed(v, n.orCorner(nearOne))
 	}
 	return n.one(op, attrs{"keepdims": n.r.IntN(2)}, v.id, n.ints(over...)), true
 }
@@ -693,7 +752,7 @@ func (n *randomNet) selected(v randomValue) (randomValue, bool) {
 		return n.one(op, attrs{"axis": a, "reduction": "add"}, v.id, indices(shape), n.param(shape...).id), true
 	case "TopK":
 		k := int64(1 + n.r.IntN(shape[a]))
-		return n.apply(op, attrs{"axis": a, "largest": n.r.IntN(2)}, 2, n.placed(v, apart).id, n.ints(k))[0], true
+		return n.apply(op, attrs{"axis": a, "largest": n.r.IntN(2)}, 2, n.placed(v, n.apart).id, n.ints(k))[0], true
 	case "CumSum":
 		return n.one(op, attrs{"exclusive": n.r.IntN(2), "reverse": n.r.IntN(2)}, v.id, n.initializer(fmt.Sprintf("axis%d", len(n.m.Graph.Tensors)), reference.Ints(nil, int64(a)))), true
 	default: // rows of a table are added
@@ -761,21 +820,21 @@ func (n *randomNet) spelledOut(v randomValue) (randomValue, bool) {
 		variance := n.one("ReduceMean", nil, mul(d.id, d.id), last)
 		return n.one("Div", nil, d.id, n.one("Sqrt", nil, n.one("Add", nil, variance.id, n.number(0.01)).id).id), true
 	case 5:
-		v = n.placed(v, apart)
+		v = n.placed(v, n.apart)
 		e := n.one("Exp", nil, n.one("Sub", nil, v.id, n.one("ReduceMax", nil, v.id, last).id).id)
 		return n.one("Div", nil, e.id, n.one("ReduceSum", nil, e.id, last).id), true
 	case 6:
-		v = n.placed(v, apart)
+		v = n.placed(v, n.apart)
 		return n.one("Div", nil, v.id, n.one("Clip", nil, n.one("ReduceL2", nil, v.id, last).id, n.number(1e-12)).id), true
 	case 7:
-		v = n.placed(v, apart)
+		v = n.placed(v, n.apart)
 		return n.one("Sqrt", nil, n.one("ReduceSum", nil, mul(v.id, v.id), last).id), true
 	case 8:
 		return n.one("Atan", nil, n.one("Div", nil, v.id, n.placed(n.operand(v), above).id).id), true
 	case 9:
 		return n.one("Log", nil, n.one(n.of("Sigmoid Softmax"), nil, v.id).id), true
 	case 10: // what is chosen of a logarithm
-		v = n.placed(v, apart)
+		v = n.placed(v, n.apart)
 		return n.one("Where", nil, n.one("Greater", nil, v.id, n.number(0)).id, n.one("Log", nil, v.id).id, n.number(0.5)), true
 	default: // attention with a mask that hides what comes later
 		if r != 3 {
