@@ -26,21 +26,22 @@ def main(argv):
     parser.add_argument("--number", type=int, default=300, help="number of trials (default: 300)")
     parser.add_argument("--first", type=int, default=0, help="number of the first trial")
     parser.add_argument("--found", type=pathlib.Path, help="folder for what differs, and for findings, shrunk")
+    parser.add_argument("--command", help="the command trials, if it is built (default: go run)")
     args = parser.parse_args(argv)
-    result = examine(args.number, args.first, args.found)
+    result = examine(args.number, args.first, args.found, args.command)
     print(row(result))
     for fault in result["faults"]:
         print(f"    {fault}")
     return 1 if result["faults"] else 0
 
 
-def examine(number, first=0, found=None):
+def examine(number, first=0, found=None, built=""):
     """Run the trials; return their counts, and the faults."""
     began = time.monotonic()
     verdicts = []
     with tempfile.TemporaryDirectory(prefix="onnxmem-trials-") as name:
         folder = pathlib.Path(name)
-        command = ["go", "run", "./internal/trial/trials", f"-n={number}", f"-first={first}", f"-keep={folder}"]
+        command = [*([built] if built else ["go", "run", "./internal/trial/trials"]), f"-n={number}", f"-first={first}", f"-keep={folder}"]
         with open(folder / "said", "w+", encoding="utf-8") as said:
             process = subprocess.Popen([*command, *([f"-found={found}"] if found else [])], cwd=_ROOT, stdout=said)
             running = True
@@ -122,7 +123,7 @@ def _judge_here(archive):
             if which == "source" and "--train" in chosen:
                 continue
             model = z.read(f"{name}/{which}.onnx")
-                try:
+            try:
                 session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
             except Exception as e:
                 return result | {"verdict": "refuses", "what": f"{which}: {str(e)[:300]}"}
@@ -150,7 +151,7 @@ def _judge_here(archive):
             print(json.dumps(verdict(z, name)), flush=True)
 
 
-_CHANGES = 6
+_CHANGES = (1e-7, 3e-7, 1e-6) * 2  # of inputs, as a part of them
 
 
 def _shaken(np, session, names, feeds, made):
@@ -161,7 +162,7 @@ def _shaken(np, session, names, feeds, made):
     """
     rng = np.random.default_rng(1)
     most = dict.fromkeys(names, 0.0)
-    for size in (1e-7, 3e-7, 1e-6) * (_CHANGES // 3):
+    for size in _CHANGES:
         other = {n: (v * (1 + size * rng.standard_normal(v.shape))).astype(v.dtype) if v.dtype.kind == "f" else v for n, v in feeds.items()}
         for n, v in zip(names, session.run(names, other)):
             if v.dtype.kind == "f" and v.size and v.shape == made[n].shape:

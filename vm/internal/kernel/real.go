@@ -233,10 +233,11 @@ func imagesTogether(images, group, places int, v *window) int {
 const mostPlaces = 240 // of images in one product
 
 // sideBySide makes images, with apart elements from one to the next, the places of the first
-// axis of one.
+// axis of one. A window of several axes may have a stride along the first, of which an image
+// has one place: there is none from image to image.
 func sideBySide(m *gemm.Image, images, apart int) {
 	m.Volume, m.Plane = m.In[1]*m.In[2], apart
-	m.In[0], m.Out[0] = images, images
+	m.In[0], m.Out[0], m.Stride[0] = images, images, 1
 }
 
 // forAll arranges one batch of products after the other and computes all tiles of each.
