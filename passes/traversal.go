@@ -45,7 +45,8 @@ func (s *State) orderByTraversal(ctx context.Context, r *region, p *schedule.Pro
 		r.listing[i] = at[n]
 	}
 	if r == s.main {
-		s.traversal = &plan.Traversal{Runtime: plan.TraversalONNXRuntime, BestPeakBytes: best}
+		// With a strategy that is given by name, the default order may be better than that.
+		s.traversal = &plan.Traversal{Runtime: plan.TraversalONNXRuntime, BestPeakBytes: min(best, l.Peak)}
 		s.notes = append(s.notes, traversalNote(best, l.Peak))
 	}
 	return nil
