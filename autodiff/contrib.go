@@ -179,8 +179,9 @@ func expandEmbedNorm(c *Backward) []ID {
 	}
 	y := c.with("LayerNormalization", attrs{"axis": -1, "epsilon": c.Float("epsilon", 1e-12)}, sum, c.X(5), c.X(6))
 	index := c.expand(c.reals(graph.Int32, nil, []float64{0}), ids[:1])
-	if c.present(c.X(7)) && c.Int("mask_index_type", 1) == 1 {
-		index = c.sum(c.X(7), []int64{1}, false)
+	if c.present(c.X(7)) {
+		ones := c.op("Equal", c.X(7), c.reals(graph.Int32, nil, []float64{1}))
+		index = c.sum(c.castTo(ones, graph.Int32), []int64{1}, false)
 	}
 	return []ID{y, index, sum}
 }

@@ -75,7 +75,7 @@ func expandMultiHeadAttention(c *Backward) []ID {
 	return []ID{y, c.outputCopy(parts[1], 1), c.outputCopy(parts[2], 2)}
 }
 
-// scoredAttention applies the masks of com.microsoft: 0 for keys that are hidden,
+// scoredAttention applies the masks of com.microsoft: 0 or less for keys that are hidden,
 // of shape [batch, keys] or [batch, queries, keys], or the number of keys,
 // [batch].
 func (c *Backward) scoredAttention(q, k, v, mask, bias ID) ID {
@@ -109,7 +109,7 @@ func (c *Backward) scoredAttention(q, k, v, mask, bias ID) ID {
 		if len(m) == 3 {
 			shape = []int64{m[0], 1, m[1], m[2]}
 		}
-		absent := c.sub(c.scalar(q, 1), c.castLike(mask, q))
+		absent := c.castLike(c.op("LessOrEqual", mask, c.reals(c.typeOf(mask).Elem, nil, []float64{0})), q)
 		s.bias = append(s.bias, c.reshape(c.times(absent, c.Float("mask_filter_value", -10000)), shape))
 	}
 	if c.Int("unidirectional", 0) != 0 {

@@ -193,8 +193,8 @@ func TestAttentionAtTheEdge(t *testing.T) {
 		{doc: "more pairs than a head has", op: "com.microsoft.RotaryEmbedding", attrs: attrs(one, attr("rotary_embedding_dim", 4)), in: from(0), want: "rotary_embedding_dim is 4, expected an even number up to 2"},
 
 		{doc: "lengths as a mask", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{1}, 1))},
-		{doc: "a mask of no axis", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{}, 1)), want: "no kernel for a mask of shape []"},
-		{doc: "lengths of two axes", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{1, 1}, 1)), want: "no kernel for a mask of shape [1 1]"},
+		{doc: "a mask of no axis", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{}, 1)), want: "no kernel for a mask (input 3) of shape []"},
+		{doc: "marks of other keys", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{1, 2}, 1, 1)), want: "no kernel for a mask (input 3) of shape [1 2]"},
 
 		{doc: "keys of which none is seen", op: "com.microsoft.MultiHeadAttention", attrs: attrs(one), in: []vm.Value{token(1), token(2), token(7), absent, int32s([]int{1}, -5)}, gives: []float64{7}},
 		{doc: "a mask of another length", op: "com.microsoft.MultiHeadAttention", attrs: attrs(one), in: []vm.Value{token(1), token(2), token(7), absent, int32s([]int{1, 2}, 1, 1)}, want: "no kernel for a mask (input 4) of shape [1 2] beside 1 keys"},

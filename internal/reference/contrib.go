@@ -235,8 +235,8 @@ func embedNorm(c *evaluation) []*Tensor {
 			if c.x(8) != nil {
 				place = int(c.x(8).I[i%len(c.x(8).I)])
 			}
-			if c.x(7) != nil && c.int("mask_index_type", 1) == 1 {
-				counts.I[b] += c.x(7).I[i]
+			if c.x(7) != nil && c.x(7).I[i] == 1 { // whatever mask_index_type is, as in ONNX Runtime
+				counts.I[b]++
 			}
 			for k := range width {
 				v := c.x(2).F[int(ids.I[i])*width+k] + c.x(3).F[place*width+k]

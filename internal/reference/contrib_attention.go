@@ -10,8 +10,8 @@ import (
 // contribAttentionOperators are ONNX Runtime's attention operators.
 var contribAttentionOperators = []operator{
 	{"Attention", func(c *evaluation) []*Tensor {
-		if c.x(4) != nil || c.int("do_rotary", 0) != 0 {
-			fail("a past, or turned queries and keys")
+		if c.int("do_rotary", 0) != 0 || c.int("past_present_share_buffer", 0) != 0 {
+			fail("turned queries and keys, or a past with room for the present")
 		}
 		merged, terms := matmul(c.x(0), c.x(1))
 		if c.x(2) != nil {
@@ -19,14 +19,22 @@ var contribAttentionOperators = []operator{
 		}
 		n := c.int("num_heads", 0)
 		sizes := c.ints("qkv_hidden_sizes", filled(merged.Shape[2]/3, 3))
-		q := merged.part(2, 0, sizes[0])
-		k := merged.part(2, sizes[0], sizes[1])
-		v := merged.part(2, sizes[0]+sizes[1], sizes[2])
-		y, k, v := c.contribAttention(q.heads(n), k.heads(n), v.heads(n), c.x(3), c.x(5), 0)
+		q := merged.part(2, 0, sizes[0]).heads(n)
+		k := merged.part(2, sizes[0], sizes[1]).heads(n)
+		v := merged.part(2, sizes[0]+sizes[1], sizes[2]).heads(n)
+		past := 0
+		if p := c.x(4); p != nil { // [2, batch, heads, positions, size]
+			past = p.Shape[3]
+			k, v = concat(2, p.part(0, 0, 1).shaped(p.Shape[1:]...), k), concat(2, p.part(0, 1, 1).shaped(p.Shape[1:]...), v)
+		}
+		y, k, v := c.contribAttention(q, k, v, c.x(3), c.x(5), past)
 		// The terms of queries, keys and values may be larger than their sums.
 		c.sums(0, c.bounds[0].mass, c.x(1).Shape[0])
 		for i, part := 0, slices.Max(terms)/max(slices.Max(magnitudes(merged.F)), 1e-300); i < len(c.bounds[0].mass); i++ {
 			c.bounds[0].mass[i] *= max(part, 1)
+		}
+		if k.Shape[3] != v.Shape[3] {
+			return one(y)
 		}
 		present := concat(0, k.shaped(append([]int{1}, k.Shape...)...), v.shaped(append([]int{1}, v.Shape...)...))
 		return []*Tensor{y, present}
@@ -54,8 +62,10 @@ var contribAttentionOperators = []operator{
 }
 
 // contribAttention adds mask_filter_value to the scores where the mask is 0. The mask
-// has a value for each key, [batch, keys] or [batch, queries, keys], or it is the
-// number of keys, [batch]. The first keys may be past ones. The last query sees all keys.
+// has a value for each key, [batch, keys], [batch, queries, keys] or [batch, 1, most, most] for
+// queries from the first past one on, or it is the number of keys, [batch], before the first of
+// them, [2·batch]. A mask of one key for several is none. The first keys may be past ones. The
+// last query sees all keys.
 func (c *evaluation) contribAttention(q, k, v, mask, bias *Tensor, past int) (y, keys, values *Tensor) {
 	n := q.Shape[1]
 	scale := c.float("scale", 0)
@@ -74,10 +84,15 @@ func (c *evaluation) contribAttention(q, k, v, mask, bias *Tensor, past int) (y,
 			switch len(mask.Shape) {
 			case 1:
 				there = j < int(mask.I[b])
+				if batch := q.Shape[0]; len(mask.I) == 2*batch {
+					there = there && j >= int(mask.I[batch+b])
+				}
 			case 2:
-				there = mask.I[index(mask.Shape, []int{b, j})] != 0
+				there = mask.Shape[1] != k.Shape[2] || mask.I[index(mask.Shape, []int{b, j})] > 0
 			case 3:
-				there = mask.I[index(mask.Shape, []int{b, i, j})] != 0
+				there = mask.I[index(mask.Shape, []int{b, i, j})] > 0
+			case 4:
+				there = mask.I[index(mask.Shape, []int{b, 0, past + i, j})] > 0
 			}
 		}
 		if !there {

@@ -12,12 +12,13 @@ typedef Compute<T> C;
 // Aligned is shared memory that four neighbours are moved in at once.
 template <int N> struct alignas(16) Aligned { C v[N]; };
 
-// What a mask holds.
-enum Mask { no_mask, seen, lengths, marked };
+// What a mask holds: nothing; truth; the number of keys of an element of the batch; numbers above 0
+// for keys that are seen; the ends of the keys of the elements of the batch, and then their
+// starts, maskSteps[0] elements behind.
+enum Mask { no_mask, seen, lengths, marked, spans };
 
-// Which later keys than its own a query sees: all; none; all, with the filter added to
-// their scores; none, but the last query sees all.
-enum Causal { sees_later, own_is_last, later_filtered, last_sees_all };
+// Which later keys than its own a query sees: all; none; none, but the last query sees all.
+enum Causal { sees_later, own_is_last, last_sees_all };
 
 // What the numbers of keys of the elements of a batch are: there are none, i64 numbers, or
 // pairs of the int numbers of past and of all keys, which have been checked.
@@ -89,15 +90,15 @@ static __device__ __forceinline__ C masked(const Attention &s, const Masks &m, C
 	switch (s.mask) {
 	case seen: out = !load((const bool *)m.mask + at); break;
 	case lengths: out = key >= ((const int *)m.mask)[batch]; break;
-	case marked: out = ((const int *)m.mask)[at] == 0;
+	case marked: out = ((const int *)m.mask)[at] <= 0; break;
+	case spans: out = key >= ((const int *)m.mask)[batch] || key < ((const int *)m.mask)[s.maskSteps[0] + batch];
 	}
-	if (s.causal == later_filtered) out |= key > query;
 	return !out ? score : s.filters ? score + s.filter : lowest<C>();
 }
 
 // edits reports whether scores are capped or masked by more than their place.
 static __device__ __forceinline__ bool edits(const Attention &s, const Masks &m) {
-	return s.cap != 0 || s.mask != no_mask || m.added || s.causal == later_filtered;
+	return s.cap != 0 || s.mask != no_mask || m.added;
 }
 
 // edited is a score after its cap and mask, -∞ unless the query sees the key. A stage of

@@ -43,12 +43,12 @@ const (
 	maskSeen
 	maskLengths
 	maskMarked
+	maskSpans
 )
 
 const (
 	seesLater causality = iota
 	ownIsLast
-	laterFiltered
 	lastSeesAll
 )
 
@@ -256,14 +256,13 @@ func (n *Node) present(f *kernel.AttentionForm, fresh, past, out int, layout ker
 // makePackedAttention computes queries, keys and values by one product, in scratch.
 func makePackedAttention(n *Node) error {
 	x, weight, bias := n.In[0], n.In[1], n.input(2)
-	if err := narrowReals(x, weight, bias, n.Out[0]); err != nil {
+	if err := narrowReals(x, weight, bias, n.input(4), n.input(5), n.Out[0], n.output(1)); err != nil {
 		return err
 	}
-	f, err := n.PackedAttention()
+	f, qkv, err := n.PackedAttention()
 	if err != nil {
 		return refused(err)
 	}
-	qkv := &kernel.Tensor{Type: x.Type, Shape: []int{f.Batch, f.Length, f.Wide}}
 	room := n.scratch(int64(qkv.Bytes()))
 	p := newMatrices(x.Shape, weight.Shape, false, false, false, false)
 	r := &result{y: qkv, room: &room, bias: bias, rows: p.m, columns: p.n, finish: noFinish()}
@@ -271,30 +270,8 @@ func makePackedAttention(n *Node) error {
 	if err := p.launch(n, x, weight, r); err != nil {
 		return err
 	}
-	layout := stepsOf(f.Layout())
-	s := newAttending(f.Heads, 1, f.Length, f.Length, f.Size, f.Size)
-	s.q, s.k, s.v, s.y = layout, layout, layout, stepsOf(kernel.PositionsFirst(f.Heads, f.Length, f.Size))
-	s.scale, s.filters, s.filter = f.Scale, 1, f.Filter
-	if f.Causal {
-		s.causal = laterFiltered
-	}
-	switch m := f.Mask; {
-	case m == nil:
-	case m.Type != graph.Int32:
-		return unsupportedf("a mask of dtype %v", m.Type)
-	case len(m.Shape) == 1:
-		s.mask = maskLengths
-	default:
-		s.mask, s.maskSteps[0] = maskMarked, int64(f.Length)
-	}
-	mask, err := n.at(f.Mask)
-	if err != nil {
-		return err
-	}
-	part := func(i int) cuda.Room {
-		off := int64(i * f.Hidden * qkv.Bytes() / qkv.Len())
-		return cuda.Room{Base: room.Base, Off: room.Off + off, Bytes: room.Bytes - off}
-	}
-	a := &attended{q: part(0), k: part(1), v: part(2), numbers: driver.Ptr(0), masks: masks{mask: mask}}
-	return n.attend(s, f.Batch, cType[x.Type], indexOf(qkv), a, faults{})
+	return n.attendHeads(f, driver.Ptr(0), func(v *kernel.Projected) (any, error) {
+		off := int64(v.First * qkv.Bytes() / max(1, qkv.Len()))
+		return cuda.Room{Base: room.Base, Off: room.Off + off, Bytes: room.Bytes - off}, nil
+	})
 }

@@ -235,13 +235,26 @@ func makeMultiHeadAttention(n *Node) error {
 	if err := narrowReals(x, n.input(1), n.input(2), n.input(3), n.input(5), n.input(6), n.input(7), n.Out[0], n.output(1), n.output(2)); err != nil {
 		return err
 	}
-	at, err := n.addresses(n.input(3), f.Mask, f.Added)
+	bias, err := n.at(n.input(3))
+	if err != nil {
+		return err
+	}
+	return n.attendHeads(f, bias, func(v *kernel.Projected) (any, error) {
+		from, err := n.at(v.From)
+		return from + driver.Ptr(v.First*width), err
+	})
+}
+
+// attendHeads appends the attention of a form. from is where queries, keys or values of it lie.
+func (n *Node) attendHeads(f *kernel.MultiHeadForm, bias driver.Ptr, from func(v *kernel.Projected) (any, error)) error {
+	x := n.In[0]
+	at, err := n.addresses(f.Mask, f.Added)
 	if err != nil {
 		return err
 	}
 	p := newPlacement()
-	p.bias = at[0]
-	a := &attended{numbers: driver.Ptr(0), masks: masks{mask: at[1], added: at[2]}}
+	p.bias = bias
+	a := &attended{numbers: driver.Ptr(0), masks: masks{mask: at[0], added: at[1]}}
 	s := newAttending(f.Heads, 1, f.Q.Fresh, f.Keys(), f.Q.Size, f.V.Size)
 	s.y = stepsOf(kernel.PositionsFirst(f.Heads, f.Q.Fresh, f.V.Size))
 	s.past, s.scale, s.filters, s.filter = int32(f.K.Before), f.Scale, 1, f.Filter
@@ -251,16 +264,15 @@ func makeMultiHeadAttention(n *Node) error {
 	if f.Added != nil {
 		s.addedSteps = addedOf(f.Added)
 	}
-	if m, keys := f.Mask, int64(f.Keys()); m != nil {
-		s.mask = maskMarked
-		switch len(m.Shape) {
-		case 1:
-			s.mask = maskLengths
-		case 2:
-			s.maskSteps = [3]int64{keys, 0, 0}
-		case 3:
-			s.maskSteps = [3]int64{int64(f.Q.Fresh) * keys, 0, keys}
-		}
+	switch m := f.Mask; {
+	case m == nil:
+	case len(m.Shape) > 1:
+		s.mask, s.maskSteps = maskMarked, [3]int64{int64(f.MaskSteps[0]), 0, int64(f.MaskSteps[1])}
+		a.masks.mask += driver.Ptr(4 * f.MaskFirst)
+	case m.Len() == f.Batch:
+		s.mask = maskLengths
+	default:
+		s.mask, s.maskSteps[0] = maskSpans, int64(f.Batch)
 	}
 	var all []*kernel.Tensor
 	for _, v := range []struct {
@@ -268,11 +280,10 @@ func makeMultiHeadAttention(n *Node) error {
 		at    *any
 		steps *headSteps
 	}{{&f.Q, &a.q, &s.q}, {&f.K, &a.k, &s.k}, {&f.V, &a.v, &s.v}} {
-		from, err := n.at(v.from.From)
+		from, err := from(v.from)
 		if err != nil {
 			return err
 		}
-		from += driver.Ptr(v.from.First * width)
 		t := v.from.From
 		if *v.at, *v.steps = from, stepsOf(v.from.In); !v.from.Copied() {
 			p.pass()
@@ -288,10 +299,14 @@ func makeMultiHeadAttention(n *Node) error {
 }
 
 // project places queries, keys or values that lie apart from the input.
-func (n *Node) project(p *placement, v *kernel.Projected, f *kernel.MultiHeadForm, from driver.Ptr, at *any, steps *headSteps) (t *kernel.Tensor, err error) {
+func (n *Node) project(p *placement, v *kernel.Projected, f *kernel.MultiHeadForm, from any, at *any, steps *headSteps) (t *kernel.Tensor, err error) {
 	room := v.Before + v.Fresh
 	if *at, t, err = n.wanted(v.Out, f.Batch, f.Heads, room, v.Size); err != nil {
 		return t, err
+	}
+	width := n.In[0].Bytes() / max(1, n.In[0].Len())
+	if to, is := (*at).(driver.Ptr); is {
+		*at = to + driver.Ptr(v.OutFirst*width)
 	}
 	part := placed{in: *steps, out: stepsOf(kernel.HeadsFirst(f.Heads, room, v.Size)), before: int32(v.Before), size: int32(v.Size), bias: -1}
 	if v.Bias != nil {
@@ -305,5 +320,6 @@ func (n *Node) project(p *placement, v *kernel.Projected, f *kernel.MultiHeadFor
 	if err != nil {
 		return t, err
 	}
+	past += driver.Ptr(v.PastFirst * width)
 	return t, n.carry(*at, past, driver.Ptr(0), f.Batch, f.Heads, v.Size, carried{queries: int32(v.Fresh), before: int32(v.Before), past: int32(v.Before), room: int32(room)})
 }

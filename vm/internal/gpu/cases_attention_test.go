@@ -93,6 +93,13 @@ var attentionCases = []nodeCase{
 	{op: "com.microsoft.Attention", version: 1, tolerance: 2e-5, attrs: attrs(whole("num_heads", 2), whole("unidirectional", 1)), in: args(noise(1, 9, 24), noise(24, 36)), types: onlySingle},
 	{op: "com.microsoft.Attention", version: 1, tolerance: 2e-5, attrs: attrs(whole("num_heads", 2)), in: args(noise(2, 9, 24), noise(24, 36), noise(36), wholes(graph.Int32, 3, 9, 2)), types: onlySingle},
 	{op: "com.microsoft.Attention", version: 1, tolerance: 2e-5, attrs: attrs(whole("num_heads", 2)), in: args(noise(2, 9, 24), noise(24, 36), noise(36), wholes(graph.Int32, 0, 2, 2, 9)), types: onlySingle},
+	{op: "com.microsoft.Attention", version: 1, outputs: 2, tolerance: 2e-5, attrs: attrs(whole("num_heads", 2), whole("unidirectional", 1), real("mask_filter_value", -1)), in: args(noise(2, 9, 24), noise(24, 48), noise(48), numbers([]int{2, 14}, marks(28)...), noise(2, 2, 2, 5, 8)), types: onlySingle},
+	{op: "com.microsoft.Attention", version: 1, outputs: 2, tolerance: 2e-2, attrs: attrs(whole("num_heads", 2), whole("unidirectional", 1)), in: args(noise(2, 9, 4), noise(4, 48), noise(48), nil, noise(2, 2, 2, 5, 8)), types: []graph.DType{graph.Float16}},
+	{op: "com.microsoft.Attention", version: 1, outputs: 2, tolerance: 2e-5, attrs: attrs(whole("num_heads", 2), real("mask_filter_value", -1)), in: args(noise(2, 1, 24), noise(24, 36), noise(36), numbers([]int{4}, 5, 6, 2, 7), noise(2, 2, 2, 6, 6)), types: onlySingle},
+	{op: "com.microsoft.Attention", version: 1, outputs: 2, tolerance: 2e-5, attrs: attrs(whole("num_heads", 2), real("mask_filter_value", -1)), in: args(noise(2, 3, 24), noise(24, 48), noise(48), numbers([]int{2, 1, 7, 7}, marks(98)...), noise(2, 2, 2, 2, 8)), types: onlySingle},
+	{op: "com.microsoft.Attention", version: 1, tolerance: 2e-5, attrs: attrs(whole("num_heads", 2), &graph.Attr{Name: "qkv_hidden_sizes", Type: graph.AttrInts, Ints: []int64{8, 8, 12}}), in: args(noise(2, 7, 24), noise(24, 28), noise(28), numbers([]int{2, 7, 7}, marks(98)...), nil, noise(1, 2, 7, 7)), types: onlySingle},
+	{op: "com.microsoft.EmbedLayerNormalization", version: 1, outputs: 3, attrs: attrs(real("epsilon", 0.1)), in: args(numbers([]int{2, 3}, 1, 0, 6, 2, 2, 5), numbers([]int{2, 3}, 0, 1, 1, 0, 0, 1), noise(7, 40), noise(5, 40), noise(2, 40), noise(40), noise(40), numbers([]int{2, 3}, 1, 2, 1, -1, 0, 1), numbers([]int{1, 3}, 4, 0, 2)), types: halfAndSingle},
+	{op: "com.microsoft.EmbedLayerNormalization", version: 1, outputs: 2, in: args(numbers([]int{2, 3}, 1, 0, 6, 2, 2, 5), nil, noise(7, 40), noise(5, 40), nil, noise(40), noise(40)), types: onlySingle},
 
 	// few queries: the keys are split, and numbers of keys leave some splits without any
 	{op: "Attention", version: 24, in: args(noise(2, 3, 1, 20), noise(2, 3, 300, 20), noise(2, 3, 300, 24)), types: halfAndSingle},
@@ -119,6 +126,15 @@ func numbers(shape []int, v ...int64) *reference.Tensor {
 	return &reference.Tensor{Type: graph.Int32, Shape: shape, I: v}
 }
 
+// marks are numbers from -1 to 2, as masks of keys have them.
+func marks(n int) []int64 {
+	list := make([]int64, n)
+	for i := range list {
+		list[i] = int64(i*i*7%11%4) - 1
+	}
+	return list
+}
+
 // masking returns booleans that are all false.
 func masking(shape ...int) *reference.Tensor {
 	return &reference.Tensor{Type: graph.Bool, Shape: shape, I: make([]int64, count(shape))}
@@ -139,6 +155,7 @@ func TestWrongPlaces(t *testing.T) {
 		{nodeCase{op: "RotaryEmbedding", version: 23, in: args(noise(1, 1, 2, 8), noise(6, 4), noise(6, 4), wholes(graph.Int64, 0, 6, 1, 2))}, 3, "[0, 6)"},
 		{nodeCase{op: "com.microsoft.RotaryEmbedding", version: 1, in: args(noise(1, 1, 2, 8), wholes(graph.Int64, 0, 6, 1, 2), noise(6, 4), noise(6, 4))}, 1, "[0, 6)"},
 		{nodeCase{op: "TensorScatter", version: 24, in: args(noise(2, 1, 7, 3), noise(2, 1, 2, 3), list(5, 0))}, 2, "[0, 6)"},
+		{nodeCase{op: "com.microsoft.EmbedLayerNormalization", version: 1, in: args(numbers([]int{1, 2}, 0, 1), nil, noise(6, 8), noise(4, 8), nil, noise(8), noise(8))}, 0, "[0, 6)"},
 		{nodeCase{op: "GRU", in: args(noise(5, 2, 3), noise(1, 12, 3), noise(1, 12, 4), nil, wholes(graph.Int32, 0, 6, 2))}, 4, "[0, 6)"},
 	}
 	for _, l := range list {

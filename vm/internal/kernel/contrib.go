@@ -26,6 +26,7 @@ var contrib = family{"com.microsoft", []Kernel{
 	{Name: "SkipLayerNormalization", Make: makeSkipLayerNorm},
 	{Name: "SkipSimplifiedLayerNormalization", Make: makeSkipRMSNorm},
 	{Name: "SimplifiedLayerNormalization", Make: forFloats(rmsNorm[float32], rmsNorm[float64])},
+	{Name: "EmbedLayerNormalization", Make: makeEmbedLayerNorm},
 	{Name: "MatMulNBits", Make: makeMatMulNBits},
 	{Name: "GatherBlockQuantized", Make: makeGatherBlockQuantized, Half: true},
 }}

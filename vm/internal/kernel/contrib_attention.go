@@ -23,65 +23,83 @@ var contribAttentions = family{"com.microsoft", []Kernel{
 	{Name: "GroupQueryAttention", Make: makeGroupQueryAttention},
 }}
 
-// PackedAttention is what the shapes and attributes of a self-attention node of ONNX
-// Runtime say, which has one weight matrix for queries, keys and values: each position
-// holds its queries, keys and values in turn, each with all heads. The mask is omitted,
-// [batch] lengths, or [batch, sequence] of 0 and 1.
-type PackedAttention struct {
-	Batch, Length, Heads int
-	Wide, Hidden, Size   int // of the weights; of all heads, of one
-	Scale                float32
-	Causal               bool
-	Filter               float32 // is added to the scores of masked keys
-	Mask                 *Tensor
-}
-
-// PackedAttention reads the form of an Attention node of ONNX Runtime.
-func (c *Invocation) PackedAttention() (*PackedAttention, error) {
-	x, weight := c.In[0], c.In[1]
-	for i := 4; i < len(c.In); i++ {
-		if c.Has(i) {
-			return nil, unsupportedf("input %d", i)
+// PackedAttention reads the form of an Attention node of ONNX Runtime, which has one weight
+// matrix for queries, keys and values. qkv are these: each position holds its queries, keys and
+// values in turn, each with all heads. Past keys and values are one tensor, [2, batch, heads,
+// positions, size], and so are all of them, in output 1.
+func (c *Invocation) PackedAttention() (f *MultiHeadForm, qkv *Tensor, err error) {
+	x, weight, past, n := c.In[0], c.In[1], c.in(4), c.Int("num_heads", 0)
+	batch, length, wide := x.Shape[0], x.Shape[1], weight.Shape[1]
+	if c.Int("do_rotary", 0) != 0 || c.Int("past_present_share_buffer", 0) != 0 || c.Has(6) {
+		return nil, nil, unsupportedf("do_rotary, past_present_share_buffer and past_sequence_length")
+	}
+	sizes := []int{wide / 3, wide / 3, wide / 3}
+	if list := c.Ints("qkv_hidden_sizes"); len(list) == 3 {
+		sizes = list
+	}
+	if sizes[0] != sizes[1] || sizes[0]%n != 0 {
+		return nil, nil, fmt.Errorf("qkv_hidden_sizes are %v, expected as many for queries as for keys, a multiple of num_heads %d", sizes, n)
+	}
+	f = &MultiHeadForm{
+		Batch: batch, Heads: n, Scale: c.Float("scale", 0), Causal: c.Int("unidirectional", 0) != 0,
+		Mask: c.in(3), Filter: c.Float("mask_filter_value", -10000), Added: c.in(5),
+	}
+	if size, value := sizes[0]/n, sizes[2]/n; size != value && (past != nil || c.HasOut(1)) {
+		return nil, nil, unsupportedf("a past or a present of keys of %d elements and values of %d", size, value)
+	}
+	qkv = &Tensor{Type: x.Type, Shape: []int{batch, length, wide}}
+	first := 0
+	for i, v := range []*Projected{&f.Q, &f.K, &f.V} {
+		size := sizes[i] / n
+		*v = Projected{From: qkv, First: first, In: HeadLayout{length * wide, size, wide}, Fresh: length, Size: size}
+		first += sizes[i]
+		if i == 0 {
+			continue
+		}
+		if past != nil {
+			v.Past, v.Before = past, past.Shape[3]
+			if want := []int{2, batch, n, v.Before, size}; !slices.Equal(past.Shape, want) {
+				return nil, nil, fmt.Errorf("input 4 has shape %v, expected %v", past.Shape, want)
+			}
+			v.PastFirst = (i - 1) * past.Len() / 2
+		}
+		if c.HasOut(1) {
+			v.Out, v.OutFirst = c.Out[1], (i-1)*batch*n*(v.Before+length)*size
 		}
 	}
-	if c.HasOut(1) || c.Node.Attr("qkv_hidden_sizes") != nil || c.Int("do_rotary", 0) != 0 {
-		return nil, unsupportedf("these attributes or outputs")
+	if f.Scale == 0 {
+		f.Scale = float32(1 / math.Sqrt(float64(max(f.Q.Size, 1))))
 	}
-	f := &PackedAttention{
-		Batch: x.Shape[0], Length: x.Shape[1], Heads: c.Int("num_heads", 0), Wide: weight.Shape[1], Hidden: weight.Shape[1] / 3,
-		Causal: c.Int("unidirectional", 0) != 0, Filter: c.Float("mask_filter_value", -10000), Mask: c.in(3),
+	if m, keys := f.Mask, f.Keys(); m != nil && m.rank() == 4 && m.Type == graph.Int32 && m.Shape[0] == batch && m.Shape[1] == 1 && m.Shape[2] == m.Shape[3] && m.Shape[3] >= keys {
+		f.MaskFirst, f.MaskSteps = f.K.Before*m.Shape[3], [2]int{m.Shape[2] * m.Shape[3], m.Shape[3]}
+	} else if err := f.marks(3); err != nil {
+		return nil, nil, err
 	}
-	f.Size = f.Hidden / f.Heads
-	f.Scale = c.Float("scale", float32(1/math.Sqrt(float64(f.Size))))
-	if m := f.Mask; m != nil && !slices.Equal(m.Shape, []int{f.Batch}) && !slices.Equal(m.Shape, []int{f.Batch, f.Length}) {
-		return nil, unsupportedf("a mask of shape %v", m.Shape)
+	if a := f.Added; a != nil && (!a.fitsScores(batch, n, length) || a.Shape[3] != f.Keys()) {
+		return nil, nil, fmt.Errorf("input 5 has shape %v, expected [%d or 1, %d or 1, %d, %d]", a.Shape, batch, n, length, f.Keys())
 	}
-	return f, nil
-}
-
-// Layout is that of the queries, the keys and the values, each of which begins Hidden
-// elements after the one before.
-func (f *PackedAttention) Layout() HeadLayout {
-	return HeadLayout{f.Length * f.Wide, f.Size, f.Wide}
+	return f, qkv, nil
 }
 
 // makeContribAttention is self-attention with one weight matrix for queries, keys and
 // values.
 func makeContribAttention(c *Invocation) (Run, error) {
-	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	if x.Type != graph.Float32 {
-		return nil, unsupported(x.Type)
+	for i, t := range c.In {
+		if t != nil && t.Type != graph.Float32 && i != 3 {
+			return nil, unsupported(t.Type)
+		}
 	}
-	f, err := c.PackedAttention()
+	f, qkv, err := c.PackedAttention()
 	if err != nil {
 		return nil, err
 	}
-	batch, length, hidden, wide := f.Batch, f.Length, f.Hidden, f.Wide
-	qkv := &Tensor{Type: graph.Float32, Shape: []int{batch * length, wide}}
 	off := c.Shared(qkv.Bytes())
-	flat := &Tensor{Type: graph.Float32, Shape: []int{batch * length, x.Shape[2]}}
+	x := c.In[0]
+	rows := f.Batch * f.Q.Fresh
+	flat := &Tensor{Type: graph.Float32, Shape: []int{rows, x.Shape[2]}}
+	merged := &Tensor{Type: graph.Float32, Shape: []int{rows, qkv.Shape[2]}}
 	inner := *c
-	inner.In, inner.Out = []*Tensor{flat, weight}, []*Tensor{qkv}
+	inner.In, inner.Out = []*Tensor{flat, c.In[1]}, []*Tensor{merged}
 	p, err := matMul(&inner)
 	if err != nil {
 		return nil, err
@@ -91,37 +109,15 @@ func makeContribAttention(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.EachBytes = max(c.EachBytes, inner.EachBytes)
-	a := &attention{
-		batch: batch, heads: f.Heads, shared: 1, queries: length, keys: length, size: f.Size, valueSize: f.Size, scale: f.Scale,
-		q: heads{nil, f.Layout()}, y: heads{nil, PositionsFirst(f.Heads, length, f.Size)},
-	}
-	a.k, a.v = a.q, a.q
-	a.edit = func(row []float32, b, _, i int) int {
-		open := row // what the other masks leave
-		if f.Causal {
-			open = row[:i+1]
-		}
-		switch {
-		case f.Mask == nil:
-		case f.Mask.rank() == 1:
-			open = open[:min(max(int(data[int32](f.Mask)[b]), 0), len(open))]
-		default:
-			addToUnseen(c, open, data[int32](f.Mask)[b*length:], f.Filter)
-		}
-		addToScores(c, row[len(open):], f.Filter)
-		return length
-	}
-	attend := a.make(c)
+	c.SharedBytes, c.EachBytes = max(c.SharedBytes, inner.SharedBytes), max(c.EachBytes, inner.EachBytes)
+	attend := attends(c, f)
 	return func(w *work.Pool) error {
-		flat.At, qkv.At = x.At, w.Shared(off)
+		flat.At, merged.At = x.At, w.Shared(off)
+		qkv.At = merged.At
 		if err := project(w); err != nil {
 			return err
 		}
-		a.q.at, a.k.at, a.v.at = qkv.At, element[float32](qkv, hidden), element[float32](qkv, 2*hidden)
-		a.y.at = out.At
-		attend(w)
-		return nil
+		return attend(w)
 	}, nil
 }
 

@@ -20,7 +20,9 @@ type Projected struct {
 	Bias      *Tensor
 	BiasFirst int // element of the bias that belongs to the first one
 	Past      *Tensor
+	PastFirst int     // element of Past where they begin
 	Out       *Tensor // where all of them are wanted; may be nil
+	OutFirst  int     // element of Out where they begin
 	Before    int     // past positions
 	Fresh     int     // positions of the input
 	Size      int
@@ -60,7 +62,7 @@ func (v *projected) gather(w *work.Pool) {
 		v.all.at = v.in.at
 		return
 	case v.Out != nil:
-		v.all.at = v.Out.At
+		v.all.at = element[float32](v.Out, v.OutFirst)
 	default:
 		v.all.at = w.Shared(v.scratch)
 	}
@@ -71,7 +73,7 @@ func (v *projected) copy(p, _ int) {
 	b, h := p/v.heads, p%v.heads
 	m := meter{c: v.c}
 	if n := v.Before * v.Size; n > 0 {
-		copyAll(v.c, span[float32](v.all.of(b, h, 0), n), span[float32](element[float32](v.Past, p*n), n))
+		copyAll(v.c, span[float32](v.all.of(b, h, 0), n), span[float32](element[float32](v.Past, v.PastFirst+p*n), n))
 	}
 	for i := range v.Fresh {
 		m.add(v.Size)
@@ -91,10 +93,15 @@ type MultiHeadForm struct {
 	Batch, Heads int
 	Q, K, V      Projected
 	Scale        float32
-	Causal       bool    // a query sees no later keys; the last one sees all, also those of another sequence
-	Mask         *Tensor // [batch] lengths, or [batch, keys] or [batch, queries, keys] of 0 and 1; may be nil
-	Filter       float32 // is added to the scores of masked keys
-	Added        *Tensor // to the scores; may be nil
+	Causal       bool // a query sees no later keys; the last one sees all, also those of another sequence
+	// Mask is [batch] ends of the keys, or [2·batch] ends and then starts, or marks each key that
+	// is seen by a number above 0; it may be nil. The marks for a query begin after MaskFirst, and
+	// have the steps of MaskSteps by batch and query.
+	Mask      *Tensor
+	MaskFirst int
+	MaskSteps [2]int
+	Filter    float32 // is added to the scores of masked keys
+	Added     *Tensor // to the scores; may be nil
 }
 
 // multiHead is a node as it runs.
@@ -191,16 +198,35 @@ func (f *MultiHeadForm) check(bias *Tensor) error {
 	if want := f.Heads * (2*f.Q.Size + f.V.Size); bias != nil && bias.Len() != want {
 		return fmt.Errorf("input 3 has shape %v, expected [%d]: a bias for each element of queries, keys and values", bias.Shape, want)
 	}
-	if m := f.Mask; m != nil {
-		if m.Type != graph.Int32 {
-			return unsupported(m.Type)
-		}
-		if !slices.Equal(m.Shape, []int{batch}) && !slices.Equal(m.Shape, []int{batch, keys}) && !slices.Equal(m.Shape, []int{batch, queries, keys}) {
-			return unsupportedf("a mask (input 4) of shape %v beside %d keys", m.Shape, keys)
-		}
+	if m := f.Mask; m != nil && m.rank() == 1 && m.Len() != batch {
+		return unsupportedf("a mask (input 4) of shape %v", m.Shape)
+	}
+	if err := f.marks(4); err != nil {
+		return err
 	}
 	if a := f.Added; a != nil && (!a.fitsScores(batch, f.Heads, queries) || a.Shape[3] != keys) {
 		return fmt.Errorf("input 5 has shape %v, expected [%d or 1, %d or 1, %d, %d]", a.Shape, batch, f.Heads, queries, keys)
+	}
+	return nil
+}
+
+// marks finds out what the mask, input i, means.
+func (f *MultiHeadForm) marks(i int) error {
+	m, batch, queries, keys := f.Mask, f.Batch, f.Q.Fresh, f.Keys()
+	is := func(shape ...int) bool { return slices.Equal(m.Shape, shape) }
+	switch {
+	case m == nil:
+	case m.Type != graph.Int32:
+		return unsupported(m.Type)
+	case is(batch), is(2 * batch):
+	case is(batch, keys):
+		f.MaskSteps = [2]int{keys, 0}
+	case is(batch, 1), is(1, 1): // the same for all keys, which changes nothing
+		f.Mask = nil
+	case is(batch, queries, keys):
+		f.MaskSteps = [2]int{queries * keys, keys}
+	default:
+		return unsupportedf("a mask (input %d) of shape %v beside %d keys", i, m.Shape, keys)
 	}
 	return nil
 }
@@ -213,14 +239,19 @@ func (g *multiHead) edit(row []float32, b, h, i int) int {
 	if a := g.Added; a != nil {
 		addScores(g.c, row, a.rowOfScores(b, h, i))
 	}
-	if m := g.Mask; m != nil && m.rank() == 1 {
-		addToScores(g.c, row[min(max(int(data[int32](m)[b]), 0), len(row)):], g.Filter)
-	} else if m != nil {
-		line := b
-		if m.rank() == 3 {
-			line = b*g.Q.Fresh + i
+	switch m := g.Mask; {
+	case m == nil:
+	case m.rank() == 1:
+		ends := data[int32](m)
+		inside := func(i int) int { return min(max(int(ends[i]), 0), len(row)) }
+		end := inside(b)
+		if len(ends) > g.Batch {
+			start := min(inside(g.Batch+b), end)
+			addToScores(g.c, row[:start], g.Filter)
 		}
-		addToUnseen(g.c, row, data[int32](m)[line*g.Keys():], g.Filter)
+		addToScores(g.c, row[end:], g.Filter)
+	default:
+		addToUnseen(g.c, row, data[int32](m)[g.MaskFirst+b*g.MaskSteps[0]+i*g.MaskSteps[1]:], g.Filter)
 	}
 	return len(row)
 }
@@ -235,6 +266,11 @@ func makeMultiHeadAttention(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	return attends(c, f), nil
+}
+
+// attends makes the attention of a form.
+func attends(c *Invocation, f *MultiHeadForm) Run {
 	g := &multiHead{MultiHeadForm: f, c: c}
 	of := func(v *Projected) (p projected) {
 		p = projected{Projected: v, c: c, batch: f.Batch, heads: f.Heads}
@@ -258,5 +294,5 @@ func makeMultiHeadAttention(c *Invocation) (Run, error) {
 		a.y.at = c.Out[0].At
 		attend(w)
 		return nil
-	}, nil
+	}
 }

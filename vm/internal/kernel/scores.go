@@ -38,7 +38,7 @@ func addToScores(c *Invocation, row []float32, x float32) {
 func addToUnseen(c *Invocation, row []float32, mask []int32, x float32) {
 	for from, to := range c.pieces(len(row)) {
 		for j, seen := range mask[from:to] {
-			if seen == 0 {
+			if seen <= 0 {
 				row[from+j] += x
 			}
 		}
