@@ -3,6 +3,9 @@ package autodiff
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"gorgonia.org/gorgonia"
 
@@ -104,6 +107,13 @@ func (t *tape) analyse(nodes []*graph.Node, outs, wrt []ID) error {
 	for _, id := range outs {
 		t.reached[id] = true
 	}
+	var first func(others string) error // the error of the first node without a rule
+	missing := map[string]bool{}
+	lacks := func(n *graph.Node, id ID) {
+		if missing[n.OpName()] = true; first == nil {
+			first = func(others string) error { return t.noRule(n, id, others) }
+		}
+	}
 	for k := len(nodes) - 1; k >= 0; k-- {
 		n := nodes[k]
 		if !t.outputReached(n) {
@@ -115,17 +125,23 @@ func (t *tape) analyse(nodes []*graph.Node, outs, wrt []ID) error {
 				continue
 			}
 			if r == nil || r.Grad == nil {
-				return t.noRule(n, id)
+				lacks(n, id)
 			}
 			t.reached[id] = true
 		}
 		for _, id := range n.Captures {
 			if floating(id) && t.need[id] {
-				return t.noRule(n, id)
+				lacks(n, id)
 			}
 		}
 	}
-	return nil
+	switch {
+	case first == nil:
+		return nil
+	case len(missing) == 1:
+		return first("")
+	}
+	return first(fmt.Sprintf(" (operators without one on the way to the loss: %s)", strings.Join(slices.Sorted(maps.Keys(missing)), "; ")))
 }
 
 // carries reports whether a gradient may flow through a value: one of floating-point
@@ -135,8 +151,8 @@ func carries(t graph.Type) bool {
 }
 
 // noRule returns the error for a node without a gradient rule between a parameter
-// and the loss.
-func (t *tape) noRule(n *graph.Node, id ID) error {
+// and the loss. others names all operators of such nodes, if there are several.
+func (t *tape) noRule(n *graph.Node, id ID, others string) error {
 	why := whyWithout(n.Domain, n.Op)
 	switch {
 	case n.Domain != "":
@@ -148,7 +164,7 @@ func (t *tape) noRule(n *graph.Node, id ID) error {
 	if why == "" {
 		why = "there is no rule for it"
 	}
-	err := graph.Errorf("operator %s has no gradient: %s: freeze the parameters before it (--freeze)", n.OpName(), why)
+	err := graph.Errorf("operator %s has no gradient: %s: freeze the parameters before it (--freeze)%s", n.OpName(), why, others)
 	err.Tensor = t.g.Tensors[id].Name
 	return err.AtNode(label(n))
 }

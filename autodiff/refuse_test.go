@@ -140,3 +140,28 @@ func TestStepOfAStep(t *testing.T) {
 		t.Errorf("error %v, expected one with %q", err, want)
 	}
 }
+
+// TestRefusedTogether: an error about an operator without a gradient names all of them that stand
+// between parameters and the loss, and those alone.
+func TestRefusedTogether(t *testing.T) {
+	b := graph.NewBuilder("several", 18)
+	b.Import("com.acme", 1)
+	four := graph.TensorOf(graph.Float32, 4)
+	x := b.Input("x", four)
+	w := b.Floats("w", []int64{4}, []float32{1, 2, 3, 4})
+	at := func(op, name string, in ...graph.TensorID) graph.TensorID {
+		id := b.Add(&graph.Node{Domain: "com.acme", Op: op, Inputs: in}, name)[0]
+		b.Declare(id, four)
+		return id
+	}
+	y := b.Node("Mul", "y", at("Far", "far", x), at("Near", "near", at("Middle", "middle", w)))
+	b.Output(b.Node("ReduceSum", "total", y))
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Train(m, Options{Loss: "none:total", Trainable: regexp.MustCompile("^w$")})
+	if want := "operators without one on the way to the loss: Middle, com.acme; Near, com.acme)"; err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Far") {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}

@@ -49,6 +49,7 @@ var families = []family{
 	contribAttentions,
 	classical,
 	optimizers,
+	runtimeTraining,
 	swaps,
 	puts,
 	convGradients,

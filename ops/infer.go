@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
@@ -430,10 +432,11 @@ func (inf *inferrer) dynamic(s *scope, id graph.NodeID, out *graph.Tensor, k int
 		return nil
 	}
 	if !n.Semantics.Known {
-		e := graph.Errorf("output %d of an unknown operator: shape unknown: add it to value_info", k)
+		what := "shape"
 		if out.Type.Kind == graph.KindTensor && out.Type.Ranked && out.Type.Elem == graph.Undefined {
-			e = graph.Errorf("output %d of an unknown operator: element type unknown: add it to value_info", k)
+			what = "element type"
 		}
+		e := graph.Errorf("output %d of an unknown operator: %s unknown: add it to value_info%s", k, what, inf.unknowns(s.g))
 		e.Tensor = out.Name
 		return e
 	}
@@ -446,6 +449,28 @@ func (inf *inferrer) dynamic(s *scope, id graph.NodeID, out *graph.Tensor, k int
 		out.Dynamic = "the shape of what " + labelInPlan(s.g, id) + " makes depends on data"
 	}
 	return nil
+}
+
+// unknowns lists the operators of the main graph, or of the body that is inferred, that this
+// package does not know, with how many nodes have each, so that one run tells all; "" if there is
+// one alone.
+func (inf *inferrer) unknowns(g *graph.Graph) string {
+	counts := map[string]int{}
+	all := 0
+	for _, n := range g.Nodes {
+		if Lookup(n.Domain, n.Op) == nil && inf.function(n) == nil {
+			counts[n.OpName()]++
+			all++
+		}
+	}
+	if all < 2 {
+		return ""
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		list = append(list, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	return fmt.Sprintf(" (unknown operators here, with the number of nodes: %s)", strings.Join(list, "; "))
 }
 
 // labelInPlan is the label of a node in the plan, which is the same however names

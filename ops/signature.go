@@ -35,7 +35,7 @@ onnxmem SwapIn
 `
 
 // signatures holds the content of signatures.txt; it is parsed on first use.
-var signatures = sync.OnceValue(func() map[key]*signature { return parseSignatures(signatureText + ownSignatures) })
+var signatures = sync.OnceValue(func() map[key]*signature { return parseSignatures(signatureText + ownSignatures + trainingSignatures) })
 
 // signature gives the number of inputs and outputs of an operator, which of their
 // element types agree, and the types of its attributes.
