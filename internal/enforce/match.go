@@ -53,8 +53,8 @@ const Tiny = 256
 
 // MatchLarge is Match for the blocks that are not Tiny, as if there were no others: Tiny
 // ones are taken for scratch. It is for runs that Match refuses, and fails if the plan has
-// nothing but Tiny blocks. Nothing that is not Tiny is written over another because of it, since what is
-// written over another is of one size with that.
+// nothing but Tiny blocks. A block and the one that it is written over have one size, so
+// both are compared or neither is.
 func MatchLarge(l *List, run []Recorded) ([]int, error) {
 	large := &List{Random: l.Random, Dynamic: l.Dynamic}
 	var blocks []int // by block of large: that of l

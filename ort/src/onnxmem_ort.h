@@ -45,6 +45,7 @@ struct onnxmem_memory {
 	uint64_t covered;           // runs in the plan of larger shapes
 	uint64_t unplanned;         // blocks of at most 256 bytes that a planned model does not have, from malloc
 	uint64_t held_bytes;        // of the arena: what may have memory now
+	uint64_t left_alone;        // runs that had no arena, since they need little
 	uint64_t given_back;        // how often onnxmem_give_back has given back memory
 };
 
@@ -55,6 +56,11 @@ ONNXMEM_API const char *onnxmem_status(void);
 // memory. With outputs, blocks that outlive a run have a place in the arena, too: for
 // callers that release them before the next run.
 ONNXMEM_API onnxmem_session *onnxmem_session_new(uint32_t plans, int outputs);
+
+// onnxmem_session_small leaves runs alone that need less than so many bytes (0: none): their
+// blocks come from malloc, which has memory that was freed when the session was made. Plans
+// that onnxmem_load has added have an arena in any case.
+ONNXMEM_API void onnxmem_session_small(onnxmem_session *s, uint64_t bytes);
 
 // onnxmem_session_close ends a session. Its blocks stay valid until they are freed.
 ONNXMEM_API void onnxmem_session_close(onnxmem_session *s);

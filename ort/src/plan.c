@@ -281,7 +281,7 @@ struct plan *plan_load(const char *text, uint64_t key, int with_outputs, char *e
 		return NULL;
 	}
 	r.plan->key = key;
-	r.plan->packed = 1;
+	r.plan->packed = r.plan->loaded = 1;
 	if (r.version == 1)
 		r.plan->live_peak_bytes = r.plan->lower_bound_bytes;
 	return r.plan;

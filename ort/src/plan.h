@@ -26,6 +26,7 @@ struct plan {
 	struct trace trace; // the run it was made from; of a table of version 1: no blocks
 	uint64_t hash;      // of that run
 	int packed;         // 0: placed by best fit
+	int loaded;         // it comes from a table
 	int enforced;       // the places are those of a planned model
 	int merged;         // the sizes are the largest of several runs with the same events
 	int dropped;        // the session does not have it any more

@@ -27,7 +27,9 @@ struct run {
 	struct run *outer; // of the same thread: a run may run another session
 	onnxmem_session *session;
 	uint64_t serial, key;
-	struct arena *arena; // NULL: another run of the session has it, or none is needed
+	uint64_t small_bytes; // of live blocks without a plan, outside of the arena
+	int left_alone;       // its plan is small: all blocks come from malloc
+	struct arena *arena;  // NULL: another run of the session has it, or none is needed
 	struct plan *plan;   // NULL: none is known
 	struct walk walk;
 	struct trace trace;
@@ -45,6 +47,7 @@ struct session {
 	struct plan *plans; // the one used last is the first
 	uint32_t plan_limit;
 	int outputs;         // blocks that outlive a run are in the arena, too
+	uint64_t small;      // runs that need less have no arena
 	struct arena *arena; // NULL: none yet
 	struct run *owner;   // the run that uses the arena
 	uint64_t made;       // plans, but for those that were loaded
@@ -244,6 +247,12 @@ onnxmem_session *onnxmem_session_new(uint32_t plans, int outputs) {
 	return s;
 }
 
+void onnxmem_session_small(onnxmem_session *s, uint64_t bytes) {
+	os_acquire(&lock);
+	s->small = bytes;
+	os_release(&lock);
+}
+
 void onnxmem_session_close(onnxmem_session *s) {
 	os_acquire(&lock);
 	session_leave(s);
@@ -298,7 +307,9 @@ void onnxmem_run_begin(onnxmem_session *s, uint64_t key) {
 	s->memory.runs++;
 	if (key)
 		plan_enter(r, plan_of(s, key, 0), 0);
-	if (!s->owner)
+	r->left_alone = r->plan && !r->plan->loaded && needed(s) < s->small;
+	s->memory.left_alone += (uint64_t)r->left_alone;
+	if (!s->owner && !r->left_alone)
 		take_arena(s, r);
 	trim(r);
 	r->next = in_flight;
@@ -541,7 +552,7 @@ void onnxmem_memory_of(onnxmem_session *s, struct onnxmem_memory *m) {
 	os_acquire(&lock);
 	*m = s->memory;
 	if (s->arena) {
-		m->arena_bytes = needed(s);
+		m->arena_bytes = needed(s) < s->small ? 0 : needed(s);
 		m->held_bytes = s->arena->touched;
 		if (m->held_bytes > m->arena_bytes)
 			m->arena_bytes = m->held_bytes;
@@ -605,7 +616,12 @@ static struct range *lie_over(struct run *r, uint32_t under, uint64_t start, uin
 static struct range *find_any(struct run *r, uint64_t size, enum kind *kind) {
 	*kind = RECORDED;
 	r->session->memory.recorded++;
-	return r->arena && size >= SMALL ? host_find(r->arena, size) : NULL;
+	if (!r->arena || size < SMALL)
+		return NULL;
+	if (r->small_bytes + size > r->session->small)
+		return host_find(r->arena, size);
+	r->small_bytes += size;
+	return NULL;
 }
 
 // is_result reports whether a block is a result in the plan of other shapes, and lies outside.
@@ -690,7 +706,7 @@ static struct range *find_followed(struct run *r, uint64_t size, uint32_t number
 // find_place returns the address in the arena of a run's next block, or NULL and what kind
 // of block shall be outside.
 static void *find_place(struct run *r, uint64_t size, uint32_t number, enum kind *kind) {
-	if (!r->plan && number == 0) {
+	if (!r->plan && number == 0 && needed(r->session) >= r->session->small) {
 		if (!r->key)
 			plan_enter(r, plan_like(r), 0);
 		if (!r->plan && !plan_cover(r))
@@ -742,8 +758,10 @@ void *memory_alloc(size_t size) {
 	onnxmem_session *s = r ? r->session : making;
 	if (r) {
 		serial = r->serial;
-		number = trace_alloc(&r->trace, size);
-		bytes = find_place(r, size, number, &kind);
+		if (!r->left_alone) {
+			number = trace_alloc(&r->trace, size);
+			bytes = find_place(r, size, number, &kind);
+		}
 	} else if (s) {
 		kind = WEIGHT;
 	}
@@ -771,15 +789,10 @@ void *memory_reserve(size_t size) {
 	return outside(s, size, s ? WEIGHT : UNKNOWN, 0, NEVER);
 }
 
-// note_end notes in the trace of a run in flight that a block was freed.
-static void note_end(uint64_t run, uint32_t number) {
-	struct run *r = in_flight;
-	while (r && r->serial != run)
-		r = r->next;
-	if (!r)
-		return;
+// note notes in the trace of a run that a block was freed.
+static void note(struct run *r, uint32_t number) {
 	trace_end(&r->trace, number);
-	if (number == NEVER)
+	if (number == NEVER || number >= r->trace.count)
 		return;
 	const struct traced *b = &r->trace.blocks[number];
 	if (r->strict)
@@ -789,6 +802,16 @@ static void note_end(uint64_t run, uint32_t number) {
 	if (r->exact)
 		r->exact = b->planned != NEVER && r->larges == r->plan->blocks[b->planned].end;
 	r->larges++;
+}
+
+// note_end does so if the run is in flight, and returns it.
+static struct run *note_end(uint64_t run, uint32_t number) {
+	struct run *r = in_flight;
+	while (r && r->serial != run)
+		r = r->next;
+	if (r)
+		note(r, number);
+	return r;
 }
 
 void memory_free(void *bytes) {
@@ -811,7 +834,9 @@ void memory_free(void *bytes) {
 		return;
 	}
 	struct block *b = block_of(bytes);
-	note_end(b->run, b->number);
+	struct run *r = note_end(b->run, b->number);
+	if (r && b->kind == RECORDED && b->size >= SMALL && r->small_bytes >= b->size)
+		r->small_bytes -= b->size;
 	if (b->session) {
 		b->session->memory.weights_bytes -= b->kind == WEIGHT ? b->size : 0;
 		b->session->fallback_bytes -= b->kind == FALLBACK ? b->size : 0;

@@ -329,6 +329,24 @@ static void smaller_shapes_have_the_plan_of_larger_ones(void) {
 	onnxmem_session_close(s);
 }
 
+// Runs that need little have no arena, and leave none behind; larger ones of the same session do.
+static void small_runs_are_left_alone(void) {
+	onnxmem_session *s = onnxmem_session_new(4, 0);
+	onnxmem_session_small(s, 4 * MIB);
+	const size_t large[] = {3 * MIB, 2 * MIB, 5 * MIB};
+	for (int i = 0; i < 3; i++)
+		memory_free(chain(s, 1, sizes, N, 1, 1, NULL));
+	struct onnxmem_memory m = memory(s);
+	CHECK(m.left_alone == 2 && m.recorded == N && m.hits == 0 && m.misses == 0 && m.held_bytes == 0 && m.plans == 1);
+	chain(s, 2, large, 3, 0, 1, NULL);
+	CHECK(memory(s).held_bytes >= 7 * MIB); // the first block is below the limit
+	chain(s, 2, large, 3, 0, 1, NULL);
+	chain(s, 1, sizes, N, 0, 1, NULL);
+	m = memory(s);
+	CHECK(m.left_alone == 2 && m.hits == 3 + N - 1 && m.misses == 0 && m.arena_bytes > 5 * MIB);
+	onnxmem_session_close(s);
+}
+
 // However many shapes come in turn, plans end.
 static void plans_are_not_made_for_ever(void) {
 	for (int grows = 0; grows < 2; grows++) {
@@ -892,6 +910,7 @@ int main(int argc, char **argv) {
 	RUN(results_of_runs_without_a_plan);
 	RUN(memory_is_given_back);
 	RUN(smaller_shapes_have_the_plan_of_larger_ones);
+	RUN(small_runs_are_left_alone);
 	RUN(plans_are_not_made_for_ever);
 	RUN(without_a_key_sizes_choose_the_plan);
 	RUN(deviations_fall_back_and_lasting_ones_make_a_plan);

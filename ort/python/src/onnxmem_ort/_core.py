@@ -27,7 +27,7 @@ class Block(NamedTuple):
 class Core:
     """A session of the native library. It is closed with the last reference to it."""
 
-    def __init__(self, plans: int, outputs: bool) -> None:
+    def __init__(self, plans: int, outputs: bool, small: int = 0) -> None:
         #: Whether blocks that outlive a run are in the arena, too.
         self.outputs = outputs
         #: When its memory is to be given back, and whether somebody waits for that.
@@ -40,6 +40,7 @@ class Core:
         self._handle: int = self._library.onnxmem_session_new(plans, int(outputs))
         if not self._handle:
             raise MemoryError("onnxmem_ort: no memory for a session")
+        self._library.onnxmem_session_small(self._handle, small)
         weakref.finalize(self, self._library.onnxmem_session_close, self._handle).atexit = False
 
     @contextmanager

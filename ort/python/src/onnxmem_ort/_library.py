@@ -47,6 +47,7 @@ class Figures(ctypes.Structure):
             "covered",
             "unplanned",
             "held_bytes",
+            "left_alone",
             "given_back",
         )
     ]
@@ -94,6 +95,7 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
     for name, result, arguments in (
         ("onnxmem_status", ctypes.c_char_p, []),
         ("onnxmem_session_new", handle, [u32, ctypes.c_int]),
+        ("onnxmem_session_small", None, [handle, u64]),
         ("onnxmem_session_close", None, [handle]),
         ("onnxmem_making", None, [handle]),
         ("onnxmem_run_begin", None, [handle, u64]),

@@ -46,8 +46,8 @@ class Memory(TypedDict):
     """What a session has taken, in bytes; the counts are those of all runs."""
 
     #: Where the plan used last comes from: "plan", that of the planned model; "record",
-    #: a recorded run; "small", one that needs so little that it is never packed; "off",
-    #: there is no arena.
+    #: a recorded run; "small", one that needs so little that it has no arena; "off", there is
+    #: none.
     mode: Literal["plan", "record", "small", "off"]
     #: The arena: what the plans need, or more where runs without one have taken it.
     arena_bytes: int
@@ -79,6 +79,8 @@ class Memory(TypedDict):
     runs: int
     #: Runs in the plan of larger shapes.
     covered: int
+    #: Runs that had no arena, since they need little.
+    left_alone: int
     plans: int
     #: Plans that nothing is better than, or that the command has packed.
     packed_plans: int
@@ -111,8 +113,9 @@ class _Arena:
     back to the system; 0 is after each run, None never. "auto" is 0 where the options turn
     ONNX Runtime's own arena off (``enable_cpu_mem_arena=False``), and 5 otherwise.
 
-    least_saving: recorded runs are packed by the command only where their first
-    placement takes so many bytes more than what no placement goes below.
+    least_saving: runs that need fewer bytes are left alone, and have their blocks from
+    malloc. Others are packed by the command only where their first placement takes so many
+    bytes more than what no placement goes below.
     """
 
     _core: Core | None = None
@@ -145,7 +148,7 @@ class _Arena:
 
             self._model = Planned(path_or_bytes)
         if arena != "off":
-            core, self._said = _new_core(arena, plans, release_outputs)
+            core, self._said = _new_core(arena, plans, release_outputs, least_saving)
         if core is None:
             _plain["__init__"](self, path_or_bytes, sess_options, providers, *args, **kwargs)
             return
@@ -181,7 +184,7 @@ class _Arena:
             return "off"
         if figures["enforced"]:
             return "plan"
-        return "small" if figures["plans"] and figures["plan_bytes"] < self._least_saving else "record"
+        return "small" if figures["plans"] and figures["plan_bytes"] < self._least_saving and not figures["hits"] else "record"
 
     @property
     def notes(self) -> list[str]:
@@ -192,7 +195,7 @@ class _Arena:
         said = [f"{self._said}: runs are recorded and packed"] if self._said else []
         over, least = f["plan_bytes"] - f["lower_bound_bytes"], _mib(self._least_saving)
         if self._mode(f) == "small":
-            said.append(f"small: runs need {_mib(f['plan_bytes'])}, and packing by the command is left out below {least} (least_saving)")
+            said.append(f"small: runs need {_mib(f['plan_bytes'])}, and below {least} (least_saving) they are left alone: their blocks come from malloc")
         elif f["plans"] and not f["enforced"] and 0 < over < self._least_saving:
             said.append(f"packing by the command is left out: it would save {_mib(over)} at most, less than {least} (least_saving)")
         if f["covered"]:
@@ -308,10 +311,10 @@ class InferenceSession(_Arena, _Base):  # type: ignore[misc]
     __doc__ = _Arena.__doc__
 
 
-def _new_core(arena: Arena, plans: int, outputs: bool) -> tuple[Core | None, str]:
+def _new_core(arena: Arena, plans: int, outputs: bool, small: int) -> tuple[Core | None, str]:
     """Return a session of the library; None and why if "auto" does without."""
     try:
-        return Core(plans, outputs), ""
+        return Core(plans, outputs, small), ""
     except RuntimeError as e:
         if arena != "auto":
             raise
