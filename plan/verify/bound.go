@@ -148,6 +148,30 @@ func (b *bounds) firstOf(set []graph.NodeID, target int64) answer {
 	return b.ofSet(set, b.after, due, b.before, done, target)
 }
 
+// first asks for the least load of the node of a set that runs first or, if that is less than
+// the target, of the set and all nodes that need no other before them: of any set one node
+// runs first, so each bound holds for all orders. The planner has more precedence than the
+// verifier: what it writes over a state in its buffer, it writes after all readers of the
+// state. So its set of all nodes that may begin can lack one.
+func (b *bounds) first(set []graph.NodeID, target int64) answer {
+	a := b.firstOf(set, target)
+	if a.unknown || a.bytes >= target {
+		return a
+	}
+	all := slices.Clone(set)
+	for n := range b.before {
+		if len(b.before[n]) == 0 && !slices.Contains(set, graph.NodeID(n)) {
+			all = append(all, graph.NodeID(n))
+		}
+	}
+	if len(all) > len(set) {
+		if more := b.firstOf(all, target); !more.unknown && more.bytes > a.bytes {
+			return more
+		}
+	}
+	return a
+}
+
 // lastOf asks for the least load of the node of a set that runs last: from a state
 // with all other nodes of the set, and so with all nodes before any of them.
 func (b *bounds) lastOf(set []graph.NodeID, target int64) answer {
@@ -353,7 +377,7 @@ func (b *bounds) cut(id graph.NodeID, matching []option, target int64) (bytes in
 		return 0, false
 	}
 	net := newNetwork(b)
-	bytes = b.base + b.trans[id]
+	bytes = b.base + b.trans[id] + b.elsewhere(id)
 	if !slices.Contains(b.side, done) && !slices.Contains(b.side, free) {
 		bytes += b.idle // it is step 0
 	}
@@ -373,6 +397,38 @@ func (b *bounds) cut(id graph.NodeID, matching []option, target int64) (bytes in
 	}
 	flow, ok := net.maxFlow(target - bytes)
 	return bytes + flow, ok
+}
+
+// elsewhere returns the bytes of what a node writes over a parameter or state in its buffer,
+// where another reader of that has not run in any of the states. Whatever the plan, the node
+// cannot write it there then: it takes as many bytes of the arena or, if a plan writes it over
+// the parameter further back in the buffer, the value between them does, which is live and as
+// large. Not so for the updated value, which stays in any plan, and for what may be written
+// over another parameter, too.
+func (b *bounds) elsewhere(id graph.NodeID) (bytes int64) {
+	n := b.s.g.Nodes[id]
+	for _, u := range b.s.chained {
+		st := &b.s.storages[u.updated]
+		if st.maker != id || st.update {
+			continue
+		}
+		another := slices.ContainsFunc(n.Semantics.Inplace, func(a graph.Alias) bool {
+			if a.In >= len(n.Inputs) || n.Inputs[a.In] < 0 {
+				return false
+			}
+			i := b.s.storageOf[n.Inputs[a.In]]
+			return i != none && i != u.old && b.s.stays(i)
+		})
+		if !another && slices.ContainsFunc(b.s.storages[u.old].readers, func(r graph.NodeID) bool { return r != id && b.side[r] == due }) {
+			bytes += st.bytes
+		}
+	}
+	return bytes
+}
+
+// stays reports whether a storage is in the buffer of a parameter or state.
+func (s *scope) stays(i int32) bool {
+	return s.storages[i].update || slices.ContainsFunc(s.chained, func(u update) bool { return u.old == i || u.updated == i })
 }
 
 // maximal lists the matchings of a node's pairs to which no pair can be added,

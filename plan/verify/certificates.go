@@ -112,7 +112,7 @@ func (v *verifier) prove(s *scope, i int) outcome {
 		a = v.bounds.atNode(set[0], c.ValueBytes)
 		which = fmt.Sprintf("%s proves", s.g.Label(a.node))
 	case plan.CertificateFirst:
-		a = v.bounds.firstOf(set, c.ValueBytes)
+		a = v.bounds.first(set, c.ValueBytes)
 		which = fmt.Sprintf("%s, the first of %s, proves", s.g.Label(a.node), count(len(set), "node"))
 	default:
 		a = v.bounds.lastOf(set, c.ValueBytes)

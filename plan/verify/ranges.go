@@ -735,9 +735,13 @@ func (c *pointChecker) keepResident(s *scope) {
 		if !plan.Stays(c.v.p.Buffers[b].Kind) {
 			continue
 		}
+		before := int32(none)
 		for _, id := range c.layers[0].tensors[b] {
-			if i := s.storageOf[id]; i != none {
-				s.storages[i].resident = true
+			if i := s.storageOf[id]; i != none && i != before {
+				if s.storages[i].resident = true; before != none {
+					s.chained = append(s.chained, update{before, i})
+				}
+				before = i
 			}
 		}
 	}
@@ -761,7 +765,7 @@ func proven(b *bounds, x plan.RangeCertificate, target int64) int64 {
 	case plan.CertificateCut:
 		a = b.atNode(set[0], target)
 	case plan.CertificateFirst:
-		a = b.firstOf(set, target)
+		a = b.first(set, target)
 	case plan.CertificateLast:
 		a = b.lastOf(set, target)
 	}

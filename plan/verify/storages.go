@@ -19,6 +19,7 @@ type scope struct {
 
 	storages  []storage
 	updated   []update // training: storages and their updated values
+	chained   []update // of the buffers of these: a storage, and the one that is written over it
 	storageOf []int32  // by tensor: its storage, or none
 	need      []need   // by node: the workspace of its bodies and its function
 

@@ -168,8 +168,10 @@ func (s *scope) checkUpdate(list []plan.Buffer, k int) bool {
 		s.fault(CodeUpdate, "%s: expected it to end with %q, its updated value, found %q",
 			s.label(list, k), graph.Short(to), graph.Short(s.g.Tensors[last.tensors[0]].Name))
 	}
-	for _, i := range p.storages {
-		s.storages[i].resident = true
+	for j, i := range p.storages {
+		if s.storages[i].resident = true; j > 0 {
+			s.chained = append(s.chained, update{p.storages[j-1], i})
+		}
 	}
 	return true
 }
