@@ -33,7 +33,7 @@ func at(v ...float64) operand { return param(len(v)).of(v...) }
 // rows returns a matrix of float64 parameters.
 func rows(n int, v ...float64) operand { return param(n, len(v)/n).of(v...) }
 
-var inf = math.Inf(1)
+var inf, nan = math.Inf(1), math.NaN()
 
 // number adds a constant.
 func (b *builder) number(v float64) ID {
@@ -141,6 +141,17 @@ var corners = slices.Concat([]corner{
 	{op: "GlobalMaxPool", in: []operand{param(1, 2, 3).of(1, 1, 0, 2, 2, 2)}},
 	{op: "LpPool", in: []operand{param(1, 1, 4).of(0, 0, 3, 4)}, attrs: attrs{"kernel_shape": []int64{2}, "strides": []int64{2}}},
 	{op: "GlobalLpPool", in: []operand{param(1, 2, 2).of(0, 0, 3, 4)}},
+	{op: "Where", in: []operand{flags([]int{3}, 1, 0, 1), at(1, nan, inf), at(nan, 2, 3)}},
+	{op: "Sum", in: []operand{at(0, inf), at(1, 1)}},
+	{op: "Mean", in: []operand{at(0, inf), at(1, 1)}},
+	{op: "Neg", in: []operand{at(0, inf)}},
+	{op: "Sin", in: []operand{at(0, 1e15)}},
+	{op: "Cos", in: []operand{at(0, 1e15)}},
+	{op: "ReduceSum", in: []operand{rows(2, 0, inf, 1, 1), list(1)}},
+	{op: "ReduceMean", in: []operand{rows(2, 0, inf, 1, 1), list(1)}},
+	{op: "ScatterElements", name: "max, ties", in: []operand{at(1, 2, 3), indices([]int{4}, 0, 0, 1, 2), at(1, 1, 2, 0)}, attrs: attrs{"reduction": "max"}},
+	{op: "ScatterElements", name: "mul by 0", in: []operand{at(0, 2, 3), indices([]int{4}, 0, 1, 1, 2), at(2, 0, 3, 0)}, attrs: attrs{"reduction": "mul"}},
+	{op: "MeanVarianceNormalization", in: []operand{rows(2, 1, 1, 3, 5)}, attrs: attrs{"axes": []int64{1}}},
 	{op: "Det", in: []operand{rows(2, 1, 2, 2, 4)}, differs: "PyTorch multiplies the inverse by the determinant, which is 0; the gradient is the matrix of cofactors"},
 }, gridCorners(), composedCorners)
 
@@ -217,6 +228,13 @@ var composedCorners = []corner{
 	{name: "power of a constant exponent 1", in: []operand{at(0, 1, -2)}, build: func(b *builder, x []ID) ID { return b.do("Pow", nil, x[0], b.number(1)) }},
 	{name: "power of a constant exponent 1.5", in: []operand{at(0, 1, 4)}, build: func(b *builder, x []ID) ID { return b.do("Pow", nil, x[0], b.number(1.5)) }},
 	{name: "power of a constant exponent -1", in: []operand{at(1, -2, inf)}, build: func(b *builder, x []ID) ID { return b.do("Pow", nil, x[0], b.number(-1)) }},
+	{name: "CDist of equal rows", in: []operand{rows(2, 1, 2, 3, 4), rows(2, 1, 2, 0, 0)}, build: func(b *builder, x []ID) ID {
+		return b.node("com.microsoft", "CDist", attrs{"metric": "euclidean"}, x, "distances")[0]
+	}},
+	{name: "FastGelu", in: []operand{at(-40, 0, 40)}, build: func(b *builder, x []ID) ID { return b.node("com.microsoft", "FastGelu", nil, x, "gelu")[0] }},
+	{name: "QuickGelu", in: []operand{at(-1000, 0, 1000)}, build: func(b *builder, x []ID) ID {
+		return b.node("com.microsoft", "QuickGelu", attrs{"alpha": 1.0}, x, "gelu")[0]
+	}},
 	{name: "TopK of equal elements", differs: "the operator takes the first of equal elements, PyTorch's function some of them", in: []operand{at(1, 1, 1, 0)}, build: func(b *builder, x []ID) ID {
 		return b.node("", "TopK", nil, []ID{x[0], b.axes(2)}, "top", "")[0]
 	}},
@@ -453,6 +471,23 @@ func TestCorners(t *testing.T) {
 				t.Errorf("the gradients are PyTorch's, though a reason says that they differ: %s", c.differs)
 			}
 		})
+	}
+}
+
+// TestCornersAreCovered: each rule of a family whose formulas may have corners has a case,
+// or is linear, or gives nothing.
+func TestCornersAreCovered(t *testing.T) {
+	linear := []string{"Add", "Sub", "Dropout", "AveragePool", "GlobalAveragePool", "MaxUnpool", "Compress", "TopK"}
+	had := map[string]bool{}
+	for _, c := range corners {
+		had[c.op] = true
+	}
+	for _, f := range [][]Rule{elementwiseRules, activationRules, compareRules, poolRules, normRules, softmaxRules, reduceRules, cumulateRules, lossRules, selectRules} {
+		for _, r := range f {
+			if !had[r.Op] && r.Grad != nil && !slices.Contains(linear, r.Op) && r.Op != "SimplifiedLayerNormalization" { // that of RMSNormalization
+				t.Errorf("no corner of %s", r.Op)
+			}
+		}
 	}
 }
 
