@@ -74,7 +74,7 @@ SWEEPS := ^Test(AgainstTheOptimum|BatchIsKilled|Core|SecondOpinion|CompactSlices
 
 .PHONY: sweeps
 sweeps: ## run the tests that make test leaves out, or does in part, since each takes seconds
-	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 ONNXMEM_SWEEPS=1 go test -vet=off -json -run '$(SWEEPS)' ./vm ./plan/verify ./internal/wheels ./bench/gpu ./passes ./schedule ./schedule/budget ./report ./cmd/onnxmem ./ort ./vm/internal/gpu ./autodiff | go run ./internal/testreport
+	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 ONNXMEM_SWEEPS=1 go test -vet=off -json -run '$(SWEEPS)' ./vm ./plan/verify ./internal/wheels ./bench/gpu ./passes ./schedule ./schedule/budget ./report ./cmd/onnxmem ./ort ./vm/internal/gpu ./autodiff ./internal/trial | go run ./internal/testreport
 
 # The kit's largest size, with the sources beside it: what may travel to a lent machine.
 KIT_BYTES := 67108864

@@ -66,7 +66,7 @@ func (t *Trial) peak(n *randmodel.Network) int64 {
 	if err != nil {
 		return 1024
 	}
-	r, err := passes.Optimize(context.Background(), m, passes.Options{Dims: n.Dims, Effort: schedule.EffortFast})
+	r, err := passes.Optimize(context.Background(), m, passes.Options{Dims: n.Dims, Effort: schedule.EffortFast, NoVerify: true})
 	if err != nil {
 		return 1024
 	}
@@ -139,6 +139,7 @@ func (t *Trial) Try(ctx context.Context) (r *Result) {
 	if err != nil {
 		return set(Refused, err)
 	}
+	opt.NoVerify = true // else a faulty plan is replaced by one of fewer features
 	made, err := passes.Optimize(ctx, source, opt)
 	if err != nil {
 		return set(refusal(err), err)
@@ -287,7 +288,7 @@ func (t *Trial) plain(ctx context.Context, f *flags, opt passes.Options, at map[
 	if err != nil {
 		return nil, false, err
 	}
-	plain := passes.Options{Dims: maps.Clone(opt.Dims), Train: opt.Train, Fold: passes.FoldOff, Aliases: passes.AliasesOff, Effort: schedule.EffortFast, NoInplace: true, NoViews: true}
+	plain := passes.Options{Dims: maps.Clone(opt.Dims), Train: opt.Train, Fold: passes.FoldOff, Aliases: passes.AliasesOff, Effort: schedule.EffortFast, NoInplace: true, NoViews: true, NoVerify: true}
 	if plain.Dims == nil {
 		plain.Dims = map[string]int64{}
 	}
