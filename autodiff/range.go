@@ -75,6 +75,9 @@ type ranger struct {
 	refused []int                // points that the model does not take, ascending
 	axes    map[axis]*polynomial // of graph inputs, where the length differs between points
 
+	// varying are the axes of inputs and outputs of bodies whose length differs between points.
+	varying map[*graph.Tensor][]int
+
 	made  map[string]ID // nodes that open emits, by what they compute
 	sizes map[string]ID // the lengths of dimensions
 }
@@ -167,11 +170,13 @@ func (r *ranger) fit() error {
 	}
 	values := map[use][]*graph.Data{}
 	sizes := map[axis][]int64{}
+	r.varying = map[*graph.Tensor][]int{}
 	for i, p := range points {
 		found, inputs, err := r.differences(steps[p], p)
 		if err != nil {
 			return err
 		}
+		r.noteVarying(steps[p])
 		for u, d := range found {
 			if values[u] == nil {
 				values[u] = slices.Repeat([]*graph.Data{r.data(u)}, len(points))
@@ -633,6 +638,14 @@ func (r *ranger) declare() error {
 		if t := g.Tensors[id]; t.Declared != nil && t.Type.Exact() && !t.Input {
 			t.Declared.Type.Shape = slices.Clone(t.Type.Shape)
 		}
+	}
+	for t, axes := range r.varying {
+		d := &graph.Declared{Type: t.Declared.Type, Symbols: slices.Clone(t.Declared.Symbols)}
+		d.Type.Shape = slices.Clone(t.Declared.Type.Shape)
+		for _, a := range axes {
+			d.Type.Shape[a] = graph.Unknown
+		}
+		t.Declared = d
 	}
 	return nil
 }

@@ -28,6 +28,31 @@ func nestedGraphs(g *graph.Graph) []nested {
 	return list
 }
 
+// noteVarying notes the declared lengths of inputs and outputs of bodies that differ from
+// those of the step s, which has the same bodies: other runtimes believe what is declared.
+func (r *ranger) noteVarying(s *Step) {
+	for k, n := range nestedGraphs(s.Model.Graph) {
+		if k == 0 {
+			continue
+		}
+		own := r.graphs[k].g
+		for _, lists := range [][2][]ID{{own.Inputs, n.g.Inputs}, {own.Outputs, n.g.Outputs}} {
+			for i, id := range lists[0] {
+				a, b := own.Tensors[id], n.g.Tensors[lists[1][i]]
+				if a.Declared == nil || b.Declared == nil {
+					continue
+				}
+				x, y := a.Declared.Type.Shape, b.Declared.Type.Shape
+				for axis := range min(len(x), len(y)) {
+					if x[axis] != y[axis] && !slices.Contains(r.varying[a], axis) {
+						r.varying[a] = append(r.varying[a], axis)
+					}
+				}
+			}
+		}
+	}
+}
+
 // heldBy returns the constant that a tensor of graph k is, or captures; nil if it is none.
 func heldBy(list []nested, k int, t ID) *graph.Data {
 	for t != graph.None {
