@@ -194,7 +194,7 @@ func TestAttentionAtTheEdge(t *testing.T) {
 
 		{doc: "lengths as a mask", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{1}, 1))},
 		{doc: "a mask of no axis", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{}, 1)), want: "no kernel for a mask (input 3) of shape []"},
-		{doc: "marks of other keys", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{1, 2}, 1, 1)), want: "no kernel for a mask (input 3) of shape [1 2]"},
+		{doc: "marks of other keys", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{1, 3}, 1, 1, 1)), want: "no kernel for a mask (input 3) of shape [1 3]"},
 
 		{doc: "keys of which none is seen", op: "com.microsoft.MultiHeadAttention", attrs: attrs(one), in: []vm.Value{token(1), token(2), token(7), absent, int32s([]int{1}, -5)}, gives: []float64{7}},
 		{doc: "a mask of another length", op: "com.microsoft.MultiHeadAttention", attrs: attrs(one), in: []vm.Value{token(1), token(2), token(7), absent, int32s([]int{1, 2}, 1, 1)}, want: "no kernel for a mask (input 4) of shape [1 2] beside 1 keys"},
