@@ -77,6 +77,11 @@ func (s *trainer) expandNode(n *graph.Node, f func(c *Backward) []ID) {
 		s.recordRoles(n)
 	}
 	made := f(&Backward{emitter: s.emitter, Node: n})
+	if recurrent(n) {
+		for _, m := range s.g.Nodes[first:] {
+			s.inner[m] = true
+		}
+	}
 	s.scope = ""
 	if s.err != nil {
 		return

@@ -119,7 +119,7 @@ const minOpset = 18
 func Train(m *graph.Model, opt Options) (step *Step, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	err = retryIfMerged(func(salt int) error {
-		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, given: map[ID]bool{}, expanded: map[ID]role{}, scale: graph.None, unscale: graph.None, due: graph.None, updating: graph.None, factors: map[[3]float64]ID{}}
+		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, given: map[ID]bool{}, inner: map[*graph.Node]bool{}, expanded: map[ID]role{}, scale: graph.None, unscale: graph.None, due: graph.None, updating: graph.None, factors: map[[3]float64]ID{}}
 		var err error
 		step, err = s.run(salt)
 		return err
@@ -158,8 +158,10 @@ type trainer struct {
 	loss       ID
 	labelsName string      // of the loss that is being added
 	given      map[ID]bool // inputs for labels
-	unnamed    map[ID]bool // set after backward: outputs of nodes that may still be renamed
-	stepped    ID          // the number of the step, float64
+	files      *constant.Files
+	inner      map[*graph.Node]bool // nodes that recurrent nodes became
+	unnamed    map[ID]bool          // set after backward: outputs of nodes that may still be renamed
+	stepped    ID                   // the number of the step, float64
 }
 
 // update is a resident tensor and its updated value.

@@ -2,14 +2,14 @@ package autodiff
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
-	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/ops"
 )
 
@@ -28,11 +28,20 @@ func (s *trainer) recordRoles(n *graph.Node) {
 	weights, biases := parameters(n)
 	for i, t := range n.Inputs {
 		if t == graph.None || !slices.Contains(weights, i) {
+			if t != graph.None && recurrent(n) && i > 0 {
+				s.expanded[t] = role{kind: kindState, flat: true}
+			}
 			continue
 		}
 		was, known := s.expanded[t]
 		s.expanded[t] = role{kind: ops.Lookup(n.Domain, n.Op).Kind(i), flat: slices.Contains(biases, i) && (was.flat || !known)}
 	}
+}
+
+// recurrent reports whether a node is an RNN, or of its kin.
+func recurrent(n *graph.Node) bool {
+	op := ops.Lookup(n.Domain, n.Op)
+	return op != nil && slices.Contains(op.Kinds, kindRecurrent)
 }
 
 // role says as what a tensor is read.
@@ -53,71 +62,22 @@ const (
 	kindTable      = "table"
 	kindSparse     = "sparse"
 	kindStatistics = "statistics"
+	kindBuffer     = "buffer"
 	kindOther      = "other"
 )
 
-// exportersOwn matches names that exporters give to constants.
-var exportersOwn = regexp.MustCompile(`^(val_\d+|_to_copy(_\d+)?|onnx::(Add|Mul|Concat|Expand|Slice)_\d+|.*Constant.*)$`)
-
-// rotary matches the name of the frequencies of rotary embeddings, which PyTorch
-// modules compute and store as buffers.
-var rotary = regexp.MustCompile(`(^|[./])inv_freq$`)
-
-// buffers matches names of masks and sine tables, for tensors whose values are
-// not in the file.
-var buffers = regexp.MustCompile(`(^|[./_])(mask|pe)$`)
-
-// maskValue is larger than any weight: an added initializer with an element of
-// this magnitude is a mask.
-const maskValue = 1e4
-
-// maskElements is the largest number of elements that are examined.
-const maskElements = 1 << 24
-
-// computed judges by its values why a tensor that is added, multiplied or
-// concatenated is not a weight; no reason if it may be one. Causal masks are often
-// initializers of zeros and -1e9, or of zeros and ones; positions may be sines
-// and cosines, whose first row is sin 0 and cos 0.
-func (s *trainer) computed(id ID) reason {
-	d := s.g.Tensors[id].Data
-	if d == nil {
-		return reason{}
-	}
-	values, ok := d.Reals(maskElements)
-	if !ok && buffers.MatchString(s.g.Tensors[id].Name) {
-		return reason{kindTable, "its values are not in the file, and its name is typical of a mask or a table"}
-	}
-	row := 0
-	if n := len(d.Dims); n > 0 && d.Dims[n-1] < int64(len(values)) {
-		row = int(d.Dims[n-1])
-	}
-	zeros, ones, first, most := 0, 0, 0, 0.0
-	for i, v := range values {
-		switch most = max(most, math.Abs(v)); {
-		case !(math.Abs(v) < maskValue):
-			return reason{kindMask, "it is a mask: some of its elements are 10,000 or more, or not finite"}
-		case v == 0:
-			zeros++
-		case v == 1:
-			ones++
-		}
-		if i < row {
-			first = zeros + ones
-		}
-	}
-	binary := zeros+ones == len(values)
-	switch {
-	case len(d.Dims) > 1 && binary && zeros > 0 && ones > 0:
-		return reason{kindMask, "it is a mask: its elements are 0 and 1"}
-	case row > 1 && !binary && first == row && most <= 1 && most > 0.9:
-		return reason{kindTable, "it is a table of sines and cosines: its first row is exactly 0 and 1"}
-	}
-	return reason{}
-}
+// Kinds of parameters that are treated in a way of their own (ops.Op.Kinds).
+const (
+	kindNormalization = "normalization"
+	kindRecurrent     = "recurrent"
+	kindState         = "state" // the first state of a recurrent node
+)
 
 // selectParameters chooses the initializers to train.
-func (s *trainer) selectParameters() error {
+func (s *trainer) selectParameters() (err error) {
 	s.g.Link()
+	s.files = constant.NewFiles(s.source)
+	defer func() { err = errors.Join(err, s.files.Close()) }()
 	reaches := s.reachesLoss()
 	trained, left := counts{}, counts{}
 	for id, t := range s.g.Tensors {
@@ -139,7 +99,7 @@ func (s *trainer) selectParameters() error {
 			continue
 		}
 		r := s.role(id, id)
-		why := r.no
+		why, told := r.no, s.told(id)
 		switch {
 		case t.Data.Sparse != nil:
 			why = reason{kindSparse, "it is sparse"}
@@ -149,8 +109,14 @@ func (s *trainer) selectParameters() error {
 			return e
 		case !reaches[id]:
 			continue
-		case asked:
+		case asked, t.Origin == graph.OriginParameter:
 			why = reason{}
+		case told.kind != "":
+			why = told
+		case s.authored(t.Name), r.kind == "" && r.no.kind == kindOther && s.computed(id):
+			if why = s.fixed(id); why.kind == "" && r.no.kind == kindMask {
+				why = r.no
+			}
 		case r.kind != "" && !scalar:
 			why = reason{}
 		case elements(t.Data.Dims) == 1:
@@ -245,12 +211,16 @@ func (s *trainer) role(id, root ID) role {
 	if r, expanded := s.expanded[id]; expanded {
 		is = r
 	}
-	name := s.g.Tensors[root].Name
-	if rotary.MatchString(name) {
-		return role{no: reason{kindTable, "its name is typical of the frequencies of rotary embeddings"}}
+	if is.kind == kindState {
+		if is.kind = kindRecurrent; s.filled(root) {
+			is = role{flat: true, no: reason{kindConstant, "it is the first state of a recurrent node, and its elements are equal"}}
+		}
 	}
 	for _, k := range s.g.Tensors[id].Readers {
 		n := s.g.Nodes[k]
+		if s.inner[n] {
+			continue
+		}
 		_, biases := parameters(n)
 		rule := LookupRule(n.Domain, n.Op)
 		for i, t := range n.Inputs {
@@ -270,6 +240,8 @@ func (s *trainer) role(id, root ID) role {
 				continue
 			case kind == "":
 				why = reason{kindOther, "read as input " + fmt.Sprint(i) + " of " + n.OpName()}
+			default:
+				why = s.constantWeight(kind, root)
 			}
 			if why.kind != "" {
 				is.also(role{flat: true, no: why})
@@ -305,19 +277,6 @@ func (s *trainer) kind(n *graph.Node, i int) string {
 		return "token"
 	}
 	return ""
-}
-
-// constantFor judges why an operand of Add, Mul or Concat is a constant; no reason if it
-// may be a weight.
-func (s *trainer) constantFor(n *graph.Node, i int, root ID) reason {
-	t := s.g.Tensors[root]
-	if t.Data != nil && elements(t.Data.Dims) == 1 && !s.biasOfOne(n, i) {
-		return reason{kindLiteral, "it is a number"}
-	}
-	if exportersOwn.MatchString(t.Name) {
-		return reason{kindConstant, "its name is one that exporters give to constants"}
-	}
-	return s.computed(root)
 }
 
 // biasOfOne reports whether a node adds one number to a product or convolution of one

@@ -62,7 +62,8 @@ func TestWhatIsTrainedByDefault(t *testing.T) {
 		trained bool
 	}{
 		{"a class token", operand{shape: []int{1, 1, width}}, "class_token", classToken, true},
-		{"a class token that an exporter named", operand{shape: []int{1, 1, width}}, "val_3", classToken, false},
+		{"a class token that an exporter computed", operand{shape: []int{1, 1, width}}, "val_3", classToken, true},
+		{"ones that an exporter made", operand{shape: []int{1, 1, width}, reals: []float64{1, 1, 1, 1}}, "val_3", classToken, false},
 		{"a table of positions, cut", operand{shape: []int{1, places, width}}, "positions", positions, true},
 		{"positions that start at zero", operand{shape: []int{1, places, width}, reals: make([]float64, places*width)}, "positions", positions, true},
 		{"sines", operand{shape: []int{1, places, width}, reals: sines}, "pe", positions, false},

@@ -73,6 +73,7 @@ func (s *trainer) untie() (err error) {
 	for id, root := range slices.Clone(s.g.Tensors) {
 		if root.Data != nil && root.Type.Elem.Floating() && len(root.Type.Shape) > 0 && root.Data.Sparse == nil {
 			s.separateStatistics(ID(id))
+			s.separateFills(files, ID(id))
 			s.separate(files, ID(id))
 		}
 	}
@@ -129,6 +130,36 @@ func (s *trainer) separateStatistics(root ID) {
 			s.step.Warnings = append(s.step.Warnings, fmt.Sprintf("running statistics %s belong to several nodes: %s is a copy that is trained separately", name, s.name(c)))
 		}
 	}
+}
+
+// separateFills gives a tensor of their own to the scales of ones and the biases of zeros
+// with which exporters write GroupNormalization, an InstanceNormalization between Reshapes, if
+// an exporter merged them with a parameter whose first elements are the same.
+func (s *trainer) separateFills(files *constant.Files, root ID) {
+	var fills []site
+	list := s.sites(root)
+	for _, r := range list {
+		if s.fills(r) {
+			fills = append(fills, r)
+		}
+	}
+	if len(fills) == 0 || len(fills) == len(list) || !s.equal(files, root) {
+		return
+	}
+	name := s.name(root)
+	c := s.own(root, fills)
+	s.g.Tensors[c].Origin = graph.OriginConstant
+	s.step.Warnings = append(s.step.Warnings, fmt.Sprintf("%s is a parameter, and the scale or bias by which an exporter writes GroupNormalization: %s is a copy for the latter, and constant", name, s.name(c)))
+}
+
+// fills reports whether a site is the scale or bias of an InstanceNormalization between
+// Reshapes.
+func (s *trainer) fills(r site) bool {
+	if r.node.Op != "InstanceNormalization" || r.node.Domain != "" || r.input == 0 {
+		return false
+	}
+	reshapes := func(k graph.NodeID) bool { return k >= 0 && s.g.Nodes[k].Op == "Reshape" }
+	return reshapes(s.g.Tensors[r.node.Inputs[0]].Maker) && len(s.g.Tensors[r.node.Outputs[0]].Readers) == 1 && reshapes(s.g.Tensors[r.node.Outputs[0]].Readers[0])
 }
 
 // name is the name of a tensor, for messages.

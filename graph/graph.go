@@ -265,6 +265,10 @@ type Tensor struct {
 	// input, so that a caller may give other elements (since IR version 4).
 	Overridable bool
 
+	// Origin is what the exporter says about an initializer, in the metadata of its value_info
+	// and of the graph.
+	Origin Origin
+
 	Declared *Declared // the declared type (input, output, value_info), nil if there is none
 
 	// Type is the inferred type; the zero Type if it is not known.
@@ -277,6 +281,17 @@ type Tensor struct {
 	Bytes   int64
 	Bounded bool
 }
+
+// Origin says what a tensor was in the module from which a file was exported.
+type Origin uint8
+
+// The origins of initializers.
+const (
+	OriginUnknown   Origin = iota // the file does not say
+	OriginParameter               // a parameter, or computed from parameters
+	OriginBuffer                  // a buffer, such as running statistics or a table of sines, or computed from buffers
+	OriginConstant                // a constant of the module's or the exporter's own
+)
 
 // Initializer reports whether the file has the tensor's elements.
 func (t *Tensor) Initializer() bool { return t.Data != nil }

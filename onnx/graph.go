@@ -66,6 +66,7 @@ func (s *scope) define(name string) graph.TensorID {
 type graphParts struct {
 	nodes, initializers, sparse    []graph.Span
 	inputs, outputs, values        []valueInfo
+	signature                      string
 	functionInputs, functionOutput []string
 }
 
@@ -101,6 +102,8 @@ func (r *reader) graph(at graph.Span, outer *scope) (*graph.Graph, error) {
 			}
 			list := map[protowire.Number]*[]valueInfo{11: &p.inputs, 12: &p.outputs, 13: &p.values}[f.num]
 			*list = append(*list, v)
+		case 16:
+			p.signature += r.signature(f)
 		}
 		return nil
 	})
@@ -136,6 +139,7 @@ func (r *reader) fill(s *scope, p *graphParts) error {
 			return err
 		}
 	}
+	s.setOrigins(p)
 	for _, b := range s.bodies {
 		if err := r.body(s, b); err != nil {
 			return err

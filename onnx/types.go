@@ -16,6 +16,7 @@ type valueInfo struct {
 	name     string
 	declared *graph.Declared // nil if it has no type
 	at       int64
+	origin   origin
 }
 
 func (r *reader) valueInfo(s graph.Span) (valueInfo, error) {
@@ -36,6 +37,8 @@ func (r *reader) valueInfo(s graph.Span) (valueInfo, error) {
 			var err error
 			v.declared, err = r.typeProto(f.payload, 0)
 			return err
+		case 4:
+			r.origin(f, &v.origin)
 		}
 		return nil
 	})
