@@ -41,6 +41,8 @@ var operators = regexp.MustCompile(`^_?(add|mul|sub|div|neg|exp|log|sqrt|rsqrt|p
 // does; no reason if neither does.
 func (s *trainer) told(id ID) reason {
 	switch t := s.g.Tensors[id]; {
+	case t.Origin == graph.OriginConstant && elements(t.Data.Dims) == 1:
+		return reason{kindLiteral, "it is a number"}
 	case t.Origin == graph.OriginBuffer:
 		return reason{kindBuffer, "the exporter says that it is a buffer"}
 	case t.Origin == graph.OriginConstant:
@@ -101,8 +103,16 @@ func (s *trainer) formula(root ID) reason {
 // constantFor judges why an operand of Add, Mul or Concat is a constant; no reason if it
 // may be a weight.
 func (s *trainer) constantFor(n *graph.Node, i int, root ID) reason {
+	if elements(s.g.Tensors[root].Data.Dims) == 1 && s.biasOfOne(n, i) {
+		return reason{}
+	}
+	return s.constantOperand(root, s.scalesNormalized(n, i))
+}
+
+// constantOperand is constantFor without the node; scales: the other operand is normalized.
+func (s *trainer) constantOperand(root ID, scales bool) reason {
 	t := s.g.Tensors[root]
-	if elements(t.Data.Dims) == 1 && !s.biasOfOne(n, i) {
+	if elements(t.Data.Dims) == 1 {
 		return reason{kindLiteral, "it is a number"}
 	}
 	c, there := s.contents(root)
@@ -115,7 +125,7 @@ func (s *trainer) constantFor(n *graph.Node, i int, root ID) reason {
 		return reason{kindTable, "its elements are not in the file, and its name is typical of a mask or a table"}
 	case !there:
 		return reason{}
-	case own && c.uniform() && !s.scalesNormalized(n, i):
+	case own && c.uniform() && !scales:
 		return reason{kindConstant, "an exporter named it, and its elements are equal"}
 	}
 	if text := c.mask(); text != "" {
@@ -134,10 +144,17 @@ func (s *trainer) constantWeight(kind string, root ID) reason {
 	if kind == kindNormalization && exportersOwn.MatchString(t.Name) && s.filled(root) {
 		return reason{kindConstant, "an exporter named it, and its elements are equal: the scale or bias of a normalization that has none"}
 	}
-	if c, ok := s.contents(root); ok && kind == "convolution" && c.repeats() {
-		return reason{kindBuffer, "it is a filter: the same for each channel"}
+	why := s.formula(root)
+	if kind != kindConvolution {
+		return why
 	}
-	return s.formula(root)
+	if c, ok := s.contents(root); ok && c.repeats() {
+		return reason{kindFilter, "it is a filter: the same for each channel"}
+	}
+	if why.kind != "" { // a module may hold it as a parameter that it freezes, as the integral of YOLO's boxes
+		why = reason{kindFilter, "it is a filter that a formula gives"}
+	}
+	return why
 }
 
 // filled reports whether all elements are equal, of one that no author of a PyTorch module

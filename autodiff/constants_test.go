@@ -280,9 +280,77 @@ func TestFilters(t *testing.T) {
 		b := newBuilder(c.name, 18)
 		h := b.op("h", "Conv", nil, b.input("x", b.real(2, 3, 4, 4)), b.weights("w", 4, 3, 1, 1))
 		v := b.initializer("kernel", b.value(operand{elem: graph.Float32, shape: []int{4, 1, 3, 3}, reals: c.v}))
+		b.m.Graph.Tensors[v].Origin = graph.OriginParameter // which its author may have frozen
 		step := train(t, b.finish(b.op("y", "Conv", attrs{"group": 4}, h, v)), Options{Loss: "mse"})
 		if got := slices.Contains(step.Parameters, "kernel"); got != c.trained {
 			t.Errorf("%s: trained: %v, expected %v", c.name, got, c.trained)
 		}
+	}
+}
+
+// TestTwins: a weight and its transpose, which an exporter computed, are named.
+func TestTwins(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		head []float64
+		want string
+	}{
+		{"transposed", []float64{1, 4, 2, 5, 3, 6}, "val_7 is words.weight transposed: an exporter wrote one parameter twice"},
+		{"another", []float64{1, 4, 2, 5, 3, 7}, ""},
+	} {
+		b := newBuilder(c.name, 18)
+		words := b.initializer("words.weight", b.value(operand{elem: graph.Float32, shape: []int{2, 3}, reals: []float64{1, 2, 3, 4, 5, 6}}))
+		head := b.initializer("val_7", b.value(operand{elem: graph.Float32, shape: []int{3, 2}, reals: c.head}))
+		h := b.op("h", "Gather", nil, words, b.input("ids", reference.Ints([]int{4}, 0, 1, 1, 0)))
+		step := train(t, b.finish(b.op("y", "MatMul", nil, h, head)), Options{Loss: "mse"})
+		if got := strings.Join(step.Warnings, "\n"); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: warnings %q, expected %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestParametersInBodies: weights that the body of a Scan captures are trained, and its
+// constants are not.
+func TestParametersInBodies(t *testing.T) {
+	b := newBuilder("captured", 18)
+	b.m.Producer = "tf2onnx"
+	w := b.weights("cell.w", 3, 3)
+	bias := b.weights("cell.b", 3)
+	ones := b.initializer("val_3", b.value(operand{elem: graph.Float32, shape: []int{3}, reals: []float64{1, 1, 1}}))
+	half := b.initializer("half", b.value(operand{elem: graph.Float32, shape: []int{}, reals: []float64{0.5}}))
+	body := &graph.Graph{Name: "body"}
+	names := []string{"h", "x", "w", "b", "ones", "half", "p", "q", "r", "next", "out"}
+	ids := map[string]ID{}
+	for _, name := range names {
+		ids[name] = body.NewTensor(name)
+	}
+	node := func(op, a, c, out string) {
+		in := []ID{ids[a]}
+		if c != "" {
+			in = append(in, ids[c])
+		}
+		body.Nodes = append(body.Nodes, &graph.Node{Op: op, Inputs: in, Outputs: []ID{ids[out]}})
+	}
+	node("MatMul", "h", "w", "p")
+	node("Add", "p", "b", "q")
+	node("Mul", "q", "ones", "r")
+	node("Mul", "r", "half", "next")
+	node("Add", "next", "x", "out")
+	body.Inputs, body.Outputs = []ID{ids["h"], ids["x"]}, []ID{ids["next"], ids["out"]}
+	for inner, outer := range map[string]ID{"w": w, "b": bias, "ones": ones, "half": half} {
+		body.Captures = append(body.Captures, graph.Capture{Inner: ids[inner], Outer: outer})
+		body.Tensors[ids[inner]].Capture = true
+	}
+	slices.SortFunc(body.Captures, func(a, b graph.Capture) int { return int(a.Inner - b.Inner) })
+	body.Link()
+	h := b.op("h0", "MatMul", nil, b.input("x", b.real(2, 3)), b.weights("in.w", 3, 3))
+	steps := b.input("steps", b.real(4, 2, 3))
+	y := b.node("", "Scan", attrs{"num_scan_inputs": 1}, []ID{h, steps}, "last", "all")
+	scan := b.m.Graph.Nodes[len(b.m.Graph.Nodes)-1]
+	scan.Attrs = append(scan.Attrs, &graph.Attr{Name: "body", Type: graph.AttrGraph, Graph: body})
+	scan.SetCaptures()
+	step := train(t, b.finish(y[1]), Options{Loss: "mse"})
+	if want := []string{"cell.w", "cell.b", "in.w"}; !sameSet(step.Parameters, want) {
+		t.Errorf("trains %v, expected %v; left out %v", step.Parameters, want, step.LeftOut)
 	}
 }

@@ -63,11 +63,13 @@ const (
 	kindSparse     = "sparse"
 	kindStatistics = "statistics"
 	kindBuffer     = "buffer"
+	kindFilter     = "filter"
 	kindOther      = "other"
 )
 
 // Kinds of parameters that are treated in a way of their own (ops.Op.Kinds).
 const (
+	kindConvolution   = "convolution"
 	kindNormalization = "normalization"
 	kindRecurrent     = "recurrent"
 	kindState         = "state" // the first state of a recurrent node
@@ -109,7 +111,7 @@ func (s *trainer) selectParameters() (err error) {
 			return e
 		case !reaches[id]:
 			continue
-		case asked, t.Origin == graph.OriginParameter:
+		case asked, t.Origin == graph.OriginParameter && (r.kind != "" || r.no.kind != kindFilter):
 			why = reason{}
 		case told.kind != "":
 			why = told
@@ -144,6 +146,7 @@ func (s *trainer) selectParameters() (err error) {
 		s.parameters = append(s.parameters, id)
 	}
 	s.step.Trained, s.step.NotTrained = trained.list(), left.list()
+	s.warnTwins()
 	if len(s.parameters) == 0 {
 		return graph.Errorf("no parameter to train: expected floating-point initializers that the loss depends on (--trainable)")
 	}
@@ -221,6 +224,7 @@ func (s *trainer) role(id, root ID) role {
 		if s.inner[n] {
 			continue
 		}
+		s.roleInBodies(n, id, root, &is)
 		_, biases := parameters(n)
 		rule := LookupRule(n.Domain, n.Op)
 		for i, t := range n.Inputs {
@@ -252,6 +256,61 @@ func (s *trainer) role(id, root ID) role {
 	}
 	is.flat = is.flat && is.kind != ""
 	return is
+}
+
+// roleInBodies adds what the bodies of a node take a tensor for that they capture.
+func (s *trainer) roleInBodies(n *graph.Node, id, root ID, is *role) {
+	for _, a := range n.Attrs {
+		for _, body := range a.All() {
+			for _, c := range body.Captures {
+				if c.Outer == id {
+					s.roleInBody(body, c.Inner, root, is)
+				}
+			}
+		}
+	}
+}
+
+// roleInBody is role within a body, where constants are judged by their names and elements.
+func (s *trainer) roleInBody(g *graph.Graph, id, root ID, is *role) {
+	for _, n := range g.Nodes {
+		for _, a := range n.Attrs {
+			for _, body := range a.All() {
+				for _, c := range body.Captures {
+					if c.Outer == id {
+						s.roleInBody(body, c.Inner, root, is)
+					}
+				}
+			}
+		}
+		_, biases := parameters(n)
+		rule := LookupRule(n.Domain, n.Op)
+		for i, t := range n.Inputs {
+			kind := ""
+			if t == id {
+				kind = s.kind(n, i)
+			}
+			switch {
+			case t != id:
+			case kind == "" && rule != nil && rule.Forwards && i == 0:
+				for _, out := range n.Outputs {
+					if out != graph.None {
+						s.roleInBody(g, out, root, is)
+					}
+				}
+			case kind == "":
+			default:
+				why := s.constantWeight(kind, root)
+				if rule != nil && rule.TakesConstants {
+					why = s.constantOperand(root, false)
+				}
+				if why.kind != "" {
+					kind = ""
+				}
+				is.also(role{kind: kind, flat: slices.Contains(biases, i) || len(s.shape(root)) == 1, no: why})
+			}
+		}
+	}
 }
 
 // also adds what another reader takes the tensor for.
@@ -295,7 +354,7 @@ func (s *trainer) biasOfOne(n *graph.Node, i int) bool {
 		return false
 	}
 	switch op.Kind(1) {
-	case "convolution":
+	case kindConvolution:
 		channels = x.Type.Shape[min(1, len(x.Type.Shape)-1)]
 	case "product":
 	default:

@@ -222,7 +222,7 @@ def encoder_layer():
 
 @_module
 def decoder():
-    return Applied(lambda m, x, y: m.body(x, y, tgt_mask=m.mask), (), {"mask": nn.Transformer.generate_square_subsequent_mask(5)}, body=nn.TransformerDecoder(nn.TransformerDecoderLayer(16, 4, 32, batch_first=True, norm_first=True), 2, norm=nn.LayerNorm(16))), (torch.randn(2, 5, 16), torch.randn(2, 3, 16))
+    return Applied(lambda m, x, y: m.body(x, y, tgt_mask=m.mask, tgt_is_causal=False), (), {"mask": nn.Transformer.generate_square_subsequent_mask(5)}, body=nn.TransformerDecoder(nn.TransformerDecoderLayer(16, 4, 32, batch_first=True, norm_first=True), 2, norm=nn.LayerNorm(16))), (torch.randn(2, 5, 16), torch.randn(2, 3, 16))
 
 
 def _attend(m, x, bias=None, scale=0.5):
@@ -351,10 +351,10 @@ def fourier_features():  # random projections that are a buffer
 @_module
 def time_embedding():  # frequencies that are computed while the module runs
     def compute(m, t):
-        angles = t[:, None] * torch.exp(-4.6 * torch.arange(4).float() / 4)[None]
+        angles = t[:, None] * torch.exp(-4.6 * torch.arange(8).float() / 8)[None]
         return m.body(torch.cat([angles.sin(), angles.cos()], -1))
 
-    return Applied(compute, body=nn.Sequential(nn.Linear(8, 8), nn.SiLU(), nn.Linear(8, 2))), (torch.randn(3),)
+    return Applied(compute, body=nn.Sequential(nn.Linear(16, 8), nn.SiLU(), nn.Linear(8, 2))), (torch.randn(3),)
 
 
 # Scales, shifts and scalars

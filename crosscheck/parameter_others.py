@@ -143,6 +143,8 @@ def main():
         record = folder / f"{name}.json"
         try:
             _, parameters, export, change = next(modules)
+            if framework == "keras":  # tf2onnx leaves out what adds zeros or multiplies by ones
+                change()
             export(folder / f"{name}.fresh.onnx")
             change()
             export(folder / f"{name}.onnx")

@@ -184,7 +184,8 @@ def _check(name, exporter, base, record, binary, work):
     for title, weights in (("fresh", first), ("changed", second)):
         trained, error = _trained(binary, weights.path, work, record.get("flags", ()))
         if error:
-            return row | {"kind": "refused", "said": [error]}
+            known = parameter_reasons.refused(name, exporter)
+            return row | {"kind": "refused", "said": [known or error], "faults": [] if known else [error]}
         trained = {weights.root(n) for n in trained}
         wanted = {weights.root(there.get(n, n) if weights is first else n) for n in held}
         wanted &= weights.values.keys()
@@ -280,11 +281,24 @@ def _line(row):
 
 
 def _table(rows):
-    lines = ["| module | exporter | parameters | elements | trained | elements | |", "| --- | --- | ---: | ---: | ---: | ---: | --- |"]
+    """Return the table in Markdown: a line for each module and result, with the exporters that give it."""
+    lines = {}
     for r in rows:
-        what = "; ".join(dict.fromkeys(r["said"])) or ("" if r["kind"] == "the same" else r["kind"])
-        lines.append(f"| {r['name']} | {r['exporter']} | {r['parameters']} | {r['elements']:,} | {r['trained']} | {r['trained_elements']:,} | {what} |")
-    return "\n".join(lines) + "\n"
+        if r["kind"] != "not exported":
+            what = "; ".join(dict.fromkeys(r["said"])) or ("" if r["kind"] == "the same" else "**different**" if r["faults"] else r["kind"].removeprefix("the same, "))
+            result = (r["name"], f"{r['parameters']} | {r['elements']:,} | {r['trained']} | {r['trained_elements']:,} | {what} |")
+            lines.setdefault(result, []).append(r["exporter"])
+    head = ["| module | exporter | parameters | elements | trained | elements | |", "| --- | --- | ---: | ---: | ---: | ---: | --- |"]
+    return "\n".join(head + [f"| {name} | {_exporters(of)} | {rest}" for (name, rest), of in lines.items()]) + "\n"
+
+
+def _exporters(titles):
+    """Join titles that begin alike: TorchScript, TorchScript of opset 11."""
+    groups = {}
+    for t in titles:
+        first, _, rest = t.partition(", ")
+        groups.setdefault(first, []).append(rest)
+    return "; ".join(first + "".join(f", {r}" for r in rest if r) if "" in rest else ", ".join(f"{first}, {r}" for r in rest) for first, rest in groups.items())
 
 
 if __name__ == "__main__":
