@@ -250,13 +250,21 @@ func tensorsByName(g *graph.Graph) map[string]*graph.Tensor {
 // reviseGraph emits the fields of a GraphProto. The k-th node replaces the k-th
 // node of the source; elements of initializers may be replaced. Fields between
 // nodes keep their positions. Initializers that the graph no longer has are left
-// out; new ones, and declared types of tensors that the source does not have,
-// follow at the end.
+// out, and so are declarations of tensors that it no longer has; those that name no
+// tensor of the source either stay. New initializers, and declared types of tensors
+// that the source does not have, follow at the end.
 func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 	replaced := replacedData(g)
 	exists := tensorsByName(g)
 	next := 0
 	declared := map[string]bool{}
+	var names map[string]bool // of the tensors of the source, once they are asked for
+	source := func(name string) (stood bool, err error) {
+		if names == nil {
+			names, err = e.sourceNames(g.Span)
+		}
+		return names[name], err
+	}
 	err := e.r.walk(g.Span, "GraphProto", func(f field) error {
 		switch f.num {
 		case 1:
@@ -264,8 +272,15 @@ func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 			return e.reviseInitializer(p, f, exists, replaced)
 		case 11, 12, 13:
 			v, err := e.r.valueInfo(f.payload)
-			if t := exists[v.name]; err == nil && f.num != 12 && (t == nil || f.num == 13 && replaced[v.name] != nil) {
-				return nil // a pass has removed the tensor, or made an initializer of it
+			t := exists[v.name]
+			switch {
+			case err != nil || f.num == 12:
+			case f.num == 11 && t == nil, f.num == 13 && replaced[v.name] != nil:
+				return nil // a pass has removed the input, or made an initializer of the tensor
+			case f.num == 13:
+				if stood, err := source(v.name); err != nil || stood != (t != nil) {
+					return err // a pass has removed the tensor, or made another one of that name
+				}
 			}
 			declared[v.name] = declared[v.name] || f.num != 11
 			p.span(f.span)
@@ -299,6 +314,38 @@ func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 		}
 	}
 	return err
+}
+
+// sourceNames returns the names of the tensors that a GraphProto of the source has:
+// inputs, initializers and results.
+func (e *encoder) sourceNames(at graph.Span) (map[string]bool, error) {
+	names := map[string]bool{}
+	take := func(message graph.Span, num protowire.Number) error {
+		return e.r.walk(message, "message", func(f field) error {
+			if f.num == num && f.typ == protowire.BytesType {
+				names[e.r.text(f.payload)] = true
+			}
+			return nil
+		})
+	}
+	return names, e.r.walk(at, "GraphProto", func(f field) error {
+		switch f.num {
+		case 1:
+			return take(f.payload, 2)
+		case 5:
+			return take(f.payload, 8)
+		case 11:
+			return take(f.payload, 1)
+		case 15: // SparseTensorProto: its values have its name
+			return e.r.walk(f.payload, "SparseTensorProto", func(f field) error {
+				if f.num == 1 {
+					return take(f.payload, 8)
+				}
+				return nil
+			})
+		}
+		return nil
+	})
 }
 
 // reviseInitializer emits a TensorProto, copied or with its elements replaced, by

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/lossless"
 )
 
 // Claims lists all possible entries of Report.Claimed, in their order.
@@ -44,6 +45,48 @@ func (v *verifier) source() {
 	if want.File != v.p.Source.File {
 		v.claim("source.file")
 	}
+	if len(v.r.Violations) == 0 && !v.opt.Unwritten && !v.encodedAnew() {
+		if x := lossless.Compare(v.opt.Source.Source.Bytes, v.m.Source.Bytes); x != "" {
+			v.fault(CodeLossless, "%s", x)
+		}
+	}
+}
+
+// encodedAnew reports whether the file's graph is not the source's with changes: a training
+// step of an inference model, a decoder with caches of fixed capacity, or a graph in which
+// the calls of local functions were replaced.
+func (v *verifier) encodedAnew() bool {
+	if v.p.KV != nil {
+		return true
+	}
+	is := func(m *graph.Model) bool {
+		mode, _ := m.Prop("onnxmem.mode")
+		return mode == "training"
+	}
+	return is(v.m) != is(v.opt.Source) || calls(v.opt.Source) && !calls(v.m)
+}
+
+// calls reports whether a node of the main graph, or of a body, calls a local function that
+// is not one of a plan.
+func calls(m *graph.Model) bool {
+	local := map[[2]string]bool{}
+	for _, f := range m.Functions {
+		local[[2]string{f.Domain, f.Name}] = f.Domain != graph.SwapDomain
+	}
+	found := false
+	var look func(g *graph.Graph)
+	look = func(g *graph.Graph) {
+		for _, n := range g.Nodes {
+			found = found || local[[2]string{n.Domain, n.Op}]
+			for _, a := range n.Bodies() {
+				for _, body := range a.All() {
+					look(body)
+				}
+			}
+		}
+	}
+	look(m.Graph)
+	return found
 }
 
 // checkSource compares the program order with the source file: it must be the order that

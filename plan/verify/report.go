@@ -56,6 +56,7 @@ const (
 	CodeBytes       = "bytes"            // of the file
 	CodeSHA256      = "sha256"           // of the file's graph
 	CodeSource      = "source"           // the plan was made from another file
+	CodeLossless    = "lossless"         // the file differs from its source in more than a plan changes
 	CodeMode        = "mode"             // inference or training
 	CodeDims        = "dims"             // symbolic dimensions
 	CodeValues      = "values"           // values of inputs
@@ -99,7 +100,7 @@ const (
 
 // Codes lists all codes of violations.
 var Codes = []string{
-	CodeFormat, CodeBytes, CodeSHA256, CodeSource, CodeMode, CodeDims, CodeAlignment,
+	CodeFormat, CodeBytes, CodeSHA256, CodeSource, CodeLossless, CodeMode, CodeDims, CodeAlignment,
 	CodeOffset, CodeOrder, CodeLoad, CodeMissing, CodeDuplicate, CodeUnknown,
 	CodeTensorOrder, CodeDynamic, CodeSize, CodeLifetime, CodeKind, CodeBounded,
 	CodePool, CodeView, CodeInplace, CodeUpdate, CodeWorkspace, CodeOverlap,
