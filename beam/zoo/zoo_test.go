@@ -81,7 +81,7 @@ func externalNetwork(t *testing.T) (text []byte, weights int64) {
 // zooOf returns a Zoo with usual options.
 func zooOf(out string, patterns ...string) Zoo {
 	z := Zoo{Patterns: patterns, Out: out, Reports: true, Job: optimize.Job{ExternalData: "copy", Tool: "onnxmem test"}}
-	z.Job.Dim = map[string]int64{"batch": 2}
+	z.Job.Dim = optimize.Dims{"batch": "2"}
 	z.Job.Align = 64
 	return z
 }
