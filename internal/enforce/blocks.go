@@ -268,7 +268,8 @@ func (a *allocating) join(b int, id graph.TensorID) {
 
 // place takes the offsets of the plan. A block whose tensors are in several buffers has
 // none, since the runtime shares where the plan does not, and neither has one that is
-// made earlier or that nobody reads, which lives longer. Blocks of one buffer follow one another, each over the one before it.
+// made earlier or that nobody reads, which lives longer. Blocks of one buffer follow one
+// another, each over the one before it.
 //
 // From the first node on whose allocations the data decide, no block is written over
 // another: an allocator tells nodes apart by the events of the run alone, and those of
