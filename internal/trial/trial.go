@@ -415,6 +415,9 @@ func refusal(err error) string {
 	if strings.Contains(text, "ONNX Runtime replaces this operator") { // --order default
 		return Usage
 	}
+	if strings.Contains(text, "plan these lengths apart") { // a range within which a body changes
+		return NoPlan
+	}
 	for _, part := range noTrain {
 		if strings.Contains(text, part) {
 			return NoTrain
