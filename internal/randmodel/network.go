@@ -143,9 +143,14 @@ func (s *scope) input(name string, elem graph.DType, shape []int64, symbols []st
 	return value{s, id, elem, shape, symbols}
 }
 
-// output makes v an output of the scope's graph.
+// output makes v an output of the scope's graph, or in a body that has it as an output already
+// a copy, since ONNX Runtime sets one of the two alone.
 func (s *scope) output(v value) {
 	id := s.use(v)
+	if s.outer != nil && slices.Contains(s.g.Outputs, id) {
+		v = s.hidden("", "Identity", nil, []value{v}, v.like())[0]
+		id = v.id
+	}
 	t := s.g.Tensors[id]
 	if t.Declared == nil && !t.Capture {
 		t.Declared = typed(v.elem, v.shape, v.symbols)

@@ -104,7 +104,11 @@ func (s *tally) one(t *trial.Trial) error {
 	took := time.Since(began)
 	s.counts[r.Kind]++
 	if *verbose || r.Finding() || took > slow {
-		fmt.Printf("%s: %s: %s: %s (%v)\n", t.Name, strings.Join(t.Options, " "), r.Kind, r.Says, took.Round(time.Millisecond))
+		what := ""
+		if !r.Finding() && !*verbose {
+			what = "slow: "
+		}
+		fmt.Printf("%s%s: %s: %s: %s (%v)\n", what, t.Name, strings.Join(t.Options, " "), r.Kind, r.Says, took.Round(time.Millisecond))
 	}
 	if !r.Finding() {
 		return s.kept.add(t, r)
