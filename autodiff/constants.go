@@ -85,6 +85,11 @@ func (s *trainer) fixed(id ID) reason {
 	case every(func(r site) bool { return r.node.Domain == "" && quantizers[r.node.Op] }):
 		return reason{kindBuffer, "it is the scale of a quantization"}
 	}
+	if c, ok := s.contents(id); ok {
+		if text := c.mask(); text != "" {
+			return reason{kindMask, text}
+		}
+	}
 	return s.formula(id)
 }
 

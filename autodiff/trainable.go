@@ -111,7 +111,7 @@ func (s *trainer) selectParameters() (err error) {
 			return e
 		case !reaches[id]:
 			continue
-		case asked, t.Origin == graph.OriginParameter && (r.kind != "" || r.no.kind != kindFilter):
+		case asked, t.Origin == graph.OriginParameter && (r.kind != "" || r.no.kind != kindFilter && r.no.kind != kindTable):
 			why = reason{}
 		case told.kind != "":
 			why = told
