@@ -23,7 +23,7 @@ import (
 // have made, those of the caller among them.
 var verifying = Pass{Name: "verify", Doc: "verify the plan against the graph from which it was made"}
 
-// plansFrom lists the passes that plan: the graph before the first of them is the one that
+// plansFrom lists the passes that plan. The graph before the first of them is the one that
 // the plan is verified against.
 var plansFrom = []string{"fold", "slice", "share"}
 
