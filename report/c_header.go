@@ -8,31 +8,43 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
 // CHeader writes a plan as a C99 header: macros for the pools' sizes and the
-// alignment, an offset and a size for every tensor, and tables of tensors and
+// alignment, a pool, an offset and a size for every tensor, and tables of tensors and
 // steps, which one file of a program defines (NAME_DEFINE_TABLES). NAME is made
 // of the model's file name. Identifiers are the tensors' names with "_" for what
 // C does not take, numbered where two would be the same, and differ within the
-// 63 characters that C99 promises to tell apart. A plan for ranges of dimensions also
-// gets functions that give the arena and the places at any point.
-func CHeader(w io.Writer, p *plan.Plan) error { return CHeaderBuckets(w, p, nil) }
+// 63 characters that C99 promises to tell apart: a comment says which were cut to that. A
+// plan for ranges of dimensions also gets functions that give the arena and the places at
+// any point.
+func CHeader(w io.Writer, p *plan.Plan) error { return CHeaderOf(w, p, nil, nil) }
 
-// CHeaderBuckets is [CHeader] with a constant table for each of some points of the ranges:
-// their plans ([plan.Plan.At]), smaller lengths first. NAME_bucket finds the one to use.
-func CHeaderBuckets(w io.Writer, p *plan.Plan, points []*plan.Plan) error {
+// CHeaderOf is [CHeader] with what the plan alone does not know. m is the planned model: the
+// table of steps then has the inputs and outputs of each; without it (nil), a comment says
+// that they are missing. For each of some points of the ranges, their plans ([plan.Plan.At],
+// smaller lengths first), the header has a constant table, and NAME_bucket finds the one to
+// use. It fails if m has other nodes than the plan.
+func CHeaderOf(w io.Writer, p *plan.Plan, m *graph.Model, points []*plan.Plan) error {
 	h := &header{Writer: bufio.NewWriter(w), p: p}
-	h.name = identifier(strings.TrimSuffix(filepath.Base(p.Model.File), ".onnx"))
+	base := strings.TrimSuffix(filepath.Base(p.Model.File), ".onnx")
+	h.name = identifier(base)
 	if p.Model.File == "" {
 		h.name = "plan"
 	}
-	if h.name = h.name[:min(len(h.name), 16)]; !isLetter(h.name[0]) {
+	if len(h.name) > longestPrefix {
+		h.name, h.cut = h.name[:longestPrefix], base
+	}
+	if !isLetter(h.name[0]) {
 		h.name = "m" + h.name
 	}
 	h.NAME = strings.ToUpper(h.name)
 	h.names()
+	if err := h.operandsOf(m); err != nil {
+		return err
+	}
 	h.macros()
 	h.tables()
 	h.ranges()
@@ -46,24 +58,36 @@ type header struct {
 	*bufio.Writer
 	p          *plan.Plan
 	name, NAME string
+	cut        string // the file's name, if NAME is only its beginning
 	tensors    []headerTensor
+	pools      []string // the identifier of each of the plan's pools
+	operands   []stepOperands
 }
 
 type headerTensor struct {
 	name, id string
 	b        *plan.Buffer
-	span     int // of a tensor in several buffers: the index of its span; else -1
+	span     int  // of a tensor in several buffers: the index of its span; else -1
+	cut      bool // id is not the whole name
 }
 
-// longestIdentifier is the number of significant characters of a macro in C99.
-const longestIdentifier = 63
+const (
+	longestIdentifier = 63 // significant characters of a macro in C99
+	longestPrefix     = 16 // of those, what NAME may have
+)
 
 // names assigns an identifier to every tensor and every workspace.
 func (h *header) names() {
 	ids := unique{}
 	most := longestIdentifier - len(h.NAME+"_OFFSET_")
 	add := func(name string, b *plan.Buffer, span int) {
-		h.tensors = append(h.tensors, headerTensor{name, ids.name(identifier(name), most), b, span})
+		whole := identifier(name)
+		id := ids.name(whole, most)
+		h.tensors = append(h.tensors, headerTensor{name, id, b, span, !strings.HasPrefix(id, whole)})
+	}
+	pools := unique{}
+	for _, pool := range h.p.Pools {
+		h.pools = append(h.pools, pools.name(strings.ToUpper(identifier(pool.Name)), most))
 	}
 	for i := range h.p.Buffers {
 		b := &h.p.Buffers[i]
@@ -100,11 +124,15 @@ func identifier(name string) string {
 }
 
 // inComment escapes a text for a C comment: printable ASCII, with stars and question
-// marks (trigraphs) escaped, too.
+// marks (trigraphs) escaped, too. Three dots follow a text that is longer than most bytes.
 func inComment(s string) string {
-	const most = 200
+	const most = 2000
 	q := strconv.QuoteToASCII(s[:min(len(s), most)])
-	return strings.NewReplacer("*", `\x2a`, "?", `\x3f`).Replace(q)
+	q = strings.NewReplacer("*", `\x2a`, "?", `\x3f`).Replace(q)
+	if len(s) > most {
+		q += "..."
+	}
+	return q
 }
 
 // inString is a C string: printable ASCII unchanged, other bytes in octal.
@@ -148,6 +176,9 @@ func (h *header) macros() {
 	if h.p.Sharing.Aliases {
 		fmt.Fprintf(h, " Operands and results of Concat,\n * Split, Slice and Gather may lie in one another: copy with memmove, or not at all\n * where source and target are the same. A plan for copies: optimize --no-aliases.")
 	}
+	if h.cut != "" {
+		fmt.Fprintf(h, "\n * %s is the beginning of %s.", h.NAME, inComment(h.cut))
+	}
 	fmt.Fprintf(h, " */\n")
 	fmt.Fprintf(h, "#ifndef %s_PLAN_H\n#define %s_PLAN_H\n\n#include <stddef.h>\n\n", h.NAME, h.NAME)
 	for _, m := range []struct {
@@ -160,64 +191,32 @@ func (h *header) macros() {
 		{"PEAK_BYTES", s.PeakBytes},
 		{"STEPS", int64(len(h.p.Steps))},
 		{"TENSORS", int64(len(h.tensors))},
+		{"POOLS", int64(len(h.p.Pools))},
 	} {
 		fmt.Fprintf(h, "#define %s_%s %s\n", h.NAME, m.name, literal(max(m.value, 0)))
 	}
-	for _, t := range h.p.Tiers() {
-		id := strings.ToUpper(identifier(t.Name))
-		fmt.Fprintf(h, "#define %s_POOL_%s_BYTES %s\n", h.NAME, id, literal(t.Bytes))
-		fmt.Fprintf(h, "#define %s_POOL_%s_CAPACITY %s\n", h.NAME, id, literal(t.Capacity))
+	for i, pool := range h.p.Pools {
+		fmt.Fprintf(h, "#define %s_POOL_%s_INDEX %dUL\n", h.NAME, h.pools[i], i)
+		fmt.Fprintf(h, "#define %s_POOL_%s_BYTES %s\n", h.NAME, h.pools[i], literal(pool.Bytes))
+		if pool.Tier != nil {
+			fmt.Fprintf(h, "#define %s_POOL_%s_CAPACITY %s\n", h.NAME, h.pools[i], literal(pool.Capacity))
+		}
 	}
 	if host := h.hostBytes(); host > 0 {
 		fmt.Fprintf(h, "#define %s_HOST_BYTES %s\n", h.NAME, literal(host))
 	}
 	for _, t := range h.tensors {
-		fmt.Fprintf(h, "\n/* %s: %s, %s, steps %d-%d */\n", inComment(t.name), t.b.Kind, inComment(t.b.Pool), t.b.First, t.b.Last)
+		note := ""
+		if t.cut {
+			note = " (cut in the macros)"
+		}
+		pool := h.poolOf(&t)
+		fmt.Fprintf(h, "\n/* %s%s: %s, %s, steps %d-%d */\n", inComment(t.name), note, t.b.Kind, inComment(t.b.Pool), t.b.First, t.b.Last)
+		fmt.Fprintf(h, "#define %s_IN_%s %s_POOL_%s_INDEX\n", h.NAME, t.id, h.NAME, h.pools[pool])
 		fmt.Fprintf(h, "#define %s_OFFSET_%s %s\n", h.NAME, t.id, literal(t.b.Offset))
 		fmt.Fprintf(h, "#define %s_BYTES_%s %s\n", h.NAME, t.id, literal(t.b.Bytes))
 	}
 	for _, d := range h.p.Dynamic {
 		fmt.Fprintf(h, "\n/* %s has no fixed size: left to the runtime */\n", inComment(d.Tensor))
 	}
-}
-
-// tables writes the types and the tables, whose definitions one file of the
-// program enables.
-func (h *header) tables() {
-	fmt.Fprintf(h, `
-struct %[1]s_tensor {
-	const char *name;
-	const char *pool;
-	size_t offset;
-	size_t bytes;
-	unsigned long first_step;
-	unsigned long last_step;
-};
-
-struct %[1]s_step {
-	const char *name;
-	const char *op;
-	size_t load_bytes;
-};
-`, h.name)
-	h.table("tensor", len(h.tensors), func(i int) {
-		t := h.tensors[i]
-		fmt.Fprintf(h, "\t{%s, %s, %s, %s, %dUL, %dUL},\n", inString(t.name), inString(t.b.Pool), literal(t.b.Offset), literal(t.b.Bytes), t.b.First, t.b.Last)
-	})
-	h.table("step", len(h.p.Steps), func(i int) {
-		s := h.p.Steps[i]
-		fmt.Fprintf(h, "\t{%s, %s, %s},\n", inString(s.Name), inString(s.Op), literal(s.LoadBytes))
-	})
-}
-
-// table writes a table, unless it is empty: C99 has no empty arrays.
-func (h *header) table(what string, n int, row func(i int)) {
-	if n == 0 {
-		return
-	}
-	fmt.Fprintf(h, "\nextern const struct %[1]s_%[2]s %[1]s_%[2]ss[%[3]d];\n\n#ifdef %[4]s_DEFINE_TABLES\nconst struct %[1]s_%[2]s %[1]s_%[2]ss[%[3]d] = {\n", h.name, what, n, h.NAME)
-	for i := range n {
-		row(i)
-	}
-	fmt.Fprintf(h, "};\n#endif\n")
 }

@@ -123,7 +123,7 @@ func compareHeader(t *testing.T, p *plan.Plan, bounds map[string][]int64) {
 		t.Fatal(err)
 	}
 	var header bytes.Buffer
-	if err := CHeaderBuckets(&header, p, buckets); err != nil {
+	if err := CHeaderOf(&header, p, nil, buckets); err != nil {
 		t.Fatal(err)
 	}
 	program := `#define PLAN_DEFINE_TABLES

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/report"
 )
 
@@ -16,7 +19,7 @@ import (
 type exportCmd struct {
 	File string `arg:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the export, not written); - is standard input."`
 
-	To  string `required:"" enum:"${exports}" placeholder:"FORMAT" help:"perfetto: a trace, lifetimes as slices and the load as a counter. c-header: C99, an offset for each tensor. csv: MiniMalloc's. memory-viz: PyTorch's snapshot."`
+	To  string `required:"" enum:"${exports}" placeholder:"FORMAT" help:"perfetto: a trace, lifetimes as slices and the load as a counter. c-header: C99, pool and offset of each tensor, operands of each step. csv: MiniMalloc's. memory-viz: PyTorch's snapshot."`
 	Out string `short:"o" default:"-" out:"the export" placeholder:"PATH" help:"The file to write (default: standard output)."`
 
 	Buckets  optimize.Dims `placeholder:"NAME=N,N" help:"With c-header and a plan for ranges: constant tables for these lengths, each of which serves all smaller ones."`
@@ -59,9 +62,21 @@ func (c *exportCmd) Run(e *env) error {
 	defer s.close()
 	var text bytes.Buffer
 	k := slices.Index(exportNames(), c.To)
-	if bucketed {
-		err = c.buckets(e, &text, s)
-	} else {
+	switch m := s.model; {
+	case c.To == "c-header":
+		if m == nil {
+			beside := s.modelBeside()
+			if beside != nil {
+				defer beside.Close()
+				m = beside.Model
+			}
+		}
+		if bucketed {
+			err = c.buckets(e, &text, s, m)
+		} else {
+			err = report.CHeaderOf(&text, s.plan, m, nil)
+		}
+	default:
 		err = report.Exports[k].Write(&text, s.plan)
 	}
 	if err != nil {
@@ -88,4 +103,22 @@ func (c *exportCmd) Run(e *env) error {
 	}
 	fmt.Fprintf(e.stdout, "wrote %s: %s\n", units.Name(c.Out), report.Exports[k].Doc)
 	return nil
+}
+
+// modelBeside opens the planned model that lies beside a plan. It returns nil if there is
+// none, or another than the plan's.
+func (s *source) modelBeside() *onnx.File {
+	name := s.plan.Model.File
+	if s.name == "standard input" || name == "" || name != filepath.Base(name) {
+		return nil
+	}
+	f, err := onnx.Open(filepath.Join(filepath.Dir(s.name), name), onnx.ReadOptions{AllowMissingWeights: true})
+	if err != nil {
+		return nil
+	}
+	if plan.SourceOf(f.Model).GraphSHA256 != s.plan.Model.GraphSHA256 {
+		f.Close()
+		return nil
+	}
+	return f
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/dimrange"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes"
@@ -10,8 +11,9 @@ import (
 	"github.com/onnxmem/onnxmem/report"
 )
 
-// buckets writes a C header with a table for each of some lengths.
-func (c *exportCmd) buckets(e *env, w io.Writer, s *source) error {
+// buckets writes a C header with a table for each of some lengths. m is the planned model,
+// or nil.
+func (c *exportCmd) buckets(e *env, w io.Writer, s *source, m *graph.Model) error {
 	at := func(dims map[string]int64) (*plan.Plan, error) {
 		if s.model != nil {
 			return passes.PlanAt(s.model, s.plan, dims)
@@ -31,7 +33,7 @@ func (c *exportCmd) buckets(e *env, w io.Writer, s *source) error {
 			names, _ := s.plan.Box()
 			e.say("  %s up to %d: %s", units.Name(names[0]), b.Dims[names[0]].Value, units.Bytes(b.Summary.ArenaBytes))
 		}
-		return report.CHeaderBuckets(w, s.plan, list)
+		return report.CHeaderOf(w, s.plan, m, list)
 	}
 	lengths := map[string][]int64{}
 	for name, text := range c.Buckets {
@@ -47,5 +49,5 @@ func (c *exportCmd) buckets(e *env, w io.Writer, s *source) error {
 	if err != nil {
 		return err
 	}
-	return report.CHeaderBuckets(w, s.plan, list)
+	return report.CHeaderOf(w, s.plan, m, list)
 }
