@@ -27,7 +27,7 @@ type runCmd struct {
 	Model string `arg:"" in:"the model" help:"The planned model; its external data are in its folder."`
 
 	Plan          string            `in:"the plan" placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
-	Inputs        string            `in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name; strings as arrays of dtype U or S, the items of a sequence as NAME.0, NAME.1, and a map as NAME.keys and NAME.values."`
+	Inputs        string            `in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name; strings as arrays of dtype U or S, the items of a sequence as NAME.0, NAME.1, and a map as NAME.keys and NAME.values. A pattern in quotes, such as 'batches/*.npz': a file for each step, in sorted order, and again from the first when they end; -: their names on standard input, one a line."`
 	Input         map[string]string `in:"the input" placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb (TensorProto), or a number that fills it. May be repeated. Inputs without a value are random; learning_rate is 0.001."`
 	Dim           map[string]int64  `aliases:"at" mapsep:"," placeholder:"NAME=N" help:"With a plan for ranges of dimensions: a length for this run (default: that of the inputs, else the largest)."`
 	Seed          uint64            `default:"0" help:"Seed of random inputs and of random operators (default 0)."`
@@ -37,7 +37,8 @@ type runCmd struct {
 	Save          string            `out:"the saved parameters" over:"the parameters" placeholder:"FILE" help:"Write the parameters and states after the last step, in the form of --params."`
 	SaveModel     string            `out:"the trained model" placeholder:"FILE" help:"Write the model from which the training graph was made, with the trained parameters."`
 	Source        string            `in:"the model that was trained" placeholder:"FILE" help:"With --save-model: the model from which the training graph was made (default: the file that the plan names, beside MODEL)."`
-	Steps         int               `default:"1" placeholder:"N" help:"Run N steps; each step of a training graph starts with the updated parameters (default 1)."`
+	Count         *int              `name:"steps" placeholder:"N" help:"Run N steps; each step of a training graph starts with the updated parameters (default 1; with a file for each step, their number)."`
+	Steps         int               `kong:"-"` // Count, or its default
 	Decode        map[string]string `placeholder:"INPUT=OUTPUT" mapsep:"none" help:"With --steps: each step but the first gets as INPUT (input_ids) the indices of the largest elements of OUTPUT (logits) along its last axis: greedy decoding."`
 	Mask          []string          `seldom:"" placeholder:"INPUT" help:"With --steps: INPUT (attention_mask) shows the tokens so far: each step sets as many of its first zeros to 1 as new tokens go in. Before the first step it is as given, else all 0. May be repeated."`
 	Positions     []string          `seldom:"" placeholder:"INPUT" help:"With --steps: each step adds the number of new tokens to INPUT (position_ids), which begins as given, else with 0, 1, 2 and so on in each row. May be repeated."`
@@ -74,6 +75,7 @@ Examples:
   onnxmem run planned.onnx --check --guard
   onnxmem run planned.onnx --check=reference
   onnxmem run planned.onnx --device cuda
+  onnxmem run train.onnx --inputs 'batches/*.npz' --input learning_rate=0.01 --save-model trained.onnx
   onnxmem run train.onnx --steps 100 --input images=x.npy --input labels=y.npy --input learning_rate=0.01 --save-model trained.onnx`
 }
 
@@ -220,6 +222,9 @@ func (c *runCmd) Run(e *env) error {
 }
 
 func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
+	if c.Steps = 1; c.Count != nil {
+		c.Steps = *c.Count
+	}
 	switch {
 	case c.Steps < 1:
 		return usagef("--steps %d: expected 1 or more", c.Steps)
@@ -271,11 +276,18 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := e.files.Err(); err != nil {
 		return err
 	}
-	given, err := c.given(program)
+	b, err := c.batches(e)
+	if err != nil {
+		return err
+	}
+	given, err := c.given(program, b)
 	if err != nil {
 		return err
 	}
 	if program, err = c.at(program, p, given); err != nil {
+		return err
+	}
+	if err := b.check(program); err != nil {
 		return err
 	}
 	stated := map[string]bool{}
@@ -292,6 +304,9 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	began := time.Now()
 	opt := c.options()
 	opt.Held = retainedBytes(inputs)
+	if len(b.files) > 1 { // the first file's arrays stay, beside those of a step
+		opt.Held *= 2
+	}
 	if c.Device != "" {
 		if opt.Device, err = cuda.Open(c.Device); err != nil {
 			return &failure{exitUsage, err.Error()}
@@ -326,7 +341,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := decoder.begin(c, inputs, stated); err != nil {
 		return err
 	}
-	if err := c.steps(ctx, e, program, s, decoder, inputs, r); err != nil {
+	if err := c.steps(ctx, e, program, s, b, decoder, inputs, r); err != nil {
 		return err
 	}
 	first := maps.Clone(params.values)
@@ -440,7 +455,7 @@ func (c *runCmd) options() vm.Options {
 }
 
 // steps runs the planned model and writes the requested files.
-func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.Session, d *decoder, inputs map[string]vm.Value, r *runResult) error {
+func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.Session, b *batches, d *decoder, inputs map[string]vm.Value, r *runResult) error {
 	var profile *vm.Profile
 	if c.Profile != "" || c.CostsOut != "" {
 		profile = s.Profile()
@@ -455,12 +470,19 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 		if last {
 			runtime.ReadMemStats(&before)
 		}
+		batch, err := b.next(program, i, inputs)
+		if err != nil {
+			return err
+		}
 		began := time.Now()
-		now, err := d.next(i, inputs, out)
+		now, err := d.next(i, batch, out)
 		if err != nil {
 			return err
 		}
 		if c.Check != "" {
+			if b.files != nil {
+				b.room -= retainedBytes(batch) // they stay until they are compared
+			}
 			c.runs = append(c.runs, now)
 		}
 		if out, err = s.Run(ctx, now); err != nil {

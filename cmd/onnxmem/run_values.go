@@ -93,10 +93,14 @@ func (c *runCmd) paramsPath() string {
 }
 
 // given reads the inputs that are in files.
-func (c *runCmd) given(program *vm.Program) (map[string]vm.Value, error) {
+func (c *runCmd) given(program *vm.Program, b *batches) (map[string]vm.Value, error) {
 	given := map[string]vm.Value{}
-	if c.Inputs != "" {
-		all, err := readArrays(c.Inputs, c.valueLimit(), notLonger(program))
+	file := c.Inputs
+	if len(b.files) > 0 {
+		file = b.files[0]
+	}
+	if file != "" {
+		all, err := readArrays(file, c.valueLimit(), notLonger(program))
 		if err != nil {
 			return nil, err
 		}

@@ -238,6 +238,29 @@ func ReadZip(r io.ReaderAt, size, limit int64, accepts func(name string, a *Arra
 	return arrays, nil
 }
 
+// ReadHeads reads the types and shapes of all arrays of a .npz file by name, without their
+// elements. Each may be of at most limit bytes.
+func ReadHeads(r io.ReaderAt, size, limit int64) (map[string]*Array, error) {
+	z, err := zip.NewReader(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("not an .npz file: %w", err)
+	}
+	arrays := map[string]*Array{}
+	for _, f := range z.File {
+		m, err := f.Open()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		a, _, _, err := readHeader(m, limit)
+		m.Close()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		arrays[strings.TrimSuffix(f.Name, ".npy")] = a
+	}
+	return arrays, nil
+}
+
 // mostInflated bounds the bytes that deflate makes of one.
 const mostInflated = 1032
 

@@ -35,6 +35,16 @@ func TestRoundTrip(t *testing.T) {
 	if d := cmp.Diff(arrays, got); d != "" {
 		t.Error(d)
 	}
+	heads, err := ReadHeads(bytes.NewReader(b.Bytes()), int64(b.Len()), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range arrays {
+		a.Data = nil
+	}
+	if d := cmp.Diff(arrays, heads); d != "" {
+		t.Error(d)
+	}
 }
 
 func TestRefusals(t *testing.T) {
