@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -105,7 +106,15 @@ func (k *copying) whole() string {
 			return ""
 		}
 	}
-	for axis, length := range k.node.Out[0].Shape {
+	// A region may read all rows of an input in each slice, as below several kernels. Along
+	// which axis it is cut is then said by what its other nodes make of the copy's results.
+	axes := make([]int, len(k.node.Out[0].Shape))
+	for axis := range axes {
+		axes[axis] = axis
+	}
+	slices.SortStableFunc(axes, func(a, b int) int { return cmp.Compare(k.placed(b), k.placed(a)) })
+	for _, axis := range axes {
+		length := k.node.Out[0].Shape[axis]
 		if k.node.Along(axis) == nil {
 			continue
 		}
@@ -120,6 +129,16 @@ func (k *copying) whole() string {
 		wrong = fmt.Sprintf("expected a copy that makes rows, which %s has none of", k.old.OpName())
 	}
 	return wrong
+}
+
+// placed is 1 if rows of an axis are what is made of the copy's results, 0 if not.
+func (k *copying) placed(axis int) int {
+	if m := k.node.Along(axis); m != nil {
+		if _, known := k.likely(m); known {
+			return 1
+		}
+	}
+	return 0
 }
 
 // along checks a copy that makes so many rows of an axis of its first output.
