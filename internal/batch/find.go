@@ -12,7 +12,8 @@
 //	journal.go  results: one line per model
 //	run.go      workers, limits of memory and time
 //	worker.go   the work on one model, in a process of its own
-//	tables.go   results.csv and index.html
+//	tables.go   results.csv and the sums
+//	page.go     index.html
 package batch
 
 import (

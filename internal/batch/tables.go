@@ -5,11 +5,9 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"math"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -93,12 +91,6 @@ func (r row) Why() string {
 	}
 	return text
 }
-
-// Name is the model's name for people.
-func (r row) Name() string { return printable.Text(r.Model) }
-
-// Link is the URL of its report: a name may hold any bytes.
-func (r row) Link() string { return (&url.URL{Path: r.Report}).String() }
 
 // Size formats a number of bytes for people.
 func (r row) Size(n int64) string { return units.Short(n) }
@@ -198,21 +190,8 @@ func (t *Table) Files() (map[string][]byte, error) {
 		_ = w.Write(slices.Concat([]string{model, r.Status}, figures, []string{strconv.FormatFloat(r.MS, 'f', 0, 64), message, cell.Text(printable.Escape(r.dims()))}, ranges, []string{r.Without()}))
 	}
 	w.Flush()
-	if err := indexPage.Execute(&page, t.rows); err != nil {
+	if err := indexPage.Execute(&page, t); err != nil {
 		return nil, err
 	}
 	return map[string][]byte{"results.csv": table.Bytes(), "index.html": page.Bytes()}, nil
 }
-
-var indexPage = template.Must(template.New("index").Parse(`<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>onnxmem: {{len .}} models</title>
-<style>
-:root{color-scheme:light dark;font:15px/1.5 system-ui,sans-serif}body{margin:2rem}table{border-collapse:collapse;width:100%}
-th,td{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #8884;white-space:nowrap}th:first-child,td:first-child{text-align:left;white-space:normal}
-.failed,.refused,.time-out{color:#c0392b}
-</style>
-<h1>{{len .}} models</h1>
-<table><thead><tr><th>model<th>status<th>nodes<th>peak, program order<th>peak<th>less<th>lower bound<th>arena<th>fragmentation, %<th>weights<th>ms<th>points<th>worst ratio<th>assumed</thead><tbody>
-{{range .}}<tr><td>{{if .Report}}<a href="{{.Link}}">{{.Name}}</a>{{else}}{{.Name}}{{end}}<td class="{{.Status}}" title="{{.Why}}">{{.Status}}{{with .Without}}, without {{.}}{{end}}{{if .Nodes}}<td>{{.Nodes}}<td>{{.Size .ProgramPeakBytes}}<td>{{.Size .PeakBytes}}<td>{{.Less}}<td>{{.Size .LowerBoundBytes}}<td>{{.Size .ArenaBytes}}<td>{{.Fragmentation}}<td>{{.Size .ResidentBytes}}<td>{{printf "%.0f" .MS}}<td>{{if .Points}}{{.Points}}<td>{{.Ratio}}{{else}}<td>{{end}}<td style="white-space:normal">{{.Dims}}{{else}}<td colspan="12" style="text-align:left">{{.Error}}{{end}}
-{{end}}</tbody></table></html>
-`))
