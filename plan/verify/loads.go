@@ -146,7 +146,7 @@ func (s *scope) pairs(id graph.NodeID) []pair {
 	seen := map[pair]bool{}
 	for _, a := range n.Semantics.Inplace {
 		p, ok := s.pair(n, a)
-		if !ok || seen[p] || !s.counts(p.result) || !s.counts(p.over) || s.storages[p.over].output {
+		if !ok || seen[p] || s.storages[p.over].bytes == 0 || !s.counts(p.result) || !s.counts(p.over) || s.storages[p.over].output {
 			continue
 		}
 		seen[p] = true
@@ -155,8 +155,9 @@ func (s *scope) pairs(id graph.NodeID) []pair {
 	return list
 }
 
-// pair returns the storages of an in-place alias, if they have the same size,
-// which is not 0, and the result is the first tensor of its storage.
+// pair returns the storages of an in-place alias, if they have the same size and the
+// result is the first tensor of its storage. The size may be 0: a parameter without
+// elements is updated in place like any other, and nothing is written there.
 func (s *scope) pair(n *graph.Node, a graph.Alias) (p pair, ok bool) {
 	if a.Out >= len(n.Outputs) || a.In >= len(n.Inputs) {
 		return p, false
@@ -171,7 +172,7 @@ func (s *scope) pair(n *graph.Node, a graph.Alias) (p pair, ok bool) {
 	}
 	p = pair{results[0], overs[0]}
 	result, over := &s.storages[p.result], &s.storages[p.over]
-	return p, result.tensors[0] == out && over.bytes == result.bytes && over.bytes > 0
+	return p, result.tensors[0] == out && over.bytes == result.bytes
 }
 
 // saved is the largest number of bytes that pairs of one node save together: the

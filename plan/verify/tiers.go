@@ -345,7 +345,7 @@ func (v *verifier) trafficBound(s *scope, groups []int, uses [][]access, layers 
 				last, there = u.step, true
 			}
 			if kept {
-				stay(last, end(k)+1, fresh, 1)
+				stay(last, min(end(k)+1, steps), fresh, 1) // a graph without nodes ends at step 0
 			}
 		}
 	}

@@ -157,3 +157,20 @@ func TestTiers(t *testing.T) {
 		})
 	}
 }
+
+// A graph without nodes, whose output is an input, has pools as any other.
+func TestPoolsWithoutNodes(t *testing.T) {
+	_, b, p := planReal(t, text{main: `
+		in x float32 16 64
+		out x
+	`}, twoPools)
+	r, err := verify.Plan(parse(t, b), p, verify.Options{})
+	if err != nil || !r.Valid {
+		t.Fatalf("%v, %v", r, err)
+	}
+	p.TrafficPrices = []plan.TrafficPrice{{Step: 1, Price: 1}} // there is no such step
+	r, err = verify.Plan(parse(t, b), p, verify.Options{})
+	if err != nil || !slices.ContainsFunc(r.Violations, func(v verify.Violation) bool { return v.Code == verify.CodeTraffic }) {
+		t.Fatalf("%v, %v: expected a fault of the prices", r, err)
+	}
+}
