@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"iter"
@@ -53,6 +54,10 @@ type component struct {
 // it goes away only if all of them do. Smaller ones, such as axes, are often shared.
 const linking = 4096
 
+// DefaultFoldLimit is [Options].FoldLimit where it is 0: 1 GiB. The results are computed when
+// the model is planned, verified and written, and make the file larger.
+const DefaultFoldLimit = 1 << 30
+
 // foldable finds the components of the model, or of a clone of it, whose types have
 // been inferred, in the order of the file: all that fit into the budget together. Their
 // results have been computed once, so that nothing can fail later.
@@ -68,6 +73,7 @@ func (s *State) foldable(m *graph.Model) ([]*component, error) {
 		if err = errors.Join(err, files.Close()); err != nil {
 			return nil, err
 		}
+		b.Limit(cmp.Or(s.opt.FoldLimit, DefaultFoldLimit))
 		s.foldBudget = &b
 	}
 	left := *s.foldBudget
@@ -384,6 +390,12 @@ func (p *component) compute() (err error) {
 	p.values = make([][]byte, len(p.results))
 	done := map[*fixed]*constant.Tensor{}
 	for i, f := range p.results {
+		if f.t.Bytes > constant.Kept {
+			if err := f.emit(files, done, io.Discard); err != nil {
+				return err
+			}
+			continue
+		}
 		t, err := f.value(files, done)
 		if err != nil {
 			return err
@@ -411,23 +423,9 @@ func (f *fixed) value(files *constant.Files, done map[*fixed]*constant.Tensor) (
 		return t, err
 	}
 	c := f.maker
-	in, out := make([]*constant.Tensor, len(c.in)), make([]*constant.Tensor, len(c.out))
-	if c.shape != nil {
-		in[0] = &constant.Tensor{Shape: c.shape}
-	}
-	for i, x := range c.in {
-		if x == nil {
-			continue
-		}
-		var err error
-		if in[i], err = x.value(files, done); err != nil {
-			return nil, err
-		}
-	}
-	for k, y := range c.out {
-		if y != nil {
-			out[k] = &constant.Tensor{Type: y.t.Type.Elem, Shape: lengths(y.t.Type)}
-		}
+	in, out, err := f.operands(files, done)
+	if err != nil {
+		return nil, err
 	}
 	if err := constant.Eval(c.n, c.version, in, out); err != nil {
 		return nil, err
@@ -438,6 +436,30 @@ func (f *fixed) value(files *constant.Files, done map[*fixed]*constant.Tensor) (
 		}
 	}
 	return done[f], nil
+}
+
+// operands computes what the maker of a tensor reads, and returns that and the types of its
+// results.
+func (f *fixed) operands(files *constant.Files, done map[*fixed]*constant.Tensor) (in, out []*constant.Tensor, err error) {
+	c := f.maker
+	in, out = make([]*constant.Tensor, len(c.in)), make([]*constant.Tensor, len(c.out))
+	if c.shape != nil {
+		in[0] = &constant.Tensor{Shape: c.shape}
+	}
+	for i, x := range c.in {
+		if x == nil {
+			continue
+		}
+		if in[i], err = x.value(files, done); err != nil {
+			return nil, nil, err
+		}
+	}
+	for k, y := range c.out {
+		if y != nil {
+			out[k] = &constant.Tensor{Type: y.t.Type.Elem, Shape: lengths(y.t.Type)}
+		}
+	}
+	return in, out, nil
 }
 
 // lengths is an exact shape.
@@ -457,7 +479,24 @@ func (f *fixed) write(m *graph.Model, w io.Writer) (err error) {
 			err = e
 		}
 	}()
-	t, err := f.value(files, map[*fixed]*constant.Tensor{})
+	return f.emit(files, map[*fixed]*constant.Tensor{}, w)
+}
+
+// emit writes the elements of a result, not all at once where that can be avoided.
+func (f *fixed) emit(files *constant.Files, done map[*fixed]*constant.Tensor, w io.Writer) error {
+	in, out, err := f.operands(files, done)
+	if err != nil {
+		return err
+	}
+	for k, y := range f.maker.out {
+		if y != f || len(f.maker.out) > 1 {
+			continue
+		}
+		if streamed, err := constant.Stream(f.maker.n, in, out[k], w); streamed || err != nil {
+			return err
+		}
+	}
+	t, err := f.value(files, done)
 	if err == nil {
 		_, err = w.Write(t.Raw)
 	}

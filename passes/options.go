@@ -71,6 +71,9 @@ type Options struct {
 	Progress func(bound, peak int64)
 
 	Fold Fold // what is computed from constants when the model is planned; by default what changes no bit
+	// FoldLimit is the largest number of bytes that folding may compute in all; what does not
+	// fit stays a node. 0: DefaultFoldLimit.
+	FoldLimit int64
 
 	InlineFunctions bool // replace calls of local functions by their bodies first
 
@@ -186,6 +189,9 @@ func (o *Options) checkFigures() error {
 	}
 	if o.TimeLimit < 0 {
 		return fmt.Errorf("time limit %v: expected 0 or more", o.TimeLimit)
+	}
+	if o.FoldLimit < 0 {
+		return fmt.Errorf("limit of %d bytes of folded constants: expected 0 or more", o.FoldLimit)
 	}
 	if o.KVCapacity < 0 {
 		return fmt.Errorf("capacity of %d tokens: expected 0 or more", o.KVCapacity)

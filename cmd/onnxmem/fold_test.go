@@ -92,6 +92,14 @@ func TestFold(t *testing.T) {
 	}
 	has(command(1, "verify", out), `folded: tensor "wt.folded": byte 4321 differs from what the source computes`)
 
+	// Nothing above --fold-limit is computed.
+	for limit, folds := range map[string]bool{"249KiB": false, "250KiB": true, "0": false} {
+		text := command(0, "optimize", in, filepath.Join(dir, "limited.onnx"), "--fold-limit", limit)
+		if strings.Contains(text, "computed once") != folds {
+			t.Errorf("--fold-limit %s: expected folds: %t, found\n%s", limit, folds, text)
+		}
+	}
+
 	tied := t.TempDir()
 	in, out = languageModel(t, tied, true), filepath.Join(tied, "out.onnx")
 	has(command(0, "optimize", in, out), "with --fold any      peak ", "products would read embedding as it lies")

@@ -43,6 +43,12 @@ func (f *Files) Budget() (b Budget, err error) {
 	return b, nil
 }
 
+// Limit lowers the budget to so many bytes that are made.
+func (b *Budget) Limit(bytes int64) {
+	b.made = min(b.made, bytes)
+	b.most = min(b.most, bytes)
+}
+
 // constants is the size of the constants of a graph and its bodies, without those in
 // external data files, which it adds up by file: many may share the same bytes.
 func (f *Files) constants(g *graph.Graph, external map[string]int64) (size int64) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -88,8 +89,51 @@ func row(to, x []byte, from, step, w int64) {
 }
 
 func transpose(c *call) error {
-	if err := c.need(1); err != nil {
+	step, err := c.transposed()
+	if err != nil {
 		return err
+	}
+	walk(c.alloc(0), c.x(0), 0, step)
+	return nil
+}
+
+// streamed is the largest number of bytes that Stream makes at once, but for one row along
+// the first axis.
+const streamed = 4 << 20
+
+// Stream writes the elements of the only result of a node without making all of them at
+// once, where it can: a Transpose, of which a model may have gigabytes. in and out are as in
+// [Eval]; out needs no elements. done is false if the node is another one, and nothing was
+// written.
+func Stream(n *graph.Node, in []*Tensor, out *Tensor, w io.Writer) (done bool, err error) {
+	if n.Domain != "" || n.Op != "Transpose" || len(out.Shape) == 0 || out.len() == 0 {
+		return false, nil
+	}
+	c := &call{Node: n, in: in, out: []*Tensor{out}}
+	step, err := c.transposed()
+	if err != nil {
+		return false, err
+	}
+	part := &Tensor{Type: out.Type, Shape: slices.Clone(out.Shape)}
+	row := int64(out.len()*out.width()) / out.Shape[0]
+	part.Shape[0] = min(max(streamed/max(row, 1), 1), out.Shape[0])
+	part.Raw = make([]byte, part.Shape[0]*row)
+	for at := int64(0); at < out.Shape[0]; at += part.Shape[0] {
+		part.Shape[0] = min(part.Shape[0], out.Shape[0]-at)
+		part.Raw = part.Raw[:part.Shape[0]*row]
+		walk(part, c.x(0), at*step[0], step)
+		if _, err := w.Write(part.Raw); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// transposed returns the distances, in elements of the input of a Transpose, between
+// neighbours along each axis of its result.
+func (c *call) transposed() ([]int64, error) {
+	if err := c.need(1); err != nil {
+		return nil, err
 	}
 	x := c.x(0)
 	perm := c.listAttr("perm")
@@ -99,18 +143,17 @@ func transpose(c *call) error {
 		}
 	}
 	if len(perm) != len(x.Shape) || len(c.out[0].Shape) != len(perm) {
-		return fmt.Errorf("perm %v of rank %d", perm, len(x.Shape))
+		return nil, fmt.Errorf("perm %v of rank %d", perm, len(x.Shape))
 	}
 	from := strides(x.Shape)
 	step := make([]int64, len(perm))
 	for k, p := range perm {
 		if p < 0 || p >= int64(len(perm)) || x.Shape[p] != c.out[0].Shape[k] || slices.Index(perm, p) != k {
-			return fmt.Errorf("perm %v of shape %v", perm, x.Shape)
+			return nil, fmt.Errorf("perm %v of shape %v", perm, x.Shape)
 		}
 		step[k] = from[p]
 	}
-	walk(c.alloc(0), x, 0, step)
-	return nil
+	return step, nil
 }
 
 // slice takes every step-th element of a range along some axes.

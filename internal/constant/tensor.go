@@ -69,6 +69,14 @@ func (f *Files) Close() error {
 	return errors.Join(all...)
 }
 
+// Drop gives the pages of the mapped files back to the system; they are read again when they
+// are used.
+func (f *Files) Drop() {
+	for _, file := range f.open {
+		file.Drop()
+	}
+}
+
 // errForm is the error of elements that are stored in a form that is not read.
 var errForm = errors.New("its elements are stored in another form than raw data")
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -41,6 +42,7 @@ type PlanFlags struct {
 	TimeLimit           time.Duration `seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
 	Effort              string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
 	Fold                string        `enum:"off,exact,any" default:"exact" help:"What is computed once, from constants: exact (default) changes no bit of any result; any also lets products read transposed constants as they lie, which may change their last bits; off nothing."`
+	FoldLimit           *units.Size   `json:",omitempty" seldom:"" placeholder:"SIZE" help:"The most bytes that --fold computes in all; what does not fit stays a node (default 1GiB)."`
 	State               []string      `placeholder:"INPUT=OUTPUT" help:"A state that stays from one run to the next, such as a cache of keys: the input and the output that is its next value become one resident buffer. May be repeated. auto: all that scatter operators write, or a Loop carries."`
 	KVCapacity          int64         `placeholder:"N" help:"Rewrite a decoder whose caches of keys and values grow with every token: give them room for N tokens, and write them in place. A new input, write_index, says at which position. Refused where the results might differ."`
 	Aliases             *bool         `json:",omitempty" seldom:"" negatable:"" help:"Let results of Concat, Split, Slice and Gather lie in the bytes of their operands, where that makes the plan better: for runtimes that need not run these nodes, such as onnxmem run. Default: yes, but not with --runtime, --no-views, --limit, --extra, --frontier, --slices or --pool."`
@@ -142,8 +144,23 @@ func (f *PlanFlags) Options() passes.Options {
 		Dims: dims, Ranges: ranges, RangePoints: f.Points, Values: f.Value, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews, Runtime: f.Runtime,
 		RuntimeOrder: f.Order == "default", Schedule: f.Schedule, Effort: Efforts[f.Effort], Placement: f.Placement,
 		Goal: Goals[f.ScheduleGoal], Aliases: f.aliases(), KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
-		NoVerify: f.NoVerify, Check: f.DebugPasses, Disable: f.DisablePass, Fold: passes.Folds[f.Fold],
+		NoVerify: f.NoVerify, Check: f.DebugPasses, Disable: f.DisablePass, Fold: f.fold(), FoldLimit: f.foldLimit(),
 	}
+}
+
+// fold is the option of --fold: off if nothing may be computed.
+func (f *PlanFlags) fold() passes.Fold {
+	if f.FoldLimit != nil && *f.FoldLimit == 0 {
+		return passes.FoldOff
+	}
+	return passes.Folds[f.Fold]
+}
+
+func (f *PlanFlags) foldLimit() int64 {
+	if f.FoldLimit == nil {
+		return 0
+	}
+	return int64(*f.FoldLimit)
 }
 
 // aliases is the option of --aliases or --no-aliases.
