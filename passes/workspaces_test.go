@@ -2,6 +2,7 @@ package passes_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
 // TestWorkspacesOfANetwork: recorded workspaces become buffers that live for the step of
@@ -77,5 +79,71 @@ func TestWorkspacesRefused(t *testing.T) {
 				t.Errorf("error %v, expected one with %q", err, c.err)
 			}
 		})
+	}
+}
+
+// TestWorkspacesInPools: scratch given as a list of nodes and bytes lies in the pools of a
+// board, in what other buffers of its step leave free, and counts as traffic there. A plan
+// that has it elsewhere is refused, and so is scratch that no pool takes.
+func TestWorkspacesInPools(t *testing.T) {
+	build := func() *graph.Model {
+		m, err := models.Build("resnet18", models.Options{Dims: map[string]int64{"batch": 1}, Set: map[string]string{"size": "32", "width": "0.25"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := build()
+	list := "node,bytes\n"
+	for i, n := range m.Graph.Nodes {
+		if n.Op == "Conv" {
+			list += fmt.Sprintf("%s,%d\n", n.Name, 5000+1000*(i%7))
+		}
+	}
+	w, err := plan.ReadRecordingCSV(strings.NewReader(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools := []passes.Pool{{Name: "sram", Capacity: 16 << 10}, {Name: "dram", Capacity: 1 << 20}}
+	r, err := passes.Optimize(t.Context(), m, passes.Options{Workspaces: w, Pools: pools, Check: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := build()
+	faults := func() []verify.Violation {
+		got, err := verify.Plan(r.Model, r.Plan, verify.Options{SkipAnnotations: true, Source: source})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Violations
+	}
+	if list := faults(); len(list) > 0 {
+		t.Fatalf("the verifier refuses the plan: %v", list)
+	}
+	in := map[string]int{}
+	for i := range r.Plan.Buffers {
+		b := &r.Plan.Buffers[i]
+		if b.Kind != plan.KindWorkspace {
+			continue
+		}
+		in[b.Pool]++
+		was := *b
+		for _, wrong := range []plan.Buffer{
+			{Pool: plan.Resident, Offset: was.Offset, Bytes: was.Bytes}, {Pool: "sram", Offset: 16 << 10, Bytes: was.Bytes}, {Pool: was.Pool, Offset: was.Offset, Bytes: was.Bytes - 64},
+		} {
+			b.Pool, b.Offset, b.Bytes = wrong.Pool, wrong.Offset, wrong.Bytes
+			if len(faults()) == 0 {
+				t.Errorf("the workspace of step %d in %s at %d, of %d bytes: expected a refusal", *b.Node, b.Pool, b.Offset, b.Bytes)
+			}
+			*b = was
+		}
+	}
+	if in["sram"] == 0 || in["sram"]+in["dram"] != len(w.Nodes) {
+		t.Errorf("workspaces lie in %v: expected all %d in the two pools, some in the first", in, len(w.Nodes))
+	}
+	w.Nodes[0].Bytes = 2 << 20
+	var full *passes.PoolError
+	if _, err := passes.Optimize(t.Context(), build(), passes.Options{Workspaces: w, Pools: pools}); !errors.As(err, &full) {
+		t.Errorf("scratch larger than every pool: found %v", err)
 	}
 }
