@@ -1,9 +1,11 @@
 """Tests of the installed package: the command and the module on small models.
 
-They need the package alone: `python -m unittest discover python/tests`.
+They need the package alone: `python -m unittest discover python/tests`. With numpy, runs are
+tested, too.
 """
 
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -12,11 +14,14 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import onnxmem
 
 REPOSITORY = Path(__file__).parents[2]
 BAD = REPOSITORY / "testdata" / "bad"
+HEADS = REPOSITORY / "testdata" / "light" / "heads.onnx"
+NUMPY = importlib.util.find_spec("numpy") is not None
 
 DIAMOND = {
     "nodes": [{"name": n} for n in "ABCD"],
@@ -56,9 +61,8 @@ class Command(Folder):
         self.assertEqual(wrong.returncode, 3)
 
     def test_missing_command(self) -> None:
-        os.environ["ONNXMEM_COMMAND"] = str(self.folder / "nothing")
-        self.addCleanup(os.environ.pop, "ONNXMEM_COMMAND")
-        with self.assertRaisesRegex(onnxmem.NotInstalled, "nothing: not found"):
+        named = {"ONNXMEM_COMMAND": str(self.folder / "nothing")}
+        with mock.patch.dict(os.environ, named), self.assertRaisesRegex(onnxmem.NotInstalled, "nothing: not found"):
             onnxmem.version()
 
 
@@ -148,8 +152,86 @@ class Pages(Folder):
         names: dict[str, object] = {}
         with contextlib.redirect_stdout(io.StringIO()) as out:
             for block in blocks:
-                exec(block, names)
+                if NUMPY or "numpy" not in block:
+                    exec(block, names)
         self.assertIn("standard input", out.getvalue())
+
+
+@unittest.skipUnless(NUMPY, "needs numpy")
+class Runs(Folder):
+    def setUp(self) -> None:
+        super().setUp()
+        import numpy as np  # type: ignore[import-not-found, unused-ignore]
+
+        self.step = onnxmem.optimize(HEADS, self.folder / "step.onnx", train={"loss": "mse:box"}, dims={"n": 3})
+        rng = np.random.default_rng(1)
+        self.batches = []
+        for _ in range(3):
+            x = rng.integers(-4, 5, (3, 4)).astype(np.float32) / 4
+            self.batches.append({"x": x, "labels": x[:, :2] / 2})
+
+    def test_outputs_are_those_of_the_command(self) -> None:
+        import numpy as np
+
+        planned = onnxmem.optimize(HEADS, dims={"n": 3})
+        x = self.batches[0]["x"]
+        planned.save(self.folder / "heads.onnx")
+        np.savez(self.folder / "in.npz", x=x)
+        self.run_command("run", str(self.folder / "heads.onnx"), "--inputs", str(self.folder / "in.npz"), "--outputs", str(self.folder / "out.npz"))
+        want = np.load(self.folder / "out.npz")["box"]
+        self.assertGreater(np.abs(want).max(), 0)
+        for model in (planned, self.folder / "heads.onnx"):
+            out = onnxmem.run(model, {"x": x})
+            self.assertEqual(sorted(out), ["box", "cls", "decay_loss"])
+            self.assertEqual(out["box"].dtype, np.float32)
+            np.testing.assert_array_equal(out["box"], want)
+        for same in (x.astype(">f4"), np.asfortranarray(x), x.tolist()):
+            np.testing.assert_array_equal(onnxmem.run(planned, {"x": same})["box"], out["box"])
+        # Of several steps, the last; a generator is as good as a list.
+        last = onnxmem.run(planned, ({"x": b["x"]} for b in reversed(self.batches)))
+        np.testing.assert_array_equal(last["box"], out["box"])
+
+    def test_training_is_the_same_as_single_steps(self) -> None:
+        saved = self.folder / "saved.onnx"
+        losses = onnxmem.train(self.step, iter(self.batches), learning_rate=0.5, steps=5, save=saved)
+        params, single = None, []
+        for i in range(5):
+            kept = self.folder / f"{i}.onnx"
+            single += onnxmem.train(self.folder / "step.onnx", [self.batches[i % 3]], learning_rate=0.5, params=params, save=kept)
+            params = kept
+        self.assertEqual(losses, single)
+        self.assertEqual(saved.read_bytes(), (self.folder / "4.onnx").read_bytes())
+
+    def test_the_loss_falls_and_the_model_is_written(self) -> None:
+        import numpy as np
+
+        trained = self.folder / "trained.onnx"
+        rates = [{**b, "learning_rate": np.float32(0.5)} for b in self.batches]
+        losses = onnxmem.train(self.step, rates, steps=90, save_model=trained, source=HEADS)
+        self.assertEqual(len(losses), 90)
+        self.assertLess(losses[-1], losses[2] / 20)
+        out = onnxmem.run(onnxmem.optimize(trained, dims={"n": 3}), {"x": self.batches[0]["x"]})
+        self.assertLess(np.abs(out["box"] - self.batches[0]["labels"]).max(), 0.2)
+
+    def test_what_is_wrong_is_named(self) -> None:
+        import numpy as np
+
+        x = self.batches[0]["x"]
+        with self.assertRaisesRegex(onnxmem.Refused, r'batch-1.npz: "x" is float32\[2,4\], expected float32\[3,4\]') as caught:
+            onnxmem.train(self.step, [self.batches[0], {**self.batches[1], "x": x[:2]}])
+        self.assertEqual(caught.exception.status, 3)
+        with self.assertRaisesRegex(onnxmem.Refused, '"y" is no input of the model'):
+            onnxmem.run(self.step, {"y": x})
+        with self.assertRaisesRegex(ValueError, "no inputs: expected those of at least one step"):
+            onnxmem.train(self.step, [])
+        with self.assertRaisesRegex(TypeError, "input 'x': an array of objects"):
+            onnxmem.run(self.step, {"x": np.array([None])})
+        with self.assertRaisesRegex(TypeError, "a float: expected the inputs of a step by name"):
+            onnxmem.run(self.step, [1.0])  # type: ignore[list-item]
+        with self.assertRaisesRegex(TypeError, "a bytes: expected a planned model"):
+            onnxmem.run(b"")  # type: ignore[arg-type]
+        with self.assertRaisesRegex(ValueError, "no output loss"):
+            onnxmem.train(onnxmem.optimize(HEADS, dims={"n": 3}), [{"x": x}])
 
 
 class Errors(Folder):

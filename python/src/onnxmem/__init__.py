@@ -7,8 +7,9 @@
     onnxmem.verify(planned).valid
 
 The functions drive the native command ``onnxmem``, which comes with this package,
-by pipes. They need neither numpy nor onnx. Their keyword arguments are the flags of
-the command: ``keep_random_order=True`` is ``--keep-random-order``.
+by pipes. They need neither numpy nor onnx, but run and train, which take and return
+arrays of numpy. Their keyword arguments are the flags of the command:
+``keep_random_order=True`` is ``--keep-random-order``.
 
 Sizes and offsets are bytes. What the keys of plans and results mean is described
 in docs/formats.md of the project.
@@ -19,11 +20,14 @@ from ._command import Flag, command, version
 from ._errors import Error, Failed, NotInstalled, Refused, UsageError
 from ._plan import Plan, Planned
 from ._record import Record, Result
+from ._run import Feed, Inputs, run, train
 
 __all__ = [
     "Error",
     "Failed",
+    "Feed",
     "Flag",
+    "Inputs",
     "Model",
     "NotInstalled",
     "Plan",
@@ -39,6 +43,8 @@ __all__ = [
     "optimize",
     "order",
     "pack",
+    "run",
+    "train",
     "verify",
     "version",
 ]
