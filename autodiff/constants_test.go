@@ -72,6 +72,8 @@ func TestTables(t *testing.T) {
 
 		{"weights", []int{rows, width}, draw(rows * width), false},
 		{"few weights", []int{5}, draw(5), false},
+		{"scales near one", []int{64}, littleTrained(draw(64)), false},
+		{"rows of scales near one", []int{rows, width}, littleTrained(draw(rows * width)), false},
 		{"sines that were trained", []int{rows, width}, trained, false},
 		{"an embedding with padding", []int{rows, width}, first, false},
 		{"ones", []int{rows, width}, at(func(_, _ float64) float64 { return 1 }), false},
@@ -92,6 +94,14 @@ func TestTables(t *testing.T) {
 			}
 		}
 	}
+}
+
+// littleTrained is what a few steps of training make of the scales of a normalization.
+func littleTrained(v []float64) []float64 {
+	for i := range v {
+		v[i] = 1 + 3e-4*v[i]
+	}
+	return v
 }
 
 func repeated(n int, f func(h, i, j float64) float64) (v []float64) {

@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/internal/constant"
 )
@@ -83,6 +84,7 @@ const (
 	someOf     = 64
 	tableNear  = 2e-3 // of the largest element of a column: sines of large angles in float32
 	tableExact = 1e-5 // for one column of few rows, where chance might come as near
+	tableOff   = 0.1  // of the range of a column's values
 )
 
 // table reports whether a formula made the elements: along the last axis or the one before,
@@ -134,6 +136,7 @@ func (c contents) recurs(axis int) bool {
 		}
 	}
 	limit, varies, tested := tableNear, false, 0
+	off, spread := 0.0, 0.0 // sums over columns: the largest deviation, and the range of values
 	if examined == 1 && rows < manyRows {
 		limit = tableExact
 	}
@@ -153,17 +156,24 @@ func (c contents) recurs(axis int) bool {
 			return false
 		}
 		factor := (x[largest+1] + x[largest-1]) / x[largest]
+		worst := 0.0
 		for p := 1; p < rows-1; p++ {
 			if p == largest || !counts(p) {
 				continue
 			}
-			if !(math.Abs(x[p+1]+x[p-1]-factor*x[p]) <= limit*high*max(1, math.Abs(factor))) {
+			e := math.Abs(x[p+1] + x[p-1] - factor*x[p])
+			if !(e <= limit*high*max(1, math.Abs(factor))) {
 				return false
 			}
+			worst = max(worst, e)
 			tested++
 		}
+		off += worst
+		spread += slices.Max(x) - slices.Min(x)
 	}
-	return varies && tested >= 2
+	// Weights that training has moved a little from 1, as those of a normalization, are near
+	// their neighbours, too, but by no less than they vary.
+	return varies && tested >= 2 && off <= tableOff*spread
 }
 
 // sines reports whether the rows are sines and cosines of the same angles, those of 0 first.
