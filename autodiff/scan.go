@@ -332,7 +332,14 @@ func (s *scanned) run(seeds, outputs, initial []ID, directions []int64, states i
 			types[k] = stackOf(types[k], s.length)
 		}
 	}
-	kept := b.finish(slices.Clone(outputs), seeds...)
+	stay := seeds
+	needed := neededBy(b.g, slices.Concat(outputs, seeds))
+	if !slices.ContainsFunc(scanned, func(t ID) bool { return needed[t] }) {
+		// The gradients of captures may depend on no scanned input. One stays: it says how
+		// often the body runs.
+		stay = append(slices.Clone(seeds), s.inputs[s.states])
+	}
+	kept := b.finish(slices.Clone(outputs), stay...)
 	if s.err != nil {
 		return slices.Repeat([]ID{graph.None}, len(outputs))
 	}

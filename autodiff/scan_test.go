@@ -114,6 +114,29 @@ func TestScanGradients(t *testing.T) {
 	}
 }
 
+// A Scan whose gradient reads no scanned input has as many iterations in reverse: the
+// weight is added to the state in each of them.
+func TestScanGradientsWithoutScannedInputs(t *testing.T) {
+	b := newBuilder("counted", 18)
+	w, state, xs := b.initializer("p0", b.value(param(3))), b.initializer("p1", b.value(param(2, 3))), b.input("xs", b.value(param(4, 3)))
+	body := newBuilder("body", 18)
+	g := body.m.Graph
+	for _, name := range []string{"s", "x"} {
+		g.Inputs = append(g.Inputs, g.NewTensor(name))
+	}
+	cw := g.NewTensor("p0")
+	g.Tensors[cw].Capture = true
+	g.Captures = []graph.Capture{{Inner: cw, Outer: w}}
+	body.finish(body.op("after", "Add", nil, g.Inputs[0], cw), body.op("y", "Neg", nil, g.Inputs[1]))
+	outs := b.node("", "Scan", attrs{"num_scan_inputs": 1}, []ID{state, xs}, "last", "ys")
+	node := b.m.Graph.Nodes[0]
+	node.Attrs = append(node.Attrs, &graph.Attr{Name: "body", Type: graph.AttrGraph, Graph: g})
+	node.SetCaptures()
+	weighted := b.op("weighted", "Mul", nil, outs[0], b.input("weights", b.value(param(2, 3))))
+	b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, weighted))
+	b.checkAlone(t)
+}
+
 // The gradients of a Loop that counts its iterations agree with central differences.
 func TestLoopGradients(t *testing.T) {
 	b := newBuilder("loop", 18)

@@ -310,6 +310,7 @@ func (s *State) folded(chosen []int) (*graph.Model, *foldState, error) {
 		applied = append(applied, all[i])
 	}
 	done.nodes = sweep(m.Graph, applied, done.views)
+	dropGradients(&m, s.model)
 	return &m, done, nil
 }
 

@@ -128,6 +128,37 @@ func (s *State) readGradients(r *region) error {
 	return nil
 }
 
+// dropGradients takes out of the list of gradients those that m, a copy of from with
+// folded constants, no longer has: a gradient that is the same in every step, as that of
+// a parameter which no output needs, is a part of a folded constant. Entries that are
+// wrong stay, and readGradients names them.
+func dropGradients(m, from *graph.Model) {
+	text, ok := from.Prop(keyGradients)
+	var list []string
+	if !ok || json.Unmarshal([]byte(text), &list) != nil {
+		return
+	}
+	has := func(m *graph.Model) func(string) bool {
+		names := map[string]bool{}
+		for i := range m.Graph.Tensors {
+			names[m.Graph.Tensors[i].Name] = true
+		}
+		return func(name string) bool { return names[name] }
+	}
+	had, there := has(from), has(m)
+	left := slices.DeleteFunc(slices.Clone(list), func(text string) bool {
+		_, gradient, err := pairs.Split(text, had, had)
+		return err == nil && !there(gradient)
+	})
+	if len(left) == len(list) {
+		return
+	}
+	if out, err := json.Marshal(left); err == nil {
+		m.Props = slices.Clone(m.Props) // those of from stay
+		m.SetProp(keyGradients, string(out))
+	}
+}
+
 // findChain searches for a way to write storage to over storage from, directly or
 // through storages in between. It searches backwards from the maker of to.
 func (r *region) findChain(c *chain, from, to int32) bool {

@@ -91,6 +91,39 @@ func handMadeStep(t *testing.T, gradients string) *graph.Model {
 	return m
 }
 
+// TestGradientsThatAreFolded: a gradient that is the same in every step may be a part of
+// a folded constant; the list of gradients then no longer names it. That of a gradient
+// which is a folded result stays.
+func TestGradientsThatAreFolded(t *testing.T) {
+	b := graph.NewBuilder("step", 17)
+	c, d := b.Floats("c", []int64{4}, make([]float32, 4)), b.Floats("d", []int64{4}, make([]float32, 4))
+	w, v := b.Input("w", graph.TensorOf(graph.Float32, 4)), b.Input("v", graph.TensorOf(graph.Float32, 4))
+	b.Output(b.Node("Sub", "w.new", w, b.Node("Abs", "scaled", b.Node("Neg", "w.grad", c))))
+	b.Output(b.Node("Sub", "v.new", v, b.Node("Neg", "v.grad", d)))
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const given = `["w=w.grad","v=v.grad"]`
+	m.SetProp("onnxmem.mode", "training")
+	m.SetProp("onnxmem.updates", `["w=w.new","v=v.new"]`)
+	m.SetProp("onnxmem.trainable", `["w","v"]`)
+	m.SetProp("onnxmem.gradients", given)
+	r, err := passes.Optimize(t.Context(), m, passes.Options{Fold: passes.FoldExact, Check: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Model.Graph.Nodes) != 2 {
+		t.Errorf("%d nodes: expected the two updates", len(r.Model.Graph.Nodes))
+	}
+	if left, _ := r.Model.Prop("onnxmem.gradients"); left != `["v=v.grad"]` {
+		t.Errorf("gradients %s: expected v's alone", left)
+	}
+	if was, _ := m.Prop("onnxmem.gradients"); was != given {
+		t.Errorf("the model that was given now lists the gradients %s", was)
+	}
+}
+
 // TestGradientsByMetadata: a buffer is of kind gradient if the model's metadata list
 // one of its tensors, whatever the tensors are called.
 func TestGradientsByMetadata(t *testing.T) {
