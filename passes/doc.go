@@ -8,17 +8,29 @@
 //
 //	train     makes a training graph of the model, if asked (package autodiff)
 //	inline    replaces calls of local functions by their bodies, if asked
+//	kv        gives growing caches of keys and values a fixed capacity, if asked
 //	infer     gives every tensor a type and a size (package ops)
+//	fold      computes once what depends on constants alone
+//	slice     runs regions of the graph in slices, for a peak below that of any
+//	          order, if asked
 //	share     merges tensors that are views of each other into one storage
 //	bodies    plans the bodies of control flow and the local functions; their
 //	          arenas are the workspace of their nodes
+//	range     chooses one order and one stacking for ranges of dimensions, if asked
+//	          (package alloc/stacking)
 //	order     makes a bare problem of the storages and puts the nodes into its
 //	          best order (package schedule)
 //	limit     recomputes or swaps tensors if the peak exceeds a limit, if asked
 //	          (package schedule/budget)
-//	place     merges storages that overwrite each other into one buffer and
-//	          assigns offsets (package alloc)
+//	place     merges storages that overwrite each other into one buffer, divides the
+//	          buffers among pools, if asked (package alloc/tiers), and assigns
+//	          offsets (package alloc)
+//	alias     lays operands and results of Concat, Split, Slice and Gather into
+//	          one another, where that makes the plan better
 //	annotate  assembles the plan and writes the offsets into the nodes
+//
+// Behind the last one, package plan/verify proves the plan against the graph that it
+// was made from, unless an option says otherwise.
 //
 // A [Pass] reads and extends the [State] that the earlier passes left, and prints
 // nothing. pipeline.go holds the list with the reason for each pair's order.

@@ -242,7 +242,19 @@ func (v Value) Literal() graph.Literal {
 	return graph.LiteralOf(d)
 }
 
-// Reals returns the elements of a numeric value; false for other dtypes.
+// Reals returns the elements of a tensor as float64, row by row, whatever floats or integers
+// they are, or bool (0 and 1); false for strings, complex numbers and other values.
+// Element [i, j] of a tensor of shape [n, m] is list[i*m+j]. The list is a copy, which the next
+// run leaves as it is. Integers beyond 2^53 are rounded.
+//
+//	out, err := session.Run(ctx, inputs)
+//	...
+//	scores, ok := out["scores"].Reals() // float16 or float32: the same call
+//	if !ok {
+//		return fmt.Errorf("scores are no numbers: %v", out["scores"])
+//	}
+//	columns := out["scores"].Shape[1]
+//	first := scores[:columns] // the scores of the first row
 func (v Value) Reals() ([]float64, bool) {
 	if !v.IsTensor() {
 		return nil, false

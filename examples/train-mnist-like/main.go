@@ -197,21 +197,7 @@ func test(ctx context.Context, path string, count int, seed uint64) (int, error)
 
 // writeStep writes the training step, its plan and its initial parameters.
 func writeStep(dir string, step *passes.Result) error {
-	im, err := onnx.Encode(step.Model)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(dir, "train.onnx")
-	if err := onnx.Write(path, step.Model, im, onnx.WriteOptions{}); err != nil {
-		return err
-	}
-	p := *step.Plan // the plan of the file; step.Plan is that of the model in memory
-	p.Model = plan.ImageOf("train.onnx", im)
-	text, err := p.Marshal()
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "train.plan.json"), text, 0o666); err != nil {
+	if err := plan.WriteModel(filepath.Join(dir, "train.onnx"), step.Model, step.Plan, onnx.WriteOptions{}); err != nil {
 		return err
 	}
 	return write(filepath.Join(dir, "train.params.onnx"), step.Step.Params)

@@ -66,9 +66,8 @@ type UsageError struct{ Text string }
 
 func (e *UsageError) Error() string { return e.Text }
 
-// PlanPath is the default path of the plan of a model at out: with .onnx replaced
-// by, or else followed by, .plan.json.
-func PlanPath(out string) string { return strings.TrimSuffix(out, ".onnx") + ".plan.json" }
+// PlanPath is the default path of the plan of a model at out: [plan.Path].
+func PlanPath(out string) string { return plan.Path(out) }
 
 // SettlePlan completes the replacement of the plan at path and its model that a
 // killed process left unfinished (see atomicfile.Settle).
