@@ -72,6 +72,12 @@ var cutCases = []nodeCase{
 	{op: "Where", version: 24, in: args(flags(5, 1, 33), noise(5, 7, 33), noise(1))},
 	{op: "Cast", version: 24, attrs: attrs(whole1("to", int64(graph.Int32))), in: args(noise(5, 7, 33))},
 
+	// A slice of one output channel would be a depthwise convolution.
+	{op: "Conv", version: 22, attrs: attrs(ints("pads", 0, 1, 0, 2), ints("strides", 3, 1)), in: args(noise(2, 1, 1, 7), noise(2, 1, 1, 4), noise(2))},
+	{op: "Conv", version: 22, attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(2, 1, 9, 12), noise(16, 1, 3, 3), noise(16))},
+	{op: "com.microsoft.FusedConv", version: 1, attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(2, 1, 9, 12), noise(3, 1, 3, 3), noise(3))},
+	{op: "ConvTranspose", version: 22, attrs: attrs(ints("strides", 2, 2), ints("kernel_shape", 2, 2)), in: args(noise(2, 1, 5, 6), noise(1, 3, 2, 2), noise(3))},
+
 	{op: "Reshape", version: 24, in: args(noise(6, 4, 5), integerList(2, 3, 20))},
 	{op: "Reshape", version: 24, in: args(noise(4, 6, 5), integerList(6, 4, -1))},
 	{op: "Reshape", version: 24, in: args(noise(4, 6, 10), integerList(0, 0, 2, 5))},
