@@ -135,7 +135,7 @@ func forwardTest(m *graph.Model, name string, files map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	s := &trainer{source: m, expanded: map[ID]role{}}
+	s := &trainer{source: m, expanded: map[ID]role{}, inner: map[*graph.Node]bool{}}
 	s.emitter = newEmitter(g.Clone(), slices.Clone(m.Opsets), inference.Values)
 	if err := s.upgrade(); err != nil {
 		return err
