@@ -46,7 +46,7 @@ func runPage(t *testing.T, path string) {
 	}
 }
 
-// runRecipe runs a line that begins with onnxmem or mkdir; after "! " it must fail. What pip
+// runRecipe runs a line that begins with onnxmem, mkdir, grep or printf; after "! " it must fail. What pip
 // installs is not needed on the fake GPU, which has it.
 func runRecipe(t *testing.T, line string) {
 	t.Helper()
@@ -61,6 +61,18 @@ func runRecipe(t *testing.T, line string) {
 	if args[0] == "mkdir" {
 		if err := os.Mkdir(args[1], 0o777); err != nil {
 			t.Fatal(err)
+		}
+		return
+	}
+	if text, file, ok := strings.Cut(strings.TrimPrefix(line, "printf '"), "' > "); ok {
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, `\n`, "\n")), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if args[0] == "grep" {
+		if b, err := os.ReadFile(args[2]); err != nil || !strings.Contains(string(b), args[1]) {
+			t.Fatalf("%s: not found: %v", line, err)
 		}
 		return
 	}
