@@ -28,7 +28,7 @@ func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Probl
 	if s.opt.Runtime != "" { // it does not know these nodes
 		return p, nil
 	}
-	if s.opt.noMoves || s.budget != nil || s.ranged != nil || s.opt.Workspaces != nil || r.tiered().SlowTrafficBytes == 0 {
+	if s.opt.noMoves || s.budget != nil || s.ranged != nil || r.tiered().SlowTrafficBytes == 0 {
 		return p, nil
 	}
 	d := &tiers.Division{}
@@ -53,7 +53,7 @@ func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Probl
 			s.model.Graph = now
 			s.main = s.newRegion(now, mainGraph)
 			s.keepOrder = true
-			q, err := s.planMoved(ctx)
+			q, err := s.planMoved(ctx, r, firstStep)
 			var full *PoolError
 			if errors.As(err, &full) {
 				break
@@ -83,8 +83,9 @@ func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Probl
 	return found, s.model.AddSwaps()
 }
 
-// planMoved plans the main graph up to the pools.
-func (s *State) planMoved(ctx context.Context) (*tiers.Problem, error) {
+// planMoved plans the main graph up to the pools. It has the nodes of before, at these steps,
+// with their scratch, and copies, which need none.
+func (s *State) planMoved(ctx context.Context, before *region, firstStep []int) (*tiers.Problem, error) {
 	if err := s.share(s.main); err != nil {
 		return nil, err
 	}
@@ -93,6 +94,13 @@ func (s *State) planMoved(ctx context.Context) (*tiers.Problem, error) {
 	}
 	if err := s.bodies(ctx, s.main); err != nil {
 		return nil, err
+	}
+	if before.scratch != nil {
+		scratch := make([]int64, len(s.main.g.Nodes))
+		for step, now := range firstStep {
+			scratch[now] = before.scratch[step]
+		}
+		s.addScratch(s.main, scratch)
 	}
 	if err := s.order(ctx, s.main); err != nil {
 		return nil, err

@@ -147,3 +147,39 @@ func TestWorkspacesInPools(t *testing.T) {
 		t.Errorf("scratch larger than every pool: found %v", err)
 	}
 }
+
+// TestWorkspacesBesideMoves: where tensors are copied between pools, each node keeps its
+// scratch, and the copies have none.
+func TestWorkspacesBesideMoves(t *testing.T) {
+	m, err := models.Build("mobilenet_v1", models.Options{Dims: map[string]int64{"batch": 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &plan.Recording{Device: "a list"}
+	scratch := map[string]int64{}
+	for i, n := range m.Graph.Nodes {
+		if n.Op == "Conv" {
+			bytes := 10_000 + 1000*int64(i)
+			scratch[n.Name] = bytes
+			w.Nodes = append(w.Nodes, plan.NewNodeScratch(m.Graph, graph.NodeID(i), bytes))
+		}
+	}
+	r, err := passes.Optimize(t.Context(), m, passes.Options{Workspaces: w, Pools: []passes.Pool{{Name: "sram", Capacity: 3 << 20}, {Name: "dram", Capacity: 100 << 20}}, Check: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Plan
+	if !slices.ContainsFunc(p.Steps, func(s plan.Step) bool {
+		return strings.Contains(s.Op, graph.SwapIn) || strings.Contains(s.Op, graph.SwapOut)
+	}) {
+		t.Fatal("the plan copies nothing between its pools: expected a network in which it does")
+	}
+	for _, x := range p.Workspaces.Nodes {
+		if name := p.Steps[x.Step].Name; scratch[name] != x.Bytes {
+			t.Errorf("%s has a workspace of %d bytes, expected %d", name, x.Bytes, scratch[name])
+		}
+	}
+	if len(p.Workspaces.Nodes) != len(scratch) || len(r.GivenUp) > 0 {
+		t.Errorf("%d workspaces, %v given up: expected %d, and nothing", len(p.Workspaces.Nodes), r.GivenUp, len(scratch))
+	}
+}
