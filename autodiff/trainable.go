@@ -200,11 +200,55 @@ func (s *trainer) reachesLoss() map[ID]bool {
 				reaches[t] = true
 			}
 		}
-		for _, t := range n.Captures {
-			reaches[t] = true
+		for _, a := range n.Bodies() {
+			for _, body := range a.All() {
+				for t := range reachesOutputs(body) {
+					reaches[t] = true
+				}
+			}
 		}
 	}
 	return reaches
+}
+
+// reachesOutputs finds the tensors of the outer graph on which the outputs of a body
+// depend in that way. All outputs count: what the loss does not read of them, an iteration
+// may hand to the next one.
+func reachesOutputs(g *graph.Graph) map[ID]bool {
+	inner := map[ID]bool{}
+	for _, t := range g.Outputs {
+		inner[t] = true
+	}
+	order, err := g.Topological()
+	if err != nil {
+		order = nil // refused elsewhere
+	}
+	for _, k := range slices.Backward(order) {
+		n := g.Nodes[k]
+		if !slices.ContainsFunc(n.Outputs, func(t ID) bool { return t != graph.None && inner[t] }) {
+			continue
+		}
+		r := LookupRule(n.Domain, n.Op)
+		for i, t := range n.Inputs {
+			if t != graph.None && carries(g.Tensors[t].Type) && (r == nil || r.flows(i, g.Tensors[t].Type.Elem)) {
+				inner[t] = true
+			}
+		}
+		for _, a := range n.Bodies() {
+			for _, body := range a.All() {
+				for t := range reachesOutputs(body) {
+					inner[t] = true
+				}
+			}
+		}
+	}
+	outer := map[ID]bool{}
+	for _, c := range g.Captures {
+		if inner[c.Inner] {
+			outer[c.Outer] = true
+		}
+	}
+	return outer
 }
 
 // role says as what a tensor is read. It is the initializer root, or derives from it

@@ -137,6 +137,52 @@ func TestLiterals(t *testing.T) {
 	checkGradients(t, step, b.feeds, math.MaxInt)
 }
 
+// TestCapturesThatAreTrained: an initializer that a body captures is a parameter if an
+// output of the body depends on it through operators that pass gradients, as in the graph.
+// The scales of a Resize are none, nor is what no output needs.
+func TestCapturesThatAreTrained(t *testing.T) {
+	for _, nested := range []bool{false, true} {
+		b := newBuilder("captures", 18)
+		x, flag := b.input("x", b.real(1, 1, 2, 3)), b.input("flag", &reference.Tensor{Type: graph.Bool, Shape: []int{}, I: []int64{1}})
+		given := []ID{x, flag, b.weights("w", 3), b.initializer("scales", &reference.Tensor{Type: graph.Float32, Shape: []int{4}, F: []float64{1, 1, 2, 2}}), b.weights("unread", 3)}
+		// branch makes the body of an If; the outer one of two holds an If with the same body.
+		var branch func(name string, outer *builder, given []ID, deep bool) *graph.Attr
+		choose := func(b *builder, name string, given []ID, deep bool) ID {
+			out := b.op(name, "If", nil, given[1])
+			n := b.m.Graph.Nodes[len(b.m.Graph.Nodes)-1]
+			n.Attrs = []*graph.Attr{branch("then_branch", b, given, deep), branch("else_branch", b, given, deep)}
+			n.SetCaptures()
+			return out
+		}
+		branch = func(name string, outer *builder, given []ID, deep bool) *graph.Attr {
+			in := newBuilder(name, 18)
+			g := in.m.Graph
+			var inner []ID
+			for _, t := range given {
+				id := g.NewTensor(outer.m.Graph.Tensors[t].Name)
+				g.Tensors[id].Capture = true
+				g.Captures = append(g.Captures, graph.Capture{Inner: id, Outer: t})
+				inner = append(inner, id)
+			}
+			if deep {
+				in.finish(choose(in, name+".inner", inner, false))
+			} else {
+				in.op(name+".unused", "Mul", nil, inner[0], inner[4])
+				h := in.op(name+".h", "Mul", nil, inner[0], inner[2])
+				in.finish(in.op(name+".y", "Resize", attrs{"mode": "nearest"}, h, graph.None, inner[3]))
+			}
+			return &graph.Attr{Name: name, Type: graph.AttrGraph, Graph: g}
+		}
+		y := choose(b, "y", given, nested)
+		m := b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, y))
+		step := train(t, m, Options{Loss: "none:objective", KeepGradients: true})
+		if want := []string{"w"}; !slices.Equal(step.Parameters, want) {
+			t.Errorf("nested %t: parameters %v, expected %v", nested, step.Parameters, want)
+		}
+		checkGradients(t, step, b.feeds, math.MaxInt)
+	}
+}
+
 // TestTrainableStatistics: running statistics that --trainable matches are left out, with
 // a message.
 func TestTrainableStatistics(t *testing.T) {
