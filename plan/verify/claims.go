@@ -63,15 +63,16 @@ func (v *verifier) encodedAnew() bool {
 		mode, _ := m.Prop("onnxmem.mode")
 		return mode == "training"
 	}
-	return is(v.m) != is(v.opt.Source) || calls(v.opt.Source) && !calls(v.m)
+	return is(v.m) != is(v.opt.Source) || calls(v.opt.Source, v.opt.Source) && !calls(v.m, v.opt.Source)
 }
 
-// calls reports whether a node of the main graph, or of a body, calls a local function that
-// is not one of a plan.
-func calls(m *graph.Model) bool {
+// calls reports whether a node of the main graph, or of a body, calls a local function of the
+// source. One that only the plan has, as those of swaps and slices, does not count; one that
+// the plan of the source had does.
+func calls(m, source *graph.Model) bool {
 	local := map[[2]string]bool{}
-	for _, f := range m.Functions {
-		local[[2]string{f.Domain, f.Name}] = f.Domain != graph.SwapDomain
+	for _, f := range source.Functions {
+		local[[2]string{f.Domain, f.Name}] = true
 	}
 	found := false
 	var look func(g *graph.Graph)
