@@ -137,11 +137,12 @@ func isInplace(p *plan.Plan) bool  { return p.Sharing.Inplace }
 func hasViews(p *plan.Plan) bool   { return p.Sharing.Views }
 func isMoved(p *plan.Plan) bool    { return p.Summary.Tiered != nil && p.Summary.MovedBuffers > 0 }
 func hasSwaps(p *plan.Plan) bool   { return p.Summary.Limited != nil && p.Summary.SwappedBuffers > 0 }
-func hasAgain(p *plan.Plan) bool   { return p.Summary.Limited != nil && p.Summary.RecomputedNodes > 0 }
-func countedTwice(p *plan.Plan)    { p.Slices.Regions[0].Count++ }
-func forged(p *plan.Plan)          { p.Certificates[0].ValueBytes += p.Alignment }
-func foldedTwice(p *plan.Plan)     { p.Folded.Nodes++ }
-func tooManyTensors(p *plan.Plan)  { p.Summary.Tensors++ }
+
+func hasAgain(p *plan.Plan) bool  { return p.Summary.Limited != nil && p.Summary.RecomputedNodes > 0 }
+func countedTwice(p *plan.Plan)   { p.Slices.Regions[0].Count++ }
+func forged(p *plan.Plan)         { p.Certificates[0].ValueBytes += p.Alignment }
+func foldedTwice(p *plan.Plan)    { p.Folded.Nodes++ }
+func tooManyTensors(p *plan.Plan) { p.Summary.Tensors++ }
 func either(a, b func(*plan.Plan) bool) func(*plan.Plan) bool {
 	return func(p *plan.Plan) bool { return a(p) || b(p) }
 }

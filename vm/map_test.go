@@ -85,7 +85,8 @@ func TestVectorBeforeTrees(t *testing.T) {
 			list("nodes_treeids", 0, 0, 0), list("nodes_nodeids", 0, 1, 2), list("nodes_featureids", 1, 0, 0), reals("nodes_values", 1.5, 0, 0),
 			{Name: "nodes_modes", Type: graph.AttrStrings, Strings: []string{"BRANCH_LEQ", "LEAF", "LEAF"}},
 			list("nodes_truenodeids", 1, 0, 0), list("nodes_falsenodeids", 2, 0, 0),
-			{Name: "n_targets", Type: graph.AttrInt, Int: 1}, list("target_treeids", 0, 0), list("target_nodeids", 1, 2), list("target_ids", 0, 0), reals("target_weights", 0.25, 4),
+			{Name: "n_targets", Type: graph.AttrInt, Int: 1},
+			list("target_treeids", 0, 0), list("target_nodeids", 1, 2), list("target_ids", 0, 0), reals("target_weights", 0.25, 4),
 		}}, "y")...)
 		m, err := b.Model()
 		if err != nil {

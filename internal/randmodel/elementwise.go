@@ -30,10 +30,31 @@ func (s *scope) activation() bool {
 		since int64
 	}
 	k := choose(s.drawing, []kind{
-		{"Relu", nil, 7}, {"Relu", nil, 7}, {"LeakyRelu", attrs("alpha", 0.1), 7}, {"Elu", nil, 7}, {"Selu", nil, 7}, {"Sigmoid", nil, 7},
-		{"Tanh", nil, 7}, {"Softplus", nil, 7}, {"Softsign", nil, 7}, {"Neg", nil, 7}, {"Abs", nil, 7}, {"HardSigmoid", nil, 7},
-		{"Erf", nil, 9}, {"HardSwish", nil, 14}, {"Gelu", nil, 20}, {"Mish", nil, 18}, {"Sin", nil, 7}, {"Atan", nil, 7}, {"Identity", nil, 7},
-		{"ThresholdedRelu", attrs("alpha", 0.2), 10}, {"Celu", nil, 12}, {"Shrink", attrs("lambd", 0.1), 9}, {"Dropout", nil, 7}, {"Clip", nil, 7}, {"PRelu", nil, 7},
+		{"Relu", nil, 7},
+		{"Relu", nil, 7},
+		{"LeakyRelu", attrs("alpha", 0.1), 7},
+		{"Elu", nil, 7},
+		{"Selu", nil, 7},
+		{"Sigmoid", nil, 7},
+		{"Tanh", nil, 7},
+		{"Softplus", nil, 7},
+		{"Softsign", nil, 7},
+		{"Neg", nil, 7},
+		{"Abs", nil, 7},
+		{"HardSigmoid", nil, 7},
+		{"Erf", nil, 9},
+		{"HardSwish", nil, 14},
+		{"Gelu", nil, 20},
+		{"Mish", nil, 18},
+		{"Sin", nil, 7},
+		{"Atan", nil, 7},
+		{"Identity", nil, 7},
+		{"ThresholdedRelu", attrs("alpha", 0.2), 10},
+		{"Celu", nil, 12},
+		{"Shrink", attrs("lambd", 0.1), 9},
+		{"Dropout", nil, 7},
+		{"Clip", nil, 7},
+		{"PRelu", nil, 7},
 	}...)
 	switch {
 	case k.since > s.opset:

@@ -157,7 +157,7 @@ func (k *movement) moves(t *testing.T, d graph.DType) {
 		t.Fatal(err)
 	}
 	if k.op == "ConstantOfShape" {
-		n.Attrs = attrs(&graph.Attr{Name: "value", Type: graph.AttrTensor, Tensor: &graph.Data{Type: d, Dims: []int64{1}, Raw: slices.Repeat([]byte{3}, (max(ElementBits(d), 8))/8)}})
+		n.Attrs = attrs(&graph.Attr{Name: "value", Type: graph.AttrTensor, Tensor: &graph.Data{Type: d, Dims: []int64{1}, Raw: slices.Repeat([]byte{3}, max(ElementBits(d), 8)/8)}})
 	}
 	given := make([]*Tensor, len(k.in))
 	for i, x := range k.in {
