@@ -354,7 +354,7 @@ func cutConv(x, w int, l imageLayout, channels ...int) func(c *Call, axis int) *
 		switch {
 		case axis == 0:
 			cut.In[x] = Same(0, c.length(x, 0))
-		case ofChannels && c.Int("group", 1) == 1 && c.length(w, 1) == 1:
+		case ofChannels && c.Int("group", 1) == 1 && c.length(w, 1) == 1 && c.In[x].Elem.Floating():
 			// A slice of one channel would be a depthwise convolution, whose kernels add in
 			// another order than those that make several channels of one.
 			return nil
@@ -417,7 +417,7 @@ func cutConvTranspose(c *Call, axis int) *Cut {
 	switch group := c.Int("group", 1); {
 	case axis == 0:
 		cut.In[0] = Same(0, c.length(0, 0))
-	case axis == 1 && group == 1 && c.length(1, 0) == 1:
+	case axis == 1 && group == 1 && c.length(1, 0) == 1 && c.In[0].Elem.Floating():
 		return nil // as in cutConv
 	case axis == 1 && group == 1:
 		cut.In[1] = Same(1, c.length(1, 1))

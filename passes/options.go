@@ -224,8 +224,8 @@ func (o *Options) checkWorkspaces() error {
 	if o.Workspaces == nil {
 		return nil
 	}
-	if o.Slices != SlicesOff {
-		return errors.New("slices and workspaces: expected at most one of them, since a recording has the scratch of whole nodes: plan with slices, record a run of that, and plan the planned file with its workspaces")
+	if o.Slices != SlicesOff && o.Workspaces.OfAnyModel {
+		return errors.New("slices and a list of workspaces: expected at most one of them, since the list has the scratch of whole nodes: plan with slices, and record a run of that plan")
 	}
 	return o.Workspaces.Check()
 }

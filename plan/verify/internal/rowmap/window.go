@@ -146,6 +146,15 @@ func (n *Node) convolves(s *sheet, weights int, each ...int) bool {
 	c, _ := n.layout()
 	if groups == 1 {
 		s.in[0][c], s.in[weights][1] = inner, inner
+		if n.length(weights, 1) == 1 && n.In[0].Elem.Floating() {
+			// One channel of one would be a depthwise convolution, with other bits.
+			s.out[0][c], s.in[weights][0] = 0, 0
+			for _, i := range each {
+				if n.has(i) && len(s.in[i]) == 1 {
+					s.in[i][0] = 0
+				}
+			}
+		}
 		return true
 	}
 	if groups < 1 || m%groups != 0 {
@@ -187,6 +196,13 @@ func convTranspose(n *Node, s *sheet) bool {
 	groups, from := n.integer("group", 1), n.length(1, 0)
 	if n.has(2) {
 		s.in[2] = []letter{channels}
+	}
+	if groups == 1 && from == 1 && n.In[0].Elem.Floating() { // as in convolves
+		s.in[0][1], s.out[0][1] = 0, 0
+		if n.has(2) {
+			s.in[2][0] = 0
+		}
+		return true
 	}
 	if groups == 1 {
 		s.in[0][1], s.in[1][1] = 0, channels
