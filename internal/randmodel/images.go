@@ -332,7 +332,7 @@ func (s *scope) resize() bool {
 		scales[2], scales[3] = choose(s.drawing, 1.5, 0.6, 1.3), choose(s.drawing, 1.5, 0.6, 1.3)
 	}
 	for a := 2; a < 4; a++ {
-		r.shape[a] = int64(float64(v.shape[a]) * float64(float32(scales[a])))
+		r.shape[a] = int64(float32(v.shape[a]) * float32(scales[a])) // as runtimes compute it
 		if r.shape[a] < 1 {
 			return false
 		}
