@@ -24,11 +24,11 @@ func (c *pointChecker) follows(point int, lengths []ops.BoundDim) {
 		have, stated := c.v.p.Dims[d.Name]
 		switch {
 		case !stated:
-			c.v.fault(CodeDims, "dims: at %v: %q is missing: expected %d", c.at(point), graph.Short(d.Name), d.Value)
+			c.v.fault(CodeDims, "dims: at %s: %q is missing: expected %d", graph.AtLengths(c.at(point)), graph.Short(d.Name), d.Value)
 		case have.Follows && d.Assumed != have.Assumed:
-			c.v.fault(CodeDims, "dims: at %v: %q does not follow from other dimensions: expected a length of its own, or a range", c.at(point), graph.Short(d.Name))
+			c.v.fault(CodeDims, "dims: at %s: %q does not follow from other dimensions: expected a length of its own, or a range", graph.AtLengths(c.at(point)), graph.Short(d.Name))
 		case d.Value != have.Value && (corner || !have.Follows):
-			c.v.fault(CodeDims, "dims: at %v: %q: expected %d, found %d (follows: %t)", c.at(point), graph.Short(d.Name), d.Value, have.Value, have.Follows)
+			c.v.fault(CodeDims, "dims: at %s: %q: expected %d, found %d (follows: %t)", graph.AtLengths(c.at(point)), graph.Short(d.Name), d.Value, have.Value, have.Follows)
 		case d.Value != have.Value:
 			c.moves[d.Name] = true
 		}
