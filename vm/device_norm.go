@@ -94,6 +94,42 @@ func (c *chain) viewsBefore(t graph.TensorID, step int) (list []*tensor) {
 	return list
 }
 
+// apartInTime reports whether a sum that is written at its own step may lie where what the
+// kernels read lies: they have read it before that step, or nobody reads the sum any more
+// when it is made.
+func (g *normGradient) apartInTime(sum graph.NodeID, read graph.TensorID) bool {
+	return g.place[sum] > max(g.first, g.second) || max(g.place[sum], g.lastOfViews(g.f.g.Nodes[sum].Outputs[0])) < g.begun(read)
+}
+
+// lastOfViews is the last step that reads a tensor in any shape; that after the end if the
+// graph returns it.
+func (c *chain) lastOfViews(t graph.TensorID) int {
+	if c.f.g.Tensors[t].Output {
+		return len(c.order)
+	}
+	last := c.last(t, false)
+	for _, r := range c.f.g.Tensors[t].Readers {
+		if c.reshapes(r) {
+			last = max(last, c.lastOfViews(c.f.g.Nodes[r].Outputs[0]))
+		}
+	}
+	return last
+}
+
+// begun is the step that writes the bytes of a tensor, perhaps in another shape.
+func (c *chain) begun(t graph.TensorID) int {
+	for m := c.f.g.Tensors[t].Maker; m >= 0 && c.reshapes(m); m = c.f.g.Tensors[t].Maker {
+		t = c.f.g.Nodes[m].Inputs[0]
+	}
+	return c.made(t)
+}
+
+// reshapes reports whether what a node makes lies where its input lies, as its view.
+func (c *chain) reshapes(id graph.NodeID) bool {
+	st := c.f.steps[id]
+	return len(st.call.Node.Semantics.Views) > 0 && len(st.out) == 1 && st.out[0] != nil && st.in[0] != nil && st.out[0].At == st.in[0].At
+}
+
 // readBefore reports whether a node outside of the chain reads a tensor before a step. A node
 // that only gives it another shape, in place, does not.
 func (c *chain) readBefore(t graph.TensorID, step int) bool {
@@ -121,6 +157,7 @@ func (g *device) joinNormGradient(n *normGradient, a *area) {
 		Late: n.late,
 	}
 	whole, small := []*tensor{x, d}, []*tensor{scale}
+	ids := []graph.TensorID{n.x, n.d, n.scaled} // of those in whole
 	if n.inverse >= 0 {
 		inverse := f.tensors[n.inverse]
 		k.Inverse, small = &inverse.Tensor, append(small, inverse)
@@ -133,8 +170,10 @@ func (g *device) joinNormGradient(n *normGradient, a *area) {
 		if i == 1 && !n.late && overlap(s, sums) || slices.ContainsFunc(small, func(t *tensor) bool { return overlap(s, t) }) {
 			return
 		}
-		for _, t := range whole {
-			if exact := s == result && t.At == s.At; !exact && overlap(s, t) {
+		for j, t := range whole {
+			exact := s == result && t.At == s.At
+			apart := n.late && s != result && n.apartInTime([]graph.NodeID{n.sums, n.products}[i], ids[j])
+			if !exact && !apart && overlap(s, t) {
 				return
 			}
 		}
