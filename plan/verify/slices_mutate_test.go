@@ -504,8 +504,11 @@ func TestSlicesMutated(t *testing.T) {
 
 // harmless reports whether the file computes the same after a corruption: rows are taken
 // of an input, perhaps in a function, instead of what is written over it, in which they are
-// the same.
+// the same; or the zeros change in which rows are put, all of which are written over.
 func harmless(what string) bool {
+	if strings.HasPrefix(what, "initializer onnxmem.") && strings.Contains(what, ".zero.") {
+		return true
+	}
 	return (strings.HasPrefix(what, "Slice: input 0: ") || strings.HasPrefix(what, "Region")) && strings.Contains(what, "/put") && !strings.Contains(strings.Split(what, " for ")[0], "/put")
 }
 
@@ -536,6 +539,8 @@ func mutate(t *testing.T, x slicedModel, every int) {
 			counts["refused by inference"]++
 		case slices.ContainsFunc(faults, named):
 			counts["found by name"]++
+		case len(faults) > 0 && strings.Contains(c.what, "tag, word "):
+			counts["found in its slice"]++ // a tag says where rows go that other nodes of the slice make
 		case len(faults) > 0:
 			counts["found"]++
 			t.Errorf("%s, %s: found elsewhere: %.300q", c.name, c.what, faults)
