@@ -410,6 +410,9 @@ func (c *sliced) added(p *sliceNode, n *graph.Node) string {
 	if wrong != "" {
 		return wrong
 	}
+	if slices.ContainsFunc(n.Inputs, func(t graph.TensorID) bool { return t >= 0 && c.holds[t].kind == hasFault }) {
+		return c.skipped(p, n) // nothing is known of the parts, nor how they are combined
+	}
 	how := c.regions[p.region].sums[of]
 	if how == nil {
 		return fmt.Sprintf("expected parts of %q that slices make, found none", graph.Short(p.tensor))
@@ -418,9 +421,6 @@ func (c *sliced) added(p *sliceNode, n *graph.Node) string {
 		return wrong
 	}
 	a, b := c.holds[n.Inputs[0]], c.holds[n.Inputs[1]]
-	if a.kind == hasFault || b.kind == hasFault {
-		return c.skipped(p, n)
-	}
 	for j := range 2 {
 		earlier := j == 0 && a.top == 0 // the sum of an attention in pieces is scaled first
 		if wrong := c.inSlice(p, n.Inputs[j], earlier); wrong != "" {

@@ -106,3 +106,44 @@ func TestSlicedNetworks(t *testing.T) {
 		})
 	}
 }
+
+// TestSumsBehindUnknown: what slices add up of the results of an operator of which the verifier
+// has no account is not judged, whatever adds, but claimed.
+func TestSumsBehindUnknown(t *testing.T) {
+	const x = `
+		in x float32 1 16 8 8
+		in grid float32 1 16 16 2
+		a = GridSample(x, grid)
+		b = Relu(a)
+	`
+	for name, more := range map[string]string{
+		"a product": "weight w float32 2 16 16 16\ny = Conv(b, w)\nout y",
+		"a sum":     "y = ReduceSum(b) keepdims=0\nout y",
+		"a mean":    "y = ReduceMean(b) keepdims=1\nout y",
+		"a maximum": "y = ReduceMax(b) keepdims=0\nout y",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := text{main: x + more}.build(t)
+			source := encode(t, m)
+			found, err := passes.Optimize(t.Context(), m, passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range found.GivenUp {
+				t.Errorf("given up: %+v", x)
+			}
+			if found.Plan.Slices == nil || !slices.ContainsFunc(found.Plan.Slices.Regions, func(r plan.SlicedRegion) bool { return !r.Exact }) {
+				t.Fatalf("expected slices that add up, found %+v", found.Plan.Slices)
+			}
+			im, err := onnx.Encode(found.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found.Plan.Model = plan.ImageOf("out.onnx", im)
+			r, err := verify.Plan(parse(t, encode(t, found.Model)), found.Plan, verify.Options{Source: parse(t, source)})
+			if err != nil || !r.Valid || !slices.Contains(r.Claimed, "slices") {
+				t.Errorf("expected a valid plan that claims its slices, found %v, %+v", err, r)
+			}
+		})
+	}
+}
