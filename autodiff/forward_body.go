@@ -13,7 +13,7 @@ import (
 func (s *trainer) forwardBodies(n *graph.Node) error {
 	for _, a := range n.Bodies() {
 		for _, g := range a.All() {
-			if !expandable(g) {
+			if !expandable(g) || g.NeverRuns != "" { // nothing in a body that never runs has a type
 				continue
 			}
 			changed, err := s.forwardBody(g)

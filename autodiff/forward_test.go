@@ -230,6 +230,64 @@ func TestUpgradeOfBodies(t *testing.T) {
 	}
 }
 
+// TestBranchThatNeverRuns: no tensor of such a branch has a type. It is brought to opset 18 all
+// the same, and what a gradient rule would expand stays, since it has no gradient.
+func TestBranchThatNeverRuns(t *testing.T) {
+	b := newBuilder("never", 10)
+	b.m.Opsets = append(b.m.Opsets, graph.Opset{Domain: "com.microsoft", Version: 1})
+	x := b.input("x", b.value(operand{shape: []int{3, 4}, elem: graph.Float32}))
+	w := b.initializer("w", b.value(operand{shape: []int{3, 4}, elem: graph.Float32}))
+	c := b.initializer("c", &reference.Tensor{Type: graph.Bool, Shape: []int{}, I: []int64{0}})
+	z := b.op("z", "If", nil, c)
+	branch := func(name string, nodes ...*graph.Node) *graph.Attr {
+		g := &graph.Graph{Name: name, Captures: []graph.Capture{{Inner: 0, Outer: x}}}
+		g.Tensors[g.NewTensor("x")].Capture = true
+		for i, n := range nodes { // each reads what the one before makes
+			n.Inputs, n.Outputs = []ID{ID(i)}, []ID{g.NewTensor(fmt.Sprint(name, i))}
+		}
+		g.Nodes, g.Outputs = nodes, []ID{ID(len(nodes))}
+		g.Tensors[len(nodes)].Output = true
+		g.Link()
+		return &graph.Attr{Name: name, Type: graph.AttrGraph, Graph: g}
+	}
+	n := b.m.Graph.Nodes[0]
+	n.Attrs = []*graph.Attr{
+		branch("then_branch",
+			&graph.Node{Op: "Abs"},
+			&graph.Node{Op: "Softmax", Attrs: attrs{"axis": 0}.list()},
+			&graph.Node{Op: "Clip", Attrs: []*graph.Attr{{Name: "max", Type: graph.AttrFloat, Float: 0.5}}},
+			&graph.Node{Op: "FastGelu", Domain: "com.microsoft"},
+		),
+		branch("else_branch", &graph.Node{Op: "Neg"}),
+	}
+	n.SetCaptures()
+	b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, b.op("y", "Mul", nil, w, z)))
+	step := train(t, b.m, Options{Loss: "none:objective", Trainable: everything})
+	im, err := onnx.Encode(step.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := im.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := onnx.Parse("step.onnx", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ops.Infer(m, ops.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, n := range m.Graph.Nodes[0].Attr("then_branch").Graph.Nodes {
+		list = append(list, fmt.Sprintf("%s/%d", n.Op, len(n.Inputs)))
+	}
+	slices.Sort(list)
+	if want := []string{"Abs/1", "CastLike/2", "Clip/3", "FastGelu/1", "Flatten/1", "Reshape/2", "Shape/1", "Softmax/1"}; !slices.Equal(list, want) {
+		t.Errorf("nodes and their inputs are %v, expected %v", list, want)
+	}
+}
+
 // nearly compares as ONNX's own tests do: rtol 1e-3, and for 16-bit types one or two
 // units in the last place.
 func nearly(got, want *reference.Tensor) error {

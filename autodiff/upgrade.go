@@ -138,9 +138,24 @@ func (s *trainer) listToInput(n *graph.Node, name string, i int) {
 
 // realToInput: a float attribute became input i, of the type of input 0.
 func (s *trainer) realToInput(n *graph.Node, name string, i int) {
-	if a := takeAttr(n, name); a != nil {
+	a := takeAttr(n, name)
+	switch {
+	case a == nil:
+	case s.typeOf(n.Inputs[0]).Elem == graph.Undefined:
+		setInput(n, i, s.blindly("CastLike", nil, s.number(float64(a.Float)), n.Inputs[0]))
+	default:
 		setInput(n, i, s.scalar(n.Inputs[0], float64(a.Float)))
 	}
+}
+
+// blindly adds a node to a body that never runs, in which no tensor has a type: what the node
+// makes has none either.
+func (s *trainer) blindly(op string, a attrs, in ...ID) ID {
+	n := &graph.Node{Name: s.unique(op), Op: op, Inputs: in, Attrs: a.list()}
+	n.Outputs = []ID{s.newTensor(s.unique(n.Name), graph.Type{}, nil)}
+	s.mark(n)
+	s.g.Nodes = append(s.g.Nodes, n)
+	return n.Outputs[0]
 }
 
 // dropSpatial: statistics per element instead of per channel are no longer
@@ -219,6 +234,16 @@ func flatten(s *trainer, n *graph.Node) {
 		axis = a.Int
 	}
 	x, y := n.Inputs[0], n.Outputs[0]
+	if s.typeOf(x).Elem == graph.Undefined {
+		n.Attrs = append(n.Attrs, attrs{"axis": 1}.list()...)
+		n.Inputs = []ID{s.blindly("Flatten", attrs{"axis": axis}, x)}
+		flat := s.newTensor(s.unique(s.g.Tensors[y].Name+"/flat"), graph.Type{}, nil)
+		n.Outputs = []ID{flat}
+		first := len(s.g.Nodes)
+		wide := s.blindly("Reshape", nil, flat, s.blindly("Shape", nil, x))
+		s.rename(s.g.Nodes[first:], wide, y)
+		return
+	}
 	shape := s.shape(x)
 	if s.err != nil {
 		return
