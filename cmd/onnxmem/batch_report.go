@@ -44,7 +44,7 @@ func (s *batchProgress) done(e batch.Entry) {
 	s.have++
 	line := fmt.Sprintf("[%d/%d] %s: %s", s.have, s.of, printable.Text(e.Model), e.Status)
 	if e.Error != "" {
-		line += ": " + printable.Escape(message(e))
+		line += ": " + e.Message()
 	}
 	switch {
 	case s.bar == nil:
@@ -55,16 +55,6 @@ func (s *batchProgress) done(e batch.Entry) {
 	if s.bar != nil {
 		s.bar.Increment()
 	}
-}
-
-// message is an entry's error without the name of the model, which is printed
-// before it.
-func message(e batch.Entry) string {
-	path, rest, found := strings.Cut(e.Error, ": ")
-	if found && strings.HasSuffix(filepath.ToSlash(path), printable.Escape(filepath.ToSlash(e.Model))) {
-		return rest
-	}
-	return e.Error
 }
 
 func (s *batchProgress) stop() {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -42,6 +44,21 @@ type Entry struct {
 // After reports whether an entry was added to a journal after another entry of
 // the same model.
 func (e Entry) After(other Entry) bool { return e.line > other.line }
+
+// Message is the error on one line, without the name of the model's file, which tables and
+// lines have beside it. A long name has no middle there.
+func (e Entry) Message() string {
+	text, name := printable.Escape(e.Error), printable.Escape(filepath.ToSlash(e.Model))
+	path, rest, found := strings.Cut(text, ": ")
+	if path = filepath.ToSlash(path); !found {
+		return text
+	}
+	_, end, cut := strings.Cut(path, "…")
+	if strings.HasSuffix(path, name) || cut && end != "" && strings.HasSuffix(name, end) {
+		return rest
+	}
+	return text
+}
 
 // cutOff is the error of an entry that is added before the work on a model.
 const cutOff = "the run that planned it was ended before that was done"
