@@ -162,12 +162,13 @@ type runResult struct {
 	TableBytes   int64            `json:"table_bytes"`
 	HostBytes    int64            `json:"host_bytes,omitempty"`
 	DecodedBytes int64            `json:"decoded_bytes"`
-	HeapAllocs   uint64           `json:"heap_allocs_per_step"`
-	Losses       []float64        `json:"losses,omitempty"`
-	Tokens       []int64          `json:"tokens,omitempty"` // that --decode chose, of the first of the batch
-	Reference    *runReference    `json:"reference,omitempty"`
-	Device       *runDevice       `json:"device,omitempty"`
-	Times        struct {
+	runProcess
+	HeapAllocs uint64        `json:"heap_allocs_per_step"`
+	Losses     []float64     `json:"losses,omitempty"`
+	Tokens     []int64       `json:"tokens,omitempty"` // that --decode chose, of the first of the batch
+	Reference  *runReference `json:"reference,omitempty"`
+	Device     *runDevice    `json:"device,omitempty"`
+	Times      struct {
 		Prepare float64 `json:"prepare"`
 		Step    float64 `json:"step"` // the fastest
 	} `json:"times_ms"`
@@ -329,7 +330,8 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if c.HostFile != "" && s.Memory().HostBytes == 0 && c.Guard == 0 {
 		e.say("this plan swaps no tensors: %s is not created", c.HostFile)
 	}
-	r := &runResult{Dims: program.Point()}
+	r := &runResult{Dims: program.Point(), runProcess: runProcess{ValueBytes: opt.Held}}
+	r.sawHeap()
 	r.Times.Prepare = millis(time.Since(began))
 	if err := params.set(s, inputs); err != nil {
 		return err
@@ -496,6 +498,7 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 		if i == 0 || took < r.Times.Step {
 			r.Times.Step = took
 		}
+		r.sawHeap()
 		if loss, ok := out["loss"]; ok && len(loss.Data) <= 8 {
 			if v, ok := loss.Reals(); ok && len(v) == 1 {
 				r.Losses = append(r.Losses, v[0])
@@ -506,6 +509,7 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 			}
 		}
 	}
+	r.stepped(program.Plan())
 	r.Tokens = d.tokens
 	m := s.Memory()
 	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.TableBytes, r.DecodedBytes, r.PackedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.TableBytes, m.DecodedBytes, m.PackedBytes
@@ -607,6 +611,7 @@ func (c *runCmd) print(e *env, r *runResult) error {
 	}
 	r.Dynamic.print(e.stdout)
 	r.Device.print(e.stdout)
+	r.runProcess.print(e.stdout, r, c.HostFile != "")
 	fmt.Fprintf(e.stdout, "%-20s %.3f ms, %d allocations\n", "step", r.Times.Step, r.HeapAllocs)
 	if r.Reference != nil {
 		r.Reference.print(e.stdout)

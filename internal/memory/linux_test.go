@@ -6,8 +6,8 @@ import (
 	"testing/fstest"
 )
 
-// files makes a file system from a map of paths to texts.
-func files(list map[string]string) fstest.MapFS {
+// texts makes a file system from a map of paths to texts.
+func texts(list map[string]string) fstest.MapFS {
 	m := fstest.MapFS{}
 	for name, text := range list {
 		m[name] = &fstest.MapFile{Data: []byte(text)}
@@ -78,7 +78,7 @@ func TestLinux(t *testing.T) {
 			"sys/fs/cgroup/memory.max": "\n", "sys/fs/cgroup/memory.current": "-3\n",
 		}, 8192},
 	} {
-		got, ok := linux(files(c.files))
+		got, ok := linux(texts(c.files))
 		if c.want < 0 && ok || c.want >= 0 && (!ok || got != c.want<<10) {
 			t.Errorf("%s: got %d KiB, %v, want %d", c.name, got>>10, ok, c.want)
 		}
