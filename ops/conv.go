@@ -4,7 +4,7 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // convolution lists the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Op{
-	{Name: "Conv", Infer: convAs(0, 1, 2, channelsFirst), Cut: cutConv(0, 1, channelsFirst, 2), Sum: sumConv, FLOPs: convFLOPs(1), Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}},
+	{Name: "Conv", Infer: convAs(0, 1, 2, channelsFirst), Cut: cutConv(0, 1, channelsFirst, 2), Sum: sumConv, FLOPs: convFLOPs(1), Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Joins: true},
 	{Name: "ConvTranspose", Infer: convTranspose, Cut: cutConvTranspose, FLOPs: convTransposeFLOPs, Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Rounds: chooses},
 	{Name: "DeformConv", Infer: deformConv, Cut: cutDeformConv, FLOPs: convFLOPs(1)},
 	{Name: "Col2Im", Infer: col2Im},

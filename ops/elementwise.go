@@ -11,9 +11,9 @@ import (
 // elements of the inputs at the same position, under numpy's broadcasting.
 // Activations, comparisons and casts have their own files.
 var elementwise = family{"", []Op{
-	{Name: "Add", Infer: broadcastBinary, Cut: cutBroadcast, Fold: arith(addChecked, addReals), Inplace: overAny, FLOPs: onePerElement, Weights: []int{0, 1}, Kinds: []string{"bias"}},
+	{Name: "Add", Infer: broadcastBinary, Cut: cutBroadcast, Fold: arith(addChecked, addReals), Inplace: overAny, FLOPs: onePerElement, Weights: []int{0, 1}, Kinds: []string{"bias"}, Joins: true},
 	{Name: "Sub", Infer: broadcastBinary, Cut: cutBroadcast, Fold: arith(subChecked, subReals), Inplace: overAny, FLOPs: onePerElement},
-	{Name: "Mul", Infer: broadcastBinary, Cut: cutBroadcast, Fold: foldMul, Inplace: overAny, FLOPs: onePerElement, Weights: []int{0, 1}, Kinds: []string{"scale"}},
+	{Name: "Mul", Infer: broadcastBinary, Cut: cutBroadcast, Fold: foldMul, Inplace: overAny, FLOPs: onePerElement, Weights: []int{0, 1}, Kinds: []string{"scale"}, Joins: true},
 	{Name: "Div", Infer: broadcastBinary, Cut: cutBroadcast, Fold: arith(divTruncated, divReals), Inplace: overAny, FLOPs: onePerElement},
 	{Name: "Mod", Infer: broadcastBinary, Cut: cutBroadcast, Fold: foldMod, Inplace: overAny, FLOPs: onePerElement},
 	{Name: "Pow", Infer: inferPow, Cut: cutBroadcast, Fold: foldEach(foldPow), Inplace: overAny, FLOPs: onePerElement},

@@ -96,6 +96,14 @@ type Op struct {
 	// reads it, so a runtime may compute it once, before the first run.
 	OnWeights bool
 
+	// Dequantizes, Quantizes: output 0 holds the reals that the bytes of input 0 represent,
+	// or the bytes that represent its reals.
+	Dequantizes, Quantizes bool
+	// Joins: onnxmem's kernels may compute the node from bytes to bytes if it reads what
+	// nodes dequantize and one that quantizes reads its result, and then have other bits than
+	// from reals: sums are exact, and rounded once.
+	Joins bool
+
 	// Weights are the inputs that usually are parameters. Biases is the subset
 	// without weight decay: biases, and scales of normalizations.
 	Weights, Biases []int

@@ -8,7 +8,7 @@ var pooling = family{"", []Op{
 	{Name: "AveragePool", Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Rounds: ceils},
 	{Name: "LpPool", Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Check: checkPower, Rounds: ceils},
 	{Name: "GlobalMaxPool", Infer: globalPool, Cut: cutGlobalPool(channelsFirst), Sum: sumGlobalMax, FLOPs: perElement(1)},
-	{Name: "GlobalAveragePool", Infer: globalPool, Cut: cutGlobalPool(channelsFirst), Sum: sumGlobalMean, FLOPs: perElement(1)},
+	{Name: "GlobalAveragePool", Infer: globalPool, Cut: cutGlobalPool(channelsFirst), Sum: sumGlobalMean, FLOPs: perElement(1), Joins: true},
 	{Name: "GlobalLpPool", Infer: globalPool, Cut: cutGlobalPool(channelsFirst), FLOPs: perElement(2), Check: checkPower},
 	{Name: "MaxUnpool", Infer: maxUnpool, Rounds: always},
 }}

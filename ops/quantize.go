@@ -11,8 +11,8 @@ import (
 // quantizers lists the operators that convert between reals and their quantized
 // form.
 var quantizers = family{"", []Op{
-	{Name: "QuantizeLinear", Infer: inferQuantize, Cut: cutQuantizer, Inplace: overFirst},
-	{Name: "DequantizeLinear", Infer: inferDequantize, Cut: cutQuantizer, Inplace: overFirst, FLOPs: onePerElement, OnWeights: true},
+	{Name: "QuantizeLinear", Infer: inferQuantize, Cut: cutQuantizer, Inplace: overFirst, Quantizes: true},
+	{Name: "DequantizeLinear", Infer: inferDequantize, Cut: cutQuantizer, Inplace: overFirst, FLOPs: onePerElement, OnWeights: true, Dequantizes: true},
 	{Name: "DynamicQuantizeLinear", Infer: inferDynamicQuantize},
 }}
 

@@ -10,7 +10,7 @@ import (
 // reductions lists the operators that reduce axes to length 1.
 var reductions = family{"", []Op{
 	{Name: "ReduceSum", Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Add"), Fold: foldReduce(Scalar{}, addChecked, addReals), Views: viewReduce, FLOPs: perElement(1)},
-	{Name: "ReduceMean", Infer: inferReduce, Cut: cutReduce, Sum: sumMean, Views: viewReduce, FLOPs: perElement(1)},
+	{Name: "ReduceMean", Infer: inferReduce, Cut: cutReduce, Sum: sumMean, Views: viewReduce, FLOPs: perElement(1), Joins: true},
 	{Name: "ReduceProd", Infer: inferReduce, Cut: cutReduce, Fold: foldReduce(Scalar{I: 1, F: 1}, mulChecked, mulReals), Views: viewReduce, FLOPs: perElement(1)},
 	{Name: "ReduceMax", Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Max"), Fold: foldReduce(hiddenScalar, maxInts, math.Max), Views: viewReduce, FLOPs: perElement(1)},
 	{Name: "ReduceMin", Infer: inferReduce, Cut: cutReduce, Sum: sumReduce("Min"), Fold: foldReduce(hiddenScalar, minInts, math.Min), Views: viewReduce, FLOPs: perElement(1)},

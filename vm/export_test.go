@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -40,6 +41,9 @@ func (s *Session) JoinedQuantized() []string {
 	}
 	return list
 }
+
+// Joiners lists the operators that may be computed from and to bytes.
+func Joiners() []string { return slices.Sorted(maps.Keys(joiners)) }
 
 // Bind prepares the point of inputs without running it.
 func (s *Session) Bind(inputs map[string]Value) error {

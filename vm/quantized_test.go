@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/vm"
 )
 
@@ -262,6 +264,69 @@ func checkBoth(t *testing.T, p *vm.Program, inputs map[string]vm.Value, opt vm.O
 	found, err := p.CheckReference(t.Context(), runs, opt)
 	if err != nil || found.Wrong > 0 || len(found.Uncompared) > 0 {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestJoiners: the operators that are computed from and to bytes are those of the column
+// Joins, by which regions of slices keep them with their neighbours.
+func TestJoiners(t *testing.T) {
+	var want []string
+	for _, name := range ops.Names("") {
+		if ops.Lookup("", name).Joins {
+			want = append(want, name)
+		}
+	}
+	if slices.Sort(want); !slices.Equal(vm.Joiners(), want) {
+		t.Errorf("%v are computed from and to bytes, column Joins: %v", vm.Joiners(), want)
+	}
+}
+
+// TestQuantizedNetworksKeepBits: whatever saves memory, a quantized network has the bits of the
+// plan without it: what is computed from and to bytes still is.
+func TestQuantizedNetworksKeepBits(t *testing.T) {
+	wide := newNet() // weights whose reals are the peak
+	wide.input("x", 1, 8)
+	wide.quantize("x", 0.02, 100)
+	wide.multiply("a", "MatMul", "x", 0.02, 1, 8, 12)
+	wide.quantize("a", 0.05, 128)
+	wide.multiply("y", "MatMul", "a", 0.05, 1, 12, 40)
+	wide.quantize("y", 0.01, 128)
+	wide.output("y.r", 1, 40)
+	path := filepath.Join(t.TempDir(), "wide.onnx")
+	wide.write(t, path)
+	planned := 0
+	for name, path := range map[string]string{"convolutions": quantizedNet(t, 1, nil), "products": productNet(t, nil), "weights": path} {
+		whole, r := program(t, path, passes.Options{Fold: passes.FoldOff})
+		want, _ := runSteps(t, whole, vm.Options{}, nil, 1)
+		peak := r.Plan.Summary.PeakBytes
+		for _, opt := range []passes.Options{
+			{Slices: passes.SlicesExact, ExtraPercent: 50},
+			{Slices: passes.SlicesAny, ExtraPercent: 1000, Compact: true},
+			{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 60}},
+			{Limit: &passes.Limit{Percent: 90}},
+			{Limit: &passes.Limit{Percent: 90}, Host: &passes.Host{Link: 1e9}},
+			{Pools: []passes.Pool{{Name: "fast", Capacity: peak / 2}, {Name: "slow", Capacity: 2 * peak}}},
+			{Pools: []passes.Pool{{Name: "fast", Capacity: peak / 2}, {Name: "slow", Capacity: 2 * peak}}, Slices: passes.SlicesExact},
+		} {
+			opt.Effort = schedule.EffortFast
+			r, err := passes.Optimize(t.Context(), open(t, path).Model, opt)
+			if err != nil {
+				continue // no such limit
+			}
+			p, err := vm.New(r.Model, r.Plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := runSteps(t, p, vm.Options{}, nil, 1)
+			sameBits(t, name, got, want)
+			if planned++; t.Failed() {
+				t.Fatalf("%+v", opt)
+			}
+			p.Close()
+		}
+	}
+	if planned < 12 {
+		t.Errorf("%d plans: expected more", planned)
 	}
 }
 

@@ -31,7 +31,7 @@ const spare = 64
 // While a call runs, all that it reads and all its results take memory, and the results
 // do so twice. A slice therefore consists of several calls if one would raise the peak.
 func (p *Program) Compact(m *graph.Model, list []*Choice, room Room) (out *graph.Model, names [][]string, err error) {
-	c := compact{p: p, g: m.Graph, allowed: room.of(list), names: make([][]string, len(list)), index: make([]map[string]int, len(list))}
+	c := compact{p: p, g: m.Graph, allowed: room.of(list), names: make([][]string, len(list)), index: make([]map[string]int, len(list)), joined: joints(m.Graph)}
 	for i := range c.index {
 		c.index[i] = map[string]int{}
 	}
@@ -70,6 +70,7 @@ type compact struct {
 	names   [][]string
 	index   []map[string]int // by region: of a name among the names
 	runs    []*run
+	joined  map[graph.TensorID]joint
 }
 
 // run has the nodes of one slice, which are consecutive.
@@ -454,7 +455,7 @@ func (x *loads) divide(limit int64) (calls []span) {
 			if held+peak > limit {
 				break
 			}
-			if b > a && held+peak+w.live <= limit && x.returnable(span{a, b + 1}) {
+			if b > a && held+peak+w.live <= limit && x.returnable(span{a, b + 1}) && !x.c.dividesJoint(x.r, span{a, b + 1}) {
 				end = b + 1
 			}
 		}

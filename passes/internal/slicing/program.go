@@ -55,6 +55,7 @@ type Program struct {
 	measures map[measureKey]*measure
 	same     map[streamKey]bool      // whether each slice reads of an input only the rows that it makes of an output
 	reads    map[graph.TensorID]bool // whether initializers can be read, where that is known
+	joined   map[graph.TensorID]joint
 
 	attentions map[int]*attention // by the Softmax, where it is known
 }
@@ -67,6 +68,7 @@ func (p *Program) Prepare() {
 	p.cuts, p.measures = map[cutKey]*ops.Cut{}, map[measureKey]*measure{}
 	p.same = map[streamKey]bool{}
 	p.reads, p.attentions = map[graph.TensorID]bool{}, map[int]*attention{}
+	p.joined = joints(p.g)
 	change := make([]int64, max(len(p.g.Nodes), 1)+1) // a graph without nodes holds its inputs at one step
 	for i := range p.Storages {
 		if st := &p.Storages[i]; !st.Resident {

@@ -86,7 +86,7 @@ func (p *Program) Find(s, e, seed, axis int) *Region {
 	}
 	r.forwards()
 	r.absorb()
-	if !r.inPieces() || !r.collect() {
+	if !r.inPieces() || !r.collect() || r.dividesJoint() {
 		return nil
 	}
 	r.blocks()
