@@ -367,12 +367,41 @@ func cutConv(x, w int, l imageLayout, channels ...int) func(c *Call, axis int) *
 			}
 		default:
 			win, err := c.window(c.In[w].Shape[2:])
-			if err != nil || !c.cutRows(cut, win, x, axis, spatial) {
+			if err != nil || c.likeGradient(x, w, axis) || !c.cutRows(cut, win, x, axis, spatial) {
 				return nil
 			}
 		}
 		return cut
 	}
+}
+
+// likeGradient reports whether rows of a spatial axis, if not all of them, may have few
+// elements under a large kernel of single channels that changes from run to run. Such
+// convolutions are gradients of weights as a rule, and their kernel adds in an order that
+// depends on the length of the axes.
+func (c *Call) likeGradient(x, w, axis int) bool {
+	m, taps, outputs := c.length(w, 0), int64(1), int64(1)
+	if c.length(w, 1) != 1 || m < 1 || c.Int("group", 1) != m || !c.In[x].Elem.Floating() {
+		return false
+	}
+	for a := 2; a < len(c.In[w].Shape); a++ {
+		taps *= c.length(w, a)
+	}
+	for a, d := range c.Out[0].Shape {
+		if a > 0 && a != axis {
+			outputs *= int64(d) // and the channels
+		}
+	}
+	return taps >= 4*(outputs/m) && !(c.In[x].Elem == graph.Float32 && c.fixed(w))
+}
+
+// fixed reports whether an input is an initializer that no caller replaces.
+func (c *Call) fixed(i int) bool {
+	if c.Graph == nil {
+		return false
+	}
+	t := c.Graph.Tensors[c.Node.Inputs[i]]
+	return t.Data != nil && !t.Overridable
 }
 
 // spatialAxis returns which of the spatial axes an axis of an image is, unless it is that

@@ -171,7 +171,7 @@ const mostWindows = 64
 // run to run and is far larger, and nothing to add. The gradient of a convolution's weights
 // is one: images and channels are exchanged, and the gradient of the result is the kernel.
 func isGradient(c *Invocation, v *window) bool {
-	return c.added == nil && c.Then == nil && !c.Has(2) && !c.In[1].Fixed() && v.outputs() <= mostWindows && v.taps() >= 4*v.outputs()
+	return c.added == nil && !c.Has(2) && !c.In[1].Fixed() && v.outputs() <= mostWindows && v.taps() >= 4*v.outputs()
 }
 
 // manyWindows reports whether a convolution is the gradient of weights, and large enough to

@@ -32,6 +32,7 @@ type Arg struct {
 	Shape   []int64
 	Ints    []int64 // the elements of an integer tensor
 	Known   bool    // whether Ints are known
+	Fixed   bool    // it is an initializer that no caller replaces
 }
 
 // Node is a node of a graph whose types are known.
@@ -61,7 +62,7 @@ func Of(m *graph.Model, n *graph.Node, elements func(graph.TensorID) ([]int64, b
 			if t.Type.Kind != graph.KindTensor || !t.Type.Exact() {
 				return false
 			}
-			a := Arg{Present: true, Elem: t.Type.Elem, Shape: make([]int64, len(t.Type.Shape))}
+			a := Arg{Present: true, Elem: t.Type.Elem, Shape: make([]int64, len(t.Type.Shape)), Fixed: t.Data != nil && !t.Overridable}
 			for k, d := range t.Type.Shape {
 				a.Shape[k] = int64(d)
 			}

@@ -143,6 +143,9 @@ func (n *Node) convolves(s *sheet, weights int, each ...int) bool {
 			s.in[i][0] = channels
 		}
 	}
+	if groups == m && n.length(weights, 1) == 1 && n.In[0].Elem.Floating() && !(n.In[0].Elem == graph.Float32 && n.In[weights].Fixed) {
+		n.keepsWhole(s, weights)
+	}
 	c, _ := n.layout()
 	if groups == 1 {
 		s.in[0][c], s.in[weights][1] = inner, inner
@@ -162,6 +165,27 @@ func (n *Node) convolves(s *sheet, weights int, each ...int) bool {
 	}
 	n.groups(s, "group", m/groups, place{0, c}, n.length(weights, 1))
 	return true
+}
+
+// keepsWhole leaves out the spatial axes along which a slice of a convolution of single
+// channels may have a quarter as many elements as its kernel, or less: with weights that
+// change from run to run, kernels take it for the gradient of weights and add in another order.
+func (n *Node) keepsWhole(s *sheet, weights int) {
+	c, spatial := n.layout()
+	taps, outputs := int64(1), int64(1)
+	for _, d := range n.In[weights].Shape[2:] {
+		taps *= d
+	}
+	for a, d := range n.Out[0].Shape {
+		if a != 0 && a != c {
+			outputs *= d
+		}
+	}
+	for i := range n.In[weights].Shape[2:] {
+		if a := spatial + i; taps >= 4*(outputs/max(n.Out[0].Shape[a], 1)) {
+			s.in[0][a], s.out[0][a] = 0, 0
+		}
+	}
 }
 
 // groups says that channels are cut by whole groups of so many output channels each, and
