@@ -19,16 +19,19 @@ import (
 // constants holds the elements of initializers and Constant nodes: in the mapped
 // model, in mapped files of external data, or decoded in memory of its own.
 type constants struct {
-	m       *graph.Model
-	files   map[string]*mapped.File
-	mu      sync.Mutex // sessions may be made at the same time
-	tensors map[*graph.Data]*kernel.Tensor
-	decoded int64 // bytes of decoded constants
-	packs   map[kernel.PackKey]*block
-	made    map[*graph.Tensor]*made
-	packed  int64    // bytes of packs, and of computed constants that are kept
-	blocks  []*block // of decoded constants
-	mem     *share   // counts all memory of the constants
+	m           *graph.Model
+	files       map[string]*mapped.File
+	mu          sync.Mutex // sessions may be made at the same time
+	tensors     map[*graph.Data]*kernel.Tensor
+	decoded     int64 // bytes of decoded constants
+	packs       map[kernel.PackKey]*block
+	made        map[*graph.Tensor]*made
+	packed      int64    // bytes of packs, and of computed constants that are kept
+	packedSince int64    // bytes that were packed since the pages of the files were given back
+	blocks      []*block // of decoded constants, and slabs
+	slab        *block   // the last one; nil: there is none
+	slabUsed    int64    // bytes of it
+	mem         *share   // counts all memory of the constants
 
 	guard *guard // of the guarded session that owns them; else nil
 }

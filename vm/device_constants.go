@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/cuda"
@@ -181,6 +182,7 @@ func (c *deviceConstants) at(t *kernel.Tensor) (p driver.Ptr, is bool, err error
 		if err := driver.UploadNow(p, t.At, int64(t.Bytes())); err != nil {
 			return 0, true, err
 		}
+		mapped.Release(t.At, t.Bytes())
 		c.placed[off] = true
 	}
 	return p, true, nil

@@ -117,7 +117,7 @@ func (st *step) constant(i int, t *tensor) (*sync.Map, constantID) {
 // elementsOf returns the elements of a tensor; nil if they are of a kind that no check reads.
 func (st *step) elementsOf(t *tensor) *ops.Value {
 	ints, whole := t.Integers()
-	if !whole && st.live && len(t.Shape) > 1 {
+	if !whole && len(t.Shape) > 1 {
 		return nil // lengths follow from lists of reals, such as the scales of Resize, and not from tables
 	}
 	shape := make([]int64, len(t.Shape))

@@ -227,7 +227,7 @@ func (c *constants) take(t *graph.Tensor, bytes int, within bound, fill func(dst
 	defer c.mu.Unlock()
 	m := c.made[t]
 	if m == nil {
-		at, err := c.packedBlock(int64(bytes), within, "constants made once", fill)
+		at, err := c.packedBlock(int64(bytes), within, c.computed, fill)
 		if err != nil {
 			return nil, err
 		}
@@ -248,7 +248,7 @@ func (c *constants) again(t *graph.Tensor, bytes int, within bound, fill func(ds
 	defer c.mu.Unlock()
 	m := c.made[t]
 	if m.freed {
-		at, err := c.packedBlock(int64(bytes), within, "constants made once", fill)
+		at, err := c.packedBlock(int64(bytes), within, c.computed, fill)
 		if err != nil {
 			return nil, err
 		}

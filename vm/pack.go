@@ -3,6 +3,7 @@ package vm
 import (
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -14,6 +15,31 @@ func (st *step) Pack(k kernel.PackKey, bytes int, fill func(dst unsafe.Pointer))
 	return st.f.s.consts.pack(k, bytes, st.f.s.opt.bound(), fill)
 }
 
+// Release implements kernel.Runtime.
+func (st *step) Release(at unsafe.Pointer, bytes int) { mapped.Release(at, bytes) }
+
+// dropAfter is how many bytes of constants are packed or copied before the pages of the
+// mapped files are given back: as many may be in memory twice.
+const dropAfter = 8 << 20
+
+// drop gives the pages of the mapped files back: what a kernel reads in place is mapped again
+// when it does.
+func (c *constants) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropLocked()
+}
+
+func (c *constants) dropLocked() {
+	c.packedSince = 0
+	for _, f := range c.files {
+		f.Drop()
+	}
+	if b := c.m.Source; b != nil && len(b.Bytes) > 0 {
+		mapped.Release(unsafe.Pointer(unsafe.SliceData(b.Bytes)), len(b.Bytes))
+	}
+}
+
 // pack returns the packed form of a constant, which fill computes at the first call.
 func (c *constants) pack(k kernel.PackKey, bytes int, within bound, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
 	c.mu.Lock()
@@ -21,7 +47,7 @@ func (c *constants) pack(k kernel.PackKey, bytes int, within bound, fill func(ds
 	if b := c.packs[k]; b != nil {
 		return b.base, true
 	}
-	b, err := c.packedBlock(int64(bytes), within, "packed weights", func(at unsafe.Pointer) error {
+	b, err := c.packedBlock(int64(bytes), within, c.room, func(at unsafe.Pointer) error {
 		fill(at)
 		return nil
 	})
@@ -30,12 +56,15 @@ func (c *constants) pack(k kernel.PackKey, bytes int, within bound, fill func(ds
 	}
 	c.packs[k] = b
 	c.packed += int64(bytes)
+	if c.packedSince += int64(bytes); c.packedSince >= dropAfter {
+		c.dropLocked()
+	}
 	return b.base, true
 }
 
-// packedBlock allocates memory for packed or computed constants and fills it. It frees
-// the memory if fill fails or panics.
-func (c *constants) packedBlock(bytes int64, within bound, what string, fill func(at unsafe.Pointer) error) (b *block, err error) {
+// packedBlock takes memory for a packed or computed constant and fills it. It frees the
+// memory if fill fails or panics.
+func (c *constants) packedBlock(bytes int64, within bound, take func(bytes int64) (*block, error), fill func(at unsafe.Pointer) error) (b *block, err error) {
 	if c.guard == nil { // a guard counts its memory itself
 		if err := c.mem.within(bytes, within); err != nil {
 			return nil, err
@@ -51,7 +80,7 @@ func (c *constants) packedBlock(bytes int64, within bound, what string, fill fun
 		}
 		_ = b.free() // the first error, or the panic, is the one to report
 	}()
-	if b, err = c.block(bytes, what); err != nil {
+	if b, err = take(bytes); err != nil {
 		return nil, err
 	}
 	if err := fill(b.base); err != nil {
@@ -59,4 +88,34 @@ func (c *constants) packedBlock(bytes int64, within bound, what string, fill fun
 	}
 	whole = true
 	return b, nil
+}
+
+// A slab is memory for many small packed constants, each of which would else take whole pages.
+const (
+	slabBytes = 256 << 10
+	slabAlign = 64
+)
+
+// room takes memory for a packed constant, which stays until all constants are freed: a part
+// of a slab if it is small.
+func (c *constants) room(bytes int64) (*block, error) {
+	const what = "packed weights"
+	if c.guard != nil || bytes == 0 || bytes > slabBytes/8 {
+		return c.block(bytes, what)
+	}
+	if c.slab == nil || c.slabUsed+bytes > slabBytes {
+		b, err := newBlock(slabBytes, what)
+		if err != nil {
+			return nil, err
+		}
+		c.slab, c.slabUsed, c.blocks = b, 0, append(c.blocks, b)
+	}
+	at := c.slabUsed
+	c.slabUsed += (bytes + slabAlign - 1) &^ (slabAlign - 1)
+	return &block{base: c.slab.at(at), shared: true}, nil
+}
+
+// computed takes memory for a constant that a node computes.
+func (c *constants) computed(bytes int64) (*block, error) {
+	return c.block(bytes, "constants made once")
 }

@@ -75,6 +75,7 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	if err := pr.take(inf); err != nil {
 		return nil, err
 	}
+	pr.consts.drop() // the verifier has read the file
 	return pr, nil
 }
 

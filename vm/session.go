@@ -325,6 +325,7 @@ func (s *Session) build() (err error) {
 		s.gpu.tally()
 		s.gpu.replay = newReplay(s.gpu)
 	}
+	s.consts.drop()
 	if err := s.consts.unchanged(); err != nil {
 		return err
 	}
@@ -823,10 +824,21 @@ func (s *Session) setInput(name string, v Value, copy func(to, from []byte)) err
 			}
 			return nil
 		}
-		copy(bytesOf(t), v.Data)
+		copyIn(bytesOf(t), v.Data)
 		return nil
 	}
 	return fmt.Errorf("%q is no input of the model", graph.Short(name))
+}
+
+// copyIn copies the elements of an input. If they lie in a mapped file, such as that of the
+// initial parameters, its pages are given back piece by piece.
+func copyIn(to, from []byte) {
+	for len(from) > dropAfter {
+		copyIn(to[:dropAfter], from[:dropAfter])
+		to, from = to[dropAfter:], from[dropAfter:]
+	}
+	copy(to, from)
+	mapped.Release(unsafe.Pointer(unsafe.SliceData(from)), len(from))
 }
 
 // fits reports whether a shape matches the declared dimensions and their bounds.

@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/onnxmem/onnxmem/internal/bug"
+	"github.com/onnxmem/onnxmem/internal/memory"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
@@ -236,6 +237,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	case c.TimeLimit < 0:
 		return usagef("--time-limit %v: expected 0 or more", c.TimeLimit)
 	}
+	defer collectOften()() // the process is to take what the plan says
 	path := c.Plan
 	if path == "" {
 		path = optimize.PlanPath(c.Model)
@@ -320,6 +322,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if opt.Device != nil {
 		opt.Device.Compiled = bar.showKernels
 	}
+	memory.Settle()
 	s, err := program.NewSession(opt)
 	bar.stop()
 	if err != nil {
@@ -343,6 +346,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := decoder.begin(c, inputs, stated); err != nil {
 		return err
 	}
+	memory.Settle()
 	if err := c.steps(ctx, e, program, s, b, decoder, inputs, r); err != nil {
 		return err
 	}

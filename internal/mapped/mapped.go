@@ -134,6 +134,36 @@ func (f *File) fault(off int64) error {
 	return f.changed("byte %d can no longer be read: an error of the disk or of the network that it lies on", off)
 }
 
+// Drop gives the pages of the mapping back to the system.
+func (f *File) Drop() {
+	if f != nil {
+		Release(unsafe.Pointer(unsafe.SliceData(f.m)), len(f.m))
+	}
+}
+
+// Release gives the pages of some bytes back to the system, which reads them from the file
+// again when they are used: the process is smaller until then. It does nothing for bytes
+// that lie in no mapped file, and to pages that these bytes do not fill.
+func Release(at unsafe.Pointer, bytes int) {
+	files.Lock()
+	defer files.Unlock()
+	for base, f := range files.at {
+		from := uintptr(at) - base
+		if from >= uintptr(len(f.m)) {
+			continue
+		}
+		page := uintptr(os.Getpagesize())
+		end := min(from+uintptr(bytes), uintptr(len(f.m)))
+		if end < uintptr(len(f.m)) { // the last page of the file is whole
+			end = end / page * page
+		}
+		if from = (from + page - 1) / page * page; from < end {
+			release(f.m[from:end])
+		}
+		return
+	}
+}
+
 // Watch turns faults on this goroutine into panics. It returns the previous
 // setting, for Recover.
 func Watch() (was bool) { return debug.SetPanicOnFault(true) }

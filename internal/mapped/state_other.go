@@ -11,6 +11,3 @@ func stateOf(f *os.File) (state, error) {
 	}
 	return state{info.Size(), info.ModTime().UnixNano()}, nil
 }
-
-// Drop does nothing: the system takes pages of mapped files back by itself.
-func (f *File) Drop() {}

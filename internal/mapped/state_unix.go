@@ -17,10 +17,7 @@ func stateOf(f *os.File) (state, error) {
 	return state{s.Size, s.Mtim.Nano()}, nil
 }
 
-// Drop gives the pages of the mapping back to the system: they are read again, from the file,
-// when they are used.
-func (f *File) Drop() {
-	if f != nil && len(f.m) > 0 {
-		_ = unix.Madvise(f.m, unix.MADV_DONTNEED) // without it, the process is larger
-	}
+// release gives whole pages of a mapping back.
+func release(pages []byte) {
+	_ = unix.Madvise(pages, unix.MADV_DONTNEED) // without it, the process is larger
 }

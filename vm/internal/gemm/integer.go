@@ -137,13 +137,13 @@ func packedStep(k int) int {
 func PackedRowsBytes(m, k int) int { return m * packedStep(k) }
 
 // PackRows widens m rows of depth k into PackedRowsBytes(m, k) bytes at dst. It returns
-// early if stop, which may be nil, is stopping.
-func PackRows(dst unsafe.Pointer, a *Bytes, m, k int, stop Stopper) PackedRows {
+// early if run, which may be nil, is stopping.
+func PackRows(dst unsafe.Pointer, a *Bytes, m, k int, run Packing) PackedRows {
 	step := packedStep(k)
-	for i := 0; i < m && (stop == nil || !stop.Stopping()); i++ {
+	a.pieces(m, k, 1, k).pack(run, func(i, _, _ int) {
 		row := unsafe.Slice((*int16)(unsafe.Add(dst, i*step)), 2*cuts(k, 2))
 		a.widen(row, i, 0, k)
-	}
+	})
 	return PackedRows{dst, k}
 }
 
@@ -165,17 +165,17 @@ func PackedColumnsBytes(n, k int) int {
 
 // PackColumns interleaves n columns of depth k into PackedColumnsBytes(n, k) bytes at
 // dst. It stops like PackRows.
-func PackColumns(dst unsafe.Pointer, b *Bytes, n, k int, stop Stopper) PackedColumns {
+func PackColumns(dst unsafe.Pointer, b *Bytes, n, k int, run Packing) PackedColumns {
 	var stage [stageBytes]byte
 	size := 2 * integerColumns * cuts(k, 2)
-	for j := 0; j < n && (stop == nil || !stop.Stopping()); j += integerColumns {
+	b.pieces(n, k, integerColumns, 2*mostDepth).pack(run, func(j, first, depth int) {
 		strip := unsafe.Slice((*int16)(unsafe.Add(dst, 2*j/integerColumns*size)), size)
-		for from := 0; from < k; from += 2 * mostDepth {
-			deep := min(2*mostDepth, k-from)
+		for from := first; from < first+depth; from += 2 * mostDepth {
+			deep := min(2*mostDepth, first+depth-from)
 			to := strip[integerColumns*from:][:2*integerColumns*cuts(deep, 2)]
 			b.columns(to, stage[:], j, from, deep)
 		}
-	}
+	})
 	return PackedColumns{dst, k}
 }
 

@@ -69,22 +69,22 @@ func (p *Nibbles) ZerosBytes() int { return p.width() * p.blocks() }
 
 // PackNumbers packs N columns, each of whole blocks with two numbers in a byte, the first in
 // its low half: words of 16 columns lie side by side.
-func (p *Nibbles) PackNumbers(dst unsafe.Pointer, src []byte, stop Stopper) {
+func (p *Nibbles) PackNumbers(dst unsafe.Pointer, src []byte, run Packing) {
 	words := p.deep() / nibbleWord
 	to := unsafe.Slice((*uint32)(dst), p.width()*words)
-	for j := range p.width() {
-		if stop != nil && stop.Stopping() {
-			return
-		}
-		first := j/nibbleStrip*nibbleStrip*words + j%nibbleStrip
-		for w := range words {
-			number := uint32(0)
-			if j < p.N {
-				number = binary.LittleEndian.Uint32(src[4*(j*words+w):])
+	order := pieces{at: unsafe.Pointer(unsafe.SliceData(src)), row: 4 * words, n: p.width(), k: words, width: nibbleStrip, byRows: true}
+	order.pack(run, func(strip, _, _ int) {
+		for j := strip; j < strip+nibbleStrip; j++ {
+			first := j/nibbleStrip*nibbleStrip*words + j%nibbleStrip
+			for w := range words {
+				number := uint32(0)
+				if j < p.N {
+					number = binary.LittleEndian.Uint32(src[4*(j*words+w):])
+				}
+				to[first+w*nibbleStrip] = number
 			}
-			to[first+w*nibbleStrip] = number
 		}
-	}
+	})
 }
 
 // PackScales packs the scales of N columns.

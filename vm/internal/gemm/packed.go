@@ -23,39 +23,43 @@ func PackedBBytes(n, k int) int { return packedBytes(n, k, levels[chosen].column
 func packedBytes(n, k, width int) int { return 4 * cuts(n, width) * width * k }
 
 // PackA packs A, of m rows and k columns, into PackedABytes(m, k) bytes at dst. It returns
-// early if stop, which may be nil, is stopping.
-func PackA(dst unsafe.Pointer, a Operand, m, k int, stop Stopper) Packed {
-	return packWhole(dst, a, m, k, levels[chosen].rows, stop)
+// early if run, which may be nil, is stopping.
+func PackA(dst unsafe.Pointer, a Operand, m, k int, run Packing) Packed {
+	return packWhole(dst, a, m, k, levels[chosen].rows, run)
 }
 
 // PackB packs B, of k rows and n columns, into PackedBBytes(n, k) bytes at dst. It stops
 // like PackA.
-func PackB(dst unsafe.Pointer, b Operand, n, k int, stop Stopper) Packed {
-	return packWhole(dst, b, n, k, levels[chosen].columns, stop)
+func PackB(dst unsafe.Pointer, b Operand, n, k int, run Packing) Packed {
+	return packWhole(dst, b, n, k, levels[chosen].columns, run)
 }
 
-func packWhole(dst unsafe.Pointer, from Operand, n, k, width int, stop Stopper) Packed {
-	for i := 0; i < n && (stop == nil || !stop.Stopping()); i += width {
-		from.Pack(unsafe.Slice(float(dst, 4*i*k), width*k), width, i, 0, k)
+func packWhole(dst unsafe.Pointer, from Operand, n, k, width int, run Packing) Packed {
+	order := &pieces{n: n, k: k, width: width, byRows: true}
+	if d, is := from.(*Dense); is {
+		order = d.pieces(n, k, width)
 	}
+	order.pack(run, func(i, d, deep int) {
+		from.Pack(unsafe.Slice(float(dst, 4*(i*k+d*width)), width*deep), width, i, d, deep)
+	})
 	return Packed{At: dst, K: k}
 }
 
 // PackNarrow packs the m rows of a 16-bit A, or the columns of B if right, in its own
 // format, into half of PackedABytes or PackedBBytes. It stops like PackA.
-func PackNarrow(dst unsafe.Pointer, from *Dense, m, k int, right bool, stop Stopper) Packed {
+func PackNarrow(dst unsafe.Pointer, from *Dense, m, k int, right bool, run Packing) Packed {
 	width := levels[chosen].rows
 	if right {
 		width = levels[chosen].columns
 	}
-	for i := 0; i < m && (stop == nil || !stop.Stopping()); i += width {
+	from.pieces(m, k, width).pack(run, func(i, begin, deep int) {
 		strip := unsafe.Slice((*uint16)(unsafe.Add(dst, 2*i*k)), width*k)
 		rows := min(width, m-i)
 		if rows < width {
-			clear(strip)
+			clear(strip[begin*width : (begin+deep)*width])
 		}
-		for d := 0; d < k; {
-			first, step, count := from.piece(d, k-d)
+		for d := begin; d < begin+deep; {
+			first, step, count := from.piece(d, begin+deep-d)
 			for r := range rows {
 				at := unsafe.Add(from.At, 2*((i+r)*from.Step+first))
 				for c := range count {
@@ -64,7 +68,7 @@ func PackNarrow(dst unsafe.Pointer, from *Dense, m, k int, right bool, stop Stop
 			}
 			d += count
 		}
-	}
+	})
 	return Packed{dst, k, from.Format}
 }
 

@@ -48,11 +48,11 @@ func CanQuadRows(a *Bytes) bool {
 
 // PackQuadRows packs m rows of depth k into QuadRowsBytes(m, k) bytes at dst. It stops
 // like PackRows.
-func PackQuadRows(dst unsafe.Pointer, a *Bytes, m, k int, stop Stopper) {
+func PackQuadRows(dst unsafe.Pointer, a *Bytes, m, k int, run Packing) {
 	p := QuadRowsAt(dst, m, k)
-	for i := 0; i < m && (stop == nil || !stop.Stopping()); i++ {
+	a.pieces(m, k, 1, k).pack(run, func(i, _, _ int) {
 		p.sums[i] = a.sign(unsafe.Slice((*byte)(unsafe.Add(dst, i*quadStep(k))), quadStep(k)), i, 0, k)
-	}
+	})
 }
 
 // QuadRowsAt returns the rows that were packed at an address.
@@ -79,25 +79,25 @@ func QuadColumnsBytes(n, k int) int {
 
 // PackQuadColumns packs n columns of depth k into QuadColumnsBytes(n, k) bytes at dst. It
 // stops like PackRows.
-func PackQuadColumns(dst unsafe.Pointer, b *Bytes, n, k int, stop Stopper) {
+func PackQuadColumns(dst unsafe.Pointer, b *Bytes, n, k int, run Packing) {
 	var stage [stageBytes]byte
 	p := QuadColumnsAt(dst, b, n, k)
 	clear(p.sums)
 	size := 4 * integerColumns * cuts(k, 4)
-	for j := 0; j < n && (stop == nil || !stop.Stopping()); j += integerColumns {
+	b.pieces(n, k, integerColumns, 4*mostDepth).pack(run, func(j, first, depth int) {
 		strip := unsafe.Slice((*byte)(unsafe.Add(dst, j/integerColumns*size)), size)
-		for from := 0; from < k; from += 4 * mostDepth {
-			deep := min(4*mostDepth, k-from)
+		for from := first; from < first+depth; from += 4 * mostDepth {
+			deep := min(4*mostDepth, first+depth-from)
 			b.quads(strip[integerColumns*from:], stage[:], j, from, deep)
 		}
 		sums := (*[integerColumns]int32)(p.sums[j:])
-		for q := 0; q < size; q += 4 * integerColumns {
+		for q := integerColumns * first; q < min(size, integerColumns*(first+depth)); q += 4 * integerColumns {
 			quad := (*[4 * integerColumns]byte)(strip[q:])
 			for i := range sums {
 				sums[i] += int32(quad[4*i]) + int32(quad[4*i+1]) + int32(quad[4*i+2]) + int32(quad[4*i+3])
 			}
 		}
-	}
+	})
 }
 
 // QuadColumnsAt returns the columns of b that were packed at an address.

@@ -90,6 +90,7 @@ func (alone) Table(bytes int64) (unsafe.Pointer, error) {
 	return blank(graph.Uint8, int(bytes)+8).At, nil
 }
 
+func (alone) Release(unsafe.Pointer, int) {}
 func (alone) Pack(kernel.PackKey, int, func(unsafe.Pointer)) (unsafe.Pointer, bool) {
 	return nil, false
 }

@@ -152,6 +152,8 @@ type Runtime interface {
 	// Pack returns the packed form of a constant, of the given bytes, which fill
 	// writes at the first call. ok is false if no memory beyond the plan's may be used.
 	Pack(k PackKey, bytes int, fill func(dst unsafe.Pointer)) (at unsafe.Pointer, ok bool)
+	// Release says, while a large constant is packed, that these bytes of it were.
+	Release(at unsafe.Pointer, bytes int)
 	// Keep asks, in Prepare, for scratch of the given bytes that holds something made of
 	// input i, and whose content stays during all iterations of a loop. ok is false if
 	// the node is in no loop, or the input not the same in all iterations.

@@ -39,8 +39,8 @@ func (c *Invocation) packAs(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, d
 	}
 	if format != gemm.Float32 {
 		bytes /= 2
-		whole = func(dst unsafe.Pointer, _ gemm.Operand, n, k int, stop gemm.Stopper) gemm.Packed {
-			return gemm.PackNarrow(dst, &m, n, k, right, stop)
+		whole = func(dst unsafe.Pointer, _ gemm.Operand, n, k int, run gemm.Packing) gemm.Packed {
+			return gemm.PackNarrow(dst, &m, n, k, right, run)
 		}
 	}
 	key := PackKey{At: m.At, Type: t.Type, Narrow: format != gemm.Float32, Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep, Taps: m.Taps}

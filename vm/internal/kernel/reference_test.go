@@ -228,6 +228,7 @@ func (alone) Element(text string) (uint64, error) {
 
 func (a alone) Compose(_ int, make func() string) (uint64, error) { return a.Element(make()) }
 
+func (a alone) Release(unsafe.Pointer, int) {}
 func (a alone) Pack(_ PackKey, n int, fill func(unsafe.Pointer)) (unsafe.Pointer, bool) {
 	if !a.pack {
 		return nil, false
