@@ -52,7 +52,7 @@ func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Probl
 			now, firstStep, copies := r.withMoves(p, moves, reads)
 			s.model.Graph = now
 			s.main = s.newRegion(now, mainGraph)
-			s.keepOrder = true
+			s.keepOrder, s.keepBodies = true, true
 			q, err := s.planMoved(ctx, r, firstStep)
 			var full *PoolError
 			if errors.As(err, &full) {

@@ -58,6 +58,11 @@ func (s *State) arrange(ctx context.Context, r *region, p *schedule.Problem) err
 		return s.orderByTraversal(ctx, r, p)
 	}
 	orders := s.orders(r.solved)
+	if s.keepBodies && r.kind == controlBody {
+		// A strategy, and a search that sees the nodes in another order, may find another order
+		// than before, in which the body takes other memory than in what was planned with it.
+		orders = [][]int32{identity(len(p.Nodes))}
+	}
 	if s.peakAlone && r == s.main {
 		orders = orders[:1]
 	}

@@ -85,6 +85,7 @@ func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps 
 	if err := s.updates(s.main); err != nil {
 		return err
 	}
+	s.keepBodies = true
 	if err := s.bodies(ctx, s.main); err != nil {
 		return err
 	}
