@@ -66,7 +66,7 @@ ONNXMEM_API void onnxmem_session_small(onnxmem_session *s, uint64_t bytes);
 ONNXMEM_API void onnxmem_session_close(onnxmem_session *s);
 
 // onnxmem_making says that this thread makes a session: what it allocates are weights.
-// NULL: not any more.
+// NULL: not any more; what malloc has kept of freed memory then goes back to the system (glibc).
 ONNXMEM_API void onnxmem_making(onnxmem_session *s);
 
 // onnxmem_run_begin begins a run on this thread. Key 0 stands for unknown shapes: plans

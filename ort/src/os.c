@@ -21,6 +21,8 @@ void os_discard(void *pages, size_t size) {
 		VirtualAlloc(pages, size, MEM_COMMIT, PAGE_READWRITE);
 }
 
+void os_trim(void) {}
+
 void os_stay(void) {
 	HMODULE self;
 	GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_PIN, (LPCWSTR)(void *)&os_stay, &self);
@@ -36,6 +38,9 @@ void os_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void))
 #else
 
 #include <dlfcn.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -71,6 +76,12 @@ void os_discard(void *pages, size_t size) {
 	madvise(pages, size, MADV_DONTNEED);
 #else
 	mmap(pages, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+#endif
+}
+
+void os_trim(void) {
+#ifdef __GLIBC__
+	malloc_trim(0);
 #endif
 }
 

@@ -42,6 +42,10 @@ void os_unreserve(void *pages, size_t size);
 // are limited (RLIMIT_AS): a small part of that; otherwise most.
 size_t os_reservable(size_t most);
 
+// os_trim gives the pages back to the system in which nothing of malloc lives (glibc; elsewhere
+// it does nothing).
+void os_trim(void);
+
 // os_stay keeps this library in the process until it ends: ONNX Runtime calls it for as
 // long as the process has blocks, and closes libraries of operators with a session.
 void os_stay(void);
