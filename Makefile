@@ -172,6 +172,10 @@ bench: build $(BENCHSTAT) ## run the benchmarks COUNT (10) times into bench/NAME
 	bench/spine.py | tee bench/$(NAME)-spine.txt
 	bench/memory.py | tee bench/$(NAME)-memory.txt
 
+.PHONY: bench-process
+bench-process: build ## compare the memory of run's process with the plan, ONNX Runtime's and, with ARGS='--torch PYTHON', PyTorch's; exit status 1: too much
+	@crosscheck/run ort bench/process.py $(ARGS)
+
 .PHONY: ablation
 ablation: ## measure the loss without each part of the searches, into docs/ablation.md (hours); SEARCH=./alloc SET=zoo PARTS=twins,splits: only these
 	@mkdir -p build/problems

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Measure training steps of PyTorch, or export one of its networks, for steptimes.py.
+"""Measure training steps of PyTorch, or export one of its networks, for steptimes.py and process.py.
 
-    bench/torchsteps.py NAME [--batch 2] [--steps 3] [--threads 1] [--compile]
+    bench/torchsteps.py NAME [--batch 2] [--steps 3] [--threads 1] [--momentum 0] [--compile] [--stay]
     bench/torchsteps.py lstm --export lstm.onnx
 
 It prints one JSON object: the processor time of a step and the smallest time by the clock,
-in milliseconds, and with --compile the seconds that the first step took. Needs torch,
-torchvision and, for BERT and GPT-2, transformers; --export needs onnx.
+in milliseconds, and with --compile the seconds that the first step took. With --stay it then
+waits until its standard input is closed. Needs torch, torchvision and, for BERT and GPT-2,
+transformers; --export needs onnx.
 """
 
 import argparse
 import json
+import sys
 import time
 import warnings
 
@@ -60,10 +62,10 @@ def build(name, batch):
     return model, torch.randn(batch, *IMAGE), zeros(batch), lambda out: out
 
 
-def measure(name, batch, steps, compiled):
+def measure(name, batch, steps, momentum, compiled, stay):
     model, data, labels, scores = build(name, batch)
     model.train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=momentum)
     forward = torch.compile(model) if compiled else model
     walls = []
     for i in range(steps + 1):
@@ -77,7 +79,9 @@ def measure(name, batch, steps, compiled):
         loss.item()
         walls.append(time.perf_counter() - begin)
     result = {"cpu_ms": (time.process_time() - start) / steps * 1e3, "wall_ms": min(walls[1:]) * 1e3}
-    return result | ({"first_s": walls[0]} if compiled else {})
+    print(json.dumps(result | ({"first_s": walls[0]} if compiled else {})), flush=True)
+    if stay:  # with the network and its gradients, as a program between two steps
+        sys.stdin.read()
 
 
 def main():
@@ -86,13 +90,15 @@ def main():
     p.add_argument("--batch", type=int, default=2)
     p.add_argument("--steps", type=int, default=3)
     p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--momentum", type=float, default=0.0)
     p.add_argument("--compile", action="store_true")
+    p.add_argument("--stay", action="store_true")
     p.add_argument("--export", metavar="FILE")
     args = p.parse_args()
     torch.manual_seed(1)
     if not args.export:
         torch.set_num_threads(args.threads)
-        print(json.dumps(measure(args.name, args.batch, args.steps, args.compile)))
+        measure(args.name, args.batch, args.steps, args.momentum, args.compile, args.stay)
         return
     model, data, *_ = build(args.name, args.batch)
     with warnings.catch_warnings():

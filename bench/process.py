@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""Compare the memory of whole processes with the plan, ONNX Runtime and PyTorch.
+
+    crosscheck/run ort bench/process.py [--torch PYTHON] [--theirs FILE] [--table] [models] [steps] [sessions] [NAME...]
+
+models: every model of the zoo, the light networks and the built-in ones at batch 1: `onnxmem
+    run --steps 3` of the planned model, and ONNX Runtime's session of the source model in a
+    Python process, with its default options, three runs.
+steps: training steps with momentum, plain and with --limit, beside PyTorch's own; two of each.
+sessions: ONNX Runtime's session and that of onnxmem_ort, ten runs each (needs a C compiler).
+
+Without names of parts, models and steps are measured; names of models leave out the others.
+Sizes are MiB of resident memory as /proc has it: the peak of the whole process (VmHWM), and
+what is resident at rest (VmRSS), a second after the last run (of sessions: six seconds).
+The plan's total is its arena and its resident pools. `run` is read while it waits for the
+reader of its result: all steps have run then, and the session is open.
+
+The exit status is 1 if `run` takes more than the plan's total and PROMISE, or more than ONNX
+Runtime or PyTorch; the last column marks such rows. With --table it is 0. It needs Linux and
+bin/onnxmem, and makes models and 818 MiB of weights in build/process.
+"""
+
+import argparse
+import csv
+import fcntl
+import json
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import harness
+
+PROMISE_MIB = 48  # that a process may take beyond its plan's total; cmd/onnxmem's test reads it here
+REST = 1  # seconds from the last run to the reading at rest
+WORK = harness.ROOT / "build/process"
+RUNS = 3  # of a model
+STEPS = 2  # of a training step
+DIMS = {"batch": 1, "sequence": 128, "source": 32, "target": 32}  # of built-in networks
+TRAINED = {"resnet50": 16, "vit_b_16": 8}  # network: batch
+LIMITS = ("", "50%", "25%")
+SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ
+WRITE = {"x86_64": "1", "aarch64": "64"}  # the number of write(2), as /proc/PID/syscall has it
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], usage="%(prog)s [options] [models] [steps] [sessions] [NAME...]")
+    parser.add_argument("--binary", type=pathlib.Path, default=harness.BINARY)
+    parser.add_argument("--onnxruntime", default=sys.executable, metavar="PYTHON", help="of an environment with ONNX Runtime and numpy (default: this one)")
+    parser.add_argument("--torch", default="", metavar="PYTHON", help="of an environment with torch and torchvision (default: PyTorch is not measured)")
+    parser.add_argument("--theirs", type=pathlib.Path, metavar="FILE", help="keep the figures of ONNX Runtime and PyTorch in FILE, and take those that are there")
+    parser.add_argument("--sessions", action="store_true", help="the part sessions")
+    parser.add_argument("--table", action="store_true", help="exit status 0 whatever the figures are")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    args = parser.parse_args()
+    if platform.machine() not in WRITE or not os.path.exists("/proc/self/syscall"):
+        sys.exit("process.py needs Linux on amd64 or arm64, with /proc/PID/syscall")
+    parts = {"models": models, "steps": steps, "sessions": sessions}
+    chosen = [name for name in parts if name in args.names] + ["sessions"] * (args.sessions and "sessions" not in args.names)
+    args.names = set(args.names) - set(parts)
+    args.binary = args.binary.resolve()
+    args.theirs = Kept(args.theirs)
+    WORK.mkdir(parents=True, exist_ok=True)
+    fine = True
+    for part in chosen or ["models", "steps"]:
+        print(f"<!-- table: process/{part} -->")
+        fine &= parts[part](args)
+        print(flush=True)
+    return 0 if fine or args.table else 1
+
+
+def models(args):
+    """Print the table of models; return whether all processes are as small as they must be."""
+    version = run([args.onnxruntime, "-c", "import onnxruntime; print(onnxruntime.__version__)"]).strip()
+    theirs = f"ONNX Runtime {version}"
+    harness.head("model", "plan's total", "run", "beyond", "at rest", theirs, "at rest", "start, ms", theirs, "run, ms", theirs, "above:")
+    seen = Worst()
+    for name, source, dims, inputs in found(args):
+        with tempfile.TemporaryDirectory(dir=source.parent) as folder:
+            planned = planned_in(folder, args.binary, source, dims)
+            us = ours(args.binary, planned, RUNS)
+        them = args.theirs.get(f"{theirs}: {name}", lambda: session(args, "plain", source, inputs, RUNS, REST))
+        above = seen.add(name, us, them, "ONNX Runtime")
+        harness.row(name, *memory(us, them), ms(us["start_ms"]), ms(them["start_ms"]), ms(us["step_ms"]), ms(them["step_ms"]), above)
+    return seen.say("ONNX Runtime")
+
+
+def steps(args):
+    """Print the table of training steps; return whether all processes are as small as they must be."""
+    harness.head("step", "limit:", "plan's total", "run", "beyond", "at rest", "PyTorch", "at rest", "start, ms", "step, ms", "PyTorch", "above:")
+    seen = Worst()
+    for network, batch in TRAINED.items():
+        if network not in (args.names or TRAINED):
+            continue
+        name = f"{network}, batch {batch}"
+        them = args.theirs.get(f"PyTorch: {name}", lambda: torch(args.torch, network, batch)) if args.torch else None
+        for limit in LIMITS:
+            with tempfile.TemporaryDirectory(dir=WORK) as folder:
+                source = pathlib.Path(folder, f"{network}.onnx")
+                run([args.binary, "model", network, source])
+                flags = ["--train", "--optimizer=momentum", f"--dim=batch={batch}", *([f"--limit={limit}"] if limit else [])]
+                us = ours(args.binary, planned_in(folder, args.binary, source, flags), STEPS)
+            above = seen.add(f"{name} {limit}".strip(), us, them, "PyTorch")
+            harness.row(name, limit, *memory(us, them), ms(us["start_ms"]), ms(us["step_ms"]), ms(them["step_ms"]) if them else "", above)
+    return seen.say("PyTorch")
+
+
+def sessions(args):
+    """Print the table of ONNX Runtime's sessions, plain and in a packed arena."""
+    library = WORK / "libonnxmem_ort.so"
+    sources = sorted((harness.ROOT / "ort/src").glob("*.c"))
+    run(["cc", "-std=c11", "-O2", "-pthread", "-fPIC", "-shared", "-fvisibility=hidden", "-o", library, *sources, "-ldl"])
+    harness.head("model", "ONNX Runtime", "at rest", "onnxmem_ort", "at rest", "difference", "at rest", "mode:", "arena", "above:")
+    fine = True
+    for name, source, _, inputs in found(args):
+        plain, packed = (session(args, way, source, inputs, 10, 6, library) for way in ("plain", "packed"))
+        above = [word for key, word in (("peak", "peak"), ("rest", "at rest")) if packed[key] > plain[key] + harness.MIB]
+        fine &= not above
+        cells = (mib(p[key]) for p in (plain, packed) for key in ("peak", "rest"))
+        harness.row(name, *cells, *(mib(packed[key] - plain[key]) for key in ("peak", "rest")), packed["mode"], mib(packed["arena"]), ", ".join(above))
+    return fine
+
+
+class Kept:
+    """Figures that are measured once, and kept in a file of JSON if there is one."""
+
+    def __init__(self, path):
+        self.path = path
+        self.figures = json.loads(path.read_text(encoding="utf-8")) if path and path.exists() else {}
+
+    def get(self, key, measure):
+        if key not in self.figures:
+            self.figures[key] = measure()
+            if self.path:
+                self.path.write_text(json.dumps(self.figures, indent=1), encoding="utf-8")
+        return self.figures[key]
+
+
+class Worst:
+    """What a table has come to: whether every process is small enough, and the worst rows, for standard error."""
+
+    def __init__(self):
+        self.fine = True
+        self.beyond = []  # (MiB, name)
+        self.above = []
+
+    def add(self, name, us, them, whose):
+        """Return the words of the last column."""
+        beyond = (us["peak"] - us["total"]) / harness.MIB
+        self.beyond.append((beyond, name))
+        words = []
+        if beyond > PROMISE_MIB:
+            words.append("the promise")
+        if them and us["peak"] > them["peak"]:
+            words.append(whose)
+            self.above.append(name)
+        self.fine &= not words
+        return ", ".join(words)
+
+    def say(self, whose):
+        over = sum(beyond > PROMISE_MIB for beyond, _ in self.beyond)
+        worst, name = max(self.beyond, default=(0, "none"))
+        print(f"{len(self.beyond)} processes: {over} above the promise, the worst {worst:.1f} MiB beyond ({name}), {len(self.above)} above {whose}", file=sys.stderr)
+        return self.fine
+
+
+def found(args):
+    """Yield name, source, flags of the dimensions and shapes of the inputs of each model."""
+    with open(harness.data("zoo", "expected.csv"), encoding="utf-8") as f:
+        zoo = {r["file"].removesuffix(".onnx"): r["inputs"] for r in csv.DictReader(f)}
+    zoo = {name: inputs for name, inputs in zoo.items() if name in (args.names or zoo)}
+    folder = harness.zoo(WORK, *zoo) if zoo else None
+    for name, inputs in zoo.items():
+        source = folder / f"{name}.onnx"
+        declared = inspect(args.binary, source)
+        given = (entry.split("=") for entry in filter(None, inputs.split(";")))
+        yield name, source, [f"--dim={name}[{i}]={n}" for name, shape in given for i, n in enumerate(shape.split("x")) if shape != "scalar" and int(n) != declared[name][i]], inputs
+    light = sorted(harness.data("light").glob("*.onnx"))
+    built = [network["name"] for network in json.loads(run([args.binary, "model", "--json"]))["networks"]]
+    for name in [*(path.stem for path in light), *built]:
+        if name not in (args.names or [name]):
+            continue
+        with tempfile.TemporaryDirectory(dir=WORK) as folder:
+            source = pathlib.Path(folder, f"{name}.onnx")
+            dims = []
+            if name in built:
+                run([args.binary, "model", name, source])
+                dims = [f"--dim={d}={DIMS[d]}" for d in json.loads(run([args.binary, "inspect", source, "--json"]))["dims"]]
+            else:
+                shutil.copyfile(harness.data("light", f"{name}.onnx"), source)
+            yield name, source, dims, ";".join(f"{name}={'x'.join(map(str, shape)) or 'scalar'}" for name, shape in inspect(args.binary, source, *dims).items())
+
+
+def inspect(binary, model, *dims):
+    """Return the shapes of a model's inputs by name."""
+    return {i["name"]: i["shape"] for i in json.loads(run([binary, "inspect", model, "--json", *dims]))["inputs"]}
+
+
+def planned_in(folder, binary, source, flags):
+    """Plan a model and return the path of the planned one. Its weights lie in the source's folder, or beside it by a hard link."""
+    planned = pathlib.Path(folder, "planned.onnx")
+    run([binary, "optimize", source, planned, "--external-data=link", "--json", *flags])
+    return planned
+
+
+def run(command):
+    """Return the standard output of a command; end the script if it fails."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def ours(binary, planned, steps):
+    """Run a planned model some times and return the figures of its process.
+
+    Its standard output is a pipe that is full of blanks, so that its first write, of the
+    result, waits for a reader. That is after the steps, and before the session is closed.
+    """
+    pools = json.loads(planned.with_suffix("").with_suffix(".plan.json").read_text(encoding="utf-8"))["pools"]
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, SET_PIPE_SIZE, 1)  # it has at least a page
+    os.set_blocking(writer, False)
+    try:
+        while os.write(writer, b" "):
+            pass
+    except BlockingIOError:
+        os.set_blocking(writer, True)
+    with tempfile.TemporaryFile(mode="w+", encoding="utf-8") as errors, open(reader, encoding="utf-8") as text:
+        command = [binary, "run", planned, f"--steps={steps}", "--json"]
+        with subprocess.Popen(command, stdout=writer, stderr=errors) as process:
+            os.close(writer)
+            while process.poll() is None and not waits(process.pid):
+                time.sleep(0.01)
+            if process.returncode is not None:
+                errors.seek(0)
+                sys.exit(f"onnxmem run {planned}: exit {process.returncode}: {errors.read().strip()}")
+            time.sleep(REST)
+            figures = status(process.pid)
+            done = json.loads(text.read())
+    figures["total"] = sum(pool["bytes"] for pool in pools)
+    return figures | {"start_ms": done["times_ms"]["prepare"], "step_ms": done["times_ms"]["step"]}
+
+
+def waits(pid):
+    """Report whether a thread of a process is in write(2) to its standard output."""
+    try:
+        for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            if (thread / "syscall").read_text(encoding="ascii").split()[:2] == [WRITE[platform.machine()], "0x1"]:
+                return True
+    except (FileNotFoundError, ProcessLookupError):  # a thread, or the process, has ended
+        pass
+    return False
+
+
+def status(pid):
+    """Return the peak of a process's resident memory and what is resident now, in bytes."""
+    lines = (line.split(":") for line in pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines())
+    sizes = {key: 1024 * int(text.split()[0]) for key, text in lines if key in ("VmHWM", "VmRSS")}
+    return {"peak": sizes["VmHWM"], "rest": sizes["VmRSS"]}
+
+
+def session(args, way, source, inputs, runs, rest, library=""):
+    """Run a model in a session of ONNX Runtime and return the figures of its process."""
+    variables = {"ONNXMEM_ORT_LIBRARY": str(library), "ONNXMEM_COMMAND": str(args.binary)} if library else {}
+    return child([args.onnxruntime, harness.ROOT / "bench/ortsession.py", way, source, inputs, runs], rest, os.environ | variables)
+
+
+def torch(python, network, batch):
+    """Run PyTorch's step of a network and return the figures of its process."""
+    flags = [f"--batch={batch}", f"--steps={STEPS}", f"--threads={os.cpu_count()}", "--momentum=0.9", "--stay"]
+    done = child([python, harness.ROOT / "bench/torchsteps.py", network, *flags], REST, os.environ)
+    return done | {"step_ms": done["wall_ms"]}
+
+
+def child(command, rest, variables):
+    """Run a script that prints a line of JSON and waits; return it with the memory of its process, read after some seconds."""
+    with subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables) as process:
+        if not (answer := process.stdout.readline()):
+            sys.exit(f"{' '.join(map(str, command))}: ended without a result")
+        time.sleep(rest)
+        figures = status(process.pid)
+        process.stdin.close()
+        return json.loads(answer) | figures
+
+
+def memory(us, them):
+    """Return the cells of the memory of both processes."""
+    cells = [us["total"], us["peak"], us["peak"] - us["total"], us["rest"]]
+    return [*map(mib, cells), *(mib(them[key]) if them else "" for key in ("peak", "rest"))]
+
+
+def mib(size):
+    return f"{size / harness.MIB:.1f}"
+
+
+def ms(milliseconds):
+    return f"{milliseconds:.1f}" if milliseconds < 100 else f"{milliseconds:.0f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
