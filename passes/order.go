@@ -51,7 +51,7 @@ func (s *State) findOrders(ctx context.Context, r *region, p *schedule.Problem) 
 // arrange puts the nodes of a region into one of the orders that were found for its bare
 // problem p.
 func (s *State) arrange(ctx context.Context, r *region, p *schedule.Problem) error {
-	if r == s.main && r.solved.KeptBound > r.solved.Bound {
+	if asked := s.opt.UpdatesLast || s.opt.KeepRandomOrder; r == s.main && asked && r.solved.KeptBound > r.solved.Bound {
 		s.notes = append(s.notes, s.keptNote(r.solved))
 	}
 	if s.opt.RuntimeOrder && !r.inFunction {
@@ -99,6 +99,7 @@ func (s *State) solve(ctx context.Context, r *region, p *schedule.Problem) (*sch
 		if s.opt.UpdatesLast && !s.keepOrder {
 			opt.Precedence = append(opt.Precedence, updatesLast(r.g)...)
 		}
+		opt.Precedence = append(opt.Precedence, s.turns...)
 	}
 	if r == s.main && len(opt.Precedence) == 0 && opt.Strategy == "" {
 		opt.Solver, opt.SolverTime, opt.Threads = s.opt.Solver, s.opt.SolverTime, s.opt.Threads

@@ -46,7 +46,55 @@ func (s *State) newRepetition() *repetition {
 // sequence of steps, and plans it up to its order, which is that of the steps
 // unless a search finds a smaller peak. Steps at or above the number of nodes
 // swap the tensors of swaps out and in, in the encoding of graph.Repeat.
+//
+// The search may put any run of a node first, but not one that leaves out an output which
+// another run makes: a plan calls the others repetitions of the first. It is asked again then.
 func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID) error {
+	if err := s.repeatInTurn(ctx, rep, steps, swaps); err != nil || !rep.outOfTurn(s.main) {
+		return err
+	}
+	s.turns = rep.turns(s.main)
+	err := s.repeatInTurn(ctx, rep, steps, swaps)
+	s.turns = nil
+	return err
+}
+
+// outOfTurn reports whether some run of a node makes an output that the first one in the order
+// of r leaves out.
+func (rep *repetition) outOfTurn(r *region) bool {
+	first := rep.firstRuns(r)
+	for n, of := range rep.original {
+		f := r.g.Nodes[first[of]]
+		for k, t := range r.g.Nodes[r.stepOf[n]].Outputs {
+			if t >= 0 && (k >= len(f.Outputs) || f.Outputs[k] < 0) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// turns pairs the first run that is listed of each node with those listed later that leave out
+// an output of it.
+func (rep *repetition) turns(r *region) (pairs [][2]int32) {
+	outputs := func(n int) (made int) {
+		for _, t := range r.g.Nodes[r.stepOf[n]].Outputs {
+			if t >= 0 {
+				made++
+			}
+		}
+		return made
+	}
+	for n, of := range rep.original {
+		if outputs(n) < outputs(of) {
+			pairs = append(pairs, [2]int32{int32(of), int32(n)})
+		}
+	}
+	return pairs
+}
+
+// repeatInTurn is repeat, in which the first node of each of s.turns stays before the second.
+func (s *State) repeatInTurn(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID) error {
 	g := rep.plain.Clone()
 	list := make([]graph.NodeID, len(steps))
 	for i, n := range steps {
@@ -217,19 +265,32 @@ func (s *State) budgetProblem(r *region, costs []int64) *schedule.Problem {
 	return p
 }
 
-// place records the steps at which nodes run in r. The order may put any run of a
-// node first, since all runs compute the same.
-func (rep *repetition) place(r *region) {
-	at := make([]int, len(rep.original)) // of each node as listed: its step
+// steps returns the step in r of each node as listed.
+func (rep *repetition) steps(r *region) []int {
+	at := make([]int, len(rep.original))
 	for n := range at {
 		if at[n] = n; r != rep.before { // otherwise nothing is repeated and nothing has moved
 			at[n] = int(r.stepOf[n])
 		}
 	}
-	first := slices.Clone(at) // of the runs of one node, by the one that was listed first
+	return at
+}
+
+// firstRuns returns the step in r of the first run of each node, by the run that is listed
+// first.
+func (rep *repetition) firstRuns(r *region) []int {
+	at := rep.steps(r)
+	first := slices.Clone(at)
 	for n, of := range rep.original {
 		first[of] = min(first[of], at[n])
 	}
+	return first
+}
+
+// place records the steps at which nodes run in r. The order may put any run of a
+// node first, since all runs compute the same.
+func (rep *repetition) place(r *region) {
+	at, first := rep.steps(r), rep.firstRuns(r)
 	rep.firstStep = make([]int, len(rep.first))
 	for n, listed := range rep.first {
 		rep.firstStep[n] = first[listed]

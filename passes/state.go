@@ -61,6 +61,7 @@ type State struct {
 	moved        *moved         // the main graph before buffers were moved between pools; nil: none were
 	room         []int64        // by pool: the bytes that its buffers may take; nil: its capacity
 	keepOrder    bool           // the nodes of the main graph must stay in their order
+	turns        [][2]int32     // pairs of nodes of the main graph whose first one must stay before the second
 	keepBodies   bool           // and those of bodies in theirs: they were ordered before
 	graphChanged bool           // a pass has changed the graph
 
