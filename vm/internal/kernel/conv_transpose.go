@@ -81,7 +81,7 @@ func packedTranspose(c *Invocation) (Run, error) {
 			return run, nil
 		}
 	}
-	if mirrors(weight, v, per) {
+	if mirrors(weight, v) {
 		return mirroredTranspose(c, v, group)
 	}
 	// Enough channels that packing the input costs little compared with the products.
@@ -243,9 +243,10 @@ func tileTaps(d, y, z []float32, bias float32, v *window, tap, line int) {
 
 // mirrors reports whether a transposed convolution is better computed as a convolution with
 // the kernel turned around. It moves by single steps then. Constant weights are packed once
-// for the other form.
-func mirrors(weight *Tensor, v *window, per int) bool {
-	if weight.Fixed() || v.stride != [3]int{1, 1, 1} || per < 4 {
+// for the other form. Of less than four output channels the other form would be faster, but it
+// adds in another order, and a slice of some of the channels has the bits of all.
+func mirrors(weight *Tensor, v *window) bool {
+	if weight.Fixed() || v.stride != [3]int{1, 1, 1} {
 		return false
 	}
 	for a := range v.pads {
