@@ -130,21 +130,27 @@ func (s *scope) channels(in int64) (groups, out int64) {
 	return 1, choose(s.drawing, in, s.between(1, 12), 8, 16)
 }
 
+// convolved draws the window and the groups of a convolution of v, whose result is r.
+func (s *scope) convolved(v value) (w window, groups int64, r result, ok bool) {
+	if w, ok = s.window(v, true, true); !ok {
+		return w, 0, r, false
+	}
+	groups, out := s.channels(v.shape[1])
+	r = w.result(v, out)
+	return w, groups, r, product(r.shape) <= most
+}
+
 // conv adds a convolution, and often an activation.
 func (s *scope) conv() bool {
 	v, ok := s.float(4, 4, 4, 3, 5)
 	if !ok || v.free(1) {
 		return false
 	}
-	w, ok := s.window(v, true, true)
+	w, groups, r, ok := s.convolved(v)
 	if !ok {
 		return false
 	}
-	groups, out := s.channels(v.shape[1])
-	r := w.result(v, out)
-	if product(r.shape) > most {
-		return false
-	}
+	out := r.shape[1]
 	list := w.attrs
 	if groups > 1 || s.one(4) {
 		list = append(list, attrs("group", groups)...)

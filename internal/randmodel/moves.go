@@ -91,13 +91,19 @@ func (s *scope) axis(v value, n int64) (int, bool) {
 	return list[s.r.IntN(len(list))], true
 }
 
+// along draws a value and one of its axes, which is not free and has at least n elements.
+func (s *scope) along(n int64, ranks ...int) (value, int, bool) {
+	v, ok := s.float(ranks...)
+	if !ok {
+		return v, 0, false
+	}
+	axis, ok := s.axis(v, n)
+	return v, axis, ok
+}
+
 // halves splits a value, does something with the parts and joins them.
 func (s *scope) halves() bool {
-	v, ok := s.float(2, 3, 4)
-	if !ok {
-		return false
-	}
-	axis, ok := s.axis(v, 2)
+	v, axis, ok := s.along(2, 2, 3, 4)
 	if !ok {
 		return false
 	}
@@ -129,11 +135,7 @@ func (s *scope) halves() bool {
 
 // split adds a Split whose parts are read further on.
 func (s *scope) split() bool {
-	v, ok := s.float(2, 3, 4)
-	if !ok {
-		return false
-	}
-	axis, ok := s.axis(v, 2)
+	v, axis, ok := s.along(2, 2, 3, 4)
 	if !ok {
 		return false
 	}
@@ -169,11 +171,7 @@ func (s *scope) part(v value, axis int, from, to int64) value {
 
 // slice adds a Slice, sometimes with steps.
 func (s *scope) slice() bool {
-	v, ok := s.float(2, 3, 4)
-	if !ok {
-		return false
-	}
-	axis, ok := s.axis(v, 2)
+	v, axis, ok := s.along(2, 2, 3, 4)
 	if !ok {
 		return false
 	}
@@ -265,11 +263,7 @@ func (s *scope) flatten() bool {
 
 // pad adds a Pad.
 func (s *scope) pad() bool {
-	v, ok := s.float(2, 3, 4)
-	if !ok {
-		return false
-	}
-	axis, ok := s.axis(v, 3)
+	v, axis, ok := s.along(3, 2, 3, 4)
 	if !ok {
 		return false
 	}
@@ -327,11 +321,7 @@ func (s *scope) tile() bool {
 
 // gather takes rows of a value.
 func (s *scope) gather() bool {
-	v, ok := s.float(2, 3, 4)
-	if !ok {
-		return false
-	}
-	axis, ok := s.axis(v, 2)
+	v, axis, ok := s.along(2, 2, 3, 4)
 	if !ok {
 		return false
 	}

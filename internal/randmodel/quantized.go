@@ -47,6 +47,23 @@ func (s *scope) quantizedWeight(axis int, shape ...int64) (w, by, at value) {
 	return w, by, s.constant(s.data(graph.Int8, []int64{n}, func() float64 { return 0 }))
 }
 
+// scaled draws along which axis a weight has its scales: -1 for one scale of all of it.
+func (s *scope) scaled(axis int) int {
+	if axis = choose(s.drawing, -1, axis); s.opset < 13 {
+		return -1
+	}
+	return axis
+}
+
+// realWeight adds a DequantizeLinear of such a weight.
+func (s *scope) realWeight(axis int, w, by, at value) value {
+	var list []*graph.Attr
+	if axis >= 0 {
+		list = attrs("axis", axis)
+	}
+	return s.hidden("", "DequantizeLinear", list, []value{w, by, at}, result{graph.Float32, w.shape, nil})[0]
+}
+
 // quantizedPair adds a pair of nodes that round a value, perhaps with moves between them.
 func (s *scope) quantizedPair() bool {
 	v, ok := s.float(2, 3, 4)
@@ -67,21 +84,14 @@ func (s *scope) quantizedConv() bool {
 	if !ok || v.free(1) {
 		return false
 	}
-	w, ok := s.window(v, true, true)
+	w, groups, r, ok := s.convolved(v)
 	if !ok {
 		return false
 	}
-	groups, out := s.channels(v.shape[1])
-	r := w.result(v, out)
-	if product(r.shape) > most {
-		return false
-	}
+	out := r.shape[1]
 	list := append(w.attrs, attrs("group", groups)...)
 	per := v.shape[1] / groups
-	axis := choose(s.drawing, -1, 0)
-	if s.opset < 13 {
-		axis = -1
-	}
+	axis := s.scaled(0)
 	q, by, at := s.quantize(v)
 	weight, wby, wat := s.quantizedWeight(axis, append([]int64{out, per}, w.kernel...)...)
 	if s.one(2) {
@@ -95,12 +105,7 @@ func (s *scope) quantizedConv() bool {
 		return true
 	}
 	x := s.dequantize(q, by, at)
-	var wa []*graph.Attr
-	if axis >= 0 {
-		wa = attrs("axis", axis)
-	}
-	f := s.hidden("", "DequantizeLinear", wa, []value{weight, wby, wat}, result{graph.Float32, weight.shape, nil})[0]
-	inputs := []value{x, f}
+	inputs := []value{x, s.realWeight(axis, weight, wby, wat)}
 	if s.one(2) {
 		inputs = append(inputs, s.floats(0, 0.2, out))
 	}
@@ -113,40 +118,43 @@ func (s *scope) quantizedConv() bool {
 	return true
 }
 
+// projected draws a value of floats for a product with a weight of n x m; r is the result.
+func (s *scope) projected() (v value, r result, n, m int64, ok bool) {
+	v, ok = s.float(2, 3)
+	last := v.rank() - 1
+	if !ok || v.free(last) {
+		return v, r, 0, 0, false
+	}
+	n, m = v.shape[last], s.between(1, 12)
+	r.elem = v.elem
+	r.shape, r.symbols = v.with(last, m)
+	return v, r, n, m, true
+}
+
 // quantizedProduct adds a product of bytes.
 func (s *scope) quantizedProduct() bool {
-	v, ok := s.float(2, 3)
-	if !ok || v.free(v.rank()-1) {
+	v, r, n, m, ok := s.projected()
+	if !ok {
 		return false
 	}
-	last := v.rank() - 1
-	n, m := v.shape[last], s.between(1, 12)
-	shape, symbols := v.with(last, m)
 	q, by, at := s.quantize(v)
 	switch s.r.IntN(3) {
 	case 0:
 		w, wby, wat := s.quantizedWeight(-1, n, m)
 		inputs := []value{q, by, at, w, wby, wat, s.scalar(graph.Float32, scale), s.scalar(q.elem, zero(q.elem))}
-		y := s.hidden("", "QLinearMatMul", nil, inputs, result{q.elem, shape, symbols})[0]
+		y := s.hidden("", "QLinearMatMul", nil, inputs, result{q.elem, r.shape, r.symbols})[0]
 		s.all = append(s.all, s.dequantize(y, inputs[6], inputs[7]))
 	case 1:
 		w, _, wat := s.quantizedWeight(-1, n, m)
-		y := s.hidden("", "MatMulInteger", nil, []value{q, w, at, wat}, result{graph.Int32, shape, symbols})[0]
-		y = s.hidden("", "Cast", attrs("to", int64(graph.Float32)), []value{y}, result{graph.Float32, shape, symbols})[0]
+		y := s.hidden("", "MatMulInteger", nil, []value{q, w, at, wat}, result{graph.Int32, r.shape, r.symbols})[0]
+		y = s.hidden("", "Cast", attrs("to", int64(graph.Float32)), []value{y}, result{graph.Float32, r.shape, r.symbols})[0]
 		s.unary("Mul", nil, y, s.scalar(graph.Float32, scale*0.004))
 	default:
 		x := s.dequantize(q, by, at)
-		axis := choose(s.drawing, -1, 1)
-		if s.opset < 13 {
-			axis = -1
-		}
+		axis := s.scaled(1)
 		w, wby, wat := s.quantizedWeight(axis, n, m)
-		var wa []*graph.Attr
-		if axis >= 0 {
-			wa = attrs("axis", axis)
-		}
-		f := s.hidden("", "DequantizeLinear", wa, []value{w, wby, wat}, result{graph.Float32, w.shape, nil})[0]
-		y := s.hidden("", "MatMul", nil, []value{x, f}, result{graph.Float32, shape, symbols})[0]
+		f := s.realWeight(axis, w, wby, wat)
+		y := s.hidden("", "MatMul", nil, []value{x, f}, result{graph.Float32, r.shape, r.symbols})[0]
 		q, by, at = s.quantize(y)
 		s.all = append(s.all, s.dequantize(q, by, at))
 	}
@@ -190,17 +198,14 @@ func (s *scope) quantizedContrib() bool {
 
 // dynamicProduct adds a product whose scale depends on the data.
 func (s *scope) dynamicProduct() bool {
-	v, ok := s.float(2, 3)
-	if !ok || v.free(v.rank()-1) {
+	v, r, n, m, ok := s.projected()
+	if !ok {
 		return false
 	}
-	last := v.rank() - 1
-	n, m := v.shape[last], s.between(1, 12)
-	shape, symbols := v.with(last, m)
 	q := s.hidden("", "DynamicQuantizeLinear", nil, []value{v}, result{graph.Uint8, v.shape, v.symbols}, result{graph.Float32, []int64{}, nil}, result{graph.Uint8, []int64{}, nil})
 	w, wby, wat := s.quantizedWeight(-1, n, m)
-	y := s.hidden("", "MatMulInteger", nil, []value{q[0], w, q[2], wat}, result{graph.Int32, shape, symbols})[0]
-	y = s.hidden("", "Cast", attrs("to", int64(graph.Float32)), []value{y}, result{graph.Float32, shape, symbols})[0]
+	y := s.hidden("", "MatMulInteger", nil, []value{q[0], w, q[2], wat}, result{graph.Int32, r.shape, r.symbols})[0]
+	y = s.hidden("", "Cast", attrs("to", int64(graph.Float32)), []value{y}, result{graph.Float32, r.shape, r.symbols})[0]
 	by := s.hidden("", "Mul", nil, []value{q[1], wby}, result{graph.Float32, []int64{}, nil})[0]
 	s.unary("Mul", nil, y, by)
 	return true
