@@ -82,7 +82,8 @@ func (s *trainer) fixed(id ID) reason {
 	switch {
 	case every(site.statistics):
 		return reason{kindStatistics, "it is running statistics"}
-	case every(func(r site) bool { return r.node.Domain == "" && quantizers[r.node.Op] }):
+	case every(site.quantization):
+		// the scale is measured and not learned
 		return reason{kindBuffer, "it is the scale of a quantization"}
 	}
 	if c, ok := s.contents(id); ok {
@@ -92,9 +93,6 @@ func (s *trainer) fixed(id ID) reason {
 	}
 	return s.formula(id)
 }
-
-// quantizers round to a grid, whose scale is measured and not learned.
-var quantizers = map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true}
 
 // formula judges by its elements why a tensor of any use is not a weight; no reason if it
 // may be one.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // At a corner, a formula divides by zero or multiplies zero by infinity: the root of a sum
@@ -82,12 +83,6 @@ func (e *emitter) isNumberAt(t ID, holds func(float64) bool) bool {
 	return ok && len(list) > 0 && !slices.ContainsFunc(list, func(v float64) bool { return !holds(v) })
 }
 
-// passOn are operators whose results are elements of their first input.
-var passOn = map[string]bool{
-	"Identity": true, "Reshape": true, "Flatten": true, "Squeeze": true, "Unsqueeze": true, "Transpose": true, "Expand": true, "Tile": true,
-	"Slice": true, "Split": true, "Gather": true, "GatherElements": true, "GatherND": true, "Cast": true,
-}
-
 // wild reports whether elements of a tensor of the forward graph may be infinite or no
 // numbers where the loss is finite: elements of quotients, logarithms, powers and so on.
 func (e *emitter) wild(t ID) bool {
@@ -124,7 +119,7 @@ func (e *emitter) isWild(t ID, visits *int) bool {
 		"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2":
 		return some(n.Inputs)
 	}
-	return passOn[n.Op] && some(n.Inputs[:1])
+	return ops.Moves(n) && some(n.Inputs[:1])
 }
 
 // sign is what is known of the elements of a tensor.
@@ -212,7 +207,7 @@ func (e *emitter) bound(t ID, visits *int) sign {
 	case "Sqrt", "Reciprocal", "ReduceMean", "ReduceMax", "ReduceMin":
 		return e.bound(n.Inputs[0], visits)
 	}
-	if passOn[n.Op] {
+	if ops.Moves(n) {
 		return e.bound(n.Inputs[0], visits)
 	}
 	return anySign
@@ -271,5 +266,5 @@ func (e *emitter) isFlat(t ID, visits *int) bool {
 	case "ReduceSum", "ReduceMean":
 		return e.isFlat(n.Inputs[0], visits)
 	}
-	return passOn[n.Op] && e.isFlat(n.Inputs[0], visits)
+	return ops.Moves(n) && e.isFlat(n.Inputs[0], visits)
 }

@@ -268,7 +268,7 @@ func (s *trainer) forgetParameters(nodes []*graph.Node) {
 		s.values[p] = nil
 	}
 	for _, n := range nodes {
-		if n.Domain == "" && (n.Op == "Shape" || n.Op == "Size") {
+		if ops.OfShape(n) {
 			continue
 		}
 		read := false

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/constant"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // A site is an input of a node that reads an initializer, directly or through Identity
@@ -101,6 +102,12 @@ func (s *trainer) sites(root ID) (list []site) {
 // statistics reports whether the site reads running statistics.
 func (r site) statistics() bool {
 	return r.node.Op == "BatchNormalization" && r.node.Domain == "" && r.input >= 3
+}
+
+// quantization reports whether the reader converts to or from quantized elements.
+func (r site) quantization() bool {
+	quantizes, dequantizes := ops.Converts(r.node)
+	return quantizes || dequantizes
 }
 
 // separateStatistics gives running statistics a tensor of their own if the same

@@ -9,8 +9,8 @@ import (
 
 // casts change the element type, or nothing.
 var casts = family{"", []Op{
-	{Name: "Identity", Infer: inferIdentity, Cut: cutUnary, Fold: foldSame, Views: viewOfFirst},
-	{Name: "Cast", Infer: inferCast, Cut: cutUnary, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth},
+	{Name: "Identity", Infer: inferIdentity, Cut: cutUnary, Fold: foldSame, Views: viewOfFirst, Moves: true},
+	{Name: "Cast", Infer: inferCast, Cut: cutUnary, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth, Moves: true},
 	{Name: "CastLike", Infer: inferCastLike, Cut: cutUnary, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth},
 	{Name: "BitCast", Infer: inferBitCast, Views: viewOfFirst},
 }}

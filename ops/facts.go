@@ -35,6 +35,26 @@ func ReadsOutput(n *graph.Node) bool {
 	return op != nil && op.ReadsOutput
 }
 
+// OfShape reports whether the results of a node follow from the shape of its input.
+func OfShape(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && op.OfShape
+}
+
+// Moves reports whether the elements of a node's results are elements of its first input,
+// perhaps converted to another type.
+func Moves(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && op.Moves
+}
+
+// Converts reports whether a node converts reals to quantized elements (quantizes), or
+// these to reals; both have a scale and a zero point.
+func Converts(n *graph.Node) (quantizes, dequantizes bool) {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && op.Quantizes, op != nil && op.Dequantizes
+}
+
 // Rounds reports whether runtimes may disagree on a length of a result of a node,
 // since it is rounded or the operator is not known.
 func Rounds(n *graph.Node) bool {

@@ -9,8 +9,8 @@ var generators = family{"", []Op{
 	{Name: "ConstantOfShape", Infer: inferConstantOfShape, Cut: cutConstantOfShape, Fold: foldConstantOfShape},
 	{Name: "Range", Infer: inferRange, Fold: foldRange, Rounds: always},
 	{Name: "EyeLike", Infer: inferEyeLike},
-	{Name: "Shape", Infer: inferShape, Fold: foldShape},
-	{Name: "Size", Infer: inferSize, Fold: foldSize},
+	{Name: "Shape", Infer: inferShape, Fold: foldShape, OfShape: true},
+	{Name: "Size", Infer: inferSize, Fold: foldSize, OfShape: true},
 }}
 
 // constantForms are the attributes that can hold the value of a Constant.

@@ -9,11 +9,11 @@ import (
 
 // rearrange lists the operators that change the shape or the order of elements.
 var rearrange = family{"", []Op{
-	{Name: "Reshape", Infer: inferReshape, Cut: cutReshape, Fold: foldReshaped, Views: firstView},
-	{Name: "Flatten", Infer: inferFlatten, Cut: cutFlatten, Fold: foldReshaped, Views: firstView},
-	{Name: "Squeeze", Infer: inferSqueeze, Cut: cutSqueeze, Fold: foldReshaped, Views: firstView},
-	{Name: "Unsqueeze", Infer: inferUnsqueeze, Cut: cutFlatten, Fold: foldReshaped, Views: firstView},
-	{Name: "Transpose", Infer: inferTranspose, Cut: cutTranspose, Fold: foldTranspose, Views: viewTranspose, OnWeights: true},
+	{Name: "Reshape", Infer: inferReshape, Cut: cutReshape, Fold: foldReshaped, Views: firstView, Moves: true},
+	{Name: "Flatten", Infer: inferFlatten, Cut: cutFlatten, Fold: foldReshaped, Views: firstView, Moves: true},
+	{Name: "Squeeze", Infer: inferSqueeze, Cut: cutSqueeze, Fold: foldReshaped, Views: firstView, Moves: true},
+	{Name: "Unsqueeze", Infer: inferUnsqueeze, Cut: cutFlatten, Fold: foldReshaped, Views: firstView, Moves: true},
+	{Name: "Transpose", Infer: inferTranspose, Cut: cutTranspose, Fold: foldTranspose, Views: viewTranspose, OnWeights: true, Moves: true},
 	{Name: "DepthToSpace", Infer: inferDepthToSpace, Cut: cutDepthToSpace, Views: viewBlocks},
 	{Name: "SpaceToDepth", Infer: inferSpaceToDepth, Cut: cutSpaceToDepth, Views: viewBlocks},
 }}

@@ -89,6 +89,11 @@ type Op struct {
 	// ReadsOutput: the node reads no more bytes of its first input than it
 	// writes.
 	ReadsOutput bool
+	// OfShape: the results follow from the shape of the input, whatever its elements are.
+	OfShape bool
+	// Moves: the elements of the results are elements of the first input, perhaps
+	// converted to another type.
+	Moves bool
 	// Rounds reports whether a length of a result is rounded, so that runtimes may
 	// disagree on it. Optional.
 	Rounds func(n *graph.Node) bool

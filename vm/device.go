@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/internal/gpu"
@@ -248,7 +249,7 @@ func (g *device) before(st *step) error {
 		return nil // it asks for what it reads
 	}
 	if !st.device {
-		if readsShapes(st.call.Node) {
+		if ops.OfShape(st.call.Node) {
 			return g.down()
 		}
 		return g.down(st.in...)
@@ -295,9 +296,6 @@ func (g *device) after(st *step) {
 func (st *step) views() bool {
 	return st.stores == nil && len(st.call.Node.Semantics.Views) > 0 && len(st.out) == 1 && st.out[0] != nil && st.in[0] != nil && st.out[0].At == st.in[0].At && !st.in[0].Const
 }
-
-// readsShapes reports whether a node reads only the shapes of its inputs.
-func readsShapes(n *graph.Node) bool { return n.Domain == "" && (n.Op == "Shape" || n.Op == "Size") }
 
 // up brings the elements of a tensor to the device.
 func (g *device) up(t *tensor) error {

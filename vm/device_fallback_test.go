@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/vm/cuda"
@@ -44,7 +45,7 @@ func fallback(t *testing.T, d *cuda.Device, file *onnx.File, opt passes.Options)
 // fallback returns the operators of the nodes of a frame that run on the host on more than
 // shapes and constants.
 func (g *device) fallback(f *frame) map[string]int {
-	ops := map[string]int{}
+	count := map[string]int{}
 	fixed := map[*tensor]bool{}
 	for _, st := range f.steps {
 		if st.device || st.run == nil && !st.late {
@@ -52,7 +53,7 @@ func (g *device) fallback(f *frame) map[string]int {
 		}
 		only := true
 		for _, t := range st.in {
-			only = only && (t == nil || t.Const || fixed[t] || readsShapes(st.call.Node))
+			only = only && (t == nil || t.Const || fixed[t] || ops.OfShape(st.call.Node))
 		}
 		for _, t := range st.out {
 			if t != nil {
@@ -60,10 +61,10 @@ func (g *device) fallback(f *frame) map[string]int {
 			}
 		}
 		if !only && st.call.Node.Semantics.Call == nil {
-			ops[st.call.Node.OpName()]++
+			count[st.call.Node.OpName()]++
 		}
 	}
-	return ops
+	return count
 }
 
 // TestBuiltInsStayOnDevice: no node of a built-in network or of its training steps runs on

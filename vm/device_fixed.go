@@ -24,7 +24,7 @@ func (b *builder) computeFixed(st *step) error {
 		return nil
 	}
 	for _, t := range st.in {
-		if t != nil && !t.Const && !readsShapes(n) {
+		if t != nil && !t.Const && !ops.OfShape(n) {
 			return nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 )
 
@@ -74,7 +75,7 @@ func (g *device) onlyFixedOnHost() bool {
 			return false
 		}
 		for _, t := range st.in {
-			if t != nil && !t.Const && !fixed[t] && !readsShapes(st.call.Node) {
+			if t != nil && !t.Const && !fixed[t] && !ops.OfShape(st.call.Node) {
 				return false
 			}
 		}

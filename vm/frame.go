@@ -151,7 +151,7 @@ func (f *frame) fixed(n *graph.Node) bool {
 	if !n.Semantics.Known || n.Semantics.Random || len(n.Bodies()) > 0 || n.Semantics.Call != nil && !n.Semantics.Call.Function.Own() {
 		return false
 	}
-	shapes := readsShapes(n)
+	shapes := ops.OfShape(n)
 	for _, id := range n.Inputs {
 		if id < 0 || f.tensors[id] == nil { // left out, here or in the call of the function
 			continue

@@ -110,15 +110,14 @@ func (st *step) forQuantized(serves []bool) bool {
 	id := n.Outputs[0]
 	out := st.f.g.Tensors[id]
 	return !out.Output && slices.ContainsFunc(out.Readers, func(r graph.NodeID) bool {
-		switch n := st.f.g.Nodes[r]; {
-		case n.Domain != "":
-			return false
-		case n.Op == "DequantizeLinear":
+		n := st.f.g.Nodes[r]
+		switch quantizes, dequantizes := ops.Converts(n); {
+		case dequantizes:
 			return true
-		case n.Op == "QuantizeLinear":
+		case quantizes:
 			return slices.Contains(n.Inputs[1:], id)
 		}
-		return serves[r]
+		return n.Domain == "" && serves[r]
 	})
 }
 
