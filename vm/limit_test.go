@@ -96,7 +96,7 @@ func TestCheckCountsBothSessions(t *testing.T) {
 	s.Close()
 	inputs := noise(p)
 	runs := []map[string]vm.Value{inputs}
-	limit := needed.Bytes() + needed.PackedBytes + 64
+	limit := needed.Bytes() + needed.PackedBytes + needed.DecodedBytes + 64
 	if _, err := newSession(t, p, vm.Options{Workers: 1, MemoryLimit: limit}).Run(t.Context(), inputs); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestPackedWeightsCount(t *testing.T) {
 		t.Fatalf("%+v", needed)
 	}
 	// Room for the weights, but not for the scratch behind them.
-	limit := needed.Bytes()
+	limit := needed.Bytes() + needed.DecodedBytes
 	_, err := p.NewSession(vm.Options{Workers: 1, MemoryLimit: limit})
 	var over *vm.LimitError
 	if !errors.As(err, &over) || !over.FitsUnpacked() || over.Needs.PackedBytes == 0 || !strings.Contains(err.Error(), "packed weights") {

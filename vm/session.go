@@ -409,7 +409,7 @@ type Memory struct {
 	ScratchBytes  int64 // of kernels
 	TableBytes    int64 // tables that kernels keep
 	HostBytes     int64 // the host pool, in memory or in a file
-	DecodedBytes  int64 // constants that the file encodes differently; shared by sessions
+	DecodedBytes  int64 // constants that the file encodes differently, and copies of small ones; shared by sessions
 	PackedBytes   int64 // weights in the layout of the micro-kernels; shared by sessions
 	SeparateBytes int64 // with Options.Separate or Options.Guard: all tensors
 }
