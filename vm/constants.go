@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -25,6 +26,8 @@ type constants struct {
 	tensors     map[*graph.Data]*kernel.Tensor
 	decoded     int64 // bytes of decoded constants
 	packs       map[kernel.PackKey]*block
+	shared      []*sharedPack // those of packs that other programs may use, too
+	sessions    int           // that use the packed, computed and decoded constants
 	made        map[*graph.Tensor]*made
 	packed      int64    // bytes of packs, and of computed constants that are kept
 	packedSince int64    // bytes that were packed since the pages of the files were given back
@@ -40,33 +43,65 @@ func newConstants(m *graph.Model, of *account) *constants {
 	return &constants{m: m, mem: &share{of: of}, files: map[string]*mapped.File{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[kernel.PackKey]*block{}, made: map[*graph.Tensor]*made{}}
 }
 
+// enter begins a session's use of the constants. Each call needs one of leave.
+func (c *constants) enter() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sessions++
+}
+
+// leave ends a session's use of the constants. After the last, what was made of them is
+// freed, and the files stay mapped.
+func (c *constants) leave() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sessions--; c.sessions > 0 {
+		return nil
+	}
+	err := c.free()
+	c.tensors, c.packs, c.made = map[*graph.Data]*kernel.Tensor{}, map[kernel.PackKey]*block{}, map[*graph.Tensor]*made{}
+	c.dropLocked()
+	return err
+}
+
 // close unmaps the files and frees the memory.
 func (c *constants) close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var first error
 	for _, f := range c.files {
 		if err := f.Close(); err != nil && first == nil {
 			first = err
 		}
 	}
-	for _, b := range c.packs {
-		if err := b.free(); err != nil && first == nil {
+	c.files = nil
+	return cmp.Or(first, c.free())
+}
+
+// free frees what was made of the constants.
+func (c *constants) free() error {
+	var first error
+	note := func(err error) {
+		if err != nil && first == nil {
 			first = err
 		}
 	}
+	for _, b := range c.packs {
+		note(b.free())
+	}
+	for _, p := range c.shared {
+		note(p.leave())
+	}
 	for _, m := range c.made {
-		if m.freed {
-			continue
-		}
-		if err := m.at.free(); err != nil && first == nil {
-			first = err
+		if !m.freed {
+			note(m.at.free())
 		}
 	}
 	for _, b := range c.blocks {
-		if err := b.free(); err != nil && first == nil {
-			first = err
-		}
+		note(b.free())
 	}
-	c.files, c.packs, c.made, c.blocks = nil, nil, nil, nil
+	c.tensors, c.packs, c.shared, c.made, c.blocks, c.slab = nil, nil, nil, nil, nil, nil
+	c.decoded, c.packed = 0, 0
 	c.mem.close()
 	return first
 }

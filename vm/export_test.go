@@ -155,3 +155,13 @@ func (s *Session) KernelOf(name string) string {
 
 // Nodes returns the number of nodes of the main graph.
 func (p *Program) Nodes() int { return len(p.m.Graph.Nodes) }
+
+// SharedPacks counts the packed constants that programs can share, and their users.
+func SharedPacks() (packs, users int) {
+	sharedPacks.Lock()
+	defer sharedPacks.Unlock()
+	for _, p := range sharedPacks.at {
+		users += p.users
+	}
+	return len(sharedPacks.at), users
+}

@@ -47,10 +47,16 @@ func (c *constants) pack(k kernel.PackKey, bytes int, within bound, fill func(ds
 	if b := c.packs[k]; b != nil {
 		return b.base, true
 	}
-	b, err := c.packedBlock(int64(bytes), within, c.room, func(at unsafe.Pointer) error {
-		fill(at)
-		return nil
-	})
+	var b *block
+	var err error
+	if id, is := c.idOf(k, bytes); is {
+		b, err = c.packShared(id, bytes, within, fill)
+	} else {
+		b, err = c.packedBlock(int64(bytes), within, c.room, func(at unsafe.Pointer) error {
+			fill(at)
+			return nil
+		})
+	}
 	if err != nil {
 		return nil, false // the kernel packs at every step then
 	}
@@ -92,19 +98,21 @@ func (c *constants) packedBlock(bytes int64, within bound, take func(bytes int64
 
 // A slab is memory for many small packed constants, each of which would else take whole pages.
 const (
-	slabBytes = 256 << 10
-	slabAlign = 64
+	slabBytes  = 256 << 10
+	slabAlign  = 64
+	mostInSlab = slabBytes / 8 // bytes of a constant
 )
+
+const packedWeights = "packed weights" // what the memory is for, in errors
 
 // room takes memory for a packed constant, which stays until all constants are freed: a part
 // of a slab if it is small.
 func (c *constants) room(bytes int64) (*block, error) {
-	const what = "packed weights"
-	if c.guard != nil || bytes == 0 || bytes > slabBytes/8 {
-		return c.block(bytes, what)
+	if c.guard != nil || bytes == 0 || bytes > mostInSlab {
+		return c.block(bytes, packedWeights)
 	}
 	if c.slab == nil || c.slabUsed+bytes > slabBytes {
-		b, err := newBlock(slabBytes, what)
+		b, err := newBlock(slabBytes, packedWeights)
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,9 @@ import (
 )
 
 // Program is a planned model that is ready to run. Sessions share it. It must be
-// closed after the last of them, and before the model's file.
+// closed after the last of them, and before the model's file. Weights are packed for the
+// first session, shared by all sessions of all programs of the same file, and freed with the
+// last session: a server keeps one open.
 type Program struct {
 	m      *graph.Model
 	p      *plan.Plan

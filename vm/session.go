@@ -138,6 +138,7 @@ type Session struct {
 	largestScratch     *step // whose kernel asked for the most scratch
 	tables, sideTables int64 // bytes of lists that kernels keep; of those in the side pool
 
+	closed  bool
 	step    uint64          // runs so far
 	ready   map[string]bool // parameters and states that have values
 	outputs map[string]Value
@@ -186,6 +187,9 @@ func (p *Program) session(opt Options, outer *Session) (*Session, error) {
 			return nil, err
 		}
 		defer opt.Device.Leave()
+	}
+	if outer == nil {
+		p.consts.enter()
 	}
 	if err := s.build(); err != nil {
 		s.Close()
@@ -398,6 +402,12 @@ func (s *Session) Close() error {
 		}
 	}
 	s.mem.close()
+	if s.outer == nil && !s.closed {
+		if err := s.pr.consts.leave(); err != nil && first == nil {
+			first = err
+		}
+	}
+	s.closed = true
 	return first
 }
 

@@ -21,8 +21,9 @@ import (
 var token = gorgonia.TensorType{Dims: 1, Of: gotensor.Float32}
 
 // player is gorgonia's tape machine with one operator without children for each step of
-// a tape. Gorgonia runs the operators in the order of their creation. Tapes with as many
-// steps can share a player, since it takes longer to compile than they do.
+// a tape, or for a few steps of a long one (mostInstructions). Gorgonia runs the operators
+// in the order of their creation. Tapes with as many steps can share a player, since it
+// takes longer to compile than they do.
 type player struct {
 	machine gorgonia.VM  // nil: no steps
 	all     func() error // runs the machine
@@ -45,13 +46,17 @@ type tape struct {
 	after  []func(st *step, at int) error // called after it has run
 }
 
-// instruction is one step as a gorgonia operator.
+// instruction is a step, or some that follow each other, as a gorgonia operator.
 type instruction struct {
-	p      *player
-	at     int // its step
-	serial uint32
-	result view
+	p       *player
+	at, end int // its steps
+	serial  uint32
+	result  view
 }
+
+// mostInstructions is about how many operators gorgonia gets on a CPU: each takes 0.9 KiB,
+// and longer to compile than a step. A tape with more steps has several in an operator.
+const mostInstructions = 1024
 
 // newTape makes the tape of a frame, and a player for it if there is none yet.
 func newTape(f *frame, p *player) (t *tape, err error) {
@@ -74,8 +79,12 @@ func newPlayer(steps int, onDevice bool) (*player, error) {
 	// Gorgonia compiles no graph without an input.
 	gorgonia.NewScalar(g, gorgonia.Float32, gorgonia.WithName("inputs"), gorgonia.WithValue(float32(0)))
 	serial := uint32(0)
-	for i := range steps {
-		o := &instruction{p: p, at: i}
+	each := 1
+	if !onDevice {
+		each = 1 + (steps-1)/mostInstructions
+	}
+	for i := 0; i < steps; i += each {
+		o := &instruction{p: p, at: i, end: min(i+each, steps)}
 		op := operator(o, onDevice)
 		for before := len(g.AllNodes()); len(g.AllNodes()) == before; {
 			serial++
@@ -88,7 +97,7 @@ func newPlayer(steps int, onDevice bool) (*player, error) {
 	if p.machine, err = newMachine(g); err != nil {
 		return p, err
 	}
-	if p.all = p.machine.RunAll; steps <= mostDirect && !onDevice {
+	if p.all = p.machine.RunAll; (steps-1)/each < mostDirect && !onDevice {
 		if all := direct(p.machine); all != nil {
 			p.all = all
 		}
@@ -96,7 +105,7 @@ func newPlayer(steps int, onDevice bool) (*player, error) {
 	return p, nil
 }
 
-// mostDirect is the number of steps up to which the machine runs in the goroutine of the
+// mostDirect is the number of operators up to which the machine runs in the goroutine of the
 // caller. RunAll starts a goroutine on another thread and waits for it: the two threads wake
 // each other. Run does not, but at the end it binds the values of all nodes again. Best
 // times in µs of a chain of small nodes on an AMD EPYC with AVX2, RunAll and Run:
@@ -152,63 +161,78 @@ func (t *tape) run() error {
 	return nil
 }
 
-// Do runs the kernel, which writes into the arena, and returns a view of its output.
+// Do runs the kernels of its steps, which write into the arena, and returns a view of the
+// output of the last.
 func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 	// The setting is per goroutine, and gorgonia may start one for each run.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	t := o.p.tape
-	st := t.list[o.at]
-	g := st.f.s.gpu
+	g := t.list[o.at].f.s.gpu
 	if o.at == 0 {
 		if err := g.enter(); err != nil {
-			return nil, o.fail(err)
+			return nil, t.fail(o.at, err)
 		}
 		if err := g.begins(); err != nil {
 			g.leave()
-			return nil, o.fail(err)
+			return nil, t.fail(o.at, err)
 		}
 	}
+	at := o.at
 	defer func() {
 		if r := recover(); r != nil {
-			err = o.fail(st.f.s.panicked(r))
+			err = t.fail(at, t.list[at].f.s.panicked(r))
 		}
-		if err != nil || o.at == t.steps-1 {
+		if err != nil || o.end == t.steps {
 			if failed := g.ends(err); failed != nil && err == nil {
-				err = o.fail(failed)
+				err = t.fail(at, failed)
 			}
 			g.leave()
 		}
 	}()
-	if t.next != o.at {
-		return nil, o.fail(fmt.Errorf("gorgonia runs step %d, expected step %d", o.at, t.next))
-	}
-	t.next++
-	if t.copier != nil {
-		if err := t.copier.before(o.at); err != nil {
-			return nil, o.fail(err)
+	for ; ; at++ {
+		if t.next != at {
+			return nil, t.fail(at, fmt.Errorf("gorgonia runs step %d, expected step %d", at, t.next))
 		}
-	}
-	if g != nil && g.copier != nil {
-		if err := g.copier.before(o.at); err != nil {
-			return nil, o.fail(err)
+		t.next++
+		if err := t.do(at, g); err != nil {
+			return nil, t.fail(at, err)
 		}
-	}
-	for _, f := range t.before {
-		f(st, o.at)
-	}
-	if err := st.do(); err != nil {
-		return nil, o.fail(err)
-	}
-	for _, f := range t.after {
-		if err := f(st, o.at); err != nil {
-			return nil, o.fail(err)
+		if at == o.end-1 {
+			break
 		}
 	}
 	o.result.t = nil
-	if len(st.out) > 0 {
+	if st := t.list[at]; len(st.out) > 0 {
 		o.result.t = st.out[0]
 	}
 	return &o.result, nil
+}
+
+// do runs a step.
+func (t *tape) do(at int, g *device) error {
+	st := t.list[at]
+	if t.copier != nil {
+		if err := t.copier.before(at); err != nil {
+			return err
+		}
+	}
+	if g != nil && g.copier != nil {
+		if err := g.copier.before(at); err != nil {
+			return err
+		}
+	}
+	for _, f := range t.before {
+		f(st, at)
+	}
+	if err := st.do(); err != nil {
+		return err
+	}
+	for _, f := range t.after {
+		if err := f(st, at); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // panicked turns the value of a panic into an error: a stopped run, a refused node,
@@ -232,10 +256,9 @@ func (s *Session) panicked(r any) error {
 	return b
 }
 
-// fail records the error for run, because gorgonia wraps it in its own text.
-func (o *instruction) fail(err error) error {
-	t := o.p.tape
-	t.fault = t.list[o.at].wrap(err)
+// fail records the error of a step for run, because gorgonia wraps it in its own text.
+func (t *tape) fail(at int, err error) error {
+	t.fault = t.list[at].wrap(err)
 	return t.fault
 }
 
@@ -259,7 +282,7 @@ func (o *instruction) Hashcode() uint32 {
 	return h.Sum32()
 }
 
-func (o *instruction) String() string { return fmt.Sprintf("step %d", o.at) }
+func (o *instruction) String() string { return fmt.Sprintf("steps %d to %d", o.at, o.end-1) }
 
 // view is the first output of a node as a gorgonia value. It holds no elements: they
 // lie in the arena.

@@ -41,7 +41,8 @@ type File struct {
 // state shows whether a file was changed.
 type state struct {
 	size int64
-	time int64 // of the last change, in nanoseconds
+	time int64     // of the last change, in nanoseconds
+	id   [2]uint64 // of the device and of the file there; 0: unknown
 }
 
 // files holds the mapped files, by the address of their first byte.
@@ -162,6 +163,25 @@ func Release(at unsafe.Pointer, bytes int) {
 		}
 		return
 	}
+}
+
+// Place is a byte of a file: two mappings of the same file have it at two addresses.
+type Place struct {
+	file state
+	off  int64
+}
+
+// PlaceOf returns the byte of a mapped file at an address; false if it lies in none, or if
+// the system does not tell files apart.
+func PlaceOf(at unsafe.Pointer) (p Place, ok bool) {
+	files.Lock()
+	defer files.Unlock()
+	for base, f := range files.at {
+		if off := uintptr(at) - base; off < uintptr(len(f.m)) {
+			return Place{f.was, int64(off)}, f.was.id != [2]uint64{}
+		}
+	}
+	return Place{}, false
 }
 
 // Watch turns faults on this goroutine into panics. It returns the previous

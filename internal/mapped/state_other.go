@@ -9,5 +9,5 @@ func stateOf(f *os.File) (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	return state{info.Size(), info.ModTime().UnixNano()}, nil
+	return state{size: info.Size(), time: info.ModTime().UnixNano()}, nil
 }

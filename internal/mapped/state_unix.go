@@ -14,7 +14,7 @@ func stateOf(f *os.File) (state, error) {
 	if err := unix.Fstat(int(f.Fd()), &s); err != nil {
 		return state{}, err
 	}
-	return state{s.Size, s.Mtim.Nano()}, nil
+	return state{s.Size, s.Mtim.Nano(), [2]uint64{uint64(s.Dev), uint64(s.Ino)}}, nil
 }
 
 // release gives whole pages of a mapping back.

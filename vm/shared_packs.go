@@ -1,0 +1,108 @@
+package vm
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// sharedPacks holds the packed constants of all programs that were read from mapped files:
+// programs of one file, such as those of several batch sizes, have one copy of each.
+var sharedPacks struct {
+	sync.Mutex
+	at map[packID]*sharedPack
+}
+
+// packID is a packed constant by its place in a file instead of in memory.
+type packID struct {
+	from, zeros mapped.Place
+	key         kernel.PackKey // without addresses
+	level       string         // the micro-kernels that it is packed for
+}
+
+// sharedPack is a packed constant with its users.
+type sharedPack struct {
+	id    packID
+	users int // under the lock of sharedPacks
+
+	mu    sync.Mutex
+	block *block // nil: not packed yet
+}
+
+// idOf returns the identity of a packed constant, if it is large enough to be shared and lies
+// in a file.
+func (c *constants) idOf(k kernel.PackKey, bytes int) (id packID, ok bool) {
+	if c.guard != nil || k.At == nil || bytes <= mostInSlab {
+		return packID{}, false
+	}
+	id = packID{key: k, level: gemm.Level()}
+	id.key.At, id.key.Zeros = nil, nil
+	if id.from, ok = mapped.PlaceOf(k.At); ok && k.Zeros != nil {
+		id.zeros, ok = mapped.PlaceOf(k.Zeros)
+	}
+	return id, ok
+}
+
+// use returns the packed constant of an identity. Each call needs one of leave.
+func use(id packID) *sharedPack {
+	sharedPacks.Lock()
+	defer sharedPacks.Unlock()
+	if sharedPacks.at == nil {
+		sharedPacks.at = map[packID]*sharedPack{}
+	}
+	p := sharedPacks.at[id]
+	if p == nil {
+		p = &sharedPack{id: id}
+		sharedPacks.at[id] = p
+	}
+	p.users++
+	return p
+}
+
+// leave ends the use of a packed constant, and frees it after the last.
+func (p *sharedPack) leave() error {
+	sharedPacks.Lock()
+	defer sharedPacks.Unlock()
+	if p.users--; p.users > 0 {
+		return nil
+	}
+	delete(sharedPacks.at, p.id)
+	return p.block.free()
+}
+
+// packShared is pack for a constant that programs share. Each of them counts it against its
+// limit, whoever packed it.
+func (c *constants) packShared(id packID, bytes int, within bound, fill func(dst unsafe.Pointer)) (*block, error) {
+	p := use(id)
+	packed := false
+	defer func() {
+		if !packed {
+			_ = p.leave() // the error, or the panic, is the one to report
+		}
+	}()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b, err := c.packedBlock(int64(bytes), within, func(bytes int64) (*block, error) {
+		if p.block != nil {
+			return &block{base: p.block.base, shared: true}, nil
+		}
+		return c.block(bytes, packedWeights)
+	}, func(at unsafe.Pointer) error {
+		if p.block == nil {
+			fill(at)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p.block == nil {
+		p.block = b
+	}
+	packed = true
+	c.shared = append(c.shared, p)
+	return &block{base: p.block.base, shared: true}, nil
+}
