@@ -26,8 +26,9 @@ type constants struct {
 	tensors     map[*graph.Data]*kernel.Tensor
 	decoded     int64 // bytes of decoded constants
 	packs       map[kernel.PackKey]*block
-	shared      []*sharedPack // those of packs that other programs may use, too
-	sessions    int           // that use the packed, computed and decoded constants
+	shared      []*sharedPack                   // those of packs that other programs may use, too
+	sessions    int                             // that use the packed, computed and decoded constants
+	origins     map[unsafe.Pointer]mapped.Place // of copied constants
 	made        map[*graph.Tensor]*made
 	packed      int64    // bytes of packs, and of computed constants that are kept
 	packedSince int64    // bytes that were packed since the pages of the files were given back
@@ -40,7 +41,7 @@ type constants struct {
 }
 
 func newConstants(m *graph.Model, of *account) *constants {
-	return &constants{m: m, mem: &share{of: of}, files: map[string]*mapped.File{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[kernel.PackKey]*block{}, made: map[*graph.Tensor]*made{}}
+	return &constants{m: m, mem: &share{of: of}, files: map[string]*mapped.File{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[kernel.PackKey]*block{}, made: map[*graph.Tensor]*made{}, origins: map[unsafe.Pointer]mapped.Place{}}
 }
 
 // enter begins a session's use of the constants. Each call needs one of leave.
@@ -59,7 +60,7 @@ func (c *constants) leave() error {
 		return nil
 	}
 	err := c.free()
-	c.tensors, c.packs, c.made = map[*graph.Data]*kernel.Tensor{}, map[kernel.PackKey]*block{}, map[*graph.Tensor]*made{}
+	c.tensors, c.packs, c.made, c.origins = map[*graph.Data]*kernel.Tensor{}, map[kernel.PackKey]*block{}, map[*graph.Tensor]*made{}, map[unsafe.Pointer]mapped.Place{}
 	c.dropLocked()
 	return err
 }
@@ -100,7 +101,7 @@ func (c *constants) free() error {
 	for _, b := range c.blocks {
 		note(b.free())
 	}
-	c.tensors, c.packs, c.shared, c.made, c.blocks, c.slab = nil, nil, nil, nil, nil, nil
+	c.tensors, c.packs, c.shared, c.made, c.origins, c.blocks, c.slab = nil, nil, nil, nil, nil, nil, nil
 	c.decoded, c.packed = 0, 0
 	c.mem.close()
 	return first
@@ -213,6 +214,9 @@ func (c *constants) copied(b []byte, within bound) ([]byte, error) {
 		return nil, err
 	}
 	c.decoded += size
+	if place, ok := mapped.PlaceOf(unsafe.Pointer(unsafe.SliceData(b))); ok {
+		c.origins[to.base] = place
+	}
 	is := unsafe.Slice((*byte)(to.base), len(b))
 	copy(is, b)
 	return is, nil

@@ -40,10 +40,18 @@ func (c *constants) idOf(k kernel.PackKey, bytes int) (id packID, ok bool) {
 	}
 	id = packID{key: k, level: gemm.Level()}
 	id.key.At, id.key.Zeros = nil, nil
-	if id.from, ok = mapped.PlaceOf(k.At); ok && k.Zeros != nil {
-		id.zeros, ok = mapped.PlaceOf(k.Zeros)
+	if id.from, ok = c.placeOf(k.At); ok && k.Zeros != nil {
+		id.zeros, ok = c.placeOf(k.Zeros)
 	}
 	return id, ok
+}
+
+// placeOf returns where a constant lies in a file, or the one that it is a copy of.
+func (c *constants) placeOf(at unsafe.Pointer) (mapped.Place, bool) {
+	if place, ok := c.origins[at]; ok {
+		return place, true
+	}
+	return mapped.PlaceOf(at)
 }
 
 // use returns the packed constant of an identity. Each call needs one of leave.
