@@ -292,6 +292,9 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 		printStep(out, r)
 	}
 	report.Summary(out, r.Plan)
+	if most := optimize.ProcessBytes(r.Plan); most > 0 {
+		fmt.Fprintf(out, "process of run       at most about %s, program, Go's heap and scratch included\n", units.Short(most))
+	}
 	if !c.NoVerify {
 		fmt.Fprintf(out, "verified             in %.0f ms\n", t.Times.Verify)
 	}

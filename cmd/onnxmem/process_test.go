@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/onnxmem/onnxmem/internal/memory"
 )
 
 // TestProcess: the resident memory of a run is never above the plan's total by more than
@@ -29,6 +31,9 @@ func TestProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if memory.RunBytes(0, 0) != promise<<20 {
+		t.Errorf("optimize promises %d bytes beyond the plan, and bench/process.py %d MiB", memory.RunBytes(0, 0), promise)
+	}
 	for _, c := range []struct{ name, model, plan string }{
 		{"convolutions", "resnet18", ""},
 		{"products of many rows", "bert --set layers=2 --set vocab=1000", "--dim sequence=64"},
@@ -39,7 +44,12 @@ func TestProcess(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			inProcess(t, dir, "model "+c.model+" m.onnx")
-			inProcess(t, dir, "optimize m.onnx p.onnx --effort fast "+c.plan)
+			var plan struct {
+				Most int64 `json:"process_estimate_bytes"`
+			}
+			if err := json.Unmarshal(inProcess(t, dir, "optimize m.onnx p.onnx --effort fast --json "+c.plan), &plan); err != nil {
+				t.Fatal(err)
+			}
 			var r struct {
 				Total int64 `json:"total_bytes"`
 				Peak  int64 `json:"process_peak_bytes"`
@@ -49,6 +59,9 @@ func TestProcess(t *testing.T) {
 			}
 			if r.Peak == 0 || r.Total == 0 || r.Peak > r.Total+promise<<20 {
 				t.Errorf("the process had %d MiB and the plan's total is %d MiB, expected at most %d more", r.Peak>>20, r.Total>>20, promise)
+			}
+			if r.Peak > plan.Most || plan.Most > 2*r.Peak {
+				t.Errorf("the process had %d MiB, but optimize says that it takes at most about %d", r.Peak>>20, plan.Most>>20)
 			}
 		})
 	}

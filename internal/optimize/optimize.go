@@ -228,6 +228,7 @@ func (j Job) Do() (_ *Outcome, err error) {
 // Outcome describes a planned model: the object that --json prints.
 type Outcome struct {
 	plan.Summary
+	Process  int64                `json:"process_estimate_bytes,omitempty"` // what `onnxmem run` takes at most; 0: not planned for it
 	Frontier []plan.FrontierPoint `json:"frontier,omitempty"`
 	MaxBatch int64                `json:"max_batch,omitempty"`    // with --max-batch
 	Assumed  map[string]int64     `json:"assumed_dims,omitempty"` // unbound dimensions and the lengths they were taken as
@@ -277,6 +278,7 @@ type Training struct {
 // Outcome describes the planned model, after Write.
 func (t *Task) Outcome() *Outcome {
 	o := &Outcome{Summary: t.Result.Plan.Summary, Frontier: t.Result.Plan.Frontier, Times: t.Times}
+	o.Process = ProcessBytes(t.Result.Plan)
 	o.GivenUp = t.Result.GivenUp
 	o.SpareDims, o.SpareValues = t.Result.Spare.Dims, t.Result.Spare.Values
 	for name, d := range t.Result.Plan.Dims {

@@ -1,0 +1,25 @@
+package memory
+
+import "github.com/onnxmem/onnxmem/internal/units"
+
+// What a process of `onnxmem run` takes at most beyond the memory that a plan accounts for.
+const (
+	// runBytes is, on Linux with 2 cores: 23 MiB of pages of the program's own file, 10 MiB
+	// that Go's runtime holds for a small model, up to 6 MiB of scratch and tables of kernels,
+	// the 8 MiB of a weight that is being packed, and pages of small constants around the
+	// model's weights. bench/process.py holds models to the same figure. Scratch grows by half
+	// a MiB (float16: 1 MiB) for each worker beyond 8.
+	runBytes = 48 << 20
+	// nodeBytes is Go's heap for one node of the graph, the plan and the session: 3.2 KiB in
+	// a model of 24,070 nodes. freeNodes nodes are within runBytes.
+	nodeBytes = 4 << 10
+	freeNodes = 500
+)
+
+// RunBytes estimates from above the peak of a process of `onnxmem run` that runs a model
+// with this many nodes on the CPU. planned is the memory that the plan accounts for: arena,
+// resident pool and host pool, with the values of inputs that the process holds besides.
+// Tensors whose sizes depend on data come on top.
+func RunBytes(planned int64, nodes int) int64 {
+	return units.Add(planned, runBytes+nodeBytes*int64(max(nodes-freeNodes, 0)))
+}
