@@ -56,7 +56,7 @@ def main():
         work = pathlib.Path(work)
         files = args.files or work
         files.mkdir(parents=True, exist_ok=True)
-        binary = args.binary or _build(work)
+        binary = args.binary or build(work)
         rows = []
         for name, exporter, write in _cases():
             if args.modules and name not in args.modules or args.only and exporter != args.only:
@@ -82,7 +82,8 @@ def main():
         return 1 if faults else 0
 
 
-def _build(work):
+def build(work):
+    """Build the command into a folder, and return its path."""
     binary = work / "onnxmem"
     subprocess.run(["go", "build", "-o", binary, "./cmd/onnxmem"], cwd=_ROOT, check=True)
     return binary
