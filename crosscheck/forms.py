@@ -20,9 +20,8 @@ import onnx
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from . import command, runtime
+from . import command, judging, runtime
 
-_ROOT = pathlib.Path(__file__).resolve().parent.parent
 _SECONDS = 300
 _TOLERANCE = 3e-5
 _MS = "com.microsoft"
@@ -46,7 +45,7 @@ class Case:
 def main():
     parser = argparse.ArgumentParser(prog="crosscheck/run forms", description=__doc__.partition("\n")[0])
     parser.add_argument("operators", nargs="*", metavar="OPERATOR", help="default: all")
-    parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem")
+    parser.add_argument("--binary", type=pathlib.Path, default=judging.ROOT / "bin/onnxmem")
     args = parser.parse_args()
     cases = [c for c in attentions() + embeddings() + resizes() + movements() if not args.operators or c.op in args.operators]
     faults, by_reference, unchecked, held, want, given = [], 0, [], [], {}, {}
@@ -73,10 +72,7 @@ def main():
         tool.plan(source, target, ())
         report, got = tool.run(target, given, ("--check", "--poison"), _SECONDS)
         faults += command.differing(report)
-        for i, case in held:
-            for k in range(case.outputs):
-                if said := compare(got[f"y{i}_{k}"], want[f"y{i}_{k}"]):
-                    faults.append(f"{describe(case)}: output {k}: {said}")
+        faults += judging.outputs(held, got, want, describe, _TOLERANCE)
     print(f"{len({c.op for _, c in held})} operators, {len(held)} cases, {by_reference} by onnx.reference, {len(unchecked)} that neither runs: {len(faults)} faults")
     for fault in faults:
         print(fault)
@@ -216,17 +212,6 @@ def model(cases):
         outputs += [helper.make_tensor_value_info(n, case.kinds[k] if case.kinds else 1, None) for k, n in enumerate(made)]
     graph = helper.make_graph(nodes, "forms", inputs, outputs, constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid(_MS, 1)], ir_version=10), given
-
-
-def compare(got, want):
-    """Say how an output differs from the expected one."""
-    if got.shape != want.shape or got.dtype != want.dtype:
-        return f"expected {want.dtype}{list(want.shape)}, found {got.dtype}{list(got.shape)}"
-    off = np.abs(got.astype(np.float64) - want.astype(np.float64)) > _TOLERANCE * (1 + np.abs(want.astype(np.float64)))
-    if not off.any():
-        return ""
-    at = tuple(int(i) for i in np.argwhere(off)[0])
-    return f"{off.sum()} of {off.size} differ, first at {at}: expected {want[at]}, found {got[at]}"
 
 
 def describe(case):

@@ -9,15 +9,16 @@ the process that runs it, so chunks of mutants run in separate processes.
 import argparse
 import collections
 import concurrent.futures
-import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import zipfile
 
-_ROOT = pathlib.Path(__file__).resolve().parent.parent
+import numpy as np
+
+from . import judging
+
 _CHUNK = 200
 _SECONDS = 120  # for a chunk
 _RANDOM = ("random", "bernoulli", "dropout", "multinomial")
@@ -34,7 +35,7 @@ def main(argv):
     with tempfile.TemporaryDirectory(prefix="onnxmem-mutants-") as folder:
         made = subprocess.run(
             ["go", "run", "./internal/mutate/mutants", f"-data={args.data}", f"-n={args.number}", f"-first={args.first}", f"-keep={folder}"],
-            cwd=_ROOT, check=False,
+            cwd=judging.ROOT, check=False,
         )
         if made.returncode not in (0, 1):
             return made.returncode
@@ -64,75 +65,51 @@ def _chunks(archive):
 def _judge(job):
     """Return the verdicts of a chunk; if its process ends early, a mutant has crashed it."""
     archive, names = job
-    verdicts = []
-    while names:
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "crosscheck.mutants", "--judge", str(archive)],
-                input="\n".join(names), capture_output=True, text=True, timeout=_SECONDS, check=False, cwd=_ROOT,
-            )
-            out, why = done.stdout, "ends its process"
-        except subprocess.TimeoutExpired as e:
-            out, why = (e.stdout or b"").decode(), "takes too long"
-        found = [json.loads(line) for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
-        verdicts += found
-        names = names[len(found) :]
-        if names:
-            verdicts.append({"name": names[0], "verdict": why})
-            names = names[1:]
-    return verdicts
+    return judging.verdicts("crosscheck.mutants", archive, names, _SECONDS, lambda name, why: {"name": name, "verdict": why})
 
 
-def _judge_here(archive):
-    import numpy as np
+def _verdict(z, name):
+    try:
+        return _judged(z, name)
+    except Exception as e:
+        return {"name": name, "verdict": "not read", "what": repr(e)[:200]}
+
+
+def _judged(z, name):
     import onnx
     import onnxruntime as ort
     from onnx import numpy_helper
 
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-
     def value(data):
         return numpy_helper.to_array(onnx.TensorProto.FromString(data))
 
-    def verdict(z, name):
-        files = [n for n in z.namelist() if n.startswith(name + "/")]
-        model = onnx.ModelProto.FromString(z.read(f"{name}/model.onnx"))
-        operators = " ".join(sorted({n.op_type for n in model.graph.node if n.op_type != "Reshape"})) or "Reshape"
-        result = {"name": name, "operators": operators, "edits": z.read(f"{name}/edits").decode()}
-        if any(w in name for w in _RANDOM):
-            return result | {"verdict": "random"}
-        inputs = {n.split("/", 2)[2]: z.read(n) for n in files if "/input/" in n}
-        want = {n.split("/", 2)[2]: z.read(n) for n in files if "/output/" in n}
+    files = [n for n in z.namelist() if n.startswith(name + "/")]
+    model = onnx.ModelProto.FromString(z.read(f"{name}/model.onnx"))
+    operators = " ".join(sorted({n.op_type for n in model.graph.node if n.op_type != "Reshape"})) or "Reshape"
+    result = {"name": name, "operators": operators, "edits": z.read(f"{name}/edits").decode()}
+    if any(w in name for w in _RANDOM):
+        return result | {"verdict": "random"}
+    inputs = {n.split("/", 2)[2]: z.read(n) for n in files if "/input/" in n}
+    want = {n.split("/", 2)[2]: z.read(n) for n in files if "/output/" in n}
+    try:
+        session = ort.InferenceSession(model.SerializeToString(), judging.options(), providers=["CPUExecutionProvider"])
+        feeds = {i.name: ort.OrtValue.ortvalue_from_numpy(value(inputs[i.name])) for i in session.get_inputs()}
+        names = [o.name for o in session.get_outputs()]
+        made = dict(zip(names, session.run_with_ort_values(names, feeds)))
+    except Exception as e:  # any error means that the runtime does not accept the mutant
+        return result | {"verdict": "refuses", "what": str(e)[:200]}
+    for output, data in want.items():
+        here = value(data)
         try:
-            session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-            feeds = {i.name: ort.OrtValue.ortvalue_from_numpy(value(inputs[i.name])) for i in session.get_inputs()}
-            names = [o.name for o in session.get_outputs()]
-            made = dict(zip(names, session.run_with_ort_values(names, feeds)))
-        except Exception as e:  # any error means that the runtime does not accept the mutant
-            return result | {"verdict": "refuses", "what": str(e)[:200]}
-        for output, data in want.items():
-            here = value(data)
-            try:
-                there = made[output].numpy()
-            except Exception:
-                return result | {"verdict": "not read"}
-            if fault := _difference(np, here, there):
-                return result | {"verdict": "differs", "what": f"{output}: {fault}"}
-        return result | {"verdict": "agrees"}
-
-    with zipfile.ZipFile(archive) as z:
-        for name in sys.stdin.read().split("\n"):
-            try:
-                v = verdict(z, name)
-            except Exception as e:
-                v = {"name": name, "verdict": "not read", "what": repr(e)[:200]}
-            print(json.dumps(v), flush=True)
+            there = made[output].numpy()
+        except Exception:
+            return result | {"verdict": "not read"}
+        if fault := _difference(here, there):
+            return result | {"verdict": "differs", "what": f"{output}: {fault}"}
+    return result | {"verdict": "agrees"}
 
 
-def _difference(np, here, there):
+def _difference(here, there):
     """Describe the difference between two results; "" if there is none."""
     if here.shape != there.shape or here.dtype.itemsize != there.dtype.itemsize:
         return f"{here.dtype}{list(here.shape)} here, {there.dtype}{list(there.shape)} there"
@@ -152,7 +129,4 @@ def _difference(np, here, there):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--judge"]:
-        _judge_here(sys.argv[2])
-    else:
-        sys.exit(main(sys.argv[1:]))
+    judging.start(main, _verdict)

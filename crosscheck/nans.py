@@ -22,9 +22,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from . import command, runtime
+from . import command, judging, runtime
 
-_ROOT = pathlib.Path(__file__).resolve().parent.parent
 _SECONDS = 300
 _TOLERANCE = 2e-5
 _SEEDS = 3
@@ -46,7 +45,7 @@ class Case:
 def main():
     parser = argparse.ArgumentParser(prog="crosscheck/run nans", description=__doc__.partition("\n")[0])
     parser.add_argument("operators", nargs="*", metavar="OPERATOR", help="default: all")
-    parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem")
+    parser.add_argument("--binary", type=pathlib.Path, default=judging.ROOT / "bin/onnxmem")
     args = parser.parse_args()
     cases = [c for c in found() if not args.operators or c.op in args.operators]
     faults = []
@@ -61,10 +60,7 @@ def main():
             report, got = tool.run(target, given, ("--check", "--poison"), _SECONDS)
             ruled(cases, source, given, want)
             faults += command.differing(report)
-            for i, case in enumerate(cases):
-                for k in range(case.outputs):
-                    if said := compare(got[f"y{i}_{k}"], want[f"y{i}_{k}"]):
-                        faults.append(f"seed {seed}: {describe(case)}: output {k}: {said}")
+            faults += [f"seed {seed}: {said}" for said in judging.outputs(enumerate(cases), got, want, describe, _TOLERANCE, _ANY)]
     print(f"{len({c.op for c in cases})} operators, {len(cases)} cases, {_SEEDS} draws each: {len(faults)} faults")
     for fault in faults:
         print(fault)
@@ -246,22 +242,6 @@ _RULES = {
     "ReduceMin": _reduced(np.min),
     "ReduceLogSumExp": _reduced(np.logaddexp.reduce),
 }
-
-
-def compare(got, want):
-    """Say how an output differs from ONNX Runtime's."""
-    if got.shape != want.shape or got.dtype != want.dtype:
-        return f"expected {want.dtype}{list(want.shape)}, found {got.dtype}{list(got.shape)}"
-    if not np.issubdtype(want.dtype, np.floating):
-        off = (got != want) & (want != _ANY)
-    else:
-        with np.errstate(invalid="ignore"):
-            near = np.abs(got.astype(np.float64) - want.astype(np.float64)) <= _TOLERANCE * (1 + np.abs(want.astype(np.float64)))
-        off = ~(near | (got == want) | np.isnan(got) & np.isnan(want))
-    if not off.any():
-        return ""
-    at = tuple(int(i) for i in np.argwhere(off)[0])
-    return f"{off.sum()} of {off.size} differ, first at {at}: expected {want[at]}, found {got[at]}"
 
 
 def describe(case):

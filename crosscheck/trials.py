@@ -12,12 +12,14 @@ import collections
 import json
 import pathlib
 import subprocess
-import sys
 import tempfile
 import time
 import zipfile
 
-_ROOT = pathlib.Path(__file__).resolve().parent.parent
+import numpy as np
+
+from . import judging
+
 _SECONDS = 300  # for an archive
 
 
@@ -43,7 +45,7 @@ def examine(number, first=0, found=None, built=""):
         folder = pathlib.Path(name)
         command = [*([built] if built else ["go", "run", "./internal/trial/trials"]), f"-n={number}", f"-first={first}", f"-keep={folder}"]
         with open(folder / "said", "w+", encoding="utf-8") as said:
-            process = subprocess.Popen([*command, *([f"-found={found}"] if found else [])], cwd=_ROOT, stdout=said)
+            process = subprocess.Popen([*command, *([f"-found={found}"] if found else [])], cwd=judging.ROOT, stdout=said)
             running = True
             while running:
                 running = process.poll() is None
@@ -74,22 +76,7 @@ def _judge(archive, found):
     """Return the verdicts of an archive; if its process ends early, a trial has crashed it."""
     with zipfile.ZipFile(archive) as z:
         names = list(dict.fromkeys(n.split("/")[0] for n in z.namelist()))
-    verdicts = []
-    while names:
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "crosscheck.trials", "--judge", str(archive)],
-                input="\n".join(names), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=_SECONDS, check=False, cwd=_ROOT,
-            )
-            out, why = done.stdout, "ends its process"
-        except subprocess.TimeoutExpired as e:
-            out, why = (e.stdout or b"").decode(), "takes too long"
-        read = [json.loads(line) for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
-        verdicts += read
-        names = names[len(read) :]
-        if names:
-            verdicts.append({"name": names[0], "verdict": why, "what": why, "options": ""})
-            names = names[1:]
+    verdicts = judging.verdicts("crosscheck.trials", archive, names, _SECONDS, lambda name, why: {"name": name, "verdict": why, "what": why, "options": ""})
     if found:
         with zipfile.ZipFile(archive) as z:
             for v in verdicts:
@@ -100,62 +87,53 @@ def _judge(archive, found):
     return verdicts
 
 
-def _judge_here(archive):
-    import numpy as np
+def _verdict(z, name):
     import onnx
     import onnxruntime as ort
     from onnx import numpy_helper
 
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
+    options = judging.options()
     options.add_session_config_entry("session.x64quantprecision", "1")
 
     def values(z, files, place):
         return {n.removeprefix(place): numpy_helper.to_array(onnx.TensorProto.FromString(z.read(n))) for n in files if n.startswith(place)}
 
-    def verdict(z, name):
-        files = [n for n in z.namelist() if n.startswith(name + "/")]
-        chosen = z.read(f"{name}/options").decode()
-        result = {"name": name, "options": chosen}
-        for which in ("planned", "source"):
-            if which == "source" and "--train" in chosen:
-                continue
-            model = z.read(f"{name}/{which}.onnx")
-            part = _rounding(onnx.ModelProto.FromString(model))
+    files = [n for n in z.namelist() if n.startswith(name + "/")]
+    chosen = z.read(f"{name}/options").decode()
+    result = {"name": name, "options": chosen}
+    for which in ("planned", "source"):
+        if which == "source" and "--train" in chosen:
+            continue
+        model = z.read(f"{name}/{which}.onnx")
+        part = _rounding(onnx.ModelProto.FromString(model))
+        try:
+            session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except Exception as e:
+            return result | {"verdict": "refuses", "what": f"{which}: {str(e)[-300:]}"}
+        for run in sorted({n.split("/")[1] for n in files if n.count("/") > 2}):
+            given = values(z, files, f"{name}/{run}/params/") | values(z, files, f"{name}/{run}/input/")
+            want = values(z, files, f"{name}/{run}/output/")
             try:
-                session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+                feeds = {i.name: given[i.name] for i in session.get_inputs() if i.name in given}
+                names = [o.name for o in session.get_outputs() if o.name in want]
+                made = dict(zip(names, session.run(names, feeds)))
             except Exception as e:
-                return result | {"verdict": "refuses", "what": f"{which}: {str(e)[-300:]}"}
-            for run in sorted({n.split("/")[1] for n in files if n.count("/") > 2}):
-                given = values(z, files, f"{name}/{run}/params/") | values(z, files, f"{name}/{run}/input/")
-                want = values(z, files, f"{name}/{run}/output/")
-                try:
-                    feeds = {i.name: given[i.name] for i in session.get_inputs() if i.name in given}
-                    names = [o.name for o in session.get_outputs() if o.name in want]
-                    made = dict(zip(names, session.run(names, feeds)))
-                except Exception as e:
-                    return result | {"verdict": "fails", "what": f"{which}, run {run}: {str(e)[-300:]}"}
-                shaken = None
-                for output, there in made.items():
-                    fault = _difference(np, want[output], there, part)
-                    if not fault:
-                        continue
-                    shaken = shaken or _shaken(np, session, names, feeds, made)
-                    if fault := _difference(np, want[output], there, part, shaken[output]):
-                        return result | {"verdict": "differs", "what": f"{which}, run {run}: {output}: {fault}"}
-        return result | {"verdict": "agrees", "what": ""}
-
-    with zipfile.ZipFile(archive) as z:
-        for name in sys.stdin.read().split("\n"):
-            print(json.dumps(verdict(z, name)), flush=True)
+                return result | {"verdict": "fails", "what": f"{which}, run {run}: {str(e)[-300:]}"}
+            shaken = None
+            for output, there in made.items():
+                fault = _difference(want[output], there, part)
+                if not fault:
+                    continue
+                shaken = shaken or _shaken(session, names, feeds, made)
+                if fault := _difference(want[output], there, part, shaken[output]):
+                    return result | {"verdict": "differs", "what": f"{which}, run {run}: {output}: {fault}"}
+    return result | {"verdict": "agrees", "what": ""}
 
 
 _CHANGES = (1e-7, 3e-7, 1e-6) * 2  # of inputs, as a part of them
 
 
-def _shaken(np, session, names, feeds, made):
+def _shaken(session, names, feeds, made):
     """Return by how much each output changes if the inputs change in their last bits.
 
     A norm of nearly equal numbers makes much of a rounding, and a number that lies halfway
@@ -194,7 +172,7 @@ def _rounding(model):
     return 3e-4 if any("Normalization" in n.op_type for n in nodes) else 3e-5
 
 
-def _difference(np, here, there, part, shaken=0.0):
+def _difference(here, there, part, shaken=0.0):
     """Describe the difference between two results; "" if there is none but rounding, or as much as 20 times what
     changes of the inputs' last bits make."""
     if here.shape != there.shape or here.dtype != there.dtype:
@@ -213,7 +191,4 @@ def _difference(np, here, there, part, shaken=0.0):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--judge"]:
-        _judge_here(sys.argv[2])
-    else:
-        sys.exit(main(sys.argv[1:]))
+    judging.start(main, _verdict)
