@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"unsafe"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
@@ -44,7 +46,10 @@ func makeConv(c *Invocation) (Run, error) {
 			}
 			d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
 			if d.ScratchBytes() > 0 {
-				return vectorDepthwise(c, v, d, planeScratch(c, d))
+				return vectorDepthwise(c, v, []depthwisePart{{d: d}}, planeScratch(c, d))
+			}
+			if parts, each := depthwiseParts(c, d); parts != nil {
+				return vectorDepthwise(c, v, parts, each)
 			}
 			return depthwise[float32](c, v)
 		}
@@ -165,20 +170,64 @@ func planeScratch(c *Invocation, d *gemm.Depthwise) (each int) {
 	return c.Each(d.ScratchBytes())
 }
 
-// vectorDepthwise convolves each channel separately, in float32 and with vector
+// depthwisePart convolves a part of a channel, which begins at those elements of the image and
+// of the result.
+type depthwisePart struct {
+	d       *gemm.Depthwise
+	in, out int
+}
+
+// depthwiseParts divides a channel that is too large for d into bands of rows or, if it is one
+// row, of columns, with the bits that slices of it have; nil if that does not help. It returns
+// the offset of a worker's scratch, too.
+func depthwiseParts(c *Invocation, d *gemm.Depthwise) (list []depthwisePart, each int) {
+	a, inStep, outStep := 1, d.In[2], d.Out[2]
+	if d.In[1] == 1 && d.Out[1] == 1 {
+		a, inStep, outStep = 2, 1, 1
+	}
+	if d.In[0] != 1 || d.Out[0] != 1 || d.Kernel[0] != 1 {
+		return nil, 0
+	}
+	part := func(from, to int) depthwisePart {
+		p := *d
+		begin := from*d.Stride[a] - d.Pad[a]
+		first := min(max(begin, 0), d.In[a])
+		behind := min(begin+(to-1-from)*d.Stride[a]+(d.Kernel[a]-1)*d.Dilation[a]+1, d.In[a])
+		p.In[a], p.Out[a], p.Pad[a] = max(behind-first, 0), to-from, first-begin
+		return depthwisePart{&p, first * inStep, from * outStep}
+	}
+	size := d.Out[a]
+	for size > 1 && part(0, size).d.ScratchBytes() == 0 {
+		size = cuts(size, 2)
+	}
+	for from := 0; from < d.Out[a]; from += size {
+		p := part(from, min(from+size, d.Out[a]))
+		scratch := p.d.ScratchBytes()
+		if scratch == 0 {
+			return nil, 0
+		}
+		each, list = max(each, scratch), append(list, p)
+	}
+	return list, c.Each(each)
+}
+
+// vectorDepthwise convolves each channel separately, part by part, in float32 and with vector
 // instructions; each is the offset of a worker's scratch.
-func vectorDepthwise(c *Invocation, v *window, d *gemm.Depthwise, each int) (Run, error) {
+func vectorDepthwise(c *Invocation, v *window, parts []depthwisePart, each int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	channels := weight.Shape[0]
-	d.Stop = c.Runtime
 	var w *work.Pool
 	finish := c.take()
 	var more bool
 	aside := 0 // of the plane that c.added is added to: the output may overwrite it
 	if c.added != nil {
 		aside, more = c.Each(mul(4, v.outputs())), finish != nil
-	} else {
-		d.Act, d.Low, d.High, more = finish.epilogue()
+	}
+	for i := range parts {
+		d := parts[i].d
+		if d.Stop = c.Runtime; c.added == nil {
+			d.Act, d.Low, d.High, more = finish.epilogue()
+		}
 	}
 	part := func(i, worker int) {
 		ch := i % channels
@@ -191,7 +240,9 @@ func vectorDepthwise(c *Invocation, v *window, d *gemm.Depthwise, each int) (Run
 		if c.added != nil {
 			to = w.Each(worker, aside)
 		}
-		d.Plane(to, element[float32](x, i*v.inputs()), element[float32](weight, ch*v.taps()), bias, w.Each(worker, each))
+		for _, p := range parts {
+			p.d.Plane(unsafe.Add(to, 4*p.out), element[float32](x, i*v.inputs()+p.in), element[float32](weight, ch*v.taps()), bias, w.Each(worker, each))
+		}
 		if c.added != nil {
 			terms := span[float32](element[float32](c.added, i*v.outputs()), v.outputs())
 			for from, end := range c.pieces(len(row)) {

@@ -317,23 +317,63 @@ func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 func depthwiseTranspose(c *Invocation, v *window) Run {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Stop: c.Runtime}
-	if d.ImageBytes() == 0 {
+	parts := transposedParts(d)
+	if parts == nil {
 		return nil
 	}
-	channels, each := weight.Shape[0], c.Each(d.ImageBytes())
+	channels, scratch := weight.Shape[0], 0
+	for _, p := range parts {
+		scratch = max(scratch, p.d.ImageBytes())
+	}
+	each := c.Each(scratch)
 	var pool *work.Pool
 	part := func(i, worker int) {
 		bias := float32(0)
 		if c.Has(2) {
 			bias = data[float32](c.In[2])[i%channels]
 		}
-		d.Image(element[float32](out, i*v.inputs()), element[float32](x, i*v.outputs()), element[float32](weight, i%channels*v.taps()), bias, pool.Each(worker, each))
+		for _, p := range parts {
+			p.d.Image(element[float32](out, i*v.inputs()+p.in), element[float32](x, i*v.outputs()+p.out), element[float32](weight, i%channels*v.taps()), bias, pool.Each(worker, each))
+		}
 	}
 	return func(w *work.Pool) error {
 		pool = w
 		w.For(x.Shape[0]*channels, part)
 		return nil
 	}
+}
+
+// transposedParts divides a channel that is too large for d into bands of rows or, if it is
+// one row, of columns: where slices may do so, since no element belongs to two, and with their
+// bits. It returns nil if that does not help.
+func transposedParts(d *gemm.Depthwise) (list []depthwisePart) {
+	if d.ImageBytes() > 0 {
+		return []depthwisePart{{d: d}}
+	}
+	a, inStep, outStep := 1, d.In[2], d.Out[2]
+	if d.In[1] == 1 && d.Out[1] == 1 {
+		a, inStep, outStep = 2, 1, 1
+	}
+	step := d.Stride[a]
+	if (d.Kernel[a]-1)*d.Dilation[a]+1 != step || d.Pad[a] != 0 || d.In[a] != d.Out[a]*step {
+		return nil
+	}
+	part := func(from, to int) depthwisePart {
+		p := *d
+		p.In[a], p.Out[a] = (to-from)*step, to-from
+		return depthwisePart{&p, from * step * inStep, from * outStep}
+	}
+	size := d.Out[a]
+	for size > 1 && part(0, size).d.ImageBytes() == 0 {
+		size = cuts(size, 2)
+	}
+	for from := 0; from < d.Out[a]; from += size {
+		list = append(list, part(from, min(from+size, d.Out[a])))
+		if list[len(list)-1].d.ImageBytes() == 0 {
+			return nil
+		}
+	}
+	return list
 }
 
 // spreadTap adds y, the products with one tap for the rows from line on, to the
