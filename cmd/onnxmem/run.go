@@ -237,7 +237,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	case c.TimeLimit < 0:
 		return usagef("--time-limit %v: expected 0 or more", c.TimeLimit)
 	}
-	defer collectOften()() // the process is to take what the plan says
+	defer collectAt(50)() // the process is to take what the plan says; 20 saves 2 MiB and takes a fifth more time to begin
 	path := c.Plan
 	if path == "" {
 		path = optimize.PlanPath(c.Model)
