@@ -441,6 +441,16 @@ func (x *slicedState) unsliced(l *plan.Limited) *plan.Unsliced {
 	return u
 }
 
+// keptConstants lists those of the named initializers that the model still has: regions may
+// read one in parts alone.
+func (s *State) keptConstants(names []string) []string {
+	there := map[string]bool{}
+	for _, t := range s.model.Graph.Tensors {
+		there[t.Name] = t.Data != nil
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !there[name] })
+}
+
 // planSlices describes the slices in the plan.
 func (s *State) planSlices(p *plan.Plan) {
 	if s.slices == nil {
@@ -451,7 +461,7 @@ func (s *State) planSlices(p *plan.Plan) {
 		mode = "any"
 	}
 	p.Slices = &plan.Slices{
-		Mode: mode, Constants: s.slices.from.constants, Regions: []plan.SlicedRegion{}, AnyCount: s.slices.anyCount, AnySlices: s.slices.anySlices,
+		Mode: mode, Constants: s.keptConstants(s.slices.from.constants), Regions: []plan.SlicedRegion{}, AnyCount: s.slices.anyCount, AnySlices: s.slices.anySlices,
 	}
 	for i, c := range s.slices.regions() {
 		r := c.Describe()

@@ -224,10 +224,10 @@ type SlicedPart struct {
 }
 
 // SlicedWeight is an initializer of the planned model that holds rows of an initializer
-// of the source.
+// of the source, or of integers that a node of the source makes of the dims alone.
 type SlicedWeight struct {
 	Tensor string `json:"tensor"`
-	Of     string `json:"of"`   // an initializer of the source
+	Of     string `json:"of"`   // the tensor of the source
 	Axis   int    `json:"axis"` // of the rows
 	From   int64  `json:"from"` // the first row
 }

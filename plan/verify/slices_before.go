@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/constant"
@@ -231,6 +232,54 @@ func (c *constants) rows(planned, source *graph.Data, axis int, lo, hi int64) bo
 		}
 	}
 	return true
+}
+
+// integerRows reports whether an initializer has rows [lo, hi) of an axis of a list of
+// integers with a shape.
+func (c *constants) integerRows(planned *graph.Data, list, shape []int64, axis int, lo, hi int64) bool {
+	if len(planned.Dims) != len(shape) || axis < 0 || axis >= len(shape) || lo < 0 || lo >= hi || hi > shape[axis] {
+		return false
+	}
+	want := slices.Clone(shape)
+	want[axis] = hi - lo
+	if !equalInts(planned.Dims, want) {
+		return false
+	}
+	read, err := c.planned.Read(planned)
+	if err != nil {
+		c.unread = true
+		return planned.External != nil || planned.Generate != nil
+	}
+	found, there := (&graph.Data{Type: planned.Type, Dims: planned.Dims, Raw: read.Raw}).Integers(int64(len(list)))
+	if !there {
+		return false
+	}
+	below := int64(1)
+	for _, d := range shape[axis+1:] {
+		below *= d
+	}
+	for block := range slices.Chunk(list, int(shape[axis]*below)) {
+		rows := block[lo*below : hi*below]
+		if !equalInts(found[:len(rows)], rows) {
+			return false
+		}
+		found = found[len(rows):]
+	}
+	return true
+}
+
+// follows reports whether the elements of a tensor of integers that a node makes follow
+// from the dims.
+func (b *before) follows(t graph.TensorID) bool {
+	if b.g.Tensors[t].Maker < 0 || int(t) >= len(b.values) {
+		return false
+	}
+	list, known := b.values[t].Ints()
+	elements := int64(1)
+	for _, d := range b.shape(t) {
+		elements *= d
+	}
+	return known && len(list) > 0 && b.shape(t) != nil && int64(len(list)) == elements
 }
 
 func equalInts(a, b []int64) bool {

@@ -154,6 +154,17 @@ func (c *sliced) readCopies() {
 	}
 }
 
+// hasRows reports whether an initializer has rows [lo, hi) of an axis of a tensor of the
+// source: of an initializer, or of integers that follow from the dims.
+func (c *sliced) hasRows(planned *graph.Data, of graph.TensorID, axis int, lo, hi int64) bool {
+	t := c.b.g.Tensors[of]
+	if t.Data != nil {
+		return c.data.rows(planned, t.Data, axis, lo, hi)
+	}
+	list, _ := c.b.values[of].Ints()
+	return planned.Type == t.Type.Elem && c.data.integerRows(planned, list, c.b.shape(of), axis, lo, hi)
+}
+
 // readInitializers compares the inputs and initializers with those of the source.
 func (c *sliced) readInitializers() {
 	v, planned := c.v, c.v.names.of(c.g)
@@ -169,9 +180,9 @@ func (c *sliced) readInitializers() {
 		case t == nil || t.Data == nil || t.Overridable || listed[t]:
 			v.fault(CodeSlices, "slices: weight %q: expected an initializer that is listed once", graph.Short(x.Tensor))
 			continue
-		case source == nil || source.Data == nil || source.Overridable:
-			v.fault(CodeSlices, "slices: weight %q: expected %q to be an initializer of the source", graph.Short(x.Tensor), graph.Short(x.Of))
-		case x.Axis < 0 || x.Axis >= len(t.Data.Dims) || !c.data.rows(t.Data, source.Data, x.Axis, x.From, x.From+t.Data.Dims[x.Axis]):
+		case source == nil || source.Overridable || source.Data == nil && !c.b.follows(of):
+			v.fault(CodeSlices, "slices: weight %q: expected %q to be an initializer of the source, or integers that follow from the dims", graph.Short(x.Tensor), graph.Short(x.Of))
+		case x.Axis < 0 || x.Axis >= len(t.Data.Dims) || !c.hasRows(t.Data, of, x.Axis, x.From, x.From+t.Data.Dims[x.Axis]):
 			v.fault(CodeSlices, "slices: weight %q: expected rows of axis %d of %q, from row %d on, found other elements", graph.Short(x.Tensor), x.Axis, graph.Short(x.Of), x.From)
 		default:
 			c.holds[ids[t]] = c.b.rowsOf(of, x.Axis, x.From, x.From+t.Data.Dims[x.Axis])
