@@ -3,9 +3,12 @@ package kernel
 // Cases that are made here draw their numbers after all others, which so keep theirs.
 func init() { cutCases = append(cutCases, convolutionCuts()...) }
 
-// convolutionCuts are convolutions for which other kernels would be chosen if they were smaller.
+// convolutionCuts are convolutions and products for which other kernels would be chosen if they
+// were smaller.
 func convolutionCuts() []nodeCase {
 	return []nodeCase{
+		{op: "Gemm", in: args(noise(9, 300), noise(300, 41), noise(9, 1))}, // a column of the result has the shape of what is added
+		{op: "Gemm", attrs: attrs(float1("beta", 0.5)), in: args(noise(9, 300), noise(300, 41), noise(1, 41))},
 		{op: "ConvTranspose", version: 22, attrs: attrs(ints("kernel_shape", 5, 1), ints("pads", 2, 0, 2, 0), ints("strides", 1, 1), ints("dilations", 1, 1)), in: args(noise(1, 5, 10, 5), noise(5, 8, 5, 1))},
 		// Channels that are too large for one scratch.
 		{op: "Conv", version: 22, attrs: attrs(ints("pads", 1, 1)), in: args(noise(1, 1, 70000), noise(1, 1, 3))},

@@ -157,8 +157,13 @@ func makeGemm(c *Invocation) (Run, error) {
 		p.bias, p.last = c.In[2], true
 		return p.make()
 	}
-	if isHalf(c.Out[0]) {
+	switch {
+	case isHalf(c.Out[0]):
 		return (&Kernel{Make: makeGemm}).widened(c)
+	case c.Out[0].Type == graph.Float32:
+		// C is added where a bias is, and where a C of the result's shape is: a slice of one row
+		// or column may have that shape, and has the bits of the whole.
+		return makeGemmOver(c)
 	}
 	run, err := p.make()
 	if err != nil {
