@@ -55,6 +55,12 @@ func Converts(n *graph.Node) (quantizes, dequantizes bool) {
 	return op != nil && op.Quantizes, op != nil && op.Dequantizes
 }
 
+// ReadsRows reports whether a node reads of its first input only the rows that it writes.
+func ReadsRows(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && op.ReadsRows
+}
+
 // Rounds reports whether runtimes may disagree on a length of a result of a node,
 // since it is rounded or the operator is not known.
 func Rounds(n *graph.Node) bool {

@@ -9,9 +9,9 @@ import (
 
 // indexing lists the operators that read elements at positions given by an input.
 var indexing = family{"", []Op{
-	{Name: "Gather", Infer: inferGather, Cut: cutGather, Fold: foldGather, Ranges: rangesOfGather, ReadsOutput: true, Moves: true, Weights: []int{0}, Kinds: []string{"embedding"}},
+	{Name: "Gather", Infer: inferGather, Cut: cutGather, Fold: foldGather, Ranges: rangesOfGather, ReadsOutput: true, ReadsRows: true, Moves: true, Weights: []int{0}, Kinds: []string{"embedding"}},
 	{Name: "GatherElements", Infer: inferGatherElements, Cut: cutGatherElements, Fold: foldGatherElements, ReadsOutput: true, Moves: true},
-	{Name: "GatherND", Infer: inferGatherND, Cut: cutGatherND, Fold: foldGatherND, ReadsOutput: true, Moves: true},
+	{Name: "GatherND", Infer: inferGatherND, Cut: cutGatherND, Fold: foldGatherND, ReadsOutput: true, ReadsRows: true, Moves: true},
 	{Name: "ReverseSequence", Infer: inferReverseSequence},
 }}
 

@@ -89,6 +89,10 @@ type Op struct {
 	// ReadsOutput: the node reads no more bytes of its first input than it
 	// writes.
 	ReadsOutput bool
+	// ReadsRows: what it reads of its first input are rows of its first output: elements that
+	// are neighbours along the last axes in which the two have the same lengths are neighbours
+	// in both.
+	ReadsRows bool
 	// OfShape: the results follow from the shape of the input, whatever its elements are.
 	OfShape bool
 	// Moves: the elements of the results are elements of the first input, perhaps

@@ -170,6 +170,7 @@ func (b *bindings) memory(m *Memory) {
 		of := s.Memory()
 		m.DynamicBytes += of.DynamicBytes
 		m.TableBytes += of.TableBytes
+		m.HeapBytes += of.HeapBytes
 		m.SeparateBytes += of.SeparateBytes
 		if !b.shared() {
 			m.ScratchBytes = max(m.ScratchBytes, of.ScratchBytes)

@@ -35,7 +35,8 @@ type constants struct {
 	blocks      []*block // of decoded constants, and slabs
 	slab        *block   // the last one; nil: there is none
 	slabUsed    int64    // bytes of it
-	mem         *share   // counts all memory of the constants
+	inFile      inFile
+	mem         *share // counts all memory of the constants
 
 	guard *guard // of the guarded session that owns them; else nil
 }
@@ -102,7 +103,7 @@ func (c *constants) free() error {
 		note(b.free())
 	}
 	c.tensors, c.packs, c.shared, c.made, c.origins, c.blocks, c.slab = nil, nil, nil, nil, nil, nil, nil
-	c.decoded, c.packed = 0, 0
+	c.decoded, c.packed, c.inFile = 0, 0, inFile{}
 	c.mem.close()
 	return first
 }
@@ -119,11 +120,12 @@ func (c *constants) unchanged() error {
 	return c.m.Source.Unchanged()
 }
 
-// bytesMade returns the bytes that have been decoded (or copied) and packed so far.
-func (c *constants) bytesMade() (decoded, packed int64) {
+// bytesMade returns the bytes that have been decoded (or copied) and packed so far, and those
+// that kernels read in mapped files.
+func (c *constants) bytesMade() (decoded, packed, inFile int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.decoded, c.packed
+	return c.decoded, c.packed, c.fileBytes()
 }
 
 // decodedBytes allocates memory for the elements of a constant that the file encodes

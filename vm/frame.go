@@ -59,12 +59,30 @@ type step struct {
 	heap    int64      // bytes that the kernel keeps on Go's heap
 	tables  [][]byte   // blocks that the kernel keeps in the side pool
 	kept    *kept      // what it keeps during a loop; nil: nothing
+	sources []source   // what its kernel has packed
 }
 
 // maxCalled bounds the nodes of called functions in a session, which counts them at each
-// call: n functions, each of which calls the next one twice, would make 2^n nodes. A node
-// takes some 1.3 KB, which no account sees.
+// call: n functions, each of which calls the next one twice, would make 2^n nodes.
 const maxCalled = 1 << 18
+
+// nodeHeap is what a node of a session, its tensors and its part of the graph take of Go's
+// heap, estimated from above: up to 3 KiB are live (networks of 170 to 24,070 nodes), and
+// until a collection Go lets the heap grow to twice of that.
+const nodeHeap = 6 << 10
+
+// takeHeap counts Go's heap for the nodes of a graph.
+func (s *Session) takeHeap(nodes int) error {
+	if s.opt.Device != nil { // the limit is one of the device
+		return nil
+	}
+	bytes := int64(nodes) * nodeHeap
+	if err := s.mem.take(bytes); err != nil {
+		return err
+	}
+	s.heap += bytes
+	return nil
+}
 
 // builder makes the frames of a session.
 type builder struct {
@@ -85,6 +103,9 @@ type builder struct {
 // frame builds a graph's tensors and steps. outer is the frame around a body, nil
 // for other graphs; args are the inputs of a function, nil for omitted ones.
 func (b *builder) frame(g *graph.Graph, opsets []graph.Opset, outer *frame, args map[graph.TensorID]*tensor, a *area, values []*ops.Value) (*frame, error) {
+	if err := b.s.takeHeap(len(g.Nodes)); err != nil {
+		return nil, err
+	}
 	f := &frame{s: b.s, g: g, tensors: make([]*tensor, len(g.Tensors)), values: values}
 	f.loops, b.inLoop = b.inLoop, false
 	for _, c := range g.Captures {

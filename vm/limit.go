@@ -24,6 +24,8 @@ type LimitError struct {
 	// that Needs leaves out and that are there; "" and 0: the memory of the machine.
 	Device    string
 	Constants int64
+
+	unpacked int64 // how much more of files would be resident if nothing were packed
 }
 
 func (e *LimitError) Error() string {
@@ -43,6 +45,8 @@ func (e *LimitError) Error() string {
 			{"host pool", e.Needs.HostBytes},
 			{"decoded constants", e.Needs.DecodedBytes},
 			{"packed weights", e.Needs.PackedBytes},
+			{"weights in their files", e.inFile()},
+			{"Go's heap", e.Needs.HeapBytes},
 			{"constants", e.Constants},
 			{"held by the caller", e.Held},
 		} {
@@ -72,9 +76,17 @@ func (e *LimitError) NeedsBytes() int64 {
 	return max(asked, units.Add(e.Needs.Bytes(), e.Constants)) // constants are asked for last
 }
 
+// inFile is Memory.FileBytes, if a limit was given: what is free holds them in any case.
+func (e *LimitError) inFile() int64 {
+	if e.Free {
+		return 0
+	}
+	return e.Needs.FileBytes
+}
+
 // FitsUnpacked reports whether the session would fit with Options.NoPack.
 func (e *LimitError) FitsUnpacked() bool {
-	return e.Needs.PackedBytes > 0 && units.Add(e.Bytes, e.Taken)-e.Needs.PackedBytes <= e.Limit
+	return e.Needs.PackedBytes > 0 && units.Add(e.Bytes, e.Taken)-e.Needs.PackedBytes+e.unpacked <= e.Limit
 }
 
 // account counts the bytes that a program and its sessions have allocated together.

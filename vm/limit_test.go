@@ -22,7 +22,7 @@ func TestMemoryLimit(t *testing.T) {
 	s := newSession(t, p, vm.Options{Workers: 1})
 	needed := s.Memory()
 	s.Close()
-	if needed.Bytes() != needed.ArenaBytes+needed.StateBytes+needed.ScratchBytes+needed.TableBytes || needed.ArenaBytes == 0 || needed.StateBytes == 0 || needed.ScratchBytes == 0 {
+	if needed.Bytes() != needed.ArenaBytes+needed.StateBytes+needed.ScratchBytes+needed.TableBytes+needed.HeapBytes || needed.HeapBytes == 0 || needed.ArenaBytes == 0 || needed.StateBytes == 0 || needed.ScratchBytes == 0 {
 		t.Errorf("%+v", needed)
 	}
 	_, err := p.NewSession(vm.Options{Workers: 1, MemoryLimit: needed.Bytes() - 1})
@@ -96,7 +96,7 @@ func TestCheckCountsBothSessions(t *testing.T) {
 	s.Close()
 	inputs := noise(p)
 	runs := []map[string]vm.Value{inputs}
-	limit := needed.Bytes() + needed.PackedBytes + needed.DecodedBytes + 64
+	limit := needed.Bytes() + needed.PackedBytes + needed.DecodedBytes + needed.FileBytes + 64
 	if _, err := newSession(t, p, vm.Options{Workers: 1, MemoryLimit: limit}).Run(t.Context(), inputs); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestPackedWeightsCount(t *testing.T) {
 		t.Fatalf("%+v", needed)
 	}
 	// Room for the weights, but not for the scratch behind them.
-	limit := needed.Bytes() + needed.DecodedBytes
+	limit := needed.Bytes() + needed.DecodedBytes + needed.FileBytes
 	_, err := p.NewSession(vm.Options{Workers: 1, MemoryLimit: limit})
 	var over *vm.LimitError
 	if !errors.As(err, &over) || !over.FitsUnpacked() || over.Needs.PackedBytes == 0 || !strings.Contains(err.Error(), "packed weights") {

@@ -12,7 +12,11 @@ func (st *step) Pack(k kernel.PackKey, bytes int, fill func(dst unsafe.Pointer))
 	if st.f.s.opt.NoPack {
 		return nil, false
 	}
-	return st.f.s.consts.pack(k, bytes, st.f.s.opt.bound(), fill)
+	at, ok := st.f.s.consts.pack(k, bytes, st.f.s.opt.bound(), fill)
+	if ok {
+		st.packs(k)
+	}
+	return at, ok
 }
 
 // Release implements kernel.Runtime.

@@ -25,13 +25,20 @@ import (
 type Options struct {
 	Workers int    // goroutines that share the work of a kernel; 0: one for each core
 	Seed    uint64 // of the operators that draw random numbers
-	// MemoryLimit is the number of bytes that all sessions of the program may
-	// allocate together: arenas, parameters and states, scratch, host pools in
-	// memory, tensors whose size depends on data, and decoded or packed constants.
+	// MemoryLimit is the number of bytes by which all sessions of the program may
+	// enlarge the process together: arenas, parameters and states, scratch, host pools
+	// in memory, tensors whose size depends on data, decoded or packed constants, pages
+	// of mapped files, and Go's heap for nodes and tensors, which is estimated. Pages are
+	// those of constants that kernels read in place, or of 16 MiB that are being packed;
+	// of a table from which only Gather and its like read rows, as many rows as one run
+	// reads, since the system takes pages back that stay from earlier runs. What Go's
+	// runtime takes once in a process, some MiB, is not among them.
+	//
 	// An allocation beyond the limit is not made: NewSession or Run returns an error
 	// that wraps a *LimitError. 0: the memory that the machine, or the container, has
-	// free at the program's first allocation; negative: no limit. With a Device it is a
-	// limit on the device's memory, and the device's free memory counts.
+	// free at the program's first allocation, against which pages of files do not count;
+	// negative: no limit. With a Device it is a limit on the device's memory, and the
+	// device's free memory counts.
 	MemoryLimit int64
 	// Held is the number of bytes that the caller holds, such as the values of
 	// inputs. They also count against a MemoryLimit above 0, except on a Device.
@@ -136,6 +143,7 @@ type Session struct {
 	rounds             uint64
 	frames             []*frame
 	largestScratch     *step // whose kernel asked for the most scratch
+	heap               int64 // bytes of Go's heap, as estimated
 	tables, sideTables int64 // bytes of lists that kernels keep; of those in the side pool
 
 	closed  bool
@@ -293,10 +301,16 @@ func (s *Session) build() (err error) {
 		return s.overLimit(err, nil)
 	}
 	if s.main, err = b.frame(s.pr.m.Graph, s.pr.m.Opsets, nil, nil, area, s.pr.values); err != nil {
+		if e, is := err.(*LimitError); is { // no node is to blame
+			return s.overLimit(e, nil)
+		}
 		return refuse(s.pr.m, "%w", err)
 	}
 	if err := s.missing.err(); err != nil {
 		return s.named(err)
+	}
+	if err := s.countInFile(); err != nil {
+		return s.overLimit(err, nil)
 	}
 	if err := s.growScratch(); err != nil {
 		return s.overLimit(err, s.largestScratch)
@@ -421,21 +435,23 @@ type Memory struct {
 	HostBytes     int64 // the host pool, in memory or in a file
 	DecodedBytes  int64 // constants that the file encodes differently, and copies of small ones; shared by sessions
 	PackedBytes   int64 // weights in the layout of the micro-kernels; shared by sessions
+	FileBytes     int64 // constants that kernels read in mapped files; shared by sessions
 	SeparateBytes int64 // with Options.Separate or Options.Guard: all tensors
+	HeapBytes     int64 // Go's heap for nodes and tensors, estimated from above
 }
 
 // Bytes is the sum of all but the shared and the host bytes.
 func (m Memory) Bytes() int64 {
-	return m.ArenaBytes + m.StateBytes + m.DynamicBytes + m.ScratchBytes + m.TableBytes + m.SeparateBytes
+	return m.ArenaBytes + m.StateBytes + m.DynamicBytes + m.ScratchBytes + m.TableBytes + m.SeparateBytes + m.HeapBytes
 }
 
 // Memory returns the session's current use of memory.
 func (s *Session) Memory() Memory {
 	m := Memory{
 		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.side.total - s.sideTables,
-		ScratchBytes: s.scratchBytes(), TableBytes: s.tables, StateBytes: stateBytes(s.pr.p),
+		ScratchBytes: s.scratchBytes(), TableBytes: s.tables, StateBytes: stateBytes(s.pr.p), HeapBytes: s.heap,
 	}
-	m.DecodedBytes, m.PackedBytes = s.consts.bytesMade()
+	m.DecodedBytes, m.PackedBytes, m.FileBytes = s.consts.bytesMade()
 	for _, b := range s.own {
 		m.SeparateBytes += int64(len(b.m))
 	}
@@ -477,6 +493,9 @@ func (s *Session) overLimit(err error, at *step) error {
 		return err
 	}
 	e.Needs = s.Memory()
+	if !e.Free {
+		e.unpacked = s.unpackedMore()
+	}
 	if s.opt.Device != nil {
 		e.Constants = constantBytesOn(s.pr)
 		if s.gpu != nil {

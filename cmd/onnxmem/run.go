@@ -306,10 +306,11 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	}
 	began := time.Now()
 	opt := c.options()
-	opt.Held = retainedBytes(inputs)
+	values := retainedBytes(inputs)
 	if len(b.files) > 1 { // the first file's arrays stay, beside those of a step
-		opt.Held *= 2
+		values *= 2
 	}
+	opt.Held = values + runtimeBytes
 	if c.Device != "" {
 		if opt.Device, err = cuda.Open(c.Device); err != nil {
 			return &failure{exitUsage, err.Error()}
@@ -333,7 +334,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if c.HostFile != "" && s.Memory().HostBytes == 0 && c.Guard == 0 {
 		e.say("this plan swaps no tensors: %s is not created", c.HostFile)
 	}
-	r := &runResult{Dims: program.Point(), runProcess: runProcess{ValueBytes: opt.Held}}
+	r := &runResult{Dims: program.Point(), runProcess: runProcess{ValueBytes: values}}
 	r.sawHeap()
 	r.Times.Prepare = millis(time.Since(began))
 	if err := params.set(s, inputs); err != nil {

@@ -23,6 +23,10 @@ import (
 // process ends.
 const grace = 80 * time.Millisecond
 
+// runtimeBytes is what Go's runtime takes of the system at most while a model is prepared and
+// run, beside what a session counts. It counts against --memory-limit.
+const runtimeBytes = 4 << 20
+
 // deadline ends a run at the time limit, or when the process is told to end.
 type deadline struct {
 	running atomic.Pointer[vm.Session] // to name the node that runs

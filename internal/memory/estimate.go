@@ -10,9 +10,9 @@ const (
 	// model's weights. bench/process.py holds models to the same figure. Scratch grows by half
 	// a MiB (float16: 1 MiB) for each worker beyond 8.
 	runBytes = 48 << 20
-	// nodeBytes is Go's heap for one node of the graph, the plan and the session: 3.2 KiB in
+	// nodeBytes is Go's heap for one node of the graph, the plan and the session: 1.3 KiB in
 	// a model of 24,070 nodes. freeNodes nodes are within runBytes.
-	nodeBytes = 4 << 10
+	nodeBytes = 2 << 10
 	freeNodes = 500
 )
 
