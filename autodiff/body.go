@@ -134,6 +134,8 @@ func (b *body) finish(outputs []ID, stay ...ID) (kept []bool) {
 	}
 	if b.err != nil {
 		b.outer.fail(b.err)
+	}
+	if b.outer.err != nil { // of the body, or of the gradients in it: some outputs may not be there
 		return make([]bool, len(b.g.Inputs))
 	}
 	needed := neededBy(b.g, slices.Concat(outputs, stay))

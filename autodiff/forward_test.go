@@ -230,6 +230,20 @@ func TestUpgradeOfBodies(t *testing.T) {
 	}
 }
 
+// chain is a branch of nodes that each read what the one before makes; the first reads a tensor
+// from outside.
+func chain(name, from string, outer ID, nodes ...*graph.Node) *graph.Attr {
+	g := &graph.Graph{Name: name, Captures: []graph.Capture{{Inner: 0, Outer: outer}}}
+	g.Tensors[g.NewTensor(from)].Capture = true
+	for i, n := range nodes {
+		n.Inputs, n.Outputs = []ID{ID(i)}, []ID{g.NewTensor(fmt.Sprint(name, i))}
+	}
+	g.Nodes, g.Outputs = nodes, []ID{ID(len(nodes))}
+	g.Tensors[len(nodes)].Output = true
+	g.Link()
+	return &graph.Attr{Name: name, Type: graph.AttrGraph, Graph: g}
+}
+
 // TestBranchThatNeverRuns: no tensor of such a branch has a type. It is brought to opset 18 all
 // the same, and what a gradient rule would expand stays, since it has no gradient.
 func TestBranchThatNeverRuns(t *testing.T) {
@@ -239,26 +253,15 @@ func TestBranchThatNeverRuns(t *testing.T) {
 	w := b.initializer("w", b.value(operand{shape: []int{3, 4}, elem: graph.Float32}))
 	c := b.initializer("c", &reference.Tensor{Type: graph.Bool, Shape: []int{}, I: []int64{0}})
 	z := b.op("z", "If", nil, c)
-	branch := func(name string, nodes ...*graph.Node) *graph.Attr {
-		g := &graph.Graph{Name: name, Captures: []graph.Capture{{Inner: 0, Outer: x}}}
-		g.Tensors[g.NewTensor("x")].Capture = true
-		for i, n := range nodes { // each reads what the one before makes
-			n.Inputs, n.Outputs = []ID{ID(i)}, []ID{g.NewTensor(fmt.Sprint(name, i))}
-		}
-		g.Nodes, g.Outputs = nodes, []ID{ID(len(nodes))}
-		g.Tensors[len(nodes)].Output = true
-		g.Link()
-		return &graph.Attr{Name: name, Type: graph.AttrGraph, Graph: g}
-	}
 	n := b.m.Graph.Nodes[0]
 	n.Attrs = []*graph.Attr{
-		branch("then_branch",
+		chain("then_branch", "x", x,
 			&graph.Node{Op: "Abs"},
 			&graph.Node{Op: "Softmax", Attrs: attrs{"axis": 0}.list()},
 			&graph.Node{Op: "Clip", Attrs: []*graph.Attr{{Name: "max", Type: graph.AttrFloat, Float: 0.5}}},
 			&graph.Node{Op: "FastGelu", Domain: "com.microsoft"},
 		),
-		branch("else_branch", &graph.Node{Op: "Neg"}),
+		chain("else_branch", "x", x, &graph.Node{Op: "Neg"}),
 	}
 	n.SetCaptures()
 	b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, b.op("y", "Mul", nil, w, z)))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
 )
 
 // TestRefused: Train refuses what it cannot differentiate, and names the node and, if
@@ -47,6 +48,24 @@ func TestRefused(t *testing.T) {
 		if !errors.As(err, &at) || !strings.Contains(err.Error(), k.expect) {
 			t.Errorf("%s: error %v, expected one with %q", k.c.op, err, k.expect)
 		}
+	}
+}
+
+// TestRefusedInBranches: so does Train where the node stands in a branch.
+func TestRefusedInBranches(t *testing.T) {
+	b := newBuilder("branches", 26)
+	w := b.initializer("w", b.value(operand{shape: []int{1, 1, 4, 4}, elem: graph.Float32}))
+	c := b.input("c", &reference.Tensor{Type: graph.Bool, Shape: []int{}, I: []int64{1}})
+	y := b.op("y", "If", nil, c)
+	n := b.m.Graph.Nodes[0]
+	for _, name := range []string{"then_branch", "else_branch"} {
+		n.Attrs = append(n.Attrs, chain(name, "w", w, &graph.Node{Name: name + ".bits", Op: "BitCast", Attrs: attrs{"to": graph.Float32}.list()}))
+	}
+	n.SetCaptures()
+	m := b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, y))
+	_, err := Train(m, Options{Loss: "none:objective", Trainable: everything})
+	if err == nil || !strings.Contains(err.Error(), "_branch.bits") || !strings.Contains(err.Error(), "operator BitCast has no gradient") {
+		t.Errorf("error %v, expected one that names the node", err)
 	}
 }
 

@@ -428,7 +428,7 @@ func refusal(err error) string {
 
 // noTrain are parts of the messages that say that a network has no training step.
 var noTrain = []string{
-	"no gradient", "no parameter to train", "training with ranges of dimensions", "cross-entropy over one class",
+	"no gradient", "no parameter to train", "training with ranges of dimensions", "cross-entropy over one class", "expected a class axis",
 	"expected a fixed shape on a path to the loss", "(sequence_lens) is given",
 }
 
