@@ -25,8 +25,9 @@ func (c *Choice) Describe() plan.SlicedRegion {
 			}
 		}
 	}
+	unread := c.unread()
 	for _, t := range c.Inputs {
-		if c.p.Lists[t] {
+		if c.p.Lists[t] || unread[t] {
 			continue
 		}
 		out.Inputs = append(out.Inputs, plan.SlicedInput{Tensor: g.Tensors[t].Name, Axis: axes[t]})
@@ -42,6 +43,30 @@ func (c *Choice) Describe() plan.SlicedRegion {
 		out.Outputs = append(out.Outputs, o)
 	}
 	return out
+}
+
+// unread returns the inputs of which no slice reads a row: operands of a Concat from whose
+// result the slices take the rows of others alone.
+func (c *Choice) unread() map[graph.TensorID]bool {
+	g, list := c.p.g, map[graph.TensorID]bool{}
+	for _, v := range c.Nodes {
+		for j, rows := range c.rowsOf(v) {
+			if t := g.Nodes[v].Inputs[j]; t >= 0 && rows.Empty {
+				list[t] = true
+			}
+		}
+	}
+	for i := 0; i < c.Slices && len(list) > 0; i++ {
+		s := c.Slice(i, c.Slices)
+		for x, v := range c.Nodes {
+			for j, rows := range c.rowsOf(v) {
+				if in := s.Node[x].In[j]; !rows.Empty || in.Lo < in.Hi {
+					delete(list, g.Nodes[v].Inputs[j])
+				}
+			}
+		}
+	}
+	return list
 }
 
 // Owners returns which slice each node of a program belongs to whose base runs in these
