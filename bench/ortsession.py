@@ -40,8 +40,10 @@ def main(way, path, inputs, runs):
         kind = np.dtype(TYPES[value.type])
         if kind.kind == "f":
             fed[value.name] = rng.standard_normal(shape, np.float32).astype(kind)
-        else:  # tokens, and masks of ones
-            fed[value.name] = np.ones(shape, kind) if "mask" in value.name or kind.kind == "b" else rng.integers(2, 6, shape).astype(kind)
+        elif "mask" in value.name or kind.kind == "b":
+            fed[value.name] = np.ones(shape, kind)
+        else:  # tokens; there are two types of them
+            fed[value.name] = rng.integers(*((0, 2) if "type" in value.name else (2, 6)), shape).astype(kind)
     times = []
     for i in range(int(runs)):
         began = time.perf_counter()

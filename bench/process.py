@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compare the memory of whole processes with the plan, ONNX Runtime and PyTorch.
+"""Compare the memory of whole processes with the plan, ONNX Runtime and PyTorch, for docs/results/process.md.
 
-    crosscheck/run ort bench/process.py [--torch PYTHON] [--theirs FILE] [--table] [models] [steps] [sessions] [NAME...]
+    crosscheck/run ort bench/process.py [--torch PYTHON] [--theirs FILE] [--times] [--table] [models] [steps] [sessions] [NAME...]
 
 models: every model of the zoo, the light networks and the built-in ones at batch 1: `onnxmem
     run --steps 3` of the planned model, and ONNX Runtime's session of the source model in a
@@ -38,6 +38,7 @@ import harness
 PROMISE_MIB = 48  # that a process may take beyond its plan's total; cmd/onnxmem's test reads it here
 REST = 1  # seconds from the last run to the reading at rest
 WORK = harness.ROOT / "build/process"
+OWN = 2 * harness.MIB  # what the package onnxmem_ort takes itself; sessions may differ by it
 RUNS = 3  # of a model
 STEPS = 2  # of a training step
 DIMS = {"batch": 1, "sequence": 128, "source": 32, "target": 32}  # of built-in networks
@@ -54,6 +55,7 @@ def main():
     parser.add_argument("--torch", default="", metavar="PYTHON", help="of an environment with torch and torchvision (default: PyTorch is not measured)")
     parser.add_argument("--theirs", type=pathlib.Path, metavar="FILE", help="keep the figures of ONNX Runtime and PyTorch in FILE, and take those that are there")
     parser.add_argument("--sessions", action="store_true", help="the part sessions")
+    parser.add_argument("--times", action="store_true", help="also the times of the start and of the fastest run or step, which need an idle machine")
     parser.add_argument("--table", action="store_true", help="exit status 0 whatever the figures are")
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args()
@@ -77,7 +79,8 @@ def models(args):
     """Print the table of models; return whether all processes are as small as they must be."""
     version = run([args.onnxruntime, "-c", "import onnxruntime; print(onnxruntime.__version__)"]).strip()
     theirs = f"ONNX Runtime {version}"
-    harness.head("model", "plan's total", "run", "beyond", "at rest", theirs, "at rest", "start, ms", theirs, "run, ms", theirs, "above:")
+    times = ["start, ms", theirs, "run, ms", theirs] if args.times else []
+    harness.head("model", "plan's total", "run", "beyond", "at rest", theirs, "at rest", *times, "above:")
     seen = Worst()
     for name, source, dims, inputs in found(args):
         with tempfile.TemporaryDirectory(dir=source.parent) as folder:
@@ -85,13 +88,15 @@ def models(args):
             us = ours(args.binary, planned, RUNS)
         them = args.theirs.get(f"{theirs}: {name}", lambda: session(args, "plain", source, inputs, RUNS, REST))
         above = seen.add(name, us, them, "ONNX Runtime")
-        harness.row(name, *memory(us, them), ms(us["start_ms"]), ms(them["start_ms"]), ms(us["step_ms"]), ms(them["step_ms"]), above)
+        times = [ms(of[key]) for key in ("start_ms", "step_ms") for of in (us, them)] if args.times else []
+        harness.row(name, *memory(us, them), *times, above)
     return seen.say("ONNX Runtime")
 
 
 def steps(args):
     """Print the table of training steps; return whether all processes are as small as they must be."""
-    harness.head("step", "limit:", "plan's total", "run", "beyond", "at rest", "PyTorch", "at rest", "start, ms", "step, ms", "PyTorch", "above:")
+    times = ["start, ms", "step, ms", "PyTorch"] if args.times else []
+    harness.head("step", "limit:", "plan's total", "run", "beyond", "at rest", "PyTorch", "at rest", *times, "above:")
     seen = Worst()
     for network, batch in TRAINED.items():
         if network not in (args.names or TRAINED):
@@ -105,7 +110,8 @@ def steps(args):
                 flags = ["--train", "--optimizer=momentum", f"--dim=batch={batch}", *([f"--limit={limit}"] if limit else [])]
                 us = ours(args.binary, planned_in(folder, args.binary, source, flags), STEPS)
             above = seen.add(f"{name} {limit}".strip(), us, them, "PyTorch")
-            harness.row(name, limit, *memory(us, them), ms(us["start_ms"]), ms(us["step_ms"]), ms(them["step_ms"]) if them else "", above)
+            times = [ms(us["start_ms"]), ms(us["step_ms"]), ms(them["step_ms"]) if them else ""] if args.times else []
+            harness.row(name, limit, *memory(us, them), *times, above)
     return seen.say("PyTorch")
 
 
@@ -118,7 +124,7 @@ def sessions(args):
     fine = True
     for name, source, _, inputs in found(args):
         plain, packed = (session(args, way, source, inputs, 10, 6, library) for way in ("plain", "packed"))
-        above = [word for key, word in (("peak", "peak"), ("rest", "at rest")) if packed[key] > plain[key] + harness.MIB]
+        above = [word for key, word in (("peak", "peak"), ("rest", "at rest")) if packed[key] > plain[key] + OWN]
         fine &= not above
         cells = (mib(p[key]) for p in (plain, packed) for key in ("peak", "rest"))
         harness.row(name, *cells, *(mib(packed[key] - plain[key]) for key in ("peak", "rest")), packed["mode"], mib(packed["arena"]), ", ".join(above))

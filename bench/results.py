@@ -102,6 +102,8 @@ TABLES = (
     Table("placement-large/instances", SOLVE, gobench.instances, timed=True),
     Table("placement-large/minimalloc", "bench/minimalloc.py minimalloc/build/minimalloc minimalloc/benchmarks/challenging/*.csv", slow="MiniMalloc", timed=True),
     Table("placement-large/perfect", "go test ./alloc -run '^$' -bench Perfect -benchtime 1x", gobench.perfect, timed=True),
+    Table("process/models", "crosscheck/run ort bench/process.py --table models", slow="half an hour, ONNX Runtime"),
+    Table("process/steps", 'bench/process.py --table --torch "$(crosscheck/run corpus python)" steps', slow="minutes, PyTorch"),
     Table("reference/nodes", "make crosscheck ARGS='--kind reference --markdown'", slow="an hour"),
     Table("running/operators", "go test ./vm -count 1 -run 'TestNodeTests$' -v", gobench.operator_tests),
     Table("running/models", RUN, slow="minutes, ONNX Runtime", timed=True),
