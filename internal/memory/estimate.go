@@ -4,15 +4,16 @@ import "github.com/onnxmem/onnxmem/internal/units"
 
 // What a process of `onnxmem run` takes at most beyond the memory that a plan accounts for.
 const (
-	// runBytes is, on Linux with 2 cores: 23 MiB of pages of the program's own file, 10 MiB
-	// that Go's runtime holds for a small model, up to 6 MiB of scratch and tables of kernels,
-	// the 8 MiB of a weight that is being packed, and pages of small constants around the
-	// model's weights. bench/process.py holds models to the same figure. Scratch grows by half
-	// a MiB (float16: 1 MiB) for each worker beyond 8.
+	// runBytes is, on Linux with 2 cores: up to 25 MiB of pages of the program's own file (12
+	// where the file was not in the system's cache), 10 to 15 MiB that Go's runtime holds for
+	// a model of up to 500 nodes, up to 6 MiB of scratch and tables of kernels, pages of small
+	// constants around the model's weights, and the piece of a weight that is being packed.
+	// bench/process.py holds models to the same figure. Scratch grows by half a MiB (float16:
+	// 1 MiB) for each worker beyond 8.
 	runBytes = 48 << 20
-	// nodeBytes is Go's heap for one node of the graph, the plan and the session: 1.3 KiB in
-	// a model of 24,070 nodes. freeNodes nodes are within runBytes.
-	nodeBytes = 2 << 10
+	// nodeBytes is Go's heap for one node of the graph, the plan and the session: 2.4 to 2.7 KiB in
+	// models of 2,000 to 24,070. freeNodes nodes are within runBytes.
+	nodeBytes = 4 << 10
 	freeNodes = 500
 )
 
