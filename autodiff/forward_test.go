@@ -281,6 +281,12 @@ func TestBranchThatNeverRuns(t *testing.T) {
 	if _, err := ops.Infer(m, ops.Options{}); err != nil {
 		t.Fatal(err)
 	}
+	never := step.Model.Graph.Nodes[0].Attr("then_branch").Graph
+	for _, x := range never.Tensors {
+		if x.Maker < 0 && x.Data == nil && !x.Capture {
+			t.Errorf("tensor %q: nothing makes it, and it is not in the file", x.Name)
+		}
+	}
 	var list []string
 	for _, n := range m.Graph.Nodes[0].Attr("then_branch").Graph.Nodes {
 		list = append(list, fmt.Sprintf("%s/%d", n.Op, len(n.Inputs)))

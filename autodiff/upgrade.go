@@ -71,6 +71,8 @@ func (s *trainer) upgradeBody(b *graph.Graph, from int64) error {
 		return err
 	}
 	b.Reorder(order)
+	dropUnmade(b)
+	b.Link()
 	b.Span = graph.Span{}
 	return nil
 }
