@@ -37,10 +37,10 @@ func (u *runProcess) sawHeap() { u.HeapPeakBytes = max(u.HeapPeakBytes, heapByte
 
 // stepped measures what the process holds after the last step.
 func (u *runProcess) stepped(p *plan.Plan) {
-	u.sawHeap()
+	u.HeapBytes = heapBytes()
+	u.HeapPeakBytes = max(u.HeapPeakBytes, u.HeapBytes)
 	is := memory.Process()
 	u.Bytes, u.FileBytes, u.ProgramBytes, u.PeakBytes = is.Resident, is.Files, is.Program, is.Peak
-	u.HeapBytes = heapBytes()
 	for _, pool := range p.Pools {
 		if pool.Name == plan.Arena || pool.Name == plan.Resident {
 			u.TotalBytes += pool.Bytes

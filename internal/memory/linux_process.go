@@ -12,6 +12,9 @@ import (
 // was forked from a larger one inherits its figure.
 func linuxProcess(root fs.FS, exe string) Use {
 	u := Use{Peak: kibibytes(root, "VmHWM:"), Resident: kibibytes(root, "VmRSS:")}
+	if u.Peak > 0 { // the second figure is a little younger
+		u.Peak = max(u.Peak, u.Resident)
+	}
 	u.Program, u.Files = files(root, exe)
 	return u
 }
