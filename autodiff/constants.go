@@ -55,8 +55,16 @@ func (s *trainer) told(id ID) reason {
 
 // authored reports whether a name is one that the author of a PyTorch module gave.
 func (s *trainer) authored(name string) bool {
-	return strings.HasPrefix(s.source.Producer, "pytorch") && !exportersOwn.MatchString(name) && !operators.MatchString(name) && !strings.HasPrefix(name, computedName)
+	return s.ofPyTorch() && !exportersOwn.MatchString(name) && !operators.MatchString(name) && !strings.HasPrefix(name, computedName)
 }
+
+// operatorsName reports whether PyTorch's exporter took a name from an operator whose result
+// it computed, such as a mask (where) that hides nothing.
+func (s *trainer) operatorsName(name string) bool {
+	return s.ofPyTorch() && operators.MatchString(name)
+}
+
+func (s *trainer) ofPyTorch() bool { return strings.HasPrefix(s.source.Producer, "pytorch") }
 
 // computedName begins the names of what PyTorch's older exporter computed from parameters and
 // buffers, and from numbers.
@@ -128,7 +136,7 @@ func (s *trainer) constantOperand(root ID, scales bool) reason {
 		return reason{kindTable, "its elements are not in the file, and its name is typical of a mask or a table"}
 	case !there:
 		return reason{}
-	case own && c.uniform() && !scales:
+	case (own || s.operatorsName(t.Name)) && c.uniform() && !scales:
 		return reason{kindConstant, "an exporter named it, and its elements are equal"}
 	}
 	if text := c.mask(); text != "" {

@@ -248,6 +248,33 @@ func TestNamesInPyTorch(t *testing.T) {
 	}
 }
 
+// TestUniformResults: in a file of PyTorch, what has the name of an operator and equal elements
+// is what the exporter computed, such as a mask that hides nothing, and no bias of zeros.
+func TestUniformResults(t *testing.T) {
+	for _, c := range []struct {
+		called, producer string
+		uniform, trained bool
+	}{
+		{"where", "pytorch", true, false},
+		{"zeros_1", "pytorch", true, false},
+		{"where", "pytorch", false, true},
+		{"bias", "pytorch", true, true},
+		{"where", "someone", true, true},
+	} {
+		b := newBuilder(c.called, 18)
+		b.m.Producer = c.producer
+		h := b.op("h", "MatMul", nil, b.input("x", b.real(3, 4)), b.weights("w.weight", 4, 4))
+		o := operand{elem: graph.Float32, shape: []int{3, 4}}
+		if c.uniform {
+			o.reals = make([]float64, 12)
+		}
+		step := train(t, b.finish(b.op("y", "Add", nil, h, b.initializer(c.called, b.value(o)))), Options{Loss: "mse"})
+		if got := slices.Contains(step.Parameters, c.called); got != c.trained {
+			t.Errorf("%s by %s, equal elements: %v: trained: %v, expected %v", c.called, c.producer, c.uniform, got, c.trained)
+		}
+	}
+}
+
 // TestFirstStates: the zeros with which an exporter fills the first state of a recurrent node
 // are not trained, and a learned first state is.
 func TestFirstStates(t *testing.T) {

@@ -148,6 +148,8 @@ def _torch(base, build, options):
         for part in module.modules():  # one that drops or draws is not compared
             if isinstance(part, torch.nn.Dropout):
                 part.p = 0.0
+            if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
+                part.momentum = 0.0  # tracing would move the running statistics, by other weights in each file
         options["training"] = torch.onnx.TrainingMode.TRAINING
     if options["dynamo"]:
         options |= {"verbose": False, "external_data": False}
