@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc/tiers"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 )
 
 // moved is the main graph before buffers were moved between pools.
@@ -156,7 +157,10 @@ func (r *region) movable(p *tiers.Problem, m tiers.Move, reads []bufferRead) gra
 		return graph.None
 	}
 	t := r.g.Tensors[x]
-	if t.Output || t.Bounded || t.Dynamic != "" || !t.Type.Exact() || t.Data != nil || r.gradients[t.Name] {
+	if r.betweenBytes == nil {
+		r.betweenBytes = slicing.BetweenBytes(r.g)
+	}
+	if r.betweenBytes(x) || t.Output || t.Bounded || t.Dynamic != "" || !t.Type.Exact() || t.Data != nil || r.gradients[t.Name] {
 		return graph.None
 	}
 	return x

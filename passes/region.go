@@ -40,8 +40,9 @@ type region struct {
 	listing []graph.NodeID
 
 	placed
-	quick *quickPlacement // of the nodes in their present order; nil: not known
-	host  int64           // bytes of tensors that were swapped out
+	betweenBytes func(graph.TensorID) bool // whether a copy of a tensor would change bits; nil: not asked for yet
+	quick        *quickPlacement           // of the nodes in their present order; nil: not known
+	host         int64                     // bytes of tensors that were swapped out
 
 	// With ranges of dimensions:
 	stack      *oneStack

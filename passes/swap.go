@@ -3,9 +3,11 @@ package passes
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -106,8 +108,10 @@ func (s *State) placeHost(ctx context.Context, r *region) error {
 // arena. Only tensors of known size can be swapped.
 func (r *region) mustStay(p *schedule.Problem) []bool {
 	list := make([]bool, len(p.Tensors))
+	betweenBytes := slicing.BetweenBytes(r.g)
 	for i := range r.storages {
-		list[i] = r.storages[i].bounded || r.storages[i].output
+		st := &r.storages[i]
+		list[i] = st.bounded || st.output || slices.ContainsFunc(st.tensors, betweenBytes)
 	}
 	return list
 }

@@ -294,8 +294,25 @@ func TestQuantizedNetworksKeepBits(t *testing.T) {
 	wide.output("y.r", 1, 40)
 	path := filepath.Join(t.TempDir(), "wide.onnx")
 	wide.write(t, path)
+	far := newNet() // x.r is read again behind a chain, and sums are half a step of the result
+	far.input("x", 64, 40)
+	far.quantize("x", 0.03, 100)
+	far.multiply("a", "MatMul", "x", 0.03, 1, 40, 8)
+	far.quantize("a", 0.03, 128)
+	last := "a"
+	for _, name := range []string{"b", "c", "d", "e", "f", "g"} {
+		far.multiply(name, "MatMul", last, 0.03, 1, 8, 8)
+		far.quantize(name, 0.03, 128)
+		last = name
+	}
+	far.multiply("z", "MatMul", "x", 0.03, 1, 40, 40)
+	far.quantize("z", 0.03, 128)
+	far.output("z.r", 64, 40)
+	far.output(last+".r", 64, 8)
+	apart := filepath.Join(t.TempDir(), "far.onnx")
+	far.write(t, apart)
 	planned := 0
-	for name, path := range map[string]string{"convolutions": quantizedNet(t, 1, nil), "products": productNet(t, nil), "weights": path} {
+	for name, path := range map[string]string{"convolutions": quantizedNet(t, 1, nil), "products": productNet(t, nil), "weights": path, "far": apart} {
 		whole, r := program(t, path, passes.Options{Fold: passes.FoldOff})
 		want, _ := runSteps(t, whole, vm.Options{}, nil, 1)
 		peak := r.Plan.Summary.PeakBytes
@@ -306,6 +323,7 @@ func TestQuantizedNetworksKeepBits(t *testing.T) {
 			{Limit: &passes.Limit{Percent: 90}},
 			{Limit: &passes.Limit{Percent: 90}, Host: &passes.Host{Link: 1e9}},
 			{Pools: []passes.Pool{{Name: "fast", Capacity: peak / 2}, {Name: "slow", Capacity: 2 * peak}}},
+			{Schedule: "program", Pools: []passes.Pool{{Name: "fast", Capacity: 14_000}, {Name: "slow", Capacity: 10 * peak}}},
 			{Pools: []passes.Pool{{Name: "fast", Capacity: peak / 2}, {Name: "slow", Capacity: 2 * peak}}, Slices: passes.SlicesExact},
 		} {
 			opt.Effort = schedule.EffortFast

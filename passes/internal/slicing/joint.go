@@ -25,6 +25,13 @@ const (
 	result
 )
 
+// BetweenBytes reports of the tensors of a graph whether nodes hand them on between bytes and
+// bytes. A copy in between would change the bits of what is made of them.
+func BetweenBytes(g *graph.Graph) func(graph.TensorID) bool {
+	list := joints(g)
+	return func(t graph.TensorID) bool { return list[t] != noJoint }
+}
+
 // joints lists the tensors of a graph that have such a part.
 func joints(g *graph.Graph) map[graph.TensorID]joint {
 	list := map[graph.TensorID]joint{}
