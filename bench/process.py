@@ -11,13 +11,14 @@ sessions: ONNX Runtime's session and that of onnxmem_ort, ten runs each (needs a
 
 Without names of parts, models and steps are measured; names of models leave out the others.
 Sizes are MiB of resident memory as /proc has it: the peak of the whole process (VmHWM), and
-what is resident at rest (VmRSS), a second after the last run (of sessions: six seconds).
-The plan's total is its arena and its resident pools. `run` is read while it waits for the
-reader of its result: all steps have run then, and the session is open.
+what is resident at rest (VmRSS), a second after the last run (of sessions: six seconds). The
+plan's total is its arena and its resident pools; the estimate is what `optimize` says that the
+process of `run` takes at most. `run` is read while it waits for the reader of its result: all
+steps have run then, and the session is open.
 
-The exit status is 1 if `run` takes more than the plan's total and PROMISE, or more than ONNX
-Runtime or PyTorch; the last column marks such rows. With --table it is 0. It needs Linux and
-bin/onnxmem, and makes models and 818 MiB of weights in build/process.
+The exit status is 1 if `run` takes more than the plan's total and PROMISE_MIB, than the
+estimate, or than ONNX Runtime or PyTorch; the last column marks such rows. With --table it is
+0. It needs Linux and bin/onnxmem, and makes models and 818 MiB of weights in build/process.
 """
 
 import argparse
@@ -80,12 +81,11 @@ def models(args):
     version = run([args.onnxruntime, "-c", "import onnxruntime; print(onnxruntime.__version__)"]).strip()
     theirs = f"ONNX Runtime {version}"
     times = ["start, ms", theirs, "run, ms", theirs] if args.times else []
-    harness.head("model", "plan's total", "run", "beyond", "at rest", theirs, "at rest", *times, "above:")
+    harness.head("model", "plan's total", "estimate", "run", "beyond", "at rest", theirs, "at rest", *times, "above:")
     seen = Worst()
     for name, source, dims, inputs in found(args):
         with tempfile.TemporaryDirectory(dir=source.parent) as folder:
-            planned = planned_in(folder, args.binary, source, dims)
-            us = ours(args.binary, planned, RUNS)
+            us = ours(args.binary, *planned_in(folder, args.binary, source, dims), RUNS)
         them = args.theirs.get(f"{theirs}: {name}", lambda: session(args, "plain", source, inputs, RUNS, REST))
         above = seen.add(name, us, them, "ONNX Runtime")
         times = [ms(of[key]) for key in ("start_ms", "step_ms") for of in (us, them)] if args.times else []
@@ -96,7 +96,7 @@ def models(args):
 def steps(args):
     """Print the table of training steps; return whether all processes are as small as they must be."""
     times = ["start, ms", "step, ms", "PyTorch"] if args.times else []
-    harness.head("step", "limit:", "plan's total", "run", "beyond", "at rest", "PyTorch", "at rest", *times, "above:")
+    harness.head("step", "limit:", "plan's total", "estimate", "run", "beyond", "at rest", "PyTorch", "at rest", *times, "above:")
     seen = Worst()
     for network, batch in TRAINED.items():
         if network not in (args.names or TRAINED):
@@ -108,7 +108,7 @@ def steps(args):
                 source = pathlib.Path(folder, f"{network}.onnx")
                 run([args.binary, "model", network, source])
                 flags = ["--train", "--optimizer=momentum", f"--dim=batch={batch}", *([f"--limit={limit}"] if limit else [])]
-                us = ours(args.binary, planned_in(folder, args.binary, source, flags), STEPS)
+                us = ours(args.binary, *planned_in(folder, args.binary, source, flags), STEPS)
             above = seen.add(f"{name} {limit}".strip(), us, them, "PyTorch")
             times = [ms(us["start_ms"]), ms(us["step_ms"]), ms(them["step_ms"]) if them else ""] if args.times else []
             harness.row(name, limit, *memory(us, them), *times, above)
@@ -161,6 +161,8 @@ class Worst:
         words = []
         if beyond > PROMISE_MIB:
             words.append("the promise")
+        if us["peak"] > us["estimate"]:
+            words.append("the estimate")
         if them and us["peak"] > them["peak"]:
             words.append(whose)
             self.above.append(name)
@@ -207,10 +209,11 @@ def inspect(binary, model, *dims):
 
 
 def planned_in(folder, binary, source, flags):
-    """Plan a model and return the path of the planned one. Its weights lie in the source's folder, or beside it by a hard link."""
+    """Plan a model and return the path of the planned one, whose weights are hard links, and what its plan says about a process."""
     planned = pathlib.Path(folder, "planned.onnx")
-    run([binary, "optimize", source, planned, "--external-data=link", "--json", *flags])
-    return planned
+    said = json.loads(run([binary, "optimize", source, planned, "--external-data=link", "--json", *flags]))
+    pools = json.loads(planned.with_suffix(".plan.json").read_text(encoding="utf-8"))["pools"]
+    return planned, {"total": sum(pool["bytes"] for pool in pools), "estimate": said["process_estimate_bytes"]}
 
 
 def run(command):
@@ -221,13 +224,12 @@ def run(command):
     return done.stdout
 
 
-def ours(binary, planned, steps):
-    """Run a planned model some times and return the figures of its process.
+def ours(binary, planned, said, steps):
+    """Run a planned model some times and return what its plan says, and the figures of its process.
 
     Its standard output is a pipe that is full of blanks, so that its first write, of the
     result, waits for a reader. That is after the steps, and before the session is closed.
     """
-    pools = json.loads(planned.with_suffix("").with_suffix(".plan.json").read_text(encoding="utf-8"))["pools"]
     reader, writer = os.pipe()
     fcntl.fcntl(writer, SET_PIPE_SIZE, 1)  # it has at least a page
     os.set_blocking(writer, False)
@@ -248,8 +250,7 @@ def ours(binary, planned, steps):
             time.sleep(REST)
             figures = status(process.pid)
             done = json.loads(text.read())
-    figures["total"] = sum(pool["bytes"] for pool in pools)
-    return figures | {"start_ms": done["times_ms"]["prepare"], "step_ms": done["times_ms"]["step"]}
+    return said | figures | {"start_ms": done["times_ms"]["prepare"], "step_ms": done["times_ms"]["step"]}
 
 
 def waits(pid):
@@ -296,7 +297,7 @@ def child(command, rest, variables):
 
 def memory(us, them):
     """Return the cells of the memory of both processes."""
-    cells = [us["total"], us["peak"], us["peak"] - us["total"], us["rest"]]
+    cells = [us["total"], us["estimate"], us["peak"], us["peak"] - us["total"], us["rest"]]
     return [*map(mib, cells), *(mib(them[key]) if them else "" for key in ("peak", "rest"))]
 
 

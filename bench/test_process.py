@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import pathlib
 import sys
@@ -28,9 +27,7 @@ held = b"2" * (256 << 20)
             binary = pathlib.Path(folder, "binary")
             binary.write_text(script, encoding="utf-8")
             binary.chmod(0o755)
-            plan = {"pools": [{"name": "arena", "bytes": 5}, {"name": "resident", "bytes": 7}]}
-            pathlib.Path(folder, "planned.plan.json").write_text(json.dumps(plan), encoding="utf-8")
-            return process.ours(binary, pathlib.Path(folder, "planned.onnx"), 1)
+            return process.ours(binary, pathlib.Path(folder, "planned.onnx"), {"total": 12}, 1)
 
     def test_read_while_it_waits_for_its_reader(self):
         found = self.ours(self.script)
@@ -45,8 +42,8 @@ held = b"2" * (256 << 20)
 
 class Marked(unittest.TestCase):
     def test_words_and_status(self):
-        def sizes(total, peak):
-            return {"total": total * harness.MIB, "peak": peak * harness.MIB}
+        def sizes(total, peak, estimate=1000):
+            return {"total": total * harness.MIB, "peak": peak * harness.MIB, "estimate": estimate * harness.MIB}
 
         for us, theirs, words in (
             (sizes(10, 10 + process.PROMISE_MIB), 100, ""),
@@ -54,6 +51,7 @@ class Marked(unittest.TestCase):
             (sizes(90, 101), 100, "theirs"),
             (sizes(10, 101), 100, "the promise, theirs"),
             (sizes(10, 101), None, "the promise"),
+            (sizes(90, 99, estimate=98), 100, "the estimate"),
         ):
             seen = process.Worst()
             self.assertEqual(seen.add("x", us, theirs and {"peak": theirs * harness.MIB}, "theirs"), words)
