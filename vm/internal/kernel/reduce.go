@@ -13,21 +13,22 @@ import (
 
 // reductions lists the operators that reduce axes to length 1.
 var reductions = family{"", []Kernel{
-	{Name: "ReduceSum", Make: reduce(reduction{plainSum: true, term: same, end: whole})},
-	{Name: "ReduceMean", Make: reduce(reduction{plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }})},
+	{Name: "ReduceSum", Make: reduce(reduction{copies: true, plainSum: true, term: same, end: whole})},
+	{Name: "ReduceMean", Make: reduce(reduction{copies: true, plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }})},
 	{Name: "ReduceSumSquare", Make: reduce(reduction{squares: true, term: squared, end: whole})},
 	{Name: "ReduceL1", Make: reduce(reduction{absolutes: true, term: math.Abs, end: whole})},
 	{Name: "ReduceL2", Make: reduce(reduction{squares: true, term: squared, end: func(sum, _ float64) float64 { return math.Sqrt(sum) }})},
 	{Name: "ReduceLogSum", Make: reduce(reduction{term: same, end: func(sum, _ float64) float64 { return math.Log(sum) }})},
 	{Name: "ReduceLogSumExp", Make: reduce(reduction{logSumExp: true, term: same, end: whole})},
-	{Name: "ReduceProd", Make: reduce(reduction{start: 1, product: true, term: same, end: whole})},
-	{Name: "ReduceMax", Make: reduce(reduction{start: math.Inf(-1), join: greater[float64], extreme: &maximum, term: same, end: whole})},
-	{Name: "ReduceMin", Make: reduce(reduction{start: math.Inf(1), join: lesser[float64], extreme: &minimum, term: same, end: whole})},
+	{Name: "ReduceProd", Make: reduce(reduction{copies: true, start: 1, product: true, term: same, end: whole})},
+	{Name: "ReduceMax", Make: reduce(reduction{copies: true, start: math.Inf(-1), join: greater[float64], extreme: &maximum, term: same, end: whole})},
+	{Name: "ReduceMin", Make: reduce(reduction{copies: true, start: math.Inf(1), join: lesser[float64], extreme: &minimum, term: same, end: whole})},
 }}
 
 // reduction combines terms: it begins with start, joins the terms (by addition if join
 // is nil), and applies end.
 type reduction struct {
+	copies    bool // of one term it is the term: the result may be a view, and keeps the bits
 	start     float64
 	join      func(a, b float64) float64
 	term      func(float64) float64
@@ -127,6 +128,9 @@ func reduce(r reduction) func(*Invocation) (Run, error) {
 		drop, err := ReducedAxes(c)
 		if err != nil {
 			return nil, err
+		}
+		if r.copies && c.In[0].Len() == c.Out[0].Len() && c.In[0].Len() > 0 {
+			return makeCopy(c) // not 0 + -0
 		}
 		switch c.In[0].Type {
 		case graph.Float32:
