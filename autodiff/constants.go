@@ -58,11 +58,14 @@ func (s *trainer) authored(name string) bool {
 	return s.ofPyTorch() && !exportersOwn.MatchString(name) && !operators.MatchString(name) && !strings.HasPrefix(name, computedName)
 }
 
-// operatorsName reports whether PyTorch's exporter took a name from an operator whose result
-// it computed, such as a mask (where) that hides nothing.
-func (s *trainer) operatorsName(name string) bool {
-	return s.ofPyTorch() && operators.MatchString(name)
-}
+// fills matches names that PyTorch's exporter takes from operators that make elements of
+// nothing, or of masks: what they make equal is no parameter. Others, such as unsqueeze,
+// return the elements that they are given.
+var fills = regexp.MustCompile(`^_?(where|zeros(_like)?|ones(_like)?|full(_like)?|new_\w+|masked_fill|scalar_tensor|tril|triu)(_default)?(_\d+)?$`)
+
+// namedAfterFill reports whether PyTorch's exporter took a name from such an operator: that of a mask
+// that hides nothing, or of a first state of zeros.
+func (s *trainer) namedAfterFill(name string) bool { return s.ofPyTorch() && fills.MatchString(name) }
 
 func (s *trainer) ofPyTorch() bool { return strings.HasPrefix(s.source.Producer, "pytorch") }
 
@@ -136,7 +139,7 @@ func (s *trainer) constantOperand(root ID, scales bool) reason {
 		return reason{kindTable, "its elements are not in the file, and its name is typical of a mask or a table"}
 	case !there:
 		return reason{}
-	case (own || s.operatorsName(t.Name)) && c.uniform() && !scales:
+	case (own || s.namedAfterFill(t.Name)) && c.uniform() && !scales:
 		return reason{kindConstant, "an exporter named it, and its elements are equal"}
 	}
 	if text := c.mask(); text != "" {

@@ -248,8 +248,9 @@ func TestNamesInPyTorch(t *testing.T) {
 	}
 }
 
-// TestUniformResults: in a file of PyTorch, what has the name of an operator and equal elements
-// is what the exporter computed, such as a mask that hides nothing, and no bias of zeros.
+// TestUniformResults: in a file of PyTorch, what has equal elements and the name of an operator
+// that fills is no bias of zeros: a mask that hides nothing, say. A parameter may have that of
+// one which returns what it is given.
 func TestUniformResults(t *testing.T) {
 	for _, c := range []struct {
 		called, producer string
@@ -259,6 +260,7 @@ func TestUniformResults(t *testing.T) {
 		{"zeros_1", "pytorch", true, false},
 		{"where", "pytorch", false, true},
 		{"bias", "pytorch", true, true},
+		{"unsqueeze_15", "pytorch", true, true},
 		{"where", "someone", true, true},
 	} {
 		b := newBuilder(c.called, 18)
