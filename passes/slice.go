@@ -169,7 +169,7 @@ func (s *State) newSlicer(ctx context.Context, of []*slicer, shrink int64) (*sli
 	if err := inOrder(ctx, b); err != nil {
 		return nil, err
 	}
-	if x.time = b.modelledTime(); len(of) > 0 {
+	if x.time = max(b.modelledTime(), 1); len(of) > 0 { // views alone take none, and slices of them some
 		x.time = of[0].time
 	}
 	x.search = slicing.NewSearch(x.program(), windowReach)

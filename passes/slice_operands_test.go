@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"math"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -37,6 +38,24 @@ func TestNoSliceWithoutOperand(t *testing.T) {
 	}
 	if tried < 20 {
 		t.Errorf("%d numbers of slices of regions: expected more", tried)
+	}
+}
+
+// TestSlicesOfFreeNodes: nodes that take no time by estimate, as a Dropout that copies nothing,
+// have slices whose extra time is a number.
+func TestSlicesOfFreeNodes(t *testing.T) {
+	b := graph.NewBuilder("free", 17)
+	b.Output(b.Node("Dropout", "y", b.Input("x", graph.TensorOf(graph.Float32, 3, 3, 4, 4, 4))))
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := Optimize(t.Context(), m, Options{Slices: SlicesAny, NoViews: true, Pools: []Pool{{"fast", 921, 0}, {"slow", 1382, 1e8}, {"last", 3456, 0}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cost := found.Plan.Summary.SliceCostPercent; found.Plan.Slices == nil || math.IsInf(cost, 0) || math.IsNaN(cost) {
+		t.Errorf("slices %+v take %v %% more time: expected a number", found.Plan.Slices, cost)
 	}
 }
 
