@@ -155,7 +155,7 @@ func (x *slicer) applyInPools(ctx context.Context, choices []*slicing.Choice) (*
 		}
 	}
 	m := &slicedModel{
-		choices: choices, weights: made.Weights, rows: made.Rows, from: x, peak: t.main.loads.Peak, bound: t.main.solved.Bound, extra: t.modelledTime()/x.time - 1,
+		choices: choices, weights: made.Weights, rows: made.Rows, from: x, peak: t.main.loads.Peak, bound: t.main.solved.Bound, extra: x.more(t),
 	}
 	traffic, err := t.slowTraffic(ctx)
 	return m, traffic, err

@@ -169,11 +169,20 @@ func (s *State) newSlicer(ctx context.Context, of []*slicer, shrink int64) (*sli
 	if err := inOrder(ctx, b); err != nil {
 		return nil, err
 	}
-	if x.time = max(b.modelledTime(), 1); len(of) > 0 { // views alone take none, and slices of them some
+	if x.time = b.modelledTime(); len(of) > 0 {
 		x.time = of[0].time
 	}
 	x.search = slicing.NewSearch(x.program(), windowReach)
 	return x, nil
+}
+
+// more returns the share of the time without slices that a sliced model takes more; 0 if nodes
+// take no time by estimate without them.
+func (x *slicer) more(t *State) float64 {
+	if x.time <= 0 {
+		return 0
+	}
+	return t.modelledTime()/x.time - 1
 }
 
 // program describes the base in its order.
@@ -278,7 +287,7 @@ func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedM
 	if err != nil {
 		return nil, err
 	}
-	m.extra = t.modelledTime()/x.time - 1
+	m.extra = x.more(t)
 	if x.s.opt.Compact {
 		if t, err = x.compact(ctx, m, t.main.loads.Peak); err != nil {
 			return nil, err
