@@ -95,9 +95,10 @@ func calls(m, source *graph.Model) bool {
 // if that is topological. order is that of plain, whose node i is node from[i] of s.
 // checkSource reports whether it could compare: the source must be available and have
 // the same nodes, apart from those that were computed from constants, which is not the
-// case for inlined functions and for a training step made from an inference model.
+// case for inlined functions, for a training step made from an inference model, and for
+// slices: what a region reads runs before its first slice, wherever it stands in the source.
 func (v *verifier) checkSource(s, plain *scope, from, order, again []graph.NodeID) bool {
-	if v.opt.Source == nil {
+	if v.opt.Source == nil || v.p.Slices != nil {
 		return false
 	}
 	// If several steps make a tensor, the last instance has its name in the

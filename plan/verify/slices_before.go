@@ -74,6 +74,52 @@ func (v *verifier) beforeSlices() *before {
 	return b
 }
 
+// product replaces a product of two matrices by a transposed constant by one that reads the
+// constant as it lies, as the plan has it: its slices are compared with that one. y =
+// MatMul(x, t) or Gemm(x, t, …) with t = Transpose(w) is y = Gemm(x, w, …) with the other
+// transB; from the left, y = Gemm(w, x, …) with the other transA. The source alone says that
+// both have the same elements. Products of more axes have nodes that the source does not
+// have.
+func (b *before) product(f plan.FoldedProduct) {
+	y, known := b.names[f.Tensor]
+	t, transposed := b.names[f.Transposed]
+	if !known || !transposed || b.g.Tensors[y].Maker < 0 || b.g.Tensors[t].Maker < 0 {
+		return
+	}
+	id := b.g.Tensors[y].Maker
+	n, transpose := b.g.Nodes[id], b.g.Nodes[b.g.Tensors[t].Maker]
+	perm := transpose.Attr("perm")
+	if n.Domain != "" || n.Op != "MatMul" && n.Op != "Gemm" || len(n.Inputs) < 2 ||
+		transpose.Domain != "" || transpose.Op != "Transpose" || perm != nil && !slices.Equal(perm.Ints, []int64{1, 0}) {
+		return
+	}
+	operand, flip := 1, "transB"
+	if n.Inputs[1] != t {
+		operand, flip = 0, "transA"
+	}
+	x := n.Inputs[1-operand]
+	if n.Inputs[operand] != t || x < 0 || len(b.g.Tensors[t].Type.Shape) != 2 || len(b.g.Tensors[x].Type.Shape) != 2 {
+		return
+	}
+	m, was := *n, int64(0)
+	m.Op, m.Inputs, m.Attrs = "Gemm", slices.Clone(n.Inputs), nil
+	m.Inputs[operand] = transpose.Inputs[0]
+	for _, a := range n.Attrs {
+		if a.Name == flip {
+			was = a.Int
+		} else {
+			m.Attrs = append(m.Attrs, a)
+		}
+	}
+	now := int64(1)
+	if was != 0 {
+		now = 0
+	}
+	m.Attrs = append(m.Attrs, &graph.Attr{Name: flip, Type: graph.AttrInt, Int: now})
+	b.g.Nodes[id] = &m
+	b.g.Link()
+}
+
 // fold makes initializers of the folded constants, with the elements that the planned
 // file has: that these are right is checked elsewhere.
 func (b *before) fold(f *plan.Folded, planned map[string]*graph.Tensor) {
@@ -84,6 +130,11 @@ func (b *before) fold(f *plan.Folded, planned map[string]*graph.Tensor) {
 		}
 		b.g.Nodes[id].Outputs[b.g.Tensors[t].Out] = graph.None
 		return true
+	}
+	for _, p := range f.Products {
+		if p.Subgraph == nil {
+			b.product(p)
+		}
 	}
 	for _, entry := range f.Tensors {
 		if entry.Subgraph != nil {
