@@ -197,6 +197,10 @@ func (c *sliced) readInitializers() {
 		case t == nil || t.Data == nil || t.Overridable || listed[t]:
 			v.fault(CodeSlices, "slices: constant %q: expected an initializer that is listed once", graph.Short(name))
 			continue
+		case source == nil && c.b.lacks: // a shape of a product that reads a constant as it lies
+			c.unchecked, listed[t] = true, true
+			c.holds[ids[t]] = contents{kind: hasFault}
+			continue
 		case source == nil || source.Maker < 0:
 			v.fault(CodeSlices, "slices: constant %q: expected a node of the source that makes it", graph.Short(name))
 		default:
