@@ -447,12 +447,20 @@ func (r *ranger) open() error {
 		c := *m
 		c.Graph = g.Clone()
 		if _, err := ops.Infer(&c, ops.Options{Dims: r.box.At(p)}); err == nil {
-			_, err = r.at(r.source, p)
-			return graph.Errorf("training with ranges of dimensions: no step can be made for %s: %w", graph.AtLengths(r.box.At(p)), err)
+			return r.refusal(p)
 		}
 	}
 	_, err := ops.Infer(m, ops.Options{Dims: r.box.At(r.box.Corner())})
+	if err != nil && len(r.refused) > 0 { // of the points that are left, a dimension has one length: the step has it fixed
+		return r.refusal(r.refused[0])
+	}
 	return err
+}
+
+// refusal is why no step can be made for a point.
+func (r *ranger) refusal(p int) error {
+	_, err := r.at(r.source, p)
+	return graph.Errorf("training with ranges of dimensions: no step can be made for %s: %w", graph.AtLengths(r.box.At(p)), err)
 }
 
 // shapeOf returns a constant for the new shape of a Reshape if one length of it is open:

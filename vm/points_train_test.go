@@ -3,6 +3,7 @@ package vm_test
 import (
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -169,15 +170,30 @@ func trainAlone(t testing.TB, m *graph.Model, opt autodiff.Options, dims map[str
 	return all
 }
 
-// TestTrainRangeRefuses: where the steps differ in more than constants, the error says so.
+// TestTrainRangeRefuses: where the steps differ in more than constants, or a length has none,
+// the error says so, also if one length alone is left.
 func TestTrainRangeRefuses(t *testing.T) {
+	n := newNet() // the classes are the batch, and one class is none
+	n.input("x", graph.Unknown, 6)
+	n.g.Tensors[n.tensor("x")].Declared.Symbols[0] = "batch"
+	n.weight("w", 6, 5)
+	n.node("MatMul", "h", "x", "w")
+	n.node("Transpose", "y", "h")
+	n.output("y", 5, graph.Unknown)
+	path := filepath.Join(t.TempDir(), "classes.onnx")
+	n.write(t, path)
+	resnet, classes := network(t, "tiny_resnet8", nil), open(t, path).Model
+	none := []string{"training with ranges of dimensions", "no step can be made for batch=1", "over one class"}
 	for _, c := range []struct {
+		m      *graph.Model
 		ranges map[string]string
 		want   []string
 	}{
-		{map[string]string{"batch": "1..4"}, []string{"training with ranges of dimensions", "is another graph than that", "often those from 2 on"}},
+		{resnet, map[string]string{"batch": "1..4"}, []string{"training with ranges of dimensions", "is another graph than that", "often those from 2 on"}},
+		{classes, map[string]string{"batch": "1..4"}, none},
+		{classes, map[string]string{"batch": "1,4"}, none},
 	} {
-		_, err := passes.Optimize(t.Context(), network(t, "tiny_resnet8", nil), passes.Options{Ranges: c.ranges, Train: &autodiff.Options{FusedGradients: autodiff.FuseOff}})
+		_, err := passes.Optimize(t.Context(), c.m, passes.Options{Ranges: c.ranges, Train: &autodiff.Options{FusedGradients: autodiff.FuseOff}})
 		if err == nil || slices.ContainsFunc(c.want, func(w string) bool { return !strings.Contains(err.Error(), w) }) {
 			t.Errorf("%v: got %v, want %q", c.ranges, err, c.want)
 		}
