@@ -181,7 +181,7 @@ func (c *constants) locked(d *graph.Data, within bound) (*kernel.Tensor, error) 
 	switch {
 	case c.guard != nil:
 		b, err = c.guard.fixed("constant "+nameOf(d.Name), b)
-	case within.device == nil && len(b) <= smallBytes && len(b) > 0 && c.inMapped(unsafe.Pointer(unsafe.SliceData(b))):
+	case within.device == nil && len(b) <= smallBytes && len(b) > 0 && mapped.Holds(unsafe.Pointer(unsafe.SliceData(b))):
 		b, err = c.copied(b, within)
 	}
 	if err != nil {
@@ -222,22 +222,6 @@ func (c *constants) copied(b []byte, within bound) ([]byte, error) {
 	is := unsafe.Slice((*byte)(to.base), len(b))
 	copy(is, b)
 	return is, nil
-}
-
-// inMapped reports whether an address lies in a mapped file.
-func (c *constants) inMapped(at unsafe.Pointer) bool {
-	in := func(b []byte) bool {
-		return len(b) > 0 && uintptr(at)-uintptr(unsafe.Pointer(unsafe.SliceData(b))) < uintptr(len(b))
-	}
-	if src := c.m.Source; src != nil && src.Check != nil && in(src.Bytes) {
-		return true
-	}
-	for _, f := range c.files {
-		if in(f.Bytes) {
-			return true
-		}
-	}
-	return false
 }
 
 // empty is the address of tensors without elements.

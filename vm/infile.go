@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
@@ -134,7 +135,7 @@ func (s *Session) unpackedMore() int64 {
 	defer c.mu.Unlock()
 	more := c.inFile.bytes() - c.fileBytes()
 	for at, bytes := range from {
-		if c.inMapped(at) {
+		if mapped.Holds(at) {
 			more += bytes
 		}
 	}
@@ -174,7 +175,7 @@ func (c *constants) countInFile(read func(found func(t *kernel.Tensor, bytes int
 	f := &c.inFile
 	read(func(t *kernel.Tensor, bytes int64) {
 		switch {
-		case bytes == 0 || !c.inMapped(t.At):
+		case bytes == 0 || !mapped.Holds(t.At):
 		case bytes < int64(t.Bytes()):
 			if f.rows == nil {
 				f.rows = map[unsafe.Pointer]int64{}

@@ -148,21 +148,37 @@ func (f *File) Drop() {
 func Release(at unsafe.Pointer, bytes int) {
 	files.Lock()
 	defer files.Unlock()
-	for base, f := range files.at {
-		from := uintptr(at) - base
-		if from >= uintptr(len(f.m)) {
-			continue
-		}
-		page := uintptr(os.Getpagesize())
-		end := min(from+uintptr(bytes), uintptr(len(f.m)))
-		if end < uintptr(len(f.m)) { // the last page of the file is whole
-			end = end / page * page
-		}
-		if from = (from + page - 1) / page * page; from < end {
-			release(f.m[from:end])
-		}
+	f, from := find(uintptr(at))
+	if f == nil {
 		return
 	}
+	page := uintptr(os.Getpagesize())
+	end := min(from+uintptr(bytes), uintptr(len(f.m)))
+	if end < uintptr(len(f.m)) { // the last page of the file is whole
+		end = end / page * page
+	}
+	if from = (from + page - 1) / page * page; from < end {
+		release(f.m[from:end])
+	}
+}
+
+// find returns the mapped file in which an address lies, and the byte of the file there; nil
+// if it lies in none. The lock of files must be held.
+func find(at uintptr) (f *File, off uintptr) {
+	for base, f := range files.at {
+		if off := at - base; off < uintptr(len(f.m)) {
+			return f, off
+		}
+	}
+	return nil, 0
+}
+
+// Holds reports whether an address lies in a mapped file.
+func Holds(at unsafe.Pointer) bool {
+	files.Lock()
+	defer files.Unlock()
+	f, _ := find(uintptr(at))
+	return f != nil
 }
 
 // Place is a byte of a file: two mappings of the same file have it at two addresses.
@@ -176,12 +192,11 @@ type Place struct {
 func PlaceOf(at unsafe.Pointer) (p Place, ok bool) {
 	files.Lock()
 	defer files.Unlock()
-	for base, f := range files.at {
-		if off := uintptr(at) - base; off < uintptr(len(f.m)) {
-			return Place{f.was, int64(off)}, f.was.id != [2]uint64{}
-		}
+	f, off := find(uintptr(at))
+	if f == nil {
+		return Place{}, false
 	}
-	return Place{}, false
+	return Place{f.was, int64(off)}, f.was.id != [2]uint64{}
 }
 
 // Watch turns faults on this goroutine into panics. It returns the previous
@@ -222,10 +237,8 @@ func ErrorOf(r any) error {
 	}
 	files.Lock()
 	defer files.Unlock()
-	for base, f := range files.at {
-		if off := e.Addr() - base; off < uintptr(len(f.m)) {
-			return f.fault(int64(off))
-		}
+	if f, off := find(e.Addr()); f != nil {
+		return f.fault(int64(off))
 	}
 	return nil
 }
