@@ -47,7 +47,7 @@ type emitter struct {
 	err error
 }
 
-// Metadata keys of nodes (docs/formats.md, Training graphs).
+// Metadata keys of nodes (docs/formats/training.md).
 const (
 	keyPhase = "onnxmem.phase"
 	keyOf    = "onnxmem.of"

@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Names that a training graph adds (docs/formats.md, Training graphs).
+// Names that a training graph adds (docs/formats/training.md).
 const (
 	lossName   = "loss"
 	labelsName = "labels"

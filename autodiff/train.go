@@ -113,7 +113,7 @@ const minOpset = 18
 
 // Train makes the graph of one training step from an inference model: forward,
 // loss, backward and update nodes in one graph of standard operators
-// (docs/formats.md, Training graphs). Calls of local functions are inlined. Train
+// (docs/formats/training.md). Calls of local functions are inlined. Train
 // changes m only by setting inferred types. Errors in the model are of type
 // *graph.Error, errors in opt of type *OptionError.
 func Train(m *graph.Model, opt Options) (step *Step, err error) {
@@ -385,8 +385,7 @@ func (s *trainer) gradientNames() []string {
 	return list
 }
 
-// describe writes the metadata of a training graph (docs/formats.md, Training
-// graphs).
+// describe writes the metadata of a training graph (docs/formats/training.md).
 func (s *trainer) describe(updates, gradients []string) error {
 	loss := s.opt.Loss
 	if loss == "" {

@@ -94,14 +94,9 @@ func imports(t *testing.T) map[string][]string {
 // TestFilesAreThere: the files and folders of the repository that pages name exist, and
 // so do the targets of their links.
 func TestFilesAreThere(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	more, _ := filepath.Glob("results/*.md")
 	top, _ := filepath.Glob("../*.md")
 	folders := folders(t)
-	for _, page := range slices.Concat(pages, more, top) {
+	for _, page := range slices.Concat(pages(t), top) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -121,6 +116,20 @@ func TestFilesAreThere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// pages returns the pages below docs.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	for _, pattern := range []string{"*.md", "formats/*.md", "results/*.md"} {
+		some, err := filepath.Glob(pattern)
+		if err != nil || len(some) == 0 {
+			t.Fatalf("%s: %d pages (%v)", pattern, len(some), err)
+		}
+		list = append(list, some...)
+	}
+	return list
 }
 
 // folders returns the folders at the top of the repository that hold sources.
@@ -170,9 +179,7 @@ func TestNamedTestsExist(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	pages, _ := filepath.Glob("*.md")
-	more, _ := filepath.Glob("results/*.md")
-	for _, page := range append(pages, more...) {
+	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -283,11 +290,9 @@ func TestMakeTargetsExist(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^([a-z]+):`).FindAllStringSubmatch(string(text), -1) {
 		targets[m[1]] = true
 	}
-	pages, _ := filepath.Glob("results/*.md")
-	more, _ := filepath.Glob("*.md")
 	named := regexp.MustCompile("`make (?:-s )?([a-z]+)")
 	found := 0
-	for _, page := range append(append(pages, more...), "../README.md") {
+	for _, page := range append(pages(t), "../README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -300,5 +305,26 @@ func TestMakeTargetsExist(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no page names a target of make")
+	}
+}
+
+// TestIndexOfFormats: docs/formats.md is an index. It has at most 4,000 words, and links to
+// each page of docs/formats.
+func TestIndexOfFormats(t *testing.T) {
+	text, err := os.ReadFile("formats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(strings.Fields(string(text))); n > 4000 {
+		t.Errorf("docs/formats.md has %d words, expected at most 4000", n)
+	}
+	list, err := filepath.Glob("formats/*.md")
+	if err != nil || len(list) == 0 {
+		t.Fatalf("%d pages (%v)", len(list), err)
+	}
+	for _, page := range list {
+		if !strings.Contains(string(text), "]("+filepath.ToSlash(page)) {
+			t.Errorf("docs/formats.md does not link to %s", page)
+		}
 	}
 }

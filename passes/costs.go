@@ -12,7 +12,7 @@ import (
 )
 
 // Device is the model of a device, from which the costs of nodes are estimated. The
-// models differ in what small nodes cost; docs/formats.md has the formulas.
+// models differ in what small nodes cost; docs/formats/costs.md has the formulas.
 type Device struct {
 	FLOPS     float64 // floating-point operations per second
 	Bandwidth float64 // memory bandwidth in bytes per second

@@ -16,7 +16,7 @@ func TestCostsOfSlices(t *testing.T) {
 		device      string
 		least, most float64 // extra time of 7 slices of 28 rows
 	}{
-		{"cpu", 0.2, 0.4}, // measured: 7 * 0.754 / 4.23 ms, see docs/formats.md
+		{"cpu", 0.2, 0.4}, // measured: 7 * 0.754 / 4.23 ms, see docs/formats/costs.md
 		{"gpu", 0.1, 0.9},
 		{"roofline", 0.5, 0.7}, // 28 rows take as long as the weights
 	} {

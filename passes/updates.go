@@ -11,7 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// Metadata keys of a training graph (docs/formats.md, Training graphs).
+// Metadata keys of a training graph (docs/formats/training.md).
 const (
 	keyMode      = "onnxmem.mode"
 	keyUpdates   = "onnxmem.updates"

@@ -188,7 +188,7 @@ func (s *Summary) Extra() float64 {
 }
 
 // Slices describes the regions of the source that run in slices. The nodes of slices
-// say in their metadata (key onnxmem.slice) what they are; see docs/formats.md.
+// say in their metadata (key onnxmem.slice) what they are; see docs/formats/slices.md.
 type Slices struct {
 	Mode string `json:"mode"` // "exact", or "any" if a region may sum over the axis that is sliced
 	// Constants are integer tensors of the source whose elements follow from the
@@ -522,7 +522,7 @@ func (p *Plan) Write(w io.Writer) error {
 const maxJSON = 4 << 30
 
 // Read reads a plan. An object must not have a key twice, or with other letter
-// case than in docs/formats.md; every field that is not optional must be present;
+// case than in docs/formats/plan.md; every field that is not optional must be present;
 // unknown fields are skipped. Errors give the byte, what was expected and what
 // was found; the caller adds the name of the file.
 func Read(r io.Reader) (*Plan, error) {

@@ -94,7 +94,7 @@ func (s *Session) SaveModel(path string, source *graph.Model) error {
 }
 
 // keyCopies is the list of initializers that training separated from others
-// (docs/formats.md, Training graphs).
+// (docs/formats/training.md).
 const keyCopies = "onnxmem.copies"
 
 // separate gives g, a clone of the source's graph, the initializers that the training

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// document is what a run writes to results.json (docs/formats.md describes it). Sizes are
+// document is what a run writes to results.json (docs/formats/gpu-results.md describes it). Sizes are
 // in bytes, times in seconds, extra times in per cent.
 type document struct {
 	Format  string  `json:"format"` // "onnxmem/gpu"

@@ -1,6 +1,6 @@
 // Gpu checks and measures the plans on an NVIDIA GPU. It is the program `run` of the kit
 // that `make gpu-kit` builds, which needs nothing on a machine but the driver: no Go, no
-// Python, no network. It writes results.json (docs/formats.md describes it), results.md and
+// Python, no network. It writes results.json (docs/formats/gpu-results.md describes it), results.md and
 // logs. docs/gpu.md says how to use it.
 package main
 

@@ -20,7 +20,7 @@ import (
 
 // orderCmd orders the nodes of a bare problem.
 type orderCmd struct {
-	Problem string `arg:"" in:"the problem" help:"Sizes and precedence as JSON, gzipped or not (docs/formats.md); - is standard input."`
+	Problem string `arg:"" in:"the problem" help:"Sizes and precedence as JSON, gzipped or not (docs/formats/nodes.md); - is standard input."`
 
 	programFlags         `embed:""`
 	Out                  string       `out:"the order" placeholder:"FILE" help:"Write the order: the object that --json prints, without times; - is standard output."`

@@ -12,7 +12,7 @@ type programFlags struct {
 	MPS      string   `name:"mps" out:"the integer program as MPS" placeholder:"FILE" help:"Write the integer program in free MPS format."`
 	CPSAT    string   `name:"cp-sat" out:"the integer program for CP-SAT" placeholder:"FILE" help:"Write the integer program as CpModelProto of OR-tools, with the result as its hint."`
 	MiniZinc string   `name:"minizinc" out:"the MiniZinc model" placeholder:"FILE" help:"Write the problem as a MiniZinc model, which has nothing of the integer program."`
-	ILP      []string `name:"ilp" placeholder:"NAME,..." help:"Change the integer program by names that docs/formats.md lists (an unknown one lists them, too)."`
+	ILP      []string `name:"ilp" placeholder:"NAME,..." help:"Change the integer program by names that docs/formats/solvers.md lists (an unknown one lists them, too)."`
 }
 
 // programFile is one of the files, and what goes there.

@@ -207,7 +207,7 @@ func TestReplayIsValid(t *testing.T) {
 }
 
 // play does what an allocator does with a replay table, by its description in
-// docs/formats.md.
+// docs/formats/recordings.md.
 func play(table string, rounds int) error {
 	lines := strings.Split(strings.TrimSpace(table), "\n")
 	var alignment, arena, bound int64

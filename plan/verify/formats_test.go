@@ -11,14 +11,20 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// TestFormats checks the worked example of docs/formats.md: its plan is valid for its
-// model, and the model's metadata are those on the page.
-func TestFormats(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats.md"))
+// page returns a page of docs/formats.
+func page(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := string(b)
+	return string(b)
+}
+
+// TestFormats checks the worked example of docs/formats/example.md: its plan is valid for
+// its model, and the model's metadata are those on the page.
+func TestFormats(t *testing.T) {
+	page := page(t, "example.md")
 	block := func(begin string) string {
 		_, rest, found := strings.Cut(page, "\n"+begin+"\n")
 		text, _, ended := strings.Cut(rest, "\n```\n")
@@ -33,8 +39,7 @@ func TestFormats(t *testing.T) {
 	}
 
 	// First the source, in its own order; then the planned file.
-	_, example, _ := strings.Cut(page, "## A worked example")
-	_, example, _ = strings.Cut(example, "\n```\n")
+	_, example, _ := strings.Cut(page, "\n```\n")
 	example, _, _ = strings.Cut(example, "\n```\n")
 	m := text{main: example}.build(t)
 	if _, err := ops.Infer(m, ops.Options{}); err != nil {
@@ -76,12 +81,18 @@ func TestFormats(t *testing.T) {
 			t.Errorf("the page lacks %q", line)
 		}
 	}
+}
+
+// TestCodesAndClaims: docs/formats/verify.md has every code of a violation and every field
+// that may be claimed.
+func TestCodesAndClaims(t *testing.T) {
+	page := page(t, "verify.md")
 	for _, code := range verify.Codes {
 		if !strings.Contains(page, "`"+code+"`") {
 			t.Errorf("the page lacks code %q", code)
 		}
 	}
-	_, claims, _ := strings.Cut(page, "### What is claimed")
+	_, claims, _ := strings.Cut(page, "## What is claimed")
 	for _, name := range verify.Claims {
 		if !strings.Contains(claims, "`"+name+"`") {
 			t.Errorf("the page lacks %q, a possible claim", name)

@@ -10,7 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Metadata keys of a training graph (docs/formats.md, Training graphs).
+// Metadata keys of a training graph (docs/formats/training.md).
 const (
 	keyMode      = "onnxmem.mode"
 	keyUpdates   = "onnxmem.updates"

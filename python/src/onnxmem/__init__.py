@@ -12,7 +12,7 @@ arrays of numpy. Their keyword arguments are the flags of the command:
 ``keep_random_order=True`` is ``--keep-random-order``.
 
 Sizes and offsets are bytes. What the keys of plans and results mean is described
-in docs/formats.md of the project.
+in docs/formats.md and docs/formats/ of the project.
 """
 
 from ._calls import Model, Problem, compare, explain, optimize, order, pack, verify

@@ -23,7 +23,7 @@ class _Message(Protocol):
 #: A model: a path, the bytes of an ONNX file, a message of the package onnx, or a
 #: planned model.
 Model = Union[str, "os.PathLike[str]", bytes, _Message, Planned]
-#: A bare problem: a path, or what stands in such a file (docs/formats.md).
+#: A bare problem: a path, or what stands in such a file (docs/formats/nodes.md).
 Problem = Union[str, "os.PathLike[str]", bytes, Mapping[str, Any]]
 
 
@@ -91,8 +91,8 @@ def explain(model: Model | Mapping[str, Any], **options: Flag) -> Result:
     """Explain why the peak is what it is, and what would lower it.
 
     model is a planned model, a model (planned for the explanation; dims and other flags
-    as of optimize), or a bare problem of nodes and tensors. docs/formats.md lists the
-    keys of the result.
+    as of optimize), or a bare problem of nodes and tensors. docs/formats/commands.md lists
+    the keys of the result.
     """
     plan = model.plan if isinstance(model, Planned) else None
     with _Written(plan) as file:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Plan(Record):
     """A plan: the order of a model's nodes, and the place of every tensor.
 
-    It is the content of ``out.plan.json``, with the keys of docs/formats.md:
+    It is the content of ``out.plan.json``, with the keys of docs/formats/plan.md:
     ``plan.summary.arena_bytes``, ``plan.buffers[0].offset``. A notebook shows it as a
     picture.
     """
