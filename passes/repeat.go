@@ -14,11 +14,12 @@ import (
 // repetition describes the main graph before recomputation, and where its nodes
 // run afterwards.
 type repetition struct {
-	before   *region      // in its order
-	costs    []int64      // of the nodes of before, by step
-	original []int        // of each node of the repeated graph, as listed: the node of before that it repeats, or itself
-	first    []int        // of each node of before, by step: its first index in the list
-	plain    *graph.Graph // a copy of before's graph
+	before   *region         // in its order
+	costs    []int64         // of the nodes of before, by step
+	original []int           // of each node of the repeated graph, as listed: the node of before that it repeats, or itself
+	first    []int           // of each node of before, by step: its first index in the list
+	plain    *graph.Graph    // a copy of before's graph
+	zeros    map[string]bool // the names of the tensors that repetitions read instead of statistics: see stubs
 
 	// Set once the nodes of the repeated graph are in their order:
 	firstStep []int // of each node of before, by step: the step of its first run
@@ -47,8 +48,8 @@ func (s *State) newRepetition() *repetition {
 // unless a search finds a smaller peak. Steps at or above the number of nodes
 // swap the tensors of swaps out and in, in the encoding of graph.Repeat.
 //
-// The search may put any run of a node first, but not one that leaves out an output which
-// another run makes: a plan calls the others repetitions of the first. It is asked again then.
+// The search may put any run of a node first, but not one that lacks what another run has: a plan
+// calls the others repetitions of the first. It is asked again then.
 func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID) error {
 	if err := s.repeatInTurn(ctx, rep, steps, swaps); err != nil || !rep.outOfTurn(s.main) {
 		return err
@@ -59,38 +60,43 @@ func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps 
 	return err
 }
 
-// outOfTurn reports whether some run of a node makes an output that the first one in the order
-// of r leaves out.
+// outOfTurn reports whether the first run of some node in the order of r lacks what the one that
+// is listed first has.
 func (rep *repetition) outOfTurn(r *region) bool {
-	first := rep.firstRuns(r)
+	at, first := rep.steps(r), rep.firstRuns(r)
 	for n, of := range rep.original {
-		f := r.g.Nodes[first[of]]
-		for k, t := range r.g.Nodes[r.stepOf[n]].Outputs {
-			if t >= 0 && (k >= len(f.Outputs) || f.Outputs[k] < 0) {
-				return true
-			}
+		if at[n] == first[of] && rep.lacks(r, n) {
+			return true
 		}
 	}
 	return false
 }
 
-// turns pairs the first run that is listed of each node with those listed later that leave out
-// an output of it.
+// turns pairs the first run that is listed of each node with those that lack something of it.
 func (rep *repetition) turns(r *region) (pairs [][2]int32) {
-	outputs := func(n int) (made int) {
-		for _, t := range r.g.Nodes[r.stepOf[n]].Outputs {
-			if t >= 0 {
-				made++
-			}
-		}
-		return made
-	}
 	for n, of := range rep.original {
-		if outputs(n) < outputs(of) {
+		if rep.lacks(r, n) {
 			pairs = append(pairs, [2]int32{int32(of), int32(n)})
 		}
 	}
 	return pairs
+}
+
+// lacks reports whether the n-th listed node of r repeats another one without an output of it, or
+// reads zeros in place of a statistic. The run that is listed first lacks neither.
+func (rep *repetition) lacks(r *region, n int) bool {
+	made := func(n int) (count int) {
+		for _, t := range r.g.Nodes[r.stepOf[n]].Outputs {
+			if t >= 0 {
+				count++
+			}
+		}
+		return count
+	}
+	zeros := slices.ContainsFunc(r.g.Nodes[r.stepOf[n]].Inputs, func(t graph.TensorID) bool {
+		return t >= 0 && rep.zeros[r.g.Tensors[t].Name]
+	})
+	return zeros || made(n) < made(rep.original[n])
 }
 
 // repeatInTurn is repeat, in which the first node of each of s.turns stays before the second.
@@ -102,6 +108,10 @@ func (s *State) repeatInTurn(ctx context.Context, rep *repetition, steps []int, 
 	}
 	statistics := rep.before.statistics()
 	unused := stubs(g, list, statistics)
+	rep.zeros = map[string]bool{}
+	for _, t := range unused {
+		rep.zeros[g.Tensors[t].Name] = true
+	}
 	made, err := g.Repeat(list, graph.RepeatOptions{
 		Views: !s.opt.NoViews, Optional: ops.Optional, Swaps: swaps,
 		Instead: func(n graph.NodeID, in int) (graph.TensorID, bool) {
