@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/onnxmem/onnxmem/passes"
 )
@@ -118,18 +119,72 @@ func TestFilesAreThere(t *testing.T) {
 	}
 }
 
-// pages returns the pages below docs.
+// pages returns the paths of all pages, those in folders, too.
 func pages(t *testing.T) []string {
 	t.Helper()
-	var list []string
-	for _, pattern := range []string{"*.md", "formats/*.md", "results/*.md"} {
-		some, err := filepath.Glob(pattern)
-		if err != nil || len(some) == 0 {
-			t.Fatalf("%s: %d pages (%v)", pattern, len(some), err)
+	var found []string
+	if err := filepath.WalkDir(".", func(file string, _ fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(file) == ".md" {
+			found = append(found, filepath.ToSlash(file))
 		}
-		list = append(list, some...)
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
-	return list
+	return found
+}
+
+// TestHeadingsAreThere: each link to a part of a page names a heading of it.
+func TestHeadingsAreThere(t *testing.T) {
+	heading := regexp.MustCompile(`(?m)^#+ (.+)$`)
+	link := regexp.MustCompile(`\]\(([^)#:]*)#([^)]+)\)`)
+	anchors := map[string]map[string]bool{}
+	top, _ := filepath.Glob("../*.md")
+	links := 0
+	for _, page := range slices.Concat(pages(t), top) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			to := page
+			if m[1] != "" {
+				to = path.Join(path.Dir(page), m[1])
+			}
+			if path.Ext(to) != ".md" {
+				continue
+			}
+			if anchors[to] == nil {
+				anchors[to] = map[string]bool{}
+				target, err := os.ReadFile(to)
+				if err != nil {
+					t.Errorf("%s: %v", page, err)
+				}
+				for _, h := range heading.FindAllStringSubmatch(string(target), -1) {
+					anchors[to][anchor(h[1])] = true
+				}
+			}
+			if links++; !anchors[to][m[2]] {
+				t.Errorf("%s links to %s#%s: no such heading", page, to, m[2])
+			}
+		}
+	}
+	if links < 50 {
+		t.Errorf("%d links to headings", links)
+	}
+}
+
+// anchor is the name by which links know a heading.
+func anchor(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, heading)
 }
 
 // folders returns the folders at the top of the repository that hold sources.

@@ -132,6 +132,11 @@ func TestCommandsAreKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	more, err := filepath.Glob(filepath.Join("..", "..", "docs", "*", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, more...)
 	pages = append(pages, filepath.Join("..", "..", "README.md"), filepath.Join("..", "..", "CHANGELOG.md"))
 	named := regexp.MustCompile("(?m)`onnxmem ([a-z]+)([^`\n]*)`|^ {4}(?:\\$ )?onnxmem ([a-z]+)(.*)$")
 	flag := regexp.MustCompile(`--([a-z][a-z-]*)`)
@@ -160,24 +165,17 @@ func TestCommandsAreKnown(t *testing.T) {
 	}
 }
 
-// readme returns the text of the README.
-func readme(t *testing.T) string {
-	t.Helper()
+// TestReadmeScreen: the README's first commands print the lines below them; a line with
+// … matches any lines.
+func TestReadmeScreen(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(page)
-}
-
-// TestReadmeScreen: the README's first commands print the lines below them; a line with
-// … matches any lines.
-func TestReadmeScreen(t *testing.T) {
-	page := readme(t)
 	t.Chdir(t.TempDir())
 	var shown []string // the rest of the output
 	commands := 0
-	for _, line := range strings.Split(page, "\n") {
+	for _, line := range strings.Split(string(page), "\n") {
 		line, ok := strings.CutPrefix(line, "    ")
 		command, prompt := strings.CutPrefix(line, "$ onnxmem ")
 		switch {
@@ -203,10 +201,13 @@ func TestReadmeScreen(t *testing.T) {
 	}
 }
 
-// TestReadmeWorkflow: the command of the README's workflow works.
-func TestReadmeWorkflow(t *testing.T) {
-	page := readme(t)
-	_, workflow, found := strings.Cut(page, "```yaml\n")
+// TestWorkflow: the command of the workflow in docs/recipes.md works.
+func TestWorkflow(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "recipes.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, workflow, found := strings.Cut(string(page), "```yaml\n")
 	workflow, _, _ = strings.Cut(workflow, "```")
 	var command string
 	for _, line := range strings.Split(workflow, "\n") {
