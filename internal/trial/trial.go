@@ -23,6 +23,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/dimrange"
 	"github.com/onnxmem/onnxmem/internal/randmodel"
 	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify"
@@ -142,7 +143,11 @@ func (t *Trial) Try(ctx context.Context) (r *Result) {
 	opt.NoVerify = true // else a faulty plan is replaced by one of fewer features
 	made, err := passes.Optimize(ctx, source, opt)
 	if err != nil {
-		return set(refusal(err), err)
+		kind := refusal(err)
+		if kind == Refused && t.nowhere(ctx, opt) {
+			kind = NoPlan
+		}
+		return set(kind, err)
 	}
 	r.Trained = f.Train
 	planned, err := onnx.Encode(made.Model)
@@ -202,6 +207,35 @@ func (t *Trial) Try(ctx context.Context) (r *Result) {
 	}
 	r.Kind = Ran
 	return r
+}
+
+// nowhere reports whether the ranges of opt hold no length at which the network has shapes: it
+// was drawn for one, and others may fit no broadcast.
+func (t *Trial) nowhere(ctx context.Context, opt passes.Options) bool {
+	lengths := map[string]dimrange.Lengths{}
+	for name, text := range opt.Ranges {
+		l, err := dimrange.Parse(text)
+		if err != nil {
+			return false
+		}
+		lengths[name] = l
+	}
+	box, err := dimrange.NewBox(lengths, 1<<10)
+	if err != nil || len(lengths) == 0 {
+		return false
+	}
+	for i := range box.Points {
+		m, err := onnx.Parse(t.Name+".onnx", t.Model)
+		if err != nil {
+			return false
+		}
+		dims := box.At(i)
+		maps.Copy(dims, opt.Dims)
+		if _, err := ops.Infer(m, ops.Options{Dims: dims}); err == nil || ctx.Err() != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // points are the lengths at which a plan runs: nil for one without ranges, else the least
