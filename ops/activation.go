@@ -9,26 +9,26 @@ import (
 // activations are the activation functions of neural networks. Those that occur
 // in shape arithmetic are folded.
 var activations = family{"", []Op{
-	{Name: "Relu", Infer: unary, Cut: cutUnary, Fold: foldUnary(reluInt, reluReal), Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "LeakyRelu", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "ThresholdedRelu", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Elu", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Celu", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Selu", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Gelu", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement, Check: checkGelu},
-	{Name: "Mish", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Swish", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Sigmoid", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "HardSigmoid", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "HardSwish", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Tanh", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Softplus", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Softsign", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Shrink", Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "PRelu", Infer: inferPRelu, Cut: cutBroadcast, Inplace: overFirstOrEqual, FLOPs: onePerElement, Weights: []int{1}, Kinds: []string{"activation"}, Biases: []int{1}},
-	{Name: "SwiGLU", Infer: inferSwiGLU, Inplace: overFirstOrEqual, FLOPs: onePerElement},
-	{Name: "Clip", Infer: inferClip, Cut: cutUnary, Fold: foldClip, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Dropout", Infer: inferDropout, Cut: cutDropout, Fold: foldDropout, Views: viewOfDropout, Inplace: overFirst, FLOPs: onePerElement, Optional: afterFirst, Seeded: true},
+	{Name: "Relu", Class: Elementwise, Infer: unary, Cut: cutUnary, Fold: foldUnary(reluInt, reluReal), Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "LeakyRelu", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "ThresholdedRelu", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Elu", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Celu", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Selu", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Gelu", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement, Check: checkGelu},
+	{Name: "Mish", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Swish", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Sigmoid", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "HardSigmoid", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "HardSwish", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Tanh", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Softplus", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Softsign", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Shrink", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "PRelu", Class: Elementwise, Infer: inferPRelu, Cut: cutBroadcast, Inplace: overFirstOrEqual, FLOPs: onePerElement, Weights: []int{1}, Kinds: []string{"activation"}, Biases: []int{1}},
+	{Name: "SwiGLU", Class: Elementwise, Infer: inferSwiGLU, Inplace: overFirstOrEqual, FLOPs: onePerElement},
+	{Name: "Clip", Class: Elementwise, Infer: inferClip, Cut: cutUnary, Fold: foldClip, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Dropout", Class: Draw, Infer: inferDropout, Cut: cutDropout, Fold: foldDropout, Views: viewOfDropout, Inplace: overFirst, FLOPs: onePerElement, Optional: afterFirst, Seeded: true},
 }}
 
 func checkGelu(c *Call) error {
@@ -64,7 +64,7 @@ func inferPRelu(c *Call) error {
 		return nil
 	}
 	if c.before(7) {
-		if n := Product(slope.Shape); n.Exact() && n != 1 && len(x.Shape) > 1 && !SameDim(n, x.Shape[1]) {
+		if n := countOf(slope.Shape); n.Exact() && n != 1 && len(x.Shape) > 1 && !SameDim(n, x.Shape[1]) {
 			return c.BadInput(1, "one slope or %v, one for each channel of input 0 %s", x.Shape[1], graph.ShapeString(x.Shape))
 		}
 		return nil
@@ -132,7 +132,7 @@ func inferClip(c *Call) error {
 // needOneElement fails if input i is there and is known not to have one element.
 func (c *Call) needOneElement(i int, what string) error {
 	a := c.Arg(i)
-	if n := Product(a.Shape); a.Ranked && n.Exact() && n != 1 {
+	if n := countOf(a.Shape); a.Ranked && n.Exact() && n != 1 {
 		return c.BadInput(i, "one element, the %s", what)
 	}
 	return nil

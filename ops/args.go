@@ -136,13 +136,13 @@ func elements(t graph.Type) graph.Dim {
 	if !t.Ranked {
 		return graph.Unknown
 	}
-	return Product(t.Shape)
+	return countOf(t.Shape)
 }
 
 // opCount is the product of lengths as a number of operations, 0 when one of
 // them is not exact or it overflows.
 func opCount(lengths ...graph.Dim) int64 {
-	if n := Product(lengths); n.Exact() {
+	if n := countOf(lengths); n.Exact() {
 		return int64(n)
 	}
 	return 0

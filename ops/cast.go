@@ -9,10 +9,10 @@ import (
 
 // casts change the element type, or nothing.
 var casts = family{"", []Op{
-	{Name: "Identity", Infer: inferIdentity, Cut: cutUnary, Fold: foldSame, Views: viewOfFirst, Moves: true},
-	{Name: "Cast", Infer: inferCast, Cut: cutUnary, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth, Moves: true},
-	{Name: "CastLike", Infer: inferCastLike, Cut: cutUnary, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth},
-	{Name: "BitCast", Infer: inferBitCast, Views: viewOfFirst},
+	{Name: "Identity", Class: Elementwise, Infer: inferIdentity, Cut: cutUnary, Fold: foldSame, Views: viewOfFirst, Moves: true},
+	{Name: "Cast", Class: Elementwise, Infer: inferCast, Cut: cutUnary, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth, Moves: true},
+	{Name: "CastLike", Class: Elementwise, Infer: inferCastLike, Cut: cutUnary, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth},
+	{Name: "BitCast", Class: View, Infer: inferBitCast, Views: viewOfFirst},
 }}
 
 // inferIdentity: any kind of value (sequences from opset 14 on, optionals from 16).

@@ -7,26 +7,26 @@ import (
 // comparisons compare, combine truth values and bits, and choose between two
 // inputs.
 var comparisons = family{"", []Op{
-	{Name: "Equal", Infer: inferCompare, Cut: cutBroadcast, Fold: foldCompare(equalRanges[int64], equalRanges[float64]), Inplace: overAny},
-	{Name: "Less", Infer: inferCompare, Cut: cutBroadcast, Fold: foldCompare(lessRanges[int64], lessRanges[float64]), Inplace: overAny},
-	{Name: "LessOrEqual", Infer: inferCompare, Cut: cutBroadcast, Fold: foldCompare(notLarger[int64], notLarger[float64]), Inplace: overAny},
-	{Name: "Greater", Infer: inferCompare, Cut: cutBroadcast, Fold: foldCompare(swapped(lessRanges[int64]), swapped(lessRanges[float64])), Inplace: overAny},
-	{Name: "GreaterOrEqual", Infer: inferCompare, Cut: cutBroadcast, Fold: foldCompare(swapped(notLarger[int64]), swapped(notLarger[float64])), Inplace: overAny},
-	{Name: "IsNaN", Infer: unaryToBool, Cut: cutUnary, Inplace: overFirst},
-	{Name: "IsInf", Infer: unaryToBool, Cut: cutUnary, Inplace: overFirst},
+	{Name: "Equal", Class: Elementwise, Infer: inferCompare, Cut: cutBroadcast, Fold: foldCompare(equalRanges[int64], equalRanges[float64]), Inplace: overAny},
+	{Name: "Less", Class: Elementwise, Infer: inferCompare, Cut: cutBroadcast, Fold: foldCompare(lessRanges[int64], lessRanges[float64]), Inplace: overAny},
+	{Name: "LessOrEqual", Class: Elementwise, Infer: inferCompare, Cut: cutBroadcast, Fold: foldCompare(notLarger[int64], notLarger[float64]), Inplace: overAny},
+	{Name: "Greater", Class: Elementwise, Infer: inferCompare, Cut: cutBroadcast, Fold: foldCompare(swapped(lessRanges[int64]), swapped(lessRanges[float64])), Inplace: overAny},
+	{Name: "GreaterOrEqual", Class: Elementwise, Infer: inferCompare, Cut: cutBroadcast, Fold: foldCompare(swapped(notLarger[int64]), swapped(notLarger[float64])), Inplace: overAny},
+	{Name: "IsNaN", Class: Elementwise, Infer: unaryToBool, Cut: cutUnary, Inplace: overFirst},
+	{Name: "IsInf", Class: Elementwise, Infer: unaryToBool, Cut: cutUnary, Inplace: overFirst},
 
-	{Name: "And", Infer: inferLogical, Cut: cutBroadcast, Fold: foldEach(foldAnd), Inplace: overAny},
-	{Name: "Or", Infer: inferLogical, Cut: cutBroadcast, Fold: foldEach(foldOr), Inplace: overAny},
-	{Name: "Xor", Infer: inferLogical, Cut: cutBroadcast, Fold: foldKnownInts(func(a, b int64) int64 { return boolScalar((a != 0) != (b != 0)).I }), Inplace: overAny},
-	{Name: "Not", Infer: inferNot, Cut: cutUnary, Fold: foldKnownInts(func(a, _ int64) int64 { return boolScalar(a == 0).I }), Inplace: overFirst},
+	{Name: "And", Class: Elementwise, Infer: inferLogical, Cut: cutBroadcast, Fold: foldEach(foldAnd), Inplace: overAny},
+	{Name: "Or", Class: Elementwise, Infer: inferLogical, Cut: cutBroadcast, Fold: foldEach(foldOr), Inplace: overAny},
+	{Name: "Xor", Class: Elementwise, Infer: inferLogical, Cut: cutBroadcast, Fold: foldKnownInts(func(a, b int64) int64 { return boolScalar((a != 0) != (b != 0)).I }), Inplace: overAny},
+	{Name: "Not", Class: Elementwise, Infer: inferNot, Cut: cutUnary, Fold: foldKnownInts(func(a, _ int64) int64 { return boolScalar(a == 0).I }), Inplace: overFirst},
 
-	{Name: "BitwiseAnd", Infer: broadcastBinary, Cut: cutBroadcast, Fold: foldKnownInts(func(a, b int64) int64 { return a & b }), Inplace: overAny},
-	{Name: "BitwiseOr", Infer: broadcastBinary, Cut: cutBroadcast, Fold: foldKnownInts(func(a, b int64) int64 { return a | b }), Inplace: overAny},
-	{Name: "BitwiseXor", Infer: broadcastBinary, Cut: cutBroadcast, Fold: foldKnownInts(func(a, b int64) int64 { return a ^ b }), Inplace: overAny},
-	{Name: "BitwiseNot", Infer: unary, Cut: cutUnary, Fold: foldBitwiseNot, Inplace: overFirst},
-	{Name: "BitShift", Infer: inferBitShift, Cut: cutBroadcast, Fold: foldEach(foldBitShift), Inplace: overAny},
+	{Name: "BitwiseAnd", Class: Elementwise, Infer: broadcastBinary, Cut: cutBroadcast, Fold: foldKnownInts(func(a, b int64) int64 { return a & b }), Inplace: overAny},
+	{Name: "BitwiseOr", Class: Elementwise, Infer: broadcastBinary, Cut: cutBroadcast, Fold: foldKnownInts(func(a, b int64) int64 { return a | b }), Inplace: overAny},
+	{Name: "BitwiseXor", Class: Elementwise, Infer: broadcastBinary, Cut: cutBroadcast, Fold: foldKnownInts(func(a, b int64) int64 { return a ^ b }), Inplace: overAny},
+	{Name: "BitwiseNot", Class: Elementwise, Infer: unary, Cut: cutUnary, Fold: foldBitwiseNot, Inplace: overFirst},
+	{Name: "BitShift", Class: Elementwise, Infer: inferBitShift, Cut: cutBroadcast, Fold: foldEach(foldBitShift), Inplace: overAny},
 
-	{Name: "Where", Infer: inferWhere, Cut: cutBroadcast, Fold: foldEach(foldWhere), Inplace: overBranches},
+	{Name: "Where", Class: Elementwise, Infer: inferWhere, Cut: cutBroadcast, Fold: foldEach(foldWhere), Inplace: overBranches},
 }}
 
 // inferCompare: two inputs of one element type, broadcast, to bool.

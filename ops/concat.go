@@ -8,8 +8,8 @@ import (
 // joining lists the operators that join tensors along an axis, or split one into
 // parts.
 var joining = family{"", []Op{
-	{Name: "Split", Infer: inferSplit, Cut: cutSplit, Fold: foldSplit, Views: viewSplit, Ranges: rangesOfSplit, Moves: true},
-	{Name: "Concat", Infer: inferConcat, Cut: cutConcat, Fold: foldConcat, Views: viewConcat, Ranges: rangesOfConcat},
+	{Name: "Split", Class: Move, Infer: inferSplit, Cut: cutSplit, Fold: foldSplit, Views: viewSplit, Ranges: rangesOfSplit, Moves: true},
+	{Name: "Concat", Class: Move, Infer: inferConcat, Cut: cutConcat, Fold: foldConcat, Views: viewConcat, Ranges: rangesOfConcat},
 }}
 
 // inferSplit: the lengths are an attribute before opset 13, then an input.

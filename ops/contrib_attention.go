@@ -7,20 +7,20 @@ import (
 
 // contribAttentions are ONNX Runtime's attention operators.
 var contribAttentions = family{"com.microsoft", []Op{
-	{Name: "Attention", Infer: projectedAttention(0, 4), FLOPs: projectedFLOPs, Weights: []int{1, 2}, Kinds: []string{"product", "bias"}, Biases: []int{2}},
-	{Name: "QAttention", Infer: projectedAttention(2, 8), FLOPs: projectedFLOPs},
-	{Name: "DecoderMaskedSelfAttention", Infer: projectedAttention(0, 4), FLOPs: projectedFLOPs},
-	{Name: "PackedAttention", Infer: packedAttention},
-	{Name: "MultiHeadAttention", Infer: multiHeadAttention(6, 8), FLOPs: scoredFLOPs},
-	{Name: "DecoderMaskedMultiHeadAttention", Infer: multiHeadAttention(5, -1), FLOPs: scoredFLOPs},
-	{Name: "PackedMultiHeadAttention", Infer: packedMultiHeadAttention},
-	{Name: "GroupQueryAttention", Infer: groupQueryAttention, Inplace: overPast, FLOPs: scoredFLOPs},
-	{Name: "SparseAttention", Infer: sparseAttention},
-	{Name: "LongformerAttention", Infer: longformerAttention},
-	{Name: "LinearAttention", Infer: linearAttention},
-	{Name: "RotaryEmbedding", Infer: rotaryEmbedding(2, 3, 1), Inplace: overFirst, FLOPs: perElement(3)},
-	{Name: "MRotaryEmbedding", Infer: multiRotaryEmbedding, Inplace: overFirst, FLOPs: perElement(3)},
-	{Name: "GemmaRotaryEmbedding", Infer: gemmaRotaryEmbedding},
+	{Name: "Attention", Class: Product, Infer: projectedAttention(0, 4), FLOPs: projectedFLOPs, Weights: []int{1, 2}, Kinds: []string{"product", "bias"}, Biases: []int{2}},
+	{Name: "QAttention", Class: Product, Infer: projectedAttention(2, 8), FLOPs: projectedFLOPs},
+	{Name: "DecoderMaskedSelfAttention", Class: Product, Infer: projectedAttention(0, 4), FLOPs: projectedFLOPs},
+	{Name: "PackedAttention", Class: Product, Infer: packedAttention},
+	{Name: "MultiHeadAttention", Class: Product, Infer: multiHeadAttention(6, 8), FLOPs: scoredFLOPs},
+	{Name: "DecoderMaskedMultiHeadAttention", Class: Product, Infer: multiHeadAttention(5, -1), FLOPs: scoredFLOPs},
+	{Name: "PackedMultiHeadAttention", Class: Product, Infer: packedMultiHeadAttention},
+	{Name: "GroupQueryAttention", Class: Product, Infer: groupQueryAttention, Inplace: overPast, FLOPs: scoredFLOPs},
+	{Name: "SparseAttention", Class: Product, Infer: sparseAttention},
+	{Name: "LongformerAttention", Class: Product, Infer: longformerAttention},
+	{Name: "LinearAttention", Class: Product, Infer: linearAttention},
+	{Name: "RotaryEmbedding", Class: Other, Infer: rotaryEmbedding(2, 3, 1), Inplace: overFirst, FLOPs: perElement(3)},
+	{Name: "MRotaryEmbedding", Class: Other, Infer: multiRotaryEmbedding, Inplace: overFirst, FLOPs: perElement(3)},
+	{Name: "GemmaRotaryEmbedding", Class: Other, Infer: gemmaRotaryEmbedding},
 }}
 
 // valueSize is the hidden size of the value in merged weights [input q+k+v]: a

@@ -9,10 +9,10 @@ import (
 
 // control lists the operators with bodies.
 var control = family{"", []Op{
-	{Name: "If", Infer: inferIf},
-	{Name: "Loop", Infer: inferLoop, Inplace: overCarried},
-	{Name: "Scan", Infer: inferScan, Inplace: overScanned},
-	{Name: "SequenceMap", Infer: inferSequenceMap},
+	{Name: "If", Class: Control, Infer: inferIf},
+	{Name: "Loop", Class: Control, Infer: inferLoop, Inplace: overCarried},
+	{Name: "Scan", Class: Control, Infer: inferScan, Inplace: overScanned},
+	{Name: "SequenceMap", Class: Control, Infer: inferSequenceMap},
 }}
 
 // overCarried: the last value of what a Loop carries may overwrite the first. A kernel reads

@@ -4,11 +4,11 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // convolution lists the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Op{
-	{Name: "Conv", Infer: convAs(0, 1, 2, channelsFirst), Cut: cutConv(0, 1, channelsFirst, 2), Sum: sumConv, FLOPs: convFLOPs(1), Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Joins: true},
-	{Name: "ConvTranspose", Infer: convTranspose, Cut: cutConvTranspose, FLOPs: convTransposeFLOPs, Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Rounds: chooses},
-	{Name: "DeformConv", Infer: deformConv, Cut: cutDeformConv, FLOPs: convFLOPs(1)},
-	{Name: "Col2Im", Infer: col2Im},
-	{Name: "CausalConvWithState", Infer: causalConv, FLOPs: causalConvFLOPs},
+	{Name: "Conv", Class: Product, Infer: convAs(0, 1, 2, channelsFirst), Cut: cutConv(0, 1, channelsFirst, 2), Sum: sumConv, FLOPs: convFLOPs(1), Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Joins: true},
+	{Name: "ConvTranspose", Class: Product, Infer: convTranspose, Cut: cutConvTranspose, FLOPs: convTransposeFLOPs, Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Rounds: chooses},
+	{Name: "DeformConv", Class: Product, Infer: deformConv, Cut: cutDeformConv, FLOPs: convFLOPs(1)},
+	{Name: "Col2Im", Class: Window, Infer: col2Im},
+	{Name: "CausalConvWithState", Class: Product, Infer: causalConv, FLOPs: causalConvFLOPs},
 }}
 
 // imageLayout is the position of the channels among the axes.
@@ -127,7 +127,7 @@ func convFLOPs(w int) func(c *Call) int64 {
 		if len(c.In[w].Shape) == 0 {
 			return 0
 		}
-		return opCount(2, elements(c.OutType(0)), Product(c.In[w].Shape[1:]))
+		return opCount(2, elements(c.OutType(0)), countOf(c.In[w].Shape[1:]))
 	}
 }
 
@@ -204,7 +204,7 @@ func convTransposeFLOPs(c *Call) int64 {
 	if len(c.In[1].Shape) == 0 {
 		return 0
 	}
-	return opCount(2, elements(c.In[0].Type), Product(c.In[1].Shape[1:]))
+	return opCount(2, elements(c.In[0].Type), countOf(c.In[1].Shape[1:]))
 }
 
 // deformConv is Conv with an offset (and a mask) per output element and
@@ -227,7 +227,7 @@ func deformConv(c *Call) error {
 	if n := c.DimOf(0, 1); n.Exact() && int64(n)%groups != 0 {
 		return c.BadInput(0, "a multiple of offset_group %d as channels", groups)
 	}
-	points, err := c.times(Product(c.In[1].Shape[2:]), graph.Dim(groups))
+	points, err := c.times(countOf(c.In[1].Shape[2:]), graph.Dim(groups))
 	if err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func col2Im(c *Call) error {
 	if win.AutoPad != "NOTSET" {
 		return c.Errf("auto_pad is %q, expected pads: the operator has no other", win.AutoPad)
 	}
-	size := Product(block)
+	size := countOf(block)
 	channels := graph.Unknown
 	if size.Exact() {
 		var ok bool

@@ -5,7 +5,7 @@ import "github.com/onnxmem/onnxmem/graph"
 // convGradients lists the gradient of a convolution's weights. In a model it is a function
 // (graph.ConvWeightGrad).
 var convGradients = family{graph.SwapDomain, []Op{
-	{Name: graph.ConvWeightGrad, Infer: inferConvWeightGrad, Cut: cutConvWeightGrad, Sum: sumConvWeightGrad, FLOPs: convWeightGradFLOPs},
+	{Name: graph.ConvWeightGrad, Class: Product, Infer: inferConvWeightGrad, Cut: cutConvWeightGrad, Sum: sumConvWeightGrad, FLOPs: convWeightGradFLOPs},
 }}
 
 // inferConvWeightGrad: image [N C D1…] and the gradient [N M O1…] of the result give that of
@@ -71,7 +71,7 @@ func inferConvWeightGrad(c *Call) error {
 // convWeightGradFLOPs counts what the convolution itself takes: a multiply-add for each
 // element of the result, channel of the group and element of the kernel.
 func convWeightGradFLOPs(c *Call) int64 {
-	return opCount(2, elements(c.In[1].Type), Product(c.OutType(0).Shape[1:]))
+	return opCount(2, elements(c.In[1].Type), countOf(c.OutType(0).Shape[1:]))
 }
 
 // cutConvWeightGrad: without groups, the channels of the result and those of the image.

@@ -65,8 +65,8 @@ func join(a, b graph.Dim, f func(x, y int64) (int64, bool)) graph.Dim {
 	}
 }
 
-// Product is the number of elements of a shape, as a length.
-func Product(shape []graph.Dim) graph.Dim {
+// countOf is the number of elements of a shape, as a length.
+func countOf(shape []graph.Dim) graph.Dim {
 	n := graph.Dim(1)
 	for _, d := range shape {
 		if d == 0 {

@@ -16,3 +16,6 @@ func InferValues(m *graph.Model, opt Options) ([]*Value, error) {
 	err := inf.graph(s, nil)
 	return s.values, err
 }
+
+// ElementwiseCuts are the columns Cut of operators whose rows are those of all their operands.
+var ElementwiseCuts = []any{cutUnary, cutBroadcast, cutBiased, cutQLinearBinary}

@@ -9,10 +9,10 @@ import (
 
 // indexing lists the operators that read elements at positions given by an input.
 var indexing = family{"", []Op{
-	{Name: "Gather", Infer: inferGather, Cut: cutGather, Fold: foldGather, Ranges: rangesOfGather, ReadsOutput: true, ReadsRows: true, Moves: true, Weights: []int{0}, Kinds: []string{"embedding"}},
-	{Name: "GatherElements", Infer: inferGatherElements, Cut: cutGatherElements, Fold: foldGatherElements, ReadsOutput: true, Moves: true},
-	{Name: "GatherND", Infer: inferGatherND, Cut: cutGatherND, Fold: foldGatherND, ReadsOutput: true, ReadsRows: true, Moves: true},
-	{Name: "ReverseSequence", Infer: inferReverseSequence},
+	{Name: "Gather", Class: Move, Infer: inferGather, Cut: cutGather, Fold: foldGather, Ranges: rangesOfGather, ReadsOutput: true, ReadsRows: true, Moves: true, Weights: []int{0}, Kinds: []string{"embedding"}},
+	{Name: "GatherElements", Class: Move, Infer: inferGatherElements, Cut: cutGatherElements, Fold: foldGatherElements, ReadsOutput: true, Moves: true},
+	{Name: "GatherND", Class: Move, Infer: inferGatherND, Cut: cutGatherND, Fold: foldGatherND, ReadsOutput: true, ReadsRows: true, Moves: true},
+	{Name: "ReverseSequence", Class: Move, Infer: inferReverseSequence},
 }}
 
 // indexed checks data and indices, the first two inputs of the Gather and

@@ -5,12 +5,12 @@ import "github.com/onnxmem/onnxmem/graph"
 // generators lists the operators that make a tensor from attributes, lengths or
 // the shape of another tensor.
 var generators = family{"", []Op{
-	{Name: "Constant", Infer: inferConstant, Fold: foldConstant, Constant: true},
-	{Name: "ConstantOfShape", Infer: inferConstantOfShape, Cut: cutConstantOfShape, Fold: foldConstantOfShape},
-	{Name: "Range", Infer: inferRange, Fold: foldRange, Rounds: always},
-	{Name: "EyeLike", Infer: inferEyeLike},
-	{Name: "Shape", Infer: inferShape, Fold: foldShape, OfShape: true},
-	{Name: "Size", Infer: inferSize, Fold: foldSize, OfShape: true},
+	{Name: "Constant", Class: Other, Infer: inferConstant, Fold: foldConstant, Constant: true},
+	{Name: "ConstantOfShape", Class: Other, Infer: inferConstantOfShape, Cut: cutConstantOfShape, Fold: foldConstantOfShape},
+	{Name: "Range", Class: Other, Infer: inferRange, Fold: foldRange, Rounds: always},
+	{Name: "EyeLike", Class: Other, Infer: inferEyeLike},
+	{Name: "Shape", Class: Other, Infer: inferShape, Fold: foldShape, OfShape: true},
+	{Name: "Size", Class: Other, Infer: inferSize, Fold: foldSize, OfShape: true},
 }}
 
 // constantForms are the attributes that can hold the value of a Constant.
@@ -233,7 +233,7 @@ func inferSize(c *Call) error {
 
 func foldSize(c *Call) {
 	if c.In[0].Ranked {
-		c.SetValue(0, &Value{Shape: []int64{}, Elems: []Scalar{FromDim(Product(c.In[0].Shape))}})
+		c.SetValue(0, &Value{Shape: []int64{}, Elems: []Scalar{FromDim(countOf(c.In[0].Shape))}})
 	}
 }
 

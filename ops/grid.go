@@ -8,8 +8,8 @@ import (
 
 // grids lists the operators that sample an image at positions given by an input.
 var grids = family{"", []Op{
-	{Name: "GridSample", Infer: inferGridSample, Cut: cutGridSample, Check: checkGridSample},
-	{Name: "AffineGrid", Infer: inferAffineGrid},
+	{Name: "GridSample", Class: Window, Infer: inferGridSample, Cut: cutGridSample, Check: checkGridSample},
+	{Name: "AffineGrid", Class: Other, Infer: inferAffineGrid},
 }}
 
 // inferGridSample: batch and channels of the image, positions of the grid.

@@ -6,8 +6,8 @@ import (
 
 // images decode images and select boxes in them.
 var images = family{"", []Op{
-	{Name: "ImageDecoder", Infer: imageDecoder},
-	{Name: "NonMaxSuppression", Infer: nonMaxSuppression},
+	{Name: "ImageDecoder", Class: Other, Infer: imageDecoder},
+	{Name: "NonMaxSuppression", Class: Other, Infer: nonMaxSuppression},
 }}
 
 // imageDecoder: [height width channels]; the encoded image holds the first two.

@@ -9,13 +9,13 @@ import (
 
 // rearrange lists the operators that change the shape or the order of elements.
 var rearrange = family{"", []Op{
-	{Name: "Reshape", Infer: inferReshape, Cut: cutReshape, Fold: foldReshaped, Views: firstView, Moves: true},
-	{Name: "Flatten", Infer: inferFlatten, Cut: cutFlatten, Fold: foldReshaped, Views: firstView, Moves: true},
-	{Name: "Squeeze", Infer: inferSqueeze, Cut: cutSqueeze, Fold: foldReshaped, Views: firstView, Moves: true},
-	{Name: "Unsqueeze", Infer: inferUnsqueeze, Cut: cutFlatten, Fold: foldReshaped, Views: firstView, Moves: true},
-	{Name: "Transpose", Infer: inferTranspose, Cut: cutTranspose, Fold: foldTranspose, Views: viewTranspose, OnWeights: true, Moves: true},
-	{Name: "DepthToSpace", Infer: inferDepthToSpace, Cut: cutDepthToSpace, Views: viewBlocks},
-	{Name: "SpaceToDepth", Infer: inferSpaceToDepth, Cut: cutSpaceToDepth, Views: viewBlocks},
+	{Name: "Reshape", Class: View, Infer: inferReshape, Cut: cutReshape, Fold: foldReshaped, Views: firstView, Moves: true},
+	{Name: "Flatten", Class: View, Infer: inferFlatten, Cut: cutFlatten, Fold: foldReshaped, Views: firstView, Moves: true},
+	{Name: "Squeeze", Class: View, Infer: inferSqueeze, Cut: cutSqueeze, Fold: foldReshaped, Views: firstView, Moves: true},
+	{Name: "Unsqueeze", Class: View, Infer: inferUnsqueeze, Cut: cutFlatten, Fold: foldReshaped, Views: firstView, Moves: true},
+	{Name: "Transpose", Class: Move, Infer: inferTranspose, Cut: cutTranspose, Fold: foldTranspose, Views: viewTranspose, OnWeights: true, Moves: true},
+	{Name: "DepthToSpace", Class: Move, Infer: inferDepthToSpace, Cut: cutDepthToSpace, Views: viewBlocks},
+	{Name: "SpaceToDepth", Class: Move, Infer: inferSpaceToDepth, Cut: cutSpaceToDepth, Views: viewBlocks},
 }}
 
 // foldReshaped: output 0 has the elements of input 0 in the same order.
@@ -201,7 +201,7 @@ func checkCount(c *Call, in, shape []graph.Dim, have, want graph.Dim, copied []g
 	if !have.Exact() || !allPositive(copied) || have == want {
 		return nil
 	}
-	n, m := Product(in), Product(shape)
+	n, m := countOf(in), countOf(shape)
 	switch {
 	case open == 0:
 		return c.Errf("cannot reshape %s to %s: expected %v elements, found %v", graph.ShapeString(in), graph.ShapeString(shape), n, m)

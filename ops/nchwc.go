@@ -10,14 +10,14 @@ import (
 // blockedImages lists the operators that ONNX Runtime writes with all of its
 // optimizations, for images whose channels are divided into blocks (attr.Nchwc).
 var blockedImages = family{attr.Nchwc, []Op{
-	{Name: "ReorderInput", Infer: reorderInput},
-	{Name: "ReorderOutput", Infer: reorderOutput, Check: checkBlocked},
-	{Name: "Conv", Infer: convAs(0, 1, 2, channelsFirst), Inplace: overAddend, FLOPs: convFLOPs(1), Check: checkFusedConv},
-	{Name: "MaxPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkBlocked},
-	{Name: "AveragePool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkBlocked},
-	{Name: "GlobalMaxPool", Infer: globalPool, FLOPs: perElement(1), Check: checkBlocked},
-	{Name: "GlobalAveragePool", Infer: globalPool, FLOPs: perElement(1), Check: checkBlocked},
-	{Name: "Upsample", Infer: upsampleBlocked, Check: checkBlocked},
+	{Name: "ReorderInput", Class: Move, Infer: reorderInput},
+	{Name: "ReorderOutput", Class: Move, Infer: reorderOutput, Check: checkBlocked},
+	{Name: "Conv", Class: Product, Infer: convAs(0, 1, 2, channelsFirst), Inplace: overAddend, FLOPs: convFLOPs(1), Check: checkFusedConv},
+	{Name: "MaxPool", Class: Window, Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkBlocked},
+	{Name: "AveragePool", Class: Window, Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkBlocked},
+	{Name: "GlobalMaxPool", Class: Window, Infer: globalPool, FLOPs: perElement(1), Check: checkBlocked},
+	{Name: "GlobalAveragePool", Class: Window, Infer: globalPool, FLOPs: perElement(1), Check: checkBlocked},
+	{Name: "Upsample", Class: Window, Infer: upsampleBlocked, Check: checkBlocked},
 }}
 
 // reorderInput divides the channels of an image into blocks. If they do not fill the

@@ -27,7 +27,8 @@ import (
 // Op is the meaning of one operator in all its opset versions; Call.Version is
 // the version of the call.
 type Op struct {
-	Name string
+	Name  string
+	Class Class
 
 	// Infer sets the types of c.Out from c.In and the attributes. If a shape
 	// depends on data, it sets bounds or graph.Unknown; a contradiction in the

@@ -6,10 +6,10 @@ import (
 
 // optimizers lists the training operators of ai.onnx.preview.training.
 var optimizers = family{"ai.onnx.preview.training", []Op{
-	{Name: "Adagrad", Infer: optimizer(2), Inplace: overParameters, FLOPs: optimizerFLOPs(8)},
-	{Name: "Momentum", Infer: optimizer(2), Inplace: overParameters, FLOPs: optimizerFLOPs(6)},
-	{Name: "Adam", Infer: optimizer(3), Inplace: overParameters, FLOPs: optimizerFLOPs(12)},
-	{Name: "Gradient", Infer: gradient},
+	{Name: "Adagrad", Class: Other, Infer: optimizer(2), Inplace: overParameters, FLOPs: optimizerFLOPs(8)},
+	{Name: "Momentum", Class: Other, Infer: optimizer(2), Inplace: overParameters, FLOPs: optimizerFLOPs(6)},
+	{Name: "Adam", Class: Other, Infer: optimizer(3), Inplace: overParameters, FLOPs: optimizerFLOPs(12)},
+	{Name: "Gradient", Class: Other, Infer: gradient},
 }}
 
 // optimizer is an update of n parameters: inputs are the learning rate, the count

@@ -9,9 +9,9 @@ import (
 
 // pads lists the operators that pad or crop a tensor, or keep a triangle of it.
 var pads = family{"", []Op{
-	{Name: "Pad", Infer: inferPad, Cut: cutPad, Views: viewPad, Check: checkPad},
-	{Name: "CenterCropPad", Infer: inferCenterCropPad, Views: viewIfSameShape},
-	{Name: "Trilu", Infer: inferTrilu, Cut: cutTrilu, Inplace: overFirst},
+	{Name: "Pad", Class: Move, Infer: inferPad, Cut: cutPad, Views: viewPad, Check: checkPad},
+	{Name: "CenterCropPad", Class: Move, Infer: inferCenterCropPad, Views: viewIfSameShape},
+	{Name: "Trilu", Class: Move, Infer: inferTrilu, Cut: cutTrilu, Inplace: overFirst},
 }}
 
 // padding is the length that Pad adds to one axis at each end; negative lengths

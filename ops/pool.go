@@ -4,13 +4,13 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // pooling lists the operators that reduce windows of an image.
 var pooling = family{"", []Op{
-	{Name: "MaxPool", Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool, Optional: afterFirst, Rounds: ceils},
-	{Name: "AveragePool", Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Rounds: ceils},
-	{Name: "LpPool", Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Check: checkPower, Rounds: ceils},
-	{Name: "GlobalMaxPool", Infer: globalPool, Cut: cutGlobalPool(channelsFirst), Sum: sumGlobalMax, FLOPs: perElement(1)},
-	{Name: "GlobalAveragePool", Infer: globalPool, Cut: cutGlobalPool(channelsFirst), Sum: sumGlobalMean, FLOPs: perElement(1), Joins: true},
-	{Name: "GlobalLpPool", Infer: globalPool, Cut: cutGlobalPool(channelsFirst), FLOPs: perElement(2), Check: checkPower},
-	{Name: "MaxUnpool", Infer: maxUnpool, Rounds: always},
+	{Name: "MaxPool", Class: Window, Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool, Optional: afterFirst, Rounds: ceils},
+	{Name: "AveragePool", Class: Window, Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Rounds: ceils},
+	{Name: "LpPool", Class: Window, Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Check: checkPower, Rounds: ceils},
+	{Name: "GlobalMaxPool", Class: Window, Infer: globalPool, Cut: cutGlobalPool(channelsFirst), Sum: sumGlobalMax, FLOPs: perElement(1)},
+	{Name: "GlobalAveragePool", Class: Window, Infer: globalPool, Cut: cutGlobalPool(channelsFirst), Sum: sumGlobalMean, FLOPs: perElement(1), Joins: true},
+	{Name: "GlobalLpPool", Class: Window, Infer: globalPool, Cut: cutGlobalPool(channelsFirst), FLOPs: perElement(2), Check: checkPower},
+	{Name: "MaxUnpool", Class: Scatter, Infer: maxUnpool, Rounds: always},
 }}
 
 // poolAs returns the Infer of a pooling operator in any version: a version without
@@ -103,7 +103,7 @@ func poolFLOPs(c *Call) int64 {
 	if err != nil {
 		return 0
 	}
-	return opCount(elements(c.OutType(0)), Product(win.Kernel))
+	return opCount(elements(c.OutType(0)), countOf(win.Kernel))
 }
 
 // globalPool makes every spatial axis 1.

@@ -11,25 +11,25 @@ import (
 // quantizers lists the operators that convert between reals and their quantized
 // form.
 var quantizers = family{"", []Op{
-	{Name: "QuantizeLinear", Infer: inferQuantize, Cut: cutQuantizer, Inplace: overFirst, Quantizes: true},
-	{Name: "DequantizeLinear", Infer: inferDequantize, Cut: cutQuantizer, Inplace: overFirst, FLOPs: onePerElement, OnWeights: true, Dequantizes: true},
-	{Name: "DynamicQuantizeLinear", Infer: inferDynamicQuantize},
+	{Name: "QuantizeLinear", Class: Other, Infer: inferQuantize, Cut: cutQuantizer, Inplace: overFirst, Quantizes: true},
+	{Name: "DequantizeLinear", Class: Other, Infer: inferDequantize, Cut: cutQuantizer, Inplace: overFirst, FLOPs: onePerElement, OnWeights: true, Dequantizes: true},
+	{Name: "DynamicQuantizeLinear", Class: Other, Infer: inferDynamicQuantize},
 }}
 
 // contribQuantizers lists ONNX Runtime's quantizers, and its operators on quantized
 // tensors: each tensor is followed by a scale and a zero point.
 var contribQuantizers = family{"com.microsoft", []Op{
-	{Name: "QuantizeLinear", Infer: inferQuantize, Cut: cutQuantizer, Inplace: overFirst},
-	{Name: "DequantizeLinear", Infer: inferDequantize, Cut: cutQuantizer, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "QLinearAdd", Infer: inferQLinearBinary, Cut: cutQLinearBinary, Inplace: overQLinearBinary, Check: oneOfEach(1, 2, 4, 5, 6, 7)},
-	{Name: "QLinearMul", Infer: inferQLinearBinary, Cut: cutQLinearBinary, Inplace: overQLinearBinary, Check: oneOfEach(1, 2, 4, 5, 6, 7)},
-	{Name: "QLinearSigmoid", Infer: inferQLinearUnary, Cut: cutUnary, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
-	{Name: "QLinearLeakyRelu", Infer: inferQLinearUnary, Cut: cutUnary, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
-	{Name: "QLinearSoftmax", Infer: inferQLinearSoftmax, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
-	{Name: "QLinearWhere", Infer: inferQLinearWhere, Inplace: overQLinearBranches, Check: oneOfEach(2, 3, 5, 6, 7, 8)},
-	{Name: "QLinearConcat", Infer: inferQLinearConcat, Check: checkQLinearConcat},
-	{Name: "QLinearAveragePool", Infer: inferQLinearPool, Cut: cutQLinearPool, Check: oneOfEach(1, 2, 3, 4)},
-	{Name: "QLinearGlobalAveragePool", Infer: inferQLinearGlobalPool, Cut: cutQLinearGlobalPool, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QuantizeLinear", Class: Other, Infer: inferQuantize, Cut: cutQuantizer, Inplace: overFirst},
+	{Name: "DequantizeLinear", Class: Other, Infer: inferDequantize, Cut: cutQuantizer, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "QLinearAdd", Class: Elementwise, Infer: inferQLinearBinary, Cut: cutQLinearBinary, Inplace: overQLinearBinary, Check: oneOfEach(1, 2, 4, 5, 6, 7)},
+	{Name: "QLinearMul", Class: Elementwise, Infer: inferQLinearBinary, Cut: cutQLinearBinary, Inplace: overQLinearBinary, Check: oneOfEach(1, 2, 4, 5, 6, 7)},
+	{Name: "QLinearSigmoid", Class: Elementwise, Infer: inferQLinearUnary, Cut: cutUnary, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QLinearLeakyRelu", Class: Elementwise, Infer: inferQLinearUnary, Cut: cutUnary, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QLinearSoftmax", Class: Norm, Infer: inferQLinearSoftmax, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QLinearWhere", Class: Elementwise, Infer: inferQLinearWhere, Inplace: overQLinearBranches, Check: oneOfEach(2, 3, 5, 6, 7, 8)},
+	{Name: "QLinearConcat", Class: Move, Infer: inferQLinearConcat, Check: checkQLinearConcat},
+	{Name: "QLinearAveragePool", Class: Window, Infer: inferQLinearPool, Cut: cutQLinearPool, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QLinearGlobalAveragePool", Class: Window, Infer: inferQLinearGlobalPool, Cut: cutQLinearGlobalPool, Check: oneOfEach(1, 2, 3, 4)},
 }}
 
 // inferQuantize: the output type is that of the zero point, else output_dtype

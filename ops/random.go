@@ -7,12 +7,12 @@ import (
 // randoms lists the operators that draw numbers. A seed does not make them
 // repeatable: a second run of the same session continues the sequence.
 var randoms = family{"", []Op{
-	{Name: "RandomNormal", Infer: inferRandom, Random: true, Seeded: true},
-	{Name: "RandomUniform", Infer: inferRandom, Random: true, Seeded: true},
-	{Name: "RandomNormalLike", Infer: inferRandomLike, Random: true, Seeded: true},
-	{Name: "RandomUniformLike", Infer: inferRandomLike, Random: true, Seeded: true},
-	{Name: "Bernoulli", Infer: inferRandomLike, Inplace: overFirst, Random: true, Seeded: true},
-	{Name: "Multinomial", Infer: inferMultinomial, Random: true, Seeded: true},
+	{Name: "RandomNormal", Class: Draw, Infer: inferRandom, Random: true, Seeded: true},
+	{Name: "RandomUniform", Class: Draw, Infer: inferRandom, Random: true, Seeded: true},
+	{Name: "RandomNormalLike", Class: Draw, Infer: inferRandomLike, Random: true, Seeded: true},
+	{Name: "RandomUniformLike", Class: Draw, Infer: inferRandomLike, Random: true, Seeded: true},
+	{Name: "Bernoulli", Class: Draw, Infer: inferRandomLike, Inplace: overFirst, Random: true, Seeded: true},
+	{Name: "Multinomial", Class: Draw, Infer: inferMultinomial, Random: true, Seeded: true},
 }}
 
 // inferRandom: the shape is an attribute.

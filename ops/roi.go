@@ -9,8 +9,8 @@ import (
 
 // regions pool over regions of an image.
 var regions = family{"", []Op{
-	{Name: "RoiAlign", Infer: roiAlign, Cut: cutRoiAlign, Check: checkRoiAlign},
-	{Name: "MaxRoiPool", Infer: maxRoiPool},
+	{Name: "RoiAlign", Class: Window, Infer: roiAlign, Cut: cutRoiAlign, Check: checkRoiAlign},
+	{Name: "MaxRoiPool", Class: Window, Infer: maxRoiPool},
 }}
 
 // roiAlign covers RoiAlign: image [N C H W], regions [R 4], their images [R].

@@ -13,13 +13,13 @@ import (
 // selections lists the operators that select elements, or find their positions,
 // by value.
 var selections = family{"", []Op{
-	{Name: "OneHot", Infer: inferOneHot, Cut: cutOneHot},
-	{Name: "Compress", Infer: inferCompress, Fold: foldCompress},
-	{Name: "NonZero", Infer: inferNonZero, Fold: foldNonZero},
-	{Name: "Unique", Infer: inferUnique},
-	{Name: "TopK", Infer: inferTopK, Cut: cutTopK, Fold: foldTopK},
-	{Name: "ArgMax", Infer: inferArg, Cut: cutArg, Fold: foldArg(1), Check: checkArg},
-	{Name: "ArgMin", Infer: inferArg, Cut: cutArg, Fold: foldArg(-1), Check: checkArg},
+	{Name: "OneHot", Class: Scatter, Infer: inferOneHot, Cut: cutOneHot},
+	{Name: "Compress", Class: Move, Infer: inferCompress, Fold: foldCompress},
+	{Name: "NonZero", Class: Other, Infer: inferNonZero, Fold: foldNonZero},
+	{Name: "Unique", Class: Other, Infer: inferUnique},
+	{Name: "TopK", Class: Other, Infer: inferTopK, Cut: cutTopK, Fold: foldTopK},
+	{Name: "ArgMax", Class: Reduce, Infer: inferArg, Cut: cutArg, Fold: foldArg(1), Check: checkArg},
+	{Name: "ArgMin", Class: Reduce, Infer: inferArg, Cut: cutArg, Fold: foldArg(-1), Check: checkArg},
 }}
 
 // inferOneHot inserts an axis of length depth into the indices' shape.

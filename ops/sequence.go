@@ -11,17 +11,17 @@ import (
 // fixed size, but their elements do: if the items are known individually,
 // inference follows them (Value.Items).
 var sequence = family{"", []Op{
-	{Name: "SequenceEmpty", Infer: inferSequenceEmpty},
-	{Name: "SequenceConstruct", Infer: inferSequenceConstruct},
-	{Name: "SequenceInsert", Infer: inferSequenceInsert},
-	{Name: "SequenceErase", Infer: inferSequenceErase},
-	{Name: "SequenceAt", Infer: inferSequenceAt},
-	{Name: "SequenceLength", Infer: inferSequenceLength},
-	{Name: "ConcatFromSequence", Infer: inferConcatFromSequence},
-	{Name: "SplitToSequence", Infer: inferSplitToSequence},
-	{Name: "Optional", Infer: inferOptional},
-	{Name: "OptionalHasElement", Infer: inferOptionalHasElement},
-	{Name: "OptionalGetElement", Infer: inferOptionalGetElement},
+	{Name: "SequenceEmpty", Class: Box, Infer: inferSequenceEmpty},
+	{Name: "SequenceConstruct", Class: Box, Infer: inferSequenceConstruct},
+	{Name: "SequenceInsert", Class: Box, Infer: inferSequenceInsert},
+	{Name: "SequenceErase", Class: Box, Infer: inferSequenceErase},
+	{Name: "SequenceAt", Class: Box, Infer: inferSequenceAt},
+	{Name: "SequenceLength", Class: Box, Infer: inferSequenceLength},
+	{Name: "ConcatFromSequence", Class: Box, Infer: inferConcatFromSequence},
+	{Name: "SplitToSequence", Class: Box, Infer: inferSplitToSequence},
+	{Name: "Optional", Class: Box, Infer: inferOptional},
+	{Name: "OptionalHasElement", Class: Box, Infer: inferOptionalHasElement},
+	{Name: "OptionalGetElement", Class: Box, Infer: inferOptionalGetElement},
 }}
 
 // items returns the items of a sequence; nil if they are not known.

@@ -7,12 +7,12 @@ import (
 
 // signals lists transforms of signals, and the weights of windows and filters.
 var signals = family{"", []Op{
-	{Name: "DFT", Infer: dft},
-	{Name: "STFT", Infer: stft, Rounds: always},
-	{Name: "HannWindow", Infer: inferWindow},
-	{Name: "HammingWindow", Infer: inferWindow},
-	{Name: "BlackmanWindow", Infer: inferWindow},
-	{Name: "MelWeightMatrix", Infer: inferMelWeightMatrix, Rounds: always},
+	{Name: "DFT", Class: Other, Infer: dft},
+	{Name: "STFT", Class: Other, Infer: stft, Rounds: always},
+	{Name: "HannWindow", Class: Other, Infer: inferWindow},
+	{Name: "HammingWindow", Class: Other, Infer: inferWindow},
+	{Name: "BlackmanWindow", Class: Other, Infer: inferWindow},
+	{Name: "MelWeightMatrix", Class: Other, Infer: inferMelWeightMatrix, Rounds: always},
 }}
 
 // dft covers DFT: the last axis holds real and imaginary parts. axis is an

@@ -10,7 +10,7 @@ import (
 
 // slicing lists the operators that take a part of a tensor, possibly with steps.
 var slicing = family{"", []Op{
-	{Name: "Slice", Infer: inferSlice, Cut: cutOfSlice, Fold: foldSlice, Views: viewSlice, Ranges: rangesOfSlice, ReadsOutput: true, ReadsRows: true, Moves: true},
+	{Name: "Slice", Class: Move, Infer: inferSlice, Cut: cutOfSlice, Fold: foldSlice, Views: viewSlice, Ranges: rangesOfSlice, ReadsOutput: true, ReadsRows: true, Moves: true},
 }}
 
 // cut is the part of one axis that Slice takes, as written in the model.

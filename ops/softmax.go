@@ -5,9 +5,9 @@ import "github.com/onnxmem/onnxmem/ops/attr"
 // softmaxes lists the operators that turn the elements along an axis into
 // weights.
 var softmaxes = family{"", []Op{
-	{Name: "Softmax", Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
-	{Name: "LogSoftmax", Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
-	{Name: "Hardmax", Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(1)},
+	{Name: "Softmax", Class: Norm, Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
+	{Name: "LogSoftmax", Class: Norm, Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
+	{Name: "Hardmax", Class: Norm, Infer: inferSoftmax, Cut: cutSoftmax, Inplace: overFirst, FLOPs: perElement(1)},
 }}
 
 // inferSoftmax: the output is like the input. Before opset 13 the axis, 1 by

@@ -6,6 +6,6 @@ import "github.com/onnxmem/onnxmem/graph"
 // model they are functions whose body is Identity, but they always copy: their
 // result is never a view.
 var swaps = family{graph.SwapDomain, []Op{
-	{Name: graph.SwapOut, Infer: inferIdentity, Fold: foldSame},
-	{Name: graph.SwapIn, Infer: inferIdentity, Fold: foldSame},
+	{Name: graph.SwapOut, Class: Move, Infer: inferIdentity, Fold: foldSame},
+	{Name: graph.SwapIn, Class: Move, Infer: inferIdentity, Fold: foldSame},
 }}

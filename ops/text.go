@@ -10,17 +10,17 @@ import (
 // text lists the operators on strings. Strings have no fixed size, but their
 // number is inferred, since other shapes may depend on it.
 var text = family{"", []Op{
-	{Name: "StringNormalizer", Infer: inferStringNormalizer},
-	{Name: "StringConcat", Infer: inferStringConcat},
-	{Name: "StringSplit", Infer: inferStringSplit},
-	{Name: "RegexFullMatch", Infer: inferRegexFullMatch},
-	{Name: "TfIdfVectorizer", Infer: inferTfIdfVectorizer, Check: checkTfIdfVectorizer},
+	{Name: "StringNormalizer", Class: Other, Infer: inferStringNormalizer},
+	{Name: "StringConcat", Class: Elementwise, Infer: inferStringConcat},
+	{Name: "StringSplit", Class: Other, Infer: inferStringSplit},
+	{Name: "RegexFullMatch", Class: Elementwise, Infer: inferRegexFullMatch},
+	{Name: "TfIdfVectorizer", Class: Other, Infer: inferTfIdfVectorizer, Check: checkTfIdfVectorizer},
 }}
 
 // contribText lists ONNX Runtime's operators on strings. Exporters of text pipelines
 // write Tokenizer in front of TfIdfVectorizer.
 var contribText = family{"com.microsoft", []Op{
-	{Name: "Tokenizer", Infer: inferTokenizer, Check: checkTokenizer},
+	{Name: "Tokenizer", Class: Other, Infer: inferTokenizer, Check: checkTokenizer},
 }}
 
 // needStrings refuses input i unless it is, or may be, a tensor of strings.

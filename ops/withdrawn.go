@@ -6,9 +6,9 @@ import "github.com/onnxmem/onnxmem/graph"
 // longer part of it. Converters of Core ML and Keras models wrote them, and ONNX Runtime
 // still runs them in every opset.
 var withdrawn = family{"", []Op{
-	{Name: "Affine", Infer: unary, Inplace: overFirst, FLOPs: perElement(2)},
-	{Name: "Crop", Infer: inferCrop, Views: viewIfSameShape},
-	{Name: "ImageScaler", Infer: inferImageScaler, Inplace: overFirst, FLOPs: perElement(2)},
+	{Name: "Affine", Class: Elementwise, Infer: unary, Inplace: overFirst, FLOPs: perElement(2)},
+	{Name: "Crop", Class: Move, Infer: inferCrop, Views: viewIfSameShape},
+	{Name: "ImageScaler", Class: Other, Infer: inferImageScaler, Inplace: overFirst, FLOPs: perElement(2)},
 }}
 
 // inferImageScaler: one bias for each channel.
