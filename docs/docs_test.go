@@ -22,10 +22,10 @@ import (
 
 const module = "github.com/onnxmem/onnxmem/"
 
-// TestImports: the list in docs/architecture.md agrees with go list, and its arrows
+// TestImports: the list in docs/design/packages.md agrees with go list, and its arrows
 // point down.
 func TestImports(t *testing.T) {
-	text, err := os.ReadFile("architecture.md")
+	text, err := os.ReadFile("design/packages.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,6 +267,36 @@ func TestPassesAreListed(t *testing.T) {
 	}
 	if want := strings.Join(names, ", "); !strings.Contains(string(text), want) {
 		t.Errorf("docs/architecture.md does not list the passes: expected %s", want)
+	}
+}
+
+// TestRewritersAreListed: docs/design/lowering.md lists the rewriters of vm in the order in
+// which they run.
+func TestRewritersAreListed(t *testing.T) {
+	text, err := os.ReadFile("design/lowering.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("../vm/frame.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, found := strings.Cut(string(source), "\nfunc (b *builder) steps(")
+	body, _, ends := strings.Cut(body, "\n}\n")
+	if !found || !ends {
+		t.Fatal("vm/frame.go has no method steps of builder")
+	}
+	var called, listed []string
+	for _, m := range regexp.MustCompile(`\b[a-z.]+\.((?:compute|join|hold|release|prepare)[A-Za-z]*|groups)\(`).FindAllStringSubmatch(body, -1) {
+		if m[1] != "prepareGroup" { // part of groups
+			called = append(called, m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-zA-Z]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		listed = append(listed, m[1])
+	}
+	if !slices.Equal(called, listed) {
+		t.Errorf("docs/design/lowering.md lists %q, vm/frame.go calls %q", listed, called)
 	}
 }
 
