@@ -28,6 +28,16 @@ const (
 	Other             // anything else
 )
 
+// Form says in which pieces a kernel makes its result.
+type Form uint8
+
+// The forms of results.
+const (
+	Matrices Form = iota + 1 // rows by columns, the last two axes
+	Channels                 // all places of an image for each channel of a group, axis 1
+	Planes                   // one place after the other, for each channel of an image
+)
+
 var classes = [...]string{
 	Elementwise: "elementwise", Move: "move", View: "view", Reduce: "reduce", Window: "window", Product: "product", Norm: "norm",
 	Scatter: "scatter", Draw: "draw", Control: "control", Box: "box", Other: "other",

@@ -10,23 +10,23 @@ import (
 // contrib lists operators of ONNX Runtime (com.microsoft) that its optimizers and
 // quantizers put into models, except elementwise ones and attention.
 var contrib = family{"com.microsoft", []Op{
-	{Name: "FusedConv", Class: Product, Infer: convAs(0, 1, 2, channelsFirst), Cut: cutFusedConv, Inplace: overAddend, FLOPs: convFLOPs(1), Check: checkFusedConv},
+	{Name: "FusedConv", Class: Product, Form: Channels, Infer: convAs(0, 1, 2, channelsFirst), Cut: cutFusedConv, Inplace: overAddend, FLOPs: convFLOPs(1), Check: checkFusedConv},
 	{Name: "NhwcConv", Class: Product, Infer: convAs(0, 1, 2, channelsLast), FLOPs: convFLOPs(1)},
 	{Name: "NhwcFusedConv", Class: Product, Infer: convAs(0, 1, 2, channelsLast), Inplace: overAddend, FLOPs: convFLOPs(1)},
-	{Name: "QLinearConv", Class: Product, Infer: qlinearConv, Cut: cutQLinearConv, FLOPs: convFLOPs(3), Check: checkQLinearConv},
+	{Name: "QLinearConv", Class: Product, Form: Channels, Infer: qlinearConv, Cut: cutQLinearConv, FLOPs: convFLOPs(3), Check: checkQLinearConv},
 	{Name: "NhwcMaxPool", Class: Window, Infer: poolAs(channelsLast), FLOPs: poolFLOPs},
 	{Name: "MaxpoolWithMask", Class: Window, Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
 	{Name: "CausalConvWithState", Class: Product, Infer: causalConvLayouts, FLOPs: causalConvFLOPs},
 	{Name: "CropAndResize", Class: Window, Infer: cropAndResize},
 
-	{Name: "FusedMatMul", Class: Product, Infer: product(0, 1, 0), Cut: cutFusedMatMul, FLOPs: productFLOPs, Weights: []int{0, 1}, Kinds: []string{"product"}},
+	{Name: "FusedMatMul", Class: Product, Form: Matrices, Applies: true, Infer: product(0, 1, 0), Cut: cutFusedMatMul, FLOPs: productFLOPs, Weights: []int{0, 1}, Kinds: []string{"product"}},
 	{Name: "FusedMatMulActivation", Class: Product, Infer: product(0, 1, 0), Cut: cutFusedMatMul, FLOPs: productFLOPs},
-	{Name: "TransposeMatMul", Class: Product, Infer: product(0, 1, 0), FLOPs: productFLOPs},
+	{Name: "TransposeMatMul", Class: Product, Form: Matrices, Applies: true, Infer: product(0, 1, 0), FLOPs: productFLOPs},
 	{Name: "GemmFastGelu", Class: Product, Infer: product(0, 1, 0), FLOPs: productFLOPs},
 	{Name: "DynamicQuantizeMatMul", Class: Product, Infer: product(0, 1, 0), FLOPs: productFLOPs, Check: checkScaledProduct(-1, 2, 4)},
 	{Name: "MatMulIntegerToFloat", Class: Product, Infer: product(0, 1, 2), FLOPs: productFLOPs, Check: checkScaledProduct(2, 3, 6)},
 	{Name: "MatMulInteger16", Class: Product, Infer: product(0, 1, -1), FLOPs: productFLOPs},
-	{Name: "FusedGemm", Class: Product, Infer: fusedGemm, Cut: cutGemm, Inplace: overAddend2, FLOPs: productFLOPs},
+	{Name: "FusedGemm", Class: Product, Form: Matrices, Infer: fusedGemm, Cut: cutGemm, Inplace: overAddend2, FLOPs: productFLOPs},
 	{Name: "QGemm", Class: Product, Infer: quantizedGemm, FLOPs: productFLOPs, Check: checkQuantizedGemm},
 	{Name: "MatMulNBits", Class: Product, Infer: packedProduct("N"), Cut: cutPackedProduct, FLOPs: productFLOPs},
 	{Name: "MatMulBnb4", Class: Product, Infer: packedProduct("N"), FLOPs: productFLOPs},
@@ -58,10 +58,10 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "RelativePositionBias", Class: Other, Infer: relativePositionBias},
 	{Name: "GatedRelativePositionBias", Class: Product, Infer: gatedRelativePositionBias},
 	{Name: "DynamicQuantizeLSTM", Class: Product, Infer: dynamicQuantizeLSTM, FLOPs: recurrentFLOPs, Check: checkDynamicQuantizeLSTM},
-	{Name: "Gelu", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "QuickGelu", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "FastGelu", Class: Elementwise, Infer: inferBiased(1), Cut: cutBiased, Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Kinds: []string{"bias"}, Biases: []int{1}},
-	{Name: "BiasGelu", Class: Elementwise, Infer: inferBiased(2), Cut: cutBiased, Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Kinds: []string{"bias"}, Biases: []int{1}},
+	{Name: "Gelu", Class: Elementwise, Exp: 3.5, Activation: true, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "QuickGelu", Class: Elementwise, Exp: 1.4, Activation: true, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "FastGelu", Class: Elementwise, Exp: 3, Infer: inferBiased(1), Cut: cutBiased, Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Kinds: []string{"bias"}, Biases: []int{1}},
+	{Name: "BiasGelu", Class: Elementwise, Exp: 3.5, Infer: inferBiased(2), Cut: cutBiased, Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Kinds: []string{"bias"}, Biases: []int{1}},
 }}
 
 // overAddend: a convolution may overwrite the tensor that is added to it.

@@ -4,7 +4,7 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // convolution lists the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Op{
-	{Name: "Conv", Class: Product, Infer: convAs(0, 1, 2, channelsFirst), Cut: cutConv(0, 1, channelsFirst, 2), Sum: sumConv, FLOPs: convFLOPs(1), Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Joins: true},
+	{Name: "Conv", Class: Product, Form: Channels, Applies: true, Infer: convAs(0, 1, 2, channelsFirst), Cut: cutConv(0, 1, channelsFirst, 2), Sum: sumConv, FLOPs: convFLOPs(1), Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Joins: true},
 	{Name: "ConvTranspose", Class: Product, Infer: convTranspose, Cut: cutConvTranspose, FLOPs: convTransposeFLOPs, Weights: []int{1, 2}, Kinds: []string{"convolution", "bias"}, Biases: []int{2}, Rounds: chooses},
 	{Name: "DeformConv", Class: Product, Infer: deformConv, Cut: cutDeformConv, FLOPs: convFLOPs(1)},
 	{Name: "Col2Im", Class: Window, Infer: col2Im},

@@ -16,7 +16,7 @@ var elementwise = family{"", []Op{
 	{Name: "Mul", Class: Elementwise, Infer: broadcastBinary, Cut: cutBroadcast, Fold: foldMul, Inplace: overAny, FLOPs: onePerElement, Weights: []int{0, 1}, Kinds: []string{"scale"}, Joins: true},
 	{Name: "Div", Class: Elementwise, Infer: broadcastBinary, Cut: cutBroadcast, Fold: arith(divTruncated, divReals), Inplace: overAny, FLOPs: onePerElement},
 	{Name: "Mod", Class: Elementwise, Infer: broadcastBinary, Cut: cutBroadcast, Fold: foldMod, Inplace: overAny, FLOPs: onePerElement},
-	{Name: "Pow", Class: Elementwise, Infer: inferPow, Cut: cutBroadcast, Fold: foldEach(foldPow), Inplace: overAny, FLOPs: onePerElement},
+	{Name: "Pow", Class: Elementwise, Exp: 2, Infer: inferPow, Cut: cutBroadcast, Fold: foldEach(foldPow), Inplace: overAny, FLOPs: onePerElement},
 	{Name: "Sum", Class: Elementwise, Infer: broadcastAll, Cut: cutBroadcast, Fold: arith(addChecked, addReals), Views: viewOfOnly, Inplace: overAny, FLOPs: onePerInput},
 	{Name: "Mean", Class: Elementwise, Infer: broadcastAll, Cut: cutBroadcast, Fold: foldEach(foldMean), Views: viewOfOnly, Inplace: overAny, FLOPs: onePerInput},
 	{Name: "Min", Class: Elementwise, Infer: broadcastAll, Cut: cutBroadcast, Fold: arith(minInts, math.Min), Views: viewOfOnly, Inplace: overAny, FLOPs: onePerInput},
@@ -33,20 +33,20 @@ var elementwise = family{"", []Op{
 
 	// Not folded: libraries differ in the last bit of these, and a length rounded
 	// up from such a value would be off by one.
-	{Name: "Exp", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Log", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Erf", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Sin", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Cos", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Tan", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Asin", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Acos", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Atan", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Sinh", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Cosh", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Asinh", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Acosh", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Atanh", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Exp", Class: Elementwise, Exp: 1, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Log", Class: Elementwise, Exp: 1.6, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Erf", Class: Elementwise, Exp: 3, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Sin", Class: Elementwise, Exp: 4, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Cos", Class: Elementwise, Exp: 4, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Tan", Class: Elementwise, Exp: 5, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Asin", Class: Elementwise, Exp: 1.5, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Acos", Class: Elementwise, Exp: 1.5, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Atan", Class: Elementwise, Exp: 1.5, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Sinh", Class: Elementwise, Exp: 20, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Cosh", Class: Elementwise, Exp: 20, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Asinh", Class: Elementwise, Exp: 10, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Acosh", Class: Elementwise, Exp: 10, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Atanh", Class: Elementwise, Exp: 10, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
 }}
 
 // before reports whether the node is an operator of the standard domain in an

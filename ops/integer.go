@@ -4,10 +4,10 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // integers lists the matrix products and convolutions of 8-bit integers.
 var integers = family{"", []Op{
-	{Name: "MatMulInteger", Class: Product, Infer: inferMatMulInteger, Cut: cutIntegerProduct(0, 1, []int{2}, []int{3}), FLOPs: flopsMatMul(1), Check: checkMatMulInteger},
-	{Name: "QLinearMatMul", Class: Product, Infer: inferQLinearMatMul, Cut: cutIntegerProduct(0, 3, []int{1, 2}, []int{4, 5}), FLOPs: flopsMatMul(3), Check: checkQLinearMatMul},
-	{Name: "ConvInteger", Class: Product, Infer: convInteger, Cut: cutConv(0, 1, channelsFirst, 3), FLOPs: convFLOPs(1), Check: checkConvInteger},
-	{Name: "QLinearConv", Class: Product, Infer: qlinearConv, Cut: cutQLinearConv, FLOPs: convFLOPs(3), Check: checkQLinearConv},
+	{Name: "MatMulInteger", Class: Product, Form: Matrices, Infer: inferMatMulInteger, Cut: cutIntegerProduct(0, 1, []int{2}, []int{3}), FLOPs: flopsMatMul(1), Check: checkMatMulInteger},
+	{Name: "QLinearMatMul", Class: Product, Form: Matrices, Infer: inferQLinearMatMul, Cut: cutIntegerProduct(0, 3, []int{1, 2}, []int{4, 5}), FLOPs: flopsMatMul(3), Check: checkQLinearMatMul},
+	{Name: "ConvInteger", Class: Product, Form: Channels, Infer: convInteger, Cut: cutConv(0, 1, channelsFirst, 3), FLOPs: convFLOPs(1), Check: checkConvInteger},
+	{Name: "QLinearConv", Class: Product, Form: Channels, Infer: qlinearConv, Cut: cutQLinearConv, FLOPs: convFLOPs(3), Check: checkQLinearConv},
 }}
 
 func inferMatMulInteger(c *Call) error {

@@ -12,11 +12,11 @@ import (
 var blockedImages = family{attr.Nchwc, []Op{
 	{Name: "ReorderInput", Class: Move, Infer: reorderInput},
 	{Name: "ReorderOutput", Class: Move, Infer: reorderOutput, Check: checkBlocked},
-	{Name: "Conv", Class: Product, Infer: convAs(0, 1, 2, channelsFirst), Inplace: overAddend, FLOPs: convFLOPs(1), Check: checkFusedConv},
-	{Name: "MaxPool", Class: Window, Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkBlocked},
-	{Name: "AveragePool", Class: Window, Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkBlocked},
+	{Name: "Conv", Class: Product, Form: Channels, Infer: convAs(0, 1, 2, channelsFirst), Inplace: overAddend, FLOPs: convFLOPs(1), Check: checkFusedConv},
+	{Name: "MaxPool", Class: Window, Form: Planes, Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkBlocked},
+	{Name: "AveragePool", Class: Window, Form: Planes, Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkBlocked},
 	{Name: "GlobalMaxPool", Class: Window, Infer: globalPool, FLOPs: perElement(1), Check: checkBlocked},
-	{Name: "GlobalAveragePool", Class: Window, Infer: globalPool, FLOPs: perElement(1), Check: checkBlocked},
+	{Name: "GlobalAveragePool", Class: Window, Form: Planes, Infer: globalPool, FLOPs: perElement(1), Check: checkBlocked},
 	{Name: "Upsample", Class: Window, Infer: upsampleBlocked, Check: checkBlocked},
 }}
 

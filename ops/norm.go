@@ -11,8 +11,8 @@ import (
 // statistics. All but LRN, which reads neighbouring channels, may overwrite it:
 // the statistics are computed before the first element is written.
 var normalization = family{"", []Op{
-	{Name: "BatchNormalization", Class: Norm, Infer: batchNorm, Cut: cutBatchNorm, Inplace: overStatistics, FLOPs: perElement(2), Check: checkBatchNorm, Depends: dependsOnStatistics, Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
-	{Name: "InstanceNormalization", Class: Norm, Infer: instanceNorm, Cut: cutInstanceNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
+	{Name: "BatchNormalization", Class: Norm, Form: Planes, Applies: true, Infer: batchNorm, Cut: cutBatchNorm, Inplace: overStatistics, FLOPs: perElement(2), Check: checkBatchNorm, Depends: dependsOnStatistics, Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
+	{Name: "InstanceNormalization", Class: Norm, Form: Planes, Infer: instanceNorm, Cut: cutInstanceNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
 	{Name: "LayerNormalization", Class: Norm, Infer: layerNorm(1, 2), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(6), Optional: afterFirst, Weights: []int{1, 2}, Kinds: []string{"normalization"}, Biases: []int{1, 2}},
 	{Name: "SimplifiedLayerNormalization", Class: Norm, Infer: layerNorm(1), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(4), Weights: []int{1}, Kinds: []string{"normalization"}, Biases: []int{1}},
 	{Name: "RMSNormalization", Class: Norm, Infer: layerNorm(), Cut: cutLayerNorm, Inplace: overFirst, FLOPs: perElement(4), Weights: []int{1}, Kinds: []string{"normalization"}, Biases: []int{1}},

@@ -4,11 +4,11 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // pooling lists the operators that reduce windows of an image.
 var pooling = family{"", []Op{
-	{Name: "MaxPool", Class: Window, Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool, Optional: afterFirst, Rounds: ceils},
-	{Name: "AveragePool", Class: Window, Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Rounds: ceils},
+	{Name: "MaxPool", Class: Window, Form: Planes, Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool, Optional: afterFirst, Rounds: ceils},
+	{Name: "AveragePool", Class: Window, Form: Planes, Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Rounds: ceils},
 	{Name: "LpPool", Class: Window, Infer: poolAs(channelsFirst), Cut: cutPool(channelsFirst), FLOPs: poolFLOPs, Check: checkPower, Rounds: ceils},
 	{Name: "GlobalMaxPool", Class: Window, Infer: globalPool, Cut: cutGlobalPool(channelsFirst), Sum: sumGlobalMax, FLOPs: perElement(1)},
-	{Name: "GlobalAveragePool", Class: Window, Infer: globalPool, Cut: cutGlobalPool(channelsFirst), Sum: sumGlobalMean, FLOPs: perElement(1), Joins: true},
+	{Name: "GlobalAveragePool", Class: Window, Form: Planes, Infer: globalPool, Cut: cutGlobalPool(channelsFirst), Sum: sumGlobalMean, FLOPs: perElement(1), Joins: true},
 	{Name: "GlobalLpPool", Class: Window, Infer: globalPool, Cut: cutGlobalPool(channelsFirst), FLOPs: perElement(2), Check: checkPower},
 	{Name: "MaxUnpool", Class: Scatter, Infer: maxUnpool, Rounds: always},
 }}

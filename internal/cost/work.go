@@ -60,8 +60,9 @@ func (t Tensor) Rows(axis int, n int64) Tensor {
 // floating-point operations, which reads and makes these tensors, each of which is listed
 // once.
 func Of(g *graph.Graph, n *graph.Node, flops float64, in, out []Tensor) Work {
-	w := Work{FLOPs: flops, Fused: fused(g, n)}
-	if ops.ReadsOutput(n) { // of its inputs as many bytes as it makes
+	op := of(n)
+	w := Work{FLOPs: flops, Fused: fused(g, n, op)}
+	if op.ReadsOutput { // of its inputs as many bytes as it makes
 		in = out
 	}
 	for _, t := range in {
@@ -75,8 +76,10 @@ func Of(g *graph.Graph, n *graph.Node, flops float64, in, out []Tensor) Work {
 		w.Bytes += t.Bytes
 	}
 	if len(out) > 0 {
-		w.form(n, out[0].Lengths)
-		w.Functions = functionsOf(n, out[0].Lengths)
+		made := out[0].Lengths
+		if w.form(n, op.Form, made); made != nil {
+			w.Functions = op.Exp * elements(made)
+		}
 	}
 	return w
 }
@@ -113,37 +116,35 @@ func Whole(g *graph.Graph, n *graph.Node) Work {
 func Copy(bytes float64) Work { return Work{Bytes: 2 * bytes} }
 
 // fused reports whether a node is an activation that the kernel before it can apply.
-func fused(g *graph.Graph, n *graph.Node) bool {
-	switch n.Op {
-	case "Relu", "Clip", "Sigmoid", "Tanh", "Swish", "HardSigmoid", "HardSwish", "Gelu", "QuickGelu":
-	default:
-		return false
-	}
-	if len(n.Inputs) == 0 || n.Inputs[0] < 0 {
+func fused(g *graph.Graph, n *graph.Node, op *ops.Op) bool {
+	if !op.Activation || len(n.Inputs) == 0 || n.Inputs[0] < 0 {
 		return false
 	}
 	x := g.Tensors[n.Inputs[0]]
-	if x.Maker < 0 || x.Output || len(x.Readers) != 1 {
-		return false
+	return x.Maker >= 0 && !x.Output && len(x.Readers) == 1 && of(g.Nodes[x.Maker]).Applies
+}
+
+// unknown is the operator of a node that package ops does not know: it says nothing.
+var unknown ops.Op
+
+func of(n *graph.Node) *ops.Op {
+	if op := ops.Lookup(n.Domain, n.Op); op != nil {
+		return op
 	}
-	switch g.Nodes[x.Maker].Op {
-	case "Conv", "MatMul", "Gemm", "FusedMatMul", "BatchNormalization":
-		return true
-	}
-	return false
+	return &unknown
 }
 
 // form sets the form of a product, or of images, from the lengths of what the node makes.
-func (w *Work) form(n *graph.Node, made []graph.Dim) {
+func (w *Work) form(n *graph.Node, form ops.Form, made []graph.Dim) {
 	axes := len(made)
-	switch n.Op {
-	case "MatMul", "Gemm", "FusedMatMul", "FusedGemm", "QLinearMatMul", "MatMulInteger":
+	switch form {
+	case ops.Matrices:
 		if axes < 2 {
 			return
 		}
 		w.Columns, w.Rows = float64(made[axes-1]), float64(made[axes-2])
 		w.Batch = elements(made[:axes-2])
-	case "Conv", "FusedConv", "QLinearConv", "ConvInteger":
+	case ops.Channels:
 		if axes < 3 {
 			return
 		}
@@ -156,7 +157,7 @@ func (w *Work) form(n *graph.Node, made []graph.Dim) {
 		if w.Columns == 1 {
 			w.Planes = w.Batch
 		}
-	case "BatchNormalization", "InstanceNormalization", "MaxPool", "AveragePool", "GlobalAveragePool":
+	case ops.Planes:
 		if axes >= 3 {
 			w.Planes = elements(made[:2])
 		}

@@ -35,6 +35,10 @@ func TestWhole(t *testing.T) {
 			x := b.Input("x", graph.TensorOf(graph.Float32, 3, 4))
 			return b.Node("Relu", "y", b.Node("MatMul", "p", x, b.Floats("w", []int64{4, 5}, make([]float32, 20))))
 		}, cost.Work{FLOPs: 15, Bytes: 2 * 60, Fused: true}},
+		{"activation with a function", func(b *graph.Builder) graph.TensorID {
+			x := b.Input("x", graph.TensorOf(graph.Float32, 3, 4))
+			return b.Node("Mish", "y", b.Node("MatMul", "p", x, b.Floats("w", []int64{4, 5}, make([]float32, 20))))
+		}, cost.Work{FLOPs: 15, Bytes: 2 * 60, Functions: 3 * 15, Fused: true}},
 		{"rows of a large tensor", func(b *graph.Builder) graph.TensorID {
 			x := b.Input("x", graph.TensorOf(graph.Float32, 1000, 8))
 			return b.Node("Slice", "y", x, b.Ints("lo", []int64{1}, []int64{2}), b.Ints("hi", []int64{1}, []int64{5}))
