@@ -165,6 +165,10 @@ mutants: ## run MUTANTS (50000) hostile variants of the operator tests, each in 
 audit: ## list every module that the command links, its date and what needs it; run govulncheck if its database is reachable
 	@.ci/audit
 
+.PHONY: golden
+golden: build ## compare plans and runs with those of a base: BASE=main or another binary, ONLY='^run/node/' (a pattern; all take half an hour)
+	@bench/golden.py --base '$(or $(BASE),main)' --only '$(ONLY)'
+
 .PHONY: bench
 bench: build $(BENCHSTAT) ## run the benchmarks COUNT (10) times into bench/NAME.txt (head), and bench/spine.py and bench/memory.py
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bench/$(NAME).txt
