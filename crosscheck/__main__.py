@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from . import allowed, apart, cases, command, decoders, edge, generation, limits, optimum, pages, plain, programs, running, runtime_examples, runtime_order, runtime_sharing, sliced, solvers, table, tigris, training, trials, whole, workdir
+from . import allowed, apart, cases, checker, command, decoders, edge, generation, limits, optimum, pages, plain, programs, running, runtime_examples, runtime_order, runtime_sharing, sliced, solvers, table, tigris, training, trials, whole, workdir
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _TORCH = str(pathlib.Path(__file__).with_name("requirements-torch.txt"))  # 5.5 GB: only where it is used
@@ -44,6 +44,8 @@ def main():
     if not args.kind or "limit" in args.kind:
         runs += _others("limit", limits.find(tool, work, data), limits, args, tool, work)
     runs += _others("generation", generation.find(), generation, args, tool, work)
+    if not args.kind or "checker" in args.kind:
+        runs += _others("checker", checker.find(tool, work, args.subset), checker, args, tool, work)
     for kind, examiner in (("edge", edge), ("tigris", tigris)):
         if kind in (args.kind or ()):  # only if requested: a comparison, and no check of every build
             runs += _others(kind, examiner.find(tool, work), examiner, args, tool, work)
@@ -67,7 +69,7 @@ def _arguments():
     parser = argparse.ArgumentParser(prog="crosscheck", description="Check onnxmem's files with onnx.checker and ONNX Runtime.")
     parser.add_argument("--only", action="append", metavar="NAME", help="only cases whose names contain NAME; may be repeated")
     parser.add_argument("--subset", action="store_true", help="a few small but varied models (CI)")
-    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "programs", "solvers", "runtime", "training", "run", "limit", "step", "reference", "edge", "tigris", "slices", "allowed", "decoders", "generation", "trials"), help="zoo, light, model (built-in networks), optimum (by HiGHS), programs (every file for solvers, by HiGHS, CP-SAT and MiniZinc), solvers (--solver with each of them), runtime (orders of ONNX Runtime, and what it shares), training (by torch), run (onnxmem run), limit (recomputation), step (the training step of every model at full size), reference (every node of models and steps, by the reference evaluator), edge (the smallest peaks of slices, on networks for microcontrollers), tigris (the same networks in small memories, next to TiGrIS), slices (networks and steps in slices, next to the same whole), allowed (the smallest peaks of slices by the extra time that they may take), decoders (caches of a fixed capacity, next to caches that grow) generation (a decoder as ONNX Runtime's generation tools write it) or trials (random networks under random options)")
+    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "programs", "solvers", "runtime", "training", "run", "limit", "step", "reference", "edge", "tigris", "slices", "allowed", "decoders", "generation", "checker", "trials"), help="zoo, light, model (built-in networks), optimum (by HiGHS), programs (every file for solvers, by HiGHS, CP-SAT and MiniZinc), solvers (--solver with each of them), runtime (orders of ONNX Runtime, and what it shares), training (by torch), run (onnxmem run), limit (recomputation), step (the training step of every model at full size), reference (every node of models and steps, by the reference evaluator), edge (the smallest peaks of slices, on networks for microcontrollers), tigris (the same networks in small memories, next to TiGrIS), slices (networks and steps in slices, next to the same whole), allowed (the smallest peaks of slices by the extra time that they may take), decoders (caches of a fixed capacity, next to caches that grow), generation (a decoder as ONNX Runtime's generation tools write it), checker (plans, also tampered ones, by the checker of examples/checker) or trials (random networks under random options)")
     parser.add_argument("--markdown", action="store_true", help="print the tables of docs/results, too")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of models at the same time (default: cores)")
     parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem", help="the command to check")

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
 )
 
@@ -408,5 +409,58 @@ func TestIndexOfFormats(t *testing.T) {
 		if !strings.Contains(string(text), "]("+filepath.ToSlash(page)) {
 			t.Errorf("docs/formats.md does not link to %s", page)
 		}
+	}
+}
+
+// TestSharingIsListed: docs/formats/sharing.md has the operators of package ops that have
+// views, in-place results or parts, each in its table, and no others.
+func TestSharingIsListed(t *testing.T) {
+	text, err := os.ReadFile("formats/sharing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]func(op *ops.Op) bool{
+		"Views":            func(op *ops.Op) bool { return op.Views != nil },
+		"In-place results": func(op *ops.Op) bool { return op.Inplace != nil },
+		"Parts":            func(op *ops.Op) bool { return op.Ranges != nil },
+	}
+	for _, section := range strings.Split(string(text), "\n## ")[1:] {
+		title, body, _ := strings.Cut(section, "\n")
+		if has[title] == nil {
+			t.Fatalf("section %q: expected one of %v", title, slices.Sorted(maps.Keys(has)))
+		}
+		listed := map[string]bool{}
+		for row := range strings.SplitSeq(body, "\n") {
+			cells := strings.Split(row, "|")
+			if len(cells) < 4 {
+				continue
+			}
+			domain, names := "", cells[1]
+			if len(cells) == 5 { // a table by domain
+				domain, names = strings.TrimSpace(cells[1]), cells[2]
+			}
+			for _, name := range strings.Split(names, ",") {
+				d := domain
+				if other, op, apart := strings.Cut(strings.TrimSpace(name), " `"); apart { // com.microsoft `Op`
+					d, name = other, op
+				}
+				if name = strings.Trim(name, " `"); ops.Lookup(d, name) != nil {
+					listed[d+" "+name] = true
+				} else if strings.Contains(names, "`") && !strings.Contains(name, " ") {
+					t.Errorf("%s: no operator %q of domain %q", title, name, d)
+				}
+			}
+		}
+		for _, domain := range ops.Domains() {
+			for _, name := range ops.Names(domain) {
+				if want := has[title](ops.Lookup(domain, name)); want != listed[domain+" "+name] {
+					t.Errorf("%s: %q of domain %q: listed %t, expected %t", title, name, domain, listed[domain+" "+name], want)
+				}
+			}
+		}
+		delete(has, title)
+	}
+	if len(has) > 0 {
+		t.Errorf("the page lacks %v", slices.Sorted(maps.Keys(has)))
 	}
 }
