@@ -80,17 +80,27 @@ func blocks(s set) {
 				JLT(LabelRef(fmt.Sprintf("%s%d", k.name, r-1)))
 			}
 			s.blocksBody(here, r, k.vectors)
-			load(denseARow, RAX)
-			IMUL3Q(Imm(uint64(r)), RAX, RAX)
-			ADDQ(RAX, strip)
-			ADDQ(U32(4*blockLen*r), c)
-			SUBQ(Imm(uint64(r)), rows)
-			JG(LabelRef(k.name))
-			JMP(LabelRef("next"))
+			MOVQ(U32(uint32(r)), blockPixels)
+			if r < blockRowsOf(s) {
+				JMP(LabelRef(k.name + "tails"))
+			} else {
+				s.storeBlocks(here, r, k.vectors)
+				Label(k.name + "advance")
+				load(denseARow, RAX)
+				IMULQ(blockPixels, RAX)
+				ADDQ(RAX, strip)
+				SUBQ(blockPixels, rows)
+				SHLQ(Imm(6), blockPixels) // bytes of a pixel
+				ADDQ(blockPixels, c)
+				TESTQ(rows, rows)
+				JG(LabelRef(k.name))
+				JMP(LabelRef("next"))
+			}
 			if r > 1 {
 				Label(fmt.Sprintf("%s%d", k.name, r-1))
 			}
 		}
+		s.blocksTails(k.name, blockRowsOf(s)-1, k.vectors)
 	}
 	Label("next")
 	load(denseALine, RAX)
@@ -103,7 +113,10 @@ func blocks(s set) {
 	RET()
 }
 
-// blocksBody computes r pixels for all channels of a strip of weights.
+// blockPixels counts the pixels of a strip whose sums are complete.
+var blockPixels = R15
+
+// blocksBody adds up r pixels for all channels of a strip of weights.
 func (s set) blocksBody(label string, r, vectors int) {
 	var (
 		acc     = func(i, v int) VecPhysical { return s.vectors[i*vectors+v] }
@@ -126,6 +139,7 @@ func (s set) blocksBody(label string, r, vectors int) {
 	load(denseSteps, steps)
 	load(denseB, weights)
 	load(denseCount, left)
+	SHLQ(Imm(2), left) // left counts quarters of steps: there is no register for a second counter
 	// Prefetch what is needed when the sums are complete.
 	load(denseBlock, pixels[0])
 	for i := range r {
@@ -148,7 +162,8 @@ func (s set) blocksBody(label string, r, vectors int) {
 	for i := 1; i < (r+3)/4; i++ {
 		LEAQ(Mem{Base: pixels[i-1], Index: step, Scale: 4}, pixels[i])
 	}
-	for depth := range blockLen {
+	Label(label + "quarter")
+	for depth := range blockLen / 4 {
 		for at := 0; at < vectors*size; at += 64 {
 			PREFETCHT0(Mem{Base: b, Disp: (weightsAhead+depth)*width + at})
 		}
@@ -166,24 +181,54 @@ func (s set) blocksBody(label string, r, vectors int) {
 			}
 		}
 	}
+	for i := range (r + 3) / 4 {
+		ADDQ(Imm(blockLen), pixels[i]) // bytes of a quarter of a block
+	}
+	ADDQ(U32(uint32(blockLen/4*width)), b)
 	DECQ(left)
+	TESTQ(U32(3), left)
+	JNZ(LabelRef(label + "quarter"))
+	TESTQ(left, left)
 	JNZ(LabelRef(label + "step"))
 	Label(label + "store")
+}
 
-	// What is written: the second block of AVX-512 lies elsewhere.
-	second, added, flags, x := RAX, RBX, R12, free[0]
-	load(denseFlags, flags)
-	load(denseBlock, second)
-	ADDQ(c, second)
-	at := func(i, v int) Mem {
-		switch {
-		case s.lanes < blockLen:
-			return Mem{Base: c, Disp: 4*blockLen*i + v*size}
-		case v == 0:
-			return Mem{Base: c, Disp: size * i}
-		}
-		return Mem{Base: second, Disp: size * i}
+// The registers of the epilogue.
+var (
+	blockFlags  = R12
+	blockSecond = RAX // where the second block of AVX-512 begins
+	blockAdded  = RBX // from what is written to what is added
+)
+
+// blockPlace is where vector v of pixel i is written.
+func (s set) blockPlace(i, v int) Mem {
+	switch {
+	case s.lanes < blockLen:
+		return Mem{Base: c, Disp: 4*blockLen*i + 4*s.lanes*v}
+	case v == 0:
+		return Mem{Base: c, Disp: 4 * blockLen * i}
 	}
+	return Mem{Base: blockSecond, Disp: 4 * blockLen * i}
+}
+
+func blockAddedTo(m Mem) Mem {
+	m.Index, m.Scale = blockAdded, 1
+	return m
+}
+
+func loadBlockEpilogue() {
+	load(denseFlags, blockFlags)
+	load(denseBlock, blockSecond)
+	ADDQ(c, blockSecond)
+	load(denseAdded, blockAdded)
+}
+
+// storeBlocks applies the epilogue to the sums of r pixels, and writes them.
+func (s set) storeBlocks(label string, r, vectors int) {
+	acc := func(i, v int) VecPhysical { return s.vectors[i*vectors+v] }
+	free, size, at := s.vectors[r*vectors:], 4*s.lanes, s.blockPlace
+	x := free[0]
+	loadBlockEpilogue()
 	each := func(f func(i, v int)) {
 		for v := range vectors {
 			for i := range r {
@@ -191,8 +236,8 @@ func (s set) blocksBody(label string, r, vectors int) {
 			}
 		}
 	}
-	when := func(flag int, name string, f func()) { whenSet(flags, flag, label+name, f) }
-	TESTQ(U32(flagFirst), flags)
+	when := func(flag int, name string, f func()) { whenSet(blockFlags, flag, label+name, f) }
+	TESTQ(U32(flagFirst), blockFlags)
 	JNZ(LabelRef(label + "first"))
 	each(func(i, v int) { VADDPS(at(i, v), acc(i, v), acc(i, v)) })
 	Label(label + "first")
@@ -206,14 +251,57 @@ func (s set) blocksBody(label string, r, vectors int) {
 		}
 	})
 	when(flagAdded, "added", func() {
-		load(denseAdded, added)
-		each(func(i, v int) {
-			m := at(i, v)
-			m.Index, m.Scale = added, 1
-			VADDPS(m, acc(i, v), acc(i, v))
-		})
+		each(func(i, v int) { VADDPS(blockAddedTo(at(i, v)), acc(i, v), acc(i, v)) })
 	})
 	when(flagBlockLow, "low", func() { s.atLeast(denseLow, x, free[1], each, acc) })
 	when(flagBlockHigh, "high", func() { s.atMost(denseHigh, x, each, acc) })
 	each(func(i, v int) { VMOVUPS(acc(i, v), at(i, v)) })
+}
+
+// blocksTails is storeBlocks for blockPixels pixels, at most most: it begins at the last one, so
+// that the code for a pixel is there once, and not for each number of them.
+func (s set) blocksTails(form string, most, vectors int) {
+	free, size, at := s.vectors[most*vectors:], 4*s.lanes, s.blockPlace
+	bias, low, high, zero := free[:vectors], free[vectors], free[vectors+1], free[vectors+2]
+	here := func(i int) string { return fmt.Sprintf("%stail%d", form, i) }
+	Comment("The epilogue of fewer pixels")
+	Label(form + "tails")
+	loadBlockEpilogue()
+	whenSet(blockFlags, flagBlockBias, form+"tails0", func() {
+		load(denseBias, R13)
+		for v, x := range bias {
+			VMOVUPS(Mem{Base: R13, Disp: v * size}, x)
+		}
+	})
+	VBROADCASTSS(Mem{Base: args, Disp: denseLow}, low)
+	VBROADCASTSS(Mem{Base: args, Disp: denseHigh}, high)
+	s.zero(zero)
+	for i := 1; i < most; i++ {
+		CMPQ(blockPixels, Imm(uint64(i)))
+		JEQ(LabelRef(here(i)))
+	}
+	for i := most; i >= 1; i-- {
+		Label(here(i))
+		each := func(f func(v int, y VecPhysical)) {
+			for v := range vectors {
+				f(v, s.vectors[(i-1)*vectors+v])
+			}
+		}
+		when := func(flag int, name string, f func(v int, y VecPhysical)) {
+			whenSet(blockFlags, flag, here(i)+name, func() { each(f) })
+		}
+		TESTQ(U32(flagFirst), blockFlags)
+		JNZ(LabelRef(here(i) + "first"))
+		each(func(v int, y VecPhysical) { VADDPS(at(i-1, v), y, y) })
+		Label(here(i) + "first")
+		when(flagBlockBias, "bias", func(v int, y VecPhysical) { VADDPS(bias[v], y, y) })
+		when(flagAdded, "added", func(v int, y VecPhysical) { VADDPS(blockAddedTo(at(i-1, v)), y, y) })
+		when(flagBlockLow, "low", func(_ int, y VecPhysical) {
+			VMAXPS(y, low, y)
+			VADDPS(zero, y, y) // -0 becomes 0
+		})
+		when(flagBlockHigh, "high", func(_ int, y VecPhysical) { VMINPS(y, high, y) })
+		each(func(v int, y VecPhysical) { VMOVUPS(y, at(i-1, v)) })
+	}
+	JMP(LabelRef(form + "advance"))
 }

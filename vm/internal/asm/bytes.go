@@ -138,19 +138,18 @@ func toBytes(dst GPPhysical) {
 	VPADDD(Y15, Y0, Y0)
 	VEXTRACTI128(Imm(1), Y0, X1)
 	// Take the low byte of each number, signed or not.
-	VPSHUFB(bytesOf, X0, X0)
-	VPSHUFB(bytesOf, X1, X1)
+	lowBytes := table("lowBytes", func() {
+		DATA(0, U64(0xffffffff0c080400))
+		DATA(8, U64(0xffffffffffffffff))
+	})
+	VPSHUFB(lowBytes, X0, X0)
+	VPSHUFB(lowBytes, X1, X1)
 	VPUNPCKLDQ(X1, X0, X0)
 	VMOVQ(X0, Mem{Base: dst})
 }
 
-var bytesOf Mem
-
 // quantize is the inner loop of QuantizeLinear.
 func quantize() {
-	bytesOf = GLOBL("lowBytes", RODATA|NOPTR)
-	DATA(0, U64(0xffffffff0c080400))
-	DATA(8, U64(0xffffffffffffffff))
 	TEXT("quantizeAVX2", NOSPLIT|NOFRAME, "func(dst *uint8, src *float32, n int, scale, low, high float32, zero int32)")
 	Doc("quantizeAVX2 writes zero + x/scale, where x/scale is kept in [low, high]; n is a multiple of 8.")
 	dst, src, n := RDI, RSI, RCX

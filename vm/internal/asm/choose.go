@@ -8,16 +8,16 @@ import (
 
 // gathered is the order in which vectors of 32-bit lanes, packed twice, have the lanes of
 // each vector side by side again.
-var gathered Mem
-
-// compare writes the loop of a relation of two lists. A list whose step is 0 repeats.
-func compare(name, doc string, predicate uint64) {
-	if gathered.Symbol.Name == "" {
-		gathered = GLOBL("gathered", RODATA|NOPTR)
+func gathered() Mem {
+	return table("gathered", func() {
 		for i, lane := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {
 			DATA(4*i, U32(lane))
 		}
-	}
+	})
+}
+
+// compare writes the loop of a relation of two lists. A list whose step is 0 repeats.
+func compare(name, doc string, predicate uint64) {
 	TEXT(name, NOSPLIT|NOFRAME, "func(dst *uint8, a, b *float32, n, aStep, bStep int)")
 	Doc(doc)
 	dst, a, b, n, aStep, bStep := RDI, RSI, RDX, RCX, R8, R9
@@ -27,7 +27,7 @@ func compare(name, doc string, predicate uint64) {
 	Load(Param("n"), n)
 	Load(Param("aStep"), aStep)
 	Load(Param("bStep"), bStep)
-	VMOVDQU(gathered, Y15)
+	VMOVDQU(gathered(), Y15)
 	one(Y14)
 	y := []VecPhysical{Y0, Y1, Y2, Y3}
 	Label("thirtytwo")

@@ -12,15 +12,11 @@ import (
 
 // laneShifts loads the distances for two halves of sixteen lanes.
 func laneShifts(halves [2]VecPhysical) {
-	const name = "laneShifts"
-	m, ok := constantTables[name]
-	if !ok {
-		m = GLOBL(name, RODATA|NOPTR)
+	m := table("laneShifts", func() {
 		for lane := range 16 {
 			DATA(4*lane, U32(uint32(31-lane)))
 		}
-		constantTables[name] = m
-	}
+	})
 	for i, y := range halves {
 		at := m
 		at.Disp = 32 * i
@@ -28,7 +24,18 @@ func laneShifts(halves [2]VecPhysical) {
 	}
 }
 
-var constantTables = map[string]Mem{}
+// table is constant data of a file: data writes it where it is needed first.
+func table(name string, data func()) Mem {
+	m, ok := tables[name]
+	if !ok {
+		m = GLOBL(name, RODATA|NOPTR)
+		data()
+		tables[name] = m
+	}
+	return m
+}
+
+var tables = map[string]Mem{}
 
 // lanesOf makes the masks of both halves from sixteen bits, in memory or in a register.
 func lanesOf(bits Op, shifts, masks [2]VecPhysical) {

@@ -181,14 +181,11 @@ func (f *nibbleForm) lookUp() {
 		f.broadcast(15, f.mask)
 		return
 	}
-	const name = "sixteenNumbers"
-	if _, ok := constantTables[name]; !ok {
-		constantTables[name] = GLOBL(name, RODATA|NOPTR)
+	VMOVUPS(table("sixteenNumbers", func() {
 		for i := range 16 {
 			DATA(4*i, F32(float32(i)))
 		}
-	}
-	VMOVUPS(constantTables[name], f.mask)
+	}), f.mask)
 }
 
 // place is where vector v finds the scales, or a quarter of that the zero points: in the

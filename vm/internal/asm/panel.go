@@ -136,9 +136,11 @@ func panel(s set) {
 			JLT(LabelRef(next))
 			s.body(here, r, k.vectors, k.masked)
 			if r < s.rows {
-				JMP(LabelRef("done"))
+				MOVQ(U32(uint32(r)), count)
+				JMP(LabelRef(k.name + "tails"))
 				continue
 			}
+			s.store(here, r, k.vectors, k.masked)
 			load(offAStrip, RAX)
 			ADDQ(RAX, strip)
 			load(offCRow, RAX)
@@ -148,6 +150,7 @@ func panel(s set) {
 			SUBQ(Imm(uint64(r)), rows)
 			JMP(LabelRef(here))
 		}
+		s.storeTails(k.name, s.rows-1, k.vectors, k.masked)
 	}
 	Label("done")
 	VZEROUPPER()
@@ -257,42 +260,66 @@ func (s set) body(label string, r, vectors int, masked bool) {
 			ADDQ(deep, pointers[i])
 		}
 	}
-	// Keep the bodies for the last rows short.
-	unroll := 4
-	if r < s.rows {
-		unroll = 2
-	}
-	SUBQ(Imm(uint64(unroll)), count)
-	JLT(LabelRef(label + "rest"))
-	Label(label + "loop")
-	for range unroll {
+	// Two terms at a time where most of the work is: the bodies for the last rows stay short.
+	if r == s.rows {
+		SUBQ(Imm(2), count)
+		JLT(LabelRef(label + "odd"))
+		Label(label + "loop")
 		term()
+		term()
+		SUBQ(Imm(2), count)
+		JGE(LabelRef(label + "loop"))
+		Label(label + "odd")
+		ADDQ(Imm(2), count)
+		JZ(LabelRef(label + "store"))
+		term()
+	} else {
+		TESTQ(count, count)
+		JZ(LabelRef(label + "store"))
+		Label(label + "loop")
+		term()
+		DECQ(count)
+		JNZ(LabelRef(label + "loop"))
 	}
-	SUBQ(Imm(uint64(unroll)), count)
-	JGE(LabelRef(label + "loop"))
-	Label(label + "rest")
-	ADDQ(Imm(uint64(unroll)), count)
-	JZ(LabelRef(label + "store"))
-	Label(label + "one")
-	term()
-	DECQ(count)
-	JNZ(LabelRef(label + "one"))
 	Label(label + "store")
-	s.store(label, r, vectors, masked, acc, free)
 }
 
-// store applies the epilogue to the sums and writes them to C. A flag guards each step:
-// the branches are the same for all blocks of a product, so they cost little.
-func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int) VecPhysical, free []VecPhysical) {
-	size := 4 * s.lanes
-	flags := R12
+// store applies the epilogue to the sums of r rows and writes them to C.
+func (s set) store(label string, r, vectors int, masked bool) {
+	s.beginStore(r, vectors, masked)
+	s.storeRows(label, 0, r, r, vectors, masked)
+}
+
+// storeTails is store for fewer rows, count of them, at most most: it begins at the last one, so
+// that the code for a row is there once, and not for each number of them.
+func (s set) storeTails(form string, most, vectors int, masked bool) {
+	here := func(i int) string { return fmt.Sprintf("%stail%d", form, i) }
+	Comment("The epilogue of fewer rows")
+	Label(form + "tails")
+	s.beginStore(most, vectors, masked)
+	for i := 1; i < most; i++ {
+		CMPQ(count, Imm(uint64(i)))
+		JEQ(LabelRef(here(i)))
+	}
+	for i := most; i >= 1; i-- {
+		Label(here(i))
+		s.storeRows(here(i), i-1, i, most, vectors, masked)
+	}
+	JMP(LabelRef("done"))
+}
+
+// flags is the register of the epilogue's flags.
+var flags = R12
+
+// beginStore loads what the epilogue of up to r rows needs.
+func (s set) beginStore(r, vectors int, masked bool) {
 	load(offFlags, flags)
 	point(c, offCRow, r)
-	x, y, masks := free[0], free[1], free[2:]
+	masks := s.vectors[r*vectors+2:]
 	if masked && !s.opmask {
 		load(offMask, R13)
 		for v := range vectors {
-			VMOVUPS(Mem{Base: R13, Disp: v * size}, masks[v])
+			VMOVUPS(Mem{Base: R13, Disp: 4 * s.lanes * v}, masks[v])
 		}
 	}
 	if masked && s.opmask {
@@ -300,6 +327,15 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 			KMOVW(Mem{Base: args, Disp: offMask + 2*v}, masks512[v])
 		}
 	}
+}
+
+// storeRows applies the epilogue to the rows from low up to high, of at most most, and writes
+// them. A flag guards each step: the branches are the same for all blocks of a product, so they
+// cost little. Without flags, one branch passes them all: products of few columns feel six.
+func (s set) storeRows(label string, low, high, most, vectors int, masked bool) {
+	acc := func(i, v int) VecPhysical { return s.vectors[i*vectors+v] }
+	free, size := s.vectors[most*vectors:], 4*s.lanes
+	x, y, masks := free[0], free[1], free[2:]
 	get := func(m Mem, v int, to VecPhysical) {
 		switch {
 		case !masked:
@@ -311,7 +347,7 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 		}
 	}
 	each := func(f func(i, v int)) {
-		for i := range r {
+		for i := low; i < high; i++ {
 			for v := range vectors {
 				f(i, v)
 			}
@@ -335,6 +371,8 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 			}
 		})
 	}
+	TESTQ(flags, flags)
+	JZ(LabelRef(label + "write"))
 	if s.pairs || s.quads {
 		when(flagBeta, "beta", func() {
 			each(func(i, v int) {
@@ -350,7 +388,7 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 				load(offColBias, R13)
 				for v := range vectors {
 					get(Mem{Base: R13, Disp: v * size}, v, x)
-					for i := range r {
+					for i := low; i < high; i++ {
 						VPADDD(x, acc(i, v), acc(i, v))
 					}
 				}
@@ -360,6 +398,7 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 				JMP(LabelRef(label + "end"))
 			})
 		}
+		Label(label + "write")
 		write()
 		Label(label + "end")
 		return
@@ -376,7 +415,7 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 		})
 	})
 	when(flagRowBias, "rowbias", func() {
-		for i := range r {
+		for i := low; i < high; i++ {
 			VBROADCASTSS(Mem{Base: rowBias, Disp: 4 * i}, x)
 			for v := range vectors {
 				VADDPS(x, acc(i, v), acc(i, v))
@@ -387,13 +426,14 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 		load(offColBias, R13)
 		for v := range vectors {
 			get(Mem{Base: R13, Disp: v * size}, v, x)
-			for i := range r {
+			for i := low; i < high; i++ {
 				VADDPS(x, acc(i, v), acc(i, v))
 			}
 		}
 	})
 	when(flagLow, "low", func() { s.atLeast(offLow, x, y, each, acc) })
 	when(flagHigh, "high", func() { s.atMost(offHigh, x, each, acc) })
+	Label(label + "write")
 	write()
 }
 

@@ -26,7 +26,7 @@ func truncateBytes() {
 	Load(Param("dst"), RDI)
 	Load(Param("src"), RSI)
 	Load(Param("n"), RCX)
-	VMOVDQU(gathered, Y15)
+	VMOVDQU(gathered(), Y15)
 	bits(0xff, Y14)
 	Label("thirtytwo")
 	PREFETCHT0(Mem{Base: RSI, Disp: ahead})

@@ -176,6 +176,19 @@ func TestBlocks(t *testing.T) {
 
 // BenchmarkBlocks convolves ResNet-50's images, in blocks and in planes.
 func BenchmarkBlocks(b *testing.B) {
+	before := Level()
+	b.Cleanup(func() { _ = Use(before) })
+	for _, l := range Levels() {
+		if l != "plain" {
+			b.Run("level="+l, func(b *testing.B) {
+				_ = Use(l)
+				benchmarkBlocks(b)
+			})
+		}
+	}
+}
+
+func benchmarkBlocks(b *testing.B) {
 	for _, s := range []struct{ size, channels, columns, kernel, stride int }{
 		{56, 64, 64, 3, 1},
 		{28, 128, 128, 3, 1},

@@ -348,7 +348,7 @@ func rate(b *testing.B, products int, f func()) {
 	b.ReportMetric(2*float64(products)/1e9/best.Seconds(), "GFLOP/s")
 }
 
-// BenchmarkProduct multiplies square matrices and those of BERT-base, with one side packed
+// BenchmarkProduct multiplies square matrices, those of BERT-base and small ones, with one side packed
 // in advance or none.
 func BenchmarkProduct(b *testing.B) {
 	before := Level()
@@ -366,6 +366,10 @@ func BenchmarkProduct(b *testing.B) {
 			{128, 768, 3072},
 			{128, 128, 64},
 			{128, 64, 128}, // BERT-base
+			{1, 512, 64},
+			{7, 256, 64},
+			{17, 40, 64},
+			{23, 256, 27}, // rows and columns that no whole tile has
 		} {
 			m, n, k := s[0], s[1], s[2]
 			for _, packed := range []string{"none", "A", "B"} {

@@ -227,7 +227,7 @@ func BenchmarkInteger(b *testing.B) {
 	b.Cleanup(func() { _ = Use(before) })
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, l := range Levels() {
-		for _, s := range [][3]int{{512, 512, 512}, {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}} {
+		for _, s := range [][3]int{{512, 512, 512}, {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}, {7, 256, 64}, {23, 40, 27}} {
 			m, n, k := s[0], s[1], s[2]
 			b.Run(fmt.Sprintf("level=%s/size=%dx%dx%d", l, m, n, k), func(b *testing.B) {
 				_ = Use(l)

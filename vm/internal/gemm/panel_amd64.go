@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-//go:generate go run -C ../asm . -pkg gemm -out ../gemm/panel_amd64.s
+//go:generate go run -C ../asm . -pkg gemm
 
 //go:noescape
 func panelAVX2(p *panel)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-//go:generate go run -C ../asm . -pkg simd -out ../simd/functions_amd64.s
+//go:generate go run -C ../asm . -pkg simd
 
 //go:noescape
 func expAVX2(dst, src *float32, n int, scale, shift float32)
