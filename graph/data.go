@@ -28,6 +28,7 @@ type Data struct {
 	Raw      []byte                  // little-endian elements, if they are in raw_data
 	Ints     []int64                 // decoded typed fields, integer and bool types, at most SmallData
 	Floats   []float64               // decoded typed fields, floating-point types, at most SmallData
+	Texts    []string                // of a tensor of strings that was built in memory
 	External *External               // the elements are in another file
 	Generate func(w io.Writer) error // writes the Bytes elements of a tensor that was built in memory
 	Sparse   *Sparse                 // a sparse initializer; Type and Dims are those of the dense tensor
@@ -42,6 +43,14 @@ type Data struct {
 type Sparse struct {
 	Values, Indices *Data
 	Dims            []int64
+}
+
+// Elided reports whether the elements of d are not known: it has some, but they are nowhere.
+// Such tensors come from the printed form of a model ([Parse]). A model that has one can be
+// planned, but neither written nor run.
+func (d *Data) Elided() bool {
+	return d.Elements() != 0 && d.Raw == nil && d.Ints == nil && d.Floats == nil && d.Texts == nil &&
+		d.External == nil && d.Generate == nil && d.Sparse == nil && d.Payload == nil
 }
 
 // Elements is the number of elements.

@@ -14,6 +14,23 @@
 // into Graph.Nodes and Graph.Tensors. Whatever was read from a file keeps the
 // Span of its bytes, so that a writer can copy it unchanged. [Inline] and
 // [Graph.Repeat] make new graphs of a graph.
+//
+// # The printed form
+//
+// [Print] writes a model as text, one line a node, and [Parse] reads it:
+//
+//	opset 17
+//	in x float32[batch,3]                     an input and its declared type
+//	init k int64[2] = [0, 1]                  an initializer; = ... leaves the elements out
+//	y, _ = com.acme::Two(x, _, k) axis=1 #n : float32[batch,3] {"key"="value"} @ arena:0:64
+//	z = If(c) then_branch=graph { out y } else_branch=graph { out x }
+//	out z
+//
+// A node has outputs, an operator and its inputs ("_" for one that is left out), and then
+// attributes, its name (#), declared types of its outputs (:), metadata, and places of its
+// outputs (@). Numbers are integers or, with a point or an exponent, floats; lists stand in
+// brackets, tensors in parentheses: value=(float32[2] = [1, 2]). Semicolons end lines, too;
+// // begins a comment. docs/graph.md has the grammar.
 package graph
 
 import (

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"strconv"
 
@@ -192,6 +193,24 @@ func (e *encoder) attr(p *pieces, a *graph.Attr) error {
 		for _, s := range a.Strings {
 			b = appendString(b, 9, s)
 		}
+	case graph.AttrTensors:
+		for _, d := range a.Tensors {
+			var q pieces
+			if err := e.tensor(&q, d, d.Name, false); err != nil {
+				return err
+			}
+			p.message(10, &q)
+		}
+	case graph.AttrSparseTensor:
+		var q pieces
+		if err := e.sparse(&q, a.Sparse); err != nil {
+			return err
+		}
+		p.message(22, &q)
+	case graph.AttrTypeProto:
+		if a.TypeOf != nil {
+			b = protowire.AppendBytes(protowire.AppendTag(b, 14, protowire.BytesType), typeProto(a.TypeOf))
+		}
 	case graph.AttrGraphs:
 		for _, g := range a.Graphs {
 			var q pieces
@@ -237,7 +256,19 @@ func (e *encoder) tensor(p *pieces, d *graph.Data, name string, weight bool) err
 		p.span(d.Span)
 		return nil
 	}
+	if d.Sparse != nil {
+		return e.sparse(p, d.Sparse)
+	}
+	if d.Elided() {
+		return &Error{Tensor: name, Offset: -1, Err: errors.New("its elements are not known: expected them, or external data, to write a file")}
+	}
 	p.bytes(tensorHead(d, name))
+	for _, s := range d.Texts {
+		p.bytes(protowire.AppendString(protowire.AppendTag(nil, 6, protowire.BytesType), s))
+	}
+	if d.Texts != nil {
+		return nil
+	}
 	if x := d.External; x != nil {
 		p.bytes(appendProp(nil, 13, graph.Prop{Key: "location", Value: x.Location}))
 		p.bytes(appendProp(nil, 13, graph.Prop{Key: "offset", Value: strconv.FormatInt(x.Offset, 10)}))
@@ -256,6 +287,21 @@ func (e *encoder) tensor(p *pieces, d *graph.Data, name string, weight bool) err
 	if d.Bytes > 0 {
 		p.list = append(p.list, w)
 		p.size += d.Bytes
+	}
+	return nil
+}
+
+// sparse emits a SparseTensorProto that was built in memory. Its values have its name.
+func (e *encoder) sparse(p *pieces, s *graph.Sparse) error {
+	for k, d := range []*graph.Data{s.Values, s.Indices} {
+		var q pieces
+		if err := e.tensor(&q, d, d.Name, false); err != nil {
+			return err
+		}
+		p.message(protowire.Number(k+1), &q)
+	}
+	for _, n := range s.Dims {
+		p.bytes(protowire.AppendVarint(protowire.AppendTag(nil, 3, protowire.VarintType), uint64(n)))
 	}
 	return nil
 }
@@ -346,7 +392,14 @@ func typeProto(d *graph.Declared) []byte {
 		}
 		m = protowire.AppendBytes(protowire.AppendTag(m, 2, protowire.BytesType), shape)
 	}
-	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), m)
+	num := protowire.Number(1)
+	switch d.Type.Kind {
+	case graph.KindSparse:
+		num = 8
+	case graph.KindOpaque:
+		num, m = 7, nil
+	}
+	return protowire.AppendBytes(protowire.AppendTag(nil, num, protowire.BytesType), m)
 }
 
 // appendText appends a text field unless it is empty.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -216,6 +217,9 @@ func (s *Session) stringsOf(t *kernel.Tensor) ([]string, error) {
 // textsOf decodes the strings of a constant.
 func textsOf(from *graph.Source, d *graph.Data) (list []string, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
+	if int64(len(d.Texts)) == d.Elements() {
+		return slices.Clone(d.Texts), nil
+	}
 	if d.Sparse != nil || d.External != nil || d.Generate != nil || int64(len(d.Payload)) != d.Elements() {
 		return nil, fmt.Errorf("has %d strings in the file, expected %d", len(d.Payload), d.Elements())
 	}
