@@ -19,8 +19,8 @@ var quantizers = family{"", []Op{
 // contribQuantizers lists ONNX Runtime's quantizers, and its operators on quantized
 // tensors: each tensor is followed by a scale and a zero point.
 var contribQuantizers = family{"com.microsoft", []Op{
-	{Name: "QuantizeLinear", Class: Other, Infer: inferQuantize, Cut: cutQuantizer, Inplace: overFirst},
-	{Name: "DequantizeLinear", Class: Other, Infer: inferDequantize, Cut: cutQuantizer, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "QuantizeLinear", Class: Other, Infer: inferQuantize, Cut: cutQuantizer, Inplace: overFirst, Quantizes: true},
+	{Name: "DequantizeLinear", Class: Other, Infer: inferDequantize, Cut: cutQuantizer, Inplace: overFirst, FLOPs: onePerElement, Dequantizes: true},
 	{Name: "QLinearAdd", Class: Elementwise, Infer: inferQLinearBinary, Cut: cutQLinearBinary, Inplace: overQLinearBinary, Check: oneOfEach(1, 2, 4, 5, 6, 7)},
 	{Name: "QLinearMul", Class: Elementwise, Infer: inferQLinearBinary, Cut: cutQLinearBinary, Inplace: overQLinearBinary, Check: oneOfEach(1, 2, 4, 5, 6, 7)},
 	{Name: "QLinearSigmoid", Class: Elementwise, Infer: inferQLinearUnary, Cut: cutUnary, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},

@@ -8,9 +8,9 @@ import (
 // Images of reals take as many bytes in blocks of channels as in planes, and convolutions
 // of blocks need not arrange their pixels first. So the session holds images in blocks
 // wherever no other operator and no caller can tell the difference: where convolutions and
-// pools make and read them, and operators that go through all elements alike stand between.
-// A convolution can read or write planes on either side. As in [frame.holdPlanes], only the
-// graph decides which tensors these are; the bits of all results are the same either way.
+// pools make and read them, and elementwise operators stand between. A convolution can read
+// or write planes on either side. As in [frame.holdPlanes], only the graph decides which
+// tensors these are; the bits of all results are the same either way.
 
 // prefersBlocks is a variable for tests.
 var prefersBlocks = true

@@ -112,12 +112,14 @@ func (st *step) forQuantized(serves []bool) bool {
 	return !out.Output && slices.ContainsFunc(out.Readers, func(r graph.NodeID) bool {
 		n := st.f.g.Nodes[r]
 		switch quantizes, dequantizes := ops.Converts(n); {
+		case n.Domain != "":
+			return false
 		case dequantizes:
 			return true
 		case quantizes:
 			return slices.Contains(n.Inputs[1:], id)
 		}
-		return n.Domain == "" && serves[r]
+		return serves[r]
 	})
 }
 

@@ -4,23 +4,24 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // Quantized images take as many bytes with their channels last, as pixels, as with their
 // channels first, in planes. Without VNNI, convolutions of bytes are faster in pixels. So
 // the session holds such images in pixels wherever no other operator and no caller can tell
-// the difference: where convolutions make and read them, and operators that go through all
-// elements alike, or that average the channels of an image or multiply it by a number for
-// each, stand between. Each convolution can turn what it reads or writes in planes.
+// the difference: where convolutions make and read them, and between them stand elementwise
+// operators, and those that average the channels of an image or multiply it by a number for
+// each. Each convolution can turn what it reads or writes in planes.
 // As in [frame.holdPlanes], only the graph decides which tensors these are.
 
-// quantizedAlike lists the operators of ONNX Runtime on bytes that go through all elements
-// of their operands in the same way.
-var quantizedAlike = []string{"QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu"}
-
-// acrossPixels lists those that also take an image and a number for each channel.
-var acrossPixels = []string{"QLinearAdd", "QLinearMul"}
+// acrossPixels reports whether an operation on quantized images also takes an image and a
+// number for each channel.
+func acrossPixels(n *graph.Node) bool {
+	k := kernel.Lookup("com.microsoft", n.Op)
+	return k != nil && k.Across
+}
 
 // prefersPixels is a variable for tests.
 var prefersPixels = kernel.PrefersPixels
@@ -73,7 +74,7 @@ func (st *step) pixelEnds() []graph.TensorID {
 	case call == nil:
 	case call.Node.Op == "QLinearConv" && st.convolvesPixels(), call.Node.Op == "QLinearGlobalAveragePool" && call.Int("channels_last", 0) == 0:
 		return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
-	case slices.Contains(acrossPixels, call.Node.Op):
+	case acrossPixels(call.Node):
 		for i, t := range st.in {
 			if t != nil && kernel.IsChannels(&t.Tensor, &st.out[0].Tensor) {
 				return []graph.TensorID{n.Inputs[i]}
@@ -107,27 +108,29 @@ func (st *step) pixelImages() []graph.TensorID {
 		return nil
 	}
 	across := false // it may take a number for each channel
+	quantizes, dequantizes := ops.Converts(n)
 	switch out := st.out[0]; {
 	case st.joined != nil:
-		if across = slices.Contains(acrossPixels, st.joined.call.Node.Op); !across {
+		if across = acrossPixels(st.joined.call.Node); !across {
 			return nil
 		}
 	case st.copies8:
 		return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
 	case n.Domain != "" && n.Domain != "com.microsoft":
 		return nil
-	case n.Op == "QuantizeLinear" || n.Op == "DequantizeLinear":
+	case quantizes || dequantizes:
 		if len(st.in) < 2 || st.in[1].Len() != 1 || st.call.Int("block_size", 0) != 0 {
 			return nil
 		}
-		if bytes, reals := st.in[0], out; n.Op == "DequantizeLinear" && bytes.Byte() && reals.Type == graph.Float32 ||
-			n.Op == "QuantizeLinear" && reals.Byte() && bytes.Type == graph.Float32 {
+		if from := st.in[0]; dequantizes && from.Byte() && out.Type == graph.Float32 || quantizes && out.Byte() && from.Type == graph.Float32 {
 			return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
 		}
 		return nil
-	case out.Type == graph.Float32 && slices.Contains(alike, n.Op):
-	case out.Byte() && n.Domain == "com.microsoft" && slices.Contains(quantizedAlike, n.Op):
-		across = slices.Contains(acrossPixels, n.Op)
+	case ops.ClassOf(n) != ops.Elementwise:
+		return nil
+	case out.Type == graph.Float32:
+	case out.Byte() && n.Domain == "com.microsoft":
+		across = acrossPixels(n)
 	default:
 		return nil
 	}

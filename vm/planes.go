@@ -4,21 +4,15 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // An image whose channels are divided into blocks (attr.Nchwc) takes as many bytes in planes
 // as in blocks, and our kernels compute in planes. So the session holds such images in
 // planes wherever no node can tell the difference: where operators on blocks make and read
-// them, and operators that go through all elements alike stand between. Only the graph
-// decides which tensors these are, so a run with separate tensors holds the same ones.
-
-// alike lists operators that go through all elements of their operands in the same way.
-var alike = []string{
-	"Abs", "Add", "Ceil", "Clip", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Max",
-	"Mean", "Min", "Mish", "Mul", "Neg", "QuickGelu", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Softplus", "Softsign", "Sqrt", "Sub", "Sum",
-	"Swish", "Tanh", "ThresholdedRelu",
-}
+// them, and elementwise operators stand between. Only the graph decides which tensors these
+// are, so a run with separate tensors holds the same ones.
 
 // holdPlanes finds the images that the frame holds in planes.
 func (f *frame) holdPlanes() {
@@ -64,7 +58,7 @@ func (st *step) passesImages() bool {
 		if n.Op == "Concat" {
 			return st.call.Int("axis", 0) == 1
 		}
-		return slices.Contains(alike, n.Op)
+		return ops.ClassOf(n) == ops.Elementwise
 	}
 	return false
 }

@@ -44,7 +44,7 @@ func joints(g *graph.Graph) map[graph.TensorID]joint {
 			continue
 		}
 		q := g.Nodes[y.Readers[0]]
-		if op := ops.Lookup(q.Domain, q.Op); op == nil || !op.Quantizes || q.Inputs[0] != n.Outputs[0] {
+		if op := ops.Lookup(q.Domain, q.Op); op == nil || !op.Quantizes || q.Domain != "" || q.Inputs[0] != n.Outputs[0] {
 			continue
 		}
 		list[n.Outputs[0]] = result
@@ -71,7 +71,7 @@ func dequantized(g *graph.Graph, t graph.TensorID) bool {
 	}
 	n := g.Nodes[g.Tensors[t].Maker]
 	op := ops.Lookup(n.Domain, n.Op)
-	return op != nil && op.Dequantizes
+	return op != nil && op.Dequantizes && n.Domain == ""
 }
 
 // identical reports whether a tensor is the result of an Identity, through which exporters

@@ -130,6 +130,9 @@ type Kernel struct {
 	// Blocks tells how the kernel can read and write images in blocks (Tensor.Blocks); nil:
 	// not at all.
 	Blocks func(c *Invocation) BlockForm
+	// Across is set if an operation on quantized images in pixels (Tensor.Pixels) also takes an
+	// image and a number for each channel.
+	Across bool
 	// Row is d = a op b, element by element, of a binary operation on float32.
 	Row func(d, a, b []float32)
 }

@@ -21,8 +21,8 @@ var quantizers = family{"", []Kernel{
 var contribQuantizers = family{"com.microsoft", []Kernel{
 	{Name: "QuantizeLinear", Make: makeQuantize, Half: true},
 	{Name: "DequantizeLinear", Make: makeDequantize, Half: true},
-	{Name: "QLinearAdd", Make: qlinearBinary(simd.Add)},
-	{Name: "QLinearMul", Make: qlinearBinary(simd.Mul)},
+	{Name: "QLinearAdd", Make: qlinearBinary(simd.Add), Across: true},
+	{Name: "QLinearMul", Make: qlinearBinary(simd.Mul), Across: true},
 	{Name: "QLinearSigmoid", Make: qlinearUnary(func(*Invocation) func(float64) float64 { return sigmoid })},
 	{Name: "QLinearLeakyRelu", Make: qlinearUnary(leakyOf)},
 	{Name: "QLinearSoftmax", Make: makeQLinearSoftmax},
