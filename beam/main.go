@@ -40,15 +40,15 @@ const (
 
 // command is the command line after Beam's flags.
 type command struct {
-	In []string `arg:"" help:"Patterns of models on any of Beam's file systems (a path, gs://, s3://); last, the folder for the planned models."`
+	In []string `arg:"" help:"Patterns of models; last, the folder for the plans. On any of Beam's file systems: a path, gs://, s3://."`
 
-	List            string        `placeholder:"FILE" help:"A file with the path of one model per line; the workers read it. The result of gs://zoo/a.onnx is OUT/zoo/a.onnx."`
-	ModelTime       time.Duration `placeholder:"TIME" help:"Time for one model, such as 5m; a model that takes longer fails (default: no limit)."`
-	Reports         bool          `default:"true" negatable:"" help:"Write a report beside each plan."`
-	ExternalData    string        `enum:"copy,keep" default:"copy" help:"External data: copy, or keep (do nothing)."`
-	MaxArena        *units.Size   `placeholder:"SIZE" help:"A model with a larger arena fails."`
-	MaxPeak         *units.Size   `placeholder:"SIZE" help:"A model with a larger peak fails."`
-	InlineFunctions bool          `help:"Replace calls of local functions by their bodies first."`
+	List            string        `group:"input" placeholder:"FILE" help:"File with the path of one model per line. The workers read it. The result of gs://zoo/a.onnx is OUT/zoo/a.onnx."`
+	ModelTime       time.Duration `group:"machine" placeholder:"TIME" help:"Time for one model, such as 5m. A model that takes longer fails. Default: no limit."`
+	Reports         bool          `group:"output" default:"true" negatable:"" help:"Write a report beside each plan."`
+	ExternalData    string        `group:"output" enum:"copy,keep" default:"copy" help:"External data: copy, or keep (do nothing)."`
+	MaxArena        *units.Size   `group:"output" placeholder:"SIZE" help:"A model with a larger arena fails."`
+	MaxPeak         *units.Size   `group:"output" placeholder:"SIZE" help:"A model with a larger peak fails."`
+	InlineFunctions bool          `group:"model" seldom:"" help:"Replace calls of local functions by their bodies first."`
 	optimize.TrainFlags
 	optimize.LimitFlags
 	optimize.PlanFlags

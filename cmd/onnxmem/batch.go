@@ -19,20 +19,20 @@ import (
 
 // batchCmd plans many models.
 type batchCmd struct {
-	In []string `arg:"" name:"in" help:"Folders, models or patterns, or - for a list on standard input; last, the folder for the planned models."`
+	In []string `arg:"" name:"in" help:"Folders, models or patterns; last, the folder for the plans. - is a list on standard input."`
 
-	Jobs      int           `placeholder:"N" help:"Number of models planned at the same time (default: number of cores)."`
-	Memory    units.Size    `placeholder:"SIZE" help:"Memory that they may use together, estimated from their files, such as 8GiB (default: no limit)."`
-	ModelTime time.Duration `placeholder:"TIME" help:"Time for one model, such as 5m; a model that takes longer fails (default: no limit)."`
-	Shard     string        `placeholder:"I/N" help:"Plan the I-th of N equal parts of the list, on one of N machines."`
-	Reports   bool          `default:"true" negatable:"" help:"Write a report beside each plan."`
+	Jobs      int           `group:"machine" placeholder:"N" help:"Models planned at the same time. Default: number of cores."`
+	Memory    units.Size    `group:"machine" placeholder:"SIZE" help:"Memory that they may use together, such as 8GiB. It is estimated from their files. Default: no limit."`
+	ModelTime time.Duration `group:"machine" seldom:"" placeholder:"TIME" help:"Time for one model, such as 5m. A model that takes longer fails. Default: no limit."`
+	Shard     string        `group:"machine" placeholder:"I/N" help:"Plan the I-th of N equal parts of the list. Each of N machines plans one."`
+	Reports   bool          `group:"output" seldom:"" default:"true" negatable:"" help:"Write a report beside each plan."`
 
-	Dims            string      `in:"the table of dimensions" placeholder:"FILE.csv" help:"Lengths of dimensions for some models: a table with the columns pattern, name and value. A row wins over --dim and over earlier rows."`
-	ExternalData    string      `enum:"copy,link,keep" default:"copy" help:"External data: copy, link or keep, as for optimize."`
-	MaxArena        *units.Size `placeholder:"SIZE" help:"A model with a larger arena fails."`
-	MaxPeak         *units.Size `placeholder:"SIZE" help:"A model with a larger peak fails."`
-	Sync            bool        `help:"Wait until the files are on the disk."`
-	InlineFunctions bool        `help:"Replace calls of local functions by their bodies first, as for optimize."`
+	Dims            string      `group:"dimensions" in:"the table of dimensions" placeholder:"FILE.csv" help:"Lengths of dimensions for some models. FILE is a table with the columns pattern, name and value. A row wins over --dim and over earlier rows."`
+	ExternalData    string      `group:"output" seldom:"" enum:"copy,link,keep" default:"copy" help:"External data, as for optimize. copy, link or keep."`
+	MaxArena        *units.Size `group:"output" placeholder:"SIZE" help:"A model with a larger arena fails."`
+	MaxPeak         *units.Size `group:"output" seldom:"" placeholder:"SIZE" help:"A model with a larger peak fails."`
+	Sync            bool        `group:"output" seldom:"" help:"Wait until the files are on the disk."`
+	InlineFunctions bool        `group:"model" seldom:"" help:"Replace calls of local functions by their bodies first, as for optimize."`
 	limitFlags
 	trainFlags
 	planFlags

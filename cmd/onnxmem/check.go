@@ -14,14 +14,14 @@ import (
 
 // checkCmd compares a plan with limits.
 type checkCmd struct {
-	File string `arg:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the check, not written); - is standard input."`
+	File string `arg:"" in:"the input" help:"A plan, a planned model or a model; - is standard input. The plan of a planned model is verified first; a model is planned for the check, not written."`
 
-	MaxArena  *units.Size `placeholder:"SIZE" help:"Largest arena, such as 512KiB."`
-	MaxPeak   *units.Size `placeholder:"SIZE" help:"Largest peak."`
-	MaxTotal  *units.Size `placeholder:"SIZE" help:"Largest sum of arena and resident."`
-	Baseline  string      `in:"the baseline" placeholder:"PLAN" help:"An older plan whose peak, arena and total must not be exceeded."`
-	MaxGrowth *percent    `placeholder:"PERCENT" help:"Growth allowed over the baseline, such as 2% (default 0%)."`
-	Format    string      `enum:"text,github" default:"text" help:"text, or github: exceeded limits as workflow annotations."`
+	MaxArena  *units.Size `group:"checks" placeholder:"SIZE" help:"Largest arena, such as 512KiB."`
+	MaxPeak   *units.Size `group:"checks" placeholder:"SIZE" help:"Largest peak."`
+	MaxTotal  *units.Size `group:"checks" placeholder:"SIZE" help:"Largest sum of arena and resident."`
+	Baseline  string      `group:"checks" in:"the baseline" placeholder:"PLAN" help:"An older plan whose figures are the limits. Its peak, arena and total must not be exceeded."`
+	MaxGrowth *percent    `group:"checks" placeholder:"PERCENT" help:"Growth allowed over the baseline, such as 2%. Default 0%."`
+	Format    string      `group:"output" enum:"text,github" default:"text" help:"Form of the lines. github: exceeded limits as workflow annotations."`
 	sourceFlags
 }
 

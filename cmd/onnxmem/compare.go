@@ -26,15 +26,15 @@ import (
 
 // compareCmd compares strategies.
 type compareCmd struct {
-	File string `arg:"" in:"the input" help:"A model, a bare problem (JSON) or buffers (CSV or JSON), gzipped or not; - is standard input."`
+	File string `arg:"" in:"the input" help:"A model, a bare problem or buffers; - is standard input. A problem is JSON, buffers are CSV or JSON, gzipped or not."`
 
 	modelFlags
-	Align     int64           `placeholder:"N" help:"Alignment of offsets and sizes in bytes (default: 64 for a model, else 1)."`
-	Effort    string          `enum:"fast,default,max" default:"default" help:"Work of onnxmem's own searches: fast, default or max; max also runs strategies that take minutes."`
-	TimeLimit time.Duration   `placeholder:"TIME" help:"After TIME, such as 60s, start no further strategy and end onnxmem's own searches."`
-	Olla      []time.Duration `placeholder:"TIME,..." help:"Also run OLLA's integer program for the order in CP-SAT and HiGHS (pip install ortools), once for each TIME, such as 1s,10s,60s."`
-	CSV       bool            `name:"csv" xor:"form" help:"Print the table as CSV."`
-	JSON      bool            `name:"json" xor:"form" help:"Print one JSON object on standard output, and nothing else there."`
+	Align     int64           `group:"memory" placeholder:"N" help:"Alignment of offsets and sizes in bytes. Default: 64 for a model, else 1."`
+	Effort    string          `group:"search" enum:"fast,default,max" default:"default" help:"Work of onnxmem's own searches. max also runs strategies that take minutes."`
+	TimeLimit time.Duration   `group:"search" placeholder:"TIME" help:"Start no further strategy after TIME, such as 60s. onnxmem's own searches end then, too."`
+	Olla      []time.Duration `group:"search" placeholder:"TIME,..." help:"Also run OLLA's integer program for the order. CP-SAT and HiGHS (pip install ortools) solve it, once for each TIME, such as 1s,10s,60s."`
+	CSV       bool            `group:"output" name:"csv" xor:"form" help:"Print the table as CSV."`
+	JSON      bool            `group:"output" name:"json" xor:"form" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 
 // Help is the text below the flags.

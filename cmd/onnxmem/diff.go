@@ -7,7 +7,7 @@ import (
 
 // diffCmd lists the changes between two plans.
 type diffCmd struct {
-	Before string `arg:"" in:"the old plan" help:"The old plan: a plan, a planned model or a model; - is standard input."`
+	Before string `arg:"" in:"the old plan" help:"The old plan, planned model or model; - is standard input."`
 	After  string `arg:"" in:"the new plan" help:"The new plan, in the same forms."`
 	planFlags
 }

@@ -18,9 +18,9 @@ import (
 
 // explainCmd explains why the peak is what it is.
 type explainCmd struct {
-	File string `arg:"" in:"the input" help:"A model (planned for the explanation, not written), a planned model or its plan (verified first), or a bare problem (JSON, gzipped or not); - is standard input."`
+	File string `arg:"" in:"the input" help:"A plan, a model or a bare problem; - is standard input. A model is planned for the explanation, not written; the plan of a planned model is verified first; a bare problem is JSON, gzipped or not."`
 
-	Top int `default:"5" placeholder:"N" help:"Number of tensors at the peak, the largest first, for which to say how much the peak would fall without them (default 5)."`
+	Top int `group:"output" default:"5" placeholder:"N" help:"Tensors at the peak to look at (default 5). For each, the largest first, it says how much the peak would fall without it."`
 	sourceFlags
 }
 

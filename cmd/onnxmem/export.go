@@ -17,13 +17,13 @@ import (
 
 // exportCmd writes a plan in a format of other tools.
 type exportCmd struct {
-	File string `arg:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the export, not written); - is standard input."`
+	File string `arg:"" in:"the input" help:"A plan, a planned model or a model; - is standard input. The plan of a planned model is verified first; a model is planned for the export, not written."`
 
-	To  string `required:"" enum:"${exports}" placeholder:"FORMAT" help:"perfetto: a trace, lifetimes as slices and the load as a counter. c-header: C99, pool and offset of each tensor, operands of each step. csv: MiniMalloc's. memory-viz: PyTorch's snapshot."`
-	Out string `short:"o" default:"-" out:"the export" placeholder:"PATH" help:"The file to write (default: standard output)."`
+	To  string `group:"output" required:"" enum:"${exports}" placeholder:"FORMAT" help:"Format: ${exports}. perfetto: a trace, lifetimes as slices and the load as a counter. c-header: C99, pool and offset of each tensor, operands of each step. csv: MiniMalloc's. memory-viz: PyTorch's snapshot."`
+	Out string `group:"output" short:"o" default:"-" out:"the export" placeholder:"PATH" help:"File to write. Default: standard output."`
 
-	Buckets  optimize.Dims `placeholder:"NAME=N,N" help:"With c-header and a plan for ranges: constant tables for these lengths, each of which serves all smaller ones."`
-	MaxWaste *percent      `placeholder:"PERCENT" help:"With c-header and a plan for a range of one dimension: the fewest tables whose arena exceeds the lower bound of each length by at most that, such as 25%."`
+	Buckets  optimize.Dims `group:"output" placeholder:"NAME=N,N" help:"With c-header and ranges: tables for lengths. Each constant table serves all smaller lengths, too."`
+	MaxWaste *percent      `group:"output" placeholder:"PERCENT" help:"With c-header and ranges: fewest such tables. For a range of one dimension: the arena of each exceeds the lower bound of each length by at most that, such as 25%."`
 	sourceFlags
 }
 

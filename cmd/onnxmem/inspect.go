@@ -22,7 +22,7 @@ import (
 // inspectCmd describes a model.
 type inspectCmd struct {
 	Model   string `arg:"" in:"the model" help:"The model; - is standard input."`
-	Tensors bool   `help:"List every tensor of the main graph with its type and size."`
+	Tensors bool   `group:"output" help:"List every tensor of the main graph. Its type and size stand beside it."`
 	planFlags
 }
 

@@ -13,12 +13,12 @@ import (
 // modelCmd lists the built-in networks or writes one.
 type modelCmd struct {
 	Name string `arg:"" optional:"" help:"The network (default: list them all)."`
-	Out  string `arg:"" optional:"" out:"the network" help:"The file to write; - is standard output (default: describe the network)."`
+	Out  string `arg:"" optional:"" out:"the network" help:"The file to write; - is standard output. Default: describe the network."`
 
-	Dim  map[string]int64  `placeholder:"NAME=N" help:"Fix the length of a dimension; the others stay symbolic. May be repeated."`
-	Set  map[string]string `placeholder:"NAME=VALUE" help:"Change a setting, such as width=0.5. May be repeated."`
-	Seed uint64            `default:"0" help:"Seed of the weights."`
-	JSON bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+	Dim  map[string]int64  `group:"dimensions" placeholder:"NAME=N" help:"Fix the length of a dimension. The others stay symbolic. May be repeated."`
+	Set  map[string]string `group:"model" placeholder:"NAME=VALUE" help:"Change a setting, such as width=0.5. May be repeated."`
+	Seed uint64            `group:"model" default:"0" placeholder:"N" placeholder:"N" placeholder:"N" help:"Seed of the weights."`
+	JSON bool              `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 
 // Help is the text below the flags.

@@ -26,8 +26,8 @@ type (
 // planFlags are the flags of every command that plans.
 type planFlags struct {
 	optimize.PlanFlags
-	Verbose bool `short:"v" help:"List the passes with their times."`
-	JSON    bool `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+	Verbose bool `group:"output" seldom:"" short:"v" help:"List the passes with their times."`
+	JSON    bool `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 
 func (f *planFlags) options(e *env) passes.Options {
@@ -50,19 +50,19 @@ func (f *planFlags) trace(e *env) func(passes.Pass, time.Duration) {
 // optimizeCmd plans a model.
 type optimizeCmd struct {
 	In  string `arg:"" in:"the model" help:"The model; - is standard input."`
-	Out string `arg:"" optional:"" out:"the planned model" over:"the model" help:"The planned model; - is standard output and needs --plan. Optional with --frontier or --max-batch, which then write nothing."`
+	Out string `arg:"" optional:"" out:"the planned model" over:"the model" help:"The planned model; - is standard output, with --plan. Optional with --frontier or --max-batch, which then write nothing."`
 
-	Plan            string      `out:"the plan" placeholder:"PATH" help:"The file for the plan; - is standard output (default: OUT with .plan.json for .onnx)."`
-	ExternalData    string      `enum:"copy,link,keep" default:"copy" help:"External data if OUT is in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
-	MaxArena        *units.Size `placeholder:"SIZE" help:"Exit with status 1 if the arena is larger, such as 512KiB."`
-	MaxPeak         *units.Size `placeholder:"SIZE" help:"Exit with status 1 if the peak is larger."`
-	Sync            bool        `help:"Wait until the files are on the disk."`
-	Params          string      `out:"the parameters" placeholder:"PATH" help:"With --train: the file for the initial values of the parameters (default: OUT with .params.onnx for .onnx)."`
-	InlineFunctions bool        `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
-	Workspaces      string      `in:"the workspaces of nodes" seldom:"" placeholder:"FILE" help:"Scratch that the kernels of nodes took: on a GPU (run --workspaces-out), in ONNX Runtime (its node statistics), or as a CSV with the columns node and bytes. Give it places in the plan."`
-	FrontierSVG     string      `seldom:"" name:"frontier-svg" out:"the picture of the frontier" placeholder:"FILE" help:"With --frontier: draw it to this file."`
-	MaxBatch        bool        `seldom:"" help:"With --limit: find the largest batch that fits at an extra time of at most --extra."`
-	BatchDim        string      `seldom:"" placeholder:"NAME" help:"With --max-batch: the symbolic dimension (default: batch, else the first axis of the first input)."`
+	Plan            string      `group:"output" out:"the plan" placeholder:"PATH" help:"File for the plan; - is standard output. Default: OUT with .plan.json for .onnx."`
+	ExternalData    string      `group:"output" enum:"copy,link,keep" default:"copy" help:"External data, if OUT is in another folder. copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
+	MaxArena        *units.Size `group:"output" placeholder:"SIZE" help:"Exit with status 1 if the arena is larger. SIZE has a unit: 512KiB."`
+	MaxPeak         *units.Size `group:"output" placeholder:"SIZE" help:"Exit with status 1 if the peak is larger."`
+	Sync            bool        `group:"output" seldom:"" help:"Wait until the files are on the disk."`
+	Params          string      `group:"training" seldom:"" out:"the parameters" placeholder:"PATH" help:"With --train: file for the first values of the parameters. Default: OUT with .params.onnx for .onnx."`
+	InlineFunctions bool        `group:"model" seldom:"" help:"Replace calls of local functions by their bodies first. Some runtimes do so."`
+	Workspaces      string      `group:"memory" seldom:"" in:"the workspaces of nodes" placeholder:"FILE" help:"Give the scratch of kernels places in the plan. FILE was recorded on a GPU (run --workspaces-out) or by ONNX Runtime (its node statistics), or is a CSV with the columns node and bytes."`
+	FrontierSVG     string      `group:"memory" seldom:"" name:"frontier-svg" out:"the picture of the frontier" placeholder:"FILE" help:"With --frontier: draw it to this file."`
+	MaxBatch        bool        `group:"memory" help:"Find the largest batch within --limit. It takes at most --extra more time."`
+	BatchDim        string      `group:"memory" seldom:"" placeholder:"NAME" help:"With --max-batch: the symbolic dimension (default: batch, else the first axis of the first input)."`
 	limitFlags
 	trainFlags
 	planFlags

@@ -20,20 +20,20 @@ import (
 
 // orderCmd orders the nodes of a bare problem.
 type orderCmd struct {
-	Problem string `arg:"" in:"the problem" help:"Sizes and precedence as JSON, gzipped or not (docs/formats/nodes.md); - is standard input."`
+	Problem string `arg:"" in:"the problem" help:"Sizes and precedence as JSON; - is standard input. It may be gzipped (docs/formats/nodes.md)."`
 
 	programFlags         `embed:""`
-	Out                  string       `out:"the order" placeholder:"FILE" help:"Write the order: the object that --json prints, without times; - is standard output."`
-	Strategy             string       `aliases:"schedule" placeholder:"NAME" help:"Run only one strategy (also --schedule): ${schedules} (default: search)."`
-	ScheduleGoal         string       `enum:"peak,area" default:"peak" help:"Among orders with the smallest peak: peak takes the least area (the sum of the loads) of the five orders found, area searches for less."`
-	Limit                *units.Limit `placeholder:"BYTES|PERCENT%" help:"Let nodes run again so that the peak is at most this, such as 8GiB or 60% of the best order's peak, at the least extra time; exit 1 if that is impossible or not found."`
-	Frontier             bool         `help:"List the extra time, and its lower bound, for limits from 95% of the best order's peak down."`
+	Out                  string       `group:"output" out:"the order" placeholder:"FILE" help:"Write the order; - is standard output. It is the object that --json prints, without times."`
+	Strategy             string       `group:"search" aliases:"schedule" placeholder:"NAME" help:"Run only one strategy (also --schedule). ${schedules} (default: search)."`
+	ScheduleGoal         string       `group:"search" enum:"peak,area" default:"peak" help:"Choice among the orders with the smallest peak. peak takes the least area (the sum of the loads) of the five orders found, area searches for less."`
+	Limit                *units.Limit `group:"memory" placeholder:"BYTES|PERCENT%" help:"Recompute until the peak is at most this. That is a size such as 8GiB, or 60% of the best order's peak. It takes the least extra time that is found; exit 1 if that is impossible or not found."`
+	Frontier             bool         `group:"memory" help:"List what limits cost. That is the extra time, and its lower bound, for limits from 95% of the best order's peak down."`
 	optimize.HostFlags   `embed:""`
 	optimize.SolverFlags `embed:""`
-	Effort               string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
-	TimeLimit            time.Duration `placeholder:"TIME" help:"End the search after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
-	Align                int64         `default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes (default 1)."`
-	JSON                 bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+	Effort               string        `group:"search" enum:"fast,default,max" default:"default" help:"Amount of search. Counted, not timed: the same result on every machine."`
+	TimeLimit            time.Duration `group:"search" placeholder:"TIME" help:"End the search after TIME, such as 3s. The best so far is the result. Results may then differ from run to run."`
+	Align                int64         `group:"memory" default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes (default 1)."`
+	JSON                 bool          `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 
 // Help is the text below the flags.

@@ -20,25 +20,25 @@ import (
 
 // packCmd places buffers.
 type packCmd struct {
-	Buffers string `arg:"" optional:"" in:"the file of buffers" help:"CSV of buffers (id,lower,upper,size and MiniMalloc's other columns) or its JSON form, gzipped or not; - is standard input."`
+	Buffers string `arg:"" optional:"" in:"the file of buffers" help:"Buffers, as CSV or JSON; - is standard input. CSV has the columns id,lower,upper,size, and may have all of MiniMalloc's. Either may be gzipped."`
 
 	traceFlags
 	programFlags         `embed:""`
 	optimize.SolverFlags `embed:""`
 
-	Model     string        `in:"the planned model" placeholder:"FILE" help:"With --trace: a model planned with --runtime onnxruntime-arena, its plan beside it, of which this is a run in ONNX Runtime. Its tensors lie where the plan has them, everything else in the holes."`
-	At        optimize.Dims `placeholder:"NAME=N" help:"With --model, if its plan is for ranges of dimensions: the lengths of this run, such as batch=1,sequence=128."`
-	Results   bool          `help:"With --model: blocks that outlive the run are in the arena, too, for callers that free them before the next run."`
-	Capacity  *units.Size   `placeholder:"SIZE" help:"Accept any arena up to SIZE, such as 1MiB. If none is found: exit status 1, and nothing is written."`
-	Strategy  string        `placeholder:"NAME" help:"Run only one strategy: ${placements} (default: all, then the searches)."`
-	Effort    string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
-	TimeLimit time.Duration `placeholder:"TIME" help:"Stop after TIME, such as 3s, with the best so far."`
-	Align     *int64        `placeholder:"N" help:"Round sizes and offsets up to multiples of N bytes (default 1; of a recording 64, on CUDA 512)."`
-	Out       string        `short:"o" out:"the placed buffers" placeholder:"FILE" help:"Write the buffers with their offsets: in the columns of the input, or as JSON if FILE ends in .json; - is standard output."`
-	To        string        `enum:",csv,json,replay" default:"" placeholder:"FORMAT" help:"Format of --out: csv, json, or replay, the table by which an allocator repeats a recording (default: by the name)."`
-	Simulate  bool          `help:"Simulate what replaying a recording needs when its runs differ, by several schemes."`
-	SVG       string        `name:"svg" out:"the picture" placeholder:"FILE" help:"Draw the placement: steps to the right, offsets upwards; - is standard output."`
-	JSON      bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+	Model     string        `group:"input" in:"the planned model" placeholder:"FILE" help:"With --trace: the planned model that ran. It is planned with --runtime onnxruntime-arena, its plan lies beside it, and this is a run of it in ONNX Runtime. Its tensors lie where the plan has them, everything else in the holes."`
+	At        optimize.Dims `group:"input" placeholder:"NAME=N" help:"With --model: lengths of this run of ranges. An example is batch=1,sequence=128, if its plan is for ranges of dimensions."`
+	Results   bool          `group:"input" help:"With --model: also place what outlives the run. Callers then free such blocks before the next run."`
+	Capacity  *units.Size   `group:"memory" placeholder:"SIZE" help:"Accept any arena up to SIZE, such as 1MiB. If none is found: exit status 1, and nothing is written."`
+	Strategy  string        `group:"search" placeholder:"NAME" help:"Run only one strategy. ${placements} (default: all, then the searches)."`
+	Effort    string        `group:"search" enum:"fast,default,max" default:"default" help:"Amount of search. Counted, not timed: the same result on every machine."`
+	TimeLimit time.Duration `group:"search" placeholder:"TIME" help:"Stop after TIME, such as 3s, with the best so far."`
+	Align     *int64        `group:"memory" placeholder:"N" help:"Round sizes and offsets up to N bytes. Default 1; of a recording 64, on CUDA 512."`
+	Out       string        `group:"output" short:"o" out:"the placed buffers" placeholder:"FILE" help:"Write the buffers with their offsets. They have the columns of the input, or are JSON if FILE ends in .json; - is standard output."`
+	To        string        `group:"output" enum:",csv,json,replay" default:"" placeholder:"FORMAT" help:"Format of --out: csv, json or replay. replay is the table by which an allocator repeats a recording. Default: by the name."`
+	Simulate  bool          `group:"input" help:"Simulate replaying, where runs differ. Several schemes are compared."`
+	SVG       string        `group:"output" name:"svg" out:"the picture" placeholder:"FILE" help:"Draw the placement. Steps go to the right, offsets upwards; - is standard output."`
+	JSON      bool          `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 
 // Help is the text below the flags.

@@ -15,8 +15,8 @@ import (
 
 // traceFlags are the flags of commands that read a recording.
 type traceFlags struct {
-	Trace       string `in:"the recording" placeholder:"FILE" help:"A recorded stream of allocations and frees, gzipped or not: JSON lines, PyTorch's memory snapshot, a Chrome trace of its profiler, or CSV. Its iteration is found and placed."`
-	TraceDevice string `placeholder:"NAME" help:"The device in the recording, such as cuda:0 or cpu (default: the only one)."`
+	Trace       string `group:"input" in:"the recording" placeholder:"FILE" help:"A recorded stream of allocations and frees. It may be gzipped: JSON lines, PyTorch's memory snapshot, a Chrome trace of its profiler, or CSV. Its iteration is found and placed."`
+	TraceDevice string `group:"input" placeholder:"NAME" help:"Device in the recording, such as cuda:0 or cpu. Default: the only one."`
 }
 
 // read reads the recording and finds the iteration in it.

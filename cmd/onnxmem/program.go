@@ -8,11 +8,11 @@ import (
 
 // programFlags are the files that put a problem before solvers.
 type programFlags struct {
-	LP       string   `name:"lp" out:"the integer program" placeholder:"FILE" help:"Write the problem as OLLA's integer program in CPLEX's LP format, for a solver to check the optimum; for small problems. Gzipped if FILE ends in .gz, as are the next three."`
-	MPS      string   `name:"mps" out:"the integer program as MPS" placeholder:"FILE" help:"Write the integer program in free MPS format."`
-	CPSAT    string   `name:"cp-sat" out:"the integer program for CP-SAT" placeholder:"FILE" help:"Write the integer program as CpModelProto of OR-tools, with the result as its hint."`
-	MiniZinc string   `name:"minizinc" out:"the MiniZinc model" placeholder:"FILE" help:"Write the problem as a MiniZinc model, which has nothing of the integer program."`
-	ILP      []string `name:"ilp" placeholder:"NAME,..." help:"Change the integer program by names that docs/formats/solvers.md lists (an unknown one lists them, too)."`
+	LP       string   `group:"program" name:"lp" out:"the integer program" placeholder:"FILE" help:"The integer program of the paper OLLA. A solver can check the optimum by it, in CPLEX's LP format; for small problems. It is gzipped if FILE ends in .gz, as are the next three."`
+	MPS      string   `group:"program" name:"mps" out:"the integer program as MPS" placeholder:"FILE" help:"Write the integer program in free MPS format."`
+	CPSAT    string   `group:"program" name:"cp-sat" out:"the integer program for CP-SAT" placeholder:"FILE" help:"The same for CP-SAT, with the result as hint. It is a CpModelProto of OR-tools."`
+	MiniZinc string   `group:"program" name:"minizinc" out:"the MiniZinc model" placeholder:"FILE" help:"The problem as a MiniZinc model. It has nothing of the integer program."`
+	ILP      []string `group:"program" seldom:"" name:"ilp" placeholder:"NAME,..." help:"Change the integer program by names that docs/formats/solvers.md lists (an unknown one lists them, too)."`
 }
 
 // programFile is one of the files, and what goes there.

@@ -21,12 +21,12 @@ import (
 
 // reportCmd shows a plan.
 type reportCmd struct {
-	File string `arg:"" optional:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the report, not written); - is standard input."`
+	File string `arg:"" optional:"" in:"the input" help:"A plan, a planned model or a model; - is standard input. The plan of a planned model is verified first; a model is planned for the report, not written."`
 
-	Out  string `short:"o" out:"the report" placeholder:"PATH" help:"The file to write; - is standard output (default: FILE with .report.html, or .report.svg, for .plan.json or .onnx; with --text: standard output)."`
-	Open bool   `help:"Open it in the browser."`
-	SVG  bool   `name:"svg" xor:"form" help:"Only the two pictures, as one SVG."`
-	Text bool   `xor:"form" help:"The load curve and the summary, for a terminal."`
+	Out  string `group:"output" short:"o" out:"the report" placeholder:"PATH" help:"File to write; - is standard output. Default: FILE with .report.html, or .report.svg, for .plan.json or .onnx; with --text: standard output."`
+	Open bool   `group:"output" help:"Open it in the browser."`
+	SVG  bool   `group:"output" name:"svg" xor:"form" help:"Only the two pictures, as one SVG."`
+	Text bool   `group:"output" xor:"form" help:"The load curve and the summary, for a terminal."`
 	traceFlags
 	sourceFlags
 }

@@ -27,38 +27,38 @@ import (
 type runCmd struct {
 	Model string `arg:"" in:"the model" help:"The planned model; its external data are in its folder."`
 
-	Plan          string            `in:"the plan" placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
-	Inputs        string            `in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name; strings as arrays of dtype U or S, the items of a sequence as NAME.0, NAME.1, and a map as NAME.keys and NAME.values. A pattern in quotes, such as 'batches/*.npz': a file for each step, in sorted order, and again from the first when they end; -: their names on standard input, one a line."`
-	Input         map[string]string `in:"the input" placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb (TensorProto), or a number that fills it. May be repeated. Inputs without a value are random; learning_rate is 0.001."`
-	Dim           map[string]int64  `aliases:"at" mapsep:"," placeholder:"NAME=N" help:"With a plan for ranges of dimensions: a length for this run (default: that of the inputs, else the largest)."`
-	Seed          uint64            `default:"0" help:"Seed of random inputs and of random operators (default 0)."`
-	Params        string            `in:"the parameters" placeholder:"FILE" help:"Initial values of a training graph's parameters and states (default: MODEL with .params.onnx, if it exists)."`
-	Outputs       string            `out:"the outputs" placeholder:"FILE.npz" help:"Write the outputs of the last step; those that are no tensors as described for --inputs."`
-	Output        map[string]string `out:"the output" placeholder:"NAME=FILE" mapsep:"none" help:"Write one output of the last step: .npy or .pb (TensorProto). May be repeated."`
-	Save          string            `out:"the saved parameters" over:"the parameters" placeholder:"FILE" help:"Write the parameters and states after the last step, in the form of --params."`
-	SaveModel     string            `out:"the trained model" placeholder:"FILE" help:"Write the model from which the training graph was made, with the trained parameters."`
-	Source        string            `in:"the model that was trained" placeholder:"FILE" help:"With --save-model: the model from which the training graph was made (default: the file that the plan names, beside MODEL)."`
-	Count         *int              `name:"steps" placeholder:"N" help:"Run N steps; each step of a training graph starts with the updated parameters (default 1; with a file for each step, their number)."`
+	Plan          string            `group:"input" in:"the plan" placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
+	Inputs        string            `group:"input" in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name. Strings are arrays of dtype U or S, the items of a sequence NAME.0, NAME.1, and a map NAME.keys and NAME.values. A pattern in quotes, such as 'batches/*.npz': a file for each step, in sorted order, and again from the first when they end; -: their names on standard input, one a line."`
+	Input         map[string]string `group:"input" in:"the input" placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb, or a number that fills it. .pb is a TensorProto. May be repeated. Inputs without a value are random; learning_rate is 0.001."`
+	Dim           map[string]int64  `group:"input" aliases:"at" mapsep:"," placeholder:"NAME=N" help:"Length for this run of a plan for ranges. Default: that of the inputs, else the largest."`
+	Seed          uint64            `group:"input" default:"0" placeholder:"N" placeholder:"N" placeholder:"N" help:"Seed of random inputs and operators (default 0)."`
+	Params        string            `group:"input" in:"the parameters" placeholder:"FILE" help:"Values of parameters and states to begin with. Default: MODEL with .params.onnx, if it exists."`
+	Outputs       string            `group:"output" out:"the outputs" placeholder:"FILE.npz" help:"Write the outputs of the last step. What is no tensor is written as --inputs takes it."`
+	Output        map[string]string `group:"output" out:"the output" placeholder:"NAME=FILE" mapsep:"none" help:"Write one output of the last step. FILE ends in .npy or .pb (TensorProto). May be repeated."`
+	Save          string            `group:"output" out:"the saved parameters" over:"the parameters" placeholder:"FILE" help:"Write the parameters and states. They are those after the last step, in the form of --params."`
+	SaveModel     string            `group:"output" out:"the trained model" placeholder:"FILE" help:"Write the trained model. That is the model from which the training graph was made, with its new parameters."`
+	Source        string            `group:"output" seldom:"" in:"the model that was trained" placeholder:"FILE" help:"With --save-model: the model from which the training graph was made (default: the file that the plan names, beside MODEL)."`
+	Count         *int              `group:"input" name:"steps" placeholder:"N" help:"Run N steps. Each step of a training graph starts with the updated parameters. Default 1; with a file for each step, their number."`
 	Steps         int               `kong:"-"` // Count, or its default
-	Decode        map[string]string `placeholder:"INPUT=OUTPUT" mapsep:"none" help:"With --steps: each step but the first gets as INPUT (input_ids) the indices of the largest elements of OUTPUT (logits) along its last axis: greedy decoding."`
-	Mask          []string          `seldom:"" placeholder:"INPUT" help:"With --steps: INPUT (attention_mask) shows the tokens so far: each step sets as many of its first zeros to 1 as new tokens go in. Before the first step it is as given, else all 0. May be repeated."`
-	Positions     []string          `seldom:"" placeholder:"INPUT" help:"With --steps: each step adds the number of new tokens to INPUT (position_ids), which begins as given, else with 0, 1, 2 and so on in each row. May be repeated."`
-	Check         checkMode         `help:"Run all steps again and compare. --check or --check=bits: in another order, with no shared memory; the outputs must be equal bit for bit. --check=reference: compute every node from its actual inputs by simple loops in float64; elements may differ only by rounding. Slow."`
-	Poison        bool              `help:"Overwrite bytes as soon as they are dead, and scratch memory before each node; check after every step that no node wrote dead bytes. Slow."`
-	Guard         guardFlag         `placeholder:"SIDE" help:"Place every tensor between inaccessible pages, so that an access outside it is an error that names it. --guard or --guard=end: the tensor touches the page after it; --guard=front: the page before it. Slow."`
-	Device        string            `placeholder:"DEVICE" help:"Run on a GPU: cuda, cuda:N for the N-th one (from 0) or cuda:UUID; nodes without a device kernel run on the CPU (default: the CPU)."`
-	Replay        string            `default:"yes" enum:"yes,no" help:"With --device: launch the steps from the third on as one CUDA graph where that is possible: yes, or no (gorgonia's machine runs every node)."`
-	Profile       string            `out:"the profile" placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
-	CostsOut      string            `out:"the costs" placeholder:"FILE.json" help:"Write the time of each node in nanoseconds, the minimum over the steps, for optimize --costs."`
-	CUBLAS        string            `seldom:"" name:"cublas" default:"auto" enum:"auto,off" help:"With --device: matrix products by NVIDIA's cuBLAS where it is found (auto), or always by onnxmem's own kernels (off)."`
-	CUDNN         string            `seldom:"" name:"cudnn" default:"auto" enum:"auto,all,off" help:"With --device: convolutions and their gradients by NVIDIA's cuDNN where it is found: those of 16 bits (auto), float32, too, for which onnxmem's own kernels were faster (all), or none (off)."`
-	WorkspacesOut string            `seldom:"" out:"the workspaces" placeholder:"FILE.json" help:"With --device: write the bytes of scratch that the kernels of each node take, for optimize --workspaces."`
-	Workers       int               `default:"0" placeholder:"N" help:"Number of goroutines that share the work of a kernel (default: one per core). The results do not depend on it."`
-	Pack          string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory outside the plan: yes, or no (slower)."`
-	HostFile      string            `out:"the host pool" placeholder:"FILE" help:"With a plan made with --host-link: put the host pool into this new file, which is removed afterwards (default: in memory)."`
-	MemoryLimit   *units.Size       `placeholder:"SIZE" help:"Memory that the run may use, such as 8GiB; it is checked before each allocation (default: the free memory of the machine or its container)."`
-	TimeLimit     time.Duration     `placeholder:"TIME" help:"Stop the run after TIME, such as 60s, and name the node that was running (default: no limit)."`
-	JSON          bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+	Decode        map[string]string `group:"input" placeholder:"INPUT=OUTPUT" mapsep:"none" help:"With --steps: greedy decoding, token by token. Each step but the first gets as INPUT (input_ids) the indices of the largest elements of OUTPUT (logits) along its last axis."`
+	Mask          []string          `group:"input" seldom:"" placeholder:"INPUT" help:"With --steps: INPUT (attention_mask) shows the tokens so far: each step sets as many of its first zeros to 1 as new tokens go in. Before the first step it is as given, else all 0. May be repeated."`
+	Positions     []string          `group:"input" seldom:"" placeholder:"INPUT" help:"With --steps: each step adds the number of new tokens to INPUT (position_ids), which begins as given, else with 0, 1, 2 and so on in each row. May be repeated."`
+	Check         checkMode         `group:"checks" help:"Run all steps again and compare. --check or --check=bits: in another order, with no shared memory; the outputs must be equal bit for bit. --check=reference: compute every node from its actual inputs by simple loops in float64; elements may differ only by rounding. Slow."`
+	Poison        bool              `group:"checks" help:"Find writes to dead bytes. Bytes are overwritten as soon as they are dead, and scratch before each node; after every step, those that a node wrote are named. Slow."`
+	Guard         guardFlag         `group:"checks" placeholder:"SIDE" help:"Find accesses outside of a tensor. Each lies between inaccessible pages, and an error names it. --guard or --guard=end: the tensor touches the page after it; --guard=front: the page before it. Slow."`
+	Device        string            `group:"machine" placeholder:"DEVICE" help:"Run on a GPU: cuda, cuda:N or cuda:UUID. N counts from 0. Nodes without a device kernel run on the CPU. Default: the CPU."`
+	Replay        string            `group:"machine" seldom:"" default:"yes" enum:"yes,no" help:"With --device: launch steps from the third on as one CUDA graph. yes where that is possible, or no (gorgonia's machine runs every node)."`
+	Profile       string            `group:"output" out:"the profile" placeholder:"FILE.json" help:"Write times, load and lifetimes as a trace. It shows the last step, for Perfetto or Chrome."`
+	CostsOut      string            `group:"output" out:"the costs" placeholder:"FILE.json" help:"Write the time of each node. It is the minimum over the steps in nanoseconds, for optimize --costs."`
+	CUBLAS        string            `group:"machine" seldom:"" name:"cublas" default:"auto" enum:"auto,off" help:"With --device: matrix products by NVIDIA's cuBLAS. auto: where it is found; off: always by onnxmem's own kernels."`
+	CUDNN         string            `group:"machine" seldom:"" name:"cudnn" default:"auto" enum:"auto,all,off" help:"With --device: convolutions by NVIDIA's cuDNN. Where it is found, with their gradients: those of 16 bits (auto), float32, too, for which onnxmem's own kernels were faster (all), or none (off)."`
+	WorkspacesOut string            `group:"output" seldom:"" out:"the workspaces" placeholder:"FILE.json" help:"With --device: write the bytes of scratch that the kernels of each node take, for optimize --workspaces."`
+	Workers       int               `group:"machine" default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel. Default: one for each core. The results do not depend on it."`
+	Pack          string            `group:"machine" seldom:"" default:"yes" enum:"yes,no" help:"Prepack constant weights for the micro-kernels. They take memory outside the plan. yes, or no (slower)."`
+	HostFile      string            `group:"machine" out:"the host pool" placeholder:"FILE" help:"Put the host pool into this new file. The plan was made with --host-link. The file is removed afterwards. Default: in memory."`
+	MemoryLimit   *units.Size       `group:"machine" placeholder:"SIZE" help:"Memory that the run may use, such as 8GiB. It is checked before each allocation. Default: the free memory of the machine or its container."`
+	TimeLimit     time.Duration     `group:"machine" placeholder:"TIME" help:"Stop the run after TIME, such as 60s. The node that was running is named. Default: no limit."`
+	JSON          bool              `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 
 	indexed bool                  // the position of a decoder is given
 	runs    []map[string]vm.Value // inputs of all steps, for --check

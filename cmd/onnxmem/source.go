@@ -21,8 +21,8 @@ import (
 
 // sourceFlags are the flags of commands that read a plan from any kind of FILE.
 type sourceFlags struct {
-	PlanPath string        `name:"plan" in:"the plan" placeholder:"PATH" help:"The plan of a planned model (default: FILE with .plan.json for .onnx)."`
-	At       optimize.Dims `placeholder:"NAME=N" help:"A point of a plan for ranges of dimensions, such as batch=1,sequence=128 (default: the largest lengths)."`
+	PlanPath string        `group:"input" name:"plan" in:"the plan" placeholder:"PATH" help:"The plan of a planned model. Default: FILE with .plan.json for .onnx."`
+	At       optimize.Dims `group:"input" placeholder:"NAME=N" help:"Lengths, such as batch=1, of a plan for ranges. Default: the largest lengths."`
 	limitFlags
 	planFlags
 }

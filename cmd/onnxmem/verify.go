@@ -22,10 +22,10 @@ type verifyCmd struct {
 	Model string `arg:"" in:"the model" help:"The planned model; - is standard input."`
 	Plan  string `arg:"" optional:"" in:"the plan" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
 
-	Replay              bool   `help:"If the bound rests on a search, repeat it by another method: up to a minute or so."`
-	Source              string `in:"the model that was planned" placeholder:"FILE" help:"The model that was planned: checks source and program_order (default: the file that the plan names, beside MODEL, if it is the same)."`
-	AllowMissingWeights bool   `help:"Accept missing external data."`
-	JSON                bool   `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+	Replay              bool   `group:"checks" help:"If the bound rests on a search, repeat it. Another method takes up to a minute or so."`
+	Source              string `group:"checks" in:"the model that was planned" placeholder:"FILE" help:"The model that was planned. Checks source and program_order. Default: the file that the plan names, beside MODEL, if it is the same."`
+	AllowMissingWeights bool   `group:"checks" help:"Accept missing external data."`
+	JSON                bool   `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 
 // Help is the text below the flags.

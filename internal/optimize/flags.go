@@ -20,62 +20,62 @@ import (
 
 // ModelFlags bind a model's dimensions and choose what may share memory.
 type ModelFlags struct {
-	Dim        Dims   `placeholder:"NAME=N" help:"Length of a dimension, by its name or its place: x[0]=N. A range LOW..HIGH, LOW..HIGH:STEP or a list N,N,N asks for one plan for all of them. May be repeated."`
-	Value      Values `placeholder:"NAME=VALUE" help:"Value of an input that is always the same, so that branches and shapes that depend on it are known: a number, which fills the input, [1,2,3], or @file.npy. May be repeated."`
-	StrictDims bool   `seldom:"" help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
-	Strict     bool   `seldom:"" help:"Refuse a model that declares another shape for a tensor than the one that follows from its inputs, or whose opset does not permit the element type of an input, instead of a warning."`
-	NoInplace  bool   `seldom:"" help:"Never write a result over an input."`
-	NoViews    bool   `seldom:"" help:"Give every view (Reshape and similar) its own storage."`
-	Runtime    string `placeholder:"NAME" help:"Share storage only where that runtime does: onnxruntime (what its kernels are registered with) or onnxruntime-arena (also what an allocator can make them write in place). Default: all that onnxmem run shares."`
+	Dim        Dims   `group:"dimensions" placeholder:"NAME=N" help:"Length of a dimension, by name or place (x[0]). A range LOW..HIGH, LOW..HIGH:STEP or a list N,N,N asks for one plan for all of them. May be repeated."`
+	Value      Values `group:"dimensions" placeholder:"NAME=VALUE" help:"Value of an input that is always the same. Branches and shapes that depend on it are then known. A number fills the input; lists are [1,2,3] or @file.npy. May be repeated."`
+	StrictDims bool   `group:"dimensions" seldom:"" help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
+	Strict     bool   `group:"model" seldom:"" help:"Refuse a wrong model, instead of a warning. That is one that declares another shape for a tensor than the one that follows from its inputs, or whose opset does not permit the element type of an input."`
+	NoInplace  bool   `group:"memory" seldom:"" help:"Never write a result over an input."`
+	NoViews    bool   `group:"memory" seldom:"" help:"Give every view (Reshape and similar) its own storage."`
+	Runtime    string `group:"model" placeholder:"NAME" help:"Share storage only where that runtime does. onnxruntime: what its kernels are registered with; onnxruntime-arena: also what an allocator can make them write in place. Default: all that onnxmem run shares."`
 }
 
 // PlanFlags say how a model is planned.
 type PlanFlags struct {
 	ModelFlags
-	Align               int64         `default:"64" placeholder:"N" help:"Alignment of offsets and sizes in bytes, a power of two (default 64)."`
-	Schedule            string        `seldom:"" placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
-	Order               string        `seldom:"" enum:"file,default" default:"file" help:"With --runtime: default lists the nodes so that the order that the runtime takes by default is a good one, for programs that cannot ask it for the file's order."`
-	Placement           string        `seldom:"" placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
-	ScheduleGoal        string        `seldom:"" enum:"peak,area" default:"peak" help:"Choice among the orders with the smallest peak: peak takes the smallest arena, area the smallest sum of loads."`
-	Points              int           `seldom:"" default:"65536" placeholder:"N" help:"The most combinations of the lengths of --dim that are proven one by one (default 65536). For more, one proof with bounded lengths."`
-	KeepRandomOrder     bool          `seldom:"" help:"Keep the relative order of random and unknown operators."`
-	TimeLimit           time.Duration `seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
-	Effort              string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
-	Fold                string        `enum:"off,exact,any" default:"exact" help:"What is computed once, from constants: exact (default) changes no bit of any result; any also lets products read transposed constants as they lie, which may change their last bits; off nothing."`
-	FoldLimit           *units.Size   `json:",omitempty" seldom:"" placeholder:"SIZE" help:"The most bytes that --fold computes in all; what does not fit stays a node (default 1GiB)."`
-	State               []string      `placeholder:"INPUT=OUTPUT" help:"A state that stays from one run to the next, such as a cache of keys: the input and the output that is its next value become one resident buffer. May be repeated. auto: all that scatter operators write, or a Loop carries."`
-	KVCapacity          int64         `placeholder:"N" help:"Rewrite a decoder whose caches of keys and values grow with every token: give them room for N tokens, and write them in place. A new input, write_index, says at which position. Refused where the results might differ."`
-	Aliases             *bool         `json:",omitempty" seldom:"" negatable:"" help:"Let results of Concat, Split, Slice and Gather lie in the bytes of their operands, where that makes the plan better: for runtimes that need not run these nodes, such as onnxmem run. Default: yes, but not with --runtime, --no-views, --limit, --extra, --frontier, --slices or --pool."`
-	AllowMissingWeights bool          `help:"Accept missing external data: a plan does not depend on it."`
-	NoVerify            bool          `json:",omitempty" seldom:"" help:"Do not verify the plan before it is used or written: for those who run onnxmem verify apart."`
-	DebugPasses         bool          `seldom:"" help:"Check the invariants after each pass."`
-	DisablePass         []string      `seldom:"" placeholder:"NAME" help:"Disable an optional pass."`
+	Align               int64         `group:"memory" default:"64" placeholder:"N" help:"Alignment of offsets and sizes (default 64). N is in bytes, a power of two."`
+	Schedule            string        `group:"search" seldom:"" placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
+	Order               string        `group:"model" seldom:"" enum:"file,default" default:"file" help:"With --runtime: the order of the nodes in the file. default lists them so that the order that the runtime takes by default is a good one, for programs that cannot ask it for the file's order."`
+	Placement           string        `group:"search" seldom:"" placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
+	ScheduleGoal        string        `group:"search" seldom:"" enum:"peak,area" default:"peak" help:"Choice among the orders with the smallest peak. peak takes the smallest arena, area the smallest sum of loads."`
+	Points              int           `group:"dimensions" seldom:"" default:"65536" placeholder:"N" help:"Most combinations of lengths that are proven singly (default 65536). For more, one proof with bounded lengths."`
+	KeepRandomOrder     bool          `group:"search" seldom:"" help:"Keep the relative order of random and unknown operators."`
+	TimeLimit           time.Duration `group:"search" seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
+	Effort              string        `group:"search" enum:"fast,default,max" default:"default" help:"Amount of search. Counted, not timed: the same result on every machine."`
+	Fold                string        `group:"model" enum:"off,exact,any" default:"exact" help:"Compute once what depends on constants alone. exact (default) changes no bit of any result; any also lets products read transposed constants as they lie, which may change their last bits; off computes nothing."`
+	FoldLimit           *units.Size   `group:"model" seldom:"" json:",omitempty" placeholder:"SIZE" help:"The most bytes that --fold computes in all; what does not fit stays a node (default 1GiB)."`
+	State               []string      `group:"memory" placeholder:"INPUT=OUTPUT" help:"Keep a state from run to run, in one buffer. The input and the output that is its next value become one resident buffer, such as a cache of keys. May be repeated. auto: all that scatter operators write, or a Loop carries."`
+	KVCapacity          int64         `group:"memory" placeholder:"N" help:"Give growing caches room for N tokens. This rewrites a decoder whose caches of keys and values grow with every token, so that they are written in place. A new input, write_index, says at which position. Refused where the results might differ."`
+	Aliases             *bool         `group:"memory" seldom:"" json:",omitempty" negatable:"" help:"Share bytes of Concat, Split, Slice and Gather. A runtime need not run such nodes then; onnxmem run does not. Default: where the plan gets better, but not with --runtime, --no-views, --limit, --extra, --frontier, --slices or --pool."`
+	AllowMissingWeights bool          `group:"model" seldom:"" help:"Accept missing external data. A plan does not depend on it."`
+	NoVerify            bool          `group:"search" seldom:"" json:",omitempty" help:"Do not verify the plan before it is used or written. onnxmem verify does that later."`
+	DebugPasses         bool          `group:"search" seldom:"" help:"Check the invariants after each pass."`
+	DisablePass         []string      `group:"search" seldom:"" placeholder:"NAME" help:"Disable an optional pass."`
 }
 
 // TrainFlags make a training graph.
 type TrainFlags struct {
-	Train            bool               `help:"Make the graph of one training step first: forward, loss, backward, update."`
-	Loss             string             `default:"cross-entropy" placeholder:"LOSS" help:"${losses} (default cross-entropy), of the output --loss-output. mse:OUTPUT + 0.5*bce:OUTPUT sums several."`
-	LossOutput       string             `seldom:"" placeholder:"NAME" help:"Output from which the loss is computed (default: the first)."`
-	ClassAxis        *int               `seldom:"" placeholder:"N" help:"Class axis of cross-entropy (default 1; the last for rank 3)."`
-	Probabilities    bool               `seldom:"" help:"The output of --loss bce is a probability, not a logit."`
-	Optimizer        string             `default:"sgd" placeholder:"NAME" help:"${optimizers} (default sgd)."`
-	OptimizerSet     map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"Constants of the optimizer: momentum, beta1, beta2, epsilon, weight_decay."`
-	Trainable        string             `seldom:"" placeholder:"REGEXP" help:"Initializers to train (default: chosen by the operators that read them)."`
-	Freeze           string             `seldom:"" placeholder:"REGEXP" help:"Initializers that are not trained; gradients that only they need are not computed."`
-	Untie            Untie              `seldom:"" placeholder:"REGEXP" help:"Initializers of which each node that reads them trains its own copy. Without REGEXP: those whose elements are all equal, which exporters merge."`
-	FreezeStatistics bool               `seldom:"" help:"BatchNormalization keeps its running statistics and uses them."`
-	Group            []string           `seldom:"" sep:"none" placeholder:"NAME=REGEXP" help:"Parameters with a learning rate of their own, the input learning_rate.NAME. May be repeated; the first that matches has a parameter."`
-	GroupSet         map[string]float64 `seldom:"" placeholder:"NAME.K=V" mapsep:"," help:"Constants of the optimizer for a group. NAME.weight_decay applies to all of its parameters."`
-	Accumulate       int                `seldom:"" placeholder:"N" help:"Update on every Nth run, by the mean of the gradients of N runs."`
-	LossScale        string             `seldom:"" placeholder:"X" help:"For 16-bit types: multiply the loss by X for the backward pass, and compute updates in float32. dynamic: as torch.amp.GradScaler, with the scale as a state."`
-	LossScaleSet     map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"Constants of --loss-scale dynamic: initial=65536, growth=2, backoff=0.5, interval=2000."`
-	ClipNorm         float64            `seldom:"" placeholder:"X" help:"Scale all gradients so that their global norm is at most X. This keeps every gradient until the last is computed."`
-	Updates          string             `seldom:"" enum:"interleaved,last" default:"interleaved" help:"interleaved: each update as soon as its gradient is computed; last: all updates at the end, for comparison."`
-	KeepGradients    bool               `seldom:"" help:"Make the gradients of the parameters outputs."`
-	NoLean           []string           `seldom:"" placeholder:"NAME" help:"Disable techniques that reduce the memory of gradients: ${leaners}."`
-	FusedGradients   string             `seldom:"" enum:"auto,on,off,all" default:"auto" help:"on: the gradient of a convolution's weights is one node of domain onnxmem, a function for other runtimes, that onnxmem run computes without copies; all: other large gradients are such nodes, too; off: none. Default: on, but off with --runtime and --inline-functions."`
-	DecayAll         bool               `seldom:"" help:"Apply weight decay to biases and normalisation weights, too."`
+	Train            bool               `group:"training" help:"Make one training step of the model first. It has forward, loss, backward and updates."`
+	Loss             string             `group:"training" default:"cross-entropy" placeholder:"LOSS" help:"${losses}. The default is cross-entropy, of the output --loss-output. mse:OUTPUT + 0.5*bce:OUTPUT sums several."`
+	LossOutput       string             `group:"training" seldom:"" placeholder:"NAME" help:"Output from which the loss is computed (default: the first)."`
+	ClassAxis        *int               `group:"training" seldom:"" placeholder:"N" help:"Class axis of cross-entropy (default 1; the last for rank 3)."`
+	Probabilities    bool               `group:"training" seldom:"" help:"The output of --loss bce is a probability, not a logit."`
+	Optimizer        string             `group:"training" default:"sgd" placeholder:"NAME" help:"${optimizers} (default sgd)."`
+	OptimizerSet     map[string]float64 `group:"training" seldom:"" placeholder:"K=V" mapsep:"," help:"Constants of the optimizer: momentum, beta1, beta2, epsilon, weight_decay."`
+	Trainable        string             `group:"training" placeholder:"REGEXP" help:"Initializers to train. Default: chosen by the operators that read them."`
+	Freeze           string             `group:"training" seldom:"" placeholder:"REGEXP" help:"Initializers that are not trained; gradients that only they need are not computed."`
+	Untie            Untie              `group:"training" seldom:"" placeholder:"REGEXP" help:"Train merged initializers apart. Each node that reads one of them trains its own copy. Without REGEXP: those whose elements are all equal, which exporters merge."`
+	FreezeStatistics bool               `group:"training" seldom:"" help:"BatchNormalization keeps its running statistics and uses them."`
+	Group            []string           `group:"training" seldom:"" sep:"none" placeholder:"NAME=REGEXP" help:"Parameters with a learning rate of their own, the input learning_rate.NAME. May be repeated; the first that matches has a parameter."`
+	GroupSet         map[string]float64 `group:"training" seldom:"" placeholder:"NAME.K=V" mapsep:"," help:"Constants of the optimizer for a group. NAME.weight_decay applies to all of its parameters."`
+	Accumulate       int                `group:"training" seldom:"" placeholder:"N" help:"Update on every Nth run, by the mean of the gradients of N runs."`
+	LossScale        string             `group:"training" seldom:"" placeholder:"X" help:"For 16-bit types: multiply the loss by X for the backward pass. Updates are computed in float32. dynamic: as torch.amp.GradScaler, with the scale as a state."`
+	LossScaleSet     map[string]float64 `group:"training" seldom:"" placeholder:"K=V" mapsep:"," help:"Constants of --loss-scale dynamic: initial=65536, growth=2, backoff=0.5, interval=2000."`
+	ClipNorm         float64            `group:"training" seldom:"" placeholder:"X" help:"Scale all gradients so that their global norm is at most X. This keeps every gradient until the last is computed."`
+	Updates          string             `group:"training" seldom:"" enum:"interleaved,last" default:"interleaved" help:"When parameters are updated. interleaved: each as soon as its gradient is computed; last: all at the end, for comparison."`
+	KeepGradients    bool               `group:"training" seldom:"" help:"Make the gradients of the parameters outputs."`
+	NoLean           []string           `group:"training" seldom:"" placeholder:"NAME" help:"Disable techniques that reduce the memory of gradients: ${leaners}."`
+	FusedGradients   string             `group:"training" seldom:"" enum:"auto,on,off,all" default:"auto" help:"Large gradients as one node each. on: those of a convolution's weights are nodes of domain onnxmem, functions for other runtimes, that onnxmem run computes without copies; all: others, too; off: none. Default: on, but off with --runtime and --inline-functions."`
+	DecayAll         bool               `group:"training" seldom:"" help:"Apply weight decay to biases and normalisation weights, too."`
 }
 
 // Untie is the value of --untie: a pattern of names, or, without one, all initializers

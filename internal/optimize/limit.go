@@ -14,23 +14,23 @@ import (
 
 // LimitFlags set a limit and the costs of recomputation.
 type LimitFlags struct {
-	Limit      *units.Limit `placeholder:"SIZE|N%" help:"Run nodes again until the peak is at most 8GiB, or 60% of the best order's, at the least extra time."`
-	Frontier   bool         `seldom:"" help:"Also compute the cost of other limits, in steps of 5% of the best order's peak."`
-	Slices     string       `seldom:"" enum:"off,exact,any" default:"off" help:"With --limit, --extra, --frontier or --pool: also run regions of the graph in slices, which needs less memory than any order. exact: along axes whose rows do not depend on each other; any: also sums, whose last bits may change."`
-	Compact    bool         `json:",omitempty" seldom:"" help:"With --slices: write the nodes of slices once, in local functions, and not once for each slice. The file is smaller; the peak may be a little larger."`
-	Extra      *units.Limit `seldom:"" placeholder:"N%" help:"Without --limit: the smallest peak that takes at most N% more time, by running nodes again and by what --slices and --host-link allow. With --max-batch: the largest extra time (default 10%)."`
-	LimitArena bool         `seldom:"" help:"With --limit: keep the arena within the limit, too, not only the peak."`
+	Limit      *units.Limit `group:"memory" placeholder:"SIZE|N%" help:"Recompute until the peak is at most this. That is a size such as 8GiB, or 60% of the best order's peak. It takes the least extra time that is found."`
+	Frontier   bool         `group:"memory" help:"List what other limits cost. They are 5% of the best order's peak apart."`
+	Slices     string       `group:"memory" enum:"off,exact,any" default:"off" help:"Also run regions in slices: below any order. With --limit, --extra, --frontier or --pool. exact: along axes whose rows do not depend on each other; any: also sums, whose last bits may change."`
+	Compact    bool         `group:"memory" seldom:"" json:",omitempty" help:"With --slices: write their nodes once, in functions. The file is smaller; the peak may be a little larger."`
+	Extra      *units.Limit `group:"memory" placeholder:"N%" help:"Smallest peak for at most N% more time. Without --limit: by running nodes again, and by what --slices and --host-link allow. With --max-batch: the largest extra time (default 10%)."`
+	LimitArena bool         `group:"memory" seldom:"" help:"With --limit: keep the arena within the limit, too, not only the peak."`
 	HostFlags
-	Pool   []units.Pool `sep:"none" placeholder:"NAME=SIZE[@RATE]" help:"Several memories, the fastest first, in the place of one arena: --pool sram=256KiB --pool psram=8MiB@100MB/s. Nodes read and write each buffer where it lies; the fewest bytes move in all memories but the first."`
-	Device string       `seldom:"" placeholder:"DEVICE" help:"Device for which costs are estimated: gpu (default), cpu (one core) or roofline (no costs of small nodes); and, or alone, flops=15e12,bandwidth=700e9 per second (below 1e12: a cpu)."`
-	Costs  string       `in:"the costs of nodes" seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are estimated."`
+	Pool   []units.Pool `group:"memory" sep:"none" placeholder:"NAME=SIZE[@RATE]" help:"Several memories, the fastest first. They take the place of one arena: --pool sram=256KiB --pool psram=8MiB@100MB/s. Nodes read and write each buffer where it lies; the fewest bytes move in all memories but the first."`
+	Device string       `group:"memory" seldom:"" placeholder:"DEVICE" help:"Device whose costs are estimated. gpu (default), cpu (one core) or roofline (no costs of small nodes); and, or alone, flops=15e12,bandwidth=700e9 per second (below 1e12: a cpu)."`
+	Costs  string       `group:"memory" seldom:"" in:"the costs of nodes" placeholder:"FILE.json" help:"Costs of nodes by name, in nanoseconds. run --costs-out measures them; others are estimated."`
 }
 
 // HostFlags describe a host memory for swapped tensors.
 type HostFlags struct {
-	HostLink    units.Rate `json:",omitempty" seldom:"" placeholder:"RATE" help:"With --limit or --frontier: tensors may also be swapped to host memory and back, over a link of RATE each way, such as 12GB/s."`
-	NoSwap      bool       `seldom:"" help:"With --host-link: only recompute, never swap."`
-	NoRecompute bool       `seldom:"" help:"With --host-link: only swap, never recompute. With --slices: only slices."`
+	HostLink    units.Rate `group:"memory" json:",omitempty" placeholder:"RATE" help:"Also swap tensors to a host over such a link. With --limit or --frontier; RATE is that of each way, such as 12GB/s."`
+	NoSwap      bool       `group:"memory" seldom:"" help:"With --host-link: only recompute, never swap."`
+	NoRecompute bool       `group:"memory" seldom:"" help:"With --host-link: only swap, never recompute. With --slices: only slices."`
 }
 
 // Linked reports whether tensors may be swapped.

@@ -13,8 +13,8 @@ import (
 
 // SolverFlags ask for a solver of integer programs.
 type SolverFlags struct {
-	Solver  string `enum:",highs,cp-sat,scip" default:"" placeholder:"NAME" help:"Let a solver work on what the search leaves open, or, if nothing is, confirm the result: highs, cp-sat or scip, from the library that pip install ortools brings. Within --time-limit, by default a minute."`
-	Threads int    `seldom:"" placeholder:"N" help:"Threads of the solver (default: one for each core)."`
+	Solver  string `group:"search" enum:",highs,cp-sat,scip" default:"" placeholder:"NAME" help:"Also run a solver: highs, cp-sat or scip. It improves what is not proven, and confirms what is, within --time-limit (default a minute). The library comes with pip install ortools."`
+	Threads int    `group:"search" seldom:"" placeholder:"N" help:"Threads of the solver (default: one for each core)."`
 }
 
 // Wrong says what is wrong with the flags by themselves; empty: nothing.
