@@ -22,6 +22,7 @@ var tables = []struct{ dir, row string }{
 	{".", "Op"},
 	{"../autodiff", "Rule"},
 	{"../vm/internal/kernel", "Kernel"},
+	{"../vm/internal/gpu", "Row"},
 	{"../internal/reference", "operator"},
 }
 
@@ -63,8 +64,8 @@ func rowFiles(t *testing.T, dir, row string) map[string]string {
 		file string
 		rows []ast.Expr
 	}
-	tables := map[string]table{}   // by variable
-	domains := map[string]string{} // by variable
+	tables := map[string]table{}     // by variable
+	domains := map[string][]string{} // by variable
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
@@ -92,7 +93,8 @@ func rowFiles(t *testing.T, dir, row string) map[string]string {
 						}
 						if len(lit.Elts) > 1 {
 							if domain, ok := text(lit.Elts[0]); ok {
-								domains[cmp.Or(identifier(lit.Elts[1]), variable)] = domain
+								in := cmp.Or(identifier(lit.Elts[1]), variable)
+								domains[in] = append(domains[in], domain)
 							}
 						}
 						return true
@@ -103,8 +105,7 @@ func rowFiles(t *testing.T, dir, row string) map[string]string {
 	}
 	files := map[string]string{}
 	for variable, tab := range tables {
-		domain, ok := domains[variable]
-		if !ok {
+		if len(domains[variable]) == 0 {
 			t.Errorf("%s: %s is in no family", dir, variable)
 		}
 		for _, r := range tab.rows {
@@ -112,7 +113,9 @@ func rowFiles(t *testing.T, dir, row string) map[string]string {
 			if !ok {
 				t.Fatalf("%s: %s has a row that does not begin with the operator's name", dir, variable)
 			}
-			files[strings.TrimPrefix(domain+"."+name, ".")] = tab.file
+			for _, domain := range domains[variable] {
+				files[strings.TrimPrefix(domain+"."+name, ".")] = tab.file
+			}
 		}
 	}
 	return files

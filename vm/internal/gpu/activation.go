@@ -30,14 +30,6 @@ var activations = []Row{
 	{Name: "Dropout", Make: makeDropout, Element: dropout},
 }
 
-// contribActivations lists the activations of ONNX Runtime's own domain.
-var contribActivations = []Row{
-	{Name: "Gelu", Element: gelu},
-	{Name: "QuickGelu", Element: with("Swish", number{"alpha", 1.702})},
-	{Name: "FastGelu", Element: func(n *Node, e *expression) error { return biased(n, e, "GeluTanh") }},
-	{Name: "BiasGelu", Element: func(n *Node, e *expression) error { return biased(n, e, "Gelu") }},
-}
-
 // number is an attribute with its default.
 type number struct {
 	name      string

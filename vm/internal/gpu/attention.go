@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
@@ -13,14 +12,6 @@ import (
 var attentions = []Row{
 	{Name: "Attention", Make: makeAttention},
 	{Name: "RotaryEmbedding", Make: makeRotary},
-}
-
-// contribAttentions lists those of ONNX Runtime.
-var contribAttentions = []Row{
-	{Name: "Attention", Make: makePackedAttention},
-	{Name: "RotaryEmbedding", Make: makeContribRotary},
-	{Name: "GroupQueryAttention", Make: makeGroupQueryAttention},
-	{Name: "MultiHeadAttention", Make: makeMultiHeadAttention},
 }
 
 // headSteps is the struct Heads of kernels/heads.cuh.
@@ -251,27 +242,4 @@ func (n *Node) present(f *kernel.AttentionForm, fresh, past, out int, layout ker
 		c = cached{n.Out[out], kernel.HeadsFirst(f.KVHeads, total, size)}
 	}
 	return c, err
-}
-
-// makePackedAttention computes queries, keys and values by one product, in scratch.
-func makePackedAttention(n *Node) error {
-	x, weight, bias := n.In[0], n.In[1], n.input(2)
-	if err := narrowReals(x, weight, bias, n.input(4), n.input(5), n.Out[0], n.output(1)); err != nil {
-		return err
-	}
-	f, qkv, err := n.PackedAttention()
-	if err != nil {
-		return refused(err)
-	}
-	room := n.scratch(int64(qkv.Bytes()))
-	p := newMatrices(x.Shape, weight.Shape, false, false, false, false)
-	r := &result{y: qkv, room: &room, bias: bias, rows: p.m, columns: p.n, finish: noFinish()}
-	r.finish.BiasColumn = 1
-	if err := p.launch(n, x, weight, r); err != nil {
-		return err
-	}
-	return n.attendHeads(f, driver.Ptr(0), func(v *kernel.Projected) (any, error) {
-		off := int64(v.First * qkv.Bytes() / max(1, qkv.Len()))
-		return cuda.Room{Base: room.Base, Off: room.Off + off, Bytes: room.Bytes - off}, nil
-	})
 }

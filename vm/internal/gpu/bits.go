@@ -11,12 +11,6 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// packedNumbers lists the operators of ONNX Runtime that read numbers of few bits.
-var packedNumbers = []Row{
-	{Name: "MatMulNBits", Make: makeMatMulNBits},
-	{Name: "GatherBlockQuantized", Make: makeGatherBlockQuantized},
-}
-
 // AsComputed is the node that the plain evaluator has to compute in the place of one that runs
 // on a device: without accuracy_level, which permits the CPU to round rows to 8 bits.
 func AsComputed(n *graph.Node) *graph.Node {

@@ -10,11 +10,8 @@ import (
 var convolutions = []Row{
 	{Name: "Conv", Make: makeConv},
 	{Name: "ConvTranspose", Make: makeConvTranspose},
-}
-
-// contribConvolutions lists those of ONNX Runtime.
-var contribConvolutions = []Row{
-	{Name: "FusedConv", Make: makeFusedConv},
+	{Name: "DeformConv", Make: makeDeformConv},
+	{Name: "Col2Im", Make: makeCol2Im},
 }
 
 // division is the struct Divider of kernels/index.cuh.

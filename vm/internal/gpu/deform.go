@@ -8,11 +8,6 @@ import (
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 )
 
-// deformations lists the convolution whose taps are shifted.
-var deformations = []Row{
-	{Name: "DeformConv", Make: makeDeformConv},
-}
-
 // deform is Deform of kernels/deform.cu.
 type deform struct {
 	Height, Width, Rows, Columns int32

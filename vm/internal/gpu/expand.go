@@ -5,6 +5,7 @@ import "github.com/onnxmem/onnxmem/vm/internal/kernel"
 // expansion lists the operators that repeat elements along axes.
 var expansion = []Row{
 	{Name: "Expand", Make: makeExpand, Element: expand},
+	{Name: "Tile", Make: moving(kernel.TileMoves)},
 }
 
 // makeExpand moves the elements of dtypes that kernels do not compute with.

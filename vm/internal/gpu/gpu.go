@@ -1,6 +1,7 @@
-// Package gpu runs operators on a GPU. It has one file per family of operators, named
-// as in package ops, and one table entry (Row) per operator; the CUDA C is in the
-// package vm/cuda/kernels, in files of the same names.
+// Package gpu runs operators on a GPU. It has one table entry (Row) per operator, in a file
+// named as in package ops, which a test of that package holds it to. What several rows share
+// has files of its own. The CUDA C is in the package vm/cuda/kernels, in one file for each
+// program that is compiled alone: Node.kernel names it where a row launches it.
 //
 // The rows of elementwise operators give the computation of one element (Row.Element).
 // The kernel around it is generated: for a node, or for a group of nodes that run as one

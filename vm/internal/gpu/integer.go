@@ -16,15 +16,6 @@ var integerProducts = []Row{
 	{Name: "QLinearMatMul", Make: makeQLinearMatMul},
 	{Name: "ConvInteger", Make: makeConvInteger},
 	{Name: "QLinearConv", Make: makeQLinearConv},
-	{Name: "DynamicQuantizeLinear", Make: makeDynamicQuantize},
-}
-
-// contribIntegerProducts lists those of ONNX Runtime.
-var contribIntegerProducts = []Row{
-	{Name: "QLinearConv", Make: makeContribQLinearConv},
-	{Name: "MatMulIntegerToFloat", Make: makeMatMulIntegerToFloat},
-	{Name: "DynamicQuantizeMatMul", Make: makeDynamicQuantizeMatMul},
-	{Name: "QGemm", Make: makeQGemm},
 }
 
 // scaling is what becomes of sums of products of bytes; the struct Scaling of the kernels.

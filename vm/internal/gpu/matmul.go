@@ -15,13 +15,6 @@ var products = []Row{
 	{Name: "Gemm", Make: makeGemm},
 }
 
-// contribProducts lists those of ONNX Runtime.
-var contribProducts = []Row{
-	{Name: "FusedMatMul", Make: makeFusedMatMul},
-	{Name: "TransposeMatMul", Make: makeFusedMatMul},
-	{Name: "FusedGemm", Make: makeFusedGemm},
-}
-
 // matrixBatch is the struct MatMul of kernels/matmul.cu.
 type matrixBatch struct {
 	M, N, K, Chunk              int32

@@ -19,14 +19,6 @@ var normalization = []Row{
 	{Name: "LRN", Make: makeLRN},
 }
 
-// contribNormalization lists those of ONNX Runtime's own domain.
-var contribNormalization = []Row{
-	{Name: "SkipLayerNormalization", Make: func(n *Node) error { return makeSkipNorm(n, n.input(3), n.input(4), false) }},
-	{Name: "SkipSimplifiedLayerNormalization", Make: func(n *Node) error { return makeSkipNorm(n, nil, n.input(3), true) }},
-	{Name: "SimplifiedLayerNormalization", Make: func(n *Node) error { return makeLayerNorm(n, true) }},
-	{Name: "EmbedLayerNormalization", Make: makeEmbedNorm},
-}
-
 // sameReals refuses a tensor that is not real, or other tensors of another dtype.
 func sameReals(x *kernel.Tensor, others ...*kernel.Tensor) error {
 	if !isFloat(x) {

@@ -13,6 +13,7 @@ import (
 var padding = []Row{
 	{Name: "Pad", Make: makePad},
 	{Name: "Trilu", Make: makeTrilu},
+	{Name: "CenterCropPad", Make: makeCenterCropPad},
 }
 
 // padders maps the attribute mode to what lies outside of an axis, in pad.cu.
@@ -125,4 +126,14 @@ func makeTrilu(n *Node) error {
 	f := n.kernel("select.cu", "trilu", "ELEMENT="+unitOf[width], "INDEX=i64")
 	return n.launch(f, blocksFor(out.Len()), threadsPerBlock, at[0], at[1], at[2], uint32(out.Len()),
 		unsigned(divider(in.Shape[rank-2]), 4), unsigned(divider(in.Shape[rank-1]), 4), int32(n.Int("upper", 1)))
+}
+
+// makeCenterCropPad fills the output with zeros before it copies.
+func makeCenterCropPad(n *Node) error {
+	at, err := n.addresses(n.Out[0], n.In[0])
+	if err != nil || at[0] == at[1] {
+		return err
+	}
+	n.zero(at[0], int64(n.Out[0].Bytes()))
+	return moving(kernel.CenterCropPadMoves)(n)
 }

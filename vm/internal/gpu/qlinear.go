@@ -7,20 +7,6 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// quantizedOperators lists ONNX Runtime's operators on tensors of 8-bit integers, each of
-// which is followed by a scale and a zero point. They give the host's bytes.
-var quantizedOperators = []Row{
-	{Name: "QLinearAdd", Element: quantizedBinary("Add")},
-	{Name: "QLinearMul", Element: quantizedBinary("Mul")},
-	{Name: "QLinearWhere", Element: quantizedWhere},
-	{Name: "QLinearSigmoid", Make: func(n *Node) error { return n.lookUp(lookSigmoid, 0) }},
-	{Name: "QLinearLeakyRelu", Make: func(n *Node) error { return n.lookUp(lookLeaky, float64(n.Float("alpha", 0.01))) }},
-	{Name: "QLinearConcat", Make: makeQLinearConcat},
-	{Name: "QLinearSoftmax", Make: makeQLinearSoftmax},
-	{Name: "QLinearAveragePool", Make: makeQLinearAveragePool},
-	{Name: "QLinearGlobalAveragePool", Make: makeQLinearGlobalAveragePool},
-}
-
 // Functions of kernels/qlinear.cu.
 const (
 	lookSame int32 = iota

@@ -9,11 +9,6 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// contribRecurrence lists ONNX Runtime's recurrent layer with weights of 8 bits.
-var contribRecurrence = []Row{
-	{Name: "DynamicQuantizeLSTM", Make: makeDynamicQuantizeLSTM},
-}
-
 // bytesOfReals is scratch for reals as bytes, with their scale and zero point.
 type bytesOfReals struct{ bytes, scale, zero cuda.Room }
 

@@ -14,6 +14,22 @@ var quantizers = []Row{
 	{Name: "DequantizeLinear", Element: dequantize},
 }
 
+// dynamicQuantizers lists those that choose the scale by the elements.
+var dynamicQuantizers = []Row{{Name: "DynamicQuantizeLinear", Make: makeDynamicQuantize}}
+
+// contribQuantizers lists the operators of ONNX Runtime on quantized tensors.
+var contribQuantizers = []Row{
+	{Name: "QLinearAdd", Element: quantizedBinary("Add")},
+	{Name: "QLinearMul", Element: quantizedBinary("Mul")},
+	{Name: "QLinearWhere", Element: quantizedWhere},
+	{Name: "QLinearSigmoid", Make: func(n *Node) error { return n.lookUp(lookSigmoid, 0) }},
+	{Name: "QLinearLeakyRelu", Make: func(n *Node) error { return n.lookUp(lookLeaky, float64(n.Float("alpha", 0.01))) }},
+	{Name: "QLinearConcat", Make: makeQLinearConcat},
+	{Name: "QLinearSoftmax", Make: makeQLinearSoftmax},
+	{Name: "QLinearAveragePool", Make: makeQLinearAveragePool},
+	{Name: "QLinearGlobalAveragePool", Make: makeQLinearGlobalAveragePool},
+}
+
 // quantize divides by the scale, rounds ties to even, adds the zero point and saturates.
 func quantize(n *Node, e *expression) error {
 	x, y := n.In[0], n.Out[0]

@@ -19,8 +19,6 @@ var reductions = []Row{
 	{Name: "ReduceProd", Make: reduce("product", how{})},
 	{Name: "ReduceMax", Make: reduce("extreme", how{})},
 	{Name: "ReduceMin", Make: reduce("extreme", how{least: 1})},
-	{Name: "ArgMax", Make: func(n *Node) error { return makeArg(n, 0) }},
-	{Name: "ArgMin", Make: func(n *Node) error { return makeArg(n, 1) }},
 }
 
 // how is How of reduce.cu.
@@ -123,23 +121,4 @@ func (n *Node) partsRoom(parts, results, bytes int) cuda.Room {
 		return n.scratch(0)
 	}
 	return n.scratch(int64(parts) * int64(results) * int64(bytes))
-}
-
-// makeArg finds the place of the largest or smallest element along an axis. Of equal
-// elements it takes the first, or the last (attribute select_last_index).
-func makeArg(n *Node, least int32) error {
-	x, y := n.In[0], n.Out[0]
-	switch x.Type {
-	case graph.Int32, graph.Int64, graph.Uint32, graph.Uint64:
-	default:
-		if !isFloat(x) {
-			return unsupportedf("dtype %v", x.Type)
-		}
-	}
-	axis, err := n.axis(0, max(len(x.Shape), 1))
-	if err != nil {
-		return err
-	}
-	k := n.kernel("best.cu", "arg", "ELEMENT="+cType[x.Type])
-	return n.launchTeams(k, linesOf(x.Shape, axis, false), 0, []*kernel.Tensor{y, x}, least, int32(n.Int("select_last_index", 0)))
 }

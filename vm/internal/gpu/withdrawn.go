@@ -4,12 +4,14 @@ import (
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // withdrawn lists operators of early versions of ONNX that are no longer part of it.
 var withdrawn = []Row{
 	{Name: "Affine", Element: affine},
 	{Name: "ImageScaler", Element: scaleImage},
+	{Name: "Crop", Make: moving(kernel.CropMoves)},
 }
 
 // affine computes alpha · x + beta.

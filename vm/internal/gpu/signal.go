@@ -10,8 +10,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// transforms lists the transforms of signals, and window functions. Transforms are products with a matrix of waves: for
-// the lengths of frames of sound that takes little beside what it takes to be launched.
+// transforms lists the transforms of signals, and window functions. Transforms are products
+// with a matrix of waves: for the lengths of frames of sound that takes little beside what it
+// takes to be launched.
 var transforms = []Row{
 	{Name: "DFT", Make: makeDFT},
 	{Name: "STFT", Make: makeSTFT},
@@ -45,7 +46,7 @@ func cosines(constant, once, twice float64) func(n *Node, e *expression) error {
 // a product n².
 const mostWaves = 1 << 24
 
-// transform is Transform of kernels/fourier.cu.
+// transform is Transform of kernels/signal.cu.
 type transform struct{ N, Used, In, Out, Bins, Inverse, Half int32 }
 
 // transform appends a transform of lines of input 0. p has the lines, without the matrix.
@@ -76,7 +77,7 @@ func (n *Node) transform(s transform, p *matrices, window *kernel.Tensor) error 
 		return err
 	}
 	waves := n.scratch(int64(p.k * p.n * computeBytes(x)))
-	if err := n.launch(n.kernel("fourier.cu", "waves", "ELEMENT="+cType[x.Type]), blocksFor(p.k*p.n), threadsPerBlock,
+	if err := n.launch(n.kernel("signal.cu", "waves", "ELEMENT="+cType[x.Type]), blocksFor(p.k*p.n), threadsPerBlock,
 		waves, at[2], s, uint32(p.k*p.n)); err != nil {
 		return err
 	}

@@ -1,0 +1,6 @@
+package gpu
+
+import "github.com/onnxmem/onnxmem/vm/internal/kernel"
+
+// slicing lists the operator that takes a part of a tensor.
+var slicing = []Row{{Name: "Slice", Make: moving(kernel.SliceMoves)}}
