@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -461,11 +460,7 @@ func TestBadModels(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		start := time.Now()
 		_, err = ops.Infer(f.Model, ops.Options{Strict: true})
-		if took := time.Since(start); took > 2*time.Second {
-			t.Errorf("%s: took %v", row["file"], took)
-		}
 		switch {
 		case row["expected"] == "refuse" && err == nil:
 			t.Errorf("%s: accepted: %s", row["file"], row["reason"])

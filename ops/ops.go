@@ -1,7 +1,8 @@
 // Package ops defines what ONNX operators mean to a memory planner: the types and
 // shapes of their outputs, the values of small integer outputs (shape
 // arithmetic), which outputs are views of an input, which may overwrite an input
-// that dies there, and how many floating-point operations they take.
+// that dies there, which rows of their inputs the rows of an output need, and how
+// many floating-point operations they take.
 //
 // [Infer] takes a model and sets the types and sizes of all its tensors; [Apply]
 // does that for one node, and [Check] decides whether a kernel may run a node.
