@@ -148,8 +148,9 @@ beam-flink: ## run the pipeline on a Flink cluster on this machine; one of two w
 	cd beam && ONNXMEM_FLINK_CLASSPATH="$$(cat ../build/flink-classpath)" go test -count 1 -v -run '^TestFlink$$' .
 
 .PHONY: lint
-lint: $(STATICCHECK) $(GOFUMPT) ## run go vet, staticcheck and gofumpt; all must be clean
+lint: $(STATICCHECK) $(GOFUMPT) ## run go vet, staticcheck and gofumpt, and generate the assembly again; all must be clean
 	CGO_ENABLED=0 go vet ./...
+	@.ci/assembly
 	CGO_ENABLED=0 $(STATICCHECK) ./...
 	@unformatted=$$($(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then echo "not formatted, see gofumpt -d:"; echo "$$unformatted"; exit 1; fi
 
