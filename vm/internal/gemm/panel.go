@@ -10,7 +10,7 @@ import "unsafe"
 type panel struct {
 	a, b, c unsafe.Pointer
 	rows    int // of C; more rows than the micro-kernel has take several strips of A
-	depth   int // 1 or more
+	depth   int // 0 if K is: then the sums are 0
 	aStrip  int // bytes from one strip of A to the next
 	aRow    int
 	aDeep   int
