@@ -2,7 +2,9 @@ package passes
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
@@ -15,10 +17,26 @@ func infer(_ context.Context, s *State) error {
 	var err error
 	s.inference, err = ops.Infer(s.model, ops.Options{Dims: s.opt.Dims, Values: s.opt.Values, StrictDims: s.opt.StrictDims, SpareDims: s.opt.SpareDims, Strict: s.opt.Strict})
 	if err != nil {
-		return err
+		return s.atCorner(err)
 	}
 	restrict(s.model, s.opt.Runtime)
 	return s.checkPermitted()
+}
+
+// atCorner says of an error of inference which lengths it is for, where a plan has ranges.
+func (s *State) atCorner(err error) error {
+	e := new(graph.Error)
+	if s.ranged == nil || !errors.As(err, &e) {
+		return err
+	}
+	box := s.ranged.box
+	lengths, at := box.At(box.Corner()), []string{}
+	for _, name := range box.Names {
+		at = append(at, fmt.Sprintf("%s=%d", graph.Short(name), lengths[name]))
+	}
+	placed := *e
+	placed.Err = fmt.Errorf("%w (at %s, the largest lengths of the range: expected some that the model permits)", e.Err, strings.Join(at, ", "))
+	return &placed
 }
 
 // restrict leaves to the nodes of an inferred model what a runtime shares; "" is ours.

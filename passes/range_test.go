@@ -146,8 +146,8 @@ func TestRangeHoles(t *testing.T) {
 	if p, err = planRange(pairs(), map[string]string{"n": "0..40"}, passes.Options{}); err != nil || p.Ranges.Points-p.Ranges.Refused != 21 {
 		t.Errorf("from 0: expected 21 of 41 points, found %+v, %v", p, err)
 	}
-	if _, err := planRange(pairs(), map[string]string{"n": "1..41"}, passes.Options{}); err == nil || !strings.Contains(err.Error(), "pairs") {
-		t.Errorf("odd corner: expected the error of the node, found %v", err)
+	if _, err := planRange(pairs(), map[string]string{"n": "1..41"}, passes.Options{}); err == nil || !strings.Contains(err.Error(), "pairs") || !strings.Contains(err.Error(), "at n=41") {
+		t.Errorf("odd corner: expected the error of the node and its length, found %v", err)
 	}
 }
 

@@ -144,7 +144,7 @@ func (t *Trial) Try(ctx context.Context) (r *Result) {
 	made, err := passes.Optimize(ctx, source, opt)
 	if err != nil {
 		kind := refusal(err)
-		if kind == Refused && t.nowhere(ctx, opt) {
+		if kind == Refused && t.beyond(opt) {
 			kind = NoPlan
 		}
 		return set(kind, err)
@@ -209,33 +209,26 @@ func (t *Trial) Try(ctx context.Context) (r *Result) {
 	return r
 }
 
-// nowhere reports whether the ranges of opt hold no length at which the network has shapes: it
-// was drawn for one, and others may fit no broadcast.
-func (t *Trial) nowhere(ctx context.Context, opt passes.Options) bool {
-	lengths := map[string]dimrange.Lengths{}
+// beyond reports whether the network has no shapes at the largest lengths of the ranges of opt, as
+// a plan needs: it was drawn for other ones, and these may fit no broadcast.
+func (t *Trial) beyond(opt passes.Options) bool {
+	dims := maps.Clone(opt.Dims)
 	for name, text := range opt.Ranges {
 		l, err := dimrange.Parse(text)
 		if err != nil {
 			return false
 		}
-		lengths[name] = l
+		if dims == nil {
+			dims = map[string]int64{}
+		}
+		dims[name] = l.High()
 	}
-	box, err := dimrange.NewBox(lengths, 1<<10)
-	if err != nil || len(lengths) == 0 {
+	m, err := onnx.Parse(t.Name+".onnx", t.Model)
+	if err != nil || len(opt.Ranges) == 0 {
 		return false
 	}
-	for i := range box.Points {
-		m, err := onnx.Parse(t.Name+".onnx", t.Model)
-		if err != nil {
-			return false
-		}
-		dims := box.At(i)
-		maps.Copy(dims, opt.Dims)
-		if _, err := ops.Infer(m, ops.Options{Dims: dims}); err == nil || ctx.Err() != nil {
-			return false
-		}
-	}
-	return true
+	_, err = ops.Infer(m, ops.Options{Dims: dims})
+	return err != nil
 }
 
 // points are the lengths at which a plan runs: nil for one without ranges, else the least

@@ -325,12 +325,20 @@ func (v *verifier) foldedAway(g *graph.Graph, listed map[string]bool) (count int
 		}
 	}
 	gone := make([]bool, len(g.Nodes))
-	reads := func(id graph.NodeID, t *graph.Tensor) bool {
-		if gone[id] {
-			return false
-		}
+	past := func(id graph.NodeID, t *graph.Tensor) bool { // the node is a product that reads what t is the Transpose of
 		n := g.Nodes[id]
-		return len(n.Outputs) == 0 || n.Outputs[0] < 0 || transposed[g.Tensors[n.Outputs[0]].Name] != t.Name
+		return len(n.Outputs) > 0 && n.Outputs[0] >= 0 && transposed[g.Tensors[n.Outputs[0]].Name] == t.Name
+	}
+	reads := func(id graph.NodeID, t *graph.Tensor) bool {
+		if !gone[id] {
+			return !past(id, t)
+		}
+		for _, out := range g.Nodes[id].Outputs {
+			if out >= 0 && slices.ContainsFunc(g.Tensors[out].Readers, func(r graph.NodeID) bool { return !gone[r] && past(r, g.Tensors[out]) }) {
+				return true
+			}
+		}
+		return false
 	}
 	for i := len(order) - 1; i >= 0; i-- {
 		n := g.Nodes[order[i]]

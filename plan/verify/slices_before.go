@@ -192,7 +192,7 @@ func firstOutput(n *graph.Node) int {
 func (b *before) node(id graph.NodeID) *rowmap.Node {
 	if !b.read[id] {
 		b.read[id] = true
-		b.nodes[id] = rowmap.Of(b.m, b.g.Nodes[id], b.elements)
+		b.nodes[id] = rowmap.Of(b.m, b.g.Nodes[id], b)
 	}
 	return b.nodes[id]
 }

@@ -95,3 +95,37 @@ func TestFoldedInCopiesOfGraphs(t *testing.T) {
 		}
 	}
 }
+
+// TestFoldedTransposeBesideSlices: a product reads what a Transpose reads, so the nodes before that
+// are needed even though the Transpose is not.
+func TestFoldedTransposeBesideSlices(t *testing.T) {
+	x := text{main: `
+		in x float32 128 128
+		in b float32 1 6
+		weight w float32 128 1024
+		weight v float32 1024 128
+		weight e float32 16 1
+		weight f float32 1 16
+		h = MatMul(x, w)
+		g = Relu(h)
+		m = MatMul(g, v)
+		out m
+		c = Concat(b, b, b) axis=1
+		d = Transpose(c) perm=1,0
+		y = Gemm(d, e, f) transB=1
+		out y
+	`}
+	source, file, p := planReal(t, x, passes.Options{Fold: passes.FoldAny, Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 60}})
+	if p.Folded == nil || len(p.Folded.Products) != 1 || p.Slices == nil {
+		t.Fatalf("folded: %+v, sliced: %t", p.Folded, p.Slices != nil)
+	}
+	r, err := verify.Plan(parse(t, file), p, verify.Options{Source: parse(t, source)})
+	if err != nil || !r.Valid || slices.Contains(r.Claimed, "slices") {
+		t.Errorf("%v\n%v", err, r)
+	}
+	p.Folded.Nodes++
+	r, err = verify.Plan(parse(t, file), p, verify.Options{Source: parse(t, source)})
+	if err != nil || r.Valid {
+		t.Errorf("one node more: %v\n%v", err, r)
+	}
+}

@@ -93,7 +93,7 @@ type dividing struct {
 
 // node returns a node that makes rows of the one output of a node; nil if there is none.
 func (d *dividing) node(old *graph.Node, want rowRange) *graph.Node {
-	x := rowmap.Of(d.b.m, old, d.b.elements)
+	x := rowmap.Of(d.b.m, old, d.b)
 	if x == nil || len(old.Outputs) != 1 {
 		return nil
 	}
@@ -176,8 +176,8 @@ func (d *dividing) instead() {
 	}
 }
 
-// elements returns the elements of an integer tensor, if they are known.
-func (b *before) elements(t graph.TensorID) ([]int64, bool) {
+// Integers returns the elements of an integer tensor, if they are known.
+func (b *before) Integers(t graph.TensorID) ([]int64, bool) {
 	if list, stated := b.stated[t]; stated {
 		return list, true
 	}
@@ -185,4 +185,12 @@ func (b *before) elements(t graph.TensorID) ([]int64, bool) {
 		return nil, false
 	}
 	return b.values[t].Ints()
+}
+
+// Reals returns the elements of a floating-point tensor, if they are known.
+func (b *before) Reals(t graph.TensorID) ([]float64, bool) {
+	if int(t) >= len(b.values) {
+		return nil, false
+	}
+	return b.values[t].Floats()
 }

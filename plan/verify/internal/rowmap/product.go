@@ -1,8 +1,11 @@
 package rowmap
 
+import "strings"
+
 func init() {
 	register(matMul, "MatMul")
 	register(gemm, "Gemm")
+	register(einsum, "Einsum")
 	register(integerProduct(0, 1, []int{2}, []int{3}), "MatMulInteger")
 	register(integerProduct(0, 3, []int{1, 2}, []int{4, 5}), "QLinearMatMul")
 }
@@ -68,5 +71,66 @@ func gemm(n *Node, s *sheet) bool {
 	if !n.has(2) {
 		s.sum = &adder{Sum{By: "Add"}, map[letter]bool{inner: true}}
 	}
+	return true
+}
+
+// einsum has its letters in an equation. What stands for the axes of an ellipsis are letters from
+// the last of these on. A letter that the output lacks is added over.
+func einsum(n *Node, s *sheet) bool {
+	equation := strings.ReplaceAll(n.text("equation", ""), " ", "")
+	left, right, explicit := strings.Cut(equation, "->")
+	terms := strings.Split(left, ",")
+	if len(terms) != len(n.In) {
+		return false
+	}
+	const hidden letter = 256 // letters of the equation are bytes
+	spell := func(term string, rank int) ([]letter, bool) {
+		before, after, dots := strings.Cut(term, "...")
+		own := rank - len(before) - len(after)
+		if own < 0 || own > 0 && !dots {
+			return nil, false
+		}
+		var list []letter
+		for i := range len(before) {
+			list = append(list, letter(before[i]))
+		}
+		for k := range own {
+			list = append(list, hidden+letter(own-k))
+		}
+		for i := range len(after) {
+			list = append(list, letter(after[i]))
+		}
+		return list, true
+	}
+	times, over := map[letter]int{}, map[letter]bool{}
+	for i, term := range terms {
+		letters, ok := spell(term, len(s.in[i]))
+		if !ok {
+			return false
+		}
+		for k, l := range letters {
+			if times[l]++; n.length(i, k) != 1 {
+				s.in[i][k] = l
+			}
+			over[l] = true
+		}
+	}
+	if !explicit { // the ellipsis, then the letters that occur once, in their order
+		for b := range hidden {
+			if times[b] == 1 {
+				right += string(rune(b))
+			}
+		}
+		right = "..." + right
+	}
+	letters, ok := spell(right, len(s.out[0]))
+	if !ok {
+		return false
+	}
+	copy(s.out[0], letters)
+	for _, l := range letters {
+		delete(over, l)
+	}
+	s.sum = &adder{Sum{By: "Add"}, over}
 	return true
 }

@@ -33,6 +33,15 @@ type Arg struct {
 	Ints    []int64 // the elements of an integer tensor
 	Known   bool    // whether Ints are known
 	Fixed   bool    // it is an initializer that no caller replaces
+
+	Reals      []float64 // the elements of a floating-point tensor
+	KnownReals bool      // whether Reals are known
+}
+
+// Elements are the elements of tensors, where they are known.
+type Elements interface {
+	Integers(graph.TensorID) ([]int64, bool)
+	Reals(graph.TensorID) ([]float64, bool)
 }
 
 // Node is a node of a graph whose types are known.
@@ -46,9 +55,8 @@ type Node struct {
 }
 
 // Of returns node n of the main graph of an inferred model; nil if it has bodies or a
-// type that is not exact. elements returns the elements of an integer tensor, if they
-// are known.
-func Of(m *graph.Model, n *graph.Node, elements func(graph.TensorID) ([]int64, bool)) *Node {
+// type that is not exact.
+func Of(m *graph.Model, n *graph.Node, known Elements) *Node {
 	if len(n.Bodies()) > 0 || len(n.Captures) > 0 {
 		return nil
 	}
@@ -66,7 +74,12 @@ func Of(m *graph.Model, n *graph.Node, elements func(graph.TensorID) ([]int64, b
 			for k, d := range t.Type.Shape {
 				a.Shape[k] = int64(d)
 			}
-			if a.Ints, a.Known = elements(id); slices.Contains(a.Shape, 0) {
+			if a.Elem.Integer() {
+				a.Ints, a.Known = known.Integers(id)
+			} else {
+				a.Reals, a.KnownReals = known.Reals(id)
+			}
+			if slices.Contains(a.Shape, 0) {
 				a.Ints, a.Known = nil, true
 			}
 			list[i] = a
