@@ -14,7 +14,7 @@ var contribAttentions = family{"com.microsoft", []Op{
 	{Name: "MultiHeadAttention", Class: Product, Infer: multiHeadAttention(6, 8), FLOPs: scoredFLOPs},
 	{Name: "DecoderMaskedMultiHeadAttention", Class: Product, Infer: multiHeadAttention(5, -1), FLOPs: scoredFLOPs},
 	{Name: "PackedMultiHeadAttention", Class: Product, Infer: packedMultiHeadAttention},
-	{Name: "GroupQueryAttention", Class: Product, Infer: groupQueryAttention, Inplace: overPast, FLOPs: scoredFLOPs},
+	{Name: "GroupQueryAttention", Class: Product, Updates: true, Infer: groupQueryAttention, Inplace: overPast, FLOPs: scoredFLOPs},
 	{Name: "SparseAttention", Class: Product, Infer: sparseAttention},
 	{Name: "LongformerAttention", Class: Product, Infer: longformerAttention},
 	{Name: "LinearAttention", Class: Product, Infer: linearAttention},

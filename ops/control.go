@@ -10,7 +10,7 @@ import (
 // control lists the operators with bodies.
 var control = family{"", []Op{
 	{Name: "If", Class: Control, Infer: inferIf},
-	{Name: "Loop", Class: Control, Infer: inferLoop, Inplace: overCarried},
+	{Name: "Loop", Class: Control, Updates: true, Infer: inferLoop, Inplace: overCarried},
 	{Name: "Scan", Class: Control, Infer: inferScan, Inplace: overScanned},
 	{Name: "SequenceMap", Class: Control, Infer: inferSequenceMap},
 }}

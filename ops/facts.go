@@ -1,6 +1,10 @@
 package ops
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 // Optional reports whether a node may leave out an output that nobody reads and
 // still compute the others.
@@ -46,6 +50,17 @@ func OfShape(n *graph.Node) bool {
 func Moves(n *graph.Node) bool {
 	op := Lookup(n.Domain, n.Op)
 	return op != nil && op.Moves
+}
+
+// Updates returns the input of which a node writes parts over it to make an output; -1 if there
+// is none.
+func Updates(n *graph.Node, out int) (in int) {
+	op := Lookup(n.Domain, n.Op)
+	k := slices.IndexFunc(n.Semantics.Inplace, func(a graph.Alias) bool { return a.Out == out })
+	if op == nil || !op.Updates || k < 0 {
+		return -1
+	}
+	return n.Semantics.Inplace[k].In
 }
 
 // Converts reports whether a node converts reals to quantized elements (quantizes), or

@@ -50,6 +50,10 @@ type Op struct {
 	// the output, and no earlier element of the input afterwards. Optional.
 	Inplace func(c *Call) []graph.Alias
 
+	// Updates: an output that overwrites an input keeps elements of it: a cache, of which the node
+	// writes a part, or what a loop carries.
+	Updates bool
+
 	// Ranges returns the bytes of outputs that are bytes of inputs, ascending by output
 	// and position. It is called only if all shapes are exact and the operator has no view
 	// for these types. Optional.

@@ -9,7 +9,7 @@ import (
 // puts lists the operator that writes rows into a tensor. In a model it is a function
 // (graph.PutRows).
 var puts = family{graph.SwapDomain, []Op{
-	{Name: graph.PutRows, Class: Scatter, Infer: inferPutRows, Inplace: overFirst},
+	{Name: graph.PutRows, Class: Scatter, Updates: true, Infer: inferPutRows, Inplace: overFirst},
 }}
 
 // inferPutRows: like input 0. Input 1 has the same lengths but on one axis, on which

@@ -11,10 +11,10 @@ import (
 // scattering lists the operators that replace elements at positions given by an
 // input.
 var scattering = family{"", []Op{
-	{Name: "Scatter", Class: Scatter, Infer: inferScatterElements, Cut: cutScatterElements, Fold: foldScatterElements, Inplace: overFirst},
-	{Name: "ScatterElements", Class: Scatter, Infer: inferScatterElements, Cut: cutScatterElements, Fold: foldScatterElements, Inplace: overFirst, Check: checkReduction},
-	{Name: "ScatterND", Class: Scatter, Infer: inferScatterND, Cut: cutScatterND, Fold: foldScatterND, Inplace: overFirst, Check: checkReduction},
-	{Name: "TensorScatter", Class: Scatter, Infer: inferTensorScatter, Cut: cutTensorScatter, Inplace: overFirst, Check: checkTensorScatter},
+	{Name: "Scatter", Class: Scatter, Updates: true, Infer: inferScatterElements, Cut: cutScatterElements, Fold: foldScatterElements, Inplace: overFirst},
+	{Name: "ScatterElements", Class: Scatter, Updates: true, Infer: inferScatterElements, Cut: cutScatterElements, Fold: foldScatterElements, Inplace: overFirst, Check: checkReduction},
+	{Name: "ScatterND", Class: Scatter, Updates: true, Infer: inferScatterND, Cut: cutScatterND, Fold: foldScatterND, Inplace: overFirst, Check: checkReduction},
+	{Name: "TensorScatter", Class: Scatter, Updates: true, Infer: inferTensorScatter, Cut: cutTensorScatter, Inplace: overFirst, Check: checkTensorScatter},
 }}
 
 // inferScatterElements: Scatter (opsets 9 and 10) and ScatterElements. The

@@ -6,17 +6,13 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/pairs"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
 // keyStates is the metadata key of a model whose sessions keep states from one run to
 // the next: a JSON list of INPUT=OUTPUT.
 const keyStates = "onnxmem.states"
-
-// scatters are operators that write parts of a cache over it, input 0 by output 0. Loop does
-// so with what it carries, and GroupQueryAttention with keys and values: input 2 + k by output
-// k.
-var scatters = []string{"TensorScatter", "ScatterElements", "ScatterND"}
 
 // caches makes states that stay resident: each is one buffer for a graph input and the
 // graph output that is written over it (Options.States, Options.StatesAuto, and the
@@ -101,14 +97,9 @@ func byName(g *graph.Graph, list []graph.TensorID) map[string]graph.TensorID {
 func (r *region) scattered(out graph.TensorID) graph.TensorID {
 	t := out
 	for t >= 0 && r.g.Tensors[t].Maker >= 0 {
-		n, in := r.g.Nodes[r.g.Tensors[t].Maker], 0
-		switch {
-		case n.Domain == "" && n.Op == "Loop", n.Domain == "com.microsoft" && n.Op == "GroupQueryAttention":
-			in = 2 + r.g.Tensors[t].Out
-		case n.Domain != "" || !slices.Contains(scatters, n.Op):
-			return graph.None
-		}
-		if !slices.Contains(n.Semantics.Inplace, graph.Alias{Out: r.g.Tensors[t].Out, In: in}) {
+		n := r.g.Nodes[r.g.Tensors[t].Maker]
+		in := ops.Updates(n, r.g.Tensors[t].Out)
+		if in < 0 {
 			return graph.None
 		}
 		t = n.Inputs[in]

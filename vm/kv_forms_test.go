@@ -87,6 +87,10 @@ var forms = map[string]func(f *former){
 		s := f.scores()
 		f.weigh(f.node("Where", nil, f.node("Not", nil, f.causal()), f.real(-10000), s))
 	},
+	"scores through a function of one number": func(f *former) {
+		s := f.scores()
+		f.weigh(f.node("Where", nil, f.node("Not", nil, f.causal()), f.real(-10000), f.node("Softsign", nil, s)))
+	},
 	"a mask of tokens alone, as 1 and 0": func(f *former) {
 		s := f.scores()
 		m := f.node("Cast", []*graph.Attr{attr("to", int(graph.Float32))}, f.b.Input("mask", graph.TensorOf(graph.Int64, 2, graph.Unknown), "", "past + 2"))

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // rule says what an operator makes of keys: it sets the facts of the outputs, or refuses.
@@ -19,10 +20,17 @@ var rules = map[string]rule{
 	"Range": rangeOf, "ConstantOfShape": constantOfShape, "CumSum": cumSum, "Trilu": trilu,
 }
 
-func init() {
-	for op, f := range elementwiseTails {
-		rules[op] = elementwise(f)
+// ruleOf is the rule of a node; nil if there is none.
+func ruleOf(n *graph.Node) rule {
+	switch {
+	case n.Domain != "":
+		return nil
+	case ops.ClassOf(n) != ops.Elementwise:
+		return rules[n.Op]
+	case elementwiseTails[n.Op] == nil:
+		return elementwise(nothing)
 	}
+	return elementwise(elementwiseTails[n.Op])
 }
 
 // lengthInputs are inputs that say how long an output is, or where an axis lies: they are
@@ -61,10 +69,7 @@ func (r *rewriter) node(n *graph.Node) error {
 		}
 		grows = grows || axis >= 0
 	}
-	f := rules[n.Op]
-	if n.Domain != "" {
-		f = nil
-	}
+	f := ruleOf(n)
 	if !reads && !grows && (f == nil || n.Op != "Gather" && n.Op != "Slice") { // which read positions in their own ways
 		return r.plainNode(n)
 	}
