@@ -464,3 +464,43 @@ func TestSharingIsListed(t *testing.T) {
 		t.Errorf("the page lacks %v", slices.Sorted(maps.Keys(has)))
 	}
 }
+
+// TestKeysAreDescribed: every key of plans and of what commands print with --json stands in
+// a page of docs/formats.
+func TestKeysAreDescribed(t *testing.T) {
+	var described strings.Builder
+	for _, page := range pages(t) {
+		if !strings.HasPrefix(page, "formats") {
+			continue
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		described.Write(text)
+	}
+	tag, keys := regexp.MustCompile(`json:"([a-z0-9_]+)`), 0
+	for _, pattern := range []string{"../plan/*.go", "../plan/verify/*.go", "../cmd/onnxmem/*.go", "../internal/optimize/*.go", "../passes/*.go", "../autodiff/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files (%v)", pattern, len(files), err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range tag.FindAllStringSubmatch(string(source), -1) {
+				if keys++; !strings.Contains(described.String(), "`"+m[1]+"`") {
+					t.Errorf("%s: key %q is on no page of docs/formats", file, m[1])
+				}
+			}
+		}
+	}
+	if keys < 300 {
+		t.Errorf("found %d keys, expected more", keys)
+	}
+}
