@@ -70,11 +70,14 @@ test: ## run the tests; ends with a list of skipped tests and the reasons
 	@# does, without cgo: with it, vm, cmd/onnxmem and what imports them are compiled again.
 	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 go test -vet=off -json ./vm ./plan/verify ./cmd/onnxmem ./passes ./internal/wheels ./... | go run ./internal/testreport
 
-SWEEPS := ^Test(AgainstTheOptimum|BatchIsKilled|Core|SecondOpinion|CompactSlices|CompactTraining|SlicedTraining|SlicedTrainingWithRecomputation|DeviceTraining|DevicePlans|DeviceNodeTests|BuiltInsStayOnDevice|GuardedLightNetworks|Tampered|SlicedNetworks|SlicesMutated|Pools|Limit|PlansAreAccepted|SlicesAndRecomputation|BoundsOfSlicesByBruteForce|LargeNetworksAreProven|Installed|StaticCommand|RuntimeInstalled|BoundsOfAttentionInPieces|OnFake|AgainstReference|ConvolutionsByLibrary|Browser|Mutants|RandomGradients|RandomCorners)$$
+SWEEPS := ^Test(AgainstTheOptimum|BatchIsKilled|Core|SecondOpinion|CompactSlices|CompactTraining|SlicedTraining|SlicedTrainingWithRecomputation|DeviceTraining|DevicePlans|DeviceNodeTests|BuiltInsStayOnDevice|GuardedLightNetworks|Tampered|SlicedNetworks|SlicesMutated|Pools|Limit|PlansAreAccepted|SlicesAndRecomputation|BoundsOfSlicesByBruteForce|LargeNetworksAreProven|Installed|StaticCommand|RuntimeInstalled|BoundsOfAttentionInPieces|OnFake|AgainstReference|ConvolutionsByLibrary|Mutants|RandomGradients|RandomCorners)$$
 
 .PHONY: sweeps
 sweeps: ## run the tests that make test leaves out, or does in part, since each takes seconds
-	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 ONNXMEM_SWEEPS=1 go test -vet=off -json -run '$(SWEEPS)' ./vm ./plan/verify ./internal/wheels ./bench/gpu ./passes ./schedule ./schedule/budget ./report ./cmd/onnxmem ./ort ./vm/internal/gpu ./autodiff ./internal/trial | go run ./internal/testreport
+	@export GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 ONNXMEM_SWEEPS=1; { failed=0; \
+		go test -vet=off -json -run '$(SWEEPS)' ./vm ./plan/verify ./internal/wheels ./bench/gpu ./passes ./schedule ./schedule/budget ./cmd/onnxmem ./ort ./vm/internal/gpu ./autodiff ./internal/trial || failed=1; \
+		(cd report/browser && go test -vet=off -json .) || failed=1; \
+		exit $$failed; } | go run ./internal/testreport
 
 # The kit's largest size, with the sources beside it: what may travel to a lent machine.
 KIT_BYTES := 67108864
@@ -152,6 +155,7 @@ lint: $(STATICCHECK) $(GOFUMPT) ## run go vet, staticcheck and gofumpt, and gene
 	CGO_ENABLED=0 go vet ./...
 	@.ci/assembly
 	CGO_ENABLED=0 $(STATICCHECK) ./...
+	@cd report/browser && CGO_ENABLED=0 go vet . && CGO_ENABLED=0 $(STATICCHECK) .
 	@unformatted=$$($(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then echo "not formatted, see gofumpt -d:"; echo "$$unformatted"; exit 1; fi
 
 .PHONY: fuzz

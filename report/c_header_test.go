@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report/internal/samples"
 )
 
 // TestCHeaderOperands: compiled, the table of steps names what each node of the planned
@@ -117,7 +118,7 @@ int main(void) {
 
 // TestCHeaderSaysCuts: a comment says which names the macros do not hold whole.
 func TestCHeaderSaysCuts(t *testing.T) {
-	p := lanes(t, 3, 4)
+	p := samples.Lanes(t, 3, 4)
 	long := "/model/layers.0/self_attention/query_projection/MatMul_output_0"
 	p.Buffers = p.Buffers[:2]
 	p.Buffers[0].Tensors, p.Buffers[1].Tensors, p.Model.File = []string{long}, []string{"short"}, "a_detector_of_many_things.onnx"

@@ -15,6 +15,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report/internal/samples"
 )
 
 // odd is a plan with names that try to break out of their context.
@@ -24,7 +25,7 @@ func odd(t testing.TB) *plan.Plan {
 		"", "a b", "a_b", "a.b", "a/b", "a_b_2", "*/ int x; /*", "/*/", "??/", "???/\n", `\`, `"`, "\n#error\n", ",", " , ", "int",
 		"1st", "größe", "\u202e\u2066", "\xff\xfe", "%s%n", "</script>", strings.Repeat("long", 400), strings.Repeat("long", 400) + "x",
 	}
-	p := lanes(t, len(names), 4)
+	p := samples.Lanes(t, len(names), 4)
 	for i := range p.Steps {
 		p.Steps[i].Name, p.Steps[i].Op = names[len(names)-1-i], names[i]
 	}
@@ -52,7 +53,7 @@ func exported(t testing.TB) map[string]*plan.Plan {
 	if err := empty.Check(); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]*plan.Plan{"many": lanes(t, 3000, 40), "odd": odd(t), "hostile": hostile(t), "no nodes": empty, "nothing": {}}
+	return map[string]*plan.Plan{"many": samples.Lanes(t, 3000, 40), "odd": odd(t), "hostile": samples.Hostile(t), "no nodes": empty, "nothing": {}}
 }
 
 func export(t testing.TB, name string, p *plan.Plan) []byte {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -18,63 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report/internal/samples"
 )
-
-// lanes returns a consistent plan of n buffers. Each buffer lies in one of several
-// lanes of the arena, one after the other in time, and a node makes each.
-func lanes(t testing.TB, n, lanes int) *plan.Plan {
-	t.Helper()
-	p := &plan.Plan{
-		Format: plan.Format, Version: plan.Version, Tool: "onnxmem (test)", Mode: "inference", Alignment: 64,
-		Model: plan.File{File: "lanes.onnx", Bytes: 1000}, Source: plan.File{File: "source.onnx", Bytes: 900},
-		Dims: map[string]plan.Dim{"batch": {Value: 8}, "tokens": {Value: 1, Assumed: true}},
-	}
-	const tall = 1 << 20
-	kinds := []string{plan.KindActivation, plan.KindActivation, plan.KindGradient, plan.KindActivation}
-	ends := make([]int, lanes) // the first step at which a lane is free
-	change := make([]int64, n+2)
-	for i := range n {
-		p.Steps = append(p.Steps, plan.Step{Name: fmt.Sprintf("/model/layers.%d/attention/MatMul_%d", i/40, i), Op: "MatMul"})
-		lane := i % lanes
-		b := plan.Buffer{
-			Pool: plan.Arena, Offset: int64(lane) * tall, Bytes: int64(1+(i*7919)%16384) * 64, First: max(i, ends[lane]), Kind: kinds[i%len(kinds)],
-			Tensors: []string{fmt.Sprintf("/model/layers.%d/attention/MatMul_%d_output_0", i/40, i)},
-		}
-		b.Last = min(n-1, b.First+(i*31)%lanes)
-		if b.First >= n {
-			continue
-		}
-		ends[lane] = b.Last + 1
-		change[b.First] += b.Bytes
-		change[b.Last+1] -= b.Bytes
-		p.Summary.NaiveBytes += b.Bytes
-		p.Buffers = append(p.Buffers, b)
-	}
-	load := int64(0)
-	for i := range p.Steps {
-		load += change[i]
-		p.Steps[i].LoadBytes = load
-		p.ProgramOrder.Steps = append(p.ProgramOrder.Steps, min(n-1, i^1)) // neighbours are exchanged
-		p.ProgramOrder.LoadBytes = append(p.ProgramOrder.LoadBytes, load+64*int64(i%5000))
-		if load > p.Summary.PeakBytes {
-			p.Summary.PeakBytes, p.Summary.PeakStep = load, i
-		}
-	}
-	if n%2 == 1 {
-		p.ProgramOrder.Steps[n-1] = n - 1
-	}
-	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: int64(lanes) * tall}, {Name: plan.Resident, Bytes: 4096}}
-	s := &p.Summary
-	s.Nodes, s.Tensors = n, len(p.Buffers)
-	s.ProgramPeakBytes = slices.Max(p.ProgramOrder.LoadBytes)
-	s.ArenaBytes, s.ResidentBytes, s.TotalBytes = int64(lanes)*tall, 4096, int64(lanes)*tall+4096
-	s.LowerBoundBytes = s.PeakBytes / 128 * 64
-	p.Certificates = []plan.Certificate{{Kind: plan.CertificateCut, Nodes: []string{p.Steps[s.PeakStep].Name}, Steps: []int{s.PeakStep}, ValueBytes: s.LowerBoundBytes}}
-	if err := p.Check(); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 func pageOf(t testing.TB, p *plan.Plan) string {
 	t.Helper()
@@ -98,7 +42,7 @@ func between(t testing.TB, text, begin, end string) string {
 
 // The page's data equals the plan's.
 func TestPageData(t *testing.T) {
-	p := lanes(t, 2000, 24)
+	p := samples.Lanes(t, 2000, 24)
 	node := 3
 	p.Buffers[5].Bounded = true
 	p.Buffers[6].Tensors, p.Buffers[6].Kind, p.Buffers[6].Node = []string{}, plan.KindWorkspace, &node
@@ -138,52 +82,12 @@ func TestPageData(t *testing.T) {
 // A page of 2,000 nodes stays below 5 MB, and so does one of 50,000 buffers.
 func TestPageSize(t *testing.T) {
 	for _, n := range []int{2000, 50_000} {
-		size := len(pageOf(t, lanes(t, n, 48)))
+		size := len(pageOf(t, samples.Lanes(t, n, 48)))
 		t.Logf("%d nodes: %d bytes", n, size)
 		if size > 5_000_000 {
 			t.Errorf("%d nodes: the page has %d bytes, expected at most 5,000,000", n, size)
 		}
 	}
-}
-
-// attacks are names that try to become markup or script in a page.
-var attacks = []string{
-	`</script><script>window.pwned=1</script>`,
-	`<img src=x onerror="window.pwned=2">`,
-	`"><svg onload=window.pwned=3>`,
-	`'-window.pwned-'`,
-	"<!--<script>",
-	`${window.pwned=4}`,
-	"]]>\u2028window.pwned=5\u2029",
-	"__proto__",
-	"\u202egnp.exe",
-	"\x1b[31m\x00\xff",
-	`{{.Data}}`,
-	`javascript:window.pwned=6`,
-	`";}</style><style>*{display:none}`,
-	strings.Repeat("n", 100_000),
-}
-
-// hostile returns a plan in which every name is an attack.
-func hostile(t testing.TB) *plan.Plan {
-	t.Helper()
-	p := lanes(t, len(attacks), 4)
-	for i, name := range attacks {
-		p.Steps[i] = plan.Step{Name: name, Op: name, LoadBytes: p.Steps[i].LoadBytes}
-		p.Dims[name] = plan.Dim{Value: 1, Assumed: true}
-		p.Dynamic = append(p.Dynamic, plan.Dynamic{Tensor: name, Node: name, Reason: name})
-		p.Certificates = append(p.Certificates, plan.Certificate{Kind: name, Nodes: []string{name}})
-		p.Pools = append(p.Pools, plan.Pool{Name: name})
-		p.Model.File, p.Source.File, p.Mode, p.Tool = name, name, name, name
-	}
-	for i := range p.Buffers {
-		p.Buffers[i].Tensors = []string{attacks[i%len(attacks)], attacks[0]}
-	}
-	p.Model.File = attacks[0]
-	if err := p.Check(); err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 // Names remain text: the page has exactly the elements of its template, its policy
@@ -196,7 +100,7 @@ func TestPageIsSafe(t *testing.T) {
 		}
 		return count
 	}
-	plain, attacked := pageOf(t, lanes(t, len(attacks), 4)), pageOf(t, hostile(t))
+	plain, attacked := pageOf(t, samples.Lanes(t, len(samples.Attacks), 4)), pageOf(t, samples.Hostile(t))
 	if d := cmp.Diff(tags(plain), tags(attacked)); d != "" {
 		t.Errorf("names became elements:\n%s", d)
 	}
@@ -224,7 +128,7 @@ func TestPageIsSafe(t *testing.T) {
 
 // A plan with figures that a page cannot show exactly is refused.
 func TestPageRefuses(t *testing.T) {
-	p := lanes(t, 10, 2)
+	p := samples.Lanes(t, 10, 2)
 	p.Pools = append(p.Pools, plan.Pool{Name: "far", Bytes: math.MaxInt64})
 	err := Page(&bytes.Buffer{}, p, "")
 	if err == nil || !strings.Contains(err.Error(), `pool "far": 8.00 EiB`) {
@@ -259,7 +163,7 @@ func TestEmptyPlans(t *testing.T) {
 // A plan with any change is refused by Check or shown; nothing panics.
 func TestChangedPlans(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	text, err := lanes(t, 12, 3).Marshal()
+	text, err := samples.Lanes(t, 12, 3).Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +196,7 @@ func TestChangedPlans(t *testing.T) {
 
 // The pictures and the curve, as people see them.
 func TestPictures(t *testing.T) {
-	p := lanes(t, 40, 4)
+	p := samples.Lanes(t, 40, 4)
 	var svg, text bytes.Buffer
 	if err := Pictures(&svg, p); err != nil {
 		t.Fatal(err)
@@ -318,7 +222,7 @@ func TestPictures(t *testing.T) {
 // The curve is the same with and without colours, and both a narrow and a wide
 // terminal show the peak.
 func TestTextCurve(t *testing.T) {
-	p := lanes(t, 3000, 16)
+	p := samples.Lanes(t, 3000, 16)
 	for _, width := range []int{1, 20, 80, 400} {
 		var plain, painted bytes.Buffer
 		TextCurve(&plain, p, width, false)

@@ -1,6 +1,7 @@
-package report
+package browser
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,10 +19,11 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report"
 )
 
 // screenshots is the folder for pictures of the pages, for people to look at.
-var screenshots = filepath.Join("..", "build", "screenshots")
+var screenshots = filepath.Join("..", "..", "build", "screenshots")
 
 // startBrowser starts a real browser, or skips the test with a reason.
 func startBrowser(t *testing.T) context.Context {
@@ -114,9 +116,13 @@ func open(t *testing.T, browser context.Context, p *plan.Plan) *tab {
 			b.mu.Unlock()
 		}
 	})
-	path, text := filepath.Join(t.TempDir(), "report.html"), pageOf(t, p)
-	b.bytes = len(text)
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+	var page bytes.Buffer
+	if err := report.Page(&page, p, "made for a test"); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "report.html")
+	b.bytes = page.Len()
+	if err := os.WriteFile(path, page.Bytes(), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	b.run(log.Enable(), cdppage.BringToFront(), chromedp.Navigate("file://"+filepath.ToSlash(path)), chromedp.WaitVisible("#live tbody"))

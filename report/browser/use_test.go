@@ -1,4 +1,4 @@
-package report
+package browser
 
 import (
 	"context"
@@ -14,11 +14,12 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report"
+	"github.com/onnxmem/onnxmem/report/internal/samples"
 )
 
 // network plans a built-in network.
@@ -38,7 +39,6 @@ func network(t *testing.T, name string, opt passes.Options) *plan.Plan {
 // TestBrowser opens pages in a real browser and uses them as people do. It saves
 // pictures of them in build/screenshots.
 func TestBrowser(t *testing.T) {
-	sweep.Only(t)
 	browser := startBrowser(t)
 	t.Run("a network", func(t *testing.T) {
 		p := network(t, "resnet50", passes.Options{Dims: map[string]int64{"batch": 8}})
@@ -53,7 +53,7 @@ func TestBrowser(t *testing.T) {
 		b.looks()
 	})
 	t.Run("hostile names", func(t *testing.T) {
-		p := hostile(t)
+		p := samples.Hostile(t)
 		b := open(t, browser, p)
 		b.run(chromedp.SendKeys("#find", "<"))
 		b.waitForDraw()
@@ -70,7 +70,7 @@ func TestBrowser(t *testing.T) {
 		b.screenshot("hostile")
 	})
 	t.Run("50,000 buffers", func(t *testing.T) {
-		b := open(t, browser, lanes(t, 50_000, 96))
+		b := open(t, browser, samples.Lanes(t, 50_000, 96))
 		b.screenshot("50000-buffers")
 		b.frames()
 	})
@@ -127,7 +127,7 @@ func (b *tab) point(i int) (x, y float64) {
 // hover: pointing at a buffer shows its details.
 func (b *tab) hover(p *plan.Plan) {
 	b.Helper()
-	live := LiveAt(p, p.Summary.PeakStep, 3)
+	live := report.LiveAt(p, p.Summary.PeakStep, 3)
 	for _, want := range live {
 		i := eval[int](b, "onnxmem.buffers.tensors.findIndex((t) => t[0] === %s)", quoted(want.Tensors[0]))
 		x, y := b.point(i)
@@ -136,7 +136,7 @@ func (b *tab) hover(p *plan.Plan) {
 		tip := b.text("#tip")
 		for _, text := range []string{
 			want.Tensors[0], units.Bytes(want.Bytes), fmt.Sprintf("steps %d–%d", want.First, want.Last),
-			StepName(p, want.First), StepName(p, want.Last), units.Group(want.Offset) + " B in arena",
+			report.StepName(p, want.First), report.StepName(p, want.Last), units.Group(want.Offset) + " B in arena",
 		} {
 			if !strings.Contains(tip, text) {
 				b.Errorf("buffer %s: %q is not in %q", want.Tensors[0], text, tip)
@@ -204,7 +204,7 @@ func (b *tab) pixels() []float64 {
 // table: it lists all buffers that are live at the peak, and its columns sort.
 func (b *tab) table(p *plan.Plan) {
 	b.Helper()
-	live := LiveAt(p, p.Summary.PeakStep, len(p.Buffers))
+	live := report.LiveAt(p, p.Summary.PeakStep, len(p.Buffers))
 	rows := func(column int) []string {
 		return eval[[]string](b, "[...document.querySelectorAll('#live tbody tr')].map((tr) => tr.children[%d].innerText.trim())", column)
 	}
