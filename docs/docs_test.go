@@ -391,15 +391,11 @@ func TestMakeTargetsExist(t *testing.T) {
 	}
 }
 
-// TestIndexOfFormats: docs/formats.md is an index. It has at most 4,000 words, and links to
-// each page of docs/formats.
+// TestIndexOfFormats: docs/formats.md links to each page of docs/formats.
 func TestIndexOfFormats(t *testing.T) {
 	text, err := os.ReadFile("formats.md")
 	if err != nil {
 		t.Fatal(err)
-	}
-	if n := len(strings.Fields(string(text))); n > 4000 {
-		t.Errorf("docs/formats.md has %d words, expected at most 4000", n)
 	}
 	list, err := filepath.Glob("formats/*.md")
 	if err != nil || len(list) == 0 {
