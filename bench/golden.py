@@ -312,11 +312,14 @@ def copied(model):
 
 
 def beside(model):
-    """Return the function that links a model's folder of weights, which "--external-data keep" then finds."""
+    """Return the function that brings a model and the weights beside it into a folder."""
     def make(binary, work):
         for path in model.parent.glob("*.bin"):
             if not path.name.endswith(".folded.bin"):
-                (work / path.name).symlink_to(path.resolve())
+                try:
+                    (work / path.name).hardlink_to(path.resolve())  # links that lead elsewhere are refused
+                except OSError:  # another file system
+                    shutil.copyfile(path, work / path.name)
         return shutil.copy(model, work / "model.onnx")
     return make
 
