@@ -44,12 +44,11 @@ type Placement struct {
 	Arena   int64   // bytes: the largest offset + size
 }
 
-// Validate returns nil if all of these hold, else an error that names the first
-// buffer at fault: no size and no alignment is negative; each lifetime has a step;
-// gaps lie within it; fixed offsets are aligned and do not overlap; and all sizes
-// together, rounded up and with the padding that alignment may need, fit into an
-// int64. The strategies and MaxLoad require a valid problem. It takes O(n) and
-// O(k log k) for k fixed offsets.
+// Validate returns an error that names the first buffer at fault, nil if there is none. No
+// size and no alignment may be negative. Each lifetime has a step, and gaps lie within it.
+// Fixed offsets are aligned and do not overlap. All sizes together, rounded up and with the
+// padding that alignment may need, fit into an int64. The strategies and MaxLoad require a
+// valid problem. It takes O(n) and O(k log k) for k fixed offsets.
 func (p Problem) Validate() error {
 	if p.Alignment < 0 {
 		return fmt.Errorf("alignment: expected 0 or more bytes, found %d", p.Alignment)

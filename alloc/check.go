@@ -7,12 +7,11 @@ import (
 	"slices"
 )
 
-// Check returns nil if the placement is valid: each offset is at least 0, a
-// multiple of the buffer's alignment and the fixed offset if there is one; no two
-// buffers that are live together overlap; and the arena is the end of the highest
-// buffer. Otherwise the error names the first fault. Check compares each pair of
-// buffers and shares nothing with the strategies or with [Problem.CheckSweep].
-// O(n²).
+// Check returns nil if the placement is valid. Each offset is at least 0, a multiple of the
+// buffer's alignment, and the fixed offset if there is one. No two buffers that are live
+// together overlap. The arena is the end of the highest buffer. Otherwise the error names the
+// first fault. Check compares each pair of buffers and shares nothing with the strategies or
+// with [Problem.CheckSweep]. O(n²).
 func (p Problem) Check(a Placement) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -214,11 +213,11 @@ func higher(a, b top) top {
 	return a
 }
 
-// CheckObjects returns nil if the assignment is valid: each buffer of more than 0
-// bytes is in an object, no two in one object are live together, each object is as
-// large as its largest buffer, and the total is the sum of the objects. Otherwise
-// the error names the first fault. CheckObjects compares each pair of buffers and
-// shares nothing with the strategies. O(n²).
+// CheckObjects returns nil if the assignment is valid. Each buffer of more than 0 bytes is in
+// an object, and no two in one object are live together. Each object is as large as its
+// largest buffer, and the total is the sum of the objects. Otherwise the error names the
+// first fault. CheckObjects compares each pair of buffers and shares nothing with the
+// strategies. O(n²).
 func (p Problem) CheckObjects(o Objects) error {
 	if err := p.Validate(); err != nil {
 		return err

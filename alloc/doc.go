@@ -30,10 +30,10 @@
 // is better where lifetimes are tangled, as in training graphs and in the instances
 // from compilers.
 //
-// Then the skyline search repeats the rule of BestFit, with other priorities each
-// time: on the lowest part of the skyline (the tops of the buffers placed so far), it
-// places the buffer with the highest priority that fits there. The first priorities
-// are a fixed list. Later ones are random, or vary the best ones so far.
+// Then the skyline search repeats the rule of BestFit, with other priorities each time. The
+// skyline is the tops of the buffers placed so far. On its lowest part, the search places the
+// buffer with the highest priority that fits there. The first priorities are a fixed list.
+// Later ones are random, or vary the best ones so far.
 //
 // Then the exact search decides capacities: it finds a placement within a capacity,
 // or proves that there is none.

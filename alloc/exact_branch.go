@@ -268,10 +268,9 @@ func (x *exact) sortCandidates(candidates []int32, at int32) {
 	})
 }
 
-// matches returns how well a buffer fits on the floor of a niche: one point if
-// it fills the width, and one for each end of the niche that it reaches and where
-// its top would be level with the neighbouring floor. A packing without slack
-// consists of such fits.
+// matches returns how well a buffer fits on the floor of a niche. It gets one point if it
+// fills the width. It gets one for each end of the niche that it reaches and where its top
+// would be level with the neighbouring floor. A packing without slack consists of such fits.
 func (x *exact) matches(b int32, niche hull) int {
 	n, top := 0, x.floor[niche.lo]+x.size[b]
 	if x.lo[b] == niche.lo && x.hi[b] == niche.hi {

@@ -108,11 +108,10 @@ func (x *exact) stackFits(unplaced []int32, floor, rem, high int64) bool {
 //	│ ends ├──────┘
 //	└──────┘▒▒▒▒▒▒▒   floors
 //
-// Lemma: if the floors differ by more than the lower section can waste, a crossing
-// buffer lies no lower than the closing height. That is the least height that both
-// stacks can reach: on the left the floor plus the sizes of some ending buffers, on
-// the right the floor plus the sizes of some beginning buffers, and a difference of
-// no more than the bytes that the lower stack's section can waste.
+// Lemma: if the floors differ by more than the lower section can waste, a crossing buffer
+// lies no lower than the closing height. That is the least height that both stacks can reach:
+// the floor plus the sizes of some ending buffers on the left, of some beginning buffers on
+// the right. They may differ by the bytes that the lower stack's section can waste.
 //
 // Proof: take the lowest crossing buffer. Below it, the left section holds only
 // ending buffers and waste, the right section only beginning buffers and waste.

@@ -93,14 +93,13 @@ func FirstFitByDuration(p Problem) Placement {
 // of them. Fixed offsets are taken first, whatever the order. Beyond s.work gaps
 // it returns no offsets: see [Problem.work].
 //
-// A scan of all neighbours is quadratic where lifetimes are long. Instead, the
-// bytes they occupy are kept as ranges, each the union of many buffers (see
-// occupancy), and the cost follows the number of ranges. It is near-linear where
-// few gaps are open at a step, as in networks, even if most buffers live long. The
-// worst case is O(n²), when sizes do not repeat and lifetimes of every length
-// leave thousands of gaps: 20,000 such buffers take 2 to 3 s, 100,000 a minute or
-// more, and [BestFit] is the strategy for them. Memory is O(n log n + g√n) for at
-// most g ranges at one step.
+// A scan of all neighbours is quadratic where lifetimes are long. Instead, the bytes they
+// occupy are kept as ranges, each the union of many buffers (see occupancy), and the cost
+// follows the number of ranges. It is near-linear where few gaps are open at a step, as in
+// networks, even if most buffers live long. The worst case is O(n²), when sizes do not repeat
+// and lifetimes of every length leave thousands of gaps: 20,000 such buffers take 2 to 3 s,
+// 100,000 a minute or more. [BestFit] is the strategy for them. Memory is O(n log n + g√n)
+// for at most g ranges at one step.
 func firstFit(s prepared, pick func(gaps []byteRange, top, size, align int64) int64) Placement {
 	a := Placement{Offsets: make([]int64, len(s.size))}
 	o := newOccupancy(s.sections)

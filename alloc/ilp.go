@@ -157,7 +157,7 @@ func (g *ILP) load() int64 {
 }
 
 // unit returns a number of bytes, the larger the better, such that some optimum has multiples
-// of it as offsets: pushed down, each buffer lies at a fixed offset, or at the first aligned
+// of it as offsets. Pushed down, each buffer lies at a fixed offset, or at the first aligned
 // one at or above what is below it. It divides all sizes, gaps and fixed offsets, and each
 // alignment divides it or is a multiple of it.
 func (p Problem) unit() (unit int64) {

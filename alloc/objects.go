@@ -15,12 +15,11 @@ type Objects struct {
 	Total  int64   // bytes: the sum of Sizes
 }
 
-// ObjectBound returns the sum of the positional maxima: sort the live sizes of each
-// step in descending order, and take the largest of the first ones, the largest of
-// the second ones and so on (Pisarchyk & Lee 2020, section 4.1). The k-th largest
-// object of any assignment is at least as large as the k-th maximum, so no
-// assignment needs fewer bytes. Sizes are rounded up; gaps and fixed offsets have no
-// effect on objects. O(n log n).
+// ObjectBound returns the sum of the positional maxima (Pisarchyk & Lee 2020, section 4.1).
+// Sort the live sizes of each step in descending order; take the largest of the first ones,
+// the largest of the second ones and so on. The k-th largest object of any assignment is at
+// least as large as the k-th maximum, so no assignment needs fewer bytes. Sizes are rounded
+// up; gaps and fixed offsets have no effect on objects. O(n log n).
 func (p Problem) ObjectBound() int64 {
 	var sum int64
 	for _, size := range prepare(p).positionalMaxima() {
@@ -96,12 +95,12 @@ func ObjectsBySize(p Problem) Objects {
 	return o.objects
 }
 
-// ObjectsByBreadth visits the steps by descending breadth, the sum of the sizes
-// that are live there. It assigns the live buffers that have no object yet, largest
-// first, each to the smallest free object that is large enough, or to the largest
-// free object, which grows, or to a new one (Pisarchyk & Lee 2020, algorithm 1). The
-// paper leaves ties open. Here they go to the later step and to the larger index,
-// which gives the paper's figures for the MobileNets. O(n k log n) for k objects.
+// ObjectsByBreadth visits the steps by descending breadth, the sum of the sizes that are live
+// there. It assigns the live buffers that have no object yet, largest first (Pisarchyk & Lee
+// 2020, algorithm 1). Each gets the smallest free object that is large enough, else the
+// largest free object, which grows, else a new one. The paper leaves ties open. Here they go
+// to the later step and to the larger index, which gives the paper's figures for the
+// MobileNets. O(n k log n) for k objects.
 func ObjectsByBreadth(p Problem) Objects {
 	o := newObjectBuilder(p)
 	rank := o.breadthRanks(-1)

@@ -36,9 +36,9 @@ type Replayer struct {
 	Name string
 	Doc  string // its rule, in a line
 
-	// Patience is the number of runs in a row that must deviate from their plan, all in
-	// the same way or not, before a new plan is made from the last; 0: the first plan is
-	// kept for ever.
+	// Patience is the number of runs in a row that must deviate from their plan, in the same
+	// way or not, before the last of them gives a new plan. 0: the first plan is kept for
+	// ever.
 	Patience int
 	// Larger: a run deviates only if a request is larger than planned or beyond the
 	// plan, as in section 4.3; else also if it is smaller.

@@ -8,10 +8,10 @@ import (
 	"github.com/onnxmem/onnxmem/internal/bug"
 )
 
-// priority is how an attempt of the skyline search ranks buffers: by a product of
-// powers of the width (the steps of the lifetime), the size, and the largest load
-// that the lifetime meets, which favours the buffers of the busiest steps; and
-// whether the section under the most pressure goes first.
+// priority is how an attempt of the skyline search ranks buffers: by a product of powers of
+// the width (the steps of the lifetime), the size, and the largest load that the lifetime
+// meets. The load favours the buffers of the busiest steps. It also says whether the section
+// under the most pressure goes first.
 type priority struct {
 	width, size, load float64 // exponents
 	pressure          bool

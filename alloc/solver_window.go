@@ -11,10 +11,10 @@ import (
 // windowSizes are how many buffers a window frees, few first.
 var windowSizes = [...]int{12, 24, 48, 96, 144, 192, 288}
 
-// packWindows lets the solver lower the highest buffer of the best placement again and again:
-// it may move that one and those nearest to it in time, more each time that it finds nothing
-// lower, while all others stay where they are. A placement gets better by it; a bound does
-// not. It takes at most half of the solver's time, and one window an eighth of that.
+// packWindows lets the solver lower the highest buffer of the best placement again and again.
+// It may move that one and those nearest to it in time, more each time that it finds nothing
+// lower. All others stay where they are. A placement gets better by it; a bound does not. It
+// takes at most half of the solver's time, and one window an eighth of that.
 func (v *solver) packWindows(s ilp.PackingSolver, opt ilp.Options) error {
 	r := v.best.Solver
 	until := time.Time{}

@@ -42,9 +42,9 @@ func (c *Backward) zeroStays(d, t ID) ID {
 	return c.where(c.op("Equal", d, c.scalar(d, 0)), c.scalar(t, 0), t)
 }
 
-// leftOut reports whether elements of a gradient may be 0 because the loss does not read
-// what they belong to: a Where, a Clip, a Relu or a maximum chose something else, a Slice or
-// a Gather left it out.
+// leftOut reports whether elements of a gradient may be 0 because the loss does not read what
+// they belong to. A Where, a Clip, a Relu or a maximum chose something else; a Slice or a
+// Gather left it out.
 func (e *emitter) leftOut(d ID, visits *int) bool {
 	n := e.makers[d]
 	*visits--

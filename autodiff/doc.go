@@ -1,10 +1,9 @@
 // Package autodiff makes the graph of one training step from an inference model.
 //
-// [Train] takes a model and [Options] (loss, optimizer, which initializers to
-// train) and returns a [Step]: one graph of standard ONNX operators with the
-// forward pass, the loss, the gradients and the updates, and a second model with
-// the initial values of the parameters and states. The model that was given keeps
-// its nodes.
+// [Train] takes a model and [Options] (loss, optimizer, which initializers to train) and
+// returns a [Step]. It is one graph of standard ONNX operators with the forward pass, the
+// loss, the gradients and the updates. A second model has the first values of the parameters
+// and states. The model that was given keeps its nodes.
 //
 // The work goes through these stages, one method of trainer each:
 //

@@ -31,9 +31,9 @@ func gatherGrad(c *Backward) {
 	c.Set(0, c.gathered(c.D(0), axis, c.X(1), shape))
 }
 
-// gathered is the gradient of a Gather along an axis of a tensor of that shape: d,
-// the gradient of its result, is added into zeros by ScatterND along axis 0; for
-// other axes, the gathered axes are first moved to the front.
+// gathered is the gradient of a Gather along an axis of a tensor of that shape. ScatterND
+// adds d, the gradient of its result, into zeros along axis 0; for other axes, the gathered
+// axes are first moved to the front.
 func (c *Backward) gathered(d ID, axis int, index ID, shape []int64) ID {
 	k := c.rank(index)
 	front := slices.Clone(shape)

@@ -174,9 +174,9 @@ func (c *Backward) gridAxis(v ID, n int64, linear, border bool) gridAxis {
 	return a
 }
 
-// affineGridGrad: a point of the grid is the matrix times its place, so the gradient of a
-// column is the sum of the points' gradients, each times the place along one axis; the
-// last column has the sum alone. Places along an axis are a list of its length.
+// affineGridGrad: a point of the grid is the matrix times its place. So the gradient of a
+// column is the sum of the points' gradients, each times the place along one axis; the last
+// column has the sum alone. Places along an axis are a list of its length.
 func affineGridGrad(c *Backward) {
 	d, shape := c.D(0), c.shape(c.D(0)) // [N, D, H, W, 3], or [N, H, W, 2]
 	if c.err != nil {

@@ -53,11 +53,11 @@ func maxPoolGrad(c *Backward) {
 	c.Set(0, c.reshape(d, x))
 }
 
-// maximaInPlane returns the index of each maximum in its plane of x, int32. From
-// the forward to the backward pass it keeps the distance of each maximum from the
-// first element of its window, in the narrowest type that holds it: one byte for
-// windows of 3 in planes 127 wide or of 2 in planes 254 wide, usually two
-// otherwise. MaxPool's own indices take eight.
+// maximaInPlane returns the index of each maximum in its plane of x, int32. From the forward
+// to the backward pass it keeps the distance of each maximum from the first element of its
+// window, in the narrowest type that holds it. That is one byte for windows of 3 in planes
+// 127 wide or of 2 in planes 254 wide, usually two otherwise. MaxPool's own indices take
+// eight.
 func (c *Backward) maximaInPlane(w window, x, y []int64) ID {
 	spatial := len(w.Kernel)
 	area, reach := elements(x[2:]), int64(0)

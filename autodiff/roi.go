@@ -40,9 +40,9 @@ func roiAlignGrad(c *Backward) {
 	c.Set(0, c.sampled(d, x, regions, high, wide, c.X(2), rows, columns))
 }
 
-// sampled is the gradient of an image x [N, C, H, W] of which samples were read: d is
-// [regions · high · wide, C], images says which image a region is of, and rows and columns
-// are what the samples read along an axis, [regions, high] and [regions, wide].
+// sampled is the gradient of an image x [N, C, H, W] of which samples were read. d is
+// [regions · high · wide, C], and images says which image a region is of. rows [regions,
+// high] and columns [regions, wide] are what the samples read along an axis.
 func (c *Backward) sampled(d ID, x []int64, regions, high, wide int64, images ID, rows, columns []gridTap) ID {
 	batch, channels, size := x[0], x[1], x[2]*x[3]
 	points := regions * high * wide

@@ -139,9 +139,9 @@ func (s *trainer) separateStatistics(root ID) {
 	}
 }
 
-// separateFills gives a tensor of their own to the scales of ones and the biases of zeros
-// with which exporters write GroupNormalization, an InstanceNormalization between Reshapes, if
-// an exporter merged them with a parameter whose first elements are the same.
+// separateFills gives a tensor of their own to scales of ones and biases of zeros that an
+// exporter merged with a parameter whose first elements are the same. Exporters write
+// GroupNormalization with them, as an InstanceNormalization between Reshapes.
 func (s *trainer) separateFills(files *constant.Files, root ID) {
 	var fills []site
 	list := s.sites(root)

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// PutRows is an operator of SwapDomain that writes rows of an axis into a tensor: its
-// output is input 0 (base) with the rows of input 1 (part) from row at on, where at and
-// axes are inputs 2 and 3, each a vector with one int64, and the attribute axis equals
-// axes. It is a function of the model whose body is Slice and Concat, so that every
-// runtime computes the same. Where base dies, its rows can stay in place.
+// PutRows is an operator of SwapDomain that writes rows of an axis into a tensor. Its output
+// is input 0 (base) with the rows of input 1 (part) from row at on. at and axes are inputs 2
+// and 3, each a vector with one int64; the attribute axis equals axes. It is a function of
+// the model whose body is Slice and Concat, so that every runtime computes the same. Where
+// base dies, its rows can stay in place.
 //
 // Before opset 10, Slice has no inputs but its data, so the body takes the rows from three
 // more attributes, each a list with one number: axes, at, and behind, the row behind those of

@@ -3,10 +3,10 @@ package graph
 import "slices"
 
 // ReverseDepthFirst returns the order in which ONNX Runtime runs the nodes of a graph by
-// default: the post-order of a depth-first search that begins with the last node whose
-// results no node reads, and that goes to the last of the makers of a node's inputs first,
-// as the nodes are listed. What bodies capture are inputs. The graph must be acyclic.
-// O(E log V).
+// default. It is the post-order of a depth-first search that begins with the last node whose
+// results no node reads. The search goes to the last of the makers of a node's inputs first,
+// as the nodes are listed. What bodies capture are inputs. The graph must be acyclic. O(E log
+// V).
 func (g *Graph) ReverseDepthFirst() []NodeID {
 	order := make([]NodeID, 0, len(g.Nodes))
 	reached := make([]bool, len(g.Nodes))

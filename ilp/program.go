@@ -45,8 +45,8 @@ func (p *Program) Add(c Column) int {
 	return len(p.Columns) - 1
 }
 
-// Value returns the objective of a solution, given by one integer per column, or an error
-// that names the first column or row whose bounds it violates, or the row or the objective
+// Value returns the objective of a solution, given by one integer per column. The error names
+// the first column or row whose bounds the solution violates, or the row or the objective
 // that does not fit in 64 bits.
 func (p *Program) Value(x []int64) (int64, error) {
 	if len(x) != len(p.Columns) {

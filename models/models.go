@@ -11,12 +11,12 @@
 //	init.go         how weights are drawn
 //	alexnet.go …    one network or family, one file
 //
-// Weights are never held in memory. When the model is written, each weight comes from
-// its own generator, which depends only on the seed and the weight's name. The
-// distributions are those of the paper, with one exception: where the paper uses a
-// constant (a bias of 0, a BatchNorm scale of 1), every element is off by up to 0.001,
-// so that no two initializers of a file are equal. Runtimes merge equal initializers;
-// the plan would then have more resident bytes than the runtime.
+// Weights are never held in memory. When the model is written, each weight comes from its own
+// generator, which depends only on the seed and the weight's name. The distributions are
+// those of the paper, with one exception. Where the paper uses a constant (a bias of 0, a
+// BatchNorm scale of 1), every element is off by up to 0.001, so that no two initializers of
+// a file are equal. Runtimes merge equal initializers; the plan would then have more resident
+// bytes than the runtime.
 //
 // All tensors are float32; the opset is 17. The models omit Dropout, which has no effect
 // in inference, and heads that serve only training.

@@ -81,10 +81,10 @@ const leastStake = 100
 // mostLeftOut is how many nodes are left out one by one to look for a smaller peak.
 const mostLeftOut = 24
 
-// aliases lets results of Concat, Split, Slice and Gather lie in the bytes of their
-// operands, and operands in the bytes of their results, if that makes the plan of the main
-// graph better: a smaller peak; the same peak and a smaller arena; or both the same, fewer
-// bytes to copy, and an order that is proven optimal if it was before.
+// aliases lets results of Concat, Split, Slice and Gather lie in the bytes of their operands,
+// and operands in the bytes of their results, if that makes the plan of the main graph
+// better. Better is a smaller peak, or the same peak and a smaller arena. With both the same,
+// it is fewer bytes to copy, and an order that is proven optimal if it was before.
 //
 // The bound is that of all orders and all choices of such nodes: it is proven on the
 // relaxed layout, in which memory may have two places at once.

@@ -358,9 +358,9 @@ func (p *component) alone(f *fixed) bool {
 	return !f.kept && !slices.ContainsFunc(f.readers, func(c *computed) bool { return c.component() != p })
 }
 
-// relevant reports whether the component may pay although it enlarges the resident
-// pool: its tensors in the arena must be as large as that, and not be dwarfed by the
-// largest tensor of the graph, which the peak is no smaller than.
+// relevant reports whether the component may pay although it enlarges the resident pool. Its
+// tensors in the arena must be as large as that. The largest tensor of the graph, which the
+// peak is no smaller than, must not dwarf them.
 func (p *component) relevant(s *State) bool {
 	arena, largest := int64(0), int64(0)
 	for _, c := range p.nodes {

@@ -275,11 +275,11 @@ func (s *State) newLimitSearch() (*limitSearch, error) {
 		b.solver, b.swapper = k.search.solver, k.search.swapper
 		return b, nil
 	}
-	// The best order comes first, then others with the same peak: they differ at
-	// the steps below the peak, which the limit will cut. Program order is
-	// included because recomputation often needs fewer changes to it, which can
-	// be worth more than a smaller initial peak; but not if a strategy was asked for,
-	// or updates at the end: it is not theirs.
+	// The best order comes first, then others with the same peak: they differ at the steps
+	// below the peak, which the limit will cut. Program order is included because
+	// recomputation often needs fewer changes to it, which can be worth more than a smaller
+	// initial peak. It is left out if a strategy was asked for, or updates at the end: it is
+	// not theirs.
 	orders := [][]int32{identity(len(p.Nodes))}
 	others := slices.Clip(r.solved.Orders)
 	if s.opt.Schedule == "" && !s.opt.UpdatesLast {

@@ -147,30 +147,31 @@ type slicedModel struct {
 // windowReach is the largest number of nodes of a window.
 const windowReach = 120
 
-// newSlicer orders a copy of the model, in which values that depend on shapes alone are
-// constants: what is sliced has other shapes. If of is not nil, chains of cheap nodes are
-// copied for each reader (copyChains, with shrink); the result is nil if there are none, or
-// only those that the last slicer has. of are the slicers before, the first without copies.
-func (s *State) newSlicer(ctx context.Context, of []*slicer, shrink int64) (*slicer, error) {
+// newSlicer orders a copy of the model. Values that depend on shapes alone are constants in
+// it, since what is sliced has other shapes. earlier lists the slicers made so far, the first
+// without copies. If it is not empty, cheap chains are copied for each reader (copyChains,
+// with shrink). The result is then nil unless that gives copies that earlier's last did not
+// have.
+func (s *State) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) (*slicer, error) {
 	b := s.copy()
 	m := *s.model
 	m.Graph = s.model.Graph.Clone()
 	constants := settle(&m, s.inference, s.folds)
 	b.model = &m
 	x := &slicer{s: s, base: b, constants: constants, divided: &slicing.Divided{}, models: map[string]*slicedModel{}}
-	if len(of) > 0 {
-		if err := x.prepare(ctx, of[0], shrink); err != nil || x.copies == nil && x.divided.Parts == nil {
+	if len(earlier) > 0 {
+		if err := x.prepare(ctx, earlier[0], shrink); err != nil || x.copies == nil && x.divided.Parts == nil {
 			return nil, err
 		}
-		if last := of[len(of)-1]; last != of[0] && slices.Equal(last.copies, x.copies) {
+		if last := earlier[len(earlier)-1]; last != earlier[0] && slices.Equal(last.copies, x.copies) {
 			return nil, nil
 		}
 	}
 	if err := inOrder(ctx, b); err != nil {
 		return nil, err
 	}
-	if x.time = b.modelledTime(); len(of) > 0 {
-		x.time = of[0].time
+	if x.time = b.modelledTime(); len(earlier) > 0 {
+		x.time = earlier[0].time
 	}
 	x.search = slicing.NewSearch(x.program(), windowReach)
 	return x, nil

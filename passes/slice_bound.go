@@ -100,13 +100,13 @@ func (r *region) largestNames(list []int32) []string {
 // number of slices, in any order, without recomputation and swaps. It is at least that of
 // [slicer.anySlices].
 //
-// It is a bound of the graph in which a region runs in one slice whose own tensors take
-// no bytes: the rows that it cuts of inputs, what it makes, and the rows that it puts
+// It is a bound of the graph in which a region runs in one slice whose own tensors take no
+// bytes. These are the rows that it cuts of inputs, what it makes, and the rows that it puts
 // into outputs. Proof: take an order of the graph with slices, and one slice of each region.
 // Run each node of the skeleton where its copy in that slice runs: that is an order of it,
 // since the copies of one slice run in the order of the precedence. While a copy of a reader
-// has not run, what it reads whole is there; while its rows have not been taken, what is cut
-// is there; and an output is there from the first rows that are put into it.
+// has not run, what it reads whole is there. While its rows have not been taken, what is cut
+// is there. An output is there from the first rows that are put into it.
 //
 // An input that nothing reads lives at the first step alone, at which the graph with slices
 // may run a node that the skeleton lacks: one that makes room for an output. So it counts

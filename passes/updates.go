@@ -128,10 +128,10 @@ func (s *State) readGradients(r *region) error {
 	return nil
 }
 
-// dropGradients takes out of the list of gradients those that m, a copy of from with
-// folded constants, no longer has: a gradient that is the same in every step, as that of
-// a parameter which no output needs, is a part of a folded constant. Entries that are
-// wrong stay, and readGradients names them.
+// dropGradients takes out of the list of gradients those that m, a copy of from with folded
+// constants, no longer has. A gradient that is the same in every step, as that of a parameter
+// which no output needs, is part of a folded constant. Entries that are wrong stay, and
+// readGradients names them.
 func dropGradients(m, from *graph.Model) {
 	text, ok := from.Prop(keyGradients)
 	var list []string

@@ -14,10 +14,10 @@ import (
 
 // Every plan that Optimize hands out has passed package plan/verify, which shares no code
 // with the planner, against the graph from which it was made. That graph is a copy, taken
-// before the first pass that plans: it has the nodes of the file, or those of the training
-// step, of the inlined functions, of the decoder with caches of a fixed capacity, or what
-// passes of the caller made until then. Elements are not copied: both graphs refer to the
-// same mapped files.
+// before the first pass that plans. It has the nodes of the file, of the training step, of
+// the inlined functions, of the decoder with caches of a fixed capacity, or what passes of
+// the caller made until then. Elements are not copied: both graphs refer to the same mapped
+// files.
 
 // verifying is the row of the verification, which is no pass: it judges what all of them
 // have made, those of the caller among them.
@@ -58,9 +58,9 @@ func (s *State) noteChange(p Pass) {
 	s.unlike = s.unlike || s.source != nil && find(Default(), p.Name) < 0
 }
 
-// verify verifies the plan; the report is nil if there is none. An error is one of the
-// files, or the cause of the end of ctx: what is wrong with the plan is in the report, and
-// so is a model that cannot be inferred, or a panic of the verifier.
+// verify verifies the plan; the report is nil if there is none. An error is one of the files,
+// or the cause of the end of ctx. What is wrong with the plan is in the report; so is a model
+// that cannot be inferred, or a panic of the verifier.
 func (s *State) verify(ctx context.Context, times map[string]time.Duration) (*verify.Report, error) {
 	if s.untouched == nil || s.plan == nil {
 		return nil, nil

@@ -20,10 +20,9 @@ import (
 //   - and in a few graphs with slices, the bases: those with the smallest peak whose
 //     slices cost little.
 //
-// Slices alone that cost next to nothing are taken at once. The ladder and the bases do
-// not depend on the limit, and neither do the archives of the searches for recomputation,
-// except at [schedule.EffortFast]. So a larger limit never costs more, or no more than
-// next to nothing.
+// Slices alone that cost next to nothing are taken at once. The ladder and the bases do not
+// depend on the limit, and neither do the archives of the searches for recomputation, except
+// at [schedule.EffortFast]. So a larger limit costs at most 0.5 % more (nextToNothing).
 type weigher struct {
 	s       *State
 	ladders []*ladder

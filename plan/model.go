@@ -14,11 +14,13 @@ import (
 // followed by, .plan.json.
 func Path(model string) string { return strings.TrimSuffix(model, ".onnx") + ".plan.json" }
 
-// WriteModel writes a planned model to the file at path, its plan to [Path], and copies the
-// external data, as [onnx.Write] does: all of them or none, so that no reader meets a model
-// with the plan of another. The plan that it writes names the file (Plan.Model); p itself stays
-// that of the model in memory. m and p are those of one result of package passes, and the file
-// from which m was read must still be open; on Windows, it must be another than path. The error names the file that is in the way, or that cannot be written.
+// WriteModel writes a planned model to the file at path and its plan to [Path], and copies
+// the external data, as [onnx.Write] does. It replaces all of them or none, so that no reader
+// meets a model with the plan of another. The plan that it writes names the file
+// (Plan.Model); p itself stays that of the model in memory. m and p are those of one result
+// of package passes, and the file from which m was read must still be open; on Windows, it
+// must be another than path. The error names the file that is in the way, or that cannot be
+// written.
 func WriteModel(path string, m *graph.Model, p *Plan, opt onnx.WriteOptions) (err error) {
 	beside := Path(path)
 	if path == "-" || path == "" {

@@ -197,9 +197,9 @@ type Slices struct {
 	// Copies are tensors that are computed once for each reader: chains of nodes of the
 	// source whose copies differ in the names alone.
 	Copies []SlicedCopy `json:"copies,omitempty"`
-	// Parts are tensors that stand for rows of tensors of the source, makers before
-	// readers: nodes make them as the nodes of the source make the whole, and where they
-	// are the outputs of a Split, they are read in the place of those.
+	// Parts are tensors that stand for rows of tensors of the source, makers before readers.
+	// Nodes make them as the nodes of the source make the whole. Where they are the outputs
+	// of a Split, they are read in the place of those.
 	Parts []SlicedPart `json:"parts,omitempty"`
 	// Weights are initializers with rows of initializers of the source that slices read.
 	Weights   []SlicedWeight `json:"weights,omitempty"`
@@ -418,9 +418,9 @@ type Buffer struct {
 	Node    *int     `json:"node,omitempty"` // step of the node of a workspace
 }
 
-// Span is the place of tensors that lie in several buffers of pool arena, each right
-// behind the one before it: the result of a Concat whose operands are made at their places
-// in it, or a tensor whose parts, the results of a Split, are freed one by one. These
+// Span is the place of tensors that lie in several buffers of pool arena, each right behind
+// the one before it. Such a tensor is the result of a Concat whose operands are made at their
+// places in it, or one whose parts, the results of a Split, are freed one by one. These
 // tensors stand in no buffer's list.
 type Span struct {
 	Tensors []string `json:"tensors"` // the second and later are views of the first

@@ -260,8 +260,8 @@ func (p *Plan) CheckPoint(dims map[string]int64) error {
 }
 
 // CheckRanges checks the lengths of dimensions and the ranges without the model, as
-// [Plan.Check] does: indices are in range, the stacking is a permutation of the buffers of
-// the arena, and the points are all combinations of the lengths.
+// [Plan.Check] does. Indices must be in range, the stacking a permutation of the buffers of
+// the arena, and the points all combinations of the lengths.
 func (p *Plan) CheckRanges() error {
 	box := 1
 	for _, name := range slices.Sorted(maps.Keys(p.Dims)) {

@@ -17,8 +17,8 @@ import (
 // order, no certificates, and no dimensions that follow from others.
 //
 // sizes has, for each graph in the order of [Graphs], the bytes of its tensors by name, as
-// inference finds them at the point; if it is nil, the plan's polynomials give the sizes,
-// and At fails if one is missing. It fails for a point that is outside of the ranges.
+// inference finds them at the point. If it is nil, the plan's polynomials give the sizes, and
+// At fails if one is missing. It fails for a point that is outside of the ranges.
 func (p *Plan) At(dims map[string]int64, sizes []map[string]int64) (*Plan, error) {
 	if p.Ranges == nil {
 		return nil, fmt.Errorf("the plan is for one length of each dimension: expected one for ranges")

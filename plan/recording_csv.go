@@ -18,11 +18,11 @@ const (
 	fromList       = "a list of nodes"
 )
 
-// ReadRecordingCSV reads the scratch of nodes from a CSV: from the statistics that ONNX
+// ReadRecordingCSV reads the scratch of nodes from a CSV. It takes the statistics that ONNX
 // Runtime writes (session.collect_node_memory_stats_to_file; the columns #name and
-// total_temp_allocations), or from a list with the columns node and bytes, in which a node
-// is called by its name or by its first output. Such a file does not say of which model it
-// is: it fits each that has the nodes. Rows of 0 bytes are left out.
+// total_temp_allocations). It also takes a list with the columns node and bytes, in which a
+// node is called by its name or by its first output. Such a file does not say of which model
+// it is: it fits each that has the nodes. Rows of 0 bytes are left out.
 func ReadRecordingCSV(r io.Reader) (*Recording, error) {
 	rows := csv.NewReader(io.LimitReader(r, maxRecording))
 	rows.ReuseRecord = true

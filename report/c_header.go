@@ -12,14 +12,13 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// CHeader writes a plan as a C99 header: macros for the pools' sizes and the
-// alignment, a pool, an offset and a size for every tensor, and tables of tensors and
-// steps, which one file of a program defines (NAME_DEFINE_TABLES). NAME is made
-// of the model's file name. Identifiers are the tensors' names with "_" for what
-// C does not take, numbered where two would be the same, and differ within the
-// 63 characters that C99 promises to tell apart: a comment says which were cut to that. A
-// plan for ranges of dimensions also gets functions that give the arena and the places at
-// any point.
+// CHeader writes a plan as a C99 header. It has macros for the pools' sizes and the
+// alignment, and for the pool, the offset and the size of every tensor. It has tables of
+// tensors and steps, which one file of a program defines (NAME_DEFINE_TABLES). NAME is made
+// of the model's file name. Identifiers are the tensors' names with "_" for what C does not
+// take, numbered where two would be the same. They differ within the 63 characters that C99
+// promises to tell apart; a comment says which were cut to that. A plan for ranges of
+// dimensions also gets functions that give the arena and the places at any point.
 func CHeader(w io.Writer, p *plan.Plan) error { return CHeaderOf(w, p, nil, nil) }
 
 // CHeaderOf is [CHeader] with what the plan alone does not know. m is the planned model: the

@@ -29,10 +29,9 @@ const (
 	tracePools // and one more for each pool
 )
 
-// Perfetto writes a plan as a trace. The nodes are slices of one track; the loads in
-// planned and in program order and the lower bound are counters; the lifetime of every
-// buffer outside the resident pool is a slice on the first free track of its pool. It
-// takes O(n log n) time.
+// Perfetto writes a plan as a trace. The nodes are slices of one track. The loads in planned
+// and in program order and the lower bound are counters. The lifetime of every buffer outside
+// the resident pool is a slice on the first free track of its pool. It takes O(n log n) time.
 func Perfetto(w io.Writer, p *plan.Plan) error {
 	t := &tracer{w: bufio.NewWriter(w)}
 	fmt.Fprint(t.w, `{"displayTimeUnit":"ns","otherData":{"tool":`)

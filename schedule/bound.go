@@ -122,19 +122,19 @@ func LastBound(p *Problem, set []int32) int64 {
 // If a node alone proves the figure, node is the first such node and bytes is its
 // NodeBound; else node is -1. The problem must be valid. O(E) beside the matchings.
 //
-// Proof of the ends. Before the node at step 0 no other has run. Beside it all tensors
-// that no node makes are live; it makes its outputs, uses its workspace and can save at
-// most a matching of the pairs whose tensor has no other reader, since no other reader
-// has run. The least of this over the nodes that may come first is a bound. After the
-// node at the last step no other runs. Its inputs are live, what it makes and all
-// outputs; all other readers have run, so its largest matching counts. The least over
-// the nodes that may come last is a bound.
+// Proof of the ends. Before the node at step 0 no other has run. Beside it all tensors that
+// no node makes are live. It makes its outputs, uses its workspace, and can save at most a
+// matching of the pairs whose tensor has no other reader, since no other reader has run. The
+// least of this over the nodes that may come first is a bound. After the node at the last
+// step no other runs. Its inputs are live, what it makes and all outputs; all other readers
+// have run, so its largest matching counts. The least over the nodes that may come last is a
+// bound.
 func LowerBound(p *Problem) (bytes int64, node int32) { return bounds.Simple(index(p)) }
 
-// NodeBound returns the bytes that are live while node v runs, whatever the order: the
-// tensors that it reads, the tensors that it makes and its workspace, less the largest
-// matching of its in-place pairs as if every tensor were free. Resident tensors count
-// nothing. The problem must be valid.
+// NodeBound returns the bytes that are live while node v runs, whatever the order. These are
+// the tensors that it reads and makes and its workspace, less the largest matching of its
+// in-place pairs as if every tensor were free. Resident tensors count nothing. The problem
+// must be valid.
 //
 // Proof: all of these are live at the step of v by definition; an order can save no
 // more than a matching of v's pairs, and those of a step are taken by its node alone.

@@ -81,10 +81,10 @@
 // S is what lies on the source's side of a cut; the cut costs the capacity of the edges from
 // there to the sink's side. An S with a node but without one of its predecessors costs an
 // infinite edge, so S is a state. If the maker of a tensor is in S and a reader is not, the
-// infinite edge to that reader keeps the tensor's vertex on the sink's side, and the edge
-// from the maker is cut: once, however many readers are missing. If all readers are in S,
-// the vertex can be on the source's side, and if the maker is not in S, on the sink's side,
-// at no cost. So S costs live(S), and the minimum cut is the least live(S). For U:
+// infinite edge to that reader keeps the tensor's vertex on the sink's side. So the edge from
+// the maker is cut: once, however many readers are missing. If all readers are in S, the
+// vertex can be on the source's side, and if the maker is not in S, on the sink's side, at no
+// cost. So S costs live(S), and the minimum cut is the least live(S). For U:
 //
 //	source ─4─▶ e ─▶ G                       without G, S costs 4 + 6 + 5 = 15
 //	source ─6─▶ d ─▶ G ─2─▶ g ─▶ sink        with G, S costs 2 + 5 = 7
@@ -111,9 +111,9 @@
 //
 // Any A gives a valid bound. Solve tries the nodes whose NodeBound, or whose transient,
 // reaches one of several thresholds, of all nodes or of those that are no ancestors (no
-// descendants) of a node with a large load; the largest predecessors of a successor, and
-// successors of a predecessor, of such a node; and a node with a large load together with
-// free nodes that its minimum cut puts on the other side than the best order does.
+// descendants) of a node with a large load. It tries the largest predecessors of a successor,
+// and successors of a predecessor, of such a node. It tries a node with a large load together
+// with free nodes that its minimum cut puts on the other side than the best order does.
 //
 // # The certificate and its check
 //
@@ -162,10 +162,11 @@
 //	c. Right after W, U has no larger load than W. U's own load may rise, as from 7 to 15
 //	   in the orders above, but not above W's: the peak does not.
 //
-// The mirror rule lets a node run right before its only successor, if it leaves no fewer
-// bytes than it might free (so that states gain no live bytes by its absence) and if its load
-// does not exceed the successor's. So the example becomes a single node. c leaves out live(S);
-// its right side is the transient of the merged node, so the last has a load of 2 + 14 = 16:
+// The mirror rule lets a node run right before its only successor. It must leave no fewer
+// bytes than it might free, so that states gain no live bytes by its absence, and its load
+// must not exceed the successor's. So the example becomes a single node. c leaves out
+// live(S); its right side is the transient of the merged node, so the last has a load of 2 +
+// 14 = 16:
 //
 //	U after W             a: none   b: 0 <= 5 (w)               c: 5 + 0 <= 5
 //	W U after D           a: E      b: 0 <= 0 (w stays within)  c: 6 - 6 + 5 <= 6 (D frees f)
@@ -173,14 +174,14 @@
 //	F before D W U G                b: 6 >= 0                   c: 6 <= 6 + 6
 //	E before F D W U G              b: 4 >= 2 (x)               c: 4 <= 4 - 2 + 12
 //
-// Further rules merge two nodes that read the same tensors and have the same predecessors
-// and successors, if neither needs more when the other ran just before it, and add precedence
+// Further rules merge two nodes that read the same tensors and have the same predecessors and
+// successors, if neither needs more when the other ran just before it. Others add precedence
 // that some optimal order obeys: a fixed order of nodes that have one entry and one exit, if
-// it is at least as good as all their other orders. Another takes out a node that reads and makes
-// nothing that counts in live(S), to run after all others if it has no successors (before
-// all if no predecessors), provided that its load there is at most one that no order avoids.
-// No other load depends on it, so the optimum is the larger of that load and the optimum of
-// the rest. Package reduce has all rules and proofs.
+// it is at least as good as all their other orders. Another takes out a node that reads and
+// makes nothing that counts in live(S). It runs after all others if it has no successors
+// (before all if no predecessors), provided that its load there is at most one that no order
+// avoids. No other load depends on it, so the optimum is the larger of that load and the
+// optimum of the rest. Package reduce has all rules and proofs.
 //
 // Parts. A separator is a node that is an ancestor or a descendant of every other node. In
 // every order the same nodes run before it, so the problem falls apart after each
@@ -252,12 +253,12 @@
 // needs 10, and the better order has a peak of 15, which is the bound from W.
 //
 // The bound from v is the least over the maximal matchings of its pairs. It subtracts the
-// sizes of the matching, and for each of its pairs a hyperedge adds the size again if another
-// reader of t is not in S: an edge of this capacity from the source (which stands for t's
-// maker, an ancestor of v) to a new vertex, and infinite ones from there to these readers.
-// The pairs that an order saves are part of a maximal matching, whose value is at most the
-// load. Let w have 6 bytes, and go over d. W needs 12 + 6 - 6 = 12 if G has run, else
-// 10 + 6 = 16. The new edge source ─6─▶ G and the edge G ─2─▶ g let 2 bytes flow, so the
+// sizes of the matching. For each of its pairs, a hyperedge adds the size again if another
+// reader of t is not in S. That is an edge of this capacity from the source (which stands for
+// t's maker, an ancestor of v) to a new vertex, and infinite ones from there to these
+// readers. The pairs that an order saves are part of a maximal matching, whose value is at
+// most the load. Let w have 6 bytes, and go over d. W needs 12 + 6 - 6 = 12 if G has run,
+// else 10 + 6 = 16. The new edge source ─6─▶ G and the edge G ─2─▶ g let 2 bytes flow, so the
 // bound is 10 + 2 + 6 - 6 = 12; without the pair it is 16.
 //
 // Solve and verify both try up to 16 matchings; if there are more, they subtract the largest

@@ -77,11 +77,11 @@ type ExplainOptions struct {
 // have the same form. Explain fails if p is not valid or order is not an order of it.
 // Relief takes two runs of Solve for each buffer and uses all cores.
 //
-// The bound without a tensor also limits what recomputation can do. It holds for every
-// order of the problem in which the tensor takes 0 bytes. A plan that recomputes the
-// tensor (if its node makes nothing else), swaps it out and in, or writes it over another
-// is an order of that problem once the repeated run or the transfer is removed, and its
-// loads there are no larger. So no such plan has a peak below that bound.
+// The bound without a tensor also limits what recomputation can do. It holds for every order
+// of the problem in which the tensor takes 0 bytes. Take a plan that recomputes the tensor
+// (if its node makes nothing else), swaps it out and in, or writes it over another. Without
+// the repeated run or the transfer, it is an order of that problem, and its loads there are
+// no larger. So no such plan has a peak below that bound.
 func Explain(ctx context.Context, p *Problem, order []int32, certificates []Certificate, opt ExplainOptions) (*Explanation, error) {
 	e, err := p.Evaluate(order)
 	if err != nil {

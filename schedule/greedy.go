@@ -139,15 +139,13 @@ func (g *greedy) run(v int32) {
 	g.f.Run(v, g.waits, g.push)
 }
 
-// SizePriority runs, among the ready nodes, the one of the smallest static
-// estimate of what it adds: the bytes of its outputs, less for each tensor that
-// it reads the bytes divided by the number of its readers, rounded down. That is
-// ScheduleGreedy of Chainer's compiler (compiler/scheduler.cc,
-// EstimateMemoryIncrease) without what it adds for Relu and without its second
-// pass, DelaySimpleNodes. The estimate does not depend on the state: unlike
-// [Greedy], the last of many readers looks no better than the first. Workspace
-// and in-place pairs count nothing. Ties fall to the smaller index.
-// O(E + V log V).
+// SizePriority runs, among the ready nodes, the one of the smallest static estimate of what
+// it adds. That is the bytes of its outputs, less, for each tensor that it reads, the bytes
+// divided by the number of its readers, rounded down. That is ScheduleGreedy of Chainer's
+// compiler (compiler/scheduler.cc, EstimateMemoryIncrease) without what it adds for Relu and
+// without its second pass, DelaySimpleNodes. The estimate does not depend on the state:
+// unlike [Greedy], the last of many readers looks no better than the first. Workspace and
+// in-place pairs count nothing. Ties fall to the smaller index. O(E + V log V).
 func SizePriority(p *Problem) []int32 {
 	f := index(p)
 	adds := make([]int64, f.Nodes)

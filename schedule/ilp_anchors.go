@@ -77,9 +77,9 @@ func (a *anchors) find(v int32, preds func(int32) []int32) int32 {
 	return best.node
 }
 
-// candidate is function 4: of the nodes that a node leads to, the one with the highest level
-// backward whose level forward exceeds that of the update. The depth is at most the
-// number of levels, since a node beyond the update's level is not followed.
+// candidate (OLLA, function 4) returns, among the descendants of v whose forward level
+// exceeds the update's, the one of highest backward level. The depth is at most the number of
+// levels, since a node beyond the update's level is not followed.
 func (a *anchors) candidate(v int32) candidate {
 	if c, ok := a.visited[v]; ok {
 		return c

@@ -23,9 +23,9 @@ type Listing struct {
 // counted, so the result does not depend on the machine, unless the context ends it. The
 // result is no proof that no listing does better, unless its peak is enough.
 //
-// Not every order is that of a listing: a node runs right after the last of its
-// predecessors that had not run, and of two predecessors that do not depend on each other
-// the one that is listed later runs first, for all nodes that read both.
+// Not every order is that of a listing. A node runs right after the last of its predecessors
+// that had not run. Of two predecessors that do not depend on each other, the one that is
+// listed later runs first, for all nodes that read both.
 func BestListing(ctx context.Context, p *Problem, guides [][]int32, enough int64, effort Effort) Listing {
 	l := newLister(p)
 	best := l.of(Program(p))

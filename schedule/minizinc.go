@@ -10,10 +10,10 @@ import (
 )
 
 // WriteMiniZinc writes the problem as a MiniZinc model with its data. It says what an order
-// is by constraints on the step of each node and what a load is by its definition, so it
+// is by constraints on the step of each node, and what a load is by its definition. So it
 // shares nothing with the integer program of [Problem.ILP], and any solver that MiniZinc
-// knows can check an optimum. Sizes are in units of their greatest common divisor, and so
-// is the optimum.
+// knows can check an optimum. Sizes are in units of their greatest common divisor, and so is
+// the optimum.
 func WriteMiniZinc(w io.Writer, p *Problem) error {
 	if err := p.Validate(); err != nil {
 		return err

@@ -105,9 +105,9 @@ func (e *Error) Error() string {
 	return e.Where + ": " + e.What
 }
 
-// Validate returns an *Error that names the first fault of the problem, or nil if it is
-// valid: all indices are in range, no size is negative, the sum of all sizes fits into an
-// int64, and the nodes form no cycle. All other functions of this package expect a valid
+// Validate returns an *Error that names the first fault of the problem, nil if there is none.
+// All indices must be in range, no size negative, and the sum of all sizes must fit into an
+// int64. The nodes may form no cycle. All other functions of this package expect a valid
 // problem or call Validate first. O(E).
 func (p *Problem) Validate() error {
 	if len(p.Nodes) > math.MaxInt32 || len(p.Tensors) > math.MaxInt32 {

@@ -34,10 +34,10 @@ func (s *solver) exact(g *indexed.Problem, follow []int32) *exact.Search {
 	return d
 }
 
-// climb closes the gap by exact decisions of a few states each: first at the largest
-// limit below the peak, where a failure proves the best order optimal, then alternately
-// in the middle, at the bound and below the peak. It gives up when the states did not
-// suffice twice. It takes all rules if none is given.
+// climb closes the gap by exact decisions of a few states each. The first is at the largest
+// limit below the peak, where a failure proves the best order optimal. The next are
+// alternately in the middle, at the bound and below the peak. It gives up when the states did
+// not suffice twice. It takes all rules if none is given.
 func (p *subproblem) climb(states, tries int, by ...listsched.Rule) {
 	if p.s.budgets.states == 0 || p.g.Nodes > maxClimb || p.done() {
 		return

@@ -91,10 +91,9 @@ type outcome struct {
 //
 //	part 1 ... separator | part 2 ... separator | part 3
 //
-// The same nodes run before a separator in every order, so the optimum is the largest of
-// the parts' optima, and a bound of one part is a bound of all: a part is done when
-// its peak is within the greatest bound of all parts. Known is an order of the
-// problem, floor a bound.
+// The same nodes run before a separator in every order. So the optimum is the largest of the
+// parts' optima, and a bound of one part is a bound of all. A part is done when its peak is
+// within the greatest bound of all parts. Known is an order of the problem, floor a bound.
 func (s *solver) solveParts(g *indexed.Problem, floor int64, known []int32, l level) outcome {
 	order := g.Listing()
 	ends := reduce.Separators(g, order)

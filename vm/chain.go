@@ -9,9 +9,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// Several nodes that work element by element, one after the other, run as one: it goes
-// through all of them with a few elements at a time, at the step of the last one, and writes
-// only what others read. Everything that the nodes read must still be there at that step.
+// Several elementwise nodes, one after the other, run as one. It goes through all of them
+// with a few elements at a time, at the step of the last one, and writes only what others
+// read. Everything that the nodes read must still be there at that step.
 
 // leastChain is the least number of elements for which a chain is worth its preparation.
 const leastChain = 2048

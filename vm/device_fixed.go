@@ -9,9 +9,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// computeFixed runs a node on the host when a session on a device is built, if it computes
-// a few integers or bools from shapes and constants alone: they are the same at every step,
-// and a constant from then on. So no step waits for the host to compute a shape.
+// computeFixed runs a node on the host when a session on a device is built, if it computes a
+// few integers or bools from shapes and constants alone. They are the same at every step, and
+// a constant from then on. So no step waits for the host to compute a shape.
 func (b *builder) computeFixed(st *step) error {
 	n, s := st.call.Node, b.s
 	if s.comparer != nil || // it looks at every node

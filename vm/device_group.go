@@ -9,10 +9,10 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// groups finds the elementwise nodes of a frame that follow one another and have outputs
-// of one shape, or of one element that others of the group read: they become one kernel, in
-// the place of the last of them, and what only they read is never written. listed holds the
-// steps by node, order the nodes as they run.
+// groups finds the elementwise nodes of a frame that follow one another and have outputs of
+// one shape, or of one element that others of the group read. They become one kernel, in the
+// place of the last of them; what only they read is never written. listed holds the steps by
+// node, order the nodes as they run.
 func (g *device) groups(listed []*step, order []graph.NodeID) (groups [][]*step) {
 	if g == nil || g.s.comparer != nil { // the comparer looks at every output
 		return nil

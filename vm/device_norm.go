@@ -11,7 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// joinNormGradientsOn does on a device what joinNormGradients does on the CPU: few kernels
+// joinNormGradientsOn does on a device what joinNormGradients does on the CPU. Few kernels
 // compute the gradient of a BatchNormalization, or of a LayerNormalization, at the step at
 // which both of its sums are made, with the bits of the nodes.
 func (f *frame) joinNormGradientsOn(g *device, a *area, order []graph.NodeID) {

@@ -34,9 +34,9 @@ const (
 	replayRuns
 )
 
-// newReplay returns the replay of a session. It is off if a step has a part that cannot
-// be recorded: bodies, nodes on the host that depend on data, transfers to a host pool in a
-// file, which is not pinned, or anything that looks at the nodes while they run.
+// newReplay returns the replay of a session. It is off if a step has a part that cannot be
+// recorded. Such are bodies, nodes on the host that depend on data, transfers to a host pool
+// in a file, which is not pinned, and anything that looks at the nodes while they run.
 func newReplay(g *device) *replay {
 	r := &replay{g: g}
 	s := g.s

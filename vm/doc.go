@@ -6,18 +6,17 @@
 //	Session   one run at a time: its arena, its parameters, its tape
 //	Value     a tensor of the caller
 //
-// A Program maps the model's file and the files of its external data. Constants
-// are read in place and never copied, unless the file encodes their elements
-// differently from what kernels read. A Session allocates three blocks when it is
-// created and no other memory for planned tensors afterwards: the arena, the
-// resident pool (of which only parameters and states are ever touched), and
-// scratch for kernels. Tensors that the plan leaves out, because their size depends
-// on the data, live in a side pool that grows (Memory.DynamicBytes). The session
-// records what a run takes from it, packs that, and gives the next runs places in one
-// arena (Session.Dynamic); blocks that no earlier run took come from the pool as
-// before, and are in the next arena. All memory is counted against
-// Options.MemoryLimit before it is allocated, and a context can stop a run that takes
-// too long.
+// A Program maps the model's file and the files of its external data. Constants are read in
+// place and never copied, unless the file encodes their elements differently from what
+// kernels read. A Session allocates three blocks when it is created and no other memory for
+// planned tensors afterwards: the arena, the resident pool (of which only parameters and
+// states are ever touched), and scratch for kernels. Tensors that the plan leaves out,
+// because their size depends on the data, live in a side pool that grows
+// (Memory.DynamicBytes). The session records what a run takes from it, packs that, and gives
+// the next runs places in one arena (Session.Dynamic). Blocks that no earlier run took come
+// from the pool as before, and are in the next arena. All memory is counted against
+// Options.MemoryLimit before it is allocated, and a context can stop a run that takes too
+// long.
 //
 //	New          verify the plan against the model, map constants
 //	NewSession   lay out memory, prepare a kernel for every node, build the tape

@@ -11,11 +11,11 @@ import (
 )
 
 // The gradient of a BatchNormalization in training is some twenty nodes, of which ten pass
-// over the whole image. One kernel computes them all, with the same bits: its sums at the
-// first step at which all that they read is there, and the gradient of the image then or
-// later, as soon as its planned place belongs to the nodes that compute it in place. The sums
-// that others read as well wait in a table for their own steps. What is in between is never
-// written.
+// over the whole image. One kernel computes them all, with the same bits. It computes the
+// sums at the first step at which all that they read is there. It computes the gradient of
+// the image then or later, as soon as its planned place belongs to the nodes that compute it
+// in place. The sums that others read as well wait in a table for their own steps. What is in
+// between is never written.
 
 // findNormGradients lists the gradients of BatchNormalization, and on a device those of
 // LayerNormalization, those first whose kernels run first.

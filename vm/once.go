@@ -147,7 +147,7 @@ func (st *step) packed() bool {
 }
 
 // computeAgain computes the constants that were freed, because every reader had them
-// packed, but that a reader of this frame has not: at another point of a plan for ranges
+// prepacked, but that a reader of this frame has not. At another point of a plan for ranges
 // of dimensions, a product may want another packed form, or none. Such a constant stays.
 func (b *builder) computeAgain(f *frame, opsets []graph.Opset, a *area) error {
 	if b.s.pr.of == nil {

@@ -46,13 +46,13 @@ type Options struct {
 	// Separate gives every tensor its own storage and runs the nodes in another
 	// topological order. CheckRun compares a planned run with such a run.
 	Separate bool
-	// Poison fills the bytes of a buffer with signalling NaNs as soon as the buffer
-	// dies, and a kernel's scratch before the kernel runs. It checks that no byte
-	// outside the live buffers was written: for each part of the arena before it is
-	// used again, for all of it at the end of a run, and, to name the node, after
-	// every step of a second run with the same inputs. With Separate, it checks the
-	// margins around each tensor when the tensor is produced, and poisons with other
-	// numbers, so that CheckRun sees results that were computed from poison.
+	// Poison fills the bytes of a buffer with signalling NaNs as soon as the buffer dies, and
+	// a kernel's scratch before the kernel runs. It checks that no byte outside the live
+	// buffers was written. Each part of the arena is checked before it is used again, and all
+	// of it at the end of a run. To name the node, it is checked after every step of a second
+	// run with the same inputs. With Separate, it checks the margins around each tensor when
+	// the tensor is produced, and poisons with other numbers, so that CheckRun sees results
+	// that were computed from poison.
 	Poison bool
 	// Guard puts every tensor, including constants and kernels' scratch, on pages
 	// of its own, with one end against a page that cannot be accessed. An access

@@ -116,9 +116,9 @@ func newPlayer(steps int, onDevice bool) (*player, error) {
 const mostDirect = 1000
 
 // direct returns a function that runs the program of a tape machine in the goroutine of the
-// caller, as RunAll does in one of its own: by the machine's method Run, whose argument,
-// the instructions, has a type without an exported name. It returns nil if the machine
-// of another version of gorgonia has no such method or program.
+// caller, as RunAll does in one of its own. It calls the machine's method Run, whose
+// argument, the instructions, has a type without an exported name. It returns nil if the
+// machine of another version of gorgonia has no such method or program.
 func direct(machine gorgonia.VM) func() error {
 	m := reflect.ValueOf(machine)
 	run, prog := m.MethodByName("Run"), m.MethodByName("Prog")

@@ -19,13 +19,12 @@
 //     So the arena of the largest sizes is enough for all smaller ones. First fit in the
 //     same sequence has no such property.
 //
-// Buffers of a chain lie one behind the other, without room between them, and are stacked
-// as one: the chain begins at the lowest byte at which each of its buffers lies on top of
-// what is live with that buffer. Above a chain lies what is live with one of its buffers,
-// on top of that buffer. So a buffer of a chain that is not live leaves its bytes to
-// others. The first fact holds for chains, too. The second does not: a buffer may lie
-// lower because one before it in its chain is larger, so who has chains must look at the
-// arena of all sizes.
+// Buffers of a chain lie one behind the other, without room between them, and are stacked as
+// one. The chain begins at the lowest byte at which each of its buffers lies on top of what
+// is live with it. Above a chain lies what is live with one of its buffers, on top of that
+// buffer. So a buffer of a chain that is not live leaves its bytes to others. The first fact
+// holds for chains, too. The second does not: a buffer may lie lower because one before it in
+// its chain is larger, so who has chains must look at the arena of all sizes.
 //
 // The package knows nothing of dimensions or operators.
 package stacking
@@ -188,10 +187,9 @@ func Rank(offsets, sizes []int64) []int {
 }
 
 // RankChained is [Rank] with chains, whose buffers follow each other in the ranking. A chain,
-// or another buffer, stands behind all those of which a buffer lies below one of its own
-// at a step at which both are live; where two stand behind each other, the one with the
-// lower first byte comes first, and the arena may be larger than that of the placement.
-// O(n²).
+// or another buffer, stands behind all those of which a buffer lies below one of its own at a
+// step at which both are live. Where two stand behind each other, the one with the lower
+// first byte comes first; the arena may then be larger than that of the placement. O(n²).
 func RankChained(lives []Lifetime, offsets, sizes []int64, chains [][]int) []int {
 	plain := Rank(offsets, sizes)
 	if len(chains) == 0 {

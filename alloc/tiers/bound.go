@@ -154,12 +154,12 @@ func (p *Problem) Prices() []Price {
 	return list
 }
 
-// Bound returns a figure in bytes which the slow traffic of no plan in this order is
-// below, wherever and for however long parts of buffers lie in the first memory: what
-// all arcs can save, less what they save by the prices. A byte of an arc saves at most
-// what its places in the first memory are worth, and what it saves beyond that; and all
-// places together are worth the prices times the capacity. So any prices give a valid
-// bound. Prices are ascending by their steps.
+// Bound returns a lower bound, in bytes, on the slow traffic of any plan in this order,
+// wherever and for however long parts of buffers lie in the first memory. It is what all arcs
+// can save, less what they save by the prices. A byte of an arc saves at most what its places
+// in the first memory are worth, and what it saves beyond that; and all places together are
+// worth the prices times the capacity. So any prices give a valid bound. Prices are ascending
+// by their steps.
 func (p *Problem) Bound(prices []Price) int64 {
 	worth := newWorth(prices)
 	all, saved, end := int64(0), int64(0), 0

@@ -21,11 +21,11 @@ type state struct {
 	from  *state // the choice before it
 }
 
-// choose returns the buffers of a list whose traffic is the largest such that they take
-// at most capacity bytes at every step. It goes through the buffers by their first step.
-// A state is the set of chosen buffers that are live; of equal sets the one that saves
-// more is kept, and of all sets the best width, by the traffic of what they chose, each
-// buffer's by the part of its life that is over. exact: no set was left out for its rank.
+// choose returns the buffers of a list whose traffic is the largest such that they take at
+// most capacity bytes at every step. It goes through the buffers by their first step. A state
+// is the set of chosen buffers that are live. Of equal sets the one that saves more is kept.
+// Of all sets, the best width are kept, by the traffic of what they chose; a buffer's counts
+// by the part of its life that is over. exact: no set was left out for its rank.
 func (p *Problem) choose(list []int, capacity int64) (chosen []int, exact bool) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(p.Buffers[a].First, p.Buffers[b].First) })

@@ -1,7 +1,7 @@
-// Command train-mnist-like trains a small convolutional network on handwritten-like
-// digits in a fixed amount of memory: it writes the network as ONNX, makes one
-// planned training step of it, runs that step inside its arena with parameters
-// updated in place, and saves the network with its new weights.
+// Command train-mnist-like trains a small convolutional network on handwritten-like digits in
+// a fixed amount of memory. It writes the network as ONNX and makes one planned training step
+// of it. It runs that step inside its arena, with parameters updated in place, and saves the
+// network with its new weights.
 //
 //	go run ./examples/train-mnist-like -steps 100 -dir out
 //

@@ -10,9 +10,9 @@ import (
 
 // network returns a network of two convolutions, the first with BatchNormalization, each
 // followed by pooling, and a dense layer: 9,098 parameters. The batch is symbolic. The
-// network is smooth (Tanh and average pooling, as in LeNet-5), so that its loss curve is
-// the same in every runtime: at the kink of a Relu or a MaxPool, a rounding error decides
-// where the gradient goes, and a hundred steps with momentum amplify the difference.
+// network is smooth (Tanh and average pooling, as in LeNet-5), so that its loss curve is the
+// same in every runtime. At the kink of a Relu or a MaxPool, a rounding error decides where
+// the gradient goes, and a hundred steps with momentum amplify the difference.
 func network(seed uint64) *graph.Model {
 	b := &builder{g: &graph.Graph{Name: "digits"}, named: map[string]graph.TensorID{}, draw: rand.New(rand.NewPCG(seed, 5))}
 	b.input("image", graph.Unknown, 1, side, side)

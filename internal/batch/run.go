@@ -26,11 +26,10 @@ func (t Task) try(ctx context.Context, m Model) (e Entry) {
 	return t(ctx, m)
 }
 
-// Run runs the task for every model, in the order of the list, with as many at a
-// time as the limits allow, and passes each entry to done, one at a time. expect
-// estimates the memory for a model; a model that exceeds the limit runs alone.
-// When ctx ends, running tasks are stopped and no others started; done is called
-// for neither.
+// Run runs the task for every model, in the order of the list, as many at a time as the
+// limits allow. It passes each entry to done, one at a time. expect estimates the memory for
+// a model; a model that exceeds the limit runs alone. When ctx ends, running tasks are
+// stopped and no others started; done is called for neither.
 func Run(ctx context.Context, models []Model, l Limits, expect func(Model) int64, task Task, done func(Entry)) {
 	var (
 		mu      sync.Mutex

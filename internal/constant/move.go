@@ -101,8 +101,8 @@ func transpose(c *call) error {
 // the first axis.
 const streamed = 4 << 20
 
-// Stream writes the elements of the only result of a node without making all of them at
-// once, where it can: a Transpose, of which a model may have gigabytes. in and out are as in
+// Stream writes the elements of the only result of a node without making all of them at once.
+// It can do so for a Transpose, of which a model may have gigabytes. in and out are as in
 // [Eval]; out needs no elements. done is false if the node is another one, and nothing was
 // written.
 func Stream(n *graph.Node, in []*Tensor, out *Tensor, w io.Writer) (done bool, err error) {

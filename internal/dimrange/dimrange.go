@@ -121,9 +121,10 @@ func (l Lengths) Has(n int64) bool {
 	return n >= l.Low && n <= l.High() && (n-l.Low)%l.Step == 0
 }
 
-// sample returns the indices of a few lengths, ascending: the first three, for what a
-// length of 1 permits, such as broadcasting, ends there; the last two, for what ends
-// where a length equals a constant of the model; and the first from each power of two.
+// sample returns the indices of a few lengths, ascending. The first three are among them,
+// since what a length of 1 permits, such as broadcasting, ends there. The last two are, since
+// something may end where a length equals a constant of the model. So is the first from each
+// power of two.
 func (l Lengths) sample() []int64 {
 	index := map[int64]bool{}
 	for _, i := range [...]int64{0, 1, 2, l.Count - 2, l.Count - 1} {

@@ -271,9 +271,9 @@ func (a *allocating) join(b int, id graph.TensorID) {
 // made earlier or that nobody reads, which lives longer. Blocks of one buffer follow one
 // another, each over the one before it.
 //
-// From the first node on whose allocations the data decide, no block is written over
-// another: an allocator tells nodes apart by the events of the run alone, and those of
-// another branch may begin with the very block that the next node would allocate.
+// From the first node on whose allocations the data decide, no block is written over another.
+// An allocator tells nodes apart by the events of the run alone, and those of another branch
+// may begin with the very block that the next node would allocate.
 func (a *allocating) place() {
 	held := map[int][]int{} // by buffer: its blocks
 	for i := range a.list {

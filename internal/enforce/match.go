@@ -23,13 +23,13 @@ const mostTried = 64
 // Match returns for each recorded block which of the plan's it is, or none: scratch of a
 // kernel, or a tensor without a known size.
 //
-// It reads the run as one of the nodes in their order: a node allocates its blocks, in any
-// order and with scratch in between, and then the blocks whose last reader it is are
-// freed, before the next node allocates. Unless the graph has tensors without a known
-// size, a node has freed its scratch by then. Where a block may be a tensor's or scratch,
-// the search tries the one and then the other. A run is refused if it can be read in two ways
-// that differ in a block that is written over another: trying scratch first finds another
-// way where there is one close to the first.
+// It reads the run as one of the nodes in their order. A node allocates its blocks, in any
+// order and with scratch in between; then the blocks whose last reader it is are freed,
+// before the next node allocates. Unless the graph has tensors without a known size, a node
+// has freed its scratch by then. Where a block may be a tensor's or scratch, the search tries
+// the one and then the other. A run is refused if it can be read in two ways that differ in a
+// block that is written over another: trying scratch first finds another way where there is
+// one close to the first.
 func Match(l *List, run []Recorded) ([]int, error) {
 	m := newMatcher(l, run)
 	if err := m.search(); err != nil {

@@ -35,11 +35,11 @@ type Options struct {
 	Alloc     alloc.Options // for what the plan has no place for
 }
 
-// Place places the blocks of a run of which [Match] has found the tensors. The plan has
-// room for inputs and results, which are the caller's, and may not know of scratch: where
-// that leaves the arena larger than the most that is live, and placing all blocks anew
-// does better, they are placed anew; so they are if the runtime keeps a block longer than
-// the plan has it. What is written over an operand stays so.
+// Place places the blocks of a run of which [Match] has found the tensors. The plan has room
+// for inputs and results, which are the caller's, and may not know of scratch. If the arena
+// is then larger than the most that is live, and placing all blocks again does better, they
+// are placed again. So they are if the runtime keeps a block longer than the plan has it.
+// What is written over an operand stays so.
 func Place(ctx context.Context, l *List, run []Recorded, match []int, opt Options) (*Table, error) {
 	t := &Table{
 		Run: run, Alignment: opt.Alignment,
@@ -145,10 +145,10 @@ func (t *Table) events() []int {
 //	free 0
 //	free 2
 //
-// It is [trace.Packed.WriteReplay]'s with these differences: it has all events of the
-// run, its blocks are numbered in the order of their allocation, a block outside of the
-// arena has the offset -, and a fifth number is the block that a block is written over.
-// That one is live, and the next free at its address is its own.
+// It is [trace.Packed.WriteReplay]'s with these differences. It has all events of the run,
+// and its blocks are numbered in the order of their allocation. A block outside of the arena
+// has the offset -. A fifth number is the block that a block is written over. That one is
+// live, and the next free at its address is its own.
 func (t *Table) Write(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	events := t.events()

@@ -4,12 +4,12 @@ import "github.com/onnxmem/onnxmem/internal/units"
 
 // What a process of `onnxmem run` takes at most beyond the memory that a plan accounts for.
 const (
-	// runBytes is, on Linux with 2 cores: up to 25 MiB of pages of the program's own file (12
-	// where the file was not in the system's cache), 10 to 15 MiB that Go's runtime holds for
-	// a model of up to 500 nodes, up to 6 MiB of scratch and tables of kernels, pages of small
-	// constants around the model's weights, and the piece of a weight that is being packed.
-	// bench/process.py holds models to the same figure. Scratch grows by half a MiB (float16:
-	// 1 MiB) for each worker beyond 8.
+	// runBytes was found on Linux with 2 cores. Up to 25 MiB are pages of the program's own
+	// file (12 where the file was not in the system's cache). Go's runtime holds 10 to 15 MiB
+	// for a model of up to 500 nodes; scratch and tables of kernels take up to 6 MiB. The
+	// rest is pages of small constants around the model's weights, and the piece of a weight
+	// that is being packed. bench/process.py holds models to the same figure. Scratch grows
+	// by half a MiB (float16: 1 MiB) for each worker beyond 8.
 	runBytes = 48 << 20
 	// nodeBytes is Go's heap for one node of the graph, the plan and the session: 2.4 to 2.7 KiB in
 	// models of 2,000 to 24,070. freeNodes nodes are within runBytes.

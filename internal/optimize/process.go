@@ -7,10 +7,10 @@ import (
 )
 
 // ProcessBytes estimates from above the peak of the process of `onnxmem run` with a plan, on
-// the CPU, with a plan for ranges at its largest lengths: the plan's arena, resident and host
-// pools, the values of the inputs, which the command holds beside their places in the arena,
-// and what memory.RunBytes adds. Tensors that the plan leaves out come on top. 0: the plan is
-// for another runtime, or has no pool "arena" of its own.
+// the CPU; with a plan for ranges, at its largest lengths. It counts the plan's arena,
+// resident and host pools, and the values of the inputs, which the command holds beside their
+// places in the arena. memory.RunBytes adds the rest. Tensors that the plan leaves out come
+// on top. 0: the plan is for another runtime, or has no pool "arena" of its own.
 func ProcessBytes(p *plan.Plan) int64 {
 	if p.Sharing.Runtime != "" || len(p.Tiers()) > 0 {
 		return 0

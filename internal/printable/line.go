@@ -8,9 +8,9 @@ import (
 // longest is the maximum number of characters of a [Line].
 const longest = 2000
 
-// Line makes a message fit on one line of a terminal or log, whatever names it
-// contains: it escapes characters that are not printable, and shortens words to 200
-// characters and the whole to 2,000 by cutting out their middles.
+// Line makes a message fit on one line of a terminal or log, whatever names it contains. It
+// escapes characters that are not printable. It shortens words to 200 characters and the
+// whole to 2,000 by cutting out their middles.
 func Line(s string) string {
 	if len(s) <= most && isPrintable(s) {
 		return s

@@ -1,7 +1,6 @@
-// Command wheels builds the wheels of the Python packages: for each platform,
-// onnxmem, with the native command and the module in python/src that drives it, and
-// with -zig, onnxmem-ort, with the C library in ort/src and the module in
-// ort/python/src.
+// Command wheels builds the wheels of the Python packages for each platform. onnxmem has the
+// native command and the module in python/src that drives it. With -zig, it also builds
+// onnxmem-ort, with the C library in ort/src and the module in ort/python/src.
 //
 //	go run ./internal/wheels -version v1.2.0 -out build/wheels linux/amd64 windows/arm64 ...
 //

@@ -177,12 +177,12 @@ func (a *ResizedAxis) Copies() bool {
 // reports that it lies outside of the image, which is then extrapolated: only a region can
 // reach there.
 //
-// The formulas are those of Resize in ONNX, in the arithmetic of ONNX Runtime, which decides
-// where an element lies between two others, or beside a whole number: float32, and float64
-// within the formulas of half_pixel_symmetric. align_corners divides by the length of the
-// result, which is a whole number, as the text of ONNX and ONNX Runtime say (two of ONNX's
-// operator tests divide by the length before it is rounded). pytorch_half_pixel maps a
-// single element to 0.
+// The formulas are those of Resize in ONNX, in the arithmetic of ONNX Runtime: float32, and
+// float64 within the formulas of half_pixel_symmetric. The arithmetic decides where an
+// element lies between two others, or beside a whole number. With align_corners, the divisor
+// is the length of the result, which is a whole number, as the text of ONNX and ONNX Runtime
+// say. (Two of ONNX's operator tests divide by the length before it is rounded.)
+// pytorch_half_pixel maps a single element to 0.
 func Source(a *ResizedAxis, o int64) (x float64, outside bool) {
 	scale, in, out, at := float32(a.Scale), float32(a.In), float32(a.Out), float32(o)
 	switch a.transform {

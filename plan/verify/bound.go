@@ -148,12 +148,12 @@ func (b *bounds) firstOf(set []graph.NodeID, target int64) answer {
 	return b.ofSet(set, b.after, due, b.before, done, target)
 }
 
-// first asks for the least load of the node of a set that runs first or, if that is less than
-// the target and inputs that nobody reads are live at the first step, of the set and all nodes
-// that need no other before them: of any set one node runs first, so each bound holds for all
-// orders. The planner has more precedence than the
-// verifier: what it writes over a state in its buffer, it writes after all readers of the
-// state. So its set of all nodes that may begin can lack one.
+// first asks for the least load of the node of a set that runs first. One node of any set
+// runs first, so each bound holds for all orders. If that is less than the target, and inputs
+// that nobody reads are live at the first step, it asks for that of the set and all nodes
+// that need no other before them. The planner has more precedence than the verifier: what it
+// writes over a state in its buffer, it writes after all readers of the state. So its set of
+// all nodes that may begin can lack one.
 func (b *bounds) first(set []graph.NodeID, target int64) answer {
 	a := b.firstOf(set, target)
 	if a.unknown || a.bytes >= target || b.idle == 0 {

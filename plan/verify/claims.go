@@ -90,13 +90,14 @@ func calls(m, source *graph.Model) bool {
 	return found
 }
 
-// checkSource compares the program order with the source file: it must be the order that
-// always runs, of the nodes that can run, the first in the file, which is the file's own
-// if that is topological. order is that of plain, whose node i is node from[i] of s.
-// checkSource reports whether it could compare: the source must be available and have
-// the same nodes, apart from those that were computed from constants, which is not the
-// case for inlined functions, for a training step made from an inference model, and for
-// slices: what a region reads runs before its first slice, wherever it stands in the source.
+// checkSource compares the program order with the source file. The program order is the
+// file's order if that is topological; else repeatedly the first node of the file whose
+// inputs are there. order is that of plain, whose node i is node from[i] of s.
+//
+// checkSource reports whether it could compare. The source must be available and have the
+// same nodes, apart from those that were computed from constants. It has others if functions
+// were inlined, or if the plan is of a training step made from it. With slices, what a region
+// reads runs before its first slice, wherever it stands in the source.
 func (v *verifier) checkSource(s, plain *scope, from, order, again []graph.NodeID) bool {
 	if v.opt.Source == nil || v.p.Slices != nil {
 		return false

@@ -8,10 +8,10 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// capacity checks what the plan says of a decoder whose caches were given a fixed capacity:
-// that it is what the file says, that each cache has that capacity and stays, that one
-// TensorScatter alone writes it, as many tokens as the plan says, and where the index says.
-// That the results are those of the source is claimed.
+// capacity checks what the plan says of a decoder whose caches were given a fixed capacity.
+// It must be what the file says. Each cache must have that capacity and stay. One
+// TensorScatter alone may write it, as many tokens as the plan says, and where the index
+// says. That the results are those of the source is claimed.
 func (v *verifier) capacity() {
 	said, err := plan.KVOf(v.m)
 	if err != nil {

@@ -495,7 +495,7 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 }
 
 // stays says what is wrong with the tensors that stay from run to run, in a model that is
-// inferred at a point: parameters and states have the type of the corner; a cache may be
+// inferred at a point. Parameters and states have the type of the corner; a cache may be
 // smaller, and has the type of its next value.
 func (c *pointChecker) stays(w *verifier) string {
 	tensors := w.m.Graph.Tensors

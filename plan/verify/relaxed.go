@@ -6,10 +6,9 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// relaxed returns the scope whose loads no plan with aliases can go below, for any order
-// and any choice of nodes that share bytes: every byte that a node only moves is the byte
-// that it was, as if memory could have two places at once. With the bytes of storages as
-// in
+// relaxed returns the scope whose loads no plan with aliases can go below, for any order and
+// any choice of nodes that share bytes. Every byte that a node only moves is the byte that it
+// was, as if memory could have two places at once. With the bytes of storages as in
 //
 //	cat = Concat(x, y)      cat[0:4] is x[0:4], cat[4:6] is y[0:2]
 //	z = Relu(cat)           may be made over cat: z[0:4] over x[0:4], z[4:6] over y[0:2]

@@ -29,9 +29,9 @@ type before struct {
 	ofSlice map[*graph.Node]*graph.Node     // of their nodes: the source's
 }
 
-// beforeSlices returns the graph before the slices; nil if the source does not determine
-// it: the source is not available or cannot be inferred, the plan's graph is a step of
-// training that was made of it, or functions of it were inlined.
+// beforeSlices returns the graph before the slices; nil if the source does not determine it.
+// That is so if the source is not available or cannot be inferred, if the plan's graph is a
+// step of training that was made of it, or if functions of it were inlined.
 func (v *verifier) beforeSlices() *before {
 	source := v.opt.Source
 	if source == nil {

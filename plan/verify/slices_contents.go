@@ -93,9 +93,9 @@ func (b *before) has(c contents, t graph.TensorID, axis int, lo, hi int64) bool 
 	return b.ofSource(c) == b.rowsOf(t, axis, lo, hi)
 }
 
-// ofSource returns rows of a tensor of a slice as rows of the tensor of the source, where that
-// can be said: both are the same, and what a tensor holds may have been made relative to the
-// slice before it is compared.
+// ofSource returns rows of a tensor of a slice as rows of the tensor of the source, where
+// that can be said. Both are the same, and what a tensor holds may have been made relative to
+// the slice before it is compared.
 func (b *before) ofSource(c contents) contents {
 	if c.kind != hasRows || c.axis == none || c.modulo != 0 {
 		return c

@@ -8,10 +8,10 @@ import (
 	"github.com/onnxmem/onnxmem/internal/constant"
 )
 
-// sliced compares the planned graph with the graph before the slices. It goes through
-// the nodes once, in their order, and finds what each tensor holds of which tensor of
-// the graph before: a node of a slice must make rows from the rows that its operator
-// needs for them, and every other node must be the source's.
+// sliced compares the planned graph with the graph before the slices. It goes through the
+// nodes once, in their order, and finds what each tensor holds of which tensor of the graph
+// before. A node of a slice must make rows from the rows that its operator needs for them;
+// every other node must be the source's.
 type sliced struct {
 	v          *verifier
 	b          *before

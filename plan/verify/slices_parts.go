@@ -16,11 +16,11 @@ type rowRange struct {
 	lo, hi int64
 }
 
-// divide adds the parts that the plan lists to the graph before the slices: for one of
-// an initializer, a tensor; for one of a node's result, a node that makes these rows of
-// the parts of its inputs, by the verifier's own account of the operators. What reads
-// rows that an output of a Split holds then reads the part. So whatever the plan lists,
-// the graph computes the same. It reports whether it could look at all parts.
+// divide adds the parts that the plan lists to the graph before the slices. For one of an
+// initializer, that is a tensor. For one of a node's result, it is a node that makes these
+// rows of the parts of its inputs, by the verifier's own account of the operators. What reads
+// rows that an output of a Split holds then reads the part. So whatever the plan lists, the
+// graph computes the same. It reports whether it could look at all parts.
 func (b *before) divide(v *verifier, parts []plan.SlicedPart) bool {
 	if len(parts) == 0 {
 		return true

@@ -47,7 +47,7 @@ func (c *sliced) notes(r *regionFound, t graph.TensorID, axis int) {
 	r.reads(name, axis)
 }
 
-// inSlice says what is wrong with a tensor that a node of a slice reads: what its region
+// inSlice says what is wrong with a tensor that a node of a slice reads. What its region
 // makes must come from its own slice or, if the node goes on with what other slices put
 // together, from the slice before.
 func (c *sliced) inSlice(p *sliceNode, t graph.TensorID, goesOn bool) string {

@@ -37,19 +37,17 @@ type Options struct {
 	Context context.Context
 }
 
-// Plan checks a plan against the planned file from which m was read, and nothing
-// else: shapes, sizes, views and in-place results come from package ops;
-// lifetimes, loads, bounds and the summary are recomputed, by code that the
-// planner does not use. No figure of the plan is trusted. A figure that cannot be
-// recomputed is a violation if it is impossible, and otherwise reported as
-// claimed.
+// Plan checks a plan against the planned file from which m was read, and nothing else.
+// Shapes, sizes, views and in-place results come from package ops. Lifetimes, loads, bounds
+// and the summary are recomputed, by code that the planner does not use. No figure of the
+// plan is trusted. A figure that cannot be recomputed is a violation if it is impossible, and
+// otherwise reported as claimed.
 //
 // Plan infers m, or, if the plan has a traversal, a copy of its graph: afterwards its types
-// are those for the plan's dims. The error
-// says that m cannot be inferred; every fault of the plan is in the report. It
-// takes O(n log n) time in nodes, tensors and buffers together, and, for a
-// certificate that the figures of its nodes alone do not prove, a maximum flow
-// for each node and each way to write in place.
+// are those for the plan's dims. The error says that m cannot be inferred; every fault of the
+// plan is in the report. It takes O(n log n) time in nodes, tensors and buffers together. A
+// certificate that the figures of its nodes alone do not prove takes a maximum flow for each
+// node and each way to write in place.
 func Plan(m *graph.Model, p *plan.Plan, opt Options) (*Report, error) {
 	return newVerifier(m, p, opt).run()
 }

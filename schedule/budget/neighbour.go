@@ -43,9 +43,9 @@ const (
 // maxIdle bounds the number of rounds without a cheaper plan.
 const maxIdle = 60
 
-// destroy returns the plan without some recomputes, by one of four rules drawn at
-// random: all in a window of slots, each with a certain probability, all whose makers
-// are near that of a random one, or a single one.
+// destroy returns the plan without some recomputes, by one of four rules drawn at random.
+// They take all in a window of slots, each with a certain probability, all whose makers are
+// near that of a random one, or a single one.
 func (c *chainer) destroy(plan recomputeSet, draw *rand.Rand) recomputeSet {
 	n := len(c.order)
 	x := plan[draw.IntN(len(plan))]

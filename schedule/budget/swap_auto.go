@@ -205,9 +205,9 @@ type swapping struct {
 }
 
 // autoSwap looks for a set of swaps with which the step is shortest under a limit, as
-// AutoSwap does: it ranks the candidates by each score alone, then by weighted sums of
-// the scores, and finally exchanges some swaps. It returns the end of the step for each
-// score alone, the best set after the second stage, and the best set of all; an end of
+// AutoSwap does. It ranks the candidates by each score alone, then by weighted sums of the
+// scores, and finally exchanges some swaps. It returns the end of the step for each score
+// alone, the best set after the second stage, and the best set of all; an end of
 // math.MaxInt64 means that no set was found.
 //
 // The paper searches for the weights by Bayesian optimization. Here the second half of

@@ -269,13 +269,13 @@ func (c *candidate) at(x int) *Choice {
 	return t
 }
 
-// Cover returns regions with disjoint windows such that the load of every step outside
-// of them is at most the limit, and their estimated peaks are at most the target, with
-// the least extra time, and the largest of those loads and of those peaks; false if there
-// are none. It is exact for the windows that it looks at: from the first node to each
+// Cover returns regions with disjoint windows, of the least extra time, such that the load of
+// every step outside of them is at most the limit, and their estimated peaks are at most the
+// target. It also returns the largest of those loads and of those peaks; false if there are
+// no such regions. It is exact for the windows that it looks at: from the first node to each
 // node, it keeps the cheapest choice. So the regions are also those for a lower limit and
-// target that the loads and the peaks do not exceed. If apart is set, regions may run
-// apart, which is estimated to take fewer slices, or the same.
+// target that the loads and the peaks do not exceed. If apart is set, regions may run apart,
+// which is estimated to take fewer slices, or the same.
 func (s *Search) Cover(ctx context.Context, limit, target int64, apart bool) (list []*Choice, load, peak int64, ok bool) {
 	n := len(s.g.Nodes)
 	hot := make([]int, n+1) // the number of nodes before v whose load is too large

@@ -69,10 +69,10 @@ func (c *Choice) unread() map[graph.TensorID]bool {
 	return list
 }
 
-// Owners returns which slice each node of a program belongs to whose base runs in these
-// regions already, with tensors that hold rows of tensors of the model before; -1 if it may
-// belong to no region: it is no copy of a node, sums, makes several tensors or rows that are
-// told by their remainders alone, or reads rows of an initializer.
+// Owners returns, for each node of a graph that is sliced already, the index of its slice.
+// rows are the tensors that hold rows of tensors of the model before. The index is -1 for a
+// node that no inner region may contain: one that is no copy, sums, has several outputs,
+// makes rows modulo an image, or reads rows of an initializer.
 func Owners(g *graph.Graph, regions []*Choice, rows map[string]Part, weights []Weight) []int32 {
 	cut := map[string]bool{}
 	for _, w := range weights {

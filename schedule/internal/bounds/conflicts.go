@@ -15,9 +15,9 @@ const (
 	maxConflictWork = 10_000_000 // if the budget allows
 )
 
-// Conflicts looks for sets of a node v at a step of large load and opponents W: nodes
-// that v is not ordered with, and that stand on the other side of v in the best
-// order than in v's cut. It yields a certificate each time that the bound rises.
+// Conflicts looks for sets of a node v at a step of large load and opponents W. These are
+// nodes that v is not ordered with, and that stand on the other side of v in the best order
+// than in v's cut. It yields a certificate each time that the bound rises.
 //
 //	cut of v      ... w ...  v              the cut runs w before v,
 //	best order    ...  v  ...  w  ...       the order has no room for w there
@@ -35,9 +35,8 @@ const (
 // state does not contain v. The mirror image has "all of Y" in place of "no node of
 // Y", and the last of a set.
 //
-// So single cuts tell which nodes are of use: w is dropped if it can run before v at
-// a load within the bound, and there is nothing to ask if v can run before all of W
-// at such a load.
+// So single cuts tell which nodes are of use. Node w is dropped if it can run before v at a
+// load within the bound. There is nothing to ask if v can run before all of W at such a load.
 func (c *Cutter) Conflicts(g *indexed.Problem, best Loaded, bound int64) iter.Seq[Certificate] {
 	return func(yield func(Certificate) bool) {
 		s := conflictSearch{cut: c, g: g, bound: bound, yield: yield, work: c.meter.Flow + c.meter.Part(maxConflictWork), place: make([]int32, g.Nodes)}

@@ -11,10 +11,9 @@ import (
 // that precedence orders with v are left out. Work is the reading of the meter's flow
 // at which the tests end.
 //
-// Lemma. Let L be the least load of v for a choice M of its savings, and L <= limit.
-// If the least load with x forced into the state before v exceeds the limit, x runs
-// after v in every order within the limit that takes M; if it does with x forced out,
-// x runs before v.
+// Lemma. Let L be the least load of v for a choice M of its savings, and L <= limit. If the
+// least load with x forced into the state before v exceeds the limit, x runs after v in every
+// order within the limit that takes M. If it does with x forced out, x runs before v.
 //
 // Proof. Otherwise the state before v would be one of those that the cut minimises
 // over, and the load of v would exceed the limit.

@@ -42,12 +42,11 @@ type frontier struct {
 // the step before.
 type move struct{ from, node int32 }
 
-// Best returns an order of g of the smallest peak by adaptive soft budgeting, as the
-// Serenity paper calls it: a limit within which the states become too many is lowered, a
-// limit that no order keeps is raised, each to the middle of the interval left. Most is
-// the peak of some order. A limit that admits the best order loses nothing, so the order
-// found is optimal. Best returns nil if the moves are used up, or if no limit is left to
-// try.
+// Best returns an order of g of the smallest peak by adaptive soft budgeting, as the Serenity
+// paper calls it. A limit within which the states become too many is lowered, a limit that no
+// order keeps is raised, each to the middle of the interval left. Most is the peak of some
+// order. A limit that admits the best order loses nothing, so the order found is optimal.
+// Best returns nil if the moves are used up, or if no limit is left to try.
 func (d *Downsets) Best(g *indexed.Problem, most int64) []int32 {
 	grain := g.Granularity()
 	low, high := int64(-1), most // nothing within low; too many states within high

@@ -1,8 +1,8 @@
 // Package driver calls NVIDIA's driver library (libcuda), run-time compiler (NVRTC) and
-// libraries of products (cuBLAS) and of convolutions (cuDNN) without cgo and without their
-// headers: the libraries are opened when they are first needed, and each function is one
-// call of the C interface. It has no policy: package cuda decides what is allocated,
-// compiled and launched.
+// libraries of products (cuBLAS) and of convolutions (cuDNN), without cgo and without their
+// headers. The libraries are opened when they are first needed, and each function is one call
+// of the C interface. It has no policy: package cuda decides what is allocated, compiled and
+// launched.
 //
 // Names are those of the CUDA Driver API without "cu", and its reference describes
 // them. Errors are of type *Error. A context is current on one thread of the operating

@@ -4,12 +4,12 @@
 // the same CUDA C as on a GPU, compiled by the C++ compiler at hand with a header that runs
 // CUDA's threads as fibres.
 //
-// It finds what a GPU may hide: a barrier that some threads miss, an access outside of
-// device memory (both end the process with the kernel, block and thread), the host
-// touching device memory (Strict), a call without a current context, launches and copies
-// beyond limits, calls that must not be recorded, work that is not ordered by events (work
-// is done as late as possible, or in an order drawn at random that streams and events
-// allow: Mode), and allocations at the wrong time (Counters).
+// It finds what a GPU may hide. A barrier that some threads miss, or an access outside of
+// device memory, ends the process with the kernel, block and thread. Strict finds the host
+// touching device memory. A call without a current context, launches and copies beyond
+// limits, and calls that must not be recorded are errors. Mode finds work that is not ordered
+// by events: work is done as late as possible, or in an order drawn at random that streams
+// and events allow. Counters find allocations at the wrong time.
 //
 // It differs from CUDA where it is stricter: a copy from ordinary host memory reads its
 // source when the work is done, not when it is asked for. It says nothing of speed.

@@ -15,8 +15,8 @@ type Packing interface {
 var pieceBytes = 8 << 20
 
 // pieces is the order in which a source is packed: in strips of width rows over the whole
-// depth where rows are contiguous, else by the depth, so that each part of the source is
-// read once and can be released.
+// depth where rows are contiguous, else by the depth. So each part of the source is read once
+// and can be released.
 type pieces struct {
 	at          unsafe.Pointer
 	row, deep   int // bytes from a row to the next, and from a depth to the next

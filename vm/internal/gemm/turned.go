@@ -6,9 +6,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
 
-// Turned is the weights of a convolution as one side of its transposed convolution by
-// single steps: channels of the image are rows of A, or columns of B; the depths are the channels of the result,
-// each with its taps in reverse.
+// Turned is the weights of a convolution as one side of its transposed convolution by single
+// steps. Channels of the image are rows of A, or columns of B; the depths are the channels of
+// the result, each with its taps in reverse.
 type Turned struct {
 	At   unsafe.Pointer
 	Len  int // rows

@@ -12,10 +12,10 @@ import (
 
 // GroupedForm is what the shapes and attributes of a GroupQueryAttention node of ONNX Runtime
 // say. Its heads of queries share those of keys and values. The inputs are queries, keys and
-// values, or all of them in one; past keys and values; for each element of the batch the
-// number of its keys less 1; the largest of these numbers; cosines and sines, by which queries
-// and new keys are turned; positions; what is added to the scores; a score without a value for
-// each head.
+// values, or all of them in one, and past keys and values. For each element of the batch
+// follows the number of its keys less 1, then the largest of these numbers. Cosines and sines
+// turn queries and new keys. The last are positions, what is added to the scores, and a score
+// without a value for each head.
 //
 // A step is the first one if there are no more keys in all than new ones. Past keys are
 // not attended to then. Outputs 1 and 2 are past and new keys and values. If they have room

@@ -8,8 +8,8 @@ import (
 )
 
 // paddedPool is the largest element under kernels of many taps that move by 1. It copies a
-// plane into its padding, and then takes along each axis the larger of elements that are 1, 2,
-// 4 … taps apart: each doubles the taps that an element stands for, and the last step adds
+// plane into its padding, and then takes along each axis the larger of elements that are 1,
+// 2, 4 … taps apart. Each doubles the taps that an element stands for, and the last step adds
 // those that remain. A kernel of 13 x 13 takes 8 such steps, and each of them goes through
 // the padded plane as one row, also over the ends of its rows: what it finds there lies
 // beyond the output.

@@ -1,5 +1,5 @@
 // Package lossless compares a planned ONNX file with the file that it was made of, field by
-// field, on the bytes of the two, whatever the fields mean: it knows only which message a
+// field, on the bytes of the two, whatever the fields mean. It knows only which message a
 // field holds (model, graph, node, attribute), the names of tensors, and which metadata are
 // onnxmem's own. It shares no code with the writer.
 //
