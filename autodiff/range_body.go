@@ -89,10 +89,16 @@ func capture(list []nested, k int, t ID) ID {
 
 // dropCaptures removes from graph k what it captures and no longer reads.
 func (r *ranger) dropCaptures(k int) {
-	g := r.graphs[k].g
 	if k == 0 {
 		return
 	}
+	dropUnreadCaptures(r.graphs[k].g)
+	outer := r.graphs[r.graphs[k].outer].g
+	outer.Nodes[r.graphs[k].node].SetCaptures()
+}
+
+// dropUnreadCaptures removes what a body captures and does not read.
+func dropUnreadCaptures(g *graph.Graph) {
 	g.Link()
 	unread := func(t ID) bool {
 		x := g.Tensors[t]
@@ -100,8 +106,6 @@ func (r *ranger) dropCaptures(k int) {
 	}
 	g.Captures = slices.DeleteFunc(g.Captures, func(c graph.Capture) bool { return unread(c.Inner) })
 	g.DropTensors(unread)
-	outer := r.graphs[r.graphs[k].outer].g
-	outer.Nodes[r.graphs[k].node].SetCaptures()
 }
 
 // comparison compares two steps, graph by graph.

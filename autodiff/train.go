@@ -411,9 +411,28 @@ func (s *trainer) describe(updates, gradients []string) error {
 	)
 }
 
+// pruneBodies removes what the bodies of nodes capture and do not read: the trip count of a Loop
+// that has become a Scan, say. A plan would count it as read.
+func pruneBodies(g *graph.Graph) {
+	for _, n := range g.Nodes {
+		bodies := n.Bodies()
+		if len(bodies) == 0 {
+			continue
+		}
+		for _, a := range bodies {
+			for _, b := range a.All() {
+				pruneBodies(b)
+				dropUnreadCaptures(b)
+			}
+		}
+		n.SetCaptures()
+	}
+}
+
 // prune removes the nodes that no output needs.
 func (s *trainer) prune() {
 	g := s.g
+	pruneBodies(g)
 	maker := make([]*graph.Node, len(g.Tensors))
 	for _, n := range g.Nodes {
 		for _, t := range n.Outputs {
