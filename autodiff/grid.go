@@ -27,10 +27,9 @@ type gridTap struct {
 	slope  float64 // of the weight by the position
 }
 
-// gridSampleGrad: every point adds its gradient, times the weights, to the elements
-// that it reads; the gradient of a coordinate is the sum of these elements, each times the
-// slope of its weight. The image has its channels last here, so that one row is read and
-// written for a point.
+// gridSampleGrad: every point adds its gradient, times the weights, to the elements that it
+// reads; the gradient of a coordinate is the sum of these elements, each times the slope of
+// its weight. The image is in NHWC here, so that one row is read and written for a point.
 func gridSampleGrad(c *Backward) {
 	mode, padding := c.Str("mode", "linear"), c.Str("padding_mode", "zeros")
 	linear := mode == "linear" || mode == "bilinear"

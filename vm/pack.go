@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// Pack implements kernel.Runtime: constants are packed once for all sessions.
+// Pack implements kernel.Runtime: constants are prepacked, once for all sessions.
 func (st *step) Pack(k kernel.PackKey, bytes int, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
 	if st.f.s.opt.NoPack {
 		return nil, false

@@ -2,9 +2,8 @@ package reference
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// nchwcOperators are ONNX Runtime's operators on images whose channels are divided into
-// blocks: a tensor of shape [N, C, H, W] is stored as [N, C/b, H, W, b]. They are computed
-// in planes.
+// nchwcOperators are ONNX Runtime's operators on images in NCHWc: a tensor of shape [N, C, H,
+// W] is stored as [N, C/b, H, W, b]. They are computed in NCHW.
 var nchwcOperators = []operator{
 	{"ReorderInput", func(c *evaluation) []*Tensor {
 		x := c.x(0)
@@ -67,8 +66,8 @@ func blockedAs(op string) func(c *evaluation) []*Tensor {
 	}
 }
 
-// likePlain computes an operator on images in planes, and divides the channels of its
-// result, and of the bounds of that, into blocks.
+// likePlain computes an operator on images in NCHW, and divides the channels of its result,
+// and of the bounds of that, into blocks.
 func (c *evaluation) likePlain(op key, version int64, attrs []*graph.Attr, in []*Tensor) []*Tensor {
 	inner := &evaluation{
 		Node:    &graph.Node{Domain: op.domain, Op: op.name, Attrs: attrs, Outputs: []graph.TensorID{0}},
@@ -93,13 +92,13 @@ func arranged[T any](list []T, from []int) []T {
 	return to
 }
 
-// Blocks divides the channels of an image in planes into blocks. Its shape must have four
+// Blocks returns the image in NCHWc from the same image in NCHW. Its shape must have four
 // axes and whole blocks.
 func (l Layout) Blocks(x *Tensor) *Tensor {
 	return x.pick(x.Shape, (&evaluation{block: l.Block}).blocks(x.Shape))
 }
 
-// Planes returns the image in planes from the same image in blocks.
+// Planes returns the image in NCHW from the same image in NCHWc.
 func (l Layout) Planes(x *Tensor) *Tensor {
 	blocks := (&evaluation{block: l.Block}).blocks(x.Shape)
 	from := make([]int, len(blocks))
@@ -131,7 +130,7 @@ func (c *evaluation) blocks(shape []int) []int {
 	return from
 }
 
-// inPlanes returns an image in blocks in planes.
+// inPlanes returns an image in NCHWc as NCHW.
 func (c *evaluation) inPlanes(x *Tensor) *Tensor {
 	y := zeros(x.Type, x.Shape)
 	for i, at := range c.blocks(x.Shape) {

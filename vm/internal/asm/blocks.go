@@ -49,8 +49,8 @@ func blockRowsOf(s set) int {
 	return 6
 }
 
-// blocks convolves pixels of an image in blocks of channels, or adds to what is there. At
-// each step, 16 channels of each pixel meet as many rows of weights.
+// blocks convolves pixels of an image in NCHW16c, or adds to what is there. At each step, 16
+// channels of each pixel meet as many rows of weights.
 func blocks(s set) {
 	name := "blocks" + s.name
 	TEXT(name, NOSPLIT|NOFRAME, "func(p *byte)")

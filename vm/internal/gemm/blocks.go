@@ -10,11 +10,11 @@ import (
 // numbers of a pixel that lie side by side, one vector of AVX-512 or two of AVX2.
 const BlockLen = 16
 
-// Blocks is the convolution of images in blocks of channels: the image [C, H, W] lies as
-// [C/BlockLen, H, W, BlockLen], and so does the result. Strips of pixels are the rows of a
-// product whose sums stay in registers, and channels of the result its columns. Pixels are
-// read where they lie or, if taps reach beyond the left or right edge, in a copy of some rows
-// with zeros beside them. Taps above or below the image are left out.
+// Blocks is the convolution of images in NCHW16c: the image [C, H, W] lies as [C/BlockLen, H,
+// W, BlockLen], and so does the result. Strips of pixels are the rows of a product whose sums
+// stay in registers, and channels of the result its columns. Pixels are read where they lie
+// or, if taps reach beyond the left or right edge, in a copy of some rows with zeros beside
+// them. Taps above or below the image are left out.
 //
 // The terms of a sum are added in the order of an Image with Together = BlockLen, and in
 // the same blocks of depths, so the bits are the same.
@@ -30,8 +30,8 @@ type Blocks struct {
 	Act               Activation
 	Low, High         float32
 	Finish            func(d []float32) // applied to complete elements, in place; may be nil
-	Planes            bool              // the result lies in planes
-	Added             bool              // something is added to the sums; not to 16-bit results in planes
+	Planes            bool              // the result lies in NCHW
+	Added             bool              // something is added to the sums; not to 16-bit results in NCHW
 	Whole             bool              // a sum is written once, complete, so that it may overwrite what is added
 	// Format is that of the image and the result. 16-bit pixels are widened in a copy, and
 	// complete sums are rounded; what is added to them, and Finish, follow then, and the sums

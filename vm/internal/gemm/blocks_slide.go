@@ -5,13 +5,13 @@ import (
 	"unsafe"
 )
 
-// BlockSlide slides a kernel over one block of an image in blocks of channels (BlockLen),
-// and joins the pixels under it: each lane is a channel of its own. The output is divided
-// into boxes, rectangles whose taps lie at the same places, in the image or outside of it,
-// so that no pixel asks. (To copy small images into their padding takes longer.) Bands of
-// output rows can be computed in any order.
+// BlockSlide slides a kernel over one block of an image in NCHW16c (BlockLen channels), and
+// joins the pixels under it: each lane is a channel of its own. The output is divided into
+// boxes, rectangles whose taps lie at the same places, in the image or outside of it, so that
+// no pixel asks. (To copy small images into their padding takes longer.) Bands of output rows
+// can be computed in any order.
 //
-// The results have the bits of Depthwise and Pool on planes. Taps outside of the image are
+// The results have the bits of Depthwise and Pool in NCHW. Taps outside of the image are
 // products with 0 in a weighted sum, as they are there: such a product turns -0 into 0.
 type BlockSlide struct {
 	In, Out, Kernel, Stride, Dilation, Pad [3]int // as in Image, of one layer

@@ -5,20 +5,20 @@
 //
 //	Operand      packs a strip of A or of B: Dense, Image, and for gradients Windows
 //	             (few outputs for each of many images) and Turned (weights in reverse)
-//	Packed       an operand that was packed completely, once: weights
+//	Packed       a prepacked operand: weights
 //	Product      C = A·B with an epilogue, cut into tiles; small images are transposed
 //	Depthwise    the convolution of single channels, in place by a table where it can;
 //	             also its gradients
 //	Pool         the largest element under a kernel, or their sum, with vectors
-//	BlockSlide   both on images in blocks of channels, a pixel of a block to a vector
+//	BlockSlide   both on images in NCHW16c, a pixel of a block to a vector
 //	Integer      C = A·B of 8-bit integers, in 32 bits; Bytes and ByteImage are
 //	             its operands
-//	BytePixels   A of a convolution of bytes with the channels last; ColumnBytes rounds
-//	             such products to bytes, and DepthwisePixels has single channels
-//	Blocks       the convolution of images in blocks of channels, which packs no pixels;
+//	BytePixels   A of a convolution of int8 in NHWC; ColumnBytes is its requantizing
+//	             epilogue, and DepthwisePixels has groups = channels
+//	Blocks       the convolution of images in NCHW16c, which packs no pixels;
 //	             BlockSlide has single channels, and pools
-//	QuadRows     weights that VNNI multiplies as bytes, with sums or bytes (ByteRows) as
-//	             the result; QuadColumns on the right
+//	QuadRows     weights that VNNI multiplies as bytes, with sums or, requantized, bytes
+//	             (ByteRows) as the result; QuadColumns on the right
 //
 // The blocking follows Goto & van de Geijn 2008. A strip of B stays in the first-level
 // cache, and a tile of A in the second-level cache. A micro-kernel multiplies all strips
@@ -29,7 +29,7 @@
 // The terms of each element of C are added in an order that depends only on K and on
 // Image.Spread and Image.Together, with fused multiply-adds in both sets of assembly. Terms of a Spread image
 // that are 0 because they lie outside of it may be left out. So the results are the same bits for any
-// number of workers, for any cut into tiles, with operands packed in advance or not, and
+// number of workers, for any cut into tiles, with operands prepacked or not, and
 // for AVX2 and AVX-512. The micro-kernel in Go gives other bits, since it rounds the
 // products.
 package gemm

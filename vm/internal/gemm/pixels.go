@@ -7,9 +7,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
 
-// BytePixels is the A of a convolution of 8-bit integers whose image has its channels
-// last: a row for each output position, a column for each tap and then each channel. It is
-// widened straight from the image. Outside of the image it holds the zero point.
+// BytePixels is the A of a convolution of 8-bit integers in NHWC: a row for each output
+// position, a column for each tap and then each channel. It is widened straight from the
+// image. Outside of the image it holds the zero point.
 type BytePixels struct {
 	Image  // At is the first pixel
 	Signed bool

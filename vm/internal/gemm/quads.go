@@ -10,7 +10,7 @@ import "unsafe"
 //	Σ (a - x)(b - y) = Σ a·b - y·Σ a - x·(Σ b - K·y)
 //
 // Modulo 2³², both sides are the same number, so the result has the bits of the product of
-// pairs. One side must be packed in advance, since the sums over B take long otherwise.
+// pairs. One side must be prepacked, since the sums over B take long otherwise.
 
 // QuadRows is a left side that was packed for quads: weights. Its zero point is that of
 // signed bytes, and B's columns need no sums only if it is 0.

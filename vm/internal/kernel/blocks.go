@@ -6,11 +6,10 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// BlockLen is the number of channels of a block (Tensor.Blocks).
+// BlockLen is the number of channels of a block of NCHW16c (Tensor.Blocks).
 const BlockLen = gemm.BlockLen
 
-// BlockForm tells which images of a node may be held in blocks of channels. Without In and
-// Out, none.
+// BlockForm tells which images of a node may be held in NCHW16c. Without In and Out, none.
 type BlockForm struct {
 	In, Out bool // the image, and output 0
 	Alike   bool // both, or neither
@@ -18,13 +17,13 @@ type BlockForm struct {
 	Added   int  // the input that is added and held as output 0; 0: none
 }
 
-// fitsBlocks reports whether t can be an image in blocks.
+// fitsBlocks reports whether t can be an image in NCHW16c.
 func fitsBlocks(t *Tensor) bool {
 	return (t.Type == graph.Float32 || isHalf(t)) && t.rank() == 4 && t.Shape[1]%BlockLen == 0 && t.Len() > 0
 }
 
-// canHoldBlocks reports whether a session may hold an image in blocks. Of a single pixel, both
-// layouts are the same.
+// canHoldBlocks reports whether a session may hold an image in NCHW16c. Of a single pixel,
+// both layouts are the same.
 func canHoldBlocks(t *Tensor) bool {
 	return fitsBlocks(t) && t.Shape[2]*t.Shape[3] > 1 && gemm.Level() != "plain"
 }
@@ -77,7 +76,7 @@ func singleChannels(weight *Tensor, group int) bool {
 	return weight.Shape[1] == 1 && weight.Shape[0] == group
 }
 
-// globalPoolsBlocks tells whether a global pool reads blocks. Its result is the same in planes.
+// globalPoolsBlocks tells whether a global pool reads blocks. Its result is the same in NCHW.
 func globalPoolsBlocks(c *Invocation) BlockForm { return BlockForm{In: canHoldBlocks(c.In[0])} }
 
 // scalesBlocks tells whether a binary operator takes an image and a number for each channel.

@@ -38,8 +38,8 @@ func blocksWindow(c *Invocation) *window {
 	return v
 }
 
-// maxPoolBlocks returns the way to compute a MaxPool in blocks which gives the bits that
-// maxPool gives in planes, if there is one: padded planes, or a kernel that slides.
+// maxPoolBlocks returns the way to compute a MaxPool in NCHW16c which gives the bits that
+// maxPool gives in NCHW, if there is one: padded planes, or a kernel that slides.
 func maxPoolBlocks(c *Invocation) (*paddedPool, *gemm.BlockSlide) {
 	v := blocksWindow(c)
 	if v == nil || c.HasOut(1) || gemm.Level() == "plain" {
@@ -105,8 +105,8 @@ func makeBlocksAveragePool(c *Invocation) (Run, error) {
 	return slideBlocks(c, s, nil, nil, nil), nil
 }
 
-// makeBlocksGlobalAveragePool is makeGlobalAveragePool of an image in blocks. The output, a
-// pixel of each channel, is the same in blocks and in planes.
+// makeBlocksGlobalAveragePool is makeGlobalAveragePool of an image in NCHW16c. The output, a
+// pixel of each channel, is the same in NCHW.
 func makeBlocksGlobalAveragePool(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	n := count(x.Shape[2:])

@@ -62,9 +62,9 @@ func scaled(make func(*Invocation) (Run, error)) func(*Invocation) (Run, error) 
 	}
 }
 
-// makeBlocksScaled computes a binary operator of an image in blocks and a number for each
-// channel, which is the same in blocks and in planes. It repeats the numbers of a block for
-// several pixels, so that these are one row of the operator.
+// makeBlocksScaled computes a binary operator of an image in NCHW16c and a number for each
+// channel, which is the same in NCHW. It repeats the numbers of a block for several pixels,
+// so that these are one row of the operator.
 func makeBlocksScaled(c *Invocation) (Run, error) {
 	const together = 16 * gemm.BlockLen
 	which := scaledImage(c)

@@ -116,8 +116,8 @@ func packedTranspose(c *Invocation) (Run, error) {
 			constant = false
 		}
 	}
-	// Weights that are not constant are packed once for a part, if that is for several products
-	// or strips of one.
+	// Weights that are not constant are packed once for a part, if that is for several
+	// products or strips of one.
 	held := -1
 	if often := inPart > inProduct || lines > atOnce || lines*v.out[2]*inProduct > 64; often && !constant && ch > 0 && mul(together, taps, ch) <= mostPackedAside {
 		held = c.Each(gemm.PackedABytes(together*taps, ch))

@@ -31,15 +31,15 @@ type Tensor struct {
 	// to whatever place.
 	Computed bool
 	Made     any // identifies a constant that a node computed; else nil
-	// Planes is not 0 if the operators around the tensor see blocks of so many channels
-	// (attr.Nchwc), and the session holds the image in planes.
+	// Planes is not 0 if the operators around the tensor see NCHWc with blocks of so many
+	// channels (attr.Nchwc), and the session holds the image in NCHW.
 	Planes int
-	// Pixels says that the session holds the image with its channels last, while the
-	// operators around the tensor see them first, as in Shape.
+	// Pixels says that the session holds the image in NHWC, while the operators around the
+	// tensor see NCHW, as in Shape.
 	Pixels bool
-	// Blocks says that the session holds the image in blocks of gemm.BlockLen channels: that
-	// of shape [N, C, H, W] as [N, C/BlockLen, H, W, BlockLen], while the operators around the
-	// tensor see planes, as in Shape. C is a multiple of BlockLen.
+	// Blocks says that the session holds the image in NCHW16c: that of shape [N, C, H, W] as
+	// [N, C/BlockLen, H, W, BlockLen] (gemm.BlockLen), while the operators around the tensor
+	// see NCHW, as in Shape. C is a multiple of BlockLen.
 	Blocks bool
 }
 
@@ -127,10 +127,10 @@ type Kernel struct {
 	// Finish returns a float32 activation of this kind in the form that other kernels
 	// can apply, or nil if it has none. Its parameters must be constants.
 	Finish func(c *Invocation) *Finish
-	// Blocks tells how the kernel can read and write images in blocks (Tensor.Blocks); nil:
+	// Blocks tells how the kernel can read and write images in NCHW16c (Tensor.Blocks); nil:
 	// not at all.
 	Blocks func(c *Invocation) BlockForm
-	// Across is set if an operation on quantized images in pixels (Tensor.Pixels) also takes an
+	// Across is set if an operation on quantized images in NHWC (Tensor.Pixels) also takes an
 	// image and a number for each channel.
 	Across bool
 	// Row is d = a op b, element by element, of a binary operation on float32.

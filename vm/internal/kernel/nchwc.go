@@ -10,9 +10,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// blockedImages lists ONNX Runtime's operators on images whose channels are divided into
-// blocks (attr.Nchwc). They run as the operators of ONNX do, on images in planes. A session
-// holds most images in planes all the time (Tensor.Planes); the others are copied.
+// blockedImages lists ONNX Runtime's operators on images in NCHWc, whose channels are divided
+// into blocks (attr.Nchwc). They run as the operators of ONNX do, on images in NCHW. A
+// session holds most images in NCHW all the time (Tensor.Planes); the others are copied.
 var blockedImages = family{attr.Nchwc, []Kernel{
 	{Name: "ReorderInput", Make: makeReorderInput},
 	{Name: "ReorderOutput", Make: makeReorderOutput},
@@ -36,8 +36,8 @@ func (c *Invocation) ChannelBlock() int {
 	return 8
 }
 
-// blocking moves an image between the layout of operators on blocks and that in planes, or,
-// with channels last, in pixels. The first layout has padded channels, the second channels.
+// blocking moves an image between NCHWc, which operators on blocks see, and NCHW or, with
+// channels last, NHWC. The first layout has padded channels, the second channels.
 type blocking struct {
 	block, images, channels, padded, pixels int
 	last, planes                            bool // planes: the first layout has planes, too (Tensor.Planes)
@@ -136,7 +136,7 @@ func makeReorderOutput(c *Invocation) (Run, error) {
 	return b.run(c, c.Out[0], c.In[0], false), nil
 }
 
-// staged is an image in planes: a tensor that is held so, or a copy in scratch of one in blocks.
+// staged is an image in NCHW: a tensor that is held so, or a copy in scratch of one in NCHWc.
 type staged struct {
 	*Tensor
 	off  int // of the scratch

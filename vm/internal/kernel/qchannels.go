@@ -8,11 +8,10 @@ import (
 )
 
 // Squeeze-and-excitation averages each channel of an image, and multiplies the image by a
-// number for each channel. Of quantized images, it does so with channels first, in planes,
-// or with channels last, in pixels.
+// number for each channel. Of quantized images, it does so in NCHW or in NHWC.
 
 // IsChannels reports whether b is a tensor with an element for each channel of an image, in
-// each or all of its images; that tensor is the same in pixels and in planes.
+// each or all of its images; that tensor is the same in NHWC and in NCHW.
 func IsChannels(b, image *Tensor) bool {
 	s, t := b.Shape, image.Shape
 	return len(s) == 4 && len(t) == 4 && (s[0] == t[0] || s[0] == 1) && s[1] == t[1] && s[2] == 1 && s[3] == 1 && t[2]*t[3] > 1
@@ -76,7 +75,7 @@ func makeQLinearGlobalAveragePool(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// acrossPixels is a commutative operation between an image in pixels and a number for each
+// acrossPixels is a commutative operation between an image in NHWC and a number for each
 // channel. The reals of the numbers are repeated, so that many pixels are computed at once.
 func acrossPixels(c *Invocation, y, image, numbers *quantity, op func(d, a, b []float32)) Run {
 	const atOnce = 1024 // elements, if a pixel has no more

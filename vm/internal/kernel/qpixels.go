@@ -8,12 +8,12 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// A convolution of 8-bit integers whose images have their channels last is a product with
-// a row for each pixel of the output: it reads and writes whole pixels. ONNX Runtime saves
-// such convolutions at level ALL.
+// A convolution of 8-bit integers in NHWC is a product with a row for each pixel of the
+// output: it reads and writes whole pixels. ONNX Runtime saves such convolutions at level
+// ALL.
 
-// pixelsWindow returns the window of a convolution of images with their channels last, and
-// whether its channels are single; nil if makePixelsConv cannot compute it.
+// pixelsWindow returns the window of a convolution in NHWC, and whether its channels are
+// single; nil if makePixelsConv cannot compute it.
 func pixelsWindow(c *Invocation) (v *window, image gemm.Image, single bool, err error) {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
 	rank := x.rank()
@@ -40,8 +40,7 @@ func pixelsWindow(c *Invocation) (v *window, image gemm.Image, single bool, err 
 	return v, image, single, nil
 }
 
-// makePixelsConv is makeQLinearConv for images with their channels last; nil if it cannot
-// compute this convolution.
+// makePixelsConv is makeQLinearConv in NHWC; nil if it cannot compute this convolution.
 func makePixelsConv(c *Invocation) (Run, error) {
 	v, image, single, err := pixelsWindow(c)
 	if v == nil || err != nil {
@@ -62,12 +61,12 @@ func makePixelsConv(c *Invocation) (Run, error) {
 	return p.runColumns(columns)
 }
 
-// PrefersPixels reports whether convolutions of bytes are faster on images with their
-// channels last. With VNNI those of single channels are fast in planes.
+// PrefersPixels reports whether convolutions of bytes are faster in NHWC. With VNNI those of
+// single channels are fast in NCHW.
 func PrefersPixels() bool { return gemm.Level() != "plain" && !gemm.Quads() }
 
-// ConvolvesPixels reports whether a QLinearConv, whose shapes have the channels first, can
-// read and write images that are held in pixels.
+// ConvolvesPixels reports whether a QLinearConv, whose shapes are those of NCHW, can read and
+// write images that are held in NHWC.
 func ConvolvesPixels(c *Invocation) bool {
 	if c.Node.Op != "QLinearConv" || c.In[0].rank() != 4 {
 		return false
@@ -77,7 +76,7 @@ func ConvolvesPixels(c *Invocation) bool {
 	return v != nil && err == nil
 }
 
-// inPixels returns a convolution of images with their channels last, and its images.
+// inPixels returns a convolution in NHWC, and its images.
 func (c *Invocation) inPixels() (inner Invocation, x, out *Tensor) {
 	last := func(t *Tensor) *Tensor {
 		s := t.Shape
@@ -89,10 +88,9 @@ func (c *Invocation) inPixels() (inner Invocation, x, out *Tensor) {
 	return inner, x, out
 }
 
-// makeHeldConv is makeQLinearConv for images of which at least one is held in pixels. The
-// other is turned in scratch, or the output if the input's planes are few: gathering
-// pixels of few bytes takes longer than the turn (the first layer of MobileNet v2: 1.3 and
-// 0.8 ms).
+// makeHeldConv is makeQLinearConv for images of which at least one is held in NHWC. The other
+// is turned in scratch, or the output if the input's planes are few: gathering pixels of few
+// bytes takes longer than the turn (the first layer of MobileNet v2: 1.3 and 0.8 ms).
 func makeHeldConv(c *Invocation) (Run, error) {
 	const fewPlanes = 8
 	x, out := c.In[0], c.Out[0]

@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// epilogue is what an operator of ONNX Runtime does with the sums of products of
-// integers: it adds integers, scales, and adds reals or rounds to bytes.
+// epilogue is what an operator of ONNX Runtime does with the sums of products of integers: it
+// adds integers, scales, and adds reals or requantizes.
 type epilogue struct {
 	terms           *Tensor // int32, added to the sums; nil: none
 	rowStep, column int     // of terms, in elements
