@@ -500,3 +500,41 @@ func TestKeysAreDescribed(t *testing.T) {
 		t.Errorf("found %d keys, expected more", keys)
 	}
 }
+
+// TestRuntimeRowsAreListed: docs/formats/onnxruntime.md has the rows of ops.Runtimes: those
+// of both runtimes, and those that onnxruntime-arena adds.
+func TestRuntimeRowsAreListed(t *testing.T) {
+	text, err := os.ReadFile("formats/onnxruntime.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{} // runtime, domain and operator
+	for row := range strings.SplitSeq(string(text), "\n") {
+		cells := strings.Split(row, "|")
+		if len(cells) != 5 || !strings.Contains(cells[2], "`") {
+			continue
+		}
+		runtime := strings.Trim(cells[1], " `")
+		for _, m := range regexp.MustCompile("(com\\.microsoft )?`(\\w+)`( \\(also com\\.microsoft\\))?").FindAllStringSubmatch(cells[2], -1) {
+			listed[runtime+" "+strings.TrimSpace(m[1])+" "+m[2]] = true
+			if m[3] != "" {
+				listed[runtime+" com.microsoft "+m[2]] = true
+			}
+		}
+	}
+	both := ops.LookupRuntime(ops.ONNXRuntime)
+	for _, r := range ops.LookupRuntime(ops.ONNXRuntimeArena).Rows {
+		runtime := ops.ONNXRuntimeArena
+		if both.Row(r.Domain, r.Name) != nil {
+			runtime = "both"
+		}
+		key := runtime + " " + r.Domain + " " + r.Name
+		if !listed[key] {
+			t.Errorf("the page lacks %q", key)
+		}
+		delete(listed, key)
+	}
+	for key := range listed {
+		t.Errorf("the page has %q, which package ops has not", key)
+	}
+}

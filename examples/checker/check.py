@@ -214,8 +214,8 @@ class Checker:
 
     def saves(self, step):
         """The in-place pairs of a node that save bytes where they are possible."""
-        usable = lambda o: not self.storages[o].resident and o not in self.outputs and self.storages[o].bytes
-        return [(r, o) for r, o in self.pairs[step] if self.plan["sharing"]["inplace"] and usable(o)]
+        counts = lambda i: not self.storages[i].resident and self.storages[i].bytes
+        return [(r, o) for r, o in self.pairs[step] if self.plan["sharing"]["inplace"] and counts(r) and counts(o) and o not in self.outputs]
 
     def program(self):
         """Compute the loads of program_order (storage.md, Loads)."""
