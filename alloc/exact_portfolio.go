@@ -8,10 +8,10 @@ import (
 	"github.com/onnxmem/onnxmem/internal/bug"
 )
 
-// config is one configuration of the search. The keys give the order in which
-// candidates are tried: descending by the first key, ties going to the next key and
-// then to the smaller index. lowest restricts branching to the niches with the
-// lowest floor; fit tries the buffer that fits its niche best before all others.
+// config is one configuration of the search. The keys give the order in which candidates are
+// tried. It is descending by the first key; ties go to the next key and then to the smaller
+// index. lowest restricts branching to the niches with the lowest floor; fit tries the buffer
+// that fits its niche best before all others.
 //
 //	W  width: the steps of the lifetime      A  area: width times size
 //	Z  size                                  T  the largest load it meets

@@ -10,10 +10,10 @@ import (
 	"github.com/onnxmem/onnxmem/internal/reference"
 )
 
-// TestTableReadTwice: the gradient of a table that is gathered from and also read
-// transposed, as the embeddings of a language model are, takes one tensor of its size: the
-// product makes it as the table lies, and the gathered rows are added into it. Where the
-// transposed table has two readers, one of them no product, it is transposed.
+// TestTableReadTwice: the gradient of a table that is gathered from and also read transposed
+// takes one tensor of its size. The embeddings of a language model are such a table. The
+// product makes the gradient as the table lies, and the gathered rows are added into it.
+// Where the transposed table has two readers, one of them no product, it is transposed.
 func TestTableReadTwice(t *testing.T) {
 	for _, k := range []struct {
 		name   string

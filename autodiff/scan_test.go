@@ -10,11 +10,11 @@ import (
 	"github.com/onnxmem/onnxmem/internal/reference"
 )
 
-// scanModel is a Scan with everything that its rule distinguishes: a state through
-// which the gradient flows, one that counts, and one that no weight reaches; inputs
-// that are scanned forwards and backwards; captured weights, one of them in an If
-// within the body; outputs in both directions. used says which outputs the loss reads: the states,
-// then the scanned outputs.
+// scanModel is a Scan with everything that its rule distinguishes. The gradient flows through
+// one state, one counts, and no weight reaches the third. Inputs are scanned forwards and
+// backwards, and there are outputs in both directions. Weights are captured, one of them in
+// an If within the body. used says which outputs the loss reads: the states, then the scanned
+// outputs.
 func scanModel(used []bool) *builder {
 	b := newBuilder(fmt.Sprint(used), 18)
 	w, v := b.initializer("p0", b.value(param(3, 3))), b.initializer("p1", b.value(param(3)))

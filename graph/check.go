@@ -7,12 +7,11 @@ import (
 	"slices"
 )
 
-// Check reports the first fault in the structure of a model, as an *Error that
-// names the node or the tensor: an index out of range, a tensor with two makers
-// or without one, links that differ from those of [Graph.Link], an impossible
-// type, a cycle. A model read from a file passes; call Check on a model that was
-// made or changed by hand. A model that passes can be planned, unless its
-// operators are used wrongly. It takes O(E) time.
+// Check reports the first fault in the structure of a model, as an *Error that names the node
+// or the tensor. It may be an index out of range, a tensor with two makers or without one,
+// links that differ from those of [Graph.Link], an impossible type, or a cycle. A model read
+// from a file passes; call Check on a model that was made or changed by hand. A model that
+// passes can be planned, unless its operators are used wrongly. It takes O(E) time.
 func Check(m *Model) error {
 	if m == nil || m.Graph == nil {
 		return Errorf("a model without a graph: expected one")

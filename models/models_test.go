@@ -144,10 +144,10 @@ func TestVariantParameters(t *testing.T) {
 	}
 }
 
-// The networks of MLPerf Tiny have as many parameters as the trained models of the
-// reference (github.com/mlcommons/tiny): all arrays of ad01.h5, vww_96.h5 and
-// pretrainedResnet.h5, with the running statistics of BatchNorm; and the weights and
-// biases of kws_ref_model.tflite, in which BatchNorm is folded.
+// The networks of MLPerf Tiny have as many parameters as the trained models of the reference
+// (github.com/mlcommons/tiny). These are all arrays of ad01.h5, vww_96.h5 and
+// pretrainedResnet.h5, with the running statistics of BatchNorm. Of kws_ref_model.tflite, in
+// which BatchNorm is folded, they are the weights and biases.
 func TestTinyParameters(t *testing.T) {
 	for _, c := range []struct {
 		name                 string

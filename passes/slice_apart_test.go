@@ -28,7 +28,7 @@ func images(t *testing.T, batch, wide, size int64) *graph.Model {
 }
 
 // A graph input dies when all slices have taken their rows of it, as other inputs of a region
-// do, so the estimate for slices that run apart counts it as they need it: all of it twice,
+// do. So the estimate for slices that run apart counts it as they need it: all of it twice,
 // and then the rows of the slices that are left.
 func TestInputsDieApart(t *testing.T) {
 	const batch, wide, size = 8, 5, 16

@@ -19,7 +19,7 @@ import (
 // TestBoundsOfSlicesByBruteForce: on small graphs, whatever the regions, the numbers of their
 // slices and the regions inside of them, no order has a peak below a bound. All regions of
 // all windows, and pairs of them, run in all numbers of slices, and in these all regions of
-// all windows once more (a few, without make sweeps); the project's own rewrite makes each
+// all windows once more (a few, without make sweeps). The project's own rewrite makes each
 // graph, and all orders of it are tried.
 func TestBoundsOfSlicesByBruteForce(t *testing.T) {
 	anySlicesMet := 0

@@ -7,9 +7,9 @@ import (
 	"github.com/onnxmem/onnxmem/passes"
 )
 
-// A single node can be a region: in a chain of depthwise and pointwise convolutions, the
-// former run in slices of channels and the latter in slices of rows, each over its input,
-// so that little more than one tensor is live. Two of them together are no such region.
+// A single node can be a region. In a chain of depthwise and pointwise convolutions, the
+// former run in slices of channels and the latter in slices of rows, each over its input. So
+// little more than one tensor is live. Two of them together are no such region.
 func TestSlicesOfOneNode(t *testing.T) {
 	const channels, size = 32, 16
 	b := graph.NewBuilder("separable", 17)

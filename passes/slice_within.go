@@ -182,7 +182,7 @@ const againMost = 0.1
 //
 // An order for slices without regions inside need not be good for these. It may take the rows
 // of an input for all slices at once, so that the input is there twice, where the slices need
-// more than that; then no region inside of the first slice is estimated below it. MobileNet
+// more than that. Then no region inside of the first slice is estimated below it. MobileNet
 // v2 at batch 8 ends at 8.24 MiB so, and at 7.97 in the other order.
 func (w *weigher) again(ctx context.Context, l *ladder) (*ladder, error) {
 	if l.bound == 0 || l.asked {

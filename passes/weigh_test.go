@@ -85,9 +85,9 @@ func TestSlicesAndRecomputation(t *testing.T) {
 	results(t, b, p) // compares with an unplanned run
 }
 
-// TestSliceLimitsAreMonotone: a larger limit costs no more, but for the half percent that
-// is not worth a search; the frontier is no dearer than the plans; no plan is below the
-// bounds, and none with the same regions is below a bound for any number of slices.
+// TestSliceLimitsAreMonotone: a larger limit costs no more, but for the half percent that is
+// not worth a search. The frontier is no dearer than the plans. No plan is below the bounds,
+// and none with the same regions is below a bound for any number of slices.
 func TestSliceLimitsAreMonotone(t *testing.T) {
 	for name, file := range map[string][]byte{"vit": smallViT(t), "skip connections": unetLike(t)} {
 		t.Run(name, func(t *testing.T) {

@@ -21,11 +21,11 @@ var assets embed.FS
 // scripts are joined into the page's single script, in this order.
 var scripts = []string{"plan.js", "view.js", "chart.js", "map.js", "table.js", "search.js", "main.js"}
 
-// Page writes a plan as one self-contained HTML page: the summary, the load over the
-// steps in both orders, the arena as a map of steps and offsets, and the buffers at
-// the peak. origin says where the plan comes from and whether it was verified. p must
-// be consistent (plan.Check). Whatever names the plan contains, the page runs only
-// its own script, by a hash in its security policy, and accesses no network.
+// Page writes a plan as one self-contained HTML page. It has the summary, the load over the
+// steps in both orders, the arena as a map of steps and offsets, and the buffers at the peak.
+// origin says where the plan comes from and whether it was verified. p must be consistent
+// (plan.Check). Whatever names the plan contains, the page runs only its own script, by a
+// hash in its security policy, and accesses no network.
 func Page(w io.Writer, p *plan.Plan, origin string) error { return writePage(w, p, origin, nil) }
 
 // Recording is what the page of a recorded stream of allocations says in the place of

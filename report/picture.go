@@ -30,10 +30,10 @@ var hues = []struct{ kind, hue string }{
 	{plan.KindConstant, "210 10%"},
 }
 
-// Pictures draws a plan as one SVG: the load over the steps in program order and
-// in planned order with the lower bound, and below it the place of each buffer of
-// the arena. p must be consistent (plan.Check). The viewer chooses a light or
-// dark style. Of more than 50,000 buffers, the picture shows the largest.
+// Pictures draws a plan as one SVG. It shows the load over the steps in program order and in
+// planned order with the lower bound, and below it the place of each buffer of the arena. p
+// must be consistent (plan.Check). The viewer chooses a light or dark style. Of more than
+// 50,000 buffers, the picture shows the largest.
 func Pictures(w io.Writer, p *plan.Plan) error {
 	var out strings.Builder
 	const width, height = left + plotWidth + right, mapTop + mapTall + bottom

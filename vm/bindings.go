@@ -12,11 +12,11 @@ import (
 // mostBindings is the number of points for which a session keeps what it prepared.
 const mostBindings = 32
 
-// bindings are the points at which a session of a plan for ranges of dimensions has run.
-// Each has a session of its own, with the types, the addresses, the kernels and the tape of
-// its shapes. They share the workers, the scratch, gorgonia's machine, the program's
-// constants, an arena, whose address space is that of the largest lengths, and the
-// parameters and states, which have one type at all points, and the room of the caches.
+// bindings are the points at which a session of a plan for ranges of dimensions has run. Each
+// has a session of its own, with the types, the addresses, the kernels and the tape of its
+// shapes. They share the workers, the scratch, gorgonia's machine, the program's constants,
+// the room of the caches, and an arena, whose address space is that of the largest lengths.
+// They share the parameters and states, which have one type at all points.
 type bindings struct {
 	s      *Session   // that the caller has
 	list   []*Session // the least recently used first; the last one ran last

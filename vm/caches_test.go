@@ -22,9 +22,9 @@ const (
 	cacheWidth = 4
 )
 
-// decoder is attention over a token and those before it, whose keys and values are in
-// caches of fixed room, or, if past is not negative, in as many places as there were
-// tokens before, to which Concat adds one.
+// decoder is attention over a token and those before it, whose keys and values are in caches
+// of fixed room. If past is not negative, they are in as many places as there were tokens
+// before, to which Concat adds one.
 func decoder(t *testing.T, past int) *graph.Model {
 	t.Helper()
 	b := graph.NewBuilder("decoder", 24)

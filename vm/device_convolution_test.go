@@ -11,9 +11,9 @@ import (
 )
 
 // TestDeviceConvolutions: with cuDNN, a training step gives nearly the results of onnxmem's
-// own kernels, and the same bits with every tensor apart, in every order of work, replayed,
-// poisoned, and with its workspaces in the plan, where nothing is allocated beside it. A
-// closed session leaves nothing in the library.
+// own kernels. It gives the same bits with every tensor apart, in every order of work,
+// replayed and poisoned. So it does with its workspaces in the plan, where nothing is
+// allocated beside it. A closed session leaves nothing in the library.
 func TestDeviceConvolutions(t *testing.T) {
 	d, f := onDevice(t)
 	if f == nil {

@@ -11,8 +11,9 @@ import (
 )
 
 // TestDeviceLibrary: with cuBLAS, a training step gives nearly the results of onnxmem's own
-// kernels, and the same bits with every tensor apart, in every order of work, replayed,
-// poisoned, and with its workspaces in the plan, where nothing is allocated beside it.
+// kernels. It gives the same bits with every tensor apart, in every order of work, replayed
+// and poisoned. So it does with its workspaces in the plan, where nothing is allocated beside
+// it.
 func TestDeviceLibrary(t *testing.T) {
 	if d, f := onDevice(t); f != nil {
 		f.UseBLAS(t)

@@ -10,9 +10,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// handover follows an If, a Loop, a Scan or a call of a local function while it runs,
-// and checks bit for bit what the node copies into its body, from one iteration to
-// the next, and to its outputs.
+// handover follows an If, a Loop, a Scan or a call of a local function while it runs. It
+// checks bit for bit what the node copies into its body, from one iteration to the next, and
+// to its outputs.
 type handover struct {
 	st     *step
 	in     []image // the inputs of a Loop or Scan, before it ran

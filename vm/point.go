@@ -198,10 +198,10 @@ func (s *sharedTensor) possible(g *graph.Graph, round func(int64) int64) bool {
 }
 
 // At returns the program at one point of a plan for ranges of dimensions: what New returns
-// for a plan of that point alone, with the order, the sharing and the stacking of the
-// plan. It infers a copy of the model, and shares the constants of p, which must be closed
-// after it. dims has a length for each dimension with several; At fails, and names the
-// dimension, if the plan is not for these lengths. Several goroutines may call it at once.
+// for a plan of that point alone, with the order, the sharing and the stacking of the plan.
+// It infers a copy of the model, and shares the constants of p, which must be closed after
+// it. dims has a length for each dimension with several. At fails, and names the dimension,
+// if the plan is not for these lengths. Several goroutines may call it at once.
 func (p *Program) At(dims map[string]int64) (*Program, error) {
 	r := p.ranged
 	if r == nil {

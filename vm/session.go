@@ -25,14 +25,14 @@ import (
 type Options struct {
 	Workers int    // goroutines that share the work of a kernel; 0: one for each core
 	Seed    uint64 // of the operators that draw random numbers
-	// MemoryLimit is the number of bytes by which all sessions of the program may
-	// enlarge the process together: arenas, parameters and states, scratch, host pools
-	// in memory, tensors whose size depends on data, decoded or packed constants, pages
-	// of mapped files, and Go's heap for nodes and tensors, which is estimated. Pages are
-	// those of constants that kernels read in place, or of 16 MiB that are being packed;
-	// of a table from which only Gather and its like read rows, as many rows as one run
-	// reads, since the system takes pages back that stay from earlier runs. What Go's
-	// runtime takes once in a process, some MiB, is not among them.
+	// MemoryLimit is the number of bytes by which all sessions of the program may enlarge the
+	// process together. It counts arenas, parameters and states, scratch, host pools in
+	// memory, and tensors whose size depends on data. It counts decoded or prepacked
+	// constants, pages of mapped files, and Go's heap for nodes and tensors, which is
+	// estimated. Pages are those of constants that kernels read in place, or of 16 MiB that
+	// are being packed. Of a table from which only Gather and its like read rows, as many
+	// rows count as one run reads, since the system takes pages back that stay from earlier
+	// runs. What Go's runtime takes once in a process, some MiB, is not among them.
 	//
 	// An allocation beyond the limit is not made: NewSession or Run returns an error
 	// that wraps a *LimitError. 0: the memory that the machine, or the container, has

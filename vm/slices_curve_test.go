@@ -9,9 +9,9 @@ import (
 )
 
 // sameLosses trains for a hundred steps, whole and in slices: the losses must be the same
-// within 1e-5 of themselves. The network with MaxPools goes another way as soon as a maximum is
-// elsewhere, as at its step 88, where two elements are nearly equal: then within twice what a
-// last bit more or less of the learning rate changes.
+// within 1e-5 of themselves. The network with MaxPools goes another way as soon as a maximum
+// is elsewhere, as at its step 88, where two elements are nearly equal. It then stays within
+// twice what a last bit more or less of the learning rate changes.
 func sameLosses(t *testing.T, whole, sliced *vm.Program, params *graph.Model, rate float32) {
 	t.Helper()
 	const steps = 100

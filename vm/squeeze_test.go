@@ -43,7 +43,7 @@ func squeezeNet(t *testing.T, mean func(n *net), change func(n *net)) string {
 }
 
 // The means of channels, images times numbers for each channel, and sums are computed from
-// and to bytes, in planes and in pixels, with the same bits for any workers and memory, and with
+// and to bytes, in NCHW and in NHWC. They have the same bits for any workers and memory, and
 // the results of the nodes one by one. Nothing of that is done if another node reads the
 // reals.
 func TestSqueezes(t *testing.T) {

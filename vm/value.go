@@ -23,7 +23,7 @@ type Value struct {
 
 	// Kind is KindSequence, KindOptional or KindMap; of a tensor, it may be left out.
 	Kind graph.Kind
-	// Items are the items of a sequence, none or one of an optional, and of a map its
+	// Items are the items of a sequence, or none or one of an optional. Of a map they are its
 	// keys [k] and its values: [k], or [n k] for a sequence of n maps with the same keys,
 	// which is what ZipMap makes.
 	Items []Value

@@ -54,9 +54,9 @@ func replaceAll(dir string) error {
 	return Commit(false, files...)
 }
 
-// TestKills kills processes in the middle of replacing three files, two at a time
-// of the same files: whenever that is, the three are of one kind once they are
-// settled, and nothing is left once they are swept.
+// TestKills kills processes in the middle of replacing three files, two at a time of the same
+// files. Whenever that is, the three are of one kind once they are settled, and nothing is
+// left once they are swept.
 func TestKills(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

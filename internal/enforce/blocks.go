@@ -94,8 +94,8 @@ func Blocks(m *graph.Model, p *plan.Plan, own InPlace) (*List, error) {
 }
 
 // byPriority returns the order in which ONNX Runtime runs the nodes of a file with the
-// execution order PRIORITY_BASED: that of the file, but for Shape and Size, which run as
-// soon as they can (PriorityNodeCompare in its core/graph/graph.cc).
+// execution order PRIORITY_BASED. It is that of the file, but Shape and Size run as soon as
+// they can (PriorityNodeCompare in its core/graph/graph.cc).
 func byPriority(g *graph.Graph) (order []graph.NodeID) {
 	first := func(n *graph.Node) bool { return n.Domain == "" && (n.Op == "Shape" || n.Op == "Size") }
 	ran := make([]bool, len(g.Nodes))

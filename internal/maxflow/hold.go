@@ -135,9 +135,9 @@ func (f *Network) Exceeds(v int32, amount int64) (yes, known bool) {
 }
 
 // Visited returns the vertices that the last question's edges reach under the flow that
-// answered it, if Answer did not stop early: with what the source reached before, they
-// are the source's side of a minimum cut; after Exceeds, see there. Vertices that are
-// barred are left out. The list is valid until the next call.
+// answered it, if Answer did not stop early. With what the source reached before, they are
+// the source's side of a minimum cut; after Exceeds, see there. Vertices that are barred are
+// left out. The list is valid until the next call.
 func (f *Network) Visited() []int32 { return f.held.visited }
 
 // Answer removes the question's edges and returns by how much they raise the

@@ -83,12 +83,11 @@ func (c *counter) after(event int) int32 {
 // longest, because within an iteration there are short ones, such as the scratch of
 // equal layers, and before and after the iterations there is other work.
 //
-// All maximal repetitions are found by the division of Main and Lorentz (1984, "An
-// O(n log n) algorithm for finding all repetitions in a string"): those across the
-// middle of a text follow from common prefixes and suffixes, for each period at once,
-// and the others lie in one of its halves. A half that is no longer than the best
-// repetition is left out, so that a stream that repeats nearly from its beginning to
-// its end takes linear time.
+// All maximal repetitions are found by the division of Main and Lorentz (1984, "An O(n log n)
+// algorithm for finding all repetitions in a string"). Those across the middle of a text
+// follow from common prefixes and suffixes, for each period at once; the others lie in one of
+// its halves. A half that is no longer than the best repetition is left out, so that a stream
+// that repeats nearly from its beginning to its end takes linear time.
 func longestRepetition(text []int32) repetition {
 	m := mainLorentz{text: text, z: make([]int32, len(text)/2+2), match: make([]int32, len(text)+1), reversed: make([]int32, len(text))}
 	for i, s := range text {

@@ -402,10 +402,10 @@ func (b *bounds) cut(id graph.NodeID, matching []option, target int64) (bytes in
 
 // elsewhere returns the bytes of what a node writes over a parameter or state in its buffer,
 // where another reader of that has not run in any of the states. Whatever the plan, the node
-// cannot write it there then: it takes as many bytes of the arena or, if a plan writes it over
-// the parameter further back in the buffer, the value between them does, which is live and as
-// large. Not so for the updated value, which stays in any plan, and for what may be written
-// over another parameter, too.
+// cannot write it there then. It takes as many bytes of the arena or, if a plan writes it
+// over the parameter further back in the buffer, the value between them does, which is live
+// and as large. Not so for the updated value, which stays in any plan, and for what may be
+// written over another parameter, too.
 func (b *bounds) elsewhere(id graph.NodeID) (bytes int64) {
 	n := b.s.g.Nodes[id]
 	for _, u := range b.s.chained {

@@ -11,7 +11,7 @@ import (
 
 // TestFirstStepOfTraining: an input that nobody reads is live at the first step, whichever
 // node that is. In a step that accumulates gradients, a node that writes over a state in its
-// buffer runs after the other readers of the state, so the planner's set of nodes that may
+// buffer runs after the other readers of the state. So the planner's set of nodes that may
 // begin lacks it, but the file's edges do not say so. A bound above that is refused.
 func TestFirstStepOfTraining(t *testing.T) {
 	x := text{main: `

@@ -30,9 +30,9 @@ func declaration(name string) message {
 	return message{}.bytes(1, []byte(name)).bytes(2, message{}.bytes(1, tensor))
 }
 
-// odd returns an equal model with what files in the wild have: declarations of tensors that
-// are not there, doc strings, annotations, unknown fields in every graph, and the fields of
-// graphs in another order. depth is that of the graph.
+// odd returns an equal model with what files in the wild have. There are declarations of
+// tensors that are not there, doc strings, annotations, and unknown fields in every graph;
+// the fields of graphs are in another order. depth is that of the graph.
 func odd(t *testing.T, file []byte) []byte {
 	t.Helper()
 	var out message

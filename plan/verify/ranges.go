@@ -555,7 +555,7 @@ func (c *pointChecker) unlike(k int, g *graph.Graph) string {
 }
 
 // sizes returns the sizes of the buffers that are stacked, in a graph that is inferred at a
-// point, whose nodes have the given workspaces; values are those of the polynomials there.
+// point, whose nodes have the given workspaces. values are those of the polynomials there.
 // larger is one of them that is larger than at the corner, or none.
 func (l *stackedGraph) sizes(w *verifier, g *graph.Graph, works, values []int64) (sizes []int64, larger int) {
 	sizes, larger = make([]int64, len(l.buffers)), none

@@ -16,8 +16,8 @@ func (c *pointChecker) others(inf *ops.Inference) []ops.BoundDim {
 
 // follows checks the lengths of the dimensions without a range at a point that was inferred
 // from those with one. A length that is not given there is one that follows from them, or the
-// assumed 1: so what the plan calls a length that follows must not be assumed, unless it is at
-// the corner, too (an expression of an assumed one). All others are those of the corner.
+// assumed 1. So what the plan calls a length that follows must not be assumed, unless it is
+// at the corner, too (an expression of an assumed one). All others are those of the corner.
 func (c *pointChecker) follows(point int, lengths []ops.BoundDim) {
 	corner := point == c.r.Points-1
 	for _, d := range lengths {

@@ -502,9 +502,9 @@ func TestSlicesMutated(t *testing.T) {
 	}
 }
 
-// harmless reports whether the file computes the same after a corruption: rows are taken
+// harmless reports whether the file computes the same after a corruption. Rows may be taken
 // of an input, perhaps in a function, instead of what is written over it, in which they are
-// the same; or the zeros change in which rows are put, all of which are written over.
+// the same. Or the zeros change in which rows are put, all of which are written over.
 func harmless(what string) bool {
 	if strings.HasPrefix(what, "initializer onnxmem.") && strings.Contains(what, ".zero.") {
 		return true

@@ -59,8 +59,8 @@ func (r *Region) pieces() *pieces {
 }
 
 // inner returns the largest load of what one slice makes and cuts, in the order of the
-// region's nodes, and the bytes of the rows that it takes of each input; -1 for one of
-// which it reads all.
+// region's nodes. It also returns the bytes of the rows that it takes of each input; -1 for
+// one of which it reads all.
 func (r *Region) inner(s *Slice) (peak int64, took []int64) {
 	p, n := r.p, r.pieces()
 	list := make([]piece, n.made, n.made+len(r.Inputs))

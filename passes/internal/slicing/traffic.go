@@ -11,11 +11,11 @@ import (
 )
 
 // Traffic returns regions with disjoint windows whose slices fit into a fast memory, such
-// that nodes move few bytes in a slow one; nil if no regions move fewer. fast is the
-// capacity in bytes. inside is the share of it that what a slice makes may take. cold is
-// the share of it that the load at a step may fill if what a node moves there is to count
-// as fast. rate is the number of bytes that count as much as a nanosecond of extra time.
-// The search is that of [Search.Cover], with another cost:
+// that nodes move few bytes in a slow one; nil if no regions move fewer. fast is the capacity
+// in bytes. Of it, inside is the share that what a slice makes may take. Up to the share cold
+// of it, what a node moves at a step of such a load counts as fast. As many bytes as rate
+// count as much as a nanosecond of extra time. The search is that of [Search.Cover], with
+// another cost:
 //
 //   - A node that runs whole, at a step whose load exceeds that share, moves all that it
 //     reads and makes; at other steps, nothing.

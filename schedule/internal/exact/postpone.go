@@ -11,9 +11,9 @@ import (
 // only if it leads somewhere soon: to a successor, or to a tensor freed, before any node
 // runs that is not postponable.
 //
-// Lemma. If some path within the limit leads from a state X to one with no more live
-// bytes, then some such path begins with a node that is not postponable or with one that
-// leads somewhere, unless the nodes left are all postponable.
+// Lemma. Let some path within the limit lead from a state X to one with no more live bytes.
+// Then some such path begins with a node that is not postponable or with one that leads
+// somewhere, unless the nodes left are all postponable.
 //
 //	p p' n p w ...      w: the first node that is not postponable
 //	p p' p w n ...      n, which leads nowhere before w, moves behind w

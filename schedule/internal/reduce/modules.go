@@ -34,10 +34,10 @@ import (
 //
 // Proof. Take any order. In place of the module's node v from s, with R(s, j), run the nodes
 // of P from j to k. The live bytes at all other steps do not grow. Nor does the load of the
-// other nodes: only a saving over the tensor that is shared can be given to them less, if s
-// has read it and p(j) has not; then live(p(j)) <= live(s) for the second share makes up
-// for it. The order keeps the precedence: the other nodes that the module's nodes wait for
-// run before e, and those that wait for them run after x.
+// other nodes. Only a saving over the tensor that is shared can be given to them less, if s
+// has read it and p(j) has not. Then live(p(j)) <= live(s) for the second share makes up for
+// it. The order keeps the precedence: the other nodes that the module's nodes wait for run
+// before e, and those that wait for them run after x.
 //
 // So P can be added as precedence, and the contraction then merges most of the module. In
 // the terms of Liu ("An application of generalized tree pebbling to sparse matrix

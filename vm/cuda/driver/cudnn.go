@@ -333,11 +333,10 @@ type PreparedConvolution struct {
 	args [13]uintptr
 }
 
-// Prepare returns a convolution that can be put on the stream: first, second and out are the
-// operands and the output of the pass, in the order of image, weights and result, except that
-// of DNNBackwardData, whose first operand are the weights. alpha and beta are the addresses
-// of two float32 outside of Go's heap: out becomes alpha times the convolution plus beta
-// times out.
+// Prepare returns a convolution that can be put on the stream. The operands first and second
+// and the output of the pass are in the order of image, weights and result. Of
+// DNNBackwardData, the first operand is the weights. At alpha and beta are two float32
+// outside of Go's heap: out becomes alpha times the convolution plus beta times out.
 func (c *DNNConvolution) Prepare(a DNNAlgorithm, first, second, out Ptr, alpha, beta unsafe.Pointer, workBytes int64) *PreparedConvolution {
 	return &PreparedConvolution{c, [13]uintptr{
 		c.h.at, uintptr(alpha), *c.first, uintptr(first), *c.second, uintptr(second), c.sliding,

@@ -74,10 +74,10 @@ var (
 	}
 )
 
-// open opens the newest such library that the driver can work with. It looks, in this
-// order, at the library's variable (a file), in ONNXMEM_CUDA_PATH, on the loader's path, in
-// CUDA_PATH and /usr/local/cuda, and in the Python packages of NVIDIA that are
-// installed for VIRTUAL_ENV or for the python3 (or python) on PATH.
+// open opens the newest such library that the driver can work with. It looks, in this order,
+// at the library's variable (a file), in ONNXMEM_CUDA_PATH, on the loader's path, in
+// CUDA_PATH and /usr/local/cuda. Last are the Python packages of NVIDIA that are installed
+// for VIRTUAL_ENV or for the python3 (or python) on PATH.
 func (l *library) open(newest int) (path string, handle uintptr, err error) {
 	if path := os.Getenv(l.variable); path != "" {
 		handle, err := l.openWithParts(path)

@@ -154,10 +154,11 @@ func (f *Fake) FailAllocation(n int) { purego.SyscallN(f.failAllocation, uintptr
 // caller had forgotten it; 0: none.
 func (f *Fake) SkipWait(n int) { purego.SyscallN(f.skipWait, uintptr(n)) }
 
-// FailDNN makes cuDNN fail from now on: "cuda", it is made for a later CUDA; "create", no
-// handle; "descriptor", no descriptor of a convolution; "list", no list of algorithms;
-// "algorithms", none in it that may be chosen; "workspace", none with a small workspace;
-// "run", a convolution that was prepared. "": nothing fails.
+// FailDNN makes cuDNN fail from now on. With "cuda", it is made for a later CUDA. With
+// "create" there is no handle, with "descriptor" no descriptor of a convolution, and with
+// "list" no list of algorithms. With "algorithms" none in the list may be chosen; with
+// "workspace" none has a small workspace. With "run", a convolution that was prepared fails.
+// "": nothing fails.
 func (f *Fake) FailDNN(what string) {
 	text := cString(what)
 	purego.SyscallN(f.failDNN, uintptr(unsafe.Pointer(text)))

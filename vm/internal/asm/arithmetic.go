@@ -6,9 +6,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// binary writes the loop of an operation on two lists, 32 and then 8 numbers at a time; n
-// is a multiple of 8. op takes a in one register and b in another, and leaves the result
-// in a's register.
+// binary writes the loop of an operation on two lists, 32 and then 8 numbers at a time; n is
+// a multiple of 8. op takes a in one register and b in another, and leaves the result in a's
+// register.
 func binary(name, doc string, op func(b, a VecPhysical)) {
 	TEXT(name, NOSPLIT|NOFRAME, "func(dst, a, b *float32, n int)")
 	Doc(doc)

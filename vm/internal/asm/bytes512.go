@@ -9,7 +9,7 @@ import (
 // The conversions to bytes for sixteen numbers at a time, where AVX-512 narrows them with
 // one instruction. The arithmetic, and so the bits, are those of eight at a time.
 
-// sixteen writes the loop of a conversion, with a mask for the last numbers: rows are short,
+// sixteen writes the loop of a conversion, with a mask for the last numbers. Rows are short,
 // and one number at a time takes as long as sixteen. scale scales the numbers in Z0 by Z12;
 // further arguments are in Z15 and Z11.
 func sixteen(scale func()) {

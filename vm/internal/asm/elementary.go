@@ -87,9 +87,9 @@ func logTwice(each []vectors) {
 	all(each, func(v vectors) { VBLENDVPS(v.b, c, v.x, v.x) })
 }
 
-// circleTwice is sin(x), or cos(x) if quarters is 1: x less the nearest multiple of a quarter
-// of the circle goes into two polynomials, and which quarter it is says which to take, and
-// its sign. x is at most 8192.
+// circleTwice is sin(x), or cos(x) if quarters is 1. x less the nearest multiple of a quarter
+// of the circle goes into two polynomials; which quarter it is says which to take, and its
+// sign. x is at most 8192.
 func circleTwice(quarters uint32) func(each []vectors) {
 	return func(each []vectors) {
 		c := shared(2 / math.Pi)

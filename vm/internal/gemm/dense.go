@@ -42,7 +42,7 @@ type Dense struct {
 const fewRows = 8
 
 // readable reports whether a product of the given columns may read A in place, without
-// packing: its rows run along the depth and do not evict each other from the cache, or
+// packing. Its rows then run along the depth and do not evict each other from the cache, or
 // they are read too few times for packing to pay.
 func (m *Dense) readable(columns int) bool {
 	if m.Format != Float32 || m.Taps > 0 {

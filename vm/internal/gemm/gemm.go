@@ -100,9 +100,9 @@ func (p *Product) Tiles() int {
 
 func cuts(n, size int) int { return (n + size - 1) / size }
 
-// cut returns the size of a tile. It aims at 32 tiles, to balance the work, but keeps the
-// tiles large enough that packing B (for each tile of rows) or A (for each tile of
-// columns) costs at most a few per cent of the multiplication.
+// cut returns the size of a tile. It aims at 32 tiles, to balance the work. It keeps the
+// tiles large enough that packing B (for each tile of rows) or A (for each tile of columns)
+// costs at most a few per cent of the multiplication.
 func (p *Product) cut() (rows, columns int) {
 	const (
 		tiles     = 32

@@ -134,9 +134,9 @@ func (d *QuadPlanes) Surround(scratch unsafe.Pointer, zero byte) {
 	}
 }
 
-// QuadChannels is the convolution of channels of bytes that follow each other: for each, its
-// bias and the sum of the products of its weights and unsigned bytes, modulo 2³², times its
-// scale is kept in [Low, High] and rounded to even, and Zero is added.
+// QuadChannels is the convolution of channels of bytes that follow each other. For each, its
+// bias is added to the sum of the products of its weights and unsigned bytes, modulo 2³².
+// That times its scale is kept in [Low, High] and rounded to even, and Zero is added.
 type QuadChannels struct {
 	Quads     []int32 // as Pack writes them, channel by channel
 	Biases    []int32

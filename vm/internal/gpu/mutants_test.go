@@ -31,9 +31,9 @@ var differsBy = map[*regexp.Regexp]string{
 }
 
 // TestMutants: whatever is done to the cases' shapes, dtypes, attributes and elements,
-// indices included, a session on a device gives the results of one on the host, or is
-// refused as that is; and no kernel touches memory that is not its own, on which the fake
-// ends the process. ONNXMEM_MUTANTS=REGEXP#FIRST+COUNT chooses cases, and mutants of each.
+// indices included, a session on a device gives the results of one on the host, or is refused
+// as that is. No kernel touches memory that is not its own, on which the fake ends the
+// process. ONNXMEM_MUTANTS=REGEXP#FIRST+COUNT chooses cases, and mutants of each.
 func TestMutants(t *testing.T) {
 	if os.Getenv("ONNXMEM_TEST_GPU") != "" {
 		t.Skip("a GPU hides what the fake finds")

@@ -375,8 +375,9 @@ func truncatedUnsigned(v float64) uint64 {
 
 // writer returns a function that writes element i of a tensor of any numeric dtype. It
 // truncates reals towards zero for integers. For integers out of range it gives what ONNX
-// Runtime gives on x86: up to 32 bits they are the low bits of an int32, unsigned ones of 32
-// bits those of an int64 (there its vectors give other results than what remains beside them).
+// Runtime gives on x86. Up to 32 bits they are the low bits of an int32; unsigned ones of 32
+// bits are those of an int64. (There its vectors give other results than what remains beside
+// them.)
 func writer(d graph.DType) (func(at unsafe.Pointer, i int, v float64), bool) {
 	switch d {
 	case graph.Float32:

@@ -72,8 +72,8 @@ func TestCastLoops(t *testing.T) {
 	}
 }
 
-// TestCastToFloat8 holds the codes of float8 numbers against those of ONNX's reference
-// (onnx 1.23.2), which do not depend on the type of the source: NaN, infinity, the largest
+// TestCastToFloat8 compares the codes of float8 numbers with those of ONNX's reference (onnx
+// 1.23.2), which do not depend on the type of the source. They are NaN, infinity, the largest
 // numbers of each format, halves above them, the least ones, and halves of these. Then come
 // the same with the other sign.
 func TestCastToFloat8(t *testing.T) {

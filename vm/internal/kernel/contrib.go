@@ -182,9 +182,9 @@ func makeSkipRMSNorm(c *Invocation) (Run, error) {
 	})
 }
 
-// skipNorm standardizes each row of the sum of inputs 0 and 1 and a bias by its mean and
-// the inverse of its deviation, as moments finds them, multiplies by input 2 and adds shift.
-// shift and bias may be nil. Output 3 is the sum.
+// skipNorm standardizes each row of the sum of inputs 0 and 1 and a bias by its mean and the
+// inverse of its deviation, as moments finds them. Then it multiplies by input 2 and adds
+// shift. shift and bias may be nil. Output 3 is the sum.
 func skipNorm(c *Invocation, shift, bias *Tensor, moments func(c *Invocation, d []float32, epsilon float64) (mean, inverse float64)) (Run, error) {
 	x, skip, out := c.In[0], c.In[1], c.Out[0]
 	if x.Type != graph.Float32 {

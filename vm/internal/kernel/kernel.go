@@ -45,8 +45,8 @@ type Tensor struct {
 
 // Fixed reports whether nothing but constants goes into the elements: the tensor is one, or
 // computed from some. A kernel that has several orders of the terms of a sum may choose by
-// Fixed, which a model determines, but not by Const, which depends on what is folded, packed
-// or shared: so would the bits of the result.
+// Fixed, which a model determines. It may not choose by Const, which depends on what is
+// folded, packed or shared: so would the bits of the result.
 func (t *Tensor) Fixed() bool { return t.Const || t.Computed }
 
 // Len is the number of elements.
@@ -158,8 +158,8 @@ type Runtime interface {
 	// Release says, while a large constant is packed, that these bytes of it were.
 	Release(at unsafe.Pointer, bytes int)
 	// Keep asks, in Prepare, for scratch of the given bytes that holds something made of
-	// input i, and whose content stays during all iterations of a loop. ok is false if
-	// the node is in no loop, or the input not the same in all iterations.
+	// input i. Its content stays during all iterations of a loop. ok is false if the node is
+	// in no loop, or the input not the same in all iterations.
 	Keep(i, bytes int) (ok bool)
 	// Kept returns that scratch when the node runs. If it is not filled, the kernel must
 	// fill it.

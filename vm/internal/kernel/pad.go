@@ -159,9 +159,9 @@ func (c *Invocation) PadsBefore(rank int) ([]int, error) {
 	return before, nil
 }
 
-// Crop applies the negative lengths of a Pad, which come first: it returns the lengths
-// that are left of the input and the position of the first element that is left, and
-// sets the negative elements of before to 0.
+// Crop applies the negative lengths of a Pad, which come first. It returns the lengths that
+// are left of the input and the position of the first element that is left, and sets the
+// negative elements of before to 0.
 func Crop(in, out, before, strides []int, mode string) (kept []int, skip int, err error) {
 	for a, n := range in {
 		front, after := max(-before[a], 0), out[a]-n-before[a]

@@ -23,9 +23,9 @@ func channelsLast(t *reference.Tensor) *reference.Tensor {
 	return to
 }
 
-// TestPixelsConv: a QLinearConv with its channels last has the bits of the one with its
-// channels first, and both have those of the plain kernel, with every set of micro-kernels, constant scales or not, and whether its
-// weights are packed or not.
+// TestPixelsConv: a QLinearConv in NHWC has the bits of the one in NCHW, and both have those
+// of the plain kernel. So it is with every set of micro-kernels, constant scales or not, and
+// whether its weights are prepacked or not.
 func TestPixelsConv(t *testing.T) {
 	before := gemm.Level()
 	t.Cleanup(func() { _ = gemm.Use(before) })

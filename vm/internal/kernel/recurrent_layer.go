@@ -31,9 +31,9 @@ type layer struct {
 	// The parts, as functions that are made once: a run allocates nothing.
 	pack, multiply, step func(part, worker int)
 
-	// Offsets in the shared scratch: for each direction the biases of all gates, for each
-	// of its steps in the chunk and batch elements the sums of all gates, and for each of
-	// its batch elements the state, the cell, and a row for the reset state.
+	// Offsets in the shared scratch. Each direction has the biases of all gates, and, for
+	// each of its steps in the chunk and batch elements, the sums of all gates. Each of its
+	// batch elements has the state, the cell, and a row for the reset state.
 	bias, gated, h, cells, aside int
 }
 
