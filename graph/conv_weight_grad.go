@@ -79,9 +79,9 @@ func convWeightGrad(version int64) *Function {
 }
 
 // is reports whether a function has the name, the attributes and the body of another one,
-// whose nodes have no bodies.
+// whose nodes have no bodies. Attributes have no order: another tool may have written them.
 func (f *Function) is(own *Function) bool {
-	if f.Domain != own.Domain || f.Overload != "" || f.Name != own.Name || !slices.Equal(f.Attrs, own.Attrs) || len(f.Defaults) > 0 {
+	if f.Domain != own.Domain || f.Overload != "" || f.Name != own.Name || !slices.Equal(slices.Sorted(slices.Values(f.Attrs)), slices.Sorted(slices.Values(own.Attrs))) || len(f.Defaults) > 0 {
 		return false
 	}
 	want, have := own.Body, f.Body
@@ -106,11 +106,18 @@ func (f *Function) is(own *Function) bool {
 	}
 	for i, n := range want.Nodes {
 		m := have.Nodes[i]
-		if m.Op != n.Op || m.Domain != n.Domain || m.Overload != "" || !slices.EqualFunc(n.Attrs, m.Attrs, sameAttr) || !same(n.Inputs, m.Inputs) || !same(n.Outputs, m.Outputs) {
+		if m.Op != n.Op || m.Domain != n.Domain || m.Overload != "" || !sameAttrs(n, m) || !same(n.Inputs, m.Inputs) || !same(n.Outputs, m.Outputs) {
 			return false
 		}
 	}
 	return same(want.Outputs, have.Outputs)
+}
+
+func sameAttrs(n, m *Node) bool {
+	return len(n.Attrs) == len(m.Attrs) && !slices.ContainsFunc(n.Attrs, func(a *Attr) bool {
+		b := m.Attr(a.Name)
+		return b == nil || !sameAttr(a, b)
+	})
 }
 
 // sameAttr compares attributes of the bodies of own functions: numbers, lists, references,

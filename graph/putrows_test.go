@@ -1,6 +1,9 @@
 package graph
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestPutRowsIsItself: the function that AddPutRows adds is recognised, and a function
 // of that name with another body is refused.
@@ -29,6 +32,11 @@ func TestPutRowsIsItself(t *testing.T) {
 	old := &Model{Opsets: []Opset{{Version: 9}}}
 	if err := old.AddPutRows(); err != nil || !old.Functions[0].IsPutRows() {
 		t.Errorf("opset 9: %v, or not recognised", err)
+	}
+	slices.Reverse(old.Functions[0].Attrs)
+	slices.Reverse(old.Functions[0].Body.Nodes[0].Attrs)
+	if !old.Functions[0].IsPutRows() {
+		t.Error("opset 9: not recognised with its attributes in another order")
 	}
 	old.Functions[0].Opsets[0].Version = 10 // in which Slice has no attributes
 	if old.Functions[0].IsPutRows() {
