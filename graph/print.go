@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"bufio"
 	"io"
 	"strconv"
 	"strings"
@@ -31,9 +30,10 @@ func Print(w io.Writer, m *Model, opt PrintOptions) error {
 	if opt.Elements == 0 {
 		opt.Elements = printedElements
 	}
-	p := &printer{out: bufio.NewWriter(w), opt: opt, source: m.Source}
+	p := &printer{out: w, opt: opt, source: m.Source}
 	p.model(m)
-	return p.out.Flush()
+	p.flush()
+	return p.err
 }
 
 // Text returns the printed form of a model, without options.
@@ -43,9 +43,12 @@ func Text(m *Model) string {
 	return b.String()
 }
 
-// printer writes lines. The first error of the writer stays in out.
+// printer writes whole lines, at least flushAt bytes at once: a writer that escapes what is not
+// printable must not see half a character.
 type printer struct {
-	out    *bufio.Writer
+	out    io.Writer
+	lines  []byte
+	err    error // the first one of out
 	opt    PrintOptions
 	source *Source
 	depth  int
@@ -53,8 +56,20 @@ type printer struct {
 
 func (p *printer) put(parts ...string) {
 	for _, s := range parts {
-		p.out.WriteString(s)
+		p.lines = append(p.lines, s...)
 	}
+	if len(p.lines) >= flushAt && p.lines[len(p.lines)-1] == '\n' {
+		p.flush()
+	}
+}
+
+const flushAt = 4 << 10
+
+func (p *printer) flush() {
+	if p.err == nil {
+		_, p.err = p.out.Write(p.lines)
+	}
+	p.lines = p.lines[:0]
 }
 
 // begin starts a line.

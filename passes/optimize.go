@@ -101,6 +101,9 @@ func (s *State) runAll(ctx context.Context, times map[string]time.Duration) erro
 // earlier passes whose results follow from the graph.
 func (s *State) run(ctx context.Context, list []Pass) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
+	if err := s.printBefore(list); err != nil {
+		return nil, err
+	}
 	for k, p := range list {
 		s.keepSource(p)
 		if err := s.pass(ctx, p, times); err != nil {
@@ -135,7 +138,12 @@ func (s *State) pass(ctx context.Context, p Pass, times map[string]time.Duration
 		return context.Cause(ctx)
 	}
 	began := time.Now()
-	if err := s.recovered(ctx, p); err != nil {
+	run := func() error { return s.recovered(ctx, p) }
+	if s.opt.Check {
+		inner := run
+		run = func() error { return s.checked(p.Name, inner) }
+	}
+	if err := run(); err != nil {
 		return err
 	}
 	took := time.Since(began)
@@ -148,7 +156,7 @@ func (s *State) pass(ctx context.Context, p Pass, times map[string]time.Duration
 			return fmt.Errorf("after pass %s: %w", p.Name, err)
 		}
 	}
-	return nil
+	return s.printAfter(p)
 }
 
 // recovered runs a pass, or its replacement if the pass is disabled. It turns a

@@ -3,6 +3,7 @@ package passes
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -139,9 +140,19 @@ type Options struct {
 	// nil, the invariants are checked after each pass, as with Check.
 	Passes  []Pass
 	Disable []string                  // names of optional passes to leave out
-	Check   bool                      // check the invariants after each pass
 	Trace   func(Pass, time.Duration) // called after each pass
-	Tool    string                    // name and version of the tool, for the plan; "" is "onnxmem"
+
+	// Check checks the invariants before and after each pass, and shuffles lists that have no
+	// order before it (metadata, attributes of nodes, opset imports, functions), which are put
+	// back after it. The result is the same.
+	Check bool
+	// Printed receives the printed form of the graph ([graph.Print]) after each pass that
+	// PrintAfter names and, with Check, before the first pass and after each one that changes
+	// the graph or what is known of it. nil: nothing is printed.
+	Printed    io.Writer
+	PrintAfter []string
+
+	Tool string // name and version of the tool, for the plan; "" is "onnxmem"
 
 	// What is given up where the plan with it was not valid.
 	noInside bool // regions inside of slices
@@ -274,10 +285,15 @@ func (o *Options) checkPasses() error {
 			return fmt.Errorf("option %s needs pass %q, which is missing from the list", c.option, c.pass)
 		}
 	}
-	var optional []string
+	var names, optional []string
 	for _, p := range list {
-		if p.Optional {
+		if names = append(names, p.Name); p.Optional {
 			optional = append(optional, p.Name)
+		}
+	}
+	for _, name := range o.PrintAfter {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("graph after pass %q: expected one of %s", name, strings.Join(names, ", "))
 		}
 	}
 	for _, name := range o.Disable {

@@ -2,6 +2,7 @@ package passes
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"time"
@@ -72,6 +73,8 @@ type State struct {
 	notes     []string  // warnings
 
 	traversal *plan.Traversal // with Options.RuntimeOrder
+
+	lastPrinted [sha256.Size]byte // the digest of the graph that was printed last, with Options.Check
 }
 
 // newState checks the options and the model and makes the initial state.

@@ -16,7 +16,7 @@ import (
 
 // noFiles are the text arguments and flags that are not file names.
 var noFiles = []string{
-	"schedule", "placement", "strategy", "disable-pass", "effort", "fold", "slices", "cublas", "cudnn", "schedule-goal", "runtime", "order", "format", "to", "shell", "pack", "replay", "solver", // choices
+	"schedule", "placement", "strategy", "disable-pass", "print-after", "effort", "fold", "slices", "cublas", "cudnn", "schedule-goal", "runtime", "order", "format", "to", "shell", "pack", "replay", "solver", // choices
 	"loss", "loss-output", "optimizer", "trainable", "freeze", "no-lean", "updates", "group", "loss-scale", "fused-gradients", // of a training graph
 	"dim", "batch-dim", "shard", "trace-device", "external-data", "state", "decode", "mask", "positions",
 	"name", "set", // of a network

@@ -33,7 +33,7 @@ type planFlags struct {
 func (f *planFlags) options(e *env) passes.Options {
 	opt := f.PlanFlags.Options()
 	opt.Tool = tool()
-	opt.Trace = f.trace(e)
+	opt.Trace, opt.Printed = f.trace(e), e.messages()
 	return opt
 }
 
@@ -112,7 +112,7 @@ func (c *optimizeCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	opt.Trace = c.trace(e)
+	opt.Trace, opt.Printed = c.trace(e), e.messages()
 	if solver != nil {
 		opt.Solver, opt.SolverTime, opt.Threads = untilSignal(solver, e.signals), c.SolverFlags.Time(c.TimeLimit), c.Threads
 	}

@@ -48,7 +48,8 @@ type PlanFlags struct {
 	Aliases             *bool         `group:"memory" seldom:"" json:",omitempty" negatable:"" help:"Share bytes of Concat, Split, Slice and Gather. A runtime need not run such nodes then; onnxmem run does not. Default: where the plan gets better, but not with --runtime, --no-views, --limit, --extra, --frontier, --slices or --pool."`
 	AllowMissingWeights bool          `group:"model" seldom:"" help:"Accept missing external data. A plan does not depend on it."`
 	NoVerify            bool          `group:"search" seldom:"" json:",omitempty" help:"Do not verify the plan before it is used or written. onnxmem verify does that later."`
-	DebugPasses         bool          `group:"search" seldom:"" help:"Check the invariants after each pass."`
+	DebugPasses         bool          `group:"search" seldom:"" help:"Check before and after each pass, and print what it changes. Lists without order are shuffled; the graph is printed on standard error."`
+	PrintAfter          []string      `group:"search" seldom:"" json:",omitempty" placeholder:"PASS" help:"Print the graph after this pass, on standard error. May be repeated."`
 	DisablePass         []string      `group:"search" seldom:"" placeholder:"NAME" help:"Disable an optional pass."`
 }
 
@@ -144,7 +145,7 @@ func (f *PlanFlags) Options() passes.Options {
 		Dims: dims, Ranges: ranges, RangePoints: f.Points, Values: f.Value, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews, Runtime: f.Runtime,
 		RuntimeOrder: f.Order == "default", Schedule: f.Schedule, Effort: Efforts[f.Effort], Placement: f.Placement,
 		Goal: Goals[f.ScheduleGoal], Aliases: f.aliases(), KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
-		NoVerify: f.NoVerify, Check: f.DebugPasses, Disable: f.DisablePass, Fold: f.fold(), FoldLimit: f.foldLimit(),
+		NoVerify: f.NoVerify, Check: f.DebugPasses, PrintAfter: f.PrintAfter, Disable: f.DisablePass, Fold: f.fold(), FoldLimit: f.foldLimit(),
 	}
 }
 
