@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/randmodel"
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
@@ -17,9 +18,9 @@ import (
 // TestAliasesOfRandomModels: plans with aliases are valid and never worse than plans
 // without, and no plan without has a peak below their bound.
 func TestAliasesOfRandomModels(t *testing.T) {
-	seeds := uint64(150)
-	if testing.Short() {
-		seeds = 30
+	seeds := uint64(40)
+	if sweep.On() {
+		seeds = 150
 	}
 	used, smaller := 0, 0
 	for seed := range seeds {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/internal/datafolder"
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -13,6 +14,7 @@ import (
 // words' embedding as it lies, between Reshapes to a shape that is a constant beside slices.
 // The source does not have it, and the plan needs neither folds nor slices given up.
 func TestFoldedProductsBesideSlices(t *testing.T) {
+	sweep.Only(t)
 	f, err := onnx.Open(datafolder.Glob(t, "zoo", "gpt2-dyn.onnx")[0], onnx.ReadOptions{AllowMissingWeights: true})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/randmodel"
+	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
 )
@@ -25,9 +26,9 @@ func shifted(shape []graph.Dim, by float32) vm.Value {
 // tensor has its own memory and all nodes copy, writes no byte that is not live, and stays
 // within its tensors.
 func TestAliasesOfRandomModels(t *testing.T) {
-	seeds := uint64(150)
-	if testing.Short() {
-		seeds = 30
+	seeds := uint64(40)
+	if sweep.On() {
+		seeds = 150
 	}
 	used := 0
 	for seed := range seeds {

@@ -31,7 +31,11 @@ func TestSlicedNetworks(t *testing.T) {
 			whole, _ := program(t, file, passes.Options{})
 			inputs := inputsOf(whole)
 			want, _ := runSteps(t, whole, vm.Options{}, nil, 1)
-			sliced, r := program(t, file, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000})
+			effort := schedule.EffortFast
+			if sweep.On() {
+				effort = schedule.EffortDefault
+			}
+			sliced, r := program(t, file, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000, Effort: effort})
 			s := r.Plan.Summary
 			if r.Plan.Slices == nil || s.PeakBytes >= s.UnslicedPeakBytes {
 				t.Fatalf("no slices, or a peak of %d that is not below that of the whole network", s.PeakBytes)
