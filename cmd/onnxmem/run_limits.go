@@ -21,7 +21,7 @@ import (
 
 // grace is the time that a run has to end once it is told to. Afterwards the
 // process ends.
-const grace = 80 * time.Millisecond
+var grace = 80 * time.Millisecond
 
 // runtimeBytes is what Go's runtime takes of the system at most while a model is prepared and
 // run, beside what a session counts. It counts against --memory-limit.
