@@ -237,10 +237,10 @@ func (e *emitter) counted(n *graph.Node) (iterations int64, ok bool) {
 			return 0, false
 		}
 		maker := g.Nodes[at.Maker]
-		if v := maker.Attr("value"); maker.Op == "Constant" && v != nil && v.Tensor != nil {
+		if v := maker.Attr("value"); ops.IsConstant(maker) && v != nil && v.Tensor != nil {
 			return count[0], len(v.Tensor.Raw) == 1 && v.Tensor.Raw[0] != 0
 		}
-		if maker.Op != "Identity" || maker.Domain != "" {
+		if !ops.Copies(maker) {
 			return 0, false
 		}
 		goes = maker.Inputs[0]

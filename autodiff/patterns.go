@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // checkPatterns refuses patterns of names that match no initializer, since a misspelt one
@@ -22,7 +23,7 @@ func (s *trainer) checkPatterns() error {
 		}
 	}
 	for _, n := range s.g.Nodes {
-		if n.Op == "Identity" && n.Domain == "" && s.g.Tensors[n.Inputs[0]].Data != nil {
+		if ops.Copies(n) && s.g.Tensors[n.Inputs[0]].Data != nil {
 			merged[s.g.Tensors[n.Outputs[0]].Name] = s.g.Tensors[n.Inputs[0]].Name
 		}
 	}

@@ -86,7 +86,7 @@ func (s *trainer) untie() (err error) {
 func (s *trainer) sites(root ID) (list []site) {
 	for _, k := range s.g.Tensors[root].Readers {
 		n := s.g.Nodes[k]
-		if n.Op == "Identity" && n.Domain == "" {
+		if ops.Copies(n) {
 			list = append(list, s.sites(n.Outputs[0])...)
 			continue
 		}

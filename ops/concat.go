@@ -9,7 +9,7 @@ import (
 // parts.
 var joining = family{"", []Op{
 	{Name: "Split", Class: Move, Infer: inferSplit, Cut: cutSplit, Fold: foldSplit, Views: viewSplit, Ranges: rangesOfSplit, Moves: true},
-	{Name: "Concat", Class: Move, Infer: inferConcat, Cut: cutConcat, Fold: foldConcat, Views: viewConcat, Ranges: rangesOfConcat},
+	{Name: "Concat", Class: Move, Concatenates: true, Infer: inferConcat, Cut: cutConcat, Fold: foldConcat, Views: viewConcat, Ranges: rangesOfConcat},
 }}
 
 // inferSplit: the lengths are an attribute before opset 13, then an input.

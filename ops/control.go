@@ -9,9 +9,9 @@ import (
 
 // control lists the operators with bodies.
 var control = family{"", []Op{
-	{Name: "If", Class: Control, Infer: inferIf},
-	{Name: "Loop", Class: Control, Updates: true, Infer: inferLoop, Inplace: overCarried},
-	{Name: "Scan", Class: Control, Infer: inferScan, Inplace: overScanned},
+	{Name: "If", Class: Control, Branches: true, Infer: inferIf},
+	{Name: "Loop", Class: Control, Repeats: true, Updates: true, Infer: inferLoop, Inplace: overCarried},
+	{Name: "Scan", Class: Control, Repeats: true, Infer: inferScan, Inplace: overScanned},
 	{Name: "SequenceMap", Class: Control, Infer: inferSequenceMap},
 }}
 

@@ -52,6 +52,36 @@ func Moves(n *graph.Node) bool {
 	return op != nil && op.Moves
 }
 
+// Copies reports whether a node's result is its first input.
+func Copies(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && op.Copies && len(n.Inputs) > 0
+}
+
+// Permutes reports whether a node's result has the axes of its input in another order.
+func Permutes(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && op.Permutes
+}
+
+// Concatenates reports whether a node's inputs lie in its result one behind the other.
+func Concatenates(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && op.Concatenates
+}
+
+// Branches reports whether a node runs one of its bodies.
+func Branches(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && op.Branches
+}
+
+// Repeats reports whether a node runs its body several times.
+func Repeats(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && op.Repeats
+}
+
 // Updates returns the input of which a node writes parts over it to make an output; -1 if there
 // is none.
 func Updates(n *graph.Node, out int) (in int) {

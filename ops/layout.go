@@ -13,7 +13,7 @@ var rearrange = family{"", []Op{
 	{Name: "Flatten", Class: View, Infer: inferFlatten, Cut: cutFlatten, Fold: foldReshaped, Views: firstView, Moves: true},
 	{Name: "Squeeze", Class: View, Infer: inferSqueeze, Cut: cutSqueeze, Fold: foldReshaped, Views: firstView, Moves: true},
 	{Name: "Unsqueeze", Class: View, Infer: inferUnsqueeze, Cut: cutFlatten, Fold: foldReshaped, Views: firstView, Moves: true},
-	{Name: "Transpose", Class: Move, Infer: inferTranspose, Cut: cutTranspose, Fold: foldTranspose, Views: viewTranspose, OnWeights: true, Moves: true},
+	{Name: "Transpose", Class: Move, Permutes: true, Infer: inferTranspose, Cut: cutTranspose, Fold: foldTranspose, Views: viewTranspose, OnWeights: true, Moves: true},
 	{Name: "DepthToSpace", Class: Move, Infer: inferDepthToSpace, Cut: cutDepthToSpace, Views: viewBlocks},
 	{Name: "SpaceToDepth", Class: Move, Infer: inferSpaceToDepth, Cut: cutSpaceToDepth, Views: viewBlocks},
 }}

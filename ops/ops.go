@@ -112,6 +112,14 @@ type Op struct {
 	ReadsRows bool
 	// OfShape: the results follow from the shape of the input, whatever its elements are.
 	OfShape bool
+	// Copies: the result is the first input.
+	Copies bool
+	// Permutes: the result has the axes of the input in another order.
+	Permutes bool
+	// Concatenates: the inputs lie in the result one behind the other, along one axis.
+	Concatenates bool
+	// Branches, Repeats: the node runs one of its bodies, or one body several times.
+	Branches, Repeats bool
 	// Moves: the elements of the results are elements of the first input, perhaps
 	// converted to another type.
 	Moves bool

@@ -46,7 +46,7 @@ func (s *State) products(m *graph.Model, all []*component) []product {
 	for from, e := range f.graphs {
 		constants[e.g] = constantsOf(e.g, constants[e.outer])
 		for _, n := range e.g.Nodes {
-			if n.Domain != "" || n.Op != "Transpose" || free[n] || !swapsTwo(e.g, n) {
+			if !ops.Permutes(n) || free[n] || !swapsTwo(e.g, n) {
 				continue
 			}
 			w := e.g.Tensors[n.Inputs[0]]

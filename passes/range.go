@@ -687,7 +687,7 @@ func (b *rangeSolver) otherTensors(g int, t graph.TensorID, point int, known boo
 	}
 	n := all[x.outer].g.Nodes[x.node]
 	what := fmt.Sprintf("tensor %q of its %s", graph.Short(x.g.Tensors[t].Name), x.attr)
-	if n.Domain == "" && n.Op == "If" {
+	if ops.Branches(n) {
 		return graph.Errorf("ranges of dimensions: its %s may run with %s and cannot with %s (%s has a known size with the first lengths alone): expected the same branches for all lengths: plan these lengths apart", x.attr, at(with), at(without), what).AtNode(all[x.outer].g.Label(x.node))
 	}
 	return graph.Errorf("ranges of dimensions: %s has a known size with %s and none with %s: expected one for all lengths, or none: plan these lengths apart", what, at(with), at(without)).AtNode(all[x.outer].g.Label(x.node))

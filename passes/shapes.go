@@ -159,7 +159,7 @@ func (f fixing) node(g *graph.Graph, id graph.NodeID, s *follows) (bool, error) 
 	}
 	if bodies := bodiesOf(n); len(bodies) > 0 {
 		// The shapes in a loop may change from one iteration to the next.
-		if n.Op != "If" {
+		if !ops.Branches(n) {
 			return false, nil
 		}
 		return f.branches(id, n, bodies, s)

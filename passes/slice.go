@@ -531,7 +531,7 @@ func settle(m *graph.Model, inf *ops.Inference, folds *foldState) (names []strin
 	keep := make([]bool, len(g.Nodes))
 	for i := len(order) - 1; i >= 0; i-- {
 		n := g.Nodes[order[i]]
-		needed := n.Semantics.Random || bodies && len(n.Bodies()) > 0 || n.Op == "Identity" && n.Domain == "" && listed[g.Tensors[n.Inputs[0]].Name]
+		needed := n.Semantics.Random || bodies && len(n.Bodies()) > 0 || ops.Copies(n) && listed[g.Tensors[n.Inputs[0]].Name]
 		for _, t := range n.Outputs {
 			needed = needed || t >= 0 && live[t]
 		}

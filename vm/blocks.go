@@ -2,6 +2,7 @@ package vm
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -87,7 +88,7 @@ func (st *step) blockImages() []graph.TensorID {
 		return nil
 	}
 	list := st.images()
-	if st.call.Node.Op != "Concat" {
+	if !ops.Concatenates(st.call.Node) {
 		return list
 	}
 	for _, t := range st.in {

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -26,7 +27,7 @@ func (b *builder) control(st *step, opsets []graph.Opset, a *area) (special bool
 		return false, nil
 	}
 	defer func(outside bool) { b.inBranch = outside }(b.inBranch)
-	b.inBranch = b.inBranch || n.Op == "If"
+	b.inBranch = b.inBranch || ops.Branches(n)
 	bodies := map[string]*frame{}
 	if st.f.g == b.s.pr.m.Graph {
 		b.s.keeps = 0

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // kept is the scratch in which a node of a body keeps something from one iteration to the
@@ -47,4 +48,4 @@ func (f *frame) begin() {
 }
 
 // isLoop reports whether a node runs a body several times.
-func isLoop(n *graph.Node) bool { return n.Domain == "" && (n.Op == "Loop" || n.Op == "Scan") }
+func isLoop(n *graph.Node) bool { return ops.Repeats(n) }

@@ -72,7 +72,7 @@ func (st *step) pixelEnds() []graph.TensorID {
 	n := st.call.Node
 	switch call := st.quantizedCall(); {
 	case call == nil:
-	case call.Node.Op == "QLinearConv" && st.convolvesPixels(), call.Node.Op == "QLinearGlobalAveragePool" && call.Int("channels_last", 0) == 0:
+	case st.convolvesPixels(), call.Node.Op == "QLinearGlobalAveragePool" && call.Int("channels_last", 0) == 0:
 		return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
 	case acrossPixels(call.Node):
 		for i, t := range st.in {

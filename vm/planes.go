@@ -55,7 +55,7 @@ func (st *step) passesImages() bool {
 	case attr.Nchwc:
 		return true
 	case "", "com.microsoft":
-		if n.Op == "Concat" {
+		if ops.Concatenates(n) {
 			return st.call.Int("axis", 0) == 1
 		}
 		return ops.ClassOf(n) == ops.Elementwise
@@ -70,11 +70,11 @@ func (st *step) images() []graph.TensorID {
 		return nil
 	}
 	n := st.call.Node
-	list := []graph.TensorID{n.Outputs[0]}
+	concatenates, list := ops.Concatenates(n), []graph.TensorID{n.Outputs[0]}
 	for i, t := range st.in {
-		if t != nil && (t.Len() != 1 || len(t.Shape) == 4 && n.Op == "Concat") {
+		if t != nil && (t.Len() != 1 || len(t.Shape) == 4 && concatenates) {
 			list = append(list, n.Inputs[i])
-			if n.Op != "Concat" && !slices.Equal(t.Shape, st.out[0].Shape) {
+			if !concatenates && !slices.Equal(t.Shape, st.out[0].Shape) {
 				list = append(list, graph.None)
 			}
 		}

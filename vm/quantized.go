@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -143,7 +144,7 @@ func (st *step) maker(i int) *scaled {
 		}
 		m := st.f.steps[t.Maker]
 		n := m.call.Node
-		if i != 2 || n.Op != "Identity" || len(n.Inputs) != 1 || n.Domain != "" || n.Semantics.Call != nil {
+		if i != 2 || !ops.Copies(n) || len(n.Inputs) != 1 || n.Semantics.Call != nil {
 			return m.scaledBy("DequantizeLinear")
 		}
 		id = n.Inputs[0]
@@ -209,7 +210,7 @@ func (j *joined) withResult() *joined {
 
 // joinMeans is join for the mean of each channel.
 func (st *step) joinMeans(x, y *scaled) *joined {
-	if st.call.Node.Op == "ReduceMean" {
+	if ops.ClassOf(st.call.Node) == ops.Reduce {
 		drop, err := kernel.ReducedAxes(&st.call)
 		if err != nil || len(drop) < 3 || drop[0] || drop[1] || slices.Contains(drop[2:], false) {
 			return nil

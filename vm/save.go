@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
@@ -128,7 +129,7 @@ func separate(step, source *graph.Model, g *graph.Graph) error {
 			return refuse(source, "tensor %q: expected it to be new, or to be made of %q by Identity", graph.Short(c.Name), graph.Short(c.Of))
 		}
 		if made {
-			g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return n.Op == "Identity" && slices.Contains(n.Outputs, id) })
+			g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return ops.Copies(n) && slices.Contains(n.Outputs, id) })
 		} else {
 			id = g.NewTensor(c.Name)
 			named[c.Name] = id

@@ -40,7 +40,7 @@ func (st *step) boxer() func(*step) error {
 	if f := boxers[[2]string{n.Domain, n.Op}]; f != nil {
 		return f
 	}
-	if n.Domain == "" && n.Op == "Identity" && len(st.in) == 1 && st.in[0] != nil && len(st.out) == 1 {
+	if ops.Copies(n) && len(st.in) == 1 && st.in[0] != nil && len(st.out) == 1 {
 		if k := st.f.g.Tensors[n.Inputs[0]].Type.Kind; k != graph.KindTensor && k != graph.KindSparse {
 			return (*step).same
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // Kept is the largest size of a computed tensor that is kept. A larger one is dropped
@@ -69,7 +70,7 @@ func (f *Files) constants(g *graph.Graph, external map[string]int64) (size int64
 		}
 	}
 	for _, n := range g.Nodes {
-		if n.Domain == "" && n.Op == "Constant" {
+		if ops.IsConstant(n) {
 			add(Of(n))
 		}
 		for _, a := range n.Bodies() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // rules are the operators that are computed. DequantizeLinear is not: runtimes fuse it
@@ -42,10 +43,10 @@ var rules = map[string]func(c *call) error{
 	"And":            binary2,
 	"Or":             binary2,
 	"Xor":            binary2,
-	"Neg":            unary,
-	"Abs":            unary,
-	"Not":            unary,
-	"Sqrt":           unary,
+	"Neg":            negate,
+	"Abs":            absolute,
+	"Not":            not,
+	"Sqrt":           root,
 }
 
 // Known reports whether Eval may compute a node.
@@ -56,7 +57,7 @@ func Known(n *graph.Node) bool {
 
 // ReadsShape reports whether Eval reads only the shape of input 0 of a node, and no
 // element.
-func ReadsShape(n *graph.Node) bool { return Known(n) && (n.Op == "Shape" || n.Op == "Size") }
+func ReadsShape(n *graph.Node) bool { return Known(n) && ops.OfShape(n) }
 
 // call is a node with its inputs and its outputs, which have their types already.
 type call struct {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // same is a result with the elements of the first input, in their order.
@@ -106,7 +107,7 @@ const streamed = 4 << 20
 // [Eval]; out needs no elements. done is false if the node is another one, and nothing was
 // written.
 func Stream(n *graph.Node, in []*Tensor, out *Tensor, w io.Writer) (done bool, err error) {
-	if n.Domain != "" || n.Op != "Transpose" || len(out.Shape) == 0 || out.len() == 0 {
+	if !ops.Permutes(n) || len(out.Shape) == 0 || out.len() == 0 {
 		return false, nil
 	}
 	c := &call{Node: n, in: in, out: []*Tensor{out}}

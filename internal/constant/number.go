@@ -232,8 +232,38 @@ func (t *Tensor) real(i int) float64 {
 	return t.float64(i)
 }
 
+// The operators of one input, on integers and on reals; nil: not computed. To float32, Sqrt
+// rounds twice, which gives the same.
+var (
+	negate   = unary(func(v int64) int64 { return -v }, func(v float64) float64 { return -v })
+	absolute = unary(func(v int64) int64 { return max(v, -v) }, math.Abs)
+	root     = unary(nil, math.Sqrt)
+)
+
+// not computes the negation of truth values.
+func not(c *call) error {
+	if err := c.need(1); err != nil {
+		return err
+	}
+	x, y := c.x(0), c.out[0]
+	if x.Type != graph.Bool || y.Type != graph.Bool || x.len() != y.len() {
+		return fmt.Errorf("types %v and %v", x.Type, y.Type)
+	}
+	c.alloc(0)
+	for i, v := range x.Raw[:y.len()] {
+		if y.Raw[i] = 1; v != 0 {
+			y.Raw[i] = 0
+		}
+	}
+	return nil
+}
+
 // unary computes an operator of one input.
-func unary(c *call) error {
+func unary(integer func(v int64) int64, real func(v float64) float64) func(c *call) error {
+	return func(c *call) error { return c.unary(integer, real) }
+}
+
+func (c *call) unary(integer func(v int64) int64, real func(v float64) float64) error {
 	if err := c.need(1); err != nil {
 		return err
 	}
@@ -244,29 +274,10 @@ func unary(c *call) error {
 	c.alloc(0)
 	for i := range y.len() {
 		switch {
-		case c.Op == "Not" && x.Type == graph.Bool:
-			y.Raw[i] = 1
-			if x.Raw[i] != 0 {
-				y.Raw[i] = 0
-			}
-		case isInteger(x.Type) && x.Type != graph.Uint64 && (c.Op == "Neg" || c.Op == "Abs"):
-			v := x.integer(i)
-			if c.Op == "Neg" || v < 0 {
-				v = -v
-			}
-			y.setInteger(i, v)
+		case isInteger(x.Type) && x.Type != graph.Uint64 && integer != nil:
+			y.setInteger(i, integer(x.integer(i)))
 		case x.Type == graph.Float32 || x.Type == graph.Float64:
-			v := x.real(i)
-			switch c.Op {
-			case "Neg":
-				v = -v
-			case "Abs":
-				v = math.Abs(v)
-			case "Sqrt":
-				v = math.Sqrt(v) // to float32: rounding twice gives the same
-			default:
-				return fmt.Errorf("%s of %v: not computed", c.Op, x.Type)
-			}
+			v := real(x.real(i))
 			if v != v {
 				return errNaN
 			}

@@ -1,12 +1,15 @@
 package constant
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
 
 // Weight returns the elements of a Constant node that holds a weight, as some exporters
 // write all of them: a floating-point tensor of more than one element. It returns nil
 // for any other node.
 func Weight(n *graph.Node) *graph.Data {
-	if n.Op != "Constant" || n.Domain != "" || len(n.Outputs) != 1 || n.Outputs[0] < 0 {
+	if !ops.IsConstant(n) || len(n.Outputs) != 1 || n.Outputs[0] < 0 {
 		return nil
 	}
 	d := Of(n)

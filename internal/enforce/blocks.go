@@ -97,7 +97,6 @@ func Blocks(m *graph.Model, p *plan.Plan, own InPlace) (*List, error) {
 // execution order PRIORITY_BASED. It is that of the file, but Shape and Size run as soon as
 // they can (PriorityNodeCompare in its core/graph/graph.cc).
 func byPriority(g *graph.Graph) (order []graph.NodeID) {
-	first := func(n *graph.Node) bool { return n.Domain == "" && (n.Op == "Shape" || n.Op == "Size") }
 	ran := make([]bool, len(g.Nodes))
 	var run func(n graph.NodeID)
 	run = func(n graph.NodeID) {
@@ -108,14 +107,14 @@ func byPriority(g *graph.Graph) (order []graph.NodeID) {
 				continue
 			}
 			for _, reader := range g.Tensors[t].Readers {
-				if !ran[reader] && first(g.Nodes[reader]) {
+				if !ran[reader] && ops.OfShape(g.Nodes[reader]) {
 					run(reader)
 				}
 			}
 		}
 	}
 	for id, n := range g.Nodes {
-		if m := maker(g, n); first(n) && (m == nil || ops.IsConstant(m)) {
+		if m := maker(g, n); ops.OfShape(n) && (m == nil || ops.IsConstant(m)) {
 			run(graph.NodeID(id))
 		}
 	}

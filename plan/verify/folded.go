@@ -115,7 +115,7 @@ func identity(g *graph.Graph, t, u *graph.Tensor) bool {
 		return false
 	}
 	n := g.Nodes[u.Maker]
-	return n.Domain == "" && n.Op == "Identity" && len(n.Inputs) == 1 && n.Inputs[0] >= 0 && g.Tensors[n.Inputs[0]] == t
+	return ops.Copies(n) && len(n.Inputs) == 1 && n.Inputs[0] >= 0 && g.Tensors[n.Inputs[0]] == t
 }
 
 // refold compares the folded tensors, and everything that is missing from the
@@ -646,7 +646,7 @@ func recompute(n *graph.Node, version int64, in []*constant.Tensor) ([]*constant
 	if n.Domain != "" || n.Overload != "" || !moves && !allowed[n.Op] {
 		return nil, fmt.Errorf("its result may depend on the runtime")
 	}
-	if n.Op == "Transpose" && len(in) == 1 && in[0] != nil {
+	if ops.Permutes(n) && len(in) == 1 && in[0] != nil {
 		return transposed(n, in[0])
 	}
 	elem := graph.Undefined
@@ -787,7 +787,7 @@ func (v *verifier) product(g *graph.Graph, s *sourceScope, f plan.FoldedProduct)
 	}
 	transpose := at.source.Nodes[t.Maker]
 	perm := transpose.Attr("perm")
-	if transpose.Domain != "" || transpose.Op != "Transpose" || len(t.Type.Shape) != 2 || perm != nil && !slices.Equal(perm.Ints, []int64{1, 0}) {
+	if !ops.Permutes(transpose) || len(t.Type.Shape) != 2 || perm != nil && !slices.Equal(perm.Ints, []int64{1, 0}) {
 		return "expected a Transpose of two axes in the source"
 	}
 	w := at.source.Tensors[transpose.Inputs[0]].Name

@@ -143,7 +143,7 @@ func (f *fixedShapes) follows(u twin) bool {
 		return false
 	}
 	if len(n.Bodies()) > 0 {
-		return n.Op == "If" && len(n.Inputs) == 1 && f.branches(u, n)
+		return ops.Branches(n) && len(n.Inputs) == 1 && f.branches(u, n)
 	}
 	reads, makes := false, false // floating-point numbers, other elements
 	for _, id := range n.Inputs {
@@ -185,7 +185,7 @@ func (f *fixedShapes) branches(u twin, n *graph.Node) bool {
 
 // readsShape reports whether a node reads the shape of its input alone.
 func readsShape(n *graph.Node) bool {
-	return n.Domain == "" && n.Overload == "" && (n.Op == "Shape" || n.Op == "Size") && len(n.Inputs) == 1 && n.Inputs[0] >= 0
+	return n.Overload == "" && ops.OfShape(n) && len(n.Inputs) == 1 && n.Inputs[0] >= 0
 }
 
 // shapeResult computes a node that reads a shape.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // An attention in pieces: slices cut the axis that a Softmax normalises. Each slice finds
@@ -107,7 +108,7 @@ func (c *sliced) isZero(t graph.TensorID) bool {
 	x := c.b.g.Tensors[t]
 	d := x.Data
 	if d == nil && x.Maker >= 0 {
-		if n := c.b.g.Nodes[x.Maker]; n.Op == "Constant" && n.Domain == "" && n.Attr("value") != nil {
+		if n := c.b.g.Nodes[x.Maker]; ops.IsConstant(n) && n.Attr("value") != nil {
 			d = n.Attr("value").Tensor
 		}
 	}

@@ -90,7 +90,7 @@ func (b *before) product(f plan.FoldedProduct) {
 	n, transpose := b.g.Nodes[id], b.g.Nodes[b.g.Tensors[t].Maker]
 	perm := transpose.Attr("perm")
 	if n.Domain != "" || n.Op != "MatMul" && n.Op != "Gemm" || len(n.Inputs) < 2 ||
-		transpose.Domain != "" || transpose.Op != "Transpose" || perm != nil && !slices.Equal(perm.Ints, []int64{1, 0}) {
+		!ops.Permutes(transpose) || perm != nil && !slices.Equal(perm.Ints, []int64{1, 0}) {
 		return
 	}
 	operand, flip := 1, "transB"

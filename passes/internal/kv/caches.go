@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
@@ -24,7 +25,7 @@ func (r *rewriter) findCaches() error {
 	for _, n := range r.g.Nodes {
 		switch {
 		case n.Domain != "":
-		case n.Op == "Concat" && len(n.Inputs) == 2:
+		case ops.Concatenates(n) && len(n.Inputs) == 2:
 			t := r.g.Tensor(n.Inputs[0])
 			if t == nil || !t.Input || t.Data != nil || t.Declared == nil || !t.Declared.Type.Ranked {
 				continue

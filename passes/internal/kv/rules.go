@@ -41,7 +41,7 @@ var lengthInputs = map[string][]int{
 
 // node applies the rule of a node of the given graph.
 func (r *rewriter) node(n *graph.Node) error {
-	if list := r.extends(n); n.Op == "Concat" && len(list) > 0 {
+	if list := r.extends(n); ops.Concatenates(n) && len(list) > 0 {
 		return r.scatterInto(list[0], n)
 	}
 	// Numbers that are known are computed as for full caches; who reads them corrects them.

@@ -81,7 +81,7 @@ func identical(g *graph.Graph, t graph.TensorID) bool {
 		return false
 	}
 	n := g.Nodes[g.Tensors[t].Maker]
-	return n.Domain == "" && n.Op == "Identity" && len(n.Inputs) == 1
+	return ops.Copies(n) && len(n.Inputs) == 1
 }
 
 // dividesJoint reports whether nodes between bytes and bytes would stand on both sides of the

@@ -12,8 +12,11 @@ func init() {
 	register(quantizedConv, "QLinearConv", "com.microsoft.QLinearConv")
 	register(convTranspose, "ConvTranspose")
 	register(weightGrad, "onnxmem.ConvWeightGrad")
-	register(pool, "MaxPool", "AveragePool", "LpPool", "com.microsoft.QLinearAveragePool")
-	register(globalPool, "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "com.microsoft.QLinearGlobalAveragePool")
+	register(pool, "AveragePool", "LpPool", "com.microsoft.QLinearAveragePool")
+	register(maxPool, "MaxPool")
+	register(globalPool, "GlobalLpPool", "com.microsoft.QLinearGlobalAveragePool")
+	register(globalMaximum, "GlobalMaxPool")
+	register(globalMean, "GlobalAveragePool")
 }
 
 // The letters of images.
@@ -252,7 +255,15 @@ func pool(n *Node, s *sheet) bool {
 		return false
 	}
 	n.slides(s, w)
-	if n.Op == "MaxPool" && n.made(1) {
+	return true
+}
+
+// maxPool is pool, perhaps with the indices of the largest elements.
+func maxPool(n *Node, s *sheet) bool {
+	if !pool(n, s) {
+		return false
+	}
+	if n.made(1) {
 		// An index is ((image * channels + channel) * height + y) * width + x.
 		s.out[1][0], s.out[1][1] = images, channels
 		area := int64(1)
@@ -266,22 +277,41 @@ func pool(n *Node, s *sheet) bool {
 
 // globalPool: places are combined.
 func globalPool(n *Node, s *sheet) bool {
-	if !n.imageLetters(s) {
-		return false
+	_, _, _, fits := n.combinesPlaces(s)
+	return fits
+}
+
+// globalMaximum is globalPool, whose parts have maxima.
+func globalMaximum(n *Node, s *sheet) bool {
+	over, _, _, fits := n.combinesPlaces(s)
+	if fits {
+		s.sum = &adder{Sum{By: "Max"}, over}
 	}
-	over, axes, count := map[letter]bool{}, []int64{}, int64(1)
+	return fits
+}
+
+// globalMean is globalPool, whose parts have sums.
+func globalMean(n *Node, s *sheet) bool {
+	over, axes, count, fits := n.combinesPlaces(s)
+	if fits && divides(n.In[0].Elem) {
+		s.sum = &adder{Sum{By: "Add", Mean: true, Count: count, Change: n.toReduceSum(axes)}, over}
+	}
+	return fits
+}
+
+// combinesPlaces gives the places of an image letters, and returns these, their axes and how
+// many places there are.
+func (n *Node) combinesPlaces(s *sheet) (over map[letter]bool, axes []int64, count int64, fits bool) {
+	if !n.imageLetters(s) {
+		return nil, nil, 0, false
+	}
+	over, count = map[letter]bool{}, 1
 	for k := 2; n.Domain == "" && k < len(s.in[0]); k++ {
 		l := places + letter(k-2)
 		s.in[0][k], over[l] = l, true
 		axes, count = append(axes, int64(k)), count*n.length(0, k)
 	}
-	switch {
-	case n.Op == "GlobalMaxPool":
-		s.sum = &adder{Sum{By: "Max"}, over}
-	case n.Op == "GlobalAveragePool" && divides(n.In[0].Elem):
-		s.sum = &adder{Sum{By: "Add", Mean: true, Count: count, Change: n.toReduceSum(axes)}, over}
-	}
-	return true
+	return over, axes, count, true
 }
 
 // weightGrad: [n c …] [n m …] -> [m c …], and it adds over the images. Channels in groups
