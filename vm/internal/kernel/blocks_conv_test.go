@@ -44,7 +44,7 @@ func TestBlocksConv(t *testing.T) {
 	r := rand.New(rand.NewPCG(51, 52))
 	activations := []func() *Finish{
 		func() *Finish { return nil }, func() *Finish { return finishRelu(nil) }, func() *Finish { return clamps(-0.5, 2) },
-		func() *Finish { f, _ := newNamedActivation("Tanh").finish(); return f },
+		func() *Finish { f, _ := newNamedActivation("Tanh").Finish(); return f },
 	}
 	for _, level := range gemm.Levels()[1:] {
 		if err := gemm.Use(level); err != nil {

@@ -1,6 +1,9 @@
 package kernel
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/ops"
@@ -29,5 +32,34 @@ func TestColumnsOfActivations(t *testing.T) {
 				t.Errorf("%s %s: ops says that its kernel fuses, but there is none", domain, name)
 			}
 		}
+	}
+}
+
+// TestKindsOfActivations: the constants of finish.cu are those of the table, and each name is
+// that of an operator of package ops.
+func TestKindsOfActivations(t *testing.T) {
+	text, err := os.ReadFile("../../cuda/kernels/finish.cu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`enum \{ (.*) \};`).FindSubmatch(text)
+	if list == nil {
+		t.Fatal("finish.cu has no list of activations")
+	}
+	names := strings.Split(strings.ReplaceAll(string(list[1]), " = 1", ""), ", ")
+	for i, n := range namedActivations {
+		kind := (&NamedActivation{Name: n.name}).Kind()
+		switch clamps := n.finish(0, 1).Clamps; {
+		case clamps != (kind == 0):
+			t.Errorf("%s: clamps: %v, number %d", n.name, clamps, kind)
+		case kind > 0 && (kind != i+1 || kind > len(names) || names[kind-1] != n.name):
+			t.Errorf("%s has number %d, but finish.cu has %q", n.name, kind, names)
+		}
+		if op := ops.Lookup("", n.name); op == nil || op.Class != ops.Elementwise {
+			t.Errorf("%s is no elementwise operator of package ops", n.name)
+		}
+	}
+	if len(names) != len(namedActivations)-2 {
+		t.Errorf("finish.cu has %d activations, and the table %d that do not clamp", len(names), len(namedActivations)-2)
 	}
 }

@@ -81,7 +81,7 @@ func activated(c, inner *Invocation, product func(*Invocation) (Run, error), the
 	if c.Out[0].Type != graph.Float32 {
 		return nil, unsupported(c.Out[0].Type)
 	}
-	finish, err := then.finish()
+	finish, err := then.Finish()
 	if err != nil {
 		return nil, err
 	}

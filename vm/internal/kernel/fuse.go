@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
@@ -64,18 +65,86 @@ type NamedActivation struct {
 	Alpha, Beta float32
 }
 
+// namedActivation is a row of the activations that an attribute can name, with the defaults
+// of its parameters.
+type namedActivation struct {
+	name        string
+	alpha, beta float32
+	finish      func(alpha, beta float32) *Finish
+}
+
+// namedActivations lists them in the order of the constants of vm/cuda/kernels/finish.cu, and
+// last those that clamp, which need none there.
+var namedActivations = []namedActivation{
+	{"Sigmoid", 0, 0, plain(rows(simd.Sigmoid))},
+	{"Tanh", 0, 0, plain(rows(simd.Tanh))},
+	{"HardSwish", 0, 0, plain(rows(hardSwish))},
+	{"HardSigmoid", 0.2, 0.5, func(alpha, beta float32) *Finish {
+		return rows(func(d, a []float32) { simd.HardSigmoid(d, a, alpha, beta) })(nil)
+	}},
+	{"LeakyRelu", 0.01, 0, func(alpha, _ float32) *Finish {
+		return rows(func(d, a []float32) {
+			for i, x := range a {
+				if d[i] = x; x < 0 {
+					d[i] = alpha * x
+				}
+			}
+		})(nil)
+	}},
+	{"Elu", 1, 0, func(alpha, _ float32) *Finish {
+		return singly(func(x float64) float64 { return max(x, 0) + float64(alpha)*math.Expm1(min(x, 0)) })
+	}},
+	{"ThresholdedRelu", 1, 0, func(alpha, _ float32) *Finish {
+		return rows(func(d, a []float32) {
+			for i, x := range a {
+				if !(x > alpha) {
+					x = 0
+				}
+				d[i] = x
+			}
+		})(nil)
+	}},
+	{"Softplus", 0, 0, func(_, _ float32) *Finish { return singly(softplus) }},
+	{"Softsign", 0, 0, func(_, _ float32) *Finish {
+		return singly(func(x float64) float64 { return x / (1 + math.Abs(x)) })
+	}},
+	{"Relu", 0, 0, func(_, _ float32) *Finish { return clamps(0, float32(math.Inf(1))) }},
+	{"Clip", float32(math.Inf(-1)), float32(math.Inf(1)), clamps},
+}
+
+// plain is a Finish without parameters.
+func plain(f func(*Invocation) *Finish) func(alpha, beta float32) *Finish {
+	return func(_, _ float32) *Finish { return f(nil) }
+}
+
+// singly makes the Finish of a function of one number.
+func singly(f func(x float64) float64) *Finish {
+	return &Finish{Row: func(d []float32) {
+		for i, x := range d {
+			d[i] = float32(f(float64(x)))
+		}
+	}}
+}
+
+// row is the activation's row; nil if there is none of its name.
+func (a *NamedActivation) row() *namedActivation {
+	k := slices.IndexFunc(namedActivations, func(n namedActivation) bool { return n.name == a.Name })
+	if k < 0 {
+		return nil
+	}
+	return &namedActivations[k]
+}
+
+// Kind is the number of the activation in vm/cuda/kernels/finish.cu; 0 for none.
+func (a *NamedActivation) Kind() int {
+	return slices.IndexFunc(namedActivations[:len(namedActivations)-2], func(n namedActivation) bool { return n.name == a.Name }) + 1
+}
+
 // newNamedActivation is the activation of a name, without parameters.
 func newNamedActivation(name string) *NamedActivation {
 	a := &NamedActivation{Name: name}
-	switch name {
-	case "Clip":
-		a.Alpha, a.Beta = float32(math.Inf(-1)), float32(math.Inf(1))
-	case "HardSigmoid":
-		a.Alpha, a.Beta = 0.2, 0.5
-	case "LeakyRelu":
-		a.Alpha = 0.01
-	case "Elu", "ThresholdedRelu":
-		a.Alpha = 1
+	if row := a.row(); row != nil {
+		a.Alpha, a.Beta = row.alpha, row.beta
 	}
 	return a
 }
@@ -100,56 +169,16 @@ func (c *Invocation) TitledActivation() *NamedActivation {
 	return a
 }
 
-// finish returns the activation in the form that kernels apply; nil for none.
-func (a *NamedActivation) finish() (*Finish, error) {
-	each := func(f func(x float64) float64) *Finish {
-		return &Finish{Row: func(d []float32) {
-			for i, x := range d {
-				d[i] = float32(f(float64(x)))
-			}
-		}}
-	}
-	alpha, beta := a.Alpha, a.Beta
-	switch a.Name {
-	case "":
+// Finish returns the activation in the form that kernels apply; nil for none.
+func (a *NamedActivation) Finish() (*Finish, error) {
+	if a.Name == "" {
 		return nil, nil
-	case "Relu":
-		return clamps(0, float32(math.Inf(1))), nil
-	case "Clip":
-		return clamps(alpha, beta), nil
-	case "Sigmoid":
-		return rows(simd.Sigmoid)(nil), nil
-	case "Tanh":
-		return rows(simd.Tanh)(nil), nil
-	case "HardSwish":
-		return rows(hardSwish)(nil), nil
-	case "HardSigmoid":
-		return rows(func(d, a []float32) { simd.HardSigmoid(d, a, alpha, beta) })(nil), nil
-	case "LeakyRelu":
-		return rows(func(d, a []float32) {
-			for i, x := range a {
-				if d[i] = x; x < 0 {
-					d[i] = alpha * x
-				}
-			}
-		})(nil), nil
-	case "Elu":
-		return each(func(x float64) float64 { return max(x, 0) + float64(alpha)*math.Expm1(min(x, 0)) }), nil
-	case "ThresholdedRelu":
-		return rows(func(d, a []float32) {
-			for i, x := range a {
-				if !(x > alpha) {
-					x = 0
-				}
-				d[i] = x
-			}
-		})(nil), nil
-	case "Softplus":
-		return each(softplus), nil
-	case "Softsign":
-		return each(func(x float64) float64 { return x / (1 + math.Abs(x)) }), nil
 	}
-	return nil, unsupportedf("activation %q", a.Name)
+	row := a.row()
+	if row == nil {
+		return nil, unsupportedf("activation %q", a.Name)
+	}
+	return row.finish(a.Alpha, a.Beta), nil
 }
 
 // take returns the activation that follows, if this kernel can apply it. The kernel
