@@ -3,7 +3,6 @@ package vm_test
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -11,120 +10,37 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// graphText reads a graph from text, line by line:
-//
-//	in NAME [DTYPE LENGTH ...]     ? is an unknown length
-//	init NAME DTYPE LENGTH ...     an initializer of zeros
-//	a, b = Op(x, y) key=1 list=1,2
-//	out NAME
-//
-// Bodies are found by the first output of their node and the attribute. A body captures
-// the tensors that it does not make.
+// graphText is a graph in its printed form, with bodies apart: they are found by the first
+// output of their node and the attribute.
 type graphText struct {
 	main   string
 	bodies map[string]string
 }
 
 func (x *graphText) graph(lines string) *graph.Graph {
-	g := &graph.Graph{Name: "g"}
-	names := map[string]graph.TensorID{"": graph.None}
-	id := func(name string) graph.TensorID {
-		if _, known := names[name]; !known {
-			names[name] = g.NewTensor(name)
-		}
-		return names[name]
+	m, err := graph.Parse("test", x.whole(lines))
+	if err != nil {
+		panic(err)
 	}
+	return m.Graph
+}
+
+// whole puts the bodies into the lines of their nodes.
+func (x *graphText) whole(lines string) string {
+	var b strings.Builder
 	for line := range strings.Lines(lines) {
-		words := strings.Fields(line)
-		switch {
-		case len(words) == 0:
-		case words[0] == "in":
-			t := g.Tensors[id(words[1])]
-			t.Input, t.Declared = true, stated(words[2:])
-			g.Inputs = append(g.Inputs, id(words[1]))
-		case words[0] == "init":
-			d := &graph.Data{Name: words[1]}
-			typ := stated(words[2:]).Type
-			d.Type = typ.Elem
-			n := int64(1)
-			for _, k := range typ.Shape {
-				d.Dims = append(d.Dims, int64(k))
-				n *= int64(k)
-			}
-			d.Bytes = (n*d.Type.Bits() + 7) / 8
-			d.Raw = make([]byte, d.Bytes)
-			g.Tensors[id(words[1])].Data = d
-		case words[0] == "out":
-			g.Tensors[id(words[1])].Output = true
-			g.Outputs = append(g.Outputs, id(words[1]))
-		default:
-			x.node(g, line, id)
-		}
-	}
-	g.Link()
-	return g
-}
-
-// stated is the declared type of an input.
-func stated(words []string) *graph.Declared {
-	if len(words) == 0 {
-		return nil
-	}
-	d := &graph.Declared{}
-	for t := graph.DType(1); t.Valid(); t++ {
-		if t.String() == words[0] {
-			d.Type = graph.TensorOf(t)
-		}
-	}
-	for _, w := range words[1:] {
-		n, err := strconv.ParseInt(w, 10, 64)
-		if err != nil {
-			n = int64(graph.Unknown)
-		}
-		d.Type.Shape = append(d.Type.Shape, graph.Dim(n))
-		d.Symbols = append(d.Symbols, "")
-	}
-	return d
-}
-
-func (x *graphText) node(g *graph.Graph, line string, id func(string) graph.TensorID) {
-	outs, call, _ := strings.Cut(line, "=")
-	op, rest, _ := strings.Cut(call, "(")
-	ins, attrs, _ := strings.Cut(rest, ")")
-	n := &graph.Node{Op: strings.TrimSpace(op)}
-	if domain, name, found := strings.Cut(n.Op, "::"); found {
-		n.Domain, n.Op = domain, name
-	}
-	names := func(list string) (ids []graph.TensorID) {
-		for name := range strings.SplitSeq(list, ",") {
-			if name = strings.TrimSpace(name); name != "" || strings.Contains(list, ",") {
-				ids = append(ids, id(name))
+		line = strings.TrimSpace(line)
+		b.WriteString(line)
+		outs, _, _ := strings.Cut(line, " = ")
+		first, _, _ := strings.Cut(outs, ",")
+		for _, key := range slices.Sorted(maps.Keys(x.bodies)) {
+			if of, name, _ := strings.Cut(key, "."); of == first {
+				b.WriteString(" " + name + "=graph g {\n" + x.whole(x.bodies[key]) + "}")
 			}
 		}
-		return ids
+		b.WriteString("\n")
 	}
-	n.Inputs, n.Outputs = names(ins), names(outs)
-	for _, a := range strings.Fields(attrs) {
-		key, value, _ := strings.Cut(a, "=")
-		var list []int64
-		for v := range strings.SplitSeq(value, ",") {
-			if k, err := strconv.ParseInt(v, 10, 64); err == nil {
-				list = append(list, k)
-			}
-		}
-		if strings.Contains(value, ",") {
-			n.Attrs = append(n.Attrs, &graph.Attr{Name: key, Type: graph.AttrInts, Ints: list})
-		} else {
-			n.Attrs = append(n.Attrs, attr(key, int(list[0])))
-		}
-	}
-	first, _, _ := strings.Cut(outs, ",")
-	for _, key := range slices.Sorted(maps.Keys(x.bodies)) {
-		if of, name, _ := strings.Cut(key, "."); of == strings.TrimSpace(first) {
-			n.Attrs = append(n.Attrs, &graph.Attr{Name: name, Type: graph.AttrGraph, Graph: x.graph(x.bodies[key])})
-		}
-	}
-	g.Nodes = append(g.Nodes, n)
+	return b.String()
 }
 
 // bodyCase is a graph with bodies that is planned and run.
@@ -184,8 +100,8 @@ func late(values map[string]vm.Value, name string, v vm.Value) map[string]vm.Val
 func TestBodiesAtTheEdge(t *testing.T) {
 	three, no := vm.Int64s([]int64{3}), octets(graph.Bool, []int{1}, 0)
 	lateX := `
-		in x.flat float32 2
-		in x.shape int64 1
+		in x.flat float32[2]
+		in x.shape int64[1]
 		x = Reshape(x.flat, x.shape)
 	`
 	x := shaped([]int{2}, 1, 2)
@@ -200,8 +116,8 @@ func TestBodiesAtTheEdge(t *testing.T) {
 		out w
 	`}
 	lateC := `
-		in c.all bool 1
-		in c.kept bool 1
+		in c.all bool[1]
+		in c.kept bool[1]
 		c = Compress(c.all, c.kept)
 	`
 	noC := map[string]vm.Value{"x": x, "m": three, "c.all": no, "c.kept": no}
@@ -209,23 +125,23 @@ func TestBodiesAtTheEdge(t *testing.T) {
 	runBodies(t, []bodyCase{
 		{
 			doc: "a value that the body hands on is not free", main: `
-				in m int64
-				in n int64
-				init zero int64
+				in m int64[]
+				in n int64[]
+				init zero int64[] = 0
 				one = Sign(m)
 				x = Range(zero, n, one)
-				y, rows = Loop(m, , x)
+				y, rows = Loop(m, _, x)
 				out y
 				out rows
 			`, bodies: keeps, values: map[string]vm.Value{"m": three, "n": three}, gives: []float64{0, -1, -2, 0, -1, -2, 0, -1, -2}, of: 1,
 		},
 		{
 			doc: "what an inner loop captures differs from run to run", gives: []float64{1, 4, 4, 16}, of: 1, main: `
-				in m int64
-				in k int64
-				in x float32 1 2
-				in w0 float32 2 2
-				y, rows = Loop(m, , w0)
+				in m int64[]
+				in k int64[]
+				in x float32[1,2]
+				in w0 float32[2,2]
+				y, rows = Loop(m, _, w0)
 				out y
 				out rows
 			`, bodies: map[string]string{
@@ -233,7 +149,7 @@ func TestBodiesAtTheEdge(t *testing.T) {
 					in i
 					in c
 					in w
-					v = Loop(k, , x)
+					v = Loop(k, _, x)
 					d = Identity(c)
 					twice = Add(w, w)
 					out d
@@ -253,42 +169,42 @@ func TestBodiesAtTheEdge(t *testing.T) {
 		},
 		{
 			doc: "a condition of no element", want: `tensor "c" turns out to be bool[0], expected one bool`, main: lateC + `
-				in x float32 2
+				in x float32[2]
 				y = If(c)
 				out y
 			`, bodies: branches, values: without(noC, "m"),
 		},
 		{
 			doc: "a condition of one axis", gives: []float64{-1, -2}, main: `
-				in c bool 1
-				in x float32 2
+				in c bool[1]
+				in x float32[2]
 				y = If(c)
 				out y
 			`, bodies: branches, values: map[string]vm.Value{"x": x, "c": octets(graph.Bool, []int{1}, 2)},
 		},
 		{
 			doc: "a loop's condition of no element", want: `tensor "c" turns out to be bool[0], expected one bool`, main: lateC + `
-				in x float32 2
-				in m int64
+				in x float32[2]
+				in m int64[]
 				y, rows = Loop(m, c, x)
 				out y
 			`, bodies: keeps, values: noC,
 		},
 		{
 			doc: "a number of iterations without an element", want: `tensor "m" turns out to be int64[0], expected one int64`, main: `
-				in m.all int64 1
-				in m.kept bool 1
+				in m.all int64[1]
+				in m.kept bool[1]
 				m = Compress(m.all, m.kept)
-				in x float32 2
-				y, rows = Loop(m, , x)
+				in x float32[2]
+				y, rows = Loop(m, _, x)
 				out y
 			`, bodies: keeps, values: map[string]vm.Value{"x": x, "m.all": vm.Int64s([]int64{3}, 1), "m.kept": no},
 		},
 		{
 			doc: "the next condition is of two elements", want: `tensor "d" turns out to be bool[2], expected one bool`, main: `
-				in x float32 2
-				in m int64
-				y = Loop(m, , x)
+				in x float32[2]
+				in m int64[]
+				y = Loop(m, _, x)
 				out y
 			`, bodies: map[string]string{"y.body": `
 				in i
@@ -302,9 +218,9 @@ func TestBodiesAtTheEdge(t *testing.T) {
 		},
 		{
 			doc: "the next condition is a number", want: `tensor "d" turns out to be int64[], expected one bool`, main: `
-				in x float32 2
-				in m int64
-				y = Loop(m, , x)
+				in x float32[2]
+				in m int64[]
+				y = Loop(m, _, x)
 				out y
 			`, bodies: map[string]string{"y.body": `
 				in i
@@ -318,9 +234,9 @@ func TestBodiesAtTheEdge(t *testing.T) {
 		},
 		{
 			doc: "a value that grows", gives: []float64{1, 2, 1, 2, 1, 2, 1, 2}, main: `
-				in x float32 2
-				in m int64
-				y = Loop(m, , x)
+				in x float32[2]
+				in m int64[]
+				y = Loop(m, _, x)
 				out y
 			`, bodies: map[string]string{"y.body": `
 				in i
@@ -334,9 +250,9 @@ func TestBodiesAtTheEdge(t *testing.T) {
 		},
 		{
 			doc: "rows that grow", want: `in iteration 1, expected float32[2] as before`, main: `
-				in x float32 2
-				in m int64
-				y, rows = Loop(m, , x)
+				in x float32[2]
+				in m int64[]
+				y, rows = Loop(m, _, x)
 				out y
 				out rows
 			`, bodies: map[string]string{"y.body": `
@@ -353,15 +269,14 @@ func TestBodiesAtTheEdge(t *testing.T) {
 		},
 		{
 			doc: "an input that is an initializer, too", want: `body has 2 inputs, expected 3`, main: `
-				in x float32 2
-				in m int64
-				y = Loop(m, , x)
+				in x float32[2]
+				in m int64[]
+				y = Loop(m, _, x)
 				out y
 			`, bodies: map[string]string{"y.body": `
 				in i
 				in c
-				in v
-				init v float32 2
+				init v float32[2] = 0 input
 				d = Identity(c)
 				w = Neg(v)
 				out d
@@ -370,52 +285,52 @@ func TestBodiesAtTheEdge(t *testing.T) {
 		},
 		{
 			doc: "no iteration", gives: []float64{1, 2}, main: lateX + `
-				in m int64
-				y, rows = Loop(m, , x)
+				in m int64[]
+				y, rows = Loop(m, _, x)
 				out y
 				out rows
 			`, bodies: keeps, values: late(map[string]vm.Value{"m": vm.Int64s([]int64{-1})}, "x", x),
 		},
 		{
 			doc: "a scan of the last axis", gives: []float64{-1, -3, -2, -4}, main: `
-				in x.flat float32 4
-				in x.shape int64 2
+				in x.flat float32[4]
+				in x.shape int64[2]
 				x = Reshape(x.flat, x.shape)
-				y = Scan(x) num_scan_inputs=1 scan_input_axes=-1,
+				y = Scan(x) num_scan_inputs=1 scan_input_axes=[-1]
 				out y
 			`, bodies: map[string]string{"y.body": "in v\nw = Neg(v)\nout w"}, values: late(nil, "x", shaped([]int{2, 2}, 1, 2, 3, 4)),
 		},
 		{
 			doc: "an axis that the input does not have", want: `scan_input_axes is 1, expected one of [-1, 1)`, main: `
-				in x.flat float32 4
-				in x.shape int64 ?
+				in x.flat float32[4]
+				in x.shape int64[?]
 				x = Reshape(x.flat, x.shape)
-				y = Scan(x) num_scan_inputs=1 scan_input_axes=1,
+				y = Scan(x) num_scan_inputs=1 scan_input_axes=[1]
 				out y
 			`, bodies: map[string]string{"y.body": "in v\nw = Neg(v)\nout w"}, values: late(nil, "x", shaped([]int{4}, 1, 2, 3, 4)),
 		},
 		{
 			doc: "two inputs of other lengths", want: `scanned inputs have lengths 1 and 2, expected one`, main: `
-				in x.all float32 2
-				in x.kept bool 2
+				in x.all float32[2]
+				in x.kept bool[2]
 				x = Compress(x.all, x.kept)
-				in z float32 2
+				in z float32[2]
 				y = Scan(x, z) num_scan_inputs=2
 				out y
 			`, bodies: map[string]string{"y.body": "in v\nin u\nw = Add(v, u)\nout w"}, values: map[string]vm.Value{"z": x, "x.all": x, "x.kept": octets(graph.Bool, []int{2}, 1, 0)},
 		},
 		{
 			doc: "nothing to scan, laid along the last axis", gives: []float64{}, main: `
-				in x float32 0 3
-				y = Scan(x) num_scan_inputs=1 scan_output_axes=-1,
+				in x float32[0,3]
+				y = Scan(x) num_scan_inputs=1 scan_output_axes=[-1]
 				out y
 			`, bodies: map[string]string{"y.body": "in v\nw = Neg(v)\nout w"}, values: map[string]vm.Value{"x": zeros(graph.Float32, 0, 3)},
 		},
 		{
 			doc: "a state that grows", want: "turns out to have shape [2] in iteration 1, expected a slice of [2 1] as before", main: `
-				in x float32 2
-				in s.all float32 2
-				in s.kept bool 2
+				in x float32[2]
+				in s.all float32[2]
+				in s.kept bool[2]
 				s = Compress(s.all, s.kept)
 				t, y = Scan(s, x) num_scan_inputs=1
 				out t

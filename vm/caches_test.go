@@ -301,20 +301,20 @@ func TestCachesFound(t *testing.T) {
 		gives []float64 // next, after two runs from zeros
 	}{
 		"carried by a loop": {graphText{`
-			in state float32 1 4
-			in m int64 1
-			in x float32 1 4
+			in state float32[1,4]
+			in m int64[1]
+			in x float32[1,4]
 			seen = Neg(state)
-			next = Loop(m, , state)
+			next = Loop(m, _, state)
 			out next
 			out seen
-		`, map[string]string{"next.body": "in i int64\nin c bool\nin s float32 1 4\nt = Add(s, x)\nd = Identity(c)\nout d\nout t"}}, []float64{6, 3, -6, 12}},
+		`, map[string]string{"next.body": "in i int64[]\nin c bool[]\nin s float32[1,4]\nt = Add(s, x)\nd = Identity(c)\nout d\nout t"}}, []float64{6, 3, -6, 12}},
 		"read through a view": {graphText{`
-			in state float32 1 2 4
-			in x float32 1 4
-			in at int64 1
+			in state float32[1,2,4]
+			in x float32[1,4]
+			in at int64[1]
 			new = Unsqueeze(x, at.zero)
-			init at.zero int64 1
+			init at.zero int64[1] = 0
 			next = TensorScatter(state, new, at)
 			flat = Flatten(next) axis=1
 			y = Neg(flat)

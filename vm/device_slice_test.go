@@ -19,16 +19,16 @@ func TestDeviceSlices(t *testing.T) {
 		most int64 // bytes that a run copies
 	}{
 		{"scan along axis 0", graphText{
-			"in s float32 8\nin x float32 12 8\nr = LpNormalization(x)\nt, y = Scan(s, r) num_scan_inputs=1\nz = LpNormalization(y)\nout t\nout z",
-			map[string]string{"t.body": "in a float32 8\nin b float32 8\nc = Add(a, b)\ne = LpNormalization(c)\nout c\nout e"},
+			"in s float32[8]\nin x float32[12,8]\nr = LpNormalization(x)\nt, y = Scan(s, r) num_scan_inputs=1\nz = LpNormalization(y)\nout t\nout z",
+			map[string]string{"t.body": "in a float32[8]\nin b float32[8]\nc = Add(a, b)\ne = LpNormalization(c)\nout c\nout e"},
 		}, 2 * 4 * (rows*width + width)},
 		{"scan along other axes, backwards", graphText{
-			"in s float32 12\nin x float32 12 8\nr = LpNormalization(x)\nt, y = Scan(s, r) num_scan_inputs=1 scan_input_axes=1, scan_output_axes=1, scan_input_directions=1, scan_output_directions=1,\nz = LpNormalization(y)\nout t\nout z",
-			map[string]string{"t.body": "in a float32 12\nin b float32 12\nc = Add(a, b)\ne = LpNormalization(c)\nout c\nout e"},
+			"in s float32[12]\nin x float32[12,8]\nr = LpNormalization(x)\nt, y = Scan(s, r) num_scan_inputs=1 scan_input_axes=[1] scan_output_axes=[1] scan_input_directions=[1] scan_output_directions=[1]\nz = LpNormalization(y)\nout t\nout z",
+			map[string]string{"t.body": "in a float32[12]\nin b float32[12]\nc = Add(a, b)\ne = LpNormalization(c)\nout c\nout e"},
 		}, 2 * 4 * (rows*width + rows)},
 		{"loop", graphText{
-			"in s float32 8\nm = Constant() value_int=12\nt, y = Loop(m, , s)\nz = LpNormalization(y)\nout t\nout z",
-			map[string]string{"t.body": "in i int64\nin k bool\nin a float32 8\nkk = Identity(k)\ne = LpNormalization(a)\nf = Add(e, a)\nout kk\nout f\nout e"},
+			"in s float32[8]\nm = Constant() value_int=12\nt, y = Loop(m, _, s)\nz = LpNormalization(y)\nout t\nout z",
+			map[string]string{"t.body": "in i int64[]\nin k bool[]\nin a float32[8]\nkk = Identity(k)\ne = LpNormalization(a)\nf = Add(e, a)\nout kk\nout f\nout e"},
 		}, 4 * (rows*width + 2*width)},
 	} {
 		t.Run(c.doc, func(t *testing.T) {

@@ -99,12 +99,12 @@ func TestWorkspacesAroundBodies(t *testing.T) {
 	}
 	f.UseBLAS(t)
 	x := graphText{main: `
-		in c bool
-		in m int64
-		in x float32 6 6
+		in c bool[]
+		in m int64[]
+		in x float32[6,6]
 		p = MatMul(x, x)
 		q = If(c)
-		r = Loop(m, , q)
+		r = Loop(m, _, q)
 		s = MatMul(r, p)
 		out s
 	`, bodies: map[string]string{

@@ -28,33 +28,33 @@ func TestPackedElements(t *testing.T) {
 	loop := map[string]vm.Value{"x": x, "yes": branch["yes"], "m": vm.Int64s([]int64{3})}
 	runBodies(t, []bodyCase{
 		{doc: "a transpose", values: alone, gives: turned, main: `
-			in x int8 3 5
+			in x int8[3,5]
 			p = Cast(x) to=22
-			q = Transpose(p) perm=1,0
+			q = Transpose(p) perm=[1, 0]
 			y = Cast(q) to=6
 			out y`},
 		{doc: "a scan of rows to columns", values: alone, gives: turned, bodies: map[string]string{"q.body": "in v\nw = Identity(v)\nout w"}, main: `
-			in x int8 3 5
+			in x int8[3,5]
 			p = Cast(x) to=22
-			q = Scan(p) num_scan_inputs=1 scan_output_axes=1,
+			q = Scan(p) num_scan_inputs=1 scan_output_axes=[1]
 			y = Cast(q) to=6
 			out y`},
 		{doc: "a scan of columns, from the end", values: alone, gives: back, bodies: map[string]string{"q.body": "in v\nw = Identity(v)\nout w"}, main: `
-			in x int8 3 5
+			in x int8[3,5]
 			p = Cast(x) to=22
-			q = Scan(p) num_scan_inputs=1 scan_input_axes=1, scan_input_directions=1, scan_output_axes=0,
+			q = Scan(p) num_scan_inputs=1 scan_input_axes=[1] scan_input_directions=[1] scan_output_axes=[0]
 			y = Cast(q) to=6
 			out y`},
 		{doc: "rows of a loop", values: loop, gives: append(append(plain[:5:5], plain[:5]...), plain[:5]...), bodies: map[string]string{"q.body": `
-			in i int64
-			in c bool
+			in i int64[]
+			in c bool[]
 			d = Identity(c)
 			w = Identity(row)
 			out d
 			out w`}, main: `
-			in x int8 3 5
-			in m int64
-			in yes bool
+			in x int8[3,5]
+			in m int64[]
+			in yes bool[]
 			zero = Constant() value_int=0
 			first = Gather(x, zero)
 			row = Cast(first) to=22
@@ -64,8 +64,8 @@ func TestPackedElements(t *testing.T) {
 		{doc: "a branch", values: branch, gives: plain, bodies: map[string]string{
 			"q.then_branch": "w = Identity(p)\nout w", "q.else_branch": "w = Transpose(p)\nout w",
 		}, main: `
-			in x int8 3 5
-			in yes bool
+			in x int8[3,5]
+			in yes bool[]
 			p = Cast(x) to=22
 			q = If(yes)
 			y = Cast(q) to=6

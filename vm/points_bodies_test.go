@@ -20,10 +20,10 @@ var bodyNets = []struct {
 	{
 		name: "a Scan with an If inside",
 		text: graphText{main: `
-			in x float32 3 ? 4
+			in x float32[3,?,4]
 			a = Relu(x)
-			r = ReduceMax(a) axes=0, keepdims=0
-			w = Transpose(r) perm=1,0
+			r = ReduceMax(a) axes=[0] keepdims=0
+			w = Transpose(r) perm=[1, 0]
 			s, y = Scan(r, a) num_scan_inputs=1
 			m = MatMul(s, w)
 			out m
@@ -53,10 +53,10 @@ var bodyNets = []struct {
 	{
 		name: "a Loop whose number of iterations is an input",
 		text: graphText{main: `
-			in n int64
-			in x float32 ? ? 3
-			t = Transpose(x) perm=0,2,1
-			y, rows = Loop(n, , x)
+			in n int64[]
+			in x float32[?,?,3]
+			t = Transpose(x) perm=[0, 2, 1]
+			y, rows = Loop(n, _, x)
 			z = MatMul(y, t)
 			out z
 			out rows
@@ -82,8 +82,8 @@ var bodyNets = []struct {
 	{
 		name: "a branch that is a view of what it captures",
 		text: graphText{main: `
-			in c bool
-			in x float32 ? 6
+			in c bool[]
+			in x float32[?,6]
 			a = Exp(x)
 			y = If(c)
 			z = Relu(y)

@@ -14,8 +14,8 @@ func TestSequences(t *testing.T) {
 	x := vm.Float32s([]float32{1, 2, 3, 4, 5, 6}, 3, 2)
 	at := func(n int64) map[string]vm.Value { return map[string]vm.Value{"x": x, "i": vm.Int64s([]int64{n})} }
 	const parts = `
-		in x float32 3 2
-		in i int64
+		in x float32[3,2]
+		in i int64[]
 	`
 	runBodies(t, []bodyCase{
 		{doc: "an item that the input selects", main: parts + `
@@ -50,12 +50,12 @@ func TestSequences(t *testing.T) {
 		{doc: "two sequences that a loop exchanges", main: parts + `
 			a = SequenceConstruct(x, x)
 			b = SequenceConstruct(x)
-			c, d = Loop(i, , a, b)
+			c, d = Loop(i, _, a, b)
 			y = SequenceLength(c)
 			out y
 		`, bodies: map[string]string{"c.body": `
-			in n int64
-			in go bool
+			in n int64[]
+			in go bool[]
 			in p
 			in q
 			more = Identity(go)
