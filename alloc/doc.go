@@ -73,13 +73,12 @@
 // left: the capacity 4 is proven too small, the lower bound becomes 5, and the arena
 // of 5 bytes is optimal. The search visits six nodes for that.
 //
-// For large problems the search needs to prune more than this. exact.go describes the
-// state and names the files with the rules: how it chooses the next step
-// (exact_branch.go), what it infers after each placement (exact_propagate.go, which
-// also has the argument about f and g above), and how it avoids proving the same twice
-// (exact_table.go). If the lower bound is out of reach, Solve bisects between it and
-// the best arena. A capacity that the search cannot decide within [Options].Effort
-// stays open, and [Result].Optimal is false.
+// For large problems the search needs to prune more than this. exact.go describes the state
+// and names the files with the rules: how it chooses the next step (exact_branch.go), what it
+// infers after each placement (exact_propagate.go), and how it avoids proving the same twice
+// (exact_table.go). The argument about f and g above is in exact_propagate.go, too. If the
+// lower bound is out of reach, Solve bisects between it and the best arena. A capacity that
+// the search cannot decide within [Options].Effort stays open, and [Result].Optimal is false.
 //
 // # What else there is
 //

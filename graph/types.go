@@ -261,10 +261,10 @@ func (t Type) Exact() bool {
 	return true
 }
 
-// Size returns the bytes of a dense tensor of type t; if a length is bounded
-// (exact is false), the largest possible size. ok is false if there is no fixed
-// size: a length without bound, strings, or a value that is not a tensor. It
-// fails with ErrTooLarge if the size does not fit 63 bits.
+// Size returns the bytes of a dense tensor of type t; if a length is bounded (exact is
+// false), the largest possible size. ok is false if there is no fixed size, as for a length
+// without bound, strings, or a value that is not a tensor. It fails with ErrTooLarge if the
+// size does not fit 63 bits.
 func (t Type) Size() (bytes int64, exact, ok bool, err error) {
 	if t.Kind != KindTensor || !t.Ranked || t.Elem.Bits() == 0 {
 		return 0, false, false, nil

@@ -70,11 +70,11 @@ func (s *State) print(when string) error {
 	return graph.Print(s.opt.Printed, s.model, opt)
 }
 
-// shuffler puts lists whose elements are found by name into another order: opset imports,
-// metadata, local functions and their attributes, and the attributes of nodes as far as they
-// were read from a file: its copies can then be told. The bodies of a node keep their order,
-// in which the plan lists them. A pass that takes the first element of such a list
-// for the one that it wants then fails in tests. The order depends on the pass alone.
+// shuffler puts lists whose elements are found by name into another order. These are opset
+// imports, metadata, local functions and their attributes, and the attributes of nodes as far
+// as they were read from a file: its copies can then be told. The bodies of a node keep their
+// order, in which the plan lists them. A pass that takes the first element of such a list for
+// the one that it wants then fails in tests. The order depends on the pass alone.
 type shuffler struct {
 	seed   string
 	lists  map[listOf][]string     // the order of each list

@@ -182,7 +182,7 @@ func limit(ctx context.Context, s *State) error {
 		if b.found = p; len(p.Steps) > len(b.costs) {
 			tensors := b.swapped()
 			// Another order would not fit the transfers. A strategy would order the nodes that
-			// run again anew, and not keep the limit.
+			// run again otherwise, and not keep the limit.
 			s.keepOrder = len(tensors) > 0 || s.opt.Schedule != ""
 			if err := s.repeat(ctx, &b.repetition, p.Steps, tensors); err != nil {
 				return err

@@ -147,8 +147,8 @@ type Options struct {
 	// back after it. The result is the same.
 	Check bool
 	// Printed receives the printed form of the graph ([graph.Print]) after each pass that
-	// PrintAfter names and, with Check, before the first pass and after each one that changes
-	// the graph or what is known of it. nil: nothing is printed.
+	// PrintAfter names. With Check, it also does before the first pass and after each one
+	// that changes the graph or what is known of it. nil: nothing is printed.
 	Printed    io.Writer
 	PrintAfter []string
 

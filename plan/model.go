@@ -17,10 +17,10 @@ func Path(model string) string { return strings.TrimSuffix(model, ".onnx") + ".p
 // WriteModel writes a planned model to the file at path and its plan to [Path], and copies
 // the external data, as [onnx.Write] does. It replaces all of them or none, so that no reader
 // meets a model with the plan of another. The plan that it writes names the file
-// (Plan.Model); p itself stays that of the model in memory. m and p are those of one result
-// of package passes, and the file from which m was read must still be open; on Windows, it
-// must be another than path. The error names the file that is in the way, or that cannot be
-// written.
+// (Plan.Model); p itself stays that of the model in memory. Both m and p are those of one
+// result of package passes, and the file from which m was read must still be open. On
+// Windows, it must be another than path. The error names the file that is in the way, or that
+// cannot be written.
 func WriteModel(path string, m *graph.Model, p *Plan, opt onnx.WriteOptions) (err error) {
 	beside := Path(path)
 	if path == "-" || path == "" {

@@ -270,15 +270,16 @@
 //
 // # What Solve does
 //
-// [Solve] goes through a table of stages (stages.go), from cheap to expensive, until bound and
-// peak meet or the budget of work is spent. In the example: program order, peak 17; the cut of
-// G, the node at its peak, 12; the order that raises the live bytes least at each step, 17
-// again; program order, but a node that raises nothing runs at once (U), 16; the cut of D, now
-// at the peak, 16. If the budget is spent or the caller's context ends before that, order and
-// bound are valid, and the optimum is between bound and peak. Work is counted, not timed:
-// unless the context ends, problem and [Options] determine the result. Solve uses one core,
-// since nearly all stages need the order and the bound so far (docs/rationale.md). In the code
-// a limit is an amount of bytes, and a budget an amount of work.
+// [Solve] goes through a table of stages (stages.go), from cheap to expensive, until bound
+// and peak meet or the budget of work is spent. In the example, program order has peak 17,
+// and the cut of G, the node at its peak, 12. The order that raises the live bytes least at
+// each step has 17 again. Program order in which a node that raises nothing runs at once (U)
+// has 16; so has the cut of D, now at the peak. If the budget is spent or the caller's
+// context ends before that, order and bound are valid, and the optimum is between bound and
+// peak. Work is counted, not timed: unless the context ends, problem and [Options] determine
+// the result. Solve uses one core, since nearly all stages need the order and the bound so
+// far (docs/rationale.md). In the code a limit is an amount of bytes, and a budget an amount
+// of work.
 //
 // Of the rest, [Strategies] lists ways to find an order without a proof, [Explain] shows what
 // is live at a peak and why no peak is below the bound, and [WriteLP] writes the problem for

@@ -29,7 +29,7 @@ type bindings struct {
 }
 
 // newBindings reserves the arena. Guarded pages and separate tensors would take memory for
-// each point, so a session with these prepares every new point anew.
+// each point, so a session with these prepares every new point again.
 func newBindings(s *Session) (*bindings, error) {
 	b := &bindings{s: s, most: mostBindings}
 	if s.opt.Guard != GuardOff || s.opt.Separate {

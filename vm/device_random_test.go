@@ -57,9 +57,9 @@ func TestDeviceDropout(t *testing.T) {
 	}
 }
 
-// TestDeviceDraws: nodes that draw numbers draw on a device what they draw on the host, anew
+// TestDeviceDraws: nodes that draw numbers draw on a device what they draw on the host, again
 // in each step, also where steps are replayed. In the body of a loop, where each iteration
-// draws anew, they run on the host.
+// draws again, they run on the host.
 func TestDeviceDraws(t *testing.T) {
 	d, _ := onDevice(t)
 	n := newNet()

@@ -28,7 +28,7 @@ func dense(t *testing.T, path string, seed int) {
 
 // Programs of one file share their packed weights; those of a file that was replaced by
 // another have their own. The last session that closes leaves none, and another one begins
-// anew.
+// again.
 func TestProgramsSharePackedWeights(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dense.onnx")
 	dense(t, path, 0)

@@ -44,7 +44,7 @@ type Lifetime struct{ First, Last int }
 type Stacking struct {
 	ranking  []int
 	chained  []bool     // by rank: the buffer lies right behind the one of the rank before
-	lives    []Lifetime // with steps numbered anew, from 0 to sections-1
+	lives    []Lifetime // whose steps are numbered from 0 to sections-1
 	sections int
 }
 

@@ -106,7 +106,7 @@ func (b *batches) check(program *vm.Program) error {
 			first = arrays
 		}
 		for _, name := range slices.Sorted(maps.Keys(arrays)) {
-			if states[name] { // it would be set anew at each step
+			if states[name] { // it would be set again at each step
 				return refusedf(file, "%q is a parameter or state: expected it in the file of --params, and inputs here", graph.Short(name))
 			}
 			t, is := inputs[name]

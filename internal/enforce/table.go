@@ -16,7 +16,7 @@ import (
 type Table struct {
 	Run       []Recorded
 	Alignment int64
-	Moved     bool    // all blocks were placed anew, since that takes less than the plan's places
+	Moved     bool    // all blocks were placed again, since that takes less than the plan's places
 	Offsets   []int64 // by recorded block; none: outside, a result
 	Over      []int   // by recorded block: the one that it is written over, which is live; none
 	Tensors   int     // blocks at the places of the plan

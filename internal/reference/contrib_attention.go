@@ -61,11 +61,11 @@ var contribAttentionOperators = []operator{
 	}},
 }
 
-// contribAttention adds mask_filter_value to the scores where the mask is 0. The mask
-// has a value for each key, [batch, keys], [batch, queries, keys] or [batch, 1, most, most] for
-// queries from the first past one on, or it is the number of keys, [batch], before the first of
-// them, [2·batch]. A mask of one key for several is none. The first keys may be past ones. The
-// last query sees all keys.
+// contribAttention adds mask_filter_value to the scores where the mask is 0. The mask has a
+// value for each key: [batch, keys], [batch, queries, keys] or [batch, 1, most, most] for
+// queries from the first past one on. Or it is the number of keys, [batch], before the first
+// of them, [2·batch]. A mask of one key for several is none. The first keys may be past ones.
+// The last query sees all keys.
 func (c *evaluation) contribAttention(q, k, v, mask, bias *Tensor, past int) (y, keys, values *Tensor) {
 	n := q.Shape[1]
 	scale := c.float("scale", 0)

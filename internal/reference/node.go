@@ -15,10 +15,10 @@ var ErrUnknown = errors.New("operator not known")
 // ErrRandom means that a node draws random numbers, so that its result is not known.
 var ErrRandom = errors.New("draws at random")
 
-// Output is one result of a node in real numbers: floating-point elements are not
-// rounded to the type. How far another implementation may deviate depends on the
-// magnitudes of the terms that are summed, since each rounding error is relative to
-// those: the sum of 1 and -1 may be off by the rounding error of 1.
+// Output is one result of a node in real numbers: floating-point elements are not rounded to
+// the type. How far another implementation may deviate depends on the magnitudes of the terms
+// that are summed, since each rounding error is relative to those. The sum of 1 and -1 may be
+// off by the rounding error of 1.
 type Output struct {
 	*Tensor
 	// Exact: elements are only moved or compared, so nothing is rounded.

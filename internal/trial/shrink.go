@@ -231,7 +231,7 @@ func replace(g *graph.Graph, from, to graph.TensorID) {
 	}
 }
 
-// unspan makes a graph be written anew, but for the elements of its tensors.
+// unspan makes a graph be encoded and not copied, but for the elements of its tensors.
 func unspan(g *graph.Graph) {
 	g.Span = graph.Span{}
 	for _, n := range g.Nodes {

@@ -132,10 +132,10 @@ type ResizedAxis struct {
 	transform string
 }
 
-// Along returns all axes of an image of shape in that is resized to shape out.
-// Of the lists, which have one number for each of r.Axes, either scales or sizes
-// is stated; roi, the starts and then the ends of the region, is read if the
-// node crops, and is empty for the whole image.
+// Along returns all axes of an image of shape in that is resized to shape out. Of the lists,
+// which have one number for each of r.Axes, either scales or sizes is stated. roi, the starts
+// and then the ends of the region, is read if the node crops; it is empty for the whole
+// image.
 func (r *Resize) Along(in, out []int64, scales []float64, sizes []int64, roi []float64) []ResizedAxis {
 	axes := make([]ResizedAxis, len(in))
 	for a := range axes {

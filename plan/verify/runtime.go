@@ -82,7 +82,7 @@ func keepShared(g *graph.Graph, r *ops.Runtime, seen map[*graph.Graph]bool) {
 	}
 }
 
-// owned reports whether a run of the graph makes a tensor anew.
+// owned reports whether a run of the graph makes a tensor itself.
 func owned(g *graph.Graph, t graph.TensorID) bool {
 	m := g.Tensors[t].Maker
 	return m >= 0 && !ops.IsConstant(g.Nodes[m])

@@ -77,8 +77,8 @@ func (s sameNode) payload(a, b *graph.Data) bool {
 }
 
 // body compares graphs of attributes: what their outputs are computed of, and that both
-// have the same nodes. The planner orders the nodes of a body anew, so they are paired from
-// the outputs on, whatever their order and their names.
+// have the same nodes. The planner gives the nodes of a body another order, so they are
+// paired from the outputs on, whatever their order and their names.
 func (s sameNode) body(g, h *graph.Graph) bool {
 	if len(g.Tensors) != len(h.Tensors) || len(g.Nodes) != len(h.Nodes) || len(g.Inputs) != len(h.Inputs) ||
 		len(g.Outputs) != len(h.Outputs) || len(g.Captures) != len(h.Captures) {

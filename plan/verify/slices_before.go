@@ -74,12 +74,11 @@ func (v *verifier) beforeSlices() *before {
 	return b
 }
 
-// product replaces a product of two matrices by a transposed constant by one that reads the
-// constant as it lies, as the plan has it: its slices are compared with that one. y =
-// MatMul(x, t) or Gemm(x, t, …) with t = Transpose(w) is y = Gemm(x, w, …) with the other
-// transB; from the left, y = Gemm(w, x, …) with the other transA. The source alone says that
-// both have the same elements. Products of more axes have nodes that the source does not
-// have.
+// product replaces a product by a transposed constant by one that reads the constant as it
+// lies, as the plan has it. Its slices are compared with that one. y = MatMul(x, t) or
+// Gemm(x, t, …) with t = Transpose(w) is y = Gemm(x, w, …) with the other transB; from the
+// left, y = Gemm(w, x, …) with the other transA. The source alone says that both have the
+// same elements. Products of more axes have nodes that the source does not have.
 func (b *before) product(f plan.FoldedProduct) {
 	y, known := b.names[f.Tensor]
 	t, transposed := b.names[f.Transposed]

@@ -11,8 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// behind is a network with a body behind a region. The planner orders the nodes of the body
-// anew, one of which nothing reads, and one stands in a body of its own.
+// behind is a network with a body behind a region. The planner gives the nodes of the body
+// another order. Nothing reads one of them, and one stands in a body of its own.
 var behind = text{
 	main: `
 		in x float32 1 1 32 32

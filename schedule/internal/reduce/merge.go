@@ -24,12 +24,12 @@ import (
 // what u needs. Its credits and pairs are those of u over tensors that w does not read:
 // the others are never given, since w runs after u.
 //
-// Proof. Take any order and move w to right after u, which a allows. The states in
-// between gain w, which raises none of them by b; live does not grow, and what the nodes
-// there save only grows with the state. w then has a load of at most live(S) + outs(u) -
-// (what u frees) + trans(w) - (surely given). From S, u saves at most the claims that it
-// frees, which c leaves out of the sole inputs, and the pairs always given. So by c the
-// load of w is at most that of u.
+// Proof. Take any order and move w to right after u, which a allows. The states in between
+// gain w, which raises none of them by b; live does not grow, and what the nodes there save
+// only grows with the state. Then w has a load of at most live(S) + outs(u) - (what u frees)
+// + trans(w) - (surely given). From S, u saves at most the claims that it frees, which c
+// leaves out of the sole inputs, and the pairs always given. So by c the load of w is at most
+// that of u.
 func (c *contraction) forward(u, w int32) bool {
 	g := c.g
 	if over := c.outs[u] - c.sole[u] + c.claimedAlone(u) + c.trans[w] - c.trans[u] + c.alwaysGiven(u); over > 0 {

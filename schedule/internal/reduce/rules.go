@@ -172,7 +172,7 @@ func (c *contraction) delayAll() (changed bool) {
 }
 
 // relist lists the nodes that are left in a topological order, as close to the present one
-// as it can be, and finds their ancestors anew.
+// as it can be, and finds their ancestors again.
 func (c *contraction) relist() {
 	waits := make([]int32, len(c.place))
 	ready := indexed.Heap[int32]{Less: func(a, b int32) bool { return c.place[a] < c.place[b] }}

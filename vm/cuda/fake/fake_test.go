@@ -272,7 +272,7 @@ func TestCapturedStreams(t *testing.T) {
 }
 
 // TestEventOfTwoStreams: who waits for an event waits for what was recorded then, though
-// another stream records the event anew, or it is destroyed.
+// another stream records the event again, or it is destroyed.
 func TestEventOfTwoStreams(t *testing.T) {
 	g := open(t)
 	var streams [2]driver.Stream

@@ -364,8 +364,8 @@ func standardize() {
 	RET()
 }
 
-// extremeNumber keeps the extreme number of each lane, and of four vectors where there are
-// so many. join takes a number in one register and the extreme so far in another, where it
+// extremeNumber keeps the extreme number of each lane, and of four vectors where there are so
+// many. Its join takes a number in one register and the extreme so far in another, where it
 // leaves its result; first is less extreme than all numbers.
 func extremeNumber(name, doc string, first float32, join func(b, a VecPhysical)) {
 	TEXT(name, NOSPLIT|NOFRAME, "func(src *float32, n int) float32")

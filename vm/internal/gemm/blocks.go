@@ -101,7 +101,7 @@ const (
 	blockStripPixels = 14      // of AVX-512
 	blockStripAVX2   = 6       // pixels
 	blockRoom        = 1 << 18 // bytes of the pixels that a part reads: they stay in the second-level cache
-	manyWeights      = 1 << 20 // bytes: each part reads them anew from a slower cache, so parts are larger
+	manyWeights      = 1 << 20 // bytes: each part reads them again from a slower cache, so parts are larger
 	mostDenseSide    = 16      // taps along an axis
 	mostBlockRoom    = 1 << 21 // if a single row needs more
 	mostBlockReach   = 1 << 20 // pixels

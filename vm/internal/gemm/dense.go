@@ -33,8 +33,8 @@ type Dense struct {
 	Format     Format
 
 	// Taps is 0, or the number of taps of weights that a Spread image meets, or one with
-	// channels Together: Deep channels of one tap come before those of the next tap, and
-	// channel c and tap t of row i lie i·Step + c·Taps + t after At.
+	// channels Together. Deep channels of one tap come before those of the next tap. Channel
+	// c and tap t of row i lie i·Step + c·Taps + t after At.
 	Taps int
 }
 

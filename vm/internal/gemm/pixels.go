@@ -60,8 +60,9 @@ func (m *BytePixels) sign(dst []byte, i, k, deep int) int32 {
 func (m *BytePixels) zero(int) int16 { return m.Zero + int16((&Bytes{Signed: m.Signed}).flip()) }
 
 // each calls f for the pieces of rows [first, first+n) at depths [k, k+deep) that lie
-// together in the image: count bytes of a row of the matrix, from the given depth behind k
-// on, or nil outside of the image. Neighbouring taps of a row of the image are one piece.
+// together in the image. A piece is count bytes of a row of the matrix, from the given depth
+// behind k on, or nil outside of the image. Neighbouring taps of a row of the image are one
+// piece.
 func (m *BytePixels) each(first, n, k, deep int, f func(row, behind, count int, from unsafe.Pointer)) {
 	c := m.Channels
 	for r := range n {

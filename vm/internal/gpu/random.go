@@ -13,7 +13,7 @@ import (
 )
 
 // seeds are the seeds of the nodes that draw random numbers, in a block on the device, so
-// that a recorded step draws anew.
+// that a recorded step draws again.
 type seeds struct {
 	block *cuda.Block
 	nodes []*kernel.Invocation
@@ -105,7 +105,7 @@ func placeOf(n *Node, e *expression) (seed, i string, err error) {
 	return seed, i, err
 }
 
-// drawsOnce refuses nodes in bodies, which draw anew in each iteration: there is one seed
+// drawsOnce refuses nodes in bodies, which draw again in each iteration: there is one seed
 // for a step.
 func drawsOnce(n *Node) error {
 	if _, has := ownSeed(n); !has && n.Runtime.Repeats() {

@@ -36,7 +36,7 @@ const (
 	gradientForm = "GRADIENT"
 
 	leastInner   = 24 // length of the inner axis of the depth, below which its padding costs too much
-	leastColumns = 64 // positions, below which weights are not worth being laid out anew
+	leastColumns = 64 // positions, below which weights are not worth being laid out again
 )
 
 // fitsInner reports whether an axis is nearly whole in tiles.
@@ -65,7 +65,7 @@ func (c *convolution) tapped(n *Node, row, deep int) tapped {
 	}
 }
 
-// taps appends a convolution tap by tap, with weights that are laid out anew, by output
+// taps appends a convolution tap by tap, with weights that are laid out again, by output
 // channel, if there are several taps.
 func (c *convolution) taps(n *Node) error {
 	taps := volume(c.Kernel)

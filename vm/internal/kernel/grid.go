@@ -132,8 +132,9 @@ func cubicWeights(t float32) [4]float32 {
 }
 
 // GridSampling reads the attributes of GridSample. They are the number of elements along an
-// axis that a coordinate reads (1, 2 or 4), what lies outside (zeros, border or reflection),
-// and whether -1 and 1 are the centres of the first and the last element.
+// axis that a coordinate reads (1, 2 or 4), and what lies outside (zeros, border or
+// reflection). The last says whether -1 and 1 are the centres of the first and the last
+// element.
 func (c *Invocation) GridSampling() (taps int, padding string, corners bool) {
 	taps = 2
 	switch c.Str("mode", "linear") {

@@ -109,7 +109,7 @@ func topKeys(c *Invocation, keys []uint64, x []float32, step, k int, largest boo
 }
 
 // elementKeys writes the sort keys of all elements of a tensor of integers or float32, and
-// returns how many of their low bits are the index; ok is false if an element does not fit
+// returns how many of their low bits are the index. ok is false if an element does not fit
 // beside it, or the type has no such keys.
 func elementKeys(c *Invocation, keys []uint64, t *Tensor) (low int, ok bool) {
 	low = bits.Len(uint(max(len(keys)-1, 0)))

@@ -163,11 +163,11 @@ func (t tokenizer) counts(s string) bool {
 	return s != "" && (t.least <= 1 || utf8.RuneCountInString(s) >= t.least)
 }
 
-// matches yields the places of the matches in a string, from left to right, each
-// behind the one before it; behind a match of nothing, the next character is skipped.
-// regexp leaves out a match of nothing right behind another match, but ONNX Runtime
-// does not. So an expression that matches nothing is looked for in the rest of the
-// string, where \b and ^ see no character before.
+// matches yields the places of the matches in a string, from left to right, each behind the
+// one before it. Behind a match of nothing, the next character is skipped. Package regexp
+// leaves out a match of nothing right behind another match, but ONNX Runtime does not. So an
+// expression that matches nothing is looked for in the rest of the string, where \b and ^ see
+// no character before.
 func matches(re *regexp.Regexp, s string) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		if !re.MatchString("") {
