@@ -17,7 +17,7 @@ type modelCmd struct {
 
 	Dim  map[string]int64  `group:"dimensions" placeholder:"NAME=N" help:"Fix the length of a dimension. The others stay symbolic. May be repeated."`
 	Set  map[string]string `group:"model" placeholder:"NAME=VALUE" help:"Change a setting, such as width=0.5. May be repeated."`
-	Seed uint64            `group:"model" default:"0" placeholder:"N" placeholder:"N" placeholder:"N" help:"Seed of the weights."`
+	Seed uint64            `group:"model" default:"0" placeholder:"N" help:"Seed of the weights."`
 	JSON bool              `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 }
 

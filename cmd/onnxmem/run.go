@@ -31,7 +31,7 @@ type runCmd struct {
 	Inputs        string            `group:"input" in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name. Strings are arrays of dtype U or S, the items of a sequence NAME.0, NAME.1, and a map NAME.keys and NAME.values. A pattern in quotes, such as 'batches/*.npz': a file for each step, in sorted order, and again from the first when they end; -: their names on standard input, one a line."`
 	Input         map[string]string `group:"input" in:"the input" placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb, or a number that fills it. .pb is a TensorProto. May be repeated. Inputs without a value are random; learning_rate is 0.001."`
 	Dim           map[string]int64  `group:"input" aliases:"at" mapsep:"," placeholder:"NAME=N" help:"Length for this run of a plan for ranges. Default: that of the inputs, else the largest."`
-	Seed          uint64            `group:"input" default:"0" placeholder:"N" placeholder:"N" placeholder:"N" help:"Seed of random inputs and operators (default 0)."`
+	Seed          uint64            `group:"input" default:"0" placeholder:"N" help:"Seed of random inputs and operators (default 0)."`
 	Params        string            `group:"input" in:"the parameters" placeholder:"FILE" help:"Values of parameters and states to begin with. Default: MODEL with .params.onnx, if it exists."`
 	Outputs       string            `group:"output" out:"the outputs" placeholder:"FILE.npz" help:"Write the outputs of the last step. What is no tensor is written as --inputs takes it."`
 	Output        map[string]string `group:"output" out:"the output" placeholder:"NAME=FILE" mapsep:"none" help:"Write one output of the last step. FILE ends in .npy or .pb (TensorProto). May be repeated."`
