@@ -135,12 +135,12 @@ func TestWrongAliases(t *testing.T) {
 // twice reads the same rows of x as two tensors: writing the result over one of them would
 // change the other before it is read.
 var twice = text{main: `
-	in x float32 1 4 16
-	in i int64 1 2 16
-	weight w float32 16 16
-	from = Constant() value_ints=0,0
-	to = Constant() value_ints=1,2
-	axis = Constant() value_ints=0,1
+	in x float32[1,4,16]
+	in i int64[1,2,16]
+	init w float32[16,16] = ...
+	from = Constant() value_ints=[0, 0]
+	to = Constant() value_ints=[1, 2]
+	axis = Constant() value_ints=[0, 1]
 	m = MatMul(x, w)
 	a = Slice(m, from, to, axis)
 	b = Slice(m, from, to, axis)
@@ -186,10 +186,10 @@ func TestNoResultOverBytesReadTwice(t *testing.T) {
 // halves joins the same 32 bytes with others, twice: each result has its own bytes behind
 // them, within the same multiple of the alignment.
 var halves = text{main: `
-	in x float32 1 1 8
-	in y float32 1 1 8
-	in z float32 1 1 8
-	weight w float32 8 8
+	in x float32[1,1,8]
+	in y float32[1,1,8]
+	in z float32[1,1,8]
+	init w float32[8,8] = ...
 	h = MatMul(x, w)
 	a = Concat(h, y) axis=1
 	b = Concat(h, z) axis=1

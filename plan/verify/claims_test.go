@@ -14,7 +14,7 @@ import (
 // twins has two branches of one size, so a program order that begins with the other
 // branch has the same loads.
 var twins = text{main: `
-	in x float32 64
+	in x float32[64]
 	a = Relu(x)
 	b = Sigmoid(x)
 	c = Exp(a)
@@ -25,7 +25,7 @@ var twins = text{main: `
 
 // unsorted is twins with readers before the nodes that make what they read.
 var unsorted = text{main: `
-	in x float32 64
+	in x float32[64]
 	y = Add(c, d)
 	d = Exp(b)
 	c = Exp(a)
@@ -151,7 +151,7 @@ func TestUnproven(t *testing.T) {
 // peak.
 func TestManyCertificates(t *testing.T) {
 	var x strings.Builder
-	x.WriteString("in t0 float32 16\n")
+	x.WriteString("in t0 float32[16]\n")
 	const n = 2000
 	for i := range n {
 		fmt.Fprintf(&x, "t%d = Relu(t%d)\n", i+1, i)

@@ -15,9 +15,9 @@ import (
 // begin lacks it, but the file's edges do not say so. A bound above that is refused.
 func TestFirstStepOfTraining(t *testing.T) {
 	x := text{main: `
-		in x float32 4 8
-		in unread float32 64 64
-		weight w float32 8 4
+		in x float32[4,8]
+		in unread float32[64,64]
+		init w float32[8,4] = ...
 		y = MatMul(x, w)
 		out y
 	`}

@@ -53,20 +53,20 @@ func TestFolded(t *testing.T) {
 		before func(m *graph.Model)
 	}{
 		{name: "a transposed weight becomes an initializer", folded: "t", steps: "Add", x: text{main: `
-			in x float32 4 8
-			weight nan float32 8 4
+			in x float32[4,8]
+			init nan float32[8,4] = ...
 			t = Transpose(nan)
 			y = Add(x, t)
 			out y`}},
 		{name: "what a product reads stays the output of a node", folded: "t.folded", steps: "Identity MatMul", x: text{main: `
-			in x float32 4 4
-			weight w float32 8 4
+			in x float32[4,4]
+			init w float32[8,4] = ...
 			t = Transpose(w)
 			y = MatMul(x, t)
 			out y`}},
 		{name: "a chain through small constants", folded: "d", steps: "Mul", x: text{main: `
-			in x float32 8 16
-			weight w float32 16 8
+			in x float32[8,16]
+			init w float32[16,8] = ...
 			k = Constant() value_int=3
 			f = Cast(k) to=1
 			a = Transpose(w)
@@ -76,59 +76,59 @@ func TestFolded(t *testing.T) {
 			y = Mul(x, d)
 			out y`}},
 		{name: "views alone stay", steps: "Flatten Add", x: text{main: `
-			in x float32 8 4
-			weight w float32 8 2 2
+			in x float32[8,4]
+			init w float32[8,2,2] = ...
 			f = Flatten(w)
 			y = Add(x, f)
 			out y`}},
 		{name: "an output of the graph stays", steps: "Transpose Relu", x: text{main: `
-			in x float32 4
-			weight w float32 8 4
+			in x float32[4]
+			init w float32[8,4] = ...
 			t = Transpose(w)
 			y = Relu(x)
 			out t
 			out y`}},
 		{name: "a weight with another reader is copied where the peak falls by as much", folded: "t.folded", steps: "Identity MatMul Gather", x: text{main: `
-			in i int64 2
-			in x float32 4 512
-			weight w float32 256 512
+			in i int64[2]
+			in x float32[4,512]
+			init w float32[256,512] = ...
 			t = Transpose(w)
 			y = MatMul(x, t)
 			g = Gather(w, i)
 			out y
 			out g`}},
 		{name: "any: a product reads the weight as it lies", steps: "Gemm Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
-			in i int64 2
-			in x float32 4 512
-			weight w float32 256 512
+			in i int64[2]
+			in x float32[4,512]
+			init w float32[256,512] = ...
 			t = Transpose(w)
 			y = MatMul(x, t)
 			g = Gather(w, i)
 			out y
 			out g`}},
 		{name: "any: with more axes, between views", steps: "Reshape Gemm Reshape Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
-			in i int64 2
-			in x float32 2 3 512
-			weight w float32 256 512
+			in i int64[2]
+			in x float32[2,3,512]
+			init w float32[256,512] = ...
 			t = Transpose(w)
 			y = MatMul(x, t)
 			g = Gather(w, i)
 			out y
 			out g`}},
 		{name: "any: the lengths of the input are open", steps: "Reshape Gemm Shape Concat Reshape Gather", x: text{main: `
-			in i int64 2
-			in x float32 batch 3 512
-			weight w float32 256 512
+			in i int64[2]
+			in x float32[batch,3,512]
+			init w float32[256,512] = ...
 			t = Transpose(w)
 			y = MatMul(x, t)
 			g = Gather(w, i)
 			out y
 			out g`}, opt: passes.Options{Fold: passes.FoldAny, Dims: map[string]int64{"batch": 2}}},
 		{name: "any: a value decides about the lengths", steps: "Reshape Reshape Gemm Shape Concat Reshape Gather", x: text{main: `
-			in i int64 2
-			in n int64 3
-			in x float32 3072
-			weight w float32 256 512
+			in i int64[2]
+			in n int64[3]
+			in x float32[3072]
+			init w float32[256,512] = ...
 			t = Transpose(w)
 			a = Reshape(x, n)
 			y = MatMul(a, t)
@@ -136,47 +136,47 @@ func TestFolded(t *testing.T) {
 			out y
 			out g`}, opt: passes.Options{Fold: passes.FoldAny, Values: map[string]graph.Literal{"n": {Shape: []int64{3}, Data: []json.Number{"2", "3", "512"}}}}},
 		{name: "any: a Gemm with a bias", steps: "Gemm Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
-			in i int64 2
-			in x float32 4 512
-			in b float32 256
-			weight w float32 256 512
+			in i int64[2]
+			in x float32[4,512]
+			in b float32[256]
+			init w float32[256,512] = ...
 			t = Transpose(w)
 			y = Gemm(x, t, b)
 			g = Gather(w, i)
 			out y
 			out g`}},
 		{name: "any: from the left", steps: "Gemm Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
-			in i int64 2
-			in x float32 512 4
-			weight w float32 512 256
+			in i int64[2]
+			in x float32[512,4]
+			init w float32[512,256] = ...
 			t = Transpose(w)
 			y = MatMul(t, x)
 			g = Gather(w, i)
 			out y
 			out g`}},
 		{name: "any: a Gemm from the left, of a transposed second operand", steps: "Gemm Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
-			in i int64 2
-			in x float32 4 512
-			in b float32 4
-			weight w float32 512 256
+			in i int64[2]
+			in x float32[4,512]
+			in b float32[4]
+			init w float32[512,256] = ...
 			t = Transpose(w)
 			y = Gemm(t, x, b) transB=1
 			g = Gather(w, i)
 			out y
 			out g`}},
 		{name: "any: a Gemm from the left that transposed back", steps: "Gemm Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
-			in i int64 2
-			in x float32 256 4
-			weight w float32 512 256
+			in i int64[2]
+			in x float32[256,4]
+			init w float32[512,256] = ...
 			t = Transpose(w)
 			y = Gemm(t, x) transA=1
 			g = Gather(w, i)
 			out y
 			out g`}},
 		{name: "any: a product of two transposed weights loses one of them", steps: "Transpose Gemm Gather Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
-			in i int64 2
-			weight v float32 512 4
-			weight w float32 256 512
+			in i int64[2]
+			init v float32[512,4] = ...
+			init w float32[256,512] = ...
 			s = Transpose(v)
 			t = Transpose(w)
 			y = MatMul(s, t)
@@ -187,10 +187,10 @@ func TestFolded(t *testing.T) {
 			out g`}},
 		{name: "any: in both branches", steps: "If Gather", inner: "Gemm Neg|Gemm", opt: passes.Options{Fold: passes.FoldAny}, x: text{
 			main: `
-				in p bool
-				in i int64 2
-				in x float32 4 512
-				weight w float32 256 512
+				in p bool[]
+				in i int64[2]
+				in x float32[4,512]
+				init w float32[256,512] = ...
 				r = If(p)
 				g = Gather(w, i)
 				out r
@@ -202,18 +202,18 @@ func TestFolded(t *testing.T) {
 		}},
 		{name: "any: with more axes in a loop, with a weight of its own that has another reader", steps: "Loop", inner: "Reshape Gemm Reshape Gather Identity", opt: passes.Options{Fold: passes.FoldAny}, x: text{
 			main: `
-				in n int64
-				in c bool
-				in x float32 2 3 256
-				in i int64 2
+				in n int64[]
+				in c bool[]
+				in x float32[2,3,256]
+				in i int64[2]
 				y, z = Loop(n, c, x)
 				out y
 				out z`,
 			bodies: map[string]string{"y.body": `
-				in k int64
-				in go bool
-				in v float32 2 3 256
-				weight w float32 256 256
+				in k int64[]
+				in go bool[]
+				in v float32[2,3,256]
+				init w float32[256,256] = ...
 				t = Transpose(w)
 				q = MatMul(v, t)
 				r = Gather(w, i)
@@ -224,10 +224,10 @@ func TestFolded(t *testing.T) {
 		}},
 		{name: "any: a body in a body, with a weight of the outermost graph, from the left", steps: "If Gather", inner: "Neg|If|Neg|Gemm", opt: passes.Options{Fold: passes.FoldAny}, x: text{
 			main: `
-				in p bool
-				in i int64 2
-				in x float32 512 256
-				weight w float32 512 256
+				in p bool[]
+				in i int64[2]
+				in x float32[512,256]
+				init w float32[512,256] = ...
 				r = If(p)
 				g = Gather(w, i)
 				out r
@@ -241,12 +241,12 @@ func TestFolded(t *testing.T) {
 		}},
 		{name: "any: transposed outside of a loop, and read outside and in a branch within, too", steps: "Gemm Loop Gather", inner: "Gemm If Identity|Gemm Transpose|Gemm", opt: passes.Options{Fold: passes.FoldAny}, x: text{
 			main: `
-				in n int64
-				in c bool
-				in p bool
-				in x float32 4 256
-				in i int64 2
-				weight w float32 256 256
+				in n int64[]
+				in c bool[]
+				in p bool[]
+				in x float32[4,256]
+				in i int64[2]
+				init w float32[256,256] = ...
 				t = Transpose(w)
 				y = MatMul(x, t)
 				z = Loop(n, c, y)
@@ -254,17 +254,17 @@ func TestFolded(t *testing.T) {
 				out z
 				out g`,
 			bodies: map[string]string{
-				"z.body":        "in k int64\nin go bool\nin v float32 4 256\nq = MatMul(v, t)\nr = If(p)\non = Identity(go)\nout on\nout r",
+				"z.body":        "in k int64[]\nin go bool[]\nin v float32[4,256]\nq = MatMul(v, t)\nr = If(p)\non = Identity(go)\nout on\nout r",
 				"r.then_branch": "a = MatMul(q, t)\nout a",
 				"r.else_branch": "s = Transpose(q)\nb = MatMul(w, s)\nd = Transpose(b)\nout d",
 			},
 		}},
 		{name: "any: transposed outside of a body that also reads it otherwise", folded: "t.folded", steps: "Identity If Gather", inner: "Gemm|MatMul", opt: passes.Options{Fold: passes.FoldAny}, x: text{
 			main: `
-				in p bool
-				in i int64 2
-				in x float32 256 256
-				weight w float32 256 256
+				in p bool[]
+				in i int64[2]
+				in x float32[256,256]
+				init w float32[256,256] = ...
 				t = Transpose(w)
 				r = If(p)
 				g = Gather(w, i)
@@ -273,15 +273,15 @@ func TestFolded(t *testing.T) {
 			bodies: map[string]string{"r.then_branch": "a = MatMul(x, t)\nout a", "r.else_branch": "b = Gemm(x, w, t)\nout b"},
 		}},
 		{name: "any: a weight that nobody else reads is folded as with exact", folded: "t.folded", steps: "Identity MatMul", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
-			in x float32 4 4
-			weight w float32 8 4
+			in x float32[4,4]
+			init w float32[8,4] = ...
 			t = Transpose(w)
 			y = MatMul(x, t)
 			out y`}},
 		{name: "and not where the peak is elsewhere", steps: "Relu Neg Abs Mul ReduceMax Transpose Gather Gather Add", x: text{main: `
-			in i int64 2
-			in x float32 4096 64
-			weight w float32 64 32
+			in i int64[2]
+			in x float32[4096,64]
+			init w float32[64,32] = ...
 			a = Relu(x)
 			b = Neg(a)
 			c = Abs(a)
@@ -294,17 +294,17 @@ func TestFolded(t *testing.T) {
 			out y
 			out h`}},
 		{name: "nodes in no topological order, of which folding makes one", folded: "t", steps: "Add Relu", x: text{main: `
-			in x float32 4 8
-			weight w float32 8 4
+			in x float32[4,8]
+			init w float32[8,4] = ...
 			y = Add(x, t)
 			z = Relu(x)
 			t = Transpose(w)
 			out y
 			out z`}},
 		{name: "any: nodes in no topological order", steps: "Relu Neg Reshape Gemm Reshape Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
-			in i int64 2
-			in x float32 2 3 512
-			weight w float32 256 512
+			in i int64[2]
+			in x float32[2,3,512]
+			init w float32[256,512] = ...
 			z = Neg(a)
 			y = MatMul(a, t)
 			t = Transpose(w)
@@ -314,37 +314,37 @@ func TestFolded(t *testing.T) {
 			out z
 			out g`}},
 		{name: "a NaN is not computed", steps: "Mul Add", x: text{main: `
-			in x float32 8
-			weight nan float32 8
+			in x float32[8]
+			init nan float32[8] = ...
 			a = Mul(nan, nan)
 			y = Add(x, a)
 			out y`}},
 		{name: "an explosion stays", steps: "ConstantOfShape Gather Add", x: text{main: `
-			in x float32 1
-			in i int64 1
-			weight k int64 1
+			in x float32[1]
+			in i int64[1]
+			init k int64[1] = ...
 			z = ConstantOfShape(k)
 			g = Gather(z, i)
 			y = Add(x, g)
 			out y`}, before: func(m *graph.Model) { binary.LittleEndian.PutUint64(find(m.Graph, "k").Data.Raw, 1<<40) }},
 		{name: "in a body, and what a body captures", folded: "i t", steps: "If", x: text{
 			main: `
-				in p bool
-				in x float32 4 8
-				weight w float32 8 4
+				in p bool[]
+				in x float32[4,8]
+				init w float32[8,4] = ...
 				t = Transpose(w)
 				r = If(p)
 				out r`,
 			bodies: map[string]string{
-				"r.then_branch": "weight k float32 8 4\ni = Transpose(k)\nj = Sub(x, i)\nout j",
+				"r.then_branch": "init k float32[8,4] = ...\ni = Transpose(k)\nj = Sub(x, i)\nout j",
 				"r.else_branch": "l = Mul(x, t)\nout l",
 			},
 		}},
 		{name: "a constant of the main graph that only nodes of a body read", folded: "i", steps: "If", x: text{
 			main: `
-				in p bool
-				in x float32 4 8
-				weight w float32 8 4
+				in p bool[]
+				in x float32[4,8]
+				init w float32[8,4] = ...
 				r = If(p)
 				out r`,
 			bodies: map[string]string{
@@ -353,14 +353,14 @@ func TestFolded(t *testing.T) {
 			},
 		}},
 		{name: "an initializer that is an input, too", steps: "Transpose Add", x: text{main: `
-			in x float32 4 8
-			weight w float32 8 4
+			in x float32[4,8]
+			init w float32[8,4] = ...
 			t = Transpose(w)
 			y = Add(x, t)
 			out y`}, before: func(m *graph.Model) { find(m.Graph, "w").Overridable = true }},
 		{name: "before IR version 4, an initializer is an input, too", folded: "t", steps: "Add", x: text{main: `
-			in x float32 4 8
-			weight w float32 8 4
+			in x float32[4,8]
+			init w float32[8,4] = ...
 			t = Transpose(w)
 			y = Add(x, t)
 			out y`}, before: func(m *graph.Model) {
@@ -372,8 +372,8 @@ func TestFolded(t *testing.T) {
 			}
 		}},
 		{name: "below a limit, where nodes run again", folded: "t", steps: "Relu Sigmoid Tanh Softmax Exp Mul Mul Mul Mul Mul", opt: passes.Options{Limit: &passes.Limit{Percent: 70}}, x: text{main: `
-			in x float32 512 1024
-			weight w float32 1024 512
+			in x float32[512,1024]
+			init w float32[1024,512] = ...
 			t = Transpose(w)
 			a = Relu(x)
 			b = Sigmoid(a)
@@ -387,9 +387,9 @@ func TestFolded(t *testing.T) {
 			j = Mul(i, t)
 			out j`}},
 		{name: "a few bytes that grow to gigabytes, step by step, stay", steps: "Concat Concat Concat Concat Concat Concat Concat Constant Gather Add", x: text{main: `
-			in i int64 1
-			in x float32 1
-			weight w float32 16
+			in i int64[1]
+			in x float32[1]
+			init w float32[16] = ...
 			c1 = Concat(w, w, w, w, w, w, w, w, w, w, w, w, w, w, w, w) axis=0
 			c2 = Concat(c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1) axis=0
 			c3 = Concat(c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2) axis=0
@@ -404,9 +404,9 @@ func TestFolded(t *testing.T) {
 		{
 			name: "what does not fit into the budget of the model stays, in the order of the file", folded: "g0 g1 g2 g3",
 			steps: "ConstantOfShape ConstantOfShape Gather Gather Sum Add", x: text{main: `
-			in x float32 1
-			weight k int64 1
-			weight i int64 1
+			in x float32[1]
+			init k int64[1] = ...
+			init i int64[1] = ...
 			z0 = ConstantOfShape(k)
 			z1 = ConstantOfShape(k)
 			z2 = ConstantOfShape(k)
@@ -426,8 +426,8 @@ func TestFolded(t *testing.T) {
 			},
 		},
 		{name: "a node all of whose outputs are left out is none that was folded", folded: "t", steps: "Relu Add", x: text{main: `
-			in x float32 4 8
-			weight w float32 8 4
+			in x float32[4,8]
+			init w float32[8,4] = ...
 			t = Transpose(w)
 			none = Relu(x)
 			y = Add(x, t)
@@ -436,18 +436,18 @@ func TestFolded(t *testing.T) {
 			m.Graph.DropTensors(func(t graph.TensorID) bool { return m.Graph.Tensors[t].Name == "none" })
 			*m = *parse(t, encode(t, m))
 		}},
-		{name: "lengths of an input that the file declares, as views ask for them", folded: "c", steps: "Relu Reshape", x: text{main: exported("in x float32 4 8 16", "a = Relu(x)")}},
-		{name: "lengths of an input that is open", steps: "Relu Shape Size Div Concat Reshape", opt: passes.Options{Dims: map[string]int64{"batch": 4}}, x: text{main: exported("in x float32 batch 8 16", "a = Relu(x)")}},
-		{name: "lengths beside an input that is open", steps: "Relu Neg Shape Size Div Concat Reshape", opt: passes.Options{Dims: map[string]int64{"batch": 4}}, x: text{main: exported("in x float32 4 8 16\nin z float32 batch", "a = Relu(x)\nb = Neg(z)\nout b")}},
+		{name: "lengths of an input that the file declares, as views ask for them", folded: "c", steps: "Relu Reshape", x: text{main: exported("in x float32[4,8,16]", "a = Relu(x)")}},
+		{name: "lengths of an input that is open", steps: "Relu Shape Size Div Concat Reshape", opt: passes.Options{Dims: map[string]int64{"batch": 4}}, x: text{main: exported("in x float32[batch,8,16]", "a = Relu(x)")}},
+		{name: "lengths beside an input that is open", steps: "Relu Neg Shape Size Div Concat Reshape", opt: passes.Options{Dims: map[string]int64{"batch": 4}}, x: text{main: exported("in x float32[4,8,16]\nin z float32[batch]", "a = Relu(x)\nb = Neg(z)\nout b")}},
 		{name: "some axes, counted from the back", folded: "m", steps: "Sub", x: text{main: `
-			in x float32 4 8 16
+			in x float32[4,8,16]
 			s = Shape(x) start=-2 end=9
 			m = ConstantOfShape(s)
 			y = Sub(x, m)
 			out y`}},
 		{name: "a mask as large as an input", folded: "m", steps: "Where Neg", x: text{main: `
-			in p bool 64 64
-			in x float32 64 64
+			in p bool[64,64]
+			in x float32[64,64]
 			s = Shape(x)
 			m = ConstantOfShape(s)
 			y = Where(p, x, m)
@@ -455,8 +455,8 @@ func TestFolded(t *testing.T) {
 			out z`}},
 		{name: "lengths of what a branch captures and makes", folded: "c d", steps: "Relu If", x: text{
 			main: `
-				in p bool
-				in x float32 4 8 16
+				in p bool[]
+				in x float32[4,8,16]
 				a = Relu(x)
 				r = If(p)
 				out r`,
@@ -467,8 +467,8 @@ func TestFolded(t *testing.T) {
 		}},
 		{name: "lengths of a result of an If whose branches agree", folded: "c", steps: "If Reshape", x: text{
 			main: `
-				in p bool
-				in x float32 4 8 16
+				in p bool[]
+				in x float32[4,8,16]
 				a = If(p)
 				s = Shape(a) start=0 end=1
 				n = Size(a)
@@ -484,15 +484,15 @@ func TestFolded(t *testing.T) {
 			},
 		}},
 		{name: "an If decides by an input without axes, which ONNX Runtime also takes with axes", steps: "Size Equal If Shape Size Div Concat Reshape", x: text{
-			main: exported("in k int64\nin x float32 4 8 16", "g = Size(k)\nh = Equal(g, g)\na = If(h)"),
+			main: exported("in k int64[]\nin x float32[4,8,16]", "g = Size(k)\nh = Equal(g, g)\na = If(h)"),
 			bodies: map[string]string{
 				"a.then_branch": "j = Relu(x)\nout j",
 				"a.else_branch": "l = Transpose(x)\nout l",
 			},
 		}},
 		{name: "off", steps: "Transpose Add", opt: passes.Options{Fold: passes.FoldOff}, x: text{main: `
-			in x float32 4 8
-			weight w float32 8 4
+			in x float32[4,8]
+			init w float32[8,4] = ...
 			t = Transpose(w)
 			y = Add(x, t)
 			out y`}},
@@ -578,8 +578,8 @@ func TestFolded(t *testing.T) {
 // TestFoldedFromAnotherSource: what a source computes instead is refused, and quickly.
 func TestFoldedFromAnotherSource(t *testing.T) {
 	ordinary := text{main: `
-			in x float32 4 8
-			weight w float32 8 4
+			in x float32[4,8]
+			init w float32[8,4] = ...
 			t = Transpose(w)
 			y = Add(x, t)
 			out y`}
@@ -590,8 +590,8 @@ func TestFoldedFromAnotherSource(t *testing.T) {
 		want            string
 	}{
 		{name: "terabytes, step by step", planned: ordinary, want: "too large", source: text{main: `
-			in x float32 4 8
-			weight w float32 16
+			in x float32[4,8]
+			init w float32[16] = ...
 			c1 = Concat(w, w, w, w, w, w, w, w, w, w, w, w, w, w, w, w) axis=0
 			c2 = Concat(c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1) axis=0
 			c3 = Concat(c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2) axis=0
@@ -599,29 +599,29 @@ func TestFoldedFromAnotherSource(t *testing.T) {
 			c5 = Concat(c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4) axis=0
 			c6 = Concat(c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5) axis=0
 			c7 = Concat(c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6) axis=0
-			weight k int64 4 8
+			init k int64[4,8] = ...
 			t = Gather(c7, k)
 			y = Add(x, t)
 			out y`}},
 		{name: "terabytes, and the file declares a few bytes", planned: ordinary, declared: []graph.Dim{4, 8}, want: "ask for", source: text{main: `
-			in x float32 4 8
-			weight w float32 1 1
-			weight k int64 3
-			weight cut int64 2
+			in x float32[4,8]
+			init w float32[1,1] = ...
+			init k int64[3] = ...
+			init cut int64[2] = ...
 			s = Pad(k, cut)
 			t = Expand(w, s)
 			y = Add(x, t)
 			out y`}},
 		{name: "few bytes, many times", want: "all folded constants together", planned: text{main: `
-			in x float32 4 8
-			weight w float32 40 4
+			in x float32[4,8]
+			init w float32[40,4] = ...
 			a = Transpose(w)
 			b, c, d, e, f = Split(a) axis=1 num_outputs=5
 			y = Sum(x, b, c, d, e, f)
 			out y`}, source: text{main: `
-			in x float32 4 8
-			weight w float32 65536
-			weight i int64 4 8
+			in x float32[4,8]
+			init w float32[65536] = ...
+			init i int64[4,8] = ...
 			cb = Concat(` + strings.Repeat("w, ", 59) + `w) axis=0
 			cc = Concat(` + strings.Repeat("w, ", 59) + `w) axis=0
 			cd = Concat(` + strings.Repeat("w, ", 59) + `w) axis=0
@@ -636,10 +636,10 @@ func TestFoldedFromAnotherSource(t *testing.T) {
 			out y`}},
 		{name: "an initializer that only a body reads stands for a node", want: `"r" of the source is missing`, planned: text{
 			main: `
-			in x float32 4 8
-			in c bool
-			weight w float32 8 4
-			weight r float32 4 8
+			in x float32[4,8]
+			in c bool[]
+			init w float32[8,4] = ...
+			init r float32[4,8] = ...
 			t = Transpose(w)
 			b = Add(x, t)
 			y = If(c)
@@ -648,9 +648,9 @@ func TestFoldedFromAnotherSource(t *testing.T) {
 			bodies: map[string]string{"y.then_branch": "j = Neg(r)\nout j", "y.else_branch": "l = Neg(x)\nout l"},
 		}, source: text{
 			main: `
-			in x float32 4 8
-			in c bool
-			weight w float32 8 4
+			in x float32[4,8]
+			in c bool[]
+			init w float32[8,4] = ...
 			r = Relu(x)
 			t = Transpose(w)
 			b = Add(x, t)
@@ -696,9 +696,9 @@ func TestFoldedFromAnotherSource(t *testing.T) {
 func TestFoldedProductThatDiffers(t *testing.T) {
 	for _, product := range []string{"MatMul(x, t)", "MatMul(t, x)", "Gemm(x, t)", "Gemm(t, x) transB=1"} {
 		source := text{main: `
-			in i int64 2
-			in x float32 256 256
-			weight w float32 256 256
+			in i int64[2]
+			in x float32[256,256]
+			init w float32[256,256] = ...
 			t = Transpose(w)
 			y = ` + product + `
 			g = Gather(w, i)
@@ -829,7 +829,7 @@ func same(t *testing.T, a, b *graph.Model) {
 // gives to its inputs, in every runtime. verify finds that out by itself: with a source
 // in which it does not, it refuses the plan that is right for another source.
 func TestFoldedShapes(t *testing.T) {
-	const x = "in x float32 4 8 16"
+	const x = "in x float32[4,8,16]"
 	good := text{main: exported(x, "a = Relu(x)")}.build(t)
 	r, err := passes.Optimize(t.Context(), good, passes.Options{})
 	if err != nil {
@@ -851,24 +851,24 @@ func TestFoldedShapes(t *testing.T) {
 		want   bool // it is folded
 	}{
 		{name: "the source", source: text{main: exported(x, "a = Relu(x)")}, want: true},
-		{name: "an open length", source: text{main: exported("in x float32 batch 8 16", "a = Relu(x)")}},
-		{name: "a length of 0, which some exporters write for an open one", source: text{main: exported("in x float32 0 8 16", "a = Relu(x)")}},
+		{name: "an open length", source: text{main: exported("in x float32[batch,8,16]", "a = Relu(x)")}},
+		{name: "a length of 0, which some exporters write for an open one", source: text{main: exported("in x float32[0,8,16]", "a = Relu(x)")}},
 		{name: "an operator of a runtime", source: text{main: exported(x, "a = com.microsoft::Gelu(x)")}, before: declare("a", 4, 8, 16)},
 		{name: "an unknown operator with a declared result", source: text{main: exported(x, "a = acme::Fuse(x)")}, before: declare("a", 4, 8, 16)},
-		{name: "a declared shape that inference cannot confirm", source: text{main: exported(x+"\nin k int64 3", "a = Reshape(x, k)")}, before: declare("a", 4, 8, 16)},
-		{name: "an initializer that is an input, too", source: text{main: exported("weight x float32 4 8 16", "a = Relu(x)")}, before: func(m *graph.Model) { find(m.Graph, "x").Overridable = true }},
-		{name: "an input without axes", source: text{main: exported(x+"\nin k float32", "a = Add(x, k)")}},
+		{name: "a declared shape that inference cannot confirm", source: text{main: exported(x+"\nin k int64[3]", "a = Reshape(x, k)")}, before: declare("a", 4, 8, 16)},
+		{name: "an initializer that is an input, too", source: text{main: exported("init x float32[4,8,16] = ...", "a = Relu(x)")}, before: func(m *graph.Model) { find(m.Graph, "x").Overridable = true }},
+		{name: "an input without axes", source: text{main: exported(x+"\nin k float32[]", "a = Add(x, k)")}},
 		{name: "a number of elements that depends on the data", source: text{main: exported(x, "a = NonZero(x)")}},
 		{name: "a result of a loop", source: text{
-			main:   exported(x+"\nin k int64 1\nin p bool 1", "a = Loop(k, p, x)"),
-			bodies: map[string]string{"a.body": "in i int64\nin c bool\nin v float32 4 8 16\nd = Identity(c)\nw = Neg(v)\nout d\nout w"},
+			main:   exported(x+"\nin k int64[1]\nin p bool[1]", "a = Loop(k, p, x)"),
+			bodies: map[string]string{"a.body": "in i int64[]\nin c bool[]\nin v float32[4,8,16]\nd = Identity(c)\nw = Neg(v)\nout d\nout w"},
 		}},
-		{name: "a length that is rounded", source: text{main: exported("in x float32 1 4 8 16", "a = MaxPool(x) ceil_mode=1")}, before: func(m *graph.Model) {
+		{name: "a length that is rounded", source: text{main: exported("in x float32[1,4,8,16]", "a = MaxPool(x) ceil_mode=1")}, before: func(m *graph.Model) {
 			n := m.Graph.Nodes[find(m.Graph, "a").Maker]
 			n.Attrs = append(n.Attrs, &graph.Attr{Name: "kernel_shape", Type: graph.AttrInts, Ints: []int64{2, 2}})
 		}},
 		{name: "a branch that follows from an input without axes", source: text{
-			main: exported(x+"\nin k int64", "g = Size(k)\nh = Equal(g, g)\na = If(h)"),
+			main: exported(x+"\nin k int64[]", "g = Size(k)\nh = Equal(g, g)\na = If(h)"),
 			bodies: map[string]string{
 				"a.then_branch": "j = Relu(x)\nout j",
 				"a.else_branch": "l = Transpose(x)\nout l",
@@ -915,10 +915,10 @@ func declare(name string, shape ...graph.Dim) func(m *graph.Model) {
 // TestManyFolded: each graph is gone through once, however many tensors and products the
 // plan names.
 func TestManyFolded(t *testing.T) {
-	lines := []string{"in x float32 4 8"}
+	lines := []string{"in x float32[4,8]"}
 	sum := "x"
 	for i := range 200 {
-		lines = append(lines, fmt.Sprintf("weight w%d float32 8 4\nt%d = Transpose(w%d)\ny%d = Add(%s, t%d)", i, i, i, i, sum, i))
+		lines = append(lines, fmt.Sprintf("init w%d float32[8,4] = ...\nt%d = Transpose(w%d)\ny%d = Add(%s, t%d)", i, i, i, i, sum, i))
 		sum = fmt.Sprintf("y%d", i)
 	}
 	lines = append(lines, "out "+sum)
@@ -970,17 +970,17 @@ func TestManyFolded(t *testing.T) {
 func TestFoldedProductInAnotherBody(t *testing.T) {
 	source := text{
 		main: `
-			in p bool
-			in i int64 2
-			in x float32 4 512
-			weight w float32 256 512
+			in p bool[]
+			in i int64[2]
+			in x float32[4,512]
+			init w float32[256,512] = ...
 			r = If(p)
 			g = Gather(w, i)
 			out r
 			out g`,
 		bodies: map[string]string{
 			"r.then_branch": "t = Transpose(w)\nj = MatMul(x, t)\nout j",
-			"r.else_branch": "k = ReduceMax(x) keepdims=1\nl = Expand(k, s)\nout l\nweight s int64 2",
+			"r.else_branch": "k = ReduceMax(x) keepdims=1\nl = Expand(k, s)\nout l\ninit s int64[2] = ...",
 		},
 	}.build(t)
 	for i, n := range []uint64{4, 256} {

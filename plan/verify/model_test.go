@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -12,16 +11,9 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// text is a model in a few lines:
-//
-//	in x float32 batch 16       a graph input: type, lengths or symbols
-//	weight w float32 16         an initializer
-//	a, b = Split(x) axis=1      a node "make a"; attributes are integers
-//	y = local::Twice(x)         a node of another domain
-//	out y                       a graph output
-//
-// A name without a producer is captured. bodies are keyed by "OUTPUT.ATTRIBUTE" of their
-// node, functions by their name in domain local, or by "DOMAIN::NAME".
+// text is a model in its printed form (graph.Parse), with bodies and functions apart: bodies
+// are keyed by "OUTPUT.ATTRIBUTE" of their node, functions by their name in domain local, or
+// by "DOMAIN::NAME". The node that makes a is "make a"; elements that are left out are 0.
 type text struct {
 	main      string
 	bodies    map[string]string
@@ -33,25 +25,66 @@ type text struct {
 // build returns the file of a text, as onnx reads it.
 func (x text) build(t testing.TB) *graph.Model {
 	t.Helper()
-	m := &graph.Model{
-		IRVersion: 10, Producer: "test",
-		Opsets: []graph.Opset{{Domain: "", Version: cmp.Or(x.opset, 21)}, {Domain: "local", Version: 1}},
-	}
+	opsets := fmt.Sprintf("opset %d\nopset local 1\n", cmp.Or(x.opset, 21))
 	if strings.Contains(x.main, "com.microsoft::") {
-		m.Opsets = append(m.Opsets, graph.Opset{Domain: "com.microsoft", Version: 1})
+		opsets += "opset com.microsoft 1\n"
 	}
-	m.Graph = x.graph(t, x.main)
-	for _, name := range sorted(x.functions) {
-		f := &graph.Function{Domain: "local", Name: name, Opsets: m.Opsets, Body: x.graph(t, x.functions[name])}
-		if domain, name, given := strings.Cut(name, "::"); given {
-			f.Domain, f.Name = domain, name
-		}
-		m.Functions = append(m.Functions, f)
-	}
+	var b strings.Builder
+	b.WriteString("ir 10\nproducer \"test\"\n" + opsets)
 	for _, key := range sorted(x.props) {
-		m.SetProp(key, x.props[key])
+		fmt.Fprintf(&b, "meta %q %q\n", key, x.props[key])
+	}
+	b.WriteString("graph g\n" + x.whole(x.main))
+	for _, name := range sorted(x.functions) {
+		if !strings.Contains(name, "::") {
+			name = "local::" + name
+		}
+		fmt.Fprintf(&b, "function %s {\n%s%s\n}\n", name, opsets, x.whole(x.functions[strings.TrimPrefix(name, "local::")]))
+	}
+	m, err := graph.Parse("test", b.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	finish(m.Graph)
+	for _, f := range m.Functions {
+		finish(f.Body)
 	}
 	return parse(t, encode(t, m))
+}
+
+// whole puts the bodies into the lines of their nodes.
+func (x text) whole(lines string) string {
+	var b strings.Builder
+	for line := range strings.Lines(lines) {
+		line = strings.TrimSpace(line)
+		b.WriteString(line)
+		outs, _, _ := strings.Cut(line, " = ")
+		first, _, _ := strings.Cut(outs, ",")
+		for _, key := range sorted(x.bodies) {
+			if output, attr, _ := strings.Cut(key, "."); output == first {
+				b.WriteString(" " + attr + "=graph g {\n" + x.whole(x.bodies[key]) + "}")
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// finish names the nodes and fills the elements that the text leaves out.
+func finish(g *graph.Graph) {
+	for _, t := range g.Tensors {
+		if t.Data != nil && t.Data.Elided() {
+			t.Data.Raw = make([]byte, t.Data.Bytes)
+		}
+	}
+	for _, n := range g.Nodes {
+		if n.Name = "make "; len(n.Outputs) > 0 && n.Outputs[0] >= 0 {
+			n.Name += g.Tensors[n.Outputs[0]].Name
+		}
+		for _, a := range n.Bodies() {
+			finish(a.Graph)
+		}
+	}
 }
 
 func sorted[V any](m map[string]V) []string {
@@ -88,150 +121,12 @@ func parse(t testing.TB, b []byte) *graph.Model {
 	return m
 }
 
-// graph reads the lines of one graph.
-func (x text) graph(t testing.TB, lines string) *graph.Graph {
-	t.Helper()
-	g := &graph.Graph{Name: "g"}
-	names := map[string]graph.TensorID{}
-	id := func(name string) graph.TensorID {
-		if name == "" {
-			return graph.None
-		}
-		if _, known := names[name]; !known {
-			names[name] = g.NewTensor(name)
-		}
-		return names[name]
-	}
-	for line := range strings.Lines(lines) {
-		words := strings.Fields(line)
-		switch {
-		case len(words) == 0:
-		case words[0] == "in":
-			in := id(words[1])
-			g.Tensors[in].Input = true
-			g.Tensors[in].Declared = declared(t, words[2:])
-			g.Inputs = append(g.Inputs, in)
-		case words[0] == "weight":
-			g.Tensors[id(words[1])].Data = weight(t, words[1], declared(t, words[2:]).Type)
-		case words[0] == "out":
-			g.Tensors[id(words[1])].Output = true
-			g.Outputs = append(g.Outputs, id(words[1]))
-		default:
-			x.node(t, g, line, id)
-		}
-	}
-	g.Link()
-	return g
-}
-
-func declared(t testing.TB, words []string) *graph.Declared {
-	t.Helper()
-	if len(words) == 0 {
-		return nil // an input of a function
-	}
-	d := &graph.Declared{Type: graph.TensorOf(dtype(t, words[0]))}
-	for _, w := range words[1:] {
-		n, err := strconv.ParseInt(w, 10, 64)
-		symbol := ""
-		if err != nil {
-			n, symbol = int64(graph.Unknown), w
-		}
-		d.Type.Shape = append(d.Type.Shape, graph.Dim(n))
-		d.Symbols = append(d.Symbols, symbol)
-	}
-	return d
-}
-
-func dtype(t testing.TB, name string) graph.DType {
-	t.Helper()
-	for d := graph.DType(1); d.Valid(); d++ {
-		if d.String() == name {
-			return d
-		}
-	}
-	t.Fatalf("no type %q", name)
-	return graph.Undefined
-}
-
-func weight(t testing.TB, name string, typ graph.Type) *graph.Data {
-	t.Helper()
-	d := &graph.Data{Name: name, Type: typ.Elem}
-	n := int64(1)
-	for _, k := range typ.Shape {
-		d.Dims = append(d.Dims, int64(k))
-		n *= int64(k)
-	}
-	var err error
-	if d.Bytes, err = typ.Elem.SizeBytes(n); err != nil {
-		t.Fatal(err)
-	}
-	d.Raw = make([]byte, d.Bytes)
-	return d
-}
-
-// node reads "a, b = domain::Op(x, y) axis=1 pads=1,1".
-func (x text) node(t testing.TB, g *graph.Graph, line string, id func(string) graph.TensorID) {
-	t.Helper()
-	outs, call, ok := strings.Cut(line, "=")
-	op, rest, ok2 := strings.Cut(call, "(")
-	ins, attrs, ok3 := strings.Cut(rest, ")")
-	if !ok || !ok2 || !ok3 {
-		t.Fatalf("not a node: %q", line)
-	}
-	n := &graph.Node{Op: strings.TrimSpace(op)}
-	if domain, name, found := strings.Cut(n.Op, "::"); found {
-		n.Domain, n.Op = domain, name
-	}
-	for _, name := range list(ins) {
-		n.Inputs = append(n.Inputs, id(name))
-	}
-	for _, name := range list(outs) {
-		n.Outputs = append(n.Outputs, id(name))
-	}
-	first := list(outs)[0]
-	n.Name = "make " + first
-	for _, a := range strings.Fields(attrs) {
-		key, value, _ := strings.Cut(a, "=")
-		var numbers []int64
-		for _, word := range strings.Split(value, ",") {
-			v, err := strconv.ParseInt(word, 10, 64)
-			if err != nil {
-				t.Fatalf("attribute %q: %v", a, err)
-			}
-			numbers = append(numbers, v)
-		}
-		if len(numbers) > 1 {
-			n.Attrs = append(n.Attrs, &graph.Attr{Name: key, Type: graph.AttrInts, Ints: numbers})
-		} else {
-			n.Attrs = append(n.Attrs, &graph.Attr{Name: key, Type: graph.AttrInt, Int: numbers[0]})
-		}
-	}
-	for _, key := range sorted(x.bodies) {
-		if output, attr, _ := strings.Cut(key, "."); output == first {
-			n.Attrs = append(n.Attrs, &graph.Attr{Name: attr, Type: graph.AttrGraph, Graph: x.graph(t, x.bodies[key])})
-		}
-	}
-	g.Nodes = append(g.Nodes, n)
-}
-
-// list splits "a, b" at the commas; "" has no elements.
-func list(s string) []string {
-	if strings.TrimSpace(s) == "" {
-		return nil
-	}
-	var names []string
-	for name := range strings.SplitSeq(s, ",") {
-		names = append(names, strings.TrimSpace(name))
-	}
-	return names
-}
-
 // models are small models, named after what they contain.
 var models = map[string]text{
 	"chain": {main: `
-		in x float32 1 16
-		in y float32 1 16
-		weight w float32 1 16
+		in x float32[1,16]
+		in y float32[1,16]
+		init w float32[1,16] = ...
 		a = Relu(x)
 		b = Add(a, y)
 		v = Flatten(b)
@@ -240,7 +135,7 @@ var models = map[string]text{
 		out d
 	`},
 	"runtime": {main: `
-		in x float32 4 16
+		in x float32[4,16]
 		a = Softmax(x)
 		b = Add(a, x)
 		v = Identity(b)
@@ -252,7 +147,7 @@ var models = map[string]text{
 		out z
 	`},
 	"legs": {main: `
-		in x float32 4 16
+		in x float32[4,16]
 		a = Transpose(x)
 		b = Sigmoid(x)
 		c = Add(b, b)
@@ -265,8 +160,8 @@ var models = map[string]text{
 		out u
 	`},
 	"constants": {main: `
-		in x float32 20
-		weight w float32 5 4
+		in x float32[20]
+		init w float32[5,4] = ...
 		k = Constant() value_int=3
 		f = Cast(k) to=1
 		u = Flatten(w)
@@ -277,16 +172,16 @@ var models = map[string]text{
 		out u
 	`},
 	"symbols": {main: `
-		in x float32 batch 16
-		in y float32 other 16
+		in x float32[batch,16]
+		in y float32[other,16]
 		a = Relu(x)
 		b = Relu(y)
 		out a
 		out b
 	`},
 	"dynamic": {main: `
-		in k int64 1
-		in x float32 16
+		in k int64[1]
+		in x float32[16]
 		z = ConstantOfShape(k)
 		i = NonZero(x)
 		y = Relu(z)
@@ -297,8 +192,8 @@ var models = map[string]text{
 	`},
 	"branches": {
 		main: `
-			in p bool
-			in x float32 16
+			in p bool[]
+			in x float32[16]
 			a = Relu(x)
 			r = If(p)
 			s = Add(r, a)
@@ -306,7 +201,7 @@ var models = map[string]text{
 		`,
 		bodies: map[string]string{
 			"r.then_branch": `
-				weight w float32 16
+				init w float32[16] = ...
 				t1 = Add(x, w)
 				t2 = Relu(t1)
 				out t2
@@ -327,17 +222,17 @@ var models = map[string]text{
 	},
 	"loop": {
 		main: `
-			in m int64
-			in p bool
-			in x float32 16
+			in m int64[]
+			in p bool[]
+			in x float32[16]
 			y = Loop(m, p, x)
 			z = Relu(y)
 			out z
 		`,
 		bodies: map[string]string{"y.body": `
-			in i int64
-			in going bool
-			in v float32 16
+			in i int64[]
+			in going bool[]
+			in v float32[16]
 			again = Identity(going)
 			q = Relu(v)
 			n = Add(q, x)
@@ -347,7 +242,7 @@ var models = map[string]text{
 	},
 	"functions": {
 		main: `
-			in x float32 16
+			in x float32[16]
 			a = local::Outer(x)
 			b = Relu(a)
 			out b
@@ -371,9 +266,9 @@ var models = map[string]text{
 	},
 	"training": {
 		main: `
-			in x float32 16
-			in w float32 16
-			in learning_rate float32
+			in x float32[16]
+			in w float32[16]
+			in learning_rate float32[]
 			h = Mul(x, w)
 			loss = ReduceSum(h) keepdims=0
 			w.grad = Mul(x, h)
@@ -385,8 +280,8 @@ var models = map[string]text{
 		props: map[string]string{"onnxmem.mode": "training", "onnxmem.updates": "w=w.new", "onnxmem.trainable": `["w"]`, "onnxmem.gradients": `["w=w.grad"]`},
 	},
 	"no nodes": {main: `
-		in x float32 16
-		in y float32 8
+		in x float32[16]
+		in y float32[8]
 		out x
 	`},
 	"nothing": {main: ""},
@@ -395,7 +290,7 @@ var models = map[string]text{
 func init() {
 	// Three training steps in a row.
 	var b strings.Builder
-	b.WriteString("in x float32 16\n")
+	b.WriteString("in x float32[16]\n")
 	from := "x"
 	for i := range 70 {
 		fmt.Fprintf(&b, "t%d = Relu(%s)\n", i, from)

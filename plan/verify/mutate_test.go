@@ -504,21 +504,21 @@ var bases = map[string]struct {
 	naive
 }{
 	"in place over a constant": {text{main: `
-		in x float32 16
-		weight w float32 16
+		in x float32[16]
+		init w float32[16] = ...
 		c = Add(x, w)
 		out c
 		out x
 	`}, naive{inplace: true, groups: []string{"w c"}}},
 	"in place over an output": {text{main: `
-		in x float32 16
+		in x float32[16]
 		a = Sigmoid(x)
 		b = Relu(a)
 		out a
 		out b
 	`}, naive{inplace: true, groups: []string{"x a b"}}},
 	"in place over a tensor that is read later": {text{main: `
-		in x float32 16
+		in x float32[16]
 		a = Sigmoid(x)
 		b = Relu(a)
 		c = Sigmoid(a)
@@ -526,8 +526,8 @@ var bases = map[string]struct {
 		out d
 	`}, naive{inplace: true, groups: []string{"x a b", "c d"}}},
 	"in place over another size": {text{main: `
-		in x float32 16
-		in y float32 4 16
+		in x float32[16]
+		in y float32[4,16]
 		a = Add(x, y)
 		out a
 		out y
@@ -536,8 +536,8 @@ var bases = map[string]struct {
 	// input is live. Of the two nodes on k, one runs last, while the other's result is
 	// live.
 	"competing nodes": {text{main: `
-		in x float32 96
-		in k float32 32
+		in x float32[96]
+		in k float32[32]
 		c1, c2 = Split(x) num_outputs=2
 		b1 = Concat(c1, c1, c1) axis=0
 		d1 = ReduceMax(b1) keepdims=0
@@ -551,13 +551,13 @@ var bases = map[string]struct {
 		out s
 	`}, naive{}},
 	"two steps": {text{main: `
-		in x float32 16
+		in x float32[16]
 		a = Relu(x)
 		out a
 	`}, naive{}},
 	"a function of two steps": {text{
 		main: `
-			in x float32 16
+			in x float32[16]
 			a = local::Two(x)
 			out a
 		`,
@@ -570,8 +570,8 @@ var bases = map[string]struct {
 	}, naive{}},
 	"a function with branches": {text{
 		main: `
-			in p bool
-			in x float32 16
+			in p bool[]
+			in x float32[16]
 			a = local::Choose(p, x)
 			out a
 		`,
@@ -587,17 +587,17 @@ var bases = map[string]struct {
 		},
 	}, naive{}},
 	"not a view": {text{main: `
-		in x float32 16
+		in x float32[16]
 		a = CumSum(x, k)
-		weight k int64
+		init k int64[] = ...
 		b = Softmax(x)
 		c = Add(a, b)
 		out c
 	`}, naive{views: true, groups: []string{"x a"}}},
 	"a body reads from outside": {text{
 		main: `
-			in p bool
-			in x float32 16
+			in p bool[]
+			in x float32[16]
 			r = If(p)
 			out r
 		`,
@@ -608,8 +608,8 @@ var bases = map[string]struct {
 	}, naive{}},
 	repeated: {text{
 		main: `
-			in p bool
-			in x float32 8 8
+			in p bool[]
+			in x float32[8,8]
 			a = Softmax(x) axis=0
 			b = Relu(a)
 			r = RandomNormalLike(x)
@@ -632,8 +632,8 @@ var bases = map[string]struct {
 	}, naive{
 		again: map[string]string{"a2": "a", "a3": "a", "c2": "c", "q2": "q", "m2": "m"},
 		plain: `
-			in p bool
-			in x float32 8 8
+			in p bool[]
+			in x float32[8,8]
 			a = Softmax(x) axis=0
 			b = Relu(a)
 			r = RandomNormalLike(x)
@@ -649,7 +649,7 @@ var bases = map[string]struct {
 	// transfer back lasts from 5500 to 8000, and step 7 waits from 6500 on.
 	swapped: {text{
 		main: `
-			in x float32 16 16
+			in x float32[16,16]
 			a = Relu(x)
 			b = Sigmoid(a)
 			c = Tanh(b)
@@ -664,7 +664,7 @@ var bases = map[string]struct {
 	}, naive{
 		hosts: map[string][2]int{"a.host": {2, 6}}, link: 409_600_000, waiting: 3000,
 		plain: `
-			in x float32 16 16
+			in x float32[16,16]
 			a = Relu(x)
 			b = Sigmoid(a)
 			c = Tanh(b)
@@ -676,8 +676,8 @@ var bases = map[string]struct {
 	}},
 	"update before the last reader": {text{
 		main: `
-			in x float32 16
-			in w float32 16
+			in x float32[16]
+			in w float32[16]
 			w.new = Sub(w, x)
 			y = Mul(x, w)
 			out y

@@ -71,7 +71,7 @@ func TestPasses(t *testing.T) {
 // times as it is long.
 func fans(branches, length int) text {
 	var b strings.Builder
-	b.WriteString("in x float32 64\nt = Relu(x)\n")
+	b.WriteString("in x float32[64]\nt = Relu(x)\n")
 	var ends []string
 	for i := range branches {
 		from := "t"

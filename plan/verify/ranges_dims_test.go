@@ -12,10 +12,10 @@ import (
 
 // turned has two open dimensions. With one of length 1, all tensors share one buffer.
 var turned = text{main: `
-	in x float32 n d 16
-	in s float32 n+1
+	in x float32[n,d,16]
+	in s float32[n+1]
 	a = Relu(x)
-	b = Transpose(a) perm=1,0,2
+	b = Transpose(a) perm=[1, 0, 2]
 	c = Relu(b)
 	t = Relu(s)
 	out c
@@ -55,8 +55,8 @@ func TestLengthsThatFollow(t *testing.T) {
 // written. A size that is a sum of lengths is claimed.
 func TestBoundedSizes(t *testing.T) {
 	x := text{main: `
-		in x float32 n m 8
-		in y float32 n 2 8
+		in x float32[n,m,8]
+		in y float32[n,2,8]
 		a = Relu(x)
 		b = Softmax(a)
 		c = Add(b, x)

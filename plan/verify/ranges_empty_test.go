@@ -12,17 +12,17 @@ import (
 func TestRangesOfBodiesWithoutNodes(t *testing.T) {
 	x := text{
 		main: `
-			in n int64
-			in c bool
-			in x float32 batch 64
+			in n int64[]
+			in c bool[]
+			in x float32[batch,64]
 			a = Relu(x)
 			y = Loop(n, c, a)
 			z = Neg(y)
 			out z`,
 		bodies: map[string]string{"y.body": `
-			in k int64
-			in go bool
-			in v float32 batch 64
+			in k int64[]
+			in go bool[]
+			in v float32[batch,64]
 			out go
 			out v`},
 	}

@@ -14,13 +14,13 @@ import (
 // ranged has a dimension that follows from another one, lengths that it refuses, and a
 // view and an in-place result at some lengths alone.
 var ranged = text{main: `
-	in x float32 batch time 8
-	in y float32 time
-	in z float32 time+1 4
-	in u float32 other
-	pairs = Constant() value_ints=-1,2
+	in x float32[batch,time,8]
+	in y float32[time]
+	in z float32[time+1,4]
+	in u float32[other]
+	pairs = Constant() value_ints=[-1, 2]
 	a = Relu(x)
-	b = Transpose(a) perm=1,0,2
+	b = Transpose(a) perm=[1, 0, 2]
 	c = Relu(b)
 	p = Reshape(y, pairs)
 	q = Relu(p)
@@ -36,9 +36,9 @@ var ranged = text{main: `
 
 // rangedBodies has a Scan with an If inside.
 var rangedBodies = text{main: `
-	in x float32 5 batch 24
-	in h float32 batch 24
-	in p bool
+	in x float32[5,batch,24]
+	in h float32[batch,24]
+	in p bool[]
 	s, y = Scan(h, x) num_scan_inputs=1
 	out s
 	out y
@@ -67,20 +67,20 @@ var rangedBodies = text{main: `
 func TestRangesAtTheFirstStep(t *testing.T) {
 	for name, x := range map[string]text{
 		"unread input": {main: `
-			in x float32 n 16
-			in unread float32 n 64
+			in x float32[n,16]
+			in unread float32[n,64]
 			y = Relu(x)
 			out y
 		`},
 		"no nodes": {main: `
-			in x float32 n 16
-			weight y float32 2 8
+			in x float32[n,16]
+			init y float32[2,8] = ...
 			out y
 		`},
 		"ignored iteration number": {main: `
-			in x float32 n 16
-			in trips int64
-			in on bool
+			in x float32[n,16]
+			in trips int64[]
+			in on bool[]
 			y = Loop(trips, on, x)
 			out y
 		`, bodies: map[string]string{"y.body": `
@@ -110,7 +110,7 @@ func TestRangesAtTheFirstStep(t *testing.T) {
 // with the node, the branch and the lengths.
 func TestRangesOfABranchThatChanges(t *testing.T) {
 	m := text{main: `
-		in x float32 t 4
+		in x float32[t,4]
 		s = Shape(x)
 		zero = Constant() value_int=0
 		three = Constant() value_int=3
@@ -214,9 +214,9 @@ func TestRangeMutations(t *testing.T) {
 // lengths; a view that they do not permit is found.
 func TestRangeBounded(t *testing.T) {
 	x := text{main: `
-		in x float32 batch 8 4
+		in x float32[batch,8,4]
 		a = Relu(x)
-		b = Transpose(a) perm=1,0,2
+		b = Transpose(a) perm=[1, 0, 2]
 		c = Relu(b)
 		out c
 	`}
@@ -269,9 +269,9 @@ func TestRangeCorner(t *testing.T) {
 // TestRangeCaches: a cache whose shape depends on the lengths has the room of the largest.
 func TestRangeCaches(t *testing.T) {
 	x := text{main: `
-		in past float32 batch 2 8 4
-		in new float32 batch 2 1 4
-		in at int64 batch
+		in past float32[batch,2,8,4]
+		in new float32[batch,2,1,4]
+		in at int64[batch]
 		present = TensorScatter(past, new, at)
 		y = Relu(present)
 		out y

@@ -14,20 +14,20 @@ import (
 func TestBodiesBesideRepetitions(t *testing.T) {
 	x := text{
 		main: `
-			in x float32 1 1 32 32
-			in p bool
-			weight w float32 16 1 1 1
+			in x float32[1,1,32,32]
+			in p bool[]
+			init w float32[16,1,1,1] = ...
 			a = Conv(x, w)
-			b = MaxPool(a) kernel_shape=8,8 strides=8,8
+			b = MaxPool(a) kernel_shape=[8, 8] strides=[8, 8]
 			taken = If(p)
 			c = Sigmoid(a)
 			d = Tanh(c)
 			e = Mul(c, d)
-			f = MaxPool(e) kernel_shape=8,8 strides=8,8
+			f = MaxPool(e) kernel_shape=[8, 8] strides=[8, 8]
 			h = Mul(f, taken)
 			out h
 			r = Relu(a)
-			s = MaxPool(r) kernel_shape=8,8 strides=8,8
+			s = MaxPool(r) kernel_shape=[8, 8] strides=[8, 8]
 			g = Add(s, f)
 			out g
 		`,
@@ -79,11 +79,11 @@ func TestBodiesBesideRepetitions(t *testing.T) {
 // for an order may put it in front of the first run only if that leaves them out, too.
 func TestFirstRunsAreWhole(t *testing.T) {
 	x := text{main: `
-		in x float32 3 5 6 6
-		weight w float32 6
+		in x float32[3,5,6,6]
+		init w float32[6] = ...
 		a = Add(x, w)
 		b = Sigmoid(a)
-		c = MaxPool(b) kernel_shape=3,5 pads=1,2,1,2
+		c = MaxPool(b) kernel_shape=[3, 5] pads=[1, 2, 1, 2]
 		d = SpaceToDepth(c) blocksize=2
 		y = Softmax(d) axis=1
 		out y
@@ -114,12 +114,12 @@ func TestFirstRunsAreWhole(t *testing.T) {
 // statistics that the first run writes over. The search for an order must not put it first.
 func TestFirstRunsReadStatistics(t *testing.T) {
 	x := text{main: `
-		in x float32 2 12
-		weight scale float32 12
-		weight bias float32 12
-		weight mean float32 12
-		weight var float32 12
-		weight w float32 12 12
+		in x float32[2,12]
+		init scale float32[12] = ...
+		init bias float32[12] = ...
+		init mean float32[12] = ...
+		init var float32[12] = ...
+		init w float32[12,12] = ...
 		a = BatchNormalization(x, scale, bias, mean, var)
 		b = MatMul(a, w)
 		y = Concat(b, b, b) axis=1

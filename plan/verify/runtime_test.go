@@ -17,14 +17,14 @@ func TestRuntime(t *testing.T) {
 		name, main, runtime, code string
 		valid                     bool // with all sharing of the other runtime
 	}{
-		{"a registered result in place", "in x float32 8 8\na = Transpose(x)\nb = Relu(a)\ny = Transpose(b)\nout y", ops.ONNXRuntime, "", true},
-		{"a graph input is written over", "in x float32 8 8\nb = Relu(x)\ny = Transpose(b)\nout y", ops.ONNXRuntime, verify.CodeInplace, false},
-		{"a graph output is made in place", "in x float32 8 8\na = Transpose(x)\ny = Relu(a)\nout y", ops.ONNXRuntime, verify.CodeInplace, false},
-		{"a graph output is a view", "in x float32 8 8\na = Transpose(x)\ny = Flatten(a)\nout y", ops.ONNXRuntime, verify.CodeInplace, false},
-		{"an operator without a row", "in x float32 8 8\na = Transpose(x)\nb = Hardmax(a)\ny = Transpose(b)\nout y", ops.ONNXRuntimeArena, verify.CodeInplace, false},
-		{"a row that needs an allocator", "in x float32 8 8\na = Transpose(x)\nb = Abs(a)\ny = Transpose(b)\nout y", ops.ONNXRuntime, verify.CodeInplace, false},
-		{"a row that needs an allocator, with one", "in x float32 8 8\na = Transpose(x)\nb = Abs(a)\ny = Transpose(b)\nout y", ops.ONNXRuntimeArena, "", true},
-		{"a runtime that nobody knows", "in x float32 8 8\ny = Transpose(x)\nout y", "tensorrt", verify.CodeFormat, false},
+		{"a registered result in place", "in x float32[8,8]\na = Transpose(x)\nb = Relu(a)\ny = Transpose(b)\nout y", ops.ONNXRuntime, "", true},
+		{"a graph input is written over", "in x float32[8,8]\nb = Relu(x)\ny = Transpose(b)\nout y", ops.ONNXRuntime, verify.CodeInplace, false},
+		{"a graph output is made in place", "in x float32[8,8]\na = Transpose(x)\ny = Relu(a)\nout y", ops.ONNXRuntime, verify.CodeInplace, false},
+		{"a graph output is a view", "in x float32[8,8]\na = Transpose(x)\ny = Flatten(a)\nout y", ops.ONNXRuntime, verify.CodeInplace, false},
+		{"an operator without a row", "in x float32[8,8]\na = Transpose(x)\nb = Hardmax(a)\ny = Transpose(b)\nout y", ops.ONNXRuntimeArena, verify.CodeInplace, false},
+		{"a row that needs an allocator", "in x float32[8,8]\na = Transpose(x)\nb = Abs(a)\ny = Transpose(b)\nout y", ops.ONNXRuntime, verify.CodeInplace, false},
+		{"a row that needs an allocator, with one", "in x float32[8,8]\na = Transpose(x)\nb = Abs(a)\ny = Transpose(b)\nout y", ops.ONNXRuntimeArena, "", true},
+		{"a runtime that nobody knows", "in x float32[8,8]\ny = Transpose(x)\nout y", "tensorrt", verify.CodeFormat, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, file, p := planReal(t, text{main: c.main}, passes.Options{})

@@ -15,18 +15,18 @@ import (
 // another order. Nothing reads one of them, and one stands in a body of its own.
 var behind = text{
 	main: `
-		in x float32 1 1 32 32
-		in p bool
-		weight w float32 16 1 1 1
+		in x float32[1,1,32,32]
+		in p bool[]
+		init w float32[16,1,1,1] = ...
 		a = Conv(x, w)
 		s = Relu(a)
-		b = MaxPool(s) kernel_shape=8,8 strides=8,8
+		b = MaxPool(s) kernel_shape=[8, 8] strides=[8, 8]
 		y = If(p)
 		out y
 	`,
 	bodies: map[string]string{
 		"y.then_branch": `
-			weight c float32 1 1 1 1
+			init c float32[1,1,1,1] = ...
 			k = Concat(b, b) axis=1
 			l = Concat(b, b) axis=1
 			unread = Sub(b, c)
@@ -156,9 +156,9 @@ func TestBodiesInAnotherOrder(t *testing.T) {
 func TestBoundsOfSlicesWithBodies(t *testing.T) {
 	x := text{
 		main: `
-			in x float32 1 4 8 8
-			in z float32 1 4 8 8
-			in p bool
+			in x float32[1,4,8,8]
+			in z float32[1,4,8,8]
+			in p bool[]
 			y = If(p)
 			r, s = Split(y) axis=1 num_outputs=2
 			m = Relu(r)

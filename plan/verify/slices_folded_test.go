@@ -12,9 +12,9 @@ import (
 // A model of which constants are folded can run in slices, too.
 func TestSlicedAndFolded(t *testing.T) {
 	x := text{main: `
-		in x float32 128 128
-		weight w float32 1024 128
-		weight v float32 128 1024
+		in x float32[128,128]
+		init w float32[1024,128] = ...
+		init v float32[128,1024] = ...
 		r = EyeLike(x)
 		a = Transpose(w)
 		h = MatMul(r, a)
@@ -49,11 +49,11 @@ func TestFoldedInCopiesOfGraphs(t *testing.T) {
 	model := func(more string) text {
 		return text{
 			main: `
-				in x float32 64 32
-				in p bool
-				weight w float32 32 256
-				weight c float32 32 32
-				weight d float32 32 32
+				in x float32[64,32]
+				in p bool[]
+				init w float32[32,256] = ...
+				init c float32[32,32] = ...
+				init d float32[32,32] = ...
 				m = MatMul(x, w)
 				r = Relu(m)
 				n = Sigmoid(r)
@@ -63,9 +63,9 @@ func TestFoldedInCopiesOfGraphs(t *testing.T) {
 				out y
 			` + more,
 			bodies: map[string]string{
-				"q.then_branch": "weight e float32 32 32\nf = Neg(e)\ng = MatMul(x, f)\nh = If(p)\nout h",
+				"q.then_branch": "init e float32[32,32] = ...\nf = Neg(e)\ng = MatMul(x, f)\nh = If(p)\nout h",
 				"q.else_branch": "i = Relu(x)\nout i",
-				"h.then_branch": "weight o float32 32 32\nk = Neg(o)\nz = MatMul(g, k)\nout z",
+				"h.then_branch": "init o float32[32,32] = ...\nk = Neg(o)\nz = MatMul(g, k)\nout z",
 				"h.else_branch": "z = Relu(g)\nout z",
 			},
 		}
@@ -100,18 +100,18 @@ func TestFoldedInCopiesOfGraphs(t *testing.T) {
 // are needed even though the Transpose is not.
 func TestFoldedTransposeBesideSlices(t *testing.T) {
 	x := text{main: `
-		in x float32 128 128
-		in b float32 1 6
-		weight w float32 128 1024
-		weight v float32 1024 128
-		weight e float32 16 1
-		weight f float32 1 16
+		in x float32[128,128]
+		in b float32[1,6]
+		init w float32[128,1024] = ...
+		init v float32[1024,128] = ...
+		init e float32[16,1] = ...
+		init f float32[1,16] = ...
 		h = MatMul(x, w)
 		g = Relu(h)
 		m = MatMul(g, v)
 		out m
 		c = Concat(b, b, b) axis=1
-		d = Transpose(c) perm=1,0
+		d = Transpose(c) perm=[1, 0]
 		y = Gemm(d, e, f) transB=1
 		out y
 	`}

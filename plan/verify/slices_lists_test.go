@@ -15,11 +15,11 @@ import (
 // rows, or with other elements, are found.
 func TestRowsOfLists(t *testing.T) {
 	x := text{main: `
-		in ids int64 32 16
-		weight words float32 50 64
-		weight places float32 512 64
-		weight w float32 64 64
-		weight v float32 64 2
+		in ids int64[32,16]
+		init words float32[50,64] = ...
+		init places float32[512,64] = ...
+		init w float32[64,64] = ...
+		init v float32[64,2] = ...
 		zero = Constant() value_int=0
 		end = Constant() value_int=512
 		one = Constant() value_int=1

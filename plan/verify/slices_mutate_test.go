@@ -40,21 +40,21 @@ var slicedTexts = []struct {
 		return len(p.Slices.Parts) > 0 && ops["Split"] == 0
 	}, false},
 	{"halos", text{main: `
-		in x float32 1 4 32 8
-		weight k float32 16 4 3 3
-		weight d float32 16 1 5 3
-		weight v float32 4 16 1 1
-		a = Conv(x, k) pads=1,1,1,1
+		in x float32[1,4,32,8]
+		init k float32[16,4,3,3] = ...
+		init d float32[16,1,5,3] = ...
+		init v float32[4,16,1,1] = ...
+		a = Conv(x, k) pads=[1, 1, 1, 1]
 		b = Relu(a)
-		c = Conv(b, d) pads=2,1,2,1 group=16
-		e = MaxPool(c) kernel_shape=3,3 pads=1,1,1,1 strides=2,1
+		c = Conv(b, d) pads=[2, 1, 2, 1] group=16
+		e = MaxPool(c) kernel_shape=[3, 3] pads=[1, 1, 1, 1] strides=[2, 1]
 		f = Conv(e, v)
 		out f
 	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Conv"] > 4 && ops["MaxPool"] > 1 }, false},
 	{"sums", text{main: `
-		in x float32 64 16
-		weight w float32 16 512
-		weight u float32 16 512
+		in x float32[64,16]
+		init w float32[16,512] = ...
+		init u float32[16,512] = ...
 		h = MatMul(x, w)
 		r = Relu(h)
 		e = Mul(h, r)
@@ -69,10 +69,10 @@ var slicedTexts = []struct {
 		return ops["Gemm"] > 1 && ops["Div"] == 1 && ops["Max"] > 0
 	}, false},
 	{"micro-batches", text{main: `
-		in x float32 512 32
-		weight w float32 32 96
-		weight b float32 96
-		weight v float32 96 10
+		in x float32[512,32]
+		init w float32[32,96] = ...
+		init b float32[96] = ...
+		init v float32[96,10] = ...
 		h = MatMul(x, w)
 		i = Add(h, b)
 		j = Relu(i)
@@ -81,20 +81,20 @@ var slicedTexts = []struct {
 	`}, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: 45}}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Gemm"] > 2 && ops["ReduceSum"] > 2 }, true},
 	{"attention in pieces", weighing, passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Bytes: 4100}}, func(ops map[string]int, p *plan.Plan) bool { return len(p.Slices.Regions[0].Running) == 1 }, false},
 	{"rows by attributes", text{opset: 8, main: `
-		in x float32 1 4 32 8
-		weight k float32 16 4 3 3
-		weight v float32 4 16 1 1
-		a = Conv(x, k) pads=1,1,1,1
+		in x float32[1,4,32,8]
+		init k float32[16,4,3,3] = ...
+		init v float32[4,16,1,1] = ...
+		a = Conv(x, k) pads=[1, 1, 1, 1]
 		b = Relu(a)
-		e = MaxPool(b) kernel_shape=3,3 pads=1,1,1,1 strides=2,1
+		e = MaxPool(b) kernel_shape=[3, 3] pads=[1, 1, 1, 1] strides=[2, 1]
 		f = Conv(e, v)
 		out f
 	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Slice"] > 1 && ops["Tile"] == 1 }, false},
 	{"recurrent weights", text{main: `
-		in x float32 10 8 16
-		weight w float32 1 48 16
-		weight r float32 1 48 16
-		weight b float32 1 96
+		in x float32[10,8,16]
+		init w float32[1,48,16] = ...
+		init r float32[1,48,16] = ...
+		init b float32[1,96] = ...
 		a = Relu(x)
 		y, h = GRU(a, w, r, b) hidden_size=16
 		z = Relu(y)
@@ -102,11 +102,11 @@ var slicedTexts = []struct {
 		out q
 	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(ops map[string]int, _ *plan.Plan) bool { return ops["GRU"] > 1 }, false},
 	{"fused operators with biases", text{main: `
-		in x float32 1 64 16
-		weight w float32 16 64
-		weight c float32 64
-		weight u float32 64 16
-		weight g float32 16
+		in x float32[1,64,16]
+		init w float32[16,64] = ...
+		init c float32[64] = ...
+		init u float32[64,16] = ...
+		init g float32[16] = ...
 		a = MatMul(x, w)
 		b = com.microsoft::BiasGelu(a, c)
 		d = com.microsoft::FusedMatMul(b, u)
@@ -116,17 +116,17 @@ var slicedTexts = []struct {
 		return ops["BiasGelu"] > 1 && ops["SkipLayerNormalization"] > 1
 	}, false},
 	{"two halves of the same rows", text{main: `
-		in x float32 1 8 16 16
-		weight k float32 16 1 3 3
+		in x float32[1,8,16,16]
+		init k float32[16,1,3,3] = ...
 		a = Concat(x, x) axis=1
-		b = Conv(a, k) pads=1,1,1,1 group=16
+		b = Conv(a, k) pads=[1, 1, 1, 1] group=16
 		c = Relu(b)
-		d = MaxPool(c) kernel_shape=4,4 strides=4,4
+		d = MaxPool(c) kernel_shape=[4, 4] strides=[4, 4]
 		out d
 	`}, passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 75}}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Concat"] > 1 }, false},
 	{"two halves that are summed", text{main: `
-		in x float32 32 16
-		weight w float32 16 256
+		in x float32[32,16]
+		init w float32[16,256] = ...
 		a = Concat(x, x) axis=0
 		h = MatMul(a, w)
 		r = Relu(h)
@@ -136,9 +136,9 @@ var slicedTexts = []struct {
 		out m
 	`}, passes.Options{Slices: passes.SlicesAny, ExtraPercent: 1000}, func(ops map[string]int, _ *plan.Plan) bool { return ops["Concat"] > 1 && ops["Gemm"] > 1 }, false},
 	{"parts of what a part makes", text{main: `
-		in x float32 1 32 8
-		weight w float32 8 24
-		weight v float32 8 48
+		in x float32[1,32,8]
+		init w float32[8,24] = ...
+		init v float32[8,48] = ...
 		y = MatMul(x, w)
 		a, b, c = Split(y) axis=2 num_outputs=3
 		p = Relu(a)
@@ -154,13 +154,13 @@ var slicedTexts = []struct {
 	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(_ map[string]int, p *plan.Plan) bool { return len(p.Slices.Parts) > 4 }, false},
 	{"slices inside of slices", nested, nestedOptions, isNested, false},
 	{"maxima", text{main: `
-		in x float32 32 2 16 16
-		weight k float32 4 2 3 3
-		weight b float32 4
-		weight v float32 256 5
-		c = Conv(x, k, b) pads=1,1,1,1
+		in x float32[32,2,16,16]
+		init k float32[4,2,3,3] = ...
+		init b float32[4] = ...
+		init v float32[256,5] = ...
+		c = Conv(x, k, b) pads=[1, 1, 1, 1]
 		r = Relu(c)
-		p = MaxPool(r) kernel_shape=2,2 strides=2,2
+		p = MaxPool(r) kernel_shape=[2, 2] strides=[2, 2]
 		f = Flatten(p)
 		y = MatMul(f, v)
 		out y
@@ -169,17 +169,17 @@ var slicedTexts = []struct {
 
 // nested is a network whose images run one by one, and each of them in rows.
 var nested = text{main: `
-	in x float32 2 4 16 16
-	weight k float32 32 4 1 1
-	weight d float32 32 1 3 3
-	weight v float32 4 32 1 1
-	weight e float32 4 4 3 3
-	weight b float32 4
+	in x float32[2,4,16,16]
+	init k float32[32,4,1,1] = ...
+	init d float32[32,1,3,3] = ...
+	init v float32[4,32,1,1] = ...
+	init e float32[4,4,3,3] = ...
+	init b float32[4] = ...
 	a = Conv(x, k)
 	p = Relu(a)
-	c = Conv(p, d) pads=1,1,1,1 group=32
+	c = Conv(p, d) pads=[1, 1, 1, 1] group=32
 	f = Conv(c, v)
-	g = Conv(f, e, b) pads=1,1,1,1
+	g = Conv(f, e, b) pads=[1, 1, 1, 1]
 	out g
 `}
 

@@ -18,10 +18,10 @@ import (
 // of a sliced plan is claimed.
 func TestProductsInSlices(t *testing.T) {
 	const inference = `
-		in i int64 2
-		in x float32 512 64
-		in z float32 64
-		weight k float32 64 64
+		in i int64[2]
+		in x float32[512,64]
+		in z float32[64]
+		init k float32[64,64] = ...
 		w = Transpose(k)
 		early = Neg(z)
 		a = %s
@@ -33,10 +33,10 @@ func TestProductsInSlices(t *testing.T) {
 		out y
 		out g`
 	const training = `
-		in i int64 256
-		in j int64 256
-		weight k float32 512 32
-		weight q float32 64 32
+		in i int64[256]
+		in j int64[256]
+		init k float32[512,32] = ...
+		init q float32[64,32] = ...
 		late = Gather(q, j)
 		h = Gather(k, i)
 		s = Relu(h)
@@ -52,7 +52,7 @@ func TestProductsInSlices(t *testing.T) {
 		{"a MatMul", fmt.Sprintf(inference, "MatMul(x, w)"), "transB", passes.Options{}},
 		{"a Gemm", fmt.Sprintf(inference, "Gemm(x, w)"), "transB", passes.Options{}},
 		{"a Gemm that transposed again", fmt.Sprintf(inference, "Gemm(x, w) transB=1"), "transB", passes.Options{}},
-		{"from the left", strings.NewReplacer("x float32 512 64", "x float32 64 512", "z float32 64", "z float32 512").Replace(fmt.Sprintf(inference, "MatMul(w, x)")), "", passes.Options{}},
+		{"from the left", strings.NewReplacer("x float32[512,64]", "x float32[64,512]", "z float32[64]", "z float32[512]").Replace(fmt.Sprintf(inference, "MatMul(w, x)")), "", passes.Options{}},
 		{"a step of training", training, "", passes.Options{Train: &autodiff.Options{Loss: "cross-entropy"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -111,13 +111,13 @@ func TestSlicedNetworks(t *testing.T) {
 // whatever adds, and not only claimed.
 func TestSumsBehindSamples(t *testing.T) {
 	const x = `
-		in x float32 1 16 8 8
-		in grid float32 1 16 16 2
+		in x float32[1,16,8,8]
+		in grid float32[1,16,16,2]
 		a = GridSample(x, grid)
 		b = Relu(a)
 	`
 	for name, more := range map[string]string{
-		"a product": "weight w float32 2 16 16 16\ny = Conv(b, w)\nout y",
+		"a product": "init w float32[2,16,16,16] = ...\ny = Conv(b, w)\nout y",
 		"a sum":     "y = ReduceSum(b) keepdims=0\nout y",
 		"a mean":    "y = ReduceMean(b) keepdims=1\nout y",
 		"a maximum": "y = ReduceMax(b) keepdims=0\nout y",

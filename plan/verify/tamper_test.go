@@ -331,7 +331,7 @@ var real = []struct {
 	{"functions", models["functions"], passes.Options{}, nil},
 	{"no nodes", models["no nodes"], passes.Options{}, nil},
 	{"dynamic tensors of bodies", text{
-		main:   "in p bool\nin k int64 1\nr = If(p)\nout r",
+		main:   "in p bool[]\nin k int64[1]\nr = If(p)\nout r",
 		bodies: map[string]string{"r.then_branch": "z = ConstantOfShape(k)\nout z", "r.else_branch": "z = ConstantOfShape(k)\ny = Relu(z)\nout y"},
 	}, passes.Options{}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) == 2 }},
 	{"a set of nodes", bases["competing nodes"].x, passes.Options{}, func(p *plan.Plan) bool {
@@ -341,7 +341,7 @@ var real = []struct {
 		return slices.ContainsFunc(p.Certificates, func(c plan.Certificate) bool { return c.Kind == plan.CertificateSearch })
 	}},
 	{"random nodes in their order", text{main: `
-		in x float32 64
+		in x float32[64]
 		a = RandomNormalLike(x)
 		b = RandomNormalLike(x)
 		c = Add(a, x)
@@ -386,9 +386,9 @@ var real = []struct {
 		return p.Slices != nil && len(p.Slices.Regions[0].Names) > 1
 	}},
 	{"caches", text{main: `
-		in past float32 1 2 6 4
-		in new float32 1 2 1 4
-		in at int64 1
+		in past float32[1,2,6,4]
+		in new float32[1,2,1,4]
+		in at int64[1]
 		present = TensorScatter(past, new, at)
 		y = Relu(present)
 		out y
@@ -397,14 +397,14 @@ var real = []struct {
 		return slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return b.Kind == plan.KindCache })
 	}},
 	{"a state that a loop carries", text{main: `
-		in m int64
-		in state float32 1 4
-		in x float32 1 4
-		next = Loop(m, , state)
+		in m int64[]
+		in state float32[1,4]
+		in x float32[1,4]
+		next = Loop(m, _, state)
 		y = Relu(next)
 		out y
 		out next
-	`, bodies: map[string]string{"next.body": "in i int64\nin c bool\nin s float32 1 4\nt = Add(s, x)\nd = Identity(c)\nout d\nout t"}}, passes.Options{StatesAuto: true}, func(p *plan.Plan) bool {
+	`, bodies: map[string]string{"next.body": "in i int64[]\nin c bool[]\nin s float32[1,4]\nt = Add(s, x)\nd = Identity(c)\nout d\nout t"}}, passes.Options{StatesAuto: true}, func(p *plan.Plan) bool {
 		return slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return b.Kind == plan.KindCache })
 	}},
 	{"caches of a fixed capacity", growing, passes.Options{KVCapacity: 8, Dims: map[string]int64{"batch": 2}}, func(p *plan.Plan) bool {
@@ -444,25 +444,25 @@ var real = []struct {
 
 // trainedLoops has a Loop in the body of a Loop.
 var trainedLoops = text{main: `
-	in x float32 4 8
-	weight w float32 8 8
+	in x float32[4,8]
+	init w float32[8,8] = ...
 	three = Constant() value_int=3
 	h = MatMul(x, w)
-	y = Loop(three, , h)
+	y = Loop(three, _, h)
 	out y
 `, bodies: map[string]string{
-	"y.body": "in i int64\nin c bool\nin s float32 4 8\nd = Identity(c)\nz = Loop(three, , s)\nout d\nout z",
-	"z.body": "in j int64\nin e bool\nin q float32 4 8\nf = Identity(e)\nt = MatMul(q, w)\nu = Tanh(t)\nout f\nout u",
+	"y.body": "in i int64[]\nin c bool[]\nin s float32[4,8]\nd = Identity(c)\nz = Loop(three, _, s)\nout d\nout z",
+	"z.body": "in j int64[]\nin e bool[]\nin q float32[4,8]\nf = Identity(e)\nt = MatMul(q, w)\nu = Tanh(t)\nout f\nout u",
 }}
 
 // trainedJoin joins five inputs with what has a weight, and goes on part by part.
 var trainedJoin = text{main: `
-	in x float32 4 16
-	in a float32 1 16
-	in b float32 2 16
-	in c float32 3 16
-	in d float32 1 16
-	weight w float32 16 16
+	in x float32[4,16]
+	in a float32[1,16]
+	in b float32[2,16]
+	in c float32[3,16]
+	in d float32[1,16]
+	init w float32[16,16] = ...
 	h = MatMul(x, w)
 	j = Concat(a, b, h, c, d) axis=0
 	y = Tanh(j)
@@ -471,9 +471,9 @@ var trainedJoin = text{main: `
 
 // trainedRows has many rows of a wide layer.
 var trainedRows = text{main: `
-	in x float32 1024 8
-	weight w float32 8 128
-	weight v float32 128 4
+	in x float32[1024,8]
+	init w float32[8,128] = ...
+	init v float32[128,4] = ...
 	h = MatMul(x, w)
 	r = Tanh(h)
 	y = MatMul(r, v)
@@ -482,11 +482,11 @@ var trainedRows = text{main: `
 
 // joined joins two tensors, cuts another apart, and takes rows in the middle of a third.
 var joined = text{main: `
-	in x float32 1 4 16
-	weight w float32 16 16
-	from = Constant() value_ints=0,1
-	end = Constant() value_ints=1,2
-	axis = Constant() value_ints=0,1
+	in x float32[1,4,16]
+	init w float32[16,16] = ...
+	from = Constant() value_ints=[0, 1]
+	end = Constant() value_ints=[1, 2]
+	axis = Constant() value_ints=[0, 1]
 	a = MatMul(x, w)
 	b = MatMul(a, w)
 	c = MatMul(a, w)
@@ -505,13 +505,13 @@ var joined = text{main: `
 `}
 
 // joinedRanges is joined with an open number of rows.
-var joinedRanges = text{main: strings.Replace(joined.main, "float32 1 4 16", "float32 1 rows 16", 1)}
+var joinedRanges = text{main: strings.Replace(joined.main, "float32[1,4,16]", "float32[1,rows,16]", 1)}
 
 // tied has a product by a transposed constant that another node reads, too.
 var tied = text{main: `
-	in i int64 2
-	in x float32 2 3 64
-	weight w float32 32 64
+	in i int64[2]
+	in x float32[2,3,64]
+	init w float32[32,64] = ...
 	t = Transpose(w)
 	y = MatMul(x, t)
 	z = Relu(y)
@@ -522,9 +522,9 @@ var tied = text{main: `
 
 // sliceable is a wide layer between narrow ones: its rows can run in slices.
 var sliceable = text{main: `
-	in x float32 128 128
-	weight w float32 128 1024
-	weight v float32 1024 128
+	in x float32[128,128]
+	init w float32[128,1024] = ...
+	init v float32[1024,128] = ...
 	r = EyeLike(x)
 	h = MatMul(r, w)
 	g = Relu(h)
@@ -538,10 +538,10 @@ var sliceable = text{main: `
 
 // weighing has a Softmax whose results weigh the rows of k, with a guard.
 var weighing = text{main: `
-	in q float32 4 4
-	in k float32 128 4
-	weight z float32
-	t = Transpose(k) perm=1,0
+	in q float32[4,4]
+	in k float32[128,4]
+	init z float32[] = ...
+	t = Transpose(k) perm=[1, 0]
 	s = MatMul(q, t)
 	p = Softmax(s)
 	n = IsNaN(p)
@@ -554,12 +554,12 @@ var weighing = text{main: `
 // masked has a mask that is made of small tensors and read twice, and a weight that is
 // as large.
 var masked = text{main: `
-	in x float32 128 8
-	in r float32 128 1
-	in c float32 1 128
-	weight k float32 8 128
-	weight v float32 128 8
-	weight b float32 128 128
+	in x float32[128,8]
+	in r float32[128,1]
+	in c float32[1,128]
+	init k float32[8,128] = ...
+	init v float32[128,8] = ...
+	init b float32[128,128] = ...
 	m = Add(r, c)
 	s = MatMul(x, k)
 	d = Add(s, b)
@@ -574,13 +574,13 @@ var masked = text{main: `
 
 // attentive makes queries, keys and values in one product, and splits them.
 var attentive = text{main: `
-	in x float32 1 24 16
-	weight w float32 16 48
-	weight b float32 48
-	flat = Constant() value_ints=24,16
-	three = Constant() value_ints=1,24,48
-	heads = Constant() value_ints=1,24,2,8
-	wide = Constant() value_ints=1,24,16
+	in x float32[1,24,16]
+	init w float32[16,48] = ...
+	init b float32[48] = ...
+	flat = Constant() value_ints=[24, 16]
+	three = Constant() value_ints=[1, 24, 48]
+	heads = Constant() value_ints=[1, 24, 2, 8]
+	wide = Constant() value_ints=[1, 24, 16]
 	r = Softmax(x) axis=1
 	f = Reshape(r, flat)
 	g = Gemm(f, w, b)
@@ -589,13 +589,13 @@ var attentive = text{main: `
 	q4 = Reshape(q, heads)
 	k4 = Reshape(k, heads)
 	v4 = Reshape(v, heads)
-	qh = Transpose(q4) perm=0,2,1,3
-	kh = Transpose(k4) perm=0,2,3,1
-	vh = Transpose(v4) perm=0,2,1,3
+	qh = Transpose(q4) perm=[0, 2, 1, 3]
+	kh = Transpose(k4) perm=[0, 2, 3, 1]
+	vh = Transpose(v4) perm=[0, 2, 1, 3]
 	s = MatMul(qh, kh)
 	p = Softmax(s) axis=3
 	h = MatMul(p, vh)
-	t = Transpose(h) perm=0,2,1,3
+	t = Transpose(h) perm=[0, 2, 1, 3]
 	o = Reshape(t, wide)
 	e = Add(r, o)
 	z = Softmax(e) axis=1
@@ -604,15 +604,15 @@ var attentive = text{main: `
 
 // growing is a decoder of one head whose caches grow with every token.
 var growing = text{main: `
-	in q float32 batch 1 4
-	in k float32 batch 1 4
-	in v float32 batch 1 4
-	in mask float32 1 1 total
-	in past_k float32 batch total-1 4
-	in past_v float32 batch total-1 4
+	in q float32[batch,1,4]
+	in k float32[batch,1,4]
+	in v float32[batch,1,4]
+	in mask float32[1,1,total]
+	in past_k float32[batch,total-1,4]
+	in past_v float32[batch,total-1,4]
 	present_k = Concat(past_k, k) axis=1
 	present_v = Concat(past_v, v) axis=1
-	t = Transpose(present_k) perm=0,2,1
+	t = Transpose(present_k) perm=[0, 2, 1]
 	s = MatMul(q, t)
 	m = Add(s, mask)
 	w = Softmax(m) axis=2
@@ -625,10 +625,10 @@ var growing = text{main: `
 // foldable has nodes that read only constants, in the main graph and in a body.
 var foldable = text{
 	main: `
-		in p bool
-		in x float32 4 8
-		weight w float32 8 4
-		weight v float32 8 8
+		in p bool[]
+		in x float32[4,8]
+		init w float32[8,4] = ...
+		init v float32[8,8] = ...
 		t = Transpose(w)
 		a = Add(x, t)
 		u = Transpose(v)
@@ -637,16 +637,16 @@ var foldable = text{
 		out r
 	`,
 	bodies: map[string]string{
-		"r.then_branch": "weight k float32 8 4\ni = Transpose(k)\nj = Sub(b, i)\nout j",
+		"r.then_branch": "init k float32[8,4] = ...\ni = Transpose(k)\nj = Sub(b, i)\nout j",
 		"r.else_branch": "l = Neg(b)\nout l",
 	},
 }
 
 // classifier is the smallest network with something to train.
 var classifier = text{main: `
-	in x float32 batch 8
-	weight w float32 8 4
-	weight b float32 4
+	in x float32[batch,8]
+	init w float32[8,4] = ...
+	init b float32[4] = ...
 	h = MatMul(x, w)
 	y = Add(h, b)
 	out y
@@ -654,7 +654,7 @@ var classifier = text{main: `
 
 // tower keeps four tensors of 2 MiB for its backward half.
 var tower = text{main: `
-	in x float32 512 1024
+	in x float32[512,1024]
 	a = Relu(x)
 	b = Sigmoid(a)
 	c = Tanh(b)
@@ -820,9 +820,9 @@ func TestTampered(t *testing.T) {
 	}
 	t.Run("claims of a solver", func(t *testing.T) {
 		_, file, p := planReal(t, text{main: `
-			in x float32 1 128
-			weight w float32 128 64
-			weight v float32 64 192
+			in x float32[1,128]
+			init w float32[128,64] = ...
+			init v float32[64,192] = ...
 			y = MatMul(x, w)
 			z = MatMul(y, v)
 			out z

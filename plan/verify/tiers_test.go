@@ -13,8 +13,8 @@ import (
 
 // pooled is a chain with a skip over it, a view and an in-place result.
 var pooled = text{main: `
-	in x float32 4 64
-	weight w float32 64 64
+	in x float32[4,64]
+	init w float32[64,64] = ...
 	a = MatMul(x, w)
 	b = Relu(a)
 	v = Flatten(b)
@@ -32,10 +32,10 @@ var pools = passes.Options{Pools: []passes.Pool{
 
 // moving has a tensor that is read early and late, and no room for it in between.
 var moving = text{main: `
-	in x float32 16 64
-	weight w float32 64 64
-	weight u float32 64 256
-	weight v float32 256 64
+	in x float32[16,64]
+	init w float32[64,64] = ...
+	init u float32[64,256] = ...
+	init v float32[256,64] = ...
 	a = MatMul(x, w)
 	b = MatMul(a, w)
 	c = Mul(b, a)
@@ -161,7 +161,7 @@ func TestTiers(t *testing.T) {
 // A graph without nodes, whose output is an input, has pools as any other.
 func TestPoolsWithoutNodes(t *testing.T) {
 	_, b, p := planReal(t, text{main: `
-		in x float32 16 64
+		in x float32[16,64]
 		out x
 	`}, twoPools)
 	r, err := verify.Plan(parse(t, b), p, verify.Options{})

@@ -12,7 +12,7 @@ import (
 func TestBestPeakOfTraversal(t *testing.T) {
 	// Strategies that go by the listing or by distance make both of what is large first.
 	x := text{main: `
-		in x float32 4 16
+		in x float32[4,16]
 		b = Concat(x, x, x, x) axis=0
 		c = Concat(x, x, x, x) axis=1
 		d = ReduceMax(b) keepdims=0

@@ -14,8 +14,8 @@ import (
 func TestUpdatesWithoutElements(t *testing.T) {
 	x := text{
 		main: `
-			in w float32 0
-			in r float32 0
+			in w float32[0]
+			in r float32[0]
 			z = Concat(w, r) axis=0
 			u = Neg(z)
 			w.new = Sub(w, u)

@@ -141,8 +141,8 @@ func TestPlacement(t *testing.T) {
 // TestRefused: if inference refuses a model, Plan returns an error, not a violation.
 func TestRefused(t *testing.T) {
 	m := text{main: `
-		in x float32 3
-		in y float32 4
+		in x float32[3]
+		in y float32[4]
 		z = Add(x, y)
 		out z
 	`}.build(t)
@@ -223,7 +223,7 @@ func BenchmarkVerify(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
 			var x strings.Builder
-			x.WriteString("in t0 float32 16\n")
+			x.WriteString("in t0 float32[16]\n")
 			for i := range n {
 				fmt.Fprintf(&x, "t%d = Relu(t%d)\n", i+1, i)
 			}
