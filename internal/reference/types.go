@@ -11,6 +11,7 @@ import (
 var alike = map[string][]int{
 	"Add": nil, "Sub": nil, "Mul": nil, "Div": nil, "Max": nil, "Min": nil, "Sum": nil, "Mean": nil, "Mod": nil,
 	"Equal": nil, "Less": nil, "LessOrEqual": nil, "Greater": nil, "GreaterOrEqual": nil, "And": nil, "Or": nil, "Xor": nil,
+	"BitShift": nil, "BitwiseAnd": nil, "BitwiseOr": nil, "BitwiseXor": nil,
 	"MatMul": nil, "Gemm": nil, "Einsum": nil, "Conv": nil, "ConvTranspose": nil, "Concat": nil, "PRelu": nil, "Clip": nil, "Range": nil,
 	"Where": {1, 2}, "Pad": {0, 2}, "ScatterElements": {0, 2}, "ScatterND": {0, 2},
 	"LayerNormalization": nil, "InstanceNormalization": nil, "GroupNormalization": nil,
