@@ -27,8 +27,8 @@ var contribRules = []Rule{
 
 // contribExpansions are expanded before differentiation.
 var contribExpansions = expansionsOf("com.microsoft", map[string]func(*Backward) []ID{
-	"SkipLayerNormalization":           expandSkipNorm,
-	"SkipSimplifiedLayerNormalization": expandSkipNorm,
+	"SkipLayerNormalization":           func(c *Backward) []ID { return expandSkipNorm(c, false) },
+	"SkipSimplifiedLayerNormalization": func(c *Backward) []ID { return expandSkipNorm(c, true) },
 	"EmbedLayerNormalization":          expandEmbedNorm,
 	"BiasAdd":                          func(c *Backward) []ID { return []ID{c.add(c.add(c.X(0), c.X(1)), c.X(2))} },
 	"BiasSoftmax":                      expandBiasSoftmax,
@@ -123,8 +123,7 @@ func (c *Backward) batchFirst(i int, name string) (t ID, back []int64) {
 
 // expandSkipNorm: a sum, then a normalisation. Inputs: input skip gamma (beta)
 // bias. Outputs: Y, mean, inverse deviation, sum.
-func expandSkipNorm(c *Backward) []ID {
-	simplified := c.Node.Op == "SkipSimplifiedLayerNormalization"
+func expandSkipNorm(c *Backward, simplified bool) []ID {
 	bias := 4
 	if simplified {
 		bias = 3

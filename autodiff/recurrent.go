@@ -58,7 +58,7 @@ func (c *Backward) cells(gates int64, activations []string, step cell) []ID {
 	steps, batch := shape[0], shape[1]
 	flat := c.reshape(x, []int64{steps * batch, shape[2]})
 	states := 1
-	if c.Node.Op == "LSTM" {
+	if gates == 4 { // LSTM
 		states = 2
 	}
 	w, r := c.perDirection(c.X(1), dirs), c.perDirection(c.X(2), dirs)
@@ -83,7 +83,7 @@ func (c *Backward) cells(gates int64, activations []string, step cell) []ID {
 			reverse: c.Str("direction", "forward") == "reverse" || k == 1,
 			coupled: c.Int("input_forget", 0) != 0, resetAfter: c.Int("linear_before_reset", 0) != 0,
 		}
-		if c.Node.Op == "GRU" {
+		if gates == 3 { // GRU
 			d.recurrent = c.split(r[k], 0, 2*hidden, hidden)
 		}
 		if c.present(p[k]) {
@@ -222,7 +222,7 @@ func (c *Backward) recurrentBias(d *direction, b ID, gates int64) ID {
 	}
 	rows := gates * d.hidden
 	parts := c.split(b, 0, rows, rows)
-	if c.Node.Op != "GRU" || !d.resetAfter {
+	if gates != 3 || !d.resetAfter { // no GRU
 		return c.add(parts[0], parts[1])
 	}
 	own := c.split(parts[0], 0, 2*d.hidden, d.hidden)

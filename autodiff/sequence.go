@@ -32,8 +32,8 @@ func (e *emitter) readSequence(n *graph.Node) {
 		if items, known = e.items[n.Inputs[0]]; !known {
 			return
 		}
-		last := len(items) - 1 // of the position
-		if n.Op == "SequenceInsert" {
+		inserts, last := n.Op == "SequenceInsert", len(items)-1 // of the position
+		if inserts {
 			last++
 		}
 		at, at1 := int64(last), slices.Index([]string{"SequenceErase", "SequenceInsert"}, n.Op)+1
@@ -49,7 +49,7 @@ func (e *emitter) readSequence(n *graph.Node) {
 		if at < 0 || at > int64(last) {
 			return // the node fails when it runs
 		}
-		if items = slices.Clone(items); n.Op == "SequenceInsert" {
+		if items = slices.Clone(items); inserts {
 			items = slices.Insert(items, int(at), n.Inputs[1])
 		} else {
 			items = slices.Delete(items, int(at), int(at)+1)

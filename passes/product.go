@@ -141,7 +141,7 @@ func (f *productFinder) readers(in int, id graph.TensorID, of product) (list []p
 				return nil, false
 			}
 			p.result = g.Tensors[n.Outputs[0]]
-			if !p.fixed && n.Op == "MatMul" && len(p.result.Type.Shape) > 2 {
+			if !p.fixed && len(p.result.Type.Shape) > 2 {
 				return nil, false // the shape of the result would have to be computed
 			}
 			if in > 0 && !f.shapes && len(p.result.Type.Shape) > 2 {

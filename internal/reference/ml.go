@@ -99,13 +99,13 @@ var mlOperators = []operator{
 	{"SVMRegressor", svmRegressor},
 	{"SVMClassifier", svmClassifier},
 	{"TreeEnsembleRegressor", func(c *evaluation) []*Tensor {
-		return c.regressed(c.oldTrees("target"), c.int("n_targets", 0), c.str("aggregate_function", "SUM"), c.str("post_transform", "NONE"))
+		return c.regressed(graph.Float32, c.oldTrees("target"), c.int("n_targets", 0), c.str("aggregate_function", "SUM"), c.str("post_transform", "NONE"))
 	}},
 	{"TreeEnsembleClassifier", treeClassifier},
 	{"TreeEnsemble", func(c *evaluation) []*Tensor {
 		how := []string{"AVERAGE", "SUM", "MIN", "MAX"}[c.int("aggregate_function", 1)]
 		post := []string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}[c.int("post_transform", 0)]
-		return c.regressed(c.newTrees(), c.int("n_targets", 0), how, post)
+		return c.regressed(c.x(0).Type, c.newTrees(), c.int("n_targets", 0), how, post)
 	}},
 }
 

@@ -152,13 +152,10 @@ func (c *evaluation) table() (rows int, at func(row int) func(feature int) float
 }
 
 // regressed aggregates the votes for each target.
-func (c *evaluation) regressed(trees []tree, targets int, how, post string) []*Tensor {
+func (c *evaluation) regressed(elem graph.DType, trees []tree, targets int, how, post string) []*Tensor {
 	rows, at := c.table()
 	base := c.realList("base_values")
-	y := zeros(graph.Float32, []int{rows, targets})
-	if c.Op == "TreeEnsemble" {
-		y.Type = c.x(0).Type
-	}
+	y := zeros(elem, []int{rows, targets})
 	mass := make([]float64, rows*targets)
 	for row := range rows {
 		for k := range targets {

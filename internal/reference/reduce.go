@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -9,7 +10,7 @@ import (
 
 // reduceOperators reduce axes to length 1.
 var reduceOperators = []operator{
-	{"ReduceSum", reduction{real: sum, whole: wholeSum, mass: total}.eval},
+	{"ReduceSum", reduction{since: 13, real: sum, whole: wholeSum, mass: total}.eval},
 	{"ReduceMean", reduction{real: mean, mass: func(v []float64) float64 { return total(v) / float64(len(v)) }}.eval},
 	{"ReduceMax", reduction{exact: true, real: func(v []float64) float64 {
 		most := math.Inf(-1)
@@ -68,6 +69,7 @@ type reduction struct {
 	whole func(v []int64, t graph.DType) int64 // for integers; nil: real
 	mass  func([]float64) float64              // nil: the magnitude of the result
 	exact bool
+	since int64 // the opset from which on axes are an input; 0: 18
 }
 
 func square(v float64) float64 { return v * v }
@@ -142,11 +144,7 @@ func logSumExp(v []float64) float64 {
 // eval reduces along axes; without any along all of them, unless
 // noop_with_empty_axes.
 func (r reduction) eval(c *evaluation) []*Tensor {
-	since := int64(18)
-	if c.Op == "ReduceSum" {
-		since = 13
-	}
-	x, axes := c.x(0), c.listOr("axes", 1, since)
+	x, axes := c.x(0), c.listOr("axes", 1, cmp.Or(r.since, 18))
 	over := make([]bool, len(x.Shape))
 	for k := range over {
 		over[k] = len(axes) == 0 && c.int("noop_with_empty_axes", 0) == 0

@@ -10,7 +10,7 @@ import (
 // resizeOperators resample an image.
 var resizeOperators = []operator{
 	{"Resize", resize},
-	{"Upsample", resize},
+	{"Upsample", upsample},
 }
 
 // resizing is one axis of a Resize.
@@ -20,15 +20,20 @@ type resizing struct {
 	start, end float64 // roi
 }
 
+// upsample is resize before there was Resize.
+func upsample(c *evaluation) []*Tensor {
+	if c.version >= 11 {
+		fail("replaced by Resize")
+	}
+	return resize(c)
+}
+
 // resize interpolates along one axis after the other. Before opset 11, coordinates are
 // asymmetric and nearest rounds down, or up
 // where the image becomes smaller.
 func resize(c *evaluation) []*Tensor {
 	x := c.x(0)
 	old := c.version < 11
-	if !old && c.Op == "Upsample" {
-		fail("replaced by Resize")
-	}
 	mode, coordinates := c.str("mode", "nearest"), c.str("coordinate_transformation_mode", "half_pixel")
 	nearest := c.str("nearest_mode", "round_prefer_floor")
 	roi, scales, sizes := c.x(1), c.x(2), c.list(3)

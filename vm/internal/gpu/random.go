@@ -64,7 +64,7 @@ func ownSeed(n *Node) (seed uint64, has bool) {
 	switch {
 	case a == nil:
 		return 0, false
-	case n.Node.Op == "Dropout":
+	case a.Type == graph.AttrInt:
 		return uint64(a.Int), true
 	}
 	return uint64(math.Float32bits(a.Float)), true

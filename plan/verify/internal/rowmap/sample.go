@@ -3,7 +3,8 @@ package rowmap
 import "slices"
 
 func init() {
-	register(resize, "Resize", "Upsample")
+	register(func(n *Node, s *sheet) bool { return resize(n, s, n.Version != 0 && n.Version < 11) }, "Resize")
+	register(func(n *Node, s *sheet) bool { return resize(n, s, true) }, "Upsample")
 	register(gridSample, "GridSample")
 	register(roiAlign, "RoiAlign")
 	register(deformConv, "DeformConv")
@@ -11,9 +12,8 @@ func init() {
 
 // resize: the axes that keep their elements. A region of the image is of all of its axes, and the
 // kernel of tf_half_pixel_for_nn does not map an axis on itself.
-func resize(n *Node, s *sheet) bool {
+func resize(n *Node, s *sheet, upsample bool) bool {
 	transform := n.text("coordinate_transformation_mode", "half_pixel")
-	upsample := n.Op == "Upsample" || n.Version != 0 && n.Version < 11
 	if len(s.in[0]) != len(s.out[0]) || !upsample && (transform == "tf_crop_and_resize" || transform == "tf_half_pixel_for_nn" && n.text("mode", "nearest") != "nearest") {
 		return false
 	}
