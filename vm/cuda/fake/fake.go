@@ -38,7 +38,8 @@ var ErrNoCompiler = errors.New("no C++ compiler")
 
 // Build compiles the library, unless an earlier call on this machine did, and returns its
 // path, the compiler's, and the folder of cuda_cpu.h. Compiled kernels are kept in that
-// folder: they depend on the header and the compiler, and not on the rest of the library.
+// folder, beside the header as the compiler has read it: they depend on the header and the
+// compiler, and not on the rest of the library.
 func Build() (library, compiler, include string, err error) {
 	if compiler, err = findCompiler(); err != nil {
 		return "", "", "", err
