@@ -378,7 +378,7 @@ func (b *bounds) cut(id graph.NodeID, matching []option, target int64) (bytes in
 		return 0, false
 	}
 	net := newNetwork(b)
-	bytes = b.base + b.trans[id] + b.elsewhere(id)
+	bytes = b.base + b.trans[id] + net.elsewhere(id)
 	if !slices.Contains(b.side, done) && !slices.Contains(b.side, free) {
 		bytes += b.idle // it is step 0
 	}
@@ -400,31 +400,57 @@ func (b *bounds) cut(id graph.NodeID, matching []option, target int64) (bytes in
 	return bytes + flow, ok
 }
 
-// elsewhere returns the bytes of what a node writes over a parameter or state in its buffer,
-// where another reader of that has not run in any of the states. Whatever the plan, the node
-// cannot write it there then. It takes as many bytes of the arena or, if a plan writes it
-// over the parameter further back in the buffer, the value between them does, which is live
-// and as large. Not so for the updated value, which stays in any plan, and for what may be
-// written over another parameter, too.
-func (b *bounds) elsewhere(id graph.NodeID) (bytes int64) {
-	n := b.s.g.Nodes[id]
-	for _, u := range b.s.chained {
-		st := &b.s.storages[u.updated]
-		if st.maker != id || st.update {
+// elsewhere adds the bytes of what nodes write over parameters and states in their buffers, in the
+// states in which another reader of these has not run. Whatever the plan, no node can write it there
+// then. It takes as many bytes of the arena or, if a plan writes it over the parameter further back
+// in the buffer, the value between them does, which is live and as large. That holds at node id,
+// which makes it, and behind its maker where a reader of it must wait for all readers of the
+// parameter, as the update does: then it is live. Not so for the updated value, which stays in any
+// plan, and for what may be written over another parameter, too. The bytes that are added in all
+// states are returned.
+func (w *network) elsewhere(id graph.NodeID) (constant int64) {
+	s := w.b.s
+	for _, u := range s.chained {
+		st := &s.storages[u.updated]
+		if st.update || st.maker < 0 || st.maker != id && w.b.side[st.maker] == due || s.overAnother(u) {
 			continue
 		}
-		another := slices.ContainsFunc(n.Semantics.Inplace, func(a graph.Alias) bool {
-			if a.In >= len(n.Inputs) || n.Inputs[a.In] < 0 {
-				return false
-			}
-			i := b.s.storageOf[n.Inputs[a.In]]
-			return i != none && i != u.old && b.s.stays(i)
-		})
-		if !another && slices.ContainsFunc(b.s.storages[u.old].readers, func(r graph.NodeID) bool { return r != id && b.side[r] == due }) {
-			bytes += st.bytes
+		others := slices.DeleteFunc(slices.Clone(s.storages[u.old].readers), func(r graph.NodeID) bool { return r == st.maker })
+		waits := func(r graph.NodeID) bool {
+			return !slices.ContainsFunc(others, func(q graph.NodeID) bool { return q == r || !slices.Contains(w.b.before[r], q) })
+		}
+		switch {
+		case st.maker == id && !s.overOperand(u):
+			constant += w.hold(none, others, false, st.bytes)
+		case st.maker == id: // at its step, it may lie where an operand does
+		case slices.ContainsFunc(st.readers, waits):
+			constant += w.hold(st.maker, others, false, st.bytes)
 		}
 	}
-	return bytes
+	return constant
+}
+
+// overOperand reports whether what is written over u.old may be written over an operand in the
+// arena.
+func (s *scope) overOperand(u update) bool {
+	n := s.g.Nodes[s.storages[u.updated].maker]
+	return s.v.p.Sharing.Inplace && slices.ContainsFunc(n.Semantics.Inplace, func(a graph.Alias) bool {
+		p, ok := s.pair(n, a)
+		return ok && p.result == u.updated && s.counts(p.over)
+	})
+}
+
+// overAnother reports whether what is written over u.old may be written over another parameter or
+// state.
+func (s *scope) overAnother(u update) bool {
+	n := s.g.Nodes[s.storages[u.updated].maker]
+	return slices.ContainsFunc(n.Semantics.Inplace, func(a graph.Alias) bool {
+		if a.In >= len(n.Inputs) || n.Inputs[a.In] < 0 {
+			return false
+		}
+		i := s.storageOf[n.Inputs[a.In]]
+		return i != none && i != u.old && s.stays(i)
+	})
 }
 
 // stays reports whether a storage is in the buffer of a parameter or state.
