@@ -23,7 +23,7 @@ func TestForcedDims(t *testing.T) {
 		for name, list := range symbols {
 			spec.types[name] = open(list...)
 		}
-		g := spec.build(nil)
+		g := spec.build()
 		for _, id := range g.Inputs {
 			g.Tensors[id].Declared.Symbols = symbols[g.Tensors[id].Name]
 		}
@@ -101,7 +101,7 @@ func TestFixedDimsAreNotBlamed(t *testing.T) {
 		in: "x", out: "y", nodes: "y=Relu(x); z=Add(k,m)", types: tensors{"x": graph.TensorOf(graph.Float32, graph.Unknown)},
 		data: constants{"k": ints([]int64{2}, 1, 2), "m": ints([]int64{3}, 1, 2, 3)},
 	}
-	_, err := Infer(&graph.Model{Opsets: []graph.Opset{{Version: 21}}, Graph: spec.build(nil)}, Options{})
+	_, err := Infer(&graph.Model{Opsets: []graph.Opset{{Version: 21}}, Graph: spec.build()}, Options{})
 	if err == nil || strings.Contains(err.Error(), "taken as 1") {
 		t.Errorf("got %v", err)
 	}

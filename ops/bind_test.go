@@ -3,6 +3,7 @@ package ops
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -27,13 +28,13 @@ func literal(numbers ...string) graph.Literal {
 // warnings.
 func bound(inputs map[string][]string, elem graph.DType, opt Options) (text string, warnings []string) {
 	spec := graphSpec{types: tensors{}}
-	for _, name := range slices.Sorted(mapKeys(inputs)) {
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
 		spec.in += name + " "
 		spec.out += name + "2 "
 		spec.nodes += fmt.Sprintf("%s2=Identity(%s);", name, name)
 		spec.types[name] = graph.TensorOf(elem)
 	}
-	g := spec.build(nil)
+	g := spec.build()
 	for _, id := range g.Inputs {
 		t := g.Tensors[id]
 		t.Declared.Type.Ranked = inputs[t.Name] != nil
@@ -160,7 +161,7 @@ func TestBindValues(t *testing.T) {
 	}
 	m := &graph.Model{Opsets: []graph.Opset{{Version: 21}}, Graph: graphSpec{
 		in: "s", types: tensors{"s": graph.TensorOf(graph.Int64, 2)}, nodes: "y=ConstantOfShape(s)", out: "y",
-	}.build(nil)}
+	}.build()}
 	if _, err := Infer(m, Options{Values: map[string]graph.Literal{"s": literal("6", "7")}}); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestImpossibleBranch(t *testing.T) {
 		in: "c x", out: "y", nodes: "y=If(c)", types: tensors{"c": graph.TensorOf(graph.Bool), "x": floats(2, 3)},
 		bodies: nodeBodies{"y": {"then_branch": squeeze, "else_branch": {out: "t", nodes: "t=Relu(x)"}}},
 	}
-	m := &graph.Model{Opsets: []graph.Opset{{Version: 21}}, Graph: spec.build(nil)}
+	m := &graph.Model{Opsets: []graph.Opset{{Version: 21}}, Graph: spec.build()}
 	inf, err := Infer(m, Options{})
 	if err != nil {
 		t.Fatal(err)

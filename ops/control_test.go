@@ -41,7 +41,7 @@ func TestIf(t *testing.T) {
 		{"a branch whose shapes contradict is impossible where the condition is open", iff(squeeze, wide), "float32[4,3]"},
 		{"one of the two must be possible", iff(squeeze, squeeze), "error: node"},
 		{"a branch that no shapes from outside fit is refused", iff(wrong, narrow), `error: node "s" (Add): input 1 "m" has shape [5], expected one that broadcasts with [2] (axis 0 from the right)`},
-		{"so is one with an unknown operator", iff(graphSpec{out: "t", nodes: "t=com.acme.Fuse(x)"}, narrow), "error: node"},
+		{"so is one with an unknown operator", iff(graphSpec{out: "t", nodes: "t=com.acme::Fuse(x)"}, narrow), "error: node"},
 		{"kinds that differ", iff(empty, narrow), "error: output 0 is sequence(float32[...]) in then_branch, but float32[2,3] in else_branch"},
 		{"no branches", graphSpec{in: "c", out: "y", nodes: "y=If(c)", types: cond}, `error: attribute "else_branch" is missing: expected a graph`},
 		{"outputs that do not match", iff(graphSpec{out: "t t", nodes: "t=Relu(x)"}, narrow), "error: then_branch makes 2 outputs, expected 1"},
@@ -84,30 +84,30 @@ func TestLoop(t *testing.T) {
 		in: "i k v", out: "q w r", nodes: "w=Relu(v); r=Relu(v); n=ReduceSum(v); q=Cast(n)",
 		attrs: nodeAttrs{"n": {attrInt("keepdims", 0)}, "q": {attrInt("to", int64(graph.Bool))}},
 	}
-	wait := loop("Loop(five,,x)", same, five)
+	wait := loop("Loop(five,_,x)", same, five)
 	wait.bodies = nodeBodies{"y": {"body": until}}
 	counted := graphSpec{
 		in: "x c", out: "y", types: in, data: constants{"zero": ints(nil, 0), "five": ints(nil, 5), "one": ints(nil, 1), "yes": bools(1)},
-		nodes:  "n=Loop(,yes,zero); u=Range(zero,n,one); y=Relu(u)",
+		nodes:  "n=Loop(_,yes,zero); u=Range(zero,n,one); y=Relu(u)",
 		bodies: nodeBodies{"n": {"body": {in: "i k v", out: "q w", nodes: "w=Add(v,one); q=Less(w,five)"}}},
 	}
 	runInferCases(t, []inferCase{
-		{"a known trip count is the length", loop("Loop(five,,x)", same, five), "float32[2,3], float32[5,2,3]"},
+		{"a known trip count is the length", loop("Loop(five,_,x)", same, five), "float32[2,3], float32[5,2,3]"},
 		{"a condition that may be false bounds it", loop("Loop(five,c,x)", same, five), "float32[2,3], float32[<=5,2,3]"},
 		{"so does one that the body makes", wait, "float32[2,3], float32[<=5,2,3]"},
-		{"an open trip count", loop("Loop(m,,x)", same, nil), "float32[2,3], float32[?,2,3]"},
-		{"a while loop", loop("Loop(,c,x)", same, nil), "float32[2,3], float32[?,2,3]"},
-		{"no iteration", loop("Loop(zero,,x)", same, constants{"zero": ints(nil, 0)}), "float32[2,3], float32[0,2,3]"},
-		{"a negative trip count is none", loop("Loop(m1,,x)", same, constants{"m1": ints(nil, -1)}), "float32[2,3], float32[0,2,3]"},
+		{"an open trip count", loop("Loop(m,_,x)", same, nil), "float32[2,3], float32[?,2,3]"},
+		{"a while loop", loop("Loop(_,c,x)", same, nil), "float32[2,3], float32[?,2,3]"},
+		{"no iteration", loop("Loop(zero,_,x)", same, constants{"zero": ints(nil, 0)}), "float32[2,3], float32[0,2,3]"},
+		{"a negative trip count is none", loop("Loop(m1,_,x)", same, constants{"m1": ints(nil, -1)}), "float32[2,3], float32[0,2,3]"},
 		{"a condition that is false at once", loop("Loop(five,no,x)", same, constants{"five": ints(nil, 5), "no": bools(0)}), "float32[2,3], float32[0,2,3]"},
-		{"2^62 iterations are planned, not run", loop("Loop(many,,x)", same, constants{"many": ints(nil, 1<<62)}), "float32[2,3], float32[?,2,3]"},
+		{"2^62 iterations are planned, not run", loop("Loop(many,_,x)", same, constants{"many": ints(nil, 1<<62)}), "float32[2,3], float32[?,2,3]"},
 		{"the largest number stands for no limit", loop("Loop(many,c,x)", same, constants{"many": ints(nil, 1<<63-1)}), "float32[2,3], float32[?,2,3]"},
-		{"a carried value that grows is followed", loop("Loop(five,,x)", grow, five), "float32[64,3], int64[5,2]"},
+		{"a carried value that grows is followed", loop("Loop(five,_,x)", grow, five), "float32[64,3], int64[5,2]"},
 		{"and bounded where the loop may end before", loop("Loop(five,c,x)", grow, five), "float32[<=64,3], int64[<=5,2]"},
-		{"without a bound it is unknown", loop("Loop(m,,x)", grow, nil), "float32[?,3], int64[?,2]"},
+		{"without a bound it is unknown", loop("Loop(m,_,x)", grow, nil), "float32[?,3], int64[?,2]"},
 		{"a carried value that is no constant", counted, "int64[5]"},
-		{"a carried value of another type", loop("Loop(five,,x)", "w=Shape(v); r=Relu(v)", five), "error: carried value 0 is float32[2,3], but the body makes int64"},
-		{"a body of other inputs", loop("Loop(five,,x,x)", same, five), "error: body has 3 inputs, expected 4"},
+		{"a carried value of another type", loop("Loop(five,_,x)", "w=Shape(v); r=Relu(v)", five), "error: carried value 0 is float32[2,3], but the body makes int64"},
+		{"a body of other inputs", loop("Loop(five,_,x,x)", same, five), "error: body has 3 inputs, expected 4"},
 		{"no body", graphSpec{in: "x m c", out: "y", nodes: "y=Loop(m,c,x)", types: in}, `error: attribute "body" is missing: expected a graph`},
 	})
 }
@@ -116,7 +116,7 @@ func TestLoop(t *testing.T) {
 // the largest type of any iteration.
 func TestLoopBodyHoldsForAllIterations(t *testing.T) {
 	m, got := graphSpec{
-		in: "x", out: "y", nodes: "y=Loop(five,,x)", types: tensors{"x": floats(2)}, data: constants{"five": ints(nil, 5)},
+		in: "x", out: "y", nodes: "y=Loop(five,_,x)", types: tensors{"x": floats(2)}, data: constants{"five": ints(nil, 5)},
 		bodies: nodeBodies{"y": {"body": {in: "i k v", out: "k w", nodes: "w=Concat(v,v)", attrs: nodeAttrs{"w": {attrInt("axis", 0)}}}}},
 	}.infer(t)
 	if got != "float32[64]" {
@@ -141,10 +141,10 @@ func TestEndlessLoopsAreNotFollowed(t *testing.T) {
 	}
 	for i := range 400 {
 		name := fmt.Sprint("endless", i)
-		s.nodes += name + "=Loop(m,,x); "
+		s.nodes += name + "=Loop(m,_,x); "
 		s.bodies[name] = map[string]graphSpec{"body": grow}
 	}
-	s.nodes += "y=Loop(five,,x)"
+	s.nodes += "y=Loop(five,_,x)"
 	if _, got := s.infer(t); got != "float32[12]" {
 		t.Errorf("the loop of five iterations makes %s, expected float32[12]", got)
 	}
@@ -211,10 +211,10 @@ func TestScanOverScanned(t *testing.T) {
 
 func TestScanOfVersion8(t *testing.T) {
 	s := graphSpec{
-		in: "h x", out: "y r", nodes: "y,r=Scan(,h,x)", types: tensors{"h": floats(5, 4), "x": floats(5, 7, 4)},
+		in: "h x", out: "y r", nodes: "y,r=Scan(_,h,x)", types: tensors{"h": floats(5, 4), "x": floats(5, 7, 4)},
 		bodies: nodeBodies{"y": {"body": {in: "s e", out: "t r", nodes: "t=Add(s,e); r=Relu(t)"}}}, attrs: nodeAttrs{"y": {attrInt("num_scan_inputs", 1)}},
 	}
-	m := &graph.Model{Opsets: []graph.Opset{{Version: 8}}, Graph: s.build(nil)}
+	m := &graph.Model{Opsets: []graph.Opset{{Version: 8}}, Graph: s.build()}
 	if _, err := Infer(m, Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestSequenceMap(t *testing.T) {
 // iteration, not only for the last one that inference followed.
 func TestLoopWithoutEnd(t *testing.T) {
 	m, got := graphSpec{
-		in: "m x", out: "y", nodes: "y=Loop(m,,x)", types: tensors{"m": graph.TensorOf(graph.Int64), "x": floats(2)},
+		in: "m x", out: "y", nodes: "y=Loop(m,_,x)", types: tensors{"m": graph.TensorOf(graph.Int64), "x": floats(2)},
 		bodies: nodeBodies{"y": {"body": {in: "i c v", out: "d w", nodes: "d=Identity(c); w=Concat(v,v)", attrs: nodeAttrs{"w": {attrInt("axis", 0)}}}}},
 	}.infer(t)
 	if got != "float32[?]" {

@@ -39,9 +39,9 @@ func TestWrongDeclarations(t *testing.T) {
 		types: map[string]graph.Type{
 			"n": graph.TensorOf(graph.Int64), "x": graph.TensorOf(graph.Float32, 2), "v": graph.TensorOf(graph.Float32, 3),
 		},
-		nodes: "y=Loop(n,,v)",
+		nodes: "y=Loop(n,_,v)",
 		bodies: nodeBodies{"y": {"body": {
-			in: "i go in", out: "on out", nodes: "on=Identity(go); out=Concat(in,x)", attrs: nodeAttrs{"out": {attrInt("axis", 0)}},
+			in: "i go old", out: "on new", nodes: "on=Identity(go); new=Concat(old,x)", attrs: nodeAttrs{"new": {attrInt("axis", 0)}},
 		}}},
 	}
 	// The branches of an If make two and four rows; the file declares four.
@@ -94,17 +94,17 @@ func TestWrongDeclarations(t *testing.T) {
 		},
 		{
 			"a wrong rank in a body", loop,
-			map[string]graph.Declared{"out": is(3, 3)},
+			map[string]graph.Declared{"new": is(3, 3)},
 			"float32[?]",
-			[]string{`tensor "out" (output 0 of node "out" (Concat)): declared float32[3,3], but inferred float32[?]: the inferred shape is used`},
-			`tensor "out": output 0 is declared float32[3,3], but inferred float32[`,
+			[]string{`tensor "new" (output 0 of node "new" (Concat)): declared float32[3,3], but inferred float32[?]: the inferred shape is used`},
+			`tensor "new": output 0 is declared float32[3,3], but inferred float32[`,
 		},
 		{
 			"the length of one branch only", branches, map[string]graph.Declared{"y": is(4, 8)}, "float32[<=4,8]", nil, "",
 		},
 	} {
 		build := func() *graph.Model {
-			g := k.spec.build(nil)
+			g := k.spec.build()
 			declare(g, k.declared)
 			return &graph.Model{Opsets: []graph.Opset{{Version: 21}}, Graph: g}
 		}
@@ -135,7 +135,7 @@ func TestWrongDeclarations(t *testing.T) {
 // than its operators make.
 func TestWrongElementType(t *testing.T) {
 	spec := graphSpec{in: "x", types: map[string]graph.Type{"x": graph.TensorOf(graph.Float32, 2)}, nodes: "y=Relu(x)", out: "y"}
-	g := spec.build(nil)
+	g := spec.build()
 	declare(g, map[string]graph.Declared{"y": {Type: graph.TensorOf(graph.Float16, 2), Symbols: []string{""}}})
 	_, err := Infer(&graph.Model{Opsets: []graph.Opset{{Version: 21}}, Graph: g}, Options{})
 	if err == nil || !strings.Contains(err.Error(), "output 0 is declared float16[2], but inferred float32[2]") {

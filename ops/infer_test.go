@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,116 +10,86 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Tests write a model as "y=Relu(x); z=Add(y,x)"; attributes and bodies are keyed by the
-// name of the node's first output.
+// Tests state a graph in its printed form (graph.Parse): "y=Relu(x); z=Add(y,x)". Attributes,
+// initializers and types are values of Go, since tests compute them; attributes and bodies
+// are keyed by the name of the node's first output.
 
 // graphSpec is one scope.
 type graphSpec struct {
 	in, out string // names, separated by spaces
-	nodes   string // "a,b=Op(x,y); c=com.acme.Op(a)"; an empty name is left out
+	nodes   string // "a,b=Op(x,y); c=com.acme::Op(a,_)"
 	attrs   map[string][]*graph.Attr
 	bodies  map[string]map[string]graphSpec // node, attribute
 	data    map[string]*graph.Data          // initializers
 	types   map[string]graph.Type           // of inputs
 }
 
-// build makes the graph; what a body does not know it captures from outside.
-func (s graphSpec) build(outer *graphBuilder) *graph.Graph {
-	b := &graphBuilder{g: &graph.Graph{}, ids: map[string]graph.TensorID{}, outer: outer}
-	for _, name := range slices.Sorted(mapKeys(s.data)) {
-		b.g.Tensors[b.add(name)].Data = s.data[name]
+// build makes the graph. It panics if the text is wrong.
+func (s graphSpec) build() *graph.Graph {
+	m, err := graph.Parse("test", s.text())
+	if err != nil {
+		panic(err)
 	}
+	s.complete(m.Graph)
+	return m.Graph
+}
+
+func (s graphSpec) text() string {
+	var b strings.Builder
 	for _, name := range strings.Fields(s.in) {
-		id := b.add(name)
-		b.g.Inputs = append(b.g.Inputs, id)
-		t := b.g.Tensors[id]
-		t.Input = true
-		if typ, ok := s.types[name]; ok {
+		fmt.Fprintf(&b, "in %q\n", name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.data)) {
+		fmt.Fprintf(&b, "init %q float32[0] = []\n", name)
+	}
+	for node := range strings.SplitSeq(s.nodes, ";") {
+		b.WriteString(node)
+		bodies := s.bodies[firstOutput(node)]
+		for _, name := range slices.Sorted(maps.Keys(bodies)) {
+			fmt.Fprintf(&b, " %s=graph {\n%s}", name, bodies[name].text())
+		}
+		b.WriteString("\n")
+	}
+	for _, name := range strings.Fields(s.out) {
+		fmt.Fprintf(&b, "out %q\n", name)
+	}
+	return b.String()
+}
+
+func firstOutput(node string) string {
+	outs, _, _ := strings.Cut(node, "=")
+	first, _, _ := strings.Cut(outs, ",")
+	return strings.TrimSpace(first)
+}
+
+// complete adds what the text does not say.
+func (s graphSpec) complete(g *graph.Graph) {
+	for _, t := range g.Tensors {
+		if t.Data != nil {
+			t.Data = s.data[t.Name]
+		}
+		if typ, ok := s.types[t.Name]; ok && t.Input {
 			t.Declared = &graph.Declared{Type: typ, Symbols: make([]string, len(typ.Shape))}
 		}
 	}
-	for text := range strings.SplitSeq(s.nodes, ";") {
-		if text = strings.TrimSpace(text); text == "" {
-			continue
+	for i, node := range strings.Split(strings.Trim(s.nodes, "; "), ";") {
+		if i == len(g.Nodes) {
+			break // no node at all
 		}
-		outs, call, _ := strings.Cut(text, "=")
-		op, ins, _ := strings.Cut(strings.TrimSuffix(call, ")"), "(")
-		n := &graph.Node{Name: outs, Op: op}
-		if i := strings.LastIndexByte(op, '.'); i >= 0 {
-			n.Domain, n.Op = op[:i], op[i+1:]
+		n, first := g.Nodes[i], firstOutput(node)
+		outs, _, _ := strings.Cut(node, "=")
+		n.Name = strings.TrimSpace(outs)
+		for _, a := range n.Attrs {
+			s.bodies[first][a.Name].complete(a.Graph)
 		}
-		if ins != "" {
-			for name := range strings.SplitSeq(ins, ",") {
-				n.Inputs = append(n.Inputs, b.find(name))
-			}
-		}
-		first, _, _ := strings.Cut(outs, ",")
-		n.Attrs = append(n.Attrs, s.attrs[first]...)
-		for _, name := range slices.Sorted(mapKeys(s.bodies[first])) {
-			n.Attrs = append(n.Attrs, &graph.Attr{Name: name, Type: graph.AttrGraph, Graph: s.bodies[first][name].build(b)})
-		}
-		for name := range strings.SplitSeq(outs, ",") {
-			if name == "" {
-				n.Outputs = append(n.Outputs, graph.None)
-				continue
-			}
-			n.Outputs = append(n.Outputs, b.add(name))
-		}
-		n.SetCaptures()
-		b.g.Nodes = append(b.g.Nodes, n)
+		n.Attrs = append(slices.Clone(s.attrs[first]), n.Attrs...)
 	}
-	for _, name := range strings.Fields(s.out) {
-		id := b.find(name)
-		b.g.Outputs = append(b.g.Outputs, id)
-		b.g.Tensors[id].Output = true
-	}
-	b.g.Link()
-	return b.g
-}
-
-func mapKeys[V any](m map[string]V) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-type graphBuilder struct {
-	g     *graph.Graph
-	ids   map[string]graph.TensorID
-	outer *graphBuilder
-}
-
-func (b *graphBuilder) add(name string) graph.TensorID {
-	id := b.g.NewTensor(name)
-	b.ids[name] = id
-	return id
-}
-
-func (b *graphBuilder) find(name string) graph.TensorID {
-	if id, ok := b.ids[name]; ok {
-		return id
-	}
-	if name == "" {
-		return graph.None
-	}
-	if b.outer == nil {
-		panic("no tensor " + name)
-	}
-	outside := b.outer.find(name)
-	id := b.add(name)
-	b.g.Tensors[id].Capture = true
-	b.g.Captures = append(b.g.Captures, graph.Capture{Inner: id, Outer: outside})
-	return id
 }
 
 // infer runs Infer on a model of opset 21 and prints the types of the outputs.
 func (s graphSpec) infer(t *testing.T, functions ...*graph.Function) (*graph.Model, string) {
 	t.Helper()
-	m := &graph.Model{Opsets: []graph.Opset{{Version: 21}, {Domain: "f", Version: 1}}, Graph: s.build(nil), Functions: functions}
+	m := &graph.Model{Opsets: []graph.Opset{{Version: 21}, {Domain: "f", Version: 1}}, Graph: s.build(), Functions: functions}
 	if _, err := Infer(m, Options{}); err != nil {
 		return m, "error: " + err.Error()
 	}
@@ -164,13 +135,13 @@ func runInferCases(t *testing.T, cases []inferCase) {
 
 // function makes a local function of domain f.
 func function(name string, s graphSpec) *graph.Function {
-	return &graph.Function{Domain: "f", Name: name, Opsets: []graph.Opset{{Version: 21}, {Domain: "f", Version: 1}}, Body: s.build(nil)}
+	return &graph.Function{Domain: "f", Name: name, Opsets: []graph.Opset{{Version: 21}, {Domain: "f", Version: 1}}, Body: s.build()}
 }
 
 func TestFunctionsAreInferredByLookingInside(t *testing.T) {
 	double := function("Double", graphSpec{in: "a", out: "s", nodes: "s=Add(a,a)"})
-	twice := function("Twice", graphSpec{in: "a", out: "y", nodes: "d=f.Double(a); y=Relu(d)"})
-	m, got := graphSpec{in: "x", out: "y z", nodes: "y=f.Twice(x); w=f.Twice(y); z=f.Twice(w)", types: map[string]graph.Type{"x": floats(2, 3)}}.infer(t, double, twice)
+	twice := function("Twice", graphSpec{in: "a", out: "y", nodes: "d=f::Double(a); y=Relu(d)"})
+	m, got := graphSpec{in: "x", out: "y z", nodes: "y=f::Twice(x); w=f::Twice(y); z=f::Twice(w)", types: map[string]graph.Type{"x": floats(2, 3)}}.infer(t, double, twice)
 	if want := "float32[2,3], float32[2,3]"; got != want {
 		t.Fatalf("got %s, want %s", got, want)
 	}
@@ -191,7 +162,7 @@ func TestFunctionsAreInferredByLookingInside(t *testing.T) {
 func TestInstanceDependsOnAllAxes(t *testing.T) {
 	relu := function("F", graphSpec{in: "a", out: "y", nodes: "y=Relu(a)"})
 	long := func(last graph.Dim) graph.Type { return floats(append(slices.Repeat([]graph.Dim{1}, 17), last)...) }
-	m, got := graphSpec{in: "x z", out: "p q", nodes: "p=f.F(x); q=f.F(z)", types: map[string]graph.Type{"x": long(3), "z": long(5)}}.infer(t, relu)
+	m, got := graphSpec{in: "x z", out: "p q", nodes: "p=f::F(x); q=f::F(z)", types: map[string]graph.Type{"x": long(3), "z": long(5)}}.infer(t, relu)
 	if strings.HasPrefix(got, "error") {
 		t.Fatal(got)
 	}
@@ -207,7 +178,7 @@ func TestFunctionAttributes(t *testing.T) {
 	})
 	f.Defaults = []*graph.Attr{{Name: "along", Type: graph.AttrInt, Int: 1}}
 	_, got := graphSpec{
-		in: "x", out: "p q", nodes: "p=f.F(x); q=f.F(x)", types: map[string]graph.Type{"x": floats(2, 3)},
+		in: "x", out: "p q", nodes: "p=f::F(x); q=f::F(x)", types: map[string]graph.Type{"x": floats(2, 3)},
 		attrs: map[string][]*graph.Attr{"q": {{Name: "along", Type: graph.AttrInt, Int: 0}}},
 	}.infer(t, f)
 	if want := "float32[2,6], float32[4,3]"; got != want {
@@ -220,7 +191,7 @@ func TestFunctionAttributes(t *testing.T) {
 func TestFunctionInputLeftOut(t *testing.T) {
 	f := function("F", graphSpec{in: "a b", out: "y", nodes: "y=OptionalHasElement(b)"})
 	m, got := graphSpec{
-		in: "x", out: "y", nodes: "h=f.F(x); y=If(h)", types: map[string]graph.Type{"x": floats(2, 3)},
+		in: "x", out: "y", nodes: "h=f::F(x); y=If(h)", types: map[string]graph.Type{"x": floats(2, 3)},
 		bodies: map[string]map[string]graphSpec{"y": {
 			"then_branch": {out: "a", nodes: "a=Relu(x)"},
 			"else_branch": {out: "a", nodes: "a=Concat(x,x)", attrs: map[string][]*graph.Attr{"a": {attrInt("axis", 0)}}},
@@ -232,10 +203,10 @@ func TestFunctionInputLeftOut(t *testing.T) {
 }
 
 func TestRecursion(t *testing.T) {
-	self := function("Self", graphSpec{in: "a", out: "b", nodes: "b=f.Self(a)"})
-	f0 := function("F0", graphSpec{in: "a", out: "b", nodes: "b=f.F1(a)"})
+	self := function("Self", graphSpec{in: "a", out: "b", nodes: "b=f::Self(a)"})
+	f0 := function("F0", graphSpec{in: "a", out: "b", nodes: "b=f::F1(a)"})
 	f1 := function("F1", graphSpec{in: "a", out: "b", nodes: "c=Cast(a); b=If(c)", bodies: map[string]map[string]graphSpec{"b": {
-		"then_branch": {out: "t", nodes: "t=f.F0(a)"}, "else_branch": {out: "t", nodes: "t=Relu(a)"},
+		"then_branch": {out: "t", nodes: "t=f::F0(a)"}, "else_branch": {out: "t", nodes: "t=Relu(a)"},
 	}}})
 	main := graphSpec{in: "x", out: "y", nodes: "y=Relu(x)", types: map[string]graph.Type{"x": floats(2)}}
 	for _, k := range []struct {
@@ -256,13 +227,13 @@ func TestRecursion(t *testing.T) {
 func TestDeepDoubling(t *testing.T) {
 	var fs []*graph.Function
 	for i := range 60 {
-		nodes := fmt.Sprintf("c=f.F%d(a); b=f.F%d(c)", i+1, i+1)
+		nodes := fmt.Sprintf("c=f::F%d(a); b=f::F%d(c)", i+1, i+1)
 		if i == 59 {
 			nodes = "b=Relu(a)"
 		}
 		fs = append(fs, function(fmt.Sprintf("F%d", i), graphSpec{in: "a", out: "b", nodes: nodes}))
 	}
-	m, got := graphSpec{in: "x", out: "y", nodes: "y=f.F0(x)", types: map[string]graph.Type{"x": floats(64)}}.infer(t, fs...)
+	m, got := graphSpec{in: "x", out: "y", nodes: "y=f::F0(x)", types: map[string]graph.Type{"x": floats(64)}}.infer(t, fs...)
 	if got != "float32[64]" {
 		t.Errorf("got %s", got)
 	}
@@ -284,10 +255,10 @@ func TestDeepDoubling(t *testing.T) {
 func TestNestedLoopsAreBounded(t *testing.T) {
 	body := graphSpec{in: "i c v", out: "c w", nodes: "w=Concat(v,v)", attrs: map[string][]*graph.Attr{"w": {attrInt("axis", 0)}}}
 	for range 20 {
-		body = graphSpec{in: "i c v", out: "c w", nodes: "w=Loop(,c,v)", bodies: map[string]map[string]graphSpec{"w": {"body": body}}}
+		body = graphSpec{in: "i c v", out: "c w", nodes: "w=Loop(_,c,v)", bodies: map[string]map[string]graphSpec{"w": {"body": body}}}
 	}
 	m, got := graphSpec{
-		in: "c x", out: "y", nodes: "y=Loop(,c,x)", bodies: map[string]map[string]graphSpec{"y": {"body": body}},
+		in: "c x", out: "y", nodes: "y=Loop(_,c,x)", bodies: map[string]map[string]graphSpec{"y": {"body": body}},
 		types: map[string]graph.Type{"c": graph.TensorOf(graph.Bool), "x": floats(2)},
 	}.infer(t)
 	inf := newInferrer(m, Options{})

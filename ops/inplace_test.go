@@ -20,7 +20,7 @@ func TestInplaceSparesOtherInputs(t *testing.T) {
 		{"element by element", "z=Mul(x,x)", "[{0 0} {0 1}]"},
 		{"element by element, through a view", "v=Identity(x); z=Mul(v,x)", "[{0 0} {0 1}]"},
 	} {
-		g := graphSpec{in: "x y i k", out: "z", nodes: c.nodes, types: types, data: shape}.build(nil)
+		g := graphSpec{in: "x y i k", out: "z", nodes: c.nodes, types: types, data: shape}.build()
 		m := &graph.Model{Graph: g, Opsets: []graph.Opset{{Version: 18}}}
 		if _, err := Infer(m, Options{}); err != nil {
 			t.Errorf("%s: %v", c.doc, err)

@@ -48,12 +48,12 @@ func TestUnpermittedInputs(t *testing.T) {
 			`node "t" (Equal): input 0 "x" has elements of type float32, which opset 10 does not permit: expected bool, int32, int64`,
 			`node "t" (Equal): input 1 "x" has elements of type float32, which opset 10 does not permit: expected bool, int32, int64`,
 		}},
-		{"the opset of a function", one("y=f.Same(x); z=f.Same(x)", f32), 21, []*graph.Function{old}, []string{
+		{"the opset of a function", one("y=f::Same(x); z=f::Same(x)", f32), 21, []*graph.Function{old}, []string{
 			`node "b" (Equal): input 0 "a" has elements of type float32, which opset 10 does not permit: expected bool, int32, int64`,
 			`node "b" (Equal): input 1 "a" has elements of type float32, which opset 10 does not permit: expected bool, int32, int64`,
 		}},
 	} {
-		m := &graph.Model{Opsets: []graph.Opset{{Version: k.version}, {Domain: "f", Version: 1}}, Graph: k.spec.build(nil), Functions: k.functions}
+		m := &graph.Model{Opsets: []graph.Opset{{Version: k.version}, {Domain: "f", Version: 1}}, Graph: k.spec.build(), Functions: k.functions}
 		if _, err := Infer(m, Options{}); err != nil {
 			t.Errorf("%s: %v", k.doc, err)
 			continue

@@ -22,7 +22,7 @@ func TestDimsThatAreRefused(t *testing.T) {
 		{"of an unknown operator, bound", Options{StrictDims: true, Dims: map[string]int64{"n": 3}}, ""},
 		{"of an unknown operator, taken as 1", Options{}, ""},
 	} {
-		g := graphSpec{in: "x", out: "y", nodes: "y=com.acme.Fuse(x)", types: tensors{"x": floats(2)}}.build(nil)
+		g := graphSpec{in: "x", out: "y", nodes: "y=com.acme::Fuse(x)", types: tensors{"x": floats(2)}}.build()
 		g.Tensors[g.Outputs[0]].Declared = declared
 		_, err := Infer(&graph.Model{Graph: g, Opsets: []graph.Opset{{Domain: "com.acme", Version: 1}}}, c.opt)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -34,7 +34,7 @@ func TestRuntimeTraining(t *testing.T) {
 // TestUnknownOperatorsTogether: an error about one unknown operator names the others.
 func TestUnknownOperatorsTogether(t *testing.T) {
 	types := map[string]graph.Type{"x": graph.TensorOf(graph.Float32, 2, 3)}
-	spec := graphSpec{in: "x", out: "c", nodes: "a=com.acme.One(x); b=com.acme.Two(a); c=com.acme.Two(b)", types: types}
+	spec := graphSpec{in: "x", out: "c", nodes: "a=com.acme::One(x); b=com.acme::Two(a); c=com.acme::Two(b)", types: types}
 	_, got := spec.infer(t)
 	const want = `error: node "a" (One, com.acme): tensor "a": output 0 of an unknown operator: shape unknown: add it to value_info (unknown operators here, with the number of nodes: One, com.acme 1; Two, com.acme 2)`
 	if got != want {
