@@ -68,15 +68,12 @@ func (g *Graph) Link() {
 func (g *Graph) Topological() ([]NodeID, error) {
 	waiting := make([]int32, len(g.Nodes))
 	sorted := true
+	seen := make([]NodeID, len(g.Tensors)) // the last node that read a tensor, counted from 1
 	for i, n := range g.Nodes {
-		seen := map[TensorID]bool(nil)
 		n.Reads(func(t TensorID) {
 			if m := g.Tensors[t].Maker; m >= 0 {
-				if seen == nil {
-					seen = map[TensorID]bool{}
-				}
-				if !seen[t] {
-					seen[t] = true
+				if seen[t] != NodeID(i+1) {
+					seen[t] = NodeID(i + 1)
 					waiting[i]++
 				}
 				if m >= NodeID(i) {

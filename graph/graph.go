@@ -269,23 +269,23 @@ type Tensor struct {
 	Name string
 
 	// Link sets these from the graph's nodes, Inputs and Outputs.
-	Maker   NodeID   // the node that makes it, None for inputs, initializers and captures
-	Out     int      // index among the outputs of Maker
 	Readers []NodeID // nodes that read it, directly or in bodies; ascending, without duplicates
+	Out     int      // index among the outputs of Maker
+	Maker   NodeID   // the node that makes it, None for inputs, initializers and captures
 	Input   bool     // a graph input
 	Output  bool     // a graph output
 
-	Capture bool  // of an outer scope
-	Data    *Data // the elements, for an initializer
-
+	Capture bool // of an outer scope
 	// Overridable: the tensor is an initializer that the graph also lists as an
 	// input, so that a caller may give other elements (since IR version 4).
 	Overridable bool
-
 	// Origin is what the exporter says about an initializer, in the metadata of its value_info
 	// and of the graph.
 	Origin Origin
+	// Bounded: the size is known only when the model runs, and is at most Bytes.
+	Bounded bool
 
+	Data     *Data     // the elements, for an initializer
 	Declared *Declared // the declared type (input, output, value_info), nil if there is none
 
 	// Type is the inferred type; the zero Type if it is not known.
@@ -295,8 +295,7 @@ type Tensor struct {
 	Dynamic string
 	// Bytes is the size of the elements; if Bounded, the largest possible size. 0
 	// for a dynamic tensor.
-	Bytes   int64
-	Bounded bool
+	Bytes int64
 }
 
 // Origin says what a tensor was in the module from which a file was exported.

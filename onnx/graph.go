@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"math"
+	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -21,7 +22,15 @@ type scope struct {
 	// bodies are attributes with graphs. They are decoded once all names of this
 	// scope are known, since a body may read the output of a later node.
 	bodies []pendingBody
+	// tensors and nodes are room for the next ones, in pieces: each on its own takes up to a
+	// tenth more memory.
+	tensors []graph.Tensor
+	nodes   []graph.Node
 }
+
+// room is the largest size, in bytes, of a piece of memory for tensors or nodes: Go's heap
+// rounds larger ones up to whole pages.
+const room = 32<<10 - 64
 
 type pendingBody struct {
 	node  graph.NodeID
@@ -57,9 +66,28 @@ func (s *scope) find(name string) (graph.TensorID, bool) {
 }
 
 func (s *scope) define(name string) graph.TensorID {
-	id := s.g.NewTensor(name)
+	if len(s.tensors) == 0 {
+		s.tensors = make([]graph.Tensor, min(room/int(unsafe.Sizeof(graph.Tensor{})), 1+len(s.g.Tensors)))
+	}
+	t := &s.tensors[0]
+	s.tensors = s.tensors[1:]
+	t.Name, t.Maker = name, graph.None
+	id := graph.TensorID(len(s.g.Tensors))
+	s.g.Tensors = append(s.g.Tensors, t)
 	s.names[name] = id
 	return id
+}
+
+// node adds a node.
+func (s *scope) node(at graph.Span) (graph.NodeID, *graph.Node) {
+	if len(s.nodes) == 0 {
+		s.nodes = make([]graph.Node, min(room/int(unsafe.Sizeof(graph.Node{})), 1+len(s.g.Nodes)))
+	}
+	n := &s.nodes[0]
+	s.nodes = s.nodes[1:]
+	n.Span = at
+	s.g.Nodes = append(s.g.Nodes, n)
+	return graph.NodeID(len(s.g.Nodes) - 1), n
 }
 
 // graphParts holds the fields of a GraphProto.
@@ -234,17 +262,20 @@ func (r *reader) inputs(s *scope, p *graphParts) error {
 // node's inputs.
 func (r *reader) nodes(s *scope, spans []graph.Span) ([][]string, error) {
 	g := s.g
+	if len(spans) > 0 {
+		g.Nodes = make([]*graph.Node, 0, len(spans))
+	}
 	all := make([][]string, len(spans))
+	var outputs []string
 	for i, at := range spans {
-		n := &graph.Node{Span: at}
-		g.Nodes = append(g.Nodes, n)
-		var outputs []string
-		if err := r.node(s, graph.NodeID(i), n, &all[i], &outputs); err != nil {
+		id, n := s.node(at)
+		outputs = outputs[:0]
+		if err := r.node(s, id, n, &all[i], &outputs); err != nil {
 			return nil, err
 		}
 		if n.Op == "" {
 			e := r.errorAt(at.Off, "op_type is missing: expected the name of an operator")
-			return nil, e.AtNode(g.Label(graph.NodeID(i)))
+			return nil, e.AtNode(g.Label(id))
 		}
 		for _, name := range outputs {
 			if name == "" {
@@ -254,9 +285,9 @@ func (r *reader) nodes(s *scope, spans []graph.Span) ([][]string, error) {
 			if id, ok := s.names[name]; ok {
 				return nil, r.twice(at.Off, name, g.Label(graph.NodeID(i)), maker(g, id))
 			}
-			id := s.define(name)
-			g.Tensors[id].Maker = graph.NodeID(i)
-			n.Outputs = append(n.Outputs, id)
+			made := s.define(name)
+			g.Tensors[made].Maker = id
+			n.Outputs = append(n.Outputs, made)
 		}
 	}
 	return all, nil
@@ -277,7 +308,7 @@ func maker(g *graph.Graph, id graph.TensorID) string {
 // node decodes one NodeProto; its bodies are left for later.
 func (r *reader) node(s *scope, id graph.NodeID, n *graph.Node, inputs, outputs *[]string) error {
 	const what = "NodeProto"
-	attrs := map[string]bool{}
+	var attrs map[string]bool
 	return r.walk(n.Span, what, func(f field) error {
 		if f.num < 1 || f.num > 9 {
 			return nil
@@ -286,11 +317,17 @@ func (r *reader) node(s *scope, id graph.NodeID, n *graph.Node, inputs, outputs 
 			return err
 		}
 		text := func() (string, error) { t := r.text(f.payload); return t, r.utf8(f, t) }
+		word := func() (string, error) { t := r.word(f.payload); return t, r.utf8(f, t) }
 		var name string
 		var err error
 		switch f.num {
 		case 1:
-			name, err = text()
+			if made, is := s.names[string(r.bytes(f.payload))]; is {
+				name = s.g.Tensors[made].Name // its text is there already
+				err = r.utf8(f, name)
+			} else {
+				name, err = text()
+			}
 			*inputs = append(*inputs, name)
 		case 2:
 			name, err = text()
@@ -298,11 +335,14 @@ func (r *reader) node(s *scope, id graph.NodeID, n *graph.Node, inputs, outputs 
 		case 3:
 			n.Name, err = text()
 		case 4:
-			n.Op, err = text()
+			n.Op, err = word()
 		case 5:
+			if attrs == nil {
+				attrs = map[string]bool{}
+			}
 			err = r.attribute(s, id, n, attrs, f.payload)
 		case 7:
-			n.Domain, err = text()
+			n.Domain, err = word()
 			n.Domain = domain(n.Domain)
 		case 8:
 			n.Overload, err = text()
@@ -364,7 +404,7 @@ func (r *reader) attributeFields(a *graph.Attr) (graphs []graph.Span, err error)
 		}
 		switch f.num {
 		case 1:
-			a.Name = r.text(f.payload)
+			a.Name = r.word(f.payload)
 			err = r.utf8(f, a.Name)
 		case 21:
 			a.Ref = r.text(f.payload)

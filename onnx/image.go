@@ -51,7 +51,7 @@ func Encode(m *graph.Model) (_ *Image, err error) {
 	var p pieces
 	im := &Image{source: m.Source}
 	if m.Source != nil {
-		e.r = &reader{m.Source.Name, m.Source.Bytes}
+		e.r = &reader{name: m.Source.Name, b: m.Source.Bytes}
 		im.weights = initializerSpans(m.Graph)
 	}
 	if m.Source == nil || m.Graph.Span.IsZero() {

@@ -122,7 +122,7 @@ func (f *File) Close() error {
 
 func parse(src *graph.Source, path string, from *mapped.File, opt ReadOptions) (_ *File, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	r := &reader{src.Name, src.Bytes}
+	r := &reader{name: src.Name, b: src.Bytes}
 	m, err := r.model()
 	if err != nil {
 		return nil, r.named(err)

@@ -14,7 +14,7 @@ import (
 // ParseTensor decodes a single TensorProto, such as a .pb file of ONNX's operator
 // tests.
 func ParseTensor(name string, b []byte) (*graph.Data, error) {
-	r := &reader{name, b}
+	r := &reader{name: name, b: b}
 	return r.tensor(graph.Span{Len: int64(len(b))})
 }
 

@@ -21,8 +21,9 @@ type field struct {
 
 // reader walks messages of one file.
 type reader struct {
-	name string
-	b    []byte
+	name  string
+	b     []byte
+	words map[string]string // texts that many nodes have
 }
 
 // errorAt returns an error about a byte of the file.
@@ -37,6 +38,29 @@ func (r *reader) bytes(s graph.Span) []byte { return r.b[s.Off:s.End():s.End()] 
 
 // text is the part of the file that s spans, as a string.
 func (r *reader) text(s graph.Span) string { return string(r.bytes(s)) }
+
+// mostWords is how many different texts word keeps, and longestWord how long they may be: there
+// are some hundred operators.
+const (
+	mostWords   = 1 << 12
+	longestWord = 64
+)
+
+// word is text for what many nodes have, such as the name of an operator: these share it.
+func (r *reader) word(s graph.Span) string {
+	b := r.bytes(s)
+	if w, is := r.words[string(b)]; is {
+		return w
+	}
+	w := string(b)
+	if len(b) <= longestWord && len(r.words) < mostWords {
+		if r.words == nil {
+			r.words = map[string]string{}
+		}
+		r.words[w] = w
+	}
+	return w
+}
 
 // walk calls f for every field of the message at s. what names the message in
 // errors.
@@ -182,7 +206,7 @@ func (r *reader) prop(s graph.Span, what string) (graph.Prop, error) {
 				return err
 			}
 			if f.num == 1 {
-				p.Key = r.text(f.payload)
+				p.Key = r.word(f.payload)
 			} else {
 				p.Value = r.text(f.payload)
 			}
