@@ -2,6 +2,7 @@ package ops
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/onnxmem/onnxmem/graph"
 )
@@ -113,14 +114,24 @@ func (c *Call) makesElements() bool {
 	return false
 }
 
+// spareCalls are calls that inferAndCompare has used: a graph has many nodes.
+var spareCalls = sync.Pool{New: func() any { return &Call{} }}
+
 // inferAndCompare infers the outputs and compares them with the given types.
 func (c *Call) inferAndCompare(op *Op) (open bool, err error) {
-	fresh := *c
-	fresh.Out = make([]Arg, len(c.Out))
+	fresh := spareCalls.Get().(*Call)
+	out := fresh.Out[:0]
+	defer func() {
+		clear(fresh.Out)
+		*fresh = Call{Out: fresh.Out}
+		spareCalls.Put(fresh)
+	}()
+	*fresh = *c
+	fresh.Out = slices.Grow(out, len(c.Out))[:len(c.Out)]
 	for k := range c.Out {
-		fresh.Out[k].Present = c.Out[k].Present
+		fresh.Out[k] = Arg{Present: c.Out[k].Present}
 	}
-	if err := op.Infer(&fresh); err != nil {
+	if err := op.Infer(fresh); err != nil {
 		return false, err
 	}
 	for k := range c.Out {

@@ -123,7 +123,8 @@ type inferrer struct {
 	at      int                       // position of the present node of the main graph, in topological order
 	given   map[graph.TensorID]*Value // values of the main graph's inputs
 	result  *Inference
-	total   int64 // bytes of all tensors of the main graph, to detect overflow
+	total   int64                                    // bytes of all tensors of the main graph, to detect overflow
+	pairs   map[[mostAlike]graph.Alias][]graph.Alias // see alike
 
 	identities int64 // number of identities given to bounded lengths
 	monomials  monomials
@@ -503,12 +504,37 @@ func (inf *inferrer) sharing(c *Call, op *Op) {
 	if op.Inplace == nil {
 		return
 	}
-	for _, a := range c.safePairs(op.Inplace(c)) {
+	n.Semantics.Inplace = inf.alike(slices.DeleteFunc(c.safePairs(op.Inplace(c)), func(a graph.Alias) bool {
 		isView := slices.ContainsFunc(n.Semantics.Views, func(v graph.Alias) bool { return v.Out == a.Out })
-		if !isView && c.sameSize(a) {
-			n.Semantics.Inplace = append(n.Semantics.Inplace, a)
-		}
+		return isView || !c.sameSize(a)
+	}))
+}
+
+// mostAlike is the length of the lists of pairs that nodes share: nearly all have one pair or two.
+const mostAlike = 2
+
+// alike returns a list with the same pairs, which other nodes may have, too. Nothing may write to
+// it; an append copies it.
+func (inf *inferrer) alike(pairs []graph.Alias) []graph.Alias {
+	if len(pairs) == 0 {
+		return nil
 	}
+	if inf == nil || len(pairs) > mostAlike {
+		return slices.Clip(pairs)
+	}
+	var key [mostAlike]graph.Alias
+	for i := range key {
+		key[i] = pairs[min(i, len(pairs)-1)]
+	}
+	list := inf.pairs[key]
+	if len(list) != len(pairs) {
+		list = slices.Clip(slices.Clone(pairs))
+		if inf.pairs == nil {
+			inf.pairs = map[[mostAlike]graph.Alias][]graph.Alias{}
+		}
+		inf.pairs[key] = list
+	}
+	return list
 }
 
 // safePairs drops in-place pairs that would overwrite another input which shares the

@@ -74,7 +74,7 @@ func TestUnpermittedInputs(t *testing.T) {
 
 // TestSignatureVersions: the types of a symbol by version.
 func TestSignatureVersions(t *testing.T) {
-	list := signatures()[key{"", "Erf"}].symbols["T"]
+	list := lookUpSignature(key{"", "Erf"}).symbols["T"]
 	for _, k := range []struct {
 		elem    graph.DType
 		version int64

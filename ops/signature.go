@@ -34,8 +34,25 @@ onnxmem SwapIn
   1 any > any
 `
 
-// signatures holds the content of signatures.txt; it is parsed on first use.
-var signatures = sync.OnceValue(func() map[key]*signature { return parseSignatures(signatureText + ownSignatures + trainingSignatures) })
+// sections has the lines of each operator; they are parsed when the operator is first met
+// (lookUpSignature), since a model has few of all.
+var sections = sync.OnceValue(func() map[key]string { return sectionsOf(signatureText + ownSignatures + trainingSignatures) })
+
+// parsed has the *signature of each operator that was met, by key.
+var parsed sync.Map
+
+// lookUpSignature finds the signature of an operator; nil if it is unknown.
+func lookUpSignature(k key) *signature {
+	if s, is := parsed.Load(k); is {
+		return s.(*signature)
+	}
+	text, is := sections()[k]
+	if !is {
+		return nil
+	}
+	s, _ := parsed.LoadOrStore(k, parseSignature(text))
+	return s.(*signature)
+}
 
 // signature gives the number of inputs and outputs of an operator, which of their
 // element types agree, and the types of its attributes.
@@ -56,7 +73,7 @@ var attrTypes = map[string]graph.AttrType{
 // checkAttributes refuses attributes of another type than the operator's: they would be read
 // as zero or empty. An attribute that the operator does not have is not read.
 func checkAttributes(n *graph.Node) error {
-	s := signatures()[key{n.Domain, n.Op}]
+	s := lookUpSignature(key{n.Domain, n.Op})
 	if s == nil {
 		return nil
 	}
@@ -120,7 +137,7 @@ type parameter struct {
 // signatureOf finds the signature of an operator and its form in a version of its
 // domain; nil if it is unknown.
 func signatureOf(domain, name string, version int64) (*signature, *form) {
-	s := signatures()[key{domain, name}]
+	s := lookUpSignature(key{domain, name})
 	if s == nil {
 		return nil, nil
 	}
@@ -133,26 +150,49 @@ func signatureOf(domain, name string, version int64) (*signature, *form) {
 	return s, f
 }
 
-// parseSignatures parses the text, which is part of the program: an error in it
-// is a panic.
-func parseSignatures(text string) map[key]*signature {
-	dtypes := map[string]graph.DType{}
-	for d := graph.Undefined + 1; d.Valid(); d++ {
-		dtypes[d.String()] = d
+// sectionsOf cuts the text into the lines of each operator. The first line has its domain and its
+// name.
+func sectionsOf(text string) map[key]string {
+	table := map[key]string{}
+	var last key
+	begin, at := -1, 0
+	end := func() {
+		if begin >= 0 {
+			table[last] = text[begin:at]
+		}
 	}
-	table := map[key]*signature{}
-	var last *signature
 	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		switch {
-		case len(words) == 0 || words[0] == "#":
-		case line[0] != ' ':
-			last = &signature{symbols: map[string][]typeRange{}}
+		if words := strings.Fields(line); len(words) > 0 && words[0] != "#" && line[0] != ' ' {
+			end()
 			domain := words[0]
 			if domain == "ai.onnx" {
 				domain = ""
 			}
-			table[key{domain, words[1]}] = last
+			last, begin = key{domain, words[1]}, at+len(line)
+		}
+		at += len(line)
+	}
+	end()
+	return table
+}
+
+// dtypeNames are the element types by name.
+var dtypeNames = sync.OnceValue(func() map[string]graph.DType {
+	dtypes := map[string]graph.DType{}
+	for d := graph.Undefined + 1; d.Valid(); d++ {
+		dtypes[d.String()] = d
+	}
+	return dtypes
+})
+
+// parseSignature parses the lines of an operator, which are part of the program: an error in them
+// is a panic.
+func parseSignature(text string) *signature {
+	last, dtypes := &signature{symbols: map[string][]typeRange{}}, dtypeNames()
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || words[0] == "#":
 		case words[0] == ":":
 			last.attributes = parseAttributes(words[1:])
 		default:
@@ -175,7 +215,7 @@ func parseSignatures(text string) map[key]*signature {
 			last.forms = append(last.forms, f)
 		}
 	}
-	return table
+	return last
 }
 
 // parseAttributes parses the types of attributes: axis=int to=int|string.

@@ -16,7 +16,8 @@ func TestSignatures(t *testing.T) {
 			t.Errorf("%s.%s has no signature", k.domain, k.name)
 		}
 	}
-	for k, s := range signatures() {
+	for k, text := range sections() {
+		s := parseSignature(text)
 		for symbol, types := range s.symbols {
 			for _, r := range types {
 				if !r.elem.Valid() {
