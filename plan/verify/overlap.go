@@ -21,7 +21,13 @@ type extent struct {
 
 // extents returns the buffers of a pool whose size is not 0.
 func (s *scope) extents(list []plan.Buffer, pool string) []extent {
-	var all []extent
+	n := 0
+	for k := range list {
+		if list[k].Pool == pool {
+			n++
+		}
+	}
+	all := make([]extent, 0, n)
 	for k := range list {
 		b, p := &list[k], &s.buffers[k]
 		end := b.Offset + p.bytes

@@ -18,10 +18,11 @@ type scope struct {
 	where string // prefix of messages about a body; "" for the main graph
 
 	storages  []storage
-	updated   []update // training: storages and their updated values
-	chained   []update // of the buffers of these: a storage, and the one that is written over it
-	storageOf []int32  // by tensor: its storage, or none
-	need      []need   // by node: the workspace of its bodies and its function
+	updated   []update         // training: storages and their updated values
+	chained   []update         // of the buffers of these: a storage, and the one that is written over it
+	storageOf []int32          // by tensor: its storage, or none
+	first     []graph.TensorID // by storage: its first tensor, in one piece for most lists
+	need      []need           // by node: the workspace of its bodies and its function
 
 	list    []plan.Buffer // the plan's
 	buffers []placed      // parallel to list
@@ -112,6 +113,8 @@ func (s *scope) sorted() bool {
 func (s *scope) share() {
 	g := s.g
 	s.storageOf = make([]int32, len(g.Tensors))
+	s.storages = make([]storage, 0, len(g.Tensors))
+	s.first = make([]graph.TensorID, len(g.Tensors))
 	for id, t := range g.Tensors {
 		id := graph.TensorID(id)
 		s.storageOf[id] = none
@@ -168,7 +171,9 @@ func (s *scope) listed() []graph.NodeID {
 }
 
 func (s *scope) add(t graph.TensorID, st storage) {
-	st.tensors = []graph.TensorID{t}
+	i := len(s.storages)
+	s.first[i] = t
+	st.tensors = s.first[i : i+1 : i+1]
 	st.maker = s.g.Tensors[t].Maker
 	st.bytes = s.v.round(st.bytes)
 	s.storageOf[t] = int32(len(s.storages))
