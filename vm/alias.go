@@ -25,7 +25,7 @@ func (a *area) spans(p *plan.Plan, named map[string]graph.TensorID, base unsafe.
 // inputs that lie there already, as the plan made it. If only some of them do, the kernel
 // copies the others, and those onto themselves.
 func (st *step) inPlace() bool {
-	if st.f.s.gpu != nil || len(st.call.Node.Semantics.Ranges) == 0 {
+	if st.f.s.gpu != nil || len(st.n().Semantics.Ranges) == 0 {
 		return false
 	}
 	open := 0 // bytes of the outputs for which that is not shown
@@ -34,7 +34,7 @@ func (st *step) inPlace() bool {
 			open += t.Bytes()
 		}
 	}
-	for _, r := range st.call.Node.Semantics.Ranges {
+	for _, r := range st.n().Semantics.Ranges {
 		in, out := st.in[r.In], st.out[r.Out]
 		if in == nil || out == nil || in.Const || in.room == 0 || out.room == 0 || unsafe.Add(in.At, r.From) != unsafe.Add(out.At, r.At) {
 			return false

@@ -18,9 +18,14 @@ type spot struct {
 
 // area holds the places of one graph's tensors, and of its nodes' workspaces.
 type area struct {
-	tensors map[graph.TensorID]spot
+	tensors []spot // by TensorID; the zero spot: the plan has none
 	work    map[graph.NodeID]spot
 	scratch map[graph.NodeID]spot // of the main graph: recorded workspaces, behind those of bodies and functions
+}
+
+// newArea returns an area for the tensors of a graph.
+func newArea(g *graph.Graph) *area {
+	return &area{tensors: make([]spot, len(g.Tensors)), work: map[graph.NodeID]spot{}}
 }
 
 // mainArea returns the area of the main graph.
@@ -32,7 +37,10 @@ func (b *builder) mainArea() (*area, error) {
 		return b.guardedMain()
 	}
 	a := b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{at: b.s.arena.base, bytes: int64(len(b.s.arena.m))})
-	a.spans(b.s.pr.p, byName(b.s.pr.m.Graph), b.s.arena.base)
+	b.s.pr.placed.put(a, b.s.arena.base)
+	if len(b.s.pr.p.Spans) > 0 {
+		a.spans(b.s.pr.p, byName(b.s.pr.m.Graph), b.s.arena.base)
+	}
 	a.splitScratch(b.s.pr.p)
 	return a, nil
 }
@@ -58,7 +66,7 @@ func (a *area) splitScratch(p *plan.Plan) {
 // host lie there, all others in the block at base.
 func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *area {
 	named := byName(g)
-	a := &area{tensors: make(map[graph.TensorID]spot, len(g.Tensors)), work: map[graph.NodeID]spot{}}
+	a := newArea(g)
 	for i := range buffers {
 		p := &buffers[i]
 		pool := base.at
@@ -100,7 +108,7 @@ func byName(g *graph.Graph) map[string]graph.TensorID {
 // them only if they have the same size: both then end at the wall.
 func (b *builder) guarded(g *graph.Graph, buffers []plan.Buffer) (*area, error) {
 	named := byName(g)
-	a := &area{tensors: make(map[graph.TensorID]spot, len(g.Tensors)), work: map[graph.NodeID]spot{}}
+	a := newArea(g)
 	for i := range buffers {
 		p := &buffers[i]
 		if p.Pool == plan.Resident && p.Kind == plan.KindConstant || p.Bytes == 0 {
@@ -159,7 +167,7 @@ func (b *builder) guardedSpot(t *graph.Tensor) (spot, error) {
 // guardedSeparate gives every tensor of a graph pages of its own. Views share those
 // of the tensor that they view, unless Options.Separate is set.
 func (b *builder) guardedSeparate(g *graph.Graph) (*area, error) {
-	a := &area{tensors: map[graph.TensorID]spot{}, work: map[graph.NodeID]spot{}}
+	a := newArea(g)
 	view := map[graph.TensorID]bool{}
 	for _, n := range g.Nodes {
 		for k, t := range n.Outputs {
@@ -186,7 +194,7 @@ func (b *builder) separate(g *graph.Graph) (*area, error) {
 	if b.s.guard != nil {
 		return b.guardedSeparate(g)
 	}
-	a := &area{tensors: map[graph.TensorID]spot{}, work: map[graph.NodeID]spot{}}
+	a := newArea(g)
 	total := int64(marginBytes)
 	off := make([]int64, len(g.Tensors))
 	for id, t := range g.Tensors {

@@ -26,7 +26,7 @@ func (f *frame) holdBlocks() {
 	for i, st := range f.steps {
 		form := st.blockForm()
 		some = some || form.In || form.Out
-		n := st.call.Node
+		n := st.n()
 		switch {
 		case form.Alike && form.In:
 			h.images[i] = []graph.TensorID{n.Inputs[form.Image], n.Outputs[0]}
@@ -56,7 +56,7 @@ func (f *frame) holdBlocks() {
 
 // blockForm tells which images of a step its kernel can read and write in blocks.
 func (st *step) blockForm() kernel.BlockForm {
-	n := st.call.Node
+	n := st.n()
 	k := kernel.Lookup(n.Domain, n.Op)
 	if k == nil || k.Blocks == nil || !st.plainReals() {
 		return kernel.BlockForm{}
@@ -64,14 +64,14 @@ func (st *step) blockForm() kernel.BlockForm {
 	if open, err := st.check(); open || err != nil {
 		return kernel.BlockForm{} // prepare reports it
 	}
-	return k.BlockForm(&st.call)
+	return k.BlockForm(st.call())
 }
 
 // plainReals reports whether the step computes one image of reals of at most 32 bits, of
 // shapes that are known, and is not part of another.
 func (st *step) plainReals() bool {
-	n := st.call.Node
-	if len(st.out) == 1 && st.out[0] != nil && n.Outputs[0] >= 0 && n.Semantics.Call == nil && st.joined == nil && st.exact() &&
+	n := st.n()
+	if len(st.out) == 1 && st.out[0] != nil && n.Outputs[0] >= 0 && n.Semantics.Call == nil && st.has().joined == nil && st.exact() &&
 		st.out[0].quantized == nil && st.out[0].Planes == 0 && len(st.out[0].Shape) == 4 {
 		switch st.out[0].Type {
 		case graph.Float32, graph.Float16, graph.BFloat16:
@@ -88,7 +88,7 @@ func (st *step) blockImages() []graph.TensorID {
 		return nil
 	}
 	list := st.images()
-	if !ops.Concatenates(st.call.Node) {
+	if !ops.Concatenates(st.n()) {
 		return list
 	}
 	for _, t := range st.in {

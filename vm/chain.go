@@ -22,12 +22,12 @@ func (f *frame) joinChains(order []graph.NodeID) {
 		return
 	}
 	place := placesOf(order)
+	alone := &chain{f: f, order: order, place: place}
 	for _, id := range slices.Backward(order) {
-		c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{}}
-		if !c.links(id) {
+		if !alone.links(id) {
 			continue
 		}
-		c.nodes[id] = true
+		c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{id: true}}
 		c.grow(id)
 		c.shrink(id)
 		if len(c.nodes) > 1 && c.apart(id) {
@@ -39,12 +39,12 @@ func (f *frame) joinChains(order []graph.NodeID) {
 // links reports whether a node can be one of a chain.
 func (c *chain) links(id graph.NodeID) bool {
 	st := c.f.steps[id]
-	n := st.call.Node
-	if st.chained || st.once || st.unread || st.joined != nil || n.Semantics.Call != nil || !st.exact() || !kernel.Links(&st.call) {
+	n := st.n()
+	if st.chained || st.once || st.unread || st.has().joined != nil || n.Semantics.Call != nil || !st.exact() || len(st.out) == 0 || st.out[0] == nil {
 		return false
 	}
 	out := st.out[0]
-	if out.Const || out.room == 0 || out.quantized != nil || out.Planes != 0 || out.Len() < leastChain {
+	if out.Const || out.room == 0 || out.quantized != nil || out.Planes != 0 || out.Len() < leastChain || !kernel.Links(st.call()) {
 		return false
 	}
 	for _, t := range st.in {
@@ -61,12 +61,12 @@ func (c *chain) links(id graph.NodeID) bool {
 // fused reports whether the kernel of another node can apply a node to its own result.
 func (c *chain) fused(id graph.NodeID) bool {
 	st := c.f.steps[id]
-	t := c.f.g.Tensors[st.call.Node.Inputs[0]]
-	if t.Maker < 0 || len(t.Readers) != 1 || c.at(st.call.Node.Inputs[0]) != st.out[0].At {
+	t := c.f.g.Tensors[st.n().Inputs[0]]
+	if t.Maker < 0 || len(t.Readers) != 1 || c.at(st.n().Inputs[0]) != st.out[0].At {
 		return false
 	}
 	maker := c.f.g.Nodes[t.Maker]
-	by, k := kernel.Lookup(maker.Domain, maker.Op), kernel.Lookup("", st.call.Node.Op)
+	by, k := kernel.Lookup(maker.Domain, maker.Op), kernel.Lookup("", st.n().Op)
 	return by != nil && by.Fuses && k.Finish != nil
 }
 
@@ -156,16 +156,16 @@ func (c *chain) join(last graph.NodeID) {
 		st := c.f.steps[n]
 		for _, t := range st.in {
 			if t != nil && !t.Const && !c.madeWithin(t) {
-				t.readUntil = max(t.readUntil, c.place[last])
+				t.readUntil = max(t.readUntil, int32(c.place[last]))
 			}
 		}
-		calls = append(calls, &st.call)
+		calls = append(calls, st.call())
 		st.chained = true
 		if st != leader {
 			st.fusedInto, st.unread = leader, true
 		}
 	}
-	leader.run = kernel.NewChain(calls).Make(&leader.call)
+	leader.run = kernel.NewChain(calls).Make(leader.call())
 }
 
 // joins reports whether nodes of the frame may run together. It needs planned places: a

@@ -116,14 +116,14 @@ func (sums *nodeSums) watch(s *Session, k int) {
 	}
 	// This must come before the watcher poisons the outputs that die at once.
 	s.tape.after = slices.Insert(s.tape.after, 0, func(st *step, _ int) error {
-		if st.call.Node.IsSwapIn() {
+		if st.n().IsSwapIn() {
 			return nil // the copy may be in progress; its readers' outputs are compared
 		}
 		for _, t := range st.out {
 			// A node with a fused activation produces the activation's output,
 			// which is compared there. Constants may be freed. Bytes in the place
 			// of reals are compared where they have been copied.
-			if t != nil && !t.Const && !st.call.Taken && !st.unread && st.adds == nil && t.quantized == nil && !t.inside {
+			if t != nil && !t.Const && !st.taken() && !st.unread && st.has().adds == nil && t.quantized == nil && !t.inside {
 				sums.of[k][t.name] = s.sum(sums.seed, t)
 			}
 		}

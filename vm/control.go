@@ -13,7 +13,7 @@ import (
 // control prepares a node that has bodies or calls a local function. special is false
 // for all other nodes.
 func (b *builder) control(st *step, opsets []graph.Opset, a *area) (special bool, err error) {
-	n := st.call.Node
+	n := st.n()
 	if call := n.Semantics.Call; call != nil {
 		f, err := b.function(st, call, a.work[st.node])
 		if err != nil {

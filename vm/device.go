@@ -165,7 +165,7 @@ func (g *device) prepare(st *step, w workspace) (bool, error) {
 	if g == nil {
 		return false, nil
 	}
-	run, scratch, err := g.kernels.PrepareIn(&st.call, w.space)
+	run, scratch, err := g.kernels.PrepareIn(st.call(), w.space)
 	switch {
 	case errors.Is(err, gpu.ErrUnsupported), errors.Is(err, kernel.ErrDataDependent):
 		return false, nil
@@ -193,11 +193,11 @@ func (g *device) tally() {
 	}
 	for _, f := range g.s.frames {
 		for _, st := range f.steps {
-			if st.device || st.run == nil && !st.late || st.call.Node.Semantics.Call != nil {
+			if st.device || st.run == nil && !st.late || st.n().Semantics.Call != nil {
 				continue
 			}
 			g.nodes++
-			if op := st.call.Node.OpName(); !slices.Contains(g.ops, op) {
+			if op := st.n().OpName(); !slices.Contains(g.ops, op) {
 				g.ops = append(g.ops, op)
 			}
 		}
@@ -232,7 +232,7 @@ func (g *device) fault() error {
 	n, err := g.kernels.Fault()
 	for _, f := range g.s.frames {
 		for _, st := range f.steps {
-			if st.call.Node == n && err != nil {
+			if st.n() == n && err != nil {
 				return graph.Errorf("%w", err).AtNode(f.g.Label(st.node))
 			}
 		}
@@ -249,7 +249,7 @@ func (g *device) before(st *step) error {
 		return nil // it asks for what it reads
 	}
 	if !st.device {
-		if ops.OfShape(st.call.Node) {
+		if ops.OfShape(st.n()) {
 			return g.down()
 		}
 		return g.down(st.in...)
@@ -258,8 +258,8 @@ func (g *device) before(st *step) error {
 		return nil
 	}
 	inputs := st.in
-	if st.stores != nil {
-		inputs = st.external
+	if st.has().group != nil {
+		inputs = st.has().group.external
 	}
 	for _, t := range inputs {
 		if err := g.up(t); err != nil {
@@ -286,7 +286,10 @@ func (g *device) after(st *step) {
 			t.where = at
 		}
 	}
-	for _, t := range st.stores {
+	if st.has().group == nil {
+		return
+	}
+	for _, t := range st.has().group.stores {
 		t.where = at
 	}
 }
@@ -294,7 +297,7 @@ func (g *device) after(st *step) {
 // views reports whether the output of a node on the device is its first input, in place
 // and unchanged: its elements are where those of the input are.
 func (st *step) views() bool {
-	return st.stores == nil && len(st.call.Node.Semantics.Views) > 0 && len(st.out) == 1 && st.out[0] != nil && st.in[0] != nil && st.out[0].At == st.in[0].At && !st.in[0].Const
+	return st.has().group == nil && len(st.n().Semantics.Views) > 0 && len(st.out) == 1 && st.out[0] != nil && st.in[0] != nil && st.out[0].At == st.in[0].At && !st.in[0].Const
 }
 
 // up brings the elements of a tensor to the device.

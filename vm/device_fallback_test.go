@@ -53,15 +53,15 @@ func (g *device) fallback(f *frame) map[string]int {
 		}
 		only := true
 		for _, t := range st.in {
-			only = only && (t == nil || t.Const || fixed[t] || ops.OfShape(st.call.Node))
+			only = only && (t == nil || t.Const || fixed[t] || ops.OfShape(st.n()))
 		}
 		for _, t := range st.out {
 			if t != nil {
 				fixed[t] = only
 			}
 		}
-		if !only && st.call.Node.Semantics.Call == nil {
-			count[st.call.Node.OpName()]++
+		if !only && st.n().Semantics.Call == nil {
+			count[st.n().OpName()]++
 		}
 	}
 	return count

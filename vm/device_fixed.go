@@ -13,7 +13,7 @@ import (
 // few integers or bools from shapes and constants alone. They are the same at every step, and
 // a constant from then on. So no step waits for the host to compute a shape.
 func (b *builder) computeFixed(st *step) error {
-	n, s := st.call.Node, b.s
+	n, s := st.n(), b.s
 	if s.comparer != nil || // it looks at every node
 		n.Semantics.Call != nil || len(n.Bodies()) > 0 || len(st.out) != 1 || st.out[0] == nil || st.out[0].Const || st.out[0].box != nil || !st.exact() || st.idle() {
 		return nil
@@ -38,7 +38,7 @@ func (b *builder) computeFixed(st *step) error {
 	place := out.At
 	words := make([]uint64, out.Bytes()/8+1)
 	out.At = unsafe.Pointer(unsafe.SliceData(words))
-	run, err := k.Prepare(&st.call)
+	run, err := k.Prepare(st.call())
 	if err != nil {
 		out.At = place
 		return nil // prepare finds out why

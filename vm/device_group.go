@@ -65,8 +65,8 @@ const mostGrouped = 64
 
 // groupable reports whether a node can be in a group.
 func (g *device) groupable(st *step) bool {
-	n := st.call.Node
-	if st.fusedInto != nil || st.stores != nil || n.Semantics.Call != nil || !gpu.Elementwise(n.Domain, n.Op) || !st.exact() || st.idle() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Const {
+	n := st.n()
+	if st.fusedInto != nil || st.has().group != nil || n.Semantics.Call != nil || !gpu.Elementwise(n.Domain, n.Op) || !st.exact() || st.idle() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Const {
 		return false
 	}
 	for _, t := range append(slices.Clone(st.in), st.out...) {
@@ -121,8 +121,8 @@ func storesOf(group []*step) (stores []*tensor) {
 		in[st.node] = true
 	}
 	for _, st := range group {
-		t := st.f.g.Tensors[st.call.Node.Outputs[0]]
-		if t.Output || st.f.captured[st.call.Node.Outputs[0]] || slices.ContainsFunc(t.Readers, func(r graph.NodeID) bool { return !in[r] }) {
+		t := st.f.g.Tensors[st.n().Outputs[0]]
+		if t.Output || st.f.captured[st.n().Outputs[0]] || slices.ContainsFunc(t.Readers, func(r graph.NodeID) bool { return !in[r] }) {
 			stores = append(stores, st.out[0])
 		}
 	}
@@ -153,7 +153,7 @@ func (g *device) prepareGroup(group []*step, leader *step) bool {
 	var calls []*kernel.Invocation
 	var places []*kernel.Tensor
 	for _, st := range group {
-		calls = append(calls, &st.call)
+		calls = append(calls, st.call())
 	}
 	for _, t := range stores {
 		places = append(places, &t.Tensor)
@@ -163,9 +163,9 @@ func (g *device) prepareGroup(group []*step, leader *step) bool {
 		return false
 	}
 	leader.run, leader.device = run, true
-	leader.external, leader.stores = externalOf(group), stores
+	leader.own().group = &groupEnds{externalOf(group), stores}
 	for _, st := range group {
-		st.kernel = kernel.Lookup(st.call.Node.Domain, st.call.Node.Op)
+		st.kernel = kernel.Lookup(st.n().Domain, st.n().Op)
 		st.out[0].inside = !slices.Contains(stores, st.out[0])
 		if st != leader {
 			st.fusedInto = leader

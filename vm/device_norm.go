@@ -88,7 +88,7 @@ func (c *chain) viewsBefore(t graph.TensorID, step int) (list []*tensor) {
 	for _, r := range c.f.g.Tensors[t].Readers {
 		if st := c.f.steps[r]; !c.nodes[r] && c.place[r] < step && st.views() {
 			list = append(list, st.out[0])
-			list = append(list, c.viewsBefore(st.call.Node.Outputs[0], step)...)
+			list = append(list, c.viewsBefore(st.n().Outputs[0], step)...)
 		}
 	}
 	return list
@@ -127,7 +127,7 @@ func (c *chain) begun(t graph.TensorID) int {
 // reshapes reports whether what a node makes lies where its input lies, as its view.
 func (c *chain) reshapes(id graph.NodeID) bool {
 	st := c.f.steps[id]
-	return len(st.call.Node.Semantics.Views) > 0 && len(st.out) == 1 && st.out[0] != nil && st.in[0] != nil && st.out[0].At == st.in[0].At
+	return len(st.n().Semantics.Views) > 0 && len(st.out) == 1 && st.out[0] != nil && st.in[0] != nil && st.out[0].At == st.in[0].At
 }
 
 // readBefore reports whether a node outside of the chain reads a tensor before a step. A node
@@ -138,7 +138,7 @@ func (c *chain) readBefore(t graph.TensorID, step int) bool {
 		case c.nodes[r] || c.place[r] > step:
 			return false
 		case st.views():
-			view := st.call.Node.Outputs[0]
+			view := st.n().Outputs[0]
 			return c.f.g.Tensors[view].Output || c.readBefore(view, step)
 		}
 		return true
@@ -196,7 +196,7 @@ func (g *device) joinNormGradient(n *normGradient, a *area) {
 	g.took(w, runs.Scratch)
 	for id := range n.nodes {
 		st := f.steps[id]
-		st.chained, st.kernel = true, kernel.Lookup(st.call.Node.Domain, st.call.Node.Op)
+		st.chained, st.kernel = true, kernel.Lookup(st.n().Domain, st.n().Op)
 		if st.out[0].inside = true; st != leader && st != writer {
 			st.fusedInto = writer
 		}
@@ -239,11 +239,11 @@ func (g *device) gives(st *step, run kernel.Run, read []*tensor, stores ...*tens
 		}
 	}
 	st.run, st.device, st.fusedInto = run, true, nil
-	st.external = append(st.external, read...)
-	if st.stores == nil {
-		st.stores = []*tensor{} // not nil: it does not write its own output
+	if st.has().group == nil {
+		st.own().group = &groupEnds{} // with no stores, it does not write its own output
 	}
-	st.stores = append(st.stores, stores...)
+	st.more.group.external = append(st.more.group.external, read...)
+	st.more.group.stores = append(st.more.group.stores, stores...)
 }
 
 // table returns device memory that keeps bytes from one step to another.

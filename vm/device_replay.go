@@ -45,7 +45,11 @@ func newReplay(g *device) *replay {
 	}
 	read := map[*tensor]bool{}
 	for _, st := range s.main.steps {
-		for _, t := range slices.Concat(st.in, st.external) {
+		list := st.in
+		if st.has().group != nil {
+			list = slices.Concat(list, st.has().group.external)
+		}
+		for _, t := range list {
 			read[t] = read[t] || st.device
 		}
 	}
@@ -71,11 +75,11 @@ func (g *device) onlyFixedOnHost() bool {
 		if st.device || st.run == nil && !st.late {
 			continue // a kernel, or part of one
 		}
-		if st.late || st.boxes || st.kernel == nil && st.run != nil || st.call.Node.Semantics.Random {
+		if st.late || st.boxes || st.kernel == nil && st.run != nil || st.n().Semantics.Random {
 			return false
 		}
 		for _, t := range st.in {
-			if t != nil && !t.Const && !fixed[t] && !ops.OfShape(st.call.Node) {
+			if t != nil && !t.Const && !fixed[t] && !ops.OfShape(st.n()) {
 				return false
 			}
 		}

@@ -27,7 +27,7 @@ func (g *device) joinUpdates(f *frame, order []graph.NodeID) {
 		}
 	}
 	for _, id := range slices.Backward(order) {
-		if st := f.steps[id]; !g.groupable(st) || !f.g.Tensors[st.call.Node.Outputs[0]].Output {
+		if st := f.steps[id]; !g.groupable(st) || !f.g.Tensors[st.n().Outputs[0]].Output {
 			continue
 		}
 		c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{id: true}}
@@ -156,12 +156,12 @@ func (c *chain) runsAt(step int, ready map[graph.TensorID]int, written []graph.T
 // that runs earlier.
 func (c *chain) meets(step int, ready map[graph.TensorID]int, written []graph.TensorID, made map[*tensor]int) bool {
 	for _, st := range c.f.steps {
-		if st.stores == nil {
+		if st.has().group == nil {
 			continue
 		}
 		if c.place[st.node] >= step {
 			for _, t := range written {
-				if slices.ContainsFunc(st.external, func(x *tensor) bool { return overlap(x, c.f.tensors[t]) }) {
+				if slices.ContainsFunc(st.has().group.external, func(x *tensor) bool { return overlap(x, c.f.tensors[t]) }) {
 					return true
 				}
 			}
@@ -169,7 +169,7 @@ func (c *chain) meets(step int, ready map[graph.TensorID]int, written []graph.Te
 		}
 		for t := range ready {
 			x := c.f.tensors[t]
-			if !x.Const && slices.ContainsFunc(st.stores, func(y *tensor) bool { return made[y] > made[x] && overlap(x, y) }) {
+			if !x.Const && slices.ContainsFunc(st.has().group.stores, func(y *tensor) bool { return made[y] > made[x] && overlap(x, y) }) {
 				return true
 			}
 		}

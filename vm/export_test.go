@@ -22,7 +22,7 @@ func SetMostInline(n int64) int64 {
 func (s *Session) SetRun(node int, run func(c *kernel.Invocation, w *work.Pool) error) (undo func()) {
 	st := s.main.steps[node]
 	was := st.run
-	st.run = func(w *work.Pool) error { return run(&st.call, w) }
+	st.run = func(w *work.Pool) error { return run(st.call(), w) }
 	return func() { st.run = was }
 }
 
@@ -35,8 +35,8 @@ func (s *Session) BeforeNode(f func(node string)) {
 func (s *Session) JoinedQuantized() []string {
 	var list []string
 	for _, st := range s.main.steps {
-		if st.joined != nil {
-			list = append(list, st.call.Node.Name)
+		if st.has().joined != nil {
+			list = append(list, st.n().Name)
 		}
 	}
 	return list
@@ -121,8 +121,8 @@ func (s *Session) HeldInBlocks() []string {
 func (s *Session) Residuals() []string {
 	var list []string
 	for _, st := range s.main.steps {
-		if st.adds != nil {
-			list = append(list, st.adds.out[0].name)
+		if st.has().adds != nil {
+			list = append(list, st.has().adds.out[0].name)
 		}
 	}
 	slices.Sort(list)
@@ -134,7 +134,7 @@ func (s *Session) Chained() []string {
 	var list []string
 	for _, st := range s.main.steps {
 		if st.chained {
-			list = append(list, st.call.Node.Name)
+			list = append(list, st.n().Name)
 		}
 	}
 	return list
@@ -143,11 +143,11 @@ func (s *Session) Chained() []string {
 // KernelOf returns the name of the node at whose step a kernel does the work of a node.
 func (s *Session) KernelOf(name string) string {
 	for _, st := range s.main.steps {
-		if st.call.Node.Name != name {
+		if st.n().Name != name {
 			continue
 		}
 		if st.fusedInto != nil {
-			return st.fusedInto.call.Node.Name
+			return st.fusedInto.n().Name
 		}
 	}
 	return name

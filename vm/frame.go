@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"unsafe"
@@ -22,6 +23,9 @@ type frame struct {
 	values  []*ops.Value // by TensorID: folded elements; nil if unknown
 	steps   []*step
 
+	opsets []graph.Opset
+	block  int32 // channels in a block of the graph's images (attr.NchwcBlock); 0: the graph does not tell
+
 	normGradients bool // a kernel computes some
 
 	captured map[graph.TensorID]bool // of a session on a device: what bodies read
@@ -30,36 +34,65 @@ type frame struct {
 	round uint64 // the loop that runs it, counted over all of the session
 }
 
-// step is one node of a frame.
+// step is one node of a frame. A graph has many, so what few of them need is behind pointers.
 type step struct {
 	f         *frame
 	node      graph.NodeID
-	call      kernel.Invocation
-	in        []*tensor // as call.In
-	out       []*tensor // as call.Out
+	once      bool      // it ran when the session was built
+	copies8   bool      // it copies bytes that are not converted, for a joined step
+	unread    bool      // its output is not computed, for such a step or a chain
+	chained   bool      // one kernel computes it together with other steps
+	device    bool      // run puts it on the session's device
+	late      bool      // the kernel is prepared at run time, each time
+	live      bool      // set while it is prepared at run time
+	boxes     bool      // it makes or reads a sequence, an optional or a map
+	in        []*tensor // nil for those that are left out, of which there is none at the end
+	out       []*tensor
 	kernel    *kernel.Kernel
 	run       kernel.Run // nil: nothing to do
-	once      bool       // it ran when the session was built
 	fusedInto *step      // the step that does the work of this one; nil: itself
-	fused     *step      // the activation whose work this step does; nil: none
-	joined    *joined    // how a convolution or product is computed from and to bytes; nil: it is not
-	copies8   bool       // it copies bytes that are not converted, for such a step
-	unread    bool       // its output is not computed, for such a step or a chain
-	chained   bool       // one kernel computes it together with other steps
-	adds      *step      // the sum of its output and another tensor, which its kernel computes at once; nil: none
-	device    bool       // run puts it on the session's device
-	external  []*tensor  // of the last node of a group on a device: what the group reads
-	stores    []*tensor  // and what it writes
-	late      bool       // the kernel is prepared at run time, each time
-	live      bool       // set while it is prepared at run time
-	boxes     bool       // it makes or reads a sequence, an optional or a map
-	frees     []*tensor  // dynamic tensors that no later step reads
+	more      *belongings
 
+	invocation *kernel.Invocation // nil: there is none now; see call
+}
+
+// groupEnds is what the last node of a group on a device reads and writes for it.
+type groupEnds struct {
+	external []*tensor // what the group reads
+	stores   []*tensor // and what it writes, which may be nothing
+}
+
+// belongings is what few steps have.
+type belongings struct {
+	fused  *step      // the activation whose work the step does; nil: none
+	adds   *step      // the sum of its output and another tensor, which its kernel computes at once; nil: none
+	joined *joined    // how a convolution or product is computed from and to bytes; nil: it is not
+	group  *groupEnds // what it does for a group of nodes on a device; nil: nothing
+
+	frees   []*tensor  // dynamic tensors that no later step reads
 	scratch []*guarded // of the kernel, in a guarded session
 	heap    int64      // bytes that the kernel keeps on Go's heap
 	tables  [][]byte   // blocks that the kernel keeps in the side pool
 	kept    *kept      // what it keeps during a loop; nil: nothing
 	sources []source   // what its kernel has packed
+}
+
+// has returns what few steps have, for reading.
+func (st *step) has() *belongings {
+	if st.more == nil {
+		return &noBelongings
+	}
+	return st.more
+}
+
+var noBelongings belongings
+
+// own returns what few steps have, to be changed.
+func (st *step) own() *belongings {
+	if st.more == nil {
+		st.more = &belongings{}
+	}
+	return st.more
 }
 
 // maxCalled bounds the nodes of called functions in a session, which counts them at each
@@ -98,6 +131,7 @@ type builder struct {
 	inLoop     bool                     // the next frame is the body of a loop
 	inBranch   bool                     // in a branch of an If, which may never run
 	layouts    map[*graph.Graph]*layout // of graphs within local functions
+	shapes     map[string][]int         // of tensors, by their lengths
 }
 
 // frame builds a graph's tensors and steps. outer is the frame around a body, nil
@@ -111,19 +145,25 @@ func (b *builder) frame(g *graph.Graph, opsets []graph.Opset, outer *frame, args
 	for _, c := range g.Captures {
 		f.tensors[c.Inner] = outer.tensors[c.Outer]
 	}
+	own := 0
 	for id, t := range g.Tensors {
-		arg, isArg := args[graph.TensorID(id)]
-		switch {
-		case t.Capture:
-		case isArg:
+		if arg, isArg := args[graph.TensorID(id)]; isArg && !t.Capture {
 			f.tensors[id] = arg
-		default:
-			var err error
-			if f.tensors[id], err = b.tensor(g, graph.TensorID(id), a); err != nil {
-				return nil, err
-			}
+		} else if !t.Capture {
+			own++
 		}
 	}
+	made := make([]tensor, own) // in one piece, as the steps
+	for id, t := range g.Tensors {
+		if _, isArg := args[graph.TensorID(id)]; isArg || t.Capture {
+			continue
+		}
+		if err := b.tensor(&made[0], g, graph.TensorID(id), a); err != nil {
+			return nil, err
+		}
+		f.tensors[id], made = &made[0], made[1:]
+	}
+	a.tensors = nil
 	b.s.frames = append(b.s.frames, f)
 	if err := b.views(f); err != nil {
 		return nil, err
@@ -184,34 +224,30 @@ func (f *frame) fixed(n *graph.Node) bool {
 	return true
 }
 
-// tensor builds one tensor of a frame.
-func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, error) {
+// tensor builds n, one tensor of a frame.
+func (b *builder) tensor(n *tensor, g *graph.Graph, id graph.TensorID, a *area) error {
 	t := g.Tensors[id]
 	if d := b.constantOf(g, id); d != nil {
 		c, err := b.s.constant(d)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if b.s.gpu != nil {
 			b.s.gpu.constants.found(d, c)
 		}
-		return &tensor{Tensor: *c, name: t.Name, exact: true}, nil
+		*n = tensor{Tensor: *c, name: t.Name, exact: true}
+		return nil
 	}
-	n := &tensor{name: t.Name}
-	n.Type = t.Type.Elem
+	n.name, n.Type = t.Name, t.Type.Elem
 	if t.Type.Exact() && n.Type != graph.Undefined {
 		n.exact = true
-		n.Shape = make([]int, len(t.Type.Shape))
-		for i, d := range t.Type.Shape {
-			n.Shape[i] = int(d)
-		}
+		n.Shape = b.shape(t.Type.Shape)
 	}
-	if p, ok := a.tensors[id]; ok {
-		n.At, n.room, n.guarded = p.at, p.bytes, p.guarded
-	}
+	p := &a.tensors[id]
+	n.At, n.room, n.guarded = p.at, p.bytes, p.guarded
 	if n.exact && n.Type == graph.String {
 		if err := b.placeStrings(n); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if n.At == nil {
@@ -220,7 +256,25 @@ func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, e
 			n.At = b.s.guard.nothing
 		}
 	}
-	return n, nil
+	return nil
+}
+
+// shape returns exact lengths as a shape. Tensors of the same shape share it: nothing writes to
+// the shape of a tensor that is exact.
+func (b *builder) shape(dims []graph.Dim) []int {
+	key := make([]byte, 0, 64)
+	for _, d := range dims {
+		key = binary.LittleEndian.AppendUint64(key, uint64(d))
+	}
+	if shape, is := b.shapes[string(key)]; is {
+		return shape
+	}
+	shape := make([]int, len(dims))
+	for i, d := range dims {
+		shape[i] = int(d)
+	}
+	b.shapes[string(key)] = shape
+	return shape
 }
 
 // placeStrings gives a string tensor of known shape a place of its own, since the plan has
@@ -275,20 +329,17 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		}
 	}
 	f.steps = make([]*step, len(f.g.Nodes))
-	block := int(attr.NchwcBlock(f.g))
+	f.opsets, f.block = opsets, int32(attr.NchwcBlock(f.g))
+	all, ends := make([]step, len(f.g.Nodes)), endsOf(f.g)
 	for i, n := range f.g.Nodes {
-		st := &step{f: f, node: graph.NodeID(i)}
-		st.call = kernel.Invocation{Node: n, Block: block, Version: graph.FindOpset(opsets, n.Domain), Runtime: st, Walls: b.s.guard.walls()}
+		st := &all[i]
+		st.f, st.node = f, graph.NodeID(i)
 		last := len(n.Inputs)
 		for last > 0 && n.Inputs[last-1] < 0 {
 			last-- // kernels see no omitted inputs at the end
 		}
-		for _, t := range n.Inputs[:last] {
-			st.addInput(f, t)
-		}
-		for _, t := range n.Outputs {
-			st.addOutput(f, t)
-		}
+		st.in, ends = f.take(ends, n.Inputs[:last])
+		st.out, ends = f.take(ends, n.Outputs)
 		f.steps[i] = st
 	}
 	if b.s.gpu == nil {
@@ -333,6 +384,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		if err := b.prepare(st, opsets, a); err != nil {
 			return err
 		}
+		st.dropCall()
 	}
 	if err := b.computeAgain(f, opsets, a); err != nil {
 		return err
@@ -350,21 +402,87 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 	return nil
 }
 
-func (st *step) addInput(f *frame, t graph.TensorID) {
-	if t < 0 || f.tensors[t] == nil {
-		st.in, st.call.In = append(st.in, nil), append(st.call.In, nil)
-		return
+// endsOf returns room for the inputs and outputs of all nodes of a graph: in one piece, since a
+// list of its own for each takes twice the memory.
+func endsOf(g *graph.Graph) []*tensor {
+	n := 0
+	for _, node := range g.Nodes {
+		n += len(node.Inputs) + len(node.Outputs)
 	}
-	st.in, st.call.In = append(st.in, f.tensors[t]), append(st.call.In, &f.tensors[t].Tensor)
+	return make([]*tensor, n)
 }
 
-func (st *step) addOutput(f *frame, t graph.TensorID) {
-	if t < 0 {
-		st.out, st.call.Out = append(st.out, nil), append(st.call.Out, nil)
-		return
+// take returns the tensors of a list of inputs or outputs, nil for those that are left out, in
+// the first part of some room, and the rest of the room.
+func (f *frame) take(room []*tensor, ids []graph.TensorID) (list, rest []*tensor) {
+	n := len(ids)
+	list, rest = room[:n:n], room[n:]
+	for i, id := range ids {
+		if id >= 0 {
+			list[i] = f.tensors[id]
+		}
 	}
-	st.out, st.call.Out = append(st.out, f.tensors[t]), append(st.call.Out, &f.tensors[t].Tensor)
+	return list, rest
 }
+
+// n is the node of a step.
+func (st *step) n() *graph.Node { return st.f.g.Nodes[st.node] }
+
+// version is that of the node's operator.
+func (st *step) version() int64 { return graph.FindOpset(st.f.opsets, st.n().Domain) }
+
+// call returns the invocation of the node's kernel. It is made when it is first asked for, and
+// dropped once the kernel is prepared, if nothing stands in it then (dropCall).
+func (st *step) call() *kernel.Invocation {
+	if st.invocation != nil {
+		return st.invocation
+	}
+	list := make([]*kernel.Tensor, len(st.in)+len(st.out))
+	for i, t := range st.in {
+		list[i] = t.kernels()
+	}
+	for i, t := range st.out {
+		list[len(st.in)+i] = t.kernels()
+	}
+	st.invocation = &kernel.Invocation{
+		Node: st.n(), Version: st.version(), Block: st.f.block, Runtime: st, Walls: st.f.s.guard.walls(),
+		In: list[:len(st.in):len(st.in)], Out: list[len(st.in):],
+	}
+	return st.invocation
+}
+
+// kernels is what kernels see of a tensor; nil for one that is left out.
+func (t *tensor) kernels() *kernel.Tensor {
+	if t == nil {
+		return nil
+	}
+	return &t.Tensor
+}
+
+// dropCall drops the invocation of a step whose kernel is prepared, unless the kernel has written
+// something there that others read. A kernel that needs it when it runs holds it itself. In a
+// graph of many nodes, invocations take as much memory as steps.
+func (st *step) dropCall() {
+	c, s := st.invocation, st.f.s
+	switch {
+	case c == nil, st.kernel == nil && st.fusedInto == nil && !st.chained, st.late, st.has().joined != nil:
+	case s.gpu != nil, s.guard != nil, s.comparer != nil, s.opt.Poison:
+	case c.Residual != nil, c.Taken, len(c.Packed) > 0, c.SharedBytes > 0, c.EachBytes > 0:
+	default:
+		st.invocation = nil
+	}
+}
+
+// packed returns the constant inputs that the step's kernel has packed.
+func (st *step) packed() []*kernel.Tensor {
+	if st.invocation == nil {
+		return nil
+	}
+	return st.invocation.Packed
+}
+
+// taken reports whether the step's kernel applies the activation that follows.
+func (st *step) taken() bool { return st.invocation != nil && st.invocation.Taken }
 
 // order is the planned order, or, if tensors are separate, another one ([reversed]).
 func (b *builder) order(g *graph.Graph) ([]graph.NodeID, error) {
@@ -389,14 +507,14 @@ func (f *frame) planFrees(place []int) {
 		for _, r := range g.Readers {
 			last = max(last, place[r])
 		}
-		f.steps[last].frees = append(f.steps[last].frees, t)
+		own := f.steps[last].own()
+		own.frees = append(own.frees, t)
 	}
 }
 
 // prepare finds the kernel of a node, or builds its bodies, and prepares it.
 func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
-	n := st.call.Node
-	label := st.f.g.Label(st.node)
+	n := st.n()
 	if len(st.out) == 1 && st.out[0] != nil && st.out[0].Const {
 		return nil
 	}
@@ -404,7 +522,7 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		var e *graph.Error
 		if err != nil && !errors.As(err, &e) {
 			e = graph.Errorf("%w", err)
-			return e.AtNode(label)
+			return e.AtNode(st.f.g.Label(st.node))
 		}
 		return err
 	}
@@ -412,7 +530,7 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		_, err := b.s.scratchFor(st)
 		return err
 	}
-	if st.fusedInto != nil || st.stores != nil || st.chained {
+	if st.fusedInto != nil || st.has().group != nil || st.chained {
 		return nil
 	}
 	if do := st.boxer(); do != nil {
@@ -420,12 +538,12 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		return nil
 	}
 	if st.kernel = kernel.Lookup(n.Domain, n.Op); st.kernel == nil {
-		b.s.missing.add(label, n.OpName(), ErrNoKernel)
+		b.s.missing.add(st.f.g.Label(st.node), n.OpName(), ErrNoKernel)
 		return nil
 	}
 	switch open, err := st.check(); {
 	case err != nil && !b.inBranch:
-		return graph.Errorf("%w", err).AtNode(label)
+		return graph.Errorf("%w", err).AtNode(st.f.g.Label(st.node))
 	case err != nil, open, !st.exact():
 		// Its shapes are unknown, or unproven, before it runs; or the node is wrong
 		// for these shapes, but in a branch that may never run.
@@ -446,7 +564,7 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		return nil
 	}
 	if err != nil {
-		b.s.missing.add(label, n.OpName(), err)
+		b.s.missing.add(st.f.g.Label(st.node), n.OpName(), err)
 		return nil
 	}
 	_, err = b.s.scratchFor(st)
@@ -457,7 +575,7 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 // whether the session's scratch must grow. In a guarded session every node has its
 // own scratch.
 func (s *Session) scratchFor(st *step) (grown bool, err error) {
-	c := &st.call
+	c := st.call()
 	if s.guard != nil {
 		return false, s.guard.scratchOf(st, s.pool.Workers())
 	}
@@ -537,8 +655,10 @@ func (st *step) do() (err error) {
 		s.onHost(st.out...)
 		s.comparer.after(st)
 	}
-	for _, t := range st.frees {
-		st.f.s.release(t)
+	if st.more != nil {
+		for _, t := range st.more.frees {
+			s.release(t)
+		}
 	}
 	return nil
 }
@@ -568,7 +688,7 @@ func (st *step) Heap(bytes int64) error {
 	if err := st.f.s.mem.take(bytes); err != nil {
 		return err
 	}
-	st.heap += bytes
+	st.own().heap += bytes
 	st.f.s.tables += bytes
 	return nil
 }
@@ -579,7 +699,8 @@ func (st *step) Table(bytes int64) (unsafe.Pointer, error) {
 	if err != nil {
 		return nil, err
 	}
-	st.tables = append(st.tables, b)
+	own := st.own()
+	own.tables = append(own.tables, b)
 	st.f.s.tables += int64(len(b))
 	if st.f.s.guard == nil {
 		st.f.s.sideTables += int64(len(b))
@@ -589,18 +710,21 @@ func (st *step) Table(bytes int64) (unsafe.Pointer, error) {
 
 // freeTables frees the memory that a kernel kept, before it is prepared again.
 func (st *step) freeTables() {
+	if st.more == nil {
+		return
+	}
 	s := st.f.s
-	s.mem.give(st.heap)
-	s.tables -= st.heap
-	st.heap = 0
-	for _, b := range st.tables {
+	s.mem.give(st.more.heap)
+	s.tables -= st.more.heap
+	st.more.heap = 0
+	for _, b := range st.more.tables {
 		s.side.give(b)
 		s.tables -= int64(len(b))
 		if s.guard == nil {
 			s.sideTables -= int64(len(b))
 		}
 	}
-	st.tables = st.tables[:0]
+	st.more.tables = st.more.tables[:0]
 }
 
 // release frees the blocks of the frame's outputs, except outputs that are inputs or
@@ -652,11 +776,11 @@ func (st *step) prepareLate() error {
 		return nil
 	}
 	st.freeTables()
-	st.call.SharedBytes, st.call.EachBytes = 0, 0
-	if st.call.Walls != nil {
-		st.call.Walls.Reset()
+	st.call().SharedBytes, st.call().EachBytes = 0, 0
+	if w := st.call().Walls; w != nil {
+		w.Reset()
 	}
-	run, err := st.kernel.Prepare(&st.call)
+	run, err := st.kernel.Prepare(st.call())
 	if err != nil {
 		return err
 	}
@@ -673,10 +797,10 @@ func (st *step) Live() bool { return st.live }
 
 // Known implements kernel.Runtime.
 func (st *step) Known(i int) ([]int64, bool) {
-	if st.f.values == nil || i >= len(st.call.Node.Inputs) {
+	if st.f.values == nil || i >= len(st.n().Inputs) {
 		return nil, false
 	}
-	t := st.call.Node.Inputs[i]
+	t := st.n().Inputs[i]
 	if t < 0 {
 		return nil, false
 	}

@@ -8,10 +8,10 @@ import "github.com/onnxmem/onnxmem/vm/internal/kernel"
 // that node reads them.
 func (st *step) activation() (*step, *kernel.Finish) {
 	f, maker := st.f, st
-	if st.adds != nil {
-		maker = st.adds
+	if st.has().adds != nil {
+		maker = st.has().adds
 	}
-	out := maker.call.Node.Outputs
+	out := maker.n().Outputs
 	if st.f.s.gpu != nil || !st.kernel.Fuses || len(out) != 1 || out[0] < 0 {
 		return nil, nil
 	}
@@ -20,7 +20,7 @@ func (st *step) activation() (*step, *kernel.Finish) {
 		return nil, nil
 	}
 	next := f.steps[made.Readers[0]]
-	n := next.call.Node
+	n := next.n()
 	k := kernel.Lookup(n.Domain, n.Op)
 	if next.chained || n.Semantics.Call != nil || k == nil || k.Finish == nil || !next.exact() || next.out[0] == nil || next.out[0].At != maker.out[0].At || next.out[0].Type != maker.out[0].Type {
 		return nil, nil
@@ -33,23 +33,24 @@ func (st *step) activation() (*step, *kernel.Finish) {
 	if open, err := next.check(); open || err != nil {
 		return nil, nil // prepare reports it
 	}
-	return next, k.Finish(&next.call)
+	return next, k.Finish(next.call())
 }
 
 // fuse prepares st, together with its activation if possible.
 func (st *step) fuse() error {
 	next, finish := st.activation()
-	st.call.Then = finish
+	st.call().Then = finish
 	st.freeTables()
 	var err error
-	if st.run, err = st.kernel.Prepare(&st.call); err != nil {
-		st.call.Then, st.call.Taken = nil, false
+	if st.run, err = st.kernel.Prepare(st.call()); err != nil {
+		st.call().Then, st.call().Taken = nil, false
 		return err
 	}
-	if st.call.Taken {
-		next.fusedInto, next.run, st.fused = st, nil, next
-		if st.adds != nil {
-			st.adds.unread = true
+	if st.call().Taken {
+		next.fusedInto, next.run, st.own().fused = st, nil, next
+		next.dropCall()
+		if st.has().adds != nil {
+			st.has().adds.unread = true
 		}
 	}
 	return nil

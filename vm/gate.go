@@ -2,11 +2,27 @@ package vm
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 )
+
+// checks is what ops.Check is given, one node after the other: a graph has many.
+type checks struct {
+	call ops.Call
+	args []ops.Arg
+}
+
+// of returns a call of a step's node without arguments. The last one may not be used any more.
+func (c *checks) of(st *step) *ops.Call {
+	ins, outs := len(st.in), len(st.out)
+	clear(c.args)
+	c.args = slices.Grow(c.args[:0], ins+outs)[:ins+outs]
+	c.call = ops.Call{Node: st.n(), Version: st.version(), Graph: st.f.g, In: c.args[:ins:ins], Out: c.args[ins:]}
+	return &c.call
+}
 
 // check is the gate before a node's kernel (ops.Check). When the session is built, it
 // sees the static shapes and constant elements, and reports whether something remains
@@ -14,7 +30,7 @@ import (
 // shapes of the outputs, except those that only the kernel can find
 // (kernel.Kernel.Finds).
 func (st *step) check() (open bool, err error) {
-	c := &ops.Call{Node: st.call.Node, Version: st.call.Version, Graph: st.f.g, In: make([]ops.Arg, len(st.in)), Out: make([]ops.Arg, len(st.out))}
+	c := st.f.s.checks.of(st)
 	for i, t := range st.in {
 		if t == nil {
 			continue
@@ -84,7 +100,7 @@ func (st *step) argOf(i int, t *tensor) ops.Arg {
 		return a
 	}
 	if st.f.values != nil && !st.live {
-		a.Value = st.f.values[st.call.Node.Inputs[i]]
+		a.Value = st.f.values[st.n().Inputs[i]]
 	}
 	if a.Value != nil || !t.Const && !st.live || t.At == nil { // At is nil for constants that were freed after packing
 		return a
@@ -107,7 +123,7 @@ func (st *step) argOf(i int, t *tensor) ops.Arg {
 func (st *step) constant(i int, t *tensor) (*sync.Map, constantID) {
 	p := st.f.s.pr
 	k, is := p.layer(st.f.g)
-	id := constantID{k, st.call.Node.Inputs[i]}
+	id := constantID{k, st.n().Inputs[i]}
 	if st.live || !is || !t.Const || st.f.g.Tensors[id.id].Data == nil && p.of.ranged.layers[k].scalars[id.id] == nil {
 		return nil, id
 	}

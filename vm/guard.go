@@ -207,7 +207,7 @@ const maxChecked = 256
 func (g *guard) check(st *step) error {
 	list := g.list
 	if len(list) > maxChecked {
-		list = append([]*guarded(nil), st.scratch...)
+		list = append([]*guarded(nil), st.has().scratch...)
 		for _, t := range append(append([]*tensor(nil), st.in...), st.out...) {
 			if t != nil && t.guarded != nil {
 				list = append(list, t.guarded)
@@ -279,7 +279,7 @@ func (g *guard) walls() *kernel.Walls {
 
 // scratchOf replaces a node's scratch by what its prepared kernel asks for.
 func (g *guard) scratchOf(st *step, workers int) error {
-	w := st.call.Walls
+	w := st.call().Walls
 	var runs, sizes []int
 	var names []string
 	add := func(parts []int, what string) {
@@ -296,7 +296,7 @@ func (g *guard) scratchOf(st *step, workers int) error {
 	for _, n := range runs {
 		want += (n + 1) * w.Page
 	}
-	if have := st.call.SharedBytes + workers*st.call.EachBytes; have != want {
+	if have := st.call().SharedBytes + workers*st.call().EachBytes; have != want {
 		return fmt.Errorf("internal error: scratch of %d bytes, its parts take %d", have, want)
 	}
 	if err := g.giveScratch(st); err != nil || len(runs) == 0 {
@@ -311,37 +311,38 @@ func (g *guard) scratchOf(st *step, workers int) error {
 		return fmt.Errorf("scratch of %d bytes between guard pages: %w", want, err)
 	}
 	g.bytes += int64(b.Bytes())
-	label := st.f.g.Label(st.node)
+	label, own := st.f.g.Label(st.node), st.own()
 	for i, n := range sizes {
 		p := g.add(names[i]+" of "+label, b, i, n)
 		signalling.spoil(p.pages, 0)
-		st.scratch = append(st.scratch, p)
+		own.scratch = append(own.scratch, p)
 	}
 	return nil
 }
 
 // giveScratch frees the scratch of a node.
 func (g *guard) giveScratch(st *step) error {
-	if len(st.scratch) == 0 {
+	if len(st.has().scratch) == 0 {
 		return nil
 	}
-	b := st.scratch[0].block
-	st.scratch = nil
+	b := st.more.scratch[0].block
+	st.more.scratch = nil
 	return g.give(func(p *guarded) bool { return p.block == b })
 }
 
 // useScratch hands a node's scratch to its kernel, which is about to run. It is
 // filled with poison first, since kernels must not rely on its content.
 func (st *step) useScratch(w *work.Pool) {
-	if len(st.scratch) == 0 {
+	scratch := st.has().scratch
+	if len(scratch) == 0 {
 		w.SetScratch(nil, nil, 0)
 		return
 	}
-	for _, p := range st.scratch {
+	for _, p := range scratch {
 		signalling.spoil(p.pages, 0)
 	}
-	base := unsafe.Pointer(unsafe.SliceData(st.scratch[0].pages))
-	w.SetScratch(base, unsafe.Add(base, st.call.SharedBytes), st.call.EachBytes)
+	base := unsafe.Pointer(unsafe.SliceData(scratch[0].pages))
+	w.SetScratch(base, unsafe.Add(base, st.call().SharedBytes), st.call().EachBytes)
 }
 
 // memoryFault is the value of Go's panic for a memory fault.

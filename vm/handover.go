@@ -47,13 +47,13 @@ func (st *step) copies() bool { return st.kernel == nil && st.run != nil && !st.
 
 // op is the operator of a step that copies; "" for a call.
 func (h *handover) op() string {
-	if h.st.call.Node.Semantics.Call != nil {
+	if h.st.n().Semantics.Call != nil {
 		return ""
 	}
-	if h.st.call.Version < 9 && h.st.call.Node.Op == "Scan" {
+	if h.st.call().Version < 9 && h.st.n().Op == "Scan" {
 		return batchedScan
 	}
-	return h.st.call.Node.Op
+	return h.st.n().Op
 }
 
 // batchedScan is the op of a Scan of opset 8, whose body runs for each element of a batch.
@@ -82,7 +82,7 @@ func newHandover(st *step) *handover {
 }
 
 // scanned is the number of scanned inputs of a Scan.
-func (h *handover) scanned() int { return h.st.call.Int("num_scan_inputs", 0) }
+func (h *handover) scanned() int { return h.st.call().Int("num_scan_inputs", 0) }
 
 // enter checks the inputs of a body that is about to run.
 func (h *handover) enter(f *frame) {
@@ -92,7 +92,7 @@ func (h *handover) enter(f *frame) {
 		if *(*bool)(h.st.in[0].At) {
 			want = "then_branch"
 		}
-		if a := h.st.call.Node.Attr(want); a == nil || a.Graph != f.g {
+		if a := h.st.n().Attr(want); a == nil || a.Graph != f.g {
 			h.fail(h.st.in[0], "%s does not run", want)
 		}
 	case "Loop":
@@ -217,7 +217,7 @@ func (b *box) image() image {
 
 // along returns the axis and the direction of a scanned input or output.
 func (h *handover) along(what string, i, rank int) (axis int, back bool) {
-	c := &h.st.call
+	c := h.st.call()
 	if list := c.Ints(what + "_axes"); i < len(list) {
 		axis = list[i]
 	}

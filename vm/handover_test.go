@@ -104,7 +104,7 @@ func TestReferenceSeesWhatIsHanded(t *testing.T) {
 				x = loops
 			}
 			r := checkHandovers(t, read(c.model), x, func(st *step) {
-				if st.call.Node.Op == c.op && !done {
+				if st.n().Op == c.op && !done {
 					done = true
 					c.spoil(st)
 				}

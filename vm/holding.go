@@ -26,14 +26,14 @@ func (h *holding) find() []bool {
 	f := h.f
 	held := make([]bool, len(f.tensors))
 	for i, st := range f.steps {
-		for _, id := range st.call.Node.Outputs {
+		for _, id := range st.n().Outputs {
 			if id >= 0 && h.lists(i, id) {
 				held[id] = len(f.tensors[id].Shape) == 4 && !f.g.Tensors[id].Output
 			}
 		}
 	}
 	for i, st := range f.steps {
-		for _, id := range st.call.Node.Inputs {
+		for _, id := range st.n().Inputs {
 			if id >= 0 && !h.lists(i, id) {
 				held[id] = false
 			}
@@ -41,7 +41,7 @@ func (h *holding) find() []bool {
 	}
 	for id, t := range f.g.Tensors {
 		for _, r := range t.Readers { // a body may read it, too
-			held[id] = held[id] && slices.Contains(f.steps[r].call.Node.Inputs, graph.TensorID(id))
+			held[id] = held[id] && slices.Contains(f.steps[r].n().Inputs, graph.TensorID(id))
 		}
 	}
 	for again := true; again; {

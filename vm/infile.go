@@ -74,15 +74,17 @@ func (s *Session) readInFile(found func(t *kernel.Tensor, bytes int64)) {
 			if st.unread || st.readsNothing() {
 				continue
 			}
-			calls := []*kernel.Invocation{&st.call}
-			if st.joined != nil {
-				calls = append(calls, &st.joined.call)
+			reads := func(i int, t *kernel.Tensor, packed []*kernel.Tensor) {
+				if t != nil && t.Const && !slices.Contains(packed, t) && !st.hasPacked(t) {
+					found(t, st.bytesRead(i, t))
+				}
 			}
-			for _, c := range calls {
-				for i, t := range c.In {
-					if t != nil && t.Const && !slices.Contains(c.Packed, t) && !st.hasPacked(t) {
-						found(t, st.bytesRead(i, t))
-					}
+			for i, t := range st.in {
+				reads(i, t.kernels(), st.packed())
+			}
+			if j := st.has().joined; j != nil {
+				for i, t := range j.call.In {
+					reads(i, t, j.call.Packed)
 				}
 			}
 		}
@@ -97,18 +99,19 @@ type source struct {
 
 // packs notes what the step's kernel has packed.
 func (st *step) packs(k kernel.PackKey) {
-	if k.At == nil || slices.ContainsFunc(st.sources, func(s source) bool { return s.at == k.At }) {
+	if k.At == nil || slices.ContainsFunc(st.has().sources, func(s source) bool { return s.at == k.At }) {
 		return
 	}
 	if bytes, err := k.Type.SizeBytes(units.Mul(int64(k.Len), int64(k.K))); err == nil {
-		st.sources = append(st.sources, source{k.At, bytes})
+		own := st.own()
+		own.sources = append(own.sources, source{k.At, bytes})
 	}
 }
 
 // hasPacked reports whether the step's kernel has packed all of a constant.
 func (st *step) hasPacked(t *kernel.Tensor) bool {
 	left := int64(t.Bytes())
-	for _, s := range st.sources {
+	for _, s := range st.has().sources {
 		if uintptr(s.at)-uintptr(t.At) < uintptr(t.Bytes()) {
 			left -= s.bytes
 		}
@@ -125,7 +128,7 @@ func (s *Session) unpackedMore() int64 {
 			if st == nil {
 				continue
 			}
-			for _, x := range st.sources {
+			for _, x := range st.has().sources {
 				from[x.at] = max(from[x.at], x.bytes)
 			}
 		}
@@ -145,14 +148,14 @@ func (s *Session) unpackedMore() int64 {
 // readsNothing reports whether a step reads no bytes in a run: its output is a shape, or a
 // constant.
 func (st *step) readsNothing() bool {
-	return ops.OfShape(st.call.Node) || len(st.out) == 1 && st.out[0] != nil && st.out[0].Const
+	return ops.OfShape(st.n()) || len(st.out) == 1 && st.out[0] != nil && st.out[0].Const
 }
 
 // bytesRead is how much a step makes resident of its constant input i in one run. A node that
 // reads rows of a table reads no more rows than it writes.
 func (st *step) bytesRead(i int, t *kernel.Tensor) int64 {
 	all := int64(t.Bytes())
-	if i > 0 || len(st.out) == 0 || st.out[0] == nil || !st.out[0].exact || !ops.ReadsRows(st.call.Node) {
+	if i > 0 || len(st.out) == 0 || st.out[0] == nil || !st.out[0].exact || !ops.ReadsRows(st.n()) {
 		return all
 	}
 	out := &st.out[0].Tensor

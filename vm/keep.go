@@ -19,13 +19,13 @@ type kept struct {
 // Keep implements kernel.Runtime. Only a captured tensor is the same in all iterations.
 func (st *step) Keep(i, bytes int) bool {
 	s, f := st.f.s, st.f
-	if !f.loops || st.live || st.kept != nil || s.opt.NoPack || s.guard != nil || s.gpu != nil || s.comparer != nil || i >= len(st.call.Node.Inputs) {
+	if !f.loops || st.live || st.has().kept != nil || s.opt.NoPack || s.guard != nil || s.gpu != nil || s.comparer != nil || i >= len(st.n().Inputs) {
 		return false
 	}
-	if t := st.call.Node.Inputs[i]; t < 0 || !f.g.Tensors[t].Capture {
+	if t := st.n().Inputs[i]; t < 0 || !f.g.Tensors[t].Capture {
 		return false
 	}
-	st.kept = &kept{off: s.keeps, bytes: bytes}
+	st.own().kept = &kept{off: s.keeps, bytes: bytes}
 	s.keeps += (bytes + 63) &^ 63
 	s.keep = max(s.keep, s.keeps)
 	return true
@@ -33,7 +33,7 @@ func (st *step) Keep(i, bytes int) bool {
 
 // Kept implements kernel.Runtime.
 func (st *step) Kept() (at unsafe.Pointer, filled bool) {
-	k := st.kept
+	k := st.more.kept
 	at = unsafe.Add(st.f.s.scratch.base, st.f.s.shared+k.off)
 	filled = k.round == st.f.round && k.base == at // the scratch may have moved
 	k.round, k.base = st.f.round, at

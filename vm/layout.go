@@ -37,7 +37,7 @@ func (b *builder) laidOut(g *graph.Graph, body bool, work spot) (*area, error) {
 		}
 		base = unsafe.Pointer(unsafe.SliceData(block))
 	}
-	a := &area{tensors: map[graph.TensorID]spot{}, work: map[graph.NodeID]spot{}}
+	a := newArea(g)
 	for t, x := range l.tensors {
 		a.tensors[t] = spot{at: unsafe.Add(base, x.offset), bytes: x.bytes}
 	}

@@ -102,7 +102,7 @@ func (l *loop) run(*work.Pool) error {
 		}
 	}
 	for k := range l.rows {
-		if err := l.rows[k].end(s, st.f.g.Tensor(st.call.Node.Outputs[carried+k])); err != nil {
+		if err := l.rows[k].end(s, st.f.g.Tensor(st.n().Outputs[carried+k])); err != nil {
 			return err
 		}
 	}

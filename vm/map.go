@@ -69,7 +69,7 @@ func (st *step) dictVectorizer() error {
 		return err
 	}
 	defer done()
-	s, numbers, words := st.f.s, st.call.Ints("int64_vocabulary"), st.call.Strings("string_vocabulary")
+	s, numbers, words := st.f.s, st.call().Ints("int64_vocabulary"), st.call().Strings("string_vocabulary")
 	of, n := graph.Int64, len(numbers)
 	if len(words) > 0 {
 		of, n = graph.String, len(words)
@@ -125,19 +125,19 @@ func (st *step) castMap() error {
 	}
 	slices.Sort(order)
 	sparse, width := false, n
-	switch form := st.call.Str("map_form", "DENSE"); form {
+	switch form := st.call().Str("map_form", "DENSE"); form {
 	case "DENSE":
 	case "SPARSE":
-		sparse, width = true, st.call.Int("max_map", 1)
+		sparse, width = true, st.call().Int("max_map", 1)
 		if n > 0 && order[0] < 0 {
 			return fmt.Errorf("key %d, expected none below 0 in the sparse form", order[0])
 		}
 	default:
 		return fmt.Errorf("map_form is %q, expected DENSE or SPARSE", graph.Short(form))
 	}
-	to, known := map[string]graph.DType{"TO_FLOAT": graph.Float32, "TO_STRING": graph.String, "TO_INT64": graph.Int64}[st.call.Str("cast_to", "TO_FLOAT")]
+	to, known := map[string]graph.DType{"TO_FLOAT": graph.Float32, "TO_STRING": graph.String, "TO_INT64": graph.Int64}[st.call().Str("cast_to", "TO_FLOAT")]
 	if !known || width < 0 {
-		return fmt.Errorf("cast_to is %q and max_map %d, expected TO_FLOAT, TO_STRING or TO_INT64, and a length", graph.Short(st.call.Str("cast_to", "")), width)
+		return fmt.Errorf("cast_to is %q and max_map %d, expected TO_FLOAT, TO_STRING or TO_INT64, and a length", graph.Short(st.call().Str("cast_to", "")), width)
 	}
 	row, err := st.row(to, width)
 	if err != nil {

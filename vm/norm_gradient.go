@@ -208,7 +208,7 @@ func (c *chain) overImages(n *graph.Node) bool {
 	for _, n := range shape[2:] {
 		plane *= n
 	}
-	drop, err := kernel.ReducedAxes(&st.call)
+	drop, err := kernel.ReducedAxes(st.call())
 	return err == nil && plane > 1 && !drop[1] && !slices.Contains(slices.Delete(slices.Clone(drop), 1, 2), false)
 }
 
@@ -299,13 +299,13 @@ func (g *normGradient) join() {
 	for id := range g.nodes {
 		st := g.f.steps[id]
 		st.chained, st.fusedInto = true, leader
-		st.unread = st.call.Node.Outputs[0] != g.result && id != g.sums && id != g.products
+		st.unread = st.n().Outputs[0] != g.result && id != g.sums && id != g.products
 	}
 	if leader == writer {
-		leader.then(k.Whole(&leader.call))
+		leader.then(k.Whole(leader.call()))
 	} else {
-		leader.then(k.Measure(&leader.call))
-		writer.then(k.Write(&writer.call))
+		leader.then(k.Measure(leader.call()))
+		writer.then(k.Write(writer.call()))
 	}
 	for _, sums := range []struct {
 		of   *step

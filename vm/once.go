@@ -22,7 +22,7 @@ type made struct {
 // not typical of weights (ops.OnWeights), since their output may be much larger than
 // their inputs. given is an input that will be a constant.
 func (st *step) onlyPacked(given graph.TensorID) bool {
-	n, g := st.call.Node, st.f.g
+	n, g := st.n(), st.f.g
 	if !ops.OnWeights(n) || !st.exact() ||
 		len(st.out) != 1 || st.out[0] == nil || st.out[0].Bytes() == 0 {
 		return false
@@ -37,7 +37,7 @@ func (st *step) onlyPacked(given graph.TensorID) bool {
 		n := g.Nodes[r]
 		k := kernel.Lookup(n.Domain, n.Op)
 		product := n.Semantics.Call == nil && k != nil && k.Fuses
-		return !product && !st.f.steps[r].onlyPacked(st.call.Node.Outputs[0])
+		return !product && !st.f.steps[r].onlyPacked(st.n().Outputs[0])
 	})
 }
 
@@ -54,12 +54,12 @@ func (b *builder) computeOnce(st *step) {
 // no memory may be used for it. A node that cannot run is left to prepare, which reports
 // that.
 func (b *builder) computeNow(st *step) error {
-	n := st.call.Node
+	n := st.n()
 	g := b.s.pr.origin(st.f.g, n.Outputs[0])
 	if open, err := st.check(); open || err != nil {
 		return nil
 	}
-	run, err := kernel.Lookup(n.Domain, n.Op).Prepare(&st.call)
+	run, err := kernel.Lookup(n.Domain, n.Op).Prepare(st.call())
 	if err != nil {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (b *builder) computeQuantized(f *frame) error {
 // forQuantized reports whether a step computes such a constant, or what one is computed
 // from. serves says that of the steps that read it.
 func (st *step) forQuantized(serves []bool) bool {
-	n := st.call.Node
+	n := st.n()
 	if kernel.Lookup(n.Domain, n.Op) == nil || n.Semantics.Call != nil || !st.f.fixed(n) || !st.exact() ||
 		len(st.out) != 1 || st.out[0] == nil || st.out[0].Const || st.out[0].Type == graph.String || st.out[0].Bytes() == 0 {
 		return false
@@ -131,18 +131,18 @@ func (b *builder) releasePacked(f *frame) {
 			continue
 		}
 		out := st.out[0]
-		if b.s.consts.give(out.Made.(*graph.Tensor), int64(out.Bytes()), st.packed()) {
+		if b.s.consts.give(out.Made.(*graph.Tensor), int64(out.Bytes()), st.packedByAll()) {
 			out.At = nil
 		}
 	}
 }
 
-// packed reports whether every reader has packed the constant that the step computes.
-func (st *step) packed() bool {
-	id := st.call.Node.Outputs[0]
+// packedByAll reports whether every reader has packed the constant that the step computes.
+func (st *step) packedByAll() bool {
+	id := st.n().Outputs[0]
 	return !slices.ContainsFunc(st.f.g.Tensors[id].Readers, func(r graph.NodeID) bool {
 		reader := st.f.steps[r]
-		return !reader.once && (reader.reads(id) > 1 || !slices.Contains(reader.call.Packed, &st.out[0].Tensor))
+		return !reader.once && (reader.reads(id) > 1 || !slices.Contains(reader.packed(), &st.out[0].Tensor))
 	})
 }
 
@@ -154,17 +154,17 @@ func (b *builder) computeAgain(f *frame, opsets []graph.Opset, a *area) error {
 		return nil
 	}
 	for _, st := range f.steps {
-		if !st.once || st.out[0].At != nil || st.packed() {
+		if !st.once || st.out[0].At != nil || st.packedByAll() {
 			continue
 		}
 		b.at = st
 		if err := b.computeOutput(st); err != nil {
 			return err
 		}
-		for _, r := range f.g.Tensors[st.call.Node.Outputs[0]].Readers {
+		for _, r := range f.g.Tensors[st.n().Outputs[0]].Readers {
 			if reader := f.steps[r]; !reader.once {
 				b.at = reader
-				reader.call.SharedBytes, reader.call.EachBytes = 0, 0
+				reader.call().SharedBytes, reader.call().EachBytes = 0, 0
 				if err := b.prepare(reader, opsets, a); err != nil {
 					return err
 				}
@@ -176,7 +176,7 @@ func (b *builder) computeAgain(f *frame, opsets []graph.Opset, a *area) error {
 
 // computeOutput computes a constant that was freed, and those that it is computed from.
 func (b *builder) computeOutput(st *step) error {
-	for _, id := range st.call.Node.Inputs {
+	for _, id := range st.n().Inputs {
 		if id < 0 || st.f.tensors[id].At != nil {
 			continue
 		}
@@ -184,7 +184,7 @@ func (b *builder) computeOutput(st *step) error {
 			return err
 		}
 	}
-	run, err := kernel.Lookup(st.call.Node.Domain, st.call.Node.Op).Prepare(&st.call)
+	run, err := kernel.Lookup(st.n().Domain, st.n().Op).Prepare(st.call())
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (b *builder) fill(st *step, run kernel.Run) func(dst unsafe.Pointer) error 
 // reads counts the inputs of the node that are tensor id. A product that reads a constant
 // twice may have packed it for one of the two operands only.
 func (st *step) reads(id graph.TensorID) (n int) {
-	for _, t := range st.call.Node.Inputs {
+	for _, t := range st.n().Inputs {
 		if t == id {
 			n++
 		}

@@ -42,7 +42,7 @@ func (f *frame) holdPixels() {
 		}
 	}
 	for _, st := range f.steps {
-		if j := st.joined; j != nil {
+		if j := st.has().joined; j != nil {
 			j.call.Out[0].Pixels = st.out[0].Pixels
 			for i := range j.from {
 				j.operand(i).Pixels = st.in[i].Pixels
@@ -54,22 +54,22 @@ func (f *frame) holdPixels() {
 // convolvesPixels reports whether the step is a convolution of bytes that can read and
 // write images in pixels.
 func (st *step) convolvesPixels() bool {
-	n := st.call.Node
+	n := st.n()
 	switch {
-	case st.joined != nil:
-		return kernel.ConvolvesPixels(&st.joined.call)
-	case n.Op != "QLinearConv" || n.Domain != "" && n.Domain != "com.microsoft" || n.Semantics.Call != nil || !st.exact() || st.call.Int("channels_last", 0) != 0:
+	case st.has().joined != nil:
+		return kernel.ConvolvesPixels(&st.has().joined.call)
+	case n.Op != "QLinearConv" || n.Domain != "" && n.Domain != "com.microsoft" || n.Semantics.Call != nil || !st.exact() || st.call().Int("channels_last", 0) != 0:
 		return false
 	}
 	if open, err := st.check(); open || err != nil {
 		return false // prepare reports it
 	}
-	return kernel.ConvolvesPixels(&st.call)
+	return kernel.ConvolvesPixels(st.call())
 }
 
 // pixelEnds lists the images that a step reads or makes in pixels or planes, each for itself.
 func (st *step) pixelEnds() []graph.TensorID {
-	n := st.call.Node
+	n := st.n()
 	switch call := st.quantizedCall(); {
 	case call == nil:
 	case st.convolvesPixels(), call.Node.Op == "QLinearGlobalAveragePool" && call.Int("channels_last", 0) == 0:
@@ -86,9 +86,9 @@ func (st *step) pixelEnds() []graph.TensorID {
 
 // quantizedCall returns the operation on quantized tensors that a step computes, or nil.
 func (st *step) quantizedCall() *kernel.Invocation {
-	n := st.call.Node
-	if st.joined != nil {
-		return &st.joined.call
+	n := st.n()
+	if st.has().joined != nil {
+		return &st.has().joined.call
 	}
 	if n.Domain != "" && n.Domain != "com.microsoft" || n.Semantics.Call != nil || !st.exact() || len(st.out) != 1 || st.out[0] == nil || !st.out[0].Byte() {
 		return nil
@@ -96,22 +96,22 @@ func (st *step) quantizedCall() *kernel.Invocation {
 	if open, err := st.check(); open || err != nil {
 		return nil // prepare reports it
 	}
-	return &st.call
+	return st.call()
 }
 
 // pixelImages lists the images that must be held alike, all in pixels or none, of a step
 // that goes through all elements in the same way; graph.None stands for one that cannot be
 // held. It is empty for any other step.
 func (st *step) pixelImages() []graph.TensorID {
-	n := st.call.Node
+	n := st.n()
 	if len(st.out) != 1 || st.out[0] == nil || n.Semantics.Call != nil || !st.exact() || len(st.out[0].Shape) != 4 {
 		return nil
 	}
 	across := false // it may take a number for each channel
 	quantizes, dequantizes := ops.Converts(n)
 	switch out := st.out[0]; {
-	case st.joined != nil:
-		if across = acrossPixels(st.joined.call.Node); !across {
+	case st.has().joined != nil:
+		if across = acrossPixels(st.has().joined.call.Node); !across {
 			return nil
 		}
 	case st.copies8:
@@ -119,7 +119,7 @@ func (st *step) pixelImages() []graph.TensorID {
 	case n.Domain != "" && n.Domain != "com.microsoft":
 		return nil
 	case quantizes || dequantizes:
-		if len(st.in) < 2 || st.in[1].Len() != 1 || st.call.Int("block_size", 0) != 0 {
+		if len(st.in) < 2 || st.in[1].Len() != 1 || st.call().Int("block_size", 0) != 0 {
 			return nil
 		}
 		if from := st.in[0]; dequantizes && from.Byte() && out.Type == graph.Float32 || quantizes && out.Byte() && from.Type == graph.Float32 {

@@ -19,10 +19,10 @@ func (f *frame) holdPlanes() {
 	if !slices.ContainsFunc(f.g.Nodes, func(n *graph.Node) bool { return n.Domain == attr.Nchwc }) {
 		return
 	}
-	block := f.steps[0].call.ChannelBlock()
+	block := f.steps[0].call().ChannelBlock()
 	h := newHolding(f)
 	for i, st := range f.steps {
-		n := st.call.Node
+		n := st.n()
 		if !st.passesImages() || st.out[0].Type != graph.Float32 {
 			continue
 		}
@@ -47,7 +47,7 @@ func (f *frame) holdPlanes() {
 
 // passesImages reports whether the step's operator could read or make images in planes.
 func (st *step) passesImages() bool {
-	n := st.call.Node
+	n := st.n()
 	if len(st.out) != 1 || st.out[0] == nil || n.Outputs[0] < 0 || n.Semantics.Call != nil || !st.exact() || len(st.out[0].Shape) != 4 {
 		return false
 	}
@@ -56,7 +56,7 @@ func (st *step) passesImages() bool {
 		return true
 	case "", "com.microsoft":
 		if ops.Concatenates(n) {
-			return st.call.Int("axis", 0) == 1
+			return st.call().Int("axis", 0) == 1
 		}
 		return ops.ClassOf(n) == ops.Elementwise
 	}
@@ -66,10 +66,10 @@ func (st *step) passesImages() bool {
 // images lists the images that must be held alike, all in planes or none: those of a step
 // that goes through all elements in the same way. Operands of one element are no images.
 func (st *step) images() []graph.TensorID {
-	if st.call.Node.Domain == attr.Nchwc || !st.passesImages() {
+	if st.n().Domain == attr.Nchwc || !st.passesImages() {
 		return nil
 	}
-	n := st.call.Node
+	n := st.n()
 	concatenates, list := ops.Concatenates(n), []graph.TensorID{n.Outputs[0]}
 	for i, t := range st.in {
 		if t != nil && (t.Len() != 1 || len(t.Shape) == 4 && concatenates) {

@@ -65,7 +65,7 @@ func (p poison) firstChanged(b []byte, off int64) int64 {
 // poisonScratch fills a kernel's shared scratch and that of each worker with poison
 // before the kernel runs. A guarded session does so in useScratch.
 func (s *Session) poisonScratch(st *step) {
-	p, c := s.poison(), &st.call
+	p, c := s.poison(), st.call()
 	if st.device {
 		s.gpu.spoilScratch(p)
 		return
@@ -102,7 +102,7 @@ func newWatcher(s *Session) *watcher {
 	read := map[string]int{}
 	for _, t := range s.main.tensors {
 		if t != nil && t.readUntil > 0 {
-			read[t.name] = t.readUntil
+			read[t.name] = int(t.readUntil)
 		}
 	}
 	for i := range s.pr.p.Buffers {

@@ -25,6 +25,10 @@ type Program struct {
 	p      *plan.Plan
 	values []*ops.Value     // of the main graph's tensors
 	given  map[string]Value // values of inputs for which the plan holds
+	placed *placed          // of the main graph's tensors, after Trim: what is not among the plan's buffers; else nil
+
+	trimmed bool // see Trim
+
 	consts *constants
 	state  map[string]string // of a training graph: the new value's tensor, by parameter or state
 
@@ -129,6 +133,25 @@ func (p *Program) Close() error {
 		return nil
 	}
 	return p.consts.close()
+}
+
+// Trim drops what the plan and the model hold for readers and verifiers and no session needs: the
+// steps, the program order, the certificates and most buffers of the plan, and the metadata of
+// the nodes. It changes the plan and the model that New was given. Sessions that are made
+// afterwards have no Profile, and can have no Device, Guard or Poison. It does nothing if the
+// plan is for ranges of dimensions, of which At makes further ones.
+func (p *Program) Trim() {
+	if p.ranged != nil || p.of != nil || p.trimmed {
+		return
+	}
+	p.trimmed = true
+	p.p.Steps, p.p.ProgramOrder, p.p.Certificates = nil, plan.ProgramOrder{}, nil
+	if len(p.p.Spans) == 0 { // else they refer to buffers
+		p.placed = placedOf(p.m.Graph, p.p)
+	}
+	for _, n := range p.m.Graph.Nodes {
+		n.Props = nil
+	}
 }
 
 // Inputs returns the graph inputs for which Run needs values, in the file's order: all

@@ -56,7 +56,7 @@ type weighted struct {
 // weighted returns how a step multiplies weights of a shape, and false if it cannot be
 // computed from and to bytes.
 func (st *step) weighted(shape []int) (w weighted, can bool) {
-	op := st.call.Node.Op
+	op := st.n().Op
 	switch {
 	case op == "Conv":
 		return weighted{"QLinearConv", shape[0], 0}, true
@@ -65,13 +65,13 @@ func (st *step) weighted(shape []int) (w weighted, can bool) {
 		return weighted{"QLinearMatMul", shape[1], 1}, true
 	case op == "Gemm":
 		w = weighted{"QGemm", shape[1], 1}
-		if st.call.Int("transB", 0) != 0 {
+		if st.call().Int("transB", 0) != 0 {
 			w.channels, w.axis = shape[0], 0
 		}
-		can = st.call.Float("alpha", 1) == 1
+		can = st.call().Float("alpha", 1) == 1
 		if len(st.in) > 2 && st.in[2] != nil { // it must be a row
 			c := st.in[2]
-			can = can && st.call.Float("beta", 1) == 1 && len(c.Shape) > 0 && c.Shape[len(c.Shape)-1] == w.channels && c.Len() == w.channels
+			can = can && st.call().Float("beta", 1) == 1 && len(c.Shape) > 0 && c.Shape[len(c.Shape)-1] == w.channels && c.Len() == w.channels
 		}
 		return w, can
 	}
@@ -97,9 +97,9 @@ const (
 // scaledBy returns the parts of a DequantizeLinear to float32, or a QuantizeLinear of
 // float32, whose scale and zero point are constant.
 func (st *step) scaledBy(op string) *scaled {
-	n := st.call.Node
+	n := st.n()
 	if n.Op != op || n.Domain != "" || n.Semantics.Call != nil || !st.exact() || len(st.in) < 2 || len(st.out) != 1 || st.out[0] == nil ||
-		st.call.Int("block_size", 0) != 0 || !st.in[1].Const || st.in[1].Type != graph.Float32 {
+		st.call().Int("block_size", 0) != 0 || !st.in[1].Const || st.in[1].Type != graph.Float32 {
 		return nil
 	}
 	if open, err := st.check(); open || err != nil {
@@ -137,13 +137,13 @@ func (st *step) maker(i int) *scaled {
 	if i >= len(st.in) || st.in[i] == nil {
 		return nil
 	}
-	for id := st.call.Node.Inputs[i]; id != graph.None; {
+	for id := st.n().Inputs[i]; id != graph.None; {
 		t := st.f.g.Tensors[id]
 		if t.Capture || t.Maker < 0 {
 			return nil
 		}
 		m := st.f.steps[t.Maker]
-		n := m.call.Node
+		n := m.n()
 		if i != 2 || !ops.Copies(n) || len(n.Inputs) != 1 || n.Semantics.Call != nil {
 			return m.scaledBy("DequantizeLinear")
 		}
@@ -154,7 +154,7 @@ func (st *step) maker(i int) *scaled {
 
 // alone returns the only reader of output 0 of st; nil if there are others.
 func (st *step) alone() *step {
-	t := st.f.g.Tensors[st.call.Node.Outputs[0]]
+	t := st.f.g.Tensors[st.n().Outputs[0]]
 	if t.Output || len(t.Readers) != 1 {
 		return nil
 	}
@@ -169,13 +169,13 @@ var joiners = map[string]func(st *step, x, y *scaled) *joined{
 
 // join returns how a node is computed from and to bytes; nil if it is not.
 func (st *step) join() *joined {
-	n := st.call.Node
+	n := st.n()
 	join := joiners[n.Op]
 	if join == nil || n.Domain != "" || n.Semantics.Call != nil || !st.exact() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Len() == 0 {
 		return nil
 	}
 	x, next := st.maker(0), st.alone()
-	if x == nil || next == nil || next.call.Node.Inputs[0] != n.Outputs[0] {
+	if x == nil || next == nil || next.n().Inputs[0] != n.Outputs[0] {
 		return nil
 	}
 	y := next.scaledBy("QuantizeLinear")
@@ -190,10 +190,10 @@ func (st *step) join() *joined {
 
 // newJoined is a node computed by an operator on quantized tensors.
 func (st *step) newJoined(op string, y *scaled, from ...*scaled) *joined {
-	n := st.call.Node
+	n := st.n()
 	j := &joined{from: from, to: y}
 	j.call = kernel.Invocation{
-		Node: &graph.Node{Name: n.Name, Op: op, Attrs: n.Attrs}, Version: 10, Runtime: st, Walls: st.call.Walls,
+		Node: &graph.Node{Name: n.Name, Op: op, Attrs: n.Attrs}, Version: 10, Runtime: st, Walls: st.call().Walls,
 		Out: []*kernel.Tensor{{Type: y.bytes.Type, Shape: y.bytes.Shape}},
 	}
 	for _, x := range from {
@@ -210,8 +210,8 @@ func (j *joined) withResult() *joined {
 
 // joinMeans is join for the mean of each channel.
 func (st *step) joinMeans(x, y *scaled) *joined {
-	if ops.ClassOf(st.call.Node) == ops.Reduce {
-		drop, err := kernel.ReducedAxes(&st.call)
+	if ops.ClassOf(st.n()) == ops.Reduce {
+		drop, err := kernel.ReducedAxes(st.call())
 		if err != nil || len(drop) < 3 || drop[0] || drop[1] || slices.Contains(drop[2:], false) {
 			return nil
 		}
@@ -244,7 +244,7 @@ func (st *step) joinSum(x, y *scaled) *joined {
 	if z == nil || !z.whole() || z.bytes.Const || x.st == z.st || !slices.Equal(x.bytes.Shape, z.bytes.Shape) {
 		return nil
 	}
-	if !slices.ContainsFunc(st.call.Node.Inputs, func(t graph.TensorID) bool { return len(st.f.g.Tensors[t].Readers) > 1 }) {
+	if !slices.ContainsFunc(st.n().Inputs, func(t graph.TensorID) bool { return len(st.f.g.Tensors[t].Readers) > 1 }) {
 		return nil
 	}
 	return st.newJoined("QLinearAdd", y, x, z).withResult()
@@ -261,7 +261,7 @@ func (st *step) joinProduct(x, y *scaled) *joined {
 		return nil
 	}
 	for _, t := range []*tensor{w.scale, w.zero} {
-		if t != nil && t.Len() != 1 && (t.Len() != how.channels || w.st.call.Int("axis", 1) != how.axis) {
+		if t != nil && t.Len() != 1 && (t.Len() != how.channels || w.st.call().Int("axis", 1) != how.axis) {
 			return nil
 		}
 	}
@@ -342,21 +342,23 @@ func anyBut0(list []int) bool {
 // their neighbours do.
 func (f *frame) joinQuantized() {
 	for _, st := range f.steps {
-		st.joined = st.join()
+		if j := st.join(); j != nil {
+			st.own().joined = j
+		}
 	}
 	for again := true; again; {
 		again = false
 		for _, st := range f.steps {
-			if j := st.joined; j != nil && !j.weights && slices.ContainsFunc(j.from, func(q *scaled) bool { return !f.onlyJoined(q.st, 0) }) {
-				st.joined, again = nil, true
+			if j := st.has().joined; j != nil && !j.weights && slices.ContainsFunc(j.from, func(q *scaled) bool { return !f.onlyJoined(q.st, 0) }) {
+				st.more.joined, again = nil, true
 			}
 		}
 	}
 	for _, st := range f.steps {
-		if st.joined == nil {
+		if st.has().joined == nil {
 			continue
 		}
-		j := st.joined
+		j := st.has().joined
 		j.to.st.copies8, st.out[0].quantized = true, j.to.quantized()
 		for i, from := range j.from {
 			if j.real = !f.onlyJoined(from.st, 0); !j.real {
@@ -367,7 +369,7 @@ func (f *frame) joinQuantized() {
 			if st.in[i] == nil {
 				continue
 			}
-			if m := f.steps[f.g.Tensors[st.call.Node.Inputs[i]].Maker]; f.onlyJoined(m, i) {
+			if m := f.steps[f.g.Tensors[st.n().Inputs[i]].Maker]; f.onlyJoined(m, i) {
 				m.unread = true
 				f.s.comparer.leaveOut(m)
 			}
@@ -378,18 +380,18 @@ func (f *frame) joinQuantized() {
 // onlyJoined reports whether all readers of output 0 of st are joined and read it as input
 // i, a weight or bias, or, for input 0, as one that is no weight.
 func (f *frame) onlyJoined(st *step, i int) bool {
-	id := st.call.Node.Outputs[0]
+	id := st.n().Outputs[0]
 	t := f.g.Tensors[id]
 	if t.Output {
 		return false
 	}
 	for _, r := range t.Readers {
 		reader := f.steps[r]
-		if reader.joined == nil {
+		if reader.has().joined == nil {
 			return false
 		}
-		for k, in := range reader.call.Node.Inputs {
-			if first := k < len(reader.joined.from); in == id && (first != (i == 0) || !first && k != i) {
+		for k, in := range reader.n().Inputs {
+			if first := k < len(reader.has().joined.from); in == id && (first != (i == 0) || !first && k != i) {
 				return false
 			}
 		}
@@ -421,10 +423,10 @@ func (st *step) prepareQuantized() (is bool, err error) {
 			return nil
 		}
 		return true, nil
-	case st.joined == nil:
+	case st.has().joined == nil:
 		return false, nil
 	}
-	j := st.joined
+	j := st.has().joined
 	var real *kernel.Tensor
 	if j.real {
 		real = &st.in[0].Tensor
@@ -433,7 +435,7 @@ func (st *step) prepareQuantized() (is bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	st.call.SharedBytes, st.call.EachBytes = j.call.SharedBytes, j.call.EachBytes
+	st.call().SharedBytes, st.call().EachBytes = j.call.SharedBytes, j.call.EachBytes
 	st.run = func(w *work.Pool) error {
 		j.call.Out[0].At = st.out[0].At
 		for i := range j.from {

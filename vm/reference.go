@@ -143,7 +143,7 @@ func (w *comparer) count() *ReferenceCheck {
 		case right:
 			r.Compared++
 		case uncompared:
-			r.Uncompared[st.call.Node.OpName()]++
+			r.Uncompared[st.n().OpName()]++
 		case wrong:
 			r.Compared++
 			r.Wrong++
@@ -173,7 +173,7 @@ func (w *comparer) before(st *step) {
 		return
 	}
 	w.in, w.fault = w.inputs(st)
-	if st.call.Node.IsSwapIn() && st.run == nil {
+	if st.n().IsSwapIn() && st.run == nil {
 		w.pending[st.out[0]] = &incoming{st, bytes.Clone(bytesOf(st.in[0]))}
 	}
 }
@@ -267,7 +267,7 @@ func (w *comparer) after(st *step) {
 		return
 	case st.kernel == nil && w.state[st] != idle:
 		return
-	case st.call.Node.IsSwapIn() && st.run == nil: // checked before its first reader runs
+	case st.n().IsSwapIn() && st.run == nil: // checked before its first reader runs
 	default:
 		w.compare(st)
 	}
@@ -304,12 +304,12 @@ func (w *comparer) compare(st *step) {
 	if err == nil {
 		out, err = st.evaluate(w.in)
 	}
-	if err == nil && st.fused != nil {
-		last = st.fused
+	if err == nil && st.has().fused != nil {
+		last = st.has().fused
 		out, err = w.applyFused(last, out[0])
 	}
-	if err == nil && st.joined != nil {
-		out, err = w.applyQuantize(st.joined.to.st, out[0])
+	if err == nil && st.has().joined != nil {
+		out, err = w.applyQuantize(st.has().joined.to.st, out[0])
 	}
 	if err != nil {
 		w.recordUncompared(st, err)
@@ -324,7 +324,7 @@ func (w *comparer) compare(st *step) {
 		}
 		var got *reference.Tensor
 		var err error
-		if st.joined != nil {
+		if st.has().joined != nil {
 			got, err = t.inPlanes(t.quantized.decode(t.At))
 		} else {
 			got, err = w.value(t)
@@ -389,12 +389,12 @@ func (w *comparer) applyQuantize(st *step, made reference.Output) ([]reference.O
 // evaluate computes a step with the evaluator. A run that is stopped does not wait
 // for the result.
 func (st *step) evaluate(in []*reference.Tensor) (out []reference.Output, err error) {
-	done, n := make(chan struct{}), st.call.Node
+	done, n := make(chan struct{}), st.n()
 	if st.device {
 		n = gpu.AsComputed(n)
 	}
 	go func() {
-		out, err = reference.Layout{Block: st.call.ChannelBlock()}.Node(n, st.call.Version, in)
+		out, err = reference.Layout{Block: st.call().ChannelBlock()}.Node(n, st.call().Version, in)
 		close(done)
 	}()
 	s := st.f.s
@@ -413,7 +413,7 @@ func (w *comparer) record(st *step, v verdict) { w.state[st] = max(w.state[st], 
 // recordUncompared records that a step was not compared, and why.
 func (w *comparer) recordUncompared(st *step, err error) {
 	w.record(st, uncompared)
-	if op := st.call.Node.OpName(); w.found.Reasons[op] == "" {
+	if op := st.n().OpName(); w.found.Reasons[op] == "" {
 		w.found.Reasons[op] = err.Error()
 	}
 }

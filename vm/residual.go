@@ -19,7 +19,7 @@ func (f *frame) joinResiduals(order []graph.NodeID) {
 	place := placesOf(order)
 	for _, id := range order {
 		st := f.steps[id]
-		n := st.call.Node
+		n := st.n()
 		if n.Op != "Add" || n.Domain != "" || !st.plainReals() || !st.out[0].Blocks || st.out[0].room == 0 || n.Inputs[0] == n.Inputs[1] {
 			continue
 		}
@@ -35,10 +35,10 @@ func (f *frame) joinResiduals(order []graph.NodeID) {
 			if over && (overlap(x, by.in[0]) || place[id] != place[by.node]+1) {
 				continue
 			}
-			if !over && st.out[0].At != by.out[0].At || !kernel.AddsResidual(&by.call) {
+			if !over && st.out[0].At != by.out[0].At || !kernel.AddsResidual(by.call()) {
 				continue
 			}
-			by.adds, by.call.Residual, by.call.Out = st, &x.Tensor, []*kernel.Tensor{&st.out[0].Tensor}
+			by.own().adds, by.call().Residual, by.call().Out = st, &x.Tensor, []*kernel.Tensor{&st.out[0].Tensor}
 			st.chained, st.fusedInto = true, by
 			break // the other operand is made before
 		}
@@ -53,7 +53,7 @@ func (f *frame) convolution(t graph.TensorID, reader graph.NodeID) *step {
 		return nil
 	}
 	st := f.steps[made.Maker]
-	if st.chained || st.once || st.adds != nil || st.unread || !st.plainReals() || st.out[0].Const || st.out[0].room == 0 || st.call.Node.Op != "Conv" {
+	if st.chained || st.once || st.has().adds != nil || st.unread || !st.plainReals() || st.out[0].Const || st.out[0].room == 0 || st.n().Op != "Conv" {
 		return nil
 	}
 	return st

@@ -22,9 +22,9 @@ type scan struct {
 }
 
 func newScan(st *step, body *frame) (kernel.Run, error) {
-	n := st.call.Node
-	c := &st.call
-	if st.call.Version < 9 {
+	n := st.n()
+	c := st.call()
+	if st.call().Version < 9 {
 		return newBatchedScan(st, body)
 	}
 	s := &scan{st: st, body: body, scanned: c.Int("num_scan_inputs", 0)}
@@ -45,14 +45,14 @@ func newScan(st *step, body *frame) (kernel.Run, error) {
 // axis 0 of all other inputs and of the outputs is the batch, and axis 1 of the scanned ones
 // the sequence. It is a Scan of opset 9 for each element of the batch.
 func newBatchedScan(st *step, body *frame) (kernel.Run, error) {
-	c := &st.call
+	c := st.call()
 	if len(st.in) == 0 || st.in[0] != nil {
 		return nil, fmt.Errorf("%w for Scan of opset %d with lengths of sequences", ErrUnsupported, c.Version)
 	}
 	if !st.exact() {
 		return nil, fmt.Errorf("%w for Scan of opset %d with lengths that depend on data", ErrUnsupported, c.Version)
 	}
-	one := &step{f: st.f, node: st.node, call: st.call}
+	one := &step{f: st.f, node: st.node, invocation: st.call()}
 	one.in, one.out = make([]*tensor, len(st.in)-1), make([]*tensor, len(st.out))
 	v := &scan{st: one, body: body, scanned: c.Int("num_scan_inputs", 0)}
 	v.carried = len(one.in) - v.scanned

@@ -36,7 +36,7 @@ var boxers = map[[2]string]func(st *step) error{
 
 // boxer returns the function of a node whose values are not all tensors; nil if they are.
 func (st *step) boxer() func(*step) error {
-	n := st.call.Node
+	n := st.n()
 	if f := boxers[[2]string{n.Domain, n.Op}]; f != nil {
 		return f
 	}
@@ -51,7 +51,7 @@ func (st *step) boxer() func(*step) error {
 // runBoxer checks the inputs of a node (ops.Check) and runs it.
 func (st *step) runBoxer(do func(*step) error) kernel.Run {
 	return func(*work.Pool) error {
-		c := &ops.Call{Node: st.call.Node, Version: st.call.Version, Graph: st.f.g, In: make([]ops.Arg, len(st.in)), Out: make([]ops.Arg, len(st.out))}
+		c := &ops.Call{Node: st.n(), Version: st.version(), Graph: st.f.g, In: make([]ops.Arg, len(st.in)), Out: make([]ops.Arg, len(st.out))}
 		st.live = true
 		defer func() { st.live = false }()
 		for i, t := range st.in {
@@ -161,7 +161,7 @@ func (b *box) elemOf(d graph.DType) graph.DType {
 }
 
 func (st *step) sequenceEmpty() error {
-	return st.sets(graph.DType(st.call.Int("dtype", int(graph.Float32))), nil)
+	return st.sets(graph.DType(st.call().Int("dtype", int(graph.Float32))), nil)
 }
 
 func (st *step) sequenceConstruct() error {
@@ -278,7 +278,7 @@ func (st *step) parts(length int) ([]int, error) {
 
 func (st *step) splitToSequence() error {
 	s, in := st.f.s, st.in[0]
-	axis, err := attr.Axis("axis", int64(st.call.Int("axis", 0)), len(in.Shape))
+	axis, err := attr.Axis("axis", int64(st.call().Int("axis", 0)), len(in.Shape))
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func (st *step) splitToSequence() error {
 	if err != nil {
 		return err
 	}
-	drop := (len(st.in) < 2 || st.in[1] == nil) && st.call.Int("keepdims", 1) == 0
+	drop := (len(st.in) < 2 || st.in[1] == nil) && st.call().Int("keepdims", 1) == 0
 	inner, outer := kernel.ElementBits(in.Type)/8, 1
 	for _, n := range in.Shape[axis+1:] {
 		inner *= n
@@ -329,12 +329,12 @@ func (st *step) concatFromSequence() error {
 		return fmt.Errorf("input 0 %q is an empty sequence, expected at least one item", graph.Short(st.in[0].name))
 	}
 	s, first := st.f.s, &from.items[0].tensor
-	fresh := st.call.Int("new_axis", 0) != 0
+	fresh := st.call().Int("new_axis", 0) != 0
 	rank := len(first.Shape)
 	if fresh {
 		rank++
 	}
-	axis, err := attr.Axis("axis", int64(st.call.Int("axis", 0)), rank)
+	axis, err := attr.Axis("axis", int64(st.call().Int("axis", 0)), rank)
 	if err != nil {
 		return err
 	}
@@ -432,7 +432,7 @@ func (st *step) same() error { return st.f.s.assign(st.out[0], st.in[0]) }
 
 // constantStrings writes the strings of a Constant node. Its numbers are no step's work.
 func (st *step) constantStrings() error {
-	for _, a := range st.call.Node.Attrs {
+	for _, a := range st.n().Attrs {
 		shape, list := []int{}, []string{a.String}
 		switch a.Name {
 		case "value_strings":
@@ -462,7 +462,7 @@ func (st *step) zipMap() error {
 		return fmt.Errorf("input 0 %q is %v, expected float32 [rows columns]", graph.Short(in.name), typeOf(in))
 	}
 	n := in.Shape[len(in.Shape)-1]
-	numbers, words := st.call.Ints("classlabels_int64s"), st.call.Strings("classlabels_strings")
+	numbers, words := st.call().Ints("classlabels_int64s"), st.call().Strings("classlabels_strings")
 	if len(words) > 0 && len(numbers) > 0 || len(words)+len(numbers) != n {
 		return fmt.Errorf("classlabels_strings and classlabels_int64s have %d and %d labels, expected %d of one kind, as columns", len(words), len(numbers), n)
 	}

@@ -120,6 +120,7 @@ type Session struct {
 	guard    *guard     // of Options.Guard
 	consts   *constants // the program's, or those of a guarded session
 	texts    texts
+	checks   checks
 	boxed    int64                          // bytes of boxes, without their blocks
 	words    map[*graph.Data]*kernel.Tensor // constants that are strings
 	comparer *comparer                      // of CheckReference; else nil
@@ -185,6 +186,9 @@ func (p *Program) session(opt Options, outer *Session) (*Session, error) {
 	s.side.mem, s.texts.mem = s.mem, s.mem
 	if opt.Guard == GuardOff && !opt.Separate {
 		s.side.replay = &sideReplay{pool: &s.side}
+	}
+	if p.trimmed && (opt.Device != nil || opt.Guard != GuardOff || opt.Poison) {
+		return nil, errors.New("the program was trimmed: expected no device, guard or poison")
 	}
 	if opt.Device != nil {
 		if opt.Guard != GuardOff {
@@ -286,7 +290,7 @@ func (s *Session) build() (err error) {
 	if err := s.takeBlocks(); err != nil {
 		return s.overLimit(err, nil)
 	}
-	b := &builder{s: s, bodies: p.Subgraphs, layouts: map[*graph.Graph]*layout{}}
+	b := &builder{s: s, bodies: p.Subgraphs, layouts: map[*graph.Graph]*layout{}, shapes: map[string][]int{}}
 	defer func() {
 		if r := recover(); r != nil {
 			err = s.panicked(r)

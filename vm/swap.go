@@ -51,7 +51,7 @@ func transfersOf(f *frame, p *plan.Plan) (list []plannedTransfer) {
 		}
 	}
 	for at, st := range f.steps {
-		n := st.call.Node
+		n := st.n()
 		if !n.IsSwap() || !st.exact() {
 			continue
 		}

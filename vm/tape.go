@@ -56,7 +56,7 @@ type instruction struct {
 
 // mostInstructions is about how many operators gorgonia gets on a CPU: each takes 0.9 KiB,
 // and longer to compile than a step. A tape with more steps has several in an operator.
-const mostInstructions = 1024
+const mostInstructions = 256
 
 // newTape makes the tape of a frame, and a player for it if there is none yet.
 func newTape(f *frame, p *player) (t *tape, err error) {

@@ -12,20 +12,17 @@ import (
 // tensor is a tensor of a frame: the kernels' view of it, and its storage.
 type tensor struct {
 	kernel.Tensor
-	name  string
-	exact bool   // its shape is known before the run
-	room  int64  // bytes of its planned place; 0: it goes to the side pool
-	block []byte // of the side pool
-	box   *box   // its value, if that is no tensor; else nil
-
-	readUntil int // the last step at which a chain reads it, maybe after its last reader
-
+	name      string
+	room      int64      // bytes of its planned place; 0: it goes to the side pool
+	block     []byte     // of the side pool
+	box       *box       // its value, if that is no tensor; else nil
 	quantized *quantized // how it holds bytes instead of reals; nil: it does not
+	guarded   *guarded   // its pages in a guarded session; nil in the side pool
 
-	guarded *guarded // its pages in a guarded session; nil in the side pool
-
-	where  where // of a session on a device: where its elements are
-	inside bool  // of a session on a device: it exists only within a kernel
+	readUntil int32 // the last step at which a chain reads it, maybe after its last reader
+	exact     bool  // its shape is known before the run
+	inside    bool  // of a session on a device: it exists only within a kernel
+	where     where // of a session on a device: where its elements are
 }
 
 // resize gives a tensor its actual shape, in its planned place or in the side pool.

@@ -19,23 +19,41 @@ func cuts(n, size int) int { return (n + size - 1) / size }
 // The elements of a row are contiguous in the output; in each input they are
 // contiguous too, or the row repeats a single element.
 type sweep struct {
-	n      int     // elements of a row
-	rows   int     // number of rows
-	shape  []int   // axes of the rows: rows is its product
-	stride [][]int // of each input, by axis of shape, in elements
-	inner  []int   // of each input, within a row: 0 or 1
+	n     int            // elements of a row
+	rows  int            // number of rows
+	inner [mostSwept]int // of each input, within a row: 0 or 1
+	axes  *sweepAxes     // of the rows; nil: there is one
 }
 
-// newSweep fails unless the inputs broadcast to out by numpy's rule. It merges adjacent
-// axes that are contiguous in all inputs.
+// sweepAxes are the axes of several rows.
+type sweepAxes struct {
+	shape  []int            // whose product is the number of rows
+	stride [mostSwept][]int // of each input, by axis, in elements
+}
+
+// mostSwept is the largest number of inputs of a sweep, and usualRank the largest rank for which
+// the lists that lead to one take no memory of Go's heap.
+const (
+	mostSwept = 3
+	usualRank = 8
+)
+
+// newSweep fails unless the inputs, at most mostSwept, broadcast to out by numpy's rule. It merges
+// adjacent axes that are contiguous in all inputs.
 func newSweep(out []int, ins ...[]int) (*sweep, error) {
-	s := &sweep{n: 1, rows: 1, stride: make([][]int, len(ins)), inner: make([]int, len(ins))}
-	strides := make([][]int, len(ins))
+	var room [2*mostSwept + 1][usualRank]int
+	list := func(k int) []int {
+		if len(out) > usualRank {
+			return make([]int, len(out))
+		}
+		return room[k][:len(out)]
+	}
+	var strides, axes [mostSwept][]int // axes: merged strides, the last axis first
 	for k, in := range ins {
 		if len(in) > len(out) {
 			return nil, fmt.Errorf("shape %v does not broadcast to %v", in, out)
 		}
-		strides[k] = make([]int, len(out))
+		strides[k], axes[k] = list(k), list(mostSwept + k)[:0]
 		step := 1
 		for a := len(in) - 1; a >= 0; a-- {
 			o := a + len(out) - len(in)
@@ -51,13 +69,12 @@ func newSweep(out []int, ins ...[]int) (*sweep, error) {
 			step *= in[a]
 		}
 	}
-	var shape []int
-	axes := make([][]int, len(ins)) // merged strides, the last axis first
+	shape := list(2 * mostSwept)[:0]
 	for o := len(out) - 1; o >= 0; o-- {
 		if out[o] == 1 {
 			continue
 		}
-		if last := len(shape) - 1; last >= 0 && goesOn(axes, strides, shape[last], last, o) {
+		if last := len(shape) - 1; last >= 0 && goesOn(axes[:len(ins)], strides[:len(ins)], shape[last], last, o) {
 			shape[last] *= out[o]
 			continue
 		}
@@ -66,6 +83,7 @@ func newSweep(out []int, ins ...[]int) (*sweep, error) {
 			axes[k] = append(axes[k], strides[k][o])
 		}
 	}
+	s := &sweep{n: 1, rows: 1}
 	if len(shape) > 0 {
 		s.n = shape[0]
 		for k := range ins {
@@ -75,11 +93,15 @@ func newSweep(out []int, ins ...[]int) (*sweep, error) {
 			}
 		}
 	}
+	if len(shape) < 2 {
+		return s, nil
+	}
+	s.axes = &sweepAxes{}
 	for a := len(shape) - 1; a >= 1; a-- {
-		s.shape = append(s.shape, shape[a])
+		s.axes.shape = append(s.axes.shape, shape[a])
 		s.rows *= shape[a]
 		for k := range ins {
-			s.stride[k] = append(s.stride[k], axes[k][a])
+			s.axes.stride[k] = append(s.axes.stride[k], axes[k][a])
 		}
 	}
 	return s, nil
@@ -97,13 +119,13 @@ func goesOn(axes, strides [][]int, length, last, o int) bool {
 
 // at is the index of a row's first element in input k.
 func (s *sweep) at(row, k int) int {
-	off, strides := 0, s.stride[k]
-	if len(strides) == 0 {
+	if s.axes == nil {
 		return 0
 	}
+	off, strides, shape := 0, s.axes.stride[k], s.axes.shape
 	for a := len(strides) - 1; a > 0; a-- {
-		up := row / s.shape[a]
-		off += (row - up*s.shape[a]) * strides[a]
+		up := row / shape[a]
+		off += (row - up*shape[a]) * strides[a]
 		row = up
 	}
 	return off + row*strides[0] // a division less, which takes as long as a short row
@@ -133,6 +155,14 @@ func (s *sweep) runs(from, n int, piece func(i, m, at, step int)) {
 func (s *sweep) each(body func(row, from, to, worker int)) Run {
 	if s.rows == 0 || s.n == 0 {
 		return func(*work.Pool) error { return nil }
+	}
+	if s.n <= grain && s.rows == 1 { // as most of a model with many nodes: what they keep is less
+		n := s.n
+		part := func(_, worker int) { body(0, 0, n, worker) }
+		return func(w *work.Pool) error {
+			w.For(1, part)
+			return nil
+		}
 	}
 	if s.n >= grain || s.rows == 1 {
 		pieces := cuts(s.n, grain)
@@ -286,6 +316,12 @@ func rowwise[T, U any](c *Invocation, f func(d []U, a []T)) (Run, error) {
 		from := p * grain
 		m := min(grain, n-from)
 		f(span[U](element[U](out, from), m), span[T](element[T](in, from), m))
+	}
+	if 0 < n && n <= grain {
+		return func(w *work.Pool) error {
+			w.For(1, part)
+			return nil
+		}, nil
 	}
 	return func(w *work.Pool) error {
 		w.For(cuts(n, grain), part)

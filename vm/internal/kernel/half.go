@@ -128,7 +128,7 @@ type conversion struct {
 // widened makes a kernel for 16-bit tensors from one for float32.
 func (k *Kernel) widened(c *Invocation) (Run, error) {
 	inner := *c
-	inner.narrow = c.In
+	inner.narrow = c
 	if inner.Then != nil && !inner.Then.Clamps {
 		inner.Then = nil // the activation's input is the rounded result
 	}

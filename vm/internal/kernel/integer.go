@@ -251,7 +251,7 @@ func byteProductsAs(c *Invocation, p *product, a, b, za, zb int) (*integers, err
 	rows, columns := tableOf[gemm.Bytes](c, p.batches), tableOf[gemm.Bytes](c, p.batches)
 	zeroA, zeroB := tableOf[*zeros](c, p.batches), tableOf[*zeros](c, p.batches)
 	for i := range v.list {
-		offA, offB := p.off(p.offA, i), p.off(p.offB, i)
+		offA, offB := offsetOf(p.offA, i), offsetOf(p.offB, i)
 		zeroA[i] = newZeros(c, c.in(za), p.m, func(r int) int { return offA/max(p.k, 1) + r })
 		zeroB[i] = newZeros(c, c.in(zb), p.n, func(j int) int { return offB/max(p.k, 1) + j })
 		rows[i] = gemm.Bytes{Len: p.m, Step: p.aStep, Deep: p.aDeep, Signed: signedA, Zeros: zeroA[i].list}
@@ -268,7 +268,7 @@ func byteProductsAs(c *Invocation, p *product, a, b, za, zb int) (*integers, err
 			m.add(len(zeroA[i].list) + len(zeroB[i].list))
 			zeroA[i].read()
 			zeroB[i].read()
-			rows[i].At, columns[i].At = element[byte](x, p.off(p.offA, i)), element[byte](y, p.off(p.offB, i))
+			rows[i].At, columns[i].At = element[byte](x, offsetOf(p.offA, i)), element[byte](y, offsetOf(p.offB, i))
 		}
 	}
 	return v, nil
@@ -306,8 +306,8 @@ func makeQLinearMatMul(c *Invocation) (Run, error) {
 	}
 	v.perColumn = nB > 1
 	v.scale = func(i, row, column int) float32 {
-		a := scaleA(c.In[1].At, (p.off(p.offA, i)/max(p.k, 1)+row)%nA)
-		b := scaleB(c.In[4].At, (p.off(p.offB, i)/max(p.k, 1)+column)%nB)
+		a := scaleA(c.In[1].At, (offsetOf(p.offA, i)/max(p.k, 1)+row)%nA)
+		b := scaleB(c.In[4].At, (offsetOf(p.offB, i)/max(p.k, 1)+column)%nB)
 		return float32(a) * float32(b) / float32(scaleY(c.In[6].At, 0))
 	}
 	return v.run()

@@ -23,17 +23,13 @@ import (
 
 // Tensor is a value as kernels see it.
 type Tensor struct {
-	Type  graph.DType
 	Shape []int          // nil: unknown until its producer has run
 	At    unsafe.Pointer // of the first element; dense, row by row
-	Const bool           // the elements never change, and can be read in Make
+	Type  graph.DType
+	Const bool // the elements never change, and can be read in Make
 	// Computed says that nodes compute the elements from constants alone, at whatever time and
 	// to whatever place.
 	Computed bool
-	Made     any // identifies a constant that a node computed; else nil
-	// Planes is not 0 if the operators around the tensor see NCHWc with blocks of so many
-	// channels (attr.Nchwc), and the session holds the image in NCHW.
-	Planes int
 	// Pixels says that the session holds the image in NHWC, while the operators around the
 	// tensor see NCHW, as in Shape.
 	Pixels bool
@@ -41,6 +37,10 @@ type Tensor struct {
 	// [N, C/BlockLen, H, W, BlockLen] (gemm.BlockLen), while the operators around the tensor
 	// see NCHW, as in Shape. C is a multiple of BlockLen.
 	Blocks bool
+	// Planes is not 0 if the operators around the tensor see NCHWc with blocks of so many
+	// channels (attr.Nchwc), and the session holds the image in NCHW.
+	Planes int
+	Made   any // identifies a constant that a node computed; else nil
 }
 
 // Fixed reports whether nothing but constants goes into the elements: the tensor is one, or
@@ -215,10 +215,6 @@ type Invocation struct {
 	In, Out []*Tensor // nil for omitted ones
 	Runtime Runtime
 
-	// Block is the number of channels in a block of the graph's images (attr.NchwcBlock);
-	// 0 if the graph does not tell.
-	Block int
-
 	// Residual is added to output 0 before the activation that follows, in the layout of the
 	// output; nil: nothing. See AddsResidual.
 	Residual *Tensor
@@ -227,6 +223,9 @@ type Invocation struct {
 	// its only reader; else nil. Prepare sets Taken if the kernel applies it.
 	Then  *Finish
 	Taken bool
+	// Block is the number of channels in a block of the graph's images (attr.NchwcBlock);
+	// 0 if the graph does not tell.
+	Block int32
 
 	// Packed lists the constant inputs that the kernel has packed, and so does not
 	// read when it runs.
@@ -238,8 +237,8 @@ type Invocation struct {
 	// Walls, if not nil, separates the parts of the scratch.
 	Walls *Walls
 
-	narrow []*Tensor // the 16-bit inputs, if In has them as float32
-	added  *Tensor   // of output 0's shape: a convolution adds it before the activation
+	narrow *Invocation // with the 16-bit inputs, if In has them as float32; else nil
+	added  *Tensor     // of output 0's shape: a convolution adds it before the activation
 }
 
 // Has reports whether input i is present.
@@ -380,7 +379,7 @@ func (c *Invocation) Reals(i int) ([]float64, error) {
 		return nil, nil
 	}
 	if c.narrow != nil {
-		t = c.narrow[i]
+		t = c.narrow.In[i]
 	}
 	if !t.Const && !c.Runtime.Live() {
 		return nil, ErrDataDependent
@@ -493,7 +492,7 @@ func (t *Tensor) Reals() ([]float64, bool) {
 func (c *Invocation) number(i int) float64 {
 	t := c.In[i]
 	if c.narrow != nil {
-		t = c.narrow[i]
+		t = c.narrow.In[i]
 	}
 	get, _ := reader(t.Type)
 	return get(t.At, 0)

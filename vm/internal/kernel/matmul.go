@@ -234,7 +234,8 @@ func (p *product) make() (Run, error) {
 	return nil, unsupported(p.c.Out[0].Type)
 }
 
-func (p *product) off(list []int, batch int) int {
+// offsetOf is the offset of a batch in a list of them; a nil list has none.
+func offsetOf(list []int, batch int) int {
 	if list == nil {
 		return 0
 	}
@@ -265,11 +266,11 @@ func (p *product) packed() (Run, error) {
 		if listed < p.batches {
 			continue
 		}
-		if p.c.pack(&s.packedA, &s.a, a, p.off(p.offA, i), p.k, false) {
+		if p.c.pack(&s.packedA, &s.a, a, offsetOf(p.offA, i), p.k, false) {
 			v.list[i].A = &s.packedA
 			left++
 		}
-		if p.c.pack(&s.packedB, &s.b, b, p.off(p.offB, i), p.k, true) {
+		if p.c.pack(&s.packedB, &s.b, b, offsetOf(p.offB, i), p.k, true) {
 			v.list[i].B = &s.packedB
 			right++
 		}
@@ -284,26 +285,40 @@ func (p *product) packed() (Run, error) {
 	if right == p.batches && (a != b || right == left) {
 		p.c.Packed = append(p.c.Packed, b)
 	}
-	v.arrange = func(_ *work.Pool, first, n int) {
-		for i := range sides[:n] {
-			if left < p.batches {
-				sides[i].a.At = elementAt(a, p.off(p.offA, first+i), a.width())
+	// What the kernel keeps are not the products themselves: a model may have thousands.
+	movesA, movesB := left < p.batches, right < p.batches
+	if one := &sides[0]; p.batches == 1 && p.offA == nil && p.offB == nil {
+		v.arrange = func(*work.Pool, int, int) {
+			if movesA {
+				one.a.At = a.At
 			}
-			if right < p.batches {
-				sides[i].b.At = elementAt(b, p.off(p.offB, first+i), b.width())
+			if movesB {
+				one.b.At = b.At
+			}
+		}
+	} else {
+		offA, offB := p.offA, p.offB
+		v.arrange = func(_ *work.Pool, first, n int) {
+			for i := range sides[:n] {
+				if movesA {
+					sides[i].a.At = elementAt(a, offsetOf(offA, first+i), a.width())
+				}
+				if movesB {
+					sides[i].b.At = elementAt(b, offsetOf(offB, first+i), b.width())
+				}
 			}
 		}
 	}
 	if kept {
-		arrange := v.arrange
-		v.arrange = func(w *work.Pool, first, n int) {
-			arrange(w, first, n)
-			at, filled := p.c.Runtime.Kept()
+		arrange, c, n, k := v.arrange, p.c, p.n, p.k
+		v.arrange = func(w *work.Pool, first, products int) {
+			arrange(w, first, products)
+			at, filled := c.Runtime.Kept()
 			if !filled {
-				gemm.PackB(at, &sides[0].b, p.n, p.k, p.c.Runtime)
-				p.c.poll() // a stop ends the loop, too
+				gemm.PackB(at, &sides[0].b, n, k, c.Runtime)
+				c.poll() // a stop ends the loop, too
 			}
-			sides[0].packedB = gemm.Packed{At: at, K: p.k}
+			sides[0].packedB = gemm.Packed{At: at, K: k}
 		}
 	}
 	return v.run(p.bias, 0)
@@ -321,7 +336,7 @@ func plainProduct[T number](p *product) (Run, error) {
 		d := span[T](element[T](out, row*p.n), p.n)
 		fillAll(p.c, d, 0)
 		m := meter{c: p.c}
-		x, y := element[T](a, p.off(p.offA, batch)+i*p.aStep), element[T](b, p.off(p.offB, batch))
+		x, y := element[T](a, offsetOf(p.offA, batch)+i*p.aStep), element[T](b, offsetOf(p.offB, batch))
 		var zero T
 		size := int(unsafe.Sizeof(zero))
 		for k := range p.k {

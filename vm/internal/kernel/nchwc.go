@@ -28,7 +28,7 @@ var blockedImages = family{attr.Nchwc, []Kernel{
 // does not tell, that of ONNX Runtime on this machine.
 func (c *Invocation) ChannelBlock() int {
 	if c.Block != 0 {
-		return c.Block
+		return int(c.Block)
 	}
 	if slices.Contains(gemm.Levels(), "avx512") {
 		return 16

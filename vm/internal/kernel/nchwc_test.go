@@ -22,7 +22,7 @@ func compute(t *testing.T, domain, op string, in inBlocks, list []*graph.Attr, s
 	if in.planes && domain == attr.Nchwc && op != "ReorderOutput" {
 		out.Planes = in.block
 	}
-	c := &Invocation{Node: &graph.Node{Domain: domain, Op: op, Attrs: list}, Block: in.block, Version: 13, In: args, Out: []*Tensor{out}, Runtime: alone{pack: true}}
+	c := &Invocation{Node: &graph.Node{Domain: domain, Op: op, Attrs: list}, Block: int32(in.block), Version: 13, In: args, Out: []*Tensor{out}, Runtime: alone{pack: true}}
 	computeWith(t, c, Lookup(domain, op).Prepare)
 	if domain == attr.Nchwc {
 		agrees(t, c)

@@ -112,7 +112,7 @@ func (e *epilogue) finish(out *Tensor, i, at, j int, row []int32) {
 func columnFactor(c *Invocation, p *product, a, b int) (factor func(i, column int) float32, perColumn bool) {
 	n := c.In[b].Len()
 	return func(i, column int) float32 {
-		return data[float32](c.In[a])[0] * data[float32](c.In[b])[(p.off(p.offB, i)/max(p.k, 1)+column)%n]
+		return data[float32](c.In[a])[0] * data[float32](c.In[b])[(offsetOf(p.offB, i)/max(p.k, 1)+column)%n]
 	}, n > 1
 }
 

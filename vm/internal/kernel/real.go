@@ -60,6 +60,13 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	}
 	each := p.c.Each(p.list[0].ScratchBytes())
 	tiles, size := p.list[0].Tiles(), mul(p.list[0].M, p.list[0].N)
+	if !isHalf(out) {
+		t := &tiling{reals: p, out: out, bias: bias, groups: groups, step: step, each: each, tiles: tiles, size: size, more: more}
+		if p.added != nil {
+			t.aside = p.c.Each(4 * p.list[0].BlockLen())
+		}
+		return t.run(), nil
+	}
 	var pool *work.Pool
 	first := 0               // the first product that the list describes
 	var terms unsafe.Pointer // the bias in float32
@@ -68,51 +75,6 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 			return nil
 		}
 		return unsafe.Add(terms, 4*(i%groups*step))
-	}
-	if !isHalf(out) {
-		aside := 0
-		if p.added != nil {
-			aside = p.c.Each(4 * p.list[0].BlockLen())
-		}
-		part := func(part, worker int) {
-			i, tile := part/tiles, part%tiles
-			v := &p.list[i]
-			if p.added == nil {
-				v.Tile(tile, element[float32](out, (first+i)*size), from(first+i), pool.Each(worker, each))
-			}
-			if !more && p.added == nil {
-				return
-			}
-			at, m, n, stride := tileLines(v, tile)
-			var sums unsafe.Pointer
-			if p.added != nil {
-				sums = pool.Each(worker, aside)
-				v.TileAt(tile, sums, lineStep(v, n), from(first+i), pool.Each(worker, each))
-			}
-			if n == stride {
-				m, n = 1, m*n
-			}
-			for r := range m {
-				place := (first+i)*size + at + r*stride
-				d := span[float32](element[float32](out, place), n)
-				if p.added != nil {
-					simd.Add(d, span[float32](unsafe.Add(sums, 4*r*n), n), span[float32](element[float32](p.added, place), n))
-				}
-				if more {
-					for from, to := range p.c.pieces(n) {
-						p.finish.Row(d[from:to])
-					}
-				}
-			}
-		}
-		return func(w *work.Pool) error {
-			pool = w
-			if bias != nil {
-				terms = bias.At
-			}
-			p.forAll(w, &first, tiles, part)
-			return nil
-		}, nil
 	}
 	block, wide := p.c.Each(4*p.list[0].BlockLen()), 0
 	if bias != nil {
@@ -138,6 +100,73 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		p.forAll(w, &first, tiles, part)
 		return nil
 	}, nil
+}
+
+// tiling runs a batch of products of float32. A model may have thousands, so all that they keep
+// is in one piece.
+type tiling struct {
+	*reals
+	out, bias    *Tensor // the bias has groups of step elements; nil: none
+	groups, step int
+	each, aside  int // scratch of a worker: of a product, and for a tile to which something is added
+	tiles, size  int // of a product: its tiles and its elements
+	more         bool
+
+	pool  *work.Pool
+	first int // the first product that the list describes
+	part  func(part, worker int)
+}
+
+// run makes the kernel.
+func (t *tiling) run() Run {
+	t.part = func(part, worker int) { t.tile(part, worker) }
+	return func(w *work.Pool) error {
+		t.pool = w
+		t.forAll(w, &t.first, t.tiles, t.part)
+		return nil
+	}
+}
+
+// terms is the bias of product i; nil: it has none.
+func (t *tiling) terms(i int) unsafe.Pointer {
+	if t.bias == nil {
+		return nil
+	}
+	return unsafe.Add(t.bias.At, 4*(i%t.groups*t.step))
+}
+
+// tile computes one tile of one product.
+func (t *tiling) tile(part, worker int) {
+	p, out := t.reals, t.out
+	i, tile := part/t.tiles, part%t.tiles
+	v := &p.list[i]
+	if p.added == nil {
+		v.Tile(tile, element[float32](out, (t.first+i)*t.size), t.terms(t.first+i), t.pool.Each(worker, t.each))
+	}
+	if !t.more && p.added == nil {
+		return
+	}
+	at, m, n, stride := tileLines(v, tile)
+	var sums unsafe.Pointer
+	if p.added != nil {
+		sums = t.pool.Each(worker, t.aside)
+		v.TileAt(tile, sums, lineStep(v, n), t.terms(t.first+i), t.pool.Each(worker, t.each))
+	}
+	if n == stride {
+		m, n = 1, m*n
+	}
+	for r := range m {
+		place := (t.first+i)*t.size + at + r*stride
+		d := span[float32](element[float32](out, place), n)
+		if p.added != nil {
+			simd.Add(d, span[float32](unsafe.Add(sums, 4*r*n), n), span[float32](element[float32](p.added, place), n))
+		}
+		if t.more {
+			for from, to := range p.c.pieces(n) {
+				p.finish.Row(d[from:to])
+			}
+		}
+	}
 }
 
 // tileLines returns where a tile lies in a product's output: the first element, the number of

@@ -62,7 +62,7 @@ func agrees(t *testing.T, c *Invocation) {
 	for k := range c.Out {
 		n.Outputs = append(n.Outputs, graph.TensorID(k))
 	}
-	want, err := reference.Layout{Block: c.Block}.Node(&n, c.Version, in)
+	want, err := reference.Layout{Block: int(c.Block)}.Node(&n, c.Version, in)
 	if err != nil {
 		t.Errorf("%s: the plain evaluator: %v", c.Node.Op, err)
 		return
