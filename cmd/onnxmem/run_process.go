@@ -24,6 +24,22 @@ type runProcess struct {
 	ValueBytes    int64 `json:"value_bytes"`     // inputs that the command holds; they lie in the heap
 }
 
+// The process of a run is to take what the plan says. So garbage is collected when it is half of
+// what is in use, or about garbageBytes if that is less: the heap of many nodes is large, and
+// collecting at a fifth of a small one takes a fifth more time to begin, and saves 2 MiB.
+const (
+	mostGarbage  = 50 // per cent
+	leastGarbage = 5
+	garbageBytes = 2 << 20
+	nodeBytes    = 1200 // of Go's heap, for a node of the graph and the session
+)
+
+// garbage returns how much garbage may be there in a run of a graph with some nodes, in per cent
+// of what is in use.
+func garbage(nodes int) int {
+	return min(max(100*garbageBytes/(nodeBytes*max(nodes, 1)), leastGarbage), mostGarbage)
+}
+
 // heapBytes is what Go's runtime holds from the system: the heap with its free parts that it
 // has not given back, stacks, and its own tables.
 func heapBytes() int64 {

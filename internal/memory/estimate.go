@@ -11,8 +11,9 @@ const (
 	// that is being packed. bench/process.py holds models to the same figure. Scratch grows
 	// by half a MiB (float16: 1 MiB) for each worker beyond 8.
 	runBytes = 48 << 20
-	// nodeBytes is Go's heap for one node of the graph, the plan and the session: 2.4 to 2.7 KiB in
-	// models of 2,000 to 24,070. freeNodes nodes are within runBytes.
+	// nodeBytes is Go's heap for one node of the graph, the plan and the session, and the garbage
+	// beside it: at most 2.7 KiB in models of 2,000 nodes, 1.4 in one of 24,070. freeNodes nodes are
+	// within runBytes.
 	nodeBytes = 4 << 10
 	freeNodes = 500
 )

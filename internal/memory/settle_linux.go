@@ -1,51 +1,46 @@
 package memory
 
 import (
-	"bufio"
-	"bytes"
+	"io/fs"
 	"os"
-	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // releaseProgram gives back the pages of the executable file that nobody can write.
 func releaseProgram() {
-	exe, err := os.Readlink("/proc/self/exe")
-	if err != nil {
-		return
-	}
-	list, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		return
-	}
-	for _, m := range unwritten(list, exe) {
+	for _, s := range program() {
 		// Nothing in these pages differs from the file (unwritten), from which they come back.
-		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.from, m.end-m.from, unix.MADV_DONTNEED)
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, s.from, s.end-s.from, unix.MADV_DONTNEED)
 	}
 }
+
+// program returns where those pages are, which stays so: the list of all mappings is long, and
+// read once. It keeps the system from mapping 2 MiB around each page that is needed, as it does
+// if the file lies in its cache in such pieces: that of a program that was just written, which
+// takes 15 MiB more then.
+var program = sync.OnceValue(func() []span {
+	exe, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return nil
+	}
+	list := unwritten(os.DirFS("/"), exe)
+	for _, s := range list {
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, s.from, s.end-s.from, unix.MADV_NOHUGEPAGE)
+	}
+	return list
+})
 
 type span struct{ from, end uintptr }
 
 // unwritten lists the mappings of a file that can be read but not written, and of which no
 // page was ever written: a relocated page would be lost.
-func unwritten(smaps []byte, file string) (list []span) {
-	var at span
-	lines := bufio.NewScanner(bytes.NewReader(smaps))
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) >= 6 && strings.Contains(fields[0], "-") {
-			at = span{}
-			from, end, _ := strings.Cut(fields[0], "-")
-			a, err := strconv.ParseUint(from, 16, 64)
-			b, err2 := strconv.ParseUint(end, 16, 64)
-			if err == nil && err2 == nil && a < b && strings.HasPrefix(fields[1], "r-") && strings.Join(fields[5:], " ") == file {
-				at = span{uintptr(a), uintptr(b)}
-			}
-		}
-		if len(fields) >= 2 && fields[0] == "Anonymous:" && fields[1] == "0" && at.end > 0 {
-			list = append(list, at)
+func unwritten(root fs.FS, file string) (list []span) {
+	for _, m := range mappings(root) {
+		if m.path == file && file != "" && strings.HasPrefix(m.perms, "r-") && !m.written && m.end > m.from {
+			list = append(list, span{m.from, m.end})
 		}
 	}
 	return list

@@ -22,7 +22,7 @@ Anonymous:             0 kB
 Anonymous:             0 kB
 `
 	want := []span{{0x400000, 0x1000000}, {0x1000000, 0x1800000}}
-	if got := unwritten([]byte(smaps), "/usr/bin/my tool"); !slices.Equal(got, want) {
+	if got := unwritten(texts(map[string]string{"proc/self/smaps": smaps}), "/usr/bin/my tool"); !slices.Equal(got, want) {
 		t.Errorf("got %x, want %x", got, want)
 	}
 }
