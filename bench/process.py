@@ -23,6 +23,7 @@ estimate, or than ONNX Runtime or PyTorch; the last column marks such rows. With
 
 import argparse
 import csv
+import difflib
 import fcntl
 import json
 import os
@@ -66,14 +67,44 @@ def main():
     chosen = [name for name in parts if name in args.names] + ["sessions"] * (args.sessions and "sessions" not in args.names)
     args.names = set(args.names) - set(parts)
     args.binary = args.binary.resolve()
+    chosen = chosen or ["models", "steps"]
+    known(args, chosen)
     args.theirs = Kept(args.theirs)
     WORK.mkdir(parents=True, exist_ok=True)
     fine = True
-    for part in chosen or ["models", "steps"]:
+    for part in chosen:
         print(f"<!-- table: process/{part} -->")
         fine &= parts[part](args)
         print(flush=True)
     return 0 if fine or args.table else 1
+
+
+def known(args, parts):
+    """End the script if a name is none of a model, or of a step, of the chosen parts."""
+    if not args.names:
+        return
+    names = set(TRAINED) if "steps" in parts else set()
+    if parts != ["steps"]:
+        names |= {*zoo(), *light(), *built(args)}
+    for name in sorted(args.names - names):
+        near = difflib.get_close_matches(name, sorted(names), 1)
+        sys.exit(f"process.py: {name}: unknown: expected {near[0] if near else ', '.join(sorted(names))}")
+
+
+def zoo():
+    """Return the shapes of the inputs of the zoo's models by name."""
+    with open(harness.data("zoo", "expected.csv"), encoding="utf-8") as f:
+        return {r["file"].removesuffix(".onnx"): r["inputs"] for r in csv.DictReader(f)}
+
+
+def light():
+    """Return the names of the light networks of ONNX's test suite."""
+    return [path.stem for path in sorted(harness.data("light").glob("*.onnx"))]
+
+
+def built(args):
+    """Return the names of the built-in networks."""
+    return [network["name"] for network in json.loads(run([args.binary, "model", "--json"]))["networks"]]
 
 
 def models(args):
@@ -178,24 +209,21 @@ class Worst:
 
 def found(args):
     """Yield name, source, flags of the dimensions and shapes of the inputs of each model."""
-    with open(harness.data("zoo", "expected.csv"), encoding="utf-8") as f:
-        zoo = {r["file"].removesuffix(".onnx"): r["inputs"] for r in csv.DictReader(f)}
-    zoo = {name: inputs for name, inputs in zoo.items() if name in (args.names or zoo)}
-    folder = harness.zoo(WORK, *zoo) if zoo else None
-    for name, inputs in zoo.items():
+    wanted = {name: inputs for name, inputs in zoo().items() if name in (args.names or [name])}
+    folder = harness.zoo(WORK, *wanted) if wanted else None
+    for name, inputs in wanted.items():
         source = folder / f"{name}.onnx"
         declared = inspect(args.binary, source)
         given = (entry.split("=") for entry in filter(None, inputs.split(";")))
         yield name, source, [f"--dim={name}[{i}]={n}" for name, shape in given for i, n in enumerate(shape.split("x")) if shape != "scalar" and int(n) != declared[name][i]], inputs
-    light = sorted(harness.data("light").glob("*.onnx"))
-    built = [network["name"] for network in json.loads(run([args.binary, "model", "--json"]))["networks"]]
-    for name in [*(path.stem for path in light), *built]:
+    networks = built(args)
+    for name in [*light(), *networks]:
         if name not in (args.names or [name]):
             continue
         with tempfile.TemporaryDirectory(dir=WORK) as folder:
             source = pathlib.Path(folder, f"{name}.onnx")
             dims = []
-            if name in built:
+            if name in networks:
                 run([args.binary, "model", name, source])
                 dims = [f"--dim={d}={DIMS[d]}" for d in json.loads(run([args.binary, "inspect", source, "--json"]))["dims"]]
             else:
