@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// parse makes a problem from statements separated by ";":
+// parse makes a problem from statements separated by ";". It is not the printed form of package
+// graph, which has no sizes, pairs and workspaces, and which this package does not know:
 //
 //	x:4                     a tensor of 4 bytes that no node makes
 //	a:8, c:0 = Split(x, y)  node "a" of operator Split makes a and c
