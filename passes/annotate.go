@@ -68,20 +68,7 @@ func annotate(_ context.Context, s *State) error {
 	p.Pools = r.planPools(resident)
 	p.TrafficPrices = r.prices
 	apart := cmp.Or(program.apart, program.solved)
-	p.ProgramOrder = plan.ProgramOrder{Steps: program.steps(apart.ProgramOrder), LoadBytes: apart.ProgramEvaluation.Loads}
-	if s.budget != nil {
-		for i, step := range p.ProgramOrder.Steps {
-			p.ProgramOrder.Steps[i] = s.budget.firstStep[step]
-		}
-	}
-	if s.moved != nil {
-		for i, step := range p.ProgramOrder.Steps {
-			p.ProgramOrder.Steps[i] = s.moved.firstStep[step]
-		}
-	}
-	if p.ProgramOrder.LoadBytes == nil {
-		p.ProgramOrder.LoadBytes = []int64{}
-	}
+	p.ProgramOrder = s.planProgramOrder(program, apart)
 	bound, certificates := s.bound(r)
 	if s.opt.noProof {
 		bound, certificates = 0, nil
@@ -89,7 +76,7 @@ func annotate(_ context.Context, s *State) error {
 	p.Certificates = append(p.Certificates, certificates...)
 	p.Summary = plan.Summary{
 		Nodes: len(r.g.Nodes), Tensors: s.tensors(), Dynamic: len(p.Dynamic),
-		ResidentBytes: resident, ProgramPeakBytes: apart.ProgramPeak,
+		ResidentBytes: resident, ProgramPeakBytes: slices.Max(append(slices.Clone(p.ProgramOrder.LoadBytes), 0)),
 		PeakBytes: r.loads.Peak, LowerBoundBytes: bound, ArenaBytes: r.arena, TotalBytes: r.arena + resident,
 		PeakStep: r.loads.PeakStep, ScheduleOptimal: r.loads.Peak == bound, PlacementOptimal: r.optimal,
 	}
@@ -117,6 +104,30 @@ func annotate(_ context.Context, s *State) error {
 	}
 	s.list(r)
 	return nil
+}
+
+// planProgramOrder returns the nodes of a region in program order, by the steps of their first runs
+// in the plan, with their loads. Where nodes run again or tensors are copied, bodies were placed a
+// second time: the loads are those with the workspaces of the plan.
+func (s *State) planProgramOrder(program *region, solved *schedule.Result) plan.ProgramOrder {
+	x := plan.ProgramOrder{Steps: program.steps(solved.ProgramOrder), LoadBytes: slices.Clone(solved.ProgramEvaluation.Loads)}
+	if x.LoadBytes == nil {
+		x.LoadBytes = []int64{}
+	}
+	firstStep := []int(nil)
+	switch {
+	case s.moved != nil:
+		firstStep = s.moved.firstStep
+	case s.budget != nil:
+		firstStep = s.budget.firstStep
+	default:
+		return x
+	}
+	for i, step := range x.Steps {
+		x.Steps[i] = firstStep[step]
+		x.LoadBytes[i] += s.main.workspace[firstStep[step]] - program.workspace[step]
+	}
+	return x
 }
 
 // dims returns the symbolic dimensions of the graph inputs.

@@ -2,10 +2,13 @@ package verify_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
 )
 
 // TestBodiesBesideRepetitions: where nodes run again, or tensors are copied between pools,
@@ -150,5 +153,43 @@ func TestFirstRunsReadStatistics(t *testing.T) {
 	}
 	if again == 0 {
 		t.Error("no BatchNormalization runs again")
+	}
+}
+
+// TestBodiesPlacedAgain: where nodes run again, bodies are placed a second time, in which a strategy
+// may take other memory. The loads in program order are those of the plan.
+func TestBodiesPlacedAgain(t *testing.T) {
+	x := text{main: `
+		in x float32[4,2,6]
+		init w float32[16,2,4] = ...
+		init b float32[16] = ...
+		in v float32[2,18,3]
+		in r float32[2,18,6]
+		in c float32[2,36]
+		a = Conv(x, w, b) pads=[1, 1] strides=[2]
+		d = Transpose(a) perm=[1, 0, 2]
+		_, y = GRU(d, v, r, c) hidden_size=6 direction="bidirectional"
+		out y
+	`}
+	again := 0
+	for _, s := range alloc.Strategies {
+		found, err := passes.Optimize(t.Context(), x.build(t), passes.Options{
+			Train: &autodiff.Options{Loss: "mse"}, Limit: &passes.Limit{Percent: 95}, Placement: s.Name,
+		})
+		if limit := new(passes.LimitError); errors.As(err, &limit) {
+			continue // there is none of so many bytes
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+		for _, x := range found.GivenUp {
+			t.Errorf("%s: %+v", s.Name, x)
+		}
+		if slices.ContainsFunc(found.Plan.Steps, func(st plan.Step) bool { return st.Again != nil }) {
+			again++
+		}
+	}
+	if again == 0 {
+		t.Error("no node runs again")
 	}
 }
