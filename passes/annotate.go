@@ -68,7 +68,8 @@ func annotate(_ context.Context, s *State) error {
 	p.Pools = r.planPools(resident)
 	p.TrafficPrices = r.prices
 	apart := cmp.Or(program.apart, program.solved)
-	p.ProgramOrder = s.planProgramOrder(program, apart)
+	var programPeak int64
+	p.ProgramOrder, programPeak = s.planProgramOrder(program, apart)
 	bound, certificates := s.bound(r)
 	if s.opt.noProof {
 		bound, certificates = 0, nil
@@ -76,7 +77,7 @@ func annotate(_ context.Context, s *State) error {
 	p.Certificates = append(p.Certificates, certificates...)
 	p.Summary = plan.Summary{
 		Nodes: len(r.g.Nodes), Tensors: s.tensors(), Dynamic: len(p.Dynamic),
-		ResidentBytes: resident, ProgramPeakBytes: slices.Max(append(slices.Clone(p.ProgramOrder.LoadBytes), 0)),
+		ResidentBytes: resident, ProgramPeakBytes: programPeak,
 		PeakBytes: r.loads.Peak, LowerBoundBytes: bound, ArenaBytes: r.arena, TotalBytes: r.arena + resident,
 		PeakStep: r.loads.PeakStep, ScheduleOptimal: r.loads.Peak == bound, PlacementOptimal: r.optimal,
 	}
@@ -107,27 +108,29 @@ func annotate(_ context.Context, s *State) error {
 }
 
 // planProgramOrder returns the nodes of a region in program order, by the steps of their first runs
-// in the plan, with their loads. Where nodes run again or tensors are copied, bodies were placed a
-// second time: the loads are those with the workspaces of the plan.
-func (s *State) planProgramOrder(program *region, solved *schedule.Result) plan.ProgramOrder {
-	x := plan.ProgramOrder{Steps: program.steps(solved.ProgramOrder), LoadBytes: slices.Clone(solved.ProgramEvaluation.Loads)}
+// in the plan, with their loads, and the peak of these. Where nodes run again or tensors are copied,
+// bodies were placed a second time: the loads are those with the workspaces of the plan.
+func (s *State) planProgramOrder(program *region, solved *schedule.Result) (x plan.ProgramOrder, peak int64) {
+	x = plan.ProgramOrder{Steps: program.steps(solved.ProgramOrder), LoadBytes: slices.Clone(solved.ProgramEvaluation.Loads)}
 	if x.LoadBytes == nil {
 		x.LoadBytes = []int64{}
 	}
 	firstStep := []int(nil)
 	switch {
+	case len(x.Steps) == 0:
+		return x, solved.ProgramPeak
 	case s.moved != nil:
 		firstStep = s.moved.firstStep
 	case s.budget != nil:
 		firstStep = s.budget.firstStep
 	default:
-		return x
+		return x, solved.ProgramPeak
 	}
 	for i, step := range x.Steps {
 		x.Steps[i] = firstStep[step]
 		x.LoadBytes[i] += s.main.workspace[firstStep[step]] - program.workspace[step]
 	}
-	return x
+	return x, slices.Max(x.LoadBytes)
 }
 
 // dims returns the symbolic dimensions of the graph inputs.
