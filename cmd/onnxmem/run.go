@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -165,7 +166,7 @@ type runResult struct {
 	DecodedBytes int64            `json:"decoded_bytes"`
 	runProcess
 	HeapAllocs uint64        `json:"heap_allocs_per_step"`
-	Losses     []float64     `json:"losses,omitempty"`
+	Losses     []lossValue   `json:"losses,omitempty"`
 	Tokens     []int64       `json:"tokens,omitempty"` // that --decode chose, of the first of the batch
 	Reference  *runReference `json:"reference,omitempty"`
 	Device     *runDevice    `json:"device,omitempty"`
@@ -195,6 +196,16 @@ func (g *guardFlag) Decode(ctx *kong.DecodeContext) error {
 		return fmt.Errorf("expected end or front, found %q", v)
 	}
 	return nil
+}
+
+// lossValue is a loss in --json: null if it is no finite number, for which JSON has no form.
+type lossValue float64
+
+func (v lossValue) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(v))
 }
 
 // runReference is the result of --check=reference, in --json.
@@ -514,7 +525,7 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 		r.sawHeap()
 		if loss, ok := out["loss"]; ok && len(loss.Data) <= 8 {
 			if v, ok := loss.Reals(); ok && len(v) == 1 {
-				r.Losses = append(r.Losses, v[0])
+				r.Losses = append(r.Losses, lossValue(v[0]))
 				if !c.JSON {
 					bar.stop() // these lines show the progress
 					fmt.Fprintf(e.stdout, "step %d: loss %.6g\n", i+1, v[0])
