@@ -154,12 +154,8 @@ func carries(t graph.Type) bool {
 // and the loss. others names all operators of such nodes, if there are several.
 func (t *tape) noRule(n *graph.Node, id ID, others string) error {
 	why := whyWithout(n.Domain, n.Op)
-	switch {
-	case n.Domain != "":
-	case n.Op == "Loop":
-		_, why = t.bounded(n)
-	case n.Op == "SequenceAt" || n.Op == "ConcatFromSequence":
-		why = "the items of its sequence do not follow from constants"
+	if a := admissions[ruleKey{n.Domain, n.Op}]; a.why != nil {
+		why = a.why(t.emitter, n)
 	}
 	if why == "" {
 		why = "there is no rule for it"

@@ -66,6 +66,36 @@ func merged(list ...map[ruleKey]func(*Backward) []ID) map[ruleKey]func(*Backward
 	return m
 }
 
+// admission says which nodes of an operator an expansion replaces.
+type admission struct {
+	admits func(*trainer, *graph.Node) bool
+	why    func(*emitter, *graph.Node) string // why a node was not replaced; nil: its gradient tells
+}
+
+// admissions are those of the operators of which not every node is replaced by its expansion.
+var admissions = map[ruleKey]admission{
+	{"", "Loop"}: {admitsLoop, func(e *emitter, n *graph.Node) string {
+		_, why := e.bounded(n)
+		return why
+	}},
+	{"", "Scan"}: {admits: func(_ *trainer, n *graph.Node) bool { return turns(n) }},
+	{"", "SequenceAt"}: {func(s *trainer, n *graph.Node) bool {
+		_, known := s.itemAt(n)
+		return known
+	}, func(*emitter, *graph.Node) string { return whyNoItems }},
+	{"", "ConcatFromSequence"}: {
+		func(s *trainer, n *graph.Node) bool { return len(s.items[n.Inputs[0]]) > 0 },
+		func(*emitter, *graph.Node) string { return whyNoItems },
+	},
+	{"", "SoftmaxCrossEntropyLoss"}: {admits: admitsLoss},
+}
+
+// expands reports whether a node that has an expansion is replaced by it.
+func (s *trainer) expands(n *graph.Node) bool {
+	a, limited := admissions[ruleKey{n.Domain, n.Op}]
+	return !limited || a.admits(s, n)
+}
+
 // expandNode replaces a node by its expansion. The outputs keep their names.
 func (s *trainer) expandNode(n *graph.Node, f func(c *Backward) []ID) {
 	first := len(s.g.Nodes)

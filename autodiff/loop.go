@@ -13,12 +13,22 @@ import (
 // their numbers, which has a gradient, and a Scan along other axes by one along axis 0.
 var loopExpansions = expansionsOf("", map[string]func(*Backward) []ID{"Loop": expandLoop, "Scan": turnedScan})
 
-// expandLoop covers the Loops that expands admits.
+// expandLoop covers the Loops that admitsLoop admits.
 func expandLoop(c *Backward) []ID {
 	if _, counted := c.counted(c.Node); counted {
 		return countedLoop(c)
 	}
 	return boundedLoop(c)
+}
+
+// admitsLoop: a Loop is replaced if its iterations are counted, or bounded and it computes from
+// weights.
+func admitsLoop(s *trainer, n *graph.Node) bool {
+	if _, counted := s.counted(n); counted {
+		return true
+	}
+	_, why := s.bounded(n)
+	return why == "" && s.weighted[n]
 }
 
 // turns reports whether a Scan goes along an axis other than 0.

@@ -28,29 +28,9 @@ var lossExpansions = expansionsOf("", map[string]func(*Backward) []ID{
 	},
 })
 
-// expands reports whether a node that has an expansion is replaced by it. A node
-// with a gradient of its own is replaced only if that gradient needs more memory.
-func (s *trainer) expands(n *graph.Node) bool {
-	if n.Op == "Loop" && n.Domain == "" {
-		if _, counted := s.counted(n); counted {
-			return true
-		}
-		_, why := s.bounded(n)
-		return why == "" && s.weighted[n]
-	}
-	if n.Domain == "" && n.Op == "SequenceAt" {
-		_, known := s.itemAt(n)
-		return known
-	}
-	if n.Domain == "" && n.Op == "ConcatFromSequence" {
-		return len(s.items[n.Inputs[0]]) > 0
-	}
-	if n.Op == "Scan" && n.Domain == "" {
-		return turns(n)
-	}
-	if n.Op != "SoftmaxCrossEntropyLoss" || n.Domain != "" {
-		return true
-	}
+// admitsLoss: the loss has a gradient of its own, and is replaced only if that needs more
+// memory.
+func admitsLoss(s *trainer, n *graph.Node) bool {
 	return s.saves(savingCrossEntropy) && (len(n.Outputs) < 2 || n.Outputs[1] == graph.None)
 }
 

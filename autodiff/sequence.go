@@ -15,6 +15,9 @@ var sequenceExpansions = expansionsOf("", map[string]func(*Backward) []ID{
 	"ConcatFromSequence": joinedItems,
 })
 
+// whyNoItems is why a reader of a sequence was not replaced.
+const whyNoItems = "the items of its sequence do not follow from constants"
+
 // readSequence notes the items of a sequence that a node makes, if they follow from
 // constants. The node stays, for readers that are not rewritten.
 func (e *emitter) readSequence(n *graph.Node) {
@@ -28,31 +31,15 @@ func (e *emitter) readSequence(n *graph.Node) {
 		items = slices.Clone(n.Inputs)
 	case "SplitToSequence":
 		items, known = e.splitItems(n)
-	case "SequenceInsert", "SequenceErase":
-		if items, known = e.items[n.Inputs[0]]; !known {
-			return
+	case "SequenceInsert":
+		var at int
+		if items, at, known = e.positionIn(n, 2, 0); known {
+			items = slices.Insert(items, at, n.Inputs[1])
 		}
-		inserts, last := n.Op == "SequenceInsert", len(items)-1 // of the position
-		if inserts {
-			last++
-		}
-		at, at1 := int64(last), slices.Index([]string{"SequenceErase", "SequenceInsert"}, n.Op)+1
-		if at1 < len(n.Inputs) && n.Inputs[at1] != graph.None {
-			list, ok := e.ints(n.Inputs[at1])
-			if !ok || len(list) != 1 {
-				return
-			}
-			if at = list[0]; at < 0 {
-				at += int64(len(items))
-			}
-		}
-		if at < 0 || at > int64(last) {
-			return // the node fails when it runs
-		}
-		if items = slices.Clone(items); inserts {
-			items = slices.Insert(items, int(at), n.Inputs[1])
-		} else {
-			items = slices.Delete(items, int(at), int(at)+1)
+	case "SequenceErase":
+		var at int
+		if items, at, known = e.positionIn(n, 1, -1); known {
+			items = slices.Delete(items, at, at+1)
 		}
 	case "Identity":
 		items, known = e.items[n.Inputs[0]]
@@ -65,6 +52,31 @@ func (e *emitter) readSequence(n *graph.Node) {
 		}
 		e.items[n.Outputs[0]] = items
 	}
+}
+
+// positionIn returns a copy of the items of the sequence that a node changes, and the position
+// that input in gives, or the last one, which is beyond items behind the last item. ok is false if they
+// do not follow from constants, or the node fails when it runs.
+func (e *emitter) positionIn(n *graph.Node, in, beyond int) (items []ID, at int, ok bool) {
+	items, ok = e.items[n.Inputs[0]]
+	if !ok {
+		return nil, 0, false
+	}
+	last := int64(len(items) + beyond)
+	from := last
+	if in < len(n.Inputs) && n.Inputs[in] != graph.None {
+		list, ok := e.ints(n.Inputs[in])
+		if !ok || len(list) != 1 {
+			return nil, 0, false
+		}
+		if from = list[0]; from < 0 {
+			from += int64(len(items))
+		}
+	}
+	if from < 0 || from > last {
+		return nil, 0, false
+	}
+	return slices.Clone(items), int(from), true
 }
 
 // mostItems limits the parts of a sequence that are written as a Split.

@@ -73,6 +73,7 @@ type Sum struct {
 	Length int64  // of the axis
 	// Mean: the copies add up; the sum is then divided by Count.
 	Mean   bool
+	Third  bool                      // a copy adds a third input, if it is given one
 	Count  int64                     // of the elements that a mean is taken of
 	Change func(lo, hi int64) Change // nil: the copies are like the node
 }

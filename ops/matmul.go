@@ -112,7 +112,7 @@ func sumGemm(c *Call, _ []int) *Sum {
 	}
 	a, b := 1-c.gemmAxis(0), c.gemmAxis(1)
 	k := c.length(0, a)
-	sum := &Sum{By: "Add", In: []Rows{Same(a, k), Same(b, k)}, Length: k}
+	sum := &Sum{By: "Add", In: []Rows{Same(a, k), Same(b, k)}, Length: k, Third: true}
 	for len(sum.In) < len(c.In) {
 		sum.In = append(sum.In, All())
 	}

@@ -47,14 +47,12 @@ var named = map[string]comparisons{
 	"vm/residual.go":                       {2, ofPattern},
 
 	"vm/internal/gpu/bits.go":           {1, ofKernel},
-	"vm/internal/kernel/blocks.go":      {2, ofKernel},
+	"vm/internal/kernel/blocks.go":      {1, ofKernel},
 	"vm/internal/kernel/blocks_pool.go": {2, ofKernel},
 	"vm/internal/kernel/broadcast.go":   {1, ofKernel},
 	"vm/internal/kernel/qpixels.go":     {1, ofKernel},
-	"vm/internal/kernel/reduce.go":      {2, ofKernel},
 
-	"internal/reference/control.go":     {3, ofReference},
-	"internal/reference/elementwise.go": {1, ofReference},
+	"internal/reference/control.go": {3, ofReference},
 
 	"plan/verify/internal/rowmap/reduce.go": {6, ofRowMap},
 	"plan/verify/internal/rowmap/rowmap.go": {1, ofRowMap},
@@ -64,23 +62,20 @@ var named = map[string]comparisons{
 	"plan/verify/shapes.go":           {1, ofTwin},
 	"plan/verify/slices_attention.go": {10, ofTwin},
 	"plan/verify/slices_before.go":    {2, ofTwin},
-	"plan/verify/slices_copies.go":    {2, ofTwin},
+	"plan/verify/slices_copies.go":    {1, ofTwin},
 	"plan/verify/slices_parts.go":     {1, ofTwin},
 	"plan/verify/tiers.go":            {1, ofTwin},
 
-	"passes/internal/kv/edit.go":         {1, ofRewrite},
-	"passes/internal/slicing/rewrite.go": {1, ofRewrite},
-	"passes/product.go":                  {3, ofRewrite},
+	"passes/internal/kv/edit.go": {1, ofRewrite},
+	"passes/product.go":          {3, ofRewrite},
 
 	"schedule/onnxruntime.go": {2, ofRuntime},
 
-	"autodiff/sequence.go": {7, ofItems},
+	"autodiff/sequence.go": {6, ofItems},
 
-	"autodiff/differentiate.go": {3, ofBody},
-	"autodiff/loss.go":          {5, ofBody},
-	"autodiff/scan.go":          {1, ofBody},
-	"vm/control.go":             {4, ofBody},
-	"vm/handover.go":            {1, ofBody},
+	"autodiff/scan.go": {1, ofBody},
+	"vm/control.go":    {4, ofBody},
+	"vm/handover.go":   {1, ofBody},
 
 	"vm/pixels.go": {2, ofLayout},
 	"vm/planes.go": {1, ofLayout},

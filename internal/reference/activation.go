@@ -8,7 +8,7 @@ import (
 
 // activationOperators are the activation functions of neural networks.
 var activationOperators = []operator{
-	{"Relu", chosen(signed(func(v float64) float64 { return max(v, 0) }, func(v int64) int64 { return max(v, 0) }))},
+	{"Relu", chosen(signed(func(v float64) float64 { return max(v, 0) }, func(v int64) int64 { return max(v, 0) }, sameUnsigned))},
 	{"LeakyRelu", real1With(func(c *evaluation) func(float64) float64 {
 		alpha := c.float("alpha", 0.01)
 		return func(v float64) float64 { return branch(v > 0, v, alpha*v) }

@@ -7,9 +7,9 @@ import (
 )
 
 var elementwiseOperators = []operator{
-	{"Abs", chosen(signed(math.Abs, func(v int64) int64 { return max(v, -v) }))},
-	{"Neg", chosen(signed(func(v float64) float64 { return -v }, func(v int64) int64 { return -v }))},
-	{"Sign", chosen(signed(sign, func(v int64) int64 { return int64(sign(float64(v))) }))},
+	{"Abs", chosen(signed(math.Abs, func(v int64) int64 { return max(v, -v) }, sameUnsigned))},
+	{"Neg", chosen(signed(func(v float64) float64 { return -v }, func(v int64) int64 { return -v }, sameUnsigned))},
+	{"Sign", chosen(signed(sign, func(v int64) int64 { return int64(sign(float64(v))) }, func(v uint64) uint64 { return min(v, 1) }))},
 	{"Floor", chosen(real1(math.Floor))},
 	{"Ceil", chosen(real1(math.Ceil))},
 	{"Round", chosen(real1(math.RoundToEven))},
@@ -80,8 +80,8 @@ func real1With(f func(*evaluation) func(float64) float64) func(*evaluation) []*T
 	return func(c *evaluation) []*Tensor { return one(c.x(0).each(f(c))) }
 }
 
-// signed is an operator on elements of any type.
-func signed(f func(float64) float64, g func(int64) int64) func(*evaluation) []*Tensor {
+// signed is an operator on elements of any type; u is for uint64, of which nothing is below 0.
+func signed(f func(float64) float64, g func(int64) int64, u func(uint64) uint64) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor {
 		y := c.x(0).clone()
 		for i, v := range y.F {
@@ -90,16 +90,16 @@ func signed(f func(float64) float64, g func(int64) int64) func(*evaluation) []*T
 		for i, v := range y.I {
 			y.I[i] = g(v)
 		}
-		if x := c.x(0); x.Type == graph.Uint64 { // nothing is below 0
+		if x := c.x(0); x.Type == graph.Uint64 {
 			for i, v := range x.I {
-				if y.I[i] = v; c.Op == "Sign" && v != 0 {
-					y.I[i] = 1
-				}
+				y.I[i] = int64(u(uint64(v)))
 			}
 		}
 		return one(y)
 	}
 }
+
+func sameUnsigned(v uint64) uint64 { return v }
 
 func sign(v float64) float64 {
 	switch {

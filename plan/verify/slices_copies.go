@@ -332,7 +332,7 @@ func (k *copying) adds(j int, part contents) string {
 	}
 	acc := none
 	x := contents{kind: hasSum, of: k.of, axis: none, lo: part.lo, hi: part.hi}
-	if s.By == "Add" && k.old.Domain == "" && k.old.Op == "Gemm" && len(k.old.Inputs) == 2 && len(k.n.Inputs) == 3 && k.old.Attr("beta") == nil {
+	if s.Third && len(k.old.Inputs) == 2 && len(k.n.Inputs) == 3 && k.old.Attr("beta") == nil {
 		acc = 2
 	}
 	if k.p.slice == 0 && lo > 0 {

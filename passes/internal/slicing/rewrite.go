@@ -430,10 +430,10 @@ func (r *regionWriter) sum(n *graph.Node, t graph.TensorID, sum *ops.Sum) error 
 	return nil
 }
 
-// adds reports whether a copy of a sum can add to what the slices before it made: a Gemm
-// has a third input for that.
+// adds reports whether a copy of a sum can add to what the slices before it made, as its third
+// input.
 func adds(n *graph.Node, sum *ops.Sum) bool {
-	return n.Domain == "" && n.Op == "Gemm" && sum.By == "Add" && len(n.Inputs) == 2 && n.Attr("beta") == nil
+	return sum.Third && len(n.Inputs) == 2 && n.Attr("beta") == nil
 }
 
 // put writes the share of this slice into an output, of whose rows it has made more,

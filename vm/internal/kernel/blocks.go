@@ -68,8 +68,9 @@ func convolvesBlocks(c *Invocation) BlockForm {
 	return form
 }
 
-// addsInput reports whether a convolution adds its input 3 to the sums: a FusedConv.
-func addsInput(c *Invocation) bool { return c.Node.Op == "FusedConv" && c.Has(3) }
+// addsInput reports whether a convolution adds its input 3 to the sums. Only a FusedConv has
+// one.
+func addsInput(c *Invocation) bool { return c.Has(3) }
 
 // singleChannels reports whether a convolution has a kernel for each channel of its image.
 func singleChannels(weight *Tensor, group int) bool {

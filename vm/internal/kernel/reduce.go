@@ -13,22 +13,24 @@ import (
 
 // reductions lists the operators that reduce axes to length 1.
 var reductions = family{"", []Kernel{
-	{Name: "ReduceSum", Make: reduce(reduction{copies: true, plainSum: true, term: same, end: whole})},
-	{Name: "ReduceMean", Make: reduce(reduction{copies: true, plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }})},
-	{Name: "ReduceSumSquare", Make: reduce(reduction{squares: true, term: squared, end: whole})},
-	{Name: "ReduceL1", Make: reduce(reduction{absolutes: true, term: math.Abs, end: whole})},
+	{Name: "ReduceSum", Make: reduce(reduction{copies: true, whole: adds64, plainSum: true, term: same, end: whole})},
+	{Name: "ReduceMean", Make: reduce(reduction{copies: true, whole: adds64, mean: true, plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }})},
+	{Name: "ReduceSumSquare", Make: reduce(reduction{whole: addsSquares64, squares: true, term: squared, end: whole})},
+	{Name: "ReduceL1", Make: reduce(reduction{whole: addsAbsolutes64, absolutes: true, term: math.Abs, end: whole})},
 	{Name: "ReduceL2", Make: reduce(reduction{squares: true, term: squared, end: func(sum, _ float64) float64 { return math.Sqrt(sum) }})},
 	{Name: "ReduceLogSum", Make: reduce(reduction{term: same, end: func(sum, _ float64) float64 { return math.Log(sum) }})},
 	{Name: "ReduceLogSumExp", Make: reduce(reduction{logSumExp: true, term: same, end: whole})},
-	{Name: "ReduceProd", Make: reduce(reduction{copies: true, start: 1, product: true, term: same, end: whole})},
-	{Name: "ReduceMax", Make: reduce(reduction{copies: true, start: math.Inf(-1), join: greater[float64], extreme: &maximum, term: same, end: whole})},
-	{Name: "ReduceMin", Make: reduce(reduction{copies: true, start: math.Inf(1), join: lesser[float64], extreme: &minimum, term: same, end: whole})},
+	{Name: "ReduceProd", Make: reduce(reduction{copies: true, whole: multiplies64, start: 1, product: true, term: same, end: whole})},
+	{Name: "ReduceMax", Make: reduce(reduction{copies: true, whole: highest64, start: math.Inf(-1), join: greater[float64], extreme: &maximum, term: same, end: whole})},
+	{Name: "ReduceMin", Make: reduce(reduction{copies: true, whole: lowest64, start: math.Inf(1), join: lesser[float64], extreme: &minimum, term: same, end: whole})},
 }}
 
 // reduction combines terms: it begins with start, joins the terms (by addition if join
 // is nil), and applies end.
 type reduction struct {
 	copies    bool // of one term it is the term: the result may be a view, and keeps the bits
+	whole     intJoin
+	mean      bool // whole: the sum is divided by the number of terms
 	start     float64
 	join      func(a, b float64) float64
 	term      func(float64) float64
@@ -40,6 +42,19 @@ type reduction struct {
 	product   bool
 	extreme   *extreme
 }
+
+// intJoin is how a reduction of integers joins terms in 64 bits.
+type intJoin int
+
+const (
+	asReals intJoin = iota // not at all: intermediate values are no integers
+	adds64
+	addsAbsolutes64
+	addsSquares64
+	multiplies64
+	highest64
+	lowest64
+)
 
 // extreme has the vector functions of a maximum or minimum of float32.
 type extreme struct {
@@ -158,7 +173,7 @@ func reduce(r reduction) func(*Invocation) (Run, error) {
 // non-integer intermediate values use reals.
 func reduceWhole[T integer, A int64 | uint64](c *Invocation, r *reduction, drop []bool) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	start, join := wholeJoin[T, A](c.Node.Op, x.Type)
+	start, join := wholeJoin[T, A](r.whole, x.Type)
 	if join == nil {
 		return reduceOf[T](c, r, drop)
 	}
@@ -169,12 +184,11 @@ func reduceWhole[T integer, A int64 | uint64](c *Invocation, r *reduction, drop 
 			terms *= n
 		}
 	}
-	if c.Node.Op == "ReduceSum" && terms > 1 {
+	if r.whole == adds64 && !r.mean && terms > 1 {
 		if run := wholeSumLines[T](c, f, out.Len(), terms); run != nil {
 			return run, nil
 		}
 	}
-	mean := c.Node.Op == "ReduceMean"
 	group := max(1, grain/max(terms, 1))
 	part := func(p, _ int) {
 		m := meter{c: c}
@@ -185,7 +199,7 @@ func reduceWhole[T integer, A int64 | uint64](c *Invocation, r *reduction, drop 
 				m.add(1)
 				sum = join(sum, A(data[T](x)[base+offset(k, f.Reduced, f.ReducedStride)]))
 			}
-			if mean && terms > 0 {
+			if r.mean && terms > 0 {
 				sum /= A(terms)
 			}
 			data[T](out)[o] = T(sum)
@@ -218,9 +232,9 @@ func wholeSumLines[T integer](c *Invocation, f *Folded, outputs, terms int) Run 
 	})
 }
 
-// wholeJoin returns an operator's start and join for integers of a dtype; join is nil if
-// the operator works on reals.
-func wholeJoin[T integer, A int64 | uint64](op string, d graph.DType) (start A, join func(sum, v A) A) {
+// wholeJoin returns a reduction's start and join for integers of a dtype; join is nil if
+// it works on reals.
+func wholeJoin[T integer, A int64 | uint64](how intJoin, d graph.DType) (start A, join func(sum, v A) A) {
 	var zero T
 	least, most := A(0), A(^zero) // for an unsigned type
 	signed := ^zero < 0
@@ -231,23 +245,23 @@ func wholeJoin[T integer, A int64 | uint64](op string, d graph.DType) (start A, 
 	if d == graph.Bool {
 		most = 1
 	}
-	switch op {
-	case "ReduceSum", "ReduceMean":
+	switch how {
+	case adds64:
 		return 0, func(sum, v A) A { return sum + v }
-	case "ReduceL1":
+	case addsAbsolutes64:
 		return 0, func(sum, v A) A {
 			if signed {
 				v = max(v, -v)
 			}
 			return sum + v
 		}
-	case "ReduceSumSquare":
+	case addsSquares64:
 		return 0, func(sum, v A) A { return sum + v*v }
-	case "ReduceProd":
+	case multiplies64:
 		return 1, func(product, v A) A { return product * v }
-	case "ReduceMax":
+	case highest64:
 		return least, func(high, v A) A { return max(high, v) }
-	case "ReduceMin":
+	case lowest64:
 		return most, func(low, v A) A { return min(low, v) }
 	}
 	return 0, nil

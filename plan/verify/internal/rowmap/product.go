@@ -69,7 +69,7 @@ func gemm(n *Node, s *sheet) bool {
 	}
 	aligned(n, s, 2, s.out[0])
 	if !n.has(2) {
-		s.sum = &adder{Sum{By: "Add"}, map[letter]bool{inner: true}}
+		s.sum = &adder{Sum{By: "Add", Third: true}, map[letter]bool{inner: true}}
 	}
 	return true
 }

@@ -149,6 +149,7 @@ type Sum struct {
 	Length int64  // of the axis
 	// Mean: the copies add, and Count divides the sum.
 	Mean   bool
+	Third  bool // a copy adds a third input, if it is given one
 	Count  int64
 	Change Change
 }
