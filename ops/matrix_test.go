@@ -34,15 +34,14 @@ func survey(t *testing.T) *aspects {
 	a.expansion = keysOfCalls(t, "../autodiff", "expansionsOf")
 	a.rowmap = namesOfCalls(t, "../plan/verify/internal/rowmap", "register")
 	a.boxer = keysOf(t, "../vm/sequence.go", "boxers")
-	a.link = keysOf(t, "../vm/internal/kernel/chain.go", "links")
 	a.caches = keysOf(t, "../passes/internal/kv/rules.go", "rules")
 	a.without = reasonsOf(t, "../autodiff/without.go")
-	a.blocks = map[string]string{}
+	a.blocks, a.link = map[string]string{}, map[string]string{}
 	for key, file := range a.kernel {
-		name := key[strings.LastIndexByte(key, '.')+1:]
-		for _, m := range regexp.MustCompile(`\{Name: "(\w+)"[^\n]* Blocks: `).FindAllStringSubmatch(read(t, "../vm/internal/kernel/"+file), -1) {
-			if m[1] == name {
-				a.blocks[key] = file
+		name, text := key[strings.LastIndexByte(key, '.')+1:], read(t, "../vm/internal/kernel/"+file)
+		for column, list := range map[string]map[string]string{"Blocks": a.blocks, "Link": a.link} {
+			if regexp.MustCompile(`\{Name: "` + name + `"[^\n]* ` + column + `: `).MatchString(text) {
+				list[key] = file
 			}
 		}
 	}

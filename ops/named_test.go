@@ -42,7 +42,6 @@ var named = map[string]comparisons{
 	"passes/internal/slicing/region.go":    {1, ofPattern},
 	"passes/pools.go":                      {1, ofPattern},
 	"vm/device_layer_norm.go":              {2, ofPattern},
-	"vm/internal/kernel/chain.go":          {2, ofPattern},
 	"vm/norm_gradient.go":                  {2, ofPattern},
 	"vm/residual.go":                       {2, ofPattern},
 

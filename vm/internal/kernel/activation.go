@@ -10,9 +10,9 @@ import (
 
 // activations lists the activation functions of neural networks.
 var activations = family{"", []Kernel{
-	{Name: "Relu", Make: makeRelu, Finish: finishRelu},
-	{Name: "Sigmoid", Make: vector1(simd.Sigmoid, sigmoid), Finish: rows(simd.Sigmoid)},
-	{Name: "Tanh", Make: vector1(simd.Tanh, math.Tanh), Finish: rows(simd.Tanh)},
+	{Name: "Relu", Make: makeRelu, Finish: finishRelu, Link: single(reluVectors)},
+	{Name: "Sigmoid", Make: vector1(simd.Sigmoid, sigmoid), Finish: rows(simd.Sigmoid), Link: linkOfSigmoid},
+	{Name: "Tanh", Make: vector1(simd.Tanh, math.Tanh), Finish: rows(simd.Tanh), Link: single(simd.Tanh)},
 	{Name: "Softplus", Make: vector1(simd.Softplus, softplus), Finish: rows(simd.Softplus)},
 	{Name: "Softsign", Make: vector1(simd.Softsign, func(x float64) float64 { return x / (1 + math.Abs(x)) })},
 	{Name: "Mish", Make: vector1(simd.Mish, func(x float64) float64 { return x * math.Tanh(softplus(x)) }), Finish: rows(simd.Mish)},

@@ -13,75 +13,70 @@ import (
 // one of the inputs if its elements have as many bytes.
 type link func(d unsafe.Pointer, in [3]unsafe.Pointer, n int)
 
+// Link says how a chain computes an operator, from inputs of which dtypes.
+type Link struct {
+	do     link
+	in     []graph.DType
+	result graph.DType
+}
+
+var (
+	oneReal  = []graph.DType{graph.Float32}
+	twoReals = []graph.DType{graph.Float32, graph.Float32}
+)
+
 // pair is the link of a binary operation on float32.
-func pair(f func(d, a, b []float32)) link {
-	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+func pair(f func(d, a, b []float32)) *Link {
+	return &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
 		f(span[float32](d, n), span[float32](in[0], n), span[float32](in[1], n))
-	}
+	}, twoReals, graph.Float32}
 }
 
 // single is the link of a function of a float32.
-func single(f func(d, a []float32)) link {
-	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+func single(f func(d, a []float32)) *Link {
+	return &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
 		f(span[float32](d, n), span[float32](in[0], n))
-	}
+	}, oneReal, graph.Float32}
 }
 
 // relates is the link of a relation, with its operands swapped or not.
-func relates(r simd.Relation, swapped bool) link {
+func relates(r simd.Relation, swapped bool) *Link {
 	a, b := 0, 1
 	if swapped {
 		a, b = 1, 0
 	}
-	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+	return &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
 		simd.Compare(span[uint8](d, n), span[float32](in[a], n), span[float32](in[b], n), r)
-	}
-}
-
-func isNaN(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
-	nans(span[uint8](d, n), span[float32](in[0], n))
+	}, twoReals, graph.Bool}
 }
 
 // masks is the link of an operation on truth values.
-func masks(f func(d, a, b []uint8)) link {
-	return func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+func masks(f func(d, a, b []uint8)) *Link {
+	return &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
 		f(span[uint8](d, n), span[uint8](in[0], n), span[uint8](in[1], n))
+	}, []graph.DType{graph.Bool, graph.Bool}, graph.Bool}
+}
+
+// Links that rows name.
+var (
+	linkOfMul     = pair(simd.Mul)
+	linkOfSigmoid = single(simd.Sigmoid)
+	linkOfSwish   = single(func(d, a []float32) { simd.Swish(d, a, 1) })
+	linkOfIsNaN   = &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+		nans(span[uint8](d, n), span[float32](in[0], n))
+	}, oneReal, graph.Bool}
+	linkOfWhere = &Link{func(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
+		simd.Choose(span[uint32](d, n), span[uint8](in[0], n), span[uint32](in[1], n), span[uint32](in[2], n))
+	}, []graph.DType{graph.Bool, graph.Float32, graph.Float32}, graph.Float32}
+)
+
+// linkOf returns the link of a node's operator; nil: it has none.
+func linkOf(c *Invocation) *Link {
+	if k := Lookup(c.Node.Domain, c.Node.Op); k != nil {
+		return k.Link
 	}
+	return nil
 }
-
-func chooses(d unsafe.Pointer, in [3]unsafe.Pointer, n int) {
-	simd.Choose(span[uint32](d, n), span[uint8](in[0], n), span[uint32](in[1], n), span[uint32](in[2], n))
-}
-
-// links lists the operators that a chain may have, with the dtypes of their inputs.
-var links = map[string]struct {
-	do     link
-	in     []graph.DType
-	result graph.DType
-}{
-	"Add":            {pair(simd.Add), reals2, graph.Float32},
-	"Sub":            {pair(simd.Sub), reals2, graph.Float32},
-	"Mul":            {pair(simd.Mul), reals2, graph.Float32},
-	"Div":            {pair(simd.Div), reals2, graph.Float32},
-	"Sigmoid":        {single(simd.Sigmoid), reals2[:1], graph.Float32},
-	"Tanh":           {single(simd.Tanh), reals2[:1], graph.Float32},
-	"Exp":            {single(func(d, a []float32) { simd.Exp(d, a, 1, 0) }), reals2[:1], graph.Float32},
-	"Erf":            {single(func(d, a []float32) { simd.Erf(d, a, 1, 0) }), reals2[:1], graph.Float32},
-	"Reciprocal":     {single(func(d, a []float32) { simd.DivBy(d, a, 1) }), reals2[:1], graph.Float32},
-	"Relu":           {single(reluVectors), reals2[:1], graph.Float32},
-	"Sqrt":           {single(simd.Sqrt), reals2[:1], graph.Float32},
-	"IsNaN":          {isNaN, reals2[:1], graph.Bool},
-	"Less":           {relates(simd.Less, false), reals2, graph.Bool},
-	"LessOrEqual":    {relates(simd.LessOrEqual, false), reals2, graph.Bool},
-	"Equal":          {relates(simd.Equal, false), reals2, graph.Bool},
-	"Greater":        {relates(simd.Less, true), reals2, graph.Bool},
-	"GreaterOrEqual": {relates(simd.LessOrEqual, true), reals2, graph.Bool},
-	"And":            {masks(simd.And), []graph.DType{graph.Bool, graph.Bool}, graph.Bool},
-	"Or":             {masks(simd.Or), []graph.DType{graph.Bool, graph.Bool}, graph.Bool},
-	"Where":          {chooses, []graph.DType{graph.Bool, graph.Float32, graph.Float32}, graph.Float32},
-}
-
-var reals2 = []graph.DType{graph.Float32, graph.Float32}
 
 // converts returns the link of a QuantizeLinear or DequantizeLinear between float32 and 8
 // bits whose scale and zero point are constants, the same for all elements; nil if the node
@@ -124,8 +119,8 @@ func Links(c *Invocation) bool {
 	if converts(c) != nil {
 		return true
 	}
-	l, is := links[c.Node.Op]
-	if !is || c.Node.Domain != "" || len(c.In) != len(l.in) || len(c.Out) != 1 || c.Out[0] == nil || c.Out[0].Type != l.result {
+	l := linkOf(c)
+	if l == nil || len(c.In) != len(l.in) || len(c.Out) != 1 || c.Out[0] == nil || c.Out[0].Type != l.result {
 		return false
 	}
 	for i, t := range c.In {
@@ -191,13 +186,15 @@ func tasksOf(nodes []*Invocation) []task {
 	var list []task
 	merged := map[*Tensor]bool{}
 	for _, c := range nodes {
-		w := task{links[c.Node.Op].do, c.In, c.Out[0]}
+		w, l := task{in: c.In, out: c.Out[0]}, linkOf(c)
 		if do := converts(c); do != nil {
 			w.do, w.in = do, c.In[:1]
+		} else {
+			w.do = l.do
 		}
 		for k, t := range c.In {
-			if s := made[t]; c.Node.Op == "Mul" && s != nil && s.Node.Op == "Sigmoid" && readers[t] == 1 && s.In[0] == c.In[1-k] {
-				w.do, w.in, merged[t] = single(func(d, a []float32) { simd.Swish(d, a, 1) }), s.In, true
+			if s := made[t]; l == linkOfMul && s != nil && linkOf(s) == linkOfSigmoid && readers[t] == 1 && s.In[0] == c.In[1-k] {
+				w.do, w.in, merged[t] = linkOfSwish.do, s.In, true
 			}
 		}
 		list = append(list, w)

@@ -11,23 +11,23 @@ import (
 // comparisons lists the operators that compare numbers, combine truth values or bits,
 // or choose between two inputs.
 var comparisons = family{"", []Kernel{
-	{Name: "Equal", Make: legacy(compareBy(simd.Equal, false))},
-	{Name: "Less", Make: legacy(compareBy(simd.Less, false))},
-	{Name: "LessOrEqual", Make: compareBy(simd.LessOrEqual, false)},
-	{Name: "Greater", Make: legacy(compareBy(simd.Less, true))},
-	{Name: "GreaterOrEqual", Make: compareBy(simd.LessOrEqual, true)},
-	{Name: "And", Make: legacy(logical(func(a, b bool) bool { return a && b }, simd.And))},
-	{Name: "Or", Make: legacy(logical(func(a, b bool) bool { return a || b }, simd.Or))},
+	{Name: "Equal", Make: legacy(compareBy(simd.Equal, false)), Link: relates(simd.Equal, false)},
+	{Name: "Less", Make: legacy(compareBy(simd.Less, false)), Link: relates(simd.Less, false)},
+	{Name: "LessOrEqual", Make: compareBy(simd.LessOrEqual, false), Link: relates(simd.LessOrEqual, false)},
+	{Name: "Greater", Make: legacy(compareBy(simd.Less, true)), Link: relates(simd.Less, true)},
+	{Name: "GreaterOrEqual", Make: compareBy(simd.LessOrEqual, true), Link: relates(simd.LessOrEqual, true)},
+	{Name: "And", Make: legacy(logical(func(a, b bool) bool { return a && b }, simd.And)), Link: masks(simd.And)},
+	{Name: "Or", Make: legacy(logical(func(a, b bool) bool { return a || b }, simd.Or)), Link: masks(simd.Or)},
 	{Name: "Xor", Make: legacy(logical(func(a, b bool) bool { return a != b }, simd.Xor))},
 	{Name: "Not", Make: func(c *Invocation) (Run, error) { return rowwise(c, func(d, a []uint8) { simd.Not(d, a[:len(d)]) }) }},
-	{Name: "IsNaN", Make: makeIsNaN},
+	{Name: "IsNaN", Make: makeIsNaN, Link: linkOfIsNaN},
 	{Name: "IsInf", Make: makeIsInf},
 	{Name: "BitwiseAnd", Make: bitwise(func(a, b uint64) uint64 { return a & b })},
 	{Name: "BitwiseOr", Make: bitwise(func(a, b uint64) uint64 { return a | b })},
 	{Name: "BitwiseXor", Make: bitwise(func(a, b uint64) uint64 { return a ^ b })},
 	{Name: "BitwiseNot", Make: makeBitwiseNot},
 	{Name: "BitShift", Make: makeBitShift},
-	{Name: "Where", Make: makeWhere, Half: true},
+	{Name: "Where", Make: makeWhere, Half: true, Link: linkOfWhere},
 }}
 
 // unordered is the order of two numbers of which at least one is NaN.

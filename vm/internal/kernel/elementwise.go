@@ -12,10 +12,10 @@ import (
 // elementwise lists arithmetic: each output element depends on the input elements at
 // the same place, after numpy's broadcasting.
 var elementwise = family{"", []Kernel{
-	{Name: "Add", Make: scaled(legacy(fold(adds))), Row: simd.Add, Blocks: scalesBlocks},
-	{Name: "Sub", Make: scaled(legacy(fold(subtracts))), Row: simd.Sub, Blocks: scalesBlocks},
-	{Name: "Mul", Make: scaled(legacy(fold(multiplies))), Row: simd.Mul, Blocks: scalesBlocks},
-	{Name: "Div", Make: scaled(legacy(fold(divides))), Row: simd.Div, Blocks: scalesBlocks},
+	{Name: "Add", Make: scaled(legacy(fold(adds))), Row: simd.Add, Link: pair(simd.Add), Blocks: scalesBlocks},
+	{Name: "Sub", Make: scaled(legacy(fold(subtracts))), Row: simd.Sub, Link: pair(simd.Sub), Blocks: scalesBlocks},
+	{Name: "Mul", Make: scaled(legacy(fold(multiplies))), Row: simd.Mul, Link: linkOfMul, Blocks: scalesBlocks},
+	{Name: "Div", Make: scaled(legacy(fold(divides))), Row: simd.Div, Link: pair(simd.Div), Blocks: scalesBlocks},
 	{Name: "Sum", Make: fold(adds)},
 	{Name: "Min", Make: fold(minima)},
 	{Name: "Max", Make: fold(maxima)},
@@ -29,11 +29,11 @@ var elementwise = family{"", []Kernel{
 	{Name: "Floor", Make: vector1(simd.Floor, math.Floor)},
 	{Name: "Ceil", Make: vector1(simd.Ceil, math.Ceil)},
 	{Name: "Round", Make: vector1(simd.RoundToEven, math.RoundToEven)},
-	{Name: "Sqrt", Make: vector1(simd.Sqrt, math.Sqrt)},
-	{Name: "Reciprocal", Make: vector1(func(d, a []float32) { simd.DivBy(d, a, 1) }, func(x float64) float64 { return 1 / x })},
-	{Name: "Exp", Make: vector1(func(d, a []float32) { simd.Exp(d, a, 1, 0) }, math.Exp)},
+	{Name: "Sqrt", Make: vector1(simd.Sqrt, math.Sqrt), Link: single(simd.Sqrt)},
+	{Name: "Reciprocal", Make: vector1(reciprocals, func(x float64) float64 { return 1 / x }), Link: single(reciprocals)},
+	{Name: "Exp", Make: vector1(exponentials, math.Exp), Link: single(exponentials)},
 	{Name: "Log", Make: vector1(simd.Log, math.Log)},
-	{Name: "Erf", Make: vector1(func(d, a []float32) { simd.Erf(d, a, 1, 0) }, math.Erf)},
+	{Name: "Erf", Make: vector1(errorFunctions, math.Erf), Link: single(errorFunctions)},
 	{Name: "Sin", Make: vector1(simd.Sin, math.Sin)},
 	{Name: "Cos", Make: vector1(simd.Cos, math.Cos)},
 	{Name: "Tan", Make: vector1(simd.Tan, math.Tan)},
@@ -46,6 +46,10 @@ var elementwise = family{"", []Kernel{
 	{Name: "Acosh", Make: vector1(inverseHyperbolicCosines, math.Acosh)},
 	{Name: "Atanh", Make: vector1(inverseHyperbolicTangents, math.Atanh)},
 }}
+
+func reciprocals(d, a []float32)    { simd.DivBy(d, a, 1) }
+func exponentials(d, a []float32)   { simd.Exp(d, a, 1, 0) }
+func errorFunctions(d, a []float32) { simd.Erf(d, a, 1, 0) }
 
 // operation holds the loops of a binary operation for each dtype.
 type operation struct {

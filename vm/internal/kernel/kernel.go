@@ -133,6 +133,8 @@ type Kernel struct {
 	// Across is set if an operation on quantized images in NHWC (Tensor.Pixels) also takes an
 	// image and a number for each channel.
 	Across bool
+	// Link says how a chain of elementwise nodes computes the operator; nil: no chain has it.
+	Link *Link
 	// Row is d = a op b, element by element, of a binary operation on float32.
 	Row func(d, a, b []float32)
 }
