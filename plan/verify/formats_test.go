@@ -1,8 +1,13 @@
 package verify_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -80,6 +85,36 @@ func TestFormats(t *testing.T) {
 		if line := "| " + n.Name + " | `" + offset + "` |\n"; !strings.Contains(page, line) {
 			t.Errorf("the page lacks %q", line)
 		}
+	}
+}
+
+// TestCodes: verify.Codes has every constant of the package whose name begins with Code, in
+// their order, and nothing else.
+func TestCodes(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "report.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		for k, name := range spec.Names {
+			if !strings.HasPrefix(name.Name, "Code") || name.Name == "Codes" {
+				continue
+			}
+			code, err := strconv.Unquote(spec.Values[k].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatalf("%s: %v", name.Name, err)
+			}
+			want = append(want, code)
+		}
+		return true
+	})
+	if len(want) == 0 || !slices.Equal(verify.Codes, want) {
+		t.Errorf("Codes has %q, expected the constants %q", verify.Codes, want)
 	}
 }
 

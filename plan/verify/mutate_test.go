@@ -232,6 +232,7 @@ var mutations = []mutation{
 	{name: "a dimension that the model lacks", of: "given dimensions", code: "dims", plan: func(p *plan.Plan) { p.Dims["more"] = plan.Dim{Value: 1} }},
 	{name: "an assumed dimension that the model lacks", of: plain, code: "dims", plan: func(p *plan.Plan) { p.Dims["more"] = plan.Dim{Value: 1, Assumed: true} }},
 	{name: "a parameter has a value", of: updating, code: "values", plan: func(p *plan.Plan) { p.Values = map[string]graph.Literal{"w": {Data: []json.Number{"1"}}} }},
+	{name: "a capacity of caches that the file lacks", of: plain, code: "kv", plan: func(p *plan.Plan) { p.KV = &plan.KV{Capacity: 4, New: 1, Index: "x"} }},
 	{name: "an input that does not exist has a value", of: plain, code: "values", plan: func(p *plan.Plan) { p.Values = map[string]graph.Literal{"z": {Data: []json.Number{"1"}}} }},
 	{name: "an input has a value that the file does not list", of: plain, code: "annotation", plan: func(p *plan.Plan) {
 		p.Values = map[string]graph.Literal{"x": graph.Literal{Data: []json.Number{"1"}}.Filled([]int64{1, 16})}
@@ -762,11 +763,22 @@ func TestMutations(t *testing.T) {
 	hash := regexp.MustCompile("[1-9a-f][0-9a-f]{63}") // of files that the encoder writes
 	checkGolden(t, "mutations", hash.ReplaceAllString(golden.String(), "HASH"))
 	for _, code := range verify.Codes {
-		// What a file must share with its source is tested by TestPlannedFilesAreLossless.
-		if code != verify.CodeLossless && !slices.ContainsFunc(mutations, func(c mutation) bool { return c.code == code }) {
-			t.Errorf("no mutation expects code %q", code)
+		mutated := slices.ContainsFunc(mutations, func(c mutation) bool { return c.code == code })
+		if other := elsewhere[code]; mutated == (other != "") {
+			t.Errorf("code %q: expected by a mutation: %t, by another test: %q: expected one of the two", code, mutated, other)
 		}
 	}
+}
+
+// elsewhere names the tests of codes that need more than a changed plan or file.
+var elsewhere = map[string]string{
+	verify.CodeLossless: "TestPlannedFilesAreLossless",
+	verify.CodeRange:    "TestRangeMutations",
+	verify.CodeStacking: "TestRangeMutations",
+	verify.CodeTable:    "TestRangeMutations",
+	verify.CodeAlias:    "TestWrongAliases",
+	verify.CodeFolded:   "TestFolded",
+	verify.CodeSlices:   "TestSlicesMutated",
 }
 
 func clone(t testing.TB, p *plan.Plan) *plan.Plan {

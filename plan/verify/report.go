@@ -100,11 +100,12 @@ const (
 
 // Codes lists all codes of violations.
 var Codes = []string{
-	CodeFormat, CodeBytes, CodeSHA256, CodeSource, CodeLossless, CodeMode, CodeDims, CodeAlignment,
-	CodeOffset, CodeOrder, CodeLoad, CodeMissing, CodeDuplicate, CodeUnknown,
-	CodeTensorOrder, CodeDynamic, CodeSize, CodeLifetime, CodeKind, CodeBounded,
-	CodePool, CodeView, CodeInplace, CodeUpdate, CodeWorkspace, CodeOverlap,
-	CodeSubgraph, CodeProgram, CodeRepetition, CodeSwap, CodeLimit, CodeFrontier, CodeCertificate, CodeTraffic, CodeSummary, CodeAnnotation,
+	CodeFormat, CodeBytes, CodeSHA256, CodeSource, CodeLossless, CodeMode, CodeDims, CodeValues,
+	CodeRange, CodeStacking, CodeTable, CodeAlignment, CodeOffset, CodeOrder, CodeLoad, CodeMissing,
+	CodeDuplicate, CodeUnknown, CodeTensorOrder, CodeDynamic, CodeSize, CodeLifetime, CodeKind,
+	CodeBounded, CodePool, CodeView, CodeInplace, CodeAlias, CodeUpdate, CodeWorkspace, CodeOverlap,
+	CodeSubgraph, CodeProgram, CodeRepetition, CodeFolded, CodeKV, CodeSlices, CodeSwap, CodeLimit,
+	CodeFrontier, CodeCertificate, CodeTraffic, CodeSummary, CodeAnnotation,
 }
 
 // String returns the report in a few lines: the verdict, what it rests on, and
