@@ -137,7 +137,7 @@ func (f *productFinder) readers(in int, id graph.TensorID, of product) (list []p
 		if slices.Contains(n.Inputs, id) {
 			p := of
 			p.in, p.node = in, n
-			if p.left, all = multiplies(g, n, id); !all || f.taken[n] {
+			if p.left, all = multiplies(g, n, id); !all || f.taken[n] || g.NeverRuns != "" {
 				return nil, false
 			}
 			p.result = g.Tensors[n.Outputs[0]]

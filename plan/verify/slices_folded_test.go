@@ -129,3 +129,37 @@ func TestFoldedTransposeBesideSlices(t *testing.T) {
 		t.Errorf("one node more: %v\n%v", err, r)
 	}
 }
+
+// TestFoldedInABranchThatNeverRuns: a product there has no type, and stays as it is.
+func TestFoldedInABranchThatNeverRuns(t *testing.T) {
+	x := text{main: `
+		in x float32[2,6]
+		in z float32[2,64]
+		init never bool[] = 0
+		init w float32[6,15] = ...
+		init v float32[15,6] = ...
+		y = If(never) then_branch=graph {
+			a = Transpose(v) perm=[1, 0]
+			b = MatMul(x, a)
+			out b
+		} else_branch=graph {
+			c = MatMul(x, w)
+			out c
+		}
+		k = Neg(y)
+		out k
+		out z
+	`}
+	for _, opt := range []passes.Options{
+		{Fold: passes.FoldAny},
+		{Fold: passes.FoldAny, Pools: []passes.Pool{{Name: "fast", Capacity: 8192}, {Name: "slow", Capacity: 8192}}},
+	} {
+		found, err := passes.Optimize(t.Context(), x.build(t), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range found.GivenUp {
+			t.Errorf("%+v", x)
+		}
+	}
+}
