@@ -778,7 +778,7 @@ var elsewhere = map[string]string{
 	verify.CodeTable:    "TestRangeMutations",
 	verify.CodeAlias:    "TestWrongAliases",
 	verify.CodeFolded:   "TestFolded",
-	verify.CodeSlices:   "TestSlicesMutated",
+	verify.CodeSlices:   "TestProductsInSlices",
 }
 
 func clone(t testing.TB, p *plan.Plan) *plan.Plan {
