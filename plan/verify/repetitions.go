@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
@@ -209,7 +210,7 @@ func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from 
 			continue
 		}
 		m := *n
-		m.Inputs, m.Captures = values(n.Inputs), values(n.Captures)
+		m.Inputs, m.Captures, m.Attrs = values(n.Inputs), values(n.Captures), capturing(n, before)
 		g.Nodes = append(g.Nodes, &m)
 		from = append(from, graph.NodeID(i))
 	}
@@ -227,6 +228,35 @@ func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from 
 		plain.work[i] = s.work[id]
 	}
 	return plain, from
+}
+
+// capturing returns the attributes of a node, whose bodies capture the originals of what they
+// capture.
+func capturing(n *graph.Node, original []graph.TensorID) []*graph.Attr {
+	if len(n.Bodies()) == 0 {
+		return n.Attrs
+	}
+	body := func(g *graph.Graph) *graph.Graph {
+		if g == nil {
+			return nil
+		}
+		h := *g
+		h.Captures = slices.Clone(g.Captures)
+		for i := range h.Captures {
+			h.Captures[i].Outer = original[h.Captures[i].Outer]
+		}
+		return &h
+	}
+	attrs := slices.Clone(n.Attrs)
+	for i, a := range attrs {
+		b := *a
+		b.Graph, b.Graphs = body(a.Graph), slices.Clone(a.Graphs)
+		for k, g := range b.Graphs {
+			b.Graphs[k] = body(g)
+		}
+		attrs[i] = &b
+	}
+	return attrs
 }
 
 // limit checks the plan's figures about its limit against the steps.

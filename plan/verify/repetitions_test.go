@@ -193,3 +193,90 @@ func TestBodiesPlacedAgain(t *testing.T) {
 		t.Error("no node runs again")
 	}
 }
+
+// TestBodiesReadRepetitions: beside slices, a body may read what runs again.
+func TestBodiesReadRepetitions(t *testing.T) {
+	x := text{main: `
+		in x1 float32[1,2,11,12]
+		in t38 float32[8,16,1,1]
+		in t36 float32[11,16,1,1]
+		in t19 float32[16,1,2,3]
+		init c6 float32[1] = 1.3508568
+		init c7 float32[1] = 1.2768885
+		init c8 float32[1] = 0.1759426
+		init c9 float32[1] = 0.21747872
+		init c12 int64[3] = 4
+		init c25 float32[16,1,1] = ...
+		init c39 float32[8] = ...
+		init c42 float32[] = 0.03
+		init c43 int8[] = 0
+		init c52 float32[] = 0.03
+		init c53 int8[] = 0
+		init c56 int8[16,16,1,4] = ...
+		init c57 float32[16] = ...
+		init c58 int8[16] = ...
+		init c63 float32[16] = ...
+		init c68 float32[] = 0.03
+		init c69 uint8[] = 128
+		init c80 float32[] = 0.03
+		init c81 int8[] = 0
+		init c84 int8[10,16,1,4] = ...
+		init c85 float32[10] = ...
+		init c86 int8[10] = ...
+		init c87 float32[] = 0.03
+		init c88 int8[] = 0
+		init c96 int64[] = 0
+		t3 = Transpose(x1) perm=[2, 0, 1, 3]
+		t5 = Softmax(t3) axis=0
+		t11 = BatchNormalization(t5, c7, c8, c9, c6) epsilon=0.001
+		t14, t15, t16 = Split(t11, c12) axis=3
+		t21 = Conv(t14, t19) kernel_shape=[2, 3] pads=[0, 1, 0, 1] strides=[1, 1]
+		t27 = Div(t21, c25)
+		t41 = Conv(t36, t38, c39) kernel_shape=[1, 1] auto_pad="SAME_UPPER" strides=[1, 1] dilations=[1, 1] group=1
+		t45 = QuantizeLinear(t41, c42, c43)
+		t47 = DequantizeLinear(t45, c42, c43)
+		t49 = Add(t27, t21)
+		t51 = MaxPool(t49) kernel_shape=[1, 3] auto_pad="SAME_UPPER" strides=[1, 1]
+		t55 = QuantizeLinear(t51, c52, c53)
+		t60 = DequantizeLinear(t55, c52, c53)
+		t62 = DequantizeLinear(c56, c57, c58) axis=0
+		t65 = Conv(t60, t62, c63) kernel_shape=[1, 4] auto_pad="VALID" group=1
+		t67 = Relu(t65)
+		t71 = QuantizeLinear(t67, c68, c69)
+		t73 = DequantizeLinear(t71, c68, c69)
+		t75 = Flatten(t73) axis=1
+		t98 = Loop(c96, _, t75) body=graph body76 {
+			in i77 int64[]
+			in keep78 bool[]
+			in state79 float32[11,16]
+			init c89 int32[10] = ...
+			t83 = QuantizeLinear(t51, c80, c81)
+			t91 = QLinearConv(t83, c80, c81, c84, c85, c86, c87, c88, c89) kernel_shape=[1, 4] auto_pad="VALID" strides=[3, 1] group=1
+			t93 = DequantizeLinear(t91, c87, c88)
+			out keep78
+			out state79
+		}
+		t102 = Sin(t98)
+		out t47
+		out t102
+	`, opset: 17}
+	again := 0
+	for _, percent := range []float64{90, 85, 80, 78, 76, 74, 72, 70, 68, 66, 64, 62, 60, 55, 50} {
+		found, err := passes.Optimize(t.Context(), x.build(t), passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: percent}})
+		if limit := new(passes.LimitError); errors.As(err, &limit) {
+			continue // there is none of so many bytes
+		}
+		if err != nil {
+			t.Fatalf("%g %%: %v", percent, err)
+		}
+		for _, x := range found.GivenUp {
+			t.Errorf("%g %%: %+v", percent, x)
+		}
+		if found.Plan.Slices != nil && slices.ContainsFunc(found.Plan.Steps, func(st plan.Step) bool { return st.Again != nil }) {
+			again++
+		}
+	}
+	if again == 0 {
+		t.Error("no node runs again beside slices")
+	}
+}
