@@ -14,6 +14,7 @@ import (
 func TestFusedActivations(t *testing.T) {
 	activations := []struct {
 		op     string
+		domain string
 		attrs  []*graph.Attr
 		bounds []float64 // inputs 1 and 2
 	}{
@@ -27,6 +28,8 @@ func TestFusedActivations(t *testing.T) {
 		{op: "Swish"},
 		{op: "Gelu"},
 		{op: "Gelu", attrs: attrs(text("approximate", "tanh"))},
+		{op: "Gelu", domain: "com.microsoft"},
+		{op: "QuickGelu", domain: "com.microsoft"},
 	}
 	taken := map[string]int{}
 	cases := slices.Concat(nodeCases, gradientCases)
@@ -53,7 +56,7 @@ func TestFusedActivations(t *testing.T) {
 				in[i].Const = i > 0 && x.fixed
 			}
 			for _, a := range activations {
-				then := &Invocation{Node: &graph.Node{Op: a.op, Attrs: a.attrs}, Version: 24, Runtime: alone{}, In: []*Tensor{nil}}
+				then := &Invocation{Node: &graph.Node{Op: a.op, Domain: a.domain, Attrs: a.attrs}, Version: 24, Runtime: alone{}, In: []*Tensor{nil}}
 				for _, b := range a.bounds {
 					x := store(scalar(b), d)
 					x.Const = true
@@ -66,7 +69,7 @@ func TestFusedActivations(t *testing.T) {
 				then.In[0], then.Out = plain[0], plain[:1]
 				inPlace(t, then)
 				for _, pack := range []bool{true, false} {
-					c := &Invocation{Node: n, Version: k.opset(), In: in, Runtime: alone{pack: pack}, Then: Lookup("", a.op).Finish(then)}
+					c := &Invocation{Node: n, Version: k.opset(), In: in, Runtime: alone{pack: pack}, Then: Lookup(a.domain, a.op).Finish(then)}
 					fused, err := k.call(c, outs, d, 2)
 					if err != nil {
 						t.Fatal(err)
@@ -85,7 +88,7 @@ func TestFusedActivations(t *testing.T) {
 		}
 	}
 	// Each case runs packed and unpacked; for float16 only the three clamps fuse.
-	for what, want := range map[string]int{"Conv float32": 120, "Gemm float32": 40, "MatMul float32": 40, "Conv float16": 36, "MatMul float16": 12, "Gemm float16": 12} {
+	for what, want := range map[string]int{"Conv float32": 144, "Gemm float32": 48, "MatMul float32": 48, "Conv float16": 36, "MatMul float16": 12, "Gemm float16": 12} {
 		if taken[what] != want {
 			t.Errorf("%s: %d fused, want %d", what, taken[what], want)
 		}
@@ -95,7 +98,7 @@ func TestFusedActivations(t *testing.T) {
 // inPlace runs an activation in place.
 func inPlace(t *testing.T, c *Invocation) {
 	t.Helper()
-	f, err := Lookup("", c.Node.Op).Prepare(c)
+	f, err := Lookup(c.Node.Domain, c.Node.Op).Prepare(c)
 	if err != nil {
 		t.Fatal(err)
 	}
