@@ -32,7 +32,16 @@ func small(t *testing.T) *graph.Model {
 
 // TestBuilder: a built graph can be written, and reading the file gives the same graph.
 func TestBuilder(t *testing.T) {
-	const want = "matmul=MatMul(x,w); y=Relu(matmul); y_2=Relu(y); left,right=Split(y_2,) -> left,right"
+	const want = `graph small
+in x float32[batch,4]
+init w float32[4,2] = 0
+matmul = MatMul(x, w)
+y = Relu(matmul)
+y_2 = Relu(y)
+left, right = Split(y_2, _) axis=1 num_outputs=2
+out left
+out right
+`
 	m := small(t)
 	if got := printGraph(m.Graph); got != want {
 		t.Errorf("built %s\nwant  %s", got, want)

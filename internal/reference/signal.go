@@ -134,10 +134,16 @@ func stft(c *evaluation) []*Tensor {
 	each(shape[:2], func(at []int) {
 		list := make([]complex128, n)
 		for j := range list {
-			list[j] = x.parts([]int{at[0], at[1]*step + j, 0}, parts)
+			v := x.parts([]int{at[0], at[1]*step + j, 0}, parts)
 			if window != nil {
-				list[j] *= complex(window.F[j], 0)
+				// A product of complex numbers would make NaN of infinity times no imaginary part.
+				re, im := real(v)*window.F[j], 0.0
+				if parts == 2 {
+					im = imag(v) * window.F[j]
+				}
+				v = complex(re, im)
 			}
+			list[j] = v
 		}
 		sums, all := fourier(list, n, -1)
 		for k := range bins {
