@@ -429,6 +429,23 @@ class Plan(Case):
             self.same(plain, recorded, rows(100))
             self.assertEqual((recorded.memory["mode"], recorded.memory["live_peak_bytes"]), ("record", 3 * 100 * 64 * 4))
 
+    def test_the_second_run_finds_the_memory_of_the_first_given_back(self) -> None:
+        rehearse, block = onnxmem_ort._enforce.rehearse, 100 * 64 * 4
+        for idle in ("auto", None):
+            plain, ours = self.planned(RESIDUAL, idle_release=idle)
+            held: list[int] = []
+
+            def watched(*arguments: Any, ours: Any = ours, held: list[int] = held) -> None:
+                held.append(ours.memory["held_bytes"])
+                rehearse(*arguments)
+
+            with unittest.mock.patch.object(onnxmem_ort._enforce, "rehearse", watched):
+                for seed in range(3):
+                    self.same(plain, ours, rows(100, seed))
+            self.kept(ours)
+            self.assertEqual(held, [block])  # the result, which lies in the arena of a recorded run
+            self.assertEqual((ours.memory["given_back"], ours.memory["held_bytes"]), (1, 2 * block))
+
     def test_a_network(self) -> None:
         model = self.path.with_name("model.onnx")
         subprocess.run([onnxmem.command(), "model", "tiny_resnet8", str(model), "--dim", "batch=4"], check=True, capture_output=True)

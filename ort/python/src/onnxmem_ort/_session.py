@@ -84,7 +84,7 @@ class Memory(TypedDict):
     plans: int
     #: Plans that nothing is better than, or that the command has packed.
     packed_plans: int
-    #: How often idle memory was given back.
+    #: How often memory was given back: while idle, and before a second run in a model's plan.
     given_back: int
 
 
@@ -298,6 +298,8 @@ class _Arena:
             return False
         try:
             table = self._model.table(core.blocks(plan), core.outputs, point)
+            # The second run has an arena of its own: two would hold memory at once.
+            core.give_back()
             rehearse(table, core.outputs, key, run, result)
         except NotKept as e:
             self._said = f"the plan of the model is not kept ({e})"
