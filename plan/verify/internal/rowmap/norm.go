@@ -74,8 +74,8 @@ func batchNorm(n *Node, s *sheet) bool {
 			return false
 		}
 	}
-	if len(s.in[0]) < 2 {
-		return true
+	if len(s.in[0]) < 2 { // one channel, whose statistics mix the only axis
+		return !training
 	}
 	if training {
 		only(s, 1)

@@ -2,8 +2,10 @@ package rowmap_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +29,39 @@ func TestKnown(t *testing.T) {
 				t.Errorf("%s: sliced: %t, known to the verifier: %t", full, sliced, known)
 			}
 		}
+	}
+}
+
+// TestRowsAreListed: docs/formats/rows.md has each operator with an account once, in
+// backticks in the first column of a table, and no others.
+func TestRowsAreListed(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/formats/rows.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, name := map[string]int{}, regexp.MustCompile("`([^`]+)`")
+	for row := range strings.SplitSeq(string(text), "\n") {
+		if !strings.HasPrefix(row, "|") {
+			continue
+		}
+		for _, m := range name.FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
+			listed[m[1]]++
+		}
+	}
+	for _, domain := range []string{"", "com.microsoft", "onnxmem"} {
+		for _, op := range ops.Names(domain) {
+			full, want := strings.TrimPrefix(domain+"."+op, "."), 0
+			if rowmap.Known(domain, op) {
+				want = 1
+			}
+			if listed[full] != want {
+				t.Errorf("%s: in %d rows, expected %d", full, listed[full], want)
+			}
+			delete(listed, full)
+		}
+	}
+	for other := range listed {
+		t.Errorf("%q: no operator", other)
 	}
 }
 
@@ -175,6 +210,8 @@ var single = []struct {
 	attrs   []*graph.Attr
 }{
 	{op: "BatchNormalization", version: 15, outputs: 3, attrs: []*graph.Attr{number("training_mode", 1)}, in: reals([]graph.Dim{4, 6, 5, 5}, []graph.Dim{6}, []graph.Dim{6}, []graph.Dim{6}, []graph.Dim{6})},
+	{op: "BatchNormalization", version: 15, outputs: 3, attrs: []*graph.Attr{number("training_mode", 1)}, in: reals([]graph.Dim{5}, []graph.Dim{1}, []graph.Dim{1}, []graph.Dim{1}, []graph.Dim{1})},
+	{op: "BatchNormalization", version: 15, in: reals([]graph.Dim{5}, []graph.Dim{1}, []graph.Dim{1}, []graph.Dim{1}, []graph.Dim{1})},
 	{op: "CumProd", version: 26, in: append(reals([]graph.Dim{4, 6}), graph.TensorOf(graph.Int64)), lists: map[int][]int64{1: {1}}},
 	{op: "CumSum", version: 14, in: append(reals([]graph.Dim{4, 6}), graph.TensorOf(graph.Int64)), lists: map[int][]int64{1: {-2}}},
 	{op: "SimplifiedLayerNormalization", version: 17, in: reals([]graph.Dim{4, 6, 8}, []graph.Dim{8})},
