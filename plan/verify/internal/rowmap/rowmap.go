@@ -30,7 +30,7 @@ type Arg struct {
 	Present bool
 	Elem    graph.DType
 	Shape   []int64
-	Ints    []int64 // the elements of an integer tensor
+	Ints    []int64 // the elements of a tensor of integers or truth values
 	Known   bool    // whether Ints are known
 	Fixed   bool    // it is an initializer that no caller replaces
 
@@ -74,7 +74,7 @@ func Of(m *graph.Model, n *graph.Node, known Elements) *Node {
 			for k, d := range t.Type.Shape {
 				a.Shape[k] = int64(d)
 			}
-			if a.Elem.Integer() {
+			if a.Elem.Integer() || a.Elem == graph.Bool {
 				a.Ints, a.Known = known.Integers(id)
 			} else {
 				a.Reals, a.KnownReals = known.Reals(id)

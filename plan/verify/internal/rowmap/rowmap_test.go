@@ -235,6 +235,8 @@ var single = []struct {
 	{op: "Resize", version: 10, in: append(reals([]graph.Dim{2, 6, 7, 5}), graph.TensorOf(graph.Float32, 4)), reals: map[int][]float64{1: {1, 1, 2, 2}}},
 	{op: "Upsample", version: 9, in: append(reals([]graph.Dim{2, 6, 7, 5}), graph.TensorOf(graph.Float32, 4)), reals: map[int][]float64{1: {1, 2, 1, 2}}},
 	{op: "Upsample", version: 7, attrs: []*graph.Attr{{Name: "scales", Type: graph.AttrFloats, Floats: []float32{1, 1, 3, 1}}}, in: reals([]graph.Dim{2, 6, 7, 5})},
+	{op: "Dropout", version: 13, in: append(reals([]graph.Dim{4, 6}), graph.TensorOf(graph.Float32), graph.TensorOf(graph.Bool)), lists: map[int][]int64{2: {0}}},
+	{op: "Dropout", version: 13, in: append(reals([]graph.Dim{4, 6}), graph.TensorOf(graph.Float32), graph.TensorOf(graph.Bool)), lists: map[int][]int64{2: {1}}},
 	{op: "DeformConv", version: 22, in: reals([]graph.Dim{2, 6, 7, 5}, []graph.Dim{8, 6, 3, 3}, []graph.Dim{2, 18, 5, 3})},
 	{op: "DeformConv", version: 22, in: reals([]graph.Dim{2, 6, 7, 5}, []graph.Dim{8, 6, 3, 3}, []graph.Dim{2, 18, 5, 3}, []graph.Dim{8}, []graph.Dim{2, 9, 5, 3})},
 	{op: "Einsum", version: 12, attrs: []*graph.Attr{text("equation", "b i...j, ...jk")}, in: reals([]graph.Dim{4, 6, 3, 1, 8}, []graph.Dim{5, 8, 10})},
@@ -356,7 +358,7 @@ func TestMaps(t *testing.T) {
 				continue
 			}
 			if v, known := k.lists[i]; known {
-				x.Data = &graph.Data{Type: graph.Int64, Dims: []int64{}, Ints: v, Bytes: int64(8 * len(v))}
+				x.Data = &graph.Data{Type: typ.Elem, Dims: []int64{}, Ints: v, Bytes: int64(8 * len(v))}
 				if len(typ.Shape) > 0 {
 					x.Data.Dims = []int64{int64(len(v))}
 				}
