@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -160,6 +161,52 @@ func TestFoldedInABranchThatNeverRuns(t *testing.T) {
 		}
 		for _, x := range found.GivenUp {
 			t.Errorf("%+v", x)
+		}
+	}
+}
+
+// TestFoldedWeightsOfParts: a convolution whose result is split is not made in parts where its
+// weights are a folded constant, which the plan lists.
+func TestFoldedWeightsOfParts(t *testing.T) {
+	x := text{main: `
+		in x1 float32[1,2,8,10]
+		in x2 float32[1,5,12]
+		in w49 float32[11,1,4]
+		in w55 float32[1,4,1]
+		in t118 float32[1,8,1]
+		in t103 float32[1,4,2]
+		in t82 float32[1,1,12]
+		in t8 float32[1,2,12]
+		in t9 float32[1,3,12]
+		init c12 float32[3,4,8] = ...
+		init c17 int64[3] = [1, 1, 6]
+		init c35 float32[] = 0.03
+		init c36 uint8[] = 128
+		init c41 int64[3] = 4
+		init c78 float32[4] = [1, 1, 3, 2]
+		t11 = Concat(t8, t8) axis=1
+		t14 = Transpose(c12) perm=[2, 1, 0]
+		t16 = Conv(t11, t14) kernel_shape=[3] auto_pad="SAME_UPPER"
+		t19, t20, t21 = Split(t16, c17) axis=1
+		t38 = QuantizeLinear(t19, c35, c36)
+		t40 = DequantizeLinear(t38, c35, c36)
+		t43, t44, t45 = Split(t40, c41) axis=2
+		t51 = Conv(t44, w49) kernel_shape=[4] pads=[0, 0] strides=[2] dilations=[1]
+		t80 = Resize(x1, _, c78) mode="nearest" coordinate_transformation_mode="asymmetric" nearest_mode="ceil"
+		t84 = Concat(t82, t11, t9, t40) axis=1
+		out t80
+		out t84
+	`, opset: 13}
+	for _, percent := range []float64{95, 90, 85} {
+		found, err := passes.Optimize(t.Context(), x.build(t), passes.Options{Slices: passes.SlicesAny, Limit: &passes.Limit{Percent: percent}, Align: 16, Schedule: "bfs"})
+		if limit := new(passes.LimitError); errors.As(err, &limit) {
+			continue // there is none of so many bytes
+		}
+		if err != nil {
+			t.Fatalf("%g %%: %v", percent, err)
+		}
+		for _, x := range found.GivenUp {
+			t.Errorf("%g %%: %+v", percent, x)
 		}
 	}
 }
