@@ -41,6 +41,8 @@ def examine(number, first=0, found=None, built=""):
     """Run the trials; return their counts, and the faults."""
     began = time.monotonic()
     verdicts = []
+    if found:
+        pathlib.Path(found).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="onnxmem-trials-") as name:
         folder = pathlib.Path(name)
         command = [*([built] if built else ["go", "run", "./internal/trial/trials"]), f"-n={number}", f"-first={first}", f"-keep={folder}"]
