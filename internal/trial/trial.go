@@ -197,8 +197,12 @@ func (t *Trial) Try(ctx context.Context) (r *Result) {
 		if err != nil {
 			return set(Fault, err)
 		}
-		defer first.Close()
-		params = first.Values
+		for name, v := range first.Values {
+			params[name] = v.Clone() // the result is read after the file is closed
+		}
+		if err := first.Close(); err != nil {
+			return set(Fault, err)
+		}
 	}
 	for _, at := range points(r.Plan, f) {
 		if err := t.at(ctx, r, p, f, opt, at, params); err != nil {
