@@ -186,18 +186,15 @@ func (x *slicer) more(t *State) float64 {
 	return t.modelledTime()/x.time - 1
 }
 
-// listed returns the names of the tensors of a region that the plan lists: gradients, and
-// constants that are folded.
-func (s *State) listed(r *region) map[string]bool {
-	keep := maps.Clone(r.gradients)
-	if s.folds == nil {
-		return keep
-	}
-	if keep == nil {
-		keep = map[string]bool{}
-	}
-	for _, t := range s.folds.tensors {
-		keep[t.t.Name] = true
+// kept returns the names of the tensors of a region that the plan lists: gradients, and constants
+// that are folded.
+func (s *State) kept(r *region) map[string]bool {
+	keep := map[string]bool{}
+	maps.Copy(keep, r.gradients)
+	if s.folds != nil {
+		for _, t := range s.folds.tensors {
+			keep[t.t.Name] = true
+		}
 	}
 	return keep
 }
@@ -206,7 +203,7 @@ func (s *State) listed(r *region) map[string]bool {
 func (x *slicer) program() *slicing.Program {
 	s, b, r := x.s, x.base, x.base.main
 	p := &slicing.Program{
-		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Loads: r.loads.Loads, Keep: s.listed(r), Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
+		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Loads: r.loads.Loads, Keep: s.kept(r), Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
 		Cost: func(w cost.Work) float64 { return float64(s.opt.Device.cost(w)) }, Factors: s.measured.factors(b.model.Graph),
 	}
 	if m := s.measured; m != nil {
@@ -262,7 +259,7 @@ func (x *slicer) prepare(ctx context.Context, of *slicer, shrink int64) (err err
 	for t := range none {
 		none[t] = noStorage
 	}
-	p := &slicing.Program{Model: b.model, Inference: b.inference, Of: none, Workspace: make([]int64, len(b.model.Graph.Nodes)), Loads: make([]int64, len(b.model.Graph.Nodes)), Keep: x.s.listed(of.base.main), Rows: rowsOf(b.model)}
+	p := &slicing.Program{Model: b.model, Inference: b.inference, Of: none, Workspace: make([]int64, len(b.model.Graph.Nodes)), Loads: make([]int64, len(b.model.Graph.Nodes)), Keep: x.s.kept(of.base.main), Rows: rowsOf(b.model)}
 	p.Prepare()
 	x.divided = p.Divide(peak / chainLeast)
 	return nil
