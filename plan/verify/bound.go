@@ -21,18 +21,19 @@ import (
 // least load of v over all S that contain some nodes and lack others is a minimum
 // cut.
 type bounds struct {
-	s      *scope
-	before [][]graph.NodeID // by node: known predecessors
-	after  [][]graph.NodeID
-	trans  []int64 // by node
-	base   int64   // graph inputs that are outputs: always live
-	idle   int64   // graph inputs that nobody reads: live at step 0
-	unit   int64   // greatest common divisor of all sizes
-	total  int64   // of all sizes
-	work   int64   // of all flows so far: nodes and storages visited
-	marks  int64   // upper bound on the nodes that were put on sides
-	side   []side  // by node, for the present case
-	stack  []graph.NodeID
+	s       *scope
+	before  [][]graph.NodeID // by node: known predecessors
+	after   [][]graph.NodeID
+	written []written // over parameters and states
+	trans   []int64   // by node
+	base    int64     // graph inputs that are outputs: always live
+	idle    int64     // graph inputs that nobody reads: live at step 0
+	unit    int64     // greatest common divisor of all sizes
+	total   int64     // of all sizes
+	work    int64     // of all flows so far: nodes and storages visited
+	marks   int64     // upper bound on the nodes that were put on sides
+	side    []side    // by node, for the present case
+	stack   []graph.NodeID
 
 	choices map[graph.NodeID][][]option // by node: the matchings of its pairs
 }
@@ -77,6 +78,7 @@ func newBounds(s *scope) *bounds {
 		}
 	}
 	b.precede()
+	b.written = b.writtenOver()
 	return b
 }
 
@@ -400,31 +402,47 @@ func (b *bounds) cut(id graph.NodeID, matching []option, target int64) (bytes in
 	return bytes + flow, ok
 }
 
-// elsewhere adds the bytes of what nodes write over parameters and states in their buffers, in the
-// states in which another reader of these has not run. Whatever the plan, no node can write it there
-// then. It takes as many bytes of the arena or, if a plan writes it over the parameter further back
-// in the buffer, the value between them does, which is live and as large. That holds at node id,
-// which makes it, and behind its maker where a reader of it must wait for all readers of the
-// parameter, as the update does: then it is live. Not so for the updated value, which stays in any
-// plan, and for what may be written over another parameter, too. The bytes that are added in all
-// states are returned.
-func (w *network) elsewhere(id graph.NodeID) (constant int64) {
-	s := w.b.s
+// written is what a node writes over a parameter or state, or over what lies in its buffer.
+type written struct {
+	maker   graph.NodeID
+	bytes   int64
+	others  []graph.NodeID // what else reads that
+	operand bool           // it may be written over an operand in the arena
+	waits   bool           // a reader of it must wait for all others, as the update does
+}
+
+// writtenOver lists what is written over parameters and states, but for the updated values, which
+// stay in any plan, and for what may be written over another parameter, too.
+func (b *bounds) writtenOver() (list []written) {
+	s := b.s
 	for _, u := range s.chained {
 		st := &s.storages[u.updated]
-		if st.update || st.maker < 0 || st.maker != id && w.b.side[st.maker] == due || s.overAnother(u) {
+		if st.update || st.maker < 0 || s.overAnother(u) {
 			continue
 		}
 		others := slices.DeleteFunc(slices.Clone(s.storages[u.old].readers), func(r graph.NodeID) bool { return r == st.maker })
 		waits := func(r graph.NodeID) bool {
-			return !slices.ContainsFunc(others, func(q graph.NodeID) bool { return q == r || !slices.Contains(w.b.before[r], q) })
+			return !slices.ContainsFunc(others, func(q graph.NodeID) bool { return q == r || !slices.Contains(b.before[r], q) })
 		}
+		list = append(list, written{st.maker, st.bytes, others, s.overOperand(u), slices.ContainsFunc(st.readers, waits)})
+	}
+	return list
+}
+
+// elsewhere adds the bytes of what nodes write over parameters and states in their buffers, in the
+// states in which another reader of these has not run. Whatever the plan, no node can write it there
+// then. It takes as many bytes of the arena or, if a plan writes it over the parameter further back
+// in the buffer, the value between them does, which is live and as large. That holds at node id,
+// which makes it, unless it may lie where an operand does, and behind its maker where a reader waits
+// for all readers of the parameter: then it is live. The bytes that are added in all states are
+// returned.
+func (w *network) elsewhere(id graph.NodeID) (constant int64) {
+	for _, x := range w.b.written {
 		switch {
-		case st.maker == id && !s.overOperand(u):
-			constant += w.hold(none, others, false, st.bytes)
-		case st.maker == id: // at its step, it may lie where an operand does
-		case slices.ContainsFunc(st.readers, waits):
-			constant += w.hold(st.maker, others, false, st.bytes)
+		case x.maker == id && !x.operand:
+			constant += w.hold(none, x.others, false, x.bytes)
+		case x.maker != id && x.waits && w.b.side[x.maker] != due:
+			constant += w.hold(x.maker, x.others, false, x.bytes)
 		}
 	}
 	return constant
