@@ -123,32 +123,91 @@ def _verdict(z, name):
                 return result | {"verdict": "fails", "what": f"{which}, run {run}: {str(e)[-300:]}"}
             shaken = None
             for output, there in made.items():
-                fault = _difference(want[output], there, part)
+                slack = 2 * _RATE if _has_moments(names, output) else 0.0
+                fault = _difference(want[output], there, part, slack)
                 if not fault:
                     continue
-                shaken = shaken or _shaken(session, names, feeds, made)
-                if fault := _difference(want[output], there, part, shaken[output]):
+                shaken = shaken or _shaken(session, lambda m=model: _scales_changed(m, options), names, feeds, made)
+                # as much as 20 times what changes of the last bits make
+                if fault := _difference(want[output], there, part, slack + 20 * shaken[output]):
                     return result | {"verdict": "differs", "what": f"{which}, run {run}: {output}: {fault}"}
     return result | {"verdict": "agrees", "what": ""}
 
 
+_RATE = 0.01  # the learning rate of steps
+
+
+def _has_moments(names, output):
+    """Whether an output is a parameter that an optimizer with moments made.
+
+    Such an optimizer divides a gradient by its own size: of one that is nearly zero it makes a step of the
+    learning rate in whatever direction its rounding errors point. The moments show errors of gradients.
+    """
+    param = output.removesuffix(".new")
+    return param != output and any(n != output and n.startswith(param + ".") and n.endswith(".new") for n in names)
+
+
 _CHANGES = (1e-7, 3e-7, 1e-6) * 2  # of inputs, as a part of them
+_SCALE_CHANGES = (1e-5, 3e-5) * 3  # of the scales of quantized numbers
 
 
-def _shaken(session, names, feeds, made):
-    """Return by how much each output changes if the inputs change in their last bits.
+def _shaken(session, scales_changed, names, feeds, made):
+    """Return by how much each output changes if the inputs, or the scales of quantized numbers, change in their last bits.
 
     A norm of nearly equal numbers makes much of a rounding, and a number that lies halfway
     between two bytes may become either.
     """
     rng = np.random.default_rng(1)
     most = dict.fromkeys(names, 0.0)
-    for size in _CHANGES:
-        other = {n: np.asarray(v * (1 + size * rng.standard_normal(v.shape)), v.dtype) if v.dtype.kind == "f" else v for n, v in feeds.items()}
-        for n, v in zip(names, session.run(names, other)):
+
+    def compare(results):
+        for n, v in zip(names, results):
             if v.dtype.kind == "f" and v.size and v.shape == made[n].shape:
                 most[n] = max(most[n], float(np.nan_to_num(np.abs(v.astype(np.float64) - made[n].astype(np.float64)), nan=np.inf).max()))
+
+    for size in _CHANGES:
+        compare(session.run(names, {n: _changed(v, size, rng) for n, v in feeds.items()}))
+    for other in scales_changed():
+        compare(other.run(names, feeds))
     return most
+
+
+def _changed(v, size, rng):
+    return np.asarray(v * (1 + size * rng.standard_normal(v.shape)), v.dtype) if v.dtype.kind == "f" else v
+
+
+def _scales_changed(model, options):
+    """Return sessions of a model whose constant scales of quantized numbers differ in their last bits.
+
+    An exact product of bytes that lies halfway between two others is moved by its scale alone. ONNX Runtime adds
+    the zero point, of up to 255, before it rounds: float32 is off by up to 8e-6 there.
+    """
+    import onnx
+    import onnxruntime as ort
+    from onnx import numpy_helper
+
+    rng = np.random.default_rng(1)
+    for size in _SCALE_CHANGES:
+        other = onnx.ModelProto.FromString(model)
+        scales = {name for n in _nodes(other.graph) if _quantizes(n) for name in n.input}
+        for t in _constants(other.graph):
+            if t.name in scales and t.data_type == onnx.TensorProto.FLOAT:
+                t.CopyFrom(numpy_helper.from_array(_changed(numpy_helper.to_array(t), size, rng), t.name))
+        if not scales:
+            return
+        yield ort.InferenceSession(other.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _quantizes(node):
+    return any(word in node.op_type for word in ("Quantize", "QLinear", "Integer"))
+
+
+def _constants(graph):
+    yield from graph.initializer
+    for n in graph.node:
+        for a in n.attribute:
+            if a.HasField("g"):
+                yield from _constants(a.g)
 
 
 def _nodes(graph):
@@ -167,16 +226,16 @@ def _rounding(model):
     """Return by which part of the largest element the results of a model may differ: more if it rounds to bytes or
     to 16 bits, since a number that lies halfway may become either."""
     nodes = list(_nodes(model.graph)) + [n for f in model.functions for n in f.node]
-    if any(word in n.op_type for n in nodes for word in ("Quantize", "QLinear", "Integer")):
+    if any(map(_quantizes, nodes)):
         return _BYTES
     if any(n.op_type == "Cast" and any(a.name == "to" and a.i == _HALF for a in n.attribute) for n in nodes):
         return 3e-3
     return 3e-4 if any("Normalization" in n.op_type for n in nodes) else 3e-5
 
 
-def _difference(here, there, part, shaken=0.0):
-    """Describe the difference between two results; "" if there is none but rounding, or as much as 20 times what
-    changes of the inputs' last bits make."""
+def _difference(here, there, part, slack):
+    """Describe the difference between two results; "" if there is none but rounding, of a part of the largest
+    element and the slack."""
     if here.shape != there.shape or here.dtype != there.dtype:
         return f"{here.dtype}{list(here.shape)} here, {there.dtype}{list(there.shape)} there"
     if here.size == 0:
@@ -186,7 +245,7 @@ def _difference(here, there, part, shaken=0.0):
     with np.errstate(all="ignore"):
         off = np.where((a == b) | np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b))
     off = np.nan_to_num(off, nan=np.inf)
-    if float(off.max()) <= part * max(scale, 1.0 if part == _BYTES else 0.0) + 20 * shaken:
+    if float(off.max()) <= part * max(scale, 1.0 if part == _BYTES else 0.0) + slack:
         return ""
     at = int(off.argmax())
     return f"element {at} of {here.dtype}{list(here.shape)} is {a.flat[at]:.8g} here, {b.flat[at]:.8g} there, of at most {scale:.3g}"

@@ -208,18 +208,28 @@ func (s *scope) pool() bool {
 		list = append(list, attrs("p", choose(s.drawing, 1, 2, 3))...)
 	}
 	if s.opset >= 10 && op != "LpPool" && (w.auto == "" || w.auto == "NOTSET") && s.one(4) {
-		list = append(list, attrs("ceil_mode", 1)...)
-		for i, n := range v.shape[2:] {
-			reach := w.dilations[i]*(w.kernel[i]-1) + 1
-			before, after := w.pads[i], w.pads[len(w.kernel)+i]
-			w.out[i] = (n+before+after-reach+w.strides[i]-1)/w.strides[i] + 1
-			if (w.out[i]-1)*w.strides[i] >= n+before { // a window that would begin in the padding
-				w.out[i]--
-			}
+		if out, ok := w.ceiled(v.shape[2:]); ok {
+			list, w.out = append(list, attrs("ceil_mode", 1)...), out
 		}
 	}
 	s.node("", op, list, []value{v}, w.result(v, 0))
 	return true
+}
+
+// ceiled returns the sizes of a pool whose last window may reach over the padding. It is not ok if that
+// window would begin in the padding: ONNX leaves it out, ONNX Runtime 1.32 counts it when it infers
+// shapes, and refuses the model.
+func (w *window) ceiled(sizes []int64) ([]int64, bool) {
+	out := make([]int64, len(sizes))
+	for i, n := range sizes {
+		reach := w.dilations[i]*(w.kernel[i]-1) + 1
+		before, after := w.pads[i], w.pads[len(w.kernel)+i]
+		out[i] = (n+before+after-reach+w.strides[i]-1)/w.strides[i] + 1
+		if (out[i]-1)*w.strides[i] >= n+before {
+			return nil, false
+		}
+	}
+	return out, true
 }
 
 // globalPool adds a global pool.
