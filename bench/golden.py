@@ -159,12 +159,18 @@ def base_lines(binary, jobs, at_once):
     """Return the lines of a base. Those that it had before, by this script and with this driver, are kept."""
     key = hashlib.sha256(binary.read_bytes() + pathlib.Path(__file__).read_bytes() + FAKE.read_bytes()).hexdigest()[:16]
     path = KEPT / f"{key}.txt"
-    have = {line.split()[0]: line for line in path.read_text().splitlines()} if path.exists() else {}
+    have = kept_lines(path)
     fresh = run_all(binary, {name: do for name, do in jobs.items() if name not in have}, at_once)
-    have |= {line.split()[0]: line for line in fresh}
+    have = kept_lines(path) | {line.split()[0]: line for line in fresh}  # another run may have added some meanwhile
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(line + "\n" for line in have.values()))
+    new = path.with_suffix(f".{os.getpid()}")
+    new.write_text("".join(line + "\n" for line in have.values()))
+    new.replace(path)
     return [have[name] for name in jobs]
+
+
+def kept_lines(path):
+    return {line.split()[0]: line for line in path.read_text().splitlines()} if path.exists() else {}
 
 
 def do_case(binary, folder, name, do):
