@@ -136,6 +136,30 @@ func (e *LimitError) lowest(msg string) string {
 	return msg
 }
 
+// ExtraError reports that the plan below a limit takes more time than Options.ExtraPercent
+// permits.
+type ExtraError struct {
+	FoundPercent   float64 // of the cheapest plan that was found
+	AllowedPercent float64
+}
+
+// Error gives both figures.
+func (e *ExtraError) Error() string {
+	return fmt.Sprintf("the plan within the limit takes %.2f %% more time: expected at most %g %%", e.FoundPercent, e.AllowedPercent)
+}
+
+// withinExtra returns an error if a limit and extra time were asked for, and the plan takes
+// more time.
+func (s *State) withinExtra() error {
+	if s.asked.Limit == nil || s.asked.ExtraPercent == 0 || s.plan == nil {
+		return nil
+	}
+	if found := s.plan.Summary.Extra(); found > s.asked.ExtraPercent {
+		return &ExtraError{found, s.asked.ExtraPercent}
+	}
+	return nil
+}
+
 // limitTries is the number of attempts with a lowered target, made when the arena
 // or a recomputed view takes more than planned.
 const limitTries = 4

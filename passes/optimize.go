@@ -60,6 +60,9 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 	if err := s.runAll(ctx, times); err != nil {
 		return nil, err
 	}
+	if err := s.withinExtra(); err != nil {
+		return nil, err
+	}
 	found, err := s.verify(ctx, times)
 	if err != nil {
 		return nil, err

@@ -127,6 +127,7 @@ type Options struct {
 	NoRecompute bool
 	// ExtraPercent, without Limit, asks for the smallest peak that takes at most that
 	// percentage more time, by recomputation and by what Slices and Host allow; 0: none.
+	// With Limit, planning fails with an [*ExtraError] if the plan takes more time.
 	// With Pools and Slices, it bounds the extra time of the slices; 0: any.
 	ExtraPercent float64
 

@@ -212,8 +212,6 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 		return job, usagef("--frontier-svg needs --frontier")
 	case !c.MaxBatch && c.BatchDim != "":
 		return job, usagef("--batch-dim needs --max-batch")
-	case !c.MaxBatch && c.Extra != nil && c.Limit != nil:
-		return job, usagef("--extra and --limit: expected at most one of them, but for --max-batch")
 	case c.Extra != nil && c.Extra.Percent == 0:
 		return job, usagef("--extra: expected a percentage such as 10%%")
 	case !c.Train && c.Params != "":

@@ -18,7 +18,7 @@ type LimitFlags struct {
 	Frontier   bool         `group:"memory" help:"List what other limits cost. They are 5% of the best order's peak apart."`
 	Slices     string       `group:"memory" enum:"off,exact,any" default:"off" help:"Also run regions in slices: below any order. With --limit, --extra, --frontier or --pool. exact: along axes whose rows do not depend on each other; any: also sums, whose last bits may change."`
 	Compact    bool         `group:"memory" seldom:"" json:",omitempty" help:"With --slices: write their nodes once, in functions. The file is smaller; the peak may be a little larger."`
-	Extra      *units.Limit `group:"memory" placeholder:"N%" help:"Smallest peak for at most N% more time. Without --limit: by running nodes again, and by what --slices and --host-link allow. With --max-batch: the largest extra time (default 10%)."`
+	Extra      *units.Limit `group:"memory" placeholder:"N%" help:"Smallest peak for at most N% more time. Without --limit: by running nodes again, and by what --slices and --host-link allow. With --limit, the most time that it may cost; with --max-batch, too (default 10%)."`
 	LimitArena bool         `group:"memory" seldom:"" help:"With --limit: keep the arena within the limit, too, not only the peak."`
 	HostFlags
 	Pool   []units.Pool `group:"memory" sep:"none" placeholder:"NAME=SIZE[@RATE]" help:"Several memories, the fastest first. They take the place of one arena: --pool sram=256KiB --pool psram=8MiB@100MB/s. Nodes read and write each buffer where it lies; the fewest bytes move in all memories but the first."`

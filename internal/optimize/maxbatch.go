@@ -88,15 +88,17 @@ func (j Job) tryBatch(name string, length int64, effort string, extra float64) e
 		return err
 	}
 	opt.NoVerify = true // only the last plan is handed out
-	r, err := passes.Optimize(context.Background(), f.Model, opt)
+	opt.ExtraPercent = extra
+	_, err = passes.Optimize(context.Background(), f.Model, opt)
 	var limit *passes.LimitError
+	var slow *passes.ExtraError
 	switch {
 	case errors.As(err, &limit):
 		return &doesNotFit{err}
+	case errors.As(err, &slow):
+		return &doesNotFit{fmt.Errorf("%s=%d: %w", name, length, err)}
 	case err != nil:
 		return fmt.Errorf("%s=%d: %w", name, length, err)
-	case r.Plan.Summary.Extra() > extra:
-		return &doesNotFit{fmt.Errorf("%s=%d fits the limit with %.2f %% extra time: expected at most %g %%", name, length, r.Plan.Summary.Extra(), extra)}
 	}
 	return nil
 }

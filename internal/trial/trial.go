@@ -454,10 +454,11 @@ func differ(got, want vm.Value, exact bool, slack float64) string {
 // refusal is the kind of an error of the planner.
 func refusal(err error) string {
 	var limit *passes.LimitError
+	var slow *passes.ExtraError
 	var pool *passes.PoolError
 	var option *passes.OptionError
 	switch {
-	case errors.As(err, &limit), errors.As(err, &pool):
+	case errors.As(err, &limit), errors.As(err, &slow), errors.As(err, &pool):
 		return NoPlan
 	case errors.As(err, &option):
 		return Usage
