@@ -14,10 +14,10 @@ var cumulateRules = []Rule{
 	{Op: "CumProd", Inputs: []int{0}, Grad: cumProdGrad},
 }
 
-// cumProdGrad: with P[k] the product of the elements before k, element k has the gradient
-// P[k] · R[k], where R[k] = d[k] + x[k+1] · R[k+1] sums the gradients of all products that
-// contain it, each without the elements up to k. So no element is divided by, and zeros
-// are no exception. A Scan along the axis computes R from the end.
+// cumProdGrad: let P[k] be the product of the elements before k. Element k has the gradient
+// P[k] · R[k]. R[k] = d[k] + x[k+1] · R[k+1] sums the gradients of all products that contain
+// it, each without the elements up to k. So no element is divided by, and zeros are no
+// exception. A Scan along the axis computes R from the end.
 func cumProdGrad(c *Backward) {
 	x, d := c.X(0), c.D(0)
 	shape, at := c.shape(x), c.Length(1)

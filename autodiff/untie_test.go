@@ -11,9 +11,9 @@ import (
 	"github.com/onnxmem/onnxmem/internal/reference"
 )
 
-// fresh is a network as PyTorch's exporter writes one that was never trained: one tensor
+// fresh is a network as PyTorch's exporter writes one that was never trained. One tensor
 // of ones is the scale and the running variance of both normalizations, one of zeros
-// their biases and running means; some of them through Identity nodes, which keep the
+// their biases and running means. Some of them through Identity nodes, which keep the
 // names. w is one parameter of two products, meant to be one.
 func fresh() (*graph.Model, *builder) {
 	b := newBuilder("fresh", 18)

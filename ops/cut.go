@@ -79,8 +79,8 @@ type Sum struct {
 }
 
 // Cut returns the dimension map of node n of the main graph along an axis of its
-// first output; nil if it has none: the operator is unknown, mixes the rows of this
-// axis, or has a type that is not exact.
+// first output. It is nil if there is none: the operator is unknown, mixes the rows of
+// this axis, or has a type that is not exact.
 func (inf *Inference) Cut(m *graph.Model, n *graph.Node, axis int) *Cut {
 	op := known(n)
 	if op == nil || op.Cut == nil {

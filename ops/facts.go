@@ -121,9 +121,9 @@ func OnWeights(n *graph.Node) bool {
 }
 
 // Prepares reports whether a runtime may rearrange a constant input of a node before
-// the first run, and then compute with it in another order than with any other tensor:
-// products, convolutions, recurrent cells, operators of a runtime, and what is not
-// known.
+// the first run, and then compute with it in another order than with any other tensor.
+// That holds for products, convolutions, recurrent cells, operators of a runtime, and
+// what is not known.
 func Prepares(n *graph.Node) bool {
 	op := known(n)
 	return op == nil || n.Domain != "" || op.FLOPs != nil && (op.Inplace == nil || op.Sum != nil)

@@ -453,8 +453,8 @@ func (inf *inferrer) dynamic(s *scope, id graph.NodeID, out *graph.Tensor, k int
 }
 
 // unknowns lists the operators of the main graph, or of the body that is inferred, that this
-// package does not know, with how many nodes have each, so that one run tells all; "" if there is
-// one alone.
+// package does not know, with the number of nodes of each: one run tells all. It is "" if there
+// is one alone.
 func (inf *inferrer) unknowns(g *graph.Graph) string {
 	counts := map[string]int{}
 	all := 0

@@ -152,9 +152,9 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 }
 
 // divides reports whether the open elements of a shape and the stated ones are, as a product,
-// the rest of the input's lengths: then each open element is the length that it says. One
-// that is 0 at run time would mean the length of the input, so it must be above 0, or 0 only
-// where that length is; a single one that is 0 where nothing else is contradicts the rest.
+// the rest of the input's lengths: then each open element is the length that it says. An
+// element of 0 at run time would mean the length of the input, so it must be above 0, or 0 only
+// where that length is. If it alone is 0, it contradicts the rest.
 func (c *Call) divides(in []graph.Dim, to []Scalar, open []int, rest, stated, copied []graph.Dim, allowZero bool) bool {
 	if c.inf == nil || len(open) == 0 {
 		return false
@@ -483,8 +483,8 @@ func viewBlocks(c *Call) []graph.Alias {
 // cutFlatten is the column Cut of operators that keep the order of the elements and whose
 // attributes suit a copy. Rows of an axis of the output are contiguous in each of the
 // blocks that the axes before it divide the elements into. So they are rows of the axis
-// of the input that divides the elements into the same blocks, if there is one: of
-// [2 6 5] -> [2 3 2 5], rows of axis 1 are twice as many of the input's axis 1, and rows
+// of the input that divides the elements into the same blocks, if there is one. Take
+// [2 6 5] -> [2 3 2 5]: rows of axis 1 are twice as many of the input's axis 1, and rows
 // of axis 2 are in no axis.
 func cutFlatten(c *Call, axis int) *Cut {
 	x, y := exactLengths(c.In[0].Shape), exactLengths(c.Out[0].Shape)

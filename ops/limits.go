@@ -7,9 +7,9 @@ import (
 )
 
 // Limits on the work of one Infer. A sound model stays far below each; a hostile
-// one of a few kilobytes could ask for all memory or run for years: a body is
-// inferred several times by the loop around it, which is inferred several times
-// by an outer loop; a function is inferred again for each set of types.
+// one of a few kilobytes could ask for all memory or run for years. A loop infers
+// its body several times, and is itself inferred several times by an outer loop;
+// a function is inferred again for each set of types.
 const (
 	maxAxes     = 1 << 24
 	maxVisits   = 4_000_000

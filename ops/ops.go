@@ -1,8 +1,8 @@
 // Package ops defines what ONNX operators mean to a memory planner: the types and
-// shapes of their outputs, the values of small integer outputs (shape
-// arithmetic), which outputs are views of an input, which may overwrite an input
-// that dies there, which rows of their inputs the rows of an output need, and how
-// many floating-point operations they take.
+// shapes of their outputs, and the values of small integer outputs (shape
+// arithmetic). It says which outputs are views of an input, and which may overwrite
+// an input that dies there. It says which rows of their inputs the rows of an output
+// need, and how many floating-point operations they take.
 //
 // [Infer] takes a model and sets the types and sizes of all its tensors; [Apply]
 // does that for one node, and [Check] decides whether a kernel may run a node.
@@ -72,9 +72,9 @@ type Op struct {
 	FLOPs func(c *Call) int64
 
 	// Exp is how many times as long as Exp a kernel takes for each element that it makes, but
-	// for what it moves, if that is longer than arithmetic takes: measured with onnxmem's
-	// kernels by bench/efficiency, one core with AVX2, 262,144 elements. 0: no longer than what
-	// it moves takes.
+	// for what it moves, if that is longer than arithmetic takes. 0: no longer than what it
+	// moves takes. bench/efficiency measured it with onnxmem's kernels, on one core with AVX2,
+	// 262,144 elements.
 	Exp float64
 	// Form says in which pieces a kernel makes output 0. Optional.
 	Form Form

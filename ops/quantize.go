@@ -140,8 +140,8 @@ func (c *Call) needOneElementOr(i int, n graph.Dim, what string) error {
 }
 
 // needPerLine fails unless input i, if present, has one element, or one for each
-// row (end 2) or column (end 1) of the matrices of input of: as a list or, with
-// the axes of that input, for each of its matrices.
+// row (end 2) or column (end 1) of the matrices of input of. Those are a list or,
+// with the axes of that input, a list for each of its matrices.
 func (c *Call) needPerLine(i, of, end int, what string) error {
 	a, x := c.Arg(i), c.In[of]
 	if !a.Present || !a.Ranked || !x.Ranked || isOne(a.Shape) {

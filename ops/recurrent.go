@@ -11,10 +11,10 @@ var recurrence = family{"", []Op{
 	{Name: "LSTM", Class: Product, Infer: recurrent(4, 3, 5, 6), Cut: cutRecurrent(5, 6), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3, 7}, Kinds: []string{"recurrent", "recurrent", "bias", "recurrent"}, Biases: []int{3, 7}},
 }}
 
-// recurrent covers a recurrent layer with that many gates, in all its versions: X
-// [seq batch input], W [dirs gates·hidden input], R [dirs gates·hidden hidden], B
-// [dirs 2·gates·hidden], seq_lens [batch], then the initial states [dirs batch
-// hidden], and P [dirs 3·hidden]. Y is [seq dirs batch hidden], the final states
+// recurrent covers a recurrent layer with that many gates, in all its versions. Its
+// inputs are X [seq batch input], W [dirs gates·hidden input], R [dirs gates·hidden
+// hidden], B [dirs 2·gates·hidden], seq_lens [batch], then the initial states [dirs
+// batch hidden], and P [dirs 3·hidden]. Y is [seq dirs batch hidden], the final states
 // [dirs batch hidden]. With layout 1 (version 14 on) the batch is the first axis
 // and the directions are the last but one.
 func recurrent(gates int64, outputs int, states ...int) func(c *Call) error {

@@ -35,7 +35,7 @@ const (
 // Runtimes lists the runtimes for which a model can be planned. Both are ONNX Runtime's
 // provider for CPUs. The first has what its kernels are registered with (Alias, MayInplace):
 // the runtime then shares by itself. The second adds kernels that are not registered so, but
-// write each element after they have read the elements at its place: an allocator that
+// write each element after they have read the elements at its place. An allocator that
 // gives out the address of an input that dies there gets the same bits.
 // crosscheck/runtime_sharing.py runs each row.
 var Runtimes = []Runtime{
@@ -124,8 +124,8 @@ var registered = []RuntimeRow{
 }
 
 // forced are kernels without MayInplace that compute element i of the result from the
-// elements i of the operands: a loop of ranges of equal length (Broadcaster, one expression
-// of Eigen over both spans), or one over the elements. A kernel that keeps intermediate
+// elements i of the operands. They loop over ranges of equal length (Broadcaster, one
+// expression of Eigen over both spans), or over the elements. A kernel that keeps intermediate
 // values in its result, such as Gelu's, is not one of them.
 var forced = []RuntimeRow{
 	{Name: "Add", Inplace: over(0, 1), Source: "math/element_wise_ops.cc"},

@@ -10,7 +10,7 @@ import (
 )
 
 // TestNodeTestValues folds every operator test of ONNX with small inputs and compares
-// the elements with the expected ones: a known element is equal (a floating-point one up
+// the elements with the expected ones. A known element is equal (a floating-point one up
 // to the last bits of its type), a bounded one is not smaller.
 func TestNodeTestValues(t *testing.T) {
 	folded := map[string]bool{}

@@ -90,7 +90,7 @@ func exactLengths(shape []graph.Dim) []int64 {
 }
 
 // cutRows sets the rows of input x that a copy needs for rows of spatial axis i of a
-// convolution or a pool, and the padding of the copy: each slice has the padding that its
+// convolution or a pool, and the padding of the copy. Each slice has the padding that its
 // own windows reach. It returns false if the padding follows from the lengths.
 func (c *Call) cutRows(cut *Cut, w window, x, axis, i int) bool {
 	if w.Same() || w.Ceil || !w.Kernel[i].Exact() {

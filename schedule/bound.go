@@ -67,8 +67,8 @@ func (s *solver) boundOf(g *indexed.Problem, order []int32) bounds.Certificate {
 //
 //	min over M   trans(v) - size(M) + min over S { live(S) + Σ size(o) },
 //
-// M the maximal matchings of v's in-place pairs (o, t), S the downsets that contain all
-// ancestors of v and neither v nor a descendant, the sum over the pairs of M that have
+// M the maximal matchings of v's in-place pairs (o, t), and S the downsets that contain all
+// ancestors of v and neither v nor a descendant. The sum is over the pairs of M that have
 // a reader of t other than v outside S. If there are more than 16 matchings: size of
 // the largest, and no sum. If S can only be empty, v runs at the first step, and live(S)
 // includes the tensors that no node makes or reads. One minimum cut for each M. The

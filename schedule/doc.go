@@ -99,7 +99,7 @@
 // and j are live: 12 + 5 = 17, which is the optimum.
 //
 // [FirstBound] is the least of transient(v) + live(S) over the nodes v of A that may run
-// first and over all S that contain the ancestors of v and neither a node of A nor a
+// first and over all S. S contains the ancestors of v, and neither a node of A nor a
 // descendant of one. A node may run first if none of its ancestors is in A. [LastBound] is
 // the mirror image: v may run last if none of its descendants is in A, and S contains the
 // rest of A and all ancestors of A's nodes, but neither v nor a descendant of v. In every

@@ -36,7 +36,7 @@ func (p *Problem) Evaluate(order []int32) (Evaluation, error) {
 
 // EvaluateSharing is [Problem.Evaluate] with in-place pairs taken only at the steps whose
 // load without them exceeds above. With above = [AllPairs] it takes all pairs, with
-// [NoPairs] none, and with the order's own peak only those that the peak needs: each pair
+// [NoPairs] none, and with the order's own peak only those that the peak needs. Each pair
 // gives two tensors one offset, which can cost more in fragmentation than it saves.
 //
 // At each such step the node takes a largest matching of those of its pairs whose

@@ -15,7 +15,7 @@ import (
 
 // device is the part of a session that lies on a GPU (Options.Device). The arena has a
 // block of device memory of the same size, and so has the part of the resident pool with
-// parameters and states; each tensor has the same offset in both, so layouts, areas and
+// parameters and states. Each tensor has the same offset in both, so layouts, areas and
 // plans are as on the CPU. Of the pool in host memory only the pages are ever touched that
 // nodes on the host use. Constants are in a block that sessions share. A node without a device kernel runs on
 // the host, between copies of its inputs and, once a node on the device needs them, of

@@ -100,7 +100,7 @@ func (st *step) own() *belongings {
 const maxCalled = 1 << 18
 
 // nodeHeap is what a node of a session, its tensors and its part of the graph take of Go's
-// heap, estimated from above: up to 3 KiB are live (networks of 170 to 24,070 nodes), and
+// heap, estimated from above. Up to 3 KiB are live (networks of 170 to 24,070 nodes), and
 // until a collection Go lets the heap grow to twice of that.
 const nodeHeap = 6 << 10
 

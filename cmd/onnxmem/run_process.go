@@ -25,8 +25,8 @@ type runProcess struct {
 }
 
 // The process of a run is to take what the plan says. So garbage is collected when it is half of
-// what is in use, or about garbageBytes if that is less: the heap of many nodes is large, and
-// collecting at a fifth of a small one takes a fifth more time to begin, and saves 2 MiB.
+// what is in use, or about garbageBytes if that is less. The heap of many nodes is large; to collect
+// at a fifth of a small one takes a fifth more time to begin, and saves 2 MiB.
 const (
 	mostGarbage  = 50 // per cent
 	leastGarbage = 5

@@ -18,9 +18,9 @@ func releaseProgram() {
 }
 
 // program returns where those pages are, which stays so: the list of all mappings is long, and
-// read once. It keeps the system from mapping 2 MiB around each page that is needed, as it does
-// if the file lies in its cache in such pieces: that of a program that was just written, which
-// takes 15 MiB more then.
+// read once. It keeps the system from mapping 2 MiB around each page that is needed. The system
+// does so if the file lies in its cache in such pieces, as a program that was just written does:
+// it takes 15 MiB more then.
 var program = sync.OnceValue(func() []span {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // earlier call has already done this.
 //
 // An order of the smallest peak need not be a good order for plans with
-// recomputation: on our own ResNet-50 at 50 % of its peak, plans in such orders cost
+// recomputation. On our own ResNet-50 at 50 % of its peak, plans in such orders cost
 // 5.34 %, plans in adapted orders 5.00 % (lower bound 4.91).
 func (s *Solver) adapt(w *work, all []*chainer, grid []int64, adapted []entry, pace *pacer) []*chainer {
 	if s.opt.NoBound || s.opt.KeepOrders || w.leavesOut("adapt") || s.rules.overwrite(s.p) {

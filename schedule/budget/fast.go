@@ -28,7 +28,7 @@ func (s *Solver) fast(w *work, limits []int64) {
 // at most half of the work. Then it plans guided by minimum cuts, from the order of
 // the cheapest plan so far, and then from each order in other batches. On DenseNet-121
 // at 80 % the guided plans lower the extra time from 4.70 to 3.57 % (lower bound
-// 3.54); on GPT-2 at batch 1 and 60 % the choice of the order lowers it from 8.31 to
+// 3.54). On GPT-2 at batch 1 and 60 % the choice of the order lowers it from 8.31 to
 // 3.87 %. Without the other batches two of the training steps of our zoo have no plan for
 // 75 % of their peaks.
 func (s *Solver) planFast(w *work, all []*chainer, limit int64) {

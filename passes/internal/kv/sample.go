@@ -73,8 +73,8 @@ func (r *rewriter) sample() error {
 }
 
 // tie finds open dimensions that must be as long as all tokens so far, such as that of a mask
-// whose name says nothing of the past: the model cannot be inferred with another length of
-// such a dimension, and with that length it can.
+// whose name says nothing of the past. With that length of such a dimension the model can be
+// inferred, with another it cannot.
 func (r *rewriter) tie() (some bool) {
 	const past, other = 5, 3
 	open, err := ops.Dims(&graph.Model{Opsets: r.m.Opsets, Graph: r.g.Clone(), Functions: r.m.Functions}, r.options(past))

@@ -9,8 +9,8 @@ import (
 //
 //	min over M   trans(v) - size(M) + min over S { live(S) + Σ size(o) },
 //
-// M the maximal matchings of v's in-place pairs (o, t), S the downsets that contain
-// all ancestors of v and neither v nor a descendant, the sum over the pairs of M
+// M the maximal matchings of v's in-place pairs (o, t), and S the downsets that contain
+// all ancestors of v and neither v nor a descendant. The sum is over the pairs of M
 // that have a reader of t other than v outside S. It takes one minimum cut for each
 // M; the network of the last one is left behind.
 func (c *Cutter) Node(g *indexed.Problem, v int32) Certificate {

@@ -17,9 +17,8 @@ import (
 //
 // Let s be the nodes of the module that have run. The module's share of the live bytes,
 // live(s), depends on s alone, so an order of the module can be judged by itself. (A tensor
-// that a node outside reads, too, which is neither an ancestor of e nor a descendant of x,
-// is part of the share as long as that node has not run, and afterwards until the module
-// has read it. Then there are two shares, and what follows must hold for both. One such
+// may be read by a node outside, too, which is neither an ancestor of e nor a descendant of
+// x. It is part of the share until that node has run and the module has read it. Then there are two shares, and what follows must hold for both. One such
 // tensor is allowed.)
 //
 // Lemma. Let p(0), p(1), ... be the states of an order P of the module. If a relation R of

@@ -20,7 +20,7 @@ func init() {
 }
 
 // regroup: the elements keep their order. Two axes belong together if as many elements
-// of both shapes stand before them: [2 6 5] and [2 3 2 5] share the blocks that the 2
+// of both shapes stand before them. [2 6 5] and [2 3 2 5] share the blocks that the 2
 // divides the elements into, and three rows of the one are the six of the other. Axes of
 // one element stand for nothing.
 func regroup(n *Node, s *sheet) bool {

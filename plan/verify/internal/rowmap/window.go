@@ -171,7 +171,7 @@ func (n *Node) convolves(s *sheet, weights int, each ...int) bool {
 }
 
 // keepsWhole leaves out the spatial axes along which a slice of a convolution of single
-// channels may have a quarter as many elements as its kernel, or less: with weights that
+// channels may have a quarter as many elements as its kernel, or less. With weights that
 // change from run to run, kernels take it for the gradient of weights and add in another order.
 func (n *Node) keepsWhole(s *sheet, weights int) {
 	c, spatial := n.layout()
