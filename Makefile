@@ -68,14 +68,15 @@ test: ## run the tests; ends with a list of skipped tests and the reasons
 	@# Collecting garbage a quarter as often saves a sixth of the processor time. The
 	@# packages are vetted by make lint, and not twice. They are compiled as make build
 	@# does, without cgo: with it, vm, cmd/onnxmem and what imports them are compiled again.
-	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 go test -vet=off -json ./vm ./plan/verify ./cmd/onnxmem ./passes ./internal/wheels ./... | go run ./internal/testreport
+	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 go test -vet=off -json ./vm ./vm/internal/gpu ./cmd/onnxmem ./passes ./plan/verify ./vm/internal/kernel ./... | go run ./internal/testreport
 
 SWEEPS := ^Test(AgainstTheOptimum|AliasesOfRandomModels|FoldedProductsBesideSlices|FoldedZoo|Frontier|BatchIsKilled|Core|SecondOpinion|CompactSlices|CompactTraining|SlicedTraining|SlicedTrainingWithRecomputation|DeviceTraining|DevicePlans|DeviceNodeTests|BuiltInsStayOnDevice|GuardedLightNetworks|Tampered|SlicedNetworks|SlicesMutated|Pools|Limit|PlansAreAccepted|SlicesAndRecomputation|BoundsOfSlicesByBruteForce|LargeNetworksAreProven|MoreEffortIsNeverWorse|PairsAreNeverWorse|Installed|StaticCommand|RuntimeInstalled|BoundsOfAttentionInPieces|OnFake|AgainstReference|ConvolutionsByLibrary|Mutants|RandomGradients|RandomCorners|Trials)$$
 
 .PHONY: sweeps
 sweeps: ## run the tests that make test leaves out, or does in part, since each takes seconds
+	@# As in make test, those that take longest begin first.
 	@export GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 ONNXMEM_SWEEPS=1; { failed=0; \
-		go test -vet=off -json -run '$(SWEEPS)' ./vm ./plan/verify ./internal/wheels ./bench/gpu ./passes ./schedule ./schedule/budget ./cmd/onnxmem ./ort ./vm/internal/gpu ./autodiff ./internal/trial || failed=1; \
+		go test -vet=off -json -run '$(SWEEPS)' ./vm/internal/gpu ./plan/verify ./vm ./passes ./internal/wheels ./ort ./schedule ./bench/gpu ./cmd/onnxmem ./schedule/budget ./autodiff ./internal/trial || failed=1; \
 		(cd report/browser && go test -vet=off -json .) || failed=1; \
 		exit $$failed; } | go run ./internal/testreport
 
