@@ -10,17 +10,12 @@ import (
 // of blocks need not arrange their pixels first. So the session holds images in blocks
 // wherever no other operator and no caller can tell the difference: where convolutions and
 // pools make and read them, and elementwise operators stand between. A convolution can read
-// or write planes on either side. As in [frame.holdPlanes], only the graph decides which
+// or write planes on either side. As in [lowering.holdPlanes], only the graph decides which
 // tensors these are; the bits of all results are the same either way.
 
-// prefersBlocks is a variable for tests.
-var prefersBlocks = true
-
 // holdBlocks finds the images that the frame holds in blocks.
-func (f *frame) holdBlocks() {
-	if !prefersBlocks {
-		return
-	}
+func (l *lowering) holdBlocks() error {
+	f := l.f
 	h := newHolding(f)
 	some := false
 	for i, st := range f.steps {
@@ -45,13 +40,14 @@ func (f *frame) holdBlocks() {
 		}
 	}
 	if !some {
-		return
+		return nil
 	}
 	for id, held := range h.find() {
 		if t := f.tensors[id]; t != nil {
 			t.Blocks = held
 		}
 	}
+	return nil
 }
 
 // blockForm tells which images of a step its kernel can read and write in blocks.

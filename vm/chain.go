@@ -16,11 +16,23 @@ import (
 // leastChain is the least number of elements for which a chain is worth its preparation.
 const leastChain = 2048
 
+// joinElementwise computes elementwise nodes together: in chains, which need planned places, or
+// on a device in groups.
+func (l *lowering) joinElementwise() error {
+	switch {
+	case l.s.gpu != nil:
+		for _, group := range l.s.gpu.groups(l.f.steps, l.order) {
+			l.at = group[0]
+			l.s.gpu.prepareGroup(group, group[len(group)-1])
+		}
+	case l.planned():
+		l.f.joinChains(l.order)
+	}
+	return nil
+}
+
 // joinChains finds such nodes among those of a frame, from the last one on.
 func (f *frame) joinChains(order []graph.NodeID) {
-	if !f.joins() {
-		return
-	}
 	place := placesOf(order)
 	alone := &chain{f: f, order: order, place: place}
 	for _, id := range slices.Backward(order) {
@@ -166,14 +178,6 @@ func (c *chain) join(last graph.NodeID) {
 		}
 	}
 	leader.run = kernel.NewChain(calls).Make(leader.call())
-}
-
-// joins reports whether nodes of the frame may run together. It needs planned places: a
-// session that has tensors apart, compares each node, or guards its tensors runs the nodes
-// one by one.
-func (f *frame) joins() bool {
-	s := f.s
-	return !s.opt.Separate && s.gpu == nil && s.comparer == nil && s.guard == nil && s.pr.m.Graph == f.g
 }
 
 // placesOf returns the step of each node.

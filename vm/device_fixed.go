@@ -9,6 +9,17 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
+// foldShapes computes the small constants that follow from shapes.
+func (l *lowering) foldShapes() error {
+	for _, id := range l.order {
+		l.at = l.f.steps[id]
+		if err := l.computeFixed(l.f.steps[id]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // computeFixed runs a node on the host when a session on a device is built, if it computes a
 // few integers or bools from shapes and constants alone. They are the same at every step, and
 // a constant from then on. So no step waits for the host to compute a shape.

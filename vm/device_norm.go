@@ -11,17 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// joinNormGradientsOn does on a device what joinNormGradients does on the CPU. Few kernels
-// compute the gradient of a BatchNormalization, or of a LayerNormalization, at the step at
-// which both of its sums are made, with the bits of the nodes.
-func (f *frame) joinNormGradientsOn(g *device, a *area, order []graph.NodeID) {
-	if g == nil || f.s.opt.Separate || f.s.comparer != nil || f.s.pr.m.Graph != f.g {
-		return
-	}
-	for _, gradient := range f.findNormGradients(order) { // tables serve one after the other
-		g.joinNormGradient(gradient, a)
-	}
-}
+// On a device, few kernels compute the gradient of a BatchNormalization, or of a
+// LayerNormalization, at the step at which both of its sums are made, with the bits of the nodes.
 
 // placedOnDevice is placed on a device. Sums are written to their own places: both at once, when
 // both have one, if nobody has read the other by then; else each at its own step.

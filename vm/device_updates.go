@@ -15,10 +15,8 @@ import (
 // often is one for its states.
 
 // joinUpdates finds such nodes, from the last ones on.
-func (g *device) joinUpdates(f *frame, order []graph.NodeID) {
-	if g == nil || f.s.opt.Separate || f.s.comparer != nil || f.s.pr.m.Graph != f.g {
-		return
-	}
+func (l *lowering) joinUpdates() error {
+	g, f, order := l.s.gpu, l.f, l.order
 	place := placesOf(order)
 	made := map[*tensor]int{} // the step after which a tensor is there in the plan
 	for t, x := range f.tensors {
@@ -36,6 +34,7 @@ func (g *device) joinUpdates(f *frame, order []graph.NodeID) {
 			g.joinUpdate(c, made) // the other new values may have a step in common
 		}
 	}
+	return nil
 }
 
 // growUpdate adds the nodes that make what the chain alone reads, of a shape or of one

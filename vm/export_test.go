@@ -1,8 +1,10 @@
 package vm
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -93,23 +95,17 @@ func (s *Session) HeldInPlanes() []string {
 	return s.held(func(t *tensor) bool { return t.Planes != 0 })
 }
 
-// HoldPixels sets whether sessions hold images in pixels, until the test ends.
-func HoldPixels(t testing.TB, hold bool) {
+// HoldPixels makes sessions hold images in NHWC even where NCHW is as fast, until the test
+// ends.
+func HoldPixels(t testing.TB) {
 	was := prefersPixels
-	prefersPixels = func() bool { return hold }
+	prefersPixels = func() bool { return true }
 	t.Cleanup(func() { prefersPixels = was })
 }
 
 // HeldInPixels lists the tensors of the main graph whose images are held in pixels.
 func (s *Session) HeldInPixels() []string {
 	return s.held(func(t *tensor) bool { return t.Pixels })
-}
-
-// HoldBlocks sets whether sessions hold images in blocks, until the test ends.
-func HoldBlocks(t testing.TB, hold bool) {
-	was := prefersBlocks
-	prefersBlocks = hold
-	t.Cleanup(func() { prefersBlocks = was })
 }
 
 // HeldInBlocks lists the tensors of the main graph whose images are held in blocks.
@@ -164,4 +160,52 @@ func SharedPacks() (packs, users int) {
 		users += p.users
 	}
 	return len(sharedPacks.at), users
+}
+
+// CheckLowering checks the table of rewriters, or that with two rows exchanged.
+func CheckLowering(list []Rewriter) error { return checkLowering(list) }
+
+// LoweringConstraints lists which rewriter must run before which.
+func LoweringConstraints() (list [][2]string) {
+	for _, c := range loweringConstraints {
+		list = append(list, [2]string{c.before, c.after})
+	}
+	return list
+}
+
+// Lowered describes the steps of the main graph.
+func (s *Session) Lowered() string {
+	var b strings.Builder
+	for _, st := range s.main.steps {
+		fmt.Fprintf(&b, "%s:", st.f.g.Label(st.node))
+		has := st.has()
+		for _, flag := range []struct {
+			name string
+			is   bool
+		}{
+			{"once", st.once},
+			{"copies8", st.copies8},
+			{"unread", st.unread},
+			{"chained", st.chained},
+			{"device", st.device},
+			{"runs", st.run != nil},
+			{"joined", has.joined != nil},
+			{"adds", has.adds != nil},
+			{"fuses", has.fused != nil},
+		} {
+			if flag.is {
+				fmt.Fprintf(&b, " %s", flag.name)
+			}
+		}
+		if st.fusedInto != nil {
+			fmt.Fprintf(&b, " into %s", st.fusedInto.f.g.Label(st.fusedInto.node))
+		}
+		for _, t := range st.out {
+			if t != nil {
+				fmt.Fprintf(&b, " (%t %d %t %t)", t.Const, t.Planes, t.Pixels, t.Blocks)
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }

@@ -3,13 +3,11 @@ package vm
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
-	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
@@ -122,8 +120,11 @@ type builder struct {
 	s      *Session
 	bodies []plan.Subgraph // in the plan's order
 	next   int             // index of the next entry
-	called int             // nodes of called functions, at each call
-	at     *step           // the node that is being prepared, nil before the first
+
+	rewriters []Rewriter // of the session
+
+	called int   // nodes of called functions, at each call
+	at     *step // the node that is being prepared, nil before the first
 
 	workspace workspace // of the main graph's node that is being prepared
 
@@ -317,91 +318,6 @@ func constantOf(g *graph.Graph, t *graph.Tensor) *graph.Data {
 	return constantNode(n, t.Name)
 }
 
-// steps prepares the nodes of a frame.
-func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
-	order, err := b.order(f.g)
-	if err != nil {
-		return err
-	}
-	if b.inFunction {
-		if b.called += len(order); b.called > maxCalled {
-			return fmt.Errorf("called functions have more than %d nodes, counted at each call", maxCalled)
-		}
-	}
-	f.steps = make([]*step, len(f.g.Nodes))
-	f.opsets, f.block = opsets, int32(attr.NchwcBlock(f.g))
-	all, ends := make([]step, len(f.g.Nodes)), endsOf(f.g)
-	for i, n := range f.g.Nodes {
-		st := &all[i]
-		st.f, st.node = f, graph.NodeID(i)
-		last := len(n.Inputs)
-		for last > 0 && n.Inputs[last-1] < 0 {
-			last-- // kernels see no omitted inputs at the end
-		}
-		st.in, ends = f.take(ends, n.Inputs[:last])
-		st.out, ends = f.take(ends, n.Outputs)
-		f.steps[i] = st
-	}
-	if b.s.gpu == nil {
-		if err := b.computeQuantized(f); err != nil {
-			return err
-		}
-		f.joinQuantized()
-	}
-	f.holdPlanes()
-	if b.s.gpu == nil {
-		f.holdPixels()
-		f.holdBlocks()
-	}
-	for _, st := range f.steps {
-		b.at = st
-		b.computeOnce(st)
-	}
-	if b.s.gpu != nil {
-		for _, id := range order {
-			b.at = f.steps[id]
-			if err := b.computeFixed(f.steps[id]); err != nil {
-				return err
-			}
-		}
-		f.captured = capturedBy(f.g)
-		f.joinNormGradientsOn(b.s.gpu, a, order)
-		b.s.gpu.joinUpdates(f, order)
-		for _, group := range b.s.gpu.groups(f.steps, order) {
-			b.at = group[0]
-			b.s.gpu.prepareGroup(group, group[len(group)-1])
-		}
-	}
-	f.joinNormGradients(order)
-	f.joinResiduals(order)
-	f.joinChains(order)
-	// Nodes are prepared in the listed order, which is that of the plan's bodies.
-	for _, st := range f.steps {
-		b.at = st
-		if f.g == b.s.pr.m.Graph {
-			b.workspace = b.s.gpu.workspaceOf(st.node, a)
-		}
-		if err := b.prepare(st, opsets, a); err != nil {
-			return err
-		}
-		st.dropCall()
-	}
-	if err := b.computeAgain(f, opsets, a); err != nil {
-		return err
-	}
-	b.releasePacked(f)
-	listed := f.steps
-	f.steps = make([]*step, len(order))
-	place := make([]int, len(order))
-	for i, n := range order {
-		f.steps[i] = listed[n]
-		place[n] = i
-	}
-	f.planFrees(place)
-	b.s.comparer.addSteps(f)
-	return nil
-}
-
 // endsOf returns room for the inputs and outputs of all nodes of a graph: in one piece, since a
 // list of its own for each takes twice the memory.
 func endsOf(g *graph.Graph) []*tensor {
@@ -512,13 +428,28 @@ func (f *frame) planFrees(place []int) {
 	}
 }
 
+// prepareAll prepares the kernels, in the listed order, which is that of the plan's bodies.
+func (l *lowering) prepareAll() error {
+	for _, st := range l.f.steps {
+		l.at = st
+		if l.f.g == l.s.pr.m.Graph {
+			l.workspace = l.s.gpu.workspaceOf(st.node, l.a)
+		}
+		if err := l.prepare(st); err != nil {
+			return err
+		}
+		st.dropCall()
+	}
+	return nil
+}
+
 // prepare finds the kernel of a node, or builds its bodies, and prepares it.
-func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
+func (l *lowering) prepare(st *step) error {
 	n := st.n()
 	if len(st.out) == 1 && st.out[0] != nil && st.out[0].Const {
 		return nil
 	}
-	if special, err := b.control(st, opsets, a); special || err != nil {
+	if special, err := l.control(st, l.opsets, l.a); special || err != nil {
 		var e *graph.Error
 		if err != nil && !errors.As(err, &e) {
 			e = graph.Errorf("%w", err)
@@ -527,7 +458,7 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		return err
 	}
 	if st.chained && st.run != nil {
-		_, err := b.s.scratchFor(st)
+		_, err := l.s.scratchFor(st)
 		return err
 	}
 	if st.fusedInto != nil || st.has().group != nil || st.chained {
@@ -538,11 +469,11 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		return nil
 	}
 	if st.kernel = kernel.Lookup(n.Domain, n.Op); st.kernel == nil {
-		b.s.missing.add(st.f.g.Label(st.node), n.OpName(), ErrNoKernel)
+		l.s.missing.add(st.f.g.Label(st.node), n.OpName(), ErrNoKernel)
 		return nil
 	}
 	switch open, err := st.check(); {
-	case err != nil && !b.inBranch:
+	case err != nil && !l.inBranch:
 		return graph.Errorf("%w", err).AtNode(st.f.g.Label(st.node))
 	case err != nil, open, !st.exact():
 		// Its shapes are unknown, or unproven, before it runs; or the node is wrong
@@ -552,22 +483,22 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 	case st.idle() || st.inPlace():
 		return nil
 	}
-	if done, err := b.s.gpu.prepare(st, b.workspace); done || err != nil {
+	if done, err := l.s.gpu.prepare(st, l.workspace); done || err != nil {
 		return err
 	}
 	joined, err := st.prepareQuantized()
 	if !joined {
-		err = st.fuse()
+		err = l.fuse(st)
 	}
 	if errors.Is(err, kernel.ErrDataDependent) {
 		st.late = true
 		return nil
 	}
 	if err != nil {
-		b.s.missing.add(st.f.g.Label(st.node), n.OpName(), err)
+		l.s.missing.add(st.f.g.Label(st.node), n.OpName(), err)
 		return nil
 	}
-	_, err = b.s.scratchFor(st)
+	_, err = l.s.scratchFor(st)
 	return err
 }
 

@@ -1,52 +1,68 @@
 package vm
 
-import "github.com/onnxmem/onnxmem/vm/internal/kernel"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// findActivations finds the activations that the kernels of other nodes may apply.
+func (l *lowering) findActivations() error {
+	l.then = map[graph.NodeID]*step{}
+	for _, st := range l.f.steps {
+		if next := st.activation(); next != nil {
+			l.then[st.node] = next
+		}
+	}
+	return nil
+}
 
 // activation finds the node that overwrites the output of st in place, if it is an
 // activation that st's kernel can apply itself, and the only reader of that output.
 // The steps between the two do not matter: the bytes are live all the time, and only
 // that node reads them.
-func (st *step) activation() (*step, *kernel.Finish) {
+func (st *step) activation() *step {
 	f, maker := st.f, st
 	if st.has().adds != nil {
 		maker = st.has().adds
 	}
-	out := maker.n().Outputs
-	if st.f.s.gpu != nil || !st.kernel.Fuses || len(out) != 1 || out[0] < 0 {
-		return nil, nil
+	if by := kernel.Lookup(st.n().Domain, st.n().Op); by == nil || !by.Fuses || len(maker.n().Outputs) != 1 || maker.n().Outputs[0] < 0 {
+		return nil
 	}
-	made := f.g.Tensors[out[0]]
+	out := maker.n().Outputs[0]
+	made := f.g.Tensors[out]
 	if made.Output || len(made.Readers) != 1 || maker.out[0].room == 0 {
-		return nil, nil
+		return nil
 	}
 	next := f.steps[made.Readers[0]]
 	n := next.n()
 	k := kernel.Lookup(n.Domain, n.Op)
 	if next.chained || n.Semantics.Call != nil || k == nil || k.Finish == nil || !next.exact() || next.out[0] == nil || next.out[0].At != maker.out[0].At || next.out[0].Type != maker.out[0].Type {
-		return nil, nil
+		return nil
 	}
 	for i, t := range n.Inputs {
-		if (t == out[0]) != (i == 0) {
-			return nil, nil
+		if (t == out) != (i == 0) {
+			return nil
 		}
 	}
-	if open, err := next.check(); open || err != nil {
-		return nil, nil // prepare reports it
-	}
-	return next, k.Finish(next.call())
+	return next
 }
 
 // fuse prepares st, together with its activation if possible.
-func (st *step) fuse() error {
-	next, finish := st.activation()
-	st.call().Then = finish
+func (l *lowering) fuse(st *step) error {
+	next, call := l.then[st.node], st.call()
+	call.Then = nil
+	if next != nil {
+		if open, err := next.check(); !open && err == nil { // else prepare reports it
+			call.Then = kernel.Lookup(next.n().Domain, next.n().Op).Finish(next.call())
+		}
+	}
 	st.freeTables()
 	var err error
-	if st.run, err = st.kernel.Prepare(st.call()); err != nil {
-		st.call().Then, st.call().Taken = nil, false
+	if st.run, err = st.kernel.Prepare(call); err != nil {
+		call.Then, call.Taken = nil, false
 		return err
 	}
-	if st.call().Taken {
+	if call.Taken {
 		next.fusedInto, next.run, st.own().fused = st, nil, next
 		next.dropCall()
 		if st.has().adds != nil {

@@ -39,12 +39,17 @@ func (f *frame) findNormGradients(order []graph.NodeID) (list []*normGradient) {
 	return list
 }
 
-// joinNormGradients gives each gradient of a BatchNormalization to one kernel.
-func (f *frame) joinNormGradients(order []graph.NodeID) {
-	if !f.joins() {
-		return
-	}
+// joinNormGradients gives each gradient of a BatchNormalization to one kernel, and on a device
+// that of a LayerNormalization to few.
+func (l *lowering) joinNormGradients() error {
+	f, order := l.f, l.order
 	list := f.findNormGradients(order)
+	if l.s.gpu != nil {
+		for _, g := range list { // tables serve one after the other
+			l.s.gpu.joinNormGradient(g, l.a)
+		}
+		return nil
+	}
 	channels := 0
 	for _, g := range list {
 		channels = max(channels, g.kernel.X.Shape[1])
@@ -68,6 +73,7 @@ func (f *frame) joinNormGradients(order []graph.NodeID) {
 		g.join()
 		f.normGradients = true
 	}
+	return nil
 }
 
 // normGradient is a chain that computes the gradient of a BatchNormalization.

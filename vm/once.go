@@ -41,6 +41,15 @@ func (st *step) onlyPacked(given graph.TensorID) bool {
 	})
 }
 
+// foldWeights computes the constants that only products read.
+func (l *lowering) foldWeights() error {
+	for _, st := range l.f.steps {
+		l.at = st
+		l.computeOnce(st)
+	}
+	return nil
+}
+
 // computeOnce runs a node that computes a constant for products when the session is
 // built. The node then does nothing at run time.
 func (b *builder) computeOnce(st *step) {
@@ -125,16 +134,17 @@ func (st *step) forQuantized(serves []bool) bool {
 
 // releasePacked frees the computed constants that every reader has packed. The
 // frame's steps must still be in the order of its nodes.
-func (b *builder) releasePacked(f *frame) {
-	for _, st := range f.steps {
+func (l *lowering) releasePacked() error {
+	for _, st := range l.f.steps {
 		if !st.once {
 			continue
 		}
 		out := st.out[0]
-		if b.s.consts.give(out.Made.(*graph.Tensor), int64(out.Bytes()), st.packedByAll()) {
+		if l.s.consts.give(out.Made.(*graph.Tensor), int64(out.Bytes()), st.packedByAll()) {
 			out.At = nil
 		}
 	}
+	return nil
 }
 
 // packedByAll reports whether every reader has packed the constant that the step computes.
@@ -149,23 +159,24 @@ func (st *step) packedByAll() bool {
 // computeAgain computes the constants that were freed, because every reader had them
 // prepacked, but that a reader of this frame has not. At another point of a plan for ranges
 // of dimensions, a product may want another packed form, or none. Such a constant stays.
-func (b *builder) computeAgain(f *frame, opsets []graph.Opset, a *area) error {
-	if b.s.pr.of == nil {
+func (l *lowering) computeAgain() error {
+	f := l.f
+	if l.s.pr.of == nil {
 		return nil
 	}
 	for _, st := range f.steps {
 		if !st.once || st.out[0].At != nil || st.packedByAll() {
 			continue
 		}
-		b.at = st
-		if err := b.computeOutput(st); err != nil {
+		l.at = st
+		if err := l.computeOutput(st); err != nil {
 			return err
 		}
 		for _, r := range f.g.Tensors[st.n().Outputs[0]].Readers {
 			if reader := f.steps[r]; !reader.once {
-				b.at = reader
+				l.at = reader
 				reader.call().SharedBytes, reader.call().EachBytes = 0, 0
-				if err := b.prepare(reader, opsets, a); err != nil {
+				if err := l.prepare(reader); err != nil {
 					return err
 				}
 			}

@@ -14,7 +14,7 @@ import (
 // the difference: where convolutions make and read them, and between them stand elementwise
 // operators, and those that average the channels of an image or multiply it by a number for
 // each. Each convolution can turn what it reads or writes in planes.
-// As in [frame.holdPlanes], only the graph decides which tensors these are.
+// As in [lowering.holdPlanes], only the graph decides which tensors these are.
 
 // acrossPixels reports whether an operation on quantized images also takes an image and a
 // number for each channel.
@@ -27,9 +27,10 @@ func acrossPixels(n *graph.Node) bool {
 var prefersPixels = kernel.PrefersPixels
 
 // holdPixels finds the images that the frame holds in pixels.
-func (f *frame) holdPixels() {
+func (l *lowering) holdPixels() error {
+	f := l.f
 	if !prefersPixels() || !slices.ContainsFunc(f.steps, (*step).convolvesPixels) {
-		return
+		return nil
 	}
 	h := newHolding(f)
 	for i, st := range f.steps {
@@ -49,6 +50,7 @@ func (f *frame) holdPixels() {
 			}
 		}
 	}
+	return nil
 }
 
 // convolvesPixels reports whether the step is a convolution of bytes that can read and

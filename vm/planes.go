@@ -15,9 +15,10 @@ import (
 // are, so a run with separate tensors holds the same ones.
 
 // holdPlanes finds the images that the frame holds in planes.
-func (f *frame) holdPlanes() {
+func (l *lowering) holdPlanes() error {
+	f := l.f
 	if !slices.ContainsFunc(f.g.Nodes, func(n *graph.Node) bool { return n.Domain == attr.Nchwc }) {
-		return
+		return nil
 	}
 	block := f.steps[0].call().ChannelBlock()
 	h := newHolding(f)
@@ -43,6 +44,7 @@ func (f *frame) holdPlanes() {
 			f.tensors[id].Planes = block
 		}
 	}
+	return nil
 }
 
 // passesImages reports whether the step's operator could read or make images in planes.

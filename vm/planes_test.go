@@ -24,10 +24,8 @@ func (n *net) blocked(op, out string, attrs []*graph.Attr, in ...string) {
 	}
 }
 
-// Images in blocks are held in planes where only operators that do not see the difference
-// touch them, with the same results: not where another operator reads them, or the caller,
-// and so neither what is added to those.
-func TestImagesHeldInPlanes(t *testing.T) {
+// planesNet writes a network of ONNX Runtime's operators on images in blocks.
+func planesNet(t *testing.T) string {
 	same := attrs(integers("pads", 1, 1, 1, 1))
 	n := newNet()
 	n.other = []graph.Opset{{Domain: opattr.Nchwc, Version: 1}}
@@ -50,6 +48,14 @@ func TestImagesHeldInPlanes(t *testing.T) {
 	n.output("i", 2, 8, 8, 10)
 	path := filepath.Join(t.TempDir(), "blocks.onnx")
 	n.write(t, path)
+	return path
+}
+
+// Images in blocks are held in planes where only operators that do not see the difference
+// touch them, with the same results: not where another operator reads them, or the caller,
+// and so neither what is added to those.
+func TestImagesHeldInPlanes(t *testing.T) {
+	path := planesNet(t)
 	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 9, 11})}
 	p, s := session(t, path, passes.Options{}, vm.Options{})
 	if held := s.HeldInPlanes(); !slices.Equal(held, []string{"a", "b", "c", "d"}) {

@@ -338,6 +338,15 @@ func anyBut0(list []int) bool {
 	return false
 }
 
+// fuseQDQ computes from bytes to bytes between DequantizeLinear and QuantizeLinear.
+func (l *lowering) fuseQDQ() error {
+	if err := l.computeQuantized(l.f); err != nil {
+		return err
+	}
+	l.f.joinQuantized()
+	return nil
+}
+
 // joinQuantized finds the nodes of a frame that are computed from and to bytes, and what
 // their neighbours do.
 func (f *frame) joinQuantized() {

@@ -12,10 +12,8 @@ import (
 // be there before the convolution runs. The bits are those of the two nodes.
 
 // joinResiduals finds such sums among the nodes of a frame.
-func (f *frame) joinResiduals(order []graph.NodeID) {
-	if !f.joins() {
-		return
-	}
+func (l *lowering) joinResiduals() error {
+	f, order := l.f, l.order
 	place := placesOf(order)
 	for _, id := range order {
 		st := f.steps[id]
@@ -43,6 +41,7 @@ func (f *frame) joinResiduals(order []graph.NodeID) {
 			break // the other operand is made before
 		}
 	}
+	return nil
 }
 
 // convolution returns the step that makes a tensor, which only one node reads, if its kernel

@@ -68,6 +68,9 @@ type Options struct {
 	// layout of the file. That takes no memory beyond the plan's, but is slower.
 	// The results are the same bits.
 	NoPack bool
+	// Without names rewriters of the lowering that are left out ([Lowering]), to find the one
+	// at fault. An unknown name, or a needed rewriter, is an error ([CheckWithout]).
+	Without []string
 
 	// Device is the GPU that runs the nodes; nil: the cores of this machine. It must
 	// stay open until the session is closed. Nodes without a device kernel run on the
@@ -165,6 +168,9 @@ type Session struct {
 func (p *Program) NewSession(opt Options) (*Session, error) {
 	if p.ranged != nil && opt.Device != nil {
 		return nil, refuse(p.m, "a plan for ranges of dimensions: expected no device, or the lengths for which it is to run (Program.At)")
+	}
+	if err := CheckWithout(opt.Without); err != nil {
+		return nil, err
 	}
 	if opt.Workers <= 0 {
 		opt.Workers = runtime.GOMAXPROCS(0)
@@ -290,7 +296,7 @@ func (s *Session) build() (err error) {
 	if err := s.takeBlocks(); err != nil {
 		return s.overLimit(err, nil)
 	}
-	b := &builder{s: s, bodies: p.Subgraphs, layouts: map[*graph.Graph]*layout{}, shapes: map[string][]int{}}
+	b := &builder{s: s, bodies: p.Subgraphs, layouts: map[*graph.Graph]*layout{}, shapes: map[string][]int{}, rewriters: s.rewriters()}
 	defer func() {
 		if r := recover(); r != nil {
 			err = s.panicked(r)
