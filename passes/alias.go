@@ -22,46 +22,19 @@ type Aliases int
 
 // The values of Aliases.
 const (
-	// AliasesAuto permits them unless the plan is for a runtime that copies (Options.Runtime),
-	// views are to have buffers of their own (NoViews), or another option asks for what does
-	// not know them: Limit, ExtraPercent, Frontier, Slices, Pools.
+	// AliasesAuto permits them unless views are to have buffers of their own (NoViews), or
+	// another option excludes them ([Exclusions]).
 	AliasesAuto Aliases = iota
 	// AliasesOff permits none.
 	AliasesOff
-	// AliasesOn permits them and refuses the options that do not know them.
+	// AliasesOn permits them and refuses the options that exclude them.
 	AliasesOn
 )
 
-// notWithAliases lists the options of which plans have no aliases, with the reason.
-func (o *Options) notWithAliases() []optionReason {
-	const again = "what runs again makes a tensor that would have to lie in the bytes of the first one"
-	return []optionReason{
-		{o.Limit != nil, "limit", again},
-		{o.ExtraPercent > 0, "extra time", again},
-		{o.Frontier, "frontier", again},
-		{o.Slices != SlicesOff, "slices", "the rows of a slice are tensors of their own"},
-		{len(o.Pools) > 0, "pools", "the parts of a tensor may be in several of them"},
-	}
-}
-
-// optionReason is an option that may be set, and why something else excludes it.
-type optionReason struct {
-	set       bool
-	what, why string
-}
-
-// checkAliases refuses options that do not know aliases if these are asked for.
+// checkAliases refuses an unknown value.
 func (o *Options) checkAliases() error {
 	if o.Aliases < AliasesAuto || o.Aliases > AliasesOn {
 		return fmt.Errorf("aliases: expected one of the values of Aliases, found %d", o.Aliases)
-	}
-	if o.Aliases != AliasesOn {
-		return nil
-	}
-	for _, x := range o.notWithAliases() {
-		if x.set {
-			return fmt.Errorf("aliases: expected no %s, found both: %s", x.what, x.why)
-		}
 	}
 	return nil
 }
@@ -71,7 +44,7 @@ func (o *Options) mayAlias() bool {
 	if o.Aliases != AliasesAuto {
 		return o.Aliases == AliasesOn
 	}
-	return !o.NoViews && o.Runtime == "" && !slices.ContainsFunc(o.notWithAliases(), func(x optionReason) bool { return x.set })
+	return !o.NoViews && !o.excludes("aliases")
 }
 
 // leastStake is the part of the peak that must be at stake, in 1/leastStake, for nodes to be

@@ -106,7 +106,7 @@ func TestAliasesByDefault(t *testing.T) {
 				continue
 			}
 			opt.Aliases = passes.AliasesOn
-			if err := opt.Validate(); err == nil || !strings.Contains(err.Error(), "aliases") {
+			if err := opt.Validate(); err == nil || !strings.Contains(err.Error(), "Aliases: AliasesOn") {
 				t.Errorf("%+v: expected an error about aliases, found %v", opt, err)
 			}
 		}

@@ -19,8 +19,8 @@ func keepCaches(_ context.Context, s *State) error {
 	if s.opt.KVCapacity == 0 {
 		return nil
 	}
-	if s.opt.Train != nil || s.mode() == modeTraining {
-		return &OptionError{fmt.Errorf("a capacity of caches for a training graph: expected a decoder for inference")}
+	if s.mode() == modeTraining {
+		return graph.Errorf("a training graph has no caches of keys and values: expected a decoder for inference")
 	}
 	if _, has := s.model.Prop(plan.KeyKV); has {
 		return graph.Errorf("its caches have a fixed capacity already: expected the decoder from which it was made")

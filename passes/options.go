@@ -179,7 +179,7 @@ func (e *OptionError) Unwrap() error { return e.Err }
 // Validate checks the options by themselves, without a model. Its error is of
 // type [*OptionError]; [Optimize] fails with the same error.
 func (o *Options) Validate() error {
-	for _, check := range []func() error{o.checkFigures, o.checkRuntime, o.checkAliases, o.checkRanges, o.checkCosts, o.checkLimit, o.checkPools, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
+	for _, check := range []func() error{o.checkFeatures, o.checkFigures, o.checkRuntime, o.checkAliases, o.checkRanges, o.checkCosts, o.checkLimit, o.checkPools, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
 		if err := check(); err != nil {
 			return &OptionError{err}
 		}
@@ -226,18 +226,12 @@ func (o *Options) checkLimit() error {
 	if !(o.ExtraPercent >= 0) || math.IsInf(o.ExtraPercent, 0) {
 		return fmt.Errorf("extra time of %v per cent: expected 0 or more", o.ExtraPercent)
 	}
-	if o.NoRecompute && (o.Slices == SlicesOff || o.Host != nil || o.Frontier || len(o.Pools) > 0) {
-		return errors.New("slices alone, without recomputation: expected slices, and no host, no frontier and no pools")
-	}
 	return nil
 }
 
 func (o *Options) checkWorkspaces() error {
 	if o.Workspaces == nil {
 		return nil
-	}
-	if o.Slices != SlicesOff && o.Workspaces.OfAnyModel {
-		return errors.New("slices and a list of workspaces: expected at most one of them, since the list has the scratch of whole nodes: plan with slices, and record a run of that plan")
 	}
 	return o.Workspaces.Check()
 }

@@ -46,12 +46,6 @@ func (o *Options) checkPools() error {
 			slowest = p.BytesPerSecond
 		}
 	}
-	if len(o.Pools) > 0 && o.Host != nil {
-		return errors.New("pools and a host: expected at most one of them")
-	}
-	if len(o.Pools) > 0 && o.Compact {
-		return errors.New("pools and compact slices: expected at most one of them: a call does not say which rows its nodes move")
-	}
 	return nil
 }
 

@@ -23,7 +23,7 @@ func TestPoolsThatAreRefused(t *testing.T) {
 		{"each name once", passes.Options{Pools: []passes.Pool{{Name: "a"}, {Name: "A"}}}},
 		{"0 or more", passes.Options{Pools: []passes.Pool{{Name: "a", Capacity: -1}, {Name: "b"}}}},
 		{"fastest pools first", passes.Options{Pools: []passes.Pool{{Name: "a", BytesPerSecond: 1}, {Name: "b"}, {Name: "c", BytesPerSecond: 2}}}},
-		{"pools and a host", passes.Options{Pools: []passes.Pool{{Name: "a"}, {Name: "b"}}, Host: &passes.Host{Link: 1}}},
+		{"options Pools and Host cannot be used together", passes.Options{Pools: []passes.Pool{{Name: "a"}, {Name: "b"}}, Host: &passes.Host{Link: 1}}},
 	} {
 		var wrong *passes.OptionError
 		if err := c.opt.Validate(); !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.want) {

@@ -34,28 +34,8 @@ func (o *Options) checkRanges() error {
 	if len(o.Ranges) == 0 {
 		return nil
 	}
-	if _, err := o.box(); err != nil {
-		return err
-	}
-	const first = "what runs again is chosen for one size of each tensor: plan the largest lengths alone with it, then the file which that writes for the ranges"
-	for _, c := range []struct {
-		set           bool
-		what, instead string
-	}{
-		{o.Slices != SlicesOff, "slices", "regions are cut for one length: plan each length alone with them"},
-		{len(o.Pools) > 0, "pools", "the memory of each buffer is chosen for one size: plan each length alone with them"},
-		{o.Limit != nil, "limit", first},
-		{o.ExtraPercent != 0, "extra time", first},
-		{o.Frontier, "frontier", "it is that of one length: plan the largest lengths alone with it"},
-		{o.Workspaces != nil, "recorded workspaces", "they are those of one length: plan that length alone with them"},
-		{o.TimeLimit != 0, "time limit", "the proof infers every point: a smaller effort, or fewer points, take less time"},
-		{o.Solver != nil, "solver", "it works on the order of one length: plan that length alone with it"},
-	} {
-		if c.set {
-			return fmt.Errorf("ranges of dimensions: expected no %s, found both: %s", c.what, c.instead)
-		}
-	}
-	return nil
+	_, err := o.box()
+	return err
 }
 
 // box returns the box of the ranges.

@@ -74,7 +74,9 @@ type optimizeCmd struct {
 
 // Help is the text below the flags.
 func (optimizeCmd) Help() string {
-	return `Examples:
+	return `docs/excludes.md lists the flags that exclude each other, and those that need another.
+
+Examples:
   onnxmem optimize resnet50.onnx planned.onnx --dim batch=8
   onnxmem optimize model.onnx planned.onnx --max-arena 512KiB --json
   onnxmem optimize bert.onnx planned.onnx --dim batch=1..8 --dim sequence=1..512
@@ -86,7 +88,8 @@ func (optimizeCmd) Help() string {
 
 // Run plans and writes.
 func (c *optimizeCmd) Run(e *env) error {
-	if err := c.checkSolver(); err != nil {
+	known := c.PlanFlags.Options()
+	if err := optimize.Refuse(&known, c); err != nil {
 		return err
 	}
 	solver, err := c.SolverFlags.Open()
@@ -139,19 +142,6 @@ func (c *optimizeCmd) Run(e *env) error {
 		return err
 	}
 	return t.Gates()
-}
-
-// checkSolver refuses flags under which a solver has nothing to do.
-func (c *optimizeCmd) checkSolver() error {
-	_, ranges := c.Dim.Split()
-	switch {
-	case c.SolverFlags.Wrong() != "":
-		return usagef("%s", c.SolverFlags.Wrong())
-	case c.Solver == "":
-	case c.Schedule != "" || c.Order == "default" || c.KeepRandomOrder || len(ranges) > 0:
-		return usagef("--solver: expected none of --schedule, --order default, --keep-random-order and ranges of dimensions")
-	}
-	return nil
 }
 
 // infeasible prints, with --json, why there is no plan below a limit.
@@ -208,16 +198,8 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 	switch {
 	case c.Out == "" && !c.Frontier && !c.MaxBatch:
 		return job, usagef("expected OUT, --frontier or --max-batch")
-	case c.FrontierSVG != "" && !c.Frontier:
-		return job, usagef("--frontier-svg needs --frontier")
-	case !c.MaxBatch && c.BatchDim != "":
-		return job, usagef("--batch-dim needs --max-batch")
 	case c.Extra != nil && c.Extra.Percent == 0:
 		return job, usagef("--extra: expected a percentage such as 10%%")
-	case !c.Train && c.Params != "":
-		return job, usagef("--params needs --train")
-	case c.MaxBatch && c.Workspaces != "":
-		return job, usagef("--workspaces is of one batch: expected no --max-batch")
 	case !c.MaxBatch:
 		return job, nil
 	case c.Extra == nil:

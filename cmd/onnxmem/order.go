@@ -115,12 +115,11 @@ func (c *orderCmd) check() error {
 		return usagef("alignment %d: expected 1 or more bytes", c.Align)
 	case c.TimeLimit < 0:
 		return usagef("time limit %v: expected 0 or more", c.TimeLimit)
-	case c.HostFlags.Wrong(c.Limit != nil || c.Frontier) != "":
-		return usagef("%s", c.HostFlags.Wrong(c.Limit != nil || c.Frontier))
-	case c.SolverFlags.Wrong() != "":
-		return usagef("%s", c.SolverFlags.Wrong())
 	case c.Solver != "" && (c.Strategy != "" || c.Limit != nil || c.Frontier):
 		return usagef("--solver: expected none of --strategy, --limit and --frontier")
+	}
+	if err := optimize.Refuse(nil, c); err != nil {
+		return err
 	}
 	if _, err := c.ilp(); err != nil {
 		return err

@@ -141,14 +141,15 @@ func (c *packCmd) check() error {
 		return usagef("--model -: expected a file, with its plan beside it")
 	case c.To != "" && c.Out == "":
 		return usagef("--to %s: expected a file with --out", c.To)
-	case c.SolverFlags.Wrong() != "":
-		return usagef("%s", c.SolverFlags.Wrong())
 	case c.Solver != "" && (c.Strategy != "" || c.Trace != ""):
 		return usagef("--solver: expected neither --strategy nor --trace")
 	case c.TimeLimit < 0:
 		return usagef("time limit %v: expected 0 or more", c.TimeLimit)
 	case c.Trace != "" && strings.Join(c.paths(), "") != "":
 		return usagef("--lp, --mps, --cp-sat and --minizinc: expected a file of buffers, found a recording")
+	}
+	if err := optimize.Refuse(nil, &c.SolverFlags); err != nil {
+		return err
 	}
 	if _, err := c.ilp(); err != nil {
 		return err

@@ -274,6 +274,9 @@ func (s *source) optimize(e *env, f *sourceFlags) error {
 	if err := f.Limits(&opt); err != nil {
 		return err
 	}
+	if err := optimize.Refuse(&opt, &f.limitFlags, &f.planFlags); err != nil {
+		return err
+	}
 	bar.follow(&opt)
 	r, err := passes.Optimize(context.Background(), s.file.Model, opt)
 	if err != nil {

@@ -45,7 +45,7 @@ type PlanFlags struct {
 	FoldLimit           *units.Size   `group:"model" seldom:"" json:",omitempty" placeholder:"SIZE" help:"The most bytes that --fold computes in all; what does not fit stays a node (default 1GiB)."`
 	State               []string      `group:"memory" placeholder:"INPUT=OUTPUT" help:"Keep a state from run to run, in one buffer. The input and the output that is its next value become one resident buffer, such as a cache of keys. May be repeated. auto: all that scatter operators write, or a Loop carries."`
 	KVCapacity          int64         `group:"memory" placeholder:"N" help:"Give growing caches room for N tokens. This rewrites a decoder whose caches of keys and values grow with every token, so that they are written in place. A new input, write_index, says at which position. Refused where the results might differ."`
-	Aliases             *bool         `group:"memory" seldom:"" json:",omitempty" negatable:"" help:"Share bytes of Concat, Split, Slice and Gather. A runtime need not run such nodes then; onnxmem run does not. Default: where the plan gets better, but not with --runtime, --no-views, --limit, --extra, --frontier, --slices or --pool."`
+	Aliases             *bool         `group:"memory" seldom:"" json:",omitempty" negatable:"" help:"Share bytes of Concat, Split, Slice and Gather. A runtime need not run such nodes then; onnxmem run does not. Default: where the plan gets better, but not with --no-views, nor with an option that excludes it (docs/excludes.md)."`
 	AllowMissingWeights bool          `group:"model" seldom:"" help:"Accept missing external data. A plan does not depend on it."`
 	NoVerify            bool          `group:"search" seldom:"" json:",omitempty" help:"Do not verify the plan before it is used or written. onnxmem verify does that later."`
 	DebugPasses         bool          `group:"search" seldom:"" help:"Check before and after each pass, and print what it changes. Lists without order are shuffled; the graph is printed on standard error."`
@@ -177,8 +177,8 @@ func (f *PlanFlags) aliases() passes.Aliases {
 
 // Training are the options of the training graph; nil without --train.
 func (f *TrainFlags) Training() (*autodiff.Options, error) {
-	if err := f.check(); err != nil || !f.Train {
-		return nil, err
+	if !f.Train {
+		return nil, nil
 	}
 	opt := &autodiff.Options{
 		Loss: f.Loss, LossOutput: f.LossOutput, ClassAxis: f.ClassAxis, Probabilities: f.Probabilities,
@@ -273,44 +273,4 @@ func (f *TrainFlags) lossScale() (*autodiff.LossScale, error) {
 		return nil, &UsageError{fmt.Sprintf("--loss-scale %s: expected a number or %s", f.LossScale, dynamicScale)}
 	}
 	return &autodiff.LossScale{Initial: v}, nil
-}
-
-// check refuses flags that would have no effect, because their user expects one.
-func (f *TrainFlags) check() error {
-	crossEntropy, bce := autodiff.HasLoss(f.Loss, "cross-entropy"), autodiff.HasLoss(f.Loss, "bce")
-	for _, p := range []struct {
-		flag  string
-		given bool
-		means bool   // something, beside the others
-		with  string // what it means something with
-	}{
-		{"--loss", f.Loss != "" && f.Loss != "cross-entropy", f.Train, "--train"},
-		{"--loss-output", f.LossOutput != "", f.Train, "--train"},
-		{"--class-axis", f.ClassAxis != nil, f.Train, "--train"},
-		{"--probabilities", f.Probabilities, f.Train, "--train"},
-		{"--optimizer", f.Optimizer != "" && f.Optimizer != "sgd", f.Train, "--train"},
-		{"--optimizer-set", len(f.OptimizerSet) > 0, f.Train, "--train"},
-		{"--trainable", f.Trainable != "", f.Train, "--train"},
-		{"--freeze", f.Freeze != "", f.Train, "--train"},
-		{"--untie", f.Untie != Untie{}, f.Train, "--train"},
-		{"--freeze-statistics", f.FreezeStatistics, f.Train, "--train"},
-		{"--group", len(f.Group) > 0, f.Train, "--train"},
-		{"--group-set", len(f.GroupSet) > 0, len(f.Group) > 0, "--group"},
-		{"--accumulate", f.Accumulate != 0, f.Train, "--train"},
-		{"--loss-scale", f.LossScale != "", f.Train, "--train"},
-		{"--loss-scale-set", len(f.LossScaleSet) > 0, f.LossScale == dynamicScale, "--loss-scale dynamic"},
-		{"--clip-norm", f.ClipNorm != 0, f.Train, "--train"},
-		{"--updates", f.Updates == "last", f.Train, "--train"},
-		{"--keep-gradients", f.KeepGradients, f.Train, "--train"},
-		{"--no-lean", len(f.NoLean) > 0, f.Train, "--train"},
-		{"--fused-gradients", fusions[f.FusedGradients] != autodiff.FuseDefault, f.Train, "--train"},
-		{"--decay-all", f.DecayAll, f.Train, "--train"},
-		{"--class-axis", f.ClassAxis != nil, crossEntropy, "--loss cross-entropy"},
-		{"--probabilities", f.Probabilities, bce, "--loss bce"},
-	} {
-		if p.given && !p.means {
-			return &UsageError{fmt.Sprintf("%s needs %s", p.flag, p.with)}
-		}
-	}
-	return nil
 }

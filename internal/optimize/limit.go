@@ -36,53 +36,19 @@ type HostFlags struct {
 // Linked reports whether tensors may be swapped.
 func (f *HostFlags) Linked() bool { return f.HostLink > 0 && !f.NoSwap }
 
-// Wrong says what is wrong with the flags by themselves; "" if nothing is.
-// limited: there is a limit or a frontier.
-func (f *HostFlags) Wrong(limited bool) string {
-	switch {
-	case f.HostLink > 0 && !limited:
-		return "--host-link needs --limit or --frontier"
-	case f.NoSwap && f.NoRecompute:
-		return "--no-swap and --no-recompute: expected at most one of them"
-	case (f.NoSwap || f.NoRecompute) && f.HostLink == 0:
-		return "--no-swap and --no-recompute need --host-link"
-	}
-	return ""
-}
-
 // Limits sets the options of the passes from the flags.
 func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
-	switch {
-	case f.Limit != nil:
+	if f.Limit != nil {
 		opt.Limit = &passes.Limit{Bytes: f.Limit.Bytes, Percent: f.Limit.Percent, Arena: f.LimitArena}
-	case f.LimitArena:
-		return &UsageError{"--limit-arena needs --limit"}
 	}
 	for _, p := range f.Pool {
 		opt.Pools = append(opt.Pools, passes.Pool{Name: p.Name, Capacity: int64(p.Capacity), BytesPerSecond: int64(p.Rate)})
 	}
-	opt.Frontier = f.Frontier
-	opt.Slices = passes.SliceModes[f.Slices]
-	if opt.Compact = f.Compact; f.Compact && opt.Slices == passes.SlicesOff {
-		return &UsageError{"--compact needs --slices"}
-	}
+	opt.Frontier, opt.Compact, opt.Slices = f.Frontier, f.Compact, passes.SliceModes[f.Slices]
 	if f.Extra != nil {
 		opt.ExtraPercent = f.Extra.Percent
 	}
-	limited := f.Limit != nil || f.Frontier || f.Extra != nil
-	if opt.Slices != passes.SlicesOff && !limited && len(f.Pool) == 0 {
-		return &UsageError{"--slices needs --limit, --extra, --frontier or --pool"}
-	}
-	host := f.HostFlags
-	if host.NoRecompute && host.HostLink == 0 && !host.NoSwap && opt.Slices != passes.SlicesOff {
-		if f.Frontier || len(f.Pool) > 0 {
-			return &UsageError{"--no-recompute without --host-link: expected neither --frontier, which lists slices alone, nor --pool"}
-		}
-		opt.NoRecompute, host.NoRecompute = true, false
-	}
-	if wrong := host.Wrong(limited); wrong != "" {
-		return &UsageError{wrong}
-	}
+	opt.NoRecompute = f.NoRecompute && f.HostLink == 0 && opt.Slices != passes.SlicesOff
 	if f.Linked() {
 		opt.Host = &passes.Host{Link: int64(f.HostLink), NoRecompute: f.NoRecompute}
 	}
@@ -90,13 +56,6 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 		if opt.Device, err = device(f.Device); err != nil {
 			return err
 		}
-	}
-	switch {
-	case limited, len(f.Pool) > 0 && opt.Slices != passes.SlicesOff:
-	case f.Device != "":
-		return &UsageError{"--device needs --limit, --frontier or --slices"}
-	case f.Costs != "":
-		return &UsageError{"--costs needs --limit or --frontier"}
 	}
 	if f.Costs != "" {
 		opt.Costs, err = readCosts(f.Costs)

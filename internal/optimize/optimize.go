@@ -4,6 +4,7 @@
 //
 //	flags.go     the flags of planning and training
 //	limit.go     the flags of limits and of the costs of nodes
+//	excludes.go  flags that exclude each other, or need others
 //	optimize.go  a job, from reading to the report
 //	write.go     the files that it leaves, all or none
 //	folded.go    constants that were folded, in a file of their own
@@ -181,7 +182,10 @@ func (t *Task) Options() (passes.Options, error) {
 	if opt.Train, err = t.Training(); err != nil {
 		return opt, err
 	}
-	return opt, t.Limits(&opt)
+	if err := t.Limits(&opt); err != nil {
+		return opt, err
+	}
+	return opt, Refuse(&opt, &t.TrainFlags, &t.LimitFlags, &t.PlanFlags)
 }
 
 // Plan plans the model.

@@ -17,20 +17,12 @@ type SolverFlags struct {
 	Threads int    `group:"search" seldom:"" placeholder:"N" help:"Threads of the solver (default: one for each core)."`
 }
 
-// Wrong says what is wrong with the flags by themselves; empty: nothing.
-func (f *SolverFlags) Wrong() string {
-	switch {
-	case f.Threads < 0:
-		return fmt.Sprintf("threads %d: expected 0 or more", f.Threads)
-	case f.Threads > 0 && f.Solver == "":
-		return "--threads: expected a solver with --solver"
-	}
-	return ""
-}
-
 // Open opens the solver, in a process of its own; nil if none is asked for.
 func (f *SolverFlags) Open() (ilp.Solver, error) {
-	if f.Solver == "" {
+	switch {
+	case f.Threads < 0:
+		return nil, &UsageError{fmt.Sprintf("--threads %d: expected 0 or more", f.Threads)}
+	case f.Solver == "":
 		return nil, nil
 	}
 	return OpenSolver(f.Solver)
