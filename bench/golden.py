@@ -130,10 +130,10 @@ def level_allocations(before, lines):
     return level
 
 
-def run_all(binary, jobs, at_once):
-    """Return the lines of all cases, in their order."""
+def run_all(binary, jobs, at_once, case=None):
+    """Return the lines of all cases, in their order. case does one; by default do_case."""
     with tempfile.TemporaryDirectory(prefix="onnxmem-golden-") as folder, concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(lambda name: do_case(binary, pathlib.Path(folder), name, jobs[name]), jobs))
+        return list(pool.map(lambda name: (case or do_case)(binary, pathlib.Path(folder), name, jobs[name]), jobs))
 
 
 def base_binary(base):
@@ -159,14 +159,17 @@ def base_lines(binary, jobs, at_once):
     """Return the lines of a base. Those that it had before, by this script and with this driver, are kept."""
     key = hashlib.sha256(binary.read_bytes() + pathlib.Path(__file__).read_bytes() + FAKE.read_bytes()).hexdigest()[:16]
     path = KEPT / f"{key}.txt"
-    have = kept_lines(path)
-    fresh = run_all(binary, {name: do for name, do in jobs.items() if name not in have}, at_once)
-    have = kept_lines(path) | {line.split()[0]: line for line in fresh}  # another run may have added some meanwhile
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(f".{os.getpid()}")
-    new.write_text("".join(line + "\n" for line in have.values()))
-    new.replace(path)
-    return [have[name] for name in jobs]
+
+    def kept(binary, folder, name, do):
+        """Return the line of a case. Another run may have added it meanwhile."""
+        if name not in (have := kept_lines(path)):
+            have[name] = do_case(binary, folder, name, do)
+            with open(path, "a", encoding="utf-8") as f:
+                f.write(have[name] + "\n")
+        return have[name]
+
+    return run_all(binary, jobs, at_once, kept)
 
 
 def kept_lines(path):
