@@ -6,6 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
 // With sharing.aliases, tensors may lie in several buffers (spans), and several in one
@@ -30,7 +31,7 @@ type cell struct {
 // aliases makes pieces of the storages that the plan lays into several buffers, or over
 // others.
 func (s *scope) aliases(names map[string]graph.TensorID) {
-	s.plain = slices.Clone(s.storages)
+	s.plain = slices.Clone(s.Storages)
 	s.spanOf = make([]int32, len(s.g.Tensors))
 	for t := range s.spanOf {
 		s.spanOf[t] = none
@@ -44,18 +45,19 @@ func (s *scope) aliases(names map[string]graph.TensorID) {
 	}
 	for _, n := range s.g.Nodes {
 		for out, t := range n.Outputs {
-			if t < 0 || s.storageOf[t] == none || s.plain[s.storageOf[t]].tensors[0] != t {
+			if t < 0 || s.storageOf[t] == none || s.origins[s.storageOf[t]].tensors[0] != t {
 				continue
 			}
 			s.inPlace(n, out, content)
 		}
 	}
 	s.pieces(content)
+	s.link()
 }
 
 // places returns the buffers in which the plan lays each storage, as far as they fit it.
 func (s *scope) places(names map[string]graph.TensorID) [][]int {
-	places := make([][]int, len(s.storages))
+	places := make([][]int, len(s.Storages))
 	for k := range s.list {
 		for _, name := range s.list[k].Tensors {
 			if t, known := names[name]; known && s.storageOf[t] != none && places[s.storageOf[t]] == nil {
@@ -76,7 +78,7 @@ func (s *scope) places(names map[string]graph.TensorID) [][]int {
 		for j, name := range span.Tensors {
 			t, known := names[name]
 			switch {
-			case !known || s.storageOf[t] == none || s.storages[s.storageOf[t]].outside:
+			case !known || s.storageOf[t] == none || s.Storages[s.storageOf[t]].Outside:
 				s.fault(CodeUnknown, "span %d: no tensor %q of fixed size in this graph", x, graph.Short(name))
 				continue
 			case s.spanOf[t] != none || slices.ContainsFunc(s.list, func(b plan.Buffer) bool { return slices.Contains(b.Tensors, name) }):
@@ -88,8 +90,8 @@ func (s *scope) places(names map[string]graph.TensorID) [][]int {
 			switch {
 			case j > 0 && i != s.storageOf[names[span.Tensors[0]]]:
 				s.fault(CodeView, "span %d: tensor %s is no view of %q: expected a span of its own", x, s.name(t), graph.Short(span.Tensors[0]))
-			case ok && bytes != s.storages[i].bytes:
-				s.fault(CodeSize, "span %d: expected buffers of %d bytes for %s, found %d", x, s.storages[i].bytes, s.name(t), bytes)
+			case ok && bytes != s.Storages[i].Bytes:
+				s.fault(CodeSize, "span %d: expected buffers of %d bytes for %s, found %d", x, s.Storages[i].Bytes, s.name(t), bytes)
 			case ok:
 				places[i] = span.Buffers
 			}
@@ -124,7 +126,7 @@ func (s *scope) checkSpan(x int) (bytes int64, ok bool) {
 		}
 		bytes = s.v.add(bytes, b.Bytes)
 	}
-	return bytes, !s.v.overflow
+	return bytes, !s.Sums.Overflow
 }
 
 // inPlace finds which cells of an output of a node hold its bytes already, since an input
@@ -157,8 +159,8 @@ func (s *scope) inPlace(n *graph.Node, out int, content [][]cell) {
 
 // exact reports whether a storage may share a part of its bytes: its size is known.
 func (s *scope) exact(i int32) bool {
-	st := &s.storages[i]
-	return s.counts(i) && !st.bounded && !st.update && s.g.Tensors[st.tensors[0]].Bytes > 0
+	o := &s.origins[i]
+	return s.Counts(i) && !o.bounded && !s.Storages[i].Update && s.g.Tensors[o.tensors[0]].Bytes > 0
 }
 
 // pieces makes the storages of the scope from the contents of the plain ones. A storage
@@ -171,13 +173,15 @@ func (s *scope) pieces(content [][]cell) {
 		id, known := ids[c]
 		if !known {
 			root := &s.plain[c.root]
-			id = int32(len(s.storages))
+			id = int32(len(s.Storages))
 			if cells := content[c.root]; len(cells) == 1 && cells[0] == c {
 				id = c.root
 			} else {
-				s.storages = append(s.storages, storage{
-					bytes: s.list[c.buffer].Bytes, tensors: root.tensors[:1], maker: root.maker, input: root.input, resident: root.resident, piece: true,
+				s.Storages = append(s.Storages, core.Storage{
+					Bytes: s.list[c.buffer].Bytes, Maker: root.Maker, Resident: root.Resident,
+					Host: root.Host, First: root.First, Last: root.Last,
 				})
+				s.origins = append(s.origins, s.origins[c.root].part())
 			}
 			ids[c] = id
 			s.held[c.buffer] = append(s.held[c.buffer], id)
@@ -191,49 +195,30 @@ func (s *scope) pieces(content [][]cell) {
 		}
 		for _, c := range content[i] {
 			id := piece(c)
-			s.storages[i].parts = append(s.storages[i].parts, id)
+			s.Storages[i].Parts = append(s.Storages[i].Parts, id)
 		}
 		if len(content[i]) > 0 {
-			s.storages[i].bytes = 0
+			s.Storages[i].Bytes = 0
 		}
 	}
 	for i := range s.plain {
-		for _, id := range s.storages[i].parts {
-			st := &s.storages[id]
-			st.readers = append(slices.Clone(st.readers), s.plain[i].readers...)
-			st.covers = append(st.covers, s.plain[i].tensors...)
-			st.output = st.output || s.plain[i].output
+		for _, id := range s.Storages[i].Parts {
+			st := &s.Storages[id]
+			st.Readers = append(slices.Clone(st.Readers), s.plain[i].Readers...)
+			o := &s.origins[id]
+			o.covers = append(o.covers, s.origins[i].tensors...)
+			st.Output = st.Output || s.plain[i].Output
 		}
 	}
-	for id := range s.storages {
-		st := &s.storages[id]
-		slices.Sort(st.readers)
-		st.readers = slices.Compact(st.readers)
+	for id := range s.Storages {
+		st := &s.Storages[id]
+		slices.Sort(st.Readers)
+		st.Readers = slices.Compact(st.Readers)
 	}
 }
 
-// partsOf returns the storages that hold the bytes of storage i: pieces, or itself.
-func (s *scope) partsOf(i int32) []int32 {
-	if p := s.storages[i].parts; p != nil {
-		return p
-	}
-	return []int32{i}
-}
-
-// checkAliased checks that the node which writes a piece over another does not read that
-// one through a second storage, which it may need after it has written there.
-func (s *scope) checkAliased(list []plan.Buffer, k int, over, result int32) {
-	n := s.storages[result].maker
-	seen := map[int32]bool{}
-	s.g.Nodes[n].Reads(func(t graph.TensorID) {
-		if i := s.storageOf[t]; i != none && slices.Contains(s.partsOf(i), over) {
-			seen[i] = true
-		}
-	})
-	if len(seen) > 1 {
-		s.fault(CodeInplace, "%s: %s writes it over bytes that it reads as parts of %d tensors: expected one", s.label(list, k), s.g.Label(n), len(seen))
-	}
-}
+// part is the origin of a part of a storage.
+func (o *origin) part() origin { return origin{tensors: o.tensors[:1], input: o.input, piece: true} }
 
 // checkNoAliases records a violation if a plan whose kind has no aliases claims some.
 func (v *verifier) checkNoAliases() {
@@ -256,10 +241,13 @@ func (s *scope) withoutAliases() *scope {
 		return s
 	}
 	plain := *s
-	plain.storages = slices.Clone(s.plain)
-	for i := range plain.storages {
-		plain.storages[i].resident = s.storages[i].resident
+	plain.Storages, plain.origins = slices.Clone(s.plain), slices.Clip(s.origins[:len(s.plain)])
+	for i := range plain.Storages {
+		plain.Storages[i].Resident = s.Storages[i].Resident
 	}
+	pieces := func(u core.Update) bool { return max(u.Old, u.New) >= int32(len(s.plain)) } // of a plan that is not valid
+	plain.Chained = slices.DeleteFunc(slices.Clone(s.Chained), pieces)
 	plain.plain = nil
+	plain.link()
 	return &plain
 }

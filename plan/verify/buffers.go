@@ -7,17 +7,8 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
-
-// placed is a buffer of the plan and the storages in it.
-type placed struct {
-	known       bool    // the buffer has a storage, so the other fields are set
-	storages    []int32 // in the order in which they are made; none for a workspace
-	bytes       int64   // expected size
-	first, last int     // expected lifetime
-	resident    bool
-	host        bool
-}
 
 // place checks a list of buffers, and of tensors without a buffer, against the
 // scope's storages.
@@ -37,12 +28,12 @@ func (s *scope) place(list []plan.Buffer, dynamic []plan.Dynamic) {
 	s.checkDynamic(dynamic, names)
 	s.checkAll(list)
 	for k := range list {
-		if s.buffers[k].known && len(s.buffers[k].storages) > 0 {
+		if s.buffers[k].Known && len(s.buffers[k].Storages) > 0 {
 			s.checkBuffer(list, k)
 		}
 	}
 	for n, need := range s.need {
-		if need.bytes > 0 && s.work[n] == 0 {
+		if need.bytes > 0 && s.Work[n] == 0 {
 			s.fault(CodeWorkspace, "%s needs a workspace: expected a buffer of %d bytes, found none", s.g.Label(graph.NodeID(n)), need.bytes)
 		}
 	}
@@ -59,8 +50,8 @@ func (s *scope) lay(list []plan.Buffer) map[string]graph.TensorID {
 	for id, t := range s.g.Tensors {
 		names[t.Name] = graph.TensorID(id)
 	}
-	s.seen = make([]int32, len(s.storages))
-	s.list, s.buffers = list, make([]placed, len(list))
+	s.seen = make([]int32, len(s.Storages))
+	s.list, s.buffers = list, make([]core.Buffer, len(list))
 	if s.kind == mainGraph && s.v.p.Sharing.Aliases {
 		s.aliases(names)
 	}
@@ -79,10 +70,10 @@ func (s *scope) placeArena(list []plan.Buffer) {
 	s.checkAll(list)
 	for k := range list {
 		p := &s.buffers[k]
-		if !p.known || list[k].Pool != plan.Arena || len(p.storages) == 0 {
+		if !p.Known || list[k].Pool != plan.Arena || len(p.Storages) == 0 {
 			continue
 		}
-		list[k].Bounded = slices.ContainsFunc(p.storages, func(i int32) bool { return s.storages[i].bounded })
+		list[k].Bounded = slices.ContainsFunc(p.Storages, func(i int32) bool { return s.origins[i].bounded })
 		s.checkBuffer(list, k)
 	}
 }
@@ -124,7 +115,7 @@ func (s *scope) workspace(list []plan.Buffer, k int) {
 	need := s.need[n]
 	label := s.g.Label(graph.NodeID(n))
 	switch {
-	case s.work[n] > 0:
+	case s.Work[n] > 0:
 		s.fault(CodeWorkspace, "%s has more than one workspace", label)
 		return
 	case need.bytes == 0 && !need.atLeast:
@@ -138,11 +129,11 @@ func (s *scope) workspace(list []plan.Buffer, k int) {
 		s.fault(CodeSize, "%s: workspace: expected a multiple of %d bytes, found %d", label, s.v.p.Alignment, b.Bytes)
 	}
 	p := &s.buffers[k]
-	p.known, p.first, p.last, p.bytes = true, n, n, need.bytes
+	p.Known, p.First, p.Last, p.Bytes = true, n, n, need.bytes
 	if need.fits(b.Bytes) {
-		p.bytes = b.Bytes
+		p.Bytes = b.Bytes
 	}
-	s.work[n] = p.bytes
+	s.Work[n] = p.Bytes
 	s.checkLifetime(list, k)
 	s.checkPool(list, k)
 	if b.Bounded {
@@ -167,7 +158,7 @@ func (s *scope) claim(list []plan.Buffer, k int, names map[string]graph.TensorID
 			s.fault(CodeUnknown, "%s: no tensor %q", label, graph.Short(name))
 		case s.g.Tensors[t].Dynamic != "" && s.g.Tensors[t].Data == nil:
 			s.fault(CodeDynamic, "%s: tensor %s is dynamic (%s): expected it in dynamic", label, s.name(t), s.g.Tensors[t].Dynamic)
-		case s.storageOf[t] == none || s.storages[s.storageOf[t]].outside:
+		case s.storageOf[t] == none || s.Storages[s.storageOf[t]].Outside:
 			s.fault(CodeUnknown, "%s: tensor %s is outside this graph: expected no buffer", label, s.name(t))
 		case s.at[t] != none:
 			s.fault(CodeDuplicate, "tensor %s is in %s and in %s: expected one buffer", s.name(t), s.label(list, int(s.at[t])), label)
@@ -176,7 +167,7 @@ func (s *scope) claim(list []plan.Buffer, k int, names map[string]graph.TensorID
 			found = append(found, t)
 			if i := s.storageOf[t]; s.held == nil && s.seen[i] != int32(k)+1 {
 				s.seen[i] = int32(k) + 1
-				p.storages = append(p.storages, i)
+				p.Storages = append(p.Storages, i)
 			}
 		}
 	}
@@ -184,10 +175,10 @@ func (s *scope) claim(list []plan.Buffer, k int, names map[string]graph.TensorID
 		s.fault(CodeTensorOrder, "%s: expected its tensors in the order in which they are made, found %s", label, quotedList(b.Tensors))
 	}
 	if s.held != nil {
-		p.storages = s.held[k]
+		p.Storages = s.held[k]
 	}
-	slices.SortFunc(p.storages, func(x, y int32) int { return s.compare(s.storages[x].tensors[0], s.storages[y].tensors[0]) })
-	p.known = len(p.storages) > 0
+	slices.SortFunc(p.Storages, func(x, y int32) int { return s.compare(s.origins[x].tensors[0], s.origins[y].tensors[0]) })
+	p.Known = len(p.Storages) > 0
 }
 
 // compare orders tensors by when they are made: those that no node makes first,
@@ -255,22 +246,22 @@ func (s *scope) checkDynamic(list []plan.Dynamic, names map[string]graph.TensorI
 // checkAll finds tensors without a buffer, and views in a buffer other than that
 // of their base.
 func (s *scope) checkAll(list []plan.Buffer) {
-	for i := range s.storages {
-		st := &s.storages[i]
-		if st.outside || st.piece {
+	for i := range s.Storages {
+		o := &s.origins[i]
+		if s.Storages[i].Outside || o.piece {
 			continue
 		}
-		first := s.at[st.tensors[0]]
-		for _, t := range st.tensors {
+		first := s.at[o.tensors[0]]
+		for _, t := range o.tensors {
 			switch at := s.at[t]; {
-			case s.spanOf != nil && s.spanOf[st.tensors[0]] != s.spanOf[t]:
-				s.fault(CodeView, "tensor %s is a view of %s: expected one span for both", s.name(t), s.name(st.tensors[0]))
+			case s.spanOf != nil && s.spanOf[o.tensors[0]] != s.spanOf[t]:
+				s.fault(CodeView, "tensor %s is a view of %s: expected one span for both", s.name(t), s.name(o.tensors[0]))
 			case s.spanOf != nil && s.spanOf[t] != none:
 			case at == none:
-				s.fault(CodeMissing, "tensor %s is in no buffer: expected %d bytes for it", s.name(t), st.bytes)
+				s.fault(CodeMissing, "tensor %s is in no buffer: expected %d bytes for it", s.name(t), s.Storages[i].Bytes)
 			case first != none && at != first:
 				s.fault(CodeView, "tensor %s is a view of %s: expected one buffer, found %s and %s",
-					s.name(t), s.name(st.tensors[0]), s.label(list, int(at)), s.label(list, int(first)))
+					s.name(t), s.name(o.tensors[0]), s.label(list, int(at)), s.label(list, int(first)))
 			}
 		}
 	}
@@ -279,94 +270,57 @@ func (s *scope) checkAll(list []plan.Buffer) {
 // checkBuffer checks a buffer that holds tensors.
 func (s *scope) checkBuffer(list []plan.Buffer, k int) {
 	b, p := &list[k], &s.buffers[k]
-	updated := s.checkUpdate(list, k)
-	s.checkChain(list, k, updated)
-	pos := s.steps()
-	p.bytes = s.storages[p.storages[0]].bytes
-	for n, i := range p.storages {
-		st := &s.storages[i]
-		first, last := s.lifetime(i, pos)
-		if n == 0 {
-			p.first, p.last = first, last
-		}
-		p.first, p.last = min(p.first, first), max(p.last, last)
-		p.bytes = max(p.bytes, st.bytes)
-		p.resident = p.resident || st.resident
-		p.host = p.host || s.swapped(st)
+	p.Stays = s.checkUpdate(list, k)
+	for _, f := range s.Hold(p) {
+		s.chainFault(list, k, f)
 	}
-	if updated {
-		p.first, p.last = 0, s.end()
-	}
-	if b.Bytes != p.bytes {
-		s.fault(CodeSize, "%s: expected %d bytes, found %d", s.label(list, k), p.bytes, b.Bytes)
+	if b.Bytes != p.Bytes {
+		s.fault(CodeSize, "%s: expected %d bytes, found %d", s.label(list, k), p.Bytes, b.Bytes)
 	}
 	s.checkLifetime(list, k)
 	s.checkPool(list, k)
-	s.checkKind(list, k, updated)
-	bounded := slices.ContainsFunc(p.storages, func(i int32) bool { return s.storages[i].bounded })
+	s.checkKind(list, k)
+	bounded := slices.ContainsFunc(p.Storages, func(i int32) bool { return s.origins[i].bounded })
 	if b.Bounded != bounded {
 		s.fault(CodeBounded, "%s: bounded: expected %t, found %t", s.label(list, k), bounded, b.Bounded)
 	}
 }
 
-// steps maps each node to its step in the planned order: its index.
-func (s *scope) steps() []int {
-	if s.pos == nil {
-		s.pos = positions(s.identity())
+// chainFault reports a storage of a buffer that may not be written over the one before it.
+func (s *scope) chainFault(list []plan.Buffer, k int, f core.Fault) {
+	label, a, b := s.label(list, k), s.name(s.origins[f.Over].tensors[0]), s.name(s.origins[f.Result].tensors[0])
+	result := &s.Storages[f.Result]
+	if f.Reason == core.NoMaker {
+		s.fault(CodeInplace, "%s: no node makes tensor %s: expected a buffer of its own", label, b)
+		return
 	}
-	return s.pos
-}
-
-// checkChain checks that each storage of a buffer overwrites the one before it,
-// and that its maker is the last reader of that one.
-func (s *scope) checkChain(list []plan.Buffer, k int, updated bool) {
-	storages := s.buffers[k].storages
-	for j := 1; j < len(storages); j++ {
-		over, result := &s.storages[storages[j-1]], &s.storages[storages[j]]
-		a, b := s.name(over.tensors[0]), s.name(result.tensors[0])
-		if result.maker < 0 {
-			s.fault(CodeInplace, "%s: no node makes tensor %s: expected a buffer of its own", s.label(list, k), b)
-			continue
+	node := s.g.Label(graph.NodeID(result.Maker))
+	switch f.Reason {
+	case core.NotAllowed:
+		if !s.v.p.Sharing.Views && s.viewOf(s.g.Nodes[result.Maker], s.g.Tensors[s.origins[f.Result].tensors[0]].Out) == f.Over {
+			s.fault(CodeView, "%s: tensor %s is a view of %s, but the plan's sharing allows no views: expected a buffer of its own", label, b, a)
+			return
 		}
-		n, label := s.g.Nodes[result.maker], s.g.Label(result.maker)
-		switch {
-		case !s.v.p.Sharing.Views && s.viewOf(n, s.g.Tensors[result.tensors[0]].Out) == storages[j-1]:
-			s.fault(CodeView, "%s: tensor %s is a view of %s, but the plan's sharing allows no views: expected a buffer of its own", s.label(list, k), b, a)
-			continue
-		case !s.allowed(n, pair{storages[j], storages[j-1]}):
-			s.fault(CodeInplace, "%s: tensor %s is no view of %s, and %s may not write it there: expected buffers of their own", s.label(list, k), b, a, label)
-			continue
-		case !s.v.p.Sharing.Inplace && !updated:
-			s.fault(CodeInplace, "%s: tensor %s is made in place of %s, but the plan's sharing allows no such results", s.label(list, k), b, a)
-		case over.resident && !updated:
-			s.fault(CodeInplace, "%s: %s writes %s over %s, which is resident", s.label(list, k), label, b, a)
-		}
-		if over.output {
-			s.fault(CodeInplace, "%s: %s writes %s over %s, which holds a graph output", s.label(list, k), label, b, a)
-		}
-		if s.held != nil {
-			s.checkAliased(list, k, storages[j-1], storages[j])
-		}
-		if last := slices.Max(append(over.readers, result.maker)); last != result.maker {
-			s.fault(CodeInplace, "%s: %s writes %s over %s at step %d, but %s reads that at step %d: expected the last reader to write",
-				s.label(list, k), label, b, a, result.maker, s.g.Label(last), last)
-		}
+		s.fault(CodeInplace, "%s: tensor %s is no view of %s, and %s may not write it there: expected buffers of their own", label, b, a, node)
+	case core.NotInplace:
+		s.fault(CodeInplace, "%s: tensor %s is made in place of %s, but the plan's sharing allows no such results", label, b, a)
+	case core.OverResides:
+		s.fault(CodeInplace, "%s: %s writes %s over %s, which is resident", label, node, b, a)
+	case core.OverOutput:
+		s.fault(CodeInplace, "%s: %s writes %s over %s, which holds a graph output", label, node, b, a)
+	case core.ReadTwice:
+		s.fault(CodeInplace, "%s: %s writes it over bytes that it reads as parts of %d tensors: expected one", label, node, f.Count)
+	case core.ReadLater:
+		s.fault(CodeInplace, "%s: %s writes %s over %s at step %d, but %s reads that at step %d: expected the last reader to write",
+			label, node, b, a, result.Maker, s.g.Label(graph.NodeID(f.Reader)), f.Reader)
 	}
-}
-
-// allowed reports whether ops permits a node to overwrite the storage of a pair.
-func (s *scope) allowed(n *graph.Node, want pair) bool {
-	return slices.ContainsFunc(n.Semantics.Inplace, func(a graph.Alias) bool {
-		p, ok := s.pair(n, a)
-		return ok && p == want
-	})
 }
 
 // checkLifetime checks a buffer's first and last step.
 func (s *scope) checkLifetime(list []plan.Buffer, k int) {
 	b, p := &list[k], &s.buffers[k]
-	if b.First != p.first || b.Last != p.last {
-		s.fault(CodeLifetime, "%s: expected steps %d-%d, found %d-%d", s.label(list, k), p.first, p.last, b.First, b.Last)
+	if b.First != p.First || b.Last != p.Last {
+		s.fault(CodeLifetime, "%s: expected steps %d-%d, found %d-%d", s.label(list, k), p.First, p.Last, b.First, b.Last)
 	}
 }
 
@@ -374,9 +328,9 @@ func (s *scope) checkLifetime(list []plan.Buffer, k int) {
 func (s *scope) checkPool(list []plan.Buffer, k int) {
 	want := plan.Arena
 	switch p := &s.buffers[k]; {
-	case p.resident:
+	case p.Resident:
 		want = plan.Resident
-	case p.host:
+	case p.Host:
 		want = plan.Host
 	case s.kind == body:
 		want = plan.Workspace
@@ -394,18 +348,18 @@ func (s *scope) checkPool(list []plan.Buffer, k int) {
 }
 
 // checkKind checks the kind of a buffer that holds tensors.
-func (s *scope) checkKind(list []plan.Buffer, k int, updated bool) {
+func (s *scope) checkKind(list []plan.Buffer, k int) {
 	p := &s.buffers[k]
 	want := s.kindOf(p)
 	switch {
-	case updated:
+	case p.Stays:
 		switch want = plan.KindState; {
 		case s.v.updatesKey == keyStates:
 			want = plan.KindCache
-		case s.v.trained[s.g.Tensors[s.storages[p.storages[0]].tensors[0]].Name]:
+		case s.v.trained[s.g.Tensors[s.origins[p.Storages[0]].tensors[0]].Name]:
 			want = plan.KindParameter
 		}
-	case p.resident:
+	case p.Resident:
 		want = plan.KindConstant
 	}
 	if found := list[k].Kind; found != want {
@@ -415,18 +369,18 @@ func (s *scope) checkKind(list []plan.Buffer, k int, updated bool) {
 
 // kindOf is the kind of a buffer that is not resident: that of its first storage
 // that is a gradient or a graph output.
-func (s *scope) kindOf(p *placed) string {
-	for _, i := range p.storages {
-		st := &s.storages[i]
+func (s *scope) kindOf(p *core.Buffer) string {
+	for _, i := range p.Storages {
+		o := &s.origins[i]
 		gradient := func(t graph.TensorID) bool { return s.v.gradients[s.g.Tensors[t].Name] }
 		switch {
-		case s.g == s.v.m.Graph && (slices.ContainsFunc(st.tensors, gradient) || slices.ContainsFunc(st.covers, gradient)):
+		case s.g == s.v.m.Graph && (slices.ContainsFunc(o.tensors, gradient) || slices.ContainsFunc(o.covers, gradient)):
 			return plan.KindGradient
-		case st.output:
+		case s.Storages[i].Output:
 			return plan.KindOutput
 		}
 	}
-	if s.storages[p.storages[0]].input {
+	if s.origins[p.Storages[0]].input {
 		return plan.KindInput
 	}
 	return plan.KindActivation

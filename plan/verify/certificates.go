@@ -6,6 +6,8 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/replay"
 )
 
 // certify proves the plan's certificates again, and the lower bound from them. It
@@ -99,30 +101,30 @@ func (v *verifier) prove(s *scope, i int) outcome {
 	if !ok {
 		return isForged
 	}
-	if v.bounds == nil && !v.overflow {
-		v.bounds = newBounds(s)
+	if v.bounds == nil && !v.sums.Overflow {
+		v.bounds = core.NewBounds(&s.Problem, core.MaxWork)
 	}
-	if v.overflow || v.bounds.spent() {
+	if v.sums.Overflow || v.bounds.Spent() {
 		return isUnknown
 	}
-	var a answer
+	var a core.Answer
 	var which string
 	switch c.Kind {
 	case plan.CertificateCut:
-		a = v.bounds.atNode(set[0], c.ValueBytes)
-		which = fmt.Sprintf("%s proves", s.g.Label(a.node))
+		a = v.bounds.AtNode(set[0], c.ValueBytes)
+		which = fmt.Sprintf("%s proves", s.g.Label(graph.NodeID(a.Node)))
 	case plan.CertificateFirst:
-		a = v.bounds.first(set, c.ValueBytes)
-		which = fmt.Sprintf("%s, the first of %s, proves", s.g.Label(a.node), count(len(set), "node"))
+		a = v.bounds.First(set, c.ValueBytes)
+		which = fmt.Sprintf("%s, the first of %s, proves", s.g.Label(graph.NodeID(a.Node)), count(len(set), "node"))
 	default:
-		a = v.bounds.lastOf(set, c.ValueBytes)
-		which = fmt.Sprintf("%s, the last of %s, proves", s.g.Label(a.node), count(len(set), "node"))
+		a = v.bounds.LastOf(set, c.ValueBytes)
+		which = fmt.Sprintf("%s, the last of %s, proves", s.g.Label(graph.NodeID(a.Node)), count(len(set), "node"))
 	}
 	switch {
-	case a.unknown:
+	case a.Unknown:
 		return isUnknown
-	case c.ValueBytes > a.bytes:
-		v.fault(CodeCertificate, "certificate %d: %s a lower bound of %d bytes, found %d", i, which, a.bytes, c.ValueBytes)
+	case c.ValueBytes > a.Bytes:
+		v.fault(CodeCertificate, "certificate %d: %s a lower bound of %d bytes, found %d", i, which, a.Bytes, c.ValueBytes)
 		return isForged
 	}
 	return isProven
@@ -143,44 +145,36 @@ func (v *verifier) greatestSearch() int {
 // replay searches for an order that a certificate of kind search excludes.
 func (v *verifier) replay(s *scope, i int) outcome {
 	c := &v.p.Certificates[i]
-	if v.bounds == nil && !v.overflow {
-		v.bounds = newBounds(s)
+	if v.bounds == nil && !v.sums.Overflow {
+		v.bounds = core.NewBounds(&s.Problem, core.MaxWork)
 	}
-	switch {
-	case c.ValueBytes <= 0:
+	if c.ValueBytes <= 0 {
 		return isProven
-	case v.overflow || v.bounds.total > maxReplayBytes:
-		v.r.Replay = fmt.Sprintf("not replayed: more than %d bytes", int64(maxReplayBytes))
-		return isUnknown
 	}
-	r := newReplay(v.bounds, 0)
-	found := tooMuch
-	if least := r.negligible(c.ValueBytes - 1); least > 0 {
-		coarse := newReplay(v.bounds, least)
-		if found = coarse.run(c.ValueBytes - 1); found == noOrder {
-			r = coarse
-		}
+	found := replay.Result{Verdict: replay.TooLarge}
+	if !v.sums.Overflow {
+		found = replay.Below(&s.Problem, v.bounds, c.ValueBytes)
 	}
-	if found != noOrder {
-		found = r.run(c.ValueBytes - 1)
-	}
-	switch found {
-	case noOrder:
-		v.r.Replay = fmt.Sprintf("no order is below %d bytes (%s)", c.ValueBytes, count(r.states, "state"))
+	switch found.Verdict {
+	case replay.NoOrder:
+		v.r.Replay = fmt.Sprintf("no order is below %d bytes (%s)", c.ValueBytes, count(found.States, "state"))
 		return isProven
-	case anOrder:
-		_, peak := s.simulate(r.order)
-		v.r.Replay = fmt.Sprintf("an order has %d bytes (%s)", peak, count(r.states, "state"))
+	case replay.AnOrder:
+		_, peak := s.Simulate(found.Order)
+		v.r.Replay = fmt.Sprintf("an order has %d bytes (%s)", peak, count(found.States, "state"))
 		v.fault(CodeCertificate, "certificate %d: a search for an order below %d bytes finds one of %d", i, c.ValueBytes, peak)
 		return isForged
+	case replay.TooLarge:
+		v.r.Replay = fmt.Sprintf("not replayed: more than %d bytes", int64(replay.MaxBytes))
+		return isUnknown
 	}
-	v.r.Replay = "not replayed: " + r.tooMany()
+	v.r.Replay = "not replayed: " + found.Why
 	return isUnknown
 }
 
 // certified returns the nodes of a certificate: its steps identify them, and its
 // names must match.
-func (v *verifier) certified(s *scope, i int) (set []graph.NodeID, ok bool) {
+func (v *verifier) certified(s *scope, i int) (set []int32, ok bool) {
 	c := &v.p.Certificates[i]
 	one := c.Kind == plan.CertificateCut
 	switch {
@@ -202,7 +196,7 @@ func (v *verifier) certified(s *scope, i int) (set []graph.NodeID, ok bool) {
 			return nil, false
 		}
 		seen[step] = true
-		set = append(set, graph.NodeID(step))
+		set = append(set, int32(step))
 	}
 	if len(c.Nodes) != len(set) {
 		v.fault(CodeCertificate, "certificate %d: expected the names of %s, found %d", i, count(len(set), "node"), len(c.Nodes))
@@ -213,35 +207,4 @@ func (v *verifier) certified(s *scope, i int) (set []graph.NodeID, ok bool) {
 		}
 	}
 	return set, true
-}
-
-// atNode is a load below which a node cannot run in any order: its inputs,
-// outputs and workspace are live while it runs, and in-place results save at most
-// the weight of a largest matching.
-func (s *scope) atNode(id graph.NodeID) int64 {
-	sum := s.work[id]
-	seen := map[int32]bool{}
-	take := func(t graph.TensorID) {
-		if t < 0 {
-			return
-		}
-		if s.storageOf[t] == none {
-			return
-		}
-		for _, i := range s.partsOf(s.storageOf[t]) {
-			if !seen[i] && s.counts(i) {
-				seen[i] = true
-				sum = s.v.add(sum, s.storages[i].bytes)
-			}
-		}
-	}
-	n := s.g.Nodes[id]
-	n.Reads(take)
-	for _, t := range n.Outputs {
-		take(t)
-	}
-	if s.v.overflow {
-		return 0
-	}
-	return sum - s.saved(s.pairs(id))
 }

@@ -98,7 +98,7 @@ func calls(m, source *graph.Model) bool {
 // same nodes, apart from those that were computed from constants. It has others if functions
 // were inlined, or if the plan is of a training step made from it. With slices, what a region
 // reads runs before its first slice, wherever it stands in the source.
-func (v *verifier) checkSource(s, plain *scope, from, order, again []graph.NodeID) bool {
+func (v *verifier) checkSource(s, plain *scope, from, order []int32, again []graph.NodeID) bool {
 	if v.opt.Source == nil || v.p.Slices != nil {
 		return false
 	}
@@ -189,7 +189,7 @@ func (v *verifier) placeFolded(s *scope, at []int, makers map[string]int) {
 
 // checkFirstReady checks that an order always runs a node whose place is the least of
 // those that can run.
-func (v *verifier) checkFirstReady(s *scope, order []graph.NodeID, places []int) {
+func (v *verifier) checkFirstReady(s *scope, order []int32, places []int) {
 	ran := make([]bool, len(order))
 	waiting := make([]int, len(order)) // tensors that have not been made
 	for _, t := range s.g.Tensors {
@@ -212,7 +212,7 @@ func (v *verifier) checkFirstReady(s *scope, order []graph.NodeID, places []int)
 		}
 		if next := ready[0]; next.place < places[id] {
 			v.fault(CodeProgram, "program_order: %s stands at position %d, before %s, which can run there and comes first in the source file: node %d, before node %d",
-				s.g.Label(id), i, s.g.Label(next.node), next.place, places[id])
+				s.g.Label(graph.NodeID(id)), i, s.g.Label(next.node), next.place, places[id])
 			return
 		}
 		ran[id] = true

@@ -8,18 +8,18 @@
 // that it builds from the definition of the bound. It shares no code with schedule or
 // alloc, and searches only to replay a search.
 //
+// What decides is small and knows no ONNX: internal/core, with lifetimes, overlaps, loads and
+// bounds. The files here are what stands between a plan and the core.
+//
 //	verify.go         Plan, and the order of the checks
 //	report.go         Report; claims.go: the fields that are claimed, not checked
 //	storages.go       the tensors of a graph, merged into storages
 //	buffers.go        every tensor is in one buffer, or dynamic
 //	updates.go        parameters and gradients of training graphs
-//	loads.go          lifetimes and loads of the planned order
-//	overlap.go        buffers that share bytes at a step
+//	loads.go          the steps of the planned order, and the order of the input file
+//	overlap.go        the buffers of a pool
 //	subgraphs.go      bodies; their memory is the workspace of their node
-//	certificates.go   certificates, by their kinds and nodes alone
-//	bound.go          the bounds of one node and of sets of nodes
-//	network.go        their flow networks; reduce.go shrinks them, flow.go solves them
-//	replay.go         a search that repeats certificates of kind search (replay_*.go)
+//	certificates.go   certificates, by their kinds; internal/replay repeats those of kind search
 //	repetitions.go    plans below a limit: which step repeats which (same.go)
 //	swaps.go          tensors on a host, and the time spent waiting for them
 //	slices.go         regions that run in slices, compared with the source (slices_*.go)

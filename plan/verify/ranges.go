@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
 // A plan for ranges of dimensions has the buffers of the corner, where all lengths are
@@ -488,7 +489,7 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 	if c.v.p.Sharing.Aliases && p.fault == "" {
 		p.code, p.fault = c.layers[0].aliases(w, sizes, offsets)
 	}
-	if w.overflow {
+	if w.sums.Overflow {
 		return fault(CodeSize, "a sum of sizes overflows 63 bits")
 	}
 	return p
@@ -663,7 +664,7 @@ func (l *stackedGraph) compare(w *verifier, values, sizes []int64, p *pointResul
 // order of their bodies needs less than.
 func (c *pointChecker) bound(w *verifier, works []int64, point int, p *pointResult) {
 	s := w.newScope(w.m.Graph, mainGraph, "")
-	s.work = works
+	s.Work = works
 	if !s.sorted() {
 		return // reported for the corner
 	}
@@ -679,14 +680,13 @@ func (c *pointChecker) bound(w *verifier, works []int64, point int, p *pointResu
 	for _, row := range c.rows[point] {
 		least = max(least, row.LowerBoundBytes)
 	}
-	b := newBounds(s)
+	b := core.NewBounds(&s.Problem, maxPointWork)
 	if b == nil {
 		return
 	}
-	b.work = maxWork - maxPointWork
 	best := int64(0)
 	if len(s.g.Nodes) == 0 {
-		best = b.total // there is only one order
+		best = b.Total // there is only one order
 	}
 	for _, target := range []int64{p.arena, least} {
 		for _, x := range c.r.Certificates {
@@ -709,19 +709,18 @@ func (c *pointChecker) bound(w *verifier, works []int64, point int, p *pointResu
 // the given size.
 func (l *stackedGraph) bound(w *verifier, g *graph.Graph, works []int64, arena int64) (best int64) {
 	s := w.newScope(g, body, "")
-	s.work = works
+	s.Work = works
 	if !s.sorted() {
 		return 0 // reported for the corner
 	}
 	s.share()
-	b := newBounds(s)
+	b := core.NewBounds(&s.Problem, maxPointWork)
 	if b == nil {
 		return 0
 	}
 	if len(g.Nodes) == 0 {
-		return b.total // there is only one order
+		return b.Total // there is only one order
 	}
-	b.work = maxWork - maxPointWork
 	for _, x := range l.certificates {
 		if best >= arena {
 			break
@@ -741,8 +740,8 @@ func (c *pointChecker) keepResident(s *scope) {
 		before := int32(none)
 		for _, id := range c.layers[0].tensors[b] {
 			if i := s.storageOf[id]; i != none && i != before {
-				if s.storages[i].resident = true; before != none {
-					s.chained = append(s.chained, update{before, i})
+				if s.Storages[i].Resident = true; before != none {
+					s.Chained = append(s.Chained, core.Update{Old: before, New: i})
 				}
 				before = i
 			}
@@ -751,31 +750,31 @@ func (c *pointChecker) keepResident(s *scope) {
 }
 
 // proven returns a bound that a certificate proves; exact if it is below the target.
-func proven(b *bounds, x plan.RangeCertificate, target int64) int64 {
-	set := make([]graph.NodeID, len(x.Steps))
+func proven(b *core.Bounds, x plan.RangeCertificate, target int64) int64 {
+	set := make([]int32, len(x.Steps))
 	for i, step := range x.Steps {
-		if step >= len(b.side) {
+		if step >= len(b.Before) {
 			return 0 // the plan has more steps than the graph has nodes
 		}
-		set[i] = graph.NodeID(step)
+		set[i] = int32(step)
 	}
 	slices.Sort(set)
 	if len(set) == 0 || len(slices.Compact(slices.Clone(set))) < len(set) {
 		return 0
 	}
-	var a answer
+	var a core.Answer
 	switch x.Kind {
 	case plan.CertificateCut:
-		a = b.atNode(set[0], target)
+		a = b.AtNode(set[0], target)
 	case plan.CertificateFirst:
-		a = b.first(set, target)
+		a = b.First(set, target)
 	case plan.CertificateLast:
-		a = b.lastOf(set, target)
+		a = b.LastOf(set, target)
 	}
-	if a.unknown {
+	if a.Unknown {
 		return 0
 	}
-	return a.bytes
+	return a.Bytes
 }
 
 // atRatio returns the least bound with which the arena has at most the ratio of the worst

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
 // relaxed returns the scope whose loads no plan with aliases can go below, for any order and
@@ -50,8 +51,8 @@ type relaxation struct {
 
 // placedPair is an in-place pair and its node.
 type placedPair struct {
-	pair
-	node graph.NodeID
+	core.Pair
+	node int32
 }
 
 // maxRuns limits the runs of all contents.
@@ -64,21 +65,21 @@ const tooManyParts = "aliases: expected a graph whose nodes move bytes in at mos
 func (r *relaxation) contents() bool {
 	s := r.s
 	runs := 0
-	r.content = make([][]run, len(s.storages))
-	for i := range s.storages {
-		r.content[i] = []run{{int32(i), 0, s.storages[i].bytes}}
+	r.content = make([][]run, len(s.Storages))
+	for i := range s.Storages {
+		r.content[i] = []run{{int32(i), 0, s.Storages[i].Bytes}}
 	}
 	for id, n := range s.g.Nodes {
 		for out, t := range n.Outputs {
-			if t >= 0 && s.storageOf[t] != none && s.storages[s.storageOf[t]].tensors[0] == t {
+			if t >= 0 && s.storageOf[t] != none && s.origins[s.storageOf[t]].tensors[0] == t {
 				r.move(n, out, s.storageOf[t])
 				if runs += len(r.content[s.storageOf[t]]); runs > maxRuns {
 					return false
 				}
 			}
 		}
-		for _, p := range s.pairs(graph.NodeID(id)) {
-			r.pairs = append(r.pairs, placedPair{p, graph.NodeID(id)})
+		for _, p := range s.Pairs(int32(id)) {
+			r.pairs = append(r.pairs, placedPair{p, int32(id)})
 		}
 	}
 	return true
@@ -122,7 +123,7 @@ func (s *scope) movable(out, in int32, x graph.SubRange) bool {
 }
 
 // exactBytes is the size of a storage before it is rounded up.
-func (s *scope) exactBytes(i int32) int64 { return s.g.Tensors[s.storages[i].tensors[0]].Bytes }
+func (s *scope) exactBytes(i int32) int64 { return s.g.Tensors[s.origins[i].tensors[0]].Bytes }
 
 // part is the content of the bytes [from, to) of a storage.
 func (r *relaxation) part(i int32, from, to int64) (list []run) {
@@ -160,8 +161,8 @@ func (r *relaxation) cutAll() bool {
 	}
 	partners := map[int32][]int32{}
 	for _, p := range r.pairs {
-		partners[p.over] = append(partners[p.over], p.result)
-		partners[p.result] = append(partners[p.result], p.over)
+		partners[p.Over] = append(partners[p.Over], p.Result)
+		partners[p.Result] = append(partners[p.Result], p.Over)
 	}
 	under := map[int32][]int32{} // by root: the storages of pairs that have bytes of it
 	var queue []int32            // storages whose cuts their partners may lack
@@ -236,10 +237,9 @@ func (r *relaxation) cutStorage(i int32, at int64) (root int32, is bool) {
 func (r *relaxation) scope() *scope {
 	plain := r.s
 	s := *plain
-	s.storages = slices.Clone(plain.storages)
-	s.pairsOf = make([][]pair, len(s.g.Nodes))
+	s.Storages, s.origins = slices.Clone(plain.Storages), slices.Clip(plain.origins)
 	ids := map[run]int32{}
-	parts := make([][]int32, len(plain.storages))
+	parts := make([][]int32, len(plain.Storages))
 	for i := range parts {
 		for _, x := range r.content[i] {
 			from := x.from
@@ -250,15 +250,16 @@ func (r *relaxation) scope() *scope {
 				key := run{x.root, from, c}
 				id, known := ids[key]
 				if !known {
-					root := &plain.storages[x.root]
-					id = int32(len(s.storages))
-					if key == (run{int32(i), 0, plain.storages[i].bytes}) {
+					root := &plain.Storages[x.root]
+					id = int32(len(s.Storages))
+					if key == (run{int32(i), 0, plain.Storages[i].Bytes}) {
 						id = int32(i)
 					} else {
-						s.storages = append(s.storages, storage{
-							bytes: c - from, tensors: root.tensors[:1], maker: root.maker, input: root.input,
-							resident: root.resident, outside: root.outside, piece: true,
+						s.Storages = append(s.Storages, core.Storage{
+							Bytes: c - from, Maker: root.Maker, Resident: root.Resident, Outside: root.Outside,
+							Host: root.Host, First: root.First, Last: root.Last,
 						})
+						s.origins = append(s.origins, plain.origins[x.root].part())
 					}
 					ids[key] = id
 				}
@@ -271,25 +272,29 @@ func (r *relaxation) scope() *scope {
 		if len(parts[i]) == 0 || len(parts[i]) == 1 && parts[i][0] == int32(i) {
 			continue
 		}
-		s.storages[i].parts, s.storages[i].bytes = parts[i], 0
+		s.Storages[i].Parts, s.Storages[i].Bytes = parts[i], 0
 		for _, id := range parts[i] {
-			st := &s.storages[id]
-			st.readers = append(slices.Clone(st.readers), plain.storages[i].readers...)
-			st.output = st.output || plain.storages[i].output
+			st := &s.Storages[id]
+			st.Readers = append(slices.Clone(st.Readers), plain.Storages[i].Readers...)
+			st.Output = st.Output || plain.Storages[i].Output
 		}
 	}
-	for id := range s.storages {
-		slices.Sort(s.storages[id].readers)
-		s.storages[id].readers = slices.Compact(s.storages[id].readers)
+	for id := range s.Storages {
+		slices.Sort(s.Storages[id].Readers)
+		s.Storages[id].Readers = slices.Compact(s.Storages[id].Readers)
 	}
+	s.link()
+	cut := make([][]core.Pair, len(s.Nodes)) // by node
 	for _, p := range r.pairs {
-		results, overs := parts[p.result], parts[p.over] // cut alike
+		results, overs := parts[p.Result], parts[p.Over] // cut alike
 		for k := range results {
-			q := pair{results[k], overs[k]}
-			if !s.storages[q.over].output && !slices.Contains(s.pairsOf[p.node], q) {
-				s.pairsOf[p.node] = append(s.pairsOf[p.node], q)
+			if q := (core.Pair{Result: results[k], Over: overs[k]}); !slices.Contains(cut[p.node], q) {
+				cut[p.node] = append(cut[p.node], q)
 			}
 		}
+	}
+	for i := range s.Nodes {
+		s.Nodes[i].Over = append(cut[i], s.Nodes[i].Over...) // Pairs leaves out what stands there twice
 	}
 	return &s
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/randmodel"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core/coretest"
 )
 
 // parted makes a model of tensors in many parts: a Concat of some inputs, and nodes that may
@@ -86,7 +88,7 @@ func TestRelaxedBoundsAreExact(t *testing.T) {
 	if testing.Short() {
 		seeds = 100
 	}
-	nodes, many := 0, 0
+	nodes, many, exact := 0, 0, 0
 	for seed := range seeds {
 		m := parted(seed)
 		if seed%3 == 0 {
@@ -97,26 +99,24 @@ func TestRelaxedBoundsAreExact(t *testing.T) {
 		if len(s.g.Nodes) > 11 {
 			continue
 		}
-		b, q := newBounds(s), newStates(s)
+		b, q := core.NewBounds(&s.Problem, core.MaxWork), coretest.NewStates(&s.Problem)
 		for v := range s.g.Nodes {
-			want := q.least(v, b.idle, func(int) bool { return true })
+			want := q.Least(v, b.Idle, func(int) bool { return true })
 			nodes++
-			pairs := s.pairs(graph.NodeID(v))
-			options := make([]option, len(pairs))
-			for i, p := range pairs {
-				options[i].pair = p
-			}
-			if len(pairs) > 0 && maximal(options, maxMatchings) == nil {
+			if len(q.Pairs[v]) >= 10 {
 				many++
 			}
-			got := b.atNode(graph.NodeID(v), math.MaxInt64)
-			if known := maximal(b.alike(pairs), maxMatchings) != nil; got.bytes > want || len(pairs) > 0 && known && got.bytes < want || got.unknown {
-				t.Fatalf("seed %d: %s needs %d bytes or more (unknown: %t), expected %d", seed, s.g.Label(graph.NodeID(v)), got.bytes, got.unknown, want)
+			got := b.AtNode(int32(v), math.MaxInt64)
+			if got.Bytes > want || b.Exact(int32(v)) && got.Bytes < want || got.Unknown {
+				t.Fatalf("seed %d: %s needs %d bytes or more (unknown: %t), expected %d", seed, s.g.Label(graph.NodeID(v)), got.Bytes, got.Unknown, want)
+			}
+			if b.Exact(int32(v)) {
+				exact++
 			}
 		}
 	}
-	t.Logf("%d nodes, %d with many matchings", nodes, many)
-	if many < nodes/40 {
-		t.Errorf("%d of %d nodes have many matchings: too few are tested", many, nodes)
+	t.Logf("%d nodes, %d with many pairs, %d whose bound is exact", nodes, many, exact)
+	if many < nodes/40 || exact < nodes*9/10 {
+		t.Errorf("%d of %d nodes have many pairs, and %d exact bounds: too few are tested", many, nodes, exact)
 	}
 }

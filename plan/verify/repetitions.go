@@ -172,7 +172,7 @@ func (v *verifier) addedNodes(s *scope, again []graph.NodeID) []bool {
 
 // without returns the scope of the graph before the plan added nodes: each reader
 // reads its original tensor. from lists the remaining nodes.
-func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from []graph.NodeID) {
+func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from []int32) {
 	before := make([]graph.TensorID, len(s.g.Tensors)) // original of each tensor
 	for t := range before {
 		before[t] = graph.TensorID(t)
@@ -212,20 +212,20 @@ func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from 
 		m := *n
 		m.Inputs, m.Captures, m.Attrs = values(n.Inputs), values(n.Captures), capturing(n, before)
 		g.Nodes = append(g.Nodes, &m)
-		from = append(from, graph.NodeID(i))
+		from = append(from, int32(i))
 	}
 	g.Outputs = values(s.g.Outputs)
 	g.Link()
 	plain = s.v.newScope(g, s.kind, s.where)
 	plain.originals = before
 	plain.share()
-	for i := range plain.storages {
-		if of := s.storageOf[plain.storages[i].tensors[0]]; of != none {
-			plain.storages[i].resident = s.storages[of].resident
+	for i := range plain.Storages {
+		if of := s.storageOf[plain.origins[i].tensors[0]]; of != none {
+			plain.Storages[i].Resident = s.Storages[of].Resident
 		}
 	}
 	for i, id := range from {
-		plain.work[i] = s.work[id]
+		plain.Work[i] = s.Work[id]
 	}
 	return plain, from
 }
@@ -270,10 +270,10 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *plan.Summary) {
 	}
 	l := *claim
 	l.RecomputedNodes, l.SwappedBuffers, l.SwappedBytes = 0, 0, 0
-	for i := range s.storages {
-		if s.swapped(&s.storages[i]) {
+	for i := range s.Storages {
+		if s.Storages[i].Host {
 			l.SwappedBuffers++
-			l.SwappedBytes = v.add(l.SwappedBytes, s.storages[i].bytes)
+			l.SwappedBytes = v.add(l.SwappedBytes, s.Storages[i].Bytes)
 		}
 	}
 	plain, extra := 0.0, 0.0
@@ -356,7 +356,7 @@ func (v *verifier) plainPeak(l *plan.Limited, peak int64) {
 	}
 	least := int64(0)
 	for i := range v.plain.g.Nodes {
-		least = max(least, v.plain.atNode(graph.NodeID(i)))
+		least = max(least, v.plain.AtNode(int32(i)))
 	}
 	switch {
 	case found < least:

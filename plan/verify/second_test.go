@@ -15,6 +15,7 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -64,7 +65,7 @@ func opinions(t testing.TB, only string, each func(name string, s *scope, p *sch
 func problemOf(s *scope) *schedule.Problem {
 	p := &schedule.Problem{}
 	for i, n := range s.g.Nodes {
-		p.Nodes = append(p.Nodes, schedule.Node{Name: n.Name, Op: n.Op, Workspace: s.work[i]})
+		p.Nodes = append(p.Nodes, schedule.Node{Name: n.Name, Op: n.Op, Workspace: s.Work[i]})
 	}
 	steps := func(list []graph.NodeID) (out []int32) {
 		for _, n := range list {
@@ -72,15 +73,15 @@ func problemOf(s *scope) *schedule.Problem {
 		}
 		return out
 	}
-	for i := range s.storages {
-		st := &s.storages[i]
+	for i := range s.Storages {
+		st := &s.Storages[i]
 		p.Tensors = append(p.Tensors, schedule.Tensor{
-			Bytes: st.bytes, Producer: int32(st.maker), Consumers: steps(st.readers), Resident: !s.counts(int32(i)), Output: st.output,
+			Bytes: st.Bytes, Producer: st.Maker, Consumers: slices.Clone(st.Readers), Resident: !s.Counts(int32(i)), Output: st.Output,
 		})
 	}
 	for i := range s.g.Nodes {
-		for _, q := range s.pairs(graph.NodeID(i)) {
-			p.Tensors[q.result].Reuses = append(p.Tensors[q.result].Reuses, q.over)
+		for _, q := range s.Pairs(int32(i)) {
+			p.Tensors[q.Result].Reuses = append(p.Tensors[q.Result].Reuses, q.Over)
 		}
 	}
 	for _, t := range s.g.Tensors { // precedence through views and dynamic tensors
@@ -133,10 +134,10 @@ func scopeOf(p *schedule.Problem) *scope {
 	s := v.newScope(g, mainGraph, "")
 	s.share()
 	for i := range p.Nodes {
-		s.work[i] = p.Nodes[i].Workspace
+		s.Work[i] = p.Nodes[i].Workspace
 	}
 	for i := range p.Tensors {
-		s.storages[s.storageOf[i]].resident = p.Tensors[i].Resident
+		s.Storages[s.storageOf[i]].Resident = p.Tensors[i].Resident
 	}
 	return s
 }
@@ -152,14 +153,14 @@ func TestSecondOpinion(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	var nodes, sets, certificates, searched int
 	opinions(t, "", func(name string, s *scope, p *schedule.Problem) {
-		b := newBounds(s)
-		check := func(what string, set any, theirs int64, ours func(target int64) answer) {
+		b := core.NewBounds(&s.Problem, core.MaxWork)
+		check := func(what string, set any, theirs int64, ours func(target int64) core.Answer) {
 			t.Helper()
-			if a := ours(theirs); a.unknown || a.bytes < theirs {
-				t.Errorf("%s: %s %v: %d bytes (unknown: %t), schedule says %d", name, what, set, a.bytes, a.unknown, theirs)
+			if a := ours(theirs); a.Unknown || a.Bytes < theirs {
+				t.Errorf("%s: %s %v: %d bytes (unknown: %t), schedule says %d", name, what, set, a.Bytes, a.Unknown, theirs)
 			}
-			if a := ours(theirs + b.unit); b.idle == 0 && a.bytes > theirs {
-				t.Errorf("%s: %s %v: %d bytes, schedule says %d", name, what, set, a.bytes, theirs)
+			if a := ours(theirs + b.Unit); b.Idle == 0 && a.Bytes > theirs {
+				t.Errorf("%s: %s %v: %d bytes, schedule says %d", name, what, set, a.Bytes, theirs)
 			}
 		}
 		n := len(p.Nodes)
@@ -170,18 +171,18 @@ func TestSecondOpinion(t *testing.T) {
 		for range few {
 			v := r.IntN(n)
 			nodes++
-			check("cut of node", v, schedule.CutBound(p, int32(v)), func(target int64) answer { return b.atNode(graph.NodeID(v), target) })
+			check("cut of node", v, schedule.CutBound(p, int32(v)), func(target int64) core.Answer { return b.AtNode(int32(v), target) })
 		}
 		for range few / 2 {
 			var theirs []int32
-			var ours []graph.NodeID
+			var ours []int32
 			from := r.IntN(n)
 			for v := from; v < min(n, from+n/10+2) && len(ours) < 6; v += 1 + r.IntN(n/20+1) {
-				theirs, ours = append(theirs, int32(v)), append(ours, graph.NodeID(v))
+				theirs, ours = append(theirs, int32(v)), append(ours, int32(v))
 			}
 			sets++
-			check("first of", theirs, schedule.FirstBound(p, theirs), func(target int64) answer { return b.firstOf(ours, target) })
-			check("last of", theirs, schedule.LastBound(p, theirs), func(target int64) answer { return b.lastOf(ours, target) })
+			check("first of", theirs, schedule.FirstBound(p, theirs), func(target int64) core.Answer { return b.FirstOf(ours, target) })
+			check("last of", theirs, schedule.LastBound(p, theirs), func(target int64) core.Answer { return b.LastOf(ours, target) })
 		}
 		if large {
 			return // its search takes longer than all others together
@@ -191,18 +192,18 @@ func TestSecondOpinion(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range found.Certificates {
-			var set []graph.NodeID
+			var set []int32
 			for _, v := range c.Nodes {
-				set = append(set, graph.NodeID(v))
+				set = append(set, v)
 			}
 			certificates++
 			switch c.Kind {
 			case schedule.KindCut:
-				check("certificate: cut of", c.Nodes, c.Value, func(target int64) answer { return b.atNode(set[0], target) })
+				check("certificate: cut of", c.Nodes, c.Value, func(target int64) core.Answer { return b.AtNode(set[0], target) })
 			case schedule.KindFirst:
-				check("certificate: first of", c.Nodes, c.Value, func(target int64) answer { return b.firstOf(set, target) })
+				check("certificate: first of", c.Nodes, c.Value, func(target int64) core.Answer { return b.FirstOf(set, target) })
 			case schedule.KindLast:
-				check("certificate: last of", c.Nodes, c.Value, func(target int64) answer { return b.lastOf(set, target) })
+				check("certificate: last of", c.Nodes, c.Value, func(target int64) core.Answer { return b.LastOf(set, target) })
 			default:
 				searched++
 			}
@@ -218,8 +219,8 @@ func BenchmarkCut(b *testing.B) {
 			opinions(b, name, func(_ string, s *scope, _ *schedule.Problem) {
 				n, k := len(s.g.Nodes), 0
 				for b.Loop() {
-					bounds := newBounds(s)
-					if a := bounds.atNode(graph.NodeID(k*7919%n), math.MaxInt64); a.unknown {
+					bounds := core.NewBounds(&s.Problem, core.MaxWork)
+					if a := bounds.AtNode(int32(k*7919%n), math.MaxInt64); a.Unknown {
 						b.Fatal(a)
 					}
 					k++

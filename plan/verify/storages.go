@@ -7,34 +7,32 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
-// scope is one graph that is checked against a plan: its storages, and the
-// buffers that the plan assigns to them.
+// scope is one graph that is checked against a plan: its storages, and the buffers that the
+// plan assigns to them, as the core takes them, and what names them.
 type scope struct {
+	core.Problem
+
 	v     *verifier
 	g     *graph.Graph
 	kind  scopeKind
 	where string // prefix of messages about a body; "" for the main graph
 
-	storages  []storage
-	updated   []update         // training: storages and their updated values
-	chained   []update         // of the buffers of these: a storage, and the one that is written over it
+	origins   []origin         // by storage
 	storageOf []int32          // by tensor: its storage, or none
 	first     []graph.TensorID // by storage: its first tensor, in one piece for most lists
 	need      []need           // by node: the workspace of its bodies and its function
 
 	list    []plan.Buffer // the plan's
-	buffers []placed      // parallel to list
+	buffers []core.Buffer // parallel to list
 	seen    []int32       // by storage: 1 + the last buffer in which it was found
 	at      []int32       // by tensor: its buffer, or none
-	work    []int64       // by node: its workspace according to the plan
-	pos     []int         // by node: its step
 
-	plain   []storage // with aliases: the storages without; nil: there are none
-	spanOf  []int32   // with aliases, by tensor: the index of its span, or none
-	held    [][]int32 // with aliases, by buffer: the storages in it
-	pairsOf [][]pair  // of a relaxed scope, by node: its in-place pairs
+	plain  []core.Storage // with aliases: the storages without; nil: there are none
+	spanOf []int32        // with aliases, by tensor: the index of its span, or none
+	held   [][]int32      // with aliases, by buffer: the storages in it
 
 	originals []graph.TensorID // without added nodes: by tensor, the first tensor with its value; nil: none was added
 }
@@ -50,29 +48,21 @@ const (
 )
 
 // none is the index of no node, storage or buffer.
-const none = -1
+const none = core.None
 
-// storage is the memory of one tensor, or of several that are views of each
-// other.
-type storage struct {
-	bytes    int64            // rounded up
-	tensors  []graph.TensorID // the first is not a view
-	maker    graph.NodeID     // of the first tensor
-	readers  []graph.NodeID   // of any of the tensors; ascending, without duplicates
-	input    bool             // the first is a graph input
-	output   bool             // one of them is a graph output
-	resident bool             // live at every step, in a pool of its own
-	outside  bool             // belongs to the outer graph
-	bounded  bool             // the true size may be smaller
-	update   bool             // training: a parameter, a state or an updated value
+// origin says of a storage which tensors it holds.
+type origin struct {
+	tensors []graph.TensorID // views of the first, which is not a view
+	input   bool             // the first is a graph input
+	bounded bool             // the true size may be smaller
 
-	parts  []int32          // with aliases: the storages that hold its bytes; nil: itself
 	covers []graph.TensorID // with aliases: tensors of other storages of which this is a part
 	piece  bool             // with aliases: a part of the storage of its tensor
 }
 
 func (v *verifier) newScope(g *graph.Graph, kind scopeKind, where string) *scope {
-	return &scope{v: v, g: g, kind: kind, where: where, work: make([]int64, len(g.Nodes))}
+	p := core.Problem{Work: make([]int64, len(g.Nodes)), Inplace: v.p.Sharing.Inplace, Sums: &v.sums, Poll: v.poll}
+	return &scope{Problem: p, v: v, g: g, kind: kind, where: where}
 }
 
 // fault records a violation in this scope.
@@ -113,7 +103,8 @@ func (s *scope) sorted() bool {
 func (s *scope) share() {
 	g := s.g
 	s.storageOf = make([]int32, len(g.Tensors))
-	s.storages = make([]storage, 0, len(g.Tensors))
+	s.Storages = make([]core.Storage, 0, len(g.Tensors))
+	s.origins = make([]origin, 0, len(g.Tensors))
 	s.first = make([]graph.TensorID, len(g.Tensors))
 	for id, t := range g.Tensors {
 		id := graph.TensorID(id)
@@ -121,9 +112,9 @@ func (s *scope) share() {
 		switch {
 		case t.Maker >= 0:
 		case t.Data != nil:
-			s.add(id, storage{bytes: t.Data.Bytes, resident: s.kind <= body})
+			s.add(id, t.Data.Bytes, core.Storage{Resident: s.kind <= body})
 		case t.Dynamic == "" && (t.Input || t.Capture):
-			s.add(id, storage{bytes: t.Bytes, input: t.Input, outside: t.Capture || s.kind == functionBody})
+			s.add(id, t.Bytes, core.Storage{Outside: t.Capture || s.kind == functionBody})
 		}
 	}
 	for _, n := range s.listed() {
@@ -134,30 +125,97 @@ func (s *scope) share() {
 			}
 			if from := s.viewedStorage(node, k); from != none {
 				s.storageOf[id] = from
-				s.storages[from].tensors = append(s.storages[from].tensors, id)
+				s.origins[from].tensors = append(s.origins[from].tensors, id)
 				continue
 			}
 			constant := ops.IsConstant(node)
-			s.add(id, storage{bytes: g.Tensors[id].Bytes, resident: constant && s.kind <= body})
+			s.add(id, g.Tensors[id].Bytes, core.Storage{Resident: constant && s.kind <= body})
 		}
 	}
 	for _, id := range g.Outputs {
 		if i := s.storageOf[id]; i != none {
-			s.storages[i].output = true
+			s.Storages[i].Output = true
 		}
 	}
-	for i := range s.storages {
-		st := &s.storages[i]
-		for _, id := range st.tensors {
-			st.readers = append(st.readers, g.Tensors[id].Readers...)
-			st.bounded = st.bounded || g.Tensors[id].Bounded && g.Tensors[id].Data == nil
+	for i := range s.Storages {
+		st, o := &s.Storages[i], &s.origins[i]
+		for _, id := range o.tensors {
+			for _, n := range g.Tensors[id].Readers {
+				st.Readers = append(st.Readers, int32(n))
+			}
+			o.bounded = o.bounded || g.Tensors[id].Bounded && g.Tensors[id].Data == nil
 		}
-		slices.Sort(st.readers)
-		st.readers = slices.Compact(st.readers)
+		slices.Sort(st.Readers)
+		st.Readers = slices.Compact(st.Readers)
 	}
+	s.holdOnHost()
 	if s.kind == mainGraph {
 		s.markUpdates()
 	}
+	s.link()
+}
+
+// link tells the core of each node what it reads and makes, and what it may write over what.
+func (s *scope) link() {
+	g := s.g
+	s.Nodes = make([]core.Node, len(g.Nodes))
+	count := 0
+	for _, n := range g.Nodes {
+		n.Reads(func(graph.TensorID) { count++ })
+		count += len(n.Outputs)
+	}
+	slab := make([]int32, 0, 2*count)
+	for id, n := range g.Nodes {
+		c := &s.Nodes[id]
+		from := len(slab)
+		n.Reads(func(t graph.TensorID) {
+			if m := g.Tensors[t].Maker; m >= 0 {
+				slab = append(slab, int32(m))
+			}
+		})
+		c.After = slab[from:len(slab):len(slab)]
+		from = len(slab)
+		n.Reads(func(t graph.TensorID) {
+			if i := s.storageOf[t]; i != none {
+				slab = append(slab, i)
+			}
+		})
+		c.Reads = slab[from:len(slab):len(slab)]
+		from = len(slab)
+		for _, t := range n.Outputs {
+			if t >= 0 && s.storageOf[t] != none {
+				slab = append(slab, s.storageOf[t])
+			}
+		}
+		c.Writes = slab[from:len(slab):len(slab)]
+		for _, a := range n.Semantics.Inplace {
+			if p, ok := s.pair(n, a); ok {
+				c.Over = append(c.Over, p)
+			}
+			if a.In < len(n.Inputs) && n.Inputs[a.In] >= 0 && s.storageOf[n.Inputs[a.In]] != none {
+				c.Overwrite = append(c.Overwrite, s.storageOf[n.Inputs[a.In]])
+			}
+		}
+	}
+}
+
+// pair returns the storages of an in-place alias, if they have the same size and the
+// result is the first tensor of its storage. The size may be 0: a parameter without
+// elements is updated in place like any other, and nothing is written there.
+func (s *scope) pair(n *graph.Node, a graph.Alias) (p core.Pair, ok bool) {
+	if a.Out >= len(n.Outputs) || a.In >= len(n.Inputs) {
+		return p, false
+	}
+	out, in := n.Outputs[a.Out], n.Inputs[a.In]
+	if out < 0 || in < 0 || s.storageOf[out] == none || s.storageOf[in] == none {
+		return p, false
+	}
+	results, overs := s.PartsOf(s.storageOf[out]), s.PartsOf(s.storageOf[in])
+	if len(results) != 1 || len(overs) != 1 {
+		return p, false
+	}
+	p = core.Pair{Result: results[0], Over: overs[0]}
+	return p, s.origins[p.Result].tensors[0] == out && s.Storages[p.Over].Bytes == s.Storages[p.Result].Bytes
 }
 
 // listed is the order of the nodes in the file. If a local function's nodes are
@@ -170,14 +228,14 @@ func (s *scope) listed() []graph.NodeID {
 	return order
 }
 
-func (s *scope) add(t graph.TensorID, st storage) {
-	i := len(s.storages)
+// add makes a storage of a tensor.
+func (s *scope) add(t graph.TensorID, bytes int64, st core.Storage) {
+	i := len(s.Storages)
 	s.first[i] = t
-	st.tensors = s.first[i : i+1 : i+1]
-	st.maker = s.g.Tensors[t].Maker
-	st.bytes = s.v.round(st.bytes)
-	s.storageOf[t] = int32(len(s.storages))
-	s.storages = append(s.storages, st)
+	st.Maker, st.Bytes = int32(s.g.Tensors[t].Maker), s.v.round(bytes)
+	s.storageOf[t] = int32(i)
+	s.Storages = append(s.Storages, st)
+	s.origins = append(s.origins, origin{tensors: s.first[i : i+1 : i+1], input: s.g.Tensors[t].Maker < 0 && s.g.Tensors[t].Data == nil && s.g.Tensors[t].Input})
 }
 
 // viewedStorage returns the storage of which output k of a node is a view, if views may
@@ -196,54 +254,4 @@ func (s *scope) viewOf(n *graph.Node, k int) int32 {
 		}
 	}
 	return none
-}
-
-// counts reports whether storage i counts in loads.
-func (s *scope) counts(i int32) bool {
-	st := &s.storages[i]
-	return !st.resident && !st.outside && !s.swapped(st)
-}
-
-// end is the last step.
-func (s *scope) end() int { return max(len(s.g.Nodes)-1, 0) }
-
-// lifetime returns the steps at which a storage holds its bytes if node n runs at
-// step pos[n].
-func (s *scope) lifetime(i int32, pos []int) (first, last int) {
-	st := &s.storages[i]
-	if st.resident {
-		return 0, s.end()
-	}
-	if s.swapped(st) {
-		return s.hostLifetime(st, pos)
-	}
-	if st.maker >= 0 {
-		first = pos[st.maker]
-	}
-	last = first
-	for _, n := range st.readers {
-		last = max(last, pos[n])
-	}
-	if st.output {
-		last = s.end()
-	}
-	return first, last
-}
-
-// identity is the order in which node n runs at step n.
-func (s *scope) identity() []graph.NodeID {
-	order := make([]graph.NodeID, len(s.g.Nodes))
-	for i := range order {
-		order[i] = graph.NodeID(i)
-	}
-	return order
-}
-
-// positions inverts an order: it returns the step of each node.
-func positions(order []graph.NodeID) []int {
-	pos := make([]int, len(order))
-	for i, n := range order {
-		pos[n] = i
-	}
-	return pos
 }

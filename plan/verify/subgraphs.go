@@ -50,7 +50,7 @@ func (v *verifier) body(outer *scope, g *graph.Graph, want plan.Subgraph) int64 
 	s.place(p.Buffers, p.Dynamic)
 	s.checkOverlap(plan.Workspace)
 	v.resident = append(v.resident, s.extents(p.Buffers, plan.Resident)...)
-	s.checkSteps("steps", p.Steps, s.planLoads())
+	s.checkSteps("steps", p.Steps, s.Loads(s.buffers))
 	bytes := s.top(plan.Workspace)
 	if p.Bytes != bytes {
 		s.fault(CodeSubgraph, "bytes: expected %d, the end of its last buffer, found %d", bytes, p.Bytes)
@@ -84,7 +84,7 @@ func number(p *int) string {
 func (s *scope) top(pool string) int64 {
 	end := int64(0)
 	for _, x := range s.extents(s.list, pool) {
-		end = max(end, x.end)
+		end = max(end, x.End)
 	}
 	return end
 }
@@ -133,13 +133,22 @@ func (v *verifier) peakOf(g *graph.Graph, kind scopeKind) int64 {
 	for i, n := range g.Nodes {
 		for _, a := range n.Bodies() {
 			for _, b := range a.All() {
-				s.work[i] = max(s.work[i], v.peakOf(b, functionPart))
+				s.Work[i] = max(s.Work[i], v.peakOf(b, functionPart))
 			}
 		}
 		if c := n.Semantics.Call; c != nil {
-			s.work[i] = max(s.work[i], v.inner(c))
+			s.Work[i] = max(s.Work[i], v.inner(c))
 		}
 	}
-	_, peak := s.simulate(s.listed())
+	_, peak := s.Simulate(ids(s.listed()))
 	return peak
+}
+
+// ids are the nodes of an order as the core names them.
+func ids(order []graph.NodeID) []int32 {
+	list := make([]int32, len(order))
+	for i, n := range order {
+		list[i] = int32(n)
+	}
+	return list
 }

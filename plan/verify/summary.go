@@ -10,7 +10,7 @@ import (
 
 // summarize computes the figures that follow from the plan's buffers and order.
 func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
-	sum := plan.Summary{Nodes: len(s.g.Nodes), NaiveBytes: s.naive(), ArenaBytes: s.top(plan.Arena)}
+	sum := plan.Summary{Nodes: len(s.g.Nodes), NaiveBytes: s.Naive(s.buffers), ArenaBytes: s.top(plan.Arena)}
 	for _, t := range v.p.Tiers() {
 		sum.ArenaBytes = v.add(sum.ArenaBytes, s.top(t.Name))
 	}
@@ -24,8 +24,8 @@ func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
 	}
 	for _, s := range v.scopes {
 		for k := range s.buffers {
-			if p := &s.buffers[k]; p.known && p.resident {
-				sum.ResidentBytes = v.add(sum.ResidentBytes, p.bytes)
+			if p := &s.buffers[k]; p.Known && p.Resident {
+				sum.ResidentBytes = v.add(sum.ResidentBytes, p.Bytes)
 			}
 		}
 	}
@@ -77,8 +77,8 @@ func (v *verifier) pools(s *scope, sum plan.Summary) {
 		}
 	}
 	for i := range v.resident {
-		if x := &v.resident[i]; x.end > sum.ResidentBytes {
-			v.fault(CodePool, "%s: ends at byte %d of pool resident: expected at most %d, the sum of all resident buffers", x.label(), x.end, sum.ResidentBytes)
+		if x := &v.resident[i]; x.End > sum.ResidentBytes {
+			v.fault(CodePool, "%s: ends at byte %d of pool resident: expected at most %d, the sum of all resident buffers", x.label(), x.End, sum.ResidentBytes)
 		}
 	}
 }

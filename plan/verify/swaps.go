@@ -5,26 +5,37 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
-// swapped reports whether SwapOut made a storage that lies on the host: with several pools,
-// it lies in one of them.
-func (s *scope) swapped(st *storage) bool {
-	return s.kind == mainGraph && len(s.v.p.Tiers()) == 0 && st.maker >= 0 && s.g.Nodes[st.maker].IsSwapOut()
+// holdOnHost marks the storages that SwapOut makes on the host, and says how long the host
+// holds them. With several pools, they lie in one of these instead.
+func (s *scope) holdOnHost() {
+	if s.kind != mainGraph || len(s.v.p.Tiers()) > 0 {
+		return
+	}
+	for i := range s.Storages {
+		st := &s.Storages[i]
+		st.Host = st.Maker >= 0 && s.g.Nodes[st.Maker].IsSwapOut()
+	}
+	for i := range s.Storages {
+		if st := &s.Storages[i]; st.Host {
+			st.First, st.Last = s.hostLifetime(st)
+		}
+	}
 }
 
-// hostLifetime returns the steps during which the host holds a copy if node n
-// runs at step pos[n]. The transfer out may begin once the last reader before
-// SwapOut has run; the transfer back ends before the first reader of SwapIn's
-// output runs.
-func (s *scope) hostLifetime(st *storage, pos []int) (first, last int) {
-	first = s.transferBegin(st.maker, pos)
-	last = pos[st.maker]
-	for _, n := range st.readers {
-		last = max(last, pos[n], s.transferEnd(n, pos)-1)
+// hostLifetime returns the steps during which the host holds a copy. The transfer out may
+// begin once the last reader before SwapOut has run; the transfer back ends before the first
+// reader of SwapIn's output runs.
+func (s *scope) hostLifetime(st *core.Storage) (first, last int) {
+	first = s.transferBegin(st.Maker)
+	last = int(st.Maker)
+	for _, n := range st.Readers {
+		last = max(last, int(n), s.transferEnd(n)-1)
 	}
-	if st.output {
-		last = s.end()
+	if st.Output {
+		last = s.End()
 	}
 	return first, last
 }
@@ -32,19 +43,19 @@ func (s *scope) hostLifetime(st *storage, pos []int) (first, last int) {
 // transferBegin returns the first step during which the transfer of a SwapOut may
 // be in progress: the step of SwapOut itself if the tensor's size is only
 // bounded.
-func (s *scope) transferBegin(out graph.NodeID, pos []int) int {
+func (s *scope) transferBegin(out int32) int {
 	t := s.g.Nodes[out].Inputs[0]
 	if s.storageOf[t] == none || s.g.Tensors[t].Bounded {
-		return pos[out]
+		return int(out)
 	}
-	st := &s.storages[s.storageOf[t]]
+	st := &s.Storages[s.storageOf[t]]
 	begin := 0
-	if st.maker >= 0 {
-		begin = max(pos[st.maker]+1, s.transferEnd(st.maker, pos))
+	if st.Maker >= 0 {
+		begin = max(int(st.Maker)+1, s.transferEnd(st.Maker))
 	}
-	for _, n := range st.readers {
-		if pos[n] < pos[out] {
-			begin = max(begin, pos[n]+1)
+	for _, n := range st.Readers {
+		if n < out {
+			begin = max(begin, int(n)+1)
 		}
 	}
 	return begin
@@ -53,20 +64,16 @@ func (s *scope) transferBegin(out graph.NodeID, pos []int) int {
 // transferEnd returns the step before which the transfer of a SwapIn has ended.
 // It is none if n is not a SwapIn, or waits for its transfer itself: its output
 // has no reader, its size is only bounded, or its input is not on the host.
-func (s *scope) transferEnd(n graph.NodeID, pos []int) int {
+func (s *scope) transferEnd(n int32) int {
 	if !s.g.Nodes[n].IsSwapIn() {
 		return none
 	}
 	t := s.g.Tensors[s.g.Nodes[n].Outputs[0]]
 	from := s.storageOf[s.g.Nodes[n].Inputs[0]]
-	if len(t.Readers) == 0 || t.Bounded || from == none || !s.swapped(&s.storages[from]) {
+	if len(t.Readers) == 0 || t.Bounded || from == none || !s.Storages[from].Host {
 		return none
 	}
-	end := math.MaxInt
-	for _, r := range t.Readers {
-		end = min(end, pos[r])
-	}
-	return end
+	return int(slices.Min(t.Readers))
 }
 
 // checkSwaps checks that a runtime without support for transfers can run them.
@@ -88,13 +95,12 @@ func (v *verifier) checkSwaps(s *scope) {
 // begin, transfers back in the order of their SwapIn nodes. SwapOut waits for its
 // own transfer, and each step for the transfers of its inputs.
 func (s *scope) waiting(cost func(step int) int64, link int64) int64 {
-	pos := s.steps()
 	time := func(t graph.TensorID) int64 {
 		if s.storageOf[t] == none {
 			return 0
 		}
 		const most = math.MaxInt64 >> 24 // so that sums fit
-		return int64(math.Ceil(min(float64(s.storages[s.storageOf[t]].bytes)/float64(link)*1e9, most)))
+		return int64(math.Ceil(min(float64(s.Storages[s.storageOf[t]].Bytes)/float64(link)*1e9, most)))
 	}
 	type queued struct {
 		node  graph.NodeID
@@ -103,7 +109,7 @@ func (s *scope) waiting(cost func(step int) int64, link int64) int64 {
 	var outs []queued
 	for i, n := range s.g.Nodes {
 		if n.IsSwapOut() {
-			outs = append(outs, queued{graph.NodeID(i), s.transferBegin(graph.NodeID(i), pos)})
+			outs = append(outs, queued{graph.NodeID(i), s.transferBegin(int32(i))})
 		}
 	}
 	slices.SortStableFunc(outs, func(a, b queued) int { return a.begin - b.begin })
@@ -121,7 +127,7 @@ func (s *scope) waiting(cost func(step int) int64, link int64) int64 {
 			done[outs[0].node] = outFree
 		}
 		n.Reads(func(t graph.TensorID) {
-			if m := s.g.Tensors[t].Maker; m >= 0 && s.transferEnd(m, pos) == i {
+			if m := s.g.Tensors[t].Maker; m >= 0 && s.transferEnd(int32(m)) == i {
 				wait(done[m])
 			}
 		})
@@ -130,7 +136,7 @@ func (s *scope) waiting(cost func(step int) int64, link int64) int64 {
 			wait(done[id])
 		case n.IsSwapIn():
 			inFree = max(inFree, clock) + time(n.Outputs[0])
-			if done[id] = inFree; s.transferEnd(id, pos) == none {
+			if done[id] = inFree; s.transferEnd(int32(i)) == none {
 				wait(inFree)
 			}
 		}

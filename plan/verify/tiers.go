@@ -9,6 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
 var tierName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
@@ -149,15 +150,15 @@ func (s *scope) accesses(resident *int64) (uses [][]access, layers []*layer) {
 	uses, layers = make([][]access, len(s.buffers)), make([]*layer, len(s.buffers))
 	several := make([]bool, len(s.buffers))
 	for k := range s.buffers {
-		if b := &s.buffers[k]; b.known && len(b.storages) == 0 {
-			uses[k] = []access{{step: b.first, read: b.bytes, written: b.bytes}} // a workspace
+		if b := &s.buffers[k]; b.Known && len(b.Storages) == 0 {
+			uses[k] = []access{{step: b.First, read: b.Bytes, written: b.Bytes}} // a workspace
 		}
 	}
 	for step, n := range s.g.Nodes {
 		part, lo, hi, in := s.rowsMoved(n)
 		move := func(t graph.TensorID, read, written int64) {
 			k := s.at[t]
-			if i := s.storageOf[t]; i != none && s.storages[i].resident {
+			if i := s.storageOf[t]; i != none && s.Storages[i].Resident {
 				if !ops.IsConstant(n) {
 					*resident = s.v.add(*resident, read)
 				}
@@ -232,16 +233,16 @@ func (s *scope) accesses(resident *int64) (uses [][]access, layers []*layer) {
 }
 
 // content returns the bytes of the largest tensor of a buffer.
-func (s *scope) content(b *placed) (bytes int64) {
-	for _, i := range b.storages {
-		for _, t := range s.storages[i].tensors {
+func (s *scope) content(b *core.Buffer) (bytes int64) {
+	for _, i := range b.Storages {
+		for _, t := range s.origins[i].tensors {
 			bytes = max(bytes, s.g.Tensors[t].Bytes)
 		}
 	}
 	if bytes == 0 {
-		return b.bytes
+		return b.Bytes
 	}
-	return min(bytes, b.bytes)
+	return min(bytes, b.Bytes)
 }
 
 // rowsMoved returns the tensor of which a Slice reads rows or in which PutRows writes
@@ -316,18 +317,18 @@ func (v *verifier) trafficBound(s *scope, groups []int, uses [][]access, layers 
 	end := func(k int) (last int) {
 		for j := range s.buffers {
 			if groups[j] == k {
-				last = max(last, s.buffers[j].last)
+				last = max(last, s.buffers[j].Last)
 			}
 		}
 		return last
 	}
 	for k := range s.buffers {
 		b := &s.buffers[k]
-		if !b.known || b.resident || b.host || groups[k] != k {
+		if !b.Known || b.Resident || b.Host || groups[k] != k {
 			continue
 		}
-		given := len(b.storages) > 0 && s.storages[b.storages[0]].input
-		kept := slices.ContainsFunc(b.storages, func(i int32) bool { return s.storages[i].output })
+		given := len(b.Storages) > 0 && s.origins[b.Storages[0]].input
+		kept := slices.ContainsFunc(b.Storages, func(i int32) bool { return s.Storages[i].Output })
 		for _, x := range divided(uses[k], layers[k], s.content(b)) {
 			last, there, fresh := -1, given, int64(0)
 			for _, u := range x.uses {

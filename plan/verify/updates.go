@@ -8,6 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/pairs"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
 // Metadata keys of a training graph (docs/formats/training.md).
@@ -120,9 +121,6 @@ func oneOf(g *graph.Graph, list []graph.TensorID) func(name string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// update is the storage of a parameter or state, and the storage of its new value.
-type update struct{ old, updated int32 }
-
 // markUpdates makes the parameters and states of a training graph resident, with
 // their new values.
 func (s *scope) markUpdates() {
@@ -144,33 +142,33 @@ func (s *scope) markUpdates() {
 				s.v.updatesKey, graph.Short(from), graph.Short(s.v.updates[from]))
 			continue
 		}
-		u := update{s.storageOf[in], s.storageOf[out]}
-		s.updated = append(s.updated, u)
-		for _, i := range []int32{u.old, u.updated} {
-			s.storages[i].update, s.storages[i].resident = true, true
+		u := core.Update{Old: s.storageOf[in], New: s.storageOf[out]}
+		s.Updated = append(s.Updated, u)
+		for _, i := range []int32{u.Old, u.New} {
+			s.Storages[i].Update, s.Storages[i].Resident = true, true
 		}
 	}
 }
 
 // checkUpdate reports whether a buffer belongs to a parameter or state, and
 // checks that it ends with the updated value. Intermediate results in the buffer
-// are resident, too. checkChain checks, as for every buffer, that the update is
-// the last reader.
+// are resident, too. The core checks, as for every buffer, that the update is the last
+// reader.
 func (s *scope) checkUpdate(list []plan.Buffer, k int) bool {
 	p := &s.buffers[k]
-	if !slices.ContainsFunc(p.storages, func(i int32) bool { return s.storages[i].update }) {
+	if !slices.ContainsFunc(p.Storages, func(i int32) bool { return s.Storages[i].Update }) {
 		return false
 	}
-	first, last := &s.storages[p.storages[0]], &s.storages[p.storages[len(p.storages)-1]]
+	first, last := &s.origins[p.Storages[0]], &s.origins[p.Storages[len(p.Storages)-1]]
 	if from := s.g.Tensors[first.tensors[0]].Name; !first.input || s.v.updates[from] == "" {
 		s.fault(CodeUpdate, "%s: expected it to begin with the parameter or state that it updates, found %q", s.label(list, k), graph.Short(from))
 	} else if to := s.v.updates[from]; !slices.ContainsFunc(last.tensors, func(t graph.TensorID) bool { return s.g.Tensors[t].Name == to }) {
 		s.fault(CodeUpdate, "%s: expected it to end with %q, its updated value, found %q",
 			s.label(list, k), graph.Short(to), graph.Short(s.g.Tensors[last.tensors[0]].Name))
 	}
-	for j, i := range p.storages {
-		if s.storages[i].resident = true; j > 0 {
-			s.chained = append(s.chained, update{p.storages[j-1], i})
+	for j, i := range p.Storages {
+		if s.Storages[i].Resident = true; j > 0 {
+			s.Chained = append(s.Chained, core.Update{Old: p.Storages[j-1], New: i})
 		}
 	}
 	return true

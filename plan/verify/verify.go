@@ -11,6 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
 // Options are the options of [Plan].
@@ -80,7 +81,7 @@ func (v *verifier) run() (_ *Report, err error) {
 		}
 		v.plan()
 	}
-	if v.overflow {
+	if v.sums.Overflow {
 		v.fault(CodeSize, "sizes: a sum of them overflows 63 bits")
 	}
 	v.claim("tool")
@@ -115,11 +116,11 @@ type verifier struct {
 
 	updates        map[string]string        // parameters, states and caches with their updated values
 	updatesKey     string                   // of the metadata that list them
-	overflow       bool                     // a sum overflowed
+	sums           core.Sums                // of sizes
 	peaks          map[*graph.Call]int64    // inner peaks of local functions
 	trained        map[string]bool          // training: names of the parameters
 	gradients      map[string]bool          // training: names of the gradients
-	bounds         *bounds                  // of the main graph, once a certificate needs them
+	bounds         *core.Bounds             // of the main graph, once a certificate needs them
 	added          []bool                   // by node: the plan added it; nil: none
 	plain          *scope                   // the main graph without added nodes
 	next           int                      // index of the next entry of p.Subgraphs
@@ -152,7 +153,7 @@ func (v *verifier) plan() {
 	v.overlapResident()
 
 	v.poll()
-	loads := s.planLoads()
+	loads := s.Loads(s.buffers)
 	s.checkSteps("steps", v.p.Steps, loads)
 	sum := v.summarize(s, loads)
 	v.checkSwaps(s)
@@ -345,19 +346,13 @@ func (v *verifier) mode() {
 }
 
 // add adds two sizes. An overflow is recorded, and the sum saturates.
-func (v *verifier) add(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		v.overflow = true
-		return math.MaxInt64
-	}
-	return a + b
-}
+func (v *verifier) add(a, b int64) int64 { return v.sums.Add(a, b) }
 
 // round rounds a size up to the plan's alignment.
 func (v *verifier) round(n int64) int64 {
 	a := v.p.Alignment
 	if n > math.MaxInt64-(a-1) {
-		v.overflow = true
+		v.sums.Overflow = true
 		return math.MaxInt64 &^ (a - 1)
 	}
 	return (n + a - 1) &^ (a - 1)

@@ -1,34 +1,12 @@
-package verify
+package replay
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
-)
 
-// optimum returns the least peak over all orders, by dynamic programming over sets of
-// nodes.
-func (q *states) optimum(idle int64) int64 {
-	n := len(q.must)
-	peak := make([]int64, 1<<n)
-	for set := range peak[1:] {
-		peak[set+1] = math.MaxInt64
-	}
-	for set, before := range peak {
-		for v := range n {
-			if before == math.MaxInt64 || set>>v&1 != 0 || q.must[v]&^set != 0 {
-				continue
-			}
-			load := q.load(v, set)
-			if set == 0 {
-				load += idle
-			}
-			next := set | 1<<v
-			peak[next] = min(peak[next], max(before, load))
-		}
-	}
-	return peak[len(peak)-1]
-}
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core/coretest"
+)
 
 // TestReplay compares the replay, with and without forced precedence, with all orders:
 // it refutes every limit below the least peak, and finds an order at that peak.
@@ -40,57 +18,57 @@ func TestReplay(t *testing.T) {
 	looked, idle, forced, refuted, coarse := 0, 0, 0, 0, 0
 	for seed := range rounds {
 		r := rand.New(rand.NewPCG(uint64(seed), 8))
-		s := randomScopeOf(r, 2+r.IntN(10))
-		b := newBounds(s)
-		want := newStates(s).optimum(b.idle)
-		check := func(how string, limit int64, search func(*replay) result) {
+		p := coretest.Random(r, 2+r.IntN(10))
+		b := core.NewBounds(p, core.MaxWork)
+		want := coretest.NewStates(p).Optimum(b.Idle)
+		check := func(how string, limit int64, search func(*replay) Verdict) {
 			t.Helper()
-			x, expect := newReplay(b, 0), noOrder
+			x, expect := newReplay(p, b, 0), NoOrder
 			if x.limit = limit; limit >= want {
-				expect = anOrder
+				expect = AnOrder
 			}
 			if got := search(x); got != expect {
 				t.Fatalf("seed %d, %s: a limit of %d bytes: result %d with %v, expected %d: the least peak is %d", seed, how, limit, got, x.order, expect, want)
 			}
-			if expect == anOrder {
-				if _, peak := s.simulate(x.order); peak > limit {
+			if expect == AnOrder {
+				if _, peak := p.Simulate(x.order); peak > limit {
 					t.Fatalf("seed %d, %s: order %v has a peak of %d bytes, expected at most %d", seed, how, x.order, peak, limit)
 				}
 			}
 		}
 		for _, limit := range []int64{want - 1, want - 64, want, want + 64} {
-			check("plain", limit, func(x *replay) result {
+			check("plain", limit, func(x *replay) Verdict {
 				found := x.search()
 				looked += x.states
 				return found
 			})
-			check("dead states", limit, func(x *replay) result {
+			check("dead states", limit, func(x *replay) Verdict {
 				x.deadAfter = 0
 				return x.search()
 			})
-			if least := newReplay(b, 0).negligible(limit); least > 0 {
+			if least := newReplay(p, b, 0).negligible(limit); least > 0 {
 				coarse++
-				if x := newReplay(b, least); x.run(limit) == noOrder && limit >= want {
+				if x := newReplay(p, b, least); x.run(limit) == NoOrder && limit >= want {
 					t.Fatalf("seed %d: no order within %d bytes without storages below %d: the least peak is %d", seed, limit, least, want)
 				}
 			}
-			check("forced", limit, func(x *replay) result {
+			check("forced", limit, func(x *replay) Verdict {
 				possible := x.force()
 				for v := range x.before {
-					forced += len(x.before[v]) - len(b.before[v])
+					forced += len(x.before[v]) - len(b.Before[v])
 				}
 				if !possible {
 					refuted++
-					return noOrder
+					return NoOrder
 				}
 				return x.search()
 			})
 		}
-		if b.idle > 0 {
+		if b.Idle > 0 {
 			idle++
 		}
 	}
-	t.Logf("%d graphs, %d with inputs that nobody reads; %d states, %d forced precedences, %d limits refuted by these alone, %d without small storages", rounds, idle, looked, forced, refuted, coarse)
+	t.Logf("%d problems, %d with inputs that nobody reads; %d states, %d forced precedences, %d limits refuted by these alone, %d without small storages", rounds, idle, looked, forced, refuted, coarse)
 	if looked < rounds || idle < rounds/20 || forced < rounds || refuted < rounds/2 {
 		t.Errorf("too few cases are tested")
 	}
@@ -108,11 +86,11 @@ func TestReplayGivesUp(t *testing.T) {
 	} {
 		gaveUp := 0
 		for seed := range uint64(100) {
-			s := randomScopeOf(rand.New(rand.NewPCG(seed, 8)), 8)
-			b := newBounds(s)
-			r := newReplay(b, 0)
-			r.limit, r.states, r.visits = newStates(s).optimum(b.idle), c.states, c.visits
-			if r.search() != tooMuch {
+			p := coretest.Random(rand.New(rand.NewPCG(seed, 8)), 8)
+			b := core.NewBounds(p, core.MaxWork)
+			r := newReplay(p, b, 0)
+			r.limit, r.states, r.visits = coretest.NewStates(p).Optimum(b.Idle), c.states, c.visits
+			if r.search() != TooMuch {
 				continue // the answer is known without a further state
 			}
 			gaveUp++

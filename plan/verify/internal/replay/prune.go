@@ -1,10 +1,8 @@
-package verify
+package replay
 
 import (
 	"cmp"
 	"slices"
-
-	"github.com/onnxmem/onnxmem/graph"
 )
 
 // tightest lists the nodes that decide whether a state is dead. A state is dead
@@ -21,10 +19,10 @@ type tightest struct {
 // tightNode is a node of little slack, with the network that determines its least
 // load and a maximum flow in it. Each node that runs adds to the flow.
 type tightNode struct {
-	node  graph.NodeID
+	node  int32
 	least int64
 	cut   minCut
-	open  []graph.NodeID // nodes that may be on either side
+	open  []int32 // nodes that may be on either side
 	first []int32
 	edges []cutEdge
 }
@@ -75,11 +73,11 @@ func (r *replay) tighten() {
 	all := r.held()
 	least := make([]int64, len(r.ran))
 	for v := range least {
-		r.around(graph.NodeID(v))
-		least[v], _ = r.leastLoad(graph.NodeID(v), all)
+		r.around(int32(v))
+		least[v], _ = r.leastLoad(int32(v), all)
 	}
-	nodes := r.b.s.identity()
-	slices.SortStableFunc(nodes, func(a, b graph.NodeID) int { return cmp.Compare(least[b], least[a]) })
+	nodes := r.p.Identity()
+	slices.SortStableFunc(nodes, func(a, b int32) int { return cmp.Compare(least[b], least[a]) })
 	for _, v := range nodes[:min(maxTight, len(nodes))] {
 		r.around(v)
 		_, open := r.leastLoad(v, all)
@@ -98,17 +96,17 @@ const maxAsked = 64
 // the greatest least load of a node to the limit. In some networks hundreds of
 // scalars for shape arithmetic would account for most of the states.
 func (r *replay) negligible(limit int64) int64 {
-	s := r.b.s
-	if r.b.idle > 0 {
+	p := r.p
+	if r.b.Idle > 0 {
 		return 0
 	}
-	order := s.identity()
-	loads, _ := s.simulate(order)
-	slices.SortStableFunc(order, func(a, b graph.NodeID) int { return cmp.Compare(loads[b], loads[a]) })
+	order := p.Identity()
+	loads, _ := p.Simulate(order)
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(loads[b], loads[a]) })
 	all, bound := r.held(), int64(0)
 	var sizes []int64
 	for _, i := range all {
-		sizes = append(sizes, s.storages[i].bytes)
+		sizes = append(sizes, p.Storages[i].Bytes)
 	}
 	for _, v := range order[:min(maxAsked, len(order))] {
 		r.around(v)
@@ -145,10 +143,10 @@ const (
 // smallest, can raise the cut. The precedence found is used for all further cuts,
 // and the search is repeated until it adds none.
 func (r *replay) force() bool {
-	s := r.b.s
-	order := s.identity()
-	loads, _ := s.simulate(order)
-	slices.SortStableFunc(order, func(a, b graph.NodeID) int { return cmp.Compare(loads[b], loads[a]) })
+	p := r.p
+	order := p.Identity()
+	loads, _ := p.Simulate(order)
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(loads[b], loads[a]) })
 	all := r.held()
 	for range maxForceRounds {
 		more := false
@@ -181,9 +179,9 @@ func (r *replay) force() bool {
 
 // held lists the storages that count and are not live in every state.
 func (r *replay) held() (all []int32) {
-	for i := range r.b.s.storages {
-		st := &r.b.s.storages[i]
-		if r.b.s.counts(int32(i)) && !r.small(int32(i)) && (st.maker >= 0 || !st.output) {
+	for i := range r.p.Storages {
+		st := &r.p.Storages[i]
+		if r.p.Counts(int32(i)) && !r.small(int32(i)) && (st.Maker >= 0 || !st.Output) {
 			all = append(all, int32(i))
 		}
 	}
@@ -193,7 +191,7 @@ func (r *replay) held() (all []int32) {
 // forcedBy returns the nodes that run before v, and after it, in every order
 // within the limit, beyond the known precedence. ok is false if v cannot run
 // within the limit.
-func (r *replay) forcedBy(v graph.NodeID, all []int32) (before, after []graph.NodeID, ok bool) {
+func (r *replay) forcedBy(v int32, all []int32) (before, after []int32, ok bool) {
 	if !r.around(v) { // a cycle of forced precedence
 		return nil, nil, false
 	}
@@ -232,40 +230,54 @@ func (r *replay) forcedBy(v graph.NodeID, all []int32) (before, after []graph.No
 
 // around puts all nodes on their sides for the moment when v runs, and reports
 // whether v can run at all.
-func (r *replay) around(v graph.NodeID) bool {
-	b := r.b
-	clear(b.side)
-	b.mark([]graph.NodeID{v}, r.before, done)
-	b.mark([]graph.NodeID{v}, r.after, due)
-	possible := b.side[v] == free
-	b.side[v] = due
+func (r *replay) around(v int32) bool {
+	clear(r.side)
+	r.mark(v, r.before, done)
+	r.mark(v, r.after, due)
+	possible := r.side[v] == free
+	r.side[v] = due
 	return possible
+}
+
+// mark puts all nodes to which a node leads on a side, but not the node itself.
+func (r *replay) mark(from int32, next [][]int32, as side) {
+	stack := append(r.stack[:0], from)
+	for len(stack) > 0 {
+		n := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, x := range next[n] {
+			if r.side[x] != as {
+				r.side[x] = as
+				stack = append(stack, x)
+			}
+		}
+	}
+	r.stack = stack
 }
 
 // leastLoad is a lower bound on the load of v over all states that the sides
 // allow, as if every state permitted all in-place pairs of v. It leaves the
 // network in cut, and returns the free nodes.
-func (r *replay) leastLoad(v graph.NodeID, all []int32) (bytes int64, open []graph.NodeID) {
-	b := r.b
-	for x, side := range b.side {
+func (r *replay) leastLoad(v int32, all []int32) (bytes int64, open []int32) {
+	for x, side := range r.side {
 		if side == free {
-			open = append(open, graph.NodeID(x))
+			open = append(open, int32(x))
 		}
 	}
 	r.cut.build(r, open, all)
-	bytes = b.base + r.trans[v] + r.cut.fixed + r.cut.flow(unlimitedBytes)
+	bytes = r.b.Base + r.trans[v] + r.cut.fixed + r.cut.flow(unlimitedBytes)
 	if pairs := r.pairs[v]; len(pairs) > 0 {
-		bytes -= b.s.saved(pairs)
+		bytes -= r.p.Saved(pairs)
 	}
 	return bytes, open
 }
 
 // ends returns the nodes of an ascending list that lead to no other node of the
 // list.
-func ends(list []graph.NodeID, next [][]graph.NodeID) []graph.NodeID {
-	var kept []graph.NodeID
+func ends(list []int32, next [][]int32) []int32 {
+	var kept []int32
 	for _, x := range list {
-		if !slices.ContainsFunc(next[x], func(y graph.NodeID) bool {
+		if !slices.ContainsFunc(next[x], func(y int32) bool {
 			_, in := slices.BinarySearch(list, y)
 			return in
 		}) {
@@ -276,7 +288,7 @@ func ends(list []graph.NodeID, next [][]graph.NodeID) []graph.NodeID {
 }
 
 // precede adds precedence.
-func (r *replay) precede(u, v graph.NodeID) {
+func (r *replay) precede(u, v int32) {
 	r.before[v] = append(slices.Clip(r.before[v]), u)
 	r.after[u] = append(slices.Clip(r.after[u]), v)
 }
@@ -284,10 +296,10 @@ func (r *replay) precede(u, v graph.NodeID) {
 // acyclic reports whether the precedence leaves an order.
 func (r *replay) acyclic() bool {
 	waits := make([]int, len(r.before))
-	var ready []graph.NodeID
+	var ready []int32
 	for v := range waits {
 		if waits[v] = len(r.before[v]); waits[v] == 0 {
-			ready = append(ready, graph.NodeID(v))
+			ready = append(ready, int32(v))
 		}
 	}
 	for k := 0; k < len(ready); k++ {

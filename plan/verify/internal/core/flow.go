@@ -1,4 +1,4 @@
-package verify
+package core
 
 import (
 	"math"
@@ -30,7 +30,7 @@ func (w *network) push(part []int32, few int) []int32 {
 func (w *network) levels(part []int32) []int32 {
 	level := make([]int32, len(w.arcs))
 	for v := range level {
-		level[v] = none
+		level[v] = None
 	}
 	inside := make([]bool, len(w.arcs))
 	var queue []int32
@@ -44,7 +44,7 @@ func (w *network) levels(part []int32) []int32 {
 	for k := 0; k < len(queue); k++ {
 		v := queue[k]
 		for _, a := range w.arcs[v] {
-			if a.out > 0 && level[a.to] == none && inside[a.to] {
+			if a.out > 0 && level[a.to] == None && inside[a.to] {
 				level[a.to] = level[v] + 1
 				queue = append(queue, a.to)
 			}
@@ -58,14 +58,14 @@ func (w *network) between(part, level []int32) []int32 {
 	seen := make([]bool, len(w.arcs))
 	var list []int32
 	for _, v := range part {
-		if w.excess[v] < 0 && level[v] != none {
+		if w.excess[v] < 0 && level[v] != None {
 			seen[v] = true
 			list = append(list, v)
 		}
 	}
 	for k := 0; k < len(list); k++ {
 		for _, a := range w.arcs[list[k]] {
-			if a.back > 0 && level[a.to] != none && !seen[a.to] {
+			if a.back > 0 && level[a.to] != None && !seen[a.to] {
 				seen[a.to] = true
 				list = append(list, a.to)
 			}

@@ -1,9 +1,7 @@
-package verify
+package core
 
 import (
 	"slices"
-
-	"github.com/onnxmem/onnxmem/graph"
 )
 
 // network is a flow network whose minimum cut is the least live(S) of a bound: S
@@ -14,7 +12,7 @@ import (
 // an arc from the source or to the sink, never both: flow that could pass through
 // both is already in flow.
 type network struct {
-	b      *bounds
+	b      *Bounds
 	vertex []int32 // by node: 1 + its vertex; 0: none
 	edges  []edge  // not yet sorted into arcs
 
@@ -46,7 +44,7 @@ func sum(a, b int64) int64 { return min(a+b, unlimited) }
 
 // newNetwork makes a network of the free nodes, with an unlimited edge from each
 // node to its predecessors: a state that contains the node contains these.
-func newNetwork(b *bounds) *network {
+func newNetwork(b *Bounds) *network {
 	w := &network{b: b, vertex: make([]int32, len(b.side))}
 	n := int32(0)
 	for i, side := range b.side {
@@ -60,7 +58,7 @@ func newNetwork(b *bounds) *network {
 		if v == 0 {
 			continue
 		}
-		for _, m := range b.before[i] {
+		for _, m := range b.Before[i] {
 			if u := w.vertex[m]; u > 0 {
 				w.edges = append(w.edges, edge{v - 1, u - 1, unlimited})
 			}
@@ -72,7 +70,7 @@ func newNetwork(b *bounds) *network {
 // hold adds bytes that are live from the run of the maker (none: always) until
 // all readers have run, or for ever. It returns the bytes that are live whatever
 // the free nodes do. The maker must not be due.
-func (w *network) hold(maker graph.NodeID, readers []graph.NodeID, always bool, bytes int64) (constant int64) {
+func (w *network) hold(maker int32, readers []int32, always bool, bytes int64) (constant int64) {
 	made := maker < 0 || w.b.side[maker] == done
 	var open []int32 // readers
 	for _, r := range readers {
@@ -83,7 +81,7 @@ func (w *network) hold(maker graph.NodeID, readers []graph.NodeID, always bool, 
 			open = append(open, w.vertex[r]-1)
 		}
 	}
-	units := bytes / w.b.unit
+	units := bytes / w.b.Unit
 	switch {
 	case made && always:
 		return bytes
@@ -129,7 +127,7 @@ func (w *network) take(v int32, units int64) {
 // maxFlow returns the maximum flow in bytes, or a flow of at least the target: no cut is
 // smaller than any flow. ok is false if capacities are too large for exact arithmetic.
 func (w *network) maxFlow(target int64) (bytes int64, ok bool) {
-	w.goal = target/max(1, w.b.unit) + 1
+	w.goal = target/max(1, w.b.Unit) + 1
 	total := w.flow
 	for _, e := range w.excess {
 		total = sum(total, max(e, -e))
@@ -143,7 +141,7 @@ func (w *network) maxFlow(target int64) (bytes int64, ok bool) {
 		return 0, false
 	}
 	if w.enough() {
-		return w.flow * w.b.unit, true
+		return w.flow * w.b.Unit, true
 	}
 	w.link()
 	w.reduce()
@@ -152,7 +150,7 @@ func (w *network) maxFlow(target int64) (bytes int64, ok bool) {
 			w.flow += w.dinic(part)
 		}
 	}
-	return w.flow * w.b.unit, true
+	return w.flow * w.b.Unit, true
 }
 
 // enough reports whether the goal is met.

@@ -1,9 +1,9 @@
-package verify
+package replay
 
 import (
 	"math"
 
-	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
 // minCut finds the states of least live bytes among those in which some nodes
@@ -49,8 +49,8 @@ const (
 
 // build makes the network of the free nodes. touched lists at least the storages
 // that they make or read.
-func (c *minCut) build(r *replay, free []graph.NodeID, touched []int32) {
-	s := r.b.s
+func (c *minCut) build(r *replay, free []int32, touched []int32) {
+	p := r.p
 	if c.at == nil {
 		c.at = make([]int32, len(r.ran))
 		for v := range c.at {
@@ -72,7 +72,7 @@ func (c *minCut) build(r *replay, free []graph.NodeID, touched []int32) {
 		}
 	}
 	for _, i := range touched {
-		c.storage(&s.storages[i], r.b.side)
+		c.storage(&p.Storages[i], r.side)
 	}
 	for _, v := range free {
 		c.at[v] = none
@@ -81,19 +81,19 @@ func (c *minCut) build(r *replay, free []graph.NodeID, touched []int32) {
 	c.next = append(c.next[:0], c.first...)
 }
 
-func (c *minCut) storage(st *storage, sides []side) {
+func (c *minCut) storage(st *core.Storage, sides []side) {
 	from := int32(cutSource)
-	if st.maker >= 0 {
-		switch sides[st.maker] {
+	if st.Maker >= 0 {
+		switch sides[st.Maker] {
 		case due:
 			return
 		case free:
-			from = c.at[st.maker]
+			from = c.at[st.Maker]
 		}
 	}
-	stays := st.output
+	stays := st.Output
 	var readers []int32
-	for _, v := range st.readers {
+	for _, v := range st.Readers {
 		switch sides[v] {
 		case due:
 			stays = true
@@ -103,14 +103,14 @@ func (c *minCut) storage(st *storage, sides []side) {
 	}
 	switch {
 	case stays && from == cutSource:
-		c.fixed += st.bytes
+		c.fixed += st.Bytes
 	case stays:
-		c.edge(from, cutSink, st.bytes)
+		c.edge(from, cutSink, st.Bytes)
 	case len(readers) == 1:
-		c.edge(from, readers[0], st.bytes)
+		c.edge(from, readers[0], st.Bytes)
 	case len(readers) > 1:
 		a := c.vertex()
-		c.edge(from, a, st.bytes)
+		c.edge(from, a, st.Bytes)
 		for _, v := range readers {
 			c.edge(a, v, unlimitedBytes)
 		}

@@ -1,4 +1,4 @@
-package verify
+package replay
 
 import (
 	"cmp"
@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
 // replay asks whether any order has a peak of at most a limit. It searches the
@@ -33,26 +33,27 @@ import (
 //     state that it reaches, the first reaches with no more live bytes. Both are
 //     remembered.
 //
-// The replay uses the storages and the rules of [Plan] and shares no code with
+// The replay uses the storages and the pairs of the core and shares no code with
 // the search that it checks. It starts with the precedence that the limit forces:
 // see force.
 type replay struct {
-	b     *bounds
+	p     *core.Problem
+	b     *core.Bounds
 	limit int64
 	least int64   // storages of fewer bytes are ignored
-	trans []int64 // by node: bounds.trans without ignored storages
+	trans []int64 // by node: core.Bounds.Trans without ignored storages
 	// Predecessors and successors of each node, including those that the limit
 	// forces.
-	before, after [][]graph.NodeID
+	before, after [][]int32
 	made          [][]int32 // by node: the storages that count among its outputs
 	read          [][]int32 // among its inputs
-	pairs         [][]pair
+	pairs         [][]core.Pair
 
 	waits  []int32 // by node: number of predecessors that have not run
 	unread []int32 // by storage: number of readers that have not run
 	ran    []bool
-	order  []graph.NodeID
-	ready  []graph.NodeID // ascending, so that results depend on the graph alone
+	order  []int32
+	ready  []int32 // ascending, so that results depend on the graph alone
 	live   int64
 	name   [2]uint64 // of the state: the sum of its nodes' words
 
@@ -61,7 +62,9 @@ type replay struct {
 	by       [][2]uint64         // states that the active calls of explore have passed
 	reach    int64               // least live bytes that the last failed call reached
 	rises    []int64             // by node: change of the live bytes if it ran
-	left     []graph.NodeID      // by storage: the sum of the readers that have not run, which is the reader if only one is left
+	left     []int32             // by storage: the sum of the readers that have not run, which is the reader if only one is left
+	side     []side              // by node, for the present cut
+	stack    []int32
 	cut      minCut
 	tightest tightest
 
@@ -83,35 +86,35 @@ const pollStates = 4096
 // newReplay prepares a replay that ignores storages of fewer bytes than least.
 // This can only lower loads: if no order keeps the limit without these storages,
 // none keeps it with them. Both storages of an in-place pair have the same size.
-func newReplay(b *bounds, least int64) *replay {
-	n := len(b.s.g.Nodes)
+func newReplay(p *core.Problem, b *core.Bounds, least int64) *replay {
+	n := len(p.Nodes)
 	r := &replay{
-		b: b, least: max(least, 1), trans: slices.Clone(b.trans), before: slices.Clone(b.before), after: slices.Clone(b.after),
-		made: make([][]int32, n), read: make([][]int32, n), pairs: make([][]pair, n),
-		waits: make([]int32, n), unread: make([]int32, len(b.s.storages)), ran: make([]bool, n),
+		p: p, b: b, side: make([]side, n), least: max(least, 1), trans: slices.Clone(b.Trans), before: slices.Clone(b.Before), after: slices.Clone(b.After),
+		made: make([][]int32, n), read: make([][]int32, n), pairs: make([][]core.Pair, n),
+		waits: make([]int32, n), unread: make([]int32, len(p.Storages)), ran: make([]bool, n),
 		deadAfter: deadAfter,
 		words:     make([][2]uint64, n), dead: map[[2]uint64]int64{},
-		rises: make([]int64, n), left: make([]graph.NodeID, len(b.s.storages)),
+		rises: make([]int64, n), left: make([]int32, len(p.Storages)),
 	}
 	for v := range n {
-		r.pairs[v] = slices.DeleteFunc(b.s.pairs(graph.NodeID(v)), func(p pair) bool { return r.small(p.result) })
+		r.pairs[v] = slices.DeleteFunc(p.Pairs(int32(v)), func(p core.Pair) bool { return r.small(p.Result) })
 		r.words[v] = [2]uint64{rand.Uint64(), rand.Uint64()}
 	}
-	for i := range b.s.storages {
-		st := &b.s.storages[i]
-		if !b.s.counts(int32(i)) {
+	for i := range p.Storages {
+		st := &p.Storages[i]
+		if !p.Counts(int32(i)) {
 			continue
 		}
 		if r.small(int32(i)) {
-			if st.maker >= 0 {
-				r.trans[st.maker] -= st.bytes
+			if st.Maker >= 0 {
+				r.trans[st.Maker] -= st.Bytes
 			}
 			continue
 		}
-		if st.maker >= 0 {
-			r.made[st.maker] = append(r.made[st.maker], int32(i))
+		if st.Maker >= 0 {
+			r.made[st.Maker] = append(r.made[st.Maker], int32(i))
 		}
-		for _, v := range st.readers {
+		for _, v := range st.Readers {
 			r.read[v] = append(r.read[v], int32(i))
 		}
 	}
@@ -119,62 +122,65 @@ func newReplay(b *bounds, least int64) *replay {
 }
 
 // small reports whether a storage is ignored.
-func (r *replay) small(i int32) bool { return r.b.s.storages[i].bytes < r.least }
+func (r *replay) small(i int32) bool { return r.p.Storages[i].Bytes < r.least }
 
-// result of a replay.
-type result int8
+// side says whether a node has run when another is about to run.
+type side int8
 
 const (
-	noOrder result = iota // no order keeps the limit
-	anOrder               // an order keeps the limit: replay.order
-	tooMuch               // the limit on work was reached
+	free side = iota
+	done      // it has run
+	due       // it has not
 )
 
+// none is the index of no node and no edge.
+const none = core.None
+
 // run asks whether any order keeps a limit.
-func (r *replay) run(limit int64) result {
+func (r *replay) run(limit int64) Verdict {
 	r.limit = limit
 	if !r.force() {
-		return noOrder
+		return NoOrder
 	}
 	return r.search()
 }
 
 // search explores the states.
-func (r *replay) search() result {
+func (r *replay) search() Verdict {
 	r.begin()
-	if r.b.idle == 0 {
+	if r.b.Idle == 0 {
 		return r.explore(-1)
 	}
 	// Inputs without a reader are live at step 0 only, so the load there depends
 	// on the first node: each ready node is tried as the first.
 	for _, v := range slices.Clone(r.ready) {
-		if r.load(v)+r.b.idle > r.limit {
+		if r.load(v)+r.b.Idle > r.limit {
 			continue
 		}
 		r.step(v)
-		if out := r.explore(-1); out != noOrder {
+		if out := r.explore(-1); out != NoOrder {
 			return out
 		}
 		r.undo(0)
 	}
-	return noOrder
+	return NoOrder
 }
 
 func (r *replay) begin() {
-	s := r.b.s
-	r.order, r.ready, r.live, r.name = r.order[:0], r.ready[:0], r.b.base, [2]uint64{}
+	p := r.p
+	r.order, r.ready, r.live, r.name = r.order[:0], r.ready[:0], r.b.Base, [2]uint64{}
 	clear(r.ran)
 	for v := range r.waits {
 		r.waits[v] = int32(len(r.before[v]))
 		if r.waits[v] == 0 {
-			r.ready = append(r.ready, graph.NodeID(v))
+			r.ready = append(r.ready, int32(v))
 		}
 	}
-	for i := range s.storages {
-		st := &s.storages[i]
-		r.unread[i] = int32(len(st.readers))
-		if s.counts(int32(i)) && !r.small(int32(i)) && st.maker < 0 && !st.output && len(st.readers) > 0 {
-			r.live += st.bytes
+	for i := range p.Storages {
+		st := &p.Storages[i]
+		r.unread[i] = int32(len(st.Readers))
+		if p.Counts(int32(i)) && !r.small(int32(i)) && st.Maker < 0 && !st.Output && len(st.Readers) > 0 {
+			r.live += st.Bytes
 		}
 	}
 	r.riseAll()
@@ -182,22 +188,22 @@ func (r *replay) begin() {
 
 // riseAll computes the change of the live bytes for every node.
 func (r *replay) riseAll() {
-	s := r.b.s
+	p := r.p
 	clear(r.rises)
 	for v := range r.rises {
 		for _, i := range r.made[v] {
-			if st := &s.storages[i]; st.output || len(st.readers) > 0 {
-				r.rises[v] += st.bytes
+			if st := &p.Storages[i]; st.Output || len(st.Readers) > 0 {
+				r.rises[v] += st.Bytes
 			}
 		}
 	}
-	for i := range s.storages {
-		st := &s.storages[i]
-		if !s.counts(int32(i)) || r.small(int32(i)) {
+	for i := range p.Storages {
+		st := &p.Storages[i]
+		if !p.Counts(int32(i)) || r.small(int32(i)) {
 			continue
 		}
 		r.left[i] = 0
-		for _, v := range st.readers {
+		for _, v := range st.Readers {
 			r.left[i] += v
 		}
 		r.freed(int32(i), -1)
@@ -205,17 +211,17 @@ func (r *replay) riseAll() {
 }
 
 // explore goes on to a state with at most target live bytes, or to the end, and
-// returns anOrder if it finds one. Otherwise it returns to its first state.
-func (r *replay) explore(target int64) result {
+// returns AnOrder if it finds one. Otherwise it returns to its first state.
+func (r *replay) explore(target int64) Verdict {
 	since, came := len(r.order), len(r.by)
 	out := r.advance(target)
-	if out == noOrder {
+	if out == NoOrder {
 		for _, name := range r.by[came:] {
 			r.dead[name] = r.reach
 		}
 	}
 	r.by = r.by[:came]
-	if out != anOrder {
+	if out != AnOrder {
 		r.undo(since)
 	}
 	return out
@@ -223,49 +229,56 @@ func (r *replay) explore(target int64) result {
 
 // advance is explore without the return to the first state. If it fails, reach is
 // the least live bytes that can be reached from that state.
-func (r *replay) advance(target int64) result {
+func (r *replay) advance(target int64) Verdict {
 	for {
 		r.by = append(r.by, r.name)
 		r.descend()
 		if r.arrived(target) {
-			return anOrder
+			return AnOrder
 		}
 		if least, known := r.dead[r.name]; known && least > target {
 			r.reach = least
-			return noOrder
+			return NoOrder
 		}
 		r.by = append(r.by, r.name)
 		if r.states%pollStates == 0 {
-			r.b.s.v.poll()
+			r.poll()
 		}
 		if r.states++; r.states > maxReplayStates || r.visits > maxReplayVisits {
-			return tooMuch
+			return TooMuch
 		}
 		if r.isDead() {
 			r.reach = unlimitedBytes // no state reached from here meets a target
-			return noOrder
+			return NoOrder
 		}
-		out := noOrder
+		out := NoOrder
 		for _, v := range r.ways() {
 			at, live := len(r.order), r.live
 			r.step(v)
-			if out = r.explore(live); out == anOrder {
+			if out = r.explore(live); out == AnOrder {
 				if !r.arrived(target) { // otherwise the caller continues on a longer path
 					r.backToCut(at)
 				}
 				break
 			}
 			r.undo(at)
-			if out == tooMuch {
+			if out == TooMuch {
 				break
 			}
 		}
-		if out == noOrder {
+		if out == NoOrder {
 			r.reach = r.live
 		}
-		if out != anOrder || r.arrived(target) {
+		if out != AnOrder || r.arrived(target) {
 			return out
 		}
+	}
+}
+
+// poll lets the caller end the work.
+func (r *replay) poll() {
+	if r.p.Poll != nil {
+		r.p.Poll()
 	}
 }
 
@@ -289,34 +302,34 @@ func (r *replay) descend() {
 
 // ways returns the ready nodes that keep the limit, in ascending order of their
 // rise.
-func (r *replay) ways() []graph.NodeID {
-	var list []graph.NodeID
+func (r *replay) ways() []int32 {
+	var list []int32
 	for _, v := range r.ready {
 		r.visits++
 		if r.load(v) <= r.limit {
 			list = append(list, v)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b graph.NodeID) int { return cmp.Compare(r.rises[a], r.rises[b]) })
+	slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(r.rises[a], r.rises[b]) })
 	return list
 }
 
 // load is the load of a ready node.
-func (r *replay) load(v graph.NodeID) int64 {
-	var free []pair
+func (r *replay) load(v int32) int64 {
+	var free []core.Pair
 	for _, p := range r.pairs[v] {
-		if r.unread[p.over] == 1 {
+		if r.unread[p.Over] == 1 {
 			free = append(free, p)
 		}
 	}
 	load := r.live + r.trans[v]
 	if len(free) > 0 {
-		load -= r.b.s.saved(free)
+		load -= r.p.Saved(free)
 	}
 	return load
 }
 
-func (r *replay) step(v graph.NodeID) {
+func (r *replay) step(v int32) {
 	r.visits++
 	at, _ := slices.BinarySearch(r.ready, v)
 	r.ready = slices.Delete(r.ready, at, at+1)
@@ -340,8 +353,8 @@ func (r *replay) step(v graph.NodeID) {
 
 // freed updates the rise of the last reader of a storage, which frees it.
 func (r *replay) freed(i int32, sign int64) {
-	if st := &r.b.s.storages[i]; r.unread[i] == 1 && !st.output {
-		r.rises[r.left[i]] += sign * st.bytes
+	if st := &r.p.Storages[i]; r.unread[i] == 1 && !st.Output {
+		r.rises[r.left[i]] += sign * st.Bytes
 	}
 }
 
@@ -378,14 +391,14 @@ func (r *replay) backToCut(steps int) {
 	r.visits += len(r.ran)
 	way := slices.Clone(r.order[steps:])
 	for v, ran := range r.ran {
-		r.b.side[v] = due
+		r.side[v] = due
 		if ran {
-			r.b.side[v] = done
+			r.side[v] = done
 		}
 	}
 	var touched []int32
 	for _, v := range way {
-		r.b.side[v] = free
+		r.side[v] = free
 		touched = append(append(touched, r.made[v]...), r.read[v]...)
 	}
 	slices.Sort(touched)

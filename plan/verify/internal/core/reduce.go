@@ -1,4 +1,4 @@
-package verify
+package core
 
 import "slices"
 
@@ -45,7 +45,7 @@ func (w *network) reduceAt(v int32) []int32 {
 		w.excess[v] = 0
 		return nil
 	}
-	in, out := w.through(v, none)
+	in, out := w.through(v, None)
 	switch {
 	case e >= out:
 		for _, a := range list {
@@ -79,9 +79,9 @@ func (w *network) reduceAt(v int32) []int32 {
 // through returns how much can flow into a vertex and out of it, excluding one
 // neighbour.
 func (w *network) through(v, without int32) (in, out int64) {
-	if e := w.excess[v]; e > 0 && without != none {
+	if e := w.excess[v]; e > 0 && without != None {
 		in = e
-	} else if without != none {
+	} else if without != None {
 		out = -e
 	}
 	for _, a := range w.arcs[v] {
