@@ -164,8 +164,10 @@ func (c *chain) join(last graph.NodeID) {
 	list := slices.SortedFunc(maps.Keys(c.nodes), func(a, b graph.NodeID) int { return c.place[a] - c.place[b] })
 	leader := c.f.steps[last]
 	var calls []*kernel.Invocation
+	var steps []*step
 	for _, n := range list {
 		st := c.f.steps[n]
+		steps = append(steps, st)
 		for _, t := range st.in {
 			if t != nil && !t.Const && !c.madeWithin(t) {
 				t.readUntil = max(t.readUntil, int32(c.place[last]))
@@ -178,6 +180,7 @@ func (c *chain) join(last graph.NodeID) {
 		}
 	}
 	leader.run = kernel.NewChain(calls).Make(leader.call())
+	leader.way = together(steps)
 }
 
 // placesOf returns the step of each node.

@@ -162,7 +162,7 @@ func (g *device) prepareGroup(group []*step, leader *step) bool {
 	if err != nil {
 		return false
 	}
-	leader.run, leader.device = run, true
+	leader.run, leader.device, leader.way = run, true, together(group)
 	leader.own().group = &groupEnds{externalOf(group), stores}
 	for _, st := range group {
 		st.kernel = kernel.Lookup(st.n().Domain, st.n().Op)

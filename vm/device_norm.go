@@ -195,6 +195,7 @@ func (g *device) joinNormGradient(n *normGradient, a *area) {
 	for _, t := range []*tensor{result, sums, products} {
 		t.inside = false
 	}
+	leader.way, writer.way = normGradientWay, normGradientWay
 	measured, written := n.reads()
 	if n.late {
 		g.gives(leader, runs.Measure, f.listed(measured))

@@ -177,7 +177,7 @@ func LoweringConstraints() (list [][2]string) {
 func (s *Session) Lowered() string {
 	var b strings.Builder
 	for _, st := range s.main.steps {
-		fmt.Fprintf(&b, "%s:", st.f.g.Label(st.node))
+		fmt.Fprintf(&b, "%s: %s;", st.f.g.Label(st.node), st.way)
 		has := st.has()
 		for _, flag := range []struct {
 			name string

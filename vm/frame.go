@@ -50,6 +50,7 @@ type step struct {
 	run       kernel.Run // nil: nothing to do
 	fusedInto *step      // the step that does the work of this one; nil: itself
 	more      *belongings
+	way       string // which algorithm runs (describe); "" if the operator has only one
 
 	invocation *kernel.Invocation // nil: there is none now; see call
 }
@@ -498,6 +499,11 @@ func (l *lowering) prepare(st *step) error {
 		l.s.missing.add(st.f.g.Label(st.node), n.OpName(), err)
 		return nil
 	}
+	call := st.call()
+	if j := st.has().joined; j != nil {
+		call = &j.call
+	}
+	st.describe(call.Way)
 	_, err = l.s.scratchFor(st)
 	return err
 }
@@ -601,7 +607,7 @@ func (st *step) wrap(err error) error {
 	}
 	var e *graph.Error
 	if !errors.As(err, &e) {
-		e = graph.Errorf("%w", err)
+		e = graph.Errorf("%w", st.by(err))
 	}
 	return e.AtNode(st.f.g.Label(st.node))
 }

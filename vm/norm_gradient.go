@@ -76,6 +76,9 @@ func (l *lowering) joinNormGradients() error {
 	return nil
 }
 
+// normGradientWay is the algorithm of the steps at which kernels of a gradient run.
+const normGradientWay = "gradient of a normalization"
+
 // normGradient is a chain that computes the gradient of a BatchNormalization.
 type normGradient struct {
 	*chain
@@ -307,6 +310,7 @@ func (g *normGradient) join() {
 		st.chained, st.fusedInto = true, leader
 		st.unread = st.n().Outputs[0] != g.result && id != g.sums && id != g.products
 	}
+	leader.way, writer.way = normGradientWay, normGradientWay
 	if leader == writer {
 		leader.then(k.Whole(leader.call()))
 	} else {

@@ -16,6 +16,7 @@ type Profile struct {
 	// within is the step that did the work of each node: its own, or, for a fused
 	// activation, that of the node before.
 	within  []int
+	ways    []string        // the algorithms of the steps
 	fastest []time.Duration // of each node, of all runs
 }
 
@@ -44,11 +45,11 @@ func (s *Session) Profile() *Profile {
 
 // of makes it the profile of a session's runs.
 func (p *Profile) of(s *Session) {
-	p.pr, p.within = s.pr, p.within[:0]
+	p.pr, p.within, p.ways = s.pr, p.within[:0], p.ways[:0]
 	at := map[*step]int{}
 	for i, st := range s.main.steps {
 		at[st] = i
-		p.within = append(p.within, i)
+		p.within, p.ways = append(p.within, i), append(p.ways, st.way)
 	}
 	for i, st := range s.main.steps {
 		if st.fusedInto != nil {
@@ -124,6 +125,9 @@ func (p *Profile) Write(w io.Writer) error {
 		args := map[string]any{"op": st.Op, "step": i, "fastest_us": micro(p.fastest[i])}
 		if p.within[i] != i {
 			args["within_step"] = p.within[i]
+		}
+		if p.ways[i] != "" {
+			args["algorithm"] = p.ways[i]
 		}
 		list = append(list,
 			event{Name: name, Cat: st.Op, Phase: "X", Time: micro(s.from), Dur: micro(s.to - s.from), Pid: 1, Tid: 1, Args: args},

@@ -424,7 +424,11 @@ func (w *comparer) recordWrong(st *step, name string, err error) {
 	if w.found.First != nil {
 		return
 	}
-	e := graph.Errorf("%w", err).AtNode(w.label(st))
+	by := st
+	if st.fusedInto != nil {
+		by = st.fusedInto
+	}
+	e := graph.Errorf("%w", by.by(err)).AtNode(w.label(st))
 	e.File, e.Tensor = w.file, name
 	w.found.First = e
 }

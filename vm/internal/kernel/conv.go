@@ -17,51 +17,70 @@ var convolution = family{"", []Kernel{
 	{Name: "Col2Im", Make: makeCol2Im},
 }}
 
+// conv is a node of Conv as its algorithms see it.
+type conv struct {
+	c      *Invocation
+	v      *window
+	group  int
+	single bool            // each channel is convolved by itself
+	d      *gemm.Depthwise // of single channels of float32
+}
+
+// convWay is an algorithm of Conv.
+type convWay struct {
+	name string
+	can  func(n *conv) bool
+	make func(n *conv) (Run, error) // nil: not for these lengths; the next one is tried
+}
+
+// convWays lists the algorithms in the order in which they are tried.
+func convWays() []convWay {
+	is := func(n *conv, single bool) bool { return n.single == single && n.c.Out[0].Type == graph.Float32 }
+	single := func(n *conv) bool { return is(n, true) }
+	dense := func(n *conv) bool { return is(n, false) || !n.single && isHalf(n.c.Out[0]) }
+	return []convWay{
+		{"depthwise", func(n *conv) bool { return n.single && isHalf(n.c.Out[0]) }, func(n *conv) (Run, error) { return (&Kernel{Make: makeConv}).widened(n.c) }},
+		{"depthwise", func(n *conv) bool { return single(n) && n.c.In[0].Blocks }, func(n *conv) (Run, error) { return makeBlocksDepthwise(n.c) }},
+		{"gradient of depthwise weights", single, func(n *conv) (Run, error) { return depthwiseWeights(n.c, n.v), nil }},
+		{"depthwise", func(n *conv) bool { return single(n) && n.d.ScratchBytes() > 0 }, func(n *conv) (Run, error) {
+			return vectorDepthwise(n.c, n.v, []depthwisePart{{d: n.d}}, planeScratch(n.c, n.d))
+		}},
+		{"depthwise in bands", single, func(n *conv) (Run, error) {
+			parts, each := depthwiseParts(n.c, n.d)
+			if parts == nil {
+				return nil, nil
+			}
+			return vectorDepthwise(n.c, n.v, parts, each)
+		}},
+		{"depthwise in loops", single, func(n *conv) (Run, error) { return depthwise[float32](n.c, n.v) }},
+		{"GEMM of windows", func(n *conv) bool { return is(n, false) && manyWindows(n.c, n.v, n.group) }, func(n *conv) (Run, error) { return windowConv(n.c, n.v, n.group) }},
+		{"direct", func(n *conv) bool { return dense(n) && n.c.In[0].Blocks }, func(n *conv) (Run, error) { return blocksConv(n.c, n.v, n.group) }},
+		{"implicit GEMM", dense, func(n *conv) (Run, error) { return packedConv(n.c, n.v, n.group) }},
+		{"loops", func(n *conv) bool { return n.c.Out[0].Type == graph.Float64 }, func(n *conv) (Run, error) { return plainConv[float64](n.c, n.v, n.group) }},
+	}
+}
+
 // makeConv: each group of each image is a product of the weights [out/group,
 // in/group·taps] with the matrix of the elements under the kernel [in/group·taps,
 // outputs].
 func makeConv(c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	group := c.Int("group", 1)
 	v, err := newWindow(c, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
 	if err != nil {
 		return nil, err
 	}
-	switch out.Type {
-	case graph.Float16, graph.BFloat16:
-		if singleChannels(weight, group) {
-			return (&Kernel{Make: makeConv}).widened(c)
+	n := &conv{c: c, v: v, group: c.Int("group", 1)}
+	if n.single = singleChannels(weight, n.group); n.single {
+		n.d = &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+	}
+	for _, way := range convWays() {
+		if !way.can(n) {
+			continue
 		}
-		if x.Blocks {
-			return blocksConv(c, v, group)
+		if run, err := way.make(n); run != nil || err != nil {
+			c.by(way.name, weight.Shape[2:], noted(c.Has(2), "bias"), noted(n.single && isHalf(out), "in float32"))
+			return run, err
 		}
-		return packedConv(c, v, group)
-	case graph.Float32:
-		if singleChannels(weight, group) {
-			if x.Blocks {
-				return makeBlocksDepthwise(c)
-			}
-			if run := depthwiseWeights(c, v); run != nil {
-				return run, nil
-			}
-			d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
-			if d.ScratchBytes() > 0 {
-				return vectorDepthwise(c, v, []depthwisePart{{d: d}}, planeScratch(c, d))
-			}
-			if parts, each := depthwiseParts(c, d); parts != nil {
-				return vectorDepthwise(c, v, parts, each)
-			}
-			return depthwise[float32](c, v)
-		}
-		if manyWindows(c, v, group) {
-			return windowConv(c, v, group)
-		}
-		if x.Blocks {
-			return blocksConv(c, v, group)
-		}
-		return packedConv(c, v, group)
-	case graph.Float64:
-		return plainConv[float64](c, v, group)
 	}
 	return nil, unsupported(out.Type)
 }

@@ -11,6 +11,7 @@ import (
 
 func makeConvTranspose(c *Invocation) (Run, error) {
 	if c.In[0].Blocks {
+		c.by("direct", c.In[1].Shape[2:], noted(c.Has(2), "bias"))
 		return makeBlocksTranspose(c)
 	}
 	switch c.Out[0].Type {
@@ -33,6 +34,7 @@ func convTranspose[T floating](c *Invocation) (Run, error) {
 	group := c.Int("group", 1)
 	channels, per := out.Shape[1], weight.Shape[1]
 	ch := x.Shape[1] / group
+	c.by("loops", nil)
 	part := func(p, _ int) {
 		image, o := p/channels, p%channels
 		d := span[T](element[T](out, p*v.inputs()), v.inputs())
@@ -78,10 +80,12 @@ func packedTranspose(c *Invocation) (Run, error) {
 	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.taps()
 	if ch == 1 && per == 1 {
 		if run := depthwiseTranspose(c, v); run != nil {
+			c.by("depthwise", weight.Shape[2:], noted(c.Has(2), "bias"))
 			return run, nil
 		}
 	}
 	if mirrors(weight, v) {
+		c.by("implicit GEMM of mirrored weights", weight.Shape[2:], noted(c.Has(2), "bias"))
 		return mirroredTranspose(c, v, group)
 	}
 	// Enough channels that packing the input costs little compared with the products.
@@ -93,6 +97,7 @@ func packedTranspose(c *Invocation) (Run, error) {
 	if taps > max(leastAside, 8*(x.Len()+out.Len()))/max(together*atOnce*v.out[2], 1) {
 		return convTranspose[float32](c)
 	}
+	c.by("GEMM and col2im", weight.Shape[2:], noted(c.Has(2), "bias"))
 	images := x.Shape[0]
 	inPart := max(1, min(images, images*group*blocks/leastParts))
 	inProduct := 1 // small images are multiplied together

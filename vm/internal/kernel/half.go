@@ -18,7 +18,7 @@ func (k *Kernel) Prepare(c *Invocation) (run Run, err error) {
 			}
 		}
 	}()
-	c.Taken, c.Packed = false, c.Packed[:0]
+	c.Taken, c.Packed, c.Way = false, c.Packed[:0], ""
 	if c.nothing() {
 		return func(*work.Pool) error { return nil }, nil
 	}
@@ -158,6 +158,9 @@ func (k *Kernel) widened(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	c.SharedBytes, c.EachBytes, c.Taken = inner.SharedBytes, inner.EachBytes, inner.Taken
+	if c.Way = "in float32"; inner.Way != "" {
+		c.Way = inner.Way + ", in float32" // no node that is prepared at every step has one
+	}
 	return func(w *work.Pool) error {
 		for _, v := range in {
 			v.wide.At = w.Shared(v.off)

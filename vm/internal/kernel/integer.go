@@ -247,6 +247,7 @@ func byteProductsAs(c *Invocation, p *product, a, b, za, zb int) (*integers, err
 	if !isA || !isB {
 		return nil, unsupported(x.Type)
 	}
+	c.by("GEMM", nil, "bytes", noted(p.batches > 1, "batched"))
 	v := &integers{c: c, list: tableOf[gemm.Integer](c, p.batches), out: tableOf[int](c, p.batches), stride: p.n}
 	rows, columns := tableOf[gemm.Bytes](c, p.batches), tableOf[gemm.Bytes](c, p.batches)
 	zeroA, zeroB := tableOf[*zeros](c, p.batches), tableOf[*zeros](c, p.batches)
@@ -430,9 +431,12 @@ func qlinearConv(c *Invocation, factors []float32) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	size, bias := c.In[3].Shape[2:], noted(c.Has(8), "bias")
 	if d != nil {
+		c.by("depthwise", size, "bytes", bias)
 		return qlinearDepthwise(c, v, d, factors)
 	}
+	c.by("implicit GEMM", size, "bytes", bias)
 	p, err := byteConvolution(c, 0, 3, 2, 5)
 	if err != nil {
 		return nil, err

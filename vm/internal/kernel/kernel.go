@@ -229,6 +229,10 @@ type Invocation struct {
 	// 0 if the graph does not tell.
 	Block int32
 
+	// Way says which algorithm computes the node, and what it computes at once: "implicit GEMM
+	// 3x3, bias". Prepare sets it; "" if the operator has only one.
+	Way string
+
 	// Packed lists the constant inputs that the kernel has packed, and so does not
 	// read when it runs.
 	Packed []*Tensor

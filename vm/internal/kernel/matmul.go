@@ -285,6 +285,7 @@ func (p *product) packed() (Run, error) {
 	if right == p.batches && (a != b || right == left) {
 		p.c.Packed = append(p.c.Packed, b)
 	}
+	p.c.by("GEMM", nil, noted(p.batches > 1, "batched"), noted(left+right > 0, "prepacked"), noted(p.bias != nil, "bias"))
 	// What the kernel keeps are not the products themselves: a model may have thousands.
 	movesA, movesB := left < p.batches, right < p.batches
 	if one := &sides[0]; p.batches == 1 && p.offA == nil && p.offB == nil {
@@ -331,6 +332,7 @@ const fewRows = 24
 // plainProduct multiplies row by row.
 func plainProduct[T number](p *product) (Run, error) {
 	a, b, out := p.c.In[0], p.c.In[1], p.c.Out[0]
+	p.c.by("loops", nil)
 	part := func(row, _ int) {
 		batch, i := row/p.m, row%p.m
 		d := span[T](element[T](out, row*p.n), p.n)

@@ -48,9 +48,12 @@ func makePixelsConv(c *Invocation) (Run, error) {
 	}
 	weight := c.In[3]
 	columns := newColumns(c, weight.Shape[0])
+	size, bias := weight.Shape[2:], noted(c.Has(8), "bias")
 	if single {
+		c.by("depthwise", size, "bytes", bias)
 		return depthwisePixels(c, image, columns)
 	}
+	c.by("implicit GEMM", size, "bytes", bias)
 	p, err := pixelProducts(c, v, image)
 	if err != nil {
 		return nil, err
@@ -112,7 +115,7 @@ func makeHeldConv(c *Invocation) (Run, error) {
 	if run == nil || err != nil {
 		return run, err
 	}
-	c.SharedBytes, c.EachBytes, c.Packed = inner.SharedBytes, inner.EachBytes, inner.Packed
+	c.SharedBytes, c.EachBytes, c.Packed, c.Way = inner.SharedBytes, inner.EachBytes, inner.Packed, inner.Way
 	return func(w *work.Pool) error {
 		innerX.At, innerOut.At = x.At, out.At
 		if turnsX {

@@ -1,0 +1,111 @@
+package vm_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// TestAlgorithms: a profile has the algorithm of each node that may have several, with the layout
+// of the image and what the kernel computes as well.
+func TestAlgorithms(t *testing.T) {
+	needBlocks(t)
+	vm.HoldPixels(t)
+	for _, c := range []struct {
+		name   string
+		path   string
+		inputs map[string]vm.Value
+		want   map[string]string // by the name of the operator's output
+	}{
+		{"reals", blockNet(t, graph.Float32), map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 18, 15})}, map[string]string{
+			"a": "NCHW to NCHW16c implicit GEMM 3x3, bias, relu",
+			"b": "NCHW16c direct 3x3, bias", "c": "NCHW16c direct 1x1, bias, add, relu",
+			"d": "NCHW16c depthwise 3x3, bias", "u": "NCHW16c direct 2x2, bias", "o": "NCHW16c to NCHW direct 3x3, bias",
+		}},
+		{"16 bits", blockNet(t, graph.Float16), map[string]vm.Value{"x": converted(ramp([]graph.Dim{2, 3, 18, 15}), graph.Float16)}, map[string]string{
+			"b": "NCHW16c direct 3x3, bias", "d": "NCHW16c depthwise 3x3, bias, in float32",
+		}},
+		{"bytes", pixelNet(t), map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 9, 11})}, map[string]string{
+			"a": "NCHW to NHWC implicit GEMM 3x3, bytes, bias, from bytes to bytes",
+		}},
+		{"chain", gated(t), map[string]vm.Value{"x": ramp([]graph.Dim{64, 64})}, map[string]string{
+			"y": "2 nodes at once: Sigmoid, Mul", "p": "GEMM, prepacked",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, s := session(t, c.path, passes.Options{}, vm.Options{})
+			profile := s.Profile()
+			if _, err := s.Run(t.Context(), c.inputs); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if err := profile.Write(&out); err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range c.want {
+				if got := algorithmIn(t, out.Bytes(), name); got != want {
+					t.Errorf("%s: %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+// gated writes a product and a gate.
+func gated(t *testing.T) string {
+	n := newNet()
+	n.input("x", 64, 64)
+	n.weight("w", 64, 64)
+	n.node("MatMul", "p", "x", "w")
+	n.node("Sigmoid", "g", "p")
+	n.node("Mul", "y", "p", "g")
+	n.output("y", 64, 64)
+	path := t.TempDir() + "/gated.onnx"
+	n.write(t, path)
+	return path
+}
+
+// algorithmIn returns the algorithm of a node in a profile.
+func algorithmIn(t *testing.T, profile []byte, name string) string {
+	t.Helper()
+	var list struct {
+		Events []struct {
+			Name string
+			Ph   string
+			Args struct{ Algorithm string }
+		} `json:"traceEvents"`
+	}
+	if err := json.Unmarshal(profile, &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Events {
+		if e.Ph == "X" && e.Name == name {
+			return e.Args.Algorithm
+		}
+	}
+	t.Errorf("the profile has no node %q", name)
+	return ""
+}
+
+// TestErrorsNameTheAlgorithm: so do the error of a node that fails, and that of CheckReference.
+func TestErrorsNameTheAlgorithm(t *testing.T) {
+	_, s := session(t, gated(t), passes.Options{}, vm.Options{})
+	undo := s.SetRun(0, func(*kernel.Invocation, *work.Pool) error { return errors.New("no") })
+	defer undo()
+	_, err := s.Run(t.Context(), map[string]vm.Value{"x": ramp([]graph.Dim{64, 64})})
+	if err == nil || !strings.HasSuffix(err.Error(), `node "p" (MatMul): no (algorithm: GEMM, prepacked)`) {
+		t.Errorf("a kernel that fails: %v", err)
+	}
+	if list := strings.Split(s.Lowered(), "\n"); !slices.ContainsFunc(list, func(line string) bool { return strings.Contains(line, "GEMM, prepacked") }) {
+		t.Errorf("lowered:\n%s", s.Lowered())
+	}
+}
