@@ -178,7 +178,7 @@ func limit(ctx context.Context, s *State) error {
 	search, end := s.searchContext(ctx)
 	defer end()
 	if extra {
-		b.limit = b.within(search, s.opt.ExtraPercent)
+		b.limit = b.within(search, func(percent float64) bool { return percent <= s.opt.ExtraPercent })
 		s.opt.Limit = &Limit{Bytes: b.limit}
 	}
 	// Above the least effort, the solver builds an archive of plans, so the
@@ -365,20 +365,13 @@ func (b *limitSearch) cheapest(ctx context.Context, limit int64) *budget.SwapPla
 	return b.plans(ctx, []int64{limit})[0]
 }
 
-// within returns the smallest limit, to one part in 256 of the best order's peak, with a
-// plan that takes at most that percentage more time.
-func (b *limitSearch) within(ctx context.Context, percent float64) int64 {
-	peak := b.before.loads.Peak
-	low, high := int64(0), peak
-	for high-low > peak/256+1 {
-		mid := low + (high-low)/2
-		if p := b.cheapest(ctx, mid); p.Feasible == budget.Found && p.ExtraPercent <= percent {
-			high = p.PeakBytes
-		} else {
-			low = mid
-		}
+// within returns the smallest limit that it finds with a plan whose extra time fits: percent
+// is that of a step of the graph, and a smaller one fits if a larger one does.
+func (b *limitSearch) within(ctx context.Context, fits func(percent float64) bool) int64 {
+	if b.swapper != nil {
+		return b.swapper.Within(ctx, fits)
 	}
-	return high
+	return b.solver.Within(ctx, fits)
 }
 
 // plans returns the cheapest plan below each limit.

@@ -224,6 +224,10 @@ var outerCosts = []float64{0.01, 0.02, 0.05, 0.25}
 // withinSlacks are those of the ladders for regions inside of slices.
 var withinSlacks = []slackness{{slack: 1}, {slack: 1.25}}
 
+// leastGain is the part of its peak by which another model may be larger and have nearly the
+// same one.
+const leastGain = 1.0 / 128
+
 // outers returns the models inside of whose slices regions are looked for: for each cost,
 // the most promising one. If cheaper slices have nearly its peak, and no higher a bound for
 // any number of slices, these are taken: what they save is left for the regions inside.

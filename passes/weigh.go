@@ -486,9 +486,25 @@ func (b *base) below(ctx context.Context, limit int64, known *way) (*budget.Swap
 	return search.cheapest(ctx, limit), nil
 }
 
-// leastGain is the part of the peak by which a search for the smallest peak must improve
-// to go on.
-const leastGain = 1.0 / 128
+// within returns the way of the base with the smallest peak that takes at most that percentage
+// more time; nil if it is above most, or proven to be.
+func (b *base) within(ctx context.Context, most int64, percent float64) (*way, error) {
+	search, err := b.searched()
+	if err != nil {
+		return nil, err
+	}
+	fits := func(extra float64) bool { return b.with(extra) <= percent/100 }
+	if search.solver != nil {
+		if bound, impossible := search.solver.Bound(ctx, most); impossible || !fits(bound) {
+			return nil, nil
+		}
+	}
+	limit := search.within(ctx, fits)
+	if limit > most {
+		return nil, nil
+	}
+	return &way{sliced: b.sliced, from: b, limit: limit, extra: b.with(search.cheapest(ctx, limit).ExtraPercent)}, nil
+}
 
 // within returns the way with the smallest peak that takes at most that percentage more
 // time; nil if no way makes the peak smaller.
@@ -544,22 +560,14 @@ func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 		if p := b.state.main.loads.Peak; p < peak {
 			best, peak = &way{sliced: b.sliced, limit: p, extra: b.shareOf()}, p
 		}
-		cap := &way{extra: math.Nextafter(percent/100, math.Inf(1))}
-		low, high := int64(0), peak // a plan for high is known
-		for high-low > int64(float64(w.peak())*leastGain)+1 {
-			mid := low + (high-low)/2
-			search, end := w.s.searchContext(ctx)
-			p, err := b.below(search, mid, cap)
-			end()
-			if err != nil {
-				return nil, err
-			}
-			if p == nil || p.Feasible != budget.Found || b.with(p.ExtraPercent) > percent/100 {
-				low = mid
-				continue
-			}
-			high = p.PeakBytes
-			best, peak = &way{sliced: b.sliced, from: b, limit: high, extra: b.with(p.ExtraPercent)}, high
+		search, end := w.s.searchContext(ctx)
+		found, err := b.within(search, peak-1, percent)
+		end()
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			best, peak = found, found.limit
 		}
 	}
 	if best == nil {

@@ -203,8 +203,8 @@ func (s *Solver) Bound(ctx context.Context, limit int64) (percent float64, impos
 		s.proveGrid(w, s.chainers(w)[0])
 	}
 	ns, obstacle := s.bound.at(limit)
-	if plain := s.lines[0].plain; plain > 0 && limit < s.best {
-		percent = 100 * float64(ns) / float64(plain)
+	if limit < s.best {
+		percent = share(ns, s.lines[0].plain)
 	}
 	return percent, obstacle != nil
 }
@@ -230,9 +230,6 @@ func (s *Solver) plan(w *work, limit int64) *Plan {
 		p.Feasible, p.LowerBound = Impossible, 0
 	}
 	p.LeastBytes, p.Lowest = s.bound.least(), s.archive.lowest()
-	if p.PlainCost > 0 {
-		p.ExtraPercent = 100 * float64(p.ExtraCost) / float64(p.PlainCost)
-		p.LowerBoundPercent = 100 * float64(p.LowerBound) / float64(p.PlainCost)
-	}
+	p.ExtraPercent, p.LowerBoundPercent = share(p.ExtraCost, p.PlainCost), share(p.LowerBound, p.PlainCost)
 	return p
 }

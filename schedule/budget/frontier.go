@@ -26,11 +26,12 @@ const (
 //     neighbourhood search near that plan.
 //  4. Twice more the same, but farther from the plans, and starting from the cheapest
 //     plans of two orders.
+//  5. Below the lowest plan: greedy plans for limits that the grid leaves out (reach).
 //
 // The counted work is bounded. Work that one limit leaves unused goes to the next.
 func (s *Solver) fill(w *work) {
 	s.filled = true
-	w.most = w.done + 2*s.effort(boundWork+descendWork+2*adaptWork+3*neighbourWork)
+	w.most = w.done + 2*s.effort(boundWork+descendWork+2*adaptWork+3*neighbourWork+reachWork)
 	grid := s.grid()
 	all := s.chainers(w)
 	s.proveGrid(w, all[0])
@@ -39,6 +40,7 @@ func (s *Solver) fill(w *work) {
 		return o != nil
 	})
 	if len(grid) == 0 {
+		s.reach(w, all)
 		return
 	}
 	lines := s.bestLines(all, grid)
@@ -80,6 +82,7 @@ func (s *Solver) fill(w *work) {
 		}
 		s.pruneLower(all, grid)
 	}
+	s.reach(w, all)
 }
 
 // fillRounds is the number of rounds near the cheapest plans; as many more go farther.
@@ -119,6 +122,7 @@ const (
 	descendWork   = 400_000_000
 	adaptWork     = 400_000_000 // for the near rounds
 	neighbourWork = 200_000_000 // for the near rounds; far rounds have twice as much
+	reachWork     = 50_000_000
 )
 
 // effort returns this solver's share of the work of a stage at its effort.
@@ -257,6 +261,39 @@ func (s *Solver) rescue(w *work, all []*chainer, grid []int64) {
 		}
 	}
 }
+
+// reach looks for plans below the lowest one, down to the bound and no farther than the next
+// limit of the grid: it bisects what lies between, and plans from each order at each half.
+func (s *Solver) reach(w *work, all []*chainer) {
+	pace := pacer{w, w.done, s.effort(reachWork), 1, 1}
+	high := s.archive.lowest()
+	low := max(s.bound.least(), high-s.best/100*gridStep)
+	for high-low > s.best/reachParts+1 && !pace.spent() {
+		mid := low + (high-low)/2
+		for _, batch := range batches {
+			for _, c := range all {
+				if s.archive.lowest() <= mid || w.exhausted() || pace.spent() {
+					break
+				}
+				var plan recomputeSet
+				c.limit = mid
+				if c.greedy(&plan, greedyOptions{batch: batch, thresholds: plain, rounds: maxRounds}) {
+					c.prune(&plan, nil)
+					c.record(&s.archive, plan)
+				}
+			}
+		}
+		if lowest := s.archive.lowest(); lowest <= mid {
+			high = lowest
+		} else {
+			low = mid
+		}
+	}
+}
+
+// reachParts bounds the search below the lowest plan: it ends where that part of the best peak
+// is left.
+const reachParts = 1024
 
 // near returns the corners next to a limit: up to two below it and one above.
 func (h *hull) near(limit int64) []corner {

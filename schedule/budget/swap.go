@@ -258,9 +258,7 @@ func (x *SwapPlan) take(y *SwapPlan) {
 	}
 	if y.Feasible == Found && (x.Feasible != Found || y.ExtraCost < x.ExtraCost) {
 		y.LeastBytes, y.PlainCost = x.LeastBytes, x.PlainCost
-		if y.PlainCost > 0 {
-			y.ExtraPercent = 100 * float64(y.ExtraCost) / float64(y.PlainCost)
-		}
+		y.ExtraPercent = share(y.ExtraCost, y.PlainCost)
 		*x = *y
 	}
 	x.Lowest = lowest
