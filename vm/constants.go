@@ -14,6 +14,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -25,7 +26,7 @@ type constants struct {
 	mu          sync.Mutex // sessions may be made at the same time
 	tensors     map[*graph.Data]*kernel.Tensor
 	decoded     int64 // bytes of decoded constants
-	packs       map[kernel.PackKey]*block
+	packs       map[form.PackKey]*block
 	shared      []*sharedPack                   // those of packs that other programs may use, too
 	sessions    int                             // that use the packed, computed and decoded constants
 	origins     map[unsafe.Pointer]mapped.Place // of copied constants
@@ -42,7 +43,7 @@ type constants struct {
 }
 
 func newConstants(m *graph.Model, of *account) *constants {
-	return &constants{m: m, mem: &share{of: of}, files: map[string]*mapped.File{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[kernel.PackKey]*block{}, made: map[*graph.Tensor]*made{}, origins: map[unsafe.Pointer]mapped.Place{}}
+	return &constants{m: m, mem: &share{of: of}, files: map[string]*mapped.File{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[form.PackKey]*block{}, made: map[*graph.Tensor]*made{}, origins: map[unsafe.Pointer]mapped.Place{}}
 }
 
 // enter begins a session's use of the constants. Each call needs one of leave.
@@ -61,7 +62,7 @@ func (c *constants) leave() error {
 		return nil
 	}
 	err := c.free()
-	c.tensors, c.packs, c.made, c.origins = map[*graph.Data]*kernel.Tensor{}, map[kernel.PackKey]*block{}, map[*graph.Tensor]*made{}, map[unsafe.Pointer]mapped.Place{}
+	c.tensors, c.packs, c.made, c.origins = map[*graph.Data]*kernel.Tensor{}, map[form.PackKey]*block{}, map[*graph.Tensor]*made{}, map[unsafe.Pointer]mapped.Place{}
 	c.dropLocked()
 	return err
 }

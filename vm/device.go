@@ -9,6 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gpu"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
@@ -165,9 +166,9 @@ func (g *device) prepare(st *step, w workspace) (bool, error) {
 	if g == nil {
 		return false, nil
 	}
-	run, scratch, err := g.kernels.PrepareIn(st.call(), w.space)
+	run, scratch, err := g.kernels.PrepareIn(&st.call().Call, w.space)
 	switch {
-	case errors.Is(err, gpu.ErrUnsupported), errors.Is(err, kernel.ErrDataDependent):
+	case errors.Is(err, gpu.ErrUnsupported), errors.Is(err, form.ErrDataDependent):
 		return false, nil
 	case err != nil:
 		return false, err

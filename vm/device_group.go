@@ -5,6 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gpu"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
@@ -150,10 +151,10 @@ func (g *device) prepareGroup(group []*step, leader *step) bool {
 	if len(stores) == 0 {
 		return false
 	}
-	var calls []*kernel.Invocation
+	var calls []*form.Call
 	var places []*kernel.Tensor
 	for _, st := range group {
-		calls = append(calls, st.call())
+		calls = append(calls, &st.call().Call)
 	}
 	for _, t := range stores {
 		places = append(places, &t.Tensor)

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // The gradient of a LayerNormalization is some thirteen nodes. Two of them make the normalized
@@ -98,7 +98,7 @@ func padded(shape []int, rank int) []int {
 
 // firstReduced is the first of the last axes of a tensor that a node reduces.
 func (c *chain) firstReduced(n *graph.Node) int {
-	drop, err := kernel.ReducedAxes(c.f.steps[c.f.g.Tensors[n.Outputs[0]].Maker].call())
+	drop, err := form.ReducedAxes(&c.f.steps[c.f.g.Tensors[n.Outputs[0]].Maker].call().Call)
 	if err != nil {
 		return 0
 	}
@@ -113,7 +113,7 @@ func (c *chain) firstReduced(n *graph.Node) int {
 // before, all that are before it. An axis of length 1 may be among either.
 func (c *chain) reduces(n *graph.Node, axis int, before bool) bool {
 	st := c.f.steps[c.f.g.Tensors[n.Outputs[0]].Maker]
-	drop, err := kernel.ReducedAxes(st.call())
+	drop, err := form.ReducedAxes(&st.call().Call)
 	if err != nil {
 		return false
 	}

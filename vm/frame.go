@@ -9,6 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -362,8 +363,15 @@ func (st *step) call() *kernel.Invocation {
 		list[len(st.in)+i] = t.kernels()
 	}
 	st.invocation = &kernel.Invocation{
-		Node: st.n(), Version: st.version(), Block: st.f.block, Runtime: st, Walls: st.f.s.guard.walls(),
-		In: list[:len(st.in):len(st.in)], Out: list[len(st.in):],
+		Call: form.Call{
+			Node:    st.n(),
+			Version: st.version(),
+			Block:   st.f.block,
+			Runtime: st,
+			In:      list[:len(st.in):len(st.in)],
+			Out:     list[len(st.in):],
+		},
+		Walls: st.f.s.guard.walls(),
 	}
 	return st.invocation
 }
@@ -491,7 +499,7 @@ func (l *lowering) prepare(st *step) error {
 	if !joined {
 		err = l.fuse(st)
 	}
-	if errors.Is(err, kernel.ErrDataDependent) {
+	if errors.Is(err, form.ErrDataDependent) {
 		st.late = true
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // handover follows an If, a Loop, a Scan or a call of a local function while it runs. It
@@ -267,7 +267,7 @@ func (h *handover) fail(t *tensor, format string, args ...any) {
 // slice returns slice k along an axis. Elements must consist of whole bytes.
 func (v image) slice(axis, k int) image {
 	s := image{dtype: v.dtype, shape: slices.Delete(slices.Clone(v.shape), axis, axis+1), data: []byte{}}
-	inner := kernel.ElementBits(v.dtype) / 8
+	inner := form.ElementBits(v.dtype) / 8
 	for _, n := range v.shape[axis+1:] {
 		inner *= n
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // runGraph writes a graph to a file, plans it and runs it. It returns output of.
@@ -274,7 +274,7 @@ func halves(v vm.Value) vm.Value {
 	list, _ := v.Reals()
 	h := vm.Value{Type: graph.Float16, Shape: v.Shape}
 	for _, x := range list {
-		h.Data = binary.LittleEndian.AppendUint16(h.Data, kernel.FloatToHalf(float32(x)))
+		h.Data = binary.LittleEndian.AppendUint16(h.Data, form.FloatToHalf(float32(x)))
 	}
 	return h
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -98,7 +99,7 @@ type source struct {
 }
 
 // packs notes what the step's kernel has packed.
-func (st *step) packs(k kernel.PackKey) {
+func (st *step) packs(k form.PackKey) {
 	if k.At == nil || slices.ContainsFunc(st.has().sources, func(s source) bool { return s.at == k.At }) {
 		return
 	}

@@ -170,7 +170,7 @@ var forms = map[string]func(f *former){
 	},
 }
 
-func form(t *testing.T, build func(f *former)) *graph.Model {
+func formed(t *testing.T, build func(f *former)) *graph.Model {
 	t.Helper()
 	b := graph.NewBuilder("form", 23)
 	heads, of := graph.TensorOf(graph.Float32, 2, 2, formNew, 4), graph.TensorOf(graph.Float32, 2, 2, graph.Unknown, 4)
@@ -192,7 +192,7 @@ func form(t *testing.T, build func(f *former)) *graph.Model {
 func TestKVForms(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(forms)) {
 		t.Run(name, func(t *testing.T) {
-			p, _ := plannedModel(t, form(t, forms[name]), passes.Options{KVCapacity: formCapacity})
+			p, _ := plannedModel(t, formed(t, forms[name]), passes.Options{KVCapacity: formCapacity})
 			s := newSession(t, p, vm.Options{Poison: true})
 			past := map[string]vm.Value{"past_k": vm.Float32s(nil, 2, 2, 0, 4), "past_v": vm.Float32s(nil, 2, 2, 0, 4)}
 			for i := range formCapacity / formNew {
@@ -215,7 +215,7 @@ func TestKVForms(t *testing.T) {
 					return vm.Int64s(v, 2, n)
 				}
 				total := (i + 1) * formNew
-				grows, _ := plannedModel(t, form(t, forms[name]), passes.Options{Dims: map[string]int64{"past": int64(i * formNew), "total": int64(total)}, SpareDims: true, Effort: schedule.EffortFast})
+				grows, _ := plannedModel(t, formed(t, forms[name]), passes.Options{Dims: map[string]int64{"past": int64(i * formNew), "total": int64(total)}, SpareDims: true, Effort: schedule.EffortFast})
 				masked := slices.ContainsFunc(p.Inputs(), func(t graph.Tensor) bool { return t.Name == "mask" })
 				before, now := maps.Clone(in), maps.Clone(in)
 				maps.Copy(before, past)
@@ -288,7 +288,7 @@ func TestKVRefused(t *testing.T) {
 			f.last = f.node("Add", nil, f.last, rows)
 		}, `expected a capacity of at most 7`},
 	} {
-		m := form(t, k.build)
+		m := formed(t, k.build)
 		_, err := passes.Optimize(t.Context(), m, passes.Options{KVCapacity: formCapacity})
 		if err == nil || !strings.Contains(err.Error(), k.want) {
 			t.Errorf("%s: error %v, expected one with %q", name, err, k.want)
@@ -304,7 +304,7 @@ func TestKVRefused(t *testing.T) {
 		"an unknown name":   {passes.Options{KVCapacity: 12, Dims: map[string]int64{"nothing": 3}}, `no dimension "nothing"`},
 		"a disabled option": {passes.Options{KVCapacity: 12, Passes: slices.DeleteFunc(passes.Default(), func(p passes.Pass) bool { return p.Name == "kv" })}, `needs pass "kv"`},
 	} {
-		_, err := passes.Optimize(t.Context(), form(t, forms["no mask"]), k.opt)
+		_, err := passes.Optimize(t.Context(), formed(t, forms["no mask"]), k.opt)
 		if err == nil || !strings.Contains(err.Error(), k.want) {
 			t.Errorf("%s: error %v, expected one with %q", name, err, k.want)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -24,7 +25,7 @@ func (st *step) mapping() (keys, values *kernel.Tensor, index map[uint64]int, do
 	}
 	keys, values = &t.box.items[0].tensor, &t.box.items[1].tensor
 	n := keys.Len()
-	if kernel.ElementBits(keys.Type) != 64 || values.Len() != n {
+	if form.ElementBits(keys.Type) != 64 || values.Len() != n {
 		return nil, nil, nil, nil, fmt.Errorf("input 0 %q has keys %v and values %v, expected integers or strings and as many values", graph.Short(t.name), typeOf(&tensor{Tensor: *keys}), typeOf(&tensor{Tensor: *values}))
 	}
 	if err := s.mem.take(entryBytes * int64(n)); err != nil {
@@ -74,7 +75,7 @@ func (st *step) dictVectorizer() error {
 	if len(words) > 0 {
 		of, n = graph.String, len(words)
 	}
-	width := kernel.ElementBits(values.Type) / 8
+	width := form.ElementBits(values.Type) / 8
 	if len(words) > 0 && len(numbers) > 0 || keys.Type != of || width == 0 {
 		return fmt.Errorf("string_vocabulary and int64_vocabulary have %d and %d words, expected those of keys of %v alone", len(words), len(numbers), keys.Type)
 	}

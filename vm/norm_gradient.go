@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -217,7 +218,7 @@ func (c *chain) overImages(n *graph.Node) bool {
 	for _, n := range shape[2:] {
 		plane *= n
 	}
-	drop, err := kernel.ReducedAxes(st.call())
+	drop, err := form.ReducedAxes(&st.call().Call)
 	return err == nil && plane > 1 && !drop[1] && !slices.Contains(slices.Delete(slices.Clone(drop), 1, 2), false)
 }
 

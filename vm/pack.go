@@ -4,11 +4,11 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/internal/mapped"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // Pack implements kernel.Runtime: constants are prepacked, once for all sessions.
-func (st *step) Pack(k kernel.PackKey, bytes int, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
+func (st *step) Pack(k form.PackKey, bytes int, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
 	if st.f.s.opt.NoPack {
 		return nil, false
 	}
@@ -45,7 +45,7 @@ func (c *constants) dropLocked() {
 }
 
 // pack returns the packed form of a constant, which fill computes at the first call.
-func (c *constants) pack(k kernel.PackKey, bytes int, within bound, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
+func (c *constants) pack(k form.PackKey, bytes int, within bound, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b := c.packs[k]; b != nil {

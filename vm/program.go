@@ -13,7 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify"
 	"github.com/onnxmem/onnxmem/vm/cuda"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // Program is a planned model that is ready to run. Sessions share it. It must be
@@ -224,7 +224,7 @@ var ErrNoKernel = errors.New("no kernel for this operator")
 
 // ErrUnsupported is wrapped by the error for a node whose operator has a kernel, but
 // none for the node's dtypes or attributes.
-var ErrUnsupported = kernel.ErrUnsupported
+var ErrUnsupported = form.ErrUnsupported
 
 // err returns an error that names the first node and all missing operators.
 func (u *unsupported) err() error {

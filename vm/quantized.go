@@ -8,6 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -193,8 +194,13 @@ func (st *step) newJoined(op string, y *scaled, from ...*scaled) *joined {
 	n := st.n()
 	j := &joined{from: from, to: y}
 	j.call = kernel.Invocation{
-		Node: &graph.Node{Name: n.Name, Op: op, Attrs: n.Attrs}, Version: 10, Runtime: st, Walls: st.call().Walls,
-		Out: []*kernel.Tensor{{Type: y.bytes.Type, Shape: y.bytes.Shape}},
+		Call: form.Call{
+			Node:    &graph.Node{Name: n.Name, Op: op, Attrs: n.Attrs},
+			Version: 10,
+			Runtime: st,
+			Out:     []*kernel.Tensor{{Type: y.bytes.Type, Shape: y.bytes.Shape}},
+		},
+		Walls: st.call().Walls,
 	}
 	for _, x := range from {
 		j.call.In = append(j.call.In, &kernel.Tensor{Type: x.bytes.Type, Shape: x.bytes.Shape}, of(x.scale), of(x.zero))
@@ -211,7 +217,7 @@ func (j *joined) withResult() *joined {
 // joinMeans is join for the mean of each channel.
 func (st *step) joinMeans(x, y *scaled) *joined {
 	if ops.ClassOf(st.n()) == ops.Reduce {
-		drop, err := kernel.ReducedAxes(st.call())
+		drop, err := form.ReducedAxes(&st.call().Call)
 		if err != nil || len(drop) < 3 || drop[0] || drop[1] || slices.Contains(drop[2:], false) {
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -46,7 +47,7 @@ func Random(t graph.Tensor, seed uint64) (Value, error) {
 		case graph.Float64:
 			v.Data = binary.LittleEndian.AppendUint64(v.Data, math.Float64bits(x))
 		case graph.Float16:
-			v.Data = binary.LittleEndian.AppendUint16(v.Data, kernel.FloatToHalf(float32(x)))
+			v.Data = binary.LittleEndian.AppendUint16(v.Data, form.FloatToHalf(float32(x)))
 		case graph.Bool:
 			v.Data = append(v.Data, 1)
 		default:

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -289,7 +290,7 @@ func copySlices(slice, whole []byte, t *tensor, axis, k int, out bool) {
 
 // packedBits is the size of an element of a tensor if several share a byte, else 0.
 func packedBits(t *tensor) int {
-	if bits := kernel.ElementBits(t.Type); bits < 8 {
+	if bits := form.ElementBits(t.Type); bits < 8 {
 		return bits
 	}
 	return 0

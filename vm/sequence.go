@@ -9,6 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -282,7 +283,7 @@ func (st *step) splitToSequence() error {
 	if err != nil {
 		return err
 	}
-	if kernel.ElementBits(in.Type) < 8 {
+	if form.ElementBits(in.Type) < 8 {
 		return fmt.Errorf("%w for dtype %v", ErrUnsupported, in.Type)
 	}
 	list, err := st.parts(in.Shape[axis])
@@ -290,7 +291,7 @@ func (st *step) splitToSequence() error {
 		return err
 	}
 	drop := (len(st.in) < 2 || st.in[1] == nil) && st.call().Int("keepdims", 1) == 0
-	inner, outer := kernel.ElementBits(in.Type)/8, 1
+	inner, outer := form.ElementBits(in.Type)/8, 1
 	for _, n := range in.Shape[axis+1:] {
 		inner *= n
 	}

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // sharedPacks holds the packed constants of all programs that were read from mapped files:
@@ -19,8 +19,8 @@ var sharedPacks struct {
 // packID is a packed constant by its place in a file instead of in memory.
 type packID struct {
 	from, zeros mapped.Place
-	key         kernel.PackKey // without addresses
-	level       string         // the micro-kernels that it is packed for
+	key         form.PackKey // without addresses
+	level       string       // the micro-kernels that it is packed for
 }
 
 // sharedPack is a packed constant with its users.
@@ -34,7 +34,7 @@ type sharedPack struct {
 
 // idOf returns the identity of a packed constant, if it is large enough to be shared and lies
 // in a file.
-func (c *constants) idOf(k kernel.PackKey, bytes int) (id packID, ok bool) {
+func (c *constants) idOf(k form.PackKey, bytes int) (id packID, ok bool) {
 	if c.guard != nil || k.At == nil || bytes <= mostInSlab {
 		return packID{}, false
 	}

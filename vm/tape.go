@@ -14,7 +14,7 @@ import (
 	gotensor "gorgonia.org/tensor"
 
 	"github.com/onnxmem/onnxmem/internal/bug"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // token is the type of all gorgonia nodes; the real types stand in the frames.
@@ -245,7 +245,7 @@ func (s *Session) panicked(r any) error {
 	if err := s.stopped(b.Value); err != nil {
 		return err
 	}
-	if err := kernel.Refused(b.Value); err != nil { // the model is to blame
+	if err := form.Refused(b.Value); err != nil { // the model is to blame
 		return err
 	}
 	if err := s.faultOf(b.Value); err != nil && s.guard == nil && errors.Is(err, ErrFault) {

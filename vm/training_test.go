@@ -19,6 +19,7 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -130,7 +131,7 @@ func converted(v vm.Value, to graph.DType) vm.Value {
 	}
 	data := make([]byte, list.Bytes())
 	list.At = unsafe.Pointer(unsafe.SliceData(data))
-	if err := kernel.Store(&list, reals, nil); err != nil {
+	if err := form.Store(&list, reals, nil); err != nil {
 		panic(err)
 	}
 	v.Type, v.Data = to, data

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // activations lists the activation functions of neural networks.
@@ -87,7 +87,7 @@ func clip(n *Node, e *expression) error {
 		return unsupportedf("dtype %v", x.Type)
 	}
 	for i, b := range []struct{ name, function string }{{"min", "Max"}, {"max", "Min"}} {
-		switch bound := n.input(1 + i); {
+		switch bound := n.Input(1 + i); {
 		case bound != nil && bound.Len() > 0:
 			if bound.Len() > 1 || bound.Type != x.Type {
 				return unsupportedf("a bound of dtype %v and shape %v", bound.Type, bound.Shape)
@@ -136,7 +136,7 @@ func dropout(n *Node, e *expression) error {
 		return err
 	}
 	ratio := literal(0.5, graph.Float64)
-	if t := n.input(1); t != nil {
+	if t := n.Input(1); t != nil {
 		if ratio, err = e.valueAs(t, []int{}); err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ const (
 func trains(n *Node) (mode, error) {
 	training, err := n.Value(2)
 	switch {
-	case errors.Is(err, kernel.ErrDataDependent):
+	case errors.Is(err, form.ErrDataDependent):
 		return unknown, nil
 	case err != nil || len(training) == 0 || training[0] == 0:
 		return never, err

@@ -5,7 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // attentions lists the attention operators of ai.onnx.
@@ -17,7 +17,7 @@ var attentions = []Row{
 // headSteps is the struct Heads of kernels/heads.cuh.
 type headSteps struct{ batch, head, position int64 }
 
-func stepsOf(h kernel.HeadLayout) headSteps {
+func stepsOf(h form.HeadLayout) headSteps {
 	return headSteps{int64(h.Batch), int64(h.Head), int64(h.Position)}
 }
 
@@ -94,7 +94,7 @@ type attended struct {
 }
 
 // addedOf are the steps of a tensor of scores [batch or 1, heads or 1, queries, keys].
-func addedOf(t *kernel.Tensor) (steps [3]int64) {
+func addedOf(t *form.Tensor) (steps [3]int64) {
 	n := int64(t.Shape[3])
 	steps[2] = n
 	n *= int64(t.Shape[2])
@@ -138,7 +138,7 @@ func (n *Node) attend(s *attending, batch int, element string, index string, a *
 }
 
 // narrowReals refuses tensors that are not of one real dtype of at most 32 bits.
-func narrowReals(list ...*kernel.Tensor) error {
+func narrowReals(list ...*form.Tensor) error {
 	if err := sameReals(list[0], list[1:]...); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func narrowReals(list ...*kernel.Tensor) error {
 // as outputs.
 func makeAttention(n *Node) error {
 	x := n.In[0]
-	if err := narrowReals(x, n.In[1], n.In[2], n.input(4), n.input(5), n.Out[0]); err != nil {
+	if err := narrowReals(x, n.In[1], n.In[2], n.Input(4), n.Input(5), n.Out[0]); err != nil {
 		return err
 	}
 	f := n.Attention()
@@ -168,14 +168,14 @@ func makeAttention(n *Node) error {
 	s.q, s.k, s.v, s.y = stepsOf(f.Q), stepsOf(key.layout), stepsOf(value.layout), stepsOf(f.Y)
 	s.past, s.causal, s.left, s.right = int32(f.Past), causality(flag(f.Causal)), int32(f.Left), int32(f.Right)
 	s.stage, s.scale, s.cap = int32(f.Stage), f.Scale, f.Cap
-	valid, check := n.input(6), faults{}
+	valid, check := n.Input(6), faults{}
 	if valid != nil {
 		if valid.Type != graph.Int64 || valid.Len() != f.Batch {
 			return unsupportedf("lengths of dtype %v and shape %v", valid.Type, valid.Shape)
 		}
 		s.numbers, check = totals, n.checks(checked{index: valid, length: always(f.Keys() + 1), fromZero: true})
 	}
-	mask := n.input(3)
+	mask := n.Input(3)
 	at, err := n.addresses(x, key.t, value.t, mask, n.output(3), valid)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func makeAttention(n *Node) error {
 }
 
 // indexOf is the C type of the indices of the elements of tensors.
-func indexOf(list ...*kernel.Tensor) string {
+func indexOf(list ...*form.Tensor) string {
 	for _, t := range list {
 		if t.Len() > math.MaxInt32 {
 			return "i64"
@@ -208,13 +208,13 @@ func indexOf(list ...*kernel.Tensor) string {
 
 // cached are keys or values, with the past ones.
 type cached struct {
-	t      *kernel.Tensor
-	layout kernel.HeadLayout
+	t      *form.Tensor
+	layout form.HeadLayout
 }
 
 // present appends the copies of past and new keys, or values, to an output, if it is
 // wanted, and returns where all of them are.
-func (n *Node) present(f *kernel.AttentionForm, fresh, past, out int, layout kernel.HeadLayout, size int) (c cached, err error) {
+func (n *Node) present(f *form.Attention, fresh, past, out int, layout form.HeadLayout, size int) (c cached, err error) {
 	c = cached{n.In[fresh], layout}
 	if !n.HasOut(out) {
 		if n.Has(past) {
@@ -230,16 +230,16 @@ func (n *Node) present(f *kernel.AttentionForm, fresh, past, out int, layout ker
 	if n.Has(past) {
 		before = n.In[past].Shape[2]
 		total += before
-		err = n.move(&kernel.Move{In: past, Out: out, Shape: []int{heads, before * size}, From: []int{before * size, 1}, To: []int{total * size, 1}})
+		err = n.move(&form.Move{In: past, Out: out, Shape: []int{heads, before * size}, From: []int{before * size, 1}, To: []int{total * size, 1}})
 	}
 	if err == nil {
-		err = n.move(&kernel.Move{
+		err = n.move(&form.Move{
 			In: fresh, Out: out, ToOff: before * size, Shape: []int{f.Batch, f.KVHeads, f.Fresh, size},
 			From: []int{layout.Batch, layout.Head, layout.Position, 1}, To: []int{f.KVHeads * total * size, total * size, size, 1},
 		})
 	}
 	if n.Has(past) {
-		c = cached{n.Out[out], kernel.HeadsFirst(f.KVHeads, total, size)}
+		c = cached{n.Out[out], form.HeadsFirst(f.KVHeads, total, size)}
 	}
 	return c, err
 }

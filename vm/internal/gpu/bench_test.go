@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -16,7 +16,7 @@ import (
 type timed struct {
 	name  string
 	bytes int // that it must read and write at least
-	run   kernel.Run
+	run   form.Run
 }
 
 // BenchmarkMemoryBound measures nodes that move more than they compute, at the shapes that
@@ -100,10 +100,10 @@ func (b *bench) measure(t *testing.B, w *timed) {
 }
 
 // empty returns a tensor of floats on the device, with zeros.
-func (b *bench) empty(shape ...int) *kernel.Tensor { return b.emptyOf(graph.Float32, shape...) }
+func (b *bench) empty(shape ...int) *form.Tensor { return b.emptyOf(graph.Float32, shape...) }
 
-func (b *bench) emptyOf(d graph.DType, shape ...int) *kernel.Tensor {
-	x := &kernel.Tensor{Type: d, Shape: shape}
+func (b *bench) emptyOf(d graph.DType, shape ...int) *form.Tensor {
+	x := &form.Tensor{Type: d, Shape: shape}
 	block, err := b.device.Take(int64(x.Bytes()), "a tensor")
 	b.must(err)
 	b.must(driver.Fill8(block.At, 0, int64(x.Bytes()), b.kernels.Queue.Stream))
@@ -112,18 +112,18 @@ func (b *bench) emptyOf(d graph.DType, shape ...int) *kernel.Tensor {
 }
 
 // fixed returns a constant of floats.
-func (b *bench) fixed(list ...float64) *kernel.Tensor {
+func (b *bench) fixed(list ...float64) *form.Tensor {
 	return b.tensor(&reference.Tensor{Type: graph.Float32, Shape: []int{len(list)}, F: list}, graph.Float32, true, false)
 }
 
 // node prepares a node that moves its largest tensor some times. The last tensor is the
 // output, unless outputs follow it.
-func (b *bench) node(op string, attributes []*graph.Attr, times int, tensors ...*kernel.Tensor) timed {
+func (b *bench) node(op string, attributes []*graph.Attr, times int, tensors ...*form.Tensor) timed {
 	last := len(tensors) - 1
-	return b.invocation(&kernel.Invocation{Node: &graph.Node{Op: op, Attrs: attributes}, Version: 18, Runtime: alone{}, In: tensors[:last], Out: tensors[last:]}, times)
+	return b.invocation(&form.Call{Node: &graph.Node{Op: op, Attrs: attributes}, Version: 18, Runtime: alone{}, In: tensors[:last], Out: tensors[last:]}, times)
 }
 
-func (b *bench) invocation(c *kernel.Invocation, times int) timed {
+func (b *bench) invocation(c *form.Call, times int) timed {
 	run, err := b.kernels.Prepare(c)
 	b.must(err)
 	return timed{fmt.Sprintf("%s/%v", c.Node.Op, c.In[0].Shape), times * c.In[0].Bytes(), run}
@@ -132,13 +132,13 @@ func (b *bench) invocation(c *kernel.Invocation, times int) timed {
 // normCases are what a BatchNormalization and its gradient do.
 func (b *bench) normCases(batch, channels, height, width int) []timed {
 	x, d, y := b.empty(batch, channels, height, width), b.empty(batch, channels, height, width), b.empty(batch, channels, height, width)
-	var of []*kernel.Tensor
+	var of []*form.Tensor
 	for range 7 {
 		of = append(of, b.empty(channels))
 	}
-	norm := &kernel.Invocation{
+	norm := &form.Call{
 		Node: &graph.Node{Op: "BatchNormalization", Attrs: attrs(whole("training_mode", 1))}, Version: 18, Runtime: alone{},
-		In: append([]*kernel.Tensor{x}, of[:4]...), Out: []*kernel.Tensor{y, of[2], of[3]},
+		In: append([]*form.Tensor{x}, of[:4]...), Out: []*form.Tensor{y, of[2], of[3]},
 	}
 	for range 3 {
 		norm.Node.Outputs = append(norm.Node.Outputs, 0)
@@ -158,13 +158,13 @@ func (b *bench) normCases(batch, channels, height, width int) []timed {
 }
 
 // reduction prepares a reduction along axes.
-func (b *bench) reduction(op string, x *kernel.Tensor, axes ...int64) timed {
+func (b *bench) reduction(op string, x *form.Tensor, axes ...int64) timed {
 	shape := append([]int{}, x.Shape...)
 	for _, a := range axes {
 		shape[a] = 1
 	}
-	return b.invocation(&kernel.Invocation{
-		Node: &graph.Node{Op: op, Attrs: attrs(ints("axes", axes...))}, Version: 11, Runtime: alone{}, In: []*kernel.Tensor{x}, Out: []*kernel.Tensor{b.empty(shape...)},
+	return b.invocation(&form.Call{
+		Node: &graph.Node{Op: op, Attrs: attrs(ints("axes", axes...))}, Version: 11, Runtime: alone{}, In: []*form.Tensor{x}, Out: []*form.Tensor{b.empty(shape...)},
 	}, 1)
 }
 
@@ -192,7 +192,7 @@ func (b *bench) rowCases(rows, columns int) []timed {
 // token is the attention of a decoder's step over so many keys, which lie in caches. Its bytes
 // are those of the keys and values.
 func (b *bench) token(batch, heads, shared, keys, size int) timed {
-	whole32 := func(shape []int, v ...int64) *kernel.Tensor {
+	whole32 := func(shape []int, v ...int64) *form.Tensor {
 		return b.tensor(&reference.Tensor{Type: graph.Int32, Shape: shape, I: v}, graph.Int32, true, false)
 	}
 	last := make([]int64, batch)
@@ -201,10 +201,10 @@ func (b *bench) token(batch, heads, shared, keys, size int) timed {
 	}
 	past, kv := b.empty(batch, shared, keys, size), b.empty(batch, 1, shared*size)
 	angles := b.empty(keys, size/2)
-	run, err := b.kernels.Prepare(&kernel.Invocation{
+	run, err := b.kernels.Prepare(&form.Call{
 		Node:    &graph.Node{Op: "GroupQueryAttention", Domain: "com.microsoft", Attrs: attrs(whole("num_heads", int64(heads)), whole("kv_num_heads", int64(shared)), whole("do_rotary", 1))},
-		Version: 1, Runtime: alone{}, Out: []*kernel.Tensor{b.empty(batch, 1, heads*size), past, past},
-		In: []*kernel.Tensor{b.empty(batch, 1, heads*size), kv, kv, past, past, whole32([]int{batch}, last...), whole32(nil, int64(keys)), angles, angles},
+		Version: 1, Runtime: alone{}, Out: []*form.Tensor{b.empty(batch, 1, heads*size), past, past},
+		In: []*form.Tensor{b.empty(batch, 1, heads*size), kv, kv, past, past, whole32([]int{batch}, last...), whole32(nil, int64(keys)), angles, angles},
 	})
 	b.must(err)
 	return timed{fmt.Sprintf("GroupQueryAttention/%v-%d", past.Shape, heads), 2 * past.Bytes(), run}
@@ -214,15 +214,15 @@ func (b *bench) token(batch, heads, shared, keys, size int) timed {
 func (b *bench) update(n int) timed {
 	w, m, v, g := b.empty(n), b.empty(n), b.empty(n), b.empty(n)
 	c := &chain{}
-	number := func(x float64) *kernel.Tensor { return b.fixed(x) }
-	node := func(op string, in ...*kernel.Tensor) *kernel.Tensor { return c.node(op, graph.Float32, in...) }
+	number := func(x float64) *form.Tensor { return b.fixed(x) }
+	node := func(op string, in ...*form.Tensor) *form.Tensor { return c.node(op, graph.Float32, in...) }
 	small := node("Mul", g, number(0.1))
 	newM := node("Add", node("Mul", m, number(0.9)), small)
 	newV := node("Add", node("Mul", v, number(0.999)), node("Mul", node("Mul", small, small), number(0.1)))
 	root := node("Add", node("Div", node("Sqrt", newV), number(0.5)), number(1e-8))
 	newW := node("Sub", node("Mul", w, number(0.99)), node("Mul", node("Div", newM, root), number(0.001)))
 	b.at[newM], b.at[newV], b.at[newW] = b.at[m], b.at[v], b.at[w]
-	run, err := b.kernels.PrepareGroup(c.nodes, []*kernel.Tensor{newM, newV, newW})
+	run, err := b.kernels.PrepareGroup(c.nodes, []*form.Tensor{newM, newV, newW})
 	b.must(err)
 	return timed{fmt.Sprintf("AdamW/%d", n), 7 * 4 * n, run}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // AsComputed is the node that the plain evaluator has to compute in the place of one that runs
@@ -60,7 +60,7 @@ const (
 )
 
 // bitDefinitions are the definitions of a file that reads such weights.
-func bitDefinitions(b *kernel.BitWeights) []string {
+func bitDefinitions(b *form.BitWeights) []string {
 	zero := "u8"
 	if b.Zero != nil {
 		zero = cType[b.Zero.Type]
@@ -72,7 +72,7 @@ func bitDefinitions(b *kernel.BitWeights) []string {
 type bitRows struct{ m, n, k, blocks, shift, together int32 }
 
 // multiplyRows appends the launch of a product of m rows, which are few.
-func (n *Node) multiplyRows(b *kernel.BitWeights, m int) error {
+func (n *Node) multiplyRows(b *form.BitWeights, m int) error {
 	at, err := n.addresses(n.Out[0], n.In[0], b.Numbers, b.Scale, b.Zero, b.Bias)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ type bitProduct struct {
 }
 
 // multiplyBits appends the launches of a product of many rows.
-func (n *Node) multiplyBits(b *kernel.BitWeights) error {
+func (n *Node) multiplyBits(b *form.BitWeights) error {
 	a, y := n.In[0], n.Out[0]
 	at, err := n.addresses(b.Numbers, b.Scale, b.Zero)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // BenchmarkBits measures products of rows and weights of 4 bits in blocks of 32, of the sizes
@@ -34,9 +34,9 @@ func BenchmarkBits(b *testing.B) {
 func (b *bench) bits(rows, n, k int) timed {
 	const block = 32
 	weights, scales := b.emptyOf(graph.Uint8, n, k/block, block/2), b.emptyOf(graph.Float16, n*k/block)
-	run, err := b.kernels.Prepare(&kernel.Invocation{
+	run, err := b.kernels.Prepare(&form.Call{
 		Node:    &graph.Node{Op: "MatMulNBits", Domain: "com.microsoft", Attrs: bitWeights(int64(n), int64(k), 4, block)},
-		Version: 1, Runtime: alone{}, In: []*kernel.Tensor{b.emptyOf(graph.Float16, rows, k), weights, scales}, Out: []*kernel.Tensor{b.emptyOf(graph.Float16, rows, n)},
+		Version: 1, Runtime: alone{}, In: []*form.Tensor{b.emptyOf(graph.Float16, rows, k), weights, scales}, Out: []*form.Tensor{b.emptyOf(graph.Float16, rows, n)},
 	})
 	b.must(err)
 	return timed{fmt.Sprintf("rows=%d/weights=%dx%d", rows, n, k), weights.Bytes() + scales.Bytes(), run}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // placed is the struct Placed of kernels/caches.cu: queries, keys or values.
@@ -118,12 +118,12 @@ func alignedPlace(at any) bool {
 }
 
 // wanted is where a tensor of the node's dtype lies, or scratch for one if it is nil.
-func (n *Node) wanted(t *kernel.Tensor, shape ...int) (at any, made *kernel.Tensor, err error) {
+func (n *Node) wanted(t *form.Tensor, shape ...int) (at any, made *form.Tensor, err error) {
 	if t != nil {
 		p, err := n.at(t)
 		return p, t, err
 	}
-	made = &kernel.Tensor{Type: n.In[0].Type, Shape: shape}
+	made = &form.Tensor{Type: n.In[0].Type, Shape: shape}
 	return n.scratch(int64(made.Bytes())), made, nil
 }
 
@@ -135,10 +135,10 @@ func makeGroupQueryAttention(n *Node) error {
 		return refused(err)
 	}
 	x, width := n.In[0], n.In[0].Bytes()/max(1, n.In[0].Len())
-	if err := narrowReals(x, n.input(1), n.input(2), n.input(3), n.input(4), n.input(7), n.input(8), n.input(10), n.input(11), n.Out[0], n.output(1), n.output(2)); err != nil {
+	if err := narrowReals(x, n.Input(1), n.Input(2), n.Input(3), n.Input(4), n.Input(7), n.Input(8), n.Input(10), n.Input(11), n.Out[0], n.output(1), n.output(2)); err != nil {
 		return err
 	}
-	at, err := n.addresses(x, n.input(1), n.input(2), n.input(3), n.input(4), n.input(5), n.input(6), n.input(7), n.input(8), n.input(9), n.input(10), n.input(11))
+	at, err := n.addresses(x, n.Input(1), n.Input(2), n.Input(3), n.Input(4), n.Input(5), n.Input(6), n.Input(7), n.Input(8), n.Input(9), n.Input(10), n.Input(11))
 	if err != nil {
 		return err
 	}
@@ -151,9 +151,9 @@ func makeGroupQueryAttention(n *Node) error {
 	p.s.batch, p.s.queries, p.s.past, p.s.most = int32(f.Batch), int32(f.Queries), int32(f.Past), int32(f.Room)
 	a := &attended{q: at[0], numbers: p.counts, masks: masks{added: at[10], sinks: at[11]}}
 	s := newAttending(f.Heads, f.Heads/f.KVHeads, f.Queries, f.Room, f.Size, f.Size)
-	s.q, s.y = stepsOf(f.Q), stepsOf(kernel.PositionsFirst(f.Heads, f.Queries, f.Size))
+	s.q, s.y = stepsOf(f.Q), stepsOf(form.PositionsFirst(f.Heads, f.Queries, f.Size))
 	s.numbers, s.causal, s.window, s.scale, s.cap = counted, causality(flag(f.Causal)), int32(f.Window), f.Scale, f.Cap
-	if b := n.input(10); b != nil {
+	if b := n.Input(10); b != nil {
 		s.addedSteps = addedOf(b)
 		p.s.most = int32(min(f.Room, b.Shape[3]))
 	}
@@ -177,15 +177,15 @@ func makeGroupQueryAttention(n *Node) error {
 	} else {
 		p.pass()
 	}
-	layout := stepsOf(kernel.HeadsFirst(f.KVHeads, f.Room, f.Size))
+	layout := stepsOf(form.HeadsFirst(f.KVHeads, f.Room, f.Size))
 	s.k, s.v = layout, layout
 	var caches [2]any
-	var all []*kernel.Tensor
-	for i, in := range []kernel.HeadLayout{f.K, f.V} {
+	var all []*form.Tensor
+	for i, in := range []form.HeadLayout{f.K, f.V} {
 		if err != nil {
 			return err
 		}
-		var t *kernel.Tensor
+		var t *form.Tensor
 		if caches[i], t, err = n.wanted(n.output(1+i), f.Batch, f.KVHeads, f.Room, f.Size); err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func makeGroupQueryAttention(n *Node) error {
 		return err
 	}
 	for i, to := range caches {
-		past := n.input(3 + i)
+		past := n.Input(3 + i)
 		if f.Past == 0 && f.Room == f.Queries || past != nil && to == any(at[3+i]) {
 			continue // all of it is new, or it lies at its place
 		}
@@ -213,7 +213,7 @@ func makeGroupQueryAttention(n *Node) error {
 
 // wrongLength describes a wrong element of what the kernel checks: the number of keys of
 // each element of the batch, the largest one, and then the positions.
-func wrongLength(f *kernel.GroupedForm, s *placing, i int) error {
+func wrongLength(f *form.Grouped, s *placing, i int) error {
 	switch {
 	case i < f.Batch:
 		return fmt.Errorf("input 5: batch %d has a wrong number of keys less 1: expected one below input 6, the total_sequence_length, and at most %d past keys", i, f.Past)
@@ -232,21 +232,21 @@ func makeMultiHeadAttention(n *Node) error {
 		return refused(err)
 	}
 	x, width := n.In[0], n.In[0].Bytes()/max(1, n.In[0].Len())
-	if err := narrowReals(x, n.input(1), n.input(2), n.input(3), n.input(5), n.input(6), n.input(7), n.Out[0], n.output(1), n.output(2)); err != nil {
+	if err := narrowReals(x, n.Input(1), n.Input(2), n.Input(3), n.Input(5), n.Input(6), n.Input(7), n.Out[0], n.output(1), n.output(2)); err != nil {
 		return err
 	}
-	bias, err := n.at(n.input(3))
+	bias, err := n.at(n.Input(3))
 	if err != nil {
 		return err
 	}
-	return n.attendHeads(f, bias, func(v *kernel.Projected) (any, error) {
+	return n.attendHeads(f, bias, func(v *form.Projected) (any, error) {
 		from, err := n.at(v.From)
 		return from + driver.Ptr(v.First*width), err
 	})
 }
 
 // attendHeads appends the attention of a form. from is where queries, keys or values of it lie.
-func (n *Node) attendHeads(f *kernel.MultiHeadForm, bias driver.Ptr, from func(v *kernel.Projected) (any, error)) error {
+func (n *Node) attendHeads(f *form.MultiHead, bias driver.Ptr, from func(v *form.Projected) (any, error)) error {
 	x := n.In[0]
 	at, err := n.addresses(f.Mask, f.Added)
 	if err != nil {
@@ -256,7 +256,7 @@ func (n *Node) attendHeads(f *kernel.MultiHeadForm, bias driver.Ptr, from func(v
 	p.bias = bias
 	a := &attended{numbers: driver.Ptr(0), masks: masks{mask: at[0], added: at[1]}}
 	s := newAttending(f.Heads, 1, f.Q.Fresh, f.Keys(), f.Q.Size, f.V.Size)
-	s.y = stepsOf(kernel.PositionsFirst(f.Heads, f.Q.Fresh, f.V.Size))
+	s.y = stepsOf(form.PositionsFirst(f.Heads, f.Q.Fresh, f.V.Size))
 	s.past, s.scale, s.filters, s.filter = int32(f.K.Before), f.Scale, 1, f.Filter
 	if f.Causal {
 		s.causal = lastSeesAll
@@ -274,9 +274,9 @@ func (n *Node) attendHeads(f *kernel.MultiHeadForm, bias driver.Ptr, from func(v
 	default:
 		s.mask, s.maskSteps[0] = maskSpans, int64(f.Batch)
 	}
-	var all []*kernel.Tensor
+	var all []*form.Tensor
 	for _, v := range []struct {
-		from  *kernel.Projected
+		from  *form.Projected
 		at    *any
 		steps *headSteps
 	}{{&f.Q, &a.q, &s.q}, {&f.K, &a.k, &s.k}, {&f.V, &a.v, &s.v}} {
@@ -299,7 +299,7 @@ func (n *Node) attendHeads(f *kernel.MultiHeadForm, bias driver.Ptr, from func(v
 }
 
 // project places queries, keys or values that lie apart from the input.
-func (n *Node) project(p *placement, v *kernel.Projected, f *kernel.MultiHeadForm, from any, at *any, steps *headSteps) (t *kernel.Tensor, err error) {
+func (n *Node) project(p *placement, v *form.Projected, f *form.MultiHead, from any, at *any, steps *headSteps) (t *form.Tensor, err error) {
 	room := v.Before + v.Fresh
 	if *at, t, err = n.wanted(v.Out, f.Batch, f.Heads, room, v.Size); err != nil {
 		return t, err
@@ -308,7 +308,7 @@ func (n *Node) project(p *placement, v *kernel.Projected, f *kernel.MultiHeadFor
 	if to, is := (*at).(driver.Ptr); is {
 		*at = to + driver.Ptr(v.OutFirst*width)
 	}
-	part := placed{in: *steps, out: stepsOf(kernel.HeadsFirst(f.Heads, room, v.Size)), before: int32(v.Before), size: int32(v.Size), bias: -1}
+	part := placed{in: *steps, out: stepsOf(form.HeadsFirst(f.Heads, room, v.Size)), before: int32(v.Before), size: int32(v.Size), bias: -1}
 	if v.Bias != nil {
 		part.bias = int32(v.BiasFirst)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -156,10 +156,10 @@ func TestFaults(t *testing.T) {
 		{"ScatterElements", args(x, index, update), []int{3, 2}, []float64{10, 60, 3, 20, 30, 6}, "element 3 of the indices, of shape [3 2]: expected one in [-3, 3)"},
 		{"ScatterND", args(x, tuple, reference.Reals([]int{2}, 10, 20)), []int{3, 2}, []float64{10, 2, 3, 4, 5, 6}, "element 3 of the indices, of shape [2 2]: expected one in [-2, 2)"},
 	}
-	var runs []kernel.Run
-	var outs []*kernel.Tensor
+	var runs []form.Run
+	var outs []*form.Tensor
 	for _, test := range tests {
-		n := &kernel.Invocation{Node: &graph.Node{Op: test.op}, Version: 18, Runtime: alone{}}
+		n := &form.Call{Node: &graph.Node{Op: test.op}, Version: 18, Runtime: alone{}}
 		for _, in := range test.in {
 			n.In = append(n.In, b.tensor(in, graph.Float32, false, false))
 		}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 func init() {
@@ -37,13 +37,13 @@ func init() {
 }
 
 // hosted is a tensor on the host; reals are float32.
-func hosted(t *reference.Tensor) *kernel.Tensor {
+func hosted(t *reference.Tensor) *form.Tensor {
 	d := t.Type
 	if t.F != nil {
 		d = graph.Float32
 	}
 	x := blank(d, t.Shape...)
-	if err := kernel.Store(x, t.F, t.I); err != nil {
+	if err := form.Store(x, t.F, t.I); err != nil {
 		panic(err)
 	}
 	return x
@@ -91,7 +91,7 @@ func (alone) Table(bytes int64) (unsafe.Pointer, error) {
 }
 
 func (alone) Release(unsafe.Pointer, int) {}
-func (alone) Pack(kernel.PackKey, int, func(unsafe.Pointer)) (unsafe.Pointer, bool) {
+func (alone) Pack(form.PackKey, int, func(unsafe.Pointer)) (unsafe.Pointer, bool) {
 	return nil, false
 }
 func (alone) Stopping() bool { return false }

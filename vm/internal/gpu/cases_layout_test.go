@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 func init() { cases = append(cases, layoutCases...) }
@@ -53,7 +53,7 @@ var layoutCases = []nodeCase{
 // TestPieces: a copy whose offsets are too large for one launch is cut into some that
 // together copy the same elements.
 func TestPieces(t *testing.T) {
-	whole := copying{width: 4, to: 4000, from: 8000, Move: kernel.Move{Shape: []int{5, 7, 3}, From: []int{1, -15, 5}, To: []int{21, 3, 1}}}
+	whole := copying{width: 4, to: 4000, from: 8000, Move: form.Move{Shape: []int{5, 7, 3}, From: []int{1, -15, 5}, To: []int{21, 3, 1}}}
 	var got []int
 	for _, limit := range []int{1000, 60, 11, 2} {
 		pairs := map[int]int{}

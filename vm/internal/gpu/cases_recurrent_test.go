@@ -6,21 +6,21 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 func init() {
 	cases = append(cases, recurrentCases...)
 	// The evaluator has no activations with constants of their own.
-	var in []*kernel.Tensor
+	var in []*form.Tensor
 	for i, shape := range [][]int{{3, 2, 5}, {2, 16, 5}, {2, 16, 4}} {
 		t := blank(graph.Float64, shape...)
 		list := make([]float64, t.Len())
 		for k := range list {
 			list[k] = float64((k*37+i)%19)/8 - 1
 		}
-		if err := kernel.Store(t, list, nil); err != nil {
+		if err := form.Store(t, list, nil); err != nil {
 			panic(err)
 		}
 		in = append(in, t)

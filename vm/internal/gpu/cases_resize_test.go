@@ -7,7 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 func init() {
@@ -20,12 +20,12 @@ func init() {
 	for i := range content(x) {
 		content(x)[i] = byte(37 * i)
 	}
-	if err := kernel.Store(scales, []float64{1, 2, 2}, nil); err != nil {
+	if err := form.Store(scales, []float64{1, 2, 2}, nil); err != nil {
 		panic(err)
 	}
 	scales.Const = true
 	hostCases = append(hostCases, hostCase{ // the evaluator cuts to integers after each axis
-		op: "Upsample", version: 9, attrs: attrs(text("mode", "linear")), in: []*kernel.Tensor{x, scales}, shape: []int{2, 18, 22},
+		op: "Upsample", version: 9, attrs: attrs(text("mode", "linear")), in: []*form.Tensor{x, scales}, shape: []int{2, 18, 22},
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 func init() {
@@ -51,7 +51,7 @@ func TestTopKOfTooMany(t *testing.T) {
 		n, k int
 		fits bool
 	}{{graph.Float32, 4096, 4096, true}, {graph.Float32, 4097, 2048, true}, {graph.Float32, 4097, 2049, false}, {graph.Int64, 2049, 1025, false}} {
-		n := &kernel.Invocation{Node: &graph.Node{Op: "TopK"}, Version: 18, Runtime: alone{}, In: tensors(blank(c.d, c.n), blank(graph.Int64, 1)), Out: tensors(blank(c.d, c.k), blank(graph.Int64, c.k))}
+		n := &form.Call{Node: &graph.Node{Op: "TopK"}, Version: 18, Runtime: alone{}, In: tensors(blank(c.d, c.n), blank(graph.Int64, 1)), Out: tensors(blank(c.d, c.k), blank(graph.Int64, c.k))}
 		for _, x := range append(n.In, n.Out...) {
 			b.upload(x)
 		}

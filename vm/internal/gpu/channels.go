@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // channels shares the channels of a tensor out to blocks: of images with planes of
@@ -28,7 +28,7 @@ const (
 // runsOf returns a shape as outer x kept x inner elements, if one run of axes is kept at
 // most and two are reduced at most, around it.
 func runsOf(shape []int, drop []bool) (outer, kept, inner int, ok bool) {
-	f := kernel.FoldAxes(shape, drop)
+	f := form.FoldAxes(shape, drop)
 	n := count(shape)
 	if n == 0 || len(f.Kept) > 1 || len(f.Reduced) > 2 {
 		return 0, 0, 0, false

@@ -8,8 +8,8 @@ var contrib = []Row{
 	{Name: "FastGelu", Element: func(n *Node, e *expression) error { return biased(n, e, "GeluTanh") }},
 	{Name: "BiasGelu", Element: func(n *Node, e *expression) error { return biased(n, e, "Gelu") }},
 
-	{Name: "SkipLayerNormalization", Make: func(n *Node) error { return makeSkipNorm(n, n.input(3), n.input(4), false) }},
-	{Name: "SkipSimplifiedLayerNormalization", Make: func(n *Node) error { return makeSkipNorm(n, nil, n.input(3), true) }},
+	{Name: "SkipLayerNormalization", Make: func(n *Node) error { return makeSkipNorm(n, n.Input(3), n.Input(4), false) }},
+	{Name: "SkipSimplifiedLayerNormalization", Make: func(n *Node) error { return makeSkipNorm(n, nil, n.Input(3), true) }},
 	{Name: "SimplifiedLayerNormalization", Make: func(n *Node) error { return makeLayerNorm(n, true) }},
 	{Name: "EmbedLayerNormalization", Make: makeEmbedNorm},
 

@@ -3,7 +3,7 @@ package gpu
 import (
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // contribAttentions lists the attention operators of ONNX Runtime.
@@ -16,8 +16,8 @@ var contribAttentions = []Row{
 
 // makePackedAttention computes queries, keys and values by one product, in scratch.
 func makePackedAttention(n *Node) error {
-	x, weight, bias := n.In[0], n.In[1], n.input(2)
-	if err := narrowReals(x, weight, bias, n.input(4), n.input(5), n.Out[0], n.output(1)); err != nil {
+	x, weight, bias := n.In[0], n.In[1], n.Input(2)
+	if err := narrowReals(x, weight, bias, n.Input(4), n.Input(5), n.Out[0], n.output(1)); err != nil {
 		return err
 	}
 	f, qkv, err := n.PackedAttention()
@@ -31,7 +31,7 @@ func makePackedAttention(n *Node) error {
 	if err := p.launch(n, x, weight, r); err != nil {
 		return err
 	}
-	return n.attendHeads(f, driver.Ptr(0), func(v *kernel.Projected) (any, error) {
+	return n.attendHeads(f, driver.Ptr(0), func(v *form.Projected) (any, error) {
 		off := int64(v.First * qkv.Bytes() / max(1, qkv.Len()))
 		return cuda.Room{Base: room.Base, Off: room.Off + off, Bytes: room.Bytes - off}, nil
 	})

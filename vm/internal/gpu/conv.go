@@ -3,7 +3,7 @@ package gpu
 import (
 	"math"
 
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // convolutions lists the operators that slide a kernel of weights over an image.
@@ -37,34 +37,34 @@ type slide struct {
 
 // convolution is a convolution of x with w, whose result is that of a product.
 type convolution struct {
-	*kernel.Geometry
+	*form.Window
 	images, groups int
 	m, channels    int // output and input channels of a group
-	x, w           *kernel.Tensor
+	x, w           *form.Tensor
 	r              *result
 }
 
 func makeConv(n *Node) error {
-	return convolve(n, n.input(2), nil, &kernel.NamedActivation{})
+	return convolve(n, n.Input(2), nil, &form.Activation{})
 }
 
 // makeFusedConv is a convolution, the sum with input 3, and an activation.
 func makeFusedConv(n *Node) error {
-	return convolve(n, n.input(2), n.input(3), n.ListedActivation())
+	return convolve(n, n.Input(2), n.Input(3), n.ListedActivation())
 }
 
 // convolve appends a convolution of input 0 with input 1, to which bias, added and an
 // activation are applied.
-func convolve(n *Node, bias, added *kernel.Tensor, then *kernel.NamedActivation) error {
+func convolve(n *Node, bias, added *form.Tensor, then *form.Activation) error {
 	x, w, y := n.In[0], n.In[1], n.Out[0]
 	if !isFloat(y) {
 		return unsupportedf("dtype %v", y.Type)
 	}
-	g, err := n.ConvGeometry(x, w, y)
+	g, err := n.ConvWindow(x, w, y)
 	if err != nil {
 		return err
 	}
-	c := &convolution{Geometry: g, images: x.Shape[0], groups: n.Int("group", 1), channels: w.Shape[1], x: x, w: w}
+	c := &convolution{Window: g, images: x.Shape[0], groups: n.Int("group", 1), channels: w.Shape[1], x: x, w: w}
 	c.m = w.Shape[0] / c.groups
 	if c.r, err = newConvResult(y, bias, added, then); err != nil {
 		return err
@@ -85,7 +85,7 @@ func convolve(n *Node, bias, added *kernel.Tensor, then *kernel.NamedActivation)
 }
 
 // newConvResult is the result of a convolution with a bias for each channel.
-func newConvResult(y, bias, added *kernel.Tensor, then *kernel.NamedActivation) (*result, error) {
+func newConvResult(y, bias, added *form.Tensor, then *form.Activation) (*result, error) {
 	r := &result{y: y, bias: bias, added: added, rows: y.Shape[1], columns: count(y.Shape[2:]), finish: noFinish()}
 	r.finish.BiasRow = 1
 	return r, r.take(then)
@@ -96,7 +96,7 @@ func volume(a [3]int) int { return a[0] * a[1] * a[2] }
 // deep reports whether fetching along the taps reads longer runs of the image than
 // fetching along the positions: so it is in gradients of weights, whose taps are the
 // positions of a convolution and the other way round.
-func deep(g *kernel.Geometry) bool {
+func deep(g *form.Window) bool {
 	run := func(length, step int) int {
 		if step == 1 {
 			return length
@@ -113,7 +113,7 @@ func (c *convolution) product(n *Node) error {
 	}
 	v := c.slide(n)
 	s := c.split(&v)
-	if deep(c.Geometry) {
+	if deep(c.Window) {
 		return c.launch(n, s, "DEEP", v)
 	}
 	return c.launch(n, s, "", v)

@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // convGradients lists the gradient of a convolution's weights.
@@ -18,20 +18,20 @@ func makeConvWeightGrad(n *Node) error {
 	if !isFloat(y) {
 		return unsupportedf("dtype %v", y.Type)
 	}
-	g, err := n.WeightGradGeometry()
+	over, err := n.WeightGradWindow()
 	if err != nil {
 		return err
 	}
+	g := over.Swapped()
 	groups, ch := n.Int("group", 1), y.Shape[1]
-	c := &convolution{Geometry: g, images: ch, groups: groups, m: y.Shape[0] / groups, channels: x.Shape[0], x: x, w: d}
-	if c.r, err = newConvResult(y, nil, nil, &kernel.NamedActivation{}); err != nil {
+	c := &convolution{Window: g, images: ch, groups: groups, m: y.Shape[0] / groups, channels: x.Shape[0], x: x, w: d}
+	if c.r, err = newConvResult(y, nil, nil, &form.Activation{}); err != nil {
 		return err
 	}
 	if err := c.fits(c.channels*volume(g.Kernel), volume(g.Out)); err != nil {
 		return err
 	}
 	if ch > 1 || groups == 1 && !c.isCorrelation() {
-		over := &kernel.Geometry{In: g.In, Out: g.Kernel, Kernel: g.Out, Stride: g.Dilation, Dilation: g.Stride, Pad: g.Pad}
 		if done, err := c.r.byLibrary(n, backwardFilter, over, groups, x, y, d); done || err != nil {
 			return err
 		}

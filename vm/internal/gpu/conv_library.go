@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // What cuDNN computes of a convolution.
@@ -60,7 +60,7 @@ func (k *Kernels) RefusedConvolutions() map[string]int { return maps.Clone(k.ref
 //
 // cuDNN writes the sums alone: whether it adds them to what is there depends on the
 // algorithm. Bias, added input and clamp follow in one launch.
-func (r *result) byLibrary(n *Node, pass driver.DNNPass, g *kernel.Geometry, groups int, image, weights, out *kernel.Tensor) (bool, error) {
+func (r *result) byLibrary(n *Node, pass driver.DNNPass, g *form.Window, groups int, image, weights, out *form.Tensor) (bool, error) {
 	t, known := dnnTypes[r.y.Type]
 	if !known || t == driver.DNNFloat32 && !n.k.LibraryFloat32 || min(image.Len(), weights.Len(), out.Len()) == 0 {
 		return false, nil
@@ -136,7 +136,7 @@ func (k *Kernels) refuse(reason string) error {
 }
 
 // unfit says why cuDNN cannot compute a convolution; "" if it may.
-func (r *result) unfit(g *kernel.Geometry, at []driver.Ptr, list ...*kernel.Tensor) string {
+func (r *result) unfit(g *form.Window, at []driver.Ptr, list ...*form.Tensor) string {
 	for i, t := range list {
 		if t.Len() > math.MaxInt32 {
 			return "a tensor has more than 2³¹ elements"

@@ -10,7 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/vm/cuda/fake"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -187,10 +187,10 @@ func TestConvolutionWorkspace(t *testing.T) {
 	if f == nil {
 		t.Skip("needs an algorithm with a workspace")
 	}
-	call := func() *kernel.Invocation {
+	call := func() *form.Call {
 		x, w := b.tensor(noise(1, 3, 8, 8), graph.Float32, false, false), b.tensor(noise(20, 3, 3, 3), graph.Float32, false, false)
 		n := &graph.Node{Op: "Conv", Inputs: []graph.TensorID{0, 1}, Outputs: []graph.TensorID{2}}
-		return &kernel.Invocation{Node: n, Version: 13, Runtime: alone{}, In: []*kernel.Tensor{x, w}, Out: []*kernel.Tensor{b.tensor(noise(1, 20, 6, 6), graph.Float32, false, true)}}
+		return &form.Call{Node: n, Version: 13, Runtime: alone{}, In: []*form.Tensor{x, w}, Out: []*form.Tensor{b.tensor(noise(1, 20, 6, 6), graph.Float32, false, true)}}
 	}
 	_, bytes, err := b.kernels.PrepareIn(call(), Workspace{})
 	b.must(err)

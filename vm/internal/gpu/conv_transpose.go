@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"github.com/onnxmem/onnxmem/vm/cuda"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // makeConvTranspose gathers: a position of the result meets every step-th tap along an
@@ -14,16 +14,16 @@ func makeConvTranspose(n *Node) error {
 	if !isFloat(y) {
 		return unsupportedf("dtype %v", y.Type)
 	}
-	back, err := n.TransposedGeometry()
+	back, err := n.TransposedWindow()
 	if err != nil {
 		return err
 	}
 	// In and Out are those of this operator, the rest is that of the way back.
 	g := *back
 	g.In, g.Out = back.Out, back.In
-	c := &convolution{Geometry: &g, images: x.Shape[0], groups: n.Int("group", 1), m: w.Shape[1], x: x, w: w}
+	c := &convolution{Window: &g, images: x.Shape[0], groups: n.Int("group", 1), m: w.Shape[1], x: x, w: w}
 	c.channels = x.Shape[1] / c.groups
-	if c.r, err = newConvResult(y, n.input(2), nil, &kernel.NamedActivation{}); err != nil {
+	if c.r, err = newConvResult(y, n.Input(2), nil, &form.Activation{}); err != nil {
 		return err
 	}
 	if err := c.fits(c.channels*volume(c.Kernel), volume(c.Out)); err != nil {
@@ -136,7 +136,7 @@ func (c *convolution) spreadTaps(n *Node) error {
 	common := c.tapped(n, 1, taps*c.m)
 	var w *cuda.Room
 	if taps > 1 {
-		room, err := n.laidOut(c.w, kernel.Move{Shape: []int{c.groups * c.channels, taps, c.m}, From: []int{c.m * taps, 1, taps}, To: []int{taps * c.m, c.m, 1}})
+		room, err := n.laidOut(c.w, form.Move{Shape: []int{c.groups * c.channels, taps, c.m}, From: []int{c.m * taps, 1, taps}, To: []int{taps * c.m, c.m, 1}})
 		if err != nil {
 			return err
 		}

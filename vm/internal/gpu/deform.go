@@ -24,7 +24,7 @@ var deformBytes = 64 << 20
 // weights then multiply.
 func makeDeformConv(n *Node) error {
 	x, weight, shift, y := n.In[0], n.In[1], n.In[2], n.Out[0]
-	bias, factor := n.input(3), n.input(4)
+	bias, factor := n.Input(3), n.Input(4)
 	if len(x.Shape) != 4 || !isFloat(x) {
 		return unsupportedf("%v with %d axes", x.Type, len(x.Shape))
 	}

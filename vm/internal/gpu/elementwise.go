@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // elementwise lists arithmetic: each output element depends on the input elements at
@@ -85,7 +85,7 @@ func call(function string, args ...string) string {
 
 // arguments returns the elements of inputs, of which there is one at least. It refuses
 // inputs of another dtype than d, and a d outside of a set.
-func arguments(n *Node, e *expression, in []*kernel.Tensor, d graph.DType, accepts func(graph.DType) bool) ([]string, error) {
+func arguments(n *Node, e *expression, in []*form.Tensor, d graph.DType, accepts func(graph.DType) bool) ([]string, error) {
 	if !accepts(d) {
 		return nil, unsupportedf("dtype %v", d)
 	}
@@ -108,7 +108,7 @@ func arguments(n *Node, e *expression, in []*kernel.Tensor, d graph.DType, accep
 }
 
 // needTypes refuses omitted tensors and those of another dtype than d.
-func needTypes(d graph.DType, list ...*kernel.Tensor) error {
+func needTypes(d graph.DType, list ...*form.Tensor) error {
 	for _, t := range list {
 		if t == nil {
 			return unsupportedf("an omitted input")
@@ -131,7 +131,7 @@ func folded(function string, accepts func(graph.DType) bool) func(n *Node, e *ex
 	}
 }
 
-func foldedValue(n *Node, e *expression, in []*kernel.Tensor, function string, accepts func(graph.DType) bool) (string, error) {
+func foldedValue(n *Node, e *expression, in []*form.Tensor, function string, accepts func(graph.DType) bool) (string, error) {
 	args, err := arguments(n, e, in, n.Out[0].Type, accepts)
 	if err != nil {
 		return "", err

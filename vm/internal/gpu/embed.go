@@ -3,7 +3,7 @@ package gpu
 import (
 	"fmt"
 
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // tokens is the struct Tokens of kernels/embed.cu.
@@ -65,5 +65,5 @@ func makeEmbedNorm(n *Node) error {
 		return err
 	}
 	r := normalized{scale: at[9], bias: at[10], epsilon: float64(f.Epsilon), scales: repeats{1, int32(f.Hidden)}, biases: repeats{1, int32(f.Hidden)}}
-	return n.launchTeams(norm, linesOf(y.Shape, 2, true).inFours(), computeBytes(y), []*kernel.Tensor{y, sum}, r)
+	return n.launchTeams(norm, linesOf(y.Shape, 2, true).inFours(), computeBytes(y), []*form.Tensor{y, sum}, r)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // perThread is the number of consecutive elements that a thread of a generated kernel
@@ -243,7 +243,7 @@ type pointers struct {
 // addresses finds where the operands lie.
 func (e *expression) addresses(list []operand) (*pointers, error) {
 	at := &pointers{}
-	add := func(t *kernel.Tensor, declaration string) (apart string, err error) {
+	add := func(t *form.Tensor, declaration string) (apart string, err error) {
 		p, err := e.n.at(t)
 		if err != nil {
 			return "", err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // exactCases are nodes whose device kernels give the bits of the host's kernels.
@@ -64,7 +64,7 @@ func TestSameBytesAsHost(t *testing.T) {
 }
 
 // put sets element i of an int64 tensor on the device.
-func (b *bench) put(t *kernel.Tensor, i int, v int64) {
+func (b *bench) put(t *form.Tensor, i int, v int64) {
 	b.t.Helper()
 	b.must(driver.UploadNow(b.at[t]+driver.Ptr(8*i), unsafe.Pointer(&v), 8))
 }

@@ -1,11 +1,11 @@
 package gpu
 
-import "github.com/onnxmem/onnxmem/vm/internal/kernel"
+import "github.com/onnxmem/onnxmem/vm/internal/form"
 
 // expansion lists the operators that repeat elements along axes.
 var expansion = []Row{
 	{Name: "Expand", Make: makeExpand, Element: expand},
-	{Name: "Tile", Make: moving(kernel.TileMoves)},
+	{Name: "Tile", Make: moving(form.TileMoves)},
 }
 
 // makeExpand moves the elements of dtypes that kernels do not compute with.
@@ -14,7 +14,7 @@ func makeExpand(n *Node) error {
 	case n.In[0].Len() == n.Out[0].Len():
 		return makeCopy(n)
 	case !isAny(n.In[0].Type):
-		return moving(kernel.ExpandMoves)(n)
+		return moving(form.ExpandMoves)(n)
 	}
 	return Lookup("", "Expand").alone(n)
 }

@@ -7,14 +7,14 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // Seed is a case as a model, and the values of its inputs, for tests of sessions.
 type Seed struct {
 	Name   string // OPERATOR_NUMBER
 	Model  *graph.Model
-	Inputs []*kernel.Tensor
+	Inputs []*form.Tensor
 	// Generated is set if the kernel depends on the shapes, and so must be compiled for each
 	// mutant.
 	Generated bool
@@ -52,7 +52,7 @@ func (c *nodeCase) seed(name string) (s Seed, err error) {
 	for _, a := range c.attrs {
 		if a.Tensor != nil { // a file has bytes, not lists
 			of := blank(a.Tensor.Type, 1)
-			if err := kernel.Store(of, a.Tensor.Floats, a.Tensor.Ints); err != nil {
+			if err := form.Store(of, a.Tensor.Floats, a.Tensor.Ints); err != nil {
 				return s, err
 			}
 			a = &graph.Attr{Name: a.Name, Type: a.Type, Tensor: &graph.Data{Type: of.Type, Dims: []int64{1}, Raw: content(of), Bytes: int64(of.Bytes())}}
@@ -74,7 +74,7 @@ func (c *nodeCase) seed(name string) (s Seed, err error) {
 		if t.F != nil {
 			x = blank(d, t.Shape...)
 		}
-		if err := kernel.Store(x, t.F, t.I); err != nil {
+		if err := form.Store(x, t.F, t.I); err != nil {
 			return s, err
 		}
 		id := g.NewTensor(fmt.Sprintf("x%d", i))

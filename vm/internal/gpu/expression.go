@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // expression computes one element of the outputs of one or more elementwise nodes from
@@ -20,18 +20,18 @@ type expression struct {
 	in     []view
 	values map[viewKey]string // the C variable of each tensor
 	lines  []string
-	out    []*kernel.Tensor
+	out    []*form.Tensor
 }
 
 // view is a tensor that is read as one of another shape, of as many elements.
 type view struct {
-	t     *kernel.Tensor
+	t     *form.Tensor
 	shape []int
 }
 
 // viewKey identifies a view. A tensor in its own shape has no text.
 type viewKey struct {
-	t     *kernel.Tensor
+	t     *form.Tensor
 	shape string
 }
 
@@ -55,7 +55,7 @@ func (e *expression) add(r *Row, n *Node) error {
 
 // value returns the variable that holds a tensor's element, which it loads if no earlier
 // node of the expression has computed it.
-func (e *expression) value(t *kernel.Tensor) (string, error) {
+func (e *expression) value(t *form.Tensor) (string, error) {
 	if t == nil {
 		return "", unsupportedf("an omitted input")
 	}
@@ -63,7 +63,7 @@ func (e *expression) value(t *kernel.Tensor) (string, error) {
 }
 
 // valueAs is value for a tensor that the node reads in another shape.
-func (e *expression) valueAs(t *kernel.Tensor, shape []int) (string, error) {
+func (e *expression) valueAs(t *form.Tensor, shape []int) (string, error) {
 	key := viewKey{t: t}
 	if !slices.Equal(shape, t.Shape) {
 		key.shape = fmt.Sprint(shape)
@@ -87,7 +87,7 @@ func (e *expression) valueAs(t *kernel.Tensor, shape []int) (string, error) {
 }
 
 // made reports whether a node of the expression computes the tensor.
-func (e *expression) made(t *kernel.Tensor) bool {
+func (e *expression) made(t *form.Tensor) bool {
 	v := e.values[viewKey{t: t}]
 	return v != "" && v[0] == 'v'
 }
@@ -103,7 +103,7 @@ func (e *expression) index() (string, error) {
 
 // set computes a tensor's element: it has the value of a C expression, rounded to the
 // tensor's dtype.
-func (e *expression) set(t *kernel.Tensor, value string) error {
+func (e *expression) set(t *form.Tensor, value string) error {
 	name, err := typeOf(t)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (e *expression) set(t *kernel.Tensor, value string) error {
 }
 
 // store makes the kernel write a tensor that set has computed.
-func (e *expression) store(t *kernel.Tensor) { e.out = append(e.out, t) }
+func (e *expression) store(t *form.Tensor) { e.out = append(e.out, t) }
 
 // broadcasts reports whether numpy's rule repeats a shape to another.
 func broadcasts(from, to []int) bool {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // A kernel cannot fail. One that finds an index outside of its axis reads and writes
@@ -28,7 +28,7 @@ type faults struct {
 // checked is a node whose indices, or other elements, its kernels check.
 type checked struct {
 	node   *graph.Node
-	index  *kernel.Tensor
+	index  *form.Tensor
 	length func(i int) int // of the axis that element i of the indices is for
 	// fromZero is set if a negative index is wrong, too.
 	fromZero bool
@@ -37,7 +37,7 @@ type checked struct {
 }
 
 // faults numbers a node with the indices that its kernels check.
-func (n *Node) faults(index *kernel.Tensor, length func(i int) int) faults {
+func (n *Node) faults(index *form.Tensor, length func(i int) int) faults {
 	return n.checks(checked{index: index, length: length})
 }
 

@@ -1,17 +1,15 @@
 package gpu
 
-import "github.com/onnxmem/onnxmem/vm/internal/kernel"
+import "github.com/onnxmem/onnxmem/vm/internal/form"
 
 // take makes the result that of an activation: a clamp becomes part of the finish,
 // anything else follows the product.
-func (r *result) take(a *kernel.NamedActivation) error {
-	f, err := a.Finish()
+func (r *result) take(a *form.Activation) error {
+	low, high, clamps := a.Clamp()
 	switch {
-	case err != nil:
-		return refused(err)
-	case f == nil:
-	case f.Clamps:
-		r.finish.clamp(f.Low, f.High)
+	case a.Name == "":
+	case clamps:
+		r.finish.clamp(low, high)
 	case a.Kind() > 0 && isFloat(r.y):
 		r.then = a
 	default:

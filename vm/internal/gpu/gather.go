@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // indexing lists the operators that read elements at given indices.
@@ -20,7 +20,7 @@ var indexing = []Row{
 }
 
 // indexType returns the name of the dtype of indices in the kernels.
-func indexType(t *kernel.Tensor) (string, error) {
+func indexType(t *form.Tensor) (string, error) {
 	if t.Type != graph.Int64 && t.Type != graph.Int32 {
 		return "", unsupportedf("indices of dtype %v", t.Type)
 	}
@@ -36,7 +36,7 @@ func (n *Node) axis(otherwise, rank int) (int, error) {
 func always(n int) func(int) int { return func(int) int { return n } }
 
 // tooLarge refuses tensors whose elements 32 bits cannot count.
-func tooLarge(list ...*kernel.Tensor) error {
+func tooLarge(list ...*form.Tensor) error {
 	for _, t := range list {
 		if t.Len() > most {
 			return unsupportedf("a tensor of %d elements, more than %d", t.Len(), most)
@@ -165,7 +165,7 @@ func makeGatherElements(n *Node) error {
 	from := stridesOf(in.Shape)
 	step := from[k]
 	from[k] = 0
-	m := (&kernel.Move{Shape: index.Shape, From: from, To: stridesOf(index.Shape)}).Merged()
+	m := (&form.Move{Shape: index.Shape, From: from, To: stridesOf(index.Shape)}).Merged()
 	suffix, axes, err := axesFor(&m)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func makeGatherElements(n *Node) error {
 // tuples appends the launch that finds the slice of t that each tuple of indices means,
 // behind batch leading axes. It returns where the numbers of the slices are, the number
 // of tuples, and the elements of a slice.
-func (n *Node) tuples(t, index *kernel.Tensor, batch int) (slice cuda.Room, many, inner int, err error) {
+func (n *Node) tuples(t, index *form.Tensor, batch int) (slice cuda.Room, many, inner int, err error) {
 	name, err := indexType(index)
 	if err != nil {
 		return slice, 0, 0, err

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // generators lists the operators that make a tensor from attributes and scalars.
@@ -57,7 +57,7 @@ func bitsLiteral(bits uint64, t graph.DType) string {
 	case graph.Float32:
 		return fmt.Sprintf("__int_as_float(0x%08x)", bits)
 	case graph.Float16:
-		return literal(float64(kernel.HalfToFloat(uint16(bits))), t)
+		return literal(float64(form.HalfToFloat(uint16(bits))), t)
 	case graph.BFloat16:
 		return fmt.Sprintf("__int_as_float(0x%08x)", bits<<16)
 	case graph.Bool:

@@ -23,7 +23,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/cuda/kernels"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -39,7 +39,7 @@ func unsupportedf(format string, args ...any) error {
 // refused is an error of what rows share with the host's kernels: what those cannot do is
 // left to them.
 func refused(err error) error {
-	if errors.Is(err, kernel.ErrUnsupported) {
+	if errors.Is(err, form.ErrUnsupported) {
 		return unsupportedf("%v", err)
 	}
 	return err
@@ -49,7 +49,7 @@ func refused(err error) error {
 type Row struct {
 	Name string
 	// Make appends the launches of a node. It fails with an error that wraps
-	// ErrUnsupported, or kernel.ErrDataDependent if it needs elements that have not
+	// ErrUnsupported, or form.ErrDataDependent if it needs elements that have not
 	// been computed.
 	Make func(n *Node) error
 	// Element, for elementwise operators, adds the computation of one element of each
@@ -98,7 +98,7 @@ func Lookup(domain, op string) *Row { return rows[domain+":"+op] }
 type Kernels struct {
 	Queue *cuda.Queue
 	// At returns where on the device a tensor lies.
-	At func(t *kernel.Tensor) (driver.Ptr, error)
+	At func(t *form.Tensor) (driver.Ptr, error)
 	// OwnProducts keeps products in kernels of this package where there is cuBLAS, too.
 	OwnProducts bool
 	// OwnConvolutions keeps convolutions in kernels of this package where there is cuDNN, too.
@@ -128,7 +128,7 @@ type Workspace struct {
 // Prepare returns the function that puts a node's launches on the queue. It can run
 // after the next call of Ready. It fails with ErrUnsupported if the node has no device
 // kernel. The node's scratch lies in the queue's.
-func (k *Kernels) Prepare(c *kernel.Invocation) (kernel.Run, error) {
+func (k *Kernels) Prepare(c *form.Call) (form.Run, error) {
 	run, _, err := k.PrepareIn(c, Workspace{})
 	return run, err
 }
@@ -136,19 +136,19 @@ func (k *Kernels) Prepare(c *kernel.Invocation) (kernel.Run, error) {
 // PrepareIn is Prepare of a node whose scratch lies in a workspace, as far as it fits
 // there; what does not fit lies in the queue's. scratch is the size of a workspace that
 // all of it fits in wherever it begins; 0 if the node takes no scratch.
-func (k *Kernels) PrepareIn(c *kernel.Invocation, w Workspace) (run kernel.Run, scratch int64, err error) {
+func (k *Kernels) PrepareIn(c *form.Call, w Workspace) (run form.Run, scratch int64, err error) {
 	r := Lookup(c.Node.Domain, c.Node.Op)
 	if r == nil {
 		return nil, 0, ErrUnsupported
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			if err = kernel.Refused(p); err == nil { // what rows share with the host's kernels may refuse a node
+			if err = form.Refused(p); err == nil { // what rows share with the host's kernels may refuse a node
 				panic(p)
 			}
 		}
 	}()
-	n := &Node{Invocation: c, k: k, space: w.aligned()}
+	n := &Node{Call: c, k: k, space: w.aligned()}
 	if err := r.make(n); err != nil {
 		return nil, 0, err
 	}
@@ -180,7 +180,7 @@ func (k *Kernels) Ready(take func(bytes int64) error) error {
 
 // Node is a node that is being prepared, and then its launches.
 type Node struct {
-	*kernel.Invocation
+	*form.Call
 	k     *Kernels
 	work  []func() error
 	space Workspace // of the node
@@ -198,7 +198,7 @@ func (n *Node) run(*work.Pool) error {
 }
 
 // at returns where on the device a tensor lies; 0 for an omitted one.
-func (n *Node) at(t *kernel.Tensor) (driver.Ptr, error) {
+func (n *Node) at(t *form.Tensor) (driver.Ptr, error) {
 	if t == nil {
 		return 0, nil
 	}
@@ -209,7 +209,7 @@ func (n *Node) at(t *kernel.Tensor) (driver.Ptr, error) {
 }
 
 // addresses returns where tensors lie on the device.
-func (n *Node) addresses(list ...*kernel.Tensor) ([]driver.Ptr, error) {
+func (n *Node) addresses(list ...*form.Tensor) ([]driver.Ptr, error) {
 	out := make([]driver.Ptr, len(list))
 	for i, t := range list {
 		var err error
@@ -218,14 +218,6 @@ func (n *Node) addresses(list ...*kernel.Tensor) ([]driver.Ptr, error) {
 		}
 	}
 	return out, nil
-}
-
-// input returns input i, or nil if it is omitted.
-func (n *Node) input(i int) *kernel.Tensor {
-	if n.Has(i) {
-		return n.In[i]
-	}
-	return nil
 }
 
 // source returns a file of the package kernels, compiled with definitions such as
@@ -312,7 +304,7 @@ var cType = map[graph.DType]string{
 }
 
 // typeOf returns the name of a tensor's dtype in the kernels.
-func typeOf(t *kernel.Tensor) (string, error) {
+func typeOf(t *form.Tensor) (string, error) {
 	name, ok := cType[t.Type]
 	if !ok {
 		return "", unsupportedf("dtype %v", t.Type)
@@ -321,6 +313,6 @@ func typeOf(t *kernel.Tensor) (string, error) {
 }
 
 // isFloat reports whether a tensor holds reals.
-func isFloat(t *kernel.Tensor) bool {
+func isFloat(t *form.Tensor) bool {
 	return slices.Contains([]graph.DType{graph.Float32, graph.Float64, graph.Float16, graph.BFloat16}, t.Type)
 }

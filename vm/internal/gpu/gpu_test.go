@@ -19,6 +19,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/cuda/fake"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -95,7 +96,7 @@ func attrs(list ...*graph.Attr) []*graph.Attr { return list }
 func args(list ...*reference.Tensor) []*reference.Tensor { return list }
 
 // alone is the runtime of one node.
-type alone struct{ kernel.Runtime }
+type alone struct{ form.Runtime }
 
 func (alone) Known(int) ([]int64, bool) { return nil, false }
 func (alone) Live() bool                { return false }
@@ -107,7 +108,7 @@ type bench struct {
 	t       testing.TB
 	device  *cuda.Device
 	kernels *Kernels
-	at      map[*kernel.Tensor]driver.Ptr
+	at      map[*form.Tensor]driver.Ptr
 	blocks  []*cuda.Block
 	skip    int64      // bytes before each tensor in its block
 	fake    *fake.Fake // nil on a GPU
@@ -123,11 +124,11 @@ func newBench(t testing.TB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, fake: f, device: d, at: map[*kernel.Tensor]driver.Ptr{}}
+	b := &bench{t: t, fake: f, device: d, at: map[*form.Tensor]driver.Ptr{}}
 	b.must(d.Enter())
 	q, err := d.NewQueue()
 	b.must(err)
-	b.kernels = &Kernels{Queue: q, OwnProducts: true, OwnConvolutions: true, At: func(t *kernel.Tensor) (driver.Ptr, error) {
+	b.kernels = &Kernels{Queue: q, OwnProducts: true, OwnConvolutions: true, At: func(t *form.Tensor) (driver.Ptr, error) {
 		if p, ok := b.at[t]; ok {
 			return p, nil
 		}
@@ -152,12 +153,12 @@ func (b *bench) must(err error) {
 }
 
 // tensor makes a tensor with the elements of a reference tensor, or, if blank, with none.
-func (b *bench) tensor(from *reference.Tensor, d graph.DType, constant, blank bool) *kernel.Tensor {
+func (b *bench) tensor(from *reference.Tensor, d graph.DType, constant, blank bool) *form.Tensor {
 	b.t.Helper()
 	if from.F == nil {
 		d = from.Type
 	}
-	x := &kernel.Tensor{Type: d, Shape: append([]int{}, from.Shape...), Const: constant}
+	x := &form.Tensor{Type: d, Shape: append([]int{}, from.Shape...), Const: constant}
 	words := make([]uint64, x.Bytes()/8+1)
 	x.At = unsafe.Pointer(&words[0])
 	block, err := b.device.Take(int64(x.Bytes())+b.skip, "a tensor")
@@ -167,7 +168,7 @@ func (b *bench) tensor(from *reference.Tensor, d graph.DType, constant, blank bo
 	if blank || x.Bytes() == 0 {
 		return x
 	}
-	b.must(kernel.Store(x, from.F, from.I))
+	b.must(form.Store(x, from.F, from.I))
 	b.must(driver.UploadNow(b.at[x], x.At, int64(x.Bytes())))
 	return x
 }
@@ -176,9 +177,9 @@ func (b *bench) tensor(from *reference.Tensor, d graph.DType, constant, blank bo
 type prepared struct {
 	c    *nodeCase
 	d    graph.DType
-	n    *kernel.Invocation
+	n    *form.Call
 	want []*reference.Tensor
-	run  kernel.Run
+	run  form.Run
 }
 
 // prepare puts a case on the device with reals of a dtype.
@@ -195,7 +196,7 @@ func (b *bench) prepare(c *nodeCase, d graph.DType) *prepared {
 	g := &graph.Graph{}
 	n := &graph.Node{Op: op, Domain: domain, Attrs: c.attrs}
 	feeds := map[string]*reference.Tensor{}
-	p := &prepared{c: c, d: d, n: &kernel.Invocation{Node: n, Version: version, Runtime: alone{}}}
+	p := &prepared{c: c, d: d, n: &form.Call{Node: n, Version: version, Runtime: alone{}}}
 	for i, t := range c.in {
 		if t == nil {
 			n.Inputs, p.n.In = append(n.Inputs, graph.None), append(p.n.In, nil)
@@ -231,8 +232,8 @@ func (b *bench) prepare(c *nodeCase, d graph.DType) *prepared {
 }
 
 // onHost runs a node by the host's kernel, and returns its outputs.
-func (b *bench) onHost(n *kernel.Invocation) ([]*kernel.Tensor, error) {
-	host := *n
+func (b *bench) onHost(n *form.Call) ([]*form.Tensor, error) {
+	host := kernel.Invocation{Call: *n}
 	host.Out = nil
 	for _, y := range n.Out {
 		host.Out = append(host.Out, blank(y.Type, y.Shape...))
@@ -400,7 +401,7 @@ func TestRowsOfAllKernels(t *testing.T) {
 // TestUnsupported: a node without a row is refused with ErrUnsupported.
 func TestUnsupported(t *testing.T) {
 	k := &Kernels{}
-	if _, err := k.Prepare(&kernel.Invocation{Node: &graph.Node{Op: "Nothing"}}); !errors.Is(err, ErrUnsupported) {
+	if _, err := k.Prepare(&form.Call{Node: &graph.Node{Op: "Nothing"}}); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("got %v, want ErrUnsupported", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -24,7 +24,7 @@ func Elementwise(domain, op string) bool {
 //
 // The caller guarantees:
 //   - Nobody but nodes of the group reads an output that is not in stores.
-//   - A node that reads what another node of the group makes has the same *kernel.Tensor
+//   - A node that reads what another node of the group makes has the same *form.Tensor
 //     for it, not a view of it.
 //   - All other inputs hold their values when the group runs, and none of them is
 //     overwritten by a node of the group that is not the last one to read it.
@@ -36,7 +36,7 @@ func Elementwise(domain, op string) bool {
 // It fails with ErrUnsupported if a node has no Element for its dtypes or attributes, or
 // if the nodes together have more operands than a kernel can take; a smaller group may
 // succeed.
-func (k *Kernels) PrepareGroup(list []*kernel.Invocation, stores []*kernel.Tensor) (kernel.Run, error) {
+func (k *Kernels) PrepareGroup(list []*form.Call, stores []*form.Tensor) (form.Run, error) {
 	if len(stores) == 0 {
 		return nil, errors.New("a group of nodes: expected an output that is stored")
 	}
@@ -51,7 +51,7 @@ func (k *Kernels) PrepareGroup(list []*kernel.Invocation, stores []*kernel.Tenso
 		if r == nil || r.Element == nil {
 			return nil, unsupportedf("a group with %s", c.Node.Op)
 		}
-		if err := e.add(r, &Node{Invocation: c, k: k}); err != nil {
+		if err := e.add(r, &Node{Call: c, k: k}); err != nil {
 			return nil, err
 		}
 	}

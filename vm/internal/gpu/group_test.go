@@ -11,27 +11,27 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // chain is a list of elementwise nodes that grows, with the tensors that they can read.
 type chain struct {
 	r       *rand.Rand
 	shape   []int
-	tensors []*kernel.Tensor
+	tensors []*form.Tensor
 	inputs  int // number of the tensors that no node makes
-	nodes   []*kernel.Invocation
+	nodes   []*form.Call
 }
 
 // input adds a tensor with numbers in [-2, 2) or [0, 7).
-func (c *chain) input(d graph.DType, shape ...int) *kernel.Tensor {
+func (c *chain) input(d graph.DType, shape ...int) *form.Tensor {
 	t := blank(d, shape...)
 	for i := range t.Len() {
 		v := 4*c.r.Float64() - 2
 		if !isReal(d) {
 			v = float64(c.r.IntN(7))
 		}
-		one := kernel.Tensor{Type: d, Shape: []int{}, At: unsafe.Add(t.At, i*t.Bytes()/t.Len())}
+		one := form.Tensor{Type: d, Shape: []int{}, At: unsafe.Add(t.At, i*t.Bytes()/t.Len())}
 		if err := one.Fill(v); err != nil {
 			panic(err)
 		}
@@ -42,7 +42,7 @@ func (c *chain) input(d graph.DType, shape ...int) *kernel.Tensor {
 }
 
 // node adds a node with one output, whose shape its inputs broadcast to.
-func (c *chain) node(op string, to graph.DType, in ...*kernel.Tensor) *kernel.Tensor {
+func (c *chain) node(op string, to graph.DType, in ...*form.Tensor) *form.Tensor {
 	var shape []int
 	for _, t := range in {
 		for len(shape) < len(t.Shape) {
@@ -59,14 +59,14 @@ func (c *chain) node(op string, to graph.DType, in ...*kernel.Tensor) *kernel.Te
 	if op == "Cast" {
 		n.Attrs = attrs(whole("to", int64(to)))
 	}
-	c.nodes = append(c.nodes, &kernel.Invocation{Node: n, Version: 18, In: in, Out: []*kernel.Tensor{y}, Runtime: alone{}})
+	c.nodes = append(c.nodes, &form.Call{Node: n, Version: 18, In: in, Out: []*form.Tensor{y}, Runtime: alone{}})
 	c.tensors = append(c.tensors, y)
 	return y
 }
 
 // draw returns a tensor of a set of dtypes, often one of the last; nil if there is none.
-func (c *chain) draw(accepts func(graph.DType) bool) *kernel.Tensor {
-	var list []*kernel.Tensor
+func (c *chain) draw(accepts func(graph.DType) bool) *form.Tensor {
+	var list []*form.Tensor
 	for _, t := range c.tensors {
 		if accepts(t.Type) {
 			list = append(list, t)
@@ -105,11 +105,11 @@ func (c *chain) grow() {
 }
 
 // stores returns the outputs of the full shape that no node reads, and some others.
-func (c *chain) stores() []*kernel.Tensor {
-	var list []*kernel.Tensor
+func (c *chain) stores() []*form.Tensor {
+	var list []*form.Tensor
 	for _, n := range c.nodes {
 		y := n.Out[0]
-		read := slices.ContainsFunc(c.nodes, func(n *kernel.Invocation) bool { return slices.Contains(n.In, y) })
+		read := slices.ContainsFunc(c.nodes, func(n *form.Call) bool { return slices.Contains(n.In, y) })
 		if slices.Equal(y.Shape, c.shape) && (!read || c.r.IntN(4) == 0) {
 			list = append(list, y)
 		}
@@ -140,32 +140,32 @@ func randomChain(r *rand.Rand, nodes int) *chain {
 	if slices.Equal(last.Shape, c.shape) {
 		c.node("Cast", graph.Float32, last)
 	} else {
-		full := c.tensors[slices.IndexFunc(c.tensors, func(t *kernel.Tensor) bool { return slices.Equal(t.Shape, c.shape) && t.Type == graph.Bool })]
+		full := c.tensors[slices.IndexFunc(c.tensors, func(t *form.Tensor) bool { return slices.Equal(t.Shape, c.shape) && t.Type == graph.Bool })]
 		c.node("Where", last.Type, full, last, last)
 	}
 	return c
 }
 
 // adamW is an update of parameters as training graphs have it.
-func adamW(r *rand.Rand) (c *chain, stores, over []*kernel.Tensor) {
+func adamW(r *rand.Rand) (c *chain, stores, over []*form.Tensor) {
 	c = &chain{r: r, shape: []int{7, 61}}
 	p, g, m, v := c.input(graph.Float32, 7, 61), c.input(graph.Float32, 7, 61), c.input(graph.Float32, 7, 61), c.input(graph.Float32, 7, 61)
 	v.Fill(0.3)
-	constant := func(x float64) *kernel.Tensor {
+	constant := func(x float64) *form.Tensor {
 		t := c.input(graph.Float32)
 		t.Fill(x)
 		return t
 	}
-	node := func(op string, in ...*kernel.Tensor) *kernel.Tensor { return c.node(op, graph.Float32, in...) }
+	node := func(op string, in ...*form.Tensor) *form.Tensor { return c.node(op, graph.Float32, in...) }
 	m2 := node("Add", node("Mul", m, constant(0.9)), node("Mul", g, constant(0.1)))
 	v2 := node("Add", node("Mul", v, constant(0.999)), node("Mul", node("Mul", g, g), constant(0.001)))
 	step := node("Div", node("Mul", m2, constant(10)), node("Add", node("Sqrt", node("Mul", v2, constant(1000))), constant(1e-8)))
 	p2 := node("Sub", node("Mul", p, constant(0.99999)), node("Mul", step, constant(0.001)))
-	return c, []*kernel.Tensor{m2, v2, p2}, []*kernel.Tensor{m, v, p}
+	return c, []*form.Tensor{m2, v2, p2}, []*form.Tensor{m, v, p}
 }
 
 // download returns the bytes of a tensor on the device.
-func (b *bench) download(t *kernel.Tensor) []byte {
+func (b *bench) download(t *form.Tensor) []byte {
 	b.t.Helper()
 	b.must(b.kernels.Queue.Stream.Synchronize())
 	b.must(driver.DownloadNow(t.At, b.at[t], int64(t.Bytes())))
@@ -174,7 +174,7 @@ func (b *bench) download(t *kernel.Tensor) []byte {
 
 // sameBits fails unless a tensor has the given bytes on the device. One NaN is as good
 // as another.
-func (b *bench) sameBits(what string, y *kernel.Tensor, want []byte) {
+func (b *bench) sameBits(what string, y *form.Tensor, want []byte) {
 	b.t.Helper()
 	b.download(y)
 	other := *y
@@ -196,10 +196,10 @@ func TestGroups(t *testing.T) {
 	type trial struct {
 		name   string
 		c      *chain
-		stores []*kernel.Tensor
-		over   []*kernel.Tensor // inputs on which the stores may lie
-		runs   []kernel.Run
-		group  kernel.Run
+		stores []*form.Tensor
+		over   []*form.Tensor // inputs on which the stores may lie
+		runs   []form.Run
+		group  form.Run
 	}
 	var list []*trial
 	r := rand.New(rand.NewPCG(3, 4))
@@ -223,9 +223,9 @@ func TestGroups(t *testing.T) {
 			t.Fatalf("%s: %v", x.name, err)
 		}
 	}
-	var inPlace kernel.Run
+	var inPlace form.Run
 	last := list[len(list)-1]
-	home := map[*kernel.Tensor]driver.Ptr{}
+	home := map[*form.Tensor]driver.Ptr{}
 	for i, y := range last.stores {
 		home[y], b.at[y] = b.at[y], b.at[last.over[i]]
 	}
@@ -240,7 +240,7 @@ func TestGroups(t *testing.T) {
 		for _, run := range x.runs {
 			b.must(run(nil))
 		}
-		want := map[*kernel.Tensor][]byte{}
+		want := map[*form.Tensor][]byte{}
 		for _, n := range x.c.nodes {
 			y := n.Out[0]
 			want[y] = b.download(y)
@@ -271,7 +271,7 @@ func TestGroupsThatAreRefused(t *testing.T) {
 	small := c.node("Exp", graph.Float32, x)
 	large := c.node("Add", graph.Float32, small, y)
 	soft := c.node("Softmax", graph.Float32, x)
-	for name, stores := range map[string][]*kernel.Tensor{
+	for name, stores := range map[string][]*form.Tensor{
 		"two shapes":        {large, small},
 		"a larger output":   {small},
 		"an input":          {y},
@@ -281,7 +281,7 @@ func TestGroupsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := k.PrepareGroup(c.nodes[2:], []*kernel.Tensor{soft}); !errors.Is(err, ErrUnsupported) {
+	if _, err := k.PrepareGroup(c.nodes[2:], []*form.Tensor{soft}); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("Softmax in a group: got %v, want ErrUnsupported", err)
 	}
 	if !Elementwise("", "Where") || Elementwise("", "Softmax") || Elementwise("", "Nothing") {
@@ -294,7 +294,7 @@ func TestParts(t *testing.T) {
 	b := newBench(t)
 	c := &chain{r: rand.New(rand.NewPCG(5, 6)), shape: []int{6, 8}}
 	x, row := c.input(graph.Float32, 6, 8), c.input(graph.Float32, 8)
-	for _, in := range []*kernel.Tensor{x, row} {
+	for _, in := range []*form.Tensor{x, row} {
 		c.node("Add", graph.Float32, in, x)
 		c.node("Cast", graph.Float16, c.node("Mul", graph.Float32, x, in))
 	}
@@ -308,7 +308,7 @@ func TestParts(t *testing.T) {
 			b.at[y] = block.At + driver.Ptr(shift*width)
 			b.must(driver.UploadNow(b.at[y], y.At, int64(y.Bytes())))
 		}
-		var runs []kernel.Run
+		var runs []form.Run
 		for _, n := range c.nodes {
 			run, err := b.kernels.Prepare(n)
 			b.must(err)
@@ -338,7 +338,7 @@ func TestOverAnInputOfAnotherType(t *testing.T) {
 		b.upload(y)
 	}
 	b.at[whole] = b.at[x]
-	run, err := b.kernels.PrepareGroup(c.nodes, []*kernel.Tensor{whole, sum})
+	run, err := b.kernels.PrepareGroup(c.nodes, []*form.Tensor{whole, sum})
 	b.must(err)
 	b.must(b.kernels.Ready(func(int64) error { return nil }))
 	b.must(run(nil))

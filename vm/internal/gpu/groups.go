@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // groups describes, for each result, the elements that it is computed from: those along
@@ -37,7 +37,7 @@ func groupsOf(shape []int, drop []bool) (*groups, error) {
 	if n := count(shape); n > 1<<31-1<<20 {
 		return nil, unsupportedf("the reduction of %d elements", n)
 	}
-	f := kernel.FoldAxes(shape, drop)
+	f := form.FoldAxes(shape, drop)
 	if len(f.Kept) > 3 || len(f.Reduced) > 3 {
 		return nil, unsupportedf("the reduction of %d separate runs of axes, more than 3", max(len(f.Kept), len(f.Reduced)))
 	}

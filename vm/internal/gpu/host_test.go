@@ -10,6 +10,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -20,7 +21,7 @@ type hostCase struct {
 	domain, op string
 	version    int64 // 0: 18
 	attrs      []*graph.Attr
-	in         []*kernel.Tensor
+	in         []*form.Tensor
 	to         graph.DType // of the output; 0: that of input 0
 	shape      []int       // of the output; nil: that of input 0
 }
@@ -39,22 +40,22 @@ var extremes = []int64{
 }
 
 // blank makes a tensor on the host.
-func blank(d graph.DType, shape ...int) *kernel.Tensor {
-	t := &kernel.Tensor{Type: d, Shape: append([]int{}, shape...)}
+func blank(d graph.DType, shape ...int) *form.Tensor {
+	t := &form.Tensor{Type: d, Shape: append([]int{}, shape...)}
 	words := make([]uint64, t.Bytes()/8+1)
 	t.At = unsafe.Pointer(&words[0])
 	return t
 }
 
 // content is the bytes of a tensor.
-func content(t *kernel.Tensor) []byte { return unsafe.Slice((*byte)(t.At), t.Bytes()) }
+func content(t *form.Tensor) []byte { return unsafe.Slice((*byte)(t.At), t.Bytes()) }
 
 // oddities makes a tensor of a dtype with what its kernels may get wrong. Booleans have
 // bytes other than 0 and 1.
-func oddities(d graph.DType) *kernel.Tensor {
+func oddities(d graph.DType) *form.Tensor {
 	if isReal(d) {
 		t := blank(d, len(specials))
-		if err := kernel.Store(t, specials, nil); err != nil {
+		if err := form.Store(t, specials, nil); err != nil {
 			panic(err)
 		}
 		return t
@@ -68,7 +69,7 @@ func oddities(d graph.DType) *kernel.Tensor {
 }
 
 // pairs returns two tensors with all pairs of elements of two others.
-func pairs(a, b *kernel.Tensor) []*kernel.Tensor {
+func pairs(a, b *form.Tensor) []*form.Tensor {
 	x, y := blank(a.Type, a.Len()*b.Len()), blank(b.Type, a.Len()*b.Len())
 	n, m := a.Bytes()/a.Len(), b.Bytes()/b.Len()
 	for i := range x.Len() {
@@ -76,7 +77,7 @@ func pairs(a, b *kernel.Tensor) []*kernel.Tensor {
 		copy(content(x)[i*n:], content(a)[j*n:(j+1)*n])
 		copy(content(y)[i*m:], content(b)[k*m:(k+1)*m])
 	}
-	return []*kernel.Tensor{x, y}
+	return []*form.Tensor{x, y}
 }
 
 func (c *hostCase) String() string {
@@ -88,8 +89,8 @@ func (c *hostCase) String() string {
 }
 
 // invocation is the node of a case, with an output of its own.
-func (c *hostCase) invocation() *kernel.Invocation {
-	n := &kernel.Invocation{
+func (c *hostCase) invocation() *form.Call {
+	n := &form.Call{
 		Node:    &graph.Node{Op: c.op, Domain: c.domain, Attrs: c.attrs},
 		Version: c.version, In: c.in, Runtime: alone{},
 	}
@@ -103,12 +104,12 @@ func (c *hostCase) invocation() *kernel.Invocation {
 	if shape == nil {
 		shape = c.in[0].Shape
 	}
-	n.Out = []*kernel.Tensor{blank(to, shape...)}
+	n.Out = []*form.Tensor{blank(to, shape...)}
 	return n
 }
 
 // upload gives a tensor a place on the device, with its content.
-func (b *bench) upload(t *kernel.Tensor) {
+func (b *bench) upload(t *form.Tensor) {
 	b.t.Helper()
 	if b.at[t] != 0 {
 		return
@@ -125,16 +126,17 @@ func (b *bench) upload(t *kernel.Tensor) {
 func TestAgainstHost(t *testing.T) {
 	b := newBench(t)
 	type pair struct {
-		c            *hostCase
-		host, device *kernel.Invocation
-		run          kernel.Run
+		c      *hostCase
+		host   *kernel.Invocation
+		device *form.Call
+		run    form.Run
 	}
 	var list []pair
 	pool := work.New(1)
 	defer pool.Close()
 	for i := range hostCases {
 		p := pair{c: &hostCases[i]}
-		p.host, p.device = p.c.invocation(), p.c.invocation()
+		p.host, p.device = &kernel.Invocation{Call: *p.c.invocation()}, p.c.invocation()
 		run, err := kernel.Lookup(p.c.domain, p.c.op).Prepare(p.host)
 		if err != nil {
 			t.Fatalf("%v: %v", p.c, err)
@@ -178,7 +180,7 @@ func TestAgainstHost(t *testing.T) {
 
 // differs returns the first element in which two tensors differ: reals by more than 1e-6 of
 // the element and than floor, others in a bit; -1 if there is none. anyZero takes -0 for 0.
-func differs(got, want *kernel.Tensor, floor float64, anyZero bool) int {
+func differs(got, want *form.Tensor, floor float64, anyZero bool) int {
 	a, _ := got.Reals()
 	b, _ := want.Reals()
 	width := got.Bytes() / got.Len()
@@ -280,4 +282,4 @@ func init() {
 	)
 }
 
-func tensors(list ...*kernel.Tensor) []*kernel.Tensor { return list }
+func tensors(list ...*form.Tensor) []*form.Tensor { return list }

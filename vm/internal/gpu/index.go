@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"strconv"
 
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // most is the largest number of elements and the largest offset, in elements, that the
@@ -18,8 +18,8 @@ const mostAxes = 8
 var unitOf = map[int]string{1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "u128"}
 
 // widthOf returns the bytes of an element, whatever its dtype.
-func widthOf(t *kernel.Tensor) (int, error) {
-	width := kernel.ElementBits(t.Type) / 8
+func widthOf(t *form.Tensor) (int, error) {
+	width := form.ElementBits(t.Type) / 8
 	if unitOf[width] == "" {
 		return 0, unsupportedf("dtype %v", t.Type)
 	}
@@ -47,7 +47,7 @@ func axesOf(rank int, shape, from, to []int) []int {
 
 // axesFor returns the Axes for a copy with merged axes, and the suffix of the kernels
 // that take as many.
-func axesFor(m *kernel.Move) (suffix string, axes any, err error) {
+func axesFor(m *form.Move) (suffix string, axes any, err error) {
 	if len(m.Shape) > mostAxes {
 		return "", nil, unsupportedf("%d axes, more than %d", len(m.Shape), mostAxes)
 	}

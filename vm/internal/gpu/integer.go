@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // integerProducts lists the products and convolutions of 8-bit integers. Their sums are
@@ -29,7 +29,7 @@ type scaling struct {
 
 // scales reads where the scales of b are, and that of the output, which may be nil. The
 // left side has count scales.
-func (v *scaling) scales(n *Node, count int, b, y *kernel.Tensor) (err error) {
+func (v *scaling) scales(n *Node, count int, b, y *form.Tensor) (err error) {
 	if err := realScales(b, y); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (v *scaling) scales(n *Node, count int, b, y *kernel.Tensor) (err error) {
 }
 
 // realScales refuses scales that are not float32.
-func realScales(list ...*kernel.Tensor) error {
+func realScales(list ...*form.Tensor) error {
 	for _, t := range list {
 		if t != nil && t.Type != graph.Float32 {
 			return unsupportedf("a scale of dtype %v", t.Type)
@@ -54,13 +54,13 @@ func realScales(list ...*kernel.Tensor) error {
 // byteSide is the left side of a product of bytes, or an image. Its parts lie in tensors
 // or in the scratch.
 type byteSide struct {
-	*kernel.Tensor
+	*form.Tensor
 	at, zero, scale any // parameters: addresses
 	zeros           int // number of zero points
 }
 
 // byteSide returns a side that lies in tensors; zero and scale may be nil.
-func (n *Node) byteSide(t, zero, scale *kernel.Tensor) (*byteSide, error) {
+func (n *Node) byteSide(t, zero, scale *form.Tensor) (*byteSide, error) {
 	if err := realScales(scale); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (n *Node) byteSide(t, zero, scale *kernel.Tensor) (*byteSide, error) {
 }
 
 // zero reads where the zero point of the output is.
-func (v *scaling) zero(n *Node, t *kernel.Tensor) (err error) {
+func (v *scaling) zero(n *Node, t *form.Tensor) (err error) {
 	if t != nil && (t.Type != n.Out[0].Type || t.Len() != 1) {
 		return unsupportedf("a zero point of dtype %v and %d elements for an output of %v", t.Type, t.Len(), n.Out[0].Type)
 	}
@@ -85,7 +85,7 @@ func (v *scaling) zero(n *Node, t *kernel.Tensor) (err error) {
 }
 
 // byteDefinitions are the definitions of a file of products of bytes of two dtypes.
-func byteDefinitions(left, right, y *kernel.Tensor) ([]string, error) {
+func byteDefinitions(left, right, y *form.Tensor) ([]string, error) {
 	if !left.Byte() || !right.Byte() {
 		return nil, unsupportedf("a product of %v and %v", left.Type, right.Type)
 	}
@@ -93,7 +93,7 @@ func byteDefinitions(left, right, y *kernel.Tensor) ([]string, error) {
 }
 
 // zeroPoints returns where the zero points of a tensor are, and how many.
-func (n *Node) zeroPoints(t, of *kernel.Tensor) (driver.Ptr, int, error) {
+func (n *Node) zeroPoints(t, of *form.Tensor) (driver.Ptr, int, error) {
 	if t == nil {
 		return 0, 1, nil
 	}
@@ -125,7 +125,7 @@ type byteBatch struct {
 }
 
 // multiply appends a batch of products of bytes.
-func (p *matrices) multiply(n *Node, a *byteSide, b, zeroB *kernel.Tensor, s scaling) error {
+func (p *matrices) multiply(n *Node, a *byteSide, b, zeroB *form.Tensor, s scaling) error {
 	y := n.Out[0]
 	definitions, err := byteDefinitions(a.Tensor, b, y)
 	if err != nil {
@@ -161,12 +161,12 @@ func (p *matrices) multiply(n *Node, a *byteSide, b, zeroB *kernel.Tensor, s sca
 }
 
 func makeMatMulInteger(n *Node) error {
-	a, err := n.byteSide(n.In[0], n.input(2), nil)
+	a, err := n.byteSide(n.In[0], n.Input(2), nil)
 	if err != nil {
 		return err
 	}
 	p := newMatrices(a.Shape, n.In[1].Shape, false, false, false, false)
-	return p.multiply(n, a, n.In[1], n.input(3), scaling{})
+	return p.multiply(n, a, n.In[1], n.Input(3), scaling{})
 }
 
 // makeQLinearMatMul: a and b with their scales and zero points, and those of the output.
@@ -179,7 +179,7 @@ func makeQLinearMatMul(n *Node) error {
 	if err := s.scales(n, n.In[1].Len(), n.In[4], n.In[6]); err != nil {
 		return err
 	}
-	if err := s.zero(n, n.input(7)); err != nil {
+	if err := s.zero(n, n.Input(7)); err != nil {
 		return err
 	}
 	p := newMatrices(a.Shape, n.In[3].Shape, false, false, false, false)
@@ -191,16 +191,16 @@ func makeMatMulIntegerToFloat(n *Node) error {
 	if n.In[2].Len() != 1 {
 		return unsupportedf("%d scales of the left side", n.In[2].Len())
 	}
-	a, err := n.byteSide(n.In[0], n.input(4), n.In[2])
+	a, err := n.byteSide(n.In[0], n.Input(4), n.In[2])
 	if err != nil {
 		return err
 	}
-	return multiplyToFloat(n, a, n.In[1], n.In[3], n.input(5), n.input(6))
+	return multiplyToFloat(n, a, n.In[1], n.In[3], n.Input(5), n.Input(6))
 }
 
 // multiplyToFloat appends a product of bytes whose result is real: b has a scale and zero
 // points, and bias may be nil.
-func multiplyToFloat(n *Node, a *byteSide, b, scale, zero, bias *kernel.Tensor) (err error) {
+func multiplyToFloat(n *Node, a *byteSide, b, scale, zero, bias *form.Tensor) (err error) {
 	if n.Out[0].Type != graph.Float32 {
 		return unsupportedf("dtype %v", n.Out[0].Type)
 	}
@@ -219,11 +219,11 @@ func multiplyToFloat(n *Node, a *byteSide, b, scale, zero, bias *kernel.Tensor) 
 // are b with its scale and zero point, and a bias.
 func makeDynamicQuantizeMatMul(n *Node) error {
 	x := n.In[0]
-	a := &byteSide{&kernel.Tensor{Type: graph.Uint8, Shape: x.Shape}, n.scratch(int64(x.Len())), n.scratch(4), n.scratch(4), 1}
+	a := &byteSide{&form.Tensor{Type: graph.Uint8, Shape: x.Shape}, n.scratch(int64(x.Len())), n.scratch(4), n.scratch(4), 1}
 	if err := quantizeRange(n, x, a.at, a.scale, a.zero); err != nil {
 		return err
 	}
-	return multiplyToFloat(n, a, n.In[1], n.In[2], n.input(3), n.input(4))
+	return multiplyToFloat(n, a, n.In[1], n.In[2], n.Input(3), n.Input(4))
 }
 
 // makeQGemm: a with its scale and zero point, b with its own, a 32-bit c, and the scale and
@@ -232,12 +232,12 @@ func makeQGemm(n *Node) error {
 	if n.In[1].Len() != 1 {
 		return unsupportedf("%d scales of the left side", n.In[1].Len())
 	}
-	a, err := n.byteSide(n.In[0], n.input(2), n.In[1])
+	a, err := n.byteSide(n.In[0], n.Input(2), n.In[1])
 	if err != nil {
 		return err
 	}
 	var s scaling
-	var scale *kernel.Tensor
+	var scale *form.Tensor
 	if n.Has(8) {
 		scale = n.In[7]
 		if err := s.zero(n, n.In[8]); err != nil {
@@ -250,7 +250,7 @@ func makeQGemm(n *Node) error {
 		return err
 	}
 	s.Alpha = n.Float("alpha", 1)
-	if c := n.input(6); c != nil {
+	if c := n.Input(6); c != nil {
 		if s.Terms, err = n.at(c); err != nil {
 			return err
 		}
@@ -258,21 +258,21 @@ func makeQGemm(n *Node) error {
 		s.TermRow, s.TermColumn = int64(steps[0]), int64(steps[1])
 	}
 	p := newMatrices(a.Shape, n.In[3].Shape, n.Int("transA", 0) != 0, n.Int("transB", 0) != 0, false, false)
-	return p.multiply(n, a, n.In[3], n.input(5), s)
+	return p.multiply(n, a, n.In[3], n.Input(5), s)
 }
 
 // convolveBytes appends a convolution of bytes with weights, whose zero points are zero.
-func convolveBytes(n *Node, image *byteSide, weight, zero *kernel.Tensor, s scaling) error {
+func convolveBytes(n *Node, image *byteSide, weight, zero *form.Tensor, s scaling) error {
 	y := n.Out[0]
 	definitions, err := byteDefinitions(weight, image.Tensor, y)
 	if err != nil {
 		return err
 	}
-	g, err := n.ConvGeometry(image.Tensor, weight, y)
+	g, err := n.ConvWindow(image.Tensor, weight, y)
 	if err != nil {
 		return err
 	}
-	c := &convolution{Geometry: g, images: image.Shape[0], groups: n.Int("group", 1), channels: weight.Shape[1], x: image.Tensor, w: weight, r: &result{y: y}}
+	c := &convolution{Window: g, images: image.Shape[0], groups: n.Int("group", 1), channels: weight.Shape[1], x: image.Tensor, w: weight, r: &result{y: y}}
 	c.m = weight.Shape[0] / c.groups
 	if err := c.fits(c.channels*volume(g.Kernel), volume(g.Out)); err != nil {
 		return err
@@ -300,11 +300,11 @@ func convolveBytes(n *Node, image *byteSide, weight, zero *kernel.Tensor, s scal
 }
 
 func makeConvInteger(n *Node) error {
-	x, err := n.byteSide(n.In[0], n.input(2), nil)
+	x, err := n.byteSide(n.In[0], n.Input(2), nil)
 	if err != nil {
 		return err
 	}
-	return convolveBytes(n, x, n.In[1], n.input(3), scaling{})
+	return convolveBytes(n, x, n.In[1], n.Input(3), scaling{})
 }
 
 // makeQLinearConv: x with its scale and zero point, the weights with theirs, the scale and
@@ -318,10 +318,10 @@ func makeQLinearConv(n *Node) error {
 	if err := s.scales(n, 1, n.In[4], n.In[6]); err != nil {
 		return err
 	}
-	if err := s.zero(n, n.input(7)); err != nil {
+	if err := s.zero(n, n.Input(7)); err != nil {
 		return err
 	}
-	if s.Terms, err = n.at(n.input(8)); err != nil {
+	if s.Terms, err = n.at(n.Input(8)); err != nil {
 		return err
 	}
 	s.TermRow = 1
@@ -339,7 +339,7 @@ func makeContribQLinearConv(n *Node) error {
 
 // quantizeRange appends what finds the scale and zero point with which x and 0 fit into
 // 8 bits, and rounds x. The results are addresses.
-func quantizeRange(n *Node, x *kernel.Tensor, bytes, scale, zero any) error {
+func quantizeRange(n *Node, x *form.Tensor, bytes, scale, zero any) error {
 	if x.Type != graph.Float32 {
 		return unsupportedf("dtype %v", x.Type)
 	}

@@ -3,7 +3,7 @@ package gpu
 import (
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // layerRows shares the rows of a LayerNormalization out, and its columns. It fails with
@@ -54,7 +54,7 @@ func (k *Kernels) prepareLayerGradient(g *NormGradient, w Workspace) (runs NormG
 		parts, runs.Scratch = first.scratch(bytes), bytes+scratchAlign-1
 	}
 	named := func(name string) cuda.Kernel { return first.kernel("layer_gradient.cu", name) }
-	totals := func(n *Node, sums, products driver.Ptr) kernel.Run {
+	totals := func(n *Node, sums, products driver.Ptr) form.Run {
 		grid, block := finishOf(s.count)
 		grid.Y = 2
 		if err == nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // TestLayerGradient: the gradient of a LayerNormalization in few kernels has the bits of the
@@ -19,13 +19,13 @@ func TestLayerGradient(t *testing.T) {
 		c := &chain{r: rand.New(rand.NewPCG(uint64(rows), uint64(columns)))}
 		x, d := c.input(graph.Float32, rows, columns), c.input(graph.Float32, rows, columns)
 		scale, inverse := c.input(graph.Float32, columns), c.input(graph.Float32, rows, 1)
-		node := func(op string, in ...*kernel.Tensor) *kernel.Tensor { return c.node(op, graph.Float32, in...) }
-		reduce := func(op string, axis int64, x *kernel.Tensor) *kernel.Tensor {
+		node := func(op string, in ...*form.Tensor) *form.Tensor { return c.node(op, graph.Float32, in...) }
+		reduce := func(op string, axis int64, x *form.Tensor) *form.Tensor {
 			shape := []int{rows, columns}
 			shape[axis] = 1
 			y := blank(graph.Float32, shape...)
 			n := &graph.Node{Op: op, Attrs: attrs(ints("axes", axis))}
-			c.nodes = append(c.nodes, &kernel.Invocation{Node: n, Version: 11, In: []*kernel.Tensor{x}, Out: []*kernel.Tensor{y}, Runtime: alone{}})
+			c.nodes = append(c.nodes, &form.Call{Node: n, Version: 11, In: []*form.Tensor{x}, Out: []*form.Tensor{y}, Runtime: alone{}})
 			c.tensors = append(c.tensors, y)
 			return y
 		}
@@ -36,7 +36,7 @@ func TestLayerGradient(t *testing.T) {
 		for _, y := range c.tensors {
 			b.upload(y)
 		}
-		var nodes []kernel.Run
+		var nodes []form.Run
 		for _, n := range c.nodes {
 			run, err := b.kernels.Prepare(n)
 			b.must(err)
@@ -56,14 +56,14 @@ func TestLayerGradient(t *testing.T) {
 		type trial struct {
 			name string
 			runs NormGradientRuns
-			over *kernel.Tensor
+			over *form.Tensor
 		}
 		var list []trial
 		home := b.at[out]
 		for _, g := range []struct {
 			name string
 			NormGradient
-			over *kernel.Tensor
+			over *form.Tensor
 		}{{"beside", plain, nil}, {"scaled", scaledOnly, nil}, {"late", late, nil}, {"over x", plain, x}, {"over d", plain, d}, {"over what is scaled", scaledOnly, scaled}} {
 			if g.over != nil {
 				b.at[out] = b.at[g.over]
@@ -77,7 +77,7 @@ func TestLayerGradient(t *testing.T) {
 		for _, run := range nodes {
 			b.must(run(nil))
 		}
-		results := []*kernel.Tensor{out, sums, products}
+		results := []*form.Tensor{out, sums, products}
 		var want [][]byte
 		for _, y := range results {
 			want = append(want, b.download(y))
@@ -87,7 +87,7 @@ func TestLayerGradient(t *testing.T) {
 			for _, y := range results {
 				b.must(driver.Fill8(b.at[y], 0xa5, int64(y.Bytes()), b.kernels.Queue.Stream))
 			}
-			for _, run := range []kernel.Run{w.runs.Measure, w.runs.Sums, w.runs.Products, w.runs.Write} {
+			for _, run := range []form.Run{w.runs.Measure, w.runs.Sums, w.runs.Products, w.runs.Write} {
 				if run != nil {
 					b.must(run(nil))
 				}

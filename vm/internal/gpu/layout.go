@@ -1,6 +1,6 @@
 package gpu
 
-import "github.com/onnxmem/onnxmem/vm/internal/kernel"
+import "github.com/onnxmem/onnxmem/vm/internal/form"
 
 // layouts lists the operators that change the shape or the order of the elements.
 var layouts = []Row{
@@ -8,7 +8,7 @@ var layouts = []Row{
 	{Name: "Flatten", Make: makeCopy},
 	{Name: "Squeeze", Make: makeCopy},
 	{Name: "Unsqueeze", Make: makeCopy},
-	{Name: "Transpose", Make: moving(kernel.TransposeMoves)},
-	{Name: "DepthToSpace", Make: moving(kernel.DepthToSpaceMoves)},
-	{Name: "SpaceToDepth", Make: moving(kernel.SpaceToDepthMoves)},
+	{Name: "Transpose", Make: moving(form.TransposeMoves)},
+	{Name: "DepthToSpace", Make: moving(form.DepthToSpaceMoves)},
+	{Name: "SpaceToDepth", Make: moving(form.SpaceToDepthMoves)},
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/cuda/fake"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -101,10 +101,10 @@ func TestProductsByLibrary(t *testing.T) {
 // it takes; what is too small is not used.
 func TestLibraryWorkspace(t *testing.T) {
 	b, _ := libraryBench(t)
-	call := func() *kernel.Invocation {
+	call := func() *form.Call {
 		x, y := b.tensor(noise(5, 7), graph.Float32, false, false), b.tensor(noise(7, 6), graph.Float32, false, false)
 		n := &graph.Node{Op: "MatMul", Inputs: []graph.TensorID{0, 1}, Outputs: []graph.TensorID{2}}
-		return &kernel.Invocation{Node: n, Version: 13, Runtime: alone{}, In: []*kernel.Tensor{x, y}, Out: []*kernel.Tensor{b.tensor(noise(5, 6), graph.Float32, false, true)}}
+		return &form.Call{Node: n, Version: 13, Runtime: alone{}, In: []*form.Tensor{x, y}, Out: []*form.Tensor{b.tensor(noise(5, 6), graph.Float32, false, true)}}
 	}
 	_, bytes, err := b.kernels.PrepareIn(call(), Workspace{})
 	b.must(err)

@@ -3,7 +3,7 @@ package gpu
 import (
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // lineSet describes the lines of a tensor along an axis: the number of lines, the length
@@ -94,7 +94,7 @@ func atLeast(n, most int) int {
 
 // launchTeams appends a launch of a kernel that works on lines, which are its parameter
 // after the tensors; more follow. width is as in team.
-func (n *Node) launchTeams(k cuda.Kernel, l lineSet, width int, tensors []*kernel.Tensor, more ...any) error {
+func (n *Node) launchTeams(k cuda.Kernel, l lineSet, width int, tensors []*form.Tensor, more ...any) error {
 	p, grid, block, shared, err := l.team(width)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (n *Node) launchTeams(k cuda.Kernel, l lineSet, width int, tensors []*kerne
 
 // computeBytes is the size of the type in which kernels compute with a tensor's
 // elements.
-func computeBytes(t *kernel.Tensor) int { return max(4, kernel.ElementBits(t.Type)/8) }
+func computeBytes(t *form.Tensor) int { return max(4, form.ElementBits(t.Type)/8) }
 
 // count is the number of elements of a shape.
 func count(shape []int) int {

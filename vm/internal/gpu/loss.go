@@ -3,7 +3,7 @@ package gpu
 import (
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // losses lists the operators that compare predictions with labels.
@@ -26,7 +26,7 @@ type labels struct {
 // weighted by class. The scores may first go through LogSoftmax, whose result is an
 // optional output.
 func makeLoss(n *Node, softmax bool) error {
-	x, label, weight, y := n.In[0], n.In[1], n.input(2), n.Out[0]
+	x, label, weight, y := n.In[0], n.In[1], n.Input(2), n.Out[0]
 	if err := sameReals(x, weight); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func makeLoss(n *Node, softmax bool) error {
 
 // total appends the sum of many terms, after which their weights lie: in parts if there
 // are more than one block should add up.
-func (n *Node) total(k cuda.Kernel, y *kernel.Tensor, terms cuda.Room, many, width int64, mean bool) error {
+func (n *Node) total(k cuda.Kernel, y *form.Tensor, terms cuda.Room, many, width int64, mean bool) error {
 	at, err := n.addresses(y)
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // products lists the products of matrices.
@@ -36,7 +36,7 @@ type matrices struct {
 }
 
 // launch appends the launches of a batch of products of inputs.
-func (p *matrices) launch(n *Node, a, b *kernel.Tensor, r *result) error {
+func (p *matrices) launch(n *Node, a, b *form.Tensor, r *result) error {
 	definitions, err := productDefinitions(r.y, a, b)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (p *matrices) params(s *split, total int, aligned bool) matrixBatch {
 
 // launchSums appends a launch of a batch of products whose sums go to scratch, in the type
 // that kernels compute in. a and b are addresses of elements of the tensor's dtype.
-func (p *matrices) launchSums(n *Node, t *kernel.Tensor, definitions []string, room cuda.Room, a, b driver.Ptr) error {
+func (p *matrices) launchSums(n *Node, t *form.Tensor, definitions []string, room cuda.Room, a, b driver.Ptr) error {
 	none := driver.Ptr(0)
 	return p.launchAt(n, t, definitions, none, room, a, b, none, 0, true, noFinish())
 }
@@ -90,7 +90,7 @@ func (p *matrices) launchSums(n *Node, t *kernel.Tensor, definitions []string, r
 // launchAt appends a launch of a batch of products whose sums are not divided. The places are
 // parameters: y of total elements, or sums in scratch, the operands, and a bias. t has the dtype,
 // and aligned is as for params.
-func (p *matrices) launchAt(n *Node, t *kernel.Tensor, definitions []string, y, sums, a, b, bias any, total int, aligned bool, f finish) error {
+func (p *matrices) launchAt(n *Node, t *form.Tensor, definitions []string, y, sums, a, b, bias any, total int, aligned bool, f finish) error {
 	if max(p.m, p.n, p.k) > math.MaxInt32-128 {
 		return unsupportedf("a product of %dx%d and %dx%d", p.m, p.k, p.k, p.n)
 	}
@@ -226,7 +226,7 @@ func makeFusedMatMul(n *Node) error {
 	return p.launch(n, n.In[0], n.In[1], r)
 }
 
-func makeGemm(n *Node) error { return gemm(n, &kernel.NamedActivation{}) }
+func makeGemm(n *Node) error { return gemm(n, &form.Activation{}) }
 
 // makeFusedGemm is Gemm and an activation.
 func makeFusedGemm(n *Node) error {
@@ -234,12 +234,12 @@ func makeFusedGemm(n *Node) error {
 }
 
 // gemm computes alpha·A'·B' + beta·C, where C broadcasts to the result, and an activation.
-func gemm(n *Node, then *kernel.NamedActivation) error {
+func gemm(n *Node, then *form.Activation) error {
 	y := n.Out[0]
 	p := newMatrices(n.In[0].Shape, n.In[1].Shape, n.Int("transA", 0) != 0, n.Int("transB", 0) != 0, false, false)
 	r := &result{y: y, rows: p.m, columns: p.n, finish: noFinish()}
 	r.finish.Alpha, r.finish.Beta = n.Float("alpha", 1), n.Float("beta", 1)
-	if c := n.input(2); c != nil && r.finish.Beta != 0 {
+	if c := n.Input(2); c != nil && r.finish.Beta != 0 {
 		r.bias = c
 		steps := stridesIn(c.Shape, y.Shape)
 		r.finish.BiasRow, r.finish.BiasColumn = int64(steps[0]), int64(steps[1])

@@ -4,7 +4,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // planes is Planes of moments.cu: how the planes of an image find their statistics, scale
@@ -16,13 +16,13 @@ type planes struct {
 	epsilon                                    float64
 }
 
-func (n *Node) momentsKernel(name string, x *kernel.Tensor) cuda.Kernel {
+func (n *Node) momentsKernel(name string, x *form.Tensor) cuda.Kernel {
 	return n.kernel("moments.cu", name, "ELEMENT="+cType[x.Type])
 }
 
 // moments appends the computation of the means of x, as if it had a shape, over the axes in
 // drop, and after them the variances, to scratch.
-func (n *Node) moments(x *kernel.Tensor, shape []int, drop []bool) (statistics cuda.Room, many int32, err error) {
+func (n *Node) moments(x *form.Tensor, shape []int, drop []bool) (statistics cuda.Room, many int32, err error) {
 	g, err := groupsOf(shape, drop)
 	if err != nil {
 		return statistics, 0, err
@@ -61,7 +61,7 @@ func (p *planes) share(at ...driver.Ptr) (grid, block driver.Dim3) {
 }
 
 // normalize appends the normalization of planes by statistics in scratch.
-func (n *Node) normalize(p planes, statistics cuda.Room, many int32, scale, bias *kernel.Tensor) error {
+func (n *Node) normalize(p planes, statistics cuda.Room, many int32, scale, bias *form.Tensor) error {
 	at, err := n.addresses(n.Out[0], n.In[0], scale, bias)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func makeGroupNorm(n *Node, many int) error {
 			r.scales = repeats{int32(per * inner), int32(many)}
 		}
 		r.biases = r.scales
-		return n.launchTeams(k, l, computeBytes(x), []*kernel.Tensor{n.Out[0], x}, r)
+		return n.launchTeams(k, l, computeBytes(x), []*form.Tensor{n.Out[0], x}, r)
 	}
 	statistics, groups, err := n.moments(x, []int{l.count, l.n}, []bool{false, true})
 	if err != nil {
@@ -202,7 +202,7 @@ func makeMeanVarianceNorm(n *Node) error {
 	for _, k := range axes {
 		drop[k] = true
 	}
-	f := kernel.FoldAxes(x.Shape, drop)
+	f := form.FoldAxes(x.Shape, drop)
 	if len(f.Kept) > 1 {
 		return unsupportedf("axes %v, around which several runs of axes are kept", axes)
 	}

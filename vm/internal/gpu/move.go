@@ -5,13 +5,13 @@ import (
 
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // moving prepares an operator that only moves elements.
-func moving(moves func(*kernel.Invocation) ([]kernel.Move, error)) func(*Node) error {
+func moving(moves func(*form.Call) ([]form.Move, error)) func(*Node) error {
 	return func(n *Node) error {
-		list, err := moves(n.Invocation)
+		list, err := moves(n.Call)
 		err = refused(err)
 		for i := range list {
 			if err == nil {
@@ -23,7 +23,7 @@ func moving(moves func(*kernel.Invocation) ([]kernel.Move, error)) func(*Node) e
 }
 
 // move appends one copy.
-func (n *Node) move(m *kernel.Move) error {
+func (n *Node) move(m *form.Move) error {
 	in, out := n.In[m.In], n.Out[m.Out]
 	width, err := widthOf(in)
 	if err != nil {
@@ -54,7 +54,7 @@ func (n *Node) move(m *kernel.Move) error {
 
 // copying is a copy between two layouts on the device, of elements of width bytes.
 type copying struct {
-	kernel.Move
+	form.Move
 	width    int
 	to, from driver.Ptr
 	room     *cuda.Room // nil, or scratch that the copy goes to

@@ -3,7 +3,7 @@ package gpu
 import (
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // normalization lists the operators that scale a tensor by its own statistics.
@@ -20,7 +20,7 @@ var normalization = []Row{
 }
 
 // sameReals refuses a tensor that is not real, or other tensors of another dtype.
-func sameReals(x *kernel.Tensor, others ...*kernel.Tensor) error {
+func sameReals(x *form.Tensor, others ...*form.Tensor) error {
 	if !isFloat(x) {
 		return unsupportedf("dtype %v", x.Type)
 	}
@@ -71,7 +71,7 @@ type normalized struct {
 }
 
 // output returns output i, or nil if it is omitted.
-func (n *Node) output(i int) *kernel.Tensor {
+func (n *Node) output(i int) *form.Tensor {
 	if n.HasOut(i) {
 		return n.Out[i]
 	}
@@ -80,7 +80,7 @@ func (n *Node) output(i int) *kernel.Tensor {
 
 // normKernel returns a kernel of norm.cu for elements of x's dtype and for statistics,
 // which are omitted or of one dtype.
-func (n *Node) normKernel(name string, x *kernel.Tensor, statistics ...*kernel.Tensor) (cuda.Kernel, error) {
+func (n *Node) normKernel(name string, x *form.Tensor, statistics ...*form.Tensor) (cuda.Kernel, error) {
 	stash := ""
 	for _, t := range statistics {
 		switch {
@@ -99,7 +99,7 @@ func (n *Node) normKernel(name string, x *kernel.Tensor, statistics ...*kernel.T
 
 // normResult returns where a normalization of x's lines goes. It has the statistics in
 // outputs 1 and 2.
-func (n *Node) normResult(scale, bias *kernel.Tensor, epsilon float32) (r normalized, err error) {
+func (n *Node) normResult(scale, bias *form.Tensor, epsilon float32) (r normalized, err error) {
 	at, err := n.addresses(scale, bias, n.output(1), n.output(2))
 	if err != nil {
 		return r, err
@@ -110,7 +110,7 @@ func (n *Node) normResult(scale, bias *kernel.Tensor, epsilon float32) (r normal
 // makeLayerNorm normalizes over the last axes. The mean and the inverse standard deviation
 // are optional outputs; with rms, the latter alone.
 func makeLayerNorm(n *Node, rms bool) error {
-	x, scale, bias := n.In[0], n.In[1], n.input(2)
+	x, scale, bias := n.In[0], n.In[1], n.Input(2)
 	if err := sameReals(x, scale, bias, n.Out[0]); err != nil {
 		return err
 	}
@@ -137,13 +137,13 @@ func makeLayerNorm(n *Node, rms bool) error {
 			return err
 		}
 	}
-	return n.launchTeams(k, linesOf(x.Shape, axis, true).inFours(), computeBytes(x), []*kernel.Tensor{n.Out[0], x}, r)
+	return n.launchTeams(k, linesOf(x.Shape, axis, true).inFours(), computeBytes(x), []*form.Tensor{n.Out[0], x}, r)
 }
 
 // makeSkipNorm normalizes input + skip + more over the last axis, multiplies by input 2 and
 // adds shift; more and shift may be nil. Outputs 1 and 2 are the mean, 0 with rms, and the
 // inverse standard deviation; output 3 is the sum.
-func makeSkipNorm(n *Node, shift, more *kernel.Tensor, rms bool) error {
+func makeSkipNorm(n *Node, shift, more *form.Tensor, rms bool) error {
 	x, skip := n.In[0], n.In[1]
 	if err := sameReals(x, skip, n.In[2], shift, more); err != nil {
 		return err
@@ -167,7 +167,7 @@ func makeSkipNorm(n *Node, shift, more *kernel.Tensor, rms bool) error {
 	if err != nil {
 		return err
 	}
-	return n.launchTeams(k, l, computeBytes(x), []*kernel.Tensor{n.Out[0], x}, r, at[0], at[1], at[2], int32(skip.Len()))
+	return n.launchTeams(k, l, computeBytes(x), []*form.Tensor{n.Out[0], x}, r, at[0], at[1], at[2], int32(skip.Len()))
 }
 
 // makeLpNorm divides each line along an axis by its norm.
@@ -184,7 +184,7 @@ func makeLpNorm(n *Node) error {
 	if err != nil {
 		return err
 	}
-	return n.launchTeams(k, linesOf(x.Shape, axis, false), computeBytes(x), []*kernel.Tensor{n.Out[0], x}, int32(n.Int("p", 2)))
+	return n.launchTeams(k, linesOf(x.Shape, axis, false), computeBytes(x), []*form.Tensor{n.Out[0], x}, int32(n.Int("p", 2)))
 }
 
 // makeLRN divides each element by a power of the sum of squares over neighbouring channels.

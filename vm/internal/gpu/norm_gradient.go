@@ -3,7 +3,7 @@ package gpu
 import (
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // NormGradient is the gradient of a BatchNormalization in training, which a step has as
@@ -11,15 +11,15 @@ import (
 // rows, with the bits of the nodes. All tensors are of float32. Scale, Sums and Products have
 // an element for each channel; of a LayerNormalization, for each element of a row.
 type NormGradient struct {
-	X, D, Scale *kernel.Tensor // the image or the normalized rows, the gradient of the result, the scale
-	Out         *kernel.Tensor // the gradient of what was normalized, which may lie exactly on X or D
+	X, D, Scale *form.Tensor // the image or the normalized rows, the gradient of the result, the scale
+	Out         *form.Tensor // the gradient of what was normalized, which may lie exactly on X or D
 	// Inverse has the inverse of each row's standard deviation. It is nil for a
 	// BatchNormalization. Scaled is the product of D and Scale, if that is there when Write
 	// runs, which then reads it instead of them. It may lie under Out, too.
-	Inverse, Scaled *kernel.Tensor
+	Inverse, Scaled *form.Tensor
 	// Sums are those of D, Products those of the products of D with the normalized image.
 	// They lie on nothing else.
-	Sums, Products *kernel.Tensor
+	Sums, Products *form.Tensor
 	// Epsilon is that of a BatchNormalization. PerVariance, PerShift and PerSlope are the
 	// factors by which its nodes divide the sum of squares, of D, and of products.
 	Epsilon, PerVariance, PerShift, PerSlope float32
@@ -36,7 +36,7 @@ type NormGradient struct {
 // and writes them unless they are late; Sums and Products write one each, and are nil
 // otherwise; Write writes the gradient of the image.
 type NormGradientRuns struct {
-	Measure, Sums, Products, Write kernel.Run
+	Measure, Sums, Products, Write form.Run
 	Scratch                        int64 // bytes, as of PrepareIn
 }
 
@@ -104,7 +104,7 @@ func (k *Kernels) PrepareNormGradient(g *NormGradient, w Workspace) (runs NormGr
 			err = first.launch3(named(name), c.grid, c.block, 0, append(params, parts, p)...)
 		}
 	}
-	totals := func(n *Node, sums, products driver.Ptr) kernel.Run {
+	totals := func(n *Node, sums, products driver.Ptr) form.Run {
 		const threads = 64
 		if err == nil {
 			err = n.launch(named("totals"), cuts(int(p.channels.count), threads), threads, sums, products, parts, int32(c.parts), p)

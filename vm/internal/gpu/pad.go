@@ -6,7 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // padding lists the operators that pad a tensor or keep a triangle of it.
@@ -64,17 +64,17 @@ func makePad(n *Node) error {
 		return err
 	}
 	strides := stridesOf(in.Shape)
-	kept, skip, err := kernel.Crop(in.Shape, out.Shape, before, strides, n.Str("mode", "constant"))
+	kept, skip, err := form.Crop(in.Shape, out.Shape, before, strides, n.Str("mode", "constant"))
 	if err != nil {
 		return err
 	}
-	at, err := n.addresses(out, in, n.input(2))
+	at, err := n.addresses(out, in, n.Input(2))
 	if err != nil || at[0] == at[1] {
 		return err
 	}
 	var bits uint64
 	if a := n.Node.Attr("value"); a != nil {
-		element := kernel.Tensor{Type: in.Type, Shape: []int{1}, At: unsafe.Pointer(&bits)}
+		element := form.Tensor{Type: in.Type, Shape: []int{1}, At: unsafe.Pointer(&bits)}
 		if err := element.Fill(float64(a.Float)); err != nil {
 			return unsupportedf("dtype %v", in.Type)
 		}
@@ -118,7 +118,7 @@ func makeTrilu(n *Node) error {
 	if err := tooLarge(out); err != nil {
 		return err
 	}
-	at, err := n.addresses(out, in, n.input(1))
+	at, err := n.addresses(out, in, n.Input(1))
 	if err != nil {
 		return err
 	}
@@ -135,5 +135,5 @@ func makeCenterCropPad(n *Node) error {
 		return err
 	}
 	n.zero(at[0], int64(n.Out[0].Bytes()))
-	return moving(kernel.CenterCropPadMoves)(n)
+	return moving(form.CenterCropPadMoves)(n)
 }

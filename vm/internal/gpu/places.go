@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // operandKind says how a kernel finds the element of an operand.
@@ -18,7 +18,7 @@ const (
 
 // operand is an input of an expression in the shape of the outputs.
 type operand struct {
-	t       *kernel.Tensor
+	t       *form.Tensor
 	kind    operandKind
 	strides []int // along the expression's axes; that of the last axis is 0 or 1
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // productTile is a size of the tiles that kernels/product.cuh divides a product into.
@@ -111,11 +111,11 @@ func noFinish() finish { return finish{Alpha: 1, Beta: 1} }
 
 // result is the output of a product.
 type result struct {
-	y, bias, added *kernel.Tensor // bias and added may be nil
-	room           *cuda.Room     // where y is, if it is scratch; else nil
-	rows, columns  int            // y has rows x columns elements, or several times as many
+	y, bias, added *form.Tensor // bias and added may be nil
+	room           *cuda.Room   // where y is, if it is scratch; else nil
+	rows, columns  int          // y has rows x columns elements, or several times as many
 	finish         finish
-	then           *kernel.NamedActivation // what the finish cannot do; nil: nothing
+	then           *form.Activation // what the finish cannot do; nil: nothing
 }
 
 // productPart is a launch of some tiles of a product.
@@ -134,7 +134,7 @@ func (n *Node) place(r *result) (any, error) {
 
 // aligned reports whether four neighbours of a tensor can be moved together where their
 // index is a multiple of 4. A tensor that is a part of another one may begin anywhere.
-func (n *Node) aligned(t *kernel.Tensor) bool {
+func (n *Node) aligned(t *form.Tensor) bool {
 	at, err := n.at(t)
 	return err == nil && at%16 == 0 && t.Len()%4 == 0
 }
@@ -142,7 +142,7 @@ func (n *Node) aligned(t *kernel.Tensor) bool {
 // launchProduct appends the launches of a product. The kernel's name lacks the suffix of
 // the tile. Its parameters are the addresses of y, of the parts, left, right, the bias and
 // what is added, then those of the launch, and the finish.
-func (n *Node) launchProduct(k cuda.Kernel, s split, r *result, left, right *kernel.Tensor, list ...productPart) error {
+func (n *Node) launchProduct(k cuda.Kernel, s split, r *result, left, right *form.Tensor, list ...productPart) error {
 	y, err := n.place(r)
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ var productTypes = []graph.DType{
 
 // productDefinitions are the definitions of a file of products, whose result is t, of
 // operands.
-func productDefinitions(t *kernel.Tensor, operands ...*kernel.Tensor) ([]string, error) {
+func productDefinitions(t *form.Tensor, operands ...*form.Tensor) ([]string, error) {
 	if !slices.Contains(productTypes, t.Type) {
 		return nil, unsupportedf("dtype %v", t.Type)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // TestProductTiles: products agree with the plain evaluator in tiles of each size, also
@@ -85,8 +85,8 @@ func TestProductInPart(t *testing.T) {
 		{nodeCase{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(1, 5, 4, 4), noise(3, 5, 3, 3))}, []int{1, 3, 4, 4}},
 	} {
 		at := b.kernels.At
-		var moved *kernel.Tensor
-		b.kernels.At = func(t *kernel.Tensor) (driver.Ptr, error) {
+		var moved *form.Tensor
+		b.kernels.At = func(t *form.Tensor) (driver.Ptr, error) {
 			if moved == nil && slices.Equal(t.Shape, part.y) {
 				moved = t
 				b.at[t] += 4

@@ -2,8 +2,8 @@ package gpu
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // putting lists the operator that writes rows into a tensor.
-var putting = []Row{{Name: graph.PutRows, Make: moving(kernel.PutRowsMoves)}}
+var putting = []Row{{Name: graph.PutRows, Make: moving(form.PutRowsMoves)}}

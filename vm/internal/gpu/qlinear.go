@@ -4,7 +4,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // Functions of kernels/qlinear.cu.
@@ -16,11 +16,11 @@ const (
 
 // scaling8 returns the scale and the zero point of a tensor of 8-bit integers, which are
 // inputs i and i+1. The zero point may be nil.
-func (n *Node) scaling8(t *kernel.Tensor, i int) (scale, zero *kernel.Tensor, err error) {
+func (n *Node) scaling8(t *form.Tensor, i int) (scale, zero *form.Tensor, err error) {
 	if t == nil || !t.Byte() {
 		return nil, nil, unsupportedf("a tensor that has no 8-bit integers")
 	}
-	scale, zero = n.input(i), n.input(i+1)
+	scale, zero = n.Input(i), n.Input(i+1)
 	if err := needTypes(graph.Float32, scale); err != nil {
 		return nil, nil, err
 	}
@@ -36,7 +36,7 @@ func (n *Node) scaling8(t *kernel.Tensor, i int) (scale, zero *kernel.Tensor, er
 }
 
 // scalingIn is scaling8 as C expressions.
-func (n *Node) scalingIn(e *expression, t *kernel.Tensor, i int) (scale, zero string, err error) {
+func (n *Node) scalingIn(e *expression, t *form.Tensor, i int) (scale, zero string, err error) {
 	s, z, err := n.scaling8(t, i)
 	if err != nil {
 		return "", "", err
@@ -53,7 +53,7 @@ func (n *Node) scalingIn(e *expression, t *kernel.Tensor, i int) (scale, zero st
 
 // realIn is the real that the element of input i stands for, as a C expression.
 func (n *Node) realIn(e *expression, i int) (string, error) {
-	scale, zero, err := n.scalingIn(e, n.input(i), i+1)
+	scale, zero, err := n.scalingIn(e, n.Input(i), i+1)
 	if err != nil {
 		return "", err
 	}
@@ -87,7 +87,7 @@ func quantizedBinary(function string) func(n *Node, e *expression) error {
 }
 
 func quantizedWhere(n *Node, e *expression) error {
-	if err := needTypes(graph.Bool, n.input(0)); err != nil {
+	if err := needTypes(graph.Bool, n.Input(0)); err != nil {
 		return err
 	}
 	is, err := e.value(n.In[0])
@@ -110,7 +110,7 @@ type quantity struct{ Scale, Zero driver.Ptr }
 
 // quantity returns where the scale and the zero point of a tensor are, which are inputs i
 // and i+1.
-func (n *Node) quantity(t *kernel.Tensor, i int) (q quantity, err error) {
+func (n *Node) quantity(t *form.Tensor, i int) (q quantity, err error) {
 	scale, zero, err := n.scaling8(t, i)
 	if err != nil {
 		return q, err
@@ -124,7 +124,7 @@ func (n *Node) quantity(t *kernel.Tensor, i int) (q quantity, err error) {
 
 // quantities returns those of x and of output 0, whose scales are inputs i and o, and a
 // kernel from the one to the other.
-func (n *Node) quantities(x *kernel.Tensor, i, o int, name string) (from, to quantity, k cuda.Kernel, err error) {
+func (n *Node) quantities(x *form.Tensor, i, o int, name string) (from, to quantity, k cuda.Kernel, err error) {
 	if from, err = n.quantity(x, i); err != nil {
 		return from, to, k, err
 	}
@@ -136,7 +136,7 @@ func (n *Node) quantities(x *kernel.Tensor, i, o int, name string) (from, to qua
 
 // lookUp appends a function of the reals of input 0.
 func (n *Node) lookUp(function int32, alpha float64) error {
-	from, to, k, err := n.quantities(n.input(0), 1, 3, "look_up")
+	from, to, k, err := n.quantities(n.Input(0), 1, 3, "look_up")
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (n *Node) lookUp(function int32, alpha float64) error {
 
 // lookUpRows appends the launch that maps rows of length bytes of a tensor to output 0,
 // where they begin off bytes after the begin of a row of stride bytes.
-func (n *Node) lookUpRows(k cuda.Kernel, x *kernel.Tensor, from, to quantity, off, length, stride int, function int32, alpha float64) error {
+func (n *Node) lookUpRows(k cuda.Kernel, x *form.Tensor, from, to quantity, off, length, stride int, function int32, alpha float64) error {
 	words, four := x.Len(), int32(0)
 	if words == 0 {
 		return nil
@@ -177,7 +177,7 @@ func makeQLinearConcat(n *Node) error {
 	}
 	off := 0
 	for i := 2; i < len(n.In); i += 3 {
-		x := n.input(i)
+		x := n.Input(i)
 		from, to, k, err := n.quantities(x, i+1, 0, "look_up")
 		if err != nil {
 			return err
@@ -194,7 +194,7 @@ func makeQLinearConcat(n *Node) error {
 // makeQLinearSoftmax runs along an axis or, if attribute opset is below 13, over that axis
 // and all that follow.
 func makeQLinearSoftmax(n *Node) error {
-	from, to, k, err := n.quantities(n.input(0), 1, 3, "softmax")
+	from, to, k, err := n.quantities(n.Input(0), 1, 3, "softmax")
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func makeQLinearSoftmax(n *Node) error {
 	if err != nil {
 		return err
 	}
-	return n.launchTeams(k, linesOf(x.Shape, axis, old).inFours(), 0, []*kernel.Tensor{n.Out[0], x}, from, to)
+	return n.launchTeams(k, linesOf(x.Shape, axis, old).inFours(), 0, []*form.Tensor{n.Out[0], x}, from, to)
 }
 
 // makeQLinearAveragePool averages the reals.
@@ -215,7 +215,7 @@ func makeQLinearAveragePool(n *Node) error {
 	if n.Int("channels_last", 0) != 0 {
 		return unsupportedf("channels that are last")
 	}
-	from, to, k, err := n.quantities(n.input(0), 1, 3, "average_bytes")
+	from, to, k, err := n.quantities(n.Input(0), 1, 3, "average_bytes")
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func makeQLinearAveragePool(n *Node) error {
 
 // makeQLinearGlobalAveragePool averages channels, which come second or last.
 func makeQLinearGlobalAveragePool(n *Node) error {
-	from, to, k, err := n.quantities(n.input(0), 1, 3, "channel_means")
+	from, to, k, err := n.quantities(n.Input(0), 1, 3, "channel_means")
 	if err != nil {
 		return err
 	}
@@ -242,5 +242,5 @@ func makeQLinearGlobalAveragePool(n *Node) error {
 	if last := len(x.Shape) - 1; n.Int("channels_last", 0) != 0 {
 		l = lineSet{count: x.Shape[0] * x.Shape[last], n: count(x.Shape[1:last]), step: x.Shape[last]}
 	}
-	return n.launchTeams(k, l.inFours(), 0, []*kernel.Tensor{n.Out[0], x}, from, to)
+	return n.launchTeams(k, l.inFours(), 0, []*form.Tensor{n.Out[0], x}, from, to)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // bytesOfReals is scratch for reals as bytes, with their scale and zero point.
@@ -27,7 +27,7 @@ type quantizedRecurrent struct {
 // quantized depends on them, and the host computes the node.
 func makeDynamicQuantizeLSTM(n *Node) error {
 	x, w := n.In[0], n.In[1]
-	for _, t := range []*kernel.Tensor{x, n.input(3), n.input(5), n.input(6), n.input(7), n.In[8], n.In[10], n.output(0), n.output(1), n.output(2)} {
+	for _, t := range []*form.Tensor{x, n.Input(3), n.Input(5), n.Input(6), n.Input(7), n.In[8], n.In[10], n.output(0), n.output(1), n.output(2)} {
 		if t != nil && t.Type != graph.Float32 {
 			return unsupportedf("dtype %v", t.Type)
 		}
@@ -45,7 +45,7 @@ func makeDynamicQuantizeLSTM(n *Node) error {
 	if f.Steps > mostSteps/4 || max(f.Directions*rows*wide, rows*f.Input, wide*max(f.Input, f.Hidden)) > math.MaxInt32-128 {
 		return unsupportedf("%d steps of %d sequences with states of %d", f.Steps, f.Batch, f.Hidden)
 	}
-	at, err := n.addresses(n.input(3), n.output(0), n.input(7))
+	at, err := n.addresses(n.Input(3), n.output(0), n.Input(7))
 	if err != nil {
 		return err
 	}
@@ -103,12 +103,12 @@ func (r *quantizedRecurrent) multiply(a bytesOfReals, rows, i, scale, depth, d i
 		ARow: int64(depth), ADeep: 1, BColumn: 1, BDeep: int64(wide), YRow: int64(wide),
 	}
 	s := scaling{CountA: 1, CountB: 1, Alpha: 1}
-	at, err := n.addresses(w, n.In[scale], n.input(scale+1))
+	at, err := n.addresses(w, n.In[scale], n.Input(scale+1))
 	if err != nil {
 		return err
 	}
 	// first returns where the numbers of the direction are, and how many.
-	first := func(of *kernel.Tensor, at driver.Ptr, size int) (driver.Ptr, int32, error) {
+	first := func(of *form.Tensor, at driver.Ptr, size int) (driver.Ptr, int32, error) {
 		switch {
 		case of == nil:
 			return 0, 1, nil
@@ -122,7 +122,7 @@ func (r *quantizedRecurrent) multiply(a bytesOfReals, rows, i, scale, depth, d i
 	if s.B, s.CountB, err = first(n.In[scale], at[1], 4); err != nil {
 		return err
 	}
-	zero := n.input(scale + 1)
+	zero := n.Input(scale + 1)
 	if zero != nil && zero.Type != w.Type {
 		return unsupportedf("zero points of dtype %v for %v", zero.Type, w.Type)
 	}

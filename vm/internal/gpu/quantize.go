@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // quantizers lists the conversions between reals and their quantized form. There is one
@@ -66,7 +66,7 @@ func dequantize(n *Node, e *expression) error {
 
 // quantizedTypes refuses dtypes between which the device does not convert with the host's
 // bits, which are those of float64: the 16-bit types need a float32.
-func quantizedTypes(real, whole *kernel.Tensor) error {
+func quantizedTypes(real, whole *form.Tensor) error {
 	wide := whole.Type == graph.Int16 || whole.Type == graph.Uint16
 	narrow := whole.Type == graph.Int8 || whole.Type == graph.Uint8
 	if real.Type == graph.Float32 && (wide || narrow) || (real.Type == graph.Float16 || real.Type == graph.BFloat16) && narrow {
@@ -91,7 +91,7 @@ func scaled(n *Node, e *expression, d graph.DType) ([]string, error) {
 		return nil, err
 	}
 	args := []string{v}
-	for _, t := range []*kernel.Tensor{n.In[1], n.input(2)} {
+	for _, t := range []*form.Tensor{n.In[1], n.Input(2)} {
 		if t == nil {
 			args = append(args, literal(0, d))
 			continue

@@ -9,16 +9,16 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // seeds are the seeds of the nodes that draw random numbers, in a block on the device, so
 // that a recorded step draws again.
 type seeds struct {
 	block *cuda.Block
-	nodes []*kernel.Invocation
-	words []uint64                      // of the last step
-	at    map[*kernel.Tensor]driver.Ptr // where each is
+	nodes []*form.Call
+	words []uint64                    // of the last step
+	at    map[*form.Tensor]driver.Ptr // where each is
 }
 
 // mostSeeds bounds the nodes with seeds: a block is small.
@@ -26,7 +26,7 @@ const mostSeeds = 512
 
 // seed returns a tensor of one element, on the device, which is the node's seed in each
 // step.
-func (n *Node) seed() (*kernel.Tensor, error) {
+func (n *Node) seed() (*form.Tensor, error) {
 	s := &n.k.seeds
 	if len(s.nodes) == mostSeeds {
 		return nil, unsupportedf("more than %d nodes that draw random numbers", mostSeeds)
@@ -36,11 +36,11 @@ func (n *Node) seed() (*kernel.Tensor, error) {
 		if s.block, err = n.k.Queue.Device.Take(8*mostSeeds, "seeds"); err != nil {
 			return nil, err
 		}
-		s.at = map[*kernel.Tensor]driver.Ptr{}
+		s.at = map[*form.Tensor]driver.Ptr{}
 	}
-	t := &kernel.Tensor{Type: graph.Uint64, Shape: []int{}}
+	t := &form.Tensor{Type: graph.Uint64, Shape: []int{}}
 	s.at[t] = s.block.At + driver.Ptr(8*len(s.nodes))
-	s.nodes = append(s.nodes, n.Invocation)
+	s.nodes = append(s.nodes, n.Call)
 	return t, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -25,9 +26,9 @@ func TestDropoutInTraining(t *testing.T) {
 	t.Cleanup(func() { b.must(b.kernels.Close()) })
 	pool := work.New(1)
 	defer pool.Close()
-	one := func(d graph.DType, v float64, constant bool) *kernel.Tensor {
+	one := func(d graph.DType, v float64, constant bool) *form.Tensor {
 		x := blank(d)
-		b.must(kernel.Store(x, []float64{v}, []int64{int64(v)}))
+		b.must(form.Store(x, []float64{v}, []int64{int64(v)}))
 		x.Const = constant
 		return x
 	}
@@ -35,8 +36,8 @@ func TestDropoutInTraining(t *testing.T) {
 	cases := []struct {
 		doc      string
 		d        graph.DType
-		ratio    *kernel.Tensor
-		training *kernel.Tensor
+		ratio    *form.Tensor
+		training *form.Tensor
 		attrs    []*graph.Attr
 		same     bool // in each step
 	}{
@@ -49,9 +50,10 @@ func TestDropoutInTraining(t *testing.T) {
 	}
 	step := uint64(1)
 	type pair struct {
-		host, device *kernel.Invocation
-		onHost, run  kernel.Run
-		last         []byte
+		host        *kernel.Invocation
+		device      *form.Call
+		onHost, run form.Run
+		last        []byte
 	}
 	var list []pair
 	for i := range cases {
@@ -61,14 +63,14 @@ func TestDropoutInTraining(t *testing.T) {
 		for k := range values {
 			values[k] = float64(k) + 1
 		}
-		b.must(kernel.Store(x, values, nil))
-		make := func() *kernel.Invocation {
-			return &kernel.Invocation{
-				Node: &graph.Node{Op: "Dropout", Attrs: c.attrs}, Version: 13, In: []*kernel.Tensor{x, c.ratio, c.training},
-				Out: []*kernel.Tensor{blank(c.d, 3, 41), blank(graph.Bool, 3, 41)}, Runtime: drawing{step: &step},
+		b.must(form.Store(x, values, nil))
+		make := func() *form.Call {
+			return &form.Call{
+				Node: &graph.Node{Op: "Dropout", Attrs: c.attrs}, Version: 13, In: []*form.Tensor{x, c.ratio, c.training},
+				Out: []*form.Tensor{blank(c.d, 3, 41), blank(graph.Bool, 3, 41)}, Runtime: drawing{step: &step},
 			}
 		}
-		p := pair{host: make(), device: make()}
+		p := pair{host: &kernel.Invocation{Call: *make()}, device: make()}
 		var err error
 		p.onHost, err = kernel.Lookup("", "Dropout").Prepare(p.host)
 		b.must(err)

@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // recurrence lists the recurrent layers.
@@ -59,7 +59,7 @@ var sumsAtOnce int64 = 1 << 25
 // recurrent is a layer that is being prepared.
 type recurrent struct {
 	n       *Node
-	f       *kernel.RecurrentForm
+	f       *form.Recurrent
 	layer   recurrentLayer
 	tensors recurrentTensors
 	check   faults
@@ -76,10 +76,10 @@ type recurrent struct {
 // by step. The states between the steps are in scratch.
 func makeRecurrent(n *Node, gates int) error {
 	x := n.In[0]
-	if err := sameReals(x, n.In[1], n.In[2], n.input(3), n.input(5), n.input(6), n.input(7), n.output(0), n.output(1), n.output(2)); err != nil {
+	if err := sameReals(x, n.In[1], n.In[2], n.Input(3), n.Input(5), n.Input(6), n.Input(7), n.output(0), n.output(1), n.output(2)); err != nil {
 		return err
 	}
-	if l := n.input(4); l != nil && l.Type != graph.Int32 {
+	if l := n.Input(4); l != nil && l.Type != graph.Int32 {
 		return unsupportedf("lengths of dtype %v", l.Type)
 	}
 	f, err := n.Recurrent(gates)
@@ -118,7 +118,7 @@ func makeRecurrent(n *Node, gates int) error {
 // place finds addresses, and asks for scratch.
 func (r *recurrent) place() error {
 	n, f := r.n, r.f
-	at, err := n.addresses(n.In[0], n.In[1], n.In[2], n.input(3), n.input(4), n.output(0), n.input(7))
+	at, err := n.addresses(n.In[0], n.In[1], n.In[2], n.Input(3), n.Input(4), n.output(0), n.Input(7))
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (r *recurrent) place() error {
 	if r.definitions, err = productDefinitions(n.In[0], n.In[1]); err != nil {
 		return err
 	}
-	if l := n.input(4); l != nil {
+	if l := n.Input(4); l != nil {
 		r.check = n.checks(checked{index: l, length: always(f.Steps + 1), fromZero: true})
 	}
 	r.layer = layerOf(f)
@@ -147,7 +147,7 @@ func (r *recurrent) place() error {
 }
 
 // layerOf is a layer whose rows of R are not wide.
-func layerOf(f *kernel.RecurrentForm) recurrentLayer {
+func layerOf(f *form.Recurrent) recurrentLayer {
 	l := recurrentLayer{
 		gates: int32(f.Gates), batch: int32(f.Batch), hidden: int32(f.Hidden), directions: int32(f.Directions), steps: int32(f.Steps),
 		batchFirst: flag(f.BatchFirst), couple: flag(f.Couple), clip: float32(f.Clip),
@@ -178,10 +178,10 @@ func (r *recurrent) kernel(name string) cuda.Kernel {
 
 // begin appends the copies of the first states.
 func (r *recurrent) begin() error {
-	inputs := []*kernel.Tensor{r.n.input(5)}
+	inputs := []*form.Tensor{r.n.Input(5)}
 	rooms := []cuda.Room{r.states[0]}
 	if r.f.Gates == 4 {
-		inputs, rooms = append(inputs, r.n.input(6)), append(rooms, r.more)
+		inputs, rooms = append(inputs, r.n.Input(6)), append(rooms, r.more)
 	}
 	at, err := r.n.addresses(inputs...)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // reductions lists the operators that reduce axes to length 1.
@@ -33,7 +33,7 @@ const (
 
 func reduce(kind string, h how) func(n *Node) error {
 	return func(n *Node) error {
-		drop, err := kernel.ReducedAxes(n.Invocation)
+		drop, err := form.ReducedAxes(n.Call)
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func reduce(kind string, h how) func(n *Node) error {
 }
 
 // reduce appends a reduction of x along the axes in drop.
-func (n *Node) reduce(y, x *kernel.Tensor, drop []bool, kind string, h how) error {
+func (n *Node) reduce(y, x *form.Tensor, drop []bool, kind string, h how) error {
 	definitions := []string{"ELEMENT=" + cType[x.Type]}
 	bytes := 8 // of an accumulator
 	switch x.Type {

@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // sampling lists the operators that resample an image.
@@ -105,7 +105,7 @@ func narrowed(list []float64) []float32 {
 
 // newResizing sorts axes: those in front that are copied count planes, and any others
 // belong to the interpolated axis before them.
-func newResizing(list []kernel.Interpolation) (*resizing, error) {
+func newResizing(list []form.Interpolation) (*resizing, error) {
 	r := &resizing{copies: true, linear: true}
 	var sides []resizedSide
 	step, total := 1, 1   // elements behind an axis, of the image and of the result
@@ -139,7 +139,7 @@ func newResizing(list []kernel.Interpolation) (*resizing, error) {
 }
 
 // unchanged reports whether an axis is only copied. A region can be all of an image.
-func unchanged(v *kernel.Interpolation) bool {
+func unchanged(v *form.Interpolation) bool {
 	if v.In != v.Out || v.Outside != nil {
 		return false
 	}
@@ -152,7 +152,7 @@ func unchanged(v *kernel.Interpolation) bool {
 }
 
 // add adds the indices and weights of a side. The index of what lies outside is -1.
-func (r *resizing) add(v *kernel.Interpolation) {
+func (r *resizing) add(v *form.Interpolation) {
 	for i, at := range v.From {
 		if v.Outside != nil && v.Outside[i/v.Taps] != 0 {
 			at, r.copies = -1, false

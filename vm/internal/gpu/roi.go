@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // regions lists the operators that pool over regions of an image.
@@ -27,7 +27,7 @@ const mostRatio = 1 << 7
 
 // regionsOf reads the shapes of images, of regions with width numbers each, and of their bins,
 // which are the last two axes of the output.
-func regionsOf(x, rois, y *kernel.Tensor, width int) (s alignment, err error) {
+func regionsOf(x, rois, y *form.Tensor, width int) (s alignment, err error) {
 	if x.Type != graph.Float32 && x.Type != graph.Float16 && x.Type != graph.BFloat16 {
 		return s, unsupportedf("dtype %v", x.Type)
 	}

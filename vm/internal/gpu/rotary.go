@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 func makeRotary(n *Node) error { return n.rotate(n.Rotary()) }
@@ -17,7 +17,7 @@ func makeContribRotary(n *Node) error {
 }
 
 // rotate appends the launch that rotates pairs of elements of each head.
-func (n *Node) rotate(f *kernel.RotaryForm) error {
+func (n *Node) rotate(f *form.Rotary) error {
 	x := n.In[0]
 	if err := narrowReals(x, f.Cosines, f.Sines, n.Out[0]); err != nil {
 		return err

@@ -10,12 +10,12 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // bytesOf downloads a tensor.
-func (b *bench) bytesOf(x *kernel.Tensor) []byte {
+func (b *bench) bytesOf(x *form.Tensor) []byte {
 	b.must(b.kernels.Queue.Stream.Synchronize())
 	b.must(driver.DownloadNow(x.At, b.at[x], int64(x.Bytes())))
 	return bytes.Clone(unsafe.Slice((*byte)(x.At), x.Bytes()))
@@ -40,8 +40,8 @@ func TestOverInputs(t *testing.T) {
 	type placed struct {
 		op           string
 		apart, fresh *prepared
-		run          kernel.Run
-		outs         []*kernel.Tensor
+		run          form.Run
+		outs         []*form.Tensor
 	}
 	var all []placed
 	list := slices.Concat(rowCases, attentionCases, gatherCases)
@@ -87,7 +87,7 @@ func TestWrongLabels(t *testing.T) {
 	b.must(b.kernels.WatchFaults())
 	t.Cleanup(func() { b.must(b.kernels.Close()) })
 	c := &nodeCase{op: "SoftmaxCrossEntropyLoss", in: args(noise(4, 3), list(0, 2, 1, 0))}
-	var runs []kernel.Run
+	var runs []form.Run
 	wrong := []int64{3, -1}
 	for _, label := range wrong {
 		n := *b.prepare(c, graph.Float32).n
@@ -114,7 +114,7 @@ func TestUnalignedRows(t *testing.T) {
 	p := b.prepare(&nodeCase{op: "LayerNormalization", in: args(noise(9, 132), noise(132))}, graph.Float32)
 	n := *p.n
 	n.In, n.Out = slices.Clone(n.In), slices.Clone(n.Out)
-	for _, list := range [][]*kernel.Tensor{n.In[:1], n.Out} {
+	for _, list := range [][]*form.Tensor{n.In[:1], n.Out} {
 		x := *list[0]
 		b.at[&x] = b.at[b.tensor(noise(10, 132), graph.Float32, false, false)] + 4
 		b.must(driver.UploadNow(b.at[&x], x.At, int64(x.Bytes())))

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // scattering lists the operators that write elements at given indices. Updates of one
@@ -58,7 +58,7 @@ type lines struct {
 	lines, updates, n   int
 	istep, ustep, ystep int
 	shared              bool
-	over                kernel.Move // finds the first update (From) and the first element (To) of a line
+	over                form.Move // finds the first update (From) and the first element (To) of a line
 }
 
 // launchLines appends the launch that updates lines. More than one warp or thread works
@@ -142,7 +142,7 @@ func makeScatterND(n *Node) error {
 	if inner < 32 {
 		return n.launchLines(f, &lines{
 			lines: inner, updates: many, n: out.Len() / inner, istep: 1, ustep: inner, ystep: inner, shared: true,
-			over: kernel.Move{Shape: []int{inner}, From: []int{1}, To: []int{1}},
+			over: form.Move{Shape: []int{inner}, From: []int{1}, To: []int{1}},
 		}, slice, "int", faults{})
 	}
 	at, err := n.addresses(out, updates)
@@ -158,7 +158,7 @@ func makeScatterND(n *Node) error {
 // makeTensorScatter writes new positions of a cache over old ones, from a first position on
 // that each of the batch has. In mode circular they go on at the beginning of the axis.
 func makeTensorScatter(n *Node) error {
-	past, fresh, first, out := n.In[0], n.In[1], n.input(2), n.Out[0]
+	past, fresh, first, out := n.In[0], n.In[1], n.Input(2), n.Out[0]
 	k, err := n.axis(-2, len(past.Shape))
 	if err != nil {
 		return err

@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // selections lists the operators that select elements by value.
@@ -59,5 +59,5 @@ func makeArg(n *Node, least int32) error {
 		return err
 	}
 	k := n.kernel("best.cu", "arg", "ELEMENT="+cType[x.Type])
-	return n.launchTeams(k, linesOf(x.Shape, axis, false), 0, []*kernel.Tensor{y, x}, least, int32(n.Int("select_last_index", 0)))
+	return n.launchTeams(k, linesOf(x.Shape, axis, false), 0, []*form.Tensor{y, x}, least, int32(n.Int("select_last_index", 0)))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // transforms lists the transforms of signals, and window functions. Transforms are products
@@ -50,7 +50,7 @@ const mostWaves = 1 << 24
 type transform struct{ N, Used, In, Out, Bins, Inverse, Half int32 }
 
 // transform appends a transform of lines of input 0. p has the lines, without the matrix.
-func (n *Node) transform(s transform, p *matrices, window *kernel.Tensor) error {
+func (n *Node) transform(s transform, p *matrices, window *form.Tensor) error {
 	x, y := n.In[0], n.Out[0]
 	if x.Type != graph.Float32 && x.Type != graph.Float64 {
 		return unsupportedf("dtype %v", x.Type)
@@ -134,7 +134,7 @@ func makeDFT(n *Node) error {
 // makeSTFT transforms frames of signals, each multiplied by a window. Frames are rows that
 // overlap.
 func makeSTFT(n *Node) error {
-	x, y, window := n.In[0], n.Out[0], n.input(2)
+	x, y, window := n.In[0], n.Out[0], n.Input(2)
 	steps, err := n.Value(1)
 	if err != nil {
 		return err

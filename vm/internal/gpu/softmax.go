@@ -1,8 +1,6 @@
 package gpu
 
-import (
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
-)
+import "github.com/onnxmem/onnxmem/vm/internal/form"
 
 // softmaxes lists the operators that turn the elements along an axis into weights.
 var softmaxes = []Row{
@@ -35,5 +33,5 @@ func makeSoftmax(n *Node, file, name string) error {
 		l, width = l.inFours(), computeBytes(x)
 	}
 	k := n.kernel(file, name, "ELEMENT="+cType[x.Type])
-	return n.launchTeams(k, l, width, []*kernel.Tensor{y, x})
+	return n.launchTeams(k, l, width, []*form.Tensor{y, x})
 }

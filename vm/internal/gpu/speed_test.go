@@ -10,7 +10,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -105,7 +105,7 @@ func TestProductSpeed(t *testing.T) {
 	type measured struct {
 		c   *speedCase
 		s   split
-		run kernel.Run
+		run form.Run
 	}
 	var list []measured
 	cases := speedCases()
@@ -120,12 +120,12 @@ func TestProductSpeed(t *testing.T) {
 				chosen = force(m, n, k, batches, width)
 				return chosen
 			}
-			v := &kernel.Invocation{Node: &graph.Node{Op: c.op, Attrs: c.attr}, Version: 18, Runtime: alone{}}
+			v := &form.Call{Node: &graph.Node{Op: c.op, Attrs: c.attr}, Version: 18, Runtime: alone{}}
 			if at := strings.LastIndex(c.op, "."); at >= 0 {
 				v.Node.Domain, v.Node.Op = c.op[:at], c.op[at+1:]
 			}
-			place := func(shape []int, at driver.Ptr) *kernel.Tensor {
-				x := &kernel.Tensor{Type: graph.Float32, Shape: shape}
+			place := func(shape []int, at driver.Ptr) *form.Tensor {
+				x := &form.Tensor{Type: graph.Float32, Shape: shape}
 				if int64(x.Bytes()) > room {
 					t.Fatalf("%s: a tensor of %d bytes", c.name, x.Bytes())
 				}
@@ -137,7 +137,7 @@ func TestProductSpeed(t *testing.T) {
 				v.In = append(v.In, place(shape, block.At))
 				v.Node.Inputs = append(v.Node.Inputs, g.NewTensor(fmt.Sprint("x", i)))
 			}
-			v.Out = []*kernel.Tensor{place(c.y, block.At+driver.Ptr(room))}
+			v.Out = []*form.Tensor{place(c.y, block.At+driver.Ptr(room))}
 			v.Node.Outputs = append(v.Node.Outputs, g.NewTensor("y"))
 			run, err := b.kernels.Prepare(v)
 			if err != nil {
@@ -177,7 +177,7 @@ func TestProductSpeed(t *testing.T) {
 }
 
 // timed runs a node some times and returns what each took.
-func (b *bench) timed(run kernel.Run, times int) time.Duration {
+func (b *bench) timed(run form.Run, times int) time.Duration {
 	stream := b.kernels.Queue.Stream
 	b.must(stream.Synchronize())
 	from, err := driver.NewEvent(true)

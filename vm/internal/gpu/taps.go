@@ -5,7 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // tapped is the struct Conv of kernels/taps.cu.
@@ -78,7 +78,7 @@ func (c *convolution) taps(n *Node) error {
 		v.WTap[a] *= int32(c.m)
 	}
 	depth := c.channels * taps
-	w, err := n.laidOut(c.w, kernel.Move{Shape: []int{c.groups, depth, c.m}, From: []int{c.m * depth, 1, depth}, To: []int{depth * c.m, c.m, 1}})
+	w, err := n.laidOut(c.w, form.Move{Shape: []int{c.groups, depth, c.m}, From: []int{c.m * depth, 1, depth}, To: []int{depth * c.m, c.m, 1}})
 	if err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (c *convolution) taps(n *Node) error {
 }
 
 // laidOut appends a copy of a tensor to scratch, where it is dense.
-func (n *Node) laidOut(t *kernel.Tensor, m kernel.Move) (cuda.Room, error) {
-	width := kernel.ElementBits(t.Type) / 8
+func (n *Node) laidOut(t *form.Tensor, m form.Move) (cuda.Room, error) {
+	width := form.ElementBits(t.Type) / 8
 	room := n.scratch(int64(t.Len() * width))
 	from, err := n.at(t)
 	if err != nil {

@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // topLines is Lines of kernels/topk.cu.
@@ -36,7 +36,7 @@ func makeTopK(n *Node) error {
 		return nil
 	}
 	width := 8 // bytes of a key
-	if kernel.ElementBits(x.Type) == 64 {
+	if form.ElementBits(x.Type) == 64 {
 		width = 16
 	}
 	room := topRoom / width

@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // withdrawn lists operators of early versions of ONNX that are no longer part of it.
 var withdrawn = []Row{
 	{Name: "Affine", Element: affine},
 	{Name: "ImageScaler", Element: scaleImage},
-	{Name: "Crop", Make: moving(kernel.CropMoves)},
+	{Name: "Crop", Make: moving(form.CropMoves)},
 }
 
 // affine computes alpha · x + beta.

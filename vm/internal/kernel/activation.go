@@ -252,7 +252,7 @@ func clip[T number](c *Invocation, low, high T) (Run, error) {
 	if a := c.Node.Attr("max"); a != nil {
 		high = T(a.Float)
 	}
-	least, most := c.in(1), c.in(2)
+	least, most := c.Input(1), c.Input(2)
 	return rowwise(c, func(d, a []T) {
 		lo, hi := low, high
 		if least != nil && least.Len() > 0 {
@@ -355,7 +355,7 @@ func dropout[T floating](c *Invocation) Run {
 	return func(w *work.Pool) error {
 		ratio = 0.5
 		if c.Has(1) {
-			ratio = c.number(1)
+			ratio = c.Number(1)
 		}
 		seed, scale = c.Runtime.Seed(), T(1)
 		if a := c.Node.Attr("seed"); a != nil {

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -20,97 +21,15 @@ var attentions = family{"", []Kernel{
 	}},
 }}
 
-// HeadLayout is the layout of queries, keys or values: the strides, in elements, from
-// one batch, head and position to the next. The elements of one position are
-// contiguous.
-type HeadLayout struct{ Batch, Head, Position int }
-
-// HeadsFirst is the layout [batch heads positions size].
-func HeadsFirst(count, positions, size int) HeadLayout {
-	return HeadLayout{count * positions * size, positions * size, size}
-}
-
-// PositionsFirst is the layout [batch positions heads·size].
-func PositionsFirst(count, positions, size int) HeadLayout {
-	return HeadLayout{count * positions * size, size, count * size}
-}
-
-// HeadsIn returns the layout of input i, which is PositionsFirst with three axes, and
-// HeadsFirst with four. The attribute gives the number of heads that share three axes.
-func (c *Invocation) HeadsIn(i int, attr string) (h HeadLayout, count, positions, size int) {
-	return c.In[i].heads(c.Int(attr, 0))
-}
-
-// heads returns the layout of a tensor of heads; shared is their number if it has three axes.
-func (t *Tensor) heads(shared int) (h HeadLayout, count, positions, size int) {
-	s := t.Shape
-	if len(s) == 4 {
-		return HeadsFirst(s[1], s[2], s[3]), s[1], s[2], s[3]
-	}
-	return PositionsFirst(shared, s[1], s[2]/shared), shared, s[1], s[2] / shared
-}
-
 // heads are queries, keys or values in memory.
 type heads struct {
 	at unsafe.Pointer
-	HeadLayout
+	form.HeadLayout
 }
 
 // of is the address of a position.
 func (h *heads) of(b, head, position int) unsafe.Pointer {
 	return unsafe.Add(h.at, 4*(b*h.Batch+head*h.Head+position*h.Position))
-}
-
-// AttentionForm is what the shapes and attributes of an Attention node say. Its heads of
-// queries share those of keys and values in groups of Heads/KVHeads. Keys are Past ones,
-// if any, and then Fresh ones.
-type AttentionForm struct {
-	Batch, Heads, KVHeads int
-	Queries, Past, Fresh  int        // positions
-	Size, ValueSize       int        // of queries and keys; of values
-	Q, Key, Value, Y      HeadLayout // of inputs 0 to 2 and output 0
-	Scale, Cap            float32    // scores are scaled, and capped unless Cap is 0
-	Causal                bool
-	Left, Right           int // keys that are seen before and after a query's own; -1: all
-	Stage                 int // of the scores in output 3: 0 scaled, 1 capped, 2 masked, 3 softmax
-
-	MaskSteps [3]int // strides of the mask (input 3) by batch, head and query
-	MaskWidth int    // number of keys that the mask is for
-}
-
-// Keys is the number of keys, of the past and new ones.
-func (f *AttentionForm) Keys() int { return f.Past + f.Fresh }
-
-// Attention reads the form of an Attention node.
-func (c *Invocation) Attention() *AttentionForm {
-	f := &AttentionForm{
-		Batch: c.In[0].Shape[0], Cap: c.Float("softcap", 0), Causal: c.Int("is_causal", 0) != 0, Stage: c.Int("qk_matmul_output_mode", 0),
-	}
-	f.Q, f.Heads, f.Queries, f.Size = c.HeadsIn(0, "q_num_heads")
-	f.Key, f.KVHeads, f.Fresh, _ = c.HeadsIn(1, "kv_num_heads")
-	f.Value, _, _, f.ValueSize = c.HeadsIn(2, "kv_num_heads")
-	f.Y = HeadsFirst(f.Heads, f.Queries, f.ValueSize)
-	if c.In[0].rank() == 3 {
-		f.Y = PositionsFirst(f.Heads, f.Queries, f.ValueSize)
-	}
-	if c.Has(4) {
-		f.Past = c.In[4].Shape[2]
-	}
-	f.Scale = c.Float("scale", float32(1/math.Sqrt(float64(max(f.Size, 1)))))
-	widest := f.Queries + f.Keys() // a wider window has no effect
-	f.Left, f.Right = max(-1, min(c.Int("left_window_size", -1), widest)), max(-1, min(c.Int("right_window_size", -1), widest))
-	if m := c.in(3); m != nil {
-		f.MaskWidth = m.Shape[m.rank()-1]
-		n := f.MaskWidth
-		for i := range m.rank() - 1 {
-			k := m.Shape[m.rank()-2-i]
-			if k != 1 {
-				f.MaskSteps[2-i] = n
-			}
-			n *= k
-		}
-	}
-	return f
 }
 
 // queriesAtOnce is the number of rows of scores that one part computes.
@@ -162,7 +81,7 @@ func (a *attention) make(c *Invocation) func(w *work.Pool) {
 			v.score.Tile(t, s, nil, scratch)
 		}
 		for r := range v.score.M {
-			c.poll()
+			c.Poll()
 			row := span[float32](unsafe.Add(s, 4*r*keys), keys)
 			n := a.edit(row, b, h, i+r)
 			if a.sink == nil {
@@ -205,7 +124,7 @@ func softmaxBeside(c *Invocation, row []float32, sink float32) {
 	}
 	// The largest element is now 1/Σ exp(x - most).
 	share := 1 / (1 + math.Exp(float64(sink)-float64(most))*float64(mostOf(c, row)))
-	for from, to := range c.pieces(len(row)) {
+	for from, to := range c.Pieces(len(row)) {
 		simd.MulScalar(row[from:to], row[from:to], float32(share))
 	}
 }
@@ -263,8 +182,8 @@ type kvCache struct {
 	scratch   int   // offset of the scratch for the concatenation without present
 }
 
-func newKVCache(c *Invocation, past, out, count, positions, size int, from HeadLayout, fresh *Tensor) *kvCache {
-	v := &kvCache{c: c, past: c.in(past), fresh: fresh, count: count, positions: positions, size: size, from: heads{nil, from}}
+func newKVCache(c *Invocation, past, out, count, positions, size int, from form.HeadLayout, fresh *Tensor) *kvCache {
+	v := &kvCache{c: c, past: c.Input(past), fresh: fresh, count: count, positions: positions, size: size, from: heads{nil, from}}
 	if c.HasOut(out) {
 		v.present = c.Out[out]
 	}
@@ -273,7 +192,7 @@ func newKVCache(c *Invocation, past, out, count, positions, size int, from HeadL
 		return v
 	}
 	total := positions + v.past.Shape[2]
-	v.all = heads{nil, HeadsFirst(count, total, size)}
+	v.all = heads{nil, form.HeadsFirst(count, total, size)}
 	if v.present == nil {
 		v.scratch = c.Shared(mul(4, fresh.Shape[0], count, total, size))
 	}
@@ -286,7 +205,7 @@ func (v *kvCache) gather(w *work.Pool) unsafe.Pointer {
 		return v.fresh.At
 	}
 	v.from.at = v.fresh.At
-	to := heads{nil, HeadsFirst(v.count, v.positions, v.size)}
+	to := heads{nil, form.HeadsFirst(v.count, v.positions, v.size)}
 	before := 0
 	if v.past != nil {
 		before = v.past.Shape[2]
@@ -297,16 +216,16 @@ func (v *kvCache) gather(w *work.Pool) unsafe.Pointer {
 	} else {
 		to.at = w.Shared(v.scratch)
 	}
-	m := meter{c: v.c}
+	m := v.c.Meter()
 	for b := range v.fresh.Shape[0] {
 		for h := range v.count {
-			m.add(1)
+			m.Add(1)
 			if before > 0 {
 				n := before * v.size
 				copyAll(v.c, span[byte](to.of(b, h, 0), 4*n), span[byte](element[float32](v.past, (b*v.count+h)*n), 4*n))
 			}
 			for p := range v.positions {
-				m.add(v.size)
+				m.Add(v.size)
 				copy(span[float32](to.of(b, h, before+p), v.size), span[float32](v.from.of(b, h, p), v.size))
 			}
 		}
@@ -318,8 +237,8 @@ func (v *kvCache) gather(w *work.Pool) unsafe.Pointer {
 }
 
 // mask sets edit and done from a node's attributes and inputs.
-func (a *attention) mask(c *Invocation, f *AttentionForm) error {
-	m := c.in(3)
+func (a *attention) mask(c *Invocation, f *form.Attention) error {
+	m := c.Input(3)
 	if m != nil && m.Type != graph.Bool && m.Type != graph.Float32 {
 		return unsupported(m.Type)
 	}
@@ -356,7 +275,7 @@ func (a *attention) mask(c *Invocation, f *AttentionForm) error {
 				addScores(c, row[:width], span[float32](element[float32](m, first), width))
 			} else {
 				mask := span[uint8](element[uint8](m, first), width)
-				for from, to := range c.pieces(width) {
+				for from, to := range c.Pieces(width) {
 					for j, seen := range mask[from:to] {
 						if seen == 0 {
 							row[from+j] = least
@@ -379,47 +298,8 @@ func (a *attention) mask(c *Invocation, f *AttentionForm) error {
 	return nil
 }
 
-// RotaryForm is what the shapes and attributes of a RotaryEmbedding node say. The cosines
-// and sines of a line are those of Half angles, one for each pair of elements of a head.
-// The line is the place in the batch or, with IDs, the position that they hold: of each
-// place, or, if First, of the first place of each sequence.
-type RotaryForm struct {
-	Cosines, Sines, IDs  *Tensor // IDs may be nil
-	Batch, Heads, Places int
-	Layout               HeadLayout // of input 0 and the output
-	Size, Half, Lines    int
-	First, Interleaved   bool
-	shared, position     int
-}
-
-// Rotary reads the form of a RotaryEmbedding node of ai.onnx.
-func (c *Invocation) Rotary() *RotaryForm {
-	return c.rotary(&RotaryForm{Cosines: c.In[1], Sines: c.In[2], IDs: c.in(3), shared: c.Int("num_heads", 0), position: 3})
-}
-
-// rotary completes a form that has the inputs and the number of heads that share three axes.
-func (c *Invocation) rotary(f *RotaryForm) *RotaryForm {
-	x := c.In[0]
-	f.Batch, f.Interleaved = x.Shape[0], c.Int("interleaved", 0) != 0
-	f.Layout, f.Heads, f.Places, f.Size = x.heads(f.shared)
-	if f.Half = c.Int("rotary_embedding_dim", 0) / 2; f.Half == 0 {
-		f.Half = f.Size / 2
-	}
-	f.Lines = f.Cosines.Len() / f.Half
-	f.First = f.IDs != nil && f.IDs.rank() == 1 && f.Batch*f.Places != 0
-	return f
-}
-
-// Ends is the number of positions that IDs may hold, from 0 on.
-func (f *RotaryForm) Ends() int {
-	if f.First {
-		return f.Lines - f.Places + 1
-	}
-	return f.Lines
-}
-
 // rotaryEmbedding rotates pairs of elements of each head.
-func rotaryEmbedding(c *Invocation, f *RotaryForm) (Run, error) {
+func rotaryEmbedding(c *Invocation, f *form.Rotary) (Run, error) {
 	x, ids, out := c.In[0], f.IDs, c.Out[0]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
@@ -435,10 +315,10 @@ func rotaryEmbedding(c *Invocation, f *RotaryForm) (Run, error) {
 		case ids != nil:
 			line = int(data[int64](ids)[p])
 		}
-		m := meter{c: c}
+		m := c.Meter()
 		cs, sn := span[float32](element[float32](f.Cosines, line*f.Half), f.Half), span[float32](element[float32](f.Sines, line*f.Half), f.Half)
 		for h := range f.Heads {
-			m.add(f.Size)
+			m.Add(f.Size)
 			s, d := span[float32](from.of(b, h, position), f.Size), span[float32](to.of(b, h, position), f.Size)
 			rotate(d, s, cs, sn, f.Interleaved)
 		}
@@ -446,11 +326,11 @@ func rotaryEmbedding(c *Invocation, f *RotaryForm) (Run, error) {
 	return func(w *work.Pool) error {
 		if ids != nil {
 			for p, at := range data[int64](ids) {
-				if p&often == 0 {
-					c.poll()
+				if p&form.Often == 0 {
+					c.Poll()
 				}
 				if at < 0 || at >= int64(f.Ends()) {
-					return fmt.Errorf("input %d: element %d is position %d, expected one in [0, %d)", f.position, p, at, f.Ends())
+					return fmt.Errorf("input %d: element %d is position %d, expected one in [0, %d)", f.Position, p, at, f.Ends())
 				}
 			}
 		}

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -19,7 +20,7 @@ type BlockForm struct {
 
 // fitsBlocks reports whether t can be an image in NCHW16c.
 func fitsBlocks(t *Tensor) bool {
-	return (t.Type == graph.Float32 || isHalf(t)) && t.rank() == 4 && t.Shape[1]%BlockLen == 0 && t.Len() > 0
+	return (t.Type == graph.Float32 || isHalf(t)) && t.Rank() == 4 && t.Shape[1]%BlockLen == 0 && t.Len() > 0
 }
 
 // canHoldBlocks reports whether a session may hold an image in NCHW16c. Of a single pixel,
@@ -54,10 +55,10 @@ func convolvesBlocks(c *Invocation) BlockForm {
 	if singleChannels(weight, group) && !addsInput(c) {
 		return inAndOut(canBlocksDepthwise)(c)
 	}
-	if singleChannels(weight, group) || c.In[0].rank() != 4 || !weight.Const || weight.Len() == 0 || weight.Shape[0]/group%BlockLen != 0 {
+	if singleChannels(weight, group) || c.In[0].Rank() != 4 || !weight.Const || weight.Len() == 0 || weight.Shape[0]/group%BlockLen != 0 {
 		return BlockForm{}
 	}
-	v, err := newWindow(c, weight.Shape[2:], c.In[0].Shape[2:], out.Shape[2:])
+	v, err := form.NewWindow(&c.Call, weight.Shape[2:], c.In[0].Shape[2:], out.Shape[2:])
 	if err != nil {
 		return BlockForm{}
 	}
@@ -99,23 +100,23 @@ func AddsResidual(c *Invocation) bool {
 }
 
 // spreads reports whether packedConv computes a convolution with Image.Spread.
-func spreads(c *Invocation, v *window, group int) bool {
+func spreads(c *Invocation, v *form.Window, group int) bool {
 	m, ch := c.In[1].Shape[0]/group, c.In[1].Shape[1]
-	image := gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
-	return !gemm.Across(v.outputs(), m) && image.WorthSpreading()
+	image := gemm.Image{Channels: ch, In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad}
+	return !gemm.Across(v.Outputs(), m) && image.WorthSpreading()
 }
 
 // denseBlocks returns a convolution in the form that reads and writes blocks.
-func denseBlocks(c *Invocation, v *window, group int) *gemm.Blocks {
+func denseBlocks(c *Invocation, v *form.Window, group int) *gemm.Blocks {
 	plane := func(list [3]int) [2]int { return [2]int{list[1], list[2]} }
 	return &gemm.Blocks{
 		Images: c.In[0].Shape[0], Groups: group, Channels: c.In[1].Shape[1], Columns: c.In[1].Shape[0] / group,
-		In: plane(v.in), Out: plane(v.out), Kernel: plane(v.kernel), Stride: plane(v.stride), Dilation: plane(v.dil), Pad: plane(v.pads), Bias: c.Has(2), Format: formatOf(c.In[0].Type), Stop: c.Runtime,
+		In: plane(v.In), Out: plane(v.Out), Kernel: plane(v.Kernel), Stride: plane(v.Stride), Dilation: plane(v.Dilation), Pad: plane(v.Pad), Bias: c.Has(2), Format: formatOf(c.In[0].Type), Stop: c.Runtime,
 	}
 }
 
 // blocksConv is packedConv for an image in blocks. The bits are the same.
-func blocksConv(c *Invocation, v *window, group int) (Run, error) {
+func blocksConv(c *Invocation, v *form.Window, group int) (Run, error) {
 	b := denseBlocks(c, v, group)
 	b.Planes = !c.Out[0].Blocks
 	finish := c.take()
@@ -127,7 +128,7 @@ func blocksConv(c *Invocation, v *window, group int) (Run, error) {
 	}
 	if more {
 		b.Finish = func(d []float32) {
-			for from, to := range c.pieces(len(d)) {
+			for from, to := range c.Pieces(len(d)) {
 				finish.Row(d[from:to])
 			}
 		}
@@ -136,8 +137,8 @@ func blocksConv(c *Invocation, v *window, group int) (Run, error) {
 	columns := tableOf[blockColumns](c, group)
 	for g := range columns {
 		columns[g] = blockColumns{Dense: gemm.Dense{Len: b.Columns, Step: k, Deep: 1, Format: b.Format}, off: g * b.Columns * k}
-		if v.taps() > 1 {
-			columns[g].Deep, columns[g].Taps = BlockLen, v.taps()
+		if v.Taps() > 1 {
+			columns[g].Deep, columns[g].Taps = BlockLen, v.Taps()
 		}
 	}
 	return c.runBlocks(b, columns)
@@ -196,7 +197,7 @@ func (c *Invocation) runBlocks(b *gemm.Blocks, columns []blockColumns) (Run, err
 			at.Bias = c.In[2].At
 		}
 		for i := range columns {
-			columns[i].At = elementAt(weight, columns[i].off, weight.width())
+			columns[i].At = elementAt(weight, columns[i].off, weight.Width())
 		}
 		w.For(b.Parts(w.Workers()), part)
 		return nil

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -20,7 +21,7 @@ type layerBench struct {
 // bothLayouts times an operator of one thread on planes and on blocks.
 func bothLayouts(b *testing.B, l *layerBench, node *graph.Node, in []*Tensor, side int, then *Finish, planes, blocks func(*Invocation) (Run, error)) {
 	for _, held := range []string{"planes", "blocks"} {
-		c := &Invocation{Node: node, Version: 13, In: in, Out: []*Tensor{blank(graph.Float32, []int{1, l.channels, side, side})}, Runtime: alone{pack: true}, Then: then}
+		c := &Invocation{Call: form.Call{Node: node, Version: 13, In: in, Out: []*Tensor{blank(graph.Float32, []int{1, l.channels, side, side})}, Runtime: alone{pack: true}}, Then: then}
 		make := planes
 		if held == "blocks" {
 			c.In, c.Out[0].Blocks = append([]*Tensor{blocksOf(in[0])}, in[1:]...), true

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 )
 
@@ -16,7 +17,7 @@ func inLayouts(t *testing.T, what string, node *graph.Node, in []*Tensor, shape 
 	call := func(x *Tensor, blocks bool) *Invocation {
 		out := blank(graph.Float32, shape)
 		out.Blocks = blocks
-		return &Invocation{Node: node, In: append([]*Tensor{x}, in[1:]...), Out: []*Tensor{out}, Runtime: alone{}, Then: then()}
+		return &Invocation{Call: form.Call{Node: node, In: append([]*Tensor{x}, in[1:]...), Out: []*Tensor{out}, Runtime: alone{}}, Then: then()}
 	}
 	planes := call(in[0], false)
 	computeWith(t, planes, run)
@@ -44,7 +45,7 @@ func TestBlocksConv(t *testing.T) {
 	r := rand.New(rand.NewPCG(51, 52))
 	activations := []func() *Finish{
 		func() *Finish { return nil }, func() *Finish { return finishRelu(nil) }, func() *Finish { return clamps(-0.5, 2) },
-		func() *Finish { f, _ := newNamedActivation("Tanh").Finish(); return f },
+		func() *Finish { f, _ := finishOf(&form.Activation{Name: "Tanh"}); return f },
 	}
 	for _, level := range gemm.Levels()[1:] {
 		if err := gemm.Use(level); err != nil {

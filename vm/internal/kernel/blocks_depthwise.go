@@ -3,13 +3,14 @@ package kernel
 import (
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// blockSlide returns the window in the form that slides over images in blocks.
-func (v *window) blockSlide() *gemm.BlockSlide {
-	return &gemm.BlockSlide{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+// blockSlideOf returns the window in the form that slides over images in blocks.
+func blockSlideOf(v *form.Window) *gemm.BlockSlide {
+	return &gemm.BlockSlide{In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad}
 }
 
 // slideBlocks computes an operator on images in blocks band by band. weights has so many
@@ -32,7 +33,7 @@ func slideBlocks(c *Invocation, s *gemm.BlockSlide, weights, bias func(*work.Poo
 		if finish != nil {
 			from, end := s.BandRange(band)
 			row := span[float32](unsafe.Add(to, 4*from), end-from)
-			for from, end := range c.pieces(len(row)) {
+			for from, end := range c.Pieces(len(row)) {
 				finish.Row(row[from:end])
 			}
 		}
@@ -55,23 +56,23 @@ func canBlocksDepthwise(c *Invocation) bool {
 // depthwiseBlocks returns the window of a Conv of single channels of an image in blocks; nil
 // for any other Conv, and where vectorDepthwise could not compute it on planes: its sums would
 // have other bits.
-func depthwiseBlocks(c *Invocation) (*window, *gemm.BlockSlide) {
+func depthwiseBlocks(c *Invocation) (*form.Window, *gemm.BlockSlide) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	if !fitsBlocks(x) || !fitsBlocks(out) || weight.Type != out.Type || weight.rank() != 4 || c.added != nil {
+	if !fitsBlocks(x) || !fitsBlocks(out) || weight.Type != out.Type || weight.Rank() != 4 || c.added != nil {
 		return nil, nil
 	}
 	if group := c.Int("group", 1); !singleChannels(weight, group) || x.Shape[1] != group {
 		return nil, nil
 	}
-	v, err := newWindow(c, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
+	v, err := form.NewWindow(&c.Call, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
 	if err != nil {
 		return nil, nil
 	}
-	d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+	d := &gemm.Depthwise{In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad}
 	if d.ScratchBytes() == 0 {
 		return nil, nil
 	}
-	return v, v.blockSlide()
+	return v, blockSlideOf(v)
 }
 
 // makeBlocksDepthwise is makeConv of single channels on images in blocks.
@@ -136,9 +137,9 @@ func (c *Invocation) laneWeights() func(*work.Pool) unsafe.Pointer {
 	channels, taps := weight.Shape[0], count(weight.Shape[2:])
 	arrange := func(to unsafe.Pointer) {
 		d, s := span[float32](to, weight.Len()), data[float32](weight)
-		m := meter{c: c}
+		m := c.Meter()
 		for first := 0; first < channels; first += gemm.BlockLen {
-			m.add(gemm.BlockLen * taps)
+			m.Add(gemm.BlockLen * taps)
 			for lane := range gemm.BlockLen {
 				for t := range taps {
 					d[first*taps+t*gemm.BlockLen+lane] = s[(first+lane)*taps+t]
@@ -147,7 +148,7 @@ func (c *Invocation) laneWeights() func(*work.Pool) unsafe.Pointer {
 		}
 	}
 	if weight.Const {
-		key := PackKey{At: weight.At, Type: weight.Type, Lanes: true, Len: channels, K: taps}
+		key := form.PackKey{At: weight.At, Type: weight.Type, Lanes: true, Len: channels, K: taps}
 		if weight.Made != nil {
 			key.At, key.Made = nil, weight.Made
 		}

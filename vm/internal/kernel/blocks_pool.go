@@ -4,6 +4,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -27,11 +28,11 @@ func canBlocksPool(c *Invocation) bool {
 }
 
 // blocksWindow returns the window of a pool of an image in blocks, or nil.
-func blocksWindow(c *Invocation) *window {
+func blocksWindow(c *Invocation) *form.Window {
 	if !fitsBlocks(c.In[0]) || !fitsBlocks(c.Out[0]) {
 		return nil
 	}
-	v, err := poolWindow(c)
+	v, err := c.PoolWindow()
 	if err != nil {
 		return nil
 	}
@@ -45,8 +46,8 @@ func maxPoolBlocks(c *Invocation) (*paddedPool, *gemm.BlockSlide) {
 	if v == nil || c.HasOut(1) || gemm.Level() == "plain" {
 		return nil, nil
 	}
-	d, s := v.planes(), v.blockSlide()
-	few := v.taps() <= mostTogether
+	d, s := depthwiseOf(v), blockSlideOf(v)
+	few := v.Taps() <= mostTogether
 	if !few {
 		switch padded := newPaddedPool(c, v, gemm.BlockLen); {
 		case padded != nil && padded.length > mostPaddedBlock/4/gemm.BlockLen:
@@ -56,7 +57,7 @@ func maxPoolBlocks(c *Invocation) (*paddedPool, *gemm.BlockSlide) {
 		}
 	}
 	switch {
-	case v.pool(c).MaskLen() > 0 && d.TableLen() == 0:
+	case poolOf(v, c).MaskLen() > 0 && d.TableLen() == 0:
 		s.Join = gemm.LargestColumns
 	case few && d.ScratchBytes() > 0:
 		s.Join = gemm.Largest
@@ -85,11 +86,11 @@ func makeBlocksMaxPool(c *Invocation) (Run, error) {
 // would add up in another order.
 func averagePoolBlocks(c *Invocation) *gemm.BlockSlide {
 	v := blocksWindow(c)
-	if v == nil || v.pool(c).MaskLen() == 0 && !v.byRows() {
+	if v == nil || poolOf(v, c).MaskLen() == 0 && !byRows(v) {
 		return nil
 	}
-	s := v.blockSlide()
-	s.Join, s.Counted = gemm.Average, v.countedBy(c)
+	s := blockSlideOf(v)
+	s.Join, s.Counted = gemm.Average, countedBy(v, c)
 	if s.ListLen() == 0 {
 		return nil
 	}
@@ -121,7 +122,7 @@ func makeBlocksGlobalAveragePool(c *Invocation) (Run, error) {
 			if from+most >= n {
 				break
 			}
-			c.poll()
+			c.Poll()
 		}
 		for lane, sum := range sums {
 			data[float32](out)[i*gemm.BlockLen+lane] = float32(sum / float64(n))
@@ -169,10 +170,10 @@ func makeBlocksGlobalMaxPool(c *Invocation) (Run, error) {
 		for k := range best {
 			best[k] = float32(math.Inf(-1))
 		}
-		m := meter{c: c}
+		m := c.Meter()
 		for ; len(in) > 0; in = in[min(together, len(in)):] {
 			row := in[:min(together, len(in))]
-			m.add(len(row))
+			m.Add(len(row))
 			simd.Max(best[:len(row)], best[:len(row)], row)
 		}
 		for half := together / 2; half >= gemm.BlockLen; half /= 2 {

@@ -3,6 +3,7 @@ package kernel
 import (
 	"slices"
 
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -127,7 +128,7 @@ func makeBlocksResize(c *Invocation) (Run, error) {
 
 // resizeBlocks is resizePlanes of an image in blocks: a row of it has rows of all channels of
 // a block.
-func resizeBlocks(c *Invocation, in, out *Tensor, list []Interpolation) Run {
+func resizeBlocks(c *Invocation, in, out *Tensor, list []form.Interpolation) Run {
 	down, along := &list[len(list)-2], &list[len(list)-1]
 	inRow, outRow := along.In*gemm.BlockLen, along.Out*gemm.BlockLen
 	off := c.Each(mul(4, inRow))
@@ -138,7 +139,7 @@ func resizeBlocks(c *Invocation, in, out *Tensor, list []Interpolation) Run {
 		x := span[float32](element[float32](in, block*down.In*inRow), down.In*inRow)
 		d := span[float32](element[float32](out, i*outRow), outRow)
 		row := span[float32](pool.Each(worker, off), inRow)
-		m := meter{c: c}
+		m := c.Meter()
 		switch {
 		case down.From == nil:
 			row = x[o*inRow:][:inRow]
@@ -157,22 +158,22 @@ func resizeBlocks(c *Invocation, in, out *Tensor, list []Interpolation) Run {
 }
 
 // mixPixels is mixAlong for a row of pixels of a block.
-func mixPixels(m *meter, d, row []float32, v *Interpolation, weights []float32) {
+func mixPixels(m *form.Meter, d, row []float32, v *form.Interpolation, weights []float32) {
 	pixel := func(list []float32, i int) *[gemm.BlockLen]float32 {
 		return (*[gemm.BlockLen]float32)(list[i*gemm.BlockLen:])
 	}
 	switch {
 	case v.From == nil:
-		m.add(len(d))
+		m.Add(len(d))
 		copy(d, row)
 	case v.Taps == 1:
 		for i, from := range v.From {
-			m.add(gemm.BlockLen)
+			m.Add(gemm.BlockLen)
 			*pixel(d, i) = *pixel(row, from)
 		}
 	case v.Taps == 2:
 		for i := range len(v.From) / 2 {
-			m.add(gemm.BlockLen)
+			m.Add(gemm.BlockLen)
 			to, a, b, w0, w1 := pixel(d, i), pixel(row, v.From[2*i]), pixel(row, v.From[2*i+1]), weights[2*i], weights[2*i+1]
 			for lane := range to {
 				to[lane] = w0*a[lane] + w1*b[lane]
@@ -180,7 +181,7 @@ func mixPixels(m *meter, d, row []float32, v *Interpolation, weights []float32) 
 		}
 	default:
 		for i := range len(v.From) / v.Taps {
-			m.add(v.Taps * gemm.BlockLen)
+			m.Add(v.Taps * gemm.BlockLen)
 			var sum [gemm.BlockLen]float32
 			for t := i * v.Taps; t < (i+1)*v.Taps; t++ {
 				for lane, x := range pixel(row, v.From[t]) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -168,8 +169,8 @@ func TestBlocksDepthwise(t *testing.T) {
 			}
 			node := &graph.Node{Op: "Conv", Attrs: list}
 			shape := []int{images, channels, w.out[0], w.out[1]}
-			planes := &Invocation{Node: node, Version: 13, In: in, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}, Then: then}
-			blocks := &Invocation{Node: node, Version: 13, In: append([]*Tensor{blocksOf(x)}, in[1:]...), Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{pack: i%2 == 0}, Then: then}
+			planes := &Invocation{Call: form.Call{Node: node, Version: 13, In: in, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}, Then: then}
+			blocks := &Invocation{Call: form.Call{Node: node, Version: 13, In: append([]*Tensor{blocksOf(x)}, in[1:]...), Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{pack: i%2 == 0}}, Then: then}
 			blocks.Out[0].Blocks = true
 			if !canBlocksDepthwise(blocks) {
 				continue
@@ -224,8 +225,8 @@ func TestBlocksPool(t *testing.T) {
 				}
 				shape := []int{images, channels, w.out[0], w.out[1]}
 				node := &graph.Node{Op: op, Attrs: list}
-				planes := &Invocation{Node: node, Version: 19, In: []*Tensor{x}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}
-				blocks := &Invocation{Node: node, Version: 19, In: []*Tensor{blocksOf(x)}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}
+				planes := &Invocation{Call: form.Call{Node: node, Version: 19, In: []*Tensor{x}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}}
+				blocks := &Invocation{Call: form.Call{Node: node, Version: 19, In: []*Tensor{blocksOf(x)}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}}
 				blocks.Out[0].Blocks = true
 				if !canBlocksPool(blocks) {
 					continue
@@ -261,8 +262,8 @@ func TestBlocksGlobalPool(t *testing.T) {
 			for op, pair := range map[string][2]func(*Invocation) (Run, error){
 				"GlobalAveragePool": {makeGlobalAveragePool, makeBlocksGlobalAveragePool}, "GlobalMaxPool": {makeGlobalMaxPool, makeBlocksGlobalMaxPool},
 			} {
-				planes := &Invocation{Node: &graph.Node{Op: op}, In: []*Tensor{x}, Out: []*Tensor{blank(graph.Float32, []int{images, channels, 1, 1})}, Runtime: alone{}}
-				blocks := &Invocation{Node: &graph.Node{Op: op}, In: []*Tensor{held}, Out: []*Tensor{blank(graph.Float32, []int{images, channels, 1, 1})}, Runtime: alone{}}
+				planes := &Invocation{Call: form.Call{Node: &graph.Node{Op: op}, In: []*Tensor{x}, Out: []*Tensor{blank(graph.Float32, []int{images, channels, 1, 1})}, Runtime: alone{}}}
+				blocks := &Invocation{Call: form.Call{Node: &graph.Node{Op: op}, In: []*Tensor{held}, Out: []*Tensor{blank(graph.Float32, []int{images, channels, 1, 1})}, Runtime: alone{}}}
 				vectors := level != "plain"
 				if can := globalPoolsBlocks(blocks).In; can != (vectors && size != [2]int{1, 1}) {
 					t.Fatalf("%s of %v at level %s: possible in blocks: %v", op, size, level, can)
@@ -293,8 +294,8 @@ func TestBlocksScaled(t *testing.T) {
 					}
 					return []*Tensor{x, y}
 				}
-				planes := &Invocation{Node: &graph.Node{Op: op}, Version: 13, In: in(x), Out: []*Tensor{blank(graph.Float32, x.Shape)}, Runtime: alone{}}
-				blocks := &Invocation{Node: &graph.Node{Op: op}, Version: 13, In: in(blocksOf(x)), Out: []*Tensor{blank(graph.Float32, x.Shape)}, Runtime: alone{}}
+				planes := &Invocation{Call: form.Call{Node: &graph.Node{Op: op}, Version: 13, In: in(x), Out: []*Tensor{blank(graph.Float32, x.Shape)}, Runtime: alone{}}}
+				blocks := &Invocation{Call: form.Call{Node: &graph.Node{Op: op}, Version: 13, In: in(blocksOf(x)), Out: []*Tensor{blank(graph.Float32, x.Shape)}, Runtime: alone{}}}
 				blocks.Out[0].Blocks = true
 				if !canBlocksScaled(blocks) {
 					if size != [2]int{1, 1} || k < 2 {
@@ -311,7 +312,7 @@ func TestBlocksScaled(t *testing.T) {
 		}
 	}
 	for _, shape := range [][]int{{1}, {1, 32, 5, 1}, {2, 32, 5, 5}, {2, 1, 1, 1}, {5, 5}} {
-		c := &Invocation{Node: &graph.Node{Op: "Mul"}, In: []*Tensor{blank(graph.Float32, []int{2, 32, 5, 5}), blank(graph.Float32, shape)}, Out: []*Tensor{blank(graph.Float32, []int{2, 32, 5, 5})}}
+		c := &Invocation{Call: form.Call{Node: &graph.Node{Op: "Mul"}, In: []*Tensor{blank(graph.Float32, []int{2, 32, 5, 5}), blank(graph.Float32, shape)}, Out: []*Tensor{blank(graph.Float32, []int{2, 32, 5, 5})}}}
 		if canBlocksScaled(c) {
 			t.Errorf("a factor of shape %v is taken for one number for each channel", shape)
 		}
@@ -331,8 +332,8 @@ func TestBlocksResize(t *testing.T) {
 			}
 			list.Const = true
 			node := &graph.Node{Op: "Resize", Attrs: attrs(text("mode", mode))}
-			planes := &Invocation{Node: node, Version: 13, In: []*Tensor{x, nil, nil, list}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}
-			blocks := &Invocation{Node: node, Version: 13, In: []*Tensor{blocksOf(x), nil, nil, list}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}
+			planes := &Invocation{Call: form.Call{Node: node, Version: 13, In: []*Tensor{x, nil, nil, list}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}}
+			blocks := &Invocation{Call: form.Call{Node: node, Version: 13, In: []*Tensor{blocksOf(x), nil, nil, list}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}}
 			blocks.Out[0].Blocks = true
 			if !canBlocksResize(blocks) {
 				t.Fatalf("%s from %v to %v is not possible in blocks", mode, x.Shape, shape)

@@ -8,18 +8,18 @@ import (
 // blocks; nil for any other, and where packedTranspose would add up in another order.
 func transposedBlocks(c *Invocation) *gemm.Blocks {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	if x.rank() != 4 || weight.Type != x.Type || c.Int("group", 1) != 1 {
+	if x.Rank() != 4 || weight.Type != x.Type || c.Int("group", 1) != 1 {
 		return nil
 	}
-	v, err := transposedWindow(c)
-	if err != nil || !v.tiles() || v.kernel[0] != 1 || x.Shape[1]%gemm.BlockLen != 0 || out.Shape[1]%gemm.BlockLen != 0 {
+	v, err := c.TransposedWindow()
+	if err != nil || !tiles(v) || v.Kernel[0] != 1 || x.Shape[1]%gemm.BlockLen != 0 || out.Shape[1]%gemm.BlockLen != 0 {
 		return nil
 	}
 	one := [2]int{1, 1}
 	size := [2]int{x.Shape[2], x.Shape[3]}
 	b := &gemm.Blocks{
 		Images: x.Shape[0], Groups: 1, Channels: x.Shape[1], Columns: out.Shape[1], In: size, Out: size, Kernel: one, Stride: one, Dilation: one,
-		Bias: c.Has(2), Tiles: [2]int{v.kernel[1], v.kernel[2]}, Stop: c.Runtime,
+		Bias: c.Has(2), Tiles: [2]int{v.Kernel[1], v.Kernel[2]}, Stop: c.Runtime,
 	}
 	if !b.CanBlock() {
 		return nil

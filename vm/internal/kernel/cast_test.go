@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
 
@@ -45,7 +46,7 @@ func TestCastLoops(t *testing.T) {
 		for i := range raw(in) {
 			raw(in)[i] = byte(i*i*7 + i>>3)
 		}
-		if set, _ := writer(from); from == graph.Float32 || from == graph.Float64 {
+		if set, _ := form.Writer(from); from == graph.Float32 || from == graph.Float64 {
 			for i := range n {
 				set(in.At, i, reals[i%len(reals)])
 			}
@@ -57,10 +58,10 @@ func TestCastLoops(t *testing.T) {
 			if to == from {
 				continue
 			}
-			whole, isWhole := intReader(from)
-			put, puts := intWriter(to)
-			get, _ := reader(from)
-			set, _ := writer(to)
+			whole, isWhole := form.IntReader(from)
+			put, puts := form.IntWriter(to)
+			get, _ := form.Reader(from)
+			set, _ := form.Writer(to)
 			check(to, in, func(want *Tensor, i int) {
 				if isWhole && puts {
 					put(want.At, i, whole(in.At, i))
@@ -123,7 +124,7 @@ func TestCastToFloat8(t *testing.T) {
 			attributes := attrs(whole1("saturate", int64(saturate)))
 			for _, from := range []graph.DType{graph.Float32, graph.Float16, graph.BFloat16, graph.Float64} {
 				in, out := store(realList(list...), from), blank(c.to, []int{len(list)})
-				n := &Invocation{Node: &graph.Node{Op: "Cast", Attrs: attributes}, Version: 24, In: []*Tensor{in}, Out: []*Tensor{out}, Runtime: alone{}}
+				n := &Invocation{Call: form.Call{Node: &graph.Node{Op: "Cast", Attrs: attributes}, Version: 24, In: []*Tensor{in}, Out: []*Tensor{out}, Runtime: alone{}}}
 				if err := prepareAndRun(n, Lookup("", "Cast"), 1); err != nil {
 					t.Fatal(err)
 				}
@@ -139,7 +140,7 @@ func TestCastToFloat8(t *testing.T) {
 			}
 			in, out := store(realList(tie+0x1p-40, 1e300, 0, -1e300), graph.Float64), blank(c.to, []int{4})
 			scale := store(&reference.Tensor{Type: graph.Float64, Shape: []int{}, F: []float64{1}}, graph.Float64)
-			quantize := &Invocation{Node: &graph.Node{Op: "QuantizeLinear", Attrs: attributes}, Version: 25, In: []*Tensor{in, scale}, Out: []*Tensor{out}, Runtime: alone{}}
+			quantize := &Invocation{Call: form.Call{Node: &graph.Node{Op: "QuantizeLinear", Attrs: attributes}, Version: 25, In: []*Tensor{in, scale}, Out: []*Tensor{out}, Runtime: alone{}}}
 			if err := prepareAndRun(quantize, Lookup("", "QuantizeLinear"), 1); err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -15,9 +16,9 @@ import (
 // digits, bools as 0 and 1.
 func makeFormat(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
-	whole, integer := intReader(in.Type)
-	get, ok := reader(in.Type)
-	if !integer && (!ok || isFloat8(in.Type)) {
+	whole, integer := form.IntReader(in.Type)
+	get, ok := form.Reader(in.Type)
+	if !integer && (!ok || form.IsFloat8(in.Type)) {
 		return nil, unsupportedf("a cast from %v to %v", in.Type, out.Type)
 	}
 	text := func(i int) string {
@@ -39,10 +40,10 @@ func makeFormat(c *Invocation) (Run, error) {
 		}
 	}
 	return func(*work.Pool) error {
-		m := meter{c: c}
+		m := c.Meter()
 		d := data[uint64](out)
 		for i := range d {
-			m.add(64)
+			m.Add(64)
 			d[i] = c.element(text(i))
 		}
 		return nil
@@ -53,13 +54,13 @@ func makeFormat(c *Invocation) (Run, error) {
 // around it: ONNX leaves others undefined, and ONNX Runtime reads what they begin with.
 func makeParse(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
-	setReal, real := writer(out.Type)
-	setInt, integer := intWriter(out.Type)
+	setReal, real := form.Writer(out.Type)
+	setInt, integer := form.IntWriter(out.Type)
 	if out.Type == graph.Bool {
 		integer = false
 	}
-	bits := ElementBits(out.Type)
-	if !integer && (!real || isFloat8(out.Type)) || bits < 8 {
+	bits := form.ElementBits(out.Type)
+	if !integer && (!real || form.IsFloat8(out.Type)) || bits < 8 {
 		return nil, unsupportedf("a cast from %v to %v", in.Type, out.Type)
 	}
 	read := func(i int, s string) error {
@@ -89,10 +90,10 @@ func makeParse(c *Invocation) (Run, error) {
 		return err
 	}
 	return func(*work.Pool) error {
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range in.Len() {
 			s := c.text(in, i)
-			m.add(64 + len(s))
+			m.Add(64 + len(s))
 			if err := read(i, strings.TrimSpace(s)); err != nil {
 				return fmt.Errorf("element %d is %q, expected a number of type %v", i, graph.Short(s), out.Type)
 			}

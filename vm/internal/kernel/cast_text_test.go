@@ -9,11 +9,12 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 func castOne(in, out *Tensor) error {
-	c := &Invocation{Node: &graph.Node{Op: "Cast"}, Version: 13, In: []*Tensor{in}, Out: []*Tensor{out}, Runtime: alone{}}
+	c := &Invocation{Call: form.Call{Node: &graph.Node{Op: "Cast"}, Version: 13, In: []*Tensor{in}, Out: []*Tensor{out}, Runtime: alone{}}}
 	run, err := Lookup("", "Cast").Prepare(c)
 	if err != nil {
 		return err
@@ -45,7 +46,7 @@ func TestCastToStrings(t *testing.T) {
 		{graph.Bool, []float64{1, 0}, []string{"1", "0"}},
 	} {
 		in, out := blank(k.d, []int{len(k.in)}), blank(graph.String, []int{len(k.in)})
-		set, _ := writer(k.d)
+		set, _ := form.Writer(k.d)
 		for i, v := range k.in {
 			set(in.At, i, v)
 		}

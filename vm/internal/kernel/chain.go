@@ -124,7 +124,7 @@ func Links(c *Invocation) bool {
 		return false
 	}
 	for i, t := range c.In {
-		if t == nil || t.Type != l.in[i] || !sameShape(t, c.Out[0]) && (t.Len() != 1 || t.rank() > c.Out[0].rank() || t.Type != graph.Float32) {
+		if t == nil || t.Type != l.in[i] || !sameShape(t, c.Out[0]) && (t.Len() != 1 || t.Rank() > c.Out[0].Rank() || t.Type != graph.Float32) {
 			return false
 		}
 	}
@@ -132,7 +132,7 @@ func Links(c *Invocation) bool {
 }
 
 func sameShape(a, b *Tensor) bool {
-	if a.rank() != b.rank() {
+	if a.Rank() != b.Rank() {
 		return false
 	}
 	for k, n := range a.Shape {
@@ -284,7 +284,7 @@ func (h *Chain) Make(c *Invocation) Run {
 		scratch := pool.Each(worker, each)
 		h.begin(scratch)
 		for from := p * grain; from < min((p+1)*grain, n); from += chainLen {
-			h.compute(scratch, unsafe.Add(h.out.At, from*h.out.width()), from, min(chainLen, n-from), nil)
+			h.compute(scratch, unsafe.Add(h.out.At, from*h.out.Width()), from, min(chainLen, n-from), nil)
 		}
 	}
 	return func(w *work.Pool) error {
@@ -362,7 +362,7 @@ func (h *Chain) compute(scratch, d unsafe.Pointer, from, n int, at unsafe.Pointe
 			case at != nil:
 				in[k] = at
 			default:
-				in[k] = element[byte](h.ends[^s], from*h.ends[^s].width())
+				in[k] = element[byte](h.ends[^s], from*h.ends[^s].Width())
 			}
 		}
 		to := d

@@ -3,6 +3,7 @@ package kernel
 import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -23,7 +24,7 @@ func makeCol2Im(c *Invocation) (Run, error) {
 
 func col2Im[T floating](c *Invocation, block []int) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	w, err := attr.ReadWindow(c.Node, toDims(block))
+	w, err := attr.ReadWindow(c.Node, form.Dims(block))
 	if err != nil {
 		return nil, err
 	}
@@ -32,23 +33,23 @@ func col2Im[T floating](c *Invocation, block []int) (Run, error) {
 	for i, n := range image {
 		blocks[i] = int(w.Places(i, int64(n)+w.Before[i]+w.After[i], w.Reach(i)))
 	}
-	v, err := threeAxes(w, image, blocks)
+	v, err := form.ThreeAxes(w, image, blocks)
 	if err != nil {
 		return nil, err
 	}
 	one := []T{1}
 	part := func(p, _ int) {
-		d := span[T](element[T](out, p*v.inputs()), v.inputs())
+		d := span[T](element[T](out, p*v.Inputs()), v.Inputs())
 		fillAll(c, d, 0)
 		// Each tap is a window of one element with its own padding.
 		w := *v
-		w.kernel = [3]int{1, 1, 1}
-		for tap := range v.taps() {
-			at := [3]int{tap / v.kernel[2] / v.kernel[1], tap / v.kernel[2] % v.kernel[1], tap % v.kernel[2]}
+		w.Kernel = [3]int{1, 1, 1}
+		for tap := range v.Taps() {
+			at := [3]int{tap / v.Kernel[2] / v.Kernel[1], tap / v.Kernel[2] % v.Kernel[1], tap % v.Kernel[2]}
 			for a := range 3 {
-				w.pads[a] = v.pads[a] - at[a]*v.dil[a]
+				w.Pad[a] = v.Pad[a] - at[a]*v.Dilation[a]
 			}
-			spread(c, d, span[T](element[T](x, (p*v.taps()+tap)*v.outputs()), v.outputs()), one, &w)
+			spread(c, d, span[T](element[T](x, (p*v.Taps()+tap)*v.Outputs()), v.Outputs()), one, &w)
 		}
 	}
 	return func(w *work.Pool) error {

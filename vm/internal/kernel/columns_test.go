@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // TestColumnsOfActivations: package ops says of an operator that it is an activation which the
@@ -47,19 +48,22 @@ func TestKindsOfActivations(t *testing.T) {
 		t.Fatal("finish.cu has no list of activations")
 	}
 	names := strings.Split(strings.ReplaceAll(string(list[1]), " = 1", ""), ", ")
-	for i, n := range namedActivations {
-		kind := (&NamedActivation{Name: n.name}).Kind()
-		switch clamps := n.finish(0, 1).Clamps; {
+	for i, n := range form.Activations {
+		kind := n.Kind()
+		switch clamps := finishes[n.Name](0, 1).Clamps; {
 		case clamps != (kind == 0):
-			t.Errorf("%s: clamps: %v, number %d", n.name, clamps, kind)
-		case kind > 0 && (kind != i+1 || kind > len(names) || names[kind-1] != n.name):
-			t.Errorf("%s has number %d, but finish.cu has %q", n.name, kind, names)
+			t.Errorf("%s: clamps: %v, number %d", n.Name, clamps, kind)
+		case kind > 0 && (kind != i+1 || kind > len(names) || names[kind-1] != n.Name):
+			t.Errorf("%s has number %d, but finish.cu has %q", n.Name, kind, names)
 		}
-		if op := ops.Lookup("", n.name); op == nil || op.Class != ops.Elementwise {
-			t.Errorf("%s is no elementwise operator of package ops", n.name)
+		if op := ops.Lookup("", n.Name); op == nil || op.Class != ops.Elementwise {
+			t.Errorf("%s is no elementwise operator of package ops", n.Name)
 		}
 	}
-	if len(names) != len(namedActivations)-2 {
-		t.Errorf("finish.cu has %d activations, and the table %d that do not clamp", len(names), len(namedActivations)-2)
+	if len(finishes) != len(form.Activations) {
+		t.Errorf("%d activations have a finish, expected %d", len(finishes), len(form.Activations))
+	}
+	if len(names) != len(form.Activations)-2 {
+		t.Errorf("finish.cu has %d activations, and the table %d that do not clamp", len(names), len(form.Activations)-2)
 	}
 }

@@ -254,7 +254,7 @@ func infinities(d []uint8, a []float32, negative, positive bool) {
 // unsigned dtypes.
 func bitwise(f func(a, b uint64) uint64) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
-		switch c.In[0].width() {
+		switch c.In[0].Width() {
 		case 8:
 			return loopsOf(f).run(c)
 		case 4:
@@ -269,7 +269,7 @@ func bitwise(f func(a, b uint64) uint64) func(*Invocation) (Run, error) {
 }
 
 func makeBitwiseNot(c *Invocation) (Run, error) {
-	switch c.In[0].width() {
+	switch c.In[0].Width() {
 	case 8:
 		return rowwise(c, perElement(func(a uint64) uint64 { return ^a }))
 	case 4:
@@ -322,7 +322,7 @@ func shift[T integer](right bool) func(a, b T) T {
 
 // makeWhere selects elements of input 1 where the condition is true, else of input 2.
 func makeWhere(c *Invocation) (Run, error) {
-	switch c.Out[0].width() {
+	switch c.Out[0].Width() {
 	case 1:
 		return where[uint8](c)
 	case 2:

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -55,7 +56,7 @@ func makeFusedGemm(c *Invocation) (Run, error) {
 func makeGemmOver(c *Invocation) (Run, error) {
 	spread := *c
 	spread.In = c.In[2:3]
-	copies, err := moving(ExpandMoves)(&spread)
+	copies, err := moving(form.ExpandMoves)(&spread)
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +78,11 @@ func makeGemmOver(c *Invocation) (Run, error) {
 
 // activated makes the kernel of a product and the activation that follows. inner is the
 // invocation of the product.
-func activated(c, inner *Invocation, product func(*Invocation) (Run, error), then *NamedActivation) (Run, error) {
+func activated(c, inner *Invocation, product func(*Invocation) (Run, error), then *form.Activation) (Run, error) {
 	if c.Out[0].Type != graph.Float32 {
 		return nil, unsupported(c.Out[0].Type)
 	}
-	finish, err := then.Finish()
+	finish, err := finishOf(then)
 	if err != nil {
 		return nil, err
 	}
@@ -172,12 +173,12 @@ func biasedGelu(c *Invocation, gelu func(d, a []float32)) (Run, error) {
 // makeSkipLayerNorm normalizes input + skip (+ bias) over the last axis. Outputs 1 and 2
 // are the mean and the inverse standard deviation; output 3 is the sum.
 func makeSkipLayerNorm(c *Invocation) (Run, error) {
-	return skipNorm(c, c.in(3), c.in(4), moments)
+	return skipNorm(c, c.Input(3), c.Input(4), moments)
 }
 
 // makeSkipRMSNorm is RMSNormalization of the sum of inputs 0 and 1 and a bias, input 3.
 func makeSkipRMSNorm(c *Invocation) (Run, error) {
-	return skipNorm(c, nil, c.in(3), func(c *Invocation, d []float32, epsilon float64) (float64, float64) {
+	return skipNorm(c, nil, c.Input(3), func(c *Invocation, d []float32, epsilon float64) (float64, float64) {
 		return 0, 1 / math.Sqrt(squares(c, d, 0)/float64(len(d))+epsilon)
 	})
 }
@@ -190,13 +191,13 @@ func skipNorm(c *Invocation, shift, bias *Tensor, moments func(c *Invocation, d 
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
-	n := x.Shape[x.rank()-1]
+	n := x.Shape[x.Rank()-1]
 	epsilon := float64(c.Float("epsilon", 1e-12))
 	part := func(row, _ int) {
 		s := span[float32](element[float32](x, row*n), n)
 		d := span[float32](element[float32](out, row*n), n)
 		added := span[float32](element[float32](skip, row*n%max(skip.Len(), 1)), n)
-		for from, to := range c.pieces(n) {
+		for from, to := range c.Pieces(n) {
 			simd.Add(d[from:to], added[from:to], s[from:to])
 			if bias != nil {
 				simd.Add(d[from:to], d[from:to], data[float32](bias)[from:to])
@@ -212,7 +213,7 @@ func skipNorm(c *Invocation, shift, bias *Tensor, moments func(c *Invocation, d 
 		if c.HasOut(2) {
 			put(c.Out[2], row, inverse)
 		}
-		for from, to := range c.pieces(n) {
+		for from, to := range c.Pieces(n) {
 			row := d[from:to]
 			simd.Standardize(row, row, mean, inverse)
 			simd.Mul(row, row, data[float32](c.In[2])[from:to])
@@ -222,7 +223,7 @@ func skipNorm(c *Invocation, shift, bias *Tensor, moments func(c *Invocation, d 
 		}
 	}
 	return func(w *work.Pool) error {
-		w.For(count(x.Shape[:x.rank()-1]), part) // rows of no elements have statistics, too
+		w.For(count(x.Shape[:x.Rank()-1]), part) // rows of no elements have statistics, too
 		return nil
 	}, nil
 }

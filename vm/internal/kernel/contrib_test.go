@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -36,7 +37,7 @@ func TestAddendsAreOverwritten(t *testing.T) {
 		if !slices.Equal(in[at].Shape, apart[0].Shape) {
 			continue
 		}
-		over := &Invocation{Node: n, Version: k.opset(), In: in, Out: []*Tensor{{Type: graph.Float32, Shape: in[at].Shape, At: in[at].At}}, Runtime: alone{}}
+		over := &Invocation{Call: form.Call{Node: n, Version: k.opset(), In: in, Out: []*Tensor{{Type: graph.Float32, Shape: in[at].Shape, At: in[at].At}}, Runtime: alone{}}}
 		run, err := Lookup(n.Domain, n.Op).Prepare(over)
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -20,7 +21,7 @@ var convolution = family{"", []Kernel{
 // conv is a node of Conv as its algorithms see it.
 type conv struct {
 	c      *Invocation
-	v      *window
+	v      *form.Window
 	group  int
 	single bool            // each channel is convolved by itself
 	d      *gemm.Depthwise // of single channels of float32
@@ -65,13 +66,13 @@ func convWays() []convWay {
 // outputs].
 func makeConv(c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	v, err := newWindow(c, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
+	v, err := form.NewWindow(&c.Call, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
 	if err != nil {
 		return nil, err
 	}
 	n := &conv{c: c, v: v, group: c.Int("group", 1)}
 	if n.single = singleChannels(weight, n.group); n.single {
-		n.d = &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+		n.d = &gemm.Depthwise{In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad}
 	}
 	for _, way := range convWays() {
 		if !way.can(n) {
@@ -88,14 +89,14 @@ func makeConv(c *Invocation) (Run, error) {
 // packedConv uses the packed micro-kernel. It first widens an image of 16-bit
 // floats to float32, unless the kernel is a single element: each number is read
 // once for each tap.
-func packedConv(c *Invocation, v *window, group int) (Run, error) {
+func packedConv(c *Invocation, v *form.Window, group int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
 	images := 1
 	if !isHalf(x) && !out.Blocks {
-		images = imagesTogether(x.Shape[0], group, v.outputs(), v)
+		images = imagesTogether(x.Shape[0], group, v.Outputs(), v)
 	}
-	parts, k := x.Shape[0]/images*group, ch*v.taps()
+	parts, k := x.Shape[0]/images*group, ch*v.Taps()
 	type side struct {
 		a      gemm.Dense
 		packed gemm.Packed
@@ -105,36 +106,36 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	listed := min(parts, atOnce)
 	sides := tableOf[side](c, listed)
 	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take(), added: c.added, images: images}
-	flat := v.flat()
+	flat := v.Flat()
 	packed := 0
-	across := weight.Fixed() && gemm.Across(v.outputs(), m)
+	across := weight.Fixed() && gemm.Across(v.Outputs(), m)
 	for i := range p.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}
-		p.list[i] = gemm.Product{M: m, N: images * v.outputs(), K: k, A: &s.a, Alpha: 1, Stride: v.outputs(), RowBias: c.Has(2), Stop: c.Runtime}
+		p.list[i] = gemm.Product{M: m, N: images * v.Outputs(), K: k, A: &s.a, Alpha: 1, Stride: v.Outputs(), RowBias: c.Has(2), Stop: c.Runtime}
 		switch {
 		case flat && images == 1:
-			s.flat = gemm.Dense{Len: v.outputs(), Step: 1, Deep: v.inputs(), Format: formatOf(x.Type)}
+			s.flat = gemm.Dense{Len: v.Outputs(), Step: 1, Deep: v.Inputs(), Format: formatOf(x.Type)}
 			p.list[i].B = &s.flat
 		case flat:
-			row := [3]int{1, 1, v.inputs()}
-			s.image = gemm.Image{Channels: ch, In: row, Out: row, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil}
+			row := [3]int{1, 1, v.Inputs()}
+			s.image = gemm.Image{Channels: ch, In: row, Out: row, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation}
 			p.list[i].B = &s.image
 		default:
-			s.image = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+			s.image = gemm.Image{Channels: ch, In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad}
 			switch {
 			case !weight.Fixed():
 			case !across && s.image.WorthSpreading():
 				s.image.Spread = true
-				s.a.Deep, s.a.Taps = ch, v.taps()
-			case ch%gemm.BlockLen == 0 && v.taps() > 1: // the order of terms of blocksConv
+				s.a.Deep, s.a.Taps = ch, v.Taps()
+			case ch%gemm.BlockLen == 0 && v.Taps() > 1: // the order of terms of blocksConv
 				s.image.Together = gemm.BlockLen
-				s.a.Deep, s.a.Taps = gemm.BlockLen, v.taps()
+				s.a.Deep, s.a.Taps = gemm.BlockLen, v.Taps()
 			}
 			p.list[i].B = &s.image
 		}
 		if images > 1 {
-			sideBySide(&s.image, images, ch*v.inputs())
+			sideBySide(&s.image, images, ch*v.Inputs())
 		}
 		if listed == parts && c.packWeights(&s.packed, &s.a, weight, i%group*m*k, k, across) {
 			packed++
@@ -166,14 +167,14 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 			widenAll(w, image, x)
 		}
 		for i := range sides[:n] {
-			at := elementAt(image, (first+i)*images*ch*v.inputs(), image.width())
+			at := elementAt(image, (first+i)*images*ch*v.Inputs(), image.Width())
 			if packed < parts {
-				sides[i].a.At = elementAt(weight, (first+i)%group*m*k, weight.width())
+				sides[i].a.At = elementAt(weight, (first+i)%group*m*k, weight.Width())
 			}
 			sides[i].image.At, sides[i].flat.At = at, at
 		}
 	}
-	return p.run(c.in(2), m)
+	return p.run(c.Input(2), m)
 }
 
 // planeScratch makes what d needs to compute planes: a table, or scratch for each worker,
@@ -232,7 +233,7 @@ func depthwiseParts(c *Invocation, d *gemm.Depthwise) (list []depthwisePart, eac
 
 // vectorDepthwise convolves each channel separately, part by part, in float32 and with vector
 // instructions; each is the offset of a worker's scratch.
-func vectorDepthwise(c *Invocation, v *window, parts []depthwisePart, each int) (Run, error) {
+func vectorDepthwise(c *Invocation, v *form.Window, parts []depthwisePart, each int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	channels := weight.Shape[0]
 	var w *work.Pool
@@ -240,7 +241,7 @@ func vectorDepthwise(c *Invocation, v *window, parts []depthwisePart, each int) 
 	var more bool
 	aside := 0 // of the plane that c.added is added to: the output may overwrite it
 	if c.added != nil {
-		aside, more = c.Each(mul(4, v.outputs())), finish != nil
+		aside, more = c.Each(mul(4, v.Outputs())), finish != nil
 	}
 	for i := range parts {
 		d := parts[i].d
@@ -254,22 +255,22 @@ func vectorDepthwise(c *Invocation, v *window, parts []depthwisePart, each int) 
 		if c.Has(2) {
 			bias = data[float32](c.In[2])[ch]
 		}
-		to := element[float32](out, i*v.outputs())
-		row := span[float32](to, v.outputs())
+		to := element[float32](out, i*v.Outputs())
+		row := span[float32](to, v.Outputs())
 		if c.added != nil {
 			to = w.Each(worker, aside)
 		}
 		for _, p := range parts {
-			p.d.Plane(unsafe.Add(to, 4*p.out), element[float32](x, i*v.inputs()+p.in), element[float32](weight, ch*v.taps()), bias, w.Each(worker, each))
+			p.d.Plane(unsafe.Add(to, 4*p.out), element[float32](x, i*v.Inputs()+p.in), element[float32](weight, ch*v.Taps()), bias, w.Each(worker, each))
 		}
 		if c.added != nil {
-			terms := span[float32](element[float32](c.added, i*v.outputs()), v.outputs())
-			for from, end := range c.pieces(len(row)) {
-				simd.Add(row[from:end], span[float32](to, v.outputs())[from:end], terms[from:end])
+			terms := span[float32](element[float32](c.added, i*v.Outputs()), v.Outputs())
+			for from, end := range c.Pieces(len(row)) {
+				simd.Add(row[from:end], span[float32](to, v.Outputs())[from:end], terms[from:end])
 			}
 		}
 		if more {
-			for from, to := range c.pieces(len(row)) {
+			for from, to := range c.Pieces(len(row)) {
 				finish.Row(row[from:to])
 			}
 		}
@@ -282,12 +283,12 @@ func vectorDepthwise(c *Invocation, v *window, parts []depthwisePart, each int) 
 }
 
 // depthwise convolves each channel separately.
-func depthwise[T floating](c *Invocation, v *window) (Run, error) {
+func depthwise[T floating](c *Invocation, v *form.Window) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	channels := weight.Shape[0]
 	part := func(i, _ int) {
 		ch := i % channels
-		d := span[T](element[T](out, i*v.outputs()), v.outputs())
+		d := span[T](element[T](out, i*v.Outputs()), v.Outputs())
 		bias := T(0)
 		if c.Has(2) {
 			bias = data[T](c.In[2])[ch]
@@ -295,14 +296,14 @@ func depthwise[T floating](c *Invocation, v *window) (Run, error) {
 		if c.added == nil {
 			fillAll(c, d, bias)
 		} else {
-			terms := span[T](element[T](c.added, i*v.outputs()), v.outputs())
-			for from, to := range c.pieces(len(d)) {
+			terms := span[T](element[T](c.added, i*v.Outputs()), v.Outputs())
+			for from, to := range c.Pieces(len(d)) {
 				for k := from; k < to; k++ {
 					d[k] = terms[k] + bias
 				}
 			}
 		}
-		convolve(c, d, span[T](element[T](x, i*v.inputs()), v.inputs()), span[T](element[T](weight, ch*v.taps()), v.taps()), v)
+		convolve(c, d, span[T](element[T](x, i*v.Inputs()), v.Inputs()), span[T](element[T](weight, ch*v.Taps()), v.Taps()), v)
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Shape[0]*channels, part)
@@ -311,12 +312,12 @@ func depthwise[T floating](c *Invocation, v *window) (Run, error) {
 }
 
 // plainConv adds up the channels one after another.
-func plainConv[T floating](c *Invocation, v *window, group int) (Run, error) {
+func plainConv[T floating](c *Invocation, v *form.Window, group int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	channels, ch := weight.Shape[0], weight.Shape[1]
 	part := func(i, _ int) {
 		image, o := i/channels, i%channels
-		d := span[T](element[T](out, i*v.outputs()), v.outputs())
+		d := span[T](element[T](out, i*v.Outputs()), v.Outputs())
 		bias := T(0)
 		if c.Has(2) {
 			bias = data[T](c.In[2])[o]
@@ -324,8 +325,8 @@ func plainConv[T floating](c *Invocation, v *window, group int) (Run, error) {
 		fillAll(c, d, bias)
 		first := image*ch*group + o/(channels/group)*ch
 		for k := range ch {
-			convolve(c, d, span[T](element[T](x, (first+k)*v.inputs()), v.inputs()),
-				span[T](element[T](weight, (o*ch+k)*v.taps()), v.taps()), v)
+			convolve(c, d, span[T](element[T](x, (first+k)*v.Inputs()), v.Inputs()),
+				span[T](element[T](weight, (o*ch+k)*v.Taps()), v.Taps()), v)
 		}
 	}
 	return func(w *work.Pool) error {
@@ -335,25 +336,25 @@ func plainConv[T floating](c *Invocation, v *window, group int) (Run, error) {
 }
 
 // convolve adds the convolution of x, one channel of an image, to d.
-func convolve[T floating](c *Invocation, d, x, weight []T, v *window) {
+func convolve[T floating](c *Invocation, d, x, weight []T, v *form.Window) {
 	slide(c, d, x, weight, v, false)
 }
 
 // slide moves a kernel over one channel of an image. It adds the products of image
 // and weights to out; as the adjoint, the products of out and weights to image.
-func slide[T floating](c *Invocation, out, image, weight []T, v *window, adjoint bool) {
-	m, tap, rows := meter{c: c}, 0, v.out[0]*v.out[1]
-	for kd := range v.kernel[0] {
-		for kh := range v.kernel[1] {
-			for kw := range v.kernel[2] {
+func slide[T floating](c *Invocation, out, image, weight []T, v *form.Window, adjoint bool) {
+	m, tap, rows := c.Meter(), 0, v.Out[0]*v.Out[1]
+	for kd := range v.Kernel[0] {
+		for kh := range v.Kernel[1] {
+			for kw := range v.Kernel[2] {
 				f := weight[tap]
 				tap++
-				if from, to := v.within(2, kw); rows*(to-from) <= work.PollEvery {
-					m.add(rows*(to-from) + 1)
+				if from, to := v.Within(2, kw); rows*(to-from) <= work.PollEvery {
+					m.Add(rows*(to-from) + 1)
 					slideTap(out, image, f, v, kd, kh, kw, 0, rows, from, to, adjoint)
 					continue
 				}
-				v.eachBlock(&m, kw, func(first, last, from, to int) {
+				eachBlock(v, &m, kw, func(first, last, from, to int) {
 					slideTap(out, image, f, v, kd, kh, kw, first, last, from, to, adjoint)
 				})
 			}
@@ -363,25 +364,25 @@ func slide[T floating](c *Invocation, out, image, weight []T, v *window, adjoint
 
 // slideTap is slide for one tap, with the weight f, and the positions [from, to) of
 // the output rows [first, last), counted over the first two axes.
-func slideTap[T floating](out, image []T, f T, v *window, kd, kh, kw, first, last, from, to int, adjoint bool) {
+func slideTap[T floating](out, image []T, f T, v *form.Window, kd, kh, kw, first, last, from, to int, adjoint bool) {
 	for o := first; o < last && from < to; {
 		od := 0
 		if o > 0 {
-			od = o / v.out[1]
+			od = o / v.Out[1]
 		}
-		end := min(last, (od+1)*v.out[1])
-		id, ih := od*v.stride[0]-v.pads[0]+kd*v.dil[0], (o-od*v.out[1])*v.stride[1]-v.pads[1]+kh*v.dil[1]
-		if uint(id) >= uint(v.in[0]) {
+		end := min(last, (od+1)*v.Out[1])
+		id, ih := od*v.Stride[0]-v.Pad[0]+kd*v.Dilation[0], (o-od*v.Out[1])*v.Stride[1]-v.Pad[1]+kh*v.Dilation[1]
+		if uint(id) >= uint(v.In[0]) {
 			o = end
 			continue
 		}
-		for ; o < end; o, ih = o+1, ih+v.stride[1] {
-			if uint(ih) >= uint(v.in[1]) {
+		for ; o < end; o, ih = o+1, ih+v.Stride[1] {
+			if uint(ih) >= uint(v.In[1]) {
 				continue
 			}
-			row := out[o*v.out[2]:][from:to]
-			seen := image[(id*v.in[1]+ih)*v.in[2]+from*v.stride[2]-v.pads[2]+kw*v.dil[2]:]
-			switch step := v.stride[2]; {
+			row := out[o*v.Out[2]:][from:to]
+			seen := image[(id*v.In[1]+ih)*v.In[2]+from*v.Stride[2]-v.Pad[2]+kw*v.Dilation[2]:]
+			switch step := v.Stride[2]; {
 			case adjoint && step == 1:
 				addProducts(seen[:len(row)], row, f)
 			case adjoint:
@@ -410,14 +411,14 @@ func addProducts[T floating](d, x []T, f T) {
 // eachBlock divides the output positions of tap k of the third axis into blocks,
 // so that the meter can poll between them: output rows [first, last), counted over
 // the first two axes, and their positions [from, to).
-func (v *window) eachBlock(m *meter, k int, block func(first, last, from, to int)) {
-	rows := v.out[0] * v.out[1]
-	for from, end := v.within(2, k); from < end; {
+func eachBlock(v *form.Window, m *form.Meter, k int, block func(first, last, from, to int)) {
+	rows := v.Out[0] * v.Out[1]
+	for from, end := v.Within(2, k); from < end; {
 		to := min(end, from+work.PollEvery)
 		high := max(1, work.PollEvery/(to-from))
 		for first := 0; first < rows; first += high {
 			last := min(first+high, rows)
-			m.add((last - first) * (to - from))
+			m.Add((last - first) * (to - from))
 			block(first, last, from, to)
 		}
 		from = to

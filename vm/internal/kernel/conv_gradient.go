@@ -4,7 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -19,7 +19,7 @@ var convGradients = family{graph.SwapDomain, []Kernel{
 // of the result as they lie.
 func makeConvWeightGrad(c *Invocation) (Run, error) {
 	out := c.Out[0]
-	v, err := weightGradWindow(c)
+	v, err := c.WeightGradWindow()
 	if err != nil {
 		return nil, err
 	}
@@ -32,31 +32,21 @@ func makeConvWeightGrad(c *Invocation) (Run, error) {
 	case out.Shape[1] > 1 || group == 1:
 		return productWeights(c, v, group)
 	}
-	p := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Stop: c.Runtime}
+	p := &gemm.Depthwise{In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad, Stop: c.Runtime}
 	if p.WeightsBytes() == 0 {
 		return plainWeights[float32](c, v, group)
 	}
 	return planeWeights(c, v, p, group)
 }
 
-// weightGradWindow returns the window of the convolution of input 0 whose result has the
-// gradient input 1.
-func weightGradWindow(c *Invocation) (*window, error) {
-	w, err := attr.ReadPool(c.Node)
-	if err != nil {
-		return nil, err
-	}
-	return threeAxes(w, c.In[0].Shape[2:], c.In[1].Shape[2:])
-}
-
 // productWeights computes, for each group, the product of the windows of the image, a row
 // for each channel and weight, with the channels of the result's gradient, as columns. The
 // depth goes through all images. As a window, the gradient is the convolution of the image
 // with the result's gradient: kernel and outputs, strides and dilations are exchanged.
-func productWeights(c *Invocation, v *window, group int) (Run, error) {
+func productWeights(c *Invocation, v *form.Window, group int) (Run, error) {
 	x, d, out := c.In[0], c.In[1], c.Out[0]
-	m, ch, outputs := out.Shape[0]/group, out.Shape[1], v.outputs()
-	rows, depth := ch*v.taps(), x.Shape[0]*outputs
+	m, ch, outputs := out.Shape[0]/group, out.Shape[1], v.Outputs()
+	rows, depth := ch*v.Taps(), x.Shape[0]*outputs
 	type side struct {
 		windows gemm.Windows
 		planes  gemm.Planes
@@ -64,7 +54,7 @@ func productWeights(c *Invocation, v *window, group int) (Run, error) {
 	sides, list := tableOf[side](c, group), tableOf[gemm.Product](c, group)
 	for g := range list {
 		s := &sides[g]
-		s.windows = gemm.Windows{Rows: rows, Step: v.inputs(), Channel: ch * group * v.inputs(), In: v.in, Out: v.kernel, Kernel: v.out, Stride: v.dil, Dilation: v.stride, Pad: v.pads}
+		s.windows = gemm.Windows{Rows: rows, Step: v.Inputs(), Channel: ch * group * v.Inputs(), In: v.In, Out: v.Kernel, Kernel: v.Out, Stride: v.Dilation, Dilation: v.Stride, Pad: v.Pad}
 		s.planes = gemm.Planes{Dense: gemm.Dense{Len: m, Step: outputs, Deep: 1}, Plane: outputs, Next: m * group * outputs}
 		list[g] = gemm.Product{M: rows, N: m, K: depth, A: &s.windows, B: &s.planes, Alpha: 1, Stride: m, Stop: c.Runtime}
 	}
@@ -77,14 +67,14 @@ func productWeights(c *Invocation, v *window, group int) (Run, error) {
 		row, column, height, width := p.Block(tile)
 		sums := pool.Each(worker, block)
 		p.TileAt(tile, sums, width, nil, pool.Each(worker, each))
-		c.poll()
+		c.Poll()
 		to := (*float32)(element[float32](out, (g*m+column)*rows+row))
 		simd.Transpose(to, (*float32)(sums), rows, width, height, width)
 	}
 	return func(w *work.Pool) error {
 		pool = w
 		for g := range sides {
-			sides[g].windows.At = element[float32](x, g*ch*v.inputs())
+			sides[g].windows.At = element[float32](x, g*ch*v.Inputs())
 			sides[g].planes.At = element[float32](d, g*m*outputs)
 		}
 		w.For(group*tiles, part)
@@ -94,9 +84,9 @@ func productWeights(c *Invocation, v *window, group int) (Run, error) {
 
 // planeWeights computes the gradients of the weights of single channels, one image after
 // the other.
-func planeWeights(c *Invocation, v *window, p *gemm.Depthwise, group int) (Run, error) {
+func planeWeights(c *Invocation, v *form.Window, p *gemm.Depthwise, group int) (Run, error) {
 	x, d, out := c.In[0], c.In[1], c.Out[0]
-	images, channels, weights := x.Shape[0], out.Shape[0], v.taps()
+	images, channels, weights := x.Shape[0], out.Shape[0], v.Taps()
 	each, aside := c.Each(p.WeightsBytes()), c.Each(4*weights)
 	var pool *work.Pool
 	part := func(o, worker int) {
@@ -104,8 +94,8 @@ func planeWeights(c *Invocation, v *window, p *gemm.Depthwise, group int) (Run, 
 		one := pool.Each(worker, aside)
 		clear(sum)
 		for n := range images {
-			image := element[float32](x, (n*group+o/(channels/group))*v.inputs())
-			p.Weights(one, image, element[float32](d, (n*channels+o)*v.outputs()), pool.Each(worker, each))
+			image := element[float32](x, (n*group+o/(channels/group))*v.Inputs())
+			p.Weights(one, image, element[float32](d, (n*channels+o)*v.Outputs()), pool.Each(worker, each))
 			simd.Add(sum, sum, span[float32](one, weights))
 		}
 	}
@@ -118,17 +108,17 @@ func planeWeights(c *Invocation, v *window, p *gemm.Depthwise, group int) (Run, 
 
 // plainWeights adds up the products of one weight after the other, in float64. v is the
 // window of the convolution.
-func plainWeights[T floating](c *Invocation, v *window, group int) (Run, error) {
+func plainWeights[T floating](c *Invocation, v *form.Window, group int) (Run, error) {
 	x, d, out := c.In[0], c.In[1], c.Out[0]
-	images, m, ch, taps := x.Shape[0], out.Shape[0], out.Shape[1], v.taps()
+	images, m, ch, taps := x.Shape[0], out.Shape[0], out.Shape[1], v.Taps()
 	part := func(i, _ int) {
 		o, channel := i/ch, i%ch
-		meter := meter{c: c}
+		meter := c.Meter()
 		for tap := range taps {
 			sum := 0.0
 			for n := range images {
-				image := span[T](element[T](x, ((n*group+o/(m/group))*ch+channel)*v.inputs()), v.inputs())
-				sum += weightOf(&meter, image, span[T](element[T](d, (n*m+o)*v.outputs()), v.outputs()), v, tap)
+				image := span[T](element[T](x, ((n*group+o/(m/group))*ch+channel)*v.Inputs()), v.Inputs())
+				sum += weightOf(&meter, image, span[T](element[T](d, (n*m+o)*v.Outputs()), v.Outputs()), v, tap)
 			}
 			*(*T)(element[T](out, i*taps+tap)) = T(sum)
 		}
@@ -141,21 +131,21 @@ func plainWeights[T floating](c *Invocation, v *window, group int) (Run, error) 
 
 // weightOf is the sum of the products of the elements of a channel that a tap reads with the
 // gradients of the results for which it reads them.
-func weightOf[T floating](m *meter, image, d []T, v *window, tap int) float64 {
+func weightOf[T floating](m *form.Meter, image, d []T, v *form.Window, tap int) float64 {
 	sum := 0.0
-	k := [3]int{tap / v.kernel[2] / v.kernel[1], tap / v.kernel[2] % v.kernel[1], tap % v.kernel[2]}
+	k := [3]int{tap / v.Kernel[2] / v.Kernel[1], tap / v.Kernel[2] % v.Kernel[1], tap % v.Kernel[2]}
 	var from, to, shift [3]int
 	for a := range k {
-		from[a], to[a] = v.within(a, k[a])
-		shift[a] = k[a]*v.dil[a] - v.pads[a]
+		from[a], to[a] = v.Within(a, k[a])
+		shift[a] = k[a]*v.Dilation[a] - v.Pad[a]
 	}
 	for z := from[0]; z < to[0] && from[2] < to[2]; z++ {
 		for y := from[1]; y < to[1]; y++ {
-			row := ((z*v.stride[0]+shift[0])*v.in[1]+y*v.stride[1]+shift[1])*v.in[2] + shift[2]
+			row := ((z*v.Stride[0]+shift[0])*v.In[1]+y*v.Stride[1]+shift[1])*v.In[2] + shift[2]
 			for w := from[2]; w < to[2]; {
-				end := m.next(w, to[2])
+				end := m.Next(w, to[2])
 				for ; w < end; w++ {
-					sum += float64(d[(z*v.out[1]+y)*v.out[2]+w]) * float64(image[row+w*v.stride[2]])
+					sum += float64(d[(z*v.Out[1]+y)*v.Out[2]+w]) * float64(image[row+w*v.Stride[2]])
 				}
 			}
 		}
@@ -170,24 +160,24 @@ const mostWindows = 64
 // isGradient reports whether a convolution has few outputs under a kernel that changes from
 // run to run and is far larger, and nothing to add. The gradient of a convolution's weights
 // is one: images and channels are exchanged, and the gradient of the result is the kernel.
-func isGradient(c *Invocation, v *window) bool {
-	return c.added == nil && !c.Has(2) && !c.In[1].Fixed() && v.outputs() <= mostWindows && v.taps() >= 4*v.outputs()
+func isGradient(c *Invocation, v *form.Window) bool {
+	return c.added == nil && !c.Has(2) && !c.In[1].Fixed() && v.Outputs() <= mostWindows && v.Taps() >= 4*v.Outputs()
 }
 
 // manyWindows reports whether a convolution is the gradient of weights, and large enough to
 // fill the vectors of one product.
-func manyWindows(c *Invocation, v *window, group int) bool {
+func manyWindows(c *Invocation, v *form.Window, group int) bool {
 	weight := c.In[1]
-	return isGradient(c, v) && c.In[0].Shape[0]*v.outputs() >= 16 && weight.Shape[0]/group >= 8 && weight.Shape[1] > 0
+	return isGradient(c, v) && c.In[0].Shape[0]*v.Outputs() >= 16 && weight.Shape[0]/group >= 8 && weight.Shape[1] > 0
 }
 
 // windowConv computes a convolution with few outputs for each image. Each group is one
 // product: of the windows of all images, as rows, with the kernels, as columns. The sums
 // of a tile are transposed to where they belong.
-func windowConv(c *Invocation, v *window, group int) (Run, error) {
+func windowConv(c *Invocation, v *form.Window, group int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	images, m, ch, outputs := x.Shape[0], weight.Shape[0]/group, weight.Shape[1], v.outputs()
-	depth := ch * v.taps()
+	images, m, ch, outputs := x.Shape[0], weight.Shape[0]/group, weight.Shape[1], v.Outputs()
+	depth := ch * v.Taps()
 	type side struct {
 		rows    gemm.Windows
 		columns gemm.Dense
@@ -195,7 +185,7 @@ func windowConv(c *Invocation, v *window, group int) (Run, error) {
 	sides, list := tableOf[side](c, group), tableOf[gemm.Product](c, group)
 	for i := range list {
 		s := &sides[i]
-		s.rows = gemm.Windows{Rows: images * outputs, Step: ch * group * v.inputs(), Channel: v.inputs(), In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+		s.rows = gemm.Windows{Rows: images * outputs, Step: ch * group * v.Inputs(), Channel: v.Inputs(), In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad}
 		s.columns = gemm.Dense{Len: m, Step: depth, Deep: 1}
 		list[i] = gemm.Product{M: images * outputs, N: m, K: depth, A: &s.rows, B: &s.columns, Alpha: 1, Stride: m, Stop: c.Runtime}
 	}
@@ -213,14 +203,14 @@ func windowConv(c *Invocation, v *window, group int) (Run, error) {
 			n := min(outputs-place, rows-r)
 			to := (*float32)(element[float32](out, ((image*group+g)*m+column)*outputs+place))
 			simd.Transpose(to, (*float32)(unsafe.Add(sums, 4*r*columns)), outputs, columns, n, columns)
-			c.poll()
+			c.Poll()
 			r += n
 		}
 	}
 	return func(w *work.Pool) error {
 		pool = w
 		for g := range sides {
-			sides[g].rows.At = element[float32](x, g*ch*v.inputs())
+			sides[g].rows.At = element[float32](x, g*ch*v.Inputs())
 			sides[g].columns.At = element[float32](weight, g*m*depth)
 		}
 		w.For(group*tiles, part)
@@ -231,16 +221,16 @@ func windowConv(c *Invocation, v *window, group int) (Run, error) {
 // depthwiseWeights makes the kernel of the gradient of a depthwise convolution's weights, or
 // nil if this convolution is none. Its window is that of the depthwise convolution, with
 // kernel and outputs, strides and dilations exchanged.
-func depthwiseWeights(c *Invocation, v *window) Run {
+func depthwiseWeights(c *Invocation, v *form.Window) Run {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	d := &gemm.Depthwise{In: v.in, Out: v.kernel, Kernel: v.out, Stride: v.dil, Dilation: v.stride, Pad: v.pads, Stop: c.Runtime}
+	d := &gemm.Depthwise{In: v.In, Out: v.Kernel, Kernel: v.Out, Stride: v.Dilation, Dilation: v.Stride, Pad: v.Pad, Stop: c.Runtime}
 	if !isGradient(c, v) || d.WeightsBytes() == 0 {
 		return nil
 	}
 	channels, each := weight.Shape[0], c.Each(d.WeightsBytes())
 	var pool *work.Pool
 	part := func(i, worker int) {
-		d.Weights(element[float32](out, i*v.outputs()), element[float32](x, i*v.inputs()), element[float32](weight, i%channels*v.taps()), pool.Each(worker, each))
+		d.Weights(element[float32](out, i*v.Outputs()), element[float32](x, i*v.Inputs()), element[float32](weight, i%channels*v.Taps()), pool.Each(worker, each))
 	}
 	return func(w *work.Pool) error {
 		pool = w

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -27,7 +28,7 @@ func makeConvTranspose(c *Invocation) (Run, error) {
 // up the planes of the input, each spread by the taps of its weights.
 func convTranspose[T floating](c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	v, err := transposedWindow(c)
+	v, err := c.TransposedWindow()
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func convTranspose[T floating](c *Invocation) (Run, error) {
 	c.by("loops", nil)
 	part := func(p, _ int) {
 		image, o := p/channels, p%channels
-		d := span[T](element[T](out, p*v.inputs()), v.inputs())
+		d := span[T](element[T](out, p*v.Inputs()), v.Inputs())
 		bias := T(0)
 		if c.Has(2) {
 			bias = data[T](c.In[2])[o]
@@ -45,8 +46,8 @@ func convTranspose[T floating](c *Invocation) (Run, error) {
 		fillAll(c, d, bias)
 		for k := range ch {
 			i := o/per*ch + k
-			spread(c, d, span[T](element[T](x, (image*x.Shape[1]+i)*v.outputs()), v.outputs()),
-				span[T](element[T](weight, (i*per+o%per)*v.taps()), v.taps()), v)
+			spread(c, d, span[T](element[T](x, (image*x.Shape[1]+i)*v.Outputs()), v.Outputs()),
+				span[T](element[T](weight, (i*per+o%per)*v.Taps()), v.Taps()), v)
 		}
 	}
 	return func(w *work.Pool) error {
@@ -72,12 +73,12 @@ const mostPackedAside = 1 << 16
 // over the output. Some channels of some images are one part.
 func packedTranspose(c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	v, err := transposedWindow(c)
+	v, err := c.TransposedWindow()
 	if err != nil {
 		return nil, err
 	}
 	group := c.Int("group", 1)
-	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.taps()
+	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.Taps()
 	if ch == 1 && per == 1 {
 		if run := depthwiseTranspose(c, v); run != nil {
 			c.by("depthwise", weight.Shape[2:], noted(c.Has(2), "bias"))
@@ -91,20 +92,20 @@ func packedTranspose(c *Invocation) (Run, error) {
 	// Enough channels that packing the input costs little compared with the products.
 	together := min(per, max(1, cuts(96, taps)))
 	blocks := cuts(per, together)
-	lines := v.out[0] * v.out[1]
-	most := max(1, transposedLen/(together*taps)/max(v.out[2], 1))
+	lines := v.Out[0] * v.Out[1]
+	most := max(1, transposedLen/(together*taps)/max(v.Out[2], 1))
 	atOnce := min(lines, most)
-	if taps > max(leastAside, 8*(x.Len()+out.Len()))/max(together*atOnce*v.out[2], 1) {
+	if taps > max(leastAside, 8*(x.Len()+out.Len()))/max(together*atOnce*v.Out[2], 1) {
 		return convTranspose[float32](c)
 	}
 	c.by("GEMM and col2im", weight.Shape[2:], noted(c.Has(2), "bias"))
 	images := x.Shape[0]
 	inPart := max(1, min(images, images*group*blocks/leastParts))
 	inProduct := 1 // small images are multiplied together
-	if v.out[0] == 1 && lines > 0 {
+	if v.Out[0] == 1 && lines > 0 {
 		inProduct = max(1, min(inPart, most/lines))
 	}
-	each, aside := c.Each(gemm.ScratchBytes), c.Each(mul(4, together, taps, atOnce, v.out[2], inProduct))
+	each, aside := c.Each(gemm.ScratchBytes), c.Each(mul(4, together, taps, atOnce, v.Out[2], inProduct))
 	type side struct { // of some channels of a group, in all images
 		m      int
 		a      gemm.Dense
@@ -124,7 +125,7 @@ func packedTranspose(c *Invocation) (Run, error) {
 	// Weights that are not constant are packed once for a part, if that is for several
 	// products or strips of one.
 	held := -1
-	if often := inPart > inProduct || lines > atOnce || lines*v.out[2]*inProduct > 64; often && !constant && ch > 0 && mul(together, taps, ch) <= mostPackedAside {
+	if often := inPart > inProduct || lines > atOnce || lines*v.Out[2]*inProduct > 64; often && !constant && ch > 0 && mul(together, taps, ch) <= mostPackedAside {
 		held = c.Each(gemm.PackedABytes(together*taps, ch))
 	}
 	type piece struct { // of a worker
@@ -135,15 +136,15 @@ func packedTranspose(c *Invocation) (Run, error) {
 	}
 	var pieces []piece
 	var pool *work.Pool
-	fills := !v.tiles()
+	fills := !tiles(v)
 	part := func(i, worker int) {
 		side, s := &sides[i%len(sides)], &pieces[worker]
 		g := i % len(sides) / blocks
 		first := i % blocks * together
-		s.rows = gemm.Dense{Step: 1, Deep: v.outputs()}
+		s.rows = gemm.Dense{Step: 1, Deep: v.Outputs()}
 		s.whole = gemm.Image{
 			Channels: ch, Kernel: [3]int{1, 1, 1}, Stride: [3]int{1, 1, 1}, Dilation: [3]int{1, 1, 1},
-			Volume: v.outputs(), Plane: x.Shape[1] * v.outputs(),
+			Volume: v.Outputs(), Plane: x.Shape[1] * v.Outputs(),
 		}
 		s.p = gemm.Product{M: side.m, K: ch, A: &side.a, B: &s.rows, Alpha: 1, Stop: c.Runtime}
 		switch {
@@ -152,11 +153,11 @@ func packedTranspose(c *Invocation) (Run, error) {
 		case held >= 0:
 			s.packed = gemm.PackA(pool.Each(worker, held), &side.a, side.m, ch, c.Runtime)
 			s.p.A = &s.packed
-			c.poll()
+			c.Poll()
 		}
 		scratch, sums := pool.Each(worker, each), pool.Each(worker, aside)
 		plane := func(image, k int) []float32 {
-			return span[float32](element[float32](out, ((image*group+g)*per+first+k)*v.inputs()), v.inputs())
+			return span[float32](element[float32](out, ((image*group+g)*per+first+k)*v.Inputs()), v.Inputs())
 		}
 		bias := func(k int) float32 {
 			if c.Has(2) {
@@ -173,8 +174,8 @@ func packedTranspose(c *Invocation) (Run, error) {
 				}
 			}
 			for line := 0; line < lines; line += atOnce {
-				n := min(atOnce, lines-line) * v.out[2]
-				at := element[float32](x, (image*group+g)*ch*v.outputs()+line*v.out[2])
+				n := min(atOnce, lines-line) * v.Out[2]
+				at := element[float32](x, (image*group+g)*ch*v.Outputs()+line*v.Out[2])
 				s.rows.At, s.rows.Len = at, n
 				if s.p.B = &s.rows; count > 1 {
 					s.whole.At, s.whole.In = at, [3]int{count, 1, n}
@@ -186,7 +187,7 @@ func packedTranspose(c *Invocation) (Run, error) {
 					s.p.Tile(t, sums, nil, scratch)
 				}
 				for m := 0; m < side.m; m++ {
-					c.poll()
+					c.Poll()
 					for k := range count {
 						y := span[float32](unsafe.Add(sums, 4*(m*s.p.N+k*n)), n)
 						d := plane(image+k, m/taps)
@@ -223,22 +224,22 @@ const leastParts = 8
 
 // tiles reports whether the taps cover the output without gaps and overlaps, two by two along
 // its rows.
-func (v *window) tiles() bool {
-	for a := range v.kernel {
-		if v.kernel[a] != v.stride[a] || v.dil[a] != 1 && v.kernel[a] > 1 || v.pads[a] != 0 || v.in[a] != v.out[a]*v.stride[a] {
+func tiles(v *form.Window) bool {
+	for a := range v.Kernel {
+		if v.Kernel[a] != v.Stride[a] || v.Dilation[a] != 1 && v.Kernel[a] > 1 || v.Pad[a] != 0 || v.In[a] != v.Out[a]*v.Stride[a] {
 			return false
 		}
 	}
-	return v.kernel[2] == 2
+	return v.Kernel[2] == 2
 }
 
 // tileTaps writes the products y with one tap, and z with the next, for the rows from line
 // on, to the image d of a window that tiles it.
-func tileTaps(d, y, z []float32, bias float32, v *window, tap, line int) {
-	kd, kh := tap/2/v.kernel[1], tap/2%v.kernel[1]
-	for n := v.out[2]; len(y) > 0; y, z, line = y[n:], z[n:], line+1 {
-		id, ih := line/v.out[1]*v.stride[0]+kd, line%v.out[1]*v.stride[1]+kh
-		row, a, b := unsafe.Pointer(&d[(id*v.in[1]+ih)*v.in[2]:][:2*n][0]), y[:n], z[:n]
+func tileTaps(d, y, z []float32, bias float32, v *form.Window, tap, line int) {
+	kd, kh := tap/2/v.Kernel[1], tap/2%v.Kernel[1]
+	for n := v.Out[2]; len(y) > 0; y, z, line = y[n:], z[n:], line+1 {
+		id, ih := line/v.Out[1]*v.Stride[0]+kd, line%v.Out[1]*v.Stride[1]+kh
+		row, a, b := unsafe.Pointer(&d[(id*v.In[1]+ih)*v.In[2]:][:2*n][0]), y[:n], z[:n]
 		for i, f := range a {
 			pair := (*[2]float32)(unsafe.Add(row, 8*i))
 			pair[0], pair[1] = f+bias, b[i]+bias
@@ -250,12 +251,12 @@ func tileTaps(d, y, z []float32, bias float32, v *window, tap, line int) {
 // the kernel turned around. It moves by single steps then. Constant weights are packed once
 // for the other form. Of less than four output channels the other form would be faster, but it
 // adds in another order, and a slice of some of the channels has the bits of all.
-func mirrors(weight *Tensor, v *window) bool {
-	if weight.Fixed() || v.stride != [3]int{1, 1, 1} {
+func mirrors(weight *Tensor, v *form.Window) bool {
+	if weight.Fixed() || v.Stride != [3]int{1, 1, 1} {
 		return false
 	}
-	for a := range v.pads {
-		if v.pads[a] > (v.kernel[a]-1)*v.dil[a] {
+	for a := range v.Pad {
+		if v.Pad[a] > (v.Kernel[a]-1)*v.Dilation[a] {
 			return false
 		}
 	}
@@ -265,10 +266,10 @@ func mirrors(weight *Tensor, v *window) bool {
 // mirroredTranspose computes a transposed convolution for which mirrors holds. With pixels
 // as the rows of the product, the weights are its columns, which are fast to turn around:
 // each tile does so again.
-func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
+func mirroredTranspose(c *Invocation, v *form.Window, group int) (Run, error) {
 	x, weight := c.In[0], c.In[1]
-	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.taps()
-	images := imagesTogether(x.Shape[0], group, v.inputs(), v)
+	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.Taps()
+	images := imagesTogether(x.Shape[0], group, v.Inputs(), v)
 	parts := x.Shape[0] / images * group
 	type side struct {
 		turned  gemm.Turned
@@ -282,25 +283,25 @@ func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 	across := per >= 16 // the columns of a micro-kernel
 	pad := [3]int{}
 	for a := range pad {
-		pad[a] = (v.kernel[a]-1)*v.dil[a] - v.pads[a]
+		pad[a] = (v.Kernel[a]-1)*v.Dilation[a] - v.Pad[a]
 	}
 	for i := range p.list {
 		s := &sides[i]
-		p.list[i] = gemm.Product{M: per, N: images * v.inputs(), K: ch * taps, A: &s.turned, B: &s.image, Alpha: 1, Stride: v.inputs(), RowBias: c.Has(2), Stop: c.Runtime}
+		p.list[i] = gemm.Product{M: per, N: images * v.Inputs(), K: ch * taps, A: &s.turned, B: &s.image, Alpha: 1, Stride: v.Inputs(), RowBias: c.Has(2), Stop: c.Runtime}
 		s.turned = gemm.Turned{Len: per, Step: per * taps, Taps: taps}
-		s.image = gemm.Image{Channels: ch, In: v.out, Out: v.in, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: pad}
-		if v.flat() {
+		s.image = gemm.Image{Channels: ch, In: v.Out, Out: v.In, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: pad}
+		if v.Flat() {
 			s.weights = gemm.Dense{Len: per, Step: 1, Deep: per}
-			s.flat = gemm.Dense{Len: v.inputs(), Step: 1, Deep: v.inputs()}
+			s.flat = gemm.Dense{Len: v.Inputs(), Step: 1, Deep: v.Inputs()}
 			p.list[i].A, p.list[i].B = &s.weights, &s.flat
 			if images > 1 {
 				p.list[i].B = &s.image
-				s.image.In = [3]int{1, 1, v.inputs()}
+				s.image.In = [3]int{1, 1, v.Inputs()}
 				s.image.Out = s.image.In
 			}
 		}
 		if images > 1 {
-			sideBySide(&s.image, images, ch*v.outputs())
+			sideBySide(&s.image, images, ch*v.Outputs())
 		}
 		if q := &p.list[i]; across {
 			q.M, q.N, q.A, q.B, q.Across = q.N, q.M, q.B, q.A, true
@@ -309,19 +310,19 @@ func mirroredTranspose(c *Invocation, v *window, group int) (Run, error) {
 	}
 	p.arrange = func(_ *work.Pool, first, n int) {
 		for i := range sides[:n] {
-			from, weights := element[float32](x, (first+i)*images*ch*v.outputs()), element[float32](weight, (first+i)%group*ch*per*taps)
+			from, weights := element[float32](x, (first+i)*images*ch*v.Outputs()), element[float32](weight, (first+i)%group*ch*per*taps)
 			sides[i].image.At, sides[i].flat.At = from, from
 			sides[i].turned.At, sides[i].weights.At = weights, weights
 		}
 	}
-	return p.run(c.in(2), per)
+	return p.run(c.Input(2), per)
 }
 
 // depthwiseTranspose handles each channel separately. It returns nil if this machine or
 // the channels are not made for it.
-func depthwiseTranspose(c *Invocation, v *window) Run {
+func depthwiseTranspose(c *Invocation, v *form.Window) Run {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Stop: c.Runtime}
+	d := &gemm.Depthwise{In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad, Stop: c.Runtime}
 	parts := transposedParts(d)
 	if parts == nil {
 		return nil
@@ -338,7 +339,7 @@ func depthwiseTranspose(c *Invocation, v *window) Run {
 			bias = data[float32](c.In[2])[i%channels]
 		}
 		for _, p := range parts {
-			p.d.Image(element[float32](out, i*v.inputs()+p.in), element[float32](x, i*v.outputs()+p.out), element[float32](weight, i%channels*v.taps()), bias, pool.Each(worker, each))
+			p.d.Image(element[float32](out, i*v.Inputs()+p.in), element[float32](x, i*v.Outputs()+p.out), element[float32](weight, i%channels*v.Taps()), bias, pool.Each(worker, each))
 		}
 	}
 	return func(w *work.Pool) error {
@@ -383,35 +384,35 @@ func transposedParts(d *gemm.Depthwise) (list []depthwisePart) {
 
 // spreadTap adds y, the products with one tap for the rows from line on, to the
 // image d.
-func spreadTap(d, y []float32, v *window, tap, line int) {
-	kd, kh, kw := tap/v.kernel[2]/v.kernel[1], tap/v.kernel[2]%v.kernel[1], tap%v.kernel[2]
-	from, to := v.within(2, kw)
+func spreadTap(d, y []float32, v *form.Window, tap, line int) {
+	kd, kh, kw := tap/v.Kernel[2]/v.Kernel[1], tap/v.Kernel[2]%v.Kernel[1], tap%v.Kernel[2]
+	from, to := v.Within(2, kw)
 	if from >= to {
 		return
 	}
-	for ; len(y) > 0; y, line = y[v.out[2]:], line+1 {
-		id := line/v.out[1]*v.stride[0] - v.pads[0] + kd*v.dil[0]
-		ih := line%v.out[1]*v.stride[1] - v.pads[1] + kh*v.dil[1]
-		if uint(id) >= uint(v.in[0]) || uint(ih) >= uint(v.in[1]) {
+	for ; len(y) > 0; y, line = y[v.Out[2]:], line+1 {
+		id := line/v.Out[1]*v.Stride[0] - v.Pad[0] + kd*v.Dilation[0]
+		ih := line%v.Out[1]*v.Stride[1] - v.Pad[1] + kh*v.Dilation[1]
+		if uint(id) >= uint(v.In[0]) || uint(ih) >= uint(v.In[1]) {
 			continue
 		}
-		row := d[(id*v.in[1]+ih)*v.in[2]+from*v.stride[2]-v.pads[2]+kw*v.dil[2]:]
-		if v.stride[2] == 1 {
+		row := d[(id*v.In[1]+ih)*v.In[2]+from*v.Stride[2]-v.Pad[2]+kw*v.Dilation[2]:]
+		if v.Stride[2] == 1 {
 			simd.Add(row[:to-from], row, y[from:to])
 			continue
 		}
-		if v.stride[2] == 2 {
+		if v.Stride[2] == 2 {
 			simd.AddEveryOther(row[:2*(to-from)-1], y[from:to])
 			continue
 		}
 		for p, g := range y[from:to] {
-			row[p*v.stride[2]] += g
+			row[p*v.Stride[2]] += g
 		}
 	}
 }
 
 // spread adds y, spread by the taps of a window, to the image d: the adjoint of
 // convolve.
-func spread[T floating](c *Invocation, d, y, weight []T, v *window) {
+func spread[T floating](c *Invocation, d, y, weight []T, v *form.Window) {
 	slide(c, y, d, weight, v, true)
 }

@@ -3,6 +3,7 @@ package kernel
 import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -37,7 +38,7 @@ func cumulate(product bool) func(*Invocation) (Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		k, err := attr.Axis("axis", int64(axes[0]), c.In[0].rank())
+		k, err := attr.Axis("axis", int64(axes[0]), c.In[0].Rank())
 		if err != nil {
 			return nil, err
 		}
@@ -74,8 +75,8 @@ func cumulateOf[T number](c *Invocation, k int, product bool) (Run, error) {
 			sum = 1
 		}
 		for j := range l.n {
-			if j&often == 0 {
-				c.poll()
+			if j&form.Often == 0 {
+				c.Poll()
 			}
 			p := at + j*l.step
 			if reverse {
@@ -115,9 +116,9 @@ func cumulateRows[T number](c *Invocation, l line, product, exclusive, reverse b
 		if product {
 			fill(sums[:count], 1)
 		}
-		m := meter{c: c}
+		m := c.Meter()
 		for j := range l.n {
-			m.add(count)
+			m.Add(count)
 			if reverse {
 				j = l.n - 1 - j
 			}

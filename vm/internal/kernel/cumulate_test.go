@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -35,10 +36,10 @@ func TestCumSumOfColumnsInPlace(t *testing.T) {
 				}
 			}
 		}
-		c := &Invocation{
+		c := &Invocation{Call: form.Call{
 			Node: &graph.Node{Op: "CumSum", Attrs: attrs(whole1("exclusive", k.exclusive), whole1("reverse", k.reverse))}, Version: 14,
 			In: []*Tensor{x, axis}, Out: []*Tensor{x}, Runtime: alone{},
-		}
+		}}
 		run, err := Lookup("", "CumSum").Prepare(c)
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/nodetests"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // cutNode is a node with its inputs, and the whole results.
@@ -54,7 +55,7 @@ func valueOf(t *Tensor) *ops.Value {
 	if !t.Const || t.Len() > 64 || len(t.Shape) > 1 || t.Type == graph.String {
 		return nil
 	}
-	get, ok := reader(t.Type)
+	get, ok := form.Reader(t.Type)
 	if !ok {
 		return nil
 	}
@@ -101,7 +102,7 @@ func (k *cutNode) run() ([]*Tensor, error) {
 		for j, d := range a.Shape {
 			shape[j] = int(d)
 		}
-		if ElementBits(a.Elem)%8 != 0 {
+		if form.ElementBits(a.Elem)%8 != 0 {
 			return nil, errNoKernel
 		}
 		out[i] = blank(a.Elem, shape)
@@ -110,7 +111,7 @@ func (k *cutNode) run() ([]*Tensor, error) {
 	if len(want) == 0 {
 		return nil, errNoKernel
 	}
-	inv := &Invocation{Node: k.node, Version: k.version, In: k.in, Out: out, Runtime: alone{pack: true}}
+	inv := &Invocation{Call: form.Call{Node: k.node, Version: k.version, In: k.in, Out: out, Runtime: alone{pack: true}}}
 	return out, prepareAndRun(inv, kernel, 1)
 }
 
@@ -120,7 +121,7 @@ func rowsOf(t *Tensor, axis, from, to int) *Tensor {
 	shape[axis] = to - from
 	part := blank(t.Type, shape)
 	part.Const = t.Const
-	inner := count(t.Shape[axis+1:]) * t.width()
+	inner := count(t.Shape[axis+1:]) * t.Width()
 	src, dst := raw(t), raw(part)
 	for o := range count(t.Shape[:axis]) {
 		copy(dst[o*(to-from)*inner:], src[(o*t.Shape[axis]+from)*inner:][:(to-from)*inner])
@@ -272,7 +273,7 @@ func remainders(t *Tensor, by int64) *Tensor {
 
 // firstOther describes the first element in which two tensors differ.
 func firstOther(a, b *Tensor) string {
-	get, ok := reader(a.Type)
+	get, ok := form.Reader(a.Type)
 	if !ok {
 		return ""
 	}
@@ -318,7 +319,7 @@ func (k *cutNode) checkSums() (copies int, err error) {
 }
 
 func (k *cutNode) checkSum(sum *ops.Sum, ends []int64) error {
-	get, ok := reader(k.whole[0].Type)
+	get, ok := form.Reader(k.whole[0].Type)
 	if !ok {
 		return fmt.Errorf("elements of %v cannot be read", k.whole[0].Type)
 	}
@@ -378,7 +379,7 @@ func (k *cutNode) check() (cuts, sums int, err error) {
 	if k.whole, err = k.run(); err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", errNoKernel, err)
 	}
-	if k.whole[0] == nil || slices.ContainsFunc(k.in, func(t *Tensor) bool { return t != nil && ElementBits(t.Type)%8 != 0 }) {
+	if k.whole[0] == nil || slices.ContainsFunc(k.in, func(t *Tensor) bool { return t != nil && form.ElementBits(t.Type)%8 != 0 }) {
 		return 0, 0, nil
 	}
 	if cuts, err = k.checkCuts(); err != nil {
@@ -520,7 +521,7 @@ func nodeTestCut(k *nodetests.Test) (*cutNode, error) {
 			return nil, nil
 		}
 		d, err := onnx.ParseTensor(m.Graph.Tensors[id].Name, k.Input(at))
-		if err != nil || ElementBits(d.Type)%8 != 0 || d.Type == graph.String {
+		if err != nil || form.ElementBits(d.Type)%8 != 0 || d.Type == graph.String {
 			return nil, nil // a sequence, or elements that have no address
 		}
 		shape := make([]int, len(d.Dims))

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -15,15 +16,15 @@ import (
 // multiply.
 func makeDeformConv(c *Invocation) (Run, error) {
 	x, weight, shift, out := c.In[0], c.In[1], c.In[2], c.Out[0]
-	if x.Type != graph.Float32 || x.rank() != 4 {
-		return nil, unsupportedf("%v with %d axes", x.Type, x.rank())
+	if x.Type != graph.Float32 || x.Rank() != 4 {
+		return nil, unsupportedf("%v with %d axes", x.Type, x.Rank())
 	}
-	v, err := newWindow(c, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
+	v, err := form.NewWindow(&c.Call, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
 	if err != nil {
 		return nil, err
 	}
 	group, shifts := c.Int("group", 1), c.Int("offset_group", 1)
-	channels, taps, n := x.Shape[1], v.taps(), v.outputs()
+	channels, taps, n := x.Shape[1], v.Taps(), v.Outputs()
 	columns := c.Shared(mul(4, channels, taps, n))
 	m, k := weight.Shape[0]/group, weight.Shape[1]*taps
 	each := c.Each(gemm.ScratchBytes)
@@ -44,15 +45,15 @@ func makeDeformConv(c *Invocation) (Run, error) {
 		if c.Has(4) {
 			factor = span[float32](element[float32](c.In[4], s), n)
 		}
-		plane := span[float32](element[float32](x, (image*channels+ch)*v.inputs()), v.inputs())
+		plane := span[float32](element[float32](x, (image*channels+ch)*v.Inputs()), v.Inputs())
 		d := span[float32](pool.Shared(columns+4*p*n), n)
 		for o := range d {
-			if o&often == 0 {
-				c.poll()
+			if o&form.Often == 0 {
+				c.Poll()
 			}
-			y := float32(o/v.out[2]*v.stride[1]-v.pads[1]+tap/v.kernel[2]*v.dil[1]) + dy[o]
-			x := float32(o%v.out[2]*v.stride[2]-v.pads[2]+tap%v.kernel[2]*v.dil[2]) + dx[o]
-			d[o] = between(plane, v.in[1], v.in[2], y, x)
+			y := float32(o/v.Out[2]*v.Stride[1]-v.Pad[1]+tap/v.Kernel[2]*v.Dilation[1]) + dy[o]
+			x := float32(o%v.Out[2]*v.Stride[2]-v.Pad[2]+tap%v.Kernel[2]*v.Dilation[2]) + dx[o]
+			d[o] = between(plane, v.In[1], v.In[2], y, x)
 			if factor != nil {
 				d[o] *= factor[o]
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -40,7 +41,7 @@ func makeEinsum(c *Invocation) (Run, error) {
 	}
 	ranks := make([]int, len(c.In))
 	for i, t := range c.In {
-		ranks[i] = t.rank()
+		ranks[i] = t.Rank()
 	}
 	terms, output, err := attr.Einsum(c.Node, ranks)
 	if err != nil {
@@ -55,7 +56,7 @@ func makeEinsum(c *Invocation) (Run, error) {
 	}
 	if c.Out[0].Len() > 0 && slices.ContainsFunc(c.In, func(t *Tensor) bool { return t.Len() == 0 }) {
 		return func(*work.Pool) error { // sums of nothing
-			c.clear(raw(c.Out[0]))
+			c.Clear(raw(c.Out[0]))
 			return nil
 		}, nil
 	}
@@ -111,7 +112,7 @@ func (e *einsum) shape(labels string) []int {
 // scratch returns a tensor with those labels in the shared scratch.
 func (e *einsum) scratch(labels string) *labelled {
 	t := &Tensor{Type: e.c.Out[0].Type, Shape: e.shape(labels)}
-	mul(append(slices.Clone(t.Shape), t.width())...)
+	mul(append(slices.Clone(t.Shape), t.Width())...)
 	off := e.c.Shared(t.Bytes())
 	e.steps = append(e.steps, func(w *work.Pool) error {
 		t.At = w.Shared(off)
@@ -154,7 +155,7 @@ func (l *labelled) stepsOf(labels string) []int {
 // arrange copies l to a dense tensor with the given labels.
 func (e *einsum) arrange(l *labelled, labels string, to *Tensor) {
 	shape := e.shape(labels)
-	e.steps = append(e.steps, newMover(l.t.width(), &Move{Shape: shape, From: l.stepsOf(labels), To: strides(shape)}).run(to, l.t, 0, 0))
+	e.steps = append(e.steps, newMover(l.t.Width(), &form.Move{Shape: shape, From: l.stepsOf(labels), To: strides(shape)}).run(to, l.t, 0, 0))
 }
 
 // dense returns l with its labels in the given order and no gaps.
@@ -201,12 +202,12 @@ func sumRows(c *Invocation, to, from *Tensor, n int) Run {
 func sumRowsOf[T, S number](c *Invocation, to, from *Tensor, n int) Run {
 	rows, group := to.Len(), max(1, grain/max(n, 1))
 	part := func(p, _ int) {
-		m := meter{c: c}
+		m := c.Meter()
 		for row := p * group; row < min((p+1)*group, rows); row++ {
 			sum := S(0)
 			s := span[T](element[T](from, row*n), n)
 			for i := 0; i < n; {
-				for end := m.next(i, n); i < end; i++ {
+				for end := m.Next(i, n); i < end; i++ {
 					sum += S(s[i])
 				}
 			}
@@ -323,8 +324,8 @@ func (e *einsum) offsets(l *labelled, batch string) []int {
 	shape, steps := e.shape(batch), l.stepsOf(batch)
 	list := numbersOf[int](e.c, count(shape))
 	for i := range list {
-		if i&often == 0 {
-			e.c.poll()
+		if i&form.Often == 0 {
+			e.c.Poll()
 		}
 		rest := i
 		list[i] = 0

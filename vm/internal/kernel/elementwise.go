@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -403,7 +404,7 @@ func powBy[T float32 | float64 | int64 | int32](c *Invocation, exponent graph.DT
 		return powerLoops[T]().run(c)
 	}
 	// Convert the exponents to the base's dtype, in scratch, if that is exact.
-	get, ok := reader(exponent)
+	get, ok := form.Reader(exponent)
 	if !ok {
 		return nil, unsupported(exponent)
 	}

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -35,9 +36,9 @@ func newFourier(c *Invocation, n int) *fourier {
 		numbers := numbersOf[float64](c, mul(2, n))
 		f.turns = span[complex128](unsafe.Pointer(&numbers[0]), n)
 	}
-	m := meter{c: c}
+	m := c.Meter()
 	for k := range f.turns {
-		m.add(16)
+		m.Add(16)
 		sin, cos := math.Sincos(2 * math.Pi * float64(k) / float64(n))
 		f.turns[k] = complex(cos, -sin)
 	}
@@ -52,7 +53,7 @@ func (f *fourier) in(w *work.Pool, worker, off int) []complex128 {
 	return span[complex128](w.Each(worker, off), f.n)
 }
 
-func (f *fourier) transform(m *meter, w *work.Pool, worker, off int) []complex128 {
+func (f *fourier) transform(m *form.Meter, w *work.Pool, worker, off int) []complex128 {
 	all := span[complex128](w.Each(worker, off), 2*f.n+f.widest)
 	f.divide(m, all[f.n:2*f.n], all[:f.n], all[2*f.n:], 1, f.factors)
 	return all[f.n : 2*f.n]
@@ -60,7 +61,7 @@ func (f *fourier) transform(m *meter, w *work.Pool, worker, off int) []complex12
 
 // divide transforms every step-th number: first the numbers of each residue modulo the
 // first factor p, then columns of p results.
-func (f *fourier) divide(m *meter, to, from, column []complex128, step int, factors []int) {
+func (f *fourier) divide(m *form.Meter, to, from, column []complex128, step int, factors []int) {
 	if len(factors) == 0 {
 		copy(to, from[:len(to)])
 		return
@@ -77,7 +78,7 @@ func (f *fourier) divide(m *meter, to, from, column []complex128, step int, fact
 	if p == 2 {
 		low, high := to[:n], to[n:][:n]
 		for k := range low {
-			m.add(8)
+			m.Add(8)
 			x := high[k] * f.turns[k*step]
 			low[k], high[k] = low[k]+x, low[k]-x
 		}
@@ -88,7 +89,7 @@ func (f *fourier) divide(m *meter, to, from, column []complex128, step int, fact
 			column[r] = to[r*n+k] * f.turns[r*k*step]
 		}
 		for q := range p {
-			m.add(4 * p)
+			m.Add(4 * p)
 			sum, turn := column[0], 0
 			for _, x := range column[1:p] {
 				if turn += q * n * step; turn >= f.n {
@@ -118,9 +119,9 @@ type spectrum struct {
 	parts int
 }
 
-func (s *spectrum) write(m *meter, list []complex128, off, step int) {
+func (s *spectrum) write(m *form.Meter, list []complex128, off, step int) {
 	for k, x := range list {
-		m.add(2)
+		m.Add(2)
 		s.set(s.out.At, off+k*step, real(x))
 		if s.parts == 2 {
 			s.set(s.out.At, off+k*step+1, imag(x))
@@ -132,12 +133,12 @@ func (s *spectrum) write(m *meter, list []complex128, off, step int) {
 // parts. The inverse of half a spectrum (onesided) gives real numbers.
 func makeDFT(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
-	get, ok := reader(in.Type)
-	set, fits := writer(out.Type)
+	get, ok := form.Reader(in.Type)
+	set, fits := form.Writer(out.Type)
 	if !ok || !fits {
 		return nil, unsupported(in.Type)
 	}
-	rank := in.rank()
+	rank := in.Rank()
 	axis := c.Int("axis", 1)
 	if c.Version >= 20 {
 		axis = -2
@@ -179,11 +180,11 @@ func makeDFT(c *Invocation) (Run, error) {
 	}
 	var pool *work.Pool
 	part := func(line, worker int) {
-		m := meter{c: c}
+		m := c.Meter()
 		list := f.in(pool, worker, off)
 		from, to := line/inner*given*inner+line%inner, line/inner*kept*inner+line%inner
 		for i := range list {
-			m.add(2)
+			m.Add(2)
 			list[i] = 0
 			if i < used {
 				at := (from + i*inner) * parts
@@ -221,9 +222,9 @@ func makeDFT(c *Invocation) (Run, error) {
 
 // makeSTFT transforms frames of a signal, each multiplied by a window.
 func makeSTFT(c *Invocation) (Run, error) {
-	in, out, window := c.In[0], c.Out[0], c.in(2)
-	get, ok := reader(in.Type)
-	set, fits := writer(out.Type)
+	in, out, window := c.In[0], c.Out[0], c.Input(2)
+	get, ok := form.Reader(in.Type)
+	set, fits := form.Writer(out.Type)
 	if !ok || !fits {
 		return nil, unsupported(in.Type)
 	}
@@ -232,7 +233,7 @@ func makeSTFT(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	length, parts := in.Shape[1], 1
-	if in.rank() == 3 {
+	if in.Rank() == 3 {
 		parts = in.Shape[2]
 	}
 	n := length
@@ -259,11 +260,11 @@ func makeSTFT(c *Invocation) (Run, error) {
 	s := &spectrum{set, out, 2}
 	var pool *work.Pool
 	part := func(p, worker int) {
-		m := meter{c: c}
+		m := c.Meter()
 		list := f.in(pool, worker, off)
 		from := (p/frames*length + p%frames*step) * parts
 		for i := range list {
-			m.add(2)
+			m.Add(2)
 			x := complex(get(in.At, from+i*parts), 0)
 			if parts == 2 {
 				x += complex(0, get(in.At, from+2*i+1))

@@ -2,9 +2,9 @@ package kernel
 
 import (
 	"math"
-	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
@@ -58,31 +58,15 @@ func finishClip(c *Invocation) *Finish {
 	return clamps(low, high)
 }
 
-// NamedActivation is an activation that an attribute of a recurrent layer, or of ONNX
-// Runtime's fused operators, names. Alpha and Beta are its parameters or their defaults; for Clip, the bounds.
-type NamedActivation struct {
-	Name        string // "" for none
-	Alpha, Beta float32
-}
-
-// namedActivation is a row of the activations that an attribute can name, with the defaults
-// of its parameters.
-type namedActivation struct {
-	name        string
-	alpha, beta float32
-	finish      func(alpha, beta float32) *Finish
-}
-
-// namedActivations lists them in the order of the constants of vm/cuda/kernels/finish.cu, and
-// last those that clamp, which need none there.
-var namedActivations = []namedActivation{
-	{"Sigmoid", 0, 0, plain(rows(simd.Sigmoid))},
-	{"Tanh", 0, 0, plain(rows(simd.Tanh))},
-	{"HardSwish", 0, 0, plain(rows(hardSwish))},
-	{"HardSigmoid", 0.2, 0.5, func(alpha, beta float32) *Finish {
+// finishes are the activations that an attribute can name (form.Activation).
+var finishes = map[string]func(alpha, beta float32) *Finish{
+	"Sigmoid":   plain(rows(simd.Sigmoid)),
+	"Tanh":      plain(rows(simd.Tanh)),
+	"HardSwish": plain(rows(hardSwish)),
+	"HardSigmoid": func(alpha, beta float32) *Finish {
 		return rows(func(d, a []float32) { simd.HardSigmoid(d, a, alpha, beta) })(nil)
-	}},
-	{"LeakyRelu", 0.01, 0, func(alpha, _ float32) *Finish {
+	},
+	"LeakyRelu": func(alpha, _ float32) *Finish {
 		return rows(func(d, a []float32) {
 			for i, x := range a {
 				if d[i] = x; x < 0 {
@@ -90,11 +74,11 @@ var namedActivations = []namedActivation{
 				}
 			}
 		})(nil)
-	}},
-	{"Elu", 1, 0, func(alpha, _ float32) *Finish {
+	},
+	"Elu": func(alpha, _ float32) *Finish {
 		return singly(func(x float64) float64 { return max(x, 0) + float64(alpha)*math.Expm1(min(x, 0)) })
-	}},
-	{"ThresholdedRelu", 1, 0, func(alpha, _ float32) *Finish {
+	},
+	"ThresholdedRelu": func(alpha, _ float32) *Finish {
 		return rows(func(d, a []float32) {
 			for i, x := range a {
 				if !(x > alpha) {
@@ -103,13 +87,13 @@ var namedActivations = []namedActivation{
 				d[i] = x
 			}
 		})(nil)
-	}},
-	{"Softplus", 0, 0, func(_, _ float32) *Finish { return singly(softplus) }},
-	{"Softsign", 0, 0, func(_, _ float32) *Finish {
+	},
+	"Softplus": func(_, _ float32) *Finish { return singly(softplus) },
+	"Softsign": func(_, _ float32) *Finish {
 		return singly(func(x float64) float64 { return x / (1 + math.Abs(x)) })
-	}},
-	{"Relu", 0, 0, func(_, _ float32) *Finish { return clamps(0, float32(math.Inf(1))) }},
-	{"Clip", float32(math.Inf(-1)), float32(math.Inf(1)), clamps},
+	},
+	"Relu": func(_, _ float32) *Finish { return clamps(0, float32(math.Inf(1))) },
+	"Clip": clamps,
 }
 
 // plain is a Finish without parameters.
@@ -126,59 +110,16 @@ func singly(f func(x float64) float64) *Finish {
 	}}
 }
 
-// row is the activation's row; nil if there is none of its name.
-func (a *NamedActivation) row() *namedActivation {
-	k := slices.IndexFunc(namedActivations, func(n namedActivation) bool { return n.name == a.Name })
-	if k < 0 {
-		return nil
-	}
-	return &namedActivations[k]
-}
-
-// Kind is the number of the activation in vm/cuda/kernels/finish.cu; 0 for none.
-func (a *NamedActivation) Kind() int {
-	return slices.IndexFunc(namedActivations[:len(namedActivations)-2], func(n namedActivation) bool { return n.name == a.Name }) + 1
-}
-
-// newNamedActivation is the activation of a name, without parameters.
-func newNamedActivation(name string) *NamedActivation {
-	a := &NamedActivation{Name: name}
-	if row := a.row(); row != nil {
-		a.Alpha, a.Beta = row.alpha, row.beta
-	}
-	return a
-}
-
-// ListedActivation is the activation of FusedConv, whose parameters are in the list
-// activation_params.
-func (c *Invocation) ListedActivation() *NamedActivation {
-	a := newNamedActivation(c.Str("activation", ""))
-	if list := c.Node.Attr("activation_params"); list != nil {
-		for i, v := range list.Floats[:min(len(list.Floats), 2)] {
-			*[]*float32{&a.Alpha, &a.Beta}[i] = v
-		}
-	}
-	return a
-}
-
-// TitledActivation is the activation of FusedGemm, whose parameters are activation_alpha
-// and activation_beta.
-func (c *Invocation) TitledActivation() *NamedActivation {
-	a := newNamedActivation(c.Str("activation", ""))
-	a.Alpha, a.Beta = c.Float("activation_alpha", a.Alpha), c.Float("activation_beta", a.Beta)
-	return a
-}
-
-// Finish returns the activation in the form that kernels apply; nil for none.
-func (a *NamedActivation) Finish() (*Finish, error) {
+// finishOf returns an activation in the form that kernels apply; nil for none.
+func finishOf(a *form.Activation) (*Finish, error) {
 	if a.Name == "" {
 		return nil, nil
 	}
-	row := a.row()
-	if row == nil {
+	of := finishes[a.Name]
+	if of == nil {
 		return nil, unsupportedf("activation %q", a.Name)
 	}
-	return row.finish(a.Alpha, a.Beta), nil
+	return of(a.Alpha, a.Beta), nil
 }
 
 // take returns the activation that follows, if this kernel can apply it. The kernel

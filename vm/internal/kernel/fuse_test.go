@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -56,7 +57,7 @@ func TestFusedActivations(t *testing.T) {
 				in[i].Const = i > 0 && x.fixed
 			}
 			for _, a := range activations {
-				then := &Invocation{Node: &graph.Node{Op: a.op, Domain: a.domain, Attrs: a.attrs}, Version: 24, Runtime: alone{}, In: []*Tensor{nil}}
+				then := &Invocation{Call: form.Call{Node: &graph.Node{Op: a.op, Domain: a.domain, Attrs: a.attrs}, Version: 24, Runtime: alone{}, In: []*Tensor{nil}}}
 				for _, b := range a.bounds {
 					x := store(scalar(b), d)
 					x.Const = true
@@ -69,7 +70,7 @@ func TestFusedActivations(t *testing.T) {
 				then.In[0], then.Out = plain[0], plain[:1]
 				inPlace(t, then)
 				for _, pack := range []bool{true, false} {
-					c := &Invocation{Node: n, Version: k.opset(), In: in, Runtime: alone{pack: pack}, Then: Lookup(a.domain, a.op).Finish(then)}
+					c := &Invocation{Call: form.Call{Node: n, Version: k.opset(), In: in, Runtime: alone{pack: pack}}, Then: Lookup(a.domain, a.op).Finish(then)}
 					fused, err := k.call(c, outs, d, 2)
 					if err != nil {
 						t.Fatal(err)
@@ -112,7 +113,7 @@ func inPlace(t *testing.T, c *Invocation) {
 
 // An activation whose bounds are known only at run time is not fused.
 func TestBoundsThatAreNotKnown(t *testing.T) {
-	c := &Invocation{Node: &graph.Node{Op: "Clip"}, Runtime: alone{}, In: []*Tensor{blank(graph.Float32, []int{4}), store(scalar(1), graph.Float32)}}
+	c := &Invocation{Call: form.Call{Node: &graph.Node{Op: "Clip"}, Runtime: alone{}, In: []*Tensor{blank(graph.Float32, []int{4}), store(scalar(1), graph.Float32)}}}
 	if finishClip(c) != nil {
 		t.Error("fused")
 	}

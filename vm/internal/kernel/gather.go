@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -37,7 +38,7 @@ func indexReader(t *Tensor) (func(i, n int) (int, bool), error) {
 // badIndex is the error for element i of the indices, which lies outside an axis of
 // length n.
 func badIndex(t *Tensor, i, n int) error {
-	v, _ := intReader(t.Type)
+	v, _ := form.IntReader(t.Type)
 	return fmt.Errorf("index %d (element %d of the indices): expected one in [%d, %d)", v(t.At, i), i, -n, n)
 }
 
@@ -48,8 +49,8 @@ func checkIndices(c *Invocation, t *Tensor, n int) error {
 		return err
 	}
 	for i := range t.Len() {
-		if i&often == 0 {
-			c.poll()
+		if i&form.Often == 0 {
+			c.Poll()
 		}
 		if _, ok := get(i, n); !ok {
 			return badIndex(t, i, n)
@@ -61,10 +62,10 @@ func checkIndices(c *Invocation, t *Tensor, n int) error {
 // gatherArgs returns the axis, the bytes of an element and the index reader of a
 // Gather or GatherElements.
 func gatherArgs(c *Invocation) (k, width int, get func(i, n int) (int, bool), err error) {
-	if k, err = c.axis(0, c.In[0].rank()); err != nil {
+	if k, err = c.Axis(0, c.In[0].Rank()); err != nil {
 		return 0, 0, nil, err
 	}
-	if width, err = wholeBytes(c.In[0]); err != nil {
+	if width, err = form.WholeBytes(c.In[0]); err != nil {
 		return 0, 0, nil, err
 	}
 	get, err = indexReader(c.In[1])
@@ -115,9 +116,9 @@ func makeGatherElements(c *Invocation) (Run, error) {
 		}
 		for i := 0; i < out.Len(); i += n {
 			base := replacedOffset(i, index.Shape, s, k, 0)
-			for from := 0; from < n; from += often {
-				c.poll()
-				m := min(often, n-from)
+			for from := 0; from < n; from += form.Often {
+				c.Poll()
+				m := min(form.Often, n-from)
 				if bad := row(i+from, m, base+from*per, in.Shape[k], per, each); bad < m {
 					return badIndex(index, i+from+bad, in.Shape[k])
 				}
@@ -174,7 +175,7 @@ func gatherRow[I int64 | int32, E uint64 | uint32](in, index, out *Tensor) func(
 // length says.
 func makeReverseSequence(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
-	width, err := wholeBytes(in)
+	width, err := form.WholeBytes(in)
 	if err != nil {
 		return nil, err
 	}
@@ -197,8 +198,8 @@ func makeReverseSequence(c *Invocation) (Run, error) {
 	}
 	return func(w *work.Pool) error {
 		for i, n := range data[int64](c.In[1]) {
-			if i&often == 0 {
-				c.poll()
+			if i&form.Often == 0 {
+				c.Poll()
 			}
 			if n < 0 || n > int64(long) {
 				return fmt.Errorf("sequence %d has length %d, expected one in [0, %d]", i, n, long)
@@ -231,7 +232,7 @@ func tupleReader(in, index *Tensor, batch int) (depth int, at func(i int) (int, 
 	if err != nil {
 		return 0, nil, err
 	}
-	depth = index.Shape[index.rank()-1]
+	depth = index.Shape[index.Rank()-1]
 	s := strides(in.Shape)
 	return depth, func(i int) (int, error) {
 		off := 0
@@ -249,7 +250,7 @@ func tupleReader(in, index *Tensor, batch int) (depth int, at func(i int) (int, 
 
 func makeGatherND(c *Invocation) (Run, error) {
 	in, index, out := c.In[0], c.In[1], c.Out[0]
-	width, err := wholeBytes(in)
+	width, err := form.WholeBytes(in)
 	if err != nil {
 		return nil, err
 	}
@@ -263,9 +264,9 @@ func makeGatherND(c *Invocation) (Run, error) {
 	batches := count(index.Shape[:batch])
 	whole := count(in.Shape[batch:])
 	return func(*work.Pool) error {
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range tuples {
-			m.add(inner)
+			m.Add(inner)
 			off, err := at(i)
 			if err != nil {
 				return err

@@ -1,9 +1,8 @@
 package kernel
 
 import (
-	"encoding/binary"
-
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -46,12 +45,12 @@ func makeConstantOfShape(c *Invocation) (Run, error) {
 func makePackedConstant(c *Invocation) (Run, error) {
 	var element [1]byte
 	if a := c.Node.Attr("value"); a != nil && a.Tensor != nil {
-		if err := oneElement(element[:], a.Tensor); err != nil {
+		if err := form.FirstElement(element[:], a.Tensor); err != nil {
 			return nil, err
 		}
 	}
 	out := c.Out[0]
-	bits := ElementBits(out.Type)
+	bits := form.ElementBits(out.Type)
 	all := repeated(element[0]&(1<<bits-1), 8/bits, bits)
 	last := repeated(element[0]&(1<<bits-1), (out.Len()-1)%(8/bits)+1, bits)
 	return func(*work.Pool) error {
@@ -70,43 +69,10 @@ func repeated(element byte, n, bits int) (b byte) {
 	return b
 }
 
-// FillElement returns the bytes of the element of which ConstantOfShape makes output 0.
-func (c *Invocation) FillElement() ([]byte, error) {
-	width, err := wholeBytes(c.Out[0])
-	if err != nil {
-		return nil, err
-	}
-	element := make([]byte, width)
-	if a := c.Node.Attr("value"); a != nil && a.Tensor != nil {
-		err = oneElement(element, a.Tensor)
-	}
-	return element, err
-}
-
-// oneElement reads the first element of an attribute.
-func oneElement(to []byte, d *graph.Data) error {
-	var bits uint64
-	switch {
-	case len(d.Raw) >= len(to):
-		copy(to, d.Raw)
-		return nil
-	case len(d.Ints) > 0:
-		bits = uint64(d.Ints[0])
-	case len(d.Floats) > 0:
-		bits = realBits(d.Type, d.Floats[0])
-	default:
-		return unsupported(d.Type)
-	}
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], bits)
-	copy(to, b[:])
-	return nil
-}
-
 // makeShape writes the lengths of all or some axes of input 0.
 func makeShape(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
-	rank := in.rank()
+	rank := in.Rank()
 	clamp := func(k int) int {
 		if k < 0 {
 			k += rank
@@ -167,15 +133,15 @@ func counting[T number](c *Invocation) (Run, error) {
 // makeEyeLike fills a diagonal with ones.
 func makeEyeLike(c *Invocation) (Run, error) {
 	out, k := c.Out[0], c.Int("k", 0)
-	set, ok := writer(out.Type)
+	set, ok := form.Writer(out.Type)
 	if !ok {
 		return nil, unsupported(out.Type)
 	}
 	return func(*work.Pool) error {
-		c.clear(raw(out))
+		c.Clear(raw(out))
 		for i := range out.Shape[0] {
-			if i&often == 0 {
-				c.poll()
+			if i&form.Often == 0 {
+				c.Poll()
 			}
 			if j := i + k; j >= 0 && j < out.Shape[1] {
 				set(out.At, i*out.Shape[1]+j, 1)

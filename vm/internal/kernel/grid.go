@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -131,21 +132,6 @@ func cubicWeights(t float32) [4]float32 {
 	return [4]float32{far(t + 1), near(t), near(1 - t), far(2 - t)}
 }
 
-// GridSampling reads the attributes of GridSample. They are the number of elements along an
-// axis that a coordinate reads (1, 2 or 4), and what lies outside (zeros, border or
-// reflection). The last says whether -1 and 1 are the centres of the first and the last
-// element.
-func (c *Invocation) GridSampling() (taps int, padding string, corners bool) {
-	taps = 2
-	switch c.Str("mode", "linear") {
-	case "nearest":
-		taps = 1
-	case "cubic", "bicubic":
-		taps = 4
-	}
-	return taps, c.Str("padding_mode", "zeros"), c.Int("align_corners", 0) != 0
-}
-
 // makeGridSample samples all channels of an image at the points of a grid. A point
 // lists its coordinates from the last axis to the first.
 func makeGridSample(c *Invocation) (Run, error) {
@@ -153,7 +139,7 @@ func makeGridSample(c *Invocation) (Run, error) {
 	if x.Type != graph.Float32 || grid.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
-	axes := x.rank() - 2
+	axes := x.Rank() - 2
 	if axes < 1 || axes > 3 {
 		return nil, unsupportedf("%d spatial axes", axes)
 	}
@@ -172,17 +158,17 @@ func makeGridSample(c *Invocation) (Run, error) {
 	var pool *work.Pool
 	part := func(p, worker int) {
 		image, first := p/pieces, p%pieces*most
-		m := meter{c: c}
+		m := c.Meter()
 		points := span[gridPoint](pool.Each(worker, each), min(most, outputs-first))
 		for i := range points {
-			m.add(8)
+			m.Add(8)
 			points[i].read(list, step, span[float32](element[float32](grid, (image*outputs+first+i)*axes), axes), taps)
 		}
 		for ch := range channels {
 			plane := span[float32](element[float32](x, (image*channels+ch)*inputs), inputs)
 			d := span[float32](element[float32](out, (image*channels+ch)*outputs+first), len(points))
 			for i := range points {
-				m.add(8 * points[i].n) // 8: the taps miss the cache
+				m.Add(8 * points[i].n) // 8: the taps miss the cache
 				d[i] = points[i].sum(plane)
 			}
 		}
@@ -206,11 +192,11 @@ func sampleFew(c *Invocation, list []gridAxis, step []int, taps int) Run {
 	var pool *work.Pool
 	part := func(p, worker int) {
 		image, first := p/pieces, p%pieces*most
-		m := meter{c: c}
+		m := c.Meter()
 		points := span[nearPoint](pool.Each(worker, each), min(most, outputs-first))
 		var all gridPoint
 		for i := range points {
-			m.add(8)
+			m.Add(8)
 			places := span[float32](element[float32](grid, (image*outputs+first+i)*axes), axes)
 			if taps == 2 && axes == 2 && points[i].readFour(list, step, places) {
 				continue
@@ -223,7 +209,7 @@ func sampleFew(c *Invocation, list []gridAxis, step []int, taps int) Run {
 		}
 		const together = 4 // channels that share what is read of a point
 		for ch := 0; ch < channels; ch += together {
-			m.add(8 * together * len(points)) // 8: the taps miss the cache
+			m.Add(8 * together * len(points)) // 8: the taps miss the cache
 			var planes, d [together][]float32
 			n := min(together, channels-ch)
 			for k := range n {
@@ -343,9 +329,9 @@ func (p *gridPoint) sum(plane []float32) float32 { return sumTaps(p.at[:p.n], p.
 // over [-1, 1].
 func makeAffineGrid(c *Invocation) (Run, error) {
 	theta, out := c.In[0], c.Out[0]
-	axes := out.rank() - 2
-	get, okIn := reader(theta.Type)
-	set, okOut := writer(out.Type)
+	axes := out.Rank() - 2
+	get, okIn := form.Reader(theta.Type)
+	set, okOut := form.Writer(out.Type)
 	if !okIn || !okOut {
 		return nil, unsupported(theta.Type)
 	}
@@ -355,8 +341,8 @@ func makeAffineGrid(c *Invocation) (Run, error) {
 		var at [4]float64 // x first, and 1 at the end
 		at[axes] = 1
 		for p := range places {
-			if p&often == 0 {
-				c.poll()
+			if p&form.Often == 0 {
+				c.Poll()
 			}
 			rest := p
 			for k := range axes {

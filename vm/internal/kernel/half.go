@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -13,7 +14,7 @@ import (
 func (k *Kernel) Prepare(c *Invocation) (run Run, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			if run, err = nil, Refused(r); err == nil {
+			if run, err = nil, form.Refused(r); err == nil {
 				panic(r)
 			}
 		}
@@ -43,10 +44,6 @@ func (c *Invocation) nothing() bool {
 		}
 	}
 	return len(c.Out) > 0
-}
-
-func isHalf(t *Tensor) bool {
-	return t != nil && (t.Type == graph.Float16 || t.Type == graph.BFloat16)
 }
 
 func hasHalf(c *Invocation) bool {
@@ -128,7 +125,7 @@ type conversion struct {
 // widened makes a kernel for 16-bit tensors from one for float32.
 func (k *Kernel) widened(c *Invocation) (Run, error) {
 	inner := *c
-	inner.narrow = c
+	inner.Narrow = &c.Call
 	if inner.Then != nil && !inner.Then.Clamps {
 		inner.Then = nil // the activation's input is the rounded result
 	}
@@ -198,9 +195,3 @@ func narrowType(d graph.DType) simd.Narrow {
 	}
 	return simd.Float16
 }
-
-// HalfToFloat converts a float16 to a float32, exactly.
-func HalfToFloat(h uint16) float32 { return simd.FromHalf(h) }
-
-// FloatToHalf rounds a float32 to the nearest float16, ties to even.
-func FloatToHalf(f float32) uint16 { return simd.ToHalf(f) }

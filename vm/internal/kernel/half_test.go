@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -32,7 +33,7 @@ func TestNarrowRows(t *testing.T) {
 	} {
 		for _, d := range []graph.DType{graph.Float16, graph.BFloat16} {
 			k := Lookup("", c.op)
-			call := &Invocation{Node: &graph.Node{Op: c.op}, Version: 24, Runtime: alone{}}
+			call := &Invocation{Call: form.Call{Node: &graph.Node{Op: c.op}, Version: 24, Runtime: alone{}}}
 			for i, s := range c.in {
 				x := blank(d, s)
 				wide := blank(graph.Float32, s)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -44,7 +45,7 @@ func makeNonMaxSuppression(c *Invocation) (Run, error) {
 		var kept []int64
 		queue := numbersOf[uint64](c, n)
 		selected := newSelected(c, most)
-		m := meter{c: c}
+		m := c.Meter()
 		for image := range images {
 			all := data[float32](boxes)[image*n*4 : (image+1)*n*4]
 			for class := range classes {
@@ -53,7 +54,7 @@ func makeNonMaxSuppression(c *Invocation) (Run, error) {
 				for selected.n < most && len(left) > 0 {
 					i := int(uint32(left[0]))
 					left = left.pop()
-					m.add(selected.n + 32)
+					m.Add(selected.n + 32)
 					if !selected.take(all[4*i:], center, overlap) {
 						continue
 					}
@@ -79,16 +80,16 @@ func makeNonMaxSuppression(c *Invocation) (Run, error) {
 type ranking []uint64
 
 // rank makes a ranking of the scores above least in room.
-func rank(m *meter, room []uint64, scores []float32, least float32) ranking {
+func rank(m *form.Meter, room []uint64, scores []float32, least float32) ranking {
 	r := ranking(room[:0])
 	for i, v := range scores {
-		m.add(1)
+		m.Add(1)
 		if v > least { // and so not NaN
 			r = append(r, uint64(falling(v))<<32|uint64(i))
 		}
 	}
 	for i := len(r)/2 - 1; i >= 0; i-- {
-		m.add(4)
+		m.Add(4)
 		r.sink(i)
 	}
 	return r

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -125,9 +126,9 @@ func (s *selection) kernel() (*finding, Run, error) {
 	if s.center {
 		node.Attrs = attrs(whole1("center_point_box", 1))
 	}
-	run, err := Lookup("", "NonMaxSuppression").Prepare(&Invocation{Node: node, Version: 11, Runtime: f, Out: tensors(f.out), In: tensors(
+	run, err := Lookup("", "NonMaxSuppression").Prepare(&Invocation{Call: form.Call{Node: node, Version: 11, Runtime: f, Out: tensors(f.out), In: tensors(
 		fill(s.boxes, s.images, s.n, 4), fill(s.scores, s.images, s.classes, s.n),
-		number64(s.most, 1), fill([]float32{s.overlap}, 1), fill([]float32{s.least}, 1))})
+		number64(s.most, 1), fill([]float32{s.overlap}, 1), fill([]float32{s.least}, 1))}})
 	return f, run, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -149,7 +150,7 @@ func newZeros(c *Invocation, t *Tensor, n int, of func(i int) int) *zeros {
 
 // allSame reports whether all bytes are the same.
 func allSame(c *Invocation, s []byte) bool {
-	for from, to := range c.pieces(len(s)) {
+	for from, to := range c.Pieces(len(s)) {
 		for _, b := range s[from:to] {
 			if b != s[0] {
 				return false
@@ -194,7 +195,7 @@ func (c *Invocation) packBytes(v *gemm.Integer, from *gemm.Bytes, z, other *zero
 	z.read()
 	m := *from
 	m.At = element[byte](t, off)
-	key := PackKey{At: m.At, Type: t.Type, Zeros: z.at(), ZeroLen: len(z.list), Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep}
+	key := form.PackKey{At: m.At, Type: t.Type, Zeros: z.at(), ZeroLen: len(z.list), Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep}
 	key.Quads = gemm.Quads() && len(other.list) == 1 && (right && len(z.list) == 1 || !right && gemm.CanQuadRows(&m))
 	var bytes int
 	var whole func(dst unsafe.Pointer)
@@ -210,7 +211,7 @@ func (c *Invocation) packBytes(v *gemm.Integer, from *gemm.Bytes, z, other *zero
 	}
 	at, ok := c.Runtime.Pack(key, bytes, func(dst unsafe.Pointer) {
 		whole(dst)
-		c.poll() // a stop discards the half-packed operand
+		c.Poll() // a stop discards the half-packed operand
 	})
 	switch {
 	case !ok:
@@ -253,8 +254,8 @@ func byteProductsAs(c *Invocation, p *product, a, b, za, zb int) (*integers, err
 	zeroA, zeroB := tableOf[*zeros](c, p.batches), tableOf[*zeros](c, p.batches)
 	for i := range v.list {
 		offA, offB := offsetOf(p.offA, i), offsetOf(p.offB, i)
-		zeroA[i] = newZeros(c, c.in(za), p.m, func(r int) int { return offA/max(p.k, 1) + r })
-		zeroB[i] = newZeros(c, c.in(zb), p.n, func(j int) int { return offB/max(p.k, 1) + j })
+		zeroA[i] = newZeros(c, c.Input(za), p.m, func(r int) int { return offA/max(p.k, 1) + r })
+		zeroB[i] = newZeros(c, c.Input(zb), p.n, func(j int) int { return offB/max(p.k, 1) + j })
 		rows[i] = gemm.Bytes{Len: p.m, Step: p.aStep, Deep: p.aDeep, Signed: signedA, Zeros: zeroA[i].list}
 		columns[i] = gemm.Bytes{Len: p.n, Step: p.bStep, Deep: p.bDeep, Signed: signedB, Zeros: zeroB[i].list}
 		v.list[i] = gemm.Integer{M: p.m, N: p.n, K: p.k, A: &rows[i], B: &columns[i]}
@@ -264,9 +265,9 @@ func byteProductsAs(c *Invocation, p *product, a, b, za, zb int) (*integers, err
 		}
 	}
 	v.arrange = func() {
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range v.list {
-			m.add(len(zeroA[i].list) + len(zeroB[i].list))
+			m.Add(len(zeroA[i].list) + len(zeroB[i].list))
 			zeroA[i].read()
 			zeroB[i].read()
 			rows[i].At, columns[i].At = element[byte](x, offsetOf(p.offA, i)), element[byte](y, offsetOf(p.offB, i))
@@ -292,9 +293,9 @@ func makeQLinearMatMul(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	scaleA, okA := reader(c.In[1].Type)
-	scaleB, okB := reader(c.In[4].Type)
-	scaleY, okY := reader(c.In[6].Type)
+	scaleA, okA := form.Reader(c.In[1].Type)
+	scaleB, okB := form.Reader(c.In[4].Type)
+	scaleY, okY := form.Reader(c.In[6].Type)
 	if !okA || !okB || !okY {
 		return nil, unsupported(c.In[6].Type)
 	}
@@ -345,47 +346,47 @@ func byteConvolution(c *Invocation, x, w, zx, zw int) (*integers, error) {
 	if !isX || !isW {
 		return nil, unsupported(image.Type)
 	}
-	v, err := newWindow(c, weight.Shape[2:], image.Shape[2:], out.Shape[2:])
+	v, err := form.NewWindow(&c.Call, weight.Shape[2:], image.Shape[2:], out.Shape[2:])
 	if err != nil {
 		return nil, err
 	}
 	group := c.Int("group", 1)
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
-	k, parts := ch*v.taps(), image.Shape[0]*group
-	p := &integers{c: c, list: tableOf[gemm.Integer](c, parts), out: tableOf[int](c, parts), stride: v.outputs()}
+	k, parts := ch*v.Taps(), image.Shape[0]*group
+	p := &integers{c: c, list: tableOf[gemm.Integer](c, parts), out: tableOf[int](c, parts), stride: v.Outputs()}
 	rows, columns, zero := tableOf[gemm.Bytes](c, parts), tableOf[gemm.ByteImage](c, parts), tableOf[*zeros](c, parts)
 	var flat []gemm.Bytes // in the place of columns, if the image is the matrix
-	if v.flat() {
+	if v.Flat() {
 		flat = tableOf[gemm.Bytes](c, parts)
 	}
 	zeroOfX := numbersOf[int16](c, 1)
 	for i := range p.list {
 		first := i % group * m
-		zero[i] = newZeros(c, c.in(zw), m, func(r int) int { return first + r })
+		zero[i] = newZeros(c, c.Input(zw), m, func(r int) int { return first + r })
 		rows[i] = gemm.Bytes{Len: m, Step: k, Deep: 1, Signed: signedW, Zeros: zero[i].list}
 		columns[i] = gemm.ByteImage{Signed: signedX, Image: gemm.Image{
-			Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads,
+			Channels: ch, In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad,
 		}}
-		p.list[i] = gemm.Integer{M: m, N: v.outputs(), K: k, A: &rows[i], B: &columns[i]}
+		p.list[i] = gemm.Integer{M: m, N: v.Outputs(), K: k, A: &rows[i], B: &columns[i]}
 		if flat != nil {
-			flat[i] = gemm.Bytes{Len: v.outputs(), Step: 1, Deep: v.inputs(), Signed: signedX, Zeros: zeroOfX}
+			flat[i] = gemm.Bytes{Len: v.Outputs(), Step: 1, Deep: v.Inputs(), Signed: signedX, Zeros: zeroOfX}
 			p.list[i].B = &flat[i]
 		}
-		p.out[i] = i * m * v.outputs()
+		p.out[i] = i * m * v.Outputs()
 		c.packBytes(&p.list[i], &rows[i], zero[i], &zeros{list: zeroOfX}, weight, first*k, k, false)
 	}
 	zeroX := zeroPoint(c, zx)
 	p.arrange = func() {
-		work := meter{c: c}
+		work := c.Meter()
 		zeroOfX[0] = int16(zeroX(0))
 		for i := range p.list {
-			work.add(len(zero[i].list))
+			work.Add(len(zero[i].list))
 			zero[i].read()
 			if flat != nil {
-				flat[i].At = element[byte](image, i*ch*v.inputs())
+				flat[i].At = element[byte](image, i*ch*v.Inputs())
 			}
 			rows[i].At = element[byte](weight, i%group*m*k)
-			columns[i].At, columns[i].Zero = element[byte](image, i*ch*v.inputs()), zeroOfX[0]
+			columns[i].At, columns[i].Zero = element[byte](image, i*ch*v.Inputs()), zeroOfX[0]
 		}
 	}
 	return p, nil
@@ -416,7 +417,7 @@ func makeQLinearConv(c *Invocation) (Run, error) {
 	}
 	return func(pool *work.Pool) error {
 		x, w, y := data[float32](c.In[1])[0], data[float32](c.In[4]), data[float32](c.In[6])[0]
-		for from, to := range c.pieces(len(factors)) {
+		for from, to := range c.Pieces(len(factors)) {
 			for i := from; i < to; i++ {
 				factors[i] = x * w[i%len(w)] / y
 			}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -17,9 +17,9 @@ var layouts = family{"", []Kernel{
 	{Name: "Flatten", Make: makeCopy, Half: true},
 	{Name: "Squeeze", Make: makeCopy, Half: true},
 	{Name: "Unsqueeze", Make: makeCopy, Half: true},
-	{Name: "Transpose", Make: moving(TransposeMoves), Half: true, Moves: true},
-	{Name: "DepthToSpace", Make: moving(DepthToSpaceMoves), Half: true, Moves: true},
-	{Name: "SpaceToDepth", Make: moving(SpaceToDepthMoves), Half: true, Moves: true},
+	{Name: "Transpose", Make: moving(form.TransposeMoves), Half: true, Moves: true},
+	{Name: "DepthToSpace", Make: moving(form.DepthToSpaceMoves), Half: true, Moves: true},
+	{Name: "SpaceToDepth", Make: moving(form.SpaceToDepthMoves), Half: true, Moves: true},
 }}
 
 // makeCopy copies input 0, whatever its shape, unless the output has its address.
@@ -52,7 +52,7 @@ type mover struct {
 }
 
 // newMover makes a mover for elements of width bytes.
-func newMover(width int, m *Move) *mover {
+func newMover(width int, m *form.Move) *mover {
 	v := m.Merged()
 	return &mover{shape: v.Shape, from: v.From, to: v.To, width: width}
 }
@@ -217,82 +217,6 @@ func (m *mover) run(to, from *Tensor, toOff, fromOff int) Run {
 		w.For(cuts(rows, group)*pieces, part)
 		return nil
 	}
-}
-
-// strides returns the strides of a dense tensor, in elements.
-func strides(shape []int) []int {
-	s := make([]int, len(shape))
-	step := 1
-	for a := len(shape) - 1; a >= 0; a-- {
-		s[a] = step
-		step *= shape[a]
-	}
-	return s
-}
-
-// wholeBytes returns the bytes of an element. It fails for packed types, whose elements
-// have no address.
-func wholeBytes(t *Tensor) (int, error) {
-	if w := t.width(); w > 0 {
-		return w, nil
-	}
-	return 0, unsupported(t.Type)
-}
-
-// TransposeMoves is the copy of a Transpose.
-func TransposeMoves(c *Invocation) ([]Move, error) {
-	in := c.In[0]
-	perm, err := attr.Permutation(c.Node, in.rank())
-	if err != nil {
-		return nil, err
-	}
-	from := make([]int, len(perm))
-	s := strides(in.Shape)
-	for i, a := range perm {
-		from[i] = s[a]
-	}
-	return moveOf(c.Out[0].Shape, from, 0), nil
-}
-
-// DepthToSpaceMoves moves the b·b elements of a block from channels to height and
-// width. The channels consist of block rows, block columns and the channels of the
-// result, in this order (mode DCR) or with the latter first (CRD).
-func DepthToSpaceMoves(c *Invocation) ([]Move, error) {
-	b := c.Int("blocksize", 0)
-	out := c.Out[0].Shape
-	channels := out[1]
-	// The axes of the result: image, channel, row, block row, column, block column.
-	shape := []int{out[0], channels, out[2] / b, b, out[3] / b, b}
-	s := strides(c.In[0].Shape)
-	from := []int{s[0], s[1], s[2], b * channels * s[1], s[3], channels * s[1]}
-	if c.Str("mode", "DCR") == "CRD" {
-		from[1], from[3], from[5] = b*b*s[1], b*s[1], s[1]
-	}
-	return c.moveBlocks(shape, from)
-}
-
-// SpaceToDepthMoves is the inverse of DepthToSpaceMoves.
-func SpaceToDepthMoves(c *Invocation) ([]Move, error) {
-	b := c.Int("blocksize", 0)
-	in, out := c.In[0].Shape, c.Out[0].Shape
-	s := strides(in)
-	// The axes of the result: image, block row, block column, channel, row, column.
-	shape := []int{out[0], b, b, in[1], out[2], out[3]}
-	from := []int{s[0], s[2], s[3], s[1], b * s[2], b * s[3]}
-	if c.Str("mode", "DCR") == "CRD" {
-		shape = []int{out[0], in[1], b, b, out[2], out[3]}
-		from = []int{s[0], s[1], s[2], s[3], b * s[2], b * s[3]}
-	}
-	return c.moveBlocks(shape, from)
-}
-
-// moveBlocks writes the elements of input 0 in the order of the given axes.
-func (c *Invocation) moveBlocks(shape, from []int) ([]Move, error) {
-	in, out := c.In[0], c.Out[0]
-	if count(shape) != out.Len() || in.Len() != out.Len() {
-		return nil, fmt.Errorf("shape %v, expected blocks of those of %v", out.Shape, in.Shape)
-	}
-	return moveOf(shape, from, 0), nil
 }
 
 // unlessView runs a kernel unless the plan made its output a view of in.

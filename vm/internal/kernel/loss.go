@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -35,15 +36,15 @@ func lossOf[T floating](c *Invocation, softmax bool) (Run, error) {
 	places := x.Shape[0] * inner
 	reduction := c.Str("reduction", "mean")
 	ignore, ignores := c.Int("ignore_index", 0), c.Node.Attr("ignore_index") != nil
-	read, ok := intReader(label.Type)
+	read, ok := form.IntReader(label.Type)
 	if !ok {
 		return nil, unsupported(label.Type)
 	}
 	return func(*work.Pool) error {
-		m := meter{c: c}
+		m := c.Meter()
 		sum, weights := 0.0, 0.0
 		for p := range places {
-			m.add(1)
+			m.Add(1)
 			base := p/inner*classes*inner + p%inner
 			shift := 0.0
 			if softmax {
@@ -51,7 +52,7 @@ func lossOf[T floating](c *Invocation, softmax bool) (Run, error) {
 				if c.HasOut(1) {
 					d := data[T](c.Out[1])
 					for k := range classes {
-						m.add(1)
+						m.Add(1)
 						d[base+k*inner] = T(float64(data[T](x)[base+k*inner]) - shift)
 					}
 				}
@@ -84,15 +85,15 @@ func lossOf[T floating](c *Invocation, softmax bool) (Run, error) {
 }
 
 // logSumExp is the logarithm of the sum of the exponentials of a line's elements.
-func logSumExp[T floating](m *meter, s []T, base, n, step int) float64 {
+func logSumExp[T floating](m *form.Meter, s []T, base, n, step int) float64 {
 	high := math.Inf(-1)
 	for k := range n {
-		m.add(1)
+		m.Add(1)
 		high = max(high, float64(s[base+k*step]))
 	}
 	sum := 0.0
 	for k := range n {
-		m.add(1)
+		m.Add(1)
 		sum += math.Exp(float64(s[base+k*step]) - high)
 	}
 	return high + math.Log(sum)

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -80,8 +81,8 @@ func productOf(c *Invocation, a, b *factor) (*product, error) {
 		// The offsets of the operands in each batch.
 		p.offA, p.offB = numbersOf[int](c, p.batches), numbersOf[int](c, p.batches)
 		for i := range p.batches {
-			if i&often == 0 {
-				c.poll()
+			if i&form.Often == 0 {
+				c.Poll()
 			}
 			row, within := i/s.n, i%s.n
 			p.offA[i] = (s.at(row, 0) + within*s.inner[0]) * a.apart
@@ -183,7 +184,7 @@ func makeGemm(c *Invocation) (Run, error) {
 
 // isRow reports whether a tensor is one row of n elements.
 func isRow(t *Tensor, n int) bool {
-	return t.Len() == n && (t.rank() == 0 || t.Shape[t.rank()-1] == n)
+	return t.Len() == n && (t.Rank() == 0 || t.Shape[t.Rank()-1] == n)
 }
 
 // addScaled makes a kernel for out += beta·x, where x broadcasts.
@@ -302,10 +303,10 @@ func (p *product) packed() (Run, error) {
 		v.arrange = func(_ *work.Pool, first, n int) {
 			for i := range sides[:n] {
 				if movesA {
-					sides[i].a.At = elementAt(a, offsetOf(offA, first+i), a.width())
+					sides[i].a.At = elementAt(a, offsetOf(offA, first+i), a.Width())
 				}
 				if movesB {
-					sides[i].b.At = elementAt(b, offsetOf(offB, first+i), b.width())
+					sides[i].b.At = elementAt(b, offsetOf(offB, first+i), b.Width())
 				}
 			}
 		}
@@ -317,7 +318,7 @@ func (p *product) packed() (Run, error) {
 			at, filled := c.Runtime.Kept()
 			if !filled {
 				gemm.PackB(at, &sides[0].b, n, k, c.Runtime)
-				c.poll() // a stop ends the loop, too
+				c.Poll() // a stop ends the loop, too
 			}
 			sides[0].packedB = gemm.Packed{At: at, K: k}
 		}
@@ -337,7 +338,7 @@ func plainProduct[T number](p *product) (Run, error) {
 		batch, i := row/p.m, row%p.m
 		d := span[T](element[T](out, row*p.n), p.n)
 		fillAll(p.c, d, 0)
-		m := meter{c: p.c}
+		m := p.c.Meter()
 		x, y := element[T](a, offsetOf(p.offA, batch)+i*p.aStep), element[T](b, offsetOf(p.offB, batch))
 		var zero T
 		size := int(unsafe.Sizeof(zero))
@@ -345,7 +346,7 @@ func plainProduct[T number](p *product) (Run, error) {
 			v := *(*T)(unsafe.Add(x, k*p.aDeep*size))
 			r := unsafe.Add(y, k*p.bDeep*size)
 			for from := 0; from < len(d); {
-				to := m.next(from, len(d))
+				to := m.Next(from, len(d))
 				for j := from; j < to; j++ {
 					d[j] += v * *(*T)(unsafe.Add(r, j*p.bStep*size))
 				}
@@ -353,7 +354,7 @@ func plainProduct[T number](p *product) (Run, error) {
 			}
 		}
 		if p.alpha != 1 {
-			for from, to := range p.c.pieces(len(d)) {
+			for from, to := range p.c.Pieces(len(d)) {
 				for j := from; j < to; j++ {
 					d[j] = T(float64(p.alpha) * float64(d[j]))
 				}

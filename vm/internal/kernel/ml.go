@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -39,15 +40,15 @@ type samples struct {
 
 func (c *Invocation) samples() (samples, error) {
 	in := c.In[0]
-	get, ok := reader(in.Type)
+	get, ok := form.Reader(in.Type)
 	if !ok {
 		return samples{}, unsupported(in.Type)
 	}
-	if in.rank() != 1 && in.rank() != 2 {
+	if in.Rank() != 1 && in.Rank() != 2 {
 		return samples{}, fmt.Errorf("input 0 has shape %v, expected [rows features]", in.Shape)
 	}
-	s := samples{in: in, rows: 1, features: in.Shape[in.rank()-1]}
-	if in.rank() == 2 {
+	s := samples{in: in, rows: 1, features: in.Shape[in.Rank()-1]}
+	if in.Rank() == 2 {
 		s.rows = in.Shape[0]
 	}
 	s.get = func(row, feature int) float64 { return get(in.At, row*s.features+feature) }
@@ -74,7 +75,7 @@ func (c *Invocation) realList(name string) ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		get, ok := reader(t.Type)
+		get, ok := form.Reader(t.Type)
 		switch {
 		case !ok || !t.Type.Floating():
 			return nil, fmt.Errorf("%s is %v%v, expected a list of reals", a.Name, t.Type, t.Shape)
@@ -98,12 +99,12 @@ func (c *Invocation) realList(name string) ([]float64, error) {
 }
 
 // eachSample runs a function for all rows, cost elements of work each.
-func eachSample(c *Invocation, rows, cost int, do func(m *meter, row int)) Run {
-	return eachSampleIn(c, rows, cost, 0, func(m *meter, row int, _ unsafe.Pointer) { do(m, row) })
+func eachSample(c *Invocation, rows, cost int, do func(m *form.Meter, row int)) Run {
+	return eachSampleIn(c, rows, cost, 0, func(m *form.Meter, row int, _ unsafe.Pointer) { do(m, row) })
 }
 
 // eachSampleIn is eachSample with some bytes of scratch, whose content is undefined.
-func eachSampleIn(c *Invocation, rows, cost, bytes int, do func(m *meter, row int, scratch unsafe.Pointer)) Run {
+func eachSampleIn(c *Invocation, rows, cost, bytes int, do func(m *form.Meter, row int, scratch unsafe.Pointer)) Run {
 	group := max(1, grain/max(cost, 1))
 	off := 0
 	if bytes > 0 {
@@ -111,13 +112,13 @@ func eachSampleIn(c *Invocation, rows, cost, bytes int, do func(m *meter, row in
 	}
 	return func(w *work.Pool) error {
 		w.For(cuts(rows, group), func(p, worker int) {
-			m := meter{c: c}
+			m := c.Meter()
 			var scratch unsafe.Pointer
 			if bytes > 0 {
 				scratch = w.Each(worker, off)
 			}
 			for row := p * group; row < min((p+1)*group, rows); row++ {
-				m.add(1)
+				m.Add(1)
 				do(&m, row, scratch)
 			}
 		})
@@ -198,12 +199,12 @@ func probit(p float64) float64 {
 // makeFeatures copies the features with the given indices, in their order.
 func makeFeatures(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
-	width, err := wholeBytes(in)
+	width, err := form.WholeBytes(in)
 	if err != nil {
 		return nil, err
 	}
-	n := in.Shape[in.rank()-1]
-	rows := count(in.Shape[:in.rank()-1])
+	n := in.Shape[in.Rank()-1]
+	rows := count(in.Shape[:in.Rank()-1])
 	return func(*work.Pool) error {
 		list := data[int64](c.In[1])
 		for _, i := range list {
@@ -211,10 +212,10 @@ func makeFeatures(c *Invocation) (Run, error) {
 				return fmt.Errorf("index %d, expected one of %d features", i, n)
 			}
 		}
-		m := meter{c: c}
+		m := c.Meter()
 		for row := range rows {
 			for k, i := range list {
-				m.add(1)
+				m.Add(1)
 				moveRow(elementAt(out, row*len(list)+k, width), elementAt(in, row*n+int(i), width), 1, 1, 1, width)
 			}
 		}
@@ -232,7 +233,7 @@ func makeOneHotEncoder(c *Invocation) (Run, error) {
 	if list == nil || (in.Type == graph.String) != (list.Type == graph.String) {
 		return nil, fmt.Errorf("no categories of %v: expected those in cats_int64s or cats_strings", in.Type)
 	}
-	get, ok := reader(in.Type)
+	get, ok := form.Reader(in.Type)
 	if in.Type == graph.String {
 		get, ok = func(at unsafe.Pointer, i int) float64 { return float64(*(*uint64)(unsafe.Add(at, 8*i))) }, true
 	}
@@ -248,9 +249,9 @@ func makeOneHotEncoder(c *Invocation) (Run, error) {
 	return func(*work.Pool) error {
 		d := data[float32](c.Out[0])
 		fillAll(c, d, 0)
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range in.Len() {
-			m.add(4)
+			m.Add(4)
 			category := int64(get(in.At, i))
 			if k, known := places[category]; known {
 				d[i*n+k] = 1
@@ -276,13 +277,13 @@ func makeFeatureVectorizer(c *Invocation) (Run, error) {
 	blocks := make([]block, len(c.In))
 	sum := 0
 	for i, in := range c.In {
-		get, ok := reader(in.Type)
+		get, ok := form.Reader(in.Type)
 		if !ok {
 			return nil, unsupported(in.Type)
 		}
 		b := &blocks[i]
 		b.get = func(i int) float64 { return get(in.At, i) }
-		if in.rank() == 1 && rows != 1 || in.rank() > 1 && in.Shape[0] != rows {
+		if in.Rank() == 1 && rows != 1 || in.Rank() > 1 && in.Shape[0] != rows {
 			return nil, fmt.Errorf("input %d has shape %v, expected %d rows", i, in.Shape, rows)
 		}
 		b.has = in.Len() / max(rows, 1)
@@ -295,8 +296,8 @@ func makeFeatureVectorizer(c *Invocation) (Run, error) {
 	if sum != total {
 		return nil, fmt.Errorf("shape %v, expected %d features", c.Out[0].Shape, sum)
 	}
-	return eachSample(c, rows, total, func(m *meter, row int) {
-		m.add(total)
+	return eachSample(c, rows, total, func(m *form.Meter, row int) {
+		m.Add(total)
 		d := data[float32](c.Out[0])[row*total : (row+1)*total]
 		for i := range blocks {
 			b := &blocks[i]
@@ -325,8 +326,8 @@ func makeScaler(c *Invocation) (Run, error) {
 		}
 	}
 	of := func(list []float32, i int) float32 { return list[min(i, len(list)-1)] }
-	return eachSample(c, s.rows, s.features, func(m *meter, row int) {
-		m.add(s.features)
+	return eachSample(c, s.rows, s.features, func(m *form.Meter, row int) {
+		m.Add(s.features)
 		d := data[float32](c.Out[0])[row*s.features : (row+1)*s.features]
 		for i := range d {
 			d[i] = (float32(s.get(row, i)) - of(offset, i)) * of(scale, i)
@@ -345,8 +346,8 @@ func makeNormalizer(c *Invocation) (Run, error) {
 	if !slices.Contains([]string{"MAX", "L1", "L2"}, norm) {
 		return nil, fmt.Errorf("norm is %q, expected MAX, L1 or L2", graph.Short(norm))
 	}
-	return eachSample(c, s.rows, s.features, func(m *meter, row int) {
-		m.add(2 * s.features)
+	return eachSample(c, s.rows, s.features, func(m *form.Meter, row int) {
+		m.Add(2 * s.features)
 		by := 0.0
 		if norm == "MAX" {
 			by = -math.MaxFloat32 // NaN is never larger
@@ -376,7 +377,7 @@ func makeNormalizer(c *Invocation) (Run, error) {
 
 // linear returns a function that computes the scores of a sample: a product with the
 // coefficients of each target, and the target's intercept.
-func (c *Invocation) linear(s samples, targets int) (func(m *meter, row int, scores []float32), error) {
+func (c *Invocation) linear(s samples, targets int) (func(m *form.Meter, row int, scores []float32), error) {
 	by, plus := c.floats("coefficients"), c.floats("intercepts")
 	if len(by) != mul(targets, s.features) {
 		return nil, fmt.Errorf("coefficients has %d numbers, expected %d for %d targets and %d features", len(by), mul(targets, s.features), targets, s.features)
@@ -384,9 +385,9 @@ func (c *Invocation) linear(s samples, targets int) (func(m *meter, row int, sco
 	if len(plus) != 0 && len(plus) != targets {
 		return nil, fmt.Errorf("intercepts has %d numbers, expected %d", len(plus), targets)
 	}
-	return func(m *meter, row int, scores []float32) {
+	return func(m *form.Meter, row int, scores []float32) {
 		for k := range scores {
-			m.add(s.features)
+			m.Add(s.features)
 			sum := 0.0
 			for i, w := range by[k*s.features : (k+1)*s.features] {
 				sum += float64(w) * s.get(row, i)
@@ -412,7 +413,7 @@ func makeLinearRegressor(c *Invocation) (Run, error) {
 	if c.postTransform() != "NONE" {
 		return nil, unsupportedf("post_transform of a regression")
 	}
-	return eachSample(c, s.rows, mul(targets, s.features), func(m *meter, row int) {
+	return eachSample(c, s.rows, mul(targets, s.features), func(m *form.Meter, row int) {
 		score(m, row, data[float32](c.Out[0])[row*targets:(row+1)*targets])
 	}), nil
 }
@@ -458,7 +459,7 @@ func makeLinearClassifier(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return eachSample(c, s.rows, mul(classes, s.features), func(m *meter, row int) {
+	return eachSample(c, s.rows, mul(classes, s.features), func(m *form.Meter, row int) {
 		scores := data[float32](c.Out[1])[row*classes : (row+1)*classes]
 		score(m, row, scores)
 		data[int64](c.Out[0])[row] = labels[topScore(scores)]
@@ -477,7 +478,7 @@ func (c *Invocation) binaryLinear(s samples, labels []int64) (Run, error) {
 	if post == "PROBIT" { // ONNX Runtime leaves one of the scores unset
 		return nil, unsupportedf("post_transform PROBIT of a single score")
 	}
-	return eachSample(c, s.rows, s.features, func(m *meter, row int) {
+	return eachSample(c, s.rows, s.features, func(m *form.Meter, row int) {
 		scores := data[float32](c.Out[1])[2*row : 2*row+2]
 		score(m, row, scores[1:])
 		data[int64](c.Out[0])[row] = labels[0]

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -15,10 +16,10 @@ func keyReader(d graph.DType) (func(at unsafe.Pointer, i int) uint64, bool) {
 	if d == graph.String {
 		return func(at unsafe.Pointer, i int) uint64 { return *(*uint64)(unsafe.Add(at, 8*i)) }, true
 	}
-	if get, ok := intReader(d); ok {
+	if get, ok := form.IntReader(d); ok {
 		return func(at unsafe.Pointer, i int) uint64 { return uint64(get(at, i)) }, true
 	}
-	get, ok := reader(d)
+	get, ok := form.Reader(d)
 	return func(at unsafe.Pointer, i int) uint64 {
 		switch x := get(at, i); {
 		case x != x:
@@ -76,10 +77,10 @@ func (c *Invocation) otherwise(d graph.DType) ([]byte, error) {
 	case d == graph.String:
 		b[0] = c.element(c.Str("default_string", "_Unused"))
 	case d.Integer():
-		set, _ := intWriter(d)
+		set, _ := form.IntWriter(d)
 		set(t.At, 0, int64(c.Int("default_int64", -1)))
 	default:
-		set, ok := writer(d)
+		set, ok := form.Writer(d)
 		if !ok {
 			return nil, unsupported(d)
 		}
@@ -142,7 +143,7 @@ func (c *Invocation) mapLabels(keys, values *Tensor) (Run, error) {
 		return nil, fmt.Errorf("maps %v to %v, expected %v to %v", keys.Type, values.Type, in.Type, out.Type)
 	}
 	get, ok := keyReader(in.Type)
-	width, err := wholeBytes(out)
+	width, err := form.WholeBytes(out)
 	if !ok || err != nil {
 		return nil, unsupported(in.Type)
 	}
@@ -152,9 +153,9 @@ func (c *Invocation) mapLabels(keys, values *Tensor) (Run, error) {
 	}
 	places := make(map[uint64]int, n)
 	table := append([]byte(nil), raw(values)...)
-	m := meter{c: c}
+	m := c.Meter()
 	for i := n - 1; i >= 0; i-- {
-		m.add(8)
+		m.Add(8)
 		places[get(keys.At, i)] = i // of equal keys, the first
 	}
 	if (in.Type == graph.Float32 || in.Type == graph.Float64) && c.Version < 4 {
@@ -165,9 +166,9 @@ func (c *Invocation) mapLabels(keys, values *Tensor) (Run, error) {
 		return nil, err
 	}
 	return func(*work.Pool) error {
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range in.Len() {
-			m.add(8)
+			m.Add(8)
 			value := other
 			if k, known := places[get(in.At, i)]; known {
 				value = table[k*width : (k+1)*width]
@@ -181,8 +182,8 @@ func (c *Invocation) mapLabels(keys, values *Tensor) (Run, error) {
 // makeBinarizer writes 1 for the elements above the threshold, and 0 for the others.
 func makeBinarizer(c *Invocation) (Run, error) {
 	in := c.In[0]
-	get, ok := reader(in.Type)
-	set, fits := writer(c.Out[0].Type)
+	get, ok := form.Reader(in.Type)
+	set, fits := form.Writer(c.Out[0].Type)
 	if !ok || !fits {
 		return nil, unsupported(in.Type)
 	}
@@ -209,8 +210,8 @@ func makeImputer(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	if in.Type.Integer() {
 		a := c.Node.Attr("imputed_value_int64s")
-		get, ok := intReader(in.Type)
-		set, fits := intWriter(out.Type)
+		get, ok := form.IntReader(in.Type)
+		set, fits := form.IntWriter(out.Type)
 		if a == nil || !ok || !fits {
 			return nil, fmt.Errorf("imputed_value_int64s is missing: expected the values for %v", in.Type)
 		}
@@ -224,8 +225,8 @@ func makeImputer(c *Invocation) (Run, error) {
 		})
 	}
 	values := c.floats("imputed_value_floats")
-	get, ok := reader(in.Type)
-	set, fits := writer(out.Type)
+	get, ok := form.Reader(in.Type)
+	set, fits := form.Writer(out.Type)
 	if !ok || !fits {
 		return nil, unsupported(in.Type)
 	}
@@ -243,16 +244,16 @@ func makeImputer(c *Invocation) (Run, error) {
 func (c *Invocation) impute(n int, do func(i, k int)) (Run, error) {
 	in := c.In[0]
 	features := 1
-	if in.rank() > 0 {
-		features = in.Shape[in.rank()-1]
+	if in.Rank() > 0 {
+		features = in.Shape[in.Rank()-1]
 	}
 	if n != 1 && n != features {
 		return nil, fmt.Errorf("%d imputed values, expected 1 or one for each of %d features", n, features)
 	}
 	return func(*work.Pool) error {
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range in.Len() {
-			m.add(2)
+			m.Add(2)
 			do(i, min(i%features, n-1))
 		}
 		return nil

@@ -87,9 +87,9 @@ func (c *Invocation) ensemble(features, targets int) (*forest, error) {
 		return nil, unsupportedf("%d nodes and %d leaves", n, leaves)
 	}
 	f := &forest{nodes: tableOf[treeNode](c, n+leaves), adds: tableOf[leafWeight](c, leaves), roots: tableOf[int32](c, len(roots))}
-	m := meter{c: c}
+	m := c.Meter()
 	for i, target := range ids {
-		m.add(8)
+		m.Add(8)
 		if target < 0 || target >= targets {
 			return nil, fmt.Errorf("leaf_targetids has %d at %d, expected one of %d targets", target, i, targets)
 		}
@@ -98,7 +98,7 @@ func (c *Invocation) ensemble(features, targets int) (*forest, error) {
 	}
 	child := tableOf[bool](c, n)
 	for i := range n {
-		m.add(16)
+		m.Add(16)
 		if of[i] < 0 || of[i] >= features {
 			return nil, fmt.Errorf("node %d tests feature %d, expected one of %d", i, of[i], features)
 		}
@@ -125,7 +125,7 @@ func (c *Invocation) ensemble(features, targets int) (*forest, error) {
 		}
 	}
 	for i, root := range roots {
-		m.add(1)
+		m.Add(1)
 		switch {
 		case root < 0 || root >= n:
 			return nil, fmt.Errorf("tree_roots has %d at %d, expected one of %d nodes", root, i, n)
@@ -167,10 +167,10 @@ func (c *Invocation) sets(f *forest, n int) error {
 	if err != nil {
 		return err
 	}
-	m := meter{c: c}
+	m := c.Meter()
 	at, count := 0, 0
 	for i := range n {
-		m.add(1)
+		m.Add(1)
 		t := &f.nodes[i]
 		if t.test != member {
 			continue
@@ -182,7 +182,7 @@ func (c *Invocation) sets(f *forest, n int) error {
 		if end < 0 {
 			end = len(list) - at
 		}
-		m.add(8 * end)
+		m.Add(8 * end)
 		set := list[at : at+end]
 		slices.Sort(set)
 		t.from, t.until = int32(at), int32(at+end)

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // machine is a support vector machine: a sample is compared with each vector.
@@ -64,10 +65,10 @@ func (c *Invocation) linearMachine(weights []float32) (*machine, error) {
 }
 
 // compare writes the likeness of a sample with each vector.
-func (v *machine) compare(m *meter, row int, likeness []float64) {
+func (v *machine) compare(m *form.Meter, row int, likeness []float64) {
 	n := v.s.features
 	for k := range likeness {
-		m.add(n + 16)
+		m.Add(n + 16)
 		sum := 0.0
 		for i, y := range v.vectors[k*n : (k+1)*n] {
 			x := v.s.get(row, i)
@@ -86,15 +87,15 @@ func (v *machine) compare(m *meter, row int, likeness []float64) {
 }
 
 // eachRow runs a function for all samples, with a list of n numbers of scratch.
-func (v *machine) eachRow(c *Invocation, n int, do func(m *meter, row int, list []float64)) Run {
-	return eachSampleIn(c, v.s.rows, mul(v.count, v.s.features+16), mul(8, n), func(m *meter, row int, scratch unsafe.Pointer) {
+func (v *machine) eachRow(c *Invocation, n int, do func(m *form.Meter, row int, list []float64)) Run {
+	return eachSampleIn(c, v.s.rows, mul(v.count, v.s.features+16), mul(8, n), func(m *form.Meter, row int, scratch unsafe.Pointer) {
 		do(m, row, span[float64](scratch, n))
 	})
 }
 
 // weighted is the sum of likenesses, each times its coefficient.
-func weighted(m *meter, coefficients []float32, likeness []float64) float64 {
-	m.add(len(likeness))
+func weighted(m *form.Meter, coefficients []float32, likeness []float64) float64 {
+	m.Add(len(likeness))
 	sum := 0.0
 	for i, x := range likeness {
 		sum += float64(coefficients[i]) * x
@@ -125,7 +126,7 @@ func makeSVMRegressor(c *Invocation) (Run, error) {
 		return nil, fmt.Errorf("coefficients has %d numbers and rho %d, expected %d and 1", len(coefficients), len(rho), count)
 	}
 	inside := c.Int("one_class", 0) != 0
-	return v.eachRow(c, count, func(m *meter, row int, likeness []float64) {
+	return v.eachRow(c, count, func(m *form.Meter, row int, likeness []float64) {
 		v.compare(m, row, likeness)
 		sum := weighted(m, coefficients, likeness) + float64(rho[0])
 		switch {
@@ -188,7 +189,7 @@ func makeSVMClassifier(c *Invocation) (Run, error) {
 		room = mul(classes, classes+2)
 	}
 	width := c.Out[1].Shape[1]
-	return v.eachRow(c, count+pairs+classes+room, func(m *meter, row int, list []float64) {
+	return v.eachRow(c, count+pairs+classes+room, func(m *form.Meter, row int, list []float64) {
 		likeness, list := list[:count], list[count:]
 		decisions, list := list[:pairs], list[pairs:]
 		votes, list := list[:classes], list[classes:]
@@ -231,7 +232,7 @@ func makeSVMClassifier(c *Invocation) (Run, error) {
 // pair, that a sample of one of the two classes is of the first (Wu, Lin & Weng 2004, the
 // second method). It iterates as long as LIBSVM does, up to an error of 0.005 by the number
 // of classes, since that error shows in the result.
-func couple(m *meter, first, list []float64, p []float32) {
+func couple(m *form.Meter, first, list []float64, p []float32) {
 	n := len(p)
 	q, qp, x := list[:n*n], list[n*n:n*n+n], list[n*n+n:]
 	for i := range n {
@@ -248,7 +249,7 @@ func couple(m *meter, first, list []float64, p []float32) {
 		}
 	}
 	for range max(100, n) {
-		m.add(n * n)
+		m.Add(n * n)
 		pqp, worst := 0.0, 0.0
 		for i := range n {
 			qp[i] = 0
@@ -264,7 +265,7 @@ func couple(m *meter, first, list []float64, p []float32) {
 			break
 		}
 		for i := range n {
-			m.add(2 * n)
+			m.Add(2 * n)
 			d := (pqp - qp[i]) / q[i*n+i]
 			x[i] += d
 			pqp = (pqp + d*(d*q[i*n+i]+2*qp[i])) / (1 + d) / (1 + d)

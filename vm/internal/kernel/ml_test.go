@@ -10,6 +10,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -23,7 +24,7 @@ func wordList(name string, list ...string) *graph.Attr {
 
 // runClassical runs a node of ai.onnx.ml on float32 features and returns its outputs.
 func runClassical(op string, list []*graph.Attr, in *Tensor, out ...*Tensor) error {
-	c := &Invocation{Node: &graph.Node{Op: op, Domain: "ai.onnx.ml", Attrs: list}, Version: 3, In: []*Tensor{in}, Out: out, Runtime: alone{}}
+	c := &Invocation{Call: form.Call{Node: &graph.Node{Op: op, Domain: "ai.onnx.ml", Attrs: list}, Version: 3, In: []*Tensor{in}, Out: out, Runtime: alone{}}}
 	run, err := Lookup("ai.onnx.ml", op).Prepare(c)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func TestTrees(t *testing.T) {
 // tensor1 is an attribute that holds a list.
 func tensor1(name string, d graph.DType, list ...float64) *graph.Attr {
 	t := blank(d, []int{len(list)})
-	set, _ := writer(d)
+	set, _ := form.Writer(d)
 	for i, v := range list {
 		set(t.At, i, v)
 	}

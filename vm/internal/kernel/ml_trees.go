@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // forest is a list of decision trees. A node that is not a leaf compares one feature with
@@ -93,9 +94,9 @@ func (c *Invocation) forest(of string, features, scores int) (*forest, error) {
 		return nil, err
 	}
 	index := make(map[treeKey]int32, n)
-	m := meter{c: c}
+	m := c.Meter()
 	for i := range n {
-		m.add(16)
+		m.Add(16)
 		key := treeKey{trees[i], ids[i]}
 		if _, twice := index[key]; twice {
 			return nil, fmt.Errorf("tree %d has two nodes %d", key.tree, key.node)
@@ -104,7 +105,7 @@ func (c *Invocation) forest(of string, features, scores int) (*forest, error) {
 	}
 	children := make(map[int32]bool, n)
 	for i := range f.nodes {
-		m.add(16)
+		m.Add(16)
 		test, known := branches[modes[i]]
 		if !known {
 			return nil, unsupportedf("nodes_modes %q", graph.Short(modes[i]))
@@ -157,9 +158,9 @@ func (c *Invocation) leaves(f *forest, of string, index map[treeKey]int32, score
 	if len(nodes) != n || len(ids) != n || len(weights) != n {
 		return fmt.Errorf("%s_treeids, _nodeids, _ids and _weights have %d, %d, %d and %d elements, expected as many of each", of, n, len(nodes), len(ids), len(weights))
 	}
-	m := meter{c: c}
+	m := c.Meter()
 	for i := range n { // the number of weights of each leaf, in until
-		m.add(8)
+		m.Add(8)
 		k, known := index[treeKey{trees[i], nodes[i]}]
 		if !known || f.nodes[k].test != leaf {
 			return fmt.Errorf("%s_nodeids names node %d of tree %d: expected a leaf", of, nodes[i], trees[i])
@@ -171,13 +172,13 @@ func (c *Invocation) leaves(f *forest, of string, index map[treeKey]int32, score
 	}
 	at := int32(0)
 	for i := range f.nodes {
-		m.add(1)
+		m.Add(1)
 		t := &f.nodes[i]
 		t.from, t.until, at = at, at, at+t.until
 	}
 	f.adds = tableOf[leafWeight](c, n)
 	for i := range n {
-		m.add(8)
+		m.Add(8)
 		t := &f.nodes[index[treeKey{trees[i], nodes[i]}]]
 		f.adds[t.until] = leafWeight{int32(ids[i]), weights[i]}
 		t.until++
@@ -186,9 +187,9 @@ func (c *Invocation) leaves(f *forest, of string, index map[treeKey]int32, score
 }
 
 // find returns the weights of the leaf that a sample reaches in a tree.
-func (f *forest) find(m *meter, s *samples, row int, root int32) []leafWeight {
+func (f *forest) find(m *form.Meter, s *samples, row int, root int32) []leafWeight {
 	for t := &f.nodes[root]; ; {
-		m.add(4)
+		m.Add(4)
 		if t.test == leaf {
 			return f.adds[t.from:t.until]
 		}
@@ -236,7 +237,7 @@ var aggregates = map[string]aggregate{"AVERAGE": byAverage, "SUM": bySum, "MIN":
 
 // scores aggregates the weights of the leaves that a sample reaches. The score of a
 // target without any is 0.
-func scores[T float32 | float64](f *forest, m *meter, s *samples, row int, how aggregate, list []T) {
+func scores[T float32 | float64](f *forest, m *form.Meter, s *samples, row int, how aggregate, list []T) {
 	clear(list)
 	if how == byMin || how == byMax {
 		for i := range list { // no weight is NaN (regression)
@@ -289,16 +290,16 @@ func regression[T float32 | float64](c *Invocation, s samples, f *forest, target
 		return nil, err
 	}
 	out := c.Out[0]
-	set, ok := writer(out.Type)
+	set, ok := form.Writer(out.Type)
 	if !ok || !out.Type.Floating() {
 		return nil, unsupported(out.Type)
 	}
 	if out.Len() != mul(s.rows, targets) {
 		return nil, fmt.Errorf("shape %v, expected %d targets for each of %d rows", out.Shape, targets, s.rows)
 	}
-	return eachSampleIn(c, s.rows, mul(len(f.roots)+1, 32), mul(targets, 8), func(m *meter, row int, scratch unsafe.Pointer) {
+	return eachSampleIn(c, s.rows, mul(len(f.roots)+1, 32), mul(targets, 8), func(m *form.Meter, row int, scratch unsafe.Pointer) {
 		list := span[T](scratch, targets)
-		m.add(targets)
+		m.Add(targets)
 		scores(f, m, &s, row, how, list)
 		for k, b := range base {
 			list[k] += T(b)
@@ -378,7 +379,7 @@ func treeClassifier[T float32 | float64](c *Invocation, s samples, f *forest, la
 		transform(list)
 		return label
 	}
-	gather := func(m *meter, row int, list []T) int64 {
+	gather := func(m *form.Meter, row int, list []T) int64 {
 		scores(f, m, &s, row, bySum, list)
 		return classify(list)
 	}
@@ -387,9 +388,9 @@ func treeClassifier[T float32 | float64](c *Invocation, s samples, f *forest, la
 			return nil, err
 		}
 	}
-	return eachSampleIn(c, s.rows, mul(len(f.roots)+1, 32), mul(classes, 8), func(m *meter, row int, scratch unsafe.Pointer) {
+	return eachSampleIn(c, s.rows, mul(len(f.roots)+1, 32), mul(classes, 8), func(m *form.Meter, row int, scratch unsafe.Pointer) {
 		list := span[T](scratch, classes)
-		m.add(classes)
+		m.Add(classes)
 		data[int64](c.Out[0])[row] = gather(m, row, list)
 		to := data[float32](c.Out[1])[row*classes : (row+1)*classes]
 		for k, x := range list {
@@ -403,7 +404,7 @@ func treeClassifier[T float32 | float64](c *Invocation, s samples, f *forest, la
 // label, there is one score: the second label's probability if no weight is negative, and
 // else a number whose sign decides. If there are weights of both, the sign of the second
 // label's score decides, or that of the first's where a sample reaches no other.
-func binaryTrees[T float32 | float64](c *Invocation, s samples, f *forest, labels []int64, base []float64, transform func([]T)) (func(m *meter, row int, list []T) int64, error) {
+func binaryTrees[T float32 | float64](c *Invocation, s samples, f *forest, labels []int64, base []float64, transform func([]T)) (func(m *form.Meter, row int, list []T) int64, error) {
 	positive, both, of := true, false, int32(0)
 	for i, a := range f.adds {
 		if i == 0 {
@@ -423,7 +424,7 @@ func binaryTrees[T float32 | float64](c *Invocation, s samples, f *forest, label
 	case post == "PROBIT" && (both && !f.always(1) || !both && of == 0):
 		return nil, unsupportedf("post_transform PROBIT of a single score") // ONNX Runtime leaves the other score unset
 	}
-	return func(m *meter, row int, list []T) int64 {
+	return func(m *form.Meter, row int, list []T) int64 {
 		var reached [2]bool
 		clear(list)
 		for _, root := range f.roots {

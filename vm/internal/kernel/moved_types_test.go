@@ -10,6 +10,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // movement is a node that moves elements, on codes: numbers that stand for elements of any
@@ -157,7 +158,7 @@ func (k *movement) moves(t *testing.T, d graph.DType) {
 		t.Fatal(err)
 	}
 	if k.op == "ConstantOfShape" {
-		n.Attrs = attrs(&graph.Attr{Name: "value", Type: graph.AttrTensor, Tensor: &graph.Data{Type: d, Dims: []int64{1}, Raw: slices.Repeat([]byte{3}, max(ElementBits(d), 8)/8)}})
+		n.Attrs = attrs(&graph.Attr{Name: "value", Type: graph.AttrTensor, Tensor: &graph.Data{Type: d, Dims: []int64{1}, Raw: slices.Repeat([]byte{3}, max(form.ElementBits(d), 8)/8)}})
 	}
 	given := make([]*Tensor, len(k.in))
 	for i, x := range k.in {
@@ -170,7 +171,7 @@ func (k *movement) moves(t *testing.T, d graph.DType) {
 			given[i].Const = true
 		}
 	}
-	c := &Invocation{Node: n, Version: k.opset(), In: given, Runtime: alone{}}
+	c := &Invocation{Call: form.Call{Node: n, Version: k.opset(), In: given, Runtime: alone{}}}
 	for _, w := range want {
 		e := d
 		if k.op == "Shape" || k.op == "Size" {
@@ -192,7 +193,7 @@ func (k *movement) moves(t *testing.T, d graph.DType) {
 		if k.op == "Shape" || k.op == "Size" {
 			expected = store(w, graph.Int64)
 		}
-		if k.op == "ConstantOfShape" && ElementBits(d) >= 8 {
+		if k.op == "ConstantOfShape" && form.ElementBits(d) >= 8 {
 			for i := range raw(expected) {
 				raw(expected)[i] = 3
 			}
@@ -218,14 +219,14 @@ func (r choosing) Resize(_ int, shape []int) error {
 func TestMovedByChoice(t *testing.T) {
 	x := codes(3, 2)
 	for d := graph.DType(1); d.Valid(); d++ {
-		if ElementBits(d) < 8 {
+		if form.ElementBits(d) < 8 {
 			continue // not permitted
 		}
 		out := blank(d, x.Shape)
 		out.Shape = nil
 		n := &graph.Node{Op: "Compress", Attrs: attrs(whole1("axis", 0))}
 		chosen := store(&reference.Tensor{Type: graph.Bool, Shape: []int{3}, I: []int64{1, 0, 1}}, d)
-		c := &Invocation{Node: n, Version: 18, In: []*Tensor{coded(x, d), chosen}, Out: []*Tensor{out}, Runtime: choosing{out: out}}
+		c := &Invocation{Call: form.Call{Node: n, Version: 18, In: []*Tensor{coded(x, d), chosen}, Out: []*Tensor{out}, Runtime: choosing{out: out}}}
 		if err := prepareAndRun(c, Lookup("", "Compress"), 1); err != nil {
 			t.Errorf("%v: %v", d, err)
 			continue
@@ -240,7 +241,7 @@ func TestMovedByChoice(t *testing.T) {
 // coded returns a tensor of a dtype whose elements have the given codes in all their bytes.
 func coded(x *reference.Tensor, d graph.DType) *Tensor {
 	t := blank(d, x.Shape)
-	b, bits := raw(t), ElementBits(d)
+	b, bits := raw(t), form.ElementBits(d)
 	clear(b)
 	for i, v := range x.I {
 		switch {

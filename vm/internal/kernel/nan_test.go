@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // The expected integers are those of ONNX Runtime 1.31 on x86 (of uint32, of its last elements).
@@ -29,7 +30,7 @@ func TestCastOutOfRange(t *testing.T) {
 		if err := castOne(in, out); err != nil {
 			t.Fatal(err)
 		}
-		get, _ := intReader(k.d)
+		get, _ := form.IntReader(k.d)
 		got := make([]int64, len(reals))
 		for i := range got {
 			got[i] = get(out.At, i)
@@ -47,10 +48,10 @@ func TestTopKOfNaN(t *testing.T) {
 	for largest, want := range [][]int64{{2, 5, 0, 3, 1}, {1, 4, 3, 0, 5}} {
 		k, out, places := blank(graph.Int64, []int{1}), blank(graph.Float32, []int{5}), blank(graph.Int64, []int{5})
 		data[int64](k)[0] = 5
-		c := &Invocation{
+		c := &Invocation{Call: form.Call{
 			Node: &graph.Node{Op: "TopK", Attrs: attrs(whole1("largest", int64(largest)))}, Version: 11,
 			In: []*Tensor{x, k}, Out: []*Tensor{out, places}, Runtime: alone{},
-		}
+		}}
 		if err := prepareAndRun(c, Lookup("", "TopK"), 1); err != nil {
 			t.Fatal(err)
 		}

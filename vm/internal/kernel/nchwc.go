@@ -70,9 +70,9 @@ func (b *blocking) run(c *Invocation, to, from *Tensor, into bool) Run {
 		n := max(0, min(b.block, b.channels-first))
 		dst, src := blocks, plain
 		dstAt, srcAt := (image*b.padded+first)*b.pixels, image*b.channels*b.pixels+first*plain.channel
-		m := meter{c: c}
+		m := c.Meter()
 		if into && n < b.block {
-			m.add(b.block * b.pixels)
+			m.Add(b.block * b.pixels)
 			clear(span[float32](element[float32](to, dstAt), b.block*b.pixels))
 		}
 		if n == 0 || b.pixels == 0 {
@@ -83,13 +83,13 @@ func (b *blocking) run(c *Invocation, to, from *Tensor, into bool) Run {
 		}
 		d, s := span[float32](element[float32](to, dstAt), dst.reach(n, b.pixels)), span[float32](element[float32](from, srcAt), src.reach(n, b.pixels))
 		if b.planes && !b.last {
-			for at, end := range c.pieces(len(d)) {
+			for at, end := range c.Pieces(len(d)) {
 				copy(d[at:end], s[at:end])
 			}
 			return
 		}
 		for k := range n {
-			m.add(b.pixels)
+			m.Add(b.pixels)
 			d, s := d[k*dst.channel:], s[k*src.channel:]
 			for i := range b.pixels {
 				d[i*dst.pixel] = s[i*src.pixel]
@@ -261,7 +261,7 @@ func makeBlockedConv(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	in = append(in, w)
-	inner.In, inner.Out = []*Tensor{x.Tensor, w.Tensor, c.in(2)}, []*Tensor{y.Tensor}
+	inner.In, inner.Out = []*Tensor{x.Tensor, w.Tensor, c.Input(2)}, []*Tensor{y.Tensor}
 	if inner.In[2] == nil {
 		inner.In = inner.In[:2]
 	}
@@ -304,9 +304,9 @@ func orderWeights(block, m, ch, taps int) func(c *Invocation, to, from *Tensor) 
 	}
 	return func(c *Invocation, to, from *Tensor) {
 		d, s := data[float32](to), data[float32](from)
-		meter := meter{c: c}
+		meter := c.Meter()
 		for o := range m {
-			meter.add(ch * taps)
+			meter.Add(ch * taps)
 			for i := range ch {
 				for t := range taps {
 					at := (((o/block*(ch/inner)+i/inner)*taps+t)*inner+i%inner)*block + o%block

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // inBlocks says how many channels are in a block, and that images are held in planes.
@@ -22,7 +23,7 @@ func compute(t *testing.T, domain, op string, in inBlocks, list []*graph.Attr, s
 	if in.planes && domain == attr.Nchwc && op != "ReorderOutput" {
 		out.Planes = in.block
 	}
-	c := &Invocation{Node: &graph.Node{Domain: domain, Op: op, Attrs: list}, Block: int32(in.block), Version: 13, In: args, Out: []*Tensor{out}, Runtime: alone{pack: true}}
+	c := &Invocation{Call: form.Call{Node: &graph.Node{Domain: domain, Op: op, Attrs: list}, Block: int32(in.block), Version: 13, In: args, Out: []*Tensor{out}, Runtime: alone{pack: true}}}
 	computeWith(t, c, Lookup(domain, op).Prepare)
 	if domain == attr.Nchwc {
 		agrees(t, c)
@@ -135,10 +136,10 @@ func TestBlockedImages(t *testing.T) {
 
 // TestBlocksThatDoNotFit: channels that the blocks do not divide are refused.
 func TestBlocksThatDoNotFit(t *testing.T) {
-	c := &Invocation{
+	c := &Invocation{Call: form.Call{
 		Node: &graph.Node{Domain: attr.Nchwc, Op: "MaxPool", Attrs: attrs(ints("kernel_shape", 1, 1))}, Block: 16,
 		In: []*Tensor{blank(graph.Float32, []int{1, 24, 3, 3})}, Out: []*Tensor{blank(graph.Float32, []int{1, 24, 3, 3})}, Runtime: alone{},
-	}
+	}}
 	if _, err := Lookup(attr.Nchwc, "MaxPool").Prepare(c); err == nil || err.Error() != "no kernel for 24 channels in blocks of 16" {
 		t.Errorf("got %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -29,7 +30,7 @@ func batchNorm[T floating](c *Invocation) (Run, error) {
 	epsilon, momentum := float64(c.Float("epsilon", 1e-5)), float64(c.Float("momentum", 0.9))
 	training := c.Int("training_mode", 0) != 0
 	images, channels, n := x.Shape[0], 1, 1 // if x has only one axis
-	if x.rank() > 1 {
+	if x.Rank() > 1 {
 		channels, n = x.Shape[1], count(x.Shape[2:])
 	}
 	for _, t := range c.In[1:5] {
@@ -53,13 +54,13 @@ func batchNorm[T floating](c *Invocation) (Run, error) {
 			}
 			mean, variance = batchMean, batchVariance
 		}
-		m := meter{c: c}
+		m := c.Meter()
 		a, b := normFactors[T](c, ch, mean, variance, epsilon)
 		for i := range images {
 			at := (i*channels + ch) * n
 			d, s := span[T](element[T](out, at), n), span[T](element[T](x, at), n)
 			for from := 0; from < n; {
-				to := m.next(from, n)
+				to := m.Next(from, n)
 				affine(d[from:to], s[from:to], a, b)
 				if finish != nil {
 					finish.Row(any(d[from:to]).([]float32))
@@ -108,7 +109,7 @@ func planeMoments[T floating](c *Invocation, x *Tensor, ch, images, channels, n 
 // are optional outputs.
 func layerNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	k, err := c.axis(-1, x.rank())
+	k, err := c.Axis(-1, x.Rank())
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +140,7 @@ func layerNorm[T floating](c *Invocation) (Run, error) {
 			putMoments(c, row, mean, inverse)
 			return
 		}
-		for from, to := range c.pieces(n) {
+		for from, to := range c.Pieces(n) {
 			standardize(d[from:to], s[from:to], mean, inverse)
 			scale.runs(row*n+from, to-from, func(i, m, at, step int) {
 				multiplyBy(d[from+i:][:m], data[T](c.In[1])[at:], step)
@@ -222,7 +223,7 @@ func sum[T floating](c *Invocation, s []T) float64 {
 		return sumOf(c, f32)
 	}
 	sum := 0.0
-	for from, to := range c.pieces(len(s)) {
+	for from, to := range c.Pieces(len(s)) {
 		for _, v := range s[from:to] {
 			sum += float64(v)
 		}
@@ -236,7 +237,7 @@ func squares[T floating](c *Invocation, s []T, mean float64) float64 {
 		return squaresOf(c, f32, mean)
 	}
 	sum := 0.0
-	for from, to := range c.pieces(len(s)) {
+	for from, to := range c.Pieces(len(s)) {
 		for _, v := range s[from:to] {
 			d := float64(v) - mean
 			sum += d * d
@@ -276,18 +277,18 @@ func lrn[T floating](c *Invocation) (Run, error) {
 		from, to := max(0, ch-(size-1)/2), min(channels, ch+size/2+1)
 		s := data[T](x)[image*channels*n : (image+1)*channels*n]
 		d := span[T](element[T](out, p*n), n)
-		m := meter{c: c}
+		m := c.Meter()
 		var sums [256]float64 // these stay in the fastest cache
 		for first := 0; first < n; first += len(sums) {
 			block := sums[:min(len(sums), n-first)]
 			clear(block)
 			for k := from; k < to; k++ {
-				m.add(len(block))
+				m.Add(len(block))
 				for i, v := range s[k*n+first:][:len(block)] {
 					block[i] += float64(v) * float64(v)
 				}
 			}
-			m.add(len(block))
+			m.Add(len(block))
 			row := s[ch*n+first:][:len(block)]
 			for i, sum := range block {
 				base := bias + alpha/float64(size)*sum
@@ -315,7 +316,7 @@ func rmsNorm[T floating](c *Invocation) (Run, error) {
 	if c.In[1].Type != x.Type {
 		return nil, unsupportedf("a scale of dtype %v beside %v", c.In[1].Type, x.Type)
 	}
-	k, err := c.axis(-1, x.rank())
+	k, err := c.Axis(-1, x.Rank())
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +332,7 @@ func rmsNorm[T floating](c *Invocation) (Run, error) {
 		if c.HasOut(1) {
 			put(c.Out[1], row, inverse)
 		}
-		for from, to := range c.pieces(n) {
+		for from, to := range c.Pieces(n) {
 			standardize(d[from:to], s[from:to], 0, inverse)
 			scale.runs(row*n+from, to-from, func(i, m, at, step int) {
 				multiplyBy(d[from+i:][:m], data[T](c.In[1])[at:], step)
@@ -377,13 +378,13 @@ func groupNorm[T floating](c *Invocation, instance bool) (Run, error) {
 		if byGroup {
 			run, runs = per*n, 1
 		}
-		m := meter{c: c}
+		m := c.Meter()
 		for j := range runs {
 			ch := g*runs + j
 			a, b := data[T](c.In[1])[ch], data[T](c.In[2])[ch]
 			for from := j * run; from < (j+1)*run; from += most {
 				to := min(from+most, (j+1)*run)
-				m.add(to - from)
+				m.Add(to - from)
 				standardize(d[from:to], s[from:to], mean, inverse)
 				multiplyAdd(d[from:to], a, b)
 			}
@@ -413,28 +414,28 @@ func makeMVN(c *Invocation) (Run, error) {
 		return nil, unsupported(c.In[0].Type)
 	}
 	x, out := c.In[0], c.Out[0]
-	axes, err := attr.AxesOr(c.Node, "axes", x.rank(), 0, 2, 3)
+	axes, err := attr.AxesOr(c.Node, "axes", x.Rank(), 0, 2, 3)
 	if err != nil {
 		return nil, err
 	}
-	drop := make([]bool, x.rank())
+	drop := make([]bool, x.Rank())
 	terms := 1
 	for _, k := range axes {
 		drop[k] = true
 		terms *= x.Shape[k]
 	}
-	f := FoldAxes(x.Shape, drop)
+	f := form.FoldAxes(x.Shape, drop)
 	inner, outer := 1, terms // contiguous elements that belong together, and how often
 	if k := len(f.Reduced) - 1; k >= 0 && f.ReducedStride[k] == 1 {
 		inner = f.Reduced[k]
 		outer = terms / max(inner, 1)
 	}
 	part := func(o, _ int) {
-		m := meter{c: c}
+		m := c.Meter()
 		base := offset(o, f.Kept, f.KeptStride)
 		each := func(row func(at int)) {
 			for k := range outer {
-				m.add(inner)
+				m.Add(inner)
 				row(base + outerOffset(f, k, inner))
 			}
 		}
@@ -446,7 +447,7 @@ func makeMVN(c *Invocation) (Run, error) {
 		inverse := 1 / (math.Sqrt(squares/float64(terms)) + 1e-9)
 		each(func(at int) {
 			d, s := row(out, at), row(x, at)
-			for from, to := range c.pieces(inner) {
+			for from, to := range c.Pieces(inner) {
 				simd.Standardize(d[from:to], s[from:to], mean, inverse)
 			}
 		})
@@ -460,7 +461,7 @@ func makeMVN(c *Invocation) (Run, error) {
 // lpNorm divides each line along an axis by its norm.
 func lpNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	k, err := c.axis(-1, x.rank())
+	k, err := c.Axis(-1, x.Rank())
 	if err != nil {
 		return nil, err
 	}
@@ -471,11 +472,11 @@ func lpNorm[T floating](c *Invocation) (Run, error) {
 	}
 	return func(*work.Pool) error {
 		s, d := data[T](x), data[T](out)
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range l.lines {
 			at, sum := l.at(i, l.n), 0.0
 			for j := range l.n {
-				m.add(1)
+				m.Add(1)
 				v := math.Abs(float64(s[at+j*l.step]))
 				if p == 2 {
 					v *= v
@@ -486,7 +487,7 @@ func lpNorm[T floating](c *Invocation) (Run, error) {
 				sum = math.Sqrt(sum)
 			}
 			for j := range l.n {
-				m.add(1)
+				m.Add(1)
 				v := 0.0
 				if sum != 0 {
 					v = float64(s[at+j*l.step]) / sum
@@ -514,13 +515,13 @@ func lpNormReals(c *Invocation, l line, p int) Run {
 			return
 		}
 		row := span[float32](pool.Each(worker, aside), l.n)
-		for from, to := range c.pieces(l.n) {
+		for from, to := range c.Pieces(l.n) {
 			for j := from; j < to; j++ {
 				row[j] = s[j*l.step]
 			}
 		}
 		lpNormRow(c, row, row, p)
-		for from, to := range c.pieces(l.n) {
+		for from, to := range c.Pieces(l.n) {
 			for j := from; j < to; j++ {
 				d[j*l.step] = row[j]
 			}
@@ -539,7 +540,7 @@ func lpNormRow(c *Invocation, d, s []float32, p int) {
 	if p == 2 {
 		sum = math.Sqrt(squaresOf(c, s, 0))
 	} else {
-		for from, to := range c.pieces(len(s)) {
+		for from, to := range c.Pieces(len(s)) {
 			sum += absolutesOf(s[from:to])
 		}
 	}
@@ -547,7 +548,7 @@ func lpNormRow(c *Invocation, d, s []float32, p int) {
 		fillAll(c, d, 0)
 		return
 	}
-	for from, to := range c.pieces(len(s)) {
+	for from, to := range c.Pieces(len(s)) {
 		simd.Standardize(d[from:to], s[from:to], 0, 1/sum)
 	}
 }

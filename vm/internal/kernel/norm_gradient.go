@@ -116,7 +116,7 @@ func (g *NormGradient) choose(c *Invocation, at, n int) {
 	otherwise := [1]uint32{math.Float32bits(g.Otherwise)}
 	to, from := span[uint32](element[uint32](g.Out, at), n), span[uint32](element[uint32](g.D, at), n)
 	mask := span[uint8](element[uint8](g.Mask, at), n)
-	for i, j := range c.pieces(n) {
+	for i, j := range c.Pieces(n) {
 		simd.Choose(to[i:j], mask[i:j], from[i:j], otherwise[:])
 	}
 }
@@ -128,7 +128,7 @@ func (g *NormGradient) write(c *Invocation, ch int) {
 	}
 	for i := range p.images {
 		to, from, x := p.at(g.Out, i, ch), p.at(d, i, ch), p.at(g.X, i, ch)
-		for i, j := range c.pieces(p.n) {
+		for i, j := range c.Pieces(p.n) {
 			by.Write(to[i:j], from[i:j], x[i:j])
 		}
 	}
@@ -140,7 +140,7 @@ func squaresAroundOf(c *Invocation, x []float32, mean float32) float64 {
 	sum := 0.0
 	for ; len(x) > most; x = x[most:] {
 		sum += simd.SquaresAround(x[:most], mean)
-		c.poll()
+		c.Poll()
 	}
 	return sum + simd.SquaresAround(x, mean)
 }
@@ -151,7 +151,7 @@ func normSumsOf(c *Invocation, d, x []float32, mean, inverse float32) (sum, prod
 	for ; len(x) > most; d, x = d[most:], x[most:] {
 		s, p := simd.NormSums(d[:most], x[:most], mean, inverse)
 		sum, product = sum+s, product+p
-		c.poll()
+		c.Poll()
 	}
 	s, p := simd.NormSums(d, x, mean, inverse)
 	return sum + s, product + p

@@ -3,6 +3,7 @@ package kernel
 import (
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 )
 
@@ -31,7 +32,7 @@ func (c *Invocation) packAs(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, d
 	}
 	m := *from
 	if t.At != nil {
-		m.At = elementAt(t, off, t.width())
+		m.At = elementAt(t, off, t.Width())
 	}
 	bytes, whole := gemm.PackedABytes(m.Len, depth), gemm.PackA
 	if right {
@@ -43,13 +44,13 @@ func (c *Invocation) packAs(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, d
 			return gemm.PackNarrow(dst, &m, n, k, right, run)
 		}
 	}
-	key := PackKey{At: m.At, Type: t.Type, Narrow: format != gemm.Float32, Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep, Taps: m.Taps}
+	key := form.PackKey{At: m.At, Type: t.Type, Narrow: format != gemm.Float32, Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep, Taps: m.Taps}
 	if t.Made != nil {
 		key.At, key.Made, key.Off = nil, t.Made, off // its address may change
 	}
 	at, ok := c.Runtime.Pack(key, bytes, func(dst unsafe.Pointer) {
 		whole(dst, &m, m.Len, depth, c.Runtime)
-		c.poll() // a stop discards the half-packed operand
+		c.Poll() // a stop discards the half-packed operand
 	})
 	*to = gemm.Packed{At: at, K: depth, Format: format}
 	return ok

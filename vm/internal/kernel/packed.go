@@ -1,73 +1,22 @@
 package kernel
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// BitWeights are the weights of a MatMulNBits node: N rows of K numbers of 2, 4 or 8 bits,
-// the first in the lowest bits of a byte. Each block of a row has a scale and a zero point,
-// a real number or one of as many bits, of which each row begins with a byte.
-type BitWeights struct {
-	N, K, Bits, Block          int
-	Numbers, Scale, Zero, Bias *Tensor // Zero may be nil: the middle of the numbers; Bias, too: none
-}
-
-// Blocks is the number of blocks of a row, of which the last may be cut.
-func (b *BitWeights) Blocks() int { return (b.K + b.Block - 1) / b.Block }
-
-// BitWeights reads the form of a MatMulNBits node, whose inputs Infer has not compared. It
-// does not look at dtypes beyond telling bytes from others.
-func (c *Invocation) BitWeights() (*BitWeights, error) {
-	b := &BitWeights{
-		N: c.Int("N", 0), K: c.Int("K", 0), Bits: c.Int("bits", 4), Block: c.Int("block_size", 0),
-		Numbers: c.In[1], Scale: c.In[2], Zero: c.in(3), Bias: c.in(5),
-	}
-	if c.Has(4) || c.Int("weight_prepacked", 0) != 0 {
-		return nil, unsupportedf("a group index, or weights in an order of their own")
-	}
-	if b.Bits != 2 && b.Bits != 4 && b.Bits != 8 {
-		return nil, unsupportedf("numbers of %d bits", b.Bits)
-	}
-	if b.Block < 16 || b.Block&(b.Block-1) != 0 || b.Block > 1<<20 {
-		return nil, fmt.Errorf("block_size is %d, expected a power of 2 from 16 to %d", b.Block, 1<<20)
-	}
-	lists := []struct {
-		of    string
-		t     *Tensor
-		count int
-	}{
-		{"weights", b.Numbers, mul(b.N, b.Blocks(), b.Block*b.Bits/8)},
-		{"scales", b.Scale, mul(b.N, b.Blocks())},
-		{"zero points", b.Zero, mul(b.N, b.Blocks())},
-		{"bias", b.Bias, b.N},
-	}
-	if b.Zero != nil && b.Zero.Type == graph.Uint8 {
-		lists[2].count = mul(b.N, (b.Blocks()*b.Bits+7)/8)
-	}
-	for _, l := range lists {
-		if l.t == nil {
-			continue
-		}
-		if l.t.Len() != l.count {
-			return nil, fmt.Errorf("%s have shape %v, expected %d elements for N = %d, K = %d and blocks of %d numbers of %d bits", l.of, l.t.Shape, l.count, b.N, b.K, b.Block, b.Bits)
-		}
-	}
-	return b, nil
-}
-
-// row writes the numbers of row j as real ones: (number - zero point)·scale.
-func (b *BitWeights) row(c *Invocation, d []float32, j int) {
+// bitRow writes the numbers of row j as real ones: (number - zero point)·scale.
+func bitRow(b *form.BitWeights, c *Invocation, d []float32, j int) {
 	blocks, wide := b.Blocks(), b.Block*b.Bits/8
 	list := raw(b.Numbers)[j*blocks*wide:][:blocks*wide]
 	for i := range blocks {
 		if i&63 == 0 {
-			c.poll()
+			c.Poll()
 		}
 		scale, zero := data[float32](b.Scale)[j*blocks+i], float32(int(1)<<(b.Bits-1))
 		switch {
@@ -75,7 +24,7 @@ func (b *BitWeights) row(c *Invocation, d []float32, j int) {
 		case b.Zero.Type == graph.Float32:
 			zero = data[float32](b.Zero)[j*blocks+i]
 		default:
-			zero = float32(packed(unsafe.Add(b.Zero.At, j*((blocks*b.Bits+7)/8)), i, b.Bits))
+			zero = float32(form.Packed(unsafe.Add(b.Zero.At, j*((blocks*b.Bits+7)/8)), i, b.Bits))
 		}
 		out, in := d[i*b.Block:min((i+1)*b.Block, b.K)], list[i*wide:][:wide]
 		switch b.Bits {
@@ -112,19 +61,19 @@ func makeMatMulNBits(c *Invocation) (Run, error) {
 		}
 	}
 	if b.Bits == 4 && (b.Zero == nil || b.Zero.Type == graph.Uint8) {
-		return b.nibbles(c)
+		return bitNibbles(b, c)
 	}
-	return b.columns(c)
+	return bitColumns(b, c)
 }
 
-// nibbles multiplies by weights of 4 bits as they are, packed when the session is built, or
+// bitNibbles multiplies by weights of 4 bits as they are, packed when the session is built, or
 // else part by part. Rows are rounded to 8 bits where accuracy_level, which is 4, permits it.
-func (b *BitWeights) nibbles(c *Invocation) (Run, error) {
+func bitNibbles(b *form.BitWeights, c *Invocation) (Run, error) {
 	a, out, bias := c.In[0], c.Out[0], b.Bias
 	p := gemm.Nibbles{M: a.Len() / b.K, N: b.N, K: b.K, Block: b.Block, Whole: c.Int("accuracy_level", 0) == 4}
 	_ = mul(8, p.M+b.N, b.Blocks(), b.Block) // all sizes below are less
 	rows, own := c.Shared(p.RowsBytes()), c.Each(p.ScratchBytes())
-	whole, packed := b.pack(c, &p)
+	whole, packed := packNibbles(b, c, &p)
 	var numbers, scales, zeros int // of the columns of a part, in scratch
 	if !packed {
 		one := p.Of(0)
@@ -163,9 +112,9 @@ func (b *BitWeights) nibbles(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// pack packs numbers, scales and zero points. It returns false if one of them is not
+// packNibbles packs numbers, scales and zero points. It returns false if one of them is not
 // constant, or if no memory may be used for it.
-func (b *BitWeights) pack(c *Invocation, p *gemm.Nibbles) (to gemm.PackedNibbles, ok bool) {
+func packNibbles(b *form.BitWeights, c *Invocation, p *gemm.Nibbles) (to gemm.PackedNibbles, ok bool) {
 	for i, l := range []struct {
 		from  *Tensor
 		to    *unsafe.Pointer
@@ -182,13 +131,13 @@ func (b *BitWeights) pack(c *Invocation, p *gemm.Nibbles) (to gemm.PackedNibbles
 		case !l.from.Const || l.bytes == 0:
 			return to, false
 		}
-		key := PackKey{At: l.from.At, Type: l.from.Type, Right: true, Len: p.N, K: p.K, Step: p.Block, Nibbles: 1 + i}
+		key := form.PackKey{At: l.from.At, Type: l.from.Type, Right: true, Len: p.N, K: p.K, Step: p.Block, Nibbles: 1 + i}
 		if l.from.Made != nil {
 			key.At, key.Made = nil, l.from.Made
 		}
 		if *l.to, ok = c.Runtime.Pack(key, l.bytes, func(dst unsafe.Pointer) {
 			l.fill(dst)
-			c.poll() // a stop discards what is half packed
+			c.Poll() // a stop discards what is half packed
 		}); !ok {
 			return to, false
 		}
@@ -201,9 +150,9 @@ func (b *BitWeights) pack(c *Invocation, p *gemm.Nibbles) (to gemm.PackedNibbles
 	return to, true
 }
 
-// columns multiplies by real weights: each part makes those of some columns of the result in
+// bitColumns multiplies by real weights: each part makes those of some columns of the result in
 // its scratch, and multiplies all rows by them.
-func (b *BitWeights) columns(c *Invocation) (Run, error) {
+func bitColumns(b *form.BitWeights, c *Invocation) (Run, error) {
 	const columns = 64
 	a, out, bias := c.In[0], c.Out[0], b.Bias
 	m, wide := a.Len()/b.K, min(columns, b.N)
@@ -219,7 +168,7 @@ func (b *BitWeights) columns(c *Invocation) (Run, error) {
 		from := p * columns
 		n := min(columns, b.N-from)
 		for j := range n {
-			b.row(c, span[float32](unsafe.Add(at, 4*j*b.K), b.K), from+j)
+			bitRow(b, c, span[float32](unsafe.Add(at, 4*j*b.K), b.K), from+j)
 		}
 		v.a = gemm.Dense{At: a.At, Len: m, Step: b.K, Deep: 1}
 		v.b = gemm.Dense{At: at, Len: n, Step: b.K, Deep: 1}
@@ -231,8 +180,8 @@ func (b *BitWeights) columns(c *Invocation) (Run, error) {
 			return
 		}
 		for r := range m {
-			if r&often == 0 {
-				c.poll()
+			if r&form.Often == 0 {
+				c.Poll()
 			}
 			row := span[float32](element[float32](out, r*b.N+from), n)
 			simd.Add(row, row, data[float32](bias)[from:from+n])

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -12,7 +13,7 @@ import (
 
 // sharesByte reports whether several elements share a byte.
 func sharesByte(t *Tensor) bool {
-	return t != nil && t.Type != graph.String && ElementBits(t.Type) < 8 && ElementBits(t.Type) > 0
+	return t != nil && t.Type != graph.String && form.ElementBits(t.Type) < 8 && form.ElementBits(t.Type) > 0
 }
 
 func hasPacked(c *Invocation) bool {
@@ -65,7 +66,7 @@ func (k *Kernel) unpacked(c *Invocation) (Run, error) {
 	return func(w *work.Pool) error {
 		for _, v := range in {
 			v.wide.At = w.Shared(v.off)
-			d, s, bits := data[uint8](v.wide), raw(v.narrow), ElementBits(v.narrow.Type)
+			d, s, bits := data[uint8](v.wide), raw(v.narrow), form.ElementBits(v.narrow.Type)
 			w.Steps(len(d), func(from, to int) { unpackAll(d, s, from, to, bits) })
 		}
 		for _, v := range out {
@@ -75,7 +76,7 @@ func (k *Kernel) unpacked(c *Invocation) (Run, error) {
 			return err
 		}
 		for _, v := range out {
-			d, s, bits := raw(v.narrow), data[uint8](v.wide), ElementBits(v.narrow.Type)
+			d, s, bits := raw(v.narrow), data[uint8](v.wide), form.ElementBits(v.narrow.Type)
 			// By bytes of the result, so that no two parts write the same one.
 			w.Steps(len(d), func(from, to int) { packAll(d, s, from, to, bits) })
 		}

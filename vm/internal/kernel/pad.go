@@ -1,10 +1,9 @@
 package kernel
 
 import (
-	"fmt"
 	"unsafe"
 
-	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -20,11 +19,11 @@ var padding = family{"", []Kernel{
 // row, and the end padding.
 func makePad(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
-	width, err := wholeBytes(in)
+	width, err := form.WholeBytes(in)
 	if err != nil {
 		return nil, err
 	}
-	rank := in.rank()
+	rank := in.Rank()
 	if rank == 0 {
 		return makeCopy(c)
 	}
@@ -36,14 +35,14 @@ func makePad(c *Invocation) (Run, error) {
 	take := padders[mode]
 	var value [16]byte
 	if at := c.Node.Attr("value"); at != nil {
-		set, ok := writer(in.Type)
+		set, ok := form.Writer(in.Type)
 		if !ok {
 			return nil, unsupported(in.Type)
 		}
 		set(unsafe.Pointer(&value), 0, float64(at.Float))
 	}
 	s := strides(in.Shape)
-	kept, skip, err := Crop(in.Shape, out.Shape, before, s, mode)
+	kept, skip, err := form.Crop(in.Shape, out.Shape, before, s, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -130,51 +129,6 @@ func makePad(c *Invocation) (Run, error) {
 	}), nil
 }
 
-// PadsBefore returns the number of elements that are added in front of each axis, or,
-// if negative, cropped.
-func (c *Invocation) PadsBefore(rank int) ([]int, error) {
-	pads, err := c.ListOr("pads", 1)
-	if list := c.Ints("paddings"); list != nil && c.Version == 1 {
-		pads, err = list, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	list, err := c.Value(3)
-	if err != nil {
-		return nil, err
-	}
-	axes, err := attr.Axes("axes", toInt64s(list), rank)
-	if err != nil {
-		return nil, err
-	}
-	before := make([]int, rank)
-	for i := range len(pads) / 2 {
-		a := i
-		if list != nil {
-			a = axes[i]
-		}
-		before[a] = pads[i]
-	}
-	return before, nil
-}
-
-// Crop applies the negative lengths of a Pad, which come first. It returns the lengths that
-// are left of the input and the position of the first element that is left, and sets the
-// negative elements of before to 0.
-func Crop(in, out, before, strides []int, mode string) (kept []int, skip int, err error) {
-	for a, n := range in {
-		front, after := max(-before[a], 0), out[a]-n-before[a]
-		left := max(n-front-max(-after, 0), 0)
-		if left == 0 && out[a] > 0 && mode != "constant" {
-			return nil, 0, fmt.Errorf("axis %d of %d elements is cropped to none and padded with mode %s: expected elements that are left to copy", a, n, mode)
-		}
-		kept, skip = append(kept, left), skip+front*strides[a]
-		before[a] = max(before[a], 0)
-	}
-	return kept, skip, nil
-}
-
 // padders maps each mode to the function that finds, for position i outside of an axis
 // of n elements, the element to copy; -1 is the constant.
 var padders = map[string]func(i, n int) int{
@@ -194,21 +148,21 @@ var padders = map[string]func(i, n int) int{
 // makeTrilu keeps the elements on and above a diagonal, or on and below it.
 func makeTrilu(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
-	width, err := wholeBytes(in)
+	width, err := form.WholeBytes(in)
 	if err != nil {
 		return nil, err
 	}
 	upper := c.Int("upper", 1) != 0
-	rows, n := in.Shape[in.rank()-2], in.Shape[in.rank()-1]
+	rows, n := in.Shape[in.Rank()-2], in.Shape[in.Rank()-1]
 	return func(*work.Pool) error {
 		k := 0
 		if c.Has(1) {
 			k = min(max(int(data[int64](c.In[1])[0]), -rows), n)
 		}
 		copyFirst(c)
-		m := meter{c: c}
-		for r := range count(in.Shape[:in.rank()-1]) {
-			m.add(n)
+		m := c.Meter()
+		for r := range count(in.Shape[:in.Rank()-1]) {
+			m.Add(n)
 			row := raw(out)[r*n*width : (r+1)*n*width]
 			edge := min(max(r%rows+k, -1), n) // the diagonal's column
 			if upper {
@@ -224,7 +178,7 @@ func makeTrilu(c *Invocation) (Run, error) {
 // makeCenterCropPad fills the output with zeros before it copies.
 func makeCenterCropPad(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
-	list, err := CenterCropPadMoves(c)
+	list, err := form.CenterCropPadMoves(&c.Call)
 	if err != nil {
 		return nil, err
 	}
@@ -233,20 +187,7 @@ func makeCenterCropPad(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	return unlessView(out, in, func(w *work.Pool) error {
-		c.clear(raw(out))
+		c.Clear(raw(out))
 		return move(w)
 	}), nil
-}
-
-// CenterCropPadMoves is the copy of the elements that stay. Both ends of an axis are
-// cropped or padded; if the number is odd, the front gets the smaller half.
-func CenterCropPadMoves(c *Invocation) ([]Move, error) {
-	in, out := c.In[0], c.Out[0]
-	m := Move{Shape: make([]int, in.rank()), From: strides(in.Shape), To: strides(out.Shape)}
-	for a := range m.Shape {
-		m.Shape[a] = min(in.Shape[a], out.Shape[a])
-		m.FromOff += (in.Shape[a] - m.Shape[a]) / 2 * m.From[a]
-		m.ToOff += (out.Shape[a] - m.Shape[a]) / 2 * m.To[a]
-	}
-	return []Move{m}, nil
 }

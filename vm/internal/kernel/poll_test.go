@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -70,7 +71,7 @@ func TestStoppedKernelsRunAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &stoppable{call: &Invocation{Node: n, Version: k.opset()}}
+			s := &stoppable{call: &Invocation{Call: form.Call{Node: n, Version: k.opset()}}}
 			for _, x := range k.in {
 				var in *Tensor
 				if x != nil {
@@ -209,7 +210,7 @@ func TestKernelsPoll(t *testing.T) {
 		if version == 0 {
 			version = 18
 		}
-		s := &stoppable{call: &Invocation{Node: n, Version: version, In: k.in, Out: k.out}}
+		s := &stoppable{call: &Invocation{Call: form.Call{Node: n, Version: version, In: k.in, Out: k.out}}}
 		if err := s.prepare(); err != nil {
 			t.Errorf("%s: %v", k.op, err)
 			continue

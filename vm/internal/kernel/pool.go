@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -42,46 +43,46 @@ func makeMaxPool(c *Invocation) (Run, error) {
 // maxPool computes the largest element of each window and, if output 1 is there,
 // its index in the whole tensor.
 func maxPool[T number](c *Invocation, least T) (Run, error) {
-	v, err := poolWindow(c)
+	v, err := c.PoolWindow()
 	if err != nil {
 		return nil, err
 	}
 	x, out := c.In[0], c.Out[0]
 	if x.Type == graph.Float32 && !c.HasOut(1) {
-		d := v.planes()
-		if v.taps() > mostTogether {
+		d := depthwiseOf(v)
+		if v.Taps() > mostTogether {
 			if p := newPaddedPool(c, v, 1); p != nil {
 				return p.run(x, out), nil
 			}
 		}
-		if p := v.pool(c); p.MaskLen() > 0 && d.TableLen() == 0 {
+		if p := poolOf(v, c); p.MaskLen() > 0 && d.TableLen() == 0 {
 			return joinPlanes(c, v, p, nil), nil
 		}
-		if d.ScratchBytes() > 0 && v.taps() <= mostTogether {
+		if d.ScratchBytes() > 0 && v.Taps() <= mostTogether {
 			return maxPoolPlanes(c, v, d), nil
 		}
-		if v.byRows() {
+		if byRows(v) {
 			return maxPoolRows(c, v), nil
 		}
 	}
 	planes := x.Shape[0] * x.Shape[1]
-	if d := v.planes(); x.Type == graph.Float32 && c.Int("storage_order", 0) == 0 && v.taps() <= mostTogether && d.PlacesBytes() > 0 {
+	if d := depthwiseOf(v); x.Type == graph.Float32 && c.Int("storage_order", 0) == 0 && v.Taps() <= mostTogether && d.PlacesBytes() > 0 {
 		return maxPoolPlaces(c, v, d), nil
 	}
 	byColumn := c.Int("storage_order", 0) != 0
 	part := func(p, _ int) {
-		in := span[T](element[T](x, p*v.inputs()), v.inputs())
-		d := span[T](element[T](out, p*v.outputs()), v.outputs())
+		in := span[T](element[T](x, p*v.Inputs()), v.Inputs())
+		d := span[T](element[T](out, p*v.Outputs()), v.Outputs())
 		var at []int64
 		if c.HasOut(1) {
-			at = span[int64](element[int64](c.Out[1], p*v.outputs()), v.outputs())
+			at = span[int64](element[int64](c.Out[1], p*v.Outputs()), v.Outputs())
 		}
-		m := meter{c: c}
-		v.each(func(o int, t *reached) {
+		m := c.Meter()
+		eachReached(v, func(o int, t *reached) {
 			best, place := least, -1
 			t.rows(v, &m, func(row, from, to int) {
 				for iw := from; iw < to; iw++ {
-					k := row + iw*v.dil[2]
+					k := row + iw*v.Dilation[2]
 					if y := in[k]; place < 0 || y > best || y != y {
 						best, place = y, k
 					}
@@ -90,9 +91,9 @@ func maxPool[T number](c *Invocation, least T) (Run, error) {
 			d[o] = best
 			if at != nil { // some tap lies within the image: ops.Check
 				if byColumn {
-					place = v.columnMajor(place)
+					place = columnMajor(v, place)
 				}
-				at[o] = int64(p*v.inputs() + place)
+				at[o] = int64(p*v.Inputs() + place)
 			}
 		})
 	}
@@ -103,9 +104,9 @@ func maxPool[T number](c *Invocation, least T) (Run, error) {
 }
 
 // columnMajor converts an index in the image to column-major order.
-func (v *window) columnMajor(i int) int {
-	w, h, d := i%v.in[2], i/v.in[2]%v.in[1], i/v.in[2]/v.in[1]
-	return d + v.in[0]*(h+v.in[1]*w)
+func columnMajor(v *form.Window, i int) int {
+	w, h, d := i%v.In[2], i/v.In[2]%v.In[1], i/v.In[2]/v.In[1]
+	return d + v.In[0]*(h+v.In[1]*w)
 }
 
 // reached is the part of a window that lies within the image: along each axis, its
@@ -113,37 +114,37 @@ func (v *window) columnMajor(i int) int {
 type reached struct{ start, from, to [3]int }
 
 // index is the index in the image of taps (d, h, w).
-func (t *reached) index(v *window, d, h, w int) int {
-	return ((t.start[0]+d*v.dil[0])*v.in[1]+t.start[1]+h*v.dil[1])*v.in[2] + t.start[2] + w*v.dil[2]
+func (t *reached) index(v *form.Window, d, h, w int) int {
+	return ((t.start[0]+d*v.Dilation[0])*v.In[1]+t.start[1]+h*v.Dilation[1])*v.In[2] + t.start[2] + w*v.Dilation[2]
 }
 
 // rows calls f for every row of taps within the image, piece by piece: taps [from,
 // to) of the third axis, where row is the index of its tap 0.
-func (t *reached) rows(v *window, m *meter, f func(row, from, to int)) {
-	m.add(1)
+func (t *reached) rows(v *form.Window, m *form.Meter, f func(row, from, to int)) {
+	m.Add(1)
 	for id := t.from[0]; id < t.to[0]; id++ {
 		for ih := t.from[1]; ih < t.to[1]; ih++ {
 			row, from := t.index(v, id, ih, 0), t.from[2]
 			for ; t.to[2]-from > work.PollEvery; from += work.PollEvery {
-				m.poll()
+				m.Poll()
 				f(row, from, from+work.PollEvery)
 			}
-			m.add(t.to[2] - from)
+			m.Add(t.to[2] - from)
 			f(row, from, t.to[2])
 		}
 	}
 }
 
-// each calls f for every output position.
-func (v *window) each(f func(o int, t *reached)) {
+// eachReached calls f for every output position.
+func eachReached(v *form.Window, f func(o int, t *reached)) {
 	var t reached
 	o := 0
-	for od := range v.out[0] {
-		t.start[0], t.from[0], t.to[0] = v.reach(0, od)
-		for oh := range v.out[1] {
-			t.start[1], t.from[1], t.to[1] = v.reach(1, oh)
-			for ow := range v.out[2] {
-				t.start[2], t.from[2], t.to[2] = v.reach(2, ow)
+	for od := range v.Out[0] {
+		t.start[0], t.from[0], t.to[0] = v.Reach(0, od)
+		for oh := range v.Out[1] {
+			t.start[1], t.from[1], t.to[1] = v.Reach(1, oh)
+			for ow := range v.Out[2] {
+				t.start[2], t.from[2], t.to[2] = v.Reach(2, ow)
 				f(o, &t)
 				o++
 			}
@@ -167,30 +168,30 @@ func makeAveragePool(c *Invocation) (Run, error) {
 // averagePool divides by the number of taps within the image or, with
 // count_include_pad, within the image and its padding.
 func averagePool[T floating](c *Invocation) (Run, error) {
-	v, err := poolWindow(c)
+	v, err := c.PoolWindow()
 	if err != nil {
 		return nil, err
 	}
-	taps := v.countedBy(c)
+	taps := countedBy(v, c)
 	x, out := c.In[0], c.Out[0]
-	if p := v.pool(c); x.Type == graph.Float32 && p.MaskLen() > 0 {
+	if p := poolOf(v, c); x.Type == graph.Float32 && p.MaskLen() > 0 {
 		return averagePoolPlanes(c, v, p, taps), nil
 	}
-	if x.Type == graph.Float32 && v.byRows() {
+	if x.Type == graph.Float32 && byRows(v) {
 		return averagePoolRows(c, v, taps), nil
 	}
 	part := func(p, _ int) {
-		in := span[T](element[T](x, p*v.inputs()), v.inputs())
-		d := span[T](element[T](out, p*v.outputs()), v.outputs())
-		m := meter{c: c}
-		v.each(func(o int, t *reached) {
+		in := span[T](element[T](x, p*v.Inputs()), v.Inputs())
+		d := span[T](element[T](out, p*v.Outputs()), v.Outputs())
+		m := c.Meter()
+		eachReached(v, func(o int, t *reached) {
 			sum := T(0)
 			t.rows(v, &m, func(row, from, to int) {
 				for iw := from; iw < to; iw++ {
-					sum += in[row+iw*v.dil[2]]
+					sum += in[row+iw*v.Dilation[2]]
 				}
 			})
-			n := T(taps(0, o/v.out[2]/v.out[1])) * T(taps(1, o/v.out[2]%v.out[1])) * T(taps(2, o%v.out[2]))
+			n := T(taps(0, o/v.Out[2]/v.Out[1])) * T(taps(1, o/v.Out[2]%v.Out[1])) * T(taps(2, o%v.Out[2]))
 			d[o] = sum / max(n, 1)
 		})
 	}
@@ -202,12 +203,12 @@ func averagePool[T floating](c *Invocation) (Run, error) {
 
 // countedBy returns the number of taps along an axis that count for an AveragePool at output
 // position o.
-func (v *window) countedBy(c *Invocation) func(a, o int) int {
+func countedBy(v *form.Window, c *Invocation) func(a, o int) int {
 	include := c.Int("count_include_pad", 0) != 0
 	return func(a, o int) int {
-		start, from, to := v.reach(a, o)
+		start, from, to := v.Reach(a, o)
 		if include {
-			return min(v.kernel[a], max(0, cuts(v.in[a]+v.after[a]-start, v.dil[a])))
+			return min(v.Kernel[a], max(0, cuts(v.In[a]+v.After[a]-start, v.Dilation[a])))
 		}
 		return to - from
 	}
@@ -232,27 +233,27 @@ func makeLpPool(c *Invocation) (Run, error) {
 }
 
 func lpPool[T floating](c *Invocation) (Run, error) {
-	v, err := poolWindow(c)
+	v, err := c.PoolWindow()
 	if err != nil {
 		return nil, err
 	}
 	x, out, p := c.In[0], c.Out[0], c.power()
 	part := func(plane, _ int) {
-		in := span[T](element[T](x, plane*v.inputs()), v.inputs())
-		d := span[T](element[T](out, plane*v.outputs()), v.outputs())
-		m := meter{c: c}
-		v.each(func(o int, t *reached) {
+		in := span[T](element[T](x, plane*v.Inputs()), v.Inputs())
+		d := span[T](element[T](out, plane*v.Outputs()), v.Outputs())
+		m := c.Meter()
+		eachReached(v, func(o int, t *reached) {
 			sum := 0.0
 			t.rows(v, &m, func(row, from, to int) {
 				if p == 2 { // with the same bits as a power
 					for iw := from; iw < to; iw++ {
-						y := float64(in[row+iw*v.dil[2]])
+						y := float64(in[row+iw*v.Dilation[2]])
 						sum += float64(y * y)
 					}
 					return
 				}
 				for iw := from; iw < to; iw++ {
-					sum += math.Pow(math.Abs(float64(in[row+iw*v.dil[2]])), p)
+					sum += math.Pow(math.Abs(float64(in[row+iw*v.Dilation[2]])), p)
 				}
 			})
 			if p == 2 {
@@ -269,7 +270,7 @@ func lpPool[T floating](c *Invocation) (Run, error) {
 }
 
 // global makes the kernel that applies a function to whole planes.
-func global(f func(m *meter, plane planeReader, n int) float64) func(*Invocation) (Run, error) {
+func global(f func(m *form.Meter, plane planeReader, n int) float64) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
 		case graph.Float32:
@@ -284,12 +285,13 @@ func global(f func(m *meter, plane planeReader, n int) float64) func(*Invocation
 // planeReader returns element i of a plane.
 type planeReader func(i int) float64
 
-func globalPool[T floating](c *Invocation, f func(*meter, planeReader, int) float64) (Run, error) {
+func globalPool[T floating](c *Invocation, f func(*form.Meter, planeReader, int) float64) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	n := count(x.Shape[2:])
 	part := func(p, _ int) {
 		in := span[T](element[T](x, p*n), n)
-		data[T](out)[p] = T(f(&meter{c: c}, func(i int) float64 { return float64(in[i]) }, n))
+		m := c.Meter()
+		data[T](out)[p] = T(f(&m, func(i int) float64 { return float64(in[i]) }, n))
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Shape[0]*x.Shape[1], part)
@@ -328,7 +330,7 @@ func makeGlobalMaxPool(c *Invocation) (Run, error) {
 	n := count(x.Shape[2:])
 	part := func(p, _ int) {
 		in, best := span[float32](element[float32](x, p*n), n), float32(math.Inf(-1))
-		for from, to := range c.pieces(n) {
+		for from, to := range c.Pieces(n) {
 			best = max(best, simd.Highest(in[from:to]))
 		}
 		data[float32](out)[p] = best
@@ -339,19 +341,19 @@ func makeGlobalMaxPool(c *Invocation) (Run, error) {
 	}, nil
 }
 
-func average(m *meter, plane planeReader, n int) float64 {
+func average(m *form.Meter, plane planeReader, n int) float64 {
 	sum := 0.0
 	for i := range n {
-		m.add(1)
+		m.Add(1)
 		sum += plane(i)
 	}
 	return sum / float64(n)
 }
 
-func largest(m *meter, plane planeReader, n int) float64 {
+func largest(m *form.Meter, plane planeReader, n int) float64 {
 	best := math.Inf(-1)
 	for i := range n {
-		m.add(1)
+		m.Add(1)
 		best = max(best, plane(i))
 	}
 	return best
@@ -359,10 +361,10 @@ func largest(m *meter, plane planeReader, n int) float64 {
 
 func makeGlobalLpPool(c *Invocation) (Run, error) {
 	p := c.power()
-	return global(func(m *meter, plane planeReader, n int) float64 {
+	return global(func(m *form.Meter, plane planeReader, n int) float64 {
 		sum := 0.0
 		for i := range n {
-			m.add(1)
+			m.Add(1)
 			sum += math.Pow(math.Abs(plane(i)), p)
 		}
 		return math.Pow(sum, 1/p)
@@ -374,7 +376,7 @@ func makeGlobalLpPool(c *Invocation) (Run, error) {
 // output_shape asks for may be larger.
 func makeMaxUnpool(c *Invocation) (Run, error) {
 	x, places, out := c.In[0], c.In[1], c.Out[0]
-	width, err := wholeBytes(x)
+	width, err := form.WholeBytes(x)
 	if err != nil {
 		return nil, err
 	}
@@ -387,10 +389,10 @@ func makeMaxUnpool(c *Invocation) (Run, error) {
 		shape[2+i] = int(v.TransposedLen(i, int64(x.Shape[2+i])*v.Stride[i]+int64(k)))
 	}
 	return func(*work.Pool) error {
-		c.clear(raw(out))
+		c.Clear(raw(out))
 		for i, p := range data[int64](places) {
-			if i&often == 0 {
-				c.poll()
+			if i&form.Often == 0 {
+				c.Poll()
 			}
 			at, step, rest := 0, 1, int(p)
 			for a := len(shape) - 1; a >= 0 && p >= 0; a-- {

@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -15,7 +16,7 @@ import (
 // beyond the output.
 type paddedPool struct {
 	c      *Invocation
-	v      *window
+	v      *form.Window
 	padded [3]int
 	length int // of the padded plane
 	lanes  int // channels that lie side by side at each place of the plane
@@ -24,14 +25,14 @@ type paddedPool struct {
 
 // newPaddedPool returns nil if the window moves by more than 1, or the padded plane is far
 // larger than its input and output.
-func newPaddedPool(c *Invocation, v *window, lanes int) *paddedPool {
+func newPaddedPool(c *Invocation, v *form.Window, lanes int) *paddedPool {
 	p := &paddedPool{c: c, v: v, length: 1, lanes: lanes}
-	most := 4*(v.inputs()+v.outputs()) + 1024
+	most := 4*(v.Inputs()+v.Outputs()) + 1024
 	for a := range p.padded {
-		if v.stride[a] != 1 || v.pads[a] < 0 || v.kernel[a] > most || v.dil[a] > most {
+		if v.Stride[a] != 1 || v.Pad[a] < 0 || v.Kernel[a] > most || v.Dilation[a] > most {
 			return nil
 		}
-		p.padded[a] = v.out[a] + (v.kernel[a]-1)*v.dil[a]
+		p.padded[a] = v.Out[a] + (v.Kernel[a]-1)*v.Dilation[a]
 		if p.padded[a] > most || p.length*p.padded[a] > most {
 			return nil
 		}
@@ -45,7 +46,7 @@ func newPaddedPool(c *Invocation, v *window, lanes int) *paddedPool {
 }
 
 func (p *paddedPool) run(x, out *Tensor) Run {
-	v, inputs, outputs := p.v, p.v.inputs()*p.lanes, p.v.outputs()*p.lanes
+	v, inputs, outputs := p.v, p.v.Inputs()*p.lanes, p.v.Outputs()*p.lanes
 	var pool *work.Pool
 	part := func(plane, worker int) {
 		in := span[float32](element[float32](x, plane*inputs), inputs)
@@ -53,12 +54,12 @@ func (p *paddedPool) run(x, out *Tensor) Run {
 		room := span[float32](pool.Each(worker, p.each), p.length*p.lanes)
 		p.fill(room, in)
 		p.join(room)
-		m := meter{c: p.c}
-		for od := range v.out[0] {
-			for oh := range v.out[1] {
-				row := v.out[2] * p.lanes
-				m.add(row)
-				copy(d[(od*v.out[1]+oh)*row:][:row], room[(od*p.padded[1]+oh)*p.padded[2]*p.lanes:])
+		m := p.c.Meter()
+		for od := range v.Out[0] {
+			for oh := range v.Out[1] {
+				row := v.Out[2] * p.lanes
+				m.Add(row)
+				copy(d[(od*v.Out[1]+oh)*row:][:row], room[(od*p.padded[1]+oh)*p.padded[2]*p.lanes:])
 			}
 		}
 	}
@@ -75,17 +76,17 @@ func (p *paddedPool) fill(room, in []float32) {
 	fillAll(p.c, room, float32(math.Inf(-1)))
 	n := [3]int{}
 	for a := range n {
-		n[a] = min(v.in[a], p.padded[a]-v.pads[a])
+		n[a] = min(v.In[a], p.padded[a]-v.Pad[a])
 		if n[a] <= 0 {
 			return // no tap reaches the image
 		}
 	}
-	m := meter{c: p.c}
+	m := p.c.Meter()
 	for id := range n[0] {
 		for ih := range n[1] {
-			m.add(n[2] * p.lanes)
-			to := ((id+v.pads[0])*p.padded[1]+ih+v.pads[1])*p.padded[2] + v.pads[2]
-			copy(room[to*p.lanes:][:n[2]*p.lanes], in[(id*v.in[1]+ih)*v.in[2]*p.lanes:])
+			m.Add(n[2] * p.lanes)
+			to := ((id+v.Pad[0])*p.padded[1]+ih+v.Pad[1])*p.padded[2] + v.Pad[2]
+			copy(room[to*p.lanes:][:n[2]*p.lanes], in[(id*v.In[1]+ih)*v.In[2]*p.lanes:])
 		}
 	}
 }
@@ -97,17 +98,17 @@ func (p *paddedPool) join(room []float32) {
 	unit := p.length * p.lanes
 	for a, n := range p.padded {
 		unit /= n
-		for taps := 1; taps < v.kernel[a]; {
-			further := min(taps, v.kernel[a]-taps)
-			ahead := room[further*v.dil[a]*unit:]
+		for taps := 1; taps < v.Kernel[a]; {
+			further := min(taps, v.Kernel[a]-taps)
+			ahead := room[further*v.Dilation[a]*unit:]
 			// Elements are read before they are written: what is ahead is from the step before.
-			for from, to := range p.c.pieces(len(ahead)) {
+			for from, to := range p.c.Pieces(len(ahead)) {
 				simd.Max(room[from:to], room[from:to], ahead[from:to])
 			}
 			taps += further
 		}
 		if a == 1 && p.padded[0] == 1 {
-			room = room[:v.out[1]*unit] // the rows behind are in no output
+			room = room[:v.Out[1]*unit] // the rows behind are in no output
 		}
 	}
 }

@@ -1,41 +1,11 @@
 package kernel
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
+)
 
 // putting lists the operator that writes rows into a tensor.
 var putting = family{graph.SwapDomain, []Kernel{
-	{Name: graph.PutRows, Make: moving(PutRowsMoves), Half: true},
+	{Name: graph.PutRows, Make: moving(form.PutRowsMoves), Half: true},
 }}
-
-// PutRowsMoves copies the rows of input 0 around those of input 1. In place, the
-// former stay.
-func PutRowsMoves(c *Invocation) ([]Move, error) {
-	base, part := c.In[0], c.In[1]
-	at, err := c.Value(2)
-	if err != nil {
-		return nil, err
-	}
-	k, err := c.axis(0, base.rank())
-	if err != nil {
-		return nil, err
-	}
-	s := strides(base.Shape)
-	rows := func(in, from, n int) Move {
-		shape := append([]int{}, base.Shape...)
-		shape[k] = n
-		m := Move{In: in, Shape: shape, From: s, To: s, FromOff: from * s[k], ToOff: from * s[k]}
-		if in == 1 {
-			m.From, m.FromOff = strides(part.Shape), 0
-		}
-		return m
-	}
-	var list []Move
-	first := at[0]
-	behind := first + part.Shape[k]
-	for _, m := range []Move{rows(0, 0, first), rows(1, first, part.Shape[k]), rows(0, behind, base.Shape[k]-behind)} {
-		if m.Shape[k] > 0 {
-			list = append(list, m)
-		}
-	}
-	return list, nil
-}

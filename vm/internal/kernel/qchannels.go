@@ -27,7 +27,7 @@ func makeQLinearGlobalAveragePool(c *Invocation) (Run, error) {
 	images, channels, n := x.x.Shape[0], x.x.Shape[1], count(x.x.Shape[2:])
 	pixels := x.x.Pixels
 	if c.Int("channels_last", 0) != 0 {
-		last := x.x.rank() - 1
+		last := x.x.Rank() - 1
 		pixels, channels, n = true, x.x.Shape[last], count(x.x.Shape[1:last])
 	}
 	write := func(i int, sum uint64) {
@@ -40,9 +40,9 @@ func makeQLinearGlobalAveragePool(c *Invocation) (Run, error) {
 	}
 	if !pixels {
 		part := func(p, _ int) {
-			sum, m := uint64(0), meter{c: c}
+			sum, m := uint64(0), c.Meter()
 			for i := 0; i < n; {
-				end := m.next(i, n)
+				end := m.Next(i, n)
 				sum += simd.SumBytes(span[byte](element[byte](x.x, p*n+i), end-i), x.signed)
 				i = end
 			}
@@ -57,11 +57,11 @@ func makeQLinearGlobalAveragePool(c *Invocation) (Run, error) {
 	parts := cuts(channels, width)
 	part := func(p, _ int) {
 		first := p % parts * width
-		image, wide, m := p/parts, min(width, channels-first), meter{c: c}
+		image, wide, m := p/parts, min(width, channels-first), c.Meter()
 		var sums [width]uint64
 		for i := 0; i < n; i += simd.MostRows {
 			rows := min(simd.MostRows, n-i)
-			m.add(rows * wide)
+			m.Add(rows * wide)
 			at := (image*n+i)*channels + first
 			simd.AddColumns(sums[:wide], span[byte](element[byte](x.x, at), (rows-1)*channels+wide), rows, channels, x.signed)
 		}
@@ -99,10 +99,10 @@ func acrossPixels(c *Invocation, y, image, numbers *quantity, op func(d, a, b []
 		for k := channels; k < min(block, (end-from)*channels); k += channels {
 			copy(factors[k:k+channels], factors)
 		}
-		m := meter{c: c}
+		m := c.Meter()
 		for ; from < end; from += some {
 			length, at := min(some, end-from)*channels, (i*n+from)*channels
-			m.add(length)
+			m.Add(length)
 			d := reals[:length]
 			simd.Dequantize(d, span[byte](element[byte](image.x, at), length), image.step(), image.bytes())
 			op(d, d, factors[:length])

@@ -3,6 +3,7 @@ package kernel
 import (
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -27,7 +28,7 @@ const (
 // byteDepthwise returns the window of a depthwise convolution of bytes that
 // [qlinearDepthwise] can compute; nil for any other convolution. The inputs are those of
 // QLinearConv.
-func byteDepthwise(c *Invocation) (*window, *gemm.Depthwise, error) {
+func byteDepthwise(c *Invocation) (*form.Window, *gemm.Depthwise, error) {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
 	if weight.Shape[1] != 1 || weight.Shape[0] != c.Int("group", 1) || x.Shape[1] != weight.Shape[0] || out.Len() == 0 {
 		return nil, nil, nil
@@ -41,11 +42,11 @@ func byteDepthwise(c *Invocation) (*window, *gemm.Depthwise, error) {
 			return nil, nil, nil
 		}
 	}
-	v, err := newWindow(c, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
-	if err != nil || v.taps() > mostExactTaps {
+	v, err := form.NewWindow(&c.Call, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
+	if err != nil || v.Taps() > mostExactTaps {
 		return nil, nil, err
 	}
-	d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Stop: c.Runtime}
+	d := &gemm.Depthwise{In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad, Stop: c.Runtime}
 	if d.ScratchBytes() == 0 {
 		return nil, nil, nil
 	}
@@ -54,9 +55,9 @@ func byteDepthwise(c *Invocation) (*window, *gemm.Depthwise, error) {
 
 // qlinearDepthwise is a QLinearConv of single channels. factors are the scales of their
 // sums.
-func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factors []float32) (Run, error) {
+func qlinearDepthwise(c *Invocation, v *form.Window, d *gemm.Depthwise, factors []float32) (Run, error) {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
-	channels, taps := weight.Shape[0], v.taps()
+	channels, taps := weight.Shape[0], v.Taps()
 	if run := quadPlanes(c, v, factors); run != nil {
 		return run, nil
 	}
@@ -70,7 +71,7 @@ func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factors []flo
 		return run, nil
 	}
 	scratch := planeScratch(c, d)
-	planes, sums, kernels := c.Each(mul(4, v.inputs())), c.Each(mul(4, v.outputs())), c.Each(4*taps)
+	planes, sums, kernels := c.Each(mul(4, v.Inputs())), c.Each(mul(4, v.Outputs())), c.Each(4*taps)
 	bytesX, bytesW, bytesY := bytesOf(c, x, 2), bytesOf(c, weight, 5), bytesOf(c, out, 7)
 	var w *work.Pool
 	part := func(i, worker int) {
@@ -84,13 +85,13 @@ func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factors []flo
 			simd.Dequantize(span[float32](d, n), span[byte](s, n), 1, from)
 		}
 		whole(kernel, element[byte](weight, channel*taps), taps, bytesW(channel))
-		for a, b := range c.pieces(v.inputs()) {
-			whole(unsafe.Add(plane, 4*a), element[byte](x, i*v.inputs()+a), b-a, bytesX(0))
+		for a, b := range c.Pieces(v.Inputs()) {
+			whole(unsafe.Add(plane, 4*a), element[byte](x, i*v.Inputs()+a), b-a, bytesX(0))
 		}
 		d.Plane(to, plane, kernel, middle, w.Each(worker, scratch))
 		scale, y := factors[channel], bytesY(0)
-		for a, b := range c.pieces(v.outputs()) {
-			simd.Requantize(span[byte](element[byte](out, i*v.outputs()+a), b-a), span[int32](unsafe.Add(to, 4*a), b-a), bias-middleBits, scale, y)
+		for a, b := range c.Pieces(v.Outputs()) {
+			simd.Requantize(span[byte](element[byte](out, i*v.Outputs()+a), b-a), span[int32](unsafe.Add(to, 4*a), b-a), bias-middleBits, scale, y)
 		}
 	}
 	return func(pool *work.Pool) error {
@@ -102,9 +103,9 @@ func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factors []flo
 
 // bytesInPlace is qlinearDepthwise with a table for bytes. A channel of the last layers takes
 // some fifty nanoseconds, so what holds for all channels is found once.
-func bytesInPlace(c *Invocation, v *window, d *gemm.Depthwise, factors []float32) Run {
+func bytesInPlace(c *Invocation, v *form.Window, d *gemm.Depthwise, factors []float32) Run {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
-	channels, taps, inputs, outputs := weight.Shape[0], v.taps(), v.inputs(), v.outputs()
+	channels, taps, inputs, outputs := weight.Shape[0], v.Taps(), v.Inputs(), v.Outputs()
 	kernels := c.Each(4 * taps)
 	bytesX, bytesW, bytesY := bytesOf(c, x, 2), bytesOf(c, weight, 5), bytesOf(c, out, 7)
 	alike := !c.Has(5) || c.In[5].Len() == 1
@@ -153,7 +154,7 @@ func bytesInPlace(c *Invocation, v *window, d *gemm.Depthwise, factors []float32
 // or one for each channel.
 func bytesOf(c *Invocation, t *Tensor, i int) func(channel int) simd.Byte {
 	signed, _ := byteType(t.Type)
-	zeros := c.in(i)
+	zeros := c.Input(i)
 	return func(channel int) simd.Byte {
 		b := simd.Byte{Signed: signed}
 		if zeros == nil {

@@ -7,24 +7,25 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
 
 // byteSums adds up the products of a depthwise convolution as integers, in the simplest
 // way.
-func byteSums(v *window, x, weights []int64, zeroX, zeroW int64) []int32 {
+func byteSums(v *form.Window, x, weights []int64, zeroX, zeroW int64) []int32 {
 	var sums []int32
-	for d := range v.out[0] {
-		for h := range v.out[1] {
-			for w := range v.out[2] {
+	for d := range v.Out[0] {
+		for h := range v.Out[1] {
+			for w := range v.Out[2] {
 				sum, tap := int64(0), 0
-				for kd := range v.kernel[0] {
-					for kh := range v.kernel[1] {
-						for kw := range v.kernel[2] {
-							id, ih, iw := d*v.stride[0]-v.pads[0]+kd*v.dil[0], h*v.stride[1]-v.pads[1]+kh*v.dil[1], w*v.stride[2]-v.pads[2]+kw*v.dil[2]
-							if uint(id) < uint(v.in[0]) && uint(ih) < uint(v.in[1]) && uint(iw) < uint(v.in[2]) {
-								sum += (x[(id*v.in[1]+ih)*v.in[2]+iw] - zeroX) * (weights[tap] - zeroW)
+				for kd := range v.Kernel[0] {
+					for kh := range v.Kernel[1] {
+						for kw := range v.Kernel[2] {
+							id, ih, iw := d*v.Stride[0]-v.Pad[0]+kd*v.Dilation[0], h*v.Stride[1]-v.Pad[1]+kh*v.Dilation[1], w*v.Stride[2]-v.Pad[2]+kw*v.Dilation[2]
+							if uint(id) < uint(v.In[0]) && uint(ih) < uint(v.In[1]) && uint(iw) < uint(v.In[2]) {
+								sum += (x[(id*v.In[1]+ih)*v.In[2]+iw] - zeroX) * (weights[tap] - zeroW)
 							}
 							tap++
 						}
@@ -118,12 +119,12 @@ func TestByteDepthwise(t *testing.T) {
 			var bytes []byte
 			for i := range k.x.Shape[0] * channels {
 				ch := i % channels
-				v, err := newWindow(&Invocation{Node: n}, k.w.Shape[2:], k.x.Shape[2:], want[0].Shape[2:])
+				v, err := form.NewWindow(&form.Call{Node: n}, k.w.Shape[2:], k.x.Shape[2:], want[0].Shape[2:])
 				if err != nil {
 					t.Fatal(err)
 				}
 				plane := i/channels*group + ch*group/channels
-				sums := byteSums(v, k.x.I[plane*v.inputs():][:v.inputs()], k.w.I[ch*taps:][:taps], zero(k.zx, 0), zero(k.zw, ch))
+				sums := byteSums(v, k.x.I[plane*v.Inputs():][:v.Inputs()], k.w.I[ch*taps:][:taps], zero(k.zx, 0), zero(k.zw, ch))
 				bias := int32(0)
 				if k.bias != nil {
 					bias = int32(k.bias.I[ch])
@@ -147,7 +148,7 @@ func TestByteDepthwise(t *testing.T) {
 					t.Fatal(err)
 				}
 				out := &Tensor{Type: want[0].Type, Shape: want[0].Shape}
-				_, d, err := byteDepthwise(&Invocation{Node: n, In: given, Out: []*Tensor{out}, Runtime: alone{}})
+				_, d, err := byteDepthwise(&Invocation{Call: form.Call{Node: n, In: given, Out: []*Tensor{out}, Runtime: alone{}}})
 				if general := d == nil; err != nil || general != (k.general || level == "plain") {
 					t.Errorf("%s: as a product of integers: %v, %v", level, general, err)
 				}
@@ -178,7 +179,7 @@ func TestByteDepthwiseZeroPoints(t *testing.T) {
 	in := args(quants(graph.Uint8, 1, 6, 14, 19), scalar(0.031), point(graph.Uint8, 120), quants(graph.Int8, 6, 1, 3, 3), scalar(0.3), nil, scalar(0.7), point(graph.Uint8, 9))
 	for _, i := range []int{2, 5, 7} {
 		t.Run(fmt.Sprintf("input %d", i), func(t *testing.T) {
-			c := &Invocation{Node: &graph.Node{Op: "QLinearConv", Attrs: attrs(whole1("group", 6))}, Runtime: alone{}}
+			c := &Invocation{Call: form.Call{Node: &graph.Node{Op: "QLinearConv", Attrs: attrs(whole1("group", 6))}, Runtime: alone{}}}
 			for _, x := range in {
 				var given *Tensor
 				if x != nil {

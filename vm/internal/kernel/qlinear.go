@@ -19,7 +19,7 @@ type quantity struct {
 
 // quantity returns tensor x with the scale and zero point that are inputs i and i+1.
 func (c *Invocation) quantity(x *Tensor, i int) (*quantity, error) {
-	q := &quantity{x: x, scale: c.in(i), zero: c.in(i + 1)}
+	q := &quantity{x: x, scale: c.Input(i), zero: c.Input(i + 1)}
 	var is bool
 	if q.signed, is = byteType(x.Type); !is {
 		return nil, unsupported(x.Type)
@@ -226,9 +226,9 @@ func makeQLinearWhere(c *Invocation) (Run, error) {
 	run := s.each(func(row, from, to, _ int) {
 		d := span[byte](element[byte](y.x, row*s.n), s.n)
 		one, other := first.at(pool), second.at(pool)
-		m := meter{c: c}
+		m := c.Meter()
 		for from < to {
-			end := m.next(from, to)
+			end := m.Next(from, to)
 			for i := from; i < end; i++ {
 				if *(*byte)(element[byte](c.In[0], s.at(row, 0)+i*s.inner[0])) != 0 {
 					d[i] = one[*(*byte)(element[byte](a.x, s.at(row, 1)+i*s.inner[1]))]
@@ -253,7 +253,7 @@ func makeQLinearConcat(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	axis, err := c.axis(0, y.x.rank())
+	axis, err := c.Axis(0, y.x.Rank())
 	if err != nil {
 		return nil, err
 	}
@@ -310,12 +310,12 @@ func makeQLinearSoftmax(c *Invocation) (Run, error) {
 	if old {
 		otherwise = 1
 	}
-	k, err := c.axis(otherwise, max(x.x.rank(), 1))
+	k, err := c.Axis(otherwise, max(x.x.Rank(), 1))
 	if err != nil {
 		return nil, err
 	}
 	n, step := 1, 1
-	if x.x.rank() > 0 {
+	if x.x.Rank() > 0 {
 		n, step = x.x.Shape[k], count(x.x.Shape[k+1:])
 		if old {
 			n, step = n*step, 1
@@ -335,25 +335,25 @@ func makeQLinearSoftmax(c *Invocation) (Run, error) {
 		if to.Signed {
 			low, high = -128, 127
 		}
-		m := meter{c: c}
+		m := c.Meter()
 		for l := p * group; l < min((p+1)*group, lines); l++ {
 			first := l/step*step*n + l%step
 			s, d := span[byte](element[byte](x.x, first), (n-1)*step+1), span[byte](element[byte](y.x, first), (n-1)*step+1)
 			most, sum := byte(0), 0.0
 			for from := 0; from < n; {
-				to := m.next(from, n)
+				to := m.Next(from, n)
 				for ; from < to; from++ {
 					most = max(most, s[from*step]^flip)
 				}
 			}
 			for from := 0; from < n; {
-				to := m.next(from, n)
+				to := m.Next(from, n)
 				for ; from < to; from++ {
 					sum += powers[most-(s[from*step]^flip)]
 				}
 			}
 			for from := 0; from < n; {
-				end := m.next(from, n)
+				end := m.Next(from, n)
 				for ; from < end; from++ {
 					v := math.RoundToEven(powers[most-(s[from*step]^flip)]*inverse/sum) + float64(to.Zero)
 					d[from*step] = byte(int32(min(max(v, low), high)))

@@ -58,11 +58,11 @@ func (s *quantizedLSTM) weights(d, i, scale, depth int) (*byteWeights, error) {
 		return nil, unsupported(t.Type)
 	}
 	v := &byteWeights{t: t, scale: c.In[scale], first: d, off: d * depth * s.wide}
-	if v.per = v.scale.rank() > 1; v.per {
+	if v.per = v.scale.Rank() > 1; v.per {
 		v.first = d * s.wide
 	}
 	at, step := d, 0
-	if zero.rank() > 1 {
+	if zero.Rank() > 1 {
 		at, step = d*s.wide, 1
 	}
 	v.zeros = newZeros(c, zero, s.wide, func(j int) int { return at + j*step })
@@ -97,7 +97,7 @@ func makeDynamicQuantizeLSTM(c *Invocation) (Run, error) {
 		c: c, gates: 4, steps: x.Shape[0], batch: x.Shape[1], input: x.Shape[2], hidden: r.Shape[1], directions: r.Shape[0],
 		backward: c.Str("direction", "forward") == "reverse", couple: c.Int("input_forget", 0) != 0, clip: float64(c.Float("clip", 0)),
 	}}
-	activations, err := c.recurrentActivations(4, s.directions)
+	activations, err := c.RecurrentActivations(4, s.directions)
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +139,9 @@ func (s *quantizedLSTM) run() {
 	for d := range s.directions {
 		s.product(s.w[d], s.pool.Shared(s.x), zero, s.pool.Shared(s.gates), rows)
 		gates := span[int32](s.pool.Shared(s.gates), rows*s.wide)
-		m := meter{c: s.c}
+		m := s.c.Meter()
 		for row := range rows {
-			m.add(s.wide)
+			m.Add(s.wide)
 			sums := gates[row*s.wide:][:s.wide]
 			reals := span[float32](unsafe.Pointer(unsafe.SliceData(sums)), s.wide)
 			for j, v := range sums {
@@ -200,8 +200,8 @@ func (s *quantizedLSTM) step(b, worker int) {
 	}
 	fromX := span[float32](s.pool.Shared(s.gates), s.steps*s.batch*s.wide)[(at*s.batch+b)*s.wide:][:s.wide]
 	sums := span[int32](s.pool.Shared(s.sums), s.batch*s.wide)[b*s.wide:][:s.wide]
-	m := meter{c: s.c}
-	m.add(s.wide)
+	m := s.c.Meter()
+	m.Add(s.wide)
 	for j := range s.wide {
 		wx[j], rh[j] = float64(fromX[j]), float64(float32(sums[j])*s.now.scale*s.r[d].of(j))
 	}
@@ -228,7 +228,7 @@ func (s *quantizedLSTM) step(b, worker int) {
 func (s *quantizedLSTM) quantize(to, from unsafe.Pointer, n int) (scale float32, zero int32) {
 	reals := span[float32](from, n)
 	low, high := float32(0), float32(0)
-	for i, j := range s.c.pieces(n) {
+	for i, j := range s.c.Pieces(n) {
 		l, h := simd.Extent(reals[i:j])
 		low, high = min(low, l), max(high, h)
 	}
@@ -237,7 +237,7 @@ func (s *quantizedLSTM) quantize(to, from unsafe.Pointer, n int) (scale float32,
 		scale = (high - low) / 255
 	}
 	zero = int32(math.RoundToEven(float64(min(max(-low/scale, 0), 255))))
-	for i, j := range s.c.pieces(n) {
+	for i, j := range s.c.Pieces(n) {
 		simd.Quantize(span[byte](to, n)[i:j], reals[i:j], scale, simd.Byte{Zero: zero})
 	}
 	return scale, zero

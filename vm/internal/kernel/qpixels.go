@@ -3,6 +3,7 @@ package kernel
 import (
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -14,9 +15,9 @@ import (
 
 // pixelsWindow returns the window of a convolution in NHWC, and whether its channels are
 // single; nil if makePixelsConv cannot compute it.
-func pixelsWindow(c *Invocation) (v *window, image gemm.Image, single bool, err error) {
+func pixelsWindow(c *Invocation) (v *form.Window, image gemm.Image, single bool, err error) {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
-	rank := x.rank()
+	rank := x.Rank()
 	group := c.Int("group", 1)
 	single = weight.Shape[1] == 1 && weight.Shape[0] == group && x.Shape[rank-1] == group
 	if group != 1 && !single || !weight.Const || c.Has(5) && !c.In[5].Const || out.Len() == 0 || weight.Len() == 0 {
@@ -30,10 +31,10 @@ func pixelsWindow(c *Invocation) (v *window, image gemm.Image, single bool, err 
 			return nil, image, single, nil
 		}
 	}
-	if v, err = newWindow(c, weight.Shape[2:], x.Shape[1:rank-1], out.Shape[1:rank-1]); err != nil {
+	if v, err = form.NewWindow(&c.Call, weight.Shape[2:], x.Shape[1:rank-1], out.Shape[1:rank-1]); err != nil {
 		return nil, image, single, err
 	}
-	image = gemm.Image{Channels: x.Shape[rank-1], In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+	image = gemm.Image{Channels: x.Shape[rank-1], In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad}
 	if single && !(&gemm.DepthwisePixels{Image: image}).CanWeigh() {
 		v = nil
 	}
@@ -71,7 +72,7 @@ func PrefersPixels() bool { return gemm.Level() != "plain" && !gemm.Quads() }
 // ConvolvesPixels reports whether a QLinearConv, whose shapes are those of NCHW, can read and
 // write images that are held in NHWC.
 func ConvolvesPixels(c *Invocation) bool {
-	if c.Node.Op != "QLinearConv" || c.In[0].rank() != 4 {
+	if c.Node.Op != "QLinearConv" || c.In[0].Rank() != 4 {
 		return false
 	}
 	inner, _, _ := c.inPixels()
@@ -170,7 +171,7 @@ func newColumns(c *Invocation, n int) *columns {
 func (k *columns) read() {
 	c := k.c
 	x, w, y := data[float32](c.In[1])[0], data[float32](c.In[4]), data[float32](c.In[6])[0]
-	for from, to := range c.pieces(len(k.scales)) {
+	for from, to := range c.Pieces(len(k.scales)) {
 		for i := from; i < to; i++ {
 			k.scales[i], k.biases[i] = x*w[i%len(w)]/y, 0
 			if c.Has(8) {
@@ -181,27 +182,27 @@ func (k *columns) read() {
 }
 
 // pixelProducts returns a product for each image.
-func pixelProducts(c *Invocation, v *window, image gemm.Image) (*integers, error) {
+func pixelProducts(c *Invocation, v *form.Window, image gemm.Image) (*integers, error) {
 	x, weight := c.In[0], c.In[3]
 	signedX, _ := byteType(x.Type)
 	signedW, _ := byteType(weight.Type)
 	m, ch := weight.Shape[0], weight.Shape[1]
-	k, images := ch*v.taps(), x.Shape[0]
+	k, images := ch*v.Taps(), x.Shape[0]
 	p := &integers{c: c, list: tableOf[gemm.Integer](c, images), out: tableOf[int](c, images), stride: m}
 	flat, pixels := tableOf[gemm.Bytes](c, images), tableOf[gemm.BytePixels](c, images)
-	zeroOfX, zeroW := numbersOf[int16](c, 1), newZeros(c, c.in(5), m, func(j int) int { return j })
+	zeroOfX, zeroW := numbersOf[int16](c, 1), newZeros(c, c.Input(5), m, func(j int) int { return j })
 	right := &gemm.Bytes{Len: m, Step: k, Deep: 1, Signed: signedW, Zeros: zeroW.list}
-	if v.taps() > 1 && ch > 1 {
-		right.Deep, right.Taps = ch, v.taps()
+	if v.Taps() > 1 && ch > 1 {
+		right.Deep, right.Taps = ch, v.Taps()
 	}
 	for i := range p.list {
-		flat[i] = gemm.Bytes{Len: v.outputs(), Step: ch, Deep: 1, Signed: signedX, Zeros: zeroOfX}
+		flat[i] = gemm.Bytes{Len: v.Outputs(), Step: ch, Deep: 1, Signed: signedX, Zeros: zeroOfX}
 		pixels[i] = gemm.BytePixels{Image: image, Signed: signedX}
-		p.list[i] = gemm.Integer{M: v.outputs(), N: m, K: k, A: &pixels[i], B: right}
-		if v.flat() {
+		p.list[i] = gemm.Integer{M: v.Outputs(), N: m, K: k, A: &pixels[i], B: right}
+		if v.Flat() {
 			p.list[i].A = &flat[i]
 		}
-		p.out[i] = i * m * v.outputs()
+		p.out[i] = i * m * v.Outputs()
 		c.packBytes(&p.list[i], right, zeroW, &zeros{list: zeroOfX}, weight, 0, k, true)
 	}
 	zeroX := zeroPoint(c, 2)
@@ -210,7 +211,7 @@ func pixelProducts(c *Invocation, v *window, image gemm.Image) (*integers, error
 		zeroW.read()
 		right.At = weight.At
 		for i := range p.list {
-			at := element[byte](x, i*ch*v.inputs())
+			at := element[byte](x, i*ch*v.Inputs())
 			flat[i].At, pixels[i].At, pixels[i].Zero = at, at, zeroOfX[0]
 		}
 	}
@@ -274,9 +275,9 @@ func constantQuantities(c *Invocation) bool {
 func channelWeights(c *Invocation, scales []float32, bias func(ch int) int32) func(ch int) ([]int16, int32, float32) {
 	weight := c.In[3]
 	taps, of := count(weight.Shape[2:]), bytesOf(c, weight, 5)
-	list, m := make([]int16, taps), meter{c: c}
+	list, m := make([]int16, taps), c.Meter()
 	return func(ch int) ([]int16, int32, float32) {
-		m.add(taps)
+		m.Add(taps)
 		to := of(ch)
 		for t, b := range data[byte](weight)[ch*taps : (ch+1)*taps] {
 			w := int32(b)
@@ -292,16 +293,16 @@ func channelWeights(c *Invocation, scales []float32, bias func(ch int) int32) fu
 // planesAsPixels is a QLinearConv of single channels that turns bands of planes into
 // pixels, 32 channels at a time, and the results back into planes; nil if it cannot. Both
 // bands stay in the cache.
-func planesAsPixels(c *Invocation, v *window, factors []float32) Run {
+func planesAsPixels(c *Invocation, v *form.Window, factors []float32) Run {
 	const (
 		width      = 32   // channels
 		bandPixels = 2048 // of the image or the output, whichever has more
 	)
 	x, out := c.In[0], c.Out[0]
 	signed, _ := byteType(x.Type)
-	channels, inputs, outputs := x.Shape[1], v.inputs(), v.outputs()
+	channels, inputs, outputs := x.Shape[1], v.Inputs(), v.Outputs()
 	whole := gemm.DepthwisePixels{
-		Image:  gemm.Image{Channels: width, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads},
+		Image:  gemm.Image{Channels: width, In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad},
 		Signed: signed,
 	}
 	if channels < width || !whole.CanWeigh() {
@@ -323,31 +324,31 @@ func planesAsPixels(c *Invocation, v *window, factors []float32) Run {
 			whole.SetBlocks(bytesX(0).Zero, func(ch int) ([]int16, int32, float32) { return weights(first(b) + ch) })
 		}
 	}
-	reach := (v.kernel[1]-1)*v.dil[1] + 1 // rows of the image under the kernel
-	rows := min(v.out[1], max(1, bandPixels/max(v.in[2]*v.stride[1], v.out[2])))
-	bands, deep := cuts(v.out[1], rows), min(v.in[1], (rows-1)*v.stride[1]+reach)
-	images, results, pads := c.Each(mul(width, deep, v.in[2])), c.Each(mul(width, rows, v.out[2])), c.Each(whole.PadLen())
+	reach := (v.Kernel[1]-1)*v.Dilation[1] + 1 // rows of the image under the kernel
+	rows := min(v.Out[1], max(1, bandPixels/max(v.In[2]*v.Stride[1], v.Out[2])))
+	bands, deep := cuts(v.Out[1], rows), min(v.In[1], (rows-1)*v.Stride[1]+reach)
+	images, results, pads := c.Each(mul(width, deep, v.In[2])), c.Each(mul(width, rows, v.Out[2])), c.Each(whole.PadLen())
 	var pool *work.Pool
 	part := func(p, worker int) {
 		i, b, h := p/bands/blocks, p/bands%blocks, p%bands*rows
-		n := min(rows, v.out[1]-h)
+		n := min(rows, v.Out[1]-h)
 		d := whole
 		d.Blocks = tables[b*whole.BlocksLen():][:whole.BlocksLen()]
 		// The rows of the image that the band reads.
-		top := h*v.stride[1] - v.pads[1]
-		from := min(max(top, 0), v.in[1])
-		to := min(max(top+(n-1)*v.stride[1]+reach, from), v.in[1])
+		top := h*v.Stride[1] - v.Pad[1]
+		from := min(max(top, 0), v.In[1])
+		to := min(max(top+(n-1)*v.Stride[1]+reach, from), v.In[1])
 		d.In[1], d.Out[1], d.Pad[1] = to-from, n, from-top
 		pixels, sums, pad := pool.Each(worker, images), pool.Each(worker, results), pool.Each(worker, pads)
 		if to > from {
-			at := element[byte](x, (i*channels+first(b))*inputs+from*v.in[2])
-			simd.TransposeBytes((*byte)(pixels), (*byte)(at), width, inputs, width, (to-from)*v.in[2])
+			at := element[byte](x, (i*channels+first(b))*inputs+from*v.In[2])
+			simd.TransposeBytes((*byte)(pixels), (*byte)(at), width, inputs, width, (to-from)*v.In[2])
 		}
 		fill(span[byte](pad, whole.PadLen()), byte(bytesX(0).Zero))
 		d.Rows(sums, pixels, pad, 0, n)
 		seen := width*b - first(b) // channels that the block before has written
-		at := element[byte](out, (i*channels+width*b)*outputs+h*v.out[2])
-		simd.TransposeBytes((*byte)(at), (*byte)(unsafe.Add(sums, seen)), outputs, width, n*v.out[2], width-seen)
+		at := element[byte](out, (i*channels+width*b)*outputs+h*v.Out[2])
+		simd.TransposeBytes((*byte)(at), (*byte)(unsafe.Add(sums, seen)), outputs, width, n*v.Out[2], width-seen)
 	}
 	fixed, arranged := constantQuantities(c), false
 	return func(w *work.Pool) error {

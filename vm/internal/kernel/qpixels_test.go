@@ -10,6 +10,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 )
 
@@ -102,7 +103,7 @@ func TestPixelsConv(t *testing.T) {
 			if err := gemm.Use(level); err != nil {
 				t.Fatal(err)
 			}
-			run, err := makePixelsConv(&Invocation{Node: node, In: given, Out: []*Tensor{blank(dy, want.Shape)}, Runtime: alone{}})
+			run, err := makePixelsConv(&Invocation{Call: form.Call{Node: node, In: given, Out: []*Tensor{blank(dy, want.Shape)}, Runtime: alone{}}})
 			if taken := !single || channels >= 32; err != nil || (run != nil) != taken {
 				t.Fatalf("%d channels, single %v: computed as pixels: %v, %v", channels, single, run != nil, err)
 			}

@@ -1,20 +1,21 @@
 package kernel
 
 import (
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // quadPlanes is a QLinearConv of single channels whose weights, less their zero points, are
 // signed bytes; nil if it cannot compute this one.
-func quadPlanes(c *Invocation, v *window, factors []float32) Run {
+func quadPlanes(c *Invocation, v *form.Window, factors []float32) Run {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
-	d := &gemm.QuadPlanes{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+	d := &gemm.QuadPlanes{In: v.In, Out: v.Out, Kernel: v.Kernel, Stride: v.Stride, Dilation: v.Dilation, Pad: v.Pad}
 	flip, is := signedWeights(c)
 	if !is || !d.Prepare() {
 		return nil
 	}
-	channels, taps, inputs, outputs := weight.Shape[0], v.taps(), v.inputs(), v.outputs()
+	channels, taps, inputs, outputs := weight.Shape[0], v.Taps(), v.Inputs(), v.Outputs()
 	quads, biases := numbersOf[int32](c, mul(channels, d.Quads())), numbersOf[int32](c, channels)
 	bytesX, bytesY := bytesOf(c, x, 2), bytesOf(c, out, 7)
 	unsign := byte(0)
@@ -22,9 +23,9 @@ func quadPlanes(c *Invocation, v *window, factors []float32) Run {
 		unsign = 0x80
 	}
 	arrange := func() {
-		m, zero := meter{c: c}, int32(byte(bytesX(0).Zero)^unsign)
+		m, zero := c.Meter(), int32(byte(bytesX(0).Zero)^unsign)
 		for ch := range channels {
-			m.add(taps)
+			m.Add(taps)
 			// The sums are those of the unsigned bytes with their zero point.
 			biases[ch] = -zero * d.Pack(quads[ch*d.Quads():][:d.Quads()], data[byte](weight)[ch*taps:][:taps], flip)
 			if c.Has(8) {

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -38,9 +39,9 @@ func (p *integers) runThen(e *epilogue) (Run, error) {
 		i, j, m, n := v.Block(tile)
 		sums := pool.Each(worker, block)
 		v.Tile(tile, sums, n, pool.Each(worker, each))
-		meter := meter{c: p.c}
+		meter := p.c.Meter()
 		for r := range m {
-			meter.add(n)
+			meter.Add(n)
 			row := span[int32](unsafe.Add(sums, 4*r*n), n)
 			if e.terms != nil {
 				at := (i+r)*e.rowStep + j*e.column
@@ -57,7 +58,7 @@ func (p *integers) runThen(e *epilogue) (Run, error) {
 	}
 	e.scales, e.zeros = numbersOf[float32](p.c, p.list[0].N), numbersOf[int32](p.c, p.list[0].N)
 	return func(w *work.Pool) error {
-		for from, to := range p.c.pieces(len(e.scales)) {
+		for from, to := range p.c.Pieces(len(e.scales)) {
 			for j := from; j < to; j++ {
 				e.scales[j] = e.factor(0, j)
 			}
@@ -125,7 +126,7 @@ func makeMatMulIntegerToFloat(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &epilogue{bias: c.in(6)}
+	e := &epilogue{bias: c.Input(6)}
 	e.factor, e.perColumn = columnFactor(c, p, 2, 3)
 	return v.runThen(e)
 }
@@ -143,7 +144,7 @@ func makeDynamicQuantizeMatMul(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	whole := inner
-	whole.In, whole.Out = []*Tensor{bytes, c.In[1], scale, c.In[2], zero, c.in(3), c.in(4)}, c.Out
+	whole.In, whole.Out = []*Tensor{bytes, c.In[1], scale, c.In[2], zero, c.Input(3), c.Input(4)}, c.Out
 	product, err := makeMatMulIntegerToFloat(&whole)
 	if err != nil {
 		return nil, err
@@ -168,7 +169,7 @@ func makeQGemm(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &epilogue{terms: c.in(6)}
+	e := &epilogue{terms: c.Input(6)}
 	if t := e.terms; t != nil {
 		shape := t.Shape
 		for len(shape) < 2 {
@@ -206,7 +207,7 @@ func makeContribQLinearConv(c *Invocation) (Run, error) {
 		return run, err
 	}
 	first := func(t *Tensor) (*Tensor, []int) {
-		rank := t.rank()
+		rank := t.Rank()
 		shape, from := []int{t.Shape[0], t.Shape[rank-1]}, []int{0, rank - 1}
 		for k := 1; k < rank-1; k++ {
 			shape, from = append(shape, t.Shape[k]), append(from, k)
@@ -227,8 +228,8 @@ func makeContribQLinearConv(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	c.SharedBytes, c.EachBytes, c.Packed = inner.SharedBytes, inner.EachBytes, inner.Packed
-	enter := newMover(1, &Move{Shape: x.Shape, From: fromX, To: strides(x.Shape)}).run(x, c.In[0], 0, 0)
-	leave := newMover(1, &Move{Shape: y.Shape, From: strides(y.Shape), To: toY}).run(c.Out[0], y, 0, 0)
+	enter := newMover(1, &form.Move{Shape: x.Shape, From: fromX, To: strides(x.Shape)}).run(x, c.In[0], 0, 0)
+	leave := newMover(1, &form.Move{Shape: y.Shape, From: strides(y.Shape), To: toY}).run(c.Out[0], y, 0, 0)
 	return func(w *work.Pool) error {
 		x.At, y.At = w.Shared(offX), w.Shared(offY)
 		for _, run := range []Run{enter, conv, leave} {

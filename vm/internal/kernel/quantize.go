@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -32,79 +32,35 @@ var contribQuantizers = family{"com.microsoft", []Kernel{
 	{Name: "QLinearGlobalAveragePool", Make: makeQLinearGlobalAveragePool},
 }}
 
-// scales finds the scale and zero point of an element: there is one for all elements,
-// one for each position along an axis, or one for each block of positions.
-type scales struct {
-	axis, n, inner int // the axis, its length, the product of the lengths after it
-	perAxis        bool
-	block          int // positions along the axis that share a scale; 0: no blocks
-}
-
-func scalesOf(c *Invocation, x, scale *Tensor) (*scales, error) {
-	s := &scales{inner: 1, n: 1}
-	block := 0
-	if c.Version >= 21 {
-		block = c.Int("block_size", 0)
-	}
-	if scale.Len() == 1 && (block == 0 || scale.rank() < 2) {
-		return s, nil
-	}
-	at := c.Int("axis", 1)
-	if x.rank() == 1 && block == 0 {
-		at = 0
-	}
-	k, err := attr.Axis("axis", int64(at), x.rank())
-	if err != nil {
-		return nil, err
-	}
-	s.axis, s.n, s.inner = k, x.Shape[k], count(x.Shape[k+1:])
-	s.block, s.perAxis = min(block, s.n), block == 0
-	return s, nil
-}
-
-// ScaleAxis is the axis of input 0 along which each position has a scale of its own in
-// input 1; -1 if all elements have the same one. blocks reports that blocks of positions
-// share scales.
-func (c *Invocation) ScaleAxis() (axis int, blocks bool, err error) {
-	s, err := scalesOf(c, c.In[0], c.In[1])
+// scaleOf is the index of the scale of element i.
+func scaleOf(s *form.Scales, i int) int {
 	switch {
-	case err != nil:
-		return 0, false, err
-	case s.perAxis:
-		return s.axis, false, nil
-	}
-	return -1, s.block > 0, nil
-}
-
-// of is the index of the scale of element i.
-func (s *scales) of(i int) int {
-	switch {
-	case s.perAxis:
-		return i / s.inner % s.n
-	case s.block > 0:
-		outer, place := i/(s.inner*s.n), i/s.inner%s.n
-		return (outer*cuts(s.n, s.block)+place/s.block)*s.inner + i%s.inner
+	case s.PerAxis:
+		return i / s.Inner % s.N
+	case s.Block > 0:
+		outer, place := i/(s.Inner*s.N), i/s.Inner%s.N
+		return (outer*cuts(s.N, s.Block)+place/s.Block)*s.Inner + i%s.Inner
 	}
 	return 0
 }
 
 // hasRuns reports whether elements with the same scale lie in runs that are long enough
 // for vectors.
-func (s *scales) hasRuns() bool { return s.block == 0 && (s.inner >= 8 || !s.perAxis) }
+func hasRuns(s *form.Scales) bool { return s.Block == 0 && (s.Inner >= 8 || !s.PerAxis) }
 
-// lines makes a kernel for n elements from a function that handles a run of elements
+// scaledLines makes a kernel for n elements from a function that handles a run of elements
 // with the same scale, k.
-func (s *scales) lines(n int, each func(k, from, n int)) Run {
+func scaledLines(s *form.Scales, n int, each func(k, from, n int)) Run {
 	length := n
-	if s.perAxis {
-		length = s.inner
+	if s.PerAxis {
+		length = s.Inner
 	}
 	pieces := cuts(length, grain)
 	part := func(p, _ int) {
 		line, from := p/pieces, p%pieces*grain
 		k := 0
-		if s.perAxis {
-			k = line % s.n
+		if s.PerAxis {
+			k = line % s.N
 		}
 		each(k, line*length+from, min(grain, length-from))
 	}
@@ -137,21 +93,21 @@ func limits(d graph.DType) (low, high float64, ok bool) {
 // saturates.
 func makeQuantize(c *Invocation) (Run, error) {
 	x, scale, out := c.In[0], c.In[1], c.Out[0]
-	s, err := scalesOf(c, x, scale)
+	s, err := form.ScalesOf(&c.Call, x, scale)
 	if err != nil {
 		return nil, err
 	}
-	get, okX := reader(x.Type)
-	step, okS := reader(scale.Type)
-	set, okOut := c.writer(out.Type)
+	get, okX := form.Reader(x.Type)
+	step, okS := form.Reader(scale.Type)
+	set, okOut := c.Writer(out.Type)
 	low, high, whole := limits(out.Type)
-	if !okX || !okS || !okOut || !whole && !isFloat8(out.Type) {
+	if !okX || !okS || !okOut || !whole && !form.IsFloat8(out.Type) {
 		return nil, unsupported(out.Type)
 	}
 	zero := zeroPoint(c, 2)
 	single := x.Type == graph.Float32 && scale.Type == graph.Float32
-	if signed, is := byteType(out.Type); is && single && s.hasRuns() {
-		return s.lines(out.Len(), func(k, from, n int) {
+	if signed, is := byteType(out.Type); is && single && hasRuns(s) {
+		return scaledLines(s, out.Len(), func(k, from, n int) {
 			simd.Quantize(span[byte](element[byte](out, from), n), span[float32](element[float32](x, from), n),
 				data[float32](scale)[k], simd.Byte{Signed: signed, Zero: int32(zero(k))})
 		}), nil
@@ -159,7 +115,7 @@ func makeQuantize(c *Invocation) (Run, error) {
 	n := out.Len()
 	part := func(p, _ int) {
 		for i := p * grain; i < min((p+1)*grain, n); i++ {
-			k := s.of(i)
+			k := scaleOf(s, i)
 			v := get(x.At, i) / step(scale.At, k)
 			if single {
 				v = float64(float32(v))
@@ -187,7 +143,7 @@ func zeroPoint(c *Invocation, i int) func(k int) float64 {
 		return func(int) float64 { return 0 }
 	}
 	t := c.In[i]
-	get, ok := reader(t.Type)
+	get, ok := form.Reader(t.Type)
 	if !ok {
 		return func(int) float64 { return 0 }
 	}
@@ -199,19 +155,19 @@ func zeroPoint(c *Invocation, i int) func(k int) float64 {
 
 func makeDequantize(c *Invocation) (Run, error) {
 	x, scale, out := c.In[0], c.In[1], c.Out[0]
-	s, err := scalesOf(c, x, scale)
+	s, err := form.ScalesOf(&c.Call, x, scale)
 	if err != nil {
 		return nil, err
 	}
-	get, okX := reader(x.Type)
-	step, okS := reader(scale.Type)
-	set, okOut := writer(out.Type)
+	get, okX := form.Reader(x.Type)
+	step, okS := form.Reader(scale.Type)
+	set, okOut := form.Writer(out.Type)
 	if !okX || !okS || !okOut {
 		return nil, unsupported(x.Type)
 	}
 	zero := zeroPoint(c, 2)
-	if signed, is := byteType(x.Type); is && out.Type == graph.Float32 && scale.Type == graph.Float32 && s.hasRuns() {
-		return s.lines(out.Len(), func(k, from, n int) {
+	if signed, is := byteType(x.Type); is && out.Type == graph.Float32 && scale.Type == graph.Float32 && hasRuns(s) {
+		return scaledLines(s, out.Len(), func(k, from, n int) {
 			simd.Dequantize(span[float32](element[float32](out, from), n), span[byte](element[byte](x, from), n),
 				data[float32](scale)[k], simd.Byte{Signed: signed, Zero: int32(zero(k))})
 		}), nil
@@ -219,7 +175,7 @@ func makeDequantize(c *Invocation) (Run, error) {
 	n := out.Len()
 	part := func(p, _ int) {
 		for i := p * grain; i < min((p+1)*grain, n); i++ {
-			k := s.of(i)
+			k := scaleOf(s, i)
 			set(out.At, i, (get(x.At, i)-zero(k))*step(scale.At, k))
 		}
 	}
@@ -269,7 +225,7 @@ func makeDynamicQuantize(c *Invocation) (Run, error) {
 			data[uint8](c.Out[2])[0] = uint8(to.Zero)
 		}
 		if scale == 0 { // all elements are 0
-			c.clear(data[uint8](out))
+			c.Clear(data[uint8](out))
 			return nil
 		}
 		w.For(parts, write)

@@ -1,7 +1,7 @@
 package kernel
 
 import (
-	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -18,7 +18,7 @@ var quantizedNodes = map[string]func(*Invocation) (Run, error){
 func Quantized(c *Invocation, real *Tensor) (_ Run, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			if err = Refused(r); err == nil {
+			if err = form.Refused(r); err == nil {
 				panic(r)
 			}
 		}
@@ -45,6 +45,3 @@ func Quantized(c *Invocation, real *Tensor) (_ Run, err error) {
 		return run(w)
 	}, nil
 }
-
-// Byte reports whether a tensor has elements of 8 bits.
-func (t *Tensor) Byte() bool { return t.Type == graph.Int8 || t.Type == graph.Uint8 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -88,7 +89,7 @@ func drawn(c *Invocation, number func(seed uint64, i int) float64) (Run, error) 
 	case graph.Bool:
 		set = func(i int, v float64) { data[uint8](out)[i] = uint8(v) }
 	default:
-		whole, ok := intWriter(out.Type)
+		whole, ok := form.IntWriter(out.Type)
 		if !ok {
 			return nil, unsupported(out.Type)
 		}
@@ -115,7 +116,7 @@ func makeMultinomial(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, ok := intWriter(out.Type)
+	set, ok := form.IntWriter(out.Type)
 	if !ok {
 		return nil, unsupported(out.Type)
 	}
@@ -126,7 +127,7 @@ func makeMultinomial(c *Invocation) (Run, error) {
 	seeds, sums := c.seeds(), tableOf[float64](c, classes)
 	return func(*work.Pool) error {
 		seed := seeds()
-		m := meter{c: c}
+		m := c.Meter()
 		for b := range in.Shape[0] {
 			most, total := math.Inf(-1), 0.0
 			for k := range classes {
@@ -136,7 +137,7 @@ func makeMultinomial(c *Invocation) (Run, error) {
 				total += math.Exp(logs(b*classes+k) - most)
 				sums[k] = total
 			}
-			m.add(2 * classes)
+			m.Add(2 * classes)
 			for s := range samples {
 				i := b*samples + s
 				left := uniform(seed, i) * total
@@ -150,7 +151,7 @@ func makeMultinomial(c *Invocation) (Run, error) {
 					}
 				}
 				set(out.At, i, int64(low))
-				m.add(1)
+				m.Add(1)
 			}
 		}
 		return nil

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -162,7 +163,7 @@ func (t *tiling) tile(part, worker int) {
 			simd.Add(d, span[float32](unsafe.Add(sums, 4*r*n), n), span[float32](element[float32](p.added, place), n))
 		}
 		if t.more {
-			for from, to := range p.c.pieces(n) {
+			for from, to := range p.c.Pieces(n) {
 				p.finish.Row(d[from:to])
 			}
 		}
@@ -247,8 +248,8 @@ func (p *reals) runTogether(bias *Tensor, more bool) Run {
 // imagesTogether returns how many images of an ungrouped convolution are columns of one
 // product, a divisor of their number. Small images fill strips badly, and each reads all
 // weights: two of 7 x 7 take 7 strips of 16 columns, one takes 4.
-func imagesTogether(images, group, places int, v *window) int {
-	if group != 1 || v.in[0] != 1 || v.out[0] != 1 || v.kernel[0] != 1 || v.pads[0] != 0 {
+func imagesTogether(images, group, places int, v *form.Window) int {
+	if group != 1 || v.In[0] != 1 || v.Out[0] != 1 || v.Kernel[0] != 1 || v.Pad[0] != 0 {
 		return 1
 	}
 	for n := min(images, mostPlaces/max(places, 1)); n > 1; n-- {

@@ -3,10 +3,9 @@ package kernel
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -43,37 +42,6 @@ type sequence[T floating] struct {
 	clip                                 float64
 	acts                                 []func(float64) float64
 	rows                                 []func(d, s []float32) // acts, for many numbers; d may be s
-}
-
-// RecurrentForm is what the shapes and attributes of a recurrent node say; layouts are
-// those of sequence.
-type RecurrentForm struct {
-	Gates, Steps, Batch, Input, Hidden int
-	Directions                         int
-	BatchFirst                         bool // layout 1
-	Backward                           bool // the only direction begins at the end
-	Before                             bool // GRU resets the product with the state, not the state
-	Couple                             bool // LSTM forgets what its input gate does not take
-	Clip                               float64
-	// Activations are those of each direction in turn: of gates, of the candidate, and of
-	// LSTM's output. Their names are in lower case.
-	Activations []NamedActivation
-}
-
-// Recurrent reads the form of a node with that many gates.
-func (c *Invocation) Recurrent(gates int) (*RecurrentForm, error) {
-	x, w, r := c.In[0], c.In[1], c.In[2]
-	f := &RecurrentForm{
-		Gates: gates, Steps: x.Shape[0], Batch: x.Shape[1], Input: x.Shape[2], Hidden: r.Shape[2], Directions: w.Shape[0],
-		BatchFirst: c.Int("layout", 0) != 0, Backward: c.Str("direction", "forward") == "reverse",
-		Before: c.Int("linear_before_reset", 0) != 0, Couple: c.Int("input_forget", 0) != 0, Clip: float64(c.Float("clip", 0)),
-	}
-	if f.BatchFirst {
-		f.Steps, f.Batch = f.Batch, f.Steps
-	}
-	var err error
-	f.Activations, err = c.recurrentActivations(gates, f.Directions)
-	return f, err
 }
 
 // sequenceOf reads the shapes and attributes of a node.
@@ -136,58 +104,8 @@ func (s *sequence[T]) checkLengths() error {
 	return nil
 }
 
-// recurrentActivations reads the activations of each direction: f for gates, g for the
-// candidate, h for the LSTM's output.
-func (c *Invocation) recurrentActivations(gates, directions int) ([]NamedActivation, error) {
-	a := c.Node.Attr("activations")
-	defaults := map[int][]string{1: {"Tanh"}, 3: {"Sigmoid", "Tanh"}, 4: {"Sigmoid", "Tanh", "Tanh"}}[gates]
-	names := slices.Repeat(defaults, directions)
-	if a != nil {
-		names = a.Strings
-	}
-	var alphas, betas []float32
-	if a := c.Node.Attr("activation_alpha"); a != nil {
-		alphas = a.Floats
-	}
-	if a := c.Node.Attr("activation_beta"); a != nil {
-		betas = a.Floats
-	}
-	if len(names) != len(defaults)*directions {
-		return nil, fmt.Errorf("%d activations, expected %d", len(names), len(defaults)*directions)
-	}
-	take := func(list *[]float32, otherwise float32) float32 {
-		if len(*list) == 0 {
-			return otherwise
-		}
-		v := (*list)[0]
-		*list = (*list)[1:]
-		return v
-	}
-	var all []NamedActivation
-	for _, name := range names {
-		a := NamedActivation{Name: strings.ToLower(name)}
-		switch a.Name {
-		case "sigmoid", "tanh", "relu", "softsign", "softplus":
-		case "affine":
-			a.Alpha, a.Beta = take(&alphas, 1), take(&betas, 0)
-		case "leakyrelu":
-			a.Alpha = take(&alphas, 0.01)
-		case "thresholdedrelu", "elu":
-			a.Alpha = take(&alphas, 1)
-		case "scaledtanh":
-			a.Alpha, a.Beta = take(&alphas, 1), take(&betas, 1)
-		case "hardsigmoid":
-			a.Alpha, a.Beta = take(&alphas, 0.2), take(&betas, 0.5)
-		default:
-			return nil, unsupportedf("activation %q", name)
-		}
-		all = append(all, a)
-	}
-	return all, nil
-}
-
 // activate sets the functions of the activations.
-func (s *sequence[T]) activate(list []NamedActivation) {
+func (s *sequence[T]) activate(list []form.Activation) {
 	for _, a := range list {
 		alpha, beta := float64(a.Alpha), float64(a.Beta)
 		var f func(float64) float64
@@ -260,9 +178,9 @@ func (s *sequence[T]) line(d, b int, scratch []float64, typed []T) {
 	if s.c.Has(3) {
 		bias = data[T](s.c.In[3])[d*2*g*n:]
 	}
-	m := meter{c: s.c}
+	m := s.c.Meter()
 	for t := range s.steps {
-		m.add(n)
+		m.Add(n)
 		at := t
 		if s.reversed(d) {
 			at = length - 1 - t
@@ -276,7 +194,7 @@ func (s *sequence[T]) line(d, b int, scratch []float64, typed []T) {
 			typed[i] = T(v)
 		}
 		for k := range wx {
-			m.add(s.input + n)
+			m.Add(s.input + n)
 			sum, rec := dot(w[k*s.input:(k+1)*s.input], x), dot(r[k*n:(k+1)*n], typed)
 			if bias != nil {
 				sum += float64(bias[k])
@@ -318,9 +236,9 @@ func (s *sequence[T]) gru(acts []func(float64) float64, wx, rh, h, next []float6
 		wx[n+i] = acts[0](s.cut(wx[n+i] + rh[n+i])) // r
 		typed[i] = T(wx[n+i] * h[i])
 	}
-	m := meter{c: s.c}
+	m := s.c.Meter()
 	for i := range n {
-		m.add(n)
+		m.Add(n)
 		rec := wx[n+i] * rh[2*n+i]
 		if !s.before {
 			rec = dot(r[(2*n+i)*n:(2*n+i+1)*n], typed)

@@ -249,7 +249,7 @@ func (s *layer) run(w *work.Pool) error {
 
 // start adds up the biases, and reads the first states.
 func (s *layer) start() {
-	m := meter{c: s.c}
+	m := s.c.Meter()
 	for d := range s.directions {
 		if s.c.Has(3) {
 			from := data[float32](s.c.In[3])[2*d*s.wide:][:2*s.wide]
@@ -258,12 +258,12 @@ func (s *layer) start() {
 			if s.gates == 3 && s.before { // the candidates' second bias is reset, too
 				n = 2 * s.hidden
 			}
-			m.add(s.wide)
+			m.Add(s.wide)
 			simd.Add(to[:n], from[:n], from[s.wide:][:n])
 			copy(to[n:], from[n:])
 		}
 		for b := range s.batch {
-			m.add(s.hidden)
+			m.Add(s.hidden)
 			first(s.stateOf(d, b), s.initial(5, d, b))
 			if s.gates == 4 {
 				first(s.cellOf(d, b), s.initial(6, d, b))
@@ -316,20 +316,20 @@ func (s *layer) projectPart(part, worker int) {
 // stepPart computes the steps of a chunk for a group.
 func (s *layer) stepPart(part, worker int) {
 	g, scratch := &s.groups[part], s.pool.Each(worker, s.scratch)
-	m := meter{c: s.c}
+	m := s.c.Meter()
 	for k := range s.count {
 		t := k
 		if s.reversed(g.d) {
 			t = s.count - 1 - k
 		}
-		s.c.poll()
+		s.c.Poll()
 		gates := s.gatesOf(g.d, t, g.b)
 		g.all.Whole(gates, nil, scratch)
 		if s.gates == 3 {
 			s.reset(g, gates, scratch)
 		}
 		for b := g.b; b < g.b+g.n; b++ {
-			m.add(s.wide)
+			m.Add(s.wide)
 			s.advance(g.d, b, t, s.begin(g.d)+t)
 		}
 	}
@@ -436,10 +436,10 @@ func (s *layer) rowsOf(d int) []func(d, s []float32) {
 
 // finish writes the last states, and 0 where all sequences have ended.
 func (s *layer) finish() {
-	m := meter{c: s.c}
+	m := s.c.Meter()
 	for d := range s.directions {
 		for b := range s.batch {
-			m.add(s.hidden)
+			m.Add(s.hidden)
 			if s.c.HasOut(1) {
 				copy(s.ofState(s.c.Out[1], d, b), s.stateOf(d, b))
 			}
@@ -447,7 +447,7 @@ func (s *layer) finish() {
 				copy(s.ofState(s.c.Out[2], d, b), s.cellOf(d, b))
 			}
 			for t := s.used; t < s.steps; t++ {
-				m.add(s.hidden)
+				m.Add(s.hidden)
 				clear(s.ofY(t, d, b))
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -68,43 +68,6 @@ func same(x float64) float64       { return x }
 func squared(x float64) float64    { return x * x }
 func whole(sum, _ float64) float64 { return sum }
 
-// Folded holds the axes of a tensor that are reduced and those that are kept, with
-// adjacent axes of one kind merged.
-type Folded struct {
-	Kept, KeptStride       []int
-	Reduced, ReducedStride []int
-}
-
-// FoldAxes sorts the axes of a tensor of a shape; drop has the reduced ones.
-func FoldAxes(shape []int, drop []bool) *Folded {
-	f := &Folded{}
-	step := 1
-	lastDrop := -1
-	for a := len(shape) - 1; a >= 0; a-- {
-		n := shape[a]
-		if n == 1 {
-			continue
-		}
-		k := 0
-		if drop[a] {
-			k = 1
-		}
-		list, strides := &f.Kept, &f.KeptStride
-		if drop[a] {
-			list, strides = &f.Reduced, &f.ReducedStride
-		}
-		if k == lastDrop {
-			(*list)[0] *= n
-		} else {
-			*list = append([]int{n}, *list...)
-			*strides = append([]int{step}, *strides...)
-		}
-		lastDrop = k
-		step *= n
-	}
-	return f
-}
-
 // offset is the offset of element i of some strided axes.
 func offset(i int, shape, stride []int) int {
 	if len(shape) == 0 {
@@ -119,28 +82,10 @@ func offset(i int, shape, stride []int) int {
 	return off + i*stride[0]
 }
 
-// ReducedAxes reads the axes of a reduction, from an attribute or input 1. An empty list
-// means all axes, or, with noop_with_empty_axes, none.
-func ReducedAxes(c *Invocation) ([]bool, error) {
-	axes, err := c.ListOr("axes", 1)
-	if err != nil {
-		return nil, err
-	}
-	rank := c.In[0].rank()
-	if len(axes) > 0 {
-		return attr.AxisSet("axes", toInt64s(axes), rank)
-	}
-	drop := make([]bool, rank)
-	for a := range drop {
-		drop[a] = c.Int("noop_with_empty_axes", 0) == 0
-	}
-	return drop, nil
-}
-
 // reduce makes the kernel of a reduction.
 func reduce(r reduction) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
-		drop, err := ReducedAxes(c)
+		drop, err := form.ReducedAxes(&c.Call)
 		if err != nil {
 			return nil, err
 		}
@@ -177,7 +122,7 @@ func reduceWhole[T integer, A int64 | uint64](c *Invocation, r *reduction, drop 
 	if join == nil {
 		return reduceOf[T](c, r, drop)
 	}
-	f := FoldAxes(x.Shape, drop)
+	f := form.FoldAxes(x.Shape, drop)
 	terms := 1
 	for a, n := range x.Shape {
 		if drop[a] {
@@ -191,12 +136,12 @@ func reduceWhole[T integer, A int64 | uint64](c *Invocation, r *reduction, drop 
 	}
 	group := max(1, grain/max(terms, 1))
 	part := func(p, _ int) {
-		m := meter{c: c}
+		m := c.Meter()
 		for o := p * group; o < min((p+1)*group, out.Len()); o++ {
-			m.add(1)
+			m.Add(1)
 			base, sum := offset(o, f.Kept, f.KeptStride), start
 			for k := range terms {
-				m.add(1)
+				m.Add(1)
 				sum = join(sum, A(data[T](x)[base+offset(k, f.Reduced, f.ReducedStride)]))
 			}
 			if r.mean && terms > 0 {
@@ -213,13 +158,13 @@ func reduceWhole[T integer, A int64 | uint64](c *Invocation, r *reduction, drop 
 
 // wholeSumLines is sumLines for integers: what wraps around in 64 bits leaves the same low bits as
 // what wraps around in few.
-func wholeSumLines[T integer](c *Invocation, f *Folded, outputs, terms int) Run {
+func wholeSumLines[T integer](c *Invocation, f *form.Folded, outputs, terms int) Run {
 	const most = 1024 // outputs that stay in the fastest cache
 	return linesOf(f, outputs, most, func(first, base, count int) {
-		m := meter{c: c}
+		m := c.Meter()
 		d := span[T](element[T](c.Out[0], first), count)
 		for k := range terms {
-			m.add(count)
+			m.Add(count)
 			row := span[T](element[T](c.In[0], base+offset(k, f.Reduced, f.ReducedStride)), count)
 			if k == 0 {
 				copy(d, row)
@@ -270,7 +215,7 @@ func wholeJoin[T integer, A int64 | uint64](how intJoin, d graph.DType) (start A
 // reduceOf reduces in float64, one output element at a time.
 func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	f := FoldAxes(x.Shape, drop)
+	f := form.FoldAxes(x.Shape, drop)
 	outputs, terms := out.Len(), 1
 	for a, n := range x.Shape {
 		if drop[a] {
@@ -300,9 +245,9 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 	}
 	group := max(1, grain/max(terms, 1))
 	part := func(p, _ int) {
-		m := meter{c: c}
+		m := c.Meter()
 		for o := p * group; o < min((p+1)*group, outputs); o++ {
-			m.add(1)
+			m.Add(1)
 			base := offset(o, f.Kept, f.KeptStride)
 			sum := r.start
 			switch {
@@ -321,7 +266,7 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 				}
 			case r.plainSum && x.Type == graph.Float32:
 				for k := range outer {
-					m.add(inner)
+					m.Add(inner)
 					sum += sumOf(c, span[float32](element[T](x, base+outerOffset(f, k, inner)), inner))
 				}
 			case r.extreme != nil && x.Type == graph.Float32:
@@ -330,7 +275,7 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 				}
 			case r.squares && x.Type == graph.Float32:
 				for k := range outer {
-					m.add(inner)
+					m.Add(inner)
 					sum += squaresOf(c, span[float32](element[T](x, base+outerOffset(f, k, inner)), inner), 0)
 				}
 			case r.squares:
@@ -366,7 +311,7 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 // sumLines makes the kernel of a sum or product whose outputs are contiguous rows: it adds
 // up rows of the input in float64, in the order of the terms. It returns nil if the rows are
 // short.
-func sumLines[T number](c *Invocation, r *reduction, f *Folded, outputs, terms int) Run {
+func sumLines[T number](c *Invocation, r *reduction, f *form.Folded, outputs, terms int) Run {
 	const most = 1024
 	size := most
 	if terms >= 64 { // enough work for a part of its own
@@ -374,10 +319,10 @@ func sumLines[T number](c *Invocation, r *reduction, f *Folded, outputs, terms i
 	}
 	return linesOf(f, outputs, size, func(first, base, count int) {
 		var sums [most]float64
-		m := meter{c: c}
+		m := c.Meter()
 		fill(sums[:count], r.start)
 		for k := range terms {
-			m.add(count)
+			m.Add(count)
 			addRow(r, sums[:count], span[T](element[T](c.In[0], base+offset(k, f.Reduced, f.ReducedStride)), count))
 		}
 		d := span[T](element[T](c.Out[0], first), count)
@@ -390,7 +335,7 @@ func sumLines[T number](c *Invocation, r *reduction, f *Folded, outputs, terms i
 // linesOf calls part for pieces of the outputs, at most size of them: the elements from base
 // on are the first terms of the outputs from first on. It returns nil if the rows of outputs
 // whose terms are contiguous are short.
-func linesOf(f *Folded, outputs, size int, part func(first, base, count int)) Run {
+func linesOf(f *form.Folded, outputs, size int, part func(first, base, count int)) Run {
 	last := len(f.Kept) - 1
 	if last < 0 || f.KeptStride[last] != 1 || f.Kept[last] < 8 {
 		return nil
@@ -409,7 +354,7 @@ func linesOf(f *Folded, outputs, size int, part func(first, base, count int)) Ru
 }
 
 // extremeLines is sumLines for a maximum or minimum of float32.
-func extremeLines(c *Invocation, r *reduction, f *Folded, outputs, terms int) Run {
+func extremeLines(c *Invocation, r *reduction, f *form.Folded, outputs, terms int) Run {
 	const most = 1024 // outputs that stay in the fastest cache
 	return linesOf(f, outputs, most, func(first, base, count int) {
 		extremeOfRows(c, r.extreme, f, span[float32](element[float32](c.Out[0], first), count), base, terms)
@@ -417,10 +362,10 @@ func extremeLines(c *Invocation, r *reduction, f *Folded, outputs, terms int) Ru
 }
 
 // extremeOfRows writes the extreme of each column of rows, the first of which begins at base.
-func extremeOfRows(c *Invocation, e *extreme, f *Folded, d []float32, base, terms int) {
-	m := meter{c: c}
+func extremeOfRows(c *Invocation, e *extreme, f *form.Folded, d []float32, base, terms int) {
+	m := c.Meter()
 	row := func(k int) []float32 {
-		m.add(len(d))
+		m.Add(len(d))
 		return span[float32](element[float32](c.In[0], base+offset(k, f.Reduced, f.ReducedStride)), len(d))
 	}
 	e.lists(d, row(0), row(1))
@@ -430,7 +375,7 @@ func extremeOfRows(c *Invocation, e *extreme, f *Folded, d []float32, base, term
 }
 
 // logSumExpLines is sumLines for ReduceLogSumExp of float32.
-func logSumExpLines(c *Invocation, f *Folded, outputs, terms int) Run {
+func logSumExpLines(c *Invocation, f *form.Folded, outputs, terms int) Run {
 	const most = 256
 	return linesOf(f, outputs, most, func(first, base, count int) {
 		var high, exps [most]float32
@@ -439,9 +384,9 @@ func logSumExpLines(c *Invocation, f *Folded, outputs, terms int) Run {
 		for i, v := range high[:count] {
 			high[i] = float32(finite(float64(v)))
 		}
-		m := meter{c: c}
+		m := c.Meter()
 		for k := range terms {
-			m.add(count)
+			m.Add(count)
 			simd.Sub(exps[:count], span[float32](element[float32](c.In[0], base+offset(k, f.Reduced, f.ReducedStride)), count), high[:])
 			simd.Exp(exps[:count], exps[:count], 1, 0)
 			simd.AddWide(sums[:count], exps[:count])
@@ -571,12 +516,12 @@ func joinTerms[T number](sum float64, row []T, term func(float64) float64, join 
 
 // termsOf yields the elements that one output reduces, in contiguous pieces: there are
 // outer rows of inner elements, the first at element base. It polls before each piece.
-func termsOf[T number](m *meter, x *Tensor, base int, f *Folded, outer, inner int) iter.Seq[[]T] {
+func termsOf[T number](m *form.Meter, x *Tensor, base int, f *form.Folded, outer, inner int) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {
 		for k := range outer {
 			row := span[T](element[T](x, base+outerOffset(f, k, inner)), inner)
 			for from := 0; from < inner; {
-				to := m.next(from, inner)
+				to := m.Next(from, inner)
 				if !yield(row[from:to]) {
 					return
 				}
@@ -587,7 +532,7 @@ func termsOf[T number](m *meter, x *Tensor, base int, f *Folded, outer, inner in
 }
 
 // outerOffset is the offset of row k of the reduced elements.
-func outerOffset(f *Folded, k, inner int) int {
+func outerOffset(f *form.Folded, k, inner int) int {
 	n := len(f.Reduced)
 	if inner > 1 {
 		n--

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // Reductions of rows and of columns are those of the definition, with NaN and infinities,
@@ -37,10 +38,10 @@ func TestReductionsOfSpecialNumbers(t *testing.T) {
 					{"ReduceLogSumExp", 0, func(a, b float64) float64 { return a + math.Exp(b) }, false, true},
 				} {
 					out := blank(graph.Float32, []int{shape[1-axis]})
-					c := &Invocation{
+					c := &Invocation{Call: form.Call{
 						Node: &graph.Node{Op: k.op, Attrs: attrs(ints("axes", int64(axis)), whole1("keepdims", 0))}, Version: 11,
 						In: []*Tensor{x}, Out: []*Tensor{out}, Runtime: alone{},
-					}
+					}}
 					if err := prepareAndRun(c, Lookup("", k.op), 2); err != nil {
 						t.Fatal(err)
 					}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // withoutRow lists the kernels whose operators the plain evaluator lacks, and why.
@@ -107,7 +108,7 @@ func TestEncodersAgainstReference(t *testing.T) {
 		{"FeatureVectorizer", nil, []*Tensor{reals, numbers}, graph.Float32, []int{2, 6}},
 		{"OneHotEncoder", attrs(ints("cats_int64s", 4, 2, 4)), []*Tensor{numbers}, graph.Float32, []int{2, 3, 3}},
 	} {
-		c := &Invocation{Node: &graph.Node{Op: k.op, Domain: "ai.onnx.ml", Attrs: k.attrs}, Version: 4, In: k.in, Out: []*Tensor{blank(k.out, k.shape)}, Runtime: alone{}}
+		c := &Invocation{Call: form.Call{Node: &graph.Node{Op: k.op, Domain: "ai.onnx.ml", Attrs: k.attrs}, Version: 4, In: k.in, Out: []*Tensor{blank(k.out, k.shape)}, Runtime: alone{}}}
 		run, err := Lookup("ai.onnx.ml", k.op).Prepare(c)
 		if err == nil {
 			err = runAlone(run, c)
@@ -157,7 +158,7 @@ func TestMachinesAgainstReference(t *testing.T) {
 					more = append(more, floats1("prob_a", list(pairs, 1)...), floats1("prob_b", list(pairs, 0.2)...))
 					out[1] = blank(graph.Float32, []int{33, classes})
 				}
-				c := &Invocation{Node: &graph.Node{Op: op, Domain: "ai.onnx.ml", Attrs: more}, Version: 3, In: []*Tensor{x}, Out: out, Runtime: alone{}}
+				c := &Invocation{Call: form.Call{Node: &graph.Node{Op: op, Domain: "ai.onnx.ml", Attrs: more}, Version: 3, In: []*Tensor{x}, Out: out, Runtime: alone{}}}
 				run, err := Lookup("ai.onnx.ml", op).Prepare(c)
 				if err == nil {
 					err = runAlone(run, c)

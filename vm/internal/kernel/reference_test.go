@@ -11,6 +11,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -159,7 +160,7 @@ func store(t *reference.Tensor, d graph.DType) *Tensor {
 		d = t.Type
 	}
 	x := blank(d, t.Shape)
-	set, _ := writer(d)
+	set, _ := form.Writer(d)
 	for i := range x.Len() {
 		if t.F != nil {
 			set(x.At, i, t.F[i])
@@ -229,7 +230,7 @@ func (alone) Element(text string) (uint64, error) {
 func (a alone) Compose(_ int, make func() string) (uint64, error) { return a.Element(make()) }
 
 func (a alone) Release(unsafe.Pointer, int) {}
-func (a alone) Pack(_ PackKey, n int, fill func(unsafe.Pointer)) (unsafe.Pointer, bool) {
+func (a alone) Pack(_ form.PackKey, n int, fill func(unsafe.Pointer)) (unsafe.Pointer, bool) {
 	if !a.pack {
 		return nil, false
 	}
@@ -280,7 +281,7 @@ func (k *nodeCase) opset() int64 {
 
 // run computes the node with the given number of workers.
 func (k *nodeCase) run(n *graph.Node, in []*Tensor, want []*reference.Tensor, d graph.DType, workers int, r alone) ([]*Tensor, error) {
-	c := &Invocation{Node: n, Version: k.opset(), In: in, Runtime: r}
+	c := &Invocation{Call: form.Call{Node: n, Version: k.opset(), In: in, Runtime: r}}
 	return k.call(c, want, d, workers)
 }
 
@@ -377,7 +378,7 @@ func (k *nodeCase) check(t *testing.T, d graph.DType) {
 				size = max(size, math.Abs(v))
 			}
 		}
-		get, _ := reader(got[o].Type)
+		get, _ := form.Reader(got[o].Type)
 		for i := range got[o].Len() {
 			v, expected := get(got[o].At, i), 0.0
 			if w.F != nil {

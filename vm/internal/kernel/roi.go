@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -47,8 +48,8 @@ func makeRoiAlign(c *Invocation) (Run, error) {
 			}
 		}
 		for r := range rois.Shape[0] {
-			if r&often == 0 {
-				c.poll()
+			if r&form.Often == 0 {
+				c.Poll()
 			}
 			if high, wide := v.axes(r); max(high.samples, wide.samples) > mostSamples {
 				return fmt.Errorf("region %d of %v takes %g x %g samples for each bin, expected at most %d along an axis (sampling_ratio)",
@@ -125,14 +126,14 @@ func (v *roiAlign) region(r, image int) {
 	high, wide := v.axes(r)
 	all := high.samples * wide.samples
 	total := float32(max(all, 1))
-	m := meter{c: v.c}
+	m := v.c.Meter()
 	// All channels share the samples of some bins, which are in list one after the other.
 	var list [mostListed]sample
 	var parts [mostListed]binPart
 	listed, pending := 0, parts[:0]
 	flush := func() {
 		for ch := range channels {
-			m.add(8 * (listed + len(pending)))
+			m.Add(8 * (listed + len(pending)))
 			plane := data[float32](x)[(image*channels+ch)*h*w:][:h*w]
 			bins := data[float32](out)[(r*channels+ch)*v.rows*v.columns:][:v.rows*v.columns]
 			for i := range pending {
@@ -255,8 +256,8 @@ func makeMaxRoiPool(c *Invocation) (Run, error) {
 	part := func(r, _ int) { maxOfRegion(c, r, int(bins[0]), int(bins[1]), scale) }
 	return func(p *work.Pool) error {
 		for r := range rois.Shape[0] {
-			if r&often == 0 {
-				c.poll()
+			if r&form.Often == 0 {
+				c.Poll()
 			}
 			image := data[float32](rois)[5*r]
 			if !(image >= 0 && image < float32(x.Shape[0])) || image != float32(int(image)) {
@@ -274,16 +275,16 @@ func maxOfRegion(c *Invocation, r, rows, columns int, scale float32) {
 	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
 	roi := data[float32](c.In[1])[5*r:][:5]
 	high, wide := poolAxisOf(roi[2]*scale, roi[4]*scale, rows), poolAxisOf(roi[1]*scale, roi[3]*scale, columns)
-	m := meter{c: c}
+	m := c.Meter()
 	for p := range rows * columns {
 		fromY, toY := high.elements(p/columns, h)
 		fromX, toX := wide.elements(p%columns, w)
 		for ch := range channels {
-			m.add(1)
+			m.Add(1)
 			plane := data[float32](x)[(int(roi[0])*channels+ch)*h*w:][:h*w]
 			best, some := float32(math.Inf(-1)), false
 			for i := fromY; i < toY; i++ {
-				m.add(toX - fromX)
+				m.Add(toX - fromX)
 				for _, v := range plane[i*w+fromX : i*w+toX] {
 					best, some = max(best, v), true
 				}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // everySample computes a bin of a region from all its samples: those outside of the image
@@ -47,10 +48,10 @@ func TestRoiAlignLeavesOutWhatIsOutside(t *testing.T) {
 					data[float32](rois)[i] = (draw.Float32()*2 - 1) * []float32{5, 20, 300}[i/4%3]
 				}
 				out := floats(regions, 1, rows, columns)
-				s := &stoppable{call: &Invocation{
+				s := &stoppable{call: &Invocation{Call: form.Call{
 					Node: &graph.Node{Op: "RoiAlign", Attrs: attrs(whole1("sampling_ratio", ratio), text("mode", mode), whole1("output_height", rows), whole1("output_width", columns))},
 					In:   tensors(image, rois, whole64(regions)), Out: tensors(out), Version: version,
-				}}
+				}}}
 				if err := s.prepare(); err != nil {
 					t.Fatal(err)
 				}

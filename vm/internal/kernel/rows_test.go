@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // runOn runs a node with one output of a shape.
 func runOn(t *testing.T, node *graph.Node, version int64, d graph.DType, shape []int, in ...*Tensor) *Tensor {
 	t.Helper()
 	out := blank(d, shape)
-	c := &Invocation{Node: node, Version: version, In: in, Out: []*Tensor{out}, Runtime: alone{}}
+	c := &Invocation{Call: form.Call{Node: node, Version: version, In: in, Out: []*Tensor{out}, Runtime: alone{}}}
 	if err := prepareAndRun(c, Lookup("", node.Op), 1); err != nil {
 		t.Fatalf("%s: %v", node.Op, err)
 	}
@@ -57,8 +58,8 @@ func TestDepthToSpaceRows(t *testing.T) {
 			for _, w := range []int{1, 7, 8, 21} {
 				const channels, h = 3, 2
 				x := blank(d, []int{2, channels * b * b, h, w})
-				set, _ := writer(d)
-				get, _ := reader(d)
+				set, _ := form.Writer(d)
+				get, _ := form.Reader(d)
 				for i := range x.Len() {
 					set(x.At, i, float64(i%251))
 				}

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -84,11 +85,11 @@ func copyFirst(c *Invocation) {
 
 func makeScatterElements(c *Invocation) (Run, error) {
 	out, index, updates := c.Out[0], c.In[1], c.In[2]
-	k, err := c.axis(0, out.rank())
+	k, err := c.Axis(0, out.Rank())
 	if err != nil {
 		return nil, err
 	}
-	width, err := wholeBytes(out)
+	width, err := form.WholeBytes(out)
 	if err != nil {
 		return nil, err
 	}
@@ -101,14 +102,14 @@ func makeScatterElements(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	s := strides(out.Shape)
-	if out.Type == graph.Float32 && k == out.rank()-1 && c.Str("reduction", "none") == "add" && index.Len() > 0 {
+	if out.Type == graph.Float32 && k == out.Rank()-1 && c.Str("reduction", "none") == "add" && index.Len() > 0 {
 		if index.Type == graph.Int32 {
 			return addAlong[int32](c), nil
 		}
 		return addAlong[int64](c), nil
 	}
 	row := plainScatter(c, width)
-	if row == nil || out.rank() == 0 {
+	if row == nil || out.Rank() == 0 {
 		row = func(base, first, n, step, own int) int {
 			for i := range n {
 				at, ok := get(first+i, out.Shape[k])
@@ -121,7 +122,7 @@ func makeScatterElements(c *Invocation) (Run, error) {
 		}
 	}
 	n, step, own := 1, 0, 0 // of a scalar
-	if rank := out.rank(); rank > 0 {
+	if rank := out.Rank(); rank > 0 {
 		n, step = index.Shape[rank-1], s[k]
 		if k < rank-1 {
 			own = 1
@@ -129,11 +130,11 @@ func makeScatterElements(c *Invocation) (Run, error) {
 	}
 	return func(*work.Pool) error {
 		copyFirst(c)
-		m := meter{c: c}
+		m := c.Meter()
 		for first := 0; first < index.Len(); first += n {
 			base := replacedOffset(first, index.Shape, s, k, 0)
 			for from := 0; from < n; {
-				to := m.next(from, n)
+				to := m.Next(from, n)
 				if i := from + row(base+from*own, first+from, to-from, step, own); i < to {
 					return badIndex(index, first+i, out.Shape[k])
 				}
@@ -177,7 +178,7 @@ func scatterOf[T any](c *Invocation, join func(d *T, s T)) scatterRow {
 }
 
 func scatterBy[I int32 | int64, T any](c *Invocation, join func(d *T, s T)) scatterRow {
-	k, _ := c.axis(0, c.Out[0].rank())
+	k, _ := c.Axis(0, c.Out[0].Rank())
 	return func(base, first, n, step, own int) int {
 		length := c.Out[0].Shape[k]
 		d := span[T](element[T](c.Out[0], base), c.Out[0].Len()-base)
@@ -201,12 +202,12 @@ func scatterBy[I int32 | int64, T any](c *Invocation, join func(d *T, s T)) scat
 // no element.
 func addAlong[I int32 | int64](c *Invocation) Run {
 	out, index, updates := c.Out[0], c.In[1], c.In[2]
-	k, s := out.rank()-1, strides(out.Shape)
+	k, s := out.Rank()-1, strides(out.Shape)
 	n, length := index.Shape[k], out.Shape[k]
 	var wrong atomic.Int64 // the first index that is out of range, or how many there are
 	part := func(row, _ int) {
 		d := span[float32](element[float32](out, replacedOffset(row*n, index.Shape, s, k, 0)), length)
-		for from, to := range c.pieces(n) {
+		for from, to := range c.Pieces(n) {
 			list := span[float32](element[float32](updates, row*n), n)[from:to]
 			for i, at := range span[I](element[I](index, row*n), n)[from:to] {
 				if at < 0 {
@@ -234,7 +235,7 @@ func addAlong[I int32 | int64](c *Invocation) Run {
 
 func makeScatterND(c *Invocation) (Run, error) {
 	out, index, updates := c.Out[0], c.In[1], c.In[2]
-	width, err := wholeBytes(out)
+	width, err := form.WholeBytes(out)
 	if err != nil {
 		return nil, err
 	}
@@ -251,9 +252,9 @@ func makeScatterND(c *Invocation) (Run, error) {
 	replaces := c.Str("reduction", "none") == "none"
 	return func(*work.Pool) error {
 		copyFirst(c)
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range tuples {
-			m.add(depth)
+			m.Add(depth)
 			off, err := at(i)
 			if err != nil {
 				return err
@@ -263,7 +264,7 @@ func makeScatterND(c *Invocation) (Run, error) {
 				continue
 			}
 			for j := range inner {
-				m.add(1)
+				m.Add(1)
 				join(unsafe.Add(out.At, (off+j)*width), unsafe.Add(updates.At, (i*inner+j)*width))
 			}
 		}
@@ -275,11 +276,11 @@ func makeScatterND(c *Invocation) (Run, error) {
 // has its own first position.
 func makeTensorScatter(c *Invocation) (Run, error) {
 	past, update, out := c.In[0], c.In[1], c.Out[0]
-	width, err := wholeBytes(past)
+	width, err := form.WholeBytes(past)
 	if err != nil {
 		return nil, err
 	}
-	k, err := c.axis(-2, past.rank())
+	k, err := c.Axis(-2, past.Rank())
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +290,7 @@ func makeTensorScatter(c *Invocation) (Run, error) {
 	circular := c.Str("mode", "linear") == "circular"
 	return func(*work.Pool) error {
 		copyFirst(c)
-		m := meter{c: c}
+		m := c.Meter()
 		for p := range past.Shape[0] * outer {
 			first := 0
 			if c.Has(2) {
@@ -301,7 +302,7 @@ func makeTensorScatter(c *Invocation) (Run, error) {
 				return fmt.Errorf("write index %d (element %d): expected one in [0, %d], so that %d places fit a cache of %d", first, p/outer, length-fresh, fresh, length)
 			}
 			for i := range fresh {
-				m.add(inner)
+				m.Add(inner)
 				at := (first + i) % length
 				copyAll(c, raw(out)[(p*length+at)*inner:][:inner], raw(update)[(p*fresh+i)*inner:])
 			}

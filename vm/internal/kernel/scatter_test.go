@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // ScatterElements writes each update to the element that its index gives along one axis, in their
@@ -28,15 +29,15 @@ func TestScatterElements(t *testing.T) {
 		few[k] = 1 + r.IntN(9)
 		x, updates, out := blank(d, shape), blank(d, few), blank(d, shape)
 		index := blank([]graph.DType{graph.Int32, graph.Int64}[r.IntN(2)], few)
-		get, _ := reader(d)
-		set, _ := writer(d)
+		get, _ := form.Reader(d)
+		set, _ := form.Writer(d)
 		at := make([]int, index.Len())
 		want := make([]float64, x.Len())
 		for i := range want {
 			want[i] = float64(r.IntN(50))
 			set(x.At, i, want[i])
 		}
-		put, _ := intWriter(index.Type)
+		put, _ := form.IntWriter(index.Type)
 		for i := range at {
 			at[i] = r.IntN(2*shape[k]) - shape[k]
 			put(index.At, i, int64(at[i]))
@@ -67,10 +68,10 @@ func TestScatterElements(t *testing.T) {
 				want[off] = max(want[off], v)
 			}
 		}
-		c := &Invocation{
+		c := &Invocation{Call: form.Call{
 			Node: &graph.Node{Op: "ScatterElements", Attrs: attrs(whole1("axis", int64(k)), text("reduction", reduction))}, Version: 18,
 			In: []*Tensor{x, index, updates}, Out: []*Tensor{out}, Runtime: alone{},
-		}
+		}}
 		err := prepareAndRun(c, Lookup("", "ScatterElements"), 1)
 		if (err != nil) != (wrong >= 0) || err != nil && err.Error() != badIndex(index, wrong, shape[k]).Error() {
 			t.Fatalf("index %d is out of range, got error %v", wrong, err)

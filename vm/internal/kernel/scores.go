@@ -13,7 +13,7 @@ func capScores(c *Invocation, row []float32, most float32) {
 	if most == 0 {
 		return
 	}
-	for from, to := range c.pieces(len(row)) {
+	for from, to := range c.Pieces(len(row)) {
 		for j, x := range row[from:to] {
 			row[from+j] = most * float32(math.Tanh(float64(x/most)))
 		}
@@ -22,21 +22,21 @@ func capScores(c *Invocation, row []float32, most float32) {
 
 // addScores adds the first elements of a list.
 func addScores(c *Invocation, row, list []float32) {
-	for from, to := range c.pieces(len(row)) {
+	for from, to := range c.Pieces(len(row)) {
 		simd.Add(row[from:to], row[from:to], list[from:to])
 	}
 }
 
 // addToScores adds one number.
 func addToScores(c *Invocation, row []float32, x float32) {
-	for from, to := range c.pieces(len(row)) {
+	for from, to := range c.Pieces(len(row)) {
 		simd.AddScalar(row[from:to], row[from:to], x)
 	}
 }
 
 // addToUnseen adds a number to the scores of keys of which a mask has 0.
 func addToUnseen(c *Invocation, row []float32, mask []int32, x float32) {
-	for from, to := range c.pieces(len(row)) {
+	for from, to := range c.Pieces(len(row)) {
 		for j, seen := range mask[from:to] {
 			if seen <= 0 {
 				row[from+j] += x
@@ -45,15 +45,8 @@ func addToUnseen(c *Invocation, row []float32, mask []int32, x float32) {
 	}
 }
 
-// fitsScores reports whether a tensor has a row for each query of each head of each element
-// of the batch; both of these axes may have one row for all.
-func (t *Tensor) fitsScores(batch, heads, queries int) bool {
-	s := t.Shape
-	return len(s) == 4 && (s[0] == 1 || s[0] == batch) && (s[1] == 1 || s[1] == heads) && s[2] == queries
-}
-
 // rowOfScores is the row of a tensor that fits scores, for query i of head h.
-func (t *Tensor) rowOfScores(b, h, i int) []float32 {
+func rowOfScores(t *Tensor, b, h, i int) []float32 {
 	s := t.Shape
 	line := (min(b, s[0]-1)*s[1]+min(h, s[1]-1))*s[2] + i
 	return span[float32](element[float32](t, line*s[3]), s[3])

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -28,34 +29,34 @@ var selections = family{"", []Kernel{
 // makeNonZero lists the coordinates of all elements that are not 0, axis by axis.
 func makeNonZero(c *Invocation) (Run, error) {
 	in := c.In[0]
-	get, ok := reader(in.Type)
+	get, ok := form.Reader(in.Type)
 	if !ok {
 		return nil, unsupported(in.Type)
 	}
 	return func(*work.Pool) error {
 		n, found := in.Len(), 0
 		for i := range n {
-			if i&often == 0 {
-				c.poll()
+			if i&form.Often == 0 {
+				c.Poll()
 			}
 			if get(in.At, i) != 0 {
 				found++
 			}
 		}
-		if err := c.Runtime.Resize(0, []int{in.rank(), found}); err != nil {
+		if err := c.Runtime.Resize(0, []int{in.Rank(), found}); err != nil {
 			return err
 		}
 		d := data[int64](c.Out[0])
 		k := 0
 		for i := range n {
-			if i&often == 0 {
-				c.poll()
+			if i&form.Often == 0 {
+				c.Poll()
 			}
 			if get(in.At, i) == 0 {
 				continue
 			}
 			rest := i
-			for a := in.rank() - 1; a >= 0; a-- {
+			for a := in.Rank() - 1; a >= 0; a-- {
 				d[a*found+k] = int64(rest % in.Shape[a])
 				rest /= in.Shape[a]
 			}
@@ -69,14 +70,14 @@ func makeNonZero(c *Invocation) (Run, error) {
 // is true.
 func makeCompress(c *Invocation) (Run, error) {
 	in, cond := c.In[0], c.In[1]
-	width, err := wholeBytes(in)
+	width, err := form.WholeBytes(in)
 	if err != nil {
 		return nil, err
 	}
 	outer, n, inner := 1, in.Len(), width
 	k := -1
 	if a := c.Node.Attr("axis"); a != nil {
-		if k, err = attr.Axis("axis", a.Int, in.rank()); err != nil {
+		if k, err = attr.Axis("axis", a.Int, in.Rank()); err != nil {
 			return nil, err
 		}
 		outer, n, inner = count(in.Shape[:k]), in.Shape[k], count(in.Shape[k+1:])*width
@@ -85,7 +86,7 @@ func makeCompress(c *Invocation) (Run, error) {
 		keep := data[uint8](cond)
 		keep = keep[:min(len(keep), n)]
 		found := 0
-		for from, to := range c.pieces(len(keep)) {
+		for from, to := range c.Pieces(len(keep)) {
 			for _, b := range keep[from:to] {
 				if b != 0 {
 					found++
@@ -104,12 +105,12 @@ func makeCompress(c *Invocation) (Run, error) {
 			return nil // there may be very many lines without elements
 		}
 		to := 0
-		m := meter{c: c}
+		m := c.Meter()
 		for o := range outer {
 			for i, b := range keep {
-				m.add(1)
+				m.Add(1)
 				if b != 0 {
-					m.add(inner)
+					m.Add(inner)
 					copyAll(c, span[byte](unsafe.Add(c.Out[0].At, to), inner), span[byte](unsafe.Add(in.At, (o*n+i)*inner), inner))
 					to += inner
 				}
@@ -124,7 +125,7 @@ func makeCompress(c *Invocation) (Run, error) {
 // any other and comes last.
 func makeUnique(c *Invocation) (Run, error) {
 	in := c.In[0]
-	width, err := wholeBytes(in)
+	width, err := form.WholeBytes(in)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +135,7 @@ func makeUnique(c *Invocation) (Run, error) {
 	}
 	shape, k := []int{in.Len()}, 0
 	if a := c.Node.Attr("axis"); a != nil {
-		if k, err = attr.Axis("axis", a.Int, in.rank()); err != nil {
+		if k, err = attr.Axis("axis", a.Int, in.Rank()); err != nil {
 			return nil, err
 		}
 		shape = slices.Clone(in.Shape)
@@ -145,11 +146,11 @@ func makeUnique(c *Invocation) (Run, error) {
 	return func(w *work.Pool) error {
 		room := span[int64](w.Shared(off), 4*n)
 		list, first, counts, place := room[:n], room[n:2*n], room[2*n:3*n], room[3*n:]
-		m := meter{c: c}
+		m := c.Meter()
 		slice := func(x, y int64) int { // lexicographic
 			for o := range outer {
 				for i := range inner {
-					m.add(8)
+					m.Add(8)
 					a, b := (o*n+int(x))*inner+i, (o*n+int(y))*inner+i
 					d := compare(a, b)
 					if d == unordered {
@@ -174,12 +175,12 @@ func makeUnique(c *Invocation) (Run, error) {
 			sorted := span[uint64](unsafe.Pointer(unsafe.SliceData(place)), n) // until place is needed
 			same = func(j int) bool { return sorted[j-1]>>low == sorted[j]>>low }
 			for j := range keys {
-				m.add(1)
+				m.Add(1)
 				keys[j] &= 1<<low - 1
 			}
 		} else {
 			for j := range list {
-				m.add(1)
+				m.Add(1)
 				list[j] = int64(j)
 			}
 			slices.SortStableFunc(list, slice)
@@ -195,12 +196,12 @@ func makeUnique(c *Invocation) (Run, error) {
 		}
 		first, counts, place = first[:found], counts[:found], place[:found]
 		for g := range place {
-			m.add(1)
+			m.Add(1)
 			place[g] = int64(g)
 		}
 		order := place // order[j] is the run that becomes number j
 		if c.Int("sorted", 1) == 0 {
-			slices.SortFunc(order, func(x, y int64) int { m.add(8); return cmp.Compare(first[x], first[y]) })
+			slices.SortFunc(order, func(x, y int64) int { m.Add(8); return cmp.Compare(first[x], first[y]) })
 		}
 		shape[k] = found
 		for i, shape := range [][]int{shape, {found}, {n}, {found}} {
@@ -213,13 +214,13 @@ func makeUnique(c *Invocation) (Run, error) {
 		to := c.Out[0].At
 		for o := range outer {
 			for _, g := range order {
-				m.add(inner * width)
+				m.Add(inner * width)
 				copyAll(c, span[byte](to, inner*width), span[byte](elementAt(in, (o*n+int(first[g]))*inner, width), inner*width))
 				to = unsafe.Add(to, inner*width)
 			}
 		}
 		for j, g := range order {
-			m.add(1)
+			m.Add(1)
 			if c.HasOut(1) {
 				data[int64](c.Out[1])[j] = first[g]
 			}
@@ -231,7 +232,7 @@ func makeUnique(c *Invocation) (Run, error) {
 			at := 0
 			for g, length := range counts {
 				for range length {
-					m.add(1)
+					m.Add(1)
 					data[int64](c.Out[2])[list[at]] = int64(g)
 					at++
 				}
@@ -242,7 +243,7 @@ func makeUnique(c *Invocation) (Run, error) {
 					number[g] = int64(j)
 				}
 				for i, g := range data[int64](c.Out[2]) {
-					m.add(1)
+					m.Add(1)
 					data[int64](c.Out[2])[i] = number[g]
 				}
 			}
@@ -254,26 +255,26 @@ func makeUnique(c *Invocation) (Run, error) {
 // makeOneHot writes the second of two values at each index, and the first elsewhere.
 func makeOneHot(c *Invocation) (Run, error) {
 	index, values, out := c.In[0], c.In[2], c.Out[0]
-	k, err := c.axis(-1, out.rank())
+	k, err := c.Axis(-1, out.Rank())
 	if err != nil {
 		return nil, err
 	}
-	width, err := wholeBytes(out)
+	width, err := form.WholeBytes(out)
 	if err != nil {
 		return nil, err
 	}
-	get, ok := reader(index.Type)
+	get, ok := form.Reader(index.Type)
 	if !ok {
 		return nil, unsupported(index.Type)
 	}
 	depth, inner := out.Shape[k], count(out.Shape[k+1:])
 	return func(*work.Pool) error {
-		for from, to := range c.pieces(out.Len()) {
+		for from, to := range c.Pieces(out.Len()) {
 			moveRow(unsafe.Add(out.At, from*width), values.At, to-from, 1, 0, width)
 		}
 		for i := range index.Len() {
-			if i&often == 0 {
-				c.poll()
+			if i&form.Often == 0 {
+				c.Poll()
 			}
 			v := math.Trunc(get(index.At, i)) // exact for every valid index
 			if v < 0 {
@@ -294,7 +295,7 @@ func makeOneHot(c *Invocation) (Run, error) {
 func argBest(largest bool) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		in := c.In[0]
-		k, err := c.axis(0, max(in.rank(), 1))
+		k, err := c.Axis(0, max(in.Rank(), 1))
 		if err != nil {
 			return nil, err
 		}
@@ -315,8 +316,8 @@ func argBest(largest bool) func(*Invocation) (Run, error) {
 				return
 			}
 			for j := 1; j < l.n; j++ {
-				if j&often == 0 {
-					c.poll()
+				if j&form.Often == 0 {
+					c.Poll()
 				}
 				if o := compare(at+j*l.step, at+best*l.step); o == better || last && o == 0 {
 					best = j
@@ -356,7 +357,7 @@ func bestReal(c *Invocation, x []float32, l line, largest, last bool) int {
 		sign = 1
 	}
 	best, top := 0, sign*x[0]
-	for from, to := range c.pieces(l.n) {
+	for from, to := range c.Pieces(l.n) {
 		for j := from; j < to; j++ {
 			if v := sign * x[j*l.step]; v > top || last && v == top {
 				best, top = j, v
@@ -371,10 +372,10 @@ func bestReal(c *Invocation, x []float32, l line, largest, last bool) int {
 func bestOfRow(c *Invocation, x []float32, largest, last bool) int {
 	const most = 256 // elements of a piece
 	best, top := 0, x[0]
-	m := meter{c: c}
+	m := c.Meter()
 	for from := 0; from < len(x); from += most {
 		row := x[from:min(from+most, len(x))]
-		m.add(len(row))
+		m.Add(len(row))
 		var v float32
 		if largest {
 			if v = simd.Largest(row); v < top {
@@ -422,9 +423,9 @@ func bestOfColumns(c *Invocation, places []int64, x []float32, l line, largest, 
 		relation = simd.LessOrEqual
 	}
 	copy(top[:n], x)
-	m := meter{c: c}
+	m := c.Meter()
 	for j := 1; j < l.n; j++ {
-		m.add(n)
+		m.Add(n)
 		row := x[j*l.step:][:n]
 		a, b := top[:n], row // a < b: the element is better
 		if !largest {
@@ -451,16 +452,16 @@ func (c *Invocation) comparer(t *Tensor) (func(i, j int) int, bool) {
 	if t.Type == graph.Uint64 {
 		return func(i, j int) int { return order(data[uint64](t)[i], data[uint64](t)[j]) }, true
 	}
-	if get, ok := intReader(t.Type); ok {
+	if get, ok := form.IntReader(t.Type); ok {
 		return func(i, j int) int { return order(get(t.At, i), get(t.At, j)) }, true
 	}
-	get, ok := reader(t.Type)
+	get, ok := form.Reader(t.Type)
 	return func(i, j int) int { return order(get(t.At, i), get(t.At, j)) }, ok
 }
 
 // nanCounter returns a function that is 1 for an element that is NaN, and 0 for others.
 func nanCounter(t *Tensor) func(i int) int {
-	get, _ := reader(t.Type) // nil for strings, which have an order
+	get, _ := form.Reader(t.Type) // nil for strings, which have an order
 	return func(i int) int {
 		if x := get(t.At, i); x != x {
 			return 1
@@ -474,14 +475,14 @@ func nanCounter(t *Tensor) func(i int) int {
 // numbers; in ONNX Runtime its place depends on the algorithm that it chooses.
 func makeTopK(c *Invocation) (Run, error) {
 	in, out, places := c.In[0], c.Out[0], c.Out[1]
-	a, err := c.axis(-1, in.rank())
+	a, err := c.Axis(-1, in.Rank())
 	if err != nil {
 		return nil, err
 	}
 	largest := c.Int("largest", 1) != 0
 	l := lineOf(in.Shape, a)
 	k := out.Shape[a]
-	width, err := wholeBytes(in)
+	width, err := form.WholeBytes(in)
 	if err != nil {
 		return nil, err
 	}
@@ -494,16 +495,16 @@ func makeTopK(c *Invocation) (Run, error) {
 	byKeys := in.Type == graph.Float32 && l.n <= math.MaxUint32
 	return func(w *work.Pool) error {
 		list := span[int64](w.Shared(off), l.n)
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range l.lines {
 			at := l.at(i, l.n)
 			if byKeys {
-				m.add(l.n)
+				m.Add(l.n)
 				keys := span[uint64](w.Shared(off), l.n)
 				x, to := data[float32](in)[at:], l.at(i, k)
 				topKeys(c, keys, x, l.step, k, largest)
 				for j := range k {
-					m.add(1)
+					m.Add(1)
 					from := int(uint32(keys[j]))
 					data[float32](out)[to+j*l.step] = x[from*l.step]
 					data[int64](places)[to+j*l.step] = int64(from)
@@ -511,11 +512,11 @@ func makeTopK(c *Invocation) (Run, error) {
 				continue
 			}
 			for j := range list {
-				m.add(1)
+				m.Add(1)
 				list[j] = int64(j)
 			}
 			slices.SortStableFunc(list, func(x, y int64) int {
-				m.add(8)
+				m.Add(8)
 				p, q := at+int(x)*l.step, at+int(y)*l.step
 				o := compare(p, q)
 				if o == unordered {
@@ -528,7 +529,7 @@ func makeTopK(c *Invocation) (Run, error) {
 			})
 			to := l.at(i, k)
 			for j := range k {
-				m.add(1)
+				m.Add(1)
 				moveRow(elementAt(out, to+j*l.step, width), elementAt(in, at+int(list[j])*l.step, width), 1, 1, 1, width)
 				data[int64](places)[to+j*l.step] = list[j]
 			}

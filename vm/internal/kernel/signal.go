@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -22,7 +23,7 @@ var signals = family{"", []Kernel{
 func cosines(constant, once, twice float64) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		out := c.Out[0]
-		set, ok := writer(out.Type)
+		set, ok := form.Writer(out.Type)
 		if !ok {
 			return nil, unsupported(out.Type)
 		}
@@ -48,19 +49,19 @@ func cosines(constant, once, twice float64) func(*Invocation) (Run, error) {
 // at equal distances on the mel scale.
 func makeMelWeightMatrix(c *Invocation) (Run, error) {
 	out := c.Out[0]
-	set, ok := writer(out.Type)
-	if !ok || out.rank() != 2 {
+	set, ok := form.Writer(out.Type)
+	if !ok || out.Rank() != 2 {
 		return nil, unsupported(out.Type)
 	}
 	bins, bands := out.Shape[0], out.Shape[1]
 	return func(*work.Pool) error {
-		length, rate := c.number(1), c.number(2)
+		length, rate := c.Number(1), c.Number(2)
 		mel := func(hertz float64) float64 { return 2595 * math.Log10(1+hertz/700) }
-		low := mel(c.number(3))
-		step := (mel(c.number(4)) - low) / float64(bands+2)
-		m := meter{c: c}
+		low := mel(c.Number(3))
+		step := (mel(c.Number(4)) - low) / float64(bands+2)
+		m := c.Meter()
 		corner := func(i int) (int, error) {
-			m.add(8)
+			m.Add(8)
 			hertz := 700 * (math.Pow(10, (low+float64(i)*step)/2595) - 1)
 			bin := math.Floor((length + 1) * hertz / rate)
 			if !(bin >= 0 && bin < float64(bins)) {
@@ -76,13 +77,13 @@ func makeMelWeightMatrix(c *Invocation) (Run, error) {
 		if err != nil {
 			return err
 		}
-		c.clear(raw(out))
+		c.Clear(raw(out))
 		for i := range bands {
 			right, err := corner(i + 2)
 			if err != nil {
 				return err
 			}
-			m.add(max(right-left, 0))
+			m.Add(max(right-left, 0))
 			for j := left; j < centre; j++ {
 				set(out.At, j*bands+i, float64(j-left)/float64(centre-left))
 			}

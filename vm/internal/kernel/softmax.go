@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -37,12 +38,12 @@ func softmaxOf[T floating](c *Invocation, log bool) (Run, error) {
 	if old {
 		otherwise = 1
 	}
-	k, err := c.axis(otherwise, max(x.rank(), 1))
+	k, err := c.Axis(otherwise, max(x.Rank(), 1))
 	if err != nil {
 		return nil, err
 	}
 	n, step := 1, 1
-	if x.rank() > 0 {
+	if x.Rank() > 0 {
 		n, step = x.Shape[k], count(x.Shape[k+1:])
 		if old {
 			n, step = n*step, 1
@@ -80,7 +81,7 @@ func softmaxOf[T floating](c *Invocation, log bool) (Run, error) {
 // gathered first. So a line has the same bits whether or not there are others beside it.
 func softmaxColumn(c *Invocation, out, x unsafe.Pointer, row []float32, step int, log bool) {
 	s, d := span[float32](x, (len(row)-1)*step+1), span[float32](out, (len(row)-1)*step+1)
-	for from, to := range c.pieces(len(row)) {
+	for from, to := range c.Pieces(len(row)) {
 		for i := from; i < to; i++ {
 			row[i] = s[i*step]
 		}
@@ -90,7 +91,7 @@ func softmaxColumn(c *Invocation, out, x unsafe.Pointer, row []float32, step int
 	} else {
 		softmaxRow(c, row, row)
 	}
-	for from, to := range c.pieces(len(row)) {
+	for from, to := range c.Pieces(len(row)) {
 		for i := from; i < to; i++ {
 			d[i*step] = row[i]
 		}
@@ -109,27 +110,27 @@ func softmaxLine[T floating](c *Invocation, d, s []T, step int, log bool) {
 	}
 	n := (len(s)-1)/step + 1
 	high := s[0]
-	for from, to := range c.pieces(n) {
+	for from, to := range c.Pieces(n) {
 		for i := from; i < to; i++ {
 			high = max(high, s[i*step])
 		}
 	}
 	sum := 0.0
 	if log {
-		for from, to := range c.pieces(n) {
+		for from, to := range c.Pieces(n) {
 			for i := from; i < to; i++ {
 				sum += math.Exp(float64(s[i*step] - high))
 			}
 		}
 		l := T(math.Log(sum))
-		for from, to := range c.pieces(n) {
+		for from, to := range c.Pieces(n) {
 			for i := from; i < to; i++ {
 				d[i*step] = s[i*step] - high - l
 			}
 		}
 		return
 	}
-	for from, to := range c.pieces(n) {
+	for from, to := range c.Pieces(n) {
 		for i := from; i < to; i++ {
 			e := math.Exp(float64(s[i*step] - high))
 			d[i*step] = T(e)
@@ -137,7 +138,7 @@ func softmaxLine[T floating](c *Invocation, d, s []T, step int, log bool) {
 		}
 	}
 	scale := T(1 / sum)
-	for from, to := range c.pieces(n) {
+	for from, to := range c.Pieces(n) {
 		for i := from; i < to; i++ {
 			d[i*step] *= scale
 		}
@@ -153,11 +154,11 @@ func softmaxRow(c *Invocation, d, s []float32) {
 		return
 	}
 	shift := -mostOf(c, s)
-	for from, to := range c.pieces(len(s)) {
+	for from, to := range c.Pieces(len(s)) {
 		simd.Exp(d[from:to], s[from:to], 1, shift)
 	}
 	scale := float32(1 / sumOf(c, d))
-	for from, to := range c.pieces(len(s)) {
+	for from, to := range c.Pieces(len(s)) {
 		simd.MulScalar(d[from:to], d[from:to], scale)
 	}
 }
@@ -184,14 +185,14 @@ func logSoftmaxPieces(c *Invocation, d, s []float32) {
 	sum := 0.0
 	for from := 0; from < len(s); from += len(exps) {
 		if from%work.PollEvery == 0 {
-			c.poll()
+			c.Poll()
 		}
 		row := exps[:min(len(exps), len(s)-from)]
 		simd.Exp(row, s[from:from+len(row)], 1, -high)
 		sum += simd.Sum(row)
 	}
 	l := float32(math.Log(sum))
-	for from, to := range c.pieces(len(s)) {
+	for from, to := range c.Pieces(len(s)) {
 		simd.AddTwo(d[from:to], s[from:to], -high, -l)
 	}
 }
@@ -199,7 +200,7 @@ func logSoftmaxPieces(c *Invocation, d, s []float32) {
 // mostOf is simd.Largest, with polls in a long row.
 func mostOf(c *Invocation, x []float32) float32 {
 	most := float32(math.Inf(-1))
-	for from, to := range c.pieces(len(x)) {
+	for from, to := range c.Pieces(len(x)) {
 		most = max(most, simd.Largest(x[from:to]))
 	}
 	return most
@@ -214,11 +215,11 @@ func makeHardmax(c *Invocation) (Run, error) {
 	}
 	k := c.Int("axis", otherwise)
 	if k < 0 {
-		k += max(in.rank(), 1)
+		k += max(in.Rank(), 1)
 	}
 	var l line
 	if c.Version < 13 { // that axis and all that follow, if any
-		k = min(k, in.rank())
+		k = min(k, in.Rank())
 		l = line{n: count(in.Shape[k:]), step: 1, lines: count(in.Shape[:k])}
 	} else {
 		l = lineOf(in.Shape, k)
@@ -226,23 +227,23 @@ func makeHardmax(c *Invocation) (Run, error) {
 	if in.Type == graph.Float32 && l.step == 1 {
 		return hardmaxRows(c, l), nil
 	}
-	get, _ := reader(in.Type)
-	set, ok := writer(in.Type)
+	get, _ := form.Reader(in.Type)
+	set, ok := form.Writer(in.Type)
 	if !ok {
 		return nil, unsupported(in.Type)
 	}
 	return func(*work.Pool) error {
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range l.lines {
 			at, best := l.at(i, l.n), 0
 			for j := 1; j < l.n; j++ {
-				m.add(1)
+				m.Add(1)
 				if get(in.At, at+j*l.step) > get(in.At, at+best*l.step) {
 					best = j
 				}
 			}
 			for j := range l.n {
-				m.add(1)
+				m.Add(1)
 				v := 0.0
 				if j == best {
 					v = 1
@@ -276,7 +277,7 @@ func hardmaxRows(c *Invocation, l line) Run {
 
 // firstOf returns the place of the first element that is v, 0 if none is.
 func firstOf(c *Invocation, s []float32, v float32) int {
-	for from, to := range c.pieces(len(s)) {
+	for from, to := range c.Pieces(len(s)) {
 		for i := from; i < to; i++ {
 			if s[i] == v {
 				return i

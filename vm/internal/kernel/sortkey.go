@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -30,9 +31,9 @@ func sortKeys(c *Invocation, keys []uint64) {
 		slices.Sort(keys)
 		return
 	}
-	m := meter{c: c}
+	m := c.Meter()
 	slices.SortFunc(keys, func(a, b uint64) int {
-		m.add(8)
+		m.Add(8)
 		if a < b {
 			return -1
 		}
@@ -55,7 +56,7 @@ func topKeys(c *Invocation, keys []uint64, x []float32, step, k int, largest boo
 	}
 	key := func(j int) uint64 { return uint64(realKey(x[j*step])^flip)<<32 | uint64(j) }
 	if k > n/2 {
-		for from, to := range c.pieces(n) {
+		for from, to := range c.Pieces(n) {
 			for j := from; j < to; j++ {
 				keys[j] = key(j)
 			}
@@ -73,7 +74,7 @@ func topKeys(c *Invocation, keys []uint64, x []float32, step, k int, largest boo
 		most = 2 * k
 	}
 	last, limit := uint64(math.MaxUint64), float32(math.NaN())
-	for from, to := range c.pieces(n) {
+	for from, to := range c.Pieces(n) {
 		for j, at := from, from*step; j < to; j, at = j+1, at+step {
 			if sign*x[at] >= limit {
 				continue
@@ -118,19 +119,19 @@ func elementKeys(c *Invocation, keys []uint64, t *Tensor) (low int, ok bool) {
 			return 0, false
 		}
 		x := data[float32](t)
-		for from, to := range c.pieces(len(keys)) {
+		for from, to := range c.Pieces(len(keys)) {
 			for i := from; i < to; i++ {
 				keys[i] = uint64(realKey(x[i]))<<low | uint64(i)
 			}
 		}
 		return low, true
 	}
-	get, ok := intReader(t.Type)
+	get, ok := form.IntReader(t.Type)
 	if !ok || t.Type == graph.Uint64 || len(keys) == 0 {
 		return 0, false
 	}
 	least, most := get(t.At, 0), get(t.At, 0)
-	for from, to := range c.pieces(len(keys)) {
+	for from, to := range c.Pieces(len(keys)) {
 		for i := from; i < to; i++ {
 			v := get(t.At, i)
 			least, most = min(least, v), max(most, v)
@@ -139,7 +140,7 @@ func elementKeys(c *Invocation, keys []uint64, t *Tensor) (low int, ok bool) {
 	if bits.Len64(uint64(most)-uint64(least)) > 64-low {
 		return 0, false
 	}
-	for from, to := range c.pieces(len(keys)) {
+	for from, to := range c.Pieces(len(keys)) {
 		for i := from; i < to; i++ {
 			keys[i] = (uint64(get(t.At, i))-uint64(least))<<low | uint64(i)
 		}

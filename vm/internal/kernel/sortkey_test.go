@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // fewReals are numbers of which many are equal, or NaN in two forms.
@@ -32,7 +33,7 @@ func btoi(b bool) int {
 // The keys of a line are those of a stable sort, however many are asked for.
 func TestTopKeys(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	c := &Invocation{Runtime: alone{}}
+	c := &Invocation{Call: form.Call{Runtime: alone{}}}
 	for _, n := range []int{1, 2, 3, 17, 64, 65, 300, 777} {
 		for round := range 12 {
 			step := 1 + round%3
@@ -74,7 +75,7 @@ func TestTopKeys(t *testing.T) {
 
 // Elements that do not fit beside their indices have no keys, and all others sort stably.
 func TestElementKeys(t *testing.T) {
-	c := &Invocation{Runtime: alone{}}
+	c := &Invocation{Call: form.Call{Runtime: alone{}}}
 	for _, k := range []struct {
 		list []int64
 		ok   bool
@@ -108,7 +109,7 @@ func TestElementKeys(t *testing.T) {
 // first or the last, and NaN is better only where it comes first.
 func TestBestOfLines(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	c := &Invocation{Runtime: alone{}}
+	c := &Invocation{Call: form.Call{Runtime: alone{}}}
 	for round := range 60 {
 		n, step := 1+r.IntN(600), 1+r.IntN(40)
 		x := make([]float32, n*step)

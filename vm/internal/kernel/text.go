@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -35,7 +36,7 @@ func (c *Invocation) text(t *Tensor, i int) string { return c.textOf(data[uint64
 func (c *Invocation) textOf(element uint64) string {
 	s, err := c.Runtime.Text(element)
 	if err != nil {
-		panic(&refusal{err})
+		form.Refuse(err)
 	}
 	return s
 }
@@ -44,7 +45,7 @@ func (c *Invocation) textOf(element uint64) string {
 func (c *Invocation) element(text string) uint64 {
 	e, err := c.Runtime.Element(text)
 	if err != nil {
-		panic(&refusal{err})
+		form.Refuse(err)
 	}
 	return e
 }
@@ -54,17 +55,9 @@ func (c *Invocation) element(text string) uint64 {
 func (c *Invocation) compose(bytes int, make func() string) uint64 {
 	e, err := c.Runtime.Compose(bytes, make)
 	if err != nil {
-		panic(&refusal{err})
+		form.Refuse(err)
 	}
 	return e
-}
-
-// Strings returns a list of strings, or nil.
-func (c *Invocation) Strings(name string) []string {
-	if a := c.Node.Attr(name); a != nil {
-		return a.Strings
-	}
-	return nil
 }
 
 // onStrings fails unless the inputs are strings.
@@ -134,10 +127,10 @@ func makeStringNormalizer(c *Invocation) (Run, error) {
 	kept := tableOf[uint64](c, max(in.Len(), 1))
 	return func(*work.Pool) error {
 		n := 0
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range in.Len() {
 			s := c.text(in, i)
-			m.add(8 + len(s))
+			m.Add(8 + len(s))
 			// A longer string has more characters than any stop word has bytes.
 			if len(s) <= utf8.UTFMax*longest && stop[fold(s)] {
 				continue
@@ -177,11 +170,11 @@ func makeStringSplit(c *Invocation) (Run, error) {
 	counts := tableOf[int64](c, in.Len())
 	return func(*work.Pool) error {
 		longest := 0
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range counts {
 			n := 0
 			s := c.text(in, i)
-			m.add(8 + len(s))
+			m.Add(8 + len(s))
 			for range splits(s, by, most) {
 				n++
 			}
@@ -201,7 +194,7 @@ func makeStringSplit(c *Invocation) (Run, error) {
 		fillAll(c, d, 0)
 		for i := range counts {
 			s, k := c.text(in, i), i*longest
-			m.add(8 + len(s))
+			m.Add(8 + len(s))
 			for part := range splits(s, by, most) {
 				d[k] = c.element(part)
 				k++
@@ -247,10 +240,10 @@ func splits(s, by string, most int) iter.Seq[string] {
 // to max_skip_count words skipped between two words of an n-gram.
 func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	read, numbers := intReader(x.Type)
+	read, numbers := form.IntReader(x.Type)
 	pool, starts, places := c.Ints("pool_int64s"), c.Ints("ngram_counts"), c.Ints("ngram_indexes")
 	if x.Type == graph.String {
-		read, numbers = readInt[int64], true
+		read, numbers = form.IntReader(graph.Int64)
 		pool = tableOf[int](c, len(c.Strings("pool_strings")))
 		for i, w := range c.Strings("pool_strings") {
 			pool[i] = int(c.element(w))
@@ -270,7 +263,7 @@ func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("no n-grams of %v: expected those in pool_int64s or pool_strings", x.Type)
 	}
-	n, columns := x.Shape[x.rank()-1], out.Shape[out.rank()-1]
+	n, columns := x.Shape[x.Rank()-1], out.Shape[out.Rank()-1]
 	// The n-grams by length. Their longest length is that of ngram_counts.
 	most = min(most, len(starts))
 	grams := make([]map[string]int, most+1)
@@ -293,10 +286,10 @@ func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 	return func(*work.Pool) error {
 		d := data[float32](out)
 		fillAll(c, d, 0)
-		m := meter{c: c}
+		m := c.Meter()
 		for row := 0; n > 0 && row < x.Len()/n; row++ {
 			for i := range line {
-				m.add(1)
+				m.Add(1)
 				line[i] = int(read(x.At, row*n+i))
 			}
 			to := d[row*columns : (row+1)*columns]
@@ -307,7 +300,7 @@ func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 						break
 					}
 					for i := 0; i+(length-1)*(skip+1) < n; i++ {
-						m.add(8 * length)
+						m.Add(8 * length)
 						k, known := grams[length][gram(line[i:], skip+1, length)]
 						switch {
 						case !known:
@@ -321,7 +314,7 @@ func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 			}
 			if mode != "TF" && weights != nil {
 				for k, p := range places {
-					m.add(1)
+					m.Add(1)
 					to[p] *= float32(weights[k])
 				}
 			}

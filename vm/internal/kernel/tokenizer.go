@@ -36,7 +36,7 @@ func makeTokenizer(c *Invocation) (Run, error) {
 	counts := tableOf[int64](c, in.Len())
 	return func(*work.Pool) error {
 		longest := 0
-		m := meter{c: c}
+		m := c.Meter()
 		for i := range counts {
 			s := c.text(in, i)
 			if !utf8.ValidString(s) {
@@ -44,10 +44,10 @@ func makeTokenizer(c *Invocation) (Run, error) {
 			}
 			n := 0
 			for token := range t.tokens(s) {
-				m.add(8 + len(token))
+				m.Add(8 + len(token))
 				n++
 			}
-			m.add(8 + len(s))
+			m.Add(8 + len(s))
 			counts[i] = int64(n)
 			longest = max(longest, n)
 		}
@@ -67,7 +67,7 @@ func makeTokenizer(c *Invocation) (Run, error) {
 		fillAll(c, d, c.element(pad))
 		for i := range counts {
 			s, row := c.text(in, i), d[i*longest:(i+1)*longest]
-			m.add(8 + len(s))
+			m.Add(8 + len(s))
 			k := 0
 			put := func(token string) {
 				row[k] = c.element(token)
@@ -77,7 +77,7 @@ func makeTokenizer(c *Invocation) (Run, error) {
 				put(startOfText)
 			}
 			for token := range t.tokens(s) {
-				m.add(8 + len(token))
+				m.Add(8 + len(token))
 				put(token)
 			}
 			if mark {

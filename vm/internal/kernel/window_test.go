@@ -5,6 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // Scratch follows from the tensors, whatever the attributes say.
@@ -23,7 +24,7 @@ func TestScratchOfWindows(t *testing.T) {
 	} {
 		k := nodeCase{op: c.op, attrs: c.attrs}
 		n := &graph.Node{Op: c.op, Attrs: c.attrs}
-		call := &Invocation{Node: n, Version: k.opset(), Runtime: alone{}, Out: []*Tensor{blank(graph.Float32, c.out)}}
+		call := &Invocation{Call: form.Call{Node: n, Version: k.opset(), Runtime: alone{}, Out: []*Tensor{blank(graph.Float32, c.out)}}}
 		most := call.Out[0].Bytes()
 		for _, x := range c.in {
 			call.In = append(call.In, store(x, graph.Float32))

@@ -2,13 +2,14 @@ package kernel
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // withdrawn lists operators of early versions of ONNX that are no longer part of it.
 var withdrawn = family{"", []Kernel{
 	{Name: "Affine", Make: makeAffine},
-	{Name: "Crop", Make: moving(CropMoves), Half: true},
+	{Name: "Crop", Make: moving(form.CropMoves), Half: true},
 	{Name: "ImageScaler", Make: makeImageScaler},
 }}
 
@@ -16,13 +17,6 @@ var withdrawn = family{"", []Kernel{
 func makeAffine(c *Invocation) (Run, error) {
 	alpha, beta := float64(c.Float("alpha", 1)), float64(c.Float("beta", 0))
 	return real1(func(x float64) float64 { return alpha*x + beta })(c)
-}
-
-// CropMoves copies a part of each image.
-func CropMoves(c *Invocation) ([]Move, error) {
-	border := c.Ints("border")
-	from := strides(c.In[0].Shape)
-	return moveOf(c.Out[0].Shape, from, border[1]*from[2]+border[0]*from[3]), nil
 }
 
 // makeImageScaler computes scale · x + bias, with a bias for each channel.

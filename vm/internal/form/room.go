@@ -1,4 +1,4 @@
-package kernel
+package form
 
 import (
 	"errors"
@@ -9,6 +9,9 @@ import (
 // refusal is the panic of a kernel that would need more memory than it can get. Prepare
 // recovers it and returns its error.
 type refusal struct{ err error }
+
+// Refuse panics with an error that Prepare returns.
+func Refuse(err error) { panic(&refusal{err}) }
 
 // Refused returns the error of a kernel's panic that is the model's fault; nil for any
 // other panic, which is a bug.
@@ -26,9 +29,9 @@ func Refused(r any) error {
 // overflow.
 const mostBytes = 1 << 56
 
-// mul is the product of non-negative lengths. It panics with a refusal if the product is
+// Mul is the product of non-negative lengths. It panics with a refusal if the product is
 // more than a machine can address.
-func mul(factors ...int) int {
+func Mul(factors ...int) int {
 	n := uint(1)
 	for _, f := range factors {
 		high, low := bits.Mul(n, uint(f))
@@ -39,11 +42,11 @@ func mul(factors ...int) int {
 	return int(n)
 }
 
-// tableOf allocates a list of n elements on Go's heap, and counts its memory first.
-func tableOf[T any](c *Invocation, n int) []T {
+// Table allocates a list of n elements on Go's heap, and counts its memory first.
+func Table[T any](c *Call, n int) []T {
 	var zero T
-	if err := c.Runtime.Heap(int64(mul(n, int(unsafe.Sizeof(zero))))); err != nil {
-		panic(&refusal{err})
+	if err := c.Runtime.Heap(int64(Mul(n, int(unsafe.Sizeof(zero))))); err != nil {
+		Refuse(err)
 	}
 	return make([]T, n)
 }
@@ -52,16 +55,16 @@ func tableOf[T any](c *Invocation, n int) []T {
 // Go's heap: the heap would clear it in a single step, without a poll.
 const longTable = 1 << 16
 
-// numbersOf is tableOf for numbers. Their initial values are undefined.
-func numbersOf[T number | int](c *Invocation, n int) []T {
+// Numbers is Table for numbers. Their initial values are undefined.
+func Numbers[T number | int](c *Call, n int) []T {
 	var zero T
-	bytes := mul(n, int(unsafe.Sizeof(zero)))
+	bytes := Mul(n, int(unsafe.Sizeof(zero)))
 	if bytes < longTable {
-		return tableOf[T](c, n)
+		return Table[T](c, n)
 	}
 	at, err := c.Runtime.Table(int64(bytes))
 	if err != nil {
-		panic(&refusal{err})
+		Refuse(err)
 	}
-	return span[T](at, n)
+	return unsafe.Slice((*T)(at), n)
 }
