@@ -66,29 +66,33 @@ func aliases(ctx context.Context, s *State) error {
 	if !s.opt.mayAlias() || s.ranged != nil {
 		return nil
 	}
-	g := s.aliasGraph(r)
+	g := r.aliasGraph()
 	if len(g.Nodes) == 0 || g.Choose(nil).Saved == 0 {
 		return nil // the plan stays as it is
 	}
 	plain := *r
 	planned := r.plannedOrder()
-	if err := s.reorder(r, identity(len(planned))); err != nil {
+	if err := r.reorder(identity(len(planned))); err != nil {
 		return err
 	}
-	c, err := s.chooseAliases(ctx, r, s.aliasGraph(r), plain.loads.Peak, plain.arena)
+	x := s.search().silent()
+	c, err := r.chooseAliases(ctx, r.aliasGraph(), plain.loads.Peak, plain.arena, x)
 	if err != nil {
 		return err
 	}
 	if c != nil {
-		better, err := s.tryAliases(ctx, c, &plain)
+		better, err := c.place(ctx, &plain, x)
+		if better {
+			s.main = c.region
+		}
 		if err != nil || better {
 			return err
 		}
-		if err := s.reorder(c.region, identity(len(planned))); err != nil {
+		if err := c.region.reorder(identity(len(planned))); err != nil {
 			return err
 		}
 	}
-	if err := s.reorder(r, planned); err != nil {
+	if err := r.reorder(planned); err != nil {
 		return err
 	}
 	r.loads, r.buffers = plain.loads, plain.buffers
@@ -98,7 +102,7 @@ func aliases(ctx context.Context, s *State) error {
 // aliasesNote says how small the peak of the main graph, whose nodes are in the order of the
 // file, is with aliases, if that is less than in all rows of a comparison.
 func (s *State) aliasesNote(ctx context.Context, t *Comparison) (string, error) {
-	g := s.aliasGraph(s.main)
+	g := s.main.aliasGraph()
 	if !s.opt.mayAlias() || ctx.Err() != nil {
 		return "", nil
 	}
@@ -106,8 +110,8 @@ func (s *State) aliasesNote(ctx context.Context, t *Comparison) (string, error) 
 	if l.Saved == 0 {
 		return "", nil
 	}
-	q, _ := s.aliased(s.main, l, l.Pieces(nil), s.aliasPairs(s.main))
-	solved, err := schedule.Solve(ctx, s.problem(q), schedule.Options{Effort: s.opt.Effort})
+	q, _ := s.main.aliased(l, l.Pieces(nil), s.main.aliasPairs())
+	solved, err := schedule.Solve(ctx, q.problem(), schedule.Options{Effort: s.opt.Effort})
 	if err != nil || solved.Evaluation.Peak >= t.OrderBound {
 		return "", err
 	}
@@ -132,14 +136,14 @@ type aliasChoice struct {
 	lost   []alias.Pair
 }
 
-// tryAliases places a choice and makes it the plan if it is better than the one without.
-// The nodes must be in the order of the file.
-func (s *State) tryAliases(ctx context.Context, c *aliasChoice, plain *region) (better bool, err error) {
+// place plans a choice, and reports whether that is better than the plan without. The nodes
+// must be in the order of the file.
+func (c *aliasChoice) place(ctx context.Context, plain *region, x *search) (better bool, err error) {
 	q := c.region
-	if err := s.choose(ctx, q, c.orders); err != nil {
+	if err := q.choose(ctx, c.orders, x); err != nil {
 		return false, err
 	}
-	if err := s.place(ctx, q); err != nil {
+	if err := q.place(ctx, x); err != nil {
 		return false, err
 	}
 	proven := func(r *region) bool { return r.loads.Peak == r.solved.Bound }
@@ -151,32 +155,26 @@ func (s *State) tryAliases(ctx context.Context, c *aliasChoice, plain *region) (
 	default:
 		better = c.saved > 0 && (proven(q) || !proven(plain))
 	}
-	if q.arena > plain.arena {
-		better = false
-	}
-	if better {
-		s.main = q
-	}
-	return better, nil
+	return better && q.arena <= plain.arena, nil
 }
 
 // chooseAliases looks for the set of nodes with the smallest peak, at most enough, which is
 // the peak without aliases; arena is the arena without. It returns nil if it finds none.
-func (s *State) chooseAliases(ctx context.Context, r *region, g *alias.Graph, enough, arena int64) (*aliasChoice, error) {
-	pairs := s.aliasPairs(r)
+func (r *region) chooseAliases(ctx context.Context, g *alias.Graph, enough, arena int64, x *search) (*aliasChoice, error) {
+	pairs := r.aliasPairs()
 	relaxed := g.Relax()
 	pieces := relaxed.Pieces(pairs)
 	if pieces == nil {
 		return nil, nil
 	}
-	bound, _ := s.aliased(r, relaxed, pieces, pairs)
-	a := &aliasSearch{s: s, r: r, g: g, pairs: pairs, relaxed: s.problem(bound)}
+	bound, _ := r.aliased(relaxed, pieces, pairs)
+	a := &aliasSearch{search: x, r: r, g: g, pairs: pairs, relaxed: bound.problem()}
 	var err error
 	if a.solved, err = a.reuse(a.relaxed, r.solved, enough); err != nil {
 		return nil, err
 	}
 	if a.solved == nil {
-		if a.solved, err = s.solve(ctx, bound, a.relaxed); err != nil {
+		if a.solved, err = bound.solve(ctx, a.relaxed, x); err != nil {
 			return nil, err
 		}
 	}
@@ -189,7 +187,7 @@ func (s *State) chooseAliases(ctx context.Context, r *region, g *alias.Graph, en
 	mustFall := r.solved.Bound == enough && solved.Bound < enough && arena == enough
 	gain := min(best.peak, enough) - solved.Bound
 	worth := gain > 0 && gain >= enough/leastStake
-	if lossy := a.touching(best.lost); len(lossy) > 0 && !s.timeIsUp() && (worth || best.peak > enough && !mustFall) {
+	if lossy := a.touching(best.lost); len(lossy) > 0 && !x.timeIsUp() && (worth || best.peak > enough && !mustFall) {
 		leave := map[int32]bool{}
 		for _, n := range lossy {
 			leave[n] = true
@@ -204,7 +202,7 @@ func (s *State) chooseAliases(ctx context.Context, r *region, g *alias.Graph, en
 			clear(leave)
 		}
 		for k, n := range lossy {
-			if !worth || k >= mostLeftOut || best.peak <= solved.Bound || s.timeIsUp() {
+			if !worth || k >= mostLeftOut || best.peak <= solved.Bound || x.timeIsUp() {
 				break
 			}
 			was := leave[n]
@@ -227,8 +225,8 @@ func (s *State) chooseAliases(ctx context.Context, r *region, g *alias.Graph, en
 	result := *q.solved
 	result.Bound = solved.Bound
 	result.Certificates = slices.Clone(solved.Certificates)
-	for _, x := range solved.Certificates {
-		if x.Kind == schedule.KindSearch {
+	for _, proof := range solved.Certificates {
+		if proof.Kind == schedule.KindSearch {
 			if b := schedule.Bound(a.relaxed); b.Kind != schedule.KindSearch {
 				result.Certificates = append(result.Certificates, b)
 			}
@@ -238,31 +236,24 @@ func (s *State) chooseAliases(ctx context.Context, r *region, g *alias.Graph, en
 	return best, nil
 }
 
-// relaxAliases makes the main graph one in which all bytes are shared that nodes only
-// move.
-func (s *State) relaxAliases() (err error) {
-	s.main, err = s.relaxed(s.main)
-	return err
-}
-
 // errManyParts is the error for a graph whose bytes have too many parts.
 var errManyParts = errors.New("the plan has aliases with too many parts: expected one without (--no-aliases)")
 
 // relaxed returns a region in which all bytes are shared that nodes only move.
-func (s *State) relaxed(r *region) (*region, error) {
-	pairs := s.aliasPairs(r)
-	l := s.aliasGraph(r).Relax()
+func (r *region) relaxed() (*region, error) {
+	pairs := r.aliasPairs()
+	l := r.aliasGraph().Relax()
 	pieces := l.Pieces(pairs)
 	if pieces == nil {
 		return nil, errManyParts
 	}
-	q, _ := s.aliased(r, l, pieces, pairs)
+	q, _ := r.aliased(l, pieces, pairs)
 	return q, nil
 }
 
 // aliasSearch looks for a good set of nodes.
 type aliasSearch struct {
-	s       *State
+	*search
 	r       *region
 	g       *alias.Graph
 	pairs   []alias.Pair
@@ -273,15 +264,15 @@ type aliasSearch struct {
 // try orders the graph with all possible nodes but those to leave.
 func (a *aliasSearch) try(ctx context.Context, leave map[int32]bool) (*aliasChoice, error) {
 	l := a.g.Choose(func(n int32) bool { return leave[n] })
-	q, lost := a.s.aliased(a.r, l, l.Pieces(nil), a.pairs)
+	q, lost := a.r.aliased(l, l.Pieces(nil), a.pairs)
 	c := &aliasChoice{region: q, saved: l.Saved, lost: lost}
-	p := a.s.problem(q)
+	p := q.problem()
 	if reflect.DeepEqual(p, a.relaxed) {
 		q.solved = a.solved
 	} else if err := a.solve(ctx, q, p); err != nil {
 		return nil, err
 	}
-	c.orders, c.peak = a.s.orders(q.solved), q.solved.Evaluation.Peak
+	c.orders, c.peak = a.orders(q.solved), q.solved.Evaluation.Peak
 	return c, nil
 }
 
@@ -293,7 +284,7 @@ func (a *aliasSearch) solve(ctx context.Context, q *region, p *schedule.Problem)
 		return err
 	}
 	if best == nil {
-		q.solved, err = a.s.solve(ctx, q, p)
+		q.solved, err = q.solve(ctx, p, a.search)
 		return err
 	}
 	solved := *a.solved

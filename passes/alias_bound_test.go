@@ -87,14 +87,14 @@ func TestAliasBoundByBruteForce(t *testing.T) {
 	for seed := range seeds {
 		s := aliasing(t, seed, Options{})
 		r := s.main
-		g := s.aliasGraph(r)
+		g := r.aliasGraph()
 		if len(g.Nodes) == 0 || len(g.Nodes) > 6 {
 			continue
 		}
-		pairs := s.aliasPairs(r)
+		pairs := r.aliasPairs()
 		l := g.Relax()
-		q, _ := s.aliased(r, l, l.Pieces(pairs), pairs)
-		bound := optimum(t, s.problem(q))
+		q, _ := r.aliased(l, l.Pieces(pairs), pairs)
+		bound := optimum(t, q.problem())
 		if bound < 0 {
 			continue
 		}
@@ -104,8 +104,8 @@ func TestAliasBoundByBruteForce(t *testing.T) {
 				k := slices.IndexFunc(g.Nodes, func(x alias.Node) bool { return x.ID == n })
 				return set>>k&1 > 0
 			})
-			q, _ := s.aliased(r, l, l.Pieces(nil), pairs)
-			peak := optimum(t, s.problem(q))
+			q, _ := r.aliased(l, l.Pieces(nil), pairs)
+			peak := optimum(t, q.problem())
 			if peak < bound {
 				t.Fatalf("seed %d: a peak of %d without the nodes %b, below the bound %d", seed, peak, set, bound)
 			}
@@ -138,11 +138,11 @@ func TestAliasesCostNoLoad(t *testing.T) {
 	for seed := range uint64(300) {
 		s := aliasing(t, seed, Options{NoInplace: true})
 		r := s.main
-		g := s.aliasGraph(r)
+		g := r.aliasGraph()
 		left := random.Uint64()
 		l := g.Choose(func(n int32) bool { return left>>(n%64)&1 > 0 })
-		q, _ := s.aliased(r, l, l.Pieces(nil), nil)
-		plain, shared := s.problem(r), s.problem(q)
+		q, _ := r.aliased(l, l.Pieces(nil), nil)
+		plain, shared := r.problem(), q.problem()
 		for range 4 {
 			order := anyOrder(plain, random)
 			before, err := plain.Evaluate(order)

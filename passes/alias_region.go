@@ -9,8 +9,8 @@ import (
 
 // aliasGraph describes the main graph for package alias: which nodes only move bytes, and
 // between which storages.
-func (s *State) aliasGraph(r *region) *alias.Graph {
-	g := &alias.Graph{Bytes: make([]int64, len(r.storages)), Able: make([]bool, len(r.storages)), Align: s.opt.Align}
+func (r *region) aliasGraph() *alias.Graph {
+	g := &alias.Graph{Bytes: make([]int64, len(r.storages)), Able: make([]bool, len(r.storages)), Align: r.align}
 	for i := range r.storages {
 		st := &r.storages[i]
 		g.Bytes[i] = r.g.Tensors[st.tensors[0]].Bytes
@@ -45,9 +45,9 @@ func (s *State) aliasGraph(r *region) *alias.Graph {
 }
 
 // aliasPairs lists the in-place pairs of a region without aliases.
-func (s *State) aliasPairs(r *region) (list []alias.Pair) {
+func (r *region) aliasPairs() (list []alias.Pair) {
 	for i := range r.storages {
-		for _, over := range r.reuses(int32(i), s.opt.NoInplace) {
+		for _, over := range r.reuses(int32(i)) {
 			list = append(list, alias.Pair{Result: int32(i), Over: over})
 		}
 	}
@@ -61,7 +61,7 @@ func (s *State) aliasPairs(r *region) (list []alias.Pair) {
 // A pair is kept if each of its storages is one piece. All storages that pairs connect
 // could come to lie at one offset, so of each such group at most one may be a part of a
 // parent, whose place is fixed.
-func (s *State) aliased(r *region, l *alias.Layout, p *alias.Pieces, pairs []alias.Pair) (q *region, lost []alias.Pair) {
+func (r *region) aliased(l *alias.Layout, p *alias.Pieces, pairs []alias.Pair) (q *region, lost []alias.Pair) {
 	q = &region{}
 	*q = *r
 	q.stepOf, q.buffers, q.parents, q.quick = nil, nil, nil, nil

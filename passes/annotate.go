@@ -31,7 +31,7 @@ const (
 func annotate(_ context.Context, s *State) error {
 	r := s.main
 	p := &plan.Plan{
-		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: s.mode(),
+		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: modeOf(s.model),
 		Dims: s.dims(), Values: s.inference.Given, Alignment: s.opt.Align,
 		Sharing:          plan.Sharing{Views: !s.opt.NoViews, Inplace: !s.opt.NoInplace, Runtime: s.opt.Runtime},
 		KeepsRandomOrder: s.opt.KeepRandomOrder,
@@ -70,7 +70,7 @@ func annotate(_ context.Context, s *State) error {
 	apart := cmp.Or(program.apart, program.solved)
 	var programPeak int64
 	p.ProgramOrder, programPeak = s.planProgramOrder(program, apart)
-	bound, certificates := s.bound(r)
+	bound, certificates := r.bound()
 	if s.opt.noProof {
 		bound, certificates = 0, nil
 	}
@@ -98,12 +98,12 @@ func annotate(_ context.Context, s *State) error {
 	}
 	p.Frontier = s.frontier
 	s.planRanges(p)
-	p.Traversal = s.traversal
+	p.Traversal = r.traversal
 	s.plan = p
 	if err := s.writeProps(p); err != nil {
 		return err
 	}
-	s.list(r)
+	r.list()
 	return nil
 }
 
@@ -159,7 +159,7 @@ func (s *State) tensors() (n int) {
 // bound returns the lower bound on the peak and the certificates that prove it.
 // If only the search claims that bound, the best bound that a reader can prove is
 // listed as well.
-func (s *State) bound(r *region) (bytes int64, list []plan.Certificate) {
+func (r *region) bound() (bytes int64, list []plan.Certificate) {
 	add := func(kind string, steps []int, value int64) {
 		c := plan.Certificate{Kind: kind, Nodes: []string{}, Steps: steps, ValueBytes: value}
 		for _, step := range steps {
@@ -171,7 +171,7 @@ func (s *State) bound(r *region) (bytes int64, list []plan.Certificate) {
 		add(c.Kind, r.steps(c.Nodes), c.Value)
 		list[len(list)-1].ClaimedBy = c.ClaimedBy
 		if c.Kind == schedule.KindSearch && r.apart == nil {
-			if b := schedule.Bound(s.problem(r)); b.Kind != schedule.KindSearch {
+			if b := schedule.Bound(r.problem()); b.Kind != schedule.KindSearch {
 				add(b.Kind, ints(b.Nodes), b.Value)
 			}
 		}
@@ -214,8 +214,8 @@ func (s *State) planBuffers(r *region, pool string, resident *int64) []plan.Buff
 			*resident += b.bytes
 		} else if b.host {
 			out.Pool = plan.Host
-		} else if r.pools != nil {
-			out.Pool = r.pools[b.pool]
+		} else if r.tierNames != nil {
+			out.Pool = r.tierNames[b.pool]
 		}
 		for _, t := range r.tensorsOf(b) {
 			out.Tensors = append(out.Tensors, r.g.Tensors[t].Name)
@@ -344,8 +344,8 @@ func (r *region) annotate(pool string) {
 				in = plan.Resident
 			case b.host:
 				in = plan.Host
-			case r.pools != nil:
-				in = r.pools[b.pool]
+			case r.tierNames != nil:
+				in = r.tierNames[b.pool]
 			}
 			entries = append(entries, fmt.Sprintf("%s=%s:%d:%d", r.g.Tensors[t].Name, in, b.offset, bytes))
 		}

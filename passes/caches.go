@@ -15,23 +15,23 @@ import (
 const keyStates = "onnxmem.states"
 
 // caches makes states that stay resident: each is one buffer for a graph input and the
-// graph output that is written over it (Options.States, Options.StatesAuto, and the
+// graph output that is written over it (rules.states, rules.findStates, and the
 // model's metadata).
-func (s *State) caches(r *region) error {
-	text, known := s.model.Prop(keyStates)
+func (r *region) caches(m *graph.Model, given map[string]graph.Literal) error {
+	text, known := m.Prop(keyStates)
 	var list []string
 	if known && json.Unmarshal([]byte(text), &list) != nil {
 		return graph.Errorf("%s: expected a JSON list of INPUT=OUTPUT, found %q", keyStates, graph.Short(text))
 	}
-	for _, entry := range s.opt.States {
+	for _, entry := range r.rules.states {
 		if !slices.Contains(list, entry) {
 			list = append(list, entry)
 		}
 	}
-	if len(list) == 0 && !s.opt.StatesAuto {
+	if len(list) == 0 && !r.findStates {
 		return nil
 	}
-	if s.mode() == modeTraining {
+	if modeOf(m) == modeTraining {
 		return graph.Errorf("a training graph keeps its parameters and states by itself: expected no other states")
 	}
 	inputs, outputs := byName(r.g, r.g.Inputs), byName(r.g, r.g.Outputs)
@@ -44,7 +44,7 @@ func (s *State) caches(r *region) error {
 			return graph.Errorf("state %q=%q: expected each input and each output in one state", graph.Short(from), graph.Short(to))
 		}
 		taken[from], taken["="+to] = true, true
-		return s.stay(r, keyStates, plan.KindCache, from, inputs[from], to, outputs[to])
+		return r.stay(given, keyStates, plan.KindCache, from, inputs[from], to, outputs[to])
 	}
 	for _, entry := range list {
 		from, to, err := pairs.Split(entry, is(inputs), is(outputs))
@@ -61,7 +61,7 @@ func (s *State) caches(r *region) error {
 			return err
 		}
 	}
-	if s.opt.StatesAuto {
+	if r.findStates {
 		for _, out := range r.g.Outputs {
 			to := r.g.Tensors[out].Name
 			in := r.scattered(out)
@@ -69,7 +69,7 @@ func (s *State) caches(r *region) error {
 				continue
 			}
 			from := r.g.Tensors[in].Name
-			if _, given := s.inference.Given[from]; given {
+			if _, is := given[from]; is {
 				continue
 			}
 			if err := keep(from, to); err != nil {
@@ -78,7 +78,7 @@ func (s *State) caches(r *region) error {
 			list = append(list, from+"="+to)
 		}
 	}
-	s.states = list
+	r.states = list
 	return nil
 }
 
@@ -116,11 +116,11 @@ func (r *region) scattered(out graph.TensorID) graph.TensorID {
 
 // writeStates notes the states in the model's metadata.
 func (s *State) writeStates() error {
-	if len(s.states) == 0 {
+	if len(s.main.states) == 0 {
 		s.model.DropProp(keyStates)
 		return nil
 	}
-	text, err := json.Marshal(s.states)
+	text, err := json.Marshal(s.main.states)
 	s.model.SetProp(keyStates, string(text))
 	return err
 }

@@ -90,7 +90,7 @@ func Compare(ctx context.Context, m *graph.Model, opt CompareOptions) (_ *Compar
 	if _, err := s.run(context.WithoutCancel(ctx), list); err != nil {
 		return nil, err
 	}
-	t, err := newComparer(ctx, opt).orders(s.problem(s.main))
+	t, err := newComparer(ctx, opt).orders(s.main.problem())
 	if err != nil {
 		return nil, err
 	}

@@ -61,27 +61,27 @@ const DefaultFoldLimit = 1 << 30
 // foldable finds the components of the model, or of a clone of it, whose types have
 // been inferred, in the order of the file: all that fit into the budget together. Their
 // results have been computed once, so that nothing can fail later.
-func (s *State) foldable(m *graph.Model) ([]*component, error) {
+func (f *folder) foldable(m *graph.Model) ([]*component, error) {
 	a := &folding{m: m}
-	if err := a.graph(m.Graph, nil, s.fixedShapes()); err != nil {
+	if err := a.graph(m.Graph, nil, f.fixedShapes()); err != nil {
 		return nil, err
 	}
-	if s.foldBudget == nil {
+	if f.budget == nil {
 		// That of the file, which verify reads, too.
-		files := constant.NewFiles(s.given)
+		files := constant.NewFiles(f.given)
 		b, err := files.Budget()
 		if err = errors.Join(err, files.Close()); err != nil {
 			return nil, err
 		}
-		b.Limit(cmp.Or(s.opt.FoldLimit, DefaultFoldLimit))
-		s.foldBudget = &b
+		b.Limit(cmp.Or(f.limit, DefaultFoldLimit))
+		f.budget = &b
 	}
-	left := *s.foldBudget
+	left := *f.budget
 	list := slices.DeleteFunc(a.components(), func(p *component) bool { return !p.take(&left) })
-	if s.foldValues != nil && len(s.foldValues) == len(list) {
+	if f.values != nil && len(f.values) == len(list) {
 		kept := list[:0]
 		for i, c := range list {
-			if c.values = s.foldValues[i]; c.values != nil {
+			if c.values = f.values[i]; c.values != nil {
 				kept = append(kept, c)
 			}
 		}
@@ -94,7 +94,7 @@ func (s *State) foldable(m *graph.Model) ([]*component, error) {
 		} else {
 			kept = append(kept, c)
 		}
-		s.foldValues = append(s.foldValues, c.values)
+		f.values = append(f.values, c.values)
 	}
 	return kept, nil
 }
@@ -361,12 +361,12 @@ func (p *component) alone(f *fixed) bool {
 // relevant reports whether the component may pay although it enlarges the resident pool. Its
 // tensors in the arena must be as large as that. The largest tensor of the graph, which the
 // peak is no smaller than, must not dwarf them.
-func (p *component) relevant(s *State) bool {
+func (p *component) relevant(round func(int64) int64) bool {
 	arena, largest := int64(0), int64(0)
 	for _, c := range p.nodes {
 		for _, f := range c.out {
 			if f != nil && !c.view {
-				arena += s.round(f.t.Bytes)
+				arena += round(f.t.Bytes)
 			}
 		}
 	}
@@ -375,7 +375,7 @@ func (p *component) relevant(s *State) bool {
 			largest = max(largest, t.Bytes)
 		}
 	}
-	return arena >= p.grows(s.round) && arena >= largest/100
+	return arena >= p.grows(round) && arena >= largest/100
 }
 
 // compute computes the results, and keeps the values of small ones.

@@ -104,6 +104,16 @@ func (s *State) costs(r *region) (list []int64, unknown int) {
 	return list, unknown
 }
 
+// noteUnknownCosts warns of names in Options.Costs that no node of the main graph has.
+func (s *State) noteUnknownCosts() {
+	switch _, unknown := s.costs(s.main); {
+	case unknown == 1:
+		s.Warn("costs: 1 name matches no node")
+	case unknown > 1:
+		s.Warn("costs: %d names match no node", unknown)
+	}
+}
+
 // calledBySlice reports whether a node calls a function with nodes of a slice.
 func calledBySlice(n *graph.Node) bool {
 	_, sliced := n.Prop(slicing.Prop)

@@ -35,10 +35,10 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 		return nil, err
 	}
 	// Of a training graph's dimensions, those without a range were bound when it was made.
-	s.opt.Dims, s.opt.SpareDims = map[string]int64{}, p.Mode == modeTraining
+	s.bind.Dims, s.bind.SpareDims = map[string]int64{}, p.Mode == modeTraining
 	for name, d := range p.Dims {
 		if !d.Assumed {
-			s.opt.Dims[name] = d.Value
+			s.bind.Dims[name] = d.Value
 		}
 	}
 	list, err := upTo(Default(), "bodies") // the plan has the workspace of the bodies
@@ -63,11 +63,11 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 	main := s.main
 	if p.Sharing.Aliases {
 		// The bound and its certificates are those of the relaxed layout.
-		if main, err = s.relaxed(main); err != nil {
+		if main, err = main.relaxed(); err != nil {
 			return nil, err
 		}
 	}
-	problem := s.explained(main)
+	problem := main.explained()
 	order := identity(len(problem.Nodes))
 	var certificates []schedule.Certificate
 	for _, c := range p.Certificates {
@@ -95,7 +95,7 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 		if err != nil {
 			return nil, fmt.Errorf("internal error: the planned order: %w", err)
 		}
-		shared := s.explained(s.sharedBy(p))
+		shared := s.main.sharedBy(p).explained()
 		proofs = movedProofs(x.Proofs, len(shared.Tensors))
 		for _, t := range problem.Tensors {
 			shared.Tensors = append(shared.Tensors, schedule.Tensor{Name: t.Name, Kind: t.Kind, Producer: t.Producer})
@@ -117,8 +117,8 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 }
 
 // explained is the bare problem of a region, whose tensors have the kinds of their buffers.
-func (s *State) explained(r *region) *schedule.Problem {
-	problem := s.problem(r)
+func (r *region) explained() *schedule.Problem {
+	problem := r.problem()
 	for i := range problem.Tensors {
 		if t := &problem.Tensors[i]; t.Kind == "" && i < len(r.storages) {
 			t.Kind = r.bufferKind(&buffer{storages: []int32{int32(i)}, node: graph.None})
@@ -127,9 +127,9 @@ func (s *State) explained(r *region) *schedule.Problem {
 	return problem
 }
 
-// sharedBy returns the main graph, whose nodes are in the order of a plan, with the bytes
+// sharedBy returns a main graph, whose nodes are in the order of a plan, with the bytes
 // shared that are in one place there.
-func (s *State) sharedBy(p *plan.Plan) *region {
+func (r *region) sharedBy(p *plan.Plan) *region {
 	at := map[string]int64{}
 	add := func(b plan.Buffer) {
 		for _, name := range b.Tensors {
@@ -144,9 +144,8 @@ func (s *State) sharedBy(p *plan.Plan) *region {
 	for i := range p.Spans {
 		add(p.Whole(i))
 	}
-	r := s.main
 	offset := func(storage int32) int64 { return at[r.g.Tensors[r.storages[storage].tensors[0]].Name] }
-	g := s.aliasGraph(r)
+	g := r.aliasGraph()
 	for _, n := range g.Nodes {
 		for i := range n.Ranges {
 			x := &n.Ranges[i]
@@ -154,7 +153,7 @@ func (s *State) sharedBy(p *plan.Plan) *region {
 		}
 	}
 	l := g.Choose(nil)
-	q, _ := s.aliased(r, l, l.Pieces(nil), s.aliasPairs(r))
+	q, _ := r.aliased(l, l.Pieces(nil), r.aliasPairs())
 	return q
 }
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/plan"
-	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // Fold says what may be computed from constants when the model is planned.
@@ -84,45 +84,58 @@ func fold(ctx context.Context, s *State) error {
 	if s.opt.Fold == FoldOff {
 		return nil
 	}
-	s.shapesOf = nil
-	all, err := s.foldable(s.model)
+	f := &folder{
+		rules: s.rules(), given: s.given, trained: s.step != nil, runtime: s.opt.Runtime, limit: s.opt.FoldLimit,
+		plan:  func(m *graph.Model, most int64) (estimated, error) { return s.totalWithin(ctx, m, most) },
+		model: s.model,
+	}
+	all, err := f.foldable(f.model)
 	if err != nil {
 		return err
 	}
-	products := s.products(s.model, all)
+	products := f.products(f.model, all)
 	if len(all)+len(products) == 0 {
 		return nil
 	}
 	before, now := estimated{}, estimated{}
-	read := s.model
-	any := func() (*State, error) { // the state after the products were replaced
-		t := s.copy()
+	any := func() (*folder, error) { // what folds once the products were replaced
+		t := *f
 		var done []foldedProduct
-		t.model, done = s.multiply(read, products, len(s.inference.Dims)+len(s.inference.Given) > 0)
-		t.foldValues, t.folds = nil, &foldState{products: done, nodes: transposes(products)}
-		return t, infer(ctx, t)
+		t.model, done = multiply(s.model, products, len(s.inference.Dims)+len(s.inference.Given) > 0)
+		t.values, t.done = nil, &foldState{products: done, nodes: transposes(products)}
+		_, err := s.infer(t.model)
+		return &t, err
 	}
 	if s.opt.Fold == FoldAny && len(products) > 0 {
-		if before, err = s.estimate(ctx, nil, math.MaxInt64); err != nil {
+		if before, err = f.estimate(nil, math.MaxInt64); err != nil {
 			return err
 		}
 		t, err := any()
 		if err != nil {
 			return err
 		}
-		if now, err = t.estimate(ctx, nil, before.total); err != nil || now.total > before.total {
+		if now, err = t.estimate(nil, before.total); err != nil || now.total > before.total {
 			return err
 		}
-		s.inference, s.foldValues, s.folds = t.inference, nil, t.folds
-		s.Replace(t.model)
-		products = nil
+		f, products = t, nil
 	}
-	did, now, err := s.foldConstants(ctx, &before, now)
+	did, now, err := f.foldConstants(&before, now)
 	if err != nil {
 		return err
 	}
-	if did != nil || s.folds != nil {
-		s.describe(did, before)
+	var hint *FoldHint
+	if s.opt.Fold == FoldExact && len(products) > 0 {
+		if hint, err = f.hintAny(before, now, products, any); err != nil {
+			return err
+		}
+	}
+	s.hint = hint
+	if did != nil || f.done != nil {
+		f.describe(did, before)
+		s.folds = f.done
+	}
+	if f.model != s.model {
+		s.Replace(f.model)
 	}
 	if s.folds != nil {
 		graphs, paths := graphsIn(s.model.Graph), pathsIn(s.model.Graph)
@@ -133,28 +146,44 @@ func fold(ctx context.Context, s *State) error {
 			s.folds.tensors[i].at = paths[s.folds.tensors[i].g]
 		}
 	}
-	if s.opt.Fold == FoldExact && len(products) > 0 {
-		return s.hintAny(ctx, before, now, products, any)
-	}
 	return nil
+}
+
+// folder chooses what of a model is folded.
+type folder struct {
+	*rules
+	given   *graph.Model // that was read
+	trained bool         // model is a training step
+	runtime string       // as Options.Runtime
+	limit   int64        // as Options.FoldLimit
+	// plan returns the figures of a model. Those of one whose total is above most may be
+	// lower bounds.
+	plan func(m *graph.Model, most int64) (estimated, error)
+
+	model    *graph.Model // whose types have been inferred
+	done     *foldState   // nil: nothing yet
+	values   [][][]byte   // of all components that could be folded
+	budget   *constant.Budget
+	shapes   *shapes      // that never change; nil: none
+	shapesOf *graph.Model // the model that has them
 }
 
 // foldConstants replaces components by their results. It sets before, the figures of
 // the model that was given, if it needs them, and returns the present ones. It returns
 // nil if nothing changes.
-func (s *State) foldConstants(ctx context.Context, before *estimated, now estimated) (*foldState, estimated, error) {
-	all, err := s.foldable(s.model)
+func (f *folder) foldConstants(before *estimated, now estimated) (*foldState, estimated, error) {
+	all, err := f.foldable(f.model)
 	if err != nil {
 		return nil, now, err
 	}
 	var chosen, doubtful []int
 	for i, c := range all {
-		if s.opt.NoViews && slices.ContainsFunc(c.results, func(f *fixed) bool { return f.prepared }) {
+		if f.noViews && slices.ContainsFunc(c.results, func(x *fixed) bool { return x.prepared }) {
 			continue // the copy would be as large as what is saved
 		}
-		if c.grows(s.round) <= 0 {
+		if c.grows(f.round) <= 0 {
 			chosen = append(chosen, i)
-		} else if c.relevant(s) {
+		} else if c.relevant(f.round) {
 			doubtful = append(doubtful, i)
 		}
 	}
@@ -162,34 +191,34 @@ func (s *State) foldConstants(ctx context.Context, before *estimated, now estima
 		return nil, now, nil
 	}
 	if *before == (estimated{}) {
-		if *before, err = s.estimate(ctx, nil, math.MaxInt64); err != nil {
+		if *before, err = f.estimate(nil, math.MaxInt64); err != nil {
 			return nil, now, err
 		}
 	}
 	if now == (estimated{}) {
 		now = *before
 	}
-	chosen, now, err = s.chooseFolds(ctx, now, chosen, doubtful)
+	chosen, now, err = f.chooseFolds(now, chosen, doubtful)
 	if err != nil || len(chosen) == 0 {
 		return nil, now, err
 	}
-	m, done, err := s.folded(chosen)
+	m, done, err := f.folded(chosen)
 	if err != nil {
 		return nil, now, err
 	}
-	s.Replace(m)
+	f.model = m
 	return done, now, nil
 }
 
 // describe adds what was done to the description of the folding.
-func (s *State) describe(done *foldState, before estimated) {
-	if s.folds == nil {
-		s.folds = &foldState{}
+func (f *folder) describe(done *foldState, before estimated) {
+	if f.done == nil {
+		f.done = &foldState{}
 	}
 	if done != nil {
-		s.folds.tensors, s.folds.nodes = done.tensors, s.folds.nodes+done.nodes
+		f.done.tensors, f.done.nodes = done.tensors, f.done.nodes+done.nodes
 	}
-	s.folds.peak, s.folds.total = before.peak, before.total
+	f.done.peak, f.done.total = before.peak, before.total
 }
 
 // transposes counts the nodes that products no longer need.
@@ -212,45 +241,38 @@ type FoldHint struct {
 }
 
 // hintAny estimates what FoldAny would save. before is zero if nothing could be folded.
-func (s *State) hintAny(ctx context.Context, before, now estimated, products []product, any func() (*State, error)) error {
+func (f *folder) hintAny(before, now estimated, products []product, any func() (*folder, error)) (*FoldHint, error) {
 	if now == (estimated{}) {
 		var err error
-		if now, err = s.estimate(ctx, nil, math.MaxInt64); err != nil {
-			return err
+		if now, err = f.estimate(nil, math.MaxInt64); err != nil {
+			return nil, err
 		}
 		before = now
 	}
 	t, err := any()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	with, err := t.estimate(ctx, nil, math.MaxInt64)
+	with, err := t.estimate(nil, math.MaxInt64)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, with, err = t.foldConstants(ctx, &before, with); err != nil {
-		return err
+	if _, with, err = t.foldConstants(&before, with); err != nil {
+		return nil, err
 	}
 	if with.total*20 > now.total*19 && with.peak*20 > now.peak*19 || with.total > now.total {
-		return nil
+		return nil, nil
 	}
-	s.hint = &FoldHint{PeakBytes: with.peak, TotalBytes: with.total, ExactPeakBytes: now.peak, ExactTotalBytes: now.total}
+	hint := &FoldHint{PeakBytes: with.peak, TotalBytes: with.total, ExactPeakBytes: now.peak, ExactTotalBytes: now.total}
 	seen := map[*graph.Node]bool{}
 	slices.SortStableFunc(products, func(a, b product) int { return cmp.Compare(b.weight.Bytes, a.weight.Bytes) })
 	for _, p := range products {
 		if !seen[p.transpose] {
 			seen[p.transpose] = true
-			s.hint.Tensors = append(s.hint.Tensors, p.weight.Name)
+			hint.Tensors = append(hint.Tensors, p.weight.Name)
 		}
 	}
-	return nil
-}
-
-// copy returns a state with the options and the model of s, for an estimate.
-func (s *State) copy() *State {
-	t := &State{opt: s.opt, given: s.given, model: s.model, step: s.step, calls: map[*graph.Call]*region{}, foldBudget: s.foldBudget, measured: s.measured, deadline: s.deadline}
-	t.opt.Effort, t.opt.Progress, t.opt.Trace, t.opt.Limit, t.opt.Frontier, t.opt.Workspaces = schedule.EffortFast, nil, nil, nil, false, nil
-	return t
+	return hint, nil
 }
 
 // maxDoubtful limits the plans that the pass makes to decide about components that
@@ -259,10 +281,10 @@ const maxDoubtful = 4
 
 // chooseFolds adds to the chosen components those of the doubtful ones that do not
 // enlarge the total: all together, else each by itself, the largest first.
-func (s *State) chooseFolds(ctx context.Context, now estimated, chosen, doubtful []int) ([]int, estimated, error) {
+func (f *folder) chooseFolds(now estimated, chosen, doubtful []int) ([]int, estimated, error) {
 	try := func(more ...int) error {
 		with := slices.Sorted(slices.Values(append(slices.Clone(chosen), more...)))
-		e, err := s.estimate(ctx, with, now.total)
+		e, err := f.estimate(with, now.total)
 		if err == nil && e.total <= now.total {
 			chosen, now = with, e
 		}
@@ -291,14 +313,14 @@ func (s *State) chooseFolds(ctx context.Context, now estimated, chosen, doubtful
 
 // folded returns a copy of the model with the chosen components replaced by their
 // results.
-func (s *State) folded(chosen []int) (*graph.Model, *foldState, error) {
-	m := *s.model
+func (f *folder) folded(chosen []int) (*graph.Model, *foldState, error) {
+	m := *f.model
 	m.Graph = m.Graph.Clone()
-	all, err := s.foldable(&m)
+	all, err := f.foldable(&m)
 	if err != nil {
 		return nil, nil, err
 	}
-	from, err := s.foldable(s.model)
+	from, err := f.foldable(f.model)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -310,7 +332,7 @@ func (s *State) folded(chosen []int) (*graph.Model, *foldState, error) {
 		applied = append(applied, all[i])
 	}
 	done.nodes = sweep(m.Graph, applied, done.views)
-	dropGradients(&m, s.model)
+	dropGradients(&m, f.model)
 	return &m, done, nil
 }
 
@@ -334,30 +356,25 @@ type estimated struct{ peak, total int64 }
 // estimate plans a copy of the model with the chosen components folded, by the fast
 // searches. A total above most may be a lower bound: where the peak alone leads to it,
 // nothing is placed, which takes most of the time.
-func (s *State) estimate(ctx context.Context, chosen []int, most int64) (estimated, error) {
-	m, _, err := s.folded(chosen)
+func (f *folder) estimate(chosen []int, most int64) (estimated, error) {
+	m, _, err := f.folded(chosen)
 	if err != nil {
 		return estimated{}, err
 	}
-	t := s.copy()
-	t.model = m
-	e, err := t.totalWithin(ctx, most)
-	if err != nil {
-		return estimated{}, fmt.Errorf("estimate of folded constants: %w", err)
-	}
-	return e, nil
+	return f.plan(m, most)
 }
 
-// totalWithin plans the model of a state, or finds that its total is larger than most.
-func (s *State) totalWithin(ctx context.Context, most int64) (estimated, error) {
-	for _, run := range []func(context.Context, *State) error{infer, share, bodies} {
-		if err := run(ctx, s); err != nil {
-			return estimated{}, err
-		}
+// totalWithin plans a model that was made of the present one, or finds that its total is
+// larger than most.
+func (s *State) totalWithin(ctx context.Context, m *graph.Model, most int64) (estimated, error) {
+	x := s.search().quick()
+	t, err := s.shared(ctx, m, x)
+	if err != nil {
+		return estimated{}, err
 	}
-	r := s.main
-	p := s.problem(r)
-	if err := s.findOrders(ctx, r, p); err != nil {
+	r := t.main
+	p := r.problem()
+	if err := r.findOrders(ctx, p, x); err != nil {
 		return estimated{}, err
 	}
 	buffers, err := r.chains(nil)
@@ -370,16 +387,16 @@ func (s *State) totalWithin(ctx context.Context, most int64) (estimated, error) 
 		}
 	}
 	least := r.solved.Evaluation.Peak
-	if s.opt.RuntimeOrder { // another order is chosen
+	if x.traversal != nil { // another order is chosen
 		least = r.solved.Bound
 	}
 	if e := (estimated{least, least + r.constants()}); e.total > most {
 		return e, nil
 	}
-	if err := s.arrange(ctx, r, p); err != nil {
+	if err := r.arrange(ctx, p, x); err != nil {
 		return estimated{}, err
 	}
-	if err := place(ctx, s); err != nil {
+	if err := r.place(ctx, x); err != nil {
 		return estimated{}, err
 	}
 	return estimated{r.loads.Peak, r.arena + r.constants()}, nil

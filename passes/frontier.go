@@ -62,7 +62,7 @@ func (w *weigher) frontier(ctx context.Context) ([]plan.FrontierPoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	search, end := w.s.searchContext(ctx)
+	search, end := w.s.search().context(ctx)
 	defer end()
 	limits := frontierLimits(w.peak())
 	alone := func(b *limitSearch) (list []*float64) {
@@ -127,11 +127,7 @@ func (w *weigher) alone() (recompute, swap *limitSearch, err error) {
 		recompute, err = w.plain.searched()
 		return recompute, nil, err
 	}
-	with := func(h *Host) (*limitSearch, error) {
-		t := *w.plain.state
-		t.opt.Host = h
-		return t.newLimitSearch()
-	}
+	with := func(h *Host) (*limitSearch, error) { return w.s.newLimitSearch(w.plain.main, h, 0) }
 	if !host.NoRecompute {
 		if recompute, err = with(nil); err != nil {
 			return nil, nil, err

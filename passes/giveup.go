@@ -75,7 +75,7 @@ var features = []feature{
 	},
 	{
 		name: "extra time", codes: []string{verify.CodeRepetition, verify.CodeLimit},
-		used:  func(s *State) bool { return s.asked.Limit == nil && s.asked.ExtraPercent > 0 },
+		used:  func(s *State) bool { return s.opt.Limit == nil && s.opt.ExtraPercent > 0 },
 		leave: func(o *Options) bool { o.ExtraPercent = 0; return leaveSlices(o) },
 	},
 	{
@@ -136,7 +136,7 @@ func leaveSwaps(o *Options) bool {
 // A feature stays given up if another violation comes first without it. Those that change
 // nothing by themselves are given up together in the end.
 func giveUp(ctx context.Context, s *State, r *verify.Report, times map[string]time.Duration) (*State, []GivenUp, error) {
-	opt, from := s.asked, s.untouched
+	opt, from := s.opt, s.untouched
 	refused := &RefusedError{Violations: r.Violations, More: r.More}
 	var gone, idle []GivenUp // what opt is without; what made no difference
 	var together []*feature

@@ -15,12 +15,20 @@ import (
 // element types their opset does not permit.
 func infer(_ context.Context, s *State) error {
 	var err error
-	s.inference, err = ops.Infer(s.model, ops.Options{Dims: s.opt.Dims, Values: s.opt.Values, StrictDims: s.opt.StrictDims, SpareDims: s.opt.SpareDims, Strict: s.opt.Strict})
-	if err != nil {
+	if s.inference, err = s.infer(s.model); err != nil {
 		return s.atCorner(err)
 	}
-	restrict(s.model, s.opt.Runtime)
 	return s.checkPermitted()
+}
+
+// infer sets the types and the sharing of a model, which is the present one or made of it.
+func (s *State) infer(m *graph.Model) (*ops.Inference, error) {
+	found, err := ops.Infer(m, s.bind)
+	if err != nil {
+		return nil, err
+	}
+	restrict(m, s.opt.Runtime)
+	return found, nil
 }
 
 // atCorner says of an error of inference which lengths it is for, where a plan has ranges.

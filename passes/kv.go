@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/kv"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -19,7 +18,7 @@ func keepCaches(_ context.Context, s *State) error {
 	if s.opt.KVCapacity == 0 {
 		return nil
 	}
-	if s.mode() == modeTraining {
+	if modeOf(s.model) == modeTraining {
 		return graph.Errorf("a training graph has no caches of keys and values: expected a decoder for inference")
 	}
 	if _, has := s.model.Prop(plan.KeyKV); has {
@@ -31,7 +30,7 @@ func keepCaches(_ context.Context, s *State) error {
 	}
 	k := &plan.KV{Capacity: s.opt.KVCapacity, New: d.New, Dimension: d.Dimension, Index: d.Index, Masks: d.Masks, Caches: []plan.KVCache{}}
 	for _, c := range d.Caches {
-		s.opt.States = append(s.opt.States[:len(s.opt.States):len(s.opt.States)], c.Past+"="+c.Present)
+		s.kvStates = append(s.kvStates, c.Past+"="+c.Present)
 		k.Caches = append(k.Caches, plan.KVCache{Past: c.Past, Present: c.Present, Axis: c.Axis})
 	}
 	text, err := json.Marshal(k)
@@ -49,10 +48,11 @@ func keepCaches(_ context.Context, s *State) error {
 func (s *State) rewriteCaches() (m *graph.Model, d *kv.Decoder, err error) {
 	opt := kv.Options{Capacity: s.opt.KVCapacity}
 	at := func(dims map[string]int64) (*graph.Model, *kv.Decoder, error) {
-		opt.Infer = ops.Options{Dims: dims, Values: s.opt.Values, StrictDims: s.opt.StrictDims, SpareDims: s.opt.SpareDims, Strict: s.opt.Strict}
+		opt.Infer = s.bind
+		opt.Infer.Dims = dims
 		return kv.Rewrite(s.model, opt)
 	}
-	if m, d, err = at(s.opt.Dims); err != nil || s.ranged == nil {
+	if m, d, err = at(s.bind.Dims); err != nil || s.ranged == nil {
 		return m, d, err
 	}
 	box := s.ranged.box
@@ -81,7 +81,7 @@ func (s *State) rewriteCaches() (m *graph.Model, d *kv.Decoder, err error) {
 		}
 	}
 	if opt.New != "" {
-		if m, d, err = at(s.opt.Dims); err != nil {
+		if m, d, err = at(s.bind.Dims); err != nil {
 			return nil, nil, err
 		}
 	}

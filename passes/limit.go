@@ -151,11 +151,11 @@ func (e *ExtraError) Error() string {
 // withinExtra returns an error if a limit and extra time were asked for, and the plan takes
 // more time.
 func (s *State) withinExtra() error {
-	if s.asked.Limit == nil || s.asked.ExtraPercent == 0 || s.plan == nil {
+	if s.opt.Limit == nil || s.opt.ExtraPercent == 0 || s.plan == nil {
 		return nil
 	}
-	if found := s.plan.Summary.Extra(); found > s.asked.ExtraPercent {
-		return &ExtraError{found, s.asked.ExtraPercent}
+	if found := s.plan.Summary.Extra(); found > s.opt.ExtraPercent {
+		return &ExtraError{found, s.opt.ExtraPercent}
 	}
 	return nil
 }
@@ -167,19 +167,31 @@ const limitTries = 4
 // limit recomputes or swaps tensors if the best order exceeds the limit. It also
 // computes the frontier, if that is asked for.
 func limit(ctx context.Context, s *State) error {
-	extra := s.opt.Limit == nil && s.opt.ExtraPercent > 0 && s.opt.Slices == SlicesOff
-	if s.opt.Limit == nil && !extra && (!s.opt.Frontier || s.opt.Slices != SlicesOff) {
+	bounds := s.opt.Limit
+	if bounds == nil {
+		bounds = s.chosenLimit
+	}
+	extra := bounds == nil && s.opt.ExtraPercent > 0 && s.opt.Slices == SlicesOff
+	if bounds == nil && !extra && (!s.opt.Frontier || s.opt.Slices != SlicesOff) {
 		return nil
 	}
-	b, err := s.newLimitSearch()
+	b, err := s.newLimitSearch(s.main, s.opt.Host, 0)
 	if err != nil {
 		return err
 	}
-	search, end := s.searchContext(ctx)
+	s.noteUnknownCosts()
+	if bounds != nil {
+		peak := s.main.loads.Peak
+		if s.slices != nil {
+			peak = s.slices.plainPeak // a percentage is one of the graph without slices
+		}
+		b.limit, b.arena = bounds.bytes(peak), bounds.Arena
+	}
+	x := s.search()
+	search, end := x.context(ctx)
 	defer end()
 	if extra {
 		b.limit = b.within(search, func(percent float64) bool { return percent <= s.opt.ExtraPercent })
-		s.opt.Limit = &Limit{Bytes: b.limit}
 	}
 	// Above the least effort, the solver builds an archive of plans, so the
 	// frontier costs nothing.
@@ -187,7 +199,7 @@ func limit(ctx context.Context, s *State) error {
 	if s.opt.Slices == SlicesOff && (s.opt.Frontier || s.opt.Effort != schedule.EffortFast && b.limit < b.before.loads.Peak) {
 		s.frontier = b.frontier(search)
 	}
-	if s.opt.Limit == nil {
+	if bounds == nil && !extra {
 		return nil
 	}
 	s.budget = b
@@ -195,7 +207,7 @@ func limit(ctx context.Context, s *State) error {
 	for range limitTries {
 		p := b.cheapest(search, target)
 		if p.Ended != nil {
-			s.timedOut = true
+			x.log.timedOut = true
 		}
 		if p.Feasible != budget.Found {
 			if target < b.limit && p.Feasible == budget.Impossible {
@@ -207,8 +219,8 @@ func limit(ctx context.Context, s *State) error {
 			tensors := b.swapped()
 			// Another order would not fit the transfers. A strategy would order the nodes that
 			// run again otherwise, and not keep the limit.
-			s.keepOrder = len(tensors) > 0 || s.opt.Schedule != ""
-			if err := s.repeat(ctx, &b.repetition, p.Steps, tensors); err != nil {
+			x.fixed, x.fixedBodies = len(tensors) > 0 || x.strategy != "", true
+			if err := s.repeat(ctx, &b.repetition, p.Steps, tensors, x); err != nil {
 				return err
 			}
 			if len(tensors) > 0 {
@@ -218,9 +230,9 @@ func limit(ctx context.Context, s *State) error {
 			}
 		}
 		held := s.main.loads.Peak
-		if held <= b.limit && s.opt.Limit.Arena {
+		if held <= b.limit && b.arena {
 			var err error
-			if held, err = s.placeWithin(ctx, b.limit); err != nil {
+			if held, err = s.main.placeWithin(ctx, b.limit, x); err != nil {
 				return err
 			}
 		}
@@ -232,36 +244,36 @@ func limit(ctx context.Context, s *State) error {
 	return b.error(&budget.SwapPlan{Plan: budget.Plan{Lowest: b.cheapest(search, b.limit).Lowest}})
 }
 
-// placeWithin places the main graph, and returns its arena. If that exceeds the limit, what
+// placeWithin places a main graph, and returns its arena. If that exceeds the limit, what
 // the buffers need of several pools may fit all the same: it is more in sum than at any
 // step, since each pool is as large as its own peak. So the slowest pool gets what the
 // others leave of the limit, and the others less and less of their capacity, down to
 // nothing, until the buffers fit.
-func (s *State) placeWithin(ctx context.Context, limit int64) (arena int64, err error) {
-	s.room = nil
-	if err := s.place(ctx, s.main); err != nil || s.main.arena <= limit || len(s.opt.Pools) == 0 {
-		return s.main.arena, err
+func (r *region) placeWithin(ctx context.Context, limit int64, x *search) (arena int64, err error) {
+	r.room = nil
+	if err := r.place(ctx, x); err != nil || r.arena <= limit || len(r.pools) == 0 {
+		return r.arena, err
 	}
-	arena = s.main.arena
-	last := len(s.opt.Pools) - 1
+	arena = r.arena
+	last := len(r.pools) - 1
 	for part := int64(poolParts); part >= 0; part-- {
-		s.room = make([]int64, last+1)
+		r.room = make([]int64, last+1)
 		left := limit
-		for m, pool := range s.opt.Pools[:last] {
-			s.room[m] = min(pool.Capacity/poolParts*part+pool.Capacity%poolParts*part/poolParts, left)
-			left -= s.room[m]
+		for m, pool := range r.pools[:last] {
+			r.room[m] = min(pool.Capacity/poolParts*part+pool.Capacity%poolParts*part/poolParts, left)
+			left -= r.room[m]
 		}
-		s.room[last] = min(s.opt.Pools[last].Capacity, left)
+		r.room[last] = min(r.pools[last].Capacity, left)
 		var full *PoolError
-		switch err := s.place(ctx, s.main); {
+		switch err := r.place(ctx, x); {
 		case errors.As(err, &full):
 		case err != nil:
 			return 0, err
 		default:
-			return s.main.arena, nil
+			return r.arena, nil
 		}
 	}
-	s.room = nil
+	r.room = nil
 	return arena, nil
 }
 
@@ -281,20 +293,13 @@ type limitSearch struct {
 	found   *budget.SwapPlan // the plan that was chosen
 }
 
-// newLimitSearch sets up the search. The nodes of the main graph must be in the best
-// order.
-func (s *State) newLimitSearch() (*limitSearch, error) {
-	b := &limitSearch{repetition: *s.newRepetition()}
-	r := b.before
-	p := s.budgetProblem(r, b.costs)
-	b.problem, b.host = p, s.opt.Host
-	if l := s.opt.Limit; l != nil {
-		peak := r.loads.Peak
-		if s.slices != nil {
-			peak = s.slices.plainPeak // a percentage is one of the graph without slices
-		}
-		b.limit, b.arena = l.bytes(peak), l.Arena
-	}
+// newLimitSearch sets up the search in a main graph, whose nodes must be in the best order.
+// host is the memory to which tensors may be swapped, or nil. The search does one part of
+// that many; 0: all.
+func (s *State) newLimitSearch(r *region, host *Host, part int64) (*limitSearch, error) {
+	costs, _ := s.costs(r)
+	p := r.budgetProblem(costs)
+	b := &limitSearch{repetition: *newRepetition(r, costs), problem: p, host: host}
 	if k := s.known; k != nil && k.search != nil && reflect.DeepEqual(k.search.problem, p) {
 		b.solver, b.swapper = k.search.solver, k.search.swapper
 		return b, nil
@@ -306,7 +311,8 @@ func (s *State) newLimitSearch() (*limitSearch, error) {
 	// not theirs.
 	orders := [][]int32{identity(len(p.Nodes))}
 	others := slices.Clip(r.solved.Orders)
-	if s.opt.Schedule == "" && !s.opt.UpdatesLast {
+	strategy := s.strategy()
+	if strategy == "" && !s.opt.UpdatesLast {
 		others = append(others, r.solved.ProgramOrder)
 	}
 	for _, order := range others {
@@ -316,7 +322,7 @@ func (s *State) newLimitSearch() (*limitSearch, error) {
 		}
 		orders = append(orders, steps)
 	}
-	keepOrders := s.opt.Schedule != "" || s.opt.KeepRandomOrder || s.opt.UpdatesLast
+	keepOrders := strategy != "" || s.opt.KeepRandomOrder || s.opt.UpdatesLast
 	var final []bool
 	if s.opt.UpdatesLast {
 		final = updateNodes(r.g)
@@ -324,12 +330,12 @@ func (s *State) newLimitSearch() (*limitSearch, error) {
 	var err error
 	if b.host == nil {
 		b.solver, err = budget.New(p, distinct(orders), budget.Options{
-			Effort: s.opt.Effort, KeepOrders: keepOrders, Final: final, Part: s.limitPart,
+			Effort: s.opt.Effort, KeepOrders: keepOrders, Final: final, Part: part,
 		})
 	} else {
 		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
 			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: r.mustStay(p),
-			KeepOrders: keepOrders, Final: final, Part: s.limitPart,
+			KeepOrders: keepOrders, Final: final, Part: part,
 		})
 	}
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 )
 
-// moved is the main graph before buffers were moved between pools.
-type moved struct {
+// movedGraph is the main graph before buffers were moved between pools.
+type movedGraph struct {
 	before    *region
 	firstStep []int // of each of its nodes, by step: the step now
 }
@@ -41,20 +41,24 @@ func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Probl
 		}
 	}
 	reads := r.reads(of)
-	graphs, keep := s.model.Graph, s.keepOrder
+	x := s.search() // nodes and bodies were ordered before
+	x.fixed, x.fixedBodies = true, true
 	best, found := r, p
 	traffic := r.tiered().SlowTrafficBytes
 	for _, moves := range p.Moves(d, func(m tiers.Move) bool { return r.movable(p, m, reads[m.Buffer]) != graph.None }) {
 		for range moveTries {
-			if s.timeIsUp() {
-				s.timedOut = true
+			if x.timeIsUp() {
+				x.log.timedOut = true
 				break
 			}
 			now, firstStep, copies := r.withMoves(p, moves, reads)
-			s.model.Graph = now
-			s.main = s.newRegion(now, mainGraph)
-			s.keepOrder, s.keepBodies = true, true
-			q, err := s.planMoved(ctx, r, firstStep)
+			m := *s.model
+			m.Graph = now
+			moved, err := r.rules.shared(&m, s.inference.Given, r.calls)
+			if err != nil {
+				return nil, err
+			}
+			q, err := moved.planMoved(ctx, r, firstStep, x)
 			var full *PoolError
 			if errors.As(err, &full) {
 				break
@@ -63,50 +67,44 @@ func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Probl
 				return nil, err
 			}
 			for _, c := range copies {
-				s.main.copies = append(s.main.copies, c.node)
+				moved.copies = append(moved.copies, c.node)
 			}
-			wrong := s.main.overwritten(q, copies)
+			wrong := moved.overwritten(q, copies)
 			if len(wrong) > 0 {
 				moves = slices.DeleteFunc(slices.Clone(moves), func(m tiers.Move) bool { return slices.Contains(wrong, m) })
 				continue
 			}
-			if x := s.main.tiered().SlowTrafficBytes; x < traffic {
-				traffic, best, graphs, keep, found = x, s.main, now, true, q
-				s.moved = &moved{r, firstStep}
+			if bytes := moved.tiered().SlowTrafficBytes; bytes < traffic {
+				traffic, best, found = bytes, moved, q
+				s.moved = &movedGraph{r, firstStep}
 			}
 			break
 		}
 	}
-	s.main, s.model.Graph, s.keepOrder = best, graphs, keep
 	if best == r {
 		return p, nil
 	}
+	s.main, s.model.Graph = best, best.g
 	return found, s.model.AddSwaps()
 }
 
 // planMoved plans the main graph up to the pools. It has the nodes of before, at these steps,
 // with their scratch, and copies, which need none.
-func (s *State) planMoved(ctx context.Context, before *region, firstStep []int) (*tiers.Problem, error) {
-	if err := s.share(s.main); err != nil {
-		return nil, err
-	}
-	if err := s.updates(s.main); err != nil {
-		return nil, err
-	}
-	if err := s.bodies(ctx, s.main); err != nil {
+func (r *region) planMoved(ctx context.Context, before *region, firstStep []int, x *search) (*tiers.Problem, error) {
+	if err := r.planBodies(ctx, x); err != nil {
 		return nil, err
 	}
 	if before.scratch != nil {
-		scratch := make([]int64, len(s.main.g.Nodes))
+		scratch := make([]int64, len(r.g.Nodes))
 		for step, now := range firstStep {
 			scratch[now] = before.scratch[step]
 		}
-		s.addScratch(s.main, scratch)
+		r.addScratch(scratch)
 	}
-	if err := s.order(ctx, s.main); err != nil {
+	if err := r.order(ctx, x); err != nil {
 		return nil, err
 	}
-	return s.dividePools(ctx, s.main)
+	return r.dividePools(ctx, x)
 }
 
 // bufferRead is a node that reads a tensor of a buffer.

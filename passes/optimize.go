@@ -83,7 +83,7 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 	if s.step != nil {
 		r.Spare = s.step.Spare
 	}
-	if r.Warnings = append(r.Warnings, s.notes...); s.timedOut {
+	if r.Warnings = append(r.Warnings, s.log.notes...); s.log.timedOut {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("time limit of %v: the best plan so far", opt.TimeLimit))
 	}
 	return r, nil

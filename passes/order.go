@@ -14,104 +14,99 @@ import (
 // order puts the nodes of the main graph into the order with the smallest peak.
 func order(ctx context.Context, s *State) error {
 	if s.ranged != nil {
-		return s.orderStack(s.main)
+		return s.main.orderStack()
 	}
-	return s.order(ctx, s.main)
+	return s.main.order(ctx, s.search())
 }
 
 // programOrder keeps the nodes in program order.
 func programOrder(ctx context.Context, s *State) error {
 	if s.ranged != nil {
-		return s.orderStack(s.main) // the pass range has kept program order
+		return s.main.orderStack() // the pass range has kept program order
 	}
-	s.opt.Schedule = "program"
-	return s.order(ctx, s.main)
+	s.unordered = true
+	return s.main.order(ctx, s.search())
 }
 
 // order solves the bare problem of a region, then reorders the nodes and
 // everything that refers to them by index.
-func (s *State) order(ctx context.Context, r *region) error {
-	p := s.problem(r)
-	if err := s.findOrders(ctx, r, p); err != nil {
+func (r *region) order(ctx context.Context, x *search) error {
+	p := r.problem()
+	if err := r.findOrders(ctx, p, x); err != nil {
 		return err
 	}
-	return s.arrange(ctx, r, p)
+	return r.arrange(ctx, p, x)
 }
 
 // findOrders solves the bare problem p of a region.
-func (s *State) findOrders(ctx context.Context, r *region, p *schedule.Problem) (err error) {
-	if k := s.known; k != nil && r == s.main && reflect.DeepEqual(k.problem, p) {
-		r.solved = k.state.main.solved
+func (r *region) findOrders(ctx context.Context, p *schedule.Problem, x *search) (err error) {
+	if k := x.known; k != nil && r.kind == mainGraph && reflect.DeepEqual(k.problem, p) {
+		r.solved = k.solved
 		return nil
 	}
-	r.solved, err = s.solve(ctx, r, p)
+	r.solved, err = r.solve(ctx, p, x)
 	return err
 }
 
 // arrange puts the nodes of a region into one of the orders that were found for its bare
 // problem p.
-func (s *State) arrange(ctx context.Context, r *region, p *schedule.Problem) error {
-	if asked := s.opt.UpdatesLast || s.opt.KeepRandomOrder; r == s.main && asked && r.solved.KeptBound > r.solved.Bound {
-		s.notes = append(s.notes, s.keptNote(r.solved))
+func (r *region) arrange(ctx context.Context, p *schedule.Problem, x *search) error {
+	if asked := x.updatesLast || x.keepRandom; r.kind == mainGraph && asked && r.solved.KeptBound > r.solved.Bound {
+		x.log.notes = append(x.log.notes, x.keptNote(r.solved))
 	}
-	if s.opt.RuntimeOrder && !r.inFunction {
-		return s.orderByTraversal(ctx, r, p)
+	if x.traversal != nil && !r.inFunction {
+		return r.orderByTraversal(ctx, p, x)
 	}
-	orders := s.orders(r.solved)
-	if s.keepBodies && r.kind == controlBody {
+	orders := x.orders(r.solved)
+	if x.fixedBodies && r.kind == controlBody {
 		// A strategy, and a search that sees the nodes in another order, may find another order
 		// than before, in which the body takes other memory than in what was planned with it.
 		orders = [][]int32{identity(len(p.Nodes))}
 	}
-	if s.peakAlone && r == s.main {
+	if x.peakAlone && r.kind == mainGraph {
 		orders = orders[:1]
 	}
-	return s.choose(ctx, r, orders)
+	return r.choose(ctx, orders, x)
 }
 
 // orders returns the orders of a result that are worth placing.
-func (s *State) orders(r *schedule.Result) [][]int32 {
-	if s.opt.Goal == schedule.GoalArea || r.Ended != nil {
+func (x *search) orders(r *schedule.Result) [][]int32 {
+	if x.goal == schedule.GoalArea || r.Ended != nil {
 		return r.Orders[:1]
 	}
 	return r.Orders
 }
 
 // solve solves the bare problem p of a region.
-func (s *State) solve(ctx context.Context, r *region, p *schedule.Problem) (*schedule.Result, error) {
-	search, end := s.searchContext(ctx)
+func (r *region) solve(ctx context.Context, p *schedule.Problem, x *search) (*schedule.Result, error) {
+	search, end := x.context(ctx)
 	defer end()
-	opt := schedule.Options{Strategy: s.opt.Schedule, Effort: s.opt.Effort, Goal: s.opt.Goal}
+	opt := schedule.Options{Strategy: x.strategy, Effort: x.effort, Goal: x.goal}
 	switch {
 	case r.inFunction:
 		opt.Strategy = "program"
-	case s.keepOrder && r.kind == mainGraph:
+	case x.fixed && r.kind == mainGraph:
 		opt.Strategy = "program"
-	case s.opt.KeepRandomOrder:
+	case x.keepRandom:
 		opt.Precedence = effectsInOrder(r.g, schedule.Program(p))
 	}
-	if r == s.main {
-		opt.Progress = s.opt.Progress
-	}
 	if r.kind == mainGraph {
+		opt.Progress = x.progress
 		// With a fixed order, updates are already last; operands that were swapped
 		// out come back right before their update.
-		if s.opt.UpdatesLast && !s.keepOrder {
+		if x.updatesLast && !x.fixed {
 			opt.Precedence = append(opt.Precedence, updatesLast(r.g)...)
 		}
-		opt.Precedence = append(opt.Precedence, s.turns...)
+		opt.Precedence = append(opt.Precedence, x.turns...)
 	}
-	if r == s.main && len(opt.Precedence) == 0 && opt.Strategy == "" {
-		opt.Solver, opt.SolverTime, opt.Threads = s.opt.Solver, s.opt.SolverTime, s.opt.Threads
-		if s.opt.TimeLimit > 0 {
-			opt.SolverTime = s.opt.TimeLimit / 4
-		}
+	if r.kind == mainGraph && len(opt.Precedence) == 0 && opt.Strategy == "" {
+		opt.Solver, opt.SolverTime, opt.Threads = x.solver.solver, x.solver.orderTime, x.solver.threads
 	}
 	solved, err := schedule.Solve(search, p, opt)
 	if err != nil {
 		return nil, err
 	}
-	s.timedOut = s.timedOut || solved.Ended != nil
+	x.log.timedOut = x.log.timedOut || solved.Ended != nil
 	return solved, nil
 }
 
@@ -132,9 +127,9 @@ func effectsInOrder(g *graph.Graph, order []int32) (pairs [][2]int32) {
 }
 
 // keptNote reports the cost of the precedence that the options ask for.
-func (s *State) keptNote(r *schedule.Result) string {
+func (x *search) keptNote(r *schedule.Result) string {
 	why := "random operators keep their order"
-	if s.opt.UpdatesLast {
+	if x.updatesLast {
 		why = "updates run last"
 	}
 	what := fmt.Sprintf("its peak is at least %s", units.Bytes(r.KeptBound))
@@ -148,17 +143,17 @@ func (s *State) keptNote(r *schedule.Result) string {
 // smallest arena. Neither the area under the load curve nor the distance from
 // program order predicts the arena. The orders come sorted: program order first,
 // if it is one of them, then by area.
-func (s *State) choose(ctx context.Context, r *region, orders [][]int32) error {
+func (r *region) choose(ctx context.Context, orders [][]int32, x *search) error {
 	best := -1
 	var quick *quickPlacement
 	for k, order := range orders {
-		if err := s.reorder(r, order); err != nil {
+		if err := r.reorder(order); err != nil {
 			return err
 		}
 		if len(orders) == 1 {
 			return nil
 		}
-		taken, err := s.placeQuickly(ctx, r)
+		taken, err := r.placeQuickly(ctx, x)
 		if err != nil {
 			return err
 		}
@@ -169,7 +164,7 @@ func (s *State) choose(ctx context.Context, r *region, orders [][]int32) error {
 			break
 		}
 	}
-	if err := s.reorder(r, orders[best]); err != nil {
+	if err := r.reorder(orders[best]); err != nil {
 		return err
 	}
 	r.quick = quick
@@ -179,7 +174,7 @@ func (s *State) choose(ctx context.Context, r *region, orders [][]int32) error {
 // problem makes the bare problem of a region. Tensor i is storage i. Tensors of 0
 // bytes follow; they carry the precedence that merging views and leaving out
 // dynamic tensors would lose.
-func (s *State) problem(r *region) *schedule.Problem {
+func (r *region) problem() *schedule.Problem {
 	p := &schedule.Problem{Name: r.g.Name, Nodes: make([]schedule.Node, len(r.g.Nodes))}
 	for i, n := range r.g.Nodes {
 		p.Nodes[i] = schedule.Node{Name: n.Name, Op: n.Op, Workspace: r.workspace[i]}
@@ -196,7 +191,7 @@ func (s *State) problem(r *region) *schedule.Problem {
 				t.Consumers = append(t.Consumers, int32(n))
 			}
 		}
-		t.Reuses = r.reuses(int32(i), s.opt.NoInplace)
+		t.Reuses = r.reuses(int32(i))
 		p.Tensors = append(p.Tensors, t)
 	}
 	for id, t := range r.g.Tensors {
@@ -227,12 +222,12 @@ func (r *region) nameOf(i int32) string {
 // reuses returns the storages that storage i may overwrite: those of the inputs
 // for which ops allows it, if they have the same size and are not resident,
 // outside the region or graph outputs.
-func (r *region) reuses(i int32, noInplace bool) schedule.Reuses {
+func (r *region) reuses(i int32) schedule.Reuses {
 	if r.reuse != nil {
 		return slices.Clone(r.reuse[i])
 	}
 	st := &r.storages[i]
-	if noInplace || st.maker < 0 || !r.live(i) || st.bytes == 0 {
+	if r.noInplace || st.maker < 0 || !r.live(i) || st.bytes == 0 {
 		return nil
 	}
 	var list schedule.Reuses
@@ -254,7 +249,7 @@ func (r *region) reuses(i int32, noInplace bool) schedule.Reuses {
 
 // reorder reorders the nodes, and everything that refers to them by index. The
 // order lists indices in the file.
-func (s *State) reorder(r *region, order []int32) error {
+func (r *region) reorder(order []int32) error {
 	r.quick = nil
 	if r.stepOf == nil {
 		r.stepOf = make([]graph.NodeID, len(order))
@@ -286,6 +281,6 @@ func (s *State) reorder(r *region, order []int32) error {
 		r.stepOf[i] = place[now]
 	}
 	var err error
-	r.loads, err = s.problem(r).Evaluate(identity(len(order)))
+	r.loads, err = r.problem().Evaluate(identity(len(order)))
 	return err
 }

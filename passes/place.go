@@ -15,35 +15,41 @@ import (
 
 // place assigns offsets to the buffers of the main graph.
 func place(ctx context.Context, s *State) error {
-	if s.ranged != nil {
-		return s.placeStack(s.main)
+	switch {
+	case s.ranged != nil:
+		return s.main.placeStack()
+	case len(s.main.pools) > 0:
+		return s.placePools(ctx)
 	}
-	return s.place(ctx, s.main)
+	return s.main.place(ctx, s.search())
 }
 
 // place assigns offsets to the buffers of a region.
-func (s *State) place(ctx context.Context, r *region) error {
-	if len(s.opt.Pools) > 0 && r == s.main {
-		return s.placePools(ctx, r)
-	}
-	if err := s.placeArena(ctx, r); err != nil {
+func (r *region) place(ctx context.Context, x *search) error {
+	if len(r.pools) > 0 && r.kind == mainGraph {
+		_, err := r.dividePools(ctx, x)
 		return err
 	}
-	return s.placeHost(ctx, r)
+	if err := r.placeArena(ctx, x); err != nil {
+		return err
+	}
+	return r.placeHost(ctx)
 }
 
 // placeArena places the buffers of the arena. It first tries two choices of
 // in-place pairs with the least effort. If the better one is not proven optimal,
 // it spends the full effort on it.
-func (s *State) placeArena(ctx context.Context, r *region) error {
-	taken, err := s.placeQuickly(ctx, r)
-	late := s.timeIsUp()
-	if err != nil || late || r.optimal || s.opt.Placement != "" || s.opt.Effort == schedule.EffortFast && s.opt.Solver == nil {
+func (r *region) placeArena(ctx context.Context, x *search) error {
+	taken, err := r.placeQuickly(ctx, x)
+	late := x.timeIsUp()
+	if err != nil || late || r.optimal || x.placement != "" || x.effort == schedule.EffortFast && x.solver.solver == nil {
 		return err
 	}
-	s.askSolver = r == s.main
-	defer func() { s.askSolver = false }()
-	return s.placeWith(ctx, r, taken, s.opt.Effort)
+	opt := alloc.Options{Strategy: x.placement, Effort: placement(x.effort)}
+	if r.kind == mainGraph {
+		opt.Solver, opt.SolverTime, opt.Threads, opt.Progress = x.solver.solver, x.solver.packTime, x.solver.threads, x.progress
+	}
+	return r.placeWith(ctx, taken, opt, x)
 }
 
 // placeQuickly places the buffers of a region twice: with all in-place pairs, and
@@ -51,24 +57,25 @@ func (s *State) placeArena(ctx context.Context, r *region) error {
 // offset, which can cost more in fragmentation than it saves. It keeps the
 // placement with the smaller arena, the first if they are equal, and returns its
 // pairs.
-func (s *State) placeQuickly(ctx context.Context, r *region) ([]schedule.Pair, error) {
+func (r *region) placeQuickly(ctx context.Context, x *search) ([]schedule.Pair, error) {
 	if q := r.quick; q != nil {
 		r.placed, r.loads = q.placed, q.loads
 		return q.taken, nil
 	}
+	quick := alloc.Options{Strategy: x.placement, Effort: alloc.EffortFast}
 	all := r.loads
-	if err := s.placeWith(ctx, r, all.Taken, schedule.EffortFast); err != nil {
+	if err := r.placeWith(ctx, all.Taken, quick, x); err != nil {
 		return nil, err
 	}
 	if r.optimal || len(all.Taken) == 0 {
 		return all.Taken, nil
 	}
-	few, err := s.problem(r).EvaluateSharing(identity(len(r.g.Nodes)), all.Peak)
+	few, err := r.problem().EvaluateSharing(identity(len(r.g.Nodes)), all.Peak)
 	if err != nil {
 		return nil, err
 	}
 	kept := *r
-	if err := s.placeWith(ctx, r, few.Taken, schedule.EffortFast); err != nil {
+	if err := r.placeWith(ctx, few.Taken, quick, x); err != nil {
 		return nil, err
 	}
 	if r.arena < kept.arena {
@@ -89,12 +96,12 @@ func identity(n int) []int32 {
 
 // placeWith makes the buffers that follow from the given in-place pairs and
 // places them.
-func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair, effort schedule.Effort) error {
+func (r *region) placeWith(ctx context.Context, taken []schedule.Pair, opt alloc.Options, x *search) error {
 	var err error
 	if r.buffers, err = r.chains(taken); err != nil {
 		return err
 	}
-	p := alloc.Problem{Alignment: s.opt.Align}
+	p := alloc.Problem{Alignment: r.align}
 	var placed []int
 	parent := r.parentOf()
 	r.resident = 0
@@ -112,20 +119,17 @@ func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair,
 		placed = append(placed, k)
 	}
 	parents := r.placedParents()
-	for _, x := range parents {
-		p.Buffers = append(p.Buffers, r.parentBuffer(x))
+	for _, parts := range parents {
+		p.Buffers = append(p.Buffers, r.parentBuffer(parts))
 	}
 	// Short: the last 0.1 % of the arena is not worth the waiting time of a user.
-	opt := alloc.Options{Strategy: s.opt.Placement, Effort: placement(effort), Short: true}
-	search, end := s.searchContext(ctx)
+	opt.Short = true
+	search, end := x.context(ctx)
 	defer end()
-	if s.askSolver {
-		opt.Solver, opt.SolverTime, opt.Threads, opt.Progress = s.opt.Solver, s.opt.SolverTime, s.opt.Threads, s.opt.Progress
-	}
 	found, err := alloc.Solve(search, p, opt)
-	if errors.Is(err, context.DeadlineExceeded) && s.timeIsUp() {
+	if errors.Is(err, context.DeadlineExceeded) && x.timeIsUp() {
 		// There is no time left, but the buffers need offsets.
-		s.timedOut = true
+		x.log.timedOut = true
 		opt.Strategy, opt.Solver = cmp.Or(opt.Strategy, alloc.Strategies[0].Name), nil
 		found, err = alloc.Solve(context.WithoutCancel(ctx), p, opt)
 	}
@@ -135,9 +139,9 @@ func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair,
 	for i, k := range placed {
 		r.buffers[k].offset = found.Offsets[i]
 	}
-	for i, x := range parents {
+	for i, parts := range parents {
 		at := found.Offsets[len(placed)+i]
-		for _, k := range x {
+		for _, k := range parts {
 			r.buffers[k].offset = at
 			at += r.buffers[k].bytes
 		}

@@ -75,23 +75,20 @@ func (e *PoolError) Error() string {
 	return msg
 }
 
-// placePools divides the buffers of the main graph among the pools and gives them
-// offsets there.
-func (s *State) placePools(ctx context.Context, r *region) error {
-	p, err := s.dividePools(ctx, r)
+// placePools divides the buffers of the main graph among the pools, copies some between
+// them, and gives them offsets there.
+func (s *State) placePools(ctx context.Context) error {
+	p, err := s.main.dividePools(ctx, s.search())
 	if err != nil {
 		return err
 	}
-	if r == s.main {
-		if p, err = s.moveBuffers(ctx, p); err == nil {
-			r = s.main
-			p, err = s.unmoved(p)
-		}
-		if err != nil {
-			return err
-		}
+	if p, err = s.moveBuffers(ctx, p); err != nil {
+		return err
 	}
-	prices := p.Prices()
+	if p, err = s.unmoved(p); err != nil {
+		return err
+	}
+	r, prices := s.main, p.Prices()
 	r.prices, r.trafficBound = nil, p.Bound(prices)
 	for _, x := range prices {
 		r.prices = append(r.prices, plan.TrafficPrice{Step: x.Step, Price: x.Value})
@@ -99,18 +96,18 @@ func (s *State) placePools(ctx context.Context, r *region) error {
 	return nil
 }
 
-// dividePools does that without the bound on the traffic, and returns the problem.
-func (s *State) dividePools(ctx context.Context, r *region) (*tiers.Problem, error) {
+// dividePools divides the buffers among the pools, and returns the problem.
+func (r *region) dividePools(ctx context.Context, x *search) (*tiers.Problem, error) {
 	var err error
 	if r.buffers, err = r.chains(r.loads.Taken); err != nil {
 		return nil, err
 	}
-	r.resident, r.pools = 0, nil
-	p := &tiers.Problem{Alignment: s.opt.Align}
+	r.resident, r.tierNames = 0, nil
+	p := &tiers.Problem{Alignment: r.align}
 	var capacities []int64
-	for _, pool := range s.opt.Pools {
+	for _, pool := range r.pools {
 		capacities = append(capacities, pool.Capacity)
-		r.pools = append(r.pools, pool.Name)
+		r.tierNames = append(r.tierNames, pool.Name)
 	}
 	traffic, reads := r.traffic()
 	r.residentReads = reads
@@ -122,27 +119,27 @@ func (s *State) dividePools(ctx context.Context, r *region) (*tiers.Problem, err
 			r.resident += b.bytes
 			continue
 		}
-		x := traffic[k]
-		x.Size, x.First, x.Last = b.bytes, b.first, b.last
+		used := traffic[k]
+		used.Size, used.First, used.Last = b.bytes, b.first, b.last
 		if len(b.storages) > 0 {
-			x.Given = r.storages[b.storages[0]].input
-			x.Kept = slices.ContainsFunc(b.storages, func(i int32) bool { return r.storages[i].output })
+			used.Given = r.storages[b.storages[0]].input
+			used.Kept = slices.ContainsFunc(b.storages, func(i int32) bool { return r.storages[i].output })
 		}
-		p.Buffers = append(p.Buffers, x)
+		p.Buffers = append(p.Buffers, used)
 		placed = append(placed, k)
 	}
-	if p.Capacities = capacities; r == s.main && s.room != nil {
-		p.Capacities = s.room
+	if p.Capacities = capacities; r.room != nil {
+		p.Capacities = r.room
 	}
-	search, end := s.searchContext(ctx)
+	search, end := x.context(ctx)
 	defer end()
 	found, err := tiers.Solve(search, p)
 	var full *tiers.FullError
 	switch {
 	case errors.As(err, &full):
 		return nil, r.poolError(full, placed)
-	case errors.Is(err, context.DeadlineExceeded) && s.timeIsUp():
-		s.timedOut = true
+	case errors.Is(err, context.DeadlineExceeded) && x.timeIsUp():
+		x.log.timedOut = true
 		if found, err = tiers.Solve(context.WithoutCancel(ctx), p); err != nil {
 			return nil, err
 		}
@@ -152,7 +149,7 @@ func (s *State) dividePools(ctx context.Context, r *region) (*tiers.Problem, err
 	p.Capacities = capacities // a bound on the traffic is one of the pools as they are
 	r.tiers = make([]plan.Tier, len(p.Capacities))
 	r.arena = 0
-	for m, pool := range s.opt.Pools {
+	for m, pool := range r.pools {
 		r.tiers[m] = plan.Tier{Capacity: pool.Capacity, BytesPerSecond: pool.BytesPerSecond}
 		r.arena += found.Bytes[m]
 	}
@@ -378,7 +375,7 @@ func (r *region) inPlace(a, b graph.TensorID, at []int) bool {
 
 // tiered returns the figures of the plan's traffic; nil without pools.
 func (r *region) tiered() *plan.Tiered {
-	if r.pools == nil {
+	if r.tierNames == nil {
 		return nil
 	}
 	x := &plan.Tiered{SlowTrafficBoundBytes: r.trafficBound, ResidentReadBytes: r.residentReads}
@@ -394,7 +391,7 @@ func (r *region) tiered() *plan.Tiered {
 
 // planPools lists the pools of the plan.
 func (r *region) planPools(resident int64) []plan.Pool {
-	if r.pools == nil {
+	if r.tierNames == nil {
 		list := []plan.Pool{{Name: plan.Arena, Bytes: r.arena}, {Name: plan.Resident, Bytes: resident}}
 		if r.host > 0 {
 			list = append(list, plan.Pool{Name: plan.Host, Bytes: r.host})
@@ -402,7 +399,7 @@ func (r *region) planPools(resident int64) []plan.Pool {
 		return list
 	}
 	var list []plan.Pool
-	for m, name := range r.pools {
+	for m, name := range r.tierNames {
 		list = append(list, plan.Pool{Name: name, Bytes: r.poolBytes[m], Tier: &r.tiers[m]})
 	}
 	return append(list, plan.Pool{Name: plan.Resident, Bytes: resident})

@@ -3,7 +3,6 @@ package passes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
@@ -35,7 +34,7 @@ func (s *State) slicePools(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	whole, err := w.plain.state.slowTraffic(ctx)
+	whole, err := w.plain.main.slowTraffic(ctx, s.search().quick())
 	if err != nil {
 		return err
 	}
@@ -56,11 +55,11 @@ func (s *State) slicePools(ctx context.Context) error {
 	var found *slicedModel
 	for i := range len(rates) * len(insides) * len(colds) {
 		rate, inside, cold := rates[i/len(colds)/len(insides)], insides[i/len(colds)%len(insides)], colds[i%len(colds)]
-		if s.timeIsUp() {
-			s.timedOut = true
+		if s.search().timeIsUp() {
+			s.log.timedOut = true
 			break
 		}
-		choices := x.search.Traffic(ctx, s.opt.Pools[0].Capacity, inside, cold, rate*float64(w.plain.state.main.allTraffic())/x.time)
+		choices := x.search.Traffic(ctx, s.opt.Pools[0].Capacity, inside, cold, rate*float64(w.plain.main.allTraffic())/x.time)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -91,7 +90,7 @@ func (s *State) slicePools(ctx context.Context) error {
 		s.known = w.plain
 		return nil
 	}
-	s.keepOrder = true
+	s.fixed = true
 	return w.adopt(ctx, &way{sliced: found})
 }
 
@@ -119,7 +118,7 @@ func (w *weigher) intoPools(ctx context.Context, pools []Pool, extra float64) (*
 		if err != nil {
 			return nil, err
 		}
-		traffic, err := t.slowTraffic(ctx)
+		traffic, err := t.main.slowTraffic(ctx, w.s.search().quick())
 		if fits := traffic == 0 || traffic < math.MaxInt64 && len(pools) == len(w.s.opt.Pools); err != nil || fits {
 			return m, err
 		}
@@ -129,7 +128,7 @@ func (w *weigher) intoPools(ctx context.Context, pools []Pool, extra float64) (*
 
 // poolError explains why neither the graph without slices nor slices fit into the pools.
 func (w *weigher) poolError(ctx context.Context) error {
-	_, err := w.plain.state.dividePools(ctx, w.plain.state.main)
+	_, err := w.plain.main.dividePools(ctx, w.s.search().quick())
 	var full *PoolError
 	if errors.As(err, &full) {
 		limits, failed := w.sliceLimits(ctx)
@@ -147,24 +146,23 @@ func (x *slicer) applyInPools(ctx context.Context, choices []*slicing.Choice) (*
 	if err != nil {
 		return nil, 0, err
 	}
-	t := x.base.copy()
-	t.model, t.keepOrder = made.Model, true
-	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order} {
-		if err := run(ctx, t); err != nil {
-			return nil, 0, fmt.Errorf("slices: %w", err)
-		}
+	quick := x.s.search().quick()
+	quick.fixed = true
+	t, err := x.s.inOrder(ctx, made.Model, quick)
+	if err != nil {
+		return nil, 0, err
 	}
 	m := &slicedModel{
 		choices: choices, weights: made.Weights, rows: made.Rows, from: x, peak: t.main.loads.Peak, bound: t.main.solved.Bound, extra: x.more(t),
 	}
-	traffic, err := t.slowTraffic(ctx)
+	traffic, err := t.main.slowTraffic(ctx, quick)
 	return m, traffic, err
 }
 
 // slowTraffic places an ordered graph in the pools and returns its slow traffic in bytes;
 // the largest number if it does not fit.
-func (s *State) slowTraffic(ctx context.Context) (int64, error) {
-	_, err := s.dividePools(ctx, s.main)
+func (r *region) slowTraffic(ctx context.Context, x *search) (int64, error) {
+	_, err := r.dividePools(ctx, x)
 	var full *PoolError
 	switch {
 	case errors.As(err, &full):
@@ -172,7 +170,7 @@ func (s *State) slowTraffic(ctx context.Context) (int64, error) {
 	case err != nil:
 		return 0, err
 	}
-	return s.main.tiered().SlowTrafficBytes, nil
+	return r.tiered().SlowTrafficBytes, nil
 }
 
 // allTraffic returns what nodes read and write in all pools, in bytes.

@@ -27,23 +27,23 @@ const minGemm = 11
 
 // products finds the products of a model whose types have been inferred. Transposes
 // that may be folded at no cost, or that other nodes read, too, are left out.
-func (s *State) products(m *graph.Model, all []*component) []product {
-	if s.opt.NoViews || s.opt.Runtime != "" || m.Opset("") < minGemm {
+func (f *folder) products(m *graph.Model, all []*component) []product {
+	if f.noViews || f.runtime != "" || m.Opset("") < minGemm {
 		return nil
 	}
 	free := map[*graph.Node]bool{}
 	for _, c := range all {
 		for _, n := range c.nodes {
-			free[n.n] = c.grows(s.round) <= 0
+			free[n.n] = c.grows(f.round) <= 0
 		}
 	}
-	f := productFinder{graphs: graphsIn(m.Graph), index: map[*graph.Graph]int{}, taken: map[*graph.Node]bool{}, shapes: m.IRVersion >= initializersInBodies}
-	for i, e := range f.graphs {
-		f.index[e.g] = i
+	x := productFinder{graphs: graphsIn(m.Graph), index: map[*graph.Graph]int{}, taken: map[*graph.Node]bool{}, shapes: m.IRVersion >= initializersInBodies}
+	for i, e := range x.graphs {
+		x.index[e.g] = i
 	}
 	var list []product
 	constants := map[*graph.Graph][]bool{}
-	for from, e := range f.graphs {
+	for from, e := range x.graphs {
 		constants[e.g] = constantsOf(e.g, constants[e.outer])
 		for _, n := range e.g.Nodes {
 			if !ops.Permutes(n) || free[n] || !swapsTwo(e.g, n) {
@@ -51,10 +51,10 @@ func (s *State) products(m *graph.Model, all []*component) []product {
 			}
 			w := e.g.Tensors[n.Inputs[0]]
 			t := product{from: from, transpose: n, weight: w, fixed: constants[e.g][n.Inputs[0]] || w.Input && w.Declared != nil && w.Declared.Type.Exact()}
-			if readers, all := f.readers(from, n.Outputs[0], t); all {
+			if readers, all := x.readers(from, n.Outputs[0], t); all {
 				list = append(list, readers...)
 				for _, p := range readers {
-					f.taken[p.node] = true
+					x.taken[p.node] = true
 				}
 			}
 		}
@@ -205,7 +205,7 @@ func multiplies(g *graph.Graph, n *graph.Node, t graph.TensorID) (left, ok bool)
 // Reshapes. It returns the names of the results. open says that lengths of tensors are open
 // in the file, because those of the model's inputs are, or follow from the value of an
 // input: then nodes compute the shape of the result.
-func (s *State) multiply(m *graph.Model, list []product, open bool) (*graph.Model, []foldedProduct) {
+func multiply(m *graph.Model, list []product, open bool) (*graph.Model, []foldedProduct) {
 	c := *m
 	c.Graph = m.Graph.Clone()
 	old, graphs := graphsIn(m.Graph), graphsIn(c.Graph)

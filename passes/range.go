@@ -34,19 +34,19 @@ func (o *Options) checkRanges() error {
 	if len(o.Ranges) == 0 {
 		return nil
 	}
-	_, err := o.box()
+	_, err := boxOf(o.Ranges, o.Dims)
 	return err
 }
 
-// box returns the box of the ranges.
-func (o *Options) box() (*dimrange.Box, error) {
+// boxOf returns the box of ranges. The other dimensions have lengths.
+func boxOf(ranges map[string]string, lengths map[string]int64) (*dimrange.Box, error) {
 	dims := map[string]dimrange.Lengths{}
-	for _, name := range slices.Sorted(maps.Keys(o.Ranges)) {
-		l, err := dimrange.Parse(o.Ranges[name])
+	for _, name := range slices.Sorted(maps.Keys(ranges)) {
+		l, err := dimrange.Parse(ranges[name])
 		if err != nil {
 			return nil, fmt.Errorf("dimension %q: %w", graph.Short(name), err)
 		}
-		if _, twice := o.Dims[name]; twice {
+		if _, twice := lengths[name]; twice {
 			return nil, fmt.Errorf("dimension %q: expected a length or a range, found both", graph.Short(name))
 		}
 		dims[name] = l
@@ -69,13 +69,13 @@ func (s *State) bindRanges() error {
 	if len(s.opt.Ranges) == 0 {
 		return nil
 	}
-	s.opt.Ranges = canonical(s.model, s.opt.Ranges, s.opt.Dims)
-	box, err := s.opt.box()
+	lengths := canonical(s.model, s.opt.Ranges, s.opt.Dims)
+	box, err := boxOf(lengths, s.opt.Dims)
 	if err != nil {
 		return &OptionError{err}
 	}
-	s.ranged = &ranged{box: box, given: s.opt.Dims}
-	s.opt.Dims = s.ranged.dims(box.Corner())
+	s.ranged = &ranged{box: box, lengths: lengths, given: s.opt.Dims}
+	s.bind.Dims = s.ranged.dims(box.Corner())
 	return nil
 }
 
@@ -105,14 +105,15 @@ func canonical(m *graph.Model, ranges map[string]string, dims map[string]int64) 
 // ranged is a box of dimensions and, once the pass range has run, what holds at all of its
 // points.
 type ranged struct {
-	box    *dimrange.Box
-	given  map[string]int64 // lengths of the other dimensions
-	grid   []rangePoint     // the points at which sharing, order and stacking were chosen, the corner last
-	chosen *oneStack        // of the main graph; nil: the pass has not run
-	sizes  *rangeSizes
-	points []int         // those that were inferred, ascending: all, or with bounded lengths those of the grid
-	proven []provenPoint // of these
-	graphs []*rangeGraph // as graphsOf lists them: the main graph is the last one
+	box     *dimrange.Box
+	lengths map[string]string // of each dimension with a range, as they were given
+	given   map[string]int64  // lengths of the other dimensions
+	grid    []rangePoint      // the points at which sharing, order and stacking were chosen, the corner last
+	chosen  *oneStack         // of the main graph; nil: the pass has not run
+	sizes   *rangeSizes
+	points  []int         // those that were inferred, ascending: all, or with bounded lengths those of the grid
+	proven  []provenPoint // of these
+	graphs  []*rangeGraph // as graphsOf lists them: the main graph is the last one
 
 	follows         map[string]bool // dimensions without a range whose length differs between points
 	accepted        []int           // the points that the model does not refuse
@@ -146,12 +147,16 @@ func ranges(ctx context.Context, s *State) error {
 			return graph.Errorf("range of dimension %q: expected the name of an open dimension of an input, whose length no other one gives", graph.Short(name))
 		}
 	}
-	b := &rangeSolver{ranged: s.ranged, model: s.model, opt: s.opt, given: s.inference, join: map[int]bool{}}
+	x := s.rules()
 	// States are those of the corner. They stay, so they have the same types everywhere.
-	s.opt.States, s.opt.StatesAuto = s.states, false
-	b.opt.States, b.opt.StatesAuto = s.states, false
+	x.states, x.findStates = s.main.states, false
+	b := &rangeSolver{
+		ranged: s.ranged, rules: x, search: s.search(), bind: s.bind, runtime: s.opt.Runtime,
+		all: s.opt.enumerates(s.ranged.box), progress: s.opt.RangeProgress,
+		model: s.model, given: s.inference, join: map[int]bool{},
+	}
 	if slices.Contains(s.opt.Disable, "order") {
-		b.opt.Schedule = "program"
+		b.strategy = "program"
 	}
 	for _, i := range b.box.Grid() {
 		b.join[i] = true
@@ -176,7 +181,7 @@ func ranges(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	own, err := b.problem(ctx, s.model, works[len(works)-1])
+	own, err := b.problem(s.model, works[len(works)-1])
 	if err != nil {
 		return err
 	}
@@ -186,21 +191,22 @@ func ranges(ctx context.Context, s *State) error {
 		return err
 	}
 	b.share(s.model)
-	if err := share(ctx, s); err != nil {
+	r, err := b.shared(s.model, s.inference.Given, nil)
+	if err != nil {
 		return err
 	}
-	if err := b.placeBodies(s, works); err != nil {
+	if err := b.placeBodies(s.model, r, works); err != nil {
 		return err
 	}
-	p := s.problem(s.main)
+	p := r.problem()
 	solved.ProgramOrder = schedule.Program(p)
 	if solved.ProgramEvaluation, err = p.Evaluate(solved.ProgramOrder); err != nil {
 		return err
 	}
 	solved.ProgramPeak = solved.ProgramEvaluation.Peak
-	s.main.solved = solved
+	s.main, r.solved = r, solved
 	if b.aliases != nil {
-		b.aliases.join(s, own)
+		s.main = b.joined(r, own)
 	}
 	return solved.Ended
 }
@@ -213,8 +219,14 @@ const joinAtOnce = 8
 // rangeSolver finds what a model has in common at all points of a box.
 type rangeSolver struct {
 	*ranged
+	*rules
+	*search
+	bind     ops.Options // for inference, but for the dimensions
+	runtime  string      // as Options.Runtime
+	all      bool        // all points are inferred one by one
+	progress func(done, points int)
+
 	model  *graph.Model
-	opt    Options
 	given  *ops.Inference // of the corner
 	join   map[int]bool   // the points of the grid
 	copies []*graph.Model // one for each worker
@@ -245,17 +257,16 @@ func (b *rangeSolver) infer(m *graph.Model, point int) ([]ops.BoundDim, error) {
 	if err != nil {
 		return nil, err
 	}
-	restrict(m, b.opt.Runtime)
+	restrict(m, b.runtime)
 	return inf.Dims, nil
 }
 
 // sharing returns what a node of an inferred model may share. An in-place result has the
 // bytes of what it overwrites.
 func (b *rangeSolver) sharing(g *graph.Graph, n *graph.Node) sharing {
-	s := State{opt: b.opt}
 	pairs := slices.DeleteFunc(slices.Clone(n.Semantics.Inplace), func(a graph.Alias) bool {
 		in, out := n.Inputs[a.In], n.Outputs[a.Out]
-		return in >= 0 && out >= 0 && s.round(g.Tensors[in].Bytes) != s.round(g.Tensors[out].Bytes)
+		return in >= 0 && out >= 0 && b.round(g.Tensors[in].Bytes) != b.round(g.Tensors[out].Bytes)
 	})
 	return sharing{n.Semantics.Views, pairs}
 }
@@ -273,38 +284,36 @@ func (b *rangeSolver) share(m *graph.Model) {
 
 // problem returns the bare problem of the main graph of an inferred model, whose nodes have
 // the given workspaces.
-func (b *rangeSolver) problem(ctx context.Context, m *graph.Model, work []int64) (*schedule.Problem, error) {
-	s := &State{opt: b.opt, given: m, model: m, inference: b.given}
-	if err := share(ctx, s); err != nil {
+func (b *rangeSolver) problem(m *graph.Model, work []int64) (*schedule.Problem, error) {
+	r, err := b.shared(m, b.given.Given, nil)
+	if err != nil {
 		return nil, err
 	}
-	s.main.workspace = work
-	return b.own(s.main)
+	r.workspace = work
+	return b.own(r)
 }
 
 // own returns the bare problem of a region for whose bound any order, and with aliases any
 // choice of these, counts.
 func (b *rangeSolver) own(r *region) (*schedule.Problem, error) {
-	s := &State{opt: b.opt}
 	if b.aliases != nil && r.kind == mainGraph {
-		q, err := s.relaxed(r)
+		q, err := r.relaxed()
 		if err != nil {
 			return nil, err
 		}
 		r = q
 	}
-	return s.problem(r), nil
+	return r.problem(), nil
 }
 
 // regions returns the storages of all graphs of an inferred model.
-func (b *rangeSolver) regions(ctx context.Context, m *graph.Model) ([]*region, error) {
-	s := &State{opt: b.opt, given: m, model: m, inference: b.given}
-	list, err := s.innerRegions()
+func (b *rangeSolver) regions(m *graph.Model) ([]*region, error) {
+	list, err := b.innerRegions(m)
 	if err != nil {
 		return nil, err
 	}
-	err = share(ctx, s)
-	return append(list, s.main), err
+	main, err := b.shared(m, b.given.Given, nil)
+	return append(list, main), err
 }
 
 // each calls f for the numbers below n, on all cores, with a copy of the model for each.
@@ -344,7 +353,7 @@ func (b *rangeSolver) each(ctx context.Context, n int, f func(m *graph.Model, i 
 // solve chooses, proves, and chooses again with the points at which the proof fails, until
 // it holds at all of them. It ends, because the box is finite.
 func (b *rangeSolver) solve(ctx context.Context) error {
-	if !b.opt.enumerates(b.box) {
+	if !b.all {
 		if err := b.bound(); err != nil {
 			return err
 		}
@@ -420,7 +429,7 @@ func (b *rangeSolver) bound() error {
 	if _, err := ops.Infer(&m, opt); err != nil {
 		return graph.Errorf("ranges of dimensions: %d points are too many to infer each, and with bounded lengths: %w", b.box.Points, err)
 	}
-	restrict(&m, b.opt.Runtime)
+	restrict(&m, b.runtime)
 	i := 0
 	for _, x := range graphsOf(m.Graph) {
 		for _, t := range x.g.Tensors {
@@ -448,7 +457,9 @@ func knownBytes(t *graph.Tensor) int64 {
 
 // inference returns the options of inference at a point.
 func (b *rangeSolver) inference(point int) ops.Options {
-	return ops.Options{Dims: b.dims(point), Values: b.opt.Values, StrictDims: b.opt.StrictDims, SpareDims: b.opt.SpareDims, Strict: b.opt.Strict}
+	opt := b.bind
+	opt.Dims = b.dims(point)
+	return opt
 }
 
 // sum finds the accepted points, and the smallest and the worst of them.
@@ -490,7 +501,7 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 			}
 			return nil
 		}
-		regions, err := b.regions(ctx, m)
+		regions, err := b.regions(m)
 		for _, r := range regions {
 			own, err := b.own(r)
 			if err != nil {
@@ -563,7 +574,7 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 			return err
 		}
 		b.share(m)
-		regions, err := b.regions(ctx, m)
+		regions, err := b.regions(m)
 		for g, r := range regions {
 			b.graphs[g].points[i] = b.pointOf(m, r, point)
 			if parts != nil && r.kind == mainGraph {
@@ -593,7 +604,7 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 
 // pointOf returns a graph at a point of the grid, with the sharing that all have.
 func (b *rangeSolver) pointOf(m *graph.Model, r *region, point int) rangePoint {
-	p := rangePoint{index: point, problem: (&State{opt: b.opt}).problem(r)}
+	p := rangePoint{index: point, problem: r.problem()}
 	for i := range r.storages {
 		p.bytes = append(p.bytes, r.g.Tensors[r.storages[i].tensors[0]].Bytes)
 	}
@@ -610,10 +621,10 @@ func (b *rangeSolver) pointOf(m *graph.Model, r *region, point int) rangePoint {
 			p.stay[t] = stayed{r.g.Tensors[t].Type, r.storages[i].bytes, c.kind == plan.KindCache}
 		}
 	}
-	if b.opt.KeepRandomOrder {
+	if b.keepRandom {
 		p.precedence = effectsInOrder(r.g, schedule.Program(p.problem))
 	}
-	if b.opt.UpdatesLast && r.kind == mainGraph {
+	if b.updatesLast && r.kind == mainGraph {
 		p.precedence = append(p.precedence, updatesLast(m.Graph)...)
 	}
 	return p
@@ -675,8 +686,8 @@ func (b *rangeSolver) otherTensors(g int, t graph.TensorID, point int, known boo
 
 // solveBound returns the largest bound of a problem that maximum flows prove, what proves
 // it, and the best orders.
-func solveBound(ctx context.Context, p *schedule.Problem, opt Options) (bound, error) {
-	r, err := schedule.Solve(ctx, p, schedule.Options{Effort: opt.Effort})
+func solveBound(ctx context.Context, p *schedule.Problem, effort schedule.Effort) (bound, error) {
+	r, err := schedule.Solve(ctx, p, schedule.Options{Effort: effort})
 	if err != nil {
 		return bound{}, err
 	}
@@ -744,10 +755,10 @@ func (b *rangeSolver) enumerate(ctx context.Context) error {
 	err := b.each(ctx, len(b.points), func(m *graph.Model, i int) error {
 		p, err := b.prove(ctx, m, b.points[i], wrong)
 		b.proven[i] = p
-		if n := int(done.Add(1)); b.opt.RangeProgress != nil && (n%64 == 0 || n == len(b.points)) {
+		if n := int(done.Add(1)); b.progress != nil && (n%64 == 0 || n == len(b.points)) {
 			report.Lock()
 			defer report.Unlock()
-			b.opt.RangeProgress(n, len(b.points))
+			b.progress(n, len(b.points))
 		}
 		return err
 	})
@@ -767,11 +778,10 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wron
 	if !b.hasCommon(m) {
 		return provenPoint{unshared: true}, nil
 	}
-	s := State{opt: b.opt}
 	var all []int64 // the sizes of the buffers of all graphs
 	graphs, works := graphsOf(m.Graph), b.noWorks()
 	arenas := make([]int64, len(b.graphs))
-	regions, err := b.regions(ctx, m)
+	regions, err := b.regions(m)
 	if err != nil {
 		return p, err
 	}
@@ -783,7 +793,7 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wron
 	}
 	var parts *region // of the main graph
 	if b.aliases != nil {
-		if parts, err = b.partsAt(ctx, m); parts == nil {
+		if parts, err = b.partsAt(m); parts == nil {
 			return provenPoint{unshared: true}, err
 		}
 	}
@@ -806,7 +816,7 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wron
 			p.arena, p.peak = arenas[g], x.chosen.peak(sizes)
 		}
 	}
-	b.sizes.check(b.box.At(point), all, s.round, wrong)
+	b.sizes.check(b.box.At(point), all, b.round, wrong)
 	works = b.noWorks() // that no order needs less than
 	for g, x := range b.graphs {
 		own := owns[g]
@@ -847,7 +857,7 @@ func (b *rangeSolver) boundOf(ctx context.Context, x *rangeGraph, own *schedule.
 	if ratio(arena, p.bound) <= x.chosen.worst && x.chosen.worst > 1 {
 		return p, nil
 	}
-	found, err := solveBound(ctx, own, b.opt)
+	found, err := solveBound(ctx, own, b.effort)
 	if err == nil {
 		better(found.bound, found.proof)
 	}

@@ -43,15 +43,14 @@ type aliasPoint struct {
 }
 
 func (b *rangeSolver) aliasPoint(r *region) aliasPoint {
-	s := &State{opt: b.opt}
-	return aliasPoint{r, s.aliasGraph(r), s.aliasPairs(r)}
+	return aliasPoint{r, r.aliasGraph(), r.aliasPairs()}
 }
 
 // shape shares the bytes of all nodes but those to leave.
 func (b *rangeSolver) shape(p aliasPoint) *aliasShape {
 	l := p.g.Choose(func(n int32) bool { return b.aliases.leave[n] })
 	pieces := l.Pieces(nil)
-	q, _ := (&State{opt: b.opt}).aliased(p.r, l, pieces, p.pairs)
+	q, _ := p.r.aliased(l, pieces, p.pairs)
 	return &aliasShape{l, pieces, q}
 }
 
@@ -113,7 +112,7 @@ func (a *rangeAliases) choose(b *rangeSolver, points []aliasPoint) error {
 	main := b.graphs[len(b.graphs)-1]
 	for i, x := range shapes {
 		p, q := &main.points[i], x.region
-		p.problem = (&State{opt: b.opt}).problem(q)
+		p.problem = q.problem()
 		for id := len(p.bytes); id < len(q.storages); id++ {
 			bytes, tensor := q.storages[id].bytes, graph.TensorID(graph.None)
 			if list := q.storages[id].tensors; len(list) > 0 {
@@ -205,24 +204,22 @@ func (a *rangeAliases) leaveUnsized(b *rangeSolver) bool {
 
 // partsAt returns the region of the parts of a model that is inferred at a point; nil if
 // they are not those of the corner. It changes the sharing of the model's nodes.
-func (b *rangeSolver) partsAt(ctx context.Context, m *graph.Model) (*region, error) {
+func (b *rangeSolver) partsAt(m *graph.Model) (*region, error) {
 	b.share(m)
-	s := &State{opt: b.opt, given: m, model: m, inference: b.given}
-	if err := share(ctx, s); err != nil {
+	r, err := b.shared(m, b.given.Given, nil)
+	if err != nil {
 		return nil, err
 	}
-	x := b.shape(b.aliasPoint(s.main))
+	x := b.shape(b.aliasPoint(r))
 	if !x.like(b.aliases.shape) {
 		return nil, nil
 	}
 	return x.region, nil
 }
 
-// join makes the main graph of the corner, whose nodes are in the order of the file, the one
-// whose storages are the parts. relaxed is the problem for which its bound is proven.
-func (a *rangeAliases) join(s *State, relaxed *schedule.Problem) {
-	r := s.main
-	b := &rangeSolver{opt: s.opt, aliases: a}
+// joined returns the main graph of the corner, whose nodes are in the order of the file, with
+// the parts as storages. relaxed is the problem for which its bound is proven.
+func (b *rangeSolver) joined(r *region, relaxed *schedule.Problem) *region {
 	q := b.shape(b.aliasPoint(r)).region
 	q.apart = r.solved
 	solved := *r.solved
@@ -235,7 +232,7 @@ func (a *rangeAliases) join(s *State, relaxed *schedule.Problem) {
 		}
 	}
 	q.solved = &solved
-	s.main = q
+	return q
 }
 
 // withAliases chooses and proves again, with aliases. It returns nil, and notes why, if the
@@ -246,14 +243,14 @@ func (b *rangeSolver) withAliases(ctx context.Context, s *State) (*rangeSolver, 
 		if s.opt.Aliases != AliasesOn {
 			return // nobody asked
 		}
-		s.notes = append(s.notes, "aliases: "+fmt.Sprintf(format, args...))
+		s.log.notes = append(s.log.notes, "aliases: "+fmt.Sprintf(format, args...))
 	}
 	if b.bounded != nil {
 		note("none: %d points are too many to infer each, and bounded lengths do not say where parts begin: expected fewer points, or a larger --points", b.box.Points)
 		return nil, nil
 	}
 	c := &rangeSolver{
-		ranged: &ranged{box: b.box, given: b.ranged.given}, model: b.model, opt: b.opt, given: b.given, join: maps.Clone(b.join), copies: b.copies,
+		ranged: &ranged{box: b.box, given: b.ranged.given}, rules: b.rules, search: b.search, bind: b.bind, runtime: b.runtime, all: b.all, progress: b.progress, model: b.model, given: b.given, join: maps.Clone(b.join), copies: b.copies,
 		aliases: &rangeAliases{leave: map[int32]bool{}, some: map[int32]bool{}},
 	}
 	switch err := c.solve(ctx); {

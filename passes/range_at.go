@@ -1,7 +1,6 @@
 package passes
 
 import (
-	"context"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -67,21 +66,22 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 // proofAt gives the plan of a point the certificate that proves most there, and its bound.
 // m is inferred at the point.
 func proofAt(m *graph.Model, p, at *plan.Plan, inf *ops.Inference) error {
-	s := &State{opt: Options{Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace}, given: m, model: m, inference: inf}
-	if err := share(context.Background(), s); err != nil {
+	x := &rules{align: p.Alignment, noViews: !p.Sharing.Views, noInplace: !p.Sharing.Inplace}
+	r, err := x.shared(m, inf.Given, nil)
+	if err != nil {
 		return err
 	}
 	for i := range at.Buffers {
 		if b := &at.Buffers[i]; b.Node != nil {
-			s.main.workspace[*b.Node] = b.Bytes
+			r.workspace[*b.Node] = b.Bytes
 		}
 	}
 	if p.Sharing.Aliases {
-		if err := s.relaxAliases(); err != nil {
+		if r, err = r.relaxed(); err != nil {
 			return err
 		}
 	}
-	problem := s.problem(s.main)
+	problem := r.problem()
 	best := plan.Certificate{ValueBytes: -1}
 	for _, c := range p.Ranges.Certificates {
 		nodes := make([]int32, len(c.Steps))

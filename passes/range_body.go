@@ -41,15 +41,15 @@ func graphsOf(g *graph.Graph) []inner {
 	return list
 }
 
-// innerRegions makes the regions of all bodies, as graphsOf lists them.
-func (s *State) innerRegions() ([]*region, error) {
+// innerRegions makes the regions of all bodies of a model, as graphsOf lists them.
+func (x *rules) innerRegions(m *graph.Model) ([]*region, error) {
 	var list []*region
-	for _, x := range graphsOf(s.model.Graph) {
-		if x.outer < 0 {
+	for _, in := range graphsOf(m.Graph) {
+		if in.outer < 0 {
 			break
 		}
-		r := s.newRegion(x.g, controlBody)
-		if err := s.share(r); err != nil {
+		r := newRegion(x, in.g, controlBody, nil)
+		if err := r.share(); err != nil {
 			return nil, err
 		}
 		list = append(list, r)
@@ -94,7 +94,7 @@ func (b *rangeSolver) chooseGraph(ctx context.Context, g int) error {
 	err := b.each(ctx, len(x.points), func(_ *graph.Model, i int) (err error) {
 		has, known := x.bounds[x.points[i].index]
 		if !known || changed[i] {
-			has, err = solveBound(ctx, x.own[i], b.opt)
+			has, err = solveBound(ctx, x.own[i], b.effort)
 		}
 		bounds[i] = has
 		return err
@@ -102,7 +102,7 @@ func (b *rangeSolver) chooseGraph(ctx context.Context, g int) error {
 	if err != nil {
 		return err
 	}
-	plain := b.opt.Schedule == "" && x.points[len(x.points)-1].precedence == nil
+	plain := b.strategy == "" && x.points[len(x.points)-1].precedence == nil
 	for i := range x.points {
 		p := &x.points[i]
 		p.bound, x.bounds[p.index] = bounds[i].bound, bounds[i]
@@ -119,7 +119,7 @@ func (b *rangeSolver) chooseGraph(ctx context.Context, g int) error {
 			x.known = append(x.known, has.proof)
 		}
 	}
-	x.chosen, err = chooseStack(ctx, x.points, x.orders, b.opt)
+	x.chosen, err = chooseStack(ctx, x.points, x.orders, b.search)
 	return err
 }
 
@@ -152,7 +152,6 @@ func (b *rangeSolver) noWorks() [][]int64 {
 // aliases, q is the region of their parts.
 func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []int64, point int) (sizes []int64, same bool, err error) {
 	corner := &x.points[len(x.points)-1]
-	s := State{opt: b.opt}
 	bytes := make([]int64, len(corner.tensors)) // by storage
 	for i, id := range corner.tensors {
 		if q != nil {
@@ -168,7 +167,7 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []i
 		if q == nil {
 			bytes[i] = t.Bytes
 		}
-		if was, stays := corner.stay[id]; stays && !was.permits(t.Type, s.round(t.Bytes)) {
+		if was, stays := corner.stay[id]; stays && !was.permits(t.Type, b.round(t.Bytes)) {
 			e := graph.Errorf("ranges of dimensions: is %v for %s: expected %v, as for the largest lengths, since it stays from run to run", t.Type, graph.AtLengths(b.box.At(point)), was.typ)
 			if was.cache {
 				e = graph.Errorf("ranges of dimensions: is %v for %s: expected a cache of no more bytes than for the largest lengths, %v", t.Type, graph.AtLengths(b.box.At(point)), was.typ)
@@ -187,7 +186,7 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []i
 			sizes[i] = work[buf.Node]
 		}
 		for k, t := range buf.Tensors {
-			n := s.round(bytes[t])
+			n := b.round(bytes[t])
 			if k > 0 && n != sizes[i] {
 				return nil, false, nil
 			}
@@ -231,12 +230,12 @@ func (b *rangeSolver) corner() ([][]int64, error) {
 
 // placeBodies puts the bodies of the model at the corner into their orders, and places
 // their buffers. The main graph gets its workspaces.
-func (b *rangeSolver) placeBodies(s *State, works [][]int64) error {
-	regions, err := s.innerRegions()
+func (b *rangeSolver) placeBodies(m *graph.Model, main *region, works [][]int64) error {
+	regions, err := b.innerRegions(m)
 	if err != nil {
 		return err
 	}
-	regions = append(regions, s.main)
+	regions = append(regions, main)
 	sizes := 0
 	for g, r := range regions {
 		x := b.graphs[g]
@@ -245,10 +244,10 @@ func (b *rangeSolver) placeBodies(s *State, works [][]int64) error {
 		if x.outer < 0 {
 			break // the passes order and place do the rest
 		}
-		if err := s.orderStack(r); err != nil {
+		if err := r.orderStack(); err != nil {
 			return err
 		}
-		if err := s.placeStack(r); err != nil {
+		if err := r.placeStack(); err != nil {
 			return err
 		}
 		out := regions[x.outer]

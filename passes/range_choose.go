@@ -55,15 +55,15 @@ const (
 // point and program order, then the best placements of a few points. The problems have
 // the same nodes and tensors, and differ in sizes alone.
 // solved has the orders of points that were solved before, and gets those of the others.
-func chooseStack(ctx context.Context, points []rangePoint, solved map[int][][]int32, opt Options) (*oneStack, error) {
+func chooseStack(ctx context.Context, points []rangePoint, solved map[int][][]int32, x *search) (*oneStack, error) {
 	var orders [][]int32
-	if opt.Schedule == "" || opt.Schedule == "program" {
+	if x.strategy == "" || x.strategy == "program" {
 		orders = append(orders, schedule.Program(points[0].problem))
 	}
 	precedence := points[len(points)-1].precedence
 	for _, p := range points {
 		if _, known := solved[p.index]; !known {
-			r, err := schedule.Solve(ctx, p.problem, schedule.Options{Strategy: opt.Schedule, Effort: opt.Effort, Precedence: precedence})
+			r, err := schedule.Solve(ctx, p.problem, schedule.Options{Strategy: x.strategy, Effort: x.effort, Precedence: precedence})
 			if err != nil {
 				return nil, err
 			}
@@ -103,7 +103,7 @@ func chooseStack(ctx context.Context, points []rangePoint, solved map[int][][]in
 		if best != nil && best.worst <= c.worst {
 			break
 		}
-		found, err := stackOrder(ctx, points, c.order, c.worst, opt)
+		found, err := stackOrder(ctx, points, c.order, c.worst, x.placement)
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +116,7 @@ func chooseStack(ctx context.Context, points []rangePoint, solved map[int][][]in
 
 // stackOrder returns the best stacking for an order. It ends as soon as one is as good as
 // the order permits at its worst point.
-func stackOrder(ctx context.Context, points []rangePoint, order []int32, least float64, opt Options) (*oneStack, error) {
+func stackOrder(ctx context.Context, points []rangePoint, order []int32, least float64, placement string) (*oneStack, error) {
 	corner := &points[len(points)-1]
 	buffers, taken, err := rangeBuffers(corner, order)
 	if err != nil {
@@ -134,7 +134,7 @@ func stackOrder(ctx context.Context, points []rangePoint, order []int32, least f
 		if err != nil {
 			return nil, err
 		}
-		offsets, err := placeChains(ctx, sizes, buffers, chains, opt)
+		offsets, err := placeChains(ctx, sizes, buffers, chains, placement)
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +160,7 @@ func stackOrder(ctx context.Context, points []rangePoint, order []int32, least f
 }
 
 // placeChains returns offsets of buffers of which some lie one behind the other.
-func placeChains(ctx context.Context, sizes []int64, buffers []schedule.Lifetime, chains [][]int, opt Options) ([]int64, error) {
+func placeChains(ctx context.Context, sizes []int64, buffers []schedule.Lifetime, chains [][]int, placement string) ([]int64, error) {
 	var p alloc.Problem
 	for i, b := range buffers {
 		p.Buffers = append(p.Buffers, alloc.Buffer{Size: sizes[i], First: b.First, Last: b.Last})
@@ -189,7 +189,7 @@ func placeChains(ctx context.Context, sizes []int64, buffers []schedule.Lifetime
 			p.Buffers = append(p.Buffers, joined(parts))
 		}
 	}
-	placed, err := alloc.Solve(ctx, p, alloc.Options{Strategy: opt.Placement, Effort: alloc.EffortFast, Short: true})
+	placed, err := alloc.Solve(ctx, p, alloc.Options{Strategy: placement, Effort: alloc.EffortFast, Short: true})
 	if err != nil || len(chains) == 0 {
 		return placed.Offsets, err
 	}

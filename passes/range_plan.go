@@ -8,8 +8,8 @@ import (
 )
 
 // orderStack puts the nodes of a region into the order that was chosen for all points.
-func (s *State) orderStack(r *region) error {
-	if err := s.reorder(r, r.stack.order); err != nil {
+func (r *region) orderStack() error {
+	if err := r.reorder(r.stack.order); err != nil {
 		return err
 	}
 	r.loads.Taken = r.stack.taken
@@ -18,7 +18,7 @@ func (s *State) orderStack(r *region) error {
 
 // placeStack makes the buffers of a region and places those of the arena by the stacking
 // that was chosen for all points.
-func (s *State) placeStack(r *region) (err error) {
+func (r *region) placeStack() (err error) {
 	c := r.stack
 	if r.buffers, err = r.chains(c.taken); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 // region is a graph that is planned as a whole: the main graph, a body, or one
 // instance of a local function.
 type region struct {
+	*rules
 	g    *graph.Graph
 	kind regionKind
 	// inFunction is true for a local function and for bodies inside one. One
@@ -20,12 +21,17 @@ type region struct {
 	// tensors of the workspace.
 	inFunction bool
 
+	// calls are the regions of local functions, by instance, which all regions of a model have
+	// in common.
+	calls map[*graph.Call]*region
+
 	storages     []storage
 	storageOf    []int32 // storage of each tensor; noStorage if it is dynamic
 	workspace    []int64 // of each node: bytes, rounded up
 	scratch      []int64 // the part of it that was recorded on a device, not rounded; nil: none was
 	bodies       []body
 	updateChains []chain         // parameters, states and caches
+	states       []string        // INPUT=OUTPUT of the caches
 	gradients    map[string]bool // names of the gradients of a training graph
 
 	// With aliases (see the pass alias), else nil:
@@ -37,7 +43,8 @@ type region struct {
 	stepOf []graph.NodeID   // of each node by its index in the file: its present step
 	loads  schedule.Evaluation
 	// With Options.RuntimeOrder: the nodes by their steps, as the file lists them.
-	listing []graph.NodeID
+	listing   []graph.NodeID
+	traversal *plan.Traversal
 
 	placed
 	betweenBytes func(graph.TensorID) bool // whether a copy of a tensor would change bits; nil: not asked for yet
@@ -50,7 +57,8 @@ type region struct {
 	rangeGraph int // its index in ranged.graphs
 
 	// With Options.Pools, of the main graph; arena is then the sum of poolBytes.
-	pools         []string // names, the fastest first; nil: there is one arena
+	tierNames     []string // the fastest first; nil: there is one arena
+	room          []int64  // by pool: the bytes that its buffers may take; nil: its capacity
 	poolBytes     []int64
 	tiers         []plan.Tier
 	prices        []plan.TrafficPrice
@@ -128,17 +136,13 @@ type buffer struct {
 }
 
 // newRegion makes a region of a graph whose types have been inferred.
-func (s *State) newRegion(g *graph.Graph, kind regionKind) *region {
-	r := &region{g: g, kind: kind, inFunction: kind == functionBody, storageOf: make([]int32, len(g.Tensors)), workspace: make([]int64, len(g.Nodes))}
+func newRegion(x *rules, g *graph.Graph, kind regionKind, calls map[*graph.Call]*region) *region {
+	r := &region{rules: x, g: g, kind: kind, calls: calls, inFunction: kind == functionBody, storageOf: make([]int32, len(g.Tensors)), workspace: make([]int64, len(g.Nodes))}
 	for t := range r.storageOf {
 		r.storageOf[t] = noStorage
 	}
 	return r
 }
-
-// round rounds a size up to the alignment. It cannot overflow: inference refuses
-// models whose sizes add up to 2^63 or more.
-func (s *State) round(n int64) int64 { return (n + s.opt.Align - 1) &^ (s.opt.Align - 1) }
 
 // live reports whether storage i counts in loads and needs an offset in the
 // arena.

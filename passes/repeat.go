@@ -26,21 +26,14 @@ type repetition struct {
 	repeats   []int // of each step: the first run of the same node
 }
 
-// newRepetition prepares the main graph for recomputation. It copies the graph,
-// since graph.Repeat changes its argument.
-func (s *State) newRepetition() *repetition {
-	costs, unknown := s.costs(s.main)
-	switch {
-	case unknown == 1:
-		s.notes = append(s.notes, "costs: 1 name matches no node")
-	case unknown > 1:
-		s.notes = append(s.notes, fmt.Sprintf("costs: %d names match no node", unknown))
-	}
+// newRepetition prepares a main graph, whose nodes have these costs, for recomputation. It
+// copies the graph, since graph.Repeat changes its argument.
+func newRepetition(r *region, costs []int64) *repetition {
 	same := make([]int, len(costs))
 	for i := range same {
 		same[i] = i
 	}
-	return &repetition{before: s.main, costs: costs, original: same, first: same, plain: s.main.g.Clone()}
+	return &repetition{before: r, costs: costs, original: same, first: same, plain: r.g.Clone()}
 }
 
 // repeat replaces s.main by the graph in which the nodes of before run in the
@@ -50,14 +43,13 @@ func (s *State) newRepetition() *repetition {
 //
 // The search may put any run of a node first, but not one that lacks what another run has: a plan
 // calls the others repetitions of the first. It is asked again then.
-func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID) error {
-	if err := s.repeatInTurn(ctx, rep, steps, swaps); err != nil || !rep.outOfTurn(s.main) {
+func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search) error {
+	if err := s.repeatInTurn(ctx, rep, steps, swaps, x); err != nil || !rep.outOfTurn(s.main) {
 		return err
 	}
-	s.turns = rep.turns(s.main)
-	err := s.repeatInTurn(ctx, rep, steps, swaps)
-	s.turns = nil
-	return err
+	inTurn := *x
+	inTurn.turns = rep.turns(s.main)
+	return s.repeatInTurn(ctx, rep, steps, swaps, &inTurn)
 }
 
 // outOfTurn reports whether the first run of some node in the order of r lacks what the one that
@@ -99,8 +91,8 @@ func (rep *repetition) lacks(r *region, n int) bool {
 	return zeros || made(n) < made(rep.original[n])
 }
 
-// repeatInTurn is repeat, in which the first node of each of s.turns stays before the second.
-func (s *State) repeatInTurn(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID) error {
+// repeatInTurn is repeat, in which the nodes stay in turn, as the search says.
+func (s *State) repeatInTurn(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search) error {
 	g := rep.plain.Clone()
 	list := make([]graph.NodeID, len(steps))
 	for i, n := range steps {
@@ -113,18 +105,18 @@ func (s *State) repeatInTurn(ctx context.Context, rep *repetition, steps []int, 
 		rep.zeros[g.Tensors[t].Name] = true
 	}
 	made, err := g.Repeat(list, graph.RepeatOptions{
-		Views: !s.opt.NoViews, Optional: ops.Optional, Swaps: swaps,
+		Views: !rep.before.noViews, Optional: ops.Optional, Swaps: swaps,
 		Instead: func(n graph.NodeID, in int) (graph.TensorID, bool) {
-			for _, x := range statistics[n] {
-				if x.in == in {
+			for _, y := range statistics[n] {
+				if y.in == in {
 					return unused[g.Nodes[n].Inputs[in]], true
 				}
 			}
 			return graph.None, false
 		},
 		Byproduct: func(n graph.NodeID, out int) bool {
-			for _, x := range statistics[n] {
-				if x.out == out {
+			for _, y := range statistics[n] {
+				if y.out == out {
 					return true
 				}
 			}
@@ -136,19 +128,14 @@ func (s *State) repeatInTurn(ctx context.Context, rep *repetition, steps []int, 
 	}
 	rep.original, rep.first = indices(made.Of), indices(made.First)
 	s.model.Graph = g
-	s.main = s.newRegion(g, mainGraph)
-	if err := s.share(s.main); err != nil {
+	if s.main, err = rep.before.rules.shared(s.model, s.inference.Given, rep.before.calls); err != nil {
 		return err
 	}
-	if err := s.updates(s.main); err != nil {
+	if err := s.main.planBodies(ctx, x); err != nil {
 		return err
 	}
-	s.keepBodies = true
-	if err := s.bodies(ctx, s.main); err != nil {
-		return err
-	}
-	s.repeatScratch(rep)
-	return s.order(ctx, s.main)
+	s.main.repeatScratch(rep)
+	return s.main.order(ctx, x)
 }
 
 func indices(list []graph.NodeID) []int {
@@ -250,8 +237,8 @@ func (r *region) mustRunOnce() []bool {
 
 // budgetProblem makes the bare problem of a region, with the fields that
 // recomputation needs.
-func (s *State) budgetProblem(r *region, costs []int64) *schedule.Problem {
-	p := s.problem(r)
+func (r *region) budgetProblem(costs []int64) *schedule.Problem {
+	p := r.problem()
 	once := r.mustRunOnce()
 	for i, n := range r.g.Nodes {
 		v := &p.Nodes[i]

@@ -42,15 +42,15 @@ func bodiesOf(n *graph.Node) (list []*graph.Graph) {
 // fixedShapes returns the shapes of the present model that never change; nil if there
 // are none, or if no node needs them. A training step and inlined functions have
 // nodes that the file lacks, with which verify could not compare them.
-func (s *State) fixedShapes() *shapes {
-	if s.shapesOf == s.model {
-		return s.shapes
+func (f *folder) fixedShapes() *shapes {
+	if f.shapesOf == f.model {
+		return f.shapes
 	}
-	s.shapes, s.shapesOf = nil, s.model
-	if s.step == nil && len(s.given.Functions)+len(s.model.Functions) == 0 && readsShapes(s.model.Graph) {
-		s.shapes = inferFixed(s.model)
+	f.shapes, f.shapesOf = nil, f.model
+	if !f.trained && len(f.given.Functions)+len(f.model.Functions) == 0 && readsShapes(f.model.Graph) {
+		f.shapes = inferFixed(f.model)
 	}
-	return s.shapes
+	return f.shapes
 }
 
 // readsShapes reports whether a node of a graph or of its bodies reads a shape.

@@ -9,28 +9,37 @@ import (
 
 // share assigns a storage to every tensor of the main graph.
 func share(_ context.Context, s *State) error {
-	s.main = s.newRegion(s.model.Graph, mainGraph)
-	if err := s.share(s.main); err != nil {
-		return err
+	var err error
+	s.main, err = s.rules().shared(s.model, s.inference.Given, map[*graph.Call]*region{})
+	return err
+}
+
+// shared returns the region of the main graph of a model whose types have been inferred, with
+// its storages. given has the values of inputs; calls are regions of local functions that are
+// planned already.
+func (x *rules) shared(m *graph.Model, given map[string]graph.Literal, calls map[*graph.Call]*region) (*region, error) {
+	r := newRegion(x, m.Graph, mainGraph, calls)
+	if err := r.share(); err != nil {
+		return nil, err
 	}
-	return s.updates(s.main)
+	return r, r.updates(m, given)
 }
 
 // share merges the views of a region into storages. It takes O(nodes + tensors)
 // time.
-func (s *State) share(r *region) error {
+func (r *region) share() error {
 	g := r.g
 	for id, t := range g.Tensors {
 		id := graph.TensorID(id)
 		switch {
 		case t.Maker >= 0:
 		case t.Data != nil:
-			r.add(id, storage{bytes: s.round(t.Data.Bytes), maker: graph.None, resident: !r.inFunction})
+			r.add(id, storage{bytes: r.round(t.Data.Bytes), maker: graph.None, resident: !r.inFunction})
 		case t.Dynamic != "":
 		case !t.Input && !t.Capture: // it is in the list of tensors alone: nothing makes or reads it
 		default:
 			outside := t.Capture || r.kind == functionBody
-			r.add(id, storage{bytes: s.round(t.Bytes), maker: graph.None, outside: outside, input: t.Input, bounded: t.Bounded})
+			r.add(id, storage{bytes: r.round(t.Bytes), maker: graph.None, outside: outside, input: t.Input, bounded: t.Bounded})
 		}
 	}
 	order, err := g.Topological()
@@ -43,16 +52,16 @@ func (s *State) share(r *region) error {
 			if id < 0 || g.Tensors[id].Dynamic != "" {
 				continue
 			}
-			if from := r.viewedStorage(node, k, s.opt.NoViews); from != noStorage {
+			if from := r.viewedStorage(node, k); from != noStorage {
 				r.storageOf[id] = from
 				r.storages[from].tensors = append(r.storages[from].tensors, id)
 				continue
 			}
 			t := g.Tensors[id]
 			r.add(id, storage{
-				bytes: s.round(t.Bytes), maker: n, bounded: t.Bounded,
+				bytes: r.round(t.Bytes), maker: n, bounded: t.Bounded,
 				resident: ops.IsConstant(node) && !r.inFunction,
-				host:     node.IsSwapOut() && r.kind == mainGraph && len(s.opt.Pools) == 0,
+				host:     node.IsSwapOut() && r.kind == mainGraph && len(r.pools) == 0,
 			})
 		}
 	}
@@ -72,8 +81,8 @@ func (r *region) add(t graph.TensorID, st storage) {
 }
 
 // viewedStorage returns the storage of which output k of a node is a view.
-func (r *region) viewedStorage(n *graph.Node, k int, noViews bool) int32 {
-	if noViews {
+func (r *region) viewedStorage(n *graph.Node, k int) int32 {
+	if r.noViews {
 		return noStorage
 	}
 	for _, v := range n.Semantics.Views {

@@ -94,7 +94,7 @@ func (w *weigher) adopt(ctx context.Context, found *way) error {
 	if found.from != nil {
 		s.known = found.from
 		if s.opt.Limit == nil {
-			s.opt.Limit = &Limit{Bytes: found.limit}
+			s.chosenLimit = &Limit{Bytes: found.limit}
 		}
 	}
 	m := found.sliced
@@ -105,9 +105,9 @@ func (w *weigher) adopt(ctx context.Context, found *way) error {
 	if err != nil {
 		return err
 	}
-	plain := w.plain.state.main
+	plain := w.plain.main
 	s.slices = &slicedState{m, plain.loads.Peak, plain.solved.Bound, anyCount, w.least}
-	model, err := m.from.rewrite(ctx, m)
+	model, err := m.from.rewrite(m)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (w *weigher) adopt(ctx context.Context, found *way) error {
 // slicer searches regions of the main graph to slice.
 type slicer struct {
 	s         *State
-	base      *State // the model before, in its order
+	base      *trial // the model before, in its order
 	search    *slicing.Search
 	constants []string // tensors of the model that are initializers in base
 	time      float64  // modelled time of all nodes, in nanoseconds, without copies of chains
@@ -153,24 +153,23 @@ const windowReach = 120
 // with shrink). The result is then nil unless that gives copies that earlier's last did not
 // have.
 func (s *State) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) (*slicer, error) {
-	b := s.copy()
 	m := *s.model
 	m.Graph = s.model.Graph.Clone()
 	constants := settle(&m, s.inference, s.folds)
-	b.model = &m
-	x := &slicer{s: s, base: b, constants: constants, divided: &slicing.Divided{}, models: map[string]*slicedModel{}}
+	x := &slicer{s: s, base: &trial{model: &m}, constants: constants, divided: &slicing.Divided{}, models: map[string]*slicedModel{}}
 	if len(earlier) > 0 {
-		if err := x.prepare(ctx, earlier[0], shrink); err != nil || x.copies == nil && x.divided.Parts == nil {
+		if err := x.prepare(earlier[0], shrink); err != nil || x.copies == nil && x.divided.Parts == nil {
 			return nil, err
 		}
 		if last := earlier[len(earlier)-1]; last != earlier[0] && slices.Equal(last.copies, x.copies) {
 			return nil, nil
 		}
 	}
-	if err := inOrder(ctx, b); err != nil {
+	var err error
+	if x.base, err = s.inOrder(ctx, &m, s.search().quick()); err != nil {
 		return nil, err
 	}
-	if x.time = b.modelledTime(); len(earlier) > 0 {
+	if x.time = x.base.time; len(earlier) > 0 {
 		x.time = earlier[0].time
 	}
 	x.search = slicing.NewSearch(x.program(), windowReach)
@@ -179,11 +178,11 @@ func (s *State) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) 
 
 // more returns the share of the time without slices that a sliced model takes more; 0 if nodes
 // take no time by estimate without them.
-func (x *slicer) more(t *State) float64 {
+func (x *slicer) more(t *trial) float64 {
 	if x.time <= 0 {
 		return 0
 	}
-	return t.modelledTime()/x.time - 1
+	return t.time/x.time - 1
 }
 
 // kept returns the names of the tensors of a region that the plan lists: gradients, and constants
@@ -242,16 +241,16 @@ func (x *slicer) program() *slicing.Program {
 
 // prepare copies chains of cheap nodes for each reader, and divides products whose
 // columns are split. of is the slicer without them.
-func (x *slicer) prepare(ctx context.Context, of *slicer, shrink int64) (err error) {
+func (x *slicer) prepare(of *slicer, shrink int64) (err error) {
 	b, peak := x.base, of.base.main.loads.Peak
-	if err := infer(ctx, b); err != nil {
+	if b.inference, err = x.s.infer(b.model); err != nil {
 		return fmt.Errorf("slices: %w", err)
 	}
 	if x.copies, err = copyChains(b.model, peak, shrink); err != nil {
 		return err
 	}
 	if x.copies != nil {
-		if err := infer(ctx, b); err != nil {
+		if b.inference, err = x.s.infer(b.model); err != nil {
 			return fmt.Errorf("slices: %w", err)
 		}
 	}
@@ -303,34 +302,37 @@ func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedM
 }
 
 // ordered rewrites the model and orders it by a fast search.
-func (x *slicer) ordered(ctx context.Context, m *slicedModel) (*State, error) {
+func (x *slicer) ordered(ctx context.Context, m *slicedModel) (*trial, error) {
 	return x.inOrder(ctx, m, false)
 }
 
 // peaked is like ordered where the peak is wanted, and not the order: of several orders
 // with that peak, it does not look for the one with the smallest arena.
-func (x *slicer) peaked(ctx context.Context, m *slicedModel) (*State, error) {
+func (x *slicer) peaked(ctx context.Context, m *slicedModel) (*trial, error) {
 	return x.inOrder(ctx, m, true)
 }
 
-func (x *slicer) inOrder(ctx context.Context, m *slicedModel, peakAlone bool) (*State, error) {
-	t := x.base.copy()
-	t.peakAlone = peakAlone
-	var err error
-	if t.model, err = x.rewrite(ctx, m); err != nil {
+func (x *slicer) inOrder(ctx context.Context, m *slicedModel, peakAlone bool) (*trial, error) {
+	model, err := x.rewrite(m)
+	if err != nil {
 		return nil, err
 	}
-	return t, inOrder(ctx, t)
+	quick := x.s.search().quick()
+	quick.peakAlone = peakAlone
+	return x.s.inOrder(ctx, model, quick)
 }
 
-// inOrder orders the model of a state.
-func inOrder(ctx context.Context, t *State) error {
-	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order} {
-		if err := run(ctx, t); err != nil {
-			return fmt.Errorf("slices: %w", err)
-		}
+// inOrder returns a model that was made of the present one in its order.
+func (s *State) inOrder(ctx context.Context, m *graph.Model, x *search) (*trial, error) {
+	t, err := s.shared(ctx, m, x)
+	if err == nil {
+		err = t.main.order(ctx, x)
 	}
-	return nil
+	if err != nil {
+		return nil, fmt.Errorf("slices: %w", err)
+	}
+	t.time = s.modelledTime(t.main)
+	return t, nil
 }
 
 // compactSlack is the share by which calls may raise the peak before they are made
@@ -344,7 +346,7 @@ const compactAttempts = 3
 // without calls is known. What they may need in a region follows from estimates. If the
 // peak shows that these were too large, the next attempt takes the difference off. It
 // returns the attempt with the smallest peak.
-func (x *slicer) compact(ctx context.Context, m *slicedModel, peak int64) (best *State, err error) {
+func (x *slicer) compact(ctx context.Context, m *slicedModel, peak int64) (best *trial, err error) {
 	room, tried := slicing.Room{Peak: peak}, *m
 	for range compactAttempts {
 		now := room
@@ -367,7 +369,7 @@ func (x *slicer) compact(ctx context.Context, m *slicedModel, peak int64) (best 
 
 // rewrite returns the model in which regions run in slices, and notes what the plan says
 // of them.
-func (x *slicer) rewrite(ctx context.Context, m *slicedModel) (*graph.Model, error) {
+func (x *slicer) rewrite(m *slicedModel) (*graph.Model, error) {
 	first := 0
 	if x.outer != nil {
 		first = len(x.outer.regions())
@@ -384,9 +386,7 @@ func (x *slicer) rewrite(ctx context.Context, m *slicedModel) (*graph.Model, err
 	if m.calls == nil {
 		return made.Model, nil
 	}
-	t := x.base.copy()
-	t.model = made.Model
-	if err := infer(ctx, t); err != nil {
+	if _, err := x.s.infer(made.Model); err != nil {
 		return nil, fmt.Errorf("slices: %w", err)
 	}
 	model := made.Model
@@ -431,10 +431,10 @@ func integerData(t *graph.Tensor, elements []int64) *graph.Data {
 	return d
 }
 
-// modelledTime returns the modelled time of all nodes in nanoseconds. Views take none.
-func (s *State) modelledTime() (ns float64) {
-	costs, _ := s.costs(s.main)
-	for i, n := range s.main.g.Nodes {
+// modelledTime returns the modelled time of all nodes of a region in nanoseconds. Views take none.
+func (s *State) modelledTime(r *region) (ns float64) {
+	costs, _ := s.costs(r)
+	for i, n := range r.g.Nodes {
 		if len(n.Semantics.Views) == 0 {
 			ns += float64(costs[i])
 		}

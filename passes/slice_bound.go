@@ -35,7 +35,7 @@ func (x *slicer) anySlices() plan.SliceBound {
 	if b := sum(plan.BoundOutputs, func(st *storage) bool { return st.output }); b.Bytes > best.Bytes {
 		best = b
 	}
-	p := x.base.leastProblem(r)
+	p := r.leastProblem()
 	for v := range r.g.Nodes {
 		bytes := int64(0)
 		if !x.search.Divisible(v) {
@@ -58,17 +58,17 @@ func (x *slicer) anySlices() plan.SliceBound {
 
 // leastProblem is the problem of a region in which nodes with bodies take no more than these
 // need in any order: the plan with slices may order them otherwise than the one without.
-func (s *State) leastProblem(r *region) *schedule.Problem {
-	p := s.problem(r)
+func (r *region) leastProblem() *schedule.Problem {
+	p := r.problem()
 	least := make([]int64, len(p.Nodes))
 	for _, b := range r.bodies {
-		least[b.node] = max(least[b.node], schedule.Bound(s.leastProblem(b.r)).Value)
+		least[b.node] = max(least[b.node], schedule.Bound(b.r.leastProblem()).Value)
 	}
 	for v, n := range r.g.Nodes {
-		if inner := s.calls[n.Semantics.Call]; n.Semantics.Call != nil && inner != nil {
+		if inner := r.calls[n.Semantics.Call]; n.Semantics.Call != nil && inner != nil {
 			bytes := inner.loads.Peak // a function keeps its order
 			if len(inner.bodies) > 0 || len(inner.g.Nodes) > 0 && slices.Max(inner.workspace) > 0 {
-				bytes = schedule.Bound(s.leastProblem(inner)).Value
+				bytes = schedule.Bound(inner.leastProblem()).Value
 			}
 			least[v] = max(least[v], bytes)
 		}
@@ -171,7 +171,7 @@ func (m *slicedModel) cutInside() map[read]bool {
 // has what is cut although the regions read it whole.
 func (x *slicer) skeleton(choices []*slicing.Choice, inside map[read]bool) *schedule.Problem {
 	r := x.base.main
-	p := x.base.leastProblem(r)
+	p := r.leastProblem()
 	for i := range p.Nodes {
 		p.Nodes[i].Name = r.g.Label(graph.NodeID(i))
 	}

@@ -181,7 +181,7 @@ type boundCheck struct {
 func (c *boundCheck) model(t *testing.T, m *graph.Model) {
 	x := slicerOf(t, m, c.slices)
 	any := x.anySlices()
-	whole, known := leastPeak(x.base.problem(x.base.main))
+	whole, known := leastPeak(x.base.main.problem())
 	if !known {
 		return
 	}
@@ -242,7 +242,7 @@ func (c *boundCheck) regions(t *testing.T, x *slicer, list []*slicing.Region, an
 	claims := map[string]*claim{} // by the region inside, over all slices and numbers of slices
 	// try checks a model, and reports whether it is small enough.
 	try := func(key string, m *slicedModel) bool {
-		made, err := m.from.rewrite(t.Context(), m)
+		made, err := m.from.rewrite(m)
 		if err != nil || len(made.Graph.Nodes) > c.nodes {
 			c.counts.large++
 			return false
@@ -254,7 +254,7 @@ func (c *boundCheck) regions(t *testing.T, x *slicer, list []*slicing.Region, an
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := state.problem(state.main)
+		p := state.main.problem()
 		peak, known := leastPeak(p)
 		if !known {
 			c.counts.large++

@@ -26,19 +26,19 @@ const mostWithinNodes = 3000
 func (x *slicer) newWithin(ctx context.Context, outer *slicedModel, like *graph.Graph, known *slicer) (*slicer, error) {
 	plain := *outer // without calls
 	plain.calls, plain.names = nil, nil
-	b := x.base.copy()
-	var err error
-	if b.model, err = x.rewrite(ctx, &plain); err != nil {
+	model, err := x.rewrite(&plain)
+	if err != nil {
 		return nil, err
 	}
+	quick := x.s.search().quick()
 	if like != nil {
-		follow(b.model.Graph, like, len(outer.regions()))
-		b.opt.Schedule = "program"
+		follow(model.Graph, like, len(outer.regions()))
+		quick.strategy = "program"
 	}
-	if err := inOrder(ctx, b); err != nil {
+	b, err := x.s.inOrder(ctx, model, quick)
+	if err != nil {
 		return nil, err
 	}
-	b.opt.Schedule = x.base.opt.Schedule
 	in := &slicer{
 		s: x.s, base: b, constants: x.constants, copies: x.copies, divided: x.divided, time: x.time,
 		models: map[string]*slicedModel{}, outer: &plain, rows: map[string]slicing.Part{}, given: map[string]bool{},

@@ -1,7 +1,6 @@
 package passes
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -30,8 +28,8 @@ import (
 // A pass may change the nodes, tensors, attributes and outputs of the graph until
 // order has run. It then calls [graph.Graph.Link] and [State.Invalidate].
 type State struct {
-	opt          Options
-	asked        Options // opt before the first pass
+	opt          Options     // as they were given: no pass changes them
+	bind         ops.Options // how the dimensions of model are bound
 	model        *graph.Model
 	given        *graph.Model   // the model that was read
 	untouched    *graph.Model   // a copy of it, which no pass changes; nil: the plan is not verified
@@ -42,37 +40,25 @@ type State struct {
 	inference    *ops.Inference
 	unpermitted  []string // warnings about element types
 	main         *region
-	calls        map[*graph.Call]*region // local functions, by instance
 	plan         *plan.Plan
 	budget       *limitSearch         // nil without a limit
+	chosenLimit  *Limit               // of the pass slice, where Options has none; nil: none
 	folds        *foldState           // nil if nothing was folded
 	hint         *FoldHint            // nil if FoldAny would save little
-	foldValues   [][][]byte           // of all components that could be folded
-	foldBudget   *constant.Budget     // nil: not known yet
-	shapes       *shapes              // that never change; nil: none
-	shapesOf     *graph.Model         // the model that has them
 	subgraphs    map[*graph.Graph]int // the plan's subgraphs, by body
 	frontier     []plan.FrontierPoint
-	states       []string       // INPUT=OUTPUT of the caches
+	kvStates     []string       // INPUT=OUTPUT of the caches of the pass kv
 	slices       *slicedState   // nil if nothing runs in slices
 	ranged       *ranged        // nil without Options.Ranges
 	measured     *measuredCosts // nil: no costs were measured, or nothing may run in slices
 	known        *base          // searches that the pass slice has made; nil: none
-	limitPart    int64          // the search for recomputation does one part of that many; 0: all
-	moved        *moved         // the main graph before buffers were moved between pools; nil: none were
-	room         []int64        // by pool: the bytes that its buffers may take; nil: its capacity
-	keepOrder    bool           // the nodes of the main graph must stay in their order
-	turns        [][2]int32     // pairs of nodes of the main graph whose first one must stay before the second
-	keepBodies   bool           // and those of bodies in theirs: they were ordered before
+	moved        *movedGraph    // the main graph before buffers were moved between pools; nil: none were
+	fixed        bool           // the nodes of the main graph stay in the order in which the pass slice wrote them
+	unordered    bool           // the pass order was left out
 	graphChanged bool           // a pass has changed the graph
 
-	deadline  time.Time // when Options.TimeLimit ends; zero: never
-	askSolver bool      // placeWith lets Options.Solver work on what its search leaves open
-	peakAlone bool      // any order with the smallest peak will do: the main graph is not placed
-	timedOut  bool      // the deadline ended a search
-	notes     []string  // warnings
-
-	traversal *plan.Traversal // with Options.RuntimeOrder
+	deadline time.Time // when Options.TimeLimit ends; zero: never
+	log      searchLog // of all searches
 
 	lastPrinted [sha256.Size]byte // the digest of the graph that was printed last, with Options.Check
 }
@@ -85,7 +71,10 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	if opt.Align == 0 {
 		opt.Align = DefaultAlign
 	}
-	s := &State{opt: opt, asked: opt, given: m, model: m, calls: map[*graph.Call]*region{}}
+	s := &State{
+		opt: opt, given: m, model: m,
+		bind: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict},
+	}
 	if err := s.bindRanges(); err != nil {
 		return nil, err
 	}
@@ -153,7 +142,7 @@ func (s *State) Problem() *schedule.Problem {
 	if s.main == nil {
 		return nil
 	}
-	return s.problem(s.main)
+	return s.main.problem()
 }
 
 // Evaluation returns the loads of the main graph in the order found.
@@ -181,7 +170,7 @@ func (s *State) Plan() *plan.Plan { return s.plan }
 
 // Warn adds a warning to the result.
 func (s *State) Warn(format string, args ...any) {
-	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+	s.log.notes = append(s.log.notes, fmt.Sprintf(format, args...))
 }
 
 // Invalidate reports that the pass has changed the graph. The results of earlier
@@ -195,16 +184,45 @@ func (s *State) ordered() bool { return s.main != nil && s.main.solved != nil }
 
 // forget drops all results that follow from the graph.
 func (s *State) forget() {
-	s.graphChanged, s.inference, s.main, s.calls = false, nil, nil, map[*graph.Call]*region{}
+	s.graphChanged, s.inference, s.main = false, nil, nil
 }
 
-// searchContext returns a context for searches, which also ends at the deadline.
-func (s *State) searchContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	if s.deadline.IsZero() {
-		return ctx, func() {}
+// rules returns the rules of the plan: what the options ask for, and the caches that the pass
+// kv has made.
+func (s *State) rules() *rules {
+	return &rules{
+		noViews: s.opt.NoViews, noInplace: s.opt.NoInplace, align: s.opt.Align, pools: s.opt.Pools,
+		states: slices.Concat(s.opt.States, s.kvStates), findStates: s.opt.StatesAuto,
 	}
-	return context.WithDeadline(ctx, s.deadline)
 }
 
-// timeIsUp reports whether the deadline has passed.
-func (s *State) timeIsUp() bool { return !s.deadline.IsZero() && !time.Now().Before(s.deadline) }
+// strategy returns the name of the strategy for the order; "": the best order.
+func (s *State) strategy() string {
+	if s.unordered {
+		return "program"
+	}
+	return s.opt.Schedule
+}
+
+// search returns the search for the plan.
+func (s *State) search() *search {
+	x := &search{
+		ordering: ordering{
+			strategy: s.strategy(), goal: s.opt.Goal, fixed: s.fixed,
+			keepRandom: s.opt.KeepRandomOrder, updatesLast: s.opt.UpdatesLast,
+		},
+		placement: s.opt.Placement, effort: s.opt.Effort, deadline: s.deadline,
+		solver:   solving{s.opt.Solver, s.opt.SolverTime, s.opt.SolverTime, s.opt.Threads},
+		progress: s.opt.Progress, log: &s.log,
+	}
+	if s.opt.RuntimeOrder {
+		x.traversal = ops.LookupRuntime(s.opt.Runtime)
+	}
+	if s.opt.TimeLimit > 0 {
+		x.solver.orderTime = s.opt.TimeLimit / 4
+	}
+	if k := s.known; k != nil {
+		x.known = &knownOrders{k.problem, k.main.solved}
+	}
+	return x
+}

@@ -79,8 +79,8 @@ func (r *region) transferInEnd(n graph.NodeID) int {
 }
 
 // placeHost places the tensors that were swapped out, in a pool of their own.
-func (s *State) placeHost(ctx context.Context, r *region) error {
-	p := alloc.Problem{Alignment: s.opt.Align}
+func (r *region) placeHost(ctx context.Context) error {
+	p := alloc.Problem{Alignment: r.align}
 	var placed []int
 	for k := range r.buffers {
 		if b := &r.buffers[k]; b.host {

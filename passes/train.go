@@ -16,8 +16,8 @@ func train(ctx context.Context, s *State) error {
 		return nil
 	}
 	opt := *s.opt.Train
-	opt.Dims, opt.Values, opt.Strict = s.opt.Dims, s.opt.Values, s.opt.Strict
-	opt.StrictDims, opt.SpareDims = s.opt.StrictDims, s.opt.SpareDims
+	opt.Dims, opt.Values, opt.Strict = s.bind.Dims, s.bind.Values, s.bind.Strict
+	opt.StrictDims, opt.SpareDims = s.bind.StrictDims, s.bind.SpareDims
 	if opt.FusedGradients == autodiff.FuseDefault && s.opt.Runtime == "" && !s.opt.InlineFunctions {
 		opt.FusedGradients = autodiff.FuseOn
 	}
@@ -39,13 +39,13 @@ func train(ctx context.Context, s *State) error {
 	s.Replace(step.Model)
 	// The shapes of a training graph are fixed, but for the dimensions with a range. It has
 	// only the inputs that it needs.
-	s.opt.Dims, s.opt.StrictDims = nil, false
+	s.bind.Dims, s.bind.StrictDims = nil, false
 	if s.ranged != nil {
 		s.ranged.given = nil
-		s.opt.Dims = s.ranged.dims(s.ranged.box.Corner())
+		s.bind.Dims = s.ranged.dims(s.ranged.box.Corner())
 	}
-	s.opt.Values = maps.Clone(s.opt.Values)
-	maps.DeleteFunc(s.opt.Values, func(name string, _ graph.Literal) bool {
+	s.bind.Values = maps.Clone(s.bind.Values)
+	maps.DeleteFunc(s.bind.Values, func(name string, _ graph.Literal) bool {
 		return !slices.ContainsFunc(step.Model.Graph.Inputs, func(t graph.TensorID) bool { return step.Model.Graph.Tensors[t].Name == name })
 	})
 	return nil
@@ -57,5 +57,5 @@ func (s *State) trainRange(ctx context.Context, opt autodiff.Options) (*autodiff
 		return nil, graph.Errorf("training with ranges of dimensions: %d points are too many to make the step of each: expected fewer, such as LOW..HIGH:STEP, or a larger --points", s.ranged.box.Points)
 	}
 	opt.Dims = s.ranged.given
-	return autodiff.TrainRange(ctx, s.model, opt, s.opt.Ranges, s.opt.RangeProgress)
+	return autodiff.TrainRange(ctx, s.model, opt, s.ranged.lengths, s.opt.RangeProgress)
 }

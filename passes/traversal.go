@@ -7,7 +7,6 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/units"
-	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -15,25 +14,24 @@ import (
 // orderByTraversal gives a region, whose bare problem is solved, the best order that ONNX
 // Runtime's default traversal takes for some listing of its nodes, and keeps the listing for
 // the file.
-func (s *State) orderByTraversal(ctx context.Context, r *region, p *schedule.Problem) error {
-	expanded := ops.LookupRuntime(s.opt.Runtime).Expanded
+func (r *region) orderByTraversal(ctx context.Context, p *schedule.Problem, x *search) error {
 	for id, n := range r.g.Nodes {
 		switch {
 		case n.Semantics.Call != nil:
 			return graph.Errorf("calls a local function, whose nodes ONNX Runtime puts in its place before it orders them: expected none with a default order (say --inline-functions)").AtNode(r.g.Label(graph.NodeID(id)))
-		case n.Domain == "" && slices.Contains(expanded, n.Op):
+		case n.Domain == "" && slices.Contains(x.traversal.Expanded, n.Op):
 			return graph.Errorf("ONNX Runtime replaces this operator by several nodes before it orders them: expected none with a default order (let it save the model first: optimized_model_filepath)").AtNode(r.g.Label(graph.NodeID(id)))
 		}
 	}
-	search, end := s.searchContext(ctx)
+	search, end := x.context(ctx)
 	defer end()
 	best := r.solved.Evaluation.Peak
-	l := schedule.BestListing(search, p, r.solved.Orders, best, s.opt.Effort)
-	s.timedOut = s.timedOut || search.Err() != nil && ctx.Err() == nil
+	l := schedule.BestListing(search, p, r.solved.Orders, best, x.effort)
+	x.log.timedOut = x.log.timedOut || search.Err() != nil && ctx.Err() == nil
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := s.reorder(r, l.Order); err != nil {
+	if err := r.reorder(l.Order); err != nil {
 		return err
 	}
 	at := make([]graph.NodeID, len(l.Order))
@@ -44,10 +42,10 @@ func (s *State) orderByTraversal(ctx context.Context, r *region, p *schedule.Pro
 	for i, n := range l.Nodes {
 		r.listing[i] = at[n]
 	}
-	if r == s.main {
+	if r.kind == mainGraph {
 		// With a strategy that is given by name, the default order may be better than that.
-		s.traversal = &plan.Traversal{Runtime: plan.TraversalONNXRuntime, BestPeakBytes: min(best, l.Peak)}
-		s.notes = append(s.notes, traversalNote(best, l.Peak))
+		r.traversal = &plan.Traversal{Runtime: plan.TraversalONNXRuntime, BestPeakBytes: min(best, l.Peak)}
+		x.log.notes = append(x.log.notes, traversalNote(best, l.Peak))
 	}
 	return nil
 }
@@ -63,9 +61,9 @@ func traversalNote(best, peak int64) string {
 
 // list puts the nodes of a region and its bodies into the order in which the file lists
 // them.
-func (s *State) list(r *region) {
+func (r *region) list() {
 	for _, b := range r.bodies {
-		s.list(b.r)
+		b.r.list()
 	}
 	if r.listing != nil {
 		r.g.Reorder(r.listing)

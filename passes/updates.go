@@ -29,29 +29,29 @@ type chain struct {
 	kind     string // of the buffer
 }
 
-// mode returns modeTraining if the model's metadata says so, else modeInference.
-func (s *State) mode() string {
-	if mode, _ := s.model.Prop(keyMode); mode == modeTraining {
+// modeOf returns modeTraining if the model's metadata says so, else modeInference.
+func modeOf(m *graph.Model) string {
+	if mode, _ := m.Prop(keyMode); mode == modeTraining {
 		return modeTraining
 	}
 	return modeInference
 }
 
 // updates makes the parameters and states of a training graph resident, together
-// with their updated values.
-func (s *State) updates(r *region) error {
-	if s.mode() != modeTraining {
-		return s.caches(r)
+// with their updated values. given has the values of inputs of the model.
+func (r *region) updates(m *graph.Model, given map[string]graph.Literal) error {
+	if modeOf(m) != modeTraining {
+		return r.caches(m, given)
 	}
-	text, _ := s.model.Prop(keyUpdates)
+	text, _ := m.Prop(keyUpdates)
 	var list, trained []string
 	if json.Unmarshal([]byte(text), &list) != nil {
 		list = strings.Fields(text)
 	}
-	text, _ = s.model.Prop(keyTrainable)
+	text, _ = m.Prop(keyTrainable)
 	_ = json.Unmarshal([]byte(text), &trained) // optional: without it, all are states
 	inputs, outputs := byName(r.g, r.g.Inputs), byName(r.g, r.g.Outputs)
-	if err := s.readGradients(r); err != nil {
+	if err := r.readGradients(m); err != nil {
 		return err
 	}
 	isParameter := map[string]bool{}
@@ -73,17 +73,17 @@ func (s *State) updates(r *region) error {
 		if isParameter[from] {
 			kind = plan.KindParameter
 		}
-		if err := s.stay(r, keyUpdates, kind, from, inputs[from], to, outputs[to]); err != nil {
+		if err := r.stay(given, keyUpdates, kind, from, inputs[from], to, outputs[to]); err != nil {
 			return err
 		}
 	}
-	return s.caches(r)
+	return r.caches(m, given)
 }
 
 // stay makes one resident buffer of a graph input and of the output that is written over
 // it. key names the list that asks for it.
-func (s *State) stay(r *region, key, kind, from string, in graph.TensorID, to string, out graph.TensorID) error {
-	if _, given := s.inference.Given[from]; given {
+func (r *region) stay(given map[string]graph.Literal, key, kind, from string, in graph.TensorID, to string, out graph.TensorID) error {
+	if _, is := given[from]; is {
 		e := graph.Errorf("has a value, but every step updates it: expected an input that stays as it is")
 		e.Tensor = from
 		return e
@@ -103,8 +103,8 @@ func (s *State) stay(r *region, key, kind, from string, in graph.TensorID, to st
 
 // readGradients reads the model's list of w=w.grad. It decides which buffers are
 // of kind gradient, and nothing else; without it none is.
-func (s *State) readGradients(r *region) error {
-	text, ok := s.model.Prop(keyGradients)
+func (r *region) readGradients(m *graph.Model) error {
+	text, ok := m.Prop(keyGradients)
 	if !ok {
 		return nil
 	}

@@ -72,9 +72,10 @@ type cover struct {
 // base is a graph in its best order, in which nodes may run again and tensors may be
 // swapped.
 type base struct {
+	s       *State
 	sliced  *slicedModel      // nil: the graph without slices
-	state   *State            // nil until it is needed
-	problem *schedule.Problem // whose best order the state has
+	main    *region           // in its best order; nil until it is needed
+	problem *schedule.Problem // of main in the order of the file
 	search  *limitSearch      // nil until it is needed
 }
 
@@ -96,7 +97,7 @@ func (s *State) newWeigher(ctx context.Context) (*weigher, error) {
 	w := &weigher{s: s, least: x.anySlices()}
 	slicers := []*slicer{x}
 	for _, shrink := range chainShrinks {
-		if last := slicers[len(slicers)-1]; last.copies != nil && last.base.modelledTime() <= (1+chainsCheap)*x.time {
+		if last := slicers[len(slicers)-1]; last.copies != nil && last.base.time <= (1+chainsCheap)*x.time {
 			break // shorter chains save little time
 		}
 		own, err := s.newSlicer(ctx, slicers, shrink)
@@ -112,46 +113,43 @@ func (s *State) newWeigher(ctx context.Context) (*weigher, error) {
 			w.ladders = append(w.ladders, &ladder{x: x, slackness: slack, rungs: rungs})
 		}
 	}
-	w.plain = &base{}
+	w.plain = &base{s: s}
 	return w, w.order(ctx, w.plain)
 }
 
 // order orders a base as the pass order would, once.
 func (w *weigher) order(ctx context.Context, b *base) error {
-	if b.state != nil {
+	if b.main != nil {
 		return nil
 	}
 	m := *w.s.model
 	if b.sliced == nil {
 		m.Graph = w.s.model.Graph.Clone()
 	} else {
-		sliced, err := b.sliced.from.rewrite(ctx, b.sliced)
+		sliced, err := b.sliced.from.rewrite(b.sliced)
 		if err != nil {
 			return err
 		}
 		m = *sliced
 	}
-	t := w.s.copy()
-	t.opt.Effort, t.model = w.s.opt.Effort, &m
-	if b.sliced != nil {
-		t.limitPart = basePart
-	}
-	for _, run := range []func(context.Context, *State) error{infer, share, bodies} {
-		if err := run(ctx, t); err != nil {
-			return fmt.Errorf("slices: %w", err)
-		}
-	}
-	b.problem = t.problem(t.main)
-	if err := order(ctx, t); err != nil {
+	x := w.s.search()
+	log := searchLog{}
+	x.progress, x.known, x.log = nil, nil, &log
+	t, err := w.s.shared(ctx, &m, x)
+	if err != nil {
 		return fmt.Errorf("slices: %w", err)
 	}
-	w.s.timedOut = w.s.timedOut || t.timedOut
-	b.state = t
+	b.problem = t.main.problem()
+	if err := t.main.order(ctx, x); err != nil {
+		return fmt.Errorf("slices: %w", err)
+	}
+	w.s.log.timedOut = w.s.log.timedOut || log.timedOut
+	b.main = t.main
 	return nil
 }
 
 // peak is that of the graph without slices, in its best order.
-func (w *weigher) peak() int64 { return w.plain.state.main.loads.Peak }
+func (w *weigher) peak() int64 { return w.plain.main.loads.Peak }
 
 // shareOf is what the slices of a base cost.
 func (b *base) shareOf() float64 {
@@ -170,7 +168,11 @@ func (b *base) with(percent float64) float64 {
 func (b *base) searched() (*limitSearch, error) {
 	var err error
 	if b.search == nil {
-		b.search, err = b.state.newLimitSearch()
+		part := int64(0)
+		if b.sliced != nil {
+			part = basePart
+		}
+		b.search, err = b.s.newLimitSearch(b.main, b.s.opt.Host, part)
 	}
 	return b.search, err
 }
@@ -192,7 +194,7 @@ func (l *ladder) at(ctx context.Context, rung int) *cover {
 		}
 	}
 	if l.x.outer != nil || len(l.x.copies)+len(l.x.divided.Parts) > 0 {
-		c.extra += l.x.base.modelledTime()/l.x.time - 1
+		c.extra += l.x.base.time/l.x.time - 1
 	}
 	l.covers = append(l.covers, c)
 	return c
@@ -315,7 +317,7 @@ func (w *weigher) error(ctx context.Context, limit int64) error {
 		return e
 	}
 	if !w.s.opt.NoRecompute {
-		search, end := w.s.searchContext(ctx)
+		search, end := w.s.search().context(ctx)
 		defer end()
 		plain, err := w.plain.searched()
 		if err != nil {
@@ -399,7 +401,7 @@ func (w *weigher) slicedBases(ctx context.Context) ([]*base, error) {
 		if best == nil || best.peak >= w.peak() || slices.ContainsFunc(w.bases, func(b *base) bool { return b.sliced == best }) {
 			continue
 		}
-		w.bases = append(w.bases, &base{sliced: best})
+		w.bases = append(w.bases, &base{s: w.s, sliced: best})
 	}
 	return w.bases, nil
 }
@@ -447,12 +449,12 @@ func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 		if err := w.order(ctx, b); err != nil {
 			return nil, err
 		}
-		w.reaches(b.state.main.loads.Peak)
-		if b.state.main.loads.Peak <= limit {
+		w.reaches(b.main.loads.Peak)
+		if b.main.loads.Peak <= limit {
 			best = &way{sliced: b.sliced, limit: limit, extra: b.shareOf()}
 			continue
 		}
-		search, end := w.s.searchContext(ctx)
+		search, end := w.s.search().context(ctx)
 		p, err := b.below(search, limit, best)
 		end()
 		if err != nil {
@@ -461,7 +463,7 @@ func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 		if p == nil {
 			continue
 		}
-		w.s.timedOut = w.s.timedOut || p.Ended != nil
+		w.s.log.timedOut = w.s.log.timedOut || p.Ended != nil
 		w.reaches(p.Lowest)
 		if extra := b.with(p.ExtraPercent); p.Feasible == budget.Found && (best == nil || extra < best.extra) {
 			best = &way{sliced: b.sliced, from: b, limit: limit, extra: extra}
@@ -557,10 +559,10 @@ func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 		if err := w.order(ctx, b); err != nil {
 			return nil, err
 		}
-		if p := b.state.main.loads.Peak; p < peak {
+		if p := b.main.loads.Peak; p < peak {
 			best, peak = &way{sliced: b.sliced, limit: p, extra: b.shareOf()}, p
 		}
-		search, end := w.s.searchContext(ctx)
+		search, end := w.s.search().context(ctx)
 		found, err := b.within(search, peak-1, percent)
 		end()
 		if err != nil {

@@ -24,32 +24,32 @@ func (s *State) recorded() error {
 	if err != nil {
 		return graph.Errorf("%w", err)
 	}
-	s.addScratch(s.main, scratch)
+	s.main.addScratch(scratch)
 	return nil
 }
 
 // addScratch adds the scratch of each node of a region to its workspace: it lies behind
 // what bodies and functions take.
-func (s *State) addScratch(r *region, scratch []int64) {
+func (r *region) addScratch(scratch []int64) {
 	r.scratch = scratch
 	for n, bytes := range scratch {
-		r.workspace[n] += s.round(bytes)
+		r.workspace[n] += r.round(bytes)
 	}
 }
 
 // repeatScratch gives the nodes of the repeated graph the scratch of those that they repeat.
-func (s *State) repeatScratch(rep *repetition) {
+func (r *region) repeatScratch(rep *repetition) {
 	if rep.before.scratch == nil {
 		return
 	}
-	scratch := make([]int64, len(s.main.g.Nodes))
+	scratch := make([]int64, len(r.g.Nodes))
 	for n, listed := range rep.first {
 		scratch[listed] = rep.before.scratch[n]
 	}
 	for n, first := range rep.original {
 		scratch[n] = scratch[first]
 	}
-	s.addScratch(s.main, scratch)
+	r.addScratch(scratch)
 }
 
 // planWorkspaces lists the recorded workspaces for the plan; nil if none were given.

@@ -1,0 +1,101 @@
+package passes
+
+import (
+	"context"
+	"time"
+
+	"github.com/onnxmem/onnxmem/ilp"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// The planner is a function of a graph whose types are known, the rules, and a search: share
+// gives the storages, order the steps, place the offsets. It knows no options and no pass.
+
+// rules say what a plan may do: what shares bytes, and in which memory buffers lie.
+type rules struct {
+	noViews   bool // every view has a buffer of its own
+	noInplace bool // no result is written over an input
+
+	states     []string // INPUT=OUTPUT: what stays from one run to the next
+	findStates bool     // what can stay does
+
+	align int64  // of offsets and sizes in bytes
+	pools []Pool // of the main graph, the fastest first; nil: there is one arena
+}
+
+// round rounds a size up to the alignment. It cannot overflow: inference refuses models
+// whose sizes add up to 2^63 or more.
+func (x *rules) round(n int64) int64 { return (n + x.align - 1) &^ (x.align - 1) }
+
+// search says which orders and placements are looked for, and with how much work.
+type search struct {
+	ordering
+	placement string // name of a placement strategy; "": the best placement
+	effort    schedule.Effort
+	deadline  time.Time // when searches end; zero: never
+	solver    solving   // of the main graph
+
+	progress  func(bound, peak int64) // of the order of the main graph; may be nil
+	known     *knownOrders            // a search for the order of the main graph that was made before; nil: none
+	peakAlone bool                    // any order of the main graph with the smallest peak will do: it is not placed
+
+	log *searchLog
+}
+
+// ordering says which orders are permitted, and which of those with the same peak is best.
+type ordering struct {
+	strategy    string // name of an order strategy; "": the order with the smallest peak
+	goal        schedule.Goal
+	keepRandom  bool         // nodes with an effect stay in their order
+	updatesLast bool         // of the main graph
+	traversal   *ops.Runtime // the order is a default order of that runtime; nil: any
+
+	fixed       bool       // the nodes of the main graph stay in their order
+	fixedBodies bool       // those of bodies do
+	turns       [][2]int32 // nodes of the main graph of which the first must stay before the second
+}
+
+// solving is a solver that works on what searches leave open.
+type solving struct {
+	solver              ilp.Solver    // nil: none
+	orderTime, packTime time.Duration // it may take
+	threads             int
+}
+
+// knownOrders are what a search has found for a problem.
+type knownOrders struct {
+	problem *schedule.Problem
+	solved  *schedule.Result
+}
+
+// searchLog is what searches report beside their results.
+type searchLog struct {
+	timedOut bool     // the deadline ended one
+	notes    []string // warnings
+}
+
+// quick returns a search with the least effort, for an estimate: it asks no solver, and nobody
+// hears of it.
+func (x search) quick() *search {
+	x.effort, x.progress, x.solver, x.known, x.log = schedule.EffortFast, nil, solving{}, nil, &searchLog{}
+	return &x
+}
+
+// silent returns a search for a variant of the main graph: it shows no progress, asks no
+// solver, and starts from nothing.
+func (x search) silent() *search {
+	x.progress, x.solver, x.known = nil, solving{}, nil
+	return &x
+}
+
+// context returns a context for searches, which also ends at the deadline.
+func (x *search) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	if x.deadline.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, x.deadline)
+}
+
+// timeIsUp reports whether the deadline has passed.
+func (x *search) timeIsUp() bool { return !x.deadline.IsZero() && !time.Now().Before(x.deadline) }
