@@ -23,7 +23,10 @@ const (
 )
 
 // annotations compares the file's metadata about its plan with the plan.
-func (v *verifier) annotations() {
+func (v *verifier) annotations() bool {
+	if v.opt.SkipAnnotations {
+		return true
+	}
 	dims := v.p.Dims
 	if dims == nil {
 		dims = map[string]plan.Dim{}
@@ -66,6 +69,7 @@ func (v *verifier) annotations() {
 			}
 		}
 	}
+	return true
 }
 
 // entry says how a list of metadata differs from exactly one entry of a key, or

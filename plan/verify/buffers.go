@@ -10,6 +10,20 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
+// buffers checks the buffers of the main graph, and the resident ones of all graphs.
+func (v *verifier) buffers() bool {
+	s := v.main
+	s.place(v.p.Buffers, v.p.Dynamic)
+	s.checkOverlap(plan.Arena)
+	for _, t := range v.p.Tiers() {
+		s.checkOverlap(t.Name)
+	}
+	s.checkOverlap(plan.Host)
+	v.resident = append(v.resident, s.extents(s.list, plan.Resident)...)
+	v.overlapResident()
+	return true
+}
+
 // place checks a list of buffers, and of tensors without a buffer, against the
 // scope's storages.
 func (s *scope) place(list []plan.Buffer, dynamic []plan.Dynamic) {

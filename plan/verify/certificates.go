@@ -10,6 +10,29 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify/internal/replay"
 )
 
+// certificates proves the lower bound, unless the caller trusts it. With aliases, it is the
+// bound of what no plan with aliases can go below.
+func (v *verifier) certificates() bool {
+	if v.opt.SkipBounds {
+		v.claim("lower_bound_bytes")
+		v.claim("schedule_optimal")
+		v.claim("certificates")
+		v.sum.LowerBoundBytes = v.p.Summary.LowerBoundBytes
+		v.sum.ScheduleOptimal = v.p.Summary.ScheduleOptimal
+		return true
+	}
+	bounded := v.main
+	if bounded.plain != nil {
+		bounded = bounded.relaxed()
+	}
+	if bounded == nil {
+		v.fault(CodeCertificate, tooManyParts)
+		return false
+	}
+	v.certify(bounded, &v.sum)
+	return true
+}
+
 // certify proves the plan's certificates again, and the lower bound from them. It
 // sets the verdict on the order.
 func (v *verifier) certify(s *scope, sum *plan.Summary) {

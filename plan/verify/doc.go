@@ -9,20 +9,12 @@
 // alloc, and searches only to replay a search.
 //
 // What decides is small and knows no ONNX: internal/core, with lifetimes, overlaps, loads and
-// bounds. The files here are what stands between a plan and the core.
+// bounds. The files here are provers: each reduces some claims of a plan to what the core
+// decides, or finds a violation. provers.go is the table of them, in the order in which they
+// run, with their files and with what each assumes; docs/auditor.md shows it.
 //
-//	verify.go         Plan, and the order of the checks
-//	report.go         Report; claims.go: the fields that are claimed, not checked
-//	storages.go       the tensors of a graph, merged into storages
-//	buffers.go        every tensor is in one buffer, or dynamic
-//	updates.go        parameters and gradients of training graphs
-//	loads.go          the steps of the planned order, and the order of the input file
-//	overlap.go        the buffers of a pool
-//	subgraphs.go      bodies; their memory is the workspace of their node
-//	certificates.go   certificates, by their kinds; internal/replay repeats those of kind search
-//	repetitions.go    plans below a limit: which step repeats which (same.go)
-//	swaps.go          tensors on a host, and the time spent waiting for them
-//	slices.go         regions that run in slices, compared with the source (slices_*.go)
-//	summary.go        the figures of the summary
-//	annotations.go    the metadata of the planned file
+//	verify.go      Plan, which runs the table
+//	provers.go     the table
+//	storages.go    how a graph becomes the core's problem; buffers.go: and a plan its buffers
+//	report.go      Report; claims.go: the fields that are claimed, not checked
 package verify

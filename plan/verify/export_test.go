@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
@@ -38,4 +39,30 @@ func SliceFaults(m *graph.Model, p *plan.Plan, source *graph.Model) (faults []st
 		faults = append(faults, "claimed")
 	}
 	return faults, nil
+}
+
+// ForgetRows takes the verifier's account of the rows of an operator away, until the test ends.
+func ForgetRows(t testing.TB, op string) {
+	old := rowsKnown
+	rowsKnown = func(domain, name string) bool { return name != op && old(domain, name) }
+	t.Cleanup(func() { rowsKnown = old })
+}
+
+// Prover is a row of the table of provers.
+type Prover struct {
+	Name, Assumes, Reduces, Within string
+	Fields, Files                  []string
+}
+
+// Provers is the table of provers.
+func Provers() (list []Prover) {
+	for i := range provers {
+		p := &provers[i]
+		within := p.within
+		if p.run != nil && within != "" || p.run == nil && within == "" {
+			panic(p.name + ": a prover runs by itself, or another calls it")
+		}
+		list = append(list, Prover{p.name, p.assumes, p.reduces, within, p.fields, p.files})
+	}
+	return list
 }

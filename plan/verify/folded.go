@@ -18,10 +18,10 @@ import (
 // folded checks the initializers that replace nodes of the source: each is computed
 // again from the source file, by an evaluator that the planner does not use, and must
 // have the same bits.
-func (v *verifier) folded() {
+func (v *verifier) folded() bool {
 	f := v.p.Folded
 	if f == nil {
-		return
+		return true
 	}
 	if f.Mode != "exact" && f.Mode != "any" {
 		v.fault(CodeFolded, "folded: mode: expected \"exact\" or \"any\", found %q", graph.Short(f.Mode))
@@ -43,7 +43,7 @@ func (v *verifier) folded() {
 	// That of a decoder that was rewritten has other lengths.
 	if v.opt.Source == nil || v.p.KV != nil || v.p.Mode == modeTraining || len(v.opt.Source.Functions) > 0 {
 		v.claim("folded")
-		return
+		return true
 	}
 	dims := map[string]int64{}
 	for name, d := range v.p.Dims {
@@ -51,9 +51,10 @@ func (v *verifier) folded() {
 	}
 	if _, err := ops.Infer(v.opt.Source, ops.Options{Dims: dims, Values: v.p.Values, SpareDims: true}); err != nil {
 		v.claim("folded")
-		return
+		return true
 	}
 	v.refold(list)
+	return true
 }
 
 // foldedTensor is an entry of the plan with its tensor.

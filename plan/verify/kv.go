@@ -12,25 +12,25 @@ import (
 // It must be what the file says. Each cache must have that capacity and stay. One
 // TensorScatter alone may write it, as many tokens as the plan says, and where the index
 // says. That the results are those of the source is claimed.
-func (v *verifier) capacity() {
+func (v *verifier) capacity() bool {
 	said, err := plan.KVOf(v.m)
 	if err != nil {
 		v.fault(CodeKV, "%v", err)
-		return
+		return true
 	}
 	if !reflect.DeepEqual(said, v.p.KV) {
 		v.fault(CodeKV, "kv: expected what the metadata %s of the model say", plan.KeyKV)
-		return
+		return true
 	}
 	if said == nil {
-		return
+		return true
 	}
 	v.claim("kv")
 	g := v.m.Graph
 	tensors := v.names.of(g)
 	if t := tensors[said.Index]; t == nil || !t.Input || t.Type.String() != graph.TensorOf(graph.Int64, 1).String() {
 		v.fault(CodeKV, "kv: index %q: expected a graph input of one int64", graph.Short(said.Index))
-		return
+		return true
 	}
 	if said.New < 1 || said.New > said.Capacity {
 		v.fault(CodeKV, "kv: %d new tokens with a capacity of %d: expected 1 to the capacity", said.New, said.Capacity)
@@ -53,6 +53,7 @@ func (v *verifier) capacity() {
 	if v.opt.Source != nil {
 		v.growing(said)
 	}
+	return true
 }
 
 // cache checks one cache.

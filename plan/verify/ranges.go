@@ -42,7 +42,7 @@ func (v *verifier) onlyCorner() bool { return v.p.Ranges != nil && v.opt.SkipBou
 
 // points checks the ranges of a plan, and leaves to the nodes of the model only the
 // sharing that all points have.
-func (v *verifier) points() {
+func (v *verifier) points() bool {
 	if v.p.Ranges == nil {
 		for _, name := range sortedKeys(v.p.Dims) {
 			if d := v.p.Dims[name]; d.Low != nil || d.Values != nil || d.Step != 0 || d.Follows {
@@ -54,28 +54,28 @@ func (v *verifier) points() {
 				v.fault(CodeRange, "subgraphs: %d has a stacking: expected ranges", k)
 			}
 		}
-		return
+		return true
 	}
 	if err := v.p.CheckRanges(); err != nil {
 		v.fault(CodeRange, "%v", err)
-		return
+		return true
 	}
 	graphs := plan.Graphs(v.m.Graph)
 	for _, g := range graphs {
 		for _, n := range g.Nodes {
 			if n.Semantics.Call != nil {
 				v.fault(CodeRange, "ranges: node %q calls a function: expected none", graph.Short(n.Name))
-				return
+				return true
 			}
 		}
 	}
 	if len(v.p.Subgraphs) != len(graphs)-1 {
 		v.fault(CodeSubgraph, "subgraphs: expected %d, found %d", len(graphs)-1, len(v.p.Subgraphs))
-		return
+		return true
 	}
 	if v.p.Ranges.Inferred > maxRangePoints {
 		v.fault(CodeRange, "ranges: expected at most %d points that are inferred, found %d", maxRangePoints, v.p.Ranges.Inferred)
-		return
+		return true
 	}
 	c := newPointChecker(v)
 	c.rangeCertificates()
@@ -84,9 +84,10 @@ func (v *verifier) points() {
 		v.claim("ranges")
 		c.followsAtCorner()
 		c.keepTaken()
-		return
+		return true
 	}
 	c.run()
+	return true
 }
 
 // rangeCertificates checks the form of the certificates.

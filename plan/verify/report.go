@@ -39,6 +39,10 @@ type Report struct {
 	// summary by their names, others by their paths. Every other field was
 	// recomputed, and is a violation if it is wrong.
 	Claimed []string `json:"claimed"`
+
+	// ClaimedOperators lists operators of slices of which only the planner knows which rows
+	// they read: their copies were not compared, and Claimed has "slices".
+	ClaimedOperators []string `json:"claimed_operators,omitempty"`
 }
 
 // maxViolations is the largest number of violations in a report.
@@ -128,6 +132,9 @@ func (r *Report) String() string {
 		}
 		if len(r.Claimed) > 0 {
 			fmt.Fprintf(&b, "claimed, not checked: %s\n", strings.Join(r.Claimed, ", "))
+		}
+		if len(r.ClaimedOperators) > 0 {
+			fmt.Fprintf(&b, "claimed, rows of operators: %s\n", strings.Join(r.ClaimedOperators, ", "))
 		}
 		return b.String()
 	}

@@ -192,10 +192,7 @@ func TestSecondOpinion(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range found.Certificates {
-			var set []int32
-			for _, v := range c.Nodes {
-				set = append(set, v)
-			}
+			set := c.Nodes
 			certificates++
 			switch c.Kind {
 			case schedule.KindCut:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/rowmap"
 )
 
 // keySlice is the metadata key of nodes that belong to a slice.
@@ -28,7 +29,7 @@ type sliceNode struct {
 // each slice has one copy of each node, and that the rows that slices write of an output
 // are all of its rows, each once. The nodes of local functions that slices call are compared
 // like others.
-func (v *verifier) slicedRegions() {
+func (v *verifier) slicedRegions() bool {
 	x := v.p.Slices
 	g := v.m.Graph
 	if v.plain != nil {
@@ -41,11 +42,11 @@ func (v *verifier) slicedRegions() {
 	v.addedTags()
 	g, called := v.expanded(g)
 	if !called {
-		return
+		return true
 	}
 	tags := v.sliceTags(g)
 	if x == nil {
-		return
+		return true
 	}
 	v.claim("unsliced_peak_bytes")
 	v.claim("unsliced_lower_bound_bytes")
@@ -61,7 +62,7 @@ func (v *verifier) slicedRegions() {
 		v.fault(CodeSlices, "slices: expected a region, found none")
 	}
 	if !v.rightWithin() {
-		return
+		return true
 	}
 	byRegion := make([][]sliceNode, len(x.Regions))
 	for _, t := range tags {
@@ -89,6 +90,23 @@ func (v *verifier) slicedRegions() {
 	if !compared {
 		v.claim("slices")
 	}
+	return true
+}
+
+// rowsKnown reports whether the verifier has an account of its own of the rows that an operator
+// reads. A test leaves one out.
+var rowsKnown = rowmap.Known
+
+// knowsRows reports whether copies of a node can be compared. If only the planner knows the
+// rows that its operator reads, the report names the operator.
+func (v *verifier) knowsRows(n *graph.Node) bool {
+	if rowsKnown(n.Domain, n.Op) {
+		return true
+	}
+	if at, found := slices.BinarySearch(v.r.ClaimedOperators, plan.OpName(n)); !found {
+		v.r.ClaimedOperators = slices.Insert(v.r.ClaimedOperators, at, plan.OpName(n))
+	}
+	return false
 }
 
 // rowWriters checks that a runtime without support for PutRows computes the same: the

@@ -35,7 +35,7 @@ func (c *sliced) copied(p *sliceNode, n *graph.Node) string {
 		return c.skipped(p, n)
 	case x == nil:
 		return fmt.Sprintf("%s has bodies or types that are not exact: expected no copies", c.b.g.Label(maker))
-	case !rowmap.Known(old.Domain, old.Op):
+	case !c.v.knowsRows(old):
 		c.unchecked = true
 		return c.skipped(p, n)
 	default:

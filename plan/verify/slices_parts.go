@@ -48,7 +48,7 @@ func (b *before) divide(v *verifier, parts []plan.SlicedPart) bool {
 		n := &graph.Node{}
 		if source.Maker >= 0 {
 			old := b.g.Nodes[source.Maker]
-			if !rowmap.Known(old.Domain, old.Op) {
+			if !v.knowsRows(old) {
 				return false
 			}
 			if n = d.node(old, where); n == nil {

@@ -71,6 +71,9 @@ func (b *before) addSlice(v *verifier, i int, x *plan.SlicedRegion) bool {
 			continue
 		}
 		old := b.g.Nodes[maker]
+		if !v.knowsRows(old) {
+			return false
+		}
 		n := d.node(old, where)
 		if n == nil {
 			v.fault(CodeSlices, "slices: region %d: within: %q: expected rows that %s makes of rows that are listed, found rows [%d, %d) of axis %d", i, graph.Short(name), b.g.Label(maker), where.lo, where.hi, where.axis)

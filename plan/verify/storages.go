@@ -98,6 +98,18 @@ func (s *scope) sorted() bool {
 	return ok
 }
 
+// storages makes the storages of the main graph. If its nodes are in no topological order,
+// lifetimes have no meaning.
+func (v *verifier) storages() bool {
+	v.checkNoAliases()
+	v.main = v.newScope(v.m.Graph, mainGraph, "")
+	if !v.main.sorted() {
+		return false
+	}
+	v.main.share()
+	return true
+}
+
 // share assigns a storage to every tensor that has a size. The nodes must be in a
 // topological order, unless the scope is in a local function.
 func (s *scope) share() {

@@ -7,6 +7,16 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
+// inner checks the bodies of the main graph.
+func (v *verifier) inner() bool {
+	v.main.need = v.bodies(v.main, nil)
+	v.recorded(v.main)
+	if len(v.p.Subgraphs) > v.next {
+		v.fault(CodeSubgraph, "subgraphs: expected %d, found %d", v.next, len(v.p.Subgraphs))
+	}
+	return true
+}
+
 // bodies checks the plans of the bodies within a scope, each followed by those
 // within it, and returns the required workspace of every node of the scope. The
 // entries must be in the order of the nodes, then of their attributes.
@@ -21,7 +31,7 @@ func (v *verifier) bodies(s *scope, parent *int) []need {
 			}
 		}
 		if c := n.Semantics.Call; c != nil {
-			needs[i].bytes = max(needs[i].bytes, v.inner(c))
+			needs[i].bytes = max(needs[i].bytes, v.callee(c))
 			needs[i].atLeast = true
 		}
 	}
@@ -115,10 +125,10 @@ func (n need) fits(bytes int64) bool {
 	return bytes == n.bytes || n.atLeast && bytes > n.bytes
 }
 
-// inner is the inner peak of a local function's body, rounded up, in its listed
+// callee is the inner peak of a local function's body, rounded up, in its listed
 // order and under the plan's sharing. Its inputs lie outside; its constants count
 // like other tensors.
-func (v *verifier) inner(c *graph.Call) int64 {
+func (v *verifier) callee(c *graph.Call) int64 {
 	if peak, known := v.peaks[c]; known {
 		return peak
 	}
@@ -137,7 +147,7 @@ func (v *verifier) peakOf(g *graph.Graph, kind scopeKind) int64 {
 			}
 		}
 		if c := n.Semantics.Call; c != nil {
-			s.Work[i] = max(s.Work[i], v.inner(c))
+			s.Work[i] = max(s.Work[i], v.callee(c))
 		}
 	}
 	_, peak := s.Simulate(ids(s.listed()))

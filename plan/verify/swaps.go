@@ -77,7 +77,8 @@ func (s *scope) transferEnd(n int32) int {
 }
 
 // checkSwaps checks that a runtime without support for transfers can run them.
-func (v *verifier) checkSwaps(s *scope) {
+func (v *verifier) checkSwaps() bool {
+	s := v.main
 	for i, n := range s.g.Nodes {
 		if !n.IsSwap() {
 			continue
@@ -87,6 +88,7 @@ func (v *verifier) checkSwaps(s *scope) {
 			v.fault(CodeSwap, "%s: expected a function %s of domain %s in the model whose body is Identity, found none", s.g.Label(graph.NodeID(i)), n.Op, graph.SwapDomain)
 		}
 	}
+	return true
 }
 
 // waiting returns the nanoseconds for which the steps wait for transfers over a

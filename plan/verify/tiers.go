@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
@@ -13,6 +14,51 @@ import (
 )
 
 var tierName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+
+// pools checks the list of pools, and what nodes move in those with a capacity.
+func (v *verifier) pools() bool {
+	v.listed(v.main, v.sum)
+	v.checkTraffic(v.main, &v.sum)
+	return true
+}
+
+// listed checks the list of pools, and that resident buffers lie within their
+// pool.
+func (v *verifier) listed(s *scope, sum plan.Summary) {
+	want := map[string]int64{plan.Resident: sum.ResidentBytes}
+	if v.checkTiers(s); len(v.p.Tiers()) == 0 {
+		want[plan.Arena] = sum.ArenaBytes
+	}
+	for _, t := range v.p.Tiers() {
+		want[t.Name] = s.top(t.Name)
+	}
+	if host := s.top(plan.Host); host > 0 {
+		want[plan.Host] = host
+	}
+	seen := map[string]bool{}
+	for _, p := range v.p.Pools {
+		bytes, known := want[p.Name]
+		switch {
+		case !known:
+			v.fault(CodePool, "pools: no pool %q: expected %s", graph.Short(p.Name), strings.Join(sortedKeys(want), ", "))
+		case seen[p.Name]:
+			v.fault(CodePool, "pools: %q is listed twice", p.Name)
+		case p.Bytes != bytes:
+			v.fault(CodePool, "pools: %s: expected %d bytes, found %d", p.Name, bytes, p.Bytes)
+		}
+		seen[p.Name] = true
+	}
+	for _, name := range sortedKeys(want) {
+		if !seen[name] {
+			v.fault(CodePool, "pools: %q is missing: expected %d bytes", name, want[name])
+		}
+	}
+	for i := range v.resident {
+		if x := &v.resident[i]; x.End > sum.ResidentBytes {
+			v.fault(CodePool, "%s: ends at byte %d of pool resident: expected at most %d, the sum of all resident buffers", x.label(), x.End, sum.ResidentBytes)
+		}
+	}
+}
 
 // isTier reports whether a name is that of a pool among which the plan divides the
 // buffers of the main graph.

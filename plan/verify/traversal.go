@@ -9,15 +9,16 @@ import (
 // inRunOrder replaces the model by a copy whose nodes, as those of its bodies, are in the
 // order in which ONNX Runtime runs them by default. That order is computed here once more:
 // the graph package's is the planner's.
-func (v *verifier) inRunOrder() {
+func (v *verifier) inRunOrder() bool {
 	if v.p.Traversal == nil {
-		return
+		return true
 	}
 	v.claim("traversal.best_peak_bytes")
 	m := *v.m
 	m.Graph = v.m.Graph.Clone()
 	reorderAsRun(m.Graph)
 	v.m = &m
+	return true
 }
 
 func reorderAsRun(g *graph.Graph) {

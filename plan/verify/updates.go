@@ -173,3 +173,25 @@ func (s *scope) checkUpdate(list []plan.Buffer, k int) bool {
 	}
 	return true
 }
+
+// mode determines whether the file is a training graph, and checks that the plan
+// agrees.
+func (v *verifier) mode() bool {
+	for _, key := range []string{keyMode, keyUpdates, keyTrainable, keyGradients, keyStates, plan.KeyKV} {
+		if n := entries(v.m.Props, key); n > 1 { // readers disagree on which one counts
+			v.fault(CodeAnnotation, "metadata of the model: %s is listed %d times, expected once", key, n)
+		}
+	}
+	mode, _ := v.m.Prop(keyMode)
+	want := modeInference
+	if mode == modeTraining {
+		want = modeTraining
+		v.readUpdates()
+	} else {
+		v.readStates()
+	}
+	if v.p.Mode != want {
+		v.fault(CodeMode, "mode: expected %q, found %q", want, graph.Short(v.p.Mode))
+	}
+	return true
+}
