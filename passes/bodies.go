@@ -6,17 +6,6 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// bodies plans the bodies of the main graph's nodes, and adds recorded workspaces.
-func bodies(ctx context.Context, s *State) error {
-	if s.ranged != nil {
-		return nil // the pass range plans them
-	}
-	if err := s.main.planBodies(ctx, s.search()); err != nil {
-		return err
-	}
-	return s.recorded()
-}
-
 // planBodies plans the graphs inside the nodes of a region: the bodies of control
 // flow, whose nodes it puts into their best order, and the local functions that
 // the nodes call, which keep the order of the file. The arena of the largest of

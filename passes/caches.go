@@ -113,14 +113,3 @@ func (r *region) scattered(out graph.TensorID) graph.TensorID {
 	}
 	return t
 }
-
-// writeStates notes the states in the model's metadata.
-func (s *State) writeStates() error {
-	if len(s.main.states) == 0 {
-		s.model.DropProp(keyStates)
-		return nil
-	}
-	text, err := json.Marshal(s.main.states)
-	s.model.SetProp(keyStates, string(text))
-	return err
-}

@@ -11,23 +11,6 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// order puts the nodes of the main graph into the order with the smallest peak.
-func order(ctx context.Context, s *State) error {
-	if s.ranged != nil {
-		return s.main.orderStack()
-	}
-	return s.main.order(ctx, s.search())
-}
-
-// programOrder keeps the nodes in program order.
-func programOrder(ctx context.Context, s *State) error {
-	if s.ranged != nil {
-		return s.main.orderStack() // the pass range has kept program order
-	}
-	s.unordered = true
-	return s.main.order(ctx, s.search())
-}
-
 // order solves the bare problem of a region, then reorders the nodes and
 // everything that refers to them by index.
 func (r *region) order(ctx context.Context, x *search) error {

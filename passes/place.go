@@ -13,17 +13,6 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// place assigns offsets to the buffers of the main graph.
-func place(ctx context.Context, s *State) error {
-	switch {
-	case s.ranged != nil:
-		return s.main.placeStack()
-	case len(s.main.pools) > 0:
-		return s.placePools(ctx)
-	}
-	return s.main.place(ctx, s.search())
-}
-
 // place assigns offsets to the buffers of a region.
 func (r *region) place(ctx context.Context, x *search) error {
 	if len(r.pools) > 0 && r.kind == mainGraph {

@@ -34,17 +34,6 @@ type stayed struct {
 	cache bool
 }
 
-// oneStack is one order and one stacking for all points.
-type oneStack struct {
-	order   []int32
-	buffers []schedule.Lifetime // their bytes mean nothing
-	taken   []schedule.Pair     // the in-place pairs
-	stack   *stacking.Stacking
-	worst   float64 // arena / bound, where it is largest on the grid
-	arenas  int64   // bytes: the sum on the grid
-	chains  [][]int // buffers that lie one behind the other
-}
-
 const (
 	orderCandidates = 4  // orders with the least worst peak for which stackings are tried
 	placedPoints    = 12 // points of the grid whose best placement gives a stacking
@@ -228,30 +217,6 @@ func (p *rangePoint) chains(buffers []schedule.Lifetime) (chains [][]int) {
 	return chains
 }
 
-// arena returns the bytes that the stacking needs for the sizes of a problem.
-func (o *oneStack) arena(p *schedule.Problem) (int64, error) {
-	sizes, err := bufferSizes(p, o.buffers)
-	if err != nil {
-		return 0, err
-	}
-	return o.stack.Place(sizes, make([]int64, len(sizes)))
-}
-
-// peak returns the largest load of buffers with the given sizes.
-func (o *oneStack) peak(sizes []int64) (peak int64) {
-	change := make([]int64, len(o.order)+2)
-	for i, b := range o.buffers {
-		change[b.First] += sizes[i]
-		change[b.Last+1] -= sizes[i]
-	}
-	load := int64(0)
-	for _, c := range change {
-		load += c
-		peak = max(peak, load)
-	}
-	return peak
-}
-
 // rangeBuffers returns the buffers of an order at any point, also those that have 0 bytes
 // at the corner, as they may have some elsewhere, and the in-place pairs of the corner.
 func rangeBuffers(corner *rangePoint, order []int32) ([]schedule.Lifetime, []schedule.Pair, error) {
@@ -269,24 +234,6 @@ func rangeBuffers(corner *rangePoint, order []int32) ([]schedule.Lifetime, []sch
 	}
 	buffers, err := p.Lifetimes(order, e.Taken)
 	return buffers, e.Taken, err
-}
-
-// bufferSizes returns the bytes of each buffer at a point of the grid.
-func bufferSizes(p *schedule.Problem, buffers []schedule.Lifetime) ([]int64, error) {
-	sizes := make([]int64, len(buffers))
-	for i, b := range buffers {
-		if b.Node >= 0 {
-			sizes[i] = p.Nodes[b.Node].Workspace
-			continue
-		}
-		sizes[i] = p.Tensors[b.Tensors[0]].Bytes
-		for _, t := range b.Tensors[1:] {
-			if p.Tensors[t].Bytes != sizes[i] {
-				return nil, fmt.Errorf("%s: expected the size of the tensor that it overwrites", p.Tensors[t].Name)
-			}
-		}
-	}
-	return sizes, nil
 }
 
 // ratio is bytes / bound; 1 if both are 0.

@@ -1,18 +1,9 @@
 package passes
 
 import (
-	"context"
-
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 )
-
-// share assigns a storage to every tensor of the main graph.
-func share(_ context.Context, s *State) error {
-	var err error
-	s.main, err = s.rules().shared(s.model, s.inference.Given, map[*graph.Call]*region{})
-	return err
-}
 
 // shared returns the region of the main graph of a model whose types have been inferred, with
 // its storages. given has the values of inputs; calls are regions of local functions that are

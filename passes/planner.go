@@ -1,0 +1,78 @@
+package passes
+
+import (
+	"context"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// The passes share, bodies, order and place call the planner for the main graph, and keep its
+// results in the State.
+
+// share assigns a storage to every tensor of the main graph.
+func share(_ context.Context, s *State) error {
+	var err error
+	s.main, err = s.rules().shared(s.model, s.inference.Given, map[*graph.Call]*region{})
+	return err
+}
+
+// bodies plans the bodies of the main graph's nodes, and adds recorded workspaces.
+func bodies(ctx context.Context, s *State) error {
+	if s.ranged != nil {
+		return nil // the pass range plans them
+	}
+	if err := s.main.planBodies(ctx, s.search()); err != nil {
+		return err
+	}
+	return s.recorded()
+}
+
+// order puts the nodes of the main graph into the order with the smallest peak.
+func order(ctx context.Context, s *State) error {
+	if s.ranged != nil {
+		return s.main.orderStack()
+	}
+	return s.main.order(ctx, s.search())
+}
+
+// programOrder keeps the nodes in program order.
+func programOrder(ctx context.Context, s *State) error {
+	if s.ranged != nil {
+		return s.main.orderStack() // the pass range has kept program order
+	}
+	s.unordered = true
+	return s.main.order(ctx, s.search())
+}
+
+// place assigns offsets to the buffers of the main graph.
+func place(ctx context.Context, s *State) error {
+	switch {
+	case s.ranged != nil:
+		return s.main.placeStack()
+	case len(s.main.pools) > 0:
+		return s.placePools(ctx)
+	}
+	return s.main.place(ctx, s.search())
+}
+
+// placePools divides the buffers of the main graph among the pools, copies some between
+// them, and gives them offsets there.
+func (s *State) placePools(ctx context.Context) error {
+	p, err := s.main.dividePools(ctx, s.search())
+	if err != nil {
+		return err
+	}
+	if p, err = s.moveBuffers(ctx, p); err != nil {
+		return err
+	}
+	if p, err = s.unmoved(p); err != nil {
+		return err
+	}
+	r, prices := s.main, p.Prices()
+	r.prices, r.trafficBound = nil, p.Bound(prices)
+	for _, x := range prices {
+		r.prices = append(r.prices, plan.TrafficPrice{Step: x.Step, Price: x.Value})
+	}
+	return nil
+}
