@@ -31,13 +31,17 @@ type before struct {
 
 // beforeSlices returns the graph before the slices; nil if the source does not determine it.
 // That is so if the source is not available or cannot be inferred, if the plan's graph is a
-// step of training that was made of it, or if functions of it were inlined.
+// step of training that was made of it, or a decoder whose caches got a capacity, or if
+// functions of it were inlined.
 func (v *verifier) beforeSlices() *before {
 	source := v.opt.Source
 	if source == nil {
 		return nil
 	}
 	if mode, _ := source.Prop(keyMode); v.p.Mode == modeTraining && mode != modeTraining {
+		return nil
+	}
+	if was, err := plan.KVOf(source); v.p.KV != nil && (err != nil || was == nil) {
 		return nil
 	}
 	for _, f := range source.Functions {
