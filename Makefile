@@ -70,7 +70,7 @@ test: ## run the tests; ends with a list of skipped tests and the reasons
 	@# does, without cgo: with it, vm, cmd/onnxmem and what imports them are compiled again.
 	@GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 go test -vet=off -json ./vm ./vm/internal/gpu ./cmd/onnxmem ./passes ./plan/verify ./vm/internal/kernel ./... | go run ./internal/testreport
 
-SWEEPS := ^Test(AgainstTheOptimum|AliasesOfRandomModels|FoldedProductsBesideSlices|FoldedZoo|Frontier|BatchIsKilled|Core|SecondOpinion|CompactSlices|CompactTraining|SlicedTraining|SlicedTrainingWithRecomputation|DeviceTraining|DevicePlans|DeviceNodeTests|BuiltInsStayOnDevice|GuardedLightNetworks|Tampered|SlicedNetworks|SlicesMutated|Pools|Limit|PlansAreAccepted|SlicesAndRecomputation|BoundsOfSlicesByBruteForce|LargeNetworksAreProven|MoreEffortIsNeverWorse|PairsAreNeverWorse|Installed|StaticCommand|RuntimeInstalled|BoundsOfAttentionInPieces|OnFake|AgainstReference|ConvolutionsByLibrary|Mutants|RandomGradients|RandomCorners|Trials)$$
+SWEEPS := ^Test(AgainstTheOptimum|AliasesOfRandomModels|FoldedProductsBesideSlices|FoldedZoo|Frontier|BatchIsKilled|Core|SecondOpinion|CompactSlices|CompactTraining|SlicedTraining|SlicedTrainingWithRecomputation|DeviceTraining|DevicePlans|DeviceNodeTests|BuiltInsStayOnDevice|GuardedLightNetworks|Tampered|SlicedNetworks|SlicesMutated|Pools|Limit|PlansAreAccepted|SlicesAndRecomputation|BoundsOfSlicesByBruteForce|LargeNetworksAreProven|MoreEffortIsNeverWorse|PairsAreNeverWorse|Installed|StaticCommand|RuntimeInstalled|BoundsOfAttentionInPieces|OnFake|AgainstReference|ConvolutionsByLibrary|Mutants|RandomGradients|RandomCorners|Trials|PairsOfOptions)$$
 
 .PHONY: sweeps
 sweeps: ## run the tests that make test leaves out, or does in part, since each takes seconds

@@ -39,7 +39,7 @@ func excludes() string {
 	var b strings.Builder
 	fmt.Fprint(&b, `# What excludes what
 
-The options of planning that cannot be used together, and those that need another. The tables are those of [passes/excludes.go](../passes/excludes.go), which the command and the library read; a test writes this page.
+The options of planning that cannot be used together, and those that need another. The tables are those of [passes/excludes.go](../passes/excludes.go), which the command and the library read; a test writes this page. Every other pair works: a test plans, verifies and runs it.
 
 ## Options that exclude each other
 

@@ -33,7 +33,6 @@ const (
 	runsAgain  = "what runs again is chosen for one size of each tensor: plan the largest lengths alone, then the file which that writes for the ranges"
 	otherBytes = "what runs again makes a tensor that would have to lie in the bytes of the first one"
 	itsOwnWay  = "the runtime takes that order from the graph, and what runs again would change it: plan one of them"
-	noSolver   = "a solver works on the free choice of an order"
 )
 
 var exclusions = []Exclusion{
@@ -48,7 +47,6 @@ var exclusions = []Exclusion{
 	{A: "default order", B: "extra", Why: itsOwnWay, Search: true},
 	{A: "default order", B: "frontier", Why: itsOwnWay, Search: true},
 	{A: "default order", B: "ranges", Why: "the runtime takes that order from the graph: plan one of the lengths", Search: true},
-	{A: "default order", B: "solver", Why: noSolver, Search: true, Command: true},
 
 	{A: "ranges", B: "slices", Why: "regions are cut for one length: plan each length alone with them", Search: true},
 	{A: "ranges", B: "pools", Why: "the memory of each buffer is chosen for one size: plan each length alone with them", Search: true},
@@ -56,8 +54,9 @@ var exclusions = []Exclusion{
 	{A: "ranges", B: "extra", Why: runsAgain, Search: true},
 	{A: "ranges", B: "frontier", Why: "it is that of one length: plan the largest lengths alone with it", Search: true},
 	{A: "ranges", B: "workspaces", Why: "the scratch was recorded for one length: plan that length alone with it"},
-	{A: "ranges", B: "time-limit", Why: "the proof infers every point: a smaller effort, or fewer points, take less time", Search: true},
-	{A: "ranges", B: "solver", Why: "it works on the order of one length: plan that length alone with it", Search: true},
+	{A: "ranges", B: "all fused gradients", Why: "functions of gradients other than those of convolutions have the shapes of one length"},
+
+	{A: "ranges", B: "time-limit", Why: "the bounds of all points are part of the proof, which nothing cuts short: a smaller effort, or fewer points, take less time"},
 
 	{A: "aliases", B: "limit", Why: otherBytes, Search: true},
 	{A: "aliases", B: "extra", Why: otherBytes, Search: true},
@@ -70,15 +69,10 @@ var exclusions = []Exclusion{
 
 	{A: "pools", B: "host", Why: "a host is one more memory: name it as the last pool, with its speed"},
 	{A: "pools", B: "compact", Why: "a call does not say which rows its nodes move between pools"},
-	{A: "slices alone", B: "pools", Why: "with pools, no node runs again in any case", Search: true},
-	{A: "slices alone", B: "frontier", Why: "a frontier lists slices alone beside all means", Search: true},
-	{A: "slices alone", B: "host", Why: "the host says so itself (Host.NoRecompute)", Search: true},
 	{A: "no swaps", B: "no recomputation", Why: "nothing is left that makes the peak smaller", Command: true},
 
 	{A: "listed workspaces", B: "slices", Why: "the list has the scratch of whole nodes: plan with slices, and record a run of that plan"},
 	{A: "max-batch", B: "workspaces", Why: "the scratch was recorded for one batch", Command: true},
-	{A: "solver", B: "schedule", Why: noSolver, Search: true, Command: true},
-	{A: "solver", B: "keep-random-order", Why: noSolver, Search: true, Command: true},
 }
 
 // Needs lists which features need others. The slice is a copy.
@@ -105,6 +99,7 @@ func Needs() []Need {
 		list = append(list, Need{A: name, B: []string{"train"}, Why: step, Command: true})
 	}
 	return append(list,
+		Need{A: "all fused gradients", B: []string{"train"}, Why: step, Command: true},
 		Need{A: "group-set", B: []string{"group"}, Why: "it sets constants of a group", Command: true},
 		Need{A: "loss-scale-set", B: []string{"dynamic scale"}, Why: "it sets constants of that scale", Command: true},
 		Need{A: "class-axis", B: []string{"cross-entropy"}, Why: "other losses have no classes", Command: true},

@@ -14,30 +14,31 @@ import (
 
 // featureOptions ask for each feature that Options has, beside what it needs.
 var featureOptions = map[string]func(*passes.Options){
-	"ranges":            func(o *passes.Options) { o.Ranges = map[string]string{"batch": "1..2"} },
-	"train":             func(o *passes.Options) { o.Train = &autodiff.Options{} },
-	"state":             func(o *passes.Options) { o.States = []string{"a=b"} },
-	"kv-capacity":       func(o *passes.Options) { o.KVCapacity = 8 },
-	"aliases":           func(o *passes.Options) { o.Aliases = passes.AliasesOn },
-	"runtime":           func(o *passes.Options) { o.Runtime = "onnxruntime" },
-	"default order":     func(o *passes.Options) { o.Runtime, o.RuntimeOrder = "onnxruntime", true },
-	"keep-random-order": func(o *passes.Options) { o.KeepRandomOrder = true },
-	"schedule":          func(o *passes.Options) { o.Schedule = schedule.Strategies[0].Name },
-	"time-limit":        func(o *passes.Options) { o.TimeLimit = 1 },
-	"solver":            func(o *passes.Options) { o.Solver = bruteSolver{} },
-	"limit":             func(o *passes.Options) { o.Limit = &passes.Limit{Percent: 50} },
-	"extra":             func(o *passes.Options) { o.ExtraPercent = 5 },
-	"frontier":          func(o *passes.Options) { o.Frontier = true },
-	"slices":            func(o *passes.Options) { o.Slices = passes.SlicesExact },
-	"compact":           func(o *passes.Options) { o.Compact = true },
-	"slices alone":      func(o *passes.Options) { o.Slices, o.NoRecompute = passes.SlicesExact, true },
-	"host":              func(o *passes.Options) { o.Host = &passes.Host{Link: 1} },
-	"pools":             func(o *passes.Options) { o.Pools = []passes.Pool{{Name: "a"}, {Name: "b"}} },
-	"workspaces":        func(o *passes.Options) { o.Workspaces = &plan.Recording{} },
-	"listed workspaces": func(o *passes.Options) { o.Workspaces = &plan.Recording{OfAnyModel: true} },
-	"device":            func(o *passes.Options) { o.Device = passes.DefaultDevice },
-	"costs":             func(o *passes.Options) { o.Costs = map[string]int64{"a": 1} },
-	"updates last":      func(o *passes.Options) { o.UpdatesLast = true },
+	"ranges":              func(o *passes.Options) { o.Ranges = map[string]string{"batch": "1..2"} },
+	"train":               func(o *passes.Options) { o.Train = &autodiff.Options{} },
+	"state":               func(o *passes.Options) { o.States = []string{"a=b"} },
+	"kv-capacity":         func(o *passes.Options) { o.KVCapacity = 8 },
+	"aliases":             func(o *passes.Options) { o.Aliases = passes.AliasesOn },
+	"runtime":             func(o *passes.Options) { o.Runtime = "onnxruntime" },
+	"default order":       func(o *passes.Options) { o.Runtime, o.RuntimeOrder = "onnxruntime", true },
+	"keep-random-order":   func(o *passes.Options) { o.KeepRandomOrder = true },
+	"schedule":            func(o *passes.Options) { o.Schedule = schedule.Strategies[0].Name },
+	"time-limit":          func(o *passes.Options) { o.TimeLimit = 1 },
+	"solver":              func(o *passes.Options) { o.Solver = bruteSolver{} },
+	"limit":               func(o *passes.Options) { o.Limit = &passes.Limit{Percent: 50} },
+	"extra":               func(o *passes.Options) { o.ExtraPercent = 5 },
+	"frontier":            func(o *passes.Options) { o.Frontier = true },
+	"slices":              func(o *passes.Options) { o.Slices = passes.SlicesExact },
+	"compact":             func(o *passes.Options) { o.Compact = true },
+	"slices alone":        func(o *passes.Options) { o.Slices, o.NoRecompute = passes.SlicesExact, true },
+	"host":                func(o *passes.Options) { o.Host = &passes.Host{Link: 1} },
+	"pools":               func(o *passes.Options) { o.Pools = []passes.Pool{{Name: "a"}, {Name: "b"}} },
+	"workspaces":          func(o *passes.Options) { o.Workspaces = &plan.Recording{} },
+	"listed workspaces":   func(o *passes.Options) { o.Workspaces = &plan.Recording{OfAnyModel: true} },
+	"device":              func(o *passes.Options) { o.Device = passes.DefaultDevice },
+	"costs":               func(o *passes.Options) { o.Costs = map[string]int64{"a": 1} },
+	"all fused gradients": func(o *passes.Options) { o.Train = &autodiff.Options{FusedGradients: autodiff.FuseAll} },
+	"updates last":        func(o *passes.Options) { o.UpdatesLast = true },
 }
 
 // TestFeatures: the rows of the tables name features, each pair once, and every feature that
@@ -87,7 +88,7 @@ func TestPairsAreRefused(t *testing.T) {
 		refused[[2]string{x.A, x.B}], refused[[2]string{x.B, x.A}] = x, x
 	}
 	implied := map[string][]string{ // what options for a feature ask for beside it
-		"default order": {"runtime"}, "slices alone": {"slices"}, "listed workspaces": {"workspaces"},
+		"default order": {"runtime"}, "slices alone": {"slices"}, "listed workspaces": {"workspaces"}, "all fused gradients": {"train"},
 	}
 	var list []passes.Feature
 	for _, f := range passes.Features() {

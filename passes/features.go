@@ -1,5 +1,7 @@
 package passes
 
+import "github.com/onnxmem/onnxmem/autodiff"
+
 // Feature is something that [Options] or the command line ask for. [Exclusions] says which
 // features exclude each other, and [Needs] which need others.
 type Feature struct {
@@ -44,6 +46,7 @@ func optionFeatures() []Feature {
 		{"listed workspaces", "--workspaces FILE.csv", "Workspaces: OfAnyModel", func(o *Options) bool { return o.Workspaces != nil && o.Workspaces.OfAnyModel }},
 		{"device", "--device", "Device", func(o *Options) bool { return o.Device != Device{} }},
 		{"costs", "--costs", "Costs", func(o *Options) bool { return len(o.Costs) > 0 }},
+		{"all fused gradients", "--fused-gradients all", "Train: FuseAll", func(o *Options) bool { return o.Train != nil && o.Train.FusedGradients == autodiff.FuseAll }},
 		{"updates last", "--updates last", "UpdatesLast", func(o *Options) bool { return o.UpdatesLast }},
 	}
 }

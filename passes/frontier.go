@@ -124,6 +124,9 @@ func (w *weigher) frontier(ctx context.Context) ([]plan.FrontierPoint, error) {
 func (w *weigher) alone() (recompute, swap *limitSearch, err error) {
 	host := w.s.opt.Host
 	if host == nil {
+		if w.s.opt.NoRecompute {
+			return nil, nil, nil
+		}
 		recompute, err = w.plain.searched()
 		return recompute, nil, err
 	}

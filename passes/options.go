@@ -27,8 +27,8 @@ type Options struct {
 	// 1,2,4,8: one order and one stacking of the buffers for all combinations of them, each
 	// of which is a point. The plan is that of the corner, where all lengths are largest,
 	// and has [plan.Ranges]. With Train, the step of every point must be the same graph
-	// ([autodiff.TrainRange]). What holds for one length alone is refused beside it:
-	// limits, slices, pools, workspaces and a time limit.
+	// ([autodiff.TrainRange]). What holds for one length alone is refused beside it
+	// ([Exclusions]).
 	Ranges      map[string]string
 	RangePoints int // the largest number of points; 0 is [DefaultRangePoints]
 	// RangeProgress is called, now and then and from any goroutine, with the number of
@@ -122,8 +122,8 @@ type Options struct {
 	// Compact: calls of local functions have the nodes of slices, so that the file has
 	// those of a region once and not once for each slice. The peak may be a little larger.
 	Compact bool
-	// NoRecompute, with Slices and without Host, meets Limit or ExtraPercent by slices alone:
-	// no node runs again. With a host, Host.NoRecompute says so.
+	// NoRecompute, with Slices, meets Limit, ExtraPercent or Frontier without running nodes
+	// again: by slices alone and, with Host, by swaps, as if Host.NoRecompute were set.
 	NoRecompute bool
 	// ExtraPercent, without Limit, asks for the smallest peak that takes at most that
 	// percentage more time, by recomputation and by what Slices and Host allow; 0: none.

@@ -204,6 +204,7 @@ func ranges(ctx context.Context, s *State) error {
 		return err
 	}
 	solved.ProgramPeak = solved.ProgramEvaluation.Peak
+	solved.Solver = b.asked.report
 	s.main, r.solved = r, solved
 	if b.aliases != nil {
 		s.main = b.joined(r, own)
@@ -229,6 +230,7 @@ type rangeSolver struct {
 	model  *graph.Model
 	given  *ops.Inference // of the corner
 	join   map[int]bool   // the points of the grid
+	asked  cornerSolver
 	copies []*graph.Model // one for each worker
 	common []sharing      // by node of all graphs: what holds on all of the grid
 

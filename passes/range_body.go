@@ -119,7 +119,11 @@ func (b *rangeSolver) chooseGraph(ctx context.Context, g int) error {
 			x.known = append(x.known, has.proof)
 		}
 	}
-	x.chosen, err = chooseStack(ctx, x.points, x.orders, b.search)
+	var corner *cornerSolver
+	if g == len(b.graphs)-1 && b.search.solver.solver != nil {
+		corner = &b.asked
+	}
+	x.chosen, err = chooseStack(ctx, x.points, x.orders, b.search, corner)
 	return err
 }
 

@@ -44,7 +44,8 @@ const (
 // point and program order, then the best placements of a few points. The problems have
 // the same nodes and tensors, and differ in sizes alone.
 // solved has the orders of points that were solved before, and gets those of the others.
-func chooseStack(ctx context.Context, points []rangePoint, solved map[int][][]int32, x *search) (*oneStack, error) {
+// corner is asked for more; nil: there is no solver.
+func chooseStack(ctx context.Context, points []rangePoint, solved map[int][][]int32, x *search, corner *cornerSolver) (*oneStack, error) {
 	var orders [][]int32
 	if x.strategy == "" || x.strategy == "program" {
 		orders = append(orders, schedule.Program(points[0].problem))
@@ -62,6 +63,13 @@ func chooseStack(ctx context.Context, points []rangePoint, solved map[int][][]in
 			solved[p.index] = r.Orders
 		}
 		orders = append(orders, solved[p.index]...)
+	}
+	if corner != nil && x.strategy == "" && len(precedence) == 0 {
+		found, err := corner.orders(ctx, points[len(points)-1].problem, x)
+		if err != nil {
+			return nil, err
+		}
+		orders = append(orders, found...)
 	}
 	type candidate struct {
 		order []int32
@@ -101,6 +109,27 @@ func chooseStack(ctx context.Context, points []rangePoint, solved map[int][][]in
 		}
 	}
 	return best, nil
+}
+
+// cornerSolver asks Options.Solver for an order of the main graph at the corner, which is the
+// largest problem.
+type cornerSolver struct {
+	report *schedule.SolverReport // what it did; nil: it was not asked
+	found  [][]int32
+}
+
+// orders returns the orders of the corner that are known once the solver has worked on it. It
+// does so once: a longer grid changes only what may be shared there.
+func (c *cornerSolver) orders(ctx context.Context, p *schedule.Problem, x *search) ([][]int32, error) {
+	if c.report != nil {
+		return c.found, nil
+	}
+	r, err := schedule.Solve(ctx, p, schedule.Options{Effort: x.effort, Solver: x.solver.solver, SolverTime: x.solver.orderTime, Threads: x.solver.threads})
+	if err != nil {
+		return nil, err
+	}
+	c.report, c.found = r.Solver, r.Orders
+	return c.found, r.Ended
 }
 
 // stackOrder returns the best stacking for an order. It ends as soon as one is as good as

@@ -71,6 +71,11 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	if opt.Align == 0 {
 		opt.Align = DefaultAlign
 	}
+	if opt.NoRecompute && opt.Host != nil {
+		host := *opt.Host
+		host.NoRecompute = true
+		opt.Host, opt.NoRecompute = &host, false
+	}
 	s := &State{
 		opt: opt, given: m, model: m,
 		bind: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict},

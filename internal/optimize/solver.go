@@ -65,7 +65,10 @@ func SolverOf(r *passes.Result) (x *SolverJSON) {
 	if s := r.OrderSolver; s != nil {
 		x = &SolverJSON{Name: s.Name, Version: s.Version, Status: string(s.Status), Bound: s.Bound, Seconds: s.Seconds}
 	}
-	if s := r.PlacementSolver; s != nil && x != nil {
+	if s := r.PlacementSolver; s != nil {
+		if x == nil { // the order was not free
+			x = &SolverJSON{Name: s.Name, Version: s.Version, Status: string(ilp.Unknown)}
+		}
 		x.Placement = &SolverJSON{Name: s.Name, Version: s.Version, Status: string(s.Status), Bound: s.Bound, Seconds: s.Seconds}
 	}
 	return x

@@ -23,6 +23,7 @@ type flags struct {
 	optimize.LimitFlags
 	optimize.PlanFlags
 	InlineFunctions bool
+	Workspaces      string
 }
 
 // errUsage is wrapped by the error of options that may not stand together.
@@ -38,7 +39,7 @@ func parse(list []string) (*flags, passes.Options, error) {
 	if _, err := parser.Parse(list); err != nil {
 		return nil, passes.Options{}, fmt.Errorf("%w: %w", errUsage, err)
 	}
-	t := &optimize.Task{Job: optimize.Job{TrainFlags: f.TrainFlags, LimitFlags: f.LimitFlags, PlanFlags: f.PlanFlags, InlineFunctions: f.InlineFunctions}}
+	t := &optimize.Task{Job: optimize.Job{TrainFlags: f.TrainFlags, LimitFlags: f.LimitFlags, PlanFlags: f.PlanFlags, InlineFunctions: f.InlineFunctions, Workspaces: f.Workspaces}}
 	opt, err := t.Options()
 	if err != nil {
 		return nil, opt, fmt.Errorf("%w: %w", errUsage, err)

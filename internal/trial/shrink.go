@@ -42,11 +42,11 @@ func (t *Trial) Shrink(ctx context.Context, r *Result) *Trial {
 		}
 		return c.Try(ctx).Class() == class
 	}
-	best := &Trial{t.Name, t.Model, t.Options}
+	best := &Trial{t.Name, t.Model, t.Options, t.Set}
 	for again := true; again; {
 		again = false
 		for _, list := range fewer(best.Options) {
-			if c := (&Trial{t.Name, best.Model, list}); same(c) {
+			if c := (&Trial{t.Name, best.Model, list, t.Set}); same(c) {
 				best, again = c, true
 				break
 			}
@@ -62,7 +62,7 @@ func (t *Trial) Shrink(ctx context.Context, r *Result) *Trial {
 			if model == nil || len(model) == len(best.Model) && string(model) == string(best.Model) {
 				continue
 			}
-			if c := (&Trial{t.Name, model, best.Options}); same(c) {
+			if c := (&Trial{t.Name, model, best.Options, t.Set}); same(c) {
 				best, again = c, true
 				k--
 			}

@@ -36,6 +36,7 @@ type Trial struct {
 	Name    string
 	Model   []byte
 	Options []string
+	Set     func(*passes.Options) // of what no option says; nil: nothing
 }
 
 // New makes the trial of a number.
@@ -135,6 +136,9 @@ func (t *Trial) Try(ctx context.Context) (r *Result) {
 	f, opt, err := parse(t.Options)
 	if err != nil {
 		return set(Usage, err)
+	}
+	if t.Set != nil {
+		t.Set(&opt)
 	}
 	source, err := onnx.Parse(t.Name+".onnx", t.Model)
 	if err != nil {
@@ -292,6 +296,9 @@ func (t *Trial) at(ctx context.Context, r *Result, p *vm.Program, f *flags, opt 
 	if err != nil {
 		return set(Fault, err)
 	}
+	if opt.KVCapacity > 0 || opt.StatesAuto || len(opt.States) > 0 {
+		return nil // the network without options has no states: it takes other inputs
+	}
 	want, exact, err := t.plain(ctx, f, opt, at, runs)
 	if err != nil {
 		return set(Fault, fmt.Errorf("without options: %w", err))
@@ -383,6 +390,8 @@ func values(p *vm.Program) (map[string]vm.Value, error) {
 			}
 		case strings.HasPrefix(in.Name, "trip"):
 			v.Data[0] = byte(r.IntN(4))
+		case p.KV() != nil && in.Name == p.KV().Index:
+			v = vm.Int64s([]int64{1}, v.Shape...)
 		case strings.HasPrefix(in.Name, "w"): // weights of recurrent nodes
 			reals, _ := v.Reals()
 			list := make([]float32, len(reals))
