@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -27,20 +28,16 @@ func (st *step) describe(way string) {
 		parts = append(parts, way)
 	}
 	st.way = strings.Join(parts, " ")
-	if has := st.has(); has.adds != nil {
-		st.alsoComputes(has.adds)
+	also := []string{st.way}
+	if t := st.task(); t != nil {
+		for _, other := range t.covers[1:] {
+			also = append(also, strings.ToLower(other.n().Op))
+		}
 	}
-	if has := st.has(); has.fused != nil {
-		st.alsoComputes(has.fused)
+	if st.has().joined != nil {
+		also = append(also, "from bytes to bytes")
 	}
-	if has := st.has(); has.joined != nil {
-		st.way = strings.TrimPrefix(st.way+", from bytes to bytes", ", ")
-	}
-}
-
-// alsoComputes adds the operator of another node that the kernel computes.
-func (st *step) alsoComputes(other *step) {
-	st.way = strings.TrimPrefix(st.way+", "+strings.ToLower(other.n().Op), ", ")
+	st.way = strings.TrimPrefix(strings.Join(also, ", "), ", ")
 }
 
 const nchw = "NCHW"
@@ -73,9 +70,10 @@ func together(list []*step) string {
 	return text
 }
 
-// by adds to an error which algorithm met it.
+// by adds to an error which algorithm met it, but for an error about memory.
 func (st *step) by(err error) error {
-	if st.way == "" || err == nil {
+	var limit *LimitError
+	if st.way == "" || err == nil || errors.As(err, &limit) {
 		return err
 	}
 	return fmt.Errorf("%w (algorithm: %s)", err, st.way)

@@ -52,7 +52,7 @@ func (f *frame) joinChains(order []graph.NodeID) {
 func (c *chain) links(id graph.NodeID) bool {
 	st := c.f.steps[id]
 	n := st.n()
-	if st.chained || st.once || st.unread || st.has().joined != nil || n.Semantics.Call != nil || !st.exact() || len(st.out) == 0 || st.out[0] == nil {
+	if !st.single() || n.Semantics.Call != nil || !st.exact() || len(st.out) == 0 || st.out[0] == nil {
 		return false
 	}
 	out := st.out[0]
@@ -174,12 +174,8 @@ func (c *chain) join(last graph.NodeID) {
 			}
 		}
 		calls = append(calls, st.call())
-		st.chained = true
-		if st != leader {
-			st.fusedInto, st.unread = leader, true
-		}
 	}
-	leader.run = kernel.NewChain(calls).Make(leader.call())
+	leader.takes(kernel.NewChain(calls).Make(leader.call()), steps, externalOf(steps), leader.out)
 	leader.way = together(steps)
 }
 

@@ -123,7 +123,7 @@ func (sums *nodeSums) watch(s *Session, k int) {
 			// A node with a fused activation produces the activation's output,
 			// which is compared there. Constants may be freed. Bytes in the place
 			// of reals are compared where they have been copied.
-			if t != nil && !t.Const && !st.taken() && !st.unread && st.has().adds == nil && t.quantized == nil && !t.inside {
+			if t != nil && !t.Const && t.quantized == nil && !t.inside {
 				sums.of[k][t.name] = s.sum(sums.seed, t)
 			}
 		}

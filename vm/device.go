@@ -259,8 +259,8 @@ func (g *device) before(st *step) error {
 		return nil
 	}
 	inputs := st.in
-	if st.has().group != nil {
-		inputs = st.has().group.external
+	if task := st.task(); task != nil {
+		inputs = task.reads
 	}
 	for _, t := range inputs {
 		if err := g.up(t); err != nil {
@@ -287,18 +287,17 @@ func (g *device) after(st *step) {
 			t.where = at
 		}
 	}
-	if st.has().group == nil {
-		return
-	}
-	for _, t := range st.has().group.stores {
-		t.where = at
+	if task := st.task(); task != nil {
+		for _, t := range task.writes {
+			t.where = at
+		}
 	}
 }
 
 // views reports whether the output of a node on the device is its first input, in place
 // and unchanged: its elements are where those of the input are.
 func (st *step) views() bool {
-	return st.has().group == nil && len(st.n().Semantics.Views) > 0 && len(st.out) == 1 && st.out[0] != nil && st.in[0] != nil && st.out[0].At == st.in[0].At && !st.in[0].Const
+	return st.task() == nil && len(st.n().Semantics.Views) > 0 && len(st.out) == 1 && st.out[0] != nil && st.in[0] != nil && st.out[0].At == st.in[0].At && !st.in[0].Const
 }
 
 // up brings the elements of a tensor to the device.

@@ -67,7 +67,7 @@ const mostGrouped = 64
 // groupable reports whether a node can be in a group.
 func (g *device) groupable(st *step) bool {
 	n := st.n()
-	if st.fusedInto != nil || st.has().group != nil || n.Semantics.Call != nil || !gpu.Elementwise(n.Domain, n.Op) || !st.exact() || st.idle() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Const {
+	if !st.single() || n.Semantics.Call != nil || !gpu.Elementwise(n.Domain, n.Op) || !st.exact() || st.idle() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Const {
 		return false
 	}
 	for _, t := range append(slices.Clone(st.in), st.out...) {
@@ -163,15 +163,11 @@ func (g *device) prepareGroup(group []*step, leader *step) bool {
 	if err != nil {
 		return false
 	}
-	leader.run, leader.device, leader.way = run, true, together(group)
-	leader.own().group = &groupEnds{externalOf(group), stores}
 	for _, st := range group {
 		st.kernel = kernel.Lookup(st.n().Domain, st.n().Op)
-		st.out[0].inside = !slices.Contains(stores, st.out[0])
-		if st != leader {
-			st.fusedInto = leader
-		}
 	}
+	leader.takes(run, group, externalOf(group), stores)
+	leader.device, leader.way = true, together(group)
 	return true
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/internal/gpu"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
-	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // On a device, few kernels compute the gradient of a BatchNormalization, or of a
@@ -187,14 +186,9 @@ func (g *device) joinNormGradient(n *normGradient, a *area) {
 	g.took(w, runs.Scratch)
 	for id := range n.nodes {
 		st := f.steps[id]
-		st.chained, st.kernel = true, kernel.Lookup(st.n().Domain, st.n().Op)
-		if st.out[0].inside = true; st != leader && st != writer {
-			st.fusedInto = writer
-		}
+		st.kernel = kernel.Lookup(st.n().Domain, st.n().Op)
 	}
-	for _, t := range []*tensor{result, sums, products} {
-		t.inside = false
-	}
+	writer.takes(nil, n.steps(), nil, nil)
 	leader.way, writer.way = normGradientWay, normGradientWay
 	measured, written := n.reads()
 	if n.late {
@@ -221,21 +215,8 @@ func (f *frame) listed(ids []graph.TensorID) (list []*tensor) {
 
 // gives appends work on the device to that of a node's step, which reads and writes tensors.
 func (g *device) gives(st *step, run kernel.Run, read []*tensor, stores ...*tensor) {
-	if before := st.run; before != nil && st.device {
-		after := run
-		run = func(p *work.Pool) error {
-			if err := before(p); err != nil {
-				return err
-			}
-			return after(p)
-		}
-	}
-	st.run, st.device, st.fusedInto = run, true, nil
-	if st.has().group == nil {
-		st.own().group = &groupEnds{} // with no stores, it does not write its own output
-	}
-	st.more.group.external = append(st.more.group.external, read...)
-	st.more.group.stores = append(st.more.group.stores, stores...)
+	st.device = true
+	st.takes(run, nil, read, stores)
 }
 
 // table returns device memory that keeps bytes from one step to another.

@@ -46,8 +46,8 @@ func newReplay(g *device) *replay {
 	read := map[*tensor]bool{}
 	for _, st := range s.main.steps {
 		list := st.in
-		if st.has().group != nil {
-			list = slices.Concat(list, st.has().group.external)
+		if task := st.task(); task != nil {
+			list = slices.Concat(list, task.reads)
 		}
 		for _, t := range list {
 			read[t] = read[t] || st.device

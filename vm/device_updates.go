@@ -155,12 +155,13 @@ func (c *chain) runsAt(step int, ready map[graph.TensorID]int, written []graph.T
 // that runs earlier.
 func (c *chain) meets(step int, ready map[graph.TensorID]int, written []graph.TensorID, made map[*tensor]int) bool {
 	for _, st := range c.f.steps {
-		if st.has().group == nil {
+		task := st.task()
+		if task == nil {
 			continue
 		}
 		if c.place[st.node] >= step {
 			for _, t := range written {
-				if slices.ContainsFunc(st.has().group.external, func(x *tensor) bool { return overlap(x, c.f.tensors[t]) }) {
+				if slices.ContainsFunc(task.reads, func(x *tensor) bool { return overlap(x, c.f.tensors[t]) }) {
 					return true
 				}
 			}
@@ -168,7 +169,7 @@ func (c *chain) meets(step int, ready map[graph.TensorID]int, written []graph.Te
 		}
 		for t := range ready {
 			x := c.f.tensors[t]
-			if !x.Const && slices.ContainsFunc(st.has().group.stores, func(y *tensor) bool { return made[y] > made[x] && overlap(x, y) }) {
+			if !x.Const && slices.ContainsFunc(task.writes, func(y *tensor) bool { return made[y] > made[x] && overlap(x, y) }) {
 				return true
 			}
 		}
@@ -183,5 +184,5 @@ func (c *chain) ofChained(t graph.TensorID) bool {
 	for m >= 0 && c.f.steps[m].views() && c.f.g.Tensors[c.f.g.Nodes[m].Inputs[0]].Maker >= 0 {
 		m = c.f.g.Tensors[c.f.g.Nodes[m].Inputs[0]].Maker
 	}
-	return m >= 0 && c.f.steps[m].chained
+	return m >= 0 && (c.f.steps[m].fusedInto != nil || c.f.steps[m].task() != nil)
 }

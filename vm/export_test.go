@@ -117,20 +117,35 @@ func (s *Session) HeldInBlocks() []string {
 func (s *Session) Residuals() []string {
 	var list []string
 	for _, st := range s.main.steps {
-		if st.has().adds != nil {
-			list = append(list, st.has().adds.out[0].name)
+		if t := st.task(); t != nil && t.run == nil && t.covers[1].n().Op == "Add" {
+			list = append(list, t.covers[1].out[0].name)
 		}
 	}
 	slices.Sort(list)
 	return list
 }
 
-// Chained lists the names of the nodes whose work a kernel does together with that of others.
+// Chained lists the names of the nodes that kernels of several nodes compute which no node has by
+// itself.
 func (s *Session) Chained() []string {
+	return s.covered(func(st *step) bool { return st.task().run != nil })
+}
+
+// NormGradients lists the names of the nodes whose work kernels for the gradient of a
+// normalization do.
+func (s *Session) NormGradients() []string {
+	return s.covered(func(st *step) bool { return st.way == normGradientWay })
+}
+
+// covered lists the names of the nodes in tasks at some steps.
+func (s *Session) covered(at func(*step) bool) []string {
 	var list []string
 	for _, st := range s.main.steps {
-		if st.chained {
-			list = append(list, st.n().Name)
+		if st.task() == nil || !at(st) {
+			continue
+		}
+		for _, c := range st.task().covers {
+			list = append(list, c.n().Name)
 		}
 	}
 	return list
@@ -178,20 +193,12 @@ func (s *Session) Lowered() string {
 	var b strings.Builder
 	for _, st := range s.main.steps {
 		fmt.Fprintf(&b, "%s: %s;", st.f.g.Label(st.node), st.way)
-		has := st.has()
 		for _, flag := range []struct {
 			name string
 			is   bool
 		}{
-			{"once", st.once},
-			{"copies8", st.copies8},
-			{"unread", st.unread},
-			{"chained", st.chained},
-			{"device", st.device},
-			{"runs", st.run != nil},
-			{"joined", has.joined != nil},
-			{"adds", has.adds != nil},
-			{"fuses", has.fused != nil},
+			{"once", st.once()}, {"copies", st.copiesBytes()}, {"absorbed", st.absorbed()}, {"device", st.device},
+			{"runs", st.run != nil}, {"joined", st.has().joined != nil}, {"task", st.task() != nil},
 		} {
 			if flag.is {
 				fmt.Fprintf(&b, " %s", flag.name)

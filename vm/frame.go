@@ -37,10 +37,6 @@ type frame struct {
 type step struct {
 	f         *frame
 	node      graph.NodeID
-	once      bool      // it ran when the session was built
-	copies8   bool      // it copies bytes that are not converted, for a joined step
-	unread    bool      // its output is not computed, for such a step or a chain
-	chained   bool      // one kernel computes it together with other steps
 	device    bool      // run puts it on the session's device
 	late      bool      // the kernel is prepared at run time, each time
 	live      bool      // set while it is prepared at run time
@@ -56,18 +52,10 @@ type step struct {
 	invocation *kernel.Invocation // nil: there is none now; see call
 }
 
-// groupEnds is what the last node of a group on a device reads and writes for it.
-type groupEnds struct {
-	external []*tensor // what the group reads
-	stores   []*tensor // and what it writes, which may be nothing
-}
-
 // belongings is what few steps have.
 type belongings struct {
-	fused  *step      // the activation whose work the step does; nil: none
-	adds   *step      // the sum of its output and another tensor, which its kernel computes at once; nil: none
-	joined *joined    // how a convolution or product is computed from and to bytes; nil: it is not
-	group  *groupEnds // what it does for a group of nodes on a device; nil: nothing
+	task   *task   // what it does for several nodes; nil: nothing
+	joined *joined // how a convolution or product is computed from and to bytes; nil: it is not
 
 	frees   []*tensor  // dynamic tensors that no later step reads
 	scratch []*guarded // of the kernel, in a guarded session
@@ -390,7 +378,7 @@ func (t *tensor) kernels() *kernel.Tensor {
 func (st *step) dropCall() {
 	c, s := st.invocation, st.f.s
 	switch {
-	case c == nil, st.kernel == nil && st.fusedInto == nil && !st.chained, st.late, st.has().joined != nil:
+	case c == nil, st.kernel == nil && st.fusedInto == nil && st.task() == nil, st.late, st.has().joined != nil:
 	case s.gpu != nil, s.guard != nil, s.comparer != nil, s.opt.Poison:
 	case c.Residual != nil, c.Taken, len(c.Packed) > 0, c.SharedBytes > 0, c.EachBytes > 0:
 	default:
@@ -405,9 +393,6 @@ func (st *step) packed() []*kernel.Tensor {
 	}
 	return st.invocation.Packed
 }
-
-// taken reports whether the step's kernel applies the activation that follows.
-func (st *step) taken() bool { return st.invocation != nil && st.invocation.Taken }
 
 // order is the planned order, or, if tensors are separate, another one ([reversed]).
 func (b *builder) order(g *graph.Graph) ([]graph.NodeID, error) {
@@ -466,12 +451,15 @@ func (l *lowering) prepare(st *step) error {
 		}
 		return err
 	}
-	if st.chained && st.run != nil {
+	if st.fusedInto != nil {
+		return nil
+	}
+	if t := st.task(); t != nil && t.run != nil {
+		if st.run = t.run; st.device {
+			return nil
+		}
 		_, err := l.s.scratchFor(st)
 		return err
-	}
-	if st.fusedInto != nil || st.has().group != nil || st.chained {
-		return nil
 	}
 	if do := st.boxer(); do != nil {
 		st.run, st.boxes = st.runBoxer(do), true

@@ -22,8 +22,8 @@ func (l *lowering) findActivations() error {
 // that node reads them.
 func (st *step) activation() *step {
 	f, maker := st.f, st
-	if st.has().adds != nil {
-		maker = st.has().adds
+	if t := st.task(); t != nil {
+		maker = t.covers[len(t.covers)-1]
 	}
 	if by := kernel.Lookup(st.n().Domain, st.n().Op); by == nil || !by.Fuses || len(maker.n().Outputs) != 1 || maker.n().Outputs[0] < 0 {
 		return nil
@@ -36,7 +36,7 @@ func (st *step) activation() *step {
 	next := f.steps[made.Readers[0]]
 	n := next.n()
 	k := kernel.Lookup(n.Domain, n.Op)
-	if next.chained || n.Semantics.Call != nil || k == nil || k.Finish == nil || !next.exact() || next.out[0] == nil || next.out[0].At != maker.out[0].At || next.out[0].Type != maker.out[0].Type {
+	if !next.single() || n.Semantics.Call != nil || k == nil || k.Finish == nil || !next.exact() || next.out[0] == nil || next.out[0].At != maker.out[0].At || next.out[0].Type != maker.out[0].Type {
 		return nil
 	}
 	for i, t := range n.Inputs {
@@ -63,11 +63,8 @@ func (l *lowering) fuse(st *step) error {
 		return err
 	}
 	if call.Taken {
-		next.fusedInto, next.run, st.own().fused = st, nil, next
+		st.extends(next, next.in[1:]...)
 		next.dropCall()
-		if st.has().adds != nil {
-			st.has().adds.unread = true
-		}
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (s *Session) countInFile() error {
 func (s *Session) readInFile(found func(t *kernel.Tensor, bytes int64)) {
 	for _, f := range s.frames {
 		for _, st := range f.steps {
-			if st.unread || st.readsNothing() {
+			if st.absorbed() || st.readsNothing() {
 				continue
 			}
 			reads := func(i int, t *kernel.Tensor, packed []*kernel.Tensor) {

@@ -306,40 +306,35 @@ func (g *normGradient) end() int {
 // join gives the kernel to the steps at which it runs.
 func (g *normGradient) join() {
 	k, leader, writer := &g.kernel, g.f.steps[g.order[g.first]], g.f.steps[g.order[g.second]]
-	for id := range g.nodes {
-		st := g.f.steps[id]
-		st.chained, st.fusedInto = true, leader
-		st.unread = st.n().Outputs[0] != g.result && id != g.sums && id != g.products
-	}
+	leader.takes(nil, g.steps(), nil, nil)
 	leader.way, writer.way = normGradientWay, normGradientWay
+	measured, written := []graph.TensorID{g.x, g.d, g.scale}, []graph.TensorID{g.x, g.d}
+	if g.mask >= 0 {
+		measured = append(measured, g.mask)
+	}
+	result := g.f.tensors[g.result]
 	if leader == writer {
-		leader.then(k.Whole(leader.call()))
+		leader.takes(k.Whole(leader.call()), nil, g.f.listed(measured), []*tensor{result})
 	} else {
-		leader.then(k.Measure(leader.call()))
-		writer.then(k.Write(writer.call()))
+		leader.takes(k.Measure(leader.call()), nil, g.f.listed(measured), nil)
+		writer.takes(k.Write(writer.call()), nil, g.f.listed(written), []*tensor{result})
 	}
 	for _, sums := range []struct {
 		of   *step
 		list []float32
 	}{{g.f.steps[g.sums], k.Sums()}, {g.f.steps[g.products], k.Products()}} {
 		out := sums.of.out[0]
-		sums.of.then(func(*work.Pool) error {
+		sums.of.takes(func(*work.Pool) error {
 			copy(unsafe.Slice((*float32)(out.At), len(sums.list)), sums.list)
 			return nil
-		})
+		}, nil, nil, []*tensor{out})
 	}
 }
 
-// then lets a step of a chain do something, after what it does already.
-func (st *step) then(do kernel.Run) {
-	st.fusedInto = nil
-	before := st.run
-	if st.run = do; before != nil {
-		st.run = func(w *work.Pool) error {
-			if err := before(w); err != nil {
-				return err
-			}
-			return do(w)
-		}
+// steps returns the steps of a chain's nodes, in the order in which they run.
+func (c *chain) steps() (list []*step) {
+	for _, n := range slices.SortedFunc(maps.Keys(c.nodes), func(a, b graph.NodeID) int { return c.place[a] - c.place[b] }) {
+		list = append(list, c.f.steps[n])
 	}
+	return list
 }

@@ -151,7 +151,7 @@ func normGradients(t *testing.T, d *cuda.Device, f *fake.Fake, network func(*tes
 		}
 		p, r := program(t, path, opt)
 		s := newSession(t, p, vm.Options{Poison: true, Device: d})
-		for _, name := range s.Chained() {
+		for _, name := range s.NormGradients() {
 			if strings.HasSuffix(name, node) {
 				joined++
 			}

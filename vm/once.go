@@ -53,7 +53,7 @@ func (l *lowering) foldWeights() error {
 // computeOnce runs a node that computes a constant for products when the session is
 // built. The node then does nothing at run time.
 func (b *builder) computeOnce(st *step) {
-	if b.s.opt.NoPack || st.unread || st.once || !st.onlyPacked(graph.None) {
+	if b.s.opt.NoPack || !st.single() || !st.onlyPacked(graph.None) {
 		return
 	}
 	_ = b.computeNow(st) // if no memory may be used for it, the node runs at every step
@@ -80,7 +80,6 @@ func (b *builder) computeNow(st *step) error {
 		return err
 	}
 	out.Const, out.Made = true, g
-	st.once = true
 	b.s.comparer.compareOnce(st, run)
 	return nil
 }
@@ -136,7 +135,7 @@ func (st *step) forQuantized(serves []bool) bool {
 // frame's steps must still be in the order of its nodes.
 func (l *lowering) releasePacked() error {
 	for _, st := range l.f.steps {
-		if !st.once {
+		if !st.once() {
 			continue
 		}
 		out := st.out[0]
@@ -152,7 +151,7 @@ func (st *step) packedByAll() bool {
 	id := st.n().Outputs[0]
 	return !slices.ContainsFunc(st.f.g.Tensors[id].Readers, func(r graph.NodeID) bool {
 		reader := st.f.steps[r]
-		return !reader.once && (reader.reads(id) > 1 || !slices.Contains(reader.packed(), &st.out[0].Tensor))
+		return !reader.once() && (reader.reads(id) > 1 || !slices.Contains(reader.packed(), &st.out[0].Tensor))
 	})
 }
 
@@ -165,7 +164,7 @@ func (l *lowering) computeAgain() error {
 		return nil
 	}
 	for _, st := range f.steps {
-		if !st.once || st.out[0].At != nil || st.packedByAll() {
+		if !st.once() || st.out[0].At != nil || st.packedByAll() {
 			continue
 		}
 		l.at = st
@@ -173,7 +172,7 @@ func (l *lowering) computeAgain() error {
 			return err
 		}
 		for _, r := range f.g.Tensors[st.n().Outputs[0]].Readers {
-			if reader := f.steps[r]; !reader.once {
+			if reader := f.steps[r]; !reader.once() {
 				l.at = reader
 				reader.call().SharedBytes, reader.call().EachBytes = 0, 0
 				if err := l.prepare(reader); err != nil {

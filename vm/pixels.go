@@ -116,7 +116,7 @@ func (st *step) pixelImages() []graph.TensorID {
 		if across = acrossPixels(st.has().joined.call.Node); !across {
 			return nil
 		}
-	case st.copies8:
+	case st.copiesBytes():
 		return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
 	case n.Domain != "" && n.Domain != "com.microsoft":
 		return nil

@@ -374,10 +374,10 @@ func (f *frame) joinQuantized() {
 			continue
 		}
 		j := st.has().joined
-		j.to.st.copies8, st.out[0].quantized = true, j.to.quantized()
+		st.out[0].quantized = j.to.quantized()
 		for i, from := range j.from {
 			if j.real = !f.onlyJoined(from.st, 0); !j.real {
-				from.st.copies8, st.in[i].quantized = true, from.quantized()
+				st.in[i].quantized = from.quantized()
 			}
 		}
 		for i := len(j.from); i < len(st.in) && j.weights; i++ {
@@ -385,7 +385,9 @@ func (f *frame) joinQuantized() {
 				continue
 			}
 			if m := f.steps[f.g.Tensors[st.n().Inputs[i]].Maker]; f.onlyJoined(m, i) {
-				m.unread = true
+				if m.fusedInto == nil { // else another product reads it, too
+					m.fusedInto, m.out[0].inside = st, true
+				}
 				f.s.comparer.leaveOut(m)
 			}
 		}
@@ -429,9 +431,7 @@ func (q *scaled) quantized() *quantized {
 // prepareQuantized prepares a step that joinQuantized found, and reports whether it is one.
 func (st *step) prepareQuantized() (is bool, err error) {
 	switch {
-	case st.unread:
-		return true, nil
-	case st.copies8:
+	case st.copiesBytes():
 		st.run = func(*work.Pool) error {
 			n := st.out[0].Len()
 			st.f.s.copyBytes(unsafe.Slice((*byte)(st.out[0].At), n), unsafe.Slice((*byte)(st.in[0].At), n))

@@ -160,7 +160,7 @@ func (w *comparer) before(st *step) {
 	}
 	w.checkArrived(st)
 	switch {
-	case st.once, st.unread, st.fusedInto != nil, st.boxes, st.makesNothing():
+	case st.once(), st.fusedInto != nil, st.boxes, st.makesNothing():
 		return
 	case st.copies():
 		w.handovers = append(w.handovers, newHandover(st))
@@ -215,7 +215,7 @@ func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
 	if t.quantized != nil {
 		return t.inPlanes(t.quantized.value(t.At))
 	}
-	if maker := w.makers[t]; maker != nil && (t.At == nil || maker.unread) {
+	if maker := w.makers[t]; maker != nil && (t.At == nil || maker.fusedInto != nil) {
 		in, err := w.inputs(maker)
 		if err != nil {
 			return nil, err
@@ -248,7 +248,7 @@ func (t *tensor) inPlanes(v *reference.Tensor, err error) (*reference.Tensor, er
 // after compares the outputs of a step that has run.
 func (w *comparer) after(st *step) {
 	switch {
-	case st.once, st.unread, st.fusedInto != nil:
+	case st.once(), st.fusedInto != nil:
 		return
 	case st.boxes:
 		w.recordUncompared(st, errors.New("its values are no tensors"))
@@ -304,8 +304,8 @@ func (w *comparer) compare(st *step) {
 	if err == nil {
 		out, err = st.evaluate(w.in)
 	}
-	if err == nil && st.has().fused != nil {
-		last = st.has().fused
+	if t := st.task(); err == nil && t != nil { // the activation that the kernel applies
+		last = t.covers[1]
 		out, err = w.applyFused(last, out[0])
 	}
 	if err == nil && st.has().joined != nil {

@@ -18,7 +18,7 @@ func (l *lowering) joinResiduals() error {
 	for _, id := range order {
 		st := f.steps[id]
 		n := st.n()
-		if n.Op != "Add" || n.Domain != "" || !st.plainReals() || !st.out[0].Blocks || st.out[0].room == 0 || n.Inputs[0] == n.Inputs[1] {
+		if n.Op != "Add" || n.Domain != "" || !st.single() || !st.plainReals() || !st.out[0].Blocks || st.out[0].room == 0 || n.Inputs[0] == n.Inputs[1] {
 			continue
 		}
 		for i, t := range n.Inputs {
@@ -36,8 +36,8 @@ func (l *lowering) joinResiduals() error {
 			if !over && st.out[0].At != by.out[0].At || !kernel.AddsResidual(by.call()) {
 				continue
 			}
-			by.own().adds, by.call().Residual, by.call().Out = st, &x.Tensor, []*kernel.Tensor{&st.out[0].Tensor}
-			st.chained, st.fusedInto = true, by
+			by.call().Residual, by.call().Out = &x.Tensor, []*kernel.Tensor{&st.out[0].Tensor}
+			by.extends(st, x)
 			break // the other operand is made before
 		}
 	}
@@ -52,7 +52,7 @@ func (f *frame) convolution(t graph.TensorID, reader graph.NodeID) *step {
 		return nil
 	}
 	st := f.steps[made.Maker]
-	if st.chained || st.once || st.has().adds != nil || st.unread || !st.plainReals() || st.out[0].Const || st.out[0].room == 0 || st.n().Op != "Conv" {
+	if !st.single() || !st.plainReals() || st.out[0].Const || st.out[0].room == 0 || st.n().Op != "Conv" {
 		return nil
 	}
 	return st
