@@ -12,6 +12,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
+func init() { alwaysChecks = true }
+
 // SetMostInline changes the number of bytes of elements that a model file may hold, and
 // returns the old number.
 func SetMostInline(n int64) int64 {
@@ -197,8 +199,13 @@ func (s *Session) Lowered() string {
 			name string
 			is   bool
 		}{
-			{"once", st.once()}, {"copies", st.copiesBytes()}, {"absorbed", st.absorbed()}, {"device", st.device},
-			{"runs", st.run != nil}, {"joined", st.has().joined != nil}, {"task", st.task() != nil},
+			{"once", st.once()},
+			{"copies", st.copiesBytes()},
+			{"absorbed", st.absorbed()},
+			{"device", st.device},
+			{"runs", st.run != nil},
+			{"joined", st.has().joined != nil},
+			{"task", st.task() != nil},
 		} {
 			if flag.is {
 				fmt.Fprintf(&b, " %s", flag.name)
@@ -215,4 +222,32 @@ func (s *Session) Lowered() string {
 		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+// CheckMoved checks the steps as if the work of a node were done at the step of another one, in a
+// task that covers it or not.
+func (s *Session) CheckMoved(node, to string, covers bool) error {
+	f, l := s.main, &lowering{builder: &builder{s: s}, a: newArea(s.main.g)}
+	var from, at *step
+	by := make([]*step, len(f.steps))
+	for _, st := range f.steps {
+		l.order = append(l.order, st.node)
+		by[st.node] = st
+		switch st.n().Name {
+		case node:
+			from = st
+		case to:
+			at = st
+		}
+	}
+	l.f = f
+	f.steps = by
+	if covers {
+		both := []*step{at, from}
+		slices.SortFunc(both, func(a, b *step) int { return int(a.node - b.node) })
+		at.takes(func(*work.Pool) error { return nil }, both, externalOf(both), slices.Concat(at.out, from.out))
+	} else {
+		from.fusedInto = at
+	}
+	return l.check()
 }

@@ -163,6 +163,12 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		if err := r.run(l); err != nil {
 			return err
 		}
+		if !b.s.opt.CheckLowering && !alwaysChecks {
+			continue
+		}
+		if err := l.check(); err != nil {
+			return fmt.Errorf("the lowering is wrong after %q: %w", r.Name, err)
+		}
 	}
 	f.sortSteps(order)
 	b.s.comparer.addSteps(f)

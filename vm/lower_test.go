@@ -1,6 +1,7 @@
 package vm_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -159,6 +160,36 @@ func withoutEach(t *testing.T, what string, opt vm.Options, other string, change
 			if r.Rounds == "" {
 				sameBits(t, what+", "+n.name+", without "+r.Name, got, want)
 			}
+		}
+	}
+}
+
+// TestLoweringIsChecked: a node that has no task, or runs when its input is not there yet or no
+// more, is found between two rewriters.
+func TestLoweringIsChecked(t *testing.T) {
+	n := newNet()
+	n.input("x", 64, 64)
+	for i, name := range []string{"a", "b", "c", "d"} {
+		n.node("Softmax", name, []string{"x", "a", "b", "c"}[i])
+	}
+	n.output("d", 64, 64)
+	path := filepath.Join(t.TempDir(), "row.onnx")
+	n.write(t, path)
+	for _, c := range []struct {
+		node, to string
+		covers   bool
+		want     string
+	}{
+		{"c", "d", true, ""},
+		{"b", "c", false, `node "b" (Softmax): its task is that of node "c", which has none`},
+		{"a", "c", true, `node "b" (Softmax): step 1: it reads tensor "a", which no step has written`},
+		{"d", "a", true, `node "a" (Softmax): step 0: it reads tensor "c", which no step has written`},
+		{"b", "d", true, `node "c" (Softmax): step 2: it reads tensor "b", which no step has written`},
+	} {
+		_, s := session(t, path, passes.Options{}, vm.Options{})
+		err := s.CheckMoved(c.node, c.to, c.covers)
+		if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && got != c.want {
+			t.Errorf("%s at %s: %v, want %s", c.node, c.to, err, c.want)
 		}
 	}
 }

@@ -71,6 +71,9 @@ type Options struct {
 	// Without names rewriters of the lowering that are left out ([Lowering]), to find the one
 	// at fault. An unknown name, or a needed rewriter, is an error ([CheckWithout]).
 	Without []string
+	// CheckLowering checks, before the first and after each rewriter, that each node is in
+	// exactly one task, and that what a task reads is there when it runs. It is slow.
+	CheckLowering bool
 
 	// Device is the GPU that runs the nodes; nil: the cores of this machine. It must
 	// stay open until the session is closed. Nodes without a device kernel run on the

@@ -57,6 +57,7 @@ type runCmd struct {
 	Workers       int               `group:"machine" default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel. Default: one for each core. The results do not depend on it."`
 	Pack          string            `group:"machine" seldom:"" default:"yes" enum:"yes,no" help:"Prepack constant weights for the micro-kernels. They take memory outside the plan. yes, or no (slower)."`
 	Without       []string          `group:"checks" seldom:"" placeholder:"NAME,..." help:"Leave rewriters out that make one kernel of several nodes, to find the one at fault. All but qdq keep the bits of the results. docs/design/lowering.md lists them (an unknown one lists them, too)."`
+	DebugLowering bool              `group:"checks" seldom:"" name:"debug-lowering" help:"Check after each rewriter that every node is in one task, and that what a task reads is there when it runs."`
 	HostFile      string            `group:"machine" out:"the host pool" placeholder:"FILE" help:"Put the host pool into this new file. The plan was made with --host-link. The file is removed afterwards. Default: in memory."`
 	MemoryLimit   *units.Size       `group:"machine" placeholder:"SIZE" help:"Memory that the run may use, such as 8GiB. It is checked before each allocation. Default: the free memory of the machine or its container."`
 	TimeLimit     time.Duration     `group:"machine" placeholder:"TIME" help:"Stop the run after TIME, such as 60s. The node that was running is named. Default: no limit."`
@@ -477,7 +478,7 @@ func verdict(bits *vm.Check, reference *vm.ReferenceCheck) error {
 }
 
 func (c *runCmd) options() vm.Options {
-	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", NoReplay: c.Replay == "no", NoBLAS: c.CUBLAS == "off", NoDNN: c.CUDNN == "off", DNNFloat32: c.CUDNN == "all", HostFile: c.HostFile, Without: c.Without, LeaveUpdates: true}
+	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", NoReplay: c.Replay == "no", NoBLAS: c.CUBLAS == "off", NoDNN: c.CUDNN == "off", DNNFloat32: c.CUDNN == "all", HostFile: c.HostFile, Without: c.Without, CheckLowering: c.DebugLowering, LeaveUpdates: true}
 	if c.MemoryLimit != nil {
 		opt.MemoryLimit = max(int64(*c.MemoryLimit), 1) // 0 would mean the free memory
 	}

@@ -1,0 +1,203 @@
+package vm
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// alwaysChecks is a variable for tests: sessions check their lowering without being asked.
+var alwaysChecks bool
+
+// check checks what holds between any two rewriters: each node is in exactly one task, and
+// what a task reads has been written by then, and nothing has been written over it since.
+func (l *lowering) check() error {
+	f := l.f
+	for _, st := range f.steps {
+		if err := st.checkCovered(); err != nil {
+			return err
+		}
+	}
+	c := &contents{of: map[*tensor][]wrote{}}
+	for id, t := range f.tensors {
+		if g := f.g.Tensors[id]; t.placed() && (g.Maker < 0 || g.Capture) {
+			c.write(t.bytesAt(before)) // views of one tensor share its bytes
+		}
+	}
+	for id, t := range f.tensors {
+		if g := f.g.Tensors[id]; t.placed() && (g.Maker < 0 || g.Capture) {
+			c.note(t)
+		}
+	}
+	for i, id := range l.order {
+		st := f.steps[id]
+		if st.fusedInto != nil || st.once() {
+			continue
+		}
+		if st.views() { // a kernel may write what it views later, and the view with it
+			if c.check(f, l.order, st.in[0]) == nil && st.out[0].placed() {
+				c.note(st.out[0])
+			}
+			continue
+		}
+		reads, writes := st.accesses()
+		for _, t := range reads {
+			if err := c.check(f, l.order, t); err != nil {
+				return st.wrap(fmt.Errorf("step %d: %w", i, err))
+			}
+		}
+		for _, work := range []spot{l.a.work[id], l.a.scratch[id]} {
+			if work.bytes > 0 {
+				c.write(wrote{uintptr(work.at), uintptr(work.at) + uintptr(work.bytes), i})
+			}
+		}
+		for k, t := range writes {
+			if t.placed() {
+				c.make(st, k, t, i)
+			}
+		}
+	}
+	return nil
+}
+
+// checkCovered checks that a step's node is in one task.
+func (st *step) checkCovered() error {
+	wrong := func(format string, args ...any) error { return st.wrap(fmt.Errorf(format, args...)) }
+	if by := st.fusedInto; by != nil {
+		switch t := by.task(); {
+		case by.fusedInto != nil:
+			return wrong("its task is that of node %q, whose task is another's", by.n().Name)
+		case t == nil && by.has().joined == nil:
+			return wrong("its task is that of node %q, which has none", by.n().Name)
+		case t != nil && !slices.Contains(t.covers, st):
+			return wrong("its task is that of node %q, which does not cover it", by.n().Name)
+		case st.task() != nil:
+			return wrong("it has a task, and is in that of node %q", by.n().Name)
+		}
+	}
+	if t := st.task(); t != nil {
+		for i, c := range t.covers {
+			if c != st && c.fusedInto != st || slices.Contains(t.covers[:i], c) {
+				return wrong("its task covers node %q twice, or one of another task", c.n().Name)
+			}
+		}
+	}
+	return nil
+}
+
+// accesses returns what the kernel at a step reads and writes in the places of the plan.
+func (st *step) accesses() (reads, writes []*tensor) {
+	if t := st.task(); t != nil {
+		return t.reads, t.writes
+	}
+	if j := st.has().joined; j != nil { // it reads the bytes of weights, which are constant
+		return st.in[:len(j.from)], st.out
+	}
+	return st.in, st.out
+}
+
+// placed reports whether a tensor has a place that nodes write to, of a size that is known.
+func (t *tensor) placed() bool { return t != nil && !t.Const && t.room > 0 && t.exact && t.Bytes() > 0 }
+
+// wrote is bytes [from, to), and the step that wrote them.
+type wrote struct {
+	from, to uintptr
+	step     int
+}
+
+// before is the step of bytes that are there before the first one.
+const before = -1
+
+func (t *tensor) bytesAt(step int) wrote {
+	return wrote{uintptr(t.At), uintptr(t.At) + uintptr(t.Bytes()), step}
+}
+
+// contents says which step wrote which bytes of the memory, and which bytes a tensor had when it
+// was made.
+type contents struct {
+	list []wrote // by address, without overlaps
+	of   map[*tensor][]wrote
+}
+
+// overlapping returns the range of the list that meets some bytes.
+func (c *contents) overlapping(e wrote) (i, k int) {
+	i = sort.Search(len(c.list), func(i int) bool { return c.list[i].to > e.from })
+	for k = i; k < len(c.list) && c.list[k].from < e.to; k++ {
+	}
+	return i, k
+}
+
+// read returns who wrote some bytes, in one piece where that is one step.
+func (c *contents) read(e wrote) (list []wrote) {
+	i, k := c.overlapping(e)
+	for _, x := range c.list[i:k] {
+		x.from, x.to = max(x.from, e.from), min(x.to, e.to)
+		if n := len(list); n > 0 && list[n-1].step == x.step && list[n-1].to == x.from {
+			list[n-1].to = x.to
+			continue
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// write notes that a step wrote some bytes.
+func (c *contents) write(e wrote) {
+	i, k := c.overlapping(e)
+	rest := []wrote{e}
+	if i < k {
+		if first := c.list[i]; first.from < e.from {
+			rest = slices.Insert(rest, 0, wrote{first.from, e.from, first.step})
+		}
+		if last := c.list[k-1]; last.to > e.to {
+			rest = append(rest, wrote{e.to, last.to, last.step})
+		}
+	}
+	c.list = slices.Replace(c.list, i, k, rest...)
+}
+
+// note notes that a tensor has the bytes that are there.
+func (c *contents) note(t *tensor) { c.of[t] = c.read(t.bytesAt(0)) }
+
+// make notes that a step makes a tensor. Bytes that are those of an input, and lie there already,
+// stay as they are.
+func (c *contents) make(st *step, k int, t *tensor, step int) {
+	var stay []wrote
+	for _, r := range st.n().Semantics.Ranges {
+		in := st.in[r.In]
+		if st.task() != nil || r.Out != k || !in.placed() || unsafe.Add(in.At, r.From) != unsafe.Add(t.At, r.At) {
+			continue
+		}
+		from := uintptr(t.At) + uintptr(r.At)
+		stay = append(stay, c.read(wrote{from, from + uintptr(r.Bytes), 0})...)
+	}
+	c.write(t.bytesAt(step))
+	for _, e := range stay {
+		c.write(e)
+	}
+	c.note(t)
+}
+
+// check checks that a tensor has its bytes.
+func (c *contents) check(f *frame, order []graph.NodeID, t *tensor) error {
+	if !t.placed() || t.Len() == 0 {
+		return nil
+	}
+	made, is := c.of[t]
+	if !is {
+		return fmt.Errorf("it reads tensor %q, which no step has written", t.name)
+	}
+	now := c.read(t.bytesAt(0))
+	if slices.Equal(now, made) {
+		return nil
+	}
+	for _, e := range now {
+		if !slices.Contains(made, e) && e.step >= 0 {
+			return fmt.Errorf("it reads tensor %q, over which step %d has written (node %q)", t.name, e.step, f.g.Nodes[order[e.step]].Name)
+		}
+	}
+	return fmt.Errorf("it reads tensor %q, over which another step has written", t.name)
+}
