@@ -37,6 +37,8 @@ type emitter struct {
 
 	items map[ID][]ID // of sequences, where they are known
 
+	groups int // marked groups that were begun
+
 	openDims bool // attributes may not depend on lengths (TrainRange)
 
 	stands map[*graph.Node]*graph.Node // for a node that replaces a group: the last node of the group

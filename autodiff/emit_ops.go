@@ -77,18 +77,25 @@ func (e *emitter) sum(t ID, over []int64, keep bool) ID { return e.reduce("Reduc
 
 // unbroadcast sums a gradient over the axes along which like was repeated.
 func (e *emitter) unbroadcast(d, like ID) ID {
+	if over := e.repeated(d, like); len(over) > 0 {
+		return e.reshape(e.sum(d, over, true), e.shape(like))
+	}
+	return e.reshape(d, e.shape(like))
+}
+
+// repeated lists the axes of d along which like was repeated.
+func (e *emitter) repeated(d, like ID) (over []int64) {
 	from, to := e.shape(d), e.shape(like)
-	if e.err != nil || slices.Equal(from, to) {
-		return d
+	if e.err != nil {
+		return nil
 	}
 	lead := len(from) - len(to)
-	var over []int64
 	for i := range from {
 		if i < lead || to[i-lead] == 1 && from[i] != 1 {
 			over = append(over, int64(i))
 		}
 	}
-	return e.reshape(e.sum(d, over, true), to)
+	return over
 }
 
 // expand repeats t along axes of length 1.

@@ -1,7 +1,9 @@
 package autodiff
 
 import (
-	"github.com/onnxmem/onnxmem/graph"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/internal/marks"
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
@@ -30,8 +32,7 @@ func (c *Backward) inverseDeviation(variance ID, otherwise float64) ID {
 	return c.op("Reciprocal", c.op("Sqrt", c.plus(variance, c.Float("epsilon", otherwise))))
 }
 
-// batchNormGrad recomputes the statistics of the batch, since the operator does
-// not return them.
+// batchNormGrad has one form for training, and one for statistics that are given.
 func batchNormGrad(c *Backward) {
 	x := c.X(0)
 	shape := c.shape(x)
@@ -41,45 +42,47 @@ func batchNormGrad(c *Backward) {
 	over := concat([]int64{0}, axes(2, len(shape)-2))
 	channel := concat([]int64{1, shape[1]}, filled(1, len(shape)-2))
 	scale := c.reshape(c.X(1), channel)
-	m := float64(elements(shape) / shape[1])
-	training := c.Int("training_mode", 0) == 1
-	var centred, variance ID
-	if training {
-		centred = c.sub(x, c.reduce("ReduceMean", x, over, true))
-		variance = c.times(c.reduce("ReduceSumSquare", centred, over, true), 1/m)
-	} else {
-		centred = graph.None
-		variance = c.reshape(c.X(4), channel)
-	}
-	inv := c.castLike(c.inverseDeviation(variance, 1e-5), x)
-	factor := c.mul(c.castLike(scale, x), inv)
-	if !training && !c.Needs(1) {
-		c.Set(0, c.mul(c.D(0), factor))
-		if c.Needs(2) {
-			c.Set(2, c.castLike(c.reshape(c.sum(c.D(0), over, true), shape[1:2]), c.X(2)))
-		}
+	if c.Int("training_mode", 0) == 1 {
+		c.batchNormTraining(c.castLike(scale, x), over)
 		return
 	}
-	if !training {
-		centred = c.sub(x, c.castLike(c.reshape(c.X(3), channel), x))
-	}
-	xh := c.mul(centred, inv)
-	dBias := c.sum(c.D(0), over, true)
-	dScale := c.sum(c.mul(c.D(0), xh), over, true)
-	switch {
-	case !c.Needs(0):
-	case training:
-		rest := c.sub(c.sub(c.D(0), c.times(dBias, 1/m)), c.mul(xh, c.times(dScale, 1/m)))
-		c.Set(0, c.mul(rest, factor))
-	default:
-		c.Set(0, c.mul(c.D(0), factor))
-	}
+	inv := c.castLike(c.inverseDeviation(c.reshape(c.X(4), channel), 1e-5), x)
+	factor := c.mul(c.castLike(scale, x), inv)
 	if c.Needs(1) {
-		c.Set(1, c.castLike(c.reshape(dScale, shape[1:2]), c.X(1)))
+		xh := c.mul(c.sub(x, c.castLike(c.reshape(c.X(3), channel), x)), inv)
+		dBias := c.sum(c.D(0), over, true)
+		dScale := c.sum(c.mul(c.D(0), xh), over, true)
+		if c.Needs(0) {
+			c.Set(0, c.mul(c.D(0), factor))
+		}
+		c.setChannels(1, dScale)
+		c.setChannels(2, dBias)
+		return
 	}
+	c.Set(0, c.mul(c.D(0), factor))
 	if c.Needs(2) {
-		c.Set(2, c.castLike(c.reshape(dBias, shape[1:2]), c.X(2)))
+		c.setChannels(2, c.sum(c.D(0), over, true))
 	}
+}
+
+// setChannels sets the gradient of input i, which has one element for each channel.
+func (c *Backward) setChannels(i int, d ID) {
+	if c.Needs(i) {
+		c.Set(i, c.castLike(c.reshape(d, c.shape(c.X(i))), c.X(i)))
+	}
+}
+
+// batchNormTraining recomputes the statistics of the batch, since the operator does not return
+// them.
+func (c *Backward) batchNormTraining(scale ID, over []int64) {
+	x, shape := c.X(0), c.shape(c.X(0))
+	m := float64(elements(shape) / shape[1])
+	g := c.marked(marks.BatchNormGradient, operands{"x": x, "d": c.D(0), "scale": scale, "axes": over, "part": 1 / m, "epsilon": c.Float("epsilon", 1e-5)})
+	if c.Needs(0) {
+		c.Set(0, g.make("result"))
+	}
+	c.setChannels(1, g.make("products"))
+	c.setChannels(2, g.make("sums"))
 }
 
 // layerNormGrad reads the mean and the inverse deviation, which are small.
@@ -88,17 +91,29 @@ func layerNormGrad(c *Backward) {
 	axis := c.Axis("axis", -1, 0)
 	over := axes(axis, c.rank(x)-axis)
 	mean, inv := c.castLike(c.Y(1), x), c.castLike(c.Y(2), x)
-	if c.Needs(0) || c.Needs(1) {
-		xh := c.mul(c.sub(x, mean), inv)
-		if c.Needs(0) {
-			c.Set(0, c.normalised(c.mul(c.D(0), c.X(1)), xh, inv, over))
-		}
-		if c.Needs(1) {
-			c.setUnbroadcast(1, c.mul(c.D(0), xh))
-		}
-	}
-	if c.Needs(2) {
+	if !c.Needs(0) && !c.Needs(1) {
 		c.setUnbroadcast(2, c.D(0))
+		return
+	}
+	rows := c.repeated(x, c.X(1))
+	xh := c.mul(c.sub(x, mean), inv)
+	g := c.marked(marks.LayerNormGradient, operands{"normal": xh, "d": c.D(0), "scale": c.X(1), "inverse": inv, "axes": over, "rows": rows})
+	if c.Needs(0) {
+		c.Set(0, g.make("result"))
+	}
+	switch {
+	case !c.Needs(1):
+	case len(rows) == 0: // a single row
+		c.Set(1, g.make("product"))
+	default:
+		c.Set(1, c.reshape(g.make("products"), c.shape(c.X(1))))
+	}
+	switch {
+	case !c.Needs(2):
+	case len(rows) == 0 || !slices.Equal(rows, c.repeated(x, c.X(2))):
+		c.setUnbroadcast(2, c.D(0))
+	default:
+		c.Set(2, c.reshape(g.make("sums"), c.shape(c.X(2))))
 	}
 }
 

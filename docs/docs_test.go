@@ -18,6 +18,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/onnxmem/onnxmem/internal/marks"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
@@ -489,6 +490,27 @@ func TestKeysAreDescribed(t *testing.T) {
 	}
 	if keys < 300 {
 		t.Errorf("found %d keys, expected more", keys)
+	}
+}
+
+// TestGroupsAreListed: docs/formats/gradients.md has the tables of package marks.
+func TestGroupsAreListed(t *testing.T) {
+	text, err := os.ReadFile("formats/gradients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range marks.Groups {
+		want := "    " + g.Name + "\n"
+		for _, n := range g.Nodes {
+			want += fmt.Sprintf("      %s = %s(%s)", n.Role, n.Op, strings.Join(n.In, ", "))
+			for _, a := range n.Attrs {
+				want += fmt.Sprintf(" %s=%d", a.Name, a.Int)
+			}
+			want += "\n"
+		}
+		if !strings.Contains(string(text), want) {
+			t.Errorf("formats/gradients.md lacks\n%s", want)
+		}
 	}
 }
 

@@ -196,21 +196,6 @@ type chain struct {
 	nodes map[graph.NodeID]bool
 }
 
-// maker returns the node that makes a tensor, and adds it to the chain, if it is of an
-// operator and has a number of inputs; else nil.
-func (c *chain) maker(t graph.TensorID, op string, inputs int) *graph.Node {
-	if t < 0 || c.f.g.Tensors[t].Maker < 0 {
-		return nil
-	}
-	id := c.f.g.Tensors[t].Maker
-	n := c.f.g.Nodes[id]
-	if n.Domain != "" || n.Op != op || len(n.Inputs) != inputs || len(n.Outputs) != 1 || !c.f.steps[id].exact() || n.Semantics.Call != nil {
-		return nil
-	}
-	c.nodes[id] = true
-	return n
-}
-
 // inner reports whether only the chain reads a tensor.
 func (c *chain) inner(t graph.TensorID) bool {
 	made := c.f.g.Tensors[t]

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/form"
+	"github.com/onnxmem/onnxmem/internal/marks"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -18,26 +18,56 @@ import (
 // in place. The sums that others read as well wait in a table for their own steps. What is in
 // between is never written.
 
-// findNormGradients lists the gradients of BatchNormalization, and on a device those of
-// LayerNormalization, those first whose kernels run first.
+// findNormGradients lists the gradients of BatchNormalization that the marks of the file name,
+// and on a device those of LayerNormalization, those first whose kernels run first. A mark names
+// nodes, and says nothing of their shapes, or of what their plan leaves them.
 func (f *frame) findNormGradients(order []graph.NodeID) (list []*normGradient) {
 	place := placesOf(order)
-	for id, n := range f.g.Nodes {
-		if n.Op != "Mul" || n.Domain != "" {
+	for _, m := range f.s.pr.groups {
+		c := f.chainOf(m.Nodes, order, place)
+		if c == nil {
 			continue
 		}
-		find := func(of func(*chain, graph.NodeID) *normGradient) {
-			c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{}}
-			if g := of(c, graph.NodeID(id)); g != nil {
-				list = append(list, g)
-			}
+		var g *normGradient
+		switch {
+		case m.Group == marks.BatchNormGradient:
+			g = c.batchNormGradient(m.Of)
+		case m.Group == marks.LayerNormGradient && f.s.gpu != nil:
+			g = c.layerNormGradient(m.Of)
 		}
-		if find((*chain).normGradient); f.s.gpu != nil {
-			find((*chain).layerGradient)
+		if g != nil {
+			list = append(list, g)
 		}
 	}
 	slices.SortFunc(list, func(a, b *normGradient) int { return a.first - b.first })
 	return list
+}
+
+// chainOf returns a chain of nodes; nil if the shapes of some are not known, or functions stand
+// for them.
+func (f *frame) chainOf(nodes, order []graph.NodeID, place []int) *chain {
+	c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{}}
+	for _, id := range nodes {
+		if st := f.steps[id]; !st.exact() || st.n().Semantics.Call != nil {
+			return nil
+		}
+		c.nodes[id] = true
+	}
+	return c
+}
+
+// are reports whether some tensors of a group are of float32 and have a shape. Axes of length 1
+// in front may be missing.
+func (c *chain) are(of map[string]graph.TensorID, shape []int, names ...string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		t := c.f.tensors[of[name]]
+		return t == nil || t.Type != graph.Float32 || !t.exact || len(t.Shape) > len(shape) || !slices.Equal(padded(t.Shape, len(shape)), shape)
+	})
+}
+
+// padded is a shape with axes of length 1 in front, up to a rank.
+func padded(shape []int, rank int) []int {
+	return append(slices.Repeat([]int{1}, rank-len(shape)), shape...)
 }
 
 // joinNormGradients gives each gradient of a BatchNormalization to one kernel, and on a device
@@ -96,130 +126,34 @@ type normGradient struct {
 	inverse, scaled graph.TensorID
 }
 
-// normGradient returns the chain that ends in a node, or nil. It follows autodiff's rule
-// from the end to the beginning.
-func (c *chain) normGradient(end graph.NodeID) *normGradient {
-	g := &normGradient{chain: c, result: c.f.g.Nodes[end].Outputs[0], mask: graph.None, inverse: graph.None, scaled: graph.None}
+// batchNormGradient returns the gradient of a BatchNormalization, by the names of its table, if
+// the kernel takes it: its shapes say that the reductions leave the channels alone, and add up
+// planes of several elements.
+func (c *chain) batchNormGradient(of map[string]graph.TensorID) *normGradient {
+	image := c.f.tensors[of["x"]].Shape
+	if len(image) < 3 || image[0] == 0 || image[1] < 2 {
+		return nil
+	}
+	channels := slices.Repeat([]int{1}, len(image))
+	channels[1] = image[1]
+	if plane := image[2:]; slices.Equal(plane, channels[2:]) || slices.Contains(plane, 0) ||
+		!c.are(of, image, "x", "d", "result") || !c.are(of, channels, "scale", "mean", "squares", "sums", "products") {
+		return nil
+	}
+	part, known := c.number(of["part"])
+	epsilon, is := c.number(of["epsilon"])
+	if !known || !is || !c.encloses(of["result"], of["sums"], of["products"]) {
+		return nil
+	}
+	g := &normGradient{chain: c, x: of["x"], d: of["d"], scale: of["scale"], result: of["result"], mask: graph.None, inverse: graph.None, scaled: graph.None}
+	g.sums, g.products = c.f.g.Tensors[of["sums"]].Maker, c.f.g.Tensors[of["products"]].Maker
 	k := &g.kernel
-	rest, factor, ok := c.binary(g.result, "Mul")
-	if !ok {
-		return nil
-	}
-	shifted, sloped, ok := c.binary(rest, "Sub")
-	if !ok {
-		return nil
-	}
-	d, shift, ok := c.binary(shifted, "Sub")
-	if !ok {
-		return nil
-	}
-	normal, slope, ok := c.binary(sloped, "Mul")
-	if !ok {
-		return nil
-	}
-	centred, inverse, ok := c.binary(normal, "Mul")
-	if !ok {
-		return nil
-	}
-	x, mean, ok := c.binary(centred, "Sub")
-	if !ok {
-		return nil
-	}
-	scale, inverseAgain, ok := c.binary(factor, "Mul")
-	if !ok || inverseAgain != inverse {
-		return nil
-	}
-	reduced := func(t graph.TensorID, op string) graph.TensorID {
-		n := c.maker(t, op, 2)
-		if n == nil || !c.overImages(n) {
-			return graph.None
-		}
-		return n.Inputs[0]
-	}
-	divided := func(t graph.TensorID, op string) (of graph.TensorID, sum graph.TensorID, per float32) {
-		sum, by, ok := c.binary(t, "Mul")
-		if !ok {
-			return graph.None, graph.None, 0
-		}
-		if per, ok = c.number(by); !ok {
-			return graph.None, graph.None, 0
-		}
-		return reduced(sum, op), sum, per
-	}
-	summed, sum, per := divided(shift, "ReduceSum")
-	k.PerShift = per
-	multiplied, products, per := divided(slope, "ReduceSum")
-	k.PerSlope = per
-	if summed != d || multiplied == graph.None || reduced(mean, "ReduceMean") != x {
-		return nil
-	}
-	if a, b, ok := c.binary(multiplied, "Mul"); !ok || a != d || b != normal {
-		return nil
-	}
-	root := c.maker(inverse, "Reciprocal", 1)
-	if root == nil {
-		return nil
-	}
-	inside := c.maker(root.Inputs[0], "Sqrt", 1)
-	if inside == nil {
-		return nil
-	}
-	variance, epsilon, ok := c.binary(inside.Inputs[0], "Add")
-	if !ok {
-		return nil
-	}
-	if k.Epsilon, ok = c.number(epsilon); !ok {
-		return nil
-	}
-	squared, _, per := divided(variance, "ReduceSumSquare")
-	if k.PerVariance = per; squared != centred {
-		return nil
-	}
-	if !c.encloses(g.result, sum, products) {
-		return nil
-	}
-	g.x, g.d = x, d
-	g.sums, g.products = c.f.g.Tensors[sum].Maker, c.f.g.Tensors[products].Maker
-	shape := c.f.tensors[x].Shape
-	for _, t := range []graph.TensorID{x, d, g.result, scale} {
-		if v := c.f.tensors[t]; v.Type != graph.Float32 || !v.exact || t != scale && !slices.Equal(v.Shape, shape) {
-			return nil
-		}
-	}
-	if c.f.tensors[scale].Len() != shape[1] {
-		return nil
-	}
-	if g.scale = scale; c.f.s.gpu != nil {
+	k.Epsilon, k.PerVariance, k.PerShift, k.PerSlope = epsilon, part, part, part
+	if c.f.s.gpu != nil {
 		return g.placedOnDevice()
 	}
-	k.X, k.D, k.Scale, k.Out = &c.f.tensors[x].Tensor, &c.f.tensors[d].Tensor, &c.f.tensors[scale].Tensor, &c.f.tensors[g.result].Tensor
-	return g.placed(scale)
-}
-
-// binary returns the inputs of the node that makes a tensor, and adds it to the chain, if it is
-// of an operator with two inputs.
-func (c *chain) binary(t graph.TensorID, op string) (a, b graph.TensorID, ok bool) {
-	n := c.maker(t, op, 2)
-	if n == nil {
-		return graph.None, graph.None, false
-	}
-	return n.Inputs[0], n.Inputs[1], true
-}
-
-// overImages reports whether a reduction of an image leaves the channels alone, and adds up
-// planes of several elements.
-func (c *chain) overImages(n *graph.Node) bool {
-	st := c.f.steps[c.f.g.Tensors[n.Outputs[0]].Maker]
-	shape := st.in[0].Shape
-	if len(shape) < 3 || shape[0] == 0 || shape[1] < 2 {
-		return false
-	}
-	plane := 1
-	for _, n := range shape[2:] {
-		plane *= n
-	}
-	drop, err := form.ReducedAxes(&st.call().Call)
-	return err == nil && plane > 1 && !drop[1] && !slices.Contains(slices.Delete(slices.Clone(drop), 1, 2), false)
+	k.X, k.D, k.Scale, k.Out = &c.f.tensors[g.x].Tensor, &c.f.tensors[g.d].Tensor, &c.f.tensors[g.scale].Tensor, &c.f.tensors[g.result].Tensor
+	return g.placed(g.scale)
 }
 
 // placed finds the steps at which the kernel runs; nil if there are none.

@@ -5,11 +5,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/marks"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/vm"
@@ -116,24 +118,26 @@ func rowwise(t *testing.T, draw *rand.Rand) (path string, batch int64) {
 
 // The gradient of a BatchNormalization is computed at once where its place allows it, and
 // has the bits of the nodes that run one by one, whatever stands between them.
-func TestNormGradients(t *testing.T) { normGradients(t, nil, nil, convolutional, 90, "/Sqrt", 16, 30) }
+func TestNormGradients(t *testing.T) {
+	normGradients(t, nil, nil, convolutional, 90, marks.BatchNormGradient, 16, 30)
+}
 
 // So it is on a device, if there are enough channels or elements of them.
 func TestDeviceNormGradients(t *testing.T) {
 	d, f := onDevice(t)
-	normGradients(t, d, f, convolutional, 90, "/Sqrt", 8, 9)
+	normGradients(t, d, f, convolutional, 90, marks.BatchNormGradient, 8, 9)
 }
 
 // On a device, so is the gradient of a LayerNormalization.
 func TestDeviceLayerGradients(t *testing.T) {
 	d, f := onDevice(t)
-	normGradients(t, d, f, rowwise, 98, "/ReduceMean_2", 6, 6)
+	normGradients(t, d, f, rowwise, 98, marks.LayerNormGradient, 6, 6)
 }
 
-// normGradients checks the steps of some networks and expects at least some gradients that
-// are computed at once: those of which a node with the given end of its name is. The fake
-// device, if there is one, works in one order after the other.
-func normGradients(t *testing.T, d *cuda.Device, f *fake.Fake, network func(*testing.T, *rand.Rand) (string, int64), percent float64, node string, networks uint64, least int) {
+// normGradients checks the steps of some networks. It expects all marked groups to be
+// whole, unless nodes run again, and at least some to be computed at once: the plan decides. The
+// fake device, if there is one, works in one order after the other.
+func normGradients(t *testing.T, d *cuda.Device, f *fake.Fake, network func(*testing.T, *rand.Rand) (string, int64), percent float64, group *marks.Group, networks uint64, least int) {
 	t.Helper()
 	joined := 0
 	for seed := range networks {
@@ -151,8 +155,19 @@ func normGradients(t *testing.T, d *cuda.Device, f *fake.Fake, network func(*tes
 		}
 		p, r := program(t, path, opt)
 		s := newSession(t, p, vm.Options{Poison: true, Device: d})
-		for _, name := range s.NormGradients() {
-			if strings.HasSuffix(name, node) {
+		ends := 0
+		for _, n := range r.Model.Graph.Nodes {
+			if mark, _ := n.Prop(marks.Key); strings.HasPrefix(mark, group.Name+"/") && strings.HasSuffix(mark, " result") {
+				ends++
+			}
+		}
+		found := marks.Find(r.Model.Graph)
+		if len(found) != ends && opt.Limit == nil || len(found) == 0 {
+			t.Errorf("seed %d: %d of %d groups are whole", seed, len(found), ends)
+		}
+		grouped := slices.Sorted(slices.Values(s.NormGradients()))
+		for _, f := range found {
+			if slices.Contains(grouped, r.Model.Graph.Nodes[f.Nodes[len(f.Nodes)-1]].Name) {
 				joined++
 			}
 		}
@@ -170,9 +185,16 @@ func normGradients(t *testing.T, d *cuda.Device, f *fake.Fake, network func(*tes
 		}
 		start := maps.Clone(params.Values)
 		maps.Copy(start, inputs)
-		found, err := p.CheckRun(t.Context(), []map[string]vm.Value{start, inputs, inputs}, vm.Options{Poison: true, Device: d})
-		if err != nil || !found.Identical() || found.First != nil {
-			t.Errorf("seed %d: %+v, %v", seed, found, err)
+		check, err := p.CheckRun(t.Context(), []map[string]vm.Value{start, inputs, inputs}, vm.Options{Poison: true, Device: d})
+		if err != nil || !check.Identical() || check.First != nil {
+			t.Errorf("seed %d: %+v, %v", seed, check, err)
+		}
+		if d != nil {
+			continue
+		}
+		p.Trim()
+		if trimmed := newSession(t, p, vm.Options{}); !slices.Equal(slices.Sorted(slices.Values(trimmed.NormGradients())), grouped) {
+			t.Errorf("seed %d: other groups are computed at once after Trim", seed)
 		}
 	}
 	if joined < least {

@@ -212,7 +212,7 @@ func (p *Program) At(dims map[string]int64) (*Program, error) {
 	}
 	m := *p.m
 	m.Graph = p.m.Graph.Clone()
-	at := &Program{m: &m, of: p, layers: map[*graph.Graph]int{}, point: make(map[string]int64, len(r.names)), dims: map[string]int64{}, given: map[string]Value{}, consts: p.consts, state: p.state}
+	at := &Program{m: &m, of: p, layers: map[*graph.Graph]int{}, point: make(map[string]int64, len(r.names)), dims: map[string]int64{}, given: map[string]Value{}, consts: p.consts, state: p.state, groups: p.groups}
 	graphs := plan.Graphs(m.Graph)
 	for k, g := range graphs {
 		at.layers[g] = k

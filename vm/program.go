@@ -9,6 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/internal/marks"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify"
@@ -27,7 +28,8 @@ type Program struct {
 	given  map[string]Value // values of inputs for which the plan holds
 	placed *placed          // of the main graph's tensors, after Trim: what is not among the plan's buffers; else nil
 
-	trimmed bool // see Trim
+	groups  []*marks.Found // of nodes of the main graph, by their marks
+	trimmed bool           // see Trim
 
 	consts *constants
 	state  map[string]string // of a training graph: the new value's tensor, by parameter or state
@@ -67,7 +69,7 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
-	pr := &Program{m: m, p: p.Flat(), values: inf.Values, given: map[string]Value{}, consts: newConstants(m, &account{}), state: map[string]string{}}
+	pr := &Program{m: m, p: p.Flat(), values: inf.Values, given: map[string]Value{}, consts: newConstants(m, &account{}), state: map[string]string{}, groups: marks.Find(m.Graph)}
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; plan.Stays(b.Kind) {
 			pr.state[b.Tensors[0]] = updated(m, b)

@@ -2,7 +2,6 @@ package slicing
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
@@ -206,11 +205,7 @@ func (d *divider) part(lo, hi int64) graph.TensorID {
 		l, old := d.chain[x], d.p.g.Nodes[d.chain[x].node]
 		n := *old
 		n.Span, n.Props, n.Semantics = graph.Span{}, nil, graph.Semantics{}
-		for _, e := range old.Props {
-			if !strings.HasPrefix(e.Key, "onnxmem.") {
-				n.Props = append(n.Props, e)
-			}
-		}
+		keepProps(&n, old)
 		setPurpose(&n, old)
 		if n.Name != "" {
 			n.Name = d.label(fmt.Sprintf("%s/part%d", n.Name, d.slice))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/marks"
 	"github.com/onnxmem/onnxmem/ops"
 )
 
@@ -25,6 +26,16 @@ func setPurpose(n, of *graph.Node) {
 	for _, key := range purpose {
 		if text, has := of.Prop(key); has {
 			n.SetProp(key, text)
+		}
+	}
+}
+
+// keepProps gives a copy of a node those metadata that hold for the copy, too: all from others,
+// and the mark of its group, which may be whole in a slice.
+func keepProps(n, of *graph.Node) {
+	for _, e := range of.Props {
+		if !strings.HasPrefix(e.Key, "onnxmem.") || e.Key == marks.Key {
+			n.Props = append(n.Props, e)
 		}
 	}
 }
@@ -288,11 +299,7 @@ func (r *regionWriter) copy(v int, s *Slice, ns NodeSlice) error {
 	r.old = old
 	n := *old
 	n.Span, n.Props, n.Semantics = graph.Span{}, nil, graph.Semantics{}
-	for _, e := range old.Props {
-		if !strings.HasPrefix(e.Key, "onnxmem.") {
-			n.Props = append(n.Props, e)
-		}
-	}
+	keepProps(&n, old)
 	if n.Name != "" {
 		n.Name = r.label(fmt.Sprintf("%s/s%d", n.Name, r.slice))
 	}
