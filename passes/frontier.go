@@ -54,33 +54,33 @@ func least(costs ...*float64) (found *float64) {
 	return found
 }
 
-// frontier returns the cost of each limit with all means, and with each means alone, from
+// frontier returns the cost of each limit with all means, and with each of them alone, from
 // the largest limit below the peak of the best order without slices down to the first
 // that is impossible.
 func (w *weigher) frontier(ctx context.Context) ([]plan.FrontierPoint, error) {
-	recompute, swap, err := w.alone()
-	if err != nil {
-		return nil, err
-	}
 	search, end := w.s.search().context(ctx)
 	defer end()
 	limits := frontierLimits(w.peak())
-	alone := func(b *limitSearch) (list []*float64) {
-		list = make([]*float64, len(limits))
-		if b == nil {
-			return list
+	alone := make([]plan.FrontierAlone, len(limits))
+	for _, m := range w.means {
+		if m.cost == nil {
+			continue
 		}
-		for i, p := range b.plans(search, limits) {
-			if p.Feasible == budget.Found {
-				list[i] = &p.ExtraPercent
-			}
+		costs, err := m.cost(w, search, limits)
+		if err != nil {
+			return nil, err
 		}
-		return list
+		for i := range limits {
+			*m.field(&alone[i]) = costs[i]
+		}
 	}
-	recomputed, swapped := alone(recompute), alone(swap)
 	points := []plan.FrontierPoint{}
 	for i, limit := range limits {
-		x := plan.FrontierPoint{LimitBytes: limit, Impossible: limit < w.least.Bytes}
+		x := plan.FrontierPoint{LimitBytes: limit}
+		var err error
+		if x.Impossible, err = w.impossible(ctx, limit); err != nil {
+			return nil, err
+		}
 		if x.Impossible {
 			points = append(points, x)
 			break
@@ -89,16 +89,7 @@ func (w *weigher) frontier(ctx context.Context) ([]plan.FrontierPoint, error) {
 		if err != nil {
 			return nil, err
 		}
-		x.Alone = &plan.FrontierAlone{Recompute: recomputed[i], Swap: swapped[i]}
-		m, err := w.slicesAlone(ctx, limit)
-		if err != nil {
-			return nil, err
-		}
-		if m != nil {
-			percent := 100 * max(m.extra, 0)
-			x.Alone.Slices = &percent
-		}
-		if found != nil {
+		if x.Alone = &alone[i]; found != nil {
 			percent := 100 * max(found.extra, 0)
 			x.ExtraCostPercent = &percent
 		}
@@ -110,32 +101,18 @@ func (w *weigher) frontier(ctx context.Context) ([]plan.FrontierPoint, error) {
 			continue
 		}
 		if i+1 < len(points) && points[i+1].Alone != nil {
-			below := points[i+1].Alone
-			*here = plan.FrontierAlone{Slices: least(here.Slices, below.Slices), Recompute: least(here.Recompute, below.Recompute), Swap: least(here.Swap, below.Swap)}
 			points[i].ExtraCostPercent = least(points[i].ExtraCostPercent, points[i+1].ExtraCostPercent)
 		}
-		points[i].ExtraCostPercent = least(points[i].ExtraCostPercent, here.Slices, here.Recompute, here.Swap)
+		for _, m := range w.means {
+			if m.cost == nil {
+				continue
+			}
+			cost := m.field(here)
+			if i+1 < len(points) && points[i+1].Alone != nil {
+				*cost = least(*cost, *m.field(points[i+1].Alone))
+			}
+			points[i].ExtraCostPercent = least(points[i].ExtraCostPercent, *cost)
+		}
 	}
 	return points, nil
-}
-
-// alone returns the searches for plans without slices that only recompute, and that only
-// swap; nil if that is not asked for.
-func (w *weigher) alone() (recompute, swap *limitSearch, err error) {
-	host := w.s.opt.Host
-	if host == nil {
-		if w.s.opt.NoRecompute {
-			return nil, nil, nil
-		}
-		recompute, err = w.plain.searched()
-		return recompute, nil, err
-	}
-	with := func(h *Host) (*limitSearch, error) { return w.s.newLimitSearch(w.plain.main, h, 0) }
-	if !host.NoRecompute {
-		if recompute, err = with(nil); err != nil {
-			return nil, nil, err
-		}
-	}
-	swap, err = with(&Host{Link: host.Link, NoRecompute: true})
-	return recompute, swap, err
 }

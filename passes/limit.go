@@ -23,12 +23,18 @@ type Limit struct {
 	Arena   bool    // the limit holds for the arena, too, and not only for the peak
 }
 
-// bytes is the limit in bytes, given the best order's peak.
-func (l *Limit) bytes(peak int64) int64 {
+// of returns the limit with its bytes, given the best order's peak.
+func (l *Limit) of(peak int64) *Limit {
 	if l.Percent > 0 {
-		return int64(math.Floor(l.Percent / 100 * float64(peak)))
+		return &Limit{Bytes: int64(math.Floor(l.Percent / 100 * float64(peak))), Arena: l.Arena}
 	}
-	return l.Bytes
+	return l
+}
+
+// choice is what the search for less memory has decided, for the passes behind it.
+type choice struct {
+	limit *Limit // in bytes: the plan keeps it; nil: none
+	from  *base  // has searches that were made, and need not be made again; nil: there are none
 }
 
 // LimitError reports that no plan below a limit was found.
@@ -140,15 +146,15 @@ func (s *State) withinExtra() error {
 // or a recomputed view takes more than planned.
 const limitTries = 4
 
-// limit recomputes or swaps tensors if the best order exceeds the limit. It also
-// computes the frontier, if that is asked for.
+// limit recomputes or swaps tensors if the best order exceeds the limit. Without slices, whose
+// pass weighs all means, it chooses the limit that keeps to the extra time, and computes the
+// frontier, if that is asked for.
 func limit(ctx context.Context, s *State) error {
-	bounds := s.opt.Limit
-	if bounds == nil {
-		bounds = s.chosenLimit
-	}
-	extra := bounds == nil && s.opt.ExtraPercent > 0 && s.opt.Slices == SlicesOff
-	if bounds == nil && !extra && (!s.opt.Frontier || s.opt.Slices != SlicesOff) {
+	x := s.search()
+	search, end := x.context(ctx)
+	defer end()
+	asked := s.opt.Slices == SlicesOff && (s.opt.Limit != nil || s.opt.ExtraPercent > 0 || s.opt.Frontier)
+	if s.choice.limit == nil && !asked {
 		return nil
 	}
 	b, err := s.newLimitSearch(s.main, s.opt.Host, 0)
@@ -156,37 +162,45 @@ func limit(ctx context.Context, s *State) error {
 		return err
 	}
 	s.noteUnknownCosts()
-	if bounds != nil {
-		peak := s.main.loads.Peak
-		if s.slices != nil {
-			peak = s.slices.plainPeak // a percentage is one of the graph without slices
-		}
-		b.limit, b.arena = bounds.bytes(peak), bounds.Arena
+	if asked {
+		s.chooseLimit(search, b)
 	}
-	x := s.search()
-	search, end := x.context(ctx)
-	defer end()
-	if extra {
-		b.limit = b.within(search, func(percent float64) bool { return percent <= s.opt.ExtraPercent })
+	if s.choice.limit == nil {
+		return nil
+	}
+	s.budget, b.limit = b, s.choice.limit
+	return s.keepLimit(ctx, search, x)
+}
+
+// chooseLimit chooses the limit of the main graph, which is in its best order, and computes
+// the frontier.
+func (s *State) chooseLimit(search context.Context, b *limitSearch) {
+	limit := b.before.loads.Peak
+	if s.opt.Limit != nil {
+		s.choice.limit = s.opt.Limit.of(limit)
+		limit = s.choice.limit.Bytes
+	} else if s.opt.ExtraPercent > 0 {
+		limit = b.within(search, func(percent float64) bool { return percent <= s.opt.ExtraPercent })
+		s.choice.limit = &Limit{Bytes: limit}
 	}
 	// Above the least effort, the solver builds an archive of plans, so the
 	// frontier costs nothing.
-	// With slices, their pass computes it.
-	if s.opt.Slices == SlicesOff && (s.opt.Frontier || s.opt.Effort != schedule.EffortFast && b.limit < b.before.loads.Peak) {
+	if s.opt.Frontier || s.opt.Effort != schedule.EffortFast && limit < b.before.loads.Peak {
 		s.frontier = b.frontier(search)
 	}
-	if bounds == nil && !extra {
-		return nil
-	}
-	s.budget = b
-	target := b.limit
+}
+
+// keepLimit makes the main graph one that keeps the limit: it runs nodes again, or swaps.
+func (s *State) keepLimit(ctx, within context.Context, x *search) error {
+	b, limit := s.budget, s.budget.limit.Bytes
+	target := limit
 	for range limitTries {
-		p := b.cheapest(search, target)
+		p := b.cheapest(within, target)
 		if p.Ended != nil {
 			x.log.timedOut = true
 		}
 		if p.Feasible != budget.Found {
-			if target < b.limit && p.Feasible == budget.Impossible {
+			if target < limit && p.Feasible == budget.Impossible {
 				p.Feasible = budget.NoneFound // the limit itself may be possible
 			}
 			return b.error(p)
@@ -206,18 +220,18 @@ func limit(ctx context.Context, s *State) error {
 			}
 		}
 		held := s.main.loads.Peak
-		if held <= b.limit && b.arena {
+		if held <= limit && b.limit.Arena {
 			var err error
-			if held, err = s.main.placeWithin(ctx, b.limit, x); err != nil {
+			if held, err = s.main.placeWithin(ctx, limit, x); err != nil {
 				return err
 			}
 		}
-		if held <= b.limit {
+		if held <= limit {
 			return nil
 		}
-		target = min(target-1, int64(float64(b.limit)*float64(p.PeakBytes)/float64(held)))
+		target = min(target-1, int64(float64(limit)*float64(p.PeakBytes)/float64(held)))
 	}
-	return b.error(&budget.SwapPlan{Plan: budget.Plan{Lowest: b.cheapest(search, b.limit).Lowest}})
+	return b.error(&budget.SwapPlan{Plan: budget.Plan{Lowest: b.cheapest(within, limit).Lowest}})
 }
 
 // placeWithin places a main graph, and returns its arena. If that exceeds the limit, what
@@ -261,8 +275,7 @@ const poolParts = 4
 type limitSearch struct {
 	repetition
 	problem *schedule.Problem
-	limit   int64 // bytes
-	arena   bool
+	limit   *Limit          // in bytes, that the plan keeps; nil: none
 	solver  *budget.Solver  // nil if tensors may be swapped
 	swapper *budget.Swapper // nil unless tensors may be swapped
 	host    *Host
@@ -276,7 +289,7 @@ func (s *State) newLimitSearch(r *region, host *Host, part int64) (*limitSearch,
 	costs, _ := s.costs(r)
 	p := r.budgetProblem(costs)
 	b := &limitSearch{repetition: *newRepetition(r, costs), problem: p, host: host}
-	if k := s.known; k != nil && k.search != nil && reflect.DeepEqual(k.search.problem, p) {
+	if k := s.choice.from; k != nil && k.search != nil && reflect.DeepEqual(k.search.problem, p) {
 		b.solver, b.swapper = k.search.solver, k.search.swapper
 		return b, nil
 	}
@@ -371,7 +384,7 @@ func (b *limitSearch) plans(ctx context.Context, limits []int64) []*budget.SwapP
 // error explains why there is no plan.
 func (b *limitSearch) error(p *budget.SwapPlan) error {
 	e := &LimitError{
-		LimitBytes: b.limit, Arena: b.arena, PeakBytes: b.before.loads.Peak, LowestBytes: p.Lowest,
+		LimitBytes: b.limit.Bytes, Arena: b.limit.Arena, PeakBytes: b.before.loads.Peak, LowestBytes: p.Lowest,
 		Impossible: p.Feasible == budget.Impossible,
 	}
 	if x := p.Obstacle; e.Impossible && x != nil {
@@ -405,7 +418,7 @@ func (b *limitSearch) error(p *budget.SwapPlan) error {
 
 // limited summarises how the limit was met. r is the planned main graph.
 func (b *limitSearch) limited(r *region, steps []plan.Step) *plan.Limited {
-	l := &plan.Limited{LimitBytes: b.limit, LimitArena: b.arena, PlainPeakBytes: b.before.loads.Peak}
+	l := &plan.Limited{LimitBytes: b.limit.Bytes, LimitArena: b.limit.Arena, PlainPeakBytes: b.before.loads.Peak}
 	plain, extra := 0.0, 0.0
 	costs := make([]int64, len(steps))
 	for i := range steps {

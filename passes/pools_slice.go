@@ -87,7 +87,7 @@ func (s *State) slicePools(ctx context.Context) error {
 		return w.poolError(ctx)
 	}
 	if found == nil {
-		s.known = w.plain
+		s.choice.from = w.plain
 		return nil
 	}
 	s.fixed = true

@@ -73,12 +73,15 @@ func slice(ctx context.Context, s *State) error {
 	var found *way
 	switch {
 	case s.opt.Limit != nil:
-		limit := s.opt.Limit.bytes(w.peak())
-		if found, err = w.at(ctx, limit); err == nil && found == nil {
-			return w.error(ctx, limit)
+		limit := s.opt.Limit.of(w.peak())
+		if found, err = w.at(ctx, limit.Bytes); err == nil && found == nil {
+			return w.error(ctx, limit.Bytes)
 		}
+		s.choice.limit = limit
 	case s.opt.ExtraPercent > 0:
-		found, err = w.within(ctx, s.opt.ExtraPercent)
+		if found, err = w.within(ctx, s.opt.ExtraPercent); found != nil && found.from != nil {
+			s.choice.limit = &Limit{Bytes: found.limit}
+		}
 	}
 	if err != nil || found == nil {
 		return err
@@ -90,12 +93,8 @@ func slice(ctx context.Context, s *State) error {
 // for it are kept for the passes that would make them again.
 func (w *weigher) adopt(ctx context.Context, found *way) error {
 	s := w.s
-	s.known = w.plain
-	if found.from != nil {
-		s.known = found.from
-		if s.opt.Limit == nil {
-			s.chosenLimit = &Limit{Bytes: found.limit}
-		}
+	if s.choice.from = w.plain; found.from != nil {
+		s.choice.from = found.from
 	}
 	m := found.sliced
 	if m == nil {

@@ -137,9 +137,7 @@ func (w *weigher) inside(ctx context.Context) ([]*ladder, error) {
 	if w.inner != nil {
 		return w.inner, nil
 	}
-	if w.inner = []*ladder{}; w.s.opt.noInside {
-		return w.inner, nil
-	}
+	w.inner = []*ladder{}
 	list, err := w.outers(ctx)
 	if err != nil {
 		return nil, err

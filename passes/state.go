@@ -42,7 +42,6 @@ type State struct {
 	main         *region
 	plan         *plan.Plan
 	budget       *limitSearch         // nil without a limit
-	chosenLimit  *Limit               // of the pass slice, where Options has none; nil: none
 	folds        *foldState           // nil if nothing was folded
 	hint         *FoldHint            // nil if FoldAny would save little
 	subgraphs    map[*graph.Graph]int // the plan's subgraphs, by body
@@ -51,7 +50,7 @@ type State struct {
 	slices       *slicedState   // nil if nothing runs in slices
 	ranged       *ranged        // nil without Options.Ranges
 	measured     *measuredCosts // nil: no costs were measured, or nothing may run in slices
-	known        *base          // searches that the pass slice has made; nil: none
+	choice       choice         // what the search for less memory decided
 	moved        *movedGraph    // the main graph before buffers were moved between pools; nil: none were
 	fixed        bool           // the nodes of the main graph stay in the order in which the pass slice wrote them
 	unordered    bool           // the pass order was left out
@@ -226,7 +225,7 @@ func (s *State) search() *search {
 	if s.opt.TimeLimit > 0 {
 		x.solver.orderTime = s.opt.TimeLimit / 4
 	}
-	if k := s.known; k != nil {
+	if k := s.choice.from; k != nil {
 		x.known = &knownOrders{k.problem, k.main.solved}
 	}
 	return x

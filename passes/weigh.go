@@ -12,19 +12,22 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
-// weigher finds the cheapest plan below a limit with all means that the options allow:
-// slices, recomputation, and swaps. It weighs
+// weigher finds the cheapest plan below a limit with all means that the options permit
+// ([mean]). It weighs
 //
-//   - slices alone: regions are chosen for targets on a ladder,
-//   - recomputation and swaps in the graph without slices,
-//   - and in a few graphs with slices, the bases: those with the smallest peak whose
-//     slices cost little.
+//   - the graphs that means make by themselves: regions in slices are chosen for targets on
+//     a ladder,
+//   - what means do within the graph as it is: recomputation and swaps,
+//   - and in a few of those graphs, the bases: those with the smallest peak whose slices
+//     cost little.
 //
-// Slices alone that cost next to nothing are taken at once. The ladder and the bases do not
-// depend on the limit, and neither do the archives of the searches for recomputation, except
-// at [schedule.EffortFast]. So a larger limit costs at most 0.5 % more (nextToNothing).
+// After slices alone that cost next to nothing, only the graph as it is is searched. The ladder
+// and the bases do not depend on the limit, and neither do the archives of the searches for
+// recomputation, except at [schedule.EffortFast]. So a larger limit costs at most 0.5 % more
+// (nextToNothing). Each mean only adds candidates, so one more never makes a plan dearer.
 type weigher struct {
 	s       *State
+	means   []*mean // that the options permit
 	ladders []*ladder
 	inner   []*ladder // for regions inside of slices; nil: not known yet
 	plain   *base
@@ -94,7 +97,7 @@ func (s *State) newWeigher(ctx context.Context) (*weigher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &weigher{s: s, least: x.anySlices()}
+	w := &weigher{s: s, means: meansOf(&s.opt), least: x.anySlices()}
 	slicers := []*slicer{x}
 	for _, shrink := range chainShrinks {
 		if last := slicers[len(slicers)-1]; last.copies != nil && last.base.time <= (1+chainsCheap)*x.time {
@@ -223,24 +226,29 @@ func keyOf(choices []*slicing.Choice) (key string) {
 	return key
 }
 
-// slicesAlone returns the cheapest sliced model found whose peak meets a limit without
-// anything else; nil if none was found.
+// slicesAlone returns the cheapest graph of the means that make graphs whose peak meets a
+// limit without anything else; nil if none was found. A mean whose graphs lie inside of those
+// above is not asked if these cost next to nothing.
 //
 // Each ladder is bisected, whose covers get dearer with the rung. The middle does not
 // depend on the limit, so a larger limit never costs more: take the first rung at which
 // the search for the larger limit turns to the cheaper half, and the other does not. Either
 // the larger limit is met there, or it is met at no more cost already; the other search goes
 // on with dearer covers.
-func (w *weigher) slicesAlone(ctx context.Context, limit int64) (*slicedModel, error) {
-	best, err := w.cheapest(ctx, w.ladders, limit, nil)
-	if err != nil || best != nil && best.extra <= nextToNothing {
-		return best, err
+func (w *weigher) slicesAlone(ctx context.Context, limit int64) (best *slicedModel, err error) {
+	for _, m := range w.means {
+		if m.moves == nil || best != nil && best.extra <= nextToNothing {
+			continue
+		}
+		ladders, err := m.moves(w, ctx)
+		if err != nil {
+			return nil, err
+		}
+		if best, err = w.cheapest(ctx, ladders, limit, best); err != nil {
+			return nil, err
+		}
 	}
-	inside, err := w.inside(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return w.cheapest(ctx, inside, limit, best)
+	return best, nil
 }
 
 // cheapest returns the cheapest model of some ladders whose peak meets a limit; best, if none
@@ -309,14 +317,18 @@ func (w *weigher) reaches(limit int64) {
 func (w *weigher) error(ctx context.Context, limit int64) error {
 	e := &LimitError{LimitBytes: limit, Arena: w.s.opt.Limit.Arena, PeakBytes: w.peak(), LowestBytes: w.lowest, // of an impossible limit: what happens to be known
 		Slices: &SliceLimits{AnySlices: w.least}}
-	if limit < w.least.Bytes {
+	impossible, err := w.impossible(ctx, limit)
+	if err != nil {
+		return err
+	}
+	if impossible {
 		e.Impossible, e.NeedBytes, e.Tensors = true, w.least.Bytes, w.least.Tensors
 		if len(w.least.Nodes) > 0 {
 			e.Node = w.least.Nodes[0]
 		}
 		return e
 	}
-	if !w.s.opt.NoRecompute {
+	if w.withinGraphs() {
 		search, end := w.s.search().context(ctx)
 		defer end()
 		plain, err := w.plain.searched()
@@ -326,7 +338,6 @@ func (w *weigher) error(ctx context.Context, limit int64) error {
 		w.reaches(plain.cheapest(search, limit).Lowest)
 	}
 	e.LowestBytes = w.lowest
-	var err error
 	if e.Slices, err = w.sliceLimits(ctx); err != nil {
 		return err
 	}
@@ -413,7 +424,7 @@ func (w *weigher) all(ctx context.Context) ([]*base, error) {
 }
 
 // nextToNothing is the share of the time that slices may cost without a search for
-// something cheaper, which takes longer than everything else.
+// something cheaper in graphs with slices, which takes longer than everything else.
 const nextToNothing = 0.005
 
 // at returns the cheapest way found to meet a limit; nil if none was found.
@@ -421,8 +432,8 @@ func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 	if limit >= w.peak() {
 		return &way{limit: limit}, nil
 	}
-	if limit < w.least.Bytes {
-		return nil, nil
+	if impossible, err := w.impossible(ctx, limit); err != nil || impossible {
+		return nil, err
 	}
 	var best *way
 	m, err := w.slicesAlone(ctx, limit)
@@ -431,16 +442,15 @@ func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 	}
 	if m != nil {
 		best = &way{sliced: m, limit: limit, extra: m.extra}
-		if m.extra <= nextToNothing {
-			return best, nil
-		}
 	}
-	if w.s.opt.NoRecompute {
+	if !w.withinGraphs() {
 		return best, nil
 	}
-	list, err := w.all(ctx)
-	if err != nil {
-		return nil, err
+	list := []*base{w.plain}
+	if best == nil || best.extra > nextToNothing {
+		if list, err = w.all(ctx); err != nil {
+			return nil, err
+		}
 	}
 	for _, b := range list {
 		if best != nil && b.shareOf() >= best.extra {
@@ -513,11 +523,17 @@ func (b *base) within(ctx context.Context, most int64, percent float64) (*way, e
 func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 	var best *way
 	peak := w.peak()
-	inside, err := w.inside(ctx)
-	if err != nil {
-		return nil, err
+	var ladders []*ladder
+	for _, m := range w.means {
+		if m.moves == nil {
+			continue
+		}
+		more, err := m.moves(w, ctx)
+		if err != nil {
+			return nil, err
+		}
+		ladders = slices.Concat(ladders, more)
 	}
-	ladders := slices.Concat(w.ladders, inside)
 	for i := 0; i < len(ladders); i++ {
 		l := ladders[i]
 		if l.x.outer != nil && l.x.outer.extra >= percent/100 {
@@ -547,7 +563,8 @@ func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 		}
 	}
 	var list []*base
-	if !w.s.opt.NoRecompute {
+	if w.withinGraphs() {
+		var err error
 		if list, err = w.all(ctx); err != nil {
 			return nil, err
 		}
