@@ -48,7 +48,7 @@ var named = map[string]comparisons{
 	"vm/internal/gpu/bits.go":           {1, ofKernel},
 	"vm/internal/kernel/blocks.go":      {1, ofKernel},
 	"vm/internal/kernel/blocks_pool.go": {2, ofKernel},
-	"vm/internal/kernel/broadcast.go":   {1, ofKernel},
+	"vm/internal/form/broadcast.go":     {1, ofKernel},
 	"vm/internal/kernel/qpixels.go":     {1, ofKernel},
 
 	"internal/reference/control.go": {3, ofReference},
