@@ -33,13 +33,13 @@ func (b *builder) mainArea() (*area, error) {
 	if b.s.opt.Separate {
 		return b.separate(b.s.pr.m.Graph)
 	}
-	if b.s.guard != nil {
+	if b.s.mem.guard != nil {
 		return b.guardedMain()
 	}
-	a := b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{at: b.s.arena.base, bytes: int64(len(b.s.arena.m))})
-	b.s.pr.placed.put(a, b.s.arena.base)
+	a := b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{at: b.s.mem.arena.base, bytes: int64(len(b.s.mem.arena.m))})
+	b.s.pr.placed.put(a, b.s.mem.arena.base)
 	if len(b.s.pr.p.Spans) > 0 {
-		a.spans(b.s.pr.p, byName(b.s.pr.m.Graph), b.s.arena.base)
+		a.spans(b.s.pr.p, byName(b.s.pr.m.Graph), b.s.mem.arena.base)
 	}
 	a.splitScratch(b.s.pr.p)
 	return a, nil
@@ -74,13 +74,13 @@ func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *are
 			if p.Kind == plan.KindConstant {
 				continue // it is read from the mapped file
 			}
-			pool = b.s.resident.base
+			pool = b.s.mem.resident.base
 		}
 		if p.Bytes == 0 {
 			continue // its pool may not exist
 		}
 		if p.Pool == plan.Host {
-			pool = b.s.host.base
+			pool = b.s.mem.host.base
 		}
 		at := spot{at: unsafe.Add(pool, p.Offset), bytes: p.Bytes}
 		if p.Node != nil {
@@ -157,7 +157,7 @@ func (b *builder) guardedMain() (*area, error) {
 }
 
 func (b *builder) guardedSpot(t *graph.Tensor) (spot, error) {
-	p, err := b.s.guard.take(nameOf(t.Name), t.Bytes)
+	p, err := b.s.mem.guard.take(nameOf(t.Name), t.Bytes)
 	if err != nil {
 		return spot{}, err
 	}
@@ -191,7 +191,7 @@ const marginBytes = 64
 
 // separate gives every tensor of a graph a storage of its own.
 func (b *builder) separate(g *graph.Graph) (*area, error) {
-	if b.s.guard != nil {
+	if b.s.mem.guard != nil {
 		return b.guardedSeparate(g)
 	}
 	a := newArea(g)
@@ -211,7 +211,7 @@ func (b *builder) separate(g *graph.Graph) (*area, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.s.own = append(b.s.own, own)
+	b.s.mem.own = append(b.s.mem.own, own)
 	if err := b.s.gpu.mirror(own, "separate tensors"); err != nil {
 		return nil, err
 	}

@@ -73,24 +73,24 @@ func (b *bindings) run(ctx context.Context, inputs map[string]Value) (map[string
 	if err != nil {
 		return nil, b.s.named(err)
 	}
-	if b.record != nil && s.record != b.record {
+	if b.record != nil && s.watch.record != b.record {
 		s.recordInto(b.record)
 	}
 	if err := s.growScratch(); err != nil { // another point has used it
-		return nil, s.overLimit(err, s.largestScratch)
+		return nil, s.overLimit(err, s.scratch.largest)
 	}
 	if err := b.shape(s, inputs); err != nil {
 		return nil, err
 	}
-	clear(b.s.fresh)
+	clear(b.s.states.fresh)
 	if !b.shared() {
 		if err := b.lend(s); err != nil {
 			return nil, err
 		}
 	}
-	s.step = b.s.step
+	s.control.step = b.s.control.step
 	out, err := s.Run(ctx, inputs)
-	b.s.step = s.step
+	b.s.control.step = s.control.step
 	if err == nil && !b.shared() {
 		err = b.takeBack(s)
 	}
@@ -163,8 +163,8 @@ func (b *bindings) close() (err error) {
 // memory adds what the sessions of all points take.
 func (b *bindings) memory(m *Memory) {
 	m.ArenaBytes = b.open
-	if b.s.scratch != nil {
-		m.ScratchBytes = int64(len(b.s.scratch.m))
+	if b.s.scratch.block != nil {
+		m.ScratchBytes = int64(len(b.s.scratch.block.m))
 	}
 	for _, s := range b.list {
 		of := s.Memory()

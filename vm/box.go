@@ -21,6 +21,13 @@ type box struct {
 	refs   int
 }
 
+// boxed are the values of a session that are no bytes of a tensor: boxes, and strings.
+type boxed struct {
+	texts texts
+	bytes int64                          // of boxes, without their blocks
+	words map[*graph.Data]*kernel.Tensor // constants that are strings
+}
+
 // boxBytes is the memory of a box without its block and its items.
 const boxBytes = 160
 
@@ -34,7 +41,7 @@ func (s *Session) box(kind graph.Kind, elem graph.DType, items []*box) (*box, er
 		s.unboxEach(items)
 		return nil, err
 	}
-	s.boxed += b.bytes()
+	s.boxed.bytes += b.bytes()
 	return b, nil
 }
 
@@ -48,7 +55,7 @@ func (s *Session) item(what string, d graph.DType, shape []int) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.block, err = s.side.take(what, size); err != nil {
+	if b.block, err = s.mem.side.take(what, size); err != nil {
 		s.unbox(b)
 		return nil, err
 	}
@@ -87,9 +94,9 @@ func (s *Session) unbox(b *box) {
 	if b.refs--; b.refs > 0 {
 		return
 	}
-	s.side.give(b.block)
+	s.mem.side.give(b.block)
 	s.mem.give(b.bytes())
-	s.boxed -= b.bytes()
+	s.boxed.bytes -= b.bytes()
 	s.unboxEach(b.items)
 }
 
@@ -109,8 +116,8 @@ func (s *Session) unboxAll() {
 			}
 		}
 	}
-	s.mem.give(s.boxed)
-	s.boxed = 0
+	s.mem.give(s.boxed.bytes)
+	s.boxed.bytes = 0
 }
 
 // data returns the bytes of the elements of a box that holds a tensor.

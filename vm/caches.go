@@ -51,11 +51,11 @@ func (s *Session) Reset() error {
 		bytes := int64(t.Bytes())
 		if s.points != nil {
 			bytes = t.room // the next run may have another shape
-			s.fresh[c.Name] = true
+			s.states.fresh[c.Name] = true
 		}
 		clear(unsafe.Slice((*byte)(t.At), bytes))
 		s.wroteOnHost(t)
-		s.ready[c.Name] = true
+		s.states.ready[c.Name] = true
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (p Snapshot) Bytes() (sum int64) {
 func (s *Session) Snapshot() (Snapshot, error) {
 	p := Snapshot{map[string]Value{}}
 	for _, c := range s.pr.Caches() {
-		if !s.ready[c.Name] {
+		if !s.states.ready[c.Name] {
 			return Snapshot{}, fmt.Errorf("cache %q was lost by a run that failed: expected Reset, Restore or Set before", graph.Short(c.Name))
 		}
 		t := s.stateOf(c.Name)

@@ -30,7 +30,7 @@ func (b *builder) control(st *step, opsets []graph.Opset, a *area) (special bool
 	b.inBranch = b.inBranch || ops.Branches(n)
 	bodies := map[string]*frame{}
 	if st.f.g == b.s.pr.m.Graph {
-		b.s.keeps = 0
+		b.s.scratch.keeps = 0
 	}
 	for _, at := range attrs {
 		for _, g := range at.All() {
@@ -71,7 +71,7 @@ func (b *builder) body(st *step, g *graph.Graph, opsets []graph.Opset, work spot
 	case b.inFunction:
 		a, err = b.laidOut(g, true, work)
 	default:
-		if b.s.guard != nil {
+		if b.s.mem.guard != nil {
 			a, err = b.guarded(g, b.bodies[b.next].Buffers)
 		} else {
 			a = b.planned(g, b.bodies[b.next].Buffers, work)

@@ -25,7 +25,7 @@ func (l *lowering) foldShapes() error {
 // a constant from then on. So no step waits for the host to compute a shape.
 func (b *builder) computeFixed(st *step) error {
 	n, s := st.n(), b.s
-	if s.comparer != nil || // it looks at every node
+	if s.watch.comparer != nil || // it looks at every node
 		n.Semantics.Call != nil || len(n.Bodies()) > 0 || len(st.out) != 1 || st.out[0] == nil || st.out[0].Const || st.out[0].box != nil || !st.exact() || st.idle() {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 // place of the last of them; what only they read is never written. listed holds the steps by
 // node, order the nodes as they run.
 func (g *device) groups(listed []*step, order []graph.NodeID) (groups [][]*step) {
-	if g == nil || g.s.comparer != nil { // the comparer looks at every output
+	if g == nil || g.s.watch.comparer != nil { // the comparer looks at every output
 		return nil
 	}
 	var now []*step
@@ -50,7 +50,7 @@ func (g *device) groups(listed []*step, order []graph.NodeID) (groups [][]*step)
 // have been made by then.
 func (g *device) departures(listed []*step) map[graph.NodeID]bool {
 	leaves := map[graph.NodeID]bool{}
-	if g.s.host == nil || len(listed) == 0 || listed[0].f.g != g.s.pr.m.Graph {
+	if g.s.mem.host == nil || len(listed) == 0 || listed[0].f.g != g.s.pr.m.Graph {
 		return leaves
 	}
 	for i := range g.s.pr.p.Buffers {

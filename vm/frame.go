@@ -101,7 +101,7 @@ func (s *Session) takeHeap(nodes int) error {
 	if err := s.mem.take(bytes); err != nil {
 		return err
 	}
-	s.heap += bytes
+	s.mem.heap += bytes
 	return nil
 }
 
@@ -186,7 +186,7 @@ func (b *builder) views(f *frame) error {
 				continue
 			}
 			if t.exact && t.Bytes() > 0 {
-				block, err := b.s.side.hold(nameOf(t.name), int64(t.Bytes()))
+				block, err := b.s.mem.side.hold(nameOf(t.name), int64(t.Bytes()))
 				if err != nil {
 					return err
 				}
@@ -243,8 +243,8 @@ func (b *builder) tensor(n *tensor, g *graph.Graph, id graph.TensorID, a *area) 
 	}
 	if n.At == nil {
 		n.At = unsafe.Pointer(&empty)
-		if b.s.guard != nil {
-			n.At = b.s.guard.nothing
+		if b.s.mem.guard != nil {
+			n.At = b.s.mem.guard.nothing
 		}
 	}
 	return nil
@@ -274,7 +274,7 @@ func (b *builder) placeStrings(t *tensor) error {
 	size, err := sizeOf(t.Type, t.Shape)
 	if err == nil && size > 0 {
 		var block []byte
-		if block, err = b.s.side.hold(nameOf(t.name), size); err == nil {
+		if block, err = b.s.mem.side.hold(nameOf(t.name), size); err == nil {
 			clear(block)
 			t.At, t.room = unsafe.Pointer(unsafe.SliceData(block)), size
 		}
@@ -359,7 +359,7 @@ func (st *step) call() *kernel.Invocation {
 			In:      list[:len(st.in):len(st.in)],
 			Out:     list[len(st.in):],
 		},
-		Walls: st.f.s.guard.walls(),
+		Walls: st.f.s.walls(),
 	}
 	return st.invocation
 }
@@ -379,7 +379,7 @@ func (st *step) dropCall() {
 	c, s := st.invocation, st.f.s
 	switch {
 	case c == nil, st.kernel == nil && st.fusedInto == nil && st.task() == nil, st.late, st.has().joined != nil:
-	case s.gpu != nil, s.guard != nil, s.comparer != nil, s.opt.Poison:
+	case s.gpu != nil, s.mem.guard != nil, s.watch.comparer != nil, s.opt.Poison:
 	case c.Residual != nil, c.Taken, len(c.Packed) > 0, c.SharedBytes > 0, c.EachBytes > 0:
 	default:
 		st.invocation = nil
@@ -509,13 +509,13 @@ func (l *lowering) prepare(st *step) error {
 // own scratch.
 func (s *Session) scratchFor(st *step) (grown bool, err error) {
 	c := st.call()
-	if s.guard != nil {
-		return false, s.guard.scratchOf(st, s.pool.Workers())
+	if s.mem.guard != nil {
+		return false, s.guardScratch(st)
 	}
-	if grown = c.SharedBytes > s.shared || c.EachBytes > s.each; grown {
-		s.largestScratch = st
+	if grown = c.SharedBytes > s.scratch.shared || c.EachBytes > s.scratch.each; grown {
+		s.scratch.largest = st
 	}
-	s.shared, s.each = max(s.shared, c.SharedBytes), max(s.each, c.EachBytes)
+	s.scratch.shared, s.scratch.each = max(s.scratch.shared, c.SharedBytes), max(s.scratch.each, c.EachBytes)
 	return grown, nil
 }
 
@@ -563,30 +563,30 @@ func (st *step) do() (err error) {
 		}
 	}
 	s := st.f.s
-	if s.opt.Poison && s.guard == nil {
+	if s.opt.Poison && s.mem.guard == nil {
 		s.poisonScratch(st)
 	}
-	if s.comparer != nil {
+	if s.watch.comparer != nil {
 		s.onHost(st.in...)
-		s.comparer.before(st)
+		s.watch.comparer.before(st)
 	}
 	if st.run != nil {
-		if s.guard != nil {
+		if s.mem.guard != nil {
 			st.useScratch(s.pool)
 		}
 		if err := st.run(s.pool); err != nil {
 			return st.wrap(err)
 		}
 		s.gpu.after(st)
-		if s.guard != nil {
-			if err := s.guard.check(st); err != nil {
+		if s.mem.guard != nil {
+			if err := s.checkGuards(st); err != nil {
 				return st.wrap(err)
 			}
 		}
 	}
-	if s.comparer != nil {
+	if s.watch.comparer != nil {
 		s.onHost(st.out...)
-		s.comparer.after(st)
+		s.watch.comparer.after(st)
 	}
 	if st.more != nil {
 		for _, t := range st.more.frees {
@@ -610,7 +610,7 @@ func (st *step) wrap(err error) error {
 
 // release frees the memory of a dynamic tensor.
 func (s *Session) release(t *tensor) {
-	s.side.give(t.block)
+	s.mem.side.give(t.block)
 	t.block = nil
 	s.unbox(t.box)
 	t.box = nil
@@ -622,21 +622,21 @@ func (st *step) Heap(bytes int64) error {
 		return err
 	}
 	st.own().heap += bytes
-	st.f.s.tables += bytes
+	st.f.s.mem.tables += bytes
 	return nil
 }
 
 // Table implements kernel.Runtime: tables lie in the side pool.
 func (st *step) Table(bytes int64) (unsafe.Pointer, error) {
-	b, err := st.f.s.side.hold("a table of a kernel", bytes)
+	b, err := st.f.s.mem.side.hold("a table of a kernel", bytes)
 	if err != nil {
 		return nil, err
 	}
 	own := st.own()
 	own.tables = append(own.tables, b)
-	st.f.s.tables += int64(len(b))
-	if st.f.s.guard == nil {
-		st.f.s.sideTables += int64(len(b))
+	st.f.s.mem.tables += int64(len(b))
+	if st.f.s.mem.guard == nil {
+		st.f.s.mem.sideTables += int64(len(b))
 	}
 	return unsafe.Pointer(unsafe.SliceData(b)), nil
 }
@@ -648,13 +648,13 @@ func (st *step) freeTables() {
 	}
 	s := st.f.s
 	s.mem.give(st.more.heap)
-	s.tables -= st.more.heap
+	s.mem.tables -= st.more.heap
 	st.more.heap = 0
 	for _, b := range st.more.tables {
-		s.side.give(b)
-		s.tables -= int64(len(b))
-		if s.guard == nil {
-			s.sideTables -= int64(len(b))
+		s.mem.side.give(b)
+		s.mem.tables -= int64(len(b))
+		if s.mem.guard == nil {
+			s.mem.sideTables -= int64(len(b))
 		}
 	}
 	st.more.tables = st.more.tables[:0]
@@ -680,19 +680,19 @@ func (f *frame) ends(ids []graph.TensorID) (list []*tensor) {
 
 // runAll runs the nodes of a body or function.
 func (f *frame) runAll() error {
-	if f.s.comparer != nil {
+	if f.s.watch.comparer != nil {
 		f.s.onHost(f.ends(f.g.Inputs)...)
 	}
-	f.s.comparer.enter(f)
+	f.s.watch.comparer.enter(f)
 	for _, st := range f.steps {
 		if err := st.do(); err != nil {
 			return err
 		}
 	}
-	if f.s.comparer != nil {
+	if f.s.watch.comparer != nil {
 		f.s.onHost(f.ends(f.g.Outputs)...)
 	}
-	f.s.comparer.leave(f)
+	f.s.watch.comparer.leave(f)
 	return nil
 }
 
@@ -749,7 +749,7 @@ func (st *step) Repeats() bool { return st.f.g != st.f.s.pr.m.Graph }
 // Seed implements kernel.Runtime. It hashes the output's name, so that the order of
 // the nodes does not matter.
 func (st *step) Seed() uint64 {
-	h := st.f.s.opt.Seed ^ st.f.s.step*0x9e3779b97f4a7c15
+	h := st.f.s.opt.Seed ^ st.f.s.control.step*0x9e3779b97f4a7c15
 	for _, c := range []byte(st.out[0].name) {
 		h = (h ^ uint64(c)) * 0x100000001b3
 	}

@@ -9,6 +9,14 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
+// watch is what looks at the runs of a session.
+type watch struct {
+	checks   checks
+	poison   *watcher  // of Options.Poison
+	comparer *comparer // of CheckReference; else nil
+	record   *Profile  // in which the steps record their times; nil: none
+}
+
 // checks is what ops.Check is given, one node after the other: a graph has many.
 type checks struct {
 	call ops.Call
@@ -30,7 +38,7 @@ func (c *checks) of(st *step) *ops.Call {
 // shapes of the outputs, except those that only the kernel can find
 // (kernel.Kernel.Finds).
 func (st *step) check() (open bool, err error) {
-	c := st.f.s.checks.of(st)
+	c := st.f.s.watch.checks.of(st)
 	for i, t := range st.in {
 		if t == nil {
 			continue

@@ -15,7 +15,7 @@ import (
 func (s *Session) hold() error {
 	p, g := s.pr.p, s.pr.m.Graph
 	s.main = &frame{s: s, g: g, tensors: make([]*tensor, len(g.Tensors))}
-	s.updates = map[graph.TensorID]bool{}
+	s.states.updates = map[graph.TensorID]bool{}
 	bytes := stateBytes(p)
 	if bytes == 0 {
 		return nil
@@ -25,27 +25,27 @@ func (s *Session) hold() error {
 		return s.overLimit(err, nil)
 	}
 	// No other page of the resident pool is ever touched.
-	if s.resident, err = newBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
+	if s.mem.resident, err = newBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
 		return err
 	}
 	named := byName(g)
-	s.caches, s.fresh = map[string]bool{}, map[string]bool{}
+	s.states.caches, s.states.fresh = map[string]bool{}, map[string]bool{}
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
 		if !plan.Stays(b.Kind) {
 			continue
 		}
-		s.caches[b.Tensors[0]] = b.Kind == plan.KindCache
+		s.states.caches[b.Tensors[0]] = b.Kind == plan.KindCache
 		for _, name := range [...]string{b.Tensors[0], s.pr.state[b.Tensors[0]]} {
 			id := named[name]
 			t := g.Tensors[id]
 			x := &tensor{name: name, exact: true, room: b.Bytes}
-			x.Type, x.Shape, x.At = t.Type.Elem, make([]int, len(t.Type.Shape)), unsafe.Add(s.resident.base, b.Offset)
+			x.Type, x.Shape, x.At = t.Type.Elem, make([]int, len(t.Type.Shape)), unsafe.Add(s.mem.resident.base, b.Offset)
 			for k, n := range t.Type.Shape {
 				x.Shape[k] = int(n)
 			}
 			s.main.tensors[id] = x
-			s.updates[id] = t.Output
+			s.states.updates[id] = t.Output
 		}
 	}
 	return s.Reset()
@@ -62,7 +62,7 @@ func (b *bindings) shape(at *Session, inputs map[string]Value) error {
 		if slices.Equal(x.Shape, want) {
 			continue
 		}
-		if !given && b.s.ready[c.Name] && !b.s.fresh[c.Name] {
+		if !given && b.s.states.ready[c.Name] && !b.s.states.fresh[c.Name] {
 			return b.s.named(aboutTensor(c.Name, fmt.Errorf("the cache holds %v, expected shape %v for %s: expected Reset, Restore or a value of that shape before", typeOf(x), want, at.pr.where())))
 		}
 		b.s.shapeState(c.Name, want)
@@ -83,7 +83,7 @@ func (s *Session) shapeState(name string, shape []int) {
 // takesShape reports whether a cache of a session of all points may have the shape of a
 // value. The run says whether it is the one of its point.
 func (s *Session) takesShape(name string, v Value) bool {
-	if s.points == nil || !s.caches[name] || !v.IsTensor() {
+	if s.points == nil || !s.states.caches[name] || !v.IsTensor() {
 		return false
 	}
 	t := s.stateOf(name)
@@ -95,7 +95,7 @@ func (s *Session) takesShape(name string, v Value) bool {
 // point.
 func (b *bindings) lend(s *Session) error {
 	for _, t := range b.s.pr.States() {
-		if !b.s.ready[t.Name] {
+		if !b.s.states.ready[t.Name] {
 			continue
 		}
 		v, err := b.s.value(b.s.stateOf(t.Name))
@@ -112,7 +112,7 @@ func (b *bindings) lend(s *Session) error {
 // takeBack copies what a run has made of them.
 func (b *bindings) takeBack(s *Session) error {
 	for _, t := range b.s.pr.States() {
-		if !b.s.ready[t.Name] {
+		if !b.s.states.ready[t.Name] {
 			continue
 		}
 		v, err := s.value(s.stateOf(t.Name))

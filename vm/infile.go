@@ -61,7 +61,7 @@ func (f *inFile) merge() {
 // that they have not packed. It fails if a MemoryLimit is given and they exceed what is left
 // of it. A device, or a guard, has copies of the constants.
 func (s *Session) countInFile() error {
-	if s.gpu != nil || s.guard != nil {
+	if s.gpu != nil || s.mem.guard != nil {
 		return nil
 	}
 	return s.consts.countInFile(s.readInFile, s.opt.bound())

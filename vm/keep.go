@@ -19,22 +19,22 @@ type kept struct {
 // Keep implements kernel.Runtime. Only a captured tensor is the same in all iterations.
 func (st *step) Keep(i, bytes int) bool {
 	s, f := st.f.s, st.f
-	if !f.loops || st.live || st.has().kept != nil || s.opt.NoPack || s.guard != nil || s.gpu != nil || s.comparer != nil || i >= len(st.n().Inputs) {
+	if !f.loops || st.live || st.has().kept != nil || s.opt.NoPack || s.mem.guard != nil || s.gpu != nil || s.watch.comparer != nil || i >= len(st.n().Inputs) {
 		return false
 	}
 	if t := st.n().Inputs[i]; t < 0 || !f.g.Tensors[t].Capture {
 		return false
 	}
-	st.own().kept = &kept{off: s.keeps, bytes: bytes}
-	s.keeps += (bytes + 63) &^ 63
-	s.keep = max(s.keep, s.keeps)
+	st.own().kept = &kept{off: s.scratch.keeps, bytes: bytes}
+	s.scratch.keeps += (bytes + 63) &^ 63
+	s.scratch.keep = max(s.scratch.keep, s.scratch.keeps)
 	return true
 }
 
 // Kept implements kernel.Runtime.
 func (st *step) Kept() (at unsafe.Pointer, filled bool) {
 	k := st.more.kept
-	at = unsafe.Add(st.f.s.scratch.base, st.f.s.shared+k.off)
+	at = unsafe.Add(st.f.s.scratch.block.base, st.f.s.scratch.shared+k.off)
 	filled = k.round == st.f.round && k.base == at // the scratch may have moved
 	k.round, k.base = st.f.round, at
 	return at, filled
@@ -43,8 +43,8 @@ func (st *step) Kept() (at unsafe.Pointer, filled bool) {
 // begin marks the begin of a loop, whose iterations run a body: what its nodes kept is
 // of an earlier one.
 func (f *frame) begin() {
-	f.s.rounds++
-	f.round = f.s.rounds
+	f.s.scratch.rounds++
+	f.round = f.s.scratch.rounds
 }
 
 // isLoop reports whether a node runs a body several times.

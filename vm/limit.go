@@ -3,11 +3,8 @@ package vm
 import (
 	"fmt"
 	"strings"
-	"sync"
 
-	"github.com/onnxmem/onnxmem/internal/memory"
 	"github.com/onnxmem/onnxmem/internal/units"
-	"github.com/onnxmem/onnxmem/vm/cuda"
 )
 
 // LimitError reports an allocation that would exceed Options.MemoryLimit, and that was
@@ -89,20 +86,6 @@ func (e *LimitError) FitsUnpacked() bool {
 	return e.Needs.PackedBytes > 0 && units.Add(e.Bytes, e.Taken)-e.Needs.PackedBytes+e.unpacked <= e.Limit
 }
 
-// account counts the bytes that a program and its sessions have allocated together.
-type account struct {
-	mu       sync.Mutex
-	taken    int64
-	measured bool
-	free     int64 // what the system can provide in total; negative: unknown
-}
-
-// bound is the limit that a session sets to the account.
-type bound struct {
-	limit, held int64        // Options.MemoryLimit, Options.Held
-	device      *cuda.Device // Options.Device, whose memory counts; nil: that of the host
-}
-
 func (o *Options) bound() bound {
 	if o.Device != nil {
 		return bound{limit: o.MemoryLimit, device: o.Device} // what the caller holds is memory of the host
@@ -110,77 +93,10 @@ func (o *Options) bound() bound {
 	return bound{limit: o.MemoryLimit, held: o.Held}
 }
 
-// free returns the memory that is free; false if that is unknown.
-func (b bound) free() (int64, bool) {
-	if b.device == nil {
-		return memory.Free()
-	}
-	free, _, err := b.device.Memory()
-	return free, err == nil
+// overLimit is the error of an allocation beyond the limit of an account.
+func overLimit(o over) error {
+	return &LimitError{Bytes: o.bytes, Taken: o.taken, Held: o.held, Limit: o.limit, Free: o.free, Device: o.device}
 }
 
-// take counts bytes before they are allocated. It fails if they exceed what is left
-// under the bound.
-func (a *account) take(bytes int64, b bound) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	most, taken := b.limit, a.taken
-	if b.limit > 0 {
-		taken = units.Add(taken, b.held)
-	} else {
-		b.held = 0 // what is free does not include it
-	}
-	if b.limit == 0 {
-		if a.taken == 0 || !a.measured {
-			a.measured, a.free = true, -1
-			if n, ok := b.free(); ok {
-				a.free = units.Add(n, a.taken)
-			}
-		}
-		most = a.free
-	}
-	if most >= 0 && (bytes > most || taken > most-bytes) {
-		e := &LimitError{Bytes: bytes, Taken: taken, Held: b.held, Limit: most, Free: b.limit == 0}
-		if b.device != nil {
-			e.Device = b.device.Name()
-		}
-		return e
-	}
-	a.taken = units.Add(a.taken, bytes)
-	return nil
-}
-
-func (a *account) give(bytes int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.taken -= bytes
-}
-
-// share counts the part of an account that belongs to one session, or to the
-// constants of a program.
-type share struct {
-	of    *account
-	bound bound
-	bytes int64
-}
-
-// take counts bytes that are about to be allocated.
-func (s *share) take(bytes int64) error { return s.within(bytes, s.bound) }
-
-// within is take with the bound of another session.
-func (s *share) within(bytes int64, b bound) error {
-	if err := s.of.take(bytes, b); err != nil {
-		return err
-	}
-	s.bytes += bytes
-	return nil
-}
-
-// give uncounts bytes that were freed.
-func (s *share) give(bytes int64) {
-	s.of.give(bytes)
-	s.bytes -= bytes
-}
-
-// close uncounts all bytes.
-func (s *share) close() { s.give(s.bytes) }
+// newAccount returns an account whose errors are of type *LimitError.
+func newAccount() *account { return &account{refuse: overLimit} }

@@ -90,7 +90,7 @@ func (st *step) dictVectorizer() error {
 		}
 		var key uint64
 		if of == graph.String {
-			if key, err = s.texts.element(words[k]); err != nil {
+			if key, err = s.boxed.texts.element(words[k]); err != nil {
 				return err
 			}
 		} else {
@@ -145,7 +145,7 @@ func (st *step) castMap() error {
 		return err
 	}
 	if sparse && to == graph.String {
-		none, err := st.f.s.texts.element("0.f")
+		none, err := st.f.s.boxed.texts.element("0.f")
 		if err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (st *step) castValue(row []byte, k int, to graph.DType, i int) error {
 	var x float64
 	var err error
 	if box.tensor.Type == graph.String {
-		if text, err = st.f.s.texts.text(binary.LittleEndian.Uint64(box.data()[8*i:])); err != nil {
+		if text, err = st.f.s.boxed.texts.text(binary.LittleEndian.Uint64(box.data()[8*i:])); err != nil {
 			return err
 		}
 	} else {
@@ -186,7 +186,7 @@ func (st *step) castValue(row []byte, k int, to graph.DType, i int) error {
 	}
 	switch to {
 	case graph.String:
-		e, err := st.f.s.texts.element(text)
+		e, err := st.f.s.boxed.texts.element(text)
 		binary.LittleEndian.PutUint64(row[8*k:], e)
 		return err
 	case graph.Float32:

@@ -80,7 +80,7 @@ func (b *builder) computeNow(st *step) error {
 		return err
 	}
 	out.Const, out.Made = true, g
-	b.s.comparer.compareOnce(st, run)
+	b.s.watch.comparer.compareOnce(st, run)
 	return nil
 }
 
@@ -213,7 +213,7 @@ func (b *builder) fill(st *step, run kernel.Run) func(dst unsafe.Pointer) error 
 			return err
 		}
 		st.out[0].At = dst
-		if b.s.guard != nil {
+		if b.s.mem.guard != nil {
 			st.useScratch(b.s.pool)
 		}
 		return run(b.s.pool)

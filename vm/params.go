@@ -19,7 +19,7 @@ type Initializers struct {
 // OpenInitializers maps the initializers of a model.
 func OpenInitializers(m *graph.Model) (_ *Initializers, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	i := &Initializers{Values: map[string]Value{}, consts: newConstants(m, &account{})}
+	i := &Initializers{Values: map[string]Value{}, consts: newConstants(m, newAccount())}
 	for _, t := range m.Graph.Tensors {
 		if t.Data == nil {
 			continue

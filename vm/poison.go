@@ -70,10 +70,10 @@ func (s *Session) poisonScratch(st *step) {
 		s.gpu.spoilScratch(p)
 		return
 	}
-	p.spoil(s.scratch.m[:c.SharedBytes], 0)
+	p.spoil(s.scratch.block.m[:c.SharedBytes], 0)
 	for k := range s.pool.Workers() {
-		off := s.shared + s.keep + k*s.each
-		p.spoil(s.scratch.m[off:off+c.EachBytes], int64(off))
+		off := s.scratch.shared + s.scratch.keep + k*s.scratch.each
+		p.spoil(s.scratch.block.m[off:off+c.EachBytes], int64(off))
 	}
 }
 
@@ -128,11 +128,11 @@ func byOffset(a, b *plan.Buffer) int { return cmp.Compare(a.Offset, b.Offset) }
 // begin poisons the arena before a run. The inputs are written afterwards.
 func (w *watcher) begin() {
 	w.dead = w.dead[:0]
-	for _, b := range w.s.own {
+	for _, b := range w.s.mem.own {
 		w.spoil(b, 0, int64(len(b.m)))
 	}
-	if len(w.s.own) == 0 {
-		w.spoil(w.s.arena, 0, int64(len(w.s.arena.m)))
+	if len(w.s.mem.own) == 0 {
+		w.spoil(w.s.mem.arena, 0, int64(len(w.s.mem.arena.m)))
 		w.live = append(w.live[:0], w.born[0]...)
 	}
 }
@@ -167,12 +167,12 @@ func (w *watcher) firstChanged(b *block, off, end int64) int64 {
 // after checks, once a step has run, the buffers that become live at the next step,
 // or all dead bytes after the last step, and poisons the buffers that die.
 func (w *watcher) after(st *step, at int) error {
-	if len(w.s.own) > 0 {
+	if len(w.s.mem.own) > 0 {
 		return w.checkMargins(st, at)
 	}
 	last := at == len(w.s.main.steps)-1
 	if last || w.everyStep {
-		if err := w.check(st, at, 0, int64(len(w.s.arena.m))); err != nil || last {
+		if err := w.check(st, at, 0, int64(len(w.s.mem.arena.m))); err != nil || last {
 			return err
 		}
 	} else {
@@ -205,18 +205,18 @@ func (w *watcher) spoilBetween(from, end int64) {
 			break
 		}
 		if b.Offset > from {
-			w.spoil(w.s.arena, from, b.Offset)
+			w.spoil(w.s.mem.arena, from, b.Offset)
 		}
 		from = max(from, b.Offset+b.Bytes)
 	}
 	if from < end {
-		w.spoil(w.s.arena, from, end)
+		w.spoil(w.s.mem.arena, from, end)
 	}
 }
 
 // unsure reports whether the error is a stray write whose node is unknown.
 func (w *watcher) unsure(err error) bool {
-	return w != nil && len(w.s.own) == 0 && !w.everyStep && errors.Is(err, ErrStray)
+	return w != nil && len(w.s.mem.own) == 0 && !w.everyStep && errors.Is(err, ErrStray)
 }
 
 // check fails if one of the bytes [from, end) of the arena is dead at a step and has
@@ -240,7 +240,7 @@ func (w *watcher) checkDead(st *step, at int, from, end int64) error {
 	if from >= end {
 		return nil
 	}
-	k := w.firstChanged(w.s.arena, from, end)
+	k := w.firstChanged(w.s.mem.arena, from, end)
 	switch {
 	case k < 0:
 		return nil
@@ -266,7 +266,7 @@ func (w *watcher) nearest(off int64) string {
 
 // ownOf returns the block of separate tensors that holds t, or nil.
 func (s *Session) ownOf(t *tensor) *block {
-	for _, b := range s.own {
+	for _, b := range s.mem.own {
 		if uintptr(t.At)-uintptr(b.base) < uintptr(len(b.m)) {
 			return b
 		}

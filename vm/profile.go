@@ -60,7 +60,7 @@ func (p *Profile) of(s *Session) {
 
 // recordInto records the times of a session without a device.
 func (s *Session) recordInto(p *Profile) {
-	s.record = p
+	s.watch.record = p
 	s.tape.before = append(s.tape.before, func(_ *step, at int) {
 		if at == 0 {
 			if p.pr != s.pr { // another point ran before

@@ -388,7 +388,7 @@ func (f *frame) joinQuantized() {
 				if m.fusedInto == nil { // else another product reads it, too
 					m.fusedInto, m.out[0].inside = st, true
 				}
-				f.s.comparer.leaveOut(m)
+				f.s.watch.comparer.leaveOut(m)
 			}
 		}
 	}

@@ -400,7 +400,7 @@ func (st *step) evaluate(in []*reference.Tensor) (out []reference.Output, err er
 	s := st.f.s
 	select {
 	case <-done:
-	case <-s.ctx.Done():
+	case <-s.control.ctx.Done():
 		s.pool.Stop()
 		s.pool.Poll()
 	}
@@ -467,7 +467,7 @@ func (w *comparer) compareOnce(st *step, run kernel.Run) {
 		w.recordUncompared(st, err)
 		return
 	}
-	if s.guard != nil {
+	if s.mem.guard != nil {
 		st.useScratch(s.pool)
 	}
 	if err := run(s.pool); err != nil {

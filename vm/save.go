@@ -155,7 +155,7 @@ func separate(step, source *graph.Model, g *graph.Graph) error {
 // data returns a parameter or state as an initializer that reads its elements from
 // the session's memory when it is written.
 func (s *Session) data(name string) (*graph.Data, error) {
-	if !s.ready[name] {
+	if !s.states.ready[name] {
 		return nil, fmt.Errorf("%q has no value yet", graph.Short(name))
 	}
 	for _, id := range s.main.g.Inputs {

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -17,7 +16,6 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/cuda"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -109,55 +107,25 @@ type Options struct {
 // Session runs a program. Only one goroutine may use it at a time. Several sessions
 // of one program share its weights and its memory limit, and nothing else.
 type Session struct {
-	pr   *Program
-	opt  Options
-	mem  *share
-	pool *work.Pool
-	main *frame
-	tape *tape
+	pr     *Program
+	opt    Options
+	consts *constants // the program's, or those of a guarded session
+	pool   *work.Pool
+	main   *frame
+	frames []*frame
+	tape   *tape
 
-	ctx      context.Context      // of the run
-	done     <-chan struct{}      // Done of the context that we listen to
-	unlisten func()               // ends that; nil: no context does
-	now      atomic.Pointer[step] // the node that runs, or ran last
-	update   int                  // the first step that writes over a parameter or state
+	mem     store
+	scratch scratch
+	boxed   boxed
+	states  states
+	control control
+	watch   watch
 
-	watcher  *watcher   // of Options.Poison
-	guard    *guard     // of Options.Guard
-	consts   *constants // the program's, or those of a guarded session
-	texts    texts
-	checks   checks
-	boxed    int64                          // bytes of boxes, without their blocks
-	words    map[*graph.Data]*kernel.Tensor // constants that are strings
-	comparer *comparer                      // of CheckReference; else nil
+	gpu    *device   // of Options.Device; nil: there is none
+	points *bindings // of a plan for ranges of dimensions: the session runs at none itself
+	outer  *Session  // of the session of one point: the one with the points
 
-	gpu *device // of Options.Device; nil: there is none
-
-	points *bindings       // of a plan for ranges of dimensions: the session runs at none itself
-	outer  *Session        // of the session of one point: the one with the points
-	caches map[string]bool // of a session with points: the states that are caches
-	fresh  map[string]bool // of such a session: caches that hold zeros, of any shape
-	record *Profile        // in which the steps record their times; nil: none
-
-	arena, resident    *block
-	host               *block   // the host pool; nil: there is none
-	own                []*block // of Options.Separate
-	side               sidePool // dynamic tensors
-	scratch            *block
-	shared, each       int // bytes of scratch: for all parts of a kernel, for each worker
-	keep               int // and for what nodes keep during a loop, at most
-	keeps              int // of the loop that is being prepared, so far
-	rounds             uint64
-	frames             []*frame
-	largestScratch     *step // whose kernel asked for the most scratch
-	heap               int64 // bytes of Go's heap, as estimated
-	tables, sideTables int64 // bytes of lists that kernels keep; of those in the side pool
-
-	closed  bool
-	step    uint64          // runs so far
-	ready   map[string]bool // parameters and states that have values
-	outputs map[string]Value
-	updates map[graph.TensorID]bool // outputs that are new values of parameters, states and caches
 	missing unsupported
 }
 
@@ -184,17 +152,18 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 // session makes a session. outer is the one of all points, if the program is at one of
 // them.
 func (p *Program) session(opt Options, outer *Session) (*Session, error) {
-	s := &Session{pr: p, opt: opt, comparer: opt.comparer, outer: outer, ready: map[string]bool{}, outputs: map[string]Value{}}
-	s.ctx, s.consts = context.Background(), p.consts
+	s := &Session{pr: p, opt: opt, outer: outer, consts: p.consts, watch: watch{comparer: opt.comparer}}
+	s.states = states{ready: map[string]bool{}, outputs: map[string]Value{}}
+	s.control.ctx = context.Background()
 	if outer == nil {
 		s.pool = work.New(opt.Workers)
 	} else {
-		s.pool, s.ctx, s.step, s.ready = outer.pool, outer.ctx, outer.step, outer.ready
+		s.pool, s.control.ctx, s.control.step, s.states.ready = outer.pool, outer.control.ctx, outer.control.step, outer.states.ready
 	}
-	s.mem = &share{of: p.consts.mem.of, bound: opt.bound()}
-	s.side.mem, s.texts.mem = s.mem, s.mem
+	s.mem.share = &share{of: p.consts.mem.of, bound: opt.bound()}
+	s.mem.side.mem, s.boxed.texts.mem = s.mem.share, s.mem.share
 	if opt.Guard == GuardOff && !opt.Separate {
-		s.side.replay = &sideReplay{pool: &s.side}
+		s.mem.side.records()
 	}
 	if p.trimmed && (opt.Device != nil || opt.Guard != GuardOff || opt.Poison) {
 		return nil, errors.New("the program was trimmed: expected no device, guard or poison")
@@ -223,21 +192,21 @@ func (p *Program) session(opt Options, outer *Session) (*Session, error) {
 func (s *Session) takeBlocks() error {
 	if s.opt.Guard != GuardOff {
 		var err error
-		if s.guard, err = newGuard(s.opt.Guard, s.mem); err != nil {
+		if s.mem.guard, err = newGuard(s.opt.Guard == GuardFront, s.mem.share); err != nil {
 			return err
 		}
-		s.side.guard = s.guard
+		s.mem.side.guard = s.mem.guard
 		s.consts = newConstants(s.pr.m, s.mem.of)
-		s.consts.guard = s.guard
+		s.consts.guard = s.mem.guard
 		return nil
 	}
 	p := s.pr.p
 	if s.sharesMemory() {
-		if r := s.outer.resident; r != nil {
-			s.resident = &block{m: r.m, base: r.base, shared: true}
+		if r := s.outer.mem.resident; r != nil {
+			s.mem.resident = &block{m: r.m, base: r.base, shared: true}
 		}
 		var err error
-		s.arena, err = s.outer.points.block(poolBytes(p, plan.Arena))
+		s.mem.arena, err = s.outer.points.block(poolBytes(p, plan.Arena))
 		return err
 	}
 	var arena int64 // 0 if tensors are separate
@@ -257,17 +226,17 @@ func (s *Session) takeBlocks() error {
 	if err != nil {
 		return err
 	}
-	if s.arena, err = newBlock(arena, "arena"); err != nil {
+	if s.mem.arena, err = newBlock(arena, "arena"); err != nil {
 		return err
 	}
-	if s.resident, err = newBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
+	if s.mem.resident, err = newBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
 		return err
 	}
 	if bytes := poolBytes(p, plan.Host); bytes > 0 && !s.opt.Separate {
 		if s.opt.Device != nil && s.opt.HostFile == "" {
-			s.host, err = newPinnedBlock(s.opt.Device, bytes)
+			s.mem.host, err = newPinnedBlock(s.opt.Device, bytes)
 		} else {
-			s.host, err = newHostBlock(s.opt.HostFile, bytes)
+			s.mem.host, err = newHostBlock(s.opt.HostFile, bytes)
 		}
 		if err != nil {
 			return err
@@ -280,11 +249,11 @@ func (s *Session) takeBlocks() error {
 		return err
 	}
 	if arena > 0 {
-		if err := s.gpu.mirror(s.arena, "arena"); err != nil {
+		if err := s.gpu.mirror(s.mem.arena, "arena"); err != nil {
 			return err
 		}
 	}
-	return s.gpu.mirrorPart(s.resident, from, end, "parameters and states")
+	return s.gpu.mirrorPart(s.mem.resident, from, end, "parameters and states")
 }
 
 func (s *Session) build() (err error) {
@@ -326,7 +295,7 @@ func (s *Session) build() (err error) {
 		return s.overLimit(err, nil)
 	}
 	if err := s.growScratch(); err != nil {
-		return s.overLimit(err, s.largestScratch)
+		return s.overLimit(err, s.scratch.largest)
 	}
 	if s.opt.Poison && s.gpu != nil {
 		if s.gpu.poison, err = s.gpu.kernels.NewPoison(); err != nil {
@@ -339,16 +308,16 @@ func (s *Session) build() (err error) {
 	if s.tape, err = newTape(s.main, s.outer.player()); err != nil {
 		return err
 	}
-	s.texts.keep()
+	s.boxed.texts.keep()
 	made := map[string]bool{}
 	for _, update := range s.pr.state {
 		made[update] = true
 	}
-	s.updates = map[graph.TensorID]bool{}
+	s.states.updates = map[graph.TensorID]bool{}
 	for _, id := range s.main.g.Outputs {
-		s.updates[id] = made[s.main.g.Tensors[id].Name]
+		s.states.updates[id] = made[s.main.g.Tensors[id].Name]
 	}
-	s.update = s.firstUpdate()
+	s.states.first = s.firstUpdate()
 	if err := s.prepareSwaps(); err != nil {
 		return err
 	}
@@ -360,10 +329,10 @@ func (s *Session) build() (err error) {
 	if err := s.consts.unchanged(); err != nil {
 		return err
 	}
-	if s.opt.Poison && s.guard == nil {
-		s.watcher = newWatcher(s)
-		s.watcher.begin()
-		s.tape.after = append(s.tape.after, s.watcher.after)
+	if s.opt.Poison && s.mem.guard == nil {
+		s.watch.poison = newWatcher(s)
+		s.watch.poison.begin()
+		s.tape.after = append(s.tape.after, s.watch.poison.after)
 	}
 	if s.outer != nil { // which has the caches
 		return nil
@@ -383,7 +352,7 @@ func poolBytes(p *plan.Plan, name string) int64 {
 // prepareSwaps prepares the transfers between the arena and the host pool.
 func (s *Session) prepareSwaps() (err error) {
 	switch {
-	case s.host == nil:
+	case s.mem.host == nil:
 	case s.gpu != nil:
 		s.gpu.copier, err = newDeviceCopier(s.gpu, s.main, s.pr.p)
 	default:
@@ -413,28 +382,28 @@ func (s *Session) Close() error {
 		}
 	}
 	if s.sharesMemory() {
-		s.scratch = nil // the outer session's
+		s.scratch.block = nil // the outer session's
 	}
-	for _, b := range append(s.own, s.arena, s.resident, s.host, s.scratch) {
+	for _, b := range append(s.mem.own, s.mem.arena, s.mem.resident, s.mem.host, s.scratch.block) {
 		if err := b.free(); err != nil && first == nil {
 			first = err
 		}
 	}
-	if err := s.side.close(); err != nil && first == nil {
+	if err := s.mem.side.close(); err != nil && first == nil {
 		first = err
 	}
-	if s.guard != nil {
-		if err := errors.Join(s.consts.close(), s.guard.close()); err != nil && first == nil {
+	if s.mem.guard != nil {
+		if err := errors.Join(s.consts.close(), s.mem.guard.close()); err != nil && first == nil {
 			first = err
 		}
 	}
 	s.mem.close()
-	if s.outer == nil && !s.closed {
+	if s.outer == nil && !s.control.closed {
 		if err := s.pr.consts.leave(); err != nil && first == nil {
 			first = err
 		}
 	}
-	s.closed = true
+	s.control.closed = true
 	return first
 }
 
@@ -461,20 +430,20 @@ func (m Memory) Bytes() int64 {
 // Memory returns the session's current use of memory.
 func (s *Session) Memory() Memory {
 	m := Memory{
-		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.side.total - s.sideTables,
-		ScratchBytes: s.scratchBytes(), TableBytes: s.tables, StateBytes: stateBytes(s.pr.p), HeapBytes: s.heap,
+		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.mem.side.total - s.mem.sideTables,
+		ScratchBytes: s.scratchBytes(), TableBytes: s.mem.tables, StateBytes: stateBytes(s.pr.p), HeapBytes: s.mem.heap,
 	}
 	m.DecodedBytes, m.PackedBytes, m.FileBytes = s.consts.bytesMade()
-	for _, b := range s.own {
+	for _, b := range s.mem.own {
 		m.SeparateBytes += int64(len(b.m))
 	}
-	if s.host != nil {
+	if s.mem.host != nil {
 		m.HostBytes = poolBytes(s.pr.p, plan.Host)
 	}
-	if s.guard != nil {
-		m.SeparateBytes = s.guard.bytes
+	if s.mem.guard != nil {
+		m.SeparateBytes = s.mem.guard.bytes
 	}
-	if len(s.own) > 0 || s.guard != nil {
+	if len(s.mem.own) > 0 || s.mem.guard != nil {
 		m.ArenaBytes = 0
 	}
 	if s.points != nil {
@@ -486,10 +455,7 @@ func (s *Session) Memory() Memory {
 // Dynamic says how the tensors that the plan leaves out were placed so far. Of a session for
 // ranges of dimensions, it is the sum over its points.
 func (s *Session) Dynamic() ReplayUse {
-	var use ReplayUse
-	if s.side.replay != nil {
-		use = s.side.replay.use
-	}
+	use := s.mem.side.use()
 	if s.points != nil {
 		for _, at := range s.points.list {
 			use.add(at.Dynamic())
@@ -572,16 +538,16 @@ func stateBytes(p *plan.Plan) int64 {
 
 // scratchBytes is the size of the scratch that the prepared kernels ask for.
 func (s *Session) scratchBytes() int64 {
-	each, workers := int64(s.each), int64(s.pool.Workers())
+	each, workers := int64(s.scratch.each), int64(s.pool.Workers())
 	if each > math.MaxInt64/workers {
 		return math.MaxInt64
 	}
-	return units.Add(units.Add(int64(s.shared), int64(s.keep)), each*workers)
+	return units.Add(units.Add(int64(s.scratch.shared), int64(s.scratch.keep)), each*workers)
 }
 
 // growScratch makes the scratch as large as the prepared kernels need.
 func (s *Session) growScratch() error {
-	if s.guard != nil {
+	if s.mem.guard != nil {
 		return nil
 	}
 	owner := s
@@ -589,26 +555,26 @@ func (s *Session) growScratch() error {
 		owner = s.outer
 	}
 	bytes, has := s.scratchBytes(), int64(0)
-	if owner.scratch != nil {
-		has = int64(len(owner.scratch.m))
+	if owner.scratch.block != nil {
+		has = int64(len(owner.scratch.block.m))
 	}
-	if owner.scratch == nil || has < bytes {
+	if owner.scratch.block == nil || has < bytes {
 		if err := owner.mem.take(bytes - has); err != nil {
 			return err
 		}
-		if err := owner.scratch.free(); err != nil {
+		if err := owner.scratch.block.free(); err != nil {
 			return err
 		}
-		owner.scratch = nil
+		owner.scratch.block = nil
 		b, err := newBlock(bytes, "scratch")
 		if err != nil {
 			owner.mem.give(bytes)
 			return err
 		}
-		owner.scratch = b
+		owner.scratch.block = b
 	}
-	s.scratch = owner.scratch
-	s.pool.SetScratch(s.scratch.base, s.scratch.at(int64(s.shared+s.keep)), s.each)
+	s.scratch.block = owner.scratch.block
+	s.pool.SetScratch(s.scratch.block.base, s.scratch.block.at(int64(s.scratch.shared+s.scratch.keep)), s.scratch.each)
 	return nil
 }
 
@@ -625,8 +591,8 @@ func (s *Session) Set(name string, v Value) (err error) {
 	if err := s.setInput(name, v, copyWhole); err != nil {
 		return err
 	}
-	s.ready[name] = true
-	delete(s.fresh, name)
+	s.states.ready[name] = true
+	delete(s.states.fresh, name)
 	return nil
 }
 
@@ -657,7 +623,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]Value) (out map[str
 		}
 		if err != nil {
 			s.dropTornStates()
-			s.side.reset(s.frames)
+			s.resetSide()
 			s.unboxAll()
 		}
 	}()
@@ -674,12 +640,12 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 		return nil, err
 	}
 	s.main.release()
-	s.texts.drop()
-	if err := s.side.replay.begin(s); err != nil {
+	s.boxed.texts.drop()
+	if err := s.beginSide(); err != nil {
 		return nil, err
 	}
-	if s.watcher != nil && len(s.own) == 0 {
-		s.watcher.begin()
+	if s.watch.poison != nil && len(s.mem.own) == 0 {
+		s.watch.poison.begin()
 	}
 	for _, id := range s.main.g.Inputs {
 		name := s.main.g.Tensors[id].Name
@@ -702,7 +668,7 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 			}
 		case !state:
 			return nil, s.badInput(id, "no value given: expected %v", s.main.g.Tensors[id].Type)
-		case !s.ready[name]:
+		case !s.states.ready[name]:
 			return nil, s.badInput(id, "a %s without a first value: expected %v (give it once, or set it)", "parameter or state", s.main.g.Tensors[id].Type)
 		}
 	}
@@ -712,26 +678,26 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 		}
 	}
 	if err := s.runStep(); err != nil {
-		if s.watcher.unsure(err) {
-			s.watcher.everyStep = true
+		if s.watch.poison.unsure(err) {
+			s.watch.poison.everyStep = true
 			if _, exact := s.attempt(inputs); exact != nil {
 				err = exact
 			}
-			s.watcher.everyStep = false
+			s.watch.poison.everyStep = false
 		}
 		return nil, s.named(err)
 	}
 	if err := s.gpu.fault(); err != nil {
 		return nil, s.named(err)
 	}
-	if err := s.guard.checkAll(); err != nil {
+	if err := s.mem.guard.checkAll(); err != nil {
 		return nil, refuse(s.pr.m, "%w", err)
 	}
 	if err := s.consts.unchanged(); err != nil {
 		return nil, err
 	}
-	s.step++
-	if err := s.readOutputs(s.outputs, func(update bool) bool { return !update || !s.opt.LeaveUpdates }); err != nil {
+	s.control.step++
+	if err := s.readOutputs(s.states.outputs, func(update bool) bool { return !update || !s.opt.LeaveUpdates }); err != nil {
 		return nil, err
 	}
 	if s.opt.Separate {
@@ -740,8 +706,8 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 		}
 	}
 	s.gpu.carry(s)
-	s.side.replay.end()
-	return s.outputs, s.gpu.finish()
+	s.mem.side.end()
+	return s.states.outputs, s.gpu.finish()
 }
 
 // readOutputs adds the values of the outputs that are wanted to a map: of new values of
@@ -750,7 +716,7 @@ func (s *Session) readOutputs(to map[string]Value, wanted func(update bool) bool
 	var list []graph.TensorID
 	var tensors []*tensor
 	for _, id := range s.main.g.Outputs {
-		if wanted(s.updates[id]) {
+		if wanted(s.states.updates[id]) {
 			list, tensors = append(list, id), append(tensors, s.main.tensors[id])
 		}
 	}
@@ -769,7 +735,7 @@ func (s *Session) readOutputs(to map[string]Value, wanted func(update bool) bool
 // the names of the outputs. They lie in the session's memory, as those of Run, and are valid
 // until its next Run, Set, Reset, Restore or Close.
 func (s *Session) Updates() (made map[string]Value, err error) {
-	if s.step == 0 {
+	if s.control.step == 0 {
 		return nil, errors.New("no run has made new values of parameters and states")
 	}
 	if err := s.gpu.enter(); err != nil {

@@ -156,21 +156,34 @@ func (p *sidePool) give(b []byte) {
 	p.free = append(p.free, whole)
 }
 
-// reset frees the blocks that a failed run left in use. No tensor of the frames has a
-// block afterwards.
-func (p *sidePool) reset(frames []*frame) {
-	for _, f := range frames {
-		for _, t := range f.tensors {
-			if t != nil && t.block != nil {
-				p.give(t.block)
-				t.block = nil
-			}
-		}
-	}
+// reset frees the blocks that a failed run left in use.
+func (p *sidePool) reset() {
 	for _, b := range p.out {
 		p.give(b)
 	}
 	p.replay.fail()
+}
+
+// records makes the pool record its runs from now on.
+func (p *sidePool) records() { p.replay = &sideReplay{pool: p} }
+
+// begin begins a run, which is recorded if the pool does so.
+func (p *sidePool) begin() error { return p.replay.begin() }
+
+// end ends a run that went to its end.
+func (p *sidePool) end() { p.replay.end() }
+
+// lasts reports whether a block of the last run is still in use; any reports whether one is.
+func (p *sidePool) lasts(b []byte) bool { return p.replay.lasts(b) }
+
+func (p *sidePool) any() bool { return p.replay.any() }
+
+// use says how blocks were placed so far.
+func (p *sidePool) use() ReplayUse {
+	if p.replay == nil {
+		return ReplayUse{}
+	}
+	return p.replay.use
 }
 
 // drop returns the free blocks to the system.

@@ -25,8 +25,8 @@ type sideReplay struct {
 	script []scripted       // in the order in which a run takes them; nil: there is none
 	byName map[string][]int // the script's entries of each name, ascending
 	arena  *block
-	next   int      // the first entry that this run has not passed
-	live   []extent // of the arena, in use, by offset
+	next   int       // the first entry that this run has not passed
+	live   []placing // of the arena, in use, by offset
 	run    recorded
 	use    ReplayUse
 
@@ -34,6 +34,9 @@ type sideReplay struct {
 	quiet       int   // runs without a miss since they were last compared with the arena
 	largest     int64 // the most bytes that one of them had in use
 }
+
+// placing is a part of the arena that is in use.
+type placing struct{ offset, bytes int64 }
 
 // scripted is a block that runs take.
 type scripted struct {
@@ -77,22 +80,22 @@ const (
 	longestPause = 64      // runs
 )
 
-// begin begins to record a run.
-func (r *sideReplay) begin(s *Session) error {
+// any reports whether blocks of the recorded run are in use.
+func (r *sideReplay) any() bool { return r != nil && len(r.run.open) > 0 }
+
+// lasts reports whether a block of the recorded run is in use.
+func (r *sideReplay) lasts(b []byte) bool {
+	if r == nil || b == nil {
+		return false
+	}
+	_, is := r.run.open[unsafe.Pointer(unsafe.SliceData(b))]
+	return is
+}
+
+// begin begins to record a run. No block of the last one is in use.
+func (r *sideReplay) begin() error {
 	if r == nil {
 		return nil
-	}
-	if len(r.run.open) > 0 { // the last run left values that no later step reads
-		for _, f := range s.frames {
-			for _, t := range f.tensors {
-				if t == nil || t.block == nil {
-					continue
-				}
-				if _, is := r.run.open[unsafe.Pointer(unsafe.SliceData(t.block))]; is {
-					s.release(t)
-				}
-			}
-		}
 	}
 	err := r.learn()
 	clear(r.run.open)
@@ -136,13 +139,13 @@ func (r *sideReplay) place(what string, bytes int64) ([]byte, int) {
 	i := list[k]
 	r.next = i + 1
 	e := &r.script[i]
-	at, _ := slices.BinarySearchFunc(r.live, e.offset, func(x extent, offset int64) int { return int(min(max(x.offset-offset, -1), 1)) })
+	at, _ := slices.BinarySearchFunc(r.live, e.offset, func(x placing, offset int64) int { return int(min(max(x.offset-offset, -1), 1)) })
 	// What is in use may live longer than when it was recorded.
 	if bytes > e.bytes || at > 0 && r.live[at-1].offset+r.live[at-1].bytes > e.offset || at < len(r.live) && r.live[at].offset < e.offset+bytes {
 		r.miss()
 		return nil, i
 	}
-	r.live = slices.Insert(r.live, at, extent{e.offset, bytes})
+	r.live = slices.Insert(r.live, at, placing{e.offset, bytes})
 	r.use.Hits++
 	return r.arena.m[e.offset:][:bytes:bytes], i
 }
@@ -187,7 +190,7 @@ func (r *sideReplay) gave(at unsafe.Pointer) bool {
 		return false
 	}
 	offset := int64(uintptr(at) - uintptr(r.arena.base))
-	r.live = slices.DeleteFunc(r.live, func(x extent) bool { return x.offset == offset })
+	r.live = slices.DeleteFunc(r.live, func(x placing) bool { return x.offset == offset })
 	return true
 }
 

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -10,8 +11,8 @@ import (
 
 // sidePoolFor returns a pool that records, with an account of its own.
 func sidePoolFor(limit int64) *sidePool {
-	p := &sidePool{mem: &share{of: &account{}, bound: bound{limit: limit}}}
-	p.replay = &sideReplay{pool: p}
+	p := &sidePool{mem: &share{of: &account{refuse: func(over) error { return errors.New("beyond the limit") }}, bound: bound{limit: limit}}}
+	p.records()
 	return p
 }
 
@@ -26,7 +27,7 @@ type stream struct {
 // and must keep it as long as it is in use.
 func play(t *testing.T, p *sidePool, run []stream, fails bool) {
 	t.Helper()
-	if err := p.replay.begin(&Session{}); err != nil {
+	if err := p.begin(); err != nil {
 		t.Fatal(err)
 	}
 	type used struct {
@@ -65,7 +66,7 @@ func play(t *testing.T, p *sidePool, run []stream, fails bool) {
 		open = append(open, u)
 	}
 	if fails {
-		p.reset(nil)
+		p.reset()
 		return
 	}
 	p.replay.end()

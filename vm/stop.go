@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -13,14 +14,24 @@ import (
 // context stopped. The *graph.Error around it names the node that was running.
 var ErrStopped = errors.New("stopped")
 
+// control says what a session is doing, and what ends it.
+type control struct {
+	ctx      context.Context      // of the run
+	done     <-chan struct{}      // Done of the context that we listen to
+	unlisten func()               // ends that; nil: no context does
+	now      atomic.Pointer[step] // the node that runs, or ran last
+	step     uint64               // runs so far
+	closed   bool
+}
+
 // listen makes the run that is about to begin stop soon after ctx ends. As long as
 // runs have the same context it keeps listening, so that a run allocates nothing.
 func (s *Session) listen(ctx context.Context) {
-	s.ctx = ctx
+	s.control.ctx = ctx
 	if s.outer != nil { // which listens
 		return
 	}
-	if ctx.Done() == s.done {
+	if ctx.Done() == s.control.done {
 		return
 	}
 	s.stopListening()
@@ -32,8 +43,8 @@ func (s *Session) listen(ctx context.Context) {
 		s.pool.Stop()
 		close(told)
 	})
-	s.done = ctx.Done()
-	s.unlisten = func() {
+	s.control.done = ctx.Done()
+	s.control.unlisten = func() {
 		if !cut() {
 			<-told
 		}
@@ -42,9 +53,9 @@ func (s *Session) listen(ctx context.Context) {
 
 // stopListening undoes listen and makes the workers ready for another run.
 func (s *Session) stopListening() {
-	if s.unlisten != nil {
-		s.unlisten()
-		s.unlisten, s.done = nil, nil
+	if s.control.unlisten != nil {
+		s.control.unlisten()
+		s.control.unlisten, s.control.done = nil, nil
 		s.pool.Resume()
 	}
 }
@@ -53,11 +64,11 @@ func (s *Session) stopListening() {
 // even before the workers are notified.
 func (st *step) enter() {
 	s := st.f.s
-	s.now.Store(st)
+	s.control.now.Store(st)
 	if s.outer != nil {
-		s.outer.now.Store(st)
+		s.outer.control.now.Store(st)
 	}
-	if s.ctx.Err() != nil {
+	if s.control.ctx.Err() != nil {
 		s.pool.Stop()
 	}
 	s.pool.Poll()
@@ -71,13 +82,13 @@ func (s *Session) stopped(r any) error {
 	if r != any(work.ErrStopped) {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrStopped, context.Cause(s.ctx))
+	return fmt.Errorf("%w: %w", ErrStopped, context.Cause(s.control.ctx))
 }
 
 // Running returns the node that the session is running, or ran last, as errors name
 // it; "" if none has run. It may be called from another goroutine than Run.
 func (s *Session) Running() string {
-	st := s.now.Load()
+	st := s.control.now.Load()
 	if st == nil {
 		return ""
 	}
@@ -93,8 +104,8 @@ func (s *Session) copyBytes(to, from []byte) {
 // overwrite them: some would be from before the step, others from after it.
 func (s *Session) dropTornStates() {
 	// A session with separate tensors writes all of them after the run.
-	if !s.opt.Separate && s.tape.next > s.update {
-		clear(s.ready)
+	if !s.opt.Separate && s.tape.next > s.states.first {
+		clear(s.states.ready)
 	}
 }
 

@@ -90,7 +90,7 @@ func newHostCopier(f *frame, p *plan.Plan) *hostCopier {
 	}
 	for d := range h.queue {
 		h.queue[d] = make(chan *transfer, len(list))
-		go transferAll(h.queue[d], f.s.host)
+		go transferAll(h.queue[d], f.s.mem.host)
 	}
 	return h
 }

@@ -48,7 +48,7 @@ func (s *Session) resize(t *tensor, shape []int) error {
 		return nil
 	}
 	s.release(t)
-	if t.block, err = s.side.take(nameOf(t.name), size); err != nil {
+	if t.block, err = s.mem.side.take(nameOf(t.name), size); err != nil {
 		return aboutTensor(t.name, err)
 	}
 	t.At = unsafe.Pointer(unsafe.SliceData(t.block))

@@ -139,14 +139,14 @@ func (x *texts) drop() {
 }
 
 // Text implements kernel.Runtime.
-func (st *step) Text(element uint64) (string, error) { return st.f.s.texts.text(element) }
+func (st *step) Text(element uint64) (string, error) { return st.f.s.boxed.texts.text(element) }
 
 // Element implements kernel.Runtime.
-func (st *step) Element(text string) (uint64, error) { return st.f.s.texts.element(text) }
+func (st *step) Element(text string) (uint64, error) { return st.f.s.boxed.texts.element(text) }
 
 // Compose implements kernel.Runtime.
 func (st *step) Compose(bytes int, make func() string) (uint64, error) {
-	return st.f.s.texts.compose(int64(bytes), make)
+	return st.f.s.boxed.texts.compose(int64(bytes), make)
 }
 
 // Constant implements kernel.Runtime.
@@ -157,7 +157,7 @@ func (s *Session) constant(d *graph.Data) (*kernel.Tensor, error) {
 	if d.Type != graph.String {
 		return s.consts.tensor(d, s.opt.bound())
 	}
-	if t := s.words[d]; t != nil {
+	if t := s.boxed.words[d]; t != nil {
 		return t, nil
 	}
 	list, err := textsOf(s.pr.m.Source, d)
@@ -169,7 +169,7 @@ func (s *Session) constant(d *graph.Data) (*kernel.Tensor, error) {
 		t.Shape[i] = int(n)
 	}
 	if len(list) > 0 {
-		b, err := s.side.hold("constant "+nameOf(d.Name), 8*int64(len(list)))
+		b, err := s.mem.side.hold("constant "+nameOf(d.Name), 8*int64(len(list)))
 		if err != nil {
 			return nil, aboutTensor(d.Name, err)
 		}
@@ -178,17 +178,17 @@ func (s *Session) constant(d *graph.Data) (*kernel.Tensor, error) {
 		}
 		t.At = unsafe.Pointer(unsafe.SliceData(b))
 	}
-	if s.words == nil {
-		s.words = map[*graph.Data]*kernel.Tensor{}
+	if s.boxed.words == nil {
+		s.boxed.words = map[*graph.Data]*kernel.Tensor{}
 	}
-	s.words[d] = t
+	s.boxed.words[d] = t
 	return t, nil
 }
 
 // store writes the elements that stand for strings.
 func (s *Session) store(b []byte, list []string) error {
 	for i, text := range list {
-		e, err := s.texts.element(text)
+		e, err := s.boxed.texts.element(text)
 		if err != nil {
 			return err
 		}
@@ -203,11 +203,11 @@ func (s *Session) stringsOf(t *kernel.Tensor) ([]string, error) {
 	if err := s.mem.take(bytes); err != nil {
 		return nil, err
 	}
-	s.texts.lists += bytes
+	s.boxed.texts.lists += bytes
 	list := make([]string, t.Len())
 	for i, e := range unsafe.Slice((*uint64)(t.At), len(list)) {
 		var err error
-		if list[i], err = s.texts.text(e); err != nil {
+		if list[i], err = s.boxed.texts.text(e); err != nil {
 			return nil, err
 		}
 	}

@@ -199,7 +199,7 @@ func ParseTensor(name string, b []byte) (Value, error) {
 		v.Strings, err = textsOf(source, d)
 		return v, err
 	}
-	c := newConstants(&graph.Model{Source: source}, &account{})
+	c := newConstants(&graph.Model{Source: source}, newAccount())
 	t, err := c.tensor(d, bound{})
 	if err != nil {
 		return Value{}, err

@@ -1,0 +1,11 @@
+package vm
+
+// scratch is the memory in which kernels work, and what the prepared ones ask for.
+type scratch struct {
+	block        *block
+	shared, each int // bytes: for all parts of a kernel, for each worker
+	keep         int // and for what nodes keep during a loop, at most
+	keeps        int // of the loop that is being prepared, so far
+	rounds       uint64
+	largest      *step // whose kernel asked for the most
+}
