@@ -42,7 +42,7 @@ func annotate(_ context.Context, s *State) error {
 	}
 	p.Source = plan.SourceOf(s.given)
 	resident := int64(0)
-	p.Buffers = s.planBuffers(r, plan.Arena, &resident)
+	p.Buffers = r.planBuffers(plan.Arena, &resident)
 	p.Steps, p.Dynamic = r.planSteps(), r.planDynamic()
 	if r.apart != nil {
 		p.Sharing.Aliases, p.Spans = true, r.planSpans()
@@ -56,9 +56,9 @@ func annotate(_ context.Context, s *State) error {
 	if s.moved != nil {
 		program = s.moved.before
 	}
-	s.subgraphs = map[*graph.Graph]int{}
-	s.planBodies(p, r, nil, &resident)
-	s.planFolded(p)
+	subgraphs := map[*graph.Graph]int{}
+	s.planBodies(p, r, nil, &resident, subgraphs)
+	s.planFolded(p, subgraphs)
 	var err error
 	if p.KV, err = plan.KVOf(s.model); err != nil { // also of a model that an earlier planning rewrote
 		return err
@@ -199,7 +199,7 @@ func (r *region) steps(nodes []int32) []int {
 
 // planBuffers lists the buffers of a region for the plan. Constants follow the
 // buffers that already have an offset in the resident pool.
-func (s *State) planBuffers(r *region, pool string, resident *int64) []plan.Buffer {
+func (r *region) planBuffers(pool string, resident *int64) []plan.Buffer {
 	list := make([]plan.Buffer, 0, len(r.buffers))
 	base := *resident
 	for k := range r.buffers {
@@ -256,16 +256,16 @@ func (r *region) planDynamic() []plan.Dynamic {
 }
 
 // planBodies adds the plans of the bodies within a region; the bodies inside a
-// body follow it.
-func (s *State) planBodies(p *plan.Plan, r *region, parent *int, resident *int64) {
+// body follow it. It notes their places in the plan.
+func (s *State) planBodies(p *plan.Plan, r *region, parent *int, resident *int64, subgraphs map[*graph.Graph]int) {
 	bodies := slices.Clone(r.bodies)
 	slices.SortStableFunc(bodies, func(a, b body) int { return int(a.node) - int(b.node) })
 	for _, b := range bodies {
 		at := len(p.Subgraphs)
-		s.subgraphs[b.r.g] = at
+		subgraphs[b.r.g] = at
 		p.Subgraphs = append(p.Subgraphs, plan.Subgraph{
 			Parent: parent, Node: r.g.Nodes[b.node].Name, Step: int(b.node), Attribute: b.attr, Index: b.index,
-			Bytes: b.r.arena, Buffers: s.planBuffers(b.r, plan.Workspace, resident),
+			Bytes: b.r.arena, Buffers: b.r.planBuffers(plan.Workspace, resident),
 			Steps: b.r.planSteps(), Dynamic: b.r.planDynamic(),
 		})
 		if s.ranged != nil {
@@ -273,7 +273,7 @@ func (s *State) planBodies(p *plan.Plan, r *region, parent *int, resident *int64
 			ranges.Stacking, ranges.SizeOf = s.ranged.planStacking(b.r)
 			p.Subgraphs[at].Ranges = ranges
 		}
-		s.planBodies(p, b.r, &at, resident)
+		s.planBodies(p, b.r, &at, resident, subgraphs)
 	}
 }
 

@@ -35,10 +35,10 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 		return nil, err
 	}
 	// Of a training graph's dimensions, those without a range were bound when it was made.
-	s.bind.Dims, s.bind.SpareDims = map[string]int64{}, p.Mode == modeTraining
+	s.bind.given.Dims, s.bind.given.SpareDims = map[string]int64{}, p.Mode == modeTraining
 	for name, d := range p.Dims {
 		if !d.Assumed {
-			s.bind.Dims[name] = d.Value
+			s.bind.given.Dims[name] = d.Value
 		}
 	}
 	list, err := upTo(Default(), "bodies") // the plan has the workspace of the bodies

@@ -86,7 +86,7 @@ func fold(ctx context.Context, s *State) error {
 	}
 	f := &folder{
 		rules: s.rules(), given: s.given, trained: s.step != nil, runtime: s.opt.Runtime, limit: s.opt.FoldLimit,
-		plan:  func(m *graph.Model, most int64) (estimated, error) { return s.totalWithin(ctx, m, most) },
+		plan:  func(m *graph.Model, most int64) (figures, error) { return s.totalWithin(ctx, m, most) },
 		model: s.model,
 	}
 	all, err := f.foldable(f.model)
@@ -97,7 +97,7 @@ func fold(ctx context.Context, s *State) error {
 	if len(all)+len(products) == 0 {
 		return nil
 	}
-	before, now := estimated{}, estimated{}
+	before, now := figures{}, figures{}
 	any := func() (*folder, error) { // what folds once the products were replaced
 		t := *f
 		var done []foldedProduct
@@ -158,7 +158,7 @@ type folder struct {
 	limit   int64        // as Options.FoldLimit
 	// plan returns the figures of a model. Those of one whose total is above most may be
 	// lower bounds.
-	plan func(m *graph.Model, most int64) (estimated, error)
+	plan func(m *graph.Model, most int64) (figures, error)
 
 	model    *graph.Model // whose types have been inferred
 	done     *foldState   // nil: nothing yet
@@ -171,7 +171,7 @@ type folder struct {
 // foldConstants replaces components by their results. It sets before, the figures of
 // the model that was given, if it needs them, and returns the present ones. It returns
 // nil if nothing changes.
-func (f *folder) foldConstants(before *estimated, now estimated) (*foldState, estimated, error) {
+func (f *folder) foldConstants(before *figures, now figures) (*foldState, figures, error) {
 	all, err := f.foldable(f.model)
 	if err != nil {
 		return nil, now, err
@@ -190,12 +190,12 @@ func (f *folder) foldConstants(before *estimated, now estimated) (*foldState, es
 	if len(chosen)+len(doubtful) == 0 {
 		return nil, now, nil
 	}
-	if *before == (estimated{}) {
+	if *before == (figures{}) {
 		if *before, err = f.estimate(nil, math.MaxInt64); err != nil {
 			return nil, now, err
 		}
 	}
-	if now == (estimated{}) {
+	if now == (figures{}) {
 		now = *before
 	}
 	chosen, now, err = f.chooseFolds(now, chosen, doubtful)
@@ -211,7 +211,7 @@ func (f *folder) foldConstants(before *estimated, now estimated) (*foldState, es
 }
 
 // describe adds what was done to the description of the folding.
-func (f *folder) describe(done *foldState, before estimated) {
+func (f *folder) describe(done *foldState, before figures) {
 	if f.done == nil {
 		f.done = &foldState{}
 	}
@@ -241,8 +241,8 @@ type FoldHint struct {
 }
 
 // hintAny estimates what FoldAny would save. before is zero if nothing could be folded.
-func (f *folder) hintAny(before, now estimated, products []product, any func() (*folder, error)) (*FoldHint, error) {
-	if now == (estimated{}) {
+func (f *folder) hintAny(before, now figures, products []product, any func() (*folder, error)) (*FoldHint, error) {
+	if now == (figures{}) {
 		var err error
 		if now, err = f.estimate(nil, math.MaxInt64); err != nil {
 			return nil, err
@@ -281,7 +281,7 @@ const maxDoubtful = 4
 
 // chooseFolds adds to the chosen components those of the doubtful ones that do not
 // enlarge the total: all together, else each by itself, the largest first.
-func (f *folder) chooseFolds(now estimated, chosen, doubtful []int) ([]int, estimated, error) {
+func (f *folder) chooseFolds(now figures, chosen, doubtful []int) ([]int, figures, error) {
 	try := func(more ...int) error {
 		with := slices.Sorted(slices.Values(append(slices.Clone(chosen), more...)))
 		e, err := f.estimate(with, now.total)
@@ -350,70 +350,30 @@ func noteNames(g *graph.Graph, names map[string]bool) {
 	}
 }
 
-// estimated holds the figures of a plan.
-type estimated struct{ peak, total int64 }
-
 // estimate plans a copy of the model with the chosen components folded, by the fast
 // searches. A total above most may be a lower bound: where the peak alone leads to it,
 // nothing is placed, which takes most of the time.
-func (f *folder) estimate(chosen []int, most int64) (estimated, error) {
+func (f *folder) estimate(chosen []int, most int64) (figures, error) {
 	m, _, err := f.folded(chosen)
 	if err != nil {
-		return estimated{}, err
+		return figures{}, err
 	}
 	return f.plan(m, most)
 }
 
 // totalWithin plans a model that was made of the present one, or finds that its total is
 // larger than most.
-func (s *State) totalWithin(ctx context.Context, m *graph.Model, most int64) (estimated, error) {
+func (s *State) totalWithin(ctx context.Context, m *graph.Model, most int64) (figures, error) {
 	x := s.search().quick()
 	t, err := s.shared(ctx, m, x)
 	if err != nil {
-		return estimated{}, err
+		return figures{}, err
 	}
-	r := t.main
-	p := r.problem()
-	if err := r.findOrders(ctx, p, x); err != nil {
-		return estimated{}, err
-	}
-	buffers, err := r.chains(nil)
-	if err != nil {
-		return estimated{}, err
-	}
-	for i := range buffers {
-		if buffers[i].resident {
-			r.resident += buffers[i].bytes
-		}
-	}
-	least := r.solved.Evaluation.Peak
-	if x.traversal != nil { // another order is chosen
-		least = r.solved.Bound
-	}
-	if e := (estimated{least, least + r.constants()}); e.total > most {
-		return e, nil
-	}
-	if err := r.arrange(ctx, p, x); err != nil {
-		return estimated{}, err
-	}
-	if err := r.place(ctx, x); err != nil {
-		return estimated{}, err
-	}
-	return estimated{r.loads.Peak, r.arena + r.constants()}, nil
-}
-
-// constants is the size of the resident pool: the constants of a region and of its
-// bodies.
-func (r *region) constants() int64 {
-	n := r.resident
-	for _, b := range r.bodies {
-		n += b.r.constants()
-	}
-	return n
+	return t.figures(ctx, most, x)
 }
 
 // planFolded describes the folding in the plan.
-func (s *State) planFolded(p *plan.Plan) {
+func (s *State) planFolded(p *plan.Plan, bodies map[*graph.Graph]int) {
 	if s.folds == nil {
 		return
 	}
@@ -426,7 +386,7 @@ func (s *State) planFolded(p *plan.Plan) {
 		UnfoldedPeakBytes: s.folds.peak, UnfoldedTotalBytes: s.folds.total,
 	}
 	subgraphs, paths := map[string]int{}, pathsIn(s.model.Graph)
-	for g, i := range s.subgraphs {
+	for g, i := range bodies {
 		if path := paths[g]; path != "" {
 			subgraphs[path] = i
 		}

@@ -136,7 +136,7 @@ func leaveSwaps(o *Options) bool {
 // A feature stays given up if another violation comes first without it. Those that change
 // nothing by themselves are given up together in the end.
 func giveUp(ctx context.Context, s *State, r *verify.Report, times map[string]time.Duration) (*State, []GivenUp, error) {
-	opt, from := s.opt, s.untouched
+	opt, from := s.opt, s.origin.untouched
 	refused := &RefusedError{Violations: r.Violations, More: r.More}
 	var gone, idle []GivenUp // what opt is without; what made no difference
 	var together []*feature
@@ -191,7 +191,7 @@ func again(ctx context.Context, m, from *graph.Model, opt Options, times map[str
 	if err != nil {
 		return nil, nil, err
 	}
-	s.untouched = copyOf(from)
+	s.origin.untouched = copyOf(from)
 	if err := s.runAll(ctx, times); err != nil {
 		return nil, nil, err
 	}

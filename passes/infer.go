@@ -23,12 +23,7 @@ func infer(_ context.Context, s *State) error {
 
 // infer sets the types and the sharing of a model, which is the present one or made of it.
 func (s *State) infer(m *graph.Model) (*ops.Inference, error) {
-	found, err := ops.Infer(m, s.bind)
-	if err != nil {
-		return nil, err
-	}
-	restrict(m, s.opt.Runtime)
-	return found, nil
+	return s.bind.infer(m)
 }
 
 // atCorner says of an error of inference which lengths it is for, where a plan has ranges.
@@ -45,13 +40,6 @@ func (s *State) atCorner(err error) error {
 	placed := *e
 	placed.Err = fmt.Errorf("%w (at %s, the largest lengths of the range: expected some that the model permits)", e.Err, strings.Join(at, ", "))
 	return &placed
-}
-
-// restrict leaves to the nodes of an inferred model what a runtime shares; "" is ours.
-func restrict(m *graph.Model, runtime string) {
-	if r := ops.LookupRuntime(runtime); r != nil {
-		ops.Restrict(m, r)
-	}
 }
 
 // checkPermitted sets the warnings about element types that an opset does not permit: the
@@ -75,4 +63,10 @@ func (s *State) checkPermitted() error {
 // warnings are those of inference.
 func (s *State) warnings() []string {
 	return append(append([]string(nil), s.inference.Warnings...), s.unpermitted...)
+}
+
+// shared returns a model that was made of the present one, with the storages of its main
+// graph and the workspaces of its nodes.
+func (s *State) shared(ctx context.Context, m *graph.Model, x *search) (*trial, error) {
+	return s.bind.trial(ctx, m, s.rules(), x)
 }

@@ -48,11 +48,10 @@ func keepCaches(_ context.Context, s *State) error {
 func (s *State) rewriteCaches() (m *graph.Model, d *kv.Decoder, err error) {
 	opt := kv.Options{Capacity: s.opt.KVCapacity}
 	at := func(dims map[string]int64) (*graph.Model, *kv.Decoder, error) {
-		opt.Infer = s.bind
-		opt.Infer.Dims = dims
+		opt.Infer = s.bind.at(dims).given
 		return kv.Rewrite(s.model, opt)
 	}
-	if m, d, err = at(s.bind.Dims); err != nil || s.ranged == nil {
+	if m, d, err = at(s.bind.given.Dims); err != nil || s.ranged == nil {
 		return m, d, err
 	}
 	box := s.ranged.box
@@ -81,7 +80,7 @@ func (s *State) rewriteCaches() (m *graph.Model, d *kv.Decoder, err error) {
 		}
 	}
 	if opt.New != "" {
-		if m, d, err = at(s.bind.Dims); err != nil {
+		if m, d, err = at(s.bind.given.Dims); err != nil {
 			return nil, nil, err
 		}
 	}

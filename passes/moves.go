@@ -11,10 +11,12 @@ import (
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 )
 
-// movedGraph is the main graph before buffers were moved between pools.
+// movedGraph is a main graph before and after copies between pools.
 type movedGraph struct {
 	before    *region
-	firstStep []int // of each of its nodes, by step: the step now
+	now       *region
+	problem   *tiers.Problem // of the buffers of now in the pools
+	firstStep []int          // of each of its nodes, by step: the step now
 }
 
 // moveTries is how often moves are left out because something writes over a copy.
@@ -25,13 +27,24 @@ const moveTries = 4
 // it read the copy. It keeps the main graph as it is if no moves lower the traffic. p is
 // the problem of its buffers, which have been divided among the pools.
 func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Problem, error) {
-	r := s.main
 	if s.opt.Runtime != "" { // it does not know these nodes
 		return p, nil
 	}
-	if s.opt.noMoves || s.budget != nil || s.ranged != nil || r.tiered().SlowTrafficBytes == 0 {
+	if s.opt.noMoves || s.budget != nil || s.ranged != nil || s.main.tiered().SlowTrafficBytes == 0 {
 		return p, nil
 	}
+	done, err := s.main.moved(ctx, s.model, s.inference.Given, p, s.search())
+	if done == nil || err != nil {
+		return p, err
+	}
+	s.main, s.model.Graph, s.moved = done.now, done.now.g, done
+	return done.problem, s.model.AddSwaps()
+}
+
+// moved returns a main graph, whose buffers have been divided among the pools as p says, with
+// copies between these; nil if no moves lower the traffic. given has the values of inputs of
+// the model.
+func (r *region) moved(ctx context.Context, model *graph.Model, given map[string]graph.Literal, p *tiers.Problem, x *search) (*movedGraph, error) {
 	d := &tiers.Division{}
 	var of []int // the buffers of the problem
 	for k := range r.buffers {
@@ -41,9 +54,8 @@ func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Probl
 		}
 	}
 	reads := r.reads(of)
-	x := s.search() // nodes and bodies were ordered before
-	x.fixed, x.fixedBodies = true, true
-	best, found := r, p
+	x.fixed, x.fixedBodies = true, true // nodes and bodies were ordered before
+	var best *movedGraph
 	traffic := r.tiered().SlowTrafficBytes
 	for _, moves := range p.Moves(d, func(m tiers.Move) bool { return r.movable(p, m, reads[m.Buffer]) != graph.None }) {
 		for range moveTries {
@@ -52,9 +64,9 @@ func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Probl
 				break
 			}
 			now, firstStep, copies := r.withMoves(p, moves, reads)
-			m := *s.model
+			m := *model
 			m.Graph = now
-			moved, err := r.rules.shared(&m, s.inference.Given, r.calls)
+			moved, err := r.rules.shared(&m, given, r.calls)
 			if err != nil {
 				return nil, err
 			}
@@ -75,17 +87,12 @@ func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Probl
 				continue
 			}
 			if bytes := moved.tiered().SlowTrafficBytes; bytes < traffic {
-				traffic, best, found = bytes, moved, q
-				s.moved = &movedGraph{r, firstStep}
+				traffic, best = bytes, &movedGraph{r, moved, q, firstStep}
 			}
 			break
 		}
 	}
-	if best == r {
-		return p, nil
-	}
-	s.main, s.model.Graph = best, best.g
-	return found, s.model.AddSwaps()
+	return best, nil
 }
 
 // planMoved plans the main graph up to the pools. It has the nodes of before, at these steps,

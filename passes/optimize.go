@@ -54,7 +54,7 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 		return nil, err
 	}
 	if !opt.NoVerify {
-		s.untouched = copyOf(m)
+		s.origin.untouched = copyOf(m)
 	}
 	times := map[string]time.Duration{}
 	if err := s.runAll(ctx, times); err != nil {

@@ -11,7 +11,7 @@ import (
 
 // plannerFiles are the files of the planner: what gives a graph an order, offsets and bounds.
 var plannerFiles = []string{
-	"rules.go", "effort.go", "region.go", "share.go", "updates.go", "caches.go", "bodies.go", "order.go", "traversal.go",
+	"trial.go", "rules.go", "effort.go", "region.go", "share.go", "updates.go", "caches.go", "bodies.go", "order.go", "traversal.go",
 	"place.go", "host.go", "tiers.go", "slice_limits.go", "stack.go", "alias_place.go", "alias_region.go",
 }
 

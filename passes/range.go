@@ -75,7 +75,7 @@ func (s *State) bindRanges() error {
 		return &OptionError{err}
 	}
 	s.ranged = &ranged{box: box, lengths: lengths, given: s.opt.Dims}
-	s.bind.Dims = s.ranged.dims(box.Corner())
+	s.bind.given.Dims = s.ranged.dims(box.Corner())
 	return nil
 }
 
@@ -151,7 +151,7 @@ func ranges(ctx context.Context, s *State) error {
 	// States are those of the corner. They stay, so they have the same types everywhere.
 	x.states, x.findStates = s.main.states, false
 	b := &rangeSolver{
-		ranged: s.ranged, rules: x, search: s.search(), bind: s.bind, runtime: s.opt.Runtime,
+		ranged: s.ranged, rules: x, search: s.search(), bind: s.bind,
 		all: s.opt.enumerates(s.ranged.box), progress: s.opt.RangeProgress,
 		model: s.model, given: s.inference, join: map[int]bool{},
 	}
@@ -222,9 +222,8 @@ type rangeSolver struct {
 	*ranged
 	*rules
 	*search
-	bind     ops.Options // for inference, but for the dimensions
-	runtime  string      // as Options.Runtime
-	all      bool        // all points are inferred one by one
+	bind     binding // at the corner
+	all      bool    // all points are inferred one by one
 	progress func(done, points int)
 
 	model  *graph.Model
@@ -255,12 +254,12 @@ type bound struct {
 
 // infer infers a copy of the model at a point.
 func (b *rangeSolver) infer(m *graph.Model, point int) ([]ops.BoundDim, error) {
-	inf, err := ops.Infer(m, b.inference(point))
+	bind := b.bind.at(b.dims(point))
+	found, err := bind.infer(m)
 	if err != nil {
 		return nil, err
 	}
-	restrict(m, b.runtime)
-	return inf.Dims, nil
+	return found.Dims, nil
 }
 
 // sharing returns what a node of an inferred model may share. An in-place result has the
@@ -421,17 +420,16 @@ func (b *rangeSolver) bound() error {
 	}
 	m := *b.model
 	m.Graph = b.model.Graph.Clone()
-	opt := b.inference(b.box.Corner())
-	opt.AtMost = b.box.Names
+	bind := b.bind.at(b.dims(b.box.Corner()))
+	bind.given.AtMost = b.box.Names
 	for k, name := range b.box.Names {
 		if b.box.Lengths[k].At(0) > 0 {
-			opt.Positive = append(opt.Positive, name)
+			bind.given.Positive = append(bind.given.Positive, name)
 		}
 	}
-	if _, err := ops.Infer(&m, opt); err != nil {
+	if _, err := bind.infer(&m); err != nil {
 		return graph.Errorf("ranges of dimensions: %d points are too many to infer each, and with bounded lengths: %w", b.box.Points, err)
 	}
-	restrict(&m, b.runtime)
 	i := 0
 	for _, x := range graphsOf(m.Graph) {
 		for _, t := range x.g.Tensors {
@@ -455,13 +453,6 @@ func knownBytes(t *graph.Tensor) int64 {
 		return -1
 	}
 	return t.Bytes
-}
-
-// inference returns the options of inference at a point.
-func (b *rangeSolver) inference(point int) ops.Options {
-	opt := b.bind
-	opt.Dims = b.dims(point)
-	return opt
 }
 
 // sum finds the accepted points, and the smallest and the worst of them.

@@ -33,11 +33,11 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 	}
 	c := *m
 	c.Graph = m.Graph.Clone()
-	inf, err := ops.Infer(&c, ops.Options{Dims: all, Values: p.Values, SpareDims: p.Mode == modeTraining})
+	bind := binding{ops.Options{Dims: all, Values: p.Values, SpareDims: p.Mode == modeTraining}, p.Sharing.Runtime}
+	inf, err := bind.infer(&c)
 	if err != nil {
 		return nil, err
 	}
-	restrict(&c, p.Sharing.Runtime)
 	var sizes []map[string]int64
 	for _, g := range plan.Graphs(c.Graph) {
 		of := make(map[string]int64, len(g.Tensors))

@@ -44,12 +44,17 @@ func newRepetition(r *region, costs []int64) *repetition {
 // The search may put any run of a node first, but not one that lacks what another run has: a plan
 // calls the others repetitions of the first. It is asked again then.
 func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search) error {
-	if err := s.repeatInTurn(ctx, rep, steps, swaps, x); err != nil || !rep.outOfTurn(s.main) {
+	r, err := rep.repeated(ctx, s.model, s.inference.Given, steps, swaps, x)
+	if err == nil && rep.outOfTurn(r) {
+		inTurn := *x
+		inTurn.turns = rep.turns(r)
+		r, err = rep.repeated(ctx, s.model, s.inference.Given, steps, swaps, &inTurn)
+	}
+	if err != nil {
 		return err
 	}
-	inTurn := *x
-	inTurn.turns = rep.turns(s.main)
-	return s.repeatInTurn(ctx, rep, steps, swaps, &inTurn)
+	s.main, s.model.Graph = r, r.g
+	return nil
 }
 
 // outOfTurn reports whether the first run of some node in the order of r lacks what the one that
@@ -91,8 +96,9 @@ func (rep *repetition) lacks(r *region, n int) bool {
 	return zeros || made(n) < made(rep.original[n])
 }
 
-// repeatInTurn is repeat, in which the nodes stay in turn, as the search says.
-func (s *State) repeatInTurn(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search) error {
+// repeated returns the main graph, of a model that is made of another one, in which the nodes
+// of before run in the sequence of steps, in its order. given has the values of inputs.
+func (rep *repetition) repeated(ctx context.Context, model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID, x *search) (*region, error) {
 	g := rep.plain.Clone()
 	list := make([]graph.NodeID, len(steps))
 	for i, n := range steps {
@@ -124,18 +130,20 @@ func (s *State) repeatInTurn(ctx context.Context, rep *repetition, steps []int, 
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("internal error in a plan with repetitions: %w", err)
+		return nil, fmt.Errorf("internal error in a plan with repetitions: %w", err)
 	}
 	rep.original, rep.first = indices(made.Of), indices(made.First)
-	s.model.Graph = g
-	if s.main, err = rep.before.rules.shared(s.model, s.inference.Given, rep.before.calls); err != nil {
-		return err
+	m := *model
+	m.Graph = g
+	r, err := rep.before.rules.shared(&m, given, rep.before.calls)
+	if err != nil {
+		return nil, err
 	}
-	if err := s.main.planBodies(ctx, x); err != nil {
-		return err
+	if err := r.planBodies(ctx, x); err != nil {
+		return nil, err
 	}
-	s.main.repeatScratch(rep)
-	return s.main.order(ctx, x)
+	r.repeatScratch(rep)
+	return r, r.order(ctx, x)
 }
 
 func indices(list []graph.NodeID) []int {

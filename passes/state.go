@@ -28,23 +28,19 @@ import (
 // A pass may change the nodes, tensors, attributes and outputs of the graph until
 // order has run. It then calls [graph.Graph.Link] and [State.Invalidate].
 type State struct {
-	opt          Options     // as they were given: no pass changes them
-	bind         ops.Options // how the dimensions of model are bound
+	opt          Options // as they were given: no pass changes them
+	bind         binding // how the dimensions of model are bound
 	model        *graph.Model
 	given        *graph.Model   // the model that was read
-	untouched    *graph.Model   // a copy of it, which no pass changes; nil: the plan is not verified
-	source       *graph.Model   // the graph that the plan is verified against, once it is known
-	changed      bool           // a pass has changed the graph
-	unlike       bool           // a pass of the caller has, since source was kept
+	origin       origin         // what the plan is verified against
 	step         *autodiff.Step // nil without Options.Train
 	inference    *ops.Inference
 	unpermitted  []string // warnings about element types
 	main         *region
 	plan         *plan.Plan
-	budget       *limitSearch         // nil without a limit
-	folds        *foldState           // nil if nothing was folded
-	hint         *FoldHint            // nil if FoldAny would save little
-	subgraphs    map[*graph.Graph]int // the plan's subgraphs, by body
+	budget       *limitSearch // nil without a limit
+	folds        *foldState   // nil if nothing was folded
+	hint         *FoldHint    // nil if FoldAny would save little
 	frontier     []plan.FrontierPoint
 	kvStates     []string       // INPUT=OUTPUT of the caches of the pass kv
 	slices       *slicedState   // nil if nothing runs in slices
@@ -77,7 +73,7 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	}
 	s := &State{
 		opt: opt, given: m, model: m,
-		bind: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict},
+		bind: binding{ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, opt.Runtime},
 	}
 	if err := s.bindRanges(); err != nil {
 		return nil, err
@@ -166,7 +162,7 @@ func (s *State) Buffers() []plan.Buffer {
 		return slices.Clone(s.plan.Buffers)
 	}
 	resident := int64(0)
-	return s.planBuffers(s.main, plan.Arena, &resident)
+	return s.main.planBuffers(plan.Arena, &resident)
 }
 
 // Plan returns the plan, for passes that run after annotate.

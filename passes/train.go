@@ -16,8 +16,8 @@ func train(ctx context.Context, s *State) error {
 		return nil
 	}
 	opt := *s.opt.Train
-	opt.Dims, opt.Values, opt.Strict = s.bind.Dims, s.bind.Values, s.bind.Strict
-	opt.StrictDims, opt.SpareDims = s.bind.StrictDims, s.bind.SpareDims
+	opt.Dims, opt.Values, opt.Strict = s.bind.given.Dims, s.bind.given.Values, s.bind.given.Strict
+	opt.StrictDims, opt.SpareDims = s.bind.given.StrictDims, s.bind.given.SpareDims
 	if opt.FusedGradients == autodiff.FuseDefault && s.opt.Runtime == "" && !s.opt.InlineFunctions {
 		opt.FusedGradients = autodiff.FuseOn
 	}
@@ -39,13 +39,13 @@ func train(ctx context.Context, s *State) error {
 	s.Replace(step.Model)
 	// The shapes of a training graph are fixed, but for the dimensions with a range. It has
 	// only the inputs that it needs.
-	s.bind.Dims, s.bind.StrictDims = nil, false
+	s.bind.given.Dims, s.bind.given.StrictDims = nil, false
 	if s.ranged != nil {
 		s.ranged.given = nil
-		s.bind.Dims = s.ranged.dims(s.ranged.box.Corner())
+		s.bind.given.Dims = s.ranged.dims(s.ranged.box.Corner())
 	}
-	s.bind.Values = maps.Clone(s.bind.Values)
-	maps.DeleteFunc(s.bind.Values, func(name string, _ graph.Literal) bool {
+	s.bind.given.Values = maps.Clone(s.bind.given.Values)
+	maps.DeleteFunc(s.bind.given.Values, func(name string, _ graph.Literal) bool {
 		return !slices.ContainsFunc(step.Model.Graph.Inputs, func(t graph.TensorID) bool { return step.Model.Graph.Tensors[t].Name == name })
 	})
 	return nil

@@ -41,28 +41,38 @@ func copyOf(m *graph.Model) *graph.Model {
 	return &c
 }
 
+// origin is the graph that a plan is verified against.
+type origin struct {
+	untouched *graph.Model // a copy of the model that was read; nil: the plan is not verified
+	source    *graph.Model // the graph before the first pass that plans; nil: none has run
+	changed   bool         // a pass has changed the graph
+	unlike    bool         // a pass of the caller has, since source was kept
+}
+
 // keepSource keeps the graph that stands before the first pass that plans.
 func (s *State) keepSource(next Pass) {
-	if s.untouched == nil || s.source != nil || !slices.Contains(plansFrom, next.Name) {
+	o := &s.origin
+	if o.untouched == nil || o.source != nil || !slices.Contains(plansFrom, next.Name) {
 		return
 	}
-	if s.source = s.untouched; s.changed {
-		s.source = copyOf(s.model)
+	if o.source = o.untouched; o.changed {
+		o.source = copyOf(s.model)
 	}
 }
 
 // noteChange notes that a pass has changed the graph. What a pass of the caller does to it
 // after the graph was kept, nobody else knows: the plan is then verified by itself.
 func (s *State) noteChange(p Pass) {
-	s.changed = true
-	s.unlike = s.unlike || s.source != nil && find(Default(), p.Name) < 0
+	o := &s.origin
+	o.changed = true
+	o.unlike = o.unlike || o.source != nil && find(Default(), p.Name) < 0
 }
 
 // verify verifies the plan; the report is nil if there is none. An error is one of the files,
 // or the cause of the end of ctx. What is wrong with the plan is in the report; so is a model
 // that cannot be inferred, or a panic of the verifier.
 func (s *State) verify(ctx context.Context, times map[string]time.Duration) (*verify.Report, error) {
-	if s.untouched == nil || s.plan == nil {
+	if s.origin.untouched == nil || s.plan == nil {
 		return nil, nil
 	}
 	began := time.Now()
@@ -70,8 +80,8 @@ func (s *State) verify(ctx context.Context, times map[string]time.Duration) (*ve
 	m, p := *s.model, *s.plan
 	m.Graph = s.model.Graph.Clone() // inference writes the types there
 	p.Source = plan.File{}          // of the file: it was read, or the graph was made of it
-	opt := verify.Options{Unwritten: true, Source: s.source, Context: ctx}
-	if s.unlike {
+	opt := verify.Options{Unwritten: true, Source: s.origin.source, Context: ctx}
+	if s.origin.unlike {
 		opt.Source = nil
 	}
 	r, err := judge(&m, &p, opt)
