@@ -21,6 +21,9 @@ func (v *verifier) buffers() bool {
 	s.checkOverlap(plan.Host)
 	v.resident = append(v.resident, s.extents(s.list, plan.Resident)...)
 	v.overlapResident()
+	for _, s := range v.scopes {
+		v.sound(s)
+	}
 	return true
 }
 

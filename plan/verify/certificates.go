@@ -29,6 +29,7 @@ func (v *verifier) certificates() bool {
 		v.fault(CodeCertificate, tooManyParts)
 		return false
 	}
+	v.sound(bounded)
 	v.certify(bounded, &v.sum)
 	return true
 }

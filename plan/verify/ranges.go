@@ -677,6 +677,10 @@ func (c *pointChecker) bound(w *verifier, works []int64, point int, p *pointResu
 			return
 		}
 	}
+	if w.sound(s); w.err != nil {
+		p.code, p.fault = CodeRange, w.err.Error()
+		return
+	}
 	least := atRatio(p.arena, c.r.Worst)
 	for _, row := range c.rows[point] {
 		least = max(least, row.LowerBoundBytes)

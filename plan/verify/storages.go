@@ -167,6 +167,17 @@ func (s *scope) share() {
 	s.link()
 }
 
+// sound holds a plan that seems valid to what the core expects of its input: a problem that
+// contradicts itself is a fault of the provers, and no verdict may rest on it.
+func (v *verifier) sound(s *scope) {
+	if v.err != nil || len(v.r.Violations) > 0 || v.sums.Overflow {
+		return
+	}
+	if err := s.Check(); err != nil {
+		v.err = fmt.Errorf("%swhat was to be proven contradicts itself, a fault of the verifier: %w", s.where, err)
+	}
+}
+
 // link tells the core of each node what it reads and makes, and what it may write over what.
 func (s *scope) link() {
 	g := s.g

@@ -109,7 +109,7 @@ type verifier struct {
 	sum        plan.Summary          // recomputed
 	again      []graph.NodeID        // by node: the node that it repeats, or none; nil: none repeats another
 	bounds     *core.Bounds          // of the main graph, once a certificate needs them
-	err        error                 // the model cannot be inferred
+	err        error                 // why there is no verdict
 
 	added          []bool                   // by node: the plan added it; nil: none
 	plain          *scope                   // the main graph without added nodes

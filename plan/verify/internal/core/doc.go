@@ -15,6 +15,10 @@
 //   - Node.Reads and Node.Writes are the storages of what it reads and makes; Work is what
 //     it needs besides.
 //
+// [Problem.Check] holds a problem to that as far as it can be seen: order, sizes, readers that
+// read, makers that make, pairs of what a node makes over what it reads. What is left to
+// believe is what operators mean.
+//
 // # What the core decides
 //
 // Lemma 1 (places). Let each storage that counts be in one [Buffer], let [Problem.Hold] find
@@ -41,6 +45,7 @@
 // maximum flow through what is left is the capacity (flow.go, with gonum for the rest).
 //
 //	problem.go        Problem, its nodes and storages; lifetimes
+//	check.go          Check: whether a problem contradicts itself
 //	buffers.go        Hold: what follows what in one buffer
 //	overlap.go        buffers that share bytes at a step
 //	loads.go          loads of the planned order, and of any other
