@@ -19,7 +19,7 @@ import (
 // of the image and what the kernel computes as well.
 func TestAlgorithms(t *testing.T) {
 	needBlocks(t)
-	vm.HoldPixels(t)
+	vm.HoldNHWC(t)
 	for _, c := range []struct {
 		name   string
 		path   string

@@ -14,7 +14,7 @@ import (
 )
 
 // Between two convolutions, the result of every elementwise operator on reals is held in
-// blocks, with the bits that it has in planes.
+// NCHW16c, with the bits that it has in NCHW.
 func TestElementwiseOperatorsKeepBlocks(t *testing.T) {
 	needBlocks(t)
 	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{1, 3, 6, 5})}
@@ -62,10 +62,10 @@ func TestElementwiseOperatorsKeepBlocks(t *testing.T) {
 					switch z := got["z"].Data; {
 					case !hold:
 						want = bytes.Clone(z)
-					case !slices.Equal(s.HeldInBlocks(), []string{"a", "y"}):
-						t.Errorf("%s %s of %d operands: held in blocks: %v", domain, op, operands, s.HeldInBlocks())
+					case !slices.Equal(s.HeldInNCHW16c(), []string{"a", "y"}):
+						t.Errorf("%s %s of %d operands: held in NCHW16c: %v", domain, op, operands, s.HeldInNCHW16c())
 					case !bytes.Equal(z, want):
-						t.Errorf("%s %s of %d operands has other bits in blocks", domain, op, operands)
+						t.Errorf("%s %s of %d operands has other bits in NCHW16c", domain, op, operands)
 					default:
 						held++
 					}

@@ -92,26 +92,26 @@ func (s *Session) held(in func(t *tensor) bool) []string {
 	return list
 }
 
-// HeldInPlanes lists the tensors of the main graph whose images are held in planes.
-func (s *Session) HeldInPlanes() []string {
+// HeldInNCHW lists the tensors of the main graph whose images are held in NCHW.
+func (s *Session) HeldInNCHW() []string {
 	return s.held(func(t *tensor) bool { return t.Planes != 0 })
 }
 
-// HoldPixels makes sessions hold images in NHWC even where NCHW is as fast, until the test
+// HoldNHWC makes sessions hold images in NHWC even where NCHW is as fast, until the test
 // ends.
-func HoldPixels(t testing.TB) {
-	was := prefersPixels
-	prefersPixels = func() bool { return true }
-	t.Cleanup(func() { prefersPixels = was })
+func HoldNHWC(t testing.TB) {
+	was := prefersNHWC
+	prefersNHWC = func() bool { return true }
+	t.Cleanup(func() { prefersNHWC = was })
 }
 
-// HeldInPixels lists the tensors of the main graph whose images are held in pixels.
-func (s *Session) HeldInPixels() []string {
+// HeldInNHWC lists the tensors of the main graph whose images are held in NHWC.
+func (s *Session) HeldInNHWC() []string {
 	return s.held(func(t *tensor) bool { return t.Pixels })
 }
 
-// HeldInBlocks lists the tensors of the main graph whose images are held in blocks.
-func (s *Session) HeldInBlocks() []string {
+// HeldInNCHW16c lists the tensors of the main graph whose images are held in NCHW16c.
+func (s *Session) HeldInNCHW16c() []string {
 	return s.held(func(t *tensor) bool { return t.Blocks })
 }
 

@@ -40,9 +40,9 @@ const (
 func Lowering() []Rewriter {
 	return []Rewriter{
 		{Name: "qdq", Doc: "QDQ fusion: compute from bytes to bytes between DequantizeLinear and QuantizeLinear", On: OnCPU, Optional: true, Rounds: "sums of bytes are exact, and rounded once", run: (*lowering).fuseQDQ},
-		{Name: "nchw", Doc: "hold images of ONNX Runtime's NCHWc operators in NCHW", On: OnBoth, Optional: true, run: (*lowering).holdPlanes},
-		{Name: "nhwc", Doc: "hold quantized images in NHWC, where convolutions of bytes are products", On: OnCPU, Optional: true, run: (*lowering).holdPixels},
-		{Name: "nchw16c", Doc: "hold images of reals in NCHW16c between convolutions, pools and elementwise operators", On: OnCPU, Optional: true, run: (*lowering).holdBlocks},
+		{Name: "nchw", Doc: "hold images of ONNX Runtime's NCHWc operators in NCHW", On: OnBoth, Optional: true, run: (*lowering).holdNCHW},
+		{Name: "nhwc", Doc: "hold quantized images in NHWC, where convolutions of bytes are products", On: OnCPU, Optional: true, run: (*lowering).holdNHWC},
+		{Name: "nchw16c", Doc: "hold images of reals in NCHW16c between convolutions, pools and elementwise operators", On: OnCPU, Optional: true, run: (*lowering).holdNCHW16c},
 		{Name: "fold-weights", Doc: "compute constants that only products read when the session is built", On: OnCPU, Optional: true, run: (*lowering).foldWeights},
 		{Name: "fold-shapes", Doc: "compute a few integers or bools from shapes and constants when the session is built", On: OnGPU, Optional: true, run: (*lowering).foldShapes},
 		{Name: "norm-gradients", Doc: "compute the gradient of a normalization by one kernel, or by few", On: OnBoth, Optional: true, Planned: true, run: (*lowering).joinNormGradients},

@@ -96,7 +96,7 @@ var lowered = []struct {
 // TestWithout: a session without a rewriter has the same bits, in plain Go and with the
 // kernels of this machine, and each rewriter changes what some session does.
 func TestWithout(t *testing.T) {
-	vm.HoldPixels(t)
+	vm.HoldNHWC(t)
 	levels := gemm.Levels()
 	t.Cleanup(func() { _ = gemm.Use(levels[len(levels)-1]) })
 	changed := map[string]bool{}

@@ -213,7 +213,7 @@ func (w *comparer) inputs(st *step) ([]*reference.Tensor, error) {
 // session was built may have been freed after packing: it is recomputed.
 func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
 	if t.quantized != nil {
-		return t.inPlanes(t.quantized.value(t.At))
+		return t.asSeen(t.quantized.value(t.At))
 	}
 	if maker := w.makers[t]; maker != nil && (t.At == nil || maker.fusedInto != nil) {
 		in, err := w.inputs(maker)
@@ -230,11 +230,11 @@ func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
 	if err == nil && t.Planes != 0 {
 		v = reference.Layout{Block: t.Planes}.Blocks(v)
 	}
-	return t.inPlanes(v, err)
+	return t.asSeen(v, err)
 }
 
-// inPlanes returns the image that a tensor holds as its operators see it.
-func (t *tensor) inPlanes(v *reference.Tensor, err error) (*reference.Tensor, error) {
+// asSeen returns the image that a tensor holds as its operators see it.
+func (t *tensor) asSeen(v *reference.Tensor, err error) (*reference.Tensor, error) {
 	switch {
 	case err != nil:
 	case t.Pixels:
@@ -325,7 +325,7 @@ func (w *comparer) compare(st *step) {
 		var got *reference.Tensor
 		var err error
 		if st.has().joined != nil {
-			got, err = t.inPlanes(t.quantized.decode(t.At))
+			got, err = t.asSeen(t.quantized.decode(t.At))
 		} else {
 			got, err = w.value(t)
 		}

@@ -85,7 +85,7 @@ func TestSqueezes(t *testing.T) {
 			inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 9, 11})}
 			var want []byte
 			for _, hold := range []bool{false, true} {
-				vm.HoldPixels(t)
+				vm.HoldNHWC(t)
 				for _, opt := range []vm.Options{{Workers: 1}, {Workers: 3, Poison: true}, {Separate: true}, {Guard: vm.GuardEnd}} {
 					opt.Without = leftOut("nhwc", hold)
 					p, s := session(t, path, passes.Options{}, opt)
@@ -93,8 +93,8 @@ func TestSqueezes(t *testing.T) {
 					if slices.Sort(joined); !slices.Equal(joined, c.joined) {
 						t.Errorf("joined: %v, want %v", joined, c.joined)
 					}
-					if got := s.HeldInPixels(); c.held != nil && hold && !slices.Equal(got, c.held) {
-						t.Errorf("%+v: held in pixels: %v, want %v", opt, got, c.held)
+					if got := s.HeldInNHWC(); c.held != nil && hold && !slices.Equal(got, c.held) {
+						t.Errorf("%+v: held in NHWC: %v, want %v", opt, got, c.held)
 					}
 					out, err := s.Run(t.Context(), inputs)
 					if err != nil {
@@ -168,10 +168,10 @@ func TestSqueezesOfBytes(t *testing.T) {
 	path, inputs := squeezeOfBytes(t)
 	var want []byte
 	for _, hold := range []bool{false, true} {
-		vm.HoldPixels(t)
+		vm.HoldNHWC(t)
 		p, s := session(t, path, passes.Options{}, vm.Options{Workers: 3, Poison: true, Without: leftOut("nhwc", hold)})
-		if got, held := s.HeldInPixels(), []string{"a", "b", "e", "m", "s"}; hold && !slices.Equal(got, held) {
-			t.Errorf("held in pixels: %v, want %v", got, held)
+		if got, held := s.HeldInNHWC(), []string{"a", "b", "e", "m", "s"}; hold && !slices.Equal(got, held) {
+			t.Errorf("held in NHWC: %v, want %v", got, held)
 		}
 		out, err := s.Run(t.Context(), inputs)
 		if err != nil {

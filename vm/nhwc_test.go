@@ -11,7 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// pixelNet writes a network of quantized convolutions whose images can be held in pixels,
+// pixelNet writes a network of quantized convolutions whose images can be held in NHWC,
 // but for those that the caller, a grouped convolution or a pool sees.
 func pixelNet(t *testing.T) string {
 	n := newNet()
@@ -38,21 +38,21 @@ func pixelNet(t *testing.T) string {
 	return path
 }
 
-// Quantized images are held in pixels between convolutions and what goes through their
+// Quantized images are held in NHWC between convolutions and what goes through their
 // elements alike, with the same results: not where another operator or the caller sees
 // them.
-func TestImagesHeldInPixels(t *testing.T) {
+func TestImagesHeldInNHWC(t *testing.T) {
 	path := pixelNet(t)
 	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 9, 11})}
 	held := []string{"a", "a.q", "a.r", "d", "d.q", "d.r", "e", "e.q", "e.r", "s", "s.q", "s.r"}
-	vm.HoldPixels(t)
+	vm.HoldNHWC(t)
 	inBothLayouts(t, path, inputs, "nhwc", func(s *vm.Session, hold bool, opt vm.Options) {
 		want := held
 		if !hold {
 			want = nil
 		}
-		if got := s.HeldInPixels(); !slices.Equal(got, want) {
-			t.Errorf("%+v: held in pixels: %v, want %v", opt, got, want)
+		if got := s.HeldInNHWC(); !slices.Equal(got, want) {
+			t.Errorf("%+v: held in NHWC: %v, want %v", opt, got, want)
 		}
 	})
 }

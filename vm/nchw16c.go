@@ -6,15 +6,15 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// Images of reals take as many bytes in blocks of channels as in planes, and convolutions
-// of blocks need not arrange their pixels first. So the session holds images in blocks
-// wherever no other operator and no caller can tell the difference: where convolutions and
-// pools make and read them, and elementwise operators stand between. A convolution can read
-// or write planes on either side. As in [lowering.holdPlanes], only the graph decides which
-// tensors these are; the bits of all results are the same either way.
+// Images of reals take as many bytes in NCHW16c as in NCHW, and convolutions in NCHW16c need not
+// pack them first. So the session holds images in NCHW16c wherever no other operator and no caller
+// can tell the difference: where convolutions and pools make and read them, and elementwise
+// operators stand between. A convolution can read or write NCHW on either side. As in
+// [lowering.holdNCHW], the graph alone decides which tensors these are; the bits of all results are
+// the same either way.
 
-// holdBlocks finds the images that the frame holds in blocks.
-func (l *lowering) holdBlocks() error {
+// holdNCHW16c finds the images that the frame holds in NCHW16c.
+func (l *lowering) holdNCHW16c() error {
 	f := l.f
 	h := newHolding(f)
 	some := false
@@ -50,7 +50,7 @@ func (l *lowering) holdBlocks() error {
 	return nil
 }
 
-// blockForm tells which images of a step its kernel can read and write in blocks.
+// blockForm tells which images of a step its kernel can read and write in NCHW16c.
 func (st *step) blockForm() kernel.BlockForm {
 	n := st.n()
 	k := kernel.Lookup(n.Domain, n.Op)
@@ -77,8 +77,8 @@ func (st *step) plainReals() bool {
 	return false
 }
 
-// blockImages is [step.images] for blocks: of an operator that goes through all elements
-// alike, or that puts whole blocks of channels one after the other.
+// blockImages is [step.images] for NCHW16c: of an elementwise operator, or of a Concat of whole
+// blocks of channels.
 func (st *step) blockImages() []graph.TensorID {
 	if !st.plainReals() {
 		return nil

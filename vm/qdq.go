@@ -13,9 +13,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// A convolution or matrix product with constant weights between DequantizeLinear and
-// QuantizeLinear is computed as a product of integers: its sums are exact, and rounded once. The plan stays as it is, since each of
-// the three steps still reads and writes its own tensors only:
+// QDQ fusion: a convolution or matrix product with constant weights between DequantizeLinear and
+// QuantizeLinear is computed as a product of integers, whose exact sums are requantized once. The
+// plan stays as it is, since each of the three steps still reads and writes its own tensors only:
 //
 //	DequantizeLinear   x.q (bytes)          -> x  copies the bytes
 //	Conv               x   (bytes)          -> y  computes bytes from bytes
@@ -25,8 +25,8 @@ import (
 // other readers, it holds reals, and the product quantizes them again, which gives the
 // same bytes. In the same way, the mean of each channel is computed from exact sums, an
 // image is multiplied by a number for each channel, and two tensors are added, if all readers
-// of what they read are computed so. Only the graph and its constants decide what is joined, so a run with
-// separate tensors gives the same bits.
+// of what they read are computed so. The graph and its constants alone decide what is fused, so a
+// run with separate tensors gives the same bits.
 
 // quantized says that a tensor holds bytes in the place of the reals that they represent.
 type quantized struct {

@@ -39,7 +39,7 @@ func (n *net) with(op, out string, attrs []*graph.Attr, in ...string) {
 	n.g.Nodes[len(n.g.Nodes)-1].Attrs = attrs
 }
 
-// blockNet writes a network of convolutions whose images can be held in blocks, but for those
+// blockNet writes a network of convolutions whose images can be held in NCHW16c, but for those
 // that the caller or a Transpose sees, or that have other channels than whole blocks.
 func blockNet(t *testing.T, reals graph.DType) string {
 	n := newNet()
@@ -80,26 +80,26 @@ func blockNet(t *testing.T, reals graph.DType) string {
 	return path
 }
 
-// needBlocks skips a test on a machine that holds no images in blocks.
+// needBlocks skips a test on a machine that holds no images in NCHW16c.
 func needBlocks(t *testing.T) {
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		t.Skip("no micro-kernels for blocks")
 	}
 }
 
-// Images are held in blocks between convolutions, pools and what goes through their elements
+// Images are held in NCHW16c between convolutions, pools and what goes through their elements
 // alike, with the same bits: not where another operator or the caller sees them.
-func TestImagesHeldInBlocks(t *testing.T) {
+func TestImagesHeldInNCHW16c(t *testing.T) {
 	needBlocks(t)
 	for _, reals := range blockTypes {
-		imagesHeldInBlocks(t, reals)
+		imagesHeldInNCHW16c(t, reals)
 	}
 }
 
-// blockTypes are the types of images that are held in blocks.
+// blockTypes are the types of images that are held in NCHW16c.
 var blockTypes = []graph.DType{graph.Float32, graph.Float16, graph.BFloat16}
 
-func imagesHeldInBlocks(t *testing.T, reals graph.DType) {
+func imagesHeldInNCHW16c(t *testing.T, reals graph.DType) {
 	path := blockNet(t, reals)
 	inputs := map[string]vm.Value{"x": converted(ramp([]graph.Dim{2, 3, 18, 15}), reals)}
 	inBothLayouts(t, path, inputs, "nchw16c", func(s *vm.Session, hold bool, opt vm.Options) {
@@ -110,8 +110,8 @@ func imagesHeldInBlocks(t *testing.T, reals graph.DType) {
 				sums = []string{"s"}
 			}
 		}
-		if got := s.HeldInBlocks(); !slices.Equal(got, held) {
-			t.Errorf("%v, %+v: held in blocks: %v, want %v", reals, opt, got, held)
+		if got := s.HeldInNCHW16c(); !slices.Equal(got, held) {
+			t.Errorf("%v, %+v: held in NCHW16c: %v, want %v", reals, opt, got, held)
 		}
 		if got := s.Residuals(); !slices.Equal(got, sums) {
 			t.Errorf("%v, %+v: sums of convolutions: %v, want %v", reals, opt, got, sums)
@@ -199,7 +199,7 @@ func randomBlockNet(t *testing.T, r *rand.Rand, reals graph.DType) string {
 	return path
 }
 
-// Random networks have the same bits with images in blocks and without, planned and apart,
+// Random networks have the same bits with images in NCHW16c and without, planned and apart,
 // and poisoned; nodes are those that the plain evaluator computes.
 func TestRandomImagesInBlocks(t *testing.T) {
 	needBlocks(t)
@@ -214,7 +214,7 @@ func TestRandomImagesInBlocks(t *testing.T) {
 			for _, opt := range []vm.Options{{Workers: 1}, {Workers: 2, Poison: true}, {Separate: true}} {
 				opt.Without = leftOut("nchw16c", hold)
 				p, s := session(t, path, passes.Options{}, opt)
-				held, sums = held+len(s.HeldInBlocks()), sums+len(s.Residuals())
+				held, sums = held+len(s.HeldInNCHW16c()), sums+len(s.Residuals())
 				got, err := s.Run(t.Context(), inputs)
 				if err != nil {
 					t.Fatal(err)

@@ -8,33 +8,32 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// Quantized images take as many bytes with their channels last, as pixels, as with their
-// channels first, in planes. Without VNNI, convolutions of bytes are faster in pixels. So
-// the session holds such images in pixels wherever no other operator and no caller can tell
-// the difference: where convolutions make and read them, and between them stand elementwise
-// operators, and those that average the channels of an image or multiply it by a number for
-// each. Each convolution can turn what it reads or writes in planes.
-// As in [lowering.holdPlanes], only the graph decides which tensors these are.
+// Quantized images take as many bytes in NHWC as in NCHW. Without VNNI, convolutions of bytes are
+// faster in NHWC. So the session holds such images in NHWC wherever no other operator and no caller
+// can tell the difference: where convolutions make and read them, and between them stand
+// elementwise operators, means of channels, and products with a number for each channel. A
+// convolution can read or write NCHW on either side. As in [lowering.holdNCHW], the graph alone
+// decides which tensors these are.
 
-// acrossPixels reports whether an operation on quantized images also takes an image and a
+// acrossChannels reports whether an operation on quantized images also takes an image and a
 // number for each channel.
-func acrossPixels(n *graph.Node) bool {
+func acrossChannels(n *graph.Node) bool {
 	k := kernel.Lookup("com.microsoft", n.Op)
 	return k != nil && k.Across
 }
 
-// prefersPixels is a variable for tests.
-var prefersPixels = kernel.PrefersPixels
+// prefersNHWC is a variable for tests.
+var prefersNHWC = kernel.PrefersPixels
 
-// holdPixels finds the images that the frame holds in pixels.
-func (l *lowering) holdPixels() error {
+// holdNHWC finds the images that the frame holds in NHWC.
+func (l *lowering) holdNHWC() error {
 	f := l.f
-	if !prefersPixels() || !slices.ContainsFunc(f.steps, (*step).convolvesPixels) {
+	if !prefersNHWC() || !slices.ContainsFunc(f.steps, (*step).convolvesNHWC) {
 		return nil
 	}
 	h := newHolding(f)
 	for i, st := range f.steps {
-		h.images[i], h.ends[i] = st.pixelImages(), st.pixelEnds()
+		h.images[i], h.ends[i] = st.nhwcImages(), st.nhwcEnds()
 	}
 	held := h.find()
 	for id, t := range f.tensors {
@@ -53,9 +52,9 @@ func (l *lowering) holdPixels() error {
 	return nil
 }
 
-// convolvesPixels reports whether the step is a convolution of bytes that can read and
-// write images in pixels.
-func (st *step) convolvesPixels() bool {
+// convolvesNHWC reports whether the step is a convolution of bytes that can read and
+// write images in NHWC.
+func (st *step) convolvesNHWC() bool {
 	n := st.n()
 	switch {
 	case st.has().joined != nil:
@@ -69,14 +68,14 @@ func (st *step) convolvesPixels() bool {
 	return kernel.ConvolvesPixels(st.call())
 }
 
-// pixelEnds lists the images that a step reads or makes in pixels or planes, each for itself.
-func (st *step) pixelEnds() []graph.TensorID {
+// nhwcEnds lists the images that a step reads or makes in NHWC or NCHW, each for itself.
+func (st *step) nhwcEnds() []graph.TensorID {
 	n := st.n()
 	switch call := st.quantizedCall(); {
 	case call == nil:
-	case st.convolvesPixels(), call.Node.Op == "QLinearGlobalAveragePool" && call.Int("channels_last", 0) == 0:
+	case st.convolvesNHWC(), call.Node.Op == "QLinearGlobalAveragePool" && call.Int("channels_last", 0) == 0:
 		return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
-	case acrossPixels(call.Node):
+	case acrossChannels(call.Node):
 		for i, t := range st.in {
 			if t != nil && kernel.IsChannels(&t.Tensor, &st.out[0].Tensor) {
 				return []graph.TensorID{n.Inputs[i]}
@@ -101,10 +100,10 @@ func (st *step) quantizedCall() *kernel.Invocation {
 	return st.call()
 }
 
-// pixelImages lists the images that must be held alike, all in pixels or none, of a step
+// nhwcImages lists the images that must be held alike, all in NHWC or none, of a step
 // that goes through all elements in the same way; graph.None stands for one that cannot be
 // held. It is empty for any other step.
-func (st *step) pixelImages() []graph.TensorID {
+func (st *step) nhwcImages() []graph.TensorID {
 	n := st.n()
 	if len(st.out) != 1 || st.out[0] == nil || n.Semantics.Call != nil || !st.exact() || len(st.out[0].Shape) != 4 {
 		return nil
@@ -113,7 +112,7 @@ func (st *step) pixelImages() []graph.TensorID {
 	quantizes, dequantizes := ops.Converts(n)
 	switch out := st.out[0]; {
 	case st.has().joined != nil:
-		if across = acrossPixels(st.has().joined.call.Node); !across {
+		if across = acrossChannels(st.has().joined.call.Node); !across {
 			return nil
 		}
 	case st.copiesBytes():
@@ -132,7 +131,7 @@ func (st *step) pixelImages() []graph.TensorID {
 		return nil
 	case out.Type == graph.Float32:
 	case out.Byte() && n.Domain == "com.microsoft":
-		across = acrossPixels(n)
+		across = acrossChannels(n)
 	default:
 		return nil
 	}

@@ -8,14 +8,13 @@ import (
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
-// An image whose channels are divided into blocks (attr.Nchwc) takes as many bytes in planes
-// as in blocks, and our kernels compute in planes. So the session holds such images in
-// planes wherever no node can tell the difference: where operators on blocks make and read
-// them, and elementwise operators stand between. Only the graph decides which tensors these
-// are, so a run with separate tensors holds the same ones.
+// An image in NCHWc (attr.Nchwc) takes as many bytes in NCHW, in which our kernels compute. So the
+// session holds such images in NCHW wherever no node can tell the difference: where NCHWc
+// operators make and read them, and elementwise operators stand between. The graph alone decides
+// which tensors these are, so a run with separate tensors holds the same ones.
 
-// holdPlanes finds the images that the frame holds in planes.
-func (l *lowering) holdPlanes() error {
+// holdNCHW finds the NCHWc images that the frame holds in NCHW.
+func (l *lowering) holdNCHW() error {
 	f := l.f
 	if !slices.ContainsFunc(f.g.Nodes, func(n *graph.Node) bool { return n.Domain == attr.Nchwc }) {
 		return nil
@@ -47,7 +46,7 @@ func (l *lowering) holdPlanes() error {
 	return nil
 }
 
-// passesImages reports whether the step's operator could read or make images in planes.
+// passesImages reports whether the step's operator could read or make images in NCHW.
 func (st *step) passesImages() bool {
 	n := st.n()
 	if len(st.out) != 1 || st.out[0] == nil || n.Outputs[0] < 0 || n.Semantics.Call != nil || !st.exact() || len(st.out[0].Shape) != 4 {
@@ -65,7 +64,7 @@ func (st *step) passesImages() bool {
 	return false
 }
 
-// images lists the images that must be held alike, all in planes or none: those of a step
+// images lists the images that must be held alike, all in NCHW or none: those of a step
 // that goes through all elements in the same way. Operands of one element are no images.
 func (st *step) images() []graph.TensorID {
 	if st.n().Domain == attr.Nchwc || !st.passesImages() {

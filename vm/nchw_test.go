@@ -51,15 +51,15 @@ func planesNet(t *testing.T) string {
 	return path
 }
 
-// Images in blocks are held in planes where only operators that do not see the difference
+// Images in blocks are held in NCHW where only operators that do not see the difference
 // touch them, with the same results: not where another operator reads them, or the caller,
 // and so neither what is added to those.
-func TestImagesHeldInPlanes(t *testing.T) {
+func TestImagesHeldInNCHW(t *testing.T) {
 	path := planesNet(t)
 	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 9, 11})}
 	p, s := session(t, path, passes.Options{}, vm.Options{})
-	if held := s.HeldInPlanes(); !slices.Equal(held, []string{"a", "b", "c", "d"}) {
-		t.Errorf("held in planes: %v", held)
+	if held := s.HeldInNCHW(); !slices.Equal(held, []string{"a", "b", "c", "d"}) {
+		t.Errorf("held in NCHW: %v", held)
 	}
 	want, err := s.Run(t.Context(), inputs)
 	if err != nil {
