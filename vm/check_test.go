@@ -98,6 +98,7 @@ func findsWrongPlans(t *testing.T, d *cuda.Device, path string) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			vm.UncheckedLowering(t)
 			program, p := planned(t, path)
 			c.spoil(p)
 			found, err := program.CheckRun(t.Context(), inputs, vm.Options{Poison: c.poison, Device: d})

@@ -14,6 +14,13 @@ import (
 
 func init() { alwaysChecks = true }
 
+// UncheckedLowering lets sessions have wrong plans, which the check between rewriters would find,
+// until the test ends.
+func UncheckedLowering(t testing.TB) {
+	alwaysChecks = false
+	t.Cleanup(func() { alwaysChecks = true })
+}
+
 // SetMostInline changes the number of bytes of elements that a model file may hold, and
 // returns the old number.
 func SetMostInline(n int64) int64 {

@@ -156,6 +156,12 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 	}
 	f.listSteps()
 	l := &lowering{builder: b, f: f, opsets: opsets, a: a, order: order}
+	checks := b.s.opt.CheckLowering || alwaysChecks
+	if checks {
+		if err := l.check(); err != nil {
+			return fmt.Errorf("the plan is wrong: %w", err)
+		}
+	}
 	for _, r := range b.rewriters {
 		if r.Planned && !l.planned() {
 			continue
@@ -163,7 +169,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		if err := r.run(l); err != nil {
 			return err
 		}
-		if !b.s.opt.CheckLowering && !alwaysChecks {
+		if !checks {
 			continue
 		}
 		if err := l.check(); err != nil {

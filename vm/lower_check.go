@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 )
@@ -51,7 +50,8 @@ func (l *lowering) check() error {
 		}
 		for _, work := range []spot{l.a.work[id], l.a.scratch[id]} {
 			if work.bytes > 0 {
-				c.write(wrote{uintptr(work.at), uintptr(work.at) + uintptr(work.bytes), i})
+				at := uintptr(work.at)
+				c.write(wrote{at, at + uintptr(work.bytes), i, at})
 			}
 		}
 		for k, t := range writes {
@@ -102,17 +102,33 @@ func (st *step) accesses() (reads, writes []*tensor) {
 // placed reports whether a tensor has a place that nodes write to, of a size that is known.
 func (t *tensor) placed() bool { return t != nil && !t.Const && t.room > 0 && t.exact && t.Bytes() > 0 }
 
-// wrote is bytes [from, to), and the step that wrote them.
+// wrote is bytes [from, to). They are those that a step wrote from address src on: at from itself,
+// but for copies.
 type wrote struct {
 	from, to uintptr
 	step     int
+	src      uintptr
 }
 
-// before is the step of bytes that are there before the first one.
-const before = -1
+// The steps of bytes that are there before the first one, and of constants.
+const (
+	before     = -1
+	ofConstant = -2
+)
+
+// part is the part of some bytes in [from, to), moved to an address.
+func (w wrote) part(from, to, at uintptr) wrote {
+	from, to = max(from, w.from), min(to, w.to)
+	return wrote{at, at + to - from, w.step, w.src + from - w.from}
+}
+
+// continues reports whether some bytes follow others, of the same step.
+func (w wrote) continues(before wrote) bool {
+	return w.step == before.step && w.from == before.to && w.src-before.src == w.from-before.from
+}
 
 func (t *tensor) bytesAt(step int) wrote {
-	return wrote{uintptr(t.At), uintptr(t.At) + uintptr(t.Bytes()), step}
+	return wrote{uintptr(t.At), uintptr(t.At) + uintptr(t.Bytes()), step, uintptr(t.At)}
 }
 
 // contents says which step wrote which bytes of the memory, and which bytes a tensor had when it
@@ -131,17 +147,25 @@ func (c *contents) overlapping(e wrote) (i, k int) {
 }
 
 // read returns who wrote some bytes, in one piece where that is one step.
-func (c *contents) read(e wrote) (list []wrote) {
+func (c *contents) read(e wrote) []wrote {
 	i, k := c.overlapping(e)
-	for _, x := range c.list[i:k] {
-		x.from, x.to = max(x.from, e.from), min(x.to, e.to)
-		if n := len(list); n > 0 && list[n-1].step == x.step && list[n-1].to == x.from {
-			list[n-1].to = x.to
+	return parts(c.list[i:k], e.from, e.to, e.from)
+}
+
+// parts returns the bytes [from, to) of a list, moved to an address.
+func parts(list []wrote, from, to, at uintptr) (some []wrote) {
+	for _, x := range list {
+		if x.to <= from || x.from >= to {
 			continue
 		}
-		list = append(list, x)
+		p := x.part(from, to, at+max(x.from, from)-from)
+		if n := len(some); n > 0 && p.continues(some[n-1]) {
+			some[n-1].to = p.to
+			continue
+		}
+		some = append(some, p)
 	}
-	return list
+	return some
 }
 
 // write notes that a step wrote some bytes.
@@ -150,10 +174,10 @@ func (c *contents) write(e wrote) {
 	rest := []wrote{e}
 	if i < k {
 		if first := c.list[i]; first.from < e.from {
-			rest = slices.Insert(rest, 0, wrote{first.from, e.from, first.step})
+			rest = slices.Insert(rest, 0, first.part(first.from, e.from, first.from))
 		}
 		if last := c.list[k-1]; last.to > e.to {
-			rest = append(rest, wrote{e.to, last.to, last.step})
+			rest = append(rest, last.part(e.to, last.to, e.to))
 		}
 	}
 	c.list = slices.Replace(c.list, i, k, rest...)
@@ -162,21 +186,23 @@ func (c *contents) write(e wrote) {
 // note notes that a tensor has the bytes that are there.
 func (c *contents) note(t *tensor) { c.of[t] = c.read(t.bytesAt(0)) }
 
-// make notes that a step makes a tensor. Bytes that are those of an input, and lie there already,
-// stay as they are.
+// make notes that a step makes a tensor. What it copies of its inputs stays the same bytes: two
+// copies of them may share a place.
 func (c *contents) make(st *step, k int, t *tensor, step int) {
-	var stay []wrote
+	c.write(t.bytesAt(step))
 	for _, r := range st.n().Semantics.Ranges {
 		in := st.in[r.In]
-		if st.task() != nil || r.Out != k || !in.placed() || unsafe.Add(in.At, r.From) != unsafe.Add(t.At, r.At) {
+		if st.task() != nil || r.Out != k || in == nil {
 			continue
 		}
-		from := uintptr(t.At) + uintptr(r.At)
-		stay = append(stay, c.read(wrote{from, from + uintptr(r.Bytes), 0})...)
-	}
-	c.write(t.bytesAt(step))
-	for _, e := range stay {
-		c.write(e)
+		made := c.of[in]
+		if in.Const {
+			made = []wrote{in.bytesAt(ofConstant)}
+		}
+		from, at := uintptr(in.At)+uintptr(r.From), uintptr(t.At)+uintptr(r.At)
+		for _, e := range parts(made, from, from+uintptr(r.Bytes), at) {
+			c.write(e)
+		}
 	}
 	c.note(t)
 }
