@@ -69,7 +69,7 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
-	pr := &Program{m: m, p: p.Flat(), values: inf.Values, given: map[string]Value{}, consts: newConstants(m, &account{}), state: map[string]string{}, groups: marks.Find(m.Graph)}
+	pr := &Program{m: m, p: p.Flat(), values: inf.Values, given: map[string]Value{}, consts: newConstants(m, newAccount()), state: map[string]string{}, groups: marks.Find(m.Graph)}
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; plan.Stays(b.Kind) {
 			pr.state[b.Tensors[0]] = updated(m, b)
