@@ -143,8 +143,7 @@ func (g *device) joinNormGradient(n *normGradient, a *area) {
 	sums, products := f.steps[n.sums].out[0], f.steps[n.products].out[0]
 	k := gpu.NormGradient{
 		X: &x.Tensor, D: &d.Tensor, Scale: &scale.Tensor, Out: &result.Tensor, Sums: &sums.Tensor, Products: &products.Tensor,
-		Epsilon: n.kernel.Epsilon, PerVariance: n.kernel.PerVariance, PerShift: n.kernel.PerShift, PerSlope: n.kernel.PerSlope,
-		Late: n.late,
+		Epsilon: n.kernel.Epsilon, Part: n.kernel.Part, Late: n.late,
 	}
 	whole, small := []*tensor{x, d}, []*tensor{scale}
 	ids := []graph.TensorID{n.x, n.d, n.scaled} // of those in whole

@@ -148,7 +148,7 @@ func (c *chain) batchNormGradient(of map[string]graph.TensorID) *normGradient {
 	g := &normGradient{chain: c, x: of["x"], d: of["d"], scale: of["scale"], result: of["result"], mask: graph.None, inverse: graph.None, scaled: graph.None}
 	g.sums, g.products = c.f.g.Tensors[of["sums"]].Maker, c.f.g.Tensors[of["products"]].Maker
 	k := &g.kernel
-	k.Epsilon, k.PerVariance, k.PerShift, k.PerSlope = epsilon, part, part, part
+	k.Epsilon, k.Part = epsilon, part
 	if c.f.s.gpu != nil {
 		return g.placedOnDevice()
 	}

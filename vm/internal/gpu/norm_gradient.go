@@ -20,9 +20,9 @@ type NormGradient struct {
 	// Sums are those of D, Products those of the products of D with the normalized image.
 	// They lie on nothing else.
 	Sums, Products *form.Tensor
-	// Epsilon is that of a BatchNormalization. PerVariance, PerShift and PerSlope are the
-	// factors by which its nodes divide the sum of squares, of D, and of products.
-	Epsilon, PerVariance, PerShift, PerSlope float32
+	// Epsilon is that of a BatchNormalization. Part is the factor by which its nodes divide
+	// the sums of squares, of D, and of products.
+	Epsilon, Part float32
 	// Table is device memory that keeps sums from the first launches to the last ones, if
 	// other work may run between them; 0: they follow one another. That of a
 	// LayerNormalization is for late sums alone: its Write reads none.
@@ -92,7 +92,7 @@ func (k *Kernels) PrepareNormGradient(g *NormGradient, w Workspace) (runs NormGr
 	x, d, scale, out, sums, products := at[0], at[1], at[2], at[3], at[4], at[5]
 	p := gradientParam{
 		channels: c.at(x, d, out).param, terms: int32(c.all),
-		perVariance: g.PerVariance, perShift: g.PerShift, perSlope: g.PerSlope, epsilon: g.Epsilon,
+		perVariance: g.Part, perShift: g.Part, perSlope: g.Part, epsilon: g.Epsilon,
 	}
 	parts := any(g.Table)
 	if g.Table == 0 {

@@ -20,9 +20,9 @@ type NormGradient struct {
 	Mask      *Tensor
 	Otherwise float32
 	Epsilon   float32
-	// PerVariance, PerShift and PerSlope are 1 over the number of elements of a channel, as
-	// the nodes have it that divide the sum of squares, of D, and of products.
-	PerVariance, PerShift, PerSlope float32
+	// Part is 1 over the number of elements of a channel, as the nodes have it that divide the
+	// sums of squares, of D, and of products.
+	Part float32
 	// Table has NormGradientBytes for each channel.
 	Table unsafe.Pointer
 }
@@ -91,7 +91,7 @@ func (g *NormGradient) measure(c *Invocation, ch int) {
 	for i := range p.images {
 		squares += squaresAroundOf(c, p.at(g.X, i, ch), by.Mean)
 	}
-	by.Inverse = 1 / float32(math.Sqrt(float64(float32(float32(squares)*g.PerVariance)+g.Epsilon)))
+	by.Inverse = 1 / float32(math.Sqrt(float64(float32(float32(squares)*g.Part)+g.Epsilon)))
 	by.Factor = data[float32](g.Scale)[ch] * by.Inverse
 	d := g.D
 	if g.Mask != nil {
@@ -107,7 +107,7 @@ func (g *NormGradient) measure(c *Invocation, ch int) {
 		sum, products = sum+s, products+product
 	}
 	g.Sums()[ch], g.Products()[ch] = float32(sum), float32(products)
-	by.Shift, by.Slope = float32(sum)*g.PerShift, float32(products)*g.PerSlope
+	by.Shift, by.Slope = float32(sum)*g.Part, float32(products)*g.Part
 	g.numbers()[ch] = by
 }
 
