@@ -187,16 +187,6 @@ func ints(list []int32) []int {
 	return out
 }
 
-// steps maps nodes, by their index in the file, to their steps in the planned
-// order.
-func (r *region) steps(nodes []int32) []int {
-	out := make([]int, len(nodes))
-	for i, n := range nodes {
-		out[i] = int(r.stepOf[n])
-	}
-	return out
-}
-
 // planBuffers lists the buffers of a region for the plan. Constants follow the
 // buffers that already have an offset in the resident pool.
 func (r *region) planBuffers(pool string, resident *int64) []plan.Buffer {

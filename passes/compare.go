@@ -10,6 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -425,4 +426,23 @@ func buffersOf(p *schedule.Problem, order []int32, taken []schedule.Pair) ([]all
 		}
 	}
 	return buffers, nil
+}
+
+// aliasesNote says how small the peak of the main graph, whose nodes are in the order of the
+// file, is with aliases, if that is less than in all rows of a comparison.
+func (s *State) aliasesNote(ctx context.Context, t *Comparison) (string, error) {
+	g := s.main.aliasGraph()
+	if !s.opt.mayAlias() || ctx.Err() != nil {
+		return "", nil
+	}
+	l := g.Choose(nil)
+	if l.Saved == 0 {
+		return "", nil
+	}
+	q, _ := s.main.aliased(l, l.Pieces(nil), s.main.aliasPairs())
+	solved, err := schedule.Solve(ctx, q.problem(), schedule.Options{Effort: s.opt.Effort})
+	if err != nil || solved.Evaluation.Peak >= t.OrderBound {
+		return "", err
+	}
+	return fmt.Sprintf("aliases: the rows are without; with them, a peak of %s is reached", units.Bytes(solved.Evaluation.Peak)), nil
 }

@@ -3,7 +3,6 @@ package passes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -238,13 +237,7 @@ func (b *rangeSolver) joined(r *region, relaxed *schedule.Problem) *region {
 // withAliases chooses and proves again, with aliases. It returns nil, and notes why, if the
 // plan with aliases is not better: smaller at one point at least, or of the same sizes with
 // fewer bytes to copy, and larger at none.
-func (b *rangeSolver) withAliases(ctx context.Context, s *State) (*rangeSolver, error) {
-	note := func(format string, args ...any) {
-		if s.opt.Aliases != AliasesOn {
-			return // nobody asked
-		}
-		s.log.notes = append(s.log.notes, "aliases: "+fmt.Sprintf(format, args...))
-	}
+func (b *rangeSolver) withAliases(ctx context.Context, note func(format string, args ...any)) (*rangeSolver, error) {
 	if b.bounded != nil {
 		note("none: %d points are too many to infer each, and bounded lengths do not say where parts begin: expected fewer points, or a larger --points", b.box.Points)
 		return nil, nil

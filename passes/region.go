@@ -228,3 +228,13 @@ func (r *region) isGradient(st *storage) bool {
 	is := func(t graph.TensorID) bool { return r.gradients[r.g.Tensors[t].Name] }
 	return slices.ContainsFunc(st.tensors, is) || slices.ContainsFunc(st.covers, is)
 }
+
+// steps maps nodes, by their index in the file, to their steps in the planned
+// order.
+func (r *region) steps(nodes []int32) []int {
+	out := make([]int, len(nodes))
+	for i, n := range nodes {
+		out[i] = int(r.stepOf[n])
+	}
+	return out
+}

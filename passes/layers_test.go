@@ -1,0 +1,75 @@
+package passes_test
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"testing"
+)
+
+// layers are files of the package, each of which uses names of its layer and of those above
+// alone. The files of the passes, which use State and Options, are in none.
+var layers = []struct {
+	name  string
+	files []string
+}{
+	{"the planner: what gives a graph an order, offsets and bounds", []string{
+		"rules.go", "effort.go", "trial.go", "region.go", "share.go", "updates.go", "caches.go", "bodies.go", "order.go", "traversal.go",
+		"place.go", "host.go", "tiers.go", "slice_limits.go", "stack.go", "alias_place.go", "alias_region.go",
+	}},
+	{"the choice of aliases", []string{"alias_choose.go", "proofs.go"}},
+	{"the choice of what is folded", []string{"folder.go", "constants.go", "product.go", "shapes.go"}},
+	{"the choice for ranges of dimensions", []string{
+		"range.go", "range_grid.go", "range_prove.go", "range_alias.go", "range_body.go", "range_choose.go", "range_sizes.go", "range_plan.go", "range_at.go",
+	}},
+}
+
+// noPackages imports nothing: the type checker then believes what is said of packages.
+type noPackages struct{}
+
+func (noPackages) Import(string) (*types.Package, error) {
+	return nil, errors.New("not imported")
+}
+
+// TestLayers: the planner uses no name of another file of the package, above all neither State
+// nor Options, and the searches use the planner. So each is a package by itself, whose
+// functions depend on what they are given.
+func TestLayers(t *testing.T) {
+	var files []string
+	for _, layer := range layers {
+		files = append(files, layer.files...)
+		for _, problem := range undefined(t, files) {
+			t.Errorf("%s: %s: expected names of this layer and of those before it: %v", layer.name, problem, files)
+		}
+	}
+	if len(undefined(t, []string{"planner.go"})) == 0 {
+		t.Error("planner.go, which uses State, has no error: nothing is tested")
+	}
+}
+
+// undefined lists what is wrong with some files of the package by themselves.
+func undefined(t *testing.T, names []string) (list []string) {
+	set := token.NewFileSet()
+	var files []*ast.File
+	imports := map[token.Position]bool{}
+	for _, name := range names {
+		f, err := parser.ParseFile(set, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+		for _, i := range f.Imports {
+			imports[set.Position(i.Path.Pos())] = true
+		}
+	}
+	check := types.Config{Importer: noPackages{}, Error: func(err error) {
+		var e types.Error
+		if errors.As(err, &e) && !imports[set.Position(e.Pos)] {
+			list = append(list, set.Position(e.Pos).String()+": "+e.Msg)
+		}
+	}}
+	check.Check("passes", set, files, nil)
+	return list
+}

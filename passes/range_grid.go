@@ -1,0 +1,218 @@
+package passes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// gridPoint is what the first pass over the grid finds at a point.
+type gridPoint struct {
+	refused bool
+	shared  []sharing           // by node of all graphs
+	own     []*schedule.Problem // of each graph, with the sharing of this point
+	fixed   []bool              // by tensor of all graphs: it has a known size
+	dims    []ops.BoundDim
+}
+
+// choose sets what the points of the grid have in common: the sharing, the order and the
+// stacking of each graph, and the sizes as polynomials.
+func (b *rangeSolver) choose(ctx context.Context) error {
+	list := slices.Sorted(maps.Keys(b.join))
+	found := make([]gridPoint, len(list))
+	err := b.each(ctx, len(list), func(m *graph.Model, k int) (err error) {
+		p := &found[k]
+		if p.dims, err = b.infer(m, list[k]); err != nil {
+			if p.refused = true; list[k] == b.box.Corner() {
+				return err
+			}
+			return nil
+		}
+		regions, err := b.regions(m)
+		for _, r := range regions {
+			own, err := b.own(r)
+			if err != nil {
+				return err
+			}
+			p.own = append(p.own, own)
+			for _, n := range r.g.Nodes {
+				p.shared = append(p.shared, b.sharing(r.g, n))
+			}
+			p.fixed = append(p.fixed, fixedSizes(r.g)...)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	before := b.common
+	corner := &found[len(found)-1]
+	var grid []int // the points that are not refused
+	b.common, b.follows = slices.Clone(corner.shared), map[string]bool{}
+	for k, p := range found {
+		if p.refused {
+			continue
+		}
+		for i, d := range p.dims {
+			if d.Value != corner.dims[i].Value && !slices.Contains(b.box.Names, d.Name) {
+				b.follows[d.Name] = true
+			}
+		}
+		for i, known := range p.fixed {
+			if known != corner.fixed[i] {
+				g, t := b.tensorAt(i)
+				return b.otherTensors(g, t, list[k], known)
+			}
+		}
+		for n, has := range p.shared {
+			c := &b.common[n]
+			if b.bounded != nil {
+				c.views, c.inplace = intersect(c.views, b.bounded[n].views), intersect(c.inplace, b.bounded[n].inplace)
+			}
+			c.views, c.inplace = intersect(c.views, has.views), intersect(c.inplace, has.inplace)
+		}
+		grid = append(grid, k)
+	}
+	same := slices.EqualFunc(before, b.common, sharing.equal)
+	if b.graphs == nil {
+		for _, x := range graphsOf(b.model.Graph) {
+			b.graphs = append(b.graphs, &rangeGraph{inner: x, bounds: map[int]bound{}})
+		}
+	}
+	for _, x := range b.graphs {
+		x.points, x.own, x.ordersOwn = make([]rangePoint, len(grid)), make([]*schedule.Problem, len(grid)), make([]bool, len(grid))
+		if !same || x.orders == nil {
+			x.orders = map[int][][]int32{}
+		}
+	}
+	for i, k := range grid {
+		is := slices.EqualFunc(found[k].shared, b.common, sharing.equal)
+		for g, x := range b.graphs {
+			x.own[i], x.ordersOwn[i] = found[k].own[g], is
+		}
+	}
+	var parts []aliasPoint
+	if b.aliases != nil {
+		parts = make([]aliasPoint, len(grid))
+	}
+	err = b.each(ctx, len(grid), func(m *graph.Model, i int) error {
+		point := list[grid[i]]
+		if _, err := b.infer(m, point); err != nil {
+			return err
+		}
+		b.share(m)
+		regions, err := b.regions(m)
+		for g, r := range regions {
+			b.graphs[g].points[i] = b.pointOf(m, r, point)
+			if parts != nil && r.kind == mainGraph {
+				parts[i] = b.aliasPoint(r)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if parts != nil {
+		if err := b.aliases.choose(b, parts); err != nil {
+			return err
+		}
+	}
+	for g := range b.graphs {
+		if err := b.chooseGraph(ctx, g); err != nil {
+			return err
+		}
+	}
+	last := b.graphs[len(b.graphs)-1]
+	b.grid, b.chosen = last.points, last.chosen
+	b.sizes = fitSizes(b.box, b.graphs)
+	return nil
+}
+
+// pointOf returns a graph at a point of the grid, with the sharing that all have.
+func (b *rangeSolver) pointOf(m *graph.Model, r *region, point int) rangePoint {
+	p := rangePoint{index: point, problem: r.problem()}
+	for i := range r.storages {
+		p.bytes = append(p.bytes, r.g.Tensors[r.storages[i].tensors[0]].Bytes)
+	}
+	if point != b.box.Corner() {
+		return p
+	}
+	for i := range r.storages {
+		p.tensors = append(p.tensors, r.storages[i].tensors[0])
+	}
+	p.stay = map[graph.TensorID]stayed{}
+	for _, c := range r.updateChains {
+		for _, i := range c.storages {
+			t := r.storages[i].tensors[0]
+			p.stay[t] = stayed{r.g.Tensors[t].Type, r.storages[i].bytes, c.kind == plan.KindCache}
+		}
+	}
+	if b.keepRandom {
+		p.precedence = effectsInOrder(r.g, schedule.Program(p.problem))
+	}
+	if b.updatesLast && r.kind == mainGraph {
+		p.precedence = append(p.precedence, updatesLast(m.Graph)...)
+	}
+	return p
+}
+
+// fixedSizes says which tensors of an inferred graph have a known size.
+func fixedSizes(g *graph.Graph) []bool {
+	list := make([]bool, len(g.Tensors))
+	for i, t := range g.Tensors {
+		list[i] = t.Dynamic == ""
+	}
+	return list
+}
+
+// tensorAt returns the graph and the tensor of an index into gridPoint.fixed.
+func (b *rangeSolver) tensorAt(i int) (g int, t graph.TensorID) {
+	for g, x := range graphsOf(b.model.Graph) {
+		if i < len(x.g.Tensors) {
+			return g, graph.TensorID(i)
+		}
+		i -= len(x.g.Tensors)
+	}
+	panic("a tensor of no graph")
+}
+
+// intersect returns a list of what both have, in the order of a.
+func intersect[E comparable](a, b []E) (both []E) {
+	for _, x := range a {
+		if slices.Contains(b, x) {
+			both = append(both, x)
+		}
+	}
+	return both
+}
+
+// otherTensors is the error for a point at which another tensor has a known size than at
+// the corner: it names the tensor, and the node in whose body it is. known says at which of
+// the two it has one.
+func (b *rangeSolver) otherTensors(g int, t graph.TensorID, point int, known bool) error {
+	with, without := point, b.box.Corner()
+	if !known {
+		with, without = without, with
+	}
+	at := func(point int) string { return graph.AtLengths(b.box.At(point)) }
+	all := graphsOf(b.model.Graph)
+	x := all[g]
+	if x.outer < 0 {
+		e := graph.Errorf("ranges of dimensions: has a known size with %s and none with %s: expected one for all lengths, or none: plan these lengths apart", at(with), at(without))
+		e.Tensor = x.g.Tensors[t].Name
+		return e
+	}
+	n := all[x.outer].g.Nodes[x.node]
+	what := fmt.Sprintf("tensor %q of its %s", graph.Short(x.g.Tensors[t].Name), x.attr)
+	if ops.Branches(n) {
+		return graph.Errorf("ranges of dimensions: its %s may run with %s and cannot with %s (%s has a known size with the first lengths alone): expected the same branches for all lengths: plan these lengths apart", x.attr, at(with), at(without), what).AtNode(all[x.outer].g.Label(x.node))
+	}
+	return graph.Errorf("ranges of dimensions: %s has a known size with %s and none with %s: expected one for all lengths, or none: plan these lengths apart", what, at(with), at(without)).AtNode(all[x.outer].g.Label(x.node))
+}

@@ -1,0 +1,252 @@
+package passes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/dimrange"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// DefaultRangePoints is the largest number of points of Options.Ranges that are inferred
+// one by one, unless Options.RangePoints says otherwise. Beyond that, one inference with
+// bounded lengths proves what is shared and how large the buffers are, and the points of
+// the grid alone are compared with their bounds.
+const DefaultRangePoints = 65536
+
+// maxRangePoints is the largest number of points of a plan.
+const maxRangePoints = 1 << 40
+
+// boxOf returns the box of ranges. The other dimensions have lengths.
+func boxOf(ranges map[string]string, lengths map[string]int64) (*dimrange.Box, error) {
+	dims := map[string]dimrange.Lengths{}
+	for _, name := range slices.Sorted(maps.Keys(ranges)) {
+		l, err := dimrange.Parse(ranges[name])
+		if err != nil {
+			return nil, fmt.Errorf("dimension %q: %w", graph.Short(name), err)
+		}
+		if _, twice := lengths[name]; twice {
+			return nil, fmt.Errorf("dimension %q: expected a length or a range, found both", graph.Short(name))
+		}
+		dims[name] = l
+	}
+	return dimrange.NewBox(dims, maxRangePoints)
+}
+
+// checkRanges checks the ranges of dimensions by themselves.
+func (o *Options) checkRanges() error {
+	if o.RangePoints < 0 {
+		return fmt.Errorf("points of ranges: expected 0 or more, found %d", o.RangePoints)
+	}
+	if len(o.Ranges) == 0 {
+		return nil
+	}
+	_, err := boxOf(o.Ranges, o.Dims)
+	return err
+}
+
+// enumerates reports whether all points of a box are inferred one by one.
+func (o *Options) enumerates(box *dimrange.Box) bool {
+	limit := o.RangePoints
+	if limit == 0 {
+		limit = DefaultRangePoints
+	}
+	return box.Points <= limit
+}
+
+// bindRanges binds the dimensions that have a range to their largest lengths, the corner
+// of the box.
+func (s *State) bindRanges() error {
+	if len(s.opt.Ranges) == 0 {
+		return nil
+	}
+	lengths := canonical(s.model, s.opt.Ranges, s.opt.Dims)
+	box, err := boxOf(lengths, s.opt.Dims)
+	if err != nil {
+		return &OptionError{err}
+	}
+	s.ranged = &ranged{box: box, lengths: lengths, given: s.opt.Dims}
+	s.bind.given.Dims = s.ranged.dims(box.Corner())
+	return nil
+}
+
+// canonical returns the ranges with the name of each dimension that is given by its place,
+// if it has one.
+func canonical(m *graph.Model, ranges map[string]string, dims map[string]int64) map[string]string {
+	list := maps.Clone(ranges)
+	for _, id := range m.Graph.Inputs {
+		t := m.Graph.Tensors[id]
+		if t.Declared == nil {
+			continue
+		}
+		for axis, symbol := range t.Declared.Symbols {
+			place := fmt.Sprintf("%s[%d]", t.Name, axis)
+			text, given := ranges[place]
+			_, twice := list[symbol]
+			_, fixed := dims[symbol]
+			if given && symbol != "" && symbol != "?" && !twice && !fixed {
+				delete(list, place)
+				list[symbol] = text
+			}
+		}
+	}
+	return list
+}
+
+// ranges chooses one order and one stacking for all points of the ranges of dimensions,
+// and proves by enumeration that every view and in-place pair that it uses is possible at
+// every point. It leaves the graph as it is at the corner, with the sharing that holds
+// everywhere.
+func ranges(ctx context.Context, s *State) error {
+	if s.ranged == nil {
+		return nil
+	}
+	for _, x := range graphsOf(s.model.Graph) {
+		for _, n := range x.g.Nodes {
+			if n.Semantics.Call != nil {
+				return graph.Errorf("ranges of dimensions: expected no call of a local function, since the pass inline replaces them").AtNode(n.Name)
+			}
+		}
+	}
+	for _, name := range s.ranged.box.Names {
+		if !slices.ContainsFunc(s.inference.Dims, func(d ops.BoundDim) bool { return d.Name == name }) {
+			return graph.Errorf("range of dimension %q: expected the name of an open dimension of an input, whose length no other one gives", graph.Short(name))
+		}
+	}
+	x := s.rules()
+	// States are those of the corner. They stay, so they have the same types everywhere.
+	x.states, x.findStates = s.main.states, false
+	b := &rangeSolver{
+		ranged: s.ranged, rules: x, search: s.search(), bind: s.bind,
+		all: s.opt.enumerates(s.ranged.box), progress: s.opt.RangeProgress,
+		model: s.model, given: s.inference, join: map[int]bool{},
+	}
+	if slices.Contains(s.opt.Disable, "order") {
+		b.strategy = "program"
+	}
+	for _, i := range b.box.Grid() {
+		b.join[i] = true
+	}
+	if err := b.solve(ctx); err != nil {
+		return err
+	}
+	if s.opt.mayAlias() {
+		c, err := b.withAliases(ctx, func(format string, args ...any) {
+			if s.opt.Aliases == AliasesOn { // else nobody asked
+				s.Warn("aliases: "+format, args...)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if c != nil {
+			b, s.ranged = c, c.ranged
+		}
+	}
+	b.sum()
+	if err := infer(ctx, s); err != nil {
+		return err
+	}
+	works, err := b.corner()
+	if err != nil {
+		return err
+	}
+	own, err := b.problem(s.model, works[len(works)-1])
+	if err != nil {
+		return err
+	}
+	// The bound of the corner holds for all sharing that is possible there.
+	solved, err := schedule.Solve(ctx, own, schedule.Options{Effort: s.opt.Effort})
+	if err != nil {
+		return err
+	}
+	b.share(s.model)
+	r, err := b.shared(s.model, s.inference.Given, nil)
+	if err != nil {
+		return err
+	}
+	if err := b.placeBodies(s.model, r, works); err != nil {
+		return err
+	}
+	p := r.problem()
+	solved.ProgramOrder = schedule.Program(p)
+	if solved.ProgramEvaluation, err = p.Evaluate(solved.ProgramOrder); err != nil {
+		return err
+	}
+	solved.ProgramPeak = solved.ProgramEvaluation.Peak
+	solved.Solver = b.asked.report
+	s.main, r.solved = r, solved
+	if b.aliases != nil {
+		s.main = b.joined(r, own)
+	}
+	return solved.Ended
+}
+
+// planRanges adds to the plan of the corner what holds at the other points.
+func (s *State) planRanges(p *plan.Plan) {
+	g := s.ranged
+	if g == nil {
+		return
+	}
+	p.Version = plan.RangesVersion
+	s.planLengths(p.Dims)
+	r := &plan.Ranges{Points: g.box.Points, Inferred: len(g.points), Proof: plan.ProofEnumerated, Table: []plan.RangePoint{}}
+	if len(g.points) < g.box.Points {
+		r.Proof = plan.ProofBounded
+	}
+	r.Sizes, _ = g.sizes.plan()
+	r.Stacking, r.SizeOf = g.planStacking(s.main)
+	for _, q := range g.proven {
+		if q.refused == "" && q.arena == q.bound {
+			r.OptimalPoints++
+		}
+	}
+	r.Refused = len(g.points) - len(g.accepted)
+	if r.Refused > 0 {
+		r.Refusal = g.proven[slices.IndexFunc(g.proven, func(p provenPoint) bool { return p.refused != "" })].refused
+		for name, a := range g.box.Accepted(g.accepted) {
+			if r.Accepted == nil {
+				r.Accepted = map[string]plan.AcceptedLengths{}
+			}
+			r.Accepted[name] = plan.AcceptedLengths{Low: a.Low, High: a.High(), Step: a.Step}
+		}
+	}
+	row := func(i int) plan.RangePoint {
+		at := g.points[i]
+		return plan.RangePoint{Dims: g.box.At(at), ArenaBytes: g.proven[i].arena, PeakBytes: g.proven[i].peak, LowerBoundBytes: g.proven[i].bound}
+	}
+	r.Smallest, r.Worst = row(g.smallest), row(g.worst)
+	for _, q := range g.grid {
+		i, _ := slices.BinarySearch(g.points, q.index)
+		r.Table = append(r.Table, row(i))
+	}
+	r.Certificates = g.planProofs(s.main)
+	p.Ranges = r
+}
+
+// planLengths writes the lengths of the ranges into the plan's dimensions. What has another
+// length at another point, but no range, follows from those that do.
+func (s *State) planLengths(dims map[string]plan.Dim) {
+	g := s.ranged
+	for k, name := range g.box.Names {
+		d, l := dims[name], g.box.Lengths[k]
+		if l.Values != nil {
+			d.Values = slices.Clone(l.Values)
+		} else {
+			low := l.Low
+			d.Low, d.Step = &low, l.Step
+		}
+		dims[name] = d
+	}
+	for name, d := range dims {
+		if g.follows[name] {
+			d.Follows = true
+			dims[name] = d
+		}
+	}
+}

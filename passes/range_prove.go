@@ -1,0 +1,145 @@
+package passes
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// provenPoint is what was found at one point.
+type provenPoint struct {
+	refused      string // why inference refuses it; "" if it does not
+	unshared     bool   // a view or an in-place pair that was chosen is not possible
+	arena, bound int64
+	peak         int64        // the largest load of the buffers
+	bounds       []pointBound // of each graph, the main graph last
+}
+
+// pointBound is a lower bound of a graph at a point, for any order there.
+type pointBound struct {
+	bound int64
+	known int                  // the certificate that proves it: an index into rangeGraph.known, or -1 for
+	proof schedule.Certificate // this one
+}
+
+// enumerate infers every point of the box, compares the sharing, and computes the arena
+// and the bound.
+func (b *rangeSolver) enumerate(ctx context.Context) error {
+	b.proven = make([]provenPoint, len(b.points))
+	wrong := make([]atomic.Bool, len(b.sizes.list))
+	var done atomic.Int64
+	var report sync.Mutex
+	err := b.each(ctx, len(b.points), func(m *graph.Model, i int) error {
+		p, err := b.prove(ctx, m, b.points[i], wrong)
+		b.proven[i] = p
+		if n := int(done.Add(1)); b.progress != nil && (n%64 == 0 || n == len(b.points)) {
+			report.Lock()
+			defer report.Unlock()
+			b.progress(n, len(b.points))
+		}
+		return err
+	})
+	for i := range wrong {
+		if wrong[i].Load() {
+			b.sizes.drop(i)
+		}
+	}
+	return err
+}
+
+// prove infers a point and proves what was chosen there.
+func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wrong []atomic.Bool) (p provenPoint, err error) {
+	if _, err := b.infer(m, point); err != nil {
+		return provenPoint{refused: err.Error()}, nil
+	}
+	if !b.hasCommon(m) {
+		return provenPoint{unshared: true}, nil
+	}
+	var all []int64 // the sizes of the buffers of all graphs
+	graphs, works := graphsOf(m.Graph), b.noWorks()
+	arenas := make([]int64, len(b.graphs))
+	regions, err := b.regions(m)
+	if err != nil {
+		return p, err
+	}
+	owns := make([]*schedule.Problem, len(regions))
+	for g, r := range regions {
+		if owns[g], err = b.own(r); err != nil {
+			return p, err
+		}
+	}
+	var parts *region // of the main graph
+	if b.aliases != nil {
+		if parts, err = b.partsAt(m); parts == nil {
+			return provenPoint{unshared: true}, err
+		}
+	}
+	for g, x := range b.graphs {
+		var q *region
+		if x.outer < 0 {
+			q = parts
+		}
+		sizes, same, err := b.sizesAt(graphs[g].g, x, q, works[g], point)
+		if err != nil || !same {
+			return provenPoint{unshared: !same}, err
+		}
+		if arenas[g], err = x.chosen.stack.Place(sizes, make([]int64, len(sizes))); err != nil {
+			return p, err
+		}
+		all = append(all, sizes...)
+		if x.outer >= 0 {
+			works[x.outer][x.node] = max(works[x.outer][x.node], arenas[g])
+		} else {
+			p.arena, p.peak = arenas[g], x.chosen.peak(sizes)
+		}
+	}
+	b.sizes.check(b.box.At(point), all, b.round, wrong)
+	works = b.noWorks() // that no order needs less than
+	for g, x := range b.graphs {
+		own := owns[g]
+		for n, bytes := range works[g] {
+			own.Nodes[n].Workspace = bytes
+		}
+		has, err := b.boundOf(ctx, x, own, arenas[g])
+		if err != nil {
+			return p, err
+		}
+		p.bounds = append(p.bounds, has)
+		if p.bound = has.bound; x.outer >= 0 {
+			works[x.outer][x.node] = max(works[x.outer][x.node], has.bound)
+		}
+	}
+	return p, nil
+}
+
+// boundOf bounds a graph at a point, up to its arena.
+func (b *rangeSolver) boundOf(ctx context.Context, x *rangeGraph, own *schedule.Problem, arena int64) (p pointBound, err error) {
+	for k, c := range x.known {
+		if n := provedBy(own, c); n > p.bound || k == 0 {
+			p.bound, p.known = n, k
+		}
+		if p.bound >= arena {
+			return p, nil
+		}
+	}
+	better := func(bound int64, proof schedule.Certificate) {
+		if bound > p.bound {
+			p.bound, p.known, p.proof = bound, -1, proof
+		}
+	}
+	// A flow takes milliseconds, a search that does not end with a proof seconds.
+	if c := schedule.Bound(own); c.Kind != schedule.KindSearch {
+		better(c.Value, c)
+	}
+	if ratio(arena, p.bound) <= x.chosen.worst && x.chosen.worst > 1 {
+		return p, nil
+	}
+	found, err := solveBound(ctx, own, b.effort)
+	if err == nil {
+		better(found.bound, found.proof)
+	}
+	return p, err
+}
