@@ -35,12 +35,14 @@ func Refuse(opt *passes.Options, flags ...any) error {
 		switch {
 		case opt != nil && f.Asked(opt):
 			return true
-		case !known || strings.ContainsAny(value, "-=."): // such a value is one of opt alone
+		case !known:
+			return false
+		case x.name == "Loss" && value != "":
+			return autodiff.HasLoss(x.text(), value)
+		case strings.ContainsAny(value, "-=."): // such a value is one of opt alone
 			return false
 		case value == "":
 			return x.given()
-		case x.name == "Loss":
-			return autodiff.HasLoss(x.text(), value)
 		}
 		return x.text() == value
 	}
