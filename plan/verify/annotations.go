@@ -10,18 +10,6 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Metadata keys of a planned file.
-const (
-	keyOffset  = "onnxmem.offset"
-	keyVersion = "onnxmem.plan_version"
-	keyArena   = "onnxmem.arena_bytes"
-	keyPeak    = "onnxmem.peak_bytes"
-	keyBound   = "onnxmem.lower_bound_bytes"
-	keyDims    = "onnxmem.dims"
-	keyValues  = "onnxmem.values"
-	keyFolded  = "onnxmem.folded"
-)
-
 // annotations compares the file's metadata about its plan with the plan.
 func (v *verifier) annotations() bool {
 	if v.opt.SkipAnnotations {
@@ -93,16 +81,6 @@ func entry(props []graph.Prop, want graph.Prop) string {
 		return fmt.Sprintf("%s: expected %q, found %q", want.Key, graph.Short(want.Value), graph.Short(found))
 	}
 	return ""
-}
-
-// entries counts the entries of a key.
-func entries(props []graph.Prop, key string) (n int) {
-	for i := range props {
-		if props[i].Key == key {
-			n++
-		}
-	}
-	return n
 }
 
 // annotation is the metadata entry of a node with the offsets of its outputs.

@@ -153,3 +153,13 @@ func (p *pairing) initializers() bool {
 	}
 	return slices.EqualFunc(list(p.g, p.to), list(p.h, p.from), p.tensors)
 }
+
+// firstOutput is the index of the first output that a node makes, none if it makes none.
+func firstOutput(n *graph.Node) int {
+	for k, t := range n.Outputs {
+		if t >= 0 {
+			return k
+		}
+	}
+	return none
+}

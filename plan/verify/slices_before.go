@@ -181,16 +181,6 @@ func (b *before) find(name string) (graph.TensorID, *graph.Tensor) {
 	return id, b.g.Tensors[id]
 }
 
-// firstOutput is the index of the first output that a node makes, none if it makes none.
-func firstOutput(n *graph.Node) int {
-	for k, t := range n.Outputs {
-		if t >= 0 {
-			return k
-		}
-	}
-	return none
-}
-
 // node returns a node with its types; nil if these are not exact.
 func (b *before) node(id graph.NodeID) *rowmap.Node {
 	if !b.read[id] {

@@ -4,45 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/plan"
 )
-
-// summarize computes the figures that follow from the plan's buffers and order.
-func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
-	sum := plan.Summary{Nodes: len(s.g.Nodes), NaiveBytes: s.Naive(s.buffers), ArenaBytes: s.top(plan.Arena)}
-	for _, t := range v.p.Tiers() {
-		sum.ArenaBytes = v.add(sum.ArenaBytes, s.top(t.Name))
-	}
-	for _, t := range s.g.Tensors {
-		if t.Maker >= 0 || t.Input && t.Data == nil {
-			sum.Tensors++
-			if t.Dynamic != "" {
-				sum.Dynamic++
-			}
-		}
-	}
-	for _, s := range v.scopes {
-		for k := range s.buffers {
-			if p := &s.buffers[k]; p.Known && p.Resident {
-				sum.ResidentBytes = v.add(sum.ResidentBytes, p.Bytes)
-			}
-		}
-	}
-	sum.TotalBytes = v.add(sum.ArenaBytes, sum.ResidentBytes)
-	for i, load := range loads {
-		if load > sum.PeakBytes {
-			sum.PeakBytes, sum.PeakStep = load, i
-		}
-	}
-	if len(loads) == 0 {
-		sum.PeakBytes = sum.NaiveBytes
-	}
-	if sum.ArenaBytes != sum.PeakBytes && v.p.Summary.PlacementOptimal {
-		sum.PlacementClaimedBy = v.p.Summary.PlacementClaimedBy
-	}
-	sum.PlacementOptimal = sum.ArenaBytes == sum.PeakBytes || v.p.Summary.PlacementOptimal
-	return sum
-}
 
 // checkSummary compares the plan's summary with the computed one.
 func (v *verifier) checkSummary() bool {

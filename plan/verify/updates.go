@@ -11,20 +11,6 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 )
 
-// Metadata keys of a training graph (docs/formats/training.md).
-const (
-	keyMode      = "onnxmem.mode"
-	keyUpdates   = "onnxmem.updates"
-	keyTrainable = "onnxmem.trainable"
-	keyGradients = "onnxmem.gradients"
-
-	// keyStates is that of an inference graph with caches.
-	keyStates = "onnxmem.states"
-
-	modeTraining  = "training"
-	modeInference = "inference"
-)
-
 // readUpdates reads the model's list of w=w.new, a JSON list or entries separated
 // by spaces, and the list of parameters; the other entries are states.
 func (v *verifier) readUpdates() {
