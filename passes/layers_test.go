@@ -6,6 +6,8 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -72,4 +74,54 @@ func undefined(t *testing.T, names []string) (list []string) {
 	}}
 	check.Check("passes", set, files, nil)
 	return list
+}
+
+// TestNoPassWritesOptions: the options of a State are those that were asked for. What a pass
+// finds has a field of its own.
+func TestNoPassWritesOptions(t *testing.T) {
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := 0
+	ofOptions := func(e ast.Expr) bool { // x.opt, or a field of it
+		for {
+			s, is := e.(*ast.SelectorExpr)
+			if !is {
+				return false
+			}
+			if s.Sel.Name == "opt" {
+				return true
+			}
+			e = s.X
+		}
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if ofOptions(n) {
+					reads++
+				}
+			case *ast.AssignStmt:
+				for _, to := range n.Lhs {
+					if ofOptions(to) {
+						t.Errorf("%s: writes an option: expected a field of the State for what the pass found", set.Position(to.Pos()))
+					}
+				}
+			}
+			return true
+		})
+	}
+	if reads == 0 {
+		t.Error("no file reads an option: nothing is tested")
+	}
 }

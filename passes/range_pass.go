@@ -149,9 +149,11 @@ func ranges(ctx context.Context, s *State) error {
 		}
 	}
 	b.sum()
-	if err := infer(ctx, s); err != nil {
-		return err
+	found, err := s.infer(s.model)
+	if err != nil {
+		return s.atCorner(err)
 	}
+	s.inference = found
 	works, err := b.corner()
 	if err != nil {
 		return err

@@ -34,10 +34,7 @@ type region struct {
 	states       []string        // INPUT=OUTPUT of the caches
 	gradients    map[string]bool // names of the gradients of a training graph
 
-	// With aliases (see the pass alias), else nil:
-	reuse   [][]int32        // by storage: the storages that it may overwrite
-	parents [][]int32        // storages that lie one behind the other
-	apart   *schedule.Result // of the same graph without aliases
+	inAliases
 
 	solved *schedule.Result // result of the order pass, by indices in the file
 	stepOf []graph.NodeID   // of each node by its index in the file: its present step
@@ -51,12 +48,26 @@ type region struct {
 	quick        *quickPlacement           // of the nodes in their present order; nil: not known
 	host         int64                     // bytes of tensors that were swapped out
 
-	// With ranges of dimensions:
+	atPoints
+	inPools
+}
+
+// inAliases is what a region has whose nodes share bytes (see the pass alias); else it is zero.
+type inAliases struct {
+	reuse   [][]int32        // by storage: the storages that it may overwrite
+	parents [][]int32        // storages that lie one behind the other
+	apart   *schedule.Result // of the same graph without aliases
+}
+
+// atPoints is what a region has beside ranges of dimensions.
+type atPoints struct {
 	stack      *oneStack
 	stackSizes int // the index of its first buffer in rangeSizes.of
 	rangeGraph int // its index in ranged.graphs
+}
 
-	// With Options.Pools, of the main graph; arena is then the sum of poolBytes.
+// inPools is what the main graph has in several pools; its arena is then the sum of poolBytes.
+type inPools struct {
 	tierNames     []string // the fastest first; nil: there is one arena
 	room          []int64  // by pool: the bytes that its buffers may take; nil: its capacity
 	poolBytes     []int64
