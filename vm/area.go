@@ -7,13 +7,14 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // spot is a place in memory.
 type spot struct {
 	at      unsafe.Pointer
 	bytes   int64
-	guarded *guarded // nil outside of guarded sessions
+	guarded *store.Guarded // nil outside of guarded sessions
 }
 
 // area holds the places of one graph's tensors, and of its nodes' workspaces.
@@ -33,13 +34,13 @@ func (b *builder) mainArea() (*area, error) {
 	if b.s.opt.Separate {
 		return b.separate(b.s.pr.m.Graph)
 	}
-	if b.s.mem.guard != nil {
+	if b.s.mem.Guard != nil {
 		return b.guardedMain()
 	}
-	a := b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{at: b.s.mem.arena.base, bytes: int64(len(b.s.mem.arena.m))})
-	b.s.pr.placed.put(a, b.s.mem.arena.base)
+	a := b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{at: b.s.mem.Arena.Base, bytes: int64(len(b.s.mem.Arena.Bytes))})
+	b.s.pr.placed.put(a, b.s.mem.Arena.Base)
 	if len(b.s.pr.p.Spans) > 0 {
-		a.spans(b.s.pr.p, byName(b.s.pr.m.Graph), b.s.mem.arena.base)
+		a.spans(b.s.pr.p, byName(b.s.pr.m.Graph), b.s.mem.Arena.Base)
 	}
 	a.splitScratch(b.s.pr.p)
 	return a, nil
@@ -74,13 +75,13 @@ func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *are
 			if p.Kind == plan.KindConstant {
 				continue // it is read from the mapped file
 			}
-			pool = b.s.mem.resident.base
+			pool = b.s.mem.Resident.Base
 		}
 		if p.Bytes == 0 {
 			continue // its pool may not exist
 		}
 		if p.Pool == plan.Host {
-			pool = b.s.mem.host.base
+			pool = b.s.mem.Host.Base
 		}
 		at := spot{at: unsafe.Add(pool, p.Offset), bytes: p.Bytes}
 		if p.Node != nil {
@@ -157,11 +158,11 @@ func (b *builder) guardedMain() (*area, error) {
 }
 
 func (b *builder) guardedSpot(t *graph.Tensor) (spot, error) {
-	p, err := b.s.mem.guard.take(nameOf(t.Name), t.Bytes)
+	p, err := b.s.mem.Guard.Take(nameOf(t.Name), t.Bytes)
 	if err != nil {
 		return spot{}, err
 	}
-	return spot{p.at(), t.Bytes, p}, nil
+	return spot{p.At(), t.Bytes, p}, nil
 }
 
 // guardedSeparate gives every tensor of a graph pages of its own. Views share those
@@ -191,7 +192,7 @@ const marginBytes = 64
 
 // separate gives every tensor of a graph a storage of its own.
 func (b *builder) separate(g *graph.Graph) (*area, error) {
-	if b.s.mem.guard != nil {
+	if b.s.mem.Guard != nil {
 		return b.guardedSeparate(g)
 	}
 	a := newArea(g)
@@ -204,20 +205,20 @@ func (b *builder) separate(g *graph.Graph) (*area, error) {
 		off[id] = total
 		total = units.Add(total, units.Add(t.Bytes, 63)&^63+marginBytes)
 	}
-	if err := b.s.mem.take(total); err != nil {
+	if err := b.s.mem.Take(total); err != nil {
 		return nil, err
 	}
-	own, err := newBlock(total, "separate tensors")
+	own, err := store.NewBlock(total, "separate tensors")
 	if err != nil {
 		return nil, err
 	}
-	b.s.mem.own = append(b.s.mem.own, own)
+	b.s.mem.Own = append(b.s.mem.Own, own)
 	if err := b.s.gpu.mirror(own, "separate tensors"); err != nil {
 		return nil, err
 	}
 	for id, t := range g.Tensors {
 		if off[id] > 0 {
-			a.tensors[graph.TensorID(id)] = spot{at: own.at(off[id]), bytes: (t.Bytes + 63) &^ 63}
+			a.tensors[graph.TensorID(id)] = spot{at: own.At(off[id]), bytes: (t.Bytes + 63) &^ 63}
 		}
 	}
 	return a, nil

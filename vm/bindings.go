@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/pages"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // mostBindings is the number of points for which a session keeps what it prepared.
@@ -53,18 +54,18 @@ func (s *Session) player() *player {
 func (b *bindings) shared() bool { return b.arena != nil }
 
 // block returns the first bytes of the arena, which no other point uses now.
-func (b *bindings) block(bytes int64) (*block, error) {
+func (b *bindings) block(bytes int64) (*store.Block, error) {
 	if bytes > b.open {
-		if err := b.s.mem.take(bytes - b.open); err != nil {
+		if err := b.s.mem.Take(bytes - b.open); err != nil {
 			return nil, err
 		}
 		if err := b.arena.Open(bytes); err != nil {
-			b.s.mem.give(bytes - b.open)
+			b.s.mem.Give(bytes - b.open)
 			return nil, err
 		}
 		b.open = bytes
 	}
-	return &block{m: b.arena.Bytes(bytes), base: b.arena.At(), shared: true}, nil
+	return &store.Block{Bytes: b.arena.Bytes(bytes), Base: b.arena.At(), Shared: true}, nil
 }
 
 // run runs the session of the inputs' shapes.
@@ -164,7 +165,7 @@ func (b *bindings) close() (err error) {
 func (b *bindings) memory(m *Memory) {
 	m.ArenaBytes = b.open
 	if b.s.scratch.block != nil {
-		m.ScratchBytes = int64(len(b.s.scratch.block.m))
+		m.ScratchBytes = int64(len(b.s.scratch.block.Bytes))
 	}
 	for _, s := range b.list {
 		of := s.Memory()

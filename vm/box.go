@@ -37,7 +37,7 @@ func (b *box) bytes() int64 { return boxBytes + 8*int64(len(b.items)) }
 // fails.
 func (s *Session) box(kind graph.Kind, elem graph.DType, items []*box) (*box, error) {
 	b := &box{kind: kind, elem: elem, items: items, refs: 1}
-	if err := s.mem.take(b.bytes()); err != nil {
+	if err := s.mem.Take(b.bytes()); err != nil {
 		s.unboxEach(items)
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *Session) item(what string, d graph.DType, shape []int) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.block, err = s.mem.side.take(what, size); err != nil {
+	if b.block, err = s.mem.Side.Take(what, size); err != nil {
 		s.unbox(b)
 		return nil, err
 	}
@@ -94,8 +94,8 @@ func (s *Session) unbox(b *box) {
 	if b.refs--; b.refs > 0 {
 		return
 	}
-	s.mem.side.give(b.block)
-	s.mem.give(b.bytes())
+	s.mem.Side.Give(b.block)
+	s.mem.Give(b.bytes())
 	s.boxed.bytes -= b.bytes()
 	s.unboxEach(b.items)
 }
@@ -116,7 +116,7 @@ func (s *Session) unboxAll() {
 			}
 		}
 	}
-	s.mem.give(s.boxed.bytes)
+	s.mem.Give(s.boxed.bytes)
 	s.boxed.bytes = 0
 }
 

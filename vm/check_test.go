@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -104,7 +105,7 @@ func findsWrongPlans(t *testing.T, d *cuda.Device, path string) {
 			found, err := program.CheckRun(t.Context(), inputs, vm.Options{Poison: c.poison, Device: d})
 			switch {
 			case c.stray != "":
-				if !errors.Is(err, vm.ErrStray) || !regexp.MustCompile(c.stray).MatchString(err.Error()) {
+				if !errors.Is(err, store.ErrStray) || !regexp.MustCompile(c.stray).MatchString(err.Error()) {
 					t.Errorf("got %v, want %q", err, c.stray)
 				}
 			case err != nil:

@@ -16,6 +16,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // constants holds the elements of initializers and Constant nodes: in the mapped
@@ -26,24 +27,24 @@ type constants struct {
 	mu          sync.Mutex // sessions may be made at the same time
 	tensors     map[*graph.Data]*kernel.Tensor
 	decoded     int64 // bytes of decoded constants
-	packs       map[form.PackKey]*block
+	packs       map[form.PackKey]*store.Block
 	shared      []*sharedPack                   // those of packs that other programs may use, too
 	sessions    int                             // that use the packed, computed and decoded constants
 	origins     map[unsafe.Pointer]mapped.Place // of copied constants
 	made        map[*graph.Tensor]*made
-	packed      int64    // bytes of packs, and of computed constants that are kept
-	packedSince int64    // bytes that were packed since the pages of the files were given back
-	blocks      []*block // of decoded constants, and slabs
-	slab        *block   // the last one; nil: there is none
-	slabUsed    int64    // bytes of it
+	packed      int64          // bytes of packs, and of computed constants that are kept
+	packedSince int64          // bytes that were packed since the pages of the files were given back
+	blocks      []*store.Block // of decoded constants, and slabs
+	slab        *store.Block   // the last one; nil: there is none
+	slabUsed    int64          // bytes of it
 	inFile      inFile
-	mem         *share // counts all memory of the constants
+	mem         *store.Share // counts all memory of the constants
 
-	guard *guard // of the guarded session that owns them; else nil
+	guard *store.Guard // of the guarded session that owns them; else nil
 }
 
-func newConstants(m *graph.Model, of *account) *constants {
-	return &constants{m: m, mem: &share{of: of}, files: map[string]*mapped.File{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[form.PackKey]*block{}, made: map[*graph.Tensor]*made{}, origins: map[unsafe.Pointer]mapped.Place{}}
+func newConstants(m *graph.Model, of *store.Account) *constants {
+	return &constants{m: m, mem: &store.Share{Of: of}, files: map[string]*mapped.File{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[form.PackKey]*store.Block{}, made: map[*graph.Tensor]*made{}, origins: map[unsafe.Pointer]mapped.Place{}}
 }
 
 // enter begins a session's use of the constants. Each call needs one of leave.
@@ -62,7 +63,7 @@ func (c *constants) leave() error {
 		return nil
 	}
 	err := c.free()
-	c.tensors, c.packs, c.made, c.origins = map[*graph.Data]*kernel.Tensor{}, map[form.PackKey]*block{}, map[*graph.Tensor]*made{}, map[unsafe.Pointer]mapped.Place{}
+	c.tensors, c.packs, c.made, c.origins = map[*graph.Data]*kernel.Tensor{}, map[form.PackKey]*store.Block{}, map[*graph.Tensor]*made{}, map[unsafe.Pointer]mapped.Place{}
 	c.dropLocked()
 	return err
 }
@@ -90,22 +91,22 @@ func (c *constants) free() error {
 		}
 	}
 	for _, b := range c.packs {
-		note(b.free())
+		note(b.Free())
 	}
 	for _, p := range c.shared {
 		note(p.leave())
 	}
 	for _, m := range c.made {
 		if !m.freed {
-			note(m.at.free())
+			note(m.at.Free())
 		}
 	}
 	for _, b := range c.blocks {
-		note(b.free())
+		note(b.Free())
 	}
 	c.tensors, c.packs, c.shared, c.made, c.origins, c.blocks, c.slab = nil, nil, nil, nil, nil, nil, nil
 	c.decoded, c.packed, c.inFile = 0, 0, inFile{}
-	c.mem.close()
+	c.mem.Close()
 	return first
 }
 
@@ -131,45 +132,45 @@ func (c *constants) bytesMade() (decoded, packed, inFile int64) {
 
 // decodedBytes allocates memory for the elements of a constant that the file encodes
 // differently from what kernels read.
-func (c *constants) decodedBytes(size int64, within bound) ([]byte, error) {
-	if err := c.mem.within(size, within); err != nil {
+func (c *constants) decodedBytes(size int64, within store.Bound) ([]byte, error) {
+	if err := c.mem.Within(size, within); err != nil {
 		return nil, err
 	}
-	if size < largeBlock {
+	if size < store.LargeBlock {
 		c.decoded += size
 		return make([]byte, size), nil
 	}
-	b, err := newBlock(size, "decoded constant")
+	b, err := store.NewBlock(size, "decoded constant")
 	if err != nil {
-		c.mem.give(size)
+		c.mem.Give(size)
 		return nil, err
 	}
 	c.decoded += size
 	c.blocks = append(c.blocks, b)
-	return b.m, nil
+	return b.Bytes, nil
 }
 
 // block allocates memory for packed or computed constants.
-func (c *constants) block(bytes int64, what string) (*block, error) {
+func (c *constants) block(bytes int64, what string) (*store.Block, error) {
 	if c.guard == nil {
-		return newBlock(bytes, what)
+		return store.NewBlock(bytes, what)
 	}
-	p, err := c.guard.take(what, bytes)
+	p, err := c.guard.Take(what, bytes)
 	if err != nil {
 		return nil, err
 	}
-	return &block{base: p.at()}, nil
+	return &store.Block{Base: p.At()}, nil
 }
 
 // tensor returns a constant as kernels see it. Its memory counts against the limit of
 // the session that asks for it (Options.MemoryLimit).
-func (c *constants) tensor(d *graph.Data, within bound) (*kernel.Tensor, error) {
+func (c *constants) tensor(d *graph.Data, within store.Bound) (*kernel.Tensor, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.locked(d, within)
 }
 
-func (c *constants) locked(d *graph.Data, within bound) (*kernel.Tensor, error) {
+func (c *constants) locked(d *graph.Data, within store.Bound) (*kernel.Tensor, error) {
 	if t := c.tensors[d]; t != nil {
 		return t, nil
 	}
@@ -181,8 +182,8 @@ func (c *constants) locked(d *graph.Data, within bound) (*kernel.Tensor, error) 
 	}
 	switch {
 	case c.guard != nil:
-		b, err = c.guard.fixed("constant "+nameOf(d.Name), b)
-	case within.device == nil && len(b) <= smallBytes && len(b) > 0 && mapped.Holds(unsafe.Pointer(unsafe.SliceData(b))):
+		b, err = c.guard.Fixed("constant "+nameOf(d.Name), b)
+	case within.Device == nil && len(b) <= smallBytes && len(b) > 0 && mapped.Holds(unsafe.Pointer(unsafe.SliceData(b))):
 		b, err = c.copied(b, within)
 	}
 	if err != nil {
@@ -206,21 +207,21 @@ func (c *constants) locked(d *graph.Data, within bound) (*kernel.Tensor, error) 
 const smallBytes = 16 << 10
 
 // copied copies a small constant.
-func (c *constants) copied(b []byte, within bound) ([]byte, error) {
+func (c *constants) copied(b []byte, within store.Bound) ([]byte, error) {
 	size := int64(len(b))
-	if err := c.mem.within(size, within); err != nil {
+	if err := c.mem.Within(size, within); err != nil {
 		return nil, err
 	}
 	to, err := c.room(size)
 	if err != nil {
-		c.mem.give(size)
+		c.mem.Give(size)
 		return nil, err
 	}
 	c.decoded += size
 	if place, ok := mapped.PlaceOf(unsafe.Pointer(unsafe.SliceData(b))); ok {
-		c.origins[to.base] = place
+		c.origins[to.Base] = place
 	}
-	is := unsafe.Slice((*byte)(to.base), len(b))
+	is := unsafe.Slice((*byte)(to.Base), len(b))
 	copy(is, b)
 	return is, nil
 }
@@ -229,7 +230,7 @@ func (c *constants) copied(b []byte, within bound) ([]byte, error) {
 var empty uint64
 
 // bytes returns the elements of a constant, row by row.
-func (c *constants) bytes(d *graph.Data, within bound) ([]byte, error) {
+func (c *constants) bytes(d *graph.Data, within store.Bound) ([]byte, error) {
 	size, err := d.Type.SizeBytes(d.Elements())
 	if err != nil || d.Type.Bits() == 0 {
 		return nil, fmt.Errorf("no kernel for constants of dtype %v", d.Type)
@@ -301,7 +302,7 @@ func (w *filler) Write(p []byte) (int, error) {
 }
 
 // decode decodes elements from the typed fields of a TensorProto.
-func (c *constants) decode(d *graph.Data, size int64, within bound) ([]byte, error) {
+func (c *constants) decode(d *graph.Data, size int64, within store.Bound) ([]byte, error) {
 	n := d.Elements()
 	width := d.Type.Bits() / 8
 	// Each element takes at least one byte of the file. Check that before allocating
@@ -362,7 +363,7 @@ func (c *constants) decode(d *graph.Data, size int64, within bound) ([]byte, err
 }
 
 // dense converts a sparse tensor to a dense one.
-func (c *constants) dense(d *graph.Data, size int64, within bound) ([]byte, error) {
+func (c *constants) dense(d *graph.Data, size int64, within store.Bound) ([]byte, error) {
 	values, err := c.locked(d.Sparse.Values, within)
 	if err != nil {
 		return nil, err

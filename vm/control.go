@@ -71,7 +71,7 @@ func (b *builder) body(st *step, g *graph.Graph, opsets []graph.Opset, work spot
 	case b.inFunction:
 		a, err = b.laidOut(g, true, work)
 	default:
-		if b.s.mem.guard != nil {
+		if b.s.mem.Guard != nil {
 			a, err = b.guarded(g, b.bodies[b.next].Buffers)
 		} else {
 			a = b.planned(g, b.bodies[b.next].Buffers, work)

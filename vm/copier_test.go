@@ -12,6 +12,7 @@ import (
 	"github.com/edsrzf/mmap-go"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -38,7 +39,7 @@ func TestSwapFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	queue := make(chan *transfer, 1)
-	go transferAll(queue, &block{m: m, base: unsafe.Pointer(unsafe.SliceData(m)), name: "host"})
+	go transferAll(queue, &store.Block{Bytes: m, Base: unsafe.Pointer(unsafe.SliceData(m)), Name: "host"})
 	defer close(queue)
 	place := func(b []byte) *tensor {
 		x := &tensor{}

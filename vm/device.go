@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gpu"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // device is the part of a session that lies on a GPU (Options.Device). The arena has a
@@ -56,7 +57,7 @@ type counts struct {
 
 // mirror is a part of a block of host memory, and its block of device memory.
 type mirror struct {
-	host *block
+	host *store.Block
 	from int64 // the first byte of the part
 	dev  *cuda.Block
 }
@@ -85,7 +86,7 @@ func newDevice(s *Session, d *cuda.Device) (*device, error) {
 	}
 	g.constants, err = s.pr.constantsOn(s)
 	if bytes := fixedBytes(s.pr.m.Graph); err == nil && bytes > 0 {
-		if err = s.mem.take(bytes); err == nil {
+		if err = s.mem.Take(bytes); err == nil {
 			g.made, err = d.Take(bytes, "computed constants")
 		}
 	}
@@ -99,15 +100,15 @@ func newDevice(s *Session, d *cuda.Device) (*device, error) {
 }
 
 // mirror gives a block of host memory its block on the device.
-func (g *device) mirror(b *block, what string) error {
+func (g *device) mirror(b *store.Block, what string) error {
 	if g == nil || b == nil {
 		return nil
 	}
-	return g.mirrorPart(b, 0, int64(len(b.m)), what)
+	return g.mirrorPart(b, 0, int64(len(b.Bytes)), what)
 }
 
 // mirrorPart gives bytes [from, end) of a block of host memory their block on the device.
-func (g *device) mirrorPart(b *block, from, end int64, what string) error {
+func (g *device) mirrorPart(b *store.Block, from, end int64, what string) error {
 	if from == end {
 		return nil
 	}
@@ -210,7 +211,7 @@ func (g *device) ready() error {
 	if g == nil || g.s.opt.uncompiled {
 		return nil
 	}
-	return g.kernels.Ready(g.s.mem.take)
+	return g.kernels.Ready(g.s.mem.Take)
 }
 
 // begin starts a run: random numbers are drawn anew. A run that failed may have left copies

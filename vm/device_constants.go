@@ -11,14 +11,15 @@ import (
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // deviceConstants is the constants of a program on one device: of its main graph, its bodies
 // and its functions. All sessions there read them in one block, into which each constant is
 // copied when the first node needs it. The last session that closes frees it.
 type deviceConstants struct {
-	block   *cuda.Block // nil: there are none
-	mem     *share      // counts it, for all sessions once
+	block   *cuda.Block  // nil: there are none
+	mem     *store.Share // counts it, for all sessions once
 	offsets map[*graph.Data]int64
 	planned int64 // bytes of those that the plan places in the resident pool
 	users   int   // sessions
@@ -46,7 +47,7 @@ func (p *Program) constantsOn(s *Session) (*deviceConstants, error) {
 		return c, nil
 	}
 	c = &deviceConstants{
-		mem: &share{of: p.consts.mem.of, bound: s.opt.bound()}, offsets: map[*graph.Data]int64{}, users: 1,
+		mem: &store.Share{Of: p.consts.mem.Of, Bound: s.opt.bound()}, offsets: map[*graph.Data]int64{}, users: 1,
 		onHost: map[extentOnHost]int64{}, placed: map[int64]bool{},
 	}
 	planned := plannedConstants(p)
@@ -59,12 +60,12 @@ func (p *Program) constantsOn(s *Session) (*deviceConstants, error) {
 		}
 	}
 	if bytes > 0 {
-		if err := c.mem.take(bytes); err != nil {
+		if err := c.mem.Take(bytes); err != nil {
 			return nil, err
 		}
 		var err error
 		if c.block, err = d.Take(bytes, "constants"); err != nil {
-			c.mem.close()
+			c.mem.Close()
 			return nil, err
 		}
 	}
@@ -95,7 +96,7 @@ func (p *Program) releaseConstants(c *deviceConstants, d *cuda.Device) error {
 		return nil
 	}
 	delete(p.onDevice, d)
-	c.mem.close()
+	c.mem.Close()
 	return c.block.Free()
 }
 

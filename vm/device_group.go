@@ -50,7 +50,7 @@ func (g *device) groups(listed []*step, order []graph.NodeID) (groups [][]*step)
 // have been made by then.
 func (g *device) departures(listed []*step) map[graph.NodeID]bool {
 	leaves := map[graph.NodeID]bool{}
-	if g.s.mem.host == nil || len(listed) == 0 || listed[0].f.g != g.s.pr.m.Graph {
+	if g.s.mem.Host == nil || len(listed) == 0 || listed[0].f.g != g.s.pr.m.Graph {
 		return leaves
 	}
 	for i := range g.s.pr.p.Buffers {

@@ -226,7 +226,7 @@ func (g *device) table(bytes int64, from, to int) (driver.Ptr, error) {
 			return t.block.At, nil
 		}
 	}
-	if err := g.s.mem.take(bytes); err != nil {
+	if err := g.s.mem.Take(bytes); err != nil {
 		return 0, err
 	}
 	block, err := g.d.Take(bytes, "sums of gradients")

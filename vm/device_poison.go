@@ -4,20 +4,21 @@ import (
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // of returns where a block lies on the device.
-func (g *device) of(b *block) driver.Ptr {
+func (g *device) of(b *store.Block) driver.Ptr {
 	for _, m := range g.mirrors {
 		if m.host == b {
 			return m.dev.At - driver.Ptr(m.from)
 		}
 	}
-	panic(deviceError{fmt.Errorf("a block of %d bytes has no place on the device", len(b.m))})
+	panic(deviceError{fmt.Errorf("a block of %d bytes has no place on the device", len(b.Bytes))})
 }
 
 // spoil fills bytes [off, end) of a block with poison.
-func (g *device) spoil(b *block, off, end int64, p poison) {
+func (g *device) spoil(b *store.Block, off, end int64, p store.Poison) {
 	if err := g.poison.Fill(g.of(b)+driver.Ptr(off), end-off, uint64(p)); err != nil {
 		panic(deviceError{err})
 	}
@@ -25,7 +26,7 @@ func (g *device) spoil(b *block, off, end int64, p poison) {
 
 // firstChanged returns the index of the first of the bytes [off, end) of a block that is
 // no longer poison, or -1.
-func (g *device) firstChanged(b *block, off, end int64, p poison) int64 {
+func (g *device) firstChanged(b *store.Block, off, end int64, p store.Poison) int64 {
 	k, err := g.poison.FirstChanged(g.of(b)+driver.Ptr(off), end-off, uint64(p))
 	if err != nil {
 		panic(deviceError{err})
@@ -34,7 +35,7 @@ func (g *device) firstChanged(b *block, off, end int64, p poison) int64 {
 }
 
 // spoilScratch fills the device's scratch with poison.
-func (g *device) spoilScratch(p poison) {
+func (g *device) spoilScratch(p store.Poison) {
 	b := g.queue.Scratch()
 	if b == nil {
 		return

@@ -40,7 +40,7 @@ const (
 func newReplay(g *device) *replay {
 	r := &replay{g: g}
 	s := g.s
-	if s.opt.NoReplay || s.opt.Poison || s.watch.comparer != nil || s.mem.host != nil && s.opt.HostFile != "" || !g.onlyFixedOnHost() {
+	if s.opt.NoReplay || s.opt.Poison || s.watch.comparer != nil || s.mem.Host != nil && s.opt.HostFile != "" || !g.onlyFixedOnHost() {
 		return r
 	}
 	read := map[*tensor]bool{}

@@ -87,7 +87,7 @@ func (s *Session) DeviceUse() *DeviceUse {
 	u.ResidentBytes += g.constants.planned
 	u.ConstantBytes += u.SharedBytes - g.constants.planned
 	for _, b := range g.mirrors {
-		if b.host == s.mem.resident {
+		if b.host == s.mem.Resident {
 			u.ResidentBytes += b.dev.Bytes
 			m.ResidentBytes += b.dev.Taken
 		} else {

@@ -36,7 +36,7 @@ func (g *device) workspaceOf(n graph.NodeID, a *area) workspace {
 // address returns the place on the device of an address in one of the pools.
 func (g *device) address(at unsafe.Pointer) (driver.Ptr, bool) {
 	for _, m := range g.mirrors {
-		if off := uintptr(at) - uintptr(m.host.at(m.from)); off < uintptr(m.dev.Bytes) {
+		if off := uintptr(at) - uintptr(m.host.At(m.from)); off < uintptr(m.dev.Bytes) {
 			return m.dev.At + driver.Ptr(off), true
 		}
 	}

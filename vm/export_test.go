@@ -74,7 +74,7 @@ func (p *Program) AddShared(name, with string) {
 }
 
 // Taken is the number of bytes that the program and its sessions have in use.
-func (p *Program) Taken() int64 { return p.consts.mem.of.Taken() }
+func (p *Program) Taken() int64 { return p.consts.mem.Of.Taken() }
 
 // Kept counts the constants that a node computes for products and that stay in
 // memory, because some product has not packed them.

@@ -11,6 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // frame is a graph that is ready to run: the main graph, a body, or one call of a
@@ -57,12 +58,12 @@ type belongings struct {
 	task   *task   // what it does for several nodes; nil: nothing
 	joined *joined // how a convolution or product is computed from and to bytes; nil: it is not
 
-	frees   []*tensor  // dynamic tensors that no later step reads
-	scratch []*guarded // of the kernel, in a guarded session
-	heap    int64      // bytes that the kernel keeps on Go's heap
-	tables  [][]byte   // blocks that the kernel keeps in the side pool
-	kept    *kept      // what it keeps during a loop; nil: nothing
-	sources []source   // what its kernel has packed
+	frees   []*tensor        // dynamic tensors that no later step reads
+	scratch []*store.Guarded // of the kernel, in a guarded session
+	heap    int64            // bytes that the kernel keeps on Go's heap
+	tables  [][]byte         // blocks that the kernel keeps in the side pool
+	kept    *kept            // what it keeps during a loop; nil: nothing
+	sources []source         // what its kernel has packed
 }
 
 // has returns what few steps have, for reading.
@@ -98,10 +99,10 @@ func (s *Session) takeHeap(nodes int) error {
 		return nil
 	}
 	bytes := int64(nodes) * nodeHeap
-	if err := s.mem.take(bytes); err != nil {
+	if err := s.mem.Take(bytes); err != nil {
 		return err
 	}
-	s.mem.heap += bytes
+	s.mem.Heap += bytes
 	return nil
 }
 
@@ -186,7 +187,7 @@ func (b *builder) views(f *frame) error {
 				continue
 			}
 			if t.exact && t.Bytes() > 0 {
-				block, err := b.s.mem.side.hold(nameOf(t.name), int64(t.Bytes()))
+				block, err := b.s.mem.Side.Hold(nameOf(t.name), int64(t.Bytes()))
 				if err != nil {
 					return err
 				}
@@ -243,8 +244,8 @@ func (b *builder) tensor(n *tensor, g *graph.Graph, id graph.TensorID, a *area) 
 	}
 	if n.At == nil {
 		n.At = unsafe.Pointer(&empty)
-		if b.s.mem.guard != nil {
-			n.At = b.s.mem.guard.nothing
+		if b.s.mem.Guard != nil {
+			n.At = b.s.mem.Guard.Nothing
 		}
 	}
 	return nil
@@ -274,7 +275,7 @@ func (b *builder) placeStrings(t *tensor) error {
 	size, err := sizeOf(t.Type, t.Shape)
 	if err == nil && size > 0 {
 		var block []byte
-		if block, err = b.s.mem.side.hold(nameOf(t.name), size); err == nil {
+		if block, err = b.s.mem.Side.Hold(nameOf(t.name), size); err == nil {
 			clear(block)
 			t.At, t.room = unsafe.Pointer(unsafe.SliceData(block)), size
 		}
@@ -379,7 +380,7 @@ func (st *step) dropCall() {
 	c, s := st.invocation, st.f.s
 	switch {
 	case c == nil, st.kernel == nil && st.fusedInto == nil && st.task() == nil, st.late, st.has().joined != nil:
-	case s.gpu != nil, s.mem.guard != nil, s.watch.comparer != nil, s.opt.Poison:
+	case s.gpu != nil, s.mem.Guard != nil, s.watch.comparer != nil, s.opt.Poison:
 	case c.Residual != nil, c.Taken, len(c.Packed) > 0, c.SharedBytes > 0, c.EachBytes > 0:
 	default:
 		st.invocation = nil
@@ -509,7 +510,7 @@ func (l *lowering) prepare(st *step) error {
 // own scratch.
 func (s *Session) scratchFor(st *step) (grown bool, err error) {
 	c := st.call()
-	if s.mem.guard != nil {
+	if s.mem.Guard != nil {
 		return false, s.guardScratch(st)
 	}
 	if grown = c.SharedBytes > s.scratch.shared || c.EachBytes > s.scratch.each; grown {
@@ -563,7 +564,7 @@ func (st *step) do() (err error) {
 		}
 	}
 	s := st.f.s
-	if s.opt.Poison && s.mem.guard == nil {
+	if s.opt.Poison && s.mem.Guard == nil {
 		s.poisonScratch(st)
 	}
 	if s.watch.comparer != nil {
@@ -571,14 +572,14 @@ func (st *step) do() (err error) {
 		s.watch.comparer.before(st)
 	}
 	if st.run != nil {
-		if s.mem.guard != nil {
+		if s.mem.Guard != nil {
 			st.useScratch(s.pool)
 		}
 		if err := st.run(s.pool); err != nil {
 			return st.wrap(err)
 		}
 		s.gpu.after(st)
-		if s.mem.guard != nil {
+		if s.mem.Guard != nil {
 			if err := s.checkGuards(st); err != nil {
 				return st.wrap(err)
 			}
@@ -610,7 +611,7 @@ func (st *step) wrap(err error) error {
 
 // release frees the memory of a dynamic tensor.
 func (s *Session) release(t *tensor) {
-	s.mem.side.give(t.block)
+	s.mem.Side.Give(t.block)
 	t.block = nil
 	s.unbox(t.box)
 	t.box = nil
@@ -618,25 +619,25 @@ func (s *Session) release(t *tensor) {
 
 // Heap implements kernel.Runtime.
 func (st *step) Heap(bytes int64) error {
-	if err := st.f.s.mem.take(bytes); err != nil {
+	if err := st.f.s.mem.Take(bytes); err != nil {
 		return err
 	}
 	st.own().heap += bytes
-	st.f.s.mem.tables += bytes
+	st.f.s.mem.Tables += bytes
 	return nil
 }
 
 // Table implements kernel.Runtime: tables lie in the side pool.
 func (st *step) Table(bytes int64) (unsafe.Pointer, error) {
-	b, err := st.f.s.mem.side.hold("a table of a kernel", bytes)
+	b, err := st.f.s.mem.Side.Hold("a table of a kernel", bytes)
 	if err != nil {
 		return nil, err
 	}
 	own := st.own()
 	own.tables = append(own.tables, b)
-	st.f.s.mem.tables += int64(len(b))
-	if st.f.s.mem.guard == nil {
-		st.f.s.mem.sideTables += int64(len(b))
+	st.f.s.mem.Tables += int64(len(b))
+	if st.f.s.mem.Guard == nil {
+		st.f.s.mem.SideTables += int64(len(b))
 	}
 	return unsafe.Pointer(unsafe.SliceData(b)), nil
 }
@@ -647,14 +648,14 @@ func (st *step) freeTables() {
 		return
 	}
 	s := st.f.s
-	s.mem.give(st.more.heap)
-	s.mem.tables -= st.more.heap
+	s.mem.Give(st.more.heap)
+	s.mem.Tables -= st.more.heap
 	st.more.heap = 0
 	for _, b := range st.more.tables {
-		s.mem.side.give(b)
-		s.mem.tables -= int64(len(b))
-		if s.mem.guard == nil {
-			s.mem.sideTables -= int64(len(b))
+		s.mem.Side.Give(b)
+		s.mem.Tables -= int64(len(b))
+		if s.mem.Guard == nil {
+			s.mem.SideTables -= int64(len(b))
 		}
 	}
 	st.more.tables = st.more.tables[:0]

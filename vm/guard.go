@@ -10,6 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/pages"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -27,27 +28,33 @@ const (
 // Options.Guard, an access outside of a tensor.
 var ErrFault = errors.New("memory fault")
 
+// ErrStray is wrapped by the error of a write outside of the node's own tensors.
+var ErrStray = store.ErrStray
+
+// ErrHost is wrapped by the error of a run that can no longer use its host pool.
+var ErrHost = store.ErrHost
+
 // checkGuards fails if the node that has just run wrote outside of its tensors.
 func (s *Session) checkGuards(st *step) error {
-	g := s.mem.guard
-	if g.few() {
-		return g.check(g.list)
+	g := s.mem.Guard
+	if g.Few() {
+		return g.Check(g.List)
 	}
-	list := append([]*guarded(nil), st.has().scratch...)
+	list := append([]*store.Guarded(nil), st.has().scratch...)
 	for _, t := range append(append([]*tensor(nil), st.in...), st.out...) {
 		if t != nil && t.guarded != nil {
 			list = append(list, t.guarded)
 		}
 	}
-	return g.check(list)
+	return g.Check(list)
 }
 
 // walls returns the layout of a kernel's guarded scratch; nil without a guard.
 func (s *Session) walls() *kernel.Walls {
-	if s.mem.guard == nil {
+	if s.mem.Guard == nil {
 		return nil
 	}
-	return &kernel.Walls{Page: pages.Size, Front: s.mem.guard.front}
+	return &kernel.Walls{Page: pages.Size, Front: s.mem.Guard.Front}
 }
 
 // guardScratch replaces a node's scratch by what its prepared kernel asks for.
@@ -75,14 +82,14 @@ func (s *Session) guardScratch(st *step) error {
 	}
 	if list := st.has().scratch; len(list) > 0 {
 		st.more.scratch = nil
-		if err := s.mem.guard.giveParts(list); err != nil {
+		if err := s.mem.Guard.GiveParts(list); err != nil {
 			return err
 		}
 	}
 	if len(runs) == 0 {
 		return nil
 	}
-	made, err := s.mem.guard.parts(names, runs, sizes)
+	made, err := s.mem.Guard.Parts(names, runs, sizes)
 	if err == nil {
 		st.own().scratch = made
 	}
@@ -98,9 +105,9 @@ func (st *step) useScratch(w *work.Pool) {
 		return
 	}
 	for _, p := range scratch {
-		p.spoil()
+		p.Spoil()
 	}
-	base := scratch[0].base()
+	base := scratch[0].Base()
 	w.SetScratch(base, unsafe.Add(base, st.call().SharedBytes), st.call().EachBytes)
 }
 
@@ -120,11 +127,11 @@ func (s *Session) faultOf(r any) error {
 	if !ok {
 		return nil
 	}
-	if err := s.mem.host.fault(e.Addr()); err != nil {
+	if err := s.mem.Host.Fault(e.Addr()); err != nil {
 		return err
 	}
-	if s.mem.guard != nil {
-		if where := s.mem.guard.describe(e.Addr()); where != "" {
+	if s.mem.Guard != nil {
+		if where := s.mem.Guard.Describe(e.Addr()); where != "" {
 			return fmt.Errorf("%w at %s", ErrFault, where)
 		}
 	}

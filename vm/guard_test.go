@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -102,7 +103,7 @@ func TestGuardFindsAccesses(t *testing.T) {
 				t.Fatal("nothing was found")
 			case !regexp.MustCompile(`node "a" \(MatMul\): ` + c.want + ` \(algorithm: GEMM, prepacked, relu\)$`).MatchString(err.Error()):
 				t.Errorf("got %v\nwant %s", err, c.want)
-			case !errors.Is(err, vm.ErrFault) && !errors.Is(err, vm.ErrStray):
+			case !errors.Is(err, vm.ErrFault) && !errors.Is(err, store.ErrStray):
 				t.Errorf("%v is of neither kind", err)
 			}
 		})
@@ -171,7 +172,7 @@ func TestGuardedNodeTests(t *testing.T) {
 			{Guard: vm.GuardEnd, Workers: 1},
 			{Guard: vm.GuardFront, Workers: 1, Separate: true, NoPack: true},
 		} {
-			if err := k.runIn(p, opt); errors.Is(err, vm.ErrFault) || errors.Is(err, vm.ErrStray) {
+			if err := k.runIn(p, opt); errors.Is(err, vm.ErrFault) || errors.Is(err, store.ErrStray) {
 				t.Errorf("%s, %+v: %v", k.name, opt, err)
 			}
 		}

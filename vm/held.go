@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // hold gives a session of all points the parameters, states and caches. If the points share
@@ -20,12 +21,12 @@ func (s *Session) hold() error {
 	if bytes == 0 {
 		return nil
 	}
-	err := s.mem.take(bytes)
+	err := s.mem.Take(bytes)
 	if err != nil {
 		return s.overLimit(err, nil)
 	}
 	// No other page of the resident pool is ever touched.
-	if s.mem.resident, err = newBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
+	if s.mem.Resident, err = store.NewBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
 		return err
 	}
 	named := byName(g)
@@ -40,7 +41,7 @@ func (s *Session) hold() error {
 			id := named[name]
 			t := g.Tensors[id]
 			x := &tensor{name: name, exact: true, room: b.Bytes}
-			x.Type, x.Shape, x.At = t.Type.Elem, make([]int, len(t.Type.Shape)), unsafe.Add(s.mem.resident.base, b.Offset)
+			x.Type, x.Shape, x.At = t.Type.Elem, make([]int, len(t.Type.Shape)), unsafe.Add(s.mem.Resident.Base, b.Offset)
 			for k, n := range t.Type.Shape {
 				x.Shape[k] = int(n)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // window is the alignment of the pages that may become resident when one byte of them is
@@ -61,7 +62,7 @@ func (f *inFile) merge() {
 // that they have not packed. It fails if a MemoryLimit is given and they exceed what is left
 // of it. A device, or a guard, has copies of the constants.
 func (s *Session) countInFile() error {
-	if s.gpu != nil || s.mem.guard != nil {
+	if s.gpu != nil || s.mem.Guard != nil {
 		return nil
 	}
 	return s.consts.countInFile(s.readInFile, s.opt.bound())
@@ -173,7 +174,7 @@ func (st *step) bytesRead(i int, t *kernel.Tensor) int64 {
 }
 
 // countInFile adds the constants that a session reads in place.
-func (c *constants) countInFile(read func(found func(t *kernel.Tensor, bytes int64)), within bound) error {
+func (c *constants) countInFile(read func(found func(t *kernel.Tensor, bytes int64)), within store.Bound) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := &c.inFile
@@ -192,10 +193,10 @@ func (c *constants) countInFile(read func(found func(t *kernel.Tensor, bytes int
 	})
 	f.merge()
 	more := c.fileBytes() - f.counted
-	if within.limit <= 0 || more <= 0 {
+	if within.Limit <= 0 || more <= 0 {
 		return nil
 	}
-	if err := c.mem.within(more, within); err != nil {
+	if err := c.mem.Within(more, within); err != nil {
 		return err
 	}
 	f.counted += more

@@ -19,7 +19,7 @@ type kept struct {
 // Keep implements kernel.Runtime. Only a captured tensor is the same in all iterations.
 func (st *step) Keep(i, bytes int) bool {
 	s, f := st.f.s, st.f
-	if !f.loops || st.live || st.has().kept != nil || s.opt.NoPack || s.mem.guard != nil || s.gpu != nil || s.watch.comparer != nil || i >= len(st.n().Inputs) {
+	if !f.loops || st.live || st.has().kept != nil || s.opt.NoPack || s.mem.Guard != nil || s.gpu != nil || s.watch.comparer != nil || i >= len(st.n().Inputs) {
 		return false
 	}
 	if t := st.n().Inputs[i]; t < 0 || !f.g.Tensors[t].Capture {
@@ -34,7 +34,7 @@ func (st *step) Keep(i, bytes int) bool {
 // Kept implements kernel.Runtime.
 func (st *step) Kept() (at unsafe.Pointer, filled bool) {
 	k := st.more.kept
-	at = unsafe.Add(st.f.s.scratch.block.base, st.f.s.scratch.shared+k.off)
+	at = unsafe.Add(st.f.s.scratch.block.Base, st.f.s.scratch.shared+k.off)
 	filled = k.round == st.f.round && k.base == at // the scratch may have moved
 	k.round, k.base = st.f.round, at
 	return at, filled

@@ -22,7 +22,7 @@ type extent struct{ offset, bytes int64 }
 // laidOut returns the area of a function's graph in a workspace. If the layout does
 // not fit, because the planner found a better one, the area goes to the side pool.
 func (b *builder) laidOut(g *graph.Graph, body bool, work spot) (*area, error) {
-	if b.s.mem.guard != nil {
+	if b.s.mem.Guard != nil {
 		return b.guardedSeparate(g)
 	}
 	l, err := b.layout(g, body)
@@ -31,7 +31,7 @@ func (b *builder) laidOut(g *graph.Graph, body bool, work spot) (*area, error) {
 	}
 	base := work.at
 	if l.bytes > work.bytes {
-		block, err := b.s.mem.side.hold("a workspace", l.bytes)
+		block, err := b.s.mem.Side.Hold("a workspace", l.bytes)
 		if err != nil {
 			return nil, err
 		}

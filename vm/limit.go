@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // LimitError reports an allocation that would exceed Options.MemoryLimit, and that was
@@ -86,17 +87,17 @@ func (e *LimitError) FitsUnpacked() bool {
 	return e.Needs.PackedBytes > 0 && units.Add(e.Bytes, e.Taken)-e.Needs.PackedBytes+e.unpacked <= e.Limit
 }
 
-func (o *Options) bound() bound {
+func (o *Options) bound() store.Bound {
 	if o.Device != nil {
-		return bound{limit: o.MemoryLimit, device: o.Device} // what the caller holds is memory of the host
+		return store.Bound{Limit: o.MemoryLimit, Device: o.Device} // what the caller holds is memory of the host
 	}
-	return bound{limit: o.MemoryLimit, held: o.Held}
+	return store.Bound{Limit: o.MemoryLimit, Held: o.Held}
 }
 
 // overLimit is the error of an allocation beyond the limit of an account.
-func overLimit(o over) error {
-	return &LimitError{Bytes: o.bytes, Taken: o.taken, Held: o.held, Limit: o.limit, Free: o.free, Device: o.device}
+func overLimit(o store.Over) error {
+	return &LimitError{Bytes: o.Bytes, Taken: o.Taken, Held: o.Held, Limit: o.Limit, Free: o.Free, Device: o.Device}
 }
 
 // newAccount returns an account whose errors are of type *LimitError.
-func newAccount() *account { return &account{refuse: overLimit} }
+func newAccount() *store.Account { return &store.Account{Refuse: overLimit} }

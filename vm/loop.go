@@ -143,7 +143,7 @@ func (f *frame) updateCarried(in, out, n int) error {
 		for k := range n {
 			if to := f.input(in + k); k != i && overlap(from, to) {
 				var err error
-				if b, err = f.s.mem.side.take(nameOf(from.name)+", carried on", int64(from.Bytes())); err != nil {
+				if b, err = f.s.mem.Side.Take(nameOf(from.name)+", carried on", int64(from.Bytes())); err != nil {
 					return aboutTensor(from.name, err)
 				}
 				f.s.onHost(from)
@@ -174,7 +174,7 @@ func (f *frame) updateCarried(in, out, n int) error {
 		if err := f.s.assign(to, &aside); err != nil {
 			return err
 		}
-		f.s.mem.side.give(kept[i])
+		f.s.mem.Side.Give(kept[i])
 	}
 	return nil
 }
@@ -272,12 +272,12 @@ func (r *scanOutput) hold(s *Session, n int) error {
 	if n <= len(r.block) {
 		return nil
 	}
-	larger, err := s.mem.side.take("the rows of "+nameOf(r.out.name), 2*int64(n))
+	larger, err := s.mem.Side.Take("the rows of "+nameOf(r.out.name), 2*int64(n))
 	if err != nil {
 		return aboutTensor(r.out.name, err)
 	}
 	s.copyBytes(larger, r.block[:r.used])
-	s.mem.side.give(r.block)
+	s.mem.Side.Give(r.block)
 	r.block = larger
 	return nil
 }
@@ -335,7 +335,7 @@ func (r *scanOutput) end(s *Session, t *graph.Tensor) error {
 	s.wroteOnHost(r.out)
 	if r.block != nil {
 		s.copyBytes(bytesOf(r.out), r.block[:r.used])
-		s.mem.side.give(r.block)
+		s.mem.Side.Give(r.block)
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ type lowering struct {
 // planned reports whether nodes of the frame may run together at planned places.
 func (l *lowering) planned() bool {
 	s := l.s
-	return !s.opt.Separate && s.watch.comparer == nil && s.mem.guard == nil && s.pr.m.Graph == l.f.g
+	return !s.opt.Separate && s.watch.comparer == nil && s.mem.Guard == nil && s.pr.m.Graph == l.f.g
 }
 
 // steps makes the steps of a frame and lowers them.

@@ -28,10 +28,10 @@ func (st *step) mapping() (keys, values *kernel.Tensor, index map[uint64]int, do
 	if form.ElementBits(keys.Type) != 64 || values.Len() != n {
 		return nil, nil, nil, nil, fmt.Errorf("input 0 %q has keys %v and values %v, expected integers or strings and as many values", graph.Short(t.name), typeOf(&tensor{Tensor: *keys}), typeOf(&tensor{Tensor: *values}))
 	}
-	if err := s.mem.take(entryBytes * int64(n)); err != nil {
+	if err := s.mem.Take(entryBytes * int64(n)); err != nil {
 		return nil, nil, nil, nil, err
 	}
-	done = func() { s.mem.give(entryBytes * int64(n)) }
+	done = func() { s.mem.Give(entryBytes * int64(n)) }
 	index = make(map[uint64]int, n)
 	b := t.box.items[0].data()
 	for i := range n {
@@ -116,10 +116,10 @@ func (st *step) castMap() error {
 		return fmt.Errorf("input 0 %q is a map of %v to %v, expected int64 to float32 or string", graph.Short(st.in[0].name), keys.Type, values.Type)
 	}
 	n := keys.Len()
-	if err := st.f.s.mem.take(8 * int64(n)); err != nil { // the list
+	if err := st.f.s.mem.Take(8 * int64(n)); err != nil { // the list
 		return err
 	}
-	defer st.f.s.mem.give(8 * int64(n))
+	defer st.f.s.mem.Give(8 * int64(n))
 	order := make([]int64, 0, n)
 	for key := range index {
 		order = append(order, int64(key))

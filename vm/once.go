@@ -7,11 +7,12 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // made is a constant that a node computes from constants, for all sessions.
 type made struct {
-	at    *block
+	at    *store.Block
 	users int  // sessions that are being built with it
 	freed bool // every reader has it packed
 	kept  bool // some reader does not have it packed
@@ -213,7 +214,7 @@ func (b *builder) fill(st *step, run kernel.Run) func(dst unsafe.Pointer) error 
 			return err
 		}
 		st.out[0].At = dst
-		if b.s.mem.guard != nil {
+		if b.s.mem.Guard != nil {
 			st.useScratch(b.s.pool)
 		}
 		return run(b.s.pool)
@@ -233,7 +234,7 @@ func (st *step) reads(id graph.TensorID) (n int) {
 
 // take returns the elements of a constant that a node computes. fill computes them
 // at the first call. It returns nil if every reader has them packed.
-func (c *constants) take(t *graph.Tensor, bytes int, within bound, fill func(dst unsafe.Pointer) error) (unsafe.Pointer, error) {
+func (c *constants) take(t *graph.Tensor, bytes int, within store.Bound, fill func(dst unsafe.Pointer) error) (unsafe.Pointer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.made[t]
@@ -249,12 +250,12 @@ func (c *constants) take(t *graph.Tensor, bytes int, within bound, fill func(dst
 		return nil, nil
 	}
 	m.users++
-	return m.at.base, nil
+	return m.at.Base, nil
 }
 
 // again returns the elements of a constant that were freed. fill computes them, if no
 // other session has done so since. They stay.
-func (c *constants) again(t *graph.Tensor, bytes int, within bound, fill func(dst unsafe.Pointer) error) (unsafe.Pointer, error) {
+func (c *constants) again(t *graph.Tensor, bytes int, within store.Bound, fill func(dst unsafe.Pointer) error) (unsafe.Pointer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.made[t]
@@ -267,7 +268,7 @@ func (c *constants) again(t *graph.Tensor, bytes int, within bound, fill func(ds
 		c.packed += int64(bytes)
 	}
 	m.users++
-	return m.at.base, nil
+	return m.at.Base, nil
 }
 
 // give ends the use of a constant by a session that has been built; packed says that
@@ -285,8 +286,8 @@ func (c *constants) give(t *graph.Tensor, bytes int64, packed bool) bool {
 		c.packed += bytes
 	}
 	if packed && !m.kept && m.users == 0 {
-		if m.freed = m.at.free() == nil; m.freed && c.guard == nil {
-			c.mem.give(bytes)
+		if m.freed = m.at.Free() == nil; m.freed && c.guard == nil {
+			c.mem.Give(bytes)
 		}
 	}
 	return packed

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // Pack implements kernel.Runtime: constants are prepacked, once for all sessions.
@@ -45,13 +46,13 @@ func (c *constants) dropLocked() {
 }
 
 // pack returns the packed form of a constant, which fill computes at the first call.
-func (c *constants) pack(k form.PackKey, bytes int, within bound, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
+func (c *constants) pack(k form.PackKey, bytes int, within store.Bound, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b := c.packs[k]; b != nil {
-		return b.base, true
+		return b.Base, true
 	}
-	var b *block
+	var b *store.Block
 	var err error
 	if id, is := c.idOf(k, bytes); is {
 		b, err = c.packShared(id, bytes, within, fill)
@@ -69,14 +70,14 @@ func (c *constants) pack(k form.PackKey, bytes int, within bound, fill func(dst 
 	if c.packedSince += int64(bytes); c.packedSince >= dropAfter {
 		c.dropLocked()
 	}
-	return b.base, true
+	return b.Base, true
 }
 
 // packedBlock takes memory for a packed or computed constant and fills it. It frees the
 // memory if fill fails or panics.
-func (c *constants) packedBlock(bytes int64, within bound, take func(bytes int64) (*block, error), fill func(at unsafe.Pointer) error) (b *block, err error) {
+func (c *constants) packedBlock(bytes int64, within store.Bound, take func(bytes int64) (*store.Block, error), fill func(at unsafe.Pointer) error) (b *store.Block, err error) {
 	if c.guard == nil { // a guard counts its memory itself
-		if err := c.mem.within(bytes, within); err != nil {
+		if err := c.mem.Within(bytes, within); err != nil {
 			return nil, err
 		}
 	}
@@ -86,14 +87,14 @@ func (c *constants) packedBlock(bytes int64, within bound, take func(bytes int64
 			return
 		}
 		if c.guard == nil {
-			c.mem.give(bytes)
+			c.mem.Give(bytes)
 		}
-		_ = b.free() // the first error, or the panic, is the one to report
+		_ = b.Free() // the first error, or the panic, is the one to report
 	}()
 	if b, err = take(bytes); err != nil {
 		return nil, err
 	}
-	if err := fill(b.base); err != nil {
+	if err := fill(b.Base); err != nil {
 		return nil, err
 	}
 	whole = true
@@ -111,12 +112,12 @@ const packedWeights = "packed weights" // what the memory is for, in errors
 
 // room takes memory for a packed constant, which stays until all constants are freed: a part
 // of a slab if it is small.
-func (c *constants) room(bytes int64) (*block, error) {
+func (c *constants) room(bytes int64) (*store.Block, error) {
 	if c.guard != nil || bytes == 0 || bytes > mostInSlab {
 		return c.block(bytes, packedWeights)
 	}
 	if c.slab == nil || c.slabUsed+bytes > slabBytes {
-		b, err := newBlock(slabBytes, packedWeights)
+		b, err := store.NewBlock(slabBytes, packedWeights)
 		if err != nil {
 			return nil, err
 		}
@@ -124,10 +125,10 @@ func (c *constants) room(bytes int64) (*block, error) {
 	}
 	at := c.slabUsed
 	c.slabUsed += (bytes + slabAlign - 1) &^ (slabAlign - 1)
-	return &block{base: c.slab.at(at), shared: true}, nil
+	return &store.Block{Base: c.slab.At(at), Shared: true}, nil
 }
 
 // computed takes memory for a constant that a node computes.
-func (c *constants) computed(bytes int64) (*block, error) {
+func (c *constants) computed(bytes int64) (*store.Block, error) {
 	return c.block(bytes, "constants made once")
 }

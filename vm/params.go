@@ -5,6 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // Initializers are the initializers of a model by name: for example, the initial
@@ -24,7 +25,7 @@ func OpenInitializers(m *graph.Model) (_ *Initializers, err error) {
 		if t.Data == nil {
 			continue
 		}
-		k, err := i.consts.tensor(t.Data, bound{})
+		k, err := i.consts.tensor(t.Data, store.Bound{})
 		if err != nil {
 			i.Close()
 			return nil, err

@@ -5,61 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
-)
-
-// poison is an eight-byte pattern that fills bytes which nothing may read. signalling
-// is a NaN as a float64 and as either float32, signalling in its lower half, and
-// beyond every index as an integer. Sessions with separate tensors use enormous, a finite number, so that
-// the two runs of a check differ if a kernel computes with poison.
-type poison uint64
-
-const (
-	signalling poison = 0x7ff4_beef_7fa1_beef
-	enormous   poison = 0x7e37_e43c_7e37_e43c // 6e37 as a float32, 8e299 as a float64
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // poison is the pattern of a session.
-func (s *Session) poison() poison {
+func (s *Session) poison() store.Poison {
 	if s.opt.Separate {
-		return enormous
+		return store.Enormous
 	}
-	return signalling
-}
-
-// at is the byte of the pattern at an offset of a block.
-func (p poison) at(off int64) byte { return byte(p >> (off % 8 * 8)) }
-
-// spoil fills b, which begins at offset off of its block, with poison.
-func (p poison) spoil(b []byte, off int64) {
-	n := min(len(b), 64)
-	for i := range b[:n] {
-		b[i] = p.at(off + int64(i))
-	}
-	for ; n < len(b); n *= 2 { // n is a multiple of 8, so the pattern continues
-		copy(b[n:], b[:n])
-	}
-}
-
-// firstChanged returns the index of the first byte that is no longer poison, or -1.
-func (p poison) firstChanged(b []byte, off int64) int64 {
-	i := 0
-	for ; i < len(b) && (off+int64(i))%8 != 0; i++ {
-		if b[i] != p.at(off+int64(i)) {
-			return int64(i)
-		}
-	}
-	for ; i+8 <= len(b) && *(*poison)(unsafe.Pointer(&b[i])) == p; i += 8 {
-	}
-	for ; i < len(b); i++ {
-		if b[i] != p.at(off+int64(i)) {
-			return int64(i)
-		}
-	}
-	return -1
+	return store.Signalling
 }
 
 // poisonScratch fills a kernel's shared scratch and that of each worker with poison
@@ -70,15 +27,12 @@ func (s *Session) poisonScratch(st *step) {
 		s.gpu.spoilScratch(p)
 		return
 	}
-	p.spoil(s.scratch.block.m[:c.SharedBytes], 0)
+	p.Spoil(s.scratch.block.Bytes[:c.SharedBytes], 0)
 	for k := range s.pool.Workers() {
 		off := s.scratch.shared + s.scratch.keep + k*s.scratch.each
-		p.spoil(s.scratch.block.m[off:off+c.EachBytes], int64(off))
+		p.Spoil(s.scratch.block.Bytes[off:off+c.EachBytes], int64(off))
 	}
 }
-
-// ErrStray is wrapped by the error of a write outside of the node's own tensors.
-var ErrStray = errors.New("stray write")
 
 // watcher checks the bytes of a session that are not live. It checks a buffer's bytes
 // just before the buffer becomes live, and all dead bytes at the end of a run, so
@@ -128,35 +82,35 @@ func byOffset(a, b *plan.Buffer) int { return cmp.Compare(a.Offset, b.Offset) }
 // begin poisons the arena before a run. The inputs are written afterwards.
 func (w *watcher) begin() {
 	w.dead = w.dead[:0]
-	for _, b := range w.s.mem.own {
-		w.spoil(b, 0, int64(len(b.m)))
+	for _, b := range w.s.mem.Own {
+		w.spoil(b, 0, int64(len(b.Bytes)))
 	}
-	if len(w.s.mem.own) == 0 {
-		w.spoil(w.s.mem.arena, 0, int64(len(w.s.mem.arena.m)))
+	if len(w.s.mem.Own) == 0 {
+		w.spoil(w.s.mem.Arena, 0, int64(len(w.s.mem.Arena.Bytes)))
 		w.live = append(w.live[:0], w.born[0]...)
 	}
 }
 
 // spoil is poison.spoil of bytes [off, end) of a block, with polls for a stop. On a device
 // it spoils its memory.
-func (w *watcher) spoil(b *block, off, end int64) {
+func (w *watcher) spoil(b *store.Block, off, end int64) {
 	if w.s.gpu != nil {
 		w.s.gpu.spoil(b, off, end, w.s.poison())
 		return
 	}
-	w.s.pool.Steps(int(end-off), func(i, j int) { w.s.poison().spoil(b.m[off+int64(i):off+int64(j)], off+int64(i)) })
+	w.s.pool.Steps(int(end-off), func(i, j int) { w.s.poison().Spoil(b.Bytes[off+int64(i):off+int64(j)], off+int64(i)) })
 }
 
 // firstChanged is poison.firstChanged of bytes [off, end) of a block, or of its device
 // memory.
-func (w *watcher) firstChanged(b *block, off, end int64) int64 {
+func (w *watcher) firstChanged(b *store.Block, off, end int64) int64 {
 	if w.s.gpu != nil {
 		return w.s.gpu.firstChanged(b, off, end, w.s.poison())
 	}
 	k := int64(-1)
 	w.s.pool.Steps(int(end-off), func(i, j int) {
 		if k < 0 {
-			if k = w.s.poison().firstChanged(b.m[off+int64(i):off+int64(j)], off+int64(i)); k >= 0 {
+			if k = w.s.poison().FirstChanged(b.Bytes[off+int64(i):off+int64(j)], off+int64(i)); k >= 0 {
 				k += int64(i)
 			}
 		}
@@ -167,12 +121,12 @@ func (w *watcher) firstChanged(b *block, off, end int64) int64 {
 // after checks, once a step has run, the buffers that become live at the next step,
 // or all dead bytes after the last step, and poisons the buffers that die.
 func (w *watcher) after(st *step, at int) error {
-	if len(w.s.mem.own) > 0 {
+	if len(w.s.mem.Own) > 0 {
 		return w.checkMargins(st, at)
 	}
 	last := at == len(w.s.main.steps)-1
 	if last || w.everyStep {
-		if err := w.check(st, at, 0, int64(len(w.s.mem.arena.m))); err != nil || last {
+		if err := w.check(st, at, 0, int64(len(w.s.mem.Arena.Bytes))); err != nil || last {
 			return err
 		}
 	} else {
@@ -205,18 +159,18 @@ func (w *watcher) spoilBetween(from, end int64) {
 			break
 		}
 		if b.Offset > from {
-			w.spoil(w.s.mem.arena, from, b.Offset)
+			w.spoil(w.s.mem.Arena, from, b.Offset)
 		}
 		from = max(from, b.Offset+b.Bytes)
 	}
 	if from < end {
-		w.spoil(w.s.mem.arena, from, end)
+		w.spoil(w.s.mem.Arena, from, end)
 	}
 }
 
 // unsure reports whether the error is a stray write whose node is unknown.
 func (w *watcher) unsure(err error) bool {
-	return w != nil && len(w.s.mem.own) == 0 && !w.everyStep && errors.Is(err, ErrStray)
+	return w != nil && len(w.s.mem.Own) == 0 && !w.everyStep && errors.Is(err, ErrStray)
 }
 
 // check fails if one of the bytes [from, end) of the arena is dead at a step and has
@@ -240,7 +194,7 @@ func (w *watcher) checkDead(st *step, at int, from, end int64) error {
 	if from >= end {
 		return nil
 	}
-	k := w.firstChanged(w.s.mem.arena, from, end)
+	k := w.firstChanged(w.s.mem.Arena, from, end)
 	switch {
 	case k < 0:
 		return nil
@@ -265,9 +219,9 @@ func (w *watcher) nearest(off int64) string {
 }
 
 // ownOf returns the block of separate tensors that holds t, or nil.
-func (s *Session) ownOf(t *tensor) *block {
-	for _, b := range s.mem.own {
-		if uintptr(t.At)-uintptr(b.base) < uintptr(len(b.m)) {
+func (s *Session) ownOf(t *tensor) *store.Block {
+	for _, b := range s.mem.Own {
+		if uintptr(t.At)-uintptr(b.Base) < uintptr(len(b.Bytes)) {
 			return b
 		}
 	}
@@ -285,7 +239,7 @@ func (w *watcher) checkMargins(st *step, at int) error {
 		if b == nil {
 			continue
 		}
-		off := int64(uintptr(t.At) - uintptr(b.base))
+		off := int64(uintptr(t.At) - uintptr(b.Base))
 		for _, side := range []struct {
 			from int64
 			what string

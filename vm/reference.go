@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/vm/internal/gpu"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // ReferenceCheck is the result of CheckReference. A node of a body counts once,
@@ -168,7 +169,7 @@ func (w *comparer) before(st *step) {
 	case st.kernel == nil && w.state[st] != idle: // a constant of the file
 		return
 	}
-	if w.held = st.elements() * heldBytes; st.f.s.mem.take(w.held) != nil {
+	if w.held = st.elements() * heldBytes; st.f.s.mem.Take(w.held) != nil {
 		w.held, w.in, w.fault = 0, nil, fmt.Errorf("too little memory")
 		return
 	}
@@ -271,7 +272,7 @@ func (w *comparer) after(st *step) {
 	default:
 		w.compare(st)
 	}
-	st.f.s.mem.give(w.held)
+	st.f.s.mem.Give(w.held)
 	w.in, w.held = nil, 0
 }
 
@@ -451,14 +452,14 @@ func (w *comparer) compareOnce(st *step, run kernel.Run) {
 	}
 	s, out := st.f.s, st.out[0]
 	w.makers[out] = st
-	copied, err := newBlock(int64(out.Bytes()), "constants that are compared")
+	copied, err := store.NewBlock(int64(out.Bytes()), "constants that are compared")
 	if err != nil {
 		w.recordUncompared(st, err)
 		return
 	}
-	defer copied.free()
+	defer copied.Free()
 	defer func(place unsafe.Pointer) { out.At = place }(out.At)
-	out.At = copied.base
+	out.At = copied.Base
 	_, err = s.scratchFor(st)
 	if err == nil {
 		err = s.growScratch()
@@ -467,7 +468,7 @@ func (w *comparer) compareOnce(st *step, run kernel.Run) {
 		w.recordUncompared(st, err)
 		return
 	}
-	if s.mem.guard != nil {
+	if s.mem.Guard != nil {
 		st.useScratch(s.pool)
 	}
 	if err := run(s.pool); err != nil {

@@ -266,10 +266,10 @@ func (st *step) parts(length int) ([]int, error) {
 	if length%size != 0 {
 		n++
 	}
-	if err := st.f.s.mem.take(8 * int64(n)); err != nil { // the list
+	if err := st.f.s.mem.Take(8 * int64(n)); err != nil { // the list
 		return nil, err
 	}
-	defer st.f.s.mem.give(8 * int64(n))
+	defer st.f.s.mem.Give(8 * int64(n))
 	list := make([]int, n)
 	for i := range list {
 		list[i] = min(size, length-i*size)

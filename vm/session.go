@@ -16,6 +16,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -115,7 +116,7 @@ type Session struct {
 	frames []*frame
 	tape   *tape
 
-	mem     store
+	mem     store.Store
 	scratch scratch
 	boxed   boxed
 	states  states
@@ -160,10 +161,10 @@ func (p *Program) session(opt Options, outer *Session) (*Session, error) {
 	} else {
 		s.pool, s.control.ctx, s.control.step, s.states.ready = outer.pool, outer.control.ctx, outer.control.step, outer.states.ready
 	}
-	s.mem.share = &share{of: p.consts.mem.of, bound: opt.bound()}
-	s.mem.side.mem, s.boxed.texts.mem = s.mem.share, s.mem.share
+	s.mem.Share = &store.Share{Of: p.consts.mem.Of, Bound: opt.bound()}
+	s.mem.Side.Mem, s.boxed.texts.mem = s.mem.Share, s.mem.Share
 	if opt.Guard == GuardOff && !opt.Separate {
-		s.mem.side.records()
+		s.mem.Side.Records()
 	}
 	if p.trimmed && (opt.Device != nil || opt.Guard != GuardOff || opt.Poison) {
 		return nil, errors.New("the program was trimmed: expected no device, guard or poison")
@@ -192,21 +193,21 @@ func (p *Program) session(opt Options, outer *Session) (*Session, error) {
 func (s *Session) takeBlocks() error {
 	if s.opt.Guard != GuardOff {
 		var err error
-		if s.mem.guard, err = newGuard(s.opt.Guard == GuardFront, s.mem.share); err != nil {
+		if s.mem.Guard, err = store.NewGuard(s.opt.Guard == GuardFront, s.mem.Share); err != nil {
 			return err
 		}
-		s.mem.side.guard = s.mem.guard
-		s.consts = newConstants(s.pr.m, s.mem.of)
-		s.consts.guard = s.mem.guard
+		s.mem.Side.Guard = s.mem.Guard
+		s.consts = newConstants(s.pr.m, s.mem.Of)
+		s.consts.guard = s.mem.Guard
 		return nil
 	}
 	p := s.pr.p
 	if s.sharesMemory() {
-		if r := s.outer.mem.resident; r != nil {
-			s.mem.resident = &block{m: r.m, base: r.base, shared: true}
+		if r := s.outer.mem.Resident; r != nil {
+			s.mem.Resident = &store.Block{Bytes: r.Bytes, Base: r.Base, Shared: true}
 		}
 		var err error
-		s.mem.arena, err = s.outer.points.block(poolBytes(p, plan.Arena))
+		s.mem.Arena, err = s.outer.points.block(poolBytes(p, plan.Arena))
 		return err
 	}
 	var arena int64 // 0 if tensors are separate
@@ -222,21 +223,21 @@ func (s *Session) takeBlocks() error {
 	case s.opt.HostFile == "" && !s.opt.Separate:
 		bytes = units.Add(bytes, poolBytes(p, plan.Host))
 	}
-	err := s.mem.take(bytes)
+	err := s.mem.Take(bytes)
 	if err != nil {
 		return err
 	}
-	if s.mem.arena, err = newBlock(arena, "arena"); err != nil {
+	if s.mem.Arena, err = store.NewBlock(arena, "arena"); err != nil {
 		return err
 	}
-	if s.mem.resident, err = newBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
+	if s.mem.Resident, err = store.NewBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
 		return err
 	}
 	if bytes := poolBytes(p, plan.Host); bytes > 0 && !s.opt.Separate {
 		if s.opt.Device != nil && s.opt.HostFile == "" {
-			s.mem.host, err = newPinnedBlock(s.opt.Device, bytes)
+			s.mem.Host, err = store.NewPinnedBlock(s.opt.Device, bytes)
 		} else {
-			s.mem.host, err = newHostBlock(s.opt.HostFile, bytes)
+			s.mem.Host, err = store.NewHostBlock(s.opt.HostFile, bytes)
 		}
 		if err != nil {
 			return err
@@ -249,11 +250,11 @@ func (s *Session) takeBlocks() error {
 		return err
 	}
 	if arena > 0 {
-		if err := s.gpu.mirror(s.mem.arena, "arena"); err != nil {
+		if err := s.gpu.mirror(s.mem.Arena, "arena"); err != nil {
 			return err
 		}
 	}
-	return s.gpu.mirrorPart(s.mem.resident, from, end, "parameters and states")
+	return s.gpu.mirrorPart(s.mem.Resident, from, end, "parameters and states")
 }
 
 func (s *Session) build() (err error) {
@@ -329,7 +330,7 @@ func (s *Session) build() (err error) {
 	if err := s.consts.unchanged(); err != nil {
 		return err
 	}
-	if s.opt.Poison && s.mem.guard == nil {
+	if s.opt.Poison && s.mem.Guard == nil {
 		s.watch.poison = newWatcher(s)
 		s.watch.poison.begin()
 		s.tape.after = append(s.tape.after, s.watch.poison.after)
@@ -352,7 +353,7 @@ func poolBytes(p *plan.Plan, name string) int64 {
 // prepareSwaps prepares the transfers between the arena and the host pool.
 func (s *Session) prepareSwaps() (err error) {
 	switch {
-	case s.mem.host == nil:
+	case s.mem.Host == nil:
 	case s.gpu != nil:
 		s.gpu.copier, err = newDeviceCopier(s.gpu, s.main, s.pr.p)
 	default:
@@ -384,20 +385,20 @@ func (s *Session) Close() error {
 	if s.sharesMemory() {
 		s.scratch.block = nil // the outer session's
 	}
-	for _, b := range append(s.mem.own, s.mem.arena, s.mem.resident, s.mem.host, s.scratch.block) {
-		if err := b.free(); err != nil && first == nil {
+	for _, b := range append(s.mem.Own, s.mem.Arena, s.mem.Resident, s.mem.Host, s.scratch.block) {
+		if err := b.Free(); err != nil && first == nil {
 			first = err
 		}
 	}
-	if err := s.mem.side.close(); err != nil && first == nil {
+	if err := s.mem.Side.Close(); err != nil && first == nil {
 		first = err
 	}
-	if s.mem.guard != nil {
-		if err := errors.Join(s.consts.close(), s.mem.guard.close()); err != nil && first == nil {
+	if s.mem.Guard != nil {
+		if err := errors.Join(s.consts.close(), s.mem.Guard.Close()); err != nil && first == nil {
 			first = err
 		}
 	}
-	s.mem.close()
+	s.mem.Close()
 	if s.outer == nil && !s.control.closed {
 		if err := s.pr.consts.leave(); err != nil && first == nil {
 			first = err
@@ -430,20 +431,20 @@ func (m Memory) Bytes() int64 {
 // Memory returns the session's current use of memory.
 func (s *Session) Memory() Memory {
 	m := Memory{
-		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.mem.side.total - s.mem.sideTables,
-		ScratchBytes: s.scratchBytes(), TableBytes: s.mem.tables, StateBytes: stateBytes(s.pr.p), HeapBytes: s.mem.heap,
+		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.mem.Side.Total - s.mem.SideTables,
+		ScratchBytes: s.scratchBytes(), TableBytes: s.mem.Tables, StateBytes: stateBytes(s.pr.p), HeapBytes: s.mem.Heap,
 	}
 	m.DecodedBytes, m.PackedBytes, m.FileBytes = s.consts.bytesMade()
-	for _, b := range s.mem.own {
-		m.SeparateBytes += int64(len(b.m))
+	for _, b := range s.mem.Own {
+		m.SeparateBytes += int64(len(b.Bytes))
 	}
-	if s.mem.host != nil {
+	if s.mem.Host != nil {
 		m.HostBytes = poolBytes(s.pr.p, plan.Host)
 	}
-	if s.mem.guard != nil {
-		m.SeparateBytes = s.mem.guard.bytes
+	if s.mem.Guard != nil {
+		m.SeparateBytes = s.mem.Guard.Bytes
 	}
-	if len(s.mem.own) > 0 || s.mem.guard != nil {
+	if len(s.mem.Own) > 0 || s.mem.Guard != nil {
 		m.ArenaBytes = 0
 	}
 	if s.points != nil {
@@ -455,7 +456,7 @@ func (s *Session) Memory() Memory {
 // Dynamic says how the tensors that the plan leaves out were placed so far. Of a session for
 // ranges of dimensions, it is the sum over its points.
 func (s *Session) Dynamic() ReplayUse {
-	use := s.mem.side.use()
+	use := ReplayUse(s.mem.Side.Use())
 	if s.points != nil {
 		for _, at := range s.points.list {
 			use.add(at.Dynamic())
@@ -547,7 +548,7 @@ func (s *Session) scratchBytes() int64 {
 
 // growScratch makes the scratch as large as the prepared kernels need.
 func (s *Session) growScratch() error {
-	if s.mem.guard != nil {
+	if s.mem.Guard != nil {
 		return nil
 	}
 	owner := s
@@ -556,25 +557,25 @@ func (s *Session) growScratch() error {
 	}
 	bytes, has := s.scratchBytes(), int64(0)
 	if owner.scratch.block != nil {
-		has = int64(len(owner.scratch.block.m))
+		has = int64(len(owner.scratch.block.Bytes))
 	}
 	if owner.scratch.block == nil || has < bytes {
-		if err := owner.mem.take(bytes - has); err != nil {
+		if err := owner.mem.Take(bytes - has); err != nil {
 			return err
 		}
-		if err := owner.scratch.block.free(); err != nil {
+		if err := owner.scratch.block.Free(); err != nil {
 			return err
 		}
 		owner.scratch.block = nil
-		b, err := newBlock(bytes, "scratch")
+		b, err := store.NewBlock(bytes, "scratch")
 		if err != nil {
-			owner.mem.give(bytes)
+			owner.mem.Give(bytes)
 			return err
 		}
 		owner.scratch.block = b
 	}
 	s.scratch.block = owner.scratch.block
-	s.pool.SetScratch(s.scratch.block.base, s.scratch.block.at(int64(s.scratch.shared+s.scratch.keep)), s.scratch.each)
+	s.pool.SetScratch(s.scratch.block.Base, s.scratch.block.At(int64(s.scratch.shared+s.scratch.keep)), s.scratch.each)
 	return nil
 }
 
@@ -644,7 +645,7 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 	if err := s.beginSide(); err != nil {
 		return nil, err
 	}
-	if s.watch.poison != nil && len(s.mem.own) == 0 {
+	if s.watch.poison != nil && len(s.mem.Own) == 0 {
 		s.watch.poison.begin()
 	}
 	for _, id := range s.main.g.Inputs {
@@ -690,7 +691,7 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 	if err := s.gpu.fault(); err != nil {
 		return nil, s.named(err)
 	}
-	if err := s.mem.guard.checkAll(); err != nil {
+	if err := s.mem.Guard.CheckAll(); err != nil {
 		return nil, refuse(s.pr.m, "%w", err)
 	}
 	if err := s.consts.unchanged(); err != nil {
@@ -706,7 +707,7 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 		}
 	}
 	s.gpu.carry(s)
-	s.mem.side.end()
+	s.mem.Side.End()
 	return s.states.outputs, s.gpu.finish()
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // sharedPacks holds the packed constants of all programs that were read from mapped files:
@@ -29,7 +30,7 @@ type sharedPack struct {
 	users int // under the lock of sharedPacks
 
 	mu    sync.Mutex
-	block *block // nil: not packed yet
+	block *store.Block // nil: not packed yet
 }
 
 // idOf returns the identity of a packed constant, if it is large enough to be shared and lies
@@ -78,12 +79,12 @@ func (p *sharedPack) leave() error {
 		return nil
 	}
 	delete(sharedPacks.at, p.id)
-	return p.block.free()
+	return p.block.Free()
 }
 
 // packShared is pack for a constant that programs share. Each of them counts it against its
 // limit, whoever packed it.
-func (c *constants) packShared(id packID, bytes int, within bound, fill func(dst unsafe.Pointer)) (*block, error) {
+func (c *constants) packShared(id packID, bytes int, within store.Bound, fill func(dst unsafe.Pointer)) (*store.Block, error) {
 	p := use(id)
 	packed := false
 	defer func() {
@@ -93,9 +94,9 @@ func (c *constants) packShared(id packID, bytes int, within bound, fill func(dst
 	}()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b, err := c.packedBlock(int64(bytes), within, func(bytes int64) (*block, error) {
+	b, err := c.packedBlock(int64(bytes), within, func(bytes int64) (*store.Block, error) {
 		if p.block != nil {
-			return &block{base: p.block.base, shared: true}, nil
+			return &store.Block{Base: p.block.Base, Shared: true}, nil
 		}
 		return c.block(bytes, packedWeights)
 	}, func(at unsafe.Pointer) error {
@@ -112,5 +113,5 @@ func (c *constants) packShared(id packID, bytes int, within bound, fill func(dst
 	}
 	packed = true
 	c.shared = append(c.shared, p)
-	return &block{base: p.block.base, shared: true}, nil
+	return &store.Block{Base: p.block.Base, Shared: true}, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -90,7 +91,7 @@ func newHostCopier(f *frame, p *plan.Plan) *hostCopier {
 	}
 	for d := range h.queue {
 		h.queue[d] = make(chan *transfer, len(list))
-		go transferAll(h.queue[d], f.s.mem.host)
+		go transferAll(h.queue[d], f.s.mem.Host)
 	}
 	return h
 }
@@ -153,7 +154,7 @@ func (t *transfer) wait() error {
 }
 
 // transferAll runs the transfers of a queue in order.
-func transferAll(queue chan *transfer, host *block) {
+func transferAll(queue chan *transfer, host *store.Block) {
 	// An access to a mapped file that cannot grow or be read faults.
 	debug.SetPanicOnFault(true)
 	for t := range queue {
@@ -165,11 +166,11 @@ func transferAll(queue chan *transfer, host *block) {
 // for the end of each copy.
 const copyBytes = 1 << 20
 
-func (t *transfer) copy(host *block) (err error) {
+func (t *transfer) copy(host *store.Block) (err error) {
 	defer func() {
 		r := recover()
 		if f, ok := r.(memoryFault); ok {
-			err = host.fault(f.Addr())
+			err = host.Fault(f.Addr())
 		}
 		if r != nil && err == nil {
 			err = bug.Recovered("a transfer", r)

@@ -248,7 +248,7 @@ func (s *Session) panicked(r any) error {
 	if err := form.Refused(b.Value); err != nil { // the model is to blame
 		return err
 	}
-	if err := s.faultOf(b.Value); err != nil && s.mem.guard == nil && errors.Is(err, ErrFault) {
+	if err := s.faultOf(b.Value); err != nil && s.mem.Guard == nil && errors.Is(err, ErrFault) {
 		b.Value = err // a bug: keep its stack
 	} else if err != nil {
 		return err

@@ -7,17 +7,18 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // tensor is a tensor of a frame: the kernels' view of it, and its storage.
 type tensor struct {
 	kernel.Tensor
 	name      string
-	room      int64      // bytes of its planned place; 0: it goes to the side pool
-	block     []byte     // of the side pool
-	box       *box       // its value, if that is no tensor; else nil
-	quantized *quantized // how it holds bytes instead of reals; nil: it does not
-	guarded   *guarded   // its pages in a guarded session; nil in the side pool
+	room      int64          // bytes of its planned place; 0: it goes to the side pool
+	block     []byte         // of the side pool
+	box       *box           // its value, if that is no tensor; else nil
+	quantized *quantized     // how it holds bytes instead of reals; nil: it does not
+	guarded   *store.Guarded // its pages in a guarded session; nil in the side pool
 
 	readUntil int32 // the last step at which a chain reads it, maybe after its last reader
 	exact     bool  // its shape is known before the run
@@ -43,12 +44,12 @@ func (s *Session) resize(t *tensor, shape []int) error {
 			return fmt.Errorf("tensor %q turns out to have %d bytes, but was planned for at most %d", graph.Short(t.name), size, t.room)
 		}
 		if t.guarded != nil {
-			t.At = t.guarded.resize(size)
+			t.At = t.guarded.Resize(size)
 		}
 		return nil
 	}
 	s.release(t)
-	if t.block, err = s.mem.side.take(nameOf(t.name), size); err != nil {
+	if t.block, err = s.mem.Side.Take(nameOf(t.name), size); err != nil {
 		return aboutTensor(t.name, err)
 	}
 	t.At = unsafe.Pointer(unsafe.SliceData(t.block))

@@ -13,6 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // texts are the strings of a session. An element of a string tensor is an index in
@@ -23,7 +24,7 @@ type texts struct {
 	mu    sync.RWMutex // parts of a kernel make strings at the same time
 	list  []string     // the first is ""
 	index map[string]uint64
-	mem   *share
+	mem   *store.Share
 	bytes int64
 	kept  int   // length of list when the session was built
 	lists int64 // bytes of the lists of strings that the last run returned
@@ -62,7 +63,7 @@ func (x *texts) element(text string) (uint64, error) {
 // make makes it.
 func (x *texts) compose(bytes int64, make func() string) (uint64, error) {
 	x.mu.Lock()
-	err := x.mem.take(bytes)
+	err := x.mem.Take(bytes)
 	x.mu.Unlock()
 	if err != nil {
 		return 0, err
@@ -70,7 +71,7 @@ func (x *texts) compose(bytes int64, make func() string) (uint64, error) {
 	text := make()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.mem.give(bytes)
+	x.mem.Give(bytes)
 	n := len(x.list)
 	e, err := x.add(text)
 	if len(x.list) == n {
@@ -89,7 +90,7 @@ func (x *texts) add(text string) (uint64, error) {
 	}
 	x.begin()
 	bytes := int64(len(text)) + textBytes
-	if err := x.mem.take(bytes); err != nil {
+	if err := x.mem.Take(bytes); err != nil {
 		return 0, err
 	}
 	x.bytes += bytes
@@ -122,7 +123,7 @@ func (x *texts) keep() {
 
 // drop frees the strings of the last run.
 func (x *texts) drop() {
-	x.mem.give(x.lists)
+	x.mem.Give(x.lists)
 	x.lists = 0
 	if len(x.list) == x.kept {
 		return
@@ -132,7 +133,7 @@ func (x *texts) drop() {
 		delete(x.index, s)
 		x.bytes -= int64(len(s)) + textBytes
 	}
-	x.mem.give(before - x.bytes)
+	x.mem.Give(before - x.bytes)
 	clear(x.list[x.kept:])
 	x.list = x.list[:x.kept]
 	x.wasted(before - x.bytes)
@@ -169,7 +170,7 @@ func (s *Session) constant(d *graph.Data) (*kernel.Tensor, error) {
 		t.Shape[i] = int(n)
 	}
 	if len(list) > 0 {
-		b, err := s.mem.side.hold("constant "+nameOf(d.Name), 8*int64(len(list)))
+		b, err := s.mem.Side.Hold("constant "+nameOf(d.Name), 8*int64(len(list)))
 		if err != nil {
 			return nil, aboutTensor(d.Name, err)
 		}
@@ -200,7 +201,7 @@ func (s *Session) store(b []byte, list []string) error {
 // stringsOf returns the strings of a tensor, in a list that counts until the next run.
 func (s *Session) stringsOf(t *kernel.Tensor) ([]string, error) {
 	bytes := int64(unsafe.Sizeof("")) * int64(t.Len())
-	if err := s.mem.take(bytes); err != nil {
+	if err := s.mem.Take(bytes); err != nil {
 		return nil, err
 	}
 	s.boxed.texts.lists += bytes

@@ -11,6 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // Value is a value of the caller: a tensor with its elements row by row, or a sequence, an
@@ -200,7 +201,7 @@ func ParseTensor(name string, b []byte) (Value, error) {
 		return v, err
 	}
 	c := newConstants(&graph.Model{Source: source}, newAccount())
-	t, err := c.tensor(d, bound{})
+	t, err := c.tensor(d, store.Bound{})
 	if err != nil {
 		return Value{}, err
 	}

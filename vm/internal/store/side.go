@@ -1,4 +1,4 @@
-package vm
+package store
 
 import (
 	"slices"
@@ -7,28 +7,28 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 )
 
-// sidePool is the memory of tensors that have no planned place. It reuses freed
+// SidePool is the memory of tensors that have no planned place. It reuses freed
 // blocks. After a run it knows what runs take from it, and gives the next ones places in
 // one arena (see sideReplay).
-type sidePool struct {
-	mem    *share
+type SidePool struct {
+	Mem    *Share
 	free   [][]byte
 	out    map[unsafe.Pointer][]byte // blocks in use, whole: a failed run frees them
 	held   map[unsafe.Pointer][]byte // blocks that runs keep, whole
-	mapped map[unsafe.Pointer]*block // the large blocks
-	total  int64                     // bytes of all blocks, free or in use, and of the replay's arena
-	guard  *guard                    // allocates the blocks of a guarded session; else nil
-	replay *sideReplay               // nil: runs are not recorded
+	mapped map[unsafe.Pointer]*Block // the large blocks
+	Total  int64                     // bytes of all blocks, free or in use, and of the replay's arena
+	Guard  *Guard                    // allocates the blocks of a guarded session; else nil
+	replay *replay                   // nil: runs are not recorded
 }
 
-// largeBlock is the least size in bytes of a block that is mapped on its own pages,
+// LargeBlock is the least size in bytes of a block that is mapped on its own pages,
 // which the system gets back as soon as the block is freed.
-const largeBlock = 1 << 16
+const LargeBlock = 1 << 16
 
-// take returns a block of the given bytes, rounded up. what names its purpose in errors,
+// Take returns a block of the given bytes, rounded up. what names its purpose in errors,
 // and tells one block of a run from another.
-func (p *sidePool) take(what string, bytes int64) ([]byte, error) {
-	if p.guard != nil {
+func (p *SidePool) Take(what string, bytes int64) ([]byte, error) {
+	if p.Guard != nil {
 		return p.guarded(what, bytes)
 	}
 	n := roundSide(bytes)
@@ -48,10 +48,10 @@ func (p *sidePool) take(what string, bytes int64) ([]byte, error) {
 	return b, nil
 }
 
-// hold returns a block that stays in use after the run, until it is given back. A failed
+// Hold returns a block that stays in use after the run, until it is given back. A failed
 // run does not free it.
-func (p *sidePool) hold(what string, bytes int64) ([]byte, error) {
-	if p.guard != nil {
+func (p *SidePool) Hold(what string, bytes int64) ([]byte, error) {
+	if p.Guard != nil {
 		b, err := p.guarded(what, bytes)
 		if err == nil {
 			delete(p.out, unsafe.Pointer(unsafe.SliceData(b)))
@@ -73,22 +73,22 @@ func (p *sidePool) hold(what string, bytes int64) ([]byte, error) {
 // roundSide rounds the size of a block up to whole cache lines.
 func roundSide(bytes int64) int64 { return max(units.Add(bytes, 63)&^63, 64) }
 
-func (p *sidePool) guarded(what string, bytes int64) ([]byte, error) {
-	g, err := p.guard.take(what, bytes)
+func (p *SidePool) guarded(what string, bytes int64) ([]byte, error) {
+	g, err := p.Guard.Take(what, bytes)
 	if err != nil {
 		return nil, err
 	}
 	if p.out == nil {
 		p.out = map[unsafe.Pointer][]byte{}
 	}
-	b := g.bytes()
+	b := g.Bytes()
 	p.out[unsafe.Pointer(unsafe.SliceData(b))] = b
 	return b, nil
 }
 
 // find returns the smallest free block that is large enough and not more than twice as
 // large, else a new one.
-func (p *sidePool) find(what string, n int64) ([]byte, error) {
+func (p *SidePool) find(what string, n int64) ([]byte, error) {
 	best := -1
 	for i, b := range p.free {
 		if has := int64(len(b)); has >= n && has <= units.Add(units.Add(n, n), 4096) && (best < 0 || has < int64(len(p.free[best]))) {
@@ -100,47 +100,47 @@ func (p *sidePool) find(what string, n int64) ([]byte, error) {
 		p.free = slices.Delete(p.free, best, best+1)
 		return b, nil
 	}
-	err := p.mem.take(n)
+	err := p.Mem.Take(n)
 	if err != nil && len(p.free) > 0 {
 		if err = p.drop(); err == nil {
-			err = p.mem.take(n)
+			err = p.Mem.Take(n)
 		}
 	}
 	if err != nil && p.replay.idle() {
 		if err = p.replay.forget(); err == nil {
-			err = p.mem.take(n)
+			err = p.Mem.Take(n)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if n < largeBlock {
-		p.total += n
+	if n < LargeBlock {
+		p.Total += n
 		// A slice of 8-byte words aligns the elements.
 		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, n/8)))), n), nil
 	}
-	m, err := newBlock(n, what)
+	m, err := NewBlock(n, what)
 	if err != nil {
-		p.mem.give(n)
+		p.Mem.Give(n)
 		return nil, err
 	}
-	p.total += n
+	p.Total += n
 	if p.mapped == nil {
-		p.mapped = map[unsafe.Pointer]*block{}
+		p.mapped = map[unsafe.Pointer]*Block{}
 	}
-	p.mapped[m.base] = m
-	return m.m, nil
+	p.mapped[m.Base] = m
+	return m.Bytes, nil
 }
 
-// give returns a block to the pool.
-func (p *sidePool) give(b []byte) {
+// Give returns a block to the pool.
+func (p *SidePool) Give(b []byte) {
 	if b == nil {
 		return
 	}
 	at := unsafe.Pointer(unsafe.SliceData(b))
-	if p.guard != nil {
+	if p.Guard != nil {
 		delete(p.out, at)
-		p.guard.giveBytes(b)
+		p.Guard.GiveBytes(b)
 		return
 	}
 	if p.replay.gave(at) {
@@ -156,59 +156,59 @@ func (p *sidePool) give(b []byte) {
 	p.free = append(p.free, whole)
 }
 
-// reset frees the blocks that a failed run left in use.
-func (p *sidePool) reset() {
+// Reset frees the blocks that a failed run left in use.
+func (p *SidePool) Reset() {
 	for _, b := range p.out {
-		p.give(b)
+		p.Give(b)
 	}
 	p.replay.fail()
 }
 
-// records makes the pool record its runs from now on.
-func (p *sidePool) records() { p.replay = &sideReplay{pool: p} }
+// Records makes the pool record its runs from now on.
+func (p *SidePool) Records() { p.replay = &replay{pool: p} }
 
-// begin begins a run, which is recorded if the pool does so.
-func (p *sidePool) begin() error { return p.replay.begin() }
+// Begin begins a run, which is recorded if the pool does so.
+func (p *SidePool) Begin() error { return p.replay.begin() }
 
-// end ends a run that went to its end.
-func (p *sidePool) end() { p.replay.end() }
+// End ends a run that went to its end.
+func (p *SidePool) End() { p.replay.end() }
 
-// lasts reports whether a block of the last run is still in use; any reports whether one is.
-func (p *sidePool) lasts(b []byte) bool { return p.replay.lasts(b) }
+// Lasts reports whether a block of the last run is still in use; any reports whether one is.
+func (p *SidePool) Lasts(b []byte) bool { return p.replay.lasts(b) }
 
-func (p *sidePool) any() bool { return p.replay.any() }
+func (p *SidePool) Any() bool { return p.replay.any() }
 
-// use says how blocks were placed so far.
-func (p *sidePool) use() ReplayUse {
+// Use says how blocks were placed so far.
+func (p *SidePool) Use() Use {
 	if p.replay == nil {
-		return ReplayUse{}
+		return Use{}
 	}
 	return p.replay.use
 }
 
 // drop returns the free blocks to the system.
-func (p *sidePool) drop() error {
+func (p *SidePool) drop() error {
 	var first error
 	for _, b := range p.free {
 		n := int64(len(b))
 		if m := p.mapped[unsafe.Pointer(unsafe.SliceData(b))]; m != nil {
-			delete(p.mapped, m.base)
-			if err := m.free(); err != nil && first == nil {
+			delete(p.mapped, m.Base)
+			if err := m.Free(); err != nil && first == nil {
 				first = err
 			}
 		}
-		p.total -= n
-		p.mem.give(n)
+		p.Total -= n
+		p.Mem.Give(n)
 	}
 	p.free = nil
 	return first
 }
 
-// close returns all blocks to the system.
-func (p *sidePool) close() error {
+// Close returns all blocks to the system.
+func (p *SidePool) Close() error {
 	first := p.replay.forget()
 	for _, m := range p.mapped {
-		if err := m.free(); err != nil && first == nil {
+		if err := m.Free(); err != nil && first == nil {
 			first = err
 		}
 	}

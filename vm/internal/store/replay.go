@@ -1,4 +1,4 @@
-package vm
+package store
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/alloc"
 )
 
-// sideReplay gives what runs take from the side pool places in one arena. The first run is
+// replay gives what runs take from the side pool places in one arena. The first run is
 // recorded; its blocks are packed, and later runs get the places of the recorded ones
 // (Sekiyama et al. 2018, section 4: profile-guided memory allocation).
 //
@@ -19,16 +19,16 @@ import (
 // rest. After a run with such blocks, the next run begins with a new script, made from the
 // old one and from that run (the paper's reoptimization). No place is given out while a
 // byte of it is in use, so a wrong script costs memory and nothing else.
-type sideReplay struct {
-	pool *sidePool
+type replay struct {
+	pool *SidePool
 
 	script []scripted       // in the order in which a run takes them; nil: there is none
 	byName map[string][]int // the script's entries of each name, ascending
-	arena  *block
+	arena  *Block
 	next   int       // the first entry that this run has not passed
 	live   []placing // of the arena, in use, by offset
 	run    recorded
-	use    ReplayUse
+	use    Use
 
 	wait, pause int   // runs before another script is made, and the pause after that one
 	quiet       int   // runs without a miss since they were last compared with the arena
@@ -57,21 +57,13 @@ type recorded struct {
 	now, top int64 // bytes in use, and the most of them so far
 }
 
-// ReplayUse says how the tensors that the plan leaves out were placed.
-type ReplayUse struct {
+// Use says how the blocks of a pool were placed.
+type Use struct {
 	ArenaBytes int64 // one arena for them; 0: none yet, or it would not be smaller
 	LowerBound int64 // bytes: proven, no arena for the recorded blocks is smaller
 	Hits       int   // blocks with a place in the arena, in all runs
 	Misses     int   // blocks without one, in runs that had an arena
 	Plans      int   // arenas made
-}
-
-func (u *ReplayUse) add(v ReplayUse) {
-	u.ArenaBytes += v.ArenaBytes
-	u.LowerBound += v.LowerBound
-	u.Hits += v.Hits
-	u.Misses += v.Misses
-	u.Plans += v.Plans
 }
 
 const (
@@ -81,10 +73,10 @@ const (
 )
 
 // any reports whether blocks of the recorded run are in use.
-func (r *sideReplay) any() bool { return r != nil && len(r.run.open) > 0 }
+func (r *replay) any() bool { return r != nil && len(r.run.open) > 0 }
 
 // lasts reports whether a block of the recorded run is in use.
-func (r *sideReplay) lasts(b []byte) bool {
+func (r *replay) lasts(b []byte) bool {
 	if r == nil || b == nil {
 		return false
 	}
@@ -93,7 +85,7 @@ func (r *sideReplay) lasts(b []byte) bool {
 }
 
 // begin begins to record a run. No block of the last one is in use.
-func (r *sideReplay) begin() error {
+func (r *replay) begin() error {
 	if r == nil {
 		return nil
 	}
@@ -105,7 +97,7 @@ func (r *sideReplay) begin() error {
 }
 
 // end ends the record of a run that went to its end. The blocks of its outputs are in use.
-func (r *sideReplay) end() {
+func (r *replay) end() {
 	if r == nil {
 		return
 	}
@@ -116,7 +108,7 @@ func (r *sideReplay) end() {
 }
 
 // fail drops the record of a run that failed, and whose blocks are all free.
-func (r *sideReplay) fail() {
+func (r *replay) fail() {
 	if r == nil {
 		return
 	}
@@ -126,7 +118,7 @@ func (r *sideReplay) fail() {
 
 // place returns a place for the next block, or nil, and the entry of the script that it
 // is, or -1.
-func (r *sideReplay) place(what string, bytes int64) ([]byte, int) {
+func (r *replay) place(what string, bytes int64) ([]byte, int) {
 	if r == nil || !r.run.on || r.script == nil {
 		return nil, -1
 	}
@@ -147,16 +139,16 @@ func (r *sideReplay) place(what string, bytes int64) ([]byte, int) {
 	}
 	r.live = slices.Insert(r.live, at, placing{e.offset, bytes})
 	r.use.Hits++
-	return r.arena.m[e.offset:][:bytes:bytes], i
+	return r.arena.Bytes[e.offset:][:bytes:bytes], i
 }
 
-func (r *sideReplay) miss() {
+func (r *replay) miss() {
 	r.run.misses++
 	r.use.Misses++
 }
 
 // took records a block that place was asked for.
-func (r *sideReplay) took(what string, b []byte, entry int) {
+func (r *replay) took(what string, b []byte, entry int) {
 	if r == nil || !r.run.on || r.run.overflow {
 		return
 	}
@@ -177,7 +169,7 @@ func (r *sideReplay) took(what string, b []byte, entry int) {
 
 // gave records that a block was given back, and reports whether it has a place in the
 // arena.
-func (r *sideReplay) gave(at unsafe.Pointer) bool {
+func (r *replay) gave(at unsafe.Pointer) bool {
 	if r == nil {
 		return false
 	}
@@ -186,16 +178,16 @@ func (r *sideReplay) gave(at unsafe.Pointer) bool {
 		r.run.now -= r.run.taken[i].bytes
 		delete(r.run.open, at)
 	}
-	if r.arena == nil || uintptr(at)-uintptr(r.arena.base) >= uintptr(len(r.arena.m)) {
+	if r.arena == nil || uintptr(at)-uintptr(r.arena.Base) >= uintptr(len(r.arena.Bytes)) {
 		return false
 	}
-	offset := int64(uintptr(at) - uintptr(r.arena.base))
+	offset := int64(uintptr(at) - uintptr(r.arena.Base))
 	r.live = slices.DeleteFunc(r.live, func(x placing) bool { return x.offset == offset })
 	return true
 }
 
 // learn makes a new script if the last run asks for one. No block of the run is in use.
-func (r *sideReplay) learn() error {
+func (r *replay) learn() error {
 	run := &r.run
 	switch {
 	case run.overflow:
@@ -229,7 +221,7 @@ func (r *sideReplay) learn() error {
 // merged returns a script of the old one and the last run. A block of both is as large as
 // the larger of them, and of a block that is in one alone, it is not known which of the
 // other's blocks around it live longer: so all do.
-func (r *sideReplay) merged() []scripted {
+func (r *replay) merged() []scripted {
 	run := &r.run
 	if r.script == nil {
 		return slices.Clone(run.taken)
@@ -282,7 +274,7 @@ func grown(bytes int64) int64 {
 }
 
 // make packs a script and gives it an arena, if that is smaller than what it replaces.
-func (r *sideReplay) make(script []scripted) error {
+func (r *replay) make(script []scripted) error {
 	p := alloc.Problem{Alignment: 64, Buffers: make([]alloc.Buffer, len(script))}
 	for i, b := range script {
 		p.Buffers[i] = alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last}
@@ -305,14 +297,14 @@ func (r *sideReplay) make(script []scripted) error {
 	if err := r.pool.drop(); err != nil {
 		return err
 	}
-	if r.pool.mem.take(found.Arena) != nil {
+	if r.pool.Mem.Take(found.Arena) != nil {
 		return nil // another session has taken the memory: runs take their blocks one by one
 	}
-	if r.arena, err = newBlock(found.Arena, "the arena of dynamic tensors"); err != nil {
-		r.pool.mem.give(found.Arena)
+	if r.arena, err = NewBlock(found.Arena, "the arena of dynamic tensors"); err != nil {
+		r.pool.Mem.Give(found.Arena)
 		return err
 	}
-	r.pool.total += found.Arena
+	r.pool.Total += found.Arena
 	for i := range script {
 		script[i].offset = found.Offsets[i]
 	}
@@ -326,16 +318,16 @@ func (r *sideReplay) make(script []scripted) error {
 }
 
 // idle reports whether there is an arena of which nothing is in use.
-func (r *sideReplay) idle() bool { return r != nil && r.arena != nil && len(r.live) == 0 }
+func (r *replay) idle() bool { return r != nil && r.arena != nil && len(r.live) == 0 }
 
 // forget frees the arena.
-func (r *sideReplay) forget() error {
+func (r *replay) forget() error {
 	if r == nil || r.arena == nil {
 		return nil
 	}
-	err := r.arena.free()
-	r.pool.total -= r.use.ArenaBytes
-	r.pool.mem.give(r.use.ArenaBytes)
+	err := r.arena.Free()
+	r.pool.Total -= r.use.ArenaBytes
+	r.pool.Mem.Give(r.use.ArenaBytes)
 	r.use.ArenaBytes, r.use.LowerBound = 0, 0
 	r.arena, r.script, r.byName, r.live = nil, nil, nil, r.live[:0]
 	return err

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin && !windows
 
-package vm
+package store
 
 import "os"
 

@@ -1,4 +1,4 @@
-package vm
+package store
 
 import (
 	"bytes"
@@ -9,10 +9,10 @@ import (
 	"unsafe"
 )
 
-// sidePoolFor returns a pool that records, with an account of its own.
-func sidePoolFor(limit int64) *sidePool {
-	p := &sidePool{mem: &share{of: &account{refuse: func(over) error { return errors.New("beyond the limit") }}, bound: bound{limit: limit}}}
-	p.records()
+// poolFor returns a pool that records, with an account of its own.
+func poolFor(limit int64) *SidePool {
+	p := &SidePool{Mem: &Share{Of: &Account{Refuse: func(Over) error { return errors.New("beyond the limit") }}, Bound: Bound{Limit: limit}}}
+	p.Records()
 	return p
 }
 
@@ -25,9 +25,9 @@ type stream struct {
 
 // play takes and gives back the blocks of a run. Each block is filled with its own number
 // and must keep it as long as it is in use.
-func play(t *testing.T, p *sidePool, run []stream, fails bool) {
+func play(t *testing.T, p *SidePool, run []stream, fails bool) {
 	t.Helper()
-	if err := p.begin(); err != nil {
+	if err := p.Begin(); err != nil {
 		t.Fatal(err)
 	}
 	type used struct {
@@ -40,7 +40,7 @@ func play(t *testing.T, p *sidePool, run []stream, fails bool) {
 		if n := bytes.Count(u.b, []byte{u.fill}); n != len(u.b) {
 			t.Fatalf("%d of %d bytes were overwritten while in use", len(u.b)-n, len(u.b))
 		}
-		p.give(u.b)
+		p.Give(u.b)
 	}
 	for i, x := range run {
 		var left []used
@@ -52,7 +52,7 @@ func play(t *testing.T, p *sidePool, run []stream, fails bool) {
 			}
 		}
 		open = left
-		b, err := p.take(x.name, x.bytes)
+		b, err := p.Take(x.name, x.bytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func play(t *testing.T, p *sidePool, run []stream, fails bool) {
 		open = append(open, u)
 	}
 	if fails {
-		p.reset()
+		p.Reset()
 		return
 	}
 	p.replay.end()
@@ -76,13 +76,13 @@ func play(t *testing.T, p *sidePool, run []stream, fails bool) {
 }
 
 // emptied gives back all memory of a pool of which nothing is in use.
-func emptied(t *testing.T, p *sidePool) {
+func emptied(t *testing.T, p *SidePool) {
 	t.Helper()
 	if err := p.drop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.close(); err != nil || p.total != 0 || p.mem.bytes != 0 {
-		t.Fatalf("%d bytes after close, %d accounted: %v", p.total, p.mem.bytes, err)
+	if err := p.Close(); err != nil || p.Total != 0 || p.Mem.Bytes != 0 {
+		t.Fatalf("%d bytes after close, %d accounted: %v", p.Total, p.Mem.Bytes, err)
 	}
 }
 
@@ -103,30 +103,30 @@ func loadOf(run []stream) int64 {
 
 // The second run has its blocks in one arena as large as their load, and takes nothing
 // else.
-func TestSideReplay(t *testing.T) {
+func TestReplay(t *testing.T) {
 	run := []stream{{"a", 300_000, 2}, {"b", 100_000, 1}, {"c", 450_000, 2}, {"a", 90_000, 2}, {"d", 500_000, 1}, {"e", 64, 9}}
-	p := sidePoolFor(1 << 30)
+	p := poolFor(1 << 30)
 	play(t, p, run, false)
-	first := p.total
+	first := p.Total
 	for range 3 {
 		play(t, p, run, false)
 	}
-	want := ReplayUse{ArenaBytes: loadOf(run), LowerBound: loadOf(run), Hits: 3 * len(run), Plans: 1}
-	if p.replay.use != want || p.total != want.ArenaBytes || first <= p.total {
-		t.Errorf("%+v and %d bytes after %d, expected %+v", p.replay.use, p.total, first, want)
+	want := Use{ArenaBytes: loadOf(run), LowerBound: loadOf(run), Hits: 3 * len(run), Plans: 1}
+	if p.replay.use != want || p.Total != want.ArenaBytes || first <= p.Total {
+		t.Errorf("%+v and %d bytes after %d, expected %+v", p.replay.use, p.Total, first, want)
 	}
 	emptied(t, p)
 }
 
 // A block that is new, larger or missing is a miss, the others keep their places, and the
 // next script knows both runs.
-func TestSideReplayResumes(t *testing.T) {
+func TestReplayResumes(t *testing.T) {
 	run := []stream{{"a", 300_000, 2}, {"b", 100_000, 1}, {"c", 450_000, 2}, {"d", 200_000, 1}}
 	other := []stream{{"a", 300_000, 2}, {"b", 120_000, 1}, {"new", 70_000, 2}, {"c", 450_000, 1}}
-	p := sidePoolFor(1 << 30)
+	p := poolFor(1 << 30)
 	play(t, p, run, false)
 	play(t, p, run, false)
-	for i, want := range []ReplayUse{{Hits: 4 + 2, Misses: 2, Plans: 1}, {Hits: 4 + 2 + 4, Misses: 2, Plans: 2}, {Hits: 4 + 2 + 8, Misses: 2, Plans: 2}} {
+	for i, want := range []Use{{Hits: 4 + 2, Misses: 2, Plans: 1}, {Hits: 4 + 2 + 4, Misses: 2, Plans: 2}, {Hits: 4 + 2 + 8, Misses: 2, Plans: 2}} {
 		play(t, p, [][]stream{other, other, run}[i], false)
 		if got := p.replay.use; got.Hits != want.Hits || got.Misses != want.Misses || got.Plans != want.Plans {
 			t.Errorf("run %d: %+v, expected %+v", i, got, want)
@@ -135,8 +135,8 @@ func TestSideReplayResumes(t *testing.T) {
 }
 
 // An arena that is more than twice as large as what many runs need becomes smaller.
-func TestSideReplayShrinks(t *testing.T) {
-	p := sidePoolFor(1 << 30)
+func TestReplayShrinks(t *testing.T) {
+	p := poolFor(1 << 30)
 	for range 3 {
 		play(t, p, []stream{{"a", 1 << 20, 1}, {"b", 1 << 22, 2}, {"c", 1 << 20, 1}, {"d", 1 << 18, 1}}, false)
 	}
@@ -154,8 +154,8 @@ func TestSideReplayShrinks(t *testing.T) {
 
 // Where the limit leaves no room beside the arena, a run that needs other blocks gives the
 // arena up.
-func TestSideReplayYields(t *testing.T) {
-	p := sidePoolFor(3 << 20)
+func TestReplayYields(t *testing.T) {
+	p := poolFor(3 << 20)
 	for range 2 {
 		play(t, p, []stream{{"a", 1 << 20, 2}, {"b", 1 << 20, 1}, {"a", 1 << 19, 1}, {"c", 1 << 16, 1}}, false)
 	}
@@ -170,10 +170,10 @@ func TestSideReplayYields(t *testing.T) {
 
 // No byte is given out twice, whatever the runs take: names, sizes, lifetimes and the
 // number of blocks change, and runs fail. What the pool holds is what it accounts for.
-func TestSideReplayOfRandomRuns(t *testing.T) {
+func TestReplayOfRandomRuns(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 2))
 	for range 60 {
-		p := sidePoolFor(1 << 40)
+		p := poolFor(1 << 40)
 		base := make([]stream, 1+draw.IntN(30))
 		for i := range base {
 			base[i] = stream{fmt.Sprint(draw.IntN(12)), draw.Int64N(200_000), draw.IntN(8)}
@@ -198,8 +198,8 @@ func TestSideReplayOfRandomRuns(t *testing.T) {
 			for _, b := range p.free {
 				held += int64(len(b))
 			}
-			if held != p.total || p.mem.bytes != p.total || len(p.out) > 0 || len(p.replay.live) > 0 {
-				t.Fatalf("%d bytes free, %d held, %d accounted, %d in use, %d places in use", held, p.total, p.mem.bytes, len(p.out), len(p.replay.live))
+			if held != p.Total || p.Mem.Bytes != p.Total || len(p.out) > 0 || len(p.replay.live) > 0 {
+				t.Fatalf("%d bytes free, %d held, %d accounted, %d in use, %d places in use", held, p.Total, p.Mem.Bytes, len(p.out), len(p.replay.live))
 			}
 		}
 		emptied(t, p)
