@@ -40,9 +40,8 @@ var named = map[string]comparisons{
 	"passes/internal/slicing/attention.go": {5, ofPattern},
 	"passes/internal/slicing/part.go":      {1, ofPattern},
 	"passes/internal/slicing/region.go":    {1, ofPattern},
-	"passes/pools.go":                      {1, ofPattern},
-	"vm/device_layer_norm.go":              {2, ofPattern},
-	"vm/norm_gradient.go":                  {2, ofPattern},
+	"passes/tiers.go":                      {1, ofPattern},
+	"vm/norm_gradient.go":                  {1, ofPattern},
 	"vm/residual.go":                       {2, ofPattern},
 
 	"vm/internal/gpu/bits.go":           {1, ofKernel},
@@ -76,6 +75,6 @@ var named = map[string]comparisons{
 	"vm/control.go":    {4, ofBody},
 	"vm/handover.go":   {1, ofBody},
 
-	"vm/pixels.go": {2, ofLayout},
-	"vm/planes.go": {1, ofLayout},
+	"vm/nhwc.go": {2, ofLayout},
+	"vm/nchw.go": {1, ofLayout},
 }
