@@ -15,8 +15,9 @@ type Aliases int
 
 // The values of Aliases.
 const (
-	// AliasesAuto permits them unless views are to have buffers of their own (NoViews), or
-	// another option excludes them ([Exclusions]).
+	// AliasesAuto permits them unless views are to have buffers of their own (NoViews), the graph
+	// may be changed for a smaller peak, after which they are seldom worth another search (Limit,
+	// ExtraPercent), or another option excludes them ([Exclusions]).
 	AliasesAuto Aliases = iota
 	// AliasesOff permits none.
 	AliasesOff
@@ -37,7 +38,8 @@ func (o *Options) mayAlias() bool {
 	if o.Aliases != AliasesAuto {
 		return o.Aliases == AliasesOn
 	}
-	return !o.NoViews && !o.excludes("aliases")
+	again := o.Limit != nil || o.ExtraPercent > 0
+	return !o.NoViews && !again && !o.excludes("aliases")
 }
 
 // aliases lets results of Concat, Split, Slice and Gather lie in the bytes of their operands,
@@ -51,6 +53,9 @@ func aliases(ctx context.Context, s *State) error {
 	r := s.main
 	if !s.opt.mayAlias() || s.ranged != nil {
 		return nil
+	}
+	if s.budget != nil && s.budget.found != nil && len(s.budget.swapped()) > 0 {
+		return nil // another order would not fit the transfers
 	}
 	g := r.aliasGraph()
 	if len(g.Nodes) == 0 || g.Choose(nil).Saved == 0 {
@@ -70,6 +75,7 @@ func aliases(ctx context.Context, s *State) error {
 		better, err := c.place(ctx, &plain, x)
 		if better {
 			s.main = c.region
+			s.frontier = nil // what it says of limits is proven without aliases
 		}
 		if err != nil || better {
 			return err

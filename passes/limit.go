@@ -442,6 +442,9 @@ func (b *limitSearch) limited(r *region, steps []plan.Step) *plan.Limited {
 		l.HostLink = b.host.Link
 		waiting = float64(r.waitingTime(costs, l.HostLink))
 	}
+	if l.RecomputedNodes == 0 && l.SwappedBuffers == 0 {
+		l.PlainPeakBytes = r.loads.Peak // with aliases, it is less than before
+	}
 	if plain > 0 {
 		l.WaitingPercent = 100 * waiting / plain
 		l.ExtraCostPercent = 100 * (extra + waiting) / plain

@@ -313,3 +313,17 @@ func built(t *testing.T, b *graph.Builder) []byte {
 	}
 	return file
 }
+
+// TestAliasesOfWhatRunsAgain: a plan in which nodes run again shares bytes of Concat and its
+// kin, too, and is valid and right.
+func TestAliasesOfWhatRunsAgain(t *testing.T) {
+	c, err := New(51302)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Options = append(c.Options, "--aliases")
+	r := c.Try(t.Context())
+	if r.Kind != Ran || len(r.Plan.Spans) == 0 || r.Plan.Summary.Limited == nil || r.Plan.Summary.RecomputedNodes == 0 {
+		t.Errorf("%s: %s: %s: expected a plan with spans in which nodes run again", strings.Join(c.Options, " "), r.Kind, r.Says)
+	}
+}

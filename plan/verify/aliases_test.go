@@ -104,9 +104,7 @@ func TestWrongAliases(t *testing.T) {
 			p.Certificates[0].ValueBytes += 64
 			p.Summary.LowerBoundBytes += 64
 		}, verify.CodeCertificate, ""},
-		{"a limit", func(_ *testing.T, p *plan.Plan) {
-			p.Summary.Limited = &plan.Limited{LimitBytes: 1 << 20, PlainPeakBytes: p.Summary.PeakBytes}
-		}, verify.CodeAlias, "limit"},
+		{"slices", func(_ *testing.T, p *plan.Plan) { p.Slices = &plan.Slices{Mode: "exact"} }, verify.CodeAlias, "slices"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := joined.build(t)
