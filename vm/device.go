@@ -175,6 +175,7 @@ func (g *device) prepare(st *step, w workspace) (bool, error) {
 		return false, err
 	}
 	st.run, st.device = run, true
+	st.describe(st.call().Way)
 	g.took(w, scratch)
 	return true, nil
 }

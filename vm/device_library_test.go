@@ -42,6 +42,9 @@ func libraryOnDevice(t *testing.T, d *cuda.Device, mode func(string)) {
 	if !strings.HasPrefix(use.Library, "cuBLAS ") || use.LibraryNodes < 10 || use.LibraryPath == "" {
 		t.Fatalf("%q computed the products of %d nodes, expected cuBLAS, of many", use.Library, use.LibraryNodes)
 	}
+	if n := strings.Count(s.Lowered(), "cuBLAS;"); n != use.LibraryNodes {
+		t.Errorf("cuBLAS is the algorithm of %d nodes, expected %d", n, use.LibraryNodes)
+	}
 	replayed, s := runSteps(t, p, vm.Options{Device: d}, params(r), steps)
 	sameBits(t, "replayed", replayed, want)
 	if n := s.DeviceUse().ReplayedSteps; n != steps-2 {

@@ -92,6 +92,9 @@ type Call struct {
 	Block int32
 	// Narrow is the invocation with the 16-bit inputs, if In has them as float32; else nil.
 	Narrow *Call
+	// Way says which algorithm computes the node, and what it computes at once: "implicit GEMM
+	// 3x3, bias". A kernel sets it when it is prepared; "" if the operator has only one.
+	Way string
 }
 
 // Has reports whether input i is present.

@@ -123,6 +123,7 @@ func (r *result) byLibrary(n *Node, pass driver.DNNPass, g *form.Window, groups 
 		return false, err
 	}
 	n.k.convolved++
+	n.Way = "cuDNN"
 	return true, n.activate(r)
 }
 

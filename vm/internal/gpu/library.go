@@ -90,6 +90,7 @@ func (p *matrices) byLibrary(n *Node, a, b driver.Ptr, r *result) (bool, error) 
 		}
 	}
 	n.k.served++
+	n.Way = "cuBLAS"
 	return true, n.activate(r)
 }
 

@@ -69,10 +69,6 @@ type Invocation struct {
 	Then  *Finish
 	Taken bool
 
-	// Way says which algorithm computes the node, and what it computes at once: "implicit GEMM
-	// 3x3, bias". Prepare sets it; "" if the operator has only one.
-	Way string
-
 	// Packed lists the constant inputs that the kernel has packed, and so does not
 	// read when it runs.
 	Packed []*Tensor

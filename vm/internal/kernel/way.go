@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// by says which algorithm computes the node (Invocation.Way): its name, the lengths of its kernel
+// by says which algorithm computes the node (form.Call.Way): its name, the lengths of its kernel
 // of weights, if any, and what else it does; empty texts are left out. A kernel that is prepared
 // at every step, which may allocate nothing, says nothing.
 func (c *Invocation) by(name string, kernel []int, also ...string) {
