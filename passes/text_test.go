@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes"
 )
@@ -183,6 +184,156 @@ y = MatMul(p, v) #y
 out y
 out k
 out v
+`,
+		},
+		{
+			name: "a call becomes the nodes of its function", through: "inline",
+			opt: passes.Options{InlineFunctions: true},
+			before: `
+opset local 1
+function local::scaled {
+  opset 17
+  attr by = 2.0
+  in x
+  c = Constant() value_float=ref(by, float)
+  y = Mul(x, c) #m
+  out y
+}
+in a float32[3]
+b = local::scaled(a) #first
+z = local::scaled(b) by=3.0 #second
+out z
+`,
+			after: `
+opset 17
+opset local 1
+in a float32[3]
+first/c = Constant() value_float=2.0 #first/Constant
+b = Mul(a, first/c) #first/m
+second/c = Constant() value_float=3.0 #second/Constant
+z = Mul(b, second/c) #second/m
+out z
+`,
+		},
+		{
+			name: "a training step has the loss, the gradients and the updates", through: "train",
+			opt: passes.Options{Train: &autodiff.Options{Loss: "mse", Optimizer: "sgd"}},
+			before: `
+in x float32[4,3]
+init w float32[3,2] = [1, 2, 3, 4, 5, 6]
+y = MatMul(x, w) #y
+out y
+`,
+			after: `
+opset 18
+meta "onnxmem.mode" "training"
+meta "onnxmem.loss" "mse"
+meta "onnxmem.updates" "[\"w=w.new\"]"
+meta "onnxmem.trainable" "[\"w\"]"
+meta "onnxmem.gradients" "[\"w=w.grad\"]"
+meta "onnxmem.optimizer" "{\"name\":\"sgd\",\"weight_decay\":0}"
+in x float32[4,3]
+in labels float32[4,2]
+in learning_rate float32[]
+in w float32[3,2]
+init "onnxmem.int64s=0,1" int64[2] = [0, 1]
+init "onnxmem.float32=1" float32[] = 1
+init "onnxmem.int64s=1,1" int64[2] = 1
+init "onnxmem.float32=0.125" float32[] = 0.125
+init "onnxmem.int64s=4,2" int64[2] = [4, 2]
+y = MatMul(x, w) #y {"onnxmem.phase"="forward", "onnxmem.of"="y"}  // float32[4,2]
+loss/Sub = Sub(y, labels) #loss/Sub {"onnxmem.phase"="forward", "onnxmem.of"="loss"}  // float32[4,2]
+loss/Mul = Mul(loss/Sub, loss/Sub) #loss/Mul {"onnxmem.phase"="forward", "onnxmem.of"="loss"}  // float32[4,2]
+loss = ReduceMean(loss/Mul, "onnxmem.int64s=0,1") keepdims=0 #loss/ReduceMean : float32[] {"onnxmem.phase"="forward", "onnxmem.of"="loss"}
+loss/ReduceMean.grad/Reshape = Reshape("onnxmem.float32=1", "onnxmem.int64s=1,1") #loss/ReduceMean.grad/Reshape {"onnxmem.phase"="backward", "onnxmem.of"="loss/ReduceMean"}  // float32[1,1]
+loss/ReduceMean.grad/Mul = Mul(loss/ReduceMean.grad/Reshape, "onnxmem.float32=0.125") #loss/ReduceMean.grad/Mul {"onnxmem.phase"="backward", "onnxmem.of"="loss/ReduceMean"}  // float32[1,1]
+loss/ReduceMean.grad/Expand = Expand(loss/ReduceMean.grad/Mul, "onnxmem.int64s=4,2") #loss/ReduceMean.grad/Expand {"onnxmem.phase"="backward", "onnxmem.of"="loss/ReduceMean"}  // float32[4,2]
+loss/Mul.grad/Mul = Mul(loss/ReduceMean.grad/Expand, loss/Sub) #loss/Mul.grad/Mul {"onnxmem.phase"="backward", "onnxmem.of"="loss/Mul"}  // float32[4,2]
+loss/Mul.grad/Mul_2 = Mul(loss/ReduceMean.grad/Expand, loss/Sub) #loss/Mul.grad/Mul_2 {"onnxmem.phase"="backward", "onnxmem.of"="loss/Mul"}  // float32[4,2]
+loss/Sub.grad/Add = Add(loss/Mul.grad/Mul, loss/Mul.grad/Mul_2) #loss/Sub.grad/Add {"onnxmem.phase"="accumulate", "onnxmem.of"="loss/Sub"}  // float32[4,2]
+w.grad = Gemm(x, loss/Sub.grad/Add) transA=1 #y.grad/Gemm {"onnxmem.phase"="backward", "onnxmem.of"="y"}  // float32[3,2]
+w.update/Mul = Mul(w.grad, learning_rate) #w.update/Mul {"onnxmem.phase"="update", "onnxmem.of"="w"}  // float32[3,2]
+w.new = Sub(w, w.update/Mul) #w.update/Sub : float32[3,2] {"onnxmem.phase"="update", "onnxmem.of"="w"}
+out loss
+out w.new
+`,
+		},
+		{
+			name: "one branch ends before the other begins", through: "order",
+			before: `
+in x float32[1,16]
+init w float32[16,64] = ...
+init u float32[64,16] = ...
+a = MatMul(x, w) #a
+b = MatMul(x, w) #b
+c = MatMul(a, u) #c
+d = MatMul(b, u) #d
+y = Sub(c, d) #y
+out y
+`,
+			after: `
+opset 17
+in x float32[1,16]
+init w float32[16,64] = ...
+init u float32[64,16] = ...
+a = MatMul(x, w) #a  // float32[1,64]
+c = MatMul(a, u) #c  // float32[1,16]
+b = MatMul(x, w) #b  // float32[1,64]
+d = MatMul(b, u) #d  // float32[1,16]
+y = Sub(c, d) #y  // float32[1,16]
+out y
+`,
+		},
+		{
+			name: "a region runs in slices", through: "limit",
+			opt: passes.Options{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 75}, NoInplace: true},
+			before: `
+in x float32[1,1,32,32]
+init w float32[4,1,1,1] = ...
+a = Conv(x, w) kernel_shape=[1, 1] #a
+b = Relu(a) #b
+y = ReduceMax(b) axes=[1] keepdims=1 #y
+out y
+`,
+			after: `
+opset 17
+opset onnxmem 1
+in x float32[1,1,32,32]
+init w float32[4,1,1,1] = ...
+init onnxmem.int64.0 int64[1] = 0
+init onnxmem.int64.16 int64[1] = 16
+init onnxmem.int64.2 int64[1] = 2
+init onnxmem.int64.1x1x32x32 int64[4] = [1, 1, 32, 32]
+init onnxmem.int64.32 int64[1] = 32
+x/rows0 = Slice(x, onnxmem.int64.0, onnxmem.int64.16, onnxmem.int64.2) #x/rows0 {"onnxmem.slice"="0 0 rows x"}  // float32[1,1,16,32]
+x/rows1 = Slice(x, onnxmem.int64.16, onnxmem.int64.32, onnxmem.int64.2) #x/rows1 {"onnxmem.slice"="0 1 rows x"}  // float32[1,1,16,32]
+a/s0 = Conv(x/rows0, w) kernel_shape=[1, 1] #a/s0 {"onnxmem.slice"="0 0 node a"}  // float32[1,4,16,32]
+b/s0 = Relu(a/s0) #b/s0 {"onnxmem.slice"="0 0 node b"}  // float32[1,4,16,32]
+y/s0 = ReduceMax(b/s0) axes=[1] keepdims=1 #y/s0 {"onnxmem.slice"="0 0 node y"}  // float32[1,1,16,32]
+a/s1 = Conv(x/rows1, w) kernel_shape=[1, 1] #a/s1 {"onnxmem.slice"="0 1 node a"}  // float32[1,4,16,32]
+b/s1 = Relu(a/s1) #b/s1 {"onnxmem.slice"="0 1 node b"}  // float32[1,4,16,32]
+y/s1 = ReduceMax(b/s1) axes=[1] keepdims=1 #y/s1 {"onnxmem.slice"="0 1 node y"}  // float32[1,1,16,32]
+y/base0 = ConstantOfShape(onnxmem.int64.1x1x32x32) value=(float32[1] = 0) #y/base0 {"onnxmem.slice"="0 0 base y"}  // float32[1,1,32,32]
+y/put0 = onnxmem::PutRows(y/base0, y/s0, onnxmem.int64.0, onnxmem.int64.2) axis=2 #y/put0 {"onnxmem.slice"="0 0 put y"}  // float32[1,1,32,32]
+y = onnxmem::PutRows(y/put0, y/s1, onnxmem.int64.16, onnxmem.int64.2) axis=2 #y/put1 {"onnxmem.slice"="0 1 put y"}  // float32[1,1,32,32]
+out y
+function onnxmem::PutRows {
+  opset 17
+  attr axis
+  in base
+  in part
+  in at
+  in axes
+  zero = Constant() value=(int64[1] = 0)
+  end = Constant() value=(int64[1] = 9223372036854775807)
+  head = Slice(base, zero, at, axes)
+  shape = Shape(part)
+  rows = Gather(shape, axes)
+  behind = Add(at, rows)
+  tail = Slice(base, behind, end, axes)
+  y = Concat(head, part, tail) axis=ref(axis, int)
+  out y
+}
 `,
 		},
 	} {
