@@ -107,10 +107,11 @@ func boundOfSlices(w *weigher, _ context.Context, limit int64) (bool, error) {
 // costIn returns the costs of limits in the graph without slices, with such a host.
 func costIn(host func(*Options) *Host) func(*weigher, context.Context, []int64) ([]*float64, error) {
 	return func(w *weigher, ctx context.Context, limits []int64) ([]*float64, error) {
-		search, err := w.plain.searched()
-		if w.s.opt.Host != nil { // it does more than that mean alone
-			search, err = w.s.newLimitSearch(w.plain.main, host(&w.s.opt), 0)
+		with := w.plain.searched
+		if w.s.opt.Host != nil { // that search does more than this mean alone
+			with = func() (*limitSearch, error) { return w.s.newLimitSearch(w.plain.main, host(&w.s.opt), 0) }
 		}
+		search, err := with()
 		if err != nil {
 			return nil, err
 		}

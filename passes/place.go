@@ -83,6 +83,16 @@ func identity(n int) []int32 {
 	return order
 }
 
+// putResident puts a buffer behind the others of the resident pool. It returns false for one that
+// does not stay there.
+func (r *region) putResident(b *buffer) bool {
+	if b.resident {
+		b.offset = r.resident
+		r.resident += b.bytes
+	}
+	return b.resident
+}
+
 // placeWith makes the buffers that follow from the given in-place pairs and
 // places them.
 func (r *region) placeWith(ctx context.Context, taken []schedule.Pair, opt alloc.Options, x *search) error {
@@ -96,9 +106,7 @@ func (r *region) placeWith(ctx context.Context, taken []schedule.Pair, opt alloc
 	r.resident = 0
 	for k := range r.buffers {
 		b := &r.buffers[k]
-		if b.resident {
-			b.offset = r.resident
-			r.resident += b.bytes
+		if r.putResident(b) {
 			continue
 		}
 		if b.host || parent != nil && parent[k] {

@@ -66,9 +66,7 @@ func (r *region) dividePools(ctx context.Context, x *search) (*tiers.Problem, er
 	var placed []int
 	for k := range r.buffers {
 		b := &r.buffers[k]
-		if b.resident {
-			b.offset = r.resident
-			r.resident += b.bytes
+		if r.putResident(b) {
 			continue
 		}
 		used := traffic[k]

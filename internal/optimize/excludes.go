@@ -37,12 +37,12 @@ func Refuse(opt *passes.Options, flags ...any) error {
 			return true
 		case !known:
 			return false
-		case x.name == "Loss" && value != "":
-			return autodiff.HasLoss(x.text(), value)
-		case strings.ContainsAny(value, "-=."): // such a value is one of opt alone
+		case f.Field != "" && strings.ContainsAny(value, "-=."): // such a value is one of opt alone
 			return false
 		case value == "":
 			return x.given()
+		case x.name == "Loss":
+			return autodiff.HasLoss(x.text(), value)
 		}
 		return x.text() == value
 	}
