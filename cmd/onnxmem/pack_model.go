@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/cmd/onnxmem/internal/enforce"
+	"github.com/onnxmem/onnxmem/cmd/onnxmem/internal/trace"
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/enforce"
 	"github.com/onnxmem/onnxmem/internal/optimize"
-	"github.com/onnxmem/onnxmem/internal/trace"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/onnxmem/onnxmem/alloc"
-	"github.com/onnxmem/onnxmem/internal/trace"
+	"github.com/onnxmem/onnxmem/cmd/onnxmem/internal/trace"
 	"github.com/onnxmem/onnxmem/internal/units"
 )
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/internal/match"
-	"github.com/onnxmem/onnxmem/internal/maxflow"
 	"github.com/onnxmem/onnxmem/schedule"
+	"github.com/onnxmem/onnxmem/schedule/internal/maxflow"
 )
 
 // cutter computes, by minimum cuts, the trade-off that a node forces on every plan

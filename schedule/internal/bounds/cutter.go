@@ -3,8 +3,8 @@ package bounds
 import (
 	"slices"
 
-	"github.com/onnxmem/onnxmem/internal/maxflow"
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+	"github.com/onnxmem/onnxmem/schedule/internal/maxflow"
 	"github.com/onnxmem/onnxmem/schedule/internal/meter"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/internal/match"
-	"github.com/onnxmem/onnxmem/internal/maxflow"
+	"github.com/onnxmem/onnxmem/schedule/internal/maxflow"
 )
 
 // Infinite exceeds every load: the capacity of an edge that no cut crosses. See TooLarge.

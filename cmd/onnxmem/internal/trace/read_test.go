@@ -18,7 +18,7 @@ import (
 // file reads a file of testdata/traces, unpacked.
 func file(t testing.TB, name string) []byte {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "testdata", "traces", name))
+	f, err := os.Open(filepath.Join("..", "..", "..", "..", "testdata", "traces", name))
 	if err != nil {
 		t.Fatal(err)
 	}
