@@ -165,7 +165,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 
 .PHONY: mutants
 mutants: ## run MUTANTS (50000) hostile variants of the operator tests, each in guarded memory
-	@if [ -e "$(ONNXMEM_DATA)/node-tests.tar.gz" ]; then go run ./internal/mutate/mutants -n $(MUTANTS); else echo "no operator tests in ONNXMEM_DATA: nothing is run"; fi
+	@if [ -e "$(ONNXMEM_DATA)/node-tests.tar.gz" ]; then go run ./vm/internal/mutate/mutants -n $(MUTANTS); else echo "no operator tests in ONNXMEM_DATA: nothing is run"; fi
 
 .PHONY: audit
 audit: ## list every module that the command links, its date and what needs it; run govulncheck if its database is reachable

@@ -34,7 +34,7 @@ def main(argv):
         parser.error("no test data: set ONNXMEM_DATA or say --data")
     with tempfile.TemporaryDirectory(prefix="onnxmem-mutants-") as folder:
         made = subprocess.run(
-            ["go", "run", "./internal/mutate/mutants", f"-data={args.data}", f"-n={args.number}", f"-first={args.first}", f"-keep={folder}"],
+            ["go", "run", "./vm/internal/mutate/mutants", f"-data={args.data}", f"-n={args.number}", f"-first={args.first}", f"-keep={folder}"],
             cwd=judging.ROOT, check=False,
         )
         if made.returncode not in (0, 1):

@@ -1,15 +1,11 @@
 package docs
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -25,76 +21,6 @@ import (
 )
 
 const module = "github.com/onnxmem/onnxmem/"
-
-// TestImports: the list in docs/design/packages.md agrees with go list, and its arrows
-// point down.
-func TestImports(t *testing.T) {
-	text, err := os.ReadFile("design/packages.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	written, above := map[string][]string{}, map[string]int{}
-	for _, m := range regexp.MustCompile(`(?m)^    (\S+) +──▶ ?(.*)$`).FindAllStringSubmatch(string(text), -1) {
-		list, _, _ := strings.Cut(m[2], "   ") // imports from other modules follow
-		imports := []string{}
-		for name := range strings.SplitSeq(list, ", ") {
-			if name = strings.TrimSpace(name); name != "" {
-				imports = append(imports, name)
-			}
-		}
-		written[m[1]], above[m[1]] = imports, len(above)
-	}
-	for name, imports := range imports(t) {
-		got, is := written[name]
-		if !is {
-			t.Errorf("%s is missing from the list of imports: expected %q", name, imports)
-			continue
-		}
-		if !slices.Equal(got, imports) {
-			t.Errorf("imports of %s: the list says %q, go list %q", name, got, imports)
-		}
-		for _, i := range imports {
-			if above[i] <= above[name] {
-				t.Errorf("%s imports %s, which is above it", name, i)
-			}
-		}
-	}
-}
-
-// imports returns the public packages of the module, each with the others that it
-// imports.
-func imports(t *testing.T) map[string][]string {
-	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,GoFiles", module+"...").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	public := func(name string) bool {
-		return !slices.ContainsFunc(strings.Split(name, "/"), func(s string) bool { return s == "internal" || s == "examples" || s == "docs" })
-	}
-	found := map[string][]string{}
-	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p struct {
-			ImportPath       string
-			Imports, GoFiles []string
-		}
-		if err := d.Decode(&p); err == io.EOF {
-			return found
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		name, ours := strings.CutPrefix(p.ImportPath, module)
-		if !ours || !public(name) || len(p.GoFiles) == 0 {
-			continue
-		}
-		found[name] = []string{}
-		for _, i := range p.Imports {
-			if i, ours := strings.CutPrefix(i, module); ours && public(i) {
-				found[name] = append(found[name], i)
-			}
-		}
-	}
-}
 
 // TestFilesAreThere: the files and folders of the repository that pages name exist, and
 // so do the targets of their links.

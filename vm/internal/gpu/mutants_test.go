@@ -10,12 +10,12 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/onnxmem/onnxmem/internal/mutate"
 	"github.com/onnxmem/onnxmem/internal/sweep"
 	"github.com/onnxmem/onnxmem/vm"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/fake"
 	"github.com/onnxmem/onnxmem/vm/internal/gpu"
+	"github.com/onnxmem/onnxmem/vm/internal/mutate"
 )
 
 // differsBy lists operators whose results on a device and on the host may differ where a

@@ -1,8 +1,8 @@
 // Command mutants plans and runs mutants of ONNX's operator tests and prints a
 // summary. Its exit status is 1 if a mutant was neither refused nor run cleanly.
 //
-//	go run ./internal/mutate/mutants -data FOLDER -n 1000000
-//	go run ./internal/mutate/mutants -data FOLDER -only test_relu#17 -v
+//	go run ./vm/internal/mutate/mutants -data FOLDER -n 1000000
+//	go run ./vm/internal/mutate/mutants -data FOLDER -only test_relu#17 -v
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/onnxmem/onnxmem/internal/mutate"
+	"github.com/onnxmem/onnxmem/vm/internal/mutate"
 )
 
 var (
