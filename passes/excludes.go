@@ -31,7 +31,6 @@ func Exclusions() []Exclusion { return slices.Clone(exclusions) }
 
 const (
 	runsAgain = "what runs again is chosen for one size of each tensor: plan the largest lengths alone, then the file which that writes for the ranges"
-	itsOwnWay = "the runtime takes that order from the graph, and what runs again would change it: plan one of them"
 )
 
 var exclusions = []Exclusion{
@@ -41,10 +40,6 @@ var exclusions = []Exclusion{
 	{A: "runtime", B: "aliases", Why: "the runtime runs Concat, Split, Slice and Gather as copies"},
 	{A: "runtime", B: "slices", Why: "the runtime does not know the nodes that put rows in place"},
 	{A: "runtime", B: "host", Why: "the runtime does not know the nodes that swap"},
-	{A: "default order", B: "keep-random-order", Why: "the runtime takes that order from the graph, whatever nodes draw random numbers"},
-	{A: "default order", B: "limit", Why: itsOwnWay},
-	{A: "default order", B: "extra", Why: itsOwnWay},
-	{A: "default order", B: "frontier", Why: itsOwnWay},
 	{A: "default order", B: "ranges", Why: "the runtime takes that order from the graph: plan one of the lengths", Search: true},
 
 	{A: "ranges", B: "slices", Why: "regions are cut for one length: plan each length alone with them", Search: true},
@@ -65,7 +60,6 @@ var exclusions = []Exclusion{
 
 	{A: "pools", B: "host", Why: "a host is one more memory: name it as the last pool, with its speed"},
 	{A: "pools", B: "compact", Why: "a call does not say which rows its nodes move between pools"},
-	{A: "no swaps", B: "no recomputation", Why: "nothing is left that makes the peak smaller", Command: true},
 
 	{A: "listed workspaces", B: "slices", Why: "the list has the scratch of whole nodes: plan with slices, and record a run of that plan"},
 	{A: "max-batch", B: "workspaces", Why: "the scratch was recorded for one batch", Command: true},
@@ -76,8 +70,9 @@ func Needs() []Need {
 	const step, cost = "it says how a training step is made", "it is for plans in which nodes run again, in slices or beside transfers"
 	list := []Need{
 		{A: "default order", B: []string{"runtime"}, Why: "it is that of a runtime"},
-		{A: "slices alone", B: []string{"slices"}, Why: "without them nothing is left that makes the peak smaller"},
 		{A: "no recomputation", B: []string{"host", "slices"}, Why: "without them nothing is left that makes the peak smaller", Command: true},
+		{A: "neither swaps nor recomputation", B: []string{"slices"}, Why: "without them nothing is left that makes the peak smaller", Command: true},
+		{A: "slices alone", B: []string{"slices"}, Why: "without them nothing is left that makes the peak smaller"},
 		{A: "slices", B: []string{"limit", "extra", "frontier", "pools"}, Why: "they say how small the memory is to be", Command: true},
 		{A: "compact", B: []string{"slices"}, Why: "it is about how slices are written", Command: true},
 		{A: "limit on the arena", B: []string{"limit"}, Why: "it is about what the limit bounds", Command: true},

@@ -24,6 +24,10 @@ func frontierLimits(peak int64) (limits []int64) {
 // more than a smaller one, since a plan for the smaller limit also meets the
 // larger.
 func (b *limitSearch) frontier(ctx context.Context) []plan.FrontierPoint {
+	if !b.changes() {
+		none := 0.0
+		return []plan.FrontierPoint{{LimitBytes: b.before.loads.Peak, ExtraCostPercent: &none, ExtraCostBound: &none}}
+	}
 	limits := frontierLimits(b.before.loads.Peak)
 	points := []plan.FrontierPoint{}
 	for i, p := range b.plans(ctx, limits) {

@@ -177,7 +177,11 @@ func limit(ctx context.Context, s *State) error {
 func (s *State) chooseLimit(search context.Context, b *limitSearch) {
 	limit := b.before.loads.Peak
 	if s.opt.Limit != nil {
-		s.choice.limit = s.opt.Limit.of(limit)
+		best := limit
+		if t := s.main.traversal; t != nil {
+			best = t.BestPeakBytes
+		}
+		s.choice.limit = s.opt.Limit.of(best)
 		limit = s.choice.limit.Bytes
 	} else if s.opt.ExtraPercent > 0 {
 		limit = b.within(search, func(percent float64) bool { return percent <= s.opt.ExtraPercent })
@@ -185,10 +189,13 @@ func (s *State) chooseLimit(search context.Context, b *limitSearch) {
 	}
 	// Above the least effort, the solver builds an archive of plans, so the
 	// frontier costs nothing.
-	if s.opt.Frontier || s.opt.Effort != schedule.EffortFast && limit < b.before.loads.Peak {
+	if s.opt.Frontier || b.changes() && s.opt.Effort != schedule.EffortFast && limit < b.before.loads.Peak {
 		s.frontier = b.frontier(search)
 	}
 }
+
+// changes reports whether the search may change the graph.
+func (b *limitSearch) changes() bool { return b.solver != nil || b.swapper != nil }
 
 // keepLimit makes the main graph one that keeps the limit: it runs nodes again, or swaps.
 func (s *State) keepLimit(ctx, within context.Context, x *search) error {
@@ -276,7 +283,7 @@ type limitSearch struct {
 	repetition
 	problem *schedule.Problem
 	limit   *Limit          // in bytes, that the plan keeps; nil: none
-	solver  *budget.Solver  // nil if tensors may be swapped
+	solver  *budget.Solver  // nil if tensors may be swapped, or nothing may change
 	swapper *budget.Swapper // nil unless tensors may be swapped
 	host    *Host
 	found   *budget.SwapPlan // the plan that was chosen
@@ -291,6 +298,9 @@ func (s *State) newLimitSearch(r *region, host *Host, part int64) (*limitSearch,
 	b := &limitSearch{repetition: *newRepetition(r, costs), problem: p, host: host}
 	if k := s.choice.from; k != nil && k.search != nil && reflect.DeepEqual(k.search.problem, p) {
 		b.solver, b.swapper = k.search.solver, k.search.swapper
+		return b, nil
+	}
+	if s.asItIs {
 		return b, nil
 	}
 	// The best order comes first, then others with the same peak: they differ at the steps
@@ -363,10 +373,13 @@ func (b *limitSearch) cheapest(ctx context.Context, limit int64) *budget.SwapPla
 // within returns the smallest limit that it finds with a plan whose extra time fits: percent
 // is that of a step of the graph, and a smaller one fits if a larger one does.
 func (b *limitSearch) within(ctx context.Context, fits func(percent float64) bool) int64 {
-	if b.swapper != nil {
+	switch {
+	case b.swapper != nil:
 		return b.swapper.Within(ctx, fits)
+	case b.solver != nil:
+		return b.solver.Within(ctx, fits)
 	}
-	return b.solver.Within(ctx, fits)
+	return b.before.loads.Peak
 }
 
 // plans returns the cheapest plan below each limit.
@@ -375,6 +388,12 @@ func (b *limitSearch) plans(ctx context.Context, limits []int64) []*budget.SwapP
 		return b.swapper.Frontier(ctx, limits)
 	}
 	var list []*budget.SwapPlan
+	if b.solver == nil {
+		for _, limit := range limits {
+			list = append(list, &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.NoneFound, Lowest: b.before.loads.Peak}})
+		}
+		return list
+	}
 	for _, p := range b.solver.Frontier(ctx, limits) {
 		list = append(list, &budget.SwapPlan{Plan: *p})
 	}

@@ -70,6 +70,11 @@ func meansOf(o *Options) (list []*mean) {
 	return list
 }
 
+// stays reports whether nothing makes the peak of the best order smaller: the runtime takes the
+// order from the graph, or no mean is permitted. Then a limit only says what the plan must keep,
+// extra time gives the plan as it is, and the frontier has its peak alone.
+func (o *Options) stays() bool { return o.RuntimeOrder || len(meansOf(o)) == 0 }
+
 // withinGraphs reports whether some mean works in a graph as it is.
 func (w *weigher) withinGraphs() bool {
 	for _, m := range w.means {

@@ -50,6 +50,7 @@ type State struct {
 	moved        *movedGraph    // the main graph before buffers were moved between pools; nil: none were
 	fixed        bool           // the nodes of the main graph stay in the order in which the pass slice wrote them
 	unordered    bool           // the pass order was left out
+	asItIs       bool           // nothing makes the peak of the best order smaller: see stays
 	graphChanged bool           // a pass has changed the graph
 
 	deadline time.Time // when Options.TimeLimit ends; zero: never
@@ -78,6 +79,7 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	if err := s.bindRanges(); err != nil {
 		return nil, err
 	}
+	s.asItIs = opt.stays()
 	if opt.TimeLimit > 0 {
 		s.deadline = time.Now().Add(opt.TimeLimit)
 	}

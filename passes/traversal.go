@@ -3,6 +3,7 @@ package passes
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -26,10 +27,17 @@ func (r *region) orderByTraversal(ctx context.Context, p *schedule.Problem, x *s
 	search, end := x.context(ctx)
 	defer end()
 	best := r.solved.Evaluation.Peak
-	l := schedule.BestListing(search, p, r.solved.Orders, best, x.effort)
+	var turns [][2]int32
+	if x.keepRandom {
+		turns = effectsInOrder(r.g, schedule.Program(p))
+	}
+	l := schedule.BestListing(search, p, r.solved.Orders, best, x.effort, turns)
 	x.log.timedOut = x.log.timedOut || search.Err() != nil && ctx.Err() == nil
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if l.Peak == math.MaxInt64 {
+		return r.turnedError(turns, l.Order)
 	}
 	if err := r.reorder(l.Order); err != nil {
 		return err
@@ -46,6 +54,17 @@ func (r *region) orderByTraversal(ctx context.Context, p *schedule.Problem, x *s
 		// With a strategy that is given by name, the default order may be better than that.
 		r.traversal = &plan.Traversal{Runtime: plan.TraversalONNXRuntime, BestPeakBytes: min(best, l.Peak)}
 		x.log.notes = append(x.log.notes, traversalNote(best, l.Peak))
+	}
+	return nil
+}
+
+// turnedError says which nodes, that are to keep their order, do not in that of a runtime.
+func (r *region) turnedError(turns [][2]int32, order []int32) error {
+	for _, pair := range turns {
+		if slices.Index(order, pair[1]) < slices.Index(order, pair[0]) {
+			return graph.Errorf("ONNX Runtime's default order runs %s before it in every listing that was tried, and both draw random numbers, have an effect or are unknown: expected no default order for this graph, or nodes that may change places (without --keep-random-order)",
+				r.g.Label(graph.NodeID(pair[1]))).AtNode(r.g.Label(graph.NodeID(pair[0])))
+		}
 	}
 	return nil
 }

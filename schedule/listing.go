@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -23,11 +24,15 @@ type Listing struct {
 // counted, so the result does not depend on the machine, unless the context ends it. The
 // result is no proof that no listing does better, unless its peak is enough.
 //
+// Of each pair of turns, the first node is to run before the second. If no listing was found
+// whose traversal does so, the result is one that does not, with a peak of [math.MaxInt64].
+//
 // Not every order is that of a listing. A node runs right after the last of its predecessors
 // that had not run. Of two predecessors that do not depend on each other, the one that is
 // listed later runs first, for all nodes that read both.
-func BestListing(ctx context.Context, p *Problem, guides [][]int32, enough int64, effort Effort) Listing {
+func BestListing(ctx context.Context, p *Problem, guides [][]int32, enough int64, effort Effort, turns [][2]int32) Listing {
 	l := newLister(p)
+	l.turns = turns
 	best := l.of(Program(p))
 	guides = append(slices.Clone(guides), Program(p), Greedy(p), DepthFirst(p), BreadthFirst(p))
 	for _, order := range guides {
@@ -50,6 +55,7 @@ type lister struct {
 	f            *indexed.Graph
 	needs, feeds indexed.Lists // by node: its predecessors and its successors
 	sinks        []int32
+	turns        [][2]int32 // pairs of nodes of which the first is to run before the second
 }
 
 func newLister(p *Problem) *lister {
@@ -61,7 +67,26 @@ func newLister(p *Problem) *lister {
 // of returns the listing of nodes. O(E).
 func (l *lister) of(nodes []int32) Listing {
 	order := l.traverse(nodes)
-	return Listing{Nodes: nodes, Order: order, Peak: evaluate(l.f, order, AllPairs).Peak}
+	return Listing{Nodes: nodes, Order: order, Peak: l.evaluate(order).Peak}
+}
+
+// evaluate evaluates an order. The peak of one that does not keep to the turns is
+// [math.MaxInt64].
+func (l *lister) evaluate(order []int32) Evaluation {
+	e := evaluate(l.f, order, AllPairs)
+	if len(l.turns) == 0 {
+		return e
+	}
+	step := make([]int32, len(order))
+	for i, v := range order {
+		step[v] = int32(i)
+	}
+	for _, x := range l.turns {
+		if step[x[0]] > step[x[1]] {
+			e.Peak = math.MaxInt64
+		}
+	}
+	return e
 }
 
 // traverse returns the order in which the traversal runs listed nodes. O(E).
@@ -259,7 +284,7 @@ func (l *lister) improve(ctx context.Context, best Listing, enough int64, effort
 		moves *= 10
 	}
 	random := rand.New(rand.NewPCG(1, uint64(n)))
-	e := evaluate(l.f, best.Order, AllPairs)
+	e := l.evaluate(best.Order)
 	sum := total(e.Loads)
 	for range moves {
 		if best.Peak <= enough || ctx.Err() != nil {
@@ -270,7 +295,7 @@ func (l *lister) improve(ctx context.Context, best Listing, enough int64, effort
 			continue
 		}
 		order := l.traverse(nodes)
-		now := evaluate(l.f, order, AllPairs)
+		now := l.evaluate(order)
 		if s := total(now.Loads); now.Peak < best.Peak || now.Peak == best.Peak && (s <= sum || random.IntN(8) == 0) {
 			best, e, sum = Listing{nodes, order, now.Peak}, now, s
 		}

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,29 +13,37 @@ import (
 // TestBestListing: of small problems, the listing is a topological order, its order is that
 // of [ReverseDepthFirst] of the problem listed so, and no listing has a smaller peak: all
 // are tried. The problems are always the same ones: the search may miss the best listing of
-// others.
+// others. Every second one has a pair of nodes that are to keep their order.
 func TestBestListing(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		p := drawListed(1+random.IntN(7), func(low, high int, _ string) int { return low + random.IntN(high-low+1) })
-		found := BestListing(context.Background(), p, nil, 0, EffortDefault)
+		var turns [][2]int32
+		if last := len(p.Nodes) - 1; seed%2 == 1 && last > 0 {
+			first := random.IntN(last)
+			turns = [][2]int32{{int32(first), int32(first + 1 + random.IntN(last-first))}}
+		}
+		kept := func(order []int32) bool {
+			return len(turns) == 0 || slices.Index(order, turns[0][0]) < slices.Index(order, turns[0][1])
+		}
+		found := BestListing(context.Background(), p, nil, 0, EffortDefault, turns)
 		if err := p.checkOrder(index(p), found.Nodes); err != nil {
 			t.Fatalf("seed %d: listing: %v", seed, err)
 		}
 		if want := traversed(p, found.Nodes); !slices.Equal(found.Order, want) {
 			t.Fatalf("seed %d: listing %v: order %v, expected %v", seed, found.Nodes, found.Order, want)
 		}
-		if e, err := p.Evaluate(found.Order); err != nil || e.Peak != found.Peak {
+		if e, err := p.Evaluate(found.Order); err != nil || kept(found.Order) && e.Peak != found.Peak {
 			t.Fatalf("seed %d: peak %d, expected %d (%v)", seed, found.Peak, e.Peak, err)
 		}
-		least := int64(-1)
+		least := int64(math.MaxInt64)
 		listings(p, func(nodes []int32) {
 			e, err := p.Evaluate(traversed(p, nodes))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if least < 0 || e.Peak < least {
-				least = e.Peak
+			if order := traversed(p, nodes); kept(order) {
+				least = min(least, e.Peak)
 			}
 		})
 		if found.Peak != least {

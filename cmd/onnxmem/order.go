@@ -115,6 +115,8 @@ func (c *orderCmd) check() error {
 		return usagef("alignment %d: expected 1 or more bytes", c.Align)
 	case c.TimeLimit < 0:
 		return usagef("time limit %v: expected 0 or more", c.TimeLimit)
+	case c.NoSwap && c.NoRecompute:
+		return usagef("--no-swap --no-recompute: expected one of them: nothing is left that makes the peak smaller")
 	case c.Solver != "" && (c.Strategy != "" || c.Limit != nil || c.Frontier):
 		return usagef("--solver: expected none of --strategy, --limit and --frontier")
 	}

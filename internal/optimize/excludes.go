@@ -3,6 +3,7 @@ package optimize
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/autodiff"
@@ -41,6 +42,8 @@ func Refuse(opt *passes.Options, flags ...any) error {
 			return false
 		case value == "":
 			return x.given()
+		case strings.HasPrefix(value, "--"): // two flags together
+			return x.given() && slices.ContainsFunc(fields, func(y flag) bool { return y.named(value[len("--"):]) && y.given() })
 		case x.name == "Loss":
 			return autodiff.HasLoss(x.text(), value)
 		}

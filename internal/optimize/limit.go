@@ -48,7 +48,7 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 	if f.Extra != nil {
 		opt.ExtraPercent = f.Extra.Percent
 	}
-	opt.NoRecompute = f.NoRecompute && f.HostLink == 0 && opt.Slices != passes.SlicesOff
+	opt.NoRecompute = f.NoRecompute && !f.Linked()
 	if f.Linked() {
 		opt.Host = &passes.Host{Link: int64(f.HostLink), NoRecompute: f.NoRecompute}
 	}

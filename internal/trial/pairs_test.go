@@ -218,7 +218,8 @@ func (p *pairs) trial(asked []string) *Trial {
 	for _, o := range p.options {
 		switch {
 		case !slices.Contains(asked, o.name):
-		case o.name == "limit" && name != "image": // which alone has what runs again for less
+		// The image network alone has what runs again for less, and a default order nothing.
+		case o.name == "limit" && (name != "image" || slices.Contains(asked, "default order")):
 			c.Options = append(c.Options, "--limit", "100%")
 		case o.name == "listed workspaces" && name == "decoder":
 			c.Options = append(c.Options, "--workspaces", p.decoder)
