@@ -66,8 +66,8 @@ func (s *scope) places(names map[string]graph.TensorID) [][]int {
 		}
 	}
 	last := graph.TensorID(none) // the first tensor of the span before
-	for x := range s.v.p.Spans {
-		span := &s.v.p.Spans[x]
+	for x := range s.v.Plan.Spans {
+		span := &s.v.Plan.Spans[x]
 		bytes, ok := s.checkSpan(x)
 		if t, known := names[slices.Concat(span.Tensors, []string{""})[0]]; known {
 			if last != none && cmp.Or(s.compare(last, t), cmp.Compare(s.g.Tensors[last].Name, s.g.Tensors[t].Name)) > 0 {
@@ -105,7 +105,7 @@ func (s *scope) places(names map[string]graph.TensorID) [][]int {
 
 // checkSpan checks the buffers of a span and returns their size.
 func (s *scope) checkSpan(x int) (bytes int64, ok bool) {
-	span := &s.v.p.Spans[x]
+	span := &s.v.Plan.Spans[x]
 	if len(span.Buffers) < 2 || len(span.Tensors) == 0 {
 		s.fault(CodeAlias, "span %d: expected a tensor and two or more buffers, found %d and %d", x, len(span.Tensors), len(span.Buffers))
 		return 0, false
@@ -222,15 +222,15 @@ func (o *origin) part() origin { return origin{tensors: o.tensors[:1], input: o.
 
 // checkNoAliases records a violation if a plan whose kind has no aliases claims some.
 func (v *verifier) checkNoAliases() {
-	p := v.p
+	p := v.Plan
 	switch {
 	case !p.Sharing.Aliases && len(p.Spans) > 0:
-		v.fault(CodeAlias, "spans: expected none without sharing.aliases, found %d", len(p.Spans))
+		v.Fault(CodeAlias, "spans: expected none without sharing.aliases, found %d", len(p.Spans))
 	case !p.Sharing.Aliases:
 	case p.Ranges != nil && p.Ranges.Proof != plan.ProofEnumerated:
-		v.fault(CodeAlias, "sharing: aliases: expected none with bounded lengths, which do not say where parts begin")
+		v.Fault(CodeAlias, "sharing: aliases: expected none with bounded lengths, which do not say where parts begin")
 	case p.Summary.Unsliced != nil || p.Slices != nil || len(p.Tiers()) > 0:
-		v.fault(CodeAlias, "sharing: aliases: expected none in a plan with slices or several pools")
+		v.Fault(CodeAlias, "sharing: aliases: expected none in a plan with slices or several pools")
 	}
 }
 

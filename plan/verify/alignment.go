@@ -9,8 +9,8 @@ const maxAlignment = 1 << 30
 
 // alignment reports whether the plan's alignment is valid.
 func (v *verifier) alignment() bool {
-	if a := v.p.Alignment; a < 1 || a > maxAlignment || a&(a-1) != 0 {
-		v.fault(CodeAlignment, "alignment: expected a power of two from 1 to %d, found %d", maxAlignment, a)
+	if a := v.Plan.Alignment; a < 1 || a > maxAlignment || a&(a-1) != 0 {
+		v.Fault(CodeAlignment, "alignment: expected a power of two from 1 to %d, found %d", maxAlignment, a)
 		return false
 	}
 	return true
@@ -18,7 +18,7 @@ func (v *verifier) alignment() bool {
 
 // round rounds a size up to the plan's alignment.
 func (v *verifier) round(n int64) int64 {
-	a := v.p.Alignment
+	a := v.Plan.Alignment
 	if n > math.MaxInt64-(a-1) {
 		v.sums.Overflow = true
 		return math.MaxInt64 &^ (a - 1)

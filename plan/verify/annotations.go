@@ -15,7 +15,7 @@ func (v *verifier) annotations() bool {
 	if v.opt.SkipAnnotations {
 		return true
 	}
-	dims := v.p.Dims
+	dims := v.Plan.Dims
 	if dims == nil {
 		dims = map[string]plan.Dim{}
 	}
@@ -24,17 +24,17 @@ func (v *verifier) annotations() bool {
 		text = []byte(err.Error())
 	}
 	values := "" // no entry
-	if len(v.p.Values) > 0 {
-		text, err := json.Marshal(v.p.Values)
+	if len(v.Plan.Values) > 0 {
+		text, err := json.Marshal(v.Plan.Values)
 		if err != nil {
 			text = []byte(err.Error())
 		}
 		values = string(text)
 	}
-	sum := &v.p.Summary
+	sum := &v.Plan.Summary
 	folded := "" // none
-	if v.p.Folded != nil {
-		folded = v.p.Folded.Mode
+	if v.Plan.Folded != nil {
+		folded = v.Plan.Folded.Mode
 	}
 	for _, want := range []graph.Prop{
 		{Key: keyVersion, Value: strconv.Itoa(v.version())},
@@ -45,8 +45,8 @@ func (v *verifier) annotations() bool {
 		{Key: keyValues, Value: values},
 		{Key: keyFolded, Value: folded},
 	} {
-		if fault := entry(v.m.Props, want); fault != "" {
-			v.fault(CodeAnnotation, "metadata of the model: %s", fault)
+		if fault := entry(v.Model.Props, want); fault != "" {
+			v.Fault(CodeAnnotation, "metadata of the model: %s", fault)
 		}
 	}
 	for _, s := range v.scopes {
@@ -103,7 +103,7 @@ func (s *scope) annotation(n *graph.Node) string {
 // annotationOfSpan is the entry of a tensor that lies in several buffers.
 func (s *scope) annotationOfSpan(t graph.TensorID) string {
 	offset, bytes := int64(0), int64(0)
-	for i, k := range s.v.p.Spans[s.spanOf[t]].Buffers {
+	for i, k := range s.v.Plan.Spans[s.spanOf[t]].Buffers {
 		if k < 0 || k >= len(s.list) {
 			continue // reported by checkSpan
 		}

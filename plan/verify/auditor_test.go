@@ -27,7 +27,7 @@ const (
 )
 
 // frame are the files that call the provers and report what they find.
-var frame = []string{"doc.go", "verify.go", "provers.go", "report.go", "claims.go", "poll.go", "names.go", "keys.go"}
+var frame = []string{"doc.go", "verify.go", "provers.go", "below.go", "report.go", "claims.go", "keys.go", "internal/subject/subject.go", "internal/subject/names.go", "internal/subject/poll.go"}
 
 // sources lists the files of a folder and of those below, without tests.
 func sources(t *testing.T, dir string) (list []string) {

@@ -13,9 +13,9 @@ import (
 // buffers checks the buffers of the main graph, and the resident ones of all graphs.
 func (v *verifier) buffers() bool {
 	s := v.main
-	s.place(v.p.Buffers, v.p.Dynamic)
+	s.place(v.Plan.Buffers, v.Plan.Dynamic)
 	s.checkOverlap(plan.Arena)
-	for _, t := range v.p.Tiers() {
+	for _, t := range v.Plan.Tiers() {
 		s.checkOverlap(t.Name)
 	}
 	s.checkOverlap(plan.Host)
@@ -69,7 +69,7 @@ func (s *scope) lay(list []plan.Buffer) map[string]graph.TensorID {
 	}
 	s.seen = make([]int32, len(s.Storages))
 	s.list, s.buffers = list, make([]core.Buffer, len(list))
-	if s.kind == mainGraph && s.v.p.Sharing.Aliases {
+	if s.kind == mainGraph && s.v.Plan.Sharing.Aliases {
 		s.aliases(names)
 	}
 	return names
@@ -113,8 +113,8 @@ func (s *scope) checkPlace(list []plan.Buffer, k int) {
 	switch {
 	case b.Offset < 0 || b.Bytes < 0 || b.Offset+b.Bytes < 0:
 		s.fault(CodeOffset, "%s: offset %d, %d bytes: expected an offset >= 0 whose end fits 63 bits", s.label(list, k), b.Offset, b.Bytes)
-	case b.Offset%s.v.p.Alignment != 0:
-		s.fault(CodeAlignment, "%s: expected an offset that is a multiple of %d, found %d", s.label(list, k), s.v.p.Alignment, b.Offset)
+	case b.Offset%s.v.Plan.Alignment != 0:
+		s.fault(CodeAlignment, "%s: expected an offset that is a multiple of %d, found %d", s.label(list, k), s.v.Plan.Alignment, b.Offset)
 	}
 }
 
@@ -142,8 +142,8 @@ func (s *scope) workspace(list []plan.Buffer, k int) {
 		s.fault(CodeWorkspace, "%s: workspace: expected at least %d bytes, found %d", label, need.bytes, b.Bytes)
 	case !need.fits(b.Bytes):
 		s.fault(CodeWorkspace, "%s: workspace: expected %d bytes, found %d", label, need.bytes, b.Bytes)
-	case b.Bytes%s.v.p.Alignment != 0:
-		s.fault(CodeSize, "%s: workspace: expected a multiple of %d bytes, found %d", label, s.v.p.Alignment, b.Bytes)
+	case b.Bytes%s.v.Plan.Alignment != 0:
+		s.fault(CodeSize, "%s: workspace: expected a multiple of %d bytes, found %d", label, s.v.Plan.Alignment, b.Bytes)
 	}
 	p := &s.buffers[k]
 	p.Known, p.First, p.Last, p.Bytes = true, n, n, need.bytes
@@ -314,7 +314,7 @@ func (s *scope) chainFault(list []plan.Buffer, k int, f core.Fault) {
 	node := s.g.Label(graph.NodeID(result.Maker))
 	switch f.Reason {
 	case core.NotAllowed:
-		if !s.v.p.Sharing.Views && s.viewOf(s.g.Nodes[result.Maker], s.g.Tensors[s.origins[f.Result].tensors[0]].Out) == f.Over {
+		if !s.v.Plan.Sharing.Views && s.viewOf(s.g.Nodes[result.Maker], s.g.Tensors[s.origins[f.Result].tensors[0]].Out) == f.Over {
 			s.fault(CodeView, "%s: tensor %s is a view of %s, but the plan's sharing allows no views: expected a buffer of its own", label, b, a)
 			return
 		}
@@ -353,7 +353,7 @@ func (s *scope) checkPool(list []plan.Buffer, k int) {
 		want = plan.Workspace
 	}
 	found := list[k].Pool
-	if tiers := s.v.p.Tiers(); want == plan.Arena && len(tiers) > 0 {
+	if tiers := s.v.Plan.Tiers(); want == plan.Arena && len(tiers) > 0 {
 		if !s.v.isTier(found) {
 			s.fault(CodePool, "%s: expected a pool with a capacity, such as %q, found %q", s.label(list, k), graph.Short(tiers[0].Name), graph.Short(found))
 		}
@@ -391,7 +391,7 @@ func (s *scope) kindOf(p *core.Buffer) string {
 		o := &s.origins[i]
 		gradient := func(t graph.TensorID) bool { return s.v.gradients[s.g.Tensors[t].Name] }
 		switch {
-		case s.g == s.v.m.Graph && (slices.ContainsFunc(o.tensors, gradient) || slices.ContainsFunc(o.covers, gradient)):
+		case s.g == s.v.Model.Graph && (slices.ContainsFunc(o.tensors, gradient) || slices.ContainsFunc(o.covers, gradient)):
 			return plan.KindGradient
 		case s.Storages[i].Output:
 			return plan.KindOutput

@@ -8,17 +8,18 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/replay"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // certificates proves the lower bound, unless the caller trusts it. With aliases, it is the
 // bound of what no plan with aliases can go below.
 func (v *verifier) certificates() bool {
 	if v.opt.SkipBounds {
-		v.claim("lower_bound_bytes")
-		v.claim("schedule_optimal")
-		v.claim("certificates")
-		v.sum.LowerBoundBytes = v.p.Summary.LowerBoundBytes
-		v.sum.ScheduleOptimal = v.p.Summary.ScheduleOptimal
+		v.Claim("lower_bound_bytes")
+		v.Claim("schedule_optimal")
+		v.Claim("certificates")
+		v.sum.LowerBoundBytes = v.Plan.Summary.LowerBoundBytes
+		v.sum.ScheduleOptimal = v.Plan.Summary.ScheduleOptimal
 		return true
 	}
 	bounded := v.main
@@ -26,7 +27,7 @@ func (v *verifier) certificates() bool {
 		bounded = bounded.relaxed()
 	}
 	if bounded == nil {
-		v.fault(CodeCertificate, tooManyParts)
+		v.Fault(CodeCertificate, tooManyParts)
 		return false
 	}
 	v.sound(bounded)
@@ -45,12 +46,12 @@ func (v *verifier) certify(s *scope, sum *plan.Summary) {
 	if v.opt.Replay && search < 0 {
 		v.r.Replay = "nothing to replay"
 	}
-	for i := range v.p.Certificates {
-		c := &v.p.Certificates[i]
+	for i := range v.Plan.Certificates {
+		c := &v.Plan.Certificates[i]
 		if c.ClaimedBy != "" {
-			v.claim("certificates")
+			v.Claim("certificates")
 			if c.Kind != plan.CertificateSearch {
-				v.fault(CodeCertificate, "certificate %d: claimed_by: expected it with kind search alone, found it with %q", i, graph.Short(c.Kind))
+				v.Fault(CodeCertificate, "certificate %d: claimed_by: expected it with kind search alone, found it with %q", i, graph.Short(c.Kind))
 			}
 		}
 		switch c.Kind {
@@ -71,38 +72,38 @@ func (v *verifier) certify(s *scope, sum *plan.Summary) {
 				proven = max(proven, c.ValueBytes)
 			case isUnknown:
 				if claimed = max(claimed, c.ValueBytes); c.ValueBytes > sum.PeakBytes {
-					v.fault(CodeCertificate, "certificate %d: expected at most the peak, %d, found %d", i, sum.PeakBytes, c.ValueBytes)
+					v.Fault(CodeCertificate, "certificate %d: expected at most the peak, %d, found %d", i, sum.PeakBytes, c.ValueBytes)
 				}
 			}
 		default:
-			v.fault(CodeCertificate, "certificate %d: no proof is known for kind %q", i, graph.Short(c.Kind))
+			v.Fault(CodeCertificate, "certificate %d: no proof is known for kind %q", i, graph.Short(c.Kind))
 		}
 	}
 	if claimed > proven {
-		v.claim("certificates")
+		v.Claim("certificates")
 	}
-	bound := v.p.Summary.LowerBoundBytes
+	bound := v.Plan.Summary.LowerBoundBytes
 	switch {
 	case bound < 0:
-		v.fault(CodeCertificate, "summary: lower_bound_bytes: expected a figure >= 0, found %d", bound)
+		v.Fault(CodeCertificate, "summary: lower_bound_bytes: expected a figure >= 0, found %d", bound)
 		bound = 0
 	case bound > max(proven, claimed):
-		v.fault(CodeCertificate, "summary: lower_bound_bytes: expected at most %d, which the certificates prove, found %d", max(proven, claimed), bound)
+		v.Fault(CodeCertificate, "summary: lower_bound_bytes: expected at most %d, which the certificates prove, found %d", max(proven, claimed), bound)
 		bound = proven
 	case bound > sum.PeakBytes:
-		v.fault(CodeCertificate, "summary: lower_bound_bytes: expected at most the peak, %d, found %d", sum.PeakBytes, bound)
+		v.Fault(CodeCertificate, "summary: lower_bound_bytes: expected at most the peak, %d, found %d", sum.PeakBytes, bound)
 		bound = sum.PeakBytes
 	}
 	sum.LowerBoundBytes = bound
 	if bound > proven {
-		v.claim("lower_bound_bytes")
+		v.Claim("lower_bound_bytes")
 	}
 	switch peak := sum.PeakBytes; {
 	case bound == peak && peak <= proven:
 		v.r.Schedule, sum.ScheduleOptimal = "proven", true
 	case claimed == peak:
 		v.r.Schedule, sum.ScheduleOptimal = "claimed by "+cmp.Or(graph.Short(who), "search"), true
-		v.claim("schedule_optimal")
+		v.Claim("schedule_optimal")
 	default:
 		v.r.Schedule = fmt.Sprintf("gap %d bytes", peak-min(bound, proven))
 	}
@@ -119,8 +120,8 @@ const (
 
 // prove re-proves a certificate of one node or of a set of nodes.
 func (v *verifier) prove(s *scope, i int) outcome {
-	v.poll()
-	c := &v.p.Certificates[i]
+	v.Poll()
+	c := &v.Plan.Certificates[i]
 	set, ok := v.certified(s, i)
 	if !ok {
 		return isForged
@@ -139,16 +140,16 @@ func (v *verifier) prove(s *scope, i int) outcome {
 		which = fmt.Sprintf("%s proves", s.g.Label(graph.NodeID(a.Node)))
 	case plan.CertificateFirst:
 		a = v.bounds.First(set, c.ValueBytes)
-		which = fmt.Sprintf("%s, the first of %s, proves", s.g.Label(graph.NodeID(a.Node)), count(len(set), "node"))
+		which = fmt.Sprintf("%s, the first of %s, proves", s.g.Label(graph.NodeID(a.Node)), subject.Count(len(set), "node"))
 	default:
 		a = v.bounds.LastOf(set, c.ValueBytes)
-		which = fmt.Sprintf("%s, the last of %s, proves", s.g.Label(graph.NodeID(a.Node)), count(len(set), "node"))
+		which = fmt.Sprintf("%s, the last of %s, proves", s.g.Label(graph.NodeID(a.Node)), subject.Count(len(set), "node"))
 	}
 	switch {
 	case a.Unknown:
 		return isUnknown
 	case c.ValueBytes > a.Bytes:
-		v.fault(CodeCertificate, "certificate %d: %s a lower bound of %d bytes, found %d", i, which, a.Bytes, c.ValueBytes)
+		v.Fault(CodeCertificate, "certificate %d: %s a lower bound of %d bytes, found %d", i, which, a.Bytes, c.ValueBytes)
 		return isForged
 	}
 	return isProven
@@ -158,8 +159,8 @@ func (v *verifier) prove(s *scope, i int) outcome {
 // none. It implies the others.
 func (v *verifier) greatestSearch() int {
 	at := int(none)
-	for i := range v.p.Certificates {
-		if c := &v.p.Certificates[i]; c.Kind == plan.CertificateSearch && (at < 0 || c.ValueBytes > v.p.Certificates[at].ValueBytes) {
+	for i := range v.Plan.Certificates {
+		if c := &v.Plan.Certificates[i]; c.Kind == plan.CertificateSearch && (at < 0 || c.ValueBytes > v.Plan.Certificates[at].ValueBytes) {
 			at = i
 		}
 	}
@@ -168,7 +169,7 @@ func (v *verifier) greatestSearch() int {
 
 // replay searches for an order that a certificate of kind search excludes.
 func (v *verifier) replay(s *scope, i int) outcome {
-	c := &v.p.Certificates[i]
+	c := &v.Plan.Certificates[i]
 	if v.bounds == nil && !v.sums.Overflow {
 		v.bounds = core.NewBounds(&s.Problem, core.MaxWork)
 	}
@@ -181,12 +182,12 @@ func (v *verifier) replay(s *scope, i int) outcome {
 	}
 	switch found.Verdict {
 	case replay.NoOrder:
-		v.r.Replay = fmt.Sprintf("no order is below %d bytes (%s)", c.ValueBytes, count(found.States, "state"))
+		v.r.Replay = fmt.Sprintf("no order is below %d bytes (%s)", c.ValueBytes, subject.Count(found.States, "state"))
 		return isProven
 	case replay.AnOrder:
 		_, peak := s.Simulate(found.Order)
-		v.r.Replay = fmt.Sprintf("an order has %d bytes (%s)", peak, count(found.States, "state"))
-		v.fault(CodeCertificate, "certificate %d: a search for an order below %d bytes finds one of %d", i, c.ValueBytes, peak)
+		v.r.Replay = fmt.Sprintf("an order has %d bytes (%s)", peak, subject.Count(found.States, "state"))
+		v.Fault(CodeCertificate, "certificate %d: a search for an order below %d bytes finds one of %d", i, c.ValueBytes, peak)
 		return isForged
 	case replay.TooLarge:
 		v.r.Replay = fmt.Sprintf("not replayed: more than %d bytes", int64(replay.MaxBytes))
@@ -199,35 +200,35 @@ func (v *verifier) replay(s *scope, i int) outcome {
 // certified returns the nodes of a certificate: its steps identify them, and its
 // names must match.
 func (v *verifier) certified(s *scope, i int) (set []int32, ok bool) {
-	c := &v.p.Certificates[i]
+	c := &v.Plan.Certificates[i]
 	one := c.Kind == plan.CertificateCut
 	switch {
 	case one && (len(c.Steps) != 1 || c.Steps[0] < 0 || c.Steps[0] >= len(s.g.Nodes)):
-		v.fault(CodeCertificate, "certificate %d: expected the step of one node below %d, found %v", i, len(s.g.Nodes), c.Steps[:min(len(c.Steps), 8)])
+		v.Fault(CodeCertificate, "certificate %d: expected the step of one node below %d, found %v", i, len(s.g.Nodes), c.Steps[:min(len(c.Steps), 8)])
 		return nil, false
 	case len(c.Steps) == 0:
-		v.fault(CodeCertificate, "certificate %d: expected the steps of a set of nodes, found none", i)
+		v.Fault(CodeCertificate, "certificate %d: expected the steps of a set of nodes, found none", i)
 		return nil, false
 	}
 	seen := map[int]bool{}
 	for _, step := range c.Steps {
 		switch {
 		case step < 0 || step >= len(s.g.Nodes):
-			v.fault(CodeCertificate, "certificate %d: expected steps of nodes below %d, found %d", i, len(s.g.Nodes), step)
+			v.Fault(CodeCertificate, "certificate %d: expected steps of nodes below %d, found %d", i, len(s.g.Nodes), step)
 			return nil, false
 		case seen[step]:
-			v.fault(CodeCertificate, "certificate %d: expected each step of the set once, found %d twice", i, step)
+			v.Fault(CodeCertificate, "certificate %d: expected each step of the set once, found %d twice", i, step)
 			return nil, false
 		}
 		seen[step] = true
 		set = append(set, int32(step))
 	}
 	if len(c.Nodes) != len(set) {
-		v.fault(CodeCertificate, "certificate %d: expected the names of %s, found %d", i, count(len(set), "node"), len(c.Nodes))
+		v.Fault(CodeCertificate, "certificate %d: expected the names of %s, found %d", i, subject.Count(len(set), "node"), len(c.Nodes))
 	}
 	for k := range min(len(set), len(c.Nodes)) {
 		if n := s.g.Nodes[set[k]]; c.Nodes[k] != n.Name {
-			v.fault(CodeCertificate, "certificate %d: expected node %q of step %d, found %q", i, graph.Short(n.Name), set[k], graph.Short(c.Nodes[k]))
+			v.Fault(CodeCertificate, "certificate %d: expected node %q of step %d, found %q", i, graph.Short(n.Name), set[k], graph.Short(c.Nodes[k]))
 		}
 	}
 	return set, true

@@ -1,7 +1,5 @@
 package verify
 
-import "slices"
-
 // Claims lists all possible entries of Report.Claimed, in their order.
 var Claims = []string{
 	"tool", "model.file", "source", "source.file", "dims", "ranges", "ranges.refusal", "ranges.sizes", "keeps_random_order",
@@ -11,13 +9,4 @@ var Claims = []string{
 	"folded", "folded.unfolded_peak_bytes", "folded.unfolded_total_bytes",
 	"slices", "unsliced_peak_bytes", "unsliced_lower_bound_bytes", "any_count_lower_bound_bytes", "any_slices_lower_bound_bytes",
 	"slice_cost_percent", "slices.any_count", "slices.any_slices", "workspaces", "frontier",
-}
-
-// claim records a field of the plan that cannot be checked, because the model
-// does not determine it. Fields of the summary have their own name, others their
-// path.
-func (v *verifier) claim(field string) {
-	if !slices.Contains(v.r.Claimed, field) {
-		v.r.Claimed = append(v.r.Claimed, field)
-	}
 }

@@ -9,12 +9,13 @@
 // alloc, and searches only to replay a search.
 //
 // What decides is small and knows no ONNX: internal/core, with lifetimes, overlaps, loads and
-// bounds. The files here are provers: each reduces some claims of a plan to what the core
-// decides, or finds a violation. provers.go is the table of them, in the order in which they
-// run, with their files and with what each assumes; docs/auditor.md shows it.
+// bounds. Provers reduce some claims of a plan each to what the core decides, or find a
+// violation: those of slices, folded constants and caches are packages below internal, the others
+// are files here. provers.go is the table of them, in the order in which they run, with their
+// files and with what each assumes; docs/auditor.md shows it.
 //
 //	verify.go      Plan, which runs the table
-//	provers.go     the table
+//	provers.go     the table; below.go: calls of those that are packages
 //	storages.go    how a graph becomes the core's problem; buffers.go: and a plan its buffers
 //	report.go      Report; claims.go: the fields that are claimed, not checked
 package verify

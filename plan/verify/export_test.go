@@ -15,7 +15,7 @@ import (
 func Listed(m *graph.Model, p *plan.Plan, opt Options) (int, *Report, error) {
 	v := newVerifier(m, p, opt)
 	r, err := v.run()
-	return v.names.listed, r, err
+	return v.Listed(), r, err
 }
 
 // SliceFaults compares slices with the source, and nothing else.
@@ -24,18 +24,18 @@ func SliceFaults(m *graph.Model, p *plan.Plan, source *graph.Model) (faults []st
 	if ok, err := v.infer(); err != nil || !ok {
 		return nil, cmp.Or(err, errors.New("the dims do not fit"))
 	}
-	s := v.newScope(v.m.Graph, mainGraph, "")
-	if s.share(); len(v.p.Steps) == len(m.Graph.Nodes) && s.sorted() {
+	s := v.newScope(v.Model.Graph, mainGraph, "")
+	if s.share(); len(v.Plan.Steps) == len(m.Graph.Nodes) && s.sorted() {
 		again := s.repetitions()
 		if v.added = v.addedNodes(s, again); v.added != nil {
 			v.plain, _ = s.without(v.added, again)
 		}
 	}
-	v.slicedRegions()
-	for _, f := range v.r.Violations {
+	v.regions()
+	for _, f := range v.Violations {
 		faults = append(faults, f.Message)
 	}
-	if slices.Contains(v.r.Claimed, "slices") {
+	if slices.Contains(v.Claimed, "slices") {
 		faults = append(faults, "claimed")
 	}
 	return faults, nil
@@ -43,9 +43,9 @@ func SliceFaults(m *graph.Model, p *plan.Plan, source *graph.Model) (faults []st
 
 // ForgetRows takes the verifier's account of the rows of an operator away, until the test ends.
 func ForgetRows(t testing.TB, op string) {
-	old := rowsKnown
-	rowsKnown = func(domain, name string) bool { return name != op && old(domain, name) }
-	t.Cleanup(func() { rowsKnown = old })
+	old := knowsRows
+	knowsRows = func(domain, name string) bool { return name != op && old(domain, name) }
+	t.Cleanup(func() { knowsRows = old })
 }
 
 // Prover is a row of the table of provers.

@@ -8,7 +8,7 @@ import (
 
 // version is the version that a plan with these fields has.
 func (v *verifier) version() int {
-	if v.p.Ranges != nil {
+	if v.Plan.Ranges != nil {
 		return plan.RangesVersion
 	}
 	return plan.Version
@@ -18,8 +18,8 @@ func (v *verifier) version() int {
 func (v *verifier) file() bool {
 	v.identity()
 	v.source()
-	for _, f := range v.p.Impossible() {
-		v.fault(codeOf[f.Field], "%s", f.Message)
+	for _, f := range v.Plan.Impossible() {
+		v.Fault(codeOf[f.Field], "%s", f.Message)
 	}
 	return true
 }
@@ -34,46 +34,46 @@ var codeOf = map[string]string{
 // identity compares the plan's description of its file with the file.
 func (v *verifier) identity() {
 	version := v.version()
-	if v.p.Format != plan.Format || v.p.Version != version {
-		v.fault(CodeFormat, "format: expected %q version %d, found %q version %d", plan.Format, version, graph.Short(v.p.Format), v.p.Version)
+	if v.Plan.Format != plan.Format || v.Plan.Version != version {
+		v.Fault(CodeFormat, "format: expected %q version %d, found %q version %d", plan.Format, version, graph.Short(v.Plan.Format), v.Plan.Version)
 	}
-	if (v.opt.SkipAnnotations || v.opt.Unwritten) && v.p.Model == (plan.File{}) {
+	if (v.opt.SkipAnnotations || v.opt.Unwritten) && v.Plan.Model == (plan.File{}) {
 		return
 	}
-	want := plan.SourceOf(v.m)
-	if want.File != v.p.Model.File {
-		v.claim("model.file") // the file may have been renamed
+	want := plan.SourceOf(v.Model)
+	if want.File != v.Plan.Model.File {
+		v.Claim("model.file") // the file may have been renamed
 	}
-	if want.Bytes != v.p.Model.Bytes {
-		v.fault(CodeBytes, "model: expected %d bytes, found %d", want.Bytes, v.p.Model.Bytes)
+	if want.Bytes != v.Plan.Model.Bytes {
+		v.Fault(CodeBytes, "model: expected %d bytes, found %d", want.Bytes, v.Plan.Model.Bytes)
 	}
-	if want.GraphSHA256 != v.p.Model.GraphSHA256 {
-		v.fault(CodeSHA256, "model: graph_sha256: expected %s, found %s: the plan belongs to another graph", want.GraphSHA256, graph.Short(v.p.Model.GraphSHA256))
+	if want.GraphSHA256 != v.Plan.Model.GraphSHA256 {
+		v.Fault(CodeSHA256, "model: graph_sha256: expected %s, found %s: the plan belongs to another graph", want.GraphSHA256, graph.Short(v.Plan.Model.GraphSHA256))
 	}
 }
 
 // source compares the plan's description of its source file with that file.
 func (v *verifier) source() {
-	if v.p.Source == (plan.File{}) {
+	if v.Plan.Source == (plan.File{}) {
 		return
 	}
-	if v.opt.Source == nil {
-		v.claim("source")
+	if v.Source == nil {
+		v.Claim("source")
 		return
 	}
-	want := plan.SourceOf(v.opt.Source)
-	if want.Bytes != v.p.Source.Bytes {
-		v.fault(CodeSource, "source: expected %d bytes, found %d", want.Bytes, v.p.Source.Bytes)
+	want := plan.SourceOf(v.Source)
+	if want.Bytes != v.Plan.Source.Bytes {
+		v.Fault(CodeSource, "source: expected %d bytes, found %d", want.Bytes, v.Plan.Source.Bytes)
 	}
-	if want.GraphSHA256 != v.p.Source.GraphSHA256 {
-		v.fault(CodeSource, "source: graph_sha256: expected %s, found %s: the plan was made from another graph", want.GraphSHA256, graph.Short(v.p.Source.GraphSHA256))
+	if want.GraphSHA256 != v.Plan.Source.GraphSHA256 {
+		v.Fault(CodeSource, "source: graph_sha256: expected %s, found %s: the plan was made from another graph", want.GraphSHA256, graph.Short(v.Plan.Source.GraphSHA256))
 	}
-	if want.File != v.p.Source.File {
-		v.claim("source.file")
+	if want.File != v.Plan.Source.File {
+		v.Claim("source.file")
 	}
-	if len(v.r.Violations) == 0 && !v.opt.Unwritten && !v.encodedAnew() {
-		if x := lossless.Compare(v.opt.Source.Source.Bytes, v.m.Source.Bytes); x != "" {
-			v.fault(CodeLossless, "%s", x)
+	if len(v.Violations) == 0 && !v.opt.Unwritten && !v.encodedAnew() {
+		if x := lossless.Compare(v.Source.Source.Bytes, v.Model.Source.Bytes); x != "" {
+			v.Fault(CodeLossless, "%s", x)
 		}
 	}
 }
@@ -82,14 +82,14 @@ func (v *verifier) source() {
 // step of an inference model, a decoder with caches of fixed capacity, or a graph in which
 // the calls of local functions were replaced.
 func (v *verifier) encodedAnew() bool {
-	if v.p.KV != nil {
+	if v.Plan.KV != nil {
 		return true
 	}
 	is := func(m *graph.Model) bool {
 		mode, _ := m.Prop("onnxmem.mode")
 		return mode == "training"
 	}
-	return is(v.m) != is(v.opt.Source) || calls(v.opt.Source, v.opt.Source) && !calls(v.m, v.opt.Source)
+	return is(v.Model) != is(v.Source) || calls(v.Source, v.Source) && !calls(v.Model, v.Source)
 }
 
 // calls reports whether a node of the main graph, or of a body, calls a local function of the

@@ -1,7 +1,5 @@
 package verify
 
-import "github.com/onnxmem/onnxmem/graph"
-
 // Metadata keys of a training graph (docs/formats/training.md).
 const (
 	keyMode      = "onnxmem.mode"
@@ -27,13 +25,3 @@ const (
 	keyValues  = "onnxmem.values"
 	keyFolded  = "onnxmem.folded"
 )
-
-// entries counts the entries of a key.
-func entries(props []graph.Prop, key string) (n int) {
-	for i := range props {
-		if props[i].Key == key {
-			n++
-		}
-	}
-	return n
-}

@@ -13,10 +13,10 @@ const rounding = 1e-9
 // limit checks the plan's figures about its limit against the steps.
 func (v *verifier) limit() bool {
 	s, again, sum := v.main, v.again, &v.sum
-	claim := v.p.Summary.Limited
+	claim := v.Plan.Summary.Limited
 	if claim == nil {
-		if again != nil || v.added != nil && len(v.p.Tiers()) == 0 {
-			v.fault(CodeLimit, "summary: limit_bytes is missing: expected it if nodes run again or tensors are swapped out")
+		if again != nil || v.added != nil && len(v.Plan.Tiers()) == 0 {
+			v.Fault(CodeLimit, "summary: limit_bytes is missing: expected it if nodes run again or tensors are swapped out")
 		}
 		return true
 	}
@@ -29,13 +29,13 @@ func (v *verifier) limit() bool {
 		}
 	}
 	plain, extra := 0.0, 0.0
-	for i := range min(len(v.p.Steps), len(s.g.Nodes)) {
-		cost := v.p.Steps[i].CostNS
+	for i := range min(len(v.Plan.Steps), len(s.g.Nodes)) {
+		cost := v.Plan.Steps[i].CostNS
 		if cost > 0 {
-			v.claim("steps.cost_ns")
+			v.Claim("steps.cost_ns")
 		}
 		if cost > 0 && s.g.Nodes[i].IsSwap() {
-			v.fault(CodeLimit, "steps: step %d: cost_ns: expected none of a transfer, found %d", i, cost)
+			v.Fault(CodeLimit, "steps: step %d: cost_ns: expected none of a transfer, found %d", i, cost)
 		}
 		if again != nil && again[i] != none {
 			l.RecomputedNodes++
@@ -47,10 +47,10 @@ func (v *verifier) limit() bool {
 	waiting := 0.0
 	if l.HostLink > 0 {
 		waiting = float64(s.waiting(func(i int) int64 {
-			if i >= len(v.p.Steps) {
+			if i >= len(v.Plan.Steps) {
 				return 0
 			}
-			return min(max(v.p.Steps[i].CostNS, 0), math.MaxInt64>>24)
+			return min(max(v.Plan.Steps[i].CostNS, 0), math.MaxInt64>>24)
 		}, l.HostLink))
 	}
 	if l.ExtraCostPercent, l.WaitingPercent = 0, 0; plain > 0 {
@@ -63,33 +63,33 @@ func (v *verifier) limit() bool {
 	}
 	switch {
 	case held > l.LimitBytes:
-		v.fault(CodeLimit, "summary: limit_bytes: expected at least the %s, %d, found %d", what, held, l.LimitBytes)
+		v.Fault(CodeLimit, "summary: limit_bytes: expected at least the %s, %d, found %d", what, held, l.LimitBytes)
 	case l.HostLink < 0:
-		v.fault(CodeLimit, "summary: host_link_bytes_per_second: expected a figure >= 0, found %d", l.HostLink)
+		v.Fault(CodeLimit, "summary: host_link_bytes_per_second: expected a figure >= 0, found %d", l.HostLink)
 	case math.Abs(claim.WaitingPercent-l.WaitingPercent) > rounding*(1+l.WaitingPercent):
-		v.fault(CodeLimit, "summary: waiting_percent: expected %v, by the costs of the steps and the link, found %v", l.WaitingPercent, claim.WaitingPercent)
+		v.Fault(CodeLimit, "summary: waiting_percent: expected %v, by the costs of the steps and the link, found %v", l.WaitingPercent, claim.WaitingPercent)
 	case math.Abs(claim.ExtraCostPercent-l.ExtraCostPercent) > rounding*(1+l.ExtraCostPercent):
-		v.fault(CodeLimit, "summary: extra_cost_percent: expected %v, by the costs of the steps, found %v", l.ExtraCostPercent, claim.ExtraCostPercent)
+		v.Fault(CodeLimit, "summary: extra_cost_percent: expected %v, by the costs of the steps, found %v", l.ExtraCostPercent, claim.ExtraCostPercent)
 	case l.ExtraCostBound != nil && l.HostLink > 0:
-		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected none if tensors may be swapped out, found %v", *l.ExtraCostBound)
+		v.Fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected none if tensors may be swapped out, found %v", *l.ExtraCostBound)
 	case l.ExtraCostBound != nil && *l.ExtraCostBound < 0:
-		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected a figure >= 0, found %v", *l.ExtraCostBound)
+		v.Fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected a figure >= 0, found %v", *l.ExtraCostBound)
 	case l.ExtraCostBound != nil && *l.ExtraCostBound > l.ExtraCostPercent*(1+rounding):
-		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected at most %v, which the plan costs, found %v", l.ExtraCostPercent, *l.ExtraCostBound)
+		v.Fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected at most %v, which the plan costs, found %v", l.ExtraCostPercent, *l.ExtraCostBound)
 	case claim.RecomputedNodes != l.RecomputedNodes:
-		v.fault(CodeLimit, "summary: recomputed_nodes: expected %d, found %d", l.RecomputedNodes, claim.RecomputedNodes)
+		v.Fault(CodeLimit, "summary: recomputed_nodes: expected %d, found %d", l.RecomputedNodes, claim.RecomputedNodes)
 	case claim.SwappedBuffers != l.SwappedBuffers:
-		v.fault(CodeLimit, "summary: swapped_buffers: expected %d, found %d", l.SwappedBuffers, claim.SwappedBuffers)
+		v.Fault(CodeLimit, "summary: swapped_buffers: expected %d, found %d", l.SwappedBuffers, claim.SwappedBuffers)
 	case claim.SwappedBytes != l.SwappedBytes:
-		v.fault(CodeLimit, "summary: swapped_bytes: expected %d, found %d", l.SwappedBytes, claim.SwappedBytes)
+		v.Fault(CodeLimit, "summary: swapped_bytes: expected %d, found %d", l.SwappedBytes, claim.SwappedBytes)
 	default: // equal but for rounding
 		l.ExtraCostPercent, l.WaitingPercent = claim.ExtraCostPercent, claim.WaitingPercent
 	}
 	if l.ExtraCostBound != nil && *l.ExtraCostBound > 0 {
-		v.claim("extra_cost_lower_bound_percent")
+		v.Claim("extra_cost_lower_bound_percent")
 	}
 	if l.HostLink > 0 {
-		v.claim("host_link_bytes_per_second")
+		v.Claim("host_link_bytes_per_second")
 	}
 	v.plainPeak(&l, sum.PeakBytes)
 	sum.Limited = &l
@@ -103,7 +103,7 @@ func (v *verifier) plainPeak(l *plan.Limited, peak int64) {
 	found := l.PlainPeakBytes
 	if v.added == nil {
 		if found != peak {
-			v.fault(CodeLimit, "summary: plain_peak_bytes: expected the peak, %d, if no node runs again and nothing is swapped out, found %d", peak, found)
+			v.Fault(CodeLimit, "summary: plain_peak_bytes: expected the peak, %d, if no node runs again and nothing is swapped out, found %d", peak, found)
 		}
 		return
 	}
@@ -113,9 +113,9 @@ func (v *verifier) plainPeak(l *plan.Limited, peak int64) {
 	}
 	switch {
 	case found < least:
-		v.fault(CodeLimit, "summary: plain_peak_bytes: expected at least %d, which one node takes in every order, found %d", least, found)
+		v.Fault(CodeLimit, "summary: plain_peak_bytes: expected at least %d, which one node takes in every order, found %d", least, found)
 	case !l.LimitArena && found <= l.LimitBytes:
-		v.fault(CodeLimit, "summary: plain_peak_bytes: expected more than the limit, %d, if nodes run again or tensors are swapped out, found %d", l.LimitBytes, found)
+		v.Fault(CodeLimit, "summary: plain_peak_bytes: expected more than the limit, %d, if nodes run again or tensors are swapped out, found %d", l.LimitBytes, found)
 	}
-	v.claim("plain_peak_bytes")
+	v.Claim("plain_peak_bytes")
 }

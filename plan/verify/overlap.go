@@ -62,10 +62,10 @@ func (v *verifier) reportOverlap(a, b *extent) {
 	pool := a.list[a.k].Pool
 	what := fmt.Sprintf("%s (pool %s, bytes %d-%d", a.label(), pool, a.Offset, a.End-1)
 	if pool == plan.Resident {
-		v.fault(CodeOverlap, "%s) and %s (%d-%d) overlap", what, b.label(), b.Offset, b.End-1)
+		v.Fault(CodeOverlap, "%s) and %s (%d-%d) overlap", what, b.label(), b.Offset, b.End-1)
 		return
 	}
-	v.fault(CodeOverlap, "%s, steps %d-%d) and %s (%d-%d, steps %d-%d) overlap at step %d", what, a.First, a.Last,
+	v.Fault(CodeOverlap, "%s, steps %d-%d) and %s (%d-%d, steps %d-%d) overlap at step %d", what, a.First, a.Last,
 		strings.TrimPrefix(b.label(), b.s.where), b.Offset, b.End-1, b.First, b.Last, max(a.First, b.First))
 }
 

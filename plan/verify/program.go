@@ -11,8 +11,8 @@ import (
 // corner alone: the sharing that this order may use is that of all points.
 func (v *verifier) programOrder() bool {
 	if v.onlyCorner() {
-		v.claim("program_order")
-		v.sum.ProgramPeakBytes = v.p.Summary.ProgramPeakBytes
+		v.Claim("program_order")
+		v.sum.ProgramPeakBytes = v.Plan.Summary.ProgramPeakBytes
 	} else {
 		v.sum.ProgramPeakBytes = v.programPeak(v.main, v.again)
 	}
@@ -24,8 +24,8 @@ func (v *verifier) programOrder() bool {
 // file's order, so the list only has to be an order of the nodes without
 // repetitions, with the loads of that order.
 func (v *verifier) programPeak(s *scope, again []graph.NodeID) int64 {
-	p := &v.p.ProgramOrder
-	claimed := v.p.Summary.ProgramPeakBytes
+	p := &v.Plan.ProgramOrder
+	claimed := v.Plan.Summary.ProgramPeakBytes
 	plain, from := s.withoutAliases(), s.Identity()
 	if v.added = v.addedNodes(s, again); v.added != nil {
 		plain, from = s.without(v.added, again)
@@ -33,7 +33,7 @@ func (v *verifier) programPeak(s *scope, again []graph.NodeID) int64 {
 	v.plain = plain
 	n := len(from)
 	if len(p.Steps) != n || len(p.LoadBytes) != n {
-		v.fault(CodeProgram, "program_order: expected %d steps and loads, found %d and %d", n, len(p.Steps), len(p.LoadBytes))
+		v.Fault(CodeProgram, "program_order: expected %d steps and loads, found %d and %d", n, len(p.Steps), len(p.LoadBytes))
 		return claimed
 	}
 	to := make([]int32, len(s.g.Nodes)) // position in plain of each node of s
@@ -47,7 +47,7 @@ func (v *verifier) programPeak(s *scope, again []graph.NodeID) int64 {
 	place := make([]int, n)
 	for i, step := range p.Steps {
 		if step < 0 || step >= len(to) || to[step] == none || place[to[step]] != 0 {
-			v.fault(CodeProgram, "program_order: expected each of the steps 0-%d that is no repetition once, found %d at position %d", len(to)-1, step, i)
+			v.Fault(CodeProgram, "program_order: expected each of the steps 0-%d that is no repetition once, found %d at position %d", len(to)-1, step, i)
 			return claimed
 		}
 		order[i], place[to[step]] = to[step], i+1
@@ -57,21 +57,21 @@ func (v *verifier) programPeak(s *scope, again []graph.NodeID) int64 {
 		plain.g.Nodes[id].Reads(func(t graph.TensorID) {
 			if m := plain.g.Tensors[t].Maker; sorted && m >= 0 && place[m] > i {
 				sorted = false
-				v.fault(CodeProgram, "program_order: %s reads %s before %s makes it: expected a topological order", plain.g.Label(graph.NodeID(id)), plain.name(t), plain.g.Label(m))
+				v.Fault(CodeProgram, "program_order: %s reads %s before %s makes it: expected a topological order", plain.g.Label(graph.NodeID(id)), plain.name(t), plain.g.Label(m))
 			}
 		})
 	}
 	if !sorted {
 		return claimed
 	}
-	if v.p.KeepsRandomOrder {
+	if v.Plan.KeepsRandomOrder {
 		v.checkEffects(plain, order)
 	}
 	v.claimOrder(s, v.checkSource(s, plain, from, order, again))
 	loads, peak := plain.Simulate(order)
 	for i, load := range loads {
 		if p.LoadBytes[i] != load {
-			v.fault(CodeProgram, "program_order: position %d, %s: expected a load of %d bytes, found %d", i, plain.g.Label(graph.NodeID(order[i])), load, p.LoadBytes[i])
+			v.Fault(CodeProgram, "program_order: position %d, %s: expected a load of %d bytes, found %d", i, plain.g.Label(graph.NodeID(order[i])), load, p.LoadBytes[i])
 		}
 	}
 	return peak
@@ -85,7 +85,7 @@ func (v *verifier) checkEffects(s *scope, program []int32) {
 			continue
 		}
 		if id < last {
-			v.fault(CodeProgram, "program_order: %s runs before %s: expected the order of the plan, which claims to keep the order of random operators", s.g.Label(graph.NodeID(last)), s.g.Label(graph.NodeID(id)))
+			v.Fault(CodeProgram, "program_order: %s runs before %s: expected the order of the plan, which claims to keep the order of random operators", s.g.Label(graph.NodeID(last)), s.g.Label(graph.NodeID(id)))
 		}
 		last = max(last, id)
 	}
@@ -100,12 +100,12 @@ func (v *verifier) checkEffects(s *scope, program []int32) {
 // were inlined, or if the plan is of a training step made from it. With slices, what a region
 // reads runs before its first slice, wherever it stands in the source.
 func (v *verifier) checkSource(s, plain *scope, from, order []int32, again []graph.NodeID) bool {
-	if v.opt.Source == nil || v.p.Slices != nil {
+	if v.Source == nil || v.Plan.Slices != nil {
 		return false
 	}
 	// If several steps make a tensor, the last instance has its name in the
 	// source, so each output of a step has all the names of its instances.
-	g := v.opt.Source.Graph
+	g := v.Source.Graph
 	makers := make(map[string]int, len(g.Nodes))
 	for i, n := range g.Nodes {
 		for _, t := range n.Outputs {
@@ -132,19 +132,19 @@ func (v *verifier) checkSource(s, plain *scope, from, order []int32, again []gra
 			}
 		}
 	}
-	if v.p.Folded != nil {
+	if v.Plan.Folded != nil {
 		v.placeFolded(s, at, makers)
 	}
 	places := make([]int, len(from)) // by node of plain
 	taken := make([]bool, len(g.Nodes))
 	for i, id := range from {
 		places[i] = at[id]
-		if at[id] == none || v.p.Folded == nil && taken[at[id]] {
+		if at[id] == none || v.Plan.Folded == nil && taken[at[id]] {
 			return false
 		}
 		taken[at[id]] = true
 	}
-	if v.p.Folded == nil && len(from) != len(g.Nodes) {
+	if v.Plan.Folded == nil && len(from) != len(g.Nodes) {
 		return false
 	}
 	v.checkFirstReady(plain, order, places)
@@ -156,18 +156,18 @@ func (v *verifier) checkSource(s, plain *scope, from, order []int32, again []gra
 // stand where the product was.
 func (v *verifier) placeFolded(s *scope, at []int, makers map[string]int) {
 	replaces := func(name string) {
-		t := v.names.of(s.g)[name]
+		t := v.Tensors(s.g)[name]
 		if place, known := makers[name]; known && t != nil && t.Maker >= 0 {
 			at[t.Maker] = place
 		}
 	}
-	for _, f := range v.p.Folded.Tensors {
+	for _, f := range v.Plan.Folded.Tensors {
 		if f.Subgraph == nil {
 			replaces(f.Of)
 		}
 	}
 	products := 0
-	for _, f := range v.p.Folded.Products {
+	for _, f := range v.Plan.Folded.Products {
 		if f.Subgraph == nil {
 			replaces(f.Tensor)
 			products++
@@ -212,7 +212,7 @@ func (v *verifier) checkFirstReady(s *scope, order []int32, places []int) {
 			heap.Pop(&ready)
 		}
 		if next := ready[0]; next.place < places[id] {
-			v.fault(CodeProgram, "program_order: %s stands at position %d, before %s, which can run there and comes first in the source file: node %d, before node %d",
+			v.Fault(CodeProgram, "program_order: %s stands at position %d, before %s, which can run there and comes first in the source file: node %d, before node %d",
 				s.g.Label(graph.NodeID(id)), i, s.g.Label(next.node), next.place, places[id])
 			return
 		}
@@ -257,17 +257,17 @@ func (h *firsts) Pop() any {
 // claimOrder records the unchecked figures about the source's order. The plan
 // does not store the order of the nodes in the source's bodies and functions.
 func (v *verifier) claimOrder(s *scope, checked bool) {
-	if !checked && len(v.p.ProgramOrder.Steps) > 1 {
-		v.claim("program_order")
+	if !checked && len(v.Plan.ProgramOrder.Steps) > 1 {
+		v.Claim("program_order")
 	}
-	if !v.p.KeepsRandomOrder {
+	if !v.Plan.KeepsRandomOrder {
 		return
 	}
 	effects := graph.Effects(s.g)
 	inner := func(n *graph.Node) bool { return n.Semantics.Call != nil || len(n.Bodies()) > 0 }
 	for i, n := range s.g.Nodes {
 		if effects[i] && (!checked || inner(n)) {
-			v.claim("keeps_random_order")
+			v.Claim("keeps_random_order")
 		}
 	}
 }

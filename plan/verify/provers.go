@@ -81,7 +81,7 @@ var provers = []prover{
 		reduces: "copies on the host, live as long as a transfer may be under way, outside of the loads",
 	},
 	{
-		name: "repetitions", fields: []string{"steps.again"}, files: []string{"repetitions.go", "same.go", "same_body.go"}, run: (*verifier).repeated,
+		name: "repetitions", fields: []string{"steps.again"}, files: []string{"repetitions.go", "internal/same/*.go"}, run: (*verifier).repeated,
 		assumes: "`ops`: which operators give the same result twice, and on which inputs an output depends",
 		reduces: "each repetition has the operator, the attributes and the values of its first run; so the graph without it computes the same",
 	},
@@ -111,17 +111,17 @@ var provers = []prover{
 		reduces: "the peak or the arena of the core, and sums of costs",
 	},
 	{
-		name: "folded constants", fields: []string{"folded"}, files: []string{"folded.go", "shapes.go"}, run: (*verifier).folded,
+		name: "folded constants", fields: []string{"folded"}, files: []string{"internal/folding/*.go"}, run: (*verifier).folded,
 		assumes: "`internal/reference`: a plain evaluator, which is not the planner's; the source",
 		reduces: "initializers with the bits of the source's nodes that they replace",
 	},
 	{
-		name: "slices", fields: []string{"slices"}, files: []string{"slices*.go", "internal/rowmap/*.go"}, run: (*verifier).slicedRegions,
+		name: "slices", fields: []string{"slices"}, files: []string{"internal/regions/*.go", "internal/rowmap/*.go"}, run: (*verifier).regions,
 		assumes: "`plan/verify/internal/rowmap`: which rows of its inputs an operator needs for which rows of its outputs; the source",
 		reduces: "each node of a slice makes rows that the source's node makes, of the rows that it needs; those of an output are all, each once",
 	},
 	{
-		name: "caches", fields: []string{"kv"}, files: []string{"kv.go"}, run: (*verifier).capacity,
+		name: "caches", fields: []string{"kv"}, files: []string{"internal/caches/*.go"}, run: (*verifier).capacity,
 		assumes: "that the rewritten decoder computes what the source does is claimed",
 		reduces: "caches that stay, each written by one TensorScatter",
 	},

@@ -13,6 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // A plan for ranges of dimensions has the buffers of the corner, where all lengths are
@@ -38,50 +39,50 @@ const maxRangePoints = 1 << 20
 const maxPointWork = 1 << 22
 
 // onlyCorner reports whether the points of ranges other than the corner are not checked.
-func (v *verifier) onlyCorner() bool { return v.p.Ranges != nil && v.opt.SkipBounds }
+func (v *verifier) onlyCorner() bool { return v.Plan.Ranges != nil && v.opt.SkipBounds }
 
 // points checks the ranges of a plan, and leaves to the nodes of the model only the
 // sharing that all points have.
 func (v *verifier) points() bool {
-	if v.p.Ranges == nil {
-		for _, name := range sortedKeys(v.p.Dims) {
-			if d := v.p.Dims[name]; d.Low != nil || d.Values != nil || d.Step != 0 || d.Follows {
-				v.fault(CodeRange, "dims: %q has several lengths: expected ranges", graph.Short(name))
+	if v.Plan.Ranges == nil {
+		for _, name := range sortedKeys(v.Plan.Dims) {
+			if d := v.Plan.Dims[name]; d.Low != nil || d.Values != nil || d.Step != 0 || d.Follows {
+				v.Fault(CodeRange, "dims: %q has several lengths: expected ranges", graph.Short(name))
 			}
 		}
-		for k := range v.p.Subgraphs {
-			if v.p.Subgraphs[k].Ranges != nil {
-				v.fault(CodeRange, "subgraphs: %d has a stacking: expected ranges", k)
+		for k := range v.Plan.Subgraphs {
+			if v.Plan.Subgraphs[k].Ranges != nil {
+				v.Fault(CodeRange, "subgraphs: %d has a stacking: expected ranges", k)
 			}
 		}
 		return true
 	}
-	if err := v.p.CheckRanges(); err != nil {
-		v.fault(CodeRange, "%v", err)
+	if err := v.Plan.CheckRanges(); err != nil {
+		v.Fault(CodeRange, "%v", err)
 		return true
 	}
-	graphs := plan.Graphs(v.m.Graph)
+	graphs := plan.Graphs(v.Model.Graph)
 	for _, g := range graphs {
 		for _, n := range g.Nodes {
 			if n.Semantics.Call != nil {
-				v.fault(CodeRange, "ranges: node %q calls a function: expected none", graph.Short(n.Name))
+				v.Fault(CodeRange, "ranges: node %q calls a function: expected none", graph.Short(n.Name))
 				return true
 			}
 		}
 	}
-	if len(v.p.Subgraphs) != len(graphs)-1 {
-		v.fault(CodeSubgraph, "subgraphs: expected %d, found %d", len(graphs)-1, len(v.p.Subgraphs))
+	if len(v.Plan.Subgraphs) != len(graphs)-1 {
+		v.Fault(CodeSubgraph, "subgraphs: expected %d, found %d", len(graphs)-1, len(v.Plan.Subgraphs))
 		return true
 	}
-	if v.p.Ranges.Inferred > maxRangePoints {
-		v.fault(CodeRange, "ranges: expected at most %d points that are inferred, found %d", maxRangePoints, v.p.Ranges.Inferred)
+	if v.Plan.Ranges.Inferred > maxRangePoints {
+		v.Fault(CodeRange, "ranges: expected at most %d points that are inferred, found %d", maxRangePoints, v.Plan.Ranges.Inferred)
 		return true
 	}
 	c := newPointChecker(v)
 	c.rangeCertificates()
 	if v.onlyCorner() {
 		v.r.Ranges = "the corner alone was checked"
-		v.claim("ranges")
+		v.Claim("ranges")
 		c.followsAtCorner()
 		c.keepTaken()
 		return true
@@ -97,13 +98,13 @@ func (c *pointChecker) rangeCertificates() {
 		for i, x := range l.certificates {
 			switch {
 			case x.Kind != plan.CertificateCut && x.Kind != plan.CertificateFirst && x.Kind != plan.CertificateLast:
-				c.v.fault(CodeCertificate, "ranges: %scertificate %d: no proof is known for kind %q", l.where, i, graph.Short(x.Kind))
+				c.v.Fault(CodeCertificate, "ranges: %scertificate %d: no proof is known for kind %q", l.where, i, graph.Short(x.Kind))
 			case len(x.Steps) == 0 || x.Kind == plan.CertificateCut && len(x.Steps) > 1 || len(x.Nodes) != len(x.Steps):
-				c.v.fault(CodeCertificate, "ranges: %scertificate %d: expected the steps of nodes, one for a cut, and their names, found %d and %d", l.where, i, len(x.Steps), len(x.Nodes))
+				c.v.Fault(CodeCertificate, "ranges: %scertificate %d: expected the steps of nodes, one for a cut, and their names, found %d and %d", l.where, i, len(x.Steps), len(x.Nodes))
 			default:
 				for k, step := range x.Steps { // in range: CheckRanges
 					if n := l.g.Nodes; step >= len(n) || n[step].Name != x.Nodes[k] {
-						c.v.fault(CodeCertificate, "ranges: %scertificate %d: expected the name of the node of step %d, found %q", l.where, i, step, graph.Short(x.Nodes[k]))
+						c.v.Fault(CodeCertificate, "ranges: %scertificate %d: expected the name of the node of step %d, found %q", l.where, i, step, graph.Short(x.Nodes[k]))
 					}
 				}
 			}
@@ -163,24 +164,24 @@ type common struct {
 }
 
 func newPointChecker(v *verifier) *pointChecker {
-	c := &pointChecker{v: v, r: v.p.Ranges, fixed: map[string]int64{}, rows: map[int][]*plan.RangePoint{}, moves: map[string]bool{}}
-	c.names, c.lengths = v.p.Box()
-	for name, d := range v.p.Dims {
+	c := &pointChecker{v: v, r: v.Plan.Ranges, fixed: map[string]int64{}, rows: map[int][]*plan.RangePoint{}, moves: map[string]bool{}}
+	c.names, c.lengths = v.Plan.Box()
+	for name, d := range v.Plan.Dims {
 		if !d.Assumed && !d.Follows && !slices.Contains(c.names, name) {
 			c.fixed[name] = d.Value
 		}
 	}
-	for k, g := range plan.Graphs(v.m.Graph) {
-		l := stackedGraph{g: g, outer: none, bytes: v.p.Summary.ArenaBytes, buffers: v.p.Buffers, steps: max(1, len(v.p.Steps)), stacking: c.r.Stacking, sizeOf: c.r.SizeOf, certificates: c.r.Certificates}
+	for k, g := range plan.Graphs(v.Model.Graph) {
+		l := stackedGraph{g: g, outer: none, bytes: v.Plan.Summary.ArenaBytes, buffers: v.Plan.Buffers, steps: max(1, len(v.Plan.Steps)), stacking: c.r.Stacking, sizeOf: c.r.SizeOf, certificates: c.r.Certificates}
 		if k > 0 { // CheckRanges has seen that there is a stacking, and a graph around it before
-			p := &v.p.Subgraphs[k-1]
+			p := &v.Plan.Subgraphs[k-1]
 			l = stackedGraph{g: g, where: fmt.Sprintf("in subgraph %d, ", k-1), step: p.Step, bytes: p.Bytes, buffers: p.Buffers, steps: max(1, len(p.Steps)), stacking: p.Ranges.Stacking, sizeOf: p.Ranges.SizeOf, certificates: p.Ranges.Certificates}
 			if p.Parent != nil {
 				l.outer = *p.Parent + 1
 			}
 		}
-		if k == 0 && len(v.p.Spans) > 0 {
-			l.behind, _ = v.p.Behind() // CheckRanges has seen that there is no error
+		if k == 0 && len(v.Plan.Spans) > 0 {
+			l.behind, _ = v.Plan.Behind() // CheckRanges has seen that there is no error
 		}
 		ids := make(map[string]graph.TensorID, len(g.Tensors))
 		for id, t := range g.Tensors {
@@ -201,8 +202,8 @@ func newPointChecker(v *verifier) *pointChecker {
 			l.tensors[b] = known(l.buffers[b].Tensors)
 		}
 		if k == 0 {
-			for x := range v.p.Spans {
-				l.spans = append(l.spans, known(v.p.Spans[x].Tensors))
+			for x := range v.Plan.Spans {
+				l.spans = append(l.spans, known(v.Plan.Spans[x].Tensors))
 			}
 		}
 		c.layers = append(c.layers, l)
@@ -279,7 +280,7 @@ func (c *pointChecker) run() {
 	row := func(what string, p *plan.RangePoint) bool {
 		i := c.find(p.Dims)
 		if i < 0 {
-			v.fault(CodeTable, "ranges: %s: expected a point of the ranges, found %v", what, p.Dims)
+			v.Fault(CodeTable, "ranges: %s: expected a point of the ranges, found %v", what, p.Dims)
 			return false
 		}
 		c.rows[i] = append(c.rows[i], p)
@@ -292,7 +293,7 @@ func (c *pointChecker) run() {
 		}
 		at := c.find(r.Table[i].Dims)
 		if at <= last {
-			v.fault(CodeTable, "ranges: table: row %d: expected ascending points", i)
+			v.Fault(CodeTable, "ranges: table: row %d: expected ascending points", i)
 			return
 		}
 		last = at
@@ -305,7 +306,7 @@ func (c *pointChecker) run() {
 			c.points = append(c.points, c.find(r.Table[i].Dims))
 		}
 		if last != r.Points-1 {
-			v.fault(CodeTable, "ranges: table: expected the corner in the last row")
+			v.Fault(CodeTable, "ranges: table: expected the corner in the last row")
 			return
 		}
 	} else {
@@ -316,7 +317,7 @@ func (c *pointChecker) run() {
 	}
 	for _, p := range []*plan.RangePoint{&r.Smallest, &r.Worst} {
 		if _, known := slices.BinarySearch(c.points, c.find(p.Dims)); !known {
-			v.fault(CodeTable, "ranges: at %s: expected a point of the table", graph.AtLengths(p.Dims))
+			v.Fault(CodeTable, "ranges: at %s: expected a point of the table", graph.AtLengths(p.Dims))
 			return
 		}
 	}
@@ -342,18 +343,18 @@ func (c *pointChecker) enumerate() *common {
 	var workers bug.Group
 	list := make([]*common, min(runtime.GOMAXPROCS(0), len(c.points)))
 	for w := range list {
-		m := *c.v.m
-		m.Graph = c.v.m.Graph.Clone()
+		m := *c.v.Model
+		m.Graph = c.v.Model.Graph.Clone()
 		own := &common{}
 		list[w] = own
 		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(c.points) && !c.v.over(); i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < len(c.points) && !c.v.Over(); i = int(next.Add(1)) - 1 {
 				c.results[i] = c.check(&m, c.points[i], own)
 			}
 		})
 	}
 	workers.Wait()
-	c.v.poll()
+	c.v.Poll()
 	all := &common{}
 	for _, own := range list {
 		if own.known {
@@ -371,8 +372,8 @@ func (c *pointChecker) enumerate() *common {
 // bounded infers the model with lengths that are at most those of the corner. It keeps the
 // sharing that is possible then, and checks that no tensor can be larger than at the corner.
 func (c *pointChecker) bounded(shared *common) {
-	m := *c.v.m
-	m.Graph = c.v.m.Graph.Clone()
+	m := *c.v.Model
+	m.Graph = c.v.Model.Graph.Clone()
 	all := c.at(c.r.Points - 1)
 	maps.Copy(all, c.fixed)
 	var positive []string
@@ -381,12 +382,12 @@ func (c *pointChecker) bounded(shared *common) {
 			positive = append(positive, name)
 		}
 	}
-	inf, err := ops.Infer(&m, ops.Options{Dims: all, AtMost: c.names, Positive: positive, Values: c.v.p.Values, SpareDims: c.v.trains()})
+	inf, err := ops.Infer(&m, ops.Options{Dims: all, AtMost: c.names, Positive: positive, Values: c.v.Plan.Values, SpareDims: c.v.trains()})
 	if err != nil {
-		c.v.fault(CodeRange, "ranges: the model cannot be inferred with bounded lengths: %v", err)
+		c.v.Fault(CodeRange, "ranges: the model cannot be inferred with bounded lengths: %v", err)
 		return
 	}
-	(&verifier{m: &m, p: c.v.p, r: &Report{}}).keepRuntime()
+	(&verifier{Subject: &subject.Subject{Model: &m, Plan: c.v.Plan}}).keepRuntime()
 	var views, inplace [][]graph.Alias
 	for k, g := range plan.Graphs(m.Graph) {
 		for _, n := range g.Nodes {
@@ -394,7 +395,7 @@ func (c *pointChecker) bounded(shared *common) {
 		}
 		for i, t := range g.Tensors {
 			if own := c.layers[k].g.Tensors[i]; (t.Dynamic == "") != (own.Dynamic == "") || t.Dynamic == "" && t.Bytes > own.Bytes {
-				c.v.fault(CodeRange, "ranges: with bounded lengths, tensor %q may be larger than at the corner", graph.Short(t.Name))
+				c.v.Fault(CodeRange, "ranges: with bounded lengths, tensor %q may be larger than at the corner", graph.Short(t.Name))
 			}
 		}
 	}
@@ -432,13 +433,13 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 	dims := c.at(point)
 	all := maps.Clone(dims)
 	maps.Copy(all, c.fixed)
-	inf, err := ops.Infer(m, ops.Options{Dims: all, Values: c.v.p.Values, SpareDims: c.v.trains()})
+	inf, err := ops.Infer(m, ops.Options{Dims: all, Values: c.v.Plan.Values, SpareDims: c.v.trains()})
 	if err != nil {
 		return pointResult{refused: true, refusal: err.Error()}
 	}
 	p.lengths = c.others(inf)
 	w := &verifier{
-		m: m, p: c.v.p, r: &Report{}, peaks: map[*graph.Call]int64{},
+		Subject: &subject.Subject{Model: m, Plan: c.v.Plan}, peaks: map[*graph.Call]int64{},
 		updates: c.v.updates, updatesKey: c.v.updatesKey, trained: c.v.trained, gradients: c.v.gradients,
 	}
 	w.keepRuntime()
@@ -487,7 +488,7 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 		}
 	}
 	c.bound(w, least[0], point, &p)
-	if c.v.p.Sharing.Aliases && p.fault == "" {
+	if c.v.Plan.Sharing.Aliases && p.fault == "" {
 		p.code, p.fault = c.layers[0].aliases(w, sizes, offsets)
 	}
 	if w.sums.Overflow {
@@ -500,9 +501,9 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 // inferred at a point. Parameters and states have the type of the corner; a cache may be
 // smaller, and has the type of its next value.
 func (c *pointChecker) stays(w *verifier) string {
-	tensors := w.m.Graph.Tensors
-	for b := range c.v.p.Buffers {
-		buf := &c.v.p.Buffers[b]
+	tensors := w.Model.Graph.Tensors
+	for b := range c.v.Plan.Buffers {
+		buf := &c.v.Plan.Buffers[b]
 		if !plan.Stays(buf.Kind) {
 			continue
 		}
@@ -619,7 +620,7 @@ func (l *stackedGraph) stack(w *verifier, sizes []int64) (offsets []int64, arena
 // bytes are, and are live as long as the plan says, with the sizes and offsets that the
 // buffers have there. It takes from the nodes the sharing that the plan does not take.
 func (l *stackedGraph) aliases(w *verifier, sizes, offsets []int64) (code, fault string) {
-	g := w.m.Graph
+	g := w.Model.Graph
 	l.keepTaken(g)
 	s := w.newScope(g, mainGraph, "")
 	if !s.sorted() {
@@ -631,8 +632,8 @@ func (l *stackedGraph) aliases(w *verifier, sizes, offsets []int64) (code, fault
 		list[b].Bytes, list[b].Offset = sizes[b], offsets[b]
 	}
 	s.placeArena(list)
-	if len(w.r.Violations) > 0 {
-		return w.r.Violations[0].Code, w.r.Violations[0].Message
+	if len(w.Violations) > 0 {
+		return w.Violations[0].Code, w.Violations[0].Message
 	}
 	return "", ""
 }
@@ -664,14 +665,14 @@ func (l *stackedGraph) compare(w *verifier, values, sizes []int64, p *pointResul
 // than the plan's worst ratio and its rows say. works has workspaces of the nodes that no
 // order of their bodies needs less than.
 func (c *pointChecker) bound(w *verifier, works []int64, point int, p *pointResult) {
-	s := w.newScope(w.m.Graph, mainGraph, "")
+	s := w.newScope(w.Model.Graph, mainGraph, "")
 	s.Work = works
 	if !s.sorted() {
 		return // reported for the corner
 	}
 	s.share()
 	c.keepResident(s)
-	if c.v.p.Sharing.Aliases {
+	if c.v.Plan.Sharing.Aliases {
 		if s = s.relaxed(); s == nil {
 			p.code, p.fault = CodeCertificate, tooManyParts
 			return
@@ -738,8 +739,8 @@ func (l *stackedGraph) bound(w *verifier, g *graph.Graph, works []int64, arena i
 // keepResident leaves out of the loads what lies between a parameter or state and its new
 // value, in their buffer.
 func (c *pointChecker) keepResident(s *scope) {
-	for b := range c.v.p.Buffers {
-		if !plan.Stays(c.v.p.Buffers[b].Kind) {
+	for b := range c.v.Plan.Buffers {
+		if !plan.Stays(c.v.Plan.Buffers[b].Kind) {
 			continue
 		}
 		before := int32(none)
@@ -810,10 +811,10 @@ func (c *pointChecker) sum() {
 		p, i := &c.results[k], c.points[k]
 		if p.refused {
 			if refused++; refused == 1 && p.refusal != r.Refusal {
-				v.claim("ranges.refusal") // other versions may word it differently
+				v.Claim("ranges.refusal") // other versions may word it differently
 			}
 			if len(r.Accepted) > 0 && c.accepts(i) {
-				v.fault(CodeRange, "ranges: accepted: the model refuses %v: %s", c.at(i), p.refusal)
+				v.Fault(CodeRange, "ranges: accepted: the model refuses %v: %s", c.at(i), p.refusal)
 			}
 			continue
 		}
@@ -824,10 +825,10 @@ func (c *pointChecker) sum() {
 			most[name] = max(most[name], n)
 		}
 		if len(r.Accepted) > 0 && !c.accepts(i) {
-			v.fault(CodeRange, "ranges: accepted: the model takes %v: expected it among them", c.at(i))
+			v.Fault(CodeRange, "ranges: accepted: the model takes %v: expected it among them", c.at(i))
 		}
 		if p.fault != "" {
-			v.fault(p.code, "ranges: at %s: %s", graph.AtLengths(c.at(i)), p.fault)
+			v.Fault(p.code, "ranges: at %s: %s", graph.AtLengths(c.at(i)), p.fault)
 		}
 		c.follows(i, p.lengths)
 		if p.optimal {
@@ -842,51 +843,51 @@ func (c *pointChecker) sum() {
 		largest = max(largest, p.arena)
 		for _, row := range c.rows[i] {
 			if row.ArenaBytes != p.arena || row.PeakBytes != p.peak || row.LowerBoundBytes > p.peak || row.LowerBoundBytes < 0 {
-				v.fault(CodeTable, "ranges: at %s: expected an arena of %d bytes, a peak of %d and a bound up to that, found %d, %d and %d",
+				v.Fault(CodeTable, "ranges: at %s: expected an arena of %d bytes, a peak of %d and a bound up to that, found %d, %d and %d",
 					graph.AtLengths(c.at(i)), p.arena, p.peak, row.ArenaBytes, row.PeakBytes, row.LowerBoundBytes)
 			}
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(wrong)) {
-		v.fault(CodeRange, "ranges: sizes: polynomial %d: expected the sizes of its buffers at every point", k)
+		v.Fault(CodeRange, "ranges: sizes: polynomial %d: expected the sizes of its buffers at every point", k)
 	}
 	c.followed()
 	switch {
 	case refused != r.Refused:
-		v.fault(CodeRange, "ranges: expected %d refused points, found %d", refused, r.Refused)
+		v.Fault(CodeRange, "ranges: expected %d refused points, found %d", refused, r.Refused)
 	case refused == 0 && r.Refusal != "":
-		v.fault(CodeRange, "ranges: refusal: expected none, as the model takes all points")
+		v.Fault(CodeRange, "ranges: refusal: expected none, as the model takes all points")
 	}
 	for _, name := range sortedKeys(r.Accepted) {
 		if a := r.Accepted[name]; a.Low != least[name] || a.High != most[name] {
-			v.fault(CodeRange, "ranges: accepted: %q: expected lengths from %d to %d, found %d to %d", graph.Short(name), least[name], most[name], a.Low, a.High)
+			v.Fault(CodeRange, "ranges: accepted: %q: expected lengths from %d to %d, found %d to %d", graph.Short(name), least[name], most[name], a.Low, a.High)
 		}
 	}
 	if optimal < r.OptimalPoints {
-		v.fault(CodeCertificate, "ranges: optimal_points: expected at most %d, found %d", optimal, r.OptimalPoints)
+		v.Fault(CodeCertificate, "ranges: optimal_points: expected at most %d, found %d", optimal, r.OptimalPoints)
 	}
 	if i := c.find(r.Smallest.Dims); smallest >= 0 && i != c.points[smallest] {
-		v.fault(CodeTable, "ranges: smallest: expected %v, found %v", c.at(c.points[smallest]), r.Smallest.Dims)
+		v.Fault(CodeTable, "ranges: smallest: expected %v, found %v", c.at(c.points[smallest]), r.Smallest.Dims)
 	}
 	for _, row := range []*plan.RangePoint{&r.Smallest, &r.Worst} {
 		if c.refuses(row) {
-			v.fault(CodeTable, "ranges: at %s: expected a point that the model takes", graph.AtLengths(row.Dims))
+			v.Fault(CodeTable, "ranges: at %s: expected a point that the model takes", graph.AtLengths(row.Dims))
 		}
 	}
 	for i := range r.Table {
 		if c.refuses(&r.Table[i]) {
-			v.fault(CodeTable, "ranges: table: at %s: expected a point that the model takes", graph.AtLengths(r.Table[i].Dims))
+			v.Fault(CodeTable, "ranges: table: at %s: expected a point that the model takes", graph.AtLengths(r.Table[i].Dims))
 		}
 	}
 	switch {
-	case len(v.r.Violations) > 0:
+	case len(v.Violations) > 0:
 	case r.Proof == plan.ProofBounded:
 		v.r.Ranges = fmt.Sprintf("proven for all %d points by bounded lengths, and %d compared with their bounds", r.Points, len(c.results))
 	default:
 		v.r.Ranges = fmt.Sprintf("proven at all %d points", len(c.results)-refused)
 	}
-	if largest > v.p.Summary.ArenaBytes {
-		v.fault(CodeRange, "ranges: the largest arena is %d bytes: expected at most that of the corner, %d", largest, v.p.Summary.ArenaBytes)
+	if largest > v.Plan.Summary.ArenaBytes {
+		v.Fault(CodeRange, "ranges: the largest arena is %d bytes: expected at most that of the corner, %d", largest, v.Plan.Summary.ArenaBytes)
 	}
 }
 

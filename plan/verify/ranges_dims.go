@@ -21,14 +21,14 @@ func (c *pointChecker) others(inf *ops.Inference) []ops.BoundDim {
 func (c *pointChecker) follows(point int, lengths []ops.BoundDim) {
 	corner := point == c.r.Points-1
 	for _, d := range lengths {
-		have, stated := c.v.p.Dims[d.Name]
+		have, stated := c.v.Plan.Dims[d.Name]
 		switch {
 		case !stated:
-			c.v.fault(CodeDims, "dims: at %s: %q is missing: expected %d", graph.AtLengths(c.at(point)), graph.Short(d.Name), d.Value)
+			c.v.Fault(CodeDims, "dims: at %s: %q is missing: expected %d", graph.AtLengths(c.at(point)), graph.Short(d.Name), d.Value)
 		case have.Follows && d.Assumed != have.Assumed:
-			c.v.fault(CodeDims, "dims: at %s: %q does not follow from other dimensions: expected a length of its own, or a range", graph.AtLengths(c.at(point)), graph.Short(d.Name))
+			c.v.Fault(CodeDims, "dims: at %s: %q does not follow from other dimensions: expected a length of its own, or a range", graph.AtLengths(c.at(point)), graph.Short(d.Name))
 		case d.Value != have.Value && (corner || !have.Follows):
-			c.v.fault(CodeDims, "dims: at %s: %q: expected %d, found %d (follows: %t)", graph.AtLengths(c.at(point)), graph.Short(d.Name), d.Value, have.Value, have.Follows)
+			c.v.Fault(CodeDims, "dims: at %s: %q: expected %d, found %d (follows: %t)", graph.AtLengths(c.at(point)), graph.Short(d.Name), d.Value, have.Value, have.Follows)
 		case d.Value != have.Value:
 			c.moves[d.Name] = true
 		}
@@ -37,9 +37,9 @@ func (c *pointChecker) follows(point int, lengths []ops.BoundDim) {
 
 // followed checks that what the plan says to follow has several lengths.
 func (c *pointChecker) followed() {
-	for _, name := range sortedKeys(c.v.p.Dims) {
-		if c.v.p.Dims[name].Follows && !c.moves[name] {
-			c.v.fault(CodeDims, "dims: %q follows from others: expected another length at some point, found %d everywhere", graph.Short(name), c.v.p.Dims[name].Value)
+	for _, name := range sortedKeys(c.v.Plan.Dims) {
+		if c.v.Plan.Dims[name].Follows && !c.moves[name] {
+			c.v.Fault(CodeDims, "dims: %q follows from others: expected another length at some point, found %d everywhere", graph.Short(name), c.v.Plan.Dims[name].Value)
 		}
 	}
 }
@@ -47,16 +47,16 @@ func (c *pointChecker) followed() {
 // followsAtCorner checks, where the other points are not, that the lengths that follow are
 // those that inference finds at the corner.
 func (c *pointChecker) followsAtCorner() {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(c.v.p.Dims)), func(d plan.Dim) bool { return d.Follows }) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(c.v.Plan.Dims)), func(d plan.Dim) bool { return d.Follows }) {
 		return
 	}
-	m := *c.v.m
-	m.Graph = c.v.m.Graph.Clone()
+	m := *c.v.Model
+	m.Graph = c.v.Model.Graph.Clone()
 	all := c.at(c.r.Points - 1)
 	maps.Copy(all, c.fixed)
-	inf, err := ops.Infer(&m, ops.Options{Dims: all, Values: c.v.p.Values, SpareDims: c.v.trains()})
+	inf, err := ops.Infer(&m, ops.Options{Dims: all, Values: c.v.Plan.Values, SpareDims: c.v.trains()})
 	if err != nil {
-		c.v.fault(CodeDims, "dims: the model cannot be inferred without those that follow: %v", err)
+		c.v.Fault(CodeDims, "dims: the model cannot be inferred without those that follow: %v", err)
 		return
 	}
 	c.follows(c.r.Points-1, c.others(inf))
@@ -90,12 +90,12 @@ func (c *pointChecker) boundedSizes(m *graph.Model, inf *ops.Inference) {
 					equal[sized{i, of}] = same
 				}
 				if proven = true; !same {
-					c.v.fault(CodeRange, "ranges: %sbuffer %d: polynomial %d: expected the size of tensor %q at every point", l.where, b, i, graph.Short(g.Tensors[id].Name))
+					c.v.Fault(CodeRange, "ranges: %sbuffer %d: polynomial %d: expected the size of tensor %q at every point", l.where, b, i, graph.Short(g.Tensors[id].Name))
 				}
 				break // they have one size
 			}
 			if !proven {
-				c.v.claim("ranges.sizes")
+				c.v.Claim("ranges.sizes")
 			}
 		}
 	}

@@ -117,7 +117,7 @@ func (r *relaxation) move(n *graph.Node, out int, y int32) {
 // movable reports whether the bytes of a range may be shared: it begins at multiples of
 // the alignment in both storages, and ends at one or where both end.
 func (s *scope) movable(out, in int32, x graph.SubRange) bool {
-	a := s.v.p.Alignment
+	a := s.v.Plan.Alignment
 	ends := x.Bytes%a == 0 || x.At+x.Bytes == s.exactBytes(out) && x.From+x.Bytes == s.exactBytes(in)
 	return s.exact(out) && s.exact(in) && x.Bytes > 0 && x.At%a == 0 && x.From%a == 0 && ends
 }

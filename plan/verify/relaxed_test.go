@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/core/coretest"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // parted makes a model of tensors in many parts: a Concat of some inputs, and nodes that may
@@ -75,7 +76,7 @@ func relaxedScope(t *testing.T, m *graph.Model, align int64) *scope {
 	if _, err := ops.Infer(m, ops.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	v := &verifier{p: &plan.Plan{Alignment: align, Sharing: plan.Sharing{Views: true, Inplace: true, Aliases: true}}, r: &Report{}}
+	v := &verifier{Subject: &subject.Subject{Plan: &plan.Plan{Alignment: align, Sharing: plan.Sharing{Views: true, Inplace: true, Aliases: true}}}}
 	s := v.newScope(m.Graph, mainGraph, "")
 	s.share()
 	return s.relaxed()

@@ -7,6 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/same"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // repeated finds the repetitions of the main graph.
@@ -32,11 +34,11 @@ func (s *scope) repetitions() []graph.NodeID {
 		if n.IsSwap() {
 			r.value[n.Outputs[0]] = r.value[n.Inputs[0]]
 		}
-		if i >= len(s.v.p.Steps) || s.v.p.Steps[i].Again == nil {
+		if i >= len(s.v.Plan.Steps) || s.v.Plan.Steps[i].Again == nil {
 			continue
 		}
 		found = true
-		id, first := graph.NodeID(i), *s.v.p.Steps[i].Again
+		id, first := graph.NodeID(i), *s.v.Plan.Steps[i].Again
 		if first < 0 || first >= i || r.again[first] != none {
 			s.fault(CodeRepetition, "%s: again: expected an earlier step that is no repetition, found %d", s.g.Label(id), first)
 			continue
@@ -75,15 +77,15 @@ func (r *repetitions) check(id, first graph.NodeID) string {
 	case r.effects[id] && !ops.Seeded(n):
 		return "expected a node with the same result in every run, found a random or unknown one"
 	case len(n.Inputs) != len(f.Inputs):
-		return fmt.Sprintf("expected %s, found %d", count(len(f.Inputs), "input"), len(n.Inputs))
+		return fmt.Sprintf("expected %s, found %d", subject.Count(len(f.Inputs), "input"), len(n.Inputs))
 	case len(n.Outputs) > len(f.Outputs):
-		return fmt.Sprintf("expected at most %s, found %d", count(len(f.Outputs), "output"), len(n.Outputs))
+		return fmt.Sprintf("expected at most %s, found %d", subject.Count(len(f.Outputs), "output"), len(n.Outputs))
 	}
-	same := sameNode{outer: func(a, b graph.TensorID) bool { return r.value[a] == r.value[b] }}
-	if source := r.s.v.m.Source; source != nil {
-		same.source, same.other = source.Bytes, source.Bytes
+	same := same.Node{Outer: func(a, b graph.TensorID) bool { return r.value[a] == r.value[b] }}
+	if source := r.s.v.Model.Source; source != nil {
+		same.Source, same.Other = source.Bytes, source.Bytes
 	}
-	if what := same.attributes(n, f); what != "" {
+	if what := same.Attributes(n, f); what != "" {
 		return fmt.Sprintf("expected the same attribute %q, found another", what)
 	}
 	equal := false
@@ -156,7 +158,7 @@ func (r *repetitions) take(id, first graph.NodeID) {
 // file's order. nil: none was added.
 func (v *verifier) addedNodes(s *scope, again []graph.NodeID) []bool {
 	listed := map[int]bool{}
-	for _, step := range v.p.ProgramOrder.Steps {
+	for _, step := range v.Plan.ProgramOrder.Steps {
 		listed[step] = true
 	}
 	var list []bool

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/printable"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/caches"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/folding"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/regions"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // Report is the result of [Plan]. As JSON it is one flat object: the verdict, the
@@ -44,9 +47,6 @@ type Report struct {
 	// they read: their copies were not compared, and Claimed has "slices".
 	ClaimedOperators []string `json:"claimed_operators,omitempty"`
 }
-
-// maxViolations is the largest number of violations in a report.
-const maxViolations = 100
 
 // Violation is one way in which a plan does not fit its model.
 type Violation struct {
@@ -90,9 +90,9 @@ const (
 	CodeSubgraph    = "subgraph"         // the list of bodies
 	CodeProgram     = "program-order"    // of the input file
 	CodeRepetition  = "repetition"       // a step that is marked as a repetition but is none
-	CodeFolded      = "folded"           // initializers in the place of nodes of the source
-	CodeKV          = "kv"               // caches of a fixed capacity
-	CodeSlices      = "slices"           // regions that run in slices
+	CodeFolded      = folding.Code       // initializers in the place of nodes of the source
+	CodeKV          = caches.Code        // caches of a fixed capacity
+	CodeSlices      = regions.Code       // regions that run in slices
 	CodeSwap        = "swap"             // a transfer that other runtimes could not run
 	CodeLimit       = "limit"            // not kept, or not the cost of the steps
 	CodeFrontier    = "frontier"         // impossible costs of other limits
@@ -138,7 +138,7 @@ func (r *Report) String() string {
 		}
 		return b.String()
 	}
-	fmt.Fprintf(&b, "not valid: %s\n", count(len(r.Violations)+r.More, "violation"))
+	fmt.Fprintf(&b, "not valid: %s\n", subject.Count(len(r.Violations)+r.More, "violation"))
 	for _, x := range r.Violations {
 		fmt.Fprintf(&b, "%s: %s\n", x.Code, printable.Line(x.Message))
 	}
@@ -146,13 +146,6 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "and %d more\n", r.More)
 	}
 	return b.String()
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

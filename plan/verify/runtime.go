@@ -17,16 +17,16 @@ import (
 //     a constant, nor over bytes that its node reads by two of its inputs.
 //   - A result has the shape and the element size of what it is written over.
 func (v *verifier) keepRuntime() {
-	name := v.p.Sharing.Runtime
+	name := v.Plan.Sharing.Runtime
 	if name == "" {
 		return
 	}
 	r := ops.LookupRuntime(name)
 	if r == nil {
-		v.fault(CodeFormat, "sharing.runtime: no runtime %q", graph.Short(name))
+		v.Fault(CodeFormat, "sharing.runtime: no runtime %q", graph.Short(name))
 		return
 	}
-	keepShared(v.m.Graph, r, map[*graph.Graph]bool{})
+	keepShared(v.Model.Graph, r, map[*graph.Graph]bool{})
 }
 
 // keepShared edits a graph and those within it. seen holds those that are done: several calls

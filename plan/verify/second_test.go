@@ -16,6 +16,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -39,7 +40,7 @@ func opinions(t testing.TB, only string, each func(name string, s *scope, p *sch
 		if _, err := ops.Infer(m, ops.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		v := &verifier{m: m, p: &plan.Plan{Alignment: 64, Sharing: plan.Sharing{Views: true, Inplace: true}}, r: &Report{}, peaks: map[*graph.Call]int64{}}
+		v := &verifier{Subject: &subject.Subject{Model: m, Plan: &plan.Plan{Alignment: 64, Sharing: plan.Sharing{Views: true, Inplace: true}}}, peaks: map[*graph.Call]int64{}}
 		s := v.newScope(m.Graph, mainGraph, "")
 		s.share()
 		each(filepath.Base(path), s, problemOf(s))
@@ -130,7 +131,7 @@ func scopeOf(p *schedule.Problem) *scope {
 		}
 	}
 	g.Link()
-	v := &verifier{p: &plan.Plan{Alignment: 1, Sharing: plan.Sharing{Views: true, Inplace: true}}, r: &Report{}}
+	v := &verifier{Subject: &subject.Subject{Plan: &plan.Plan{Alignment: 1, Sharing: plan.Sharing{Views: true, Inplace: true}}}}
 	s := v.newScope(g, mainGraph, "")
 	s.share()
 	for i := range p.Nodes {

@@ -8,7 +8,7 @@ import (
 // steps compares the steps with the nodes and their loads, and computes the summary's figures.
 func (v *verifier) steps() bool {
 	loads := v.main.Loads(v.main.buffers)
-	v.main.checkSteps("steps", v.p.Steps, loads)
+	v.main.checkSteps("steps", v.Plan.Steps, loads)
 	v.sum = v.summarize(v.main, loads)
 	return true
 }
@@ -33,7 +33,7 @@ func (s *scope) checkSteps(what string, steps []plan.Step, loads []int64) {
 // summarize computes the figures that follow from the plan's buffers and order.
 func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
 	sum := plan.Summary{Nodes: len(s.g.Nodes), NaiveBytes: s.Naive(s.buffers), ArenaBytes: s.top(plan.Arena)}
-	for _, t := range v.p.Tiers() {
+	for _, t := range v.Plan.Tiers() {
 		sum.ArenaBytes = v.add(sum.ArenaBytes, s.top(t.Name))
 	}
 	for _, t := range s.g.Tensors {
@@ -60,9 +60,9 @@ func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
 	if len(loads) == 0 {
 		sum.PeakBytes = sum.NaiveBytes
 	}
-	if sum.ArenaBytes != sum.PeakBytes && v.p.Summary.PlacementOptimal {
-		sum.PlacementClaimedBy = v.p.Summary.PlacementClaimedBy
+	if sum.ArenaBytes != sum.PeakBytes && v.Plan.Summary.PlacementOptimal {
+		sum.PlacementClaimedBy = v.Plan.Summary.PlacementClaimedBy
 	}
-	sum.PlacementOptimal = sum.ArenaBytes == sum.PeakBytes || v.p.Summary.PlacementOptimal
+	sum.PlacementOptimal = sum.ArenaBytes == sum.PeakBytes || v.Plan.Summary.PlacementOptimal
 	return sum
 }

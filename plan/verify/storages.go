@@ -61,13 +61,13 @@ type origin struct {
 }
 
 func (v *verifier) newScope(g *graph.Graph, kind scopeKind, where string) *scope {
-	p := core.Problem{Work: make([]int64, len(g.Nodes)), Inplace: v.p.Sharing.Inplace, Sums: &v.sums, Poll: v.poll}
+	p := core.Problem{Work: make([]int64, len(g.Nodes)), Inplace: v.Plan.Sharing.Inplace, Sums: &v.sums, Poll: v.Poll}
 	return &scope{Problem: p, v: v, g: g, kind: kind, where: where}
 }
 
 // fault records a violation in this scope.
 func (s *scope) fault(code, format string, args ...any) {
-	s.v.fault(code, "%s", s.where+fmt.Sprintf(format, args...))
+	s.v.Fault(code, "%s", s.where+fmt.Sprintf(format, args...))
 }
 
 // leaveUnchecked records a field of this scope's part of the plan as not checked.
@@ -75,7 +75,7 @@ func (s *scope) leaveUnchecked(field string) {
 	if s.kind == body {
 		field = "subgraphs." + field
 	}
-	s.v.claim(field)
+	s.v.Claim(field)
 }
 
 // name is a tensor's name for messages.
@@ -102,7 +102,7 @@ func (s *scope) sorted() bool {
 // lifetimes have no meaning.
 func (v *verifier) storages() bool {
 	v.checkNoAliases()
-	v.main = v.newScope(v.m.Graph, mainGraph, "")
+	v.main = v.newScope(v.Model.Graph, mainGraph, "")
 	if !v.main.sorted() {
 		return false
 	}
@@ -170,7 +170,7 @@ func (s *scope) share() {
 // sound holds a plan that seems valid to what the core expects of its input: a problem that
 // contradicts itself is a fault of the provers, and no verdict may rest on it.
 func (v *verifier) sound(s *scope) {
-	if v.err != nil || len(v.r.Violations) > 0 || v.sums.Overflow {
+	if v.err != nil || len(v.Violations) > 0 || v.sums.Overflow {
 		return
 	}
 	if err := s.Check(); err != nil {
@@ -264,7 +264,7 @@ func (s *scope) add(t graph.TensorID, bytes int64, st core.Storage) {
 // viewedStorage returns the storage of which output k of a node is a view, if views may
 // share.
 func (s *scope) viewedStorage(n *graph.Node, k int) int32 {
-	if !s.v.p.Sharing.Views {
+	if !s.v.Plan.Sharing.Views {
 		return none
 	}
 	return s.viewOf(n, k)

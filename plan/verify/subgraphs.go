@@ -11,8 +11,8 @@ import (
 func (v *verifier) inner() bool {
 	v.main.need = v.bodies(v.main, nil)
 	v.recorded(v.main)
-	if len(v.p.Subgraphs) > v.next {
-		v.fault(CodeSubgraph, "subgraphs: expected %d, found %d", v.next, len(v.p.Subgraphs))
+	if len(v.Plan.Subgraphs) > v.next {
+		v.Fault(CodeSubgraph, "subgraphs: expected %d, found %d", v.next, len(v.Plan.Subgraphs))
 	}
 	return true
 }
@@ -40,17 +40,17 @@ func (v *verifier) bodies(s *scope, parent *int) []need {
 
 // body checks the entry of one body and returns its workspace.
 func (v *verifier) body(outer *scope, g *graph.Graph, want plan.Subgraph) int64 {
-	v.poll()
+	v.Poll()
 	at := v.next
 	v.next++
 	where := fmt.Sprintf("subgraph %d (%s, %s): ", at, outer.g.Label(graph.NodeID(want.Step)), want.Attribute)
 	s := v.newScope(g, body, where)
 	var p plan.Subgraph
-	if at < len(v.p.Subgraphs) {
-		p = v.p.Subgraphs[at]
+	if at < len(v.Plan.Subgraphs) {
+		p = v.Plan.Subgraphs[at]
 		s.checkEntry(&want, &p)
 	} else {
-		s.fault(CodeSubgraph, "expected an entry, found %d entries", len(v.p.Subgraphs))
+		s.fault(CodeSubgraph, "expected an entry, found %d entries", len(v.Plan.Subgraphs))
 	}
 	if !s.sorted() {
 		return 0
@@ -103,11 +103,11 @@ func (s *scope) top(pool string) int64 {
 // the nodes need. The model does not determine them: they are a claim, with which the
 // buffers must agree.
 func (v *verifier) recorded(s *scope) {
-	if v.p.Workspaces == nil {
+	if v.Plan.Workspaces == nil {
 		return
 	}
-	v.claim("workspaces")
-	for _, w := range v.p.Workspaces.Nodes {
+	v.Claim("workspaces")
+	for _, w := range v.Plan.Workspaces.Nodes {
 		if w.Step >= 0 && w.Step < len(s.need) && w.Bytes > 0 {
 			s.need[w.Step].bytes = v.add(s.need[w.Step].bytes, v.round(w.Bytes))
 		}

@@ -8,12 +8,12 @@ import (
 
 // checkSummary compares the plan's summary with the computed one.
 func (v *verifier) checkSummary() bool {
-	v.sum.Unsliced = v.p.Summary.Unsliced // claimed
+	v.sum.Unsliced = v.Plan.Summary.Unsliced // claimed
 	v.r.Summary = v.sum
-	want, found := v.sum, v.p.Summary
+	want, found := v.sum, v.Plan.Summary
 	figure := func(name string, want, found any) {
 		if want != found {
-			v.fault(CodeSummary, "summary: %s: expected %v, found %v", name, want, found)
+			v.Fault(CodeSummary, "summary: %s: expected %v, found %v", name, want, found)
 		}
 	}
 	figure("nodes", want.Nodes, found.Nodes)
@@ -32,7 +32,7 @@ func (v *verifier) checkSummary() bool {
 
 	switch {
 	case (want.Tiered == nil) != (found.Tiered == nil):
-		v.fault(CodeSummary, "summary: slow_traffic_bytes: expected it with pools of a capacity alone")
+		v.Fault(CodeSummary, "summary: slow_traffic_bytes: expected it with pools of a capacity alone")
 	case want.Tiered != nil:
 		figure("slow_traffic_bytes", want.SlowTrafficBytes, found.SlowTrafficBytes)
 		figure("slow_traffic_lower_bound_bytes", want.SlowTrafficBoundBytes, found.SlowTrafficBoundBytes)
@@ -49,8 +49,8 @@ func (v *verifier) checkSummary() bool {
 		if who := found.PlacementClaimedBy; who != "" {
 			v.r.Placement += " by " + graph.Short(who)
 		}
-		v.claim("placement_optimal")
-		v.claim("placement_claimed_by")
+		v.Claim("placement_optimal")
+		v.Claim("placement_claimed_by")
 	default:
 		v.r.Placement = fmt.Sprintf("gap %d bytes", want.ArenaBytes-want.PeakBytes)
 	}

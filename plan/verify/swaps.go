@@ -11,7 +11,7 @@ import (
 // holdOnHost marks the storages that SwapOut makes on the host, and says how long the host
 // holds them. With several pools, they lie in one of these instead.
 func (s *scope) holdOnHost() {
-	if s.kind != mainGraph || len(s.v.p.Tiers()) > 0 {
+	if s.kind != mainGraph || len(s.v.Plan.Tiers()) > 0 {
 		return
 	}
 	for i := range s.Storages {
@@ -84,8 +84,8 @@ func (v *verifier) checkSwaps() bool {
 			continue
 		}
 		is := func(f *graph.Function) bool { return f.Name == n.Op && f.IsSwap() }
-		if !slices.ContainsFunc(v.m.Functions, is) {
-			v.fault(CodeSwap, "%s: expected a function %s of domain %s in the model whose body is Identity, found none", s.g.Label(graph.NodeID(i)), n.Op, graph.SwapDomain)
+		if !slices.ContainsFunc(v.Model.Functions, is) {
+			v.Fault(CodeSwap, "%s: expected a function %s of domain %s in the model whose body is Identity, found none", s.g.Label(graph.NodeID(i)), n.Op, graph.SwapDomain)
 		}
 	}
 	return true

@@ -26,36 +26,36 @@ func (v *verifier) pools() bool {
 // pool.
 func (v *verifier) listed(s *scope, sum plan.Summary) {
 	want := map[string]int64{plan.Resident: sum.ResidentBytes}
-	if v.checkTiers(s); len(v.p.Tiers()) == 0 {
+	if v.checkTiers(s); len(v.Plan.Tiers()) == 0 {
 		want[plan.Arena] = sum.ArenaBytes
 	}
-	for _, t := range v.p.Tiers() {
+	for _, t := range v.Plan.Tiers() {
 		want[t.Name] = s.top(t.Name)
 	}
 	if host := s.top(plan.Host); host > 0 {
 		want[plan.Host] = host
 	}
 	seen := map[string]bool{}
-	for _, p := range v.p.Pools {
+	for _, p := range v.Plan.Pools {
 		bytes, known := want[p.Name]
 		switch {
 		case !known:
-			v.fault(CodePool, "pools: no pool %q: expected %s", graph.Short(p.Name), strings.Join(sortedKeys(want), ", "))
+			v.Fault(CodePool, "pools: no pool %q: expected %s", graph.Short(p.Name), strings.Join(sortedKeys(want), ", "))
 		case seen[p.Name]:
-			v.fault(CodePool, "pools: %q is listed twice", p.Name)
+			v.Fault(CodePool, "pools: %q is listed twice", p.Name)
 		case p.Bytes != bytes:
-			v.fault(CodePool, "pools: %s: expected %d bytes, found %d", p.Name, bytes, p.Bytes)
+			v.Fault(CodePool, "pools: %s: expected %d bytes, found %d", p.Name, bytes, p.Bytes)
 		}
 		seen[p.Name] = true
 	}
 	for _, name := range sortedKeys(want) {
 		if !seen[name] {
-			v.fault(CodePool, "pools: %q is missing: expected %d bytes", name, want[name])
+			v.Fault(CodePool, "pools: %q is missing: expected %d bytes", name, want[name])
 		}
 	}
 	for i := range v.resident {
 		if x := &v.resident[i]; x.End > sum.ResidentBytes {
-			v.fault(CodePool, "%s: ends at byte %d of pool resident: expected at most %d, the sum of all resident buffers", x.label(), x.End, sum.ResidentBytes)
+			v.Fault(CodePool, "%s: ends at byte %d of pool resident: expected at most %d, the sum of all resident buffers", x.label(), x.End, sum.ResidentBytes)
 		}
 	}
 }
@@ -63,26 +63,26 @@ func (v *verifier) listed(s *scope, sum plan.Summary) {
 // isTier reports whether a name is that of a pool among which the plan divides the
 // buffers of the main graph.
 func (v *verifier) isTier(name string) bool {
-	return slices.ContainsFunc(v.p.Tiers(), func(p plan.Pool) bool { return p.Name == name })
+	return slices.ContainsFunc(v.Plan.Tiers(), func(p plan.Pool) bool { return p.Name == name })
 }
 
 // checkTiers checks the pools of tiers on their own: their names, their order, and that
 // each is as large as its buffers and no larger than its capacity.
 func (v *verifier) checkTiers(s *scope) {
-	tiers := v.p.Tiers()
+	tiers := v.Plan.Tiers()
 	if len(tiers) == 1 || len(tiers) > plan.MaxTiers {
-		v.fault(CodePool, "pools: expected from 2 to %d with a capacity, or none, found %d", plan.MaxTiers, len(tiers))
+		v.Fault(CodePool, "pools: expected from 2 to %d with a capacity, or none, found %d", plan.MaxTiers, len(tiers))
 	}
 	slowest := int64(math.MaxInt64)
 	for _, t := range tiers {
 		if !tierName.MatchString(t.Name) || slices.Contains([]string{plan.Arena, plan.Resident, plan.Host, plan.Workspace}, t.Name) {
-			v.fault(CodePool, "pools: expected a name of letters, digits, _ and - that is not taken, found %q", graph.Short(t.Name))
+			v.Fault(CodePool, "pools: expected a name of letters, digits, _ and - that is not taken, found %q", graph.Short(t.Name))
 		}
 		if top := s.top(t.Name); t.Capacity < top {
-			v.fault(CodePool, "pools: %s: expected at most %d bytes, its capacity, found %d", graph.Short(t.Name), t.Capacity, top)
+			v.Fault(CodePool, "pools: %s: expected at most %d bytes, its capacity, found %d", graph.Short(t.Name), t.Capacity, top)
 		}
 		if t.BytesPerSecond < 0 || t.BytesPerSecond > slowest {
-			v.fault(CodePool, "pools: %s: expected a speed from 0 to %d bytes per second, that of a pool before, found %d", graph.Short(t.Name), slowest, t.BytesPerSecond)
+			v.Fault(CodePool, "pools: %s: expected a speed from 0 to %d bytes per second, that of a pool before, found %d", graph.Short(t.Name), slowest, t.BytesPerSecond)
 		}
 		if t.BytesPerSecond > 0 {
 			slowest = t.BytesPerSecond
@@ -104,10 +104,10 @@ type layer struct{ times, length, bytes int64 }
 // checkTraffic computes what nodes read and write in each pool, and the bound from the
 // plan's prices, and adds the figures to the summary.
 func (v *verifier) checkTraffic(s *scope, sum *plan.Summary) {
-	tiers := v.p.Tiers()
+	tiers := v.Plan.Tiers()
 	if len(tiers) == 0 {
-		if v.p.TrafficPrices != nil {
-			v.fault(CodeTraffic, "traffic_prices: expected none without pools of a capacity, found %d", len(v.p.TrafficPrices))
+		if v.Plan.TrafficPrices != nil {
+			v.Fault(CodeTraffic, "traffic_prices: expected none without pools of a capacity, found %d", len(v.Plan.TrafficPrices))
 		}
 		return
 	}
@@ -124,7 +124,7 @@ func (v *verifier) checkTraffic(s *scope, sum *plan.Summary) {
 			}
 		}
 		if read != t.ReadBytes || written != t.WrittenBytes {
-			v.fault(CodeTraffic, "pools: %s: expected %d bytes read and %d written, found %d and %d", graph.Short(t.Name), read, written, t.ReadBytes, t.WrittenBytes)
+			v.Fault(CodeTraffic, "pools: %s: expected %d bytes read and %d written, found %d and %d", graph.Short(t.Name), read, written, t.ReadBytes, t.WrittenBytes)
 		}
 		if i > 0 {
 			sum.SlowTrafficBytes = v.add(sum.SlowTrafficBytes, v.add(read, written))
@@ -160,7 +160,7 @@ func (v *verifier) moves(s *scope, uses [][]access, layers []*layer, sum *plan.T
 		}
 		for _, k := range []int{from, to} {
 			if slices.ContainsFunc(uses[k], func(u access) bool { return u.step > i && u.written > 0 }) {
-				v.fault(CodeTraffic, "%s: expected no node behind it that writes over what it copies or over the copy, found one", s.g.Label(graph.NodeID(i)))
+				v.Fault(CodeTraffic, "%s: expected no node behind it that writes over what it copies or over the copy, found one", s.g.Label(graph.NodeID(i)))
 			}
 		}
 		groups[to] = groups[from]
@@ -343,13 +343,13 @@ func (v *verifier) trafficBound(s *scope, groups []int, uses [][]access, layers 
 	next := 0
 	for i := range steps + 1 {
 		until[i+1] = until[i]
-		if next < len(v.p.TrafficPrices) && v.p.TrafficPrices[next].Step == i && v.p.TrafficPrices[next].Price > 0 {
-			until[i+1] = new(big.Int).Add(until[i], big.NewInt(v.p.TrafficPrices[next].Price))
+		if next < len(v.Plan.TrafficPrices) && v.Plan.TrafficPrices[next].Step == i && v.Plan.TrafficPrices[next].Price > 0 {
+			until[i+1] = new(big.Int).Add(until[i], big.NewInt(v.Plan.TrafficPrices[next].Price))
 			next++
 		}
 	}
-	if next < len(v.p.TrafficPrices) {
-		v.fault(CodeTraffic, "traffic_prices: entry %d: expected prices above 0, ascending by steps up to %d, found %d at step %d", next, steps, v.p.TrafficPrices[next].Price, v.p.TrafficPrices[next].Step)
+	if next < len(v.Plan.TrafficPrices) {
+		v.Fault(CodeTraffic, "traffic_prices: entry %d: expected prices above 0, ascending by steps up to %d, found %d at step %d", next, steps, v.Plan.TrafficPrices[next].Price, v.Plan.TrafficPrices[next].Step)
 		return 0
 	}
 	bound := new(big.Int)

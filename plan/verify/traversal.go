@@ -10,14 +10,14 @@ import (
 // order in which ONNX Runtime runs them by default. That order is computed here once more:
 // the graph package's is the planner's.
 func (v *verifier) inRunOrder() bool {
-	if v.p.Traversal == nil {
+	if v.Plan.Traversal == nil {
 		return true
 	}
-	v.claim("traversal.best_peak_bytes")
-	m := *v.m
-	m.Graph = v.m.Graph.Clone()
+	v.Claim("traversal.best_peak_bytes")
+	m := *v.Model
+	m.Graph = v.Model.Graph.Clone()
 	reorderAsRun(m.Graph)
-	v.m = &m
+	v.Model = &m
 	return true
 }
 

@@ -20,24 +20,24 @@ func (v *verifier) types() (ok bool) {
 // model's. If the dims cause an error, that is a violation, and ok is false.
 func (v *verifier) infer() (ok bool, err error) {
 	dims := map[string]int64{}
-	for name, d := range v.p.Dims {
+	for name, d := range v.Plan.Dims {
 		if !d.Assumed {
 			dims[name] = d.Value
 		}
 	}
-	mode, _ := v.m.Prop(keyMode)
+	mode, _ := v.Model.Prop(keyMode)
 	// Of a training graph's dimensions, those without a range were bound when it was made.
-	inf, err := ops.Infer(v.m, ops.Options{Dims: dims, Values: v.p.Values, SpareDims: mode == modeTraining})
+	inf, err := ops.Infer(v.Model, ops.Options{Dims: dims, Values: v.Plan.Values, SpareDims: mode == modeTraining})
 	if err != nil {
 		without := func(opt ops.Options) bool {
-			_, err := ops.Infer(v.m, opt)
+			_, err := ops.Infer(v.Model, opt)
 			return err == nil
 		}
 		switch {
-		case len(v.p.Values) > 0 && without(ops.Options{Dims: dims}):
-			v.fault(CodeValues, "values: the model cannot be inferred with them: %v", err)
-		case len(dims)+len(v.p.Values) > 0 && without(ops.Options{}), without(ops.Options{Dims: v.annotatedDims(), Values: v.p.Values}):
-			v.fault(CodeDims, "dims: the model cannot be inferred with them: %v", err)
+		case len(v.Plan.Values) > 0 && without(ops.Options{Dims: dims}):
+			v.Fault(CodeValues, "values: the model cannot be inferred with them: %v", err)
+		case len(dims)+len(v.Plan.Values) > 0 && without(ops.Options{}), without(ops.Options{Dims: v.annotatedDims(), Values: v.Plan.Values}):
+			v.Fault(CodeDims, "dims: the model cannot be inferred with them: %v", err)
 		default:
 			return false, err
 		}
@@ -48,24 +48,24 @@ func (v *verifier) infer() (ok bool, err error) {
 	have := map[string]bool{}
 	for _, d := range inf.Dims {
 		have[d.Name] = true
-		found, stated := v.p.Dims[d.Name]
+		found, stated := v.Plan.Dims[d.Name]
 		switch {
 		case !stated:
-			v.fault(CodeDims, "dims: %q is missing: expected %d", graph.Short(d.Name), d.Value)
+			v.Fault(CodeDims, "dims: %q is missing: expected %d", graph.Short(d.Name), d.Value)
 		case found.Value != d.Value || found.Assumed != d.Assumed:
-			v.fault(CodeDims, "dims: %q: expected %d (assumed: %t), found %d (assumed: %t)",
+			v.Fault(CodeDims, "dims: %q: expected %d (assumed: %t), found %d (assumed: %t)",
 				graph.Short(d.Name), d.Value, d.Assumed, found.Value, found.Assumed)
 		}
 	}
-	for _, name := range sortedKeys(v.p.Dims) {
-		switch d := v.p.Dims[name]; {
+	for _, name := range sortedKeys(v.Plan.Dims) {
+		switch d := v.Plan.Dims[name]; {
 		case have[name]:
 		case mode != modeTraining:
-			v.fault(CodeDims, "dims: %q is no dimension of the model's inputs", graph.Short(name))
+			v.Fault(CodeDims, "dims: %q is no dimension of the model's inputs", graph.Short(name))
 		case d.Value < 0:
-			v.fault(CodeDims, "dims: %q: expected a length >= 0, found %d", graph.Short(name), d.Value)
+			v.Fault(CodeDims, "dims: %q: expected a length >= 0, found %d", graph.Short(name), d.Value)
 		default: // it was bound before the training graph was made
-			v.claim("dims")
+			v.Claim("dims")
 		}
 	}
 	return true, nil
@@ -73,7 +73,7 @@ func (v *verifier) infer() (ok bool, err error) {
 
 // annotatedDims returns the lengths with which the file was planned, as it says itself.
 func (v *verifier) annotatedDims() map[string]int64 {
-	text, _ := v.m.Prop(keyDims)
+	text, _ := v.Model.Prop(keyDims)
 	var list map[string]plan.Dim
 	if json.Unmarshal([]byte(text), &list) != nil {
 		return nil
@@ -91,13 +91,13 @@ func (v *verifier) annotatedDims() map[string]int64 {
 // of the inputs give them. A parameter or state changes from step to step: it has no
 // value of its own.
 func (v *verifier) values(want map[string]graph.Literal) {
-	for _, name := range sortedKeys(v.p.Values) {
-		if found := v.p.Values[name]; !found.Equal(want[name]) {
-			v.fault(CodeValues, "values: %q: expected %v, found shape %v and %d numbers", graph.Short(name), want[name], found.Shape, len(found.Data))
+	for _, name := range sortedKeys(v.Plan.Values) {
+		if found := v.Plan.Values[name]; !found.Equal(want[name]) {
+			v.Fault(CodeValues, "values: %q: expected %v, found shape %v and %d numbers", graph.Short(name), want[name], found.Shape, len(found.Data))
 		}
-		for i := range v.p.Buffers {
-			if b := &v.p.Buffers[i]; plan.Stays(b.Kind) && slices.Contains(b.Tensors, name) {
-				v.fault(CodeValues, "values: %q is a %s, which changes: expected an input", graph.Short(name), b.Kind)
+		for i := range v.Plan.Buffers {
+			if b := &v.Plan.Buffers[i]; plan.Stays(b.Kind) && slices.Contains(b.Tensors, name) {
+				v.Fault(CodeValues, "values: %q is a %s, which changes: expected an input", graph.Short(name), b.Kind)
 			}
 		}
 	}

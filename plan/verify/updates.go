@@ -9,19 +9,20 @@ import (
 	"github.com/onnxmem/onnxmem/internal/pairs"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // readUpdates reads the model's list of w=w.new, a JSON list or entries separated
 // by spaces, and the list of parameters; the other entries are states.
 func (v *verifier) readUpdates() {
-	text, _ := v.m.Prop(keyUpdates)
+	text, _ := v.Model.Prop(keyUpdates)
 	var list []string
 	if json.Unmarshal([]byte(text), &list) != nil {
 		list = strings.Fields(text)
 	}
 	v.readPairs(keyUpdates, list)
 	var trained []string
-	text, _ = v.m.Prop(keyTrainable)
+	text, _ = v.Model.Prop(keyTrainable)
 	_ = json.Unmarshal([]byte(text), &trained) // without it all are states
 	v.trained = map[string]bool{}
 	for _, name := range trained {
@@ -33,17 +34,17 @@ func (v *verifier) readUpdates() {
 // readPairs reads a list of NAME=NAME.new, the value of a metadata key.
 func (v *verifier) readPairs(key string, list []string) {
 	v.updates, v.updatesKey = map[string]string{}, key
-	g := v.m.Graph
+	g := v.Model.Graph
 	isInput, isOutput := oneOf(g, g.Inputs), oneOf(g, g.Outputs)
 	made := map[string]bool{}
 	for _, text := range list {
 		from, to, err := pairs.Split(text, isInput, isOutput)
 		if err != nil {
-			v.fault(CodeUpdate, "%s: %v: expected NAME=NAME.new with a graph input and a graph output", key, err)
+			v.Fault(CodeUpdate, "%s: %v: expected NAME=NAME.new with a graph input and a graph output", key, err)
 			continue
 		}
 		if _, twice := v.updates[from]; twice || made[to] {
-			v.fault(CodeUpdate, "%s: %q is listed twice", key, graph.Short(from))
+			v.Fault(CodeUpdate, "%s: %q is listed twice", key, graph.Short(from))
 		}
 		v.updates[from], made[to] = to, true
 	}
@@ -53,24 +54,24 @@ func (v *verifier) readPairs(key string, list []string) {
 // gradient.
 func (v *verifier) readGradients() {
 	v.gradients = map[string]bool{}
-	text, ok := v.m.Prop(keyGradients)
+	text, ok := v.Model.Prop(keyGradients)
 	if !ok {
 		return
 	}
 	var list []string
 	if json.Unmarshal([]byte(text), &list) != nil {
-		v.fault(CodeUpdate, "%s: expected a JSON list of PARAMETER=TENSOR, found %q", keyGradients, graph.Short(text))
+		v.Fault(CodeUpdate, "%s: expected a JSON list of PARAMETER=TENSOR, found %q", keyGradients, graph.Short(text))
 		return
 	}
 	names := map[string]bool{}
-	for _, t := range v.m.Graph.Tensors {
+	for _, t := range v.Model.Graph.Tensors {
 		names[t.Name] = true
 	}
 	exists := func(name string) bool { return names[name] }
 	for _, text := range list {
 		_, gradient, err := pairs.Split(text, exists, exists)
 		if err != nil {
-			v.fault(CodeUpdate, "%s: %v: expected PARAMETER=TENSOR with tensors of the main graph", keyGradients, err)
+			v.Fault(CodeUpdate, "%s: %v: expected PARAMETER=TENSOR with tensors of the main graph", keyGradients, err)
 			continue
 		}
 		v.gradients[gradient] = true
@@ -80,13 +81,13 @@ func (v *verifier) readGradients() {
 // readStates reads the list INPUT=OUTPUT of the caches of an inference graph; without it
 // there are none.
 func (v *verifier) readStates() {
-	text, ok := v.m.Prop(keyStates)
+	text, ok := v.Model.Prop(keyStates)
 	if !ok {
 		return
 	}
 	var list []string
 	if json.Unmarshal([]byte(text), &list) != nil {
-		v.fault(CodeUpdate, "%s: expected a JSON list of INPUT=OUTPUT, found %q", keyStates, graph.Short(text))
+		v.Fault(CodeUpdate, "%s: expected a JSON list of INPUT=OUTPUT, found %q", keyStates, graph.Short(text))
 		return
 	}
 	v.readPairs(keyStates, list)
@@ -94,7 +95,7 @@ func (v *verifier) readStates() {
 
 // trains reports whether the model is a training graph.
 func (v *verifier) trains() bool {
-	mode, _ := v.m.Prop(keyMode)
+	mode, _ := v.Model.Prop(keyMode)
 	return mode == modeTraining
 }
 
@@ -164,11 +165,11 @@ func (s *scope) checkUpdate(list []plan.Buffer, k int) bool {
 // agrees.
 func (v *verifier) mode() bool {
 	for _, key := range []string{keyMode, keyUpdates, keyTrainable, keyGradients, keyStates, plan.KeyKV} {
-		if n := entries(v.m.Props, key); n > 1 { // readers disagree on which one counts
-			v.fault(CodeAnnotation, "metadata of the model: %s is listed %d times, expected once", key, n)
+		if n := subject.Entries(v.Model.Props, key); n > 1 { // readers disagree on which one counts
+			v.Fault(CodeAnnotation, "metadata of the model: %s is listed %d times, expected once", key, n)
 		}
 	}
-	mode, _ := v.m.Prop(keyMode)
+	mode, _ := v.Model.Prop(keyMode)
 	want := modeInference
 	if mode == modeTraining {
 		want = modeTraining
@@ -176,8 +177,8 @@ func (v *verifier) mode() bool {
 	} else {
 		v.readStates()
 	}
-	if v.p.Mode != want {
-		v.fault(CodeMode, "mode: expected %q, found %q", want, graph.Short(v.p.Mode))
+	if v.Plan.Mode != want {
+		v.Fault(CodeMode, "mode: expected %q, found %q", want, graph.Short(v.Plan.Mode))
 	}
 	return true
 }

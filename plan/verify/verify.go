@@ -2,13 +2,13 @@ package verify
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/core"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // Options are the options of [Plan].
@@ -51,22 +51,19 @@ func Plan(m *graph.Model, p *plan.Plan, opt Options) (*Report, error) {
 }
 
 func newVerifier(m *graph.Model, p *plan.Plan, opt Options) *verifier {
-	return &verifier{
-		m: m, p: p, opt: opt,
-		r:     &Report{Violations: []Violation{}, Claimed: []string{}},
-		peaks: map[*graph.Call]int64{},
-	}
+	s := &subject.Subject{Model: m, Plan: p, Source: opt.Source, Context: opt.Context, Claimed: []string{}}
+	return &verifier{Subject: s, opt: opt, r: &Report{}, peaks: map[*graph.Call]int64{}}
 }
 
 // run does the work of [Plan].
 func (v *verifier) run() (_ *Report, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	defer v.recoverEnd(&err)
+	defer subject.RecoverEnd(&err)
 	for i := range provers {
 		if provers[i].run == nil {
 			continue
 		}
-		v.poll()
+		v.Poll()
 		if goOn := provers[i].run(v); v.err != nil {
 			return nil, v.err
 		} else if !goOn {
@@ -74,28 +71,27 @@ func (v *verifier) run() (_ *Report, err error) {
 		}
 	}
 	if v.sums.Overflow {
-		v.fault(CodeSize, "sizes: a sum of them overflows 63 bits")
+		v.Fault(CodeSize, "sizes: a sum of them overflows 63 bits")
 	}
-	v.claim("tool")
-	if len(v.p.Frontier) > 0 {
-		v.claim("frontier")
+	v.Claim("tool")
+	if len(v.Plan.Frontier) > 0 {
+		v.Claim("frontier")
 	}
-	v.r.Valid = len(v.r.Violations) == 0
-	slices.SortFunc(v.r.Claimed, func(x, y string) int { return slices.Index(Claims, x) - slices.Index(Claims, y) })
+	v.report()
 	if v.r.Schedule == "" {
 		v.r.Schedule, v.r.Placement = "not checked", "not checked"
 	}
-	err = v.m.Source.Unchanged()
-	if err == nil && v.opt.Source != nil {
-		err = v.opt.Source.Source.Unchanged()
+	err = v.Model.Source.Unchanged()
+	if err == nil && v.Source != nil {
+		err = v.Source.Source.Unchanged()
 	}
 	return v.r, err
 }
 
 // verifier is one run of [Plan].
 type verifier struct {
-	m   *graph.Model
-	p   *plan.Plan
+	*subject.Subject
+
 	opt Options
 	r   *Report
 
@@ -111,23 +107,22 @@ type verifier struct {
 	bounds     *core.Bounds          // of the main graph, once a certificate needs them
 	err        error                 // why there is no verdict
 
-	added          []bool                   // by node: the plan added it; nil: none
-	plain          *scope                   // the main graph without added nodes
-	next           int                      // index of the next entry of p.Subgraphs
-	resident       []extent                 // buffers of pool resident, of all graphs
-	scopes         []*scope                 // the main graph and its bodies, whose annotations are checked
-	sliceFunctions map[*graph.Function]bool // that slices call
-	names          names                    // of the tensors of the plan's graphs and the source's
+	added    []bool   // by node: the plan added it; nil: none
+	plain    *scope   // the main graph without added nodes
+	next     int      // index of the next entry of p.Subgraphs
+	resident []extent // buffers of pool resident, of all graphs
+	scopes   []*scope // the main graph and its bodies, whose annotations are checked
 }
 
 // add adds two sizes. An overflow is recorded, and the sum saturates.
 func (v *verifier) add(a, b int64) int64 { return v.sums.Add(a, b) }
 
-// fault records a violation.
-func (v *verifier) fault(code, format string, args ...any) {
-	if len(v.r.Violations) >= maxViolations {
-		v.r.More++
-		return
+// report writes what was found into the report.
+func (v *verifier) report() {
+	v.r.Valid, v.r.More, v.r.Claimed = len(v.Violations) == 0, v.More, v.Claimed
+	slices.SortFunc(v.r.Claimed, func(x, y string) int { return slices.Index(Claims, x) - slices.Index(Claims, y) })
+	v.r.Violations = make([]Violation, len(v.Violations))
+	for i, x := range v.Violations {
+		v.r.Violations[i] = Violation(x)
 	}
-	v.r.Violations = append(v.r.Violations, Violation{code, fmt.Sprintf(format, args...)})
 }

@@ -1,4 +1,4 @@
-package verify
+package regions
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/rowmap"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/same"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // before is the graph of the source as it was before regions of it were sliced: folded
@@ -33,19 +35,19 @@ type before struct {
 // That is so if the source is not available or cannot be inferred, if the plan's graph is a
 // step of training that was made of it, or a decoder whose caches got a capacity, or if
 // functions of it were inlined.
-func (v *verifier) beforeSlices() *before {
-	source := v.opt.Source
+func (v *prover) beforeSlices() *before {
+	source := v.Source
 	if source == nil {
 		return nil
 	}
-	if mode, _ := source.Prop(keyMode); v.p.Mode == modeTraining && mode != modeTraining {
+	if mode, _ := source.Prop("onnxmem.mode"); v.Plan.Mode == "training" && mode != "training" {
 		return nil
 	}
-	if was, err := plan.KVOf(source); v.p.KV != nil && (err != nil || was == nil) {
+	if was, err := plan.KVOf(source); v.Plan.KV != nil && (err != nil || was == nil) {
 		return nil
 	}
 	for _, f := range source.Functions {
-		if function(v.m, f) == nil {
+		if function(v.Model, f) == nil {
 			return nil
 		}
 	}
@@ -57,21 +59,21 @@ func (v *verifier) beforeSlices() *before {
 			b.names[t.Name] = graph.TensorID(id)
 		}
 	}
-	if f := v.p.Folded; f != nil {
+	if f := v.Plan.Folded; f != nil {
 		b.lacks = len(f.Products) > 0
-		b.fold(f, v.names.of(v.m.Graph))
+		b.fold(f, v.Tensors(v.Model.Graph))
 	}
 	dims := map[string]int64{}
-	for name, d := range v.p.Dims {
+	for name, d := range v.Plan.Dims {
 		dims[name] = d.Value
 	}
-	inf, err := ops.Infer(b.m, ops.Options{Dims: dims, Values: v.p.Values, SpareDims: true})
+	inf, err := ops.Infer(b.m, ops.Options{Dims: dims, Values: v.Plan.Values, SpareDims: true})
 	if err != nil {
 		return nil
 	}
 	b.values = inf.Values
 	b.stated, b.weights = map[graph.TensorID][]int64{}, map[graph.TensorID][]weightPart{}
-	if !b.divide(v, v.p.Slices.Parts) || !b.within(v) {
+	if !b.divide(v, v.Plan.Slices.Parts) || !b.within(v) {
 		return nil
 	}
 	b.nodes, b.read = make([]*rowmap.Node, len(b.g.Nodes)), make([]bool, len(b.g.Nodes))
@@ -164,7 +166,7 @@ func (b *before) fold(f *plan.Folded, planned map[string]*graph.Tensor) {
 	}
 	nodes := b.g.Nodes[:0:0]
 	for _, n := range b.g.Nodes {
-		if firstOutput(n) != none {
+		if subject.FirstOutput(n) != none {
 			nodes = append(nodes, n)
 		}
 	}
@@ -217,7 +219,7 @@ func function(m *graph.Model, f *graph.Function) *graph.Function {
 // constants compares elements of the planned file with those of the source.
 type constants struct {
 	planned, source *constant.Files
-	same            sameNode
+	same            same.Node
 	unread          bool // some elements could not be compared
 }
 
@@ -237,7 +239,7 @@ func (c *constants) equal(planned, source *graph.Data) bool {
 		return bytes.Equal(a.Raw, b.Raw)
 	}
 	c.unread = c.unread || planned.External != nil || source.External != nil
-	return c.same.data(planned, source)
+	return c.same.Data(planned, source)
 }
 
 // rows reports whether an initializer has rows [lo, hi) of an axis of another one.

@@ -1,4 +1,4 @@
-package verify
+package subject
 
 import "github.com/onnxmem/onnxmem/graph"
 
@@ -29,3 +29,9 @@ func (n *names) of(g *graph.Graph) map[string]*graph.Tensor {
 	n.listed += len(g.Tensors)
 	return list
 }
+
+// Tensors returns the tensors of a graph by name, without those that it captures.
+func (s *Subject) Tensors(g *graph.Graph) map[string]*graph.Tensor { return s.names.of(g) }
+
+// Listed is the number of tensors that were gone through to find those that a plan names.
+func (s *Subject) Listed() int { return s.names.listed }

@@ -1,7 +1,8 @@
-package verify
+package regions
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -125,9 +126,9 @@ func (c *sliced) origin(p *sliceNode, t, of graph.TensorID) {
 
 // recorded compares what the plan says of a region with what its nodes do.
 func (c *sliced) recorded(i int) {
-	v, x, r := c.v, &c.v.p.Slices.Regions[i], &c.regions[i]
+	v, x, r := c.v, &c.v.Plan.Slices.Regions[i], &c.regions[i]
 	if r.late != "" {
-		v.fault(CodeSlices, "slices: region %d: nodes: expected %q behind the nodes that it reads", i, graph.Short(r.late))
+		v.Fault(Code, "slices: region %d: nodes: expected %q behind the nodes that it reads", i, graph.Short(r.late))
 	}
 	seen := map[string]bool{}
 	for _, in := range x.Inputs {
@@ -135,17 +136,17 @@ func (c *sliced) recorded(i int) {
 		switch {
 		case !seen[in.Tensor] && r.partial && (found == nil || in.Axis != nil):
 		case found == nil || seen[in.Tensor]:
-			v.fault(CodeSlices, "slices: region %d: input %q: expected a tensor that its nodes read, each once", i, graph.Short(in.Tensor))
+			v.Fault(Code, "slices: region %d: input %q: expected a tensor that its nodes read, each once", i, graph.Short(in.Tensor))
 		case in.Axis == nil && len(found.axes) > 0:
-			v.fault(CodeSlices, "slices: region %d: input %q: expected axis %d, of which slices read rows, found none", i, graph.Short(in.Tensor), found.axes[0])
+			v.Fault(Code, "slices: region %d: input %q: expected axis %d, of which slices read rows, found none", i, graph.Short(in.Tensor), found.axes[0])
 		case in.Axis != nil && !slices.Contains(found.axes, *in.Axis):
-			v.fault(CodeSlices, "slices: region %d: input %q: expected one of the axes %v, of which slices read rows, found axis %d", i, graph.Short(in.Tensor), found.axes, *in.Axis)
+			v.Fault(Code, "slices: region %d: input %q: expected one of the axes %v, of which slices read rows, found axis %d", i, graph.Short(in.Tensor), found.axes, *in.Axis)
 		}
 		seen[in.Tensor] = true
 	}
-	for _, name := range sortedKeys(r.inputs) {
+	for _, name := range slices.Sorted(maps.Keys(r.inputs)) {
 		if !seen[name] {
-			v.fault(CodeSlices, "slices: region %d: expected %q, which its nodes read, in the list of inputs", i, graph.Short(name))
+			v.Fault(Code, "slices: region %d: expected %q, which its nodes read, in the list of inputs", i, graph.Short(name))
 		}
 	}
 	clear(seen)
@@ -160,27 +161,27 @@ func (c *sliced) recorded(i int) {
 		switch {
 		case !made && r.partial && !seen[out.Tensor]:
 		case !made || seen[out.Tensor]:
-			v.fault(CodeSlices, "slices: region %d: output %q: expected a tensor that its nodes make, each once", i, graph.Short(out.Tensor))
+			v.Fault(Code, "slices: region %d: output %q: expected a tensor that its nodes make, each once", i, graph.Short(out.Tensor))
 		case out.Axis == nil && found.axis != none:
-			v.fault(CodeSlices, "slices: region %d: output %q: expected axis %d, of which %s writes rows, found none", i, graph.Short(out.Tensor), found.axis, found.node)
+			v.Fault(Code, "slices: region %d: output %q: expected axis %d, of which %s writes rows, found none", i, graph.Short(out.Tensor), found.axis, found.node)
 		case out.Axis != nil && found.axis == none:
-			v.fault(CodeSlices, "slices: region %d: output %q: expected no axis, since %s sums, found %d", i, graph.Short(out.Tensor), found.node, axis)
+			v.Fault(Code, "slices: region %d: output %q: expected no axis, since %s sums, found %d", i, graph.Short(out.Tensor), found.node, axis)
 		case axis != found.axis:
-			v.fault(CodeSlices, "slices: region %d: output %q: expected axis %d, of which %s writes rows, found %d", i, graph.Short(out.Tensor), found.axis, found.node, axis)
+			v.Fault(Code, "slices: region %d: output %q: expected axis %d, of which %s writes rows, found %d", i, graph.Short(out.Tensor), found.axis, found.node, axis)
 		case out.Over != found.over:
-			v.fault(CodeSlices, "slices: region %d: output %q: over: expected %q, over which %s writes, found %q", i, graph.Short(out.Tensor), graph.Short(found.over), found.node, graph.Short(out.Over))
+			v.Fault(Code, "slices: region %d: output %q: over: expected %q, over which %s writes, found %q", i, graph.Short(out.Tensor), graph.Short(found.over), found.node, graph.Short(out.Over))
 		}
 		seen[out.Tensor] = true
 	}
-	for _, name := range sortedKeys(r.outputs) {
+	for _, name := range slices.Sorted(maps.Keys(r.outputs)) {
 		if !seen[name] {
-			v.fault(CodeSlices, "slices: region %d: expected %q, which its nodes make, in the list of outputs", i, graph.Short(name))
+			v.Fault(Code, "slices: region %d: expected %q, which its nodes make, in the list of outputs", i, graph.Short(name))
 		}
 	}
 	if want, found := slices.Sorted(slices.Values(r.running)), slices.Sorted(slices.Values(x.Running)); !r.partial && !slices.Equal(want, found) {
-		v.fault(CodeSlices, "slices: region %d: running: expected %q, which slices cut along the axis that is normalised, found %q", i, graph.Short(fmt.Sprint(want)), graph.Short(fmt.Sprint(found)))
+		v.Fault(Code, "slices: region %d: running: expected %q, which slices cut along the axis that is normalised, found %q", i, graph.Short(fmt.Sprint(want)), graph.Short(fmt.Sprint(found)))
 	}
 	if !r.partial && !c.unchecked && x.Exact == sums {
-		v.fault(CodeSlices, "slices: region %d: exact: expected %t, found %t", i, !sums, x.Exact)
+		v.Fault(Code, "slices: region %d: exact: expected %t, found %t", i, !sums, x.Exact)
 	}
 }

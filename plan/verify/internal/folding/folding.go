@@ -1,4 +1,10 @@
-package verify
+// Package folding proves of folded constants that each initializer that replaces nodes of the
+// source has the bits that they compute, and that no other node is missing. It assumes package
+// reference, a plain evaluator that the planner does not use.
+//
+//	folding.go  Prove: the list of constants, and what is missing from the planned graphs
+//	shapes.go   which shapes of the source are the same in every run
+package folding
 
 import (
 	"bytes"
@@ -13,48 +19,61 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
-// folded checks the initializers that replace nodes of the source: each is computed
-// again from the source file, by an evaluator that the planner does not use, and must
-// have the same bits.
-func (v *verifier) folded() bool {
-	f := v.p.Folded
+// Code is that of the violations.
+const Code = "folded"
+
+// none is the index of no node and no tensor.
+const none = subject.None
+
+// prover is one run of Prove.
+type prover struct {
+	*subject.Subject
+	graphs []*graph.Graph // the planned main graph, then its bodies as the plan lists them
+}
+
+// Prove checks the initializers that replace nodes of the source: each is computed again from
+// the source file, and must have the same bits. graphs are the planned main graph and its
+// bodies, in the order of the plan.
+func Prove(s *subject.Subject, graphs []*graph.Graph) {
+	f := s.Plan.Folded
 	if f == nil {
-		return true
+		return
 	}
+	v := &prover{s, graphs}
 	if f.Mode != "exact" && f.Mode != "any" {
-		v.fault(CodeFolded, "folded: mode: expected \"exact\" or \"any\", found %q", graph.Short(f.Mode))
+		v.Fault(Code, "folded: mode: expected \"exact\" or \"any\", found %q", graph.Short(f.Mode))
 	}
 	if f.Mode != "any" && len(f.Products) > 0 {
-		v.fault(CodeFolded, "folded: products: expected none with mode %q", graph.Short(f.Mode))
+		v.Fault(Code, "folded: products: expected none with mode %q", graph.Short(f.Mode))
 	}
 	if f.UnfoldedPeakBytes < 0 || f.UnfoldedTotalBytes < f.UnfoldedPeakBytes {
-		v.fault(CodeFolded, "folded: expected 0 <= unfolded_peak_bytes <= unfolded_total_bytes, found %d and %d", f.UnfoldedPeakBytes, f.UnfoldedTotalBytes)
+		v.Fault(Code, "folded: expected 0 <= unfolded_peak_bytes <= unfolded_total_bytes, found %d and %d", f.UnfoldedPeakBytes, f.UnfoldedTotalBytes)
 	}
 	if f.Nodes < 1 {
-		v.fault(CodeFolded, "folded: nodes: expected at least 1, found %d", f.Nodes)
+		v.Fault(Code, "folded: nodes: expected at least 1, found %d", f.Nodes)
 	}
-	v.claim("folded.unfolded_peak_bytes")
-	v.claim("folded.unfolded_total_bytes")
+	v.Claim("folded.unfolded_peak_bytes")
+	v.Claim("folded.unfolded_total_bytes")
 	list := v.foldedTensors()
 	// The source of a training step, or of inlined functions, lacks nodes of the graph
 	// that was folded.
 	// That of a decoder that was rewritten has other lengths.
-	if v.opt.Source == nil || v.p.KV != nil || v.p.Mode == modeTraining || len(v.opt.Source.Functions) > 0 {
-		v.claim("folded")
-		return true
+	if v.Source == nil || v.Plan.KV != nil || v.Plan.Mode == "training" || len(v.Source.Functions) > 0 {
+		v.Claim("folded")
+		return
 	}
 	dims := map[string]int64{}
-	for name, d := range v.p.Dims {
+	for name, d := range v.Plan.Dims {
 		dims[name] = d.Value
 	}
-	if _, err := ops.Infer(v.opt.Source, ops.Options{Dims: dims, Values: v.p.Values, SpareDims: true}); err != nil {
-		v.claim("folded")
-		return true
+	if _, err := ops.Infer(v.Source, ops.Options{Dims: dims, Values: v.Plan.Values, SpareDims: true}); err != nil {
+		v.Claim("folded")
+		return
 	}
 	v.refold(list)
-	return true
 }
 
 // foldedTensor is an entry of the plan with its tensor.
@@ -65,15 +84,15 @@ type foldedTensor struct {
 }
 
 // foldedTensors finds the tensors that the plan lists, which must be initializers.
-func (v *verifier) foldedTensors() (list []foldedTensor) {
+func (v *prover) foldedTensors() (list []foldedTensor) {
 	seen := map[*graph.Tensor]bool{}
-	for i, entry := range v.p.Folded.Tensors {
+	for i, entry := range v.Plan.Folded.Tensors {
 		g := v.graphAt(entry.Subgraph)
 		if g == nil {
-			v.fault(CodeFolded, "folded: tensor %d: expected a subgraph from 0 to %d, found %d", i, len(v.scopes)-2, *entry.Subgraph)
+			v.Fault(Code, "folded: tensor %d: expected a subgraph from 0 to %d, found %d", i, len(v.graphs)-2, *entry.Subgraph)
 			continue
 		}
-		in := v.names.of(g)
+		in := v.Tensors(g)
 		t := in[entry.Tensor]
 		of := entry.Of
 		if of == "" {
@@ -81,13 +100,13 @@ func (v *verifier) foldedTensors() (list []foldedTensor) {
 		}
 		switch {
 		case entry.Of != "" && (t == nil || !identity(g, t, in[entry.Of])):
-			v.fault(CodeFolded, "folded: tensor %q: expected an Identity node that makes %q from it", graph.Short(entry.Tensor), graph.Short(entry.Of))
+			v.Fault(Code, "folded: tensor %q: expected an Identity node that makes %q from it", graph.Short(entry.Tensor), graph.Short(entry.Of))
 		case t == nil || t.Data == nil:
-			v.fault(CodeFolded, "folded: tensor %q: expected an initializer", graph.Short(entry.Tensor))
+			v.Fault(Code, "folded: tensor %q: expected an initializer", graph.Short(entry.Tensor))
 		case seen[t]:
-			v.fault(CodeFolded, "folded: tensor %q is listed twice", graph.Short(entry.Tensor))
+			v.Fault(Code, "folded: tensor %q is listed twice", graph.Short(entry.Tensor))
 		case t.Data.Bytes != entry.Bytes:
-			v.fault(CodeFolded, "folded: tensor %q: expected %d bytes, found %d", graph.Short(entry.Tensor), t.Data.Bytes, entry.Bytes)
+			v.Fault(Code, "folded: tensor %q: expected %d bytes, found %d", graph.Short(entry.Tensor), t.Data.Bytes, entry.Bytes)
 		default:
 			list = append(list, foldedTensor{g, t, of})
 		}
@@ -100,14 +119,14 @@ func (v *verifier) foldedTensors() (list []foldedTensor) {
 
 // graphAt returns the graph of an entry: the body of that index or, for nil, the main
 // graph; nil if there is none.
-func (v *verifier) graphAt(subgraph *int) *graph.Graph {
+func (v *prover) graphAt(subgraph *int) *graph.Graph {
 	switch {
 	case subgraph == nil:
-		return v.scopes[0].g
-	case *subgraph < 0 || *subgraph >= len(v.scopes)-1:
+		return v.graphs[0]
+	case *subgraph < 0 || *subgraph >= len(v.graphs)-1:
 		return nil
 	}
-	return v.scopes[*subgraph+1].g
+	return v.graphs[*subgraph+1]
 }
 
 // identity reports whether a node makes u from t.
@@ -121,46 +140,46 @@ func identity(g *graph.Graph, t, u *graph.Tensor) bool {
 
 // refold compares the folded tensors, and everything that is missing from the
 // planned graphs, with the source.
-func (v *verifier) refold(list []foldedTensor) {
+func (v *prover) refold(list []foldedTensor) {
 	c := &recomputer{
-		files: constant.NewFiles(v.opt.Source), m: v.opt.Source,
+		files: constant.NewFiles(v.Source), m: v.Source,
 		scopes: map[*graph.Graph]*sourceScope{}, values: map[*graph.Tensor]*constant.Tensor{},
 	}
 	defer c.files.Close()
 	budget, err := c.files.Budget()
 	if err != nil {
-		v.fault(CodeFolded, "folded: the constants of the source: %v", err)
+		v.Fault(Code, "folded: the constants of the source: %v", err)
 		return
 	}
 	c.budget = budget
-	planned := constant.NewFiles(v.m)
+	planned := constant.NewFiles(v.Model)
 	defer planned.Close()
-	c.pair(v.m.Graph, v.opt.Source.Graph, nil)
+	c.pair(v.Model.Graph, v.Source.Graph, nil)
 
 	listed := map[*graph.Graph]map[string]bool{}
 	for _, f := range list {
-		v.poll()
+		v.Poll()
 		if listed[f.in] == nil {
 			listed[f.in] = map[string]bool{}
 		}
 		listed[f.in][f.of] = true
 		s := c.scopes[f.in]
 		if s == nil {
-			v.fault(CodeFolded, "folded: tensor %q: the source has no graph like its body", graph.Short(f.t.Name))
+			v.Fault(Code, "folded: tensor %q: the source has no graph like its body", graph.Short(f.t.Name))
 			continue
 		}
-		t := v.names.of(s.source)[f.of]
+		t := v.Tensors(s.source)[f.of]
 		if t == nil || t.Maker < 0 {
-			v.fault(CodeFolded, "folded: tensor %q: expected a node of the source that makes it", graph.Short(f.t.Name))
+			v.Fault(Code, "folded: tensor %q: expected a node of the source that makes it", graph.Short(f.t.Name))
 			continue
 		}
 		if t.Bytes != f.t.Data.Bytes {
-			v.fault(CodeFolded, "folded: tensor %q: expected %d bytes, found %d", graph.Short(f.t.Name), t.Bytes, f.t.Data.Bytes)
+			v.Fault(Code, "folded: tensor %q: expected %d bytes, found %d", graph.Short(f.t.Name), t.Bytes, f.t.Data.Bytes)
 			continue
 		}
 		want, err := c.compute(s, t)
 		if err != nil {
-			v.fault(CodeFolded, "folded: tensor %q: cannot be computed from constants of the source: %v", graph.Short(f.t.Name), err)
+			v.Fault(Code, "folded: tensor %q: cannot be computed from constants of the source: %v", graph.Short(f.t.Name), err)
 			if errors.Is(err, constant.ErrBudget) {
 				return // nor can the others
 			}
@@ -175,57 +194,57 @@ func (v *verifier) refold(list []foldedTensor) {
 			made := &comparison{want: want.Raw, differs: none}
 			switch err := d.Generate(made); {
 			case err != nil:
-				v.fault(CodeFolded, "folded: tensor %q: %v", graph.Short(f.t.Name), err)
+				v.Fault(Code, "folded: tensor %q: %v", graph.Short(f.t.Name), err)
 			case made.differs != none || made.at != len(want.Raw):
-				v.fault(CodeFolded, "folded: tensor %q: byte %d differs from what the source computes", graph.Short(f.t.Name), max(made.differs, 0))
+				v.Fault(Code, "folded: tensor %q: byte %d differs from what the source computes", graph.Short(f.t.Name), max(made.differs, 0))
 			}
 			continue
 		}
 		found, err := planned.Read(f.t.Data)
 		switch {
 		case err != nil:
-			v.fault(CodeFolded, "folded: tensor %q: %v", graph.Short(f.t.Name), err)
+			v.Fault(Code, "folded: tensor %q: %v", graph.Short(f.t.Name), err)
 		case found.Type != want.Type || !slices.Equal(found.Shape, want.Shape):
-			v.fault(CodeFolded, "folded: tensor %q: expected %v of shape %v, found %v of shape %v", graph.Short(f.t.Name), want.Type, want.Shape, found.Type, found.Shape)
+			v.Fault(Code, "folded: tensor %q: expected %v of shape %v, found %v of shape %v", graph.Short(f.t.Name), want.Type, want.Shape, found.Type, found.Shape)
 		case !bytes.Equal(found.Raw, want.Raw):
-			v.fault(CodeFolded, "folded: tensor %q: byte %d differs from what the source computes", graph.Short(f.t.Name), differs(found.Raw, want.Raw))
+			v.Fault(Code, "folded: tensor %q: byte %d differs from what the source computes", graph.Short(f.t.Name), differs(found.Raw, want.Raw))
 		}
 	}
 	products := map[*graph.Graph]map[string]bool{}
-	for _, f := range v.p.Folded.Products {
+	for _, f := range v.Plan.Folded.Products {
 		g := v.graphAt(f.Subgraph)
 		if g == nil {
-			v.fault(CodeFolded, "folded: product %q: expected a subgraph from 0 to %d, found %d", graph.Short(f.Tensor), len(v.scopes)-2, *f.Subgraph)
+			v.Fault(Code, "folded: product %q: expected a subgraph from 0 to %d, found %d", graph.Short(f.Tensor), len(v.graphs)-2, *f.Subgraph)
 			continue
 		}
 		s := c.scopes[g]
 		if s == nil {
-			v.fault(CodeFolded, "folded: product %q: the source has no graph like its body", graph.Short(f.Tensor))
+			v.Fault(Code, "folded: product %q: the source has no graph like its body", graph.Short(f.Tensor))
 			continue
 		}
 		if products[g] == nil {
 			products[g] = map[string]bool{}
 		}
 		if products[g][f.Tensor] {
-			v.fault(CodeFolded, "folded: product %q is listed twice", graph.Short(f.Tensor))
+			v.Fault(Code, "folded: product %q is listed twice", graph.Short(f.Tensor))
 		}
 		products[g][f.Tensor] = true
 		if wrong := v.product(g, s, f); wrong != "" {
-			v.fault(CodeFolded, "folded: product %q: %s", graph.Short(f.Tensor), wrong)
+			v.Fault(Code, "folded: product %q: %s", graph.Short(f.Tensor), wrong)
 		}
 	}
 	gone := 0
-	for _, s := range v.scopes { // in the order of the plan: the first faults are always the same
-		if from := c.scopes[s.g]; from != nil {
-			if v.p.Slices != nil && s == v.scopes[0] {
-				gone += v.foldedAway(from.source, listed[s.g]) // what else is missing runs in slices
+	for i, g := range v.graphs { // in the order of the plan: the first faults are always the same
+		if from := c.scopes[g]; from != nil {
+			if v.Plan.Slices != nil && i == 0 {
+				gone += v.foldedAway(from.source, listed[g]) // what else is missing runs in slices
 				continue
 			}
-			gone += v.missing(s.g, from, listed[s.g], products[s.g])
+			gone += v.missing(g, from, listed[g], products[g])
 		}
 	}
-	if gone != v.p.Folded.Nodes {
-		v.fault(CodeFolded, "folded: nodes: expected %d, found %d", gone, v.p.Folded.Nodes)
+	if gone != v.Plan.Folded.Nodes {
+		v.Fault(Code, "folded: nodes: expected %d, found %d", gone, v.Plan.Folded.Nodes)
 	}
 }
 
@@ -258,8 +277,8 @@ func differs(a, b []byte) int {
 // missing counts the nodes of a source graph that the planned one lacks. A tensor that
 // such a node makes and another node reads must be listed as folded. products are the
 // results of products that read another tensor now.
-func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed, products map[string]bool) int {
-	planned := v.names.of(g)
+func (v *prover) missing(g *graph.Graph, s *sourceScope, listed, products map[string]bool) int {
+	planned := v.Tensors(g)
 	gone := make([]bool, len(s.source.Nodes))
 	count := 0
 	for i, n := range s.source.Nodes {
@@ -276,7 +295,7 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed, products map[
 	}
 	replaced := map[graph.NodeID]bool{}
 	for name := range products {
-		if t := v.names.of(s.source)[name]; t != nil && t.Maker >= 0 {
+		if t := v.Tensors(s.source)[name]; t != nil && t.Maker >= 0 {
 			replaced[t.Maker] = true
 		}
 	}
@@ -305,7 +324,7 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed, products map[
 			u := planned[t.Name]
 			needed := t.Output || read[id] || u != nil && u.Data != nil // a body may read it
 			if needed && !listed[t.Name] {
-				v.fault(CodeFolded, "folded: tensor %q of the source is missing: expected it in the list", graph.Short(t.Name))
+				v.Fault(Code, "folded: tensor %q of the source is missing: expected it in the list", graph.Short(t.Name))
 			}
 		}
 	}
@@ -314,13 +333,13 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed, products map[
 
 // foldedAway counts the nodes of a source graph that nothing needs once the listed
 // tensors are constants, and products read constants as they lie.
-func (v *verifier) foldedAway(g *graph.Graph, listed map[string]bool) (count int) {
+func (v *prover) foldedAway(g *graph.Graph, listed map[string]bool) (count int) {
 	order, err := g.Topological()
 	if err != nil {
 		return 0 // inference found an order
 	}
 	transposed := map[string]string{} // by the result of a product: the operand that it no longer reads
-	for _, f := range v.p.Folded.Products {
+	for _, f := range v.Plan.Folded.Products {
 		if f.Subgraph == nil {
 			transposed[f.Tensor] = f.Transposed
 		}
@@ -343,7 +362,7 @@ func (v *verifier) foldedAway(g *graph.Graph, listed map[string]bool) (count int
 	}
 	for i := len(order) - 1; i >= 0; i-- {
 		n := g.Nodes[order[i]]
-		away := firstOutput(n) != none
+		away := subject.FirstOutput(n) != none
 		for _, id := range n.Outputs {
 			if id < 0 || listed[g.Tensors[id].Name] {
 				continue
@@ -765,9 +784,9 @@ func transposed(n *graph.Node, x *constant.Tensor) ([]*constant.Tensor, error) {
 // last axis. The order of the elements then determines the rest. From the left,
 // y = MatMul(t, x) or Gemm(t, x, …) becomes y = Gemm(w, x, …) with the other transA. The
 // Transpose may stand in an outer graph.
-func (v *verifier) product(g *graph.Graph, s *sourceScope, f plan.FoldedProduct) string {
+func (v *prover) product(g *graph.Graph, s *sourceScope, f plan.FoldedProduct) string {
 	source := s.source
-	y := v.names.of(source)[f.Tensor]
+	y := v.Tensors(source)[f.Tensor]
 	if y == nil || y.Maker < 0 {
 		return fmt.Sprintf("the source has no node that makes %q", graph.Short(f.Tensor))
 	}
@@ -793,8 +812,8 @@ func (v *verifier) product(g *graph.Graph, s *sourceScope, f plan.FoldedProduct)
 	}
 	w := at.source.Tensors[transpose.Inputs[0]].Name
 
-	u := v.names.of(g)[f.Tensor]
-	if u == nil && v.p.Slices != nil && g == v.m.Graph && len(y.Type.Shape) == 2 {
+	u := v.Tensors(g)[f.Tensor]
+	if u == nil && v.Plan.Slices != nil && g == v.Model.Graph && len(y.Type.Shape) == 2 {
 		return "" // it runs in slices, which are compared with one that reads w as it lies (before.product)
 	}
 	if u == nil || u.Maker < 0 || !sameType(u.Type, y.Type) {

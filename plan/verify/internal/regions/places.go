@@ -1,4 +1,4 @@
-package verify
+package regions
 
 import (
 	"cmp"
@@ -25,8 +25,8 @@ type rowPlace struct {
 
 // places returns where the rows lie that tensors of slices hold, as far as it can be told.
 func (c *sliced) places() map[graph.TensorID]rowPlace {
-	s := &placing{c: c, at: map[graph.TensorID]rowPlace{}, sums: map[sumOfSlice]int64{}, axes: make([]map[string]int, len(c.v.p.Slices.Regions))}
-	for i, r := range c.v.p.Slices.Regions {
+	s := &placing{c: c, at: map[graph.TensorID]rowPlace{}, sums: map[sumOfSlice]int64{}, axes: make([]map[string]int, len(c.v.Plan.Slices.Regions))}
+	for i, r := range c.v.Plan.Slices.Regions {
 		s.axes[i] = map[string]int{}
 		for _, x := range r.Outputs {
 			if x.Axis != nil {

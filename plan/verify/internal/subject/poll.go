@@ -1,4 +1,4 @@
-package verify
+package subject
 
 import (
 	"context"
@@ -10,18 +10,18 @@ import (
 // within loops that have no other way to fail.
 type ended struct{ cause error }
 
-// over reports whether the context has ended.
-func (v *verifier) over() bool { return v.opt.Context != nil && v.opt.Context.Err() != nil }
+// Over reports whether the context has ended.
+func (s *Subject) Over() bool { return s.Context != nil && s.Context.Err() != nil }
 
-// poll ends the work if the context has ended. Loops whose rounds take long call it.
-func (v *verifier) poll() {
-	if v.over() {
-		panic(ended{context.Cause(v.opt.Context)})
+// Poll ends the work if the context has ended. Loops whose rounds take long call it.
+func (s *Subject) Poll() {
+	if s.Over() {
+		panic(ended{context.Cause(s.Context)})
 	}
 }
 
-// recoverEnd turns the end of the work into its cause.
-func (v *verifier) recoverEnd(err *error) {
+// RecoverEnd, deferred, turns the end of the work into its cause.
+func RecoverEnd(err *error) {
 	r := recover()
 	if b, wrapped := r.(*bug.Error); wrapped { // by a goroutine
 		if e, is := b.Value.(ended); is {

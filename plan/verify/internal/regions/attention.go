@@ -1,4 +1,4 @@
-package verify
+package regions
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // An attention in pieces: slices cut the axis that a Softmax normalises. Each slice finds
@@ -224,7 +225,7 @@ func (c *sliced) reduced(p *sliceNode, n *graph.Node, w *weighting) (contents, s
 		op, kind, since = "ReduceSum", hasWeights, 13
 	}
 	form := *n
-	if c.v.m.Opset("") >= since {
+	if c.v.Model.Opset("") >= since {
 		if len(n.Inputs) != 2 {
 			return contents{}, fmt.Sprintf("expected 2 inputs, found %d", len(n.Inputs))
 		}
@@ -431,7 +432,7 @@ func (c *sliced) weights(p *sliceNode, n, old *graph.Node, of graph.TensorID) (c
 		return fmt.Sprintf("input %d: expected %s as in the source, found %s%s", j, c.b.text(all(old.Inputs[j])), c.b.text(c.holds[n.Inputs[j]]), c.made(n.Inputs[j]))
 	}
 	if n.Op != old.Op || n.Domain != old.Domain || n.Overload != old.Overload || len(n.Inputs) != len(old.Inputs) || len(n.Outputs) != 1 || len(n.Attrs) > 0 || slices.Contains(n.Inputs, none) {
-		return contents{}, fmt.Sprintf("expected a copy of %s, found %s with %s", old.OpName(), n.OpName(), count(len(n.Inputs), "input"))
+		return contents{}, fmt.Sprintf("expected a copy of %s, found %s with %s", old.OpName(), n.OpName(), subject.Count(len(n.Inputs), "input"))
 	}
 	for j, t := range n.Inputs {
 		if wrong := c.inSlice(p, t, false); wrong != "" {

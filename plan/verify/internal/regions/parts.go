@@ -1,6 +1,7 @@
-package verify
+package regions
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -21,7 +22,7 @@ type rowRange struct {
 // rows of the parts of its inputs, by the verifier's own account of the operators. What reads
 // rows that an output of a Split holds then reads the part. So whatever the plan lists, the
 // graph computes the same. It reports whether it could look at all parts.
-func (b *before) divide(v *verifier, parts []plan.SlicedPart) bool {
+func (b *before) divide(v *prover, parts []plan.SlicedPart) bool {
 	if len(parts) == 0 {
 		return true
 	}
@@ -33,15 +34,15 @@ func (b *before) divide(v *verifier, parts []plan.SlicedPart) bool {
 		case source == nil && b.lacks:
 			return false
 		case taken || x.Tensor == "":
-			v.fault(CodeSlices, "slices: part %q: expected a name that nothing else has", graph.Short(x.Tensor))
+			v.Fault(Code, "slices: part %q: expected a name that nothing else has", graph.Short(x.Tensor))
 			continue
 		case source == nil || source.Input:
-			v.fault(CodeSlices, "slices: part %q: expected rows of an initializer or of a node's result, found %q", graph.Short(x.Tensor), graph.Short(x.Of))
+			v.Fault(Code, "slices: part %q: expected rows of an initializer or of a node's result, found %q", graph.Short(x.Tensor), graph.Short(x.Of))
 			continue
 		}
 		shape := b.shape(of)
 		if x.Axis < 0 || x.Axis >= len(shape) || x.From < 0 || x.Rows < 1 || x.Rows > shape[x.Axis] || x.From > shape[x.Axis]-x.Rows {
-			v.fault(CodeSlices, "slices: part %q: expected rows of an axis of %q, whose shape is %v, found %d rows from row %d of axis %d on", graph.Short(x.Tensor), graph.Short(x.Of), shape, x.Rows, x.From, x.Axis)
+			v.Fault(Code, "slices: part %q: expected rows of an axis of %q, whose shape is %v, found %d rows from row %d of axis %d on", graph.Short(x.Tensor), graph.Short(x.Of), shape, x.Rows, x.From, x.Axis)
 			continue
 		}
 		where := rowRange{of, x.Axis, x.From, x.From + x.Rows}
@@ -52,7 +53,7 @@ func (b *before) divide(v *verifier, parts []plan.SlicedPart) bool {
 				return false
 			}
 			if n = d.node(old, where); n == nil {
-				v.fault(CodeSlices, "slices: part %q: expected rows that %s makes of rows that are listed before, found rows [%d, %d) of axis %d", graph.Short(x.Tensor), b.g.Label(source.Maker), where.lo, where.hi, x.Axis)
+				v.Fault(Code, "slices: part %q: expected rows that %s makes of rows that are listed before, found rows [%d, %d) of axis %d", graph.Short(x.Tensor), b.g.Label(source.Maker), where.lo, where.hi, x.Axis)
 				continue
 			}
 		}
@@ -127,7 +128,7 @@ func (d *dividing) node(old *graph.Node, want rowRange) *graph.Node {
 		}
 	}
 	n.Attrs = append(n.Attrs, change.Attrs...)
-	for _, j := range sortedKeys(change.Inputs) {
+	for _, j := range slices.Sorted(maps.Keys(change.Inputs)) {
 		if j > len(n.Inputs) {
 			return nil
 		}

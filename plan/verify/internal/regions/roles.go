@@ -1,4 +1,4 @@
-package verify
+package regions
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/rowmap"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // reads notes that a node of a slice reads a tensor of the graph outside of its region:
@@ -119,9 +120,9 @@ func plainNode(n *graph.Node, domain, op string, inputs, attributes int) string 
 	case n.Op != op || n.Domain != domain || n.Overload != "":
 		return fmt.Sprintf("expected operator %s, found %s", op, n.OpName())
 	case len(n.Inputs) != inputs || len(n.Outputs) != 1 || n.Outputs[0] < 0:
-		return fmt.Sprintf("expected %s and an output, found %d and %d", count(inputs, "input"), len(n.Inputs), len(n.Outputs))
+		return fmt.Sprintf("expected %s and an output, found %d and %d", subject.Count(inputs, "input"), len(n.Inputs), len(n.Outputs))
 	case len(n.Attrs) != attributes:
-		return fmt.Sprintf("expected %s, found %d", count(attributes, "attribute"), len(n.Attrs))
+		return fmt.Sprintf("expected %s, found %d", subject.Count(attributes, "attribute"), len(n.Attrs))
 	}
 	for j, t := range n.Inputs {
 		if t < 0 {
@@ -206,7 +207,7 @@ const sliceInputs = 10
 // rowsTaken returns which rows of an axis a Slice takes: by its inputs or, in older opsets, by
 // its attributes.
 func (c *sliced) rowsTaken(n *graph.Node) (from, to, axis int64, wrong string) {
-	if c.v.m.Opset("") < sliceInputs {
+	if c.v.Model.Opset("") < sliceInputs {
 		if wrong := plainNode(n, "", "Slice", 1, 3); wrong != "" {
 			return 0, 0, 0, wrong
 		}
@@ -243,7 +244,7 @@ func oneNumber(n *graph.Node, name string) (int64, bool) {
 // one element.
 func (c *sliced) room(p *sliceNode, n *graph.Node) string {
 	at := 0 // the input with the lengths
-	if c.v.m.Opset("") < 9 {
+	if c.v.Model.Opset("") < 9 {
 		at = 1
 		if wrong := plainNode(n, "", "Tile", 2, 0); wrong != "" {
 			return wrong
@@ -277,7 +278,7 @@ func (c *sliced) room(p *sliceNode, n *graph.Node) string {
 // put: role put. PutRows writes the next rows of T.
 func (c *sliced) put(p *sliceNode, n *graph.Node) string {
 	attrs := 1
-	if c.v.m.Opset("") < sliceInputs {
+	if c.v.Model.Opset("") < sliceInputs {
 		attrs = 4
 	}
 	if wrong := plainNode(n, graph.SwapDomain, graph.PutRows, 4, attrs); wrong != "" {

@@ -1,9 +1,10 @@
-package verify
+package regions
 
 import (
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // contents says what a tensor of the planned graph holds of a tensor of the graph
@@ -116,7 +117,7 @@ func (b *before) text(c contents) string {
 			return "all of " + name(c.of)
 		}
 		if c.lo == anyRow {
-			return fmt.Sprintf("%s of axis %d of %s", count(int(c.hi), "row"), c.axis, name(c.of))
+			return fmt.Sprintf("%s of axis %d of %s", subject.Count(int(c.hi), "row"), c.axis, name(c.of))
 		}
 		return fmt.Sprintf("rows [%d, %d) of axis %d of %s", c.lo, c.hi, c.axis, name(c.of))
 	case hasRoom:
@@ -128,7 +129,7 @@ func (b *before) text(c contents) string {
 		return fmt.Sprintf("rows [0, %d) of axis %d of %s, the others not written yet", c.hi, c.axis, name(c.of))
 	case hasSum:
 		if c.lo == anyRow {
-			return fmt.Sprintf("the part of %s that %s add", name(c.of), count(int(c.hi), "row"))
+			return fmt.Sprintf("the part of %s that %s add", name(c.of), subject.Count(int(c.hi), "row"))
 		}
 		if c.top > 0 {
 			return fmt.Sprintf("the part of %s that rows [%d, %d) add, for the largest of %d scores", name(c.of), c.lo, c.hi, c.top)

@@ -1,12 +1,14 @@
-package verify
+package regions
 
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/rowmap"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // copied: role node. The node is a copy of the node of the source that makes T. It must
@@ -27,10 +29,10 @@ func (c *sliced) copied(p *sliceNode, n *graph.Node) string {
 	}
 	old := c.b.g.Nodes[maker]
 	switch x := c.b.node(maker); {
-	case old.Outputs[firstOutput(old)] != of:
+	case old.Outputs[subject.FirstOutput(old)] != of:
 		return fmt.Sprintf("expected the name of the first output of %s, found %q", c.b.g.Label(maker), graph.Short(p.tensor))
 	case len(n.Outputs) != len(old.Outputs):
-		return fmt.Sprintf("expected %s, as %s has, found %d", count(len(old.Outputs), "output"), c.b.g.Label(maker), len(n.Outputs))
+		return fmt.Sprintf("expected %s, as %s has, found %d", subject.Count(len(old.Outputs), "output"), c.b.g.Label(maker), len(n.Outputs))
 	case slices.ContainsFunc(n.Inputs, func(t graph.TensorID) bool { return t >= 0 && c.holds[t].kind == hasFault }):
 		return c.skipped(p, n)
 	case x == nil:
@@ -383,7 +385,7 @@ func (k *copying) differs(in []rowmap.Rows, change rowmap.Change, lo, hi int64, 
 		}
 	}
 	want.Attrs = append(want.Attrs, change.Attrs...)
-	if name := c.same.attributes(k.n, want); name != "" {
+	if name := c.same.Attributes(k.n, want); name != "" {
 		return fmt.Sprintf("attribute %q: expected %s, found %s", graph.Short(name), attributeText(want.Attr(name)), attributeText(k.n.Attr(name)))
 	}
 	at := 0 // input of the copy
@@ -421,7 +423,7 @@ func (k *copying) differs(in []rowmap.Rows, change rowmap.Change, lo, hi int64, 
 		k.axes = append(k.axes, axis)
 		at++
 	}
-	for _, j := range sortedKeys(change.Inputs) {
+	for _, j := range slices.Sorted(maps.Keys(change.Inputs)) {
 		list := change.Inputs[j]
 		at = max(at, j+1)
 		if j >= len(k.n.Inputs) {
@@ -440,7 +442,7 @@ func (k *copying) differs(in []rowmap.Rows, change rowmap.Change, lo, hi int64, 
 		at++
 	}
 	if len(k.n.Inputs) != at {
-		return fmt.Sprintf("expected %s, found %d", count(at, "input"), len(k.n.Inputs))
+		return fmt.Sprintf("expected %s, found %d", subject.Count(at, "input"), len(k.n.Inputs))
 	}
 	return ""
 }

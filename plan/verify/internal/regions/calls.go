@@ -1,4 +1,4 @@
-package verify
+package regions
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // roleCall is the role of a call of a local function that has nodes of a slice.
@@ -19,13 +20,13 @@ const maxExpanded = 1_000_000
 // the calls that belong to slices, with the metadata of nodes of slices; the graph itself
 // if there are none. It notes these functions. ok is false if a call is none of those that
 // slices may have.
-func (v *verifier) expanded(g *graph.Graph) (out *graph.Graph, ok bool) {
-	v.sliceFunctions = map[*graph.Function]bool{}
-	if v.p.Slices == nil {
+func (v *prover) expanded(g *graph.Graph) (out *graph.Graph, ok bool) {
+	v.functions = map[*graph.Function]bool{}
+	if v.Plan.Slices == nil {
 		return g, true
 	}
 	var nodes []*graph.Node
-	added, used := 0, make([]map[string]bool, len(v.p.Slices.Regions))
+	added, used := 0, make([]map[string]bool, len(v.Plan.Slices.Regions))
 	for i, n := range g.Nodes {
 		text, _ := n.Prop(keySlice)
 		words := strings.SplitN(text, " ", 4)
@@ -48,13 +49,13 @@ func (v *verifier) expanded(g *graph.Graph) (out *graph.Graph, ok bool) {
 			}
 		}
 		if wrong != "" {
-			v.fault(CodeSlices, "slices: %s: %s", g.Label(graph.NodeID(i)), wrong)
+			v.Fault(Code, "slices: %s: %s", g.Label(graph.NodeID(i)), wrong)
 			return nil, false
 		}
-		v.sliceFunctions[n.Semantics.Call.Function] = true
+		v.functions[n.Semantics.Call.Function] = true
 		expansion, wrong := v.expand(out, n, words)
 		if wrong != "" {
-			v.fault(CodeSlices, "slices: %s: function %q: %s", g.Label(graph.NodeID(i)), graph.Short(n.Op), wrong)
+			v.Fault(Code, "slices: %s: function %q: %s", g.Label(graph.NodeID(i)), graph.Short(n.Op), wrong)
 			return nil, false
 		}
 		nodes = append(nodes, expansion...)
@@ -67,9 +68,9 @@ func (v *verifier) expanded(g *graph.Graph) (out *graph.Graph, ok bool) {
 			used[region][strings.SplitN(text, " ", 4)[3]] = true
 		}
 	}
-	for i, r := range v.p.Slices.Regions {
+	for i, r := range v.Plan.Slices.Regions {
 		if len(r.Names) != len(used[i]) {
-			v.fault(CodeSlices, "slices: region %d: names: expected the %d to which functions refer, found %d", i, len(used[i]), len(r.Names))
+			v.Fault(Code, "slices: region %d: names: expected the %d to which functions refer, found %d", i, len(used[i]), len(r.Names))
 		}
 	}
 	if out == nil {
@@ -81,17 +82,17 @@ func (v *verifier) expanded(g *graph.Graph) (out *graph.Graph, ok bool) {
 }
 
 // wrongCall says what is wrong with a call and its function; "" if it is right.
-func (v *verifier) wrongCall(n *graph.Node, words []string) string {
+func (v *prover) wrongCall(n *graph.Node, words []string) string {
 	call := n.Semantics.Call
 	if call == nil || n.Domain != graph.SwapDomain || n.Op != words[3] || len(n.Attrs) > 0 {
 		return fmt.Sprintf("expected a call of function %q of domain %s without attributes, found %s", graph.Short(words[3]), graph.SwapDomain, n.OpName())
 	}
 	f, body := call.Function, call.Body
 	if len(f.Attrs) > 0 || len(f.Defaults) > 0 || len(body.Captures) > 0 || len(body.Inputs) != len(n.Inputs) || len(body.Outputs) != len(n.Outputs) {
-		return fmt.Sprintf("expected a function of %s and %s without attributes", count(len(n.Inputs), "input"), count(len(n.Outputs), "output"))
+		return fmt.Sprintf("expected a function of %s and %s without attributes", subject.Count(len(n.Inputs), "input"), subject.Count(len(n.Outputs), "output"))
 	}
 	for _, o := range f.Opsets {
-		if want := v.m.Opset(o.Domain); want != o.Version {
+		if want := v.Model.Opset(o.Domain); want != o.Version {
 			return fmt.Sprintf("function %q: expected version %d of domain %q, as in the model, found %d", graph.Short(f.Name), want, graph.Short(o.Domain), o.Version)
 		}
 	}
@@ -107,7 +108,7 @@ func (v *verifier) wrongCall(n *graph.Node, words []string) string {
 
 // expand returns copies of the nodes of a function for a call of it, whose tensors it adds
 // to the graph. wrong says what is wrong with the function.
-func (v *verifier) expand(g *graph.Graph, call *graph.Node, words []string) (nodes []*graph.Node, wrong string) {
+func (v *prover) expand(g *graph.Graph, call *graph.Node, words []string) (nodes []*graph.Node, wrong string) {
 	body := call.Semantics.Call.Body
 	to := make([]graph.TensorID, len(body.Tensors))
 	for t := range to {
@@ -133,8 +134,8 @@ func (v *verifier) expand(g *graph.Graph, call *graph.Node, words []string) (nod
 	}
 	var names []string
 	region, err := strconv.Atoi(words[0])
-	if err == nil && region >= 0 && region < len(v.p.Slices.Regions) {
-		names = v.p.Slices.Regions[region].Names
+	if err == nil && region >= 0 && region < len(v.Plan.Slices.Regions) {
+		names = v.Plan.Slices.Regions[region].Names
 	}
 	moved := func(list []graph.TensorID) []graph.TensorID {
 		out := make([]graph.TensorID, len(list))
@@ -152,8 +153,8 @@ func (v *verifier) expand(g *graph.Graph, call *graph.Node, words []string) (nod
 		text, _ := old.Prop(keySlice)
 		role, number, _ := strings.Cut(text, " ")
 		k, err := strconv.Atoi(number)
-		if role != "node" && role != "rows" || err != nil || k < 0 || k >= len(names) || entries(old.Props, keySlice) > 1 || len(old.Captures) > 0 || len(old.Bodies()) > 0 {
-			return nil, fmt.Sprintf("%s: expected role node or rows and the index of one of %s as %s, once, found %q", body.Label(graph.NodeID(i)), count(len(names), "name"), keySlice, graph.Short(text))
+		if role != "node" && role != "rows" || err != nil || k < 0 || k >= len(names) || subject.Entries(old.Props, keySlice) > 1 || len(old.Captures) > 0 || len(old.Bodies()) > 0 {
+			return nil, fmt.Sprintf("%s: expected role node or rows and the index of one of %s as %s, once, found %q", body.Label(graph.NodeID(i)), subject.Count(len(names), "name"), keySlice, graph.Short(text))
 		}
 		n.SetProp(keySlice, strings.Join([]string{words[0], words[1], role, names[k]}, " "))
 		nodes = append(nodes, &n)

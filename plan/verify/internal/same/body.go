@@ -1,16 +1,20 @@
-package verify
+package same
 
 import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
+
+// none is the index of no tensor and no node.
+const none = -1
 
 // pairing pairs the tensors and nodes of two bodies, one with one. What is paired is taken to
 // be the same until it has been compared, so each pair is compared once, and the work is linear
 // but for nodes that nothing reads.
 type pairing struct {
-	s        sameNode
+	s        Node
 	g, h     *graph.Graph
 	to, from []graph.TensorID                     // of the tensors of g and of h: the partner; none: not known yet
 	node     []graph.NodeID                       // of the nodes of g: the partner; none: not known yet
@@ -21,7 +25,7 @@ type pairing struct {
 	made     []graph.NodeID                       // and nodes
 }
 
-func newPairing(s sameNode, g, h *graph.Graph) *pairing {
+func newPairing(s Node, g, h *graph.Graph) *pairing {
 	p := &pairing{
 		s: s, g: g, h: h, to: slices.Repeat([]graph.TensorID{none}, len(g.Tensors)), from: slices.Repeat([]graph.TensorID{none}, len(h.Tensors)),
 		node: slices.Repeat([]graph.NodeID{none}, len(g.Nodes)), taken: make([]bool, len(h.Nodes)),
@@ -57,9 +61,9 @@ func (p *pairing) tensors(a, b graph.TensorID) bool {
 	outer1, captured1 := p.outer[0][a]
 	outer2, captured2 := p.outer[1][b]
 	if captured1 || captured2 {
-		return captured1 && captured2 && p.s.outer(outer1, outer2)
+		return captured1 && captured2 && p.s.Outer(outer1, outer2)
 	}
-	return p.s.data(x.Data, y.Data)
+	return p.s.Data(x.Data, y.Data)
 }
 
 // nodes pairs two nodes.
@@ -76,13 +80,13 @@ func (p *pairing) nodes(m, n graph.NodeID) bool {
 // settle compares the nodes that are paired and what they read. It reports whether they are
 // the same.
 func (p *pairing) settle() bool {
-	inner := sameNode{p.s.source, p.s.other, p.tensors}
+	inner := Node{p.s.Source, p.s.Other, p.tensors}
 	for len(p.open) > 0 {
 		v := p.open[len(p.open)-1]
 		p.open = p.open[:len(p.open)-1]
 		n, m := p.g.Nodes[v], p.h.Nodes[p.node[v]]
 		if n.Op != m.Op || n.Domain != m.Domain || n.Overload != m.Overload ||
-			!slices.EqualFunc(n.Outputs, m.Outputs, p.tensors) || !slices.EqualFunc(n.Inputs, m.Inputs, p.tensors) || inner.attributes(n, m) != "" {
+			!slices.EqualFunc(n.Outputs, m.Outputs, p.tensors) || !slices.EqualFunc(n.Inputs, m.Inputs, p.tensors) || inner.Attributes(n, m) != "" {
 			return false
 		}
 	}
@@ -104,7 +108,7 @@ func (p *pairing) unread() bool {
 			continue
 		}
 		found := false
-		if k := firstOutput(p.g.Nodes[v]); k != none {
+		if k := subject.FirstOutput(p.g.Nodes[v]); k != none {
 			if n, known := byName[p.g.Tensors[p.g.Nodes[v].Outputs[k]].Name]; known {
 				found = p.try(graph.NodeID(v), n)
 			}
@@ -152,14 +156,4 @@ func (p *pairing) initializers() bool {
 		return list
 	}
 	return slices.EqualFunc(list(p.g, p.to), list(p.h, p.from), p.tensors)
-}
-
-// firstOutput is the index of the first output that a node makes, none if it makes none.
-func firstOutput(n *graph.Node) int {
-	for k, t := range n.Outputs {
-		if t >= 0 {
-			return k
-		}
-	}
-	return none
 }

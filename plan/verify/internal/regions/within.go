@@ -1,4 +1,4 @@
-package verify
+package regions
 
 import (
 	"slices"
@@ -16,10 +16,10 @@ import (
 
 // within adds what regions inside of slices consist of to the graph before. It reports
 // whether it could look at all of it.
-func (b *before) within(v *verifier) bool {
+func (b *before) within(v *prover) bool {
 	b.slices, b.made, b.ofSlice = map[graph.TensorID]rowRange{}, map[string]graph.TensorID{}, map[*graph.Node]*graph.Node{}
-	for i := range v.p.Slices.Regions {
-		if x := &v.p.Slices.Regions[i]; x.Within != nil && !b.addSlice(v, i, x) {
+	for i := range v.Plan.Slices.Regions {
+		if x := &v.Plan.Slices.Regions[i]; x.Within != nil && !b.addSlice(v, i, x) {
 			return false
 		}
 	}
@@ -29,7 +29,7 @@ func (b *before) within(v *verifier) bool {
 }
 
 // addSlice adds the tensors and nodes of region i of the plan, which runs inside of a slice.
-func (b *before) addSlice(v *verifier, i int, x *plan.SlicedRegion) bool {
+func (b *before) addSlice(v *prover, i int, x *plan.SlicedRegion) bool {
 	d := &dividing{b: b, parts: map[rowRange]graph.TensorID{}}
 	listed, order, used := map[string]graph.TensorID{}, []string{}, map[graph.TensorID]bool{}
 	for _, t := range x.Within.Tensors {
@@ -45,10 +45,10 @@ func (b *before) addSlice(v *verifier, i int, x *plan.SlicedRegion) bool {
 		case source == nil && b.lacks:
 			return false
 		case source == nil || t.Axis < 0 || t.Axis >= len(shape) || t.From < 0 || t.Rows < 1 || t.Rows > shape[t.Axis] || t.From > shape[t.Axis]-t.Rows:
-			v.fault(CodeSlices, "slices: region %d: within: %q: expected rows of an axis of a tensor of the source, found %d rows from row %d of axis %d of %q on", i, graph.Short(t.Tensor), t.Rows, t.From, t.Axis, graph.Short(t.Of))
+			v.Fault(Code, "slices: region %d: within: %q: expected rows of an axis of a tensor of the source, found %d rows from row %d of axis %d of %q on", i, graph.Short(t.Tensor), t.Rows, t.From, t.Axis, graph.Short(t.Of))
 			continue
 		case listed[t.Tensor] != 0 || taken && !again || again && b.slices[id] != where:
-			v.fault(CodeSlices, "slices: region %d: within: expected %q once, and as the same rows in every region, found it again", i, graph.Short(t.Tensor))
+			v.Fault(Code, "slices: region %d: within: expected %q once, and as the same rows in every region, found it again", i, graph.Short(t.Tensor))
 			continue
 		case !again:
 			id = b.g.NewTensor(t.Tensor)
@@ -61,13 +61,13 @@ func (b *before) addSlice(v *verifier, i int, x *plan.SlicedRegion) bool {
 	for _, name := range x.Nodes {
 		id, known := listed[name]
 		if !known || b.g.Tensors[id].Maker >= 0 {
-			v.fault(CodeSlices, "slices: region %d: nodes: expected a tensor of the slice that no other region makes, found %q", i, graph.Short(name))
+			v.Fault(Code, "slices: region %d: nodes: expected a tensor of the slice that no other region makes, found %q", i, graph.Short(name))
 			continue
 		}
 		where := b.slices[id]
 		maker := b.g.Tensors[where.of].Maker
 		if maker < 0 {
-			v.fault(CodeSlices, "slices: region %d: within: %q: expected rows of what a node of the source makes, found %q", i, graph.Short(name), graph.Short(b.g.Tensors[where.of].Name))
+			v.Fault(Code, "slices: region %d: within: %q: expected rows of what a node of the source makes, found %q", i, graph.Short(name), graph.Short(b.g.Tensors[where.of].Name))
 			continue
 		}
 		old := b.g.Nodes[maker]
@@ -76,7 +76,7 @@ func (b *before) addSlice(v *verifier, i int, x *plan.SlicedRegion) bool {
 		}
 		n := d.node(old, where)
 		if n == nil {
-			v.fault(CodeSlices, "slices: region %d: within: %q: expected rows that %s makes of rows that are listed, found rows [%d, %d) of axis %d", i, graph.Short(name), b.g.Label(maker), where.lo, where.hi, where.axis)
+			v.Fault(Code, "slices: region %d: within: %q: expected rows that %s makes of rows that are listed, found rows [%d, %d) of axis %d", i, graph.Short(name), b.g.Label(maker), where.lo, where.hi, where.axis)
 			continue
 		}
 		n.Outputs = []graph.TensorID{id}
@@ -92,7 +92,7 @@ func (b *before) addSlice(v *verifier, i int, x *plan.SlicedRegion) bool {
 	}
 	for k, t := range x.Within.Tensors {
 		if k >= len(order) || t.Tensor != order[k] {
-			v.fault(CodeSlices, "slices: region %d: within: expected what its nodes read and make, in that order, found %q", i, graph.Short(t.Tensor))
+			v.Fault(Code, "slices: region %d: within: expected what its nodes read and make, in that order, found %q", i, graph.Short(t.Tensor))
 			break
 		}
 	}
@@ -137,7 +137,7 @@ type frame struct{ region, slice int }
 func (c *sliced) frames(p *sliceNode) []frame {
 	list := []frame{{p.region, p.slice}}
 	for at := p.region; ; {
-		w := c.v.p.Slices.Regions[at].Within
+		w := c.v.Plan.Slices.Regions[at].Within
 		if w == nil || w.Region >= at { // a region that is no earlier one has been reported
 			return list
 		}
@@ -174,12 +174,12 @@ func (c *sliced) sourceName(name string) string {
 }
 
 // rightWithin checks that regions inside of slices name earlier regions and their slices.
-func (v *verifier) rightWithin() bool {
+func (v *prover) rightWithin() bool {
 	ok := true
-	list := v.p.Slices.Regions
+	list := v.Plan.Slices.Regions
 	for i, r := range list {
 		if w := r.Within; w != nil && (w.Region < 0 || w.Region >= i || w.Slice < 0 || w.Slice >= list[w.Region].Count) {
-			v.fault(CodeSlices, "slices: region %d: within: expected an earlier region and one of its slices, found region %d, slice %d", i, w.Region, w.Slice)
+			v.Fault(Code, "slices: region %d: within: expected an earlier region and one of its slices, found region %d, slice %d", i, w.Region, w.Slice)
 			ok = false
 		}
 	}
@@ -188,9 +188,9 @@ func (v *verifier) rightWithin() bool {
 
 // inside returns how often each slice of a region runs its nodes in slices again: for each
 // node, by its first output, the slices.
-func (v *verifier) inside(region int) map[string][]int {
+func (v *prover) inside(region int) map[string][]int {
 	copies := map[string][]int{}
-	for _, r := range v.p.Slices.Regions {
+	for _, r := range v.Plan.Slices.Regions {
 		w := r.Within
 		if w == nil || w.Region != region {
 			continue

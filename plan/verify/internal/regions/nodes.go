@@ -1,4 +1,4 @@
-package verify
+package regions
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/constant"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/same"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
 // sliced compares the planned graph with the graph before the slices. It goes through the
@@ -13,7 +15,7 @@ import (
 // before. A node of a slice must make rows from the rows that its operator needs for them;
 // every other node must be the source's.
 type sliced struct {
-	v          *verifier
+	v          *prover
 	b          *before
 	g          *graph.Graph // planned, without the nodes that a limit added
 	tags       []*sliceNode // by node: what its metadata say; nil: it is in no slice
@@ -23,7 +25,7 @@ type sliced struct {
 	used       map[string]bool           // copies that there are
 	parts      map[graph.TensorID]string // initializers with rows of one of the source: its name
 	data       constants
-	same       sameNode
+	same       same.Node
 	weightings map[graph.TensorID]*weighting // by the outputs of Softmax nodes and products
 	random     []bool                        // by node of the graph before: computed twice, it may differ
 	at         map[graph.TensorID]rowPlace   // where the rows of what slices make are likely to lie
@@ -53,19 +55,19 @@ func (c *sliced) lookup(name string) graph.TensorID {
 
 // compareSlices compares the planned graph with the source. It reports whether
 // everything could be compared, and of which regions copies could not be.
-func (v *verifier) compareSlices(b *before, g *graph.Graph, tags []*sliceNode) (all bool, partial []bool) {
+func (v *prover) compareSlices(b *before, g *graph.Graph, tags []*sliceNode) (all bool, partial []bool) {
 	c := &sliced{
 		v: v, b: b, g: g, tags: tags, holds: make([]contents, len(g.Tensors)),
 		weightings: map[graph.TensorID]*weighting{},
 		copies:     map[string]graph.TensorID{}, used: map[string]bool{}, parts: map[graph.TensorID]string{},
-		data: constants{planned: constant.NewFiles(v.m), source: constant.NewFiles(b.m)}, random: graph.Effects(b.g),
-		regions: make([]regionFound, len(v.p.Slices.Regions)),
+		data: constants{planned: constant.NewFiles(v.Model), source: constant.NewFiles(b.m)}, random: graph.Effects(b.g),
+		regions: make([]regionFound, len(v.Plan.Slices.Regions)),
 	}
 	defer c.data.planned.Close()
 	defer c.data.source.Close()
-	c.same.outer = func(t, of graph.TensorID) bool { return c.wants(t, of) == "" }
-	if v.m.Source != nil && b.m.Source != nil {
-		c.same.source, c.same.other = v.m.Source.Bytes, b.m.Source.Bytes
+	c.same.Outer = func(t, of graph.TensorID) bool { return c.wants(t, of) == "" }
+	if v.Model.Source != nil && b.m.Source != nil {
+		c.same.Source, c.same.Other = v.Model.Source.Bytes, b.m.Source.Bytes
 	}
 	c.data.same = c.same
 	c.aliases()
@@ -73,7 +75,7 @@ func (v *verifier) compareSlices(b *before, g *graph.Graph, tags []*sliceNode) (
 	c.readInitializers()
 	c.functions()
 	for i := range c.regions {
-		c.regions[i].begin(v.p.Slices.Regions[i].Nodes)
+		c.regions[i].begin(v.Plan.Slices.Regions[i].Nodes)
 	}
 	c.at = c.places()
 	for i, n := range g.Nodes {
@@ -83,9 +85,9 @@ func (v *verifier) compareSlices(b *before, g *graph.Graph, tags []*sliceNode) (
 	for i := range c.regions {
 		c.recorded(i)
 	}
-	for _, x := range v.p.Slices.Copies {
+	for _, x := range v.Plan.Slices.Copies {
 		if !c.used[x.Tensor] {
-			v.fault(CodeSlices, "slices: copy %q: expected a node that makes it, found none", graph.Short(x.Tensor))
+			v.Fault(Code, "slices: copy %q: expected a node that makes it, found none", graph.Short(x.Tensor))
 		}
 	}
 	for i := range c.regions {
@@ -97,11 +99,11 @@ func (v *verifier) compareSlices(b *before, g *graph.Graph, tags []*sliceNode) (
 // aliases collects the names of tensors that several steps make: the last one has the
 // name that the source has.
 func (c *sliced) aliases() {
-	if c.v.plain == nil || c.v.plain.originals == nil {
+	if c.v.planned.Originals == nil {
 		return
 	}
 	c.names = make([][]string, len(c.g.Tensors))
-	for t, first := range c.v.plain.originals {
+	for t, first := range c.v.planned.Originals {
 		if graph.TensorID(t) != first {
 			c.names[first] = append(c.names[first], c.g.Tensors[t].Name)
 		}
@@ -136,18 +138,18 @@ func (c *sliced) before(t graph.TensorID) (of graph.TensorID) {
 
 // readCopies reads which tensors are computed once for each reader.
 func (c *sliced) readCopies() {
-	for _, x := range c.v.p.Slices.Copies {
+	for _, x := range c.v.Plan.Slices.Copies {
 		of, source := c.b.find(x.Of)
 		_, taken := c.b.names[x.Tensor]
 		_, twice := c.copies[x.Tensor]
 		switch {
 		case source == nil || source.Maker < 0:
-			c.v.fault(CodeSlices, "slices: copy %q: expected a node of the source that makes %q, found none", graph.Short(x.Tensor), graph.Short(x.Of))
+			c.v.Fault(Code, "slices: copy %q: expected a node of the source that makes %q, found none", graph.Short(x.Tensor), graph.Short(x.Of))
 		case taken || twice:
-			c.v.fault(CodeSlices, "slices: copy %q: expected a name that nothing else has", graph.Short(x.Tensor))
+			c.v.Fault(Code, "slices: copy %q: expected a name that nothing else has", graph.Short(x.Tensor))
 		default:
 			if maker := source.Maker; c.random[maker] {
-				c.v.fault(CodeSlices, "slices: copy %q: expected a node that computes the same each time, found %s", graph.Short(x.Tensor), c.b.g.Label(maker))
+				c.v.Fault(Code, "slices: copy %q: expected a node that computes the same each time, found %s", graph.Short(x.Tensor), c.b.g.Label(maker))
 			}
 			c.copies[x.Tensor] = of
 		}
@@ -167,47 +169,47 @@ func (c *sliced) hasRows(planned *graph.Data, of graph.TensorID, axis int, lo, h
 
 // readInitializers compares the inputs and initializers with those of the source.
 func (c *sliced) readInitializers() {
-	v, planned := c.v, c.v.names.of(c.g)
+	v, planned := c.v, c.v.Tensors(c.g)
 	ids := make(map[*graph.Tensor]graph.TensorID, len(c.g.Tensors))
 	for id, t := range c.g.Tensors {
 		ids[t] = graph.TensorID(id)
 	}
 	listed := map[*graph.Tensor]bool{}
-	for _, x := range v.p.Slices.Weights {
+	for _, x := range v.Plan.Slices.Weights {
 		t := planned[x.Tensor]
 		of, source := c.b.find(x.Of)
 		switch {
 		case t == nil || t.Data == nil || t.Overridable || listed[t]:
-			v.fault(CodeSlices, "slices: weight %q: expected an initializer that is listed once", graph.Short(x.Tensor))
+			v.Fault(Code, "slices: weight %q: expected an initializer that is listed once", graph.Short(x.Tensor))
 			continue
 		case source == nil || source.Overridable || source.Data == nil && !c.b.follows(of):
-			v.fault(CodeSlices, "slices: weight %q: expected %q to be an initializer of the source, or integers that follow from the dims", graph.Short(x.Tensor), graph.Short(x.Of))
+			v.Fault(Code, "slices: weight %q: expected %q to be an initializer of the source, or integers that follow from the dims", graph.Short(x.Tensor), graph.Short(x.Of))
 		case x.Axis < 0 || x.Axis >= len(t.Data.Dims) || !c.hasRows(t.Data, of, x.Axis, x.From, x.From+t.Data.Dims[x.Axis]):
-			v.fault(CodeSlices, "slices: weight %q: expected rows of axis %d of %q, from row %d on, found other elements", graph.Short(x.Tensor), x.Axis, graph.Short(x.Of), x.From)
+			v.Fault(Code, "slices: weight %q: expected rows of axis %d of %q, from row %d on, found other elements", graph.Short(x.Tensor), x.Axis, graph.Short(x.Of), x.From)
 		default:
 			c.holds[ids[t]] = c.b.rowsOf(of, x.Axis, x.From, x.From+t.Data.Dims[x.Axis])
 			c.parts[ids[t]] = c.b.g.Tensors[c.holds[ids[t]].of].Name
 		}
 		listed[t] = true
 	}
-	for _, name := range v.p.Slices.Constants {
+	for _, name := range v.Plan.Slices.Constants {
 		t := planned[name]
 		of, source := c.b.find(name)
 		switch {
 		case t == nil || t.Data == nil || t.Overridable || listed[t]:
-			v.fault(CodeSlices, "slices: constant %q: expected an initializer that is listed once", graph.Short(name))
+			v.Fault(Code, "slices: constant %q: expected an initializer that is listed once", graph.Short(name))
 			continue
 		case source == nil && c.b.lacks: // a shape of a product that reads a constant as it lies
 			c.unchecked, listed[t] = true, true
 			c.holds[ids[t]] = contents{kind: hasFault}
 			continue
 		case source == nil || source.Maker < 0:
-			v.fault(CodeSlices, "slices: constant %q: expected a node of the source that makes it", graph.Short(name))
+			v.Fault(Code, "slices: constant %q: expected a node of the source that makes it", graph.Short(name))
 		default:
 			want, known := c.b.values[of].Ints()
 			found, there := t.Data.Integers(int64(len(want)))
 			if !known || !there || t.Data.Type != source.Type.Elem || !equalInts(t.Data.Dims, c.b.shape(of)) || !equalInts(found, want) {
-				v.fault(CodeSlices, "slices: constant %q: expected %v of shape %v, which follow from the dims, found %v of shape %v", graph.Short(name), want, c.b.shape(of), found, t.Data.Dims)
+				v.Fault(Code, "slices: constant %q: expected %v of shape %v, which follow from the dims, found %v of shape %v", graph.Short(name), want, c.b.shape(of), found, t.Data.Dims)
 				break
 			}
 			c.holds[ids[t]] = all(of)
@@ -221,9 +223,9 @@ func (c *sliced) readInitializers() {
 		case source == nil || t.Data == nil && !t.Input:
 			continue
 		case t.Data != nil && source.Data == nil:
-			v.fault(CodeSlices, "slices: initializer %q: a node of the source makes it: expected it in the list of constants", graph.Short(t.Name))
+			v.Fault(Code, "slices: initializer %q: a node of the source makes it: expected it in the list of constants", graph.Short(t.Name))
 		case t.Data != nil && (t.Overridable != source.Overridable || !c.data.equal(t.Data, source.Data)):
-			v.fault(CodeSlices, "slices: initializer %q: expected the elements that it has in the source, found others", graph.Short(t.Name))
+			v.Fault(Code, "slices: initializer %q: expected the elements that it has in the source, found others", graph.Short(t.Name))
 		default:
 			c.holds[id] = all(of)
 			continue
@@ -240,23 +242,23 @@ func (c *sliced) readInitializers() {
 		return out
 	}
 	if want, found := names(c.b.g, c.b.g.Inputs), names(c.g, c.g.Inputs); !equalNames(want, found) {
-		v.fault(CodeSlices, "slices: expected the inputs of the source, %q, found %q", graph.Short(fmt.Sprint(want)), graph.Short(fmt.Sprint(found)))
+		v.Fault(Code, "slices: expected the inputs of the source, %q, found %q", graph.Short(fmt.Sprint(want)), graph.Short(fmt.Sprint(found)))
 	}
 }
 
 // outputs checks that the outputs of the graph are those of the source.
 func (c *sliced) outputs() {
 	if len(c.g.Outputs) != len(c.b.g.Outputs) {
-		c.v.fault(CodeSlices, "slices: expected the %s of the source, found %d", count(len(c.b.g.Outputs), "output"), len(c.g.Outputs))
+		c.v.Fault(Code, "slices: expected the %s of the source, found %d", subject.Count(len(c.b.g.Outputs), "output"), len(c.g.Outputs))
 		return
 	}
 	for i, t := range c.g.Outputs {
 		of := c.b.g.Outputs[i]
 		name := c.b.g.Tensors[of].Name
 		if !c.isNamed(t, func(have string) bool { return have == name }) {
-			c.v.fault(CodeSlices, "slices: output %d: expected %q, found %q", i, graph.Short(name), graph.Short(c.g.Tensors[t].Name))
+			c.v.Fault(Code, "slices: output %d: expected %q, found %q", i, graph.Short(name), graph.Short(c.g.Tensors[t].Name))
 		} else if wrong := c.wants(t, of); wrong != "" {
-			c.v.fault(CodeSlices, "slices: output %d: %s", i, wrong)
+			c.v.Fault(Code, "slices: output %d: %s", i, wrong)
 		}
 	}
 }
@@ -264,31 +266,31 @@ func (c *sliced) outputs() {
 // functions checks that the local functions are those of the source, but for those that
 // belong to the domain onnxmem.
 func (c *sliced) functions() {
-	for _, f := range c.v.m.Functions {
+	for _, f := range c.v.Model.Functions {
 		of := function(c.b.m, f)
 		switch {
-		case of == nil && (f.Own() || c.v.sliceFunctions[f]):
+		case of == nil && (f.Own() || c.v.functions[f]):
 		case of == nil:
-			c.v.fault(CodeSlices, "slices: function %q: expected no function that the source lacks", graph.Short(f.Name))
+			c.v.Fault(Code, "slices: function %q: expected no function that the source lacks", graph.Short(f.Name))
 		case !c.sameFunction(f, of):
-			c.v.fault(CodeSlices, "slices: function %q: expected that of the source, found another body", graph.Short(f.Name))
+			c.v.Fault(Code, "slices: function %q: expected that of the source, found another body", graph.Short(f.Name))
 		}
 	}
 	for _, o := range c.b.m.Opsets {
-		if found := c.v.m.Opset(o.Domain); found != o.Version {
-			c.v.fault(CodeSlices, "slices: operators of domain %q: expected version %d, as in the source, found %d", graph.Short(o.Domain), o.Version, found)
+		if found := c.v.Model.Opset(o.Domain); found != o.Version {
+			c.v.Fault(Code, "slices: operators of domain %q: expected version %d, as in the source, found %d", graph.Short(o.Domain), o.Version, found)
 		}
 	}
 }
 
 func (c *sliced) sameFunction(f, of *graph.Function) bool {
 	same := c.same
-	same.outer = func(_, _ graph.TensorID) bool { return false }
+	same.Outer = func(_, _ graph.TensorID) bool { return false }
 	if !equalNames(f.Attrs, of.Attrs) || len(f.Defaults) != len(of.Defaults) || len(f.Opsets) != len(of.Opsets) {
 		return false
 	}
 	for i, a := range f.Defaults {
-		if a.Name != of.Defaults[i].Name || !same.attribute(a, of.Defaults[i]) {
+		if a.Name != of.Defaults[i].Name || !same.Attribute(a, of.Defaults[i]) {
 			return false
 		}
 	}
@@ -297,7 +299,7 @@ func (c *sliced) sameFunction(f, of *graph.Function) bool {
 			return false
 		}
 	}
-	return same.body(f.Body, of.Body)
+	return same.Body(f.Body, of.Body)
 }
 
 // wants says what is wrong with a tensor that must hold all of another one; "" if it
@@ -399,12 +401,12 @@ func (c *sliced) node(id graph.NodeID, n *graph.Node) {
 		c.regions[p.region].faulty = true
 		where = fmt.Sprintf("region %d, slice %d", p.region, p.slice)
 	}
-	c.v.fault(CodeSlices, "slices: %s: %s: %s", where, c.g.Label(id), wrong)
+	c.v.Fault(Code, "slices: %s: %s: %s", where, c.g.Label(id), wrong)
 }
 
 // outside says what is wrong with a node of no slice; "" if it is the source's.
 func (c *sliced) outside(n *graph.Node) string {
-	k := firstOutput(n)
+	k := subject.FirstOutput(n)
 	if k == none {
 		c.unchecked = true
 		return ""
@@ -421,9 +423,9 @@ func (c *sliced) outside(n *graph.Node) string {
 	case n.Op != old.Op || n.Domain != old.Domain || n.Overload != old.Overload:
 		return fmt.Sprintf("expected operator %s, as in the source, found %s", old.OpName(), n.OpName())
 	case len(n.Inputs) != len(old.Inputs):
-		return fmt.Sprintf("expected %s, as in the source, found %d", count(len(old.Inputs), "input"), len(n.Inputs))
+		return fmt.Sprintf("expected %s, as in the source, found %d", subject.Count(len(old.Inputs), "input"), len(n.Inputs))
 	case len(n.Outputs) != len(old.Outputs):
-		return fmt.Sprintf("expected %s, as in the source, found %d", count(len(old.Outputs), "output"), len(n.Outputs))
+		return fmt.Sprintf("expected %s, as in the source, found %d", subject.Count(len(old.Outputs), "output"), len(n.Outputs))
 	}
 	for j, t := range n.Inputs {
 		if wrong := c.wants(t, old.Inputs[j]); wrong != "" {
@@ -432,7 +434,7 @@ func (c *sliced) outside(n *graph.Node) string {
 	}
 	if bodies := len(n.Bodies()) > 0; bodies && c.b.inner {
 		c.unchecked = true
-	} else if name := c.same.attributes(n, old); name != "" {
+	} else if name := c.same.Attributes(n, old); name != "" {
 		return fmt.Sprintf("attribute %q: expected that of the source, found another", graph.Short(name))
 	}
 	for k, t := range n.Outputs {
@@ -451,7 +453,7 @@ func (c *sliced) outside(n *graph.Node) string {
 // lies, which is checked elsewhere. The nodes in front of it have names that the source
 // does not have.
 func (c *sliced) ofProduct(n *graph.Node) bool {
-	of := c.before(n.Outputs[firstOutput(n)])
+	of := c.before(n.Outputs[subject.FirstOutput(n)])
 	if of == none {
 		c.unchecked = true
 		for _, t := range n.Outputs {
@@ -461,7 +463,7 @@ func (c *sliced) ofProduct(n *graph.Node) bool {
 		}
 		return true
 	}
-	for _, f := range c.v.p.Folded.Products {
+	for _, f := range c.v.Plan.Folded.Products {
 		if f.Subgraph == nil && f.Tensor == c.b.g.Tensors[of].Name {
 			c.holds[n.Outputs[0]] = all(of)
 			return true
