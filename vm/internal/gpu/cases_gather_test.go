@@ -24,9 +24,10 @@ func below32(n int64, shape ...int) *reference.Tensor { return wholes(graph.Int3
 // shape has elements.
 func tuplesOf(lengths []int64, batch ...int) *reference.Tensor {
 	t := below(1, append(batch, len(lengths))...)
+	r := draws(t.Shape)
 	for i := range t.I {
 		n := lengths[i%len(lengths)]
-		t.I[i] = draws.Int64N(2*n) - n
+		t.I[i] = r.Int64N(2*n) - n
 	}
 	return t
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -38,13 +39,27 @@ type nodeCase struct {
 	extreme   bool                // it is not for the evaluator
 }
 
-var draws = rand.New(rand.NewPCG(1, 2))
+// nthInput counts the tensors of the case at hand that are drawn. Function args, which ends
+// the inputs of a case, begins again.
+var nthInput uint64
+
+// draws returns the generator of a tensor's elements: what it draws follows from the shape
+// and from the tensor's place among those of its case. So a case that is added or goes
+// changes the elements of no other.
+func draws(shape []int) *rand.Rand {
+	nthInput++
+	seed := nthInput
+	for _, n := range shape {
+		seed = seed*1_000_003 + uint64(n)
+	}
+	return rand.New(rand.NewPCG(seed, 2))
+}
 
 // noise returns reals in [-2, 2).
 func noise(shape ...int) *reference.Tensor {
-	list := make([]float64, count(shape))
+	list, r := make([]float64, count(shape)), draws(shape)
 	for i := range list {
-		list[i] = float64(4*draws.Float32() - 2)
+		list[i] = float64(4*r.Float32() - 2)
 	}
 	return reference.Reals(shape, list...)
 }
@@ -60,9 +75,9 @@ func positive(shape ...int) *reference.Tensor {
 
 // wholes returns integers of a type, in [low, high).
 func wholes(d graph.DType, low, high int64, shape ...int) *reference.Tensor {
-	list := make([]int64, count(shape))
+	list, r := make([]int64, count(shape)), draws(shape)
 	for i := range list {
-		list[i] = low + draws.Int64N(high-low)
+		list[i] = low + r.Int64N(high-low)
 	}
 	return &reference.Tensor{Type: d, Shape: shape, I: list}
 }
@@ -93,7 +108,11 @@ func text(name, v string) *graph.Attr {
 
 func attrs(list ...*graph.Attr) []*graph.Attr { return list }
 
-func args(list ...*reference.Tensor) []*reference.Tensor { return list }
+// args ends the inputs of a case.
+func args(list ...*reference.Tensor) []*reference.Tensor {
+	nthInput = 0
+	return list
+}
 
 // alone is the runtime of one node.
 type alone struct{ form.Runtime }
@@ -311,6 +330,19 @@ func (b *bench) every(c *nodeCase) bool {
 	h := fnv.New32a()
 	h.Write([]byte(c.op))
 	return b.fake == nil || sweep.On() || h.Sum32()%3 == 0
+}
+
+// TestCasesDrawAlone: a case has the same inputs wherever it stands, and no two of them alike.
+func TestCasesDrawAlone(t *testing.T) {
+	args() // what other tests drew is no input of these
+	first := args(noise(9), noise(9), flags(70))
+	second := args(noise(9), noise(9), flags(70))
+	if !reflect.DeepEqual(first, second) {
+		t.Error("the same case has other inputs at another place")
+	}
+	if slices.Equal(first[0].F, first[1].F) {
+		t.Error("two inputs of a case have the same elements")
+	}
 }
 
 // TestAgainstReference: device kernels agree with the plain float64 evaluator and with the

@@ -94,9 +94,9 @@ func TestProductSpeed(t *testing.T) {
 	block, err := b.device.Take(2*room, "tensors")
 	b.must(err)
 	b.blocks = append(b.blocks, block)
-	some := make([]float32, 1<<20)
+	some, r := make([]float32, 1<<20), draws(nil)
 	for i := range some {
-		some[i] = 4*draws.Float32() - 2
+		some[i] = 4*r.Float32() - 2
 	}
 	b.must(driver.UploadNow(block.At, unsafe.Pointer(&some[0]), int64(4*len(some))))
 	for n := int64(4 * len(some)); n < room; n *= 2 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -28,13 +29,27 @@ type nodeCase struct {
 	fresh     bool                // no input is a constant
 }
 
-var draws = rand.New(rand.NewPCG(1, 2))
+// nthInput counts the tensors of the case at hand that are drawn. Function args, which ends
+// the inputs of a case, begins again.
+var nthInput uint64
+
+// draws returns the generator of a tensor's elements: what it draws follows from the shape
+// and from the tensor's place among those of its case. So a case that is added or goes
+// changes the elements of no other.
+func draws(shape []int) *rand.Rand {
+	nthInput++
+	seed := nthInput
+	for _, n := range shape {
+		seed = seed*1_000_003 + uint64(n)
+	}
+	return rand.New(rand.NewPCG(seed, 2))
+}
 
 // noise returns float32 numbers in [-2, 2).
 func noise(shape ...int) *reference.Tensor {
-	list := make([]float64, count(shape))
+	list, r := make([]float64, count(shape)), draws(shape)
 	for i := range list {
-		list[i] = float64(4*draws.Float32() - 2)
+		list[i] = float64(4*r.Float32() - 2)
 	}
 	return reference.Reals(shape, list...)
 }
@@ -70,9 +85,9 @@ func wholes(shape []int, list ...int64) *reference.Tensor { return reference.Int
 
 // quants returns integers of an 8-bit type.
 func quants(d graph.DType, shape ...int) *reference.Tensor {
-	list := make([]int64, count(shape))
+	list, r := make([]int64, count(shape)), draws(shape)
 	for i := range list {
-		if list[i] = int64(draws.IntN(256)); d == graph.Int8 {
+		if list[i] = int64(r.IntN(256)); d == graph.Int8 {
 			list[i] -= 128
 		}
 	}
@@ -152,7 +167,11 @@ func text(name, v string) *graph.Attr {
 
 func attrs(list ...*graph.Attr) []*graph.Attr { return list }
 
-func args(list ...*reference.Tensor) []*reference.Tensor { return list }
+// args ends the inputs of a case.
+func args(list ...*reference.Tensor) []*reference.Tensor {
+	nthInput = 0
+	return list
+}
 
 // store converts a reference tensor to a kernel's tensor; reals get dtype d.
 func store(t *reference.Tensor, d graph.DType) *Tensor {
@@ -323,6 +342,19 @@ func prepareAndRun(c *Invocation, kernel *Kernel, workers int) error {
 		}
 	}
 	return nil
+}
+
+// TestCasesDrawAlone: a case has the same inputs wherever it stands, and no two of them alike.
+func TestCasesDrawAlone(t *testing.T) {
+	args() // what other tests drew is no input of these
+	first := args(noise(9), noise(9), flags(70))
+	second := args(noise(9), noise(9), flags(70))
+	if !reflect.DeepEqual(first, second) {
+		t.Error("the same case has other inputs at another place")
+	}
+	if slices.Equal(first[0].F, first[1].F) {
+		t.Error("two inputs of a case have the same elements")
+	}
 }
 
 // TestAgainstReference: kernels on larger tensors agree with the plain float64 evaluator,
