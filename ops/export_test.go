@@ -1,6 +1,10 @@
 package ops
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 // InferValues calls Infer and returns the folded values of the main graph's tensors, by
 // TensorID.
@@ -19,3 +23,29 @@ func InferValues(m *graph.Model, opt Options) ([]*Value, error) {
 
 // ElementwiseCuts are the columns Cut of operators whose rows are those of all their operands.
 var ElementwiseCuts = []any{cutUnary, cutBroadcast, cutBiased, cutQLinearBinary}
+
+// Signature is what a link of a chain needs to know of an operator's last version.
+type Signature struct {
+	Links      bool // the first input and the result may be float32 or a truth value
+	Repeats    bool // any number of inputs may follow
+	Attributes bool // it has attributes, besides those of broadcasting before opset 7
+}
+
+// SignatureOf describes an operator.
+func SignatureOf(domain, name string) (out Signature) {
+	s, f := signatureOf(domain, name, 1<<30)
+	if f == nil {
+		return out
+	}
+	real := func(p parameter) bool {
+		return slices.ContainsFunc([]graph.DType{graph.Float32, graph.Bool}, func(d graph.DType) bool {
+			return p.elem == d || holds(s.symbols[p.symbol], d, 0)
+		})
+	}
+	out.Links = len(f.in) > 0 && real(f.in[0]) && real(f.out[0])
+	out.Repeats = slices.ContainsFunc(f.in, func(p parameter) bool { return p.repeats })
+	for a := range s.attributes {
+		out.Attributes = out.Attributes || !slices.Contains([]string{"axis", "broadcast", "consumed_inputs"}, a)
+	}
+	return out
+}

@@ -15,7 +15,11 @@ A test of package ops writes this page (` + "`go test ./ops -run TestOperators -
 `
 
 const operatorsReasons = `
-Reasons: *planned only*: onnxmem infers its shapes and plans its memory, and ` + "`onnxmem run`" + ` refuses it. *not yet*: nothing is in the way but the work. *by data*: a length of the result follows from the elements. *strings*, *bodies*, *collections*: it works on these. *own layout*: it is made for images in ONNX Runtime's blocks. *small*: it makes few elements, known before a run. *one scale*: the scale follows from all elements. *of a plan*: only planned files have it. Reasons of gradients are those of ` + "`autodiff/without.go`" + `, by their names there. *·*: the aspect does not apply to its class.
+Reasons: *planned only*: onnxmem infers its shapes and plans its memory, and ` + "`onnxmem run`" + ` refuses it. *not yet*: nothing is in the way but the work. *by data*: a length of the result follows from the elements. *strings*, *bodies*, *collections*: it works on these. *own layout*: it is made for images in ONNX Runtime's blocks. *small*: it makes few elements, known before a run. *one scale*: the scale follows from all elements. *of a plan*: only planned files have it.
+
+Reasons of chains, whose links take up to three tensors of float32 or of truth values and nothing else: *a copy* takes no time; *converts*: its dtypes are those of the node; *applied before*: the kernel before applies it; *no reals*; *any number* of inputs; *attributes*. Reasons of caches: *empty rows*: an element of its result depends on all along an axis, and those of keys that are not there yet count, too; *lengths*: it reads no elements; *no inputs*; *training*: a training step has no caches; *images*: its axes are no tokens; *other domain*: the rules are those of ai.onnx.
+
+Reasons of gradients are those of ` + "`autodiff/without.go`" + `, by their names there. *·*: the aspect does not apply to its class.
 `
 
 // column is an aspect. Its cell is "" if there is neither what it asks for nor a reason.
@@ -40,7 +44,7 @@ var columns = []column{
 	{"GPU", "the row for CUDA; without one, a node runs on the host.", gpuCell},
 	{"gradient", "the rule, or the file that replaces it by others first; reasons: `autodiff/without.go`.", gradientCell},
 	{"reference", "the plain evaluator, with which kernels are compared.", referenceCell},
-	{"caches", "what `--kv-capacity` and `--state=auto` make of it: a rule for keys and values, or it updates a state; else a model in which it reads keys is refused.", cachesCell},
+	{"caches", "what `--kv-capacity` and `--state=auto` make of it: a rule for keys and values, or it updates a state; else the reason why a model in which it reads keys is refused.", cachesCell},
 	{"cost", "what a device's model counts, besides bytes: operations, functions in those of Exp, the form of a product or an image.", costCell},
 	{"ORT", "what ONNX Runtime's kernel shares: a view, a result in place, or, with `onnxruntime-arena`, one that an allocator puts in place (*arena*).", sharingCell},
 	{"torch", "where crosscheck has PyTorch's version of the gradient; *ORT alone*: only ONNX Runtime's results are compared.", torchCell},
@@ -119,7 +123,7 @@ func fusedCell(_ *aspects, _, _ string, op *ops.Op) string {
 	return notApplying
 }
 
-func chainCell(a *aspects, key, _ string, op *ops.Op) string {
+func chainCell(a *aspects, key, domain string, op *ops.Op) string {
 	switch {
 	case a.link[key] != "" || op.Quantizes || op.Dequantizes:
 		return yes
@@ -127,8 +131,23 @@ func chainCell(a *aspects, key, _ string, op *ops.Op) string {
 		return notApplying
 	case planned(a, key):
 		return "planned only"
+	case op.Copies:
+		return "a copy"
+	case op.Moves:
+		return "converts"
+	case op.Activation:
+		return "applied before"
 	}
-	return "not yet"
+	s := ops.SignatureOf(domain, op.Name)
+	switch {
+	case !s.Links:
+		return "no reals"
+	case s.Repeats:
+		return "any number"
+	case s.Attributes:
+		return "attributes"
+	}
+	return because("chain", key)
 }
 
 func blocksCell(a *aspects, key, _ string, op *ops.Op) string {
@@ -187,7 +206,8 @@ func referenceCell(a *aspects, key, _ string, op *ops.Op) string {
 	return because("reference", key)
 }
 
-func cachesCell(a *aspects, _, domain string, op *ops.Op) string {
+// cachesCell: what follows a rule, and why the others are refused where they read keys.
+func cachesCell(a *aspects, key, domain string, op *ops.Op) string {
 	switch {
 	case op.Updates:
 		return "updates"
@@ -195,8 +215,31 @@ func cachesCell(a *aspects, _, domain string, op *ops.Op) string {
 		return link("passes/internal/kv", a.caches[op.Name])
 	case domain == "" && op.Class == ops.Elementwise:
 		return link("passes/internal/kv", "elementwise.go")
+	case planned(a, key):
+		return "planned only"
+	case a.meaning[key] == "training.go":
+		return "training"
+	case op.OfShape:
+		return "lengths"
+	case op.Constant:
+		return "no inputs"
+	case because("caches", key) != "":
+		return because("caches", key)
 	}
-	return "refused"
+	switch op.Class {
+	case ops.Reduce, ops.Window, ops.Product, ops.Norm:
+		return "empty rows"
+	case ops.Draw:
+		return "draws by place"
+	case ops.Control:
+		return "bodies"
+	case ops.Box:
+		return "collections"
+	}
+	if domain != "" {
+		return "other domain"
+	}
+	return ""
 }
 
 func costCell(_ *aspects, _, _ string, op *ops.Op) string {
@@ -275,6 +318,22 @@ var missing = map[string]map[string][]string{
 			"com.microsoft.MatMulIntegerToFloat", "com.microsoft.MultiHeadAttention", "com.microsoft.QGemm", "com.microsoft.QLinearConcat",
 			"com.microsoft.QLinearSoftmax", "com.microsoft.QLinearWhere", "com.microsoft.RotaryEmbedding", "com.microsoft.TransposeMatMul",
 		},
+	},
+	"chain": {
+		"not yet": {
+			"Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Floor", "Log", "Neg", "Not", "PRelu", "Pow", "Round", "Sign",
+			"Sin", "Sinh", "Softsign", "Tan", "Xor", "com.microsoft.BiasGelu", "com.microsoft.FastGelu",
+		},
+	},
+	"caches": {
+		"of a plan":  {"onnxmem.SwapIn", "onnxmem.SwapOut"},
+		"by data":    {"Compress", "NonMaxSuppression", "NonZero", "TopK", "Unique"},
+		"strings":    {"StringNormalizer", "StringSplit", "TfIdfVectorizer", "com.microsoft.Tokenizer"},
+		"one scale":  {"DynamicQuantizeLinear"},
+		"images":     {"AffineGrid", "CenterCropPad", "Crop", "DepthToSpace", "ImageScaler", "MaxUnpool", "SpaceToDepth"},
+		"no inputs":  {"BlackmanWindow", "EyeLike", "HammingWindow", "HannWindow", "MelWeightMatrix"},
+		"empty rows": {"DFT", "Det", "STFT"},
+		"not yet":    {"BitCast", "DequantizeLinear", "GatherElements", "OneHot", "Pad", "QuantizeLinear", "ReverseSequence", "RotaryEmbedding", "Tile"},
 	},
 	"GPU": {
 		"by data":                                {"Compress", "NonMaxSuppression", "NonZero", "Unique"},

@@ -185,6 +185,7 @@ var update = flag.Bool("update", false, "write docs/operators.md")
 func TestOperators(t *testing.T) {
 	a := survey(t)
 	files := map[string][]string{} // by file of ops: rows
+	cells := map[string]string{}   // by aspect and operator
 	each(func(domain string, op *ops.Op) {
 		key, row := qualified(domain, op.Name), []string{}
 		for _, c := range columns {
@@ -192,15 +193,15 @@ func TestOperators(t *testing.T) {
 			if cell == "" {
 				t.Errorf("%s: %s: expected what the tree has of it, or a reason why it has nothing", key, c.name)
 			}
-			row = append(row, cell)
+			row, cells[c.name+" "+key] = append(row, cell), cell
 		}
 		files[a.meaning[key]] = append(files[a.meaning[key]], fmt.Sprintf("| %s | %s |", key, strings.Join(row, " | ")))
 	})
-	for list := range maps.Values(missing) {
+	for aspect, list := range missing {
 		for reason, names := range list {
 			for _, key := range names {
-				if a.meaning[key] == "" {
-					t.Errorf("%s has the reason %q, but is no operator", key, reason)
+				if got := cells[aspect+" "+key]; got != reason {
+					t.Errorf("%s: %s: has the reason %q, but its cell is %q: the reason goes", key, aspect, reason, got)
 				}
 			}
 		}
