@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
@@ -21,7 +22,7 @@ func (s *trainer) madeBy(t ID) *graph.Node {
 		}
 		n := s.g.Nodes[k]
 		switch {
-		case slices.Contains([]string{"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}, n.Op):
+		case ops.Copies(n) || ops.ClassOf(n) == ops.View && ops.Moves(n):
 		case n.Op == "Cast" && s.typeOf(n.Inputs[0]).Elem.Floating():
 		default:
 			return n

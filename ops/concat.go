@@ -8,7 +8,7 @@ import (
 // joining lists the operators that join tensors along an axis, or split one into
 // parts.
 var joining = family{"", []Op{
-	{Name: "Split", Class: Move, Infer: inferSplit, Cut: cutSplit, Fold: foldSplit, Views: viewSplit, Ranges: rangesOfSplit, Moves: true},
+	{Name: "Split", Class: Move, Infer: inferSplit, Cut: cutSplit, Fold: foldSplit, Views: viewSplit, Ranges: rangesOfSplit, Moves: true, Lengths: []int{1}},
 	{Name: "Concat", Class: Move, Concatenates: true, Infer: inferConcat, Cut: cutConcat, Fold: foldConcat, Views: viewConcat, Ranges: rangesOfConcat},
 }}
 

@@ -9,8 +9,8 @@ import (
 
 // expansion lists the operators that repeat elements along axes.
 var expansion = family{"", []Op{
-	{Name: "Expand", Class: Move, Infer: inferExpand, Cut: cutExpand, Fold: foldExpand, Views: viewIfSameSize, Moves: true},
-	{Name: "Tile", Class: Move, Infer: inferTile, Cut: cutTile, Fold: foldTile, Views: viewIfSameSize, Moves: true},
+	{Name: "Expand", Class: Move, Infer: inferExpand, Cut: cutExpand, Fold: foldExpand, Views: viewIfSameSize, Moves: true, Lengths: []int{1}},
+	{Name: "Tile", Class: Move, Infer: inferTile, Cut: cutTile, Fold: foldTile, Views: viewIfSameSize, Moves: true, Lengths: []int{1}},
 }}
 
 // inferExpand broadcasts input 0 with the shape in input 1.

@@ -52,6 +52,15 @@ func Moves(n *graph.Node) bool {
 	return op != nil && op.Moves
 }
 
+// Lengths lists the inputs of a node that say how long a result is, or along which axis it is
+// changed.
+func Lengths(n *graph.Node) []int {
+	if op := Lookup(n.Domain, n.Op); op != nil {
+		return op.Lengths
+	}
+	return nil
+}
+
 // Copies reports whether a node's result is its first input.
 func Copies(n *graph.Node) bool {
 	op := Lookup(n.Domain, n.Op)

@@ -6,7 +6,7 @@ import "github.com/onnxmem/onnxmem/graph"
 // the shape of another tensor.
 var generators = family{"", []Op{
 	{Name: "Constant", Class: Other, Infer: inferConstant, Fold: foldConstant, Constant: true},
-	{Name: "ConstantOfShape", Class: Other, Infer: inferConstantOfShape, Cut: cutConstantOfShape, Fold: foldConstantOfShape},
+	{Name: "ConstantOfShape", Class: Other, Infer: inferConstantOfShape, Cut: cutConstantOfShape, Fold: foldConstantOfShape, Lengths: []int{0}},
 	{Name: "Range", Class: Other, Infer: inferRange, Fold: foldRange, Rounds: always},
 	{Name: "EyeLike", Class: Other, Infer: inferEyeLike},
 	{Name: "Shape", Class: Other, Infer: inferShape, Fold: foldShape, OfShape: true},

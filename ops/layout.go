@@ -9,10 +9,10 @@ import (
 
 // rearrange lists the operators that change the shape or the order of elements.
 var rearrange = family{"", []Op{
-	{Name: "Reshape", Class: View, Infer: inferReshape, Cut: cutReshape, Fold: foldReshaped, Views: firstView, Moves: true},
+	{Name: "Reshape", Class: View, Infer: inferReshape, Cut: cutReshape, Fold: foldReshaped, Views: firstView, Moves: true, Lengths: []int{1}},
 	{Name: "Flatten", Class: View, Infer: inferFlatten, Cut: cutFlatten, Fold: foldReshaped, Views: firstView, Moves: true},
-	{Name: "Squeeze", Class: View, Infer: inferSqueeze, Cut: cutSqueeze, Fold: foldReshaped, Views: firstView, Moves: true},
-	{Name: "Unsqueeze", Class: View, Infer: inferUnsqueeze, Cut: cutFlatten, Fold: foldReshaped, Views: firstView, Moves: true},
+	{Name: "Squeeze", Class: View, Infer: inferSqueeze, Cut: cutSqueeze, Fold: foldReshaped, Views: firstView, Moves: true, Lengths: []int{1}},
+	{Name: "Unsqueeze", Class: View, Infer: inferUnsqueeze, Cut: cutFlatten, Fold: foldReshaped, Views: firstView, Moves: true, Lengths: []int{1}},
 	{Name: "Transpose", Class: Move, Permutes: true, Infer: inferTranspose, Cut: cutTranspose, Fold: foldTranspose, Views: viewTranspose, OnWeights: true, Moves: true},
 	{Name: "DepthToSpace", Class: Move, Infer: inferDepthToSpace, Cut: cutDepthToSpace, Views: viewBlocks},
 	{Name: "SpaceToDepth", Class: Move, Infer: inferSpaceToDepth, Cut: cutSpaceToDepth, Views: viewBlocks},

@@ -16,7 +16,17 @@ const (
 	ofLayout    = "how a node joins a chain, a block or bytes is what its kernel says of it"
 )
 
-// comparisons are the names that a file compares, and why no column can answer.
+// Reasons why code lists operators.
+const (
+	ofGradient = "a table of gradients or of reasons without one: a test finds an operator that is in none"
+	ofVersions = "what changed between two versions of an operator is its history, of which no column says more than signatures"
+	ofValues   = "the names are values of an attribute, such as the activations of an LSTM"
+	ofKeys     = "what becomes of keys follows from each operator's own rule; docs/operators.md says which has one, and why not"
+	ofFunction = "a function for each operator computes it"
+	ofCases    = "cases of tests are chosen by operator"
+)
+
+// comparisons are the names that a file compares or lists, and why no column can answer.
 type comparisons struct {
 	count  int
 	reason string
@@ -77,4 +87,40 @@ var named = map[string]comparisons{
 
 	"vm/nhwc.go": {2, ofLayout},
 	"vm/nchw.go": {1, ofLayout},
+}
+
+// listed lists the files with lists of operators.
+var listed = map[string]comparisons{
+	"autodiff/attention.go":      {1, ofGradient},
+	"autodiff/columns.go":        {1, ofGradient},
+	"autodiff/contrib.go":        {1, ofGradient},
+	"autodiff/contrib_expand.go": {1, ofGradient},
+	"autodiff/loop.go":           {1, ofGradient},
+	"autodiff/recurrent.go":      {3, ofGradient + "; " + ofValues},
+	"autodiff/sequence.go":       {1, ofGradient},
+	"autodiff/without.go":        {14, ofGradient},
+
+	"autodiff/upgrade.go":         {3, ofVersions},
+	"passes/internal/kv/opset.go": {1, ofVersions},
+
+	"passes/internal/kv/elementwise.go": {1, ofFormula},
+	"passes/internal/kv/rules.go":       {1, ofKeys},
+
+	"vm/qdq.go": {1, ofRewrite},
+
+	"vm/internal/form/recurrent.go": {2, ofValues},
+	"vm/internal/kernel/fuse.go":    {1, ofValues},
+
+	"vm/internal/kernel/quantized.go": {1, ofFunction},
+	"internal/constant/eval.go":       {1, ofFunction},
+	"internal/constant/number.go":     {4, ofFunction},
+
+	"plan/verify/folded.go": {2, ofTwin},
+
+	"internal/reference/contrib.go": {1, ofValues},
+	"internal/reference/types.go":   {2, ofReference},
+
+	"internal/randmodel/elementwise.go": {1, ofCases},
+	"internal/randmodel/sequences.go":   {1, ofCases},
+	"vm/internal/mutate/large.go":       {1, ofCases},
 }

@@ -112,6 +112,8 @@ type Op struct {
 	ReadsRows bool
 	// OfShape: the results follow from the shape of the input, whatever its elements are.
 	OfShape bool
+	// Lengths are the inputs that say how long a result is, or along which axis it is changed.
+	Lengths []int
 	// Copies: the result is the first input.
 	Copies bool
 	// Permutes: the result has the axes of the input in another order.

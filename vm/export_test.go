@@ -2,7 +2,6 @@ package vm
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -53,8 +52,8 @@ func (s *Session) JoinedQuantized() []string {
 	return list
 }
 
-// Joiners lists the operators that may be computed from and to bytes.
-func Joiners() []string { return slices.Sorted(maps.Keys(joiners)) }
+// Joins reports whether an operator of ai.onnx may be computed from and to bytes.
+func Joins(op string) bool { return joiner(&graph.Node{Op: op}) != nil }
 
 // Bind prepares the point of inputs without running it.
 func (s *Session) Bind(inputs map[string]Value) error {

@@ -162,17 +162,26 @@ func (st *step) alone() *step {
 	return st.f.steps[t.Readers[0]]
 }
 
-// joiners lists the operators that may be computed from and to bytes, and how.
-var joiners = map[string]func(st *step, x, y *scaled) *joined{
-	"Conv": (*step).joinProduct, "MatMul": (*step).joinProduct, "Gemm": (*step).joinProduct,
-	"GlobalAveragePool": (*step).joinMeans, "ReduceMean": (*step).joinMeans, "Mul": (*step).joinFactors, "Add": (*step).joinSum,
+// joiner is how the operator of a node is computed from and to bytes; nil if it is not.
+func joiner(n *graph.Node) func(st *step, x, y *scaled) *joined {
+	op := ops.Lookup(n.Domain, n.Op)
+	if op == nil || !op.Joins {
+		return nil
+	}
+	switch op.Class {
+	case ops.Product:
+		return (*step).joinProduct
+	case ops.Reduce, ops.Window:
+		return (*step).joinMeans
+	}
+	return map[string]func(st *step, x, y *scaled) *joined{"Add": (*step).joinSum, "Mul": (*step).joinFactors}[n.Op]
 }
 
 // join returns how a node is computed from and to bytes; nil if it is not.
 func (st *step) join() *joined {
 	n := st.n()
-	join := joiners[n.Op]
-	if join == nil || n.Domain != "" || n.Semantics.Call != nil || !st.exact() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Len() == 0 {
+	join := joiner(n)
+	if join == nil || n.Semantics.Call != nil || !st.exact() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Len() == 0 {
 		return nil
 	}
 	x, next := st.maker(0), st.alone()

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // scatterOpset is the first opset with TensorScatter and Attention's number of keys.
@@ -13,16 +14,19 @@ const scatterOpset = 24
 // what they meant.
 const leastOpset = 13
 
-// changes are operators whose attributes and inputs changed since opset 13.
+// changes are operators whose attributes and inputs changed since opset 13: those of a class,
+// or those named. An operator's changes are history, of which package ops keeps signatures
+// alone, and those do not say what an attribute means.
 var changes = []struct {
+	class  ops.Class
 	ops    []string
 	before int64
 	change func(r *rewriter, n *graph.Node) error
 }{
-	{[]string{"ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"}, 18, axesInput},
-	{[]string{"Split"}, 18, splitEvenly},
-	{[]string{"Resize", "Pad", "DFT", "GridSample", "AveragePool", "LpPool"}, 20, refuseOld},
-	{[]string{"GroupNormalization"}, 21, refuseOld},
+	{ops.Reduce, nil, 18, axesInput},
+	{0, []string{"Split"}, 18, splitEvenly},
+	{0, []string{"Resize", "Pad", "DFT", "GridSample", "AveragePool", "LpPool"}, 20, refuseOld},
+	{0, []string{"GroupNormalization"}, 21, refuseOld},
 }
 
 // upgrade raises the model's opset to 24, if it is lower, and changes the nodes that mean
@@ -56,7 +60,7 @@ func (r *rewriter) upgradeNodes(g *graph.Graph, from int64) error {
 			continue
 		}
 		for _, c := range changes {
-			if from >= c.before || !slices.Contains(c.ops, n.Op) {
+			if from >= c.before || ops.ClassOf(n) != c.class && !slices.Contains(c.ops, n.Op) {
 				continue
 			}
 			change := c.change
@@ -75,7 +79,7 @@ func refuseOld(r *rewriter, n *graph.Node) error {
 	return graph.Errorf("means something else in opset %d, which TensorScatter needs: expected a model of that opset (onnx.version_converter)", scatterOpset)
 }
 
-// axesInput makes an input of the attribute axes.
+// axesInput makes an input of the attribute axes, if a node has it.
 func axesInput(r *rewriter, n *graph.Node) error {
 	k := slices.IndexFunc(n.Attrs, func(a *graph.Attr) bool { return a.Name == "axes" })
 	if k < 0 {

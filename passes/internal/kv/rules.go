@@ -33,12 +33,6 @@ func ruleOf(n *graph.Node) rule {
 	return elementwise(elementwiseTails[n.Op])
 }
 
-// lengthInputs are inputs that say how long an output is, or where an axis lies: they are
-// right as they stand, for full caches.
-var lengthInputs = map[string][]int{
-	"Reshape": {1}, "Expand": {1}, "ConstantOfShape": {0}, "Unsqueeze": {1}, "Squeeze": {1}, "Tile": {1}, "Split": {1},
-}
-
 // node applies the rule of a node of the given graph.
 func (r *rewriter) node(n *graph.Node) error {
 	if list := r.extends(n); ops.Concatenates(n) && len(list) > 0 {
@@ -136,7 +130,7 @@ func (r *rewriter) plainNode(n *graph.Node) error {
 		if t < 0 {
 			continue
 		}
-		if r.facts[t].kind == position && (n.Domain != "" || !slices.Contains(lengthInputs[n.Op], i)) {
+		if r.facts[t].kind == position && !slices.Contains(ops.Lengths(n), i) { // lengths are right as they stand, for full caches
 			if err := r.number(n, i); err != nil {
 				return err
 			}

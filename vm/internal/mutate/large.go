@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm"
 )
@@ -160,13 +161,8 @@ func trees(of string) []*graph.Attr {
 	return all
 }
 
-// indexOutputs lists the outputs in large whose type is int64.
-var indexOutputs = map[string][]string{
-	"ArgMax": {"y0"}, "TopK": {"y1"}, "MaxPool": {"y1"}, "Unique": {"y1", "y2", "y3"}, "NonMaxSuppression": {"y0"},
-	"TreeEnsembleClassifier": {"y0"}, "LinearClassifier": {"y0"},
-}
-
-// integerInputs lists the inputs in large whose type is not float32.
+// integerInputs lists the inputs in large whose type is not float32. Most operators permit
+// several types: which of them a case has is its own.
 var integerInputs = map[string]map[int]graph.DType{
 	"QLinearAdd":               {0: graph.Uint8, 2: graph.Uint8, 3: graph.Uint8, 5: graph.Uint8, 7: graph.Uint8},
 	"QLinearSigmoid":           {0: graph.Int8, 2: graph.Int8, 4: graph.Int8},
@@ -246,15 +242,12 @@ func largeSeed(i int) (*Seed, error) {
 		g.Nodes = append(g.Nodes, &graph.Node{Name: then, Op: then, Inputs: []graph.TensorID{n.Outputs[0]}, Outputs: []graph.TensorID{last}})
 		outputs = []graph.TensorID{last}
 	}
+	g.Link()
+	if _, err := ops.Infer(m, ops.Options{}); err != nil {
+		return nil, err
+	}
 	for _, t := range outputs {
-		elem := graph.Float32
-		if indices, ok := indexOutputs[op]; ok && slices.Contains(indices, g.Tensors[t].Name) {
-			elem = graph.Int64
-		}
-		if types := integerInputs[op]; strings.HasPrefix(op, "QLinear") {
-			elem = types[slices.Max(slices.Collect(maps.Keys(types)))]
-		}
-		g.Tensors[t].Declared = &graph.Declared{Type: graph.Type{Kind: graph.KindTensor, Elem: elem}}
+		g.Tensors[t].Declared = &graph.Declared{Type: graph.Type{Kind: graph.KindTensor, Elem: g.Tensors[t].Type.Elem}}
 		g.Outputs = append(g.Outputs, t)
 	}
 	g.Link()
