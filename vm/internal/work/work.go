@@ -5,8 +5,9 @@ package work
 
 import (
 	"errors"
+	"math"
+	"runtime"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -21,15 +22,25 @@ type Pool struct {
 	each    unsafe.Pointer
 	stride  int // bytes of scratch for each worker
 
-	body  func(part, worker int)
-	parts int64
-	next  atomic.Int64
-	start []chan struct{}
-	done  sync.WaitGroup
-	fault atomic.Pointer[bug.Error] // of the first worker that panicked
+	body    func(part, worker int)
+	shares  []share
+	helpers []*helper
+	fault   atomic.Pointer[bug.Error] // of the first worker that panicked
 
 	stop   atomic.Bool
 	onPoll func()
+
+	_    [64]byte // what helpers poll lies in a cache line of its own
+	gate gate
+	_    [64]byte
+}
+
+// A share is the parts that a worker begins with: those that follow each other, since the
+// parts of the next kernel often read what the same parts of this one wrote, which is then
+// in the cache of its core. Who has done its own takes from the others.
+type share struct {
+	next, end atomic.Int64
+	_         [48]byte // a cache line each
 }
 
 // ErrStopped is the value with which Poll and For panic once their pool was stopped, so
@@ -39,15 +50,22 @@ var ErrStopped = errors.New("stopped")
 // New starts a pool. The caller is one of its workers. Close ends it.
 func New(workers int) *Pool {
 	p := &Pool{workers: max(workers, 1)}
+	p.shares = make([]share, p.workers)
+	p.gate.ended = make(chan struct{}, 1)
+	p.gate.spins = p.workers <= runtime.GOMAXPROCS(0)
 	for k := 1; k < p.workers; k++ {
-		c := make(chan struct{})
-		p.start = append(p.start, c)
+		h := &helper{wake: make(chan struct{}, 1)}
+		p.helpers = append(p.helpers, h)
 		go func() {
 			// A memory fault in a kernel becomes a panic, which take passes on.
 			debug.SetPanicOnFault(true)
-			for range c {
+			for last := uint64(0); ; {
+				var open bool
+				if last, open = h.await(&p.gate, last); !open {
+					return
+				}
 				p.take(k)
-				p.done.Done()
+				p.gate.leave()
 			}
 		}()
 	}
@@ -56,10 +74,11 @@ func New(workers int) *Pool {
 
 // Close ends the workers.
 func (p *Pool) Close() {
-	for _, c := range p.start {
-		close(c)
+	p.gate.end()
+	for _, h := range p.helpers {
+		h.rouse()
 	}
-	p.start = nil
+	p.helpers = nil
 }
 
 // Workers is the number of parts that may run at once.
@@ -133,15 +152,18 @@ func (p *Pool) For(parts int, body func(part, worker int)) {
 		p.Poll() // the last part may have returned early, without a panic
 		return
 	}
-	p.body, p.parts = body, int64(parts)
-	p.next.Store(0)
-	helpers := min(len(p.start), parts-1)
-	p.done.Add(helpers)
-	for _, c := range p.start[:helpers] {
-		c <- struct{}{}
+	p.body = body
+	for k := range p.shares {
+		s := &p.shares[k]
+		s.next.Store(int64(parts * k / p.workers))
+		s.end.Store(int64(parts * (k + 1) / p.workers))
+	}
+	p.gate.open()
+	for _, h := range p.helpers[:min(len(p.helpers), parts-1)] {
+		h.rouse()
 	}
 	p.take(0)
-	p.done.Wait()
+	p.gate.shut()
 	p.body = nil
 	if f := p.fault.Swap(nil); f != nil {
 		panic(f)
@@ -156,14 +178,17 @@ func (p *Pool) take(worker int) {
 			if r != any(ErrStopped) {
 				p.fault.CompareAndSwap(nil, bug.Recovered("", r))
 			}
-			p.next.Store(p.parts)
+			for k := range p.shares {
+				p.shares[k].next.Store(math.MaxInt32)
+			}
 		}
 	}()
-	for !p.Stopping() {
-		i := p.next.Add(1) - 1
-		if i >= p.parts {
-			return
+	for k := range p.shares {
+		s := &p.shares[(worker+k)%len(p.shares)]
+		for end := s.end.Load(); s.next.Load() < end && !p.Stopping(); {
+			if i := s.next.Add(1) - 1; i < end {
+				p.body(int(i), worker)
+			}
 		}
-		p.body(int(i), worker)
 	}
 }

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -99,5 +100,51 @@ func TestSteps(t *testing.T) {
 	})
 	if next != 3*PollEvery+7 || polls != 4 {
 		t.Errorf("%d elements, %d polls", next, polls)
+	}
+}
+
+// For allocates nothing, and every part runs once, on however many workers, whether they
+// spin or sleep between two kernels.
+func TestForRunsEachPartOnce(t *testing.T) {
+	for _, workers := range []int{1, 2, 3, 2 * runtime.GOMAXPROCS(0)} {
+		p := New(workers)
+		var ran [100]atomic.Int32
+		part := func(part, worker int) {
+			if worker < 0 || worker >= workers {
+				t.Errorf("%d workers: part %d runs on worker %d", workers, part, worker)
+			}
+			ran[part].Add(1)
+		}
+		want := make([]int32, len(ran))
+		for round := range 3000 {
+			parts := round % (len(ran) + 1)
+			for i := range parts {
+				want[i]++
+			}
+			p.For(parts, part)
+			for i := range ran {
+				if got := ran[i].Load(); got != want[i] {
+					t.Fatalf("%d workers, %d parts: part %d ran %d times of %d", workers, parts, i, got, want[i])
+				}
+			}
+		}
+		if n := testing.AllocsPerRun(100, func() { p.For(len(ran), part) }); n != 0 {
+			t.Errorf("%d workers: %g allocations", workers, n)
+		}
+		p.Close()
+	}
+}
+
+// The helpers of a pool that is idle sleep, and those of one that is closed are gone.
+func TestHelpersSleep(t *testing.T) {
+	before := runtime.NumGoroutine()
+	p := New(2)
+	p.For(2, func(int, int) {})
+	for !p.helpers[0].asleep.Load() { // a spin that had no end would hang here
+		runtime.Gosched()
+	}
+	p.Close()
+	for runtime.NumGoroutine() > before {
+		runtime.Gosched()
 	}
 }
