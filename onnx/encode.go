@@ -27,12 +27,17 @@ func (e *encoder) model(p *pieces, m *graph.Model) error {
 	}
 	p.message(7, &g)
 	appendProps(p, 14, m.Props)
-	for _, f := range m.Functions {
+	return each(p, 25, m.Functions, e.function)
+}
+
+// each emits a field for every item of a list: a message, of which emit makes the content.
+func each[T any](p *pieces, num protowire.Number, list []T, emit func(q *pieces, item T) error) error {
+	for _, item := range list {
 		var q pieces
-		if err := e.function(&q, f); err != nil {
+		if err := emit(&q, item); err != nil {
 			return err
 		}
-		p.message(25, &q)
+		p.message(num, &q)
 	}
 	return nil
 }
@@ -94,23 +99,16 @@ func (e *encoder) function(p *pieces, f *graph.Function) error {
 		b = appendString(b, 6, a)
 	}
 	p.bytes(b)
-	for _, n := range f.Body.Nodes {
-		var q pieces
-		if err := e.node(&q, f.Body, n); err != nil {
-			return err
-		}
-		p.message(7, &q)
+	node := func(q *pieces, n *graph.Node) error { return e.node(q, f.Body, n) }
+	if err := each(p, 7, f.Body.Nodes, node); err != nil {
+		return err
 	}
 	for _, o := range f.Opsets {
 		p.bytes(appendOpset(nil, 9, o))
 	}
 	p.bytes(appendText(nil, 10, f.Domain))
-	for _, a := range f.Defaults {
-		var q pieces
-		if err := e.attr(&q, a); err != nil {
-			return err
-		}
-		p.message(11, &q)
+	if err := each(p, 11, f.Defaults, e.attr); err != nil {
+		return err
 	}
 	p.bytes(appendText(nil, 13, f.Overload))
 	return nil
@@ -119,12 +117,8 @@ func (e *encoder) function(p *pieces, f *graph.Function) error {
 // node emits a NodeProto.
 func (e *encoder) node(p *pieces, g *graph.Graph, n *graph.Node) error {
 	p.bytes(appendText(appendNames(nil, g, n), 4, n.Op))
-	for _, a := range n.Attrs {
-		var q pieces
-		if err := e.attr(&q, a); err != nil {
-			return err
-		}
-		p.message(5, &q)
+	if err := each(p, 5, n.Attrs, e.attr); err != nil {
+		return err
 	}
 	p.bytes(appendText(appendText(nil, 7, n.Domain), 8, n.Overload))
 	appendProps(p, 9, n.Props)
@@ -162,6 +156,7 @@ func (e *encoder) attr(p *pieces, a *graph.Attr) error {
 	}
 	p.bytes(appendText(nil, 1, a.Name))
 	var b []byte
+	var err error
 	switch a.Type {
 	case graph.AttrFloat:
 		b = protowire.AppendFixed32(protowire.AppendTag(b, 2, protowire.Fixed32Type), math.Float32bits(a.Float))
@@ -170,17 +165,9 @@ func (e *encoder) attr(p *pieces, a *graph.Attr) error {
 	case graph.AttrString:
 		b = appendString(b, 4, a.String)
 	case graph.AttrTensor:
-		var q pieces
-		if err := e.tensor(&q, a.Tensor, a.Tensor.Name, false); err != nil {
-			return err
-		}
-		p.message(5, &q)
+		err = each(p, 5, []*graph.Data{a.Tensor}, e.value)
 	case graph.AttrGraph:
-		var q pieces
-		if err := e.graph(&q, a.Graph); err != nil {
-			return err
-		}
-		p.message(6, &q)
+		err = each(p, 6, []*graph.Graph{a.Graph}, e.graph)
 	case graph.AttrFloats:
 		for _, f := range a.Floats {
 			b = protowire.AppendFixed32(protowire.AppendTag(b, 7, protowire.Fixed32Type), math.Float32bits(f))
@@ -194,31 +181,18 @@ func (e *encoder) attr(p *pieces, a *graph.Attr) error {
 			b = appendString(b, 9, s)
 		}
 	case graph.AttrTensors:
-		for _, d := range a.Tensors {
-			var q pieces
-			if err := e.tensor(&q, d, d.Name, false); err != nil {
-				return err
-			}
-			p.message(10, &q)
-		}
+		err = each(p, 10, a.Tensors, e.value)
 	case graph.AttrSparseTensor:
-		var q pieces
-		if err := e.sparse(&q, a.Sparse); err != nil {
-			return err
-		}
-		p.message(22, &q)
+		err = each(p, 22, []*graph.Sparse{a.Sparse}, e.sparse)
 	case graph.AttrTypeProto:
 		if a.TypeOf != nil {
 			b = protowire.AppendBytes(protowire.AppendTag(b, 14, protowire.BytesType), typeProto(a.TypeOf))
 		}
 	case graph.AttrGraphs:
-		for _, g := range a.Graphs {
-			var q pieces
-			if err := e.graph(&q, g); err != nil {
-				return err
-			}
-			p.message(11, &q)
-		}
+		err = each(p, 11, a.Graphs, e.graph)
+	}
+	if err != nil {
+		return err
 	}
 	p.bytes(b)
 	p.bytes(appendInt(nil, 20, int64(a.Type)))
@@ -245,6 +219,9 @@ func (e *encoder) renamed(p *pieces, s graph.Span, what string, num protowire.Nu
 		return nil
 	})
 }
+
+// value emits a tensor that is no initializer, under its name.
+func (e *encoder) value(p *pieces, d *graph.Data) error { return e.tensor(p, d, d.Name, false) }
 
 // tensor emits a TensorProto. It is copied if it was read from a file; otherwise
 // its elements are in raw_data. weight: it is an initializer of the main graph.
@@ -293,12 +270,11 @@ func (e *encoder) tensor(p *pieces, d *graph.Data, name string, weight bool) err
 
 // sparse emits a SparseTensorProto that was built in memory. Its values have its name.
 func (e *encoder) sparse(p *pieces, s *graph.Sparse) error {
-	for k, d := range []*graph.Data{s.Values, s.Indices} {
-		var q pieces
-		if err := e.tensor(&q, d, d.Name, false); err != nil {
-			return err
-		}
-		p.message(protowire.Number(k+1), &q)
+	if err := each(p, 1, []*graph.Data{s.Values}, e.value); err != nil {
+		return err
+	}
+	if err := each(p, 2, []*graph.Data{s.Indices}, e.value); err != nil {
+		return err
 	}
 	for _, n := range s.Dims {
 		p.bytes(protowire.AppendVarint(protowire.AppendTag(nil, 3, protowire.VarintType), uint64(n)))

@@ -87,15 +87,9 @@ func (e *encoder) reviseModel(p *pieces, m *graph.Model) error {
 	for _, o := range m.Opsets[min(imports, len(m.Opsets)):] {
 		p.bytes(appendOpset(nil, 8, o))
 	}
-	for _, f := range m.Functions {
-		if !f.Span.IsZero() {
-			continue
-		}
-		var q pieces
-		if err := e.function(&q, f); err != nil {
-			return err
-		}
-		p.message(25, &q)
+	added := slices.DeleteFunc(slices.Clone(m.Functions), func(f *graph.Function) bool { return !f.Span.IsZero() })
+	if err := each(p, 25, added, e.function); err != nil {
+		return err
 	}
 	if pending {
 		appendProps(p, 14, ownProps(m.Props))
@@ -386,12 +380,7 @@ func (e *encoder) reviseInitializer(p *pieces, f field, exists map[string]*graph
 // reviseNode emits a node as a field of a GraphProto.
 func (e *encoder) reviseNode(p *pieces, g *graph.Graph, n *graph.Node) error {
 	if n.Span.IsZero() {
-		var q pieces
-		if err := e.node(&q, g, n); err != nil {
-			return err
-		}
-		p.message(1, &q)
-		return nil
+		return each(p, 1, []*graph.Node{n}, func(q *pieces, n *graph.Node) error { return e.node(q, g, n) })
 	}
 	if !e.nodeChanged(g, n) {
 		p.bytes(protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.BytesType), uint64(n.Span.Len)))

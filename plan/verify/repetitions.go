@@ -2,7 +2,6 @@ package verify
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
@@ -239,25 +238,14 @@ func capturing(n *graph.Node, original []graph.TensorID) []*graph.Attr {
 	if len(n.Bodies()) == 0 {
 		return n.Attrs
 	}
-	body := func(g *graph.Graph) *graph.Graph {
-		if g == nil {
-			return nil
+	attrs := make([]*graph.Attr, len(n.Attrs))
+	for i, a := range n.Attrs {
+		attrs[i] = a.Clone()
+		for _, body := range attrs[i].All() {
+			for k, c := range body.Captures {
+				body.Captures[k].Outer = original[c.Outer]
+			}
 		}
-		h := *g
-		h.Captures = slices.Clone(g.Captures)
-		for i := range h.Captures {
-			h.Captures[i].Outer = original[h.Captures[i].Outer]
-		}
-		return &h
-	}
-	attrs := slices.Clone(n.Attrs)
-	for i, a := range attrs {
-		b := *a
-		b.Graph, b.Graphs = body(a.Graph), slices.Clone(a.Graphs)
-		for k, g := range b.Graphs {
-			b.Graphs[k] = body(g)
-		}
-		attrs[i] = &b
 	}
 	return attrs
 }
