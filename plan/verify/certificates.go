@@ -30,7 +30,6 @@ func (v *verifier) certificates() bool {
 		v.Fault(CodeCertificate, tooManyParts)
 		return false
 	}
-	v.sound(bounded)
 	v.certify(bounded, &v.sum)
 	return true
 }
@@ -127,9 +126,9 @@ func (v *verifier) prove(s *scope, i int) outcome {
 		return isForged
 	}
 	if v.bounds == nil && !v.sums.Overflow {
-		v.bounds = core.NewBounds(&s.Problem, core.MaxWork)
+		v.bounds = s.bounds(core.MaxWork)
 	}
-	if v.sums.Overflow || v.bounds.Spent() {
+	if v.bounds == nil || v.sums.Overflow || v.bounds.Spent() {
 		return isUnknown
 	}
 	var a core.Answer
@@ -171,13 +170,13 @@ func (v *verifier) greatestSearch() int {
 func (v *verifier) replay(s *scope, i int) outcome {
 	c := &v.Plan.Certificates[i]
 	if v.bounds == nil && !v.sums.Overflow {
-		v.bounds = core.NewBounds(&s.Problem, core.MaxWork)
+		v.bounds = s.bounds(core.MaxWork)
 	}
 	if c.ValueBytes <= 0 {
 		return isProven
 	}
 	found := replay.Result{Verdict: replay.TooLarge}
-	if !v.sums.Overflow {
+	if v.bounds != nil && !v.sums.Overflow {
 		found = replay.Below(&s.Problem, v.bounds, c.ValueBytes)
 	}
 	switch found.Verdict {
@@ -185,7 +184,7 @@ func (v *verifier) replay(s *scope, i int) outcome {
 		v.r.Replay = fmt.Sprintf("no order is below %d bytes (%s)", c.ValueBytes, subject.Count(found.States, "state"))
 		return isProven
 	case replay.AnOrder:
-		_, peak := s.Simulate(found.Order)
+		_, peak := s.simulate(found.Order)
 		v.r.Replay = fmt.Sprintf("an order has %d bytes (%s)", peak, subject.Count(found.States, "state"))
 		v.Fault(CodeCertificate, "certificate %d: a search for an order below %d bytes finds one of %d", i, c.ValueBytes, peak)
 		return isForged

@@ -68,7 +68,7 @@ func (v *verifier) programPeak(s *scope, again []graph.NodeID) int64 {
 		v.checkEffects(plain, order)
 	}
 	v.claimOrder(s, v.checkSource(s, plain, from, order, again))
-	loads, peak := plain.Simulate(order)
+	loads, peak := plain.simulate(order)
 	for i, load := range loads {
 		if p.LoadBytes[i] != load {
 			v.Fault(CodeProgram, "program_order: position %d, %s: expected a load of %d bytes, found %d", i, plain.g.Label(graph.NodeID(order[i])), load, p.LoadBytes[i])

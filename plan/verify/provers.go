@@ -51,7 +51,7 @@ var provers = []prover{
 		reduces: "a plan that is this file's",
 	},
 	{
-		name: "storages", fields: []string{"sharing.views", "sharing.inplace"}, files: []string{"storages.go"}, run: (*verifier).storages,
+		name: "storages", fields: []string{"sharing.views", "sharing.inplace"}, files: []string{"storages.go", "held.go"}, run: (*verifier).storages,
 		assumes: "`ops`: which outputs are views of an input, and over which inputs a node may write",
 		reduces: "`core.Problem`: nodes in a topological order, storages, pairs",
 	},

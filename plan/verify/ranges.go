@@ -494,6 +494,9 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 	if w.sums.Overflow {
 		return fault(CodeSize, "a sum of sizes overflows 63 bits")
 	}
+	if w.err != nil {
+		return fault(CodeRange, w.err.Error())
+	}
 	return p
 }
 
@@ -632,6 +635,7 @@ func (l *stackedGraph) aliases(w *verifier, sizes, offsets []int64) (code, fault
 		list[b].Bytes, list[b].Offset = sizes[b], offsets[b]
 	}
 	s.placeArena(list)
+	w.sound(s)
 	if len(w.Violations) > 0 {
 		return w.Violations[0].Code, w.Violations[0].Message
 	}
@@ -678,15 +682,11 @@ func (c *pointChecker) bound(w *verifier, works []int64, point int, p *pointResu
 			return
 		}
 	}
-	if w.sound(s); w.err != nil {
-		p.code, p.fault = CodeRange, w.err.Error()
-		return
-	}
 	least := atRatio(p.arena, c.r.Worst)
 	for _, row := range c.rows[point] {
 		least = max(least, row.LowerBoundBytes)
 	}
-	b := core.NewBounds(&s.Problem, maxPointWork)
+	b := s.bounds(maxPointWork)
 	if b == nil {
 		return
 	}
@@ -714,13 +714,13 @@ func (c *pointChecker) bound(w *verifier, works []int64, point int, p *pointResu
 // bound returns bytes that no order of a body needs less than at a point, where its arena has
 // the given size.
 func (l *stackedGraph) bound(w *verifier, g *graph.Graph, works []int64, arena int64) (best int64) {
-	s := w.newScope(g, body, "")
+	s := w.newScope(g, body, l.where)
 	s.Work = works
 	if !s.sorted() {
 		return 0 // reported for the corner
 	}
 	s.share()
-	b := core.NewBounds(&s.Problem, maxPointWork)
+	b := s.bounds(maxPointWork)
 	if b == nil {
 		return 0
 	}

@@ -111,7 +111,7 @@ func (v *verifier) storages() bool {
 }
 
 // share assigns a storage to every tensor that has a size. The nodes must be in a
-// topological order, unless the scope is in a local function.
+// topological order.
 func (s *scope) share() {
 	g := s.g
 	s.storageOf = make([]int32, len(g.Tensors))
@@ -129,8 +129,7 @@ func (s *scope) share() {
 			s.add(id, t.Bytes, core.Storage{Outside: t.Capture || s.kind == functionBody})
 		}
 	}
-	for _, n := range s.listed() {
-		node := g.Nodes[n]
+	for _, node := range g.Nodes {
 		for k, id := range node.Outputs {
 			if id < 0 || g.Tensors[id].Dynamic != "" {
 				continue
@@ -165,17 +164,6 @@ func (s *scope) share() {
 		s.markUpdates()
 	}
 	s.link()
-}
-
-// sound holds a plan that seems valid to what the core expects of its input: a problem that
-// contradicts itself is a fault of the provers, and no verdict may rest on it.
-func (v *verifier) sound(s *scope) {
-	if v.err != nil || len(v.Violations) > 0 || v.sums.Overflow {
-		return
-	}
-	if err := s.Check(); err != nil {
-		v.err = fmt.Errorf("%swhat was to be proven contradicts itself, a fault of the verifier: %w", s.where, err)
-	}
 }
 
 // link tells the core of each node what it reads and makes, and what it may write over what.
@@ -239,16 +227,6 @@ func (s *scope) pair(n *graph.Node, a graph.Alias) (p core.Pair, ok bool) {
 	}
 	p = core.Pair{Result: results[0], Over: overs[0]}
 	return p, s.origins[p.Result].tensors[0] == out && s.Storages[p.Over].Bytes == s.Storages[p.Result].Bytes
-}
-
-// listed is the order of the nodes in the file. If a local function's nodes are
-// not in a topological order, it is the order into which a reader sorts them.
-func (s *scope) listed() []graph.NodeID {
-	order, err := s.g.Topological()
-	if err != nil {
-		return nil // inference refuses it
-	}
-	return order
 }
 
 // add makes a storage of a tensor.

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
@@ -136,9 +137,22 @@ func (v *verifier) callee(c *graph.Call) int64 {
 	return v.peaks[c]
 }
 
+// listed returns a graph with its nodes in the order in which a reader sorts them: in a local
+// function, a file may list them in any order.
+func listed(g *graph.Graph) *graph.Graph {
+	order, err := g.Topological()
+	if err != nil || slices.IsSorted(order) { // inference refuses a circle
+		return g
+	}
+	g = g.Clone()
+	g.Reorder(order)
+	return g
+}
+
 // peakOf is the peak of a graph within a local function.
 func (v *verifier) peakOf(g *graph.Graph, kind scopeKind) int64 {
-	s := v.newScope(g, kind, "")
+	g = listed(g)
+	s := v.newScope(g, kind, "in a local function, ")
 	s.share()
 	for i, n := range g.Nodes {
 		for _, a := range n.Bodies() {
@@ -150,15 +164,6 @@ func (v *verifier) peakOf(g *graph.Graph, kind scopeKind) int64 {
 			s.Work[i] = max(s.Work[i], v.callee(c))
 		}
 	}
-	_, peak := s.Simulate(ids(s.listed()))
+	_, peak := s.simulate(s.Identity())
 	return peak
-}
-
-// ids are the nodes of an order as the core names them.
-func ids(order []graph.NodeID) []int32 {
-	list := make([]int32, len(order))
-	for i, n := range order {
-		list[i] = int32(n)
-	}
-	return list
 }
