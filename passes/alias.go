@@ -51,8 +51,11 @@ func (o *Options) mayAlias() bool {
 // relaxed layout, in which memory may have two places at once.
 func aliases(ctx context.Context, s *State) error {
 	r := s.main
-	if !s.opt.mayAlias() || s.ranged != nil {
+	if !s.opt.mayAlias() {
 		return nil
+	}
+	if s.ranged != nil {
+		return s.aliasRanges(ctx)
 	}
 	if s.budget != nil && s.budget.found != nil && len(s.budget.swapped()) > 0 {
 		return nil // another order would not fit the transfers

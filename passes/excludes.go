@@ -29,10 +29,6 @@ type Need struct {
 // Exclusions lists which features exclude each other. The slice is a copy.
 func Exclusions() []Exclusion { return slices.Clone(exclusions) }
 
-const (
-	runsAgain = "what runs again is chosen for one size of each tensor: plan the largest lengths alone, then the file which that writes for the ranges"
-)
-
 var exclusions = []Exclusion{
 	{A: "runtime", B: "train", Why: "the runtime does not write updates over parameters"},
 	{A: "runtime", B: "state", Why: "the runtime does not write over graph inputs"},
@@ -44,8 +40,6 @@ var exclusions = []Exclusion{
 
 	{A: "ranges", B: "slices", Why: "regions are cut for one length: plan each length alone with them", Search: true},
 	{A: "ranges", B: "pools", Why: "the memory of each buffer is chosen for one size: plan each length alone with them", Search: true},
-	{A: "ranges", B: "limit", Why: runsAgain, Search: true},
-	{A: "ranges", B: "extra", Why: runsAgain, Search: true},
 	{A: "ranges", B: "workspaces", Why: "the scratch was recorded for one length: plan that length alone with it"},
 	{A: "ranges", B: "all fused gradients", Why: "functions of gradients other than those of convolutions have the shapes of one length"},
 

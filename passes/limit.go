@@ -217,7 +217,7 @@ func (s *State) keepLimit(ctx, within context.Context, x *search) error {
 			// Another order would not fit the transfers. A strategy would order the nodes that
 			// run again otherwise, and not keep the limit.
 			x.fixed, x.fixedBodies = len(tensors) > 0 || x.strategy != "", true
-			if err := s.repeat(ctx, &b.repetition, p.Steps, tensors, x); err != nil {
+			if err := s.repeat(ctx, &b.repetition, p.Steps, tensors, x, &ceiling{limit, b.limit.Arena}); err != nil {
 				return err
 			}
 			if len(tensors) > 0 {
@@ -229,7 +229,7 @@ func (s *State) keepLimit(ctx, within context.Context, x *search) error {
 		held := s.main.loads.Peak
 		if held <= limit && b.limit.Arena {
 			var err error
-			if held, err = s.main.placeWithin(ctx, limit, x); err != nil {
+			if held, err = s.arenaWithin(ctx, limit, x); err != nil {
 				return err
 			}
 		}
@@ -239,6 +239,15 @@ func (s *State) keepLimit(ctx, within context.Context, x *search) error {
 		target = min(target-1, int64(float64(limit)*float64(p.PeakBytes)/float64(held)))
 	}
 	return b.error(&budget.SwapPlan{Plan: budget.Plan{Lowest: b.cheapest(within, limit).Lowest}})
+}
+
+// arenaWithin places the main graph, and returns its arena.
+func (s *State) arenaWithin(ctx context.Context, limit int64, x *search) (int64, error) {
+	if s.ranged != nil {
+		err := s.main.placeStack(ctx)
+		return s.main.arena, err
+	}
+	return s.main.placeWithin(ctx, limit, x)
 }
 
 // placeWithin places a main graph, and returns its arena. If that exceeds the limit, what

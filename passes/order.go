@@ -230,6 +230,24 @@ func (r *region) reuses(i int32) schedule.Reuses {
 	return list
 }
 
+// at returns the present step of a node by its index in the file.
+func (r *region) at(n int) graph.NodeID {
+	if r.stepOf == nil {
+		return graph.NodeID(n)
+	}
+	return r.stepOf[n]
+}
+
+// restore puts the nodes of a region and of its bodies back into the order of the file.
+func (r *region) restore() error {
+	for _, b := range r.bodies {
+		if err := b.r.restore(); err != nil {
+			return err
+		}
+	}
+	return r.reorder(identity(len(r.g.Nodes)))
+}
+
 // reorder reorders the nodes, and everything that refers to them by index. The
 // order lists indices in the file.
 func (r *region) reorder(order []int32) error {

@@ -49,7 +49,7 @@ func programOrder(ctx context.Context, s *State) error {
 func place(ctx context.Context, s *State) error {
 	switch {
 	case s.ranged != nil:
-		return s.main.placeStack()
+		return s.main.placeStack(ctx)
 	case len(s.main.pools) > 0:
 		return s.placePools(ctx)
 	}

@@ -28,6 +28,8 @@ type ranged struct {
 	proven  []provenPoint // of these
 	graphs  []*rangeGraph // as graphsOf lists them: the main graph is the last one
 
+	by *rangeSolver // that found it
+
 	follows         map[string]bool // dimensions without a range whose length differs between points
 	accepted        []int           // the points that the model does not refuse
 	smallest, worst int             // those of the smallest arena and of the largest ratio, as indices into points
@@ -40,6 +42,9 @@ func (r *ranged) dims(point int) map[string]int64 {
 	return dims
 }
 
+// again returns the box alone.
+func (r *ranged) again() *ranged { return &ranged{box: r.box, lengths: r.lengths, given: r.given} }
+
 // joinAtOnce is the largest number of points without the chosen sharing, or with a larger
 // ratio than the grid, that join the grid in one round: what one of them lacks, its
 // neighbours usually lack, too.
@@ -50,8 +55,9 @@ type rangeSolver struct {
 	*ranged
 	*rules
 	*search
-	bind     binding // at the corner
-	all      bool    // all points are inferred one by one
+	bind     binding  // at the corner
+	all      bool     // all points are inferred one by one
+	keep     *ceiling // of the main graph; nil: none
 	progress func(done, points int)
 
 	model  *graph.Model

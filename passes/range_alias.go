@@ -243,7 +243,7 @@ func (b *rangeSolver) withAliases(ctx context.Context, note func(format string, 
 		return nil, nil
 	}
 	c := &rangeSolver{
-		ranged: &ranged{box: b.box, given: b.ranged.given}, rules: b.rules, search: b.search, bind: b.bind, all: b.all, progress: b.progress, model: b.model, given: b.given, join: maps.Clone(b.join), copies: b.copies,
+		ranged: b.ranged.again(), keep: b.keep, rules: b.rules, search: b.search, bind: b.bind, all: b.all, progress: b.progress, model: b.model, given: b.given, join: maps.Clone(b.join), copies: b.copies,
 		aliases: &rangeAliases{leave: map[int32]bool{}, some: map[int32]bool{}},
 	}
 	switch err := c.solve(ctx); {

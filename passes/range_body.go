@@ -102,7 +102,7 @@ func (b *rangeSolver) chooseGraph(ctx context.Context, g int) error {
 	if err != nil {
 		return err
 	}
-	plain := b.strategy == "" && x.points[len(x.points)-1].precedence == nil
+	plain := b.strategy == "" && !b.fixes(b.kindOf(g)) && x.points[len(x.points)-1].precedence == nil
 	for i := range x.points {
 		p := &x.points[i]
 		p.bound, x.bounds[p.index] = bounds[i].bound, bounds[i]
@@ -119,12 +119,23 @@ func (b *rangeSolver) chooseGraph(ctx context.Context, g int) error {
 			x.known = append(x.known, has.proof)
 		}
 	}
-	var corner *cornerSolver
-	if g == len(b.graphs)-1 && b.search.solver.solver != nil {
-		corner = &b.asked
+	c := &stackChoice{search: b.search, points: x.points, fixed: b.fixes(b.kindOf(g)), solved: x.orders}
+	if b.kindOf(g) == mainGraph {
+		c.keep = b.keep
+		if b.solver.solver != nil {
+			c.corner = &b.asked
+		}
 	}
-	x.chosen, err = chooseStack(ctx, x.points, x.orders, b.search, corner)
+	x.chosen, err = c.choose(ctx)
 	return err
+}
+
+// kindOf returns the kind of a graph, as graphsOf lists them.
+func (b *rangeSolver) kindOf(g int) regionKind {
+	if g == len(b.graphs)-1 {
+		return mainGraph
+	}
+	return controlBody
 }
 
 // hasCommon reports whether the common sharing is possible in an inferred model.
@@ -234,7 +245,7 @@ func (b *rangeSolver) corner() ([][]int64, error) {
 
 // placeBodies puts the bodies of the model at the corner into their orders, and places
 // their buffers. The main graph gets its workspaces.
-func (b *rangeSolver) placeBodies(m *graph.Model, main *region, works [][]int64) error {
+func (b *rangeSolver) placeBodies(ctx context.Context, m *graph.Model, main *region, works [][]int64) error {
 	regions, err := b.innerRegions(m)
 	if err != nil {
 		return err
@@ -251,7 +262,7 @@ func (b *rangeSolver) placeBodies(m *graph.Model, main *region, works [][]int64)
 		if err := r.orderStack(); err != nil {
 			return err
 		}
-		if err := r.placeStack(); err != nil {
+		if err := r.placeStack(ctx); err != nil {
 			return err
 		}
 		out := regions[x.outer]

@@ -39,41 +39,62 @@ const (
 	placedPoints    = 12 // points of the grid whose best placement gives a stacking
 )
 
-// chooseStack returns the order and the stacking whose arena is closest to the bound at
-// the point where it is farthest from it. The candidates are the best orders of each
-// point and program order, then the best placements of a few points. The problems have
-// the same nodes and tensors, and differ in sizes alone.
-// solved has the orders of points that were solved before, and gets those of the others.
-// corner is asked for more; nil: there is no solver.
-func chooseStack(ctx context.Context, points []rangePoint, solved map[int][][]int32, x *search, corner *cornerSolver) (*oneStack, error) {
-	var orders [][]int32
-	if x.strategy == "" || x.strategy == "program" {
-		orders = append(orders, schedule.Program(points[0].problem))
+// stackChoice is what a search for one order and one stacking is asked for.
+type stackChoice struct {
+	*search
+	points []rangePoint // of a graph, the corner last
+	fixed  bool         // the nodes stay in the order of the file
+	keep   *ceiling     // that the corner keeps if it can; nil: none
+
+	solved map[int][][]int32 // orders of points that were solved before; it gets those of the others
+	corner *cornerSolver     // it is asked for more; nil: there is no solver
+}
+
+// orders lists the orders that are tried: program order, and the best orders of each point.
+func (c *stackChoice) orders(ctx context.Context) (orders [][]int32, err error) {
+	if c.fixed || c.strategy == "" || c.strategy == "program" {
+		orders = append(orders, schedule.Program(c.points[0].problem))
 	}
-	precedence := points[len(points)-1].precedence
-	for _, p := range points {
-		if _, known := solved[p.index]; !known {
-			r, err := schedule.Solve(ctx, p.problem, schedule.Options{Strategy: x.strategy, Effort: x.effort, Precedence: precedence})
+	if c.fixed {
+		return orders, nil
+	}
+	precedence := c.points[len(c.points)-1].precedence
+	for _, p := range c.points {
+		if _, known := c.solved[p.index]; !known {
+			r, err := schedule.Solve(ctx, p.problem, schedule.Options{Strategy: c.strategy, Effort: c.effort, Precedence: precedence})
 			if err != nil {
 				return nil, err
 			}
 			if r.Ended != nil {
 				return nil, r.Ended
 			}
-			solved[p.index] = r.Orders
+			c.solved[p.index] = r.Orders
 		}
-		orders = append(orders, solved[p.index]...)
+		orders = append(orders, c.solved[p.index]...)
 	}
-	if corner != nil && x.strategy == "" && len(precedence) == 0 {
-		found, err := corner.orders(ctx, points[len(points)-1].problem, x)
+	if c.corner != nil && c.strategy == "" && len(precedence) == 0 {
+		found, err := c.corner.orders(ctx, c.points[len(c.points)-1].problem, c.search)
 		if err != nil {
 			return nil, err
 		}
 		orders = append(orders, found...)
 	}
+	return orders, nil
+}
+
+// choose returns the order and the stacking whose arena is closest to the bound at the point
+// where it is farthest from it. The candidates are the best orders of each point and program
+// order, then the best placements of a few points. The problems have the same nodes and
+// tensors, and differ in sizes alone.
+func (c *stackChoice) choose(ctx context.Context) (*oneStack, error) {
+	orders, err := c.orders(ctx)
+	if err != nil {
+		return nil, err
+	}
 	type candidate struct {
 		order []int32
 		worst float64
+		above int64 // bytes of the corner's peak above the limit
 	}
 	var list []candidate
 	seen := map[string]bool{}
@@ -83,32 +104,42 @@ func chooseStack(ctx context.Context, points []rangePoint, solved map[int][][]in
 			continue
 		}
 		seen[key] = true
-		c := candidate{order: order}
-		for _, p := range points {
+		x := candidate{order: order}
+		for _, p := range c.points {
 			e, err := p.problem.Evaluate(order)
 			if err != nil {
 				return nil, err
 			}
-			c.worst = max(c.worst, ratio(e.Peak, p.bound))
+			x.worst, x.above = max(x.worst, ratio(e.Peak, p.bound)), c.above(e.Peak)
 		}
-		list = append(list, c)
+		list = append(list, x)
 	}
 	// Stable: program order is first, so that nothing moves if nothing is gained.
-	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(a.worst, b.worst) })
+	slices.SortStableFunc(list, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.above, b.above), cmp.Compare(a.worst, b.worst))
+	})
 	var best *oneStack
-	for _, c := range list[:min(len(list), orderCandidates)] {
-		if best != nil && best.worst <= c.worst {
+	for _, x := range list[:min(len(list), orderCandidates)] {
+		if best != nil && (best.worst <= x.worst && best.above == 0 || x.above > 0 && list[0].above == 0) {
 			break
 		}
-		found, err := stackOrder(ctx, points, c.order, c.worst, x.placement)
+		found, err := c.stackOrder(ctx, x.order, x.worst)
 		if err != nil {
 			return nil, err
 		}
-		if best == nil || found.worst < best.worst {
+		if best == nil || found.better(best) {
 			best = found
 		}
 	}
 	return best, nil
+}
+
+// above returns the bytes of the corner's peak above the limit.
+func (c *stackChoice) above(peak int64) int64 {
+	if c.keep == nil {
+		return 0
+	}
+	return max(0, peak-c.keep.bytes)
 }
 
 // cornerSolver asks Options.Solver for an order of the main graph at the corner, which is the
@@ -134,8 +165,8 @@ func (c *cornerSolver) orders(ctx context.Context, p *schedule.Problem, x *searc
 
 // stackOrder returns the best stacking for an order. It ends as soon as one is as good as
 // the order permits at its worst point.
-func stackOrder(ctx context.Context, points []rangePoint, order []int32, least float64, placement string) (*oneStack, error) {
-	corner := &points[len(points)-1]
+func (c *stackChoice) stackOrder(ctx context.Context, order []int32, least float64) (*oneStack, error) {
+	points, corner := c.points, &c.points[len(c.points)-1]
 	buffers, taken, err := rangeBuffers(corner, order)
 	if err != nil {
 		return nil, err
@@ -152,25 +183,28 @@ func stackOrder(ctx context.Context, points []rangePoint, order []int32, least f
 		if err != nil {
 			return nil, err
 		}
-		offsets, err := placeChains(ctx, sizes, buffers, chains, placement)
+		offsets, err := placeChains(ctx, sizes, buffers, chains, c.placement)
 		if err != nil {
 			return nil, err
 		}
-		c := &oneStack{order: order, buffers: buffers, taken: taken, chains: chains}
-		if c.stack, err = stacking.NewChained(lives, stacking.RankChained(lives, offsets, sizes, chains), chains); err != nil {
+		x := &oneStack{order: order, buffers: buffers, taken: taken, chains: chains}
+		if x.stack, err = stacking.NewChained(lives, stacking.RankChained(lives, offsets, sizes, chains), chains); err != nil {
 			return nil, err
 		}
 		for _, p := range points {
-			arena, err := c.arena(p.problem)
+			arena, err := x.arena(p.problem)
 			if err != nil {
 				return nil, err
 			}
-			c.worst, c.arenas = max(c.worst, ratio(arena, p.bound)), c.arenas+arena
+			x.worst, x.arenas = max(x.worst, ratio(arena, p.bound)), x.arenas+arena
+			if c.keep != nil && c.keep.arena {
+				x.above = c.above(arena)
+			}
 		}
-		if best == nil || c.worst < best.worst || c.worst == best.worst && c.arenas < best.arenas {
-			best = c
+		if best == nil || x.better(best) || !best.better(x) && x.arenas < best.arenas {
+			best = x
 		}
-		if best.worst <= least {
+		if best.worst <= least && best.above == 0 {
 			break
 		}
 	}

@@ -154,11 +154,17 @@ func (b *rangeSolver) pointOf(m *graph.Model, r *region, point int) rangePoint {
 			p.stay[t] = stayed{r.g.Tensors[t].Type, r.storages[i].bytes, c.kind == plan.KindCache}
 		}
 	}
+	if b.fixes(r.kind) {
+		return p // in the order of the file
+	}
 	if b.keepRandom {
 		p.precedence = effectsInOrder(r.g, schedule.Program(p.problem))
 	}
-	if b.updatesLast && r.kind == mainGraph {
-		p.precedence = append(p.precedence, updatesLast(m.Graph)...)
+	if r.kind == mainGraph {
+		if b.updatesLast {
+			p.precedence = append(p.precedence, updatesLast(m.Graph)...)
+		}
+		p.precedence = append(p.precedence, b.turns...)
 	}
 	return p
 }

@@ -118,13 +118,21 @@ func ranges(ctx context.Context, s *State) error {
 			return graph.Errorf("range of dimension %q: expected the name of an open dimension of an input, whose length no other one gives", graph.Short(name))
 		}
 	}
-	x := s.rules()
+	return s.solveRanges(ctx, s.search(), nil)
+}
+
+// solveRanges is ranges for the present graph. The main graph keeps a limit at the corner
+// if some order that is found does; nil: there is none.
+func (s *State) solveRanges(ctx context.Context, x *search, keep *ceiling) error {
+	how := s.rules()
 	// States are those of the corner. They stay, so they have the same types everywhere.
-	x.states, x.findStates = s.main.states, false
+	how.states, how.findStates = s.main.states, false
+	m := *s.model // which the planner reorders
+	m.Graph = s.model.Graph.Clone()
 	b := &rangeSolver{
-		ranged: s.ranged, rules: x, search: s.search(), bind: s.bind,
+		ranged: s.ranged.again(), rules: how, search: x, bind: s.bind, keep: keep,
 		all: s.opt.enumerates(s.ranged.box), progress: s.opt.RangeProgress,
-		model: s.model, given: s.inference, join: map[int]bool{},
+		model: &m, given: s.inference, join: map[int]bool{}, copies: []*graph.Model{&m},
 	}
 	if slices.Contains(s.opt.Disable, "order") {
 		b.strategy = "program"
@@ -135,19 +143,14 @@ func ranges(ctx context.Context, s *State) error {
 	if err := b.solve(ctx); err != nil {
 		return err
 	}
-	if s.opt.mayAlias() {
-		c, err := b.withAliases(ctx, func(format string, args ...any) {
-			if s.opt.Aliases == AliasesOn { // else nobody asked
-				s.Warn("aliases: "+format, args...)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		if c != nil {
-			b, s.ranged = c, c.ranged
-		}
-	}
+	return s.takeRanges(ctx, b)
+}
+
+// takeRanges makes what was found for all points that of the present graph, which is in the
+// order of the file.
+func (s *State) takeRanges(ctx context.Context, b *rangeSolver) error {
+	s.ranged = b.ranged
+	s.ranged.by = b
 	b.sum()
 	found, err := s.infer(s.model)
 	if err != nil {
@@ -172,7 +175,7 @@ func ranges(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	if err := b.placeBodies(s.model, r, works); err != nil {
+	if err := b.placeBodies(ctx, s.model, r, works); err != nil {
 		return err
 	}
 	p := r.problem()
@@ -187,6 +190,35 @@ func ranges(ctx context.Context, s *State) error {
 		s.main = b.joined(r, own)
 	}
 	return solved.Ended
+}
+
+// aliasRanges shares the bytes of nodes at all points, if no point then needs more. The main
+// graph is placed.
+func (s *State) aliasRanges(ctx context.Context) error {
+	if s.main.swaps() {
+		return nil // another order would not fit the transfers
+	}
+	c, err := s.ranged.by.withAliases(ctx, func(format string, args ...any) {
+		if s.opt.Aliases == AliasesOn { // else nobody asked
+			s.Warn("aliases: "+format, args...)
+		}
+	})
+	if err != nil || c == nil {
+		return err
+	}
+	if l := s.choice.limit; l != nil && c.proven[len(c.proven)-1].peak > l.Bytes {
+		return nil // the arena is smaller, the peak is not
+	}
+	if err := s.main.restore(); err != nil {
+		return err
+	}
+	if err := s.takeRanges(ctx, c); err != nil {
+		return err
+	}
+	if err := s.main.orderStack(); err != nil {
+		return err
+	}
+	return s.main.placeStack(ctx)
 }
 
 // planRanges adds to the plan of the corner what holds at the other points.

@@ -43,7 +43,12 @@ func newRepetition(r *region, costs []int64) *repetition {
 //
 // The search may put any run of a node first, but not one that lacks what another run has: a plan
 // calls the others repetitions of the first. It is asked again then.
-func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search) error {
+//
+// Beside ranges, the order is one for all points, which keeps the limit where it can.
+func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search, keep *ceiling) error {
+	if s.ranged != nil {
+		return s.repeatRanges(ctx, rep, steps, swaps, x, keep)
+	}
 	r, err := rep.repeated(ctx, s.model, s.inference.Given, steps, swaps, x)
 	if err == nil && rep.outOfTurn(r) {
 		inTurn := *x
@@ -55,6 +60,21 @@ func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps 
 	}
 	s.main, s.model.Graph = r, r.g
 	return nil
+}
+
+// repeatRanges is repeat beside ranges of dimensions.
+func (s *State) repeatRanges(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search, keep *ceiling) error {
+	r, err := rep.listed(s.model, s.inference.Given, steps, swaps)
+	if err != nil {
+		return err
+	}
+	how := *x
+	how.turns = rep.turns(r)
+	s.main, s.model.Graph = r, r.g
+	if err := s.solveRanges(ctx, &how, keep); err != nil {
+		return err
+	}
+	return s.main.orderStack()
 }
 
 // outOfTurn reports whether the first run of some node in the order of r lacks what the one that
@@ -83,14 +103,14 @@ func (rep *repetition) turns(r *region) (pairs [][2]int32) {
 // reads zeros in place of a statistic. The run that is listed first lacks neither.
 func (rep *repetition) lacks(r *region, n int) bool {
 	made := func(n int) (count int) {
-		for _, t := range r.g.Nodes[r.stepOf[n]].Outputs {
+		for _, t := range r.g.Nodes[r.at(n)].Outputs {
 			if t >= 0 {
 				count++
 			}
 		}
 		return count
 	}
-	zeros := slices.ContainsFunc(r.g.Nodes[r.stepOf[n]].Inputs, func(t graph.TensorID) bool {
+	zeros := slices.ContainsFunc(r.g.Nodes[r.at(n)].Inputs, func(t graph.TensorID) bool {
 		return t >= 0 && rep.zeros[r.g.Tensors[t].Name]
 	})
 	return zeros || made(n) < made(rep.original[n])
@@ -99,6 +119,19 @@ func (rep *repetition) lacks(r *region, n int) bool {
 // repeated returns the main graph, of a model that is made of another one, in which the nodes
 // of before run in the sequence of steps, in its order. given has the values of inputs.
 func (rep *repetition) repeated(ctx context.Context, model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID, x *search) (*region, error) {
+	r, err := rep.listed(model, given, steps, swaps)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.planBodies(ctx, x); err != nil {
+		return nil, err
+	}
+	r.repeatScratch(rep)
+	return r, r.order(ctx, x)
+}
+
+// listed is repeated in the sequence of steps, before its bodies are planned.
+func (rep *repetition) listed(model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID) (*region, error) {
 	g := rep.plain.Clone()
 	list := make([]graph.NodeID, len(steps))
 	for i, n := range steps {
@@ -135,15 +168,7 @@ func (rep *repetition) repeated(ctx context.Context, model *graph.Model, given m
 	rep.original, rep.first = indices(made.Of), indices(made.First)
 	m := *model
 	m.Graph = g
-	r, err := rep.before.rules.shared(&m, given, rep.before.calls)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.planBodies(ctx, x); err != nil {
-		return nil, err
-	}
-	r.repeatScratch(rep)
-	return r, r.order(ctx, x)
+	return rep.before.rules.shared(&m, given, rep.before.calls)
 }
 
 func indices(list []graph.NodeID) []int {

@@ -56,6 +56,11 @@ type ordering struct {
 	turns       [][2]int32 // nodes of the main graph of which the first must stay before the second
 }
 
+// fixes reports whether the nodes of a graph of that kind stay in their order.
+func (x *ordering) fixes(kind regionKind) bool {
+	return x.fixed && kind == mainGraph || x.fixedBodies && kind == controlBody
+}
+
 // solving is a solver that works on what searches leave open.
 type solving struct {
 	solver              ilp.Solver    // nil: none

@@ -1,6 +1,8 @@
 package passes
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/alloc/stacking"
@@ -15,7 +17,20 @@ type oneStack struct {
 	stack   *stacking.Stacking
 	worst   float64 // arena / bound, where it is largest on the grid
 	arenas  int64   // bytes: the sum on the grid
+	above   int64   // bytes of the corner's arena above a limit of that
 	chains  [][]int // buffers that lie one behind the other
+}
+
+// ceiling is a limit on the peak at the corner or, with arena, on the arena too.
+type ceiling struct {
+	bytes int64
+	arena bool
+}
+
+// better reports whether a stacking is better than another: it keeps a limit on the arena, or
+// is closer to the bounds.
+func (o *oneStack) better(than *oneStack) bool {
+	return cmp.Or(cmp.Compare(o.above, than.above), cmp.Compare(o.worst, than.worst)) < 0
 }
 
 // arena returns the bytes that the stacking needs for the sizes of a problem.
@@ -71,7 +86,7 @@ func (r *region) orderStack() error {
 
 // placeStack makes the buffers of a region and places those of the arena by the stacking
 // that was chosen for all points.
-func (r *region) placeStack() (err error) {
+func (r *region) placeStack(ctx context.Context) (err error) {
 	c := r.stack
 	if r.buffers, err = r.chains(c.taken); err != nil {
 		return err
@@ -96,7 +111,7 @@ func (r *region) placeStack() (err error) {
 		r.buffers[k].offset = offsets[i]
 	}
 	r.optimal = r.arena == r.loads.Peak
-	return nil
+	return r.placeHost(ctx)
 }
 
 // stacked returns, for each buffer of the stacking of a region, its index in the region's

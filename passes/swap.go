@@ -35,6 +35,11 @@ func (b *limitSearch) swapped() (tensors []graph.TensorID) {
 	return tensors
 }
 
+// swaps reports whether tensors of a region are swapped out.
+func (r *region) swaps() bool {
+	return slices.ContainsFunc(r.storages, func(st storage) bool { return st.host })
+}
+
 // waitingTime returns the nanoseconds for which the steps of a region wait for transfers
 // over a link of that many bytes per second in each direction. Transfers out run
 // one after the other, in the order in which they may begin; transfers back run

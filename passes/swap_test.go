@@ -15,10 +15,17 @@ import (
 
 // long is a classifier whose activations are large enough to swap, 1 MiB each,
 // and quick to compute: 10 pointwise convolutions, each followed by Tanh.
-func long(t testing.TB) []byte {
+func long(t testing.TB) []byte { return longOf(t, "") }
+
+// longOf is long for batches of any length, if the dimension has a name.
+func longOf(t testing.TB, batch string) []byte {
 	g := &graph.Graph{Name: "long"}
 	declare := func(id graph.TensorID, shape ...graph.Dim) {
-		g.Tensors[id].Declared = &graph.Declared{Type: graph.TensorOf(graph.Float32, shape...), Symbols: make([]string, len(shape))}
+		d := &graph.Declared{Type: graph.TensorOf(graph.Float32, shape...), Symbols: make([]string, len(shape))}
+		if batch != "" {
+			d.Type.Shape[0], d.Symbols[0] = graph.Unknown, batch
+		}
+		g.Tensors[id].Declared = d
 	}
 	node := func(op string, inputs ...graph.TensorID) graph.TensorID {
 		out := g.NewTensor(fmt.Sprintf("t%d", len(g.Nodes)))

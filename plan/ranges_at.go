@@ -12,7 +12,8 @@ import (
 )
 
 // At returns the plan of one point of the ranges: the buffers with the sizes and offsets
-// that they have there, and the figures that follow. Its lower bound is that of the table
+// that they have there, and the figures that follow. Host memory has the places of the largest
+// lengths, as the costs of steps and of a limit are theirs. Its lower bound is that of the table
 // or, at other points, the arena divided by the worst ratio, rounded up. It has no program
 // order, no certificates, and no dimensions that follow from others.
 //
@@ -77,6 +78,9 @@ func (p *Plan) At(dims map[string]int64, sizes []map[string]int64) (*Plan, error
 	if err != nil {
 		return nil, err
 	}
+	if err := at.swapped(sizes[0]); err != nil {
+		return nil, err
+	}
 	at.sum(arena, p.Ranges.boundAt(point, arena))
 	return &at, nil
 }
@@ -114,6 +118,35 @@ func (p *Plan) sizeAt(l *layer, b int, works map[int]int64, point, sizes map[str
 		return 0, fmt.Errorf("%sbuffer %d: expected at most the %d bytes of the largest lengths, found %d", l.label(), b, buf.Bytes, bytes)
 	}
 	return (bytes + p.Alignment - 1) / p.Alignment * p.Alignment, nil
+}
+
+// swapped gives the copies in host memory their sizes at a point, where they are known; else
+// they keep those of the largest lengths.
+func (p *Plan) swapped(sizes map[string]int64) error {
+	total := int64(0)
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		if b.Pool != Host {
+			continue
+		}
+		if sizes != nil {
+			bytes := int64(0)
+			for _, name := range b.Tensors {
+				bytes = max(bytes, sizes[name])
+			}
+			if bytes > b.Bytes {
+				return fmt.Errorf("buffer %d: expected at most the %d bytes of the largest lengths, found %d", i, b.Bytes, bytes)
+			}
+			b.Bytes = (bytes + p.Alignment - 1) / p.Alignment * p.Alignment
+		}
+		total += b.Bytes
+	}
+	if l := p.Summary.Limited; l != nil {
+		of := *l
+		of.SwappedBytes = total
+		p.Summary.Limited = &of
+	}
+	return nil
 }
 
 // label is where the graph is, for messages about one of its buffers; "" for the main graph.

@@ -16,7 +16,7 @@ const mostBindings = 32
 // bindings are the points at which a session of a plan for ranges of dimensions has run. Each
 // has a session of its own, with the types, the addresses, the kernels and the tape of its
 // shapes. They share the workers, the scratch, gorgonia's machine, the program's constants,
-// the room of the caches, and an arena, whose address space is that of the largest lengths.
+// the room of the caches, the host pool, and an arena, whose address space is that of the largest lengths.
 // They share the parameters and states, which have one type at all points.
 type bindings struct {
 	s      *Session   // that the caller has
@@ -24,9 +24,10 @@ type bindings struct {
 	most   int        // sessions in the list
 	bound  int        // sessions that were made so far
 	arena  *pages.Room
-	open   int64    // bytes of the arena that may be touched, and are counted
-	player *player  // of all tapes; nil: none was made yet
-	record *Profile // that the caller asked for; else nil
+	host   *store.Block // for tensors that are swapped out, with the bytes of the largest lengths; nil: none is
+	open   int64        // bytes of the arena that may be touched, and are counted
+	player *player      // of all tapes; nil: none was made yet
+	record *Profile     // that the caller asked for; else nil
 }
 
 // newBindings reserves the arena. Guarded pages and separate tensors would take memory for
@@ -37,8 +38,22 @@ func newBindings(s *Session) (*bindings, error) {
 		b.most = 1
 		return b, nil
 	}
+	if bytes := poolBytes(s.pr.p, plan.Host); bytes > 0 {
+		if s.opt.HostFile == "" {
+			if err := s.mem.Take(bytes); err != nil {
+				return nil, s.overLimit(err, nil)
+			}
+		}
+		var err error
+		if b.host, err = store.NewHostBlock(s.opt.HostFile, bytes); err != nil {
+			return nil, err
+		}
+	}
 	var err error
 	b.arena, err = pages.Reserve(poolBytes(s.pr.p, plan.Arena))
+	if err != nil {
+		err = errors.Join(err, b.host.Free())
+	}
 	return b, err
 }
 
@@ -66,6 +81,13 @@ func (b *bindings) block(bytes int64) (*store.Block, error) {
 		b.open = bytes
 	}
 	return &store.Block{Bytes: b.arena.Bytes(bytes), Base: b.arena.At(), Shared: true}, nil
+}
+
+// lendHost gives the host pool to the session of a point.
+func (b *bindings) lendHost(s *Session) {
+	if b.host != nil {
+		s.mem.Host = &store.Block{Bytes: b.host.Bytes, Base: b.host.Base, Name: b.host.Name, Shared: true}
+	}
 }
 
 // run runs the session of the inputs' shapes.
@@ -158,12 +180,17 @@ func (b *bindings) close() (err error) {
 		err = errors.Join(err, b.arena.Release())
 		b.arena = nil
 	}
+	err = errors.Join(err, b.host.Free())
+	b.host = nil
 	return err
 }
 
 // memory adds what the sessions of all points take.
 func (b *bindings) memory(m *Memory) {
 	m.ArenaBytes = b.open
+	if b.host != nil {
+		m.HostBytes = int64(len(b.host.Bytes))
+	}
 	if b.s.scratch.block != nil {
 		m.ScratchBytes = int64(len(b.s.scratch.block.Bytes))
 	}

@@ -29,7 +29,7 @@ type ranged struct {
 // layer is the main graph or a body of a plan for ranges of dimensions.
 type layer struct {
 	g       *graph.Graph       // at the corner
-	buffers []int              // of the arena or the workspace, but for workspaces within: indices into the plan's
+	buffers []int              // of the arena, the workspace or the host, but for workspaces within: indices into the plan's
 	sizeOf  []int              // of these: the index of the polynomial, or -1
 	tensors [][]graph.TensorID // of these buffers
 	shared  []sharedTensor
@@ -88,7 +88,7 @@ func newRanged(m *graph.Model, p *plan.Plan) (*ranged, error) {
 				shared[i].moved = slices.ContainsFunc(r.moved, func(x movedBytes) bool { return k == 0 && x.out == shared[i].id })
 			}
 			switch {
-			case b.Pool == plan.Arena || b.Pool == plan.Workspace:
+			case b.Pool == plan.Arena || b.Pool == plan.Workspace || b.Pool == plan.Host:
 				if b.Node == nil {
 					l.buffers, l.sizeOf, l.tensors = append(l.buffers, i), append(l.sizeOf, sizeOf[i]), append(l.tensors, idsOf(named, b))
 				}
@@ -101,7 +101,7 @@ func newRanged(m *graph.Model, p *plan.Plan) (*ranged, error) {
 					shared[i].over = false
 				}
 			default:
-				return nil, refuse(m, "ranges: buffer %d is in pool %q: expected the arena", i, graph.Short(b.Pool))
+				return nil, refuse(m, "ranges: buffer %d is in pool %q: expected the arena or the host", i, graph.Short(b.Pool))
 			}
 			l.shared = append(l.shared, shared...)
 		}

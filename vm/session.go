@@ -206,6 +206,7 @@ func (s *Session) takeBlocks() error {
 		if r := s.outer.mem.Resident; r != nil {
 			s.mem.Resident = &store.Block{Bytes: r.Bytes, Base: r.Base, Shared: true}
 		}
+		s.outer.points.lendHost(s)
 		var err error
 		s.mem.Arena, err = s.outer.points.block(poolBytes(p, plan.Arena))
 		return err

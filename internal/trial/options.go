@@ -124,6 +124,12 @@ func draw(seed uint64, n *randmodel.Network) []string {
 	}
 	switch kind := r.IntN(10); {
 	case ranged && !one(10):
+		if one(3) {
+			limited()
+			if one(3) {
+				add("--host-link", choose("100MB/s", "12GB/s", "200GB/s"))
+			}
+		}
 	case kind < 3:
 		add("--slices", choose("exact", "exact", "any"))
 		limited()

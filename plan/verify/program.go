@@ -12,6 +12,7 @@ import (
 func (v *verifier) programOrder() bool {
 	if v.onlyCorner() {
 		v.Claim("program_order")
+		v.added = v.addedNodes(v.main, v.again)
 		v.sum.ProgramPeakBytes = v.Plan.Summary.ProgramPeakBytes
 	} else {
 		v.sum.ProgramPeakBytes = v.programPeak(v.main, v.again)

@@ -487,6 +487,9 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 			least[l.outer][l.step] = max(least[l.outer][l.step], l.bound(w, graphs[k], least[k], arena))
 		}
 	}
+	if larger := c.hosted(w); larger != none {
+		return fault(CodeRange, fmt.Sprintf("buffer %d of host memory is larger than at the corner", larger))
+	}
 	c.bound(w, least[0], point, &p)
 	if c.v.Plan.Sharing.Aliases && p.fault == "" {
 		p.code, p.fault = c.layers[0].aliases(w, sizes, offsets)
@@ -498,6 +501,22 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 		return fault(CodeRange, w.err.Error())
 	}
 	return p
+}
+
+// hosted returns a buffer in host memory whose tensors are larger in a model that is inferred at
+// a point, or none.
+func (c *pointChecker) hosted(w *verifier) int {
+	for b := range c.v.Plan.Buffers {
+		if c.v.Plan.Buffers[b].Pool != plan.Host {
+			continue
+		}
+		for _, id := range c.layers[0].tensors[b] {
+			if w.round(w.Model.Graph.Tensors[id].Bytes) > c.v.Plan.Buffers[b].Bytes {
+				return b
+			}
+		}
+	}
+	return none
 }
 
 // stays says what is wrong with the tensors that stay from run to run, in a model that is
