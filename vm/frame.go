@@ -360,7 +360,8 @@ func (st *step) call() *kernel.Invocation {
 			In:      list[:len(st.in):len(st.in)],
 			Out:     list[len(st.in):],
 		},
-		Walls: st.f.s.walls(),
+		Walls:   st.f.s.walls(),
+		Workers: st.f.s.pool.Workers(),
 	}
 	return st.invocation
 }

@@ -89,6 +89,9 @@ type Product struct {
 	// Blocked says that C is stored in blocks of BlockLen rows (with Across, columns), of
 	// which each has Stride columns (rows). M (N) is a multiple of BlockLen, and Beta is 0.
 	Blocked bool
+	// Workers is how many goroutines compute the tiles. If these are few, they are cut so
+	// that all workers have equal shares. 0 and 1 are the same.
+	Workers int
 	Stop    Stopper // nil: never
 }
 
@@ -107,11 +110,13 @@ func (p *Product) cut() (rows, columns int) {
 	const (
 		tiles     = 32
 		leastWork = 1 << 19 // multiplications: about ten microseconds
-		leastRows = 96
 	)
-	leastColumns := 64
-	if a, packed := p.A.(*Packed); !packed || a.Format != Float32 {
+	leastRows, leastColumns := 96, 64
+	if !p.readsA() {
 		leastColumns = 256
+	}
+	if b, packed := p.B.(*Packed); packed && b.Format == Float32 {
+		leastRows = 24
 	}
 	if p.Across {
 		leastColumns = 128
@@ -131,7 +136,29 @@ func (p *Product) cut() (rows, columns int) {
 	if columns == max(p.N, 1) {
 		rows = min(rows, evenly(p.M, min(tileRows, max(leastRows, work/deep/columns)), unit))
 	}
+	down := cuts(p.M, rows)
+	for across := cuts(p.N, columns); p.Workers > 1 && down*across < 4*p.Workers && down*across%p.Workers != 0; across++ {
+		next := evenly(p.N, cuts(p.N, across+1), widest)
+		if next < 2*widest || rows*next*deep < leastWork {
+			break
+		}
+		if down*cuts(p.N, next)%p.Workers == 0 {
+			columns = next
+			break
+		}
+	}
 	return rows, columns
+}
+
+// readsA reports whether A is read where it lies, and not packed for each tile of columns.
+func (p *Product) readsA() bool {
+	switch a := p.A.(type) {
+	case *Packed:
+		return a.Format == Float32
+	case *Dense:
+		return !p.Across && a.readable(p.N)
+	}
+	return false
 }
 
 // blockedTile is the most elements of a tile that is transposed into blocks.

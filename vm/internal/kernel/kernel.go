@@ -69,6 +69,10 @@ type Invocation struct {
 	Then  *Finish
 	Taken bool
 
+	// Workers is how many goroutines run the parts of the kernel; 0: unknown. It decides how
+	// the work is cut, never a result.
+	Workers int
+
 	// Packed lists the constant inputs that the kernel has packed, and so does not
 	// read when it runs.
 	Packed []*Tensor
