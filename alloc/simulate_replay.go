@@ -1,33 +1,38 @@
 package alloc
 
 import (
-	"cmp"
 	"context"
-	"math"
-	"slices"
 	"strconv"
 
+	"github.com/onnxmem/onnxmem/internal/replay"
 	"github.com/onnxmem/onnxmem/internal/units"
 )
 
 // Request is what a program asks of an allocator: Size bytes for a block, or its free.
 type Request struct {
-	Block int   // its number; each allocation has another one
-	Size  int64 // bytes; of an allocation
+	Block int    // its number; each allocation has another one
+	Size  int64  // bytes; of an allocation
+	Name  string // of an allocation, if the program tells: see ByName
 	Free  bool
 }
+
+// Identity is how a request is known for a block of a plan.
+type Identity int
+
+const (
+	ByNumber Identity = iota // the next block, as in Sekiyama et al. 2018
+	BySize                   // a block of that size nearby
+	ByName                   // a block of that name
+)
 
 // Replayer simulates an allocator that gives out places from a plan, made from earlier
 // runs of the same program, while the runs change their shapes: the scheme of Sekiyama
 // et al. 2018, section 4, and of a runtime that knows the shapes of its inputs.
 //
-// The requests of a run are followed along the plan. A request that is not larger than
-// the planned one gets its place, if nothing lives there. Any other request interrupts
-// the plan: it is served by the fallback, which returns memory at once, so that it
-// takes only live bytes. The plan resumes at the next request that fits it.
-//
-// A block that outlives its run is left to the fallback, too, as in the paper, which
-// optimizes what is released by the end of each propagation.
+// The requests of a run are followed along the plan: each is one of its blocks, or none. It
+// gets the place of its block if it is not larger than that, and nothing lives there. Any
+// other request is a miss: it is served by the fallback, which returns memory at once, so
+// that it takes only live bytes. docs/design/replaying.md is the rule.
 //
 // The paper interrupts where the program says so, and lets blocks rely on their number
 // in the run. Here both are found out: a place is given out only if it is free, so a
@@ -36,23 +41,28 @@ type Replayer struct {
 	Name string
 	Doc  string // its rule, in a line
 
+	By Identity
+	// Smaller: a request of which no block nearby has the size is the next one, if it is not
+	// larger than that. For allocators that do not know the shapes of a run beforehand.
+	Smaller bool
+	// Outputs: a block that outlives its run has a place to the end of the run, for programs
+	// that free it before the next run; else it is left to the fallback, as in the paper,
+	// which optimizes what is released by the end of each propagation.
+	Outputs bool
 	// Patience is the number of runs in a row that must deviate from their plan, in the same
 	// way or not, before the last of them gives a new plan. 0: the first plan is kept for
 	// ever.
 	Patience int
-	// Larger: a run deviates only if a request is larger than planned or beyond the
-	// plan, as in section 4.3; else also if it is smaller.
+	// Larger: a run deviates only if it misses, as in section 4.3; else also if its sizes,
+	// its order or the number of its blocks differ.
 	Larger bool
-	// Merge: the new plan is for the largest sizes and the longest lifetimes so far, by
-	// the number of the request in the run; else for the last run alone.
+	// Merge: the new plan is for the largest sizes and the longest lifetimes of the plan
+	// before and the run; else for the run alone.
 	Merge bool
 	// Plans is the number of plans that are kept, one for each kind of run; the least
 	// recently used goes. Runs with the same requests are of one kind, as a runtime can
 	// tell by the shapes of their inputs before they begin. 0: one plan for all runs.
 	Plans int
-	// Ahead is the number of requests that the plan may be ahead of the run where it
-	// resumes.
-	Ahead int
 	// Holes: the fallback takes the smallest range of the arena where nothing lives and
 	// the request fits, the lowest of equal ones, and memory of its own only if there is
 	// none. Such a block may lie where the plan wants to put a later one.
@@ -61,13 +71,13 @@ type Replayer struct {
 
 // Replayers lists the schemes that are compared.
 var Replayers = []Replayer{
-	{Name: "first-plan", Doc: "the plan of the first run, for ever", Ahead: 64},
+	{Name: "first-plan", Doc: "the plan of the first run, for ever", By: BySize, Smaller: true},
 	{Name: "reoptimize", Doc: "a new plan after a run with a larger request, for the largest sizes so far (Sekiyama et al. 2018)", Patience: 1, Larger: true, Merge: true},
 	{Name: "reoptimize-last", Doc: "the same for the sizes of that run alone", Patience: 1, Larger: true},
-	{Name: "lasting", Doc: "a new plan after two runs in a row that deviate, for the last one", Patience: 2, Ahead: 64},
-	{Name: "lasting-holes", Doc: "the same; what deviates takes holes of the arena first", Patience: 2, Ahead: 64, Holes: true},
-	{Name: "kinds", Doc: "a plan for each of the last eight kinds of runs", Patience: 1, Plans: 8, Ahead: 64},
-	{Name: "kinds-holes", Doc: "the same; what deviates takes holes of the arena first", Patience: 1, Plans: 8, Ahead: 64, Holes: true},
+	{Name: "lasting", Doc: "a new plan after two runs in a row that deviate, for the last one", By: BySize, Smaller: true, Patience: 2},
+	{Name: "lasting-holes", Doc: "the same; what deviates takes holes of the arena first", By: BySize, Smaller: true, Patience: 2, Holes: true},
+	{Name: "kinds", Doc: "a plan for each of the last eight kinds of runs", By: BySize, Smaller: true, Patience: 1, Plans: 8},
+	{Name: "kinds-holes", Doc: "the same; what deviates takes holes of the arena first", By: BySize, Smaller: true, Patience: 1, Plans: 8, Holes: true},
 }
 
 // ReplayResult is what a [Replayer] needs for a stream.
@@ -93,24 +103,32 @@ func (r *ReplayResult) Add(o ReplayResult) {
 
 // replayPlan is the plan for a kind of runs.
 type replayPlan struct {
-	slots     []replaySlot
+	*replay.Plan[replayKey]
 	arena     int64
 	deviating int // runs in a row
 	used      int // the last run that used it
 }
 
-// replaySlot is a planned block. Time is counted in requests of the run.
-type replaySlot struct {
-	size   int64
-	last   int // the number of allocations in the run before its free
-	offset int64
-	stays  bool // it outlives the run
+// replayKey is what a request is known by; without a name and a size, its number alone.
+type replayKey struct {
+	name string
+	size int64
+}
+
+func (by Identity) key(q Request) replayKey {
+	switch by {
+	case BySize:
+		return replayKey{size: q.Size}
+	case ByName:
+		return replayKey{name: q.Name}
+	}
+	return replayKey{}
 }
 
 // Run follows a stream, given by runs. Sizes are rounded up to multiples of alignment.
 // A block may be freed in a later run. The plans are made between two runs.
 func (r Replayer) Run(ctx context.Context, runs [][]Request, alignment int64) (ReplayResult, error) {
-	s := replaying{Replayer: r, ctx: ctx, alignment: alignment, plans: map[string]*replayPlan{}, live: map[int]replayBlock{}}
+	s := newReplaying(ctx, r, alignment)
 	for i, run := range runs {
 		if err := s.run(i, run); err != nil {
 			return ReplayResult{}, err
@@ -126,10 +144,15 @@ type replaying struct {
 	alignment int64
 	plans     map[string]*replayPlan
 	live      map[int]replayBlock
-	places    []replayBlock // in the arena, by offset
-	fallback  int64         // live bytes outside
+	places    replay.Live // in the arena
+	fallback  int64       // live bytes outside
 	result    ReplayResult
-	after     func() // called after each change, in tests
+	after     func()                         // called after each change, in tests
+	decided   func(answer string, block int) // called with miss, out, new, or the block of a place, in tests
+}
+
+func newReplaying(ctx context.Context, r Replayer, alignment int64) *replaying {
+	return &replaying{Replayer: r, ctx: ctx, alignment: alignment, plans: map[string]*replayPlan{}, live: map[int]replayBlock{}}
 }
 
 // replayBlock is a live block.
@@ -138,110 +161,116 @@ type replayBlock struct {
 	planned      bool // it lies in the arena
 }
 
+// replayed is a run so far.
+type replayed struct {
+	plan     *replayPlan             // nil: none
+	walk     *replay.Walk[replayKey] // along the plan
+	blocks   []replay.Block[replayKey]
+	found    []int       // the planned block of each; -1: none
+	index    map[int]int // of the blocks of this run
+	missed   bool        // a request had no place
+	deviates bool
+}
+
 // run follows one run, then makes a plan if one is due.
 func (s *replaying) run(number int, requests []Request) error {
 	kind := ""
 	if s.Plans > 0 {
 		kind = kindOf(requests)
 	}
-	plan := s.plans[kind]
-	next, observed, deviates := 0, []replaySlot(nil), plan == nil
-	misses := 0 // in a row
-	missed := plan == nil
-	index := map[int]int{} // of the blocks of this run
+	r := &replayed{plan: s.plans[kind], index: map[int]int{}}
+	if r.plan != nil {
+		r.walk = replay.NewWalk(r.plan.Plan, s.nearby())
+	} else {
+		r.missed, r.deviates = true, true
+	}
 	for _, q := range requests {
-		if q.Free {
-			if i, ok := index[q.Block]; ok {
-				observed[i].last = max(i, len(observed)-1)
-			}
-			s.free(q.Block)
+		if !q.Free {
+			s.request(r, q)
 			continue
 		}
-		size := roundUp(q.Size, s.alignment)
-		index[q.Block] = len(observed)
-		observed = append(observed, replaySlot{size: size, last: -1})
-		if size == 0 {
-			next++
-			continue
+		if i, ok := r.index[q.Block]; ok {
+			r.blocks[i].Last, r.blocks[i].Stays = len(r.blocks)-1, false
 		}
-		at := -1
-		if plan != nil {
-			at = s.match(plan, next, size)
-		}
-		if at >= 0 && plan.slots[at].stays {
-			deviates = deviates || at != next
-			s.take(q.Block, replayBlock{size: size}, plan)
-			next, misses = at+1, 0
-			continue
-		}
-		s.result.Requests++
-		if at < 0 {
-			missed = true
-			deviates = true
-			s.take(q.Block, s.hole(plan, size), plan)
-			if misses++; misses > s.Ahead {
-				next++ // it does not resume here
-			}
-			continue
-		}
-		deviates = deviates || at != next || !s.Larger && plan.slots[at].size != size
-		s.result.Hits++
-		s.take(q.Block, replayBlock{plan.slots[at].offset, size, true}, plan)
-		next, misses = at+1, 0
+		s.free(q.Block)
 	}
-	if plan != nil && !s.Larger && next < len(plan.slots) {
-		deviates = true
+	if r.plan != nil && !s.Larger && r.walk.Next() < len(r.plan.Blocks) {
+		r.deviates = true
 	}
-	for i := range observed {
-		if observed[i].last < 0 { // not freed in this run
-			observed[i].last, observed[i].stays = len(observed)-1, true
+	for i := range r.blocks {
+		if r.blocks[i].Stays {
+			r.blocks[i].Last = len(r.blocks) - 1
 		}
 	}
-	if missed {
+	if r.missed {
 		s.result.Deviating++
 	}
-	return s.replan(number, kind, observed, deviates)
+	return s.replan(number, kind, r)
 }
 
-// match returns the slot for a request: the next one, or, if that does not fit, the
-// first of the following with the same size. -1: none.
-func (s *replaying) match(p *replayPlan, next int, size int64) int {
-	if next < len(p.slots) && (p.slots[next].stays || p.slots[next].size >= size && s.vacant(p.slots[next].offset, size)) {
-		return next
+// nearby returns among how many blocks of a plan a request is looked for.
+func (s *replaying) nearby() int {
+	if s.By == ByName {
+		return 0 // a name tells
 	}
-	for i := next + 1; i < min(next+1+s.Ahead, len(p.slots)); i++ {
-		if p.slots[i].size == size && (p.slots[i].stays || s.vacant(p.slots[i].offset, size)) {
-			return i
+	return replay.Nearby
+}
+
+// request serves an allocation.
+func (s *replaying) request(r *replayed, q Request) {
+	key, size, i := s.By.key(q), roundUp(q.Size, s.alignment), -1
+	var planned *replay.Block[replayKey]
+	if r.plan != nil {
+		next := r.walk.Next()
+		if i = r.walk.Find(key); i < 0 && s.Smaller {
+			i = r.walk.FindSmaller(size)
+		}
+		if i >= 0 {
+			planned = &r.plan.Blocks[i]
+		}
+		if !s.Larger && (i != next || !planned.Stays && planned.Size != size) {
+			r.deviates = true
 		}
 	}
-	return -1
-}
-
-// vacant reports whether no live block has a byte of [offset, offset+size).
-func (s *replaying) vacant(offset, size int64) bool {
-	i, _ := slices.BinarySearchFunc(s.places, offset+size, func(b replayBlock, end int64) int { return cmp.Compare(b.offset, end) })
-	return i == 0 || s.places[i-1].offset+s.places[i-1].size <= offset
+	r.index[q.Block] = len(r.blocks)
+	r.blocks = append(r.blocks, replay.Block[replayKey]{Key: key, Size: size, Stays: true})
+	r.found = append(r.found, i)
+	if size == 0 {
+		return
+	}
+	b, answer := replayBlock{size: size}, ""
+	switch {
+	case planned != nil && planned.Stays && !s.Outputs:
+		answer = "out"
+	case planned != nil && planned.Size >= size && s.places.Take(planned.Offset, size):
+		s.result.Requests++
+		s.result.Hits++
+		b = replayBlock{planned.Offset, size, true}
+	default:
+		s.result.Requests++
+		answer = "miss"
+		if r.plan == nil {
+			answer = "new"
+		}
+		r.missed, r.deviates = true, true
+		b = s.hole(r.plan, size)
+	}
+	s.take(q.Block, b, r.plan)
+	if s.decided != nil {
+		s.decided(answer, i)
+	}
 }
 
 // hole returns a block outside of the arena, or, if the scheme allows it, in the smallest
 // range of the arena that is large enough.
 func (s *replaying) hole(p *replayPlan, size int64) replayBlock {
 	b := replayBlock{size: size}
-	if !s.Holes {
-		return b
+	if s.Holes {
+		b.offset, b.planned = s.places.Hole(size, s.arena(p))
 	}
-	arena := s.arena(p)
-	least, from := int64(math.MaxInt64), int64(0)
-	try := func(to int64) {
-		if room := to - from; room >= size && room < least {
-			b.offset, b.planned, least = from, true, room
-		}
+	if b.planned {
+		s.places.Take(b.offset, size)
 	}
-	for _, o := range s.places {
-		try(o.offset)
-		from = o.offset + o.size
-	}
-	try(arena)
 	return b
 }
 
@@ -254,19 +283,13 @@ func (s *replaying) arena(p *replayPlan) (bytes int64) {
 	for _, other := range s.plans { // their number is small
 		bytes = max(bytes, other.arena)
 	}
-	if n := len(s.places); n > 0 {
-		bytes = max(bytes, s.places[n-1].offset+s.places[n-1].size)
-	}
-	return bytes
+	return max(bytes, s.places.End())
 }
 
-// take makes a block live.
+// take makes a block live. Its place in the arena is in use.
 func (s *replaying) take(block int, b replayBlock, p *replayPlan) {
 	s.live[block] = b
-	if b.planned {
-		i, _ := slices.BinarySearchFunc(s.places, b.offset, func(o replayBlock, at int64) int { return cmp.Compare(o.offset, at) })
-		s.places = slices.Insert(s.places, i, b)
-	} else {
+	if !b.planned {
 		s.fallback += b.size
 	}
 	arena := s.arena(p)
@@ -288,17 +311,15 @@ func (s *replaying) free(block int) {
 		s.fallback -= b.size
 		return
 	}
-	i, _ := slices.BinarySearchFunc(s.places, b.offset, func(o replayBlock, at int64) int { return cmp.Compare(o.offset, at) })
-	s.places = slices.Delete(s.places, i, i+1)
+	s.places.Free(b.offset)
 }
 
-// replan makes a new plan from what was observed in a run, if one is due.
-func (s *replaying) replan(number int, kind string, observed []replaySlot, deviates bool) error {
-	plan := s.plans[kind]
+// replan makes a new plan from a run, if one is due.
+func (s *replaying) replan(number int, kind string, r *replayed) error {
+	plan, blocks := r.plan, r.blocks
 	switch {
 	case plan == nil:
-		plan = &replayPlan{}
-	case !deviates:
+	case !r.deviates:
 		plan.deviating = 0
 		plan.used = number
 		return nil
@@ -308,32 +329,25 @@ func (s *replaying) replan(number int, kind string, observed []replaySlot, devia
 		if s.Patience == 0 || plan.deviating < s.Patience {
 			return nil
 		}
-	}
-	if s.Merge {
-		for i, old := range plan.slots {
-			if i == len(observed) {
-				observed = append(observed, plan.slots[i:]...)
-				break
-			}
-			slot := &observed[i]
-			slot.size, slot.last, slot.stays = max(slot.size, old.size), max(slot.last, old.last), slot.stays || old.stays
+		if s.Merge {
+			blocks = replay.Merge(plan.Blocks, blocks, r.found, nil)
 		}
 	}
 	p := Problem{Alignment: s.alignment}
-	for i, slot := range observed {
-		if slot.stays {
-			slot.size = 0 // it takes no place
+	for i, b := range blocks {
+		if b.Stays && !s.Outputs {
+			b.Size = 0 // it takes no place
 		}
-		p.Buffers = append(p.Buffers, Buffer{Size: slot.size, First: i, Last: slot.last})
+		p.Buffers = append(p.Buffers, Buffer{Size: b.Size, First: i, Last: b.Last})
 	}
 	found, err := Solve(s.ctx, p, Options{Effort: EffortFast})
 	if err != nil {
 		return err
 	}
-	for i := range observed {
-		observed[i].offset = found.Offsets[i]
+	for i := range blocks {
+		blocks[i].Offset = found.Offsets[i]
 	}
-	s.plans[kind] = &replayPlan{slots: observed, arena: found.Arena, used: number}
+	s.plans[kind] = &replayPlan{Plan: replay.NewPlan(blocks), arena: found.Arena, used: number}
 	s.result.Plans++
 	for len(s.plans) > max(1, s.Plans) {
 		oldest := kind

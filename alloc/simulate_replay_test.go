@@ -34,7 +34,7 @@ func requests(text string) (runs [][]Request) {
 
 func TestReplayer(t *testing.T) {
 	const steady = "a:4 b:2 a c:4 b c"
-	last, sizes := Replayer{Patience: 2, Ahead: 8}, Replayer{Patience: 1, Larger: true, Merge: true}
+	last, sizes := Replayer{By: BySize, Patience: 2}, Replayer{Patience: 1, Larger: true, Merge: true}
 	for _, c := range []struct {
 		name string
 		by   Replayer
@@ -43,15 +43,15 @@ func TestReplayer(t *testing.T) {
 	}{
 		{"the first run has no plan, the others are in it", last, steady + "|" + steady + "|" + steady, ReplayResult{Requests: 9, Hits: 6, Deviating: 1, Plans: 1, Arena: 6, Fallback: 6, Peak: 6}},
 		{"a request in between interrupts, the next one resumes", last, steady + "|a:4 x:3 b:2 a x c:4 b c|" + steady, ReplayResult{Requests: 10, Hits: 6, Deviating: 2, Plans: 1, Arena: 6, Fallback: 6, Peak: 9}},
-		{"it takes a hole if it may", Replayer{Patience: 2, Ahead: 8, Holes: true}, "a:4 b:2 a b|a:4 x:2 a b:2 x b", ReplayResult{Requests: 5, Hits: 2, Deviating: 2, Plans: 1, Arena: 6, Fallback: 6, Peak: 6}},
+		{"it takes a hole if it may", Replayer{By: BySize, Patience: 2, Holes: true}, "a:4 b:2 a b|a:4 x:2 a b:2 x b", ReplayResult{Requests: 5, Hits: 2, Deviating: 2, Plans: 1, Arena: 6, Fallback: 6, Peak: 6}},
 		{"a request that is left out is skipped", last, steady + "|a:4 a c:4 c|" + steady, ReplayResult{Requests: 8, Hits: 5, Deviating: 1, Plans: 1, Arena: 6, Fallback: 6, Peak: 6}},
 		{"one run that differs makes no plan", last, steady + "|a:9 a|" + steady + "|" + steady, ReplayResult{Requests: 10, Hits: 6, Deviating: 2, Plans: 1, Arena: 6, Fallback: 9, Peak: 15}},
 		{"two in a row do", last, steady + "|a:9 a|a:9 a|a:9 a", ReplayResult{Requests: 6, Hits: 1, Deviating: 3, Plans: 2, Arena: 9, Fallback: 9, Peak: 15}},
-		{"never, without patience", Replayer{Ahead: 8}, steady + "|a:9 a|a:9 a|a:9 a", ReplayResult{Requests: 6, Deviating: 4, Plans: 1, Arena: 6, Fallback: 9, Peak: 15}},
+		{"never, without patience", Replayer{By: BySize}, steady + "|a:9 a|a:9 a|a:9 a", ReplayResult{Requests: 6, Deviating: 4, Plans: 1, Arena: 6, Fallback: 9, Peak: 15}},
 		{"a smaller request has the place of the larger one", sizes, "a:9 b:1 a b|a:3 b:1 a b", ReplayResult{Requests: 4, Hits: 2, Deviating: 1, Plans: 1, Arena: 10, Fallback: 10, Peak: 10}},
 		{"a larger one makes a plan for both", sizes, "a:9 b:1 a b|a:3 b:5 a b|a:9 b:5 a b", ReplayResult{Requests: 6, Hits: 3, Deviating: 2, Plans: 2, Arena: 14, Fallback: 10, Peak: 15}},
-		{"kinds have plans of their own", Replayer{Patience: 1, Plans: 2, Ahead: 8}, "a:4 a|b:6 b|a:4 a|b:6 b", ReplayResult{Requests: 4, Hits: 2, Deviating: 2, Plans: 2, Arena: 6, Fallback: 6, Peak: 10}},
-		{"the least recently used goes", Replayer{Patience: 1, Plans: 1, Ahead: 8}, "a:4 a|b:6 b|a:4 a|a:4 a", ReplayResult{Requests: 4, Hits: 1, Deviating: 3, Plans: 3, Arena: 6, Fallback: 6, Peak: 10}},
+		{"kinds have plans of their own", Replayer{By: BySize, Patience: 1, Plans: 2}, "a:4 a|b:6 b|a:4 a|b:6 b", ReplayResult{Requests: 4, Hits: 2, Deviating: 2, Plans: 2, Arena: 6, Fallback: 6, Peak: 10}},
+		{"the least recently used goes", Replayer{By: BySize, Patience: 1, Plans: 1}, "a:4 a|b:6 b|a:4 a|a:4 a", ReplayResult{Requests: 4, Hits: 1, Deviating: 3, Plans: 3, Arena: 6, Fallback: 6, Peak: 10}},
 		{"a block that outlives its run is left to the fallback", last, "a:4 o:2 a|a:4 o p:2 a|a:4 p q:2 a q", ReplayResult{Requests: 4, Hits: 2, Deviating: 1, Plans: 1, Arena: 4, Fallback: 6, Peak: 6}},
 		{"a place on which a block lives is not given out", last, "a:4 a b:4 b|a:4 b:4 a b", ReplayResult{Requests: 4, Hits: 1, Deviating: 2, Plans: 1, Arena: 4, Fallback: 4, Peak: 8}},
 	} {
@@ -127,15 +127,15 @@ func TestReplayerIsSafe(t *testing.T) {
 			end = append(end, Request{Block: b, Free: true})
 		}
 		for _, r := range Replayers {
-			s := replaying{Replayer: r, ctx: context.Background(), alignment: 8, plans: map[string]*replayPlan{}, live: map[int]replayBlock{}}
+			s := newReplaying(context.Background(), r, 8)
 			s.after = func() { s.check(t) }
 			for number, run := range append(runs, end) {
 				if err := s.run(number, run); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if len(s.live) > 0 || len(s.places) > 0 || s.fallback != 0 {
-				t.Errorf("%s: left: %d live, %d places, %d bytes", r.Name, len(s.live), len(s.places), s.fallback)
+			if len(s.live) > 0 || s.places.Len() > 0 || s.fallback != 0 {
+				t.Errorf("%s: left: %d live, %d places, %d bytes", r.Name, len(s.live), s.places.Len(), s.fallback)
 			}
 			hits[r.Name] += s.result.Hits
 		}
@@ -166,7 +166,7 @@ func (s *replaying) check(t *testing.T) {
 			}
 		}
 	}
-	if outside != s.fallback || inside != len(s.places) || s.result.Fallback < outside {
-		t.Fatalf("%s: %d bytes outside of %d, %d places of %d", s.Name, outside, s.fallback, inside, len(s.places))
+	if outside != s.fallback || inside != s.places.Len() || s.result.Fallback < outside {
+		t.Fatalf("%s: %d bytes outside of %d, %d places of %d", s.Name, outside, s.fallback, inside, s.places.Len())
 	}
 }

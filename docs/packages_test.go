@@ -207,7 +207,7 @@ func TestInternalPackagesLieWithTheirUsers(t *testing.T) {
 		}
 	}
 	listed := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| ([a-z, ]+) \\|$").FindAllStringSubmatch(page(t), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| ([a-z, ]+) \\|$").FindAllStringSubmatch(page(t), -1) {
 		listed[m[1]] = m[2]
 	}
 	for name, list := range users {

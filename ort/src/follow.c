@@ -25,7 +25,7 @@ void follower_free(struct follower *f) {
 // restart begins the plan again.
 static void restart(struct follower *f) {
 	memset(f->walk.taken, 0, f->plan->count);
-	f->walk.last = 0;
+	walk_to(&f->walk, 0);
 	f->round = 0;
 	f->located = f->fresh = 1;
 }
@@ -38,7 +38,7 @@ void follower_mark(struct follower *f) {
 		return;
 	}
 	f->round++;
-	f->walk.last = f->plan->count / f->rounds * f->round;
+	walk_to(&f->walk, f->plan->count / f->rounds * f->round);
 }
 
 // locate finds where a stream is in a plan: behind the sizes of its last KNOWN allocations,
@@ -62,7 +62,7 @@ static void locate(struct follower *f, const struct history *h) {
 		return;
 	restart(f);
 	memset(f->walk.taken, 1, at);
-	f->walk.last = at;
+	walk_to(&f->walk, at);
 	f->fresh = at == 0;
 }
 

@@ -288,7 +288,7 @@ struct plan *plan_load(const char *text, uint64_t key, int with_outputs, char *e
 }
 
 int walk_init(struct walk *w, const struct plan *p) {
-	w->last = 0;
+	walk_to(w, 0);
 	w->taken = calloc(p->count + 1, 1);
 	return w->taken != NULL;
 }
@@ -298,19 +298,32 @@ void walk_free(struct walk *w) {
 	w->taken = NULL;
 }
 
+void walk_to(struct walk *w, uint32_t block) {
+	w->last = block;
+	w->missed = 0;
+}
+
+// walk_take notes that a block was found, and returns it.
+static uint32_t walk_take(struct walk *w, uint32_t block) {
+	w->taken[block] = 1;
+	w->missed = 0;
+	return block;
+}
+
 uint32_t walk_next(struct walk *w, const struct plan *p, uint64_t size) {
-	for (uint32_t i = w->last; i < p->count && i < w->last + NEARBY; i++) {
+	uint32_t ahead = w->missed < FARTHEST / 2 ? NEARBY + 2 * w->missed : FARTHEST;
+	if (ahead > FARTHEST)
+		ahead = FARTHEST;
+	for (uint32_t i = w->last; i < p->count && i - w->last < ahead; i++) {
 		if (!w->taken[i] && p->blocks[i].size == size) {
-			w->taken[i] = 1;
 			w->last = i + 1;
-			return i;
+			return walk_take(w, i);
 		}
 	}
 	for (uint32_t i = w->last; i > 0 && i + NEARBY > w->last; i--) {
-		if (!w->taken[i - 1] && p->blocks[i - 1].size == size) {
-			w->taken[i - 1] = 1;
-			return i - 1;
-		}
+		if (!w->taken[i - 1] && p->blocks[i - 1].size == size)
+			return walk_take(w, i - 1);
 	}
+	w->missed++;
 	return NEVER;
 }

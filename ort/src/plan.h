@@ -55,18 +55,28 @@ void plan_free(struct plan *p);
 // NEARBY is how many blocks ahead and behind walk_next looks.
 #define NEARBY 16
 
-// A walk over a plan, by the sizes of the allocations of a run.
+// FARTHEST bounds how far ahead it looks after many misses, for the sake of time.
+#define FARTHEST 1024
+
+// A walk over a plan, by the sizes of the allocations of a run. Its rule is that of package
+// internal/replay in Go, written down in docs/design/replaying.md; testdata/replay/cases.txt
+// holds both to it.
 struct walk {
 	unsigned char *taken; // for each block, whether it was allocated
-	uint32_t last;        // behind the block that was allocated last
+	uint32_t last;        // behind the block that was found ahead last
+	uint32_t missed;      // allocations in a row that are no block of the plan
 };
 
 // walk_init begins a walk; it returns 0 without memory.
 int walk_init(struct walk *w, const struct plan *p);
 
-// walk_next returns the block of the plan that the next allocation is: the next one if
-// its size is right, else one of that size nearby that was not allocated yet, since
-// threads may change places and branches may skip some. NEVER if there is none.
+// walk_to moves a walk to a block: it is the next.
+void walk_to(struct walk *w, uint32_t block);
+
+// walk_next returns the block of the plan that the next allocation is: the first one ahead
+// of its size, else the nearest one behind that was not allocated yet, since branches leave
+// blocks out and threads change places. NEVER if there is none. Ahead, it looks two blocks farther
+// for each allocation that was missed in a row, to at most FARTHEST.
 uint32_t walk_next(struct walk *w, const struct plan *p, uint64_t size);
 
 void walk_free(struct walk *w);

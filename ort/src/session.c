@@ -174,7 +174,7 @@ static void plan_enter(struct run *r, struct plan *p, uint32_t n) {
 	if (!p || !walk_init(&r->walk, p))
 		return;
 	memset(r->walk.taken, 1, n);
-	r->walk.last = n;
+	walk_to(&r->walk, n);
 	r->exact = r->strict = n == 0 && p->enforced;
 	plan_unlink(r->session, p);
 	plan_first(r->session, p);

@@ -1,7 +1,7 @@
 // Tests of the core without ONNX Runtime: each calls the allocator as ONNX Runtime does.
 //
 //	cc -std=c11 -pthread -Iort/src ort/src/[!l]*.c ort/tests/core_test.c -ldl -o core_test
-//	./core_test [SECONDS]
+//	(cd ort; ../core_test [SECONDS])
 //
 // It prints the test that fails and ends with status 1. The last test draws random runs
 // on several threads, for SECONDS (1).
@@ -18,6 +18,7 @@
 #include "../src/ranges.h"
 #include "../src/session.h"
 #include "check.h"
+#include "replay.h"
 
 static struct onnxmem_memory memory(onnxmem_session *s) {
 	struct onnxmem_memory m;
@@ -920,10 +921,51 @@ static void random_runs_on_threads(void) {
 
 #define RUN(name) (test = #name, name())
 
+// --- the cases of all allocators that replay
+
+static onnxmem_session *of_case;
+static uint64_t case_serial;
+static int case_outputs;
+
+static void case_new(void) { of_case = onnxmem_session_new(1, case_outputs); }
+static void case_begin(void) { onnxmem_run_begin(of_case, 1); }
+static void case_done(void) { onnxmem_session_close(of_case); }
+
+static void *case_take(int stream, size_t size, const char **got) {
+	(void)stream;
+	struct onnxmem_memory before = memory(of_case);
+	void *bytes = memory_alloc(size);
+	struct onnxmem_memory after = memory(of_case);
+	*got = after.hits > before.hits ? "place" : after.misses > before.misses ? "miss"
+		: after.recorded > before.recorded									 ? "new"
+																			 : "out";
+	return bytes;
+}
+
+static int case_over(void) {
+	case_serial = onnxmem_run_end(1);
+	return case_serial != 0;
+}
+
+static void case_places(int stream, const struct case_stream *plan) {
+	(void)stream;
+	CHECK(onnxmem_place(of_case, case_serial, plan->offsets, (uint32_t)plan->count, plan->arena, 1));
+}
+
+static void cases_are_replayed(void) {
+	const struct replayer size = {"ort", "size", case_new, case_begin, case_take, memory_free, case_over, case_places, case_done};
+	struct replayer inside = size;
+	replay_cases(&size);
+	inside.scheme = "inside";
+	case_outputs = 1;
+	replay_cases(&inside);
+}
+
 int main(int argc, char **argv) {
 	deadline = time(NULL) + (argc > 1 ? atoi(argv[1]) : 1);
 	RUN(ranges_match_a_plain_array);
 	RUN(second_run_replays);
+	RUN(cases_are_replayed);
 	RUN(packed_places_are_taken_when_no_run_is_in_flight);
 	RUN(a_wrong_plan_gives_nothing_out_twice);
 	RUN(outputs_lie_outside_unless_the_caller_releases_them);

@@ -2,7 +2,7 @@
 // driver, too, whose device memory is the host's.
 //
 //	cc -std=c11 -pthread -rdynamic ort/src/*.c ort/tests/torch_test.c -ldl -o torch_test
-//	./torch_test [SECONDS]
+//	(cd ort; ../torch_test [SECONDS])
 //
 // It prints the test that fails and ends with status 1. The last test draws random
 // allocations on several threads, for SECONDS (1).
@@ -18,6 +18,7 @@
 
 #include "../src/onnxmem_torch.h"
 #include "check.h"
+#include "replay.h"
 
 // --- the driver
 
@@ -520,6 +521,48 @@ static void nothing_is_given_out_twice(void) {
 	CHECK(device_live == live);
 }
 
+// --- the cases of all allocators that replay
+
+enum { CASE_KIND = 77 };
+
+static int case_streams = 100; // each case has others
+
+static void case_new(void) { case_streams += STREAMS; }
+static void case_begin(void) { onnxmem_torch_mark(CASE_KIND); }
+static void case_done(void) {}
+
+static void *case_take(int stream, size_t size, const char **got) {
+	struct onnxmem_torch_memory before = {0}, after;
+	int of_case = case_streams + stream, d;
+	uint64_t h;
+	for (uint32_t i = 0; onnxmem_torch_stream(i, &d, &h, &after); i++)
+		if (h == (uint64_t)of_case)
+			before = after;
+	void *bytes = take(size, of_case);
+	after = memory(of_case);
+	*got = after.hits > before.hits ? "place" : after.misses > before.misses ? "miss" : "new";
+	return bytes;
+}
+
+// Python packs what is recorded; the streams only say that they are due.
+static int case_over(void) { return -1; }
+
+static void case_places(int stream, const struct case_stream *plan) {
+	static char text[8192];
+	char error[100];
+	struct onnxmem_torch_memory m;
+	int at = snprintf(text, sizeof text, "onnxmem/replay 1\nalignment 64\narena %llu\n", (unsigned long long)plan->arena);
+	for (int i = 0; i < plan->count; i++)
+		at += snprintf(text + at, sizeof text - (size_t)at, "alloc %d %llu %llu 0\n", i, (unsigned long long)plan->sizes[i], (unsigned long long)plan->offsets[i]);
+	CHECK((size_t)at < sizeof text);
+	CHECK(onnxmem_torch_take(index_of(0, case_streams + stream, &m), CASE_KIND, text, 1, error, sizeof error));
+}
+
+static void cases_are_replayed(void) {
+	const struct replayer torch = {"torch", "inside", case_new, case_begin, case_take, give, case_over, case_places, case_done};
+	replay_cases(&torch);
+}
+
 int main(int argc, char **argv) {
 	if (argc > 1)
 		seconds = atof(argv[1]);
@@ -543,6 +586,7 @@ int main(int argc, char **argv) {
 	RUN(what_a_graph_uses_is_kept);
 	RUN(a_device_without_memory_gives_none);
 	RUN(nothing_is_given_out_twice);
+	RUN(cases_are_replayed);
 	return 0;
 }
 #else

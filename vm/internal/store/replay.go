@@ -7,26 +7,26 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/alloc"
+	rules "github.com/onnxmem/onnxmem/internal/replay"
 )
 
 // replay gives what runs take from the side pool places in one arena. The first run is
 // recorded; its blocks are packed, and later runs get the places of the recorded ones
 // (Sekiyama et al. 2018, section 4: profile-guided memory allocation).
 //
-// Sizes depend on data, and so may the blocks that there are. A block that is larger than
-// recorded, or that is not in the rest of the script, interrupts the replay: it comes from
-// the pool as if there were none. The replay resumes with the next block that is in the
-// rest. After a run with such blocks, the next run begins with a new script, made from the
-// old one and from that run (the paper's reoptimization). No place is given out while a
-// byte of it is in use, so a wrong script costs memory and nothing else.
+// Sizes depend on data, and so may the blocks that there are. Blocks are known by their names
+// (package replay has the rule). One that is larger than recorded, or that the script does not
+// have, comes from the pool as if there were none. After a run with such blocks, the next run
+// begins with a new script, made from the old one and from that run (the paper's
+// reoptimization). No place is given out while a byte of it is in use, so a wrong script costs
+// memory and nothing else.
 type replay struct {
 	pool *SidePool
 
-	script []scripted       // in the order in which a run takes them; nil: there is none
-	byName map[string][]int // the script's entries of each name, ascending
+	script *rules.Plan[string] // in the order in which a run takes them; nil: there is none
+	walk   *rules.Walk[string] // of this run, along the script; nil: there is none
 	arena  *Block
-	next   int       // the first entry that this run has not passed
-	live   []placing // of the arena, in use, by offset
+	live   rules.Live // of the arena, in use
 	run    recorded
 	use    Use
 
@@ -35,16 +35,8 @@ type replay struct {
 	largest     int64 // the most bytes that one of them had in use
 }
 
-// placing is a part of the arena that is in use.
-type placing struct{ offset, bytes int64 }
-
 // scripted is a block that runs take.
-type scripted struct {
-	what        string
-	bytes       int64
-	first, last int   // lifetime, in blocks taken: when it is taken, and the last one taken before it is given back
-	offset      int64 // in the arena
-}
+type scripted = rules.Block[string]
 
 // recorded is what one run takes.
 type recorded struct {
@@ -92,7 +84,9 @@ func (r *replay) begin() error {
 	err := r.learn()
 	clear(r.run.open)
 	r.run = recorded{on: true, taken: r.run.taken[:0], entry: r.run.entry[:0], open: r.run.open}
-	r.next = 0
+	if r.walk != nil {
+		r.walk.Reset()
+	}
 	return err
 }
 
@@ -103,7 +97,7 @@ func (r *replay) end() {
 	}
 	r.run.on, r.run.done = false, !r.run.overflow
 	for _, i := range r.run.open {
-		r.run.taken[i].last = len(r.run.taken) - 1
+		r.run.taken[i].Last = len(r.run.taken) - 1
 	}
 }
 
@@ -112,34 +106,30 @@ func (r *replay) fail() {
 	if r == nil {
 		return
 	}
-	r.run.on, r.run.done, r.live = false, false, r.live[:0]
+	r.run.on, r.run.done = false, false
+	r.live.Clear()
 	clear(r.run.open)
 }
 
 // place returns a place for the next block, or nil, and the entry of the script that it
 // is, or -1.
 func (r *replay) place(what string, bytes int64) ([]byte, int) {
-	if r == nil || !r.run.on || r.script == nil {
+	if r == nil || !r.run.on || r.walk == nil {
 		return nil, -1
 	}
-	list := r.byName[what]
-	k, _ := slices.BinarySearch(list, r.next)
-	if k == len(list) {
+	i := r.walk.Find(what)
+	if i < 0 {
 		r.miss()
 		return nil, -1
 	}
-	i := list[k]
-	r.next = i + 1
-	e := &r.script[i]
-	at, _ := slices.BinarySearchFunc(r.live, e.offset, func(x placing, offset int64) int { return int(min(max(x.offset-offset, -1), 1)) })
+	e := &r.script.Blocks[i]
 	// What is in use may live longer than when it was recorded.
-	if bytes > e.bytes || at > 0 && r.live[at-1].offset+r.live[at-1].bytes > e.offset || at < len(r.live) && r.live[at].offset < e.offset+bytes {
+	if bytes > e.Size || !r.live.Take(e.Offset, bytes) {
 		r.miss()
 		return nil, i
 	}
-	r.live = slices.Insert(r.live, at, placing{e.offset, bytes})
 	r.use.Hits++
-	return r.arena.Bytes[e.offset:][:bytes:bytes], i
+	return r.arena.Bytes[e.Offset:][:bytes:bytes], i
 }
 
 func (r *replay) miss() {
@@ -161,7 +151,7 @@ func (r *replay) took(what string, b []byte, entry int) {
 		run.open = map[unsafe.Pointer]int{}
 	}
 	run.open[unsafe.Pointer(unsafe.SliceData(b))] = len(run.taken)
-	run.taken = append(run.taken, scripted{what: what, bytes: int64(len(b)), first: len(run.taken)})
+	run.taken = append(run.taken, scripted{Key: what, Size: int64(len(b)), Last: len(run.taken)})
 	run.entry = append(run.entry, entry)
 	run.now += int64(len(b))
 	run.top = max(run.top, run.now)
@@ -174,15 +164,14 @@ func (r *replay) gave(at unsafe.Pointer) bool {
 		return false
 	}
 	if i, is := r.run.open[at]; is {
-		r.run.taken[i].last = len(r.run.taken) - 1
-		r.run.now -= r.run.taken[i].bytes
+		r.run.taken[i].Last = len(r.run.taken) - 1
+		r.run.now -= r.run.taken[i].Size
 		delete(r.run.open, at)
 	}
 	if r.arena == nil || uintptr(at)-uintptr(r.arena.Base) >= uintptr(len(r.arena.Bytes)) {
 		return false
 	}
-	offset := int64(uintptr(at) - uintptr(r.arena.Base))
-	r.live = slices.DeleteFunc(r.live, func(x placing) bool { return x.offset == offset })
+	r.live.Free(int64(uintptr(at) - uintptr(r.arena.Base)))
 	return true
 }
 
@@ -192,7 +181,7 @@ func (r *replay) learn() error {
 	switch {
 	case run.overflow:
 		return r.forget()
-	case !run.done || len(run.taken) == 0 || len(r.live) > 0:
+	case !run.done || len(run.taken) == 0 || r.live.Len() > 0:
 		return nil
 	case r.script == nil || run.misses > 0:
 		if r.wait > 0 {
@@ -218,50 +207,14 @@ func (r *replay) learn() error {
 	return r.make(slices.Clone(run.taken))
 }
 
-// merged returns a script of the old one and the last run. A block of both is as large as
-// the larger of them, and of a block that is in one alone, it is not known which of the
-// other's blocks around it live longer: so all do.
+// merged returns a script of the old one and the last run.
 func (r *replay) merged() []scripted {
-	run := &r.run
 	if r.script == nil {
-		return slices.Clone(run.taken)
+		return slices.Clone(r.run.taken)
 	}
-	var merged []scripted
-	old, taken := make([]int, len(r.script)+1), make([]int, len(run.taken)+1)
-	passed := 0
-	pass := func(to int) {
-		for ; passed < to; passed++ {
-			old[passed] = len(merged)
-			merged = append(merged, r.script[passed])
-		}
-	}
-	for k, t := range run.taken {
-		if e := run.entry[k]; e >= 0 {
-			pass(e)
-			old[e], passed = len(merged), e+1
-			if had := r.script[e].bytes; t.bytes <= had {
-				t.bytes = had
-			} else {
-				t.bytes = grown(t.bytes)
-			}
-		}
-		taken[k] = len(merged)
-		merged = append(merged, t)
-	}
-	pass(len(r.script))
+	merged := rules.Merge(r.script.Blocks, r.run.taken, r.run.entry, grown)
 	if len(merged) > mostScripted {
-		return slices.Clone(run.taken)
-	}
-	old[len(r.script)], taken[len(run.taken)] = len(merged), len(merged)
-	for i := range merged {
-		merged[i].first, merged[i].last = i, i
-	}
-	for i, b := range r.script {
-		merged[old[i]].last = old[b.last+1] - 1
-	}
-	for k, b := range run.taken {
-		m := &merged[taken[k]]
-		m.last = max(m.last, taken[b.last+1]-1)
+		return slices.Clone(r.run.taken)
 	}
 	return merged
 }
@@ -277,7 +230,7 @@ func grown(bytes int64) int64 {
 func (r *replay) make(script []scripted) error {
 	p := alloc.Problem{Alignment: 64, Buffers: make([]alloc.Buffer, len(script))}
 	for i, b := range script {
-		p.Buffers[i] = alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last}
+		p.Buffers[i] = alloc.Buffer{Size: b.Size, First: i, Last: b.Last}
 	}
 	found, err := alloc.Solve(context.Background(), p, alloc.Options{Effort: alloc.EffortFast})
 	if err != nil {
@@ -306,19 +259,17 @@ func (r *replay) make(script []scripted) error {
 	}
 	r.pool.Total += found.Arena
 	for i := range script {
-		script[i].offset = found.Offsets[i]
+		script[i].Offset = found.Offsets[i]
 	}
-	r.script, r.byName = script, map[string][]int{}
-	for i, b := range script {
-		r.byName[b.what] = append(r.byName[b.what], i)
-	}
+	r.script = rules.NewPlan(script)
+	r.walk = rules.NewWalk(r.script, 0)
 	r.use.ArenaBytes, r.use.LowerBound = found.Arena, found.LowerBound
 	r.use.Plans++
 	return nil
 }
 
 // idle reports whether there is an arena of which nothing is in use.
-func (r *replay) idle() bool { return r != nil && r.arena != nil && len(r.live) == 0 }
+func (r *replay) idle() bool { return r != nil && r.arena != nil && r.live.Len() == 0 }
 
 // forget frees the arena.
 func (r *replay) forget() error {
@@ -329,6 +280,7 @@ func (r *replay) forget() error {
 	r.pool.Total -= r.use.ArenaBytes
 	r.pool.Mem.Give(r.use.ArenaBytes)
 	r.use.ArenaBytes, r.use.LowerBound = 0, 0
-	r.arena, r.script, r.byName, r.live = nil, nil, nil, r.live[:0]
+	r.arena, r.script, r.walk = nil, nil, nil
+	r.live.Clear()
 	return err
 }

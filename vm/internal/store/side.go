@@ -9,7 +9,7 @@ import (
 
 // SidePool is the memory of tensors that have no planned place. It reuses freed
 // blocks. After a run it knows what runs take from it, and gives the next ones places in
-// one arena (see sideReplay).
+// one arena (see replay).
 type SidePool struct {
 	Mem    *Share
 	free   [][]byte

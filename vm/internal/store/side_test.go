@@ -198,8 +198,8 @@ func TestReplayOfRandomRuns(t *testing.T) {
 			for _, b := range p.free {
 				held += int64(len(b))
 			}
-			if held != p.Total || p.Mem.Bytes != p.Total || len(p.out) > 0 || len(p.replay.live) > 0 {
-				t.Fatalf("%d bytes free, %d held, %d accounted, %d in use, %d places in use", held, p.Total, p.Mem.Bytes, len(p.out), len(p.replay.live))
+			if held != p.Total || p.Mem.Bytes != p.Total || len(p.out) > 0 || p.replay.live.Len() > 0 {
+				t.Fatalf("%d bytes free, %d held, %d accounted, %d in use, %d places in use", held, p.Total, p.Mem.Bytes, len(p.out), p.replay.live.Len())
 			}
 		}
 		emptied(t, p)
