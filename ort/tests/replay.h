@@ -101,7 +101,7 @@ static void case_alloc(struct replaying *r, char **words, int n) {
 	while (at < BLOCKS && r->live[at].bytes)
 		at++;
 	CHECK(at < BLOCKS);
-	snprintf(r->live[at].name, sizeof r->live[at].name, "%s", words[1]);
+	snprintf(r->live[at].name, sizeof r->live[at].name, "%.31s", words[1]);
 	r->live[at].bytes = bytes;
 	r->checked++;
 }
@@ -142,7 +142,7 @@ static void case_line(struct replaying *r, char *line) {
 		case_close(r);
 		memset(r->streams, 0, sizeof r->streams);
 		memset(r->live, 0, sizeof r->live);
-		snprintf(r->name, sizeof r->name, "%s", name);
+		snprintf(r->name, sizeof r->name, "%.127s", name);
 		r->run = r->skip = 0;
 		return;
 	}
