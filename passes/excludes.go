@@ -36,14 +36,10 @@ var exclusions = []Exclusion{
 	{A: "runtime", B: "aliases", Why: "the runtime runs Concat, Split, Slice and Gather as copies"},
 	{A: "runtime", B: "slices", Why: "the runtime does not know the nodes that put rows in place"},
 	{A: "runtime", B: "host", Why: "the runtime does not know the nodes that swap"},
-	{A: "default order", B: "ranges", Why: "the runtime takes that order from the graph: plan one of the lengths", Search: true},
-
 	{A: "ranges", B: "slices", Why: "regions are cut for one length: plan each length alone with them", Search: true},
 	{A: "ranges", B: "pools", Why: "the memory of each buffer is chosen for one size: plan each length alone with them", Search: true},
 	{A: "ranges", B: "workspaces", Why: "the scratch was recorded for one length: plan that length alone with it"},
 	{A: "ranges", B: "all fused gradients", Why: "functions of gradients other than those of convolutions have the shapes of one length"},
-
-	{A: "ranges", B: "time-limit", Why: "the bounds of all points are part of the proof, which nothing cuts short: a smaller effort, or fewer points, take less time"},
 
 	{A: "aliases", B: "frontier", Why: "it proves limits impossible for tensors that lie apart", Search: true},
 	{A: "aliases", B: "slices", Why: "the bounds of slices count the bytes of each tensor apart", Search: true},

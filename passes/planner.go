@@ -30,10 +30,14 @@ func bodies(ctx context.Context, s *State) error {
 
 // order puts the nodes of the main graph into the order with the smallest peak.
 func order(ctx context.Context, s *State) error {
-	if s.ranged != nil {
-		return s.main.orderStack()
+	if s.ranged == nil {
+		return s.main.order(ctx, s.search())
 	}
-	return s.main.order(ctx, s.search())
+	err := s.main.orderStack()
+	if t := s.main.traversal; err == nil && t != nil {
+		s.log.notes = append(s.log.notes, traversalNote(s.main.stack.bestPeak, s.main.loads.Peak))
+	}
+	return err
 }
 
 // programOrder keeps the nodes in program order.

@@ -15,14 +15,11 @@ type bound struct {
 }
 
 // solveBound returns the largest bound of a problem that maximum flows prove, what proves
-// it, and the best orders.
-func solveBound(ctx context.Context, p *schedule.Problem, effort schedule.Effort) (bound, error) {
-	r, err := schedule.Solve(ctx, p, schedule.Options{Effort: effort})
+// it, and the best orders. If the deadline ends the search, that is what was found so far.
+func (x *search) solveBound(ctx context.Context, p *schedule.Problem) (bound, error) {
+	r, err := x.within(ctx, p, schedule.Options{Effort: x.effort})
 	if err != nil {
 		return bound{}, err
-	}
-	if r.Ended != nil {
-		return bound{}, r.Ended
 	}
 	best := schedule.Certificate{Kind: schedule.KindSearch, Value: -1}
 	for _, c := range r.Certificates {
@@ -39,6 +36,17 @@ func solveBound(ctx context.Context, p *schedule.Problem, effort schedule.Effort
 		return bound{r.Bound, best, r.Orders}, nil
 	}
 	return bound{best.Value, best, r.Orders}, nil
+}
+
+// within solves a problem until the deadline. If the caller ends the search, it fails.
+func (x *search) within(ctx context.Context, p *schedule.Problem, opt schedule.Options) (*schedule.Result, error) {
+	search, end := x.context(ctx)
+	defer end()
+	r, err := schedule.Solve(search, p, opt)
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return r, err
 }
 
 // sameProof reports whether two certificates differ in nothing but the value.

@@ -208,7 +208,7 @@ func (b *rangeSolver) solve(ctx context.Context) error {
 			case p.refused != "":
 			case p.unshared:
 				unshared = append(unshared, i)
-			case ratio(p.arena, p.bound) > b.chosen.worst && !b.join[b.points[i]]:
+			case ratio(p.arena, p.bound) > b.chosen.worst && !b.join[b.points[i]] && !b.timeIsUp():
 				worse = append(worse, i)
 			}
 		}
@@ -224,6 +224,7 @@ func (b *rangeSolver) solve(ctx context.Context) error {
 			more = worse
 		}
 		if len(more) == 0 {
+			b.log.timedOut = b.log.timedOut || b.timeIsUp()
 			return nil
 		}
 		for _, i := range more[:min(len(more), joinAtOnce)] {

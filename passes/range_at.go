@@ -21,6 +21,7 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 	if err := p.CheckPoint(dims); err != nil {
 		return nil, err
 	}
+	m = p.InRunOrder(m)
 	all := map[string]int64{}
 	names, _ := p.Box()
 	for name, d := range p.Dims {

@@ -94,7 +94,7 @@ func (b *rangeSolver) chooseGraph(ctx context.Context, g int) error {
 	err := b.each(ctx, len(x.points), func(_ *graph.Model, i int) (err error) {
 		has, known := x.bounds[x.points[i].index]
 		if !known || changed[i] {
-			has, err = solveBound(ctx, x.own[i], b.effort)
+			has, err = b.solveBound(ctx, x.own[i])
 		}
 		bounds[i] = has
 		return err
@@ -119,7 +119,7 @@ func (b *rangeSolver) chooseGraph(ctx context.Context, g int) error {
 			x.known = append(x.known, has.proof)
 		}
 	}
-	c := &stackChoice{search: b.search, points: x.points, fixed: b.fixes(b.kindOf(g)), solved: x.orders}
+	c := &stackChoice{search: b.search, g: x.g, points: x.points, fixed: b.fixes(b.kindOf(g)), solved: x.orders}
 	if b.kindOf(g) == mainGraph {
 		c.keep = b.keep
 		if b.solver.solver != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/alloc"
@@ -42,9 +43,13 @@ const (
 // stackChoice is what a search for one order and one stacking is asked for.
 type stackChoice struct {
 	*search
-	points []rangePoint // of a graph, the corner last
+	g      *graph.Graph
+	points []rangePoint // the corner last
 	fixed  bool         // the nodes stay in the order of the file
 	keep   *ceiling     // that the corner keeps if it can; nil: none
+
+	listings map[string][]int32 // with a traversal: the listing of an order
+	bestPeak int64              // with one: the smallest peak of any order at the corner
 
 	solved map[int][][]int32 // orders of points that were solved before; it gets those of the others
 	corner *cornerSolver     // it is asked for more; nil: there is no solver
@@ -61,12 +66,9 @@ func (c *stackChoice) orders(ctx context.Context) (orders [][]int32, err error) 
 	precedence := c.points[len(c.points)-1].precedence
 	for _, p := range c.points {
 		if _, known := c.solved[p.index]; !known {
-			r, err := schedule.Solve(ctx, p.problem, schedule.Options{Strategy: c.strategy, Effort: c.effort, Precedence: precedence})
+			r, err := c.within(ctx, p.problem, schedule.Options{Strategy: c.strategy, Effort: c.effort, Precedence: precedence})
 			if err != nil {
 				return nil, err
-			}
-			if r.Ended != nil {
-				return nil, r.Ended
 			}
 			c.solved[p.index] = r.Orders
 		}
@@ -79,7 +81,58 @@ func (c *stackChoice) orders(ctx context.Context) (orders [][]int32, err error) 
 		}
 		orders = append(orders, found...)
 	}
+	if c.traversal != nil {
+		return c.traversals(ctx)
+	}
 	return orders, nil
+}
+
+// traversals lists the orders that the runtime's default traversal takes for some listings of
+// the nodes: for the best that are found at some points. It depends on no size, so the order of
+// a listing is the same at all points.
+func (c *stackChoice) traversals(ctx context.Context) (orders [][]int32, err error) {
+	search, end := c.context(ctx)
+	defer end()
+	c.listings = map[string][]int32{}
+	turns, none := c.points[len(c.points)-1].precedence, error(nil)
+	for k := len(c.points) - 1; k >= 0; k -= max(1, len(c.points)/placedPoints) {
+		p := &c.points[k]
+		best, err := bestPeak(p.problem, c.solved[p.index])
+		if err != nil {
+			return nil, err
+		}
+		if k == len(c.points)-1 {
+			c.bestPeak = best
+		}
+		l := schedule.BestListing(search, p.problem, c.solved[p.index], best, c.effort, turns)
+		if l.Peak == math.MaxInt64 {
+			none = turnedError(c.g, turns, l.Order)
+			continue
+		}
+		if key := fmt.Sprint(l.Order); c.listings[key] == nil {
+			c.listings[key], orders = l.Nodes, append(orders, l.Order)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if len(orders) == 0 {
+		return nil, none
+	}
+	return orders, nil
+}
+
+// bestPeak returns the smallest peak of some orders.
+func bestPeak(p *schedule.Problem, orders [][]int32) (int64, error) {
+	best := int64(math.MaxInt64)
+	for _, order := range orders {
+		e, err := p.Evaluate(order)
+		if err != nil {
+			return 0, err
+		}
+		best = min(best, e.Peak)
+	}
+	return best, nil
 }
 
 // choose returns the order and the stacking whose arena is closest to the bound at the point
@@ -120,7 +173,7 @@ func (c *stackChoice) choose(ctx context.Context) (*oneStack, error) {
 	})
 	var best *oneStack
 	for _, x := range list[:min(len(list), orderCandidates)] {
-		if best != nil && (best.worst <= x.worst && best.above == 0 || x.above > 0 && list[0].above == 0) {
+		if best != nil && (c.timeIsUp() || best.worst <= x.worst && best.above == 0 || x.above > 0 && list[0].above == 0) {
 			break
 		}
 		found, err := c.stackOrder(ctx, x.order, x.worst)
@@ -131,6 +184,7 @@ func (c *stackChoice) choose(ctx context.Context) (*oneStack, error) {
 			best = found
 		}
 	}
+	best.listing, best.bestPeak = c.listings[fmt.Sprint(best.order)], c.bestPeak
 	return best, nil
 }
 
@@ -155,12 +209,12 @@ func (c *cornerSolver) orders(ctx context.Context, p *schedule.Problem, x *searc
 	if c.report != nil {
 		return c.found, nil
 	}
-	r, err := schedule.Solve(ctx, p, schedule.Options{Effort: x.effort, Solver: x.solver.solver, SolverTime: x.solver.orderTime, Threads: x.solver.threads})
+	r, err := x.within(ctx, p, schedule.Options{Effort: x.effort, Solver: x.solver.solver, SolverTime: x.solver.orderTime, Threads: x.solver.threads})
 	if err != nil {
 		return nil, err
 	}
 	c.report, c.found = r.Solver, r.Orders
-	return c.found, r.Ended
+	return c.found, nil
 }
 
 // stackOrder returns the best stacking for an order. It ends as soon as one is as good as
@@ -204,7 +258,7 @@ func (c *stackChoice) stackOrder(ctx context.Context, order []int32, least float
 		if best == nil || x.better(best) || !best.better(x) && x.arenas < best.arenas {
 			best = x
 		}
-		if best.worst <= least && best.above == 0 {
+		if best.worst <= least && best.above == 0 || c.timeIsUp() {
 			break
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -155,4 +156,34 @@ func atPoints(t *testing.T, b []byte, p *plan.Plan) (list []map[string]vm.Value)
 		at.Close()
 	}
 	return list
+}
+
+// TestRangeDefaultOrder: one listing of the nodes gives one default order of the runtime at all
+// points, and it needs no more than the bound there.
+func TestRangeDefaultOrder(t *testing.T) {
+	p, err := planRange(rangeModel(t, "resnet18", nil), map[string]string{"batch": "1..4"}, passes.Options{Runtime: ops.ONNXRuntime, RuntimeOrder: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Traversal == nil || p.Traversal.BestPeakBytes != p.Summary.PeakBytes || p.Ranges.OptimalPoints != 4 {
+		t.Errorf("expected the default order with the bound at 4 points, found %+v, %d points", p.Traversal, p.Ranges.OptimalPoints)
+	}
+	at, err := p.At(map[string]int64{"batch": 2}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at.Traversal.BestPeakBytes > at.Summary.PeakBytes || p.Traversal.BestPeakBytes != p.Summary.PeakBytes {
+		t.Errorf("at batch 2, the best peak is %d of %d", at.Traversal.BestPeakBytes, at.Summary.PeakBytes)
+	}
+}
+
+// TestRangeTimeLimit: a time limit ends the searches, and all points are proven all the same.
+func TestRangeTimeLimit(t *testing.T) {
+	p, err := planRange(rangeModel(t, "resnet18", nil), map[string]string{"batch": "1..4"}, passes.Options{TimeLimit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := p.Ranges; r.Inferred != 4 || r.Worst.LowerBoundBytes <= 0 || p.Summary.LowerBoundBytes < r.Table[len(r.Table)-1].LowerBoundBytes {
+		t.Errorf("expected 4 points with their bounds, found %+v, and the bound %d", r, p.Summary.LowerBoundBytes)
+	}
 }

@@ -118,7 +118,15 @@ func ranges(ctx context.Context, s *State) error {
 			return graph.Errorf("range of dimension %q: expected the name of an open dimension of an input, whose length no other one gives", graph.Short(name))
 		}
 	}
-	return s.solveRanges(ctx, s.search(), nil)
+	x := s.search()
+	if x.traversal != nil {
+		for _, in := range graphsOf(s.model.Graph) {
+			if err := x.traversable(in.g); err != nil {
+				return err
+			}
+		}
+	}
+	return s.solveRanges(ctx, x, nil)
 }
 
 // solveRanges is ranges for the present graph. The main graph keeps a limit at the corner
@@ -166,9 +174,12 @@ func (s *State) takeRanges(ctx context.Context, b *rangeSolver) error {
 		return err
 	}
 	// The bound of the corner holds for all sharing that is possible there.
-	solved, err := schedule.Solve(ctx, own, schedule.Options{Effort: s.opt.Effort})
+	solved, err := b.within(ctx, own, schedule.Options{Effort: s.opt.Effort})
 	if err != nil {
 		return err
+	}
+	if solved.Ended != nil {
+		b.atLeastProven(solved, own)
 	}
 	b.share(s.model)
 	r, err := b.shared(s.model, s.inference.Given, nil)
@@ -189,7 +200,20 @@ func (s *State) takeRanges(ctx context.Context, b *rangeSolver) error {
 	if b.aliases != nil {
 		s.main = b.joined(r, own)
 	}
-	return solved.Ended
+	return nil
+}
+
+// atLeastProven gives a search that the deadline ended the bound that was proven for the corner.
+// own is the problem of it.
+func (b *rangeSolver) atLeastProven(solved *schedule.Result, own *schedule.Problem) {
+	has := b.proven[len(b.proven)-1].bounds[len(b.graphs)-1]
+	c := has.proof
+	if has.known >= 0 {
+		c = b.graphs[len(b.graphs)-1].known[has.known]
+	}
+	if c.Value = provedBy(own, c); c.Value >= solved.Bound {
+		solved.Bound, solved.Certificates = c.Value, []schedule.Certificate{c}
+	}
 }
 
 // aliasRanges shares the bytes of nodes at all points, if no point then needs more. The main

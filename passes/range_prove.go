@@ -137,7 +137,10 @@ func (b *rangeSolver) boundOf(ctx context.Context, x *rangeGraph, own *schedule.
 	if ratio(arena, p.bound) <= x.chosen.worst && x.chosen.worst > 1 {
 		return p, nil
 	}
-	found, err := solveBound(ctx, own, b.effort)
+	if b.timeIsUp() {
+		return p, nil
+	}
+	found, err := b.solveBound(ctx, own)
 	if err == nil {
 		better(found.bound, found.proof)
 	}

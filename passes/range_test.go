@@ -188,7 +188,6 @@ func TestRangeErrors(t *testing.T) {
 		{passes.Options{Dims: map[string]int64{"batch": 1}}, map[string]string{"batch": "1..2"}, "expected a length or a range, found both"},
 		{passes.Options{Train: &autodiff.Options{FusedGradients: autodiff.FuseAll}}, map[string]string{"batch": "2..3"}, "options Ranges and Train: FuseAll cannot be used together"},
 		{passes.Options{Train: &autodiff.Options{}, RangePoints: 2}, map[string]string{"batch": "2..5"}, "4 points are too many to make the step of each"},
-		{passes.Options{Runtime: ops.ONNXRuntime, RuntimeOrder: true}, map[string]string{"batch": "1..2"}, "options RuntimeOrder and Ranges cannot be used together"},
 	} {
 		if _, err := planRange(rangeModel(t, "resnet18", nil), c.ranges, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: expected an error with %q, found %v", c.ranges, c.want, err)

@@ -17,8 +17,11 @@ type oneStack struct {
 	stack   *stacking.Stacking
 	worst   float64 // arena / bound, where it is largest on the grid
 	arenas  int64   // bytes: the sum on the grid
-	above   int64   // bytes of the corner's arena above a limit of that
-	chains  [][]int // buffers that lie one behind the other
+
+	bestPeak int64   // with a listing: the smallest peak of any order at the corner
+	listing  []int32 // the nodes as the file lists them, if the order is a runtime's default one
+	above    int64   // bytes of the corner's arena above a limit of that
+	chains   [][]int // buffers that lie one behind the other
 }
 
 // ceiling is a limit on the peak at the corner or, with arena, on the arena too.
@@ -81,6 +84,9 @@ func (r *region) orderStack() error {
 		return err
 	}
 	r.loads.Taken = r.stack.taken
+	if r.stack.listing != nil {
+		r.listAs(r.stack.order, r.stack.listing, r.stack.bestPeak)
+	}
 	return nil
 }
 

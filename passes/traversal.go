@@ -16,13 +16,8 @@ import (
 // Runtime's default traversal takes for some listing of its nodes, and keeps the listing for
 // the file.
 func (r *region) orderByTraversal(ctx context.Context, p *schedule.Problem, x *search) error {
-	for id, n := range r.g.Nodes {
-		switch {
-		case n.Semantics.Call != nil:
-			return graph.Errorf("calls a local function, whose nodes ONNX Runtime puts in its place before it orders them: expected none with a default order (say --inline-functions)").AtNode(r.g.Label(graph.NodeID(id)))
-		case n.Domain == "" && slices.Contains(x.traversal.Expanded, n.Op):
-			return graph.Errorf("ONNX Runtime replaces this operator by several nodes before it orders them: expected none with a default order (let it save the model first: optimized_model_filepath)").AtNode(r.g.Label(graph.NodeID(id)))
-		}
+	if err := x.traversable(r.g); err != nil {
+		return err
 	}
 	search, end := x.context(ctx)
 	defer end()
@@ -37,33 +32,53 @@ func (r *region) orderByTraversal(ctx context.Context, p *schedule.Problem, x *s
 		return context.Cause(ctx)
 	}
 	if l.Peak == math.MaxInt64 {
-		return r.turnedError(turns, l.Order)
+		return turnedError(r.g, turns, l.Order)
 	}
 	if err := r.reorder(l.Order); err != nil {
 		return err
 	}
-	at := make([]graph.NodeID, len(l.Order))
-	for step, n := range l.Order {
-		at[n] = graph.NodeID(step)
-	}
-	r.listing = make([]graph.NodeID, len(l.Nodes))
-	for i, n := range l.Nodes {
-		r.listing[i] = at[n]
-	}
-	if r.kind == mainGraph {
-		// With a strategy that is given by name, the default order may be better than that.
-		r.traversal = &plan.Traversal{Runtime: plan.TraversalONNXRuntime, BestPeakBytes: min(best, l.Peak)}
+	if r.listAs(l.Order, l.Nodes, best); r.kind == mainGraph {
 		x.log.notes = append(x.log.notes, traversalNote(best, l.Peak))
 	}
 	return nil
 }
 
+// traversable refuses a graph that the runtime changes before it orders the nodes.
+func (x *search) traversable(g *graph.Graph) error {
+	for id, n := range g.Nodes {
+		switch {
+		case n.Semantics.Call != nil:
+			return graph.Errorf("calls a local function, whose nodes ONNX Runtime puts in its place before it orders them: expected none with a default order (say --inline-functions)").AtNode(g.Label(graph.NodeID(id)))
+		case n.Domain == "" && slices.Contains(x.traversal.Expanded, n.Op):
+			return graph.Errorf("ONNX Runtime replaces this operator by several nodes before it orders them: expected none with a default order (let it save the model first: optimized_model_filepath)").AtNode(g.Label(graph.NodeID(id)))
+		}
+	}
+	return nil
+}
+
+// listAs keeps the listing of nodes whose default order is the given one, in which the region
+// is. best is the smallest peak of any order.
+func (r *region) listAs(order, nodes []int32, best int64) {
+	at := make([]graph.NodeID, len(order))
+	for step, n := range order {
+		at[n] = graph.NodeID(step)
+	}
+	r.listing = make([]graph.NodeID, len(nodes))
+	for i, n := range nodes {
+		r.listing[i] = at[n]
+	}
+	if r.kind == mainGraph {
+		// With a strategy that is given by name, the default order may be better than that.
+		r.traversal = &plan.Traversal{Runtime: plan.TraversalONNXRuntime, BestPeakBytes: min(best, r.loads.Peak)}
+	}
+}
+
 // turnedError says which nodes, that are to keep their order, do not in that of a runtime.
-func (r *region) turnedError(turns [][2]int32, order []int32) error {
+func turnedError(g *graph.Graph, turns [][2]int32, order []int32) error {
 	for _, pair := range turns {
 		if slices.Index(order, pair[1]) < slices.Index(order, pair[0]) {
 			return graph.Errorf("ONNX Runtime's default order runs %s before it in every listing that was tried, and both draw random numbers, have an effect or are unknown: expected no default order for this graph, or nodes that may change places (without --keep-random-order)",
-				r.g.Label(graph.NodeID(pair[1]))).AtNode(r.g.Label(graph.NodeID(pair[0])))
+				g.Label(graph.NodeID(pair[1]))).AtNode(g.Label(graph.NodeID(pair[0])))
 		}
 	}
 	return nil

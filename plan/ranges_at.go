@@ -236,6 +236,11 @@ func (p *Plan) sum(arena, bound int64) {
 	s.ArenaBytes, s.TotalBytes = arena, arena+s.ResidentBytes
 	s.LowerBoundBytes = min(bound, s.PeakBytes)
 	s.ScheduleOptimal, s.PlacementOptimal = s.PeakBytes == s.LowerBoundBytes, arena == s.PeakBytes
+	if t := p.Traversal; t != nil { // the best peak of a point is not known
+		at := *t
+		at.BestPeakBytes = max(s.LowerBoundBytes, min(t.BestPeakBytes, s.PeakBytes))
+		p.Traversal = &at
+	}
 	for i := range p.Pools {
 		if p.Pools[i].Name == Arena {
 			p.Pools[i].Bytes = arena
