@@ -54,8 +54,8 @@ cuda: ## build bin/onnxmem-cuda, whose --device cuda runs the nodes on gorgonia'
 .PHONY: test-cuda
 test-cuda: ## vet the CUDA build and run its tests of sessions on a GPU, on a fake driver (needs a C and a C++ compiler)
 	@if ! command -v "$$(go env CC)" >/dev/null; then echo "no C compiler: the CUDA build is not tested"; exit 0; fi; \
-		export CGO_ENABLED=1; go vet $(CUDA) ./vm ./cmd/onnxmem gorgonia.org/cu/... && \
-		go test $(CUDA) -vet=off -json -run 'CUDA|Device' ./vm gorgonia.org/cu/... | go run ./internal/testreport
+		export CGO_ENABLED=1; go vet $(CUDA) ./vm/... ./cmd/onnxmem gorgonia.org/cu/... && \
+		go test $(CUDA) -vet=off -json -run 'CUDA|Device' ./vm ./vm/internal/exec gorgonia.org/cu/... | go run ./internal/testreport
 
 .PHONY: cuda-mod
 cuda-mod: ## write go.cuda.mod and go.cuda.sum, the module files of the CUDA build, after a change of go.mod
@@ -76,7 +76,7 @@ SWEEPS := ^Test(AgainstTheOptimum|AliasesOfRandomModels|FoldedProductsBesideSlic
 sweeps: ## run the tests that make test leaves out, or does in part, since each takes seconds
 	@# As in make test, those that take longest begin first.
 	@export GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 ONNXMEM_SWEEPS=1; { failed=0; \
-		go test -vet=off -json -run '$(SWEEPS)' ./vm/internal/gpu ./plan/verify ./vm ./passes ./internal/wheels ./ort ./schedule ./bench/gpu ./cmd/onnxmem ./schedule/budget ./autodiff ./internal/trial || failed=1; \
+		go test -vet=off -json -run '$(SWEEPS)' ./vm/internal/gpu ./plan/verify ./vm ./vm/internal/exec ./passes ./internal/wheels ./ort ./schedule ./bench/gpu ./cmd/onnxmem ./schedule/budget ./autodiff ./internal/trial || failed=1; \
 		(cd report/browser && go test -vet=off -json .) || failed=1; \
 		exit $$failed; } | go run ./internal/testreport
 

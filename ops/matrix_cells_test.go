@@ -104,9 +104,9 @@ func hostCell(a *aspects, key, _ string, op *ops.Op) string {
 	case a.kernel[key] != "":
 		return yes
 	case a.boxer[key] != "":
-		return link("vm", a.boxer[key])
+		return link("vm/internal/values", a.boxer[key])
 	case op.Class == ops.Control:
-		return link("vm", "control.go")
+		return link("vm/internal/exec", "control.go")
 	case planned(a, key):
 		return "planned only"
 	}
@@ -336,11 +336,11 @@ var missing = map[string]map[string][]string{
 		"not yet":    {"BitCast", "DequantizeLinear", "GatherElements", "OneHot", "Pad", "QuantizeLinear", "ReverseSequence", "RotaryEmbedding", "Tile"},
 	},
 	"GPU": {
-		"by data":                                {"Compress", "NonMaxSuppression", "NonZero", "Unique"},
-		"strings":                                {"RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "com.microsoft.Tokenizer", "TfIdfVectorizer"},
-		"small":                                  {"Constant", "Shape", "Size"},
-		"[device_swap.go](../vm/device_swap.go)": {"onnxmem.SwapIn", "onnxmem.SwapOut"},
-		"not yet":                                {"Det", "MelWeightMatrix"},
+		"by data": {"Compress", "NonMaxSuppression", "NonZero", "Unique"},
+		"strings": {"RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "com.microsoft.Tokenizer", "TfIdfVectorizer"},
+		"small":   {"Constant", "Shape", "Size"},
+		"[device_swap.go](../vm/internal/exec/device_swap.go)": {"onnxmem.SwapIn", "onnxmem.SwapOut"},
+		"not yet": {"Det", "MelWeightMatrix"},
 	},
 	"reference": {
 		"strings": {"RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "com.microsoft.Tokenizer", "ai.onnx.ml.CategoryMapper"},

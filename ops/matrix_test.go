@@ -33,7 +33,7 @@ func survey(t *testing.T) *aspects {
 	}
 	a.expansion = keysOfCalls(t, "../autodiff", "expansionsOf")
 	a.rowmap = namesOfCalls(t, "../plan/verify/internal/rowmap", "register")
-	a.boxer = keysOf(t, "../vm/sequence.go", "boxers")
+	a.boxer = keysOf(t, "../vm/internal/values/sequence.go", "Boxers")
 	a.caches = keysOf(t, "../passes/internal/kv/rules.go", "rules")
 	a.without = reasonsOf(t, "../autodiff/without.go")
 	a.blocks, a.link = map[string]string{}, map[string]string{}

@@ -2,13 +2,9 @@ package vm
 
 import (
 	"context"
-	"fmt"
-	"hash/maphash"
-	"maps"
-	"math"
 	"slices"
 
-	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/exec"
 )
 
 // Difference compares one output of a planned run with that of a run in which every
@@ -41,176 +37,50 @@ func (c *Check) Identical() bool {
 // a plan for ranges of dimensions, all runs have the same lengths. If an output differs,
 // both run again, and their nodes are compared; on a device that is without replay.
 func (p *Program) CheckRun(ctx context.Context, runs []map[string]Value, opt Options) (*Check, error) {
-	p, err := p.atRuns(runs)
+	x, err := exec.CheckRun(ctx, p.p, innerRuns(runs), opt.below())
 	if err != nil {
 		return nil, err
 	}
-	opt.LeaveUpdates = true // until the last run: they may be most of what a run returns
-	c, err := p.compareRuns(ctx, runs, opt, nil)
-	if err != nil || c.Identical() {
-		return c, err
-	}
-	sums := &nodeSums{seed: maphash.MakeSeed()}
-	opt.LeaveUpdates = false
-	each, err := p.compareRuns(ctx, runs[:c.Runs], opt, sums)
-	if err != nil || each.Identical() { // so only replayed runs differ
-		return c, err
-	}
-	each.First = p.firstDifference(sums, each.Runs)
-	return each, nil
-}
-
-// nodeSums are hashes of what the nodes of both sides computed in a run, by tensor.
-type nodeSums struct {
-	seed maphash.Seed
-	of   [2]map[string]uint64
-}
-
-// compareRuns runs both sides, up to the first run whose outputs differ. sums takes the
-// results of its nodes, if it is not nil.
-func (p *Program) compareRuns(ctx context.Context, runs []map[string]Value, opt Options, sums *nodeSums) (*Check, error) {
-	var sessions [2]*Session
-	for k := range sessions {
-		opt.Separate = k == 1
-		s, err := p.NewSession(opt)
-		if err != nil {
-			return nil, err
-		}
-		defer s.Close()
-		sums.watch(s, k)
-		sessions[k] = s
-	}
-	c := &Check{}
-	for _, inputs := range runs {
-		var outs [2]map[string]Value
-		for k, s := range sessions {
-			if sums != nil {
-				sums.of[k] = map[string]uint64{}
-			}
-			var err error
-			if outs[k], err = s.Run(ctx, inputs); err != nil {
-				return nil, err
-			}
-		}
-		if c.Runs++; c.Runs == len(runs) && opt.LeaveUpdates {
-			for k, s := range sessions {
-				updates, err := s.Updates()
-				if err != nil {
-					return nil, err
-				}
-				maps.Copy(outs[k], updates)
-			}
-		}
-		c.Outputs = p.differences(outs)
-		if !c.Identical() {
-			break
-		}
+	c := &Check{Runs: x.Runs, First: x.First}
+	for _, d := range x.Outputs {
+		c.Outputs = append(c.Outputs, Difference(d))
 	}
 	return c, nil
 }
 
-// watch takes the results of a session's nodes as those of side k.
-func (sums *nodeSums) watch(s *Session, k int) {
-	if sums == nil {
-		return
-	}
-	// This must come before the watcher poisons the outputs that die at once.
-	s.tape.after = slices.Insert(s.tape.after, 0, func(st *step, _ int) error {
-		if st.n().IsSwapIn() {
-			return nil // the copy may be in progress; its readers' outputs are compared
-		}
-		for _, t := range st.out {
-			// A node with a fused activation produces the activation's output,
-			// which is compared there. Constants may be freed. Bytes in the place
-			// of reals are compared where they have been copied.
-			if t != nil && !t.Const && t.quantized == nil && !t.inside {
-				sums.of[k][t.name] = s.sum(sums.seed, t)
-			}
-		}
-		return nil
-	})
+// ReferenceCheck is the result of CheckReference. A node of a body counts once,
+// however often it runs; a node of a local function counts once per call in the
+// graph.
+type ReferenceCheck struct {
+	Runs       int
+	Compared   int               // nodes whose results were compared, with the evaluator's or as copies
+	Uncompared map[string]int    // nodes whose results were not compared, by operator
+	Reasons    map[string]string // why the first node of each such operator was not
+	Idle       int               // nodes that never ran: in branches not taken, in loops without an iteration
+	Wrong      int               // nodes with at least one wrong element
+	// First describes the first wrong node in the order of execution: a *graph.Error
+	// with the tensor, the element, and the expected and the found value. It is nil
+	// if no node is wrong.
+	First error
+	// Worst is the largest error of a right element, as a fraction of its tolerance,
+	// from 0 to 1. WorstAt is the element's node.
+	Worst   float64
+	WorstAt string
 }
 
-// sum hashes the value of a tensor.
-func (s *Session) sum(seed maphash.Seed, t *tensor) uint64 {
-	s.onHost(t)
-	if t.box == nil && t.Type != graph.String {
-		return maphash.Bytes(seed, bytesOf(t))
-	}
-	var h maphash.Hash
-	h.SetSeed(seed)
-	v, err := s.value(t)
-	if err != nil { // a fault of the run, which reports it where the string is read
-		return h.Sum64()
-	}
-	v.hash(&h)
-	return h.Sum64()
-}
-
-func (v *Value) hash(h *maphash.Hash) {
-	fmt.Fprintln(h, v.Kind, v.Type, v.Shape, len(v.Items))
-	h.Write(v.Data)
-	for _, s := range v.Strings {
-		fmt.Fprintln(h, len(s), s)
-	}
-	for i := range v.Items {
-		v.Items[i].hash(h)
-	}
-}
-
-// differences compares the outputs of two runs.
-func (p *Program) differences(outs [2]map[string]Value) []Difference {
-	var list []Difference
-	for _, t := range p.Outputs() {
-		a, b := outs[0][t.Name], outs[1][t.Name]
-		d := Difference{Name: t.Name, Identical: a.equal(b)}
-		if !d.Identical {
-			d.MaxAbsError = maxAbsError(a, b)
-		}
-		list = append(list, d)
-	}
-	return list
-}
-
-// maxAbsError is the largest difference of two elements at the same place. It is
-// infinite if the shapes differ, or if one element is NaN where the other is not.
-func maxAbsError(a, b Value) float64 {
-	x, ok := a.Reals()
-	y, fits := b.Reals()
-	if !ok || !fits || len(x) != len(y) {
-		return math.Inf(1)
-	}
-	worst := 0.0
-	for i := range x {
-		switch d := math.Abs(x[i] - y[i]); {
-		case x[i] == y[i] || x[i] != x[i] && y[i] != y[i]:
-		case d != d:
-			return math.Inf(1)
-		default:
-			worst = max(worst, d)
-		}
-	}
-	return worst
-}
-
-// firstDifference names the first node, in the planned order, whose result differs.
-func (p *Program) firstDifference(sums *nodeSums, run int) error {
-	g := p.m.Graph
-	for i, n := range g.Nodes {
-		for _, t := range n.Outputs {
-			if t < 0 {
-				continue
-			}
-			planned, is := sums.of[0][g.Tensors[t].Name]
-			apart, both := sums.of[1][g.Tensors[t].Name]
-			if !is || !both || planned == apart {
-				continue
-			}
-			e := graph.Errorf("run %d, step %d: has other bits in its planned place than in separate storage", run, i).AtNode(g.Label(graph.NodeID(i)))
-			e.Tensor = g.Tensors[t].Name
-			e.File = fileOf(p.m)
-			return e
-		}
-	}
-	return nil
+// CheckReference runs the program as planned and recomputes every node with a plain
+// float64 evaluator, from the same inputs. runs and opt are as for CheckRun. Nodes of
+// bodies and local functions are compared each time they run. A convolution or
+// product is compared together with the activation that is fused into it. Tensors
+// that If, Loop, Scan and calls copy must arrive bit for bit.
+//
+// An element's tolerance is some roundings of its dtype and of its summands. The
+// check takes some 32 bytes for each element of the inputs and outputs of one node at
+// a time, in addition to the session's memory; a node for which Options.MemoryLimit
+// leaves too little is not compared. The check is slow: about a nanosecond for each
+// multiplication of a product, and tens of nanoseconds for each element of other
+// operators. With a plan for ranges of dimensions, all runs have the same lengths.
+func (p *Program) CheckReference(ctx context.Context, runs []map[string]Value, opt Options) (*ReferenceCheck, error) {
+	r, err := exec.CheckReference(ctx, p.p, innerRuns(runs), opt.below())
+	return (*ReferenceCheck)(r), err
 }

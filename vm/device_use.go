@@ -1,6 +1,6 @@
 package vm
 
-import "slices"
+import "github.com/onnxmem/onnxmem/plan"
 
 // DeviceUse says what a session takes and does on its GPU. Sizes are in bytes.
 type DeviceUse struct {
@@ -58,58 +58,39 @@ type DeviceMemory struct {
 
 // DeviceUse returns what the session takes and does on its GPU; nil if it has none.
 func (s *Session) DeviceUse() *DeviceUse {
-	g := s.gpu
-	if g == nil {
+	u := s.x.DeviceUse()
+	if u == nil {
 		return nil
 	}
-	u := &DeviceUse{
-		Name: g.d.Name(), Machine: deviceMachine, ConstantBytes: g.queue.TableBytes(), ScratchBytes: g.queue.ScratchBytes(), ContextBytes: g.d.ContextBytes(),
-		FallbackNodes: g.nodes, FallbackOps: slices.Sorted(slices.Values(g.ops)), FallbackBytes: g.bytes, Syncs: g.syncs, ReplayedSteps: g.replay.steps,
+	return &DeviceUse{
+		Name:                   u.Name,
+		Machine:                u.Machine,
+		ArenaBytes:             u.ArenaBytes,
+		ResidentBytes:          u.ResidentBytes,
+		ConstantBytes:          u.ConstantBytes,
+		SharedBytes:            u.SharedBytes,
+		ScratchBytes:           u.ScratchBytes,
+		WorkspaceBytes:         u.WorkspaceBytes,
+		ContextBytes:           u.ContextBytes,
+		TakenBytes:             u.TakenBytes,
+		FallbackNodes:          u.FallbackNodes,
+		FallbackOps:            u.FallbackOps,
+		FallbackBytes:          u.FallbackBytes,
+		Syncs:                  u.Syncs,
+		ReplayedSteps:          u.ReplayedSteps,
+		Library:                u.Library,
+		LibraryPath:            u.LibraryPath,
+		LibraryNodes:           u.LibraryNodes,
+		NoLibrary:              u.NoLibrary,
+		ConvolutionLibrary:     u.ConvolutionLibrary,
+		ConvolutionLibraryPath: u.ConvolutionLibraryPath,
+		ConvolutionNodes:       u.ConvolutionNodes,
+		NoConvolutionLibrary:   u.NoConvolutionLibrary,
+		RefusedConvolutions:    u.RefusedConvolutions,
+		Measured:               DeviceMemory(u.Measured),
 	}
-	u.Library, u.LibraryPath, u.LibraryNodes, u.NoLibrary = g.kernels.Library()
-	u.ConvolutionLibrary, u.ConvolutionLibraryPath, u.ConvolutionNodes, u.NoConvolutionLibrary = g.kernels.ConvolutionLibrary()
-	u.RefusedConvolutions = g.kernels.RefusedConvolutions()
-	m := &u.Measured
-	m.ScratchBytes, m.ConstantBytes, m.LibraryBytes = g.queue.Taken()
-	for _, t := range g.tables {
-		u.ConstantBytes += t.block.Bytes
-		m.ConstantBytes += t.block.Taken
-	}
-	m.KernelBytes, m.GraphBytes = g.d.KernelBytes(), g.replay.taken
-	if g.made != nil {
-		u.ConstantBytes += g.made.Bytes
-		m.ConstantBytes += g.made.Taken
-	}
-	if g.constants.block != nil {
-		m.ResidentBytes += g.constants.block.Taken
-	}
-	u.SharedBytes = g.constants.bytes()
-	u.ResidentBytes += g.constants.planned
-	u.ConstantBytes += u.SharedBytes - g.constants.planned
-	for _, b := range g.mirrors {
-		if b.host == s.mem.Resident {
-			u.ResidentBytes += b.dev.Bytes
-			m.ResidentBytes += b.dev.Taken
-		} else {
-			u.ArenaBytes += b.dev.Bytes
-			m.ArenaBytes += b.dev.Taken
-		}
-	}
-	u.WorkspaceBytes = g.inWorkspaces
-	u.TakenBytes = g.taken()
-	return u
 }
 
-// taken returns the bytes of device memory in use beyond those at the opening of the device;
-// 0 if that is unknown.
-func (g *device) taken() int64 {
-	if g.enter() != nil {
-		return 0
-	}
-	defer g.leave()
-	free, total, err := g.d.Memory()
-	if err != nil {
-		return 0
-	}
-	return max(total-free-g.d.ContextBytes(), 0)
-}
+// Workspaces returns the scratch that the kernels of the nodes take on the session's GPU,
+// for passes.Options.Workspaces; nil if it has none. Tool is the caller's to set.
+func (s *Session) Workspaces() *plan.Recording { return s.x.Workspaces() }

@@ -87,17 +87,10 @@ func (e *LimitError) FitsUnpacked() bool {
 	return e.Needs.PackedBytes > 0 && units.Add(e.Bytes, e.Taken)-e.Needs.PackedBytes+e.unpacked <= e.Limit
 }
 
-func (o *Options) bound() store.Bound {
-	if o.Device != nil {
-		return store.Bound{Limit: o.MemoryLimit, Device: o.Device} // what the caller holds is memory of the host
+// limitError explains an allocation that an account refuses.
+func limitError(r *store.Refusal) error {
+	return &LimitError{
+		Bytes: r.Bytes, Taken: r.Taken, Held: r.Held, Limit: r.Limit, Free: r.Free, Device: r.Device,
+		Needs: Memory(r.Needs), Constants: r.Constants, unpacked: r.Unpacked,
 	}
-	return store.Bound{Limit: o.MemoryLimit, Held: o.Held}
 }
-
-// overLimit is the error of an allocation beyond the limit of an account.
-func overLimit(o store.Over) error {
-	return &LimitError{Bytes: o.Bytes, Taken: o.Taken, Held: o.Held, Limit: o.Limit, Free: o.Free, Device: o.Device}
-}
-
-// newAccount returns an account whose errors are of type *LimitError.
-func newAccount() *store.Account { return &store.Account{Refuse: overLimit} }

@@ -1,20 +1,9 @@
 package vm
 
 import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"sync"
-
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/mapped"
-	"github.com/onnxmem/onnxmem/internal/marks"
-	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
-	"github.com/onnxmem/onnxmem/plan/verify"
-	"github.com/onnxmem/onnxmem/vm/cuda"
-	"github.com/onnxmem/onnxmem/vm/internal/form"
+	"github.com/onnxmem/onnxmem/vm/internal/program"
 )
 
 // Program is a planned model that is ready to run. Sessions share it. It must be
@@ -22,225 +11,87 @@ import (
 // first session, shared by all sessions of all programs of the same file, and freed with the
 // last session: a server keeps one open.
 type Program struct {
-	m      *graph.Model
-	p      *plan.Plan
-	values []*ops.Value     // of the main graph's tensors
-	given  map[string]Value // values of inputs for which the plan holds
-	placed *placed          // of the main graph's tensors, after Trim: what is not among the plan's buffers; else nil
-
-	groups  []*marks.Found // of nodes of the main graph, by their marks
-	trimmed bool           // see Trim
-
-	consts *constants
-	state  map[string]string // of a training graph: the new value's tensor, by parameter or state
-
-	ranged *ranged              // of a plan for ranges of dimensions; else nil
-	of     *Program             // of a program that At returned: the one with the ranges
-	layers map[*graph.Graph]int // of such a program: its graphs, as indices into of.ranged.layers
-	point  map[string]int64     // where that is
-	dims   map[string]int64     // there, those that follow from others too
-
-	deviceLock sync.Mutex // sessions may be made and closed at the same time
-	onDevice   map[*cuda.Device]*deviceConstants
+	p *program.Program
 }
 
 // New checks that the plan fits the model (the file's hash, sizes, lifetimes,
 // offsets) and maps the model's constants. Errors about the model or the plan are of
 // type *graph.Error. New infers m's types again, with the plan's dimensions; if the plan
 // is for ranges of them, with the largest lengths.
-func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
-	defer mapped.Recover(&err, mapped.Watch())
-	r, err := verify.Plan(m, p, verify.Options{SkipBounds: true, SkipAnnotations: m.Source == nil || p.Model == (plan.File{})})
+func New(m *graph.Model, p *plan.Plan) (*Program, error) {
+	x, err := program.New(m, p, limitError)
 	if err != nil {
 		return nil, err
 	}
-	if !r.Valid {
-		return nil, refuse(m, "the plan does not fit the model: %s", r.Violations[0].Message)
-	}
-	m = p.InRunOrder(m)
-	dims := map[string]int64{}
-	for name, d := range p.Dims {
-		if !d.Assumed {
-			dims[name] = d.Value
-		}
-	}
-	// Of a training graph's dimensions, those without a range were bound when it was made.
-	inf, err := ops.Infer(m, ops.Options{Dims: dims, Values: p.Values, SpareDims: p.Mode == "training"})
-	if err != nil {
-		return nil, err
-	}
-	pr := &Program{m: m, p: p.Flat(), values: inf.Values, given: map[string]Value{}, consts: newConstants(m, newAccount()), state: map[string]string{}, groups: marks.Find(m.Graph)}
-	for i := range p.Buffers {
-		if b := &p.Buffers[i]; plan.Stays(b.Kind) {
-			pr.state[b.Tensors[0]] = updated(m, b)
-		}
-	}
-	if p.Ranges != nil {
-		if pr.ranged, err = newRanged(m, p); err != nil {
-			return nil, err
-		}
-	}
-	if err := pr.take(inf); err != nil {
-		return nil, err
-	}
-	pr.consts.drop() // the verifier has read the file
-	return pr, nil
-}
-
-// updated is the new value of the parameter or state that a buffer holds: its first graph
-// output. Views of the new value may follow.
-func updated(m *graph.Model, b *plan.Buffer) string {
-	for _, name := range b.Tensors {
-		for _, t := range m.Graph.Outputs {
-			if m.Graph.Tensors[t].Name == name {
-				return name
-			}
-		}
-	}
-	return b.Tensors[len(b.Tensors)-1]
-}
-
-// take takes over the values of inputs that inference was told.
-func (p *Program) take(inf *ops.Inference) (err error) {
-	for _, id := range p.m.Graph.Inputs {
-		t := p.m.Graph.Tensors[id]
-		if l, ok := inf.Given[t.Name]; ok {
-			if p.given[t.Name], err = valueOf(l, t.Type.Elem); err != nil {
-				return refuse(p.m, "%w", err)
-			}
-		}
-	}
-	return nil
-}
-
-// refuse returns an error about the model.
-func refuse(m *graph.Model, format string, args ...any) error {
-	e := graph.Errorf(format, args...)
-	e.File = fileOf(m)
-	return e
-}
-
-// fileOf names the file that a model was read from; "" if there is none.
-func fileOf(m *graph.Model) string {
-	if m.Source == nil {
-		return ""
-	}
-	return m.Source.Name
+	return &Program{x}, nil
 }
 
 // Close unmaps the external data. The program's sessions must not be used afterwards, nor
 // what At returned. It does nothing for a program that At returned.
-func (p *Program) Close() error {
-	if p.of != nil {
-		return nil
-	}
-	return p.consts.close()
-}
+func (p *Program) Close() error { return p.p.Close() }
 
 // Trim drops what the plan and the model hold for readers and verifiers and no session needs: the
 // steps, the program order, the certificates and most buffers of the plan, and the metadata of
 // the nodes. It changes the plan and the model that New was given. Sessions that are made
 // afterwards have no Profile, and can have no Device, Guard or Poison. It does nothing if the
 // plan is for ranges of dimensions, of which At makes further ones.
-func (p *Program) Trim() {
-	if p.ranged != nil || p.of != nil || p.trimmed {
-		return
-	}
-	p.trimmed = true
-	p.p.Steps, p.p.ProgramOrder, p.p.Certificates = nil, plan.ProgramOrder{}, nil
-	if len(p.p.Spans) == 0 { // else they refer to buffers
-		p.placed = placedOf(p.m.Graph, p.p)
-	}
-	for _, n := range p.m.Graph.Nodes {
-		n.Props = nil
-	}
-}
+func (p *Program) Trim() { p.p.Trim() }
 
 // Inputs returns the graph inputs for which Run needs values, in the file's order: all
 // but parameters and states.
-func (p *Program) Inputs() []graph.Tensor { return p.pick(p.m.Graph.Inputs, false) }
+func (p *Program) Inputs() []graph.Tensor { return p.p.Inputs() }
 
 // Given returns the value of an input that the plan was made for: Run takes no
 // other, and uses it if the input is left out. ok is false for all other inputs.
 func (p *Program) Given(input string) (v Value, ok bool) {
-	v, ok = p.given[input]
-	return v.Clone(), ok
+	given, ok := p.p.Given[input]
+	return outer(given.Clone()), ok
 }
 
 // States returns the graph inputs that a session keeps from one run to the next:
 // parameters and states.
-func (p *Program) States() []graph.Tensor { return p.pick(p.m.Graph.Inputs, true) }
+func (p *Program) States() []graph.Tensor { return p.p.States() }
 
 // Updates reports whether an output is the new value of a parameter or state.
-func (p *Program) Updates(output string) bool {
-	for _, updated := range p.state {
-		if updated == output {
-			return true
-		}
-	}
-	return false
-}
+func (p *Program) Updates(output string) bool { return p.p.Updates(output) }
 
 // Outputs returns the graph outputs in the file's order.
-func (p *Program) Outputs() []graph.Tensor {
-	var list []graph.Tensor
-	for _, t := range p.m.Graph.Outputs {
-		list = append(list, *p.m.Graph.Tensors[t])
-	}
-	return list
-}
-
-func (p *Program) pick(inputs []graph.TensorID, states bool) []graph.Tensor {
-	var list []graph.Tensor
-	for _, t := range inputs {
-		if _, is := p.state[p.m.Graph.Tensors[t].Name]; is == states {
-			list = append(list, *p.m.Graph.Tensors[t])
-		}
-	}
-	return list
-}
-
-// unsupported collects the operators that no kernel can run, and the first node.
-type unsupported struct {
-	seen  map[string]bool
-	list  []string
-	first error
-}
-
-func (u *unsupported) add(label, op string, err error) {
-	if u.seen == nil {
-		u.seen = map[string]bool{}
-	}
-	if u.first == nil {
-		e := graph.Errorf("%w", err)
-		u.first = e.AtNode(label)
-	}
-	if !u.seen[op] {
-		u.seen[op] = true
-		u.list = append(u.list, op)
-	}
-}
-
-// ErrNoKernel is wrapped by the error for an operator without a kernel.
-var ErrNoKernel = errors.New("no kernel for this operator")
-
-// ErrUnsupported is wrapped by the error for a node whose operator has a kernel, but
-// none for the node's dtypes or attributes.
-var ErrUnsupported = form.ErrUnsupported
-
-// err returns an error that names the first node and all missing operators.
-func (u *unsupported) err() error {
-	if len(u.list) < 2 || u.first == nil {
-		return u.first
-	}
-	var e *graph.Error
-	if errors.As(u.first, &e) {
-		slices.Sort(u.list)
-		e.Err = fmt.Errorf("%w (and of other operators: %s)", e.Err, strings.Join(u.list, ", "))
-	}
-	return u.first
-}
+func (p *Program) Outputs() []graph.Tensor { return p.p.Outputs() }
 
 // Plan returns the plan: that of the point for a program that At returned. It must not be
 // changed.
-func (p *Program) Plan() *plan.Plan { return p.p }
+func (p *Program) Plan() *plan.Plan { return p.p.Plan }
+
+// At returns the program at one point of a plan for ranges of dimensions: what New returns
+// for a plan of that point alone, with the order, the sharing and the stacking of the plan.
+// It infers a copy of the model, and shares the constants of p, which must be closed after
+// it. dims has a length for each dimension with several. At fails, and names the dimension,
+// if the plan is not for these lengths. Several goroutines may call it at once.
+func (p *Program) At(dims map[string]int64) (*Program, error) {
+	at, err := p.p.At(dims)
+	if err != nil {
+		return nil, err
+	}
+	return &Program{at}, nil
+}
+
+// Point returns the lengths at which a program is that At returned, of each dimension with
+// several; nil for others.
+func (p *Program) Point() map[string]int64 { return p.p.Point() }
+
+// LengthsOf returns the lengths of dimensions that the shapes of inputs have, by
+// dimension: a point for At, if every dimension with several lengths is an axis of one of
+// the inputs. It fails if two inputs disagree, or if one has another rank than the model
+// says. It is empty for a plan without ranges.
+func (p *Program) LengthsOf(inputs map[string]Value) (map[string]int64, error) {
+	return p.p.LengthsOf(inner(inputs))
+}
+
+// Caches returns the graph inputs whose values are caches: a run writes over them, and
+// the next one reads what it wrote. A session begins with zeros. They are States, too.
+func (p *Program) Caches() []graph.Tensor { return p.p.Caches() }
+
+// KV describes the caches of a decoder that was rewritten to a fixed capacity; nil if the
+// model is none. The number of new tokens is that of the program's point; with ranges, the
+// largest.
+func (p *Program) KV() *plan.KV { return p.p.KV() }

@@ -10,6 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
 
 // Filled returns a value for a graph input, with all elements x.
@@ -34,7 +35,7 @@ func Random(t graph.Tensor, seed uint64) (Value, error) {
 		v.Shape = append(v.Shape, int(d))
 		n *= int(d)
 	}
-	size, err := sizeOf(v.Type, v.Shape)
+	size, err := values.SizeOf(v.Type, v.Shape)
 	if err != nil {
 		return Value{}, err
 	}

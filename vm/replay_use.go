@@ -8,11 +8,3 @@ type ReplayUse struct {
 	Misses     int   // blocks without one, in runs that had an arena
 	Plans      int   // arenas made
 }
-
-func (u *ReplayUse) add(v ReplayUse) {
-	u.ArenaBytes += v.ArenaBytes
-	u.LowerBound += v.LowerBound
-	u.Hits += v.Hits
-	u.Misses += v.Misses
-	u.Plans += v.Plans
-}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
@@ -14,6 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/program"
 )
 
 // mostInline is the largest number of bytes of elements that a model file holds
@@ -25,11 +25,11 @@ var mostInline int64 = 256 << 20
 // reads it back. If they take more than 256 MiB, their elements go to a second file
 // (see DataPath). Either both files are written completely, or neither.
 func (s *Session) Save(path string) error {
-	m := s.pr.m
+	m := s.p.Model
 	params := &graph.Model{IRVersion: max(m.IRVersion, 8), Producer: "onnxmem", Opsets: m.Opsets, Graph: &graph.Graph{Name: m.Graph.Name}}
 	var list []*graph.Data
-	for _, t := range s.pr.States() {
-		d, err := s.data(t.Name)
+	for _, t := range s.p.States() {
+		d, err := s.x.Data(t.Name)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (s *Session) SaveModel(path string, source *graph.Model) error {
 	m, g := *source, source.Graph.Clone()
 	m.Graph = g
 	constant.Hoist(g) // as for training
-	if err := separate(s.pr.m, source, g); err != nil {
+	if err := separate(s.p.Model, source, g); err != nil {
 		return err
 	}
 	named := map[string]graph.TensorID{}
@@ -63,8 +63,8 @@ func (s *Session) SaveModel(path string, source *graph.Model) error {
 		}
 	}
 	var list []*graph.Data
-	for i := range s.pr.p.Buffers {
-		b := &s.pr.p.Buffers[i]
+	for i := range s.p.Plan.Buffers {
+		b := &s.p.Plan.Buffers[i]
 		if b.Kind != plan.KindParameter && b.Kind != plan.KindState { // caches are no part of the model
 			continue
 		}
@@ -73,15 +73,15 @@ func (s *Session) SaveModel(path string, source *graph.Model) error {
 			continue // a state of the optimizer
 		}
 		if !is {
-			return refuse(source, "has no initializer %q, which was trained: expected the model that the training graph was made of", graph.Short(b.Tensors[0]))
+			return program.Refuse(source, "has no initializer %q, which was trained: expected the model that the training graph was made of", graph.Short(b.Tensors[0]))
 		}
-		d, err := s.data(b.Tensors[0])
+		d, err := s.x.Data(b.Tensors[0])
 		if err != nil {
 			return err
 		}
 		t := *g.Tensors[id]
 		if t.Data.Type != d.Type || !slices.Equal(t.Data.Dims, d.Dims) {
-			return refuse(source, "initializer %q is %v, the trained one %v: expected the model that the training graph was made of",
+			return program.Refuse(source, "initializer %q is %v, the trained one %v: expected the model that the training graph was made of",
 				graph.Short(t.Name), t.Data.TensorType(), d.TensorType())
 		}
 		t.Data, g.Tensors[id] = d, &t
@@ -113,7 +113,7 @@ func separate(step, source *graph.Model, g *graph.Graph) error {
 		}
 	}
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return refuse(step, "%s: %v: expected a JSON list of copies", keyCopies, err)
+		return program.Refuse(step, "%s: %v: expected a JSON list of copies", keyCopies, err)
 	}
 	named := map[string]graph.TensorID{}
 	for id, t := range g.Tensors {
@@ -122,11 +122,11 @@ func separate(step, source *graph.Model, g *graph.Graph) error {
 	for _, c := range list {
 		of, is := named[c.Of]
 		if !is || g.Tensors[of].Data == nil {
-			return refuse(source, "has no initializer %q, of which %q is a copy: expected the model that the training graph was made of", graph.Short(c.Of), graph.Short(c.Name))
+			return program.Refuse(source, "has no initializer %q, of which %q is a copy: expected the model that the training graph was made of", graph.Short(c.Of), graph.Short(c.Name))
 		}
 		id, made := named[c.Name]
 		if made != (len(c.Reads) == 0) {
-			return refuse(source, "tensor %q: expected it to be new, or to be made of %q by Identity", graph.Short(c.Name), graph.Short(c.Of))
+			return program.Refuse(source, "tensor %q: expected it to be new, or to be made of %q by Identity", graph.Short(c.Name), graph.Short(c.Of))
 		}
 		if made {
 			g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return ops.Copies(n) && slices.Contains(n.Outputs, id) })
@@ -143,41 +143,13 @@ func separate(step, source *graph.Model, g *graph.Graph) error {
 				return r.Input >= 0 && r.Input < len(n.Inputs) && slices.ContainsFunc(n.Outputs, func(t graph.TensorID) bool { return t >= 0 && g.Tensors[t].Name == r.Output })
 			})
 			if k < 0 {
-				return refuse(source, "no node of the main graph makes %q, which reads %q: a model with local functions takes no values of parameters that were untied: expected it with --inline-functions", graph.Short(r.Output), graph.Short(c.Name))
+				return program.Refuse(source, "no node of the main graph makes %q, which reads %q: a model with local functions takes no values of parameters that were untied: expected it with --inline-functions", graph.Short(r.Output), graph.Short(c.Name))
 			}
 			g.Nodes[k].Inputs[r.Input] = id
 		}
 	}
 	g.Link()
 	return nil
-}
-
-// data returns a parameter or state as an initializer that reads its elements from
-// the session's memory when it is written.
-func (s *Session) data(name string) (*graph.Data, error) {
-	if !s.states.ready[name] {
-		return nil, fmt.Errorf("%q has no value yet", graph.Short(name))
-	}
-	for _, id := range s.main.g.Inputs {
-		if s.main.g.Tensors[id].Name != name {
-			continue
-		}
-		t := s.main.tensors[id]
-		if err := s.fetch(t); err != nil {
-			return nil, err
-		}
-		b := unsafe.Slice((*byte)(t.At), t.Bytes())
-		d := &graph.Data{Name: name, Type: t.Type, Dims: make([]int64, len(t.Shape)), Bytes: int64(len(b))}
-		for i, n := range t.Shape {
-			d.Dims[i] = int64(n)
-		}
-		d.Generate = func(w io.Writer) error {
-			_, err := w.Write(b)
-			return err
-		}
-		return d, nil
-	}
-	return nil, fmt.Errorf("%q is no input of the model", graph.Short(name))
 }
 
 // DataPath returns the path of the second file of a model at path, in which Save and

@@ -1,7 +1,6 @@
 package vm
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -10,8 +9,9 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/onnx"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/constants"
 	"github.com/onnxmem/onnxmem/vm/internal/store"
+	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
 
 // Value is a value of the caller: a tensor with its elements row by row, or a sequence, an
@@ -40,47 +40,6 @@ func Texts(list []string, shape ...int) Value {
 
 // IsTensor reports whether v is a tensor.
 func (v Value) IsTensor() bool { return v.Kind == graph.KindUnknown || v.Kind == graph.KindTensor }
-
-// is reports whether a value is of a type.
-func (v Value) is(t graph.Type) bool {
-	switch {
-	case t.Kind == graph.KindTensor:
-		return v.IsTensor() && v.Type == t.Elem && (!t.Ranked || fits(t.Shape, v.Shape))
-	case t.Kind != v.Kind || t.Kind == graph.KindSequence && t.Of != nil && t.Of.Kind == graph.KindTensor && v.Type != t.Of.Elem && (len(v.Items) > 0 || v.Type != graph.Undefined):
-		return false
-	case t.Kind == graph.KindMap:
-		return len(v.Items) == 2 && v.Items[0].IsTensor() && v.Items[1].IsTensor() && len(v.Items[0].Shape) == 1 && slices.Equal(v.Items[0].Shape, v.Items[1].Shape)
-	case t.Kind == graph.KindOptional && len(v.Items) > 1 || t.Kind != graph.KindOptional && t.Kind != graph.KindSequence:
-		return false
-	}
-	for i := range v.Items {
-		item := &v.Items[i]
-		if t.Kind == graph.KindSequence && (!item.IsTensor() || item.Type != v.Type) || t.Of != nil && !item.is(*t.Of) {
-			return false
-		}
-	}
-	return true
-}
-
-// check fails unless a tensor has the elements that its type says.
-func (v Value) check() error {
-	size, err := sizeOf(v.Type, v.Shape)
-	switch n := int64(len(v.Strings)); {
-	case err != nil:
-		return err
-	case v.Type == graph.String && 8*n != size:
-		return fmt.Errorf("has %d strings, expected %d for %v", n, size/8, v)
-	case v.Type != graph.String && size != int64(len(v.Data)):
-		return fmt.Errorf("has %d bytes of elements, expected %d for %v", len(v.Data), size, v)
-	}
-	return nil
-}
-
-// equal reports whether two values are equal, bit for bit.
-func (v Value) equal(w Value) bool {
-	return v.Kind == w.Kind && v.Type == w.Type && slices.Equal(v.Shape, w.Shape) && bytes.Equal(v.Data, w.Data) &&
-		slices.Equal(v.Strings, w.Strings) && slices.EqualFunc(v.Items, w.Items, Value.equal)
-}
 
 // Float32s returns a value with the given elements, row by row; without a shape, it is
 // a scalar. It copies the elements, and panics if their number does not fit the shape.
@@ -115,72 +74,14 @@ func sized(d graph.DType, width, count int, shape []int) Value {
 
 // Clone copies a value, elements included.
 func (v Value) Clone() Value {
-	w := Value{Type: v.Type, Shape: slices.Clone(v.Shape), Data: slices.Clone(v.Data), Strings: slices.Clone(v.Strings), Kind: v.Kind, Items: slices.Clone(v.Items)}
-	for i := range w.Items {
-		w.Items[i] = w.Items[i].Clone()
-	}
-	return w
+	return outer(v.inner().Clone())
 }
 
 // String returns the value's type, such as float32[1,3,224,224].
-func (v Value) String() string {
-	if !v.IsTensor() {
-		return v.described()
-	}
-	dims := make([]graph.Dim, len(v.Shape))
-	for i, n := range v.Shape {
-		dims[i] = graph.Dim(n)
-	}
-	return graph.TensorOf(v.Type, dims...).String()
-}
+func (v Value) String() string { return v.inner().String() }
 
 // Bytes is the memory of the elements of a value, and of its items.
-func (v Value) Bytes() int64 {
-	sum := int64(len(v.Data))
-	for _, s := range v.Strings {
-		sum += int64(unsafe.Sizeof(s)) + int64(len(s))
-	}
-	for i := range v.Items {
-		sum += int64(unsafe.Sizeof(v)) + v.Items[i].Bytes()
-	}
-	return sum
-}
-
-// described is String for values that are no tensors.
-func (v Value) described() string {
-	switch {
-	case v.Kind == graph.KindMap && len(v.Items) == 2:
-		return fmt.Sprintf("map(%v: %v)", v.Items[0], v.Items[1])
-	case len(v.Items) == 0 && v.Type != graph.Undefined:
-		return fmt.Sprintf("empty %v of %v", v.Kind, v.Type)
-	case len(v.Items) == 0:
-		return fmt.Sprintf("empty %v", v.Kind)
-	case len(v.Items) == 1:
-		return fmt.Sprintf("%v(%v)", v.Kind, v.Items[0])
-	}
-	return fmt.Sprintf("%v(%v, …: %d items)", v.Kind, v.Items[0], len(v.Items))
-}
-
-// sizeOf returns the bytes of a tensor in a session. It fails if they overflow or if the
-// dtype has no fixed size.
-func sizeOf(d graph.DType, shape []int) (int64, error) {
-	dims := make([]graph.Dim, len(shape))
-	for i, n := range shape {
-		if n < 0 {
-			return 0, fmt.Errorf("shape %v: expected lengths >= 0", shape)
-		}
-		dims[i] = graph.Dim(n)
-	}
-	bytes, _, ok, err := graph.TensorOf(d, dims...).Size()
-	if err == nil && !ok && d == graph.String {
-		n, err := elementsIn(shape)
-		return 8 * n, err
-	}
-	if err == nil && !ok {
-		err = fmt.Errorf("%v has no fixed size", d)
-	}
-	return bytes, err
-}
+func (v Value) Bytes() int64 { return v.inner().Bytes() }
 
 // ParseTensor decodes a TensorProto. Errors call it name.
 func ParseTensor(name string, b []byte) (Value, error) {
@@ -197,11 +98,11 @@ func ParseTensor(name string, b []byte) (Value, error) {
 		for i, n := range d.Dims {
 			v.Shape[i] = int(n)
 		}
-		v.Strings, err = textsOf(source, d)
+		v.Strings, err = constants.Texts(source, d)
 		return v, err
 	}
-	c := newConstants(&graph.Model{Source: source}, newAccount())
-	t, err := c.tensor(d, store.Bound{})
+	c := constants.New(&graph.Model{Source: source}, &store.Account{Explain: limitError})
+	t, err := c.Tensor(d, store.Bound{})
 	if err != nil {
 		return Value{}, err
 	}
@@ -221,26 +122,9 @@ func (v Value) Tensor(name string) []byte {
 	return onnx.EncodeTensor(&d)
 }
 
-// valueOf converts a literal to a value of type d.
-func valueOf(l graph.Literal, d graph.DType) (Value, error) {
-	t, err := l.Tensor("", d)
-	if err != nil {
-		return Value{}, err
-	}
-	v := Value{Type: d, Shape: make([]int, len(t.Dims)), Data: t.Raw}
-	for i, n := range t.Dims {
-		v.Shape[i] = int(n)
-	}
-	return v, nil
-}
-
 // Literal returns the elements of a value of integers, bools, float32 or float64.
 func (v Value) Literal() graph.Literal {
-	d := &graph.Data{Type: v.Type, Raw: v.Data}
-	for _, n := range v.Shape {
-		d.Dims = append(d.Dims, int64(n))
-	}
-	return graph.LiteralOf(d)
+	return v.inner().Literal()
 }
 
 // Reals returns the elements of a tensor as float64, row by row, whatever floats or integers
@@ -256,10 +140,46 @@ func (v Value) Literal() graph.Literal {
 //	}
 //	columns := out["scores"].Shape[1]
 //	first := scores[:columns] // the scores of the first row
-func (v Value) Reals() ([]float64, bool) {
-	if !v.IsTensor() {
-		return nil, false
+func (v Value) Reals() ([]float64, bool) { return v.inner().Reals() }
+
+// inner is the value as the rooms below this package have it. Data, shapes and strings are shared.
+func (v Value) inner() values.Value {
+	w := values.Value{Type: v.Type, Shape: v.Shape, Data: v.Data, Strings: v.Strings, Kind: v.Kind}
+	if v.Items != nil {
+		w.Items = make([]values.Value, len(v.Items))
 	}
-	t := kernel.Tensor{Type: v.Type, Shape: v.Shape, At: unsafe.Pointer(unsafe.SliceData(v.Data))}
-	return t.Reals()
+	for i := range v.Items {
+		w.Items[i] = v.Items[i].inner()
+	}
+	return w
+}
+
+// outer is the reverse of [Value.inner].
+func outer(v values.Value) Value {
+	w := Value{Type: v.Type, Shape: v.Shape, Data: v.Data, Strings: v.Strings, Kind: v.Kind}
+	if v.Items != nil {
+		w.Items = make([]Value, len(v.Items))
+	}
+	for i := range v.Items {
+		w.Items[i] = outer(v.Items[i])
+	}
+	return w
+}
+
+// inner is [Value.inner] of the inputs of a run.
+func inner(inputs map[string]Value) map[string]values.Value {
+	list := make(map[string]values.Value, len(inputs))
+	for name, v := range inputs {
+		list[name] = v.inner()
+	}
+	return list
+}
+
+// innerRuns is inner of several runs.
+func innerRuns(runs []map[string]Value) []map[string]values.Value {
+	list := make([]map[string]values.Value, len(runs))
+	for i, inputs := range runs {
+		list[i] = inner(inputs)
+	}
+	return list
 }

@@ -10,7 +10,7 @@ import (
 
 // Account counts the bytes that a program and its sessions have allocated together.
 type Account struct {
-	Refuse   func(Over) error // makes its errors
+	Explain  func(*Refusal) error // the error for people of a refused allocation
 	mu       sync.Mutex
 	taken    int64
 	measured bool
@@ -23,6 +23,39 @@ type Over struct {
 	Limit              int64  // the largest sum of bytes and taken
 	Free               bool   // limit is the memory that was free
 	Device             string // whose memory it is; "": the machine's
+}
+
+// Refusal is the error of a refused allocation. It is, and wraps, what the owner of the account makes
+// of it, when somebody asks.
+type Refusal struct {
+	Over
+	// Of a session that is being made: its memory as far as it was laid out, the bytes of
+	// constants on a device that this leaves out, and how much more of files would be resident
+	// if nothing were packed.
+	Needs               Memory
+	Constants, Unpacked int64
+
+	of *Account
+}
+
+func (r *Refusal) Error() string { return r.Unwrap().Error() }
+
+// Unwrap returns the error for people.
+func (r *Refusal) Unwrap() error { return r.of.Explain(r) }
+
+// Memory lists the memory of a session, in bytes.
+type Memory struct {
+	ArenaBytes    int64
+	StateBytes    int64 // parameters and states, in the resident pool
+	DynamicBytes  int64 // tensors that the plan leaves out, so far
+	ScratchBytes  int64 // of kernels
+	TableBytes    int64 // tables that kernels keep
+	HostBytes     int64 // the host pool, in memory or in a file
+	DecodedBytes  int64 // constants that the file encodes differently, and copies of small ones
+	PackedBytes   int64 // weights in the layout of the micro-kernels
+	FileBytes     int64 // constants that kernels read in mapped files
+	SeparateBytes int64 // with separate or guarded tensors: all of them
+	HeapBytes     int64 // Go's heap for nodes and tensors, estimated from above
 }
 
 // Bound is the limit that a session sets to the account.
@@ -65,7 +98,7 @@ func (a *Account) take(bytes int64, b Bound) error {
 		if b.Device != nil {
 			o.Device = b.Device.Name()
 		}
-		return a.Refuse(o)
+		return &Refusal{Over: o, of: a}
 	}
 	a.taken = units.Add(a.taken, bytes)
 	return nil

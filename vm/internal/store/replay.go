@@ -58,6 +58,15 @@ type Use struct {
 	Plans      int   // arenas made
 }
 
+// Add adds the use of another pool.
+func (u *Use) Add(v Use) {
+	u.ArenaBytes += v.ArenaBytes
+	u.LowerBound += v.LowerBound
+	u.Hits += v.Hits
+	u.Misses += v.Misses
+	u.Plans += v.Plans
+}
+
 const (
 	mostScripted = 1 << 14 // blocks
 	quietRuns    = 32      // runs between two comparisons of the arena with its use

@@ -11,7 +11,7 @@ import (
 
 // poolFor returns a pool that records, with an account of its own.
 func poolFor(limit int64) *SidePool {
-	p := &SidePool{Mem: &Share{Of: &Account{Refuse: func(Over) error { return errors.New("beyond the limit") }}, Bound: Bound{Limit: limit}}}
+	p := &SidePool{Mem: &Share{Of: &Account{Explain: func(*Refusal) error { return errors.New("beyond the limit") }}, Bound: Bound{Limit: limit}}}
 	p.Records()
 	return p
 }

@@ -1,0 +1,3 @@
+package exec
+
+func init() { alwaysChecks = true }
