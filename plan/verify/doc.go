@@ -10,9 +10,9 @@
 //
 // What decides is small and knows no ONNX: internal/core, with lifetimes, overlaps, loads and
 // bounds. Provers reduce some claims of a plan each to what the core decides, or find a
-// violation: those of slices, folded constants and caches are packages below internal, the others
-// are files here. provers.go is the table of them, in the order in which they run, with their
-// files and with what each assumes; docs/auditor.md shows it.
+// violation: those of slices, folded constants, caches and unchanged nodes are packages below
+// internal, the others are files here. provers.go is the table of them, in the order in which
+// they run, with their files and with what each assumes; docs/auditor.md shows it.
 //
 //	verify.go      Plan, which runs the table
 //	provers.go     the table; below.go: calls of those that are packages

@@ -4,6 +4,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/lossless"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/unchanged"
 )
 
 // version is the version that a plan with these fields has.
@@ -72,10 +73,37 @@ func (v *verifier) source() {
 		v.Claim("source.file")
 	}
 	if len(v.Violations) == 0 && !v.opt.Unwritten && !v.encodedAnew() {
-		if x := lossless.Compare(v.Source.Source.Bytes, v.Model.Source.Bytes); x != "" {
+		if x := lossless.Compare(v.Source.Source.Bytes, v.Model.Source.Bytes, v.otherElements()); x != "" {
 			v.Fault(CodeLossless, "%s", x)
 		}
 	}
+}
+
+// otherElements reports which tensors have other elements than in the source, as the plan says:
+// the provers of folded constants and of slices compare them.
+func (v *verifier) otherElements() lossless.Other {
+	main, bodies := unchanged.ReplacedBy(v.Plan.Folded)
+	return func(name string, body bool) bool {
+		if body {
+			return bodies.Constants[name]
+		}
+		return v.Plan.Slices != nil || main.Constants[name]
+	}
+}
+
+// sameNodes checks that what the plan did not add is the source's; with slices, their prover does.
+func (v *verifier) sameNodes() bool {
+	if v.Source == nil || v.opt.Unwritten || v.Plan.Source == (plan.File{}) || len(v.Violations) > 0 || v.Plan.Slices != nil || v.encodedAnew() {
+		return true
+	}
+	plain := v.plain
+	if plain == nil { // of a plan for ranges whose corner alone is checked
+		if plain = v.main; v.again != nil {
+			return true
+		}
+	}
+	unchanged.Prove(v.Subject, plain.g, plain.originals)
+	return true
 }
 
 // encodedAnew reports whether the file's graph is not the source's with changes: a training

@@ -91,6 +91,11 @@ var provers = []prover{
 		reduces: "`Problem.Simulate`, of the graph without repetitions and transfers",
 	},
 	{
+		name: "source", files: []string{"internal/unchanged/*.go"}, run: (*verifier).sameNodes,
+		assumes: "the source; with slices, their prover compares all nodes; nobody compares a step of training, a decoder with caches of a fixed capacity, or inlined functions",
+		reduces: "every node without repetitions and transfers is a node of the source, with its operator, attributes and operands; none is missing",
+	},
+	{
 		name: "certificates", fields: []string{"certificates", "summary.lower_bound_bytes", "summary.schedule_optimal"}, files: []string{"certificates.go"}, run: (*verifier).certificates,
 		assumes: "nothing",
 		reduces: "`core.Bounds`: minimum cuts, one for each node and each way to write in place",

@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify/internal/folding"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/regions"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/unchanged"
 )
 
 // Report is the result of [Plan]. As JSON it is one flat object: the verdict, the
@@ -60,7 +61,7 @@ const (
 	CodeBytes       = "bytes"            // of the file
 	CodeSHA256      = "sha256"           // of the file's graph
 	CodeSource      = "source"           // the plan was made from another file
-	CodeLossless    = "lossless"         // the file differs from its source in more than a plan changes
+	CodeLossless    = unchanged.Code     // the file differs from its source in more than a plan changes
 	CodeMode        = "mode"             // inference or training
 	CodeDims        = "dims"             // symbolic dimensions
 	CodeValues      = "values"           // values of inputs

@@ -7,8 +7,9 @@
 // order. Exceptions, each of a kind that a plan can have:
 //
 //	our own metadata entries          left out on both sides
-//	initializers and declarations     may be missing if their tensor is, and may be new if
-//	                                  the source has no tensor of that name
+//	initializers and declarations     may be missing if their tensor is, may be new if the source
+//	                                  has no tensor of that name, and may be others if the plan
+//	                                  says so
 //	opset imports, functions          may be new: of nodes that the plan has added
 //	the version of the format         may be larger, for functions
 //
@@ -79,9 +80,13 @@ func text(message []byte, num protowire.Number) string {
 // isOwn reports whether a metadata entry is one of onnxmem.
 func isOwn(entry []byte) bool { return strings.HasPrefix(text(entry, 1), prefix) }
 
+// Other reports whether the plan says that it has other elements for a tensor: of the main graph,
+// or of a body.
+type Other func(name string, body bool) bool
+
 // Compare returns a difference between a planned file and its source that no plan makes, or
 // "" if there is none.
-func Compare(source, planned []byte) string {
+func Compare(source, planned []byte, other Other) string {
 	s, p := parse(source, modelMessage), parse(planned, modelMessage)
 	if x := sameOrder("the model", s.kept, p.kept, func(f field, gone bool) bool {
 		switch f.num {
@@ -100,7 +105,7 @@ func Compare(source, planned []byte) string {
 	if len(s.graphs) != 1 || len(p.graphs) != 1 {
 		return ""
 	}
-	return compareGraph("the graph", s.graphs[0], p.graphs[0])
+	return other.compareGraph("the graph", s.graphs[0], p.graphs[0], false)
 }
 
 // number returns the value of the last varint field of that number.
@@ -229,7 +234,7 @@ func names(g parsed) (all, held, made map[string]bool) {
 	return all, held, made
 }
 
-func compareGraph(where string, source, planned []byte) string {
+func (other Other) compareGraph(where string, source, planned []byte, body bool) string {
 	s, p := parse(source, graphMessage), parse(planned, graphMessage)
 	had, _, made := names(s)
 	has, holds, _ := names(p)
@@ -241,11 +246,11 @@ func compareGraph(where string, source, planned []byte) string {
 		case !gone && f.num == 13:
 			return !had[name] || made[name] // of a new tensor, or of one whose maker the plan replaced
 		case !gone:
-			return true // an initializer of a constant that was computed, with its declaration as an input
+			return !had[name] || other(name, body) // an initializer of a constant that was computed, with its declaration as an input
 		case f.num == 13:
 			return had[name] && (!has[name] || holds[name])
 		}
-		return !has[name] || holds[name] // rows of it, or other elements, are another initializer
+		return !has[name] || holds[name] && other(name, body) // rows of it, or other elements, are another initializer
 	})
 	if x != "" {
 		return x
@@ -261,7 +266,7 @@ func compareGraph(where string, source, planned []byte) string {
 	for _, n := range p.nodes {
 		own := text(n, 2)
 		if from := makers[own]; own != "" && from != nil && sameNode(from, n) {
-			if x := compareNode(fmt.Sprintf("%s: the node that makes %q", where, own), from, n); x != "" {
+			if x := other.compareNode(fmt.Sprintf("%s: the node that makes %q", where, own), from, n); x != "" {
 				return x
 			}
 		}
@@ -284,7 +289,7 @@ func sameNode(a, b []byte) bool {
 	return slices.Equal(list(a), list(b))
 }
 
-func compareNode(where string, source, planned []byte) string {
+func (other Other) compareNode(where string, source, planned []byte) string {
 	s, p := parse(source, nodeMessage), parse(planned, nodeMessage)
 	attribute := func(f field) bool { return f.num == 5 }
 	if len(s.kept) != len(p.kept) {
@@ -295,7 +300,7 @@ func compareNode(where string, source, planned []byte) string {
 		switch {
 		case bytes.Equal(f.all, g.all):
 		case attribute(f) && attribute(g) && text(f.payload, 1) == text(g.payload, 1):
-			if x := compareAttribute(fmt.Sprintf("%s: attribute %q", where, text(f.payload, 1)), f.payload, g.payload); x != "" {
+			if x := other.compareAttribute(fmt.Sprintf("%s: attribute %q", where, text(f.payload, 1)), f.payload, g.payload); x != "" {
 				return x
 			}
 		default:
@@ -305,7 +310,7 @@ func compareNode(where string, source, planned []byte) string {
 	return ""
 }
 
-func compareAttribute(where string, source, planned []byte) string {
+func (other Other) compareAttribute(where string, source, planned []byte) string {
 	s, p := parse(source, attributeMessage), parse(planned, attributeMessage)
 	if x := sameOrder(where, s.kept, p.kept, func(field, bool) bool { return false }); x != "" {
 		return x
@@ -314,7 +319,7 @@ func compareAttribute(where string, source, planned []byte) string {
 		return fmt.Sprintf("%s: expected %d graphs, as in the source, found %d", where, len(s.graphs), len(p.graphs))
 	}
 	for i := range s.graphs {
-		if x := compareGraph(where, s.graphs[i], p.graphs[i]); x != "" {
+		if x := other.compareGraph(where, s.graphs[i], p.graphs[i], true); x != "" {
 			return x
 		}
 	}
