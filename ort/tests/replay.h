@@ -62,7 +62,7 @@ static void case_end_run(struct replaying *r) {
 	r->ended = 1;
 }
 
-// case_close ends a run of which no more lines come.
+// case_close_run ends a run of which no more lines come.
 static void case_close_run(struct replaying *r) {
 	if (!r->open || !r->run)
 		return;
@@ -71,8 +71,12 @@ static void case_close_run(struct replaying *r) {
 		case_fail(r, "a plan", r->made ? "one" : "none", r->planned ? "one" : "none");
 }
 
+// case_close ends a case, and frees what it has left.
 static void case_close(struct replaying *r) {
 	case_close_run(r);
+	for (int i = 0; i < BLOCKS; i++)
+		if (r->live[i].bytes)
+			r->by->give(r->live[i].bytes);
 	if (r->open)
 		r->by->close();
 	r->open = 0;
