@@ -109,7 +109,7 @@ func Solve(ctx context.Context, p *Problem, opt Options) (*Result, error) {
 	switch {
 	case f.Nodes == 0 || g.TooLarge():
 		r.Bound = -1
-		r.proveAtLeast(bounds.Simple(f))
+		r.proveAtLeast(f)
 		for _, s := range tried {
 			r.take(f, s.Func(p), s.Name)
 		}
@@ -202,7 +202,7 @@ func (p *subproblem) strategy() string {
 func (r *Result) end(ctx context.Context, s *solver, f *indexed.Graph) {
 	if s.meter.Interrupted() {
 		r.Ended = context.Cause(ctx)
-		r.proveAtLeast(bounds.Simple(f))
+		r.proveAtLeast(f)
 	}
 }
 
@@ -223,11 +223,13 @@ func (r *Result) prove(proof bounds.Certificate) {
 }
 
 // proveAtLeast keeps a bound of LowerBound if it is greater.
-func (r *Result) proveAtLeast(bound int64, node int32) {
-	switch {
+func (r *Result) proveAtLeast(f *indexed.Graph) {
+	switch bound, node := bounds.Simple(f); {
 	case bound <= r.Bound:
 	case node >= 0:
 		r.prove(bounds.Certificate{Kind: KindCut, Nodes: []int32{node}, Value: bound})
+	case f.Nodes > 0:
+		r.prove(bounds.SimpleEnd(f))
 	default:
 		r.Bound, r.BoundNode, r.Certificates = bound, -1, nil
 	}

@@ -114,13 +114,31 @@ func (c *Cutter) ProvingState(g *indexed.Problem, x Certificate, ran []bool) (at
 // own bound it is, or -1 if none is. O(E) beside the matchings.
 func Simple(f *indexed.Graph) (bytes int64, node int32) {
 	b := simple{f, match.New(len(f.Size))}
-	bytes, node = b.ends(), -1
+	first, last := b.ends()
+	bytes, node = max(first, last), -1
 	for v := range f.Nodes {
 		if x := b.node(int32(v)); x > bytes || x == bytes && node < 0 {
 			bytes, node = x, int32(v)
 		}
 	}
 	return bytes, node
+}
+
+// SimpleEnd returns the larger of the least loads of the first step and of the last, and the
+// nodes that may run there, of a graph with nodes.
+func SimpleEnd(f *indexed.Graph) Certificate {
+	b := simple{f, match.New(len(f.Size))}
+	first, last := b.ends()
+	c := Certificate{Kind: First, Value: first}
+	if last > first {
+		c = Certificate{Kind: Last, Value: last}
+	}
+	for v := range int32(f.Nodes) {
+		if c.Kind == First && b.mayBeFirst(v) || c.Kind == Last && f.IsSink(v) {
+			c.Nodes = append(c.Nodes, v)
+		}
+	}
+	return c
 }
 
 // SimpleNode returns the bytes of what v reads and makes and of its workspace, less
@@ -149,12 +167,12 @@ func (b simple) sum(tensors []int32) (size int64) {
 	return size
 }
 
-// ends returns the larger of the least loads of the first and the last step.
-func (b simple) ends() int64 {
+// ends returns the least loads of the first and the last step.
+func (b simple) ends() (first, last int64) {
 	inputs, idle := b.g.InputBytes()
 	inputs += idle
 	if b.g.Nodes == 0 {
-		return inputs
+		return inputs, inputs
 	}
 	var outputs int64
 	for t := range b.g.Size {
@@ -162,7 +180,7 @@ func (b simple) ends() int64 {
 			outputs += b.g.Size[t]
 		}
 	}
-	first, last := int64(-1), int64(-1)
+	first, last = -1, -1
 	for i := range b.g.Nodes {
 		v := int32(i)
 		if b.mayBeFirst(v) {
@@ -172,7 +190,7 @@ func (b simple) ends() int64 {
 			last = least(last, outputs+b.node(v)-b.outputsAt(v))
 		}
 	}
-	return max(first, last)
+	return first, last
 }
 
 // least returns the smaller of two figures, the first of which may be -1: none.
