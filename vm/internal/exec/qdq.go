@@ -203,7 +203,8 @@ func (st *step) newJoined(op string, y *scaled, from ...*scaled) *joined {
 			Runtime: st,
 			Out:     []*kernel.Tensor{{Type: y.bytes.Type, Shape: y.bytes.Shape}},
 		},
-		Walls: st.call().Walls,
+		Walls:   st.call().Walls,
+		Workers: st.call().Workers,
 	}
 	for _, x := range from {
 		j.call.In = append(j.call.In, &kernel.Tensor{Type: x.bytes.Type, Shape: x.bytes.Shape}, of(x.scale), of(x.zero))

@@ -89,10 +89,9 @@ type Product struct {
 	// Blocked says that C is stored in blocks of BlockLen rows (with Across, columns), of
 	// which each has Stride columns (rows). M (N) is a multiple of BlockLen, and Beta is 0.
 	Blocked bool
-	// Workers is how many goroutines compute the tiles. If these are few, they are cut so
-	// that all workers have equal shares. 0 and 1 are the same.
-	Workers int
 	Stop    Stopper // nil: never
+
+	share tileSize // of Divide
 }
 
 // Tiles is the number of parts into which the product is cut.
@@ -107,6 +106,9 @@ func cuts(n, size int) int { return (n + size - 1) / size }
 // tiles large enough that packing B (for each tile of rows) or A (for each tile of columns)
 // costs at most a few per cent of the multiplication.
 func (p *Product) cut() (rows, columns int) {
+	if p.share.rows > 0 {
+		return p.share.rows, p.share.columns
+	}
 	const (
 		tiles     = 32
 		leastWork = 1 << 19 // multiplications: about ten microseconds
@@ -115,16 +117,13 @@ func (p *Product) cut() (rows, columns int) {
 	if !p.readsA() {
 		leastColumns = 256
 	}
-	if b, packed := p.B.(*Packed); packed && b.Format == Float32 {
+	if p.readsB() {
 		leastRows = 24
 	}
 	if p.Across {
 		leastColumns = 128
 	}
-	unit := 12
-	if p.Blocked && !p.Across {
-		unit = 48 // whole blocks
-	}
+	unit := p.rowUnit()
 	rows, columns = evenly(p.M, tileRows, unit), max(p.N, 1)
 	work := max(p.M*p.N*p.K/tiles, leastWork)
 	deep := max(p.K, 1)
@@ -136,18 +135,21 @@ func (p *Product) cut() (rows, columns int) {
 	if columns == max(p.N, 1) {
 		rows = min(rows, evenly(p.M, min(tileRows, max(leastRows, work/deep/columns)), unit))
 	}
-	down := cuts(p.M, rows)
-	for across := cuts(p.N, columns); p.Workers > 1 && down*across < 4*p.Workers && down*across%p.Workers != 0; across++ {
-		next := evenly(p.N, cuts(p.N, across+1), widest)
-		if next < 2*widest || rows*next*deep < leastWork {
-			break
-		}
-		if down*cuts(p.N, next)%p.Workers == 0 {
-			columns = next
-			break
-		}
-	}
 	return rows, columns
+}
+
+// rowUnit is what the rows of a tile are a multiple of.
+func (p *Product) rowUnit() int {
+	if p.Blocked && !p.Across {
+		return 48 // whole blocks
+	}
+	return 12
+}
+
+// readsB reports whether B is read where it lies, and not packed for each tile of rows.
+func (p *Product) readsB() bool {
+	b, packed := p.B.(*Packed)
+	return packed && b.Format == Float32
 }
 
 // readsA reports whether A is read where it lies, and not packed for each tile of columns.

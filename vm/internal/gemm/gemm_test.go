@@ -396,24 +396,3 @@ func BenchmarkProduct(b *testing.B) {
 		}
 	}
 }
-
-// Few tiles give all workers equal shares, and are no larger than those of one worker.
-func TestTilesForWorkers(t *testing.T) {
-	for _, c := range []struct{ m, n, k, workers, tiles int }{
-		{128, 768, 3072, 1, 3}, // 256 columns each
-		{128, 768, 3072, 2, 4},
-		{128, 768, 3072, 3, 3},
-		{128, 768, 3072, 8, 8},
-		{1, 64, 64, 2, 1}, // too little work
-	} {
-		p := &Product{M: c.m, N: c.n, K: c.k, A: &Windows{}, B: &Packed{}, Workers: c.workers}
-		if got := p.Tiles(); got != c.tiles {
-			t.Errorf("%d x %d x %d on %d workers: %d tiles, expected %d", c.m, c.n, c.k, c.workers, got, c.tiles)
-		}
-		one := *p
-		one.Workers = 1
-		if p.BlockLen() > one.BlockLen() {
-			t.Errorf("%d x %d x %d on %d workers: tiles of %d elements, one worker has %d", c.m, c.n, c.k, c.workers, p.BlockLen(), one.BlockLen())
-		}
-	}
-}

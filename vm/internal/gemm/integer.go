@@ -12,6 +12,8 @@ type Integer struct {
 	A       IntegerRows
 	B       IntegerColumns
 	Stop    Stopper // nil: never
+
+	share tileSize // of Divide
 }
 
 // The block of C that the micro-kernels for integers compute. It has twice the rows with
@@ -44,7 +46,14 @@ type IntegerColumns interface {
 }
 
 // like is a product of reals that is cut into the same tiles.
-func (p *Integer) like() *Product { return &Product{M: p.M, N: p.N, K: p.K} }
+func (p *Integer) like() *Product { return &Product{M: p.M, N: p.N, K: p.K, share: p.share} }
+
+// Divide is that of Product.
+func (p *Integer) Divide(workers, products int) {
+	like := p.like()
+	like.Divide(workers, products)
+	p.share = like.share
+}
 
 // Tiles is the number of parts into which the product is cut.
 func (p *Integer) Tiles() int { return p.like().Tiles() }

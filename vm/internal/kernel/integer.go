@@ -36,12 +36,20 @@ type integers struct {
 	quantized bool
 }
 
+// divide cuts few tiles for the workers.
+func (p *integers) divide() {
+	for i := range p.list {
+		p.list[i].Divide(p.c.Workers, len(p.list))
+	}
+}
+
 // run makes the kernel.
 func (p *integers) run() (Run, error) {
 	out := p.c.Out[0]
 	if len(p.list) == 0 || out.Len() == 0 {
 		return func(*work.Pool) error { return nil }, nil
 	}
+	p.divide()
 	each := p.c.Each(gemm.IntegerScratchBytes)
 	block := 0
 	narrows, rows := p.quantized && !p.perColumn && p.columns == nil, 0

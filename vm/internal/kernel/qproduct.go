@@ -30,6 +30,7 @@ func (p *integers) runThen(e *epilogue) (Run, error) {
 	if len(p.list) == 0 || out.Len() == 0 {
 		return func(*work.Pool) error { return nil }, nil
 	}
+	p.divide()
 	each, block := p.c.Each(gemm.IntegerScratchBytes), p.c.Each(4*p.list[0].BlockLen())
 	tiles := p.list[0].Tiles()
 	var pool *work.Pool

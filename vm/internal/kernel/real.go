@@ -55,9 +55,7 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	}
 	for i := range p.list {
 		p.list[i].Act, p.list[i].Low, p.list[i].High = act, low, high
-		if p.total == 1 {
-			p.list[i].Workers = p.c.Workers
-		}
+		p.list[i].Divide(p.c.Workers, p.total)
 	}
 	if p.images > 1 {
 		return p.runTogether(bias, more), nil
