@@ -14,15 +14,19 @@ func TestEndedProves(t *testing.T) {
 		"inputs": {
 			Nodes: make([]schedule.Node, 2),
 			Tensors: []schedule.Tensor{
-				{Bytes: 100, Producer: -1, Consumers: []int32{0}}, {Bytes: 100, Producer: -1, Consumers: []int32{1}},
-				{Bytes: 1, Producer: 0, Output: true}, {Bytes: 1, Producer: 1, Output: true},
+				{Bytes: 100, Producer: -1, Consumers: []int32{0}},
+				{Bytes: 100, Producer: -1, Consumers: []int32{1}},
+				{Bytes: 1, Producer: 0, Output: true},
+				{Bytes: 1, Producer: 1, Output: true},
 			},
 		},
 		"outputs": {
 			Nodes: make([]schedule.Node, 2),
 			Tensors: []schedule.Tensor{
-				{Bytes: 1, Producer: -1, Consumers: []int32{0}}, {Bytes: 1, Producer: -1, Consumers: []int32{1}},
-				{Bytes: 100, Producer: 0, Output: true}, {Bytes: 100, Producer: 1, Output: true},
+				{Bytes: 1, Producer: -1, Consumers: []int32{0}},
+				{Bytes: 1, Producer: -1, Consumers: []int32{1}},
+				{Bytes: 100, Producer: 0, Output: true},
+				{Bytes: 100, Producer: 1, Output: true},
 			},
 		},
 	} {
