@@ -98,7 +98,7 @@ func TestAliasesByDefault(t *testing.T) {
 				t.Errorf("seed %d: the comparison does not say that aliases make the peak smaller", seed)
 			}
 		}
-		for _, opt := range []passes.Options{{Runtime: ops.ONNXRuntime}, {NoViews: true}, {Limit: &passes.Limit{Percent: 100}}, {Frontier: true}, {Pools: []passes.Pool{{Name: "fast", Capacity: 1 << 30}, {Name: "slow", Capacity: 1 << 30, BytesPerSecond: 1 << 20}}}} {
+		for _, opt := range []passes.Options{{Runtime: ops.ONNXRuntime}, {NoViews: true}, {Limit: &passes.Limit{Percent: 100}}, {Pools: []passes.Pool{{Name: "fast", Capacity: 1 << 30}, {Name: "slow", Capacity: 1 << 30, BytesPerSecond: 1 << 20}}}} {
 			if _, p := accepted(t, b, opt); p.Sharing.Aliases || len(p.Spans) > 0 {
 				t.Errorf("seed %d, %+v: aliases, expected none", seed, opt)
 			}
@@ -114,6 +114,47 @@ func TestAliasesByDefault(t *testing.T) {
 			}
 			if err := opt.Validate(); err == nil || !strings.Contains(err.Error(), "Aliases: AliasesOn") {
 				t.Errorf("%+v: expected an error about aliases, found %v", opt, err)
+			}
+		}
+	}
+	if smaller == 0 {
+		t.Error("no plan has a smaller peak with aliases: nothing is tested")
+	}
+}
+
+// TestAliasesFirst: what aliases alone reach takes no time, by default, too: limits from there on,
+// the smallest peak within some time, and the points of a frontier, with slices and without.
+func TestAliasesFirst(t *testing.T) {
+	smaller := 0
+	for seed := range uint64(12) {
+		b := file(t, randmodel.Joins(seed, 6))
+		_, on := accepted(t, b, passes.Options{})
+		_, off := accepted(t, b, passes.Options{Aliases: passes.AliasesOff})
+		peak := on.Summary.PeakBytes
+		if peak == off.Summary.PeakBytes {
+			continue
+		}
+		smaller++
+		for _, slices := range []passes.Slices{passes.SlicesOff, passes.SlicesExact} {
+			for _, aliases := range []passes.Aliases{passes.AliasesAuto, passes.AliasesOn} {
+				o := passes.Options{Slices: slices, Aliases: aliases}
+				limit, extra, frontier := o, o, o
+				limit.Limit, extra.ExtraPercent, frontier.Frontier = &passes.Limit{Bytes: peak}, 5, true
+				if _, p := accepted(t, b, limit); p.Summary.Extra() > 0 || p.Summary.PeakBytes > peak {
+					t.Errorf("seed %d, %+v: a peak of %d takes %v %% more time, expected at most %d and none", seed, limit, p.Summary.PeakBytes, p.Summary.Extra(), peak)
+				}
+				if _, p := accepted(t, b, extra); p.Summary.PeakBytes > peak {
+					t.Errorf("seed %d, %+v: a peak of %d, and of %d without more time", seed, extra, p.Summary.PeakBytes, peak)
+				}
+				_, p := accepted(t, b, frontier)
+				if p.Summary.PeakBytes != peak || len(p.Frontier) == 0 {
+					t.Errorf("seed %d, %+v: a peak of %d, a frontier of %d points: expected %d, and some", seed, frontier, p.Summary.PeakBytes, len(p.Frontier), peak)
+				}
+				for _, x := range p.Frontier {
+					if x.LimitBytes >= peak && (x.ExtraCostPercent == nil || *x.ExtraCostPercent > 0) {
+						t.Errorf("seed %d, %+v: a cost of a limit of %d: the plan has a peak of %d", seed, frontier, x.LimitBytes, peak)
+					}
+				}
 			}
 		}
 	}

@@ -45,7 +45,9 @@ func annotate(_ context.Context, s *State) error {
 	p.Buffers = r.planBuffers(plan.Arena, &resident)
 	p.Steps, p.Dynamic = r.planSteps(), r.planDynamic()
 	if r.apart != nil {
-		p.Sharing.Aliases, p.Spans = true, r.planSpans()
+		if p.Sharing.Aliases, p.Spans = true, r.planSpans(); s.slices != nil {
+			s.slices.withAliases()
+		}
 	}
 	program := r
 	if s.budget != nil {

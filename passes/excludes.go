@@ -41,8 +41,6 @@ var exclusions = []Exclusion{
 	{A: "ranges", B: "workspaces", Why: "the scratch was recorded for one length: plan that length alone with it"},
 	{A: "ranges", B: "all fused gradients", Why: "functions of gradients other than those of convolutions have the shapes of one length"},
 
-	{A: "aliases", B: "frontier", Why: "it proves limits impossible for tensors that lie apart", Search: true},
-	{A: "aliases", B: "slices", Why: "the bounds of slices count the bytes of each tensor apart", Search: true},
 	{A: "aliases", B: "pools", Why: "the parts of a tensor may be in several of them"},
 
 	{A: "train", B: "state", Why: "a training graph keeps its parameters and states by itself"},

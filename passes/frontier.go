@@ -32,11 +32,16 @@ func (b *limitSearch) frontier(ctx context.Context) []plan.FrontierPoint {
 	points := []plan.FrontierPoint{}
 	for i, p := range b.plans(ctx, limits) {
 		x := plan.FrontierPoint{LimitBytes: limits[i], Impossible: p.Feasible == budget.Impossible}
-		if !x.Impossible && b.host == nil {
+		if b.least != nil { // with aliases, less may be possible, and cost less, than the search proves
+			x.Impossible = limits[i] < b.least.Bytes
+		} else if !x.Impossible && b.host == nil {
 			x.ExtraCostBound = &p.LowerBoundPercent
 		}
 		if p.Feasible == budget.Found {
 			x.ExtraCostPercent = &p.ExtraPercent
+		}
+		if b.meets(&Limit{Bytes: limits[i]}) {
+			x.ExtraCostPercent = new(float64)
 		}
 		if points = append(points, x); x.Impossible {
 			break

@@ -162,14 +162,67 @@ func limit(ctx context.Context, s *State) error {
 		return err
 	}
 	s.noteUnknownCosts()
+	if err := s.shareFirst(ctx, b); err != nil {
+		return err
+	}
 	if asked {
 		s.chooseLimit(search, b)
 	}
 	if s.choice.limit == nil {
+		if b.shared != nil {
+			s.giveAliases(b)
+		}
 		return nil
 	}
 	s.budget, b.limit = b, s.choice.limit
+	if b.meets(b.limit) && (b.limit.Arena || b.limit.Bytes < b.before.loads.Peak) {
+		b.found = b.cheapest(search, b.limit.Bytes)
+		s.giveAliases(b)
+		return nil
+	}
 	return s.keepLimit(ctx, search, x)
+}
+
+// shareFirst plans the main graph as it is with aliases, if these are permitted, and a peak below
+// that of its best order is wanted: they take no time, unlike what the search does.
+func (s *State) shareFirst(ctx context.Context, b *limitSearch) (err error) {
+	r := b.before
+	limit := cmp.Or(s.choice.limit, s.opt.Limit)
+	if limit != nil {
+		limit = limit.of(r.loads.Peak)
+	}
+	less := limit == nil || limit.Arena || limit.Bytes < r.loads.Peak || s.opt.Frontier
+	if !s.opt.mayAlias() || s.ranged != nil || !less || !r.movesBytes() {
+		return nil
+	}
+	if b.shared, err = r.sharedFirst(ctx, s.search().silent()); err != nil {
+		return err
+	}
+	if b.shared == nil {
+		s.unshared = r
+	}
+	if b.shared != nil || s.opt.Aliases == AliasesOn {
+		least := r.leastShared(func(int) bool { return false })
+		b.least = &least
+	}
+	return nil
+}
+
+// giveAliases makes the plan with aliases that was found first that of the main graph.
+func (s *State) giveAliases(b *limitSearch) {
+	s.main.give(b.shared)
+	s.takeAliases(b.shared)
+}
+
+// meets reports whether the plan with aliases of the graph as it is meets a limit.
+func (b *limitSearch) meets(l *Limit) bool {
+	switch {
+	case b.shared == nil:
+		return false
+	case l.Arena:
+		return b.shared.arena <= l.Bytes
+	}
+	return b.shared.loads.Peak <= l.Bytes
 }
 
 // chooseLimit chooses the limit of the main graph, which is in its best order, and computes
@@ -185,6 +238,9 @@ func (s *State) chooseLimit(search context.Context, b *limitSearch) {
 		limit = s.choice.limit.Bytes
 	} else if s.opt.ExtraPercent > 0 {
 		limit = b.within(search, func(percent float64) bool { return percent <= s.opt.ExtraPercent })
+		if b.meets(&Limit{Bytes: limit}) {
+			limit = b.shared.loads.Peak
+		}
 		s.choice.limit = &Limit{Bytes: limit}
 	}
 	// Above the least effort, the solver builds an archive of plans, so the
@@ -296,6 +352,9 @@ type limitSearch struct {
 	swapper *budget.Swapper // nil unless tensors may be swapped
 	host    *Host
 	found   *budget.SwapPlan // the plan that was chosen
+
+	shared *region          // the plan with aliases of the graph as it is; nil: there is no better one
+	least  *plan.SliceBound // of all plans with aliases; nil: the bounds are those of plans without
 }
 
 // newLimitSearch sets up the search in a main graph, whose nodes must be in the best order.
@@ -369,7 +428,7 @@ func distinct(orders [][]int32) (list [][]int32) {
 // cheapest returns the cheapest plan below a limit: the best order itself, if it
 // meets the limit.
 func (b *limitSearch) cheapest(ctx context.Context, limit int64) *budget.SwapPlan {
-	if peak := b.before.loads.Peak; limit >= peak {
+	if peak := b.before.loads.Peak; limit >= peak || b.limit != nil && b.limit.Bytes == limit && b.meets(b.limit) {
 		steps := make([]int, len(b.costs))
 		for i := range steps {
 			steps[i] = i
@@ -415,6 +474,15 @@ func (b *limitSearch) error(p *budget.SwapPlan) error {
 		LimitBytes: b.limit.Bytes, Arena: b.limit.Arena, PeakBytes: b.before.loads.Peak, LowestBytes: p.Lowest,
 		Impossible: p.Feasible == budget.Impossible,
 	}
+	if b.shared != nil {
+		e.LowestBytes = min(cmp.Or(e.LowestBytes, math.MaxInt64), b.shared.loads.Peak)
+	}
+	if b.least != nil {
+		if e.Impossible = e.Impossible && e.LimitBytes < b.least.Bytes; e.Impossible {
+			e.because(b.least)
+		}
+		return e
+	}
 	if x := p.Obstacle; e.Impossible && x != nil {
 		e.NeedBytes = x.Bytes
 		switch x.Node {
@@ -442,6 +510,15 @@ func (b *limitSearch) error(p *budget.SwapPlan) error {
 		}
 	}
 	return e
+}
+
+// because says why a limit is impossible.
+func (e *LimitError) because(x *plan.SliceBound) {
+	if e.NeedBytes, e.Tensors = x.Bytes, x.Tensors; len(x.Nodes) > 0 {
+		e.Node = x.Nodes[0]
+	} else {
+		e.Why = x.Why
+	}
 }
 
 // limited summarises how the limit was met. r is the planned main graph.
@@ -477,7 +554,7 @@ func (b *limitSearch) limited(r *region, steps []plan.Step) *plan.Limited {
 		l.WaitingPercent = 100 * waiting / plain
 		l.ExtraCostPercent = 100 * (extra + waiting) / plain
 	}
-	if b.host == nil {
+	if b.host == nil && (r.apart == nil || l.ExtraCostPercent == 0) { // plans with aliases may cost less than the search proves
 		bound := min(b.found.LowerBoundPercent, l.ExtraCostPercent)
 		l.ExtraCostBound = &bound
 	}

@@ -106,7 +106,7 @@ func boundIn(w *weigher, ctx context.Context, limit int64) (bool, error) {
 
 // boundOfSlices is that of any slices.
 func boundOfSlices(w *weigher, _ context.Context, limit int64) (bool, error) {
-	return limit < w.least.Bytes, nil
+	return limit < w.floor.Bytes, nil
 }
 
 // costIn returns the costs of limits in the graph without slices, with such a host.

@@ -251,6 +251,18 @@ func (r *region) restore() error {
 // reorder reorders the nodes, and everything that refers to them by index. The
 // order lists indices in the file.
 func (r *region) reorder(order []int32) error {
+	r.renumber(order)
+	var err error
+	r.loads, err = r.problem().Evaluate(identity(len(order)))
+	return err
+}
+
+// inFileOrder puts the nodes into the order of the file, in which nodes may not be able to run: an
+// update may stand before another reader of the old value. The loads stay those of the order before.
+func (r *region) inFileOrder() { r.renumber(identity(len(r.g.Nodes))) }
+
+// renumber reorders the nodes, and everything that refers to them by index, but not the loads.
+func (r *region) renumber(order []int32) {
 	r.quick = nil
 	if r.stepOf == nil {
 		r.stepOf = make([]graph.NodeID, len(order))
@@ -281,7 +293,4 @@ func (r *region) reorder(order []int32) error {
 	for i, now := range r.stepOf {
 		r.stepOf[i] = place[now]
 	}
-	var err error
-	r.loads, err = r.problem().Evaluate(identity(len(order)))
-	return err
 }

@@ -70,6 +70,7 @@ var constraints = []struct {
 	{"range", "order", false, "the order is that of all points"},
 	{"bodies", "order", true, "the load of a node includes its workspace"},
 	{"order", "limit", true, "memory that a better order saves costs no time"},
+	{"limit", "alias", false, "aliases are tried before nodes run again, and after that"},
 	{"limit", "place", false, "recomputed tensors need offsets of their own"},
 	{"order", "place", true, "lifetimes follow from the order"},
 	{"place", "alias", true, "aliases are kept only if they make the plan better"},

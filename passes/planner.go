@@ -54,6 +54,8 @@ func place(ctx context.Context, s *State) error {
 	switch {
 	case s.ranged != nil:
 		return s.main.placeStack(ctx)
+	case s.main.apart != nil:
+		return nil // the pass limit has placed it
 	case len(s.main.pools) > 0:
 		return s.placePools(ctx)
 	}

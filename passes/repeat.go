@@ -16,6 +16,7 @@ import (
 type repetition struct {
 	before   *region         // in its order
 	costs    []int64         // of the nodes of before, by step
+	stepOf   []graph.NodeID  // of before, by index in the file
 	original []int           // of each node of the repeated graph, as listed: the node of before that it repeats, or itself
 	first    []int           // of each node of before, by step: its first index in the list
 	plain    *graph.Graph    // a copy of before's graph
@@ -33,7 +34,7 @@ func newRepetition(r *region, costs []int64) *repetition {
 	for i := range same {
 		same[i] = i
 	}
-	return &repetition{before: r, costs: costs, original: same, first: same, plain: r.g.Clone()}
+	return &repetition{before: r, costs: costs, stepOf: slices.Clone(r.stepOf), original: same, first: same, plain: r.g.Clone()}
 }
 
 // repeat replaces s.main by the graph in which the nodes of before run in the
@@ -293,6 +294,16 @@ func (r *region) budgetProblem(costs []int64) *schedule.Problem {
 		v.Writes = append(v.Writes, r.storageOf[r.g.Nodes[n].Inputs[in]])
 	})
 	return p
+}
+
+// inFile lets the nodes of before be identified by their indices in the file, as they are once
+// [region.sharing] has found aliases in it.
+func (rep *repetition) inFile() {
+	costs := make([]int64, len(rep.costs))
+	for n, step := range rep.stepOf {
+		costs[n] = rep.costs[step]
+	}
+	rep.costs = costs
 }
 
 // steps returns the step in r of each node as listed.

@@ -42,7 +42,12 @@ type slicedState struct {
 	plainBound int64
 	anyCount   plan.SliceBound // of the same regions in any number of slices
 	anySlices  plan.SliceBound
+	relaxed    plan.SliceBound // of any slices, with aliases
 }
+
+// withAliases replaces the bounds, which are those of plans without aliases. In any number of
+// slices, no more is known of regions than of all slices.
+func (x *slicedState) withAliases() { x.anyCount, x.anySlices = x.relaxed, x.relaxed }
 
 // slice runs regions of the graph in slices, so that the cheapest plan below the limit
 // (Options.Limit) can be found or, without a limit, the smallest peak that the extra
@@ -79,7 +84,7 @@ func slice(ctx context.Context, s *State) error {
 		}
 		s.choice.limit = limit
 	case s.opt.ExtraPercent > 0:
-		if found, err = w.within(ctx, s.opt.ExtraPercent); found != nil && found.from != nil {
+		if found, err = w.within(ctx, s.opt.ExtraPercent); found != nil && (found.from != nil || found.sliced == nil) {
 			s.choice.limit = &Limit{Bytes: found.limit}
 		}
 	}
@@ -105,7 +110,7 @@ func (w *weigher) adopt(ctx context.Context, found *way) error {
 		return err
 	}
 	plain := w.plain.main
-	s.slices = &slicedState{m, plain.loads.Peak, plain.solved.Bound, anyCount, w.least}
+	s.slices = &slicedState{m, plain.loads.Peak, plain.solved.Bound, anyCount, w.least, w.relaxed}
 	model, err := m.from.rewrite(m)
 	if err != nil {
 		return err

@@ -17,8 +17,27 @@ import (
 //   - the bytes of all graph inputs, which live at the first step,
 //   - the bytes of all graph outputs, which live at the last step,
 //   - what a node that cannot belong to a region reads and makes.
-func (x *slicer) anySlices() plan.SliceBound {
-	r := x.base.main
+func (x *slicer) anySlices() plan.SliceBound { return x.base.main.least(x.search.Divisible) }
+
+// anySlicesShared is that of plans with aliases: no byte counts twice that nodes only move. What
+// regions make is written by nodes of their own, so they share no byte that the graph does not
+// share without them.
+func (x *slicer) anySlicesShared() plan.SliceBound {
+	return x.base.main.leastShared(x.search.Divisible)
+}
+
+// leastShared is that of least for plans with aliases; 0 if there are too many parts of bytes.
+func (r *region) leastShared(divisible func(int) bool) plan.SliceBound {
+	q, err := r.relaxed()
+	if err != nil {
+		return plan.SliceBound{Why: plan.BoundInputs, Nodes: []string{}, Tensors: []string{}}
+	}
+	return q.least(divisible)
+}
+
+// least returns the largest of the bytes of all graph inputs, of all graph outputs, and of what a
+// node reads and makes that is not divisible.
+func (r *region) least(divisible func(int) bool) plan.SliceBound {
 	sum := func(why string, counts func(*storage) bool) plan.SliceBound {
 		b := plan.SliceBound{Why: why, Nodes: []string{}, Tensors: []string{}}
 		var list []int32
@@ -38,17 +57,22 @@ func (x *slicer) anySlices() plan.SliceBound {
 	p := r.leastProblem()
 	for v := range r.g.Nodes {
 		bytes := int64(0)
-		if !x.search.Divisible(v) {
+		if !divisible(v) {
 			bytes = schedule.NodeBound(p, int32(v))
 		}
 		if bytes <= best.Bytes {
 			continue
 		}
 		var list []int32
-		r.g.Nodes[v].Reads(func(t graph.TensorID) { list = append(list, r.storageOf[t]) })
+		add := func(t graph.TensorID) {
+			if i := r.storageOf[t]; i != noStorage {
+				list = append(list, r.piecesOf(i)...)
+			}
+		}
+		r.g.Nodes[v].Reads(add)
 		for _, t := range r.g.Nodes[v].Outputs {
 			if t >= 0 {
-				list = append(list, r.storageOf[t])
+				add(t)
 			}
 		}
 		best = plan.SliceBound{Bytes: bytes, Why: plan.BoundNode, Nodes: []string{r.g.Label(graph.NodeID(v))}, Tensors: r.largestNames(list)}
@@ -91,7 +115,7 @@ func (r *region) largestNames(list []int32) []string {
 	slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(r.storages[b].bytes, r.storages[a].bytes) })
 	names := []string{}
 	for _, i := range list[:min(len(list), mostBoundTensors)] {
-		names = append(names, r.g.Tensors[r.storages[i].tensors[0]].Name)
+		names = append(names, r.nameOf(i))
 	}
 	return names
 }

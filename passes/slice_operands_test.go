@@ -72,7 +72,7 @@ func TestInputsThatSlicesRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := Optimize(t.Context(), m, Options{Slices: SlicesExact, ExtraPercent: 1000})
+	found, err := Optimize(t.Context(), m, Options{Slices: SlicesExact, ExtraPercent: 1000, Aliases: AliasesOff})
 	if err != nil {
 		t.Fatal(err)
 	}

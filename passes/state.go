@@ -49,6 +49,7 @@ type State struct {
 	choice       choice         // what the search for less memory decided
 	moved        *movedGraph    // the main graph before buffers were moved between pools; nil: none were
 	fixed        bool           // the nodes of the main graph stay in the order in which the pass slice wrote them
+	unshared     *region        // a main graph of which is known that aliases make no plan of it better
 	unordered    bool           // the pass order was left out
 	asItIs       bool           // nothing makes the peak of the best order smaller: see stays
 	graphChanged bool           // a pass has changed the graph

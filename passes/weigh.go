@@ -33,8 +33,11 @@ type weigher struct {
 	plain   *base
 	bases   []*base // with slices; nil: not chosen yet
 	least   plan.SliceBound
-	lowest  int64        // the smallest limit that is known to have a way; 0: none
-	best    *slicedModel // the one with the smallest peak that slicesAlone has seen
+	relaxed plan.SliceBound // the same of plans with aliases, if there may be some
+	floor   plan.SliceBound // that of the two which tells what is impossible
+	shared  *region         // the plan of the graph without slices with aliases; nil: that is not better
+	lowest  int64           // the smallest limit that is known to have a way; 0: none
+	best    *slicedModel    // the one with the smallest peak that slicesAlone has seen
 }
 
 // ladder has targets for the load of a graph, the largest first. Estimates of the peaks of
@@ -117,7 +120,38 @@ func (s *State) newWeigher(ctx context.Context) (*weigher, error) {
 		}
 	}
 	w.plain = &base{s: s}
-	return w, w.order(ctx, w.plain)
+	if err := w.order(ctx, w.plain); err != nil {
+		return nil, err
+	}
+	return w, w.shareFirst(ctx, x)
+}
+
+// shareFirst plans the graph without slices with aliases, if these are permitted: they take no
+// time. x is the slicer of that graph.
+func (w *weigher) shareFirst(ctx context.Context, x *slicer) (err error) {
+	if w.floor = w.least; !w.s.opt.mayAlias() {
+		return nil
+	}
+	w.relaxed = x.anySlicesShared()
+	if w.shared, err = w.plain.main.sharedFirst(ctx, w.s.search().silent()); err != nil {
+		return err
+	}
+	if w.shared != nil {
+		w.reaches(w.shared.loads.Peak)
+	}
+	if w.sharing() {
+		w.floor = w.relaxed
+	}
+	return nil
+}
+
+// sharing reports whether what is said of limits holds for plans with aliases, too.
+func (w *weigher) sharing() bool { return w.shared != nil || w.s.opt.Aliases == AliasesOn }
+
+// meets reports whether the graph without slices meets a limit as it is, in its best order or with
+// aliases.
+func (w *weigher) meets(limit int64) bool {
+	return limit >= w.peak() || w.shared != nil && limit >= w.shared.loads.Peak
 }
 
 // order orders a base as the pass order would, once.
@@ -316,15 +350,15 @@ func (w *weigher) reaches(limit int64) {
 // error explains why there is no way to meet a limit.
 func (w *weigher) error(ctx context.Context, limit int64) error {
 	e := &LimitError{LimitBytes: limit, Arena: w.s.opt.Limit.Arena, PeakBytes: w.peak(), LowestBytes: w.lowest, // of an impossible limit: what happens to be known
-		Slices: &SliceLimits{AnySlices: w.least}}
+		Slices: &SliceLimits{AnySlices: w.floor}}
 	impossible, err := w.impossible(ctx, limit)
 	if err != nil {
 		return err
 	}
 	if impossible {
-		e.Impossible, e.NeedBytes, e.Tensors = true, w.least.Bytes, w.least.Tensors
-		if len(w.least.Nodes) > 0 {
-			e.Node = w.least.Nodes[0]
+		e.Impossible, e.NeedBytes, e.Tensors = true, w.floor.Bytes, w.floor.Tensors
+		if len(w.floor.Nodes) > 0 {
+			e.Node = w.floor.Nodes[0]
 		}
 		return e
 	}
@@ -346,11 +380,14 @@ func (w *weigher) error(ctx context.Context, limit int64) error {
 
 // sliceLimits describes the lowest plan in slices alone that has been seen.
 func (w *weigher) sliceLimits(ctx context.Context) (*SliceLimits, error) {
-	x := &SliceLimits{AnySlices: w.least}
+	x := &SliceLimits{AnySlices: w.floor}
 	if w.best == nil {
 		return x, nil
 	}
-	x.PeakBytes, x.BoundBytes = w.best.peak, w.best.bound
+	if x.PeakBytes = w.best.peak; w.sharing() {
+		return x, nil // the bounds below are those of plans without
+	}
+	x.BoundBytes = w.best.bound
 	var err error
 	x.AnyCount, err = w.best.anyCount(ctx, w.least)
 	return x, err
@@ -429,7 +466,7 @@ const nextToNothing = 0.005
 
 // at returns the cheapest way found to meet a limit; nil if none was found.
 func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
-	if limit >= w.peak() {
+	if w.meets(limit) {
 		return &way{limit: limit}, nil
 	}
 	if impossible, err := w.impossible(ctx, limit); err != nil || impossible {
@@ -523,6 +560,10 @@ func (b *base) within(ctx context.Context, most int64, percent float64) (*way, e
 func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 	var best *way
 	peak := w.peak()
+	if w.shared != nil && w.shared.loads.Peak < peak {
+		peak = w.shared.loads.Peak
+		best = &way{limit: peak}
+	}
 	var ladders []*ladder
 	for _, m := range w.means {
 		if m.moves == nil {

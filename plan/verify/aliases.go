@@ -229,8 +229,8 @@ func (v *verifier) checkNoAliases() {
 	case !p.Sharing.Aliases:
 	case p.Ranges != nil && p.Ranges.Proof != plan.ProofEnumerated:
 		v.Fault(CodeAlias, "sharing: aliases: expected none with bounded lengths, which do not say where parts begin")
-	case p.Summary.Unsliced != nil || p.Slices != nil || len(p.Tiers()) > 0:
-		v.Fault(CodeAlias, "sharing: aliases: expected none in a plan with slices or several pools")
+	case len(p.Tiers()) > 0:
+		v.Fault(CodeAlias, "sharing: aliases: expected none in a plan with several pools")
 	}
 }
 

@@ -104,7 +104,6 @@ func TestWrongAliases(t *testing.T) {
 			p.Certificates[0].ValueBytes += 64
 			p.Summary.LowerBoundBytes += 64
 		}, verify.CodeCertificate, ""},
-		{"slices", func(_ *testing.T, p *plan.Plan) { p.Slices = &plan.Slices{Mode: "exact"} }, verify.CodeAlias, "slices"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := joined.build(t)
