@@ -46,7 +46,6 @@ var exclusions = []Exclusion{
 	{A: "train", B: "state", Why: "a training graph keeps its parameters and states by itself"},
 	{A: "train", B: "kv-capacity", Why: "a training step has no caches of keys and values: plan the decoder for inference"},
 
-	{A: "pools", B: "host", Why: "a host is one more memory: name it as the last pool, with its speed"},
 	{A: "pools", B: "compact", Why: "a call does not say which rows its nodes move between pools"},
 
 	{A: "listed workspaces", B: "slices", Why: "the list has the scratch of whole nodes: plan with slices, and record a run of that plan"},
@@ -64,7 +63,7 @@ func Needs() []Need {
 		{A: "slices", B: []string{"limit", "extra", "frontier", "pools"}, Why: "they say how small the memory is to be", Command: true},
 		{A: "compact", B: []string{"slices"}, Why: "it is about how slices are written", Command: true},
 		{A: "limit on the arena", B: []string{"limit"}, Why: "it is about what the limit bounds", Command: true},
-		{A: "host", B: []string{"limit", "frontier", "extra"}, Why: "they say how small the memory is to be", Command: true},
+		{A: "host", B: []string{"limit", "frontier", "extra", "pools"}, Why: "they say how small the memory is to be", Command: true},
 		{A: "no swaps", B: []string{"host"}, Why: "nothing swaps without a host", Command: true},
 		{A: "device", B: []string{"limit", "extra", "frontier", "slices"}, Why: cost, Command: true},
 		{A: "costs", B: []string{"limit", "extra", "frontier", "slices"}, Why: cost, Command: true},

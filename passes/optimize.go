@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -82,6 +83,9 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 	}
 	if s.step != nil {
 		r.Spare = s.step.Spare
+	}
+	if note := s.keptNote(); note != "" {
+		r.Warnings = append(r.Warnings, note)
 	}
 	if r.Warnings = append(r.Warnings, s.log.notes...); s.log.timedOut {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("time limit of %v: the best plan so far", opt.TimeLimit))
@@ -189,4 +193,25 @@ func (s *State) named(err error) error {
 		e.File = s.model.Source.Name
 	}
 	return err
+}
+
+// keptNote reports what the precedence that the options ask for costs in the graph that is
+// planned; "" if it costs nothing.
+func (s *State) keptNote() string {
+	if s.main == nil || s.main.solved == nil || s.ranged != nil || !s.opt.UpdatesLast && !s.opt.KeepRandomOrder {
+		return ""
+	}
+	r := s.main.solved
+	if r.KeptBound <= r.Bound {
+		return ""
+	}
+	why := "random operators keep their order"
+	if s.opt.UpdatesLast {
+		why = "updates run last"
+	}
+	what := fmt.Sprintf("its peak is at least %s", units.Bytes(r.KeptBound))
+	if r.Evaluation.Peak == r.KeptBound {
+		what = "no order that meets this has a smaller peak"
+	}
+	return fmt.Sprintf("%s: %s; the bound of %s is that of all orders", why, what, units.Bytes(r.Bound))
 }

@@ -103,7 +103,7 @@ type Options struct {
 	Aliases Aliases
 
 	Limit *Limit // bounds the memory; nodes are recomputed to meet it; nil: no limit
-	Host  *Host  // with Limit or Frontier: a host memory to which tensors may be swapped; nil: none
+	Host  *Host  // with Limit or Frontier: a host memory to which tensors may be swapped; with Pools: one more pool, without a limit; nil: none
 	// Frontier computes the cost of other limits, for Plan.Frontier.
 	Frontier bool
 

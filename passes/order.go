@@ -2,12 +2,10 @@ package passes
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -34,9 +32,6 @@ func (r *region) findOrders(ctx context.Context, p *schedule.Problem, x *search)
 // arrange puts the nodes of a region into one of the orders that were found for its bare
 // problem p.
 func (r *region) arrange(ctx context.Context, p *schedule.Problem, x *search) error {
-	if asked := x.updatesLast || x.keepRandom; r.kind == mainGraph && asked && r.solved.KeptBound > r.solved.Bound {
-		x.log.notes = append(x.log.notes, x.keptNote(r.solved))
-	}
 	if x.traversal != nil && !r.inFunction {
 		return r.orderByTraversal(ctx, p, x)
 	}
@@ -107,19 +102,6 @@ func effectsInOrder(g *graph.Graph, order []int32) (pairs [][2]int32) {
 		last = n
 	}
 	return pairs
-}
-
-// keptNote reports the cost of the precedence that the options ask for.
-func (x *search) keptNote(r *schedule.Result) string {
-	why := "random operators keep their order"
-	if x.updatesLast {
-		why = "updates run last"
-	}
-	what := fmt.Sprintf("its peak is at least %s", units.Bytes(r.KeptBound))
-	if r.Evaluation.Peak == r.KeptBound {
-		what = "no order that meets this has a smaller peak"
-	}
-	return fmt.Sprintf("%s: %s; the bound of %s is that of all orders", why, what, units.Bytes(r.Bound))
 }
 
 // choose places several orders with the same peak and keeps the first with the

@@ -13,17 +13,38 @@ import (
 
 var poolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
+// hostPool is the name of a host's memory among several pools, and hostCapacity stands for one
+// without a limit: 1 PiB.
+const (
+	hostPool     = "host-memory"
+	hostCapacity = 1 << 50
+)
+
+// allPools lists the pools with a host's memory among them, by the speed of its link: behind the
+// first one, which is the fastest, and before those that are said to be slower.
+func (o *Options) allPools() []Pool {
+	if o.Host == nil || len(o.Pools) == 0 {
+		return o.Pools
+	}
+	at := 1
+	for at < len(o.Pools) && (o.Pools[at].BytesPerSecond == 0 || o.Pools[at].BytesPerSecond >= o.Host.Link) {
+		at++
+	}
+	return slices.Insert(slices.Clone(o.Pools), at, Pool{Name: hostPool, Capacity: hostCapacity, BytesPerSecond: o.Host.Link})
+}
+
 // checkPools checks the list of pools by itself.
 func (o *Options) checkPools() error {
-	if len(o.Pools) == 1 || len(o.Pools) > plan.MaxTiers {
-		return fmt.Errorf("pools: expected from 2 to %d, the fastest first, found %d", plan.MaxTiers, len(o.Pools))
+	pools := o.allPools()
+	if len(pools) == 1 || len(pools) > plan.MaxTiers {
+		return fmt.Errorf("pools: expected from 2 to %d, the fastest first, found %d", plan.MaxTiers, len(pools))
 	}
 	slowest := int64(math.MaxInt64)
-	for i, p := range o.Pools {
+	for i, p := range pools {
 		switch {
 		case !poolName.MatchString(p.Name) || slices.Contains([]string{plan.Arena, plan.Resident, plan.Host, plan.Workspace}, p.Name):
 			return fmt.Errorf("pool %q: expected a name of at most 32 letters, digits, _ and -, and none of %s, %s, %s, %s", graph.Short(p.Name), plan.Arena, plan.Resident, plan.Host, plan.Workspace)
-		case slices.ContainsFunc(o.Pools[:i], func(q Pool) bool { return strings.EqualFold(q.Name, p.Name) }):
+		case slices.ContainsFunc(pools[:i], func(q Pool) bool { return strings.EqualFold(q.Name, p.Name) }):
 			return fmt.Errorf("pool %q: expected each name once", p.Name)
 		case p.Capacity < 0 || p.BytesPerSecond < 0:
 			return fmt.Errorf("pool %q: expected a capacity and a speed of 0 or more, found %d bytes and %d bytes per second", p.Name, p.Capacity, p.BytesPerSecond)

@@ -2,6 +2,7 @@ package passes_test
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -23,11 +24,30 @@ func TestPoolsThatAreRefused(t *testing.T) {
 		{"each name once", passes.Options{Pools: []passes.Pool{{Name: "a"}, {Name: "A"}}}},
 		{"0 or more", passes.Options{Pools: []passes.Pool{{Name: "a", Capacity: -1}, {Name: "b"}}}},
 		{"fastest pools first", passes.Options{Pools: []passes.Pool{{Name: "a", BytesPerSecond: 1}, {Name: "b"}, {Name: "c", BytesPerSecond: 2}}}},
-		{"options Pools and Host cannot be used together", passes.Options{Pools: []passes.Pool{{Name: "a"}, {Name: "b"}}, Host: &passes.Host{Link: 1}}},
+		{"each name once", passes.Options{Pools: []passes.Pool{{Name: "a"}, {Name: "host-memory"}}, Host: &passes.Host{Link: 1}}},
 	} {
 		var wrong *passes.OptionError
 		if err := c.opt.Validate(); !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: expected %q", err, c.want)
+		}
+	}
+}
+
+// TestHostIsAPool: beside pools, a host is one more, without a limit, at the place of its speed.
+func TestHostIsAPool(t *testing.T) {
+	file := network(t, "tiny_resnet8", map[string]int64{"batch": 1}, nil)
+	_, plain := accepted(t, file, passes.Options{})
+	half := plain.Summary.PeakBytes / 2
+	fast, slow := passes.Pool{Name: "fast", Capacity: half}, passes.Pool{Name: "slow", Capacity: half, BytesPerSecond: 1e6}
+	host := passes.Pool{Name: "host-memory", Capacity: 1 << 50, BytesPerSecond: 1e9}
+	for _, c := range []struct{ given, want []passes.Pool }{
+		{[]passes.Pool{fast}, []passes.Pool{fast, host}},
+		{[]passes.Pool{fast, slow}, []passes.Pool{fast, host, slow}},
+	} {
+		_, p := accepted(t, file, passes.Options{Pools: c.given, Host: &passes.Host{Link: 1e9}})
+		_, want := accepted(t, file, passes.Options{Pools: c.want})
+		if !reflect.DeepEqual(p.Pools, want.Pools) || !reflect.DeepEqual(p.Buffers, want.Buffers) || len(p.Tiers()) != len(c.want) {
+			t.Errorf("pools %+v, expected %+v", p.Pools, want.Pools)
 		}
 	}
 }

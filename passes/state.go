@@ -68,6 +68,9 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	if opt.Align == 0 {
 		opt.Align = DefaultAlign
 	}
+	if opt.Host != nil && len(opt.Pools) > 0 {
+		opt.Pools, opt.NoRecompute, opt.Host = opt.allPools(), opt.NoRecompute || opt.Host.NoRecompute, nil
+	}
 	if opt.NoRecompute && opt.Host != nil {
 		host := *opt.Host
 		host.NoRecompute = true

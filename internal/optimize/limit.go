@@ -28,7 +28,7 @@ type LimitFlags struct {
 
 // HostFlags describe a host memory for swapped tensors.
 type HostFlags struct {
-	HostLink    units.Rate `group:"memory" json:",omitempty" placeholder:"RATE" help:"Also swap tensors to a host over such a link. With --limit or --frontier; RATE is that of each way, such as 12GB/s."`
+	HostLink    units.Rate `group:"memory" json:",omitempty" placeholder:"RATE" help:"Also swap tensors to a host over such a link. With --limit, --extra or --frontier; with --pool, the host is one more pool, without a limit. RATE is that of each way, such as 12GB/s."`
 	NoSwap      bool       `group:"memory" seldom:"" help:"With --host-link: only recompute, never swap."`
 	NoRecompute bool       `group:"memory" seldom:"" help:"With --host-link: only swap, never recompute. With --slices: only slices."`
 }
