@@ -115,7 +115,7 @@ var listed = map[string]comparisons{
 	"internal/constant/eval.go":       {1, ofFunction},
 	"internal/constant/number.go":     {4, ofFunction},
 
-	"plan/verify/folded.go": {2, ofTwin},
+	"plan/verify/internal/folding/folding.go": {2, ofTwin},
 
 	"internal/reference/contrib.go": {1, ofValues},
 	"internal/reference/types.go":   {2, ofReference},

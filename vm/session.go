@@ -30,7 +30,8 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{p: p.p, x: x, in: map[string]values.Value{}, outputs: map[string]Value{}}, nil
+	g := p.p.Model.Graph // its numbers: so that the first run allocates no more than the others
+	return &Session{p: p.p, x: x, in: make(map[string]values.Value, len(g.Inputs)), outputs: make(map[string]Value, len(g.Outputs))}, nil
 }
 
 // Close frees the session's memory. Outputs of Run must not be used afterwards.
