@@ -2,6 +2,7 @@ package vm_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -104,6 +105,16 @@ func TestErrorsNameTheAlgorithm(t *testing.T) {
 	_, err := s.Run(t.Context(), map[string]vm.Value{"x": ramp([]graph.Dim{64, 64})})
 	if err == nil || !strings.HasSuffix(err.Error(), `node "p" (MatMul): no (algorithm: GEMM, prepacked)`) {
 		t.Errorf("a kernel that fails: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := s.SetRun(0, func(_ *kernel.Invocation, w *work.Pool) error {
+		for cancel(); ; {
+			w.Poll()
+		}
+	})
+	defer stop()
+	if _, err := s.Run(ctx, map[string]vm.Value{"x": ramp([]graph.Dim{64, 64})}); !errors.Is(err, vm.ErrStopped) || strings.Contains(err.Error(), "algorithm") {
+		t.Errorf("a run that is stopped: %v", err)
 	}
 	if list := strings.Split(s.Lowered(), "\n"); !slices.ContainsFunc(list, func(line string) bool { return strings.Contains(line, "GEMM, prepacked") }) {
 		t.Errorf("lowered:\n%s", s.Lowered())

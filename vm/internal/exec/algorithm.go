@@ -57,10 +57,11 @@ func together(list []*step) string {
 	return text
 }
 
-// by adds to an error which algorithm met it, but for an error about memory.
+// by adds to an error which algorithm met it. Errors about memory, and that a run was stopped,
+// have nothing to do with it.
 func (st *step) by(err error) error {
 	var limit *store.Refusal
-	if st.way == "" || err == nil || errors.As(err, &limit) {
+	if st.way == "" || err == nil || errors.As(err, &limit) || errors.Is(err, ErrStopped) {
 		return err
 	}
 	return fmt.Errorf("%w (algorithm: %s)", err, st.way)
