@@ -1,4 +1,4 @@
-// Command asm writes the assembly of packages gemm and simd with avo: one file for each of the
+// Command asm writes the assembly of packages gemm, simd and work with avo: one file for each of the
 // list below, named as the file here that holds its generator. It is a separate module, so that
 // importing onnxmem does not import avo.
 //
@@ -240,6 +240,7 @@ var files = []struct {
 		narrow("toHalfF16C", "toHalfF16C rounds to float16", toHalf)
 		narrow("toBrainAVX2", "toBrainAVX2 rounds to bfloat16", toBrain)
 	}},
+	{"work", "pause", pause},
 }
 
 // only is set where this process writes one file: avo holds what it writes in variables of its own,
