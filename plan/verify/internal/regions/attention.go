@@ -234,7 +234,7 @@ func (c *sliced) reduced(p *sliceNode, n *graph.Node, w *weighting) (contents, s
 		}
 		form.Inputs = n.Inputs[:1]
 	} else {
-		if len(n.Attrs) != 1 || n.Attrs[0].Name != "axes" || n.Attrs[0].Ref != "" || !equalInts(n.Attrs[0].Ints, []int64{int64(w.axis)}) {
+		if len(n.Attrs) != 1 || n.Attrs[0].Name != "axes" || n.Attrs[0].Ref != "" || !slices.Equal(n.Attrs[0].Ints, []int64{int64(w.axis)}) {
 			return contents{}, fmt.Sprintf("expected attribute axes [%d] alone", w.axis)
 		}
 		form.Attrs = nil

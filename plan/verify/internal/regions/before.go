@@ -228,7 +228,7 @@ func (c *constants) equal(planned, source *graph.Data) bool {
 	switch {
 	case planned == source:
 		return true
-	case planned.Type != source.Type || !equalInts(planned.Dims, source.Dims):
+	case planned.Type != source.Type || !slices.Equal(planned.Dims, source.Dims):
 		return false
 	case planned.Raw != nil && source.Raw != nil:
 		return bytes.Equal(planned.Raw, source.Raw)
@@ -288,7 +288,7 @@ func (c *constants) integerRows(planned *graph.Data, list, shape []int64, axis i
 	}
 	want := slices.Clone(shape)
 	want[axis] = hi - lo
-	if !equalInts(planned.Dims, want) {
+	if !slices.Equal(planned.Dims, want) {
 		return false
 	}
 	read, err := c.planned.Read(planned)
@@ -306,7 +306,7 @@ func (c *constants) integerRows(planned *graph.Data, list, shape []int64, axis i
 	}
 	for block := range slices.Chunk(list, int(shape[axis]*below)) {
 		rows := block[lo*below : hi*below]
-		if !equalInts(found[:len(rows)], rows) {
+		if !slices.Equal(found[:len(rows)], rows) {
 			return false
 		}
 		found = found[len(rows):]
@@ -326,16 +326,4 @@ func (b *before) follows(t graph.TensorID) bool {
 		elements *= d
 	}
 	return known && len(list) > 0 && b.shape(t) != nil && int64(len(list)) == elements
-}
-
-func equalInts(a, b []int64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }

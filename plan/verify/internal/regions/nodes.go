@@ -208,7 +208,7 @@ func (c *sliced) readInitializers() {
 		default:
 			want, known := c.b.values[of].Ints()
 			found, there := t.Data.Integers(int64(len(want)))
-			if !known || !there || t.Data.Type != source.Type.Elem || !equalInts(t.Data.Dims, c.b.shape(of)) || !equalInts(found, want) {
+			if !known || !there || t.Data.Type != source.Type.Elem || !slices.Equal(t.Data.Dims, c.b.shape(of)) || !slices.Equal(found, want) {
 				v.Fault(Code, "slices: constant %q: expected %v of shape %v, which follow from the dims, found %v of shape %v", graph.Short(name), want, c.b.shape(of), found, t.Data.Dims)
 				break
 			}
@@ -241,7 +241,7 @@ func (c *sliced) readInitializers() {
 		}
 		return out
 	}
-	if want, found := names(c.b.g, c.b.g.Inputs), names(c.g, c.g.Inputs); !equalNames(want, found) {
+	if want, found := names(c.b.g, c.b.g.Inputs), names(c.g, c.g.Inputs); !slices.Equal(want, found) {
 		v.Fault(Code, "slices: expected the inputs of the source, %q, found %q", graph.Short(fmt.Sprint(want)), graph.Short(fmt.Sprint(found)))
 	}
 }
@@ -286,7 +286,7 @@ func (c *sliced) functions() {
 func (c *sliced) sameFunction(f, of *graph.Function) bool {
 	same := c.same
 	same.Outer = func(_, _ graph.TensorID) bool { return false }
-	if !equalNames(f.Attrs, of.Attrs) || len(f.Defaults) != len(of.Defaults) || len(f.Opsets) != len(of.Opsets) {
+	if !slices.Equal(f.Attrs, of.Attrs) || len(f.Defaults) != len(of.Defaults) || len(f.Opsets) != len(of.Opsets) {
 		return false
 	}
 	for i, a := range f.Defaults {
@@ -470,16 +470,4 @@ func (c *sliced) ofProduct(n *graph.Node) bool {
 		}
 	}
 	return false
-}
-
-func equalNames(a, b []string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }

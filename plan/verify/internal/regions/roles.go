@@ -265,7 +265,7 @@ func (c *sliced) room(p *sliceNode, n *graph.Node) string {
 		return wrong
 	}
 	list, _ := c.vector(n.Inputs[at])
-	if want := c.b.shape(of); !equalInts(list, want) {
+	if want := c.b.shape(of); !slices.Equal(list, want) {
 		return fmt.Sprintf("expected the shape of %q, %v, found %v", graph.Short(p.tensor), want, list)
 	}
 	if want, found := c.b.g.Tensors[of].Type.Elem, c.g.Tensors[n.Outputs[0]].Type.Elem; want != found {
@@ -315,7 +315,7 @@ func (c *sliced) put(p *sliceNode, n *graph.Node) string {
 		next = base
 	case base == all(base.of) && base.of != of && c.g.Tensors[n.Inputs[0]].Data == nil:
 		x := c.b.g.Tensors[base.of]
-		if y := c.b.g.Tensors[of]; x.Type.Elem != y.Type.Elem || !equalInts(c.b.shape(base.of), shape) {
+		if y := c.b.g.Tensors[of]; x.Type.Elem != y.Type.Elem || !slices.Equal(c.b.shape(base.of), shape) {
 			return fmt.Sprintf("input 0: expected room for %q, found %q, which has another type", graph.Short(p.tensor), graph.Short(x.Name))
 		}
 		next.over = base.of
