@@ -55,6 +55,9 @@ func (p *Integer) Divide(workers, products int) {
 	p.share = like.share
 }
 
+// CutLike is that of Product.
+func (p *Integer) CutLike(q *Integer) { p.share = q.share }
+
 // Tiles is the number of parts into which the product is cut.
 func (p *Integer) Tiles() int { return p.like().Tiles() }
 

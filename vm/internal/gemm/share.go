@@ -38,6 +38,9 @@ func (p *Product) Divide(workers, products int) {
 	}
 }
 
+// CutLike cuts a product as q, one of the same size, is cut, whose operands may be read otherwise.
+func (p *Product) CutLike(q *Product) { p.share.rows, p.share.columns = q.cut() }
+
 // slowest is the work of the worker that has most of it, in multiplications.
 func (p *Product) slowest(size tileSize, workers, products int) float64 {
 	const packing = 8 // an element that is packed, in multiplications

@@ -38,8 +38,9 @@ type integers struct {
 
 // divide cuts few tiles for the workers.
 func (p *integers) divide() {
+	p.list[0].Divide(p.c.Workers, len(p.list))
 	for i := range p.list {
-		p.list[i].Divide(p.c.Workers, len(p.list))
+		p.list[i].CutLike(&p.list[0])
 	}
 }
 

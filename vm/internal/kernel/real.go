@@ -53,9 +53,10 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	if p.added != nil { // to complete sums, aside: the output may overwrite it
 		act, more = gemm.None, p.finish != nil
 	}
+	p.list[0].Divide(p.c.Workers, p.total)
 	for i := range p.list {
 		p.list[i].Act, p.list[i].Low, p.list[i].High = act, low, high
-		p.list[i].Divide(p.c.Workers, p.total)
+		p.list[i].CutLike(&p.list[0])
 	}
 	if p.images > 1 {
 		return p.runTogether(bias, more), nil
