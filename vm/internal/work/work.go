@@ -1,11 +1,11 @@
 // Package work distributes the parts of a kernel to workers. A kernel cuts its work
-// into parts by shapes alone, whatever the number of workers, and no two parts write
-// the same element. So the results are the same bits on any number of cores.
+// into parts by shapes and by the number of workers. No two parts write the same element,
+// and each element is computed in one order of operations, however the work is cut. So the
+// results are the same bits on any number of cores.
 package work
 
 import (
 	"errors"
-	"math"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
@@ -179,7 +179,8 @@ func (p *Pool) take(worker int) {
 				p.fault.CompareAndSwap(nil, bug.Recovered("", r))
 			}
 			for k := range p.shares {
-				p.shares[k].next.Store(math.MaxInt32)
+				s := &p.shares[k]
+				s.next.Store(s.end.Load())
 			}
 		}
 	}()
