@@ -237,6 +237,10 @@ var nodeCases = []nodeCase{
 
 	{op: "LSTM", outputs: 3, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 20), text("direction", "bidirectional"), float1("clip", 3)), in: args(noise(4, 14, 9), noise(2, 80, 9), noise(2, 80, 20), noise(2, 160), wholes32([]int{14}, 2, 0, 3, 1, 3, 3, 2, 1, 0, 3, 1, 2, 3, 2), noise(2, 14, 20), noise(2, 14, 20), noise(2, 60))},
 	{op: "LSTM", outputs: 3, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 8), whole1("layout", 1), text("direction", "reverse")), in: args(noise(3, 5, 9), noise(1, 32, 9), noise(1, 32, 8), noise(1, 64), wholes32([]int{3}, 4, 5, 2), noise(3, 1, 8), noise(3, 1, 8))},
+	// One group of batch elements, whose products all workers compute.
+	{op: "GRU", outputs: 2, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 190), text("direction", "reverse")), in: args(noise(4, 3, 20), noise(1, 570, 20), tiny(1, 570, 190), noise(1, 1140))},
+	{op: "LSTM", outputs: 3, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 160), whole1("layout", 1)), in: args(noise(2, 5, 20), noise(1, 640, 20), tiny(1, 640, 160), nil, wholes32([]int{2}, 5, 3))},
+	{op: "RNN", outputs: 2, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 320)), in: args(noise(4, 1, 20), noise(1, 320, 20), tiny(1, 320, 320))},
 	// More steps than a chunk has, with weights that forget.
 	{op: "GRU", outputs: 2, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 512), whole1("layout", 1), text("direction", "bidirectional")), in: args(noise(2, 100, 3), noise(2, 1536, 3), tiny(2, 1536, 512), noise(2, 3072), wholes32([]int{2}, 100, 95))},
 	{op: "GRU", outputs: 2, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 512), text("direction", "reverse"), whole1("linear_before_reset", 1)), in: args(noise(100, 2, 3), noise(1, 1536, 3), tiny(1, 1536, 512), noise(1, 3072), wholes32([]int{2}, 99, 100))},

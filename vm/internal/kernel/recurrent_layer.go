@@ -29,7 +29,13 @@ type layer struct {
 	scratch int // of a worker, for products
 
 	// The parts, as functions that are made once: a run allocates nothing.
-	pack, multiply, step func(part, worker int)
+	pack, multiply, step, all, candidates func(part, worker int)
+
+	// together says that all workers compute the products of each step; see divide. at is
+	// the step under way.
+	together                      bool
+	at                            int
+	tilesOfAll, tilesOfCandidates int
 
 	// Offsets in the shared scratch. Each direction has the biases of all gates, and, for
 	// each of its steps in the chunk and batch elements, the sums of all gates. Each of its
@@ -78,10 +84,10 @@ type group struct {
 	candidates gemm.Product
 }
 
-// together is the number of batch elements of a group, unless there are too many groups:
+// mostRows is the number of batch elements of a group, unless there are too many groups:
 // the rows of the largest micro-kernel.
 const (
-	together   = 12
+	mostRows   = 12
 	mostGroups = 64
 )
 
@@ -112,6 +118,8 @@ func makeLayer(c *Invocation, gates int) (Run, error) {
 		c.Packed = append(c.Packed, r)
 	}
 	s.pack, s.multiply, s.step = s.packPart, s.projectPart, s.stepPart
+	s.all, s.candidates = s.allPart, s.candidatesPart
+	s.divide()
 	return s.run, nil
 }
 
@@ -154,7 +162,7 @@ func (s *layer) project() bool {
 // runs.
 func (s *layer) recur() bool {
 	c, n := s.c, s.hidden
-	size := max(min(together, s.batch), cuts(s.batch, mostGroups))
+	size := max(min(mostRows, s.batch), cuts(s.batch, mostGroups))
 	size = cuts(s.batch, cuts(s.batch, size))
 	pieces := cuts(s.batch, size)
 	s.groups = tableOf[group](c, mul(s.directions, pieces))
@@ -241,7 +249,11 @@ func (s *layer) run(w *work.Pool) error {
 		s.count = min(s.chunk, s.used-s.first)
 		s.aim()
 		w.For(len(s.inputs)*s.tiles, s.multiply)
-		w.For(len(s.groups), s.step)
+		if s.together {
+			s.stepsTogether()
+		} else {
+			w.For(len(s.groups), s.step)
+		}
 	}
 	s.finish()
 	return nil
@@ -316,37 +328,44 @@ func (s *layer) projectPart(part, worker int) {
 // stepPart computes the steps of a chunk for a group.
 func (s *layer) stepPart(part, worker int) {
 	g, scratch := &s.groups[part], s.pool.Each(worker, s.scratch)
-	m := s.c.Meter()
 	for k := range s.count {
-		t := k
-		if s.reversed(g.d) {
-			t = s.count - 1 - k
-		}
 		s.c.Poll()
-		gates := s.gatesOf(g.d, t, g.b)
+		gates := s.gatesOf(g.d, s.time(g.d, k), g.b)
 		g.all.Whole(gates, nil, scratch)
 		if s.gates == 3 {
-			s.reset(g, gates, scratch)
+			if s.before {
+				g.candidates.Whole(g.reset.At, s.resetBias(g.d), scratch)
+			}
+			s.reset(g, gates)
+			if !s.before {
+				g.candidates.Whole(unsafe.Add(gates, 4*2*s.hidden), nil, scratch)
+			}
 		}
-		for b := g.b; b < g.b+g.n; b++ {
-			m.Add(s.wide)
-			s.advance(g.d, b, t, s.begin(g.d)+t)
-		}
+		s.advanceAll(g, k)
 	}
 }
 
-// reset computes the gates of a group in a GRU. What is left to do for the candidates is
-// their activation.
-func (s *layer) reset(g *group, gates unsafe.Pointer, scratch unsafe.Pointer) {
-	n := s.hidden
-	candidates := unsafe.Add(gates, 4*2*n)
-	if s.before {
-		var bias unsafe.Pointer
-		if s.c.Has(3) {
-			bias = element[float32](s.c.In[3], (2*g.d+1)*s.wide+2*n)
-		}
-		g.candidates.Whole(g.reset.At, bias, scratch)
+// time is step k of the computation, counted from the first in time of the chunk.
+func (s *layer) time(d, k int) int {
+	if s.reversed(d) {
+		return s.count - 1 - k
 	}
+	return k
+}
+
+// resetBias is the bias that a GRU adds before it resets a candidate, or nil.
+func (s *layer) resetBias(d int) unsafe.Pointer {
+	if !s.c.Has(3) {
+		return nil
+	}
+	return element[float32](s.c.In[3], (2*d+1)*s.wide+2*s.hidden)
+}
+
+// reset computes the gates of a group in a GRU, and with them its reset states, or what it
+// adds to its candidates. What is left to do for the candidates is their product, unless
+// that came before, and their activation.
+func (s *layer) reset(g *group, gates unsafe.Pointer) {
+	n := s.hidden
 	for i := range g.n {
 		row := span[float32](unsafe.Add(gates, 4*i*s.rowStep()), s.wide)
 		s.apply(g.d, 0, row[:2*n])
@@ -358,8 +377,14 @@ func (s *layer) reset(g *group, gates unsafe.Pointer, scratch unsafe.Pointer) {
 			simd.Mul(aside, r, s.stateOf(g.d, g.b+i))
 		}
 	}
-	if !s.before {
-		g.candidates.Whole(candidates, nil, scratch)
+}
+
+// advanceAll computes the next states of a group from its gates.
+func (s *layer) advanceAll(g *group, k int) {
+	m, t := s.c.Meter(), s.time(g.d, k)
+	for b := g.b; b < g.b+g.n; b++ {
+		m.Add(s.wide)
+		s.advance(g.d, b, t, s.begin(g.d)+t)
 	}
 }
 

@@ -322,6 +322,7 @@ func (k *nodeCase) call(c *Invocation, want []*reference.Tensor, d graph.DType, 
 
 // prepareAndRun runs the kernel of an invocation that has its outputs.
 func prepareAndRun(c *Invocation, kernel *Kernel, workers int) error {
+	c.Workers = workers
 	f, err := kernel.Prepare(c)
 	if err != nil {
 		return err
