@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/passes/internal/alias"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -86,7 +87,7 @@ func (r *region) chooseAliases(ctx context.Context, g *alias.Graph, enough, aren
 	mustFall := r.solved.Bound == enough && solved.Bound < enough && arena == enough
 	gain := min(best.peak, enough) - solved.Bound
 	worth := gain > 0 && gain >= enough/leastStake
-	if lossy := a.touching(best.lost); len(lossy) > 0 && !x.timeIsUp() && (worth || best.peak > enough && !mustFall) {
+	if lossy := a.touching(best.lost); len(lossy) > 0 && !x.TimeIsUp() && (worth || best.peak > enough && !mustFall) {
 		leave := map[int32]bool{}
 		for _, n := range lossy {
 			leave[n] = true
@@ -101,7 +102,7 @@ func (r *region) chooseAliases(ctx context.Context, g *alias.Graph, enough, aren
 			clear(leave)
 		}
 		for k, n := range lossy {
-			if !worth || k >= mostLeftOut || best.peak <= solved.Bound || x.timeIsUp() {
+			if !worth || k >= mostLeftOut || best.peak <= solved.Bound || x.TimeIsUp() {
 				break
 			}
 			was := leave[n]
@@ -204,7 +205,7 @@ func (a *aliasSearch) reuse(p *schedule.Problem, plain *schedule.Result, peak in
 		if c.Kind == schedule.KindSearch {
 			c = schedule.Bound(p)
 		}
-		if c.Kind == schedule.KindSearch || provedBy(p, c) < peak {
+		if c.Kind == schedule.KindSearch || box.ProvedBy(p, c) < peak {
 			continue
 		}
 		orders, err := withPeak(p, plain.Orders, peak)

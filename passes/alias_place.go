@@ -6,6 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
@@ -67,44 +68,7 @@ func (r *region) parentBuffer(parts []int) alloc.Buffer {
 		b := &r.buffers[k]
 		list[i] = alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last}
 	}
-	return joined(list)
-}
-
-// joined makes one buffer of buffers that lie one behind the other. It needs all its bytes
-// from the first to the last step at which the outermost are live; at the others it has
-// gaps.
-func joined(parts []alloc.Buffer) alloc.Buffer {
-	first, last := parts[0].First, parts[0].Last
-	steps := []int{} // at which the parts that are live change
-	size := int64(0)
-	at := make([]int64, len(parts))
-	for i := range parts {
-		b := &parts[i]
-		first, last = min(first, b.First), max(last, b.Last)
-		steps = append(steps, b.First, b.Last+1)
-		at[i] = size
-		size += b.Size
-	}
-	out := alloc.Buffer{Size: size, First: first, Last: last}
-	slices.Sort(steps)
-	steps = slices.Compact(steps)
-	for i := range steps[:len(steps)-1] {
-		g := alloc.Gap{First: steps[i], Last: steps[i+1] - 1, From: size}
-		for j := range parts {
-			if b := &parts[j]; b.First <= g.First && g.First <= b.Last {
-				g.From, g.To = min(g.From, at[j]), max(g.To, at[j]+b.Size)
-			}
-		}
-		if g.To == 0 {
-			g.From = 0
-		}
-		if n := len(out.Gaps); n > 0 && out.Gaps[n-1].Last+1 == g.First && out.Gaps[n-1].From == g.From && out.Gaps[n-1].To == g.To {
-			out.Gaps[n-1].Last = g.Last
-		} else if g.From > 0 || g.To < size {
-			out.Gaps = append(out.Gaps, g)
-		}
-	}
-	return out
+	return box.Joined(list)
 }
 
 // planSpans lists the tensors that lie in several buffers, in the order in which they are

@@ -67,7 +67,7 @@ func least(costs ...*float64) (found *float64) {
 // the largest limit below the peak of the best order without slices down to the first
 // that is impossible.
 func (w *weigher) frontier(ctx context.Context) ([]plan.FrontierPoint, error) {
-	search, end := w.s.search().context(ctx)
+	search, end := w.s.search().Context(ctx)
 	defer end()
 	limits := frontierLimits(w.peak())
 	alone := make([]plan.FrontierAlone, len(limits))

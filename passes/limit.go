@@ -11,6 +11,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/schedule/budget"
@@ -151,7 +152,7 @@ const limitTries = 4
 // frontier, if that is asked for.
 func limit(ctx context.Context, s *State) error {
 	x := s.search()
-	search, end := x.context(ctx)
+	search, end := x.Context(ctx)
 	defer end()
 	asked := s.opt.Slices == SlicesOff && (s.opt.Limit != nil || s.opt.ExtraPercent > 0 || s.opt.Frontier)
 	if s.choice.limit == nil && !asked {
@@ -272,8 +273,8 @@ func (s *State) keepLimit(ctx, within context.Context, x *search) error {
 			tensors := b.swapped()
 			// Another order would not fit the transfers. A strategy would order the nodes that
 			// run again otherwise, and not keep the limit.
-			x.fixed, x.fixedBodies = len(tensors) > 0 || x.strategy != "", true
-			if err := s.repeat(ctx, &b.repetition, p.Steps, tensors, x, &ceiling{limit, b.limit.Arena}); err != nil {
+			x.fixed, x.fixedBodies = len(tensors) > 0 || x.Strategy != "", true
+			if err := s.repeat(ctx, &b.repetition, p.Steps, tensors, x, &box.Ceiling{Bytes: limit, Arena: b.limit.Arena}); err != nil {
 				return err
 			}
 			if len(tensors) > 0 {

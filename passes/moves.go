@@ -59,7 +59,7 @@ func (r *region) moved(ctx context.Context, model *graph.Model, given map[string
 	traffic := r.tiered().SlowTrafficBytes
 	for _, moves := range p.Moves(d, func(m tiers.Move) bool { return r.movable(p, m, reads[m.Buffer]) != graph.None }) {
 		for range moveTries {
-			if x.timeIsUp() {
+			if x.TimeIsUp() {
 				x.log.timedOut = true
 				break
 			}

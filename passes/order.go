@@ -57,9 +57,9 @@ func (x *search) orders(r *schedule.Result) [][]int32 {
 
 // solve solves the bare problem p of a region.
 func (r *region) solve(ctx context.Context, p *schedule.Problem, x *search) (*schedule.Result, error) {
-	search, end := x.context(ctx)
+	search, end := x.Context(ctx)
 	defer end()
-	opt := schedule.Options{Strategy: x.strategy, Effort: x.effort, Goal: x.goal}
+	opt := schedule.Options{Strategy: x.Strategy, Effort: x.Effort, Goal: x.goal}
 	switch {
 	case r.inFunction:
 		opt.Strategy = "program"
@@ -78,7 +78,7 @@ func (r *region) solve(ctx context.Context, p *schedule.Problem, x *search) (*sc
 		opt.Precedence = append(opt.Precedence, x.turns...)
 	}
 	if r.kind == mainGraph && len(opt.Precedence) == 0 && opt.Strategy == "" {
-		opt.Solver, opt.SolverTime, opt.Threads = x.solver.solver, x.solver.orderTime, x.solver.threads
+		opt.Solver, opt.SolverTime, opt.Threads = x.Solving.Solver, x.Solving.OrderTime, x.Solving.Threads
 	}
 	solved, err := schedule.Solve(search, p, opt)
 	if err != nil {

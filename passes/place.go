@@ -30,13 +30,13 @@ func (r *region) place(ctx context.Context, x *search) error {
 // it spends the full effort on it.
 func (r *region) placeArena(ctx context.Context, x *search) error {
 	taken, err := r.placeQuickly(ctx, x)
-	late := x.timeIsUp()
-	if err != nil || late || r.optimal || x.placement != "" || x.effort == schedule.EffortFast && x.solver.solver == nil {
+	late := x.TimeIsUp()
+	if err != nil || late || r.optimal || x.Placement != "" || x.Effort == schedule.EffortFast && x.Solving.Solver == nil {
 		return err
 	}
-	opt := alloc.Options{Strategy: x.placement, Effort: placement(x.effort)}
+	opt := alloc.Options{Strategy: x.Placement, Effort: placement(x.Effort)}
 	if r.kind == mainGraph {
-		opt.Solver, opt.SolverTime, opt.Threads, opt.Progress = x.solver.solver, x.solver.packTime, x.solver.threads, x.progress
+		opt.Solver, opt.SolverTime, opt.Threads, opt.Progress = x.Solving.Solver, x.Solving.PackTime, x.Solving.Threads, x.progress
 	}
 	return r.placeWith(ctx, taken, opt, x)
 }
@@ -51,7 +51,7 @@ func (r *region) placeQuickly(ctx context.Context, x *search) ([]schedule.Pair, 
 		r.placed, r.loads = q.placed, q.loads
 		return q.taken, nil
 	}
-	quick := alloc.Options{Strategy: x.placement, Effort: alloc.EffortFast}
+	quick := alloc.Options{Strategy: x.Placement, Effort: alloc.EffortFast}
 	all := r.loads
 	if err := r.placeWith(ctx, all.Taken, quick, x); err != nil {
 		return nil, err
@@ -121,10 +121,10 @@ func (r *region) placeWith(ctx context.Context, taken []schedule.Pair, opt alloc
 	}
 	// Short: the last 0.1 % of the arena is not worth the waiting time of a user.
 	opt.Short = true
-	search, end := x.context(ctx)
+	search, end := x.Context(ctx)
 	defer end()
 	found, err := alloc.Solve(search, p, opt)
-	if errors.Is(err, context.DeadlineExceeded) && x.timeIsUp() {
+	if errors.Is(err, context.DeadlineExceeded) && x.TimeIsUp() {
 		// There is no time left, but the buffers need offsets.
 		x.log.timedOut = true
 		opt.Strategy, opt.Solver = cmp.Or(opt.Strategy, alloc.Strategies[0].Name), nil

@@ -35,7 +35,7 @@ func order(ctx context.Context, s *State) error {
 	}
 	err := s.main.orderStack()
 	if t := s.main.traversal; err == nil && t != nil {
-		s.log.notes = append(s.log.notes, traversalNote(s.main.stack.bestPeak, s.main.loads.Peak))
+		s.log.notes = append(s.log.notes, traversalNote(s.main.stack.BestPeak, s.main.loads.Peak))
 	}
 	return err
 }

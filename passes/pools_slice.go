@@ -55,7 +55,7 @@ func (s *State) slicePools(ctx context.Context) error {
 	var found *slicedModel
 	for i := range len(rates) * len(insides) * len(colds) {
 		rate, inside, cold := rates[i/len(colds)/len(insides)], insides[i/len(colds)%len(insides)], colds[i%len(colds)]
-		if s.search().timeIsUp() {
+		if s.search().TimeIsUp() {
 			s.log.timedOut = true
 			break
 		}

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/dimrange"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -21,9 +19,9 @@ type ranged struct {
 	box     *dimrange.Box
 	lengths map[string]string // of each dimension with a range, as they were given
 	given   map[string]int64  // lengths of the other dimensions
-	grid    []rangePoint      // the points at which sharing, order and stacking were chosen, the corner last
-	chosen  *oneStack         // of the main graph; nil: the pass has not run
-	sizes   *rangeSizes
+	grid    []box.Point       // the points at which sharing, order and stacking were chosen, the corner last
+	chosen  *box.Stack        // of the main graph; nil: the pass has not run
+	sizes   *box.Sizes
 	points  []int         // those that were inferred, ascending: all, or with bounded lengths those of the grid
 	proven  []provenPoint // of these
 	graphs  []*rangeGraph // as graphsOf lists them: the main graph is the last one
@@ -55,15 +53,14 @@ type rangeSolver struct {
 	*ranged
 	*rules
 	*search
-	bind     binding  // at the corner
-	all      bool     // all points are inferred one by one
-	keep     *ceiling // of the main graph; nil: none
+	bind     binding      // at the corner
+	all      bool         // all points are inferred one by one
+	keep     *box.Ceiling // of the main graph; nil: none
 	progress func(done, points int)
 
 	model  *graph.Model
 	given  *ops.Inference // of the corner
 	join   map[int]bool   // the points of the grid
-	asked  cornerSolver
 	copies []*graph.Model // one for each worker
 	common []sharing      // by node of all graphs: what holds on all of the grid
 
@@ -147,35 +144,12 @@ func (b *rangeSolver) regions(m *graph.Model) ([]*region, error) {
 // each calls f for the numbers below n, on all cores, with a copy of the model for each.
 // Errors are those of the first number that has one.
 func (b *rangeSolver) each(ctx context.Context, n int, f func(m *graph.Model, i int) error) error {
-	errs := make([]error, n)
-	var next atomic.Int64
-	var failed atomic.Bool
-	var workers sync.WaitGroup
-	for w := range min(runtime.GOMAXPROCS(0), n) {
-		if w == len(b.copies) {
-			m := *b.model
-			m.Graph = b.model.Graph.Clone()
-			b.copies = append(b.copies, &m)
-		}
-		m := b.copies[w]
-		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil && !failed.Load(); i = int(next.Add(1)) - 1 {
-				if errs[i] = f(m, i); errs[i] != nil {
-					failed.Store(true)
-				}
-			}
-		})
+	for len(b.copies) < box.Workers(n) {
+		m := *b.model
+		m.Graph = b.model.Graph.Clone()
+		b.copies = append(b.copies, &m)
 	}
-	workers.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return box.Each(ctx, n, func(worker, i int) error { return f(b.copies[worker], i) })
 }
 
 // solve chooses, proves, and chooses again with the points at which the proof fails, until
@@ -208,7 +182,7 @@ func (b *rangeSolver) solve(ctx context.Context) error {
 			case p.refused != "":
 			case p.unshared:
 				unshared = append(unshared, i)
-			case ratio(p.arena, p.bound) > b.chosen.worst && !b.join[b.points[i]] && !b.timeIsUp():
+			case box.Ratio(p.arena, p.bound) > b.chosen.Worst() && !b.join[b.points[i]] && !b.TimeIsUp():
 				worse = append(worse, i)
 			}
 		}
@@ -219,12 +193,12 @@ func (b *rangeSolver) solve(ctx context.Context) error {
 		if len(more) == 0 {
 			slices.SortStableFunc(worse, func(i, j int) int {
 				p, q := b.proven[i], b.proven[j]
-				return cmp.Compare(ratio(q.arena, q.bound), ratio(p.arena, p.bound))
+				return cmp.Compare(box.Ratio(q.arena, q.bound), box.Ratio(p.arena, p.bound))
 			})
 			more = worse
 		}
 		if len(more) == 0 {
-			b.log.timedOut = b.log.timedOut || b.timeIsUp()
+			b.log.timedOut = b.log.timedOut || b.TimeIsUp()
 			return nil
 		}
 		for _, i := range more[:min(len(more), joinAtOnce)] {
@@ -294,7 +268,7 @@ func (b *rangeSolver) sum() {
 		if b.smallest < 0 || p.arena < b.proven[b.smallest].arena {
 			b.smallest = i
 		}
-		if b.worst < 0 || ratio(p.arena, p.bound) > ratio(b.proven[b.worst].arena, b.proven[b.worst].bound) {
+		if b.worst < 0 || box.Ratio(p.arena, p.bound) > box.Ratio(b.proven[b.worst].arena, b.proven[b.worst].bound) {
 			b.worst = i
 		}
 	}

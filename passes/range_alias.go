@@ -110,24 +110,23 @@ func (a *rangeAliases) choose(b *rangeSolver, points []aliasPoint) error {
 	}
 	main := b.graphs[len(b.graphs)-1]
 	for i, x := range shapes {
-		p, q := &main.points[i], x.region
-		p.problem = q.problem()
-		for id := len(p.bytes); id < len(q.storages); id++ {
+		p, q := &main.Points[i], x.region
+		p.Problem = q.problem()
+		for id := len(p.Bytes); id < len(q.storages); id++ {
 			bytes, tensor := q.storages[id].bytes, graph.TensorID(graph.None)
 			if list := q.storages[id].tensors; len(list) > 0 {
 				tensor = list[0]
 				bytes = points[i].g.Bytes[q.storageOf[tensor]]
 			}
-			p.bytes = append(p.bytes, bytes)
-			if p.tensors != nil {
-				p.tensors = append(p.tensors, tensor)
+			p.Bytes = append(p.Bytes, bytes)
+			if i == len(shapes)-1 {
+				main.tensors = append(main.tensors, tensor)
 			}
 		}
 	}
-	p := &main.points[len(shapes)-1]
-	p.parents, p.covered = a.shape.region.parents, make([]bool, len(p.bytes))
-	for id := range p.covered {
-		p.covered[id] = a.shape.region.storages[id].pieces != nil
+	main.Parents, main.Covered = a.shape.region.parents, make([]bool, len(main.tensors))
+	for id := range main.Covered {
+		main.Covered[id] = a.shape.region.storages[id].pieces != nil
 	}
 	return nil
 }
@@ -173,11 +172,11 @@ func (a *rangeAliases) leaveUnlike(x, y *aliasShape, nodes []alias.Node) bool {
 // no polynomial. It reports whether there are such nodes.
 func (a *rangeAliases) leaveUnsized(b *rangeSolver) bool {
 	main := b.graphs[len(b.graphs)-1]
-	at := len(b.sizes.of) - len(main.chosen.buffers)
-	tensors := main.points[len(main.points)-1].tensors
+	at := b.sizes.Buffers() - len(main.Chosen.Buffers)
+	tensors := main.tensors
 	unsized := map[int32]bool{} // storages
-	for i, buf := range main.chosen.buffers {
-		if len(buf.Tensors) > 0 && b.sizes.of[at+i] < 0 && !slices.ContainsFunc(buf.Tensors, func(t int32) bool { return tensors[t] != graph.None }) {
+	for i, buf := range main.Chosen.Buffers {
+		if len(buf.Tensors) > 0 && !b.sizes.Known(at+i) && !slices.ContainsFunc(buf.Tensors, func(t int32) bool { return tensors[t] != graph.None }) {
 			for _, t := range buf.Tensors {
 				unsized[t] = true
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -89,7 +90,7 @@ func proofAt(m *graph.Model, p, at *plan.Plan, inf *ops.Inference) error {
 		for i, step := range c.Steps {
 			nodes[i] = int32(step)
 		}
-		if n := provedBy(problem, schedule.Certificate{Kind: c.Kind, Nodes: nodes}); n > best.ValueBytes {
+		if n := box.ProvedBy(problem, schedule.Certificate{Kind: c.Kind, Nodes: nodes}); n > best.ValueBytes {
 			best = plan.Certificate{Kind: c.Kind, Nodes: c.Nodes, Steps: c.Steps, ValueBytes: n}
 		}
 	}

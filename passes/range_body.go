@@ -2,10 +2,11 @@ package passes
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/schedule"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 )
 
 // inner is one of the graphs of a model: the main graph, or the body of a node.
@@ -57,17 +58,20 @@ func (x *rules) innerRegions(m *graph.Model) ([]*region, error) {
 	return list, nil
 }
 
-// rangeGraph is a graph at the points of the grid, with the order and the stacking that
-// were chosen for it.
+// rangeGraph is a graph at the points of the grid, with the order and the stacking that were
+// chosen for it.
 type rangeGraph struct {
 	inner
-	points    []rangePoint        // with the common sharing, the corner last
-	own       []*schedule.Problem // of the same points, with the sharing of each
-	ordersOwn []bool              // by point: the two have the same sharing
-	bounds    map[int]bound       // by point, with its own sharing
-	orders    map[int][][]int32   // by point, with the common sharing
-	chosen    *oneStack
-	known     []schedule.Certificate // that prove the bounds
+	box.Graph
+	tensors []graph.TensorID          // by storage at the corner: the first; none: it is a part of a tensor
+	stay    map[graph.TensorID]stayed // parameters, states, caches and their next values
+}
+
+// stayed is a tensor that stays from run to run, as it is at the corner.
+type stayed struct {
+	typ   graph.Type
+	bytes int64
+	cache bool
 }
 
 // chooseGraph chooses the order and the stacking of a graph. Those of its bodies have been
@@ -75,67 +79,25 @@ type rangeGraph struct {
 // problem for whose bound any order of a body counts.
 func (b *rangeSolver) chooseGraph(ctx context.Context, g int) error {
 	x := b.graphs[g]
-	changed := make([]bool, len(x.points)) // by point: the workspaces are not those of the bound that is known
 	for _, body := range b.graphs[:g] {
 		if body.outer != g {
 			continue
 		}
-		for i := range x.points {
-			arena, err := body.chosen.arena(body.points[i].problem)
+		for i := range body.Points {
+			p := &body.Points[i]
+			arena, err := body.Chosen.Arena(p.Problem)
 			if err != nil {
 				return err
 			}
-			placed, least := &x.points[i].problem.Nodes[body.node].Workspace, &x.own[i].Nodes[body.node].Workspace
-			*placed, *least = max(*placed, arena), max(*least, body.points[i].bound)
-			changed[i] = true
+			x.AddWork(i, int32(body.node), arena, p.Bound)
 		}
 	}
-	bounds := make([]bound, len(x.points))
-	err := b.each(ctx, len(x.points), func(_ *graph.Model, i int) (err error) {
-		has, known := x.bounds[x.points[i].index]
-		if !known || changed[i] {
-			has, err = b.solveBound(ctx, x.own[i])
-		}
-		bounds[i] = has
-		return err
-	})
-	if err != nil {
-		return err
+	err := x.Choose(ctx, &b.Search)
+	var turned *box.TurnedError
+	if errors.As(err, &turned) {
+		return turnedError(x.g, x.Precedence, turned.Order)
 	}
-	plain := b.strategy == "" && !b.fixes(b.kindOf(g)) && x.points[len(x.points)-1].precedence == nil
-	for i := range x.points {
-		p := &x.points[i]
-		p.bound, x.bounds[p.index] = bounds[i].bound, bounds[i]
-		if changed[i] {
-			delete(x.orders, p.index)
-		}
-		if plain && x.ordersOwn[i] && !changed[i] {
-			x.orders[p.index] = bounds[i].orders // the problem is the same
-		}
-	}
-	x.known = nil
-	for _, has := range bounds {
-		if !slices.ContainsFunc(x.known, func(c schedule.Certificate) bool { return sameProof(c, has.proof) }) {
-			x.known = append(x.known, has.proof)
-		}
-	}
-	c := &stackChoice{search: b.search, g: x.g, points: x.points, fixed: b.fixes(b.kindOf(g)), solved: x.orders}
-	if b.kindOf(g) == mainGraph {
-		c.keep = b.keep
-		if b.solver.solver != nil {
-			c.corner = &b.asked
-		}
-	}
-	x.chosen, err = c.choose(ctx)
 	return err
-}
-
-// kindOf returns the kind of a graph, as graphsOf lists them.
-func (b *rangeSolver) kindOf(g int) regionKind {
-	if g == len(b.graphs)-1 {
-		return mainGraph
-	}
-	return controlBody
 }
 
 // hasCommon reports whether the common sharing is possible in an inferred model.
@@ -166,9 +128,8 @@ func (b *rangeSolver) noWorks() [][]int64 {
 // the workspaces of its nodes. same is false if the tensors of a buffer differ in size. With
 // aliases, q is the region of their parts.
 func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []int64, point int) (sizes []int64, same bool, err error) {
-	corner := &x.points[len(x.points)-1]
-	bytes := make([]int64, len(corner.tensors)) // by storage
-	for i, id := range corner.tensors {
+	bytes := make([]int64, len(x.tensors)) // by storage
+	for i, id := range x.tensors {
 		if q != nil {
 			bytes[i] = q.storages[i].bytes
 		}
@@ -182,7 +143,7 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []i
 		if q == nil {
 			bytes[i] = t.Bytes
 		}
-		if was, stays := corner.stay[id]; stays && !was.permits(t.Type, b.round(t.Bytes)) {
+		if was, stays := x.stay[id]; stays && !was.permits(t.Type, b.round(t.Bytes)) {
 			e := graph.Errorf("ranges of dimensions: is %v for %s: expected %v, as for the largest lengths, since it stays from run to run", t.Type, graph.AtLengths(b.box.At(point)), was.typ)
 			if was.cache {
 				e = graph.Errorf("ranges of dimensions: is %v for %s: expected a cache of no more bytes than for the largest lengths, %v", t.Type, graph.AtLengths(b.box.At(point)), was.typ)
@@ -191,12 +152,12 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []i
 			return nil, true, e
 		}
 	}
-	most, err := bufferSizes(corner.problem, x.chosen.buffers)
+	most, err := x.Chosen.SizesOf(x.Corner().Problem)
 	if err != nil {
 		return nil, true, err
 	}
-	sizes = make([]int64, len(x.chosen.buffers))
-	for i, buf := range x.chosen.buffers {
+	sizes = make([]int64, len(x.Chosen.Buffers))
+	for i, buf := range x.Chosen.Buffers {
 		if buf.Node >= 0 {
 			sizes[i] = work[buf.Node]
 		}
@@ -209,7 +170,7 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []i
 		}
 		if sizes[i] > most[i] {
 			e := graph.Errorf("ranges of dimensions: has %d bytes for %s: expected at most the %d of the largest lengths", sizes[i], graph.AtLengths(b.box.At(point)), most[i])
-			if id := corner.tensors[buf.Tensors[0]]; id != graph.None { // a workspace is no larger if no tensor is
+			if id := x.tensors[buf.Tensors[0]]; id != graph.None { // a workspace is no larger if no tensor is
 				e.Tensor = g.Tensors[id].Name
 			}
 			return nil, true, e
@@ -234,7 +195,7 @@ func (b *rangeSolver) corner() ([][]int64, error) {
 		if x.outer < 0 {
 			break
 		}
-		arena, err := x.chosen.arena(x.points[len(x.points)-1].problem)
+		arena, err := x.Chosen.Arena(x.Corner().Problem)
 		if err != nil {
 			return nil, err
 		}
@@ -254,8 +215,8 @@ func (b *rangeSolver) placeBodies(ctx context.Context, m *graph.Model, main *reg
 	sizes := 0
 	for g, r := range regions {
 		x := b.graphs[g]
-		r.workspace, r.stack, r.stackSizes, r.rangeGraph = works[g], x.chosen, sizes, g
-		sizes += len(x.chosen.buffers)
+		r.workspace, r.stack, r.stackSizes, r.rangeGraph = works[g], x.Chosen, sizes, g
+		sizes += len(x.Chosen.Buffers)
 		if x.outer < 0 {
 			break // the passes order and place do the rest
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -82,20 +83,16 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 	same := slices.EqualFunc(before, b.common, sharing.equal)
 	if b.graphs == nil {
 		for _, x := range graphsOf(b.model.Graph) {
-			b.graphs = append(b.graphs, &rangeGraph{inner: x, bounds: map[int]bound{}})
+			b.graphs = append(b.graphs, &rangeGraph{inner: x})
 		}
 	}
-	for _, x := range b.graphs {
-		x.points, x.own, x.ordersOwn = make([]rangePoint, len(grid)), make([]*schedule.Problem, len(grid)), make([]bool, len(grid))
-		if !same || x.orders == nil {
-			x.orders = map[int][][]int32{}
+	for g, x := range b.graphs {
+		points := make([]box.Point, len(grid))
+		for i, k := range grid {
+			points[i].Index, points[i].Own = list[k], found[k].own[g]
+			points[i].OwnSame = slices.EqualFunc(found[k].shared, b.common, sharing.equal)
 		}
-	}
-	for i, k := range grid {
-		is := slices.EqualFunc(found[k].shared, b.common, sharing.equal)
-		for g, x := range b.graphs {
-			x.own[i], x.ordersOwn[i] = found[k].own[g], is
-		}
+		x.Set(points, same)
 	}
 	var parts []aliasPoint
 	if b.aliases != nil {
@@ -109,7 +106,7 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 		b.share(m)
 		regions, err := b.regions(m)
 		for g, r := range regions {
-			b.graphs[g].points[i] = b.pointOf(m, r, point)
+			b.setPoint(b.graphs[g], r, i)
 			if parts != nil && r.kind == mainGraph {
 				parts[i] = b.aliasPoint(r)
 			}
@@ -130,43 +127,55 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 		}
 	}
 	last := b.graphs[len(b.graphs)-1]
-	b.grid, b.chosen = last.points, last.chosen
-	b.sizes = fitSizes(b.box, b.graphs)
+	b.grid, b.chosen = last.Points, last.Chosen
+	b.fitSizes()
 	return nil
 }
 
-// pointOf returns a graph at a point of the grid, with the sharing that all have.
-func (b *rangeSolver) pointOf(m *graph.Model, r *region, point int) rangePoint {
-	p := rangePoint{index: point, problem: r.problem()}
-	for i := range r.storages {
-		p.bytes = append(p.bytes, r.g.Tensors[r.storages[i].tensors[0]].Bytes)
+// fitSizes finds the sizes of the buffers of all graphs as polynomials.
+func (b *rangeSolver) fitSizes() {
+	graphs := make([]*box.Graph, len(b.graphs))
+	for g, x := range b.graphs {
+		graphs[g] = &x.Graph
 	}
-	if point != b.box.Corner() {
-		return p
+	b.sizes = box.FitSizes(b.box, graphs)
+}
+
+// setPoint sets the problem of a graph at a point of the grid, with the sharing that all have.
+// r is the graph there.
+func (b *rangeSolver) setPoint(x *rangeGraph, r *region, i int) {
+	p := &x.Points[i]
+	p.Problem = r.problem()
+	for k := range r.storages {
+		p.Bytes = append(p.Bytes, r.g.Tensors[r.storages[k].tensors[0]].Bytes)
 	}
-	for i := range r.storages {
-		p.tensors = append(p.tensors, r.storages[i].tensors[0])
+	if p.Index != b.box.Corner() {
+		return
 	}
-	p.stay = map[graph.TensorID]stayed{}
+	x.tensors, x.stay = nil, map[graph.TensorID]stayed{}
+	for k := range r.storages {
+		x.tensors = append(x.tensors, r.storages[k].tensors[0])
+	}
 	for _, c := range r.updateChains {
-		for _, i := range c.storages {
-			t := r.storages[i].tensors[0]
-			p.stay[t] = stayed{r.g.Tensors[t].Type, r.storages[i].bytes, c.kind == plan.KindCache}
+		for _, k := range c.storages {
+			t := r.storages[k].tensors[0]
+			x.stay[t] = stayed{r.g.Tensors[t].Type, r.storages[k].bytes, c.kind == plan.KindCache}
 		}
 	}
-	if b.fixes(r.kind) {
-		return p // in the order of the file
+	x.Listed, x.Fixed, x.Precedence = b.traversal != nil, b.fixes(r.kind), nil
+	if x.Fixed {
+		return // in the order of the file
 	}
 	if b.keepRandom {
-		p.precedence = effectsInOrder(r.g, schedule.Program(p.problem))
+		x.Precedence = effectsInOrder(r.g, schedule.Program(p.Problem))
 	}
 	if r.kind == mainGraph {
+		x.AskSolver, x.Keep = true, b.keep
 		if b.updatesLast {
-			p.precedence = append(p.precedence, updatesLast(m.Graph)...)
+			x.Precedence = append(x.Precedence, updatesLast(r.g)...)
 		}
-		p.precedence = append(p.precedence, b.turns...)
+		x.Precedence = append(x.Precedence, b.turns...)
 	}
-	return p
 }
 
 // fixedSizes says which tensors of an inferred graph have a known size.

@@ -9,6 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/dimrange"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -131,7 +132,7 @@ func ranges(ctx context.Context, s *State) error {
 
 // solveRanges is ranges for the present graph. The main graph keeps a limit at the corner
 // if some order that is found does; nil: there is none.
-func (s *State) solveRanges(ctx context.Context, x *search, keep *ceiling) error {
+func (s *State) solveRanges(ctx context.Context, x *search, keep *box.Ceiling) error {
 	how := s.rules()
 	// States are those of the corner. They stay, so they have the same types everywhere.
 	how.states, how.findStates = s.main.states, false
@@ -143,7 +144,7 @@ func (s *State) solveRanges(ctx context.Context, x *search, keep *ceiling) error
 		model: &m, given: s.inference, join: map[int]bool{}, copies: []*graph.Model{&m},
 	}
 	if slices.Contains(s.opt.Disable, "order") {
-		b.strategy = "program"
+		b.Strategy = "program"
 	}
 	for _, i := range b.box.Grid() {
 		b.join[i] = true
@@ -174,7 +175,7 @@ func (s *State) takeRanges(ctx context.Context, b *rangeSolver) error {
 		return err
 	}
 	// The bound of the corner holds for all sharing that is possible there.
-	solved, err := b.within(ctx, own, schedule.Options{Effort: s.opt.Effort})
+	solved, err := b.Within(ctx, own, schedule.Options{Effort: s.opt.Effort})
 	if err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func (s *State) takeRanges(ctx context.Context, b *rangeSolver) error {
 		return err
 	}
 	solved.ProgramPeak = solved.ProgramEvaluation.Peak
-	solved.Solver = b.asked.report
+	solved.Solver = b.graphs[len(b.graphs)-1].Solver
 	s.main, r.solved = r, solved
 	if b.aliases != nil {
 		s.main = b.joined(r, own)
@@ -207,11 +208,8 @@ func (s *State) takeRanges(ctx context.Context, b *rangeSolver) error {
 // own is the problem of it.
 func (b *rangeSolver) atLeastProven(solved *schedule.Result, own *schedule.Problem) {
 	has := b.proven[len(b.proven)-1].bounds[len(b.graphs)-1]
-	c := has.proof
-	if has.known >= 0 {
-		c = b.graphs[len(b.graphs)-1].known[has.known]
-	}
-	if c.Value = provedBy(own, c); c.Value >= solved.Bound {
+	c := b.graphs[len(b.graphs)-1].Proof(&has)
+	if c.Value = box.ProvedBy(own, c); c.Value >= solved.Bound {
 		solved.Bound, solved.Certificates = c.Value, []schedule.Certificate{c}
 	}
 }
@@ -257,7 +255,7 @@ func (s *State) planRanges(p *plan.Plan) {
 	if len(g.points) < g.box.Points {
 		r.Proof = plan.ProofBounded
 	}
-	r.Sizes, _ = g.sizes.plan()
+	r.Sizes, _ = g.sizes.Plan()
 	r.Stacking, r.SizeOf = g.planStacking(s.main)
 	for _, q := range g.proven {
 		if q.refused == "" && q.arena == q.bound {
@@ -280,7 +278,7 @@ func (s *State) planRanges(p *plan.Plan) {
 	}
 	r.Smallest, r.Worst = row(g.smallest), row(g.worst)
 	for _, q := range g.grid {
-		i, _ := slices.BinarySearch(g.points, q.index)
+		i, _ := slices.BinarySearch(g.points, q.Index)
 		r.Table = append(r.Table, row(i))
 	}
 	r.Certificates = g.planProofs(s.main)

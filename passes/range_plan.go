@@ -1,8 +1,7 @@
 package passes
 
 import (
-	"slices"
-
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -12,10 +11,10 @@ import (
 func (g *ranged) planStacking(r *region) (stacking, sizeOf []int) {
 	at := r.stacked()
 	stacking = []int{}
-	for _, rank := range r.stack.stack.Ranking() {
+	for _, rank := range r.stack.Stack.Ranking() {
 		stacking = append(stacking, at[rank])
 	}
-	_, of := g.sizes.plan()
+	_, of := g.sizes.Plan()
 	sizeOf = make([]int, len(r.buffers))
 	for i := range sizeOf {
 		sizeOf[i] = -1
@@ -29,35 +28,18 @@ func (g *ranged) planStacking(r *region) (stacking, sizeOf []int) {
 // planProofs lists the certificates of a region at the points, each once, those that prove
 // most points first.
 func (g *ranged) planProofs(r *region) []plan.RangeCertificate {
-	var list []schedule.Certificate
-	var uses []int
-	for _, p := range g.proven {
-		if p.refused != "" {
-			continue
+	var bounds []*box.PointBound
+	for i := range g.proven {
+		if p := &g.proven[i]; p.refused == "" {
+			bounds = append(bounds, &p.bounds[r.rangeGraph])
 		}
-		has := p.bounds[r.rangeGraph]
-		c := has.proof
-		if has.known >= 0 {
-			c = g.graphs[r.rangeGraph].known[has.known]
-		}
-		i := slices.IndexFunc(list, func(x schedule.Certificate) bool { return sameProof(x, c) })
-		if i < 0 {
-			i = len(list)
-			list, uses = append(list, c), append(uses, 0)
-		}
-		uses[i]++
 	}
-	order := make([]int, len(list))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return uses[b] - uses[a] })
 	certificates := []plan.RangeCertificate{}
-	for _, i := range order {
-		if list[i].Kind == schedule.KindSearch {
+	for _, proof := range g.graphs[r.rangeGraph].Proofs(bounds) {
+		if proof.Kind == schedule.KindSearch {
 			continue
 		}
-		c := plan.RangeCertificate{Kind: list[i].Kind, Nodes: []string{}, Steps: r.steps(list[i].Nodes)}
+		c := plan.RangeCertificate{Kind: proof.Kind, Nodes: []string{}, Steps: r.steps(proof.Nodes)}
 		for _, step := range c.Steps {
 			c.Nodes = append(c.Nodes, r.g.Nodes[step].Name)
 		}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -14,26 +15,18 @@ type provenPoint struct {
 	refused      string // why inference refuses it; "" if it does not
 	unshared     bool   // a view or an in-place pair that was chosen is not possible
 	arena, bound int64
-	peak         int64        // the largest load of the buffers
-	bounds       []pointBound // of each graph, the main graph last
-}
-
-// pointBound is a lower bound of a graph at a point, for any order there.
-type pointBound struct {
-	bound int64
-	known int                  // the certificate that proves it: an index into rangeGraph.known, or -1 for
-	proof schedule.Certificate // this one
+	peak         int64            // the largest load of the buffers
+	bounds       []box.PointBound // of each graph, the main graph last
 }
 
 // enumerate infers every point of the box, compares the sharing, and computes the arena
 // and the bound.
 func (b *rangeSolver) enumerate(ctx context.Context) error {
 	b.proven = make([]provenPoint, len(b.points))
-	wrong := make([]atomic.Bool, len(b.sizes.list))
 	var done atomic.Int64
 	var report sync.Mutex
 	err := b.each(ctx, len(b.points), func(m *graph.Model, i int) error {
-		p, err := b.prove(ctx, m, b.points[i], wrong)
+		p, err := b.prove(ctx, m, b.points[i])
 		b.proven[i] = p
 		if n := int(done.Add(1)); b.progress != nil && (n%64 == 0 || n == len(b.points)) {
 			report.Lock()
@@ -42,16 +35,12 @@ func (b *rangeSolver) enumerate(ctx context.Context) error {
 		}
 		return err
 	})
-	for i := range wrong {
-		if wrong[i].Load() {
-			b.sizes.drop(i)
-		}
-	}
+	b.sizes.DropWrong()
 	return err
 }
 
 // prove infers a point and proves what was chosen there.
-func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wrong []atomic.Bool) (p provenPoint, err error) {
+func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int) (p provenPoint, err error) {
 	if _, err := b.infer(m, point); err != nil {
 		return provenPoint{refused: err.Error()}, nil
 	}
@@ -86,63 +75,31 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int, wron
 		if err != nil || !same {
 			return provenPoint{unshared: !same}, err
 		}
-		if arenas[g], err = x.chosen.stack.Place(sizes, make([]int64, len(sizes))); err != nil {
+		if arenas[g], err = x.Chosen.Stack.Place(sizes, make([]int64, len(sizes))); err != nil {
 			return p, err
 		}
 		all = append(all, sizes...)
 		if x.outer >= 0 {
 			works[x.outer][x.node] = max(works[x.outer][x.node], arenas[g])
 		} else {
-			p.arena, p.peak = arenas[g], x.chosen.peak(sizes)
+			p.arena, p.peak = arenas[g], x.Chosen.Peak(sizes)
 		}
 	}
-	b.sizes.check(b.box.At(point), all, b.round, wrong)
+	b.sizes.Check(b.box.At(point), all, b.round)
 	works = b.noWorks() // that no order needs less than
 	for g, x := range b.graphs {
 		own := owns[g]
 		for n, bytes := range works[g] {
 			own.Nodes[n].Workspace = bytes
 		}
-		has, err := b.boundOf(ctx, x, own, arenas[g])
+		has, err := x.BoundAt(ctx, &b.Search, own, arenas[g])
 		if err != nil {
 			return p, err
 		}
 		p.bounds = append(p.bounds, has)
-		if p.bound = has.bound; x.outer >= 0 {
-			works[x.outer][x.node] = max(works[x.outer][x.node], has.bound)
+		if p.bound = has.Bytes; x.outer >= 0 {
+			works[x.outer][x.node] = max(works[x.outer][x.node], has.Bytes)
 		}
 	}
 	return p, nil
-}
-
-// boundOf bounds a graph at a point, up to its arena.
-func (b *rangeSolver) boundOf(ctx context.Context, x *rangeGraph, own *schedule.Problem, arena int64) (p pointBound, err error) {
-	for k, c := range x.known {
-		if n := provedBy(own, c); n > p.bound || k == 0 {
-			p.bound, p.known = n, k
-		}
-		if p.bound >= arena {
-			return p, nil
-		}
-	}
-	better := func(bound int64, proof schedule.Certificate) {
-		if bound > p.bound {
-			p.bound, p.known, p.proof = bound, -1, proof
-		}
-	}
-	// A flow takes milliseconds, a search that does not end with a proof seconds.
-	if c := schedule.Bound(own); c.Kind != schedule.KindSearch {
-		better(c.Value, c)
-	}
-	if ratio(arena, p.bound) <= x.chosen.worst && x.chosen.worst > 1 {
-		return p, nil
-	}
-	if b.timeIsUp() {
-		return p, nil
-	}
-	found, err := b.solveBound(ctx, own)
-	if err == nil {
-		better(found.bound, found.proof)
-	}
-	return p, err
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -61,8 +62,8 @@ type inAliases struct {
 
 // atPoints is what a region has beside ranges of dimensions.
 type atPoints struct {
-	stack      *oneStack
-	stackSizes int // the index of its first buffer in rangeSizes.of
+	stack      *box.Stack
+	stackSizes int // the index of its first buffer in box.Sizes
 	rangeGraph int // its index in ranged.graphs
 }
 

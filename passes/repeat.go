@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -46,7 +47,7 @@ func newRepetition(r *region, costs []int64) *repetition {
 // calls the others repetitions of the first. It is asked again then.
 //
 // Beside ranges, the order is one for all points, which keeps the limit where it can.
-func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search, keep *ceiling) error {
+func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search, keep *box.Ceiling) error {
 	if s.ranged != nil {
 		return s.repeatRanges(ctx, rep, steps, swaps, x, keep)
 	}
@@ -64,7 +65,7 @@ func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps 
 }
 
 // repeatRanges is repeat beside ranges of dimensions.
-func (s *State) repeatRanges(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search, keep *ceiling) error {
+func (s *State) repeatRanges(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search, keep *box.Ceiling) error {
 	r, err := rep.listed(s.model, s.inference.Given, steps, swaps)
 	if err != nil {
 		return err

@@ -1,11 +1,8 @@
 package passes
 
 import (
-	"context"
-	"time"
-
-	"github.com/onnxmem/onnxmem/ilp"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -30,11 +27,8 @@ func (x *rules) round(n int64) int64 { return (n + x.align - 1) &^ (x.align - 1)
 
 // search says which orders and placements are looked for, and with how much work.
 type search struct {
+	box.Search // its solver is for the main graph alone
 	ordering
-	placement string // name of a placement strategy; "": the best placement
-	effort    schedule.Effort
-	deadline  time.Time // when searches end; zero: never
-	solver    solving   // of the main graph
 
 	progress  func(bound, peak int64) // of the order of the main graph; may be nil
 	known     *knownOrders            // a search for the order of the main graph that was made before; nil: none
@@ -45,7 +39,6 @@ type search struct {
 
 // ordering says which orders are permitted, and which of those with the same peak is best.
 type ordering struct {
-	strategy    string // name of an order strategy; "": the order with the smallest peak
 	goal        schedule.Goal
 	keepRandom  bool         // nodes with an effect stay in their order
 	updatesLast bool         // of the main graph
@@ -59,13 +52,6 @@ type ordering struct {
 // fixes reports whether the nodes of a graph of that kind stay in their order.
 func (x *ordering) fixes(kind regionKind) bool {
 	return x.fixed && kind == mainGraph || x.fixedBodies && kind == controlBody
-}
-
-// solving is a solver that works on what searches leave open.
-type solving struct {
-	solver              ilp.Solver    // nil: none
-	orderTime, packTime time.Duration // it may take
-	threads             int
 }
 
 // knownOrders are what a search has found for a problem.
@@ -83,24 +69,13 @@ type searchLog struct {
 // quick returns a search with the least effort, for an estimate: it asks no solver, and nobody
 // hears of it.
 func (x search) quick() *search {
-	x.effort, x.progress, x.solver, x.known, x.log = schedule.EffortFast, nil, solving{}, nil, &searchLog{}
+	x.Effort, x.progress, x.Solving, x.known, x.log = schedule.EffortFast, nil, box.Solving{}, nil, &searchLog{}
 	return &x
 }
 
 // silent returns a search for a variant of the main graph: it shows no progress, asks no
 // solver, and starts from nothing.
 func (x search) silent() *search {
-	x.progress, x.solver, x.known = nil, solving{}, nil
+	x.progress, x.Solving, x.known = nil, box.Solving{}, nil
 	return &x
 }
-
-// context returns a context for searches, which also ends at the deadline.
-func (x *search) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	if x.deadline.IsZero() {
-		return ctx, func() {}
-	}
-	return context.WithDeadline(ctx, x.deadline)
-}
-
-// timeIsUp reports whether the deadline has passed.
-func (x *search) timeIsUp() bool { return !x.deadline.IsZero() && !time.Now().Before(x.deadline) }

@@ -33,7 +33,7 @@ func (x *slicer) newWithin(ctx context.Context, outer *slicedModel, like *graph.
 	quick := x.s.search().quick()
 	if like != nil {
 		follow(model.Graph, like, len(outer.regions()))
-		quick.strategy = "program"
+		quick.Strategy = "program"
 	}
 	b, err := x.s.inOrder(ctx, model, quick)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -213,19 +214,21 @@ func (s *State) strategy() string {
 // search returns the search for the plan.
 func (s *State) search() *search {
 	x := &search{
+		Search: box.Search{
+			Strategy: s.strategy(), Placement: s.opt.Placement, Effort: s.opt.Effort, Deadline: s.deadline,
+			Solving: box.Solving{Solver: s.opt.Solver, OrderTime: s.opt.SolverTime, PackTime: s.opt.SolverTime, Threads: s.opt.Threads},
+		},
 		ordering: ordering{
-			strategy: s.strategy(), goal: s.opt.Goal, fixed: s.fixed,
+			goal: s.opt.Goal, fixed: s.fixed,
 			keepRandom: s.opt.KeepRandomOrder, updatesLast: s.opt.UpdatesLast,
 		},
-		placement: s.opt.Placement, effort: s.opt.Effort, deadline: s.deadline,
-		solver:   solving{s.opt.Solver, s.opt.SolverTime, s.opt.SolverTime, s.opt.Threads},
 		progress: s.opt.Progress, log: &s.log,
 	}
 	if s.opt.RuntimeOrder {
 		x.traversal = ops.LookupRuntime(s.opt.Runtime)
 	}
 	if s.opt.TimeLimit > 0 {
-		x.solver.orderTime = s.opt.TimeLimit / 4
+		x.Solving.OrderTime = s.opt.TimeLimit / 4
 	}
 	if k := s.choice.from; k != nil {
 		x.known = &knownOrders{k.problem, k.main.solved}

@@ -81,14 +81,14 @@ func (r *region) dividePools(ctx context.Context, x *search) (*tiers.Problem, er
 	if p.Capacities = capacities; r.room != nil {
 		p.Capacities = r.room
 	}
-	search, end := x.context(ctx)
+	search, end := x.Context(ctx)
 	defer end()
 	found, err := tiers.Solve(search, p)
 	var full *tiers.FullError
 	switch {
 	case errors.As(err, &full):
 		return nil, r.poolError(full, placed)
-	case errors.Is(err, context.DeadlineExceeded) && x.timeIsUp():
+	case errors.Is(err, context.DeadlineExceeded) && x.TimeIsUp():
 		x.log.timedOut = true
 		if found, err = tiers.Solve(context.WithoutCancel(ctx), p); err != nil {
 			return nil, err

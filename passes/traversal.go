@@ -19,14 +19,14 @@ func (r *region) orderByTraversal(ctx context.Context, p *schedule.Problem, x *s
 	if err := x.traversable(r.g); err != nil {
 		return err
 	}
-	search, end := x.context(ctx)
+	search, end := x.Context(ctx)
 	defer end()
 	best := r.solved.Evaluation.Peak
 	var turns [][2]int32
 	if x.keepRandom {
 		turns = effectsInOrder(r.g, schedule.Program(p))
 	}
-	l := schedule.BestListing(search, p, r.solved.Orders, best, x.effort, turns)
+	l := schedule.BestListing(search, p, r.solved.Orders, best, x.Effort, turns)
 	x.log.timedOut = x.log.timedOut || search.Err() != nil && ctx.Err() == nil
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -363,7 +363,7 @@ func (w *weigher) error(ctx context.Context, limit int64) error {
 		return e
 	}
 	if w.withinGraphs() {
-		search, end := w.s.search().context(ctx)
+		search, end := w.s.search().Context(ctx)
 		defer end()
 		plain, err := w.plain.searched()
 		if err != nil {
@@ -501,7 +501,7 @@ func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 			best = &way{sliced: b.sliced, limit: limit, extra: b.shareOf()}
 			continue
 		}
-		search, end := w.s.search().context(ctx)
+		search, end := w.s.search().Context(ctx)
 		p, err := b.below(search, limit, best)
 		end()
 		if err != nil {
@@ -620,7 +620,7 @@ func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 		if p := b.main.loads.Peak; p < peak {
 			best, peak = &way{sliced: b.sliced, limit: p, extra: b.shareOf()}, p
 		}
-		search, end := w.s.search().context(ctx)
+		search, end := w.s.search().Context(ctx)
 		found, err := b.within(search, peak-1, percent)
 		end()
 		if err != nil {

@@ -1,4 +1,4 @@
-package passes
+package box
 
 import (
 	"fmt"
@@ -9,32 +9,34 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// rangeSizes are sizes of buffers as polynomials of the lengths of dimensions.
-type rangeSizes struct {
+// Sizes are sizes of buffers as polynomials of the lengths of dimensions.
+type Sizes struct {
 	list []plan.Polynomial // nil: it was wrong at a point
 	of   []int             // by buffer of all graphs: its polynomial, or -1
+
+	wrong []atomic.Bool // by polynomial: a point has other sizes
 }
 
-// fitSizes returns polynomials that give the size of each buffer of all graphs at the
+// FitSizes returns polynomials that give the size of each buffer of all graphs at the
 // points of the grid. Buffers of equal size have one polynomial. Where the points that the
 // model accepts do not determine it, there is none.
-func fitSizes(box *dimrange.Box, graphs []*rangeGraph) *rangeSizes {
-	s := &rangeSizes{}
+func FitSizes(box *dimrange.Box, graphs []*Graph) *Sizes {
+	s := &Sizes{}
 	at := map[int]int{} // points of the grid
-	for k, p := range graphs[0].points {
-		at[p.index] = k
+	for k, p := range graphs[0].Points {
+		at[p.Index] = k
 	}
 	nodes, points := box.Interpolation(func(point int) bool { _, in := at[point]; return in })
 	seen := map[string]int{} // by the sizes at the points
 	for _, x := range graphs {
-		for _, b := range x.chosen.buffers {
+		for _, b := range x.Chosen.Buffers {
 			if len(b.Tensors) == 0 || points == nil { // a workspace, or too few points
 				s.of = append(s.of, -1)
 				continue
 			}
 			values := make([]int64, len(points))
 			for k, p := range points {
-				values[k] = x.points[at[p]].bytes[b.Tensors[0]]
+				values[k] = x.Points[at[p]].Bytes[b.Tensors[0]]
 			}
 			key := fmt.Sprint(values)
 			index, known := seen[key]
@@ -49,6 +51,7 @@ func fitSizes(box *dimrange.Box, graphs []*rangeGraph) *rangeSizes {
 			s.of = append(s.of, index)
 		}
 	}
+	s.wrong = make([]atomic.Bool, len(s.list))
 	return s
 }
 
@@ -70,26 +73,34 @@ func polynomial(names []string, terms []dimrange.Term) plan.Polynomial {
 	return list
 }
 
-// check compares the polynomials with the sizes of the buffers at a point.
-func (s *rangeSizes) check(dims map[string]int64, sizes []int64, round func(int64) int64, wrong []atomic.Bool) {
+// Check compares the polynomials with the sizes of the buffers at a point, on any core.
+func (s *Sizes) Check(dims map[string]int64, sizes []int64, round func(int64) int64) {
 	values := make([]int64, len(s.list))
 	for i, p := range s.list {
 		v, ok := p.At(dims)
 		if !ok {
-			wrong[i].Store(true)
+			s.wrong[i].Store(true)
 			v = -1
 		}
 		values[i] = v
 	}
 	for b, i := range s.of {
 		if i >= 0 && values[i] >= 0 && round(values[i]) != sizes[b] {
-			wrong[i].Store(true)
+			s.wrong[i].Store(true)
 		}
 	}
 }
 
-// drop forgets a polynomial.
-func (s *rangeSizes) drop(i int) {
+// DropWrong forgets the polynomials that were wrong at a point.
+func (s *Sizes) DropWrong() {
+	for i := range s.wrong {
+		if s.wrong[i].Load() {
+			s.drop(i)
+		}
+	}
+}
+
+func (s *Sizes) drop(i int) {
 	for b, of := range s.of {
 		if of == i {
 			s.of[b] = -1
@@ -98,8 +109,14 @@ func (s *rangeSizes) drop(i int) {
 	s.list[i] = nil
 }
 
-// plan returns the polynomials that are left, and for each buffer the index of its own.
-func (s *rangeSizes) plan() (list []plan.Polynomial, of []int) {
+// Known reports whether a buffer, by its index among those of all graphs, has a polynomial.
+func (s *Sizes) Known(buffer int) bool { return s.of[buffer] >= 0 }
+
+// Buffers is the number of buffers of all graphs.
+func (s *Sizes) Buffers() int { return len(s.of) }
+
+// Plan returns the polynomials that are left, and for each buffer the index of its own.
+func (s *Sizes) Plan() (list []plan.Polynomial, of []int) {
 	list, of = []plan.Polynomial{}, slices.Clone(s.of)
 	index := make([]int, len(s.list))
 	for i, p := range s.list {
