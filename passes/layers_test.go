@@ -24,7 +24,7 @@ var layers = []struct {
 	{"the choice of aliases", []string{"alias_choose.go"}},
 	{"the choice of what is folded", []string{"folder.go", "constants.go", "product.go", "shapes.go"}},
 	{"the choice for ranges of dimensions", []string{
-		"range.go", "range_grid.go", "range_prove.go", "range_alias.go", "range_body.go", "range_plan.go", "range_at.go",
+		"range.go", "range_grid.go", "range_prove.go", "range_alias.go", "range_body.go", "range_plan.go", "range_at.go", "range_pools.go",
 	}},
 }
 

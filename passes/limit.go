@@ -3,7 +3,6 @@ package passes
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -302,46 +301,13 @@ func (s *State) keepLimit(ctx, within context.Context, x *search) error {
 func (s *State) arenaWithin(ctx context.Context, limit int64, x *search) (int64, error) {
 	if s.ranged != nil {
 		err := s.main.placeStack(ctx)
+		if err == nil && s.main.arena > limit && len(s.main.pools) > 0 {
+			err = s.divideWithin(ctx, limit)
+		}
 		return s.main.arena, err
 	}
 	return s.main.placeWithin(ctx, limit, x)
 }
-
-// placeWithin places a main graph, and returns its arena. If that exceeds the limit, what
-// the buffers need of several pools may fit all the same: it is more in sum than at any
-// step, since each pool is as large as its own peak. So the slowest pool gets what the
-// others leave of the limit, and the others less and less of their capacity, down to
-// nothing, until the buffers fit.
-func (r *region) placeWithin(ctx context.Context, limit int64, x *search) (arena int64, err error) {
-	r.room = nil
-	if err := r.place(ctx, x); err != nil || r.arena <= limit || len(r.pools) == 0 {
-		return r.arena, err
-	}
-	arena = r.arena
-	last := len(r.pools) - 1
-	for part := int64(poolParts); part >= 0; part-- {
-		r.room = make([]int64, last+1)
-		left := limit
-		for m, pool := range r.pools[:last] {
-			r.room[m] = min(pool.Capacity/poolParts*part+pool.Capacity%poolParts*part/poolParts, left)
-			left -= r.room[m]
-		}
-		r.room[last] = min(r.pools[last].Capacity, left)
-		var full *PoolError
-		switch err := r.place(ctx, x); {
-		case errors.As(err, &full):
-		case err != nil:
-			return 0, err
-		default:
-			return r.arena, nil
-		}
-	}
-	r.room = nil
-	return arena, nil
-}
-
-// poolParts is the number of parts in which a fast pool is given up.
-const poolParts = 4
 
 // limitSearch searches for plans below limits; it starts from the main graph in its
 // best order.

@@ -25,6 +25,42 @@ func (r *region) place(ctx context.Context, x *search) error {
 	return r.placeHost(ctx)
 }
 
+// placeWithin places a main graph, and returns its arena. If that exceeds the limit, what
+// the buffers need of several pools may fit all the same: it is more in sum than at any
+// step, since each pool is as large as its own peak. So the slowest pool gets what the
+// others leave of the limit, and the others less and less of their capacity, down to
+// nothing, until the buffers fit.
+func (r *region) placeWithin(ctx context.Context, limit int64, x *search) (arena int64, err error) {
+	r.room = nil
+	if err := r.place(ctx, x); err != nil || r.arena <= limit || len(r.pools) == 0 {
+		return r.arena, err
+	}
+	arena = r.arena
+	last := len(r.pools) - 1
+	for part := int64(poolParts); part >= 0; part-- {
+		r.room = make([]int64, last+1)
+		left := limit
+		for m, pool := range r.pools[:last] {
+			r.room[m] = min(pool.Capacity/poolParts*part+pool.Capacity%poolParts*part/poolParts, left)
+			left -= r.room[m]
+		}
+		r.room[last] = min(r.pools[last].Capacity, left)
+		var full *PoolError
+		switch err := r.place(ctx, x); {
+		case errors.As(err, &full):
+		case err != nil:
+			return 0, err
+		default:
+			return r.arena, nil
+		}
+	}
+	r.room = nil
+	return arena, nil
+}
+
+// poolParts is the number of parts in which a fast pool is given up.
+const poolParts = 4
+
 // placeArena places the buffers of the arena. It first tries two choices of
 // in-place pairs with the least effort. If the better one is not proven optimal,
 // it spends the full effort on it.

@@ -3,6 +3,7 @@ package passes
 import (
 	"context"
 
+	"github.com/onnxmem/onnxmem/alloc/tiers"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -52,7 +53,7 @@ func programOrder(ctx context.Context, s *State) error {
 // place assigns offsets to the buffers of the main graph.
 func place(ctx context.Context, s *State) error {
 	switch {
-	case s.ranged != nil:
+	case s.ranged != nil && len(s.main.pools) == 0:
 		return s.main.placeStack(ctx)
 	case s.main.apart != nil:
 		return nil // the pass limit has placed it
@@ -62,10 +63,18 @@ func place(ctx context.Context, s *State) error {
 	return s.main.place(ctx, s.search())
 }
 
+// divide gives the buffers of the main graph their pools.
+func (s *State) divide(ctx context.Context) (*tiers.Problem, error) {
+	if s.ranged != nil {
+		return s.main.placeStackInPools() // the pass range has divided them
+	}
+	return s.main.dividePools(ctx, s.search())
+}
+
 // placePools divides the buffers of the main graph among the pools, copies some between
 // them, and gives them offsets there.
 func (s *State) placePools(ctx context.Context) error {
-	p, err := s.main.dividePools(ctx, s.search())
+	p, err := s.divide(ctx)
 	if err != nil {
 		return err
 	}

@@ -259,7 +259,7 @@ func knownBytes(t *graph.Tensor) int64 {
 
 // sum finds the accepted points, and the smallest and the worst of them.
 func (b *rangeSolver) sum() {
-	b.smallest, b.worst = -1, -1
+	b.smallest, b.worst, b.accepted = -1, -1, nil
 	for i, p := range b.proven {
 		if p.refused != "" {
 			continue

@@ -57,6 +57,9 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 	if err := proofAt(&c, p, at, inf); err != nil {
 		return nil, err
 	}
+	if err := tieredAt(&c, p, at, inf); err != nil {
+		return nil, err
+	}
 	for _, d := range inf.Dims {
 		if p.Dims[d.Name].Follows {
 			at.Dims[d.Name] = plan.Dim{Value: d.Value, Assumed: d.Assumed}

@@ -139,7 +139,7 @@ func (s *State) solveRanges(ctx context.Context, x *search, keep *box.Ceiling) e
 	m := *s.model // which the planner reorders
 	m.Graph = s.model.Graph.Clone()
 	b := &rangeSolver{
-		ranged: s.ranged.again(), rules: how, search: x, bind: s.bind, keep: keep,
+		ranged: s.ranged.again(), rules: how, search: x, bind: s.bind, keep: withPools(keep, how.pools),
 		all: s.opt.enumerates(s.ranged.box), progress: s.opt.RangeProgress,
 		model: &m, given: s.inference, join: map[int]bool{}, copies: []*graph.Model{&m},
 	}
@@ -150,6 +150,9 @@ func (s *State) solveRanges(ctx context.Context, x *search, keep *box.Ceiling) e
 		b.join[i] = true
 	}
 	if err := b.solve(ctx); err != nil {
+		return err
+	}
+	if err := b.divide(ctx); err != nil {
 		return err
 	}
 	return s.takeRanges(ctx, b)
@@ -202,6 +205,19 @@ func (s *State) takeRanges(ctx context.Context, b *rangeSolver) error {
 		s.main = b.joined(r, own)
 	}
 	return nil
+}
+
+// divideWithin divides the buffers of the main graph, which is placed, among the pools once more, so
+// that all pools together keep a limit if they can.
+func (s *State) divideWithin(ctx context.Context, limit int64) error {
+	b := s.ranged.by
+	b.keep = &box.Ceiling{Bytes: limit, Arena: true}
+	if err := b.divide(ctx); err != nil {
+		return err
+	}
+	b.sum()
+	s.main.stack = b.chosen
+	return s.main.placeStack(ctx)
 }
 
 // atLeastProven gives a search that the deadline ended the bound that was proven for the corner.

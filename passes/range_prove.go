@@ -47,9 +47,6 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int) (p p
 	if !b.hasCommon(m) {
 		return provenPoint{unshared: true}, nil
 	}
-	var all []int64 // the sizes of the buffers of all graphs
-	graphs, works := graphsOf(m.Graph), b.noWorks()
-	arenas := make([]int64, len(b.graphs))
 	regions, err := b.regions(m)
 	if err != nil {
 		return p, err
@@ -66,33 +63,19 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int) (p p
 			return provenPoint{unshared: true}, err
 		}
 	}
-	for g, x := range b.graphs {
-		var q *region
-		if x.outer < 0 {
-			q = parts
-		}
-		sizes, same, err := b.sizesAt(graphs[g].g, x, q, works[g], point)
-		if err != nil || !same {
-			return provenPoint{unshared: !same}, err
-		}
-		if arenas[g], err = x.Chosen.Stack.Place(sizes, make([]int64, len(sizes))); err != nil {
-			return p, err
-		}
-		all = append(all, sizes...)
-		if x.outer >= 0 {
-			works[x.outer][x.node] = max(works[x.outer][x.node], arenas[g])
-		} else {
-			p.arena, p.peak = arenas[g], x.Chosen.Peak(sizes)
-		}
+	s, err := b.stackAt(m, point, parts)
+	if err != nil || !s.same {
+		return provenPoint{unshared: !s.same}, err
 	}
-	b.sizes.Check(b.box.At(point), all, b.round)
-	works = b.noWorks() // that no order needs less than
+	p.arena, p.peak = s.arenas[len(s.arenas)-1], s.peak
+	b.sizes.Check(b.box.At(point), s.sizes, b.round)
+	works := b.noWorks() // that no order needs less than
 	for g, x := range b.graphs {
 		own := owns[g]
 		for n, bytes := range works[g] {
 			own.Nodes[n].Workspace = bytes
 		}
-		has, err := x.BoundAt(ctx, &b.Search, own, arenas[g])
+		has, err := x.BoundAt(ctx, &b.Search, own, s.arenas[g])
 		if err != nil {
 			return p, err
 		}
@@ -102,4 +85,39 @@ func (b *rangeSolver) prove(ctx context.Context, m *graph.Model, point int) (p p
 		}
 	}
 	return p, nil
+}
+
+// stackedPoint is the stacking that was chosen, at a point.
+type stackedPoint struct {
+	same   bool    // else the tensors of a buffer differ in size, and the rest means nothing
+	sizes  []int64 // of the buffers of all graphs
+	arenas []int64 // by graph
+	peak   int64   // of the main graph
+}
+
+// stackAt stacks the buffers of all graphs of a model that is inferred at a point. parts is the
+// region of the parts of the main graph, with aliases.
+func (b *rangeSolver) stackAt(m *graph.Model, point int, parts *region) (s stackedPoint, err error) {
+	graphs, works := graphsOf(m.Graph), b.noWorks()
+	s.arenas = make([]int64, len(b.graphs))
+	for g, x := range b.graphs {
+		var q *region
+		if x.outer < 0 {
+			q = parts
+		}
+		sizes, same, err := b.sizesAt(graphs[g].g, x, q, works[g], point)
+		if s.same = same; err != nil || !same {
+			return s, err
+		}
+		if s.arenas[g], err = x.Chosen.Place(sizes); err != nil {
+			return s, err
+		}
+		s.sizes = append(s.sizes, sizes...)
+		if x.outer >= 0 {
+			works[x.outer][x.node] = max(works[x.outer][x.node], s.arenas[g])
+		} else {
+			s.peak = x.Chosen.Peak(sizes)
+		}
+	}
+	return s, nil
 }

@@ -18,6 +18,10 @@ func (r *region) orderStack() error {
 // that was chosen for all points.
 func (r *region) placeStack(ctx context.Context) (err error) {
 	c := r.stack
+	if c.Memory != nil {
+		_, err := r.placeStackInPools()
+		return err
+	}
 	if r.buffers, err = r.chains(c.Taken); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // Pool is one of several memories that hold the buffers outside of resident.
@@ -48,22 +49,20 @@ func (e *PoolError) Error() string {
 	return msg
 }
 
-// dividePools divides the buffers among the pools, and returns the problem.
-func (r *region) dividePools(ctx context.Context, x *search) (*tiers.Problem, error) {
-	var err error
-	if r.buffers, err = r.chains(r.loads.Taken); err != nil {
-		return nil, err
+// poolProblem makes the buffers of the main graph, with some in-place pairs, and the problem of
+// dividing them among the pools. placed are those that it divides.
+func (r *region) poolProblem(taken []schedule.Pair) (p *tiers.Problem, placed []int, err error) {
+	if r.buffers, err = r.chains(taken); err != nil {
+		return nil, nil, err
 	}
 	r.resident, r.tierNames = 0, nil
-	p := &tiers.Problem{Alignment: r.align}
-	var capacities []int64
+	p = &tiers.Problem{Alignment: r.align}
 	for _, pool := range r.pools {
-		capacities = append(capacities, pool.Capacity)
+		p.Capacities = append(p.Capacities, pool.Capacity)
 		r.tierNames = append(r.tierNames, pool.Name)
 	}
 	traffic, reads := r.traffic()
 	r.residentReads = reads
-	var placed []int
 	for k := range r.buffers {
 		b := &r.buffers[k]
 		if r.putResident(b) {
@@ -78,7 +77,17 @@ func (r *region) dividePools(ctx context.Context, x *search) (*tiers.Problem, er
 		p.Buffers = append(p.Buffers, used)
 		placed = append(placed, k)
 	}
-	if p.Capacities = capacities; r.room != nil {
+	return p, placed, nil
+}
+
+// dividePools divides the buffers among the pools, and returns the problem.
+func (r *region) dividePools(ctx context.Context, x *search) (*tiers.Problem, error) {
+	p, placed, err := r.poolProblem(r.loads.Taken)
+	if err != nil {
+		return nil, err
+	}
+	capacities := p.Capacities
+	if r.room != nil {
 		p.Capacities = r.room
 	}
 	search, end := x.Context(ctx)
@@ -97,6 +106,13 @@ func (r *region) dividePools(ctx context.Context, x *search) (*tiers.Problem, er
 		return nil, err
 	}
 	p.Capacities = capacities // a bound on the traffic is one of the pools as they are
+	r.divided(p, placed, found)
+	return p, nil
+}
+
+// divided puts the buffers of a problem where a division has them, and adds up what nodes read and
+// write in each pool.
+func (r *region) divided(p *tiers.Problem, placed []int, found *tiers.Division) {
 	r.tiers = make([]plan.Tier, len(p.Capacities))
 	r.arena = 0
 	for m, pool := range r.pools {
@@ -107,12 +123,38 @@ func (r *region) dividePools(ctx context.Context, x *search) (*tiers.Problem, er
 	for i, k := range placed {
 		b := &r.buffers[k]
 		b.pool, b.offset = found.Memory[i], found.Offsets[i]
-		for _, u := range traffic[k].Uses {
+		for _, u := range p.Buffers[i].Uses {
 			r.tiers[b.pool].ReadBytes += u.Read
 			r.tiers[b.pool].WrittenBytes += u.Written
 		}
 	}
 	r.optimal = r.arena == r.loads.Peak
+}
+
+// placeStackInPools is placeStack with several pools. It returns the problem of the buffers in
+// them.
+func (r *region) placeStackInPools() (*tiers.Problem, error) {
+	p, placed, err := r.poolProblem(r.stack.Taken)
+	if err != nil {
+		return nil, err
+	}
+	c, at := r.stack, r.stacked()
+	sizes, offsets := make([]int64, len(at)), make([]int64, len(at))
+	for i, k := range at {
+		sizes[i] = r.buffers[k].bytes
+	}
+	if r.arena, err = c.Stack.Place(sizes, offsets); err != nil {
+		return nil, err
+	}
+	memory, offset := make([]int, len(r.buffers)), make([]int64, len(r.buffers))
+	for i, k := range at {
+		memory[k], offset[k] = c.Memory[i], offsets[i]
+	}
+	d := &tiers.Division{Bytes: c.Ends(sizes, offsets)}
+	for _, k := range placed {
+		d.Memory, d.Offsets = append(d.Memory, memory[k]), append(d.Offsets, offset[k])
+	}
+	r.divided(p, placed, d)
 	return p, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/dimrange"
@@ -52,7 +53,8 @@ type Ranges struct {
 
 	// Stacking ranks the buffers of the arena from below, as indices into Plan.Buffers. At
 	// any point, the offset of a buffer is the largest end of those before it that are live
-	// with it, or 0; one of 0 bytes holds up nothing. Buffers of which each lies right behind
+	// with it, or 0; one of 0 bytes holds up nothing. With several pools ([Plan.Tiers]), it ranks
+	// the buffers of all, and each lies on top of those of its own pool. Buffers of which each lies right behind
 	// the one before it ([Plan.Behind]) stand in a row. The first of them has the lowest
 	// offset at which none of them lies below the end of one before the row that is live
 	// with it.
@@ -336,7 +338,7 @@ func strictly(a, b int64) int {
 // layer is the main graph or a body, as far as ranges are concerned.
 type layer struct {
 	where            string
-	pool             string
+	pools            []string // of the buffers that are stacked, each pool for itself
 	buffers          []Buffer
 	steps            int
 	stacking, sizeOf []int
@@ -346,7 +348,7 @@ type layer struct {
 
 // layers lists the main graph and the bodies, with their stackings.
 func (p *Plan) layers() ([]layer, error) {
-	list := []layer{{"ranges: ", Arena, p.Buffers, len(p.Steps), p.Ranges.Stacking, p.Ranges.SizeOf, nil, p.Ranges.Certificates}}
+	list := []layer{{"ranges: ", p.stacked(), p.Buffers, len(p.Steps), p.Ranges.Stacking, p.Ranges.SizeOf, nil, p.Ranges.Certificates}}
 	if len(p.Spans) > 0 {
 		var err error
 		if list[0].behind, err = p.Behind(); err != nil {
@@ -369,10 +371,24 @@ func (p *Plan) layers() ([]layer, error) {
 		case s.Step < 0 || s.Step >= steps:
 			return nil, fmt.Errorf("%sexpected a step below %d, found %d", where, steps, s.Step)
 		}
-		list = append(list, layer{where, Workspace, s.Buffers, len(s.Steps), s.Ranges.Stacking, s.Ranges.SizeOf, nil, s.Ranges.Certificates})
+		list = append(list, layer{where, []string{Workspace}, s.Buffers, len(s.Steps), s.Ranges.Stacking, s.Ranges.SizeOf, nil, s.Ranges.Certificates})
 	}
 	return list, nil
 }
+
+// stacked returns the pools whose buffers [Ranges.Stacking] ranks.
+func (p *Plan) stacked() (names []string) {
+	for _, t := range p.Tiers() {
+		names = append(names, t.Name)
+	}
+	if names == nil {
+		return []string{Arena}
+	}
+	return names
+}
+
+// memory returns the index of the pool in which buffer b is stacked, or -1.
+func (l *layer) memory(b int) int { return slices.Index(l.pools, l.buffers[b].Pool) }
 
 // checkNoStackings: without ranges, no body has a stacking.
 func (p *Plan) checkNoStackings() error {
@@ -395,16 +411,16 @@ func (l *layer) checkStacking() error {
 	ranked := make([]bool, len(l.buffers))
 	count := 0
 	for i := range l.buffers {
-		if l.buffers[i].Pool == l.pool {
+		if l.memory(i) >= 0 {
 			count++
 		}
 	}
 	if len(l.stacking) != count {
-		return fmt.Errorf("%sstacking: expected the %d buffers of the %s, found %d", l.where, count, l.pool, len(l.stacking))
+		return fmt.Errorf("%sstacking: expected the %d buffers of the %s, found %d", l.where, count, strings.Join(l.pools, ", "), len(l.stacking))
 	}
 	for rank, b := range l.stacking {
-		if b < 0 || b >= len(l.buffers) || l.buffers[b].Pool != l.pool || ranked[b] {
-			return fmt.Errorf("%sstacking: rank %d: expected a buffer of the %s without a rank, found %d", l.where, rank, l.pool, b)
+		if b < 0 || b >= len(l.buffers) || l.memory(b) < 0 || ranked[b] {
+			return fmt.Errorf("%sstacking: rank %d: expected a buffer of the %s without a rank, found %d", l.where, rank, strings.Join(l.pools, ", "), b)
 		}
 		ranked[b] = true
 		buf := &l.buffers[b]
@@ -436,7 +452,7 @@ func (l *layer) checkSizes(sizes int) error {
 		return fmt.Errorf("%ssize_of: expected an entry for each of %d buffers, found %d", l.where, len(l.buffers), len(l.sizeOf))
 	}
 	for b, i := range l.sizeOf {
-		if i < -1 || i >= sizes || i >= 0 && (l.buffers[b].Pool != l.pool || l.buffers[b].Node != nil) {
+		if i < -1 || i >= sizes || i >= 0 && (l.memory(b) < 0 || l.buffers[b].Node != nil) {
 			return fmt.Errorf("%ssize_of: buffer %d: expected an index below %d, or -1, found %d", l.where, b, sizes, i)
 		}
 	}

@@ -61,10 +61,12 @@ func (p *Plan) At(dims map[string]int64, sizes []map[string]int64) (*Plan, error
 	for k := len(layers) - 1; k > 0; k-- {      // those within a body follow it
 		s := &at.Subgraphs[k-1]
 		s.Buffers, s.Steps, s.Ranges = slices.Clone(s.Buffers), slices.Clone(s.Steps), nil
-		if s.Bytes, err = p.stack(&layers[k], s.Buffers, works[k], point, sizes[k]); err != nil {
+		ends, err := p.stack(&layers[k], s.Buffers, works[k], point, sizes[k])
+		if err != nil {
 			return nil, err
 		}
-		loads(Workspace, s.Buffers, s.Steps)
+		s.Bytes = ends[0]
+		loads(layers[k].pools, s.Buffers, s.Steps)
 		outer := 0
 		if s.Parent != nil {
 			outer = *s.Parent + 1
@@ -74,15 +76,41 @@ func (p *Plan) At(dims map[string]int64, sizes []map[string]int64) (*Plan, error
 		}
 		works[outer][s.Step] = max(works[outer][s.Step], s.Bytes)
 	}
-	arena, err := p.stack(&layers[0], at.Buffers, works[0], point, sizes[0])
+	ends, err := p.stack(&layers[0], at.Buffers, works[0], point, sizes[0])
+	if err != nil {
+		return nil, err
+	}
+	arena, err := at.fill(layers[0].pools, ends)
 	if err != nil {
 		return nil, err
 	}
 	if err := at.swapped(sizes[0]); err != nil {
 		return nil, err
 	}
-	at.sum(arena, p.Ranges.boundAt(point, arena))
+	at.sum(layers[0].pools, arena, p.Ranges.boundAt(point, arena))
 	return &at, nil
+}
+
+// fill gives the pools in which buffers are stacked their sizes at a point, and returns the sum.
+// What nodes move there, is known only with the model.
+func (p *Plan) fill(pools []string, ends []int64) (sum int64, err error) {
+	for i := range p.Pools {
+		pool := &p.Pools[i]
+		m := slices.Index(pools, pool.Name)
+		if m < 0 {
+			continue
+		}
+		pool.Bytes = ends[m]
+		if sum > math.MaxInt64-ends[m] {
+			return 0, fmt.Errorf("the sum of the pools exceeds 2^63 - 1 bytes")
+		}
+		sum += ends[m]
+		if pool.Tier != nil {
+			pool.Tier = &Tier{Capacity: pool.Capacity, BytesPerSecond: pool.BytesPerSecond}
+		}
+	}
+	p.Summary.Tiered, p.TrafficPrices = nil, nil
+	return sum, nil
 }
 
 // IsPoint reports whether the plan is that of a point of ranges, as [Plan.At] returns it.
@@ -151,16 +179,20 @@ func (p *Plan) swapped(sizes map[string]int64) error {
 
 // label is where the graph is, for messages about one of its buffers; "" for the main graph.
 func (l *layer) label() string {
-	if l.pool == Arena {
+	if l.where == "ranges: " {
 		return ""
 	}
 	return strings.TrimSuffix(l.where, "ranges: ")
 }
 
 // stack gives the buffers of a graph, a copy of those of the layer, their sizes and offsets
-// at a point, and returns the end of the last one.
-func (p *Plan) stack(l *layer, buffers []Buffer, works map[int]int64, point, sizes map[string]int64) (arena int64, err error) {
-	tops := make([]int64, max(1, l.steps))
+// at a point, and returns the end of the last one in each pool.
+func (p *Plan) stack(l *layer, buffers []Buffer, works map[int]int64, point, sizes map[string]int64) (ends []int64, err error) {
+	ends = make([]int64, len(l.pools))
+	topsOf := make([][]int64, len(l.pools))
+	for m := range topsOf {
+		topsOf[m] = make([]int64, max(1, l.steps))
+	}
 	for rank := 0; rank < len(l.stacking); {
 		end := rank + 1
 		for l.chained(end) {
@@ -168,18 +200,20 @@ func (p *Plan) stack(l *layer, buffers []Buffer, works map[int]int64, point, siz
 		}
 		row := l.stacking[rank:end]
 		rank = end
+		m := l.memory(row[0]) // that of all, since tensors lie in one pool
+		tops := topsOf[m]
 		base, before := int64(0), int64(0) // the offset of the row; the bytes before a buffer
 		for _, b := range row {
 			buf := &buffers[b]
 			if buf.Bytes, err = p.sizeAt(l, b, works, point, sizes); err != nil {
-				return 0, err
+				return nil, err
 			}
 			if buf.Bytes == 0 {
 				continue
 			}
 			base = max(base, slices.Max(tops[buf.First:buf.Last+1])-before)
 			if before > math.MaxInt64-buf.Bytes || base > math.MaxInt64-before-buf.Bytes {
-				return 0, fmt.Errorf("the arena exceeds 2^63 - 1 bytes")
+				return nil, fmt.Errorf("the arena exceeds 2^63 - 1 bytes")
 			}
 			before += buf.Bytes
 		}
@@ -197,18 +231,18 @@ func (p *Plan) stack(l *layer, buffers []Buffer, works map[int]int64, point, siz
 			}
 		}
 		if before > 0 {
-			arena = max(arena, base)
+			ends[m] = max(ends[m], base)
 		}
 	}
-	return arena, nil
+	return ends, nil
 }
 
-// loads sets the loads of the steps from the buffers of a pool, and returns the sum of
+// loads sets the loads of the steps from the buffers of some pools, and returns the sum of
 // these, the largest load, and its first step.
-func loads(pool string, buffers []Buffer, steps []Step) (naive, peak int64, peakStep int) {
+func loads(pools []string, buffers []Buffer, steps []Step) (naive, peak int64, peakStep int) {
 	change := make([]int64, len(steps)+2)
 	for i := range buffers {
-		if b := &buffers[i]; b.Pool == pool {
+		if b := &buffers[i]; slices.Contains(pools, b.Pool) {
 			naive += b.Bytes
 			change[b.First] += b.Bytes
 			change[b.Last+1] -= b.Bytes
@@ -229,9 +263,9 @@ func loads(pool string, buffers []Buffer, steps []Step) (naive, peak int64, peak
 }
 
 // sum sets the loads and the figures that follow from the buffers.
-func (p *Plan) sum(arena, bound int64) {
+func (p *Plan) sum(pools []string, arena, bound int64) {
 	s := &p.Summary
-	s.NaiveBytes, s.PeakBytes, s.PeakStep = loads(Arena, p.Buffers, p.Steps)
+	s.NaiveBytes, s.PeakBytes, s.PeakStep = loads(pools, p.Buffers, p.Steps)
 	s.ProgramPeakBytes = s.PeakBytes
 	s.ArenaBytes, s.TotalBytes = arena, arena+s.ResidentBytes
 	s.LowerBoundBytes = min(bound, s.PeakBytes)
@@ -240,11 +274,6 @@ func (p *Plan) sum(arena, bound int64) {
 		at := *t
 		at.BestPeakBytes = max(s.LowerBoundBytes, min(t.BestPeakBytes, s.PeakBytes))
 		p.Traversal = &at
-	}
-	for i := range p.Pools {
-		if p.Pools[i].Name == Arena {
-			p.Pools[i].Bytes = arena
-		}
 	}
 }
 

@@ -35,21 +35,24 @@ func (h *header) ranges() {
 			return
 		}
 	}
-	list := strings.Join(params, ", ")
+	list, whole := strings.Join(params, ", "), "the arena"
+	if lists[0].pools > 1 {
+		whole = "all\n * pools with a capacity together"
+	}
 	fmt.Fprintf(h, `
 /* %[1]s_place writes the offset and the size of each tensor, in the order of
- * %[1]s_tensors, for the given lengths, and returns the size of the arena; either list
+ * %[1]s_tensors, for the given lengths, and returns the size of %[4]s; either list
  * may be NULL, and entries of other pools stay as they are. %[1]s_arena_bytes returns
- * the size of the arena alone. Both return (size_t)-1 for lengths without a plan. */
+ * that size alone. Both return (size_t)-1 for lengths without a plan. */
 size_t %[1]s_place(%[2]s, size_t *offsets, size_t *bytes);
 size_t %[1]s_arena_bytes(%[2]s);
 
 #ifdef %[3]s_DEFINE_TABLES
-`, h.name, list, h.NAME)
+`, h.name, list, h.NAME, whole)
 	steps, most := 1, 1
 	for k := range lists {
 		h.pileTable(&lists[k])
-		steps, most = max(steps, lists[k].steps), max(most, len(lists[k].buffers))
+		steps, most = max(steps, lists[k].steps*lists[k].pools), max(most, len(lists[k].buffers))
 	}
 	h.ranks(&lists[0])
 	h.pile()
@@ -73,8 +76,17 @@ size_t %[1]s_arena_bytes(%[2]s);
 		fmt.Fprintf(h, "\tarena = %[1]s_pile(%[2]s, %[3]d, %[4]d, sizes, tops, starts);\n\tif (arena > sizes[%[5]d]) sizes[%[5]d] = arena;\n", h.name, l.name, len(l.buffers), l.steps, l.work)
 	}
 	l := &lists[0]
-	fmt.Fprintf(h, `	arena = %[1]s_pile(%[2]s, %[3]d, %[4]d, sizes, tops, starts);
-	for (i = 0; i < %[5]d; i++) {
+	fmt.Fprintf(h, "\tarena = %s_pile(%s, %d, %d, sizes, tops, starts);\n", h.name, l.name, len(l.buffers), l.steps*l.pools)
+	if l.pools > 1 {
+		fmt.Fprintf(h, `	for (arena = 0, k = 0; k < %[1]d; k++) { /* the end of the last buffer of each pool */
+		size_t end = 0;
+		for (i = k * %[2]d; i < (k + 1) * %[2]d; i++)
+			if (tops[i] > end) end = tops[i];
+		arena += end;
+	}
+`, l.pools, l.steps)
+	}
+	fmt.Fprintf(h, `	for (i = 0; i < %[3]d; i++) {
 		const unsigned long *in = %[1]s_rank_of[i];
 		if (in[1] == 0) continue;
 		if (offsets) offsets[i] = starts[in[0]];
@@ -83,9 +95,9 @@ size_t %[1]s_arena_bytes(%[2]s);
 	}
 	return arena;
 }
-size_t %[1]s_arena_bytes(%[6]s) { return %[1]s_place(%[7]s, NULL, NULL); }
+size_t %[1]s_arena_bytes(%[4]s) { return %[1]s_place(%[5]s, NULL, NULL); }
 #endif
-`, h.name, l.name, len(l.buffers), l.steps, len(h.tensors), list, strings.Join(values(names, param), ", "))
+`, h.name, l.name, len(h.tensors), list, strings.Join(values(names, param), ", "))
 }
 
 // piled is the stacking of the main graph or of a body.
@@ -96,6 +108,8 @@ type piled struct {
 	steps   int
 	sizes   []int  // of these buffers, as indices into the function's sizes
 	chained []bool // of these buffers: it lies right behind the one before
+	memory  []int  // of these buffers: its pool; those of pool k have the steps from k times steps on
+	pools   int    // the number of pools, each stacked for itself
 	unsized *plan.Buffer
 
 	work  int // of a body: the index of its node's workspace in the sizes
@@ -106,7 +120,7 @@ type piled struct {
 // sizes of workspaces follow those that polynomials give.
 func (h *header) piles() []piled {
 	r := h.p.Ranges
-	lists := []piled{{name: h.name + "_stack", buffers: r.Stacking, all: h.p.Buffers, steps: max(1, len(h.p.Steps))}}
+	lists := []piled{{name: h.name + "_stack", buffers: r.Stacking, all: h.p.Buffers, steps: max(1, len(h.p.Steps)), pools: max(1, len(h.p.Tiers()))}}
 	type node struct{ graph, step int }
 	works := map[node]int{}
 	for k := range h.p.Subgraphs {
@@ -118,7 +132,7 @@ func (h *header) piles() []piled {
 		if _, known := works[at]; !known {
 			works[at] = len(r.Sizes) + len(works)
 		}
-		lists = append(lists, piled{name: fmt.Sprintf("%s_stack_%d", h.name, k+1), buffers: s.Ranges.Stacking, all: s.Buffers, steps: max(1, len(s.Steps)), work: works[at]})
+		lists = append(lists, piled{name: fmt.Sprintf("%s_stack_%d", h.name, k+1), buffers: s.Ranges.Stacking, all: s.Buffers, steps: max(1, len(s.Steps)), pools: 1, work: works[at]})
 	}
 	lists[0].works = len(works)
 	behind, err := h.p.Behind()
@@ -140,6 +154,7 @@ func (h *header) piles() []piled {
 				l.unsized = &l.all[b]
 			}
 			l.sizes = append(l.sizes, size)
+			l.memory = append(l.memory, max(0, slices.IndexFunc(h.p.Tiers(), func(t plan.Pool) bool { return t.Name == l.all[b].Pool })))
 			l.chained = append(l.chained, g == 0 && behind != nil && i > 0 && behind[l.buffers[i-1]] == b)
 		}
 	}
@@ -154,7 +169,8 @@ func (h *header) pileTable(l *piled) {
 		if l.chained[i] {
 			chained = 1
 		}
-		fmt.Fprintf(h, "\t{%dUL, %dUL, %dUL, %dUL},\n", buf.First, buf.Last, l.sizes[i], chained)
+		shift := l.memory[i] * l.steps
+		fmt.Fprintf(h, "\t{%dUL, %dUL, %dUL, %dUL},\n", buf.First+shift, buf.Last+shift, l.sizes[i], chained)
 	}
 	if len(l.buffers) == 0 {
 		fmt.Fprintf(h, "\t{0UL, 0UL, 0UL, 0UL},\n")

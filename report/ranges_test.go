@@ -95,6 +95,10 @@ func TestCHeaderRanges(t *testing.T) {
 		{"aliases", joining, passes.Options{Ranges: map[string]string{"height": "4,8", "width": "16..64:16"}, Aliases: passes.AliasesOn}, map[string][]int64{"width": {32, 64}}, func(p *plan.Plan) bool {
 			return len(p.Spans) > 0
 		}},
+		{"pools", branching, passes.Options{Ranges: map[string]string{"batch": "1..3", "time": "4,9"}, Pools: []passes.Pool{{Name: "fast", Capacity: 1024}, {Name: "slow", Capacity: 1 << 20}}}, map[string][]int64{"batch": {1, 3}}, func(p *plan.Plan) bool {
+			tiers := p.Tiers()
+			return len(tiers) == 2 && tiers[0].Bytes > 0 && tiers[1].Bytes > 0
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := passes.Optimize(t.Context(), c.model(t), c.opt)
@@ -154,7 +158,7 @@ int main(void) {
 			fmt.Fprintf(&want, "%d", q.Summary.ArenaBytes)
 			for _, b := range q.Buffers {
 				for range max(1, len(b.Tensors)) {
-					if b.Pool == plan.Arena {
+					if b.Pool != plan.Resident {
 						fmt.Fprintf(&want, " %d %d", b.Offset, b.Bytes)
 					} else {
 						fmt.Fprint(&want, " 7 7")

@@ -60,7 +60,11 @@ func Summary(w io.Writer, p *plan.Plan) {
 	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(s.LowerBoundBytes), verdict(p))
 	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%%s\n", units.Bytes(s.ArenaBytes), Fragmentation(*s), placement(s))
 	for _, t := range p.Tiers() {
-		fmt.Fprintf(w, "%-20s %s of %s: %s read, %s written\n", "pool "+t.Name, units.Bytes(t.Bytes), units.Short(t.Capacity), units.Short(t.ReadBytes), units.Short(t.WrittenBytes))
+		fmt.Fprintf(w, "%-20s %s of %s", "pool "+t.Name, units.Bytes(t.Bytes), units.Short(t.Capacity))
+		if s.Tiered != nil { // else it is the plan of a point without its model
+			fmt.Fprintf(w, ": %s read, %s written", units.Short(t.ReadBytes), units.Short(t.WrittenBytes))
+		}
+		fmt.Fprintln(w)
 	}
 	if x := s.Tiered; x != nil {
 		fmt.Fprintf(w, "slow traffic         %s, at least %s in this order; %s of constants\n", units.Bytes(x.SlowTrafficBytes), units.Short(x.SlowTrafficBoundBytes), units.Short(x.ResidentReadBytes))

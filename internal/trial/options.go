@@ -65,6 +65,16 @@ func settle(list []string, peak int64) []string {
 	return settled
 }
 
+// besideRanges draws options that stand beside ranges. Their numbers are their own, so that the
+// others of a seed stay what they were before these were drawn.
+func besideRanges(seed uint64) []string {
+	r := rand.New(rand.NewPCG(seed, 4))
+	if r.IntN(3) > 0 {
+		return nil
+	}
+	return []string{"--pool", fmt.Sprintf("fast={%d%%}", 20+20*r.IntN(6)), "--pool", fmt.Sprintf("slow={%d%%}@1GB/s", 100+100*r.IntN(3))}
+}
+
 // draw draws options for a network; some cannot stand together.
 func draw(seed uint64, n *randmodel.Network) []string {
 	r := rand.New(rand.NewPCG(seed, 3))
@@ -130,6 +140,7 @@ func draw(seed uint64, n *randmodel.Network) []string {
 				add("--host-link", choose("100MB/s", "12GB/s", "200GB/s"))
 			}
 		}
+		add(besideRanges(seed)...)
 	case kind < 3:
 		add("--slices", choose("exact", "exact", "any"))
 		limited()

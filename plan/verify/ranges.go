@@ -152,7 +152,8 @@ type stackedGraph struct {
 	steps    int
 	stacking []int
 	sizeOf   []int
-	behind   []int // by buffer: the one right behind it, or none; nil: no buffer has any
+	behind   []int       // by buffer: the one right behind it, or none; nil: no buffer has any
+	tiers    []plan.Pool // of the main graph, if there are several: those in which its buffers are stacked
 
 	certificates []plan.RangeCertificate
 }
@@ -179,6 +180,9 @@ func newPointChecker(v *verifier) *pointChecker {
 			if p.Parent != nil {
 				l.outer = *p.Parent + 1
 			}
+		}
+		if k == 0 {
+			l.tiers = v.Plan.Tiers()
 		}
 		if k == 0 && len(v.Plan.Spans) > 0 {
 			l.behind, _ = v.Plan.Behind() // CheckRanges has seen that there is no error
@@ -471,7 +475,10 @@ func (c *pointChecker) check(m *graph.Model, point int, shared *common) (p point
 			return fault(CodeRange, fmt.Sprintf("%sbuffer %d is larger than at the corner, or has no known size", l.where, larger))
 		}
 		var arena, peak int64
-		offsets, arena, peak = l.stack(w, sizes)
+		var full string
+		if offsets, arena, peak, full = l.stack(w, sizes); full != "" {
+			return fault(CodePool, full)
+		}
 		if point == c.r.Points-1 {
 			for _, b := range l.stacking {
 				if offsets[b] != l.buffers[b].Offset {
@@ -604,17 +611,37 @@ func (l *stackedGraph) sizes(w *verifier, g *graph.Graph, works, values []int64)
 	return sizes, larger
 }
 
-// stack places the buffers, and returns the end of the last one and the largest load.
-func (l *stackedGraph) stack(w *verifier, sizes []int64) (offsets []int64, arena, peak int64) {
+// stack places the buffers, each on top of those of its pool, and returns the sum of what the
+// pools need and the largest load. full says which pool is too small.
+func (l *stackedGraph) stack(w *verifier, sizes []int64) (offsets []int64, arena, peak int64, full string) {
 	offsets = make([]int64, len(sizes))
-	tops, loads := make([]int64, l.steps), make([]int64, l.steps)
+	loads := make([]int64, l.steps)
+	if l.tiers == nil {
+		arena = l.stackPool(w, l.stacking, sizes, offsets, loads)
+		return offsets, arena, slices.Max(loads), ""
+	}
+	for _, t := range l.tiers {
+		own := slices.DeleteFunc(slices.Clone(l.stacking), func(b int) bool { return l.buffers[b].Pool != t.Name })
+		end := l.stackPool(w, own, sizes, offsets, loads)
+		if end > t.Capacity && full == "" {
+			full = fmt.Sprintf("pool %s needs %d bytes: expected at most %d, its capacity", graph.Short(t.Name), end, t.Capacity)
+		}
+		arena = w.add(arena, end)
+	}
+	return offsets, arena, slices.Max(loads), full
+}
+
+// stackPool places the buffers of one pool, from below, adds their sizes to the loads, and returns
+// the end of the last one.
+func (l *stackedGraph) stackPool(w *verifier, stacking []int, sizes, offsets, loads []int64) (arena int64) {
+	tops := make([]int64, l.steps)
 	var row []int // buffers that lie one behind the other
-	for rank, b := range l.stacking {
+	for rank, b := range stacking {
 		buf := &l.buffers[b]
 		if sizes[b] > 0 && buf.First >= 0 && buf.Last >= buf.First && buf.Last < l.steps {
 			row = append(row, b)
 		}
-		if l.behind != nil && l.behind[b] != none && rank+1 < len(l.stacking) && l.behind[b] == l.stacking[rank+1] {
+		if l.behind != nil && l.behind[b] != none && rank+1 < len(stacking) && l.behind[b] == stacking[rank+1] {
 			continue
 		}
 		// At any step at which a buffer is live, it lies above the tops of that step.
@@ -635,7 +662,7 @@ func (l *stackedGraph) stack(w *verifier, sizes []int64) (offsets []int64, arena
 		}
 		row = row[:0]
 	}
-	return offsets, arena, slices.Max(loads)
+	return arena
 }
 
 // aliases checks, in a model that is inferred at a point, that the tensors lie where their

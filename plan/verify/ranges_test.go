@@ -210,6 +210,56 @@ func TestRangeMutations(t *testing.T) {
 	}
 }
 
+// TestRangePools: with several pools, each is stacked by itself, and has its capacity at every point.
+func TestRangePools(t *testing.T) {
+	_, file, good := planReal(t, ranged, passes.Options{
+		Ranges: map[string]string{"batch": "1..3", "time": "2..6"}, Pools: []passes.Pool{{Name: "fast", Capacity: 512}, {Name: "slow", Capacity: 1 << 20}},
+	})
+	if r, err := verify.Plan(parse(t, file), good, verify.Options{}); err != nil || !r.Valid || len(good.Tiers()) != 2 || good.Tiers()[0].Bytes == 0 {
+		t.Fatalf("expected a valid plan with two pools, found %v, %v", r, err)
+	}
+	used := func(p *plan.Plan, pool string) (list []int) { // the ranks of its buffers
+		for rank, b := range p.Ranges.Stacking {
+			if p.Buffers[b].Pool == pool && p.Buffers[b].Bytes > 0 {
+				list = append(list, rank)
+			}
+		}
+		return list
+	}
+	for _, c := range []struct {
+		doc, code string
+		change    func(p *plan.Plan)
+	}{
+		{"a pool that is too small", verify.CodePool, func(p *plan.Plan) { p.Pools[0].Capacity = p.Pools[0].Bytes - 64 }},
+		{"another ranking of a pool", verify.CodeStacking, func(p *plan.Plan) {
+			list := used(p, "slow")
+			for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
+				p.Ranges.Stacking[list[i]], p.Ranges.Stacking[list[j]] = p.Ranges.Stacking[list[j]], p.Ranges.Stacking[list[i]]
+			}
+		}},
+		{"a buffer in another pool", verify.CodeStacking, func(p *plan.Plan) {
+			p.Buffers[p.Ranges.Stacking[used(p, "fast")[0]]].Pool = "slow"
+		}},
+		{"a ranking without the slow pool", verify.CodeRange, func(p *plan.Plan) {
+			p.Ranges.Stacking = slices.DeleteFunc(p.Ranges.Stacking, func(b int) bool { return p.Buffers[b].Pool == "slow" })
+		}},
+		{"an arena of the largest pool alone", verify.CodeTable, func(p *plan.Plan) { p.Ranges.Table[0].ArenaBytes = p.Ranges.Table[0].PeakBytes - 64 }},
+		{"other traffic", verify.CodeTraffic, func(p *plan.Plan) { p.Pools[1].ReadBytes-- }},
+	} {
+		t.Run(c.doc, func(t *testing.T) {
+			p := clone(t, good)
+			c.change(p)
+			r, err := verify.Plan(parse(t, file), p, verify.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Valid || !slices.ContainsFunc(r.Violations, func(v verify.Violation) bool { return v.Code == c.code }) {
+				t.Errorf("expected code %q, found %v", c.code, r)
+			}
+		})
+	}
+}
+
 // TestRangeBounded: a plan whose points are too many to infer each is proven by bounded
 // lengths; a view that they do not permit is found.
 func TestRangeBounded(t *testing.T) {

@@ -23,6 +23,9 @@ type Stack struct {
 	fit    Fit
 	arenas int64   // bytes: the sum over the points
 	chains [][]int // buffers that lie one behind the other
+
+	Memory []int // by buffer: its pool; nil: all lie in one arena
+	pools  int   // the number of pools, if there are several
 }
 
 // Worst is the arena divided by the bound, at the point where that is largest.
@@ -34,7 +37,7 @@ func (s *Stack) Arena(p *schedule.Problem) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return s.Stack.Place(sizes, make([]int64, len(sizes)))
+	return s.Place(sizes)
 }
 
 // Peak returns the largest load of buffers with the given sizes.

@@ -73,6 +73,10 @@ func newRanged(m *graph.Model, p *plan.Plan) (*ranged, error) {
 	}
 	r.axes = openAxesOf(m.Graph, p)
 	r.moved = movedIn(m.Graph, p)
+	tiers := map[string]bool{}
+	for _, t := range p.Tiers() {
+		tiers[t.Name] = true
+	}
 	for k, g := range plan.Graphs(m.Graph) {
 		buffers, sizeOf := p.Buffers, p.Ranges.SizeOf
 		if k > 0 {
@@ -90,7 +94,7 @@ func newRanged(m *graph.Model, p *plan.Plan) (*ranged, error) {
 				shared[i].moved = slices.ContainsFunc(r.moved, func(x movedBytes) bool { return k == 0 && x.out == shared[i].id })
 			}
 			switch {
-			case b.Pool == plan.Arena || b.Pool == plan.Workspace || b.Pool == plan.Host:
+			case b.Pool == plan.Arena || b.Pool == plan.Workspace || b.Pool == plan.Host || tiers[b.Pool]:
 				if b.Node == nil {
 					l.buffers, l.sizeOf, l.tensors = append(l.buffers, i), append(l.sizeOf, sizeOf[i]), append(l.tensors, idsOf(named, b))
 				}
@@ -103,7 +107,7 @@ func newRanged(m *graph.Model, p *plan.Plan) (*ranged, error) {
 					shared[i].over = false
 				}
 			default:
-				return nil, Refuse(m, "ranges: buffer %d is in pool %q: expected the arena or the host", i, graph.Short(b.Pool))
+				return nil, Refuse(m, "ranges: buffer %d is in pool %q: expected the arena, one with a capacity, or the host", i, graph.Short(b.Pool))
 			}
 			l.shared = append(l.shared, shared...)
 		}
@@ -298,7 +302,8 @@ func (r *ranged) planAt(graphs []*graph.Graph, dims map[string]int64) (*plan.Pla
 	if err != nil {
 		return nil, err
 	}
-	if most := PoolBytes(r.p, plan.Arena); q.Summary.ArenaBytes > most {
+	q = q.Flat()
+	if most := r.p.Summary.ArenaBytes; q.Summary.ArenaBytes > most {
 		return nil, fmt.Errorf("expected an arena of at most the %d bytes of the largest lengths, found %d", most, q.Summary.ArenaBytes)
 	}
 	if err := r.checkMoved(graphs[0], q, round); err != nil {
