@@ -71,7 +71,7 @@ func (r *region) moved(ctx context.Context, model *graph.Model, given map[string
 				return nil, err
 			}
 			q, err := moved.planMoved(ctx, r, firstStep, x)
-			var full *PoolError
+			var full *fullError
 			if errors.As(err, &full) {
 				break
 			}

@@ -183,7 +183,12 @@ func (s *State) recovered(ctx context.Context, p Pass) (err error) {
 	if run == nil {
 		return nil
 	}
-	return run(ctx, s)
+	err = run(ctx, s)
+	var full *fullError
+	if errors.As(err, &full) {
+		return newPoolError(full, nil)
+	}
+	return err
 }
 
 // named adds the model's file to an error that lacks it.

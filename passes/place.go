@@ -45,7 +45,7 @@ func (r *region) placeWithin(ctx context.Context, limit int64, x *search) (arena
 			left -= r.room[m]
 		}
 		r.room[last] = min(r.pools[last].Capacity, left)
-		var full *PoolError
+		var full *fullError
 		switch err := r.place(ctx, x); {
 		case errors.As(err, &full):
 		case err != nil:

@@ -129,15 +129,15 @@ func (w *weigher) intoPools(ctx context.Context, pools []Pool, extra float64) (*
 // poolError explains why neither the graph without slices nor slices fit into the pools.
 func (w *weigher) poolError(ctx context.Context) error {
 	_, err := w.plain.main.dividePools(ctx, w.s.search().quick())
-	var full *PoolError
-	if errors.As(err, &full) {
-		limits, failed := w.sliceLimits(ctx)
-		if failed != nil {
-			return failed
-		}
-		full.Slices = limits
+	var full *fullError
+	if !errors.As(err, &full) {
+		return err
 	}
-	return err
+	limits, err := w.sliceLimits(ctx)
+	if err != nil {
+		return err
+	}
+	return newPoolError(full, limits)
 }
 
 // applyInPools rewrites the model and returns its slow traffic.
@@ -163,7 +163,7 @@ func (x *slicer) applyInPools(ctx context.Context, choices []*slicing.Choice) (*
 // the largest number if it does not fit.
 func (r *region) slowTraffic(ctx context.Context, x *search) (int64, error) {
 	_, err := r.dividePools(ctx, x)
-	var full *PoolError
+	var full *fullError
 	switch {
 	case errors.As(err, &full):
 		return math.MaxInt64, nil

@@ -35,7 +35,7 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 	}
 	c := *m
 	c.Graph = m.Graph.Clone()
-	bind := binding{ops.Options{Dims: all, Values: p.Values, SpareDims: p.Mode == modeTraining}, p.Sharing.Runtime}
+	bind := binding{given: ops.Options{Dims: all, Values: p.Values, SpareDims: p.Mode == modeTraining}, runtime: p.Sharing.Runtime}
 	inf, err := bind.infer(&c)
 	if err != nil {
 		return nil, err

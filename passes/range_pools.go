@@ -55,7 +55,7 @@ func (b *rangeSolver) divide(ctx context.Context) error {
 
 // withPools returns a ceiling that is no higher than what several pools hold together; nil without
 // either.
-func withPools(c *box.Ceiling, pools []Pool) *box.Ceiling {
+func withPools(c *box.Ceiling, pools []memory) *box.Ceiling {
 	if len(pools) == 0 {
 		return c
 	}
@@ -106,10 +106,10 @@ func tieredAt(m *graph.Model, p, at *plan.Plan, inf *ops.Inference) error {
 	}
 	keepTaken(m, p)
 	x := &rules{align: p.Alignment, noViews: !p.Sharing.Views, noInplace: !p.Sharing.Inplace}
-	memory := map[string]int{}
+	index := map[string]int{}
 	for i, t := range list {
-		memory[t.Name] = i
-		x.pools = append(x.pools, Pool{Name: t.Name, Capacity: t.Capacity, BytesPerSecond: t.BytesPerSecond})
+		index[t.Name] = i
+		x.pools = append(x.pools, memory{Name: t.Name, Capacity: t.Capacity, BytesPerSecond: t.BytesPerSecond})
 	}
 	r, err := x.shared(m, inf.Given, nil)
 	if err != nil {
@@ -135,7 +135,7 @@ func tieredAt(m *graph.Model, p, at *plan.Plan, inf *ops.Inference) error {
 		if len(r.buffers[k].storages) > 0 {
 			b = byName[r.nameOf(r.buffers[k].storages[0])]
 		}
-		d.Memory, d.Offsets = append(d.Memory, memory[b.Pool]), append(d.Offsets, b.Offset)
+		d.Memory, d.Offsets = append(d.Memory, index[b.Pool]), append(d.Offsets, b.Offset)
 	}
 	r.divided(problem, placed, d)
 	var prices []tiers.Price
@@ -145,7 +145,7 @@ func tieredAt(m *graph.Model, p, at *plan.Plan, inf *ops.Inference) error {
 	r.trafficBound = problem.Bound(prices)
 	for i := range at.Pools {
 		if t := at.Pools[i].Tier; t != nil {
-			*t = r.tiers[memory[at.Pools[i].Name]]
+			*t = r.tiers[index[at.Pools[i].Name]]
 		}
 	}
 	at.Summary.Tiered, at.TrafficPrices = r.tiered(), p.TrafficPrices

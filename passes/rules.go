@@ -17,8 +17,8 @@ type rules struct {
 	states     []string // INPUT=OUTPUT: what stays from one run to the next
 	findStates bool     // what can stay does
 
-	align int64  // of offsets and sizes in bytes
-	pools []Pool // of the main graph, the fastest first; nil: there is one arena
+	align int64    // of offsets and sizes in bytes
+	pools []memory // of the main graph, the fastest first; nil: there is one arena
 }
 
 // round rounds a size up to the alignment. It cannot overflow: inference refuses models

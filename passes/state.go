@@ -79,7 +79,7 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	}
 	s := &State{
 		opt: opt, given: m, model: m,
-		bind: binding{ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, opt.Runtime},
+		bind: binding{given: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, runtime: opt.Runtime},
 	}
 	if err := s.bindRanges(); err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (s *State) forget() {
 // kv has made.
 func (s *State) rules() *rules {
 	return &rules{
-		noViews: s.opt.NoViews, noInplace: s.opt.NoInplace, align: s.opt.Align, pools: s.opt.Pools,
+		noViews: s.opt.NoViews, noInplace: s.opt.NoInplace, align: s.opt.Align, pools: s.opt.memories(),
 		states: slices.Concat(s.opt.States, s.kvStates), findStates: s.opt.StatesAuto,
 	}
 }
@@ -231,7 +231,7 @@ func (s *State) search() *search {
 		x.Solving.OrderTime = s.opt.TimeLimit / 4
 	}
 	if k := s.choice.from; k != nil {
-		x.known = &knownOrders{k.problem, k.main.solved}
+		x.known = &knownOrders{problem: k.problem, solved: k.main.solved}
 	}
 	return x
 }

@@ -10,43 +10,30 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc/tiers"
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// Pool is one of several memories that hold the buffers outside of resident.
-type Pool struct {
-	Name           string // letters, digits, "_" and "-"
-	Capacity       int64  // in bytes
-	BytesPerSecond int64  // of reading and of writing; 0: not known
+// memory is one of several pools that hold the buffers outside of resident; see Pool.
+type memory struct {
+	Name           string
+	Capacity       int64 // in bytes
+	BytesPerSecond int64 // 0: not known
 }
 
-// PoolError says that the buffers do not fit into the pools.
-type PoolError struct {
-	Step     int      // the step with the largest load
-	Node     string   // its node
-	Load     int64    // bytes that are live there
-	Capacity int64    // of all pools
-	Tensors  []string // the first of each of the largest buffers there, the largest first
-	// Slices says how low slices go, which were looked for, too; nil: they were not. The
-	// figures above are of the graph without slices.
-	Slices *SliceLimits
+// fullError says which buffers do not fit into the pools; see PoolError.
+type fullError struct {
+	Step     int
+	Node     string
+	Load     int64
+	Capacity int64
+	Tensors  []string
 }
 
-// Error names the node, the bytes and the largest buffers. With slices, it says which of
-// their bounds stands in the way.
-func (e *PoolError) Error() string {
-	msg := fmt.Sprintf("pools of %d bytes in all: %d bytes are live at step %d, %s, the largest in %s: expected pools in which they fit", e.Capacity, e.Load, e.Step, e.Node, strings.Join(e.Tensors, ", "))
-	switch x := e.Slices; {
-	case x == nil:
-	case x.PeakBytes > 0 && x.PeakBytes <= e.Capacity:
-		msg += fmt.Sprintf("; in slices alone %s, but no place was found for each buffer in one pool, or they take too much time", units.Bytes(x.PeakBytes))
-	default:
-		msg += "; " + x.text(e.Capacity)
-	}
-	return msg
+// Error names the node, the bytes and the largest buffers.
+func (e *fullError) Error() string {
+	return fmt.Sprintf("pools of %d bytes in all: %d bytes are live at step %d, %s, the largest in %s: expected pools in which they fit", e.Capacity, e.Load, e.Step, e.Node, strings.Join(e.Tensors, ", "))
 }
 
 // poolProblem makes the buffers of the main graph, with some in-place pairs, and the problem of
@@ -159,7 +146,7 @@ func (r *region) placeStackInPools() (*tiers.Problem, error) {
 }
 
 func (r *region) poolError(full *tiers.FullError, placed []int) error {
-	e := &PoolError{Step: full.Step, Load: full.Load, Capacity: full.Capacity}
+	e := &fullError{Step: full.Step, Load: full.Load, Capacity: full.Capacity}
 	if full.Step < len(r.g.Nodes) {
 		e.Node = r.g.Label(graph.NodeID(full.Step))
 	}
