@@ -51,8 +51,8 @@ var named = map[string]comparisons{
 	"passes/internal/slicing/part.go":      {1, ofPattern},
 	"passes/internal/slicing/region.go":    {1, ofPattern},
 	"passes/tiers.go":                      {1, ofPattern},
-	"vm/internal/exec/norm_gradient.go":    {1, ofPattern},
-	"vm/internal/exec/residual.go":         {2, ofPattern},
+	"vm/internal/lower/norm_gradient.go":   {1, ofPattern},
+	"vm/internal/lower/residual.go":        {2, ofPattern},
 
 	"vm/internal/gpu/bits.go":           {1, ofKernel},
 	"vm/internal/kernel/blocks.go":      {1, ofKernel},
@@ -82,11 +82,11 @@ var named = map[string]comparisons{
 	"autodiff/sequence.go": {6, ofItems},
 
 	"autodiff/scan.go":             {1, ofBody},
-	"vm/internal/exec/control.go":  {4, ofBody},
+	"vm/internal/lower/bodies.go":  {4, ofBody},
 	"vm/internal/exec/handover.go": {1, ofBody},
 
-	"vm/internal/exec/nhwc.go": {2, ofLayout},
-	"vm/internal/exec/nchw.go": {1, ofLayout},
+	"vm/internal/lower/nhwc.go": {2, ofLayout},
+	"vm/internal/lower/nchw.go": {1, ofLayout},
 }
 
 // listed lists the files with lists of operators.
@@ -106,7 +106,7 @@ var listed = map[string]comparisons{
 	"passes/internal/kv/elementwise.go": {1, ofFormula},
 	"passes/internal/kv/rules.go":       {1, ofKeys},
 
-	"vm/internal/exec/qdq.go": {1, ofRewrite},
+	"vm/internal/lower/qdq.go": {1, ofRewrite},
 
 	"vm/internal/form/recurrent.go": {2, ofValues},
 	"vm/internal/kernel/fuse.go":    {1, ofValues},

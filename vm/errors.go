@@ -3,11 +3,12 @@ package vm
 import (
 	"github.com/onnxmem/onnxmem/vm/internal/exec"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/store"
 )
 
 // ErrNoKernel is wrapped by the error for an operator without a kernel.
-var ErrNoKernel = exec.ErrNoKernel
+var ErrNoKernel = lower.ErrNoKernel
 
 // ErrUnsupported is wrapped by the error for a node whose operator has a kernel, but
 // none for the node's dtypes or attributes.
@@ -25,4 +26,4 @@ var ErrHost = store.ErrHost
 
 // ErrStopped is wrapped, with the context's cause, by the error of a run that its
 // context stopped. The *graph.Error around it names the node that was running.
-var ErrStopped = exec.ErrStopped
+var ErrStopped = lower.ErrStopped

@@ -4,18 +4,18 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/vm/internal/constants"
-	"github.com/onnxmem/onnxmem/vm/internal/exec"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-func init() { exec.AlwaysCheck(true) }
+func init() { lower.AlwaysCheck(true) }
 
 // UncheckedLowering lets sessions have wrong plans, which the check between rewriters would find,
 // until the test ends.
 func UncheckedLowering(t testing.TB) {
-	exec.AlwaysCheck(false)
-	t.Cleanup(func() { exec.AlwaysCheck(true) })
+	lower.AlwaysCheck(false)
+	t.Cleanup(func() { lower.AlwaysCheck(true) })
 }
 
 // SetMostInline changes the number of bytes of elements that a model file may hold, and
@@ -28,7 +28,7 @@ func SetMostInline(n int64) int64 {
 
 // HoldNHWC makes sessions hold images in NHWC even where NCHW is as fast, until the test
 // ends.
-func HoldNHWC(t testing.TB) { t.Cleanup(exec.HoldNHWC()) }
+func HoldNHWC(t testing.TB) { t.Cleanup(lower.HoldNHWC()) }
 
 // SharedPacks counts the packed constants that programs can share, and their users.
 func SharedPacks() (packs, users int) { return constants.SharedPacks() }
@@ -39,14 +39,14 @@ func CheckLowering(list []Rewriter) error {
 	for _, r := range list {
 		names = append(names, r.Name)
 	}
-	return exec.CheckTable(names)
+	return lower.CheckTable(names)
 }
 
 // LoweringConstraints lists which rewriter must run before which.
-func LoweringConstraints() [][2]string { return exec.LoweringConstraints() }
+func LoweringConstraints() [][2]string { return lower.LoweringConstraints() }
 
 // Joins reports whether an operator of ai.onnx may be computed from and to bytes.
-func Joins(op string) bool { return exec.Joins(op) }
+func Joins(op string) bool { return lower.Joins(op) }
 
 // Nodes returns the number of nodes of the main graph.
 func (p *Program) Nodes() int { return len(p.p.Model.Graph.Nodes) }
@@ -65,21 +65,21 @@ func (p *Program) Kept() int { return p.p.Constants.Kept() }
 // Bind prepares the point of inputs without running it.
 func (s *Session) Bind(inputs map[string]Value) error { return s.x.Bind(inner(inputs)) }
 
-// What exec says of a session.
+// What exec and lower say of a session.
 func (s *Session) SetRun(node int, run func(c *kernel.Invocation, w *work.Pool) error) (undo func()) {
 	return s.x.SetRun(node, run)
 }
 func (s *Session) BeforeNode(f func(node string)) { s.x.BeforeNode(f) }
-func (s *Session) JoinedQuantized() []string      { return s.x.JoinedQuantized() }
+func (s *Session) JoinedQuantized() []string      { return s.x.Main().JoinedQuantized() }
 func (s *Session) Bound() int                     { return s.x.Bound() }
-func (s *Session) HeldInNCHW() []string           { return s.x.HeldInNCHW() }
-func (s *Session) HeldInNHWC() []string           { return s.x.HeldInNHWC() }
-func (s *Session) HeldInNCHW16c() []string        { return s.x.HeldInNCHW16c() }
-func (s *Session) Residuals() []string            { return s.x.Residuals() }
-func (s *Session) Chained() []string              { return s.x.Chained() }
-func (s *Session) NormGradients() []string        { return s.x.NormGradients() }
-func (s *Session) KernelOf(name string) string    { return s.x.KernelOf(name) }
-func (s *Session) Lowered() string                { return s.x.Lowered() }
+func (s *Session) HeldInNCHW() []string           { return s.x.Main().HeldInNCHW() }
+func (s *Session) HeldInNHWC() []string           { return s.x.Main().HeldInNHWC() }
+func (s *Session) HeldInNCHW16c() []string        { return s.x.Main().HeldInNCHW16c() }
+func (s *Session) Residuals() []string            { return s.x.Main().Residuals() }
+func (s *Session) Chained() []string              { return s.x.Main().Chained() }
+func (s *Session) NormGradients() []string        { return s.x.Main().NormGradients() }
+func (s *Session) KernelOf(name string) string    { return s.x.Main().KernelOf(name) }
+func (s *Session) Lowered() string                { return s.x.Main().Lowered() }
 func (s *Session) CheckMoved(node, to string, covers bool) error {
-	return s.x.CheckMoved(node, to, covers)
+	return s.x.Main().CheckMoved(node, to, covers)
 }

@@ -1,6 +1,6 @@
 package vm
 
-import "github.com/onnxmem/onnxmem/vm/internal/exec"
+import "github.com/onnxmem/onnxmem/vm/internal/lower"
 
 // Rewriter is one row of the lowering, the table that makes tasks of the nodes of a frame. A
 // rewriter gives the work of several nodes to one kernel, chooses the layout of a tensor, or
@@ -22,19 +22,19 @@ type Rewriter struct {
 
 // Where the sessions run that a rewriter works for (Rewriter.On).
 const (
-	OnCPU  = exec.OnCPU
-	OnGPU  = exec.OnGPU
-	OnBoth = exec.OnBoth
+	OnCPU  = lower.OnCPU
+	OnGPU  = lower.OnGPU
+	OnBoth = lower.OnBoth
 )
 
 // Lowering returns the rewriters in the order in which they run, once for each frame.
 func Lowering() []Rewriter {
 	var list []Rewriter
-	for _, r := range exec.Lowering() {
+	for _, r := range lower.Lowering() {
 		list = append(list, Rewriter{r.Name, r.Doc, r.On, r.Optional, r.Rounds, r.Planned})
 	}
 	return list
 }
 
 // CheckWithout reports names that Options.Without may not have.
-func CheckWithout(names []string) error { return exec.CheckWithout(names) }
+func CheckWithout(names []string) error { return lower.CheckWithout(names) }

@@ -2,7 +2,7 @@ package vm
 
 import (
 	"github.com/onnxmem/onnxmem/vm/cuda"
-	"github.com/onnxmem/onnxmem/vm/internal/exec"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 )
 
 // Options says how a session runs. The zero value is a sound default.
@@ -88,9 +88,9 @@ type Options struct {
 }
 
 // below is what the rooms below this package take.
-func (o *Options) below() exec.Options {
-	return exec.Options{
-		Workers: o.Workers, Seed: o.Seed, MemoryLimit: o.MemoryLimit, Held: o.Held, Separate: o.Separate, Poison: o.Poison, Guard: exec.Guard(o.Guard),
+func (o *Options) below() lower.Options {
+	return lower.Options{
+		Workers: o.Workers, Seed: o.Seed, MemoryLimit: o.MemoryLimit, Held: o.Held, Separate: o.Separate, Poison: o.Poison, Guard: lower.Guard(o.Guard),
 		HostFile: o.HostFile, NoPack: o.NoPack, Without: o.Without, CheckLowering: o.CheckLowering, Device: o.Device, NoReplay: o.NoReplay,
 		LeaveUpdates: o.LeaveUpdates, NoBLAS: o.NoBLAS, NoDNN: o.NoDNN, DNNFloat32: o.DNNFloat32,
 	}
@@ -101,7 +101,7 @@ type Guard int
 
 // The kinds of guard.
 const (
-	GuardOff   = Guard(exec.GuardOff)
-	GuardEnd   = Guard(exec.GuardEnd)   // a tensor ends where its pages end
-	GuardFront = Guard(exec.GuardFront) // a tensor begins where its pages begin
+	GuardOff   = Guard(lower.GuardOff)
+	GuardEnd   = Guard(lower.GuardEnd)   // a tensor ends where its pages end
+	GuardFront = Guard(lower.GuardFront) // a tensor begins where its pages begin
 )

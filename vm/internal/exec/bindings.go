@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/pages"
 	"github.com/onnxmem/onnxmem/vm/internal/program"
 	"github.com/onnxmem/onnxmem/vm/internal/store"
@@ -36,23 +37,23 @@ type bindings struct {
 // each point, so a session with these prepares every new point again.
 func newBindings(s *Session) (*bindings, error) {
 	b := &bindings{s: s, most: mostBindings}
-	if s.opt.Guard != GuardOff || s.opt.Separate {
+	if s.Options.Guard != lower.GuardOff || s.Options.Separate {
 		b.most = 1
 		return b, nil
 	}
-	if bytes := program.PoolBytes(s.pr.Plan, plan.Host); bytes > 0 {
-		if s.opt.HostFile == "" {
+	if bytes := program.PoolBytes(s.Program.Plan, plan.Host); bytes > 0 {
+		if s.Options.HostFile == "" {
 			if err := s.Mem.Take(bytes); err != nil {
 				return nil, s.overLimit(err, nil)
 			}
 		}
 		var err error
-		if b.host, err = store.NewHostBlock(s.opt.HostFile, bytes); err != nil {
+		if b.host, err = store.NewHostBlock(s.Options.HostFile, bytes); err != nil {
 			return nil, err
 		}
 	}
 	var err error
-	b.arena, err = pages.Reserve(program.PoolBytes(s.pr.Plan, plan.Arena))
+	b.arena, err = pages.Reserve(program.PoolBytes(s.Program.Plan, plan.Arena))
 	if err != nil {
 		err = errors.Join(err, b.host.Free())
 	}
@@ -101,8 +102,8 @@ func (b *bindings) run(ctx context.Context, inputs map[string]values.Value) (map
 	if b.record != nil && s.watch.record != b.record {
 		s.recordInto(b.record)
 	}
-	if err := s.growScratch(); err != nil { // another point has used it
-		return nil, s.overLimit(err, s.scratch.largest)
+	if err := s.GrowScratch(); err != nil { // another point has used it
+		return nil, s.overLimit(err, s.Scratch.Largest)
 	}
 	if err := b.shape(s, inputs); err != nil {
 		return nil, err
@@ -113,9 +114,9 @@ func (b *bindings) run(ctx context.Context, inputs map[string]values.Value) (map
 			return nil, err
 		}
 	}
-	s.control.step = b.s.control.step
+	s.Runs = b.s.Runs
 	out, err := s.Run(ctx, inputs)
-	b.s.control.step = s.control.step
+	b.s.Runs = s.Runs
 	if err == nil && !b.shared() {
 		err = b.takeBack(s)
 	}
@@ -124,14 +125,14 @@ func (b *bindings) run(ctx context.Context, inputs map[string]values.Value) (map
 
 // bind returns the session of the inputs' shapes, and makes it if there is none.
 func (b *bindings) bind(inputs map[string]values.Value) (*Session, error) {
-	pr := b.s.pr
+	pr := b.s.Program
 	dims, err := pr.PointFor(inputs)
 	if err != nil {
 		return nil, err
 	}
-	if i := slices.IndexFunc(b.list, func(s *Session) bool { return s.pr.IsAt(dims) }); i >= 0 {
+	if i := slices.IndexFunc(b.list, func(s *Session) bool { return s.Program.IsAt(dims) }); i >= 0 {
 		s := b.list[i]
-		if err := pr.CheckLengths(s.pr, inputs); err != nil {
+		if err := pr.CheckLengths(s.Program, inputs); err != nil {
 			return nil, err
 		}
 		b.list = append(slices.Delete(b.list, i, i+1), s)
@@ -149,7 +150,7 @@ func (b *bindings) bind(inputs map[string]values.Value) (*Session, error) {
 			return nil, err
 		}
 	}
-	s, err := sessionOf(at, b.s.opt, b.s)
+	s, err := sessionOf(at, b.s.Options, b.s, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +194,8 @@ func (b *bindings) memory(m *store.Memory) {
 	if b.host != nil {
 		m.HostBytes = int64(len(b.host.Bytes))
 	}
-	if b.s.scratch.block != nil {
-		m.ScratchBytes = int64(len(b.s.scratch.block.Bytes))
+	if b.s.Scratch.Block != nil {
+		m.ScratchBytes = int64(len(b.s.Scratch.Block.Bytes))
 	}
 	for _, s := range b.list {
 		of := s.Memory()

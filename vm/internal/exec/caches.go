@@ -12,7 +12,7 @@ import (
 // Reset fills all caches with zeros, as in a new session. Parameters and states of a
 // training graph stay as they are. No run may be in progress.
 func (s *Session) Reset() error {
-	for _, c := range s.pr.Caches() {
+	for _, c := range s.Program.Caches() {
 		t := s.stateOf(c.Name)
 		if err := s.fetch(t); err != nil { // copies to this place must have been done
 			return err
@@ -44,7 +44,7 @@ func (p Snapshot) Bytes() (sum int64) {
 // run may be in progress.
 func (s *Session) Snapshot() (Snapshot, error) {
 	p := Snapshot{map[string]values.Value{}}
-	for _, c := range s.pr.Caches() {
+	for _, c := range s.Program.Caches() {
 		if !s.states.ready[c.Name] {
 			return Snapshot{}, fmt.Errorf("cache %q was lost by a run that failed: expected Reset, Restore or Set before", graph.Short(c.Name))
 		}
@@ -61,7 +61,7 @@ func (s *Session) Snapshot() (Snapshot, error) {
 // Restore sets all caches to what they held at a snapshot of a session of this program.
 // No run may be in progress.
 func (s *Session) Restore(p Snapshot) error {
-	for _, c := range s.pr.Caches() {
+	for _, c := range s.Program.Caches() {
 		v, ok := p.values[c.Name]
 		if !ok {
 			return fmt.Errorf("the snapshot has no cache %q: expected one of this model", graph.Short(c.Name))
@@ -75,9 +75,9 @@ func (s *Session) Restore(p Snapshot) error {
 
 // stateOf returns the tensor of a state, which has a place.
 func (s *Session) stateOf(name string) *values.Tensor {
-	for _, id := range s.main.g.Inputs {
-		if s.main.g.Tensors[id].Name == name {
-			return s.main.tensors[id]
+	for _, id := range s.main.Graph.Inputs {
+		if s.main.Graph.Tensors[id].Name == name {
+			return s.main.Tensors[id]
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/program"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
@@ -41,7 +42,7 @@ func (c *Check) Identical() bool {
 // write that Options.Poison finds is an error. ctx stops the runs as in Session.Run. With
 // a plan for ranges of dimensions, all runs have the same lengths. If an output differs,
 // both run again, and their nodes are compared; on a device that is without replay.
-func CheckRun(ctx context.Context, p *program.Program, runs []map[string]values.Value, opt Options) (*Check, error) {
+func CheckRun(ctx context.Context, p *program.Program, runs []map[string]values.Value, opt lower.Options) (*Check, error) {
 	p, err := p.AtRuns(runs)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ type nodeSums struct {
 
 // compareRuns runs both sides, up to the first run whose outputs differ. sums takes the
 // results of its nodes, if it is not nil.
-func compareRuns(ctx context.Context, p *program.Program, runs []map[string]values.Value, opt Options, sums *nodeSums) (*Check, error) {
+func compareRuns(ctx context.Context, p *program.Program, runs []map[string]values.Value, opt lower.Options, sums *nodeSums) (*Check, error) {
 	var sessions [2]*Session
 	for k := range sessions {
 		opt.Separate = k == 1
@@ -116,11 +117,11 @@ func (sums *nodeSums) watch(s *Session, k int) {
 		return
 	}
 	// This must come before the watcher poisons the outputs that die at once.
-	s.tape.after = slices.Insert(s.tape.after, 0, func(st *step, _ int) error {
-		if st.n().IsSwapIn() {
+	s.tape.after = slices.Insert(s.tape.after, 0, func(st *lower.Step, _ int) error {
+		if st.Node().IsSwapIn() {
 			return nil // the copy may be in progress; its readers' outputs are compared
 		}
-		for _, t := range st.out {
+		for _, t := range st.Out {
 			// A node with a fused activation produces the activation's output,
 			// which is compared there. Constants may be freed. Bytes in the place
 			// of reals are compared where they have been copied.

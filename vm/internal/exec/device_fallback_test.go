@@ -20,6 +20,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/cuda/fake"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/program"
 	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
@@ -38,7 +39,7 @@ func fallback(t *testing.T, d *cuda.Device, file *onnx.File, opt passes.Options)
 		t.Fatal(err)
 	}
 	defer p.Close()
-	s, err := NewSession(p, Options{Device: d, uncompiled: true, MemoryLimit: -1})
+	s, err := NewSession(p, lower.Options{Device: d, Uncompiled: true, MemoryLimit: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,24 +49,24 @@ func fallback(t *testing.T, d *cuda.Device, file *onnx.File, opt passes.Options)
 
 // fallback returns the operators of the nodes of a frame that run on the host on more than
 // shapes and constants.
-func (g *device) fallback(f *frame) map[string]int {
+func (g *gpuSession) fallback(f *lower.Frame) map[string]int {
 	count := map[string]int{}
 	fixed := map[*values.Tensor]bool{}
-	for _, st := range f.steps {
-		if st.device || st.run == nil && !st.late {
+	for _, st := range f.Steps {
+		if st.Device || st.Run == nil && !st.Late {
 			continue
 		}
 		only := true
-		for _, t := range st.in {
-			only = only && (t == nil || t.Const || fixed[t] || ops.OfShape(st.n()))
+		for _, t := range st.In {
+			only = only && (t == nil || t.Const || fixed[t] || ops.OfShape(st.Node()))
 		}
-		for _, t := range st.out {
+		for _, t := range st.Out {
 			if t != nil {
 				fixed[t] = only
 			}
 		}
-		if !only && st.n().Semantics.Call == nil {
-			count[st.n().OpName()]++
+		if !only && st.Node().Semantics.Call == nil {
+			count[st.Node().OpName()]++
 		}
 	}
 	return count

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 )
 
 // deviceProfile takes the times of nodes by events on the device, which are read when the
 // run has ended.
 type deviceProfile struct {
-	g      *device
+	g      *gpuSession
 	p      *Profile
 	events []driver.Event // before each node, behind the last, and then with nothing between
 	err    error
@@ -22,10 +23,10 @@ type deviceProfile struct {
 const emptySpans = 16
 
 // before puts an event before a node.
-func (d *deviceProfile) before(_ *step, at int) { d.record(at) }
+func (d *deviceProfile) before(_ *lower.Step, at int) { d.record(at) }
 
 // after puts events behind the last node.
-func (d *deviceProfile) after(_ *step, at int) error {
+func (d *deviceProfile) after(_ *lower.Step, at int) error {
 	if last := len(d.p.spans) - 1; at == last {
 		for i := range emptySpans + 1 {
 			d.record(at + 1 + i)
@@ -43,7 +44,7 @@ func (d *deviceProfile) record(i int) {
 		}
 	}
 	if d.err == nil {
-		d.err = d.events[i].Record(d.g.queue.Stream)
+		d.err = d.events[i].Record(d.g.Queue.Stream)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // each joins the recording at the event that it waits for first, and the nodes wait for
 // its last one.
 type replay struct {
-	g       *device
+	g       *gpuSession
 	state   replayState
 	exec    driver.Exec
 	uploads []*values.Tensor // inputs that nodes on the device, or transfers from it, read
@@ -38,20 +38,20 @@ const (
 // newReplay returns the replay of a session. It is off if a step has a part that cannot be
 // recorded. Such are bodies, nodes on the host that depend on data, transfers to a host pool
 // in a file, which is not pinned, and anything that looks at the nodes while they run.
-func newReplay(g *device) *replay {
+func newReplay(g *gpuSession) *replay {
 	r := &replay{g: g}
 	s := g.s
-	if s.opt.NoReplay || s.opt.Poison || s.watch.comparer != nil || s.Mem.Host != nil && s.opt.HostFile != "" || !g.onlyFixedOnHost() {
+	if s.Options.NoReplay || s.Options.Poison || s.watch.comparer != nil || s.Mem.Host != nil && s.Options.HostFile != "" || !g.onlyFixedOnHost() {
 		return r
 	}
 	read := map[*values.Tensor]bool{}
-	for _, st := range s.main.steps {
-		list := st.in
-		if task := st.task(); task != nil {
-			list = slices.Concat(list, task.reads)
+	for _, st := range s.main.Steps {
+		list := st.In
+		if task := st.Task(); task != nil {
+			list = slices.Concat(list, task.Reads)
 		}
 		for _, t := range list {
-			read[t] = read[t] || st.device
+			read[t] = read[t] || st.Device
 		}
 	}
 	if g.copier != nil {
@@ -59,8 +59,8 @@ func newReplay(g *device) *replay {
 			read[t.from] = true
 		}
 	}
-	for _, id := range s.main.g.Inputs {
-		if t := s.main.tensors[id]; read[t] {
+	for _, id := range s.main.Graph.Inputs {
+		if t := s.main.Tensors[id]; read[t] {
 			r.uploads = append(r.uploads, t)
 		}
 	}
@@ -70,21 +70,21 @@ func newReplay(g *device) *replay {
 
 // onlyFixedOnHost reports whether the nodes on the host compute the same at every step:
 // they read only constants, shapes, and what such nodes make, and draw no numbers.
-func (g *device) onlyFixedOnHost() bool {
+func (g *gpuSession) onlyFixedOnHost() bool {
 	fixed := map[*values.Tensor]bool{}
-	for _, st := range g.s.main.steps {
-		if st.device || st.run == nil && !st.late {
+	for _, st := range g.s.main.Steps {
+		if st.Device || st.Run == nil && !st.Late {
 			continue // a kernel, or part of one
 		}
-		if st.late || st.boxes || st.kernel == nil && st.run != nil || st.n().Semantics.Random {
+		if st.Late || st.Boxes || st.Kernel == nil && st.Run != nil || st.Node().Semantics.Random {
 			return false
 		}
-		for _, t := range st.in {
-			if t != nil && !t.Const && !fixed[t] && !ops.OfShape(st.n()) {
+		for _, t := range st.In {
+			if t != nil && !t.Const && !fixed[t] && !ops.OfShape(st.Node()) {
 				return false
 			}
 		}
-		for _, t := range st.out {
+		for _, t := range st.Out {
 			if t != nil {
 				fixed[t] = true
 			}
@@ -96,11 +96,11 @@ func (g *device) onlyFixedOnHost() bool {
 // upload copies the inputs of a step to the device, before its nodes.
 func (r *replay) upload() error {
 	for _, t := range r.uploads {
-		if err := r.g.up(t); err != nil {
+		if err := r.g.Up(t); err != nil {
 			return err
 		}
 	}
-	r.g.bytes = 0 // copies from here on are for nodes
+	r.g.Bytes = 0 // copies from here on are for nodes
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (r *replay) first() error {
 	if r.state != replayRecords {
 		return nil
 	}
-	return r.g.queue.Stream.BeginCapture()
+	return r.g.Queue.Stream.BeginCapture()
 }
 
 // last ends the recording after the last node of a step, or after the one that failed, and
@@ -117,7 +117,7 @@ func (r *replay) first() error {
 func (r *replay) last(failed error) error {
 	if r.state == replayWaiting {
 		r.state = replayRecords
-		if r.g.bytes > 0 || r.g.syncs > 0 || failed != nil || len(r.g.s.tape.before)+len(r.g.s.tape.after) > 0 {
+		if r.g.Bytes > 0 || r.g.Syncs > 0 || failed != nil || len(r.g.s.tape.before)+len(r.g.s.tape.after) > 0 {
 			r.state = replayOff
 		}
 		return nil
@@ -126,24 +126,24 @@ func (r *replay) last(failed error) error {
 		return nil
 	}
 	r.state = replayOff
-	recorded, err := r.g.queue.Stream.EndCapture()
+	recorded, err := r.g.Queue.Stream.EndCapture()
 	if err = errors.Join(failed, err); err != nil {
 		return err
 	}
 	r.after = r.after[:0]
-	for _, t := range r.g.s.main.tensors {
+	for _, t := range r.g.s.main.Tensors {
 		at := values.Memory(0)
 		if t != nil {
 			at = t.Where
 		}
 		r.after = append(r.after, at)
 	}
-	r.taken, err = r.g.d.Measure(func() error {
+	r.taken, err = r.g.Device.Measure(func() error {
 		r.exec, err = recorded.Instantiate()
 		if err = errors.Join(err, recorded.Destroy()); err != nil {
 			return err
 		}
-		return r.exec.Launch(r.g.queue.Stream) // a driver may take memory as late as here
+		return r.exec.Launch(r.g.Queue.Stream) // a driver may take memory as late as here
 	})
 	if err == nil {
 		r.state = replayRuns
@@ -157,12 +157,12 @@ func (r *replay) run() (bool, error) {
 		return false, nil
 	}
 	r.steps++
-	for i, t := range r.g.s.main.tensors {
+	for i, t := range r.g.s.main.Tensors {
 		if t != nil {
 			t.Where = r.after[i]
 		}
 	}
-	return true, r.exec.Launch(r.g.queue.Stream)
+	return true, r.exec.Launch(r.g.Queue.Stream)
 }
 
 // close frees the recording.

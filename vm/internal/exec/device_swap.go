@@ -5,6 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
 
@@ -12,7 +13,7 @@ import (
 // the nodes run on another. Events keep the order that hostCopier keeps by waiting: the
 // host never waits.
 type deviceCopier struct {
-	g             *device
+	g             *gpuSession
 	start, finish [2][][]*deviceTransfer // by direction and step: those that begin, and that have ended, before it runs
 	streams       [2]driver.Stream
 	all           []*deviceTransfer
@@ -27,14 +28,14 @@ type deviceTransfer struct {
 // newDeviceCopier prepares the transfers of the main graph. It returns nil if there are
 // none. SwapOut and SwapIn of a tensor whose size is unknown, or only bounded, run as
 // nodes on the host.
-func newDeviceCopier(g *device, f *frame, p *plan.Plan) (*deviceCopier, error) {
+func newDeviceCopier(g *gpuSession, f *lower.Frame, p *plan.Plan) (*deviceCopier, error) {
 	list := transfersOf(f, p)
 	if len(list) == 0 {
 		return nil, nil
 	}
 	c := &deviceCopier{g: g}
 	for d := range c.streams {
-		c.start[d], c.finish[d] = make([][]*deviceTransfer, len(f.steps)), make([][]*deviceTransfer, len(f.steps))
+		c.start[d], c.finish[d] = make([][]*deviceTransfer, len(f.Steps)), make([][]*deviceTransfer, len(f.Steps))
 		var err error
 		if c.streams[d], err = driver.NewStream(); err != nil {
 			return nil, errors.Join(err, c.close())
@@ -87,14 +88,14 @@ func (c *deviceCopier) put(t *deviceTransfer, direction int) error {
 	away := t.from // the tensor on the device
 	if direction == homeward {
 		away = t.to
-	} else if err := c.g.up(t.from); err != nil {
+	} else if err := c.g.Up(t.from); err != nil {
 		return err
 	}
-	p, err := c.g.at(&away.Tensor)
+	p, err := c.g.At(&away.Tensor)
 	if err != nil {
 		return err
 	}
-	if err := t.begun.Record(c.g.queue.Stream); err != nil {
+	if err := t.begun.Record(c.g.Queue.Stream); err != nil {
 		return err
 	}
 	s, bytes := c.streams[direction], int64(away.Bytes())
@@ -117,10 +118,10 @@ func (c *deviceCopier) put(t *deviceTransfer, direction int) error {
 // await makes the nodes wait for transfers.
 func (c *deviceCopier) await(direction, at int) error {
 	for _, t := range c.finish[direction][at] {
-		if err := c.g.queue.Stream.Wait(t.ended); err != nil {
+		if err := c.g.Queue.Stream.Wait(t.ended); err != nil {
 			return err
 		}
-		c.g.stale = true // a node on the host that reads what came has to wait, too
+		c.g.Stale = true // a node on the host that reads what came has to wait, too
 	}
 	return nil
 }

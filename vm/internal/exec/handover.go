@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
 
@@ -15,7 +16,7 @@ import (
 // checks bit for bit what the node copies into its body, from one iteration to the next, and
 // to its outputs.
 type handover struct {
-	st     *step
+	st     *lower.Step
 	in     []image // the inputs of a Loop or Scan, before it ran
 	passes int
 	going  bool      // of a Loop: the condition
@@ -36,90 +37,90 @@ func imageOf(t *values.Tensor) image {
 }
 
 // copies reports whether a step only hands tensors to and from bodies.
-func (st *step) copies() bool { return st.kernel == nil && st.run != nil && !st.boxes }
+func copies(st *lower.Step) bool { return st.Kernel == nil && st.Run != nil && !st.Boxes }
 
 // op is the operator of a step that copies; "" for a call.
 func (h *handover) op() string {
-	if h.st.n().Semantics.Call != nil {
+	if h.st.Node().Semantics.Call != nil {
 		return ""
 	}
-	if h.st.call().Version < 9 && h.st.n().Op == "Scan" {
+	if h.st.Call().Version < 9 && h.st.Node().Op == "Scan" {
 		return batchedScan
 	}
-	return h.st.n().Op
+	return h.st.Node().Op
 }
 
 // batchedScan is the op of a Scan of opset 8, whose body runs for each element of a batch.
 const batchedScan = "Scan of opset 8"
 
 // newHandover saves the inputs of a step that is about to run.
-func newHandover(st *step) *handover {
+func newHandover(st *lower.Step) *handover {
 	h := &handover{st: st, going: true}
 	switch op := h.op(); op {
 	case "SequenceMap":
-		h.rows = make([][]image, len(st.out))
+		h.rows = make([][]image, len(st.Out))
 	case "Loop", "Scan":
-		for _, t := range st.in {
+		for _, t := range st.In {
 			h.in = append(h.in, imageOf(t))
 		}
-		first, carried := 2, len(st.in)-2
+		first, carried := 2, len(st.In)-2
 		if op == "Scan" {
-			first, carried = 0, len(st.in)-h.scanned()
-		} else if len(st.in) > 1 && st.in[1] != nil {
+			first, carried = 0, len(st.In)-h.scanned()
+		} else if len(st.In) > 1 && st.In[1] != nil {
 			h.going = h.in[1].data[0] != 0
 		}
 		h.next = h.in[first : first+carried]
-		h.rows = make([][]image, len(st.out)-carried)
+		h.rows = make([][]image, len(st.Out)-carried)
 	}
 	return h
 }
 
 // scanned is the number of scanned inputs of a Scan.
-func (h *handover) scanned() int { return h.st.call().Int("num_scan_inputs", 0) }
+func (h *handover) scanned() int { return h.st.Call().Int("num_scan_inputs", 0) }
 
 // enter checks the inputs of a body that is about to run.
-func (h *handover) enter(f *frame) {
+func (h *handover) enter(f *lower.Frame) {
 	switch h.op() {
 	case "If":
 		want := "else_branch"
-		if *(*bool)(h.st.in[0].At) {
+		if *(*bool)(h.st.In[0].At) {
 			want = "then_branch"
 		}
-		if a := h.st.n().Attr(want); a == nil || a.Graph != f.g {
-			h.fail(h.st.in[0], "%s does not run", want)
+		if a := h.st.Node().Attr(want); a == nil || a.Graph != f.Graph {
+			h.fail(h.st.In[0], "%s does not run", want)
 		}
 	case "Loop":
-		h.same(f.input(0), image{dtype: graph.Int64, shape: []int{}, data: binaryInt(h.passes)})
-		h.same(f.input(1), image{dtype: graph.Bool, shape: []int{}, data: []byte{1}})
+		h.same(f.Input(0), image{dtype: graph.Int64, shape: []int{}, data: binaryInt(h.passes)})
+		h.same(f.Input(1), image{dtype: graph.Bool, shape: []int{}, data: []byte{1}})
 		for i, v := range h.next {
-			h.same(f.input(2+i), v)
+			h.same(f.Input(2+i), v)
 		}
 	case "SequenceMap":
-		for i, t := range h.st.in {
+		for i, t := range h.st.In {
 			want := imageOf(t)
 			if t.Box != nil {
 				want = imageOfItem(t.Box.Items[h.passes])
 			}
-			h.same(f.input(i), want)
+			h.same(f.Input(i), want)
 		}
 	case "Scan":
 		for i, v := range h.next {
-			h.same(f.input(i), v)
+			h.same(f.Input(i), v)
 		}
 		for i := range h.scanned() {
 			from := h.in[len(h.next)+i]
 			axis, back := h.along("scan_input", i, len(from.shape))
-			h.same(f.input(len(h.next)+i), from.slice(axis, scanIndex(h.passes, from.shape[axis], back)))
+			h.same(f.Input(len(h.next)+i), from.slice(axis, scanIndex(h.passes, from.shape[axis], back)))
 		}
 	}
 }
 
 // leave saves the outputs of a body that has run.
-func (h *handover) leave(f *frame) {
+func (h *handover) leave(f *lower.Frame) {
 	h.passes++
 	var out []image
-	for i := range f.g.Outputs {
-		out = append(out, imageOf(f.output(i)))
+	for i := range f.Graph.Outputs {
+		out = append(out, imageOf(f.Output(i)))
 	}
 	if h.op() == "Loop" {
 		h.going, out = out[0].data[0] != 0, out[1:]
@@ -142,25 +143,25 @@ func (h *handover) end() (name string, err error) {
 		return h.name, h.err
 	case "Loop":
 		if h.in[0].data == nil && h.going || h.in[0].data != nil && h.going && int64(h.passes) < intOf(h.in[0].data) {
-			h.fail(h.st.out[0], "the loop ends after %d iterations", h.passes)
+			h.fail(h.st.Out[0], "the loop ends after %d iterations", h.passes)
 		}
 	case "Scan":
 		from := h.in[len(h.in)-1]
 		if axis, _ := h.along("scan_input", h.scanned()-1, len(from.shape)); h.passes != from.shape[axis] {
-			h.fail(h.st.out[0], "the scan ends after %d of %d slices", h.passes, from.shape[axis])
+			h.fail(h.st.Out[0], "the scan ends after %d of %d slices", h.passes, from.shape[axis])
 		}
 	default:
 		if h.passes != 1 {
-			h.fail(h.st.out[0], "its body ran %d times, expected once", h.passes)
+			h.fail(h.st.Out[0], "its body ran %d times, expected once", h.passes)
 		}
 	}
 	for i, v := range h.next {
-		if i < len(h.st.out) {
-			h.same(h.st.out[i], v)
+		if i < len(h.st.Out) {
+			h.same(h.st.Out[i], v)
 		}
 	}
 	for k, rows := range h.rows {
-		out := h.st.out[len(h.next)+k]
+		out := h.st.Out[len(h.next)+k]
 		if out == nil {
 			continue
 		}
@@ -184,10 +185,10 @@ func (h *handover) end() (name string, err error) {
 
 // endMap checks the sequences that a SequenceMap has made.
 func (h *handover) endMap() {
-	if n := len(h.st.in[0].Box.Items); h.passes != n {
-		h.fail(h.st.out[0], "its body ran %d times, expected %d, as there are items", h.passes, n)
+	if n := len(h.st.In[0].Box.Items); h.passes != n {
+		h.fail(h.st.Out[0], "its body ran %d times, expected %d, as there are items", h.passes, n)
 	}
-	for k, out := range h.st.out {
+	for k, out := range h.st.Out {
 		if out == nil {
 			continue
 		}
@@ -205,7 +206,7 @@ func (h *handover) endMap() {
 
 // along returns the axis and the direction of a scanned input or output.
 func (h *handover) along(what string, i, rank int) (axis int, back bool) {
-	c := h.st.call()
+	c := h.st.Call()
 	if list := c.Ints(what + "_axes"); i < len(list) {
 		axis = list[i]
 	}

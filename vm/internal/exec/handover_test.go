@@ -11,6 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/program"
 	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
@@ -19,7 +20,7 @@ import (
 
 // checkHandovers runs a model with the comparer of CheckReference, after spoil has changed
 // the steps of the main graph.
-func checkHandovers(t *testing.T, m *graph.Model, inputs map[string]values.Value, spoil func(st *step)) *ReferenceCheck {
+func checkHandovers(t *testing.T, m *graph.Model, inputs map[string]values.Value, spoil func(st *lower.Step)) *ReferenceCheck {
 	t.Helper()
 	r, err := passes.Optimize(t.Context(), m, passes.Options{})
 	if err != nil {
@@ -31,12 +32,12 @@ func checkHandovers(t *testing.T, m *graph.Model, inputs map[string]values.Value
 	}
 	defer p.Close()
 	w := newComparer(p)
-	s, err := NewSession(p, Options{Workers: 1, comparer: w})
+	s, err := newSession(p, lower.Options{Workers: 1}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for _, st := range s.main.steps {
+	for _, st := range s.main.Steps {
 		spoil(st)
 	}
 	if _, err := s.Run(t.Context(), inputs); err != nil {
@@ -46,11 +47,11 @@ func checkHandovers(t *testing.T, m *graph.Model, inputs map[string]values.Value
 }
 
 // corruptOutput makes a step change the last byte of an output after each run.
-func corruptOutput(st *step, i int) {
-	run := st.run
-	st.run = func(w *work.Pool) error {
+func corruptOutput(st *lower.Step, i int) {
+	run := st.Run
+	st.Run = func(w *work.Pool) error {
 		err := run(w)
-		b := values.BytesOf(st.out[i])
+		b := values.BytesOf(st.Out[i])
 		b[len(b)-1] ^= 1
 		return err
 	}
@@ -75,30 +76,30 @@ func TestReferenceSeesWhatIsHanded(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, model, op, want string
-		spoil                 func(st *step)
+		spoil                 func(st *lower.Step)
 	}{
-		{"sound", "calls", "", "", func(*step) {}},
-		{"the second result of a call", "calls", "Thru", `(Thru, loc): tensor "c": byte 23 differs from the copied tensor`, func(st *step) { corruptOutput(st, 1) }},
-		{"sound bodies", "bodies", "", "", func(*step) {}},
-		{"the result of a call", "bodies", "Cond", `(Cond, loc): tensor "h": byte 23 differs`, func(st *step) { corruptOutput(st, 0) }},
-		{"sound loops", "loops", "", "", func(*step) {}},
-		{"what a Loop carried", "loops", "Loop", `(Loop): tensor "last": byte 11 differs`, func(st *step) { corruptOutput(st, 0) }},
-		{"what a Loop stacked", "loops", "Loop", `(Loop): tensor "rows": the row of pass 3 is wrong`, func(st *step) { corruptOutput(st, 1) }},
-		{"a Loop that ends early", "loops", "Loop", `(Loop): tensor "last": the loop ends after 2 iterations`, func(st *step) {
-			run := st.run
-			st.run = func(w *work.Pool) error {
-				trips := (*int64)(st.in[0].At)
+		{"sound", "calls", "", "", func(*lower.Step) {}},
+		{"the second result of a call", "calls", "Thru", `(Thru, loc): tensor "c": byte 23 differs from the copied tensor`, func(st *lower.Step) { corruptOutput(st, 1) }},
+		{"sound bodies", "bodies", "", "", func(*lower.Step) {}},
+		{"the result of a call", "bodies", "Cond", `(Cond, loc): tensor "h": byte 23 differs`, func(st *lower.Step) { corruptOutput(st, 0) }},
+		{"sound loops", "loops", "", "", func(*lower.Step) {}},
+		{"what a Loop carried", "loops", "Loop", `(Loop): tensor "last": byte 11 differs`, func(st *lower.Step) { corruptOutput(st, 0) }},
+		{"what a Loop stacked", "loops", "Loop", `(Loop): tensor "rows": the row of pass 3 is wrong`, func(st *lower.Step) { corruptOutput(st, 1) }},
+		{"a Loop that ends early", "loops", "Loop", `(Loop): tensor "last": the loop ends after 2 iterations`, func(st *lower.Step) {
+			run := st.Run
+			st.Run = func(w *work.Pool) error {
+				trips := (*int64)(st.In[0].At)
 				defer func(n int64) { *trips = n }(*trips)
 				*trips = 2
 				return run(w)
 			}
 		}},
-		{"what a Scan carried", "loops", "Scan", `(Scan): tensor "sum": byte 7 differs`, func(st *step) { corruptOutput(st, 0) }},
-		{"what a Scan laid", "loops", "Scan", `(Scan): tensor "laid": the row of pass 0 is wrong`, func(st *step) { corruptOutput(st, 1) }},
-		{"a slice that a Scan took", "loops", "Scan", `(Scan): tensor "b": byte 7 differs`, func(st *step) {
-			run := st.run
-			st.run = func(w *work.Pool) error {
-				values.BytesOf(st.in[2])[31] ^= 1 // after the comparer has saved it
+		{"what a Scan carried", "loops", "Scan", `(Scan): tensor "sum": byte 7 differs`, func(st *lower.Step) { corruptOutput(st, 0) }},
+		{"what a Scan laid", "loops", "Scan", `(Scan): tensor "laid": the row of pass 0 is wrong`, func(st *lower.Step) { corruptOutput(st, 1) }},
+		{"a slice that a Scan took", "loops", "Scan", `(Scan): tensor "b": byte 7 differs`, func(st *lower.Step) {
+			run := st.Run
+			st.Run = func(w *work.Pool) error {
+				values.BytesOf(st.In[2])[31] ^= 1 // after the comparer has saved it
 				return run(w)
 			}
 		}},
@@ -109,8 +110,8 @@ func TestReferenceSeesWhatIsHanded(t *testing.T) {
 			if c.model == "loops" {
 				x = loops
 			}
-			r := checkHandovers(t, read(c.model), x, func(st *step) {
-				if st.n().Op == c.op && !done {
+			r := checkHandovers(t, read(c.model), x, func(st *lower.Step) {
+				if st.Node().Op == c.op && !done {
 					done = true
 					c.spoil(st)
 				}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/program"
 	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
@@ -16,8 +17,8 @@ import (
 // memory, their sessions work on these; else each run borrows them. A cache has the room of
 // the largest lengths and the shape of the point that ran last.
 func (s *Session) hold() error {
-	p, g := s.pr.Plan, s.pr.Model.Graph
-	s.main = &frame{s: s, g: g, tensors: make([]*values.Tensor, len(g.Tensors))}
+	p, g := s.Program.Plan, s.Program.Model.Graph
+	s.main = &lower.Frame{Site: &s.Site, Graph: g, Tensors: make([]*values.Tensor, len(g.Tensors))}
 	s.states.updates = map[graph.TensorID]bool{}
 	bytes := program.StateBytes(p)
 	if bytes == 0 {
@@ -39,7 +40,7 @@ func (s *Session) hold() error {
 			continue
 		}
 		s.states.caches[b.Tensors[0]] = b.Kind == plan.KindCache
-		for _, name := range [...]string{b.Tensors[0], s.pr.Next[b.Tensors[0]]} {
+		for _, name := range [...]string{b.Tensors[0], s.Program.Next[b.Tensors[0]]} {
 			id := named[name]
 			t := g.Tensors[id]
 			x := &values.Tensor{Name: name, Exact: true, Room: b.Bytes}
@@ -47,7 +48,7 @@ func (s *Session) hold() error {
 			for k, n := range t.Type.Shape {
 				x.Shape[k] = int(n)
 			}
-			s.main.tensors[id] = x
+			s.main.Tensors[id] = x
 			s.states.updates[id] = t.Output
 		}
 	}
@@ -58,7 +59,7 @@ func (s *Session) hold() error {
 // Zeros, as Reset leaves them, have any shape; a cache that a run has written, or that was
 // set, keeps its own, unless the run's inputs have a value for it.
 func (b *bindings) shape(at *Session, inputs map[string]values.Value) error {
-	for _, c := range b.s.pr.Caches() {
+	for _, c := range b.s.Program.Caches() {
 		x := b.s.stateOf(c.Name)
 		_, given := inputs[c.Name]
 		want := at.stateOf(c.Name).Shape
@@ -66,7 +67,7 @@ func (b *bindings) shape(at *Session, inputs map[string]values.Value) error {
 			continue
 		}
 		if !given && b.s.states.ready[c.Name] && !b.s.states.fresh[c.Name] {
-			return b.s.named(values.About(c.Name, fmt.Errorf("the cache holds %v, expected shape %v for %s: expected Reset, Restore or a value of that shape before", values.TypeOf(x), want, at.pr.Where())))
+			return b.s.named(values.About(c.Name, fmt.Errorf("the cache holds %v, expected shape %v for %s: expected Reset, Restore or a value of that shape before", values.TypeOf(x), want, at.Program.Where())))
 		}
 		b.s.shapeState(c.Name, want)
 	}
@@ -75,8 +76,8 @@ func (b *bindings) shape(at *Session, inputs map[string]values.Value) error {
 
 // shapeState gives a cache, and its next value, a shape.
 func (s *Session) shapeState(name string, shape []int) {
-	next := s.pr.Next[name]
-	for _, t := range s.main.tensors {
+	next := s.Program.Next[name]
+	for _, t := range s.main.Tensors {
 		if t != nil && (t.Name == name || t.Name == next) {
 			t.Shape = slices.Clone(shape)
 		}
@@ -97,7 +98,7 @@ func (s *Session) takesShape(name string, v values.Value) bool {
 // lend copies the parameters, states and caches that have values to the session of a
 // point.
 func (b *bindings) lend(s *Session) error {
-	for _, t := range b.s.pr.States() {
+	for _, t := range b.s.Program.States() {
 		if !b.s.states.ready[t.Name] {
 			continue
 		}
@@ -114,7 +115,7 @@ func (b *bindings) lend(s *Session) error {
 
 // takeBack copies what a run has made of them.
 func (b *bindings) takeBack(s *Session) error {
-	for _, t := range b.s.pr.States() {
+	for _, t := range b.s.Program.States() {
 		if !b.s.states.ready[t.Name] {
 			continue
 		}

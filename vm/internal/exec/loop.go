@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -16,8 +17,9 @@ import (
 // and the carried tensors. Its outputs are the next condition, the carried tensors of
 // the next iteration, and one row of each scan output.
 type loop struct {
-	st      *step
-	body    *frame
+	in      *Session
+	st      *lower.Step
+	body    *lower.Frame
 	carried int
 	rows    []scanOutput // the outputs that follow the carried ones
 }
@@ -33,77 +35,77 @@ type scanOutput struct {
 	onDevice bool // the rows are on the device, and not on the host
 }
 
-func newLoop(st *step, body *frame) (kernel.Run, error) {
-	l := &loop{st: st, body: body, carried: len(body.g.Inputs) - 2}
-	if l.carried < 0 || len(st.in) < 2+l.carried || len(body.g.Outputs) != 1+len(st.out) || l.carried > len(st.out) {
-		return nil, fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(body.g.Inputs), len(body.g.Outputs))
+func newLoop(in *Session, st *lower.Step, body *lower.Frame) (kernel.Run, error) {
+	l := &loop{in: in, st: st, body: body, carried: len(body.Graph.Inputs) - 2}
+	if l.carried < 0 || len(st.In) < 2+l.carried || len(body.Graph.Outputs) != 1+len(st.Out) || l.carried > len(st.Out) {
+		return nil, fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(body.Graph.Inputs), len(body.Graph.Outputs))
 	}
-	if err := body.makesAll(); err != nil {
+	if err := body.MakesAll(); err != nil {
 		return nil, err
 	}
 	return l.run, nil
 }
 
 func (l *loop) run(*work.Pool) error {
-	st, s, carried := l.st, l.st.f.s, l.carried
+	st, s, carried := l.st, l.st.Frame.Site, l.carried
 	most := int64(math.MaxInt64)
-	s.ToHost(st.in[:2]...)
-	if m := st.in[0]; m != nil {
+	s.ToHost(st.In[:2]...)
+	if m := st.In[0]; m != nil {
 		if m.Type != graph.Int64 || m.Shape == nil || m.Len() != 1 {
 			return fmt.Errorf("tensor %q turns out to be %v, expected one int64", graph.Short(m.Name), values.TypeOf(m))
 		}
 		most = *(*int64)(m.At)
 	}
 	again := true
-	if st.in[1] != nil {
+	if st.In[1] != nil {
 		var err error
-		if again, err = st.in[1].Truth(); err != nil {
+		if again, err = st.In[1].Truth(); err != nil {
 			return err
 		}
 	}
 	for i := range carried {
-		if err := s.Assign(l.body.input(2+i), st.in[2+i]); err != nil {
+		if err := s.Assign(l.body.Input(2+i), st.In[2+i]); err != nil {
 			return err
 		}
 	}
 	l.rows = l.rows[:0]
-	for _, out := range st.out[carried:] {
+	for _, out := range st.Out[carried:] {
 		l.rows = append(l.rows, scanOutput{out: out})
 	}
-	l.body.begin()
+	l.body.Begin()
 	for i := int64(0); i < most && again; i++ {
 		s.Pool.Poll()
 		if err := l.setIteration(i, again); err != nil {
 			return err
 		}
-		if err := l.body.runAll(); err != nil {
+		if err := l.in.runAll(l.body); err != nil {
 			return err
 		}
 		var err error
-		s.ToHost(l.body.output(0))
-		if again, err = l.body.output(0).Truth(); err != nil {
+		s.ToHost(l.body.Output(0))
+		if again, err = l.body.Output(0).Truth(); err != nil {
 			return err
 		}
 		for k := range l.rows {
-			if err := l.rows[k].add(s, l.body.output(1+carried+k)); err != nil {
+			if err := l.rows[k].add(s, l.body.Output(1+carried+k)); err != nil {
 				return err
 			}
 		}
-		if err := l.body.updateCarried(2, 1, carried); err != nil {
+		if err := updateCarried(l.body, 2, 1, carried); err != nil {
 			return err
 		}
-		l.body.release()
+		l.body.Release()
 	}
 	for i := range carried {
-		if st.out[i] == nil {
+		if st.Out[i] == nil {
 			continue
 		}
-		if err := s.Assign(st.out[i], l.body.input(2+i)); err != nil {
+		if err := s.Assign(st.Out[i], l.body.Input(2+i)); err != nil {
 			return err
 		}
 	}
 	for k := range l.rows {
-		if err := l.rows[k].end(s, st.f.g.Tensor(st.n().Outputs[carried+k])); err != nil {
+		if err := l.rows[k].end(s, st.Frame.Graph.Tensor(st.Node().Outputs[carried+k])); err != nil {
 			return err
 		}
 	}
@@ -112,8 +114,8 @@ func (l *loop) run(*work.Pool) error {
 
 // setIteration sets the body's iteration number and condition.
 func (l *loop) setIteration(i int64, again bool) error {
-	s := l.st.f.s
-	for k, t := range []*values.Tensor{l.body.input(0), l.body.input(1)} {
+	s := l.st.Frame.Site
+	for k, t := range []*values.Tensor{l.body.Input(0), l.body.Input(1)} {
 		if d := []graph.DType{graph.Int64, graph.Bool}[k]; t.Type == graph.Undefined {
 			t.Type = d
 		} else if t.Type != d {
@@ -125,30 +127,30 @@ func (l *loop) setIteration(i int64, again bool) error {
 		}
 		s.WroteOnHost(t)
 	}
-	*(*int64)(l.body.input(0).At) = i
-	*(*bool)(l.body.input(1).At) = again
+	*(*int64)(l.body.Input(0).At) = i
+	*(*bool)(l.body.Input(1).At) = again
 	return nil
 }
 
 // updateCarried copies n outputs of a body, beginning with output out, to its inputs,
 // beginning with input in. An output that overlaps the place of another input is
 // first copied to the side pool.
-func (f *frame) updateCarried(in, out, n int) error {
-	if err := f.carryBoxes(in, out, n); err != nil {
+func updateCarried(f *lower.Frame, in, out, n int) error {
+	if err := carryBoxes(f, in, out, n); err != nil {
 		return err
 	}
 	var kept [][]byte
 	for i := range n {
-		from := f.output(out + i)
+		from := f.Output(out + i)
 		var b []byte
 		for k := range n {
-			if to := f.input(in + k); k != i && values.Overlap(from, to) {
+			if to := f.Input(in + k); k != i && values.Overlap(from, to) {
 				var err error
-				if b, err = f.s.Mem.Side.Take(values.NameOf(from.Name)+", carried on", int64(from.Bytes())); err != nil {
+				if b, err = f.Site.Mem.Side.Take(values.NameOf(from.Name)+", carried on", int64(from.Bytes())); err != nil {
 					return values.About(from.Name, err)
 				}
-				f.s.ToHost(from)
-				f.s.CopyBytes(b, values.BytesOf(from))
+				f.Site.ToHost(from)
+				f.Site.CopyBytes(b, values.BytesOf(from))
 				break
 			}
 		}
@@ -160,32 +162,32 @@ func (f *frame) updateCarried(in, out, n int) error {
 		}
 	}
 	for i := range n {
-		from, to := f.output(out+i), f.input(in+i)
+		from, to := f.Output(out+i), f.Input(in+i)
 		if from.Box != nil {
 			continue // carryBoxes has done it
 		}
 		if kept == nil || kept[i] == nil {
-			if err := f.s.Assign(to, from); err != nil {
+			if err := f.Site.Assign(to, from); err != nil {
 				return err
 			}
 			continue
 		}
 		aside := *from
 		aside.At, aside.Where = unsafe.Pointer(unsafe.SliceData(kept[i])), values.OnHost
-		if err := f.s.Assign(to, &aside); err != nil {
+		if err := f.Site.Assign(to, &aside); err != nil {
 			return err
 		}
-		f.s.Mem.Side.Give(kept[i])
+		f.Site.Mem.Side.Give(kept[i])
 	}
 	return nil
 }
 
 // carryBoxes is updateCarried for outputs that are no tensors. Since an output may be an
 // input of the body, all of them are read before the first input changes.
-func (f *frame) carryBoxes(in, out, n int) error {
+func carryBoxes(f *lower.Frame, in, out, n int) error {
 	var boxes []*values.Box
 	for i := range n {
-		if b := f.output(out + i).Box; b != nil {
+		if b := f.Output(out + i).Box; b != nil {
 			if boxes == nil {
 				boxes = make([]*values.Box, n)
 			}
@@ -197,7 +199,7 @@ func (f *frame) carryBoxes(in, out, n int) error {
 		if b == nil {
 			continue
 		}
-		if err := f.s.Put(f.input(in+i), b); err != nil && first == nil {
+		if err := f.Site.Put(f.Input(in+i), b); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -205,7 +207,7 @@ func (f *frame) carryBoxes(in, out, n int) error {
 }
 
 // add appends a row.
-func (r *scanOutput) add(s *Session, row *values.Tensor) error {
+func (r *scanOutput) add(s *lower.Site, row *values.Tensor) error {
 	if r.out == nil {
 		return nil
 	}
@@ -229,7 +231,7 @@ func (r *scanOutput) add(s *Session, row *values.Tensor) error {
 		if int64(r.used+len(b)) > r.out.Room {
 			return fmt.Errorf("tensor %q turns out to have more than the %d bytes it was planned for", graph.Short(r.out.Name), r.out.Room)
 		}
-		done, err := s.gpu.appendRow(r.out, row, r.used, r.count == 1)
+		done, err := s.GPU.AppendRow(r.out, row, r.used, r.count == 1)
 		if err != nil {
 			return err
 		}
@@ -260,7 +262,7 @@ func (r *scanOutput) add(s *Session, row *values.Tensor) error {
 }
 
 // hold makes the block of the rows larger if it has fewer than n bytes.
-func (r *scanOutput) hold(s *Session, n int) error {
+func (r *scanOutput) hold(s *lower.Site, n int) error {
 	if n <= len(r.block) {
 		return nil
 	}
@@ -275,7 +277,7 @@ func (r *scanOutput) hold(s *Session, n int) error {
 }
 
 // addPacked is add for elements of 2 or 4 bits: a row may begin within a byte.
-func (r *scanOutput) addPacked(s *Session, row *values.Tensor, bits int) error {
+func (r *scanOutput) addPacked(s *lower.Site, row *values.Tensor, bits int) error {
 	n := row.Len()
 	at := (r.count - 1) * n
 	used := (r.count*n*bits + 7) / 8
@@ -302,7 +304,7 @@ func (r *scanOutput) addPacked(s *Session, row *values.Tensor, bits int) error {
 // end sets the shape of the output, and copies its elements from the side pool if
 // they lie there. Without rows, the shape of a row comes from t, the output's
 // inferred type.
-func (r *scanOutput) end(s *Session, t *graph.Tensor) error {
+func (r *scanOutput) end(s *lower.Site, t *graph.Tensor) error {
 	if r.out == nil {
 		return nil
 	}

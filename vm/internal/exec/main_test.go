@@ -1,3 +1,5 @@
 package exec
 
-func init() { alwaysChecks = true }
+import "github.com/onnxmem/onnxmem/vm/internal/lower"
+
+func init() { lower.AlwaysCheck(true) }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
 
 // poison is the pattern of a session.
 func (s *Session) poison() store.Poison {
-	if s.opt.Separate {
+	if s.Options.Separate {
 		return store.Enormous
 	}
 	return store.Signalling
@@ -22,16 +23,16 @@ func (s *Session) poison() store.Poison {
 
 // poisonScratch fills a kernel's shared scratch and that of each worker with poison
 // before the kernel runs. A guarded session does so in useScratch.
-func (s *Session) poisonScratch(st *step) {
-	p, c := s.poison(), st.call()
-	if st.device {
-		s.gpu.spoilScratch(p)
+func (s *Session) poisonScratch(st *lower.Step) {
+	p, c := s.poison(), st.Call()
+	if st.Device {
+		s.gpu.SpoilScratch(p)
 		return
 	}
-	p.Spoil(s.scratch.block.Bytes[:c.SharedBytes], 0)
+	p.Spoil(s.Scratch.Block.Bytes[:c.SharedBytes], 0)
 	for k := range s.Pool.Workers() {
-		off := s.scratch.shared + s.scratch.keep + k*s.scratch.each
-		p.Spoil(s.scratch.block.Bytes[off:off+c.EachBytes], int64(off))
+		off := s.Scratch.Shared + s.Scratch.Keep + k*s.Scratch.Each
+		p.Spoil(s.Scratch.Block.Bytes[off:off+c.EachBytes], int64(off))
 	}
 }
 
@@ -52,16 +53,16 @@ type watcher struct {
 }
 
 func newWatcher(s *Session) *watcher {
-	steps := len(s.main.steps)
+	steps := len(s.main.Steps)
 	w := &watcher{s: s, born: make([][]*plan.Buffer, steps+1), dying: make([][]*plan.Buffer, steps+1), until: map[*plan.Buffer]int{}}
 	read := map[string]int{}
-	for _, t := range s.main.tensors {
+	for _, t := range s.main.Tensors {
 		if t != nil && t.ReadUntil > 0 {
 			read[t.Name] = int(t.ReadUntil)
 		}
 	}
-	for i := range s.pr.Plan.Buffers {
-		if b := &s.pr.Plan.Buffers[i]; b.Pool == plan.Arena && b.Bytes > 0 {
+	for i := range s.Program.Plan.Buffers {
+		if b := &s.Program.Plan.Buffers[i]; b.Pool == plan.Arena && b.Bytes > 0 {
 			w.order = append(w.order, b)
 		}
 	}
@@ -96,7 +97,7 @@ func (w *watcher) begin() {
 // it spoils its memory.
 func (w *watcher) spoil(b *store.Block, off, end int64) {
 	if w.s.gpu != nil {
-		w.s.gpu.spoil(b, off, end, w.s.poison())
+		w.s.gpu.Spoil(b, off, end, w.s.poison())
 		return
 	}
 	w.s.Pool.Steps(int(end-off), func(i, j int) { w.s.poison().Spoil(b.Bytes[off+int64(i):off+int64(j)], off+int64(i)) })
@@ -106,7 +107,7 @@ func (w *watcher) spoil(b *store.Block, off, end int64) {
 // memory.
 func (w *watcher) firstChanged(b *store.Block, off, end int64) int64 {
 	if w.s.gpu != nil {
-		return w.s.gpu.firstChanged(b, off, end, w.s.poison())
+		return w.s.gpu.FirstChanged(b, off, end, w.s.poison())
 	}
 	k := int64(-1)
 	w.s.Pool.Steps(int(end-off), func(i, j int) {
@@ -121,11 +122,11 @@ func (w *watcher) firstChanged(b *store.Block, off, end int64) int64 {
 
 // after checks, once a step has run, the buffers that become live at the next step,
 // or all dead bytes after the last step, and poisons the buffers that die.
-func (w *watcher) after(st *step, at int) error {
+func (w *watcher) after(st *lower.Step, at int) error {
 	if len(w.s.Mem.Own) > 0 {
 		return w.checkMargins(st, at)
 	}
-	last := at == len(w.s.main.steps)-1
+	last := at == len(w.s.main.Steps)-1
 	if last || w.everyStep {
 		if err := w.check(st, at, 0, int64(len(w.s.Mem.Arena.Bytes))); err != nil || last {
 			return err
@@ -140,7 +141,7 @@ func (w *watcher) after(st *step, at int) error {
 	w.dead = append(w.dead, w.dying[at]...)
 	// What the nodes of a group on a device read must stay until their kernel runs, with
 	// the last of them.
-	if w.s.gpu == nil || st.fusedInto == nil {
+	if w.s.gpu == nil || st.FusedInto == nil {
 		w.live = slices.DeleteFunc(w.live, func(b *plan.Buffer) bool { return w.until[b] <= at })
 		for _, b := range w.dead {
 			w.spoilBetween(b.Offset, b.Offset+b.Bytes)
@@ -176,7 +177,7 @@ func (w *watcher) unsure(err error) bool {
 
 // check fails if one of the bytes [from, end) of the arena is dead at a step and has
 // changed.
-func (w *watcher) check(st *step, at int, from, end int64) error {
+func (w *watcher) check(st *lower.Step, at int, from, end int64) error {
 	for _, b := range w.live {
 		if b.Offset > from {
 			if err := w.checkDead(st, at, from, min(b.Offset, end)); err != nil {
@@ -191,7 +192,7 @@ func (w *watcher) check(st *step, at int, from, end int64) error {
 }
 
 // checkDead fails if one of the bytes [from, end) of the arena, all dead, has changed.
-func (w *watcher) checkDead(st *step, at int, from, end int64) error {
+func (w *watcher) checkDead(st *lower.Step, at int, from, end int64) error {
 	if from >= end {
 		return nil
 	}
@@ -200,9 +201,9 @@ func (w *watcher) checkDead(st *step, at int, from, end int64) error {
 	case k < 0:
 		return nil
 	case w.everyStep:
-		return st.wrap(fmt.Errorf("%w at step %d: byte %d of the arena, which holds nothing at that step%s", ErrStray, at, from+k, w.nearest(from+k)))
+		return st.Wrap(fmt.Errorf("%w at step %d: byte %d of the arena, which holds nothing at that step%s", ErrStray, at, from+k, w.nearest(from+k)))
 	}
-	return st.wrap(fmt.Errorf("%w at step %d or before it, not made again by a second run: byte %d of the arena, which holds nothing at that step%s", ErrStray, at, from+k, w.nearest(from+k)))
+	return st.Wrap(fmt.Errorf("%w at step %d or before it, not made again by a second run: byte %d of the arena, which holds nothing at that step%s", ErrStray, at, from+k, w.nearest(from+k)))
 }
 
 // nearest names a buffer that holds the byte at another step.
@@ -230,8 +231,8 @@ func (s *Session) ownOf(t *values.Tensor) *store.Block {
 }
 
 // checkMargins checks the bytes around each separate output of a node.
-func (w *watcher) checkMargins(st *step, at int) error {
-	for _, t := range st.out {
+func (w *watcher) checkMargins(st *lower.Step, at int) error {
+	for _, t := range st.Out {
 		// Strings of known shape have a place in the side pool, without margins.
 		if t == nil || t.Room == 0 || t.Const || t.Type == graph.String {
 			continue
@@ -244,9 +245,9 @@ func (w *watcher) checkMargins(st *step, at int) error {
 		for _, side := range []struct {
 			from int64
 			what string
-		}{{off - marginBytes, "before"}, {off + t.Room, "behind"}} {
-			if w.firstChanged(b, side.from, side.from+marginBytes) >= 0 {
-				return st.wrap(fmt.Errorf("%w at step %d: a byte %s tensor %q", ErrStray, at, side.what, graph.Short(t.Name)))
+		}{{off - lower.MarginBytes, "before"}, {off + t.Room, "behind"}} {
+			if w.firstChanged(b, side.from, side.from+lower.MarginBytes) >= 0 {
+				return st.Wrap(fmt.Errorf("%w at step %d: a byte %s tensor %q", ErrStray, at, side.what, graph.Short(t.Name)))
 			}
 		}
 	}

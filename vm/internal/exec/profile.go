@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/program"
 )
 
@@ -27,8 +28,8 @@ type span struct{ from, to time.Duration }
 // those of the one before. On a device they are the times of the device's clock between
 // events before and after each node, and every run goes through gorgonia's machine.
 func (s *Session) Profile() *Profile {
-	nodes := len(s.pr.Model.Graph.Nodes)
-	p := &Profile{pr: s.pr, spans: make([]span, nodes), fastest: make([]time.Duration, nodes)}
+	nodes := len(s.Program.Model.Graph.Nodes)
+	p := &Profile{pr: s.Program, spans: make([]span, nodes), fastest: make([]time.Duration, nodes)}
 	if s.points != nil {
 		s.points.record = p // each point records when it runs
 		return p
@@ -46,15 +47,15 @@ func (s *Session) Profile() *Profile {
 
 // of makes it the profile of a session's runs.
 func (p *Profile) of(s *Session) {
-	p.pr, p.within, p.ways = s.pr, p.within[:0], p.ways[:0]
-	at := map[*step]int{}
-	for i, st := range s.main.steps {
+	p.pr, p.within, p.ways = s.Program, p.within[:0], p.ways[:0]
+	at := map[*lower.Step]int{}
+	for i, st := range s.main.Steps {
 		at[st] = i
-		p.within, p.ways = append(p.within, i), append(p.ways, st.way)
+		p.within, p.ways = append(p.within, i), append(p.ways, st.Way)
 	}
-	for i, st := range s.main.steps {
-		if st.fusedInto != nil {
-			p.within[i] = at[st.fusedInto]
+	for i, st := range s.main.Steps {
+		if st.FusedInto != nil {
+			p.within[i] = at[st.FusedInto]
 		}
 	}
 }
@@ -62,16 +63,16 @@ func (p *Profile) of(s *Session) {
 // recordInto records the times of a session without a device.
 func (s *Session) recordInto(p *Profile) {
 	s.watch.record = p
-	s.tape.before = append(s.tape.before, func(_ *step, at int) {
+	s.tape.before = append(s.tape.before, func(_ *lower.Step, at int) {
 		if at == 0 {
-			if p.pr != s.pr { // another point ran before
+			if p.pr != s.Program { // another point ran before
 				p.of(s)
 			}
 			p.began = time.Now()
 		}
 		p.spans[at].from = time.Since(p.began)
 	})
-	s.tape.after = append(s.tape.after, func(_ *step, at int) error {
+	s.tape.after = append(s.tape.after, func(_ *lower.Step, at int) error {
 		p.spans[at].to = time.Since(p.began)
 		p.measured(at, p.spans[at].to-p.spans[at].from)
 		return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/vm/internal/gpu"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/program"
 	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
@@ -51,14 +52,13 @@ type ReferenceCheck struct {
 // leaves too little is not compared. The check is slow: about a nanosecond for each
 // multiplication of a product, and tens of nanoseconds for each element of other
 // operators. With a plan for ranges of dimensions, all runs have the same lengths.
-func CheckReference(ctx context.Context, p *program.Program, runs []map[string]values.Value, opt Options) (*ReferenceCheck, error) {
+func CheckReference(ctx context.Context, p *program.Program, runs []map[string]values.Value, opt lower.Options) (*ReferenceCheck, error) {
 	p, err := p.AtRuns(runs)
 	if err != nil {
 		return nil, err
 	}
 	w := newComparer(p)
-	opt.comparer = w
-	s, err := NewSession(p, opt)
+	s, err := newSession(p, opt, w)
 	if err != nil {
 		return nil, err
 	}
@@ -85,52 +85,54 @@ const (
 // comparer compares the steps of a session with the evaluator.
 type comparer struct {
 	file      string
+	main      *lower.Frame // of the session
+	control   *control     // of the session
 	found     *ReferenceCheck
-	steps     []*step // all steps of the session
-	state     map[*step]verdict
-	in        []*reference.Tensor          // inputs of the step that is about to run
-	fault     error                        // why its inputs are unknown; else nil
-	held      int64                        // bytes counted for the evaluation of that step
-	makers    map[*values.Tensor]*step     // steps that compute constants when the session is built
-	handovers []*handover                  // of the If, Loop, Scan and calls that run, the innermost last
-	pending   map[*values.Tensor]*incoming // what SwapIn brings in the background
+	steps     []*lower.Step // all steps of the session
+	state     map[*lower.Step]verdict
+	in        []*reference.Tensor            // inputs of the step that is about to run
+	fault     error                          // why its inputs are unknown; else nil
+	held      int64                          // bytes counted for the evaluation of that step
+	makers    map[*values.Tensor]*lower.Step // steps that compute constants when the session is built
+	handovers []*handover                    // of the If, Loop, Scan and calls that run, the innermost last
+	pending   map[*values.Tensor]*incoming   // what SwapIn brings in the background
 }
 
 func newComparer(p *program.Program) *comparer {
 	return &comparer{
 		file: program.FileOf(p.Model), found: &ReferenceCheck{Uncompared: map[string]int{}, Reasons: map[string]string{}},
-		state: map[*step]verdict{}, makers: map[*values.Tensor]*step{}, pending: map[*values.Tensor]*incoming{},
+		state: map[*lower.Step]verdict{}, makers: map[*values.Tensor]*lower.Step{}, pending: map[*values.Tensor]*incoming{},
 	}
 }
 
 // incoming is the expected result of a SwapIn that copies in the background.
 type incoming struct {
-	st    *step
+	st    *lower.Step
 	bytes []byte
 }
 
-// addSteps registers the steps of a frame.
-func (w *comparer) addSteps(f *frame) {
+// AddSteps registers the steps of a frame.
+func (w *comparer) AddSteps(f *lower.Frame) {
 	if w != nil {
-		w.steps = append(w.steps, f.steps...)
+		w.steps = append(w.steps, f.Steps...)
 	}
 }
 
-// leaveOut registers a step whose output nobody reads.
-func (w *comparer) leaveOut(st *step) {
+// LeaveOut registers a step whose output nobody reads.
+func (w *comparer) LeaveOut(st *lower.Step) {
 	if w != nil {
-		w.makers[st.out[0]] = st
+		w.makers[st.Out[0]] = st
 	}
 }
 
 // enter and leave check a body's inputs and outputs right before and after it runs.
-func (w *comparer) enter(f *frame) {
+func (w *comparer) enter(f *lower.Frame) {
 	if w != nil {
 		w.handovers[len(w.handovers)-1].enter(f)
 	}
 }
 
-func (w *comparer) leave(f *frame) {
+func (w *comparer) leave(f *lower.Frame) {
 	if w != nil {
 		w.handovers[len(w.handovers)-1].leave(f)
 	}
@@ -146,7 +148,7 @@ func (w *comparer) count() *ReferenceCheck {
 		case right:
 			r.Compared++
 		case uncompared:
-			r.Uncompared[st.n().OpName()]++
+			r.Uncompared[st.Node().OpName()]++
 		case wrong:
 			r.Compared++
 			r.Wrong++
@@ -157,34 +159,34 @@ func (w *comparer) count() *ReferenceCheck {
 
 // before saves the inputs of a step that is about to run, because its outputs may
 // overwrite them.
-func (w *comparer) before(st *step) {
-	if st.f == st.f.s.main {
+func (w *comparer) before(st *lower.Step) {
+	if st.Frame == w.main {
 		w.handovers = w.handovers[:0] // a run that failed leaves some
 	}
 	w.checkArrived(st)
 	switch {
-	case st.once(), st.fusedInto != nil, st.boxes, st.makesNothing():
+	case st.Once(), st.FusedInto != nil, st.Boxes, makesNothing(st):
 		return
-	case st.copies():
+	case copies(st):
 		w.handovers = append(w.handovers, newHandover(st))
 		return
-	case st.kernel == nil && w.state[st] != idle: // a constant of the file
+	case st.Kernel == nil && w.state[st] != idle: // a constant of the file
 		return
 	}
-	if w.held = st.elements() * heldBytes; st.f.s.Mem.Take(w.held) != nil {
+	if w.held = elements(st) * heldBytes; st.Frame.Site.Mem.Take(w.held) != nil {
 		w.held, w.in, w.fault = 0, nil, fmt.Errorf("too little memory")
 		return
 	}
 	w.in, w.fault = w.inputs(st)
-	if st.n().IsSwapIn() && st.run == nil {
-		w.pending[st.out[0]] = &incoming{st, bytes.Clone(values.BytesOf(st.in[0]))}
+	if st.Node().IsSwapIn() && st.Run == nil {
+		w.pending[st.Out[0]] = &incoming{st, bytes.Clone(values.BytesOf(st.In[0]))}
 	}
 }
 
 // checkArrived checks the tensors that a background SwapIn copied, before their first
 // reader runs.
-func (w *comparer) checkArrived(st *step) {
-	for _, t := range st.in {
+func (w *comparer) checkArrived(st *lower.Step) {
+	for _, t := range st.In {
 		c := w.pending[t]
 		if t == nil || c == nil {
 			continue
@@ -198,9 +200,9 @@ func (w *comparer) checkArrived(st *step) {
 }
 
 // inputs decodes the inputs of a step for the evaluator.
-func (w *comparer) inputs(st *step) ([]*reference.Tensor, error) {
-	in := make([]*reference.Tensor, len(st.in))
-	for i, t := range st.in {
+func (w *comparer) inputs(st *lower.Step) ([]*reference.Tensor, error) {
+	in := make([]*reference.Tensor, len(st.In))
+	for i, t := range st.In {
 		if t == nil {
 			continue
 		}
@@ -218,12 +220,12 @@ func (w *comparer) value(t *values.Tensor) (*reference.Tensor, error) {
 	if t.Quantized != nil {
 		return t.AsSeen(t.Quantized.Reals(t.At))
 	}
-	if maker := w.makers[t]; maker != nil && (t.At == nil || maker.fusedInto != nil) {
+	if maker := w.makers[t]; maker != nil && (t.At == nil || maker.FusedInto != nil) {
 		in, err := w.inputs(maker)
 		if err != nil {
 			return nil, err
 		}
-		out, err := maker.evaluate(in)
+		out, err := w.evaluate(maker, in)
 		if err != nil {
 			return nil, err
 		}
@@ -237,17 +239,17 @@ func (w *comparer) value(t *values.Tensor) (*reference.Tensor, error) {
 }
 
 // after compares the outputs of a step that has run.
-func (w *comparer) after(st *step) {
+func (w *comparer) after(st *lower.Step) {
 	switch {
-	case st.once(), st.fusedInto != nil:
+	case st.Once(), st.FusedInto != nil:
 		return
-	case st.boxes:
+	case st.Boxes:
 		w.recordUncompared(st, errors.New("its values are no tensors"))
 		return
-	case st.makesNothing():
+	case makesNothing(st):
 		w.record(st, right) // the gate has checked the shape
 		return
-	case st.copies():
+	case copies(st):
 		h := w.handovers[len(w.handovers)-1]
 		w.handovers = w.handovers[:len(w.handovers)-1]
 		name, err := h.end()
@@ -256,13 +258,13 @@ func (w *comparer) after(st *step) {
 			w.recordWrong(st, name, err)
 		}
 		return
-	case st.kernel == nil && w.state[st] != idle:
+	case st.Kernel == nil && w.state[st] != idle:
 		return
-	case st.n().IsSwapIn() && st.run == nil: // checked before its first reader runs
+	case st.Node().IsSwapIn() && st.Run == nil: // checked before its first reader runs
 	default:
 		w.compare(st)
 	}
-	st.f.s.Mem.Give(w.held)
+	st.Frame.Site.Mem.Give(w.held)
 	w.in, w.held = nil, 0
 }
 
@@ -272,9 +274,9 @@ const heldBytes = 32
 
 // elements counts the elements of a step's inputs and outputs. Outputs whose shape is
 // not known yet count as 0.
-func (st *step) elements() int64 {
+func elements(st *lower.Step) int64 {
 	var n int64
-	for _, list := range [][]*values.Tensor{st.in, st.out} {
+	for _, list := range [][]*values.Tensor{st.In, st.Out} {
 		for _, t := range list {
 			if t != nil && t.Shape != nil {
 				n = units.Add(n, int64(t.Len()))
@@ -285,22 +287,22 @@ func (st *step) elements() int64 {
 }
 
 // makesNothing reports whether the step has a kernel, but no output element.
-func (st *step) makesNothing() bool { return st.kernel != nil && st.idle() }
+func makesNothing(st *lower.Step) bool { return st.Kernel != nil && st.Idle() }
 
 // compare compares the outputs of a step, or of the activation that is fused into it,
 // with the evaluator's.
-func (w *comparer) compare(st *step) {
+func (w *comparer) compare(st *lower.Step) {
 	last := st
 	out, err := []reference.Output(nil), w.fault
 	if err == nil {
-		out, err = st.evaluate(w.in)
+		out, err = w.evaluate(st, w.in)
 	}
-	if t := st.task(); err == nil && t != nil { // the activation that the kernel applies
-		last = t.covers[1]
+	if t := st.Task(); err == nil && t != nil { // the activation that the kernel applies
+		last = t.Covers[1]
 		out, err = w.applyFused(last, out[0])
 	}
-	if err == nil && st.has().joined != nil {
-		out, err = w.applyQuantize(st.has().joined.to.st, out[0])
+	if err == nil && st.Has().Joined != nil {
+		out, err = w.applyQuantize(st.Has().Joined.To.Step, out[0])
 	}
 	if err != nil {
 		w.recordUncompared(st, err)
@@ -309,13 +311,13 @@ func (w *comparer) compare(st *step) {
 		}
 		return
 	}
-	for i, t := range last.out {
+	for i, t := range last.Out {
 		if t == nil {
 			continue
 		}
 		var got *reference.Tensor
 		var err error
-		if st.has().joined != nil {
+		if st.Has().Joined != nil {
 			got, err = t.AsSeen(t.Quantized.Decode(t.At))
 		} else {
 			got, err = w.value(t)
@@ -341,7 +343,7 @@ func (w *comparer) compare(st *step) {
 }
 
 // applyFused evaluates an activation on the output of the step that it is fused into.
-func (w *comparer) applyFused(st *step, made reference.Output) ([]reference.Output, error) {
+func (w *comparer) applyFused(st *lower.Step, made reference.Output) ([]reference.Output, error) {
 	out, err := w.applied(st, made)
 	if err != nil {
 		return nil, err
@@ -350,9 +352,9 @@ func (w *comparer) applyFused(st *step, made reference.Output) ([]reference.Outp
 }
 
 // applied evaluates a step on the output of another one.
-func (w *comparer) applied(st *step, made reference.Output) ([]reference.Output, error) {
+func (w *comparer) applied(st *lower.Step, made reference.Output) ([]reference.Output, error) {
 	in := []*reference.Tensor{made.Tensor}
-	for _, t := range st.in[1:] {
+	for _, t := range st.In[1:] {
 		var x *reference.Tensor
 		if t != nil {
 			var err error
@@ -362,36 +364,36 @@ func (w *comparer) applied(st *step, made reference.Output) ([]reference.Output,
 		}
 		in = append(in, x)
 	}
-	return st.evaluate(in)
+	return w.evaluate(st, in)
 }
 
 // applyQuantize evaluates a QuantizeLinear on the output of the convolution that is joined
 // with it.
-func (w *comparer) applyQuantize(st *step, made reference.Output) ([]reference.Output, error) {
+func (w *comparer) applyQuantize(st *lower.Step, made reference.Output) ([]reference.Output, error) {
 	out, err := w.applied(st, made)
 	if err != nil {
 		return nil, err
 	}
-	scale := st.in[1].Tensor
+	scale := st.In[1].Tensor
 	list, _ := scale.Reals()
 	return []reference.Output{out[0].Rounded(made, list[0])}, nil
 }
 
 // evaluate computes a step with the evaluator. A run that is stopped does not wait
 // for the result.
-func (st *step) evaluate(in []*reference.Tensor) (out []reference.Output, err error) {
-	done, n := make(chan struct{}), st.n()
-	if st.device {
+func (w *comparer) evaluate(st *lower.Step, in []*reference.Tensor) (out []reference.Output, err error) {
+	done, n := make(chan struct{}), st.Node()
+	if st.Device {
 		n = gpu.AsComputed(n)
 	}
 	go func() {
-		out, err = reference.Layout{Block: st.call().ChannelBlock()}.Node(n, st.call().Version, in)
+		out, err = reference.Layout{Block: st.Call().ChannelBlock()}.Node(n, st.Call().Version, in)
 		close(done)
 	}()
-	s := st.f.s
+	s := st.Frame.Site
 	select {
 	case <-done:
-	case <-s.control.ctx.Done():
+	case <-w.control.ctx.Done():
 		s.Pool.Stop()
 		s.Pool.Poll()
 	}
@@ -399,48 +401,48 @@ func (st *step) evaluate(in []*reference.Tensor) (out []reference.Output, err er
 }
 
 // record sets the verdict of a step, unless the step has a worse one.
-func (w *comparer) record(st *step, v verdict) { w.state[st] = max(w.state[st], v) }
+func (w *comparer) record(st *lower.Step, v verdict) { w.state[st] = max(w.state[st], v) }
 
 // recordUncompared records that a step was not compared, and why.
-func (w *comparer) recordUncompared(st *step, err error) {
+func (w *comparer) recordUncompared(st *lower.Step, err error) {
 	w.record(st, uncompared)
-	if op := st.n().OpName(); w.found.Reasons[op] == "" {
+	if op := st.Node().OpName(); w.found.Reasons[op] == "" {
 		w.found.Reasons[op] = err.Error()
 	}
 }
 
 // recordWrong records that a tensor of a step's result is wrong.
-func (w *comparer) recordWrong(st *step, name string, err error) {
+func (w *comparer) recordWrong(st *lower.Step, name string, err error) {
 	w.record(st, wrong)
 	if w.found.First != nil {
 		return
 	}
 	by := st
-	if st.fusedInto != nil {
-		by = st.fusedInto
+	if st.FusedInto != nil {
+		by = st.FusedInto
 	}
-	e := graph.Errorf("%w", by.by(err)).AtNode(w.label(st))
+	e := graph.Errorf("%w", by.By(err)).AtNode(w.label(st))
 	e.File, e.Tensor = w.file, name
 	w.found.First = e
 }
 
 // label names a step and the steps around it.
-func (w *comparer) label(st *step) string {
-	label := st.f.g.Label(st.node)
+func (w *comparer) label(st *lower.Step) string {
+	label := st.Frame.Graph.Label(st.ID)
 	for _, h := range slices.Backward(w.handovers) {
-		label += " within " + h.st.f.g.Label(h.st.node)
+		label += " within " + h.st.Frame.Graph.Label(h.st.ID)
 	}
 	return label
 }
 
-// compareOnce compares a step that computes a constant when the session is built. It
+// CompareOnce compares a step that computes a constant when the session is built. It
 // computes the constant again, in its own memory, because the first copy may already
 // be freed.
-func (w *comparer) compareOnce(st *step, run kernel.Run) {
+func (w *comparer) CompareOnce(st *lower.Step, run kernel.Run) {
 	if w == nil {
 		return
 	}
-	s, out := st.f.s, st.out[0]
+	s, out := st.Frame.Site, st.Out[0]
 	w.makers[out] = st
 	copied, err := store.NewBlock(int64(out.Bytes()), "constants that are compared")
 	if err != nil {
@@ -450,16 +452,16 @@ func (w *comparer) compareOnce(st *step, run kernel.Run) {
 	defer copied.Free()
 	defer func(place unsafe.Pointer) { out.At = place }(out.At)
 	out.At = copied.Base
-	_, err = s.scratchFor(st)
+	_, err = s.ScratchFor(st)
 	if err == nil {
-		err = s.growScratch()
+		err = s.GrowScratch()
 	}
 	if err != nil {
 		w.recordUncompared(st, err)
 		return
 	}
 	if s.Mem.Guard != nil {
-		st.useScratch(s.Pool)
+		st.UseScratch(s.Pool)
 	}
 	if err := run(s.Pool); err != nil {
 		w.recordUncompared(st, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -14,26 +15,27 @@ import (
 // and one slice of each scanned input. Its outputs are the carried tensors of the next
 // pass and one slice of each scan output.
 type scan struct {
-	st               *step
-	body             *frame
+	in               *Session
+	st               *lower.Step
+	body             *lower.Frame
 	carried, scanned int
 	inAxes, outAxes  []int
 	inBack, outBack  []bool // the slices run from the end to the start
 }
 
-func newScan(st *step, body *frame) (kernel.Run, error) {
-	n := st.n()
-	c := st.call()
-	if st.call().Version < 9 {
-		return newBatchedScan(st, body)
+func newScan(in *Session, st *lower.Step, body *lower.Frame) (kernel.Run, error) {
+	n := st.Node()
+	c := st.Call()
+	if st.Call().Version < 9 {
+		return newBatchedScan(in, st, body)
 	}
-	s := &scan{st: st, body: body, scanned: c.Int("num_scan_inputs", 0)}
+	s := &scan{in: in, st: st, body: body, scanned: c.Int("num_scan_inputs", 0)}
 	s.carried = len(n.Inputs) - s.scanned
 	outs := len(n.Outputs) - s.carried
-	if s.scanned < 1 || s.carried < 0 || outs < 0 || len(body.g.Inputs) != len(n.Inputs) || len(body.g.Outputs) != len(n.Outputs) {
-		return nil, fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(body.g.Inputs), len(body.g.Outputs))
+	if s.scanned < 1 || s.carried < 0 || outs < 0 || len(body.Graph.Inputs) != len(n.Inputs) || len(body.Graph.Outputs) != len(n.Outputs) {
+		return nil, fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(body.Graph.Inputs), len(body.Graph.Outputs))
 	}
-	if err := body.makesAll(); err != nil {
+	if err := body.MakesAll(); err != nil {
 		return nil, err
 	}
 	s.inAxes, s.inBack = scanAttrs(c, "scan_input", s.scanned)
@@ -44,56 +46,56 @@ func newScan(st *step, body *frame) (kernel.Run, error) {
 // newBatchedScan prepares a Scan of opset 8: input 0 may hold the lengths of the sequences,
 // axis 0 of all other inputs and of the outputs is the batch, and axis 1 of the scanned ones
 // the sequence. It is a Scan of opset 9 for each element of the batch.
-func newBatchedScan(st *step, body *frame) (kernel.Run, error) {
-	c := st.call()
-	if len(st.in) == 0 || st.in[0] != nil {
-		return nil, fmt.Errorf("%w for Scan of opset %d with lengths of sequences", ErrUnsupported, c.Version)
+func newBatchedScan(in *Session, st *lower.Step, body *lower.Frame) (kernel.Run, error) {
+	c := st.Call()
+	if len(st.In) == 0 || st.In[0] != nil {
+		return nil, fmt.Errorf("%w for Scan of opset %d with lengths of sequences", lower.ErrUnsupported, c.Version)
 	}
-	if !st.exact() {
-		return nil, fmt.Errorf("%w for Scan of opset %d with lengths that depend on data", ErrUnsupported, c.Version)
+	if !st.Exact() {
+		return nil, fmt.Errorf("%w for Scan of opset %d with lengths that depend on data", lower.ErrUnsupported, c.Version)
 	}
-	one := &step{f: st.f, node: st.node, invocation: st.call()}
-	one.in, one.out = make([]*values.Tensor, len(st.in)-1), make([]*values.Tensor, len(st.out))
-	v := &scan{st: one, body: body, scanned: c.Int("num_scan_inputs", 0)}
-	v.carried = len(one.in) - v.scanned
-	if v.scanned < 1 || v.carried < 0 || len(one.out) < v.carried || len(body.g.Inputs) != len(one.in) || len(body.g.Outputs) != len(one.out) {
-		return nil, fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(body.g.Inputs), len(body.g.Outputs))
+	one := &lower.Step{Frame: st.Frame, ID: st.ID, Invocation: st.Call()}
+	one.In, one.Out = make([]*values.Tensor, len(st.In)-1), make([]*values.Tensor, len(st.Out))
+	v := &scan{in: in, st: one, body: body, scanned: c.Int("num_scan_inputs", 0)}
+	v.carried = len(one.In) - v.scanned
+	if v.scanned < 1 || v.carried < 0 || len(one.Out) < v.carried || len(body.Graph.Inputs) != len(one.In) || len(body.Graph.Outputs) != len(one.Out) {
+		return nil, fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(body.Graph.Inputs), len(body.Graph.Outputs))
 	}
-	if err := body.makesAll(); err != nil {
+	if err := body.MakesAll(); err != nil {
 		return nil, err
 	}
 	v.inAxes, v.inBack = make([]int, v.scanned), make([]bool, v.scanned)
 	for i, d := range c.Ints("directions") {
 		v.inBack[i] = d != 0 // inference has checked their number
 	}
-	outs := len(one.out) - v.carried
+	outs := len(one.Out) - v.carried
 	v.outAxes, v.outBack = make([]int, outs), make([]bool, outs)
 	return func(w *work.Pool) error {
-		st.f.s.ToHost(st.in...) // the elements of the batch are read there
+		st.Frame.Site.ToHost(st.In...) // the elements of the batch are read there
 		batch := 0
-		for _, t := range st.in[1:] {
+		for _, t := range st.In[1:] {
 			if len(t.Shape) == 0 {
 				return fmt.Errorf("tensor %q is %v, expected a batch at axis 0", graph.Short(t.Name), values.TypeOf(t))
 			}
 			batch = t.Shape[0]
 		}
 		for k := range batch {
-			for i, t := range st.in[1:] {
-				one.in[i] = t.Row(k, batch)
+			for i, t := range st.In[1:] {
+				one.In[i] = t.Row(k, batch)
 			}
-			for i, t := range st.out {
+			for i, t := range st.Out {
 				if t != nil {
-					one.out[i] = t.Row(k, batch)
+					one.Out[i] = t.Row(k, batch)
 				}
 			}
 			if err := v.run(w); err != nil {
 				return err
 			}
-			st.f.s.ToHost(one.out...) // as parts of the outputs, whose other parts are there
+			st.Frame.Site.ToHost(one.Out...) // as parts of the outputs, whose other parts are there
 		}
-		for _, t := range st.out {
+		for _, t := range st.Out {
 			if t != nil {
-				st.f.s.WroteOnHost(t)
+				st.Frame.Site.WroteOnHost(t)
 			}
 		}
 		return nil
@@ -113,10 +115,10 @@ func scanAttrs(c *kernel.Invocation, what string, n int) ([]int, []bool) {
 }
 
 func (v *scan) run(*work.Pool) error {
-	st, s := v.st, v.st.f.s
+	st, s := v.st, v.st.Frame.Site
 	length := -1
 	for i := range v.scanned {
-		t := st.in[v.carried+i]
+		t := st.In[v.carried+i]
 		axis, err := axisOf("scan_input_axes", v.inAxes[i], len(t.Shape))
 		if err != nil {
 			return err
@@ -127,11 +129,11 @@ func (v *scan) run(*work.Pool) error {
 		length = t.Shape[axis]
 	}
 	for i := range v.carried {
-		if err := s.Assign(v.body.input(i), st.in[i]); err != nil {
+		if err := s.Assign(v.body.Input(i), st.In[i]); err != nil {
 			return err
 		}
 	}
-	v.body.begin()
+	v.body.Begin()
 	for k := range length {
 		s.Pool.Poll()
 		for i := range v.scanned {
@@ -139,7 +141,7 @@ func (v *scan) run(*work.Pool) error {
 				return err
 			}
 		}
-		if err := v.body.runAll(); err != nil {
+		if err := v.in.runAll(v.body); err != nil {
 			return err
 		}
 		for i := range v.outAxes {
@@ -147,16 +149,16 @@ func (v *scan) run(*work.Pool) error {
 				return err
 			}
 		}
-		if err := v.body.updateCarried(0, 0, v.carried); err != nil {
+		if err := updateCarried(v.body, 0, 0, v.carried); err != nil {
 			return err
 		}
-		v.body.release()
+		v.body.Release()
 	}
 	for i := range v.carried {
-		if st.out[i] == nil {
+		if st.Out[i] == nil {
 			continue
 		}
-		if err := s.Assign(st.out[i], v.body.input(i)); err != nil {
+		if err := s.Assign(st.Out[i], v.body.Input(i)); err != nil {
 			return err
 		}
 	}
@@ -179,7 +181,7 @@ func axisOf(what string, axis, rank int) (int, error) {
 
 // loadSlice copies slice k of scanned input i to the body's input.
 func (v *scan) loadSlice(i, k, length int) error {
-	from, to := v.st.in[v.carried+i], v.body.input(v.carried+i)
+	from, to := v.st.In[v.carried+i], v.body.Input(v.carried+i)
 	axis, err := axisOf("scan_input_axes", v.inAxes[i], len(from.Shape))
 	if err != nil {
 		return err
@@ -187,24 +189,24 @@ func (v *scan) loadSlice(i, k, length int) error {
 	if err := to.Takes(from); err != nil {
 		return err
 	}
-	if err := v.st.f.s.Resize(to, slices.Concat(from.Shape[:axis], from.Shape[axis+1:])); err != nil {
+	if err := v.st.Frame.Site.Resize(to, slices.Concat(from.Shape[:axis], from.Shape[axis+1:])); err != nil {
 		return err
 	}
 	if v.inBack[i] {
 		k = length - 1 - k
 	}
-	if done, err := v.st.f.s.gpu.loadSlice(to, from, axis, k); done || err != nil {
+	if done, err := v.st.Frame.Site.GPU.LoadSlice(to, from, axis, k); done || err != nil {
 		return err
 	}
-	v.st.f.s.ToHost(from)
+	v.st.Frame.Site.ToHost(from)
 	copySlices(values.BytesOf(to), values.BytesOf(from), from, axis, k, true)
-	v.st.f.s.WroteOnHost(to)
+	v.st.Frame.Site.WroteOnHost(to)
 	return nil
 }
 
 // storeSlice copies the body's output to slice k of scan output i.
 func (v *scan) storeSlice(i, k, length int) error {
-	from, to := v.body.output(v.carried+i), v.st.out[v.carried+i]
+	from, to := v.body.Output(v.carried+i), v.st.Out[v.carried+i]
 	if to == nil {
 		return nil
 	}
@@ -220,7 +222,7 @@ func (v *scan) storeSlice(i, k, length int) error {
 	case k > 0 && !slices.Equal(shape, to.Shape):
 		return fmt.Errorf("tensor %q turns out to have shape %v in iteration %d, expected a slice of %v as before", graph.Short(from.Name), from.Shape, k, to.Shape)
 	case k == 0:
-		if err := v.st.f.s.Resize(to, shape); err != nil {
+		if err := v.st.Frame.Site.Resize(to, shape); err != nil {
 			return err
 		}
 	}
@@ -228,18 +230,18 @@ func (v *scan) storeSlice(i, k, length int) error {
 	if v.outBack[i] {
 		k = length - 1 - k
 	}
-	if done, err := v.st.f.s.gpu.storeSlice(to, from, axis, k, first); done || err != nil {
+	if done, err := v.st.Frame.Site.GPU.StoreSlice(to, from, axis, k, first); done || err != nil {
 		return err
 	}
-	v.st.f.s.ToHost(from)
+	v.st.Frame.Site.ToHost(from)
 	if !first {
-		v.st.f.s.ToHost(to) // the other slices
+		v.st.Frame.Site.ToHost(to) // the other slices
 	}
 	if first && values.PackedBits(to) != 0 {
 		clear(values.BytesOf(to)) // the bits behind the last element, too
 	}
 	copySlices(values.BytesOf(from), values.BytesOf(to), to, axis, k, false)
-	v.st.f.s.WroteOnHost(to)
+	v.st.Frame.Site.WroteOnHost(to)
 	return nil
 }
 
@@ -282,11 +284,11 @@ func copySlices(slice, whole []byte, t *values.Tensor, axis, k int, out bool) {
 // empty sets the shapes of the scan outputs if there was no slice.
 func (v *scan) empty() error {
 	for i := range v.outAxes {
-		to := v.st.out[v.carried+i]
+		to := v.st.Out[v.carried+i]
 		if to == nil || to.Exact {
 			continue
 		}
-		typ := v.body.g.Tensors[v.body.g.Outputs[v.carried+i]].Type
+		typ := v.body.Graph.Tensors[v.body.Graph.Outputs[v.carried+i]].Type
 		if to.Type == graph.Undefined {
 			to.Type = typ.Elem
 		}
@@ -300,7 +302,7 @@ func (v *scan) empty() error {
 		if err != nil {
 			return err
 		}
-		if err := v.st.f.s.Resize(to, slices.Insert(shape, axis, 0)); err != nil {
+		if err := v.st.Frame.Site.Resize(to, slices.Insert(shape, axis, 0)); err != nil {
 			return err
 		}
 	}

@@ -5,36 +5,37 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // newSequenceMap prepares a SequenceMap node, which runs its body once for each item of
 // its sequences. Inputs that are tensors are the same in every run.
-func newSequenceMap(st *step, body *frame) (kernel.Run, error) {
-	if len(st.in) == 0 || len(body.g.Inputs) != len(st.in) || len(body.g.Outputs) != len(st.out) {
-		return nil, fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(body.g.Inputs), len(body.g.Outputs))
+func newSequenceMap(in *Session, st *lower.Step, body *lower.Frame) (kernel.Run, error) {
+	if len(st.In) == 0 || len(body.Graph.Inputs) != len(st.In) || len(body.Graph.Outputs) != len(st.Out) {
+		return nil, fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(body.Graph.Inputs), len(body.Graph.Outputs))
 	}
-	if err := body.makesAll(); err != nil {
+	if err := body.MakesAll(); err != nil {
 		return nil, err
 	}
-	x := st.valued()
-	return func(*work.Pool) error { return st.mapItems(x, body) }, nil
+	x := st.Valued()
+	return func(*work.Pool) error { return mapItems(in, st, x, body) }, nil
 }
 
-func (st *step) mapItems(x *values.Node, body *frame) (err error) {
-	s := st.f.s
+func mapItems(in *Session, st *lower.Step, x *values.Node, body *lower.Frame) (err error) {
+	s := st.Frame.Site
 	first, err := x.Sequence(0)
 	if err != nil {
 		return err
 	}
 	n := len(first.Items)
-	for i, t := range st.in {
+	for i, t := range st.In {
 		if t.Box != nil && (t.Box.Kind != graph.KindSequence || len(t.Box.Items) != n) {
 			return fmt.Errorf("input %d %q is %v of %d items, expected %d as in the first sequence", i, graph.Short(t.Name), t.Box.Kind, len(t.Box.Items), n)
 		}
 	}
-	made := make([][]*values.Box, len(st.out))
+	made := make([][]*values.Box, len(st.Out))
 	defer func() {
 		for _, items := range made {
 			s.UnboxEach(items)
@@ -42,20 +43,20 @@ func (st *step) mapItems(x *values.Node, body *frame) (err error) {
 	}()
 	for k := range n {
 		s.Pool.Poll()
-		for i, t := range st.in {
+		for i, t := range st.In {
 			from := t
 			if t.Box != nil {
 				from = &values.Tensor{Tensor: t.Box.Items[k].Tensor, Name: t.Name}
 			}
-			if err := s.Assign(body.input(i), from); err != nil {
+			if err := s.Assign(body.Input(i), from); err != nil {
 				return err
 			}
 		}
-		if err := body.runAll(); err != nil {
+		if err := in.runAll(body); err != nil {
 			return err
 		}
-		for j := range st.out {
-			b, err := s.ItemOf(body.output(j))
+		for j := range st.Out {
+			b, err := s.ItemOf(body.Output(j))
 			if err != nil {
 				return err
 			}
@@ -63,12 +64,12 @@ func (st *step) mapItems(x *values.Node, body *frame) (err error) {
 				return fmt.Errorf("output %d of its body is %v for item %d, expected a tensor as for the items before", j, b.Typed(), k)
 			}
 		}
-		body.release()
+		body.Release()
 	}
-	for j, out := range st.out {
+	for j, out := range st.Out {
 		items := made[j]
 		made[j] = nil
-		elem := body.g.Tensors[body.g.Outputs[j]].Type.Elem
+		elem := body.Graph.Tensors[body.Graph.Outputs[j]].Type.Elem
 		if len(items) > 0 {
 			elem = items[0].Tensor.Type
 		}

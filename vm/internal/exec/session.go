@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -16,6 +15,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/constants"
+	"github.com/onnxmem/onnxmem/vm/internal/device"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/program"
 	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
@@ -25,24 +26,17 @@ import (
 // Session runs a program. Only one goroutine may use it at a time. Several sessions
 // of one program share its weights and its memory limit, and nothing else.
 type Session struct {
-	pr     *program.Program
-	opt    Options
-	consts *constants.Set // the program's, or those of a guarded session
-	values.Space
-	main   *frame
-	frames []*frame
-	tape   *tape
+	lower.Site
+	main *lower.Frame
+	tape *tape
 
-	scratch scratch
 	states  states
 	control control
 	watch   watch
 
-	gpu    *device   // of Options.Device; nil: there is none
-	points *bindings // of a plan for ranges of dimensions: the session runs at none itself
-	outer  *Session  // of the session of one point: the one with the points
-
-	missing unsupported
+	gpu    *gpuSession // on Options.Device; nil: there is none
+	points *bindings   // of a plan for ranges of dimensions: the session runs at none itself
+	outer  *Session    // of the session of one point: the one with the points
 }
 
 // NewSession lays out memory and prepares a kernel for every node. It fails, with
@@ -52,43 +46,55 @@ type Session struct {
 // meets its shapes, and keeps the last 32 points. The arena grows, in address space that
 // is reserved at once, to that of the largest point so far. Such a session takes no
 // device; the program of one point (At) does.
-func NewSession(p *program.Program, opt Options) (*Session, error) {
+func NewSession(p *program.Program, opt lower.Options) (*Session, error) {
+	return newSession(p, opt, nil)
+}
+
+// newSession is NewSession with a comparer of each node's results, or nil.
+func newSession(p *program.Program, opt lower.Options, w *comparer) (*Session, error) {
 	if p.IsRanged() && opt.Device != nil {
 		return nil, program.Refuse(p.Model, "a plan for ranges of dimensions: expected no device, or the lengths for which it is to run (Program.At)")
 	}
-	if err := CheckWithout(opt.Without); err != nil {
+	if err := lower.CheckWithout(opt.Without); err != nil {
 		return nil, err
 	}
 	if opt.Workers <= 0 {
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}
-	return sessionOf(p, opt, nil)
+	return sessionOf(p, opt, nil, w)
 }
 
 // sessionOf makes a session. outer is the one of all points, if the program is at one of
 // them.
-func sessionOf(p *program.Program, opt Options, outer *Session) (*Session, error) {
-	s := &Session{pr: p, opt: opt, outer: outer, consts: p.Constants, watch: watch{comparer: opt.comparer}}
+func sessionOf(p *program.Program, opt lower.Options, outer *Session, w *comparer) (*Session, error) {
+	s := &Session{Site: lower.Site{Program: p, Options: opt, Constants: p.Constants}, outer: outer, watch: watch{comparer: w}}
+	s.Flow = controls{s}
+	if w != nil {
+		s.Compared, w.control = w, &s.control
+	}
+	if s.sharesMemory() {
+		s.Lender = &outer.Site
+	}
 	s.states = states{ready: map[string]bool{}, outputs: map[string]values.Value{}}
 	s.control.ctx = context.Background()
 	if outer == nil {
 		s.Pool = work.New(opt.Workers)
 	} else {
-		s.Pool, s.control.ctx, s.control.step, s.states.ready = outer.Pool, outer.control.ctx, outer.control.step, outer.states.ready
+		s.Pool, s.control.ctx, s.Runs, s.states.ready = outer.Pool, outer.control.ctx, outer.Runs, outer.states.ready
 	}
-	s.Mem.Share = &store.Share{Of: p.Constants.Mem.Of, Bound: opt.bound()}
+	s.Mem.Share = &store.Share{Of: p.Constants.Mem.Of, Bound: opt.Bound()}
 	s.Mem.Side.Mem, s.Texts.Mem = s.Mem.Share, s.Mem.Share
-	if opt.Guard == GuardOff && !opt.Separate {
+	if opt.Guard == lower.GuardOff && !opt.Separate {
 		s.Mem.Side.Records()
 	}
-	if p.Trimmed && (opt.Device != nil || opt.Guard != GuardOff || opt.Poison) {
+	if p.Trimmed && (opt.Device != nil || opt.Guard != lower.GuardOff || opt.Poison) {
 		return nil, errors.New("the program was trimmed: expected no device, guard or poison")
 	}
 	if opt.Device != nil {
-		if opt.Guard != GuardOff {
+		if opt.Guard != lower.GuardOff {
 			return nil, errors.New("guarded pages are memory of the host: expected no device")
 		}
-		s.opt.NoPack = true
+		s.Options.NoPack = true
 		if err := opt.Device.Enter(); err != nil {
 			return nil, err
 		}
@@ -106,17 +112,17 @@ func sessionOf(p *program.Program, opt Options, outer *Session) (*Session, error
 
 // takeBlocks allocates the memory of the pools.
 func (s *Session) takeBlocks() error {
-	if s.opt.Guard != GuardOff {
+	if s.Options.Guard != lower.GuardOff {
 		var err error
-		if s.Mem.Guard, err = store.NewGuard(s.opt.Guard == GuardFront, s.Mem.Share); err != nil {
+		if s.Mem.Guard, err = store.NewGuard(s.Options.Guard == lower.GuardFront, s.Mem.Share); err != nil {
 			return err
 		}
 		s.Mem.Side.Guard = s.Mem.Guard
-		s.consts = constants.New(s.pr.Model, s.Mem.Of)
-		s.consts.Guard = s.Mem.Guard
+		s.Constants = constants.New(s.Program.Model, s.Mem.Of)
+		s.Constants.Guard = s.Mem.Guard
 		return nil
 	}
-	p := s.pr.Plan
+	p := s.Program.Plan
 	if s.sharesMemory() {
 		if r := s.outer.Mem.Resident; r != nil {
 			s.Mem.Resident = &store.Block{Bytes: r.Bytes, Base: r.Base, Shared: true}
@@ -127,16 +133,16 @@ func (s *Session) takeBlocks() error {
 		return err
 	}
 	var arena int64 // 0 if tensors are separate
-	if !s.opt.Separate {
+	if !s.Options.Separate {
 		arena = program.PoolBytes(p, plan.Arena)
 	}
 	// No other page of the resident pool is ever touched.
 	bytes := units.Add(arena, program.StateBytes(p))
 	from, end := program.StatesOf(p)
 	switch {
-	case s.opt.Device != nil:
+	case s.Options.Device != nil:
 		bytes = units.Add(arena, end-from)
-	case s.opt.HostFile == "" && !s.opt.Separate:
+	case s.Options.HostFile == "" && !s.Options.Separate:
 		bytes = units.Add(bytes, program.PoolBytes(p, plan.Host))
 	}
 	err := s.Mem.Take(bytes)
@@ -149,91 +155,90 @@ func (s *Session) takeBlocks() error {
 	if s.Mem.Resident, err = store.NewBlock(program.PoolBytes(p, plan.Resident), "resident pool"); err != nil {
 		return err
 	}
-	if bytes := program.PoolBytes(p, plan.Host); bytes > 0 && !s.opt.Separate {
-		if s.opt.Device != nil && s.opt.HostFile == "" {
-			s.Mem.Host, err = store.NewPinnedBlock(s.opt.Device, bytes)
+	if bytes := program.PoolBytes(p, plan.Host); bytes > 0 && !s.Options.Separate {
+		if s.Options.Device != nil && s.Options.HostFile == "" {
+			s.Mem.Host, err = store.NewPinnedBlock(s.Options.Device, bytes)
 		} else {
-			s.Mem.Host, err = store.NewHostBlock(s.opt.HostFile, bytes)
+			s.Mem.Host, err = store.NewHostBlock(s.Options.HostFile, bytes)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if s.opt.Device == nil {
+	if s.Options.Device == nil {
 		return nil
 	}
-	if s.gpu, err = newDevice(s, s.opt.Device); err != nil {
+	if s.GPU, err = device.NewRoom(s.Options.Device, s.Program, &s.Mem, device.Libraries{NoBLAS: s.Options.NoBLAS, NoDNN: s.Options.NoDNN, Float32: s.Options.DNNFloat32}); err != nil {
 		return err
 	}
-	s.Device = s.gpu
+	s.Device, s.gpu = s.GPU, &gpuSession{Memory: s.GPU, s: s}
 	if arena > 0 {
-		if err := s.gpu.mirror(s.Mem.Arena, "arena"); err != nil {
+		if err := s.gpu.Mirror(s.Mem.Arena, "arena"); err != nil {
 			return err
 		}
 	}
-	return s.gpu.mirrorPart(s.Mem.Resident, from, end, "parameters and states")
+	return s.gpu.MirrorPart(s.Mem.Resident, from, end, "parameters and states")
 }
 
 func (s *Session) build() (err error) {
-	if s.pr.IsRanged() {
+	if s.Program.IsRanged() {
 		if s.points, err = newBindings(s); err != nil {
 			return err
 		}
 		return s.hold()
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	p := s.pr.Plan
 	if err := s.takeBlocks(); err != nil {
 		return s.overLimit(err, nil)
 	}
-	b := &builder{s: s, bodies: p.Subgraphs, layouts: map[*graph.Graph]*layout{}, shapes: map[string][]int{}, rewriters: s.rewriters()}
+	b := lower.NewBuilder(&s.Site)
 	defer func() {
 		if r := recover(); r != nil {
 			err = s.panicked(r)
-			if b.at != nil {
-				err = b.at.wrap(err)
-			}
-			err = s.named(err)
+			err = s.named(b.Wrap(err))
 		}
 	}()
-	area, err := b.mainArea()
+	area, err := b.MainArea()
 	if err != nil {
 		return s.overLimit(err, nil)
 	}
-	if s.main, err = b.frame(s.pr.Model.Graph, s.pr.Model.Opsets, nil, nil, area, s.pr.Known); err != nil {
+	if s.main, err = b.Frame(s.Program.Model.Graph, s.Program.Model.Opsets, nil, nil, area, s.Program.Known); err != nil {
 		if e, is := err.(*store.Refusal); is { // no node is to blame
 			return s.overLimit(e, nil)
 		}
-		return program.Refuse(s.pr.Model, "%w", err)
+		return program.Refuse(s.Program.Model, "%w", err)
 	}
-	if err := s.missing.err(); err != nil {
+	if s.watch.comparer != nil {
+		s.watch.comparer.main = s.main
+	}
+	if err := s.Missing.Err(); err != nil {
 		return s.named(err)
 	}
-	if err := s.countInFile(); err != nil {
+	if err := s.CountInFile(); err != nil {
 		return s.overLimit(err, nil)
 	}
-	if err := s.growScratch(); err != nil {
-		return s.overLimit(err, s.scratch.largest)
+	if err := s.GrowScratch(); err != nil {
+		return s.overLimit(err, s.Scratch.Largest)
 	}
-	if s.opt.Poison && s.gpu != nil {
-		if s.gpu.poison, err = s.gpu.kernels.NewPoison(); err != nil {
+	if s.Options.Poison && s.gpu != nil {
+		if s.gpu.Poison, err = s.gpu.Kernels.NewPoison(); err != nil {
 			return err
 		}
 	}
 	if err := s.gpu.ready(); err != nil {
 		return s.overLimit(err, nil)
 	}
-	if s.tape, err = newTape(s.main, s.outer.player()); err != nil {
+	if s.tape, err = newTape(s, s.main, s.outer.player()); err != nil {
 		return err
 	}
 	s.Texts.Keep()
 	made := map[string]bool{}
-	for _, update := range s.pr.Next {
+	for _, update := range s.Program.Next {
 		made[update] = true
 	}
 	s.states.updates = map[graph.TensorID]bool{}
-	for _, id := range s.main.g.Outputs {
-		s.states.updates[id] = made[s.main.g.Tensors[id].Name]
+	for _, id := range s.main.Graph.Outputs {
+		s.states.updates[id] = made[s.main.Graph.Tensors[id].Name]
 	}
 	s.states.first = s.firstUpdate()
 	if err := s.prepareSwaps(); err != nil {
@@ -243,11 +248,11 @@ func (s *Session) build() (err error) {
 		s.gpu.tally()
 		s.gpu.replay = newReplay(s.gpu)
 	}
-	s.consts.Drop()
-	if err := s.consts.Unchanged(); err != nil {
+	s.Constants.Drop()
+	if err := s.Constants.Unchanged(); err != nil {
 		return err
 	}
-	if s.opt.Poison && s.Mem.Guard == nil {
+	if s.Options.Poison && s.Mem.Guard == nil {
 		s.watch.poison = newWatcher(s)
 		s.watch.poison.begin()
 		s.tape.after = append(s.tape.after, s.watch.poison.after)
@@ -263,9 +268,9 @@ func (s *Session) prepareSwaps() (err error) {
 	switch {
 	case s.Mem.Host == nil:
 	case s.gpu != nil:
-		s.gpu.copier, err = newDeviceCopier(s.gpu, s.main, s.pr.Plan)
+		s.gpu.copier, err = newDeviceCopier(s.gpu, s.main, s.Program.Plan)
 	default:
-		s.tape.copier = newHostCopier(s.main, s.pr.Plan)
+		s.tape.copier = newHostCopier(s.main, s.Program.Plan)
 	}
 	return err
 }
@@ -278,11 +283,11 @@ func (s *Session) Close() error {
 	if s.outer == nil {
 		s.Pool.Close()
 	}
-	if d := s.opt.Device; d != nil && d.Enter() == nil {
+	if d := s.Options.Device; d != nil && d.Enter() == nil {
 		defer d.Leave() // device memory and pinned memory are freed in its context
 	}
 	first := errors.Join(whole, s.gpu.close())
-	s.gpu, s.Device = nil, nil // its handles are gone; a second Close finds nothing
+	s.GPU, s.gpu, s.Device = nil, nil, nil // its handles are gone; a second Close finds nothing
 	if s.tape != nil {
 		s.tape.copier.close()
 		s.tape.copier = nil
@@ -291,9 +296,9 @@ func (s *Session) Close() error {
 		}
 	}
 	if s.sharesMemory() {
-		s.scratch.block = nil // the outer session's
+		s.Scratch.Block = nil // the outer session's
 	}
-	for _, b := range append(s.Mem.Own, s.Mem.Arena, s.Mem.Resident, s.Mem.Host, s.scratch.block) {
+	for _, b := range append(s.Mem.Own, s.Mem.Arena, s.Mem.Resident, s.Mem.Host, s.Scratch.Block) {
 		if err := b.Free(); err != nil && first == nil {
 			first = err
 		}
@@ -302,13 +307,13 @@ func (s *Session) Close() error {
 		first = err
 	}
 	if s.Mem.Guard != nil {
-		if err := errors.Join(s.consts.Close(), s.Mem.Guard.Close()); err != nil && first == nil {
+		if err := errors.Join(s.Constants.Close(), s.Mem.Guard.Close()); err != nil && first == nil {
 			first = err
 		}
 	}
 	s.Mem.Close()
 	if s.outer == nil && !s.control.closed {
-		if err := s.pr.Constants.Leave(); err != nil && first == nil {
+		if err := s.Program.Constants.Leave(); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -319,15 +324,15 @@ func (s *Session) Close() error {
 // Memory returns the session's current use of memory.
 func (s *Session) Memory() store.Memory {
 	m := store.Memory{
-		ArenaBytes: program.PoolBytes(s.pr.Plan, plan.Arena), DynamicBytes: s.Mem.Side.Total - s.Mem.SideTables,
-		ScratchBytes: s.scratchBytes(), TableBytes: s.Mem.Tables, StateBytes: program.StateBytes(s.pr.Plan), HeapBytes: s.Mem.Heap,
+		ArenaBytes: program.PoolBytes(s.Program.Plan, plan.Arena), DynamicBytes: s.Mem.Side.Total - s.Mem.SideTables,
+		ScratchBytes: s.ScratchBytes(), TableBytes: s.Mem.Tables, StateBytes: program.StateBytes(s.Program.Plan), HeapBytes: s.Mem.Heap,
 	}
-	m.DecodedBytes, m.PackedBytes, m.FileBytes = s.consts.BytesMade()
+	m.DecodedBytes, m.PackedBytes, m.FileBytes = s.Constants.BytesMade()
 	for _, b := range s.Mem.Own {
 		m.SeparateBytes += int64(len(b.Bytes))
 	}
 	if s.Mem.Host != nil {
-		m.HostBytes = program.PoolBytes(s.pr.Plan, plan.Host)
+		m.HostBytes = program.PoolBytes(s.Program.Plan, plan.Host)
 	}
 	if s.Mem.Guard != nil {
 		m.SeparateBytes = s.Mem.Guard.Bytes
@@ -355,34 +360,34 @@ func (s *Session) Dynamic() store.Use {
 
 // overLimit adds the session's needs to a refused allocation, and returns other errors as
 // they are. at is the node that asks for the most scratch, or nil.
-func (s *Session) overLimit(err error, at *step) error {
+func (s *Session) overLimit(err error, at *lower.Step) error {
 	e, is := err.(*store.Refusal)
 	if !is {
 		return err
 	}
 	e.Needs = s.Memory()
 	if !e.Free {
-		e.Unpacked = s.unpackedMore()
+		e.Unpacked = s.UnpackedMore()
 	}
-	if s.opt.Device != nil {
-		e.Constants = program.ConstantBytesOn(s.pr)
+	if s.Options.Device != nil {
+		e.Constants = program.ConstantBytesOn(s.Program)
 		if s.gpu != nil {
-			e.Needs.ScratchBytes = units.Add(e.Needs.ScratchBytes, s.gpu.queue.ScratchBytes())
-			e.Needs.TableBytes = units.Add(e.Needs.TableBytes, s.gpu.queue.TableBytes())
+			e.Needs.ScratchBytes = units.Add(e.Needs.ScratchBytes, s.gpu.Queue.ScratchBytes())
+			e.Needs.TableBytes = units.Add(e.Needs.TableBytes, s.gpu.Queue.TableBytes())
 		}
 	}
 	if at != nil {
-		return s.named(at.wrap(err))
+		return s.named(at.Wrap(err))
 	}
-	return s.nameLargest(program.Refuse(s.pr.Model, "%w", err), e.Limit)
+	return s.nameLargest(program.Refuse(s.Program.Model, "%w", err), e.Limit)
 }
 
 // nameLargest names the plan's largest tensor in the error if that tensor alone
 // exceeds the limit.
 func (s *Session) nameLargest(err error, limit int64) error {
 	var largest *plan.Buffer
-	for i := range s.pr.Plan.Buffers {
-		b := &s.pr.Plan.Buffers[i]
+	for i := range s.Program.Plan.Buffers {
+		b := &s.Program.Plan.Buffers[i]
 		if b.Pool == plan.Arena && len(b.Tensors) > 0 && b.Bytes > limit && (largest == nil || b.Bytes > largest.Bytes) {
 			largest = b
 		}
@@ -392,56 +397,14 @@ func (s *Session) nameLargest(err error, limit int64) error {
 		return err
 	}
 	e.Tensor = largest.Tensors[0]
-	for i, n := range s.pr.Model.Graph.Nodes {
+	for i, n := range s.Program.Model.Graph.Nodes {
 		for _, t := range n.Outputs {
-			if t >= 0 && s.pr.Model.Graph.Tensors[t].Name == e.Tensor {
-				e.Node = s.pr.Model.Graph.Label(graph.NodeID(i))
+			if t >= 0 && s.Program.Model.Graph.Tensors[t].Name == e.Tensor {
+				e.Node = s.Program.Model.Graph.Label(graph.NodeID(i))
 			}
 		}
 	}
 	return err
-}
-
-// scratchBytes is the size of the scratch that the prepared kernels ask for.
-func (s *Session) scratchBytes() int64 {
-	each, workers := int64(s.scratch.each), int64(s.Pool.Workers())
-	if each > math.MaxInt64/workers {
-		return math.MaxInt64
-	}
-	return units.Add(units.Add(int64(s.scratch.shared), int64(s.scratch.keep)), each*workers)
-}
-
-// growScratch makes the scratch as large as the prepared kernels need.
-func (s *Session) growScratch() error {
-	if s.Mem.Guard != nil {
-		return nil
-	}
-	owner := s
-	if s.sharesMemory() {
-		owner = s.outer
-	}
-	bytes, has := s.scratchBytes(), int64(0)
-	if owner.scratch.block != nil {
-		has = int64(len(owner.scratch.block.Bytes))
-	}
-	if owner.scratch.block == nil || has < bytes {
-		if err := owner.Mem.Take(bytes - has); err != nil {
-			return err
-		}
-		if err := owner.scratch.block.Free(); err != nil {
-			return err
-		}
-		owner.scratch.block = nil
-		b, err := store.NewBlock(bytes, "scratch")
-		if err != nil {
-			owner.Mem.Give(bytes)
-			return err
-		}
-		owner.scratch.block = b
-	}
-	s.scratch.block = owner.scratch.block
-	s.Pool.SetScratch(s.scratch.block.Base, s.scratch.block.At(int64(s.scratch.shared+s.scratch.keep)), s.scratch.each)
-	return nil
 }
 
 // sharesMemory reports whether the arena and the scratch of a session are those of all
@@ -451,7 +414,7 @@ func (s *Session) sharesMemory() bool { return s.outer != nil && s.outer.points.
 // Set sets the value of a parameter or state, which stays until a step updates it.
 func (s *Session) Set(name string, v values.Value) (err error) {
 	defer mapped.Recover(&err, mapped.Watch()) // v may lie in a file
-	if _, is := s.pr.Next[name]; !is {
+	if _, is := s.Program.Next[name]; !is {
 		return fmt.Errorf("%q is no parameter or state of the model", graph.Short(name))
 	}
 	if err := s.setInput(name, v, copyWhole); err != nil {
@@ -485,7 +448,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]values.Value) (out 
 				}
 				err = d.Err
 			}
-			err = program.Refuse(s.pr.Model, "%w", err)
+			err = program.Refuse(s.Program.Model, "%w", err)
 		}
 		if err != nil {
 			s.dropTornStates()
@@ -505,7 +468,7 @@ func (s *Session) attempt(inputs map[string]values.Value) (map[string]values.Val
 	if err := s.gpu.begin(); err != nil {
 		return nil, err
 	}
-	s.main.release()
+	s.main.Release()
 	s.Texts.Drop()
 	if err := s.beginSide(); err != nil {
 		return nil, err
@@ -513,14 +476,14 @@ func (s *Session) attempt(inputs map[string]values.Value) (map[string]values.Val
 	if s.watch.poison != nil && len(s.Mem.Own) == 0 {
 		s.watch.poison.begin()
 	}
-	for _, id := range s.main.g.Inputs {
-		name := s.main.g.Tensors[id].Name
+	for _, id := range s.main.Graph.Inputs {
+		name := s.main.Graph.Tensors[id].Name
 		v, given := inputs[name]
-		planned, bound := s.pr.Given[name]
+		planned, bound := s.Program.Given[name]
 		if bound && !given {
 			v, given = planned, true
 		}
-		_, state := s.pr.Next[name]
+		_, state := s.Program.Next[name]
 		switch {
 		case bound && !bytes.Equal(v.Data, planned.Data) && v.Type == planned.Type && slices.Equal(v.Shape, planned.Shape):
 			return nil, s.badInput(id, "is %v, but the plan was made for %v: plan again with --value %s=%v", v.Literal(), planned.Literal(), graph.Short(name), v.Literal())
@@ -533,14 +496,14 @@ func (s *Session) attempt(inputs map[string]values.Value) (map[string]values.Val
 				return nil, err
 			}
 		case !state:
-			return nil, s.badInput(id, "no value given: expected %v", s.main.g.Tensors[id].Type)
+			return nil, s.badInput(id, "no value given: expected %v", s.main.Graph.Tensors[id].Type)
 		case !s.states.ready[name]:
-			return nil, s.badInput(id, "a %s without a first value: expected %v (give it once, or set it)", "parameter or state", s.main.g.Tensors[id].Type)
+			return nil, s.badInput(id, "a %s without a first value: expected %v (give it once, or set it)", "parameter or state", s.main.Graph.Tensors[id].Type)
 		}
 	}
 	for name := range inputs {
-		if !slices.ContainsFunc(s.main.g.Inputs, func(t graph.TensorID) bool { return s.main.g.Tensors[t].Name == name }) {
-			return nil, program.Refuse(s.pr.Model, "%q is no input of the model", graph.Short(name))
+		if !slices.ContainsFunc(s.main.Graph.Inputs, func(t graph.TensorID) bool { return s.main.Graph.Tensors[t].Name == name }) {
+			return nil, program.Refuse(s.Program.Model, "%q is no input of the model", graph.Short(name))
 		}
 	}
 	if err := s.runStep(); err != nil {
@@ -557,16 +520,16 @@ func (s *Session) attempt(inputs map[string]values.Value) (map[string]values.Val
 		return nil, s.named(err)
 	}
 	if err := s.Mem.Guard.CheckAll(); err != nil {
-		return nil, program.Refuse(s.pr.Model, "%w", err)
+		return nil, program.Refuse(s.Program.Model, "%w", err)
 	}
-	if err := s.consts.Unchanged(); err != nil {
+	if err := s.Constants.Unchanged(); err != nil {
 		return nil, err
 	}
-	s.control.step++
-	if err := s.readOutputs(s.states.outputs, func(update bool) bool { return !update || !s.opt.LeaveUpdates }); err != nil {
+	s.Runs++
+	if err := s.readOutputs(s.states.outputs, func(update bool) bool { return !update || !s.Options.LeaveUpdates }); err != nil {
 		return nil, err
 	}
-	if s.opt.Separate {
+	if s.Options.Separate {
 		if err := s.copyStates(); err != nil {
 			return nil, err
 		}
@@ -581,9 +544,9 @@ func (s *Session) attempt(inputs map[string]values.Value) (map[string]values.Val
 func (s *Session) readOutputs(to map[string]values.Value, wanted func(update bool) bool) error {
 	var list []graph.TensorID
 	var tensors []*values.Tensor
-	for _, id := range s.main.g.Outputs {
+	for _, id := range s.main.Graph.Outputs {
 		if wanted(s.states.updates[id]) {
-			list, tensors = append(list, id), append(tensors, s.main.tensors[id])
+			list, tensors = append(list, id), append(tensors, s.main.Tensors[id])
 		}
 	}
 	s.ToHost(tensors...) // at once: the host waits for the device once
@@ -592,7 +555,7 @@ func (s *Session) readOutputs(to map[string]values.Value, wanted func(update boo
 		if err != nil {
 			return s.named(values.About(t.Name, err))
 		}
-		to[s.main.g.Tensors[list[i]].Name] = v
+		to[s.main.Graph.Tensors[list[i]].Name] = v
 	}
 	return nil
 }
@@ -601,7 +564,7 @@ func (s *Session) readOutputs(to map[string]values.Value, wanted func(update boo
 // the names of the outputs. They lie in the session's memory, as those of Run, and are valid
 // until its next Run, Set, Reset, Restore or Close.
 func (s *Session) Updates() (made map[string]values.Value, err error) {
-	if s.control.step == 0 {
+	if s.Runs == 0 {
 		return nil, errors.New("no run has made new values of parameters and states")
 	}
 	if err := s.gpu.enter(); err != nil {
@@ -614,7 +577,7 @@ func (s *Session) Updates() (made map[string]values.Value, err error) {
 			if !is {
 				panic(r)
 			}
-			made, err = nil, program.Refuse(s.pr.Model, "%w", d.Err)
+			made, err = nil, program.Refuse(s.Program.Model, "%w", d.Err)
 		}
 	}()
 	made = map[string]values.Value{}
@@ -628,12 +591,12 @@ func (s *Session) copyStates() error {
 	if err != nil {
 		return err
 	}
-	for _, id := range s.main.g.Inputs {
-		next, is := s.pr.Next[s.main.g.Tensors[id].Name]
+	for _, id := range s.main.Graph.Inputs {
+		next, is := s.Program.Next[s.main.Graph.Tensors[id].Name]
 		if !is {
 			continue
 		}
-		to := s.main.tensors[id]
+		to := s.main.Tensors[id]
 		copyWhole(unsafe.Slice((*byte)(to.At), to.Bytes()), made[next].Data)
 		s.WroteOnHost(to)
 	}
@@ -643,7 +606,7 @@ func (s *Session) copyStates() error {
 // named adds the name of the model's file to an error that lacks it.
 func (s *Session) named(err error) error {
 	if e, ok := err.(*graph.Error); ok && e.File == "" {
-		e.File = program.FileOf(s.pr.Model)
+		e.File = program.FileOf(s.Program.Model)
 	}
 	return err
 }
@@ -651,7 +614,7 @@ func (s *Session) named(err error) error {
 // badInput makes an error about a graph input.
 func (s *Session) badInput(id graph.TensorID, format string, args ...any) error {
 	e := graph.Errorf(format, args...)
-	e.Tensor = s.main.g.Tensors[id].Name
+	e.Tensor = s.main.Graph.Tensors[id].Name
 	return s.named(e)
 }
 
@@ -660,12 +623,12 @@ func copyWhole(to, from []byte) { copy(to, from) }
 
 // setInput copies the value of a graph input to its place.
 func (s *Session) setInput(name string, v values.Value, copy func(to, from []byte)) error {
-	for _, id := range s.main.g.Inputs {
-		g := s.main.g.Tensors[id]
+	for _, id := range s.main.Graph.Inputs {
+		g := s.main.Graph.Tensors[id]
 		if g.Name != name {
 			continue
 		}
-		t := s.main.tensors[id]
+		t := s.main.Tensors[id]
 		if s.takesShape(name, v) {
 			s.shapeState(name, v.Shape)
 		} else if !v.Is(g.Type) {

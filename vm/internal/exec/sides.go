@@ -4,8 +4,8 @@ package exec
 // reads are dropped.
 func (s *Session) beginSide() error {
 	if s.Mem.Side.Any() {
-		for _, f := range s.frames {
-			for _, t := range f.tensors {
+		for _, f := range s.Frames {
+			for _, t := range f.Tensors {
 				if t != nil && s.Mem.Side.Lasts(t.Block) {
 					s.Release(t)
 				}
@@ -17,8 +17,8 @@ func (s *Session) beginSide() error {
 
 // resetSide frees the blocks that a failed run left in use. No tensor has one afterwards.
 func (s *Session) resetSide() {
-	for _, f := range s.frames {
-		for _, t := range f.tensors {
+	for _, f := range s.Frames {
+		for _, t := range f.Tensors {
 			if t != nil && t.Block != nil {
 				s.Mem.Side.Give(t.Block)
 				t.Block = nil
@@ -30,8 +30,8 @@ func (s *Session) resetSide() {
 
 // unboxAll drops the boxes of a failed run, whose blocks the side pool has freed.
 func (s *Session) unboxAll() {
-	for _, f := range s.frames {
-		for _, t := range f.tensors {
+	for _, f := range s.Frames {
+		for _, t := range f.Tensors {
 			if t != nil {
 				t.Box = nil
 			}

@@ -26,11 +26,11 @@ func (s *Session) Data(name string) (*graph.Data, error) {
 	if !s.states.ready[name] {
 		return nil, fmt.Errorf("%q has no value yet", graph.Short(name))
 	}
-	for _, id := range s.main.g.Inputs {
-		if s.main.g.Tensors[id].Name != name {
+	for _, id := range s.main.Graph.Inputs {
+		if s.main.Graph.Tensors[id].Name != name {
 			continue
 		}
-		t := s.main.tensors[id]
+		t := s.main.Tensors[id]
 		if err := s.fetch(t); err != nil {
 			return nil, err
 		}

@@ -2,25 +2,20 @@ package exec
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// ErrStopped is wrapped, with the context's cause, by the error of a run that its
-// context stopped. The *graph.Error around it names the node that was running.
-var ErrStopped = errors.New("stopped")
-
 // control says what a session is doing, and what ends it.
 type control struct {
-	ctx      context.Context      // of the run
-	done     <-chan struct{}      // Done of the context that we listen to
-	unlisten func()               // ends that; nil: no context does
-	now      atomic.Pointer[step] // the node that runs, or ran last
-	step     uint64               // runs so far
+	ctx      context.Context            // of the run
+	done     <-chan struct{}            // Done of the context that we listen to
+	unlisten func()                     // ends that; nil: no context does
+	now      atomic.Pointer[lower.Step] // the node that runs, or ran last
 	closed   bool
 }
 
@@ -60,29 +55,12 @@ func (s *Session) stopListening() {
 	}
 }
 
-// enter records the running node. If the run's context has ended, the run stops here,
-// even before the workers are notified.
-func (st *step) enter() {
-	s := st.f.s
-	s.control.now.Store(st)
-	if s.outer != nil {
-		s.outer.control.now.Store(st)
-	}
-	if s.control.ctx.Err() != nil {
-		s.Pool.Stop()
-	}
-	s.Pool.Poll()
-}
-
-// Stopping implements kernel.Runtime.
-func (st *step) Stopping() bool { return st.f.s.Pool.Stopping() }
-
 // stopped is the error of a run that its context stopped; nil for another panic.
 func (s *Session) stopped(r any) error {
 	if r != any(work.ErrStopped) {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrStopped, context.Cause(s.control.ctx))
+	return fmt.Errorf("%w: %w", lower.ErrStopped, context.Cause(s.control.ctx))
 }
 
 // Running returns the node that the session is running, or ran last, as errors name
@@ -92,14 +70,14 @@ func (s *Session) Running() string {
 	if st == nil {
 		return ""
 	}
-	return st.f.g.Label(st.node)
+	return st.Frame.Graph.Label(st.ID)
 }
 
 // dropTornStates discards the parameters and states if a run failed after it began to
 // overwrite them: some would be from before the step, others from after it.
 func (s *Session) dropTornStates() {
 	// A session with separate tensors writes all of them after the run.
-	if !s.opt.Separate && s.tape.next > s.states.first {
+	if !s.Options.Separate && s.tape.next > s.states.first {
 		clear(s.states.ready)
 	}
 }
@@ -107,8 +85,8 @@ func (s *Session) dropTornStates() {
 // firstUpdate is the first step that writes over a parameter or state.
 func (s *Session) firstUpdate() int {
 	shares := map[string]bool{} // tensors in their buffers
-	for i := range s.pr.Plan.Buffers {
-		b := &s.pr.Plan.Buffers[i]
+	for i := range s.Program.Plan.Buffers {
+		b := &s.Program.Plan.Buffers[i]
 		if !plan.Stays(b.Kind) {
 			continue
 		}
@@ -116,12 +94,12 @@ func (s *Session) firstUpdate() int {
 			shares[name] = true
 		}
 	}
-	for i, st := range s.main.steps {
-		for _, t := range st.out {
+	for i, st := range s.main.Steps {
+		for _, t := range st.Out {
 			if t != nil && shares[t.Name] {
 				return i
 			}
 		}
 	}
-	return len(s.main.steps)
+	return len(s.main.Steps)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -43,7 +44,7 @@ type plannedTransfer struct {
 // transfersOf finds the transfers of the main graph, whose tensors have their places.
 // Their nodes then do nothing. It leaves out those of a tensor whose size is unknown, or
 // only bounded.
-func transfersOf(f *frame, p *plan.Plan) (list []plannedTransfer) {
+func transfersOf(f *lower.Frame, p *plan.Plan) (list []plannedTransfer) {
 	hosted := map[string]int{} // tensors on the host, and their first step there
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; b.Pool == plan.Host {
@@ -52,23 +53,23 @@ func transfersOf(f *frame, p *plan.Plan) (list []plannedTransfer) {
 			}
 		}
 	}
-	for at, st := range f.steps {
-		n := st.n()
-		if !n.IsSwap() || !st.exact() {
+	for at, st := range f.Steps {
+		n := st.Node()
+		if !n.IsSwap() || !st.Exact() {
 			continue
 		}
-		direction, begin, end := outward, hosted[st.out[0].Name], at
+		direction, begin, end := outward, hosted[st.Out[0].Name], at
 		if n.IsSwapIn() {
-			readers := f.g.Tensors[n.Outputs[0]].Readers
-			if _, is := hosted[st.in[0].Name]; !is || len(readers) == 0 {
+			readers := f.Graph.Tensors[n.Outputs[0]].Readers
+			if _, is := hosted[st.In[0].Name]; !is || len(readers) == 0 {
 				continue
 			}
 			direction, begin, end = homeward, at, int(readers[0])
-		} else if _, is := hosted[st.out[0].Name]; !is {
+		} else if _, is := hosted[st.Out[0].Name]; !is {
 			continue // it copies to another pool
 		}
-		st.run = nil
-		list = append(list, plannedTransfer{st.in[0], st.out[0], direction, begin, end})
+		st.Run = nil
+		list = append(list, plannedTransfer{st.In[0], st.Out[0], direction, begin, end})
 	}
 	return list
 }
@@ -76,23 +77,23 @@ func transfersOf(f *frame, p *plan.Plan) (list []plannedTransfer) {
 // newHostCopier prepares the transfers of the main graph. It returns nil if there are
 // none. SwapOut and SwapIn that have no transfer copy in the foreground, as other nodes
 // run.
-func newHostCopier(f *frame, p *plan.Plan) *hostCopier {
+func newHostCopier(f *lower.Frame, p *plan.Plan) *hostCopier {
 	list := transfersOf(f, p)
 	if len(list) == 0 {
 		return nil
 	}
 	h := &hostCopier{}
 	for d := range h.start {
-		h.start[d], h.finish[d] = make([][]*transfer, len(f.steps)), make([][]*transfer, len(f.steps))
+		h.start[d], h.finish[d] = make([][]*transfer, len(f.Steps)), make([][]*transfer, len(f.Steps))
 	}
 	for _, x := range list {
-		t := &transfer{from: x.from, to: x.to, pool: f.s.Pool, done: make(chan error, 1)}
+		t := &transfer{from: x.from, to: x.to, pool: f.Site.Pool, done: make(chan error, 1)}
 		h.start[x.direction][x.begin] = append(h.start[x.direction][x.begin], t)
 		h.finish[x.direction][x.end] = append(h.finish[x.direction][x.end], t)
 	}
 	for d := range h.queue {
 		h.queue[d] = make(chan *transfer, len(list))
-		go transferAll(h.queue[d], f.s.Mem.Host)
+		go transferAll(h.queue[d], f.Site.Mem.Host)
 	}
 	return h
 }

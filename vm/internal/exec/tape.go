@@ -15,6 +15,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
 
@@ -35,16 +36,17 @@ type player struct {
 // tape is the main graph for a player: its nodes in the order in which they run.
 type tape struct {
 	*player
+	s       *Session
 	owns    bool // the player is no other tape's
-	list    []*step
+	list    []*lower.Step
 	next    int // the next step to run
 	fault   error
 	outside int // calls by gorgonia's CUDA machine in the last run
 
 	copier *hostCopier // nil: no tensor leaves the arena
 
-	before []func(st *step, at int)       // called for each node, before it runs
-	after  []func(st *step, at int) error // called after it has run
+	before []func(st *lower.Step, at int)       // called for each node, before it runs
+	after  []func(st *lower.Step, at int) error // called after it has run
 }
 
 // instruction is a step, or some that follow each other, as a gorgonia operator.
@@ -60,11 +62,11 @@ type instruction struct {
 const mostInstructions = 256
 
 // newTape makes the tape of a frame, and a player for it if there is none yet.
-func newTape(f *frame, p *player) (t *tape, err error) {
-	t = &tape{player: p, list: f.steps}
+func newTape(s *Session, f *lower.Frame, p *player) (t *tape, err error) {
+	t = &tape{player: p, s: s, list: f.Steps}
 	if p == nil {
 		t.owns = true
-		t.player, err = newPlayer(len(f.steps), f.s.gpu != nil)
+		t.player, err = newPlayer(len(f.Steps), s.gpu != nil)
 	}
 	return t, err
 }
@@ -168,7 +170,7 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 	// The setting is per goroutine, and gorgonia may start one for each run.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	t := o.p.tape
-	g := t.list[o.at].f.s.gpu
+	g := t.s.gpu
 	if o.at == 0 {
 		if err := g.enter(); err != nil {
 			return nil, t.fail(o.at, err)
@@ -181,7 +183,7 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 	at := o.at
 	defer func() {
 		if r := recover(); r != nil {
-			err = t.fail(at, t.list[at].f.s.panicked(r))
+			err = t.fail(at, t.s.panicked(r))
 		}
 		if err != nil || o.end == t.steps {
 			if failed := g.ends(err); failed != nil && err == nil {
@@ -203,14 +205,14 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 		}
 	}
 	o.result.t = nil
-	if st := t.list[at]; len(st.out) > 0 {
-		o.result.t = st.out[0]
+	if st := t.list[at]; len(st.Out) > 0 {
+		o.result.t = st.Out[0]
 	}
 	return &o.result, nil
 }
 
 // do runs a step.
-func (t *tape) do(at int, g *device) error {
+func (t *tape) do(at int, g *gpuSession) error {
 	st := t.list[at]
 	if t.copier != nil {
 		if err := t.copier.before(at); err != nil {
@@ -225,7 +227,7 @@ func (t *tape) do(at int, g *device) error {
 	for _, f := range t.before {
 		f(st, at)
 	}
-	if err := st.do(); err != nil {
+	if err := t.s.do(st); err != nil {
 		return err
 	}
 	for _, f := range t.after {
@@ -259,7 +261,7 @@ func (s *Session) panicked(r any) error {
 
 // fail records the error of a step for run, because gorgonia wraps it in its own text.
 func (t *tape) fail(at int, err error) error {
-	t.fault = t.list[at].wrap(err)
+	t.fault = t.list[at].Wrap(err)
 	return t.fault
 }
 

@@ -1,0 +1,65 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// holding finds the images that a frame can hold in another layout than its operators see.
+type holding struct {
+	f *Frame
+	// images lists, for each step, images that must be held alike, all in the other layout or
+	// none; graph.None stands for one that cannot be held.
+	images [][]graph.TensorID
+	// ends lists, for each step, images of which each may be held by itself.
+	ends [][]graph.TensorID
+}
+
+func newHolding(f *Frame) *holding {
+	return &holding{f: f, images: make([][]graph.TensorID, len(f.Steps)), ends: make([][]graph.TensorID, len(f.Steps))}
+}
+
+// find reports for each tensor whether it is held. Such a tensor has four axes, a step of the
+// frame makes it, only steps that list it read it, and no caller does.
+func (h *holding) find() []bool {
+	f := h.f
+	held := make([]bool, len(f.Tensors))
+	for i, st := range f.Steps {
+		for _, id := range st.Node().Outputs {
+			if id >= 0 && h.lists(i, id) {
+				held[id] = len(f.Tensors[id].Shape) == 4 && !f.Graph.Tensors[id].Output
+			}
+		}
+	}
+	for i, st := range f.Steps {
+		for _, id := range st.Node().Inputs {
+			if id >= 0 && !h.lists(i, id) {
+				held[id] = false
+			}
+		}
+	}
+	for id, t := range f.Graph.Tensors {
+		for _, r := range t.Readers { // a body may read it, too
+			held[id] = held[id] && slices.Contains(f.Steps[r].Node().Inputs, graph.TensorID(id))
+		}
+	}
+	for again := true; again; {
+		again = false
+		for _, images := range h.images {
+			if slices.ContainsFunc(images, func(t graph.TensorID) bool { return t < 0 || !held[t] }) {
+				for _, t := range images {
+					if t >= 0 && held[t] {
+						again, held[t] = true, false
+					}
+				}
+			}
+		}
+	}
+	return held
+}
+
+// lists reports whether a step can read or make an image in the other layout.
+func (h *holding) lists(step int, id graph.TensorID) bool {
+	return slices.Contains(h.ends[step], id) || slices.Contains(h.images[step], id)
+}

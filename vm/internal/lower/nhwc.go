@@ -1,0 +1,148 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// Quantized images take as many bytes in NHWC as in NCHW. Without VNNI, convolutions of bytes are
+// faster in NHWC. So the session holds such images in NHWC wherever no other operator and no caller
+// can tell the difference: where convolutions make and read them, and between them stand
+// elementwise operators, means of channels, and products with a number for each channel. A
+// convolution can read or write NCHW on either side. As in [lowering.holdNCHW], the graph alone
+// decides which tensors these are.
+
+// acrossChannels reports whether an operation on quantized images also takes an image and a
+// number for each channel.
+func acrossChannels(n *graph.Node) bool {
+	k := kernel.Lookup("com.microsoft", n.Op)
+	return k != nil && k.Across
+}
+
+// prefersNHWC is a variable for tests.
+var prefersNHWC = kernel.PrefersPixels
+
+// holdNHWC finds the images that the frame holds in NHWC.
+func (l *lowering) holdNHWC() error {
+	f := l.f
+	if !prefersNHWC() || !slices.ContainsFunc(f.Steps, (*Step).convolvesNHWC) {
+		return nil
+	}
+	h := newHolding(f)
+	for i, st := range f.Steps {
+		h.images[i], h.ends[i] = st.nhwcImages(), st.nhwcEnds()
+	}
+	held := h.find()
+	for id, t := range f.Tensors {
+		if held[id] {
+			t.Pixels = true
+		}
+	}
+	for _, st := range f.Steps {
+		if j := st.Has().Joined; j != nil {
+			j.call.Out[0].Pixels = st.Out[0].Pixels
+			for i := range j.from {
+				j.operand(i).Pixels = st.In[i].Pixels
+			}
+		}
+	}
+	return nil
+}
+
+// convolvesNHWC reports whether the step is a convolution of bytes that can read and
+// write images in NHWC.
+func (st *Step) convolvesNHWC() bool {
+	n := st.Node()
+	switch {
+	case st.Has().Joined != nil:
+		return kernel.ConvolvesPixels(&st.Has().Joined.call)
+	case n.Op != "QLinearConv" || n.Domain != "" && n.Domain != "com.microsoft" || n.Semantics.Call != nil || !st.Exact() || st.Call().Int("channels_last", 0) != 0:
+		return false
+	}
+	if open, err := st.check(); open || err != nil {
+		return false // prepare reports it
+	}
+	return kernel.ConvolvesPixels(st.Call())
+}
+
+// nhwcEnds lists the images that a step reads or makes in NHWC or NCHW, each for itself.
+func (st *Step) nhwcEnds() []graph.TensorID {
+	n := st.Node()
+	switch call := st.quantizedCall(); {
+	case call == nil:
+	case st.convolvesNHWC(), call.Node.Op == "QLinearGlobalAveragePool" && call.Int("channels_last", 0) == 0:
+		return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
+	case acrossChannels(call.Node):
+		for i, t := range st.In {
+			if t != nil && kernel.IsChannels(&t.Tensor, &st.Out[0].Tensor) {
+				return []graph.TensorID{n.Inputs[i]}
+			}
+		}
+	}
+	return nil
+}
+
+// quantizedCall returns the operation on quantized tensors that a step computes, or nil.
+func (st *Step) quantizedCall() *kernel.Invocation {
+	n := st.Node()
+	if st.Has().Joined != nil {
+		return &st.Has().Joined.call
+	}
+	if n.Domain != "" && n.Domain != "com.microsoft" || n.Semantics.Call != nil || !st.Exact() || len(st.Out) != 1 || st.Out[0] == nil || !st.Out[0].Byte() {
+		return nil
+	}
+	if open, err := st.check(); open || err != nil {
+		return nil // prepare reports it
+	}
+	return st.Call()
+}
+
+// nhwcImages lists the images that must be held alike, all in NHWC or none, of a step
+// that goes through all elements in the same way; graph.None stands for one that cannot be
+// held. It is empty for any other step.
+func (st *Step) nhwcImages() []graph.TensorID {
+	n := st.Node()
+	if len(st.Out) != 1 || st.Out[0] == nil || n.Semantics.Call != nil || !st.Exact() || len(st.Out[0].Shape) != 4 {
+		return nil
+	}
+	across := false // it may take a number for each channel
+	quantizes, dequantizes := ops.Converts(n)
+	switch out := st.Out[0]; {
+	case st.Has().Joined != nil:
+		if across = acrossChannels(st.Has().Joined.call.Node); !across {
+			return nil
+		}
+	case st.copiesBytes():
+		return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
+	case n.Domain != "" && n.Domain != "com.microsoft":
+		return nil
+	case quantizes || dequantizes:
+		if len(st.In) < 2 || st.In[1].Len() != 1 || st.Call().Int("block_size", 0) != 0 {
+			return nil
+		}
+		if from := st.In[0]; dequantizes && from.Byte() && out.Type == graph.Float32 || quantizes && out.Byte() && from.Type == graph.Float32 {
+			return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
+		}
+		return nil
+	case ops.ClassOf(n) != ops.Elementwise:
+		return nil
+	case out.Type == graph.Float32:
+	case out.Byte() && n.Domain == "com.microsoft":
+		across = acrossChannels(n)
+	default:
+		return nil
+	}
+	list := []graph.TensorID{n.Outputs[0]}
+	for i, t := range st.In {
+		if t != nil && t.Len() != 1 && !(across && kernel.IsChannels(&t.Tensor, &st.Out[0].Tensor)) {
+			list = append(list, n.Inputs[i])
+			if !slices.Equal(t.Shape, st.Out[0].Shape) {
+				list = append(list, graph.None)
+			}
+		}
+	}
+	return list
+}
