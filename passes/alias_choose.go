@@ -40,7 +40,7 @@ type aliasChoice struct {
 // must be in the order of the file.
 func (c *aliasChoice) place(ctx context.Context, plain *region, x *search) (better bool, err error) {
 	q := c.region
-	if err := q.choose(ctx, c.orders, x); err != nil {
+	if err := q.choose(ctx, q.onePoint(q.problem(), x), c.orders, x); err != nil {
 		return false, err
 	}
 	if err := q.place(ctx, x); err != nil {

@@ -16,7 +16,7 @@ func (r *region) planBodies(ctx context.Context, x *search) error {
 		for _, a := range n.Bodies() {
 			for k, g := range a.All() {
 				inner := newRegion(r.rules, g, controlBody, r.calls)
-				inner.inFunction = r.inFunction
+				inner.inFunction, inner.boxes = r.inFunction, r.boxes
 				if err := inner.plan(ctx, x); err != nil {
 					return err
 				}

@@ -34,7 +34,8 @@
 //
 // share, bodies, order and place are the planner, which is a function of a graph, what its
 // plan may do, and how much work its searches may do (rules.go). The searches of the other
-// passes call it for each graph that they try.
+// passes call it for each graph that they try. Package passes/internal/box, on which it stands,
+// chooses an order for the points of a box of lengths: a fixed length is a box of one point.
 //
 // A [Pass] reads and extends the [State] that the earlier passes left, and prints
 // nothing. pipeline.go holds the list with the reason for each pair's order.

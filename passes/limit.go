@@ -300,9 +300,9 @@ func (s *State) keepLimit(ctx, within context.Context, x *search) error {
 // arenaWithin places the main graph, and returns its arena.
 func (s *State) arenaWithin(ctx context.Context, limit int64, x *search) (int64, error) {
 	if s.ranged != nil {
-		err := s.main.placeStack(ctx)
+		err := s.main.place(ctx, x)
 		if err == nil && s.main.arena > limit && len(s.main.pools) > 0 {
-			err = s.divideWithin(ctx, limit)
+			err = s.divideWithin(ctx, limit, x)
 		}
 		return s.main.arena, err
 	}

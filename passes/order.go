@@ -6,12 +6,16 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // order solves the bare problem of a region, then reorders the nodes and
 // everything that refers to them by index.
 func (r *region) order(ctx context.Context, x *search) error {
+	if c := r.stack(); c != nil {
+		return r.orderStack(c)
+	}
 	p := r.problem()
 	if err := r.findOrders(ctx, p, x); err != nil {
 		return err
@@ -32,19 +36,41 @@ func (r *region) findOrders(ctx context.Context, p *schedule.Problem, x *search)
 // arrange puts the nodes of a region into one of the orders that were found for its bare
 // problem p.
 func (r *region) arrange(ctx context.Context, p *schedule.Problem, x *search) error {
-	if x.traversal != nil && !r.inFunction {
-		return r.orderByTraversal(ctx, p, x)
+	g := r.onePoint(p, x)
+	if g.Listed {
+		if err := x.traversable(r.g); err != nil {
+			return err
+		}
 	}
-	orders := x.orders(r.solved)
-	if x.fixedBodies && r.kind == controlBody {
+	l, err := g.List(ctx, &x.Search)
+	if err != nil {
+		return turned(err, r.g)
+	}
+	if err := r.choose(ctx, g, l.Orders, x); err != nil || !g.Listed {
+		return err
+	}
+	x.log.timedOut = x.log.timedOut || x.TimeIsUp()
+	order := l.Orders[0]
+	r.listAs(order, l.Listing(order), l.BestPeak)
+	return nil
+}
+
+// onePoint returns the bare problem p of a region, which is solved, as that of a box of one point.
+func (r *region) onePoint(p *schedule.Problem, x *search) *box.Graph {
+	g := &box.Graph{Precedence: x.precedence(r, p), Listed: x.traversal != nil && !r.inFunction}
+	orders := r.solved.Orders
+	if !g.Listed {
+		orders = x.orders(r.solved)
 		// A strategy, and a search that sees the nodes in another order, may find another order
-		// than before, in which the body takes other memory than in what was planned with it.
-		orders = [][]int32{identity(len(p.Nodes))}
+		// than before, in which a body takes other memory than in what was planned with it.
+		g.Fixed = x.fixes(r.kind)
+		if x.peakAlone && r.kind == mainGraph {
+			orders = orders[:1]
+		}
 	}
-	if x.peakAlone && r.kind == mainGraph {
-		orders = orders[:1]
-	}
-	return r.choose(ctx, orders, x)
+	g.Set([]box.Point{{Problem: p, Bound: r.solved.Bound}}, true)
+	g.Know(0, orders)
+	return g
 }
 
 // orders returns the orders of a result that are worth placing.
@@ -55,27 +81,34 @@ func (x *search) orders(r *schedule.Result) [][]int32 {
 	return r.Orders
 }
 
+// precedence pairs nodes of a region, with the bare problem p, of which the first must stay before
+// the second.
+func (x *search) precedence(r *region, p *schedule.Problem) (pairs [][2]int32) {
+	fixed := x.fixes(r.kind)
+	if x.keepRandom && !fixed && !r.inFunction {
+		pairs = effectsInOrder(r.g, schedule.Program(p))
+	}
+	if r.kind == mainGraph {
+		// With a fixed order, updates are already last; operands that were swapped
+		// out come back right before their update.
+		if x.updatesLast && !fixed {
+			pairs = append(pairs, updatesLast(r.g)...)
+		}
+		pairs = append(pairs, x.turns...)
+	}
+	return pairs
+}
+
 // solve solves the bare problem p of a region.
 func (r *region) solve(ctx context.Context, p *schedule.Problem, x *search) (*schedule.Result, error) {
 	search, end := x.Context(ctx)
 	defer end()
-	opt := schedule.Options{Strategy: x.Strategy, Effort: x.Effort, Goal: x.goal}
-	switch {
-	case r.inFunction:
+	opt := schedule.Options{Strategy: x.Strategy, Effort: x.Effort, Goal: x.goal, Precedence: x.precedence(r, p)}
+	if r.inFunction || x.fixed && r.kind == mainGraph {
 		opt.Strategy = "program"
-	case x.fixed && r.kind == mainGraph:
-		opt.Strategy = "program"
-	case x.keepRandom:
-		opt.Precedence = effectsInOrder(r.g, schedule.Program(p))
 	}
 	if r.kind == mainGraph {
 		opt.Progress = x.progress
-		// With a fixed order, updates are already last; operands that were swapped
-		// out come back right before their update.
-		if x.updatesLast && !x.fixed {
-			opt.Precedence = append(opt.Precedence, updatesLast(r.g)...)
-		}
-		opt.Precedence = append(opt.Precedence, x.turns...)
 	}
 	if r.kind == mainGraph && len(opt.Precedence) == 0 && opt.Strategy == "" {
 		opt.Solver, opt.SolverTime, opt.Threads = x.Solving.Solver, x.Solving.OrderTime, x.Solving.Threads
@@ -104,32 +137,25 @@ func effectsInOrder(g *graph.Graph, order []int32) (pairs [][2]int32) {
 	return pairs
 }
 
-// choose places several orders with the same peak and keeps the first with the
-// smallest arena. Neither the area under the load curve nor the distance from
-// program order predicts the arena. The orders come sorted: program order first,
-// if it is one of them, then by area.
-func (r *region) choose(ctx context.Context, orders [][]int32, x *search) error {
-	best := -1
-	var quick *quickPlacement
-	for k, order := range orders {
+// choose puts the nodes of a region into the one of several orders that has the smallest arena,
+// the first of those that do; g is the region's bare problem. If there is but one, it is not placed.
+// The orders come sorted: program order first, if it is one of them, then by area.
+func (r *region) choose(ctx context.Context, g *box.Graph, orders [][]int32, x *search) error {
+	if len(orders) == 1 {
+		return r.reorder(orders[0])
+	}
+	bound := g.Corner().Bound
+	order, quick, err := box.Choose(g, &x.Search, orders, func(order []int32, _ box.Fit) (*quickPlacement, box.Fit, error) {
 		if err := r.reorder(order); err != nil {
-			return err
-		}
-		if len(orders) == 1 {
-			return nil
+			return nil, box.Fit{}, err
 		}
 		taken, err := r.placeQuickly(ctx, x)
-		if err != nil {
-			return err
-		}
-		if best < 0 || r.arena < quick.arena {
-			best, quick = k, &quickPlacement{r.placed, r.loads, taken}
-		}
-		if r.optimal {
-			break
-		}
+		return &quickPlacement{r.placed, r.loads, taken}, box.Fit{Worst: box.Ratio(r.arena, bound)}, err
+	})
+	if err != nil {
+		return err
 	}
-	if err := r.reorder(orders[best]); err != nil {
+	if err := r.reorder(order); err != nil {
 		return err
 	}
 	r.quick = quick

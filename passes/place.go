@@ -19,6 +19,9 @@ func (r *region) place(ctx context.Context, x *search) error {
 		_, err := r.dividePools(ctx, x)
 		return err
 	}
+	if c := r.stack(); c != nil {
+		return r.placeStack(ctx, c)
+	}
 	if err := r.placeArena(ctx, x); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package passes
 import (
 	"context"
 
-	"github.com/onnxmem/onnxmem/alloc/tiers"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -31,30 +30,27 @@ func bodies(ctx context.Context, s *State) error {
 
 // order puts the nodes of the main graph into the order with the smallest peak.
 func order(ctx context.Context, s *State) error {
-	if s.ranged == nil {
-		return s.main.order(ctx, s.search())
-	}
-	err := s.main.orderStack()
-	if t := s.main.traversal; err == nil && t != nil {
-		s.log.notes = append(s.log.notes, traversalNote(s.main.stack.BestPeak, s.main.loads.Peak))
-	}
-	return err
+	return s.orderMain(ctx)
 }
 
 // programOrder keeps the nodes in program order.
 func programOrder(ctx context.Context, s *State) error {
-	if s.ranged != nil {
-		return s.main.orderStack() // the pass range has kept program order
-	}
 	s.unordered = true
-	return s.main.order(ctx, s.search())
+	return s.orderMain(ctx)
+}
+
+// orderMain orders the main graph, and says what a default order costs.
+func (s *State) orderMain(ctx context.Context) error {
+	err := s.main.order(ctx, s.search())
+	if t := s.main.traversal; err == nil && t != nil {
+		s.log.notes = append(s.log.notes, traversalNote(t.BestPeakBytes, s.main.loads.Peak))
+	}
+	return err
 }
 
 // place assigns offsets to the buffers of the main graph.
 func place(ctx context.Context, s *State) error {
 	switch {
-	case s.ranged != nil && len(s.main.pools) == 0:
-		return s.main.placeStack(ctx)
 	case s.main.apart != nil:
 		return nil // the pass limit has placed it
 	case len(s.main.pools) > 0:
@@ -63,18 +59,10 @@ func place(ctx context.Context, s *State) error {
 	return s.main.place(ctx, s.search())
 }
 
-// divide gives the buffers of the main graph their pools.
-func (s *State) divide(ctx context.Context) (*tiers.Problem, error) {
-	if s.ranged != nil {
-		return s.main.placeStackInPools() // the pass range has divided them
-	}
-	return s.main.dividePools(ctx, s.search())
-}
-
 // placePools divides the buffers of the main graph among the pools, copies some between
 // them, and gives them offsets there.
 func (s *State) placePools(ctx context.Context) error {
-	p, err := s.divide(ctx)
+	p, err := s.main.dividePools(ctx, s.search())
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package passes
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -19,18 +18,10 @@ type ranged struct {
 	box     *dimrange.Box
 	lengths map[string]string // of each dimension with a range, as they were given
 	given   map[string]int64  // lengths of the other dimensions
-	grid    []box.Point       // the points at which sharing, order and stacking were chosen, the corner last
-	chosen  *box.Stack        // of the main graph; nil: the pass has not run
-	sizes   *box.Sizes
-	points  []int         // those that were inferred, ascending: all, or with bounded lengths those of the grid
-	proven  []provenPoint // of these
-	graphs  []*rangeGraph // as graphsOf lists them: the main graph is the last one
 
-	by *rangeSolver // that found it
-
-	follows         map[string]bool // dimensions without a range whose length differs between points
-	accepted        []int           // the points that the model does not refuse
-	smallest, worst int             // those of the smallest arena and of the largest ratio, as indices into points
+	found   *box.Solution   // nil: the pass has not run
+	follows map[string]bool // dimensions without a range whose length differs between points
+	by      *rangeSolver    // that found it
 }
 
 // dims returns the lengths of all dimensions at a point.
@@ -40,27 +31,23 @@ func (r *ranged) dims(point int) map[string]int64 {
 	return dims
 }
 
-// again returns the box alone.
-func (r *ranged) again() *ranged { return &ranged{box: r.box, lengths: r.lengths, given: r.given} }
+// again returns the box, for which a solution is sought.
+func (r *ranged) again(s *box.Solution) *ranged {
+	return &ranged{box: r.box, lengths: r.lengths, given: r.given, found: s}
+}
 
-// joinAtOnce is the largest number of points without the chosen sharing, or with a larger
-// ratio than the grid, that join the grid in one round: what one of them lacks, its
-// neighbours usually lack, too.
-const joinAtOnce = 8
-
-// rangeSolver finds what a model has in common at all points of a box.
+// rangeSolver finds what a model has in common at all points of a box. It is the [box.Model].
 type rangeSolver struct {
 	*ranged
 	*rules
 	*search
-	bind     binding      // at the corner
-	all      bool         // all points are inferred one by one
-	keep     *box.Ceiling // of the main graph; nil: none
-	progress func(done, points int)
+	bind binding      // at the corner
+	keep *box.Ceiling // of the main graph; nil: none
 
 	model  *graph.Model
 	given  *ops.Inference // of the corner
-	join   map[int]bool   // the points of the grid
+	graphs []*rangeGraph  // as graphsOf lists them: the main graph is the last one
+	boxes  box.Graphs     // of these
 	copies []*graph.Model // one for each worker
 	common []sharing      // by node of all graphs: what holds on all of the grid
 
@@ -107,14 +94,12 @@ func (b *rangeSolver) share(m *graph.Model) {
 	}
 }
 
-// problem returns the bare problem of the main graph of an inferred model, whose nodes have
-// the given workspaces.
-func (b *rangeSolver) problem(m *graph.Model, work []int64) (*schedule.Problem, error) {
+// problem returns the bare problem of the main graph of an inferred model, without workspaces.
+func (b *rangeSolver) problem(m *graph.Model) (*schedule.Problem, error) {
 	r, err := b.shared(m, b.given.Given, nil)
 	if err != nil {
 		return nil, err
 	}
-	r.workspace = work
 	return b.own(r)
 }
 
@@ -144,67 +129,34 @@ func (b *rangeSolver) regions(m *graph.Model) ([]*region, error) {
 // each calls f for the numbers below n, on all cores, with a copy of the model for each.
 // Errors are those of the first number that has one.
 func (b *rangeSolver) each(ctx context.Context, n int, f func(m *graph.Model, i int) error) error {
-	for len(b.copies) < box.Workers(n) {
+	b.copy(box.Workers(n))
+	return box.Each(ctx, n, func(worker, i int) error { return f(b.copies[worker], i) })
+}
+
+// copy makes a copy of the model for each of some workers.
+func (b *rangeSolver) copy(workers int) {
+	for len(b.copies) < workers {
 		m := *b.model
 		m.Graph = b.model.Graph.Clone()
 		b.copies = append(b.copies, &m)
 	}
-	return box.Each(ctx, n, func(worker, i int) error { return f(b.copies[worker], i) })
 }
 
-// solve chooses, proves, and chooses again with the points at which the proof fails, until
-// it holds at all of them. It ends, because the box is finite.
+// solve chooses for all points, and proves it.
 func (b *rangeSolver) solve(ctx context.Context) error {
-	if !b.all {
+	if !b.found.All {
 		if err := b.bound(); err != nil {
 			return err
 		}
 	}
-	for {
-		if err := b.choose(ctx); err != nil {
-			return err
-		}
-		b.points = slices.Sorted(maps.Keys(b.join))
-		if b.bounded == nil {
-			b.points = make([]int, b.box.Points)
-			for i := range b.points {
-				b.points[i] = i
-			}
-		}
-		if err := b.enumerate(ctx); err != nil {
-			return err
-		}
-		var unshared, worse []int
-		for i, p := range b.proven {
-			switch {
-			case p.refused != "" && b.bounded != nil:
-				return graph.Errorf("ranges of dimensions: %d points are too many to infer each, and the model refuses %s: %s: expected lengths that it takes, such as LOW..HIGH:STEP, or a larger --points", b.box.Points, graph.AtLengths(b.box.At(b.points[i])), p.refused)
-			case p.refused != "":
-			case p.unshared:
-				unshared = append(unshared, i)
-			case box.Ratio(p.arena, p.bound) > b.chosen.Worst() && !b.join[b.points[i]] && !b.TimeIsUp():
-				worse = append(worse, i)
-			}
-		}
-		if b.aliases != nil && len(unshared) == 0 && b.aliases.leaveUnsized(b) {
-			continue
-		}
-		more := unshared
-		if len(more) == 0 {
-			slices.SortStableFunc(worse, func(i, j int) int {
-				p, q := b.proven[i], b.proven[j]
-				return cmp.Compare(box.Ratio(q.arena, q.bound), box.Ratio(p.arena, p.bound))
-			})
-			more = worse
-		}
-		if len(more) == 0 {
-			b.log.timedOut = b.log.timedOut || b.TimeIsUp()
-			return nil
-		}
-		for _, i := range more[:min(len(more), joinAtOnce)] {
-			b.join[b.points[i]] = true
-		}
-	}
+	err := b.found.Solve(ctx, &b.Search, b)
+	b.log.timedOut = b.log.timedOut || err == nil && b.TimeIsUp()
+	return err
+}
+
+// Again leaves out aliases of which a buffer has no polynomial.
+func (b *rangeSolver) Again(s *box.Solution) bool {
+	return b.aliases != nil && b.aliases.leaveUnsized(b, s.Sizes)
 }
 
 // bound infers the model once, with lengths that are at most those of the corner. Sharing
@@ -255,21 +207,4 @@ func knownBytes(t *graph.Tensor) int64 {
 		return -1
 	}
 	return t.Bytes
-}
-
-// sum finds the accepted points, and the smallest and the worst of them.
-func (b *rangeSolver) sum() {
-	b.smallest, b.worst, b.accepted = -1, -1, nil
-	for i, p := range b.proven {
-		if p.refused != "" {
-			continue
-		}
-		b.accepted = append(b.accepted, b.points[i])
-		if b.smallest < 0 || p.arena < b.proven[b.smallest].arena {
-			b.smallest = i
-		}
-		if b.worst < 0 || box.Ratio(p.arena, p.bound) > box.Ratio(b.proven[b.worst].arena, b.proven[b.worst].bound) {
-			b.worst = i
-		}
-	}
 }

@@ -3,12 +3,12 @@ package passes
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes/internal/alias"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -170,13 +170,12 @@ func (a *rangeAliases) leaveUnlike(x, y *aliasShape, nodes []alias.Node) bool {
 
 // leaveUnsized leaves out the nodes of which a buffer consists of parts of tensors, but has
 // no polynomial. It reports whether there are such nodes.
-func (a *rangeAliases) leaveUnsized(b *rangeSolver) bool {
+func (a *rangeAliases) leaveUnsized(b *rangeSolver, sizes *box.Sizes) bool {
 	main := b.graphs[len(b.graphs)-1]
-	at := b.sizes.Buffers() - len(main.Chosen.Buffers)
 	tensors := main.tensors
 	unsized := map[int32]bool{} // storages
 	for i, buf := range main.Chosen.Buffers {
-		if len(buf.Tensors) > 0 && !b.sizes.Known(at+i) && !slices.ContainsFunc(buf.Tensors, func(t int32) bool { return tensors[t] != graph.None }) {
+		if len(buf.Tensors) > 0 && !sizes.Known(&main.Graph, i) && !slices.ContainsFunc(buf.Tensors, func(t int32) bool { return tensors[t] != graph.None }) {
 			for _, t := range buf.Tensors {
 				unsized[t] = true
 			}
@@ -242,7 +241,7 @@ func (b *rangeSolver) withAliases(ctx context.Context, note func(format string, 
 		return nil, nil
 	}
 	c := &rangeSolver{
-		ranged: b.ranged.again(), keep: b.keep, rules: b.rules, search: b.search, bind: b.bind, all: b.all, progress: b.progress, model: b.model, given: b.given, join: maps.Clone(b.join), copies: b.copies,
+		ranged: b.ranged.again(b.found.Again()), keep: b.keep, rules: b.rules, search: b.search, bind: b.bind, model: b.model, given: b.given, copies: b.copies,
 		aliases: &rangeAliases{leave: map[int32]bool{}, some: map[int32]bool{}},
 	}
 	switch err := c.solve(ctx); {
@@ -257,9 +256,9 @@ func (b *rangeSolver) withAliases(ctx context.Context, note func(format string, 
 	case err != nil:
 		return nil, err
 	}
-	for i, p := range c.proven {
-		if q := b.proven[i]; p.refused == "" && p.arena > q.arena {
-			note("none: at %s the arena would be %s, and is %s without", graph.AtLengths(b.box.At(b.points[i])), units.Bytes(p.arena), units.Bytes(q.arena))
+	for i, p := range c.found.Proven {
+		if q := b.found.Proven[i]; p.Refused == "" && p.Arena > q.Arena {
+			note("none: at %s the arena would be %s, and is %s without", graph.AtLengths(b.box.At(b.found.Points[i])), units.Bytes(p.Arena), units.Bytes(q.Arena))
 			return nil, nil
 		}
 	}

@@ -1,9 +1,7 @@
 package passes
 
 import (
-	"context"
 	"errors"
-	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes/internal/box"
@@ -74,32 +72,6 @@ type stayed struct {
 	cache bool
 }
 
-// chooseGraph chooses the order and the stacking of a graph. Those of its bodies have been
-// chosen: their arenas are the workspaces of its nodes, and their lower bounds those of the
-// problem for whose bound any order of a body counts.
-func (b *rangeSolver) chooseGraph(ctx context.Context, g int) error {
-	x := b.graphs[g]
-	for _, body := range b.graphs[:g] {
-		if body.outer != g {
-			continue
-		}
-		for i := range body.Points {
-			p := &body.Points[i]
-			arena, err := body.Chosen.Arena(p.Problem)
-			if err != nil {
-				return err
-			}
-			x.AddWork(i, int32(body.node), arena, p.Bound)
-		}
-	}
-	err := x.Choose(ctx, &b.Search)
-	var turned *box.TurnedError
-	if errors.As(err, &turned) {
-		return turnedError(x.g, x.Precedence, turned.Order)
-	}
-	return err
-}
-
 // hasCommon reports whether the common sharing is possible in an inferred model.
 func (b *rangeSolver) hasCommon(m *graph.Model) bool {
 	i := 0
@@ -115,19 +87,12 @@ func (b *rangeSolver) hasCommon(m *graph.Model) bool {
 	return true
 }
 
-// noWorks returns a workspace of 0 bytes for each node of each graph.
-func (b *rangeSolver) noWorks() [][]int64 {
-	list := make([][]int64, len(b.graphs))
-	for g, x := range b.graphs {
-		list[g] = make([]int64, len(x.g.Nodes))
-	}
-	return list
-}
+// errOtherSizes is the error for tensors of one buffer that differ in size at a point.
+var errOtherSizes = errors.New("the tensors of a buffer differ in size")
 
 // sizesAt returns the sizes of the buffers of a graph that is inferred at a point; work has
-// the workspaces of its nodes. same is false if the tensors of a buffer differ in size. With
-// aliases, q is the region of their parts.
-func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []int64, point int) (sizes []int64, same bool, err error) {
+// the workspaces of its nodes. With aliases, q is the region of their parts.
+func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []int64, point int) ([]int64, error) {
 	bytes := make([]int64, len(x.tensors)) // by storage
 	for i, id := range x.tensors {
 		if q != nil {
@@ -138,7 +103,7 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []i
 		}
 		t := g.Tensors[id]
 		if t.Dynamic != "" && t.Data == nil {
-			return nil, true, b.otherTensors(slices.Index(b.graphs, x), id, point, false)
+			return nil, b.otherTensors(x.Index, id, point, false)
 		}
 		if q == nil {
 			bytes[i] = t.Bytes
@@ -149,14 +114,14 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []i
 				e = graph.Errorf("ranges of dimensions: is %v for %s: expected a cache of no more bytes than for the largest lengths, %v", t.Type, graph.AtLengths(b.box.At(point)), was.typ)
 			}
 			e.Tensor = t.Name
-			return nil, true, e
+			return nil, e
 		}
 	}
 	most, err := x.Chosen.SizesOf(x.Corner().Problem)
 	if err != nil {
-		return nil, true, err
+		return nil, err
 	}
-	sizes = make([]int64, len(x.Chosen.Buffers))
+	sizes := make([]int64, len(x.Chosen.Buffers))
 	for i, buf := range x.Chosen.Buffers {
 		if buf.Node >= 0 {
 			sizes[i] = work[buf.Node]
@@ -164,7 +129,7 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []i
 		for k, t := range buf.Tensors {
 			n := b.round(bytes[t])
 			if k > 0 && n != sizes[i] {
-				return nil, false, nil
+				return nil, errOtherSizes
 			}
 			sizes[i] = n
 		}
@@ -173,10 +138,10 @@ func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []i
 			if id := x.tensors[buf.Tensors[0]]; id != graph.None { // a workspace is no larger if no tensor is
 				e.Tensor = g.Tensors[id].Name
 			}
-			return nil, true, e
+			return nil, e
 		}
 	}
-	return sizes, true, nil
+	return sizes, nil
 }
 
 // permits reports whether the tensor may have a type, and a size, at another point: a cache
@@ -188,49 +153,11 @@ func (s *stayed) permits(t graph.Type, bytes int64) bool {
 	return t.String() == s.typ.String()
 }
 
-// corner returns, for each graph, the workspaces of its nodes at the corner.
-func (b *rangeSolver) corner() ([][]int64, error) {
-	works := b.noWorks()
-	for _, x := range b.graphs {
-		if x.outer < 0 {
-			break
-		}
-		arena, err := x.Chosen.Arena(x.Corner().Problem)
-		if err != nil {
-			return nil, err
-		}
-		works[x.outer][x.node] = max(works[x.outer][x.node], arena)
+// boxesOf returns the graphs of a copy of the model at the points of the box.
+func (b *rangeSolver) boxesOf(m *graph.Model) map[*graph.Graph]*box.Graph {
+	boxes := map[*graph.Graph]*box.Graph{}
+	for g, x := range graphsOf(m.Graph) {
+		boxes[x.g] = b.boxes[g]
 	}
-	return works, nil
-}
-
-// placeBodies puts the bodies of the model at the corner into their orders, and places
-// their buffers. The main graph gets its workspaces.
-func (b *rangeSolver) placeBodies(ctx context.Context, m *graph.Model, main *region, works [][]int64) error {
-	regions, err := b.innerRegions(m)
-	if err != nil {
-		return err
-	}
-	regions = append(regions, main)
-	sizes := 0
-	for g, r := range regions {
-		x := b.graphs[g]
-		r.workspace, r.stack, r.stackSizes, r.rangeGraph = works[g], x.Chosen, sizes, g
-		sizes += len(x.Chosen.Buffers)
-		if x.outer < 0 {
-			break // the passes order and place do the rest
-		}
-		if err := r.orderStack(); err != nil {
-			return err
-		}
-		if err := r.placeStack(ctx); err != nil {
-			return err
-		}
-		out := regions[x.outer]
-		out.bodies = append(out.bodies, body{x.node, x.attr, x.index, r})
-	}
-	for _, r := range regions {
-		slices.SortStableFunc(r.bodies, func(a, b body) int { return int(a.node) - int(b.node) })
-	}
-	return nil
+	return boxes
 }

@@ -3,7 +3,6 @@ package passes
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -15,6 +14,7 @@ import (
 
 // gridPoint is what the first pass over the grid finds at a point.
 type gridPoint struct {
+	index   int // of the point in the box
 	refused bool
 	shared  []sharing           // by node of all graphs
 	own     []*schedule.Problem // of each graph, with the sharing of this point
@@ -22,13 +22,52 @@ type gridPoint struct {
 	dims    []ops.BoundDim
 }
 
-// choose sets what the points of the grid have in common: the sharing, the order and the
-// stacking of each graph, and the sizes as polynomials.
-func (b *rangeSolver) choose(ctx context.Context) error {
-	list := slices.Sorted(maps.Keys(b.join))
+// Choose sets what the points of the grid have in common: the sharing, the order and the
+// stacking of each graph.
+func (b *rangeSolver) Choose(ctx context.Context, list []int) (box.Graphs, error) {
+	b.copy(box.Workers(b.box.Points)) // for the proof, too
+	found, err := b.inferGrid(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	before := b.common
+	if err := b.setCommon(found); err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(p gridPoint) bool { return p.refused })
+	if b.graphs == nil {
+		for g, x := range graphsOf(b.model.Graph) {
+			in := &rangeGraph{inner: x, Graph: box.Graph{Index: g, Outer: x.outer, Node: int32(x.node)}}
+			b.graphs, b.boxes = append(b.graphs, in), append(b.boxes, &in.Graph)
+		}
+	}
+	same := slices.EqualFunc(before, b.common, sharing.equal)
+	for g, x := range b.boxes {
+		points := make([]box.Point, len(found))
+		for i, p := range found {
+			points[i] = box.Point{Index: p.index, Own: p.own[g], OwnSame: slices.EqualFunc(p.shared, b.common, sharing.equal)}
+		}
+		x.Set(points, same)
+	}
+	if err := b.setPoints(ctx, found); err != nil {
+		return nil, err
+	}
+	if err := b.boxes.Choose(ctx, &b.Search); err != nil {
+		var graphs []*graph.Graph
+		for _, x := range b.graphs {
+			graphs = append(graphs, x.g)
+		}
+		return nil, turned(err, graphs...)
+	}
+	return b.boxes, nil
+}
+
+// inferGrid infers the model at the points of the grid.
+func (b *rangeSolver) inferGrid(ctx context.Context, list []int) ([]gridPoint, error) {
 	found := make([]gridPoint, len(list))
-	err := b.each(ctx, len(list), func(m *graph.Model, k int) (err error) {
+	return found, b.each(ctx, len(list), func(m *graph.Model, k int) (err error) {
 		p := &found[k]
+		p.index = list[k]
 		if p.dims, err = b.infer(m, list[k]); err != nil {
 			if p.refused = true; list[k] == b.box.Corner() {
 				return err
@@ -49,14 +88,13 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	before := b.common
+}
+
+// setCommon finds the sharing that all points have, and the dimensions that follow from others.
+func (b *rangeSolver) setCommon(found []gridPoint) error {
 	corner := &found[len(found)-1]
-	var grid []int // the points that are not refused
 	b.common, b.follows = slices.Clone(corner.shared), map[string]bool{}
-	for k, p := range found {
+	for _, p := range found {
 		if p.refused {
 			continue
 		}
@@ -68,7 +106,7 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 		for i, known := range p.fixed {
 			if known != corner.fixed[i] {
 				g, t := b.tensorAt(i)
-				return b.otherTensors(g, t, list[k], known)
+				return b.otherTensors(g, t, p.index, known)
 			}
 		}
 		for n, has := range p.shared {
@@ -78,29 +116,18 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 			}
 			c.views, c.inplace = intersect(c.views, has.views), intersect(c.inplace, has.inplace)
 		}
-		grid = append(grid, k)
 	}
-	same := slices.EqualFunc(before, b.common, sharing.equal)
-	if b.graphs == nil {
-		for _, x := range graphsOf(b.model.Graph) {
-			b.graphs = append(b.graphs, &rangeGraph{inner: x})
-		}
-	}
-	for g, x := range b.graphs {
-		points := make([]box.Point, len(grid))
-		for i, k := range grid {
-			points[i].Index, points[i].Own = list[k], found[k].own[g]
-			points[i].OwnSame = slices.EqualFunc(found[k].shared, b.common, sharing.equal)
-		}
-		x.Set(points, same)
-	}
+	return nil
+}
+
+// setPoints sets the problems of all graphs at the points, with the sharing that all have.
+func (b *rangeSolver) setPoints(ctx context.Context, found []gridPoint) error {
 	var parts []aliasPoint
 	if b.aliases != nil {
-		parts = make([]aliasPoint, len(grid))
+		parts = make([]aliasPoint, len(found))
 	}
-	err = b.each(ctx, len(grid), func(m *graph.Model, i int) error {
-		point := list[grid[i]]
-		if _, err := b.infer(m, point); err != nil {
+	err := b.each(ctx, len(found), func(m *graph.Model, i int) error {
+		if _, err := b.infer(m, found[i].index); err != nil {
 			return err
 		}
 		b.share(m)
@@ -113,32 +140,10 @@ func (b *rangeSolver) choose(ctx context.Context) error {
 		}
 		return err
 	})
-	if err != nil {
+	if err != nil || parts == nil {
 		return err
 	}
-	if parts != nil {
-		if err := b.aliases.choose(b, parts); err != nil {
-			return err
-		}
-	}
-	for g := range b.graphs {
-		if err := b.chooseGraph(ctx, g); err != nil {
-			return err
-		}
-	}
-	last := b.graphs[len(b.graphs)-1]
-	b.grid, b.chosen = last.Points, last.Chosen
-	b.fitSizes()
-	return nil
-}
-
-// fitSizes finds the sizes of the buffers of all graphs as polynomials.
-func (b *rangeSolver) fitSizes() {
-	graphs := make([]*box.Graph, len(b.graphs))
-	for g, x := range b.graphs {
-		graphs[g] = &x.Graph
-	}
-	b.sizes = box.FitSizes(b.box, graphs)
+	return b.aliases.choose(b, parts)
 }
 
 // setPoint sets the problem of a graph at a point of the grid, with the sharing that all have.
@@ -166,15 +171,9 @@ func (b *rangeSolver) setPoint(x *rangeGraph, r *region, i int) {
 	if x.Fixed {
 		return // in the order of the file
 	}
-	if b.keepRandom {
-		x.Precedence = effectsInOrder(r.g, schedule.Program(p.Problem))
-	}
+	x.Precedence = b.precedence(r, p.Problem)
 	if r.kind == mainGraph {
 		x.AskSolver, x.Keep = true, b.keep
-		if b.updatesLast {
-			x.Precedence = append(x.Precedence, updatesLast(r.g)...)
-		}
-		x.Precedence = append(x.Precedence, b.turns...)
 	}
 }
 

@@ -138,16 +138,14 @@ func (s *State) solveRanges(ctx context.Context, x *search, keep *box.Ceiling) e
 	how.states, how.findStates = s.main.states, false
 	m := *s.model // which the planner reorders
 	m.Graph = s.model.Graph.Clone()
+	found := box.NewSolution(s.ranged.box, s.opt.enumerates(s.ranged.box))
+	found.Progress = s.opt.RangeProgress
 	b := &rangeSolver{
-		ranged: s.ranged.again(), rules: how, search: x, bind: s.bind, keep: withPools(keep, how.pools),
-		all: s.opt.enumerates(s.ranged.box), progress: s.opt.RangeProgress,
-		model: &m, given: s.inference, join: map[int]bool{}, copies: []*graph.Model{&m},
+		ranged: s.ranged.again(found), rules: how, search: x, bind: s.bind, keep: withPools(keep, how.pools),
+		model: &m, given: s.inference, copies: []*graph.Model{&m},
 	}
 	if slices.Contains(s.opt.Disable, "order") {
 		b.Strategy = "program"
-	}
-	for _, i := range b.box.Grid() {
-		b.join[i] = true
 	}
 	if err := b.solve(ctx); err != nil {
 		return err
@@ -163,19 +161,26 @@ func (s *State) solveRanges(ctx context.Context, x *search, keep *box.Ceiling) e
 func (s *State) takeRanges(ctx context.Context, b *rangeSolver) error {
 	s.ranged = b.ranged
 	s.ranged.by = b
-	b.sum()
 	found, err := s.infer(s.model)
 	if err != nil {
 		return s.atCorner(err)
 	}
 	s.inference = found
-	works, err := b.corner()
+	own, err := b.problem(s.model)
 	if err != nil {
 		return err
 	}
-	own, err := b.problem(s.model, works[len(works)-1])
+	b.share(s.model)
+	r, err := b.shared(s.model, s.inference.Given, nil)
 	if err != nil {
 		return err
+	}
+	r.boxes = b.boxesOf(s.model)
+	if err := r.planBodies(ctx, b.search); err != nil {
+		return err
+	}
+	for n, bytes := range r.workspace {
+		own.Nodes[n].Workspace = bytes
 	}
 	// The bound of the corner holds for all sharing that is possible there.
 	solved, err := b.Within(ctx, own, schedule.Options{Effort: s.opt.Effort})
@@ -185,21 +190,13 @@ func (s *State) takeRanges(ctx context.Context, b *rangeSolver) error {
 	if solved.Ended != nil {
 		b.atLeastProven(solved, own)
 	}
-	b.share(s.model)
-	r, err := b.shared(s.model, s.inference.Given, nil)
-	if err != nil {
-		return err
-	}
-	if err := b.placeBodies(ctx, s.model, r, works); err != nil {
-		return err
-	}
 	p := r.problem()
 	solved.ProgramOrder = schedule.Program(p)
 	if solved.ProgramEvaluation, err = p.Evaluate(solved.ProgramOrder); err != nil {
 		return err
 	}
 	solved.ProgramPeak = solved.ProgramEvaluation.Peak
-	solved.Solver = b.graphs[len(b.graphs)-1].Solver
+	solved.Solver = b.boxes.Main().Solver
 	s.main, r.solved = r, solved
 	if b.aliases != nil {
 		s.main = b.joined(r, own)
@@ -209,22 +206,20 @@ func (s *State) takeRanges(ctx context.Context, b *rangeSolver) error {
 
 // divideWithin divides the buffers of the main graph, which is placed, among the pools once more, so
 // that all pools together keep a limit if they can.
-func (s *State) divideWithin(ctx context.Context, limit int64) error {
+func (s *State) divideWithin(ctx context.Context, limit int64, x *search) error {
 	b := s.ranged.by
 	b.keep = &box.Ceiling{Bytes: limit, Arena: true}
 	if err := b.divide(ctx); err != nil {
 		return err
 	}
-	b.sum()
-	s.main.stack = b.chosen
-	return s.main.placeStack(ctx)
+	return s.main.place(ctx, x)
 }
 
 // atLeastProven gives a search that the deadline ended the bound that was proven for the corner.
 // own is the problem of it.
 func (b *rangeSolver) atLeastProven(solved *schedule.Result, own *schedule.Problem) {
-	has := b.proven[len(b.proven)-1].bounds[len(b.graphs)-1]
-	c := b.graphs[len(b.graphs)-1].Proof(&has)
+	has := b.found.Corner().Bounds
+	c := b.boxes.Main().Proof(&has[len(has)-1])
 	if c.Value = box.ProvedBy(own, c); c.Value >= solved.Bound {
 		solved.Bound, solved.Certificates = c.Value, []schedule.Certificate{c}
 	}
@@ -244,7 +239,7 @@ func (s *State) aliasRanges(ctx context.Context) error {
 	if err != nil || c == nil {
 		return err
 	}
-	if l := s.choice.limit; l != nil && c.proven[len(c.proven)-1].peak > l.Bytes {
+	if l := s.choice.limit; l != nil && c.found.Corner().Peak > l.Bytes {
 		return nil // the arena is smaller, the peak is not
 	}
 	if err := s.main.restore(); err != nil {
@@ -253,10 +248,11 @@ func (s *State) aliasRanges(ctx context.Context) error {
 	if err := s.takeRanges(ctx, c); err != nil {
 		return err
 	}
-	if err := s.main.orderStack(); err != nil {
+	x := s.search()
+	if err := s.main.order(ctx, x); err != nil {
 		return err
 	}
-	return s.main.placeStack(ctx)
+	return s.main.place(ctx, x)
 }
 
 // planRanges adds to the plan of the corner what holds at the other points.
@@ -267,34 +263,32 @@ func (s *State) planRanges(p *plan.Plan) {
 	}
 	p.Version = plan.RangesVersion
 	s.planLengths(p.Dims)
-	r := &plan.Ranges{Points: g.box.Points, Inferred: len(g.points), Proof: plan.ProofEnumerated, Table: []plan.RangePoint{}}
-	if len(g.points) < g.box.Points {
+	found := g.found
+	accepted, refusal := found.Accepted()
+	smallest, worst, optimal := found.Extremes()
+	row := func(i int) plan.RangePoint {
+		q := &found.Proven[i]
+		return plan.RangePoint{Dims: g.box.At(found.Points[i]), ArenaBytes: q.Arena, PeakBytes: q.Peak, LowerBoundBytes: q.Bound}
+	}
+	r := &plan.Ranges{
+		Points: g.box.Points, Inferred: len(found.Points), Proof: plan.ProofEnumerated, Table: []plan.RangePoint{},
+		Sizes: found.Sizes.List(), OptimalPoints: optimal, Smallest: row(smallest), Worst: row(worst),
+		Refused: len(found.Points) - len(accepted), Refusal: refusal,
+	}
+	if len(found.Points) < g.box.Points {
 		r.Proof = plan.ProofBounded
 	}
-	r.Sizes, _ = g.sizes.Plan()
 	r.Stacking, r.SizeOf = g.planStacking(s.main)
-	for _, q := range g.proven {
-		if q.refused == "" && q.arena == q.bound {
-			r.OptimalPoints++
-		}
-	}
-	r.Refused = len(g.points) - len(g.accepted)
 	if r.Refused > 0 {
-		r.Refusal = g.proven[slices.IndexFunc(g.proven, func(p provenPoint) bool { return p.refused != "" })].refused
-		for name, a := range g.box.Accepted(g.accepted) {
+		for name, a := range g.box.Accepted(accepted) {
 			if r.Accepted == nil {
 				r.Accepted = map[string]plan.AcceptedLengths{}
 			}
 			r.Accepted[name] = plan.AcceptedLengths{Low: a.Low, High: a.High(), Step: a.Step}
 		}
 	}
-	row := func(i int) plan.RangePoint {
-		at := g.points[i]
-		return plan.RangePoint{Dims: g.box.At(at), ArenaBytes: g.proven[i].arena, PeakBytes: g.proven[i].peak, LowerBoundBytes: g.proven[i].bound}
-	}
-	r.Smallest, r.Worst = row(g.smallest), row(g.worst)
-	for _, q := range g.grid {
-		i, _ := slices.BinarySearch(g.points, q.Index)
+	for _, q := range found.Graphs.Main().Points {
+		i, _ := slices.BinarySearch(found.Points, q.Index)
 		r.Table = append(r.Table, row(i))
 	}
 	r.Certificates = g.planProofs(s.main)

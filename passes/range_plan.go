@@ -1,7 +1,6 @@
 package passes
 
 import (
-	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -9,18 +8,19 @@ import (
 // planStacking returns the stacking of a region as indices into its buffers, and for each
 // of these the index of its size as a polynomial, or -1.
 func (g *ranged) planStacking(r *region) (stacking, sizeOf []int) {
-	at := r.stacked()
+	in := r.boxes[r.g]
+	at := r.stacked(in.Chosen)
 	stacking = []int{}
-	for _, rank := range r.stack.Stack.Ranking() {
+	for _, rank := range in.Chosen.Stack.Ranking() {
 		stacking = append(stacking, at[rank])
 	}
-	_, of := g.sizes.Plan()
+	of := g.found.Sizes.Of(in)
 	sizeOf = make([]int, len(r.buffers))
 	for i := range sizeOf {
 		sizeOf[i] = -1
 	}
 	for i, k := range at {
-		sizeOf[k] = of[r.stackSizes+i]
+		sizeOf[k] = of[i]
 	}
 	return stacking, sizeOf
 }
@@ -28,14 +28,8 @@ func (g *ranged) planStacking(r *region) (stacking, sizeOf []int) {
 // planProofs lists the certificates of a region at the points, each once, those that prove
 // most points first.
 func (g *ranged) planProofs(r *region) []plan.RangeCertificate {
-	var bounds []*box.PointBound
-	for i := range g.proven {
-		if p := &g.proven[i]; p.refused == "" {
-			bounds = append(bounds, &p.bounds[r.rangeGraph])
-		}
-	}
 	certificates := []plan.RangeCertificate{}
-	for _, proof := range g.graphs[r.rangeGraph].Proofs(bounds) {
+	for _, proof := range g.found.Proofs(r.boxes[r.g]) {
 		if proof.Kind == schedule.KindSearch {
 			continue
 		}

@@ -23,11 +23,11 @@ func (b *rangeSolver) divide(ctx context.Context) error {
 		return nil
 	}
 	x := b.graphs[len(b.graphs)-1]
-	r, err := b.dividedAtCorner(ctx, x)
+	r, err := b.dividedAtCorner(ctx)
 	if err != nil {
 		return err
 	}
-	at := r.stacked()
+	at := r.stacked(x.Chosen)
 	memory, sizes, offsets := make([]int, len(at)), make([]int64, len(at)), make([]int64, len(at))
 	for i, k := range at {
 		memory[i], sizes[i], offsets[i] = r.buffers[k].pool, r.buffers[k].bytes, r.buffers[k].offset
@@ -35,20 +35,19 @@ func (b *rangeSolver) divide(ctx context.Context) error {
 	if err := x.Divide(memory, len(r.pools), sizes, offsets); err != nil {
 		return err
 	}
-	b.chosen = x.Chosen
-	return b.each(ctx, len(b.points), func(m *graph.Model, i int) error {
-		p := &b.proven[i]
-		if p.refused != "" {
+	return b.each(ctx, len(b.found.Points), func(m *graph.Model, i int) error {
+		p, point := &b.found.Proven[i], b.found.Points[i]
+		if p.Refused != "" {
 			return nil
 		}
-		if _, err := b.infer(m, b.points[i]); err != nil {
+		if _, err := b.infer(m, point); err != nil {
 			return err
 		}
-		s, err := b.stackAt(m, b.points[i], nil)
+		placed, err := b.placeAt(m, point, nil)
 		if err != nil {
 			return err
 		}
-		p.arena = s.arenas[len(s.arenas)-1]
+		p.Arena = placed.Arenas[len(placed.Arenas)-1]
 		return nil
 	})
 }
@@ -71,25 +70,25 @@ func withPools(c *box.Ceiling, pools []memory) *box.Ceiling {
 
 // dividedAtCorner returns the main graph at the corner, in the order that was chosen, with its
 // buffers in the pools.
-func (b *rangeSolver) dividedAtCorner(ctx context.Context, x *rangeGraph) (*region, error) {
+func (b *rangeSolver) dividedAtCorner(ctx context.Context) (*region, error) {
 	m := *b.model
 	m.Graph = b.model.Graph.Clone()
 	if _, err := b.infer(&m, b.box.Corner()); err != nil {
 		return nil, err
 	}
 	b.share(&m)
-	works, err := b.corner()
-	if err != nil {
-		return nil, err
-	}
 	r, err := b.shared(&m, b.given.Given, nil)
 	if err != nil {
 		return nil, err
 	}
-	r.workspace, r.stack = works[len(works)-1], x.Chosen
-	if err := r.orderStack(); err != nil {
+	r.boxes = b.boxesOf(&m)
+	if err := r.planBodies(ctx, b.search); err != nil {
 		return nil, err
 	}
+	if err := r.order(ctx, b.search); err != nil {
+		return nil, err
+	}
+	r.boxes = nil // its buffers have no places yet
 	if b.keep != nil && b.keep.Arena {
 		_, err := r.placeWithin(ctx, b.keep.Bytes, b.search)
 		return r, err

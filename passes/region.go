@@ -26,6 +26,10 @@ type region struct {
 	// in common.
 	calls map[*graph.Call]*region
 
+	// boxes are the graphs of a model at the points of a box, with the orders and stackings that
+	// were chosen for all of them; nil: there is but this point.
+	boxes map[*graph.Graph]*box.Graph
+
 	storages     []storage
 	storageOf    []int32 // storage of each tensor; noStorage if it is dynamic
 	workspace    []int64 // of each node: bytes, rounded up
@@ -49,7 +53,6 @@ type region struct {
 	quick        *quickPlacement           // of the nodes in their present order; nil: not known
 	host         int64                     // bytes of tensors that were swapped out
 
-	atPoints
 	inPools
 }
 
@@ -58,13 +61,6 @@ type inAliases struct {
 	reuse   [][]int32        // by storage: the storages that it may overwrite
 	parents [][]int32        // storages that lie one behind the other
 	apart   *schedule.Result // of the same graph without aliases
-}
-
-// atPoints is what a region has beside ranges of dimensions.
-type atPoints struct {
-	stack      *box.Stack
-	stackSizes int // the index of its first buffer in box.Sizes
-	rangeGraph int // its index in ranged.graphs
 }
 
 // inPools is what the main graph has in several pools; its arena is then the sum of poolBytes.

@@ -76,7 +76,7 @@ func (s *State) repeatRanges(ctx context.Context, rep *repetition, steps []int, 
 	if err := s.solveRanges(ctx, &how, keep); err != nil {
 		return err
 	}
-	return s.main.orderStack()
+	return s.main.order(ctx, &how)
 }
 
 // outOfTurn reports whether the first run of some node in the order of r lacks what the one that

@@ -1,32 +1,39 @@
 package passes
 
-import "context"
+import (
+	"context"
+
+	"github.com/onnxmem/onnxmem/passes/internal/box"
+)
+
+// stack is what was chosen for all points of a box; nil: there is but this point.
+func (r *region) stack() *box.Stack {
+	if g := r.boxes[r.g]; g != nil {
+		return g.Chosen
+	}
+	return nil
+}
 
 // orderStack puts the nodes of a region into the order that was chosen for all points.
-func (r *region) orderStack() error {
-	if err := r.reorder(r.stack.Order); err != nil {
+func (r *region) orderStack(c *box.Stack) error {
+	if err := r.reorder(c.Order); err != nil {
 		return err
 	}
-	r.loads.Taken = r.stack.Taken
-	if r.stack.Listing != nil {
-		r.listAs(r.stack.Order, r.stack.Listing, r.stack.BestPeak)
+	r.loads.Taken = c.Taken
+	if c.Listing != nil {
+		r.listAs(c.Order, c.Listing, c.BestPeak)
 	}
 	return nil
 }
 
 // placeStack makes the buffers of a region and places those of the arena by the stacking
 // that was chosen for all points.
-func (r *region) placeStack(ctx context.Context) (err error) {
-	c := r.stack
-	if c.Memory != nil {
-		_, err := r.placeStackInPools()
-		return err
-	}
+func (r *region) placeStack(ctx context.Context, c *box.Stack) (err error) {
 	if r.buffers, err = r.chains(c.Taken); err != nil {
 		return err
 	}
 	r.resident = 0
-	at := r.stacked()
+	at := r.stacked(c)
 	sizes, offsets := make([]int64, len(c.Buffers)), make([]int64, len(c.Buffers))
 	for k := range r.buffers {
 		b := &r.buffers[k]
@@ -50,7 +57,7 @@ func (r *region) placeStack(ctx context.Context) (err error) {
 
 // stacked returns, for each buffer of the stacking of a region, its index in the region's
 // buffers.
-func (r *region) stacked() []int {
+func (r *region) stacked(c *box.Stack) []int {
 	byStorage, byNode := map[int32]int{}, map[int]int{}
 	for k := range r.buffers {
 		if b := &r.buffers[k]; b.node >= 0 {
@@ -59,8 +66,8 @@ func (r *region) stacked() []int {
 			byStorage[b.storages[0]] = k
 		}
 	}
-	at := make([]int, len(r.stack.Buffers))
-	for i, b := range r.stack.Buffers {
+	at := make([]int, len(c.Buffers))
+	for i, b := range c.Buffers {
 		if len(b.Tensors) > 0 {
 			at[i] = byStorage[b.Tensors[0]]
 		} else {

@@ -11,6 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/alloc/tiers"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -69,6 +70,9 @@ func (r *region) poolProblem(taken []schedule.Pair) (p *tiers.Problem, placed []
 
 // dividePools divides the buffers among the pools, and returns the problem.
 func (r *region) dividePools(ctx context.Context, x *search) (*tiers.Problem, error) {
+	if c := r.stack(); c != nil {
+		return r.placeStackInPools(c)
+	}
 	p, placed, err := r.poolProblem(r.loads.Taken)
 	if err != nil {
 		return nil, err
@@ -120,12 +124,12 @@ func (r *region) divided(p *tiers.Problem, placed []int, found *tiers.Division) 
 
 // placeStackInPools is placeStack with several pools. It returns the problem of the buffers in
 // them.
-func (r *region) placeStackInPools() (*tiers.Problem, error) {
-	p, placed, err := r.poolProblem(r.stack.Taken)
+func (r *region) placeStackInPools(c *box.Stack) (*tiers.Problem, error) {
+	p, placed, err := r.poolProblem(c.Taken)
 	if err != nil {
 		return nil, err
 	}
-	c, at := r.stack, r.stacked()
+	at := r.stacked(c)
 	sizes, offsets := make([]int64, len(at)), make([]int64, len(at))
 	for i, k := range at {
 		sizes[i] = r.buffers[k].bytes

@@ -1,47 +1,15 @@
 package passes
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
-	"github.com/onnxmem/onnxmem/schedule"
 )
-
-// orderByTraversal gives a region, whose bare problem is solved, the best order that ONNX
-// Runtime's default traversal takes for some listing of its nodes, and keeps the listing for
-// the file.
-func (r *region) orderByTraversal(ctx context.Context, p *schedule.Problem, x *search) error {
-	if err := x.traversable(r.g); err != nil {
-		return err
-	}
-	search, end := x.Context(ctx)
-	defer end()
-	best := r.solved.Evaluation.Peak
-	var turns [][2]int32
-	if x.keepRandom {
-		turns = effectsInOrder(r.g, schedule.Program(p))
-	}
-	l := schedule.BestListing(search, p, r.solved.Orders, best, x.Effort, turns)
-	x.log.timedOut = x.log.timedOut || search.Err() != nil && ctx.Err() == nil
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if l.Peak == math.MaxInt64 {
-		return turnedError(r.g, turns, l.Order)
-	}
-	if err := r.reorder(l.Order); err != nil {
-		return err
-	}
-	if r.listAs(l.Order, l.Nodes, best); r.kind == mainGraph {
-		x.log.notes = append(x.log.notes, traversalNote(best, l.Peak))
-	}
-	return nil
-}
 
 // traversable refuses a graph that the runtime changes before it orders the nodes.
 func (x *search) traversable(g *graph.Graph) error {
@@ -71,6 +39,16 @@ func (r *region) listAs(order, nodes []int32, best int64) {
 		// With a strategy that is given by name, the default order may be better than that.
 		r.traversal = &plan.Traversal{Runtime: plan.TraversalONNXRuntime, BestPeakBytes: min(best, r.loads.Peak)}
 	}
+}
+
+// turned names the nodes for an error about those of bare problems; the graphs are those of
+// box.Graphs.
+func turned(err error, graphs ...*graph.Graph) error {
+	var e *box.TurnedError
+	if errors.As(err, &e) {
+		return turnedError(graphs[e.Graph], e.Turns, e.Order)
+	}
+	return err
 }
 
 // turnedError says which nodes, that are to keep their order, do not in that of a runtime.

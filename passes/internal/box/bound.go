@@ -23,9 +23,9 @@ func (g *Graph) Proof(b *PointBound) schedule.Certificate {
 	return b.proof
 }
 
-// BoundAt bounds the graph at a point, up to its arena. own is the problem with the sharing that
+// boundAt bounds the graph at a point, up to its arena. own is the problem with the sharing that
 // is possible there.
-func (g *Graph) BoundAt(ctx context.Context, x *Search, own *schedule.Problem, arena int64) (p PointBound, err error) {
+func (g *Graph) boundAt(ctx context.Context, x *Search, own *schedule.Problem, arena int64) (p PointBound, err error) {
 	for k, c := range g.Known {
 		if n := ProvedBy(own, c); n > p.Bytes || k == 0 {
 			p.Bytes, p.known = n, k
@@ -53,9 +53,9 @@ func (g *Graph) BoundAt(ctx context.Context, x *Search, own *schedule.Problem, a
 	return p, err
 }
 
-// Proofs lists the certificates of bounds of the graph, each once, those that prove most bounds
+// proofs lists the certificates of bounds of the graph, each once, those that prove most bounds
 // first.
-func (g *Graph) Proofs(bounds []*PointBound) []schedule.Certificate {
+func (g *Graph) proofs(bounds []*PointBound) []schedule.Certificate {
 	var list []schedule.Certificate
 	var uses []int
 	for _, b := range bounds {

@@ -1,38 +1,49 @@
 package box
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"slices"
 )
 
-// Fit says how much an order, or its placement, takes.
-type Fit struct {
-	Above int64   // bytes of the corner above a limit
-	Worst float64 // bytes / lower bound, at the point where it is largest
-}
+// orderCandidates is how many orders are placed at several points: those with the least peaks.
+const orderCandidates = 4
 
-// Compare orders fits, the best first.
-func (f Fit) Compare(g Fit) int {
-	return cmp.Or(cmp.Compare(f.Above, g.Above), cmp.Compare(f.Worst, g.Worst))
-}
-
-// choose sets the order and the stacking whose arena is closest to the bound at the point where
-// it is farthest from it. The candidates are the best orders of each point and program order,
-// then the best placements of a few points.
-func (g *Graph) choose(ctx context.Context, x *Search) error {
-	l, err := g.list(ctx, x)
+// Choose returns the order whose placement takes least at the point where it takes most, and that
+// placement. place places an order whose peaks take what it is told. At several points, that is
+// asked of a few orders alone: of those with the least peaks.
+//
+// Neither the area under the load curve nor the distance from program order predicts the arena.
+func Choose[P any](g *Graph, x *Search, orders [][]int32, place func(order []int32, peaks Fit) (P, Fit, error)) (best []int32, placed P, err error) {
+	list, err := g.candidates(orders)
 	if err != nil {
-		return err
+		return nil, placed, err
 	}
-	type candidate struct {
-		order []int32
-		fit   Fit
+	var least Fit
+	for _, c := range list {
+		if best != nil && (x.TimeIsUp() || least.Worst <= c.peaks.Worst && least.Above == 0 || c.peaks.Above > 0 && list[0].peaks.Above == 0) {
+			break
+		}
+		found, fit, err := place(c.order, c.peaks)
+		if err != nil {
+			return nil, placed, err
+		}
+		if best == nil || fit.Compare(least) < 0 {
+			best, placed, least = c.order, found, fit
+		}
 	}
-	var list []candidate
+	return best, placed, nil
+}
+
+// candidate is an order, and what its peaks take.
+type candidate struct {
+	order []int32
+	peaks Fit
+}
+
+// candidates sorts orders by their peaks, and leaves out those that are not worth placing.
+func (g *Graph) candidates(orders [][]int32) (list []candidate, err error) {
 	seen := map[string]bool{}
-	for _, order := range l.orders {
+	for _, order := range orders {
 		key := fmt.Sprint(order)
 		if seen[key] {
 			continue
@@ -40,28 +51,16 @@ func (g *Graph) choose(ctx context.Context, x *Search) error {
 		seen[key] = true
 		fit, err := g.fitOf(order)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		list = append(list, candidate{order, fit})
 	}
 	// Stable: program order is first, so that nothing moves if nothing is gained.
-	slices.SortStableFunc(list, func(a, b candidate) int { return a.fit.Compare(b.fit) })
-	var best *Stack
-	for _, c := range list[:min(len(list), orderCandidates)] {
-		if best != nil && (x.TimeIsUp() || best.fit.Worst <= c.fit.Worst && best.fit.Above == 0 || c.fit.Above > 0 && list[0].fit.Above == 0) {
-			break
-		}
-		found, err := g.stackOrder(ctx, x, c.order, c.fit.Worst)
-		if err != nil {
-			return err
-		}
-		if best == nil || found.fit.Compare(best.fit) < 0 {
-			best = found
-		}
+	slices.SortStableFunc(list, func(a, b candidate) int { return a.peaks.Compare(b.peaks) })
+	if len(g.Points) > 1 {
+		list = list[:min(len(list), orderCandidates)]
 	}
-	best.Listing, best.BestPeak = l.listings[fmt.Sprint(best.Order)], l.bestPeak
-	g.Chosen = best
-	return nil
+	return list, nil
 }
 
 // fitOf returns what the peaks of an order take.

@@ -8,26 +8,30 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-const (
-	orderCandidates = 4  // orders with the least worst peak for which stackings are tried
-	placedPoints    = 12 // points of the grid whose best placement gives a stacking
-)
+// placedPoints is the number of points whose best listing or placement is tried at all of them.
+const placedPoints = 12
 
-// orderList is the orders that are worth placing.
-type orderList struct {
-	orders   [][]int32
-	listings map[string][]int32 // with Graph.Listed: the listing of an order
-	bestPeak int64              // with it: the smallest peak in bytes of any order at the corner
+// Orders are those that are worth placing.
+type Orders struct {
+	Orders   [][]int32
+	BestPeak int64 // with Graph.Listed: the smallest peak in bytes of any order at the corner
+
+	listings map[string][]int32 // with it: the listing of each order
 }
 
-// list lists program order, and the best orders of each point.
-func (g *Graph) list(ctx context.Context, x *Search) (*orderList, error) {
+// Listing returns the nodes as the file lists them, with Graph.Listed and one of the orders; else
+// nil.
+func (o *Orders) Listing(order []int32) []int32 { return o.listings[fmt.Sprint(order)] }
+
+// List lists the best orders of each point. Program order may be better than each of them at the
+// others, so it is the first of several points, unless a strategy was asked for.
+func (g *Graph) List(ctx context.Context, x *Search) (*Orders, error) {
 	var orders [][]int32
-	if g.Fixed || x.Strategy == "" || x.Strategy == "program" {
+	if g.Fixed || len(g.Points) > 1 && (x.Strategy == "" || x.Strategy == "program") {
 		orders = append(orders, schedule.Program(g.Points[0].Problem))
 	}
 	if g.Fixed {
-		return &orderList{orders: orders}, nil
+		return &Orders{Orders: orders}, nil
 	}
 	for _, p := range g.Points {
 		if _, known := g.orders[p.Index]; !known {
@@ -48,7 +52,7 @@ func (g *Graph) list(ctx context.Context, x *Search) (*orderList, error) {
 	if g.Listed {
 		return g.listings(ctx, x)
 	}
-	return &orderList{orders: orders}, nil
+	return &Orders{Orders: orders}, nil
 }
 
 // askSolver lets the solver work on the corner, which is the largest problem. It does so once: a
@@ -69,7 +73,9 @@ func (g *Graph) askSolver(ctx context.Context, x *Search) error {
 // TurnedError reports that every order that a runtime takes by default runs some node before
 // another one that must stay before it.
 type TurnedError struct {
-	Order []int32 // one of them
+	Graph int        // its index in Graphs
+	Turns [][2]int32 // of which the first node must stay before the second
+	Order []int32    // one of those orders
 }
 
 func (e *TurnedError) Error() string {
@@ -78,10 +84,10 @@ func (e *TurnedError) Error() string {
 
 // listings lists the orders that the runtime's default traversal takes for some listings of
 // the nodes: for each of a few points, the one that is best there.
-func (g *Graph) listings(ctx context.Context, x *Search) (*orderList, error) {
+func (g *Graph) listings(ctx context.Context, x *Search) (*Orders, error) {
 	search, end := x.Context(ctx)
 	defer end()
-	l := &orderList{listings: map[string][]int32{}}
+	l := &Orders{listings: map[string][]int32{}}
 	var none error
 	for k := len(g.Points) - 1; k >= 0; k -= max(1, len(g.Points)/placedPoints) {
 		p := &g.Points[k]
@@ -90,21 +96,21 @@ func (g *Graph) listings(ctx context.Context, x *Search) (*orderList, error) {
 			return nil, err
 		}
 		if k == len(g.Points)-1 {
-			l.bestPeak = best
+			l.BestPeak = best
 		}
 		found := schedule.BestListing(search, p.Problem, g.orders[p.Index], best, x.Effort, g.Precedence)
 		if found.Peak == math.MaxInt64 {
-			none = &TurnedError{found.Order}
+			none = &TurnedError{g.Index, g.Precedence, found.Order}
 			continue
 		}
 		if key := fmt.Sprint(found.Order); l.listings[key] == nil {
-			l.listings[key], l.orders = found.Nodes, append(l.orders, found.Order)
+			l.listings[key], l.Orders = found.Nodes, append(l.Orders, found.Order)
 		}
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if len(l.orders) == 0 {
+	if len(l.Orders) == 0 {
 		return nil, none
 	}
 	return l, nil

@@ -20,7 +20,7 @@ type Sizes struct {
 // FitSizes returns polynomials that give the size of each buffer of all graphs at the
 // points of the grid. Buffers of equal size have one polynomial. Where the points that the
 // model accepts do not determine it, there is none.
-func FitSizes(box *dimrange.Box, graphs []*Graph) *Sizes {
+func FitSizes(box *dimrange.Box, graphs Graphs) *Sizes {
 	s := &Sizes{}
 	at := map[int]int{} // points of the grid
 	for k, p := range graphs[0].Points {
@@ -29,6 +29,7 @@ func FitSizes(box *dimrange.Box, graphs []*Graph) *Sizes {
 	nodes, points := box.Interpolation(func(point int) bool { _, in := at[point]; return in })
 	seen := map[string]int{} // by the sizes at the points
 	for _, x := range graphs {
+		x.first = len(s.of)
 		for _, b := range x.Chosen.Buffers {
 			if len(b.Tensors) == 0 || points == nil { // a workspace, or too few points
 				s.of = append(s.of, -1)
@@ -109,26 +110,34 @@ func (s *Sizes) drop(i int) {
 	s.list[i] = nil
 }
 
-// Known reports whether a buffer, by its index among those of all graphs, has a polynomial.
-func (s *Sizes) Known(buffer int) bool { return s.of[buffer] >= 0 }
+// Known reports whether a buffer of a graph has a polynomial.
+func (s *Sizes) Known(g *Graph, buffer int) bool { return s.of[g.first+buffer] >= 0 }
 
-// Buffers is the number of buffers of all graphs.
-func (s *Sizes) Buffers() int { return len(s.of) }
-
-// Plan returns the polynomials that are left, and for each buffer the index of its own.
-func (s *Sizes) Plan() (list []plan.Polynomial, of []int) {
-	list, of = []plan.Polynomial{}, slices.Clone(s.of)
-	index := make([]int, len(s.list))
-	for i, p := range s.list {
-		if index[i] = -1; p != nil {
-			index[i] = len(list)
+// List returns the polynomials that are left.
+func (s *Sizes) List() []plan.Polynomial {
+	list := []plan.Polynomial{}
+	for _, p := range s.list {
+		if p != nil {
 			list = append(list, p)
 		}
 	}
+	return list
+}
+
+// Of returns for each buffer of a graph the index of its polynomial in the list, or -1.
+func (s *Sizes) Of(g *Graph) []int {
+	index, left := make([]int, len(s.list)), 0
+	for i, p := range s.list {
+		if p != nil {
+			index[i] = left
+			left++
+		}
+	}
+	of := slices.Clone(s.of[g.first : g.first+len(g.Chosen.Buffers)])
 	for b, i := range of {
 		if i >= 0 {
 			of[b] = index[i]
 		}
 	}
-	return list, of
+	return of
 }
