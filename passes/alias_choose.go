@@ -172,7 +172,7 @@ func (a *aliasSearch) try(ctx context.Context, leave map[int32]bool) (*aliasChoi
 	} else if err := a.solve(ctx, q, p); err != nil {
 		return nil, err
 	}
-	c.orders, c.peak = a.orders(q.solved), q.solved.Evaluation.Peak
+	c.orders, c.peak = a.Orders(q.solved), q.solved.Evaluation.Peak
 	return c, nil
 }
 

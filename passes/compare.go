@@ -11,6 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -198,7 +199,7 @@ func (c *comparer) orders(p *schedule.Problem) (*Comparison, error) {
 		}
 		r.Time = time.Since(began)
 		c.table.OrderBound = solved.Bound
-		o, err := c.choose(p, solved.Orders)
+		o, err := c.choose(p, solved)
 		keep(r, o)
 		return err
 	})
@@ -234,22 +235,16 @@ type placedOrder struct {
 	found   alloc.Result
 }
 
-// choose places the orders as the order pass does and returns the first with the
-// smallest arena.
-func (c *comparer) choose(p *schedule.Problem, orders [][]int32) (best placedOrder, err error) {
-	for k, order := range orders {
+// choose places the best orders of a problem, and chooses one, as the order pass does.
+func (c *comparer) choose(p *schedule.Problem, solved *schedule.Result) (placedOrder, error) {
+	g := &box.Graph{}
+	g.Set([]box.Point{{Problem: p}}, true)
+	g.Know(solved.Bound, solved.Orders)
+	_, best, err := box.Choose(g, &box.Search{}, solved.Orders, func(order []int32, _ box.Fit) (placedOrder, box.Fit, error) {
 		o, err := c.place(p, order)
-		if err != nil {
-			return best, err
-		}
-		if k == 0 || o.found.Arena < best.found.Arena {
-			best = o
-		}
-		if o.found.Optimal {
-			break
-		}
-	}
-	return best, nil
+		return o, box.Fit{Worst: box.Ratio(o.found.Arena, solved.Bound)}, err
+	})
+	return best, err
 }
 
 // place places the buffers of an order as the place pass does: once with all

@@ -35,7 +35,7 @@ func TestTrainingArenaIsPeak(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		o, err := newComparer(t.Context(), CompareOptions{}).choose(p, solved.Orders)
+		o, err := newComparer(t.Context(), CompareOptions{}).choose(p, solved)
 		took = append(took, time.Since(began))
 		if err != nil {
 			t.Fatal(err)

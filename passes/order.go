@@ -37,6 +37,9 @@ func (r *region) findOrders(ctx context.Context, p *schedule.Problem, x *search)
 // problem p.
 func (r *region) arrange(ctx context.Context, p *schedule.Problem, x *search) error {
 	g := r.onePoint(p, x)
+	// A strategy, and a search that sees the nodes in another order, may find another order
+	// than before, in which a body takes other memory than in what was planned with it.
+	g.Fixed = g.Fixed || x.fixes(r.kind)
 	if g.Listed {
 		if err := x.traversable(r.g); err != nil {
 			return err
@@ -55,30 +58,23 @@ func (r *region) arrange(ctx context.Context, p *schedule.Problem, x *search) er
 	return nil
 }
 
-// onePoint returns the bare problem p of a region, which is solved, as that of a box of one point.
+// onePoint returns the bare problem p of a region as that of a box of one point, with what is known
+// if it is solved.
 func (r *region) onePoint(p *schedule.Problem, x *search) *box.Graph {
-	g := &box.Graph{Precedence: x.precedence(r, p), Listed: x.traversal != nil && !r.inFunction}
-	orders := r.solved.Orders
-	if !g.Listed {
-		orders = x.orders(r.solved)
-		// A strategy, and a search that sees the nodes in another order, may find another order
-		// than before, in which a body takes other memory than in what was planned with it.
-		g.Fixed = x.fixes(r.kind)
-		if x.peakAlone && r.kind == mainGraph {
-			orders = orders[:1]
-		}
+	g := &box.Graph{
+		Main: r.kind == mainGraph, Fixed: r.inFunction || x.fixed && r.kind == mainGraph,
+		Precedence: x.precedence(r, p), Listed: x.traversal != nil && !r.inFunction,
 	}
-	g.Set([]box.Point{{Problem: p, Bound: r.solved.Bound}}, true)
-	g.Know(0, orders)
+	g.Set([]box.Point{{Problem: p}}, true)
+	if r.solved == nil {
+		return g
+	}
+	orders := x.Orders(r.solved)
+	if x.peakAlone && g.Main && !g.Listed {
+		orders = orders[:1]
+	}
+	g.Know(r.solved.Bound, orders)
 	return g
-}
-
-// orders returns the orders of a result that are worth placing.
-func (x *search) orders(r *schedule.Result) [][]int32 {
-	if x.goal == schedule.GoalArea || r.Ended != nil {
-		return r.Orders[:1]
-	}
-	return r.Orders
 }
 
 // precedence pairs nodes of a region, with the bare problem p, of which the first must stay before
@@ -101,19 +97,7 @@ func (x *search) precedence(r *region, p *schedule.Problem) (pairs [][2]int32) {
 
 // solve solves the bare problem p of a region.
 func (r *region) solve(ctx context.Context, p *schedule.Problem, x *search) (*schedule.Result, error) {
-	search, end := x.Context(ctx)
-	defer end()
-	opt := schedule.Options{Strategy: x.Strategy, Effort: x.Effort, Goal: x.goal, Precedence: x.precedence(r, p)}
-	if r.inFunction || x.fixed && r.kind == mainGraph {
-		opt.Strategy = "program"
-	}
-	if r.kind == mainGraph {
-		opt.Progress = x.progress
-	}
-	if r.kind == mainGraph && len(opt.Precedence) == 0 && opt.Strategy == "" {
-		opt.Solver, opt.SolverTime, opt.Threads = x.Solving.Solver, x.Solving.OrderTime, x.Solving.Threads
-	}
-	solved, err := schedule.Solve(search, p, opt)
+	solved, err := r.onePoint(p, x).Solve(ctx, &x.Search)
 	if err != nil {
 		return nil, err
 	}

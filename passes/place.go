@@ -75,7 +75,7 @@ func (r *region) placeArena(ctx context.Context, x *search) error {
 	}
 	opt := alloc.Options{Strategy: x.Placement, Effort: placement(x.Effort)}
 	if r.kind == mainGraph {
-		opt.Solver, opt.SolverTime, opt.Threads, opt.Progress = x.Solving.Solver, x.Solving.PackTime, x.Solving.Threads, x.progress
+		opt.Solver, opt.SolverTime, opt.Threads, opt.Progress = x.Solving.Solver, x.Solving.PackTime, x.Solving.Threads, x.Progress
 	}
 	return r.placeWith(ctx, taken, opt, x)
 }

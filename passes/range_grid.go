@@ -37,7 +37,7 @@ func (b *rangeSolver) Choose(ctx context.Context, list []int) (box.Graphs, error
 	found = slices.DeleteFunc(found, func(p gridPoint) bool { return p.refused })
 	if b.graphs == nil {
 		for g, x := range graphsOf(b.model.Graph) {
-			in := &rangeGraph{inner: x, Graph: box.Graph{Index: g, Outer: x.outer, Node: int32(x.node)}}
+			in := &rangeGraph{inner: x, Graph: box.Graph{Index: g, Main: x.outer < 0, Outer: x.outer, Node: int32(x.node)}}
 			b.graphs, b.boxes = append(b.graphs, in), append(b.boxes, &in.Graph)
 		}
 	}
@@ -173,7 +173,7 @@ func (b *rangeSolver) setPoint(x *rangeGraph, r *region, i int) {
 	}
 	x.Precedence = b.precedence(r, p.Problem)
 	if r.kind == mainGraph {
-		x.AskSolver, x.Keep = true, b.keep
+		x.Keep = b.keep
 	}
 }
 

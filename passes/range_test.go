@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // rangeCases are small networks with ranges of their dimensions.
@@ -73,6 +74,36 @@ func TestRange(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestBoxOfOnePoint: a range of one length has the order, the peak, the bound and the arena of that
+// length by itself, also by a strategy, for the smallest area, and with a default order.
+func TestBoxOfOnePoint(t *testing.T) {
+	for _, c := range []struct {
+		network string
+		opt     passes.Options
+	}{
+		{"resnet18", passes.Options{}},
+		{"googlenet", passes.Options{}},
+		{"googlenet", passes.Options{Goal: schedule.GoalArea}},
+		{"mobilenet_v2", passes.Options{Schedule: "reverse-dfs"}},
+		{"resnet18", passes.Options{Runtime: ops.ONNXRuntime, RuntimeOrder: true}},
+		{"tiny_resnet8", passes.Options{KeepRandomOrder: true}},
+	} {
+		c.opt.Effort = schedule.EffortFast
+		box, err := planRange(rangeModel(t, c.network, nil), map[string]string{"batch": "2"}, c.opt)
+		if err != nil {
+			t.Fatal(c.network, err)
+		}
+		c.opt.Dims = map[string]int64{"batch": 2}
+		r, err := passes.Optimize(t.Context(), rangeModel(t, c.network, nil), c.opt)
+		if err != nil {
+			t.Fatal(c.network, err)
+		}
+		if got, want := box.Summary, r.Plan.Summary; !reflect.DeepEqual(box.Steps, r.Plan.Steps) || got.PeakBytes != want.PeakBytes || got.LowerBoundBytes != want.LowerBoundBytes || got.ArenaBytes != want.ArenaBytes {
+			t.Errorf("%s, %+v: %+v, the length by itself %+v: expected the same", c.network, c.opt, got, want)
+		}
 	}
 }
 

@@ -27,19 +27,17 @@ func (x *rules) round(n int64) int64 { return (n + x.align - 1) &^ (x.align - 1)
 
 // search says which orders and placements are looked for, and with how much work.
 type search struct {
-	box.Search // its solver is for the main graph alone
+	box.Search // its solver and its progress are for the main graph alone
 	ordering
 
-	progress  func(bound, peak int64) // of the order of the main graph; may be nil
-	known     *knownOrders            // a search for the order of the main graph that was made before; nil: none
-	peakAlone bool                    // any order of the main graph with the smallest peak will do: it is not placed
+	known     *knownOrders // a search for the order of the main graph that was made before; nil: none
+	peakAlone bool         // any order of the main graph with the smallest peak will do: it is not placed
 
 	log *searchLog
 }
 
 // ordering says which orders are permitted, and which of those with the same peak is best.
 type ordering struct {
-	goal        schedule.Goal
 	keepRandom  bool         // nodes with an effect stay in their order
 	updatesLast bool         // of the main graph
 	traversal   *ops.Runtime // the order is a default order of that runtime; nil: any
@@ -69,13 +67,13 @@ type searchLog struct {
 // quick returns a search with the least effort, for an estimate: it asks no solver, and nobody
 // hears of it.
 func (x search) quick() *search {
-	x.Effort, x.progress, x.Solving, x.known, x.log = schedule.EffortFast, nil, box.Solving{}, nil, &searchLog{}
+	x.Effort, x.Progress, x.Solving, x.known, x.log = schedule.EffortFast, nil, box.Solving{}, nil, &searchLog{}
 	return &x
 }
 
 // silent returns a search for a variant of the main graph: it shows no progress, asks no
 // solver, and starts from nothing.
 func (x search) silent() *search {
-	x.progress, x.Solving, x.known = nil, box.Solving{}, nil
+	x.Progress, x.Solving, x.known = nil, box.Solving{}, nil
 	return &x
 }

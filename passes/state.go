@@ -215,14 +215,14 @@ func (s *State) strategy() string {
 func (s *State) search() *search {
 	x := &search{
 		Search: box.Search{
-			Strategy: s.strategy(), Placement: s.opt.Placement, Effort: s.opt.Effort, Deadline: s.deadline,
-			Solving: box.Solving{Solver: s.opt.Solver, OrderTime: s.opt.SolverTime, PackTime: s.opt.SolverTime, Threads: s.opt.Threads},
+			Strategy: s.strategy(), Placement: s.opt.Placement, Effort: s.opt.Effort, Goal: s.opt.Goal, Deadline: s.deadline,
+			Solving:  box.Solving{Solver: s.opt.Solver, OrderTime: s.opt.SolverTime, PackTime: s.opt.SolverTime, Threads: s.opt.Threads},
+			Progress: s.opt.Progress,
 		},
 		ordering: ordering{
-			goal: s.opt.Goal, fixed: s.fixed,
-			keepRandom: s.opt.KeepRandomOrder, updatesLast: s.opt.UpdatesLast,
+			fixed: s.fixed, keepRandom: s.opt.KeepRandomOrder, updatesLast: s.opt.UpdatesLast,
 		},
-		progress: s.opt.Progress, log: &s.log,
+		log: &s.log,
 	}
 	if s.opt.RuntimeOrder {
 		x.traversal = ops.LookupRuntime(s.opt.Runtime)

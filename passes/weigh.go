@@ -171,7 +171,7 @@ func (w *weigher) order(ctx context.Context, b *base) error {
 	}
 	x := w.s.search()
 	log := searchLog{}
-	x.progress, x.known, x.log = nil, nil, &log
+	x.Progress, x.known, x.log = nil, nil, &log
 	t, err := w.s.shared(ctx, &m, x)
 	if err != nil {
 		return fmt.Errorf("slices: %w", err)

@@ -176,8 +176,8 @@ func TestChooseOnePoint(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := &box.Graph{}
-			g.Set([]box.Point{{Problem: p, Bound: 30}}, false)
-			g.Know(0, orders)
+			g.Set([]box.Point{{Problem: p}}, false)
+			g.Know(30, orders)
 			l, err := g.List(t.Context(), &box.Search{})
 			if err != nil {
 				t.Fatal(err)

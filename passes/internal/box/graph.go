@@ -17,6 +17,7 @@ type Point struct {
 
 // Graph is a graph at several points, with the order and the stacking that were chosen for it.
 type Graph struct {
+	Main  bool  // it is the main graph: a solver works for it, if there is one
 	Index int   // of the graph in Graphs
 	Outer int   // of the graph around the node whose body it is; -1: it is the main graph
 	Node  int32 // that node
@@ -28,7 +29,6 @@ type Graph struct {
 	Parents    [][]int32  // tensors that lie one behind the other
 	Listed     bool       // the order is the one that a runtime takes by default for some listing
 	Keep       *Ceiling   // that the corner keeps if it can; nil: none
-	AskSolver  bool       // for orders at the corner, if there is a solver
 
 	Chosen *Stack
 	Known  []schedule.Certificate // that prove the bounds
@@ -38,6 +38,7 @@ type Graph struct {
 	bounds map[int]Bound     // by point
 	orders map[int][][]int32 // by point: the best ones with the sharing of all points
 	found  [][]int32         // what the solver knows of the corner
+	asked  bool              // it has worked
 }
 
 // Ceiling is a limit on the peak at the corner or, with Arena, on the arena too.
@@ -61,5 +62,8 @@ func (g *Graph) Set(points []Point, same bool) {
 	}
 }
 
-// Know sets the best orders of a point that were found before, by its place in the list.
-func (g *Graph) Know(point int, orders [][]int32) { g.orders[g.Points[point].Index] = orders }
+// Know sets the bound of the corner and its best orders, also of the solver, which were found before.
+func (g *Graph) Know(bound int64, orders [][]int32) {
+	p := g.Corner()
+	p.Bound, g.orders[p.Index], g.asked = bound, orders, true
+}

@@ -53,7 +53,7 @@ func (g *Graph) choose(ctx context.Context, x *Search) error {
 	if err != nil {
 		return err
 	}
-	plain := x.Strategy == "" && !g.Fixed && g.Precedence == nil
+	plain := x.Strategy == "" && x.Goal == schedule.GoalPeak && !g.Fixed && g.Precedence == nil
 	for i := range g.Points {
 		p := &g.Points[i]
 		p.Bound, g.bounds[p.Index] = bounds[i].Bytes, bounds[i]

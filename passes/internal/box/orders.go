@@ -27,7 +27,7 @@ func (o *Orders) Listing(order []int32) []int32 { return o.listings[fmt.Sprint(o
 // others, so it is the first of several points, unless a strategy was asked for.
 func (g *Graph) List(ctx context.Context, x *Search) (*Orders, error) {
 	var orders [][]int32
-	if g.Fixed || len(g.Points) > 1 && (x.Strategy == "" || x.Strategy == "program") {
+	if g.Fixed || len(g.Points) > 1 && (x.Strategy == "" && x.Goal != schedule.GoalArea || x.Strategy == "program") {
 		orders = append(orders, schedule.Program(g.Points[0].Problem))
 	}
 	if g.Fixed {
@@ -35,15 +35,15 @@ func (g *Graph) List(ctx context.Context, x *Search) (*Orders, error) {
 	}
 	for _, p := range g.Points {
 		if _, known := g.orders[p.Index]; !known {
-			r, err := x.Within(ctx, p.Problem, schedule.Options{Strategy: x.Strategy, Effort: x.Effort, Precedence: g.Precedence})
+			r, err := x.Within(ctx, p.Problem, g.options(x))
 			if err != nil {
 				return nil, err
 			}
-			g.orders[p.Index] = r.Orders
+			g.orders[p.Index] = x.Orders(r)
 		}
 		orders = append(orders, g.orders[p.Index]...)
 	}
-	if g.AskSolver && x.Solving.Solver != nil && x.Strategy == "" && len(g.Precedence) == 0 {
+	if g.solves(x) {
 		if err := g.askSolver(ctx, x); err != nil {
 			return nil, err
 		}
@@ -58,16 +58,47 @@ func (g *Graph) List(ctx context.Context, x *Search) (*Orders, error) {
 // askSolver lets the solver work on the corner, which is the largest problem. It does so once: a
 // longer grid changes only what may be shared there.
 func (g *Graph) askSolver(ctx context.Context, x *Search) error {
-	if g.Solver != nil {
+	if g.asked {
 		return nil
 	}
-	s := &x.Solving
-	r, err := x.Within(ctx, g.Corner().Problem, schedule.Options{Effort: x.Effort, Solver: s.Solver, SolverTime: s.OrderTime, Threads: s.Threads})
+	r, err := g.Solve(ctx, x)
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	g.Solver, g.found = r.Solver, r.Orders
+	g.Solver, g.found, g.asked = r.Solver, x.Orders(r), true
 	return nil
+}
+
+// Solve looks for the best orders at the corner, until the deadline, and asks the solver if there
+// is one.
+func (g *Graph) Solve(ctx context.Context, x *Search) (*schedule.Result, error) {
+	search, end := x.Context(ctx)
+	defer end()
+	opt := g.options(x)
+	if g.Main {
+		opt.Progress = x.Progress
+	}
+	if g.solves(x) {
+		opt.Solver, opt.SolverTime, opt.Threads = x.Solving.Solver, x.Solving.OrderTime, x.Solving.Threads
+	}
+	return schedule.Solve(search, g.Corner().Problem, opt)
+}
+
+// options are those of a search for the best orders at any point.
+func (g *Graph) options(x *Search) schedule.Options {
+	opt := schedule.Options{Strategy: x.Strategy, Effort: x.Effort, Goal: x.Goal, Precedence: g.Precedence}
+	if g.Fixed {
+		opt.Strategy = "program"
+	}
+	return opt
+}
+
+// solves reports whether the solver is asked for an order.
+func (g *Graph) solves(x *Search) bool {
+	return g.Main && x.Solving.Solver != nil && x.Strategy == "" && !g.Fixed && len(g.Precedence) == 0
 }
 
 // TurnedError reports that every order that a runtime takes by default runs some node before

@@ -14,8 +14,11 @@ type Search struct {
 	Strategy  string // name of an order strategy; "": the order with the smallest peak
 	Placement string // name of a placement strategy; "": the best placement
 	Effort    schedule.Effort
+	Goal      schedule.Goal
 	Deadline  time.Time // when searches end; zero: never
 	Solving   Solving
+
+	Progress func(bound, peak int64) // of a search for an order; may be nil
 }
 
 // Solving is a solver that works on what searches leave open.
@@ -45,6 +48,14 @@ func (x *Search) Within(ctx context.Context, p *schedule.Problem, opt schedule.O
 		err = context.Cause(ctx)
 	}
 	return r, err
+}
+
+// Orders returns the orders of a result that are worth placing.
+func (x *Search) Orders(r *schedule.Result) [][]int32 {
+	if x.Goal == schedule.GoalArea || r.Ended != nil {
+		return r.Orders[:1]
+	}
+	return r.Orders
 }
 
 // Bound is a lower bound of a problem in bytes, for any order, and what proves it.
