@@ -54,7 +54,7 @@ var features = []feature{
 	{
 		name: "sums in slices", codes: []string{verify.CodeSlices},
 		used:  func(s *State) bool { return s.plan.Slices != nil && s.opt.Slices == SlicesAny },
-		leave: func(o *Options) bool { o.Slices = SlicesExact; return true },
+		leave: func(o *Options) bool { o.Slices = min(o.Slices, SlicesExact); return true },
 	},
 	{
 		name: "slices", codes: []string{verify.CodeSlices},
@@ -136,7 +136,7 @@ func leaveSwaps(o *Options) bool {
 // A feature stays given up if another violation comes first without it. Those that change
 // nothing by themselves are given up together in the end.
 func giveUp(ctx context.Context, s *State, r *verify.Report, times map[string]time.Duration) (*State, []GivenUp, error) {
-	opt, from := s.opt, s.origin.untouched
+	opt, from := s.asked, s.origin.untouched
 	refused := &RefusedError{Violations: r.Violations, More: r.More}
 	var gone, idle []GivenUp // what opt is without; what made no difference
 	var together []*feature

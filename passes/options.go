@@ -187,6 +187,29 @@ func (o *Options) Validate() error {
 	return nil
 }
 
+// plain returns options that ask for the same in one way. Plain options are valid, and stay what
+// they are.
+func (o Options) plain() Options {
+	if o.Align == 0 {
+		o.Align = DefaultAlign
+	}
+	if o.NoRecompute && o.Host != nil {
+		host := *o.Host
+		host.NoRecompute = true
+		o.Host, o.NoRecompute = &host, false
+	}
+	return o
+}
+
+// onePlace returns plain options whose host is among their pools, if they have any. Nobody may ask
+// for these: without a host and slices, none may say that no node runs again.
+func (o Options) onePlace() Options {
+	if o.Host != nil && len(o.Pools) > 0 {
+		o.Pools, o.NoRecompute, o.Host = o.allPools(), o.Host.NoRecompute || o.NoRecompute, nil
+	}
+	return o
+}
+
 // passes returns the passes to run.
 func (o *Options) passes() []Pass {
 	if o.Passes == nil {

@@ -29,7 +29,8 @@ import (
 // A pass may change the nodes, tensors, attributes and outputs of the graph until
 // order has run. It then calls [graph.Graph.Link] and [State.Invalidate].
 type State struct {
-	opt          Options // as they were given: no pass changes them
+	asked        Options // as they were given
+	opt          Options // the same with a host among the pools: no pass changes them
 	bind         binding // how the dimensions of model are bound
 	model        *graph.Model
 	given        *graph.Model   // the model that was read
@@ -66,19 +67,11 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
 	}
-	if opt.Align == 0 {
-		opt.Align = DefaultAlign
-	}
-	if opt.Host != nil && len(opt.Pools) > 0 {
-		opt.Pools, opt.NoRecompute, opt.Host = opt.allPools(), opt.NoRecompute || opt.Host.NoRecompute, nil
-	}
-	if opt.NoRecompute && opt.Host != nil {
-		host := *opt.Host
-		host.NoRecompute = true
-		opt.Host, opt.NoRecompute = &host, false
-	}
+	opt = opt.plain()
+	asked := opt
+	opt = opt.onePlace()
 	s := &State{
-		opt: opt, given: m, model: m,
+		asked: asked, opt: opt, given: m, model: m,
 		bind: binding{given: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, runtime: opt.Runtime},
 	}
 	if err := s.bindRanges(); err != nil {
