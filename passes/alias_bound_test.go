@@ -1,10 +1,13 @@
 package passes
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/randmodel"
 	"github.com/onnxmem/onnxmem/passes/internal/alias"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -192,4 +195,64 @@ func anyOrder(p *schedule.Problem, random *rand.Rand) []int32 {
 		}
 	}
 	return order
+}
+
+// TestAliasBoundOfLimits: no plan with aliases is below a limit that is called impossible, in
+// whatever order its nodes run, and again. Of many networks, the next smaller limit is.
+func TestAliasBoundOfLimits(t *testing.T) {
+	again, met, aliased := 0, 0, 0
+	for seed := range uint64(150) {
+		draw := func() (*graph.Model, Options) {
+			if seed%3 == 0 {
+				return randmodel.Joins(seed, 3+int(seed%12)), Options{}
+			}
+			n := randmodel.Draw(seed)
+			return n.Model, Options{Dims: n.Dims, Train: &autodiff.Options{Loss: "mse"}}
+		}
+		s, err := newState(draw())
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := upTo(Default(), "limit")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.run(t.Context(), list); err != nil {
+			continue // it has no training step
+		}
+		b, err := s.newLimitSearch(s.main, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.relaxed, err = s.relaxedSearch(b); err != nil {
+			t.Fatal(err)
+		}
+		least := int64(math.MaxInt64)
+		for _, extra := range []float64{0, 20, 1000} {
+			m, opt := draw()
+			opt.Aliases, opt.ExtraPercent = AliasesOn, extra
+			r, err := Optimize(t.Context(), m, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := &r.Plan.Summary
+			if o := b.relaxed.obstacle(t.Context(), x.PeakBytes); o != nil {
+				t.Errorf("seed %d: a plan of %d bytes with %v %% extra, and %d bytes are called the least", seed, x.PeakBytes, extra, o.Bytes)
+			}
+			least = min(least, x.PeakBytes)
+			if x.Limited != nil && x.RecomputedNodes > 0 {
+				again++
+			}
+			if r.Plan.Sharing.Aliases {
+				aliased++
+			}
+		}
+		if b.relaxed.obstacle(t.Context(), least-1) != nil {
+			met++
+		}
+	}
+	t.Logf("%d plans with aliases, %d in which nodes run again; %d bounds are met", aliased, again, met)
+	if aliased < 80 || again < 10 || met < 20 {
+		t.Error("expected more of each")
+	}
 }

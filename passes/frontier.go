@@ -32,8 +32,8 @@ func (b *limitSearch) frontier(ctx context.Context) []plan.FrontierPoint {
 	points := []plan.FrontierPoint{}
 	for i, p := range b.plans(ctx, limits) {
 		x := plan.FrontierPoint{LimitBytes: limits[i], Impossible: p.Feasible == budget.Impossible}
-		if b.least != nil { // with aliases, less may be possible, and cost less, than the search proves
-			x.Impossible = limits[i] < b.least.Bytes
+		if b.relaxed != nil { // with aliases, less may be possible, and cost less, than the search proves
+			x.Impossible = b.relaxed.obstacle(ctx, limits[i]) != nil
 		} else if !x.Impossible && b.host == nil {
 			x.ExtraCostBound = &p.LowerBoundPercent
 		}

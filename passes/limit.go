@@ -202,10 +202,9 @@ func (s *State) shareFirst(ctx context.Context, b *limitSearch) (err error) {
 		s.unshared = r
 	}
 	if b.shared != nil || s.opt.Aliases == AliasesOn {
-		least := r.leastShared(func(int) bool { return false })
-		b.least = &least
+		b.relaxed, err = s.relaxedSearch(b)
 	}
-	return nil
+	return err
 }
 
 // giveAliases makes the plan with aliases that was found first that of the main graph.
@@ -266,7 +265,7 @@ func (s *State) keepLimit(ctx, within context.Context, x *search) error {
 			if target < limit && p.Feasible == budget.Impossible {
 				p.Feasible = budget.NoneFound // the limit itself may be possible
 			}
-			return b.error(p)
+			return b.error(within, p)
 		}
 		if b.found = p; len(p.Steps) > len(b.costs) {
 			tensors := b.swapped()
@@ -294,7 +293,7 @@ func (s *State) keepLimit(ctx, within context.Context, x *search) error {
 		}
 		target = min(target-1, int64(float64(limit)*float64(p.PeakBytes)/float64(held)))
 	}
-	return b.error(&budget.SwapPlan{Plan: budget.Plan{Lowest: b.cheapest(within, limit).Lowest}})
+	return b.error(within, &budget.SwapPlan{Plan: budget.Plan{Lowest: b.cheapest(within, limit).Lowest}})
 }
 
 // arenaWithin places the main graph, and returns its arena.
@@ -320,8 +319,8 @@ type limitSearch struct {
 	host    *Host
 	found   *budget.SwapPlan // the plan that was chosen
 
-	shared *region          // the plan with aliases of the graph as it is; nil: there is no better one
-	least  *plan.SliceBound // of all plans with aliases; nil: the bounds are those of plans without
+	shared  *region      // the plan with aliases of the graph as it is; nil: there is no better one
+	relaxed *limitSearch // of all plans with aliases, for its bounds alone; nil: those of plans without hold
 }
 
 // newLimitSearch sets up the search in a main graph, whose nodes must be in the best order.
@@ -376,6 +375,40 @@ func (s *State) newLimitSearch(r *region, host *Host, part int64) (*limitSearch,
 		return nil, fmt.Errorf("internal error: %w", err)
 	}
 	return b, nil
+}
+
+// relaxedSearch returns a search whose bounds hold for all plans with aliases of a main graph, in
+// any order, whatever runs again: no byte counts twice that nodes only move ([region.relaxed]). Take
+// such a plan, and the moment at which a node runs for the first time. What it holds of the bytes
+// that some node wrote, in one place or in several, the relaxed graph holds once, and what it makes
+// again later, the relaxed graph makes again, too.
+func (s *State) relaxedSearch(b *limitSearch) (*limitSearch, error) {
+	q, err := b.before.relaxed()
+	if err != nil {
+		return &limitSearch{}, nil // with too many parts nothing is proven
+	}
+	p, once := q.problem(), q.mustRunOnce()
+	for i := range p.Nodes {
+		v := &p.Nodes[i]
+		v.Cost, v.Once, v.Writes = b.costs[i], once[i], []int32{}
+	}
+	opt := budget.Options{Effort: s.opt.Effort, NoBound: b.host != nil, KeepOrders: true}
+	if s.opt.UpdatesLast {
+		opt.Final = updateNodes(q.g)
+	}
+	solver, err := budget.New(p, [][]int32{identity(len(p.Nodes))}, opt)
+	if err != nil {
+		return nil, fmt.Errorf("internal error: %w", err)
+	}
+	return &limitSearch{repetition: repetition{before: q}, problem: p, solver: solver}, nil
+}
+
+// obstacle says why a limit is impossible for a search without swaps; nil if it is not proven to be.
+func (b *limitSearch) obstacle(ctx context.Context, limit int64) (o *budget.Obstacle) {
+	if b.solver != nil {
+		_, o = b.solver.Bound(ctx, limit)
+	}
+	return o
 }
 
 // distinct removes duplicates from a list of orders.
@@ -436,55 +469,51 @@ func (b *limitSearch) plans(ctx context.Context, limits []int64) []*budget.SwapP
 }
 
 // error explains why there is no plan.
-func (b *limitSearch) error(p *budget.SwapPlan) error {
+func (b *limitSearch) error(ctx context.Context, p *budget.SwapPlan) error {
 	e := &LimitError{
 		LimitBytes: b.limit.Bytes, Arena: b.limit.Arena, PeakBytes: b.before.loads.Peak, LowestBytes: p.Lowest,
 		Impossible: p.Feasible == budget.Impossible,
 	}
+	of, obstacle := b, p.Obstacle
 	if b.shared != nil {
 		e.LowestBytes = min(cmp.Or(e.LowestBytes, math.MaxInt64), b.shared.loads.Peak)
 	}
-	if b.least != nil {
-		if e.Impossible = e.Impossible && e.LimitBytes < b.least.Bytes; e.Impossible {
-			e.because(b.least)
-		}
-		return e
+	if b.relaxed != nil {
+		of = b.relaxed
+		obstacle = of.obstacle(ctx, e.LimitBytes)
+		e.Impossible = obstacle != nil
 	}
-	if x := p.Obstacle; e.Impossible && x != nil {
-		e.NeedBytes = x.Bytes
-		switch x.Node {
-		case budget.AtStart:
-			e.Why = plan.BoundInputs
-		case budget.AtEnd:
-			e.Why = plan.BoundOutputs
-		case budget.AtFinal:
-			e.Why = BoundUpdates
-		default:
-			e.Node = b.plain.Label(graph.NodeID(x.Node))
-		}
-		tensors := slices.Clone(x.Tensors)
-		bytes := func(i int32) int64 {
-			if int(i) < len(b.before.storages) {
-				return b.before.storages[i].bytes
-			}
-			return 0
-		}
-		slices.SortStableFunc(tensors, func(x, y int32) int { return cmp.Compare(bytes(y), bytes(x)) })
-		for _, i := range tensors {
-			if bytes(i) > 0 {
-				e.Tensors = append(e.Tensors, b.plain.Tensors[b.before.storages[i].tensors[0]].Name)
-			}
-		}
+	if e.Impossible && obstacle != nil {
+		of.because(e, obstacle)
 	}
 	return e
 }
 
 // because says why a limit is impossible.
-func (e *LimitError) because(x *plan.SliceBound) {
-	if e.NeedBytes, e.Tensors = x.Bytes, x.Tensors; len(x.Nodes) > 0 {
-		e.Node = x.Nodes[0]
-	} else {
-		e.Why = x.Why
+func (b *limitSearch) because(e *LimitError, x *budget.Obstacle) {
+	e.NeedBytes = x.Bytes
+	switch x.Node {
+	case budget.AtStart:
+		e.Why = plan.BoundInputs
+	case budget.AtEnd:
+		e.Why = plan.BoundOutputs
+	case budget.AtFinal:
+		e.Why = BoundUpdates
+	default:
+		e.Node = b.before.g.Label(graph.NodeID(x.Node))
+	}
+	tensors := slices.Clone(x.Tensors)
+	bytes := func(i int32) int64 {
+		if int(i) < len(b.before.storages) {
+			return b.before.storages[i].bytes
+		}
+		return 0
+	}
+	slices.SortStableFunc(tensors, func(x, y int32) int { return cmp.Compare(bytes(y), bytes(x)) })
+	for _, i := range tensors {
+		if bytes(i) > 0 {
+			e.Tensors = append(e.Tensors, b.before.nameOf(i))
+		}
 	}
 }
 

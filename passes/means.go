@@ -100,8 +100,8 @@ func boundIn(w *weigher, ctx context.Context, limit int64) (bool, error) {
 	if err != nil || search.solver == nil {
 		return false, err
 	}
-	_, impossible := search.solver.Bound(ctx, limit)
-	return impossible, nil
+	_, obstacle := search.solver.Bound(ctx, limit)
+	return obstacle != nil, nil
 }
 
 // boundOfSlices is that of any slices.

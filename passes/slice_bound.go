@@ -21,18 +21,13 @@ func (x *slicer) anySlices() plan.SliceBound { return x.base.main.least(x.search
 
 // anySlicesShared is that of plans with aliases: no byte counts twice that nodes only move. What
 // regions make is written by nodes of their own, so they share no byte that the graph does not
-// share without them.
+// share without them. It is 0 if bytes have too many parts.
 func (x *slicer) anySlicesShared() plan.SliceBound {
-	return x.base.main.leastShared(x.search.Divisible)
-}
-
-// leastShared is that of least for plans with aliases; 0 if there are too many parts of bytes.
-func (r *region) leastShared(divisible func(int) bool) plan.SliceBound {
-	q, err := r.relaxed()
+	q, err := x.base.main.relaxed()
 	if err != nil {
 		return plan.SliceBound{Why: plan.BoundInputs, Nodes: []string{}, Tensors: []string{}}
 	}
-	return q.least(divisible)
+	return q.least(x.search.Divisible)
 }
 
 // least returns the largest of the bytes of all graph inputs, of all graph outputs, and of what a

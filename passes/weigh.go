@@ -527,8 +527,8 @@ func (b *base) below(ctx context.Context, limit int64, known *way) (*budget.Swap
 		return nil, err
 	}
 	if search.solver != nil {
-		percent, impossible := search.solver.Bound(ctx, limit)
-		if impossible || known != nil && b.with(percent) >= known.extra {
+		percent, obstacle := search.solver.Bound(ctx, limit)
+		if obstacle != nil || known != nil && b.with(percent) >= known.extra {
 			return nil, nil
 		}
 	}
@@ -544,7 +544,7 @@ func (b *base) within(ctx context.Context, most int64, percent float64) (*way, e
 	}
 	fits := func(extra float64) bool { return b.with(extra) <= percent/100 }
 	if search.solver != nil {
-		if bound, impossible := search.solver.Bound(ctx, most); impossible || !fits(bound) {
+		if bound, obstacle := search.solver.Bound(ctx, most); obstacle != nil || !fits(bound) {
 			return nil, nil
 		}
 	}

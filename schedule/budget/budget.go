@@ -193,20 +193,20 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 }
 
 // Bound returns a lower bound, in per cent of a step without repeated runs, on the extra
-// time of every plan within a limit, in any order, and whether the limit is proven to be
-// impossible. It does only the part of the work of [Solver.Frontier] that proves bounds.
+// time of every plan within a limit, in any order, and, if the limit is proven to be
+// impossible, why; nil if it is not. It does only the part of the work of [Solver.Frontier] that proves bounds.
 // With Options.NoBound it proves only what some node needs for its own inputs and outputs,
 // and what all inputs and all outputs take.
-func (s *Solver) Bound(ctx context.Context, limit int64) (percent float64, impossible bool) {
+func (s *Solver) Bound(ctx context.Context, limit int64) (percent float64, o *Obstacle) {
 	w := &work{ctx: ctx, most: math.MaxInt64, without: s.opt.without}
 	if !s.proven && len(s.p.Nodes) > 0 {
 		s.proveGrid(w, s.chainers(w)[0])
 	}
-	ns, obstacle := s.bound.at(limit)
+	ns, o := s.bound.at(limit)
 	if limit < s.best {
 		percent = share(ns, s.lines[0].plain)
 	}
-	return percent, obstacle != nil
+	return percent, o
 }
 
 // proveGrid computes hulls for the limits of the grid, once.
