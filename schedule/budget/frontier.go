@@ -245,6 +245,9 @@ func (s *Solver) descend(c *chainer, grid []int64, pace *pacer) {
 // rescue plans for the limits of the grid for which the orders of descend have no plan, from
 // each order, until one has a plan.
 func (s *Solver) rescue(w *work, all []*chainer, grid []int64) {
+	if w.leavesOut("rescue") {
+		return
+	}
 	for _, limit := range grid {
 		for _, batch := range batches {
 			for _, c := range all {
@@ -265,6 +268,9 @@ func (s *Solver) rescue(w *work, all []*chainer, grid []int64) {
 // reach looks for plans below the lowest one, down to the bound and no farther than the next
 // limit of the grid: it bisects what lies between, and plans from each order at each half.
 func (s *Solver) reach(w *work, all []*chainer) {
+	if w.leavesOut("reach") {
+		return
+	}
 	pace := pacer{w, w.done, s.effort(reachWork), 1, 1}
 	high := s.archive.lowest()
 	low := max(s.bound.least(), high-s.best/100*gridStep)
