@@ -115,16 +115,14 @@ func (r *region) sharing(ctx context.Context, x *search) (*region, error) {
 }
 
 // sharedFirst returns the plan with aliases of a main graph that is in its best order, as the
-// passes behind would make it of the graph as it is; nil if that is not better. r stays as it was;
-// [region.give] puts the nodes into the order of the result.
+// passes behind would make it of the graph as it is; nil if that is not better. r stays as it was, but
+// that its arena is known; [region.give] puts the nodes into the order of the result.
 func (r *region) sharedFirst(ctx context.Context, x *search) (*region, error) {
-	if !r.movesBytes() {
-		return nil, nil
-	}
 	kept, planned := *r, r.plannedOrder()
 	if err := r.place(ctx, x); err != nil {
 		return nil, err
 	}
+	kept.arena = r.arena
 	q, err := r.sharing(ctx, x)
 	if err != nil {
 		return nil, err
@@ -135,6 +133,20 @@ func (r *region) sharedFirst(ctx context.Context, x *search) (*region, error) {
 	}
 	*r = kept
 	return q, nil
+}
+
+// wouldTake returns the arena of a main graph that is in its order, which stays as it was, but that
+// this is known.
+func (r *region) wouldTake(ctx context.Context, x *search) (int64, error) {
+	if r.arena == 0 {
+		kept := *r
+		err := r.place(ctx, x)
+		kept.arena = r.arena
+		if *r = kept; err != nil {
+			return 0, err
+		}
+	}
+	return r.arena, nil
 }
 
 // give puts the nodes of a main graph into the order of q, which [region.sharedFirst] has returned.

@@ -51,17 +51,23 @@ func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps 
 	if s.ranged != nil {
 		return s.repeatRanges(ctx, rep, steps, swaps, x, keep)
 	}
-	r, err := rep.repeated(ctx, s.model, s.inference.Given, steps, swaps, x)
-	if err == nil && rep.outOfTurn(r) {
-		inTurn := *x
-		inTurn.turns = rep.turns(r)
-		r, err = rep.repeated(ctx, s.model, s.inference.Given, steps, swaps, &inTurn)
-	}
+	r, err := rep.turned(ctx, s.model, s.inference.Given, steps, swaps, x)
 	if err != nil {
 		return err
 	}
 	s.main, s.model.Graph = r, r.g
 	return nil
+}
+
+// turned is repeated in an order in which the first run of each node lacks nothing.
+func (rep *repetition) turned(ctx context.Context, model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID, x *search) (*region, error) {
+	r, err := rep.repeated(ctx, model, given, steps, swaps, x)
+	if err == nil && rep.outOfTurn(r) {
+		inTurn := *x
+		inTurn.turns = rep.turns(r)
+		r, err = rep.repeated(ctx, model, given, steps, swaps, &inTurn)
+	}
+	return r, err
 }
 
 // repeatRanges is repeat beside ranges of dimensions.

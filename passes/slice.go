@@ -79,10 +79,12 @@ func slice(ctx context.Context, s *State) error {
 	switch {
 	case s.opt.Limit != nil:
 		limit := s.opt.Limit.of(w.peak())
-		if found, err = w.at(ctx, limit.Bytes); err == nil && found == nil {
+		if found, err = w.keeping(ctx, limit); err == nil && found == nil {
 			return w.error(ctx, limit.Bytes)
 		}
-		s.choice.limit = limit
+		if s.choice.limit = limit; found != nil && limit.Arena {
+			s.choice.target = found.limit
+		}
 	case s.opt.ExtraPercent > 0:
 		if found, err = w.within(ctx, s.opt.ExtraPercent); found != nil && (found.from != nil || found.sliced == nil) {
 			s.choice.limit = &Limit{Bytes: found.limit}

@@ -7,6 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/schedule"
+	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
 // Host is a memory beside the device's to which tensors can be swapped.
@@ -27,9 +28,12 @@ func (r *region) mustStay(p *schedule.Problem) []bool {
 	return list
 }
 
-// swapped returns the tensors that the plan swaps out.
-func (b *limitSearch) swapped() (tensors []graph.TensorID) {
-	for _, x := range b.found.Swaps {
+// swapped returns the tensors that the plan that was chosen swaps out.
+func (b *limitSearch) swapped() []graph.TensorID { return b.tensors(b.found) }
+
+// tensors returns those that a plan swaps out.
+func (b *limitSearch) tensors(p *budget.SwapPlan) (tensors []graph.TensorID) {
+	for _, x := range p.Swaps {
 		tensors = append(tensors, b.before.storages[x.Tensor].tensors[0])
 	}
 	return tensors

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -79,10 +80,12 @@ type cover struct {
 // swapped.
 type base struct {
 	s       *State
-	sliced  *slicedModel      // nil: the graph without slices
-	main    *region           // in its best order; nil until it is needed
-	problem *schedule.Problem // of main in the order of the file
-	search  *limitSearch      // nil until it is needed
+	sliced  *slicedModel             // nil: the graph without slices
+	main    *region                  // in its best order; nil until it is needed
+	model   *graph.Model             // of main, with inferred types
+	given   map[string]graph.Literal // values of its inputs
+	problem *schedule.Problem        // of main in the order of the file
+	search  *limitSearch             // nil until it is needed
 }
 
 // way is a way to meet a limit.
@@ -133,8 +136,10 @@ func (w *weigher) shareFirst(ctx context.Context, x *slicer) (err error) {
 		return nil
 	}
 	w.relaxed = x.anySlicesShared()
-	if w.shared, err = w.plain.main.sharedFirst(ctx, w.s.search().silent()); err != nil {
-		return err
+	if w.plain.main.movesBytes() {
+		if w.shared, err = w.plain.main.sharedFirst(ctx, w.s.search().silent()); err != nil {
+			return err
+		}
 	}
 	if w.shared != nil {
 		w.reaches(w.shared.loads.Peak)
@@ -181,7 +186,7 @@ func (w *weigher) order(ctx context.Context, b *base) error {
 		return fmt.Errorf("slices: %w", err)
 	}
 	w.s.log.timedOut = w.s.log.timedOut || log.timedOut
-	b.main = t.main
+	b.main, b.model, b.given = t.main, t.model, t.inference.Given
 	return nil
 }
 

@@ -1,0 +1,217 @@
+package passes
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+	"github.com/onnxmem/onnxmem/schedule/budget"
+)
+
+// limitSearch searches for plans below limits; it starts from the main graph in its
+// best order.
+type limitSearch struct {
+	repetition
+	problem *schedule.Problem
+	limit   *Limit          // in bytes, that the plan keeps; nil: none
+	solver  *budget.Solver  // nil if tensors may be swapped, or nothing may change
+	swapper *budget.Swapper // nil unless tensors may be swapped
+	host    *Host
+	found   *budget.SwapPlan // the plan that was chosen
+
+	shared  *region      // the plan with aliases of the graph as it is; nil: there is no better one
+	relaxed *limitSearch // of all plans with aliases, for its bounds alone; nil: those of plans without hold
+}
+
+// newLimitSearch sets up the search in a main graph, whose nodes must be in the best order.
+// host is the memory to which tensors may be swapped, or nil. The search does one part of
+// that many; 0: all.
+func (s *State) newLimitSearch(r *region, host *Host, part int64) (*limitSearch, error) {
+	costs, _ := s.costs(r)
+	p := r.budgetProblem(costs)
+	b := &limitSearch{repetition: *newRepetition(r, costs), problem: p, host: host}
+	if k := s.choice.from; k != nil && k.search != nil && reflect.DeepEqual(k.search.problem, p) {
+		b.solver, b.swapper = k.search.solver, k.search.swapper
+		return b, nil
+	}
+	if s.asItIs {
+		return b, nil
+	}
+	// The best order comes first, then others with the same peak: they differ at the steps
+	// below the peak, which the limit will cut. Program order is included because
+	// recomputation often needs fewer changes to it, which can be worth more than a smaller
+	// initial peak. It is left out if a strategy was asked for, or updates at the end: it is
+	// not theirs.
+	orders := [][]int32{identity(len(p.Nodes))}
+	others := slices.Clip(r.solved.Orders)
+	strategy := s.strategy()
+	if strategy == "" && !s.opt.UpdatesLast {
+		others = append(others, r.solved.ProgramOrder)
+	}
+	for _, order := range others {
+		steps := make([]int32, len(order))
+		for i, n := range order {
+			steps[i] = int32(r.stepOf[n])
+		}
+		orders = append(orders, steps)
+	}
+	keepOrders := strategy != "" || s.opt.KeepRandomOrder || s.opt.UpdatesLast
+	var final []bool
+	if s.opt.UpdatesLast {
+		final = updateNodes(r.g)
+	}
+	var err error
+	if b.host == nil {
+		b.solver, err = budget.New(p, distinct(orders), budget.Options{
+			Effort: s.opt.Effort, KeepOrders: keepOrders, Final: final, Part: part,
+		})
+	} else {
+		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
+			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: r.mustStay(p),
+			KeepOrders: keepOrders, Final: final, Part: part,
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("internal error: %w", err)
+	}
+	return b, nil
+}
+
+// relaxedSearch returns a search whose bounds hold for all plans with aliases of a main graph, in
+// any order, whatever runs again: no byte counts twice that nodes only move ([region.relaxed]). Take
+// such a plan, and the moment at which a node runs for the first time. What it holds of the bytes
+// that some node wrote, in one place or in several, the relaxed graph holds once, and what it makes
+// again later, the relaxed graph makes again, too.
+func (s *State) relaxedSearch(b *limitSearch) (*limitSearch, error) {
+	q, err := b.before.relaxed()
+	if err != nil {
+		return &limitSearch{}, nil // with too many parts nothing is proven
+	}
+	p, once := q.problem(), q.mustRunOnce()
+	for i := range p.Nodes {
+		v := &p.Nodes[i]
+		v.Cost, v.Once, v.Writes = b.costs[i], once[i], []int32{}
+	}
+	opt := budget.Options{Effort: s.opt.Effort, NoBound: b.host != nil, KeepOrders: true}
+	if s.opt.UpdatesLast {
+		opt.Final = updateNodes(q.g)
+	}
+	solver, err := budget.New(p, [][]int32{identity(len(p.Nodes))}, opt)
+	if err != nil {
+		return nil, fmt.Errorf("internal error: %w", err)
+	}
+	return &limitSearch{repetition: repetition{before: q}, problem: p, solver: solver}, nil
+}
+
+// obstacle says why a limit is impossible for a search without swaps; nil if it is not proven to be.
+func (b *limitSearch) obstacle(ctx context.Context, limit int64) (o *budget.Obstacle) {
+	if b.solver != nil {
+		_, o = b.solver.Bound(ctx, limit)
+	}
+	return o
+}
+
+// distinct removes duplicates from a list of orders.
+func distinct(orders [][]int32) (list [][]int32) {
+	for _, order := range orders {
+		known := false
+		for _, other := range list {
+			known = known || slices.Equal(order, other)
+		}
+		if !known {
+			list = append(list, order)
+		}
+	}
+	return list
+}
+
+// cheapest returns the cheapest plan below a limit: the best order itself, if it
+// meets the limit.
+func (b *limitSearch) cheapest(ctx context.Context, limit int64) *budget.SwapPlan {
+	if limit >= b.before.loads.Peak {
+		return b.asItIs(limit)
+	}
+	return b.plans(ctx, []int64{limit})[0]
+}
+
+// asItIs is the plan of the graph in its best order.
+func (b *limitSearch) asItIs(limit int64) *budget.SwapPlan {
+	steps := make([]int, len(b.costs))
+	for i := range steps {
+		steps[i] = i
+	}
+	return &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.Found, Steps: steps, PeakBytes: b.before.loads.Peak}}
+}
+
+// within returns the smallest limit that it finds with a plan whose extra time fits: percent
+// is that of a step of the graph, and a smaller one fits if a larger one does.
+func (b *limitSearch) within(ctx context.Context, fits func(percent float64) bool) int64 {
+	switch {
+	case b.swapper != nil:
+		return b.swapper.Within(ctx, fits)
+	case b.solver != nil:
+		return b.solver.Within(ctx, fits)
+	}
+	return b.before.loads.Peak
+}
+
+// plans returns the cheapest plan below each limit.
+func (b *limitSearch) plans(ctx context.Context, limits []int64) []*budget.SwapPlan {
+	if b.swapper != nil {
+		return b.swapper.Frontier(ctx, limits)
+	}
+	var list []*budget.SwapPlan
+	if b.solver == nil {
+		for _, limit := range limits {
+			list = append(list, &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.NoneFound, Lowest: b.before.loads.Peak}})
+		}
+		return list
+	}
+	for _, p := range b.solver.Frontier(ctx, limits) {
+		list = append(list, &budget.SwapPlan{Plan: *p})
+	}
+	return list
+}
+
+// limited summarises how the limit was met. r is the planned main graph.
+func (b *limitSearch) limited(r *region, steps []plan.Step) *plan.Limited {
+	l := &plan.Limited{LimitBytes: b.limit.Bytes, LimitArena: b.limit.Arena, PlainPeakBytes: b.before.loads.Peak}
+	plain, extra := 0.0, 0.0
+	costs := make([]int64, len(steps))
+	for i := range steps {
+		costs[i] = steps[i].CostNS
+		cost := float64(costs[i])
+		if steps[i].Again != nil {
+			l.RecomputedNodes++
+			extra += cost
+			continue
+		}
+		plain += cost
+	}
+	for i := range r.storages {
+		if r.storages[i].host {
+			l.SwappedBuffers++
+			l.SwappedBytes += r.storages[i].bytes
+		}
+	}
+	waiting := 0.0
+	if b.host != nil {
+		l.HostLink = b.host.Link
+		waiting = float64(r.waitingTime(costs, l.HostLink))
+	}
+	if l.RecomputedNodes == 0 && l.SwappedBuffers == 0 {
+		l.PlainPeakBytes = r.loads.Peak // with aliases, it is less than before
+	}
+	if plain > 0 {
+		l.WaitingPercent = 100 * waiting / plain
+		l.ExtraCostPercent = 100 * (extra + waiting) / plain
+	}
+	if b.host == nil && (r.apart == nil || l.ExtraCostPercent == 0) { // plans with aliases may cost less than the search proves
+		bound := min(b.found.LowerBoundPercent, l.ExtraCostPercent)
+		l.ExtraCostBound = &bound
+	}
+	return l
+}
