@@ -446,10 +446,10 @@ func TestCuts(t *testing.T) {
 				continue
 			}
 			if op.Cut != nil && cuts[full] == 0 {
-				t.Errorf("%s has a Cut but no case", full)
+				t.Errorf("%s has a Cut but no case: write one in cut_cases_test.go or cases_test.go", full)
 			}
 			if op.Sum != nil && sums[full] == 0 {
-				t.Errorf("%s has a Sum but no case", full)
+				t.Errorf("%s has a Sum but no case: write one in cut_cases_test.go or cases_test.go", full)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/internal/nodetests"
+	"github.com/onnxmem/onnxmem/internal/opcase"
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops"
@@ -55,7 +56,7 @@ func TestRowsAreListed(t *testing.T) {
 				want = 1
 			}
 			if listed[full] != want {
-				t.Errorf("%s: in %d rows, expected %d", full, listed[full], want)
+				t.Errorf("%s: in %d rows of docs/formats/rows.md, expected %d (go test ./ops -run TestOperators -update adds operators)", full, listed[full], want)
 			}
 			delete(listed, full)
 		}
@@ -198,9 +199,8 @@ func (c compared) sum(t *testing.T, where string, got *rowmap.Sum, want *ops.Sum
 	c.change(t, where, got.Change, change)
 }
 
-// single are nodes of operators that neither ONNX's tests nor the networks have, or have
-// not in that form.
-var single = []struct {
+// node is a node of an operator.
+type node struct {
 	op      string
 	version int64
 	in      []graph.Type
@@ -208,7 +208,11 @@ var single = []struct {
 	reals   map[int][]float64
 	outputs int
 	attrs   []*graph.Attr
-}{
+}
+
+// single are nodes of operators that neither ONNX's tests nor the networks have, or have
+// not in that form. Signatures give those of elementwise operators.
+var single = []node{
 	{op: "BatchNormalization", version: 15, outputs: 3, attrs: []*graph.Attr{number("training_mode", 1)}, in: reals([]graph.Dim{4, 6, 5, 5}, []graph.Dim{6}, []graph.Dim{6}, []graph.Dim{6}, []graph.Dim{6})},
 	{op: "BatchNormalization", version: 15, outputs: 3, attrs: []*graph.Attr{number("training_mode", 1)}, in: reals([]graph.Dim{5}, []graph.Dim{1}, []graph.Dim{1}, []graph.Dim{1}, []graph.Dim{1})},
 	{op: "BatchNormalization", version: 15, in: reals([]graph.Dim{5}, []graph.Dim{1}, []graph.Dim{1}, []graph.Dim{1}, []graph.Dim{1})},
@@ -336,43 +340,7 @@ func list(name string, v ...int64) *graph.Attr {
 func TestMaps(t *testing.T) {
 	c := compared{}
 	for _, k := range single {
-		domain, op := "", k.op
-		if i := strings.LastIndex(op, "."); i >= 0 {
-			domain, op = op[:i], op[i+1:]
-		}
-		m := &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Domain: "", Version: 21}}, Graph: &graph.Graph{}}
-		if m.Opsets[0].Version = k.version; domain != "" {
-			m.Opsets = []graph.Opset{{Domain: "", Version: 21}, {Domain: domain, Version: k.version}}
-		}
-		n := &graph.Node{Op: op, Domain: domain, Attrs: k.attrs}
-		for i, typ := range k.in {
-			if typ.Kind == graph.KindUnknown {
-				n.Inputs = append(n.Inputs, graph.None)
-				continue
-			}
-			id := m.Graph.NewTensor(fmt.Sprint("x", i))
-			n.Inputs = append(n.Inputs, id)
-			x := m.Graph.Tensors[id]
-			if v, known := k.reals[i]; known {
-				x.Data = &graph.Data{Type: graph.Float32, Dims: []int64{int64(len(v))}, Floats: v, Bytes: int64(4 * len(v))}
-				continue
-			}
-			if v, known := k.lists[i]; known {
-				x.Data = &graph.Data{Type: typ.Elem, Dims: []int64{}, Ints: v, Bytes: int64(8 * len(v))}
-				if len(typ.Shape) > 0 {
-					x.Data.Dims = []int64{int64(len(v))}
-				}
-				continue
-			}
-			x.Declared = &graph.Declared{Type: typ, Symbols: make([]string, len(typ.Shape))}
-			m.Graph.Inputs = append(m.Graph.Inputs, id)
-		}
-		for i := range max(k.outputs, 1) {
-			n.Outputs = append(n.Outputs, m.Graph.NewTensor(fmt.Sprint("y", i)))
-		}
-		m.Graph.Nodes, m.Graph.Outputs = []*graph.Node{n}, n.Outputs
-		m.Graph.Link()
-		c.model(t, m, nil)
+		c.single(t, k)
 	}
 	c.nodeTests(t)
 	for _, n := range models.Networks() {
@@ -382,6 +350,15 @@ func TestMaps(t *testing.T) {
 		}
 		c.model(t, m, map[string]int64{"batch": 4})
 	}
+	cases, err := opcase.Elementwise(4, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range cases {
+		if full := k.Name(); c[full] == 0 {
+			c.single(t, node{op: full, version: k.Version, attrs: k.Attrs, in: slices.Repeat(reals([]graph.Dim{4, 6}), len(k.In))})
+		}
+	}
 	for _, domain := range []string{"", "com.microsoft"} {
 		for _, name := range ops.Names(domain) {
 			if full := strings.TrimPrefix(domain+"."+name, "."); rowmap.Known(domain, name) && c[full] == 0 {
@@ -390,6 +367,48 @@ func TestMaps(t *testing.T) {
 		}
 	}
 	t.Log(c)
+}
+
+// single compares the maps of one node.
+func (c compared) single(t *testing.T, k node) {
+	t.Helper()
+	domain, op := "", k.op
+	if i := strings.LastIndex(op, "."); i >= 0 {
+		domain, op = op[:i], op[i+1:]
+	}
+	m := &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Domain: "", Version: 21}}, Graph: &graph.Graph{}}
+	if m.Opsets[0].Version = k.version; domain != "" {
+		m.Opsets = []graph.Opset{{Domain: "", Version: 21}, {Domain: domain, Version: k.version}}
+	}
+	n := &graph.Node{Op: op, Domain: domain, Attrs: k.attrs}
+	for i, typ := range k.in {
+		if typ.Kind == graph.KindUnknown {
+			n.Inputs = append(n.Inputs, graph.None)
+			continue
+		}
+		id := m.Graph.NewTensor(fmt.Sprint("x", i))
+		n.Inputs = append(n.Inputs, id)
+		x := m.Graph.Tensors[id]
+		if v, known := k.reals[i]; known {
+			x.Data = &graph.Data{Type: graph.Float32, Dims: []int64{int64(len(v))}, Floats: v, Bytes: int64(4 * len(v))}
+			continue
+		}
+		if v, known := k.lists[i]; known {
+			x.Data = &graph.Data{Type: typ.Elem, Dims: []int64{}, Ints: v, Bytes: int64(8 * len(v))}
+			if len(typ.Shape) > 0 {
+				x.Data.Dims = []int64{int64(len(v))}
+			}
+			continue
+		}
+		x.Declared = &graph.Declared{Type: typ, Symbols: make([]string, len(typ.Shape))}
+		m.Graph.Inputs = append(m.Graph.Inputs, id)
+	}
+	for i := range max(k.outputs, 1) {
+		n.Outputs = append(n.Outputs, m.Graph.NewTensor(fmt.Sprint("y", i)))
+	}
+	m.Graph.Nodes, m.Graph.Outputs = []*graph.Node{n}, n.Outputs
+	m.Graph.Link()
+	c.model(t, m, nil)
 }
 
 // nodeTests compares the maps on ONNX's operator tests.
