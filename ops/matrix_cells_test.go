@@ -50,6 +50,18 @@ var columns = []column{
 	{"torch", "where crosscheck has PyTorch's version of the gradient; *ORT alone*: only ONNX Runtime's results are compared.", torchCell},
 }
 
+// fills says what fills a cell that may be empty; FILE is the file of the operator's family.
+var fills = map[string]string{
+	"slices":    "the column Cut or Sum in ops/FILE",
+	"row map":   "its name in a call of register in plan/verify/internal/rowmap",
+	"host":      "a row in vm/internal/kernel/FILE",
+	"chain":     "the column Link in vm/internal/kernel/FILE",
+	"GPU":       "a row in vm/internal/gpu/FILE",
+	"gradient":  "a row or an expansion in autodiff/FILE, or a reason in autodiff/without.go",
+	"reference": "a row in internal/reference/FILE",
+	"caches":    "a row in passes/internal/kv/rules.go",
+}
+
 // because is the reason that a list has for an operator.
 func because(aspect, key string) string {
 	for reason, keys := range missing[aspect] {

@@ -178,7 +178,7 @@ func reasonsOf(t *testing.T, path string) map[string]string {
 	return list
 }
 
-var update = flag.Bool("update", false, "write docs/operators.md")
+var update = flag.Bool("update", false, "write docs/operators.md, and add operators to pages of docs/formats")
 
 // TestOperators: every operator has a cell for each aspect, which is a file or a reason, and
 // docs/operators.md says so.
@@ -191,7 +191,7 @@ func TestOperators(t *testing.T) {
 		for _, c := range columns {
 			cell := c.cell(a, key, domain, op)
 			if cell == "" {
-				t.Errorf("%s: %s: expected what the tree has of it, or a reason why it has nothing", key, c.name)
+				t.Errorf("%s: %s: expected %s; or a reason among missing in ops/matrix_cells_test.go", key, c.name, strings.ReplaceAll(fills[c.name], "FILE", a.meaning[key]))
 			}
 			row, cells[c.name+" "+key] = append(row, cell), cell
 		}
@@ -221,6 +221,9 @@ func TestOperators(t *testing.T) {
 	}
 	const path = "../docs/operators.md"
 	if *update {
+		for _, l := range listings(t) {
+			l.complete(t, a)
+		}
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,8 @@
 
 import collections
 import math
+import pathlib
+import re
 
 import onnx
 
@@ -11,42 +13,24 @@ BITS = {1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12:
 ALWAYS = set("Identity Reshape Flatten Squeeze Unsqueeze BitCast com.microsoft::ExpandDims".split())
 SAME_COUNT = set("Expand Tile ReduceSum ReduceMean ReduceProd ReduceMax ReduceMin".split())
 ONLY_INPUT = set("Concat Sum Mean Min Max".split())
-FIRST = set(
-    """Relu LeakyRelu ThresholdedRelu Elu Celu Selu Gelu Mish Swish Sigmoid HardSigmoid HardSwish Tanh Softplus
-    Softsign Shrink Clip Dropout Abs Neg Sign Floor Ceil Round Sqrt Reciprocal Exp Log Erf Sin Cos Tan Asin Acos Atan
-    Sinh Cosh Asinh Acosh Atanh IsNaN IsInf Not BitwiseNot Bernoulli CumSum CumProd Trilu RotaryEmbedding Affine
-    ImageScaler Softmax LogSoftmax Hardmax InstanceNormalization LayerNormalization SimplifiedLayerNormalization
-    RMSNormalization GroupNormalization MeanVarianceNormalization LpNormalization Scatter ScatterElements ScatterND
-    TensorScatter QuantizeLinear DequantizeLinear Cast CastLike""".split()
-)
-FIRST |= {
-    f"com.microsoft::{op}"
-    for op in """Gelu QuickGelu FastGelu BiasGelu SimplifiedLayerNormalization GroupNorm SkipGroupNorm GatedRMSNorm
-    BiasSoftmax Trilu RotaryEmbedding MRotaryEmbedding QuantizeLinear DequantizeLinear QLinearSigmoid QLinearLeakyRelu
-    QLinearSoftmax""".split()
-}
-EACH = set(
-    """Add Sub Mul Div Mod Pow Sum Mean Min Max Equal Less LessOrEqual Greater GreaterOrEqual And Or Xor BitwiseAnd
-    BitwiseOr BitwiseXor BitShift""".split()
-)
-PAIRS = {
-    "Where": [(0, 1), (0, 2)],
-    "PRelu": [(0, 0), (0, 1)],
-    "SwiGLU": [(0, 0), (0, 1)],
-    "Gemm": [(0, 2)],
-    "BatchNormalization": [(0, 0), (1, 3), (2, 4)],
-    "com.microsoft::BiasAdd": [(0, 0), (0, 2)],
-    "com.microsoft::SkipLayerNormalization": [(0, 0), (0, 1), (3, 0), (3, 1)],
-    "com.microsoft::SkipSimplifiedLayerNormalization": [(0, 0), (0, 1), (3, 0), (3, 1)],
-    "com.microsoft::FusedConv": [(0, 3)],
-    "com.microsoft::NhwcFusedConv": [(0, 3)],
-    "com.microsoft::FusedGemm": [(0, 2)],
-    "com.microsoft::GroupQueryAttention": [(1, 3), (2, 4)],
-    "com.microsoft::QLinearAdd": [(0, 0), (0, 3)],
-    "com.microsoft::QLinearMul": [(0, 0), (0, 3)],
-    "com.microsoft::QLinearWhere": [(0, 1), (0, 4)],
-    "com.microsoft.nchwc::Conv": [(0, 3)],
-}
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/formats/sharing.md"
+
+
+def in_place():
+    """The pairs (output, input) of operators by the tables of PAGE, and the operators with a pair for each input."""
+    section = PAGE.read_text(encoding="utf-8").partition("\n## In-place results\n")[2].partition("\n## ")[0]
+    pairs, each = {}, set()
+    for row in re.findall(r"^\| (.*) \|$", section, re.MULTILINE):
+        *domain, operators, rule = row.split(" | ")
+        names = ["::".join((*domain, op)) for op in re.findall("`([^`]+)`", operators)]
+        if rule.startswith("(0, i) for each input i"):
+            each.update(names)
+        else:
+            pairs.update(dict.fromkeys(names, [(int(o), int(i)) for o, i in re.findall(r"\((\d+), (\d+)\)", rule)]))
+    return pairs, each
+
+
+PAIRS, EACH = in_place()
 
 
 def name(node):
@@ -108,7 +92,7 @@ class Sharing:
     def pairs(self, node, base):
         """The pairs (output, input) of tensors; base gives the tensor of which another is a view, or itself."""
         op, ins, outs = name(node), node.input, node.output
-        pairs = [(0, i) for i in range(len(ins))] if op in EACH else [(0, 0)] if op in FIRST else PAIRS.get(op, [])
+        pairs = [(0, i) for i in range(len(ins))] if op in EACH else PAIRS.get(op, [])
         pairs = [(o, i) for o, i in pairs if o < len(outs) and i < len(ins) and outs[o] and ins[i] and self.equal(outs[o], ins[i])]
         if op == "Gemm" and self.types[outs[0]][0] != onnx.TensorProto.FLOAT:
             return []
