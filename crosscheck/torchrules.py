@@ -97,6 +97,16 @@ def _affine_grid(node, theta, size):
     return F.affine_grid(theta, [int(v) for v in size], align_corners=bool(node.get("align_corners", 0)))
 
 
+@_operator("ScaledTanh")
+def _scaled_tanh(node, x):
+    return node.get("alpha", 1.0) * torch.tanh(node.get("beta", 1.0) * x)
+
+
+@_operator("ParametricSoftplus")
+def _parametric_softplus(node, x):
+    return node.get("alpha", 1.0) * F.softplus(node.get("beta", 1.0) * x)
+
+
 @_operator("SwiGLU")
 def _swiglu(node, a, b):
     return a * torch.sigmoid(node.get("alpha", 1.0) * a) * b

@@ -119,6 +119,8 @@ var registered = []RuntimeRow{
 	{Name: "Softsign", Inplace: first, Source: "activation/activations.cc"},
 	{Name: "Tanh", Inplace: first, Source: "activation/activations.cc"},
 	{Name: "ThresholdedRelu", Inplace: first, Source: "activation/activations.cc"},
+	{Name: "ParametricSoftplus", Inplace: first, Source: "contrib_ops/cpu/activations.cc"},
+	{Name: "ScaledTanh", Inplace: first, Source: "contrib_ops/cpu/activations.cc"},
 
 	{Domain: msDomain, Name: "FusedConv", Inplace: over(3), Source: "contrib_ops/cpu/fused_conv.cc"},
 }

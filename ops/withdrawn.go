@@ -4,12 +4,24 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // withdrawn lists operators that were experimental in early versions of ONNX and are no
 // longer part of it. Converters of Core ML and Keras models wrote them, and ONNX Runtime
-// still runs them in every opset.
+// still runs them in models up to opset 9.
 var withdrawn = family{"", []Op{
 	{Name: "Affine", Class: Elementwise, Infer: unary, Inplace: overFirst, FLOPs: perElement(2)},
 	{Name: "Crop", Class: Move, Infer: inferCrop, Views: viewIfSameShape},
+	{Name: "ScaledTanh", Class: Elementwise, Exp: 2.2, Activation: true, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: perElement(3), Check: checkAlphaBeta},
+	{Name: "ParametricSoftplus", Class: Elementwise, Exp: 7, Activation: true, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: perElement(3), Check: checkAlphaBeta},
 	{Name: "ImageScaler", Class: Other, Infer: inferImageScaler, Inplace: overFirst, FLOPs: perElement(2)},
 }}
+
+// checkAlphaBeta: the attributes alpha and beta have no defaults.
+func checkAlphaBeta(c *Call) error {
+	for _, name := range []string{"alpha", "beta"} {
+		if !c.HasAttr(name) {
+			return c.Errf("attribute %s is missing: expected alpha and beta", name)
+		}
+	}
+	return nil
+}
 
 // inferImageScaler: one bias for each channel.
 func inferImageScaler(c *Call) error {

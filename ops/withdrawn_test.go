@@ -24,5 +24,6 @@ func TestWithdrawn(t *testing.T) {
 		{doc: "a bias for each channel", op: "ImageScaler", in: image(1, 2, 4, 4), attrs: []*graph.Attr{bias}, want: "float32[1,2,4,4] over 0<0"},
 		{doc: "a bias too few", op: "ImageScaler", in: image(1, 3, 4, 4), attrs: []*graph.Attr{bias}, want: "error: bias has 2 numbers, expected one for each of 3 channels"},
 		{doc: "a factor and a term", op: "Affine", in: image(2, 3), want: "float32[2,3] over 0<0"},
+		{doc: "a function of each element", op: "ScaledTanh", in: image(2, 3), want: "float32[2,3] over 0<0"},
 	})
 }

@@ -21,6 +21,14 @@ var withdrawnOperators = []operator{
 			return true
 		}))
 	}},
+	{"ScaledTanh", real1With(func(c *evaluation) func(float64) float64 {
+		alpha, beta := c.float("alpha", 1), c.float("beta", 1)
+		return func(v float64) float64 { return alpha * math.Tanh(beta*v) }
+	})},
+	{"ParametricSoftplus", real1With(func(c *evaluation) func(float64) float64 {
+		alpha, beta := c.float("alpha", 1), c.float("beta", 1)
+		return func(v float64) float64 { return alpha * softplus(beta*v) }
+	})},
 	{"ImageScaler", func(c *evaluation) []*Tensor {
 		x, scale, bias := c.x(0), c.float("scale", 1), c.attr("bias").Floats
 		plane := x.Shape[2] * x.Shape[3]

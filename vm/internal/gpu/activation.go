@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"errors"
+	"regexp"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
@@ -46,6 +47,29 @@ func with(function string, list ...number) func(n *Node, e *expression) error {
 		return called(n, e, function, isReal, more...)
 	}
 }
+
+// formula makes the Element of an expression in C of one real, x, and of attributes, by their
+// names. It may call the functions of arithmetic.cuh and activation.cuh.
+func formula(text string, list ...number) func(n *Node, e *expression) error {
+	return func(n *Node, e *expression) error {
+		args, err := arguments(n, e, n.In, n.Out[0].Type, isReal)
+		if err != nil {
+			return err
+		}
+		values := map[string]string{"x": args[0]}
+		for _, a := range list {
+			values[a.name] = literal(float64(n.Float(a.name, a.otherwise)), n.Out[0].Type)
+		}
+		return e.set(n.Out[0], word.ReplaceAllStringFunc(text, func(name string) string {
+			if v, is := values[name]; is {
+				return v
+			}
+			return name
+		}))
+	}
+}
+
+var word = regexp.MustCompile(`[A-Za-z]\w*`)
 
 func gelu(n *Node, e *expression) error {
 	if n.Str("approximate", "none") == "tanh" {

@@ -1,8 +1,11 @@
 package kernel
 
 import (
+	"math"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -10,6 +13,8 @@ import (
 var withdrawn = family{"", []Kernel{
 	{Name: "Affine", Make: makeAffine},
 	{Name: "Crop", Make: moving(form.CropMoves), Half: true},
+	{Name: "ScaledTanh", Make: makeScaledTanh, Finish: finishRows(scaledTanhOf)},
+	{Name: "ParametricSoftplus", Make: makeParametricSoftplus, Finish: finishRows(parametricSoftplusOf)},
 	{Name: "ImageScaler", Make: makeImageScaler},
 }}
 
@@ -17,6 +22,36 @@ var withdrawn = family{"", []Kernel{
 func makeAffine(c *Invocation) (Run, error) {
 	alpha, beta := float64(c.Float("alpha", 1)), float64(c.Float("beta", 0))
 	return real1(func(x float64) float64 { return alpha*x + beta })(c)
+}
+
+// makeScaledTanh computes alpha · tanh(beta · x).
+func makeScaledTanh(c *Invocation) (Run, error) {
+	alpha, beta := float64(c.Float("alpha", 1)), float64(c.Float("beta", 1))
+	return vector1(scaledTanhOf(c), func(x float64) float64 { return alpha * math.Tanh(beta*x) })(c)
+}
+
+func scaledTanhOf(c *Invocation) func(d, a []float32) {
+	alpha, beta := c.Float("alpha", 1), c.Float("beta", 1)
+	return func(d, a []float32) {
+		simd.MulScalar(d, a, beta)
+		simd.Tanh(d, d)
+		simd.MulScalar(d, d, alpha)
+	}
+}
+
+// makeParametricSoftplus computes alpha · log(1 + exp(beta · x)).
+func makeParametricSoftplus(c *Invocation) (Run, error) {
+	alpha, beta := float64(c.Float("alpha", 1)), float64(c.Float("beta", 1))
+	return vector1(parametricSoftplusOf(c), func(x float64) float64 { return alpha * softplus(beta*x) })(c)
+}
+
+func parametricSoftplusOf(c *Invocation) func(d, a []float32) {
+	alpha, beta := c.Float("alpha", 1), c.Float("beta", 1)
+	return func(d, a []float32) {
+		simd.MulScalar(d, a, beta)
+		simd.Softplus(d, d)
+		simd.MulScalar(d, d, alpha)
+	}
 }
 
 // makeImageScaler computes scale · x + bias, with a bias for each channel.
