@@ -483,7 +483,8 @@ def driver():
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", ""), "c++", "g++", "clang++"))), None)
     if not compiler:
         return None
-    library = KEPT / f"fake-{hashlib.sha256(FAKE.read_bytes()).hexdigest()[:16]}.so"
+    sources = b"".join(path.read_bytes() for path in sorted(FAKE.parent.iterdir()))
+    library = KEPT / f"fake-{hashlib.sha256(sources).hexdigest()[:16]}.so"
     if not library.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
         new = tempfile.NamedTemporaryFile(dir=KEPT, suffix=".so", delete=False)

@@ -30,8 +30,14 @@ import (
 //go:embed native/fake.cpp
 var source []byte
 
+//go:embed native/fibres.h
+var fibres []byte
+
 //go:embed native/cuda_cpu.h
 var header []byte
+
+//go:embed native/shared.h
+var shared []byte
 
 // ErrNoCompiler is wrapped by the error of Build where there is no C++ compiler.
 var ErrNoCompiler = errors.New("no C++ compiler")
@@ -52,11 +58,11 @@ func Build() (library, compiler, include string, err error) {
 	if err != nil {
 		return "", "", "", err
 	}
-	include = filepath.Join(cache, "onnxmem", "fakecuda", sum(header, []byte(compiler), version))
-	folder := filepath.Join(include, sum(source))
+	include = filepath.Join(cache, "onnxmem", "fakecuda", sum(header, shared, []byte(compiler), version))
+	folder := filepath.Join(include, sum(source, fibres))
 	library = filepath.Join(folder, "libfakecuda.so")
 	if err := place(include, func(tmp string) error {
-		return os.WriteFile(filepath.Join(tmp, "cuda_cpu.h"), header, 0o644)
+		return write(tmp, map[string][]byte{"cuda_cpu.h": header, "shared.h": shared})
 	}); err != nil {
 		return "", "", "", err
 	}
@@ -107,9 +113,19 @@ func place(folder string, fill func(tmp string) error) error {
 	return nil
 }
 
+// write writes files into a folder.
+func write(folder string, files map[string][]byte) error {
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // build compiles the library in a folder.
 func build(folder, compiler string) error {
-	if err := os.WriteFile(filepath.Join(folder, "fake.cpp"), source, 0o644); err != nil {
+	if err := write(folder, map[string][]byte{"fake.cpp": source, "fibres.h": fibres, "shared.h": shared}); err != nil {
 		return err
 	}
 	cmd := exec.Command(compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-o", "libfakecuda.so", "fake.cpp", "-ldl")

@@ -1,21 +1,13 @@
-// CUDA C as host C++. The fake NVRTC includes this file before a kernel's source. One
-// thread of the operating system runs the blocks of a launch one after another; CUDA's
-// threads are fibres, which are switched only where they wait: at barriers and warp
-// operations. A kernel that never waits runs as a plain loop over its threads.
-#pragma once
-#include <algorithm>
+// CUDA C as host C++. The fake NVRTC includes this file before a kernel's source. The
+// driver runs the threads (fibres.h); what it shares with each kernel's library is in
+// shared.h. Whatever is compiled here is compiled for each
+// kernel anew, so that it is as little as can be.
+#include "shared.h"
 #include <cmath>
-#include <csignal>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <sys/mman.h>
-#include <tuple>
 #include <type_traits>
-#include <unistd.h>
 #include <utility>
-#include <vector>
 
 #define CUDA_ON_CPU 1
 #define __global__
@@ -31,8 +23,6 @@
 
 // ---- Vectors
 
-struct uint3 { unsigned x, y, z; };
-struct dim3 { unsigned x, y, z; };
 #define FAKE_VECTORS(T, name) \
 	struct alignas(2 * sizeof(T)) name##2 { T x, y; }; \
 	struct alignas(4 * sizeof(T) > 16 ? 16 : 4 * sizeof(T)) name##4 { T x, y, z, w; }; \
@@ -48,202 +38,14 @@ FAKE_VECTORS(double, double)
 FAKE_VECTORS(long long, longlong)
 FAKE_VECTORS(unsigned long long, ulonglong)
 
-// ---- Fibres
+// ---- The driver
 
 namespace fake {
 
-enum State { ready, at_block, at_warp, done };
-
-struct Fibre {
-	void *sp; // its stack pointer while it waits
-	uint3 thread;
-	unsigned index; // of the thread in its block
-	unsigned exchanges;
-	State state;
-	const char *where; // it waits
-	char *stack;
-};
-
-// Block is the block that runs.
-struct Block {
-	const char *kernel;
-	uint3 index;
-	dim3 grid, size;
-	unsigned threads, next; // next is the first thread that no fibre has begun
-	std::vector<Fibre *> fibres, spare;
-	void *scheduler; // the stack pointer of run_block
-	void (*body)(void *);
-	void *params;
-	char *shared;               // dynamic
-	uint64_t slots[2][1024];    // what the threads exchange, in turns
-	unsigned alive_in_warp[32]; // threads that have not ended
-};
-
-// The driver runs one launch at a time, so that these need not belong to a thread: access to
-// thread-local variables of a loaded library costs a call each.
-static Block *block;
 static Fibre *self;
-static thread_local bool running; // this thread of the operating system runs a kernel
-
-#if !defined(__x86_64__)
-#error "fibres are switched by x86-64 instructions"
-#endif
-extern "C" void fake_switch(void **from, void *to);
-// Saves the registers that a function must keep, and goes on where the other fibre stopped.
-asm(R"(
-.text
-.weak fake_switch
-.type fake_switch,@function
-fake_switch:
- push %rbp
- push %rbx
- push %r12
- push %r13
- push %r14
- push %r15
- mov %rsp,(%rdi)
- mov %rsi,%rsp
- pop %r15
- pop %r14
- pop %r13
- pop %r12
- pop %rbx
- pop %rbp
- ret
-)");
-
-static const size_t stack_bytes = 64 << 10;
-static const uint64_t stack_end = 0x7374616b5f656e64; // lies at the end of each stack; guard pages would be too many mappings
-
-// begin_thread gives a fibre the next thread of the block.
-static void begin_thread(Fibre *f) {
-	Block *b = block;
-	unsigned i = b->next++;
-	f->index = i;
-	f->exchanges = 0;
-	f->state = ready;
-	f->thread = {i % b->size.x, i / b->size.x % b->size.y, i / (b->size.x * b->size.y)};
-	self = f;
-}
-
-// entry is where a fibre begins. It runs one thread after another, as long as none waits.
-static void entry() {
-	for (;;) {
-		block->body(block->params);
-		Fibre *f = self;
-		f->state = done;
-		block->alive_in_warp[f->index / 32]--;
-		if (block->next < block->threads) begin_thread(f);
-		else fake_switch(&f->sp, block->scheduler);
-	}
-}
-
-static Fibre *new_fibre() {
-	Block *b = block;
-	Fibre *f;
-	if (b->spare.empty()) {
-		f = new Fibre;
-		f->stack = (char *)mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		memcpy(f->stack, &stack_end, sizeof stack_end);
-	} else {
-		f = b->spare.back();
-		b->spare.pop_back();
-	}
-	void **sp = (void **)(f->stack + stack_bytes) - 1;
-	*--sp = (void *)entry; // the switch returns there
-	for (int i = 0; i < 6; i++) *--sp = nullptr;
-	f->sp = sp;
-	b->fibres.push_back(f);
-	return f;
-}
-
-// wait stops the thread until all that must have reached the same kind of barrier.
-static void wait(State s, const char *where) {
-	Fibre *f = self;
-	f->state = s;
-	f->where = where;
-	fake_switch(&f->sp, block->scheduler);
-	self = f;
-}
-
-// release lets threads go on for which everybody has come. It reports false if there are
-// none.
-static bool release() {
-	Block *b = block;
-	unsigned alive = 0, waiting = 0, in_warp[32] = {};
-	for (Fibre *f : b->fibres) {
-		alive += f->state != done;
-		waiting += f->state == at_block;
-		if (f->state == at_warp) in_warp[f->index / 32]++;
-	}
-	if (waiting == alive) {
-		for (Fibre *f : b->fibres)
-			if (f->state == at_block) f->state = ready;
-		return alive > 0;
-	}
-	for (unsigned w = 0; w < 32; w++) {
-		if (in_warp[w] == 0 || in_warp[w] != b->alive_in_warp[w]) continue;
-		for (Fibre *f : b->fibres)
-			if (f->state == at_warp && f->index / 32 == w) f->state = ready;
-		return true;
-	}
-	return false;
-}
-
-// stuck ends the process: some threads wait where others never come.
-static void stuck() {
-	Block *b = block;
-	fprintf(stderr, "fake cuda: %s: block %u,%u,%u: threads wait at different barriers:", b->kernel, b->index.x, b->index.y, b->index.z);
-	for (Fibre *f : b->fibres)
-		if (f->state != done) fprintf(stderr, " thread %u at the %s barrier of %s;", f->index, f->state == at_block ? "block" : "warp", f->where);
-	fprintf(stderr, "\n");
-	abort();
-}
-
-// check_stack ends the process if a thread's variables did not fit.
-static void check_stack(const Fibre *f) {
-	if (!memcmp(f->stack, &stack_end, sizeof stack_end)) return;
-	fprintf(stderr, "fake cuda: %s: a thread has more than %zu bytes of variables\n", block->kernel, stack_bytes);
-	abort();
-}
-
-static void run_block() {
-	Block *b = block;
-	for (unsigned w = 0; w < 32; w++) b->alive_in_warp[w] = b->threads > w * 32 ? std::min(32u, b->threads - w * 32) : 0;
-	b->next = 0;
-	for (;;) {
-		bool ran = b->next < b->threads;
-		while (b->next < b->threads) {
-			Fibre *f = new_fibre();
-			begin_thread(f);
-			fake_switch(&b->scheduler, f->sp);
-		}
-		for (size_t i = 0; i < b->fibres.size(); i++) {
-			Fibre *f = b->fibres[i];
-			if (f->state != ready) continue;
-			self = f;
-			fake_switch(&b->scheduler, f->sp);
-			ran = true;
-		}
-		if (ran || release()) continue;
-		bool ended = std::all_of(b->fibres.begin(), b->fibres.end(), [](Fibre *f) { return f->state == done; });
-		if (!ended) stuck();
-		break;
-	}
-	for (const Fibre *f : b->fibres) check_stack(f);
-	b->spare.insert(b->spare.end(), b->fibres.begin(), b->fibres.end());
-	b->fibres.clear();
-}
-
-// ---- Launches
-
-// Stub is what the driver knows of a kernel.
-struct Stub {
-	const char *name;
-	unsigned count;      // of its parameters
-	const size_t *sizes; // of them, in bytes
-	void (*call)(void *);
-};
+static Block *block;
+static uint64_t float_atomics;
+static void (*wait)(State, const char *);
 
 template <class... A> struct Sizes { static constexpr size_t list[sizeof...(A) + 1] = {sizeof(A)..., 0}; };
 template <auto F> struct Call;
@@ -254,61 +56,10 @@ template <class... A, void (*F)(A...)> struct Call<F> {
 template <class... A> constexpr const size_t *sizes_of(void (*)(A...)) { return Sizes<A...>::list; }
 template <class... A> constexpr unsigned count_of(void (*)(A...)) { return sizeof...(A); }
 
-// Signals are the faults that a kernel may cause: an access outside of memory, and a division
-// of integers by 0.
-static const int signals[2] = {SIGSEGV, SIGFPE};
-static struct sigaction before[2];
-
-// fault names the kernel that causes a signal and ends the process. A signal of another
-// thread is not ours: what caused it is done again, under the handler before.
-static void fault(int number, siginfo_t *info, void *) {
-	if (!running) {
-		sigaction(number, &before[number == SIGFPE], nullptr);
-		return;
-	}
-	char what[64], text[400];
-	if (number == SIGFPE) snprintf(what, sizeof what, "divides by 0");
-	else snprintf(what, sizeof what, "touches %p, outside of the device's memory", info->si_addr);
-	int n = snprintf(text, sizeof text, "fake cuda: %s: block %u,%u,%u: thread %u %s\n", block->kernel, block->index.x, block->index.y, block->index.z, self->index, what);
-	(void)!write(2, text, n);
-	_exit(134);
-}
-
-static void launch(const Stub *k, void **params, dim3 grid, dim3 size, size_t shared) {
-	static Block *mine; // with its spare fibres
-	if (!mine) mine = new Block();
-	Block *b = block = mine;
-	b->kernel = k->name;
-	b->grid = grid;
-	b->size = size;
-	b->threads = size.x * size.y * size.z;
-	b->body = k->call;
-	b->params = params;
-	std::vector<char> room(shared + 16);
-	b->shared = (char *)(((uintptr_t)room.data() + 15) & ~(uintptr_t)15);
-	struct sigaction ours = {};
-	ours.sa_sigaction = fault;
-	ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
-	for (int i = 0; i < 2; i++) sigaction(signals[i], &ours, &before[i]);
-	running = true;
-	for (unsigned z = 0; z < grid.z; z++)
-		for (unsigned y = 0; y < grid.y; y++)
-			for (unsigned x = 0; x < grid.x; x++) {
-				b->index = {x, y, z};
-				if (shared) memset(b->shared, 0xff, shared);
-				run_block();
-			}
-	running = false;
-	for (int i = 0; i < 2; i++) sigaction(signals[i], &before[i], nullptr);
-}
-
 } // namespace fake
 
-extern "C" __attribute__((weak, visibility("default"))) uint64_t fake_float_atomics;
-uint64_t fake_float_atomics = 0;
-extern "C" __attribute__((weak, visibility("default"))) void fake_launch(const fake::Stub *k, void **params, const unsigned *grid, const unsigned *size, size_t shared) {
-	fake::launch(k, params, dim3{grid[0], grid[1], grid[2]}, dim3{size[0], size[1], size[2]}, shared);
-}
+extern "C" __attribute__((visibility("default"))) const fake::Library fake_library;
+const fake::Library fake_library = {&fake::self, &fake::block, &fake::float_atomics, &fake::wait};
 
 // KERNEL(name, (parameters)) { … } is a kernel.
 #define KERNEL(name, params) \
@@ -377,7 +128,7 @@ template <class V> static unsigned fake_match(V v, const char *where) {
 // Atomic operations: one thread of the operating system runs all.
 template <class V> static V atomicExch(V *p, V v) { V o = *p; *p = v; return o; }
 template <class V> static V atomicAdd(V *p, std::common_type_t<V> v) {
-	if (std::is_floating_point_v<V>) fake_float_atomics++;
+	if (std::is_floating_point_v<V>) fake::float_atomics++;
 	V o = *p;
 	*p = o + v;
 	return o;
@@ -390,8 +141,8 @@ template <class V> static V atomicCAS(V *p, std::common_type_t<V> was, std::comm
 
 // ---- Numbers
 
-using std::max;
-using std::min;
+template <class V> static inline V max(V a, V b) { return a < b ? b : a; }
+template <class V> static inline V min(V a, V b) { return b < a ? b : a; }
 // Of reals, CUDA's min and max are fmin and fmax: one NaN is left out.
 static inline float max(float a, float b) { return fmaxf(a, b); }
 static inline float min(float a, float b) { return fminf(a, b); }

@@ -2,6 +2,7 @@
 // between guard pages; "cubins" are shared libraries that the C++ compiler makes of CUDA C
 // with cuda_cpu.h. The package comment of fake.go says what it finds and where it differs
 // from CUDA.
+#include "fibres.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -544,9 +545,7 @@ API Result cuGraphDestroy(Graph *g) { return destroy(g); }
 
 // ---- Modules and launches
 
-struct Stub { const char *name; unsigned count; const size_t *sizes; void (*call)(void *); };
-typedef void (*Launcher)(const Stub *, void **, const unsigned *, const unsigned *, size_t);
-struct Function { const Stub *stub; Launcher launch; const uint64_t *atomics; size_t most_shared = 49152; };
+struct Function { const fake::Stub *stub; const fake::Library *library; size_t most_shared = 49152; };
 struct Module { void *library; uint64_t bytes; std::map<std::string, std::unique_ptr<Function>> functions; };
 static std::set<Module *> modules;
 static std::set<Function *> functions;
@@ -588,18 +587,19 @@ API Result cuModuleUnload(Module *m) {
 	hidden_bytes -= m->bytes;
 	drain_all();
 	for (auto &f : m->functions) functions.erase(f.second.get());
-	delete m; // its code stays: fibres may have run it
+	if (m->library) dlclose(m->library);
+	delete m;
 	return ok;
 }
 API Result cuModuleGetFunction(Function **f, Module *m, const char *name) {
 	NEED_CONTEXT;
 	if (!modules.count(m)) return invalid_handle;
 	std::unique_ptr<Function> &have = m->functions[name];
-	if (!have && count_only) have.reset(new Function{new Stub{strdup(name)}});
+	if (!have && count_only) have.reset(new Function{new fake::Stub{strdup(name)}});
 	if (!have) {
-		auto stub = (const Stub *)dlsym(m->library, (std::string("stub_") + name).c_str());
+		auto stub = (const fake::Stub *)dlsym(m->library, (std::string("stub_") + name).c_str());
 		if (!stub) return not_found;
-		have.reset(new Function{stub, (Launcher)dlsym(m->library, "fake_launch"), (const uint64_t *)dlsym(m->library, "fake_float_atomics")});
+		have.reset(new Function{stub, (const fake::Library *)dlsym(m->library, "fake_library")});
 	}
 	functions.insert(*f = have.get());
 	return ok;
@@ -633,9 +633,9 @@ struct Call {
 	void run() {
 		std::vector<void *> p;
 		for (size_t a : at) p.push_back(&held[a]);
-		uint64_t before = *f->atomics;
-		f->launch(f->stub, p.data(), grid, size, shared);
-		counters.float_atomics += *f->atomics - before;
+		uint64_t before = *f->library->float_atomics;
+		fake::launch(f->library, f->stub, p.data(), grid, size, shared);
+		counters.float_atomics += *f->library->float_atomics - before;
 	}
 };
 
@@ -1091,8 +1091,12 @@ static void keep(const std::string &path, const std::string &image) {
 	if (!whole || rename(beside.c_str(), path.c_str())) unlink(beside.c_str());
 }
 
-// precompile compiles cuda_cpu.h itself, once for its folder: that takes 0.2 s of the half second
-// of processor time that a small kernel needs. GCC passes over one that it cannot use.
+// code are the compiler's options for kernels. Most kernels run once or twice, so that what
+// counts is the time to compile them: -Og takes six tenths of -O1's.
+static const char code[] = "-std=c++17 -Og -w -ffp-contract=off -fno-math-errno -fno-exceptions -fno-asynchronous-unwind-tables -fPIC -fvisibility=hidden";
+
+// precompile compiles cuda_cpu.h itself, once for its folder: without it, the headers of the C++
+// library take more time than a small kernel. GCC passes over one that it cannot use.
 static void precompile(const std::string &compiler, const std::string &include, const char *fma) {
 #ifndef __clang__ // which refuses one that was made with other definitions
 	static std::mutex one;
@@ -1101,7 +1105,7 @@ static void precompile(const std::string &compiler, const std::string &include, 
 	std::string header = include + "/cuda_cpu.h", made = header + ".gch", beside = made + "." + std::to_string(getpid());
 	if (tried || !access(made.c_str(), F_OK)) return;
 	tried = true;
-	std::string command = quoted(compiler) + " -std=c++17 -O1 -w -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden" + fma + " -x c++-header " + quoted(header) + " -o " + quoted(beside) + " 2>/dev/null";
+	std::string command = quoted(compiler) + " " + code + fma + " -x c++-header " + quoted(header) + " -o " + quoted(beside) + " 2>/dev/null";
 	if (system(command.c_str()) || rename(beside.c_str(), made.c_str())) unlink(beside.c_str());
 #endif
 }
@@ -1117,7 +1121,7 @@ API int nvrtcCompileProgram(Program *p, int n, const char **options) {
 	// products and sums; no code between modules is shared.
 	const char *fma = __builtin_cpu_supports("fma") ? " -mfma" : "";
 	flags += fma;
-	std::string command = quoted(compiler ? compiler : "c++") + " -std=c++17 -O1 -w -ffp-contract=off -fno-math-errno -fPIC -shared -fvisibility=hidden -Wl,-Bsymbolic -x c++ -fmax-errors=5" +
+	std::string command = quoted(compiler ? compiler : "c++") + " " + code + " -shared -nostdlib -Wl,-Bsymbolic -x c++ -fmax-errors=5" +
 		" -include " + quoted(std::string(include ? include : ".") + "/cuda_cpu.h") + flags;
 	if (count_only) {
 		LOCK;
@@ -1135,7 +1139,7 @@ API int nvrtcCompileProgram(Program *p, int n, const char **options) {
 	if (!mkdtemp(&folder[0])) return rtc_out_of_memory;
 	std::ofstream(folder + "/" + p->name) << p->source;
 	for (auto &h : p->headers) std::ofstream(folder + "/" + h.first) << h.second;
-	int status = system(("cd " + quoted(folder) + " && " + command + " -I. " + quoted(p->name) + " -o out.so 2>log").c_str());
+	int status = system(("cd " + quoted(folder) + " && " + command + " -I. " + quoted(p->name) + " -x none -lm -lc -lgcc -o out.so 2>log").c_str());
 	p->log = content(folder + "/log");
 	if (status == 0) {
 		std::string library = content(folder + "/out.so");
