@@ -6,6 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify/internal/folding"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/regions"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/rowmap"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/training"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/unchanged"
 )
 
 // The provers that are packages of their own, with what they need of those before them.
@@ -42,4 +44,16 @@ func (v *verifier) capacity() bool {
 	}
 	caches.Prove(v.Subject, next)
 	return true
+}
+
+// step calls the prover of training steps. What runs in slices is not compared with the source.
+func (v *verifier) step() {
+	plain := v.plain
+	if plain == nil { // of a plan for ranges whose corner alone is checked
+		plain = v.main
+	}
+	main, _ := unchanged.ReplacedBy(v.Plan.Folded)
+	v.r.Training = training.Prove(v.Subject, training.Step{
+		Graph: plain.g, Originals: plain.originals, Updates: v.updates, Trained: v.trained, Constants: main.Constants, Products: main.Products,
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify/internal/caches"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/folding"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/regions"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/training"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/unchanged"
 )
 
@@ -93,7 +94,7 @@ func TestFormats(t *testing.T) {
 }
 
 // ofProvers are the codes of the provers that are packages of their own.
-var ofProvers = map[string]string{"caches": caches.Code, "folding": folding.Code, "regions": regions.Code, "unchanged": unchanged.Code}
+var ofProvers = map[string]string{"caches": caches.Code, "folding": folding.Code, "regions": regions.Code, "unchanged": unchanged.Code, "training": training.Code}
 
 // TestCodes: verify.Codes has every constant of the package whose name begins with Code, in
 // their order, and nothing else.

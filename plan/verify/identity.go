@@ -4,6 +4,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/lossless"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/named"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/unchanged"
 )
 
@@ -93,7 +94,14 @@ func (v *verifier) otherElements() lossless.Other {
 
 // sameNodes checks that what the plan did not add is the source's; with slices, their prover does.
 func (v *verifier) sameNodes() bool {
-	if v.Source == nil || v.opt.Unwritten || v.Plan.Source == (plan.File{}) || len(v.Violations) > 0 || v.Plan.Slices != nil || v.encodedAnew() {
+	if v.Source == nil || v.opt.Unwritten || v.Plan.Source == (plan.File{}) || len(v.Violations) > 0 {
+		return true
+	}
+	if named.Prove(v.Subject); v.madeStep() {
+		v.step()
+		return true
+	}
+	if v.Plan.Slices != nil || v.encodedAnew() {
 		return true
 	}
 	plain := v.plain
@@ -113,11 +121,15 @@ func (v *verifier) encodedAnew() bool {
 	if v.Plan.KV != nil {
 		return true
 	}
-	is := func(m *graph.Model) bool {
-		mode, _ := m.Prop("onnxmem.mode")
-		return mode == "training"
-	}
-	return is(v.Model) != is(v.Source) || calls(v.Source, v.Source) && !calls(v.Model, v.Source)
+	return isStep(v.Model) != isStep(v.Source) || calls(v.Source, v.Source) && !calls(v.Model, v.Source)
+}
+
+// madeStep reports whether the file is a training step, and the source is not.
+func (v *verifier) madeStep() bool { return isStep(v.Model) && !isStep(v.Source) }
+
+func isStep(m *graph.Model) bool {
+	mode, _ := m.Prop(keyMode)
+	return mode == modeTraining
 }
 
 // calls reports whether a node of the main graph, or of a body, calls a local function of the

@@ -773,6 +773,7 @@ func TestMutations(t *testing.T) {
 // elsewhere names the tests of codes that need more than a changed plan or file.
 var elsewhere = map[string]string{
 	verify.CodeLossless: "TestPlannedFilesAreLossless",
+	verify.CodeTraining: "TestChangedStepsAreFound",
 	verify.CodeRange:    "TestRangeMutations",
 	verify.CodeStacking: "TestRangeMutations",
 	verify.CodeTable:    "TestRangeMutations",

@@ -92,8 +92,18 @@ var provers = []prover{
 	},
 	{
 		name: "source", files: []string{"internal/unchanged/*.go"}, run: (*verifier).sameNodes,
-		assumes: "the source; with slices, their prover compares all nodes; nobody compares a step of training, a decoder with caches of a fixed capacity, or inlined functions",
+		assumes: "the source; with slices, their prover compares all nodes; nobody compares a decoder with caches of a fixed capacity, or inlined functions",
 		reduces: "every node without repetitions and transfers is a node of the source, with its operator, attributes and operands; none is missing",
+	},
+	{
+		name: "constants", files: []string{"internal/named/*.go", "internal/numbers/*.go"}, within: "source",
+		assumes: "the source, and the names of constants that it lacks",
+		reduces: "constants that the plan added have the elements of which their names speak",
+	},
+	{
+		name: "training", files: []string{"internal/training/*.go"}, within: "source",
+		assumes: "the source, and the file's metadata: loss, optimizer, parameters, gradients; that gradients are derivatives, and what operators without a gradient become, is claimed",
+		reduces: "nodes that the loss needs are the source's; the loss is the one named; updates compute what the formulas of the optimizer give; gradients read no state, rate or result of an update",
 	},
 	{
 		name: "certificates", fields: []string{"certificates", "summary.lower_bound_bytes", "summary.schedule_optimal"}, files: []string{"certificates.go"}, run: (*verifier).certificates,

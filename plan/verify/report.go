@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify/internal/folding"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/regions"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
+	"github.com/onnxmem/onnxmem/plan/verify/internal/training"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/unchanged"
 )
 
@@ -34,6 +35,9 @@ type Report struct {
 
 	// Ranges says, of a plan for ranges of dimensions, how many points were proven.
 	Ranges string `json:"ranges,omitempty"`
+
+	// Training says, of a training step whose source is available, what was compared with it.
+	Training string `json:"training,omitempty"`
 
 	// Replay is the result of repeating the searches of certificates of kind
 	// search, if it was asked for.
@@ -62,6 +66,7 @@ const (
 	CodeSHA256      = "sha256"           // of the file's graph
 	CodeSource      = "source"           // the plan was made from another file
 	CodeLossless    = unchanged.Code     // the file differs from its source in more than a plan changes
+	CodeTraining    = training.Code      // a training step that is not made of its source
 	CodeMode        = "mode"             // inference or training
 	CodeDims        = "dims"             // symbolic dimensions
 	CodeValues      = "values"           // values of inputs
@@ -105,7 +110,7 @@ const (
 
 // Codes lists all codes of violations.
 var Codes = []string{
-	CodeFormat, CodeBytes, CodeSHA256, CodeSource, CodeLossless, CodeMode, CodeDims, CodeValues,
+	CodeFormat, CodeBytes, CodeSHA256, CodeSource, CodeLossless, CodeTraining, CodeMode, CodeDims, CodeValues,
 	CodeRange, CodeStacking, CodeTable, CodeAlignment, CodeOffset, CodeOrder, CodeLoad, CodeMissing,
 	CodeDuplicate, CodeUnknown, CodeTensorOrder, CodeDynamic, CodeSize, CodeLifetime, CodeKind,
 	CodeBounded, CodePool, CodeView, CodeInplace, CodeAlias, CodeUpdate, CodeWorkspace, CodeOverlap,
@@ -127,6 +132,9 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "schedule: %s\nplacement: %s\n", r.Schedule, r.Placement)
 		if r.Ranges != "" {
 			fmt.Fprintf(&b, "ranges: %s\n", r.Ranges)
+		}
+		if r.Training != "" {
+			fmt.Fprintf(&b, "training: %s\n", r.Training)
 		}
 		if r.Replay != "" {
 			fmt.Fprintf(&b, "replay: %s\n", r.Replay)
