@@ -127,7 +127,11 @@ func ranges(ctx context.Context, s *State) error {
 			}
 		}
 	}
-	return s.solveRanges(ctx, x, nil)
+	var keep *box.Ceiling // that the pass slice has chosen
+	if l := s.choice.limit; l != nil {
+		keep = &box.Ceiling{Bytes: l.Bytes, Arena: l.Arena}
+	}
+	return s.solveRanges(ctx, x, keep)
 }
 
 // solveRanges is ranges for the present graph. The main graph keeps a limit at the corner

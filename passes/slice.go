@@ -117,6 +117,9 @@ func (w *weigher) adopt(ctx context.Context, found *way) error {
 	if err != nil {
 		return err
 	}
+	if err := s.sameEverywhere(model); err != nil {
+		return err
+	}
 	s.Replace(model)
 	return nil
 }
@@ -161,7 +164,7 @@ const windowReach = 120
 func (s *State) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) (*slicer, error) {
 	m := *s.model
 	m.Graph = s.model.Graph.Clone()
-	constants := settle(&m, s.inference, s.folds)
+	constants := settle(&m, s.inference, s.folds, s.elsewhere(s.model))
 	x := &slicer{s: s, base: &trial{model: &m}, constants: constants, divided: &slicing.Divided{}, models: map[string]*slicedModel{}}
 	if len(earlier) > 0 {
 		if err := x.prepare(earlier[0], shrink); err != nil || x.copies == nil && x.divided.Parts == nil {
@@ -214,7 +217,7 @@ func (x *slicer) program() *slicing.Program {
 	if m := s.measured; m != nil {
 		p.Cost = func(w cost.Work) float64 { return m.typical * float64(s.opt.Device.cost(w)) }
 	}
-	p.Rows = rowsOf(b.model)
+	p.Rows, p.Elsewhere = rowsOf(b.model), s.elsewhere(b.model)
 	for i := range r.storages {
 		st := &r.storages[i]
 		first, last := r.lifetime(int32(i))
@@ -264,7 +267,7 @@ func (x *slicer) prepare(of *slicer, shrink int64) (err error) {
 	for t := range none {
 		none[t] = noStorage
 	}
-	p := &slicing.Program{Model: b.model, Inference: b.inference, Of: none, Workspace: make([]int64, len(b.model.Graph.Nodes)), Loads: make([]int64, len(b.model.Graph.Nodes)), Keep: x.s.kept(of.base.main), Rows: rowsOf(b.model)}
+	p := &slicing.Program{Model: b.model, Inference: b.inference, Of: none, Workspace: make([]int64, len(b.model.Graph.Nodes)), Loads: make([]int64, len(b.model.Graph.Nodes)), Keep: x.s.kept(of.base.main), Rows: rowsOf(b.model), Elsewhere: x.s.elsewhere(b.model)}
 	p.Prepare()
 	x.divided = p.Divide(peak / chainLeast)
 	return nil
@@ -507,8 +510,9 @@ func (s *State) planSlices(p *plan.Plan) {
 
 // settle replaces small integer tensors whose elements inference knows by constants,
 // and drops the nodes that nobody reads then, but for those in which the plan lists folded
-// constants. It returns the names of the tensors that are left.
-func settle(m *graph.Model, inf *ops.Inference, folds *foldState) (names []string) {
+// constants. Their elements must be the same at other points, too. It returns the names of the
+// tensors that are left.
+func settle(m *graph.Model, inf *ops.Inference, folds *foldState, points []slicing.Elsewhere) (names []string) {
 	g := m.Graph
 	listed, bodies := folds.listed()
 	var settled []*graph.Tensor
@@ -520,7 +524,7 @@ func settle(m *graph.Model, inf *ops.Inference, folds *foldState) (names []strin
 		}
 		d := integerData(t, elements)
 		n := g.Nodes[t.Maker]
-		if n.Semantics.Random || len(n.Outputs) != 1 {
+		if n.Semantics.Random || len(n.Outputs) != 1 || !settledEverywhere(id, elements, points) {
 			continue
 		}
 		t.Data = d

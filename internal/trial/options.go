@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/alecthomas/kong"
@@ -67,12 +68,22 @@ func settle(list []string, peak int64) []string {
 
 // besideRanges draws options that stand beside ranges. Their numbers are their own, so that the
 // others of a seed stay what they were before these were drawn.
-func besideRanges(seed uint64) []string {
+func besideRanges(seed uint64, limited bool) (list []string) {
 	r := rand.New(rand.NewPCG(seed, 4))
-	if r.IntN(3) > 0 {
-		return nil
+	if kind := r.IntN(4); kind < 2 {
+		list = append(list, "--slices", []string{"exact", "any"}[r.IntN(2)])
+		switch {
+		case limited:
+		case kind == 0:
+			list = append(list, "--limit", fmt.Sprintf("%d%%", 50+10*r.IntN(5)))
+		default:
+			list = append(list, "--extra", "100%")
+		}
 	}
-	return []string{"--pool", fmt.Sprintf("fast={%d%%}", 20+20*r.IntN(6)), "--pool", fmt.Sprintf("slow={%d%%}@1GB/s", 100+100*r.IntN(3))}
+	if r.IntN(3) == 0 {
+		list = append(list, "--pool", fmt.Sprintf("fast={%d%%}", 20+20*r.IntN(6)), "--pool", fmt.Sprintf("slow={%d%%}@1GB/s", 100+100*r.IntN(3)))
+	}
+	return list
 }
 
 // draw draws options for a network; some cannot stand together.
@@ -140,7 +151,7 @@ func draw(seed uint64, n *randmodel.Network) []string {
 				add("--host-link", choose("100MB/s", "12GB/s", "200GB/s"))
 			}
 		}
-		add(besideRanges(seed)...)
+		add(besideRanges(seed, slices.Contains(list, "--limit") || slices.Contains(list, "--extra"))...)
 	case kind < 3:
 		add("--slices", choose("exact", "exact", "any"))
 		limited()

@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"sync"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/caches"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/folding"
@@ -22,7 +24,13 @@ func (v *verifier) regions() bool {
 	if v.plain != nil {
 		planned.Graph, planned.Originals = v.plain.g, v.plain.originals
 	}
+	if v.pointsOf != nil {
+		planned.Compared = &sync.Map{}
+	}
 	v.r.ClaimedOperators = regions.Prove(v.Subject, planned)
+	if v.pointsOf != nil && v.Plan.Slices != nil && v.Source != nil {
+		v.pointsOf.regions(planned)
+	}
 	return true
 }
 

@@ -41,7 +41,7 @@ var provers = []prover{
 		reduces: "storages that stay: each value in such a buffer is written by the last reader of the one before",
 	},
 	{
-		name: "ranges", fields: []string{"ranges", "subgraphs.ranges", "dims.low", "dims.step", "dims.values", "dims.follows"}, files: []string{"ranges.go", "ranges_dims.go"}, run: (*verifier).points,
+		name: "ranges", fields: []string{"ranges", "subgraphs.ranges", "dims.low", "dims.step", "dims.values", "dims.follows"}, files: []string{"ranges.go", "ranges_dims.go", "ranges_slices.go"}, run: (*verifier).points,
 		assumes: "`ops`: the types at each point; with bounded lengths, that no tensor is larger at a point than its bound",
 		reduces: "at each point: buffers stacked by their own sizes, bounds of the core, and the sharing that all points have",
 	},

@@ -88,6 +88,7 @@ func (v *verifier) points() bool {
 		return true
 	}
 	c.run()
+	v.pointsOf = c
 	return true
 }
 

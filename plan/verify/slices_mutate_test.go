@@ -152,6 +152,17 @@ var slicedTexts = []struct {
 		out p
 		out s
 	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000}, func(_ map[string]int, p *plan.Plan) bool { return len(p.Slices.Parts) > 4 }, false},
+	{"open lengths", text{main: `
+		in x float32[batch,4,32,8]
+		init k float32[16,4,3,3] = ...
+		init v float32[4,16,1,1] = ...
+		a = Conv(x, k) pads=[1, 1, 1, 1]
+		b = Relu(a)
+		f = Conv(b, v)
+		out f
+	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000, Ranges: map[string]string{"batch": "1..2"}}, func(ops map[string]int, p *plan.Plan) bool {
+		return ops["Shape"] == 1 && ops["Add"] == 1 && p.Ranges != nil
+	}, false},
 	{"slices inside of slices", nested, nestedOptions, isNested, false},
 	{"maxima", text{main: `
 		in x float32[32,2,16,16]

@@ -107,6 +107,8 @@ type verifier struct {
 	bounds     *core.Bounds          // of the main graph, once a certificate needs them
 	err        error                 // why there is no verdict
 
+	pointsOf *pointChecker // of a plan for ranges whose points were checked; else nil
+
 	added    []bool   // by node: the plan added it; nil: none
 	plain    *scope   // the main graph without added nodes
 	next     int      // index of the next entry of p.Subgraphs

@@ -49,6 +49,10 @@ type Program struct {
 	// nil: all nodes have the same.
 	Owners []int32
 
+	// Elsewhere is the model for other lengths of its open dimensions, for which the rewritten
+	// graph must be the same: no region cuts an axis of such a length. nil: there are none.
+	Elsewhere []Elsewhere
+
 	g        *graph.Graph
 	saved    []int64 // at each step, what results save that overwrite an operand
 	cuts     map[cutKey]*ops.Cut
@@ -115,7 +119,7 @@ func (p *Program) cut(node, axis int) *ops.Cut {
 	if !known {
 		n := p.g.Nodes[node]
 		if p.mayRunInSlices(node) {
-			if c = p.Inference.Cut(p.Model, n, axis); c != nil && !p.alongParts(n, c.In) {
+			if c = p.cutAnywhere(node, axis); c != nil && !p.alongParts(n, c.In) {
 				c = nil
 			}
 		}

@@ -255,7 +255,7 @@ func (r *Region) join(v int) class {
 	}
 	if a := r.p.attention(v); a != nil && a.product <= r.End {
 		x := n.Inputs[0]
-		if axis, made := r.axis[x]; made && axis == a.axis {
+		if axis, made := r.axis[x]; made && axis == a.axis && r.p.fixed(x, axis) {
 			r.pieced = append(r.pieced, a)
 			r.cut[v] = a.cut(int64(r.p.shape(x)[axis]))
 			return inside
@@ -269,7 +269,7 @@ func (r *Region) join(v int) class {
 		}
 	}
 	if r.p.Sums && r.p.mayRunInSlices(v) {
-		if sum := r.p.Inference.Sum(r.p.Model, n, axes); sum != nil && r.p.alongParts(n, sum.In) && (!sum.Mean || r.p.divides(n.Outputs[0])) {
+		if sum := r.p.sumAnywhere(v, axes); sum != nil && r.p.alongParts(n, sum.In) && (!sum.Mean || r.p.divides(n.Outputs[0])) {
 			r.sum[v] = sum
 			return sums
 		}

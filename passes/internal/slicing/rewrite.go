@@ -42,12 +42,13 @@ func keepProps(n, of *graph.Node) {
 
 // The roles of nodes in slices.
 const (
-	roleNode = "node" // a copy of the node whose first output is T
-	roleRows = "rows" // takes rows of T
-	roleBase = "base" // makes room for T
-	rolePut  = "put"  // writes rows of T
-	roleSum  = "sum"  // adds to T what the slice made of it
-	roleMean = "mean" // divides the sum T by its number of elements
+	roleNode  = "node"  // a copy of the node whose first output is T
+	roleRows  = "rows"  // takes rows of T
+	roleBase  = "base"  // makes room for T
+	roleShape = "shape" // makes the lengths of T, of those of the first rows
+	rolePut   = "put"   // writes rows of T
+	roleSum   = "sum"   // adds to T what the slice made of it
+	roleMean  = "mean"  // divides the sum T by its number of elements
 )
 
 // Rewritten is a model in which regions run in slices.
@@ -452,7 +453,7 @@ func (r *regionWriter) put(t graph.TensorID, have, share Range) {
 	}
 	base, started := r.now[t]
 	if !started {
-		base = r.room(t)
+		base = r.room(t, part, share)
 	}
 	out := t
 	if r.slice < r.c.Slices-1 {
@@ -466,22 +467,41 @@ func (r *regionWriter) put(t graph.TensorID, have, share Range) {
 	r.now[t], r.puts = out, true
 }
 
-// room adds a node that makes room for an output.
-func (r *regionWriter) room(t graph.TensorID) graph.TensorID {
-	x := r.p.g.Tensors[t]
-	lengths, ones := make([]int64, len(x.Type.Shape)), make([]int64, len(x.Type.Shape))
-	for i, d := range x.Type.Shape {
-		lengths[i], ones[i] = int64(d), 1
+// lengths returns the lengths of an output, of which part has rows of an axis. Where some differ
+// elsewhere, nodes compute them.
+func (r *regionWriter) lengths(t, part graph.TensorID, share Range) graph.TensorID {
+	shape := r.p.g.Tensors[t].Type.Shape
+	list := make([]int64, len(shape))
+	if !r.p.isOpen(t) {
+		for i, d := range shape {
+			list[i] = int64(d)
+		}
+		return r.vector(list...)
 	}
+	list[share.Axis] = int64(shape[share.Axis]) - (share.Hi - share.Lo) // rows that the part lacks
+	have, all := r.tensor(r.name(t, "part")), r.tensor(r.name(t, "shape"))
+	for _, n := range []*graph.Node{
+		{Op: "Shape", Inputs: []graph.TensorID{part}, Outputs: []graph.TensorID{have}},
+		{Op: "Add", Inputs: []graph.TensorID{have, r.vector(list...)}, Outputs: []graph.TensorID{all}},
+	} {
+		n.Name = r.label(r.g.Tensors[n.Outputs[0]].Name)
+		r.add(n, roleShape, t)
+	}
+	return all
+}
+
+// room adds a node that makes room for an output, of which part has the first rows.
+func (r *regionWriter) room(t, part graph.TensorID, share Range) graph.TensorID {
+	x := r.p.g.Tensors[t]
 	base, bytes := r.tensor(r.name(t, "base")), x.Type.Elem.Bits()/8
 	zero := &graph.Data{Type: x.Type.Elem, Dims: []int64{1}, Raw: make([]byte, bytes), Bytes: bytes}
 	n := &graph.Node{Name: r.label(r.g.Tensors[base].Name), Outputs: []graph.TensorID{base}}
 	if graph.HasConstantOfShape(r.p.Model.Opset("")) {
-		n.Op, n.Inputs = "ConstantOfShape", []graph.TensorID{r.vector(lengths...)}
+		n.Op, n.Inputs = "ConstantOfShape", []graph.TensorID{r.lengths(t, part, share)}
 		n.Attrs = []*graph.Attr{{Name: "value", Type: graph.AttrTensor, Tensor: zero}}
 	} else {
-		zero.Dims = ones
-		n.Op, n.Inputs = "Tile", []graph.TensorID{r.zero(zero), r.vector(lengths...)}
+		zero.Dims = slices.Repeat([]int64{1}, len(x.Type.Shape))
+		n.Op, n.Inputs = "Tile", []graph.TensorID{r.zero(zero), r.lengths(t, part, share)}
 	}
 	r.add(n, roleBase, t)
 	return base

@@ -3,6 +3,7 @@ package regions
 import (
 	"bytes"
 	"slices"
+	"sync"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/constant"
@@ -220,11 +221,42 @@ func function(m *graph.Model, f *graph.Function) *graph.Function {
 type constants struct {
 	planned, source *constant.Files
 	same            same.Node
-	unread          bool // some elements could not be compared
+	unread          bool      // some elements could not be compared
+	compared        *sync.Map // what is known of pairs; nil: nothing
+}
+
+// pair is two initializers that are compared: with rows of the second.
+type pair struct {
+	planned, source *graph.Data
+	axis            int // none: all of it
+	lo, hi          int64
+}
+
+// once returns what is known of a pair, or finds it out.
+func (c *constants) once(p pair, compare func() bool) bool {
+	if c.compared == nil {
+		return compare()
+	}
+	type answer struct{ same, unread bool }
+	if a, known := c.compared.Load(p); known {
+		c.unread = c.unread || a.(answer).unread
+		return a.(answer).same
+	}
+	before := c.unread
+	c.unread = false
+	a := answer{same: compare()}
+	a.unread = c.unread
+	c.unread = c.unread || before
+	c.compared.Store(p, a)
+	return a.same
 }
 
 // equal reports whether two initializers have the same elements.
 func (c *constants) equal(planned, source *graph.Data) bool {
+	return c.once(pair{planned, source, none, 0, 0}, func() bool { return c.compareAll(planned, source) })
+}
+
+func (c *constants) compareAll(planned, source *graph.Data) bool {
 	switch {
 	case planned == source:
 		return true
@@ -244,6 +276,10 @@ func (c *constants) equal(planned, source *graph.Data) bool {
 
 // rows reports whether an initializer has rows [lo, hi) of an axis of another one.
 func (c *constants) rows(planned, source *graph.Data, axis int, lo, hi int64) bool {
+	return c.once(pair{planned, source, axis, lo, hi}, func() bool { return c.compareRows(planned, source, axis, lo, hi) })
+}
+
+func (c *constants) compareRows(planned, source *graph.Data, axis int, lo, hi int64) bool {
 	if planned.Type != source.Type || len(planned.Dims) != len(source.Dims) || axis < 0 || axis >= len(source.Dims) || lo < 0 || lo >= hi || hi > source.Dims[axis] {
 		return false
 	}

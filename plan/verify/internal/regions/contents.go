@@ -28,6 +28,7 @@ const (
 	hasNothing contentKind = iota // of the graph before
 	hasFault                      // a fault has been reported: what follows from it is not judged
 	hasRows                       // rows [lo, hi) of the tensor
+	hasLengths                    // the lengths of hi rows of the tensor; without an axis, of all of it
 	hasRoom                       // space for the tensor
 	hasWritten                    // rows [0, hi) of the tensor, the others are to be written
 	hasSum                        // what the rows [lo, hi) that are summed contribute to the tensor
@@ -120,6 +121,8 @@ func (b *before) text(c contents) string {
 			return fmt.Sprintf("%s of axis %d of %s", subject.Count(int(c.hi), "row"), c.axis, name(c.of))
 		}
 		return fmt.Sprintf("rows [%d, %d) of axis %d of %s", c.lo, c.hi, c.axis, name(c.of))
+	case hasLengths:
+		return "lengths of " + name(c.of)
 	case hasRoom:
 		return "room for " + name(c.of)
 	case hasWritten:

@@ -60,7 +60,7 @@ func (v *prover) compareSlices(b *before, g *graph.Graph, tags []*sliceNode) (al
 		v: v, b: b, g: g, tags: tags, holds: make([]contents, len(g.Tensors)),
 		weightings: map[graph.TensorID]*weighting{},
 		copies:     map[string]graph.TensorID{}, used: map[string]bool{}, parts: map[graph.TensorID]string{},
-		data: constants{planned: constant.NewFiles(v.Model), source: constant.NewFiles(b.m)}, random: graph.Effects(b.g),
+		data: constants{planned: constant.NewFiles(v.Model), source: constant.NewFiles(b.m), compared: v.planned.Compared}, random: graph.Effects(b.g),
 		regions: make([]regionFound, len(v.Plan.Slices.Regions)),
 	}
 	defer c.data.planned.Close()
@@ -374,6 +374,8 @@ func (c *sliced) node(id graph.NodeID, n *graph.Node) {
 		wrong = c.copied(p, n)
 	case p.role == "rows":
 		wrong = c.taken(p, n)
+	case p.role == "shape":
+		wrong = c.lengths(p, n)
 	case p.role == "base":
 		wrong = c.room(p, n)
 	case p.role == "put":
@@ -385,7 +387,7 @@ func (c *sliced) node(id graph.NodeID, n *graph.Node) {
 	case slices.Contains(pieceRoles, p.role):
 		wrong = c.piece(p, n)
 	default:
-		wrong = fmt.Sprintf("expected role node, rows, base, put, sum, mean or one of an attention in pieces, found %q", graph.Short(p.role))
+		wrong = fmt.Sprintf("expected role node, rows, shape, base, put, sum, mean or one of an attention in pieces, found %q", graph.Short(p.role))
 	}
 	if wrong == "" {
 		return

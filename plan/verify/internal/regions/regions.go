@@ -8,6 +8,7 @@
 //	calls.go     functions that slices call
 //	before.go    the graph before the slices; parts.go, within.go: with parts of its nodes
 //	nodes.go     the planned graph, node by node; contents.go: what a tensor holds of which rows
+//	lengths.go   lengths that are computed
 //	roles.go     rows that are taken, put, added up; copies.go: copies of nodes
 //	attention.go the pieces of an attention
 //	places.go    which rows a slice is likely to have
@@ -19,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
@@ -49,6 +51,9 @@ type Planned struct {
 	Originals []graph.TensorID             // by its tensor: the first tensor with its value; nil: none was made again
 	Added     []bool                       // by node of the model: the plan added it; nil: none
 	Knows     func(domain, op string) bool // whether rowmap has an account of an operator
+	// Compared has what is known of pairs of initializers; several calls of Prove may have one at
+	// the same time. nil: nothing.
+	Compared *sync.Map
 }
 
 // prover is one run of Prove.

@@ -264,9 +264,8 @@ func (c *sliced) room(p *sliceNode, n *graph.Node) string {
 	if wrong != "" {
 		return wrong
 	}
-	list, _ := c.vector(n.Inputs[at])
-	if want := c.b.shape(of); !slices.Equal(list, want) {
-		return fmt.Sprintf("expected the shape of %q, %v, found %v", graph.Short(p.tensor), want, list)
+	if wrong := c.lengthsOf(p, n.Inputs[at], of); wrong != "" {
+		return wrong
 	}
 	if want, found := c.b.g.Tensors[of].Type.Elem, c.g.Tensors[n.Outputs[0]].Type.Elem; want != found {
 		return fmt.Sprintf("expected elements of type %v, as %q has, found %v", want, graph.Short(p.tensor), found)
