@@ -2,12 +2,17 @@ package vm_test
 
 import (
 	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // TestLeaveUpdates: new values of parameters and states that Run leaves where they are come
@@ -108,6 +113,49 @@ func TestDeviceUpdates(t *testing.T) {
 			for k := range got {
 				sameBits(t, n.name, got[k], apart[k])
 			}
+		}
+	}
+}
+
+// TestDeviceTornStates: a step that fails at any node leaves all parameters and states as they
+// were, or loses them: a kernel may write new values before the nodes that make them stand.
+func TestDeviceTornStates(t *testing.T) {
+	d, _ := onDevice(t)
+	for _, optimizer := range []string{"sgd", "adamw"} {
+		p, r := program(t, classifier(t), passes.Options{Train: &autodiff.Options{Optimizer: optimizer}, UpdatesLast: true})
+		s := newSession(t, p, vm.Options{Device: d, NoReplay: true})
+		saved := func() ([]byte, error) {
+			path := filepath.Join(t.TempDir(), "step.onnx")
+			if err := s.Save(path); err != nil {
+				return nil, err
+			}
+			return os.ReadFile(path)
+		}
+		kept, lost := 0, 0
+		for node := range r.Plan.Steps {
+			if err := s.Load(r.Step.Params); err != nil {
+				t.Fatal(err)
+			}
+			before, err := saved()
+			if err != nil {
+				t.Fatal(err)
+			}
+			undo := s.SetRun(node, func(*kernel.Invocation, *work.Pool) error { return errEnough })
+			if _, err := s.Run(t.Context(), batch()); !errors.Is(err, errEnough) {
+				t.Fatalf("got %v", err)
+			}
+			undo()
+			switch after, err := saved(); {
+			case err != nil:
+				lost++
+			case !bytes.Equal(after, before):
+				t.Errorf("%s: node %d of %d (%s): the step is half done", optimizer, node, len(r.Plan.Steps), r.Plan.Steps[node].Name)
+			default:
+				kept++
+			}
+		}
+		if kept == 0 || lost == 0 {
+			t.Errorf("%s: %d nodes keep the parameters, %d lose them", optimizer, kept, lost)
 		}
 	}
 }

@@ -55,10 +55,14 @@ type watcher struct {
 func newWatcher(s *Session) *watcher {
 	steps := len(s.main.Steps)
 	w := &watcher{s: s, born: make([][]*plan.Buffer, steps+1), dying: make([][]*plan.Buffer, steps+1), until: map[*plan.Buffer]int{}}
-	read := map[string]int{}
-	for _, t := range s.main.Tensors {
-		if t != nil && t.ReadUntil > 0 {
-			read[t.Name] = int(t.ReadUntil)
+	read := map[string]int{} // the last step at which a task reads a tensor, maybe after its last reader
+	for i, st := range s.main.Steps {
+		if task := st.Task(); task != nil {
+			for _, t := range task.Reads {
+				if !t.Const {
+					read[t.Name] = i
+				}
+			}
 		}
 	}
 	for i := range s.Program.Plan.Buffers {
@@ -139,15 +143,11 @@ func (w *watcher) after(st *lower.Step, at int) error {
 		}
 	}
 	w.dead = append(w.dead, w.dying[at]...)
-	// What the nodes of a group on a device read must stay until their kernel runs, with
-	// the last of them.
-	if w.s.gpu == nil || st.FusedInto == nil {
-		w.live = slices.DeleteFunc(w.live, func(b *plan.Buffer) bool { return w.until[b] <= at })
-		for _, b := range w.dead {
-			w.spoilBetween(b.Offset, b.Offset+b.Bytes)
-		}
-		w.dead = w.dead[:0]
+	w.live = slices.DeleteFunc(w.live, func(b *plan.Buffer) bool { return w.until[b] <= at })
+	for _, b := range w.dead {
+		w.spoilBetween(b.Offset, b.Offset+b.Bytes)
 	}
+	w.dead = w.dead[:0]
 	w.live = append(w.live, w.born[at+1]...)
 	slices.SortFunc(w.live, byOffset)
 	return nil

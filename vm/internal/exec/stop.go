@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/onnxmem/onnxmem/plan"
@@ -82,7 +83,8 @@ func (s *Session) dropTornStates() {
 	}
 }
 
-// firstUpdate is the first step that writes over a parameter or state.
+// firstUpdate is the first step that writes over a parameter or state: where its node stands, or
+// where a kernel does the node's work before.
 func (s *Session) firstUpdate() int {
 	shares := map[string]bool{} // tensors in their buffers
 	for i := range s.Program.Plan.Buffers {
@@ -95,7 +97,11 @@ func (s *Session) firstUpdate() int {
 		}
 	}
 	for i, st := range s.main.Steps {
-		for _, t := range st.Out {
+		written := st.Out
+		if task := st.Task(); task != nil {
+			written = slices.Concat(written, task.Writes)
+		}
+		for _, t := range written {
 			if t != nil && shares[t.Name] {
 				return i
 			}

@@ -6,179 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
-	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
-
-// Several elementwise nodes, one after the other, run as one. It goes through all of them
-// with a few elements at a time, at the step of the last one, and writes only what others
-// read. Everything that the nodes read must still be there at that step.
-
-// leastChain is the least number of elements for which a chain is worth its preparation.
-const leastChain = 2048
-
-// joinElementwise computes elementwise nodes together: in chains, which need planned places, or
-// on a device in groups.
-func (l *lowering) joinElementwise() error {
-	switch {
-	case l.s.GPU != nil:
-		for _, group := range l.groups(l.f.Steps, l.order) {
-			l.at = group[0]
-			l.prepareGroup(group, group[len(group)-1])
-		}
-	case l.planned():
-		l.f.joinChains(l.order)
-	}
-	return nil
-}
-
-// joinChains finds such nodes among those of a frame, from the last one on.
-func (f *Frame) joinChains(order []graph.NodeID) {
-	place := placesOf(order)
-	alone := &chain{f: f, order: order, place: place}
-	for _, id := range slices.Backward(order) {
-		if !alone.links(id) {
-			continue
-		}
-		c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{id: true}}
-		c.grow(id)
-		c.shrink(id)
-		if len(c.nodes) > 1 && c.apart(id) {
-			c.join(id)
-		}
-	}
-}
-
-// links reports whether a node can be one of a chain.
-func (c *chain) links(id graph.NodeID) bool {
-	st := c.f.Steps[id]
-	n := st.Node()
-	if !st.single() || n.Semantics.Call != nil || !st.Exact() || len(st.Out) == 0 || st.Out[0] == nil {
-		return false
-	}
-	out := st.Out[0]
-	if out.Const || out.Room == 0 || out.Quantized != nil || out.Planes != 0 || out.Len() < leastChain || !kernel.Links(st.Call()) {
-		return false
-	}
-	for _, t := range st.In {
-		if t != nil && (t.Quantized != nil || t.Planes != 0 || t.Inside) {
-			return false
-		}
-	}
-	if open, err := st.check(); open || err != nil {
-		return false // prepare reports it
-	}
-	return !c.fused(id)
-}
-
-// fused reports whether the kernel of another node can apply a node to its own result.
-func (c *chain) fused(id graph.NodeID) bool {
-	st := c.f.Steps[id]
-	t := c.f.Graph.Tensors[st.Node().Inputs[0]]
-	if t.Maker < 0 || len(t.Readers) != 1 || c.at(st.Node().Inputs[0]) != st.Out[0].At {
-		return false
-	}
-	maker := c.f.Graph.Nodes[t.Maker]
-	by, k := kernel.Lookup(maker.Domain, maker.Op), kernel.Lookup("", st.Node().Op)
-	return by != nil && by.Fuses && k.Finish != nil
-}
-
-// grow adds the nodes that make what the chain alone reads.
-func (c *chain) grow(id graph.NodeID) {
-	shape := c.f.Steps[id].Out[0].Shape
-	for again := true; again; {
-		again = false
-		for n := range maps.Clone(c.nodes) {
-			for _, t := range c.f.Graph.Nodes[n].Inputs {
-				if t < 0 {
-					continue
-				}
-				m := c.f.Graph.Tensors[t].Maker
-				if m >= 0 && !c.nodes[m] && slices.Equal(c.f.Tensors[t].Shape, shape) && c.links(m) && c.inner(t) {
-					c.nodes[m] = true
-					again = true
-				}
-			}
-		}
-	}
-}
-
-// shrink removes the nodes that read what is no longer there when the last node runs. What
-// they read of others in the chain must then be written.
-func (c *chain) shrink(last graph.NodeID) {
-	for again := true; again; {
-		again = false
-		for n := range maps.Clone(c.nodes) {
-			node := c.f.Graph.Nodes[n]
-			gone := n != last && !c.inner(node.Outputs[0])
-			for _, t := range node.Inputs {
-				if t < 0 {
-					continue
-				}
-				m := c.f.Graph.Tensors[t].Maker
-				if m >= 0 && c.nodes[m] {
-					continue
-				}
-				gone = gone || !c.holds(t, c.place[last]) && !c.stays(t, c.place[last])
-			}
-			if gone {
-				delete(c.nodes, n)
-				again = true
-			}
-		}
-	}
-}
-
-// apart reports whether the result lies in the place of no operand of another width, and
-// beside all others.
-func (c *chain) apart(last graph.NodeID) bool {
-	out := c.f.Steps[last].Out[0]
-	for n := range c.nodes {
-		for _, t := range c.f.Steps[n].In {
-			if t == nil {
-				continue
-			}
-			from, to := uintptr(t.At), uintptr(t.At)+uintptr(t.Bytes())
-			if from >= uintptr(out.At)+uintptr(out.Bytes()) || to <= uintptr(out.At) || c.madeWithin(t) {
-				continue
-			}
-			if t.At != out.At || t.Bytes() != out.Bytes() {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// madeWithin reports whether a node of the chain makes a tensor.
-func (c *chain) madeWithin(t *values.Tensor) bool {
-	for n := range c.nodes {
-		if c.f.Steps[n].Out[0] == t {
-			return true
-		}
-	}
-	return false
-}
-
-// join gives the work of all nodes to the last one.
-func (c *chain) join(last graph.NodeID) {
-	list := slices.SortedFunc(maps.Keys(c.nodes), func(a, b graph.NodeID) int { return c.place[a] - c.place[b] })
-	leader := c.f.Steps[last]
-	var calls []*kernel.Invocation
-	var steps []*Step
-	for _, n := range list {
-		st := c.f.Steps[n]
-		steps = append(steps, st)
-		for _, t := range st.In {
-			if t != nil && !t.Const && !c.madeWithin(t) {
-				t.ReadUntil = max(t.ReadUntil, int32(c.place[last]))
-			}
-		}
-		calls = append(calls, st.Call())
-	}
-	leader.takes(kernel.NewChain(calls).Make(leader.Call()), steps, externalOf(steps), leader.Out)
-	leader.Way = together(steps)
-}
 
 // placesOf returns the step of each node.
 func placesOf(order []graph.NodeID) []int {
@@ -195,6 +23,19 @@ type chain struct {
 	order []graph.NodeID
 	place []int // the step of each node
 	nodes map[graph.NodeID]bool
+}
+
+// of returns a chain of one node.
+func (c *chain) of(id graph.NodeID) *chain {
+	return &chain{f: c.f, order: c.order, place: c.place, nodes: map[graph.NodeID]bool{id: true}}
+}
+
+// steps returns the steps of a chain's nodes, in the order in which they run.
+func (c *chain) steps() (list []*Step) {
+	for _, n := range slices.SortedFunc(maps.Keys(c.nodes), func(a, b graph.NodeID) int { return c.place[a] - c.place[b] }) {
+		list = append(list, c.f.Steps[n])
+	}
+	return list
 }
 
 // inner reports whether only the chain reads a tensor.
@@ -256,7 +97,7 @@ func (c *chain) holds(t graph.TensorID, step int) bool {
 // and what the nodes between them would have written there is not written.
 func (c *chain) stays(t graph.TensorID, step int) bool {
 	own := c.f.Tensors[t]
-	if !own.Byte() || own.Room == 0 || c.f.normGradients {
+	if !own.Byte() || own.Room == 0 {
 		return false
 	}
 	end := uintptr(own.At) + uintptr(own.Room)

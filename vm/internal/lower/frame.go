@@ -28,10 +28,6 @@ type Frame struct {
 	opsets []graph.Opset
 	block  int32 // channels in a block of the graph's images (attr.NchwcBlock); 0: the graph does not tell
 
-	normGradients bool // a kernel computes some
-
-	captured map[graph.TensorID]bool // of a session on a device: what bodies read
-
 	loops bool   // the body of a loop
 	round uint64 // the loop that runs it, counted over all of the session
 }

@@ -155,9 +155,6 @@ func (b *builder) steps(f *Frame, opsets []graph.Opset, a *area) error {
 		}
 	}
 	f.opsets, f.block = opsets, int32(attr.NchwcBlock(f.Graph))
-	if b.s.GPU != nil {
-		f.captured = capturedBy(f.Graph)
-	}
 	f.listSteps()
 	l := &lowering{builder: b, f: f, opsets: opsets, a: a, order: order}
 	checks := b.s.Options.CheckLowering || alwaysChecks

@@ -103,7 +103,6 @@ func (l *lowering) joinNormGradients() error {
 		}
 		tables[i].ends, g.kernel.Table = g.end(), tables[i].at
 		g.join()
-		f.normGradients = true
 	}
 	return nil
 }
@@ -264,12 +263,4 @@ func (g *normGradient) join() {
 			return nil
 		}, nil, nil, []*values.Tensor{out})
 	}
-}
-
-// steps returns the steps of a chain's nodes, in the order in which they run.
-func (c *chain) steps() (list []*Step) {
-	for _, n := range slices.SortedFunc(maps.Keys(c.nodes), func(a, b graph.NodeID) int { return c.place[a] - c.place[b] }) {
-		list = append(list, c.f.Steps[n])
-	}
-	return list
 }

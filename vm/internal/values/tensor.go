@@ -23,10 +23,9 @@ type Tensor struct {
 	Quantized *Quantized     // how it holds bytes instead of reals; nil: it does not
 	Guarded   *store.Guarded // its pages in a guarded session; nil in the side pool
 
-	ReadUntil int32  // the last step at which a chain reads it, maybe after its last reader
-	Exact     bool   // its shape is known before the run
-	Inside    bool   // of a session on a device: it exists only within a kernel
-	Where     Memory // of a session on a device: where its elements are
+	Exact  bool   // its shape is known before the run
+	Inside bool   // of a session on a device: it exists only within a kernel
+	Where  Memory // of a session on a device: where its elements are
 }
 
 // TypeOf is the type of a tensor whose shape is known.

@@ -18,48 +18,24 @@ import (
 // joinUpdates finds such nodes, from the last ones on.
 func (l *lowering) joinUpdates() error {
 	f, order := l.f, l.order
-	place := placesOf(order)
+	all := &chain{f: f, order: order, place: placesOf(order)}
 	made := map[*values.Tensor]int{} // the step after which a tensor is there in the plan
 	for t, x := range f.Tensors {
 		if x != nil {
-			made[x] = (&chain{f: f, place: place}).made(graph.TensorID(t))
+			made[x] = all.made(graph.TensorID(t))
 		}
 	}
 	for _, id := range slices.Backward(order) {
 		if st := f.Steps[id]; !l.groupable(st) || !f.Graph.Tensors[st.Node().Outputs[0]].Output {
 			continue
 		}
-		c := &chain{f: f, order: order, place: place, nodes: map[graph.NodeID]bool{id: true}}
-		l.growUpdate(c, f.Steps[id].Out[0].Shape)
+		c := all.of(id)
+		l.grow(c, f.Steps[id].Out[0].Shape, true)
 		if !l.joinUpdate(c, made) && c.leave(id) {
 			l.joinUpdate(c, made) // the other new values may have a step in common
 		}
 	}
 	return nil
-}
-
-// growUpdate adds the nodes that make what the chain alone reads, of a shape or of one
-// element, and those that make other new values of that shape.
-func (l *lowering) growUpdate(c *chain, shape []int) {
-	for again := true; again; {
-		again = false
-		for n := range maps.Clone(c.nodes) {
-			for _, t := range c.f.Graph.Nodes[n].Inputs {
-				if t < 0 || c.f.Tensors[t] == nil {
-					continue
-				}
-				m := c.f.Graph.Tensors[t].Maker
-				if m < 0 || c.nodes[m] || !l.groupable(c.f.Steps[m]) {
-					continue
-				}
-				outside := slices.ContainsFunc(c.f.Graph.Tensors[t].Readers, func(r graph.NodeID) bool { return !c.nodes[r] })
-				whole := slices.Equal(c.f.Tensors[t].Shape, shape)
-				if !outside && !c.f.captured[t] && (whole || c.f.Tensors[t].Len() == 1 && !c.f.Graph.Tensors[t].Output) {
-					c.nodes[m], again = true, true
-				}
-			}
-		}
-	}
 }
 
 // leave takes a node out of the chain, and all that only it needs. It reports whether new
@@ -103,32 +79,30 @@ func (l *lowering) joinUpdate(c *chain, made map[*values.Tensor]int) bool {
 	if len(c.nodes) < 2 || len(c.nodes) > mostGrouped {
 		return false
 	}
-	list := slices.SortedFunc(maps.Keys(c.nodes), func(a, b graph.NodeID) int { return c.place[a] - c.place[b] })
-	var group []*Step
+	list := c.steps()
 	ready := map[graph.TensorID]int{} // the first step at which what the chain reads is there
-	for _, n := range list {
-		group = append(group, c.f.Steps[n])
-		for _, t := range c.f.Graph.Nodes[n].Inputs {
+	for _, st := range list {
+		for _, t := range st.Node().Inputs {
 			if _, known := ready[t]; known || t < 0 || c.f.Graph.Tensors[t].Maker >= 0 && c.nodes[c.f.Graph.Tensors[t].Maker] {
 				continue
 			}
 			if ready[t] = c.made(t) + 1; c.ofChained(t) { // it may be made later than its node stands
-				ready[t] = c.place[n]
+				ready[t] = c.place[st.ID]
 			}
 		}
 	}
 	written := c.results()
 	for _, t := range slices.Concat(slices.Collect(maps.Keys(ready)), written) {
-		if c.swapped(t) || c.f.captured[t] {
+		if c.swapped(t) {
 			return false
 		}
 	}
-	if !oneKernel(group) {
+	if !oneKernel(list) {
 		return false
 	}
-	for _, n := range list {
-		if c.runsAt(c.place[n], ready, written) && !c.meets(c.place[n], ready, written, made) {
-			return l.prepareGroup(group, c.f.Steps[n])
+	for _, st := range list {
+		if at := c.place[st.ID]; c.runsAt(at, ready, written) && !c.meets(at, ready, written, made) {
+			return l.group(list, st)
 		}
 	}
 	return false
