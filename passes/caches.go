@@ -82,15 +82,6 @@ func (r *region) caches(m *graph.Model, given map[string]graph.Literal) error {
 	return nil
 }
 
-// byName returns tensors of a graph by their names.
-func byName(g *graph.Graph, list []graph.TensorID) map[string]graph.TensorID {
-	names := make(map[string]graph.TensorID, len(list))
-	for _, t := range list {
-		names[g.Tensors[t].Name] = t
-	}
-	return names
-}
-
 // scattered returns the graph input from which operators that write parts of it, or a Loop
 // that carries it, make a graph output, each as its last reader; none if there is no such
 // input.

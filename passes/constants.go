@@ -462,15 +462,6 @@ func (f *fixed) operands(files *constant.Files, done map[*fixed]*constant.Tensor
 	return in, out, nil
 }
 
-// lengths is an exact shape.
-func lengths(t graph.Type) []int64 {
-	shape := make([]int64, len(t.Shape))
-	for i, d := range t.Shape {
-		shape[i] = int64(d)
-	}
-	return shape
-}
-
 // write writes the elements of a result that is too large to be kept.
 func (f *fixed) write(m *graph.Model, w io.Writer) (err error) {
 	files := constant.NewFiles(m)

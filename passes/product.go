@@ -9,19 +9,6 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// product is a node that multiplies by a transposed matrix: with FoldAny a Gemm reads the
-// matrix as it lies. Graphs are places in the list of graphsIn.
-type product struct {
-	in        int         // its graph
-	node      *graph.Node // MatMul or Gemm
-	from      int         // the graph of the Transpose: that of the product, or an outer one
-	transpose *graph.Node
-	result    *graph.Tensor
-	weight    *graph.Tensor // before it is transposed
-	left      bool          // it is the first operand, not the second
-	fixed     bool          // the lengths of weight stand in the file
-}
-
 // minGemm is the first opset in which Gemm may leave out its third input.
 const minGemm = 11
 
@@ -250,13 +237,6 @@ func captured(g, from *graph.Graph, id graph.TensorID, outer map[*graph.Graph]*g
 	g.Tensors[inner].Capture, g.Tensors[inner].Type = true, t.Type
 	g.Captures = append(g.Captures, graph.Capture{Inner: inner, Outer: id})
 	return inner
-}
-
-// foldedProduct is a product one of whose operands is no longer transposed.
-type foldedProduct struct {
-	in                 int    // the place of its graph in the list of graphsIn
-	at                 string // its path, as in pathsIn, once the model stays as it is
-	result, transposed string
 }
 
 // rewriter adds nodes to a graph.

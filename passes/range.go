@@ -8,6 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/dimrange"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/alias"
 	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -142,23 +143,6 @@ func (b *rangeSolver) copy(workers int) {
 	}
 }
 
-// solve chooses for all points, and proves it.
-func (b *rangeSolver) solve(ctx context.Context) error {
-	if !b.found.All {
-		if err := b.bound(); err != nil {
-			return err
-		}
-	}
-	err := b.found.Solve(ctx, &b.Search, b)
-	b.log.timedOut = b.log.timedOut || err == nil && b.TimeIsUp()
-	return err
-}
-
-// Again leaves out aliases of which a buffer has no polynomial.
-func (b *rangeSolver) Again(s *box.Solution) bool {
-	return b.aliases != nil && b.aliases.leaveUnsized(b, s.Sizes)
-}
-
 // bound infers the model once, with lengths that are at most those of the corner. Sharing
 // that is possible then is possible at all points. The bound of each tensor must be its
 // size at the corner, so that no point needs more.
@@ -207,4 +191,20 @@ func knownBytes(t *graph.Tensor) int64 {
 		return -1
 	}
 	return t.Bytes
+}
+
+// rangeAliases is the choice of nodes whose bytes are shared at all points.
+type rangeAliases struct {
+	leave map[int32]bool // nodes that share no bytes
+	some  map[int32]bool // of these: those that could at some points
+	shape *aliasShape    // of the corner
+	saved int64          // bytes that nodes need not copy at the corner
+}
+
+// aliasShape says which parts the storages of the main graph have. It differs between
+// points in sizes alone.
+type aliasShape struct {
+	layout *alias.Layout
+	pieces *alias.Pieces
+	region *region // of the parts
 }

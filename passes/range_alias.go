@@ -1,12 +1,10 @@
 package passes
 
 import (
-	"context"
 	"errors"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes/internal/alias"
 	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -17,22 +15,6 @@ import (
 // differ, so each buffer that consists of parts of tensors alone must have a polynomial.
 // The order and the stacking are chosen as without aliases, for the problem whose tensors
 // are the parts.
-
-// rangeAliases is the choice of nodes whose bytes are shared at all points.
-type rangeAliases struct {
-	leave map[int32]bool // nodes that share no bytes
-	some  map[int32]bool // of these: those that could at some points
-	shape *aliasShape    // of the corner
-	saved int64          // bytes that nodes need not copy at the corner
-}
-
-// aliasShape says which parts the storages of the main graph have. It differs between
-// points in sizes alone.
-type aliasShape struct {
-	layout *alias.Layout
-	pieces *alias.Pieces
-	region *region // of the parts
-}
 
 // aliasPoint is the main graph at a point, with the views and in-place pairs of all points.
 type aliasPoint struct {
@@ -232,38 +214,7 @@ func (b *rangeSolver) joined(r *region, relaxed *schedule.Problem) *region {
 	return q
 }
 
-// withAliases chooses and proves again, with aliases. It returns nil, and notes why, if the
-// plan with aliases is not better: smaller at one point at least, or of the same sizes with
-// fewer bytes to copy, and larger at none.
-func (b *rangeSolver) withAliases(ctx context.Context, note func(format string, args ...any)) (*rangeSolver, error) {
-	if b.bounded != nil {
-		note("none: %d points are too many to infer each, and bounded lengths do not say where parts begin: expected fewer points, or a larger --points", b.box.Points)
-		return nil, nil
-	}
-	c := &rangeSolver{
-		ranged: b.ranged.again(b.found.Again()), keep: b.keep, rules: b.rules, search: b.search, bind: b.bind, model: b.model, given: b.given, copies: b.copies,
-		aliases: &rangeAliases{leave: map[int32]bool{}, some: map[int32]bool{}},
-	}
-	switch err := c.solve(ctx); {
-	case errors.Is(err, errNothingShared):
-		if n := len(c.aliases.some); n > 0 {
-			note("none: of %d nodes that can share bytes with their operands, none can at all points", n)
-		}
-		return nil, nil
-	case errors.Is(err, errManyParts):
-		note("none: the bytes of the tensors have too many parts")
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	for i, p := range c.found.Proven {
-		if q := b.found.Proven[i]; p.Refused == "" && p.Arena > q.Arena {
-			note("none: at %s the arena would be %s, and is %s without", graph.AtLengths(b.box.At(b.found.Points[i])), units.Bytes(p.Arena), units.Bytes(q.Arena))
-			return nil, nil
-		}
-	}
-	if n := len(c.aliases.some); n > 0 {
-		note("nodes that can share bytes with their operands at some points, but not at all, copy: %d", n)
-	}
-	return c, nil
+// Again leaves out aliases of which a buffer has no polynomial.
+func (b *rangeSolver) Again(s *box.Solution) bool {
+	return b.aliases != nil && b.aliases.leaveUnsized(b, s.Sizes)
 }

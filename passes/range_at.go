@@ -3,6 +3,7 @@ package passes
 import (
 	"slices"
 
+	"github.com/onnxmem/onnxmem/alloc/tiers"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
@@ -123,4 +124,87 @@ func keepTaken(m *graph.Model, p *plan.Plan) {
 		n.Semantics.Views = slices.DeleteFunc(slices.Clone(n.Semantics.Views), apart)
 		n.Semantics.Inplace = slices.DeleteFunc(slices.Clone(n.Semantics.Inplace), apart)
 	}
+}
+
+// tieredAt gives the plan of a point with several pools what nodes move there, and the bound that
+// the plan's prices prove. m is inferred at the point.
+func tieredAt(m *graph.Model, p, at *plan.Plan, inf *ops.Inference) error {
+	list := p.Tiers()
+	if list == nil {
+		return nil
+	}
+	keepTaken(m, p)
+	x := &rules{align: p.Alignment, noViews: !p.Sharing.Views, noInplace: !p.Sharing.Inplace}
+	index := map[string]int{}
+	for i, t := range list {
+		index[t.Name] = i
+		x.pools = append(x.pools, memory{Name: t.Name, Capacity: t.Capacity, BytesPerSecond: t.BytesPerSecond})
+	}
+	r, err := x.shared(m, inf.Given, nil)
+	if err != nil {
+		return err
+	}
+	problem, placed, err := r.poolProblem(r.takenBy(at))
+	if err != nil {
+		return err
+	}
+	byName, byNode := map[string]*plan.Buffer{}, map[int]*plan.Buffer{}
+	for i := range at.Buffers {
+		b := &at.Buffers[i]
+		if b.Node != nil {
+			byNode[*b.Node] = b
+		}
+		for _, name := range b.Tensors {
+			byName[name] = b
+		}
+	}
+	d := &tiers.Division{Bytes: make([]int64, len(list))}
+	for _, k := range placed {
+		b := byNode[int(r.buffers[k].node)]
+		if len(r.buffers[k].storages) > 0 {
+			b = byName[r.nameOf(r.buffers[k].storages[0])]
+		}
+		d.Memory, d.Offsets = append(d.Memory, index[b.Pool]), append(d.Offsets, b.Offset)
+	}
+	r.divided(problem, placed, d)
+	var prices []tiers.Price
+	for _, x := range p.TrafficPrices {
+		prices = append(prices, tiers.Price{Step: x.Step, Value: x.Price})
+	}
+	r.trafficBound = problem.Bound(prices)
+	for i := range at.Pools {
+		if t := at.Pools[i].Tier; t != nil {
+			*t = r.tiers[index[at.Pools[i].Name]]
+		}
+	}
+	at.Summary.Tiered, at.TrafficPrices = r.tiered(), p.TrafficPrices
+	return nil
+}
+
+// takenBy returns the in-place pairs of a plan's buffers, and notes its workspaces.
+func (r *region) takenBy(p *plan.Plan) (taken []schedule.Pair) {
+	of := map[string]int32{}
+	for id, i := range r.storageOf {
+		if i != noStorage {
+			of[r.g.Tensors[id].Name] = i
+		}
+	}
+	for k := range p.Buffers {
+		b := &p.Buffers[k]
+		if b.Node != nil {
+			r.workspace[*b.Node] = b.Bytes
+		}
+		if plan.Stays(b.Kind) {
+			continue // updates chain them
+		}
+		before := int32(noStorage)
+		for _, name := range b.Tensors {
+			i := of[name]
+			if before != noStorage && i != before {
+				taken = append(taken, schedule.Pair{Over: before, Result: i})
+			}
+			before = i
+		}
+	}
+	return taken
 }

@@ -230,3 +230,12 @@ func (b *rangeSolver) otherTensors(g int, t graph.TensorID, point int, known boo
 	}
 	return graph.Errorf("ranges of dimensions: %s has a known size with %s and none with %s: expected one for all lengths, or none: plan these lengths apart", what, at(with), at(without)).AtNode(all[x.outer].g.Label(x.node))
 }
+
+// boxesOf returns the graphs of a copy of the model at the points of the box.
+func (b *rangeSolver) boxesOf(m *graph.Model) map[*graph.Graph]*box.Graph {
+	boxes := map[*graph.Graph]*box.Graph{}
+	for g, x := range graphsOf(m.Graph) {
+		boxes[x.g] = b.boxes[g]
+	}
+	return boxes
+}

@@ -64,3 +64,75 @@ func (b *rangeSolver) placeAt(m *graph.Model, point int, parts *region) (box.Pla
 		return b.sizesAt(graphs[g].g, x, q, work, point)
 	})
 }
+
+// hasCommon reports whether the common sharing is possible in an inferred model.
+func (b *rangeSolver) hasCommon(m *graph.Model) bool {
+	i := 0
+	for _, x := range graphsOf(m.Graph) {
+		for _, n := range x.g.Nodes {
+			c, has := b.common[i], b.sharing(x.g, n)
+			if len(intersect(c.views, has.views)) < len(c.views) || len(intersect(c.inplace, has.inplace)) < len(c.inplace) {
+				return false
+			}
+			i++
+		}
+	}
+	return true
+}
+
+// errOtherSizes is the error for tensors of one buffer that differ in size at a point.
+var errOtherSizes = errors.New("the tensors of a buffer differ in size")
+
+// sizesAt returns the sizes of the buffers of a graph that is inferred at a point; work has
+// the workspaces of its nodes. With aliases, q is the region of their parts.
+func (b *rangeSolver) sizesAt(g *graph.Graph, x *rangeGraph, q *region, work []int64, point int) ([]int64, error) {
+	bytes := make([]int64, len(x.tensors)) // by storage
+	for i, id := range x.tensors {
+		if q != nil {
+			bytes[i] = q.storages[i].bytes
+		}
+		if id == graph.None {
+			continue
+		}
+		t := g.Tensors[id]
+		if t.Dynamic != "" && t.Data == nil {
+			return nil, b.otherTensors(x.Index, id, point, false)
+		}
+		if q == nil {
+			bytes[i] = t.Bytes
+		}
+		if was, stays := x.stay[id]; stays && !was.permits(t.Type, b.round(t.Bytes)) {
+			e := graph.Errorf("ranges of dimensions: is %v for %s: expected %v, as for the largest lengths, since it stays from run to run", t.Type, graph.AtLengths(b.box.At(point)), was.typ)
+			if was.cache {
+				e = graph.Errorf("ranges of dimensions: is %v for %s: expected a cache of no more bytes than for the largest lengths, %v", t.Type, graph.AtLengths(b.box.At(point)), was.typ)
+			}
+			e.Tensor = t.Name
+			return nil, e
+		}
+	}
+	most, err := x.Chosen.SizesOf(x.Corner().Problem)
+	if err != nil {
+		return nil, err
+	}
+	sizes := make([]int64, len(x.Chosen.Buffers))
+	for i, buf := range x.Chosen.Buffers {
+		if buf.Node >= 0 {
+			sizes[i] = work[buf.Node]
+		}
+		for k, t := range buf.Tensors {
+			n := b.round(bytes[t])
+			if k > 0 && n != sizes[i] {
+				return nil, errOtherSizes
+			}
+			sizes[i] = n
+		}
+		if sizes[i] > most[i] {
+			e := graph.Errorf("ranges of dimensions: has %d bytes for %s: expected at most the %d of the largest lengths", sizes[i], graph.AtLengths(b.box.At(point)), most[i])
+			if id := x.tensors[buf.Tensors[0]]; id != graph.None { // a workspace is no larger if no tensor is
+				e.Tensor = g.Tensors[id].Name
+			}
+			return nil, e
+		}
+	}
+	return sizes, nil
+}

@@ -93,15 +93,6 @@ type quickPlacement struct {
 	taken []schedule.Pair // its in-place pairs
 }
 
-// regionKind says whether a region's inputs and constants count in its loads.
-type regionKind int8
-
-const (
-	mainGraph    regionKind = iota
-	controlBody             // captured tensors lie outside
-	functionBody            // captured tensors and inputs lie outside
-)
-
 // noStorage marks a dynamic tensor: it has no storage.
 const noStorage = -1
 
@@ -159,53 +150,6 @@ func (r *region) live(i int32) bool {
 	return !st.resident && !st.outside && !st.host
 }
 
-// readers returns the nodes that read any tensor of a storage, in ascending
-// order.
-func (r *region) readers(i int32) []graph.NodeID {
-	st := &r.storages[i]
-	if len(st.tensors) == 1 && len(st.covers) == 0 {
-		return r.g.Tensors[st.tensors[0]].Readers
-	}
-	var all []graph.NodeID
-	for _, list := range [][]graph.TensorID{st.tensors, st.covers} {
-		for _, t := range list {
-			all = append(all, r.g.Tensors[t].Readers...)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// lifetime returns the first and last step at which storage i holds its bytes.
-// The nodes must be in the planned order.
-func (r *region) lifetime(i int32) (first, last int) {
-	st := &r.storages[i]
-	end := max(len(r.g.Nodes)-1, 0)
-	if st.resident {
-		return 0, end
-	}
-	if st.host {
-		return r.hostLifetime(i)
-	}
-	if st.maker >= 0 {
-		first = int(st.maker)
-	}
-	last = first
-	if readers := r.readers(i); len(readers) > 0 {
-		last = max(last, int(readers[len(readers)-1]))
-	}
-	// A view that nobody reads must be made while the storage is live.
-	for _, list := range [][]graph.TensorID{st.tensors, st.covers} {
-		for _, t := range list {
-			last = max(last, int(r.g.Tensors[t].Maker))
-		}
-	}
-	if st.output {
-		last = end
-	}
-	return first, last
-}
-
 // bufferKind returns the kind of a buffer, as a word of the plan format.
 func (r *region) bufferKind(b *buffer) string {
 	if b.node >= 0 {
@@ -245,4 +189,11 @@ func (r *region) steps(nodes []int32) []int {
 		out[i] = int(r.stepOf[n])
 	}
 	return out
+}
+
+// chain is one resident buffer for a parameter, state or cache, its updated value, and
+// the values in between. The maker of storages[k+1] overwrites storages[k].
+type chain struct {
+	storages []int32
+	kind     string // of the buffer
 }

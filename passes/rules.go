@@ -77,3 +77,19 @@ func (x search) silent() *search {
 	x.Progress, x.Solving, x.known = nil, box.Solving{}, nil
 	return &x
 }
+
+// regionKind says whether a region's inputs and constants count in its loads.
+type regionKind int8
+
+const (
+	mainGraph    regionKind = iota
+	controlBody             // captured tensors lie outside
+	functionBody            // captured tensors and inputs lie outside
+)
+
+// memory is one of several pools that hold the buffers outside of resident; see Pool.
+type memory struct {
+	Name           string
+	Capacity       int64 // in bytes
+	BytesPerSecond int64 // 0: not known
+}

@@ -8,13 +8,6 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// shapes holds the shapes of one graph that are the same in every run, so that what
-// reads only them is a constant.
-type shapes struct {
-	tensors [][]int64                  // by TensorID; nil: may change
-	bodies  map[graph.NodeID][]*shapes // in the order of bodiesOf
-}
-
 // of is the shape of a tensor of g if it never changes; else nil.
 func (s *shapes) of(g *graph.Graph, t graph.TensorID) []int64 {
 	if s == nil || g.Tensors[t].Dynamic != "" || g.Tensors[t].Bounded {
@@ -29,14 +22,6 @@ func (s *shapes) body(n graph.NodeID, k int) *shapes {
 		return nil
 	}
 	return s.bodies[n][k]
-}
-
-// bodiesOf lists the bodies of a node in the order of its attributes.
-func bodiesOf(n *graph.Node) (list []*graph.Graph) {
-	for _, a := range n.Bodies() {
-		list = append(list, a.All()...)
-	}
-	return list
 }
 
 // fixedShapes returns the shapes of the present model that never change; nil if there

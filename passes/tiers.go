@@ -16,13 +16,6 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// memory is one of several pools that hold the buffers outside of resident; see Pool.
-type memory struct {
-	Name           string
-	Capacity       int64 // in bytes
-	BytesPerSecond int64 // 0: not known
-}
-
 // fullError says which buffers do not fit into the pools; see PoolError.
 type fullError struct {
 	Step     int
