@@ -56,10 +56,7 @@ func (v *verifier) capacity() bool {
 
 // step calls the prover of training steps. What runs in slices is not compared with the source.
 func (v *verifier) step() {
-	plain := v.plain
-	if plain == nil { // of a plan for ranges whose corner alone is checked
-		plain = v.main
-	}
+	plain := v.withoutAdded()
 	main, _ := unchanged.ReplacedBy(v.Plan.Folded)
 	v.r.Training = training.Prove(v.Subject, training.Step{
 		Graph: plain.g, Originals: plain.originals, Updates: v.updates, Trained: v.trained, Constants: main.Constants, Products: main.Products,

@@ -104,14 +104,23 @@ func (v *verifier) sameNodes() bool {
 	if v.Plan.Slices != nil || v.encodedAnew() {
 		return true
 	}
-	plain := v.plain
-	if plain == nil { // of a plan for ranges whose corner alone is checked
-		if plain = v.main; v.again != nil {
-			return true
-		}
-	}
+	plain := v.withoutAdded()
 	unchanged.Prove(v.Subject, plain.g, plain.originals)
 	return true
+}
+
+// withoutAdded returns the scope of the graph without nodes that the plan added. That graph is one for
+// all points of ranges, so what is compared with the source there holds at each of them, also where the
+// order is checked at the corner alone and nobody made the scope.
+func (v *verifier) withoutAdded() *scope {
+	switch {
+	case v.plain != nil:
+		return v.plain
+	case v.added == nil:
+		return v.main
+	}
+	plain, _ := v.main.without(v.added, v.again)
+	return plain
 }
 
 // encodedAnew reports whether the file's graph is not the source's with changes: a training

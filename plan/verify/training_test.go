@@ -147,3 +147,45 @@ func TestStepsOfOtherLossesAreFound(t *testing.T) {
 		}
 	}
 }
+
+// TestChangesAreFoundAtTheCorner: a plan for ranges in which nodes run again is compared with its source
+// also where its bounds are not checked.
+func TestChangesAreFoundAtTheCorner(t *testing.T) {
+	source, file, p := planReal(t, text{main: `
+		in x float32[batch,1]
+		init c float32[64] = ...
+		init w float32[64,64] = ...
+		a = Add(x, c)
+		l = MatMul(a, w)
+		m = MatMul(l, w)
+		n = MatMul(m, w)
+		y = Sub(n, a)
+		out y
+	`}, passes.Options{Ranges: map[string]string{"batch": "2..4"}, ExtraPercent: 1000})
+	if !slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Again != nil }) {
+		t.Fatal("expected nodes that run again")
+	}
+	check := func(m *graph.Model) *verify.Report {
+		t.Helper()
+		q := *p
+		q.Model = plan.SourceOf(m)
+		r, err := verify.Plan(m, &q, verify.Options{Source: parse(t, source), SkipBounds: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := check(parse(t, file)); !r.Valid {
+		t.Fatal(r)
+	}
+	m := parse(t, file)
+	for _, n := range m.Graph.Nodes {
+		if n.Op == "Sub" {
+			n.Inputs[0], n.Inputs[1] = n.Inputs[1], n.Inputs[0]
+			anew(m, n)
+		}
+	}
+	if r := check(parse(t, encode(t, m))); !slices.ContainsFunc(r.Violations, func(v verify.Violation) bool { return v.Code == verify.CodeLossless }) {
+		t.Errorf("%v: expected a violation of code %s", r, verify.CodeLossless)
+	}
+}
