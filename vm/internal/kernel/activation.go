@@ -11,20 +11,20 @@ import (
 // activations lists the activation functions of neural networks.
 var activations = family{"", []Kernel{
 	{Name: "Relu", Make: makeRelu, Finish: finishRelu, Link: single(reluVectors)},
-	{Name: "Sigmoid", Make: vector1(simd.Sigmoid, sigmoid), Finish: rows(simd.Sigmoid), Link: linkOfSigmoid},
-	{Name: "Tanh", Make: vector1(simd.Tanh, math.Tanh), Finish: rows(simd.Tanh), Link: single(simd.Tanh)},
-	{Name: "Softplus", Make: vector1(simd.Softplus, softplus), Finish: rows(simd.Softplus)},
-	{Name: "Softsign", Make: vector1(simd.Softsign, func(x float64) float64 { return x / (1 + math.Abs(x)) })},
-	{Name: "Mish", Make: vector1(simd.Mish, func(x float64) float64 { return x * math.Tanh(softplus(x)) }), Finish: rows(simd.Mish)},
-	{Name: "LeakyRelu", Make: makeLeakyRelu, Finish: finishRows(leakyReluOf)},
-	{Name: "ThresholdedRelu", Make: makeThresholdedRelu},
-	{Name: "Elu", Make: makeElu, Finish: finishRows(eluOf)},
+	{Name: "Sigmoid", Real: always(simd.Sigmoid, sigmoid), Link: linkOfSigmoid},
+	{Name: "Tanh", Real: always(simd.Tanh, math.Tanh), Link: single(simd.Tanh)},
+	{Name: "Softplus", Real: always(simd.Softplus, softplus)},
+	{Name: "Softsign", Real: always(simd.Softsign, func(x float64) float64 { return x / (1 + math.Abs(x)) })},
+	{Name: "Mish", Real: always(simd.Mish, func(x float64) float64 { return x * math.Tanh(softplus(x)) })},
+	{Name: "LeakyRelu", Real: leakyReluOf},
+	{Name: "ThresholdedRelu", Real: thresholdedReluOf},
+	{Name: "Elu", Real: eluOf},
 	{Name: "Celu", Make: makeCelu},
-	{Name: "Swish", Make: makeSwish, Finish: finishRows(swishOf)},
-	{Name: "Selu", Make: makeSelu},
-	{Name: "HardSigmoid", Make: makeHardSigmoid, Finish: finishRows(hardSigmoidOf)},
-	{Name: "HardSwish", Make: vector1(hardSwish, func(x float64) float64 { return x * max(0, min(1, x/6+0.5)) }), Finish: rows(hardSwish)},
-	{Name: "Gelu", Make: makeGelu, Finish: finishRows(geluOf)},
+	{Name: "Swish", Real: swishOf},
+	{Name: "Selu", Real: seluOf},
+	{Name: "HardSigmoid", Real: hardSigmoidOf},
+	{Name: "HardSwish", Real: always(hardSwish, func(x float64) float64 { return x * max(0, min(1, x/6+0.5)) })},
+	{Name: "Gelu", Real: geluOf},
 	{Name: "Shrink", Make: makeShrink},
 	{Name: "PRelu", Make: scaled(legacy(makePRelu)), Blocks: scalesBlocks},
 	{Name: "Clip", Make: makeClip, Finish: finishClip},
@@ -68,38 +68,29 @@ func reluRow[T number](d, a []T) {
 	}
 }
 
-func makeThresholdedRelu(c *Invocation) (Run, error) {
+func thresholdedReluOf(c *Invocation) function {
 	alpha := c.Float("alpha", 1)
-	return vector1(func(d, a []float32) { simd.ThresholdedRelu(d, a, alpha) }, func(x float64) float64 {
+	return function{func(d, a []float32) { simd.ThresholdedRelu(d, a, alpha) }, func(x float64) float64 {
 		if x > float64(alpha) {
 			return x
 		}
 		return 0
-	})(c)
+	}}
 }
 
-func makeLeakyRelu(c *Invocation) (Run, error) {
-	alpha := float64(c.Float("alpha", 0.01))
-	return vector1(leakyReluOf(c), func(x float64) float64 {
+func leakyReluOf(c *Invocation) function {
+	alpha := c.Float("alpha", 0.01)
+	return function{func(d, a []float32) { simd.LeakyRelu(d, a, alpha) }, func(x float64) float64 {
 		if x < 0 {
-			return alpha * x
+			return float64(alpha) * x
 		}
 		return x
-	})(c)
+	}}
 }
 
-func leakyReluOf(c *Invocation) func(d, a []float32) {
-	alpha := c.Float("alpha", 0.01)
-	return func(d, a []float32) { simd.LeakyRelu(d, a, alpha) }
-}
-
-func makeElu(c *Invocation) (Run, error) {
-	return vector1(eluOf(c), elu(float64(c.Float("alpha", 1)), 1, 1))(c)
-}
-
-func eluOf(c *Invocation) func(d, a []float32) {
+func eluOf(c *Invocation) function {
 	alpha := c.Float("alpha", 1)
-	return func(d, a []float32) { simd.Elu(d, a, alpha, 1, 1) }
+	return function{func(d, a []float32) { simd.Elu(d, a, alpha, 1, 1) }, elu(float64(alpha), 1, 1)}
 }
 
 func makeCelu(c *Invocation) (Run, error) {
@@ -109,15 +100,15 @@ func makeCelu(c *Invocation) (Run, error) {
 			return max(0, x) + min(0, float64(alpha)*math.Expm1(x/float64(alpha)))
 		})(c)
 	}
-	return vector1(func(d, a []float32) {
+	return function{func(d, a []float32) {
 		simd.Elu(d, a, alpha, alpha, 1)
 		simd.AddScalar(d, d, 0) // no -0: Celu is the sum of what is above 0 and what is below
-	}, elu(float64(alpha), float64(alpha), 1))(c)
+	}, elu(float64(alpha), float64(alpha), 1)}.run(c)
 }
 
-func makeSelu(c *Invocation) (Run, error) {
+func seluOf(c *Invocation) function {
 	alpha, gamma := c.Float("alpha", 1.67326319217681884765625), c.Float("gamma", 1.05070102214813232421875)
-	return vector1(func(d, a []float32) { simd.Elu(d, a, alpha, 1, gamma) }, elu(float64(alpha), 1, float64(gamma)))(c)
+	return function{func(d, a []float32) { simd.Elu(d, a, alpha, 1, gamma) }, elu(float64(alpha), 1, float64(gamma))}
 }
 
 // elu is the function that simd.Elu computes.
@@ -130,52 +121,31 @@ func elu(alpha, beta, gamma float64) func(x float64) float64 {
 	}
 }
 
-func makeHardSigmoid(c *Invocation) (Run, error) {
-	alpha, beta := hardSigmoidArgs(c)
-	return vector1(hardSigmoidOf(c), func(x float64) float64 {
+func hardSigmoidOf(c *Invocation) function {
+	alpha, beta := c.Float("alpha", 0.2), c.Float("beta", 0.5)
+	return function{func(d, a []float32) { simd.HardSigmoid(d, a, alpha, beta) }, func(x float64) float64 {
 		return max(0, min(1, float64(alpha)*x+float64(beta)))
-	})(c)
-}
-
-func hardSigmoidArgs(c *Invocation) (alpha, beta float32) {
-	return c.Float("alpha", 0.2), c.Float("beta", 0.5)
-}
-
-func hardSigmoidOf(c *Invocation) func(d, a []float32) {
-	alpha, beta := hardSigmoidArgs(c)
-	return func(d, a []float32) { simd.HardSigmoid(d, a, alpha, beta) }
+	}}
 }
 
 func hardSwish(d, a []float32) { simd.HardSwish(d, a, 1./6, 0.5) }
 
-func makeGelu(c *Invocation) (Run, error) {
-	if byTanh(c) {
-		return vector1(geluOf(c), func(x float64) float64 {
+func geluOf(c *Invocation) function {
+	if c.Str("approximate", "none") == "tanh" {
+		return function{simd.GeluTanh, func(x float64) float64 {
 			return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
-		})(c)
+		}}
 	}
-	return vector1(geluOf(c), func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(c)
+	return function{simd.Gelu, func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) }}
 }
 
-func byTanh(c *Invocation) bool { return c.Str("approximate", "none") == "tanh" }
+func swishOf(c *Invocation) function { return swish(c.Float("alpha", 1)) }
 
-func geluOf(c *Invocation) func(d, a []float32) {
-	if byTanh(c) {
-		return simd.GeluTanh
-	}
-	return simd.Gelu
-}
-
-func makeSwish(c *Invocation) (Run, error) {
-	alpha := c.Float("alpha", 1)
-	return vector1(swishOf(c), func(x float64) float64 {
+// swish is x · sigmoid(alpha · x).
+func swish(alpha float32) function {
+	return function{func(d, a []float32) { simd.Swish(d, a, alpha) }, func(x float64) float64 {
 		return x * sigmoid(float64(alpha)*x)
-	})(c)
-}
-
-func swishOf(c *Invocation) func(d, a []float32) {
-	alpha := c.Float("alpha", 1)
-	return func(d, a []float32) { simd.Swish(d, a, alpha) }
+	}}
 }
 
 func makeShrink(c *Invocation) (Run, error) {

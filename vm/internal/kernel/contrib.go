@@ -20,8 +20,8 @@ var contrib = family{"com.microsoft", []Kernel{
 	{Name: "FusedMatMul", Make: makeFusedMatMul, Half: true, Fuses: true},
 	{Name: "TransposeMatMul", Make: makeFusedMatMul, Half: true, Fuses: true},
 	{Name: "DynamicQuantizeLSTM", Make: makeDynamicQuantizeLSTM},
-	{Name: "Gelu", Make: makeGelu, Finish: func(c *Invocation) *Finish { return rows(geluOf(c))(c) }},
-	{Name: "QuickGelu", Make: makeQuickGelu, Finish: func(c *Invocation) *Finish { return rows(quickGeluOf(c))(c) }},
+	{Name: "Gelu", Real: geluOf},
+	{Name: "QuickGelu", Real: quickGeluOf},
 	{Name: "FastGelu", Make: makeFastGelu},
 	{Name: "BiasGelu", Make: makeBiasGelu},
 	{Name: "SkipLayerNormalization", Make: makeSkipLayerNorm},
@@ -126,15 +126,7 @@ func makeFusedMatMul(c *Invocation) (Run, error) {
 	return p.make()
 }
 
-func quickGeluOf(c *Invocation) func(d, a []float32) {
-	alpha := c.Float("alpha", 1.702)
-	return func(d, a []float32) { simd.Swish(d, a, alpha) }
-}
-
-func makeQuickGelu(c *Invocation) (Run, error) {
-	alpha := float64(c.Float("alpha", 1.702))
-	return vector1(quickGeluOf(c), func(x float64) float64 { return x * sigmoid(alpha*x) })(c)
-}
+func quickGeluOf(c *Invocation) function { return swish(c.Float("alpha", 1.702)) }
 
 // makeFastGelu is Gelu by tanh, of the sum with a bias if there is one.
 func makeFastGelu(c *Invocation) (Run, error) {

@@ -27,25 +27,25 @@ var elementwise = family{"", []Kernel{
 	{Name: "Abs", Make: makeAbs},
 	{Name: "Neg", Make: makeNeg},
 	{Name: "Sign", Make: makeSign},
-	{Name: "Floor", Make: vector1(simd.Floor, math.Floor)},
-	{Name: "Ceil", Make: vector1(simd.Ceil, math.Ceil)},
-	{Name: "Round", Make: vector1(simd.RoundToEven, math.RoundToEven)},
-	{Name: "Sqrt", Make: vector1(simd.Sqrt, math.Sqrt), Link: single(simd.Sqrt)},
-	{Name: "Reciprocal", Make: vector1(reciprocals, func(x float64) float64 { return 1 / x }), Link: single(reciprocals)},
-	{Name: "Exp", Make: vector1(exponentials, math.Exp), Link: single(exponentials)},
-	{Name: "Log", Make: vector1(simd.Log, math.Log)},
-	{Name: "Erf", Make: vector1(errorFunctions, math.Erf), Link: single(errorFunctions)},
-	{Name: "Sin", Make: vector1(simd.Sin, math.Sin)},
-	{Name: "Cos", Make: vector1(simd.Cos, math.Cos)},
-	{Name: "Tan", Make: vector1(simd.Tan, math.Tan)},
-	{Name: "Asin", Make: vector1(simd.Asin, math.Asin)},
-	{Name: "Acos", Make: vector1(simd.Acos, math.Acos)},
-	{Name: "Atan", Make: vector1(simd.Atan, math.Atan)},
-	{Name: "Sinh", Make: vector1(hyperbolicSines, math.Sinh)},
-	{Name: "Cosh", Make: vector1(hyperbolicCosines, math.Cosh)},
-	{Name: "Asinh", Make: vector1(inverseHyperbolicSines, math.Asinh)},
-	{Name: "Acosh", Make: vector1(inverseHyperbolicCosines, math.Acosh)},
-	{Name: "Atanh", Make: vector1(inverseHyperbolicTangents, math.Atanh)},
+	{Name: "Floor", Real: always(simd.Floor, math.Floor)},
+	{Name: "Ceil", Real: always(simd.Ceil, math.Ceil)},
+	{Name: "Round", Real: always(simd.RoundToEven, math.RoundToEven)},
+	{Name: "Sqrt", Real: always(simd.Sqrt, math.Sqrt), Link: single(simd.Sqrt)},
+	{Name: "Reciprocal", Real: always(reciprocals, func(x float64) float64 { return 1 / x }), Link: single(reciprocals)},
+	{Name: "Exp", Real: always(exponentials, math.Exp), Link: single(exponentials)},
+	{Name: "Log", Real: always(simd.Log, math.Log)},
+	{Name: "Erf", Real: always(errorFunctions, math.Erf), Link: single(errorFunctions)},
+	{Name: "Sin", Real: always(simd.Sin, math.Sin)},
+	{Name: "Cos", Real: always(simd.Cos, math.Cos)},
+	{Name: "Tan", Real: always(simd.Tan, math.Tan)},
+	{Name: "Asin", Real: always(simd.Asin, math.Asin)},
+	{Name: "Acos", Real: always(simd.Acos, math.Acos)},
+	{Name: "Atan", Real: always(simd.Atan, math.Atan)},
+	{Name: "Sinh", Real: always(hyperbolicSines, math.Sinh)},
+	{Name: "Cosh", Real: always(hyperbolicCosines, math.Cosh)},
+	{Name: "Asinh", Real: always(inverseHyperbolicSines, math.Asinh)},
+	{Name: "Acosh", Real: always(inverseHyperbolicCosines, math.Acosh)},
+	{Name: "Atanh", Real: always(inverseHyperbolicTangents, math.Atanh)},
 }}
 
 func reciprocals(d, a []float32)    { simd.DivBy(d, a, 1) }
@@ -547,13 +547,30 @@ func real1(f func(float64) float64) func(*Invocation) (Run, error) {
 	}
 }
 
-// vector1 is real1 for a function with a vectorized float32 form, f.
-func vector1(f func(dst, src []float32), otherwise func(float64) float64) func(*Invocation) (Run, error) {
-	return func(c *Invocation) (Run, error) {
-		if c.In[0].Type != graph.Float32 {
-			return real1(otherwise)(c)
-		}
-		return rowwise(c, func(d, a []float32) { f(d, a[:len(d)]) })
+// function is a function of one real.
+type function struct {
+	row func(dst, src []float32) // of float32, vectorized; dst may be src
+	one func(float64) float64
+}
+
+// always is the function of an operator without attributes.
+func always(row func(dst, src []float32), one func(float64) float64) func(*Invocation) function {
+	return func(*Invocation) function { return function{row, one} }
+}
+
+// run makes the kernel.
+func (f function) run(c *Invocation) (Run, error) {
+	if c.In[0].Type != graph.Float32 {
+		return real1(f.one)(c)
+	}
+	return rowwise(c, func(d, a []float32) { f.row(d, a[:len(d)]) })
+}
+
+// derive fills in what follows from the column Real.
+func (k *Kernel) derive(of func(*Invocation) function, activation bool) {
+	k.Make = func(c *Invocation) (Run, error) { return of(c).run(c) }
+	if activation {
+		k.Finish = func(c *Invocation) *Finish { return rows(of(c).row)(c) }
 	}
 }
 

@@ -1,6 +1,9 @@
 package kernel
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
 
 // family lists the kernels of one file, for operators of one domain.
 type family struct {
@@ -70,6 +73,10 @@ func init() {
 				panic("kernel: two entries for " + k.domain + " " + k.name)
 			}
 			table[k] = &f.list[i]
+			if of := f.list[i].Real; of != nil {
+				op := ops.Lookup(k.domain, k.name)
+				table[k].derive(of, op != nil && op.Activation)
+			}
 		}
 	}
 }

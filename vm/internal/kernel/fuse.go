@@ -26,11 +26,6 @@ func rows(f func(dst, src []float32)) func(*Invocation) *Finish {
 	return func(*Invocation) *Finish { return &Finish{Row: func(d []float32) { f(d, d) }} }
 }
 
-// finishRows is rows of a function that depends on the node.
-func finishRows(of func(*Invocation) func(dst, src []float32)) func(*Invocation) *Finish {
-	return func(c *Invocation) *Finish { return rows(of(c))(c) }
-}
-
 func clamps(low, high float32) *Finish {
 	low, high = low+0, high+0 // no -0
 	return &Finish{Row: func(d []float32) { simd.Clamp(d, d, low, high) }, Clamps: true, Low: low, High: high}

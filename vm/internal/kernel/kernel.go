@@ -30,6 +30,9 @@ type Kernel struct {
 	// needs the elements of an input that has not been computed. It is then called
 	// again at every step, right before the node runs.
 	Make func(c *Invocation) (Run, error)
+	// Real is the function of one real that a node computes for each element. Make follows
+	// from it, and Finish if package ops has the column Activation for the operator.
+	Real func(c *Invocation) function
 	// Finds is set if only the kernel can find the shape of an output, when it runs
 	// (Runtime.Resize). For other kernels the shapes follow from the inputs.
 	Finds bool

@@ -13,8 +13,8 @@ import (
 var withdrawn = family{"", []Kernel{
 	{Name: "Affine", Make: makeAffine},
 	{Name: "Crop", Make: moving(form.CropMoves), Half: true},
-	{Name: "ScaledTanh", Make: makeScaledTanh, Finish: finishRows(scaledTanhOf)},
-	{Name: "ParametricSoftplus", Make: makeParametricSoftplus, Finish: finishRows(parametricSoftplusOf)},
+	{Name: "ScaledTanh", Real: scaledTanhOf},
+	{Name: "ParametricSoftplus", Real: parametricSoftplusOf},
 	{Name: "ImageScaler", Make: makeImageScaler},
 }}
 
@@ -24,34 +24,18 @@ func makeAffine(c *Invocation) (Run, error) {
 	return real1(func(x float64) float64 { return alpha*x + beta })(c)
 }
 
-// makeScaledTanh computes alpha · tanh(beta · x).
-func makeScaledTanh(c *Invocation) (Run, error) {
-	alpha, beta := float64(c.Float("alpha", 1)), float64(c.Float("beta", 1))
-	return vector1(scaledTanhOf(c), func(x float64) float64 { return alpha * math.Tanh(beta*x) })(c)
-}
+func scaledTanhOf(c *Invocation) function { return scaledReal(c, simd.Tanh, math.Tanh) }
 
-func scaledTanhOf(c *Invocation) func(d, a []float32) {
+func parametricSoftplusOf(c *Invocation) function { return scaledReal(c, simd.Softplus, softplus) }
+
+// scaledReal is alpha · f(beta · x).
+func scaledReal(c *Invocation, row func(dst, src []float32), one func(float64) float64) function {
 	alpha, beta := c.Float("alpha", 1), c.Float("beta", 1)
-	return func(d, a []float32) {
+	return function{func(d, a []float32) {
 		simd.MulScalar(d, a, beta)
-		simd.Tanh(d, d)
+		row(d, d)
 		simd.MulScalar(d, d, alpha)
-	}
-}
-
-// makeParametricSoftplus computes alpha · log(1 + exp(beta · x)).
-func makeParametricSoftplus(c *Invocation) (Run, error) {
-	alpha, beta := float64(c.Float("alpha", 1)), float64(c.Float("beta", 1))
-	return vector1(parametricSoftplusOf(c), func(x float64) float64 { return alpha * softplus(beta*x) })(c)
-}
-
-func parametricSoftplusOf(c *Invocation) func(d, a []float32) {
-	alpha, beta := c.Float("alpha", 1), c.Float("beta", 1)
-	return func(d, a []float32) {
-		simd.MulScalar(d, a, beta)
-		simd.Softplus(d, d)
-		simd.MulScalar(d, d, alpha)
-	}
+	}, func(x float64) float64 { return float64(alpha) * one(float64(beta)*x) }}
 }
 
 // makeImageScaler computes scale · x + bias, with a bias for each channel.
