@@ -7,26 +7,6 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Aliases says whether results of Concat, Split, Slice and Gather along an axis with only
-// lengths of 1 before it may lie in the bytes of their operands, and operands in those of
-// their result ([plan.Span]). They do so where that makes the plan better. A runtime that
-// takes the offsets of such a plan must not run these nodes, or its copies must bear their
-// target as their source. With Options.Ranges, they share the same bytes at every point.
-// Bodies and local functions have no aliases.
-type Aliases int
-
-// The values of Aliases.
-const (
-	// AliasesAuto permits them unless views are to have buffers of their own (NoViews), or another
-	// option excludes them ([Exclusions]). Where the graph may be changed for a smaller peak (Limit,
-	// ExtraPercent), they are tried before it is, and not after: that seldom pays.
-	AliasesAuto Aliases = iota
-	// AliasesOff permits none.
-	AliasesOff
-	// AliasesOn permits them in changed graphs, too, and refuses the options that exclude them.
-	AliasesOn
-)
-
 // checkAliases refuses an unknown value.
 func (o *Options) checkAliases() error {
 	if o.Aliases < AliasesAuto || o.Aliases > AliasesOn {

@@ -135,19 +135,6 @@ func (s *State) planProgramOrder(program *region, solved *schedule.Result) (x pl
 	return x, slices.Max(x.LoadBytes)
 }
 
-// dims returns the symbolic dimensions of the graph inputs.
-func (s *State) dims() map[string]plan.Dim {
-	bound := s.inference.Dims
-	if s.step != nil {
-		bound = slices.Concat(s.step.Dims, bound)
-	}
-	dims := map[string]plan.Dim{}
-	for _, d := range bound {
-		dims[d.Name] = plan.Dim{Value: d.Value, Assumed: d.Assumed}
-	}
-	return dims
-}
-
 // tensors counts the inputs and node outputs of the main graph.
 func (s *State) tensors() (n int) {
 	for _, t := range s.main.g.Tensors {
@@ -361,4 +348,16 @@ func (s *State) writeStates() error {
 	text, err := json.Marshal(s.main.states)
 	s.model.SetProp(keyStates, string(text))
 	return err
+}
+
+// Buffers returns the buffers of the main graph in the form of the plan.
+func (s *State) Buffers() []plan.Buffer {
+	if s.main == nil || s.main.buffers == nil {
+		return nil
+	}
+	if s.plan != nil {
+		return slices.Clone(s.plan.Buffers)
+	}
+	resident := int64(0)
+	return s.main.planBuffers(plan.Arena, &resident)
 }

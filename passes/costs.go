@@ -11,27 +11,6 @@ import (
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 )
 
-// Device is the model of a device, from which the costs of nodes are estimated. The
-// models differ in what small nodes cost; docs/formats/costs.md has the formulas.
-type Device struct {
-	FLOPS     float64 // floating-point operations per second
-	Bandwidth float64 // memory bandwidth in bytes per second
-	Kind      DeviceKind
-}
-
-// DeviceKind says how a device spends its time.
-type DeviceKind int
-
-// The kinds of devices.
-const (
-	// Roofline computes and moves bytes at the same time, at full rate.
-	Roofline DeviceKind = iota
-	// GPU does so, too, but a product that is too small for all processors takes longer.
-	GPU
-	// CPU is one core that waits for memory, and for each node, plane and narrow product.
-	CPU
-)
-
 // DefaultDevice is a mid-range GPU. Which nodes are recomputed depends only on
 // ratios of costs.
 var DefaultDevice = Device{FLOPS: 15e12, Bandwidth: 700e9, Kind: GPU}

@@ -8,20 +8,6 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Fold says what may be computed from constants when the model is planned.
-type Fold int
-
-// The values of Fold.
-const (
-	// FoldExact computes what changes no bit of any result in any runtime.
-	FoldExact Fold = iota
-	// FoldOff computes nothing.
-	FoldOff
-	// FoldAny also lets a product read a constant as it lies instead of transposed,
-	// which may change the last bit of the product in some runtimes.
-	FoldAny
-)
-
 // Folds are the names of the values of Fold.
 var Folds = map[string]Fold{"exact": FoldExact, "off": FoldOff, "any": FoldAny}
 

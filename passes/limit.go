@@ -10,13 +10,6 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
-// Limit bounds the memory of a plan.
-type Limit struct {
-	Bytes   int64
-	Percent float64 // of the best order's peak; replaces Bytes if it is greater than 0
-	Arena   bool    // the limit holds for the arena, too, and not only for the peak
-}
-
 // of returns the limit with its bytes, given the best order's peak.
 func (l *Limit) of(peak int64) *Limit {
 	if l.Percent > 0 {

@@ -220,3 +220,28 @@ func (s *State) keptNote() string {
 	}
 	return fmt.Sprintf("%s: %s; the bound of %s is that of all orders", why, what, units.Bytes(r.Bound))
 }
+
+// newState checks the options and the model and makes the initial state.
+func newState(m *graph.Model, opt Options) (*State, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
+	opt = opt.plain()
+	asked := opt
+	opt = opt.onePlace()
+	s := &State{
+		asked: asked, opt: opt, given: m, model: m,
+		bind: binding{given: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, runtime: opt.Runtime},
+	}
+	if err := s.bindRanges(); err != nil {
+		return nil, err
+	}
+	s.asItIs = opt.stays()
+	if opt.TimeLimit > 0 {
+		s.deadline = time.Now().Add(opt.TimeLimit)
+	}
+	if err := graph.Check(m); err != nil {
+		return nil, s.named(err)
+	}
+	return s, nil
+}

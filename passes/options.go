@@ -1,16 +1,9 @@
 package passes
 
 import (
-	"errors"
-	"fmt"
 	"io"
-	"maps"
-	"math"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ilp"
@@ -176,152 +169,92 @@ func (e *OptionError) Error() string { return e.Err.Error() }
 // Unwrap returns the underlying error.
 func (e *OptionError) Unwrap() error { return e.Err }
 
-// Validate checks the options by themselves, without a model. Its error is of
-// type [*OptionError]; [Optimize] fails with the same error.
-func (o *Options) Validate() error {
-	for _, check := range []func() error{o.checkFeatures, o.checkFigures, o.checkRuntime, o.checkAliases, o.checkRanges, o.checkCosts, o.checkLimit, o.checkPools, o.checkWorkspaces, o.checkStrategies, o.checkPasses} {
-		if err := check(); err != nil {
-			return &OptionError{err}
-		}
-	}
-	return nil
+// Aliases says whether results of Concat, Split, Slice and Gather along an axis with only
+// lengths of 1 before it may lie in the bytes of their operands, and operands in those of
+// their result ([plan.Span]). They do so where that makes the plan better. A runtime that
+// takes the offsets of such a plan must not run these nodes, or its copies must bear their
+// target as their source. With Options.Ranges, they share the same bytes at every point.
+// Bodies and local functions have no aliases.
+type Aliases int
+
+// The values of Aliases.
+const (
+	// AliasesAuto permits them unless views are to have buffers of their own (NoViews), or another
+	// option excludes them ([Exclusions]). Where the graph may be changed for a smaller peak (Limit,
+	// ExtraPercent), they are tried before it is, and not after: that seldom pays.
+	AliasesAuto Aliases = iota
+	// AliasesOff permits none.
+	AliasesOff
+	// AliasesOn permits them in changed graphs, too, and refuses the options that exclude them.
+	AliasesOn
+)
+
+// Fold says what may be computed from constants when the model is planned.
+type Fold int
+
+// The values of Fold.
+const (
+	// FoldExact computes what changes no bit of any result in any runtime.
+	FoldExact Fold = iota
+	// FoldOff computes nothing.
+	FoldOff
+	// FoldAny also lets a product read a constant as it lies instead of transposed,
+	// which may change the last bit of the product in some runtimes.
+	FoldAny
+)
+
+// Limit bounds the memory of a plan.
+type Limit struct {
+	Bytes   int64
+	Percent float64 // of the best order's peak; replaces Bytes if it is greater than 0
+	Arena   bool    // the limit holds for the arena, too, and not only for the peak
 }
 
-// plain returns options that ask for the same in one way. Plain options are valid, and stay what
-// they are.
-func (o Options) plain() Options {
-	if o.Align == 0 {
-		o.Align = DefaultAlign
-	}
-	if o.NoRecompute && o.Host != nil {
-		host := *o.Host
-		host.NoRecompute = true
-		o.Host, o.NoRecompute = &host, false
-	}
-	return o
+// Pool is one of several memories that hold the buffers outside of resident.
+type Pool struct {
+	Name           string // letters, digits, "_" and "-"
+	Capacity       int64  // in bytes
+	BytesPerSecond int64  // of reading and of writing; 0: not known
 }
 
-// onePlace returns plain options whose host is among their pools, if they have any. Nobody may ask
-// for these: without a host and slices, none may say that no node runs again.
-func (o Options) onePlace() Options {
-	if o.Host != nil && len(o.Pools) > 0 {
-		o.Pools, o.NoRecompute, o.Host = o.allPools(), o.Host.NoRecompute || o.NoRecompute, nil
-	}
-	return o
+// Slices says which regions of a graph may run in slices.
+type Slices int
+
+// The values of Slices.
+const (
+	// SlicesOff slices nothing.
+	SlicesOff Slices = iota
+	// SlicesExact slices along axes whose rows do not depend on each other: each
+	// element is computed from the same operands in the same order.
+	SlicesExact
+	// SlicesAny also sums over the axis that is sliced, which may change the last bits
+	// of the sum.
+	SlicesAny
+)
+
+// Host is a memory beside the device's to which tensors can be swapped.
+type Host struct {
+	Link        int64 // bandwidth in bytes per second, in each direction at the same time
+	NoRecompute bool  // recompute no node
 }
 
-// passes returns the passes to run.
-func (o *Options) passes() []Pass {
-	if o.Passes == nil {
-		return Default()
-	}
-	return o.Passes
+// Device is the model of a device, from which the costs of nodes are estimated. The
+// models differ in what small nodes cost; docs/formats/costs.md has the formulas.
+type Device struct {
+	FLOPS     float64 // floating-point operations per second
+	Bandwidth float64 // memory bandwidth in bytes per second
+	Kind      DeviceKind
 }
 
-func (o *Options) checkFigures() error {
-	if o.Align != 0 && (o.Align < 1 || o.Align > maxAlign || o.Align&(o.Align-1) != 0) {
-		return fmt.Errorf("alignment %d: expected a power of two from 1 to %d", o.Align, maxAlign)
-	}
-	if o.TimeLimit < 0 {
-		return fmt.Errorf("time limit %v: expected 0 or more", o.TimeLimit)
-	}
-	if o.FoldLimit < 0 {
-		return fmt.Errorf("limit of %d bytes of folded constants: expected 0 or more", o.FoldLimit)
-	}
-	if o.KVCapacity < 0 {
-		return fmt.Errorf("capacity of %d tokens: expected 0 or more", o.KVCapacity)
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Dims)) {
-		if n := o.Dims[name]; n < 0 {
-			return fmt.Errorf("dimension %q is %d: expected a length >= 0", name, n)
-		}
-	}
-	return nil
-}
+// DeviceKind says how a device spends its time.
+type DeviceKind int
 
-func (o *Options) checkLimit() error {
-	if o.Host != nil && o.Host.Link <= 0 {
-		return fmt.Errorf("link to the host of %d bytes per second: expected more than 0", o.Host.Link)
-	}
-	if l := o.Limit; l != nil && (l.Bytes < 0 || !(l.Percent >= 0) || math.IsInf(l.Percent, 0)) {
-		return fmt.Errorf("limit of %d bytes or %v per cent: expected 0 or more", l.Bytes, l.Percent)
-	}
-	if !(o.ExtraPercent >= 0) || math.IsInf(o.ExtraPercent, 0) {
-		return fmt.Errorf("extra time of %v per cent: expected 0 or more", o.ExtraPercent)
-	}
-	return nil
-}
-
-func (o *Options) checkWorkspaces() error {
-	if o.Workspaces == nil {
-		return nil
-	}
-	return o.Workspaces.Check()
-}
-
-func (o *Options) checkStrategies() error {
-	var orders, placements []string
-	for _, s := range schedule.Strategies {
-		orders = append(orders, s.Name)
-	}
-	for _, s := range alloc.Strategies {
-		placements = append(placements, s.Name)
-	}
-	for _, c := range []struct {
-		what, name string
-		names      []string
-	}{{"order", o.Schedule, orders}, {"placement", o.Placement, placements}} {
-		if c.name != "" && !slices.Contains(c.names, c.name) {
-			return fmt.Errorf("%s strategy %q is unknown: expected one of %s", c.what, c.name, strings.Join(c.names, ", "))
-		}
-	}
-	return nil
-}
-
-// checkPasses checks the list of passes: its constraints, that it has the passes
-// that other options need, and that the disabled passes are optional.
-func (o *Options) checkPasses() error {
-	list := o.passes()
-	if err := checkPasses(list); err != nil {
-		return err
-	}
-	for _, c := range []struct {
-		asked        bool
-		option, pass string
-	}{
-		{o.Train != nil, "Train", "train"},
-		{o.InlineFunctions, "InlineFunctions", "inline"},
-		{o.KVCapacity > 0, "KVCapacity", "kv"},
-		{o.Slices != SlicesOff, "Slices", "slice"},
-		{o.Limit != nil, "Limit", "limit"},
-		{o.ExtraPercent > 0, "ExtraPercent", "limit"},
-		{o.Workspaces != nil, "Workspaces", "bodies"},
-		{len(o.Ranges) > 0, "Ranges", "range"},
-		{o.Frontier, "Frontier", "limit"},
-	} {
-		if c.asked && find(list, c.pass) < 0 {
-			return fmt.Errorf("option %s needs pass %q, which is missing from the list", c.option, c.pass)
-		}
-	}
-	var names, optional []string
-	for _, p := range list {
-		if names = append(names, p.Name); p.Optional {
-			optional = append(optional, p.Name)
-		}
-	}
-	for _, name := range o.PrintAfter {
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("graph after pass %q: expected one of %s", name, strings.Join(names, ", "))
-		}
-	}
-	for _, name := range o.Disable {
-		switch {
-		case slices.Contains(optional, name):
-		case len(optional) == 0:
-			return errors.New("no pass of the list can be disabled: expected an optional pass")
-		default:
-			return fmt.Errorf("pass %q cannot be disabled: expected one of %s", name, strings.Join(optional, ", "))
-		}
-	}
-	return nil
-}
+// The kinds of devices.
+const (
+	// Roofline computes and moves bytes at the same time, at full rate.
+	Roofline DeviceKind = iota
+	// GPU does so, too, but a product that is too small for all processors takes longer.
+	GPU
+	// CPU is one core that waits for memory, and for each node, plane and narrow product.
+	CPU
+)

@@ -1,29 +1,9 @@
 package passes
 
 import (
-	"context"
 	"fmt"
 	"slices"
 )
-
-// Pass is one step on the way from a model to its plan. To add one, insert it
-// into a copy of [Default] and set [Options].Passes.
-type Pass struct {
-	Name string // unique within the list
-	Doc  string // what it does, in one line
-	Run  func(context.Context, *State) error
-
-	// Optional passes can be disabled by name ([Options].Disable): the plan is
-	// then worse, but valid. If the pass is disabled, Instead runs in its place;
-	// nil: nothing runs.
-	Optional bool
-	Instead  func(context.Context, *State) error
-
-	// Rerun says that the results of the pass depend on the graph alone. The pass
-	// then runs again whenever a later pass has changed the graph
-	// ([State.Invalidate]).
-	Rerun bool
-}
 
 // Default returns the passes of onnxmem in the order in which they run. The slice
 // is a copy that the caller may change.

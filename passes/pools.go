@@ -12,13 +12,6 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Pool is one of several memories that hold the buffers outside of resident.
-type Pool struct {
-	Name           string // letters, digits, "_" and "-"
-	Capacity       int64  // in bytes
-	BytesPerSecond int64  // of reading and of writing; 0: not known
-}
-
 // PoolError says that the buffers do not fit into the pools.
 type PoolError struct {
 	Step     int      // the step with the largest load

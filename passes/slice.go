@@ -17,21 +17,6 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Slices says which regions of a graph may run in slices.
-type Slices int
-
-// The values of Slices.
-const (
-	// SlicesOff slices nothing.
-	SlicesOff Slices = iota
-	// SlicesExact slices along axes whose rows do not depend on each other: each
-	// element is computed from the same operands in the same order.
-	SlicesExact
-	// SlicesAny also sums over the axis that is sliced, which may change the last bits
-	// of the sum.
-	SlicesAny
-)
-
 // SliceModes are the names of the values of Slices.
 var SliceModes = map[string]Slices{"off": SlicesOff, "exact": SlicesExact, "any": SlicesAny}
 

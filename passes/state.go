@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -60,31 +61,6 @@ type State struct {
 	log      searchLog // of all searches
 
 	lastPrinted [sha256.Size]byte // the digest of the graph that was printed last, with Options.Check
-}
-
-// newState checks the options and the model and makes the initial state.
-func newState(m *graph.Model, opt Options) (*State, error) {
-	if err := opt.Validate(); err != nil {
-		return nil, err
-	}
-	opt = opt.plain()
-	asked := opt
-	opt = opt.onePlace()
-	s := &State{
-		asked: asked, opt: opt, given: m, model: m,
-		bind: binding{given: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, runtime: opt.Runtime},
-	}
-	if err := s.bindRanges(); err != nil {
-		return nil, err
-	}
-	s.asItIs = opt.stays()
-	if opt.TimeLimit > 0 {
-		s.deadline = time.Now().Add(opt.TimeLimit)
-	}
-	if err := graph.Check(m); err != nil {
-		return nil, s.named(err)
-	}
-	return s, nil
 }
 
 // Options returns the options of the planning.
@@ -153,18 +129,6 @@ func (s *State) Evaluation() schedule.Evaluation {
 	return s.main.loads
 }
 
-// Buffers returns the buffers of the main graph in the form of the plan.
-func (s *State) Buffers() []plan.Buffer {
-	if s.main == nil || s.main.buffers == nil {
-		return nil
-	}
-	if s.plan != nil {
-		return slices.Clone(s.plan.Buffers)
-	}
-	resident := int64(0)
-	return s.main.planBuffers(plan.Arena, &resident)
-}
-
 // Plan returns the plan, for passes that run after annotate.
 func (s *State) Plan() *plan.Plan { return s.plan }
 
@@ -227,4 +191,44 @@ func (s *State) search() *search {
 		x.known = &knownOrders{problem: k.problem, solved: k.main.solved}
 	}
 	return x
+}
+
+// Pass is one step on the way from a model to its plan. To add one, insert it
+// into a copy of [Default] and set [Options].Passes.
+type Pass struct {
+	Name string // unique within the list
+	Doc  string // what it does, in one line
+	Run  func(context.Context, *State) error
+
+	// Optional passes can be disabled by name ([Options].Disable): the plan is
+	// then worse, but valid. If the pass is disabled, Instead runs in its place;
+	// nil: nothing runs.
+	Optional bool
+	Instead  func(context.Context, *State) error
+
+	// Rerun says that the results of the pass depend on the graph alone. The pass
+	// then runs again whenever a later pass has changed the graph
+	// ([State.Invalidate]).
+	Rerun bool
+}
+
+// origin is the graph that a plan is verified against.
+type origin struct {
+	untouched *graph.Model // a copy of the model that was read; nil: the plan is not verified
+	source    *graph.Model // the graph before the first pass that plans; nil: none has run
+	changed   bool         // a pass has changed the graph
+	unlike    bool         // a pass of the caller has, since source was kept
+}
+
+// dims returns the symbolic dimensions of the graph inputs.
+func (s *State) dims() map[string]plan.Dim {
+	bound := s.inference.Dims
+	if s.step != nil {
+		bound = slices.Concat(s.step.Dims, bound)
+	}
+	dims := map[string]plan.Dim{}
+	for _, d := range bound {
+		dims[d.Name] = plan.Dim{Value: d.Value, Assumed: d.Assumed}
+	}
+	return dims
 }

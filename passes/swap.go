@@ -10,12 +10,6 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
-// Host is a memory beside the device's to which tensors can be swapped.
-type Host struct {
-	Link        int64 // bandwidth in bytes per second, in each direction at the same time
-	NoRecompute bool  // recompute no node
-}
-
 // mustStay reports for each tensor of the bare problem whether it must stay in the
 // arena. Only tensors of known size can be swapped.
 func (r *region) mustStay(p *schedule.Problem) []bool {

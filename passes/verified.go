@@ -41,14 +41,6 @@ func copyOf(m *graph.Model) *graph.Model {
 	return &c
 }
 
-// origin is the graph that a plan is verified against.
-type origin struct {
-	untouched *graph.Model // a copy of the model that was read; nil: the plan is not verified
-	source    *graph.Model // the graph before the first pass that plans; nil: none has run
-	changed   bool         // a pass has changed the graph
-	unlike    bool         // a pass of the caller has, since source was kept
-}
-
 // keepSource keeps the graph that stands before the first pass that plans.
 func (s *State) keepSource(next Pass) {
 	o := &s.origin
