@@ -66,6 +66,9 @@ func TestRangeSlices(t *testing.T) {
 			if l := p.Summary.Limited; l != nil && p.Summary.PeakBytes > l.LimitBytes {
 				t.Errorf("peak %d above the limit of %d", p.Summary.PeakBytes, l.LimitBytes)
 			}
+			if reshapes := countOp(t, planned, "Reshape"); name == "a Reshape" && reshapes < 2 {
+				t.Errorf("%d nodes Reshape: expected one for each slice", reshapes)
+			}
 			for _, r := range p.Slices.Regions {
 				for _, o := range r.Outputs {
 					if o.Axis != nil && *o.Axis == 0 {
@@ -80,6 +83,21 @@ func TestRangeSlices(t *testing.T) {
 			}
 		})
 	}
+}
+
+// countOp counts the nodes of an operator.
+func countOp(t *testing.T, planned []byte, op string) (n int) {
+	t.Helper()
+	m, err := onnx.Parse("planned.onnx", planned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range m.Graph.Nodes {
+		if x.Op == op {
+			n++
+		}
+	}
+	return n
 }
 
 // comparedAtPoints checks a plan for ranges against its source.

@@ -252,7 +252,7 @@ func (x *slicer) prepare(of *slicer, shrink int64) (err error) {
 	for t := range none {
 		none[t] = noStorage
 	}
-	p := &slicing.Program{Model: b.model, Inference: b.inference, Of: none, Workspace: make([]int64, len(b.model.Graph.Nodes)), Loads: make([]int64, len(b.model.Graph.Nodes)), Keep: x.s.kept(of.base.main), Rows: rowsOf(b.model), Elsewhere: x.s.elsewhere(b.model)}
+	p := &slicing.Program{Model: b.model, Inference: b.inference, Of: none, Workspace: make([]int64, len(b.model.Graph.Nodes)), Loads: make([]int64, len(b.model.Graph.Nodes)), Keep: x.s.kept(of.base.main), Rows: rowsOf(b.model), Elsewhere: x.s.elsewhere(b.model), States: true}
 	p.Prepare()
 	x.divided = p.Divide(peak / chainLeast)
 	return nil

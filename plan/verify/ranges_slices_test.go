@@ -31,8 +31,8 @@ func TestSlicesAtPoints(t *testing.T) {
 	m = parse(t, x.file)
 	room := m.Graph.Nodes[slices.IndexFunc(m.Graph.Nodes, func(n *graph.Node) bool { return n.Op == "ConstantOfShape" })]
 	largest := m.Graph.NewTensor("largest")
-	d := &graph.Data{Name: "largest", Type: graph.Int64, Dims: []int64{4}, Bytes: 32}
-	for _, n := range []uint64{2, 4, 32, 8} {
+	d := &graph.Data{Name: "largest", Type: graph.Int64, Dims: []int64{3}, Bytes: 24}
+	for _, n := range []uint64{32, 32, 2} {
 		d.Raw = binary.LittleEndian.AppendUint64(d.Raw, n)
 	}
 	m.Graph.Tensors[largest].Data = d

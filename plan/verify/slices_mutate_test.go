@@ -155,13 +155,15 @@ var slicedTexts = []struct {
 	{"open lengths", text{main: `
 		in x float32[batch,4,32,8]
 		init k float32[16,4,3,3] = ...
-		init v float32[4,16,1,1] = ...
+		init v float32[8,2] = ...
 		a = Conv(x, k) pads=[1, 1, 1, 1]
 		b = Relu(a)
-		f = Conv(b, v)
+		shape = Constant() value_ints=[-1, 32, 8]
+		c = Reshape(b, shape)
+		f = MatMul(c, v)
 		out f
 	`}, passes.Options{Slices: passes.SlicesExact, ExtraPercent: 1000, Ranges: map[string]string{"batch": "1..2"}}, func(ops map[string]int, p *plan.Plan) bool {
-		return ops["Shape"] == 1 && ops["Add"] == 1 && p.Ranges != nil
+		return ops["Shape"] == 1 && ops["Add"] == 1 && ops["Reshape"] > 1 && p.Ranges != nil
 	}, false},
 	{"slices inside of slices", nested, nestedOptions, isNested, false},
 	{"maxima", text{main: `

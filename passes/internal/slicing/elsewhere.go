@@ -40,14 +40,73 @@ func (p *Program) cutAnywhere(node, axis int) *ops.Cut {
 	if c == nil || !p.fixed(n.Outputs[0], axis) {
 		return nil
 	}
-	length := int64(p.g.Tensors[n.Outputs[0]].Type.Shape[axis])
+	length, same := int64(p.g.Tensors[n.Outputs[0]].Type.Shape[axis]), true
+	var changes []ops.Change
 	for _, e := range p.Elsewhere {
 		x := e.Inference.Cut(e.Model, e.Model.Graph.Nodes[node], axis)
-		if x == nil || !slices.Equal(x.In, c.In) || !slices.Equal(x.Out, c.Out) || !slices.Equal(x.Modulo, c.Modulo) || !sameChange(x.Change, c.Change, length) {
+		if x == nil || !slices.Equal(x.In, c.In) || !slices.Equal(x.Out, c.Out) || !slices.Equal(x.Modulo, c.Modulo) || (x.Change == nil) != (c.Change == nil) {
+			return nil
+		}
+		if c.Change != nil {
+			changes = append(changes, x.Change(0, length))
+			same = same && sameChange(x.Change, c.Change, length)
+		}
+	}
+	if same {
+		return c
+	}
+	return p.unstated(n, c, length, changes)
+}
+
+// unstated is the map of a node whose copies state a shape without the lengths that differ
+// elsewhere, as changes have them: Reshape takes a length from its input, or the one that is left;
+// Expand keeps one that its input has. It is nil if that is not possible.
+func (p *Program) unstated(n *graph.Node, c *ops.Cut, length int64, changes []ops.Change) *ops.Cut {
+	if p.States || n.Domain != "" || n.Op != "Reshape" && n.Op != "Expand" {
+		return nil
+	}
+	list := c.Change(0, length).Inputs[1]
+	shape := func(m *graph.Model) []graph.Dim { return m.Graph.Tensors[n.Inputs[0]].Type.Shape }
+	instead, left := map[int]int64{}, false
+	for k := range list {
+		own := k // the same axis of the input
+		if n.Op == "Expand" {
+			own -= len(list) - len(shape(p.Model))
+		}
+		differs, kept := false, own >= 0 && own < len(shape(p.Model)) && int64(shape(p.Model)[own]) == list[k]
+		for i, e := range p.Elsewhere {
+			at := changes[i].Inputs[1]
+			if len(at) != len(list) || at[k] == 0 || list[k] == 0 {
+				return nil
+			}
+			differs, kept = differs || at[k] != list[k], kept && int64(shape(e.Model)[own]) == at[k]
+		}
+		switch {
+		case !differs:
+		case kept && n.Op == "Reshape":
+			instead[k] = 0
+		case kept:
+			instead[k] = 1
+		case n.Op == "Reshape" && !left:
+			instead[k], left = -1, true
+		default:
 			return nil
 		}
 	}
-	return c
+	if len(instead) == 0 {
+		return nil // something else differs
+	}
+	cut := *c
+	cut.Change = func(lo, hi int64) ops.Change {
+		change := c.Change(lo, hi)
+		own := slices.Clone(change.Inputs[1])
+		for k, n := range instead {
+			own[k] = n
+		}
+		change.Inputs = map[int][]int64{1: own}
+		return change
+	}
+	return &cut
 }
 
 // sumAnywhere is cutAnywhere for a node that sums over axes of its inputs.

@@ -52,6 +52,8 @@ type Program struct {
 	// Elsewhere is the model for other lengths of its open dimensions, for which the rewritten
 	// graph must be the same: no region cuts an axis of such a length. nil: there are none.
 	Elsewhere []Elsewhere
+	// States: copies state all lengths of their shapes.
+	States bool
 
 	g        *graph.Graph
 	saved    []int64 // at each step, what results save that overwrite an operand
