@@ -13,7 +13,7 @@
 #define __global__
 #define __device__
 #define __host__
-#define __forceinline__ inline __attribute__((always_inline))
+#define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 #define __shared__ static // the driver runs one launch at a time
 #define __constant__ static const
