@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -118,5 +119,26 @@ func TestErrorsNameTheAlgorithm(t *testing.T) {
 	}
 	if list := strings.Split(s.Lowered(), "\n"); !slices.ContainsFunc(list, func(line string) bool { return strings.Contains(line, "GEMM, prepacked") }) {
 		t.Errorf("lowered:\n%s", s.Lowered())
+	}
+}
+
+// TestPoisonBesideOmittedInputs: a task may read an activation's inputs, of which some are left out.
+func TestPoisonBesideOmittedInputs(t *testing.T) {
+	n := newNet()
+	n.input("x", 8, 16)
+	n.weight("w", 16, 32)
+	n.constant("high", graph.Float32, nil, float32(0.5))
+	n.node("MatMul", "p", "x", "w")
+	n.node("Clip", "y", "p", "none", "high")
+	n.g.Nodes[1].Inputs[1] = graph.None
+	n.output("y", 8, 32)
+	path := filepath.Join(t.TempDir(), "clip.onnx")
+	n.write(t, path)
+	_, s := session(t, path, passes.Options{Fold: passes.FoldOff}, vm.Options{Poison: true})
+	if at := s.KernelOf("y"); at != "p" {
+		t.Fatalf("the Clip is computed by the kernel of %q", at)
+	}
+	if _, err := s.Run(t.Context(), map[string]vm.Value{"x": ramp([]graph.Dim{8, 16})}); err != nil {
+		t.Error(err)
 	}
 }

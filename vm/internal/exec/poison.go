@@ -59,7 +59,7 @@ func newWatcher(s *Session) *watcher {
 	for i, st := range s.main.Steps {
 		if task := st.Task(); task != nil {
 			for _, t := range task.Reads {
-				if !t.Const {
+				if t != nil && !t.Const {
 					read[t.Name] = i
 				}
 			}

@@ -91,7 +91,7 @@ func (c *chain) movedWrites() (list []movedWrite) {
 		return nil
 	}
 	for id, t := range c.f.Tensors {
-		if at, is := made[t]; is && at < c.made(graph.TensorID(id)) {
+		if at, is := made[t]; is && t != nil && at < c.made(graph.TensorID(id)) {
 			list = append(list, movedWrite{t, at, c.made(graph.TensorID(id))})
 		}
 	}
@@ -126,7 +126,7 @@ func (l *lowering) neighbours() (groups [][]*Step) {
 			end()
 		}
 		switch {
-		case st.FusedInto != nil: // nothing happens at its step
+		case st.Elsewhere(): // nothing happens at its step
 		case !l.groupable(st):
 			end()
 		case len(now) > 0 && (len(now) == mostGrouped || !oneKernel(append(slices.Clone(now), st))):
