@@ -54,9 +54,7 @@ func (p *Profile) of(s *Session) {
 		p.within, p.ways = append(p.within, i), append(p.ways, st.Way)
 	}
 	for i, st := range s.main.Steps {
-		if st.FusedInto != nil {
-			p.within[i] = at[st.FusedInto]
-		}
+		p.within[i] = at[st.DoneAt()]
 	}
 }
 

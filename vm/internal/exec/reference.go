@@ -165,7 +165,7 @@ func (w *comparer) before(st *lower.Step) {
 	}
 	w.checkArrived(st)
 	switch {
-	case st.Once(), st.FusedInto != nil, st.Boxes, makesNothing(st):
+	case st.Once(), st.Elsewhere(), st.Boxes, makesNothing(st):
 		return
 	case copies(st):
 		w.handovers = append(w.handovers, newHandover(st))
@@ -220,7 +220,7 @@ func (w *comparer) value(t *values.Tensor) (*reference.Tensor, error) {
 	if t.Quantized != nil {
 		return t.AsSeen(t.Quantized.Reals(t.At))
 	}
-	if maker := w.makers[t]; maker != nil && (t.At == nil || maker.FusedInto != nil) {
+	if maker := w.makers[t]; maker != nil && (t.At == nil || maker.Elsewhere()) {
 		in, err := w.inputs(maker)
 		if err != nil {
 			return nil, err
@@ -241,7 +241,7 @@ func (w *comparer) value(t *values.Tensor) (*reference.Tensor, error) {
 // after compares the outputs of a step that has run.
 func (w *comparer) after(st *lower.Step) {
 	switch {
-	case st.Once(), st.FusedInto != nil:
+	case st.Once(), st.Elsewhere():
 		return
 	case st.Boxes:
 		w.recordUncompared(st, errors.New("its values are no tensors"))
@@ -297,12 +297,13 @@ func (w *comparer) compare(st *lower.Step) {
 	if err == nil {
 		out, err = w.evaluate(st, w.in)
 	}
-	if t := st.Task(); err == nil && t != nil { // the activation that the kernel applies
-		last = t.Covers[1]
-		out, err = w.applyFused(last, out[0])
-	}
-	if err == nil && st.Has().Joined != nil {
+	switch {
+	case err != nil:
+	case st.Has().Joined != nil:
 		out, err = w.applyQuantize(st.Has().Joined.To.Step, out[0])
+	case st.Task() != nil: // the activation that the kernel applies
+		last = st.Task().Covers[1]
+		out, err = w.applyFused(last, out[0])
 	}
 	if err != nil {
 		w.recordUncompared(st, err)
@@ -417,11 +418,7 @@ func (w *comparer) recordWrong(st *lower.Step, name string, err error) {
 	if w.found.First != nil {
 		return
 	}
-	by := st
-	if st.FusedInto != nil {
-		by = st.FusedInto
-	}
-	e := graph.Errorf("%w", by.By(err)).AtNode(w.label(st))
+	e := graph.Errorf("%w", st.DoneAt().By(err)).AtNode(w.label(st))
 	e.File, e.Tensor = w.file, name
 	w.found.First = e
 }

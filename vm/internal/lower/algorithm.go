@@ -36,13 +36,12 @@ func (st *Step) describe(way string) {
 	}
 	st.Way = strings.Join(parts, " ")
 	also := []string{st.Way}
-	if t := st.Task(); t != nil {
+	if st.Has().Joined != nil {
+		also = append(also, "from bytes to bytes")
+	} else if t := st.Task(); t != nil {
 		for _, other := range t.Covers[1:] {
 			also = append(also, strings.ToLower(other.Node().Op))
 		}
-	}
-	if st.Has().Joined != nil {
-		also = append(also, "from bytes to bytes")
 	}
 	st.Way = strings.TrimPrefix(strings.Join(also, ", "), ", ")
 }

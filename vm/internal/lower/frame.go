@@ -34,26 +34,25 @@ type Frame struct {
 
 // Step is one node of a frame. A graph has many, so what few of them need is behind pointers.
 type Step struct {
-	Frame     *Frame
-	ID        graph.NodeID
-	Device    bool             // run puts it on the session's device
-	Late      bool             // the kernel is prepared at run time, each time
-	live      bool             // set while it is prepared at run time
-	Boxes     bool             // it makes or reads a sequence, an optional or a map
-	In        []*values.Tensor // nil for those that are left out, of which there is none at the end
-	Out       []*values.Tensor
-	Kernel    *kernel.Kernel
-	Run       kernel.Run // nil: nothing to do
-	FusedInto *Step      // the step that does the work of this one; nil: itself
-	More      *belongings
-	Way       string // which algorithm runs (describe); "" if the operator has only one
+	Frame  *Frame
+	ID     graph.NodeID
+	Device bool             // run puts it on the session's device
+	Late   bool             // the kernel is prepared at run time, each time
+	live   bool             // set while it is prepared at run time
+	Boxes  bool             // it makes or reads a sequence, an optional or a map
+	In     []*values.Tensor // nil for those that are left out, of which there is none at the end
+	Out    []*values.Tensor
+	Kernel *kernel.Kernel
+	Run    kernel.Run // nil: nothing to do
+	task   *Task      // that its node is in; nil: the node is one by itself
+	More   *belongings
+	Way    string // which algorithm runs (describe); "" if the operator has only one
 
 	Invocation *kernel.Invocation // nil: there is none now; see call
 }
 
 // belongings is what few steps have.
 type belongings struct {
-	task   *task   // what it does for several nodes; nil: nothing
 	Joined *joined // how a convolution or product is computed from and to bytes; nil: it is not
 
 	Frees   []*values.Tensor // dynamic tensors that no later step reads
@@ -342,7 +341,7 @@ func (st *Step) Call() *kernel.Invocation {
 func (st *Step) dropCall() {
 	c, s := st.Invocation, st.Frame.Site
 	switch {
-	case c == nil, st.Kernel == nil && st.FusedInto == nil && st.Task() == nil, st.Late, st.Has().Joined != nil:
+	case c == nil, st.Kernel == nil && st.task == nil, st.Late, st.Has().Joined != nil:
 	case s.GPU != nil, s.Mem.Guard != nil, s.Compared != nil, s.Options.Poison:
 	case c.Residual != nil, c.Taken, len(c.Packed) > 0, c.SharedBytes > 0, c.EachBytes > 0:
 	default:
@@ -415,7 +414,7 @@ func (l *lowering) prepare(st *Step) error {
 		}
 		return err
 	}
-	if st.FusedInto != nil {
+	if st.Elsewhere() {
 		return nil
 	}
 	if t := st.Task(); t != nil && t.run != nil {

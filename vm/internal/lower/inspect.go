@@ -97,9 +97,7 @@ func (f *Frame) KernelOf(name string) string {
 		if st.Node().Name != name {
 			continue
 		}
-		if st.FusedInto != nil {
-			return st.FusedInto.Node().Name
-		}
+		return st.DoneAt().Node().Name
 	}
 	return name
 }
@@ -125,8 +123,8 @@ func (f *Frame) Lowered() string {
 				fmt.Fprintf(&b, " %s", flag.name)
 			}
 		}
-		if st.FusedInto != nil {
-			fmt.Fprintf(&b, " into %s", st.FusedInto.Frame.Graph.Label(st.FusedInto.ID))
+		if st.Elsewhere() {
+			fmt.Fprintf(&b, " into %s", st.Frame.Graph.Label(st.DoneAt().ID))
 		}
 		for _, t := range st.Out {
 			if t != nil {
@@ -161,7 +159,7 @@ func (f *Frame) CheckMoved(node, to string, covers bool) error {
 		slices.SortFunc(both, func(a, b *Step) int { return int(a.ID - b.ID) })
 		at.takes(func(*work.Pool) error { return nil }, both, externalOf(both), slices.Concat(at.Out, from.Out))
 	} else {
-		from.FusedInto = at
+		from.task = &Task{At: at}
 	}
 	return l.check()
 }

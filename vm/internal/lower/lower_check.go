@@ -34,7 +34,7 @@ func (l *lowering) check() error {
 	}
 	for i, id := range l.order {
 		st := f.Steps[id]
-		if st.FusedInto != nil || st.Once() {
+		if st.Elsewhere() || st.Once() {
 			continue
 		}
 		if st.Views() { // a kernel may write what it views later, and the view with it
@@ -67,23 +67,22 @@ func (l *lowering) check() error {
 // checkCovered checks that a step's node is in one task.
 func (st *Step) checkCovered() error {
 	wrong := func(format string, args ...any) error { return st.Wrap(fmt.Errorf(format, args...)) }
-	if by := st.FusedInto; by != nil {
-		switch t := by.Task(); {
-		case by.FusedInto != nil:
-			return wrong("its task is that of node %q, whose task is another's", by.Node().Name)
-		case t == nil && by.Has().Joined == nil:
-			return wrong("its task is that of node %q, which has none", by.Node().Name)
-		case t != nil && !slices.Contains(t.Covers, st):
-			return wrong("its task is that of node %q, which does not cover it", by.Node().Name)
-		case st.Task() != nil:
-			return wrong("it has a task, and is in that of node %q", by.Node().Name)
-		}
+	t := st.task
+	switch {
+	case t == nil:
+		return nil
+	case t.At.task == nil:
+		return wrong("its task is that of node %q, which has none", t.At.Node().Name)
+	case t.At.task != t:
+		return wrong("its task is that of node %q, whose task is another", t.At.Node().Name)
+	case !slices.Contains(t.Covers, st):
+		return wrong("its task is that of node %q, which does not cover it", t.At.Node().Name)
+	case t.At != st:
+		return nil
 	}
-	if t := st.Task(); t != nil {
-		for i, c := range t.Covers {
-			if c != st && c.FusedInto != st || slices.Contains(t.Covers[:i], c) {
-				return wrong("its task covers node %q twice, or one of another task", c.Node().Name)
-			}
+	for i, c := range t.Covers {
+		if c.task != t || slices.Contains(t.Covers[:i], c) {
+			return wrong("its task covers node %q twice, or one of another task", c.Node().Name)
 		}
 	}
 	return nil
@@ -93,9 +92,6 @@ func (st *Step) checkCovered() error {
 func (st *Step) accesses() (reads, writes []*values.Tensor) {
 	if t := st.Task(); t != nil {
 		return t.Reads, t.Writes
-	}
-	if j := st.Has().Joined; j != nil { // it reads the bytes of weights, which are constant
-		return st.In[:len(j.from)], st.Out
 	}
 	return st.In, st.Out
 }

@@ -378,6 +378,8 @@ func (f *Frame) joinQuantized() {
 			continue
 		}
 		j := st.Has().Joined
+		// It reads the bytes of weights, which are constant.
+		st.task = &Task{At: st, Covers: []*Step{st}, Reads: st.In[:len(j.from):len(j.from)], Writes: st.Out}
 		st.Out[0].Quantized = j.To.quantized()
 		for i, from := range j.from {
 			if j.real = !f.onlyJoined(from.Step, 0); !j.real {
@@ -389,8 +391,9 @@ func (f *Frame) joinQuantized() {
 				continue
 			}
 			if m := f.Steps[f.Graph.Tensors[st.Node().Inputs[i]].Maker]; f.onlyJoined(m, i) {
-				if m.FusedInto == nil { // else another product reads it, too
-					m.FusedInto, m.Out[0].Inside = st, true
+				if m.task == nil { // else another product reads it, too
+					st.task.Covers = append(st.task.Covers, m)
+					m.task, m.Out[0].Inside = st.task, true
 				}
 				if f.Site.Compared != nil {
 					f.Site.Compared.LeaveOut(m)

@@ -9,10 +9,11 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// task is what the kernel at a step does, if that is not to read the inputs of the step's node
-// and to write its outputs.
-type task struct {
-	Covers []*Step          // whose work it does, in the order in which they run; not those of other tasks
+// Task is what the kernel at a step does, if that is not to read the inputs of the step's node
+// and to write its outputs. A node is in one task, or is one by itself.
+type Task struct {
+	At     *Step            // the step at which it runs
+	Covers []*Step          // whose work it does
 	Reads  []*values.Tensor // from the places of the plan
 	Writes []*values.Tensor // to these: what else the nodes make exists only within the kernel (tensor.inside)
 	run    kernel.Run
@@ -22,22 +23,19 @@ type task struct {
 // takes gives a step work for several nodes, after what it has already. A covered step whose
 // work is done here does nothing by itself, unless it takes work later.
 func (st *Step) takes(run kernel.Run, covers []*Step, reads, writes []*values.Tensor) {
-	if by := st.FusedInto; by != nil {
-		by.More.task.Covers = slices.DeleteFunc(by.More.task.Covers, func(c *Step) bool { return c == st })
-		covers = append(covers, st)
+	t := st.Task()
+	if t == nil {
+		if of := st.task; of != nil {
+			of.Covers = slices.DeleteFunc(of.Covers, func(c *Step) bool { return c == st })
+			covers = append(covers, st)
+		}
+		t = &Task{At: st}
+		st.task = t
 	}
-	own := st.own()
-	if own.task == nil {
-		own.task = &task{}
-	}
-	t := own.task
 	t.Covers, t.Reads, t.Writes = append(t.Covers, covers...), append(t.Reads, reads...), append(t.Writes, writes...)
 	for _, c := range covers {
-		if c.Out[0].Inside = true; c != st {
-			c.FusedInto = st
-		}
+		c.Out[0].Inside, c.task = true, t
 	}
-	st.FusedInto = nil
 	for _, w := range writes {
 		w.Inside = false
 	}
@@ -59,27 +57,43 @@ func (st *Step) takes(run kernel.Run, covers []*Step, reads, writes []*values.Te
 // extends lets the kernel of a step compute another node from its result, and from other tensors,
 // and write the output of that node alone.
 func (st *Step) extends(next *Step, reads ...*values.Tensor) {
-	if next.FusedInto == st {
+	if next.task != nil && next.task.At == st {
 		return // it was prepared before
 	}
-	own := st.own()
-	if own.task == nil {
-		own.task = &task{Covers: []*Step{st}, Reads: slices.Clone(st.In), Writes: st.Out}
+	if st.task == nil {
+		st.task = &Task{At: st, Covers: []*Step{st}, Reads: slices.Clone(st.In), Writes: st.Out}
 	}
-	t := own.task
+	t := st.task
 	for _, w := range t.Writes {
 		w.Inside = true
 	}
 	t.Covers, t.Reads, t.Writes = append(t.Covers, next), append(t.Reads, reads...), next.Out
-	next.FusedInto, next.Run = st, nil
+	next.task, next.Run = t, nil
 }
 
-// Task returns what the kernel at the step does for several nodes; nil if nothing.
-func (st *Step) Task() *task { return st.Has().task }
+// Task returns what the kernel at the step does for several nodes, or from and to other places
+// than its node's; nil if nothing.
+func (st *Step) Task() *Task {
+	if st.Elsewhere() {
+		return nil
+	}
+	return st.task
+}
+
+// Elsewhere reports whether a kernel at another step does the work of this one's node.
+func (st *Step) Elsewhere() bool { return st.task != nil && st.task.At != st }
+
+// DoneAt returns the step whose kernel does the work of this one's node.
+func (st *Step) DoneAt() *Step {
+	if st.task == nil {
+		return st
+	}
+	return st.task.At
+}
 
 // single reports whether the step's kernel computes its node and nothing else, when the step runs.
 func (st *Step) single() bool {
-	return st.FusedInto == nil && st.Task() == nil && st.Has().Joined == nil && !st.Once()
+	return st.task == nil && !st.Once()
 }
 
 // Once reports whether the step computed a constant when the session was built.
@@ -95,7 +109,7 @@ func (st *Step) copiesBytes() bool {
 // absorbed reports whether another step's kernel does the work of the node, and its output
 // exists only there.
 func (st *Step) absorbed() bool {
-	return st.FusedInto != nil && !slices.ContainsFunc(st.Out, func(t *values.Tensor) bool { return t != nil && !t.Inside })
+	return st.Elsewhere() && !slices.ContainsFunc(st.Out, func(t *values.Tensor) bool { return t != nil && !t.Inside })
 }
 
 // Views reports whether the output of a node on the device is its first input, in place

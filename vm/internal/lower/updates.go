@@ -159,5 +159,5 @@ func (c *chain) ofChained(t graph.TensorID) bool {
 	for m >= 0 && c.f.Steps[m].Views() && c.f.Graph.Tensors[c.f.Graph.Nodes[m].Inputs[0]].Maker >= 0 {
 		m = c.f.Graph.Tensors[c.f.Graph.Nodes[m].Inputs[0]].Maker
 	}
-	return m >= 0 && (c.f.Steps[m].FusedInto != nil || c.f.Steps[m].Task() != nil)
+	return m >= 0 && c.f.Steps[m].task != nil
 }
