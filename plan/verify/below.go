@@ -57,8 +57,8 @@ func (v *verifier) capacity() bool {
 // step calls the prover of training steps. What runs in slices is not compared with the source.
 func (v *verifier) step() {
 	plain := v.withoutAdded()
-	main, _ := unchanged.ReplacedBy(v.Plan.Folded)
+	main, bodies := unchanged.ReplacedBy(v.Plan.Folded)
 	v.r.Training = training.Prove(v.Subject, training.Step{
-		Graph: plain.g, Originals: plain.originals, Updates: v.updates, Trained: v.trained, Constants: main.Constants, Products: main.Products,
+		Graph: plain.g, Originals: plain.originals, Updates: v.updates, Trained: v.trained, Made: training.Otherwise(main), InBodies: training.Otherwise(bodies),
 	})
 }

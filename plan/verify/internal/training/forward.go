@@ -48,8 +48,11 @@ func (p *prover) tensor(t, of graph.TensorID) string {
 		return p.made(t, of)
 	case x.Data != nil:
 		return p.initializer(x, s)
+	case x.Capture && s.Capture && p.outer != nil:
+		p.captured = append(p.captured, [2]graph.TensorID{outside(p.g, t), outside(p.of.Graph, of)})
+		return ""
 	case x.Input && s.Input && s.Data == nil:
-		if x.Name == s.Name {
+		if x.Name == s.Name && p.outer == nil { // inputs of bodies are paired before
 			return ""
 		}
 	case x.Input && p.data(s) != nil:
@@ -108,7 +111,10 @@ func (p *prover) initializer(x, s *graph.Tensor) string {
 	switch {
 	case old != nil && p.sameData(x.Data, old):
 		return ""
-	case p.step.Constants[x.Name]: // claimed, as folded is
+	case p.step.Made.Constants[x.Name]: // claimed, as folded is
+		return ""
+	case old == nil && p.Plan.Slices != nil: // slices compute what depends on constants alone
+		p.claimed["nodes in slices"] = true
 		return ""
 	case old == nil:
 		return fmt.Sprintf("initializer %q: expected a node that makes %q, as in the source", graph.Short(x.Name), graph.Short(s.Name))
@@ -147,16 +153,26 @@ func (p *prover) sourceOf(name string) *graph.Tensor {
 func (p *prover) made(t, of graph.TensorID) string {
 	x, s := p.g.Tensors[t], p.of.Graph.Tensors[of]
 	n, old := p.g.Nodes[x.Maker], p.of.Graph.Nodes[s.Maker]
-	if n.Op == "Identity" && p.step.Constants[x.Name] && p.g.Tensors[n.Inputs[0]].Data != nil { // claimed, as folded is
+	if n.Op == "Identity" && p.step.Made.Constants[x.Name] && p.g.Tensors[n.Inputs[0]].Data != nil { // claimed, as folded is
 		return ""
 	}
 	if p.isSliced(n) {
 		return p.sliced(t)
 	}
 	want := p.upgraded(n, old)
-	name := p.attribute(n, want.attrs)
-	if p.step.Products[x.Name] || n.Op != want.op || n.Domain != old.Domain || n.Overload != old.Overload || name != "" && len(n.Bodies()) > 0 {
+	if p.step.Made.Products[x.Name] || n.Op != want.op || n.Domain != old.Domain || n.Overload != old.Overload {
 		return p.replaced(t, of)
+	}
+	name, captured := p.attribute(n, want.attrs)
+	if name != "" && len(n.Bodies()) > 0 {
+		var wrong string
+		var alike bool
+		if captured, wrong, alike = p.bodies(n, want.attrs); wrong != "" {
+			return wrong
+		} else if !alike { // a Loop is a Scan now, or a Scan returns its states, too
+			return p.replaced(t, of)
+		}
+		name = ""
 	}
 	at := p.g.Label(x.Maker)
 	switch {
@@ -169,6 +185,7 @@ func (p *prover) made(t, of graph.TensorID) string {
 	}
 	p.nodes[x.Maker] = s.Maker
 	p.compared++
+	p.open = append(p.open, captured...)
 	in := trimmed(n.Inputs)
 	if len(in) != len(want.in) {
 		return fmt.Sprintf("%s: expected %s, as in the source, found %d", at, subject.Count(len(want.in), "input"), len(in))
@@ -205,24 +222,25 @@ func trimmed(in []graph.TensorID) []graph.TensorID {
 	return in
 }
 
-// attribute names an attribute that is not one of a list, or is missing; "": none is.
-func (p *prover) attribute(n *graph.Node, want []*graph.Attr) string {
+// attribute names an attribute that is not one of a list, or is missing; "": none is. captured are what
+// bodies capture, which then has to be the same.
+func (p *prover) attribute(n *graph.Node, want []*graph.Attr) (name string, captured [][2]graph.TensorID) {
 	equal := p.same
 	equal.Outer = func(a, b graph.TensorID) bool {
-		p.meet(a, b)
+		captured = append(captured, [2]graph.TensorID{a, b})
 		return true
 	}
 	for _, b := range want {
 		if a := n.Attr(b.Name); a == nil || !equal.Attribute(a, b) {
-			return b.Name
+			return b.Name, nil
 		}
 	}
 	for _, a := range n.Attrs {
 		if !slices.ContainsFunc(want, func(b *graph.Attr) bool { return b.Name == a.Name }) {
-			return a.Name
+			return a.Name, nil
 		}
 	}
-	return ""
+	return "", captured
 }
 
 // statistics says what is wrong with the running statistics of a BatchNormalization in training mode:

@@ -19,7 +19,7 @@ func (p *prover) replaced(t, of graph.TensorID) string {
 	old := p.of.Graph.Nodes[s.Maker]
 	reads := map[graph.TensorID]bool{}
 	old.Reads(func(in graph.TensorID) { reads[in], reads[p.base(in)] = true, true })
-	product := p.step.Products[p.g.Tensors[t].Name]             // it reads constants as they lie
+	product := p.step.Made.Products[p.g.Tensors[t].Name]        // it reads constants as they lie
 	anywhere := product || strings.Contains(old.Op, "Sequence") // items of sequences are read where they were made
 	p.claimed[plan.OpName(old)] = true
 	nodes, sliced, wrong := p.within(t, func(u, id graph.TensorID) bool {

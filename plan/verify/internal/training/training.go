@@ -7,6 +7,7 @@
 //
 //	training.go   Prove: the order of the proofs, and the line of the report
 //	forward.go    the nodes that the loss needs, compared with the source's
+//	bodies.go     those of bodies
 //	replaced.go   operators that others replace
 //	opsets.go     what an older node of the source is in opset 18
 //	loss.go       the loss
@@ -45,9 +46,12 @@ type Step struct {
 	Updates   map[string]string // parameters and states with their updated values
 	Trained   map[string]bool   // names of the parameters
 
-	// Constants and Products are the tensors that the plan makes otherwise: it folded constants.
-	Constants, Products map[string]bool
+	Made     Otherwise // in the main graph
+	InBodies Otherwise
 }
+
+// Otherwise are the tensors that the plan makes otherwise, since it folded constants.
+type Otherwise struct{ Constants, Products map[string]bool }
 
 // prover is one run of Prove.
 type prover struct {
@@ -63,13 +67,15 @@ type prover struct {
 	copies  map[string]string           // parameters that are copies, with the initializer that each copies
 	files   [2]*constant.Files          // of the step and of the source
 
-	forward []bool                    // by node: the loss needs it
-	pairs   []graph.TensorID          // by tensor: what it is in the source; none: not compared yet
-	nodes   []graph.NodeID            // by node: the same
-	open    [][2]graph.TensorID       // pairs that are to be compared
-	known   map[string]bool           // updates that are accounted for
-	claimed map[string]bool           // what was not compared
-	grads   map[string]graph.TensorID // by parameter
+	forward  []bool                    // by node: the loss needs it
+	pairs    []graph.TensorID          // by tensor: what it is in the source; none: not compared yet
+	nodes    []graph.NodeID            // by node: the same
+	open     [][2]graph.TensorID       // pairs that are to be compared
+	outer    *prover                   // of a body: that of the graph around it
+	captured [][2]graph.TensorID       // of a body: what it captures, outside
+	known    map[string]bool           // updates that are accounted for
+	claimed  map[string]bool           // what was not compared
+	grads    map[string]graph.TensorID // by parameter
 
 	compared, gradientNodes, updated int    // nodes, nodes, parameters
 	optimizer                        string // its name
@@ -79,7 +85,6 @@ type prover struct {
 func Prove(s *subject.Subject, step Step) string {
 	p := &prover{
 		Subject: s, g: step.Graph, step: step, of: s.Source, version: s.Source.Opset(""),
-		byName: map[string]graph.TensorID{}, sources: map[string]graph.TensorID{}, names: map[graph.TensorID][]string{},
 		known: map[string]bool{}, claimed: map[string]bool{},
 	}
 	if len(s.Source.Functions) > 0 {
@@ -113,6 +118,7 @@ func Prove(s *subject.Subject, step Step) string {
 
 // index finds tensors by name.
 func (p *prover) index() {
+	p.byName, p.sources, p.names = map[string]graph.TensorID{}, map[string]graph.TensorID{}, map[graph.TensorID][]string{}
 	for id, t := range p.g.Tensors {
 		p.byName[t.Name] = graph.TensorID(id)
 	}
