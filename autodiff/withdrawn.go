@@ -3,6 +3,7 @@ package autodiff
 // withdrawnRules cover operators of early versions of ONNX that are no longer part of it.
 var withdrawnRules = []Rule{
 	{Op: "Affine", Grad: func(c *Backward) { c.Set(0, c.times(c.D(0), c.Float("alpha", 1))) }},
+	{Op: "Scale", Grad: func(c *Backward) { c.Set(0, c.times(c.D(0), c.Float("scale", 1))) }},
 	{Op: "ScaledTanh", Fused: true, Grad: byResult(scaledTanhSlope)},
 	{Op: "ParametricSoftplus", Fused: true, Grad: byInput(func(c *Backward, x ID) ID {
 		alpha, beta := c.Float("alpha", 1), c.Float("beta", 1)

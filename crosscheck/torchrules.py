@@ -97,6 +97,11 @@ def _affine_grid(node, theta, size):
     return F.affine_grid(theta, [int(v) for v in size], align_corners=bool(node.get("align_corners", 0)))
 
 
+@_operator("Scale")
+def _scale(node, x):
+    return node.get("scale", 1.0) * x
+
+
 @_operator("ScaledTanh")
 def _scaled_tanh(node, x):
     return node.get("alpha", 1.0) * torch.tanh(node.get("beta", 1.0) * x)

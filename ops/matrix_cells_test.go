@@ -10,7 +10,7 @@ import (
 
 const operatorsHead = `# Operators, and what onnxmem has of each
 
-A test of package ops writes this page (` + "`go test ./ops -run TestOperators -update`" + `). It has a row for each operator and a column for each aspect. A new operator has a row as soon as package ops knows it; the test fails until every cell is a file or a reason. Operators stand in the families of their files: a file of one name has the meaning of an operator, its kernel, its row for a GPU, its gradient and its reference, so a cell says *yes* where that file has it, and names the file or the reason where not.
+A test of package ops writes this page (` + "`go test ./ops -run TestOperators -update`" + `). It has a row for each operator and a column for each aspect. A new operator has a row as soon as package ops knows it; the test fails until every cell is a file or a reason. Operators stand in the families of their files: a file of one name has the meaning of an operator, its kernel, its row for a GPU, its gradient and its reference, so a cell says *yes* where that file has it, and names the file or the reason where not. [How to add one](design/adding.md).
 
 `
 

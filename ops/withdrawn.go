@@ -8,6 +8,7 @@ import "github.com/onnxmem/onnxmem/graph"
 var withdrawn = family{"", []Op{
 	{Name: "Affine", Class: Elementwise, Infer: unary, Inplace: overFirst, FLOPs: perElement(2)},
 	{Name: "Crop", Class: Move, Infer: inferCrop, Views: viewIfSameShape},
+	{Name: "Scale", Class: Elementwise, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "ScaledTanh", Class: Elementwise, Exp: 2.2, Activation: true, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: perElement(3), Check: checkAlphaBeta},
 	{Name: "ParametricSoftplus", Class: Elementwise, Exp: 7, Activation: true, Infer: unary, Cut: cutUnary, Inplace: overFirst, FLOPs: perElement(3), Check: checkAlphaBeta},
 	{Name: "ImageScaler", Class: Other, Infer: inferImageScaler, Inplace: overFirst, FLOPs: perElement(2)},

@@ -8,6 +8,7 @@ var vectors = []*graph.Attr{{Name: "kernel_params", Floats: []float32{0.5, 0.25,
 // byRuntime are results of ONNX Runtime 1.31.1 on a CPU, in float32.
 var byRuntime = []handCase{
 	{"", "Affine", []*graph.Attr{{Name: "alpha", Float: 1.5}, {Name: "beta", Float: -0.25}}, []*Tensor{Reals([]int{3}, -0.5, 0, 2)}, Reals([]int{3}, -1, -0.25, 2.75)},
+	{"", "Scale", []*graph.Attr{{Name: "scale", Float: 2.5}}, []*Tensor{Reals([]int{3}, -1, 0, 1)}, Reals([]int{3}, -2.5, 0, 2.5)},
 	{"", "ScaledTanh", []*graph.Attr{{Name: "alpha", Float: 2}, {Name: "beta", Float: 0.5}}, []*Tensor{Reals([]int{4}, -1, 0, 1, 100)}, Reals([]int{4}, -0.9242343, 0, 0.9242343, 2)},
 	{"", "ParametricSoftplus", []*graph.Attr{{Name: "alpha", Float: 2}, {Name: "beta", Float: 0.5}}, []*Tensor{Reals([]int{4}, -1, 0, 1, 100)}, Reals([]int{4}, 0.948154, 1.3862944, 1.948154, 100)},
 	{"", "Crop", []*graph.Attr{{Name: "border", Ints: []int64{1, 0, 2, 1}}}, []*Tensor{Reals([]int{1, 1, 3, 4}, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)}, Reals([]int{1, 1, 2, 1}, 2, 6)},

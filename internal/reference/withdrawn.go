@@ -21,6 +21,10 @@ var withdrawnOperators = []operator{
 			return true
 		}))
 	}},
+	{"Scale", real1With(func(c *evaluation) func(float64) float64 {
+		scale := c.float("scale", 1)
+		return func(v float64) float64 { return scale * v }
+	})},
 	{"ScaledTanh", real1With(func(c *evaluation) func(float64) float64 {
 		alpha, beta := c.float("alpha", 1), c.float("beta", 1)
 		return func(v float64) float64 { return alpha * math.Tanh(beta*v) }

@@ -10,6 +10,7 @@ import (
 // withdrawn lists operators of early versions of ONNX that are no longer part of it.
 var withdrawn = []Row{
 	{Name: "Affine", Element: affine},
+	{Name: "Scale", Element: formula("scale * x", number{"scale", 1})},
 	{Name: "ScaledTanh", Element: formula("alpha * Tanh(beta * x)", number{"alpha", 1}, number{"beta", 1})},
 	{Name: "ParametricSoftplus", Element: formula("alpha * Softplus(beta * x)", number{"alpha", 1}, number{"beta", 1})},
 	{Name: "ImageScaler", Element: scaleImage},

@@ -13,6 +13,7 @@ import (
 var withdrawn = family{"", []Kernel{
 	{Name: "Affine", Make: makeAffine},
 	{Name: "Crop", Make: moving(form.CropMoves), Half: true},
+	{Name: "Scale", Real: timesScale},
 	{Name: "ScaledTanh", Real: scaledTanhOf},
 	{Name: "ParametricSoftplus", Real: parametricSoftplusOf},
 	{Name: "ImageScaler", Make: makeImageScaler},
@@ -22,6 +23,11 @@ var withdrawn = family{"", []Kernel{
 func makeAffine(c *Invocation) (Run, error) {
 	alpha, beta := float64(c.Float("alpha", 1)), float64(c.Float("beta", 0))
 	return real1(func(x float64) float64 { return alpha*x + beta })(c)
+}
+
+func timesScale(c *Invocation) function {
+	scale := c.Float("scale", 1)
+	return function{func(d, a []float32) { simd.MulScalar(d, a, scale) }, func(x float64) float64 { return float64(scale) * x }}
 }
 
 func scaledTanhOf(c *Invocation) function { return scaledReal(c, simd.Tanh, math.Tanh) }

@@ -4,7 +4,7 @@ func init() {
 	register(likeFirst, "Relu", "LeakyRelu", "ThresholdedRelu", "Elu", "Celu", "Selu", "Gelu", "Mish", "Swish", "Sigmoid", "HardSigmoid",
 		"HardSwish", "Tanh", "Softplus", "Softsign", "Shrink", "Clip", "Identity", "Cast", "CastLike", "IsNaN", "IsInf", "Not", "BitwiseNot",
 		"Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Sqrt", "Reciprocal", "Exp", "Log", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan",
-		"Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "ScaledTanh", "ParametricSoftplus", "com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu")
+		"Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "ScaledTanh", "Scale", "ParametricSoftplus", "com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu")
 	register(broadcast, "PRelu", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr",
 		"BitwiseXor", "BitShift", "Where", "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Sum", "Mean", "Min", "Max")
 	register(quantizedPair, "com.microsoft.QLinearAdd", "com.microsoft.QLinearMul")
