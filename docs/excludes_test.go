@@ -43,17 +43,11 @@ The options of planning that cannot be used together, and those that need anothe
 
 ## Options that exclude each other
 
-*Yet*: nothing about the memory is in the way, but the searches for the two do not know each other so far.
-
 | option | and | why not |
 | --- | --- | --- |
 `)
 	for _, x := range passes.Exclusions() {
-		yet := ""
-		if x.Search {
-			yet = " *(yet)*"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s%s |\n", flags[x.A], flags[x.B], x.Why, yet)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", flags[x.A], flags[x.B], x.Why)
 	}
 	fmt.Fprint(&b, `
 ## Options that need another

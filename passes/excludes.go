@@ -10,9 +10,6 @@ import (
 type Exclusion struct {
 	A, B string // names of features
 	Why  string // about memory, time, or the runtime that follows the plan
-	// Search says that nothing about memory is in the way: two searches do not know each other
-	// yet. Such a row may be removed once they do.
-	Search bool
 	// Command says that the command line alone refuses the two: a library may set both, and one
 	// has no effect.
 	Command bool
