@@ -2,17 +2,12 @@ package lower
 
 import (
 	"encoding/binary"
-	"errors"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/device"
-	"github.com/onnxmem/onnxmem/vm/internal/form"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
-	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
 
@@ -30,55 +25,6 @@ type Frame struct {
 
 	loops bool   // the body of a loop
 	round uint64 // the loop that runs it, counted over all of the session
-}
-
-// Step is one node of a frame. A graph has many, so what few of them need is behind pointers.
-type Step struct {
-	Frame  *Frame
-	ID     graph.NodeID
-	Device bool             // run puts it on the session's device
-	Late   bool             // the kernel is prepared at run time, each time
-	live   bool             // set while it is prepared at run time
-	Boxes  bool             // it makes or reads a sequence, an optional or a map
-	In     []*values.Tensor // nil for those that are left out, of which there is none at the end
-	Out    []*values.Tensor
-	Kernel *kernel.Kernel
-	Run    kernel.Run // nil: nothing to do
-	task   *Task      // that its node is in; nil: the node is one by itself
-	More   *belongings
-	Way    string // which algorithm runs (describe); "" if the operator has only one
-
-	Invocation *kernel.Invocation // nil: there is none now; see call
-}
-
-// belongings is what few steps have.
-type belongings struct {
-	Joined *joined // how a convolution or product is computed from and to bytes; nil: it is not
-
-	Frees   []*values.Tensor // dynamic tensors that no later step reads
-	Scratch []*store.Guarded // of the kernel, in a guarded session
-	heap    int64            // bytes that the kernel keeps on Go's heap
-	tables  [][]byte         // blocks that the kernel keeps in the side pool
-	kept    *kept            // what it keeps during a loop; nil: nothing
-	sources []source         // what its kernel has packed
-}
-
-// Has returns what few steps have, for reading.
-func (st *Step) Has() *belongings {
-	if st.More == nil {
-		return &noBelongings
-	}
-	return st.More
-}
-
-var noBelongings belongings
-
-// own returns what few steps have, to be changed.
-func (st *Step) own() *belongings {
-	if st.More == nil {
-		st.More = &belongings{}
-	}
-	return st.More
 }
 
 // maxCalled bounds the nodes of called functions in a session, which counts them at each
@@ -301,62 +247,6 @@ func (f *Frame) take(room []*values.Tensor, ids []graph.TensorID) (list, rest []
 	return list, rest
 }
 
-// Node is the node of a step.
-func (st *Step) Node() *graph.Node { return st.Frame.Graph.Nodes[st.ID] }
-
-// version is that of the node's operator.
-func (st *Step) version() int64 { return graph.FindOpset(st.Frame.opsets, st.Node().Domain) }
-
-// Call returns the invocation of the node's kernel. It is made when it is first asked for, and
-// dropped once the kernel is prepared, if nothing stands in it then (dropCall).
-func (st *Step) Call() *kernel.Invocation {
-	if st.Invocation != nil {
-		return st.Invocation
-	}
-	list := make([]*kernel.Tensor, len(st.In)+len(st.Out))
-	for i, t := range st.In {
-		list[i] = t.Kernels()
-	}
-	for i, t := range st.Out {
-		list[len(st.In)+i] = t.Kernels()
-	}
-	st.Invocation = &kernel.Invocation{
-		Call: form.Call{
-			Node:    st.Node(),
-			Version: st.version(),
-			Block:   st.Frame.block,
-			Runtime: st,
-			In:      list[:len(st.In):len(st.In)],
-			Out:     list[len(st.In):],
-		},
-		Walls:   st.Frame.Site.walls(),
-		Workers: st.Frame.Site.Pool.Workers(),
-	}
-	return st.Invocation
-}
-
-// dropCall drops the invocation of a step whose kernel is prepared, unless the kernel has written
-// something there that others read. A kernel that needs it when it runs holds it itself. In a
-// graph of many nodes, invocations take as much memory as steps.
-func (st *Step) dropCall() {
-	c, s := st.Invocation, st.Frame.Site
-	switch {
-	case c == nil, st.Kernel == nil && st.task == nil, st.Late, st.Has().Joined != nil:
-	case s.GPU != nil, s.Mem.Guard != nil, s.Compared != nil, s.Options.Poison:
-	case c.Residual != nil, c.Taken, len(c.Packed) > 0, c.SharedBytes > 0, c.EachBytes > 0:
-	default:
-		st.Invocation = nil
-	}
-}
-
-// packed returns the constant inputs that the step's kernel has packed.
-func (st *Step) packed() []*kernel.Tensor {
-	if st.Invocation == nil {
-		return nil
-	}
-	return st.Invocation.Packed
-}
-
 // order is the planned order, or, if tensors are separate, another one ([reversed]).
 func (b *builder) order(g *graph.Graph) ([]graph.NodeID, error) {
 	if !b.s.Options.Separate {
@@ -385,171 +275,6 @@ func (f *Frame) planFrees(place []int) {
 	}
 }
 
-// prepareAll prepares the kernels, in the listed order, which is that of the plan's bodies.
-func (l *lowering) prepareAll() error {
-	for _, st := range l.f.Steps {
-		l.at = st
-		if l.f.Graph == l.s.Program.Model.Graph {
-			l.workspace = l.workspaceOf(st.ID)
-		}
-		if err := l.prepare(st); err != nil {
-			return err
-		}
-		st.dropCall()
-	}
-	return nil
-}
-
-// prepare finds the kernel of a node, or builds its bodies, and prepares it.
-func (l *lowering) prepare(st *Step) error {
-	n := st.Node()
-	if len(st.Out) == 1 && st.Out[0] != nil && st.Out[0].Const {
-		return nil
-	}
-	if special, err := l.control(st, l.opsets, l.a); special || err != nil {
-		var e *graph.Error
-		if err != nil && !errors.As(err, &e) {
-			e = graph.Errorf("%w", err)
-			return e.AtNode(st.Frame.Graph.Label(st.ID))
-		}
-		return err
-	}
-	if st.Elsewhere() {
-		return nil
-	}
-	if t := st.Task(); t != nil && t.run != nil {
-		if st.Run = t.run; st.Device {
-			return nil
-		}
-		_, err := l.s.ScratchFor(st)
-		return err
-	}
-	if do := st.boxer(); do != nil {
-		st.Run, st.Boxes = st.runBoxer(do), true
-		return nil
-	}
-	if st.Kernel = kernel.Lookup(n.Domain, n.Op); st.Kernel == nil {
-		l.s.Missing.add(st.Frame.Graph.Label(st.ID), n.OpName(), ErrNoKernel)
-		return nil
-	}
-	switch open, err := st.check(); {
-	case err != nil && !l.inBranch:
-		return graph.Errorf("%w", err).AtNode(st.Frame.Graph.Label(st.ID))
-	case err != nil, open, !st.Exact():
-		// Its shapes are unknown, or unproven, before it runs; or the node is wrong
-		// for these shapes, but in a branch that may never run.
-		st.Late = true
-		return nil
-	case st.Idle() || st.inPlace():
-		return nil
-	}
-	if done, err := l.prepareOnDevice(st); done || err != nil {
-		return err
-	}
-	joined, err := st.prepareQuantized()
-	if !joined {
-		err = l.fuse(st)
-	}
-	if errors.Is(err, form.ErrDataDependent) {
-		st.Late = true
-		return nil
-	}
-	if err != nil {
-		l.s.Missing.add(st.Frame.Graph.Label(st.ID), n.OpName(), err)
-		return nil
-	}
-	call := st.Call()
-	if j := st.Has().Joined; j != nil {
-		call = &j.call
-	}
-	st.describe(call.Way)
-	_, err = l.s.ScratchFor(st)
-	return err
-}
-
-// Exact reports whether all shapes of a node are known before it runs.
-func (st *Step) Exact() bool {
-	for _, t := range st.In {
-		if t != nil && !t.Exact {
-			return false
-		}
-	}
-	for _, t := range st.Out {
-		if t != nil && !t.Exact {
-			return false
-		}
-	}
-	return true
-}
-
-// Idle reports whether the node has no output element to compute, because its
-// outputs are empty or omitted. Kernels never see such a node, so they need not
-// guard against division by zero or an access to the first element.
-func (st *Step) Idle() bool {
-	for _, t := range st.Out {
-		if t != nil && (t.Shape == nil || t.Len() > 0) {
-			return false
-		}
-	}
-	return true
-}
-
-// Wrap names the node in an error, unless the error is about a changed file.
-func (st *Step) Wrap(err error) error {
-	if errors.Is(err, mapped.ErrChanged) {
-		return err
-	}
-	var e *graph.Error
-	if !errors.As(err, &e) {
-		e = graph.Errorf("%w", st.By(err))
-	}
-	return e.AtNode(st.Frame.Graph.Label(st.ID))
-}
-
-// Heap implements kernel.Runtime.
-func (st *Step) Heap(bytes int64) error {
-	if err := st.Frame.Site.Mem.Take(bytes); err != nil {
-		return err
-	}
-	st.own().heap += bytes
-	st.Frame.Site.Mem.Tables += bytes
-	return nil
-}
-
-// Table implements kernel.Runtime: tables lie in the side pool.
-func (st *Step) Table(bytes int64) (unsafe.Pointer, error) {
-	b, err := st.Frame.Site.Mem.Side.Hold("a table of a kernel", bytes)
-	if err != nil {
-		return nil, err
-	}
-	own := st.own()
-	own.tables = append(own.tables, b)
-	st.Frame.Site.Mem.Tables += int64(len(b))
-	if st.Frame.Site.Mem.Guard == nil {
-		st.Frame.Site.Mem.SideTables += int64(len(b))
-	}
-	return unsafe.Pointer(unsafe.SliceData(b)), nil
-}
-
-// freeTables frees the memory that a kernel kept, before it is prepared again.
-func (st *Step) freeTables() {
-	if st.More == nil {
-		return
-	}
-	s := st.Frame.Site
-	s.Mem.Give(st.More.heap)
-	s.Mem.Tables -= st.More.heap
-	st.More.heap = 0
-	for _, b := range st.More.tables {
-		s.Mem.Side.Give(b)
-		s.Mem.Tables -= int64(len(b))
-		if s.Mem.Guard == nil {
-			s.Mem.SideTables -= int64(len(b))
-		}
-	}
-	st.More.tables = st.More.tables[:0]
-}
-
 // Release frees the blocks of the frame's outputs, except outputs that are inputs or
 // captures: the next iteration, or the caller, still reads those.
 func (f *Frame) Release() {
@@ -558,64 +283,4 @@ func (f *Frame) Release() {
 			f.Site.Release(t)
 		}
 	}
-}
-
-// PrepareLate finds the shapes of the outputs and prepares the kernel at run time,
-// from the actual inputs.
-func (st *Step) PrepareLate() error {
-	st.live = true
-	defer func() { st.live = false }()
-	if _, err := st.check(); err != nil {
-		return err
-	}
-	st.Run = nil
-	if st.Idle() {
-		return nil
-	}
-	st.freeTables()
-	st.Call().SharedBytes, st.Call().EachBytes = 0, 0
-	if w := st.Call().Walls; w != nil {
-		w.Reset()
-	}
-	run, err := st.Kernel.Prepare(st.Call())
-	if err != nil {
-		return err
-	}
-	st.Run = run
-	grown, err := st.Frame.Site.ScratchFor(st)
-	if grown {
-		return st.Frame.Site.GrowScratch()
-	}
-	return err
-}
-
-// Live implements kernel.Runtime.
-func (st *Step) Live() bool { return st.live }
-
-// Known implements kernel.Runtime.
-func (st *Step) Known(i int) ([]int64, bool) {
-	if st.Frame.values == nil || i >= len(st.Node().Inputs) {
-		return nil, false
-	}
-	t := st.Node().Inputs[i]
-	if t < 0 {
-		return nil, false
-	}
-	return st.Frame.values[t].Ints()
-}
-
-// Resize implements kernel.Runtime.
-func (st *Step) Resize(i int, shape []int) error { return st.Frame.Site.Resize(st.Out[i], shape) }
-
-// Repeats implements kernel.Runtime. Any body or function may be part of a loop.
-func (st *Step) Repeats() bool { return st.Frame.Graph != st.Frame.Site.Program.Model.Graph }
-
-// Seed implements kernel.Runtime. It hashes the output's name, so that the order of
-// the nodes does not matter.
-func (st *Step) Seed() uint64 {
-	h := st.Frame.Site.Options.Seed ^ st.Frame.Site.Runs*0x9e3779b97f4a7c15
-	for _, c := range []byte(st.Out[0].Name) {
-		h = (h ^ uint64(c)) * 0x100000001b3
-	}
-	return h
 }
