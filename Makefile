@@ -72,11 +72,24 @@ test: ## run the tests; ends with a list of skipped tests and the reasons
 
 SWEEPS := ^Test(AgainstTheOptimum|AliasesOfRandomModels|FoldedProductsBesideSlices|FoldedZoo|Frontier|BatchIsKilled|Core|SecondOpinion|CompactSlices|CompactTraining|SlicedTraining|SlicedTrainingWithRecomputation|DeviceTraining|DevicePlans|DeviceNodeTests|BuiltInsStayOnDevice|GuardedLightNetworks|Tampered|SlicedNetworks|SlicesMutated|Pools|Limit|PlansAreAccepted|SlicesAndRecomputation|BoundsOfSlicesByBruteForce|LargeNetworksAreProven|MoreEffortIsNeverWorse|PairsAreNeverWorse|Installed|StaticCommand|RuntimeInstalled|BoundsOfAttentionInPieces|OnFake|AgainstReference|ConvolutionsByLibrary|Mutants|RandomGradients|RandomCorners|Trials|PairsOfOptions)$$
 
+# As in make test, those that take longest begin first.
+SWEEP_PACKAGES := ./vm/internal/gpu ./plan/verify ./vm ./vm/internal/exec ./passes ./internal/wheels ./ort ./schedule ./bench/gpu ./cmd/onnxmem ./schedule/budget ./autodiff ./internal/trial
+
+# Those of which make sweeps does all that make test does. The other two plan other networks,
+# or with another effort.
+SWEPT := $(subst |SlicedNetworks|,|,$(subst |SecondOpinion|,|,$(SWEEPS)))
+
+.PHONY: test-unswept
+test-unswept: ## run the tests that make test runs, but for those that make sweeps runs whole
+	@export GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0; { failed=0; \
+		go test -vet=off -json -skip '$(SWEPT)' $(SWEEP_PACKAGES) || failed=1; \
+		go test -vet=off -json $$(go list ./... | grep -vxF "$$(go list $(SWEEP_PACKAGES))") || failed=1; \
+		exit $$failed; } | go run ./internal/testreport
+
 .PHONY: sweeps
 sweeps: ## run the tests that make test leaves out, or does in part, since each takes seconds
-	@# As in make test, those that take longest begin first.
 	@export GOGC=400 GOMEMLIMIT=3GiB CGO_ENABLED=0 ONNXMEM_SWEEPS=1; { failed=0; \
-		go test -vet=off -json -run '$(SWEEPS)' ./vm/internal/gpu ./plan/verify ./vm ./vm/internal/exec ./passes ./internal/wheels ./ort ./schedule ./bench/gpu ./cmd/onnxmem ./schedule/budget ./autodiff ./internal/trial || failed=1; \
+		go test -vet=off -json -run '$(SWEEPS)' $(SWEEP_PACKAGES) || failed=1; \
 		(cd report/browser && go test -vet=off -json .) || failed=1; \
 		exit $$failed; } | go run ./internal/testreport
 

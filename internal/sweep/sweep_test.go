@@ -21,7 +21,7 @@ func TestMakefileRunsThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := regexp.MustCompile(`(?m)^SWEEPS := \^Test\((\S+)\)\$\$$`).FindSubmatch(makefile)
-	packages := regexp.MustCompile(`-run '\$\(SWEEPS\)'((?: \./\S+)+)`).FindSubmatch(makefile)
+	packages := regexp.MustCompile(`(?m)^SWEEP_PACKAGES :=((?: \./\S+)+)$`).FindSubmatch(makefile)
 	if list == nil || packages == nil {
 		t.Fatal("the Makefile names no tests, or no packages")
 	}
