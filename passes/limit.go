@@ -54,6 +54,16 @@ func limit(ctx context.Context, s *State) error {
 		}
 		return nil
 	}
+	if asked && s.opt.Limit == nil && s.opt.ExtraPercent > 0 {
+		again, err := s.shareAgain(ctx, search, b)
+		if err != nil {
+			return err
+		}
+		if again != nil {
+			s.takeAgain(b, again)
+			return nil
+		}
+	}
 	s.budget, b.limit = b, s.choice.limit
 	if b.meets(b.limit) && !b.fits(b.limit) {
 		b.found = b.asItIs(b.limit.Bytes)
