@@ -33,7 +33,7 @@ func annotate(_ context.Context, s *State) error {
 	p := &plan.Plan{
 		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: modeOf(s.model),
 		Dims: s.dims(), Values: s.inference.Given, Alignment: s.opt.Align,
-		Sharing:          plan.Sharing{Views: !s.opt.NoViews, Inplace: !s.opt.NoInplace, Runtime: s.opt.Runtime},
+		Sharing:          plan.Sharing{Views: !s.opt.NoViews, Inplace: !r.noInplace, Runtime: s.opt.Runtime},
 		KeepsRandomOrder: s.opt.KeepRandomOrder,
 		Certificates:     []plan.Certificate{}, Subgraphs: []plan.Subgraph{},
 	}

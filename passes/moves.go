@@ -22,28 +22,10 @@ type movedGraph struct {
 // moveTries is how often moves are left out because something writes over a copy.
 const moveTries = 4
 
-// moveBuffers copies tensors between pools where that lowers the slow traffic: SwapOut
-// copies a tensor to a slower pool, and SwapIn to the fastest one, and the readers behind
-// it read the copy. It keeps the main graph as it is if no moves lower the traffic. p is
-// the problem of its buffers, which have been divided among the pools.
-func (s *State) moveBuffers(ctx context.Context, p *tiers.Problem) (*tiers.Problem, error) {
-	if s.opt.Runtime != "" { // it does not know these nodes
-		return p, nil
-	}
-	if s.opt.noMoves || s.budget != nil || s.ranged != nil || s.main.tiered().SlowTrafficBytes == 0 {
-		return p, nil
-	}
-	done, err := s.main.moved(ctx, s.model, s.inference.Given, p, s.search())
-	if done == nil || err != nil {
-		return p, err
-	}
-	s.main, s.model.Graph, s.moved = done.now, done.now.g, done
-	return done.problem, s.model.AddSwaps()
-}
-
 // moved returns a main graph, whose buffers have been divided among the pools as p says, with
-// copies between these; nil if no moves lower the traffic. given has the values of inputs of
-// the model.
+// copies between these where that lowers the slow traffic: SwapOut copies a tensor to a slower pool,
+// and SwapIn to the fastest one, and the readers behind it read the copy. It returns nil if no moves
+// do. given has the values of inputs of the model.
 func (r *region) moved(ctx context.Context, model *graph.Model, given map[string]graph.Literal, p *tiers.Problem, x *search) (*movedGraph, error) {
 	d := &tiers.Division{}
 	var of []int // the buffers of the problem

@@ -62,14 +62,18 @@ func place(ctx context.Context, s *State) error {
 // placePools divides the buffers of the main graph among the pools, copies some between
 // them, and gives them offsets there.
 func (s *State) placePools(ctx context.Context) error {
-	p, err := s.main.dividePools(ctx, s.search())
+	found, err := s.bestInPools(ctx, s.model, s.inference, s.main)
 	if err != nil {
 		return err
 	}
-	if p, err = s.moveBuffers(ctx, p); err != nil {
-		return err
+	s.inference, s.main, s.moved, s.model.Graph = found.inference, found.main, found.moved, found.main.g
+	if s.moved != nil {
+		if err := s.model.AddSwaps(); err != nil {
+			return err
+		}
 	}
-	if p, err = s.unmoved(p); err != nil {
+	p, err := s.unmoved(found.problem)
+	if err != nil {
 		return err
 	}
 	r, prices := s.main, p.Prices()

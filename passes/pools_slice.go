@@ -86,12 +86,45 @@ func (s *State) slicePools(ctx context.Context) error {
 		}
 		return w.poolError(ctx)
 	}
-	if found == nil {
-		s.choice.from = w.plain
-		return nil
+	if found != nil {
+		less, err := w.movesLess(ctx, found)
+		if err != nil {
+			return err
+		}
+		if less {
+			return w.adopt(ctx, &way{sliced: found})
+		}
 	}
-	s.fixed = true
-	return w.adopt(ctx, &way{sliced: found})
+	s.choice.from = w.plain
+	return nil
+}
+
+// movesLess reports whether slices, in the order in which they are written, move less in the slow
+// pools than the graph without them, where each is planned as the passes behind would. The passes
+// behind then keep that order.
+func (w *weigher) movesLess(ctx context.Context, m *slicedModel) (bool, error) {
+	traffic := func(b *base) (int64, error) {
+		if err := w.order(ctx, b); err != nil {
+			return 0, err
+		}
+		p, err := w.s.bestInPools(ctx, b.model, b.inference, b.main)
+		var full *fullError
+		switch {
+		case errors.As(err, &full):
+			return math.MaxInt64, nil
+		case err != nil:
+			return 0, err
+		}
+		return p.traffic(), nil
+	}
+	whole, err := traffic(w.plain)
+	if err != nil {
+		return false, err
+	}
+	w.s.fixed = true
+	sliced, err := traffic(&base{s: w.s, sliced: m})
+	w.s.fixed = sliced < whole
+	return w.s.fixed, err
 }
 
 // leaner are the shares of pools that are tried as limits for what must fit into them: no

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -79,13 +80,13 @@ type cover struct {
 // base is a graph in its best order, in which nodes may run again and tensors may be
 // swapped.
 type base struct {
-	s       *State
-	sliced  *slicedModel             // nil: the graph without slices
-	main    *region                  // in its best order; nil until it is needed
-	model   *graph.Model             // of main, with inferred types
-	given   map[string]graph.Literal // values of its inputs
-	problem *schedule.Problem        // of main in the order of the file
-	search  *limitSearch             // nil until it is needed
+	s         *State
+	sliced    *slicedModel      // nil: the graph without slices
+	main      *region           // in its best order; nil until it is needed
+	model     *graph.Model      // of main, with inferred types
+	inference *ops.Inference    // of model
+	problem   *schedule.Problem // of main in the order of the file
+	search    *limitSearch      // nil until it is needed
 }
 
 // way is a way to meet a limit.
@@ -186,7 +187,7 @@ func (w *weigher) order(ctx context.Context, b *base) error {
 		return fmt.Errorf("slices: %w", err)
 	}
 	w.s.log.timedOut = w.s.log.timedOut || log.timedOut
-	b.main, b.model, b.given = t.main, t.model, t.inference.Given
+	b.main, b.model, b.inference = t.main, t.model, t.inference
 	return nil
 }
 

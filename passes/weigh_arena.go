@@ -84,7 +84,7 @@ func (w *weigher) arenaAgain(ctx context.Context, x *way) (int64, error) {
 	}
 	rep, swaps := newRepetition(b.main, search.costs), search.tensors(p)
 	how.fixed, how.fixedBodies = len(swaps) > 0 || how.Strategy != "", true
-	r, err := rep.turned(ctx, b.model, b.given, p.Steps, swaps, how)
+	r, err := rep.turned(ctx, b.model, b.inference.Given, p.Steps, swaps, how)
 	if err != nil {
 		return 0, err
 	}
