@@ -81,6 +81,7 @@ func (p *prover) loss() (string, error) {
 	p.forward = p.ancestors([]graph.TensorID{t})
 	p.running()
 	if p.Plan.Slices != nil && slices.ContainsFunc(p.g.Nodes, func(n *graph.Node) bool { return p.isSliced(n) && p.ofLoss(n) }) {
+		p.claimed["loss"] = true
 		return p.sliced(t), nil
 	}
 	if wrong := p.terms(t, terms); wrong != "" {

@@ -150,7 +150,7 @@ func (p *prover) find(w *parameter, o *optimizer) string {
 	if o.LossScale != nil {
 		d = p.unscaled(d)
 	}
-	if w.raw = d; d < 0 {
+	if w.raw = d; d < 0 && p.Plan.Slices == nil { // what scales a gradient may run in slices, too
 		return "gradient: expected a product with one number, found another node"
 	}
 	return ""

@@ -190,7 +190,10 @@ func (p *prover) ends() (string, error) {
 // line is what was compared.
 func (p *prover) line() string {
 	loss, _ := p.Model.Prop("onnxmem.loss")
-	text := fmt.Sprintf("%s of the forward pass, loss %s and %s by %s compared with the source; claimed: %s of gradients",
+	if loss = ", loss " + loss; p.claimed["loss"] {
+		loss = ""
+	}
+	text := fmt.Sprintf("%s of the forward pass%s and %s by %s compared with the source; claimed: %s of gradients",
 		subject.Count(p.compared, "node"), loss, subject.Count(p.updated, "update"), p.optimizer, subject.Count(p.gradientNodes, "node"))
 	for _, what := range sorted(p.claimed) {
 		text += ", " + what
