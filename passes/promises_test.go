@@ -43,6 +43,18 @@ var permissions = []permission{
 		o.Slices = max(o.Slices, passes.SlicesExact)
 		return off
 	}},
+	{"aliases", func(o *passes.Options) bool {
+		off := o.Aliases == passes.AliasesOff
+		o.Aliases = passes.AliasesAuto
+		return off
+	}},
+	{"aliases in changed graphs", func(o *passes.Options) bool {
+		first := o.Aliases == passes.AliasesAuto
+		if first {
+			o.Aliases = passes.AliasesOn
+		}
+		return first
+	}},
 	{"a larger arena", func(o *passes.Options) bool {
 		arena := o.Limit != nil && o.Limit.Arena
 		if arena {
@@ -140,11 +152,13 @@ func TestMorePermissionsAreNoWorse(t *testing.T) {
 			}
 		}
 	}
-	slow := passes.Options{Device: slowDevice, Aliases: passes.AliasesOff} // no plan with a limit has aliases
+	slow := passes.Options{Device: slowDevice}
 	for seed := range uint64(28) {
 		net := randmodel.Draw(seed)
 		o := slow
-		o.Dims = net.Dims
+		if o.Dims = net.Dims; seed%4 < 2 {
+			o.Aliases = passes.AliasesOff
+		}
 		b := file(t, net.Model)
 		if seed%2 == 1 {
 			o.Train = &autodiff.Options{Loss: "mse"}
