@@ -22,6 +22,7 @@ const (
 	ofVersions = "what changed between two versions of an operator is its history, of which no column says more than signatures"
 	ofValues   = "the names are values of an attribute, such as the activations of an LSTM"
 	ofKeys     = "what becomes of keys follows from each operator's own rule; docs/operators.md says which has one, and why not"
+	ofShape    = "what a number in a shape stands for is each operator's own rule"
 	ofFunction = "a function for each operator computes it"
 	ofCases    = "cases of tests are chosen by operator"
 )
@@ -71,7 +72,11 @@ var named = map[string]comparisons{
 	"plan/verify/internal/regions/attention.go": {10, ofTwin},
 	"plan/verify/internal/regions/before.go":    {2, ofTwin},
 	"plan/verify/internal/regions/copies.go":    {1, ofTwin},
+	"plan/verify/internal/regions/lengths.go":   {1, ofTwin},
 	"plan/verify/internal/regions/parts.go":     {1, ofTwin},
+	"plan/verify/internal/training/forward.go":  {2, ofTwin},
+	"plan/verify/internal/training/opsets.go":   {11, ofVersions},
+	"plan/verify/internal/training/uniform.go":  {1, ofFunction},
 	"plan/verify/tiers.go":                      {1, ofTwin},
 
 	"passes/internal/kv/edit.go": {1, ofRewrite},
@@ -103,8 +108,9 @@ var listed = map[string]comparisons{
 	"autodiff/upgrade.go":         {3, ofVersions},
 	"passes/internal/kv/opset.go": {1, ofVersions},
 
-	"passes/internal/kv/elementwise.go": {1, ofFormula},
-	"passes/internal/kv/rules.go":       {1, ofKeys},
+	"passes/internal/kv/elementwise.go":    {1, ofFormula},
+	"passes/internal/kv/rules.go":          {1, ofKeys},
+	"passes/internal/slicing/elsewhere.go": {1, ofShape},
 
 	"vm/internal/lower/qdq.go": {1, ofRewrite},
 
@@ -115,7 +121,11 @@ var listed = map[string]comparisons{
 	"internal/constant/eval.go":       {1, ofFunction},
 	"internal/constant/number.go":     {4, ofFunction},
 
-	"plan/verify/internal/folding/folding.go": {2, ofTwin},
+	"plan/verify/internal/folding/folding.go":  {2, ofTwin},
+	"plan/verify/internal/regions/copies.go":   {1, ofShape},
+	"plan/verify/internal/training/loss.go":    {1, ofTwin},
+	"plan/verify/internal/training/opsets.go":  {2, ofVersions},
+	"plan/verify/internal/training/uniform.go": {2, ofFunction},
 
 	"internal/reference/contrib.go": {1, ofValues},
 	"internal/reference/types.go":   {2, ofReference},

@@ -58,11 +58,23 @@ func (p *Program) cutAnywhere(node, axis int) *ops.Cut {
 	return p.unstated(n, c, length, changes)
 }
 
+// openShapes says of operators whose second input is a shape how a copy leaves a length there to its
+// first input: which number keeps a length, whether -1 is the one that is left, and whether axes are
+// counted from the last.
+var openShapes = map[string]struct {
+	keep             int64
+	left, fromBehind bool
+}{
+	"Reshape": {keep: 0, left: true},
+	"Expand":  {keep: 1, fromBehind: true},
+}
+
 // unstated is the map of a node whose copies state a shape without the lengths that differ
 // elsewhere, as changes have them: Reshape takes a length from its input, or the one that is left;
 // Expand keeps one that its input has. It is nil if that is not possible.
 func (p *Program) unstated(n *graph.Node, c *ops.Cut, length int64, changes []ops.Change) *ops.Cut {
-	if p.States || n.Domain != "" || n.Op != "Reshape" && n.Op != "Expand" {
+	how, known := openShapes[n.Op]
+	if p.States || n.Domain != "" || !known {
 		return nil
 	}
 	list := c.Change(0, length).Inputs[1]
@@ -70,7 +82,7 @@ func (p *Program) unstated(n *graph.Node, c *ops.Cut, length int64, changes []op
 	instead, left := map[int]int64{}, false
 	for k := range list {
 		own := k // the same axis of the input
-		if n.Op == "Expand" {
+		if how.fromBehind {
 			own -= len(list) - len(shape(p.Model))
 		}
 		differs, kept := false, own >= 0 && own < len(shape(p.Model)) && int64(shape(p.Model)[own]) == list[k]
@@ -83,11 +95,9 @@ func (p *Program) unstated(n *graph.Node, c *ops.Cut, length int64, changes []op
 		}
 		switch {
 		case !differs:
-		case kept && n.Op == "Reshape":
-			instead[k] = 0
 		case kept:
-			instead[k] = 1
-		case n.Op == "Reshape" && !left:
+			instead[k] = how.keep
+		case how.left && !left:
 			instead[k], left = -1, true
 		default:
 			return nil

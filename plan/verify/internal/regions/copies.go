@@ -447,15 +447,18 @@ func (k *copying) differs(in []rowmap.Rows, change rowmap.Change, lo, hi int64, 
 	return ""
 }
 
+// openLengths are the numbers that stand for lengths of the input in a shape that a node states: with
+// Reshape, 0 is the input's length and -1 what is left; with Expand, 1 keeps the input's.
+var openLengths = map[string][]int64{"Reshape": {0, -1}, "Expand": {1}}
+
 // becomes reports whether a shape that the copy states, for ranges of dimensions, becomes another
-// one by the rules of its operator: with Reshape, 0 is the input's length and -1 what is left; with Expand, 1 keeps the
-// input's. What it becomes is what inference finds.
+// one by the rules of its operator. What it becomes is what inference finds.
 func (k *copying) becomes(stated, list []int64) bool {
-	if k.c.v.Plan.Ranges == nil || k.n.Domain != "" || k.n.Op != "Reshape" && k.n.Op != "Expand" || len(stated) != len(list) || len(k.n.Outputs) != 1 || k.n.Outputs[0] < 0 {
+	if k.c.v.Plan.Ranges == nil || k.n.Domain != "" || len(stated) != len(list) || len(k.n.Outputs) != 1 || k.n.Outputs[0] < 0 {
 		return false
 	}
 	for i, n := range stated {
-		if n != list[i] && (k.n.Op == "Expand" && n != 1 || k.n.Op == "Reshape" && n != 0 && n != -1) {
+		if n != list[i] && !slices.Contains(openLengths[k.n.Op], n) {
 			return false
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan/verify/internal/subject"
 )
 
@@ -70,7 +71,7 @@ func (p *prover) base(of graph.TensorID) graph.TensorID {
 			return of
 		}
 		n := p.of.Graph.Nodes[m]
-		if n.Op != "Identity" || n.Domain != "" || len(n.Inputs) != 1 || n.Inputs[0] < 0 {
+		if !repeats(n) {
 			return of
 		}
 		root := p.root(n.Inputs[0])
@@ -81,12 +82,17 @@ func (p *prover) base(of graph.TensorID) graph.TensorID {
 	}
 }
 
+// repeats reports whether a node is an Identity.
+func repeats(n *graph.Node) bool {
+	return n.Op == "Identity" && n.Domain == "" && len(n.Inputs) == 1 && n.Inputs[0] >= 0
+}
+
 // root goes through Identity nodes.
 func (p *prover) root(of graph.TensorID) graph.TensorID {
 	g := p.of.Graph
 	for g.Tensors[of].Maker >= 0 {
 		n := g.Nodes[g.Tensors[of].Maker]
-		if n.Op != "Identity" || n.Domain != "" || len(n.Inputs) != 1 || n.Inputs[0] < 0 {
+		if !repeats(n) {
 			break
 		}
 		of = n.Inputs[0]
@@ -99,7 +105,7 @@ func (p *prover) data(s *graph.Tensor) *graph.Data {
 	if s.Data != nil || s.Maker < 0 {
 		return s.Data
 	}
-	if n := p.of.Graph.Nodes[s.Maker]; n.Op == "Constant" && n.Domain == "" && len(n.Attrs) == 1 && n.Attrs[0].Name == "value" {
+	if n := p.of.Graph.Nodes[s.Maker]; ops.IsConstant(n) && len(n.Attrs) == 1 && n.Attrs[0].Name == "value" {
 		return n.Attrs[0].Tensor
 	}
 	return nil
@@ -153,7 +159,7 @@ func (p *prover) sourceOf(name string) *graph.Tensor {
 func (p *prover) made(t, of graph.TensorID) string {
 	x, s := p.g.Tensors[t], p.of.Graph.Tensors[of]
 	n, old := p.g.Nodes[x.Maker], p.of.Graph.Nodes[s.Maker]
-	if n.Op == "Identity" && p.step.Made.Constants[x.Name] && p.g.Tensors[n.Inputs[0]].Data != nil { // claimed, as folded is
+	if repeats(n) && p.step.Made.Constants[x.Name] && p.g.Tensors[n.Inputs[0]].Data != nil { // claimed, as folded is
 		return ""
 	}
 	if p.isSliced(n) {
