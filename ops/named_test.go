@@ -51,7 +51,7 @@ var named = map[string]comparisons{
 	"passes/internal/slicing/attention.go": {5, ofPattern},
 	"passes/internal/slicing/part.go":      {1, ofPattern},
 	"passes/internal/slicing/region.go":    {1, ofPattern},
-	"passes/tiers.go":                      {1, ofPattern},
+	"passes/internal/planner/tiers.go":     {1, ofPattern},
 	"vm/internal/lower/norm_gradient.go":   {1, ofPattern},
 	"vm/internal/lower/residual.go":        {2, ofPattern},
 
@@ -79,8 +79,8 @@ var named = map[string]comparisons{
 	"plan/verify/internal/training/uniform.go":  {1, ofFunction},
 	"plan/verify/tiers.go":                      {1, ofTwin},
 
-	"passes/internal/kv/edit.go": {1, ofRewrite},
-	"passes/product.go":          {3, ofRewrite},
+	"passes/internal/kv/edit.go":         {1, ofRewrite},
+	"passes/internal/folding/product.go": {3, ofRewrite},
 
 	"schedule/onnxruntime.go": {2, ofRuntime},
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 )
 
 // checkAliases refuses an unknown value.
@@ -35,7 +36,7 @@ func (o *Options) aliasesAfter() bool {
 // better.
 func aliases(ctx context.Context, s *State) error {
 	r := s.main
-	if !s.opt.aliasesAfter() || r.apart != nil || r == s.unshared {
+	if !s.opt.aliasesAfter() || r.Apart != nil || r == s.unshared {
 		return nil
 	}
 	if s.ranged != nil {
@@ -44,7 +45,7 @@ func aliases(ctx context.Context, s *State) error {
 	if s.budget != nil && s.budget.found != nil && len(s.budget.swapped()) > 0 {
 		return nil // another order would not fit the transfers
 	}
-	q, err := r.sharing(ctx, s.search().silent())
+	q, err := sharing(ctx, r, s.search().Silent())
 	if q != nil {
 		s.takeAliases(q)
 	}
@@ -52,7 +53,7 @@ func aliases(ctx context.Context, s *State) error {
 }
 
 // takeAliases makes a plan with aliases, which [region.sharing] found, that of the main graph.
-func (s *State) takeAliases(q *region) {
+func (s *State) takeAliases(q *planner.Region) {
 	if b := s.budget; b != nil && b.before == s.main {
 		b.inFile()
 	}
@@ -68,28 +69,28 @@ func (s *State) takeAliases(q *region) {
 //
 // The bound is that of all orders and all choices of such nodes: it is proven on the
 // relaxed layout, in which memory may have two places at once.
-func (r *region) sharing(ctx context.Context, x *search) (*region, error) {
-	if !r.movesBytes() {
+func sharing(ctx context.Context, r *planner.Region, x *planner.Search) (*planner.Region, error) {
+	if !movesBytes(r) {
 		return nil, nil // the plan stays as it is
 	}
 	plain := *r
-	planned := r.plannedOrder()
-	r.inFileOrder()
-	c, err := r.chooseAliases(ctx, r.aliasGraph(), plain.loads.Peak, plain.arena, x)
+	planned := r.PlannedOrder()
+	r.InFileOrder()
+	c, err := r.ChooseAliases(ctx, r.AliasGraph(), plain.Loads.Peak, plain.Arena, x)
 	if err != nil {
 		return nil, err
 	}
 	if c != nil {
-		better, err := c.place(ctx, &plain, x)
+		better, err := c.Place(ctx, &plain, x)
 		if err != nil {
 			return nil, err
 		}
 		if better {
-			return c.region, nil
+			return c.Region, nil
 		}
-		c.region.inFileOrder()
+		c.Region.InFileOrder()
 	}
-	r.renumber(planned)
+	r.Renumber(planned)
 	*r = plain
 	return nil, nil
 }
@@ -97,19 +98,19 @@ func (r *region) sharing(ctx context.Context, x *search) (*region, error) {
 // sharedFirst returns the plan with aliases of a main graph that is in its best order, as the
 // passes behind would make it of the graph as it is; nil if that is not better. r stays as it was, but
 // that its arena is known; [region.give] puts the nodes into the order of the result.
-func (r *region) sharedFirst(ctx context.Context, x *search) (*region, error) {
-	kept, planned := *r, r.plannedOrder()
-	if err := r.place(ctx, x); err != nil {
+func sharedFirst(ctx context.Context, r *planner.Region, x *planner.Search) (*planner.Region, error) {
+	kept, planned := *r, r.PlannedOrder()
+	if err := r.Place(ctx, x); err != nil {
 		return nil, err
 	}
-	kept.arena = r.arena
-	q, err := r.sharing(ctx, x)
+	kept.Arena = r.Arena
+	q, err := sharing(ctx, r, x)
 	if err != nil {
 		return nil, err
 	}
 	if q != nil {
-		r.g.Reorder(q.stepOf)
-		r.renumber(planned)
+		r.G.Reorder(q.StepOf)
+		r.Renumber(planned)
 	}
 	*r = kept
 	return q, nil
@@ -117,30 +118,30 @@ func (r *region) sharedFirst(ctx context.Context, x *search) (*region, error) {
 
 // wouldTake returns the arena of a main graph that is in its order, which stays as it was, but that
 // this is known.
-func (r *region) wouldTake(ctx context.Context, x *search) (int64, error) {
-	if r.arena == 0 {
+func wouldTake(ctx context.Context, r *planner.Region, x *planner.Search) (int64, error) {
+	if r.Arena == 0 {
 		kept := *r
-		err := r.place(ctx, x)
-		kept.arena = r.arena
+		err := r.Place(ctx, x)
+		kept.Arena = r.Arena
 		if *r = kept; err != nil {
 			return 0, err
 		}
 	}
-	return r.arena, nil
+	return r.Arena, nil
 }
 
 // give puts the nodes of a main graph into the order of q, which [region.sharedFirst] has returned.
-func (r *region) give(q *region) {
-	r.inFileOrder()
-	ids := make([]graph.NodeID, len(q.stepOf))
-	for n, step := range q.stepOf {
+func give(r *planner.Region, q *planner.Region) {
+	r.InFileOrder()
+	ids := make([]graph.NodeID, len(q.StepOf))
+	for n, step := range q.StepOf {
 		ids[step] = graph.NodeID(n)
 	}
-	r.g.Reorder(ids)
+	r.G.Reorder(ids)
 }
 
 // movesBytes reports whether nodes of a main graph only move bytes that could be shared.
-func (r *region) movesBytes() bool {
-	g := r.aliasGraph()
+func movesBytes(r *planner.Region) bool {
+	g := r.AliasGraph()
 	return len(g.Nodes) > 0 && g.Choose(nil).Saved > 0
 }

@@ -3,6 +3,7 @@ package passes
 import (
 	"context"
 
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
@@ -14,7 +15,7 @@ const aliasStep = 10
 type aliasedAgain struct {
 	plan       *budget.SwapPlan
 	repetition *repetition
-	main       *region
+	main       *planner.Region
 }
 
 // shareAgain returns the plan with aliases of the smallest peak, of those in which nodes run again
@@ -23,7 +24,7 @@ type aliasedAgain struct {
 // gives a larger peak: aliases save more in some graphs than in others that need less without them.
 // Graphs that swap have no aliases.
 func (s *State) shareAgain(ctx, within context.Context, b *limitSearch) (best *aliasedAgain, err error) {
-	if s.opt.Aliases != AliasesOn || s.ranged != nil || !b.before.movesBytes() {
+	if s.opt.Aliases != AliasesOn || s.ranged != nil || !movesBytes(b.before) {
 		return nil, nil
 	}
 	search := b
@@ -35,7 +36,7 @@ func (s *State) shareAgain(ctx, within context.Context, b *limitSearch) (best *a
 			return nil, err
 		}
 	}
-	peak := b.before.loads.Peak
+	peak := b.before.Loads.Peak
 	var limits []int64
 	for percent := int64(100 - aliasStep); percent > 0; percent -= aliasStep {
 		limits = append(limits, peak/100*percent+peak%100*percent/100)
@@ -48,22 +49,22 @@ func (s *State) shareAgain(ctx, within context.Context, b *limitSearch) (best *a
 		if len(p.Steps) == len(b.costs) {
 			continue
 		}
-		x := s.search().silent()
-		x.fixed, x.fixedBodies = x.Strategy != "", true
+		x := s.search().Silent()
+		x.Fixed, x.FixedBodies = x.Strategy != "", true
 		rep := newRepetition(b.before, b.costs)
 		r, err := rep.turned(ctx, s.model, s.inference.Given, p.Steps, nil, x)
 		if err != nil {
 			return nil, err
 		}
-		if err := r.place(ctx, x); err != nil {
+		if err := r.Place(ctx, x); err != nil {
 			return nil, err
 		}
-		q, err := r.sharing(ctx, x)
+		q, err := sharing(ctx, r, x)
 		if err != nil {
 			return nil, err
 		}
-		if q != nil && q.loads.Peak < least {
-			least, best = q.loads.Peak, &aliasedAgain{p, rep, q}
+		if q != nil && q.Loads.Peak < least {
+			least, best = q.Loads.Peak, &aliasedAgain{p, rep, q}
 		}
 	}
 	return best, nil
@@ -71,6 +72,6 @@ func (s *State) shareAgain(ctx, within context.Context, b *limitSearch) (best *a
 
 // takeAgain makes a plan with aliases, in which nodes run again, that of the main graph.
 func (s *State) takeAgain(b *limitSearch, x *aliasedAgain) {
-	b.repetition, b.found, b.limit = *x.repetition, x.plan, &Limit{Bytes: x.main.loads.Peak}
-	s.budget, s.main, s.model.Graph = b, x.main, x.main.g
+	b.repetition, b.found, b.limit = *x.repetition, x.plan, &Limit{Bytes: x.main.Loads.Peak}
+	s.budget, s.main, s.model.Graph = b, x.main, x.main.G
 }

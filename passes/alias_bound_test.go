@@ -90,14 +90,14 @@ func TestAliasBoundByBruteForce(t *testing.T) {
 	for seed := range seeds {
 		s := aliasing(t, seed, Options{})
 		r := s.main
-		g := r.aliasGraph()
+		g := r.AliasGraph()
 		if len(g.Nodes) == 0 || len(g.Nodes) > 6 {
 			continue
 		}
-		pairs := r.aliasPairs()
+		pairs := r.AliasPairs()
 		l := g.Relax()
-		q, _ := r.aliased(l, l.Pieces(pairs), pairs)
-		bound := optimum(t, q.problem())
+		q, _ := r.Aliased(l, l.Pieces(pairs), pairs)
+		bound := optimum(t, q.Problem())
 		if bound < 0 {
 			continue
 		}
@@ -107,8 +107,8 @@ func TestAliasBoundByBruteForce(t *testing.T) {
 				k := slices.IndexFunc(g.Nodes, func(x alias.Node) bool { return x.ID == n })
 				return set>>k&1 > 0
 			})
-			q, _ := r.aliased(l, l.Pieces(nil), pairs)
-			peak := optimum(t, q.problem())
+			q, _ := r.Aliased(l, l.Pieces(nil), pairs)
+			peak := optimum(t, q.Problem())
 			if peak < bound {
 				t.Fatalf("seed %d: a peak of %d without the nodes %b, below the bound %d", seed, peak, set, bound)
 			}
@@ -141,11 +141,11 @@ func TestAliasesCostNoLoad(t *testing.T) {
 	for seed := range uint64(300) {
 		s := aliasing(t, seed, Options{NoInplace: true})
 		r := s.main
-		g := r.aliasGraph()
+		g := r.AliasGraph()
 		left := random.Uint64()
 		l := g.Choose(func(n int32) bool { return left>>(n%64)&1 > 0 })
-		q, _ := r.aliased(l, l.Pieces(nil), nil)
-		plain, shared := r.problem(), q.problem()
+		q, _ := r.Aliased(l, l.Pieces(nil), nil)
+		plain, shared := r.Problem(), q.Problem()
 		for range 4 {
 			order := anyOrder(plain, random)
 			before, err := plain.Evaluate(order)

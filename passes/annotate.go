@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -31,9 +32,9 @@ const (
 func annotate(_ context.Context, s *State) error {
 	r := s.main
 	p := &plan.Plan{
-		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: modeOf(s.model),
+		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: planner.ModeOf(s.model),
 		Dims: s.dims(), Values: s.inference.Given, Alignment: s.opt.Align,
-		Sharing:          plan.Sharing{Views: !s.opt.NoViews, Inplace: !r.noInplace, Runtime: s.opt.Runtime},
+		Sharing:          plan.Sharing{Views: !s.opt.NoViews, Inplace: !r.NoInplace, Runtime: s.opt.Runtime},
 		KeepsRandomOrder: s.opt.KeepRandomOrder,
 		Certificates:     []plan.Certificate{}, Subgraphs: []plan.Subgraph{},
 	}
@@ -42,10 +43,10 @@ func annotate(_ context.Context, s *State) error {
 	}
 	p.Source = plan.SourceOf(s.given)
 	resident := int64(0)
-	p.Buffers = r.planBuffers(plan.Arena, &resident)
-	p.Steps, p.Dynamic = r.planSteps(), r.planDynamic()
-	if r.apart != nil {
-		if p.Sharing.Aliases, p.Spans = true, r.planSpans(); s.slices != nil {
+	p.Buffers = planBuffers(r, plan.Arena, &resident)
+	p.Steps, p.Dynamic = planSteps(r), planDynamic(r)
+	if r.Apart != nil {
+		if p.Sharing.Aliases, p.Spans = true, r.PlanSpans(); s.slices != nil {
 			s.slices.withAliases()
 		}
 	}
@@ -67,31 +68,31 @@ func annotate(_ context.Context, s *State) error {
 	}
 	p.Workspaces = s.planWorkspaces(r)
 	s.planSlices(p)
-	p.Pools = r.planPools(resident)
-	p.TrafficPrices = r.prices
-	apart := cmp.Or(program.apart, program.solved)
+	p.Pools = planPools(r, resident)
+	p.TrafficPrices = r.Prices
+	apart := cmp.Or(program.Apart, program.Solved)
 	var programPeak int64
 	p.ProgramOrder, programPeak = s.planProgramOrder(program, apart)
-	bound, certificates := r.bound()
+	bound, certificates := bound(r)
 	if s.opt.noProof {
 		bound, certificates = 0, nil
 	}
 	p.Certificates = append(p.Certificates, certificates...)
 	p.Summary = plan.Summary{
-		Nodes: len(r.g.Nodes), Tensors: s.tensors(), Dynamic: len(p.Dynamic),
+		Nodes: len(r.G.Nodes), Tensors: s.tensors(), Dynamic: len(p.Dynamic),
 		ResidentBytes: resident, ProgramPeakBytes: programPeak,
-		PeakBytes: r.loads.Peak, LowerBoundBytes: bound, ArenaBytes: r.arena, TotalBytes: r.arena + resident,
-		PeakStep: r.loads.PeakStep, ScheduleOptimal: r.loads.Peak == bound, PlacementOptimal: r.optimal,
+		PeakBytes: r.Loads.Peak, LowerBoundBytes: bound, ArenaBytes: r.Arena, TotalBytes: r.Arena + resident,
+		PeakStep: r.Loads.PeakStep, ScheduleOptimal: r.Loads.Peak == bound, PlacementOptimal: r.Optimal,
 	}
-	if r.optimal {
-		p.Summary.PlacementClaimedBy = r.claimedBy
+	if r.Optimal {
+		p.Summary.PlacementClaimedBy = r.ClaimedBy
 	}
 	for _, b := range p.Buffers {
 		if b.Pool != plan.Resident && b.Pool != plan.Host {
 			p.Summary.NaiveBytes += b.Bytes
 		}
 	}
-	p.Summary.Tiered = r.tiered()
+	p.Summary.Tiered = r.Tiered()
 	if s.budget != nil {
 		p.Summary.Limited = s.budget.limited(r, p.Steps)
 	}
@@ -100,20 +101,20 @@ func annotate(_ context.Context, s *State) error {
 	}
 	p.Frontier = s.frontier
 	s.planRanges(p)
-	p.Traversal = r.traversal
+	p.Traversal = r.Traversal
 	s.plan = p
 	if err := s.writeProps(p); err != nil {
 		return err
 	}
-	r.list()
+	r.List()
 	return nil
 }
 
 // planProgramOrder returns the nodes of a region in program order, by the steps of their first runs
 // in the plan, with their loads, and the peak of these. Where nodes run again or tensors are copied,
 // bodies were placed a second time: the loads are those with the workspaces of the plan.
-func (s *State) planProgramOrder(program *region, solved *schedule.Result) (x plan.ProgramOrder, peak int64) {
-	x = plan.ProgramOrder{Steps: program.steps(solved.ProgramOrder), LoadBytes: slices.Clone(solved.ProgramEvaluation.Loads)}
+func (s *State) planProgramOrder(program *planner.Region, solved *schedule.Result) (x plan.ProgramOrder, peak int64) {
+	x = plan.ProgramOrder{Steps: program.Steps(solved.ProgramOrder), LoadBytes: slices.Clone(solved.ProgramEvaluation.Loads)}
 	if x.LoadBytes == nil {
 		x.LoadBytes = []int64{}
 	}
@@ -130,14 +131,14 @@ func (s *State) planProgramOrder(program *region, solved *schedule.Result) (x pl
 	}
 	for i, step := range x.Steps {
 		x.Steps[i] = firstStep[step]
-		x.LoadBytes[i] += s.main.workspace[firstStep[step]] - program.workspace[step]
+		x.LoadBytes[i] += s.main.Workspace[firstStep[step]] - program.Workspace[step]
 	}
 	return x, slices.Max(x.LoadBytes)
 }
 
 // tensors counts the inputs and node outputs of the main graph.
 func (s *State) tensors() (n int) {
-	for _, t := range s.main.g.Tensors {
+	for _, t := range s.main.G.Tensors {
 		if t.Maker >= 0 || t.Input {
 			n++
 		}
@@ -148,24 +149,24 @@ func (s *State) tensors() (n int) {
 // bound returns the lower bound on the peak and the certificates that prove it.
 // If only the search claims that bound, the best bound that a reader can prove is
 // listed as well.
-func (r *region) bound() (bytes int64, list []plan.Certificate) {
+func bound(r *planner.Region) (bytes int64, list []plan.Certificate) {
 	add := func(kind string, steps []int, value int64) {
 		c := plan.Certificate{Kind: kind, Nodes: []string{}, Steps: steps, ValueBytes: value}
 		for _, step := range steps {
-			c.Nodes = append(c.Nodes, r.g.Nodes[step].Name)
+			c.Nodes = append(c.Nodes, r.G.Nodes[step].Name)
 		}
 		list = append(list, c)
 	}
-	for _, c := range r.solved.Certificates {
-		add(c.Kind, r.steps(c.Nodes), c.Value)
+	for _, c := range r.Solved.Certificates {
+		add(c.Kind, r.Steps(c.Nodes), c.Value)
 		list[len(list)-1].ClaimedBy = c.ClaimedBy
-		if c.Kind == schedule.KindSearch && r.apart == nil {
-			if b := schedule.Bound(r.problem()); b.Kind != schedule.KindSearch {
+		if c.Kind == schedule.KindSearch && r.Apart == nil {
+			if b := schedule.Bound(r.Problem()); b.Kind != schedule.KindSearch {
 				add(b.Kind, ints(b.Nodes), b.Value)
 			}
 		}
 	}
-	return r.solved.Bound, list
+	return r.Solved.Bound, list
 }
 
 func ints(list []int32) []int {
@@ -178,32 +179,32 @@ func ints(list []int32) []int {
 
 // planBuffers lists the buffers of a region for the plan. Constants follow the
 // buffers that already have an offset in the resident pool.
-func (r *region) planBuffers(pool string, resident *int64) []plan.Buffer {
-	list := make([]plan.Buffer, 0, len(r.buffers))
+func planBuffers(r *planner.Region, pool string, resident *int64) []plan.Buffer {
+	list := make([]plan.Buffer, 0, len(r.Buffers))
 	base := *resident
-	for k := range r.buffers {
-		b := &r.buffers[k]
+	for k := range r.Buffers {
+		b := &r.Buffers[k]
 		out := plan.Buffer{
-			Pool: pool, Offset: b.offset, Bytes: b.bytes, First: b.first, Last: b.last,
-			Kind: r.bufferKind(b), Tensors: []string{},
+			Pool: pool, Offset: b.Offset, Bytes: b.Bytes, First: b.First, Last: b.Last,
+			Kind: r.BufferKind(b), Tensors: []string{},
 		}
-		if b.resident {
-			b.offset += base
-			out.Pool, out.Offset = plan.Resident, b.offset
-			*resident += b.bytes
-		} else if b.host {
+		if b.Resident {
+			b.Offset += base
+			out.Pool, out.Offset = plan.Resident, b.Offset
+			*resident += b.Bytes
+		} else if b.Host {
 			out.Pool = plan.Host
-		} else if r.tierNames != nil {
-			out.Pool = r.tierNames[b.pool]
+		} else if r.TierNames != nil {
+			out.Pool = r.TierNames[b.Pool]
 		}
-		for _, t := range r.tensorsOf(b) {
-			out.Tensors = append(out.Tensors, r.g.Tensors[t].Name)
+		for _, t := range r.TensorsOf(b) {
+			out.Tensors = append(out.Tensors, r.G.Tensors[t].Name)
 		}
-		for _, i := range b.storages {
-			out.Bounded = out.Bounded || r.storages[i].bounded
+		for _, i := range b.Storages {
+			out.Bounded = out.Bounded || r.Storages[i].Bounded
 		}
-		if b.node >= 0 {
-			step := int(b.node)
+		if b.Node >= 0 {
+			step := int(b.Node)
 			out.Node = &step
 		}
 		list = append(list, out)
@@ -211,55 +212,55 @@ func (r *region) planBuffers(pool string, resident *int64) []plan.Buffer {
 	return list
 }
 
-func (r *region) planSteps() []plan.Step {
-	steps := make([]plan.Step, len(r.g.Nodes))
-	for i, n := range r.g.Nodes {
-		steps[i] = plan.Step{Name: n.Name, Op: plan.OpName(n), LoadBytes: r.loads.Loads[i]}
+func planSteps(r *planner.Region) []plan.Step {
+	steps := make([]plan.Step, len(r.G.Nodes))
+	for i, n := range r.G.Nodes {
+		steps[i] = plan.Step{Name: n.Name, Op: plan.OpName(n), LoadBytes: r.Loads.Loads[i]}
 	}
 	return steps
 }
 
-func (r *region) planDynamic() []plan.Dynamic {
+func planDynamic(r *planner.Region) []plan.Dynamic {
 	list := []plan.Dynamic{}
-	for _, t := range r.g.Tensors {
+	for _, t := range r.G.Tensors {
 		if t.Dynamic == "" || t.Capture || t.Data != nil {
 			continue
 		}
 		d := plan.Dynamic{Tensor: t.Name, Reason: t.Dynamic}
 		if t.Maker >= 0 {
-			d.Node = r.g.Nodes[t.Maker].Name
+			d.Node = r.G.Nodes[t.Maker].Name
 		}
 		list = append(list, d)
 	}
 	return list
 }
 
-// planBodies adds the plans of the bodies within a region; the bodies inside a
+// PlanBodies adds the plans of the bodies within a region; the bodies inside a
 // body follow it. It notes their places in the plan.
-func (s *State) planBodies(p *plan.Plan, r *region, parent *int, resident *int64, subgraphs map[*graph.Graph]int) {
-	bodies := slices.Clone(r.bodies)
-	slices.SortStableFunc(bodies, func(a, b body) int { return int(a.node) - int(b.node) })
+func (s *State) planBodies(p *plan.Plan, r *planner.Region, parent *int, resident *int64, subgraphs map[*graph.Graph]int) {
+	bodies := slices.Clone(r.Bodies)
+	slices.SortStableFunc(bodies, func(a, b planner.Body) int { return int(a.Node) - int(b.Node) })
 	for _, b := range bodies {
 		at := len(p.Subgraphs)
-		subgraphs[b.r.g] = at
+		subgraphs[b.R.G] = at
 		p.Subgraphs = append(p.Subgraphs, plan.Subgraph{
-			Parent: parent, Node: r.g.Nodes[b.node].Name, Step: int(b.node), Attribute: b.attr, Index: b.index,
-			Bytes: b.r.arena, Buffers: b.r.planBuffers(plan.Workspace, resident),
-			Steps: b.r.planSteps(), Dynamic: b.r.planDynamic(),
+			Parent: parent, Node: r.G.Nodes[b.Node].Name, Step: int(b.Node), Attribute: b.Attr, Index: b.Index,
+			Bytes: b.R.Arena, Buffers: planBuffers(b.R, plan.Workspace, resident),
+			Steps: planSteps(b.R), Dynamic: planDynamic(b.R),
 		})
 		if s.ranged != nil {
-			ranges := &plan.SubgraphRanges{Certificates: s.ranged.planProofs(b.r)}
-			ranges.Stacking, ranges.SizeOf = s.ranged.planStacking(b.r)
+			ranges := &plan.SubgraphRanges{Certificates: s.ranged.PlanProofs(b.R)}
+			ranges.Stacking, ranges.SizeOf = s.ranged.PlanStacking(b.R)
 			p.Subgraphs[at].Ranges = ranges
 		}
-		s.planBodies(p, b.r, &at, resident, subgraphs)
+		s.planBodies(p, b.R, &at, resident, subgraphs)
 	}
 }
 
 // writeProps writes the offsets into the nodes' metadata and the summary figures
 // into the model's.
 func (s *State) writeProps(p *plan.Plan) error {
-	s.main.annotate(plan.Arena)
+	annotateRegion(s.main, plan.Arena)
 	dims, err := json.Marshal(p.Dims)
 	if err != nil {
 		return err
@@ -295,38 +296,38 @@ func (s *State) writeProps(p *plan.Plan) error {
 	return err
 }
 
-// annotate writes "name=pool:offset:bytes" for each output of each node. It
+// annotateRegion writes "name=pool:offset:bytes" for each output of each node. It
 // removes the entries of an earlier plan.
-func (r *region) annotate(pool string) {
-	place := make([]*buffer, len(r.storages))
-	for k := range r.buffers {
-		for _, i := range r.buffers[k].storages {
-			place[i] = &r.buffers[k]
+func annotateRegion(r *planner.Region, pool string) {
+	place := make([]*planner.Buffer, len(r.Storages))
+	for k := range r.Buffers {
+		for _, i := range r.Buffers[k].Storages {
+			place[i] = &r.Buffers[k]
 		}
 	}
-	for _, n := range r.g.Nodes {
+	for _, n := range r.G.Nodes {
 		var entries []string
 		for _, t := range n.Outputs {
-			if t < 0 || r.storageOf[t] == noStorage {
+			if t < 0 || r.StorageOf[t] == planner.NoStorage {
 				continue
 			}
-			pieces := r.piecesOf(r.storageOf[t])
+			pieces := r.PiecesOf(r.StorageOf[t])
 			b, in, bytes := place[pieces[0]], pool, int64(0)
 			if b == nil {
 				continue
 			}
 			for _, i := range pieces {
-				bytes += place[i].bytes
+				bytes += place[i].Bytes
 			}
 			switch {
-			case b.resident:
+			case b.Resident:
 				in = plan.Resident
-			case b.host:
+			case b.Host:
 				in = plan.Host
-			case r.tierNames != nil:
-				in = r.tierNames[b.pool]
+			case r.TierNames != nil:
+				in = r.TierNames[b.Pool]
 			}
-			entries = append(entries, fmt.Sprintf("%s=%s:%d:%d", r.g.Tensors[t].Name, in, b.offset, bytes))
+			entries = append(entries, fmt.Sprintf("%s=%s:%d:%d", r.G.Tensors[t].Name, in, b.Offset, bytes))
 		}
 		if len(entries) == 0 {
 			n.DropProp(keyOffset)
@@ -334,30 +335,30 @@ func (r *region) annotate(pool string) {
 		}
 		n.SetProp(keyOffset, strings.Join(entries, " "))
 	}
-	for _, b := range r.bodies {
-		b.r.annotate(plan.Workspace)
+	for _, b := range r.Bodies {
+		annotateRegion(b.R, plan.Workspace)
 	}
 }
 
 // writeStates notes the states in the model's metadata.
 func (s *State) writeStates() error {
-	if len(s.main.states) == 0 {
-		s.model.DropProp(keyStates)
+	if len(s.main.States) == 0 {
+		s.model.DropProp(planner.KeyStates)
 		return nil
 	}
-	text, err := json.Marshal(s.main.states)
-	s.model.SetProp(keyStates, string(text))
+	text, err := json.Marshal(s.main.States)
+	s.model.SetProp(planner.KeyStates, string(text))
 	return err
 }
 
 // Buffers returns the buffers of the main graph in the form of the plan.
 func (s *State) Buffers() []plan.Buffer {
-	if s.main == nil || s.main.buffers == nil {
+	if s.main == nil || s.main.Buffers == nil {
 		return nil
 	}
 	if s.plan != nil {
 		return slices.Clone(s.plan.Buffers)
 	}
 	resident := int64(0)
-	return s.main.planBuffers(plan.Arena, &resident)
+	return planBuffers(s.main, plan.Arena, &resident)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 )
 
 // check tests the invariants that hold after every pass.
@@ -14,30 +15,30 @@ func check(s *State) error {
 	if s.main == nil || s.graphChanged {
 		return nil
 	}
-	if s.main.g != s.model.Graph {
+	if s.main.G != s.model.Graph {
 		return fmt.Errorf("the model's graph is not the one that was planned: expected a call of State.Replace or State.Invalidate")
 	}
-	return s.main.check()
+	return checkRegion(s.main)
 }
 
-// check tests the invariants of a region and of the bodies within it.
-func (r *region) check() error {
-	g := r.g
-	if len(r.storageOf) != len(g.Tensors) || len(r.workspace) != len(g.Nodes) {
-		return fmt.Errorf("%d tensors and %d nodes are known, the graph has %d and %d: expected a call of State.Invalidate after a change", len(r.storageOf), len(r.workspace), len(g.Tensors), len(g.Nodes))
+// checkRegion tests the invariants of a region and of the bodies within it.
+func checkRegion(r *planner.Region) error {
+	g := r.G
+	if len(r.StorageOf) != len(g.Tensors) || len(r.Workspace) != len(g.Nodes) {
+		return fmt.Errorf("%d tensors and %d nodes are known, the graph has %d and %d: expected a call of State.Invalidate after a change", len(r.StorageOf), len(r.Workspace), len(g.Tensors), len(g.Nodes))
 	}
 	for id, t := range g.Tensors {
-		i := r.storageOf[id]
+		i := r.StorageOf[id]
 		switch {
-		case i == noStorage && t.Dynamic == "" && t.Data == nil:
+		case i == planner.NoStorage && t.Dynamic == "" && t.Data == nil:
 			return fmt.Errorf("tensor %q has no storage", t.Name)
-		case i == noStorage:
+		case i == planner.NoStorage:
 			continue
-		case i < 0 || int(i) >= len(r.storages):
-			return fmt.Errorf("tensor %q has storage %d, but there are only %d", t.Name, i, len(r.storages))
+		case i < 0 || int(i) >= len(r.Storages):
+			return fmt.Errorf("tensor %q has storage %d, but there are only %d", t.Name, i, len(r.Storages))
 		}
 	}
-	if r.solved == nil {
+	if r.Solved == nil {
 		return nil
 	}
 	for i, n := range g.Nodes {
@@ -51,9 +52,9 @@ func (r *region) check() error {
 			return err
 		}
 	}
-	for _, b := range r.bodies {
-		if err := b.r.check(); err != nil {
-			return fmt.Errorf("%s: attribute %q: %w", g.Label(b.node), b.attr, err)
+	for _, b := range r.Bodies {
+		if err := checkRegion(b.R); err != nil {
+			return fmt.Errorf("%s: attribute %q: %w", g.Label(b.Node), b.Attr, err)
 		}
 	}
 	return nil

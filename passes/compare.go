@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes/internal/box"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -92,7 +93,7 @@ func Compare(ctx context.Context, m *graph.Model, opt CompareOptions) (_ *Compar
 	if _, err := s.run(context.WithoutCancel(ctx), list); err != nil {
 		return nil, err
 	}
-	t, err := newComparer(ctx, opt).orders(s.main.problem())
+	t, err := newComparer(ctx, opt).orders(s.main.Problem())
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +292,7 @@ func (c *comparer) place(p *schedule.Problem, order []int32) (best placedOrder, 
 func (c *comparer) solve(p alloc.Problem, lost bool) (alloc.Result, error) {
 	little := alloc.Options{Effort: alloc.EffortFast}
 	if c.ctx.Err() == nil {
-		opt := alloc.Options{Effort: placement(c.opt.Effort)}
+		opt := alloc.Options{Effort: planner.Placement(c.opt.Effort)}
 		if lost && c.opt.Effort != schedule.EffortMax {
 			opt = little
 		}
@@ -426,7 +427,7 @@ func buffersOf(p *schedule.Problem, order []int32, taken []schedule.Pair) ([]all
 // aliasesNote says how small the peak of the main graph, whose nodes are in the order of the
 // file, is with aliases, if that is less than in all rows of a comparison.
 func (s *State) aliasesNote(ctx context.Context, t *Comparison) (string, error) {
-	g := s.main.aliasGraph()
+	g := s.main.AliasGraph()
 	if !s.opt.mayAlias() || ctx.Err() != nil {
 		return "", nil
 	}
@@ -434,8 +435,8 @@ func (s *State) aliasesNote(ctx context.Context, t *Comparison) (string, error) 
 	if l.Saved == 0 {
 		return "", nil
 	}
-	q, _ := s.main.aliased(l, l.Pieces(nil), s.main.aliasPairs())
-	solved, err := schedule.Solve(ctx, q.problem(), schedule.Options{Effort: s.opt.Effort})
+	q, _ := s.main.Aliased(l, l.Pieces(nil), s.main.AliasPairs())
+	solved, err := schedule.Solve(ctx, q.Problem(), schedule.Options{Effort: s.opt.Effort})
 	if err != nil || solved.Evaluation.Peak >= t.OrderBound {
 		return "", err
 	}

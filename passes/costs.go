@@ -8,6 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/cost"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 )
 
@@ -53,10 +54,10 @@ const mostCost = math.MaxInt64 >> 24
 // Options.Costs has the node's name, else the estimate for Options.Device, which measured
 // costs correct for nodes in slices ([measuredCosts]). Constants and swaps cost nothing.
 // unknown counts the names in Options.Costs that no node has.
-func (s *State) costs(r *region) (list []int64, unknown int) {
-	list = make([]int64, len(r.g.Nodes))
+func (s *State) costs(r *planner.Region) (list []int64, unknown int) {
+	list = make([]int64, len(r.G.Nodes))
 	used := map[string]bool{}
-	for i, n := range r.g.Nodes {
+	for i, n := range r.G.Nodes {
 		ns, known := s.opt.Costs[n.Name]
 		if known = known && n.Name != ""; known {
 			used[n.Name] = true
@@ -67,12 +68,12 @@ func (s *State) costs(r *region) (list []int64, unknown int) {
 		case known:
 			list[i] = min(ns, mostCost)
 		case calledBySlice(n):
-			list[i] = s.callCost(r.g, n)
+			list[i] = s.callCost(r.G, n)
 		case ops.IsConstant(n):
 		case scaled:
-			list[i] = int64(min(factor*float64(s.opt.Device.cost(cost.Whole(r.g, n))), mostCost))
+			list[i] = int64(min(factor*float64(s.opt.Device.cost(cost.Whole(r.G, n))), mostCost))
 		default:
-			list[i] = s.opt.Device.cost(cost.Whole(r.g, n))
+			list[i] = s.opt.Device.cost(cost.Whole(r.G, n))
 		}
 	}
 	for name := range s.opt.Costs {

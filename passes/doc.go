@@ -32,10 +32,9 @@
 // Behind the last one, package plan/verify proves the plan against the graph that it
 // was made from, unless an option says otherwise.
 //
-// share, bodies, order and place are the planner, which is a function of a graph, what its
-// plan may do, and how much work its searches may do (rules.go). The searches of the other
-// passes call it for each graph that they try. Package passes/internal/box, on which it stands,
-// chooses an order for the points of a box of lengths: a fixed length is a box of one point.
+// share, bodies, order and place call the planner (internal/planner), which is a function of a
+// graph, what its plan may do, and how much work its searches may do. The searches of the other
+// passes call it for each graph that they try.
 //
 // A [Pass] reads and extends the [State] that the earlier passes left, and prints
 // nothing. pipeline.go holds the list with the reason for each pair's order.

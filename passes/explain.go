@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -35,10 +36,10 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 		return nil, err
 	}
 	// Of a training graph's dimensions, those without a range were bound when it was made.
-	s.bind.given.Dims, s.bind.given.SpareDims = map[string]int64{}, p.Mode == modeTraining
+	s.bind.Given.Dims, s.bind.Given.SpareDims = map[string]int64{}, p.Mode == planner.ModeTraining
 	for name, d := range p.Dims {
 		if !d.Assumed {
-			s.bind.given.Dims[name] = d.Value
+			s.bind.Given.Dims[name] = d.Value
 		}
 	}
 	list, err := upTo(Default(), "bodies") // the plan has the workspace of the bodies
@@ -56,19 +57,19 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 		return nil, err
 	}
 	for _, b := range p.Buffers {
-		if b.Kind == plan.KindWorkspace && b.Node != nil && *b.Node < len(s.main.workspace) {
-			s.main.workspace[*b.Node] += b.Bytes
+		if b.Kind == plan.KindWorkspace && b.Node != nil && *b.Node < len(s.main.Workspace) {
+			s.main.Workspace[*b.Node] += b.Bytes
 		}
 	}
 	main := s.main
 	if p.Sharing.Aliases {
 		// The bound and its certificates are those of the relaxed layout.
-		if main, err = main.relaxed(); err != nil {
+		if main, err = main.Relaxed(); err != nil {
 			return nil, err
 		}
 	}
-	problem := main.explained()
-	order := identity(len(problem.Nodes))
+	problem := explained(main)
+	order := planner.Identity(len(problem.Nodes))
 	var certificates []schedule.Certificate
 	for _, c := range p.Certificates {
 		steps := make([]int32, len(c.Steps))
@@ -79,7 +80,7 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 	}
 	opt.Align = p.Alignment
 	if p.KeepsRandomOrder {
-		opt.Precedence = effectsInOrder(s.main.g, order)
+		opt.Precedence = planner.EffectsInOrder(s.main.G, order)
 	}
 	reached, err := problem.Evaluate(order)
 	if err != nil {
@@ -95,7 +96,7 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 		if err != nil {
 			return nil, fmt.Errorf("internal error: the planned order: %w", err)
 		}
-		shared := s.main.sharedBy(p).explained()
+		shared := explained(sharedBy(s.main, p))
 		proofs = movedProofs(x.Proofs, len(shared.Tensors))
 		for _, t := range problem.Tensors {
 			shared.Tensors = append(shared.Tensors, schedule.Tensor{Name: t.Name, Kind: t.Kind, Producer: t.Producer})
@@ -117,11 +118,11 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 }
 
 // explained is the bare problem of a region, whose tensors have the kinds of their buffers.
-func (r *region) explained() *schedule.Problem {
-	problem := r.problem()
+func explained(r *planner.Region) *schedule.Problem {
+	problem := r.Problem()
 	for i := range problem.Tensors {
-		if t := &problem.Tensors[i]; t.Kind == "" && i < len(r.storages) {
-			t.Kind = r.bufferKind(&buffer{storages: []int32{int32(i)}, node: graph.None})
+		if t := &problem.Tensors[i]; t.Kind == "" && i < len(r.Storages) {
+			t.Kind = r.BufferKind(&planner.Buffer{Storages: []int32{int32(i)}, Node: graph.None})
 		}
 	}
 	return problem
@@ -129,7 +130,7 @@ func (r *region) explained() *schedule.Problem {
 
 // sharedBy returns a main graph, whose nodes are in the order of a plan, with the bytes
 // shared that are in one place there.
-func (r *region) sharedBy(p *plan.Plan) *region {
+func sharedBy(r *planner.Region, p *plan.Plan) *planner.Region {
 	at := map[string]int64{}
 	add := func(b plan.Buffer) {
 		for _, name := range b.Tensors {
@@ -144,8 +145,8 @@ func (r *region) sharedBy(p *plan.Plan) *region {
 	for i := range p.Spans {
 		add(p.Whole(i))
 	}
-	offset := func(storage int32) int64 { return at[r.g.Tensors[r.storages[storage].tensors[0]].Name] }
-	g := r.aliasGraph()
+	offset := func(storage int32) int64 { return at[r.G.Tensors[r.Storages[storage].Tensors[0]].Name] }
+	g := r.AliasGraph()
 	for _, n := range g.Nodes {
 		for i := range n.Ranges {
 			x := &n.Ranges[i]
@@ -153,7 +154,7 @@ func (r *region) sharedBy(p *plan.Plan) *region {
 		}
 	}
 	l := g.Choose(nil)
-	q, _ := r.aliased(l, l.Pieces(nil), r.aliasPairs())
+	q, _ := r.Aliased(l, l.Pieces(nil), r.AliasPairs())
 	return q
 }
 

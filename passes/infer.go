@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 )
 
 // infer sets the type and size of every tensor, leaves to the nodes what Options.Runtime
@@ -23,7 +24,7 @@ func infer(_ context.Context, s *State) error {
 
 // infer sets the types and the sharing of a model, which is the present one or made of it.
 func (s *State) infer(m *graph.Model) (*ops.Inference, error) {
-	return s.bind.infer(m)
+	return s.bind.Infer(m)
 }
 
 // atCorner says of an error of inference which lengths it is for, where a plan has ranges.
@@ -32,7 +33,7 @@ func (s *State) atCorner(err error) error {
 	if s.ranged == nil || !errors.As(err, &e) {
 		return err
 	}
-	box := s.ranged.box
+	box := s.ranged.Box
 	lengths, at := box.At(box.Corner()), []string{}
 	for _, name := range box.Names {
 		at = append(at, fmt.Sprintf("%s=%d", graph.Short(name), lengths[name]))
@@ -67,6 +68,6 @@ func (s *State) warnings() []string {
 
 // shared returns a model that was made of the present one, with the storages of its main
 // graph and the workspaces of its nodes.
-func (s *State) shared(ctx context.Context, m *graph.Model, x *search) (*trial, error) {
-	return s.bind.trial(ctx, m, s.rules(), x)
+func (s *State) shared(ctx context.Context, m *graph.Model, x *planner.Search) (*planner.Trial, error) {
+	return s.bind.Trial(ctx, m, s.rules(), x)
 }

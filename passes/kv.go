@@ -9,6 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes/internal/kv"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
@@ -18,7 +19,7 @@ func keepCaches(_ context.Context, s *State) error {
 	if s.opt.KVCapacity == 0 {
 		return nil
 	}
-	if modeOf(s.model) == modeTraining {
+	if planner.ModeOf(s.model) == planner.ModeTraining {
 		return graph.Errorf("a training graph has no caches of keys and values: expected a decoder for inference")
 	}
 	if _, has := s.model.Prop(plan.KeyKV); has {
@@ -48,19 +49,19 @@ func keepCaches(_ context.Context, s *State) error {
 func (s *State) rewriteCaches() (m *graph.Model, d *kv.Decoder, err error) {
 	opt := kv.Options{Capacity: s.opt.KVCapacity}
 	at := func(dims map[string]int64) (*graph.Model, *kv.Decoder, error) {
-		opt.Infer = s.bind.at(dims).given
+		opt.Infer = s.bind.At(dims).Given
 		return kv.Rewrite(s.model, opt)
 	}
-	if m, d, err = at(s.bind.given.Dims); err != nil || s.ranged == nil {
+	if m, d, err = at(s.bind.Given.Dims); err != nil || s.ranged == nil {
 		return m, d, err
 	}
-	box := s.ranged.box
+	box := s.ranged.Box
 	if !s.opt.enumerates(box) {
 		return nil, nil, graph.Errorf("ranges of dimensions: %d points are too many to rewrite the decoder at each: expected fewer, or a larger --points", box.Points)
 	}
 	count := make([]int64, box.Points) // of new tokens
 	for point := range count {
-		_, e, err := at(s.ranged.dims(point))
+		_, e, err := at(s.ranged.Dims(point))
 		if err != nil {
 			return nil, nil, fmt.Errorf("ranges of dimensions: at %s: %w", graph.AtLengths(box.At(point)), err)
 		}
@@ -80,12 +81,12 @@ func (s *State) rewriteCaches() (m *graph.Model, d *kv.Decoder, err error) {
 		}
 	}
 	if opt.New != "" {
-		if m, d, err = at(s.bind.given.Dims); err != nil {
+		if m, d, err = at(s.bind.Given.Dims); err != nil {
 			return nil, nil, err
 		}
 	}
 	for point := range count {
-		n, e, err := at(s.ranged.dims(point))
+		n, e, err := at(s.ranged.Dims(point))
 		if err != nil {
 			return nil, nil, fmt.Errorf("ranges of dimensions: at %s: %w", graph.AtLengths(box.At(point)), err)
 		}

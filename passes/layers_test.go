@@ -7,26 +7,24 @@ import (
 	"go/token"
 	"go/types"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// layers are files of the package, from below: each uses names of itself and of those before it
-// alone. The files of the passes, which use State and Options, are in none.
+// layers are the files of packages below this one, from the first: each uses names of itself and of
+// those before it alone.
 var layers = []struct {
-	name  string
-	files []string
+	folder string
+	files  []string
 }{
-	{"the planner: what gives a graph an order, offsets and bounds", []string{
+	{"internal/planner", []string{
 		"rules.go", "effort.go", "region.go", "lifetime.go", "buffers.go", "alias_place.go", "chains.go", "caches.go", "updates.go",
 		"problem.go", "alias_region.go", "reorder.go", "host.go", "traversal.go", "stack.go", "tiers.go", "place.go", "order.go",
-		"share.go", "bodies.go", "trial.go", "slice_limits.go",
+		"share.go", "bodies.go", "trial.go", "alias_choose.go", "range_graphs.go", "range.go", "range_alias.go", "range_grid.go", "range_prove.go",
+		"range_solve.go", "range_pools.go", "range_plan.go",
 	}},
-	{"the choice of aliases", []string{"alias_choose.go"}},
-	{"the choice of what is folded", []string{"fold_state.go", "shapes.go", "constants.go", "folder.go", "product.go"}},
-	{"the choice for ranges of dimensions", []string{
-		"range_graphs.go", "range.go", "range_alias.go", "range_grid.go", "range_prove.go", "range_solve.go", "range_pools.go", "range_plan.go", "range_at.go",
-	}},
+	{"internal/folding", []string{"fold_state.go", "shapes.go", "constants.go", "folder.go", "product.go"}},
 }
 
 // ownPackages imports the packages below this one, whose types the planner embeds, and no other:
@@ -59,20 +57,24 @@ func (o ownPackages) Import(path string) (*types.Package, error) {
 	return p, nil
 }
 
-// TestLayers: the planner uses no name of another file of the package, above all neither State
-// nor Options, and the searches use the planner. So each is a package by itself, whose
-// functions depend on what they are given; and within each, no file uses names of a later one.
+// TestLayers: in the planner and in the choice of what is folded, no file uses names of a later one.
 func TestLayers(t *testing.T) {
-	var files []string
 	for _, layer := range layers {
-		for _, file := range layer.files {
-			files = append(files, file)
-			problems := undefined(t, files)
-			for _, problem := range problems {
-				t.Errorf("%s: %s: expected names of this file and of those before it: %v", layer.name, problem, files)
+		var files []string
+		for _, name := range layer.files {
+			files = append(files, filepath.Join(filepath.FromSlash(layer.folder), name))
+			if problems := undefined(t, files); len(problems) > 0 {
+				t.Errorf("%s: expected names of this file and of those before it: %v", problems[0], files)
+				break
 			}
-			if len(problems) > 0 {
-				return
+		}
+		all, err := filepath.Glob(filepath.Join(filepath.FromSlash(layer.folder), "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range all {
+			if base := filepath.Base(name); base != "doc.go" && !strings.HasSuffix(base, "_test.go") && !slices.Contains(layer.files, base) {
+				t.Errorf("%s is in no list", name)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/passes/internal/box"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
@@ -79,13 +80,13 @@ func (s *State) shareFirst(ctx context.Context, b *limitSearch) (err error) {
 	r := b.before
 	limit := cmp.Or(s.choice.limit, s.opt.Limit)
 	if limit != nil {
-		limit = limit.of(r.loads.Peak)
+		limit = limit.of(r.Loads.Peak)
 	}
-	less := limit == nil || limit.Arena || limit.Bytes < r.loads.Peak || s.opt.Frontier
-	if !s.opt.mayAlias() || s.ranged != nil || !less || !r.movesBytes() {
+	less := limit == nil || limit.Arena || limit.Bytes < r.Loads.Peak || s.opt.Frontier
+	if !s.opt.mayAlias() || s.ranged != nil || !less || !movesBytes(r) {
 		return nil
 	}
-	if b.shared, err = r.sharedFirst(ctx, s.search().silent()); err != nil {
+	if b.shared, err = sharedFirst(ctx, r, s.search().Silent()); err != nil {
 		return err
 	}
 	if b.shared == nil {
@@ -99,7 +100,7 @@ func (s *State) shareFirst(ctx context.Context, b *limitSearch) (err error) {
 
 // giveAliases makes the plan with aliases that was found first that of the main graph.
 func (s *State) giveAliases(b *limitSearch) {
-	s.main.give(b.shared)
+	give(s.main, b.shared)
 	s.takeAliases(b.shared)
 }
 
@@ -109,23 +110,23 @@ func (b *limitSearch) meets(l *Limit) bool {
 	case b.shared == nil:
 		return false
 	case l.Arena:
-		return b.shared.arena <= l.Bytes
+		return b.shared.Arena <= l.Bytes
 	}
-	return b.shared.loads.Peak <= l.Bytes
+	return b.shared.Loads.Peak <= l.Bytes
 }
 
 // fits reports whether the graph as it is meets a limit without aliases, as far as is known.
 func (b *limitSearch) fits(l *Limit) bool {
-	return l.Bytes >= b.before.loads.Peak && (!l.Arena || b.before.arena > 0 && l.Bytes >= b.before.arena)
+	return l.Bytes >= b.before.Loads.Peak && (!l.Arena || b.before.Arena > 0 && l.Bytes >= b.before.Arena)
 }
 
 // chooseLimit chooses the limit of the main graph, which is in its best order, and computes
 // the frontier.
 func (s *State) chooseLimit(search context.Context, b *limitSearch) {
-	limit := b.before.loads.Peak
+	limit := b.before.Loads.Peak
 	if s.opt.Limit != nil {
 		best := limit
-		if t := s.main.traversal; t != nil {
+		if t := s.main.Traversal; t != nil {
 			best = t.BestPeakBytes
 		}
 		s.choice.limit = s.opt.Limit.of(best)
@@ -133,13 +134,13 @@ func (s *State) chooseLimit(search context.Context, b *limitSearch) {
 	} else if s.opt.ExtraPercent > 0 {
 		limit = b.within(search, func(percent float64) bool { return percent <= s.opt.ExtraPercent })
 		if b.meets(&Limit{Bytes: limit}) {
-			limit = b.shared.loads.Peak
+			limit = b.shared.Loads.Peak
 		}
 		s.choice.limit = &Limit{Bytes: limit}
 	}
 	// Above the least effort, the solver builds an archive of plans, so the
 	// frontier costs nothing.
-	if s.opt.Frontier || b.changes() && s.opt.Effort != schedule.EffortFast && limit < b.before.loads.Peak {
+	if s.opt.Frontier || b.changes() && s.opt.Effort != schedule.EffortFast && limit < b.before.Loads.Peak {
 		s.frontier = b.frontier(search)
 	}
 }
@@ -152,7 +153,7 @@ func (b *limitSearch) changes() bool { return b.solver != nil || b.swapper != ni
 const limitTries = 6
 
 // keepLimit makes the main graph one that keeps the limit: it runs nodes again, or swaps.
-func (s *State) keepLimit(ctx, within context.Context, x *search) error {
+func (s *State) keepLimit(ctx, within context.Context, x *planner.Search) error {
 	b, limit := s.budget, s.budget.limit.Bytes
 	target, above := cmp.Or(s.choice.target, limit), int64(math.MaxInt64)
 	for tries := 1; ; tries++ {
@@ -161,7 +162,7 @@ func (s *State) keepLimit(ctx, within context.Context, x *search) error {
 			p = b.cheapest(within, p.Lowest)
 		}
 		if p.Ended != nil {
-			x.log.timedOut = true
+			x.Log.TimedOut = true
 		}
 		if p.Feasible != budget.Found {
 			if target < limit && p.Feasible == budget.Impossible {
@@ -173,7 +174,7 @@ func (s *State) keepLimit(ctx, within context.Context, x *search) error {
 		if err != nil || held <= limit {
 			return err
 		}
-		if s.opt.Limit == nil && (s.ranged == nil || held < b.before.loads.Peak) {
+		if s.opt.Limit == nil && (s.ranged == nil || held < b.before.Loads.Peak) {
 			s.keepHeld(held)
 			return nil
 		}
@@ -189,13 +190,13 @@ func (s *State) keepLimit(ctx, within context.Context, x *search) error {
 
 // carryOut makes the main graph that of a plan, and returns its peak or, if that keeps a limit on
 // the arena, its arena.
-func (s *State) carryOut(ctx context.Context, p *budget.SwapPlan, x *search) (held int64, err error) {
+func (s *State) carryOut(ctx context.Context, p *budget.SwapPlan, x *planner.Search) (held int64, err error) {
 	b, limit := s.budget, s.budget.limit
 	if b.found = p; len(p.Steps) > len(b.costs) {
 		tensors := b.swapped()
 		// Another order would not fit the transfers. A strategy would order the nodes that
 		// run again otherwise, and not keep the limit.
-		x.fixed, x.fixedBodies = len(tensors) > 0 || x.Strategy != "", true
+		x.Fixed, x.FixedBodies = len(tensors) > 0 || x.Strategy != "", true
 		if err := s.repeat(ctx, &b.repetition, p.Steps, tensors, x, &box.Ceiling{Bytes: limit.Bytes, Arena: limit.Arena}); err != nil {
 			return 0, err
 		}
@@ -205,7 +206,7 @@ func (s *State) carryOut(ctx context.Context, p *budget.SwapPlan, x *search) (he
 			}
 		}
 	}
-	if held = s.main.loads.Peak; held <= limit.Bytes && limit.Arena {
+	if held = s.main.Loads.Peak; held <= limit.Bytes && limit.Arena {
 		return s.arenaWithin(ctx, limit.Bytes, x)
 	}
 	return held, nil
@@ -215,29 +216,29 @@ func (s *State) carryOut(ctx context.Context, p *budget.SwapPlan, x *search) (he
 // than planned. The graph as it is is taken if that is no better.
 func (s *State) keepHeld(held int64) {
 	b := s.budget
-	peak := b.before.loads.Peak
+	peak := b.before.Loads.Peak
 	if b.shared != nil {
-		peak = min(peak, b.shared.loads.Peak)
+		peak = min(peak, b.shared.Loads.Peak)
 	}
 	b.limit = &Limit{Bytes: min(held, peak)}
 	if held < peak {
 		return
 	}
 	b.repetition = *newRepetition(b.before, b.costs)
-	s.main, s.model.Graph, b.found = b.before, b.before.g, b.asItIs(peak)
+	s.main, s.model.Graph, b.found = b.before, b.before.G, b.asItIs(peak)
 	if b.shared != nil {
 		s.giveAliases(b)
 	}
 }
 
 // arenaWithin places the main graph, and returns its arena.
-func (s *State) arenaWithin(ctx context.Context, limit int64, x *search) (int64, error) {
+func (s *State) arenaWithin(ctx context.Context, limit int64, x *planner.Search) (int64, error) {
 	if s.ranged != nil {
-		err := s.main.place(ctx, x)
-		if err == nil && s.main.arena > limit && len(s.main.pools) > 0 {
+		err := s.main.Place(ctx, x)
+		if err == nil && s.main.Arena > limit && len(s.main.Pools) > 0 {
 			err = s.divideWithin(ctx, limit, x)
 		}
-		return s.main.arena, err
+		return s.main.Arena, err
 	}
-	return s.main.placeWithin(ctx, limit, x)
+	return s.main.PlaceWithin(ctx, limit, x)
 }

@@ -121,12 +121,12 @@ func (s *State) withinExtra() error {
 // error explains why there is no plan.
 func (b *limitSearch) error(ctx context.Context, p *budget.SwapPlan) error {
 	e := &LimitError{
-		LimitBytes: b.limit.Bytes, Arena: b.limit.Arena, PeakBytes: b.before.loads.Peak, LowestBytes: p.Lowest,
+		LimitBytes: b.limit.Bytes, Arena: b.limit.Arena, PeakBytes: b.before.Loads.Peak, LowestBytes: p.Lowest,
 		Impossible: p.Feasible == budget.Impossible,
 	}
 	of, obstacle := b, p.Obstacle
 	if b.shared != nil {
-		e.LowestBytes = min(cmp.Or(e.LowestBytes, math.MaxInt64), b.shared.loads.Peak)
+		e.LowestBytes = min(cmp.Or(e.LowestBytes, math.MaxInt64), b.shared.Loads.Peak)
 	}
 	if b.relaxed != nil {
 		of = b.relaxed
@@ -150,19 +150,19 @@ func (b *limitSearch) because(e *LimitError, x *budget.Obstacle) {
 	case budget.AtFinal:
 		e.Why = BoundUpdates
 	default:
-		e.Node = b.before.g.Label(graph.NodeID(x.Node))
+		e.Node = b.before.G.Label(graph.NodeID(x.Node))
 	}
 	tensors := slices.Clone(x.Tensors)
 	bytes := func(i int32) int64 {
-		if int(i) < len(b.before.storages) {
-			return b.before.storages[i].bytes
+		if int(i) < len(b.before.Storages) {
+			return b.before.Storages[i].Bytes
 		}
 		return 0
 	}
 	slices.SortStableFunc(tensors, func(x, y int32) int { return cmp.Compare(bytes(y), bytes(x)) })
 	for _, i := range tensors {
 		if bytes(i) > 0 {
-			e.Tensors = append(e.Tensors, b.before.nameOf(i))
+			e.Tensors = append(e.Tensors, b.before.NameOf(i))
 		}
 	}
 }

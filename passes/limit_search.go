@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/schedule/budget"
@@ -22,16 +23,16 @@ type limitSearch struct {
 	host    *Host
 	found   *budget.SwapPlan // the plan that was chosen
 
-	shared  *region      // the plan with aliases of the graph as it is; nil: there is no better one
-	relaxed *limitSearch // of all plans with aliases, for its bounds alone; nil: those of plans without hold
+	shared  *planner.Region // the plan with aliases of the graph as it is; nil: there is no better one
+	relaxed *limitSearch    // of all plans with aliases, for its bounds alone; nil: those of plans without hold
 }
 
 // newLimitSearch sets up the search in a main graph, whose nodes must be in the best order.
 // host is the memory to which tensors may be swapped, or nil. The search does one part of
 // that many; 0: all.
-func (s *State) newLimitSearch(r *region, host *Host, part int64) (*limitSearch, error) {
+func (s *State) newLimitSearch(r *planner.Region, host *Host, part int64) (*limitSearch, error) {
 	costs, _ := s.costs(r)
-	p := r.budgetProblem(costs)
+	p := budgetProblem(r, costs)
 	b := &limitSearch{repetition: *newRepetition(r, costs), problem: p, host: host}
 	if k := s.choice.from; k != nil && k.search != nil && reflect.DeepEqual(k.search.problem, p) {
 		b.solver, b.swapper = k.search.solver, k.search.swapper
@@ -45,23 +46,23 @@ func (s *State) newLimitSearch(r *region, host *Host, part int64) (*limitSearch,
 	// recomputation often needs fewer changes to it, which can be worth more than a smaller
 	// initial peak. It is left out if a strategy was asked for, or updates at the end: it is
 	// not theirs.
-	orders := [][]int32{identity(len(p.Nodes))}
-	others := slices.Clip(r.solved.Orders)
+	orders := [][]int32{planner.Identity(len(p.Nodes))}
+	others := slices.Clip(r.Solved.Orders)
 	strategy := s.strategy()
 	if strategy == "" && !s.opt.UpdatesLast {
-		others = append(others, r.solved.ProgramOrder)
+		others = append(others, r.Solved.ProgramOrder)
 	}
 	for _, order := range others {
 		steps := make([]int32, len(order))
 		for i, n := range order {
-			steps[i] = int32(r.stepOf[n])
+			steps[i] = int32(r.StepOf[n])
 		}
 		orders = append(orders, steps)
 	}
 	keepOrders := strategy != "" || s.opt.KeepRandomOrder || s.opt.UpdatesLast
 	var final []bool
 	if s.opt.UpdatesLast {
-		final = updateNodes(r.g)
+		final = planner.UpdateNodes(r.G)
 	}
 	var err error
 	if b.host == nil {
@@ -70,7 +71,7 @@ func (s *State) newLimitSearch(r *region, host *Host, part int64) (*limitSearch,
 		})
 	} else {
 		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
-			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: r.mustStay(p),
+			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: mustStay(r, p),
 			KeepOrders: keepOrders, Final: final, Part: part,
 		})
 	}
@@ -86,20 +87,20 @@ func (s *State) newLimitSearch(r *region, host *Host, part int64) (*limitSearch,
 // that some node wrote, in one place or in several, the relaxed graph holds once, and what it makes
 // again later, the relaxed graph makes again, too.
 func (s *State) relaxedSearch(b *limitSearch) (*limitSearch, error) {
-	q, err := b.before.relaxed()
+	q, err := b.before.Relaxed()
 	if err != nil {
 		return &limitSearch{}, nil // with too many parts nothing is proven
 	}
-	p, once := q.problem(), q.mustRunOnce()
+	p, once := q.Problem(), mustRunOnce(q)
 	for i := range p.Nodes {
 		v := &p.Nodes[i]
 		v.Cost, v.Once, v.Writes = b.costs[i], once[i], []int32{}
 	}
 	opt := budget.Options{Effort: s.opt.Effort, NoBound: b.host != nil, KeepOrders: true}
 	if s.opt.UpdatesLast {
-		opt.Final = updateNodes(q.g)
+		opt.Final = planner.UpdateNodes(q.G)
 	}
-	solver, err := budget.New(p, [][]int32{identity(len(p.Nodes))}, opt)
+	solver, err := budget.New(p, [][]int32{planner.Identity(len(p.Nodes))}, opt)
 	if err != nil {
 		return nil, fmt.Errorf("internal error: %w", err)
 	}
@@ -131,7 +132,7 @@ func distinct(orders [][]int32) (list [][]int32) {
 // cheapest returns the cheapest plan below a limit: the best order itself, if it
 // meets the limit.
 func (b *limitSearch) cheapest(ctx context.Context, limit int64) *budget.SwapPlan {
-	if limit >= b.before.loads.Peak {
+	if limit >= b.before.Loads.Peak {
 		return b.asItIs(limit)
 	}
 	return b.plans(ctx, []int64{limit})[0]
@@ -143,7 +144,7 @@ func (b *limitSearch) asItIs(limit int64) *budget.SwapPlan {
 	for i := range steps {
 		steps[i] = i
 	}
-	return &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.Found, Steps: steps, PeakBytes: b.before.loads.Peak}}
+	return &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.Found, Steps: steps, PeakBytes: b.before.Loads.Peak}}
 }
 
 // within returns the smallest limit that it finds with a plan whose extra time fits: percent
@@ -155,7 +156,7 @@ func (b *limitSearch) within(ctx context.Context, fits func(percent float64) boo
 	case b.solver != nil:
 		return b.solver.Within(ctx, fits)
 	}
-	return b.before.loads.Peak
+	return b.before.Loads.Peak
 }
 
 // plans returns the cheapest plan below each limit.
@@ -166,7 +167,7 @@ func (b *limitSearch) plans(ctx context.Context, limits []int64) []*budget.SwapP
 	var list []*budget.SwapPlan
 	if b.solver == nil {
 		for _, limit := range limits {
-			list = append(list, &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.NoneFound, Lowest: b.before.loads.Peak}})
+			list = append(list, &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.NoneFound, Lowest: b.before.Loads.Peak}})
 		}
 		return list
 	}
@@ -177,8 +178,8 @@ func (b *limitSearch) plans(ctx context.Context, limits []int64) []*budget.SwapP
 }
 
 // limited summarises how the limit was met. r is the planned main graph.
-func (b *limitSearch) limited(r *region, steps []plan.Step) *plan.Limited {
-	l := &plan.Limited{LimitBytes: b.limit.Bytes, LimitArena: b.limit.Arena, PlainPeakBytes: b.before.loads.Peak}
+func (b *limitSearch) limited(r *planner.Region, steps []plan.Step) *plan.Limited {
+	l := &plan.Limited{LimitBytes: b.limit.Bytes, LimitArena: b.limit.Arena, PlainPeakBytes: b.before.Loads.Peak}
 	plain, extra := 0.0, 0.0
 	costs := make([]int64, len(steps))
 	for i := range steps {
@@ -191,25 +192,25 @@ func (b *limitSearch) limited(r *region, steps []plan.Step) *plan.Limited {
 		}
 		plain += cost
 	}
-	for i := range r.storages {
-		if r.storages[i].host {
+	for i := range r.Storages {
+		if r.Storages[i].Host {
 			l.SwappedBuffers++
-			l.SwappedBytes += r.storages[i].bytes
+			l.SwappedBytes += r.Storages[i].Bytes
 		}
 	}
 	waiting := 0.0
 	if b.host != nil {
 		l.HostLink = b.host.Link
-		waiting = float64(r.waitingTime(costs, l.HostLink))
+		waiting = float64(waitingTime(r, costs, l.HostLink))
 	}
 	if l.RecomputedNodes == 0 && l.SwappedBuffers == 0 {
-		l.PlainPeakBytes = r.loads.Peak // with aliases, it is less than before
+		l.PlainPeakBytes = r.Loads.Peak // with aliases, it is less than before
 	}
 	if plain > 0 {
 		l.WaitingPercent = 100 * waiting / plain
 		l.ExtraCostPercent = 100 * (extra + waiting) / plain
 	}
-	if b.host == nil && (r.apart == nil || l.ExtraCostPercent == 0) { // plans with aliases may cost less than the search proves
+	if b.host == nil && (r.Apart == nil || l.ExtraCostPercent == 0) { // plans with aliases may cost less than the search proves
 		bound := min(b.found.LowerBoundPercent, l.ExtraCostPercent)
 		l.ExtraCostBound = &bound
 	}

@@ -8,13 +8,14 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc/tiers"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 )
 
 // movedGraph is a main graph before and after copies between pools.
 type movedGraph struct {
-	before    *region
-	now       *region
+	before    *planner.Region
+	now       *planner.Region
 	problem   *tiers.Problem // of the buffers of now in the pools
 	firstStep []int          // of each of its nodes, by step: the step now
 }
@@ -26,34 +27,34 @@ const moveTries = 4
 // copies between these where that lowers the slow traffic: SwapOut copies a tensor to a slower pool,
 // and SwapIn to the fastest one, and the readers behind it read the copy. It returns nil if no moves
 // do. given has the values of inputs of the model.
-func (r *region) moved(ctx context.Context, model *graph.Model, given map[string]graph.Literal, p *tiers.Problem, x *search) (*movedGraph, error) {
+func moved(ctx context.Context, r *planner.Region, model *graph.Model, given map[string]graph.Literal, p *tiers.Problem, x *planner.Search) (*movedGraph, error) {
 	d := &tiers.Division{}
 	var of []int // the buffers of the problem
-	for k := range r.buffers {
-		if b := &r.buffers[k]; !b.resident {
-			d.Memory = append(d.Memory, b.pool)
+	for k := range r.Buffers {
+		if b := &r.Buffers[k]; !b.Resident {
+			d.Memory = append(d.Memory, b.Pool)
 			of = append(of, k)
 		}
 	}
-	reads := r.reads(of)
-	x.fixed, x.fixedBodies = true, true // nodes and bodies were ordered before
+	reads := reads(r, of)
+	x.Fixed, x.FixedBodies = true, true // nodes and bodies were ordered before
 	var best *movedGraph
-	traffic := r.tiered().SlowTrafficBytes
-	for _, moves := range p.Moves(d, func(m tiers.Move) bool { return r.movable(p, m, reads[m.Buffer]) != graph.None }) {
+	traffic := r.Tiered().SlowTrafficBytes
+	for _, moves := range p.Moves(d, func(m tiers.Move) bool { return movable(r, p, m, reads[m.Buffer]) != graph.None }) {
 		for range moveTries {
 			if x.TimeIsUp() {
-				x.log.timedOut = true
+				x.Log.TimedOut = true
 				break
 			}
-			now, firstStep, copies := r.withMoves(p, moves, reads)
+			now, firstStep, copies := withMoves(r, p, moves, reads)
 			m := *model
 			m.Graph = now
-			moved, err := r.rules.shared(&m, given, r.calls)
+			moved, err := r.Rules.Shared(&m, given, r.Calls)
 			if err != nil {
 				return nil, err
 			}
-			q, err := moved.planMoved(ctx, r, firstStep, x)
-			var full *fullError
+			q, err := planMoved(ctx, moved, r, firstStep, x)
+			var full *planner.FullError
 			if errors.As(err, &full) {
 				break
 			}
@@ -61,14 +62,14 @@ func (r *region) moved(ctx context.Context, model *graph.Model, given map[string
 				return nil, err
 			}
 			for _, c := range copies {
-				moved.copies = append(moved.copies, c.node)
+				moved.Copies = append(moved.Copies, c.node)
 			}
-			wrong := moved.overwritten(q, copies)
+			wrong := overwritten(moved, q, copies)
 			if len(wrong) > 0 {
 				moves = slices.DeleteFunc(slices.Clone(moves), func(m tiers.Move) bool { return slices.Contains(wrong, m) })
 				continue
 			}
-			if bytes := moved.tiered().SlowTrafficBytes; bytes < traffic {
+			if bytes := moved.Tiered().SlowTrafficBytes; bytes < traffic {
 				traffic, best = bytes, &movedGraph{r, moved, q, firstStep}
 			}
 			break
@@ -79,21 +80,21 @@ func (r *region) moved(ctx context.Context, model *graph.Model, given map[string
 
 // planMoved plans the main graph up to the pools. It has the nodes of before, at these steps,
 // with their scratch, and copies, which need none.
-func (r *region) planMoved(ctx context.Context, before *region, firstStep []int, x *search) (*tiers.Problem, error) {
-	if err := r.planBodies(ctx, x); err != nil {
+func planMoved(ctx context.Context, r *planner.Region, before *planner.Region, firstStep []int, x *planner.Search) (*tiers.Problem, error) {
+	if err := r.PlanBodies(ctx, x); err != nil {
 		return nil, err
 	}
-	if before.scratch != nil {
-		scratch := make([]int64, len(r.g.Nodes))
+	if before.Scratch != nil {
+		scratch := make([]int64, len(r.G.Nodes))
 		for step, now := range firstStep {
-			scratch[now] = before.scratch[step]
+			scratch[now] = before.Scratch[step]
 		}
-		r.addScratch(scratch)
+		addScratch(r, scratch)
 	}
-	if err := r.order(ctx, x); err != nil {
+	if err := r.Order(ctx, x); err != nil {
 		return nil, err
 	}
-	return r.dividePools(ctx, x)
+	return r.DividePools(ctx, x)
 }
 
 // bufferRead is a node that reads a tensor of a buffer.
@@ -103,11 +104,11 @@ type bufferRead struct {
 }
 
 // reads lists what reads each of some buffers.
-func (r *region) reads(of []int) [][]bufferRead {
+func reads(r *planner.Region, of []int) [][]bufferRead {
 	list := make([][]bufferRead, len(of))
 	for i, k := range of {
-		for _, t := range r.tensorsOf(&r.buffers[k]) {
-			for _, n := range r.g.Tensors[t].Readers {
+		for _, t := range r.TensorsOf(&r.Buffers[k]) {
+			for _, n := range r.G.Tensors[t].Readers {
 				list[i] = append(list[i], bufferRead{int(n), t})
 			}
 		}
@@ -118,7 +119,7 @@ func (r *region) reads(of []int) [][]bufferRead {
 // movable returns the tensor of a buffer that a move copies; None if it cannot be made. Of
 // the tensors that are made before the copy, nodes behind it must read one alone, which is
 // no output of the graph. Where the buffer stays, they must read no other tensor of it.
-func (r *region) movable(p *tiers.Problem, m tiers.Move, reads []bufferRead) graph.TensorID {
+func movable(r *planner.Region, p *tiers.Problem, m tiers.Move, reads []bufferRead) graph.TensorID {
 	b := &p.Buffers[m.Buffer]
 	from, stays := b.Uses[m.From].Step, m.From > 0 && m.To < len(b.Uses)
 	if m.From == 0 {
@@ -126,11 +127,11 @@ func (r *region) movable(p *tiers.Problem, m tiers.Move, reads []bufferRead) gra
 	}
 	x := graph.TensorID(graph.None)
 	for _, u := range reads {
-		switch n := r.g.Nodes[u.step]; {
+		switch n := r.G.Nodes[u.step]; {
 		case u.step < from:
 		case len(n.Captures) > 0:
 			return graph.None
-		case int(r.g.Tensors[u.t].Maker) >= from:
+		case int(r.G.Tensors[u.t].Maker) >= from:
 			if stays {
 				return graph.None
 			}
@@ -143,11 +144,11 @@ func (r *region) movable(p *tiers.Problem, m tiers.Move, reads []bufferRead) gra
 	if x < 0 {
 		return graph.None
 	}
-	t := r.g.Tensors[x]
-	if r.betweenBytes == nil {
-		r.betweenBytes = slicing.BetweenBytes(r.g)
+	t := r.G.Tensors[x]
+	if r.BetweenBytes == nil {
+		r.BetweenBytes = slicing.BetweenBytes(r.G)
 	}
-	if r.betweenBytes(x) || t.Output || t.Bounded || t.Dynamic != "" || !t.Type.Exact() || t.Data != nil || r.gradients[t.Name] {
+	if r.BetweenBytes(x) || t.Output || t.Bounded || t.Dynamic != "" || !t.Type.Exact() || t.Data != nil || r.Gradients[t.Name] {
 		return graph.None
 	}
 	return x
@@ -161,8 +162,8 @@ type madeCopy struct {
 
 // withMoves returns the graph in which nodes copy tensors, the step of each node of r there,
 // and the copies.
-func (r *region) withMoves(p *tiers.Problem, moves []tiers.Move, reads [][]bufferRead) (*graph.Graph, []int, []madeCopy) {
-	g := r.g.Clone()
+func withMoves(r *planner.Region, p *tiers.Problem, moves []tiers.Move, reads [][]bufferRead) (*graph.Graph, []int, []madeCopy) {
+	g := r.G.Clone()
 	type insert struct {
 		at   int // before this node
 		move tiers.Move
@@ -174,13 +175,13 @@ func (r *region) withMoves(p *tiers.Problem, moves []tiers.Move, reads [][]buffe
 	var list []insert
 	for _, m := range moves {
 		b := &p.Buffers[m.Buffer]
-		x := r.movable(p, m, reads[m.Buffer])
+		x := movable(r, p, m, reads[m.Buffer])
 		at, until, op, suffix := b.Uses[m.From].Step, b.Uses[m.To-1].Step, graph.SwapIn, "/fast"
 		if m.From == 0 {
-			at, until, op, suffix = until+1, len(r.g.Nodes), graph.SwapOut, "/slow"
+			at, until, op, suffix = until+1, len(r.G.Nodes), graph.SwapOut, "/slow"
 		}
 		made := *g.Tensors[x]
-		id := g.NewTensor(g.Unique(r.g.Tensors[x].Name + suffix))
+		id := g.NewTensor(g.Unique(r.G.Tensors[x].Name + suffix))
 		name := g.Tensors[id].Name
 		made.Name, made.Capture, made.Data, made.Declared, made.Input, made.Output = name, false, nil, nil, false, false
 		*g.Tensors[id] = made
@@ -226,11 +227,11 @@ func (r *region) withMoves(p *tiers.Problem, moves []tiers.Move, reads [][]buffe
 
 // overwritten returns the moves behind whose copies something is written into the buffer of
 // the copy or of what was copied while the other is used.
-func (r *region) overwritten(p *tiers.Problem, copies []madeCopy) (list []tiers.Move) {
-	at := r.problemBuffers()
+func overwritten(r *planner.Region, p *tiers.Problem, copies []madeCopy) (list []tiers.Move) {
+	at := problemBuffers(r)
 	for _, c := range copies {
-		n := r.g.Nodes[c.node]
-		a, b := &p.Buffers[at[r.storageOf[n.Inputs[0]]]], &p.Buffers[at[r.storageOf[n.Outputs[0]]]]
+		n := r.G.Nodes[c.node]
+		a, b := &p.Buffers[at[r.StorageOf[n.Inputs[0]]]], &p.Buffers[at[r.StorageOf[n.Outputs[0]]]]
 		behind := slices.ContainsFunc(a.Uses, func(u tiers.Use) bool { return u.Step > int(c.node) })
 		if behind && (writes(a, int(c.node)) || writes(b, int(c.node))) {
 			list = append(list, c.move)
@@ -245,11 +246,11 @@ func writes(b *tiers.Buffer, step int) bool {
 }
 
 // problemBuffers returns the buffer of each storage in the problem of the pools.
-func (r *region) problemBuffers() map[int32]int {
+func problemBuffers(r *planner.Region) map[int32]int {
 	at, next := map[int32]int{}, 0
-	for k := range r.buffers {
-		if b := &r.buffers[k]; !b.resident {
-			for _, i := range b.storages {
+	for k := range r.Buffers {
+		if b := &r.Buffers[k]; !b.Resident {
+			for _, i := range b.Storages {
 				at[i] = next
 			}
 			next++
@@ -264,23 +265,23 @@ func (s *State) unmoved(p *tiers.Problem) (*tiers.Problem, error) {
 	if s.moved == nil {
 		return p, nil
 	}
-	added := make([]bool, len(s.main.g.Nodes))
+	added := make([]bool, len(s.main.G.Nodes))
 	for i := range added {
 		added[i] = true
 	}
 	for _, step := range s.moved.firstStep {
 		added[step] = false
 	}
-	at := s.main.problemBuffers()
+	at := problemBuffers(s.main)
 	q := *p
 	q.Buffers = slices.Clone(p.Buffers)
 	root := make([]int, len(q.Buffers))
 	for i := range root {
 		root[i] = i
 	}
-	for v, n := range s.main.g.Nodes { // a copy stands behind what it copies
+	for v, n := range s.main.G.Nodes { // a copy stands behind what it copies
 		if added[v] {
-			root[at[s.main.storageOf[n.Outputs[0]]]] = root[at[s.main.storageOf[n.Inputs[0]]]]
+			root[at[s.main.StorageOf[n.Outputs[0]]]] = root[at[s.main.StorageOf[n.Inputs[0]]]]
 		}
 	}
 	uses := make([][]tiers.Use, len(q.Buffers))

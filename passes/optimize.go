@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -75,8 +76,8 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 		}
 	}
 	r := &Result{Model: s.model, Step: s.step, Plan: s.plan, FoldHint: s.hint, GivenUp: gone, Times: times}
-	if s.main != nil && s.main.solved != nil {
-		r.OrderSolver, r.PlacementSolver = s.main.solved.Solver, s.main.packed
+	if s.main != nil && s.main.Solved != nil {
+		r.OrderSolver, r.PlacementSolver = s.main.Solved.Solver, s.main.Packed
 	}
 	if s.inference != nil {
 		r.Warnings, r.Spare = s.warnings(), s.inference.Spare
@@ -87,7 +88,7 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 	if note := s.keptNote(); note != "" {
 		r.Warnings = append(r.Warnings, note)
 	}
-	if r.Warnings = append(r.Warnings, s.log.notes...); s.log.timedOut {
+	if r.Warnings = append(r.Warnings, s.log.Notes...); s.log.TimedOut {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("time limit of %v: the best plan so far", opt.TimeLimit))
 	}
 	return r, nil
@@ -184,7 +185,7 @@ func (s *State) recovered(ctx context.Context, p Pass) (err error) {
 		return nil
 	}
 	err = run(ctx, s)
-	var full *fullError
+	var full *planner.FullError
 	if errors.As(err, &full) {
 		return newPoolError(full, nil)
 	}
@@ -203,10 +204,10 @@ func (s *State) named(err error) error {
 // keptNote reports what the precedence that the options ask for costs in the graph that is
 // planned; "" if it costs nothing.
 func (s *State) keptNote() string {
-	if s.main == nil || s.main.solved == nil || s.ranged != nil || !s.opt.UpdatesLast && !s.opt.KeepRandomOrder {
+	if s.main == nil || s.main.Solved == nil || s.ranged != nil || !s.opt.UpdatesLast && !s.opt.KeepRandomOrder {
 		return ""
 	}
-	r := s.main.solved
+	r := s.main.Solved
 	if r.KeptBound <= r.Bound {
 		return ""
 	}
@@ -231,7 +232,7 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	opt = opt.onePlace()
 	s := &State{
 		asked: asked, opt: opt, given: m, model: m,
-		bind: binding{given: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, runtime: opt.Runtime},
+		bind: planner.Binding{Given: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, Runtime: opt.Runtime},
 	}
 	if err := s.bindRanges(); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
@@ -13,7 +14,7 @@ import (
 // share assigns a storage to every tensor of the main graph.
 func share(_ context.Context, s *State) error {
 	var err error
-	s.main, err = s.rules().shared(s.model, s.inference.Given, map[*graph.Call]*region{})
+	s.main, err = s.rules().Shared(s.model, s.inference.Given, map[*graph.Call]*planner.Region{})
 	return err
 }
 
@@ -22,7 +23,7 @@ func bodies(ctx context.Context, s *State) error {
 	if s.ranged != nil {
 		return nil // the pass range plans them
 	}
-	if err := s.main.planBodies(ctx, s.search()); err != nil {
+	if err := s.main.PlanBodies(ctx, s.search()); err != nil {
 		return err
 	}
 	return s.recorded()
@@ -41,9 +42,9 @@ func programOrder(ctx context.Context, s *State) error {
 
 // orderMain orders the main graph, and says what a default order costs.
 func (s *State) orderMain(ctx context.Context) error {
-	err := s.main.order(ctx, s.search())
-	if t := s.main.traversal; err == nil && t != nil {
-		s.log.notes = append(s.log.notes, traversalNote(t.BestPeakBytes, s.main.loads.Peak))
+	err := s.main.Order(ctx, s.search())
+	if t := s.main.Traversal; err == nil && t != nil {
+		s.log.Notes = append(s.log.Notes, planner.TraversalNote(t.BestPeakBytes, s.main.Loads.Peak))
 	}
 	return err
 }
@@ -51,12 +52,12 @@ func (s *State) orderMain(ctx context.Context) error {
 // place assigns offsets to the buffers of the main graph.
 func place(ctx context.Context, s *State) error {
 	switch {
-	case s.main.apart != nil:
+	case s.main.Apart != nil:
 		return nil // the pass limit has placed it
-	case len(s.main.pools) > 0:
+	case len(s.main.Pools) > 0:
 		return s.placePools(ctx)
 	}
-	return s.main.place(ctx, s.search())
+	return s.main.Place(ctx, s.search())
 }
 
 // placePools divides the buffers of the main graph among the pools, copies some between
@@ -66,7 +67,7 @@ func (s *State) placePools(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.inference, s.main, s.moved, s.model.Graph = found.inference, found.main, found.moved, found.main.g
+	s.inference, s.main, s.moved, s.model.Graph = found.inference, found.main, found.moved, found.main.G
 	if s.moved != nil {
 		if err := s.model.AddSwaps(); err != nil {
 			return err
@@ -77,9 +78,9 @@ func (s *State) placePools(ctx context.Context) error {
 		return err
 	}
 	r, prices := s.main, p.Prices()
-	r.prices, r.trafficBound = nil, p.Bound(prices)
+	r.Prices, r.TrafficBound = nil, p.Bound(prices)
 	for _, x := range prices {
-		r.prices = append(r.prices, plan.TrafficPrice{Step: x.Step, Price: x.Value})
+		r.Prices = append(r.Prices, plan.TrafficPrice{Step: x.Step, Price: x.Value})
 	}
 	return nil
 }

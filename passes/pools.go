@@ -9,6 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
@@ -24,14 +25,14 @@ type PoolError struct {
 	Slices *SliceLimits
 }
 
-func newPoolError(full *fullError, limits *SliceLimits) *PoolError {
+func newPoolError(full *planner.FullError, limits *SliceLimits) *PoolError {
 	return &PoolError{Step: full.Step, Node: full.Node, Load: full.Load, Capacity: full.Capacity, Tensors: full.Tensors, Slices: limits}
 }
 
 // Error names the node, the bytes and the largest buffers. With slices, it says which of
 // their bounds stands in the way.
 func (e *PoolError) Error() string {
-	full := fullError{Step: e.Step, Node: e.Node, Load: e.Load, Capacity: e.Capacity, Tensors: e.Tensors}
+	full := planner.FullError{Step: e.Step, Node: e.Node, Load: e.Load, Capacity: e.Capacity, Tensors: e.Tensors}
 	switch x := e.Slices; {
 	case x == nil:
 		return full.Error()
@@ -43,9 +44,9 @@ func (e *PoolError) Error() string {
 }
 
 // memories are the pools as the planner takes them.
-func (o *Options) memories() (list []memory) {
+func (o *Options) memories() (list []planner.Memory) {
 	for _, p := range o.Pools {
-		list = append(list, memory(p))
+		list = append(list, planner.Memory(p))
 	}
 	return list
 }
@@ -97,17 +98,17 @@ func (o *Options) checkPools() error {
 }
 
 // planPools lists the pools of the plan.
-func (r *region) planPools(resident int64) []plan.Pool {
-	if r.tierNames == nil {
-		list := []plan.Pool{{Name: plan.Arena, Bytes: r.arena}, {Name: plan.Resident, Bytes: resident}}
-		if r.host > 0 {
-			list = append(list, plan.Pool{Name: plan.Host, Bytes: r.host})
+func planPools(r *planner.Region, resident int64) []plan.Pool {
+	if r.TierNames == nil {
+		list := []plan.Pool{{Name: plan.Arena, Bytes: r.Arena}, {Name: plan.Resident, Bytes: resident}}
+		if r.Host > 0 {
+			list = append(list, plan.Pool{Name: plan.Host, Bytes: r.Host})
 		}
 		return list
 	}
 	var list []plan.Pool
-	for m, name := range r.tierNames {
-		list = append(list, plan.Pool{Name: name, Bytes: r.poolBytes[m], Tier: &r.tiers[m]})
+	for m, name := range r.TierNames {
+		list = append(list, plan.Pool{Name: name, Bytes: r.PoolBytes[m], Tier: &r.Tiers[m]})
 	}
 	return append(list, plan.Pool{Name: plan.Resident, Bytes: resident})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 )
 
@@ -34,7 +35,7 @@ func (s *State) slicePools(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	whole, err := w.plain.main.slowTraffic(ctx, s.search().quick())
+	whole, err := slowTraffic(ctx, w.plain.main, s.search().Quick())
 	if err != nil {
 		return err
 	}
@@ -56,10 +57,10 @@ func (s *State) slicePools(ctx context.Context) error {
 	for i := range len(rates) * len(insides) * len(colds) {
 		rate, inside, cold := rates[i/len(colds)/len(insides)], insides[i/len(colds)%len(insides)], colds[i%len(colds)]
 		if s.search().TimeIsUp() {
-			s.log.timedOut = true
+			s.log.TimedOut = true
 			break
 		}
-		choices := x.search.Traffic(ctx, s.opt.Pools[0].Capacity, inside, cold, rate*float64(w.plain.main.allTraffic())/x.time)
+		choices := x.search.Traffic(ctx, s.opt.Pools[0].Capacity, inside, cold, rate*float64(allTraffic(w.plain.main))/x.time)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -108,7 +109,7 @@ func (w *weigher) movesLess(ctx context.Context, m *slicedModel) (bool, error) {
 			return 0, err
 		}
 		p, err := w.s.bestInPools(ctx, b.model, b.inference, b.main)
-		var full *fullError
+		var full *planner.FullError
 		switch {
 		case errors.As(err, &full):
 			return math.MaxInt64, nil
@@ -151,7 +152,7 @@ func (w *weigher) intoPools(ctx context.Context, pools []Pool, extra float64) (*
 		if err != nil {
 			return nil, err
 		}
-		traffic, err := t.main.slowTraffic(ctx, w.s.search().quick())
+		traffic, err := slowTraffic(ctx, t.Main, w.s.search().Quick())
 		if fits := traffic == 0 || traffic < math.MaxInt64 && len(pools) == len(w.s.opt.Pools); err != nil || fits {
 			return m, err
 		}
@@ -161,8 +162,8 @@ func (w *weigher) intoPools(ctx context.Context, pools []Pool, extra float64) (*
 
 // poolError explains why neither the graph without slices nor slices fit into the pools.
 func (w *weigher) poolError(ctx context.Context) error {
-	_, err := w.plain.main.dividePools(ctx, w.s.search().quick())
-	var full *fullError
+	_, err := w.plain.main.DividePools(ctx, w.s.search().Quick())
+	var full *planner.FullError
 	if !errors.As(err, &full) {
 		return err
 	}
@@ -179,36 +180,36 @@ func (x *slicer) applyInPools(ctx context.Context, choices []*slicing.Choice) (*
 	if err != nil {
 		return nil, 0, err
 	}
-	quick := x.s.search().quick()
-	quick.fixed = true
+	quick := x.s.search().Quick()
+	quick.Fixed = true
 	t, err := x.s.inOrder(ctx, made.Model, quick)
 	if err != nil {
 		return nil, 0, err
 	}
 	m := &slicedModel{
-		choices: choices, weights: made.Weights, rows: made.Rows, from: x, peak: t.main.loads.Peak, bound: t.main.solved.Bound, extra: x.more(t),
+		choices: choices, weights: made.Weights, rows: made.Rows, from: x, peak: t.Main.Loads.Peak, bound: t.Main.Solved.Bound, extra: x.more(t),
 	}
-	traffic, err := t.main.slowTraffic(ctx, quick)
+	traffic, err := slowTraffic(ctx, t.Main, quick)
 	return m, traffic, err
 }
 
 // slowTraffic places an ordered graph in the pools and returns its slow traffic in bytes;
 // the largest number if it does not fit.
-func (r *region) slowTraffic(ctx context.Context, x *search) (int64, error) {
-	_, err := r.dividePools(ctx, x)
-	var full *fullError
+func slowTraffic(ctx context.Context, r *planner.Region, x *planner.Search) (int64, error) {
+	_, err := r.DividePools(ctx, x)
+	var full *planner.FullError
 	switch {
 	case errors.As(err, &full):
 		return math.MaxInt64, nil
 	case err != nil:
 		return 0, err
 	}
-	return r.tiered().SlowTrafficBytes, nil
+	return r.Tiered().SlowTrafficBytes, nil
 }
 
 // allTraffic returns what nodes read and write in all pools, in bytes.
-func (r *region) allTraffic() (bytes int64) {
-	for _, t := range r.tiers {
+func allTraffic(r *planner.Region) (bytes int64) {
+	for _, t := range r.Tiers {
 		bytes += t.ReadBytes + t.WrittenBytes
 	}
 	return max(1, bytes)

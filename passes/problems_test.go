@@ -51,13 +51,13 @@ func TestWriteProblems(t *testing.T) {
 // writeBuffers writes the buffers of the main graph with all its in-place pairs.
 func writeBuffers(t *testing.T, path string, s *State) {
 	p := alloc.Problem{}
-	buffers, err := s.main.chains(s.main.loads.Taken)
+	buffers, err := s.main.Chains(s.main.Loads.Taken)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range buffers {
-		if !b.resident && !b.host {
-			p.Buffers = append(p.Buffers, alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last})
+		if !b.Resident && !b.Host {
+			p.Buffers = append(p.Buffers, alloc.Buffer{Size: b.Bytes, First: b.First, Last: b.Last})
 		}
 	}
 	f, err := os.Create(path)

@@ -8,6 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/box"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -36,8 +37,8 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 	}
 	c := *m
 	c.Graph = m.Graph.Clone()
-	bind := binding{given: ops.Options{Dims: all, Values: p.Values, SpareDims: p.Mode == modeTraining}, runtime: p.Sharing.Runtime}
-	inf, err := bind.infer(&c)
+	bind := planner.Binding{Given: ops.Options{Dims: all, Values: p.Values, SpareDims: p.Mode == planner.ModeTraining}, Runtime: p.Sharing.Runtime}
+	inf, err := bind.Infer(&c)
 	if err != nil {
 		return nil, err
 	}
@@ -72,22 +73,22 @@ func PlanAt(m *graph.Model, p *plan.Plan, dims map[string]int64) (_ *plan.Plan, 
 // proofAt gives the plan of a point the certificate that proves most there, and its bound.
 // m is inferred at the point.
 func proofAt(m *graph.Model, p, at *plan.Plan, inf *ops.Inference) error {
-	x := &rules{align: p.Alignment, noViews: !p.Sharing.Views, noInplace: !p.Sharing.Inplace}
-	r, err := x.shared(m, inf.Given, nil)
+	x := &planner.Rules{Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace}
+	r, err := x.Shared(m, inf.Given, nil)
 	if err != nil {
 		return err
 	}
 	for i := range at.Buffers {
 		if b := &at.Buffers[i]; b.Node != nil {
-			r.workspace[*b.Node] = b.Bytes
+			r.Workspace[*b.Node] = b.Bytes
 		}
 	}
 	if p.Sharing.Aliases {
-		if r, err = r.relaxed(); err != nil {
+		if r, err = r.Relaxed(); err != nil {
 			return err
 		}
 	}
-	problem := r.problem()
+	problem := r.Problem()
 	best := plan.Certificate{ValueBytes: -1}
 	for _, c := range p.Ranges.Certificates {
 		nodes := make([]int32, len(c.Steps))
@@ -134,17 +135,17 @@ func tieredAt(m *graph.Model, p, at *plan.Plan, inf *ops.Inference) error {
 		return nil
 	}
 	keepTaken(m, p)
-	x := &rules{align: p.Alignment, noViews: !p.Sharing.Views, noInplace: !p.Sharing.Inplace}
+	x := &planner.Rules{Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace}
 	index := map[string]int{}
 	for i, t := range list {
 		index[t.Name] = i
-		x.pools = append(x.pools, memory{Name: t.Name, Capacity: t.Capacity, BytesPerSecond: t.BytesPerSecond})
+		x.Pools = append(x.Pools, planner.Memory{Name: t.Name, Capacity: t.Capacity, BytesPerSecond: t.BytesPerSecond})
 	}
-	r, err := x.shared(m, inf.Given, nil)
+	r, err := x.Shared(m, inf.Given, nil)
 	if err != nil {
 		return err
 	}
-	problem, placed, err := r.poolProblem(r.takenBy(at))
+	problem, placed, err := r.PoolProblem(takenBy(r, at))
 	if err != nil {
 		return err
 	}
@@ -160,47 +161,47 @@ func tieredAt(m *graph.Model, p, at *plan.Plan, inf *ops.Inference) error {
 	}
 	d := &tiers.Division{Bytes: make([]int64, len(list))}
 	for _, k := range placed {
-		b := byNode[int(r.buffers[k].node)]
-		if len(r.buffers[k].storages) > 0 {
-			b = byName[r.nameOf(r.buffers[k].storages[0])]
+		b := byNode[int(r.Buffers[k].Node)]
+		if len(r.Buffers[k].Storages) > 0 {
+			b = byName[r.NameOf(r.Buffers[k].Storages[0])]
 		}
 		d.Memory, d.Offsets = append(d.Memory, index[b.Pool]), append(d.Offsets, b.Offset)
 	}
-	r.divided(problem, placed, d)
+	r.Divided(problem, placed, d)
 	var prices []tiers.Price
 	for _, x := range p.TrafficPrices {
 		prices = append(prices, tiers.Price{Step: x.Step, Value: x.Price})
 	}
-	r.trafficBound = problem.Bound(prices)
+	r.TrafficBound = problem.Bound(prices)
 	for i := range at.Pools {
 		if t := at.Pools[i].Tier; t != nil {
-			*t = r.tiers[index[at.Pools[i].Name]]
+			*t = r.Tiers[index[at.Pools[i].Name]]
 		}
 	}
-	at.Summary.Tiered, at.TrafficPrices = r.tiered(), p.TrafficPrices
+	at.Summary.Tiered, at.TrafficPrices = r.Tiered(), p.TrafficPrices
 	return nil
 }
 
 // takenBy returns the in-place pairs of a plan's buffers, and notes its workspaces.
-func (r *region) takenBy(p *plan.Plan) (taken []schedule.Pair) {
+func takenBy(r *planner.Region, p *plan.Plan) (taken []schedule.Pair) {
 	of := map[string]int32{}
-	for id, i := range r.storageOf {
-		if i != noStorage {
-			of[r.g.Tensors[id].Name] = i
+	for id, i := range r.StorageOf {
+		if i != planner.NoStorage {
+			of[r.G.Tensors[id].Name] = i
 		}
 	}
 	for k := range p.Buffers {
 		b := &p.Buffers[k]
 		if b.Node != nil {
-			r.workspace[*b.Node] = b.Bytes
+			r.Workspace[*b.Node] = b.Bytes
 		}
 		if plan.Stays(b.Kind) {
 			continue // updates chain them
 		}
-		before := int32(noStorage)
+		before := int32(planner.NoStorage)
 		for _, name := range b.Tensors {
 			i := of[name]
-			if before != noStorage && i != before {
+			if before != planner.NoStorage && i != before {
 				taken = append(taken, schedule.Pair{Over: before, Result: i})
 			}
 			before = i

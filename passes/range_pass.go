@@ -10,6 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/dimrange"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/box"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -71,8 +72,8 @@ func (s *State) bindRanges() error {
 	if err != nil {
 		return &OptionError{err}
 	}
-	s.ranged = &ranged{box: box, lengths: lengths, given: s.opt.Dims}
-	s.bind.given.Dims = s.ranged.dims(box.Corner())
+	s.ranged = &planner.Ranged{Box: box, Lengths: lengths, Given: s.opt.Dims}
+	s.bind.Given.Dims = s.ranged.Dims(box.Corner())
 	return nil
 }
 
@@ -107,22 +108,22 @@ func ranges(ctx context.Context, s *State) error {
 	if s.ranged == nil {
 		return nil
 	}
-	for _, x := range graphsOf(s.model.Graph) {
-		for _, n := range x.g.Nodes {
+	for _, x := range planner.GraphsOf(s.model.Graph) {
+		for _, n := range x.G.Nodes {
 			if n.Semantics.Call != nil {
 				return graph.Errorf("ranges of dimensions: expected no call of a local function, since the pass inline replaces them").AtNode(n.Name)
 			}
 		}
 	}
-	for _, name := range s.ranged.box.Names {
+	for _, name := range s.ranged.Box.Names {
 		if !slices.ContainsFunc(s.inference.Dims, func(d ops.BoundDim) bool { return d.Name == name }) {
 			return graph.Errorf("range of dimension %q: expected the name of an open dimension of an input, whose length no other one gives", graph.Short(name))
 		}
 	}
 	x := s.search()
-	if x.traversal != nil {
-		for _, in := range graphsOf(s.model.Graph) {
-			if err := x.traversable(in.g); err != nil {
+	if x.Traversal != nil {
+		for _, in := range planner.GraphsOf(s.model.Graph) {
+			if err := x.Traversable(in.G); err != nil {
 				return err
 			}
 		}
@@ -136,25 +137,25 @@ func ranges(ctx context.Context, s *State) error {
 
 // solveRanges is ranges for the present graph. The main graph keeps a limit at the corner
 // if some order that is found does; nil: there is none.
-func (s *State) solveRanges(ctx context.Context, x *search, keep *box.Ceiling) error {
+func (s *State) solveRanges(ctx context.Context, x *planner.Search, keep *box.Ceiling) error {
 	how := s.rules()
 	// States are those of the corner. They stay, so they have the same types everywhere.
-	how.states, how.findStates = s.main.states, false
+	how.States, how.FindStates = s.main.States, false
 	m := *s.model // which the planner reorders
 	m.Graph = s.model.Graph.Clone()
-	found := box.NewSolution(s.ranged.box, s.opt.enumerates(s.ranged.box))
+	found := box.NewSolution(s.ranged.Box, s.opt.enumerates(s.ranged.Box))
 	found.Progress = s.opt.RangeProgress
-	b := &rangeSolver{
-		ranged: s.ranged.again(found), rules: how, search: x, bind: s.bind, keep: withPools(keep, how.pools),
-		model: &m, given: s.inference, copies: []*graph.Model{&m},
+	b := &planner.RangeSolver{
+		Ranged: s.ranged.Again(found), Rules: how, Search: x, Bind: s.bind, Keep: planner.WithPools(keep, how.Pools),
+		Model: &m, Given: s.inference, Copies: []*graph.Model{&m},
 	}
 	if slices.Contains(s.opt.Disable, "order") {
 		b.Strategy = "program"
 	}
-	if err := b.solve(ctx); err != nil {
+	if err := b.Solve(ctx); err != nil {
 		return err
 	}
-	if err := b.divide(ctx); err != nil {
+	if err := b.Divide(ctx); err != nil {
 		return err
 	}
 	return s.takeRanges(ctx, b)
@@ -162,28 +163,28 @@ func (s *State) solveRanges(ctx context.Context, x *search, keep *box.Ceiling) e
 
 // takeRanges makes what was found for all points that of the present graph, which is in the
 // order of the file.
-func (s *State) takeRanges(ctx context.Context, b *rangeSolver) error {
-	s.ranged = b.ranged
-	s.ranged.by = b
+func (s *State) takeRanges(ctx context.Context, b *planner.RangeSolver) error {
+	s.ranged = b.Ranged
+	s.ranged.By = b
 	found, err := s.infer(s.model)
 	if err != nil {
 		return s.atCorner(err)
 	}
 	s.inference = found
-	own, err := b.problem(s.model)
+	own, err := b.Problem(s.model)
 	if err != nil {
 		return err
 	}
-	b.share(s.model)
-	r, err := b.shared(s.model, s.inference.Given, nil)
+	b.Share(s.model)
+	r, err := b.Shared(s.model, s.inference.Given, nil)
 	if err != nil {
 		return err
 	}
-	r.boxes = b.boxesOf(s.model)
-	if err := r.planBodies(ctx, b.search); err != nil {
+	r.Boxes = b.BoxesOf(s.model)
+	if err := r.PlanBodies(ctx, b.Search); err != nil {
 		return err
 	}
-	for n, bytes := range r.workspace {
+	for n, bytes := range r.Workspace {
 		own.Nodes[n].Workspace = bytes
 	}
 	// The bound of the corner holds for all sharing that is possible there.
@@ -192,38 +193,38 @@ func (s *State) takeRanges(ctx context.Context, b *rangeSolver) error {
 		return err
 	}
 	if solved.Ended != nil {
-		b.atLeastProven(solved, own)
+		atLeastProven(b, solved, own)
 	}
-	p := r.problem()
+	p := r.Problem()
 	solved.ProgramOrder = schedule.Program(p)
 	if solved.ProgramEvaluation, err = p.Evaluate(solved.ProgramOrder); err != nil {
 		return err
 	}
 	solved.ProgramPeak = solved.ProgramEvaluation.Peak
-	solved.Solver = b.boxes.Main().Solver
-	s.main, r.solved = r, solved
-	if b.aliases != nil {
-		s.main = b.joined(r, own)
+	solved.Solver = b.Boxes.Main().Solver
+	s.main, r.Solved = r, solved
+	if b.Aliases != nil {
+		s.main = b.Joined(r, own)
 	}
 	return nil
 }
 
 // divideWithin divides the buffers of the main graph, which is placed, among the pools once more, so
 // that all pools together keep a limit if they can.
-func (s *State) divideWithin(ctx context.Context, limit int64, x *search) error {
-	b := s.ranged.by
-	b.keep = &box.Ceiling{Bytes: limit, Arena: true}
-	if err := b.divide(ctx); err != nil {
+func (s *State) divideWithin(ctx context.Context, limit int64, x *planner.Search) error {
+	b := s.ranged.By
+	b.Keep = &box.Ceiling{Bytes: limit, Arena: true}
+	if err := b.Divide(ctx); err != nil {
 		return err
 	}
-	return s.main.place(ctx, x)
+	return s.main.Place(ctx, x)
 }
 
 // atLeastProven gives a search that the deadline ended the bound that was proven for the corner.
 // own is the problem of it.
-func (b *rangeSolver) atLeastProven(solved *schedule.Result, own *schedule.Problem) {
-	has := b.found.Corner().Bounds
-	c := b.boxes.Main().Proof(&has[len(has)-1])
+func atLeastProven(b *planner.RangeSolver, solved *schedule.Result, own *schedule.Problem) {
+	has := b.Found.Corner().Bounds
+	c := b.Boxes.Main().Proof(&has[len(has)-1])
 	if c.Value = box.ProvedBy(own, c); c.Value >= solved.Bound {
 		solved.Bound, solved.Certificates = c.Value, []schedule.Certificate{c}
 	}
@@ -232,10 +233,10 @@ func (b *rangeSolver) atLeastProven(solved *schedule.Result, own *schedule.Probl
 // aliasRanges shares the bytes of nodes at all points, if no point then needs more. The main
 // graph is placed.
 func (s *State) aliasRanges(ctx context.Context) error {
-	if s.main.swaps() {
+	if swaps(s.main) {
 		return nil // another order would not fit the transfers
 	}
-	c, err := s.ranged.by.withAliases(ctx, func(format string, args ...any) {
+	c, err := s.ranged.By.WithAliases(ctx, func(format string, args ...any) {
 		if s.opt.Aliases == AliasesOn { // else nobody asked
 			s.Warn("aliases: "+format, args...)
 		}
@@ -243,20 +244,20 @@ func (s *State) aliasRanges(ctx context.Context) error {
 	if err != nil || c == nil {
 		return err
 	}
-	if l := s.choice.limit; l != nil && c.found.Corner().Peak > l.Bytes {
+	if l := s.choice.limit; l != nil && c.Found.Corner().Peak > l.Bytes {
 		return nil // the arena is smaller, the peak is not
 	}
-	if err := s.main.restore(); err != nil {
+	if err := s.main.Restore(); err != nil {
 		return err
 	}
 	if err := s.takeRanges(ctx, c); err != nil {
 		return err
 	}
 	x := s.search()
-	if err := s.main.order(ctx, x); err != nil {
+	if err := s.main.Order(ctx, x); err != nil {
 		return err
 	}
-	return s.main.place(ctx, x)
+	return s.main.Place(ctx, x)
 }
 
 // planRanges adds to the plan of the corner what holds at the other points.
@@ -267,24 +268,24 @@ func (s *State) planRanges(p *plan.Plan) {
 	}
 	p.Version = plan.RangesVersion
 	s.planLengths(p.Dims)
-	found := g.found
+	found := g.Found
 	accepted, refusal := found.Accepted()
 	smallest, worst, optimal := found.Extremes()
 	row := func(i int) plan.RangePoint {
 		q := &found.Proven[i]
-		return plan.RangePoint{Dims: g.box.At(found.Points[i]), ArenaBytes: q.Arena, PeakBytes: q.Peak, LowerBoundBytes: q.Bound}
+		return plan.RangePoint{Dims: g.Box.At(found.Points[i]), ArenaBytes: q.Arena, PeakBytes: q.Peak, LowerBoundBytes: q.Bound}
 	}
 	r := &plan.Ranges{
-		Points: g.box.Points, Inferred: len(found.Points), Proof: plan.ProofEnumerated, Table: []plan.RangePoint{},
+		Points: g.Box.Points, Inferred: len(found.Points), Proof: plan.ProofEnumerated, Table: []plan.RangePoint{},
 		Sizes: found.Sizes.List(), OptimalPoints: optimal, Smallest: row(smallest), Worst: row(worst),
 		Refused: len(found.Points) - len(accepted), Refusal: refusal,
 	}
-	if len(found.Points) < g.box.Points {
+	if len(found.Points) < g.Box.Points {
 		r.Proof = plan.ProofBounded
 	}
-	r.Stacking, r.SizeOf = g.planStacking(s.main)
+	r.Stacking, r.SizeOf = g.PlanStacking(s.main)
 	if r.Refused > 0 {
-		for name, a := range g.box.Accepted(accepted) {
+		for name, a := range g.Box.Accepted(accepted) {
 			if r.Accepted == nil {
 				r.Accepted = map[string]plan.AcceptedLengths{}
 			}
@@ -295,7 +296,7 @@ func (s *State) planRanges(p *plan.Plan) {
 		i, _ := slices.BinarySearch(found.Points, q.Index)
 		r.Table = append(r.Table, row(i))
 	}
-	r.Certificates = g.planProofs(s.main)
+	r.Certificates = g.PlanProofs(s.main)
 	p.Ranges = r
 }
 
@@ -303,8 +304,8 @@ func (s *State) planRanges(p *plan.Plan) {
 // length at another point, but no range, follows from those that do.
 func (s *State) planLengths(dims map[string]plan.Dim) {
 	g := s.ranged
-	for k, name := range g.box.Names {
-		d, l := dims[name], g.box.Lengths[k]
+	for k, name := range g.Box.Names {
+		d, l := dims[name], g.Box.Lengths[k]
 		if l.Values != nil {
 			d.Values = slices.Clone(l.Values)
 		} else {
@@ -314,7 +315,7 @@ func (s *State) planLengths(dims map[string]plan.Dim) {
 		dims[name] = d
 	}
 	for name, d := range dims {
-		if g.follows[name] {
+		if g.Follows[name] {
 			d.Follows = true
 			dims[name] = d
 		}

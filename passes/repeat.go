@@ -8,6 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/box"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -15,7 +16,7 @@ import (
 // repetition describes the main graph before recomputation, and where its nodes
 // run afterwards.
 type repetition struct {
-	before   *region         // in its order
+	before   *planner.Region // in its order
 	costs    []int64         // of the nodes of before, by step
 	stepOf   []graph.NodeID  // of before, by index in the file
 	original []int           // of each node of the repeated graph, as listed: the node of before that it repeats, or itself
@@ -30,12 +31,12 @@ type repetition struct {
 
 // newRepetition prepares a main graph, whose nodes have these costs, for recomputation. It
 // copies the graph, since graph.Repeat changes its argument.
-func newRepetition(r *region, costs []int64) *repetition {
+func newRepetition(r *planner.Region, costs []int64) *repetition {
 	same := make([]int, len(costs))
 	for i := range same {
 		same[i] = i
 	}
-	return &repetition{before: r, costs: costs, stepOf: slices.Clone(r.stepOf), original: same, first: same, plain: r.g.Clone()}
+	return &repetition{before: r, costs: costs, stepOf: slices.Clone(r.StepOf), original: same, first: same, plain: r.G.Clone()}
 }
 
 // repeat replaces s.main by the graph in which the nodes of before run in the
@@ -47,7 +48,7 @@ func newRepetition(r *region, costs []int64) *repetition {
 // calls the others repetitions of the first. It is asked again then.
 //
 // Beside ranges, the order is one for all points, which keeps the limit where it can.
-func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search, keep *box.Ceiling) error {
+func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *planner.Search, keep *box.Ceiling) error {
 	if s.ranged != nil {
 		return s.repeatRanges(ctx, rep, steps, swaps, x, keep)
 	}
@@ -55,39 +56,39 @@ func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps 
 	if err != nil {
 		return err
 	}
-	s.main, s.model.Graph = r, r.g
+	s.main, s.model.Graph = r, r.G
 	return nil
 }
 
 // turned is repeated in an order in which the first run of each node lacks nothing.
-func (rep *repetition) turned(ctx context.Context, model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID, x *search) (*region, error) {
+func (rep *repetition) turned(ctx context.Context, model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID, x *planner.Search) (*planner.Region, error) {
 	r, err := rep.repeated(ctx, model, given, steps, swaps, x)
 	if err == nil && rep.outOfTurn(r) {
 		inTurn := *x
-		inTurn.turns = rep.turns(r)
+		inTurn.Turns = rep.turns(r)
 		r, err = rep.repeated(ctx, model, given, steps, swaps, &inTurn)
 	}
 	return r, err
 }
 
 // repeatRanges is repeat beside ranges of dimensions.
-func (s *State) repeatRanges(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *search, keep *box.Ceiling) error {
+func (s *State) repeatRanges(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *planner.Search, keep *box.Ceiling) error {
 	r, err := rep.listed(s.model, s.inference.Given, steps, swaps)
 	if err != nil {
 		return err
 	}
 	how := *x
-	how.turns = rep.turns(r)
-	s.main, s.model.Graph = r, r.g
+	how.Turns = rep.turns(r)
+	s.main, s.model.Graph = r, r.G
 	if err := s.solveRanges(ctx, &how, keep); err != nil {
 		return err
 	}
-	return s.main.order(ctx, &how)
+	return s.main.Order(ctx, &how)
 }
 
 // outOfTurn reports whether the first run of some node in the order of r lacks what the one that
 // is listed first has.
-func (rep *repetition) outOfTurn(r *region) bool {
+func (rep *repetition) outOfTurn(r *planner.Region) bool {
 	at, first := rep.steps(r), rep.firstRuns(r)
 	for n, of := range rep.original {
 		if at[n] == first[of] && rep.lacks(r, n) {
@@ -98,7 +99,7 @@ func (rep *repetition) outOfTurn(r *region) bool {
 }
 
 // turns pairs the first run that is listed of each node with those that lack something of it.
-func (rep *repetition) turns(r *region) (pairs [][2]int32) {
+func (rep *repetition) turns(r *planner.Region) (pairs [][2]int32) {
 	for n, of := range rep.original {
 		if rep.lacks(r, n) {
 			pairs = append(pairs, [2]int32{int32(of), int32(n)})
@@ -109,50 +110,50 @@ func (rep *repetition) turns(r *region) (pairs [][2]int32) {
 
 // lacks reports whether the n-th listed node of r repeats another one without an output of it, or
 // reads zeros in place of a statistic. The run that is listed first lacks neither.
-func (rep *repetition) lacks(r *region, n int) bool {
+func (rep *repetition) lacks(r *planner.Region, n int) bool {
 	made := func(n int) (count int) {
-		for _, t := range r.g.Nodes[r.at(n)].Outputs {
+		for _, t := range r.G.Nodes[r.At(n)].Outputs {
 			if t >= 0 {
 				count++
 			}
 		}
 		return count
 	}
-	zeros := slices.ContainsFunc(r.g.Nodes[r.at(n)].Inputs, func(t graph.TensorID) bool {
-		return t >= 0 && rep.zeros[r.g.Tensors[t].Name]
+	zeros := slices.ContainsFunc(r.G.Nodes[r.At(n)].Inputs, func(t graph.TensorID) bool {
+		return t >= 0 && rep.zeros[r.G.Tensors[t].Name]
 	})
 	return zeros || made(n) < made(rep.original[n])
 }
 
 // repeated returns the main graph, of a model that is made of another one, in which the nodes
 // of before run in the sequence of steps, in its order. given has the values of inputs.
-func (rep *repetition) repeated(ctx context.Context, model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID, x *search) (*region, error) {
+func (rep *repetition) repeated(ctx context.Context, model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID, x *planner.Search) (*planner.Region, error) {
 	r, err := rep.listed(model, given, steps, swaps)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.planBodies(ctx, x); err != nil {
+	if err := r.PlanBodies(ctx, x); err != nil {
 		return nil, err
 	}
-	r.repeatScratch(rep)
-	return r, r.order(ctx, x)
+	repeatScratch(r, rep)
+	return r, r.Order(ctx, x)
 }
 
 // listed is repeated in the sequence of steps, before its bodies are planned.
-func (rep *repetition) listed(model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID) (*region, error) {
+func (rep *repetition) listed(model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID) (*planner.Region, error) {
 	g := rep.plain.Clone()
 	list := make([]graph.NodeID, len(steps))
 	for i, n := range steps {
 		list[i] = graph.NodeID(n)
 	}
-	statistics := rep.before.statistics()
+	statistics := statistics(rep.before)
 	unused := stubs(g, list, statistics)
 	rep.zeros = map[string]bool{}
 	for _, t := range unused {
 		rep.zeros[g.Tensors[t].Name] = true
 	}
 	made, err := g.Repeat(list, graph.RepeatOptions{
-		Views: !rep.before.noViews, Optional: ops.Optional, Swaps: swaps,
+		Views: !rep.before.NoViews, Optional: ops.Optional, Swaps: swaps,
 		Instead: func(n graph.NodeID, in int) (graph.TensorID, bool) {
 			for _, y := range statistics[n] {
 				if y.in == in {
@@ -176,7 +177,7 @@ func (rep *repetition) listed(model *graph.Model, given map[string]graph.Literal
 	rep.original, rep.first = indices(made.Of), indices(made.First)
 	m := *model
 	m.Graph = g
-	return rep.before.rules.shared(&m, given, rep.before.calls)
+	return rep.before.Rules.Shared(&m, given, rep.before.Calls)
 }
 
 func indices(list []graph.NodeID) []int {
@@ -194,10 +195,10 @@ type statistic struct{ in, out int }
 
 // statistics returns the statistics that nodes write over parameters and states.
 // Other nodes that write over them are updates: see mustRunOnce.
-func (r *region) statistics() map[graph.NodeID][]statistic {
+func statistics(r *planner.Region) map[graph.NodeID][]statistic {
 	found := map[graph.NodeID][]statistic{}
-	r.writers(func(n graph.NodeID, in, out int) {
-		if !ops.Depends(r.g.Nodes[n], 0, in) {
+	writers(r, func(n graph.NodeID, in, out int) {
+		if !ops.Depends(r.G.Nodes[n], 0, in) {
 			found[n] = append(found[n], statistic{in, out})
 		}
 	})
@@ -248,14 +249,14 @@ func zero(g *graph.Graph, t *graph.Tensor) graph.TensorID {
 }
 
 // writers calls f for every output that overwrites a parameter or state.
-func (r *region) writers(f func(n graph.NodeID, in, out int)) {
-	for _, c := range r.updateChains {
-		for k, over := range c.storages[:len(c.storages)-1] {
-			result := &r.storages[c.storages[k+1]]
-			n := r.g.Nodes[result.maker]
+func writers(r *planner.Region, f func(n graph.NodeID, in, out int)) {
+	for _, c := range r.UpdateChains {
+		for k, over := range c.Storages[:len(c.Storages)-1] {
+			result := &r.Storages[c.Storages[k+1]]
+			n := r.G.Nodes[result.Maker]
 			for _, a := range n.Semantics.Inplace {
-				if n.Outputs[a.Out] == result.tensors[0] && r.storageOf[n.Inputs[a.In]] == over {
-					f(result.maker, a.In, a.Out)
+				if n.Outputs[a.Out] == result.Tensors[0] && r.StorageOf[n.Inputs[a.In]] == over {
+					f(result.Maker, a.In, a.Out)
 				}
 			}
 		}
@@ -265,40 +266,40 @@ func (r *region) writers(f func(n graph.NodeID, in, out int)) {
 // mustRunOnce reports for each node of a region whether it must not run again: its
 // result is random without a seed, its operator is unknown, or it updates a
 // parameter or state.
-func (r *region) mustRunOnce() []bool {
-	list := graph.Effects(r.g)
-	for i, n := range r.g.Nodes {
+func mustRunOnce(r *planner.Region) []bool {
+	list := graph.Effects(r.G)
+	for i, n := range r.G.Nodes {
 		list[i] = list[i] && !ops.Seeded(n) || n.IsSwap()
 	}
-	r.writers(func(n graph.NodeID, in, _ int) {
-		list[n] = list[n] || ops.Depends(r.g.Nodes[n], 0, in)
+	writers(r, func(n graph.NodeID, in, _ int) {
+		list[n] = list[n] || ops.Depends(r.G.Nodes[n], 0, in)
 	})
 	return list
 }
 
 // budgetProblem makes the bare problem of a region, with the fields that
 // recomputation needs.
-func (r *region) budgetProblem(costs []int64) *schedule.Problem {
-	p := r.problem()
-	once := r.mustRunOnce()
-	for i, n := range r.g.Nodes {
+func budgetProblem(r *planner.Region, costs []int64) *schedule.Problem {
+	p := r.Problem()
+	once := mustRunOnce(r)
+	for i, n := range r.G.Nodes {
 		v := &p.Nodes[i]
 		v.Cost, v.Once = costs[i], once[i]
 		v.Writes = []int32{} // known to write nothing, except for updates
 		n.Reads(func(t graph.TensorID) {
-			if over := r.storageOf[t]; over != noStorage {
+			if over := r.StorageOf[t]; over != planner.NoStorage {
 				v.Args = append(v.Args, over)
 			}
 		})
 	}
 	// A repeated BatchNormalization does not write its statistics, so it may run
 	// again.
-	r.writers(func(n graph.NodeID, in, _ int) {
-		if !ops.Depends(r.g.Nodes[n], 0, in) {
+	writers(r, func(n graph.NodeID, in, _ int) {
+		if !ops.Depends(r.G.Nodes[n], 0, in) {
 			return
 		}
 		v := &p.Nodes[n]
-		v.Writes = append(v.Writes, r.storageOf[r.g.Nodes[n].Inputs[in]])
+		v.Writes = append(v.Writes, r.StorageOf[r.G.Nodes[n].Inputs[in]])
 	})
 	return p
 }
@@ -314,11 +315,11 @@ func (rep *repetition) inFile() {
 }
 
 // steps returns the step in r of each node as listed.
-func (rep *repetition) steps(r *region) []int {
+func (rep *repetition) steps(r *planner.Region) []int {
 	at := make([]int, len(rep.original))
 	for n := range at {
 		if at[n] = n; r != rep.before { // otherwise nothing is repeated and nothing has moved
-			at[n] = int(r.stepOf[n])
+			at[n] = int(r.StepOf[n])
 		}
 	}
 	return at
@@ -326,7 +327,7 @@ func (rep *repetition) steps(r *region) []int {
 
 // firstRuns returns the step in r of the first run of each node, by the run that is listed
 // first.
-func (rep *repetition) firstRuns(r *region) []int {
+func (rep *repetition) firstRuns(r *planner.Region) []int {
 	at := rep.steps(r)
 	first := slices.Clone(at)
 	for n, of := range rep.original {
@@ -337,7 +338,7 @@ func (rep *repetition) firstRuns(r *region) []int {
 
 // place records the steps at which nodes run in r. The order may put any run of a
 // node first, since all runs compute the same.
-func (rep *repetition) place(r *region) {
+func (rep *repetition) place(r *planner.Region) {
 	at, first := rep.steps(r), rep.firstRuns(r)
 	rep.firstStep = make([]int, len(rep.first))
 	for n, listed := range rep.first {

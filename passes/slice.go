@@ -13,6 +13,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/cost"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/folding"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -30,7 +32,7 @@ type slicedState struct {
 	relaxed    plan.SliceBound // of any slices, with aliases
 }
 
-// withAliases replaces the bounds, which are those of plans without aliases. In any number of
+// WithAliases replaces the bounds, which are those of plans without aliases. In any number of
 // slices, no more is known of regions than of all slices.
 func (x *slicedState) withAliases() { x.anyCount, x.anySlices = x.relaxed, x.relaxed }
 
@@ -97,7 +99,7 @@ func (w *weigher) adopt(ctx context.Context, found *way) error {
 		return err
 	}
 	plain := w.plain.main
-	s.slices = &slicedState{m, plain.loads.Peak, plain.solved.Bound, anyCount, w.least, w.relaxed}
+	s.slices = &slicedState{m, plain.Loads.Peak, plain.Solved.Bound, anyCount, w.least, w.relaxed}
 	model, err := m.from.rewrite(m)
 	if err != nil {
 		return err
@@ -112,7 +114,7 @@ func (w *weigher) adopt(ctx context.Context, found *way) error {
 // slicer searches regions of the main graph to slice.
 type slicer struct {
 	s         *State
-	base      *trial // the model before, in its order
+	base      *planner.Trial // the model before, in its order
 	search    *slicing.Search
 	constants []string // tensors of the model that are initializers in base
 	time      float64  // modelled time of all nodes, in nanoseconds, without copies of chains
@@ -150,7 +152,7 @@ func (s *State) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) 
 	m := *s.model
 	m.Graph = s.model.Graph.Clone()
 	constants := settle(&m, s.inference, s.folds, s.elsewhere(s.model))
-	x := &slicer{s: s, base: &trial{model: &m}, constants: constants, divided: &slicing.Divided{}, models: map[string]*slicedModel{}}
+	x := &slicer{s: s, base: &planner.Trial{Model: &m}, constants: constants, divided: &slicing.Divided{}, models: map[string]*slicedModel{}}
 	if len(earlier) > 0 {
 		if err := x.prepare(earlier[0], shrink); err != nil || x.copies == nil && x.divided.Parts == nil {
 			return nil, err
@@ -160,10 +162,10 @@ func (s *State) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) 
 		}
 	}
 	var err error
-	if x.base, err = s.inOrder(ctx, &m, s.search().quick()); err != nil {
+	if x.base, err = s.inOrder(ctx, &m, s.search().Quick()); err != nil {
 		return nil, err
 	}
-	if x.time = x.base.time; len(earlier) > 0 {
+	if x.time = x.base.Time; len(earlier) > 0 {
 		x.time = earlier[0].time
 	}
 	x.search = slicing.NewSearch(x.program(), windowReach)
@@ -172,21 +174,21 @@ func (s *State) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) 
 
 // more returns the share of the time without slices that a sliced model takes more; 0 if nodes
 // take no time by estimate without them.
-func (x *slicer) more(t *trial) float64 {
+func (x *slicer) more(t *planner.Trial) float64 {
 	if x.time <= 0 {
 		return 0
 	}
-	return t.time/x.time - 1
+	return t.Time/x.time - 1
 }
 
 // kept returns the names of the tensors of a region that the plan lists: gradients, and constants
 // that are folded.
-func (s *State) kept(r *region) map[string]bool {
+func (s *State) kept(r *planner.Region) map[string]bool {
 	keep := map[string]bool{}
-	maps.Copy(keep, r.gradients)
+	maps.Copy(keep, r.Gradients)
 	if s.folds != nil {
-		for _, t := range s.folds.tensors {
-			keep[t.t.Name] = true
+		for _, t := range s.folds.Tensors {
+			keep[t.T.Name] = true
 		}
 	}
 	return keep
@@ -194,24 +196,24 @@ func (s *State) kept(r *region) map[string]bool {
 
 // program describes the base in its order.
 func (x *slicer) program() *slicing.Program {
-	s, b, r := x.s, x.base, x.base.main
+	s, b, r := x.s, x.base, x.base.Main
 	p := &slicing.Program{
-		Model: b.model, Inference: b.inference, Of: r.storageOf, Workspace: r.workspace, Loads: r.loads.Loads, Keep: s.kept(r), Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
-		Cost: func(w cost.Work) float64 { return float64(s.opt.Device.cost(w)) }, Factors: s.measured.factors(b.model.Graph),
+		Model: b.Model, Inference: b.Inference, Of: r.StorageOf, Workspace: r.Workspace, Loads: r.Loads.Loads, Keep: s.kept(r), Align: s.opt.Align, Sums: s.opt.Slices == SlicesAny,
+		Cost: func(w cost.Work) float64 { return float64(s.opt.Device.cost(w)) }, Factors: s.measured.factors(b.Model.Graph),
 	}
 	if m := s.measured; m != nil {
 		p.Cost = func(w cost.Work) float64 { return m.typical * float64(s.opt.Device.cost(w)) }
 	}
-	p.Rows, p.Elsewhere = rowsOf(b.model), s.elsewhere(b.model)
-	for i := range r.storages {
-		st := &r.storages[i]
-		first, last := r.lifetime(int32(i))
+	p.Rows, p.Elsewhere = rowsOf(b.Model), s.elsewhere(b.Model)
+	for i := range r.Storages {
+		st := &r.Storages[i]
+		first, last := r.Lifetime(int32(i))
 		p.Storages = append(p.Storages, slicing.Storage{
-			Tensors: st.tensors, Bytes: st.bytes, First: first, Last: last, Resident: !r.live(int32(i)), Input: st.input, Output: st.output,
+			Tensors: st.Tensors, Bytes: st.Bytes, First: first, Last: last, Resident: !r.Live(int32(i)), Input: st.Input, Output: st.Output,
 		})
 	}
 	if x.outer != nil {
-		p.Owners, p.Rows, p.Sums = slicing.Owners(b.model.Graph, x.outer.regions(), x.rows, x.outer.weights), nil, false
+		p.Owners, p.Rows, p.Sums = slicing.Owners(b.Model.Graph, x.outer.regions(), x.rows, x.outer.weights), nil, false
 	}
 	p.Divided, p.Lists = map[graph.TensorID]int{}, map[graph.TensorID]bool{}
 	along, lists := map[string]int{}, map[string]bool{}
@@ -221,7 +223,7 @@ func (x *slicer) program() *slicing.Program {
 	for _, w := range x.divided.Weights {
 		along[w.Tensor] = w.Axis
 	}
-	for id, t := range r.g.Tensors {
+	for id, t := range r.G.Tensors {
 		if axis, part := along[t.Name]; part {
 			p.Divided[graph.TensorID(id)] = axis
 		}
@@ -236,23 +238,23 @@ func (x *slicer) program() *slicing.Program {
 // prepare copies chains of cheap nodes for each reader, and divides products whose
 // columns are split. of is the slicer without them.
 func (x *slicer) prepare(of *slicer, shrink int64) (err error) {
-	b, peak := x.base, of.base.main.loads.Peak
-	if b.inference, err = x.s.infer(b.model); err != nil {
+	b, peak := x.base, of.base.Main.Loads.Peak
+	if b.Inference, err = x.s.infer(b.Model); err != nil {
 		return fmt.Errorf("slices: %w", err)
 	}
-	if x.copies, err = copyChains(b.model, peak, shrink); err != nil {
+	if x.copies, err = copyChains(b.Model, peak, shrink); err != nil {
 		return err
 	}
 	if x.copies != nil {
-		if b.inference, err = x.s.infer(b.model); err != nil {
+		if b.Inference, err = x.s.infer(b.Model); err != nil {
 			return fmt.Errorf("slices: %w", err)
 		}
 	}
-	none := make([]int32, len(b.model.Graph.Tensors))
+	none := make([]int32, len(b.Model.Graph.Tensors))
 	for t := range none {
-		none[t] = noStorage
+		none[t] = planner.NoStorage
 	}
-	p := &slicing.Program{Model: b.model, Inference: b.inference, Of: none, Workspace: make([]int64, len(b.model.Graph.Nodes)), Loads: make([]int64, len(b.model.Graph.Nodes)), Keep: x.s.kept(of.base.main), Rows: rowsOf(b.model), Elsewhere: x.s.elsewhere(b.model), States: true}
+	p := &slicing.Program{Model: b.Model, Inference: b.Inference, Of: none, Workspace: make([]int64, len(b.Model.Graph.Nodes)), Loads: make([]int64, len(b.Model.Graph.Nodes)), Keep: x.s.kept(of.base.Main), Rows: rowsOf(b.Model), Elsewhere: x.s.elsewhere(b.Model), States: true}
 	p.Prepare()
 	x.divided = p.Divide(peak / chainLeast)
 	return nil
@@ -287,45 +289,45 @@ func (x *slicer) apply(ctx context.Context, choices []*slicing.Choice) (*slicedM
 	}
 	m.extra = x.more(t)
 	if x.s.opt.Compact {
-		if t, err = x.compact(ctx, m, t.main.loads.Peak); err != nil {
+		if t, err = x.compact(ctx, m, t.Main.Loads.Peak); err != nil {
 			return nil, err
 		}
 	}
-	m.peak, m.bound = t.main.loads.Peak, t.main.solved.Bound
+	m.peak, m.bound = t.Main.Loads.Peak, t.Main.Solved.Bound
 	return m, nil
 }
 
 // ordered rewrites the model and orders it by a fast search.
-func (x *slicer) ordered(ctx context.Context, m *slicedModel) (*trial, error) {
+func (x *slicer) ordered(ctx context.Context, m *slicedModel) (*planner.Trial, error) {
 	return x.inOrder(ctx, m, false)
 }
 
 // peaked is like ordered where the peak is wanted, and not the order: of several orders
 // with that peak, it does not look for the one with the smallest arena.
-func (x *slicer) peaked(ctx context.Context, m *slicedModel) (*trial, error) {
+func (x *slicer) peaked(ctx context.Context, m *slicedModel) (*planner.Trial, error) {
 	return x.inOrder(ctx, m, true)
 }
 
-func (x *slicer) inOrder(ctx context.Context, m *slicedModel, peakAlone bool) (*trial, error) {
+func (x *slicer) inOrder(ctx context.Context, m *slicedModel, peakAlone bool) (*planner.Trial, error) {
 	model, err := x.rewrite(m)
 	if err != nil {
 		return nil, err
 	}
-	quick := x.s.search().quick()
-	quick.peakAlone = peakAlone
+	quick := x.s.search().Quick()
+	quick.PeakAlone = peakAlone
 	return x.s.inOrder(ctx, model, quick)
 }
 
 // inOrder returns a model that was made of the present one in its order.
-func (s *State) inOrder(ctx context.Context, m *graph.Model, x *search) (*trial, error) {
+func (s *State) inOrder(ctx context.Context, m *graph.Model, x *planner.Search) (*planner.Trial, error) {
 	t, err := s.shared(ctx, m, x)
 	if err == nil {
-		err = t.main.order(ctx, x)
+		err = t.Main.Order(ctx, x)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("slices: %w", err)
 	}
-	t.time = s.modelledTime(t.main)
+	t.Time = s.modelledTime(t.Main)
 	return t, nil
 }
 
@@ -340,7 +342,7 @@ const compactAttempts = 3
 // without calls is known. What they may need in a region follows from estimates. If the
 // peak shows that these were too large, the next attempt takes the difference off. It
 // returns the attempt with the smallest peak.
-func (x *slicer) compact(ctx context.Context, m *slicedModel, peak int64) (best *trial, err error) {
+func (x *slicer) compact(ctx context.Context, m *slicedModel, peak int64) (best *planner.Trial, err error) {
 	room, tried := slicing.Room{Peak: peak}, *m
 	for range compactAttempts {
 		now := room
@@ -349,8 +351,8 @@ func (x *slicer) compact(ctx context.Context, m *slicedModel, peak int64) (best 
 		if err != nil {
 			return nil, err
 		}
-		found := t.main.loads.Peak
-		if best == nil || found < best.main.loads.Peak {
+		found := t.Main.Loads.Peak
+		if best == nil || found < best.Main.Loads.Peak {
 			*m, best = tried, t
 		}
 		if found <= peak+peak/compactSlack {
@@ -426,9 +428,9 @@ func integerData(t *graph.Tensor, elements []int64) *graph.Data {
 }
 
 // modelledTime returns the modelled time of all nodes of a region in nanoseconds. Views take none.
-func (s *State) modelledTime(r *region) (ns float64) {
+func (s *State) modelledTime(r *planner.Region) (ns float64) {
 	costs, _ := s.costs(r)
-	for i, n := range r.g.Nodes {
+	for i, n := range r.G.Nodes {
 		if len(n.Semantics.Views) == 0 {
 			ns += float64(costs[i])
 		}
@@ -497,9 +499,9 @@ func (s *State) planSlices(p *plan.Plan) {
 // and drops the nodes that nobody reads then, but for those in which the plan lists folded
 // constants. Their elements must be the same at other points, too. It returns the names of the
 // tensors that are left.
-func settle(m *graph.Model, inf *ops.Inference, folds *foldState, points []slicing.Elsewhere) (names []string) {
+func settle(m *graph.Model, inf *ops.Inference, folds *folding.Result, points []slicing.Elsewhere) (names []string) {
 	g := m.Graph
-	listed, bodies := folds.listed()
+	listed, bodies := folds.Listed()
 	var settled []*graph.Tensor
 	for id, v := range inf.Values {
 		t := g.Tensors[id]

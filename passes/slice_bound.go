@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -17,40 +18,40 @@ import (
 //   - the bytes of all graph inputs, which live at the first step,
 //   - the bytes of all graph outputs, which live at the last step,
 //   - what a node that cannot belong to a region reads and makes.
-func (x *slicer) anySlices() plan.SliceBound { return x.base.main.least(x.search.Divisible) }
+func (x *slicer) anySlices() plan.SliceBound { return leastOf(x.base.Main, x.search.Divisible) }
 
 // anySlicesShared is that of plans with aliases: no byte counts twice that nodes only move. What
 // regions make is written by nodes of their own, so they share no byte that the graph does not
 // share without them. It is 0 if bytes have too many parts.
 func (x *slicer) anySlicesShared() plan.SliceBound {
-	q, err := x.base.main.relaxed()
+	q, err := x.base.Main.Relaxed()
 	if err != nil {
 		return plan.SliceBound{Why: plan.BoundInputs, Nodes: []string{}, Tensors: []string{}}
 	}
-	return q.least(x.search.Divisible)
+	return leastOf(q, x.search.Divisible)
 }
 
-// least returns the largest of the bytes of all graph inputs, of all graph outputs, and of what a
+// leastOf returns the largest of the bytes of all graph inputs, of all graph outputs, and of what a
 // node reads and makes that is not divisible.
-func (r *region) least(divisible func(int) bool) plan.SliceBound {
-	sum := func(why string, counts func(*storage) bool) plan.SliceBound {
+func leastOf(r *planner.Region, divisible func(int) bool) plan.SliceBound {
+	sum := func(why string, counts func(*planner.Storage) bool) plan.SliceBound {
 		b := plan.SliceBound{Why: why, Nodes: []string{}, Tensors: []string{}}
 		var list []int32
-		for i := range r.storages {
-			if st := &r.storages[i]; r.live(int32(i)) && counts(st) {
-				b.Bytes += st.bytes
+		for i := range r.Storages {
+			if st := &r.Storages[i]; r.Live(int32(i)) && counts(st) {
+				b.Bytes += st.Bytes
 				list = append(list, int32(i))
 			}
 		}
-		b.Tensors = r.largestNames(list)
+		b.Tensors = largestNames(r, list)
 		return b
 	}
-	best := sum(plan.BoundInputs, func(st *storage) bool { return st.input })
-	if b := sum(plan.BoundOutputs, func(st *storage) bool { return st.output }); b.Bytes > best.Bytes {
+	best := sum(plan.BoundInputs, func(st *planner.Storage) bool { return st.Input })
+	if b := sum(plan.BoundOutputs, func(st *planner.Storage) bool { return st.Output }); b.Bytes > best.Bytes {
 		best = b
 	}
-	p := r.leastProblem()
-	for v := range r.g.Nodes {
+	p := leastProblem(r)
+	for v := range r.G.Nodes {
 		bytes := int64(0)
 		if !divisible(v) {
 			bytes = schedule.NodeBound(p, int32(v))
@@ -60,34 +61,34 @@ func (r *region) least(divisible func(int) bool) plan.SliceBound {
 		}
 		var list []int32
 		add := func(t graph.TensorID) {
-			if i := r.storageOf[t]; i != noStorage {
-				list = append(list, r.piecesOf(i)...)
+			if i := r.StorageOf[t]; i != planner.NoStorage {
+				list = append(list, r.PiecesOf(i)...)
 			}
 		}
-		r.g.Nodes[v].Reads(add)
-		for _, t := range r.g.Nodes[v].Outputs {
+		r.G.Nodes[v].Reads(add)
+		for _, t := range r.G.Nodes[v].Outputs {
 			if t >= 0 {
 				add(t)
 			}
 		}
-		best = plan.SliceBound{Bytes: bytes, Why: plan.BoundNode, Nodes: []string{r.g.Label(graph.NodeID(v))}, Tensors: r.largestNames(list)}
+		best = plan.SliceBound{Bytes: bytes, Why: plan.BoundNode, Nodes: []string{r.G.Label(graph.NodeID(v))}, Tensors: largestNames(r, list)}
 	}
 	return best
 }
 
 // leastProblem is the problem of a region in which nodes with bodies take no more than these
 // need in any order: the plan with slices may order them otherwise than the one without.
-func (r *region) leastProblem() *schedule.Problem {
-	p := r.problem()
+func leastProblem(r *planner.Region) *schedule.Problem {
+	p := r.Problem()
 	least := make([]int64, len(p.Nodes))
-	for _, b := range r.bodies {
-		least[b.node] = max(least[b.node], schedule.Bound(b.r.leastProblem()).Value)
+	for _, b := range r.Bodies {
+		least[b.Node] = max(least[b.Node], schedule.Bound(leastProblem(b.R)).Value)
 	}
-	for v, n := range r.g.Nodes {
-		if inner := r.calls[n.Semantics.Call]; n.Semantics.Call != nil && inner != nil {
-			bytes := inner.loads.Peak // a function keeps its order
-			if len(inner.bodies) > 0 || len(inner.g.Nodes) > 0 && slices.Max(inner.workspace) > 0 {
-				bytes = schedule.Bound(inner.leastProblem()).Value
+	for v, n := range r.G.Nodes {
+		if inner := r.Calls[n.Semantics.Call]; n.Semantics.Call != nil && inner != nil {
+			bytes := inner.Loads.Peak // a function keeps its order
+			if len(inner.Bodies) > 0 || len(inner.G.Nodes) > 0 && slices.Max(inner.Workspace) > 0 {
+				bytes = schedule.Bound(leastProblem(inner)).Value
 			}
 			least[v] = max(least[v], bytes)
 		}
@@ -103,14 +104,14 @@ const mostBoundTensors = 8
 
 // largestNames returns the names of the largest of some storages that count in loads, the
 // largest first.
-func (r *region) largestNames(list []int32) []string {
+func largestNames(r *planner.Region, list []int32) []string {
 	list = slices.Clone(list)
 	slices.Sort(list)
-	list = slices.DeleteFunc(slices.Compact(list), func(i int32) bool { return i == noStorage || !r.live(i) || r.storages[i].bytes == 0 })
-	slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(r.storages[b].bytes, r.storages[a].bytes) })
+	list = slices.DeleteFunc(slices.Compact(list), func(i int32) bool { return i == planner.NoStorage || !r.Live(i) || r.Storages[i].Bytes == 0 })
+	slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(r.Storages[b].Bytes, r.Storages[a].Bytes) })
 	names := []string{}
 	for _, i := range list[:min(len(list), mostBoundTensors)] {
-		names = append(names, r.nameOf(i))
+		names = append(names, r.NameOf(i))
 	}
 	return names
 }
@@ -171,7 +172,7 @@ func (m *slicedModel) cutInside() map[read]bool {
 	if m.from.outer == nil {
 		return nil
 	}
-	list, g := map[read]bool{}, m.from.base.main.g
+	list, g := map[read]bool{}, m.from.base.Main.G
 	for _, c := range m.choices {
 		for _, v := range c.Nodes {
 			tag, _ := slicing.TagOf(g.Nodes[v])
@@ -189,25 +190,25 @@ func (m *slicedModel) cutInside() map[read]bool {
 // those of the base; behind them are the nodes that cut rows and put them together. inside
 // has what is cut although the regions read it whole.
 func (x *slicer) skeleton(choices []*slicing.Choice, inside map[read]bool) *schedule.Problem {
-	r := x.base.main
-	p := r.leastProblem()
+	r := x.base.Main
+	p := leastProblem(r)
 	for i := range p.Nodes {
-		p.Nodes[i].Name = r.g.Label(graph.NodeID(i))
+		p.Nodes[i].Name = r.G.Label(graph.NodeID(i))
 	}
 	changed := make([]bool, len(p.Tensors))
 	for _, c := range choices {
 		output := map[int32]bool{}
 		for _, t := range c.Outputs {
-			output[r.storageOf[t]] = true
+			output[r.StorageOf[t]] = true
 		}
-		for i := range r.storages {
-			st := &r.storages[i]
+		for i := range r.Storages {
+			st := &r.Storages[i]
 			t := &p.Tensors[i]
 			switch {
-			case t.Resident || st.bytes == 0:
-			case st.maker >= 0 && c.Has(int(st.maker)):
+			case t.Resident || st.Bytes == 0:
+			case st.Maker >= 0 && c.Has(int(st.Maker)):
 				changed[i] = true
-				if output[int32(i)] || st.output {
+				if output[int32(i)] || st.Output {
 					putTogether(p, int32(i), c)
 				} else {
 					t.Bytes = 0
@@ -253,12 +254,12 @@ func putTogether(p *schedule.Problem, i int32, c *slicing.Choice) {
 
 // cutRows lets each node of the region that reads rows of tensor i alone read a tensor
 // without bytes instead, which a node of its own cuts.
-func cutRows(p *schedule.Problem, i int32, r *region, c *slicing.Choice, inside map[read]bool) {
+func cutRows(p *schedule.Problem, i int32, r *planner.Region, c *slicing.Choice, inside map[read]bool) {
 	var rest []int32
 	for _, v := range p.Tensors[i].Consumers {
 		whole := !c.Has(int(v))
-		for _, t := range r.storages[i].tensors {
-			whole = whole || c.ReadsWhole(int(v), t) && !inside[read{r.firstOf(v), r.g.Tensors[t].Name}]
+		for _, t := range r.Storages[i].Tensors {
+			whole = whole || c.ReadsWhole(int(v), t) && !inside[read{firstOf(r, v), r.G.Tensors[t].Name}]
 		}
 		if whole {
 			rest = append(rest, v)
@@ -273,10 +274,10 @@ func cutRows(p *schedule.Problem, i int32, r *region, c *slicing.Choice, inside 
 }
 
 // firstOf returns the name of the first output of a node that is there.
-func (r *region) firstOf(v int32) string {
-	for _, t := range r.g.Nodes[v].Outputs {
+func firstOf(r *planner.Region, v int32) string {
+	for _, t := range r.G.Nodes[v].Outputs {
 		if t >= 0 {
-			return r.g.Tensors[t].Name
+			return r.G.Tensors[t].Name
 		}
 	}
 	return ""

@@ -88,7 +88,7 @@ func TestBoundOfRowsInside(t *testing.T) {
 	}
 	x := slicerOf(t, m, SlicesExact)
 	find := func(x *slicer, name string, axis int) (list []*slicing.Choice) {
-		g := x.base.main.g
+		g := x.base.Main.G
 		for v, n := range g.Nodes {
 			if strings.HasPrefix(g.Tensors[n.Outputs[0]].Name, name) && len(n.Inputs) > 1 {
 				if r := x.search.Find(v, v, v, axis); r != nil {
@@ -118,7 +118,7 @@ func TestBoundOfRowsInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	peak := state.main.loads.Peak
+	peak := state.Main.Loads.Peak
 	if whole, now := bound(outer), bound(nested); whole <= peak || now > peak {
 		t.Errorf("a peak of %d bytes: expected a bound of more without the regions inside, and of no more with them: %d and %d", peak, whole, now)
 	}
@@ -142,7 +142,7 @@ func TestBoundWithUnreadInput(t *testing.T) {
 	}
 	x := slicerOf(t, m, SlicesExact)
 	sliced := &slicedModel{from: x}
-	for v, n := range x.base.main.g.Nodes {
+	for v, n := range x.base.Main.G.Nodes {
 		if n.Op == "GlobalAveragePool" {
 			sliced.choices = append(sliced.choices, x.search.Find(v-1, v, v, 1).In(4))
 		}
@@ -155,7 +155,7 @@ func TestBoundWithUnreadInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if peak := state.main.loads.Peak; bound.Bytes > peak || bound.Bytes < peak*9/10 {
+	if peak := state.Main.Loads.Peak; bound.Bytes > peak || bound.Bytes < peak*9/10 {
 		t.Errorf("a peak of %d bytes: expected a bound that is nearly so high, found %d", peak, bound.Bytes)
 	}
 }
@@ -181,11 +181,11 @@ type boundCheck struct {
 func (c *boundCheck) model(t *testing.T, m *graph.Model) {
 	x := slicerOf(t, m, c.slices)
 	any := x.anySlices()
-	whole, known := leastPeak(x.base.main.problem())
+	whole, known := leastPeak(x.base.Main.Problem())
 	if !known {
 		return
 	}
-	if bound := x.base.main.solved.Bound; bound > whole || any.Bytes > whole {
+	if bound := x.base.Main.Solved.Bound; bound > whole || any.Bytes > whole {
 		t.Errorf("%d bytes in the best order: the bounds are %d, and %d for any slices", whole, bound, any.Bytes)
 	}
 	lowest := whole
@@ -254,7 +254,7 @@ func (c *boundCheck) regions(t *testing.T, x *slicer, list []*slicing.Region, an
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := state.main.problem()
+		p := state.Main.Problem()
 		peak, known := leastPeak(p)
 		if !known {
 			c.counts.large++
@@ -267,7 +267,7 @@ func (c *boundCheck) regions(t *testing.T, x *slicer, list []*slicing.Region, an
 		}
 		if key != "" {
 			if c.counts.nested++; c.counts.nested%8 == 0 {
-				followed(t, m, state.main.g)
+				followed(t, m, state.Main.G)
 			}
 		}
 		if of := claims[key]; of == nil {
@@ -275,7 +275,7 @@ func (c *boundCheck) regions(t *testing.T, x *slicer, list []*slicing.Region, an
 		} else {
 			of.bound, of.least = max(of.bound, bound.Bytes), min(of.least, peak)
 		}
-		if found := state.main.solved; found.Bound == peak {
+		if found := state.Main.Solved; found.Bound == peak {
 			c.counts.met++
 		} else if found.Bound > peak || found.Evaluation.Peak < peak {
 			t.Errorf("%s: the best order takes %d bytes: expected a bound of at most that, found %d and an order of %d", described(m), peak, found.Bound, found.Evaluation.Peak)
@@ -309,7 +309,7 @@ func (c *boundCheck) regions(t *testing.T, x *slicer, list []*slicing.Region, an
 		for _, r := range regionsOf(in.search.Program, windowsOf(in)) {
 			key := fmt.Sprint(r.Axis)
 			for _, v := range r.Nodes {
-				tag, _ := slicing.TagOf(in.base.main.g.Nodes[v])
+				tag, _ := slicing.TagOf(in.base.Main.G.Nodes[v])
 				key += " " + strings.TrimSpace(tag.Tensor)
 			}
 			if alike[key] == nil {
@@ -410,8 +410,8 @@ func followed(t *testing.T, m *slicedModel, like *graph.Graph) {
 		last[name] = i
 	}
 	before := -1
-	for _, n := range x.base.main.g.Nodes {
-		name := x.base.main.g.Tensors[n.Outputs[0]].Name
+	for _, n := range x.base.Main.G.Nodes {
+		name := x.base.Main.G.Tensors[n.Outputs[0]].Name
 		i, known := last[name]
 		if !known || i < before {
 			t.Errorf("%s: %s does not run where its last copy does", described(m), name)
@@ -432,7 +432,7 @@ func described(m *slicedModel) string {
 
 // windowsOf returns all windows of the base.
 func windowsOf(x *slicer) (list [][2]int) {
-	n := len(x.base.main.g.Nodes)
+	n := len(x.base.Main.G.Nodes)
 	for from := range n {
 		for to := from; to < n; to++ {
 			list = append(list, [2]int{from, to})

@@ -21,7 +21,7 @@ func (s *State) otherPoints() (list []int) {
 	if s.ranged == nil {
 		return nil
 	}
-	b := s.ranged.box
+	b := s.ranged.Box
 	grid := b.Grid()
 	apart := func(point int) (n int) { // dimensions in which it differs from the corner
 		at, corner := b.At(point), b.At(b.Corner())
@@ -47,8 +47,8 @@ func (s *State) elsewhere(m *graph.Model) (list []slicing.Elsewhere) {
 	for _, p := range s.otherPoints() {
 		c := *m
 		c.Graph = m.Graph.Clone()
-		bind := s.bind.at(s.ranged.dims(p))
-		if found, err := bind.infer(&c); err == nil { // else the model refuses the point
+		bind := s.bind.At(s.ranged.Dims(p))
+		if found, err := bind.Infer(&c); err == nil { // else the model refuses the point
 			list = append(list, slicing.Elsewhere{Model: &c, Inference: found})
 		}
 	}
@@ -73,15 +73,15 @@ func (s *State) sameEverywhere(sliced *graph.Model) error {
 	if s.ranged == nil {
 		return nil
 	}
-	for _, p := range s.ranged.box.Grid() {
-		bind := s.bind.at(s.ranged.dims(p))
+	for _, p := range s.ranged.Box.Grid() {
+		bind := s.bind.At(s.ranged.Dims(p))
 		plain, made := *s.model, *sliced
 		plain.Graph, made.Graph = s.model.Graph.Clone(), sliced.Graph.Clone()
-		if _, err := bind.infer(&plain); err != nil {
+		if _, err := bind.Infer(&plain); err != nil {
 			continue
 		}
-		at := graph.AtLengths(s.ranged.box.At(p))
-		if _, err := bind.infer(&made); err != nil {
+		at := graph.AtLengths(s.ranged.Box.At(p))
+		if _, err := bind.Infer(&made); err != nil {
 			return graph.Errorf("slices: at %s: %w", at, err)
 		}
 		types := map[string]graph.Type{}

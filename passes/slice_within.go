@@ -30,7 +30,7 @@ func (x *slicer) newWithin(ctx context.Context, outer *slicedModel, like *graph.
 	if err != nil {
 		return nil, err
 	}
-	quick := x.s.search().quick()
+	quick := x.s.search().Quick()
 	if like != nil {
 		follow(model.Graph, like, len(outer.regions()))
 		quick.Strategy = "program"
@@ -46,7 +46,7 @@ func (x *slicer) newWithin(ctx context.Context, outer *slicedModel, like *graph.
 	for _, p := range plain.rows {
 		in.rows[p.Tensor] = p
 	}
-	for _, t := range x.base.model.Graph.Tensors {
+	for _, t := range x.base.Model.Graph.Tensors {
 		in.given[t.Name] = true
 	}
 	p := in.program()
@@ -113,7 +113,7 @@ func (m *slicedModel) regions() []*slicing.Choice {
 
 // within says in which slice of the base a region lies, and what its tensors are.
 func (x *slicer) within(c *slicing.Choice) *plan.SlicedWithin {
-	g := x.base.model.Graph
+	g := x.base.Model.Graph
 	tag, _ := slicing.TagOf(g.Nodes[c.Nodes[0]])
 	w, seen := &plan.SlicedWithin{Region: tag.Region, Slice: tag.Slice, Tensors: []plan.SlicedPart{}}, map[graph.TensorID]bool{}
 	for _, v := range c.Nodes {
@@ -162,7 +162,7 @@ func (w *weigher) inside(ctx context.Context) ([]*ladder, error) {
 // is that at which a peak of the bound, which is for any number of the slices around them,
 // would be too large.
 func newInner(x *slicer, slack slackness, bound int64) *ladder {
-	falls := math.Log2(float64(x.base.main.loads.Peak) * slack.slack / float64(max(bound, 1)))
+	falls := math.Log2(float64(x.base.Main.Loads.Peak) * slack.slack / float64(max(bound, 1)))
 	return &ladder{x: x, slackness: slack, rungs: min(int(math.Ceil(falls*rungsPerHalving)), rungs)}
 }
 
@@ -207,7 +207,7 @@ func (w *weigher) again(ctx context.Context, l *ladder) (*ladder, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := outer.from.newWithin(ctx, outer, t.main.g, l.x)
+	x, err := outer.from.newWithin(ctx, outer, t.Main.G, l.x)
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +287,7 @@ func promising(models []*slicedModel) *slicedModel {
 
 // size returns the number of nodes, about, of the model with regions in slices.
 func (x *slicer) size(choices []*slicing.Choice) int {
-	nodes := len(x.base.main.g.Nodes)
+	nodes := len(x.base.Main.G.Nodes)
 	for _, c := range choices {
 		nodes += (c.Slices - 1) * len(c.Nodes)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/box"
+	"github.com/onnxmem/onnxmem/passes/internal/folding"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -30,35 +32,35 @@ import (
 // A pass may change the nodes, tensors, attributes and outputs of the graph until
 // order has run. It then calls [graph.Graph.Link] and [State.Invalidate].
 type State struct {
-	asked        Options // as they were given
-	opt          Options // the same with a host among the pools: no pass changes them
-	bind         binding // how the dimensions of model are bound
+	asked        Options         // as they were given
+	opt          Options         // the same with a host among the pools: no pass changes them
+	bind         planner.Binding // how the dimensions of model are bound
 	model        *graph.Model
 	given        *graph.Model   // the model that was read
 	origin       origin         // what the plan is verified against
 	step         *autodiff.Step // nil without Options.Train
 	inference    *ops.Inference
 	unpermitted  []string // warnings about element types
-	main         *region
+	main         *planner.Region
 	plan         *plan.Plan
-	budget       *limitSearch // nil without a limit
-	folds        *foldState   // nil if nothing was folded
-	hint         *FoldHint    // nil if FoldAny would save little
+	budget       *limitSearch    // nil without a limit
+	folds        *folding.Result // nil if nothing was folded
+	hint         *FoldHint       // nil if FoldAny would save little
 	frontier     []plan.FrontierPoint
-	kvStates     []string       // INPUT=OUTPUT of the caches of the pass kv
-	slices       *slicedState   // nil if nothing runs in slices
-	ranged       *ranged        // nil without Options.Ranges
-	measured     *measuredCosts // nil: no costs were measured, or nothing may run in slices
-	choice       choice         // what the search for less memory decided
-	moved        *movedGraph    // the main graph before buffers were moved between pools; nil: none were
-	fixed        bool           // the nodes of the main graph stay in the order in which the pass slice wrote them
-	unshared     *region        // a main graph of which is known that aliases make no plan of it better
-	unordered    bool           // the pass order was left out
-	asItIs       bool           // nothing makes the peak of the best order smaller: see stays
-	graphChanged bool           // a pass has changed the graph
+	kvStates     []string        // INPUT=OUTPUT of the caches of the pass kv
+	slices       *slicedState    // nil if nothing runs in slices
+	ranged       *planner.Ranged // nil without Options.Ranges
+	measured     *measuredCosts  // nil: no costs were measured, or nothing may run in slices
+	choice       choice          // what the search for less memory decided
+	moved        *movedGraph     // the main graph before buffers were moved between pools; nil: none were
+	fixed        bool            // the nodes of the main graph stay in the order in which the pass slice wrote them
+	unshared     *planner.Region // a main graph of which is known that aliases make no plan of it better
+	unordered    bool            // the pass order was left out
+	asItIs       bool            // nothing makes the peak of the best order smaller: see stays
+	graphChanged bool            // a pass has changed the graph
 
-	deadline time.Time // when Options.TimeLimit ends; zero: never
-	log      searchLog // of all searches
+	deadline time.Time         // when Options.TimeLimit ends; zero: never
+	log      planner.SearchLog // of all searches
 
 	lastPrinted [sha256.Size]byte // the digest of the graph that was printed last, with Options.Check
 }
@@ -103,10 +105,10 @@ func (s *State) Storages() []Storage {
 	if s.main == nil {
 		return nil
 	}
-	list := make([]Storage, len(s.main.storages))
+	list := make([]Storage, len(s.main.Storages))
 	for i := range list {
-		st := &s.main.storages[i]
-		list[i] = Storage{slices.Clone(st.tensors), st.maker, st.bytes, st.resident, st.host, st.output, st.bounded}
+		st := &s.main.Storages[i]
+		list[i] = Storage{slices.Clone(st.Tensors), st.Maker, st.Bytes, st.Resident, st.Host, st.Output, st.Bounded}
 	}
 	return list
 }
@@ -118,7 +120,7 @@ func (s *State) Problem() *schedule.Problem {
 	if s.main == nil {
 		return nil
 	}
-	return s.main.problem()
+	return s.main.Problem()
 }
 
 // Evaluation returns the loads of the main graph in the order found.
@@ -126,7 +128,7 @@ func (s *State) Evaluation() schedule.Evaluation {
 	if s.main == nil {
 		return schedule.Evaluation{}
 	}
-	return s.main.loads
+	return s.main.Loads
 }
 
 // Plan returns the plan, for passes that run after annotate.
@@ -134,7 +136,7 @@ func (s *State) Plan() *plan.Plan { return s.plan }
 
 // Warn adds a warning to the result.
 func (s *State) Warn(format string, args ...any) {
-	s.log.notes = append(s.log.notes, fmt.Sprintf(format, args...))
+	s.log.Notes = append(s.log.Notes, fmt.Sprintf(format, args...))
 }
 
 // Invalidate reports that the pass has changed the graph. The results of earlier
@@ -144,7 +146,7 @@ func (s *State) Warn(format string, args ...any) {
 func (s *State) Invalidate() { s.graphChanged = true }
 
 // ordered reports whether the nodes of the main graph are in the planned order.
-func (s *State) ordered() bool { return s.main != nil && s.main.solved != nil }
+func (s *State) ordered() bool { return s.main != nil && s.main.Solved != nil }
 
 // forget drops all results that follow from the graph.
 func (s *State) forget() {
@@ -153,10 +155,10 @@ func (s *State) forget() {
 
 // rules returns the rules of the plan: what the options ask for, and the caches that the pass
 // kv has made.
-func (s *State) rules() *rules {
-	return &rules{
-		noViews: s.opt.NoViews, noInplace: s.opt.NoInplace, align: s.opt.Align, pools: s.opt.memories(),
-		states: slices.Concat(s.opt.States, s.kvStates), findStates: s.opt.StatesAuto,
+func (s *State) rules() *planner.Rules {
+	return &planner.Rules{
+		NoViews: s.opt.NoViews, NoInplace: s.opt.NoInplace, Align: s.opt.Align, Pools: s.opt.memories(),
+		States: slices.Concat(s.opt.States, s.kvStates), FindStates: s.opt.StatesAuto,
 	}
 }
 
@@ -169,26 +171,26 @@ func (s *State) strategy() string {
 }
 
 // search returns the search for the plan.
-func (s *State) search() *search {
-	x := &search{
+func (s *State) search() *planner.Search {
+	x := &planner.Search{
 		Search: box.Search{
 			Strategy: s.strategy(), Placement: s.opt.Placement, Effort: s.opt.Effort, Goal: s.opt.Goal, Deadline: s.deadline,
 			Solving:  box.Solving{Solver: s.opt.Solver, OrderTime: s.opt.SolverTime, PackTime: s.opt.SolverTime, Threads: s.opt.Threads},
 			Progress: s.opt.Progress,
 		},
-		ordering: ordering{
-			fixed: s.fixed, keepRandom: s.opt.KeepRandomOrder, updatesLast: s.opt.UpdatesLast,
+		Ordering: planner.Ordering{
+			Fixed: s.fixed, KeepRandom: s.opt.KeepRandomOrder, UpdatesLast: s.opt.UpdatesLast,
 		},
-		log: &s.log,
+		Log: &s.log,
 	}
 	if s.opt.RuntimeOrder {
-		x.traversal = ops.LookupRuntime(s.opt.Runtime)
+		x.Traversal = ops.LookupRuntime(s.opt.Runtime)
 	}
 	if s.opt.TimeLimit > 0 {
 		x.Solving.OrderTime = s.opt.TimeLimit / 4
 	}
 	if k := s.choice.from; k != nil {
-		x.known = &knownOrders{problem: k.problem, solved: k.main.solved}
+		x.Known = &planner.KnownOrders{Problem: k.problem, Solved: k.main.Solved}
 	}
 	return x
 }

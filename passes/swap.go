@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/schedule/budget"
@@ -12,12 +13,12 @@ import (
 
 // mustStay reports for each tensor of the bare problem whether it must stay in the
 // arena. Only tensors of known size can be swapped.
-func (r *region) mustStay(p *schedule.Problem) []bool {
+func mustStay(r *planner.Region, p *schedule.Problem) []bool {
 	list := make([]bool, len(p.Tensors))
-	betweenBytes := slicing.BetweenBytes(r.g)
-	for i := range r.storages {
-		st := &r.storages[i]
-		list[i] = st.bounded || st.output || slices.ContainsFunc(st.tensors, betweenBytes)
+	betweenBytes := slicing.BetweenBytes(r.G)
+	for i := range r.Storages {
+		st := &r.Storages[i]
+		list[i] = st.Bounded || st.Output || slices.ContainsFunc(st.Tensors, betweenBytes)
 	}
 	return list
 }
@@ -28,31 +29,31 @@ func (b *limitSearch) swapped() []graph.TensorID { return b.tensors(b.found) }
 // tensors returns those that a plan swaps out.
 func (b *limitSearch) tensors(p *budget.SwapPlan) (tensors []graph.TensorID) {
 	for _, x := range p.Swaps {
-		tensors = append(tensors, b.before.storages[x.Tensor].tensors[0])
+		tensors = append(tensors, b.before.Storages[x.Tensor].Tensors[0])
 	}
 	return tensors
 }
 
 // swaps reports whether tensors of a region are swapped out.
-func (r *region) swaps() bool {
-	return slices.ContainsFunc(r.storages, func(st storage) bool { return st.host })
+func swaps(r *planner.Region) bool {
+	return slices.ContainsFunc(r.Storages, func(st planner.Storage) bool { return st.Host })
 }
 
 // waitingTime returns the nanoseconds for which the steps of a region wait for transfers
 // over a link of that many bytes per second in each direction. Transfers out run
 // one after the other, in the order in which they may begin; transfers back run
 // in the order of their SwapIn nodes.
-func (r *region) waitingTime(costs []int64, link int64) int64 {
-	g := r.g
+func waitingTime(r *planner.Region, costs []int64, link int64) int64 {
+	g := r.G
 	leaving := make([][]graph.NodeID, len(g.Nodes))  // by the first step at which they may be in progress
 	expected := make([][]graph.NodeID, len(g.Nodes)) // by the step that waits for them
 	for i, n := range g.Nodes {
 		switch id := graph.NodeID(i); {
 		case n.IsSwapOut():
-			first := r.transferOutStart(id)
+			first := r.TransferOutStart(id)
 			leaving[first] = append(leaving[first], id)
 		case n.IsSwapIn():
-			if back := r.transferInEnd(id); back > 0 {
+			if back := r.TransferInEnd(id); back > 0 {
 				expected[back] = append(expected[back], id)
 			}
 		}
@@ -61,7 +62,7 @@ func (r *region) waitingTime(costs []int64, link int64) int64 {
 	ends := make([]int64, len(g.Nodes)) // when each transfer ends
 	for i, n := range g.Nodes {
 		for _, id := range leaving[i] {
-			out = max(out, now) + r.transferTime(id, link)
+			out = max(out, now) + transferTime(r, id, link)
 			ends[id] = out
 		}
 		for _, id := range expected[i] {
@@ -71,9 +72,9 @@ func (r *region) waitingTime(costs []int64, link int64) int64 {
 		case n.IsSwapOut():
 			now = max(now, ends[id])
 		case n.IsSwapIn():
-			in = max(in, now) + r.transferTime(id, link)
+			in = max(in, now) + transferTime(r, id, link)
 			ends[id] = in
-			if r.transferInEnd(id) == 0 {
+			if r.TransferInEnd(id) == 0 {
 				now = in
 			}
 		}
@@ -85,10 +86,10 @@ func (r *region) waitingTime(costs []int64, link int64) int64 {
 
 // transferTime returns the time of the transfer of a SwapOut or SwapIn, in
 // nanoseconds.
-func (r *region) transferTime(n graph.NodeID, link int64) int64 {
-	of := r.storageOf[r.g.Nodes[n].Outputs[0]]
-	if of == noStorage {
+func transferTime(r *planner.Region, n graph.NodeID, link int64) int64 {
+	of := r.StorageOf[r.G.Nodes[n].Outputs[0]]
+	if of == planner.NoStorage {
 		return 0
 	}
-	return int64(math.Ceil(min(float64(r.storages[of].bytes)/float64(link)*1e9, mostCost)))
+	return int64(math.Ceil(min(float64(r.Storages[of].Bytes)/float64(link)*1e9, mostCost)))
 }

@@ -16,8 +16,8 @@ func train(ctx context.Context, s *State) error {
 		return nil
 	}
 	opt := *s.opt.Train
-	opt.Dims, opt.Values, opt.Strict = s.bind.given.Dims, s.bind.given.Values, s.bind.given.Strict
-	opt.StrictDims, opt.SpareDims = s.bind.given.StrictDims, s.bind.given.SpareDims
+	opt.Dims, opt.Values, opt.Strict = s.bind.Given.Dims, s.bind.Given.Values, s.bind.Given.Strict
+	opt.StrictDims, opt.SpareDims = s.bind.Given.StrictDims, s.bind.Given.SpareDims
 	if opt.FusedGradients == autodiff.FuseDefault && s.opt.Runtime == "" && !s.opt.InlineFunctions {
 		opt.FusedGradients = autodiff.FuseOn
 	}
@@ -39,13 +39,13 @@ func train(ctx context.Context, s *State) error {
 	s.Replace(step.Model)
 	// The shapes of a training graph are fixed, but for the dimensions with a range. It has
 	// only the inputs that it needs.
-	s.bind.given.Dims, s.bind.given.StrictDims = nil, false
+	s.bind.Given.Dims, s.bind.Given.StrictDims = nil, false
 	if s.ranged != nil {
-		s.ranged.given = nil
-		s.bind.given.Dims = s.ranged.dims(s.ranged.box.Corner())
+		s.ranged.Given = nil
+		s.bind.Given.Dims = s.ranged.Dims(s.ranged.Box.Corner())
 	}
-	s.bind.given.Values = maps.Clone(s.bind.given.Values)
-	maps.DeleteFunc(s.bind.given.Values, func(name string, _ graph.Literal) bool {
+	s.bind.Given.Values = maps.Clone(s.bind.Given.Values)
+	maps.DeleteFunc(s.bind.Given.Values, func(name string, _ graph.Literal) bool {
 		return !slices.ContainsFunc(step.Model.Graph.Inputs, func(t graph.TensorID) bool { return step.Model.Graph.Tensors[t].Name == name })
 	})
 	return nil
@@ -53,9 +53,9 @@ func train(ctx context.Context, s *State) error {
 
 // trainRange makes a training step that is right at all points of the ranges.
 func (s *State) trainRange(ctx context.Context, opt autodiff.Options) (*autodiff.Step, error) {
-	if !s.opt.enumerates(s.ranged.box) {
-		return nil, graph.Errorf("training with ranges of dimensions: %d points are too many to make the step of each: expected fewer, such as LOW..HIGH:STEP, or a larger --points", s.ranged.box.Points)
+	if !s.opt.enumerates(s.ranged.Box) {
+		return nil, graph.Errorf("training with ranges of dimensions: %d points are too many to make the step of each: expected fewer, such as LOW..HIGH:STEP, or a larger --points", s.ranged.Box.Points)
 	}
-	opt.Dims = s.ranged.given
-	return autodiff.TrainRange(ctx, s.model, opt, s.ranged.lengths, s.opt.RangeProgress)
+	opt.Dims = s.ranged.Given
+	return autodiff.TrainRange(ctx, s.model, opt, s.ranged.Lengths, s.opt.RangeProgress)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -37,7 +38,7 @@ type weigher struct {
 	least   plan.SliceBound
 	relaxed plan.SliceBound // the same of plans with aliases, if there may be some
 	floor   plan.SliceBound // that of the two which tells what is impossible
-	shared  *region         // the plan of the graph without slices with aliases; nil: that is not better
+	shared  *planner.Region // the plan of the graph without slices with aliases; nil: that is not better
 	lowest  int64           // the smallest limit that is known to have a way; 0: none
 	best    *slicedModel    // the one with the smallest peak that slicesAlone has seen
 }
@@ -82,7 +83,7 @@ type cover struct {
 type base struct {
 	s         *State
 	sliced    *slicedModel      // nil: the graph without slices
-	main      *region           // in its best order; nil until it is needed
+	main      *planner.Region   // in its best order; nil until it is needed
 	model     *graph.Model      // of main, with inferred types
 	inference *ops.Inference    // of model
 	problem   *schedule.Problem // of main in the order of the file
@@ -107,7 +108,7 @@ func (s *State) newWeigher(ctx context.Context) (*weigher, error) {
 	w := &weigher{s: s, means: meansOf(&s.opt), least: x.anySlices()}
 	slicers := []*slicer{x}
 	for _, shrink := range chainShrinks {
-		if last := slicers[len(slicers)-1]; last.copies != nil && last.base.time <= (1+chainsCheap)*x.time {
+		if last := slicers[len(slicers)-1]; last.copies != nil && last.base.Time <= (1+chainsCheap)*x.time {
 			break // shorter chains save little time
 		}
 		own, err := s.newSlicer(ctx, slicers, shrink)
@@ -137,13 +138,13 @@ func (w *weigher) shareFirst(ctx context.Context, x *slicer) (err error) {
 		return nil
 	}
 	w.relaxed = x.anySlicesShared()
-	if w.plain.main.movesBytes() {
-		if w.shared, err = w.plain.main.sharedFirst(ctx, w.s.search().silent()); err != nil {
+	if movesBytes(w.plain.main) {
+		if w.shared, err = sharedFirst(ctx, w.plain.main, w.s.search().Silent()); err != nil {
 			return err
 		}
 	}
 	if w.shared != nil {
-		w.reaches(w.shared.loads.Peak)
+		w.reaches(w.shared.Loads.Peak)
 	}
 	if w.sharing() {
 		w.floor = w.relaxed
@@ -157,7 +158,7 @@ func (w *weigher) sharing() bool { return w.shared != nil || w.s.opt.Aliases == 
 // meets reports whether the graph without slices meets a limit as it is, in its best order or with
 // aliases.
 func (w *weigher) meets(limit int64) bool {
-	return limit >= w.peak() || w.shared != nil && limit >= w.shared.loads.Peak
+	return limit >= w.peak() || w.shared != nil && limit >= w.shared.Loads.Peak
 }
 
 // order orders a base as the pass order would, once.
@@ -176,23 +177,23 @@ func (w *weigher) order(ctx context.Context, b *base) error {
 		m = *sliced
 	}
 	x := w.s.search()
-	log := searchLog{}
-	x.Progress, x.known, x.log = nil, nil, &log
+	log := planner.SearchLog{}
+	x.Progress, x.Known, x.Log = nil, nil, &log
 	t, err := w.s.shared(ctx, &m, x)
 	if err != nil {
 		return fmt.Errorf("slices: %w", err)
 	}
-	b.problem = t.main.problem()
-	if err := t.main.order(ctx, x); err != nil {
+	b.problem = t.Main.Problem()
+	if err := t.Main.Order(ctx, x); err != nil {
 		return fmt.Errorf("slices: %w", err)
 	}
-	w.s.log.timedOut = w.s.log.timedOut || log.timedOut
-	b.main, b.model, b.inference = t.main, t.model, t.inference
+	w.s.log.TimedOut = w.s.log.TimedOut || log.TimedOut
+	b.main, b.model, b.inference = t.Main, t.Model, t.Inference
 	return nil
 }
 
 // peak is that of the graph without slices, in its best order.
-func (w *weigher) peak() int64 { return w.plain.main.loads.Peak }
+func (w *weigher) peak() int64 { return w.plain.main.Loads.Peak }
 
 // shareOf is what the slices of a base cost.
 func (b *base) shareOf() float64 {
@@ -222,7 +223,7 @@ func (b *base) searched() (*limitSearch, error) {
 
 // at returns the cover of a rung: at 0 is the largest target.
 func (l *ladder) at(ctx context.Context, rung int) *cover {
-	target := int64(float64(l.x.base.main.loads.Peak) * math.Pow(2, -float64(rung+1)/rungsPerHalving))
+	target := int64(float64(l.x.base.Main.Loads.Peak) * math.Pow(2, -float64(rung+1)/rungsPerHalving))
 	for _, c := range l.covers {
 		if c.low <= target && target <= c.high {
 			return c
@@ -237,7 +238,7 @@ func (l *ladder) at(ctx context.Context, rung int) *cover {
 		}
 	}
 	if l.x.outer != nil || len(l.x.copies)+len(l.x.divided.Parts) > 0 {
-		c.extra += l.x.base.time/l.x.time - 1
+		c.extra += l.x.base.Time/l.x.time - 1
 	}
 	l.covers = append(l.covers, c)
 	return c
@@ -502,8 +503,8 @@ func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 		if err := w.order(ctx, b); err != nil {
 			return nil, err
 		}
-		w.reaches(b.main.loads.Peak)
-		if b.main.loads.Peak <= limit {
+		w.reaches(b.main.Loads.Peak)
+		if b.main.Loads.Peak <= limit {
 			best = &way{sliced: b.sliced, limit: limit, extra: b.shareOf()}
 			continue
 		}
@@ -516,7 +517,7 @@ func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 		if p == nil {
 			continue
 		}
-		w.s.log.timedOut = w.s.log.timedOut || p.Ended != nil
+		w.s.log.TimedOut = w.s.log.TimedOut || p.Ended != nil
 		w.reaches(p.Lowest)
 		if extra := b.with(p.ExtraPercent); p.Feasible == budget.Found && (best == nil || extra < best.extra) {
 			best = &way{sliced: b.sliced, from: b, limit: limit, extra: extra}
@@ -566,8 +567,8 @@ func (b *base) within(ctx context.Context, most int64, percent float64) (*way, e
 func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 	var best *way
 	peak := w.peak()
-	if w.shared != nil && w.shared.loads.Peak < peak {
-		peak = w.shared.loads.Peak
+	if w.shared != nil && w.shared.Loads.Peak < peak {
+		peak = w.shared.Loads.Peak
 		best = &way{limit: peak}
 	}
 	var ladders []*ladder
@@ -623,7 +624,7 @@ func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 		if err := w.order(ctx, b); err != nil {
 			return nil, err
 		}
-		if p := b.main.loads.Peak; p < peak {
+		if p := b.main.Loads.Peak; p < peak {
 			best, peak = &way{sliced: b.sliced, limit: p, extra: b.shareOf()}, p
 		}
 		search, end := w.s.search().Context(ctx)

@@ -60,18 +60,18 @@ func (w *weigher) arenaOf(ctx context.Context, x *way) (int64, error) {
 	}
 	arena := int64(math.MaxInt64)
 	var err error
-	if b.main.loads.Peak <= x.limit {
-		arena, err = b.main.wouldTake(ctx, w.s.search().silent())
+	if b.main.Loads.Peak <= x.limit {
+		arena, err = wouldTake(ctx, b.main, w.s.search().Silent())
 	}
-	if b == w.plain && w.shared != nil && w.shared.loads.Peak <= x.limit {
-		arena = min(arena, w.shared.arena)
+	if b == w.plain && w.shared != nil && w.shared.Loads.Peak <= x.limit {
+		arena = min(arena, w.shared.Arena)
 	}
 	return arena, err
 }
 
 // arenaAgain is that of a way in which nodes run again or tensors are swapped.
 func (w *weigher) arenaAgain(ctx context.Context, x *way) (int64, error) {
-	b, how := x.from, w.s.search().silent()
+	b, how := x.from, w.s.search().Silent()
 	search, err := b.searched()
 	if err != nil {
 		return 0, err
@@ -83,13 +83,13 @@ func (w *weigher) arenaAgain(ctx context.Context, x *way) (int64, error) {
 		return 0, errors.New("internal error: a way without a plan")
 	}
 	rep, swaps := newRepetition(b.main, search.costs), search.tensors(p)
-	how.fixed, how.fixedBodies = len(swaps) > 0 || how.Strategy != "", true
+	how.Fixed, how.FixedBodies = len(swaps) > 0 || how.Strategy != "", true
 	r, err := rep.turned(ctx, b.model, b.inference.Given, p.Steps, swaps, how)
 	if err != nil {
 		return 0, err
 	}
-	if r.loads.Peak > x.limit {
+	if r.Loads.Peak > x.limit {
 		return math.MaxInt64, nil
 	}
-	return r.wouldTake(ctx, how)
+	return wouldTake(ctx, r, how)
 }

@@ -2,6 +2,7 @@ package passes
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
@@ -20,46 +21,46 @@ func (s *State) recorded() error {
 			return graph.Errorf("the workspaces were recorded with dimension %q = %d, expected %d: run the model with that length and --workspaces-out", graph.Short(name), length, d.Value)
 		}
 	}
-	scratch, err := w.Steps(s.main.g)
+	scratch, err := w.Steps(s.main.G)
 	if err != nil {
 		return graph.Errorf("%w", err)
 	}
-	s.main.addScratch(scratch)
+	addScratch(s.main, scratch)
 	return nil
 }
 
 // addScratch adds the scratch of each node of a region to its workspace: it lies behind
 // what bodies and functions take.
-func (r *region) addScratch(scratch []int64) {
-	r.scratch = scratch
+func addScratch(r *planner.Region, scratch []int64) {
+	r.Scratch = scratch
 	for n, bytes := range scratch {
-		r.workspace[n] += r.round(bytes)
+		r.Workspace[n] += r.Round(bytes)
 	}
 }
 
 // repeatScratch gives the nodes of the repeated graph the scratch of those that they repeat.
-func (r *region) repeatScratch(rep *repetition) {
-	if rep.before.scratch == nil {
+func repeatScratch(r *planner.Region, rep *repetition) {
+	if rep.before.Scratch == nil {
 		return
 	}
-	scratch := make([]int64, len(r.g.Nodes))
+	scratch := make([]int64, len(r.G.Nodes))
 	for n, listed := range rep.first {
-		scratch[listed] = rep.before.scratch[n]
+		scratch[listed] = rep.before.Scratch[n]
 	}
 	for n, first := range rep.original {
 		scratch[n] = scratch[first]
 	}
-	r.addScratch(scratch)
+	addScratch(r, scratch)
 }
 
 // planWorkspaces lists the recorded workspaces for the plan; nil if none were given.
-func (s *State) planWorkspaces(r *region) *plan.Workspaces {
+func (s *State) planWorkspaces(r *planner.Region) *plan.Workspaces {
 	if s.opt.Workspaces == nil {
 		return nil
 	}
 	from := s.opt.Workspaces
 	w := &plan.Workspaces{Device: from.Device, Products: from.Products, Convolutions: from.Convolutions, Nodes: []plan.StepWorkspace{}}
-	for step, bytes := range r.scratch {
+	for step, bytes := range r.Scratch {
 		if bytes > 0 {
 			w.Nodes = append(w.Nodes, plan.StepWorkspace{Step: step, Bytes: bytes})
 		}
