@@ -75,7 +75,7 @@ func TestRangePoolsRun(t *testing.T) {
 		return accepted(t, source, opt)
 	}
 	b, plain := made(passes.Options{})
-	want := atPoints(t, b, plain)
+	want := atPoints(t, b, plain, 2, 1, 2)
 	peak := plain.Summary.PeakBytes
 	pools := []passes.Pool{{Name: "fast", Capacity: peak / 2}, {Name: "slow", Capacity: 4 * peak}}
 	for _, limit := range []*passes.Limit{nil, {Bytes: peak, Arena: true}, {Percent: 80}} {
@@ -83,7 +83,7 @@ func TestRangePoolsRun(t *testing.T) {
 		if len(p.Tiers()) != 2 || limit != nil && limit.Arena && p.Summary.ArenaBytes > peak {
 			t.Errorf("limit %+v: found %+v", limit, p.Summary)
 		}
-		if got := atPoints(t, b, p); !reflect.DeepEqual(got, want) {
+		if got := atPoints(t, b, p, 2, 1, 2); !reflect.DeepEqual(got, want) {
 			t.Errorf("limit %+v: other results than in one arena", limit)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/plan/verify"
-	"github.com/onnxmem/onnxmem/vm"
 )
 
 // narrowing is a network of convolutions, wide in the middle, for any batch. A Reshape there may state
@@ -77,7 +76,7 @@ func TestRangeSlices(t *testing.T) {
 				}
 			}
 			comparedAtPoints(t, c.file, planned, p)
-			want, got := batches(t, unsliced, plain), batches(t, planned, p)
+			want, got := atPoints(t, unsliced, plain, 3, 1, 2), atPoints(t, planned, p, 3, 1, 2)
 			if !reflect.DeepEqual(got, want) {
 				t.Error("other results than without slices")
 			}
@@ -123,45 +122,4 @@ func comparedAtPoints(t *testing.T, source, planned []byte, p *plan.Plan) {
 			t.Error("the slices are claimed: expected them to be compared")
 		}
 	}
-}
-
-// batches runs a plan for batches 1 to 3 in one session, 3 first.
-func batches(t *testing.T, planned []byte, p *plan.Plan) (list []map[string]vm.Value) {
-	t.Helper()
-	m, err := onnx.Parse("planned.onnx", planned)
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := vm.New(m, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer program.Close()
-	s, err := program.NewSession(vm.Options{Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for _, batch := range []int64{3, 1, 2} {
-		at, err := program.At(map[string]int64{"batch": batch})
-		if err != nil {
-			t.Fatal(err)
-		}
-		values := map[string]vm.Value{}
-		for i, x := range at.Inputs() {
-			if values[x.Name], err = vm.Random(x, uint64(i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		out, err := s.Run(t.Context(), values)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, v := range out {
-			out[name] = v.Clone()
-		}
-		list = append(list, out)
-		at.Close()
-	}
-	return list
 }

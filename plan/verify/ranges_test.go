@@ -156,10 +156,7 @@ func TestRangeMutations(t *testing.T) {
 		p.Buffers[to].Tensors = append(p.Buffers[to].Tensors, p.Buffers[from].Tensors...)
 		p.Buffers[from].Tensors = nil
 	}
-	for _, c := range []struct {
-		doc, code string
-		change    func(p *plan.Plan)
-	}{
+	isRefused(t, file, good, []rangeChange{
 		{"a view at batch 1 alone", verify.CodeInplace, func(p *plan.Plan) { view(p, "a", "b") }},
 		{"an arena that is too small", verify.CodeTable, func(p *plan.Plan) { p.Ranges.Table[0].ArenaBytes -= 64 }},
 		{"a peak that is too small", verify.CodeTable, func(p *plan.Plan) { p.Ranges.Table[0].PeakBytes -= 64 }},
@@ -195,7 +192,19 @@ func TestRangeMutations(t *testing.T) {
 		{"the sharing of a runtime that shares less", verify.CodeInplace, func(p *plan.Plan) { p.Sharing.Runtime = ops.ONNXRuntime }},
 		{"no ranges", verify.CodeRange, func(p *plan.Plan) { p.Ranges, p.Version = nil, plan.Version }},
 		{"the version without ranges", verify.CodeRange, func(p *plan.Plan) { p.Version = plan.Version }},
-	} {
+	})
+}
+
+// rangeChange is a change of a plan, with the code of the violation that it is.
+type rangeChange struct {
+	doc, code string
+	change    func(p *plan.Plan)
+}
+
+// isRefused expects a plan to be refused after each of some changes, with its code.
+func isRefused(t *testing.T, file []byte, good *plan.Plan, changes []rangeChange) {
+	t.Helper()
+	for _, c := range changes {
 		t.Run(c.doc, func(t *testing.T) {
 			p := clone(t, good)
 			c.change(p)
@@ -226,10 +235,7 @@ func TestRangePools(t *testing.T) {
 		}
 		return list
 	}
-	for _, c := range []struct {
-		doc, code string
-		change    func(p *plan.Plan)
-	}{
+	isRefused(t, file, good, []rangeChange{
 		{"a pool that is too small", verify.CodePool, func(p *plan.Plan) { p.Pools[0].Capacity = p.Pools[0].Bytes - 64 }},
 		{"another ranking of a pool", verify.CodeStacking, func(p *plan.Plan) {
 			list := used(p, "slow")
@@ -245,19 +251,7 @@ func TestRangePools(t *testing.T) {
 		}},
 		{"an arena of the largest pool alone", verify.CodeTable, func(p *plan.Plan) { p.Ranges.Table[0].ArenaBytes = p.Ranges.Table[0].PeakBytes - 64 }},
 		{"other traffic", verify.CodeTraffic, func(p *plan.Plan) { p.Pools[1].ReadBytes-- }},
-	} {
-		t.Run(c.doc, func(t *testing.T) {
-			p := clone(t, good)
-			c.change(p)
-			r, err := verify.Plan(parse(t, file), p, verify.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Valid || !slices.ContainsFunc(r.Violations, func(v verify.Violation) bool { return v.Code == c.code }) {
-				t.Errorf("expected code %q, found %v", c.code, r)
-			}
-		})
-	}
+	})
 }
 
 // TestRangeBounded: a plan whose points are too many to infer each is proven by bounded

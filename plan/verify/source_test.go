@@ -69,6 +69,18 @@ func anew(m *graph.Model, n *graph.Node) {
 	}
 }
 
+// besideSource verifies a file with the plan of another one, but for the digest of the model, which is
+// its own, beside the source.
+func besideSource(from *graph.Model, file []byte, p *plan.Plan) (*verify.Report, error) {
+	m, err := onnx.Parse("out.onnx", file)
+	if err != nil {
+		return nil, err
+	}
+	q := *p
+	q.Model = plan.SourceOf(m)
+	return verify.Plan(m, &q, verify.Options{Source: from})
+}
+
 // TestRewrittenFilesAreFound: with the source, a file whose plan is right, but whose nodes compute
 // something else, is not valid: each node of the main graph and of bodies is compared, whatever the
 // plan added, moved or folded, and so is each initializer.
@@ -83,15 +95,7 @@ func TestRewrittenFilesAreFound(t *testing.T) {
 			c := realCase(t, name)
 			source, file, p := planReal(t, c.x, c.opt)
 			from := parse(t, source)
-			valid := func(file []byte) (*verify.Report, error) {
-				m, err := onnx.Parse("out.onnx", file)
-				if err != nil {
-					return nil, err
-				}
-				q := *p
-				q.Model = plan.SourceOf(m)
-				return verify.Plan(m, &q, verify.Options{Source: from})
-			}
+			valid := func(file []byte) (*verify.Report, error) { return besideSource(from, file, p) }
 			if r, err := valid(bytes.Clone(file)); err != nil || !r.Valid {
 				t.Fatalf("%v %v: expected a valid plan", r, err)
 			}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
@@ -41,15 +40,7 @@ func TestChangedStepsAreFound(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			source, file, p := planReal(t, c.x, c.opt)
 			from := parse(t, source)
-			check := func(file []byte) (*verify.Report, error) {
-				m, err := onnx.Parse("out.onnx", file)
-				if err != nil {
-					return nil, err
-				}
-				q := *p
-				q.Model = plan.SourceOf(m)
-				return verify.Plan(m, &q, verify.Options{Source: from})
-			}
+			check := func(file []byte) (*verify.Report, error) { return besideSource(from, file, p) }
 			r, err := check(bytes.Clone(file))
 			if err != nil || !r.Valid || !strings.Contains(r.String(), "training: ") || !strings.Contains(r.Training, "nodes of gradients") {
 				t.Fatalf("%v %v: expected a valid plan, and what was compared", r, err)
