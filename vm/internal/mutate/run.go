@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onnxmem/onnxmem/internal/cost"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -35,6 +36,10 @@ type Result struct {
 	Finding string // the fault, as "class: details"; "" if there is none
 	Outputs map[string]vm.Value
 	OnHost  int // nodes of a session on a device that run on the host
+	// Work is the floating-point operations of a step's products and convolutions, as far as
+	// shapes are known before it runs. A device cannot end a kernel that takes long. Pools are
+	// not counted, for they pass over padding.
+	Work float64
 }
 
 // patience is how long a mutant may take. Mutants are small, so one that takes
@@ -97,7 +102,7 @@ func RunWith(c *Case, opt vm.Options, steps int) (r *Result) {
 		}
 		return r
 	}
-	p, err := c.program(&r.Stage)
+	p, err := c.program(r)
 	if errors.Is(err, errOwnPlan) {
 		r.Finding = err.Error()
 		return r
@@ -135,14 +140,14 @@ func RunWith(c *Case, opt vm.Options, steps int) (r *Result) {
 // errOwnPlan is wrapped by the error of a plan that is refused after we made it.
 var errOwnPlan = errors.New("plan: its own plan is refused")
 
-// program reads and plans a mutant. stage says how far it got.
-func (c *Case) program(stage *Stage) (*vm.Program, error) {
-	*stage = Read
+// program reads and plans a mutant. r gets how far it got, and its work.
+func (c *Case) program(r *Result) (*vm.Program, error) {
+	r.Stage = Read
 	m, err := onnx.Parse(c.Name, c.Model)
 	if err != nil {
 		return nil, err
 	}
-	*stage = Planned
+	r.Stage = Planned
 	o, err := passes.Optimize(context.Background(), m, passes.Options{Effort: schedule.EffortFast})
 	if err != nil {
 		return nil, err
@@ -151,14 +156,18 @@ func (c *Case) program(stage *Stage) (*vm.Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errOwnPlan, err)
 	}
+	for _, n := range o.Model.Graph.Nodes {
+		if w := cost.Whole(o.Model.Graph, n); w.Rows > 0 {
+			r.Work += w.FLOPs
+		}
+	}
 	return p, nil
 }
 
 // Wrong runs a mutant in a session with the given options and holds its nodes against the
 // plain evaluator. It returns what is wrong; "" if nothing is, or nothing can be compared.
 func Wrong(c *Case, opt vm.Options) string {
-	var stage Stage
-	p, err := c.program(&stage)
+	p, err := c.program(new(Result))
 	if err != nil {
 		return err.Error()
 	}
