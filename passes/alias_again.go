@@ -24,7 +24,7 @@ type aliasedAgain struct {
 // gives a larger peak: aliases save more in some graphs than in others that need less without them.
 // Graphs that swap have no aliases.
 func (s *State) shareAgain(ctx, within context.Context, b *limitSearch) (best *aliasedAgain, err error) {
-	if s.opt.Aliases != AliasesOn || s.ranged != nil || !movesBytes(b.before) {
+	if s.opt.Aliases != AliasesOn || s.ranged != nil || !b.before.MovesBytes() {
 		return nil, nil
 	}
 	search := b
@@ -52,14 +52,14 @@ func (s *State) shareAgain(ctx, within context.Context, b *limitSearch) (best *a
 		x := s.search().Silent()
 		x.Fixed, x.FixedBodies = x.Strategy != "", true
 		rep := newRepetition(b.before, b.costs)
-		r, err := rep.turned(ctx, s.model, s.inference.Given, p.Steps, nil, x)
+		t, err := rep.turned(ctx, s.trial(), p.Steps, nil, x, nil)
 		if err != nil {
 			return nil, err
 		}
-		if err := r.Place(ctx, x); err != nil {
+		if err := t.Main.Place(ctx, x); err != nil {
 			return nil, err
 		}
-		q, err := sharing(ctx, r, x)
+		q, err := t.Main.WithAliases(ctx, x)
 		if err != nil {
 			return nil, err
 		}

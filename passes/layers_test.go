@@ -21,8 +21,8 @@ var layers = []struct {
 	{"internal/planner", []string{
 		"rules.go", "effort.go", "region.go", "lifetime.go", "buffers.go", "alias_place.go", "chains.go", "caches.go", "updates.go",
 		"problem.go", "alias_region.go", "reorder.go", "host.go", "traversal.go", "stack.go", "tiers.go", "place.go", "order.go",
-		"share.go", "bodies.go", "trial.go", "alias_choose.go", "range_graphs.go", "range.go", "range_alias.go", "range_grid.go", "range_prove.go",
-		"range_solve.go", "range_pools.go", "range_plan.go",
+		"share.go", "bodies.go", "alias_choose.go", "alias_share.go", "bind.go", "range_graphs.go", "range.go", "range_alias.go", "range_grid.go", "range_prove.go",
+		"range_solve.go", "range_pools.go", "range_plan.go", "trial.go", "points.go",
 	}},
 	{"internal/folding", []string{"fold_state.go", "shapes.go", "constants.go", "folder.go", "product.go"}},
 }

@@ -83,10 +83,10 @@ func (s *State) shareFirst(ctx context.Context, b *limitSearch) (err error) {
 		limit = limit.of(r.Loads.Peak)
 	}
 	less := limit == nil || limit.Arena || limit.Bytes < r.Loads.Peak || s.opt.Frontier
-	if !s.opt.mayAlias() || s.ranged != nil || !less || !movesBytes(r) {
+	if !s.opt.mayAlias() || s.ranged != nil || !less || !r.MovesBytes() {
 		return nil
 	}
-	if b.shared, err = sharedFirst(ctx, r, s.search().Silent()); err != nil {
+	if b.shared, err = r.AliasesFirst(ctx, s.search().Silent()); err != nil {
 		return err
 	}
 	if b.shared == nil {
@@ -100,8 +100,10 @@ func (s *State) shareFirst(ctx context.Context, b *limitSearch) (err error) {
 
 // giveAliases makes the plan with aliases that was found first that of the main graph.
 func (s *State) giveAliases(b *limitSearch) {
-	give(s.main, b.shared)
-	s.takeAliases(b.shared)
+	s.main.Give(b.shared)
+	t := s.trial()
+	t.Main = b.shared
+	s.takeAliases(t)
 }
 
 // meets reports whether the plan with aliases of the graph as it is meets a limit.
@@ -197,9 +199,11 @@ func (s *State) carryOut(ctx context.Context, p *budget.SwapPlan, x *planner.Sea
 		// Another order would not fit the transfers. A strategy would order the nodes that
 		// run again otherwise, and not keep the limit.
 		x.Fixed, x.FixedBodies = len(tensors) > 0 || x.Strategy != "", true
-		if err := s.repeat(ctx, &b.repetition, p.Steps, tensors, x, &box.Ceiling{Bytes: limit.Bytes, Arena: limit.Arena}); err != nil {
+		t, err := b.turned(ctx, s.trial(), p.Steps, tensors, x, &box.Ceiling{Bytes: limit.Bytes, Arena: limit.Arena})
+		if err != nil {
 			return 0, err
 		}
+		s.take(t)
 		if len(tensors) > 0 {
 			if err := s.model.AddSwaps(); err != nil {
 				return 0, err
@@ -207,7 +211,7 @@ func (s *State) carryOut(ctx context.Context, p *budget.SwapPlan, x *planner.Sea
 		}
 	}
 	if held = s.main.Loads.Peak; held <= limit.Bytes && limit.Arena {
-		return s.arenaWithin(ctx, limit.Bytes, x)
+		return s.trial().PlaceWithin(ctx, limit.Bytes, x)
 	}
 	return held, nil
 }
@@ -229,16 +233,4 @@ func (s *State) keepHeld(held int64) {
 	if b.shared != nil {
 		s.giveAliases(b)
 	}
-}
-
-// arenaWithin places the main graph, and returns its arena.
-func (s *State) arenaWithin(ctx context.Context, limit int64, x *planner.Search) (int64, error) {
-	if s.ranged != nil {
-		err := s.main.Place(ctx, x)
-		if err == nil && s.main.Arena > limit && len(s.main.Pools) > 0 {
-			err = s.divideWithin(ctx, limit, x)
-		}
-		return s.main.Arena, err
-	}
-	return s.main.PlaceWithin(ctx, limit, x)
 }

@@ -114,7 +114,7 @@ func costIn(host func(*Options) *Host) func(*weigher, context.Context, []int64) 
 	return func(w *weigher, ctx context.Context, limits []int64) ([]*float64, error) {
 		with := w.plain.searched
 		if w.s.opt.Host != nil { // that search does more than this mean alone
-			with = func() (*limitSearch, error) { return w.s.newLimitSearch(w.plain.main, host(&w.s.opt), 0) }
+			with = func() (*limitSearch, error) { return w.s.newLimitSearch(w.plain.Main, host(&w.s.opt), 0) }
 		}
 		search, err := with()
 		if err != nil {

@@ -11,6 +11,16 @@ import (
 // The passes share, bodies, order and place call the planner for the main graph, and keep its
 // results in the State.
 
+// trial returns the model as it is planned so far.
+func (s *State) trial() *planner.Trial {
+	return &planner.Trial{Bind: s.bind, Model: s.model, Inference: s.inference, Main: s.main, Ranged: s.ranged}
+}
+
+// take makes what a search has found the model that is planned.
+func (s *State) take(t *planner.Trial) {
+	s.model.Graph, s.inference, s.main, s.ranged = t.Main.G, t.Inference, t.Main, t.Ranged
+}
+
 // share assigns a storage to every tensor of the main graph.
 func share(_ context.Context, s *State) error {
 	var err error
@@ -20,10 +30,7 @@ func share(_ context.Context, s *State) error {
 
 // bodies plans the bodies of the main graph's nodes, and adds recorded workspaces.
 func bodies(ctx context.Context, s *State) error {
-	if s.ranged != nil {
-		return nil // the pass range plans them
-	}
-	if err := s.main.PlanBodies(ctx, s.search()); err != nil {
+	if err := s.trial().PlanBodies(ctx, s.search()); err != nil {
 		return err
 	}
 	return s.recorded()

@@ -35,7 +35,7 @@ func (s *State) slicePools(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	whole, err := slowTraffic(ctx, w.plain.main, s.search().Quick())
+	whole, err := slowTraffic(ctx, w.plain.Main, s.search().Quick())
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *State) slicePools(ctx context.Context) error {
 			s.log.TimedOut = true
 			break
 		}
-		choices := x.search.Traffic(ctx, s.opt.Pools[0].Capacity, inside, cold, rate*float64(allTraffic(w.plain.main))/x.time)
+		choices := x.search.Traffic(ctx, s.opt.Pools[0].Capacity, inside, cold, rate*float64(allTraffic(w.plain.Main))/x.time)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -108,7 +108,7 @@ func (w *weigher) movesLess(ctx context.Context, m *slicedModel) (bool, error) {
 		if err := w.order(ctx, b); err != nil {
 			return 0, err
 		}
-		p, err := w.s.bestInPools(ctx, b.model, b.inference, b.main)
+		p, err := w.s.bestInPools(ctx, b.Model, b.Inference, b.Main)
 		var full *planner.FullError
 		switch {
 		case errors.As(err, &full):
@@ -162,7 +162,7 @@ func (w *weigher) intoPools(ctx context.Context, pools []Pool, extra float64) (*
 
 // poolError explains why neither the graph without slices nor slices fit into the pools.
 func (w *weigher) poolError(ctx context.Context) error {
-	_, err := w.plain.main.DividePools(ctx, w.s.search().Quick())
+	_, err := w.plain.Main.DividePools(ctx, w.s.search().Quick())
 	var full *planner.FullError
 	if !errors.As(err, &full) {
 		return err

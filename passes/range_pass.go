@@ -12,7 +12,6 @@ import (
 	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/plan"
-	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // DefaultRangePoints is the largest number of points of Options.Ranges that are inferred
@@ -72,7 +71,7 @@ func (s *State) bindRanges() error {
 	if err != nil {
 		return &OptionError{err}
 	}
-	s.ranged = &planner.Ranged{Box: box, Lengths: lengths, Given: s.opt.Dims}
+	s.ranged = &planner.Ranged{Box: box, Lengths: lengths, Given: s.opt.Dims, All: s.opt.enumerates(box), Progress: s.opt.RangeProgress}
 	s.bind.Given.Dims = s.ranged.Dims(box.Corner())
 	return nil
 }
@@ -132,132 +131,15 @@ func ranges(ctx context.Context, s *State) error {
 	if l := s.choice.limit; l != nil {
 		keep = &box.Ceiling{Bytes: l.Bytes, Arena: l.Arena}
 	}
-	return s.solveRanges(ctx, x, keep)
-}
-
-// solveRanges is ranges for the present graph. The main graph keeps a limit at the corner
-// if some order that is found does; nil: there is none.
-func (s *State) solveRanges(ctx context.Context, x *planner.Search, keep *box.Ceiling) error {
-	how := s.rules()
-	// States are those of the corner. They stay, so they have the same types everywhere.
-	how.States, how.FindStates = s.main.States, false
-	m := *s.model // which the planner reorders
-	m.Graph = s.model.Graph.Clone()
-	found := box.NewSolution(s.ranged.Box, s.opt.enumerates(s.ranged.Box))
-	found.Progress = s.opt.RangeProgress
-	b := &planner.RangeSolver{
-		Ranged: s.ranged.Again(found), Rules: how, Search: x, Bind: s.bind, Keep: planner.WithPools(keep, how.Pools),
-		Model: &m, Given: s.inference, Copies: []*graph.Model{&m},
-	}
 	if slices.Contains(s.opt.Disable, "order") {
-		b.Strategy = "program"
+		x.Strategy = "program"
 	}
-	if err := b.Solve(ctx); err != nil {
+	t := s.trial()
+	if err := t.Solve(ctx, x, keep); err != nil {
 		return err
 	}
-	if err := b.Divide(ctx); err != nil {
-		return err
-	}
-	return s.takeRanges(ctx, b)
-}
-
-// takeRanges makes what was found for all points that of the present graph, which is in the
-// order of the file.
-func (s *State) takeRanges(ctx context.Context, b *planner.RangeSolver) error {
-	s.ranged = b.Ranged
-	s.ranged.By = b
-	found, err := s.infer(s.model)
-	if err != nil {
-		return s.atCorner(err)
-	}
-	s.inference = found
-	own, err := b.Problem(s.model)
-	if err != nil {
-		return err
-	}
-	b.Share(s.model)
-	r, err := b.Shared(s.model, s.inference.Given, nil)
-	if err != nil {
-		return err
-	}
-	r.Boxes = b.BoxesOf(s.model)
-	if err := r.PlanBodies(ctx, b.Search); err != nil {
-		return err
-	}
-	for n, bytes := range r.Workspace {
-		own.Nodes[n].Workspace = bytes
-	}
-	// The bound of the corner holds for all sharing that is possible there.
-	solved, err := b.Within(ctx, own, schedule.Options{Effort: s.opt.Effort})
-	if err != nil {
-		return err
-	}
-	if solved.Ended != nil {
-		atLeastProven(b, solved, own)
-	}
-	p := r.Problem()
-	solved.ProgramOrder = schedule.Program(p)
-	if solved.ProgramEvaluation, err = p.Evaluate(solved.ProgramOrder); err != nil {
-		return err
-	}
-	solved.ProgramPeak = solved.ProgramEvaluation.Peak
-	solved.Solver = b.Boxes.Main().Solver
-	s.main, r.Solved = r, solved
-	if b.Aliases != nil {
-		s.main = b.Joined(r, own)
-	}
+	s.take(t)
 	return nil
-}
-
-// divideWithin divides the buffers of the main graph, which is placed, among the pools once more, so
-// that all pools together keep a limit if they can.
-func (s *State) divideWithin(ctx context.Context, limit int64, x *planner.Search) error {
-	b := s.ranged.By
-	b.Keep = &box.Ceiling{Bytes: limit, Arena: true}
-	if err := b.Divide(ctx); err != nil {
-		return err
-	}
-	return s.main.Place(ctx, x)
-}
-
-// atLeastProven gives a search that the deadline ended the bound that was proven for the corner.
-// own is the problem of it.
-func atLeastProven(b *planner.RangeSolver, solved *schedule.Result, own *schedule.Problem) {
-	has := b.Found.Corner().Bounds
-	c := b.Boxes.Main().Proof(&has[len(has)-1])
-	if c.Value = box.ProvedBy(own, c); c.Value >= solved.Bound {
-		solved.Bound, solved.Certificates = c.Value, []schedule.Certificate{c}
-	}
-}
-
-// aliasRanges shares the bytes of nodes at all points, if no point then needs more. The main
-// graph is placed.
-func (s *State) aliasRanges(ctx context.Context) error {
-	if swaps(s.main) {
-		return nil // another order would not fit the transfers
-	}
-	c, err := s.ranged.By.WithAliases(ctx, func(format string, args ...any) {
-		if s.opt.Aliases == AliasesOn { // else nobody asked
-			s.Warn("aliases: "+format, args...)
-		}
-	})
-	if err != nil || c == nil {
-		return err
-	}
-	if l := s.choice.limit; l != nil && c.Found.Corner().Peak > l.Bytes {
-		return nil // the arena is smaller, the peak is not
-	}
-	if err := s.main.Restore(); err != nil {
-		return err
-	}
-	if err := s.takeRanges(ctx, c); err != nil {
-		return err
-	}
-	x := s.search()
-	if err := s.main.Order(ctx, x); err != nil {
-		return err
-	}
-	return s.main.Place(ctx, x)
 }
 
 // planRanges adds to the plan of the corner what holds at the other points.

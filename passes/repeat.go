@@ -39,51 +39,21 @@ func newRepetition(r *planner.Region, costs []int64) *repetition {
 	return &repetition{before: r, costs: costs, stepOf: slices.Clone(r.StepOf), original: same, first: same, plain: r.G.Clone()}
 }
 
-// repeat replaces s.main by the graph in which the nodes of before run in the
-// sequence of steps, and plans it up to its order, which is that of the steps
-// unless a search finds a smaller peak. Steps at or above the number of nodes
-// swap the tensors of swaps out and in, in the encoding of graph.Repeat.
+// turned returns a trial in which the nodes of before run in the sequence of steps. Its main graph is
+// in its order, which is that of the steps unless a search finds a smaller peak; of a box, it is one
+// for all points, which keeps the limit where it can. Steps at or above the number of nodes swap the
+// tensors of swaps out and in, in the encoding of graph.Repeat. of is the trial of before.
 //
 // The search may put any run of a node first, but not one that lacks what another run has: a plan
 // calls the others repetitions of the first. It is asked again then.
-//
-// Beside ranges, the order is one for all points, which keeps the limit where it can.
-func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *planner.Search, keep *box.Ceiling) error {
-	if s.ranged != nil {
-		return s.repeatRanges(ctx, rep, steps, swaps, x, keep)
-	}
-	r, err := rep.turned(ctx, s.model, s.inference.Given, steps, swaps, x)
-	if err != nil {
-		return err
-	}
-	s.main, s.model.Graph = r, r.G
-	return nil
-}
-
-// turned is repeated in an order in which the first run of each node lacks nothing.
-func (rep *repetition) turned(ctx context.Context, model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID, x *planner.Search) (*planner.Region, error) {
-	r, err := rep.repeated(ctx, model, given, steps, swaps, x)
-	if err == nil && rep.outOfTurn(r) {
+func (rep *repetition) turned(ctx context.Context, of *planner.Trial, steps []int, swaps []graph.TensorID, x *planner.Search, keep *box.Ceiling) (*planner.Trial, error) {
+	t, err := rep.repeated(ctx, of, steps, swaps, x, keep)
+	if err == nil && rep.outOfTurn(t.Main) {
 		inTurn := *x
-		inTurn.Turns = rep.turns(r)
-		r, err = rep.repeated(ctx, model, given, steps, swaps, &inTurn)
+		inTurn.Turns = rep.turns(t.Main)
+		t, err = rep.repeated(ctx, of, steps, swaps, &inTurn, keep)
 	}
-	return r, err
-}
-
-// repeatRanges is repeat beside ranges of dimensions.
-func (s *State) repeatRanges(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID, x *planner.Search, keep *box.Ceiling) error {
-	r, err := rep.listed(s.model, s.inference.Given, steps, swaps)
-	if err != nil {
-		return err
-	}
-	how := *x
-	how.Turns = rep.turns(r)
-	s.main, s.model.Graph = r, r.G
-	if err := s.solveRanges(ctx, &how, keep); err != nil {
-		return err
-	}
-	return s.main.Order(ctx, &how)
+	return t, err
 }
 
 // outOfTurn reports whether the first run of some node in the order of r lacks what the one that
@@ -125,22 +95,21 @@ func (rep *repetition) lacks(r *planner.Region, n int) bool {
 	return zeros || made(n) < made(rep.original[n])
 }
 
-// repeated returns the main graph, of a model that is made of another one, in which the nodes
-// of before run in the sequence of steps, in its order. given has the values of inputs.
-func (rep *repetition) repeated(ctx context.Context, model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID, x *planner.Search) (*planner.Region, error) {
-	r, err := rep.listed(model, given, steps, swaps)
+// repeated is turned, but that any run may come first.
+func (rep *repetition) repeated(ctx context.Context, of *planner.Trial, steps []int, swaps []graph.TensorID, x *planner.Search, keep *box.Ceiling) (*planner.Trial, error) {
+	t, err := rep.listed(of, steps, swaps)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.PlanBodies(ctx, x); err != nil {
+	if err := t.PlanBodies(ctx, x); err != nil {
 		return nil, err
 	}
-	repeatScratch(r, rep)
-	return r, r.Order(ctx, x)
+	repeatScratch(t.Main, rep)
+	return t, t.Order(ctx, x, keep)
 }
 
 // listed is repeated in the sequence of steps, before its bodies are planned.
-func (rep *repetition) listed(model *graph.Model, given map[string]graph.Literal, steps []int, swaps []graph.TensorID) (*planner.Region, error) {
+func (rep *repetition) listed(of *planner.Trial, steps []int, swaps []graph.TensorID) (*planner.Trial, error) {
 	g := rep.plain.Clone()
 	list := make([]graph.NodeID, len(steps))
 	for i, n := range steps {
@@ -175,9 +144,11 @@ func (rep *repetition) listed(model *graph.Model, given map[string]graph.Literal
 		return nil, fmt.Errorf("internal error in a plan with repetitions: %w", err)
 	}
 	rep.original, rep.first = indices(made.Of), indices(made.First)
-	m := *model
+	t, m := *of, *of.Model
 	m.Graph = g
-	return rep.before.Rules.Shared(&m, given, rep.before.Calls)
+	t.Model = &m
+	t.Main, err = rep.before.Rules.Shared(&m, of.Inference.Given, rep.before.Calls)
+	return &t, err
 }
 
 func indices(list []graph.NodeID) []int {

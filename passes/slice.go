@@ -98,7 +98,7 @@ func (w *weigher) adopt(ctx context.Context, found *way) error {
 	if err != nil {
 		return err
 	}
-	plain := w.plain.main
+	plain := w.plain.Main
 	s.slices = &slicedState{m, plain.Loads.Peak, plain.Solved.Bound, anyCount, w.least, w.relaxed}
 	model, err := m.from.rewrite(m)
 	if err != nil {

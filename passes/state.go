@@ -190,7 +190,7 @@ func (s *State) search() *planner.Search {
 		x.Solving.OrderTime = s.opt.TimeLimit / 4
 	}
 	if k := s.choice.from; k != nil {
-		x.Known = &planner.KnownOrders{Problem: k.problem, Solved: k.main.Solved}
+		x.Known = &planner.KnownOrders{Problem: k.problem, Solved: k.Main.Solved}
 	}
 	return x
 }

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/plan"
@@ -81,13 +79,11 @@ type cover struct {
 // base is a graph in its best order, in which nodes may run again and tensors may be
 // swapped.
 type base struct {
-	s         *State
-	sliced    *slicedModel      // nil: the graph without slices
-	main      *planner.Region   // in its best order; nil until it is needed
-	model     *graph.Model      // of main, with inferred types
-	inference *ops.Inference    // of model
-	problem   *schedule.Problem // of main in the order of the file
-	search    *limitSearch      // nil until it is needed
+	s             *State
+	planner.Trial                   // its main graph is in its best order, and nil until it is needed
+	sliced        *slicedModel      // nil: the graph without slices
+	problem       *schedule.Problem // of the main graph in the order of the file
+	search        *limitSearch      // nil until it is needed
 }
 
 // way is a way to meet a limit.
@@ -138,8 +134,8 @@ func (w *weigher) shareFirst(ctx context.Context, x *slicer) (err error) {
 		return nil
 	}
 	w.relaxed = x.anySlicesShared()
-	if movesBytes(w.plain.main) {
-		if w.shared, err = sharedFirst(ctx, w.plain.main, w.s.search().Silent()); err != nil {
+	if w.plain.Main.MovesBytes() {
+		if w.shared, err = w.plain.Main.AliasesFirst(ctx, w.s.search().Silent()); err != nil {
 			return err
 		}
 	}
@@ -163,7 +159,7 @@ func (w *weigher) meets(limit int64) bool {
 
 // order orders a base as the pass order would, once.
 func (w *weigher) order(ctx context.Context, b *base) error {
-	if b.main != nil {
+	if b.Main != nil {
 		return nil
 	}
 	m := *w.s.model
@@ -188,12 +184,12 @@ func (w *weigher) order(ctx context.Context, b *base) error {
 		return fmt.Errorf("slices: %w", err)
 	}
 	w.s.log.TimedOut = w.s.log.TimedOut || log.TimedOut
-	b.main, b.model, b.inference = t.Main, t.Model, t.Inference
+	b.Trial = *t
 	return nil
 }
 
 // peak is that of the graph without slices, in its best order.
-func (w *weigher) peak() int64 { return w.plain.main.Loads.Peak }
+func (w *weigher) peak() int64 { return w.plain.Main.Loads.Peak }
 
 // shareOf is what the slices of a base cost.
 func (b *base) shareOf() float64 {
@@ -216,7 +212,7 @@ func (b *base) searched() (*limitSearch, error) {
 		if b.sliced != nil {
 			part = basePart
 		}
-		b.search, err = b.s.newLimitSearch(b.main, b.s.opt.Host, part)
+		b.search, err = b.s.newLimitSearch(b.Main, b.s.opt.Host, part)
 	}
 	return b.search, err
 }
@@ -503,8 +499,8 @@ func (w *weigher) at(ctx context.Context, limit int64) (*way, error) {
 		if err := w.order(ctx, b); err != nil {
 			return nil, err
 		}
-		w.reaches(b.main.Loads.Peak)
-		if b.main.Loads.Peak <= limit {
+		w.reaches(b.Main.Loads.Peak)
+		if b.Main.Loads.Peak <= limit {
 			best = &way{sliced: b.sliced, limit: limit, extra: b.shareOf()}
 			continue
 		}
@@ -624,7 +620,7 @@ func (w *weigher) within(ctx context.Context, percent float64) (*way, error) {
 		if err := w.order(ctx, b); err != nil {
 			return nil, err
 		}
-		if p := b.main.Loads.Peak; p < peak {
+		if p := b.Main.Loads.Peak; p < peak {
 			best, peak = &way{sliced: b.sliced, limit: p, extra: b.shareOf()}, p
 		}
 		search, end := w.s.search().Context(ctx)

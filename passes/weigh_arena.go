@@ -60,8 +60,8 @@ func (w *weigher) arenaOf(ctx context.Context, x *way) (int64, error) {
 	}
 	arena := int64(math.MaxInt64)
 	var err error
-	if b.main.Loads.Peak <= x.limit {
-		arena, err = wouldTake(ctx, b.main, w.s.search().Silent())
+	if b.Main.Loads.Peak <= x.limit {
+		arena, err = b.Main.WouldTake(ctx, w.s.search().Silent())
 	}
 	if b == w.plain && w.shared != nil && w.shared.Loads.Peak <= x.limit {
 		arena = min(arena, w.shared.Arena)
@@ -82,14 +82,14 @@ func (w *weigher) arenaAgain(ctx context.Context, x *way) (int64, error) {
 	if p.Feasible != budget.Found {
 		return 0, errors.New("internal error: a way without a plan")
 	}
-	rep, swaps := newRepetition(b.main, search.costs), search.tensors(p)
+	rep, swaps := newRepetition(b.Main, search.costs), search.tensors(p)
 	how.Fixed, how.FixedBodies = len(swaps) > 0 || how.Strategy != "", true
-	r, err := rep.turned(ctx, b.model, b.inference.Given, p.Steps, swaps, how)
+	t, err := rep.turned(ctx, &b.Trial, p.Steps, swaps, how, nil)
 	if err != nil {
 		return 0, err
 	}
-	if r.Loads.Peak > x.limit {
+	if t.Main.Loads.Peak > x.limit {
 		return math.MaxInt64, nil
 	}
-	return wouldTake(ctx, r, how)
+	return t.Main.WouldTake(ctx, how)
 }

@@ -20,6 +20,9 @@ type Ranged struct {
 	Lengths map[string]string // of each dimension with a range, as they were given
 	Given   map[string]int64  // lengths of the other dimensions
 
+	All      bool                   // each point is inferred; else those of a grid, and the others once, with bounded lengths
+	Progress func(done, points int) // may be nil
+
 	Found   *box.Solution   // nil: the pass has not run
 	Follows map[string]bool // dimensions without a range whose length differs between points
 	By      *RangeSolver    // that found it
@@ -34,7 +37,9 @@ func (r *Ranged) Dims(point int) map[string]int64 {
 
 // Again returns the box, for which a solution is sought.
 func (r *Ranged) Again(s *box.Solution) *Ranged {
-	return &Ranged{Box: r.Box, Lengths: r.Lengths, Given: r.Given, Found: s}
+	again := *r
+	again.Found, again.Follows, again.By = s, nil, nil
+	return &again
 }
 
 // RangeSolver finds what a model has in common at all points of a box. It is the [box.Model].

@@ -7,40 +7,13 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// Binding says which lengths and values the inputs of a model have.
-type Binding struct {
-	Given   ops.Options
-	Runtime string // that runs the plan; "": onnxmem
-}
-
-// Infer sets the types of a model, and what its nodes may share in the runtime.
-func (b *Binding) Infer(m *graph.Model) (*ops.Inference, error) {
-	found, err := ops.Infer(m, b.Given)
-	if err != nil {
-		return nil, err
-	}
-	restrict(m, b.Runtime)
-	return found, nil
-}
-
-// At returns the binding with other lengths of dimensions.
-func (b Binding) At(dims map[string]int64) Binding {
-	b.Given.Dims = dims
-	return b
-}
-
-// restrict leaves to the nodes of an inferred model what a runtime shares; "" is ours.
-func restrict(m *graph.Model, runtime string) {
-	if r := ops.LookupRuntime(runtime); r != nil {
-		ops.Restrict(m, r)
-	}
-}
-
 // Trial is a model that may become the one that is planned.
 type Trial struct {
+	Bind      Binding
 	Model     *graph.Model
 	Inference *ops.Inference
 	Main      *Region
+	Ranged    *Ranged // the box of which this point is the corner; nil: there is no other point
 	Time      float64 // modelled time of all nodes, in nanoseconds, if that is wanted
 }
 
@@ -55,7 +28,7 @@ func (b *Binding) Trial(ctx context.Context, m *graph.Model, x *Rules, how *Sear
 	if err != nil {
 		return nil, err
 	}
-	return &Trial{Model: m, Inference: found, Main: r}, r.PlanBodies(ctx, how)
+	return &Trial{Bind: *b, Model: m, Inference: found, Main: r}, r.PlanBodies(ctx, how)
 }
 
 // Figures are those of a plan.
