@@ -154,7 +154,11 @@ func (c *Set) decodedBytes(size int64, within store.Bound) ([]byte, error) {
 // block allocates memory for packed or computed constants.
 func (c *Set) block(bytes int64, what string) (*store.Block, error) {
 	if c.Guard == nil {
-		return store.NewBlock(bytes, what)
+		b, err := store.NewBlock(bytes, what)
+		if err != nil {
+			return nil, err
+		}
+		return b.Huge(), nil
 	}
 	p, err := c.Guard.Take(what, bytes)
 	if err != nil {

@@ -55,6 +55,9 @@ func (s *Session) takeBlocks() error {
 	if s.Mem.Arena, err = store.NewBlock(arena, "arena"); err != nil {
 		return err
 	}
+	if s.Options.Device == nil {
+		s.Mem.Arena.Huge()
+	}
 	if s.Mem.Resident, err = store.NewBlock(program.PoolBytes(p, plan.Resident), "resident pool"); err != nil {
 		return err
 	}

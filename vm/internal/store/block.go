@@ -49,7 +49,7 @@ func NewBlock(bytes int64, what string) (*Block, error) {
 	if int64(int(bytes)) != bytes {
 		return nil, fmt.Errorf("%s of %d bytes: more than this machine can address", what, bytes)
 	}
-	m, err := mmap.MapRegion(nil, int(bytes), mmap.RDWR, mmap.ANON, 0)
+	m, err := mmap.MapRegion(nil, int(bytes), anonymous, mmap.ANON, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s of %d bytes: %w", what, bytes, err)
 	}
