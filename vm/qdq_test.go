@@ -136,6 +136,35 @@ func TestQuantizedConvolutions(t *testing.T) {
 	}
 }
 
+// TestByteCopies: bytes between two convolutions lie in one place, and nothing copies them. With
+// separate tensors each has its own place, and the bits are the same.
+func TestByteCopies(t *testing.T) {
+	path := quantizedNet(t, 1, nil)
+	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{1, 3, 12, 13})}
+	var want []byte
+	for _, separate := range []bool{false, true} {
+		_, s := session(t, path, passes.Options{}, vm.Options{Workers: 2, Separate: separate, Poison: true})
+		for name, at := range map[string]string{"a.q": "a", "a.r": "d"} {
+			if separate {
+				at = name
+			}
+			if found := s.KernelOf(name); found != at {
+				t.Errorf("separate tensors %t: node %q is done by %q, expected %q", separate, name, found, at)
+			}
+		}
+		out, err := s.Run(t.Context(), inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = bytes.Clone(out["y.r"].Data)
+		}
+		if !bytes.Equal(out["y.r"].Data, want) {
+			t.Error("other bits with separate tensors")
+		}
+	}
+}
+
 // productNet writes a network of quantized matrix products: of a batch of matrices, with
 // one scale for each column, and of Gemm with transposed weights and a bias.
 func productNet(t *testing.T, change func(n *net)) string {

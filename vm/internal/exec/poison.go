@@ -55,12 +55,18 @@ type watcher struct {
 func newWatcher(s *Session) *watcher {
 	steps := len(s.main.Steps)
 	w := &watcher{s: s, born: make([][]*plan.Buffer, steps+1), dying: make([][]*plan.Buffer, steps+1), until: map[*plan.Buffer]int{}}
-	read := map[string]int{} // the last step at which a task reads a tensor, maybe after its last reader
+	read := map[string]int{}    // the last step at which a task reads a tensor, maybe after its last reader
+	written := map[string]int{} // the first step at which a task writes a tensor, maybe before its maker
 	for i, st := range s.main.Steps {
 		if task := st.Task(); task != nil {
 			for _, t := range task.Reads {
 				if t != nil && !t.Const {
 					read[t.Name] = i
+				}
+			}
+			for _, t := range task.Writes {
+				if at, is := written[t.Name]; !is || i < at {
+					written[t.Name] = i
 				}
 			}
 		}
@@ -72,11 +78,14 @@ func newWatcher(s *Session) *watcher {
 	}
 	slices.SortFunc(w.order, byOffset)
 	for _, b := range w.order {
-		w.born[min(b.First, steps)] = append(w.born[min(b.First, steps)], b)
-		last := min(b.Last, steps)
+		first, last := min(b.First, steps), min(b.Last, steps)
 		for _, t := range b.Tensors {
 			last = max(last, read[t])
+			if at, is := written[t]; is {
+				first = min(first, at)
+			}
 		}
+		w.born[first] = append(w.born[first], b)
 		w.until[b] = last
 		w.dying[last] = append(w.dying[last], b)
 	}

@@ -122,7 +122,11 @@ func (w wrote) continues(before wrote) bool {
 }
 
 func bytesAt(t *values.Tensor, step int) wrote {
-	return wrote{uintptr(t.At), uintptr(t.At) + uintptr(t.Bytes()), step, uintptr(t.At)}
+	size := t.Bytes()
+	if t.Quantized != nil {
+		size = t.Len()
+	}
+	return wrote{uintptr(t.At), uintptr(t.At) + uintptr(size), step, uintptr(t.At)}
 }
 
 // contents says which step wrote which bytes of the memory, and which bytes a tensor had when it

@@ -15,7 +15,8 @@ import (
 
 // QDQ fusion: a convolution or matrix product with constant weights between DequantizeLinear and
 // QuantizeLinear is computed as a product of integers, whose exact sums are requantized once. The
-// plan stays as it is, since each of the three steps still reads and writes its own tensors only:
+// plan stays as it is, since each of the three steps reads and writes its own tensors only, or what
+// the plan's places permit ([lowering.omitCopies]):
 //
 //	DequantizeLinear   x.q (bytes)          -> x  copies the bytes
 //	Conv               x   (bytes)          -> y  computes bytes from bytes
@@ -461,10 +462,10 @@ func (st *Step) prepareQuantized() (is bool, err error) {
 	}
 	st.Call().SharedBytes, st.Call().EachBytes = j.call.SharedBytes, j.call.EachBytes
 	st.Run = func(w *work.Pool) error {
-		j.call.Out[0].At = st.Out[0].At
+		j.call.Out[0].At = st.task.Writes[0].At
 		for i := range j.from {
 			if !j.real {
-				j.operand(i).At = st.In[i].At
+				j.operand(i).At = st.task.Reads[i].At
 			}
 		}
 		return run(w)
