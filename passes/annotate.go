@@ -57,7 +57,7 @@ func annotate(_ context.Context, s *State) error {
 		program = s.budget.before
 	}
 	if s.moved != nil {
-		program = s.moved.before
+		program = s.moved.Before
 	}
 	subgraphs := map[*graph.Graph]int{}
 	s.planBodies(p, r, nil, &resident, subgraphs)
@@ -123,7 +123,7 @@ func (s *State) planProgramOrder(program *planner.Region, solved *schedule.Resul
 	case len(x.Steps) == 0:
 		return x, solved.ProgramPeak
 	case s.moved != nil:
-		firstStep = s.moved.firstStep
+		firstStep = s.moved.FirstStep
 	case s.budget != nil:
 		firstStep = s.budget.firstStep
 	default:

@@ -25,6 +25,7 @@ var layers = []struct {
 		"range_solve.go", "range_pools.go", "range_plan.go", "trial.go", "points.go",
 	}},
 	{"internal/folding", []string{"fold_state.go", "shapes.go", "constants.go", "folder.go", "product.go"}},
+	{"internal/pools", []string{"moves.go", "pools.go", "prices.go"}},
 }
 
 // ownPackages imports the packages below this one, whose types the planner embeds, and no other:
@@ -57,7 +58,7 @@ func (o ownPackages) Import(path string) (*types.Package, error) {
 	return p, nil
 }
 
-// TestLayers: in the planner and in the choice of what is folded, no file uses names of a later one.
+// TestLayers: in the planner and in the searches that ask it, no file uses names of a later one.
 func TestLayers(t *testing.T) {
 	for _, layer := range layers {
 		var files []string

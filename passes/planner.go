@@ -5,7 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
-	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/passes/internal/pools"
 )
 
 // The passes share, bodies, order and place call the planner for the main graph, and keep its
@@ -70,24 +70,22 @@ func place(ctx context.Context, s *State) error {
 // placePools divides the buffers of the main graph among the pools, copies some between
 // them, and gives them offsets there.
 func (s *State) placePools(ctx context.Context) error {
-	found, err := s.bestInPools(ctx, s.model, s.inference, s.main)
+	found, err := pools.Best(ctx, s.trial(), *s.search(), s.mayInPools())
 	if err != nil {
 		return err
 	}
-	s.inference, s.main, s.moved, s.model.Graph = found.inference, found.main, found.moved, found.main.G
-	if s.moved != nil {
+	s.take(found.Trial)
+	if s.moved = found.Moved; s.moved != nil {
 		if err := s.model.AddSwaps(); err != nil {
 			return err
 		}
 	}
-	p, err := s.unmoved(found.problem)
-	if err != nil {
-		return err
-	}
-	r, prices := s.main, p.Prices()
-	r.Prices, r.TrafficBound = nil, p.Bound(prices)
-	for _, x := range prices {
-		r.Prices = append(r.Prices, plan.TrafficPrice{Step: x.Step, Price: x.Value})
-	}
-	return nil
+	return found.Prove()
+}
+
+// mayInPools says what a search for places in several pools may do. A runtime does not know the nodes
+// that copy; a graph in which nodes run again, and one for a box of lengths, stays as it is.
+func (s *State) mayInPools() pools.May {
+	free := s.opt.Runtime == "" && s.budget == nil && s.ranged == nil
+	return pools.May{Move: free && !s.opt.noMoves, Apart: free && s.opt.Workspaces == nil}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
+	"github.com/onnxmem/onnxmem/passes/internal/pools"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 )
 
@@ -108,7 +109,7 @@ func (w *weigher) movesLess(ctx context.Context, m *slicedModel) (bool, error) {
 		if err := w.order(ctx, b); err != nil {
 			return 0, err
 		}
-		p, err := w.s.bestInPools(ctx, b.Model, b.Inference, b.Main)
+		p, err := pools.Best(ctx, &b.Trial, *w.s.search(), w.s.mayInPools())
 		var full *planner.FullError
 		switch {
 		case errors.As(err, &full):
@@ -116,7 +117,7 @@ func (w *weigher) movesLess(ctx context.Context, m *slicedModel) (bool, error) {
 		case err != nil:
 			return 0, err
 		}
-		return p.traffic(), nil
+		return p.Traffic(), nil
 	}
 	whole, err := traffic(w.plain)
 	if err != nil {
@@ -134,9 +135,9 @@ var leaner = []float64{1, 0.9, 0.75}
 
 // intoPools looks for slices that take at most that share of extra time and whose smallest
 // peak fits into some pools, the fastest first; nil if none were found.
-func (w *weigher) intoPools(ctx context.Context, pools []Pool, extra float64) (*slicedModel, error) {
+func (w *weigher) intoPools(ctx context.Context, memories []Pool, extra float64) (*slicedModel, error) {
 	capacity := 0.0
-	for _, pool := range pools {
+	for _, pool := range memories {
 		capacity += float64(pool.Capacity)
 	}
 	for _, share := range leaner {
@@ -153,7 +154,7 @@ func (w *weigher) intoPools(ctx context.Context, pools []Pool, extra float64) (*
 			return nil, err
 		}
 		traffic, err := slowTraffic(ctx, t.Main, w.s.search().Quick())
-		if fits := traffic == 0 || traffic < math.MaxInt64 && len(pools) == len(w.s.opt.Pools); err != nil || fits {
+		if fits := traffic == 0 || traffic < math.MaxInt64 && len(memories) == len(w.s.opt.Pools); err != nil || fits {
 			return m, err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/passes/internal/folding"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
+	"github.com/onnxmem/onnxmem/passes/internal/pools"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -52,7 +53,7 @@ type State struct {
 	ranged       *planner.Ranged // nil without Options.Ranges
 	measured     *measuredCosts  // nil: no costs were measured, or nothing may run in slices
 	choice       choice          // what the search for less memory decided
-	moved        *movedGraph     // the main graph before buffers were moved between pools; nil: none were
+	moved        *pools.Moved    // the main graph before buffers were moved between pools; nil: none were
 	fixed        bool            // the nodes of the main graph stay in the order in which the pass slice wrote them
 	unshared     *planner.Region // a main graph of which is known that aliases make no plan of it better
 	unordered    bool            // the pass order was left out

@@ -25,17 +25,8 @@ func (s *State) recorded() error {
 	if err != nil {
 		return graph.Errorf("%w", err)
 	}
-	addScratch(s.main, scratch)
+	s.main.AddScratch(scratch)
 	return nil
-}
-
-// addScratch adds the scratch of each node of a region to its workspace: it lies behind
-// what bodies and functions take.
-func addScratch(r *planner.Region, scratch []int64) {
-	r.Scratch = scratch
-	for n, bytes := range scratch {
-		r.Workspace[n] += r.Round(bytes)
-	}
 }
 
 // repeatScratch gives the nodes of the repeated graph the scratch of those that they repeat.
@@ -50,7 +41,7 @@ func repeatScratch(r *planner.Region, rep *repetition) {
 	for n, first := range rep.original {
 		scratch[n] = scratch[first]
 	}
-	addScratch(r, scratch)
+	r.AddScratch(scratch)
 }
 
 // planWorkspaces lists the recorded workspaces for the plan; nil if none were given.

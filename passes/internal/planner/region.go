@@ -197,3 +197,12 @@ type Chain struct {
 	Storages []int32
 	kind     string // of the buffer
 }
+
+// AddScratch adds the scratch of each node of a region to its workspace: it lies behind
+// what bodies and functions take.
+func (r *Region) AddScratch(scratch []int64) {
+	r.Scratch = scratch
+	for n, bytes := range scratch {
+		r.Workspace[n] += r.Round(bytes)
+	}
+}

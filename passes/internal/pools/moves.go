@@ -1,9 +1,8 @@
-package passes
+package pools
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/alloc/tiers"
@@ -12,12 +11,12 @@ import (
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 )
 
-// movedGraph is a main graph before and after copies between pools.
-type movedGraph struct {
-	before    *planner.Region
+// Moved is a main graph before and after copies between pools.
+type Moved struct {
+	Before    *planner.Region
+	FirstStep []int // of each of its nodes, by step: the step now
 	now       *planner.Region
 	problem   *tiers.Problem // of the buffers of now in the pools
-	firstStep []int          // of each of its nodes, by step: the step now
 }
 
 // moveTries is how often moves are left out because something writes over a copy.
@@ -26,8 +25,9 @@ const moveTries = 4
 // moved returns a main graph, whose buffers have been divided among the pools as p says, with
 // copies between these where that lowers the slow traffic: SwapOut copies a tensor to a slower pool,
 // and SwapIn to the fastest one, and the readers behind it read the copy. It returns nil if no moves
-// do. given has the values of inputs of the model.
-func moved(ctx context.Context, r *planner.Region, model *graph.Model, given map[string]graph.Literal, p *tiers.Problem, x *planner.Search) (*movedGraph, error) {
+// do.
+func moved(ctx context.Context, t *planner.Trial, p *tiers.Problem, x *planner.Search) (*Moved, error) {
+	r := t.Main
 	d := &tiers.Division{}
 	var of []int // the buffers of the problem
 	for k := range r.Buffers {
@@ -38,7 +38,7 @@ func moved(ctx context.Context, r *planner.Region, model *graph.Model, given map
 	}
 	reads := reads(r, of)
 	x.Fixed, x.FixedBodies = true, true // nodes and bodies were ordered before
-	var best *movedGraph
+	var best *Moved
 	traffic := r.Tiered().SlowTrafficBytes
 	for _, moves := range p.Moves(d, func(m tiers.Move) bool { return movable(r, p, m, reads[m.Buffer]) != graph.None }) {
 		for range moveTries {
@@ -47,9 +47,9 @@ func moved(ctx context.Context, r *planner.Region, model *graph.Model, given map
 				break
 			}
 			now, firstStep, copies := withMoves(r, p, moves, reads)
-			m := *model
+			m := *t.Model
 			m.Graph = now
-			moved, err := r.Rules.Shared(&m, given, r.Calls)
+			moved, err := r.Rules.Shared(&m, t.Inference.Given, r.Calls)
 			if err != nil {
 				return nil, err
 			}
@@ -70,7 +70,7 @@ func moved(ctx context.Context, r *planner.Region, model *graph.Model, given map
 				continue
 			}
 			if bytes := moved.Tiered().SlowTrafficBytes; bytes < traffic {
-				traffic, best = bytes, &movedGraph{r, moved, q, firstStep}
+				traffic, best = bytes, &Moved{r, firstStep, moved, q}
 			}
 			break
 		}
@@ -89,7 +89,7 @@ func planMoved(ctx context.Context, r *planner.Region, before *planner.Region, f
 		for step, now := range firstStep {
 			scratch[now] = before.Scratch[step]
 		}
-		addScratch(r, scratch)
+		r.AddScratch(scratch)
 	}
 	if err := r.Order(ctx, x); err != nil {
 		return nil, err
@@ -257,66 +257,4 @@ func problemBuffers(r *planner.Region) map[int32]int {
 		}
 	}
 	return at
-}
-
-// unmoved returns the problem in which a buffer and its copies are one, and copying moves
-// nothing: the bound on the traffic is that of the nodes that were there before.
-func (s *State) unmoved(p *tiers.Problem) (*tiers.Problem, error) {
-	if s.moved == nil {
-		return p, nil
-	}
-	added := make([]bool, len(s.main.G.Nodes))
-	for i := range added {
-		added[i] = true
-	}
-	for _, step := range s.moved.firstStep {
-		added[step] = false
-	}
-	at := problemBuffers(s.main)
-	q := *p
-	q.Buffers = slices.Clone(p.Buffers)
-	root := make([]int, len(q.Buffers))
-	for i := range root {
-		root[i] = i
-	}
-	for v, n := range s.main.G.Nodes { // a copy stands behind what it copies
-		if added[v] {
-			root[at[s.main.StorageOf[n.Outputs[0]]]] = root[at[s.main.StorageOf[n.Inputs[0]]]]
-		}
-	}
-	uses := make([][]tiers.Use, len(q.Buffers))
-	for i := range q.Buffers {
-		for _, u := range q.Buffers[i].Uses {
-			if !added[u.Step] {
-				uses[root[i]] = append(uses[root[i]], u)
-			}
-		}
-	}
-	for i := range q.Buffers {
-		b := &q.Buffers[i]
-		if root[i] != i {
-			to := &q.Buffers[root[i]]
-			if to.Rows != b.Rows {
-				to.Rows = 0
-			}
-			to.Last = max(to.Last, b.Last)
-			b.Content, b.Rows, b.Given, b.Kept, b.Size = 0, 0, false, false, 0
-		}
-	}
-	for i := range q.Buffers {
-		b := &q.Buffers[i]
-		slices.SortStableFunc(uses[i], func(x, y tiers.Use) int { return x.Step - y.Step })
-		for k := 1; k < len(uses[i]); k++ {
-			if uses[i][k].Step == uses[i][k-1].Step {
-				return nil, fmt.Errorf("internal error: step %d uses a buffer and its copy", uses[i][k].Step)
-			}
-		}
-		if b.Uses = uses[i]; b.Rows == 0 {
-			b.Uses = slices.Clone(b.Uses)
-			for k := range b.Uses {
-				b.Uses[k].From, b.Uses[k].To = 0, 0
-			}
-		}
-	}
-	return &q, nil
 }
