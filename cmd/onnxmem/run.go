@@ -63,6 +63,7 @@ type runCmd struct {
 	TimeLimit     time.Duration     `group:"machine" placeholder:"TIME" help:"Stop the run after TIME, such as 60s. The node that was running is named. Default: no limit."`
 	JSON          bool              `group:"output" name:"json" help:"Print one JSON object, and nothing else. It goes to standard output, messages to standard error."`
 
+	settler settler
 	indexed bool                  // the position of a decoder is given
 	runs    []map[string]vm.Value // inputs of all steps, for --check
 }
@@ -154,6 +155,7 @@ func (d *runDynamic) print(w io.Writer) {
 
 // runResult is what --json prints.
 type runResult struct {
+	began        time.Time        // when the command began
 	Dims         map[string]int64 `json:"dims,omitempty"` // of a plan for ranges: those of this run
 	Outputs      []runOutput      `json:"outputs"`
 	ArenaBytes   int64            `json:"arena_bytes"`
@@ -174,7 +176,8 @@ type runResult struct {
 	Device     *runDevice    `json:"device,omitempty"`
 	Times      struct {
 		Prepare float64 `json:"prepare"`
-		Step    float64 `json:"step"` // the fastest
+		First   float64 `json:"first"` // from the beginning of the command to the result of the first step
+		Step    float64 `json:"step"`  // the fastest
 	} `json:"times_ms"`
 }
 
@@ -253,8 +256,8 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := vm.CheckWithout(c.Without); err != nil {
 		return usagef("--without: %v", err)
 	}
-	prepared := memory.Prepares()
-	defer prepared()
+	r := &runResult{began: time.Now()}
+	defer c.settler.prepared()
 	defer collectAt(mostGarbage)()
 	path := c.Plan
 	if path == "" {
@@ -264,11 +267,13 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := e.files.Err(); err != nil {
 		return err
 	}
+	c.settler.reading(path)
 	p, f, err := openPlanned(path, c.Model, onnx.ReadOptions{})
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	c.settler.read(p, len(f.Model.Graph.Nodes))
 	defer collectAt(garbage(len(f.Model.Graph.Nodes)))()
 	e.readsExternal("the model", f.Model)
 	if err := e.files.Err(); err != nil {
@@ -345,7 +350,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if opt.Device != nil {
 		opt.Device.Compiled = bar.showKernels
 	}
-	memory.Settle()
+	c.settler.settle()
 	s, err := program.NewSession(opt)
 	bar.stop()
 	if err != nil {
@@ -356,7 +361,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if c.HostFile != "" && s.Memory().HostBytes == 0 && c.Guard == 0 {
 		e.say("this plan swaps no tensors: %s is not created", c.HostFile)
 	}
-	r := &runResult{Dims: program.Point(), runProcess: runProcess{ValueBytes: values}}
+	r.Dims, r.ValueBytes = program.Point(), values
 	r.sawHeap()
 	r.Times.Prepare = millis(time.Since(began))
 	if err := params.set(s, inputs); err != nil {
@@ -369,8 +374,8 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := decoder.begin(c, inputs, stated); err != nil {
 		return err
 	}
-	prepared()
-	memory.Settle()
+	c.settler.prepared()
+	c.settler.settle()
 	if err := c.steps(ctx, e, program, s, b, decoder, inputs, r); err != nil {
 		return err
 	}
@@ -523,6 +528,10 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 		if last {
 			runtime.ReadMemStats(&after)
 			r.HeapAllocs = after.Mallocs - before.Mallocs
+		}
+		if i == 0 {
+			r.Times.First = millis(time.Since(r.began))
+			c.settler.stepped()
 		}
 		if i == 0 || took < r.Times.Step {
 			r.Times.Step = took
