@@ -54,7 +54,7 @@ const mostCost = math.MaxInt64 >> 24
 // Options.Costs has the node's name, else the estimate for Options.Device, which measured
 // costs correct for nodes in slices ([measuredCosts]). Constants and swaps cost nothing.
 // unknown counts the names in Options.Costs that no node has.
-func (s *State) costs(r *planner.Region) (list []int64, unknown int) {
+func (s *task) costs(r *planner.Region) (list []int64, unknown int) {
 	list = make([]int64, len(r.G.Nodes))
 	used := map[string]bool{}
 	for i, n := range r.G.Nodes {
@@ -102,7 +102,7 @@ func calledBySlice(n *graph.Node) bool {
 
 // callCost is the cost of a call that has nodes of a slice: what these cost by
 // themselves. Views cost nothing.
-func (s *State) callCost(g *graph.Graph, call *graph.Node) (ns int64) {
+func (s *task) callCost(g *graph.Graph, call *graph.Node) (ns int64) {
 	body := *call.Semantics.Call.Body
 	body.Tensors = slices.Clone(body.Tensors)
 	for i, t := range body.Inputs {

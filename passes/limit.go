@@ -21,10 +21,8 @@ func (l *Limit) of(peak int64) *Limit {
 
 // choice is what the search for less memory has decided, for the passes behind it.
 type choice struct {
-	limit *Limit // in bytes: the plan keeps it; nil: none
-	from  *base  // has searches that were made, and need not be made again; nil: there are none
-
-	target int64 // the peak to plan for first, where the arena of plans above it exceeds the limit; 0: the limit
+	limit  *Limit // in bytes: the plan keeps it; nil: none
+	target int64  // the peak to plan for first, where the arena of plans above it exceeds the limit; 0: the limit
 }
 
 // limit recomputes or swaps tensors if the best order exceeds the limit. Without slices, whose

@@ -30,11 +30,11 @@ type limitSearch struct {
 // newLimitSearch sets up the search in a main graph, whose nodes must be in the best order.
 // host is the memory to which tensors may be swapped, or nil. The search does one part of
 // that many; 0: all.
-func (s *State) newLimitSearch(r *planner.Region, host *Host, part int64) (*limitSearch, error) {
+func (s *task) newLimitSearch(r *planner.Region, host *Host, part int64) (*limitSearch, error) {
 	costs, _ := s.costs(r)
 	p := budgetProblem(r, costs)
 	b := &limitSearch{repetition: *newRepetition(r, costs), problem: p, host: host}
-	if k := s.choice.from; k != nil && k.search != nil && reflect.DeepEqual(k.search.problem, p) {
+	if k := s.known; k != nil && k.search != nil && reflect.DeepEqual(k.search.problem, p) {
 		b.solver, b.swapper = k.search.solver, k.search.swapper
 		return b, nil
 	}
@@ -86,7 +86,7 @@ func (s *State) newLimitSearch(r *planner.Region, host *Host, part int64) (*limi
 // such a plan, and the moment at which a node runs for the first time. What it holds of the bytes
 // that some node wrote, in one place or in several, the relaxed graph holds once, and what it makes
 // again later, the relaxed graph makes again, too.
-func (s *State) relaxedSearch(b *limitSearch) (*limitSearch, error) {
+func (s *task) relaxedSearch(b *limitSearch) (*limitSearch, error) {
 	q, err := b.before.Relaxed()
 	if err != nil {
 		return &limitSearch{}, nil // with too many parts nothing is proven

@@ -7,7 +7,7 @@ import (
 )
 
 // measure compares the measured costs with the estimates; nil if no node has both.
-func (s *State) measure() *measuredCosts {
+func (s *task) measure() *measuredCosts {
 	if len(s.opt.Costs) == 0 {
 		return nil
 	}

@@ -230,10 +230,10 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	opt = opt.plain()
 	asked := opt
 	opt = opt.onePlace()
-	s := &State{
-		asked: asked, opt: opt, given: m, model: m,
+	s := &State{asked: asked, given: m, task: task{
+		opt: opt, model: m, log: &planner.SearchLog{},
 		bind: planner.Binding{Given: ops.Options{Dims: opt.Dims, Values: opt.Values, StrictDims: opt.StrictDims, SpareDims: opt.SpareDims, Strict: opt.Strict}, Runtime: opt.Runtime},
-	}
+	}}
 	if err := s.bindRanges(); err != nil {
 		return nil, err
 	}

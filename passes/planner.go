@@ -70,7 +70,7 @@ func place(ctx context.Context, s *State) error {
 // placePools divides the buffers of the main graph among the pools, copies some between
 // them, and gives them offsets there.
 func (s *State) placePools(ctx context.Context) error {
-	found, err := pools.Best(ctx, s.trial(), *s.search(), s.mayInPools())
+	found, err := pools.Best(ctx, s.trial(), *s.search(), s.mayInPools(s.budget != nil))
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *State) placePools(ctx context.Context) error {
 
 // mayInPools says what a search for places in several pools may do. A runtime does not know the nodes
 // that copy; a graph in which nodes run again, and one for a box of lengths, stays as it is.
-func (s *State) mayInPools() pools.May {
-	free := s.opt.Runtime == "" && s.budget == nil && s.ranged == nil
+func (s *task) mayInPools(again bool) pools.May {
+	free := s.opt.Runtime == "" && !again && s.ranged == nil
 	return pools.May{Move: free && !s.opt.noMoves, Apart: free && s.opt.Workspaces == nil}
 }

@@ -24,21 +24,22 @@ var colds = []float64{1, 0.2}
 // the others are for a limit on the extra time.
 var exchanges = []float64{1e-4, 1e-2, 0.1, 1, 10}
 
-// slicePools runs regions of the graph in slices, so that what slices make fits into the
+// chooseSlicesInPools runs regions of the graph in slices, so that what slices make fits into the
 // fast pool. If slices bring the whole peak below its capacity, nothing moves in the slow
 // ones. Else it plans the graph without slices, and those of some searches, with all
 // pools, and takes the one with the least slow traffic whose slices take at most
 // Options.ExtraPercent more time, if that is set. Slices run one after the other, in the
 // order in which they are written: what else lives meanwhile may lie in a slow pool. If
 // nothing of that fits into all pools together, the smallest peak counts.
-func (s *State) slicePools(ctx context.Context) error {
-	w, err := s.newWeigher(ctx)
+func chooseSlicesInPools(ctx context.Context, of task) (*slicesChoice, error) {
+	w, err := newWeigher(ctx, of)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	s, c := &w.s, &slicesChoice{measured: w.s.measured}
 	whole, err := slowTraffic(ctx, w.plain.Main, s.search().Quick())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	x, rates, extra := w.ladders[0].x, exchanges[:3], math.Inf(1)
 	if s.opt.ExtraPercent > 0 {
@@ -47,10 +48,10 @@ func (s *State) slicePools(ctx context.Context) error {
 	if whole > 0 {
 		m, err := w.intoPools(ctx, s.opt.Pools[:1], extra)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if m != nil {
-			return w.adopt(ctx, &way{sliced: m})
+			return c, w.adopt(ctx, c, &way{sliced: m})
 		}
 	}
 	best, seen := whole, map[string]bool{}
@@ -63,7 +64,7 @@ func (s *State) slicePools(ctx context.Context) error {
 		}
 		choices := x.search.Traffic(ctx, s.opt.Pools[0].Capacity, inside, cold, rate*float64(allTraffic(w.plain.Main))/x.time)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		key := keyOf(choices)
 		if len(choices) == 0 || seen[key] {
@@ -72,7 +73,7 @@ func (s *State) slicePools(ctx context.Context) error {
 		seen[key] = true
 		m, traffic, err := x.applyInPools(ctx, choices)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if traffic < best && m.extra <= extra {
 			best, found = traffic, m
@@ -81,24 +82,25 @@ func (s *State) slicePools(ctx context.Context) error {
 	if found == nil && whole == math.MaxInt64 {
 		m, err := w.intoPools(ctx, s.opt.Pools, extra)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if m != nil {
-			return w.adopt(ctx, &way{sliced: m})
+			return c, w.adopt(ctx, c, &way{sliced: m})
 		}
-		return w.poolError(ctx)
+		return nil, w.poolError(ctx)
 	}
 	if found != nil {
 		less, err := w.movesLess(ctx, found)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if less {
-			return w.adopt(ctx, &way{sliced: found})
+			c.fixed = true
+			return c, w.adopt(ctx, c, &way{sliced: found})
 		}
 	}
-	s.choice.from = w.plain
-	return nil
+	c.known = w.plain
+	return c, nil
 }
 
 // movesLess reports whether slices, in the order in which they are written, move less in the slow
@@ -109,7 +111,9 @@ func (w *weigher) movesLess(ctx context.Context, m *slicedModel) (bool, error) {
 		if err := w.order(ctx, b); err != nil {
 			return 0, err
 		}
-		p, err := pools.Best(ctx, &b.Trial, *w.s.search(), w.s.mayInPools())
+		how := *w.s.search()
+		how.Fixed = b.fixed
+		p, err := pools.Best(ctx, &b.Trial, how, w.s.mayInPools(false))
 		var full *planner.FullError
 		switch {
 		case errors.As(err, &full):
@@ -123,10 +127,8 @@ func (w *weigher) movesLess(ctx context.Context, m *slicedModel) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	w.s.fixed = true
-	sliced, err := traffic(&base{s: w.s, sliced: m})
-	w.s.fixed = sliced < whole
-	return w.s.fixed, err
+	sliced, err := traffic(&base{s: &w.s, sliced: m, fixed: true})
+	return sliced < whole, err
 }
 
 // leaner are the shares of pools that are tried as limits for what must fit into them: no

@@ -47,48 +47,73 @@ func slice(ctx context.Context, s *State) error {
 			n.DropProp(slicing.Prop)
 		}
 	}
-	if s.opt.Slices != SlicesOff && len(s.opt.Pools) > 0 && s.opt.Limit == nil && !s.opt.Frontier {
-		return s.slicePools(ctx)
-	}
-	if s.opt.Slices == SlicesOff || s.opt.Limit == nil && s.opt.ExtraPercent <= 0 && !s.opt.Frontier {
+	search := chooseSlices
+	switch {
+	case s.opt.Slices == SlicesOff || s.opt.Limit == nil && s.opt.ExtraPercent <= 0 && !s.opt.Frontier && len(s.opt.Pools) == 0:
 		return nil
+	case len(s.opt.Pools) > 0 && s.opt.Limit == nil && !s.opt.Frontier:
+		search = chooseSlicesInPools
 	}
-	w, err := s.newWeigher(ctx)
+	found, err := search(ctx, s.task)
 	if err != nil {
 		return err
 	}
-	if s.opt.Frontier {
-		if s.frontier, err = w.frontier(ctx); err != nil {
-			return err
+	s.choice, s.known, s.fixed, s.measured, s.frontier, s.slices = found.choice, found.known, found.fixed, found.measured, found.frontier, found.slices
+	if found.model != nil {
+		s.Replace(found.model)
+	}
+	return nil
+}
+
+// slicesChoice is what a search for slices has chosen.
+type slicesChoice struct {
+	choice
+	model    *graph.Model // nil: nothing runs in slices
+	slices   *slicedState // what the plan says of them
+	fixed    bool         // the nodes stay in the order of the model
+	known    *base        // has searches for the model; nil: none were made
+	measured *measuredCosts
+	frontier []plan.FrontierPoint
+}
+
+// chooseSlices weighs slices against all other means.
+func chooseSlices(ctx context.Context, of task) (*slicesChoice, error) {
+	w, err := newWeigher(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	opt, c := &of.opt, &slicesChoice{measured: w.s.measured}
+	if opt.Frontier {
+		if c.frontier, err = w.frontier(ctx); err != nil {
+			return nil, err
 		}
 	}
 	var found *way
 	switch {
-	case s.opt.Limit != nil:
-		limit := s.opt.Limit.of(w.peak())
+	case opt.Limit != nil:
+		limit := opt.Limit.of(w.peak())
 		if found, err = w.keeping(ctx, limit); err == nil && found == nil {
-			return w.error(ctx, limit.Bytes)
+			err = w.error(ctx, limit.Bytes)
 		}
-		if s.choice.limit = limit; found != nil && limit.Arena {
-			s.choice.target = found.limit
+		if c.limit = limit; found != nil && limit.Arena {
+			c.target = found.limit
 		}
-	case s.opt.ExtraPercent > 0:
-		if found, err = w.within(ctx, s.opt.ExtraPercent); found != nil && (found.from != nil || found.sliced == nil) {
-			s.choice.limit = &Limit{Bytes: found.limit}
+	case opt.ExtraPercent > 0:
+		if found, err = w.within(ctx, opt.ExtraPercent); found != nil && (found.from != nil || found.sliced == nil) {
+			c.limit = &Limit{Bytes: found.limit}
 		}
 	}
 	if err != nil || found == nil {
-		return err
+		return c, err
 	}
-	return w.adopt(ctx, found)
+	return c, w.adopt(ctx, c, found)
 }
 
-// adopt makes the graph of a way the one that is planned. The searches that have been made
-// for it are kept for the passes that would make them again.
-func (w *weigher) adopt(ctx context.Context, found *way) error {
-	s := w.s
-	if s.choice.from = w.plain; found.from != nil {
-		s.choice.from = found.from
+// adopt chooses the graph of a way. The searches that have been made for it are kept for the passes
+// that would make them again.
+func (w *weigher) adopt(ctx context.Context, c *slicesChoice, found *way) error {
+	if c.known = w.plain; found.from != nil {
+		c.known = found.from
 	}
 	m := found.sliced
 	if m == nil {
@@ -99,21 +124,16 @@ func (w *weigher) adopt(ctx context.Context, found *way) error {
 		return err
 	}
 	plain := w.plain.Main
-	s.slices = &slicedState{m, plain.Loads.Peak, plain.Solved.Bound, anyCount, w.least, w.relaxed}
-	model, err := m.from.rewrite(m)
-	if err != nil {
+	c.slices = &slicedState{m, plain.Loads.Peak, plain.Solved.Bound, anyCount, w.least, w.relaxed}
+	if c.model, err = m.from.rewrite(m); err != nil {
 		return err
 	}
-	if err := s.sameEverywhere(model); err != nil {
-		return err
-	}
-	s.Replace(model)
-	return nil
+	return w.s.sameEverywhere(c.model)
 }
 
 // slicer searches regions of the main graph to slice.
 type slicer struct {
-	s         *State
+	s         *task
 	base      *planner.Trial // the model before, in its order
 	search    *slicing.Search
 	constants []string // tensors of the model that are initializers in base
@@ -148,7 +168,7 @@ const windowReach = 120
 // without copies. If it is not empty, cheap chains are copied for each reader (copyChains,
 // with shrink). The result is then nil unless that gives copies that earlier's last did not
 // have.
-func (s *State) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) (*slicer, error) {
+func (s *task) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) (*slicer, error) {
 	m := *s.model
 	m.Graph = s.model.Graph.Clone()
 	constants := settle(&m, s.inference, s.folds, s.elsewhere(s.model))
@@ -183,7 +203,7 @@ func (x *slicer) more(t *planner.Trial) float64 {
 
 // kept returns the names of the tensors of a region that the plan lists: gradients, and constants
 // that are folded.
-func (s *State) kept(r *planner.Region) map[string]bool {
+func (s *task) kept(r *planner.Region) map[string]bool {
 	keep := map[string]bool{}
 	maps.Copy(keep, r.Gradients)
 	if s.folds != nil {
@@ -319,7 +339,7 @@ func (x *slicer) inOrder(ctx context.Context, m *slicedModel, peakAlone bool) (*
 }
 
 // inOrder returns a model that was made of the present one in its order.
-func (s *State) inOrder(ctx context.Context, m *graph.Model, x *planner.Search) (*planner.Trial, error) {
+func (s *task) inOrder(ctx context.Context, m *graph.Model, x *planner.Search) (*planner.Trial, error) {
 	t, err := s.shared(ctx, m, x)
 	if err == nil {
 		err = t.Main.Order(ctx, x)
@@ -428,7 +448,7 @@ func integerData(t *graph.Tensor, elements []int64) *graph.Data {
 }
 
 // modelledTime returns the modelled time of all nodes of a region in nanoseconds. Views take none.
-func (s *State) modelledTime(r *planner.Region) (ns float64) {
+func (s *task) modelledTime(r *planner.Region) (ns float64) {
 	costs, _ := s.costs(r)
 	for i, n := range r.G.Nodes {
 		if len(n.Semantics.Views) == 0 {

@@ -17,7 +17,7 @@ import (
 const comparedPoints = 6
 
 // otherPoints lists points with other lengths than the corner: of all dimensions, then of each.
-func (s *State) otherPoints() (list []int) {
+func (s *task) otherPoints() (list []int) {
 	if s.ranged == nil {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (s *State) otherPoints() (list []int) {
 }
 
 // elsewhere returns a model, made of the present one, at other points than the corner.
-func (s *State) elsewhere(m *graph.Model) (list []slicing.Elsewhere) {
+func (s *task) elsewhere(m *graph.Model) (list []slicing.Elsewhere) {
 	for _, p := range s.otherPoints() {
 		c := *m
 		c.Graph = m.Graph.Clone()
@@ -69,7 +69,7 @@ func settledEverywhere(id int, elements []int64, points []slicing.Elsewhere) boo
 
 // sameEverywhere checks that a model in which regions run in slices has, at every point of the grid
 // at which the present model has shapes, the types of that one.
-func (s *State) sameEverywhere(sliced *graph.Model) error {
+func (s *task) sameEverywhere(sliced *graph.Model) error {
 	if s.ranged == nil {
 		return nil
 	}

@@ -5,13 +5,10 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
-	"github.com/onnxmem/onnxmem/passes/internal/box"
-	"github.com/onnxmem/onnxmem/passes/internal/folding"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/pools"
 	"github.com/onnxmem/onnxmem/plan"
@@ -33,35 +30,24 @@ import (
 // A pass may change the nodes, tensors, attributes and outputs of the graph until
 // order has run. It then calls [graph.Graph.Link] and [State.Invalidate].
 type State struct {
-	asked        Options         // as they were given
-	opt          Options         // the same with a host among the pools: no pass changes them
-	bind         planner.Binding // how the dimensions of model are bound
-	model        *graph.Model
-	given        *graph.Model   // the model that was read
-	origin       origin         // what the plan is verified against
-	step         *autodiff.Step // nil without Options.Train
-	inference    *ops.Inference
-	unpermitted  []string // warnings about element types
-	main         *planner.Region
-	plan         *plan.Plan
-	budget       *limitSearch    // nil without a limit
-	folds        *folding.Result // nil if nothing was folded
-	hint         *FoldHint       // nil if FoldAny would save little
-	frontier     []plan.FrontierPoint
-	kvStates     []string        // INPUT=OUTPUT of the caches of the pass kv
-	slices       *slicedState    // nil if nothing runs in slices
-	ranged       *planner.Ranged // nil without Options.Ranges
-	measured     *measuredCosts  // nil: no costs were measured, or nothing may run in slices
-	choice       choice          // what the search for less memory decided
-	moved        *pools.Moved    // the main graph before buffers were moved between pools; nil: none were
-	fixed        bool            // the nodes of the main graph stay in the order in which the pass slice wrote them
-	unshared     *planner.Region // a main graph of which is known that aliases make no plan of it better
-	unordered    bool            // the pass order was left out
-	asItIs       bool            // nothing makes the peak of the best order smaller: see stays
-	graphChanged bool            // a pass has changed the graph
+	task
 
-	deadline time.Time         // when Options.TimeLimit ends; zero: never
-	log      planner.SearchLog // of all searches
+	asked       Options        // as they were given
+	given       *graph.Model   // the model that was read
+	origin      origin         // what the plan is verified against
+	step        *autodiff.Step // nil without Options.Train
+	unpermitted []string       // warnings about element types
+	main        *planner.Region
+	plan        *plan.Plan
+	hint        *FoldHint // nil if FoldAny would save little
+	frontier    []plan.FrontierPoint
+	slices      *slicedState // nil if nothing runs in slices
+	choice      choice       // what the search for less memory decided
+	budget      *limitSearch // nil without a limit
+	moved       *pools.Moved // the main graph before buffers were moved between pools; nil: none were
+
+	unshared     *planner.Region // a main graph of which is known that aliases make no plan of it better
+	graphChanged bool            // a pass has changed the graph
 
 	lastPrinted [sha256.Size]byte // the digest of the graph that was printed last, with Options.Check
 }
@@ -152,48 +138,6 @@ func (s *State) ordered() bool { return s.main != nil && s.main.Solved != nil }
 // forget drops all results that follow from the graph.
 func (s *State) forget() {
 	s.graphChanged, s.inference, s.main = false, nil, nil
-}
-
-// rules returns the rules of the plan: what the options ask for, and the caches that the pass
-// kv has made.
-func (s *State) rules() *planner.Rules {
-	return &planner.Rules{
-		NoViews: s.opt.NoViews, NoInplace: s.opt.NoInplace, Align: s.opt.Align, Pools: s.opt.memories(),
-		States: slices.Concat(s.opt.States, s.kvStates), FindStates: s.opt.StatesAuto,
-	}
-}
-
-// strategy returns the name of the strategy for the order; "": the best order.
-func (s *State) strategy() string {
-	if s.unordered {
-		return "program"
-	}
-	return s.opt.Schedule
-}
-
-// search returns the search for the plan.
-func (s *State) search() *planner.Search {
-	x := &planner.Search{
-		Search: box.Search{
-			Strategy: s.strategy(), Placement: s.opt.Placement, Effort: s.opt.Effort, Goal: s.opt.Goal, Deadline: s.deadline,
-			Solving:  box.Solving{Solver: s.opt.Solver, OrderTime: s.opt.SolverTime, PackTime: s.opt.SolverTime, Threads: s.opt.Threads},
-			Progress: s.opt.Progress,
-		},
-		Ordering: planner.Ordering{
-			Fixed: s.fixed, KeepRandom: s.opt.KeepRandomOrder, UpdatesLast: s.opt.UpdatesLast,
-		},
-		Log: &s.log,
-	}
-	if s.opt.RuntimeOrder {
-		x.Traversal = ops.LookupRuntime(s.opt.Runtime)
-	}
-	if s.opt.TimeLimit > 0 {
-		x.Solving.OrderTime = s.opt.TimeLimit / 4
-	}
-	if k := s.choice.from; k != nil {
-		x.Known = &planner.KnownOrders{Problem: k.problem, Solved: k.Main.Solved}
-	}
-	return x
 }
 
 // Pass is one step on the way from a model to its plan. To add one, insert it

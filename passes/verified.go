@@ -68,7 +68,7 @@ func (s *State) verify(ctx context.Context, times map[string]time.Duration) (*ve
 		return nil, nil
 	}
 	began := time.Now()
-	s.choice = choice{} // searches that only planning needs
+	s.known = nil // searches that only planning needs
 	m, p := *s.model, *s.plan
 	m.Graph = s.model.Graph.Clone() // inference writes the types there
 	p.Source = plan.File{}          // of the file: it was read, or the graph was made of it

@@ -27,7 +27,7 @@ import (
 // recomputation, except at [schedule.EffortFast]. So a larger limit costs at most 0.5 % more
 // (nextToNothing). Each mean only adds candidates, so one more never makes a plan dearer.
 type weigher struct {
-	s       *State
+	s       task
 	means   []*mean // that the options permit
 	ladders []*ladder
 	inner   []*ladder // for regions inside of slices; nil: not known yet
@@ -79,8 +79,9 @@ type cover struct {
 // base is a graph in its best order, in which nodes may run again and tensors may be
 // swapped.
 type base struct {
-	s             *State
+	s             *task
 	planner.Trial                   // its main graph is in its best order, and nil until it is needed
+	fixed         bool              // which is that in which the slices were written
 	sliced        *slicedModel      // nil: the graph without slices
 	problem       *schedule.Problem // of the main graph in the order of the file
 	search        *limitSearch      // nil until it is needed
@@ -95,13 +96,15 @@ type way struct {
 }
 
 // newWeigher orders the model without slices.
-func (s *State) newWeigher(ctx context.Context) (*weigher, error) {
+func newWeigher(ctx context.Context, of task) (*weigher, error) {
+	w := &weigher{s: of, means: meansOf(&of.opt)}
+	s := &w.s
 	s.measured = s.measure()
 	x, err := s.newSlicer(ctx, nil, 0)
 	if err != nil {
 		return nil, err
 	}
-	w := &weigher{s: s, means: meansOf(&s.opt), least: x.anySlices()}
+	w.least = x.anySlices()
 	slicers := []*slicer{x}
 	for _, shrink := range chainShrinks {
 		if last := slicers[len(slicers)-1]; last.copies != nil && last.base.Time <= (1+chainsCheap)*x.time {
@@ -174,7 +177,7 @@ func (w *weigher) order(ctx context.Context, b *base) error {
 	}
 	x := w.s.search()
 	log := planner.SearchLog{}
-	x.Progress, x.Known, x.Log = nil, nil, &log
+	x.Progress, x.Known, x.Log, x.Fixed = nil, nil, &log, b.fixed
 	t, err := w.s.shared(ctx, &m, x)
 	if err != nil {
 		return fmt.Errorf("slices: %w", err)
@@ -452,7 +455,7 @@ func (w *weigher) slicedBases(ctx context.Context) ([]*base, error) {
 		if best == nil || best.peak >= w.peak() || slices.ContainsFunc(w.bases, func(b *base) bool { return b.sliced == best }) {
 			continue
 		}
-		w.bases = append(w.bases, &base{s: w.s, sliced: best})
+		w.bases = append(w.bases, &base{s: &w.s, sliced: best})
 	}
 	return w.bases, nil
 }

@@ -53,7 +53,7 @@ func (w *weigher) arenaOf(ctx context.Context, x *way) (int64, error) {
 	case x.sliced == nil:
 		b = w.plain
 	default:
-		b = &base{s: w.s, sliced: x.sliced}
+		b = &base{s: &w.s, sliced: x.sliced}
 	}
 	if err := w.order(ctx, b); err != nil {
 		return 0, err
