@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
+	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
@@ -29,79 +30,103 @@ type choice struct {
 // pass weighs all means, it chooses the limit that keeps to the extra time, and computes the
 // frontier, if that is asked for.
 func limit(ctx context.Context, s *State) error {
-	x := s.search()
-	search, end := x.Context(ctx)
-	defer end()
 	asked := s.opt.Slices == SlicesOff && (s.opt.Limit != nil || s.opt.ExtraPercent > 0 || s.opt.Frontier)
 	if s.choice.limit == nil && !asked {
 		return nil
 	}
-	b, err := s.newLimitSearch(s.main, s.opt.Host, 0)
+	s.noteUnknownCosts()
+	found, err := findLimit(ctx, s.task, s.trial(), s.choice, asked)
 	if err != nil {
 		return err
 	}
-	s.noteUnknownCosts()
-	if err := s.shareFirst(ctx, b); err != nil {
-		return err
+	s.take(found.Trial)
+	s.choice, s.budget = found.choice, found.budget
+	if asked {
+		s.frontier = found.frontier
+	}
+	if found.unshared {
+		s.unshared = s.main
+	}
+	if swaps(s.main) {
+		return s.model.AddSwaps()
+	}
+	return nil
+}
+
+// limitChoice is what a search for a plan below a limit has chosen.
+type limitChoice struct {
+	*planner.Trial
+	choice
+	budget   *limitSearch // that found how the limit is kept; nil: there is none
+	frontier []plan.FrontierPoint
+	unshared bool // aliases are known to make no plan of the main graph better
+}
+
+// findLimit plans a trial, whose main graph is in its best order, below the limit of c or, if it is
+// asked to choose, below that of the options.
+func findLimit(ctx context.Context, s task, of *planner.Trial, c choice, asked bool) (*limitChoice, error) {
+	x := s.search()
+	search, end := x.Context(ctx)
+	defer end()
+	b, err := s.newLimitSearch(of.Main, s.opt.Host, 0)
+	if err != nil {
+		return nil, err
+	}
+	k := &limitChoice{Trial: of, choice: c}
+	if k.unshared, err = s.shareFirst(ctx, b, c.limit); err != nil {
+		return nil, err
 	}
 	if asked {
-		s.chooseLimit(search, b)
+		s.chooseLimit(search, b, k)
 	}
-	if s.choice.limit == nil {
+	if k.limit == nil {
 		if b.shared != nil {
-			s.giveAliases(b)
+			k.giveAliases(b)
 		}
-		return nil
+		return k, nil
 	}
+	k.budget, b.limit = b, k.limit
 	if asked && s.opt.Limit == nil && s.opt.ExtraPercent > 0 {
-		again, err := s.shareAgain(ctx, search, b)
-		if err != nil {
-			return err
-		}
-		if again != nil {
-			s.takeAgain(b, again)
-			return nil
+		if found, err := s.shareAgain(ctx, search, k); err != nil || found {
+			return k, err
 		}
 	}
-	s.budget, b.limit = b, s.choice.limit
 	if b.meets(b.limit) && !b.fits(b.limit) {
 		b.found = b.asItIs(b.limit.Bytes)
-		s.giveAliases(b)
-		return nil
+		k.giveAliases(b)
+		return k, nil
 	}
-	return s.keepLimit(ctx, search, x)
+	return k, s.keepLimit(ctx, search, x, k)
 }
 
 // shareFirst plans the main graph as it is with aliases, if these are permitted, and a peak below
-// that of its best order is wanted: they take no time, unlike what the search does.
-func (s *State) shareFirst(ctx context.Context, b *limitSearch) (err error) {
+// that of its best order is wanted: they take no time, unlike what the search does. It reports whether
+// aliases make no plan of the graph as it is better. limit may be nil.
+func (s *task) shareFirst(ctx context.Context, b *limitSearch, limit *Limit) (unshared bool, err error) {
 	r := b.before
-	limit := cmp.Or(s.choice.limit, s.opt.Limit)
-	if limit != nil {
+	if limit = cmp.Or(limit, s.opt.Limit); limit != nil {
 		limit = limit.of(r.Loads.Peak)
 	}
 	less := limit == nil || limit.Arena || limit.Bytes < r.Loads.Peak || s.opt.Frontier
 	if !s.opt.mayAlias() || s.ranged != nil || !less || !r.MovesBytes() {
-		return nil
+		return false, nil
 	}
 	if b.shared, err = r.AliasesFirst(ctx, s.search().Silent()); err != nil {
-		return err
-	}
-	if b.shared == nil {
-		s.unshared = r
+		return false, err
 	}
 	if b.shared != nil || s.opt.Aliases == AliasesOn {
 		b.relaxed, err = s.relaxedSearch(b)
 	}
-	return err
+	return b.shared == nil, err
 }
 
-// giveAliases makes the plan with aliases that was found first that of the main graph.
-func (s *State) giveAliases(b *limitSearch) {
-	s.main.Give(b.shared)
-	t := s.trial()
+// giveAliases chooses the plan with aliases of the graph as it is, which was found first.
+func (k *limitChoice) giveAliases(b *limitSearch) {
+	b.before.Give(b.shared)
+	b.inFile()
+	t := *k.Trial
 	t.Main = b.shared
-	s.takeAliases(t)
+	k.Trial = &t
 }
 
 // meets reports whether the plan with aliases of the graph as it is meets a limit.
@@ -122,26 +147,26 @@ func (b *limitSearch) fits(l *Limit) bool {
 
 // chooseLimit chooses the limit of the main graph, which is in its best order, and computes
 // the frontier.
-func (s *State) chooseLimit(search context.Context, b *limitSearch) {
+func (s *task) chooseLimit(search context.Context, b *limitSearch, k *limitChoice) {
 	limit := b.before.Loads.Peak
 	if s.opt.Limit != nil {
 		best := limit
-		if t := s.main.Traversal; t != nil {
+		if t := b.before.Traversal; t != nil {
 			best = t.BestPeakBytes
 		}
-		s.choice.limit = s.opt.Limit.of(best)
-		limit = s.choice.limit.Bytes
+		k.limit = s.opt.Limit.of(best)
+		limit = k.limit.Bytes
 	} else if s.opt.ExtraPercent > 0 {
 		limit = b.within(search, func(percent float64) bool { return percent <= s.opt.ExtraPercent })
 		if b.meets(&Limit{Bytes: limit}) {
 			limit = b.shared.Loads.Peak
 		}
-		s.choice.limit = &Limit{Bytes: limit}
+		k.limit = &Limit{Bytes: limit}
 	}
 	// Above the least effort, the solver builds an archive of plans, so the
 	// frontier costs nothing.
 	if s.opt.Frontier || b.changes() && s.opt.Effort != schedule.EffortFast && limit < b.before.Loads.Peak {
-		s.frontier = b.frontier(search)
+		k.frontier = b.frontier(search)
 	}
 }
 
@@ -152,10 +177,10 @@ func (b *limitSearch) changes() bool { return b.solver != nil || b.swapper != ni
 // or a recomputed view takes more than planned. The last one is the lowest plan that is known.
 const limitTries = 6
 
-// keepLimit makes the main graph one that keeps the limit: it runs nodes again, or swaps.
-func (s *State) keepLimit(ctx, within context.Context, x *planner.Search) error {
-	b, limit := s.budget, s.budget.limit.Bytes
-	target, above := cmp.Or(s.choice.target, limit), int64(math.MaxInt64)
+// keepLimit looks for a graph that keeps the limit: it runs nodes again, or swaps.
+func (s *task) keepLimit(ctx, within context.Context, x *planner.Search, k *limitChoice) error {
+	b, of, limit := k.budget, k.Trial, k.limit.Bytes
+	target, above := cmp.Or(k.target, limit), int64(math.MaxInt64)
 	for tries := 1; ; tries++ {
 		p := b.cheapest(within, target)
 		if tries > 1 && p.Feasible != budget.Found && p.Lowest > 0 && p.Lowest < above {
@@ -170,12 +195,12 @@ func (s *State) keepLimit(ctx, within context.Context, x *planner.Search) error 
 			}
 			return b.error(within, p)
 		}
-		held, err := s.carryOut(ctx, p, x)
+		held, err := k.carryOut(ctx, of, p, x)
 		if err != nil || held <= limit {
 			return err
 		}
 		if s.opt.Limit == nil && (s.ranged == nil || held < b.before.Loads.Peak) {
-			s.keepHeld(held)
+			k.keepHeld(of, held)
 			return nil
 		}
 		above = p.PeakBytes
@@ -188,36 +213,30 @@ func (s *State) keepLimit(ctx, within context.Context, x *planner.Search) error 
 	}
 }
 
-// carryOut makes the main graph that of a plan, and returns its peak or, if that keeps a limit on
+// carryOut chooses the graph of a plan for a trial, and returns its peak or, if that keeps a limit on
 // the arena, its arena.
-func (s *State) carryOut(ctx context.Context, p *budget.SwapPlan, x *planner.Search) (held int64, err error) {
-	b, limit := s.budget, s.budget.limit
+func (k *limitChoice) carryOut(ctx context.Context, of *planner.Trial, p *budget.SwapPlan, x *planner.Search) (held int64, err error) {
+	b, limit := k.budget, k.limit
+	k.Trial = of
 	if b.found = p; len(p.Steps) > len(b.costs) {
 		tensors := b.swapped()
 		// Another order would not fit the transfers. A strategy would order the nodes that
 		// run again otherwise, and not keep the limit.
 		x.Fixed, x.FixedBodies = len(tensors) > 0 || x.Strategy != "", true
-		t, err := b.turned(ctx, s.trial(), p.Steps, tensors, x, &box.Ceiling{Bytes: limit.Bytes, Arena: limit.Arena})
-		if err != nil {
+		if k.Trial, err = b.turned(ctx, of, p.Steps, tensors, x, &box.Ceiling{Bytes: limit.Bytes, Arena: limit.Arena}); err != nil {
 			return 0, err
 		}
-		s.take(t)
-		if len(tensors) > 0 {
-			if err := s.model.AddSwaps(); err != nil {
-				return 0, err
-			}
-		}
 	}
-	if held = s.main.Loads.Peak; held <= limit.Bytes && limit.Arena {
-		return s.trial().PlaceWithin(ctx, limit.Bytes, x)
+	if held = k.Main.Loads.Peak; held <= limit.Bytes && limit.Arena {
+		return k.PlaceWithin(ctx, limit.Bytes, x)
 	}
 	return held, nil
 }
 
-// keepHeld takes the plan within some extra time that was carried out, and whose peak is larger
-// than planned. The graph as it is is taken if that is no better.
-func (s *State) keepHeld(held int64) {
-	b := s.budget
+// keepHeld keeps the plan within some extra time that was carried out, and whose peak is larger
+// than planned. The trial as it was is chosen if that is no better.
+func (k *limitChoice) keepHeld(of *planner.Trial, held int64) {
+	b := k.budget
 	peak := b.before.Loads.Peak
 	if b.shared != nil {
 		peak = min(peak, b.shared.Loads.Peak)
@@ -227,8 +246,8 @@ func (s *State) keepHeld(held int64) {
 		return
 	}
 	b.repetition = *newRepetition(b.before, b.costs)
-	s.main, s.model.Graph, b.found = b.before, b.before.G, b.asItIs(peak)
+	k.Trial, b.found = of, b.asItIs(peak)
 	if b.shared != nil {
-		s.giveAliases(b)
+		k.giveAliases(b)
 	}
 }
