@@ -258,7 +258,6 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	}
 	r := &runResult{began: time.Now()}
 	defer c.settler.prepared()
-	defer collectAt(mostGarbage)()
 	path := c.Plan
 	if path == "" {
 		path = optimize.PlanPath(c.Model)
@@ -267,14 +266,13 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := e.files.Err(); err != nil {
 		return err
 	}
-	c.settler.reading(path)
+	defer collectAt(c.settler.reading(path))()
 	p, f, err := openPlanned(path, c.Model, onnx.ReadOptions{})
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	c.settler.read(p, len(f.Model.Graph.Nodes))
-	defer collectAt(garbage(len(f.Model.Graph.Nodes)))()
+	defer collectAt(c.settler.read(p, len(f.Model.Graph.Nodes)))()
 	e.readsExternal("the model", f.Model)
 	if err := e.files.Err(); err != nil {
 		return err
@@ -374,8 +372,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := decoder.begin(c, inputs, stated); err != nil {
 		return err
 	}
-	c.settler.prepared()
-	c.settler.settle()
+	c.settler.steady()
 	if err := c.steps(ctx, e, program, s, b, decoder, inputs, r); err != nil {
 		return err
 	}

@@ -12,7 +12,8 @@ import (
 // 5 to 10 ms in all and saves up to 12 MiB. A run that is small in any case gives it back after
 // its first step instead, whose result is there sooner: see small.
 type settler struct {
-	end func() // of memory.Prepares; nil: the run is small, or not settled yet
+	end   func() // of memory.Prepares; nil: the run is small, or not settled yet
+	nodes int
 }
 
 // A run is small if its plan's pools and its graph are. Its process is within what is promised
@@ -27,18 +28,24 @@ func small(p *plan.Plan, nodes int) bool {
 	return p.Summary.TotalBytes <= smallBytes && nodes <= smallNodes
 }
 
-// reading begins before a plan is read, if its file is that of a large graph.
-func (s *settler) reading(path string) {
+// reading begins before a plan is read, if its file is that of a large graph. It returns how
+// much garbage may be there meanwhile, in per cent of what is in use.
+func (s *settler) reading(path string) int {
 	if info, err := os.Stat(path); err != nil || info.Size() > smallPlan {
 		s.begin()
+		return mostGarbage
 	}
+	return mostBefore
 }
 
-// read continues with the plan that was read.
-func (s *settler) read(p *plan.Plan, nodes int) {
+// read continues with the plan that was read, and returns how much garbage may be there until
+// the first step.
+func (s *settler) read(p *plan.Plan, nodes int) int {
 	if !small(p, nodes) {
 		s.begin()
 	}
+	s.nodes = nodes
+	return garbage(nodes, mostBefore)
 }
 
 func (s *settler) begin() {
@@ -47,23 +54,36 @@ func (s *settler) begin() {
 	}
 }
 
-// settle gives memory back before the next part of the preparation, unless the run is small.
+// settle gives memory back before the session is made, unless the run is small.
 func (s *settler) settle() {
 	if s.end != nil {
 		memory.Settle()
 	}
 }
 
-// prepared says that the preparation is over.
-func (s *settler) prepared() {
+// steady does so before the first step. From now on, less garbage may be there.
+func (s *settler) steady() {
 	if s.end != nil {
 		s.end()
+		s.collect()
 	}
 }
 
-// stepped gives the memory of a small run back, after its first step.
+// stepped is steady for a small run, after its first step.
 func (s *settler) stepped() {
 	if s.end == nil {
-		memory.Settle()
+		s.collect()
+	}
+}
+
+func (s *settler) collect() {
+	collectAt(garbage(s.nodes, mostGarbage)) // the caller of read restores what was before
+	memory.Settle()
+}
+
+// prepared ends what began.
+func (s *settler) prepared() {
+	if s.end != nil {
+		s.end()
 	}
 }

@@ -34,9 +34,9 @@ func TestSettler(t *testing.T) {
 		{"large file", smallPlan + 1, 1, 1, true, true},
 	} {
 		var s settler
-		s.reading(file(c.name, c.file))
-		if early := s.end != nil; early != c.early {
-			t.Errorf("%s: settles %v before the plan is read, expected %v", c.name, early, c.early)
+		percent := s.reading(file(c.name, c.file))
+		if early := s.end != nil; early != c.early || early != (percent == mostGarbage) {
+			t.Errorf("%s: settles %v before the plan is read, with %d %% of garbage, expected %v", c.name, early, percent, c.early)
 		}
 		p := &plan.Plan{}
 		p.Summary.TotalBytes = c.total
@@ -45,5 +45,17 @@ func TestSettler(t *testing.T) {
 			t.Errorf("%s: settles %v, expected %v", c.name, later, c.later)
 		}
 		s.prepared()
+	}
+}
+
+// The larger the graph, the less garbage; there may be more before the first step, but not for a
+// large graph.
+func TestGarbage(t *testing.T) {
+	for _, c := range []struct{ nodes, before, then int }{
+		{1, 400, 50}, {373, 400, 50}, {910, 192, 50}, {2063, 84, 50}, {24070, 7, 7}, {1 << 20, 5, 5},
+	} {
+		if before, then := garbage(c.nodes, mostBefore), garbage(c.nodes, mostGarbage); before != c.before || then != c.then {
+			t.Errorf("%d nodes: %d and %d %%, expected %d and %d", c.nodes, before, then, c.before, c.then)
+		}
 	}
 }
