@@ -199,6 +199,10 @@ bench: build $(BENCHSTAT) ## run the benchmarks COUNT (10) times into bench/NAME
 bench-process: build ## compare the memory of run's process with the plan, ONNX Runtime's and, with ARGS='--torch PYTHON', PyTorch's; exit status 1: too much
 	@crosscheck/run ort bench/process.py $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: build ## compare the time of steps and of starts with ONNX Runtime's and OpenVINO's (PyPI); ARGS='--threads 2 NAME ...': only these, --help
+	@crosscheck/run peers bench/peers.py $(ARGS)
+
 .PHONY: ablation
 ablation: ## measure the loss without each part of the searches, into docs/ablation.md (hours); SEARCH=./alloc SET=zoo PARTS=twins,splits: only these
 	@mkdir -p build/problems

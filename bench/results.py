@@ -59,6 +59,8 @@ ORDER = "go test ./passes -run '^$' -bench Order -benchtime 3x"
 SOLVE = "go test ./alloc -run '^$' -bench SolveInstances -benchtime 1x; go test ./alloc -count 1 -run TestSolveInstances -v"
 PAPER = "go test ./alloc -count 1 -run TestPisarchykLee -v"
 
+PEERS = "crosscheck/run peers bench/peers.py"
+
 EDGE = "make crosscheck ARGS='--kind edge --kind tigris --markdown'"
 
 CORPUS = "make -s build && crosscheck/run corpus trace build/corpus >&2 && crosscheck/run corpus order build/corpus"
@@ -102,6 +104,9 @@ TABLES = (
     Table("placement-large/instances", SOLVE, gobench.instances, timed=True),
     Table("placement-large/minimalloc", "bench/minimalloc.py minimalloc/build/minimalloc minimalloc/benchmarks/challenging/*.csv", slow="MiniMalloc", timed=True),
     Table("placement-large/perfect", "go test ./alloc -run '^$' -bench Perfect -benchtime 1x", gobench.perfect, timed=True),
+    Table("peers/threads-1", PEERS, slow="an hour, ONNX Runtime, OpenVINO", timed=True),
+    Table("peers/threads-2", PEERS, slow="an hour, ONNX Runtime, OpenVINO", timed=True),
+    Table("peers/start", PEERS, slow="an hour, ONNX Runtime, OpenVINO", timed=True),
     Table("process/models", "crosscheck/run ort bench/process.py --table models", slow="half an hour, ONNX Runtime"),
     Table("process/steps", 'bench/process.py --table --torch "$(crosscheck/run corpus python)" steps', slow="minutes, PyTorch"),
     Table("reference/nodes", "make crosscheck ARGS='--kind reference --markdown'", slow="an hour"),
