@@ -62,6 +62,39 @@ func TestAlgorithms(t *testing.T) {
 	}
 }
 
+// TestTasks: a lowered network can be read, a line for each node.
+func TestTasks(t *testing.T) {
+	needBlocks(t)
+	vm.HoldNHWC(t)
+	for _, c := range []struct{ name, path, want string }{
+		{"reals", blockNet(t, graph.Float32), `
+node "a" (Conv): covers a ar; reads x, a.w, a.b; writes ar in NCHW16c; NCHW to NCHW16c implicit GEMM 3x3, bias, relu
+node "ar" (Relu): in the task of node "a" (Conv)
+node "b" (Conv): reads ar in NCHW16c, b.w, b.b; writes b in NCHW16c; NCHW16c direct 3x3, bias
+node "bn" (BatchNormalization): covers bn br; reads b in NCHW16c, bn.scale, bn.shift, bn.mean, bn.variance; writes br in NCHW16c; NCHW16c, relu
+node "br" (Relu): in the task of node "bn" (BatchNormalization)
+node "c" (Conv): covers c s sr; reads br in NCHW16c, c.w, c.b, ar in NCHW16c; writes sr in NCHW16c; NCHW16c direct 1x1, bias, add, relu
+`},
+		{"bytes", pixelNet(t), `
+node "e" (Conv): covers e e.w e.b; reads d.r in NHWC; writes e in NHWC as bytes; NHWC implicit GEMM 1x1, bytes, bias, from bytes to bytes
+node "e.q" (QuantizeLinear): reads e in NHWC as bytes, e.scale, e.zero; writes e.q in NHWC; NHWC
+node "e.r" (DequantizeLinear): in the task of node "s.q" (QuantizeLinear)
+node "s" (Sub): in the task of node "s.q" (QuantizeLinear)
+node "s.q" (QuantizeLinear): covers e.r s s.q; reads e.q in NHWC, e.scale, e.zero, d.r in NHWC, s.scale, s.zero; writes s.q in NHWC; 3 nodes at once: DequantizeLinear, Sub, QuantizeLinear
+`},
+		{"constants", foldable(t), `
+node "wt" (Transpose): computed before the first run
+node "y" (MatMul): reads x, wt; writes y; GEMM, prepacked
+node "s" (Shape): reads y; writes s; Shape
+`},
+	} {
+		_, s := session(t, c.path, passes.Options{Fold: passes.FoldOff}, vm.Options{})
+		if got := s.Lowered(); !strings.Contains("\n"+got, c.want) {
+			t.Errorf("%s:\n%s\nexpected:%s", c.name, got, c.want)
+		}
+	}
+}
+
 // gated writes a product and a gate.
 func gated(t *testing.T) string {
 	n := newNet()

@@ -52,7 +52,7 @@ func convolutionsOnDevice(t *testing.T, d *cuda.Device, mode func(string)) {
 	if !strings.HasPrefix(use.ConvolutionLibrary, "cuDNN ") || use.ConvolutionNodes < 10 || use.ConvolutionLibraryPath == "" {
 		t.Fatalf("%q computed %d convolutions, expected cuDNN, and many; refused: %v", use.ConvolutionLibrary, use.ConvolutionNodes, use.RefusedConvolutions)
 	}
-	if n := strings.Count(s.Lowered(), "cuDNN;"); n != use.ConvolutionNodes {
+	if n := strings.Count(s.Lowered(), "cuDNN\n"); n != use.ConvolutionNodes {
 		t.Errorf("cuDNN is the algorithm of %d nodes, expected %d", n, use.ConvolutionNodes)
 	}
 	replayed, s := runSteps(t, p, vm.Options{Device: d, DNNFloat32: true}, params(r), steps)

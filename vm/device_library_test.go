@@ -42,7 +42,7 @@ func libraryOnDevice(t *testing.T, d *cuda.Device, mode func(string)) {
 	if !strings.HasPrefix(use.Library, "cuBLAS ") || use.LibraryNodes < 10 || use.LibraryPath == "" {
 		t.Fatalf("%q computed the products of %d nodes, expected cuBLAS, of many", use.Library, use.LibraryNodes)
 	}
-	if n := strings.Count(s.Lowered(), "cuBLAS;"); n != use.LibraryNodes {
+	if n := strings.Count(s.Lowered(), "cuBLAS\n"); n != use.LibraryNodes {
 		t.Errorf("cuBLAS is the algorithm of %d nodes, expected %d", n, use.LibraryNodes)
 	}
 	replayed, s := runSteps(t, p, vm.Options{Device: d}, params(r), steps)

@@ -9,13 +9,12 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-func init() { lower.AlwaysCheck(true) }
+func init() { lower.Check(lower.ChecksAlways) }
 
 // UncheckedLowering lets sessions have wrong plans, which the check between rewriters would find,
 // until the test ends.
 func UncheckedLowering(t testing.TB) {
-	lower.AlwaysCheck(false)
-	t.Cleanup(func() { lower.AlwaysCheck(true) })
+	t.Cleanup(lower.Check(lower.ChecksNever))
 }
 
 // SetMostInline changes the number of bytes of elements that a model file may hold, and

@@ -13,6 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"golang.org/x/sys/cpu"
 )
 
@@ -37,6 +38,9 @@ func TestLowering(t *testing.T) {
 	for _, r := range table {
 		if !named[r.Name] {
 			t.Errorf("rewriter %q is in no constraint", r.Name)
+		}
+		if (r.Only == "") != (r.On == vm.OnBoth) {
+			t.Errorf("rewriter %q is on %s: reason %q", r.Name, r.On, r.Only)
 		}
 		if r.Doc == "" || r.On == "" || r.Rounds != "" && !r.Optional {
 			t.Errorf("rewriter %q: doc %q, on %q, optional %t", r.Name, r.Doc, r.On, r.Optional)
@@ -164,9 +168,21 @@ func withoutEach(t *testing.T, what string, opt vm.Options, other string, change
 	}
 }
 
-// TestLoweringIsChecked: a node that has no task, or runs when its input is not there yet or no
-// more, is found between two rewriters.
-func TestLoweringIsChecked(t *testing.T) {
+// TestLoweringIsAlwaysChecked: a rewriter at fault is found in small graphs without being asked
+// for, and the error has its name.
+func TestLoweringIsAlwaysChecked(t *testing.T) {
+	path := softmaxes(t)
+	t.Cleanup(lower.Check(lower.ChecksSmall))
+	t.Cleanup(lower.LastRewriter("at-fault", "a", "c"))
+	p, _ := program(t, path, passes.Options{})
+	_, err := p.NewSession(vm.Options{})
+	if want := `the lowering is wrong after "at-fault": node "b" (Softmax): step 1: it reads tensor "a", which no step has written`; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// softmaxes writes a network of four nodes in a row.
+func softmaxes(t *testing.T) string {
 	n := newNet()
 	n.input("x", 64, 64)
 	for i, name := range []string{"a", "b", "c", "d"} {
@@ -175,6 +191,13 @@ func TestLoweringIsChecked(t *testing.T) {
 	n.output("d", 64, 64)
 	path := filepath.Join(t.TempDir(), "row.onnx")
 	n.write(t, path)
+	return path
+}
+
+// TestLoweringIsChecked: a node that has no task, or runs when its input is not there yet or no
+// more, is found between two rewriters.
+func TestLoweringIsChecked(t *testing.T) {
+	path := softmaxes(t)
 	for _, c := range []struct {
 		node, to string
 		covers   bool

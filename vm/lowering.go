@@ -9,6 +9,7 @@ type Rewriter struct {
 	Name string // unique within the table
 	Doc  string // what it does, in one line
 	On   string // OnCPU, OnGPU or OnBoth
+	Only string // why it is not on the other device; "" if it is
 
 	// An optional rewriter can be left out by name (Options.Without): the session is then
 	// slower, and its results are the same bits unless Rounds says why they are not.
@@ -31,7 +32,7 @@ const (
 func Lowering() []Rewriter {
 	var list []Rewriter
 	for _, r := range lower.Lowering() {
-		list = append(list, Rewriter{r.Name, r.Doc, r.On, r.Optional, r.Rounds, r.Planned})
+		list = append(list, Rewriter{r.Name, r.Doc, r.On, r.Only, r.Optional, r.Rounds, r.Planned})
 	}
 	return list
 }

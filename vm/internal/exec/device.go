@@ -112,11 +112,15 @@ func (g *gpuSession) before(st *lower.Step) error {
 	if st.Views() {
 		return nil
 	}
-	inputs := st.In
 	if task := st.Task(); task != nil {
-		inputs = task.Reads
+		for _, p := range task.Reads {
+			if err := g.Up(p.Of); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	for _, t := range inputs {
+	for _, t := range st.In {
 		if err := g.Up(t); err != nil {
 			return err
 		}
@@ -142,8 +146,8 @@ func (g *gpuSession) after(st *lower.Step) {
 		}
 	}
 	if task := st.Task(); task != nil {
-		for _, t := range task.Writes {
-			t.Where = at
+		for _, p := range task.Writes {
+			p.Of.Where = at
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/lower"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
 
@@ -48,7 +49,7 @@ func newReplay(g *gpuSession) *replay {
 	for _, st := range s.main.Steps {
 		list := st.In
 		if task := st.Task(); task != nil {
-			list = slices.Concat(list, task.Reads)
+			list = slices.Concat(list, lower.Tensors(task.Reads))
 		}
 		for _, t := range list {
 			read[t] = read[t] || st.Device

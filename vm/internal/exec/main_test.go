@@ -2,4 +2,4 @@ package exec
 
 import "github.com/onnxmem/onnxmem/vm/internal/lower"
 
-func init() { lower.AlwaysCheck(true) }
+func init() { lower.Check(lower.ChecksAlways) }

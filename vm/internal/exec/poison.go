@@ -59,14 +59,14 @@ func newWatcher(s *Session) *watcher {
 	written := map[string]int{} // the first step at which a task writes a tensor, maybe before its maker
 	for i, st := range s.main.Steps {
 		if task := st.Task(); task != nil {
-			for _, t := range task.Reads {
-				if t != nil && !t.Const {
-					read[t.Name] = i
+			for _, p := range task.Reads {
+				if !p.Of.Const {
+					read[p.Of.Name] = i
 				}
 			}
-			for _, t := range task.Writes {
-				if at, is := written[t.Name]; !is || i < at {
-					written[t.Name] = i
+			for _, p := range task.Writes {
+				if at, is := written[p.Of.Name]; !is || i < at {
+					written[p.Of.Name] = i
 				}
 			}
 		}

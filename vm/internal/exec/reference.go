@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gpu"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/lower"
@@ -207,16 +208,16 @@ func (w *comparer) inputs(st *lower.Step) ([]*reference.Tensor, error) {
 			continue
 		}
 		var err error
-		if in[i], err = w.value(t); err != nil {
+		if in[i], err = w.value(st, t); err != nil {
 			return nil, fmt.Errorf("input %d: %w", i, err)
 		}
 	}
 	return in, nil
 }
 
-// value decodes a tensor for the evaluator. A constant that a node computed when the
+// value decodes a tensor that a step reads or writes for the evaluator. A constant that a node computed when the
 // session was built may have been freed after packing: it is recomputed.
-func (w *comparer) value(t *values.Tensor) (*reference.Tensor, error) {
+func (w *comparer) value(st *lower.Step, t *values.Tensor) (*reference.Tensor, error) {
 	if t.Quantized != nil {
 		return t.AsSeen(t.Quantized.Reals(t.At))
 	}
@@ -232,8 +233,8 @@ func (w *comparer) value(t *values.Tensor) (*reference.Tensor, error) {
 		return out[0].Stored(), nil
 	}
 	v, err := reference.Decode(t.Type, t.Shape, values.BytesOf(t))
-	if err == nil && t.Planes != 0 {
-		v = reference.Layout{Block: t.Planes}.Blocks(v)
+	if err == nil && t.Layout == form.NCHW {
+		v = reference.Layout{Block: st.Call().ChannelBlock()}.Blocks(v)
 	}
 	return t.AsSeen(v, err)
 }
@@ -299,8 +300,8 @@ func (w *comparer) compare(st *lower.Step) {
 	}
 	switch {
 	case err != nil:
-	case st.Has().Joined != nil:
-		out, err = w.applyQuantize(st.Has().Joined.To.Step, out[0])
+	case st.Joined() != nil:
+		out, err = w.applyQuantize(st.Joined().To.Step, out[0])
 	case st.Task() != nil: // the activation that the kernel applies
 		last = st.Task().Covers[1]
 		out, err = w.applyFused(last, out[0])
@@ -318,10 +319,10 @@ func (w *comparer) compare(st *lower.Step) {
 		}
 		var got *reference.Tensor
 		var err error
-		if st.Has().Joined != nil {
+		if st.Joined() != nil {
 			got, err = t.AsSeen(t.Quantized.Decode(t.At))
 		} else {
-			got, err = w.value(t)
+			got, err = w.value(st, t)
 		}
 		if err != nil {
 			w.recordUncompared(st, fmt.Errorf("output %d: %w", i, err))
@@ -359,7 +360,7 @@ func (w *comparer) applied(st *lower.Step, made reference.Output) ([]reference.O
 		var x *reference.Tensor
 		if t != nil {
 			var err error
-			if x, err = w.value(t); err != nil {
+			if x, err = w.value(st, t); err != nil {
 				return nil, err
 			}
 		}

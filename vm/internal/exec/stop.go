@@ -99,7 +99,7 @@ func (s *Session) firstUpdate() int {
 	for i, st := range s.main.Steps {
 		written := st.Out
 		if task := st.Task(); task != nil {
-			written = slices.Concat(written, task.Writes)
+			written = slices.Concat(written, lower.Tensors(task.Writes))
 		}
 		for _, t := range written {
 			if t != nil && shares[t.Name] {

@@ -16,17 +16,8 @@ type Tensor struct {
 	// Computed says that nodes compute the elements from constants alone, at whatever time and
 	// to whatever place.
 	Computed bool
-	// Pixels says that the session holds the image in NHWC, while the operators around the
-	// tensor see NCHW, as in Shape.
-	Pixels bool
-	// Blocks says that the session holds the image in NCHW16c: that of shape [N, C, H, W] as
-	// [N, C/BlockLen, H, W, BlockLen] (gemm.BlockLen), while the operators around the tensor
-	// see NCHW, as in Shape. C is a multiple of BlockLen.
-	Blocks bool
-	// Planes is not 0 if the operators around the tensor see NCHWc with blocks of so many
-	// channels (attr.Nchwc), and the session holds the image in NCHW.
-	Planes int
-	Made   any // identifies a constant that a node computed; else nil
+	Layout   Layout // of an image; the operators around the tensor see Shape
+	Made     any    // identifies a constant that a node computed; else nil
 }
 
 // Fixed reports whether nothing but constants goes into the elements: the tensor is one, or

@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// BlockLen is the number of channels of a block of NCHW16c (Tensor.Blocks).
+// BlockLen is the number of channels of a block of NCHW16c (form.NCHW16c).
 const BlockLen = gemm.BlockLen
 
 // BlockForm tells which images of a node may be held in NCHW16c. Without In and Out, none.
@@ -92,7 +92,7 @@ func scalesBlocks(c *Invocation) BlockForm {
 // AddsResidual reports whether a kernel can add a tensor to its result (Invocation.Residual),
 // with the bits of a separate Add.
 func AddsResidual(c *Invocation) bool {
-	if c.Node.Op != "Conv" || c.Node.Domain != "" || !c.In[0].Blocks || !c.Out[0].Blocks {
+	if c.Node.Op != "Conv" || c.Node.Domain != "" || c.In[0].Layout != form.NCHW16c || c.Out[0].Layout != form.NCHW16c {
 		return false
 	}
 	weight, group := c.In[1], c.Int("group", 1)
@@ -118,7 +118,7 @@ func denseBlocks(c *Invocation, v *form.Window, group int) *gemm.Blocks {
 // blocksConv is packedConv for an image in blocks. The bits are the same.
 func blocksConv(c *Invocation, v *form.Window, group int) (Run, error) {
 	b := denseBlocks(c, v, group)
-	b.Planes = !c.Out[0].Blocks
+	b.Planes = c.Out[0].Layout != form.NCHW16c
 	finish := c.take()
 	b.Added = c.Residual != nil || c.added != nil
 	b.Whole = c.added != nil || b.Added && c.Residual.At == c.Out[0].At

@@ -24,7 +24,7 @@ func bothLayouts(b *testing.B, l *layerBench, node *graph.Node, in []*Tensor, si
 		c := &Invocation{Call: form.Call{Node: node, Version: 13, In: in, Out: []*Tensor{blank(graph.Float32, []int{1, l.channels, side, side})}, Runtime: alone{pack: true}}, Then: then}
 		make := planes
 		if held == "blocks" {
-			c.In, c.Out[0].Blocks = append([]*Tensor{blocksOf(in[0])}, in[1:]...), true
+			c.In, c.Out[0].Layout = append([]*Tensor{blocksOf(in[0])}, in[1:]...), form.NCHW16c
 			make = blocks
 		}
 		run, err := make(c)

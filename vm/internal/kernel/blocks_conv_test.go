@@ -16,7 +16,9 @@ func inLayouts(t *testing.T, what string, node *graph.Node, in []*Tensor, shape 
 	t.Helper()
 	call := func(x *Tensor, blocks bool) *Invocation {
 		out := blank(graph.Float32, shape)
-		out.Blocks = blocks
+		if blocks {
+			out.Layout = form.NCHW16c
+		}
 		return &Invocation{Call: form.Call{Node: node, In: append([]*Tensor{x}, in[1:]...), Out: []*Tensor{out}, Runtime: alone{}}, Then: then()}
 	}
 	planes := call(in[0], false)

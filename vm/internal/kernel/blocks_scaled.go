@@ -56,7 +56,7 @@ func canBlocksScaled(c *Invocation) bool { return scaledImage(c) >= 0 }
 // scaled is make, or makeBlocksScaled for an image in blocks and a number for each channel.
 func scaled(make func(*Invocation) (Run, error)) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
-		if c.Out[0].Blocks && canBlocksScaled(c) {
+		if c.Out[0].Layout == form.NCHW16c && canBlocksScaled(c) {
 			return makeBlocksScaled(c)
 		}
 		return make(c)

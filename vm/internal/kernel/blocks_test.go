@@ -15,7 +15,7 @@ import (
 // blocksOf returns an image [N, C, H, W] in blocks of channels; planesOf is its inverse.
 func blocksOf(x *Tensor) *Tensor {
 	y := blank(x.Type, x.Shape)
-	y.Blocks = true
+	y.Layout = form.NCHW16c
 	moveBlocks(data[float32](y), data[float32](x), x.Shape, true)
 	return y
 }
@@ -83,7 +83,7 @@ func computeWith(t testing.TB, c *Invocation, make func(*Invocation) (Run, error
 // sameImages compares a result in planes with one in blocks, bit by bit.
 func sameImages(t *testing.T, what string, want, got *Tensor) {
 	t.Helper()
-	if got.Blocks {
+	if got.Layout == form.NCHW16c {
 		got = planesOf(got)
 	}
 	for i, w := range data[float32](want) {
@@ -171,7 +171,7 @@ func TestBlocksDepthwise(t *testing.T) {
 			shape := []int{images, channels, w.out[0], w.out[1]}
 			planes := &Invocation{Call: form.Call{Node: node, Version: 13, In: in, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}, Then: then}
 			blocks := &Invocation{Call: form.Call{Node: node, Version: 13, In: append([]*Tensor{blocksOf(x)}, in[1:]...), Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{pack: i%2 == 0}}, Then: then}
-			blocks.Out[0].Blocks = true
+			blocks.Out[0].Layout = form.NCHW16c
 			if !canBlocksDepthwise(blocks) {
 				continue
 			}
@@ -227,7 +227,7 @@ func TestBlocksPool(t *testing.T) {
 				node := &graph.Node{Op: op, Attrs: list}
 				planes := &Invocation{Call: form.Call{Node: node, Version: 19, In: []*Tensor{x}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}}
 				blocks := &Invocation{Call: form.Call{Node: node, Version: 19, In: []*Tensor{blocksOf(x)}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}}
-				blocks.Out[0].Blocks = true
+				blocks.Out[0].Layout = form.NCHW16c
 				if !canBlocksPool(blocks) {
 					continue
 				}
@@ -296,7 +296,7 @@ func TestBlocksScaled(t *testing.T) {
 				}
 				planes := &Invocation{Call: form.Call{Node: &graph.Node{Op: op}, Version: 13, In: in(x), Out: []*Tensor{blank(graph.Float32, x.Shape)}, Runtime: alone{}}}
 				blocks := &Invocation{Call: form.Call{Node: &graph.Node{Op: op}, Version: 13, In: in(blocksOf(x)), Out: []*Tensor{blank(graph.Float32, x.Shape)}, Runtime: alone{}}}
-				blocks.Out[0].Blocks = true
+				blocks.Out[0].Layout = form.NCHW16c
 				if !canBlocksScaled(blocks) {
 					if size != [2]int{1, 1} || k < 2 {
 						t.Errorf("%s of %v and %v is not possible in blocks", op, x.Shape, shape)
@@ -334,7 +334,7 @@ func TestBlocksResize(t *testing.T) {
 			node := &graph.Node{Op: "Resize", Attrs: attrs(text("mode", mode))}
 			planes := &Invocation{Call: form.Call{Node: node, Version: 13, In: []*Tensor{x, nil, nil, list}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}}
 			blocks := &Invocation{Call: form.Call{Node: node, Version: 13, In: []*Tensor{blocksOf(x), nil, nil, list}, Out: []*Tensor{blank(graph.Float32, shape)}, Runtime: alone{}}}
-			blocks.Out[0].Blocks = true
+			blocks.Out[0].Layout = form.NCHW16c
 			if !canBlocksResize(blocks) {
 				t.Fatalf("%s from %v to %v is not possible in blocks", mode, x.Shape, shape)
 			}

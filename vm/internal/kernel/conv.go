@@ -41,7 +41,7 @@ func convWays() []convWay {
 	dense := func(n *conv) bool { return is(n, false) || !n.single && isHalf(n.c.Out[0]) }
 	return []convWay{
 		{"depthwise", func(n *conv) bool { return n.single && isHalf(n.c.Out[0]) }, func(n *conv) (Run, error) { return (&Kernel{Make: makeConv}).widened(n.c) }},
-		{"depthwise", func(n *conv) bool { return single(n) && n.c.In[0].Blocks }, func(n *conv) (Run, error) { return makeBlocksDepthwise(n.c) }},
+		{"depthwise", func(n *conv) bool { return single(n) && n.c.In[0].Layout == form.NCHW16c }, func(n *conv) (Run, error) { return makeBlocksDepthwise(n.c) }},
 		{"gradient of depthwise weights", single, func(n *conv) (Run, error) { return depthwiseWeights(n.c, n.v), nil }},
 		{"depthwise", func(n *conv) bool { return single(n) && n.d.ScratchBytes() > 0 }, func(n *conv) (Run, error) {
 			return vectorDepthwise(n.c, n.v, []depthwisePart{{d: n.d}}, planeScratch(n.c, n.d))
@@ -55,7 +55,7 @@ func convWays() []convWay {
 		}},
 		{"depthwise in loops", single, func(n *conv) (Run, error) { return depthwise[float32](n.c, n.v) }},
 		{"GEMM of windows", func(n *conv) bool { return is(n, false) && manyWindows(n.c, n.v, n.group) }, func(n *conv) (Run, error) { return windowConv(n.c, n.v, n.group) }},
-		{"direct", func(n *conv) bool { return dense(n) && n.c.In[0].Blocks }, func(n *conv) (Run, error) { return blocksConv(n.c, n.v, n.group) }},
+		{"direct", func(n *conv) bool { return dense(n) && n.c.In[0].Layout == form.NCHW16c }, func(n *conv) (Run, error) { return blocksConv(n.c, n.v, n.group) }},
 		{"implicit GEMM", dense, func(n *conv) (Run, error) { return packedConv(n.c, n.v, n.group) }},
 		{"loops", func(n *conv) bool { return n.c.Out[0].Type == graph.Float64 }, func(n *conv) (Run, error) { return plainConv[float64](n.c, n.v, n.group) }},
 	}
@@ -93,7 +93,7 @@ func packedConv(c *Invocation, v *form.Window, group int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
 	images := 1
-	if !isHalf(x) && !out.Blocks {
+	if !isHalf(x) && out.Layout != form.NCHW16c {
 		images = imagesTogether(x.Shape[0], group, v.Outputs(), v)
 	}
 	parts, k := x.Shape[0]/images*group, ch*v.Taps()
@@ -143,7 +143,7 @@ func packedConv(c *Invocation, v *form.Window, group int) (Run, error) {
 	}
 	for i := range p.list {
 		q, s := &p.list[i], &sides[i]
-		switch q.Blocked = out.Blocks; {
+		switch q.Blocked = out.Layout == form.NCHW16c; {
 		case s.packed.At == nil:
 		case !across:
 			q.A = &s.packed

@@ -11,7 +11,7 @@ import (
 )
 
 func makeConvTranspose(c *Invocation) (Run, error) {
-	if c.In[0].Blocks {
+	if c.In[0].Layout == form.NCHW16c {
 		c.by("direct", c.In[1].Shape[2:], noted(c.Has(2), "bias"))
 		return makeBlocksTranspose(c)
 	}

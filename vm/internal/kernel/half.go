@@ -138,7 +138,7 @@ func (k *Kernel) widened(c *Invocation) (Run, error) {
 		if t.Shape == nil {
 			return nil
 		}
-		wide := &Tensor{Type: graph.Float32, Shape: t.Shape, Blocks: t.Blocks}
+		wide := &Tensor{Type: graph.Float32, Shape: t.Shape, Layout: t.Layout}
 		*list = append(*list, conversion{t, wide, inner.Shared(4 * t.Len())})
 		return wide
 	}

@@ -415,7 +415,7 @@ func makeConvInteger(c *Invocation) (Run, error) {
 // theirs, the scale and zero point of the output, and a 32-bit bias whose scale is the
 // product of x's and the weights' scales.
 func makeQLinearConv(c *Invocation) (Run, error) {
-	if c.In[0].Pixels || c.Out[0].Pixels {
+	if c.In[0].Layout == form.NHWC || c.Out[0].Layout == form.NHWC {
 		return makeHeldConv(c)
 	}
 	// The scales of the sums are computed once for all tiles.

@@ -47,10 +47,10 @@ type Kernel struct {
 	// Finish returns a float32 activation of this kind in the form that other kernels
 	// can apply, or nil if it has none. Its parameters must be constants.
 	Finish func(c *Invocation) *Finish
-	// Blocks tells how the kernel can read and write images in NCHW16c (Tensor.Blocks); nil:
+	// Blocks tells how the kernel can read and write images in NCHW16c (form.NCHW16c); nil:
 	// not at all.
 	Blocks func(c *Invocation) BlockForm
-	// Across is set if an operation on quantized images in NHWC (Tensor.Pixels) also takes an
+	// Across is set if an operation on quantized images in NHWC (form.NHWC) also takes an
 	// image and a number for each channel.
 	Across bool
 	// Link says how a chain of elementwise nodes computes the operator; nil: no chain has it.

@@ -6,13 +6,14 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // blockedImages lists ONNX Runtime's operators on images in NCHWc, whose channels are divided
 // into blocks (attr.Nchwc). They run as the operators of ONNX do, on images in NCHW. A
-// session holds most images in NCHW all the time (Tensor.Planes); the others are copied.
+// session holds most images in NCHW all the time (form.NCHW); the others are copied.
 var blockedImages = family{attr.Nchwc, []Kernel{
 	{Name: "ReorderInput", Make: makeReorderInput},
 	{Name: "ReorderOutput", Make: makeReorderOutput},
@@ -40,12 +41,12 @@ func (c *Invocation) ChannelBlock() int {
 // channels last, NHWC. The first layout has padded channels, the second channels.
 type blocking struct {
 	block, images, channels, padded, pixels int
-	last, planes                            bool // planes: the first layout has planes, too (Tensor.Planes)
+	last, planes                            bool // planes: the first layout has planes, too (form.NCHW)
 }
 
 // blockingOf returns the blocking of a tensor in blocks.
 func (c *Invocation) blockingOf(t *Tensor) (*blocking, error) {
-	b := &blocking{block: c.ChannelBlock(), images: t.Shape[0], channels: t.Shape[1], padded: t.Shape[1], pixels: count(t.Shape[2:]), planes: t.Planes != 0}
+	b := &blocking{block: c.ChannelBlock(), images: t.Shape[0], channels: t.Shape[1], padded: t.Shape[1], pixels: count(t.Shape[2:]), planes: t.Layout == form.NCHW}
 	if t.Type != graph.Float32 {
 		return nil, unsupported(t.Type)
 	}

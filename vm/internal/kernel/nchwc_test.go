@@ -21,7 +21,7 @@ func compute(t *testing.T, domain, op string, in inBlocks, list []*graph.Attr, s
 	t.Helper()
 	out := blank(graph.Float32, shape)
 	if in.planes && domain == attr.Nchwc && op != "ReorderOutput" {
-		out.Planes = in.block
+		out.Layout = form.NCHW
 	}
 	c := &Invocation{Call: form.Call{Node: &graph.Node{Domain: domain, Op: op, Attrs: list}, Block: int32(in.block), Version: 13, In: args, Out: []*Tensor{out}, Runtime: alone{pack: true}}}
 	computeWith(t, c, Lookup(domain, op).Prepare)

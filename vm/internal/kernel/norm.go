@@ -38,7 +38,7 @@ func batchNorm[T floating](c *Invocation) (Run, error) {
 			return nil, unsupportedf("statistics of dtype %v beside %v", t.Type, x.Type)
 		}
 	}
-	if x.Blocks {
+	if x.Layout == form.NCHW16c {
 		return makeBlocksBatchNorm(c)
 	}
 	finish := c.take()

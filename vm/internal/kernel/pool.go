@@ -24,7 +24,7 @@ var pooling = family{"", []Kernel{
 }}
 
 func makeMaxPool(c *Invocation) (Run, error) {
-	if c.In[0].Blocks {
+	if c.In[0].Layout == form.NCHW16c {
 		return makeBlocksMaxPool(c)
 	}
 	switch c.In[0].Type {
@@ -153,7 +153,7 @@ func eachReached(v *form.Window, f func(o int, t *reached)) {
 }
 
 func makeAveragePool(c *Invocation) (Run, error) {
-	if c.In[0].Blocks {
+	if c.In[0].Layout == form.NCHW16c {
 		return makeBlocksAveragePool(c)
 	}
 	switch c.In[0].Type {
@@ -301,7 +301,7 @@ func globalPool[T floating](c *Invocation, f func(*form.Meter, planeReader, int)
 
 // makeGlobalAveragePool adds up float32 with vector instructions.
 func makeGlobalAveragePool(c *Invocation) (Run, error) {
-	if c.In[0].Blocks {
+	if c.In[0].Layout == form.NCHW16c {
 		return makeBlocksGlobalAveragePool(c)
 	}
 	x, out := c.In[0], c.Out[0]
@@ -320,7 +320,7 @@ func makeGlobalAveragePool(c *Invocation) (Run, error) {
 
 // makeGlobalMaxPool compares float32 with vector instructions.
 func makeGlobalMaxPool(c *Invocation) (Run, error) {
-	if c.In[0].Blocks {
+	if c.In[0].Layout == form.NCHW16c {
 		return makeBlocksGlobalMaxPool(c)
 	}
 	x, out := c.In[0], c.Out[0]

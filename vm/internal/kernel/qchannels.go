@@ -3,6 +3,7 @@ package kernel
 import (
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -25,7 +26,7 @@ func makeQLinearGlobalAveragePool(c *Invocation) (Run, error) {
 	}
 	x, y := list[0], list[1]
 	images, channels, n := x.x.Shape[0], x.x.Shape[1], count(x.x.Shape[2:])
-	pixels := x.x.Pixels
+	pixels := x.x.Layout == form.NHWC
 	if c.Int("channels_last", 0) != 0 {
 		last := x.x.Rank() - 1
 		pixels, channels, n = true, x.x.Shape[last], count(x.x.Shape[1:last])

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -70,7 +71,7 @@ func qlinearBinary(op func(d, a, b []float32)) func(*Invocation) (Run, error) {
 			return nil, err
 		}
 		a, b, y := list[0], list[1], list[2]
-		if y.x.Pixels && !sameShape(a.x, b.x) {
+		if y.x.Layout == form.NHWC && !sameShape(a.x, b.x) {
 			if IsChannels(a.x, y.x) {
 				return acrossPixels(c, y, b, a, op), nil
 			}

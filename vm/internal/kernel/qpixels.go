@@ -98,13 +98,13 @@ func (c *Invocation) inPixels() (inner Invocation, x, out *Tensor) {
 func makeHeldConv(c *Invocation) (Run, error) {
 	const fewPlanes = 8
 	x, out := c.In[0], c.Out[0]
-	inPlanes := !x.Pixels && x.Shape[1] < fewPlanes
+	inPlanes := x.Layout != form.NHWC && x.Shape[1] < fewPlanes
 	inner, innerX, innerOut := c.inPixels()
 	conv := makePixelsConv
 	if inPlanes {
 		innerX.Shape, innerOut.Shape, conv = x.Shape, out.Shape, makeQLinearConv
 	}
-	turnsX, turnsOut := x.Pixels == inPlanes, out.Pixels == inPlanes
+	turnsX, turnsOut := (x.Layout == form.NHWC) == inPlanes, (out.Layout == form.NHWC) == inPlanes
 	var enter, leave int // in the scratch
 	if turnsX {
 		enter = inner.Shared(x.Bytes())

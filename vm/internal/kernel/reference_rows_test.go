@@ -50,8 +50,8 @@ func agrees(t *testing.T, c *Invocation) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.Node.Op, err)
 		}
-		if x.Planes != 0 {
-			y = reference.Layout{Block: x.Planes}.Blocks(y)
+		if x.Layout == form.NCHW {
+			y = reference.Layout{Block: c.ChannelBlock()}.Blocks(y)
 		}
 		return y
 	}

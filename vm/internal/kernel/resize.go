@@ -17,7 +17,7 @@ var sampling = family{"", []Kernel{
 // makeResize interpolates all axes at once: the weights of the axes multiply, so
 // an element is the sum over all combinations of their taps.
 func makeResize(c *Invocation) (Run, error) {
-	if c.In[0].Blocks {
+	if c.In[0].Layout == form.NCHW16c {
 		return makeBlocksResize(c)
 	}
 	in, out := c.In[0], c.Out[0]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/store"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
@@ -22,13 +23,13 @@ func (st *Step) describe(way string) {
 	}
 	var parts []string
 	if len(st.In) > 0 && len(st.Out) > 0 {
-		in, out := st.In[0].Layout(), st.Out[0].Layout()
+		in, out := layoutOf(st.In[0]), layoutOf(st.Out[0])
 		switch {
-		case in == "" && out == "":
+		case in == form.Plain && out == form.Plain:
 		case in == out || len(st.In[0].Shape) != len(st.Out[0].Shape):
-			parts = append(parts, max(in, out))
+			parts = append(parts, max(in, out).String())
 		default:
-			parts = append(parts, max(in, values.NCHW)+" to "+max(out, values.NCHW))
+			parts = append(parts, max(in, form.NCHW).String()+" to "+max(out, form.NCHW).String())
 		}
 	}
 	if way != "" {
@@ -36,7 +37,7 @@ func (st *Step) describe(way string) {
 	}
 	st.Way = strings.Join(parts, " ")
 	also := []string{st.Way}
-	if st.Has().Joined != nil {
+	if st.Joined() != nil {
 		also = append(also, "from bytes to bytes")
 	} else if t := st.Task(); t != nil {
 		for _, other := range t.Covers[1:] {
@@ -44,6 +45,14 @@ func (st *Step) describe(way string) {
 		}
 	}
 	st.Way = strings.TrimPrefix(strings.Join(also, ", "), ", ")
+}
+
+// layoutOf is the layout of a tensor, which may be left out.
+func layoutOf(t *values.Tensor) form.Layout {
+	if t == nil {
+		return form.Plain
+	}
+	return t.Layout
 }
 
 // together describes a kernel that computes several nodes.

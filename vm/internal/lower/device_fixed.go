@@ -63,7 +63,7 @@ func (b *builder) computeFixed(st *Step) error {
 	if err := run(s.Pool); err != nil {
 		return err
 	}
-	out.Const = true
+	out.Const, st.Frame.changed = true, true
 	st.Kernel = k
 	return nil
 }

@@ -83,7 +83,7 @@ func (c *chain) movedWrites() (list []movedWrite) {
 	for _, st := range c.f.Steps {
 		if task := st.Task(); task != nil {
 			for _, y := range task.Writes {
-				made[y] = c.place[st.ID]
+				made[y.Of] = c.place[st.ID]
 			}
 		}
 	}

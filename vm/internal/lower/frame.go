@@ -19,6 +19,7 @@ type Frame struct {
 	Tensors []*values.Tensor // by TensorID; nil for inputs that a call leaves out
 	values  []*ops.Value     // by TensorID: folded elements; nil if unknown
 	Steps   []*Step
+	changed bool // by the rewriter that runs: a task, a layout, or what is constant
 
 	opsets []graph.Opset
 	block  int32 // channels in a block of the graph's images (attr.NchwcBlock); 0: the graph does not tell

@@ -37,11 +37,11 @@ func (l *lowering) groupable(st *Step) bool {
 // applies it to its own result.
 func (st *Step) links() bool {
 	out := st.Out[0]
-	if out.Room == 0 || out.Quantized != nil || out.Planes != 0 || out.Len() < leastChain || !kernel.Links(st.Call()) {
+	if out.Room == 0 || out.Quantized != nil || out.Layout == form.NCHW || out.Len() < leastChain || !kernel.Links(st.Call()) {
 		return false
 	}
 	for _, t := range st.In {
-		if t != nil && (t.Quantized != nil || t.Planes != 0 || t.Inside) {
+		if t != nil && (t.Quantized != nil || t.Layout == form.NCHW || t.Inside) {
 			return false
 		}
 	}

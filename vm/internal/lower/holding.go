@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // holding finds the images that a frame can hold in another layout than its operators see.
@@ -14,6 +15,25 @@ type holding struct {
 	images [][]graph.TensorID
 	// ends lists, for each step, images of which each may be held by itself.
 	ends [][]graph.TensorID
+}
+
+// hold holds a tensor in a layout. Tasks that write or read it take it so.
+func (l *lowering) hold(id graph.TensorID, as form.Layout) {
+	t, of := l.f.Tensors[id], l.f.Graph.Tensors[id]
+	t.Layout, l.f.changed = as, true
+	for _, n := range append([]graph.NodeID{of.Maker}, of.Readers...) {
+		task := l.f.Steps[n].task
+		if task == nil {
+			continue
+		}
+		for _, list := range [][]Place{task.Reads, task.Writes} {
+			for i := range list {
+				if list[i].Of == t {
+					list[i].Layout = as
+				}
+			}
+		}
+	}
 }
 
 func newHolding(f *Frame) *holding {

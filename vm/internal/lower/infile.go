@@ -37,7 +37,7 @@ func (s *Site) readInFile(found func(t *kernel.Tensor, bytes int64)) {
 			for i, t := range st.In {
 				reads(i, t.Kernels(), st.packed())
 			}
-			if j := st.Has().Joined; j != nil {
+			if j := st.Joined(); j != nil {
 				for i, t := range j.call.In {
 					reads(i, t, j.call.Packed)
 				}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -16,7 +17,7 @@ import (
 func (f *Frame) JoinedQuantized() []string {
 	var list []string
 	for _, st := range f.Steps {
-		if st.Has().Joined != nil {
+		if st.Joined() != nil {
 			list = append(list, st.Node().Name)
 		}
 	}
@@ -40,17 +41,17 @@ func (f *Frame) held(in func(t *values.Tensor) bool) []string {
 
 // HeldInNCHW lists the tensors of the main graph whose images are held in NCHW.
 func (f *Frame) HeldInNCHW() []string {
-	return f.held(func(t *values.Tensor) bool { return t.Planes != 0 })
+	return f.held(func(t *values.Tensor) bool { return t.Layout == form.NCHW })
 }
 
 // HeldInNHWC lists the tensors of the main graph whose images are held in NHWC.
 func (f *Frame) HeldInNHWC() []string {
-	return f.held(func(t *values.Tensor) bool { return t.Pixels })
+	return f.held(func(t *values.Tensor) bool { return t.Layout == form.NHWC })
 }
 
 // HeldInNCHW16c lists the tensors of the main graph whose images are held in NCHW16c.
 func (f *Frame) HeldInNCHW16c() []string {
-	return f.held(func(t *values.Tensor) bool { return t.Blocks })
+	return f.held(func(t *values.Tensor) bool { return t.Layout == form.NCHW16c })
 }
 
 // Residuals lists the sums that a convolution computes.
@@ -102,49 +103,76 @@ func (f *Frame) KernelOf(name string) string {
 	return name
 }
 
-// Lowered describes the steps of the main graph.
+// Lowered lists the tasks of the main graph, a line for each node: at which step its work is done,
+// and there which nodes are covered, what is read and written in which form, and how.
 func (f *Frame) Lowered() string {
 	var b strings.Builder
 	for _, st := range f.Steps {
-		fmt.Fprintf(&b, "%s: %s;", st.Frame.Graph.Label(st.ID), st.Way)
-		for _, flag := range []struct {
-			name string
-			is   bool
-		}{
-			{"once", st.Once()},
-			{"copies", st.copiesBytes()},
-			{"absorbed", st.absorbed()},
-			{"device", st.Device},
-			{"runs", st.Run != nil},
-			{"joined", st.Has().Joined != nil},
-			{"task", st.Task() != nil},
-		} {
-			if flag.is {
-				fmt.Fprintf(&b, " %s", flag.name)
-			}
-		}
-		if st.Elsewhere() {
-			fmt.Fprintf(&b, " into %s", st.Frame.Graph.Label(st.DoneAt().ID))
-		}
-		for _, t := range st.Out {
-			if t != nil {
-				fmt.Fprintf(&b, " (%t %d %t %t)", t.Const, t.Planes, t.Pixels, t.Blocks)
-			}
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "%s: %s\n", f.Graph.Label(st.ID), st.line())
 	}
 	return b.String()
+}
+
+// line describes what happens at a step.
+func (st *Step) line() string {
+	switch {
+	case st.Once():
+		return "computed before the first run"
+	case st.Elsewhere():
+		return "in the task of " + st.Frame.Graph.Label(st.DoneAt().ID)
+	}
+	var parts []string
+	if t := st.Task(); t != nil {
+		names := make([]string, len(t.Covers))
+		for i, c := range t.Covers {
+			names[i] = c.Node().Name
+		}
+		parts = append(parts, "covers "+strings.Join(names, " "))
+	}
+	reads, writes := st.accesses()
+	for _, list := range []struct {
+		does   string
+		places []Place
+	}{{"reads ", reads}, {"writes ", writes}} {
+		if len(list.places) == 0 {
+			continue
+		}
+		texts := make([]string, len(list.places))
+		for i, p := range list.places {
+			texts[i] = p.String()
+		}
+		parts = append(parts, list.does+strings.Join(texts, ", "))
+	}
+	switch {
+	case st.Device:
+		parts = append(parts, "on the device")
+	case st.Run == nil && !st.Late:
+		parts = append(parts, "nothing to do")
+	}
+	if st.Way == "" {
+		return strings.Join(append(parts, st.Node().OpName()), "; ")
+	}
+	return strings.Join(append(parts, st.Way), "; ")
 }
 
 // CheckMoved checks the steps as if the work of a node were done at the step of another one, in a
 // task that covers it or not.
 func (f *Frame) CheckMoved(node, to string, covers bool) error {
-	l := &lowering{builder: &builder{s: f.Site}, a: newArea(f.Graph)}
-	var from, at *Step
+	l := &lowering{builder: &builder{s: f.Site}, f: f, a: newArea(f.Graph)}
 	by := make([]*Step, len(f.Steps))
 	for _, st := range f.Steps {
 		l.order = append(l.order, st.ID)
 		by[st.ID] = st
+	}
+	f.Steps = by
+	l.move(node, to, covers)
+	return l.check()
+}
+
+// move moves the work of a node to the step of another one.
+func (l *lowering) move(node, to string, covers bool) {
+	var from, at *Step
+	for _, st := range l.f.Steps {
 		switch st.Node().Name {
 		case node:
 			from = st
@@ -152,16 +180,26 @@ func (f *Frame) CheckMoved(node, to string, covers bool) error {
 			at = st
 		}
 	}
-	l.f = f
-	f.Steps = by
-	if covers {
-		both := []*Step{at, from}
-		slices.SortFunc(both, func(a, b *Step) int { return int(a.ID - b.ID) })
-		at.takes(func(*work.Pool) error { return nil }, both, externalOf(both), slices.Concat(at.Out, from.Out))
-	} else {
+	if !covers {
 		from.task = &Task{At: at}
+		return
 	}
-	return l.check()
+	both := []*Step{at, from}
+	slices.SortFunc(both, func(a, b *Step) int { return int(a.ID - b.ID) })
+	at.takes(func(*work.Pool) error { return nil }, both, externalOf(both), slices.Concat(at.Out, from.Out))
+}
+
+// lastRewriter is a variable for tests: one more rewriter.
+var lastRewriter []Rewriter
+
+// LastRewriter makes sessions run one more rewriter, which moves the work of a node to the step of
+// another one, until undo is called.
+func LastRewriter(name, node, to string) (undo func()) {
+	lastRewriter = []Rewriter{{Name: name, On: OnBoth, run: func(l *lowering) error {
+		l.move(node, to, true)
+		return nil
+	}}}
+	return func() { lastRewriter = nil }
 }
 
 // HoldNHWC makes sessions hold images in NHWC even where NCHW is as fast, until undo is called.
@@ -171,8 +209,12 @@ func HoldNHWC() (undo func()) {
 	return func() { prefersNHWC = was }
 }
 
-// AlwaysCheck says whether sessions check their lowering without being asked.
-func AlwaysCheck(on bool) { alwaysChecks = on }
+// Check says when sessions check their lowering, until undo is called.
+func Check(when Checks) (undo func()) {
+	was := checked
+	checked = when
+	return func() { checked = was }
+}
 
 // CheckTable checks a table of rewriters, by their names in the order in which they run.
 func CheckTable(names []string) error {

@@ -82,7 +82,7 @@ func (l *lowering) prepare(st *Step) error {
 		return nil
 	}
 	call := st.Call()
-	if j := st.Has().Joined; j != nil {
+	if j := st.Joined(); j != nil {
 		call = &j.call
 	}
 	st.describe(call.Way)

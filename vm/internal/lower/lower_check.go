@@ -9,11 +9,38 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
 
-// alwaysChecks is a variable for tests: sessions check their lowering without being asked.
-var alwaysChecks bool
+// Checks says when sessions check their lowering.
+type Checks int
 
-// check checks what holds between any two rewriters: each node is in exactly one task, and
-// what a task reads has been written by then, and nothing has been written over it since.
+// When lowerings are checked.
+const (
+	ChecksSmall  Checks = iota // after what changed a graph of few nodes, and if asked
+	ChecksAlways               // after each rewriter
+	ChecksNever
+)
+
+// checked is a variable for tests.
+var checked Checks
+
+// checksAfter reports whether the lowering is to be checked after a rewriter.
+func (l *lowering) checksAfter() bool {
+	switch {
+	case checked == ChecksNever:
+		return false
+	case checked == ChecksAlways, l.s.Options.CheckLowering:
+		return true
+	}
+	return l.f.changed && len(l.order) <= mostChecked
+}
+
+// mostChecked is the largest number of nodes of a frame that is checked without being asked. A
+// check takes some 0.5 us for each node and its tensors, 13 % of the preparation of a session of
+// 24,070 nodes that have little to do.
+const mostChecked = 2048
+
+// check checks what holds between any two rewriters: each node is in exactly one task, what a
+// task reads has been written by then, in the layout in which it is read, and nothing has been
+// written over it since.
 func (l *lowering) check() error {
 	f := l.f
 	for _, st := range f.Steps {
@@ -21,7 +48,7 @@ func (l *lowering) check() error {
 			return err
 		}
 	}
-	c := &contents{of: map[*values.Tensor][]wrote{}}
+	c := &contents{of: make(map[*values.Tensor]held, len(f.Tensors))}
 	for id, t := range f.Tensors {
 		if g := f.Graph.Tensors[id]; t.Placed() && (g.Maker < 0 || g.Capture) {
 			c.write(bytesAt(t, before)) // views of one tensor share its bytes
@@ -29,7 +56,7 @@ func (l *lowering) check() error {
 	}
 	for id, t := range f.Tensors {
 		if g := f.Graph.Tensors[id]; t.Placed() && (g.Maker < 0 || g.Capture) {
-			c.note(t)
+			c.note(placeOf(t))
 		}
 	}
 	for i, id := range l.order {
@@ -38,14 +65,20 @@ func (l *lowering) check() error {
 			continue
 		}
 		if st.Views() { // a kernel may write what it views later, and the view with it
-			if c.check(f, l.order, st.In[0]) == nil && st.Out[0].Placed() {
-				c.note(st.Out[0])
+			if c.check(f, l.order, placeOf(st.In[0])) == nil && st.Out[0].Placed() {
+				c.note(placeOf(st.Out[0]))
 			}
 			continue
 		}
-		reads, writes := st.accesses()
-		for _, t := range reads {
-			if err := c.check(f, l.order, t); err != nil {
+		var reads, writes []Place
+		if t := st.Task(); t != nil {
+			reads, writes = t.Reads, t.Writes
+		} else {
+			c.reads, c.writes = appendPlaced(c.reads[:0], st.In), appendPlaced(c.writes[:0], st.Out)
+			reads, writes = c.reads, c.writes
+		}
+		for _, p := range reads {
+			if err := c.check(f, l.order, p); err != nil {
 				return st.Wrap(fmt.Errorf("step %d: %w", i, err))
 			}
 		}
@@ -55,9 +88,9 @@ func (l *lowering) check() error {
 				c.write(wrote{at, at + uintptr(work.bytes), i, at})
 			}
 		}
-		for k, t := range writes {
-			if t.Placed() {
-				c.make(st, k, t, i)
+		for k, p := range writes {
+			if p.Of.Placed() {
+				c.make(st, k, p, i)
 			}
 		}
 	}
@@ -89,11 +122,11 @@ func (st *Step) checkCovered() error {
 }
 
 // accesses returns what the kernel at a step reads and writes in the places of the plan.
-func (st *Step) accesses() (reads, writes []*values.Tensor) {
+func (st *Step) accesses() (reads, writes []Place) {
 	if t := st.Task(); t != nil {
 		return t.Reads, t.Writes
 	}
-	return st.In, st.Out
+	return placed(st.In), placed(st.Out)
 }
 
 // wrote is bytes [from, to). They are those that a step wrote from address src on: at from itself,
@@ -133,7 +166,15 @@ func bytesAt(t *values.Tensor, step int) wrote {
 // was made.
 type contents struct {
 	list []wrote // by address, without overlaps
-	of   map[*values.Tensor][]wrote
+	of   map[*values.Tensor]held
+
+	reads, writes []Place // of the step that is looked at
+}
+
+// held is the bytes of a tensor and how its task wrote them.
+type held struct {
+	made []wrote
+	as   Place
 }
 
 // overlapping returns the range of the list that meets some bytes.
@@ -182,18 +223,19 @@ func (c *contents) write(e wrote) {
 }
 
 // note notes that a tensor has the bytes that are there.
-func (c *contents) note(t *values.Tensor) { c.of[t] = c.read(bytesAt(t, 0)) }
+func (c *contents) note(p Place) { c.of[p.Of] = held{c.read(bytesAt(p.Of, 0)), p} }
 
 // make notes that a step makes a tensor. What it copies of its inputs stays the same bytes: two
 // copies of them may share a place.
-func (c *contents) make(st *Step, k int, t *values.Tensor, step int) {
+func (c *contents) make(st *Step, k int, p Place, step int) {
+	t := p.Of
 	c.write(bytesAt(t, step))
 	for _, r := range st.Node().Semantics.Ranges {
 		in := st.In[r.In]
 		if st.Task() != nil || r.Out != k || in == nil {
 			continue
 		}
-		made := c.of[in]
+		made := c.of[in].made
 		if in.Const {
 			made = []wrote{bytesAt(in, ofConstant)}
 		}
@@ -202,24 +244,28 @@ func (c *contents) make(st *Step, k int, t *values.Tensor, step int) {
 			c.write(e)
 		}
 	}
-	c.note(t)
+	c.note(p)
 }
 
-// check checks that a tensor has its bytes.
-func (c *contents) check(f *Frame, order []graph.NodeID, t *values.Tensor) error {
+// check checks that a tensor has its bytes, in the layout in which they are read.
+func (c *contents) check(f *Frame, order []graph.NodeID, p Place) error {
+	t := p.Of
 	if !t.Placed() || t.Len() == 0 {
 		return nil
 	}
-	made, is := c.of[t]
+	was, is := c.of[t]
 	if !is {
 		return fmt.Errorf("it reads tensor %q, which no step has written", t.Name)
 	}
+	if p != was.as {
+		return fmt.Errorf("it reads %v, which is written as %v", p, was.as)
+	}
 	now := c.read(bytesAt(t, 0))
-	if slices.Equal(now, made) {
+	if slices.Equal(now, was.made) {
 		return nil
 	}
 	for _, e := range now {
-		if !slices.Contains(made, e) && e.step >= 0 {
+		if !slices.Contains(was.made, e) && e.step >= 0 {
 			return fmt.Errorf("it reads tensor %q, over which step %d has written (node %q)", t.Name, e.step, f.Graph.Nodes[order[e.step]].Name)
 		}
 	}

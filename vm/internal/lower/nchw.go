@@ -6,6 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 )
 
 // An image in NCHWc (attr.Nchwc) takes as many bytes in NCHW, in which our kernels compute. So the
@@ -40,7 +41,7 @@ func (l *lowering) holdNCHW() error {
 	}
 	for id, held := range h.find() {
 		if held {
-			f.Tensors[id].Planes = block
+			l.hold(graph.TensorID(id), form.NCHW)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package lower
 import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -43,8 +44,8 @@ func (l *lowering) holdNCHW16c() error {
 		return nil
 	}
 	for id, held := range h.find() {
-		if t := f.Tensors[id]; t != nil {
-			t.Blocks = held
+		if held {
+			l.hold(graph.TensorID(id), form.NCHW16c)
 		}
 	}
 	return nil
@@ -67,8 +68,8 @@ func (st *Step) blockForm() kernel.BlockForm {
 // shapes that are known, and is not part of another.
 func (st *Step) plainReals() bool {
 	n := st.Node()
-	if len(st.Out) == 1 && st.Out[0] != nil && n.Outputs[0] >= 0 && n.Semantics.Call == nil && st.Has().Joined == nil && st.Exact() &&
-		st.Out[0].Quantized == nil && st.Out[0].Planes == 0 && len(st.Out[0].Shape) == 4 {
+	if len(st.Out) == 1 && st.Out[0] != nil && n.Outputs[0] >= 0 && n.Semantics.Call == nil && st.Exact() &&
+		st.Out[0].Quantized == nil && (st.Out[0].Layout == form.Plain || st.Out[0].Layout == form.NCHW16c) && len(st.Out[0].Shape) == 4 {
 		switch st.Out[0].Type {
 		case graph.Float32, graph.Float16, graph.BFloat16:
 			return true

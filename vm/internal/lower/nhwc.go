@@ -5,6 +5,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -35,17 +36,16 @@ func (l *lowering) holdNHWC() error {
 	for i, st := range f.Steps {
 		h.images[i], h.ends[i] = st.nhwcImages(), st.nhwcEnds()
 	}
-	held := h.find()
-	for id, t := range f.Tensors {
-		if held[id] {
-			t.Pixels = true
+	for id, held := range h.find() {
+		if held {
+			l.hold(graph.TensorID(id), form.NHWC)
 		}
 	}
 	for _, st := range f.Steps {
-		if j := st.Has().Joined; j != nil {
-			j.call.Out[0].Pixels = st.Out[0].Pixels
+		if j := st.Joined(); j != nil {
+			j.call.Out[0].Layout = st.Out[0].Layout
 			for i := range j.from {
-				j.operand(i).Pixels = st.In[i].Pixels
+				j.operand(i).Layout = st.In[i].Layout
 			}
 		}
 	}
@@ -55,10 +55,10 @@ func (l *lowering) holdNHWC() error {
 // convolvesNHWC reports whether the step is a convolution of bytes that can read and
 // write images in NHWC.
 func (st *Step) convolvesNHWC() bool {
-	n := st.Node()
+	n, j := st.Node(), st.Joined()
 	switch {
-	case st.Has().Joined != nil:
-		return kernel.ConvolvesPixels(&st.Has().Joined.call)
+	case j != nil:
+		return kernel.ConvolvesPixels(&j.call)
 	case n.Op != "QLinearConv" || n.Domain != "" && n.Domain != "com.microsoft" || n.Semantics.Call != nil || !st.Exact() || st.Call().Int("channels_last", 0) != 0:
 		return false
 	}
@@ -88,8 +88,8 @@ func (st *Step) nhwcEnds() []graph.TensorID {
 // quantizedCall returns the operation on quantized tensors that a step computes, or nil.
 func (st *Step) quantizedCall() *kernel.Invocation {
 	n := st.Node()
-	if st.Has().Joined != nil {
-		return &st.Has().Joined.call
+	if j := st.Joined(); j != nil {
+		return &j.call
 	}
 	if n.Domain != "" && n.Domain != "com.microsoft" || n.Semantics.Call != nil || !st.Exact() || len(st.Out) != 1 || st.Out[0] == nil || !st.Out[0].Byte() {
 		return nil
@@ -110,9 +110,10 @@ func (st *Step) nhwcImages() []graph.TensorID {
 	}
 	across := false // it may take a number for each channel
 	quantizes, dequantizes := ops.Converts(n)
+	j := st.Joined()
 	switch out := st.Out[0]; {
-	case st.Has().Joined != nil:
-		if across = acrossChannels(st.Has().Joined.call.Node); !across {
+	case j != nil:
+		if across = acrossChannels(j.call.Node); !across {
 			return nil
 		}
 	case st.copiesBytes():

@@ -72,7 +72,7 @@ func (b *builder) computeNow(st *Step) error {
 		out.At = place
 		return err
 	}
-	out.Const, out.Made = true, g
+	out.Const, out.Made, st.Frame.changed = true, g, true
 	if b.s.Compared != nil {
 		b.s.Compared.CompareOnce(st, run)
 	}

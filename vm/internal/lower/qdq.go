@@ -361,37 +361,37 @@ func (l *lowering) fuseQDQ() error {
 // joinQuantized finds the nodes of a frame that are computed from and to bytes, and what
 // their neighbours do.
 func (f *Frame) joinQuantized() {
-	for _, st := range f.Steps {
-		if j := st.join(); j != nil {
-			st.own().Joined = j
-		}
+	found := make([]*joined, len(f.Steps))
+	for i, st := range f.Steps {
+		found[i] = st.join()
 	}
 	for again := true; again; {
 		again = false
-		for _, st := range f.Steps {
-			if j := st.Has().Joined; j != nil && !j.weights && slices.ContainsFunc(j.from, func(q *scaled) bool { return !f.onlyJoined(q.Step, 0) }) {
-				st.More.Joined, again = nil, true
+		for i, j := range found {
+			if j != nil && !j.weights && slices.ContainsFunc(j.from, func(q *scaled) bool { return !f.onlyJoined(found, q.Step, 0) }) {
+				found[i], again = nil, true
 			}
 		}
 	}
-	for _, st := range f.Steps {
-		if st.Has().Joined == nil {
+	for at, st := range f.Steps {
+		j := found[at]
+		if j == nil {
 			continue
 		}
-		j := st.Has().Joined
-		// It reads the bytes of weights, which are constant.
-		st.task = &Task{At: st, Covers: []*Step{st}, Reads: st.In[:len(j.from):len(j.from)], Writes: st.Out}
 		st.Out[0].Quantized = j.To.quantized()
 		for i, from := range j.from {
-			if j.real = !f.onlyJoined(from.Step, 0); !j.real {
+			if j.real = !f.onlyJoined(found, from.Step, 0); !j.real {
 				st.In[i].Quantized = from.quantized()
 			}
 		}
+		// It reads the bytes of weights, which are constant.
+		f.changed = true
+		st.task = &Task{At: st, Covers: []*Step{st}, Reads: placed(st.In[:len(j.from)]), Writes: placed(st.Out), joined: j}
 		for i := len(j.from); i < len(st.In) && j.weights; i++ {
 			if st.In[i] == nil {
 				continue
 			}
-			if m := f.Steps[f.Graph.Tensors[st.Node().Inputs[i]].Maker]; f.onlyJoined(m, i) {
+			if m := f.Steps[f.Graph.Tensors[st.Node().Inputs[i]].Maker]; f.onlyJoined(found, m, i) {
 				if m.task == nil { // else another product reads it, too
 					st.task.Covers = append(st.task.Covers, m)
 					m.task, m.Out[0].Inside = st.task, true
@@ -406,7 +406,7 @@ func (f *Frame) joinQuantized() {
 
 // onlyJoined reports whether all readers of output 0 of st are joined and read it as input
 // i, a weight or bias, or, for input 0, as one that is no weight.
-func (f *Frame) onlyJoined(st *Step, i int) bool {
+func (f *Frame) onlyJoined(found []*joined, st *Step, i int) bool {
 	id := st.Node().Outputs[0]
 	t := f.Graph.Tensors[id]
 	if t.Output {
@@ -414,11 +414,11 @@ func (f *Frame) onlyJoined(st *Step, i int) bool {
 	}
 	for _, r := range t.Readers {
 		reader := f.Steps[r]
-		if reader.Has().Joined == nil {
+		if found[r] == nil {
 			return false
 		}
 		for k, in := range reader.Node().Inputs {
-			if first := k < len(reader.Has().Joined.from); in == id && (first != (i == 0) || !first && k != i) {
+			if first := k < len(found[r].from); in == id && (first != (i == 0) || !first && k != i) {
 				return false
 			}
 		}
@@ -448,10 +448,10 @@ func (st *Step) prepareQuantized() (is bool, err error) {
 			return nil
 		}
 		return true, nil
-	case st.Has().Joined == nil:
+	case st.Joined() == nil:
 		return false, nil
 	}
-	j := st.Has().Joined
+	j := st.Joined()
 	var real *kernel.Tensor
 	if j.real {
 		real = &st.In[0].Tensor
@@ -462,10 +462,10 @@ func (st *Step) prepareQuantized() (is bool, err error) {
 	}
 	st.Call().SharedBytes, st.Call().EachBytes = j.call.SharedBytes, j.call.EachBytes
 	st.Run = func(w *work.Pool) error {
-		j.call.Out[0].At = st.task.Writes[0].At
+		j.call.Out[0].At = st.task.Writes[0].Of.At
 		for i := range j.from {
 			if !j.real {
-				j.operand(i).At = st.task.Reads[i].At
+				j.operand(i).At = st.task.Reads[i].Of.At
 			}
 		}
 		return run(w)

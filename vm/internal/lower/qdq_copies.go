@@ -19,14 +19,14 @@ import (
 
 // omitCopies finds the copies that the places of the plan make needless.
 func (l *lowering) omitCopies() error {
-	if !slices.ContainsFunc(l.f.Steps, func(st *Step) bool { return st.Has().Joined != nil }) {
+	if !slices.ContainsFunc(l.f.Steps, func(st *Step) bool { return st.Joined() != nil }) {
 		return nil
 	}
 	c := &byteCopies{chain: &chain{f: l.f, order: l.order, place: placesOf(l.order)}, uses: map[*values.Tensor]use{}}
 	c.list(l)
 	for range 2 { // what was omitted may have made room for others
 		for _, id := range l.order {
-			if st := l.f.Steps[id]; st.Has().Joined != nil {
+			if st := l.f.Steps[id]; st.Joined() != nil {
 				c.omit(st, c.copiesOf(st))
 			}
 		}
@@ -36,7 +36,7 @@ func (l *lowering) omitCopies() error {
 		if st.copiesResult() && st.single() {
 			c.omit(nil, []*Step{st})
 		}
-		if st.Has().Joined != nil {
+		if st.Joined() != nil {
 			c.omit(st, nil)
 		}
 	}
@@ -82,9 +82,9 @@ func (c *byteCopies) list(l *lowering) {
 			continue
 		}
 		for _, x := range slices.Concat(t.Reads, t.Writes) {
-			if u, is := c.uses[x]; is {
+			if u, is := c.uses[x.Of]; is {
 				u.from, u.to = min(u.from, at), max(u.to, at)
-				c.uses[x] = u
+				c.uses[x.Of] = u
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func (st *Step) copiesResult() bool {
 
 // copiesOf returns the DequantizeLinear that copy what a joined step makes.
 func (c *byteCopies) copiesOf(st *Step) (list []*Step) {
-	for _, r := range c.f.Graph.Tensors[st.More.Joined.To.Step.Node().Outputs[0]].Readers {
+	for _, r := range c.f.Graph.Tensors[st.Joined().To.Step.Node().Outputs[0]].Readers {
 		if d := c.f.Steps[r]; d.copiesResult() && d.single() {
 			list = append(list, d)
 		}
@@ -119,12 +119,12 @@ func (c *byteCopies) omit(st *Step, copies []*Step) {
 	group := map[*values.Tensor]bool{}
 	switch {
 	case st != nil:
-		to := st.More.Joined.To.Step
+		to := st.Joined().To.Step
 		if !to.single() {
 			return
 		}
 		id, bytes = to.Node().Outputs[0], to.Out[0]
-		group[st.task.Writes[0]] = true
+		group[st.task.Writes[0].Of] = true
 	case len(copies) > 0:
 		id, bytes = copies[0].Node().Inputs[0], copies[0].In[0]
 	}
@@ -147,7 +147,7 @@ func (c *byteCopies) omit(st *Step, copies []*Step) {
 	}
 	places := []*values.Tensor{bytes}
 	if whole {
-		places = append(places, st.task.Writes[0])
+		places = append(places, st.task.Writes[0].Of)
 		for _, d := range copies {
 			places = append(places, d.Out[0])
 		}
@@ -176,17 +176,18 @@ func (c *byteCopies) free(u use, group map[*values.Tensor]bool) bool {
 
 // leaveOut lets the joined steps around some copies write and read a place.
 func (c *byteCopies) leaveOut(st *Step, copies []*Step, place *values.Tensor, group map[*values.Tensor]bool, at use) {
+	c.f.changed = true
 	if st != nil {
-		st.extends(st.More.Joined.To.Step)
-		st.task.Writes = []*values.Tensor{place}
+		st.extends(st.Joined().To.Step)
+		st.task.Writes = []Place{placeOf(place)}
 	}
 	for _, d := range copies {
 		for i, r := range c.f.Graph.Tensors[d.Node().Outputs[0]].Readers {
 			by := c.f.Steps[r].task
 			by.Reads = slices.Clone(by.Reads)
-			for k, t := range by.Reads {
-				if t == d.Out[0] {
-					by.Reads[k] = place
+			for k, p := range by.Reads {
+				if p.Of == d.Out[0] {
+					by.Reads[k] = placeOf(place)
 				}
 			}
 			if i == 0 {

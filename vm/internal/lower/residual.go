@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
@@ -19,13 +20,13 @@ func (l *lowering) joinResiduals() error {
 	for _, id := range order {
 		st := f.Steps[id]
 		n := st.Node()
-		if n.Op != "Add" || n.Domain != "" || !st.single() || !st.plainReals() || !st.Out[0].Blocks || st.Out[0].Room == 0 || n.Inputs[0] == n.Inputs[1] {
+		if n.Op != "Add" || n.Domain != "" || !st.single() || !st.plainReals() || st.Out[0].Layout != form.NCHW16c || st.Out[0].Room == 0 || n.Inputs[0] == n.Inputs[1] {
 			continue
 		}
 		for i, t := range n.Inputs {
 			by, x := f.convolution(t, id), st.In[1-i]
 			from := f.Graph.Tensors[n.Inputs[1-i]].Maker
-			if by == nil || !slices.Equal(x.Shape, st.Out[0].Shape) || !x.Blocks || from < 0 || place[from] >= place[by.ID] {
+			if by == nil || !slices.Equal(x.Shape, st.Out[0].Shape) || x.Layout != form.NCHW16c || from < 0 || place[from] >= place[by.ID] {
 				continue
 			}
 			// The convolution may not overwrite what it still reads, or what a node reads that

@@ -32,8 +32,6 @@ type Step struct {
 
 // belongings is what few steps have.
 type belongings struct {
-	Joined *joined // how a convolution or product is computed from and to bytes; nil: it is not
-
 	Frees   []*values.Tensor // dynamic tensors that no later step reads
 	Scratch []*store.Guarded // of the kernel, in a guarded session
 	heap    int64            // bytes that the kernel keeps on Go's heap
@@ -100,7 +98,7 @@ func (st *Step) Call() *kernel.Invocation {
 func (st *Step) dropCall() {
 	c, s := st.Invocation, st.Frame.Site
 	switch {
-	case c == nil, st.Kernel == nil && st.task == nil, st.Late, st.Has().Joined != nil:
+	case c == nil, st.Kernel == nil && st.task == nil, st.Late, st.Joined() != nil:
 	case s.GPU != nil, s.Mem.Guard != nil, s.Compared != nil, s.Options.Poison:
 	case c.Residual != nil, c.Taken, len(c.Packed) > 0, c.SharedBytes > 0, c.EachBytes > 0:
 	default:

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -12,17 +13,66 @@ import (
 // Task is what the kernel at a step does, if that is not to read the inputs of the step's node
 // and to write its outputs. A node is in one task, or is one by itself.
 type Task struct {
-	At     *Step            // the step at which it runs
-	Covers []*Step          // whose work it does
-	Reads  []*values.Tensor // from the places of the plan
-	Writes []*values.Tensor // to these: what else the nodes make exists only within the kernel (tensor.inside)
+	At     *Step   // the step at which it runs, which has the name of its algorithm (Way)
+	Covers []*Step // whose work it does
+	Reads  []Place
+	Writes []Place // what else the nodes make exists only within the kernel (tensor.inside)
+
+	// The kernel: one that is ready, or one from bytes to bytes that is still to be prepared; if
+	// there is neither, that of the step's node, which does it all.
 	run    kernel.Run
-	// run is nil if the kernel of the step's node does it all, and is still to be prepared.
+	joined *joined
+}
+
+// Place is a place of the plan as a task reads or writes it.
+type Place struct {
+	Of     *values.Tensor
+	Layout form.Layout // in which the task's kernel takes the image there
+	Bytes  bool        // for which the kernel takes it, instead of reals
+}
+
+// String names the tensor, and the form in which a task takes it: "x in NHWC as bytes".
+func (p Place) String() string {
+	text := p.Of.Name
+	if p.Layout != form.Plain {
+		text += " in " + p.Layout.String()
+	}
+	if p.Bytes {
+		text += " as bytes"
+	}
+	return text
+}
+
+// placeOf is a tensor's place as the session holds it now.
+func placeOf(t *values.Tensor) Place { return Place{t, t.Layout, t.Quantized != nil} }
+
+// placed lists the places of some tensors, but for those that are left out.
+func placed(list []*values.Tensor) []Place {
+	return appendPlaced(make([]Place, 0, len(list)), list)
+}
+
+func appendPlaced(places []Place, list []*values.Tensor) []Place {
+	for _, t := range list {
+		if t != nil {
+			places = append(places, placeOf(t))
+		}
+	}
+	return places
+}
+
+// Tensors lists the tensors at some places.
+func Tensors(places []Place) []*values.Tensor {
+	list := make([]*values.Tensor, len(places))
+	for i, p := range places {
+		list[i] = p.Of
+	}
+	return list
 }
 
 // takes gives a step work for several nodes, after what it has already. A covered step whose
 // work is done here does nothing by itself, unless it takes work later.
 func (st *Step) takes(run kernel.Run, covers []*Step, reads, writes []*values.Tensor) {
+	st.Frame.changed = true
 	t := st.Task()
 	if t == nil {
 		if of := st.task; of != nil {
@@ -32,7 +82,7 @@ func (st *Step) takes(run kernel.Run, covers []*Step, reads, writes []*values.Te
 		t = &Task{At: st}
 		st.task = t
 	}
-	t.Covers, t.Reads, t.Writes = append(t.Covers, covers...), append(t.Reads, reads...), append(t.Writes, writes...)
+	t.Covers, t.Reads, t.Writes = append(t.Covers, covers...), append(t.Reads, placed(reads)...), append(t.Writes, placed(writes)...)
 	for _, c := range covers {
 		c.Out[0].Inside, c.task = true, t
 	}
@@ -60,14 +110,15 @@ func (st *Step) extends(next *Step, reads ...*values.Tensor) {
 	if next.task != nil && next.task.At == st {
 		return // it was prepared before
 	}
+	st.Frame.changed = true
 	if st.task == nil {
-		st.task = &Task{At: st, Covers: []*Step{st}, Reads: slices.Clone(st.In), Writes: st.Out}
+		st.task = &Task{At: st, Covers: []*Step{st}, Reads: placed(st.In), Writes: placed(st.Out)}
 	}
 	t := st.task
 	for _, w := range t.Writes {
-		w.Inside = true
+		w.Of.Inside = true
 	}
-	t.Covers, t.Reads, t.Writes = append(t.Covers, next), append(t.Reads, reads...), next.Out
+	t.Covers, t.Reads, t.Writes = append(t.Covers, next), append(t.Reads, placed(reads)...), placed(next.Out)
 	next.task, next.Run = t, nil
 }
 
@@ -78,6 +129,14 @@ func (st *Step) Task() *Task {
 		return nil
 	}
 	return st.task
+}
+
+// Joined is how the kernel at the step computes its node from and to bytes; nil if it does not.
+func (st *Step) Joined() *joined {
+	if t := st.Task(); t != nil {
+		return t.joined
+	}
+	return nil
 }
 
 // Elsewhere reports whether a kernel at another step does the work of this one's node.

@@ -136,7 +136,7 @@ func (c *chain) meets(step int, ready map[graph.TensorID]int, written []graph.Te
 		}
 		if c.place[st.ID] >= step {
 			for _, t := range written {
-				if slices.ContainsFunc(task.Reads, func(x *values.Tensor) bool { return values.Overlap(x, c.f.Tensors[t]) }) {
+				if slices.ContainsFunc(task.Reads, func(x Place) bool { return values.Overlap(x.Of, c.f.Tensors[t]) }) {
 					return true
 				}
 			}
@@ -144,7 +144,7 @@ func (c *chain) meets(step int, ready map[graph.TensorID]int, written []graph.Te
 		}
 		for t := range ready {
 			x := c.f.Tensors[t]
-			if !x.Const && slices.ContainsFunc(task.Writes, func(y *values.Tensor) bool { return made[y] > made[x] && values.Overlap(x, y) }) {
+			if !x.Const && slices.ContainsFunc(task.Writes, func(y Place) bool { return made[y.Of] > made[x] && values.Overlap(x, y.Of) }) {
 				return true
 			}
 		}

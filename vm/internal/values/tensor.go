@@ -118,32 +118,18 @@ func (t *Tensor) Kernels() *kernel.Tensor {
 	return &t.Tensor
 }
 
-const NCHW = "NCHW"
-
-// Layout names the layout in which the session holds an image, "" for that of the operator.
-func (t *Tensor) Layout() string {
-	switch {
-	case t == nil:
-	case t.Blocks:
-		return "NCHW16c"
-	case t.Pixels:
-		return "NHWC"
-	case t.Planes != 0:
-		return NCHW
-	}
-	return ""
-}
-
 // AsSeen returns the image that a tensor holds as its operators see it.
 func (t *Tensor) AsSeen(v *reference.Tensor, err error) (*reference.Tensor, error) {
-	switch {
-	case err != nil:
-	case t.Pixels:
+	if err != nil {
+		return v, err
+	}
+	switch t.Layout {
+	case form.NHWC:
 		v = v.ChannelsFirst(t.Shape)
-	case t.Blocks:
+	case form.NCHW16c:
 		v = reference.Layout{Block: kernel.BlockLen}.Planes(v)
 	}
-	return v, err
+	return v, nil
 }
 
 // Placed reports whether a tensor has a place that nodes write to, of a size that is known.

@@ -1,0 +1,16 @@
+package form
+
+// Layout says how a session holds an image, where that is another way than the operators around
+// the image see. An image takes the same bytes in each.
+type Layout uint8
+
+// The layouts.
+const (
+	Plain   Layout = iota // as the operators see it: NCHW, but for those of NCHWc
+	NCHW                  // the operators see NCHWc, in blocks of channels (attr.Nchwc)
+	NHWC                  // with the channels last
+	NCHW16c               // [N, C/16, H, W, 16] (gemm.BlockLen); C is a multiple of 16
+)
+
+// String names the layout as profiles do; "" if it is that of the operators.
+func (l Layout) String() string { return [...]string{"", "NCHW", "NHWC", "NCHW16c"}[l] }
