@@ -9,7 +9,7 @@ import (
 // puts lists the operator that writes rows into a tensor. In a model it is a function
 // (graph.PutRows).
 var puts = family{graph.SwapDomain, []Op{
-	{Name: graph.PutRows, Class: Scatter, Updates: true, Infer: inferPutRows, Inplace: overFirst},
+	{Name: graph.PutRows, Class: Scatter, Updates: true, Infer: inferPutRows, Fold: foldPutRows, Inplace: overFirst},
 }}
 
 // inferPutRows: like input 0. Input 1 has the same lengths but on one axis, on which
@@ -52,4 +52,22 @@ func inferPutRows(c *Call) error {
 		}
 	}
 	return nil
+}
+
+// foldPutRows: the rows of a list of lengths may be computed in slices, beside ranges of dimensions.
+func foldPutRows(c *Call) {
+	base, part := c.In[0].Value, c.In[1].Value
+	at, known := c.In[2].Value.Ints()
+	if part == nil || !known {
+		return // most parts are data: of these, the base's zeros are of no use
+	}
+	axis := c.Int("axis", -1)
+	from := make([]int64, len(part.Shape))
+	c.fill(0, func(index []int64) Scalar {
+		copy(from, index)
+		if from[axis] -= at[0]; from[axis] < 0 || from[axis] >= part.Shape[axis] {
+			return base.at(index)
+		}
+		return part.at(from)
+	})
 }

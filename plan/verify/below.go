@@ -20,10 +20,8 @@ var knowsRows = rowmap.Known
 
 // regions calls the prover of slices.
 func (v *verifier) regions() bool {
-	planned := regions.Planned{Graph: v.Model.Graph, Added: v.added, Knows: knowsRows}
-	if v.plain != nil {
-		planned.Graph, planned.Originals = v.plain.g, v.plain.originals
-	}
+	plain := v.withoutAdded()
+	planned := regions.Planned{Graph: plain.g, Originals: plain.originals, Added: v.added, Knows: knowsRows}
 	if v.pointsOf != nil {
 		planned.Compared = &sync.Map{}
 	}
