@@ -21,8 +21,8 @@ import (
 
 // TrainRange makes the graph of one training step that is right at every point, which is a
 // combination of lengths of the dimensions with a range: LOW..HIGH, LOW..HIGH:STEP or a
-// list, as 1,2,4. These dimensions stay open in the graph. opt.Dims has the lengths of
-// others. The types of the result are those of the corner, where all lengths are largest.
+// list, as 1,2,4. These dimensions stay open in the graph, but for one whose range is a single
+// length. opt.Dims has the lengths of others. The types of the result are those of the corner, where all lengths are largest.
 //
 // A step is made at each point, as Train makes it there, but for the gradients of depthwise
 // convolutions, whose form there has the batch in an attribute. All must have the nodes of the
@@ -35,12 +35,23 @@ import (
 // progress may be nil; it hears how many of the points have been compared.
 func TrainRange(ctx context.Context, m *graph.Model, opt Options, ranges map[string]string, progress func(done, of int)) (step *Step, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	dims := map[string]dimrange.Lengths{}
-	for name, text := range ranges {
-		if dims[name], err = dimrange.Parse(text); err != nil {
+	dims, fixed := map[string]dimrange.Lengths{}, map[string]int64{}
+	for _, name := range slices.Sorted(maps.Keys(ranges)) {
+		l, err := dimrange.Parse(ranges[name])
+		if err != nil {
 			return nil, optionf("dimension %q: %w", graph.Short(name), err)
 		}
+		if _, twice := opt.Dims[name]; twice {
+			return nil, optionf("dimension %q: expected a length or a range, found both", graph.Short(name))
+		}
+		if l.Count == 1 {
+			fixed[name] = l.Low
+		} else {
+			dims[name] = l
+		}
 	}
+	maps.Copy(fixed, opt.Dims)
+	opt.Dims = fixed
 	box, err := dimrange.NewBox(dims, maxRangePoints)
 	if err != nil {
 		return nil, &OptionError{err}

@@ -23,7 +23,7 @@ func Features() []Feature { return append(optionFeatures(), commandFeatures()...
 // optionFeatures lists the features that Options has.
 func optionFeatures() []Feature {
 	return []Feature{
-		{"ranges", "--dim NAME=LOW..HIGH", "Ranges", func(o *Options) bool { return len(o.Ranges) > 0 }},
+		{"ranges", "--dim NAME=LOW..HIGH", "Ranges", (*Options).ranged},
 		{"train", "--train", "Train", func(o *Options) bool { return o.Train != nil }},
 		{"state", "--state", "States", func(o *Options) bool { return len(o.States) > 0 || o.StatesAuto }},
 		{"kv-capacity", "--kv-capacity", "KVCapacity", func(o *Options) bool { return o.KVCapacity > 0 }},

@@ -21,7 +21,7 @@ type Options struct {
 	// of which is a point. The plan is that of the corner, where all lengths are largest,
 	// and has [plan.Ranges]. With Train, the step of every point must be the same graph
 	// ([autodiff.TrainRange]). What holds for one length alone is refused beside it
-	// ([Exclusions]).
+	// ([Exclusions]). A range of one length is one of Dims.
 	Ranges      map[string]string
 	RangePoints int // the largest number of points; 0 is [DefaultRangePoints]
 	// RangeProgress is called, now and then and from any goroutine, with the number of

@@ -51,6 +51,35 @@ func (o *Options) checkRanges() error {
 	return err
 }
 
+// lengths returns Dims with the dimensions whose range has one length, and the other ranges. A range
+// that is wrong, or beside a length, is among the latter.
+func (o *Options) lengths() (dims map[string]int64, ranges map[string]string) {
+	dims = o.Dims
+	for name, text := range o.Ranges {
+		l, err := dimrange.Parse(text)
+		if _, twice := o.Dims[name]; err != nil || l.Count != 1 || twice {
+			if ranges == nil {
+				ranges = map[string]string{}
+			}
+			ranges[name] = text
+			continue
+		}
+		if len(dims) == len(o.Dims) { // it is the caller's
+			if dims = maps.Clone(o.Dims); dims == nil {
+				dims = map[string]int64{}
+			}
+		}
+		dims[name] = l.Low
+	}
+	return dims, ranges
+}
+
+// ranged reports whether a dimension has several lengths.
+func (o *Options) ranged() bool {
+	_, ranges := o.lengths()
+	return len(ranges) > 0
+}
+
 // enumerates reports whether all points of a box are inferred one by one.
 func (o *Options) enumerates(box *dimrange.Box) bool {
 	limit := o.RangePoints

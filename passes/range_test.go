@@ -77,32 +77,64 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// TestBoxOfOnePoint: a range of one length has the order, the peak, the bound and the arena of that
-// length by itself, also by a strategy, for the smallest area, and with a default order.
+// TestBoxOfOnePoint: a range of one length has the plan of that length, also beside other ranges, in a
+// training step, by a strategy, for the smallest area, and with a default order.
 func TestBoxOfOnePoint(t *testing.T) {
 	for _, c := range []struct {
 		network string
 		opt     passes.Options
 	}{
 		{"resnet18", passes.Options{}},
-		{"googlenet", passes.Options{}},
 		{"googlenet", passes.Options{Goal: schedule.GoalArea}},
 		{"mobilenet_v2", passes.Options{Schedule: "reverse-dfs"}},
 		{"resnet18", passes.Options{Runtime: ops.ONNXRuntime, RuntimeOrder: true}},
 		{"tiny_resnet8", passes.Options{KeepRandomOrder: true}},
+		{"tiny_resnet8", passes.Options{Train: &autodiff.Options{}}},
+		{"bert", passes.Options{Ranges: map[string]string{"sequence": "2..3"}}},
+		{"bert", passes.Options{Ranges: map[string]string{"sequence": "2..3"}, Train: &autodiff.Options{}}},
 	} {
+		var set map[string]string
+		if c.network == "bert" {
+			set = map[string]string{"layers": "1", "hidden": "16", "heads": "2", "ff": "32", "vocab": "20", "positions": "8"}
+		}
 		c.opt.Effort = schedule.EffortFast
-		box, err := planRange(rangeModel(t, c.network, nil), map[string]string{"batch": "2"}, c.opt)
+		ranged := map[string]string{"batch": "2"}
+		maps.Copy(ranged, c.opt.Ranges)
+		box, err := planRange(rangeModel(t, c.network, set), ranged, c.opt)
 		if err != nil {
 			t.Fatal(c.network, err)
 		}
-		c.opt.Dims = map[string]int64{"batch": 2}
-		r, err := passes.Optimize(t.Context(), rangeModel(t, c.network, nil), c.opt)
+		fixed, err := planRange(rangeModel(t, c.network, set), c.opt.Ranges, with(c.opt, map[string]int64{"batch": 2}))
 		if err != nil {
 			t.Fatal(c.network, err)
 		}
-		if got, want := box.Summary, r.Plan.Summary; !reflect.DeepEqual(box.Steps, r.Plan.Steps) || got.PeakBytes != want.PeakBytes || got.LowerBoundBytes != want.LowerBoundBytes || got.ArenaBytes != want.ArenaBytes {
-			t.Errorf("%s, %+v: %+v, the length by itself %+v: expected the same", c.network, c.opt, got, want)
+		if (box.Ranges == nil) != (c.opt.Ranges == nil) || !reflect.DeepEqual(box, fixed) {
+			t.Errorf("%s, %+v: %+v, the length by itself %+v: expected the same plan", c.network, c.opt, box.Summary, fixed.Summary)
+		}
+	}
+}
+
+// with is options with lengths of dimensions.
+func with(opt passes.Options, dims map[string]int64) passes.Options {
+	opt.Dims = dims
+	return opt
+}
+
+// TestRangeOfOneLengthIsNone: what several lengths exclude is permitted beside one, and a dimension
+// has a length or a range.
+func TestRangeOfOneLengthIsNone(t *testing.T) {
+	for _, c := range []struct {
+		opt  passes.Options
+		want string
+	}{
+		{passes.Options{Ranges: map[string]string{"n": "2..2"}, Slices: passes.SlicesExact, ExtraPercent: 5, Compact: true}, ""},
+		{passes.Options{Ranges: map[string]string{"n": "2..3"}, Slices: passes.SlicesExact, ExtraPercent: 5, Compact: true}, "Compact"},
+		{passes.Options{Ranges: map[string]string{"n": "2"}, Dims: map[string]int64{"n": 2}}, `dimension "n": expected a length or a range, found both`},
+		{passes.Options{Ranges: map[string]string{"n": "-2"}}, `expected a length`},
+	} {
+		err := c.opt.Validate()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v, %v: %v: expected %q", c.opt.Ranges, c.opt.Dims, err, c.want)
 		}
 	}
 }

@@ -34,6 +34,7 @@ func (o Options) plain() Options {
 		host.NoRecompute = true
 		o.Host, o.NoRecompute = &host, false
 	}
+	o.Dims, o.Ranges = o.lengths()
 	return o
 }
 
@@ -132,7 +133,7 @@ func (o *Options) checkPasses() error {
 		{o.Limit != nil, "Limit", "limit"},
 		{o.ExtraPercent > 0, "ExtraPercent", "limit"},
 		{o.Workspaces != nil, "Workspaces", "bodies"},
-		{len(o.Ranges) > 0, "Ranges", "range"},
+		{o.ranged(), "Ranges", "range"},
 		{o.Frontier, "Frontier", "limit"},
 	} {
 		if c.asked && find(list, c.pass) < 0 {

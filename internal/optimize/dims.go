@@ -30,6 +30,9 @@ func (d *Dims) Decode(ctx *kong.DecodeContext) error {
 		if _, err := dimrange.Parse(lengths); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		if before, given := (*d)[name]; given && before != lengths {
+			return fmt.Errorf("%s: expected its lengths once, found %s and %s", name, before, lengths)
+		}
 		if *d == nil {
 			*d = Dims{}
 		}
