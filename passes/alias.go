@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
+	"github.com/onnxmem/onnxmem/passes/internal/repeat"
 )
 
 // checkAliases refuses an unknown value.
@@ -36,7 +37,7 @@ func (o *Options) aliasesAfter() bool {
 // better.
 func aliases(ctx context.Context, s *State) error {
 	r := s.main
-	if !s.opt.aliasesAfter() || r.Apart != nil || r == s.unshared || swaps(r) { // another order would not fit transfers
+	if !s.opt.aliasesAfter() || r.Apart != nil || r == s.unshared || repeat.Swaps(r) { // another order would not fit transfers
 		return nil
 	}
 	most := int64(math.MaxInt64)
@@ -56,8 +57,8 @@ func aliases(ctx context.Context, s *State) error {
 
 // takeAliases makes a plan with aliases the present one.
 func (s *State) takeAliases(t *planner.Trial) {
-	if b := s.budget; b != nil && b.before == s.main {
-		b.inFile()
+	if b := s.budget; b != nil && b.Before == s.main {
+		b.InFile()
 	}
 	s.take(t)
 }

@@ -3,6 +3,7 @@ package passes
 import (
 	"context"
 
+	"github.com/onnxmem/onnxmem/passes/internal/repeat"
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
@@ -17,7 +18,7 @@ const aliasStep = 10
 // them. Graphs that swap have no aliases.
 func (s *task) shareAgain(ctx, within context.Context, k *limitChoice) (found bool, err error) {
 	b, of := k.budget, k.Trial
-	if s.opt.Aliases != AliasesOn || s.ranged != nil || !b.before.MovesBytes() {
+	if s.opt.Aliases != AliasesOn || s.ranged != nil || !b.Before.MovesBytes() {
 		return false, nil
 	}
 	search := b
@@ -25,11 +26,11 @@ func (s *task) shareAgain(ctx, within context.Context, k *limitChoice) (found bo
 		if b.swapper == nil || b.host.NoRecompute {
 			return false, nil
 		}
-		if search, err = s.newLimitSearch(b.before, nil, 0); err != nil {
+		if search, err = s.newLimitSearch(b.Before, nil, 0); err != nil {
 			return false, err
 		}
 	}
-	peak := b.before.Loads.Peak
+	peak := b.Before.Loads.Peak
 	var limits []int64
 	for percent := int64(100 - aliasStep); percent > 0; percent -= aliasStep {
 		limits = append(limits, peak/100*percent+peak%100*percent/100)
@@ -39,13 +40,13 @@ func (s *task) shareAgain(ctx, within context.Context, k *limitChoice) (found bo
 		if p.Feasible != budget.Found || p.ExtraPercent > s.opt.ExtraPercent || s.search().TimeIsUp() {
 			break
 		}
-		if len(p.Steps) == len(search.costs) {
+		if len(p.Steps) == len(search.Costs) {
 			continue
 		}
 		x := s.search().Silent()
 		x.Fixed, x.FixedBodies = x.Strategy != "", true
-		rep := newRepetition(search.before, search.costs)
-		t, err := rep.turned(ctx, of, p.Steps, nil, x, nil)
+		rep := repeat.New(search.Before, search.Costs)
+		t, err := rep.Turned(ctx, of, p.Steps, nil, x, nil)
 		if err != nil {
 			return false, err
 		}
@@ -58,7 +59,7 @@ func (s *task) shareAgain(ctx, within context.Context, k *limitChoice) (found bo
 		}
 		if q != nil && q.Loads.Peak < least {
 			t.Main, least = q, q.Loads.Peak
-			k.Trial, b.repetition, b.found, b.limit, found = t, *rep, p, &Limit{Bytes: least}, true
+			k.Trial, b.Repetition, b.found, b.limit, found = t, *rep, p, &Limit{Bytes: least}, true
 		}
 	}
 	return found, nil

@@ -52,9 +52,9 @@ func annotate(_ context.Context, s *State) error {
 	}
 	program := r
 	if s.budget != nil {
-		s.budget.place(r)
-		s.budget.annotate(p.Steps)
-		program = s.budget.before
+		s.budget.Place(r)
+		s.budget.Annotate(p.Steps)
+		program = s.budget.Before
 	}
 	if s.moved != nil {
 		program = s.moved.Before
@@ -125,7 +125,7 @@ func (s *State) planProgramOrder(program *planner.Region, solved *schedule.Resul
 	case s.moved != nil:
 		firstStep = s.moved.FirstStep
 	case s.budget != nil:
-		firstStep = s.budget.firstStep
+		firstStep = s.budget.FirstStep
 	default:
 		return x, solved.ProgramPeak
 	}

@@ -47,9 +47,6 @@ const (
 // overlap with what was launched before.
 const launchCost = 1000
 
-// mostCost limits a cost in nanoseconds so that sums of costs cannot overflow.
-const mostCost = math.MaxInt64 >> 24
-
 // costs returns the cost of each node of a region in nanoseconds: the measured one if
 // Options.Costs has the node's name, else the estimate for Options.Device, which measured
 // costs correct for nodes in slices ([measuredCosts]). Constants and swaps cost nothing.
@@ -66,12 +63,12 @@ func (s *task) costs(r *planner.Region) (list []int64, unknown int) {
 		switch {
 		case n.IsSwap(): // the transfer takes time on the link, not on the device
 		case known:
-			list[i] = min(ns, mostCost)
+			list[i] = min(ns, cost.Most)
 		case calledBySlice(n):
 			list[i] = s.callCost(r.G, n)
 		case ops.IsConstant(n):
 		case scaled:
-			list[i] = int64(min(factor*float64(s.opt.Device.cost(cost.Whole(r.G, n))), mostCost))
+			list[i] = int64(min(factor*float64(s.opt.Device.cost(cost.Whole(r.G, n))), cost.Most))
 		default:
 			list[i] = s.opt.Device.cost(cost.Whole(r.G, n))
 		}
@@ -116,9 +113,9 @@ func (s *task) callCost(g *graph.Graph, call *graph.Node) (ns int64) {
 		if len(n.Semantics.Views) == 0 {
 			one := s.opt.Device.cost(cost.Whole(&body, n))
 			if factor, scaled := s.measured.of(n); scaled {
-				one = int64(min(factor*float64(one), mostCost))
+				one = int64(min(factor*float64(one), cost.Most))
 			}
-			ns = min(ns+one, mostCost)
+			ns = min(ns+one, cost.Most)
 		}
 	}
 	return ns
@@ -149,7 +146,7 @@ func (d Device) cost(w cost.Work) int64 {
 	default:
 		ns = max(1e9*max(compute, move), launchCost)
 	}
-	return int64(math.Round(min(ns, mostCost)))
+	return int64(math.Round(min(ns, cost.Most)))
 }
 
 // checkCosts validates the device and the measured costs.

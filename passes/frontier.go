@@ -26,9 +26,9 @@ func frontierLimits(peak int64) (limits []int64) {
 func (b *limitSearch) frontier(ctx context.Context) []plan.FrontierPoint {
 	if !b.changes() {
 		none := 0.0
-		return []plan.FrontierPoint{{LimitBytes: b.before.Loads.Peak, ExtraCostPercent: &none, ExtraCostBound: &none}}
+		return []plan.FrontierPoint{{LimitBytes: b.Before.Loads.Peak, ExtraCostPercent: &none, ExtraCostBound: &none}}
 	}
-	limits := frontierLimits(b.before.Loads.Peak)
+	limits := frontierLimits(b.Before.Loads.Peak)
 	points := []plan.FrontierPoint{}
 	for i, p := range b.plans(ctx, limits) {
 		x := plan.FrontierPoint{LimitBytes: limits[i], Impossible: p.Feasible == budget.Impossible}

@@ -26,16 +26,20 @@ var layers = []struct {
 	}},
 	{"internal/folding", []string{"fold_state.go", "shapes.go", "constants.go", "folder.go", "product.go"}},
 	{"internal/pools", []string{"moves.go", "pools.go", "prices.go"}},
+	{"internal/repeat", []string{"repeat.go", "swap.go"}},
 }
 
 // ownPackages imports the packages below this one, whose types the planner embeds, and no other:
-// the type checker then believes what is said of those.
-type ownPackages struct{}
+// the type checker then believes what is said of those. Each is imported once.
+type ownPackages map[string]*types.Package
 
 func (o ownPackages) Import(path string) (*types.Package, error) {
 	_, folder, below := strings.Cut(path, "/passes/")
 	if !below {
 		return nil, errors.New("not imported")
+	}
+	if p := o[path]; p != nil {
+		return p, nil
 	}
 	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
@@ -54,8 +58,8 @@ func (o ownPackages) Import(path string) (*types.Package, error) {
 		files = append(files, f)
 	}
 	check := types.Config{Importer: o, Error: func(error) {}}
-	p, _ := check.Check(path, set, files, nil) // with errors, since it imports others
-	return p, nil
+	o[path], _ = check.Check(path, set, files, nil) // with errors, since it imports others
+	return o[path], nil
 }
 
 // TestLayers: in the planner and in the searches that ask it, no file uses names of a later one.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/passes/internal/box"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
+	"github.com/onnxmem/onnxmem/passes/internal/repeat"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/schedule/budget"
@@ -47,7 +48,7 @@ func limit(ctx context.Context, s *State) error {
 	if found.unshared {
 		s.unshared = s.main
 	}
-	if swaps(s.main) {
+	if repeat.Swaps(s.main) {
 		return s.model.AddSwaps()
 	}
 	return nil
@@ -103,7 +104,7 @@ func findLimit(ctx context.Context, s task, of *planner.Trial, c choice, asked b
 // that of its best order is wanted: they take no time, unlike what the search does. It reports whether
 // aliases make no plan of the graph as it is better. limit may be nil.
 func (s *task) shareFirst(ctx context.Context, b *limitSearch, limit *Limit) (unshared bool, err error) {
-	r := b.before
+	r := b.Before
 	if limit = cmp.Or(limit, s.opt.Limit); limit != nil {
 		limit = limit.of(r.Loads.Peak)
 	}
@@ -122,8 +123,8 @@ func (s *task) shareFirst(ctx context.Context, b *limitSearch, limit *Limit) (un
 
 // giveAliases chooses the plan with aliases of the graph as it is, which was found first.
 func (k *limitChoice) giveAliases(b *limitSearch) {
-	b.before.Give(b.shared)
-	b.inFile()
+	b.Before.Give(b.shared)
+	b.InFile()
 	t := *k.Trial
 	t.Main = b.shared
 	k.Trial = &t
@@ -142,16 +143,16 @@ func (b *limitSearch) meets(l *Limit) bool {
 
 // fits reports whether the graph as it is meets a limit without aliases, as far as is known.
 func (b *limitSearch) fits(l *Limit) bool {
-	return l.Bytes >= b.before.Loads.Peak && (!l.Arena || b.before.Arena > 0 && l.Bytes >= b.before.Arena)
+	return l.Bytes >= b.Before.Loads.Peak && (!l.Arena || b.Before.Arena > 0 && l.Bytes >= b.Before.Arena)
 }
 
 // chooseLimit chooses the limit of the main graph, which is in its best order, and computes
 // the frontier.
 func (s *task) chooseLimit(search context.Context, b *limitSearch, k *limitChoice) {
-	limit := b.before.Loads.Peak
+	limit := b.Before.Loads.Peak
 	if s.opt.Limit != nil {
 		best := limit
-		if t := b.before.Traversal; t != nil {
+		if t := b.Before.Traversal; t != nil {
 			best = t.BestPeakBytes
 		}
 		k.limit = s.opt.Limit.of(best)
@@ -165,7 +166,7 @@ func (s *task) chooseLimit(search context.Context, b *limitSearch, k *limitChoic
 	}
 	// Above the least effort, the solver builds an archive of plans, so the
 	// frontier costs nothing.
-	if s.opt.Frontier || b.changes() && s.opt.Effort != schedule.EffortFast && limit < b.before.Loads.Peak {
+	if s.opt.Frontier || b.changes() && s.opt.Effort != schedule.EffortFast && limit < b.Before.Loads.Peak {
 		k.frontier = b.frontier(search)
 	}
 }
@@ -199,7 +200,7 @@ func (s *task) keepLimit(ctx, within context.Context, x *planner.Search, k *limi
 		if err != nil || held <= limit {
 			return err
 		}
-		if s.opt.Limit == nil && (s.ranged == nil || held < b.before.Loads.Peak) {
+		if s.opt.Limit == nil && (s.ranged == nil || held < b.Before.Loads.Peak) {
 			k.keepHeld(of, held)
 			return nil
 		}
@@ -218,12 +219,12 @@ func (s *task) keepLimit(ctx, within context.Context, x *planner.Search, k *limi
 func (k *limitChoice) carryOut(ctx context.Context, of *planner.Trial, p *budget.SwapPlan, x *planner.Search) (held int64, err error) {
 	b, limit := k.budget, k.limit
 	k.Trial = of
-	if b.found = p; len(p.Steps) > len(b.costs) {
+	if b.found = p; len(p.Steps) > len(b.Costs) {
 		tensors := b.swapped()
 		// Another order would not fit the transfers. A strategy would order the nodes that
 		// run again otherwise, and not keep the limit.
 		x.Fixed, x.FixedBodies = len(tensors) > 0 || x.Strategy != "", true
-		if k.Trial, err = b.turned(ctx, of, p.Steps, tensors, x, &box.Ceiling{Bytes: limit.Bytes, Arena: limit.Arena}); err != nil {
+		if k.Trial, err = b.Turned(ctx, of, p.Steps, tensors, x, &box.Ceiling{Bytes: limit.Bytes, Arena: limit.Arena}); err != nil {
 			return 0, err
 		}
 	}
@@ -237,7 +238,7 @@ func (k *limitChoice) carryOut(ctx context.Context, of *planner.Trial, p *budget
 // than planned. The trial as it was is chosen if that is no better.
 func (k *limitChoice) keepHeld(of *planner.Trial, held int64) {
 	b := k.budget
-	peak := b.before.Loads.Peak
+	peak := b.Before.Loads.Peak
 	if b.shared != nil {
 		peak = min(peak, b.shared.Loads.Peak)
 	}
@@ -245,7 +246,7 @@ func (k *limitChoice) keepHeld(of *planner.Trial, held int64) {
 	if held < peak {
 		return
 	}
-	b.repetition = *newRepetition(b.before, b.costs)
+	b.Repetition = *repeat.New(b.Before, b.Costs)
 	k.Trial, b.found = of, b.asItIs(peak)
 	if b.shared != nil {
 		k.giveAliases(b)

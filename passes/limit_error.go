@@ -121,7 +121,7 @@ func (s *State) withinExtra() error {
 // error explains why there is no plan.
 func (b *limitSearch) error(ctx context.Context, p *budget.SwapPlan) error {
 	e := &LimitError{
-		LimitBytes: b.limit.Bytes, Arena: b.limit.Arena, PeakBytes: b.before.Loads.Peak, LowestBytes: p.Lowest,
+		LimitBytes: b.limit.Bytes, Arena: b.limit.Arena, PeakBytes: b.Before.Loads.Peak, LowestBytes: p.Lowest,
 		Impossible: p.Feasible == budget.Impossible,
 	}
 	of, obstacle := b, p.Obstacle
@@ -150,19 +150,19 @@ func (b *limitSearch) because(e *LimitError, x *budget.Obstacle) {
 	case budget.AtFinal:
 		e.Why = BoundUpdates
 	default:
-		e.Node = b.before.G.Label(graph.NodeID(x.Node))
+		e.Node = b.Before.G.Label(graph.NodeID(x.Node))
 	}
 	tensors := slices.Clone(x.Tensors)
 	bytes := func(i int32) int64 {
-		if int(i) < len(b.before.Storages) {
-			return b.before.Storages[i].Bytes
+		if int(i) < len(b.Before.Storages) {
+			return b.Before.Storages[i].Bytes
 		}
 		return 0
 	}
 	slices.SortStableFunc(tensors, func(x, y int32) int { return cmp.Compare(bytes(y), bytes(x)) })
 	for _, i := range tensors {
 		if bytes(i) > 0 {
-			e.Tensors = append(e.Tensors, b.before.NameOf(i))
+			e.Tensors = append(e.Tensors, b.Before.NameOf(i))
 		}
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
+	"github.com/onnxmem/onnxmem/passes/internal/repeat"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/schedule/budget"
@@ -15,7 +17,7 @@ import (
 // limitSearch searches for plans below limits; it starts from the main graph in its
 // best order.
 type limitSearch struct {
-	repetition
+	repeat.Repetition
 	problem *schedule.Problem
 	limit   *Limit          // in bytes, that the plan keeps; nil: none
 	solver  *budget.Solver  // nil if tensors may be swapped, or nothing may change
@@ -32,8 +34,8 @@ type limitSearch struct {
 // that many; 0: all.
 func (s *task) newLimitSearch(r *planner.Region, host *Host, part int64) (*limitSearch, error) {
 	costs, _ := s.costs(r)
-	p := budgetProblem(r, costs)
-	b := &limitSearch{repetition: *newRepetition(r, costs), problem: p, host: host}
+	p := repeat.BudgetProblem(r, costs)
+	b := &limitSearch{Repetition: *repeat.New(r, costs), problem: p, host: host}
 	if k := s.known; k != nil && k.search != nil && reflect.DeepEqual(k.search.problem, p) {
 		b.solver, b.swapper = k.search.solver, k.search.swapper
 		return b, nil
@@ -71,7 +73,7 @@ func (s *task) newLimitSearch(r *planner.Region, host *Host, part int64) (*limit
 		})
 	} else {
 		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
-			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: mustStay(r, p),
+			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: repeat.MustStay(r, p),
 			KeepOrders: keepOrders, Final: final, Part: part,
 		})
 	}
@@ -87,14 +89,14 @@ func (s *task) newLimitSearch(r *planner.Region, host *Host, part int64) (*limit
 // that some node wrote, in one place or in several, the relaxed graph holds once, and what it makes
 // again later, the relaxed graph makes again, too.
 func (s *task) relaxedSearch(b *limitSearch) (*limitSearch, error) {
-	q, err := b.before.Relaxed()
+	q, err := b.Before.Relaxed()
 	if err != nil {
 		return &limitSearch{}, nil // with too many parts nothing is proven
 	}
-	p, once := q.Problem(), mustRunOnce(q)
+	p, once := q.Problem(), repeat.MustRunOnce(q)
 	for i := range p.Nodes {
 		v := &p.Nodes[i]
-		v.Cost, v.Once, v.Writes = b.costs[i], once[i], []int32{}
+		v.Cost, v.Once, v.Writes = b.Costs[i], once[i], []int32{}
 	}
 	opt := budget.Options{Effort: s.opt.Effort, NoBound: b.host != nil, KeepOrders: true}
 	if s.opt.UpdatesLast {
@@ -104,7 +106,7 @@ func (s *task) relaxedSearch(b *limitSearch) (*limitSearch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("internal error: %w", err)
 	}
-	return &limitSearch{repetition: repetition{before: q}, problem: p, solver: solver}, nil
+	return &limitSearch{Repetition: repeat.Repetition{Before: q}, problem: p, solver: solver}, nil
 }
 
 // obstacle says why a limit is impossible for a search without swaps; nil if it is not proven to be.
@@ -132,7 +134,7 @@ func distinct(orders [][]int32) (list [][]int32) {
 // cheapest returns the cheapest plan below a limit: the best order itself, if it
 // meets the limit.
 func (b *limitSearch) cheapest(ctx context.Context, limit int64) *budget.SwapPlan {
-	if limit >= b.before.Loads.Peak {
+	if limit >= b.Before.Loads.Peak {
 		return b.asItIs(limit)
 	}
 	return b.plans(ctx, []int64{limit})[0]
@@ -140,11 +142,11 @@ func (b *limitSearch) cheapest(ctx context.Context, limit int64) *budget.SwapPla
 
 // asItIs is the plan of the graph in its best order.
 func (b *limitSearch) asItIs(limit int64) *budget.SwapPlan {
-	steps := make([]int, len(b.costs))
+	steps := make([]int, len(b.Costs))
 	for i := range steps {
 		steps[i] = i
 	}
-	return &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.Found, Steps: steps, PeakBytes: b.before.Loads.Peak}}
+	return &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.Found, Steps: steps, PeakBytes: b.Before.Loads.Peak}}
 }
 
 // within returns the smallest limit that it finds with a plan whose extra time fits: percent
@@ -156,7 +158,7 @@ func (b *limitSearch) within(ctx context.Context, fits func(percent float64) boo
 	case b.solver != nil:
 		return b.solver.Within(ctx, fits)
 	}
-	return b.before.Loads.Peak
+	return b.Before.Loads.Peak
 }
 
 // plans returns the cheapest plan below each limit.
@@ -167,7 +169,7 @@ func (b *limitSearch) plans(ctx context.Context, limits []int64) []*budget.SwapP
 	var list []*budget.SwapPlan
 	if b.solver == nil {
 		for _, limit := range limits {
-			list = append(list, &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.NoneFound, Lowest: b.before.Loads.Peak}})
+			list = append(list, &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.NoneFound, Lowest: b.Before.Loads.Peak}})
 		}
 		return list
 	}
@@ -179,7 +181,7 @@ func (b *limitSearch) plans(ctx context.Context, limits []int64) []*budget.SwapP
 
 // limited summarises how the limit was met. r is the planned main graph.
 func (b *limitSearch) limited(r *planner.Region, steps []plan.Step) *plan.Limited {
-	l := &plan.Limited{LimitBytes: b.limit.Bytes, LimitArena: b.limit.Arena, PlainPeakBytes: b.before.Loads.Peak}
+	l := &plan.Limited{LimitBytes: b.limit.Bytes, LimitArena: b.limit.Arena, PlainPeakBytes: b.Before.Loads.Peak}
 	plain, extra := 0.0, 0.0
 	costs := make([]int64, len(steps))
 	for i := range steps {
@@ -201,7 +203,7 @@ func (b *limitSearch) limited(r *planner.Region, steps []plan.Step) *plan.Limite
 	waiting := 0.0
 	if b.host != nil {
 		l.HostLink = b.host.Link
-		waiting = float64(waitingTime(r, costs, l.HostLink))
+		waiting = float64(repeat.WaitingTime(r, costs, l.HostLink))
 	}
 	if l.RecomputedNodes == 0 && l.SwappedBuffers == 0 {
 		l.PlainPeakBytes = r.Loads.Peak // with aliases, it is less than before
@@ -215,4 +217,15 @@ func (b *limitSearch) limited(r *planner.Region, steps []plan.Step) *plan.Limite
 		l.ExtraCostBound = &bound
 	}
 	return l
+}
+
+// swapped returns the tensors that the plan that was chosen swaps out.
+func (b *limitSearch) swapped() []graph.TensorID { return b.tensors(b.found) }
+
+// tensors returns those that a plan swaps out.
+func (b *limitSearch) tensors(p *budget.SwapPlan) (tensors []graph.TensorID) {
+	for _, x := range p.Swaps {
+		tensors = append(tensors, b.Before.Storages[x.Tensor].Tensors[0])
+	}
+	return tensors
 }

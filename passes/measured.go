@@ -22,7 +22,7 @@ func (s *task) measure() *measuredCosts {
 		if !known || n.Name == "" || n.IsSwap() || ops.IsConstant(n) || len(n.Semantics.Views) > 0 {
 			continue
 		}
-		took, estimate := float64(min(ns, mostCost)), float64(s.opt.Device.cost(cost.Whole(g, n)))
+		took, estimate := float64(min(ns, cost.Most)), float64(s.opt.Device.cost(cost.Whole(g, n)))
 		if estimate <= 0 {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/onnxmem/onnxmem/passes/internal/repeat"
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
@@ -82,9 +83,9 @@ func (w *weigher) arenaAgain(ctx context.Context, x *way) (int64, error) {
 	if p.Feasible != budget.Found {
 		return 0, errors.New("internal error: a way without a plan")
 	}
-	rep, swaps := newRepetition(b.Main, search.costs), search.tensors(p)
+	rep, swaps := repeat.New(b.Main, search.Costs), search.tensors(p)
 	how.Fixed, how.FixedBodies = len(swaps) > 0 || how.Strategy != "", true
-	t, err := rep.turned(ctx, &b.Trial, p.Steps, swaps, how, nil)
+	t, err := rep.Turned(ctx, &b.Trial, p.Steps, swaps, how, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -29,21 +29,6 @@ func (s *State) recorded() error {
 	return nil
 }
 
-// repeatScratch gives the nodes of the repeated graph the scratch of those that they repeat.
-func repeatScratch(r *planner.Region, rep *repetition) {
-	if rep.before.Scratch == nil {
-		return
-	}
-	scratch := make([]int64, len(r.G.Nodes))
-	for n, listed := range rep.first {
-		scratch[listed] = rep.before.Scratch[n]
-	}
-	for n, first := range rep.original {
-		scratch[n] = scratch[first]
-	}
-	r.AddScratch(scratch)
-}
-
 // planWorkspaces lists the recorded workspaces for the plan; nil if none were given.
 func (s *State) planWorkspaces(r *planner.Region) *plan.Workspaces {
 	if s.opt.Workspaces == nil {

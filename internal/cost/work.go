@@ -3,11 +3,15 @@
 package cost
 
 import (
+	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 )
+
+// Most limits a time in nanoseconds so that sums of times cannot overflow.
+const Most = math.MaxInt64 >> 24
 
 // Work is what one run of a node does.
 type Work struct {

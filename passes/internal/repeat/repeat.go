@@ -1,4 +1,4 @@
-package passes
+package repeat
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// repetition describes the main graph before recomputation, and where its nodes
+// Repetition describes the main graph before recomputation, and where its nodes
 // run afterwards.
-type repetition struct {
-	before   *planner.Region // in its order
-	costs    []int64         // of the nodes of before, by step
+type Repetition struct {
+	Before   *planner.Region // in its order
+	Costs    []int64         // of the nodes of before, by step
 	stepOf   []graph.NodeID  // of before, by index in the file
 	original []int           // of each node of the repeated graph, as listed: the node of before that it repeats, or itself
 	first    []int           // of each node of before, by step: its first index in the list
@@ -25,28 +25,28 @@ type repetition struct {
 	zeros    map[string]bool // the names of the tensors that repetitions read instead of statistics: see stubs
 
 	// Set once the nodes of the repeated graph are in their order:
-	firstStep []int // of each node of before, by step: the step of its first run
+	FirstStep []int // of each node of before, by step: the step of its first run
 	repeats   []int // of each step: the first run of the same node
 }
 
-// newRepetition prepares a main graph, whose nodes have these costs, for recomputation. It
+// New prepares a main graph, whose nodes have these costs, for recomputation. It
 // copies the graph, since graph.Repeat changes its argument.
-func newRepetition(r *planner.Region, costs []int64) *repetition {
+func New(r *planner.Region, costs []int64) *Repetition {
 	same := make([]int, len(costs))
 	for i := range same {
 		same[i] = i
 	}
-	return &repetition{before: r, costs: costs, stepOf: slices.Clone(r.StepOf), original: same, first: same, plain: r.G.Clone()}
+	return &Repetition{Before: r, Costs: costs, stepOf: slices.Clone(r.StepOf), original: same, first: same, plain: r.G.Clone()}
 }
 
-// turned returns a trial in which the nodes of before run in the sequence of steps. Its main graph is
+// Turned returns a trial in which the nodes of before run in the sequence of steps. Its main graph is
 // in its order, which is that of the steps unless a search finds a smaller peak; of a box, it is one
 // for all points, which keeps the limit where it can. Steps at or above the number of nodes swap the
 // tensors of swaps out and in, in the encoding of graph.Repeat. of is the trial of before.
 //
 // The search may put any run of a node first, but not one that lacks what another run has: a plan
 // calls the others repetitions of the first. It is asked again then.
-func (rep *repetition) turned(ctx context.Context, of *planner.Trial, steps []int, swaps []graph.TensorID, x *planner.Search, keep *box.Ceiling) (*planner.Trial, error) {
+func (rep *Repetition) Turned(ctx context.Context, of *planner.Trial, steps []int, swaps []graph.TensorID, x *planner.Search, keep *box.Ceiling) (*planner.Trial, error) {
 	t, err := rep.repeated(ctx, of, steps, swaps, x, keep)
 	if err == nil && rep.outOfTurn(t.Main) {
 		inTurn := *x
@@ -58,7 +58,7 @@ func (rep *repetition) turned(ctx context.Context, of *planner.Trial, steps []in
 
 // outOfTurn reports whether the first run of some node in the order of r lacks what the one that
 // is listed first has.
-func (rep *repetition) outOfTurn(r *planner.Region) bool {
+func (rep *Repetition) outOfTurn(r *planner.Region) bool {
 	at, first := rep.steps(r), rep.firstRuns(r)
 	for n, of := range rep.original {
 		if at[n] == first[of] && rep.lacks(r, n) {
@@ -69,7 +69,7 @@ func (rep *repetition) outOfTurn(r *planner.Region) bool {
 }
 
 // turns pairs the first run that is listed of each node with those that lack something of it.
-func (rep *repetition) turns(r *planner.Region) (pairs [][2]int32) {
+func (rep *Repetition) turns(r *planner.Region) (pairs [][2]int32) {
 	for n, of := range rep.original {
 		if rep.lacks(r, n) {
 			pairs = append(pairs, [2]int32{int32(of), int32(n)})
@@ -80,7 +80,7 @@ func (rep *repetition) turns(r *planner.Region) (pairs [][2]int32) {
 
 // lacks reports whether the n-th listed node of r repeats another one without an output of it, or
 // reads zeros in place of a statistic. The run that is listed first lacks neither.
-func (rep *repetition) lacks(r *planner.Region, n int) bool {
+func (rep *Repetition) lacks(r *planner.Region, n int) bool {
 	made := func(n int) (count int) {
 		for _, t := range r.G.Nodes[r.At(n)].Outputs {
 			if t >= 0 {
@@ -96,7 +96,7 @@ func (rep *repetition) lacks(r *planner.Region, n int) bool {
 }
 
 // repeated is turned, but that any run may come first.
-func (rep *repetition) repeated(ctx context.Context, of *planner.Trial, steps []int, swaps []graph.TensorID, x *planner.Search, keep *box.Ceiling) (*planner.Trial, error) {
+func (rep *Repetition) repeated(ctx context.Context, of *planner.Trial, steps []int, swaps []graph.TensorID, x *planner.Search, keep *box.Ceiling) (*planner.Trial, error) {
 	t, err := rep.listed(of, steps, swaps)
 	if err != nil {
 		return nil, err
@@ -109,20 +109,20 @@ func (rep *repetition) repeated(ctx context.Context, of *planner.Trial, steps []
 }
 
 // listed is repeated in the sequence of steps, before its bodies are planned.
-func (rep *repetition) listed(of *planner.Trial, steps []int, swaps []graph.TensorID) (*planner.Trial, error) {
+func (rep *Repetition) listed(of *planner.Trial, steps []int, swaps []graph.TensorID) (*planner.Trial, error) {
 	g := rep.plain.Clone()
 	list := make([]graph.NodeID, len(steps))
 	for i, n := range steps {
 		list[i] = graph.NodeID(n)
 	}
-	statistics := statistics(rep.before)
+	statistics := statistics(rep.Before)
 	unused := stubs(g, list, statistics)
 	rep.zeros = map[string]bool{}
 	for _, t := range unused {
 		rep.zeros[g.Tensors[t].Name] = true
 	}
 	made, err := g.Repeat(list, graph.RepeatOptions{
-		Views: !rep.before.NoViews, Optional: ops.Optional, Swaps: swaps,
+		Views: !rep.Before.NoViews, Optional: ops.Optional, Swaps: swaps,
 		Instead: func(n graph.NodeID, in int) (graph.TensorID, bool) {
 			for _, y := range statistics[n] {
 				if y.in == in {
@@ -147,8 +147,23 @@ func (rep *repetition) listed(of *planner.Trial, steps []int, swaps []graph.Tens
 	t, m := *of, *of.Model
 	m.Graph = g
 	t.Model = &m
-	t.Main, err = rep.before.Rules.Shared(&m, of.Inference.Given, rep.before.Calls)
+	t.Main, err = rep.Before.Rules.Shared(&m, of.Inference.Given, rep.Before.Calls)
 	return &t, err
+}
+
+// repeatScratch gives the nodes of the repeated graph the scratch of those that they repeat.
+func repeatScratch(r *planner.Region, rep *Repetition) {
+	if rep.Before.Scratch == nil {
+		return
+	}
+	scratch := make([]int64, len(r.G.Nodes))
+	for n, listed := range rep.first {
+		scratch[listed] = rep.Before.Scratch[n]
+	}
+	for n, first := range rep.original {
+		scratch[n] = scratch[first]
+	}
+	r.AddScratch(scratch)
 }
 
 func indices(list []graph.NodeID) []int {
@@ -165,7 +180,7 @@ func indices(list []graph.NodeID) []int {
 type statistic struct{ in, out int }
 
 // statistics returns the statistics that nodes write over parameters and states.
-// Other nodes that write over them are updates: see mustRunOnce.
+// Other nodes that write over them are updates: see MustRunOnce.
 func statistics(r *planner.Region) map[graph.NodeID][]statistic {
 	found := map[graph.NodeID][]statistic{}
 	writers(r, func(n graph.NodeID, in, out int) {
@@ -234,10 +249,10 @@ func writers(r *planner.Region, f func(n graph.NodeID, in, out int)) {
 	}
 }
 
-// mustRunOnce reports for each node of a region whether it must not run again: its
+// MustRunOnce reports for each node of a region whether it must not run again: its
 // result is random without a seed, its operator is unknown, or it updates a
 // parameter or state.
-func mustRunOnce(r *planner.Region) []bool {
+func MustRunOnce(r *planner.Region) []bool {
 	list := graph.Effects(r.G)
 	for i, n := range r.G.Nodes {
 		list[i] = list[i] && !ops.Seeded(n) || n.IsSwap()
@@ -248,11 +263,11 @@ func mustRunOnce(r *planner.Region) []bool {
 	return list
 }
 
-// budgetProblem makes the bare problem of a region, with the fields that
+// BudgetProblem makes the bare problem of a region, with the fields that
 // recomputation needs.
-func budgetProblem(r *planner.Region, costs []int64) *schedule.Problem {
+func BudgetProblem(r *planner.Region, costs []int64) *schedule.Problem {
 	p := r.Problem()
-	once := mustRunOnce(r)
+	once := MustRunOnce(r)
 	for i, n := range r.G.Nodes {
 		v := &p.Nodes[i]
 		v.Cost, v.Once = costs[i], once[i]
@@ -275,21 +290,21 @@ func budgetProblem(r *planner.Region, costs []int64) *schedule.Problem {
 	return p
 }
 
-// inFile lets the nodes of before be identified by their indices in the file, as they are once
-// [region.sharing] has found aliases in it.
-func (rep *repetition) inFile() {
-	costs := make([]int64, len(rep.costs))
+// InFile lets the nodes of before be identified by their indices in the file, as they are once
+// [planner.Region.WithAliases] has found aliases in it.
+func (rep *Repetition) InFile() {
+	costs := make([]int64, len(rep.Costs))
 	for n, step := range rep.stepOf {
-		costs[n] = rep.costs[step]
+		costs[n] = rep.Costs[step]
 	}
-	rep.costs = costs
+	rep.Costs = costs
 }
 
 // steps returns the step in r of each node as listed.
-func (rep *repetition) steps(r *planner.Region) []int {
+func (rep *Repetition) steps(r *planner.Region) []int {
 	at := make([]int, len(rep.original))
 	for n := range at {
-		if at[n] = n; r != rep.before { // otherwise nothing is repeated and nothing has moved
+		if at[n] = n; r != rep.Before { // otherwise nothing is repeated and nothing has moved
 			at[n] = int(r.StepOf[n])
 		}
 	}
@@ -298,7 +313,7 @@ func (rep *repetition) steps(r *planner.Region) []int {
 
 // firstRuns returns the step in r of the first run of each node, by the run that is listed
 // first.
-func (rep *repetition) firstRuns(r *planner.Region) []int {
+func (rep *Repetition) firstRuns(r *planner.Region) []int {
 	at := rep.steps(r)
 	first := slices.Clone(at)
 	for n, of := range rep.original {
@@ -307,13 +322,13 @@ func (rep *repetition) firstRuns(r *planner.Region) []int {
 	return first
 }
 
-// place records the steps at which nodes run in r. The order may put any run of a
+// Place records the steps at which nodes run in r. The order may put any run of a
 // node first, since all runs compute the same.
-func (rep *repetition) place(r *planner.Region) {
+func (rep *Repetition) Place(r *planner.Region) {
 	at, first := rep.steps(r), rep.firstRuns(r)
-	rep.firstStep = make([]int, len(rep.first))
+	rep.FirstStep = make([]int, len(rep.first))
 	for n, listed := range rep.first {
-		rep.firstStep[n] = first[listed]
+		rep.FirstStep[n] = first[listed]
 	}
 	rep.repeats = make([]int, len(at))
 	for n, of := range rep.original {
@@ -321,11 +336,11 @@ func (rep *repetition) place(r *planner.Region) {
 	}
 }
 
-// annotate records in the steps of the plan which node each one repeats, and its
+// Annotate records in the steps of the plan which node each one repeats, and its
 // cost.
-func (rep *repetition) annotate(steps []plan.Step) {
-	for n, step := range rep.firstStep {
-		steps[step].CostNS = rep.costs[n]
+func (rep *Repetition) Annotate(steps []plan.Step) {
+	for n, step := range rep.FirstStep {
+		steps[step].CostNS = rep.Costs[n]
 	}
 	for i, first := range rep.repeats {
 		if first != i {

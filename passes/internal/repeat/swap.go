@@ -1,19 +1,19 @@
-package passes
+package repeat
 
 import (
 	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/cost"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
 	"github.com/onnxmem/onnxmem/passes/internal/slicing"
 	"github.com/onnxmem/onnxmem/schedule"
-	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
-// mustStay reports for each tensor of the bare problem whether it must stay in the
+// MustStay reports for each tensor of the bare problem whether it must stay in the
 // arena. Only tensors of known size can be swapped.
-func mustStay(r *planner.Region, p *schedule.Problem) []bool {
+func MustStay(r *planner.Region, p *schedule.Problem) []bool {
 	list := make([]bool, len(p.Tensors))
 	betweenBytes := slicing.BetweenBytes(r.G)
 	for i := range r.Storages {
@@ -23,27 +23,16 @@ func mustStay(r *planner.Region, p *schedule.Problem) []bool {
 	return list
 }
 
-// swapped returns the tensors that the plan that was chosen swaps out.
-func (b *limitSearch) swapped() []graph.TensorID { return b.tensors(b.found) }
-
-// tensors returns those that a plan swaps out.
-func (b *limitSearch) tensors(p *budget.SwapPlan) (tensors []graph.TensorID) {
-	for _, x := range p.Swaps {
-		tensors = append(tensors, b.before.Storages[x.Tensor].Tensors[0])
-	}
-	return tensors
-}
-
-// swaps reports whether tensors of a region are swapped out.
-func swaps(r *planner.Region) bool {
+// Swaps reports whether tensors of a region are swapped out.
+func Swaps(r *planner.Region) bool {
 	return slices.ContainsFunc(r.Storages, func(st planner.Storage) bool { return st.Host })
 }
 
-// waitingTime returns the nanoseconds for which the steps of a region wait for transfers
+// WaitingTime returns the nanoseconds for which the steps of a region wait for transfers
 // over a link of that many bytes per second in each direction. Transfers out run
 // one after the other, in the order in which they may begin; transfers back run
 // in the order of their SwapIn nodes.
-func waitingTime(r *planner.Region, costs []int64, link int64) int64 {
+func WaitingTime(r *planner.Region, costs []int64, link int64) int64 {
 	g := r.G
 	leaving := make([][]graph.NodeID, len(g.Nodes))  // by the first step at which they may be in progress
 	expected := make([][]graph.NodeID, len(g.Nodes)) // by the step that waits for them
@@ -91,5 +80,5 @@ func transferTime(r *planner.Region, n graph.NodeID, link int64) int64 {
 	if of == planner.NoStorage {
 		return 0
 	}
-	return int64(math.Ceil(min(float64(r.Storages[of].Bytes)/float64(link)*1e9, mostCost)))
+	return int64(math.Ceil(min(float64(r.Storages[of].Bytes)/float64(link)*1e9, cost.Most)))
 }
