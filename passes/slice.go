@@ -165,7 +165,7 @@ const windowReach = 120
 
 // newSlicer orders a copy of the model. Values that depend on shapes alone are constants in
 // it, since what is sliced has other shapes. earlier lists the slicers made so far, the first
-// without copies. If it is not empty, cheap chains are copied for each reader (copyChains,
+// without copies. If it is not empty, cheap chains are copied for each reader (slicing.CopyChains,
 // with shrink). The result is then nil unless that gives copies that earlier's last did not
 // have.
 func (s *task) newSlicer(ctx context.Context, earlier []*slicer, shrink int64) (*slicer, error) {
@@ -262,7 +262,7 @@ func (x *slicer) prepare(of *slicer, shrink int64) (err error) {
 	if b.Inference, err = x.s.infer(b.Model); err != nil {
 		return fmt.Errorf("slices: %w", err)
 	}
-	if x.copies, err = copyChains(b.Model, peak, shrink); err != nil {
+	if x.copies, err = slicing.CopyChains(b.Model, peak, shrink); err != nil {
 		return err
 	}
 	if x.copies != nil {
@@ -276,7 +276,7 @@ func (x *slicer) prepare(of *slicer, shrink int64) (err error) {
 	}
 	p := &slicing.Program{Model: b.Model, Inference: b.Inference, Of: none, Workspace: make([]int64, len(b.Model.Graph.Nodes)), Loads: make([]int64, len(b.Model.Graph.Nodes)), Keep: x.s.kept(of.base.Main), Rows: rowsOf(b.Model), Elsewhere: x.s.elsewhere(b.Model), States: true}
 	p.Prepare()
-	x.divided = p.Divide(peak / chainLeast)
+	x.divided = p.Divide(peak / slicing.ChainLeast)
 	return nil
 }
 

@@ -106,8 +106,8 @@ func newWeigher(ctx context.Context, of task) (*weigher, error) {
 	}
 	w.least = x.anySlices()
 	slicers := []*slicer{x}
-	for _, shrink := range chainShrinks {
-		if last := slicers[len(slicers)-1]; last.copies != nil && last.base.Time <= (1+chainsCheap)*x.time {
+	for _, shrink := range slicing.ChainShrinks {
+		if last := slicers[len(slicers)-1]; last.copies != nil && last.base.Time <= (1+slicing.ChainsCheap)*x.time {
 			break // shorter chains save little time
 		}
 		own, err := s.newSlicer(ctx, slicers, shrink)

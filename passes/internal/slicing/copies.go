@@ -1,4 +1,4 @@
-package passes
+package slicing
 
 import (
 	"fmt"
@@ -12,28 +12,28 @@ import (
 const (
 	chainNodes = 20 // the most nodes of a chain
 	chainFLOPs = 4  // the most floating-point operations of a node, per element of the result
-	chainLeast = 64 // a result is at least that part of the peak
+	ChainLeast = 64 // a result is at least that part of the peak
 	chainReads = 256
 )
 
-// What a chain reads is smaller than its result by at least one of these factors. Chains
+// ChainShrinks are factors: what a chain reads is smaller than its result by at least one of them. Chains
 // for the second are shorter: they leave more in memory and compute less again. The bias of
 // relative positions in T5 is an example: its buckets, which a dozen nodes compute, are a
 // quarter of it.
-var chainShrinks = [...]int64{16, 4}
+var ChainShrinks = [...]int64{16, 4}
 
-// chainsCheap is the share of the time that long chains may take without a search with
+// ChainsCheap is the share of the time that long chains may take without a search with
 // shorter ones.
-const chainsCheap = 0.05
+const ChainsCheap = 0.05
 
-// copyChains gives each reader of a large tensor that cheap nodes make of small ones its
+// CopyChains gives each reader of a large tensor that cheap nodes make of small ones its
 // own copies of these nodes: causal masks are such tensors, and every layer reads them.
 // A region that has such a copy in its window makes the tensor in slices. The types must
 // have been inferred; those of the copies are not. peak is the peak in bytes, and shrink
-// one of chainShrinks. It returns which tensors are copies, nil if there are none.
+// one of ChainShrinks. It returns which tensors are copies, nil if there are none.
 //
 // The k-th copy of node N is called N/for<k> and makes T/for<k>.
-func copyChains(m *graph.Model, peak, shrink int64) (copies []plan.SlicedCopy, err error) {
+func CopyChains(m *graph.Model, peak, shrink int64) (copies []plan.SlicedCopy, err error) {
 	g := m.Graph
 	order, err := g.Topological()
 	if err != nil {
@@ -80,7 +80,7 @@ type chainCopier struct {
 // copyFor gives the readers of a tensor but the first their own copies of its chain.
 func (c *chainCopier) copyFor(t graph.TensorID) {
 	x := c.g.Tensors[t]
-	if len(x.Readers) < 2 || len(x.Readers) > chainReads || x.Output || x.Bytes < c.peak/chainLeast {
+	if len(x.Readers) < 2 || len(x.Readers) > chainReads || x.Output || x.Bytes < c.peak/ChainLeast {
 		return
 	}
 	chain := c.chain(t)
