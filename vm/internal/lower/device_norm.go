@@ -188,20 +188,22 @@ func (l *lowering) joinNormGradient(n *normGradient) {
 		st.Kernel = kernel.Lookup(st.Node().Domain, st.Node().Op)
 	}
 	writer.takes(nil, n.steps(), nil, nil)
-	leader.Way, writer.Way = normGradientWay, normGradientWay
-	measured, written := n.reads()
+	made, stores := gradientRuns{measure: runs.Measure, write: runs.Write}, []*values.Tensor(nil)
+	at := []*Step{leader, writer}
 	if n.late {
-		l.gives(leader, runs.Measure, f.listed(measured))
-		l.gives(f.Steps[n.sums], runs.Sums, nil, sums)
-		l.gives(f.Steps[n.products], runs.Products, nil, products)
+		made.sums, made.products = runs.Sums, runs.Products
+		at = append(at, f.Steps[n.sums], f.Steps[n.products])
 	} else {
-		stores := []*values.Tensor{sums, products}
+		stores = []*values.Tensor{sums, products}
 		for _, id := range []graph.NodeID{n.sums, n.products} { // where they are is known now
 			stores = append(stores, n.viewsBefore(f.Graph.Nodes[id].Outputs[0], n.first)...)
 		}
-		l.gives(leader, runs.Measure, f.listed(measured), stores...)
 	}
-	l.gives(writer, runs.Write, f.listed(written), result)
+	for _, st := range at {
+		st.Device = true
+	}
+	measured, written := n.reads()
+	n.give(made, measured, written, stores)
 }
 
 // listed returns tensors of a frame.
@@ -210,10 +212,4 @@ func (f *Frame) listed(ids []graph.TensorID) (list []*values.Tensor) {
 		list = append(list, f.Tensors[id])
 	}
 	return list
-}
-
-// gives appends work on the device to that of a node's step, which reads and writes tensors.
-func (l *lowering) gives(st *Step, run kernel.Run, read []*values.Tensor, stores ...*values.Tensor) {
-	st.Device = true
-	st.takes(run, nil, read, stores)
 }

@@ -237,30 +237,59 @@ func (g *normGradient) end() int {
 	return max(g.place[g.sums], g.place[g.products], g.second)
 }
 
+// gradientRuns are the kernels of a gradient. On the CPU measure and write are one if they run at
+// one step, and write is nil. sums and products put sums that wait in a table into their places; nil
+// if measure has done that.
+type gradientRuns struct {
+	measure, write, sums, products kernel.Run
+}
+
 // join gives the kernel to the steps at which it runs.
 func (g *normGradient) join() {
 	k, leader, writer := &g.kernel, g.f.Steps[g.order[g.first]], g.f.Steps[g.order[g.second]]
-	leader.takes(nil, g.steps(), nil, nil)
-	leader.Way, writer.Way = normGradientWay, normGradientWay
+	var runs gradientRuns
+	if leader == writer {
+		runs.measure = k.Whole(leader.Call())
+	} else {
+		runs.measure, runs.write = k.Measure(leader.Call()), k.Write(writer.Call())
+	}
+	runs.sums, runs.products = g.copies(g.sums, k.Sums()), g.copies(g.products, k.Products())
 	measured, written := []graph.TensorID{g.x, g.d, g.scale}, []graph.TensorID{g.x, g.d}
 	if g.mask >= 0 {
 		measured = append(measured, g.mask)
 	}
-	result := g.f.Tensors[g.result]
-	if leader == writer {
-		leader.takes(k.Whole(leader.Call()), nil, g.f.listed(measured), []*values.Tensor{result})
-	} else {
-		leader.takes(k.Measure(leader.Call()), nil, g.f.listed(measured), nil)
-		writer.takes(k.Write(writer.Call()), nil, g.f.listed(written), []*values.Tensor{result})
+	leader.takes(nil, g.steps(), nil, nil)
+	g.give(runs, measured, written, nil)
+}
+
+// copies returns a kernel that copies sums from the table to their place.
+func (g *normGradient) copies(sums graph.NodeID, from []float32) kernel.Run {
+	out := g.f.Steps[sums].Out[0]
+	return func(*work.Pool) error {
+		copy(unsafe.Slice((*float32)(out.At), len(from)), from)
+		return nil
 	}
+}
+
+// give gives kernels to the steps at which they run: they read and write tensors. stores are those
+// that measure writes.
+func (g *normGradient) give(runs gradientRuns, measured, written []graph.TensorID, stores []*values.Tensor) {
+	leader, writer := g.f.Steps[g.order[g.first]], g.f.Steps[g.order[g.second]]
+	leader.Way, writer.Way = normGradientWay, normGradientWay
+	result := []*values.Tensor{g.f.Tensors[g.result]}
+	if runs.write == nil {
+		stores = append(stores, result...)
+	}
+	leader.takes(runs.measure, nil, g.f.listed(measured), stores)
 	for _, sums := range []struct {
-		of   *Step
-		list []float32
-	}{{g.f.Steps[g.sums], k.Sums()}, {g.f.Steps[g.products], k.Products()}} {
-		out := sums.of.Out[0]
-		sums.of.takes(func(*work.Pool) error {
-			copy(unsafe.Slice((*float32)(out.At), len(sums.list)), sums.list)
-			return nil
-		}, nil, nil, []*values.Tensor{out})
+		at  graph.NodeID
+		run kernel.Run
+	}{{g.sums, runs.sums}, {g.products, runs.products}} {
+		if st := g.f.Steps[sums.at]; sums.run != nil {
+			st.takes(sums.run, nil, nil, st.Out)
+		}
+	}
+	if runs.write != nil {
+		writer.takes(runs.write, nil, g.f.listed(written), result)
 	}
 }
