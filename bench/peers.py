@@ -156,7 +156,7 @@ def table(title, rows, threads, key):
                 if times[side]:
                     every[side].append(times["onnxmem"] / times[side])
         words = [f"{BOUND}"] if ratio and ratio > BOUND else []
-        words += [f"error of {TITLES[side]} {e:.1e}" for side, e in row["error"].items() if e > allowed(name)]
+        words += [f"{TITLES[side]}: {f'error {e:.1e}' if math.isfinite(e) else 'other shapes'}" for side, e in row["error"].items() if e > allowed(name)]
         above += [name] if ratio and ratio > BOUND else []
         harness.row(name, *(ms(t) if t else "" for t in times.values()), f"{ratio:.2f}" if ratio else "", ", ".join(words))
     means = {who: math.exp(sum(map(math.log, r)) / len(r)) for who, r in every.items() if r}

@@ -30,7 +30,7 @@ class Tables(unittest.TestCase):
         self.assertIn("| a | 2.00 | 4.00 |  | 0.50 |  |", self.lines({"a": row(2.0, 4.0, None)}))
 
     def test_wrong_results_are_named(self):
-        self.assertIn("error of OpenVINO 2.0e-03", self.lines({"a": row(1.0, 1.0, 1.0, 2e-3)})[-2])
+        self.assertIn("OpenVINO: error 2.0e-03", self.lines({"a": row(1.0, 1.0, 1.0, 2e-3)})[-2])
         self.assertIn("|  |", self.lines({"a-fp16": row(1.0, 1.0, 1.0, 2e-3)})[-2])
 
 
