@@ -26,7 +26,7 @@
 // of each run in the shapes of its inputs, prepares it when it is new, and keeps the last
 // 32: At gives the program of one point alone.
 //
-// Each node, or some that follow each other in a graph of more than 1,024, becomes one
+// Each node, or some that follow each other in a graph of more than 32, becomes one
 // gorgonia operator without children: its kernel knows the
 // addresses of its inputs and outputs, and the tape machine keeps the order. Bodies
 // of If, Loop and Scan, and local functions, run inside their node, in its

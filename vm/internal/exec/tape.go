@@ -57,9 +57,9 @@ type instruction struct {
 	result  view
 }
 
-// mostInstructions is about how many operators gorgonia gets on a CPU: each takes 0.9 KiB,
-// and longer to compile than a step. A tape with more steps has several in an operator.
-const mostInstructions = 256
+// mostInstructions is about how many operators gorgonia gets on a CPU: each takes 0.9 KiB, longer
+// to compile than a step, and 0.4 µs of each run. A tape with more steps has several in an operator.
+const mostInstructions = 32
 
 // newTape makes the tape of a frame, and a player for it if there is none yet.
 func newTape(s *Session, f *lower.Frame, p *player) (t *tape, err error) {
