@@ -48,11 +48,33 @@ type IntegerColumns interface {
 // like is a product of reals that is cut into the same tiles.
 func (p *Integer) like() *Product { return &Product{M: p.M, N: p.N, K: p.K, share: p.share} }
 
-// Divide is that of Product.
+// Divide is that of Product. VNNI multiplies four times as many numbers as are packed in the same
+// time by other instructions, so that packing an operand again for each tile counts for more.
 func (p *Integer) Divide(workers, products int) {
-	like := p.like()
-	like.Divide(workers, products)
-	p.share = like.share
+	packing := 8
+	if p.hasQuads() {
+		packing = 32
+	}
+	p.share = tileSize{}
+	c := cutter{m: p.M, n: p.N, k: p.K, rowUnit: p.like().rowUnit(), columnUnit: integerColumns}
+	switch p.A.(type) {
+	case *QuadRows, *PackedRows:
+	default:
+		c.left = packing
+	}
+	switch p.B.(type) {
+	case *QuadColumns, *PackedColumns:
+	default:
+		c.right = packing
+	}
+	p.share = c.divide(tileOf(p.like().cut()), workers, products)
+}
+
+// hasQuads reports whether a side is packed for quads.
+func (p *Integer) hasQuads() bool {
+	_, left := p.A.(*QuadRows)
+	_, right := p.B.(*QuadColumns)
+	return left || right
 }
 
 // CutLike is that of Product.

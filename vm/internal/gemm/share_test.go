@@ -33,7 +33,7 @@ func TestDivide(t *testing.T) {
 		}
 		r, n := p.cut()
 		whole := float64(c.products) * float64(c.k) * float64(c.m*c.n+8*c.m)
-		if got := p.slowest(tileSize{r, n}, c.workers, c.products) * float64(c.workers) / whole; got > c.equal {
+		if got := p.cutter().slowest(tileSize{r, n}, c.workers, c.products) * float64(c.workers) / whole; got > c.equal {
 			t.Errorf("%+v: tiles of %d x %d, the largest share is %.2f of an equal one", c, r, n, got)
 		}
 	}

@@ -31,30 +31,40 @@ func makeQLinearGlobalAveragePool(c *Invocation) (Run, error) {
 		last := x.x.Rank() - 1
 		pixels, channels, n = true, x.x.Shape[last], count(x.x.Shape[1:last])
 	}
-	write := func(i int, sum uint64) {
-		from, zero := x.bytes(), int64(x.bytes().Zero)
-		if from.Signed {
-			zero += 128 // the sum is of the bytes as unsigned numbers, each 128 larger
+	const width = 64 // channels: a line of the cache
+	// write writes the means of channels from i on.
+	write := func(i int, sums []uint64) {
+		zero, step := int64(x.bytes().Zero), float64(x.step())
+		if x.signed {
+			zero += 128 // the sums are of the bytes as unsigned numbers, each 128 larger
 		}
-		mean := float32(float64(int64(sum)-int64(n)*zero) * float64(x.step()) / float64(n))
-		simd.Quantize(span[byte](element[byte](y.x, i), 1), []float32{mean}, y.step(), y.bytes())
+		var means [width]float32
+		for k, sum := range sums {
+			means[k] = float32(float64(int64(sum)-int64(n)*zero) * step / float64(n))
+		}
+		simd.Quantize(span[byte](element[byte](y.x, i), len(sums)), means[:len(sums)], y.step(), y.bytes())
 	}
 	if !pixels {
+		planes := images * channels
+		group := min(width, max(1, grain/max(1, n)))
 		part := func(p, _ int) {
-			sum, m := uint64(0), c.Meter()
-			for i := 0; i < n; {
-				end := m.Next(i, n)
-				sum += simd.SumBytes(span[byte](element[byte](x.x, p*n+i), end-i), x.signed)
-				i = end
+			var sums [width]uint64
+			m, first := c.Meter(), p*group
+			some := sums[:min(group, planes-first)]
+			for k := range some {
+				for i := 0; i < n; {
+					end := m.Next(i, n)
+					some[k] += simd.SumBytes(span[byte](element[byte](x.x, (first+k)*n+i), end-i), x.signed)
+					i = end
+				}
 			}
-			write(p, sum)
+			write(first, some)
 		}
 		return func(w *work.Pool) error {
-			w.For(images*channels, part)
+			w.For(cuts(planes, group), part)
 			return nil
 		}, nil
 	}
-	const width = 64 // channels: a line of the cache
 	parts := cuts(channels, width)
 	part := func(p, _ int) {
 		first := p % parts * width
@@ -66,9 +76,7 @@ func makeQLinearGlobalAveragePool(c *Invocation) (Run, error) {
 			at := (image*n+i)*channels + first
 			simd.AddColumns(sums[:wide], span[byte](element[byte](x.x, at), (rows-1)*channels+wide), rows, channels, x.signed)
 		}
-		for k, sum := range sums[:wide] {
-			write(image*channels+first+k, sum)
-		}
+		write(image*channels+first, sums[:wide])
 	}
 	return func(w *work.Pool) error {
 		w.For(images*parts, part)
