@@ -17,19 +17,29 @@ func blockSlideOf(v *form.Window) *gemm.BlockSlide {
 // numbers for each block, and bias as many as there are channels; each may be nil. finish,
 // the last step on a band of the output, may be nil.
 func slideBlocks(c *Invocation, s *gemm.BlockSlide, weights, bias func(*work.Pool) unsafe.Pointer, finish *Finish) Run {
-	s.UseList(numbersOf[int](c, s.ListLen()))
 	x, out := c.In[0], c.Out[0]
+	image, room := s, 0
+	if padded := s.Surrounded(); padded != nil && padded.ListLen() > 0 {
+		s, room = padded, c.Each(padded.ImageBytes())
+	}
+	s.UseList(numbersOf[int](c, s.ListLen()))
 	bands, blocks := s.Bands(), x.Shape[1]/gemm.BlockLen
-	inputs, outputs, taps := gemm.BlockLen*s.In[1]*s.In[2], gemm.BlockLen*s.Out[1]*s.Out[2], gemm.BlockLen*s.Kernel[1]*s.Kernel[2]
+	inputs, outputs, taps := gemm.BlockLen*image.In[1]*image.In[2], gemm.BlockLen*s.Out[1]*s.Out[2], gemm.BlockLen*s.Kernel[1]*s.Kernel[2]
+	var pool *work.Pool
 	var kernels, biases unsafe.Pointer
-	part := func(i, _ int) {
+	part := func(i, worker int) {
 		block, band := i/bands, i%bands
-		to := element[float32](out, block*outputs)
+		to, from := element[float32](out, block*outputs), element[float32](x, block*inputs)
+		if s != image {
+			padded := pool.Each(worker, room)
+			image.Surround(s, padded, from)
+			from = padded
+		}
 		w, b := kernels, biases
 		if w != nil {
 			w, b = unsafe.Add(w, 4*(block%blocks*taps)), unsafe.Add(b, 4*gemm.BlockLen*(block%blocks))
 		}
-		s.Band(band, to, element[float32](x, block*inputs), w, b)
+		s.Band(band, to, from, w, b)
 		if finish != nil {
 			from, end := s.BandRange(band)
 			row := span[float32](unsafe.Add(to, 4*from), end-from)
@@ -39,6 +49,7 @@ func slideBlocks(c *Invocation, s *gemm.BlockSlide, weights, bias func(*work.Poo
 		}
 	}
 	return func(w *work.Pool) error {
+		pool = w
 		if weights != nil {
 			kernels, biases = weights(w), bias(w)
 		}

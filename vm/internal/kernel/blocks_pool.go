@@ -4,6 +4,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
@@ -132,6 +133,24 @@ func makeBlocksGlobalAveragePool(c *Invocation) (Run, error) {
 		w.For(x.Shape[0]*x.Shape[1]/gemm.BlockLen, part)
 		return nil
 	}, nil
+}
+
+// meansBlocks tells whether a ReduceMean is a global pool that reads blocks: its result is the same
+// in NCHW.
+func meansBlocks(c *Invocation) BlockForm {
+	drop, err := form.ReducedAxes(&c.Call)
+	planes := err == nil && len(drop) == 4 && !drop[0] && !drop[1] && drop[2] && drop[3] && c.Out[0].Rank() == 4
+	return BlockForm{In: planes && c.In[0].Type == graph.Float32 && canHoldBlocks(c.In[0])}
+}
+
+// meansOfBlocks is make, or makeBlocksGlobalAveragePool for an image in blocks.
+func meansOfBlocks(make func(*Invocation) (Run, error)) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
+		if c.In[0].Layout == form.NCHW16c {
+			return makeBlocksGlobalAveragePool(c)
+		}
+		return make(c)
+	}
 }
 
 // sumBlock adds up the pixels of a block, each channel in the order of simd.Sum. gemm.SumBlock

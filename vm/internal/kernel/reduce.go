@@ -14,7 +14,7 @@ import (
 // reductions lists the operators that reduce axes to length 1.
 var reductions = family{"", []Kernel{
 	{Name: "ReduceSum", Make: reduce(reduction{copies: true, whole: adds64, plainSum: true, term: same, end: whole})},
-	{Name: "ReduceMean", Make: reduce(reduction{copies: true, whole: adds64, mean: true, plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }})},
+	{Name: "ReduceMean", Make: meansOfBlocks(reduce(reduction{copies: true, whole: adds64, mean: true, plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }})), Blocks: meansBlocks},
 	{Name: "ReduceSumSquare", Make: reduce(reduction{whole: addsSquares64, squares: true, term: squared, end: whole})},
 	{Name: "ReduceL1", Make: reduce(reduction{whole: addsAbsolutes64, absolutes: true, term: math.Abs, end: whole})},
 	{Name: "ReduceL2", Make: reduce(reduction{squares: true, term: squared, end: func(sum, _ float64) float64 { return math.Sqrt(sum) }})},
