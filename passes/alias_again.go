@@ -50,6 +50,9 @@ func (s *task) shareAgain(ctx, within context.Context, k *limitChoice) (found bo
 		if err != nil {
 			return false, err
 		}
+		if again := (&limitSearch{Repetition: *rep, found: p, limit: &Limit{}}); again.takes(t.Main) > s.opt.ExtraPercent {
+			continue // views run again, too
+		}
 		if err := t.Main.Place(ctx, x); err != nil {
 			return false, err
 		}

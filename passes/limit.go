@@ -97,7 +97,50 @@ func findLimit(ctx context.Context, s task, of *planner.Trial, c choice, asked b
 		k.giveAliases(b)
 		return k, nil
 	}
-	return k, s.keepLimit(ctx, search, x, k)
+	return k, s.keepExtra(ctx, search, x, k)
+}
+
+// keepExtra keeps the limit that was chosen within the extra time, if some was asked for without a
+// limit. A plan may take more time than the search for it knew: views run again with what they view,
+// and tensors that swap may wait longer. The next plan is then the one of the smallest peak whose
+// planned time is less. As the plans do not depend on the extra time, more of it never gives a larger
+// peak.
+func (s *task) keepExtra(ctx, within context.Context, x *planner.Search, k *limitChoice) error {
+	b, of := k.budget, k.Trial
+	for {
+		k.Trial = of
+		if err := s.keepLimit(ctx, within, x, k); err != nil || s.opt.Limit != nil || s.opt.ExtraPercent == 0 {
+			return err
+		}
+		planned := b.found.ExtraPercent
+		if planned <= 0 || s.fitsExtra(b.takes(k.Main)) {
+			return nil
+		}
+		limit := b.within(within, func(percent float64) bool { return percent < planned && s.fitsExtra(percent) })
+		if limit <= k.limit.Bytes || limit >= b.Before.Loads.Peak || b.meets(&Limit{Bytes: limit}) {
+			k.keepHeld(of, b.Before.Loads.Peak) // the graph as it is
+			return nil
+		}
+		k.limit = &Limit{Bytes: limit}
+		b.limit = k.limit
+	}
+}
+
+// fitsExtra reports whether that percentage more time than the main graph takes, beside what its
+// slices cost, is within the extra time.
+func (s *task) fitsExtra(percent float64) bool {
+	if s.known != nil {
+		percent = plan.Together(100*s.known.shareOf(), percent)
+	}
+	return percent <= s.opt.ExtraPercent
+}
+
+// takes returns the extra time, in per cent, of the main graph in which nodes run again.
+func (b *limitSearch) takes(r *planner.Region) float64 {
+	steps := make([]plan.Step, len(r.G.Nodes))
+	b.Place(r)
+	b.Annotate(steps)
+	return b.limited(r, steps).ExtraCostPercent
 }
 
 // shareFirst plans the main graph as it is with aliases, if these are permitted, and a peak below
