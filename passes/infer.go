@@ -19,6 +19,9 @@ func infer(_ context.Context, s *State) error {
 	if s.inference, err = s.infer(s.model); err != nil {
 		return s.atCorner(err)
 	}
+	if s.inferred == (inferred{}) {
+		s.inferred = inferredOf(s.model.Graph)
+	}
 	return s.checkPermitted()
 }
 

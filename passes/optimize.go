@@ -59,7 +59,7 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 		s.origin.untouched = copyOf(m)
 	}
 	times := map[string]time.Duration{}
-	if err := s.runAll(ctx, times); err != nil {
+	if s, err = s.runBest(ctx, times); err != nil {
 		return nil, err
 	}
 	if err := s.withinExtra(); err != nil {

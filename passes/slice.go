@@ -340,6 +340,7 @@ func (x *slicer) inOrder(ctx context.Context, m *slicedModel, peakAlone bool) (*
 
 // inOrder returns a model that was made of the present one in its order.
 func (s *task) inOrder(ctx context.Context, m *graph.Model, x *planner.Search) (*planner.Trial, error) {
+	s.log.Sliced += len(m.Graph.Nodes)
 	t, err := s.shared(ctx, m, x)
 	if err == nil {
 		err = t.Main.Order(ctx, x)

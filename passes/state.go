@@ -36,6 +36,7 @@ type State struct {
 	given       *graph.Model   // the model that was read
 	origin      origin         // what the plan is verified against
 	step        *autodiff.Step // nil without Options.Train
+	inferred    inferred       // the graph when it was inferred first
 	unpermitted []string       // warnings about element types
 	main        *planner.Region
 	plan        *plan.Plan

@@ -59,6 +59,7 @@ type KnownOrders struct {
 type SearchLog struct {
 	TimedOut bool     // the deadline ended one
 	Notes    []string // warnings
+	Sliced   int      // the nodes of all graphs with slices that were put in order
 }
 
 // Quick returns a search with the least effort, for an estimate: it asks no solver, and nobody

@@ -94,6 +94,19 @@ func (r *Region) DividePools(ctx context.Context, x *Search) (*tiers.Problem, er
 	return p, nil
 }
 
+// DividePart is DividePools where the fastest pool is that small; 0: as it is.
+func (r *Region) DividePart(ctx context.Context, x *Search, room int64) (*tiers.Problem, error) {
+	if room > 0 {
+		r.room = nil
+		for _, pool := range r.Pools {
+			r.room = append(r.room, pool.Capacity)
+		}
+		r.room[0] = room
+		defer func() { r.room = nil }()
+	}
+	return r.DividePools(ctx, x)
+}
+
 // Divided puts the buffers of a problem where a division has them, and adds up what nodes read and
 // write in each pool.
 func (r *Region) Divided(p *tiers.Problem, placed []int, found *tiers.Division) {

@@ -25,9 +25,14 @@ const moveTries = 4
 // moved returns a main graph, whose buffers have been divided among the pools as p says, with
 // copies between these where that lowers the slow traffic: SwapOut copies a tensor to a slower pool,
 // and SwapIn to the fastest one, and the readers behind it read the copy. It returns nil if no moves
-// do.
-func moved(ctx context.Context, t *planner.Trial, p *tiers.Problem, x *planner.Search) (*Moved, error) {
+// do. It uses that part of the fastest pool; 0: all of it.
+func moved(ctx context.Context, t *planner.Trial, p *tiers.Problem, x *planner.Search, room int64) (*Moved, error) {
 	r := t.Main
+	within := *p
+	if room > 0 {
+		within.Capacities = slices.Clone(p.Capacities)
+		within.Capacities[0] = room
+	}
 	d := &tiers.Division{}
 	var of []int // the buffers of the problem
 	for k := range r.Buffers {
@@ -40,7 +45,7 @@ func moved(ctx context.Context, t *planner.Trial, p *tiers.Problem, x *planner.S
 	x.Fixed, x.FixedBodies = true, true // nodes and bodies were ordered before
 	var best *Moved
 	traffic := r.Tiered().SlowTrafficBytes
-	for _, moves := range p.Moves(d, func(m tiers.Move) bool { return movable(r, p, m, reads[m.Buffer]) != graph.None }) {
+	for _, moves := range within.Moves(d, func(m tiers.Move) bool { return movable(r, p, m, reads[m.Buffer]) != graph.None }) {
 		for range moveTries {
 			if x.TimeIsUp() {
 				x.Log.TimedOut = true
@@ -53,7 +58,7 @@ func moved(ctx context.Context, t *planner.Trial, p *tiers.Problem, x *planner.S
 			if err != nil {
 				return nil, err
 			}
-			q, err := planMoved(ctx, moved, r, firstStep, x)
+			q, err := planMoved(ctx, moved, r, firstStep, x, room)
 			var full *planner.FullError
 			if errors.As(err, &full) {
 				break
@@ -80,7 +85,7 @@ func moved(ctx context.Context, t *planner.Trial, p *tiers.Problem, x *planner.S
 
 // planMoved plans the main graph up to the pools. It has the nodes of before, at these steps,
 // with their scratch, and copies, which need none.
-func planMoved(ctx context.Context, r *planner.Region, before *planner.Region, firstStep []int, x *planner.Search) (*tiers.Problem, error) {
+func planMoved(ctx context.Context, r *planner.Region, before *planner.Region, firstStep []int, x *planner.Search, room int64) (*tiers.Problem, error) {
 	if err := r.PlanBodies(ctx, x); err != nil {
 		return nil, err
 	}
@@ -94,7 +99,7 @@ func planMoved(ctx context.Context, r *planner.Region, before *planner.Region, f
 	if err := r.Order(ctx, x); err != nil {
 		return nil, err
 	}
-	return r.DividePools(ctx, x)
+	return r.DividePart(ctx, x, room)
 }
 
 // bufferRead is a node that reads a tensor of a buffer.

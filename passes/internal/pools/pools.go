@@ -6,6 +6,7 @@ package pools
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/onnxmem/onnxmem/alloc/tiers"
 	"github.com/onnxmem/onnxmem/passes/internal/planner"
@@ -27,10 +28,61 @@ type Plan struct {
 // Traffic is that of all pools but the first, in bytes.
 func (p *Plan) Traffic() int64 { return p.Main.Tiered().SlowTrafficBytes }
 
+// mostNodes is the largest number of nodes of a graph for which copies are chosen more than once.
+const mostNodes = 200
+
 // divided divides the buffers of a main graph, which is in its order, among the pools, and copies
-// some between them where that lowers the slow traffic.
+// some between them where that lowers the slow traffic. The copies are chosen one after the other, so
+// they may be worse for a larger pool: those for a part of the fastest one are weighed, too.
 func divided(ctx context.Context, t *planner.Trial, x planner.Search, may May) (*Plan, error) {
-	problem, err := t.Main.DividePools(ctx, &x)
+	r := t.Main
+	before := *r
+	best, err := dividedIn(ctx, t, x, may, 0)
+	if err != nil || !may.Move || len(r.G.Nodes) > mostNodes {
+		return best, err
+	}
+	for _, room := range rooms(r.Pools[0].Capacity, r.Align) {
+		if best.Traffic() == 0 || x.TimeIsUp() {
+			break
+		}
+		u, main := *t, before
+		u.Main = &main
+		p, err := dividedIn(ctx, &u, x, may, room)
+		var full *planner.FullError
+		switch {
+		case errors.As(err, &full):
+		case err != nil:
+			return nil, err
+		case p.Traffic() < best.Traffic():
+			best = p
+		}
+	}
+	return best, nil
+}
+
+// roomsPerHalving parts of a pool lie between it and its half; as many are tried.
+const roomsPerHalving = 16
+
+// rooms lists parts of a pool, multiples of the alignment, from the largest on. Two pools of nearly
+// the same capacity have nearly the same parts.
+func rooms(capacity, align int64) (list []int64) {
+	last := capacity / align
+	for k := math.Floor(roomsPerHalving * math.Log2(float64(capacity))); k > 0 && len(list) < roomsPerHalving; k-- {
+		room := int64(math.Exp2(k/roomsPerHalving)) / align
+		if room <= last/2 {
+			break
+		}
+		if room < last {
+			list = append(list, room*align)
+			last = room
+		}
+	}
+	return list
+}
+
+// dividedIn is divided with copies for that part of the fastest pool; 0: for all of it.
+func dividedIn(ctx context.Context, t *planner.Trial, x planner.Search, may May, room int64) (*Plan, error) {
+	problem, err := t.Main.DividePart(ctx, &x, room)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +90,7 @@ func divided(ctx context.Context, t *planner.Trial, x planner.Search, may May) (
 	if !may.Move || p.Traffic() == 0 {
 		return p, nil
 	}
-	done, err := moved(ctx, t, problem, &x)
+	done, err := moved(ctx, t, problem, &x, room)
 	if done != nil {
 		now := *t
 		now.Main = done.now
