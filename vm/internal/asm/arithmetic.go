@@ -455,6 +455,11 @@ func transpose16() {
 	RET()
 }
 
+// transposeAhead is the distance in bytes of what is prefetched of each row: the columns of the
+// next call of simd.Transpose for these rows. The rows may be pages apart, where the processor
+// prefetches nothing by itself.
+const transposeAhead = 256
+
 // transpose transposes blocks of 8 x 8 numbers: a row of blocks of src becomes a column of
 // blocks of dst.
 func transpose() {
@@ -478,7 +483,10 @@ func transpose() {
 		if r >= 4 {
 			base = R11
 		}
-		VMOVUPS(rowOf(base, srcStep, src3, r), y[r])
+		from := rowOf(base, srcStep, src3, r)
+		VMOVUPS(from, y[r])
+		from.Disp += transposeAhead
+		PREFETCHT0(from)
 	}
 	for r := 0; r < 8; r += 2 {
 		VUNPCKLPS(y[r+1], y[r], z[r])

@@ -124,6 +124,10 @@ func (p *Product) cut() (rows, columns int) {
 		leastColumns = 128
 	}
 	unit := p.rowUnit()
+	if p.tall() {
+		columns = max(p.N, 1)
+		return evenly(p.M, tallTile/columns/unit*unit, unit), columns
+	}
 	rows, columns = evenly(p.M, tileRows, unit), max(p.N, 1)
 	work := max(p.M*p.N*p.K/tiles, leastWork)
 	deep := max(p.K, 1)
@@ -232,6 +236,10 @@ func (p *Product) Whole(c, bias, scratch unsafe.Pointer) {
 // block computes rows [i0, i0+m) and columns [j0, j0+n) of C, and writes them to c.
 func (p *Product) block(i0, j0, m, n int, c unsafe.Pointer, stride int, bias, scratch unsafe.Pointer) {
 	block := unsafe.Slice((*float32)(scratch), p.packingBytes()/4)
+	if p.tall() {
+		p.tallStrips(i0, j0, m, n, c, stride, bias, block)
+		return
+	}
 	strip, side := block[:mostDepth*widest], block[mostDepth*widest:]
 	if !p.evicts(stride, m) {
 		p.strips(i0, j0, m, n, c, stride, bias, strip, side)

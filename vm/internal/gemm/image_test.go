@@ -55,6 +55,7 @@ func (w *window) place(j, k int) (i int, inside bool) {
 func line(n int) [3]int   { return [3]int{1, 1, n} }
 func square(n int) [3]int { return [3]int{1, n, n} }
 func pads(n int) [3]int   { return [3]int{0, n, n} }
+func cube(n int) [3]int   { return [3]int{n, n, n} }
 func ones() [3]int        { return [3]int{1, 1, 1} }
 func flat(c, n, k, s, p int) window {
 	return window{c, square(n), square(k), square(s), ones(), pads(p), pads(p)}
@@ -75,6 +76,13 @@ var windows = []window{
 	{3, line(41), line(3), line(2), line(1), [3]int{0, 0, 9}, [3]int{0, 0, 3}},
 	{2, [3]int{5, 6, 9}, [3]int{3, 2, 3}, [3]int{2, 1, 1}, [3]int{1, 2, 1}, [3]int{1, 1, 1}, [3]int{0, 1, 1}},
 	{2, [3]int{4, 5, 8}, [3]int{2, 3, 3}, [3]int{1, 2, 2}, [3]int{1, 1, 1}, [3]int{1, 0, 2}, [3]int{1, 1, 1}},
+	// Planes as large as the image's; the kernel as large as the image, as for gradients of weights.
+	{3, [3]int{4, 9, 10}, cube(3), ones(), ones(), ones(), ones()},
+	{20, [3]int{5, 2, 3}, cube(3), ones(), ones(), ones(), ones()},
+	{12, [3]int{6, 7, 7}, [3]int{2, 3, 5}, ones(), [3]int{2, 1, 1}, [3]int{2, 0, 2}, [3]int{0, 2, 2}},
+	{3, [3]int{3, 7, 6}, [3]int{3, 7, 6}, ones(), ones(), ones(), ones()},
+	{4, [3]int{4, 3, 18}, [3]int{2, 3, 18}, ones(), ones(), [3]int{2, 1, 3}, [3]int{1, 2, 4}},
+	{3, square(11), square(11), ones(), ones(), pads(2), pads(1)},
 }
 
 // TestConvolution multiplies weights with images, for all kinds of windows.

@@ -57,30 +57,30 @@ const (
 )
 
 // shifts reports whether packShifted can pack a strip that begins at the given column. A
-// vector of columns must be evenly spaced in the image: the output's rows are as long as
-// the image's, or they consist of whole vectors.
+// vector of columns must be evenly spaced in the image: the output's rows, and with more
+// than one plane its planes, are as long as the image's, or a plane's rows consist of whole
+// vectors.
 func (m *Image) shifts(width, first int) bool {
-	if chosen == plain || width%laneCount != 0 || m.In[0] != 1 || m.Out[0] != 1 || m.Kernel[0] != 1 || m.Pad[0] != 0 {
+	if chosen == plain || width%laneCount != 0 || m.Kernel[0] > mostSide || m.Kernel[1] > mostSide || m.Kernel[2] > mostSide || m.taps() > mostShifts {
 		return false
 	}
-	if m.Kernel[1] > mostSide || m.Kernel[2] > mostSide || m.Kernel[1]*m.Kernel[2] > mostShifts {
-		return false
+	same := m.Stride[2] == 1 && m.Stride[1] == 1 && m.In[2] == m.Out[2]
+	if m.In[0] != 1 || m.Out[0] != 1 || m.Kernel[0] != 1 || m.Pad[0] != 0 {
+		_, plane := m.strides()
+		return same && m.Stride[0] == 1 && m.In[1] == m.Out[1] && plane == m.In[1]*m.In[2]
 	}
-	switch {
-	case m.Stride[2] == 1 && m.Stride[1] == 1 && m.In[2] == m.Out[2]:
-		return true
-	case m.Stride[2] <= 2:
-		return m.Out[2]%laneCount == 0 && first%laneCount == 0
-	}
-	return false
+	return same || m.Stride[2] <= 2 && m.Out[2]%laneCount == 0 && first%laneCount == 0
 }
+
+func (m *Image) taps() int { return m.Kernel[0] * m.Kernel[1] * m.Kernel[2] }
 
 // packShifted is Pack for the strips that shifts accepts.
 func (m *Image) packShifted(dst []float32, width, first, k, n int) {
 	if n == 0 {
 		return
 	}
-	taps, volume := m.Kernel[1]*m.Kernel[2], m.In[1]*m.In[2]
+	taps := m.taps()
+	volume, _ := m.strides()
 	var list [mostShifts]shift
 	tap := k % taps
 	p := shifting{
@@ -115,7 +115,10 @@ func (m *Image) packShifted(dst []float32, width, first, k, n int) {
 // collides reports whether the same elements of all channels lie in the same sets of the
 // caches. Then they cannot be prefetched for the next strip: those of other channels would
 // evict them.
-func (m *Image) collides() bool { return m.Channels > 8 && m.In[1]*m.In[2]%1024 == 0 }
+func (m *Image) collides() bool {
+	volume, _ := m.strides()
+	return m.Channels > 8 && volume%1024 == 0
+}
 
 const channelsAhead = 4
 
@@ -144,35 +147,61 @@ func (p *shifting) run(stride, vectors int) {
 // corner is the index in a channel of the element that a kernel's first tap reads for an
 // output position, or would if it lay in the image.
 func (m *Image) corner(column int) int {
-	h, w := column/m.Out[2], column%m.Out[2]
-	return (h*m.Stride[1]-m.Pad[1])*m.In[2] + w*m.Stride[2] - m.Pad[2]
+	start := m.start(column)
+	_, plane := m.strides()
+	return start[0]*plane + start[1]*m.In[2] + start[2]
+}
+
+// start is the position in the image of a kernel's first tap for an output position.
+func (m *Image) start(column int) (at [3]int) {
+	w := column % m.Out[2]
+	h, d := column/m.Out[2]%m.Out[1], column/m.Out[2]/m.Out[1]
+	return [3]int{d*m.Stride[0] - m.Pad[0], h*m.Stride[1] - m.Pad[1], w*m.Stride[2] - m.Pad[2]}
 }
 
 // fillShifts sets what each tap reads for the columns [first, first+width); from is the
 // corner of the first, and elements have size bytes.
 func (m *Image) fillShifts(list *[mostShifts]shift, first, width, from, size int) {
+	var planes, rows, columns [mostSide]uint64
 	if m.inside(first, width) {
 		all := m.lanesOf(0, width)
+		for k := range mostSide {
+			planes[k], rows[k], columns[k] = all, all, all
+		}
+	} else {
+		m.lanes(first, min(first+width, m.Out[0]*m.Out[1]*m.Out[2]), &planes, &rows, &columns)
+	}
+	_, plane := m.strides()
+	n := 0
+	for kd := range m.Kernel[0] {
 		for kh := range m.Kernel[1] {
+			seen, at := planes[kd]&rows[kh], from+kd*m.Dilation[0]*plane+kh*m.Dilation[1]*m.In[2]
 			for kw := range m.Kernel[2] {
-				list[kh*m.Kernel[2]+kw] = shift{size * (from + kh*m.Dilation[1]*m.In[2] + kw*m.Dilation[2]), all}
+				list[n] = shift{size * (at + kw*m.Dilation[2]), seen & columns[kw]}
+				n++
 			}
 		}
-		return
 	}
-	end := min(first+width, m.Out[1]*m.Out[2])
-	var columns [mostSide]uint64
+}
+
+// lanes sets, for the taps along each axis, the lanes of the columns [first, end) whose tap
+// lies in the image as far as this axis is concerned.
+func (m *Image) lanes(first, end int, planes, rows, columns *[mostSide]uint64) {
+	plane := m.Out[1] * m.Out[2]
+	for kd := range m.Kernel[0] {
+		low, high := within(m.Pad[0]-kd*m.Dilation[0], m.Stride[0], m.In[0], m.Out[0])
+		planes[kd] = m.lanesOf(low*plane-first, min(high*plane, end)-first)
+	}
+	for kh := range m.Kernel[1] {
+		low, high := within(m.Pad[1]-kh*m.Dilation[1], m.Stride[1], m.In[1], m.Out[1])
+		for at := first / plane * plane; at < end; at += plane {
+			rows[kh] |= m.lanesOf(at+low*m.Out[2]-first, min(at+high*m.Out[2], end)-first)
+		}
+	}
 	for kw := range m.Kernel[2] {
 		low, high := within(m.Pad[2]-kw*m.Dilation[2], m.Stride[2], m.In[2], m.Out[2])
 		for row := first / m.Out[2] * m.Out[2]; row < end; row += m.Out[2] {
 			columns[kw] |= m.lanesOf(row+low-first, row+high-first)
-		}
-	}
-	for kh := range m.Kernel[1] {
-		low, high := within(m.Pad[1]-kh*m.Dilation[1], m.Stride[1], m.In[1], m.Out[1])
-		rows := m.lanesOf(low*m.Out[2]-first, min(high*m.Out[2], end)-first)
-		for kw := range m.Kernel[2] {
-			list[kh*m.Kernel[2]+kw] = shift{size * (from + kh*m.Dilation[1]*m.In[2] + kw*m.Dilation[2]), rows & columns[kw]}
 		}
 	}
 }
@@ -180,10 +209,15 @@ func (m *Image) fillShifts(list *[mostShifts]shift, first, width, from, size int
 // inside reports whether all taps of the columns [first, first+width), of one row of the
 // output, lie in the image.
 func (m *Image) inside(first, width int) bool {
-	row, column := first/m.Out[2], first%m.Out[2]
-	top, left := row*m.Stride[1]-m.Pad[1], column*m.Stride[2]-m.Pad[2]
-	return column+width <= m.Out[2] && row < m.Out[1] && top >= 0 && left >= 0 &&
-		top+(m.Kernel[1]-1)*m.Dilation[1] < m.In[1] && left+(width-1)*m.Stride[2]+(m.Kernel[2]-1)*m.Dilation[2] < m.In[2]
+	start := m.start(first)
+	last := start
+	last[2] += (width - 1) * m.Stride[2]
+	for a := range last {
+		if last[a] += (m.Kernel[a] - 1) * m.Dilation[a]; start[a] < 0 || last[a] >= m.In[a] {
+			return false
+		}
+	}
+	return first%m.Out[2]+width <= m.Out[2] && first/m.Out[2] < m.Out[0]*m.Out[1]
 }
 
 // lanesOf is the mask of the columns [from, to) of a strip, as far as they are in it.

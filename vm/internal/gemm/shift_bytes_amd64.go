@@ -33,7 +33,8 @@ func (m *ByteImage) layShifted(stage []byte, first, k, deep int) bool {
 	if deep == 0 || !cpu.X86.HasAVX512BW || !cpu.X86.HasAVX512VL || !m.shifts(integerColumns, first) {
 		return false
 	}
-	taps, volume := m.Kernel[1]*m.Kernel[2], m.In[1]*m.In[2]
+	taps := m.taps()
+	volume, _ := m.strides()
 	var list [mostShifts]shift
 	m.fillShifts(&list, first, integerColumns, m.corner(first), 1)
 	p := shiftingBytes{

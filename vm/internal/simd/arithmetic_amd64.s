@@ -1850,7 +1850,7 @@ end:
 	RET
 
 // func transposeAVX2(dst *float32, src *float32, dstStep int, srcStep int, blocks int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·transposeAVX2(SB), NOSPLIT|NOFRAME, $0-40
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
@@ -1863,13 +1863,21 @@ TEXT ·transposeAVX2(SB), NOSPLIT|NOFRAME, $0-40
 block:
 	LEAQ       (SI)(CX*4), R11
 	VMOVUPS    (SI), Y0
+	PREFETCHT0 256(SI)
 	VMOVUPS    (SI)(CX*1), Y1
+	PREFETCHT0 256(SI)(CX*1)
 	VMOVUPS    (SI)(CX*2), Y2
+	PREFETCHT0 256(SI)(CX*2)
 	VMOVUPS    (SI)(R10*1), Y3
+	PREFETCHT0 256(SI)(R10*1)
 	VMOVUPS    (R11), Y4
+	PREFETCHT0 256(R11)
 	VMOVUPS    (R11)(CX*1), Y5
+	PREFETCHT0 256(R11)(CX*1)
 	VMOVUPS    (R11)(CX*2), Y6
+	PREFETCHT0 256(R11)(CX*2)
 	VMOVUPS    (R11)(R10*1), Y7
+	PREFETCHT0 256(R11)(R10*1)
 	VUNPCKLPS  Y1, Y0, Y8
 	VUNPCKHPS  Y1, Y0, Y9
 	VUNPCKLPS  Y3, Y2, Y10
