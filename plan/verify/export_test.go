@@ -25,11 +25,10 @@ func SliceFaults(m *graph.Model, p *plan.Plan, source *graph.Model) (faults []st
 		return nil, cmp.Or(err, errors.New("the dims do not fit"))
 	}
 	s := v.newScope(v.Model.Graph, mainGraph, "")
+	v.main = s
 	if s.share(); len(v.Plan.Steps) == len(m.Graph.Nodes) && s.sorted() {
-		again := s.repetitions()
-		if v.added = v.addedNodes(s, again); v.added != nil {
-			v.plain, _ = s.without(v.added, again)
-		}
+		v.again = s.repetitions()
+		v.added = v.addedNodes(s, v.again)
 	}
 	v.regions()
 	for _, f := range v.Violations {
