@@ -18,7 +18,6 @@ TYPES = {"tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(float)": "f
 
 
 def main(way, path, inputs, runs):
-    import numpy as np
     import onnxruntime as ort
 
     make = ort.InferenceSession
@@ -32,18 +31,7 @@ def main(way, path, inputs, runs):
     began = time.perf_counter()
     session = make(path, options, providers=["CPUExecutionProvider"])
     done = {"start_ms": 1e3 * (time.perf_counter() - began)}
-    rng = np.random.default_rng(0)
-    given = dict(text.split("=") for text in inputs.split(";"))
-    fed = {}
-    for value in session.get_inputs():
-        shape = [] if given[value.name] == "scalar" else [int(d) for d in given[value.name].split("x")]
-        kind = np.dtype(TYPES[value.type])
-        if kind.kind == "f":
-            fed[value.name] = rng.standard_normal(shape, np.float32).astype(kind)
-        elif "mask" in value.name or kind.kind == "b":
-            fed[value.name] = np.ones(shape, kind)
-        else:  # tokens; there are two types of them
-            fed[value.name] = rng.integers(*((0, 2) if "type" in value.name else (2, 6)), shape).astype(kind)
+    fed = drawn(session, inputs)
     times = []
     for i in range(int(runs)):
         began = time.perf_counter()
@@ -56,6 +44,25 @@ def main(way, path, inputs, runs):
         done.update(mode=session.memory["mode"], arena=session.memory["arena_bytes"])
     print(json.dumps(done), flush=True)
     sys.stdin.read()
+
+
+def drawn(session, inputs):
+    """Draw a session's inputs, of the names and shapes in the text inputs."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    shapes = dict(text.split("=") for text in inputs.split(";"))
+    fed = {}
+    for value in session.get_inputs():
+        shape = [] if shapes[value.name] == "scalar" else [int(d) for d in shapes[value.name].split("x")]
+        kind = np.dtype(TYPES[value.type])
+        if kind.kind == "f":
+            fed[value.name] = rng.standard_normal(shape, np.float32).astype(kind)
+        elif "mask" in value.name or kind.kind == "b":
+            fed[value.name] = np.ones(shape, kind)
+        else:  # tokens; there are two types of them
+            fed[value.name] = rng.integers(*((0, 2) if "type" in value.name else (2, 6)), shape).astype(kind)
+    return fed
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -171,15 +172,7 @@ func (a *attempt) better(b *attempt) bool {
 	case b.err != nil:
 		return true
 	}
-	return slices.CompareFunc(a.figures(), b.figures(), func(f, g figure) int {
-		switch {
-		case f.found < g.found:
-			return -1
-		case f.found > g.found:
-			return 1
-		}
-		return 0
-	}) < 0
+	return slices.CompareFunc(a.figures(), b.figures(), func(f, g figure) int { return cmp.Compare(f.found, g.found) }) < 0
 }
 
 // inPlaceOf makes the planned model the one that was given. What is said of other plans is said of

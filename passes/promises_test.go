@@ -22,6 +22,15 @@ type permission struct {
 	give func(*passes.Options) bool
 }
 
+// lifted gives a permission by taking back an option that is a constraint.
+func lifted(constraint func(*passes.Options) *bool) func(*passes.Options) bool {
+	return func(o *passes.Options) bool {
+		is := *constraint(o)
+		*constraint(o) = false
+		return is
+	}
+}
+
 var permissions = []permission{
 	{"a host", func(o *passes.Options) bool {
 		has := o.Host != nil || o.NoRecompute || o.Limit == nil && o.ExtraPercent == 0
@@ -37,11 +46,7 @@ var permissions = []permission{
 		}
 		return swaps
 	}},
-	{"recomputation beside slices", func(o *passes.Options) bool {
-		alone := o.NoRecompute
-		o.NoRecompute = false
-		return alone
-	}},
+	{"recomputation beside slices", lifted(func(o *passes.Options) *bool { return &o.NoRecompute })},
 	{"slices", func(o *passes.Options) bool {
 		off := o.Slices == passes.SlicesOff && (o.Limit != nil || o.ExtraPercent > 0 || len(o.Pools) > 0)
 		if off {
@@ -68,26 +73,10 @@ var permissions = []permission{
 		}
 		return auto
 	}},
-	{"views", func(o *passes.Options) bool {
-		off := o.NoViews
-		o.NoViews = false
-		return off
-	}},
-	{"results in place", func(o *passes.Options) bool {
-		off := o.NoInplace
-		o.NoInplace = false
-		return off
-	}},
-	{"any order of updates", func(o *passes.Options) bool {
-		last := o.UpdatesLast
-		o.UpdatesLast = false
-		return last
-	}},
-	{"any order of random nodes", func(o *passes.Options) bool {
-		keep := o.KeepRandomOrder
-		o.KeepRandomOrder = false
-		return keep
-	}},
+	{"views", lifted(func(o *passes.Options) *bool { return &o.NoViews })},
+	{"results in place", lifted(func(o *passes.Options) *bool { return &o.NoInplace })},
+	{"any order of updates", lifted(func(o *passes.Options) *bool { return &o.UpdatesLast })},
+	{"any order of random nodes", lifted(func(o *passes.Options) *bool { return &o.KeepRandomOrder })},
 	{"any order", func(o *passes.Options) bool {
 		fixed := o.Schedule != ""
 		o.Schedule = ""

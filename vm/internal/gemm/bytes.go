@@ -177,7 +177,7 @@ func (m *ByteImage) lay(stage []byte, first, k, deep int) {
 	}
 	var list [widest]piece
 	pieces := m.pieces(list[:], integerColumns, first)
-	taps := m.Kernel[0] * m.Kernel[1] * m.Kernel[2]
+	taps := m.taps()
 	volume, s := m.In[0]*m.In[1]*m.In[2], m.Stride[2]
 	for t := range min(taps, deep) {
 		kd, kh, kw := m.tap((k + t) % taps)

@@ -47,6 +47,8 @@ func (m *Image) WorthSpreading() bool {
 
 const leastSpread = 128 // channels: shorter blocks of depths write C too often
 
+func (m *Image) taps() int { return m.Kernel[0] * m.Kernel[1] * m.Kernel[2] }
+
 // strides returns Volume and Plane, or what 0 stands for.
 func (m *Image) strides() (volume, plane int) {
 	if m.Volume > 0 {
@@ -81,7 +83,7 @@ func (m *Image) byTap() bool { return m.Spread || m.Together > 0 }
 // eachTap calls f for the depths [k, k+n) of an image by taps: count depths, beginning with
 // the given one behind k, of a tap and of the channels from channel on.
 func (m *Image) eachTap(k, n int, f func(behind, tap, channel, count int)) {
-	together, taps := m.Channels, m.Kernel[0]*m.Kernel[1]*m.Kernel[2]
+	together, taps := m.Channels, m.taps()
 	if !m.Spread {
 		together = m.Together
 	}
@@ -119,7 +121,7 @@ func (m *Image) packPieces(dst []float32, pieces []piece, width, k, n int) {
 	if pieces[len(pieces)-1].to < width {
 		clear(dst)
 	}
-	taps := m.Kernel[0] * m.Kernel[1] * m.Kernel[2]
+	taps := m.taps()
 	fast := m.gathers(pieces, width)
 	if m.byTap() {
 		m.eachTap(k, n, func(behind, tap, channel, count int) {

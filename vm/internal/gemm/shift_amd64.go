@@ -72,8 +72,6 @@ func (m *Image) shifts(width, first int) bool {
 	return same || m.Stride[2] <= 2 && m.Out[2]%laneCount == 0 && first%laneCount == 0
 }
 
-func (m *Image) taps() int { return m.Kernel[0] * m.Kernel[1] * m.Kernel[2] }
-
 // packShifted is Pack for the strips that shifts accepts.
 func (m *Image) packShifted(dst []float32, width, first, k, n int) {
 	if n == 0 {

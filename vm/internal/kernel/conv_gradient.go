@@ -58,7 +58,7 @@ func productWeights(c *Invocation, v *form.Window, group int) (Run, error) {
 		s.planes = gemm.Planes{Dense: gemm.Dense{Len: m, Step: outputs, Deep: 1}, Plane: outputs, Next: m * group * outputs}
 		list[g] = gemm.Product{M: rows, N: m, K: depth, A: &s.windows, B: &s.planes, Alpha: 1, Stride: m, Stop: c.Runtime}
 	}
-	divide(list, c.Workers)
+	divide(list, c.Workers, len(list))
 	each, block := c.Each(list[0].ScratchBytes()), c.Each(4*list[0].BlockLen())
 	tiles := list[0].Tiles()
 	var pool *work.Pool
@@ -81,17 +81,6 @@ func productWeights(c *Invocation, v *form.Window, group int) (Run, error) {
 		w.For(group*tiles, part)
 		return nil
 	}, nil
-}
-
-// divide cuts products of one size for the workers.
-func divide(list []gemm.Product, workers int) {
-	if len(list) == 0 {
-		return
-	}
-	list[0].Divide(workers, len(list))
-	for i := range list {
-		list[i].CutLike(&list[0])
-	}
 }
 
 // planeWeights computes the gradients of the weights of single channels, one image after
@@ -201,7 +190,7 @@ func windowConv(c *Invocation, v *form.Window, group int) (Run, error) {
 		s.columns = gemm.Dense{Len: m, Step: depth, Deep: 1}
 		list[i] = gemm.Product{M: images * outputs, N: m, K: depth, A: &s.rows, B: &s.columns, Alpha: 1, Stride: m, Stop: c.Runtime}
 	}
-	divide(list, c.Workers)
+	divide(list, c.Workers, len(list))
 	each, block := c.Each(list[0].ScratchBytes()), c.Each(4*list[0].BlockLen())
 	tiles := list[0].Tiles()
 	var pool *work.Pool

@@ -53,10 +53,9 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	if p.added != nil { // to complete sums, aside: the output may overwrite it
 		act, more = gemm.None, p.finish != nil
 	}
-	p.list[0].Divide(p.c.Workers, p.total)
+	divide(p.list, p.c.Workers, p.total)
 	for i := range p.list {
 		p.list[i].Act, p.list[i].Low, p.list[i].High = act, low, high
-		p.list[i].CutLike(&p.list[0])
 	}
 	if p.images > 1 {
 		return p.runTogether(bias, more), nil
@@ -279,5 +278,17 @@ func (p *reals) forAll(w *work.Pool, first *int, tiles int, part func(part, work
 		n := min(len(p.list), p.total-*first)
 		p.arrange(w, *first, n)
 		w.For(n*tiles, part)
+	}
+}
+
+// divide cuts products of one size for the workers; total is their number with those that a list
+// describes again and again.
+func divide(list []gemm.Product, workers, total int) {
+	if len(list) == 0 {
+		return
+	}
+	list[0].Divide(workers, total)
+	for i := range list {
+		list[i].CutLike(&list[0])
 	}
 }
