@@ -31,11 +31,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import types
 
+import compared
 import harness
 import peersession
-import process
 
 WORK = harness.ROOT / "build/peers"
 SIDES = ("onnxmem", "onnxruntime", "openvino")
@@ -62,10 +61,9 @@ def main():
     args.binary, args.under = args.binary.resolve(), shlex.split(args.under)
     args.threads = args.threads or [1, 2]
     WORK.mkdir(parents=True, exist_ok=True)
-    process.WORK = WORK
-    kept = process.Kept(args.kept)
+    kept = compared.Kept(args.kept)
     rows = {}
-    for name, source, dims, inputs in process.found(models(args)):
+    for name, source, dims, inputs in compared.found(args.binary, WORK, models(args.names)):
         rows[name] = kept.get(name, lambda: figures(args, name, source, dims, inputs))
         print(name, json.dumps(rows[name]), file=sys.stderr, flush=True)
     for threads in args.threads:
@@ -73,18 +71,18 @@ def main():
     table("peers/start", rows, str(max(args.threads)), "start")
 
 
-def models(args):
-    """Return what process.found takes: the binary and the names of models."""
-    names = {*process.zoo(), *process.light()}
-    if unknown := set(args.names) - names:
+def models(given):
+    """Return the names of the models: those that are given, or all."""
+    names = {*compared.zoo(), *compared.light()}
+    if unknown := set(given) - names:
         sys.exit(f"peers.py: {', '.join(sorted(unknown))}: unknown: expected {', '.join(sorted(names))}")
-    return types.SimpleNamespace(binary=args.binary, names=set(args.names) or names)
+    return set(given) or names
 
 
 def figures(args, name, source, dims, inputs):
     """Measure a model by turns; return the figures by threads and side."""
     with tempfile.TemporaryDirectory(dir=source.parent) as folder:
-        planned, _ = process.planned_in(folder, args.binary, source, dims)
+        planned, _ = compared.planned_in(folder, args.binary, source, dims)
         given, want = f"{folder}/given.npz", f"{folder}/want.npz"
         child([], ["given", source, inputs, given, want])
         done = {"error": {}}

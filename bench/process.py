@@ -22,19 +22,18 @@ estimate, or than ONNX Runtime or PyTorch; the last column marks such rows. With
 """
 
 import argparse
-import csv
 import difflib
 import fcntl
 import json
 import os
 import pathlib
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
+import compared
 import harness
 
 PROMISE_MIB = 48  # that a process may take beyond its plan's total; cmd/onnxmem's test reads it here
@@ -43,7 +42,6 @@ WORK = harness.ROOT / "build/process"
 OWN = 2 * harness.MIB  # what the package onnxmem_ort takes itself; sessions may differ by it
 RUNS = 3  # of a model
 STEPS = 2  # of a training step
-DIMS = {"batch": 1, "sequence": 128, "source": 32, "target": 32}  # of built-in networks
 TRAINED = {"resnet50": 16, "vit_b_16": 8}  # network: batch
 LIMITS = ("", "50%", "25%")
 SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ
@@ -69,7 +67,7 @@ def main():
     args.binary = args.binary.resolve()
     chosen = chosen or ["models", "steps"]
     known(args, chosen)
-    args.theirs = Kept(args.theirs)
+    args.theirs = compared.Kept(args.theirs)
     WORK.mkdir(parents=True, exist_ok=True)
     fine = True
     for part in chosen:
@@ -85,38 +83,22 @@ def known(args, parts):
         return
     names = set(TRAINED) if "steps" in parts else set()
     if parts != ["steps"]:
-        names |= {*zoo(), *light(), *built(args)}
+        names |= {*compared.zoo(), *compared.light(), *compared.built(args.binary)}
     for name in sorted(args.names - names):
         near = difflib.get_close_matches(name, sorted(names), 1)
         sys.exit(f"process.py: {name}: unknown: expected {near[0] if near else ', '.join(sorted(names))}")
 
 
-def zoo():
-    """Return the shapes of the inputs of the zoo's models by name."""
-    with open(harness.data("zoo", "expected.csv"), encoding="utf-8") as f:
-        return {r["file"].removesuffix(".onnx"): r["inputs"] for r in csv.DictReader(f)}
-
-
-def light():
-    """Return the names of the light networks of ONNX's test suite."""
-    return [path.stem for path in sorted(harness.data("light").glob("*.onnx"))]
-
-
-def built(args):
-    """Return the names of the built-in networks."""
-    return [network["name"] for network in json.loads(run([args.binary, "model", "--json"]))["networks"]]
-
-
 def models(args):
     """Print the table of models; return whether all processes are as small as they must be."""
-    version = run([args.onnxruntime, "-c", "import onnxruntime; print(onnxruntime.__version__)"]).strip()
+    version = compared.run([args.onnxruntime, "-c", "import onnxruntime; print(onnxruntime.__version__)"]).strip()
     theirs = f"ONNX Runtime {version}"
     times = ["start, ms", theirs, "run, ms", theirs] if args.times else []
     harness.head("model", "plan's total", "estimate", "run", "beyond", "at rest", theirs, "at rest", *times, "above:")
     seen = Worst()
-    for name, source, dims, inputs in found(args):
+    for name, source, dims, inputs in compared.found(args.binary, WORK, args.names):
         with tempfile.TemporaryDirectory(dir=source.parent) as folder:
-            us = ours(args.binary, *planned_in(folder, args.binary, source, dims), RUNS)
+            us = ours(args.binary, *compared.planned_in(folder, args.binary, source, dims), RUNS)
         them = args.theirs.get(f"{theirs}: {name}", lambda: session(args, "plain", source, inputs, RUNS, REST))
         above = seen.add(name, us, them, "ONNX Runtime")
         times = [ms(of[key]) for key in ("start_ms", "step_ms") for of in (us, them)] if args.times else []
@@ -137,9 +119,9 @@ def steps(args):
         for limit in LIMITS:
             with tempfile.TemporaryDirectory(dir=WORK) as folder:
                 source = pathlib.Path(folder, f"{network}.onnx")
-                run([args.binary, "model", network, source])
+                compared.run([args.binary, "model", network, source])
                 flags = ["--train", "--optimizer=momentum", f"--dim=batch={batch}", *([f"--limit={limit}"] if limit else [])]
-                us = ours(args.binary, *planned_in(folder, args.binary, source, flags), STEPS)
+                us = ours(args.binary, *compared.planned_in(folder, args.binary, source, flags), STEPS)
             above = seen.add(f"{name} {limit}".strip(), us, them, "PyTorch")
             times = [ms(us["start_ms"]), ms(us["step_ms"]), ms(them["step_ms"]) if them else ""] if args.times else []
             harness.row(name, limit, *memory(us, them), *times, above)
@@ -150,31 +132,16 @@ def sessions(args):
     """Print the table of ONNX Runtime's sessions, plain and in a packed arena."""
     library = WORK / "libonnxmem_ort.so"
     sources = sorted((harness.ROOT / "ort/src").glob("*.c"))
-    run(["cc", "-std=c11", "-O2", "-pthread", "-fPIC", "-shared", "-fvisibility=hidden", "-o", library, *sources, "-ldl"])
+    compared.run(["cc", "-std=c11", "-O2", "-pthread", "-fPIC", "-shared", "-fvisibility=hidden", "-o", library, *sources, "-ldl"])
     harness.head("model", "ONNX Runtime", "at rest", "onnxmem_ort", "at rest", "difference", "at rest", "mode:", "arena", "above:")
     fine = True
-    for name, source, _, inputs in found(args):
+    for name, source, _, inputs in compared.found(args.binary, WORK, args.names):
         plain, packed = (session(args, way, source, inputs, 10, 6, library) for way in ("plain", "packed"))
         above = [word for key, word in (("peak", "peak"), ("rest", "at rest")) if packed[key] > plain[key] + OWN]
         fine &= not above
         cells = (mib(p[key]) for p in (plain, packed) for key in ("peak", "rest"))
         harness.row(name, *cells, *(mib(packed[key] - plain[key]) for key in ("peak", "rest")), packed["mode"], mib(packed["arena"]), ", ".join(above))
     return fine
-
-
-class Kept:
-    """Figures that are measured once, and kept in a file of JSON if there is one."""
-
-    def __init__(self, path):
-        self.path = path
-        self.figures = json.loads(path.read_text(encoding="utf-8")) if path and path.exists() else {}
-
-    def get(self, key, measure):
-        if key not in self.figures:
-            self.figures[key] = measure()
-            if self.path:
-                self.path.write_text(json.dumps(self.figures, indent=1), encoding="utf-8")
-        return self.figures[key]
 
 
 class Worst:
@@ -205,51 +172,6 @@ class Worst:
         worst, name = max(self.beyond, default=(0, "none"))
         print(f"{len(self.beyond)} processes: {over} above the promise, the worst {worst:.1f} MiB beyond ({name}), {len(self.above)} above {whose}", file=sys.stderr)
         return self.fine
-
-
-def found(args):
-    """Yield name, source, flags of the dimensions and shapes of the inputs of each model."""
-    wanted = {name: inputs for name, inputs in zoo().items() if name in (args.names or [name])}
-    folder = harness.zoo(WORK, *wanted) if wanted else None
-    for name, inputs in wanted.items():
-        source = folder / f"{name}.onnx"
-        declared = inspect(args.binary, source)
-        given = (entry.split("=") for entry in filter(None, inputs.split(";")))
-        yield name, source, [f"--dim={name}[{i}]={n}" for name, shape in given for i, n in enumerate(shape.split("x")) if shape != "scalar" and int(n) != declared[name][i]], inputs
-    networks = built(args)
-    for name in [*light(), *networks]:
-        if name not in (args.names or [name]):
-            continue
-        with tempfile.TemporaryDirectory(dir=WORK) as folder:
-            source = pathlib.Path(folder, f"{name}.onnx")
-            dims = []
-            if name in networks:
-                run([args.binary, "model", name, source])
-                dims = [f"--dim={d}={DIMS[d]}" for d in json.loads(run([args.binary, "inspect", source, "--json"]))["dims"]]
-            else:
-                shutil.copyfile(harness.data("light", f"{name}.onnx"), source)
-            yield name, source, dims, ";".join(f"{name}={'x'.join(map(str, shape)) or 'scalar'}" for name, shape in inspect(args.binary, source, *dims).items())
-
-
-def inspect(binary, model, *dims):
-    """Return the shapes of a model's inputs by name."""
-    return {i["name"]: i["shape"] for i in json.loads(run([binary, "inspect", model, "--json", *dims]))["inputs"]}
-
-
-def planned_in(folder, binary, source, flags):
-    """Plan a model and return the path of the planned one, whose weights are hard links, and what its plan says about a process."""
-    planned = pathlib.Path(folder, "planned.onnx")
-    said = json.loads(run([binary, "optimize", source, planned, "--external-data=link", "--json", *flags]))
-    pools = json.loads(planned.with_suffix(".plan.json").read_text(encoding="utf-8"))["pools"]
-    return planned, {"total": sum(pool["bytes"] for pool in pools), "estimate": said["process_estimate_bytes"]}
-
-
-def run(command):
-    """Return the standard output of a command; end the script if it fails."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
 
 
 def ours(binary, planned, said, steps):
