@@ -49,7 +49,8 @@ type Blocks struct {
 	wide    int    // of a flat image: the width of the result
 	left    int    // the first tap of a row that reads a pixel for some output, and behind the last
 	right   int
-	tall    int // rows of the result in a part; in a flat image, pixels
+	tall    int // the most rows of the result in a part; in a flat image, pixels
+	share   blockShare
 	classes []blockClass
 }
 
@@ -309,39 +310,17 @@ func (b *Blocks) volume() int {
 	return b.copyBytes() / (b.Channels / BlockLen)
 }
 
-// down is the number of parts into which an image is cut.
-func (b *Blocks) down() int {
-	if b.flat {
-		return cuts(b.Out[1], b.tall)
-	}
-	return cuts(b.Out[0], b.tall)
-}
-
-// Parts is the number of parts for a number of workers. The results do not depend on it.
-func (b *Blocks) Parts(workers int) int {
-	return b.Images * b.Groups * b.down() * b.across(workers) * max(b.taps(), 1)
-}
-
-// across is the number of parts into which the channels of the result are cut.
-func (b *Blocks) across(workers int) int {
-	const each = 4 // parts for a worker, which balance the work
-	parts := b.Images * b.Groups * b.down()
-	if workers == 1 || parts >= each*workers {
-		return 1
-	}
-	return min(cuts(each*workers, parts), cuts(b.Columns, levels[chosen].columns))
-}
-
 // Part computes one of Parts(workers) parts. weights returns the right side of the product of
 // a group, or of a tap of Tiles. scratch has ScratchBytes bytes.
 func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int) Operand, scratch unsafe.Pointer) {
-	across, down := b.across(workers), b.down()
+	tall, across := b.shared(workers)
+	down := cuts(b.long(), tall)
 	strips := cuts(b.Columns, levels[chosen].columns)
 	taps := max(b.taps(), 1)
 	tap, part := part%taps, part/taps
 	piece := part % across
 	part /= across
-	place, group, image := part%down*b.tall, part/down%b.Groups, part/down/b.Groups
+	place, group, image := part%down*tall, part/down%b.Groups, part/down/b.Groups
 	in, out := b.width()*b.Channels*b.In[0]*b.In[1], b.width()*b.Columns*b.Out[0]*b.Out[1]*taps
 	if b.flat {
 		in = b.width() * b.Channels * b.image[0] * b.image[1]
@@ -360,9 +339,9 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 		r.bias = unsafe.Add(at.Bias, 4*group*b.Columns)
 	}
 	if b.flat {
-		r.first, r.pixels, r.end = place, min(b.tall, b.Out[1]-place), place+1
+		r.first, r.pixels, r.end = place, min(tall, b.Out[1]-place), place+1
 	} else {
-		r.first, r.pixels, r.end = place, b.Out[1], min(place+b.tall, b.Out[0])
+		r.first, r.pixels, r.end = place, b.Out[1], min(place+tall, b.Out[0])
 	}
 	switch {
 	case !b.apart && b.flat:

@@ -38,3 +38,35 @@ func TestDivide(t *testing.T) {
 		}
 	}
 }
+
+// Few parts of images in blocks give all workers about equal shares, and are no larger than those
+// of one worker.
+func TestDivideBlocks(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		if chosen == plain {
+			t.Skip("without micro-kernels for blocks")
+		}
+		for _, c := range []struct {
+			channels, columns, size, kernel, workers int
+			equal                                    float64 // the largest share of the work, times workers, is at most this
+		}{
+			{128, 32, 14, 3, 2, 1.05}, // one part otherwise
+			{128, 32, 7, 3, 2, 1.2},
+			{128, 32, 7, 3, 16, 3}, // a row for each of 7
+			{512, 96, 14, 1, 2, 1.1},
+			{256, 256, 14, 3, 2, 1.05},
+			{16, 16, 7, 1, 2, 2}, // too little work
+		} {
+			b := &Blocks{
+				Images: 1, Groups: 1, Channels: c.channels, Columns: c.columns, In: [2]int{c.size, c.size}, Out: [2]int{c.size, c.size},
+				Kernel: [2]int{c.kernel, c.kernel}, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}, Pad: [2]int{c.kernel / 2, c.kernel / 2},
+			}
+			b.Plan()
+			b.Parts(c.workers)
+			whole := b.slowest(blockShare{workers: 1, tall: b.tall, across: 1})
+			if got := b.slowest(b.share) * float64(c.workers) / whole; b.share.tall > b.tall || got > c.equal {
+				t.Errorf("%+v: %+v, the largest share is %.2f of an equal one", c, b.share, got)
+			}
+		}
+	})
+}
