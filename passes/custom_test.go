@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +12,10 @@ import (
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // twoBranches is y = Relu(x) + Exp(Tanh(x)), built by hand.
@@ -176,6 +179,40 @@ func TestStateBetweenPasses(t *testing.T) {
 	want := []string{none, none, none, none, inferred, inferred, inferred, shared, shared, shared, ordered, ordered, placed + "false", placed + "false", placed + "true"}
 	if !slices.Equal(seen, want) {
 		t.Errorf("saw  %q\nwant %q", seen, want)
+	}
+}
+
+// TestProgramOrderInAllPasses: without the pass order, the passes before and behind it see program
+// order, too, as with the strategy of that name.
+func TestProgramOrderInAllPasses(t *testing.T) {
+	for _, opt := range []passes.Options{
+		{Slices: passes.SlicesExact, Limit: &passes.Limit{Percent: 60}},
+		{Slices: passes.SlicesExact, Pools: []passes.Pool{{Name: "fast", Capacity: 20000}, {Name: "slow", Capacity: 1 << 30}}},
+		{Ranges: map[string]string{"batch": "1..2"}},
+	} {
+		opt.Effort = schedule.EffortFast
+		var found [2]*plan.Plan
+		for i := range found {
+			opt := opt
+			if opt.Device = slowDevice; opt.Ranges == nil {
+				opt.Dims = map[string]int64{"batch": 2}
+			}
+			if opt.Schedule = "program"; i == 1 {
+				opt.Schedule, opt.Disable = "", []string{"order"}
+			}
+			m, err := models.Build("tiny_resnet8", models.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := passes.Optimize(t.Context(), m, opt)
+			if err != nil {
+				t.Fatalf("%+v: %v", opt, err)
+			}
+			found[i] = r.Plan
+		}
+		if !reflect.DeepEqual(found[0], found[1]) {
+			t.Errorf("%+v: %+v, by the strategy %+v: expected the same plan", opt, found[1].Summary, found[0].Summary)
+		}
 	}
 }
 

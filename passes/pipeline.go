@@ -18,7 +18,7 @@ func Default() []Pass {
 		{Name: "share", Doc: "merge views into the storage of their base", Run: share, Rerun: true},
 		{Name: "bodies", Doc: "plan bodies and local functions, the workspace of their nodes", Run: bodies, Rerun: true},
 		{Name: "range", Doc: "choose and prove one order and one stacking for ranges of dimensions, if asked", Run: ranges},
-		{Name: "order", Doc: "find the order with the smallest peak", Run: order, Optional: true, Instead: programOrder},
+		{Name: "order", Doc: "find the order with the smallest peak", Run: order, Optional: true, Instead: order},
 		{Name: "limit", Doc: "recompute or swap tensors if the best order exceeds the limit, if asked", Run: limit},
 		{Name: "place", Doc: "merge in-place results into buffers and assign offsets", Run: place},
 		{Name: "alias", Doc: "share the bytes of Concat, Split, Slice and Gather, unless an option excludes it", Run: aliases},

@@ -36,19 +36,9 @@ func bodies(ctx context.Context, s *State) error {
 	return s.recorded()
 }
 
-// order puts the nodes of the main graph into the order with the smallest peak.
+// order puts the nodes of the main graph into the order with the smallest peak or, if the pass is left
+// out, into program order. It says what a default order costs.
 func order(ctx context.Context, s *State) error {
-	return s.orderMain(ctx)
-}
-
-// programOrder keeps the nodes in program order.
-func programOrder(ctx context.Context, s *State) error {
-	s.unordered = true
-	return s.orderMain(ctx)
-}
-
-// orderMain orders the main graph, and says what a default order costs.
-func (s *State) orderMain(ctx context.Context) error {
 	err := s.main.Order(ctx, s.search())
 	if t := s.main.Traversal; err == nil && t != nil {
 		s.log.Notes = append(s.log.Notes, planner.TraversalNote(t.BestPeakBytes, s.main.Loads.Peak))

@@ -95,6 +95,9 @@ func (s *State) bindRanges() error {
 	if len(s.opt.Ranges) == 0 {
 		return nil
 	}
+	if err := s.opt.checkPlaces(s.model); err != nil {
+		return s.named(err)
+	}
 	lengths := canonical(s.model, s.opt.Ranges, s.opt.Dims)
 	box, err := boxOf(lengths, s.opt.Dims)
 	if err != nil {
@@ -102,6 +105,32 @@ func (s *State) bindRanges() error {
 	}
 	s.ranged = &planner.Ranged{Box: box, Lengths: lengths, Given: s.opt.Dims, All: s.opt.enumerates(box), Progress: s.opt.RangeProgress}
 	s.bind.Given.Dims = s.ranged.Dims(box.Corner())
+	return nil
+}
+
+// checkPlaces refuses a range beside another range or a length of the same axis of an input, of which
+// one is given by the axis' name and one by its place: the points would not be those of the names.
+func (o *Options) checkPlaces(m *graph.Model) error {
+	given := func(name string) (text string, isRange, ok bool) {
+		if text, ok = o.Ranges[name]; ok {
+			return name + "=" + text, true, true
+		}
+		n, ok := o.Dims[name]
+		return fmt.Sprintf("%s=%d", name, n), false, ok
+	}
+	for _, id := range m.Graph.Inputs {
+		t := m.Graph.Tensors[id]
+		if t.Declared == nil {
+			continue
+		}
+		for axis, symbol := range t.Declared.Symbols {
+			byName, several, named := given(symbol)
+			byPlace, too, placed := given(fmt.Sprintf("%s[%d]", t.Name, axis))
+			if symbol != "" && symbol != "?" && named && placed && (several || too) {
+				return graph.Errorf("axis %d of input %q: expected --dim %s or --dim %s, found both", axis, graph.Short(t.Name), byName, byPlace)
+			}
+		}
+	}
 	return nil
 }
 
@@ -159,9 +188,6 @@ func ranges(ctx context.Context, s *State) error {
 	var keep *box.Ceiling // that the pass slice has chosen
 	if l := s.choice.limit; l != nil {
 		keep = &box.Ceiling{Bytes: l.Bytes, Arena: l.Arena}
-	}
-	if slices.Contains(s.opt.Disable, "order") {
-		x.Strategy = "program"
 	}
 	t := s.trial()
 	if err := t.Solve(ctx, x, keep); err != nil {

@@ -2,6 +2,7 @@ package passes_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"reflect"
 	"runtime"
@@ -135,6 +136,30 @@ func TestRangeOfOneLengthIsNone(t *testing.T) {
 		err := c.opt.Validate()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v, %v: %v: expected %q", c.opt.Ranges, c.opt.Dims, err, c.want)
+		}
+	}
+}
+
+// TestRangeByNameAndPlace: an axis has a length or a range by its name or by its place, and not by
+// both. Two places of one name may have their own.
+func TestRangeByNameAndPlace(t *testing.T) {
+	for _, c := range []struct {
+		dims   map[string]int64
+		ranges map[string]string
+		want   string
+	}{
+		{map[string]int64{"input_ids[0]": 2}, map[string]string{"batch": "2..3"}, `axis 0 of input "input_ids": expected --dim batch=2..3 or --dim input_ids[0]=2, found both`},
+		{map[string]int64{"batch": 2}, map[string]string{"input_ids[0]": "2..3"}, `axis 0 of input "input_ids": expected --dim batch=2 or --dim input_ids[0]=2..3, found both`},
+		{nil, map[string]string{"batch": "2..3", "input_ids[0]": "2,4"}, `axis 0 of input "input_ids": expected --dim batch=2..3 or --dim input_ids[0]=2,4, found both`},
+		{map[string]int64{"input_ids[0]": 2}, map[string]string{"batch": "2"}, ""},
+		{map[string]int64{"input_ids[0]": 2}, map[string]string{"sequence": "2..3"}, ""},
+		{map[string]int64{"input_ids[0]": 2}, map[string]string{"attention_mask[0]": "2"}, ""},
+	} {
+		set := map[string]string{"layers": "1", "hidden": "16", "heads": "2", "ff": "32", "vocab": "20", "positions": "8"}
+		_, err := planRange(rangeModel(t, "bert", set), c.ranges, passes.Options{Dims: c.dims, Effort: schedule.EffortFast})
+		var refused *graph.Error
+		if (c.want == "") != (err == nil) || err != nil && (!errors.As(err, &refused) || !strings.HasSuffix(err.Error(), c.want)) {
+			t.Errorf("%v, %v: %v: expected %q", c.dims, c.ranges, err, c.want)
 		}
 	}
 }

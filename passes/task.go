@@ -24,7 +24,6 @@ type task struct {
 	measured  *measuredCosts  // nil: no costs were measured, or nothing may run in slices
 	known     *base           // has searches that were made, and need not be made again; nil: there are none
 	fixed     bool            // the nodes of the main graph stay in the order in which the pass slice wrote them
-	unordered bool            // the pass order was left out
 	asItIs    bool            // nothing makes the peak of the best order smaller: see stays
 
 	deadline time.Time          // when Options.TimeLimit ends; zero: never
@@ -40,9 +39,10 @@ func (s *task) rules() *planner.Rules {
 	}
 }
 
-// strategy returns the name of the strategy for the order; "": the best order.
+// strategy returns the name of the strategy for the order; "": the best order. Without the pass
+// order, all searches see program order, those of the passes before it, too.
 func (s *task) strategy() string {
-	if s.unordered {
+	if slices.Contains(s.opt.Disable, "order") {
 		return "program"
 	}
 	return s.opt.Schedule
