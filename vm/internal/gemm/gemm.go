@@ -117,6 +117,9 @@ func (p *Product) cut() (rows, columns int) {
 	if !p.readsA() {
 		leastColumns = 256
 	}
+	if _, turned := p.A.(*Turned); turned { // it is slow to pack
+		leastColumns = 512
+	}
 	if p.readsB() {
 		leastRows = 24
 	}
