@@ -40,7 +40,7 @@ func (m *Windows) Pack(dst []float32, width, first, k, n int) {
 func (m *Windows) packRows(dst []float32, first, rows, k, n int) {
 	u, image, place := m.under(k), first/m.outputs(), m.place(first%m.outputs())
 	for r := range rows {
-		m.packRow(dst[r*n:(r+1)*n], &u, image, place)
+		m.packRow(dst[r*n:(r+1)*n], &u, image, &place)
 		if place[2]++; place[2] < m.Out[2] {
 			continue
 		}
@@ -77,29 +77,27 @@ func (m *Windows) under(k int) under {
 }
 
 // packRow writes the elements under the kernel at one output position, from a depth on.
-func (m *Windows) packRow(row []float32, u *under, image int, place [3]int) {
+func (m *Windows) packRow(row []float32, u *under, image int, place *[3]int) {
 	n := len(row)
-	var start [3]int
-	for a, o := range place {
-		start[a] = o*m.Stride[a] - m.Pad[a]
-	}
-	// The kernel's columns that lie in the image.
-	left, right := within(-start[2], m.Dilation[2], m.In[2], m.Kernel[2])
 	at := unsafe.Add(m.At, 4*(image*m.Step+u.channel*m.Channel))
+	back, top, side := place[0]*m.Stride[0]-m.Pad[0], place[1]*m.Stride[1]-m.Pad[1], place[2]*m.Stride[2]-m.Pad[2]
 	if m.even() {
 		taps := m.Kernel[0] * m.Kernel[1] * m.Kernel[2]
-		for d, from := 0, *u; d < n; from = (under{}) {
-			piece := row[d:min(d+taps-from.tap, n)]
-			m.packEven(piece, at, start, left, right, &from)
+		first := (back*m.In[1]+top)*m.In[2] + side
+		for d, tap, kh, kw := 0, u.tap, u.at[1], u.at[2]; d < n; tap, kh, kw = 0, 0, 0 {
+			piece := row[d:min(d+taps-tap, n)]
+			m.packEven(piece, at, first+tap, top, side, kh, kw)
 			d += len(piece)
 			at = unsafe.Add(at, 4*m.Channel)
 		}
 		return
 	}
+	// The kernel's columns that lie in the image.
+	left, right := within(-side, m.Dilation[2], m.In[2], m.Kernel[2])
 	kd, kh, kw := u.at[0], u.at[1], u.at[2]
 	for d := 0; d < n; {
 		length := min(m.Kernel[2]-kw, n-d)
-		id, ih := start[0]+kd*m.Dilation[0], start[1]+kh*m.Dilation[1]
+		id, ih := back+kd*m.Dilation[0], top+kh*m.Dilation[1]
 		from, to := max(left, kw), min(right, kw+length)
 		if uint(id) >= uint(m.In[0]) || uint(ih) >= uint(m.In[1]) || from >= to {
 			clear(row[d : d+length])
@@ -107,7 +105,7 @@ func (m *Windows) packRow(row []float32, u *under, image int, place [3]int) {
 			clear(row[d : d+from-kw])
 			clear(row[d+to-kw : d+length])
 			piece := row[d+from-kw : d+to-kw]
-			src := float(at, 4*((id*m.In[1]+ih)*m.In[2]+start[2]+from*m.Dilation[2]))
+			src := float(at, 4*((id*m.In[1]+ih)*m.In[2]+side+from*m.Dilation[2]))
 			if m.Dilation[2] == 1 {
 				copy(piece, unsafe.Slice(src, len(piece)))
 			} else {
@@ -134,32 +132,46 @@ func (m *Windows) even() bool {
 	return m.Dilation == [3]int{1, 1, 1} && m.In[1] == m.Kernel[1] && m.In[2] == m.Kernel[2]
 }
 
-// packEven is packRow for the taps of one channel, if even. It copies them as one piece, and
-// then clears what lies outside of the image.
-func (m *Windows) packEven(row []float32, at unsafe.Pointer, start [3]int, left, right int, u *under) {
-	height, width := m.In[1], m.In[2]
-	from := (start[0]*height+start[1])*width + start[2] + u.tap
-	low := min(max(-from, 0), len(row))
-	high := max(min(m.In[0]*height*width-from, len(row)), low)
+// packEven is packRow for the taps of one channel, if even, from the tap at row kh and column
+// kw on, which reads the given element. It copies them as one piece, and then clears the
+// columns and rows that lie outside of the image; beyond its first and last plane nothing is
+// copied.
+func (m *Windows) packEven(row []float32, at unsafe.Pointer, from, top, side, kh, kw int) {
+	width, n := m.In[2], len(row)
+	plane := m.In[1] * width
+	low := min(max(-from, 0), n)
+	high := max(min(m.In[0]*plane-from, n), low)
 	clear(row[:low])
 	clear(row[high:])
 	copy(row[low:high], unsafe.Slice(float(at, 4*(from+low)), high-low))
-	kd, kh := u.at[0], u.at[1]
-	for d := -u.at[2]; d < len(row); d += width {
-		id, ih := start[0]+kd, start[1]+kh
-		if uint(id) >= uint(m.In[0]) || uint(ih) >= uint(height) {
-			clear(row[max(d, 0):min(d+width, len(row))])
-		} else {
-			for x := max(d, 0); x < min(d+left, len(row)); x++ {
-				row[x] = 0
-			}
-			for x := max(d+right, 0); x < min(d+width, len(row)); x++ {
-				row[x] = 0
-			}
+	if side != 0 {
+		clearEach(row, -kw, width, -side)
+		clearEach(row, width-side-kw, width, side)
+	}
+	if top != 0 {
+		kw += kh * width
+		clearEach(row, -kw, plane, -top*width)
+		clearEach(row, plane-top*width-kw, plane, top*width)
+	}
+}
+
+// clearEach clears count elements, if any, of row at every step from first on, which may lie
+// before the row.
+func clearEach(row []float32, first, step, count int) {
+	switch {
+	case count <= 0:
+	case count == 1:
+		if first < 0 {
+			first += step
 		}
-		if kh++; kh == height {
-			kh = 0
-			kd++
+		for ; first < len(row); first += step {
+			row[first] = 0
+		}
+	default:
+		for count = min(count, step); first < len(row); first += step {
+			if from, to := max(first, 0), min(first+count, len(row)); from < to {
+				clear(row[from:to])
+			}
 		}
 	}
 }
