@@ -146,8 +146,8 @@ func randomBlockNet(t *testing.T, r *rand.Rand, reals graph.DType) string {
 		}
 		last = image{fmt.Sprint("t", i), in.channels, in.rows}
 		switch k := r.IntN(14); {
-		case k < 4 || in.channels%16 != 0:
-			last.channels = []int64{16, 32, 64, 64, 96, 24}[r.IntN(6)]
+		case k < 4 || in.channels < 16:
+			last.channels = []int64{16, 32, 64, 64, 96, 24, 40, 8}[r.IntN(8)]
 			if taps := int64(1 + 2*r.IntN(2)); taps == 3 {
 				n.filter(last.name, in.name, attrs(same), last.channels, in.channels, 3, 3)
 			} else {

@@ -98,12 +98,20 @@ func (l Layout) Blocks(x *Tensor) *Tensor {
 	return x.pick(x.Shape, (&evaluation{block: l.Block}).blocks(x.Shape))
 }
 
-// Planes returns the image in NCHW from the same image in NCHWc.
+// Planes returns the image in NCHW from the same image in NCHWc, of which the last block of
+// channels may be smaller than the others.
 func (l Layout) Planes(x *Tensor) *Tensor {
-	blocks := (&evaluation{block: l.Block}).blocks(x.Shape)
-	from := make([]int, len(blocks))
-	for i, at := range blocks {
-		from[at] = i
+	channels, pixels := x.Shape[1], x.Shape[2]*x.Shape[3]
+	from := make([]int, size(x.Shape))
+	at := 0
+	for image := range x.Shape[0] {
+		for first := 0; first < channels; first += l.Block {
+			lanes := min(l.Block, channels-first)
+			for i := range lanes * pixels {
+				from[(image*channels+first+i%lanes)*pixels+i/lanes] = at
+				at++
+			}
+		}
 	}
 	return x.pick(x.Shape, from)
 }

@@ -47,6 +47,7 @@ type blockSlide struct {
 	name, doc string
 	most      [2]int // pixels together: with AVX2 and with AVX-512
 	sets      int    // of registers for each pixel
+	half      bool   // a pixel is half a block, and so one vector of AVX2
 
 	wide   bool // AVX-512
 	stride int  // pixels of the image from one of a row to the next; 0: as the box says
@@ -56,6 +57,7 @@ type blockSlide struct {
 
 var blockSlides = []blockSlide{
 	{name: "weigh", doc: "the weighted sums of the pixels under a kernel", most: [2]int{6, 14}, sets: 1},
+	{name: "weigh", doc: "the weighted sums of halves of the pixels under a kernel", most: [2]int{12}, sets: 1, half: true},
 	{name: "largest", doc: "the largest of the pixels under a kernel, NaN if one is NaN,", most: [2]int{6, 8}, sets: 1},
 	{name: "average", doc: "the sums of the pixels under a kernel, column by column, divided by a number", most: [2]int{3, 8}, sets: 2},
 }
@@ -77,6 +79,9 @@ func (s blockSlide) write(wide bool) {
 		level = "AVX512"
 	}
 	name := s.name + "Blocks" + level
+	if s.half {
+		name = s.name + "Halves" + level
+	}
 	TEXT(name, NOSPLIT|NOFRAME, "func(p *byte, boxes *byte, count int)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("%s writes %s for each box of a list.", name, s.doc))
@@ -189,10 +194,18 @@ func (s *blockSlide) together() int {
 
 // vectors is the number of vectors of a pixel.
 func (s *blockSlide) vectors() int {
-	if s.wide {
+	if s.wide || s.half {
 		return 1
 	}
 	return 2
+}
+
+// pixel is the size of a pixel in bytes.
+func (s *blockSlide) pixel() int {
+	if s.half {
+		return blockPixel / 2
+	}
+	return blockPixel
 }
 
 func (s *blockSlide) register(n int) VecPhysical {
@@ -250,7 +263,7 @@ func (s *blockSlide) read(f func(pixel, half int, m Mem)) {
 		if s.stride == 0 && half == 0 && pixel > 0 {
 			ADDQ(s.of(offBoxSrcStep), blockAt)
 		}
-		f(pixel, half, Mem{Base: blockAt, Disp: s.stride*blockPixel*pixel + blockPixel/2*half})
+		f(pixel, half, Mem{Base: blockAt, Disp: s.stride*s.pixel()*pixel + blockPixel/2*half})
 	})
 }
 
@@ -269,7 +282,7 @@ func (s *blockSlide) weigh() {
 	JNZ(LabelRef(s.label + "outside"))
 	s.read(func(pixel, half int, m Mem) { VFMADD231PS(m, s.spare(half), s.sum(pixel, half)) })
 	Label(s.label + "next")
-	ADDQ(Imm(blockPixel), blockWeights)
+	ADDQ(Imm(uint64(s.pixel())), blockWeights)
 	DECQ(blockCount)
 	JNZ(LabelRef(s.label + "tap"))
 	CMPQ(Mem{Base: blockArgs, Disp: offBlocksFlag}, Imm(0))
@@ -359,10 +372,10 @@ func (s *blockSlide) store() {
 	Label(s.label + "store")
 	if s.stride > 0 {
 		s.each(func(pixel, half int) {
-			VMOVUPS(s.sum(pixel, half), Mem{Base: blockDst, Disp: blockPixel*pixel + blockPixel/2*half})
+			VMOVUPS(s.sum(pixel, half), Mem{Base: blockDst, Disp: s.pixel()*pixel + blockPixel/2*half})
 		})
-		ADDQ(U32(uint32(blockPixel*s.pixels)), blockDst)
-		ADDQ(U32(uint32(blockPixel*s.pixels*s.stride)), blockSrc)
+		ADDQ(U32(uint32(s.pixel()*s.pixels)), blockDst)
+		ADDQ(U32(uint32(s.pixel()*s.pixels*s.stride)), blockSrc)
 		return
 	}
 	MOVQ(s.of(offBoxDstStep), blockAt)

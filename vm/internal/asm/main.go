@@ -35,7 +35,9 @@ var files = []struct {
 	{"gemm", "blocks_slide", func() {
 		for _, s := range blockSlides {
 			s.write(false)
-			s.write(true)
+			if !s.half {
+				s.write(true)
+			}
 		}
 	}},
 	{"gemm", "blocks_sum", func() {

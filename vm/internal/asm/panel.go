@@ -480,7 +480,7 @@ func (s set) toBytes(low, high, zero VecPhysical, each func(f func(i, v int)), a
 }
 
 func (s set) zero(r VecPhysical) {
-	if s.opmask {
+	if r.Size() == 64 {
 		VPXORD(r, r, r)
 		return
 	}

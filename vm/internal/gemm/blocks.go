@@ -10,8 +10,12 @@ import (
 // numbers of a pixel that lie side by side, one vector of AVX-512 or two of AVX2.
 const BlockLen = 16
 
+// HalfLen is the number of channels of a last half of a block.
+const HalfLen = BlockLen / 2
+
 // Blocks is the convolution of images in NCHW16c: the image [C, H, W] lies as [C/BlockLen, H,
-// W, BlockLen], and so does the result. Strips of pixels are the rows of a product whose sums
+// W, BlockLen], and so does the result. If half a block of channels is left, [H, W, HalfLen]
+// follows, so that no image is larger than in NCHW. Strips of pixels are the rows of a product whose sums
 // stay in registers, and channels of the result its columns. Pixels are read where they lie
 // or, if taps reach beyond the left or right edge, in a copy of some rows with zeros beside
 // them. Taps above or below the image are left out.
@@ -20,7 +24,7 @@ const BlockLen = 16
 // the same blocks of depths, so the bits are the same.
 type Blocks struct {
 	Images, Groups    int
-	Channels, Columns int // of a group of the image, and of the result: multiples of BlockLen
+	Channels, Columns int // of a group of the image, and of the result: see CanBlock
 	In, Out           [2]int
 	Kernel            [2]int
 	Stride            [2]int
@@ -70,24 +74,27 @@ type blockStep struct{ pixels, weights int }
 // their offsets. a and c are no pointers, because the micro-kernel moves them from line to
 // line, and in the end beyond the last one.
 type blockPanel struct {
-	a       uintptr        // the pixels of the first strip
-	b       unsafe.Pointer // weights
-	c       uintptr        // the result's pixels
-	steps   *blockStep
-	count   int // steps
-	rows    int // pixels of a line
-	strip   int // the most pixels of a strip
-	aRow    int // bytes from one pixel to the next
-	lines   int
-	aLine   int
-	cLine   int
-	block   int            // bytes from one block of the result to the next
-	added   int            // bytes from the result to what is added to it
-	bias    unsafe.Pointer // of the channels
-	flags   int
-	vectors int // of the result's channels
-	low     float32
-	high    float32
+	a      uintptr        // the pixels of the first strip
+	b      unsafe.Pointer // weights
+	c      uintptr        // the result's pixels
+	steps  *blockStep
+	count  int // steps
+	rows   int // pixels of a line
+	strip  int // the most pixels of a strip
+	aRow   int // bytes from one pixel to the next
+	lines  int
+	aLine  int
+	cLine  int
+	block  int            // bytes from one block of the result to the next
+	added  int            // bytes from the result to what is added to it
+	bias   unsafe.Pointer // of the channels
+	flags  int
+	halves int // of blocks of the result's channels
+	low    float32
+	high   float32
+	second uintptr        // the result's pixels of a half beside a block
+	tail   uintptr        // the pixels of a last half of a block; 0: none
+	tailB  unsafe.Pointer // its weights
 }
 
 const (
@@ -108,9 +115,18 @@ const (
 	mostBlockReach   = 1 << 20 // pixels
 )
 
-// CanBlock reports whether this machine convolves such images in blocks.
+// CanBlock reports whether this machine convolves such images in blocks. The channels of a group
+// are whole blocks or, if there is only one group, of float32, halves: those of the image under a
+// kernel of a single element that reads each pixel.
 func (b *Blocks) CanBlock() bool {
-	if chosen == plain || b.Channels%BlockLen != 0 || b.Columns%BlockLen != 0 || b.Channels == 0 || b.Columns == 0 ||
+	if b.Channels%BlockLen != 0 || b.Columns%BlockLen != 0 {
+		one := [2]int{1, 1}
+		alone := b.Groups == 1 && b.Format == Float32 && b.Tiles == [2]int{} && b.Channels%HalfLen == 0 && b.Columns%HalfLen == 0
+		if !alone || b.Channels%BlockLen != 0 && (b.Kernel != one || b.Stride != one || b.Pad != [2]int{} || b.In != b.Out) {
+			return false
+		}
+	}
+	if chosen == plain || b.Channels == 0 || b.Columns == 0 ||
 		b.Kernel[0] < 1 || b.Kernel[1] < 1 || b.Kernel[0] > mostDenseSide || b.Kernel[1] > mostDenseSide {
 		return false
 	}
@@ -200,6 +216,9 @@ func (b *Blocks) aside() bool {
 // Later reports whether what is added, and Finish behind it, follow the micro-kernel.
 func (b *Blocks) Later() bool { return b.Added && b.aside() }
 
+// tailed reports whether half a block of channels of the image is left.
+func (b *Blocks) tailed() bool { return b.Channels%BlockLen != 0 }
+
 // taps is the number of taps of Tiles.
 func (b *Blocks) taps() int { return b.Tiles[0] * b.Tiles[1] }
 
@@ -283,7 +302,7 @@ func (b *Blocks) list(c *blockClass, bottom int) {
 	taps, width := b.Kernel[0]*b.Kernel[1], levels[chosen].columns
 	volume, depth := b.volume(), depthOf(b.Depth())
 	c.steps, c.blocks = make([]blockStep, 0, b.Depth()/BlockLen), make([]int, 0, cuts(b.Depth(), depth)+1)
-	for block := range b.Channels / BlockLen {
+	for block := range cuts(b.Channels, BlockLen) {
 		for kh := range b.Kernel[0] {
 			for kw := range b.Kernel[1] {
 				tap := kh*b.Kernel[1] + kw
@@ -291,7 +310,7 @@ func (b *Blocks) list(c *blockClass, bottom int) {
 				if at*BlockLen%depth == 0 {
 					c.blocks = append(c.blocks, len(c.steps))
 				}
-				if kh >= c.top && kh < bottom && kw >= b.left && kw < b.right {
+				if block < b.Channels/BlockLen && kh >= c.top && kh < bottom && kw >= b.left && kw < b.right {
 					c.steps = append(c.steps, blockStep{
 						block*volume + (kh-c.top)*b.Dilation[0]*b.lineBytes() + kw*b.Dilation[1]*pixelBytes, 4 * width * BlockLen * at,
 					})
@@ -346,6 +365,7 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 	switch {
 	case !b.apart && b.flat:
 		r.x = unsafe.Add(x, place*pixelBytes)
+		r.half = unsafe.Add(x, b.Channels/BlockLen*b.volume()+place*4*HalfLen)
 	case !b.apart:
 		r.x = x
 	case b.flat:
@@ -364,6 +384,7 @@ type blockRun struct {
 	*Blocks
 	p           blockPanel
 	x           unsafe.Pointer // what is read
+	half        unsafe.Pointer // a last half of a block
 	top         int            // the row of the image at x
 	out, bias   unsafe.Pointer
 	weights     Operand
@@ -386,16 +407,21 @@ func (r *blockRun) run() {
 	if r.flat {
 		begin = r.first
 	}
-	p.rows, p.strip, p.cLine = r.pixels, evenly(r.pixels, strip, 1), pixelBytes*r.pixels
+	p.rows, p.strip = r.pixels, evenly(r.pixels, strip, 1)
 	last := len(r.classes[0].blocks) - 2
 	for s := r.from; s < r.to; s++ {
 		if r.Stop != nil && r.Stop.Stopping() {
 			return
 		}
-		p.vectors = min(2, (r.Columns-s*width)/BlockLen)
+		p.halves = min(width, r.Columns-s*width) / HalfLen
 		p.b = r.weightsOf(s)
-		to := unsafe.Add(r.out, (s*width*outputs+begin*BlockLen)*4)
+		pixel := 4 * min(BlockLen, r.Columns-s*width)
+		p.cLine = pixel * r.pixels
+		to := unsafe.Add(r.out, s*width*outputs*4+begin*pixel)
 		p.block = pixelBytes * outputs
+		if p.halves == 3 {
+			p.block -= begin * (pixelBytes - 4*HalfLen)
+		}
 		if r.aside() {
 			to, p.block = r.sums, pixelBytes*count
 		}
@@ -448,10 +474,17 @@ func (r *blockRun) lines(c *blockClass, d, flags int, to unsafe.Pointer) {
 		return
 	}
 	steps := c.steps[c.blocks[d]:c.blocks[d+1]]
-	if len(steps) == 0 && flags == 0 {
+	tail := r.tailed() && d == len(c.blocks)-2
+	if len(steps) == 0 && flags == 0 && !tail {
 		return
 	}
-	p.a, p.c = uintptr(r.x), uintptr(to)+uintptr((from-r.first)*p.cLine)
+	p.a, p.c, p.tail = uintptr(r.x), uintptr(to)+uintptr((from-r.first)*p.cLine), 0
+	p.second = uintptr(to) + uintptr(p.block+(from-r.first)*p.cLine*HalfLen/BlockLen)
+	if tail {
+		deep := r.Channels / BlockLen * BlockLen
+		p.tail = uintptr(r.half)
+		p.tailB = unsafe.Add(p.b, 4*levels[chosen].columns*deep)
+	}
 	p.lines, p.flags, p.count, p.steps = end-from, flags, len(steps), unsafe.SliceData(steps)
 	if len(steps) > 0 && !r.flat {
 		p.a += uintptr((from*r.Stride[0] - r.Pad[0] + c.top*r.Dilation[0] - r.top) * r.lineBytes())
@@ -465,33 +498,34 @@ func (r *blockRun) finish(sums unsafe.Pointer, s, first, pixels int) {
 		return
 	}
 	width, outputs := levels[chosen].columns, r.Out[0]*r.Out[1]
-	for block := range min(width, r.Columns-s*width) / BlockLen {
+	for block := range cuts(min(width, r.Columns-s*width), BlockLen) {
 		at := (*float32)(unsafe.Add(sums, block*r.p.block))
-		if r.Finish != nil && !r.Later() {
-			r.Finish(unsafe.Slice(at, pixels*BlockLen))
-		}
 		channel := s*width + block*BlockLen
+		lanes := min(BlockLen, r.Columns-channel)
+		if r.Finish != nil && !r.Later() {
+			r.Finish(unsafe.Slice(at, pixels*lanes))
+		}
 		switch {
 		case r.taps() > 0:
 			r.tile(unsafe.Pointer(at), channel/BlockLen, first, pixels)
 		case r.Planes && r.Format == Float32 && !r.Added:
-			simd.Transpose(float(r.out, 4*(channel*outputs+first)), at, outputs, BlockLen, pixels, BlockLen)
+			simd.Transpose(float(r.out, 4*(channel*outputs+first)), at, outputs, lanes, pixels, lanes)
 		case r.aside():
-			r.store(channel, first, at, unsafe.Add(r.sums, 4*width*r.most()), pixels)
+			r.store(channel, lanes, first, at, unsafe.Add(r.sums, 4*width*r.most()), pixels)
 		}
 	}
 }
 
-// store adds what is added to the sums of a block, and writes them. aside has room for as many
-// numbers.
-func (r *blockRun) store(channel, first int, sums *float32, aside unsafe.Pointer, pixels int) {
+// store adds what is added to the sums of a block of lanes, and writes them. aside has room for as
+// many numbers.
+func (r *blockRun) store(channel, lanes, first int, sums *float32, aside unsafe.Pointer, pixels int) {
 	outputs := r.Out[0] * r.Out[1]
 	if !r.Planes {
-		r.write(channel*outputs+first*BlockLen, unsafe.Slice(sums, pixels*BlockLen), aside)
+		r.write(channel*outputs+first*lanes, unsafe.Slice(sums, pixels*lanes), aside)
 		return
 	}
-	simd.Transpose((*float32)(aside), sums, pixels, BlockLen, pixels, BlockLen)
-	for c := range BlockLen {
+	simd.Transpose((*float32)(aside), sums, pixels, lanes, pixels, lanes)
+	for c := range lanes {
 		r.write((channel+c)*outputs+first, unsafe.Slice(float(aside, 4*c*pixels), pixels), unsafe.Pointer(sums))
 	}
 }

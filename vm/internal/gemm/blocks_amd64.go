@@ -11,7 +11,8 @@ func blocksAVX512(p *blockPanel)
 // Any other offset does not compile.
 const _ = -(unsafe.Offsetof(blockPanel{}.c) ^ 16 | unsafe.Offsetof(blockPanel{}.rows) ^ 40 | unsafe.Offsetof(blockPanel{}.aRow) ^ 56 |
 	unsafe.Offsetof(blockPanel{}.cLine) ^ 80 | unsafe.Offsetof(blockPanel{}.added) ^ 96 | unsafe.Offsetof(blockPanel{}.flags) ^ 112 |
-	unsafe.Offsetof(blockPanel{}.vectors) ^ 120 | unsafe.Offsetof(blockPanel{}.low) ^ 128 | unsafe.Offsetof(blockPanel{}.high) ^ 132)
+	unsafe.Offsetof(blockPanel{}.halves) ^ 120 | unsafe.Offsetof(blockPanel{}.low) ^ 128 | unsafe.Offsetof(blockPanel{}.high) ^ 132 |
+	unsafe.Offsetof(blockPanel{}.second) ^ 136 | unsafe.Offsetof(blockPanel{}.tail) ^ 144 | unsafe.Offsetof(blockPanel{}.tailB) ^ 152)
 
 // run calls the micro-kernel in use.
 func (p *blockPanel) run() {

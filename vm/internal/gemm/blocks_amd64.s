@@ -13,6 +13,8 @@ line:
 	MOVQ (DI), SI
 	MOVQ 16(DI), R9
 	MOVQ 40(DI), R8
+	CMPQ 120(DI), $0x01
+	JEQ  single
 
 both:
 	MOVQ    48(DI), R15
@@ -21,14 +23,13 @@ both:
 	CMPQ    R15, $0x06
 	JLT     both5
 
-	// 6 pixels, 2 vectors
+	// 6 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -48,7 +49,7 @@ both:
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
 	TESTQ      R15, R15
-	JZ         both6store
+	JZ         both6done
 
 both6step:
 	MOVQ (R12), AX
@@ -152,11 +153,22 @@ both6quarter:
 	TESTQ        R15, R15
 	JNZ          both6step
 
+both6done:
+	CMPQ 144(DI), $0x00
+	JEQ  both6store
+	CMPQ CX, 56(DI)
+	JNE  both6store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  both6quarter
+
 both6store:
 	MOVQ   $0x00000006, R15
 	MOVQ   112(DI), R12
-	MOVQ   88(DI), AX
-	ADDQ   R9, AX
 	MOVQ   96(DI), BX
 	TESTQ  $0x00000001, R12
 	JNZ    both6first
@@ -273,8 +285,15 @@ bothadvance:
 	MOVQ  56(DI), AX
 	IMULQ R15, AX
 	ADDQ  AX, SI
+	CMPQ  144(DI), $0x00
+	JEQ   bothwhole
+	SHRQ  $0x01, AX
+	ADDQ  AX, 144(DI)
+
+bothwhole:
 	SUBQ  R15, R8
-	SHLQ  $0x06, R15
+	SHLQ  $0x05, R15
+	ADDQ  R15, R15
 	ADDQ  R15, R9
 	TESTQ R8, R8
 	JG    both
@@ -284,14 +303,13 @@ both5:
 	CMPQ R15, $0x05
 	JLT  both4
 
-	// 5 pixels, 2 vectors
+	// 5 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -308,7 +326,7 @@ both5:
 	VXORPS     Y8, Y8, Y8
 	VXORPS     Y9, Y9, Y9
 	TESTQ      R15, R15
-	JZ         both5store
+	JZ         both5done
 
 both5step:
 	MOVQ (R12), AX
@@ -400,6 +418,19 @@ both5quarter:
 	TESTQ        R15, R15
 	JNZ          both5step
 
+both5done:
+	CMPQ 144(DI), $0x00
+	JEQ  both5store
+	CMPQ CX, 56(DI)
+	JNE  both5store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  both5quarter
+
 both5store:
 	MOVQ $0x00000005, R15
 	JMP  bothtails
@@ -408,14 +439,13 @@ both4:
 	CMPQ R15, $0x04
 	JLT  both3
 
-	// 4 pixels, 2 vectors
+	// 4 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -429,7 +459,7 @@ both4:
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
 	TESTQ      R15, R15
-	JZ         both4store
+	JZ         both4done
 
 both4step:
 	MOVQ (R12), AX
@@ -507,6 +537,18 @@ both4quarter:
 	TESTQ        R15, R15
 	JNZ          both4step
 
+both4done:
+	CMPQ 144(DI), $0x00
+	JEQ  both4store
+	CMPQ CX, 56(DI)
+	JNE  both4store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  both4quarter
+
 both4store:
 	MOVQ $0x00000004, R15
 	JMP  bothtails
@@ -515,14 +557,13 @@ both3:
 	CMPQ R15, $0x03
 	JLT  both2
 
-	// 3 pixels, 2 vectors
+	// 3 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -533,7 +574,7 @@ both3:
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
 	TESTQ      R15, R15
-	JZ         both3store
+	JZ         both3done
 
 both3step:
 	MOVQ (R12), AX
@@ -599,6 +640,18 @@ both3quarter:
 	TESTQ        R15, R15
 	JNZ          both3step
 
+both3done:
+	CMPQ 144(DI), $0x00
+	JEQ  both3store
+	CMPQ CX, 56(DI)
+	JNE  both3store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  both3quarter
+
 both3store:
 	MOVQ $0x00000003, R15
 	JMP  bothtails
@@ -607,14 +660,13 @@ both2:
 	CMPQ R15, $0x02
 	JLT  both1
 
-	// 2 pixels, 2 vectors
+	// 2 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	VXORPS     Y0, Y0, Y0
@@ -622,7 +674,7 @@ both2:
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	TESTQ      R15, R15
-	JZ         both2store
+	JZ         both2done
 
 both2step:
 	MOVQ (R12), AX
@@ -676,24 +728,35 @@ both2quarter:
 	TESTQ        R15, R15
 	JNZ          both2step
 
+both2done:
+	CMPQ 144(DI), $0x00
+	JEQ  both2store
+	CMPQ CX, 56(DI)
+	JNE  both2store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  both2quarter
+
 both2store:
 	MOVQ $0x00000002, R15
 	JMP  bothtails
 
 both1:
-	// 1 pixels, 2 vectors
+	// 1 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	TESTQ      R15, R15
-	JZ         both1store
+	JZ         both1done
 
 both1step:
 	MOVQ (R12), AX
@@ -735,26 +798,30 @@ both1quarter:
 	TESTQ        R15, R15
 	JNZ          both1step
 
+both1done:
+	CMPQ 144(DI), $0x00
+	JEQ  both1store
+	CMPQ CX, 56(DI)
+	JNE  both1store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  both1quarter
+
 both1store:
 	MOVQ $0x00000001, R15
 	JMP  bothtails
 
 	// The epilogue of fewer pixels
 bothtails:
-	MOVQ    112(DI), R12
-	MOVQ    88(DI), AX
-	ADDQ    R9, AX
-	MOVQ    96(DI), BX
-	TESTQ   $0x00000002, R12
-	JZ      bothtails0
-	MOVQ    104(DI), R13
-	VMOVUPS (R13), Y10
-	VMOVUPS 32(R13), Y11
-
-bothtails0:
-	VBROADCASTSS 128(DI), Y12
-	VBROADCASTSS 132(DI), Y13
-	VXORPS       Y14, Y14, Y14
+	MOVQ         112(DI), R12
+	MOVQ         96(DI), BX
+	MOVQ         104(DI), R13
+	VBROADCASTSS 128(DI), Y10
+	VBROADCASTSS 132(DI), Y11
+	VXORPS       Y12, Y12, Y12
 	CMPQ         R15, $0x01
 	JEQ          bothtail1
 	CMPQ         R15, $0x02
@@ -771,8 +838,8 @@ bothtails0:
 bothtail5first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail5bias
-	VADDPS Y10, Y8, Y8
-	VADDPS Y11, Y9, Y9
+	VADDPS (R13), Y8, Y8
+	VADDPS 32(R13), Y9, Y9
 
 bothtail5bias:
 	TESTQ  $0x00000004, R12
@@ -783,16 +850,16 @@ bothtail5bias:
 bothtail5added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail5low
-	VMAXPS Y8, Y12, Y8
-	VADDPS Y14, Y8, Y8
-	VMAXPS Y9, Y12, Y9
-	VADDPS Y14, Y9, Y9
+	VMAXPS Y8, Y10, Y8
+	VADDPS Y12, Y8, Y8
+	VMAXPS Y9, Y10, Y9
+	VADDPS Y12, Y9, Y9
 
 bothtail5low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail5high
-	VMINPS Y8, Y13, Y8
-	VMINPS Y9, Y13, Y9
+	VMINPS Y8, Y11, Y8
+	VMINPS Y9, Y11, Y9
 
 bothtail5high:
 	VMOVUPS Y8, 256(R9)
@@ -807,8 +874,8 @@ bothtail4:
 bothtail4first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail4bias
-	VADDPS Y10, Y6, Y6
-	VADDPS Y11, Y7, Y7
+	VADDPS (R13), Y6, Y6
+	VADDPS 32(R13), Y7, Y7
 
 bothtail4bias:
 	TESTQ  $0x00000004, R12
@@ -819,16 +886,16 @@ bothtail4bias:
 bothtail4added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail4low
-	VMAXPS Y6, Y12, Y6
-	VADDPS Y14, Y6, Y6
-	VMAXPS Y7, Y12, Y7
-	VADDPS Y14, Y7, Y7
+	VMAXPS Y6, Y10, Y6
+	VADDPS Y12, Y6, Y6
+	VMAXPS Y7, Y10, Y7
+	VADDPS Y12, Y7, Y7
 
 bothtail4low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail4high
-	VMINPS Y6, Y13, Y6
-	VMINPS Y7, Y13, Y7
+	VMINPS Y6, Y11, Y6
+	VMINPS Y7, Y11, Y7
 
 bothtail4high:
 	VMOVUPS Y6, 192(R9)
@@ -843,8 +910,8 @@ bothtail3:
 bothtail3first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail3bias
-	VADDPS Y10, Y4, Y4
-	VADDPS Y11, Y5, Y5
+	VADDPS (R13), Y4, Y4
+	VADDPS 32(R13), Y5, Y5
 
 bothtail3bias:
 	TESTQ  $0x00000004, R12
@@ -855,16 +922,16 @@ bothtail3bias:
 bothtail3added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail3low
-	VMAXPS Y4, Y12, Y4
-	VADDPS Y14, Y4, Y4
-	VMAXPS Y5, Y12, Y5
-	VADDPS Y14, Y5, Y5
+	VMAXPS Y4, Y10, Y4
+	VADDPS Y12, Y4, Y4
+	VMAXPS Y5, Y10, Y5
+	VADDPS Y12, Y5, Y5
 
 bothtail3low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail3high
-	VMINPS Y4, Y13, Y4
-	VMINPS Y5, Y13, Y5
+	VMINPS Y4, Y11, Y4
+	VMINPS Y5, Y11, Y5
 
 bothtail3high:
 	VMOVUPS Y4, 128(R9)
@@ -879,8 +946,8 @@ bothtail2:
 bothtail2first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail2bias
-	VADDPS Y10, Y2, Y2
-	VADDPS Y11, Y3, Y3
+	VADDPS (R13), Y2, Y2
+	VADDPS 32(R13), Y3, Y3
 
 bothtail2bias:
 	TESTQ  $0x00000004, R12
@@ -891,16 +958,16 @@ bothtail2bias:
 bothtail2added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail2low
-	VMAXPS Y2, Y12, Y2
-	VADDPS Y14, Y2, Y2
-	VMAXPS Y3, Y12, Y3
-	VADDPS Y14, Y3, Y3
+	VMAXPS Y2, Y10, Y2
+	VADDPS Y12, Y2, Y2
+	VMAXPS Y3, Y10, Y3
+	VADDPS Y12, Y3, Y3
 
 bothtail2low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail2high
-	VMINPS Y2, Y13, Y2
-	VMINPS Y3, Y13, Y3
+	VMINPS Y2, Y11, Y2
+	VMINPS Y3, Y11, Y3
 
 bothtail2high:
 	VMOVUPS Y2, 64(R9)
@@ -915,8 +982,8 @@ bothtail1:
 bothtail1first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail1bias
-	VADDPS Y10, Y0, Y0
-	VADDPS Y11, Y1, Y1
+	VADDPS (R13), Y0, Y0
+	VADDPS 32(R13), Y1, Y1
 
 bothtail1bias:
 	TESTQ  $0x00000004, R12
@@ -927,21 +994,807 @@ bothtail1bias:
 bothtail1added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail1low
-	VMAXPS Y0, Y12, Y0
-	VADDPS Y14, Y0, Y0
-	VMAXPS Y1, Y12, Y1
-	VADDPS Y14, Y1, Y1
+	VMAXPS Y0, Y10, Y0
+	VADDPS Y12, Y0, Y0
+	VMAXPS Y1, Y10, Y1
+	VADDPS Y12, Y1, Y1
 
 bothtail1low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail1high
-	VMINPS Y0, Y13, Y0
-	VMINPS Y1, Y13, Y1
+	VMINPS Y0, Y11, Y0
+	VMINPS Y1, Y11, Y1
 
 bothtail1high:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	JMP     bothadvance
+
+single:
+	MOVQ    48(DI), R15
+	CMPQ    R8, R15
+	CMOVQLT R8, R15
+	CMPQ    R15, $0x06
+	JLT     single5
+
+	// 6 pixels, single
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 160(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	TESTQ      R15, R15
+	JZ         single6done
+
+single6step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+
+single6quarter:
+	PREFETCHT0   2048(R13)
+	VMOVUPS      (R13), Y6
+	VBROADCASTSS (AX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (AX)(CX*1), Y8
+	VFMADD231PS  Y6, Y8, Y1
+	VBROADCASTSS (AX)(CX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (AX)(DX*1), Y8
+	VFMADD231PS  Y6, Y8, Y3
+	VBROADCASTSS (BX), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (BX)(CX*1), Y8
+	VFMADD231PS  Y6, Y8, Y5
+	PREFETCHT0   2112(R13)
+	VMOVUPS      64(R13), Y6
+	VBROADCASTSS 4(AX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y8
+	VFMADD231PS  Y6, Y8, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y8
+	VFMADD231PS  Y6, Y8, Y3
+	VBROADCASTSS 4(BX), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 4(BX)(CX*1), Y8
+	VFMADD231PS  Y6, Y8, Y5
+	PREFETCHT0   2176(R13)
+	VMOVUPS      128(R13), Y6
+	VBROADCASTSS 8(AX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y8
+	VFMADD231PS  Y6, Y8, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y8
+	VFMADD231PS  Y6, Y8, Y3
+	VBROADCASTSS 8(BX), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 8(BX)(CX*1), Y8
+	VFMADD231PS  Y6, Y8, Y5
+	PREFETCHT0   2240(R13)
+	VMOVUPS      192(R13), Y6
+	VBROADCASTSS 12(AX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y8
+	VFMADD231PS  Y6, Y8, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y8
+	VFMADD231PS  Y6, Y8, Y3
+	VBROADCASTSS 12(BX), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 12(BX)(CX*1), Y8
+	VFMADD231PS  Y6, Y8, Y5
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x00000100, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          single6quarter
+	TESTQ        R15, R15
+	JNZ          single6step
+
+single6done:
+	CMPQ 144(DI), $0x00
+	JEQ  single6store
+	CMPQ CX, 56(DI)
+	JNE  single6store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  single6quarter
+
+single6store:
+	MOVQ   $0x00000006, R15
+	MOVQ   112(DI), R12
+	MOVQ   96(DI), BX
+	TESTQ  $0x00000001, R12
+	JNZ    single6first
+	VADDPS (R9), Y0, Y0
+	VADDPS 32(R9), Y1, Y1
+	VADDPS 64(R9), Y2, Y2
+	VADDPS 96(R9), Y3, Y3
+	VADDPS 128(R9), Y4, Y4
+	VADDPS 160(R9), Y5, Y5
+
+single6first:
+	TESTQ   $0x00000002, R12
+	JZ      single6bias
+	MOVQ    104(DI), R13
+	VMOVUPS (R13), Y6
+	VADDPS  Y6, Y0, Y0
+	VADDPS  Y6, Y1, Y1
+	VADDPS  Y6, Y2, Y2
+	VADDPS  Y6, Y3, Y3
+	VADDPS  Y6, Y4, Y4
+	VADDPS  Y6, Y5, Y5
+
+single6bias:
+	TESTQ  $0x00000004, R12
+	JZ     single6added
+	VADDPS (R9)(BX*1), Y0, Y0
+	VADDPS 32(R9)(BX*1), Y1, Y1
+	VADDPS 64(R9)(BX*1), Y2, Y2
+	VADDPS 96(R9)(BX*1), Y3, Y3
+	VADDPS 128(R9)(BX*1), Y4, Y4
+	VADDPS 160(R9)(BX*1), Y5, Y5
+
+single6added:
+	TESTQ        $0x00000008, R12
+	JZ           single6low
+	VBROADCASTSS 128(DI), Y6
+	VXORPS       Y7, Y7, Y7
+	VMAXPS       Y0, Y6, Y0
+	VADDPS       Y7, Y0, Y0
+	VMAXPS       Y1, Y6, Y1
+	VADDPS       Y7, Y1, Y1
+	VMAXPS       Y2, Y6, Y2
+	VADDPS       Y7, Y2, Y2
+	VMAXPS       Y3, Y6, Y3
+	VADDPS       Y7, Y3, Y3
+	VMAXPS       Y4, Y6, Y4
+	VADDPS       Y7, Y4, Y4
+	VMAXPS       Y5, Y6, Y5
+	VADDPS       Y7, Y5, Y5
+
+single6low:
+	TESTQ        $0x00000010, R12
+	JZ           single6high
+	VBROADCASTSS 132(DI), Y6
+	VMINPS       Y0, Y6, Y0
+	VMINPS       Y1, Y6, Y1
+	VMINPS       Y2, Y6, Y2
+	VMINPS       Y3, Y6, Y3
+	VMINPS       Y4, Y6, Y4
+	VMINPS       Y5, Y6, Y5
+
+single6high:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+
+singleadvance:
+	MOVQ  56(DI), AX
+	IMULQ R15, AX
+	ADDQ  AX, SI
+	CMPQ  144(DI), $0x00
+	JEQ   singlewhole
+	SHRQ  $0x01, AX
+	ADDQ  AX, 144(DI)
+
+singlewhole:
+	SUBQ  R15, R8
+	SHLQ  $0x05, R15
+	ADDQ  R15, R9
+	TESTQ R8, R8
+	JG    single
+	JMP   next
+
+single5:
+	CMPQ R15, $0x05
+	JLT  single4
+
+	// 5 pixels, single
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	PREFETCHT0 128(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	TESTQ      R15, R15
+	JZ         single5done
+
+single5step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+
+single5quarter:
+	PREFETCHT0   2048(R13)
+	VMOVUPS      (R13), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (AX)(CX*1), Y7
+	VFMADD231PS  Y5, Y7, Y1
+	VBROADCASTSS (AX)(CX*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (AX)(DX*1), Y7
+	VFMADD231PS  Y5, Y7, Y3
+	VBROADCASTSS (BX), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	PREFETCHT0   2112(R13)
+	VMOVUPS      64(R13), Y5
+	VBROADCASTSS 4(AX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y7
+	VFMADD231PS  Y5, Y7, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y7
+	VFMADD231PS  Y5, Y7, Y3
+	VBROADCASTSS 4(BX), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	PREFETCHT0   2176(R13)
+	VMOVUPS      128(R13), Y5
+	VBROADCASTSS 8(AX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y7
+	VFMADD231PS  Y5, Y7, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y7
+	VFMADD231PS  Y5, Y7, Y3
+	VBROADCASTSS 8(BX), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	PREFETCHT0   2240(R13)
+	VMOVUPS      192(R13), Y5
+	VBROADCASTSS 12(AX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y7
+	VFMADD231PS  Y5, Y7, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y7
+	VFMADD231PS  Y5, Y7, Y3
+	VBROADCASTSS 12(BX), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x00000100, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          single5quarter
+	TESTQ        R15, R15
+	JNZ          single5step
+
+single5done:
+	CMPQ 144(DI), $0x00
+	JEQ  single5store
+	CMPQ CX, 56(DI)
+	JNE  single5store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  single5quarter
+
+single5store:
+	MOVQ $0x00000005, R15
+	JMP  singletails
+
+single4:
+	CMPQ R15, $0x04
+	JLT  single3
+
+	// 4 pixels, single
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	TESTQ      R15, R15
+	JZ         single4done
+
+single4step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+
+single4quarter:
+	PREFETCHT0   2048(R13)
+	VMOVUPS      (R13), Y4
+	VBROADCASTSS (AX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (AX)(CX*1), Y6
+	VFMADD231PS  Y4, Y6, Y1
+	VBROADCASTSS (AX)(CX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (AX)(DX*1), Y6
+	VFMADD231PS  Y4, Y6, Y3
+	PREFETCHT0   2112(R13)
+	VMOVUPS      64(R13), Y4
+	VBROADCASTSS 4(AX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y6
+	VFMADD231PS  Y4, Y6, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y6
+	VFMADD231PS  Y4, Y6, Y3
+	PREFETCHT0   2176(R13)
+	VMOVUPS      128(R13), Y4
+	VBROADCASTSS 8(AX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y6
+	VFMADD231PS  Y4, Y6, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y6
+	VFMADD231PS  Y4, Y6, Y3
+	PREFETCHT0   2240(R13)
+	VMOVUPS      192(R13), Y4
+	VBROADCASTSS 12(AX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y6
+	VFMADD231PS  Y4, Y6, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y6
+	VFMADD231PS  Y4, Y6, Y3
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000100, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          single4quarter
+	TESTQ        R15, R15
+	JNZ          single4step
+
+single4done:
+	CMPQ 144(DI), $0x00
+	JEQ  single4store
+	CMPQ CX, 56(DI)
+	JNE  single4store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  single4quarter
+
+single4store:
+	MOVQ $0x00000004, R15
+	JMP  singletails
+
+single3:
+	CMPQ R15, $0x03
+	JLT  single2
+
+	// 3 pixels, single
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	TESTQ      R15, R15
+	JZ         single3done
+
+single3step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+
+single3quarter:
+	PREFETCHT0   2048(R13)
+	VMOVUPS      (R13), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (AX)(CX*1), Y5
+	VFMADD231PS  Y3, Y5, Y1
+	VBROADCASTSS (AX)(CX*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	PREFETCHT0   2112(R13)
+	VMOVUPS      64(R13), Y3
+	VBROADCASTSS 4(AX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y5
+	VFMADD231PS  Y3, Y5, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	PREFETCHT0   2176(R13)
+	VMOVUPS      128(R13), Y3
+	VBROADCASTSS 8(AX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y5
+	VFMADD231PS  Y3, Y5, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	PREFETCHT0   2240(R13)
+	VMOVUPS      192(R13), Y3
+	VBROADCASTSS 12(AX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y5
+	VFMADD231PS  Y3, Y5, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000100, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          single3quarter
+	TESTQ        R15, R15
+	JNZ          single3step
+
+single3done:
+	CMPQ 144(DI), $0x00
+	JEQ  single3store
+	CMPQ CX, 56(DI)
+	JNE  single3store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  single3quarter
+
+single3store:
+	MOVQ $0x00000003, R15
+	JMP  singletails
+
+single2:
+	CMPQ R15, $0x02
+	JLT  single1
+
+	// 2 pixels, single
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	TESTQ      R15, R15
+	JZ         single2done
+
+single2step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+
+single2quarter:
+	PREFETCHT0   2048(R13)
+	VMOVUPS      (R13), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(CX*1), Y4
+	VFMADD231PS  Y2, Y4, Y1
+	PREFETCHT0   2112(R13)
+	VMOVUPS      64(R13), Y2
+	VBROADCASTSS 4(AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y4
+	VFMADD231PS  Y2, Y4, Y1
+	PREFETCHT0   2176(R13)
+	VMOVUPS      128(R13), Y2
+	VBROADCASTSS 8(AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y4
+	VFMADD231PS  Y2, Y4, Y1
+	PREFETCHT0   2240(R13)
+	VMOVUPS      192(R13), Y2
+	VBROADCASTSS 12(AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y4
+	VFMADD231PS  Y2, Y4, Y1
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000100, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          single2quarter
+	TESTQ        R15, R15
+	JNZ          single2step
+
+single2done:
+	CMPQ 144(DI), $0x00
+	JEQ  single2store
+	CMPQ CX, 56(DI)
+	JNE  single2store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  single2quarter
+
+single2store:
+	MOVQ $0x00000002, R15
+	JMP  singletails
+
+single1:
+	// 1 pixels, single
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	VXORPS     Y0, Y0, Y0
+	TESTQ      R15, R15
+	JZ         single1done
+
+single1step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+
+single1quarter:
+	PREFETCHT0   2048(R13)
+	VMOVUPS      (R13), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	PREFETCHT0   2112(R13)
+	VMOVUPS      64(R13), Y1
+	VBROADCASTSS 4(AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	PREFETCHT0   2176(R13)
+	VMOVUPS      128(R13), Y1
+	VBROADCASTSS 8(AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	PREFETCHT0   2240(R13)
+	VMOVUPS      192(R13), Y1
+	VBROADCASTSS 12(AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000100, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          single1quarter
+	TESTQ        R15, R15
+	JNZ          single1step
+
+single1done:
+	CMPQ 144(DI), $0x00
+	JEQ  single1store
+	CMPQ CX, 56(DI)
+	JNE  single1store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  single1quarter
+
+single1store:
+	MOVQ $0x00000001, R15
+	JMP  singletails
+
+	// The epilogue of fewer pixels
+singletails:
+	MOVQ         112(DI), R12
+	MOVQ         96(DI), BX
+	MOVQ         104(DI), R13
+	VBROADCASTSS 128(DI), Y5
+	VBROADCASTSS 132(DI), Y6
+	VXORPS       Y7, Y7, Y7
+	CMPQ         R15, $0x01
+	JEQ          singletail1
+	CMPQ         R15, $0x02
+	JEQ          singletail2
+	CMPQ         R15, $0x03
+	JEQ          singletail3
+	CMPQ         R15, $0x04
+	JEQ          singletail4
+	TESTQ        $0x00000001, R12
+	JNZ          singletail5first
+	VADDPS       128(R9), Y4, Y4
+
+singletail5first:
+	TESTQ  $0x00000002, R12
+	JZ     singletail5bias
+	VADDPS (R13), Y4, Y4
+
+singletail5bias:
+	TESTQ  $0x00000004, R12
+	JZ     singletail5added
+	VADDPS 128(R9)(BX*1), Y4, Y4
+
+singletail5added:
+	TESTQ  $0x00000008, R12
+	JZ     singletail5low
+	VMAXPS Y4, Y5, Y4
+	VADDPS Y7, Y4, Y4
+
+singletail5low:
+	TESTQ  $0x00000010, R12
+	JZ     singletail5high
+	VMINPS Y4, Y6, Y4
+
+singletail5high:
+	VMOVUPS Y4, 128(R9)
+
+singletail4:
+	TESTQ  $0x00000001, R12
+	JNZ    singletail4first
+	VADDPS 96(R9), Y3, Y3
+
+singletail4first:
+	TESTQ  $0x00000002, R12
+	JZ     singletail4bias
+	VADDPS (R13), Y3, Y3
+
+singletail4bias:
+	TESTQ  $0x00000004, R12
+	JZ     singletail4added
+	VADDPS 96(R9)(BX*1), Y3, Y3
+
+singletail4added:
+	TESTQ  $0x00000008, R12
+	JZ     singletail4low
+	VMAXPS Y3, Y5, Y3
+	VADDPS Y7, Y3, Y3
+
+singletail4low:
+	TESTQ  $0x00000010, R12
+	JZ     singletail4high
+	VMINPS Y3, Y6, Y3
+
+singletail4high:
+	VMOVUPS Y3, 96(R9)
+
+singletail3:
+	TESTQ  $0x00000001, R12
+	JNZ    singletail3first
+	VADDPS 64(R9), Y2, Y2
+
+singletail3first:
+	TESTQ  $0x00000002, R12
+	JZ     singletail3bias
+	VADDPS (R13), Y2, Y2
+
+singletail3bias:
+	TESTQ  $0x00000004, R12
+	JZ     singletail3added
+	VADDPS 64(R9)(BX*1), Y2, Y2
+
+singletail3added:
+	TESTQ  $0x00000008, R12
+	JZ     singletail3low
+	VMAXPS Y2, Y5, Y2
+	VADDPS Y7, Y2, Y2
+
+singletail3low:
+	TESTQ  $0x00000010, R12
+	JZ     singletail3high
+	VMINPS Y2, Y6, Y2
+
+singletail3high:
+	VMOVUPS Y2, 64(R9)
+
+singletail2:
+	TESTQ  $0x00000001, R12
+	JNZ    singletail2first
+	VADDPS 32(R9), Y1, Y1
+
+singletail2first:
+	TESTQ  $0x00000002, R12
+	JZ     singletail2bias
+	VADDPS (R13), Y1, Y1
+
+singletail2bias:
+	TESTQ  $0x00000004, R12
+	JZ     singletail2added
+	VADDPS 32(R9)(BX*1), Y1, Y1
+
+singletail2added:
+	TESTQ  $0x00000008, R12
+	JZ     singletail2low
+	VMAXPS Y1, Y5, Y1
+	VADDPS Y7, Y1, Y1
+
+singletail2low:
+	TESTQ  $0x00000010, R12
+	JZ     singletail2high
+	VMINPS Y1, Y6, Y1
+
+singletail2high:
+	VMOVUPS Y1, 32(R9)
+
+singletail1:
+	TESTQ  $0x00000001, R12
+	JNZ    singletail1first
+	VADDPS (R9), Y0, Y0
+
+singletail1first:
+	TESTQ  $0x00000002, R12
+	JZ     singletail1bias
+	VADDPS (R13), Y0, Y0
+
+singletail1bias:
+	TESTQ  $0x00000004, R12
+	JZ     singletail1added
+	VADDPS (R9)(BX*1), Y0, Y0
+
+singletail1added:
+	TESTQ  $0x00000008, R12
+	JZ     singletail1low
+	VMAXPS Y0, Y5, Y0
+	VADDPS Y7, Y0, Y0
+
+singletail1low:
+	TESTQ  $0x00000010, R12
+	JZ     singletail1high
+	VMINPS Y0, Y6, Y0
+
+singletail1high:
+	VMOVUPS Y0, (R9)
+	JMP     singleadvance
 
 next:
 	MOVQ 72(DI), AX
@@ -954,7 +1807,7 @@ next:
 	RET
 
 // func blocksAVX512(p *byte)
-// Requires: AVX, AVX512F, CMOV, MMX+
+// Requires: AVX, AVX512F, CMOV, FMA3, MMX+
 TEXT ·blocksAVX512(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ p+0(FP), DI
 
@@ -962,8 +1815,12 @@ line:
 	MOVQ (DI), SI
 	MOVQ 16(DI), R9
 	MOVQ 40(DI), R8
-	CMPQ 120(DI), $0x01
+	CMPQ 120(DI), $0x03
+	JEQ  half
+	CMPQ 120(DI), $0x02
 	JEQ  single
+	CMPQ 120(DI), $0x01
+	JEQ  quarter
 
 both:
 	MOVQ    48(DI), R15
@@ -972,7 +1829,7 @@ both:
 	CMPQ    R15, $0x0e
 	JLT     both13
 
-	// 14 pixels, 2 vectors
+	// 14 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -980,34 +1837,35 @@ both:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	PREFETCHT0 128(R9)
-	PREFETCHT0 128(R9)(AX*1)
+	PREFETCHT0 128(AX)
 	PREFETCHT0 192(R9)
-	PREFETCHT0 192(R9)(AX*1)
+	PREFETCHT0 192(AX)
 	PREFETCHT0 256(R9)
-	PREFETCHT0 256(R9)(AX*1)
+	PREFETCHT0 256(AX)
 	PREFETCHT0 320(R9)
-	PREFETCHT0 320(R9)(AX*1)
+	PREFETCHT0 320(AX)
 	PREFETCHT0 384(R9)
-	PREFETCHT0 384(R9)(AX*1)
+	PREFETCHT0 384(AX)
 	PREFETCHT0 448(R9)
-	PREFETCHT0 448(R9)(AX*1)
+	PREFETCHT0 448(AX)
 	PREFETCHT0 512(R9)
-	PREFETCHT0 512(R9)(AX*1)
+	PREFETCHT0 512(AX)
 	PREFETCHT0 576(R9)
-	PREFETCHT0 576(R9)(AX*1)
+	PREFETCHT0 576(AX)
 	PREFETCHT0 640(R9)
-	PREFETCHT0 640(R9)(AX*1)
+	PREFETCHT0 640(AX)
 	PREFETCHT0 704(R9)
-	PREFETCHT0 704(R9)(AX*1)
+	PREFETCHT0 704(AX)
 	PREFETCHT0 768(R9)
-	PREFETCHT0 768(R9)(AX*1)
+	PREFETCHT0 768(AX)
 	PREFETCHT0 832(R9)
-	PREFETCHT0 832(R9)(AX*1)
+	PREFETCHT0 832(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -1037,7 +1895,7 @@ both:
 	VPXORD     Z26, Z26, Z26
 	VPXORD     Z27, Z27, Z27
 	TESTQ      R15, R15
-	JZ         both14store
+	JZ         both14done
 
 both14step:
 	MOVQ (R12), AX
@@ -1244,6 +2102,21 @@ both14quarter:
 	JNZ          both14quarter
 	TESTQ        R15, R15
 	JNZ          both14step
+
+both14done:
+	CMPQ 144(DI), $0x00
+	JEQ  both14store
+	CMPQ CX, 56(DI)
+	JNE  both14store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	LEAQ (R11)(CX*4), R10
+	MOVQ $0x00000002, R15
+	JMP  both14quarter
 
 both14store:
 	MOVQ   $0x0000000e, R15
@@ -1478,8 +2351,15 @@ bothadvance:
 	MOVQ  56(DI), AX
 	IMULQ R15, AX
 	ADDQ  AX, SI
+	CMPQ  144(DI), $0x00
+	JEQ   bothwhole
+	SHRQ  $0x01, AX
+	ADDQ  AX, 144(DI)
+
+bothwhole:
 	SUBQ  R15, R8
-	SHLQ  $0x06, R15
+	SHLQ  $0x05, R15
+	ADDQ  R15, R15
 	ADDQ  R15, R9
 	TESTQ R8, R8
 	JG    both
@@ -1489,7 +2369,7 @@ both13:
 	CMPQ R15, $0x0d
 	JLT  both12
 
-	// 13 pixels, 2 vectors
+	// 13 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -1497,32 +2377,33 @@ both13:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	PREFETCHT0 128(R9)
-	PREFETCHT0 128(R9)(AX*1)
+	PREFETCHT0 128(AX)
 	PREFETCHT0 192(R9)
-	PREFETCHT0 192(R9)(AX*1)
+	PREFETCHT0 192(AX)
 	PREFETCHT0 256(R9)
-	PREFETCHT0 256(R9)(AX*1)
+	PREFETCHT0 256(AX)
 	PREFETCHT0 320(R9)
-	PREFETCHT0 320(R9)(AX*1)
+	PREFETCHT0 320(AX)
 	PREFETCHT0 384(R9)
-	PREFETCHT0 384(R9)(AX*1)
+	PREFETCHT0 384(AX)
 	PREFETCHT0 448(R9)
-	PREFETCHT0 448(R9)(AX*1)
+	PREFETCHT0 448(AX)
 	PREFETCHT0 512(R9)
-	PREFETCHT0 512(R9)(AX*1)
+	PREFETCHT0 512(AX)
 	PREFETCHT0 576(R9)
-	PREFETCHT0 576(R9)(AX*1)
+	PREFETCHT0 576(AX)
 	PREFETCHT0 640(R9)
-	PREFETCHT0 640(R9)(AX*1)
+	PREFETCHT0 640(AX)
 	PREFETCHT0 704(R9)
-	PREFETCHT0 704(R9)(AX*1)
+	PREFETCHT0 704(AX)
 	PREFETCHT0 768(R9)
-	PREFETCHT0 768(R9)(AX*1)
+	PREFETCHT0 768(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -1550,7 +2431,7 @@ both13:
 	VPXORD     Z24, Z24, Z24
 	VPXORD     Z25, Z25, Z25
 	TESTQ      R15, R15
-	JZ         both13store
+	JZ         both13done
 
 both13step:
 	MOVQ (R12), AX
@@ -1746,6 +2627,21 @@ both13quarter:
 	TESTQ        R15, R15
 	JNZ          both13step
 
+both13done:
+	CMPQ 144(DI), $0x00
+	JEQ  both13store
+	CMPQ CX, 56(DI)
+	JNE  both13store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	LEAQ (R11)(CX*4), R10
+	MOVQ $0x00000002, R15
+	JMP  both13quarter
+
 both13store:
 	MOVQ $0x0000000d, R15
 	JMP  bothtails
@@ -1754,7 +2650,7 @@ both12:
 	CMPQ R15, $0x0c
 	JLT  both11
 
-	// 12 pixels, 2 vectors
+	// 12 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -1762,30 +2658,31 @@ both12:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	PREFETCHT0 128(R9)
-	PREFETCHT0 128(R9)(AX*1)
+	PREFETCHT0 128(AX)
 	PREFETCHT0 192(R9)
-	PREFETCHT0 192(R9)(AX*1)
+	PREFETCHT0 192(AX)
 	PREFETCHT0 256(R9)
-	PREFETCHT0 256(R9)(AX*1)
+	PREFETCHT0 256(AX)
 	PREFETCHT0 320(R9)
-	PREFETCHT0 320(R9)(AX*1)
+	PREFETCHT0 320(AX)
 	PREFETCHT0 384(R9)
-	PREFETCHT0 384(R9)(AX*1)
+	PREFETCHT0 384(AX)
 	PREFETCHT0 448(R9)
-	PREFETCHT0 448(R9)(AX*1)
+	PREFETCHT0 448(AX)
 	PREFETCHT0 512(R9)
-	PREFETCHT0 512(R9)(AX*1)
+	PREFETCHT0 512(AX)
 	PREFETCHT0 576(R9)
-	PREFETCHT0 576(R9)(AX*1)
+	PREFETCHT0 576(AX)
 	PREFETCHT0 640(R9)
-	PREFETCHT0 640(R9)(AX*1)
+	PREFETCHT0 640(AX)
 	PREFETCHT0 704(R9)
-	PREFETCHT0 704(R9)(AX*1)
+	PREFETCHT0 704(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -1811,7 +2708,7 @@ both12:
 	VPXORD     Z22, Z22, Z22
 	VPXORD     Z23, Z23, Z23
 	TESTQ      R15, R15
-	JZ         both12store
+	JZ         both12done
 
 both12step:
 	MOVQ (R12), AX
@@ -1993,6 +2890,20 @@ both12quarter:
 	TESTQ        R15, R15
 	JNZ          both12step
 
+both12done:
+	CMPQ 144(DI), $0x00
+	JEQ  both12store
+	CMPQ CX, 56(DI)
+	JNE  both12store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  both12quarter
+
 both12store:
 	MOVQ $0x0000000c, R15
 	JMP  bothtails
@@ -2001,7 +2912,7 @@ both11:
 	CMPQ R15, $0x0b
 	JLT  both10
 
-	// 11 pixels, 2 vectors
+	// 11 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -2009,28 +2920,29 @@ both11:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	PREFETCHT0 128(R9)
-	PREFETCHT0 128(R9)(AX*1)
+	PREFETCHT0 128(AX)
 	PREFETCHT0 192(R9)
-	PREFETCHT0 192(R9)(AX*1)
+	PREFETCHT0 192(AX)
 	PREFETCHT0 256(R9)
-	PREFETCHT0 256(R9)(AX*1)
+	PREFETCHT0 256(AX)
 	PREFETCHT0 320(R9)
-	PREFETCHT0 320(R9)(AX*1)
+	PREFETCHT0 320(AX)
 	PREFETCHT0 384(R9)
-	PREFETCHT0 384(R9)(AX*1)
+	PREFETCHT0 384(AX)
 	PREFETCHT0 448(R9)
-	PREFETCHT0 448(R9)(AX*1)
+	PREFETCHT0 448(AX)
 	PREFETCHT0 512(R9)
-	PREFETCHT0 512(R9)(AX*1)
+	PREFETCHT0 512(AX)
 	PREFETCHT0 576(R9)
-	PREFETCHT0 576(R9)(AX*1)
+	PREFETCHT0 576(AX)
 	PREFETCHT0 640(R9)
-	PREFETCHT0 640(R9)(AX*1)
+	PREFETCHT0 640(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2054,7 +2966,7 @@ both11:
 	VPXORD     Z20, Z20, Z20
 	VPXORD     Z21, Z21, Z21
 	TESTQ      R15, R15
-	JZ         both11store
+	JZ         both11done
 
 both11step:
 	MOVQ (R12), AX
@@ -2224,6 +3136,20 @@ both11quarter:
 	TESTQ        R15, R15
 	JNZ          both11step
 
+both11done:
+	CMPQ 144(DI), $0x00
+	JEQ  both11store
+	CMPQ CX, 56(DI)
+	JNE  both11store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  both11quarter
+
 both11store:
 	MOVQ $0x0000000b, R15
 	JMP  bothtails
@@ -2232,7 +3158,7 @@ both10:
 	CMPQ R15, $0x0a
 	JLT  both9
 
-	// 10 pixels, 2 vectors
+	// 10 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -2240,26 +3166,27 @@ both10:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	PREFETCHT0 128(R9)
-	PREFETCHT0 128(R9)(AX*1)
+	PREFETCHT0 128(AX)
 	PREFETCHT0 192(R9)
-	PREFETCHT0 192(R9)(AX*1)
+	PREFETCHT0 192(AX)
 	PREFETCHT0 256(R9)
-	PREFETCHT0 256(R9)(AX*1)
+	PREFETCHT0 256(AX)
 	PREFETCHT0 320(R9)
-	PREFETCHT0 320(R9)(AX*1)
+	PREFETCHT0 320(AX)
 	PREFETCHT0 384(R9)
-	PREFETCHT0 384(R9)(AX*1)
+	PREFETCHT0 384(AX)
 	PREFETCHT0 448(R9)
-	PREFETCHT0 448(R9)(AX*1)
+	PREFETCHT0 448(AX)
 	PREFETCHT0 512(R9)
-	PREFETCHT0 512(R9)(AX*1)
+	PREFETCHT0 512(AX)
 	PREFETCHT0 576(R9)
-	PREFETCHT0 576(R9)(AX*1)
+	PREFETCHT0 576(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2281,7 +3208,7 @@ both10:
 	VPXORD     Z18, Z18, Z18
 	VPXORD     Z19, Z19, Z19
 	TESTQ      R15, R15
-	JZ         both10store
+	JZ         both10done
 
 both10step:
 	MOVQ (R12), AX
@@ -2439,6 +3366,20 @@ both10quarter:
 	TESTQ        R15, R15
 	JNZ          both10step
 
+both10done:
+	CMPQ 144(DI), $0x00
+	JEQ  both10store
+	CMPQ CX, 56(DI)
+	JNE  both10store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  both10quarter
+
 both10store:
 	MOVQ $0x0000000a, R15
 	JMP  bothtails
@@ -2447,7 +3388,7 @@ both9:
 	CMPQ R15, $0x09
 	JLT  both8
 
-	// 9 pixels, 2 vectors
+	// 9 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -2455,24 +3396,25 @@ both9:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	PREFETCHT0 128(R9)
-	PREFETCHT0 128(R9)(AX*1)
+	PREFETCHT0 128(AX)
 	PREFETCHT0 192(R9)
-	PREFETCHT0 192(R9)(AX*1)
+	PREFETCHT0 192(AX)
 	PREFETCHT0 256(R9)
-	PREFETCHT0 256(R9)(AX*1)
+	PREFETCHT0 256(AX)
 	PREFETCHT0 320(R9)
-	PREFETCHT0 320(R9)(AX*1)
+	PREFETCHT0 320(AX)
 	PREFETCHT0 384(R9)
-	PREFETCHT0 384(R9)(AX*1)
+	PREFETCHT0 384(AX)
 	PREFETCHT0 448(R9)
-	PREFETCHT0 448(R9)(AX*1)
+	PREFETCHT0 448(AX)
 	PREFETCHT0 512(R9)
-	PREFETCHT0 512(R9)(AX*1)
+	PREFETCHT0 512(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2492,7 +3434,7 @@ both9:
 	VPXORD     Z16, Z16, Z16
 	VPXORD     Z17, Z17, Z17
 	TESTQ      R15, R15
-	JZ         both9store
+	JZ         both9done
 
 both9step:
 	MOVQ (R12), AX
@@ -2638,6 +3580,20 @@ both9quarter:
 	TESTQ        R15, R15
 	JNZ          both9step
 
+both9done:
+	CMPQ 144(DI), $0x00
+	JEQ  both9store
+	CMPQ CX, 56(DI)
+	JNE  both9store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  both9quarter
+
 both9store:
 	MOVQ $0x00000009, R15
 	JMP  bothtails
@@ -2646,7 +3602,7 @@ both8:
 	CMPQ R15, $0x08
 	JLT  both7
 
-	// 8 pixels, 2 vectors
+	// 8 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -2654,22 +3610,23 @@ both8:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	PREFETCHT0 128(R9)
-	PREFETCHT0 128(R9)(AX*1)
+	PREFETCHT0 128(AX)
 	PREFETCHT0 192(R9)
-	PREFETCHT0 192(R9)(AX*1)
+	PREFETCHT0 192(AX)
 	PREFETCHT0 256(R9)
-	PREFETCHT0 256(R9)(AX*1)
+	PREFETCHT0 256(AX)
 	PREFETCHT0 320(R9)
-	PREFETCHT0 320(R9)(AX*1)
+	PREFETCHT0 320(AX)
 	PREFETCHT0 384(R9)
-	PREFETCHT0 384(R9)(AX*1)
+	PREFETCHT0 384(AX)
 	PREFETCHT0 448(R9)
-	PREFETCHT0 448(R9)(AX*1)
+	PREFETCHT0 448(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2687,7 +3644,7 @@ both8:
 	VPXORD     Z14, Z14, Z14
 	VPXORD     Z15, Z15, Z15
 	TESTQ      R15, R15
-	JZ         both8store
+	JZ         both8done
 
 both8step:
 	MOVQ (R12), AX
@@ -2819,6 +3776,19 @@ both8quarter:
 	TESTQ        R15, R15
 	JNZ          both8step
 
+both8done:
+	CMPQ 144(DI), $0x00
+	JEQ  both8store
+	CMPQ CX, 56(DI)
+	JNE  both8store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  both8quarter
+
 both8store:
 	MOVQ $0x00000008, R15
 	JMP  bothtails
@@ -2827,7 +3797,7 @@ both7:
 	CMPQ R15, $0x07
 	JLT  both6
 
-	// 7 pixels, 2 vectors
+	// 7 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -2835,20 +3805,21 @@ both7:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	PREFETCHT0 128(R9)
-	PREFETCHT0 128(R9)(AX*1)
+	PREFETCHT0 128(AX)
 	PREFETCHT0 192(R9)
-	PREFETCHT0 192(R9)(AX*1)
+	PREFETCHT0 192(AX)
 	PREFETCHT0 256(R9)
-	PREFETCHT0 256(R9)(AX*1)
+	PREFETCHT0 256(AX)
 	PREFETCHT0 320(R9)
-	PREFETCHT0 320(R9)(AX*1)
+	PREFETCHT0 320(AX)
 	PREFETCHT0 384(R9)
-	PREFETCHT0 384(R9)(AX*1)
+	PREFETCHT0 384(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2864,7 +3835,7 @@ both7:
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
 	TESTQ      R15, R15
-	JZ         both7store
+	JZ         both7done
 
 both7step:
 	MOVQ (R12), AX
@@ -2984,6 +3955,19 @@ both7quarter:
 	TESTQ        R15, R15
 	JNZ          both7step
 
+both7done:
+	CMPQ 144(DI), $0x00
+	JEQ  both7store
+	CMPQ CX, 56(DI)
+	JNE  both7store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  both7quarter
+
 both7store:
 	MOVQ $0x00000007, R15
 	JMP  bothtails
@@ -2992,7 +3976,7 @@ both6:
 	CMPQ R15, $0x06
 	JLT  both5
 
-	// 6 pixels, 2 vectors
+	// 6 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -3000,18 +3984,19 @@ both6:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	PREFETCHT0 128(R9)
-	PREFETCHT0 128(R9)(AX*1)
+	PREFETCHT0 128(AX)
 	PREFETCHT0 192(R9)
-	PREFETCHT0 192(R9)(AX*1)
+	PREFETCHT0 192(AX)
 	PREFETCHT0 256(R9)
-	PREFETCHT0 256(R9)(AX*1)
+	PREFETCHT0 256(AX)
 	PREFETCHT0 320(R9)
-	PREFETCHT0 320(R9)(AX*1)
+	PREFETCHT0 320(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -3025,7 +4010,7 @@ both6:
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
 	TESTQ      R15, R15
-	JZ         both6store
+	JZ         both6done
 
 both6step:
 	MOVQ (R12), AX
@@ -3133,6 +4118,19 @@ both6quarter:
 	TESTQ        R15, R15
 	JNZ          both6step
 
+both6done:
+	CMPQ 144(DI), $0x00
+	JEQ  both6store
+	CMPQ CX, 56(DI)
+	JNE  both6store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  both6quarter
+
 both6store:
 	MOVQ $0x00000006, R15
 	JMP  bothtails
@@ -3141,7 +4139,7 @@ both5:
 	CMPQ R15, $0x05
 	JLT  both4
 
-	// 5 pixels, 2 vectors
+	// 5 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -3149,16 +4147,17 @@ both5:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	PREFETCHT0 128(R9)
-	PREFETCHT0 128(R9)(AX*1)
+	PREFETCHT0 128(AX)
 	PREFETCHT0 192(R9)
-	PREFETCHT0 192(R9)(AX*1)
+	PREFETCHT0 192(AX)
 	PREFETCHT0 256(R9)
-	PREFETCHT0 256(R9)(AX*1)
+	PREFETCHT0 256(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -3170,7 +4169,7 @@ both5:
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
 	TESTQ      R15, R15
-	JZ         both5store
+	JZ         both5done
 
 both5step:
 	MOVQ (R12), AX
@@ -3266,6 +4265,19 @@ both5quarter:
 	TESTQ        R15, R15
 	JNZ          both5step
 
+both5done:
+	CMPQ 144(DI), $0x00
+	JEQ  both5store
+	CMPQ CX, 56(DI)
+	JNE  both5store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  both5quarter
+
 both5store:
 	MOVQ $0x00000005, R15
 	JMP  bothtails
@@ -3274,7 +4286,7 @@ both4:
 	CMPQ R15, $0x04
 	JLT  both3
 
-	// 4 pixels, 2 vectors
+	// 4 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -3282,14 +4294,15 @@ both4:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	PREFETCHT0 128(R9)
-	PREFETCHT0 128(R9)(AX*1)
+	PREFETCHT0 128(AX)
 	PREFETCHT0 192(R9)
-	PREFETCHT0 192(R9)(AX*1)
+	PREFETCHT0 192(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -3299,7 +4312,7 @@ both4:
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
 	TESTQ      R15, R15
-	JZ         both4store
+	JZ         both4done
 
 both4step:
 	MOVQ (R12), AX
@@ -3381,6 +4394,18 @@ both4quarter:
 	TESTQ        R15, R15
 	JNZ          both4step
 
+both4done:
+	CMPQ 144(DI), $0x00
+	JEQ  both4store
+	CMPQ CX, 56(DI)
+	JNE  both4store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  both4quarter
+
 both4store:
 	MOVQ $0x00000004, R15
 	JMP  bothtails
@@ -3389,7 +4414,7 @@ both3:
 	CMPQ R15, $0x03
 	JLT  both2
 
-	// 3 pixels, 2 vectors
+	// 3 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -3397,12 +4422,13 @@ both3:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	PREFETCHT0 128(R9)
-	PREFETCHT0 128(R9)(AX*1)
+	PREFETCHT0 128(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -3410,7 +4436,7 @@ both3:
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	TESTQ      R15, R15
-	JZ         both3store
+	JZ         both3done
 
 both3step:
 	MOVQ (R12), AX
@@ -3480,6 +4506,18 @@ both3quarter:
 	TESTQ        R15, R15
 	JNZ          both3step
 
+both3done:
+	CMPQ 144(DI), $0x00
+	JEQ  both3store
+	CMPQ CX, 56(DI)
+	JNE  both3store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  both3quarter
+
 both3store:
 	MOVQ $0x00000003, R15
 	JMP  bothtails
@@ -3488,7 +4526,7 @@ both2:
 	CMPQ R15, $0x02
 	JLT  both1
 
-	// 2 pixels, 2 vectors
+	// 2 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -3496,16 +4534,17 @@ both2:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	PREFETCHT0 64(R9)
-	PREFETCHT0 64(R9)(AX*1)
+	PREFETCHT0 64(AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	TESTQ      R15, R15
-	JZ         both2store
+	JZ         both2done
 
 both2step:
 	MOVQ (R12), AX
@@ -3563,12 +4602,24 @@ both2quarter:
 	TESTQ        R15, R15
 	JNZ          both2step
 
+both2done:
+	CMPQ 144(DI), $0x00
+	JEQ  both2store
+	CMPQ CX, 56(DI)
+	JNE  both2store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  both2quarter
+
 both2store:
 	MOVQ $0x00000002, R15
 	JMP  bothtails
 
 both1:
-	// 1 pixels, 2 vectors
+	// 1 pixels, both
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
@@ -3576,12 +4627,13 @@ both1:
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
 	MOVQ       88(DI), AX
+	ADDQ       R9, AX
 	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(AX*1)
+	PREFETCHT0 (AX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	TESTQ      R15, R15
-	JZ         both1store
+	JZ         both1done
 
 both1step:
 	MOVQ (R12), AX
@@ -3627,26 +4679,32 @@ both1quarter:
 	TESTQ        R15, R15
 	JNZ          both1step
 
+both1done:
+	CMPQ 144(DI), $0x00
+	JEQ  both1store
+	CMPQ CX, 56(DI)
+	JNE  both1store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  both1quarter
+
 both1store:
 	MOVQ $0x00000001, R15
 	JMP  bothtails
 
 	// The epilogue of fewer pixels
 bothtails:
-	MOVQ    112(DI), R12
-	MOVQ    88(DI), AX
-	ADDQ    R9, AX
-	MOVQ    96(DI), BX
-	TESTQ   $0x00000002, R12
-	JZ      bothtails0
-	MOVQ    104(DI), R13
-	VMOVUPS (R13), Z26
-	VMOVUPS 64(R13), Z27
-
-bothtails0:
-	VBROADCASTSS 128(DI), Z28
-	VBROADCASTSS 132(DI), Z29
-	VPXORD       Z30, Z30, Z30
+	MOVQ         112(DI), R12
+	MOVQ         88(DI), AX
+	ADDQ         R9, AX
+	MOVQ         96(DI), BX
+	MOVQ         104(DI), R13
+	VBROADCASTSS 128(DI), Z26
+	VBROADCASTSS 132(DI), Z27
+	VPXORD       Z28, Z28, Z28
 	CMPQ         R15, $0x01
 	JEQ          bothtail1
 	CMPQ         R15, $0x02
@@ -3679,8 +4737,8 @@ bothtails0:
 bothtail13first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail13bias
-	VADDPS Z26, Z24, Z24
-	VADDPS Z27, Z25, Z25
+	VADDPS (R13), Z24, Z24
+	VADDPS 64(R13), Z25, Z25
 
 bothtail13bias:
 	TESTQ  $0x00000004, R12
@@ -3691,16 +4749,16 @@ bothtail13bias:
 bothtail13added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail13low
-	VMAXPS Z24, Z28, Z24
-	VADDPS Z30, Z24, Z24
-	VMAXPS Z25, Z28, Z25
-	VADDPS Z30, Z25, Z25
+	VMAXPS Z24, Z26, Z24
+	VADDPS Z28, Z24, Z24
+	VMAXPS Z25, Z26, Z25
+	VADDPS Z28, Z25, Z25
 
 bothtail13low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail13high
-	VMINPS Z24, Z29, Z24
-	VMINPS Z25, Z29, Z25
+	VMINPS Z24, Z27, Z24
+	VMINPS Z25, Z27, Z25
 
 bothtail13high:
 	VMOVUPS Z24, 768(R9)
@@ -3715,8 +4773,8 @@ bothtail12:
 bothtail12first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail12bias
-	VADDPS Z26, Z22, Z22
-	VADDPS Z27, Z23, Z23
+	VADDPS (R13), Z22, Z22
+	VADDPS 64(R13), Z23, Z23
 
 bothtail12bias:
 	TESTQ  $0x00000004, R12
@@ -3727,16 +4785,16 @@ bothtail12bias:
 bothtail12added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail12low
-	VMAXPS Z22, Z28, Z22
-	VADDPS Z30, Z22, Z22
-	VMAXPS Z23, Z28, Z23
-	VADDPS Z30, Z23, Z23
+	VMAXPS Z22, Z26, Z22
+	VADDPS Z28, Z22, Z22
+	VMAXPS Z23, Z26, Z23
+	VADDPS Z28, Z23, Z23
 
 bothtail12low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail12high
-	VMINPS Z22, Z29, Z22
-	VMINPS Z23, Z29, Z23
+	VMINPS Z22, Z27, Z22
+	VMINPS Z23, Z27, Z23
 
 bothtail12high:
 	VMOVUPS Z22, 704(R9)
@@ -3751,8 +4809,8 @@ bothtail11:
 bothtail11first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail11bias
-	VADDPS Z26, Z20, Z20
-	VADDPS Z27, Z21, Z21
+	VADDPS (R13), Z20, Z20
+	VADDPS 64(R13), Z21, Z21
 
 bothtail11bias:
 	TESTQ  $0x00000004, R12
@@ -3763,16 +4821,16 @@ bothtail11bias:
 bothtail11added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail11low
-	VMAXPS Z20, Z28, Z20
-	VADDPS Z30, Z20, Z20
-	VMAXPS Z21, Z28, Z21
-	VADDPS Z30, Z21, Z21
+	VMAXPS Z20, Z26, Z20
+	VADDPS Z28, Z20, Z20
+	VMAXPS Z21, Z26, Z21
+	VADDPS Z28, Z21, Z21
 
 bothtail11low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail11high
-	VMINPS Z20, Z29, Z20
-	VMINPS Z21, Z29, Z21
+	VMINPS Z20, Z27, Z20
+	VMINPS Z21, Z27, Z21
 
 bothtail11high:
 	VMOVUPS Z20, 640(R9)
@@ -3787,8 +4845,8 @@ bothtail10:
 bothtail10first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail10bias
-	VADDPS Z26, Z18, Z18
-	VADDPS Z27, Z19, Z19
+	VADDPS (R13), Z18, Z18
+	VADDPS 64(R13), Z19, Z19
 
 bothtail10bias:
 	TESTQ  $0x00000004, R12
@@ -3799,16 +4857,16 @@ bothtail10bias:
 bothtail10added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail10low
-	VMAXPS Z18, Z28, Z18
-	VADDPS Z30, Z18, Z18
-	VMAXPS Z19, Z28, Z19
-	VADDPS Z30, Z19, Z19
+	VMAXPS Z18, Z26, Z18
+	VADDPS Z28, Z18, Z18
+	VMAXPS Z19, Z26, Z19
+	VADDPS Z28, Z19, Z19
 
 bothtail10low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail10high
-	VMINPS Z18, Z29, Z18
-	VMINPS Z19, Z29, Z19
+	VMINPS Z18, Z27, Z18
+	VMINPS Z19, Z27, Z19
 
 bothtail10high:
 	VMOVUPS Z18, 576(R9)
@@ -3823,8 +4881,8 @@ bothtail9:
 bothtail9first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail9bias
-	VADDPS Z26, Z16, Z16
-	VADDPS Z27, Z17, Z17
+	VADDPS (R13), Z16, Z16
+	VADDPS 64(R13), Z17, Z17
 
 bothtail9bias:
 	TESTQ  $0x00000004, R12
@@ -3835,16 +4893,16 @@ bothtail9bias:
 bothtail9added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail9low
-	VMAXPS Z16, Z28, Z16
-	VADDPS Z30, Z16, Z16
-	VMAXPS Z17, Z28, Z17
-	VADDPS Z30, Z17, Z17
+	VMAXPS Z16, Z26, Z16
+	VADDPS Z28, Z16, Z16
+	VMAXPS Z17, Z26, Z17
+	VADDPS Z28, Z17, Z17
 
 bothtail9low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail9high
-	VMINPS Z16, Z29, Z16
-	VMINPS Z17, Z29, Z17
+	VMINPS Z16, Z27, Z16
+	VMINPS Z17, Z27, Z17
 
 bothtail9high:
 	VMOVUPS Z16, 512(R9)
@@ -3859,8 +4917,8 @@ bothtail8:
 bothtail8first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail8bias
-	VADDPS Z26, Z14, Z14
-	VADDPS Z27, Z15, Z15
+	VADDPS (R13), Z14, Z14
+	VADDPS 64(R13), Z15, Z15
 
 bothtail8bias:
 	TESTQ  $0x00000004, R12
@@ -3871,16 +4929,16 @@ bothtail8bias:
 bothtail8added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail8low
-	VMAXPS Z14, Z28, Z14
-	VADDPS Z30, Z14, Z14
-	VMAXPS Z15, Z28, Z15
-	VADDPS Z30, Z15, Z15
+	VMAXPS Z14, Z26, Z14
+	VADDPS Z28, Z14, Z14
+	VMAXPS Z15, Z26, Z15
+	VADDPS Z28, Z15, Z15
 
 bothtail8low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail8high
-	VMINPS Z14, Z29, Z14
-	VMINPS Z15, Z29, Z15
+	VMINPS Z14, Z27, Z14
+	VMINPS Z15, Z27, Z15
 
 bothtail8high:
 	VMOVUPS Z14, 448(R9)
@@ -3895,8 +4953,8 @@ bothtail7:
 bothtail7first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail7bias
-	VADDPS Z26, Z12, Z12
-	VADDPS Z27, Z13, Z13
+	VADDPS (R13), Z12, Z12
+	VADDPS 64(R13), Z13, Z13
 
 bothtail7bias:
 	TESTQ  $0x00000004, R12
@@ -3907,16 +4965,16 @@ bothtail7bias:
 bothtail7added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail7low
-	VMAXPS Z12, Z28, Z12
-	VADDPS Z30, Z12, Z12
-	VMAXPS Z13, Z28, Z13
-	VADDPS Z30, Z13, Z13
+	VMAXPS Z12, Z26, Z12
+	VADDPS Z28, Z12, Z12
+	VMAXPS Z13, Z26, Z13
+	VADDPS Z28, Z13, Z13
 
 bothtail7low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail7high
-	VMINPS Z12, Z29, Z12
-	VMINPS Z13, Z29, Z13
+	VMINPS Z12, Z27, Z12
+	VMINPS Z13, Z27, Z13
 
 bothtail7high:
 	VMOVUPS Z12, 384(R9)
@@ -3931,8 +4989,8 @@ bothtail6:
 bothtail6first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail6bias
-	VADDPS Z26, Z10, Z10
-	VADDPS Z27, Z11, Z11
+	VADDPS (R13), Z10, Z10
+	VADDPS 64(R13), Z11, Z11
 
 bothtail6bias:
 	TESTQ  $0x00000004, R12
@@ -3943,16 +5001,16 @@ bothtail6bias:
 bothtail6added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail6low
-	VMAXPS Z10, Z28, Z10
-	VADDPS Z30, Z10, Z10
-	VMAXPS Z11, Z28, Z11
-	VADDPS Z30, Z11, Z11
+	VMAXPS Z10, Z26, Z10
+	VADDPS Z28, Z10, Z10
+	VMAXPS Z11, Z26, Z11
+	VADDPS Z28, Z11, Z11
 
 bothtail6low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail6high
-	VMINPS Z10, Z29, Z10
-	VMINPS Z11, Z29, Z11
+	VMINPS Z10, Z27, Z10
+	VMINPS Z11, Z27, Z11
 
 bothtail6high:
 	VMOVUPS Z10, 320(R9)
@@ -3967,8 +5025,8 @@ bothtail5:
 bothtail5first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail5bias
-	VADDPS Z26, Z8, Z8
-	VADDPS Z27, Z9, Z9
+	VADDPS (R13), Z8, Z8
+	VADDPS 64(R13), Z9, Z9
 
 bothtail5bias:
 	TESTQ  $0x00000004, R12
@@ -3979,16 +5037,16 @@ bothtail5bias:
 bothtail5added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail5low
-	VMAXPS Z8, Z28, Z8
-	VADDPS Z30, Z8, Z8
-	VMAXPS Z9, Z28, Z9
-	VADDPS Z30, Z9, Z9
+	VMAXPS Z8, Z26, Z8
+	VADDPS Z28, Z8, Z8
+	VMAXPS Z9, Z26, Z9
+	VADDPS Z28, Z9, Z9
 
 bothtail5low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail5high
-	VMINPS Z8, Z29, Z8
-	VMINPS Z9, Z29, Z9
+	VMINPS Z8, Z27, Z8
+	VMINPS Z9, Z27, Z9
 
 bothtail5high:
 	VMOVUPS Z8, 256(R9)
@@ -4003,8 +5061,8 @@ bothtail4:
 bothtail4first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail4bias
-	VADDPS Z26, Z6, Z6
-	VADDPS Z27, Z7, Z7
+	VADDPS (R13), Z6, Z6
+	VADDPS 64(R13), Z7, Z7
 
 bothtail4bias:
 	TESTQ  $0x00000004, R12
@@ -4015,16 +5073,16 @@ bothtail4bias:
 bothtail4added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail4low
-	VMAXPS Z6, Z28, Z6
-	VADDPS Z30, Z6, Z6
-	VMAXPS Z7, Z28, Z7
-	VADDPS Z30, Z7, Z7
+	VMAXPS Z6, Z26, Z6
+	VADDPS Z28, Z6, Z6
+	VMAXPS Z7, Z26, Z7
+	VADDPS Z28, Z7, Z7
 
 bothtail4low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail4high
-	VMINPS Z6, Z29, Z6
-	VMINPS Z7, Z29, Z7
+	VMINPS Z6, Z27, Z6
+	VMINPS Z7, Z27, Z7
 
 bothtail4high:
 	VMOVUPS Z6, 192(R9)
@@ -4039,8 +5097,8 @@ bothtail3:
 bothtail3first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail3bias
-	VADDPS Z26, Z4, Z4
-	VADDPS Z27, Z5, Z5
+	VADDPS (R13), Z4, Z4
+	VADDPS 64(R13), Z5, Z5
 
 bothtail3bias:
 	TESTQ  $0x00000004, R12
@@ -4051,16 +5109,16 @@ bothtail3bias:
 bothtail3added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail3low
-	VMAXPS Z4, Z28, Z4
-	VADDPS Z30, Z4, Z4
-	VMAXPS Z5, Z28, Z5
-	VADDPS Z30, Z5, Z5
+	VMAXPS Z4, Z26, Z4
+	VADDPS Z28, Z4, Z4
+	VMAXPS Z5, Z26, Z5
+	VADDPS Z28, Z5, Z5
 
 bothtail3low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail3high
-	VMINPS Z4, Z29, Z4
-	VMINPS Z5, Z29, Z5
+	VMINPS Z4, Z27, Z4
+	VMINPS Z5, Z27, Z5
 
 bothtail3high:
 	VMOVUPS Z4, 128(R9)
@@ -4075,8 +5133,8 @@ bothtail2:
 bothtail2first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail2bias
-	VADDPS Z26, Z2, Z2
-	VADDPS Z27, Z3, Z3
+	VADDPS (R13), Z2, Z2
+	VADDPS 64(R13), Z3, Z3
 
 bothtail2bias:
 	TESTQ  $0x00000004, R12
@@ -4087,16 +5145,16 @@ bothtail2bias:
 bothtail2added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail2low
-	VMAXPS Z2, Z28, Z2
-	VADDPS Z30, Z2, Z2
-	VMAXPS Z3, Z28, Z3
-	VADDPS Z30, Z3, Z3
+	VMAXPS Z2, Z26, Z2
+	VADDPS Z28, Z2, Z2
+	VMAXPS Z3, Z26, Z3
+	VADDPS Z28, Z3, Z3
 
 bothtail2low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail2high
-	VMINPS Z2, Z29, Z2
-	VMINPS Z3, Z29, Z3
+	VMINPS Z2, Z27, Z2
+	VMINPS Z3, Z27, Z3
 
 bothtail2high:
 	VMOVUPS Z2, 64(R9)
@@ -4111,8 +5169,8 @@ bothtail1:
 bothtail1first:
 	TESTQ  $0x00000002, R12
 	JZ     bothtail1bias
-	VADDPS Z26, Z0, Z0
-	VADDPS Z27, Z1, Z1
+	VADDPS (R13), Z0, Z0
+	VADDPS 64(R13), Z1, Z1
 
 bothtail1bias:
 	TESTQ  $0x00000004, R12
@@ -4123,21 +5181,3381 @@ bothtail1bias:
 bothtail1added:
 	TESTQ  $0x00000008, R12
 	JZ     bothtail1low
-	VMAXPS Z0, Z28, Z0
-	VADDPS Z30, Z0, Z0
-	VMAXPS Z1, Z28, Z1
-	VADDPS Z30, Z1, Z1
+	VMAXPS Z0, Z26, Z0
+	VADDPS Z28, Z0, Z0
+	VMAXPS Z1, Z26, Z1
+	VADDPS Z28, Z1, Z1
 
 bothtail1low:
 	TESTQ  $0x00000010, R12
 	JZ     bothtail1high
-	VMINPS Z0, Z29, Z0
-	VMINPS Z1, Z29, Z1
+	VMINPS Z0, Z27, Z0
+	VMINPS Z1, Z27, Z1
 
 bothtail1high:
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, (AX)
 	JMP     bothadvance
+
+half:
+	MOVQ    48(DI), R15
+	CMPQ    R8, R15
+	CMOVQLT R8, R15
+	CMPQ    R15, $0x0e
+	JLT     half13
+
+	// 14 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 96(AX)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 320(R9)
+	PREFETCHT0 160(AX)
+	PREFETCHT0 384(R9)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 448(R9)
+	PREFETCHT0 224(AX)
+	PREFETCHT0 512(R9)
+	PREFETCHT0 256(AX)
+	PREFETCHT0 576(R9)
+	PREFETCHT0 288(AX)
+	PREFETCHT0 640(R9)
+	PREFETCHT0 320(AX)
+	PREFETCHT0 704(R9)
+	PREFETCHT0 352(AX)
+	PREFETCHT0 768(R9)
+	PREFETCHT0 384(AX)
+	PREFETCHT0 832(R9)
+	PREFETCHT0 416(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	VPXORD     Z18, Z18, Z18
+	VXORPS     Y2, Y2, Y2
+	VPXORD     Z19, Z19, Z19
+	VXORPS     Y3, Y3, Y3
+	VPXORD     Z20, Z20, Z20
+	VXORPS     Y4, Y4, Y4
+	VPXORD     Z21, Z21, Z21
+	VXORPS     Y5, Y5, Y5
+	VPXORD     Z22, Z22, Z22
+	VXORPS     Y6, Y6, Y6
+	VPXORD     Z23, Z23, Z23
+	VXORPS     Y7, Y7, Y7
+	VPXORD     Z24, Z24, Z24
+	VXORPS     Y8, Y8, Y8
+	VPXORD     Z25, Z25, Z25
+	VXORPS     Y9, Y9, Y9
+	VPXORD     Z26, Z26, Z26
+	VXORPS     Y10, Y10, Y10
+	VPXORD     Z27, Z27, Z27
+	VXORPS     Y11, Y11, Y11
+	VPXORD     Z28, Z28, Z28
+	VXORPS     Y12, Y12, Y12
+	VPXORD     Z29, Z29, Z29
+	VXORPS     Y13, Y13, Y13
+	TESTQ      R15, R15
+	JZ         half14done
+
+half14step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	LEAQ (R11)(CX*4), R10
+
+half14quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS (R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS (R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS (R11)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z27
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS (R10), Z15
+	VFMADD231PS  Z31, Z15, Z28
+	VFMADD231PS  Y14, Y15, Y12
+	VBROADCASTSS (R10)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z29
+	VFMADD231PS  Y14, Y15, Y13
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 4(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 4(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 4(R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 4(R11)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z27
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS 4(R10), Z15
+	VFMADD231PS  Z31, Z15, Z28
+	VFMADD231PS  Y14, Y15, Y12
+	VBROADCASTSS 4(R10)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z29
+	VFMADD231PS  Y14, Y15, Y13
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 8(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 8(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 8(R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 8(R11)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z27
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS 8(R10), Z15
+	VFMADD231PS  Z31, Z15, Z28
+	VFMADD231PS  Y14, Y15, Y12
+	VBROADCASTSS 8(R10)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z29
+	VFMADD231PS  Y14, Y15, Y13
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 12(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 12(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 12(R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 12(R11)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z27
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS 12(R10), Z15
+	VFMADD231PS  Z31, Z15, Z28
+	VFMADD231PS  Y14, Y15, Y12
+	VBROADCASTSS 12(R10)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z29
+	VFMADD231PS  Y14, Y15, Y13
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R11
+	ADDQ         $0x10, R10
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half14quarter
+	TESTQ        R15, R15
+	JNZ          half14step
+
+half14done:
+	CMPQ 144(DI), $0x00
+	JEQ  half14store
+	CMPQ CX, 56(DI)
+	JNE  half14store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	LEAQ (R11)(CX*4), R10
+	MOVQ $0x00000002, R15
+	JMP  half14quarter
+
+half14store:
+	MOVQ   $0x0000000e, R15
+	MOVQ   112(DI), R12
+	MOVQ   136(DI), AX
+	MOVQ   96(DI), BX
+	TESTQ  $0x00000001, R12
+	JNZ    half14first
+	VADDPS (R9), Z16, Z16
+	VADDPS 64(R9), Z17, Z17
+	VADDPS 128(R9), Z18, Z18
+	VADDPS 192(R9), Z19, Z19
+	VADDPS 256(R9), Z20, Z20
+	VADDPS 320(R9), Z21, Z21
+	VADDPS 384(R9), Z22, Z22
+	VADDPS 448(R9), Z23, Z23
+	VADDPS 512(R9), Z24, Z24
+	VADDPS 576(R9), Z25, Z25
+	VADDPS 640(R9), Z26, Z26
+	VADDPS 704(R9), Z27, Z27
+	VADDPS 768(R9), Z28, Z28
+	VADDPS 832(R9), Z29, Z29
+	VADDPS (AX), Y0, Y0
+	VADDPS 32(AX), Y1, Y1
+	VADDPS 64(AX), Y2, Y2
+	VADDPS 96(AX), Y3, Y3
+	VADDPS 128(AX), Y4, Y4
+	VADDPS 160(AX), Y5, Y5
+	VADDPS 192(AX), Y6, Y6
+	VADDPS 224(AX), Y7, Y7
+	VADDPS 256(AX), Y8, Y8
+	VADDPS 288(AX), Y9, Y9
+	VADDPS 320(AX), Y10, Y10
+	VADDPS 352(AX), Y11, Y11
+	VADDPS 384(AX), Y12, Y12
+	VADDPS 416(AX), Y13, Y13
+
+half14first:
+	TESTQ   $0x00000002, R12
+	JZ      half14bias
+	MOVQ    104(DI), R13
+	VMOVUPS (R13), Z15
+	VADDPS  Z15, Z16, Z16
+	VADDPS  Z15, Z17, Z17
+	VADDPS  Z15, Z18, Z18
+	VADDPS  Z15, Z19, Z19
+	VADDPS  Z15, Z20, Z20
+	VADDPS  Z15, Z21, Z21
+	VADDPS  Z15, Z22, Z22
+	VADDPS  Z15, Z23, Z23
+	VADDPS  Z15, Z24, Z24
+	VADDPS  Z15, Z25, Z25
+	VADDPS  Z15, Z26, Z26
+	VADDPS  Z15, Z27, Z27
+	VADDPS  Z15, Z28, Z28
+	VADDPS  Z15, Z29, Z29
+	VMOVUPS 64(R13), Y15
+	VADDPS  Y15, Y0, Y0
+	VADDPS  Y15, Y1, Y1
+	VADDPS  Y15, Y2, Y2
+	VADDPS  Y15, Y3, Y3
+	VADDPS  Y15, Y4, Y4
+	VADDPS  Y15, Y5, Y5
+	VADDPS  Y15, Y6, Y6
+	VADDPS  Y15, Y7, Y7
+	VADDPS  Y15, Y8, Y8
+	VADDPS  Y15, Y9, Y9
+	VADDPS  Y15, Y10, Y10
+	VADDPS  Y15, Y11, Y11
+	VADDPS  Y15, Y12, Y12
+	VADDPS  Y15, Y13, Y13
+
+half14bias:
+	TESTQ  $0x00000004, R12
+	JZ     half14added
+	VADDPS (R9)(BX*1), Z16, Z16
+	VADDPS 64(R9)(BX*1), Z17, Z17
+	VADDPS 128(R9)(BX*1), Z18, Z18
+	VADDPS 192(R9)(BX*1), Z19, Z19
+	VADDPS 256(R9)(BX*1), Z20, Z20
+	VADDPS 320(R9)(BX*1), Z21, Z21
+	VADDPS 384(R9)(BX*1), Z22, Z22
+	VADDPS 448(R9)(BX*1), Z23, Z23
+	VADDPS 512(R9)(BX*1), Z24, Z24
+	VADDPS 576(R9)(BX*1), Z25, Z25
+	VADDPS 640(R9)(BX*1), Z26, Z26
+	VADDPS 704(R9)(BX*1), Z27, Z27
+	VADDPS 768(R9)(BX*1), Z28, Z28
+	VADDPS 832(R9)(BX*1), Z29, Z29
+	VADDPS (AX)(BX*1), Y0, Y0
+	VADDPS 32(AX)(BX*1), Y1, Y1
+	VADDPS 64(AX)(BX*1), Y2, Y2
+	VADDPS 96(AX)(BX*1), Y3, Y3
+	VADDPS 128(AX)(BX*1), Y4, Y4
+	VADDPS 160(AX)(BX*1), Y5, Y5
+	VADDPS 192(AX)(BX*1), Y6, Y6
+	VADDPS 224(AX)(BX*1), Y7, Y7
+	VADDPS 256(AX)(BX*1), Y8, Y8
+	VADDPS 288(AX)(BX*1), Y9, Y9
+	VADDPS 320(AX)(BX*1), Y10, Y10
+	VADDPS 352(AX)(BX*1), Y11, Y11
+	VADDPS 384(AX)(BX*1), Y12, Y12
+	VADDPS 416(AX)(BX*1), Y13, Y13
+
+half14added:
+	TESTQ        $0x00000008, R12
+	JZ           half14low
+	VBROADCASTSS 128(DI), Z15
+	VPXORD       Z14, Z14, Z14
+	VMAXPS       Z16, Z15, Z16
+	VADDPS       Z14, Z16, Z16
+	VMAXPS       Z17, Z15, Z17
+	VADDPS       Z14, Z17, Z17
+	VMAXPS       Z18, Z15, Z18
+	VADDPS       Z14, Z18, Z18
+	VMAXPS       Z19, Z15, Z19
+	VADDPS       Z14, Z19, Z19
+	VMAXPS       Z20, Z15, Z20
+	VADDPS       Z14, Z20, Z20
+	VMAXPS       Z21, Z15, Z21
+	VADDPS       Z14, Z21, Z21
+	VMAXPS       Z22, Z15, Z22
+	VADDPS       Z14, Z22, Z22
+	VMAXPS       Z23, Z15, Z23
+	VADDPS       Z14, Z23, Z23
+	VMAXPS       Z24, Z15, Z24
+	VADDPS       Z14, Z24, Z24
+	VMAXPS       Z25, Z15, Z25
+	VADDPS       Z14, Z25, Z25
+	VMAXPS       Z26, Z15, Z26
+	VADDPS       Z14, Z26, Z26
+	VMAXPS       Z27, Z15, Z27
+	VADDPS       Z14, Z27, Z27
+	VMAXPS       Z28, Z15, Z28
+	VADDPS       Z14, Z28, Z28
+	VMAXPS       Z29, Z15, Z29
+	VADDPS       Z14, Z29, Z29
+	VMAXPS       Y0, Y15, Y0
+	VADDPS       Y14, Y0, Y0
+	VMAXPS       Y1, Y15, Y1
+	VADDPS       Y14, Y1, Y1
+	VMAXPS       Y2, Y15, Y2
+	VADDPS       Y14, Y2, Y2
+	VMAXPS       Y3, Y15, Y3
+	VADDPS       Y14, Y3, Y3
+	VMAXPS       Y4, Y15, Y4
+	VADDPS       Y14, Y4, Y4
+	VMAXPS       Y5, Y15, Y5
+	VADDPS       Y14, Y5, Y5
+	VMAXPS       Y6, Y15, Y6
+	VADDPS       Y14, Y6, Y6
+	VMAXPS       Y7, Y15, Y7
+	VADDPS       Y14, Y7, Y7
+	VMAXPS       Y8, Y15, Y8
+	VADDPS       Y14, Y8, Y8
+	VMAXPS       Y9, Y15, Y9
+	VADDPS       Y14, Y9, Y9
+	VMAXPS       Y10, Y15, Y10
+	VADDPS       Y14, Y10, Y10
+	VMAXPS       Y11, Y15, Y11
+	VADDPS       Y14, Y11, Y11
+	VMAXPS       Y12, Y15, Y12
+	VADDPS       Y14, Y12, Y12
+	VMAXPS       Y13, Y15, Y13
+	VADDPS       Y14, Y13, Y13
+
+half14low:
+	TESTQ        $0x00000010, R12
+	JZ           half14high
+	VBROADCASTSS 132(DI), Z15
+	VMINPS       Z16, Z15, Z16
+	VMINPS       Z17, Z15, Z17
+	VMINPS       Z18, Z15, Z18
+	VMINPS       Z19, Z15, Z19
+	VMINPS       Z20, Z15, Z20
+	VMINPS       Z21, Z15, Z21
+	VMINPS       Z22, Z15, Z22
+	VMINPS       Z23, Z15, Z23
+	VMINPS       Z24, Z15, Z24
+	VMINPS       Z25, Z15, Z25
+	VMINPS       Z26, Z15, Z26
+	VMINPS       Z27, Z15, Z27
+	VMINPS       Z28, Z15, Z28
+	VMINPS       Z29, Z15, Z29
+	VMINPS       Y0, Y15, Y0
+	VMINPS       Y1, Y15, Y1
+	VMINPS       Y2, Y15, Y2
+	VMINPS       Y3, Y15, Y3
+	VMINPS       Y4, Y15, Y4
+	VMINPS       Y5, Y15, Y5
+	VMINPS       Y6, Y15, Y6
+	VMINPS       Y7, Y15, Y7
+	VMINPS       Y8, Y15, Y8
+	VMINPS       Y9, Y15, Y9
+	VMINPS       Y10, Y15, Y10
+	VMINPS       Y11, Y15, Y11
+	VMINPS       Y12, Y15, Y12
+	VMINPS       Y13, Y15, Y13
+
+half14high:
+	VMOVUPS Z16, (R9)
+	VMOVUPS Z17, 64(R9)
+	VMOVUPS Z18, 128(R9)
+	VMOVUPS Z19, 192(R9)
+	VMOVUPS Z20, 256(R9)
+	VMOVUPS Z21, 320(R9)
+	VMOVUPS Z22, 384(R9)
+	VMOVUPS Z23, 448(R9)
+	VMOVUPS Z24, 512(R9)
+	VMOVUPS Z25, 576(R9)
+	VMOVUPS Z26, 640(R9)
+	VMOVUPS Z27, 704(R9)
+	VMOVUPS Z28, 768(R9)
+	VMOVUPS Z29, 832(R9)
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y4, 128(AX)
+	VMOVUPS Y5, 160(AX)
+	VMOVUPS Y6, 192(AX)
+	VMOVUPS Y7, 224(AX)
+	VMOVUPS Y8, 256(AX)
+	VMOVUPS Y9, 288(AX)
+	VMOVUPS Y10, 320(AX)
+	VMOVUPS Y11, 352(AX)
+	VMOVUPS Y12, 384(AX)
+	VMOVUPS Y13, 416(AX)
+
+halfadvance:
+	MOVQ  56(DI), AX
+	IMULQ R15, AX
+	ADDQ  AX, SI
+	CMPQ  144(DI), $0x00
+	JEQ   halfwhole
+	SHRQ  $0x01, AX
+	ADDQ  AX, 144(DI)
+
+halfwhole:
+	SUBQ  R15, R8
+	SHLQ  $0x05, R15
+	ADDQ  R15, 136(DI)
+	ADDQ  R15, R15
+	ADDQ  R15, R9
+	TESTQ R8, R8
+	JG    half
+	JMP   next
+
+half13:
+	CMPQ R15, $0x0d
+	JLT  half12
+
+	// 13 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 96(AX)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 320(R9)
+	PREFETCHT0 160(AX)
+	PREFETCHT0 384(R9)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 448(R9)
+	PREFETCHT0 224(AX)
+	PREFETCHT0 512(R9)
+	PREFETCHT0 256(AX)
+	PREFETCHT0 576(R9)
+	PREFETCHT0 288(AX)
+	PREFETCHT0 640(R9)
+	PREFETCHT0 320(AX)
+	PREFETCHT0 704(R9)
+	PREFETCHT0 352(AX)
+	PREFETCHT0 768(R9)
+	PREFETCHT0 384(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	VPXORD     Z18, Z18, Z18
+	VXORPS     Y2, Y2, Y2
+	VPXORD     Z19, Z19, Z19
+	VXORPS     Y3, Y3, Y3
+	VPXORD     Z20, Z20, Z20
+	VXORPS     Y4, Y4, Y4
+	VPXORD     Z21, Z21, Z21
+	VXORPS     Y5, Y5, Y5
+	VPXORD     Z22, Z22, Z22
+	VXORPS     Y6, Y6, Y6
+	VPXORD     Z23, Z23, Z23
+	VXORPS     Y7, Y7, Y7
+	VPXORD     Z24, Z24, Z24
+	VXORPS     Y8, Y8, Y8
+	VPXORD     Z25, Z25, Z25
+	VXORPS     Y9, Y9, Y9
+	VPXORD     Z26, Z26, Z26
+	VXORPS     Y10, Y10, Y10
+	VPXORD     Z27, Z27, Z27
+	VXORPS     Y11, Y11, Y11
+	VPXORD     Z28, Z28, Z28
+	VXORPS     Y12, Y12, Y12
+	TESTQ      R15, R15
+	JZ         half13done
+
+half13step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	LEAQ (R11)(CX*4), R10
+
+half13quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS (R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS (R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS (R11)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z27
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS (R10), Z15
+	VFMADD231PS  Z31, Z15, Z28
+	VFMADD231PS  Y14, Y15, Y12
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 4(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 4(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 4(R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 4(R11)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z27
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS 4(R10), Z15
+	VFMADD231PS  Z31, Z15, Z28
+	VFMADD231PS  Y14, Y15, Y12
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 8(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 8(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 8(R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 8(R11)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z27
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS 8(R10), Z15
+	VFMADD231PS  Z31, Z15, Z28
+	VFMADD231PS  Y14, Y15, Y12
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 12(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 12(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 12(R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 12(R11)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z27
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS 12(R10), Z15
+	VFMADD231PS  Z31, Z15, Z28
+	VFMADD231PS  Y14, Y15, Y12
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R11
+	ADDQ         $0x10, R10
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half13quarter
+	TESTQ        R15, R15
+	JNZ          half13step
+
+half13done:
+	CMPQ 144(DI), $0x00
+	JEQ  half13store
+	CMPQ CX, 56(DI)
+	JNE  half13store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	LEAQ (R11)(CX*4), R10
+	MOVQ $0x00000002, R15
+	JMP  half13quarter
+
+half13store:
+	MOVQ $0x0000000d, R15
+	JMP  halftails
+
+half12:
+	CMPQ R15, $0x0c
+	JLT  half11
+
+	// 12 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 96(AX)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 320(R9)
+	PREFETCHT0 160(AX)
+	PREFETCHT0 384(R9)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 448(R9)
+	PREFETCHT0 224(AX)
+	PREFETCHT0 512(R9)
+	PREFETCHT0 256(AX)
+	PREFETCHT0 576(R9)
+	PREFETCHT0 288(AX)
+	PREFETCHT0 640(R9)
+	PREFETCHT0 320(AX)
+	PREFETCHT0 704(R9)
+	PREFETCHT0 352(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	VPXORD     Z18, Z18, Z18
+	VXORPS     Y2, Y2, Y2
+	VPXORD     Z19, Z19, Z19
+	VXORPS     Y3, Y3, Y3
+	VPXORD     Z20, Z20, Z20
+	VXORPS     Y4, Y4, Y4
+	VPXORD     Z21, Z21, Z21
+	VXORPS     Y5, Y5, Y5
+	VPXORD     Z22, Z22, Z22
+	VXORPS     Y6, Y6, Y6
+	VPXORD     Z23, Z23, Z23
+	VXORPS     Y7, Y7, Y7
+	VPXORD     Z24, Z24, Z24
+	VXORPS     Y8, Y8, Y8
+	VPXORD     Z25, Z25, Z25
+	VXORPS     Y9, Y9, Y9
+	VPXORD     Z26, Z26, Z26
+	VXORPS     Y10, Y10, Y10
+	VPXORD     Z27, Z27, Z27
+	VXORPS     Y11, Y11, Y11
+	TESTQ      R15, R15
+	JZ         half12done
+
+half12step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+
+half12quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS (R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS (R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS (R11)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z27
+	VFMADD231PS  Y14, Y15, Y11
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 4(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 4(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 4(R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 4(R11)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z27
+	VFMADD231PS  Y14, Y15, Y11
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 8(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 8(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 8(R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 8(R11)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z27
+	VFMADD231PS  Y14, Y15, Y11
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 12(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 12(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 12(R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 12(R11)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z27
+	VFMADD231PS  Y14, Y15, Y11
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R11
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half12quarter
+	TESTQ        R15, R15
+	JNZ          half12step
+
+half12done:
+	CMPQ 144(DI), $0x00
+	JEQ  half12store
+	CMPQ CX, 56(DI)
+	JNE  half12store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  half12quarter
+
+half12store:
+	MOVQ $0x0000000c, R15
+	JMP  halftails
+
+half11:
+	CMPQ R15, $0x0b
+	JLT  half10
+
+	// 11 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 96(AX)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 320(R9)
+	PREFETCHT0 160(AX)
+	PREFETCHT0 384(R9)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 448(R9)
+	PREFETCHT0 224(AX)
+	PREFETCHT0 512(R9)
+	PREFETCHT0 256(AX)
+	PREFETCHT0 576(R9)
+	PREFETCHT0 288(AX)
+	PREFETCHT0 640(R9)
+	PREFETCHT0 320(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	VPXORD     Z18, Z18, Z18
+	VXORPS     Y2, Y2, Y2
+	VPXORD     Z19, Z19, Z19
+	VXORPS     Y3, Y3, Y3
+	VPXORD     Z20, Z20, Z20
+	VXORPS     Y4, Y4, Y4
+	VPXORD     Z21, Z21, Z21
+	VXORPS     Y5, Y5, Y5
+	VPXORD     Z22, Z22, Z22
+	VXORPS     Y6, Y6, Y6
+	VPXORD     Z23, Z23, Z23
+	VXORPS     Y7, Y7, Y7
+	VPXORD     Z24, Z24, Z24
+	VXORPS     Y8, Y8, Y8
+	VPXORD     Z25, Z25, Z25
+	VXORPS     Y9, Y9, Y9
+	VPXORD     Z26, Z26, Z26
+	VXORPS     Y10, Y10, Y10
+	TESTQ      R15, R15
+	JZ         half11done
+
+half11step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+
+half11quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS (R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS (R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 4(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 4(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 4(R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 8(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 8(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 8(R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 12(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 12(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 12(R11)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z26
+	VFMADD231PS  Y14, Y15, Y10
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R11
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half11quarter
+	TESTQ        R15, R15
+	JNZ          half11step
+
+half11done:
+	CMPQ 144(DI), $0x00
+	JEQ  half11store
+	CMPQ CX, 56(DI)
+	JNE  half11store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  half11quarter
+
+half11store:
+	MOVQ $0x0000000b, R15
+	JMP  halftails
+
+half10:
+	CMPQ R15, $0x0a
+	JLT  half9
+
+	// 10 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 96(AX)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 320(R9)
+	PREFETCHT0 160(AX)
+	PREFETCHT0 384(R9)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 448(R9)
+	PREFETCHT0 224(AX)
+	PREFETCHT0 512(R9)
+	PREFETCHT0 256(AX)
+	PREFETCHT0 576(R9)
+	PREFETCHT0 288(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	VPXORD     Z18, Z18, Z18
+	VXORPS     Y2, Y2, Y2
+	VPXORD     Z19, Z19, Z19
+	VXORPS     Y3, Y3, Y3
+	VPXORD     Z20, Z20, Z20
+	VXORPS     Y4, Y4, Y4
+	VPXORD     Z21, Z21, Z21
+	VXORPS     Y5, Y5, Y5
+	VPXORD     Z22, Z22, Z22
+	VXORPS     Y6, Y6, Y6
+	VPXORD     Z23, Z23, Z23
+	VXORPS     Y7, Y7, Y7
+	VPXORD     Z24, Z24, Z24
+	VXORPS     Y8, Y8, Y8
+	VPXORD     Z25, Z25, Z25
+	VXORPS     Y9, Y9, Y9
+	TESTQ      R15, R15
+	JZ         half10done
+
+half10step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+
+half10quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS (R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 4(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 4(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 8(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 8(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 12(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 12(R11)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z25
+	VFMADD231PS  Y14, Y15, Y9
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R11
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half10quarter
+	TESTQ        R15, R15
+	JNZ          half10step
+
+half10done:
+	CMPQ 144(DI), $0x00
+	JEQ  half10store
+	CMPQ CX, 56(DI)
+	JNE  half10store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  half10quarter
+
+half10store:
+	MOVQ $0x0000000a, R15
+	JMP  halftails
+
+half9:
+	CMPQ R15, $0x09
+	JLT  half8
+
+	// 9 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 96(AX)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 320(R9)
+	PREFETCHT0 160(AX)
+	PREFETCHT0 384(R9)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 448(R9)
+	PREFETCHT0 224(AX)
+	PREFETCHT0 512(R9)
+	PREFETCHT0 256(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	VPXORD     Z18, Z18, Z18
+	VXORPS     Y2, Y2, Y2
+	VPXORD     Z19, Z19, Z19
+	VXORPS     Y3, Y3, Y3
+	VPXORD     Z20, Z20, Z20
+	VXORPS     Y4, Y4, Y4
+	VPXORD     Z21, Z21, Z21
+	VXORPS     Y5, Y5, Y5
+	VPXORD     Z22, Z22, Z22
+	VXORPS     Y6, Y6, Y6
+	VPXORD     Z23, Z23, Z23
+	VXORPS     Y7, Y7, Y7
+	VPXORD     Z24, Z24, Z24
+	VXORPS     Y8, Y8, Y8
+	TESTQ      R15, R15
+	JZ         half9done
+
+half9step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+
+half9quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 4(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 8(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 12(R11), Z15
+	VFMADD231PS  Z31, Z15, Z24
+	VFMADD231PS  Y14, Y15, Y8
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R11
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half9quarter
+	TESTQ        R15, R15
+	JNZ          half9step
+
+half9done:
+	CMPQ 144(DI), $0x00
+	JEQ  half9store
+	CMPQ CX, 56(DI)
+	JNE  half9store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  half9quarter
+
+half9store:
+	MOVQ $0x00000009, R15
+	JMP  halftails
+
+half8:
+	CMPQ R15, $0x08
+	JLT  half7
+
+	// 8 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 96(AX)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 320(R9)
+	PREFETCHT0 160(AX)
+	PREFETCHT0 384(R9)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 448(R9)
+	PREFETCHT0 224(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	VPXORD     Z18, Z18, Z18
+	VXORPS     Y2, Y2, Y2
+	VPXORD     Z19, Z19, Z19
+	VXORPS     Y3, Y3, Y3
+	VPXORD     Z20, Z20, Z20
+	VXORPS     Y4, Y4, Y4
+	VPXORD     Z21, Z21, Z21
+	VXORPS     Y5, Y5, Y5
+	VPXORD     Z22, Z22, Z22
+	VXORPS     Y6, Y6, Y6
+	VPXORD     Z23, Z23, Z23
+	VXORPS     Y7, Y7, Y7
+	TESTQ      R15, R15
+	JZ         half8done
+
+half8step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+
+half8quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z23
+	VFMADD231PS  Y14, Y15, Y7
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half8quarter
+	TESTQ        R15, R15
+	JNZ          half8step
+
+half8done:
+	CMPQ 144(DI), $0x00
+	JEQ  half8store
+	CMPQ CX, 56(DI)
+	JNE  half8store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  half8quarter
+
+half8store:
+	MOVQ $0x00000008, R15
+	JMP  halftails
+
+half7:
+	CMPQ R15, $0x07
+	JLT  half6
+
+	// 7 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 96(AX)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 320(R9)
+	PREFETCHT0 160(AX)
+	PREFETCHT0 384(R9)
+	PREFETCHT0 192(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	VPXORD     Z18, Z18, Z18
+	VXORPS     Y2, Y2, Y2
+	VPXORD     Z19, Z19, Z19
+	VXORPS     Y3, Y3, Y3
+	VPXORD     Z20, Z20, Z20
+	VXORPS     Y4, Y4, Y4
+	VPXORD     Z21, Z21, Z21
+	VXORPS     Y5, Y5, Y5
+	VPXORD     Z22, Z22, Z22
+	VXORPS     Y6, Y6, Y6
+	TESTQ      R15, R15
+	JZ         half7done
+
+half7step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+
+half7quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z22
+	VFMADD231PS  Y14, Y15, Y6
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half7quarter
+	TESTQ        R15, R15
+	JNZ          half7step
+
+half7done:
+	CMPQ 144(DI), $0x00
+	JEQ  half7store
+	CMPQ CX, 56(DI)
+	JNE  half7store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  half7quarter
+
+half7store:
+	MOVQ $0x00000007, R15
+	JMP  halftails
+
+half6:
+	CMPQ R15, $0x06
+	JLT  half5
+
+	// 6 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 96(AX)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 320(R9)
+	PREFETCHT0 160(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	VPXORD     Z18, Z18, Z18
+	VXORPS     Y2, Y2, Y2
+	VPXORD     Z19, Z19, Z19
+	VXORPS     Y3, Y3, Y3
+	VPXORD     Z20, Z20, Z20
+	VXORPS     Y4, Y4, Y4
+	VPXORD     Z21, Z21, Z21
+	VXORPS     Y5, Y5, Y5
+	TESTQ      R15, R15
+	JZ         half6done
+
+half6step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+
+half6quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z21
+	VFMADD231PS  Y14, Y15, Y5
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half6quarter
+	TESTQ        R15, R15
+	JNZ          half6step
+
+half6done:
+	CMPQ 144(DI), $0x00
+	JEQ  half6store
+	CMPQ CX, 56(DI)
+	JNE  half6store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  half6quarter
+
+half6store:
+	MOVQ $0x00000006, R15
+	JMP  halftails
+
+half5:
+	CMPQ R15, $0x05
+	JLT  half4
+
+	// 5 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 96(AX)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 128(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	VPXORD     Z18, Z18, Z18
+	VXORPS     Y2, Y2, Y2
+	VPXORD     Z19, Z19, Z19
+	VXORPS     Y3, Y3, Y3
+	VPXORD     Z20, Z20, Z20
+	VXORPS     Y4, Y4, Y4
+	TESTQ      R15, R15
+	JZ         half5done
+
+half5step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+
+half5quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Z15
+	VFMADD231PS  Z31, Z15, Z20
+	VFMADD231PS  Y14, Y15, Y4
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half5quarter
+	TESTQ        R15, R15
+	JNZ          half5step
+
+half5done:
+	CMPQ 144(DI), $0x00
+	JEQ  half5store
+	CMPQ CX, 56(DI)
+	JNE  half5store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  half5quarter
+
+half5store:
+	MOVQ $0x00000005, R15
+	JMP  halftails
+
+half4:
+	CMPQ R15, $0x04
+	JLT  half3
+
+	// 4 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 96(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	VPXORD     Z18, Z18, Z18
+	VXORPS     Y2, Y2, Y2
+	VPXORD     Z19, Z19, Z19
+	VXORPS     Y3, Y3, Y3
+	TESTQ      R15, R15
+	JZ         half4done
+
+half4step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+
+half4quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Z15
+	VFMADD231PS  Z31, Z15, Z19
+	VFMADD231PS  Y14, Y15, Y3
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half4quarter
+	TESTQ        R15, R15
+	JNZ          half4step
+
+half4done:
+	CMPQ 144(DI), $0x00
+	JEQ  half4store
+	CMPQ CX, 56(DI)
+	JNE  half4store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  half4quarter
+
+half4store:
+	MOVQ $0x00000004, R15
+	JMP  halftails
+
+half3:
+	CMPQ R15, $0x03
+	JLT  half2
+
+	// 3 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 64(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	VPXORD     Z18, Z18, Z18
+	VXORPS     Y2, Y2, Y2
+	TESTQ      R15, R15
+	JZ         half3done
+
+half3step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+
+half3quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Z15
+	VFMADD231PS  Z31, Z15, Z18
+	VFMADD231PS  Y14, Y15, Y2
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half3quarter
+	TESTQ        R15, R15
+	JNZ          half3step
+
+half3done:
+	CMPQ 144(DI), $0x00
+	JEQ  half3store
+	CMPQ CX, 56(DI)
+	JNE  half3store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  half3quarter
+
+half3store:
+	MOVQ $0x00000003, R15
+	JMP  halftails
+
+half2:
+	CMPQ R15, $0x02
+	JLT  half1
+
+	// 2 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 32(AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	VPXORD     Z17, Z17, Z17
+	VXORPS     Y1, Y1, Y1
+	TESTQ      R15, R15
+	JZ         half2done
+
+half2step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+
+half2quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Z15
+	VFMADD231PS  Z31, Z15, Z17
+	VFMADD231PS  Y14, Y15, Y1
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half2quarter
+	TESTQ        R15, R15
+	JNZ          half2step
+
+half2done:
+	CMPQ 144(DI), $0x00
+	JEQ  half2store
+	CMPQ CX, 56(DI)
+	JNE  half2store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  half2quarter
+
+half2store:
+	MOVQ $0x00000002, R15
+	JMP  halftails
+
+half1:
+	// 1 pixels, half
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	MOVQ       136(DI), AX
+	PREFETCHT0 (R9)
+	PREFETCHT0 (AX)
+	VPXORD     Z16, Z16, Z16
+	VXORPS     Y0, Y0, Y0
+	TESTQ      R15, R15
+	JZ         half1done
+
+half1step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+
+half1quarter:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	VMOVUPS      (R13), Z31
+	VMOVUPS      64(R13), Y14
+	VBROADCASTSS (AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
+	VMOVUPS      128(R13), Z31
+	VMOVUPS      192(R13), Y14
+	VBROADCASTSS 4(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	PREFETCHT0   4352(R13)
+	PREFETCHT0   4416(R13)
+	VMOVUPS      256(R13), Z31
+	VMOVUPS      320(R13), Y14
+	VBROADCASTSS 8(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	PREFETCHT0   4480(R13)
+	PREFETCHT0   4544(R13)
+	VMOVUPS      384(R13), Z31
+	VMOVUPS      448(R13), Y14
+	VBROADCASTSS 12(AX), Z15
+	VFMADD231PS  Z31, Z15, Z16
+	VFMADD231PS  Y14, Y15, Y0
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          half1quarter
+	TESTQ        R15, R15
+	JNZ          half1step
+
+half1done:
+	CMPQ 144(DI), $0x00
+	JEQ  half1store
+	CMPQ CX, 56(DI)
+	JNE  half1store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  half1quarter
+
+half1store:
+	MOVQ $0x00000001, R15
+	JMP  halftails
+
+	// The epilogue of fewer pixels
+halftails:
+	MOVQ         112(DI), R12
+	MOVQ         136(DI), AX
+	MOVQ         96(DI), BX
+	MOVQ         104(DI), R13
+	VBROADCASTSS 128(DI), Z15
+	VBROADCASTSS 132(DI), Z14
+	VPXORD       Z13, Z13, Z13
+	CMPQ         R15, $0x01
+	JEQ          halftail1
+	CMPQ         R15, $0x02
+	JEQ          halftail2
+	CMPQ         R15, $0x03
+	JEQ          halftail3
+	CMPQ         R15, $0x04
+	JEQ          halftail4
+	CMPQ         R15, $0x05
+	JEQ          halftail5
+	CMPQ         R15, $0x06
+	JEQ          halftail6
+	CMPQ         R15, $0x07
+	JEQ          halftail7
+	CMPQ         R15, $0x08
+	JEQ          halftail8
+	CMPQ         R15, $0x09
+	JEQ          halftail9
+	CMPQ         R15, $0x0a
+	JEQ          halftail10
+	CMPQ         R15, $0x0b
+	JEQ          halftail11
+	CMPQ         R15, $0x0c
+	JEQ          halftail12
+	TESTQ        $0x00000001, R12
+	JNZ          halftail13first
+	VADDPS       768(R9), Z28, Z28
+	VADDPS       384(AX), Y12, Y12
+
+halftail13first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail13bias
+	VADDPS (R13), Z28, Z28
+	VADDPS 64(R13), Y12, Y12
+
+halftail13bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail13added
+	VADDPS 768(R9)(BX*1), Z28, Z28
+	VADDPS 384(AX)(BX*1), Y12, Y12
+
+halftail13added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail13low
+	VMAXPS Z28, Z15, Z28
+	VADDPS Z13, Z28, Z28
+	VMAXPS Y12, Y15, Y12
+	VADDPS Y13, Y12, Y12
+
+halftail13low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail13high
+	VMINPS Z28, Z14, Z28
+	VMINPS Y12, Y14, Y12
+
+halftail13high:
+	VMOVUPS Z28, 768(R9)
+	VMOVUPS Y12, 384(AX)
+
+halftail12:
+	TESTQ  $0x00000001, R12
+	JNZ    halftail12first
+	VADDPS 704(R9), Z27, Z27
+	VADDPS 352(AX), Y11, Y11
+
+halftail12first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail12bias
+	VADDPS (R13), Z27, Z27
+	VADDPS 64(R13), Y11, Y11
+
+halftail12bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail12added
+	VADDPS 704(R9)(BX*1), Z27, Z27
+	VADDPS 352(AX)(BX*1), Y11, Y11
+
+halftail12added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail12low
+	VMAXPS Z27, Z15, Z27
+	VADDPS Z13, Z27, Z27
+	VMAXPS Y11, Y15, Y11
+	VADDPS Y13, Y11, Y11
+
+halftail12low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail12high
+	VMINPS Z27, Z14, Z27
+	VMINPS Y11, Y14, Y11
+
+halftail12high:
+	VMOVUPS Z27, 704(R9)
+	VMOVUPS Y11, 352(AX)
+
+halftail11:
+	TESTQ  $0x00000001, R12
+	JNZ    halftail11first
+	VADDPS 640(R9), Z26, Z26
+	VADDPS 320(AX), Y10, Y10
+
+halftail11first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail11bias
+	VADDPS (R13), Z26, Z26
+	VADDPS 64(R13), Y10, Y10
+
+halftail11bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail11added
+	VADDPS 640(R9)(BX*1), Z26, Z26
+	VADDPS 320(AX)(BX*1), Y10, Y10
+
+halftail11added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail11low
+	VMAXPS Z26, Z15, Z26
+	VADDPS Z13, Z26, Z26
+	VMAXPS Y10, Y15, Y10
+	VADDPS Y13, Y10, Y10
+
+halftail11low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail11high
+	VMINPS Z26, Z14, Z26
+	VMINPS Y10, Y14, Y10
+
+halftail11high:
+	VMOVUPS Z26, 640(R9)
+	VMOVUPS Y10, 320(AX)
+
+halftail10:
+	TESTQ  $0x00000001, R12
+	JNZ    halftail10first
+	VADDPS 576(R9), Z25, Z25
+	VADDPS 288(AX), Y9, Y9
+
+halftail10first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail10bias
+	VADDPS (R13), Z25, Z25
+	VADDPS 64(R13), Y9, Y9
+
+halftail10bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail10added
+	VADDPS 576(R9)(BX*1), Z25, Z25
+	VADDPS 288(AX)(BX*1), Y9, Y9
+
+halftail10added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail10low
+	VMAXPS Z25, Z15, Z25
+	VADDPS Z13, Z25, Z25
+	VMAXPS Y9, Y15, Y9
+	VADDPS Y13, Y9, Y9
+
+halftail10low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail10high
+	VMINPS Z25, Z14, Z25
+	VMINPS Y9, Y14, Y9
+
+halftail10high:
+	VMOVUPS Z25, 576(R9)
+	VMOVUPS Y9, 288(AX)
+
+halftail9:
+	TESTQ  $0x00000001, R12
+	JNZ    halftail9first
+	VADDPS 512(R9), Z24, Z24
+	VADDPS 256(AX), Y8, Y8
+
+halftail9first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail9bias
+	VADDPS (R13), Z24, Z24
+	VADDPS 64(R13), Y8, Y8
+
+halftail9bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail9added
+	VADDPS 512(R9)(BX*1), Z24, Z24
+	VADDPS 256(AX)(BX*1), Y8, Y8
+
+halftail9added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail9low
+	VMAXPS Z24, Z15, Z24
+	VADDPS Z13, Z24, Z24
+	VMAXPS Y8, Y15, Y8
+	VADDPS Y13, Y8, Y8
+
+halftail9low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail9high
+	VMINPS Z24, Z14, Z24
+	VMINPS Y8, Y14, Y8
+
+halftail9high:
+	VMOVUPS Z24, 512(R9)
+	VMOVUPS Y8, 256(AX)
+
+halftail8:
+	TESTQ  $0x00000001, R12
+	JNZ    halftail8first
+	VADDPS 448(R9), Z23, Z23
+	VADDPS 224(AX), Y7, Y7
+
+halftail8first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail8bias
+	VADDPS (R13), Z23, Z23
+	VADDPS 64(R13), Y7, Y7
+
+halftail8bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail8added
+	VADDPS 448(R9)(BX*1), Z23, Z23
+	VADDPS 224(AX)(BX*1), Y7, Y7
+
+halftail8added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail8low
+	VMAXPS Z23, Z15, Z23
+	VADDPS Z13, Z23, Z23
+	VMAXPS Y7, Y15, Y7
+	VADDPS Y13, Y7, Y7
+
+halftail8low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail8high
+	VMINPS Z23, Z14, Z23
+	VMINPS Y7, Y14, Y7
+
+halftail8high:
+	VMOVUPS Z23, 448(R9)
+	VMOVUPS Y7, 224(AX)
+
+halftail7:
+	TESTQ  $0x00000001, R12
+	JNZ    halftail7first
+	VADDPS 384(R9), Z22, Z22
+	VADDPS 192(AX), Y6, Y6
+
+halftail7first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail7bias
+	VADDPS (R13), Z22, Z22
+	VADDPS 64(R13), Y6, Y6
+
+halftail7bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail7added
+	VADDPS 384(R9)(BX*1), Z22, Z22
+	VADDPS 192(AX)(BX*1), Y6, Y6
+
+halftail7added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail7low
+	VMAXPS Z22, Z15, Z22
+	VADDPS Z13, Z22, Z22
+	VMAXPS Y6, Y15, Y6
+	VADDPS Y13, Y6, Y6
+
+halftail7low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail7high
+	VMINPS Z22, Z14, Z22
+	VMINPS Y6, Y14, Y6
+
+halftail7high:
+	VMOVUPS Z22, 384(R9)
+	VMOVUPS Y6, 192(AX)
+
+halftail6:
+	TESTQ  $0x00000001, R12
+	JNZ    halftail6first
+	VADDPS 320(R9), Z21, Z21
+	VADDPS 160(AX), Y5, Y5
+
+halftail6first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail6bias
+	VADDPS (R13), Z21, Z21
+	VADDPS 64(R13), Y5, Y5
+
+halftail6bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail6added
+	VADDPS 320(R9)(BX*1), Z21, Z21
+	VADDPS 160(AX)(BX*1), Y5, Y5
+
+halftail6added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail6low
+	VMAXPS Z21, Z15, Z21
+	VADDPS Z13, Z21, Z21
+	VMAXPS Y5, Y15, Y5
+	VADDPS Y13, Y5, Y5
+
+halftail6low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail6high
+	VMINPS Z21, Z14, Z21
+	VMINPS Y5, Y14, Y5
+
+halftail6high:
+	VMOVUPS Z21, 320(R9)
+	VMOVUPS Y5, 160(AX)
+
+halftail5:
+	TESTQ  $0x00000001, R12
+	JNZ    halftail5first
+	VADDPS 256(R9), Z20, Z20
+	VADDPS 128(AX), Y4, Y4
+
+halftail5first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail5bias
+	VADDPS (R13), Z20, Z20
+	VADDPS 64(R13), Y4, Y4
+
+halftail5bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail5added
+	VADDPS 256(R9)(BX*1), Z20, Z20
+	VADDPS 128(AX)(BX*1), Y4, Y4
+
+halftail5added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail5low
+	VMAXPS Z20, Z15, Z20
+	VADDPS Z13, Z20, Z20
+	VMAXPS Y4, Y15, Y4
+	VADDPS Y13, Y4, Y4
+
+halftail5low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail5high
+	VMINPS Z20, Z14, Z20
+	VMINPS Y4, Y14, Y4
+
+halftail5high:
+	VMOVUPS Z20, 256(R9)
+	VMOVUPS Y4, 128(AX)
+
+halftail4:
+	TESTQ  $0x00000001, R12
+	JNZ    halftail4first
+	VADDPS 192(R9), Z19, Z19
+	VADDPS 96(AX), Y3, Y3
+
+halftail4first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail4bias
+	VADDPS (R13), Z19, Z19
+	VADDPS 64(R13), Y3, Y3
+
+halftail4bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail4added
+	VADDPS 192(R9)(BX*1), Z19, Z19
+	VADDPS 96(AX)(BX*1), Y3, Y3
+
+halftail4added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail4low
+	VMAXPS Z19, Z15, Z19
+	VADDPS Z13, Z19, Z19
+	VMAXPS Y3, Y15, Y3
+	VADDPS Y13, Y3, Y3
+
+halftail4low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail4high
+	VMINPS Z19, Z14, Z19
+	VMINPS Y3, Y14, Y3
+
+halftail4high:
+	VMOVUPS Z19, 192(R9)
+	VMOVUPS Y3, 96(AX)
+
+halftail3:
+	TESTQ  $0x00000001, R12
+	JNZ    halftail3first
+	VADDPS 128(R9), Z18, Z18
+	VADDPS 64(AX), Y2, Y2
+
+halftail3first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail3bias
+	VADDPS (R13), Z18, Z18
+	VADDPS 64(R13), Y2, Y2
+
+halftail3bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail3added
+	VADDPS 128(R9)(BX*1), Z18, Z18
+	VADDPS 64(AX)(BX*1), Y2, Y2
+
+halftail3added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail3low
+	VMAXPS Z18, Z15, Z18
+	VADDPS Z13, Z18, Z18
+	VMAXPS Y2, Y15, Y2
+	VADDPS Y13, Y2, Y2
+
+halftail3low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail3high
+	VMINPS Z18, Z14, Z18
+	VMINPS Y2, Y14, Y2
+
+halftail3high:
+	VMOVUPS Z18, 128(R9)
+	VMOVUPS Y2, 64(AX)
+
+halftail2:
+	TESTQ  $0x00000001, R12
+	JNZ    halftail2first
+	VADDPS 64(R9), Z17, Z17
+	VADDPS 32(AX), Y1, Y1
+
+halftail2first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail2bias
+	VADDPS (R13), Z17, Z17
+	VADDPS 64(R13), Y1, Y1
+
+halftail2bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail2added
+	VADDPS 64(R9)(BX*1), Z17, Z17
+	VADDPS 32(AX)(BX*1), Y1, Y1
+
+halftail2added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail2low
+	VMAXPS Z17, Z15, Z17
+	VADDPS Z13, Z17, Z17
+	VMAXPS Y1, Y15, Y1
+	VADDPS Y13, Y1, Y1
+
+halftail2low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail2high
+	VMINPS Z17, Z14, Z17
+	VMINPS Y1, Y14, Y1
+
+halftail2high:
+	VMOVUPS Z17, 64(R9)
+	VMOVUPS Y1, 32(AX)
+
+halftail1:
+	TESTQ  $0x00000001, R12
+	JNZ    halftail1first
+	VADDPS (R9), Z16, Z16
+	VADDPS (AX), Y0, Y0
+
+halftail1first:
+	TESTQ  $0x00000002, R12
+	JZ     halftail1bias
+	VADDPS (R13), Z16, Z16
+	VADDPS 64(R13), Y0, Y0
+
+halftail1bias:
+	TESTQ  $0x00000004, R12
+	JZ     halftail1added
+	VADDPS (R9)(BX*1), Z16, Z16
+	VADDPS (AX)(BX*1), Y0, Y0
+
+halftail1added:
+	TESTQ  $0x00000008, R12
+	JZ     halftail1low
+	VMAXPS Z16, Z15, Z16
+	VADDPS Z13, Z16, Z16
+	VMAXPS Y0, Y15, Y0
+	VADDPS Y13, Y0, Y0
+
+halftail1low:
+	TESTQ  $0x00000010, R12
+	JZ     halftail1high
+	VMINPS Z16, Z14, Z16
+	VMINPS Y0, Y14, Y0
+
+halftail1high:
+	VMOVUPS Z16, (R9)
+	VMOVUPS Y0, (AX)
+	JMP     halfadvance
 
 single:
 	MOVQ    48(DI), R15
@@ -4146,14 +8564,13 @@ single:
 	CMPQ    R15, $0x0e
 	JLT     single13
 
-	// 14 pixels, 1 vectors
+	// 14 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -4183,7 +8600,7 @@ single:
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
 	TESTQ      R15, R15
-	JZ         single14store
+	JZ         single14done
 
 single14step:
 	MOVQ (R12), AX
@@ -4327,11 +8744,24 @@ single14quarter:
 	TESTQ        R15, R15
 	JNZ          single14step
 
+single14done:
+	CMPQ 144(DI), $0x00
+	JEQ  single14store
+	CMPQ CX, 56(DI)
+	JNE  single14store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	LEAQ (R11)(CX*4), R10
+	MOVQ $0x00000002, R15
+	JMP  single14quarter
+
 single14store:
 	MOVQ   $0x0000000e, R15
 	MOVQ   112(DI), R12
-	MOVQ   88(DI), AX
-	ADDQ   R9, AX
 	MOVQ   96(DI), BX
 	TESTQ  $0x00000001, R12
 	JNZ    single14first
@@ -4461,8 +8891,15 @@ singleadvance:
 	MOVQ  56(DI), AX
 	IMULQ R15, AX
 	ADDQ  AX, SI
+	CMPQ  144(DI), $0x00
+	JEQ   singlewhole
+	SHRQ  $0x01, AX
+	ADDQ  AX, 144(DI)
+
+singlewhole:
 	SUBQ  R15, R8
-	SHLQ  $0x06, R15
+	SHLQ  $0x05, R15
+	ADDQ  R15, R15
 	ADDQ  R15, R9
 	TESTQ R8, R8
 	JG    single
@@ -4472,14 +8909,13 @@ single13:
 	CMPQ R15, $0x0d
 	JLT  single12
 
-	// 13 pixels, 1 vectors
+	// 13 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -4507,7 +8943,7 @@ single13:
 	VPXORD     Z11, Z11, Z11
 	VPXORD     Z12, Z12, Z12
 	TESTQ      R15, R15
-	JZ         single13store
+	JZ         single13done
 
 single13step:
 	MOVQ (R12), AX
@@ -4643,6 +9079,21 @@ single13quarter:
 	TESTQ        R15, R15
 	JNZ          single13step
 
+single13done:
+	CMPQ 144(DI), $0x00
+	JEQ  single13store
+	CMPQ CX, 56(DI)
+	JNE  single13store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	LEAQ (R11)(CX*4), R10
+	MOVQ $0x00000002, R15
+	JMP  single13quarter
+
 single13store:
 	MOVQ $0x0000000d, R15
 	JMP  singletails
@@ -4651,14 +9102,13 @@ single12:
 	CMPQ R15, $0x0c
 	JLT  single11
 
-	// 12 pixels, 1 vectors
+	// 12 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -4684,7 +9134,7 @@ single12:
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
 	TESTQ      R15, R15
-	JZ         single12store
+	JZ         single12done
 
 single12step:
 	MOVQ (R12), AX
@@ -4810,6 +9260,20 @@ single12quarter:
 	TESTQ        R15, R15
 	JNZ          single12step
 
+single12done:
+	CMPQ 144(DI), $0x00
+	JEQ  single12store
+	CMPQ CX, 56(DI)
+	JNE  single12store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  single12quarter
+
 single12store:
 	MOVQ $0x0000000c, R15
 	JMP  singletails
@@ -4818,14 +9282,13 @@ single11:
 	CMPQ R15, $0x0b
 	JLT  single10
 
-	// 11 pixels, 1 vectors
+	// 11 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -4849,7 +9312,7 @@ single11:
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	TESTQ      R15, R15
-	JZ         single11store
+	JZ         single11done
 
 single11step:
 	MOVQ (R12), AX
@@ -4967,6 +9430,20 @@ single11quarter:
 	TESTQ        R15, R15
 	JNZ          single11step
 
+single11done:
+	CMPQ 144(DI), $0x00
+	JEQ  single11store
+	CMPQ CX, 56(DI)
+	JNE  single11store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  single11quarter
+
 single11store:
 	MOVQ $0x0000000b, R15
 	JMP  singletails
@@ -4975,14 +9452,13 @@ single10:
 	CMPQ R15, $0x0a
 	JLT  single9
 
-	// 10 pixels, 1 vectors
+	// 10 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -5004,7 +9480,7 @@ single10:
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
 	TESTQ      R15, R15
-	JZ         single10store
+	JZ         single10done
 
 single10step:
 	MOVQ (R12), AX
@@ -5114,6 +9590,20 @@ single10quarter:
 	TESTQ        R15, R15
 	JNZ          single10step
 
+single10done:
+	CMPQ 144(DI), $0x00
+	JEQ  single10store
+	CMPQ CX, 56(DI)
+	JNE  single10store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  single10quarter
+
 single10store:
 	MOVQ $0x0000000a, R15
 	JMP  singletails
@@ -5122,14 +9612,13 @@ single9:
 	CMPQ R15, $0x09
 	JLT  single8
 
-	// 9 pixels, 1 vectors
+	// 9 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -5149,7 +9638,7 @@ single9:
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
 	TESTQ      R15, R15
-	JZ         single9store
+	JZ         single9done
 
 single9step:
 	MOVQ (R12), AX
@@ -5251,6 +9740,20 @@ single9quarter:
 	TESTQ        R15, R15
 	JNZ          single9step
 
+single9done:
+	CMPQ 144(DI), $0x00
+	JEQ  single9store
+	CMPQ CX, 56(DI)
+	JNE  single9store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  single9quarter
+
 single9store:
 	MOVQ $0x00000009, R15
 	JMP  singletails
@@ -5259,14 +9762,13 @@ single8:
 	CMPQ R15, $0x08
 	JLT  single7
 
-	// 8 pixels, 1 vectors
+	// 8 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -5284,7 +9786,7 @@ single8:
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
 	TESTQ      R15, R15
-	JZ         single8store
+	JZ         single8done
 
 single8step:
 	MOVQ (R12), AX
@@ -5376,6 +9878,19 @@ single8quarter:
 	TESTQ        R15, R15
 	JNZ          single8step
 
+single8done:
+	CMPQ 144(DI), $0x00
+	JEQ  single8store
+	CMPQ CX, 56(DI)
+	JNE  single8store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  single8quarter
+
 single8store:
 	MOVQ $0x00000008, R15
 	JMP  singletails
@@ -5384,14 +9899,13 @@ single7:
 	CMPQ R15, $0x07
 	JLT  single6
 
-	// 7 pixels, 1 vectors
+	// 7 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -5407,7 +9921,7 @@ single7:
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	TESTQ      R15, R15
-	JZ         single7store
+	JZ         single7done
 
 single7step:
 	MOVQ (R12), AX
@@ -5491,6 +10005,19 @@ single7quarter:
 	TESTQ        R15, R15
 	JNZ          single7step
 
+single7done:
+	CMPQ 144(DI), $0x00
+	JEQ  single7store
+	CMPQ CX, 56(DI)
+	JNE  single7store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  single7quarter
+
 single7store:
 	MOVQ $0x00000007, R15
 	JMP  singletails
@@ -5499,14 +10026,13 @@ single6:
 	CMPQ R15, $0x06
 	JLT  single5
 
-	// 6 pixels, 1 vectors
+	// 6 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -5520,7 +10046,7 @@ single6:
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	TESTQ      R15, R15
-	JZ         single6store
+	JZ         single6done
 
 single6step:
 	MOVQ (R12), AX
@@ -5596,6 +10122,19 @@ single6quarter:
 	TESTQ        R15, R15
 	JNZ          single6step
 
+single6done:
+	CMPQ 144(DI), $0x00
+	JEQ  single6store
+	CMPQ CX, 56(DI)
+	JNE  single6store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  single6quarter
+
 single6store:
 	MOVQ $0x00000006, R15
 	JMP  singletails
@@ -5604,14 +10143,13 @@ single5:
 	CMPQ R15, $0x05
 	JLT  single4
 
-	// 5 pixels, 1 vectors
+	// 5 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -5623,7 +10161,7 @@ single5:
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	TESTQ      R15, R15
-	JZ         single5store
+	JZ         single5done
 
 single5step:
 	MOVQ (R12), AX
@@ -5691,6 +10229,19 @@ single5quarter:
 	TESTQ        R15, R15
 	JNZ          single5step
 
+single5done:
+	CMPQ 144(DI), $0x00
+	JEQ  single5store
+	CMPQ CX, 56(DI)
+	JNE  single5store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  single5quarter
+
 single5store:
 	MOVQ $0x00000005, R15
 	JMP  singletails
@@ -5699,14 +10250,13 @@ single4:
 	CMPQ R15, $0x04
 	JLT  single3
 
-	// 4 pixels, 1 vectors
+	// 4 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -5716,7 +10266,7 @@ single4:
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	TESTQ      R15, R15
-	JZ         single4store
+	JZ         single4done
 
 single4step:
 	MOVQ (R12), AX
@@ -5774,6 +10324,18 @@ single4quarter:
 	TESTQ        R15, R15
 	JNZ          single4step
 
+single4done:
+	CMPQ 144(DI), $0x00
+	JEQ  single4store
+	CMPQ CX, 56(DI)
+	JNE  single4store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  single4quarter
+
 single4store:
 	MOVQ $0x00000004, R15
 	JMP  singletails
@@ -5782,14 +10344,13 @@ single3:
 	CMPQ R15, $0x03
 	JLT  single2
 
-	// 3 pixels, 1 vectors
+	// 3 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	PREFETCHT0 128(R9)
@@ -5797,7 +10358,7 @@ single3:
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	TESTQ      R15, R15
-	JZ         single3store
+	JZ         single3done
 
 single3step:
 	MOVQ (R12), AX
@@ -5847,6 +10408,18 @@ single3quarter:
 	TESTQ        R15, R15
 	JNZ          single3step
 
+single3done:
+	CMPQ 144(DI), $0x00
+	JEQ  single3store
+	CMPQ CX, 56(DI)
+	JNE  single3store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  single3quarter
+
 single3store:
 	MOVQ $0x00000003, R15
 	JMP  singletails
@@ -5855,20 +10428,19 @@ single2:
 	CMPQ R15, $0x02
 	JLT  single1
 
-	// 2 pixels, 1 vectors
+	// 2 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	TESTQ      R15, R15
-	JZ         single2store
+	JZ         single2done
 
 single2step:
 	MOVQ (R12), AX
@@ -5910,23 +10482,34 @@ single2quarter:
 	TESTQ        R15, R15
 	JNZ          single2step
 
+single2done:
+	CMPQ 144(DI), $0x00
+	JEQ  single2store
+	CMPQ CX, 56(DI)
+	JNE  single2store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  single2quarter
+
 single2store:
 	MOVQ $0x00000002, R15
 	JMP  singletails
 
 single1:
-	// 1 pixels, 1 vectors
+	// 1 pixels, single
 	MOVQ       56(DI), CX
 	LEAQ       (CX)(CX*2), DX
 	MOVQ       24(DI), R12
 	MOVQ       8(DI), R14
 	MOVQ       32(DI), R15
 	SHLQ       $0x02, R15
-	MOVQ       88(DI), AX
 	PREFETCHT0 (R9)
 	VPXORD     Z0, Z0, Z0
 	TESTQ      R15, R15
-	JZ         single1store
+	JZ         single1done
 
 single1step:
 	MOVQ (R12), AX
@@ -5960,25 +10543,30 @@ single1quarter:
 	TESTQ        R15, R15
 	JNZ          single1step
 
+single1done:
+	CMPQ 144(DI), $0x00
+	JEQ  single1store
+	CMPQ CX, 56(DI)
+	JNE  single1store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  single1quarter
+
 single1store:
 	MOVQ $0x00000001, R15
 	JMP  singletails
 
 	// The epilogue of fewer pixels
 singletails:
-	MOVQ    112(DI), R12
-	MOVQ    88(DI), AX
-	ADDQ    R9, AX
-	MOVQ    96(DI), BX
-	TESTQ   $0x00000002, R12
-	JZ      singletails0
-	MOVQ    104(DI), R13
-	VMOVUPS (R13), Z13
-
-singletails0:
-	VBROADCASTSS 128(DI), Z14
-	VBROADCASTSS 132(DI), Z15
-	VPXORD       Z16, Z16, Z16
+	MOVQ         112(DI), R12
+	MOVQ         96(DI), BX
+	MOVQ         104(DI), R13
+	VBROADCASTSS 128(DI), Z13
+	VBROADCASTSS 132(DI), Z14
+	VPXORD       Z15, Z15, Z15
 	CMPQ         R15, $0x01
 	JEQ          singletail1
 	CMPQ         R15, $0x02
@@ -6010,7 +10598,7 @@ singletails0:
 singletail13first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail13bias
-	VADDPS Z13, Z12, Z12
+	VADDPS (R13), Z12, Z12
 
 singletail13bias:
 	TESTQ  $0x00000004, R12
@@ -6020,13 +10608,13 @@ singletail13bias:
 singletail13added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail13low
-	VMAXPS Z12, Z14, Z12
-	VADDPS Z16, Z12, Z12
+	VMAXPS Z12, Z13, Z12
+	VADDPS Z15, Z12, Z12
 
 singletail13low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail13high
-	VMINPS Z12, Z15, Z12
+	VMINPS Z12, Z14, Z12
 
 singletail13high:
 	VMOVUPS Z12, 768(R9)
@@ -6039,7 +10627,7 @@ singletail12:
 singletail12first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail12bias
-	VADDPS Z13, Z11, Z11
+	VADDPS (R13), Z11, Z11
 
 singletail12bias:
 	TESTQ  $0x00000004, R12
@@ -6049,13 +10637,13 @@ singletail12bias:
 singletail12added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail12low
-	VMAXPS Z11, Z14, Z11
-	VADDPS Z16, Z11, Z11
+	VMAXPS Z11, Z13, Z11
+	VADDPS Z15, Z11, Z11
 
 singletail12low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail12high
-	VMINPS Z11, Z15, Z11
+	VMINPS Z11, Z14, Z11
 
 singletail12high:
 	VMOVUPS Z11, 704(R9)
@@ -6068,7 +10656,7 @@ singletail11:
 singletail11first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail11bias
-	VADDPS Z13, Z10, Z10
+	VADDPS (R13), Z10, Z10
 
 singletail11bias:
 	TESTQ  $0x00000004, R12
@@ -6078,13 +10666,13 @@ singletail11bias:
 singletail11added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail11low
-	VMAXPS Z10, Z14, Z10
-	VADDPS Z16, Z10, Z10
+	VMAXPS Z10, Z13, Z10
+	VADDPS Z15, Z10, Z10
 
 singletail11low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail11high
-	VMINPS Z10, Z15, Z10
+	VMINPS Z10, Z14, Z10
 
 singletail11high:
 	VMOVUPS Z10, 640(R9)
@@ -6097,7 +10685,7 @@ singletail10:
 singletail10first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail10bias
-	VADDPS Z13, Z9, Z9
+	VADDPS (R13), Z9, Z9
 
 singletail10bias:
 	TESTQ  $0x00000004, R12
@@ -6107,13 +10695,13 @@ singletail10bias:
 singletail10added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail10low
-	VMAXPS Z9, Z14, Z9
-	VADDPS Z16, Z9, Z9
+	VMAXPS Z9, Z13, Z9
+	VADDPS Z15, Z9, Z9
 
 singletail10low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail10high
-	VMINPS Z9, Z15, Z9
+	VMINPS Z9, Z14, Z9
 
 singletail10high:
 	VMOVUPS Z9, 576(R9)
@@ -6126,7 +10714,7 @@ singletail9:
 singletail9first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail9bias
-	VADDPS Z13, Z8, Z8
+	VADDPS (R13), Z8, Z8
 
 singletail9bias:
 	TESTQ  $0x00000004, R12
@@ -6136,13 +10724,13 @@ singletail9bias:
 singletail9added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail9low
-	VMAXPS Z8, Z14, Z8
-	VADDPS Z16, Z8, Z8
+	VMAXPS Z8, Z13, Z8
+	VADDPS Z15, Z8, Z8
 
 singletail9low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail9high
-	VMINPS Z8, Z15, Z8
+	VMINPS Z8, Z14, Z8
 
 singletail9high:
 	VMOVUPS Z8, 512(R9)
@@ -6155,7 +10743,7 @@ singletail8:
 singletail8first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail8bias
-	VADDPS Z13, Z7, Z7
+	VADDPS (R13), Z7, Z7
 
 singletail8bias:
 	TESTQ  $0x00000004, R12
@@ -6165,13 +10753,13 @@ singletail8bias:
 singletail8added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail8low
-	VMAXPS Z7, Z14, Z7
-	VADDPS Z16, Z7, Z7
+	VMAXPS Z7, Z13, Z7
+	VADDPS Z15, Z7, Z7
 
 singletail8low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail8high
-	VMINPS Z7, Z15, Z7
+	VMINPS Z7, Z14, Z7
 
 singletail8high:
 	VMOVUPS Z7, 448(R9)
@@ -6184,7 +10772,7 @@ singletail7:
 singletail7first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail7bias
-	VADDPS Z13, Z6, Z6
+	VADDPS (R13), Z6, Z6
 
 singletail7bias:
 	TESTQ  $0x00000004, R12
@@ -6194,13 +10782,13 @@ singletail7bias:
 singletail7added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail7low
-	VMAXPS Z6, Z14, Z6
-	VADDPS Z16, Z6, Z6
+	VMAXPS Z6, Z13, Z6
+	VADDPS Z15, Z6, Z6
 
 singletail7low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail7high
-	VMINPS Z6, Z15, Z6
+	VMINPS Z6, Z14, Z6
 
 singletail7high:
 	VMOVUPS Z6, 384(R9)
@@ -6213,7 +10801,7 @@ singletail6:
 singletail6first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail6bias
-	VADDPS Z13, Z5, Z5
+	VADDPS (R13), Z5, Z5
 
 singletail6bias:
 	TESTQ  $0x00000004, R12
@@ -6223,13 +10811,13 @@ singletail6bias:
 singletail6added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail6low
-	VMAXPS Z5, Z14, Z5
-	VADDPS Z16, Z5, Z5
+	VMAXPS Z5, Z13, Z5
+	VADDPS Z15, Z5, Z5
 
 singletail6low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail6high
-	VMINPS Z5, Z15, Z5
+	VMINPS Z5, Z14, Z5
 
 singletail6high:
 	VMOVUPS Z5, 320(R9)
@@ -6242,7 +10830,7 @@ singletail5:
 singletail5first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail5bias
-	VADDPS Z13, Z4, Z4
+	VADDPS (R13), Z4, Z4
 
 singletail5bias:
 	TESTQ  $0x00000004, R12
@@ -6252,13 +10840,13 @@ singletail5bias:
 singletail5added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail5low
-	VMAXPS Z4, Z14, Z4
-	VADDPS Z16, Z4, Z4
+	VMAXPS Z4, Z13, Z4
+	VADDPS Z15, Z4, Z4
 
 singletail5low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail5high
-	VMINPS Z4, Z15, Z4
+	VMINPS Z4, Z14, Z4
 
 singletail5high:
 	VMOVUPS Z4, 256(R9)
@@ -6271,7 +10859,7 @@ singletail4:
 singletail4first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail4bias
-	VADDPS Z13, Z3, Z3
+	VADDPS (R13), Z3, Z3
 
 singletail4bias:
 	TESTQ  $0x00000004, R12
@@ -6281,13 +10869,13 @@ singletail4bias:
 singletail4added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail4low
-	VMAXPS Z3, Z14, Z3
-	VADDPS Z16, Z3, Z3
+	VMAXPS Z3, Z13, Z3
+	VADDPS Z15, Z3, Z3
 
 singletail4low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail4high
-	VMINPS Z3, Z15, Z3
+	VMINPS Z3, Z14, Z3
 
 singletail4high:
 	VMOVUPS Z3, 192(R9)
@@ -6300,7 +10888,7 @@ singletail3:
 singletail3first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail3bias
-	VADDPS Z13, Z2, Z2
+	VADDPS (R13), Z2, Z2
 
 singletail3bias:
 	TESTQ  $0x00000004, R12
@@ -6310,13 +10898,13 @@ singletail3bias:
 singletail3added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail3low
-	VMAXPS Z2, Z14, Z2
-	VADDPS Z16, Z2, Z2
+	VMAXPS Z2, Z13, Z2
+	VADDPS Z15, Z2, Z2
 
 singletail3low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail3high
-	VMINPS Z2, Z15, Z2
+	VMINPS Z2, Z14, Z2
 
 singletail3high:
 	VMOVUPS Z2, 128(R9)
@@ -6329,7 +10917,7 @@ singletail2:
 singletail2first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail2bias
-	VADDPS Z13, Z1, Z1
+	VADDPS (R13), Z1, Z1
 
 singletail2bias:
 	TESTQ  $0x00000004, R12
@@ -6339,13 +10927,13 @@ singletail2bias:
 singletail2added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail2low
-	VMAXPS Z1, Z14, Z1
-	VADDPS Z16, Z1, Z1
+	VMAXPS Z1, Z13, Z1
+	VADDPS Z15, Z1, Z1
 
 singletail2low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail2high
-	VMINPS Z1, Z15, Z1
+	VMINPS Z1, Z14, Z1
 
 singletail2high:
 	VMOVUPS Z1, 64(R9)
@@ -6358,7 +10946,7 @@ singletail1:
 singletail1first:
 	TESTQ  $0x00000002, R12
 	JZ     singletail1bias
-	VADDPS Z13, Z0, Z0
+	VADDPS (R13), Z0, Z0
 
 singletail1bias:
 	TESTQ  $0x00000004, R12
@@ -6368,17 +10956,2427 @@ singletail1bias:
 singletail1added:
 	TESTQ  $0x00000008, R12
 	JZ     singletail1low
-	VMAXPS Z0, Z14, Z0
-	VADDPS Z16, Z0, Z0
+	VMAXPS Z0, Z13, Z0
+	VADDPS Z15, Z0, Z0
 
 singletail1low:
 	TESTQ  $0x00000010, R12
 	JZ     singletail1high
-	VMINPS Z0, Z15, Z0
+	VMINPS Z0, Z14, Z0
 
 singletail1high:
 	VMOVUPS Z0, (R9)
 	JMP     singleadvance
+
+quarter:
+	MOVQ    48(DI), R15
+	CMPQ    R8, R15
+	CMOVQLT R8, R15
+	CMPQ    R15, $0x0e
+	JLT     quarter13
+
+	// 14 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 160(R9)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 224(R9)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 288(R9)
+	PREFETCHT0 320(R9)
+	PREFETCHT0 352(R9)
+	PREFETCHT0 384(R9)
+	PREFETCHT0 416(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VXORPS     Y10, Y10, Y10
+	VXORPS     Y11, Y11, Y11
+	VXORPS     Y12, Y12, Y12
+	VXORPS     Y13, Y13, Y13
+	TESTQ      R15, R15
+	JZ         quarter14done
+
+quarter14step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	LEAQ (R11)(CX*4), R10
+
+quarter14quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS (R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS (R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS (R11)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS (R10), Y15
+	VFMADD231PS  Y14, Y15, Y12
+	VBROADCASTSS (R10)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y13
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 4(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 4(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 4(R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 4(R11)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS 4(R10), Y15
+	VFMADD231PS  Y14, Y15, Y12
+	VBROADCASTSS 4(R10)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y13
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 8(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 8(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 8(R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 8(R11)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS 8(R10), Y15
+	VFMADD231PS  Y14, Y15, Y12
+	VBROADCASTSS 8(R10)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y13
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 12(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 12(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 12(R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 12(R11)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS 12(R10), Y15
+	VFMADD231PS  Y14, Y15, Y12
+	VBROADCASTSS 12(R10)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y13
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R11
+	ADDQ         $0x10, R10
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter14quarter
+	TESTQ        R15, R15
+	JNZ          quarter14step
+
+quarter14done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter14store
+	CMPQ CX, 56(DI)
+	JNE  quarter14store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	LEAQ (R11)(CX*4), R10
+	MOVQ $0x00000002, R15
+	JMP  quarter14quarter
+
+quarter14store:
+	MOVQ   $0x0000000e, R15
+	MOVQ   112(DI), R12
+	MOVQ   96(DI), BX
+	TESTQ  $0x00000001, R12
+	JNZ    quarter14first
+	VADDPS (R9), Y0, Y0
+	VADDPS 32(R9), Y1, Y1
+	VADDPS 64(R9), Y2, Y2
+	VADDPS 96(R9), Y3, Y3
+	VADDPS 128(R9), Y4, Y4
+	VADDPS 160(R9), Y5, Y5
+	VADDPS 192(R9), Y6, Y6
+	VADDPS 224(R9), Y7, Y7
+	VADDPS 256(R9), Y8, Y8
+	VADDPS 288(R9), Y9, Y9
+	VADDPS 320(R9), Y10, Y10
+	VADDPS 352(R9), Y11, Y11
+	VADDPS 384(R9), Y12, Y12
+	VADDPS 416(R9), Y13, Y13
+
+quarter14first:
+	TESTQ   $0x00000002, R12
+	JZ      quarter14bias
+	MOVQ    104(DI), R13
+	VMOVUPS (R13), Y15
+	VADDPS  Y15, Y0, Y0
+	VADDPS  Y15, Y1, Y1
+	VADDPS  Y15, Y2, Y2
+	VADDPS  Y15, Y3, Y3
+	VADDPS  Y15, Y4, Y4
+	VADDPS  Y15, Y5, Y5
+	VADDPS  Y15, Y6, Y6
+	VADDPS  Y15, Y7, Y7
+	VADDPS  Y15, Y8, Y8
+	VADDPS  Y15, Y9, Y9
+	VADDPS  Y15, Y10, Y10
+	VADDPS  Y15, Y11, Y11
+	VADDPS  Y15, Y12, Y12
+	VADDPS  Y15, Y13, Y13
+
+quarter14bias:
+	TESTQ  $0x00000004, R12
+	JZ     quarter14added
+	VADDPS (R9)(BX*1), Y0, Y0
+	VADDPS 32(R9)(BX*1), Y1, Y1
+	VADDPS 64(R9)(BX*1), Y2, Y2
+	VADDPS 96(R9)(BX*1), Y3, Y3
+	VADDPS 128(R9)(BX*1), Y4, Y4
+	VADDPS 160(R9)(BX*1), Y5, Y5
+	VADDPS 192(R9)(BX*1), Y6, Y6
+	VADDPS 224(R9)(BX*1), Y7, Y7
+	VADDPS 256(R9)(BX*1), Y8, Y8
+	VADDPS 288(R9)(BX*1), Y9, Y9
+	VADDPS 320(R9)(BX*1), Y10, Y10
+	VADDPS 352(R9)(BX*1), Y11, Y11
+	VADDPS 384(R9)(BX*1), Y12, Y12
+	VADDPS 416(R9)(BX*1), Y13, Y13
+
+quarter14added:
+	TESTQ        $0x00000008, R12
+	JZ           quarter14low
+	VBROADCASTSS 128(DI), Y15
+	VXORPS       Y14, Y14, Y14
+	VMAXPS       Y0, Y15, Y0
+	VADDPS       Y14, Y0, Y0
+	VMAXPS       Y1, Y15, Y1
+	VADDPS       Y14, Y1, Y1
+	VMAXPS       Y2, Y15, Y2
+	VADDPS       Y14, Y2, Y2
+	VMAXPS       Y3, Y15, Y3
+	VADDPS       Y14, Y3, Y3
+	VMAXPS       Y4, Y15, Y4
+	VADDPS       Y14, Y4, Y4
+	VMAXPS       Y5, Y15, Y5
+	VADDPS       Y14, Y5, Y5
+	VMAXPS       Y6, Y15, Y6
+	VADDPS       Y14, Y6, Y6
+	VMAXPS       Y7, Y15, Y7
+	VADDPS       Y14, Y7, Y7
+	VMAXPS       Y8, Y15, Y8
+	VADDPS       Y14, Y8, Y8
+	VMAXPS       Y9, Y15, Y9
+	VADDPS       Y14, Y9, Y9
+	VMAXPS       Y10, Y15, Y10
+	VADDPS       Y14, Y10, Y10
+	VMAXPS       Y11, Y15, Y11
+	VADDPS       Y14, Y11, Y11
+	VMAXPS       Y12, Y15, Y12
+	VADDPS       Y14, Y12, Y12
+	VMAXPS       Y13, Y15, Y13
+	VADDPS       Y14, Y13, Y13
+
+quarter14low:
+	TESTQ        $0x00000010, R12
+	JZ           quarter14high
+	VBROADCASTSS 132(DI), Y15
+	VMINPS       Y0, Y15, Y0
+	VMINPS       Y1, Y15, Y1
+	VMINPS       Y2, Y15, Y2
+	VMINPS       Y3, Y15, Y3
+	VMINPS       Y4, Y15, Y4
+	VMINPS       Y5, Y15, Y5
+	VMINPS       Y6, Y15, Y6
+	VMINPS       Y7, Y15, Y7
+	VMINPS       Y8, Y15, Y8
+	VMINPS       Y9, Y15, Y9
+	VMINPS       Y10, Y15, Y10
+	VMINPS       Y11, Y15, Y11
+	VMINPS       Y12, Y15, Y12
+	VMINPS       Y13, Y15, Y13
+
+quarter14high:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	VMOVUPS Y7, 224(R9)
+	VMOVUPS Y8, 256(R9)
+	VMOVUPS Y9, 288(R9)
+	VMOVUPS Y10, 320(R9)
+	VMOVUPS Y11, 352(R9)
+	VMOVUPS Y12, 384(R9)
+	VMOVUPS Y13, 416(R9)
+
+quarteradvance:
+	MOVQ  56(DI), AX
+	IMULQ R15, AX
+	ADDQ  AX, SI
+	CMPQ  144(DI), $0x00
+	JEQ   quarterwhole
+	SHRQ  $0x01, AX
+	ADDQ  AX, 144(DI)
+
+quarterwhole:
+	SUBQ  R15, R8
+	SHLQ  $0x05, R15
+	ADDQ  R15, R9
+	TESTQ R8, R8
+	JG    quarter
+	JMP   next
+
+quarter13:
+	CMPQ R15, $0x0d
+	JLT  quarter12
+
+	// 13 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 160(R9)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 224(R9)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 288(R9)
+	PREFETCHT0 320(R9)
+	PREFETCHT0 352(R9)
+	PREFETCHT0 384(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VXORPS     Y10, Y10, Y10
+	VXORPS     Y11, Y11, Y11
+	VXORPS     Y12, Y12, Y12
+	TESTQ      R15, R15
+	JZ         quarter13done
+
+quarter13step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	LEAQ (R11)(CX*4), R10
+
+quarter13quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS (R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS (R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS (R11)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS (R10), Y15
+	VFMADD231PS  Y14, Y15, Y12
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 4(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 4(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 4(R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 4(R11)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS 4(R10), Y15
+	VFMADD231PS  Y14, Y15, Y12
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 8(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 8(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 8(R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 8(R11)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS 8(R10), Y15
+	VFMADD231PS  Y14, Y15, Y12
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 12(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 12(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 12(R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 12(R11)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS 12(R10), Y15
+	VFMADD231PS  Y14, Y15, Y12
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R11
+	ADDQ         $0x10, R10
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter13quarter
+	TESTQ        R15, R15
+	JNZ          quarter13step
+
+quarter13done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter13store
+	CMPQ CX, 56(DI)
+	JNE  quarter13store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	LEAQ (R11)(CX*4), R10
+	MOVQ $0x00000002, R15
+	JMP  quarter13quarter
+
+quarter13store:
+	MOVQ $0x0000000d, R15
+	JMP  quartertails
+
+quarter12:
+	CMPQ R15, $0x0c
+	JLT  quarter11
+
+	// 12 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 160(R9)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 224(R9)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 288(R9)
+	PREFETCHT0 320(R9)
+	PREFETCHT0 352(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VXORPS     Y10, Y10, Y10
+	VXORPS     Y11, Y11, Y11
+	TESTQ      R15, R15
+	JZ         quarter12done
+
+quarter12step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+
+quarter12quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS (R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS (R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS (R11)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 4(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 4(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 4(R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 4(R11)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 8(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 8(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 8(R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 8(R11)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 12(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 12(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 12(R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS 12(R11)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R11
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter12quarter
+	TESTQ        R15, R15
+	JNZ          quarter12step
+
+quarter12done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter12store
+	CMPQ CX, 56(DI)
+	JNE  quarter12store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  quarter12quarter
+
+quarter12store:
+	MOVQ $0x0000000c, R15
+	JMP  quartertails
+
+quarter11:
+	CMPQ R15, $0x0b
+	JLT  quarter10
+
+	// 11 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 160(R9)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 224(R9)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 288(R9)
+	PREFETCHT0 320(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VXORPS     Y10, Y10, Y10
+	TESTQ      R15, R15
+	JZ         quarter11done
+
+quarter11step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+
+quarter11quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS (R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS (R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 4(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 4(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 4(R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 8(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 8(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 8(R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 12(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 12(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS 12(R11)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R11
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter11quarter
+	TESTQ        R15, R15
+	JNZ          quarter11step
+
+quarter11done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter11store
+	CMPQ CX, 56(DI)
+	JNE  quarter11store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  quarter11quarter
+
+quarter11store:
+	MOVQ $0x0000000b, R15
+	JMP  quartertails
+
+quarter10:
+	CMPQ R15, $0x0a
+	JLT  quarter9
+
+	// 10 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 160(R9)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 224(R9)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 288(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	TESTQ      R15, R15
+	JZ         quarter10done
+
+quarter10step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+
+quarter10quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS (R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 4(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 4(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 8(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 8(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 12(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS 12(R11)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R11
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter10quarter
+	TESTQ        R15, R15
+	JNZ          quarter10step
+
+quarter10done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter10store
+	CMPQ CX, 56(DI)
+	JNE  quarter10store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  quarter10quarter
+
+quarter10store:
+	MOVQ $0x0000000a, R15
+	JMP  quartertails
+
+quarter9:
+	CMPQ R15, $0x09
+	JLT  quarter8
+
+	// 9 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 160(R9)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 224(R9)
+	PREFETCHT0 256(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	TESTQ      R15, R15
+	JZ         quarter9done
+
+quarter9step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+
+quarter9quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 4(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 8(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS 12(R11), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R11
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter9quarter
+	TESTQ        R15, R15
+	JNZ          quarter9step
+
+quarter9done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter9store
+	CMPQ CX, 56(DI)
+	JNE  quarter9store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	LEAQ (BX)(CX*4), R11
+	MOVQ $0x00000002, R15
+	JMP  quarter9quarter
+
+quarter9store:
+	MOVQ $0x00000009, R15
+	JMP  quartertails
+
+quarter8:
+	CMPQ R15, $0x08
+	JLT  quarter7
+
+	// 8 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 160(R9)
+	PREFETCHT0 192(R9)
+	PREFETCHT0 224(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	TESTQ      R15, R15
+	JZ         quarter8done
+
+quarter8step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+
+quarter8quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 4(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 8(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS 12(BX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter8quarter
+	TESTQ        R15, R15
+	JNZ          quarter8step
+
+quarter8done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter8store
+	CMPQ CX, 56(DI)
+	JNE  quarter8store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  quarter8quarter
+
+quarter8store:
+	MOVQ $0x00000008, R15
+	JMP  quartertails
+
+quarter7:
+	CMPQ R15, $0x07
+	JLT  quarter6
+
+	// 7 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 160(R9)
+	PREFETCHT0 192(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	TESTQ      R15, R15
+	JZ         quarter7done
+
+quarter7step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+
+quarter7quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 4(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 8(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS 12(BX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter7quarter
+	TESTQ        R15, R15
+	JNZ          quarter7step
+
+quarter7done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter7store
+	CMPQ CX, 56(DI)
+	JNE  quarter7store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  quarter7quarter
+
+quarter7store:
+	MOVQ $0x00000007, R15
+	JMP  quartertails
+
+quarter6:
+	CMPQ R15, $0x06
+	JLT  quarter5
+
+	// 6 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	PREFETCHT0 128(R9)
+	PREFETCHT0 160(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	TESTQ      R15, R15
+	JZ         quarter6done
+
+quarter6step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+
+quarter6quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 4(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 8(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS 12(BX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter6quarter
+	TESTQ        R15, R15
+	JNZ          quarter6step
+
+quarter6done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter6store
+	CMPQ CX, 56(DI)
+	JNE  quarter6store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  quarter6quarter
+
+quarter6store:
+	MOVQ $0x00000006, R15
+	JMP  quartertails
+
+quarter5:
+	CMPQ R15, $0x05
+	JLT  quarter4
+
+	// 5 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	PREFETCHT0 128(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	TESTQ      R15, R15
+	JZ         quarter5done
+
+quarter5step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+	LEAQ (AX)(CX*4), BX
+
+quarter5quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 4(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 8(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS 12(BX), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter5quarter
+	TESTQ        R15, R15
+	JNZ          quarter5step
+
+quarter5done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter5store
+	CMPQ CX, 56(DI)
+	JNE  quarter5store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	LEAQ (AX)(CX*4), BX
+	MOVQ $0x00000002, R15
+	JMP  quarter5quarter
+
+quarter5store:
+	MOVQ $0x00000005, R15
+	JMP  quartertails
+
+quarter4:
+	CMPQ R15, $0x04
+	JLT  quarter3
+
+	// 4 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 96(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	TESTQ      R15, R15
+	JZ         quarter4done
+
+quarter4step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+
+quarter4quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 4(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 8(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS 12(AX)(DX*1), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter4quarter
+	TESTQ        R15, R15
+	JNZ          quarter4step
+
+quarter4done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter4store
+	CMPQ CX, 56(DI)
+	JNE  quarter4store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  quarter4quarter
+
+quarter4store:
+	MOVQ $0x00000004, R15
+	JMP  quartertails
+
+quarter3:
+	CMPQ R15, $0x03
+	JLT  quarter2
+
+	// 3 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	PREFETCHT0 64(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	TESTQ      R15, R15
+	JZ         quarter3done
+
+quarter3step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+
+quarter3quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 4(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 8(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS 12(AX)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter3quarter
+	TESTQ        R15, R15
+	JNZ          quarter3step
+
+quarter3done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter3store
+	CMPQ CX, 56(DI)
+	JNE  quarter3store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  quarter3quarter
+
+quarter3store:
+	MOVQ $0x00000003, R15
+	JMP  quartertails
+
+quarter2:
+	CMPQ R15, $0x02
+	JLT  quarter1
+
+	// 2 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	TESTQ      R15, R15
+	JZ         quarter2done
+
+quarter2step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+
+quarter2quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 4(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 8(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS 12(AX)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter2quarter
+	TESTQ        R15, R15
+	JNZ          quarter2step
+
+quarter2done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter2store
+	CMPQ CX, 56(DI)
+	JNE  quarter2store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  quarter2quarter
+
+quarter2store:
+	MOVQ $0x00000002, R15
+	JMP  quartertails
+
+quarter1:
+	// 1 pixels, quarter
+	MOVQ       56(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       24(DI), R12
+	MOVQ       8(DI), R14
+	MOVQ       32(DI), R15
+	SHLQ       $0x02, R15
+	PREFETCHT0 (R9)
+	VXORPS     Y0, Y0, Y0
+	TESTQ      R15, R15
+	JZ         quarter1done
+
+quarter1step:
+	MOVQ (R12), AX
+	MOVQ 8(R12), R13
+	ADDQ SI, AX
+	ADDQ R14, R13
+	ADDQ $0x10, R12
+
+quarter1quarter:
+	PREFETCHT0   4096(R13)
+	VMOVUPS      (R13), Y14
+	VBROADCASTSS (AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	PREFETCHT0   4224(R13)
+	VMOVUPS      128(R13), Y14
+	VBROADCASTSS 4(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	PREFETCHT0   4352(R13)
+	VMOVUPS      256(R13), Y14
+	VBROADCASTSS 8(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	PREFETCHT0   4480(R13)
+	VMOVUPS      384(R13), Y14
+	VBROADCASTSS 12(AX), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	ADDQ         $0x10, AX
+	ADDQ         $0x00000200, R13
+	DECQ         R15
+	TESTQ        $0x00000003, R15
+	JNZ          quarter1quarter
+	TESTQ        R15, R15
+	JNZ          quarter1step
+
+quarter1done:
+	CMPQ 144(DI), $0x00
+	JEQ  quarter1store
+	CMPQ CX, 56(DI)
+	JNE  quarter1store
+	SHRQ $0x01, CX
+	LEAQ (CX)(CX*2), DX
+	MOVQ 144(DI), AX
+	MOVQ 152(DI), R13
+	MOVQ $0x00000002, R15
+	JMP  quarter1quarter
+
+quarter1store:
+	MOVQ $0x00000001, R15
+	JMP  quartertails
+
+	// The epilogue of fewer pixels
+quartertails:
+	MOVQ         112(DI), R12
+	MOVQ         96(DI), BX
+	MOVQ         104(DI), R13
+	VBROADCASTSS 128(DI), Y15
+	VBROADCASTSS 132(DI), Y14
+	VXORPS       Y13, Y13, Y13
+	CMPQ         R15, $0x01
+	JEQ          quartertail1
+	CMPQ         R15, $0x02
+	JEQ          quartertail2
+	CMPQ         R15, $0x03
+	JEQ          quartertail3
+	CMPQ         R15, $0x04
+	JEQ          quartertail4
+	CMPQ         R15, $0x05
+	JEQ          quartertail5
+	CMPQ         R15, $0x06
+	JEQ          quartertail6
+	CMPQ         R15, $0x07
+	JEQ          quartertail7
+	CMPQ         R15, $0x08
+	JEQ          quartertail8
+	CMPQ         R15, $0x09
+	JEQ          quartertail9
+	CMPQ         R15, $0x0a
+	JEQ          quartertail10
+	CMPQ         R15, $0x0b
+	JEQ          quartertail11
+	CMPQ         R15, $0x0c
+	JEQ          quartertail12
+	TESTQ        $0x00000001, R12
+	JNZ          quartertail13first
+	VADDPS       384(R9), Y12, Y12
+
+quartertail13first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail13bias
+	VADDPS (R13), Y12, Y12
+
+quartertail13bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail13added
+	VADDPS 384(R9)(BX*1), Y12, Y12
+
+quartertail13added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail13low
+	VMAXPS Y12, Y15, Y12
+	VADDPS Y13, Y12, Y12
+
+quartertail13low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail13high
+	VMINPS Y12, Y14, Y12
+
+quartertail13high:
+	VMOVUPS Y12, 384(R9)
+
+quartertail12:
+	TESTQ  $0x00000001, R12
+	JNZ    quartertail12first
+	VADDPS 352(R9), Y11, Y11
+
+quartertail12first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail12bias
+	VADDPS (R13), Y11, Y11
+
+quartertail12bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail12added
+	VADDPS 352(R9)(BX*1), Y11, Y11
+
+quartertail12added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail12low
+	VMAXPS Y11, Y15, Y11
+	VADDPS Y13, Y11, Y11
+
+quartertail12low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail12high
+	VMINPS Y11, Y14, Y11
+
+quartertail12high:
+	VMOVUPS Y11, 352(R9)
+
+quartertail11:
+	TESTQ  $0x00000001, R12
+	JNZ    quartertail11first
+	VADDPS 320(R9), Y10, Y10
+
+quartertail11first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail11bias
+	VADDPS (R13), Y10, Y10
+
+quartertail11bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail11added
+	VADDPS 320(R9)(BX*1), Y10, Y10
+
+quartertail11added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail11low
+	VMAXPS Y10, Y15, Y10
+	VADDPS Y13, Y10, Y10
+
+quartertail11low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail11high
+	VMINPS Y10, Y14, Y10
+
+quartertail11high:
+	VMOVUPS Y10, 320(R9)
+
+quartertail10:
+	TESTQ  $0x00000001, R12
+	JNZ    quartertail10first
+	VADDPS 288(R9), Y9, Y9
+
+quartertail10first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail10bias
+	VADDPS (R13), Y9, Y9
+
+quartertail10bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail10added
+	VADDPS 288(R9)(BX*1), Y9, Y9
+
+quartertail10added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail10low
+	VMAXPS Y9, Y15, Y9
+	VADDPS Y13, Y9, Y9
+
+quartertail10low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail10high
+	VMINPS Y9, Y14, Y9
+
+quartertail10high:
+	VMOVUPS Y9, 288(R9)
+
+quartertail9:
+	TESTQ  $0x00000001, R12
+	JNZ    quartertail9first
+	VADDPS 256(R9), Y8, Y8
+
+quartertail9first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail9bias
+	VADDPS (R13), Y8, Y8
+
+quartertail9bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail9added
+	VADDPS 256(R9)(BX*1), Y8, Y8
+
+quartertail9added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail9low
+	VMAXPS Y8, Y15, Y8
+	VADDPS Y13, Y8, Y8
+
+quartertail9low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail9high
+	VMINPS Y8, Y14, Y8
+
+quartertail9high:
+	VMOVUPS Y8, 256(R9)
+
+quartertail8:
+	TESTQ  $0x00000001, R12
+	JNZ    quartertail8first
+	VADDPS 224(R9), Y7, Y7
+
+quartertail8first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail8bias
+	VADDPS (R13), Y7, Y7
+
+quartertail8bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail8added
+	VADDPS 224(R9)(BX*1), Y7, Y7
+
+quartertail8added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail8low
+	VMAXPS Y7, Y15, Y7
+	VADDPS Y13, Y7, Y7
+
+quartertail8low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail8high
+	VMINPS Y7, Y14, Y7
+
+quartertail8high:
+	VMOVUPS Y7, 224(R9)
+
+quartertail7:
+	TESTQ  $0x00000001, R12
+	JNZ    quartertail7first
+	VADDPS 192(R9), Y6, Y6
+
+quartertail7first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail7bias
+	VADDPS (R13), Y6, Y6
+
+quartertail7bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail7added
+	VADDPS 192(R9)(BX*1), Y6, Y6
+
+quartertail7added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail7low
+	VMAXPS Y6, Y15, Y6
+	VADDPS Y13, Y6, Y6
+
+quartertail7low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail7high
+	VMINPS Y6, Y14, Y6
+
+quartertail7high:
+	VMOVUPS Y6, 192(R9)
+
+quartertail6:
+	TESTQ  $0x00000001, R12
+	JNZ    quartertail6first
+	VADDPS 160(R9), Y5, Y5
+
+quartertail6first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail6bias
+	VADDPS (R13), Y5, Y5
+
+quartertail6bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail6added
+	VADDPS 160(R9)(BX*1), Y5, Y5
+
+quartertail6added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail6low
+	VMAXPS Y5, Y15, Y5
+	VADDPS Y13, Y5, Y5
+
+quartertail6low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail6high
+	VMINPS Y5, Y14, Y5
+
+quartertail6high:
+	VMOVUPS Y5, 160(R9)
+
+quartertail5:
+	TESTQ  $0x00000001, R12
+	JNZ    quartertail5first
+	VADDPS 128(R9), Y4, Y4
+
+quartertail5first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail5bias
+	VADDPS (R13), Y4, Y4
+
+quartertail5bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail5added
+	VADDPS 128(R9)(BX*1), Y4, Y4
+
+quartertail5added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail5low
+	VMAXPS Y4, Y15, Y4
+	VADDPS Y13, Y4, Y4
+
+quartertail5low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail5high
+	VMINPS Y4, Y14, Y4
+
+quartertail5high:
+	VMOVUPS Y4, 128(R9)
+
+quartertail4:
+	TESTQ  $0x00000001, R12
+	JNZ    quartertail4first
+	VADDPS 96(R9), Y3, Y3
+
+quartertail4first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail4bias
+	VADDPS (R13), Y3, Y3
+
+quartertail4bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail4added
+	VADDPS 96(R9)(BX*1), Y3, Y3
+
+quartertail4added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail4low
+	VMAXPS Y3, Y15, Y3
+	VADDPS Y13, Y3, Y3
+
+quartertail4low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail4high
+	VMINPS Y3, Y14, Y3
+
+quartertail4high:
+	VMOVUPS Y3, 96(R9)
+
+quartertail3:
+	TESTQ  $0x00000001, R12
+	JNZ    quartertail3first
+	VADDPS 64(R9), Y2, Y2
+
+quartertail3first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail3bias
+	VADDPS (R13), Y2, Y2
+
+quartertail3bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail3added
+	VADDPS 64(R9)(BX*1), Y2, Y2
+
+quartertail3added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail3low
+	VMAXPS Y2, Y15, Y2
+	VADDPS Y13, Y2, Y2
+
+quartertail3low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail3high
+	VMINPS Y2, Y14, Y2
+
+quartertail3high:
+	VMOVUPS Y2, 64(R9)
+
+quartertail2:
+	TESTQ  $0x00000001, R12
+	JNZ    quartertail2first
+	VADDPS 32(R9), Y1, Y1
+
+quartertail2first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail2bias
+	VADDPS (R13), Y1, Y1
+
+quartertail2bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail2added
+	VADDPS 32(R9)(BX*1), Y1, Y1
+
+quartertail2added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail2low
+	VMAXPS Y1, Y15, Y1
+	VADDPS Y13, Y1, Y1
+
+quartertail2low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail2high
+	VMINPS Y1, Y14, Y1
+
+quartertail2high:
+	VMOVUPS Y1, 32(R9)
+
+quartertail1:
+	TESTQ  $0x00000001, R12
+	JNZ    quartertail1first
+	VADDPS (R9), Y0, Y0
+
+quartertail1first:
+	TESTQ  $0x00000002, R12
+	JZ     quartertail1bias
+	VADDPS (R13), Y0, Y0
+
+quartertail1bias:
+	TESTQ  $0x00000004, R12
+	JZ     quartertail1added
+	VADDPS (R9)(BX*1), Y0, Y0
+
+quartertail1added:
+	TESTQ  $0x00000008, R12
+	JZ     quartertail1low
+	VMAXPS Y0, Y15, Y0
+	VADDPS Y13, Y0, Y0
+
+quartertail1low:
+	TESTQ  $0x00000010, R12
+	JZ     quartertail1high
+	VMINPS Y0, Y14, Y0
+
+quartertail1high:
+	VMOVUPS Y0, (R9)
+	JMP     quarteradvance
 
 next:
 	MOVQ 72(DI), AX

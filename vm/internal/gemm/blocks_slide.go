@@ -19,6 +19,7 @@ type BlockSlide struct {
 	Act                                    Activation                // of Weigh
 	Low, High                              float32                   // of Clip
 	Counted                                func(axis, place int) int // of Average: the taps along an axis that count
+	Half                                   bool                      // a block of HalfLen channels; only Weigh
 
 	bands []int // the number of boxes up to the end of each band
 	boxes []blockBox
@@ -93,6 +94,14 @@ func (b *BlockSlide) rows() int {
 	return min(b.Out[1], max(1, bandBytes/pixelBytes/b.Out[2]))
 }
 
+// lanes is the number of channels.
+func (b *BlockSlide) lanes() int {
+	if b.Half {
+		return HalfLen
+	}
+	return BlockLen
+}
+
 // Bands is the number of bands.
 func (b *BlockSlide) Bands() int { return cuts(b.Out[1], b.rows()) }
 
@@ -150,10 +159,11 @@ func (b *BlockSlide) UseList(room []int) {
 
 // addBox adds the box of two segments.
 func (b *BlockSlide) addBox(v, h blockSegment) {
+	pixel := 4 * b.lanes()
 	box := blockBox{
-		dst: pixelBytes * (v.from*b.Out[2] + h.from), src: pixelBytes * ((v.from*b.Stride[1]-b.Pad[1])*b.In[2] + h.from*b.Stride[2] - b.Pad[2]),
-		rows: v.to - v.from, dstNext: pixelBytes * b.Out[2], srcNext: pixelBytes * b.Stride[1] * b.In[2],
-		pixels: h.to - h.from, dstStep: pixelBytes, srcStep: pixelBytes * b.Stride[2],
+		dst: pixel * (v.from*b.Out[2] + h.from), src: pixel * ((v.from*b.Stride[1]-b.Pad[1])*b.In[2] + h.from*b.Stride[2] - b.Pad[2]),
+		rows: v.to - v.from, dstNext: pixel * b.Out[2], srcNext: pixel * b.Stride[1] * b.In[2],
+		pixels: h.to - h.from, dstStep: pixel, srcStep: pixel * b.Stride[2],
 		taps: 8 * len(b.taps), divisor: float32(max(v.counted, 1)) * float32(max(h.counted, 1)),
 	}
 	switch {
@@ -171,7 +181,7 @@ func (b *BlockSlide) addBox(v, h blockSegment) {
 // addTaps adds the taps of a box in the order in which they are joined.
 func (b *BlockSlide) addTaps(box *blockBox, v, h blockSegment) {
 	add := func(kh, kw int) {
-		b.taps = append(b.taps, pixelBytes*(kh*b.Dilation[1]*b.In[2]+kw*b.Dilation[2]))
+		b.taps = append(b.taps, 4*b.lanes()*(kh*b.Dilation[1]*b.In[2]+kw*b.Dilation[2]))
 	}
 	rows, columns := v.last-v.first, h.last-h.first
 	box.count, box.columns = rows*columns, columns
@@ -207,8 +217,8 @@ func (b *BlockSlide) addTaps(box *blockBox, v, h blockSegment) {
 	}
 }
 
-// Band computes a band of one block. weights has BlockLen numbers for each tap, and bias as
-// many; only Weigh reads them.
+// Band computes a band of one block. weights has a number of each channel for each tap, and bias
+// one; only Weigh reads them.
 func (b *BlockSlide) Band(band int, out, in, weights, bias unsafe.Pointer) {
 	p := blockSliding{dst: out, src: in, weights: weights, taps: unsafe.Pointer(unsafe.SliceData(b.taps)), bias: bias}
 	switch {
@@ -225,11 +235,11 @@ func (b *BlockSlide) Band(band int, out, in, weights, bias unsafe.Pointer) {
 	if band > 0 {
 		first = b.bands[band-1]
 	}
-	p.run(b.Join, b.boxes[first:b.bands[band]])
+	p.run(b.Join, b.Half, b.boxes[first:b.bands[band]])
 }
 
 // BandRange is the range of the output in a block that a band computes, in numbers.
 func (b *BlockSlide) BandRange(band int) (from, to int) {
-	row := b.Out[2] * BlockLen
+	row := b.Out[2] * b.lanes()
 	return band * b.rows() * row, min((band+1)*b.rows(), b.Out[1]) * row
 }

@@ -3,6 +3,9 @@ package gemm
 import "unsafe"
 
 //go:noescape
+func weighHalvesAVX2(p *blockSliding, boxes *blockBox, count int)
+
+//go:noescape
 func weighBlocksAVX2(p *blockSliding, boxes *blockBox, count int)
 
 //go:noescape
@@ -32,9 +35,11 @@ const _ = -(unsafe.Offsetof(blockSliding{}.taps) ^ 24 | unsafe.Offsetof(blockSli
 	unsafe.Offsetof(blockBox{}.srcStep) ^ 80 | unsafe.Offsetof(blockBox{}.stride) ^ 88 | unsafe.Offsetof(blockBox{}.divisor) ^ 92 | unsafe.Sizeof(blockBox{}) ^ 96)
 
 // run computes boxes.
-func (p *blockSliding) run(join Join, boxes []blockBox) {
+func (p *blockSliding) run(join Join, half bool, boxes []blockBox) {
 	first, n := &boxes[0], len(boxes)
 	switch wide := chosen == avx512; {
+	case half:
+		weighHalvesAVX2(p, first, n)
 	case join == Weigh && wide:
 		weighBlocksAVX512(p, first, n)
 	case join == Weigh:

@@ -5000,6 +5000,2747 @@ next:
 	VZEROUPPER
 	RET
 
+// func weighHalvesAVX2(p *byte, boxes *byte, count int)
+// Requires: AVX, FMA3
+TEXT ·weighHalvesAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ   p+0(FP), DI
+	MOVQ   boxes+8(FP), SI
+	MOVQ   count+16(FP), DX
+	IMUL3Q $0x60, DX, DX
+	ADDQ   SI, DX
+	VXORPS Y14, Y14, Y14
+
+box:
+	MOVQ (SI), R11
+	ADDQ (DI), R11
+	MOVQ 8(SI), R10
+	ADDQ 8(DI), R10
+	MOVQ 40(SI), R13
+	CMPL 88(SI), $0x01
+	JEQ  row1
+	JGT  row2
+
+row0:
+	MOVQ R10, R8
+	MOVQ R11, R9
+	MOVQ 48(SI), R12
+
+part0:
+	MOVQ R12, R14
+	CMPQ R12, $0x08
+	JLE  choose0
+	CMPQ R12, $0x10
+	JGE  by0x8
+	INCQ R14
+	SHRQ $0x01, R14
+
+choose0:
+	CMPQ R14, $0x04
+	JG   by0x1above4
+	CMPQ R14, $0x02
+	JG   by0x1above2
+	CMPQ R14, $0x01
+	JG   by0x1above1
+	JMP  by0x1
+
+by0x1above1:
+	JMP by0x2
+
+by0x1above2:
+	CMPQ R14, $0x03
+	JG   by0x3above3
+	JMP  by0x3
+
+by0x3above3:
+	JMP by0x4
+
+by0x1above4:
+	CMPQ R14, $0x06
+	JG   by0x5above6
+	CMPQ R14, $0x05
+	JG   by0x5above5
+	JMP  by0x5
+
+by0x5above5:
+	JMP by0x6
+
+by0x5above6:
+	CMPQ R14, $0x07
+	JG   by0x7above7
+	JMP  by0x7
+
+by0x7above7:
+by0x8:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	VMOVUPS (R14), Y7
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by0x8tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by0x8outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y1
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y2
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y3
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y4
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y5
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y6
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y7
+
+by0x8next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by0x8tap
+	CMPQ         40(DI), $0x00
+	JEQ          by0x8store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+	VMAXPS       Y7, Y12, Y7
+	VADDPS       Y14, Y7, Y7
+	VMINPS       Y7, Y13, Y7
+
+by0x8store:
+	MOVQ    72(SI), R14
+	VMOVUPS Y0, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y1, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y2, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y3, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y4, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y5, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y6, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y7, (R9)
+	ADDQ    R14, R9
+	IMUL3Q  $0x08, 80(SI), R14
+	ADDQ    R14, R8
+	SUBQ    $0x08, R12
+	JNZ     part0
+	JMP     next0
+
+by0x8outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y12, Y7
+	JMP         by0x8next
+
+by0x7:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by0x7tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by0x7outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y1
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y2
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y3
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y4
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y5
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y6
+
+by0x7next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by0x7tap
+	CMPQ         40(DI), $0x00
+	JEQ          by0x7store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+
+by0x7store:
+	MOVQ    72(SI), R14
+	VMOVUPS Y0, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y1, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y2, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y3, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y4, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y5, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y6, (R9)
+	ADDQ    R14, R9
+	IMUL3Q  $0x07, 80(SI), R14
+	ADDQ    R14, R8
+	SUBQ    $0x07, R12
+	JNZ     part0
+	JMP     next0
+
+by0x7outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	JMP         by0x7next
+
+by0x6:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by0x6tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by0x6outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y1
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y2
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y3
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y4
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y5
+
+by0x6next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by0x6tap
+	CMPQ         40(DI), $0x00
+	JEQ          by0x6store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+
+by0x6store:
+	MOVQ    72(SI), R14
+	VMOVUPS Y0, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y1, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y2, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y3, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y4, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y5, (R9)
+	ADDQ    R14, R9
+	IMUL3Q  $0x06, 80(SI), R14
+	ADDQ    R14, R8
+	SUBQ    $0x06, R12
+	JNZ     part0
+	JMP     next0
+
+by0x6outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	JMP         by0x6next
+
+by0x5:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by0x5tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by0x5outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y1
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y2
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y3
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y4
+
+by0x5next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by0x5tap
+	CMPQ         40(DI), $0x00
+	JEQ          by0x5store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+
+by0x5store:
+	MOVQ    72(SI), R14
+	VMOVUPS Y0, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y1, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y2, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y3, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y4, (R9)
+	ADDQ    R14, R9
+	IMUL3Q  $0x05, 80(SI), R14
+	ADDQ    R14, R8
+	SUBQ    $0x05, R12
+	JNZ     part0
+	JMP     next0
+
+by0x5outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	JMP         by0x5next
+
+by0x4:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by0x4tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by0x4outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y1
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y2
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y3
+
+by0x4next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by0x4tap
+	CMPQ         40(DI), $0x00
+	JEQ          by0x4store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+
+by0x4store:
+	MOVQ    72(SI), R14
+	VMOVUPS Y0, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y1, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y2, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y3, (R9)
+	ADDQ    R14, R9
+	IMUL3Q  $0x04, 80(SI), R14
+	ADDQ    R14, R8
+	SUBQ    $0x04, R12
+	JNZ     part0
+	JMP     next0
+
+by0x4outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	JMP         by0x4next
+
+by0x3:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by0x3tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by0x3outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y1
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y2
+
+by0x3next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by0x3tap
+	CMPQ         40(DI), $0x00
+	JEQ          by0x3store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+
+by0x3store:
+	MOVQ    72(SI), R14
+	VMOVUPS Y0, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y1, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y2, (R9)
+	ADDQ    R14, R9
+	IMUL3Q  $0x03, 80(SI), R14
+	ADDQ    R14, R8
+	SUBQ    $0x03, R12
+	JNZ     part0
+	JMP     next0
+
+by0x3outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	JMP         by0x3next
+
+by0x2:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by0x2tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by0x2outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	ADDQ        80(SI), R14
+	VFMADD231PS (R14), Y12, Y1
+
+by0x2next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by0x2tap
+	CMPQ         40(DI), $0x00
+	JEQ          by0x2store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+
+by0x2store:
+	MOVQ    72(SI), R14
+	VMOVUPS Y0, (R9)
+	ADDQ    R14, R9
+	VMOVUPS Y1, (R9)
+	ADDQ    R14, R9
+	IMUL3Q  $0x02, 80(SI), R14
+	ADDQ    R14, R8
+	SUBQ    $0x02, R12
+	JNZ     part0
+	JMP     next0
+
+by0x2outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	JMP         by0x2next
+
+by0x1:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by0x1tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by0x1outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+
+by0x1next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by0x1tap
+	CMPQ         40(DI), $0x00
+	JEQ          by0x1store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+
+by0x1store:
+	MOVQ    72(SI), R14
+	VMOVUPS Y0, (R9)
+	ADDQ    R14, R9
+	IMUL3Q  $0x01, 80(SI), R14
+	ADDQ    R14, R8
+	SUBQ    $0x01, R12
+	JNZ     part0
+	JMP     next0
+
+by0x1outside:
+	VFMADD231PS Y14, Y12, Y0
+	JMP         by0x1next
+
+next0:
+	ADDQ 64(SI), R10
+	ADDQ 56(SI), R11
+	DECQ R13
+	JNZ  row0
+	JMP  next
+
+row1:
+	MOVQ R10, R8
+	MOVQ R11, R9
+	MOVQ 48(SI), R12
+
+part1:
+	MOVQ R12, R14
+	CMPQ R12, $0x0c
+	JLE  choose1
+	CMPQ R12, $0x18
+	JGE  by1x12
+	INCQ R14
+	SHRQ $0x01, R14
+
+choose1:
+	CMPQ R14, $0x06
+	JG   by1x1above6
+	CMPQ R14, $0x03
+	JG   by1x1above3
+	CMPQ R14, $0x02
+	JG   by1x1above2
+	CMPQ R14, $0x01
+	JG   by1x1above1
+	JMP  by1x1
+
+by1x1above1:
+	JMP by1x2
+
+by1x1above2:
+	JMP by1x3
+
+by1x1above3:
+	CMPQ R14, $0x05
+	JG   by1x4above5
+	CMPQ R14, $0x04
+	JG   by1x4above4
+	JMP  by1x4
+
+by1x4above4:
+	JMP by1x5
+
+by1x4above5:
+	JMP by1x6
+
+by1x1above6:
+	CMPQ R14, $0x09
+	JG   by1x7above9
+	CMPQ R14, $0x08
+	JG   by1x7above8
+	CMPQ R14, $0x07
+	JG   by1x7above7
+	JMP  by1x7
+
+by1x7above7:
+	JMP by1x8
+
+by1x7above8:
+	JMP by1x9
+
+by1x7above9:
+	CMPQ R14, $0x0b
+	JG   by1x10above11
+	CMPQ R14, $0x0a
+	JG   by1x10above10
+	JMP  by1x10
+
+by1x10above10:
+	JMP by1x11
+
+by1x10above11:
+by1x12:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	VMOVUPS (R14), Y7
+	VMOVUPS (R14), Y8
+	VMOVUPS (R14), Y9
+	VMOVUPS (R14), Y10
+	VMOVUPS (R14), Y11
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by1x12tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by1x12outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 32(R14), Y12, Y1
+	VFMADD231PS 64(R14), Y12, Y2
+	VFMADD231PS 96(R14), Y12, Y3
+	VFMADD231PS 128(R14), Y12, Y4
+	VFMADD231PS 160(R14), Y12, Y5
+	VFMADD231PS 192(R14), Y12, Y6
+	VFMADD231PS 224(R14), Y12, Y7
+	VFMADD231PS 256(R14), Y12, Y8
+	VFMADD231PS 288(R14), Y12, Y9
+	VFMADD231PS 320(R14), Y12, Y10
+	VFMADD231PS 352(R14), Y12, Y11
+
+by1x12next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by1x12tap
+	CMPQ         40(DI), $0x00
+	JEQ          by1x12store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+	VMAXPS       Y7, Y12, Y7
+	VADDPS       Y14, Y7, Y7
+	VMINPS       Y7, Y13, Y7
+	VMAXPS       Y8, Y12, Y8
+	VADDPS       Y14, Y8, Y8
+	VMINPS       Y8, Y13, Y8
+	VMAXPS       Y9, Y12, Y9
+	VADDPS       Y14, Y9, Y9
+	VMINPS       Y9, Y13, Y9
+	VMAXPS       Y10, Y12, Y10
+	VADDPS       Y14, Y10, Y10
+	VMINPS       Y10, Y13, Y10
+	VMAXPS       Y11, Y12, Y11
+	VADDPS       Y14, Y11, Y11
+	VMINPS       Y11, Y13, Y11
+
+by1x12store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	VMOVUPS Y7, 224(R9)
+	VMOVUPS Y8, 256(R9)
+	VMOVUPS Y9, 288(R9)
+	VMOVUPS Y10, 320(R9)
+	VMOVUPS Y11, 352(R9)
+	ADDQ    $0x00000180, R9
+	ADDQ    $0x00000180, R8
+	SUBQ    $0x0c, R12
+	JNZ     part1
+	JMP     next1
+
+by1x12outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y12, Y7
+	VFMADD231PS Y14, Y12, Y8
+	VFMADD231PS Y14, Y12, Y9
+	VFMADD231PS Y14, Y12, Y10
+	VFMADD231PS Y14, Y12, Y11
+	JMP         by1x12next
+
+by1x11:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	VMOVUPS (R14), Y7
+	VMOVUPS (R14), Y8
+	VMOVUPS (R14), Y9
+	VMOVUPS (R14), Y10
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by1x11tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by1x11outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 32(R14), Y12, Y1
+	VFMADD231PS 64(R14), Y12, Y2
+	VFMADD231PS 96(R14), Y12, Y3
+	VFMADD231PS 128(R14), Y12, Y4
+	VFMADD231PS 160(R14), Y12, Y5
+	VFMADD231PS 192(R14), Y12, Y6
+	VFMADD231PS 224(R14), Y12, Y7
+	VFMADD231PS 256(R14), Y12, Y8
+	VFMADD231PS 288(R14), Y12, Y9
+	VFMADD231PS 320(R14), Y12, Y10
+
+by1x11next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by1x11tap
+	CMPQ         40(DI), $0x00
+	JEQ          by1x11store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+	VMAXPS       Y7, Y12, Y7
+	VADDPS       Y14, Y7, Y7
+	VMINPS       Y7, Y13, Y7
+	VMAXPS       Y8, Y12, Y8
+	VADDPS       Y14, Y8, Y8
+	VMINPS       Y8, Y13, Y8
+	VMAXPS       Y9, Y12, Y9
+	VADDPS       Y14, Y9, Y9
+	VMINPS       Y9, Y13, Y9
+	VMAXPS       Y10, Y12, Y10
+	VADDPS       Y14, Y10, Y10
+	VMINPS       Y10, Y13, Y10
+
+by1x11store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	VMOVUPS Y7, 224(R9)
+	VMOVUPS Y8, 256(R9)
+	VMOVUPS Y9, 288(R9)
+	VMOVUPS Y10, 320(R9)
+	ADDQ    $0x00000160, R9
+	ADDQ    $0x00000160, R8
+	SUBQ    $0x0b, R12
+	JNZ     part1
+	JMP     next1
+
+by1x11outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y12, Y7
+	VFMADD231PS Y14, Y12, Y8
+	VFMADD231PS Y14, Y12, Y9
+	VFMADD231PS Y14, Y12, Y10
+	JMP         by1x11next
+
+by1x10:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	VMOVUPS (R14), Y7
+	VMOVUPS (R14), Y8
+	VMOVUPS (R14), Y9
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by1x10tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by1x10outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 32(R14), Y12, Y1
+	VFMADD231PS 64(R14), Y12, Y2
+	VFMADD231PS 96(R14), Y12, Y3
+	VFMADD231PS 128(R14), Y12, Y4
+	VFMADD231PS 160(R14), Y12, Y5
+	VFMADD231PS 192(R14), Y12, Y6
+	VFMADD231PS 224(R14), Y12, Y7
+	VFMADD231PS 256(R14), Y12, Y8
+	VFMADD231PS 288(R14), Y12, Y9
+
+by1x10next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by1x10tap
+	CMPQ         40(DI), $0x00
+	JEQ          by1x10store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+	VMAXPS       Y7, Y12, Y7
+	VADDPS       Y14, Y7, Y7
+	VMINPS       Y7, Y13, Y7
+	VMAXPS       Y8, Y12, Y8
+	VADDPS       Y14, Y8, Y8
+	VMINPS       Y8, Y13, Y8
+	VMAXPS       Y9, Y12, Y9
+	VADDPS       Y14, Y9, Y9
+	VMINPS       Y9, Y13, Y9
+
+by1x10store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	VMOVUPS Y7, 224(R9)
+	VMOVUPS Y8, 256(R9)
+	VMOVUPS Y9, 288(R9)
+	ADDQ    $0x00000140, R9
+	ADDQ    $0x00000140, R8
+	SUBQ    $0x0a, R12
+	JNZ     part1
+	JMP     next1
+
+by1x10outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y12, Y7
+	VFMADD231PS Y14, Y12, Y8
+	VFMADD231PS Y14, Y12, Y9
+	JMP         by1x10next
+
+by1x9:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	VMOVUPS (R14), Y7
+	VMOVUPS (R14), Y8
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by1x9tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by1x9outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 32(R14), Y12, Y1
+	VFMADD231PS 64(R14), Y12, Y2
+	VFMADD231PS 96(R14), Y12, Y3
+	VFMADD231PS 128(R14), Y12, Y4
+	VFMADD231PS 160(R14), Y12, Y5
+	VFMADD231PS 192(R14), Y12, Y6
+	VFMADD231PS 224(R14), Y12, Y7
+	VFMADD231PS 256(R14), Y12, Y8
+
+by1x9next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by1x9tap
+	CMPQ         40(DI), $0x00
+	JEQ          by1x9store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+	VMAXPS       Y7, Y12, Y7
+	VADDPS       Y14, Y7, Y7
+	VMINPS       Y7, Y13, Y7
+	VMAXPS       Y8, Y12, Y8
+	VADDPS       Y14, Y8, Y8
+	VMINPS       Y8, Y13, Y8
+
+by1x9store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	VMOVUPS Y7, 224(R9)
+	VMOVUPS Y8, 256(R9)
+	ADDQ    $0x00000120, R9
+	ADDQ    $0x00000120, R8
+	SUBQ    $0x09, R12
+	JNZ     part1
+	JMP     next1
+
+by1x9outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y12, Y7
+	VFMADD231PS Y14, Y12, Y8
+	JMP         by1x9next
+
+by1x8:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	VMOVUPS (R14), Y7
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by1x8tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by1x8outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 32(R14), Y12, Y1
+	VFMADD231PS 64(R14), Y12, Y2
+	VFMADD231PS 96(R14), Y12, Y3
+	VFMADD231PS 128(R14), Y12, Y4
+	VFMADD231PS 160(R14), Y12, Y5
+	VFMADD231PS 192(R14), Y12, Y6
+	VFMADD231PS 224(R14), Y12, Y7
+
+by1x8next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by1x8tap
+	CMPQ         40(DI), $0x00
+	JEQ          by1x8store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+	VMAXPS       Y7, Y12, Y7
+	VADDPS       Y14, Y7, Y7
+	VMINPS       Y7, Y13, Y7
+
+by1x8store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	VMOVUPS Y7, 224(R9)
+	ADDQ    $0x00000100, R9
+	ADDQ    $0x00000100, R8
+	SUBQ    $0x08, R12
+	JNZ     part1
+	JMP     next1
+
+by1x8outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y12, Y7
+	JMP         by1x8next
+
+by1x7:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by1x7tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by1x7outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 32(R14), Y12, Y1
+	VFMADD231PS 64(R14), Y12, Y2
+	VFMADD231PS 96(R14), Y12, Y3
+	VFMADD231PS 128(R14), Y12, Y4
+	VFMADD231PS 160(R14), Y12, Y5
+	VFMADD231PS 192(R14), Y12, Y6
+
+by1x7next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by1x7tap
+	CMPQ         40(DI), $0x00
+	JEQ          by1x7store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+
+by1x7store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	ADDQ    $0x000000e0, R9
+	ADDQ    $0x000000e0, R8
+	SUBQ    $0x07, R12
+	JNZ     part1
+	JMP     next1
+
+by1x7outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	JMP         by1x7next
+
+by1x6:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by1x6tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by1x6outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 32(R14), Y12, Y1
+	VFMADD231PS 64(R14), Y12, Y2
+	VFMADD231PS 96(R14), Y12, Y3
+	VFMADD231PS 128(R14), Y12, Y4
+	VFMADD231PS 160(R14), Y12, Y5
+
+by1x6next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by1x6tap
+	CMPQ         40(DI), $0x00
+	JEQ          by1x6store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+
+by1x6store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	ADDQ    $0x000000c0, R9
+	ADDQ    $0x000000c0, R8
+	SUBQ    $0x06, R12
+	JNZ     part1
+	JMP     next1
+
+by1x6outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	JMP         by1x6next
+
+by1x5:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by1x5tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by1x5outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 32(R14), Y12, Y1
+	VFMADD231PS 64(R14), Y12, Y2
+	VFMADD231PS 96(R14), Y12, Y3
+	VFMADD231PS 128(R14), Y12, Y4
+
+by1x5next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by1x5tap
+	CMPQ         40(DI), $0x00
+	JEQ          by1x5store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+
+by1x5store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	ADDQ    $0x000000a0, R9
+	ADDQ    $0x000000a0, R8
+	SUBQ    $0x05, R12
+	JNZ     part1
+	JMP     next1
+
+by1x5outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	JMP         by1x5next
+
+by1x4:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by1x4tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by1x4outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 32(R14), Y12, Y1
+	VFMADD231PS 64(R14), Y12, Y2
+	VFMADD231PS 96(R14), Y12, Y3
+
+by1x4next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by1x4tap
+	CMPQ         40(DI), $0x00
+	JEQ          by1x4store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+
+by1x4store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	ADDQ    $0x00000080, R9
+	ADDQ    $0x00000080, R8
+	SUBQ    $0x04, R12
+	JNZ     part1
+	JMP     next1
+
+by1x4outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	JMP         by1x4next
+
+by1x3:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by1x3tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by1x3outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 32(R14), Y12, Y1
+	VFMADD231PS 64(R14), Y12, Y2
+
+by1x3next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by1x3tap
+	CMPQ         40(DI), $0x00
+	JEQ          by1x3store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+
+by1x3store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	ADDQ    $0x00000060, R9
+	ADDQ    $0x00000060, R8
+	SUBQ    $0x03, R12
+	JNZ     part1
+	JMP     next1
+
+by1x3outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	JMP         by1x3next
+
+by1x2:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by1x2tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by1x2outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 32(R14), Y12, Y1
+
+by1x2next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by1x2tap
+	CMPQ         40(DI), $0x00
+	JEQ          by1x2store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+
+by1x2store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	ADDQ    $0x00000040, R9
+	ADDQ    $0x00000040, R8
+	SUBQ    $0x02, R12
+	JNZ     part1
+	JMP     next1
+
+by1x2outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	JMP         by1x2next
+
+by1x1:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by1x1tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by1x1outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+
+by1x1next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by1x1tap
+	CMPQ         40(DI), $0x00
+	JEQ          by1x1store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+
+by1x1store:
+	VMOVUPS Y0, (R9)
+	ADDQ    $0x00000020, R9
+	ADDQ    $0x00000020, R8
+	SUBQ    $0x01, R12
+	JNZ     part1
+	JMP     next1
+
+by1x1outside:
+	VFMADD231PS Y14, Y12, Y0
+	JMP         by1x1next
+
+next1:
+	ADDQ 64(SI), R10
+	ADDQ 56(SI), R11
+	DECQ R13
+	JNZ  row1
+	JMP  next
+
+row2:
+	MOVQ R10, R8
+	MOVQ R11, R9
+	MOVQ 48(SI), R12
+
+part2:
+	MOVQ R12, R14
+	CMPQ R12, $0x0c
+	JLE  choose2
+	CMPQ R12, $0x18
+	JGE  by2x12
+	INCQ R14
+	SHRQ $0x01, R14
+
+choose2:
+	CMPQ R14, $0x06
+	JG   by2x1above6
+	CMPQ R14, $0x03
+	JG   by2x1above3
+	CMPQ R14, $0x02
+	JG   by2x1above2
+	CMPQ R14, $0x01
+	JG   by2x1above1
+	JMP  by2x1
+
+by2x1above1:
+	JMP by2x2
+
+by2x1above2:
+	JMP by2x3
+
+by2x1above3:
+	CMPQ R14, $0x05
+	JG   by2x4above5
+	CMPQ R14, $0x04
+	JG   by2x4above4
+	JMP  by2x4
+
+by2x4above4:
+	JMP by2x5
+
+by2x4above5:
+	JMP by2x6
+
+by2x1above6:
+	CMPQ R14, $0x09
+	JG   by2x7above9
+	CMPQ R14, $0x08
+	JG   by2x7above8
+	CMPQ R14, $0x07
+	JG   by2x7above7
+	JMP  by2x7
+
+by2x7above7:
+	JMP by2x8
+
+by2x7above8:
+	JMP by2x9
+
+by2x7above9:
+	CMPQ R14, $0x0b
+	JG   by2x10above11
+	CMPQ R14, $0x0a
+	JG   by2x10above10
+	JMP  by2x10
+
+by2x10above10:
+	JMP by2x11
+
+by2x10above11:
+by2x12:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	VMOVUPS (R14), Y7
+	VMOVUPS (R14), Y8
+	VMOVUPS (R14), Y9
+	VMOVUPS (R14), Y10
+	VMOVUPS (R14), Y11
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by2x12tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by2x12outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 64(R14), Y12, Y1
+	VFMADD231PS 128(R14), Y12, Y2
+	VFMADD231PS 192(R14), Y12, Y3
+	VFMADD231PS 256(R14), Y12, Y4
+	VFMADD231PS 320(R14), Y12, Y5
+	VFMADD231PS 384(R14), Y12, Y6
+	VFMADD231PS 448(R14), Y12, Y7
+	VFMADD231PS 512(R14), Y12, Y8
+	VFMADD231PS 576(R14), Y12, Y9
+	VFMADD231PS 640(R14), Y12, Y10
+	VFMADD231PS 704(R14), Y12, Y11
+
+by2x12next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by2x12tap
+	CMPQ         40(DI), $0x00
+	JEQ          by2x12store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+	VMAXPS       Y7, Y12, Y7
+	VADDPS       Y14, Y7, Y7
+	VMINPS       Y7, Y13, Y7
+	VMAXPS       Y8, Y12, Y8
+	VADDPS       Y14, Y8, Y8
+	VMINPS       Y8, Y13, Y8
+	VMAXPS       Y9, Y12, Y9
+	VADDPS       Y14, Y9, Y9
+	VMINPS       Y9, Y13, Y9
+	VMAXPS       Y10, Y12, Y10
+	VADDPS       Y14, Y10, Y10
+	VMINPS       Y10, Y13, Y10
+	VMAXPS       Y11, Y12, Y11
+	VADDPS       Y14, Y11, Y11
+	VMINPS       Y11, Y13, Y11
+
+by2x12store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	VMOVUPS Y7, 224(R9)
+	VMOVUPS Y8, 256(R9)
+	VMOVUPS Y9, 288(R9)
+	VMOVUPS Y10, 320(R9)
+	VMOVUPS Y11, 352(R9)
+	ADDQ    $0x00000180, R9
+	ADDQ    $0x00000300, R8
+	SUBQ    $0x0c, R12
+	JNZ     part2
+	JMP     next2
+
+by2x12outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y12, Y7
+	VFMADD231PS Y14, Y12, Y8
+	VFMADD231PS Y14, Y12, Y9
+	VFMADD231PS Y14, Y12, Y10
+	VFMADD231PS Y14, Y12, Y11
+	JMP         by2x12next
+
+by2x11:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	VMOVUPS (R14), Y7
+	VMOVUPS (R14), Y8
+	VMOVUPS (R14), Y9
+	VMOVUPS (R14), Y10
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by2x11tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by2x11outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 64(R14), Y12, Y1
+	VFMADD231PS 128(R14), Y12, Y2
+	VFMADD231PS 192(R14), Y12, Y3
+	VFMADD231PS 256(R14), Y12, Y4
+	VFMADD231PS 320(R14), Y12, Y5
+	VFMADD231PS 384(R14), Y12, Y6
+	VFMADD231PS 448(R14), Y12, Y7
+	VFMADD231PS 512(R14), Y12, Y8
+	VFMADD231PS 576(R14), Y12, Y9
+	VFMADD231PS 640(R14), Y12, Y10
+
+by2x11next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by2x11tap
+	CMPQ         40(DI), $0x00
+	JEQ          by2x11store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+	VMAXPS       Y7, Y12, Y7
+	VADDPS       Y14, Y7, Y7
+	VMINPS       Y7, Y13, Y7
+	VMAXPS       Y8, Y12, Y8
+	VADDPS       Y14, Y8, Y8
+	VMINPS       Y8, Y13, Y8
+	VMAXPS       Y9, Y12, Y9
+	VADDPS       Y14, Y9, Y9
+	VMINPS       Y9, Y13, Y9
+	VMAXPS       Y10, Y12, Y10
+	VADDPS       Y14, Y10, Y10
+	VMINPS       Y10, Y13, Y10
+
+by2x11store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	VMOVUPS Y7, 224(R9)
+	VMOVUPS Y8, 256(R9)
+	VMOVUPS Y9, 288(R9)
+	VMOVUPS Y10, 320(R9)
+	ADDQ    $0x00000160, R9
+	ADDQ    $0x000002c0, R8
+	SUBQ    $0x0b, R12
+	JNZ     part2
+	JMP     next2
+
+by2x11outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y12, Y7
+	VFMADD231PS Y14, Y12, Y8
+	VFMADD231PS Y14, Y12, Y9
+	VFMADD231PS Y14, Y12, Y10
+	JMP         by2x11next
+
+by2x10:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	VMOVUPS (R14), Y7
+	VMOVUPS (R14), Y8
+	VMOVUPS (R14), Y9
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by2x10tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by2x10outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 64(R14), Y12, Y1
+	VFMADD231PS 128(R14), Y12, Y2
+	VFMADD231PS 192(R14), Y12, Y3
+	VFMADD231PS 256(R14), Y12, Y4
+	VFMADD231PS 320(R14), Y12, Y5
+	VFMADD231PS 384(R14), Y12, Y6
+	VFMADD231PS 448(R14), Y12, Y7
+	VFMADD231PS 512(R14), Y12, Y8
+	VFMADD231PS 576(R14), Y12, Y9
+
+by2x10next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by2x10tap
+	CMPQ         40(DI), $0x00
+	JEQ          by2x10store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+	VMAXPS       Y7, Y12, Y7
+	VADDPS       Y14, Y7, Y7
+	VMINPS       Y7, Y13, Y7
+	VMAXPS       Y8, Y12, Y8
+	VADDPS       Y14, Y8, Y8
+	VMINPS       Y8, Y13, Y8
+	VMAXPS       Y9, Y12, Y9
+	VADDPS       Y14, Y9, Y9
+	VMINPS       Y9, Y13, Y9
+
+by2x10store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	VMOVUPS Y7, 224(R9)
+	VMOVUPS Y8, 256(R9)
+	VMOVUPS Y9, 288(R9)
+	ADDQ    $0x00000140, R9
+	ADDQ    $0x00000280, R8
+	SUBQ    $0x0a, R12
+	JNZ     part2
+	JMP     next2
+
+by2x10outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y12, Y7
+	VFMADD231PS Y14, Y12, Y8
+	VFMADD231PS Y14, Y12, Y9
+	JMP         by2x10next
+
+by2x9:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	VMOVUPS (R14), Y7
+	VMOVUPS (R14), Y8
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by2x9tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by2x9outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 64(R14), Y12, Y1
+	VFMADD231PS 128(R14), Y12, Y2
+	VFMADD231PS 192(R14), Y12, Y3
+	VFMADD231PS 256(R14), Y12, Y4
+	VFMADD231PS 320(R14), Y12, Y5
+	VFMADD231PS 384(R14), Y12, Y6
+	VFMADD231PS 448(R14), Y12, Y7
+	VFMADD231PS 512(R14), Y12, Y8
+
+by2x9next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by2x9tap
+	CMPQ         40(DI), $0x00
+	JEQ          by2x9store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+	VMAXPS       Y7, Y12, Y7
+	VADDPS       Y14, Y7, Y7
+	VMINPS       Y7, Y13, Y7
+	VMAXPS       Y8, Y12, Y8
+	VADDPS       Y14, Y8, Y8
+	VMINPS       Y8, Y13, Y8
+
+by2x9store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	VMOVUPS Y7, 224(R9)
+	VMOVUPS Y8, 256(R9)
+	ADDQ    $0x00000120, R9
+	ADDQ    $0x00000240, R8
+	SUBQ    $0x09, R12
+	JNZ     part2
+	JMP     next2
+
+by2x9outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y12, Y7
+	VFMADD231PS Y14, Y12, Y8
+	JMP         by2x9next
+
+by2x8:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	VMOVUPS (R14), Y7
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by2x8tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by2x8outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 64(R14), Y12, Y1
+	VFMADD231PS 128(R14), Y12, Y2
+	VFMADD231PS 192(R14), Y12, Y3
+	VFMADD231PS 256(R14), Y12, Y4
+	VFMADD231PS 320(R14), Y12, Y5
+	VFMADD231PS 384(R14), Y12, Y6
+	VFMADD231PS 448(R14), Y12, Y7
+
+by2x8next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by2x8tap
+	CMPQ         40(DI), $0x00
+	JEQ          by2x8store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+	VMAXPS       Y7, Y12, Y7
+	VADDPS       Y14, Y7, Y7
+	VMINPS       Y7, Y13, Y7
+
+by2x8store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	VMOVUPS Y7, 224(R9)
+	ADDQ    $0x00000100, R9
+	ADDQ    $0x00000200, R8
+	SUBQ    $0x08, R12
+	JNZ     part2
+	JMP     next2
+
+by2x8outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	VFMADD231PS Y14, Y12, Y7
+	JMP         by2x8next
+
+by2x7:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	VMOVUPS (R14), Y6
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by2x7tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by2x7outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 64(R14), Y12, Y1
+	VFMADD231PS 128(R14), Y12, Y2
+	VFMADD231PS 192(R14), Y12, Y3
+	VFMADD231PS 256(R14), Y12, Y4
+	VFMADD231PS 320(R14), Y12, Y5
+	VFMADD231PS 384(R14), Y12, Y6
+
+by2x7next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by2x7tap
+	CMPQ         40(DI), $0x00
+	JEQ          by2x7store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y12, Y6
+	VADDPS       Y14, Y6, Y6
+	VMINPS       Y6, Y13, Y6
+
+by2x7store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS Y6, 192(R9)
+	ADDQ    $0x000000e0, R9
+	ADDQ    $0x000001c0, R8
+	SUBQ    $0x07, R12
+	JNZ     part2
+	JMP     next2
+
+by2x7outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VFMADD231PS Y14, Y12, Y6
+	JMP         by2x7next
+
+by2x6:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	VMOVUPS (R14), Y5
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by2x6tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by2x6outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 64(R14), Y12, Y1
+	VFMADD231PS 128(R14), Y12, Y2
+	VFMADD231PS 192(R14), Y12, Y3
+	VFMADD231PS 256(R14), Y12, Y4
+	VFMADD231PS 320(R14), Y12, Y5
+
+by2x6next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by2x6tap
+	CMPQ         40(DI), $0x00
+	JEQ          by2x6store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y12, Y5
+	VADDPS       Y14, Y5, Y5
+	VMINPS       Y5, Y13, Y5
+
+by2x6store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	ADDQ    $0x000000c0, R9
+	ADDQ    $0x00000180, R8
+	SUBQ    $0x06, R12
+	JNZ     part2
+	JMP     next2
+
+by2x6outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	VFMADD231PS Y14, Y12, Y5
+	JMP         by2x6next
+
+by2x5:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	VMOVUPS (R14), Y4
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by2x5tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by2x5outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 64(R14), Y12, Y1
+	VFMADD231PS 128(R14), Y12, Y2
+	VFMADD231PS 192(R14), Y12, Y3
+	VFMADD231PS 256(R14), Y12, Y4
+
+by2x5next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by2x5tap
+	CMPQ         40(DI), $0x00
+	JEQ          by2x5store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y14, Y4, Y4
+	VMINPS       Y4, Y13, Y4
+
+by2x5store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	VMOVUPS Y4, 128(R9)
+	ADDQ    $0x000000a0, R9
+	ADDQ    $0x00000140, R8
+	SUBQ    $0x05, R12
+	JNZ     part2
+	JMP     next2
+
+by2x5outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VFMADD231PS Y14, Y12, Y4
+	JMP         by2x5next
+
+by2x4:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	VMOVUPS (R14), Y3
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by2x4tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by2x4outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 64(R14), Y12, Y1
+	VFMADD231PS 128(R14), Y12, Y2
+	VFMADD231PS 192(R14), Y12, Y3
+
+by2x4next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by2x4tap
+	CMPQ         40(DI), $0x00
+	JEQ          by2x4store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y12, Y3
+	VADDPS       Y14, Y3, Y3
+	VMINPS       Y3, Y13, Y3
+
+by2x4store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	ADDQ    $0x00000080, R9
+	ADDQ    $0x00000100, R8
+	SUBQ    $0x04, R12
+	JNZ     part2
+	JMP     next2
+
+by2x4outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	VFMADD231PS Y14, Y12, Y3
+	JMP         by2x4next
+
+by2x3:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14), Y2
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by2x3tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by2x3outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 64(R14), Y12, Y1
+	VFMADD231PS 128(R14), Y12, Y2
+
+by2x3next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by2x3tap
+	CMPQ         40(DI), $0x00
+	JEQ          by2x3store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y12, Y2
+	VADDPS       Y14, Y2, Y2
+	VMINPS       Y2, Y13, Y2
+
+by2x3store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	ADDQ    $0x00000060, R9
+	ADDQ    $0x000000c0, R8
+	SUBQ    $0x03, R12
+	JNZ     part2
+	JMP     next2
+
+by2x3outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	VFMADD231PS Y14, Y12, Y2
+	JMP         by2x3next
+
+by2x2:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	VMOVUPS (R14), Y1
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by2x2tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by2x2outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+	VFMADD231PS 64(R14), Y12, Y1
+
+by2x2next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by2x2tap
+	CMPQ         40(DI), $0x00
+	JEQ          by2x2store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y12, Y1
+	VADDPS       Y14, Y1, Y1
+	VMINPS       Y1, Y13, Y1
+
+by2x2store:
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	ADDQ    $0x00000040, R9
+	ADDQ    $0x00000080, R8
+	SUBQ    $0x02, R12
+	JNZ     part2
+	JMP     next2
+
+by2x2outside:
+	VFMADD231PS Y14, Y12, Y0
+	VFMADD231PS Y14, Y12, Y1
+	JMP         by2x2next
+
+by2x1:
+	MOVQ    16(SI), AX
+	ADDQ    24(DI), AX
+	MOVQ    32(DI), R14
+	VMOVUPS (R14), Y0
+	MOVQ    16(DI), BX
+	MOVQ    24(SI), CX
+
+by2x1tap:
+	MOVQ        (AX), R14
+	ADDQ        $0x08, AX
+	VMOVUPS     (BX), Y12
+	TESTB       $0x01, R14
+	JNZ         by2x1outside
+	ADDQ        R8, R14
+	VFMADD231PS (R14), Y12, Y0
+
+by2x1next:
+	ADDQ         $0x20, BX
+	DECQ         CX
+	JNZ          by2x1tap
+	CMPQ         40(DI), $0x00
+	JEQ          by2x1store
+	VBROADCASTSS 48(DI), Y12
+	VBROADCASTSS 52(DI), Y13
+	VMAXPS       Y0, Y12, Y0
+	VADDPS       Y14, Y0, Y0
+	VMINPS       Y0, Y13, Y0
+
+by2x1store:
+	VMOVUPS Y0, (R9)
+	ADDQ    $0x00000020, R9
+	ADDQ    $0x00000040, R8
+	SUBQ    $0x01, R12
+	JNZ     part2
+	JMP     next2
+
+by2x1outside:
+	VFMADD231PS Y14, Y12, Y0
+	JMP         by2x1next
+
+next2:
+	ADDQ 64(SI), R10
+	ADDQ 56(SI), R11
+	DECQ R13
+	JNZ  row2
+
+next:
+	ADDQ $0x60, SI
+	CMPQ SI, DX
+	JNE  box
+	VZEROUPPER
+	RET
+
 // func largestBlocksAVX2(p *byte, boxes *byte, count int)
 // Requires: AVX
 TEXT ·largestBlocksAVX2(SB), NOSPLIT|NOFRAME, $0-24

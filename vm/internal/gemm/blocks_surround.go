@@ -30,7 +30,7 @@ func (b *BlockSlide) Surrounded() *BlockSlide {
 		inside *= n
 	}
 	edge := b.Out[1]*b.Out[2] - inside
-	s := &BlockSlide{In: b.In, Out: b.Out, Kernel: b.Kernel, Stride: b.Stride, Dilation: b.Dilation, Act: b.Act, Low: b.Low, High: b.High}
+	s := &BlockSlide{In: b.In, Out: b.Out, Kernel: b.Kernel, Stride: b.Stride, Dilation: b.Dilation, Act: b.Act, Low: b.Low, High: b.High, Half: b.Half}
 	for a := 1; a < 3; a++ {
 		s.In[a] = (b.Out[a]-1)*b.Stride[a] + (b.Kernel[a]-1)*b.Dilation[a] + 1
 	}
@@ -41,15 +41,16 @@ func (b *BlockSlide) Surrounded() *BlockSlide {
 }
 
 // ImageBytes is the size of a block of the image.
-func (b *BlockSlide) ImageBytes() int { return pixelBytes * b.In[1] * b.In[2] }
+func (b *BlockSlide) ImageBytes() int { return 4 * b.lanes() * b.In[1] * b.In[2] }
 
 // Surround copies a block of the image into the image of s, which Surrounded returned.
 func (b *BlockSlide) Surround(s *BlockSlide, dst, src unsafe.Pointer) {
-	wide := BlockLen * s.In[2]
+	lanes := s.lanes()
+	wide := lanes * s.In[2]
 	to := unsafe.Slice((*float32)(dst), wide*s.In[1])
-	from := unsafe.Slice((*float32)(src), BlockLen*b.In[1]*b.In[2])
-	left := min(BlockLen*b.Pad[2], wide)
-	right := min(left+BlockLen*b.In[2], wide)
+	from := unsafe.Slice((*float32)(src), lanes*b.In[1]*b.In[2])
+	left := min(lanes*b.Pad[2], wide)
+	right := min(left+lanes*b.In[2], wide)
 	for r := range s.In[1] {
 		row := to[r*wide:][:wide]
 		i := r - b.Pad[1]
@@ -58,7 +59,7 @@ func (b *BlockSlide) Surround(s *BlockSlide, dst, src unsafe.Pointer) {
 			continue
 		}
 		clear(row[:left])
-		copy(row[left:right], from[i*BlockLen*b.In[2]:])
+		copy(row[left:right], from[i*lanes*b.In[2]:])
 		clear(row[right:])
 	}
 }

@@ -12,7 +12,9 @@ func toBlocks(x []float32, channels, n int) []float32 {
 	out := make([]float32, len(x))
 	for i, v := range x {
 		image, c, p := i/(channels*n), i/n%channels, i%n
-		out[image*channels*n+(c/BlockLen*n+p)*BlockLen+c%BlockLen] = v
+		first := c / BlockLen * BlockLen
+		lanes := min(BlockLen, channels-first)
+		out[(image*channels+first)*n+p*lanes+c-first] = v
 	}
 	return out
 }
@@ -154,6 +156,12 @@ func TestBlocks(t *testing.T) {
 				}
 				b.Out[a] = (b.In[a]+b.Pad[a]+after-reach)/b.Stride[a] + 1
 			}
+			if b.Groups == 1 {
+				b.Columns += HalfLen * r.IntN(2)
+				if i%3 == 0 && b.In == b.Out {
+					b.Channels += HalfLen * r.IntN(2)
+				}
+			}
 			b.Act, b.Low, b.High = Activation(r.IntN(3)), -0.5, 0.75
 			if !b.CanBlock() {
 				t.Fatalf("%+v cannot be convolved in blocks", b)
@@ -207,6 +215,12 @@ func benchmarkBlocks(b *testing.B) {
 		{56, 256, 512, 1, 2},
 		{112, 64, 128, 3, 1},
 		{224, 64, 64, 3, 1},
+		{56, 24, 144, 1, 1},
+		{56, 144, 24, 1, 1},
+		{56, 24, 72, 1, 1},
+		{28, 240, 40, 1, 1},
+		{28, 120, 40, 1, 1},
+		{112, 16, 96, 1, 1},
 	} {
 		out := (s.size-1)/s.stride + 1
 		q := Blocks{

@@ -16,6 +16,7 @@ type BlockForm struct {
 	Alike   bool // both, or neither
 	Image   int  // the input that is the image
 	Added   int  // the input that is added and held as output 0; 0: none
+	Needs   bool // output 0 only with the image
 }
 
 // fitsBlocks reports whether t can be an image in NCHW16c.
@@ -23,15 +24,32 @@ func fitsBlocks(t *Tensor) bool {
 	return (t.Type == graph.Float32 || isHalf(t)) && t.Rank() == 4 && t.Shape[1]%BlockLen == 0 && t.Len() > 0
 }
 
+// fitsHalves reports whether t can be such an image, or one of float32 with half a block left. Few
+// kernels take the latter.
+func fitsHalves(t *Tensor) bool {
+	return fitsBlocks(t) || t.Type == graph.Float32 && t.Rank() == 4 && t.Shape[1]%gemm.HalfLen == 0 && t.Len() > 0
+}
+
+// blockAt describes block i of images in NCHW16c of so many channels: its image, its first channel
+// in that, and how many it has.
+func blockAt(channels, i int) (image, first, lanes int) {
+	n := cuts(channels, BlockLen)
+	first = i % n * BlockLen
+	return i / n, first, min(BlockLen, channels-first)
+}
+
 // canHoldBlocks reports whether a session may hold an image in NCHW16c. Of a single pixel,
 // both layouts are the same.
-func canHoldBlocks(t *Tensor) bool {
-	return fitsBlocks(t) && t.Shape[2]*t.Shape[3] > 1 && gemm.Level() != "plain"
+func canHoldBlocks(t *Tensor) bool { return fitsBlocks(t) && canHoldHalves(t) }
+
+// canHoldHalves is canHoldBlocks for a kernel that takes half a block.
+func canHoldHalves(t *Tensor) bool {
+	return fitsHalves(t) && t.Shape[2]*t.Shape[3] > 1 && gemm.Level() != "plain"
 }
 
 // BlockForm tells which images of a node may be held in blocks.
 func (k *Kernel) BlockForm(c *Invocation) BlockForm {
-	if k.Blocks == nil || len(c.In) == 0 || c.In[0] == nil || len(c.Out) == 0 || c.Out[0] == nil || !canHoldBlocks(c.In[0]) && !canHoldBlocks(c.Out[0]) {
+	if k.Blocks == nil || len(c.In) == 0 || c.In[0] == nil || len(c.Out) == 0 || c.Out[0] == nil || !canHoldHalves(c.In[0]) && !canHoldHalves(c.Out[0]) {
 		return BlockForm{}
 	}
 	return k.Blocks(c)
@@ -53,16 +71,22 @@ func convolvesBlocks(c *Invocation) BlockForm {
 		return BlockForm{}
 	}
 	if singleChannels(weight, group) && !addsInput(c) {
-		return inAndOut(canBlocksDepthwise)(c)
+		both := canHoldHalves(c.In[0]) && canHoldHalves(out) && canBlocksDepthwise(c)
+		return BlockForm{In: both, Out: both, Alike: both}
 	}
-	if singleChannels(weight, group) || c.In[0].Rank() != 4 || !weight.Const || weight.Len() == 0 || weight.Shape[0]/group%BlockLen != 0 {
+	if singleChannels(weight, group) || c.In[0].Rank() != 4 || !weight.Const || weight.Len() == 0 {
 		return BlockForm{}
 	}
 	v, err := form.NewWindow(&c.Call, weight.Shape[2:], c.In[0].Shape[2:], out.Shape[2:])
 	if err != nil {
 		return BlockForm{}
 	}
-	form := BlockForm{In: canHoldBlocks(c.In[0]) && denseBlocks(c, v, group).CanBlock() && !spreads(c, v, group), Out: canHoldBlocks(out)}
+	form := BlockForm{In: canHoldHalves(c.In[0]) && denseBlocks(c, v, group).CanBlock() && !spreads(c, v, group)}
+	if weight.Shape[0]/group%BlockLen == 0 {
+		form.Out = canHoldBlocks(out)
+	} else {
+		form.Out, form.Needs = form.In && canHoldHalves(out), true
+	}
 	if addsInput(c) {
 		form.Added = 3
 	}
@@ -78,12 +102,15 @@ func singleChannels(weight *Tensor, group int) bool {
 	return weight.Shape[1] == 1 && weight.Shape[0] == group
 }
 
-// globalPoolsBlocks tells whether a global pool reads blocks. Its result is the same in NCHW.
+// globalPoolsBlocks and globalPoolsHalves tell whether a global pool reads blocks. Its result is the
+// same in NCHW.
+func globalPoolsHalves(c *Invocation) BlockForm { return BlockForm{In: canHoldHalves(c.In[0])} }
+
 func globalPoolsBlocks(c *Invocation) BlockForm { return BlockForm{In: canHoldBlocks(c.In[0])} }
 
 // scalesBlocks tells whether a binary operator takes an image and a number for each channel.
 func scalesBlocks(c *Invocation) BlockForm {
-	if len(c.In) < 2 || c.In[1] == nil || !canHoldBlocks(c.Out[0]) || !canBlocksScaled(c) {
+	if len(c.In) < 2 || c.In[1] == nil || !canHoldHalves(c.Out[0]) || !canBlocksScaled(c) {
 		return BlockForm{}
 	}
 	return BlockForm{In: true, Out: true, Alike: true, Image: scaledImage(c)}

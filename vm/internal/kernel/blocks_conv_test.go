@@ -25,7 +25,7 @@ func inLayouts(t *testing.T, what string, node *graph.Node, in []*Tensor, shape 
 	computeWith(t, planes, run)
 	form := Lookup("", node.Op).BlockForm(planes)
 	for _, l := range []struct{ x, out bool }{{true, true}, {true, false}, {false, true}} {
-		if form.Alike && l.x != l.out || l.x && !form.In || l.out && !form.Out {
+		if form.Alike && l.x != l.out || form.Needs && l.out && !l.x || l.x && !form.In || l.out && !form.Out {
 			continue
 		}
 		*compared++
@@ -58,6 +58,12 @@ func TestBlocksConv(t *testing.T) {
 			group, taps := 1+r.IntN(4)/3, 1+2*r.IntN(3)/2
 			ch, m, h, w := 16*(1+r.IntN(8)), 16*(1+r.IntN(5)), taps+r.IntN(20), taps+r.IntN(20)
 			pad, stride := int64(r.IntN(taps)), int64(1+r.IntN(2))
+			if group == 1 {
+				m += gemm.HalfLen * r.IntN(2)
+				if taps == 1 && stride == 1 {
+					ch += gemm.HalfLen * r.IntN(2)
+				}
+			}
 			x, weight, bias := odd(r, false, 2, group*ch, h, w), odd(r, false, group*m, ch, taps, taps), odd(r, false, group*m)
 			weight.Const = true
 			out := func(n int) int { return (n+2*int(pad)-taps)/int(stride) + 1 }
@@ -70,8 +76,8 @@ func TestBlocksConv(t *testing.T) {
 			node := &graph.Node{Op: "ConvTranspose", Attrs: attrs(ints("strides", 3, 2))}
 			inLayouts(t, "transposed", node, []*Tensor{x, weight, bias}, []int{2, 48, 21, 18}, activations[0], makeConvTranspose, &compared)
 		}
-		if compared < 150 {
-			t.Errorf("%s: %d results are compared, expected nearly all of 182", level, compared)
+		if compared < 120 {
+			t.Errorf("%s: %d results are compared, expected most of 182", level, compared)
 		}
 	}
 }

@@ -18,26 +18,42 @@ func blockSlideOf(v *form.Window) *gemm.BlockSlide {
 // the last step on a band of the output, may be nil.
 func slideBlocks(c *Invocation, s *gemm.BlockSlide, weights, bias func(*work.Pool) unsafe.Pointer, finish *Finish) Run {
 	x, out := c.In[0], c.Out[0]
-	image, room := s, 0
-	if padded := s.Surrounded(); padded != nil && padded.ListLen() > 0 {
-		s, room = padded, c.Each(padded.ImageBytes())
+	channels, room := x.Shape[1], 0
+	var whole, half *slider
+	if channels >= gemm.BlockLen {
+		whole = newSlider(c, s)
+		room = whole.room()
 	}
-	s.UseList(numbersOf[int](c, s.ListLen()))
-	bands, blocks := s.Bands(), x.Shape[1]/gemm.BlockLen
-	inputs, outputs, taps := gemm.BlockLen*image.In[1]*image.In[2], gemm.BlockLen*s.Out[1]*s.Out[2], gemm.BlockLen*s.Kernel[1]*s.Kernel[2]
+	if channels%gemm.BlockLen > 0 {
+		left := *s
+		left.Half = true
+		half = newSlider(c, &left)
+		room = max(room, half.room())
+	}
+	if room > 0 {
+		room = c.Each(room)
+	}
+	bands, blocks := s.Bands(), cuts(channels, gemm.BlockLen)
+	inputs, outputs, taps := s.In[1]*s.In[2], s.Out[1]*s.Out[2], s.Kernel[1]*s.Kernel[2]
 	var pool *work.Pool
 	var kernels, biases unsafe.Pointer
 	part := func(i, worker int) {
-		block, band := i/bands, i%bands
-		to, from := element[float32](out, block*outputs), element[float32](x, block*inputs)
-		if s != image {
+		band := i % bands
+		image, first, lanes := blockAt(channels, i/bands)
+		to, from := element[float32](out, (image*channels+first)*outputs), element[float32](x, (image*channels+first)*inputs)
+		slides := whole
+		if lanes < gemm.BlockLen {
+			slides = half
+		}
+		s := slides.s
+		if s != slides.image {
 			padded := pool.Each(worker, room)
-			image.Surround(s, padded, from)
+			slides.image.Surround(s, padded, from)
 			from = padded
 		}
 		w, b := kernels, biases
 		if w != nil {
-			w, b = unsafe.Add(w, 4*(block%blocks*taps)), unsafe.Add(b, 4*gemm.BlockLen*(block%blocks))
+			w, b = unsafe.Add(w, 4*first*taps), unsafe.Add(b, 4*first)
 		}
 		s.Band(band, to, from, w, b)
 		if finish != nil {
@@ -58,6 +74,27 @@ func slideBlocks(c *Invocation, s *gemm.BlockSlide, weights, bias func(*work.Poo
 	}
 }
 
+// slider is how the blocks of an image of one kind, whole or half, are computed: by sliding over
+// the image, or over a copy of it that its padding surrounds.
+type slider struct{ image, s *gemm.BlockSlide }
+
+func newSlider(c *Invocation, s *gemm.BlockSlide) *slider {
+	l := &slider{s, s}
+	if padded := s.Surrounded(); padded != nil && padded.ListLen() > 0 {
+		l.s = padded
+	}
+	l.s.UseList(numbersOf[int](c, l.s.ListLen()))
+	return l
+}
+
+// room is the size of the copy in bytes; 0: none.
+func (l *slider) room() int {
+	if l.s == l.image {
+		return 0
+	}
+	return l.s.ImageBytes()
+}
+
 // canBlocksDepthwise reports whether makeBlocksDepthwise can compute a Conv.
 func canBlocksDepthwise(c *Invocation) bool {
 	v, s := depthwiseBlocks(c)
@@ -69,7 +106,7 @@ func canBlocksDepthwise(c *Invocation) bool {
 // have other bits.
 func depthwiseBlocks(c *Invocation) (*form.Window, *gemm.BlockSlide) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	if !fitsBlocks(x) || !fitsBlocks(out) || weight.Type != out.Type || weight.Rank() != 4 || c.added != nil {
+	if !fitsHalves(x) || !fitsHalves(out) || weight.Type != out.Type || weight.Rank() != 4 || c.added != nil {
 		return nil, nil
 	}
 	if group := c.Int("group", 1); !singleChannels(weight, group) || x.Shape[1] != group {
@@ -141,7 +178,7 @@ func (c *Invocation) weigh(s *gemm.BlockSlide) *Finish {
 }
 
 // laneWeights returns a function that returns the weights [C, 1, taps…] of single channels as
-// [C/BlockLen, taps, BlockLen]. Constant ones are arranged once; others, and where no memory
+// [C/BlockLen, taps, BlockLen], and those of a last half of a block so behind. Constant ones are arranged once; others, and where no memory
 // may be used for them, at each run.
 func (c *Invocation) laneWeights() func(*work.Pool) unsafe.Pointer {
 	weight := c.In[1]
@@ -150,10 +187,11 @@ func (c *Invocation) laneWeights() func(*work.Pool) unsafe.Pointer {
 		d, s := span[float32](to, weight.Len()), data[float32](weight)
 		m := c.Meter()
 		for first := 0; first < channels; first += gemm.BlockLen {
-			m.Add(gemm.BlockLen * taps)
-			for lane := range gemm.BlockLen {
+			lanes := min(gemm.BlockLen, channels-first)
+			m.Add(lanes * taps)
+			for lane := range lanes {
 				for t := range taps {
-					d[first*taps+t*gemm.BlockLen+lane] = s[(first+lane)*taps+t]
+					d[first*taps+t*lanes+lane] = s[(first+lane)*taps+t]
 				}
 			}
 		}

@@ -111,12 +111,13 @@ func makeBlocksAveragePool(c *Invocation) (Run, error) {
 // pixel of each channel, is the same in NCHW.
 func makeBlocksGlobalAveragePool(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	n := count(x.Shape[2:])
+	n, channels := count(x.Shape[2:]), x.Shape[1]
 	part := func(i, _ int) {
 		const most = 1 << 20 // as in sumOf
+		image, first, lanes := blockAt(channels, i)
 		var sums, more [gemm.BlockLen]float64
 		for from := 0; ; from += most {
-			sumBlock(&more, span[float32](element[float32](x, (i*n+from)*gemm.BlockLen), gemm.BlockLen*min(n-from, most)))
+			sumBlock(&more, span[float32](element[float32](x, (image*channels+first)*n+from*lanes), lanes*min(n-from, most)), lanes)
 			for lane := range sums {
 				sums[lane] += more[lane]
 			}
@@ -125,12 +126,12 @@ func makeBlocksGlobalAveragePool(c *Invocation) (Run, error) {
 			}
 			c.Poll()
 		}
-		for lane, sum := range sums {
-			data[float32](out)[i*gemm.BlockLen+lane] = float32(sum / float64(n))
+		for lane, sum := range sums[:lanes] {
+			data[float32](out)[image*channels+first+lane] = float32(sum / float64(n))
 		}
 	}
 	return func(w *work.Pool) error {
-		w.For(x.Shape[0]*x.Shape[1]/gemm.BlockLen, part)
+		w.For(x.Shape[0]*cuts(channels, gemm.BlockLen), part)
 		return nil
 	}, nil
 }
@@ -140,7 +141,7 @@ func makeBlocksGlobalAveragePool(c *Invocation) (Run, error) {
 func meansBlocks(c *Invocation) BlockForm {
 	drop, err := form.ReducedAxes(&c.Call)
 	planes := err == nil && len(drop) == 4 && !drop[0] && !drop[1] && drop[2] && drop[3] && c.Out[0].Rank() == 4
-	return BlockForm{In: planes && c.In[0].Type == graph.Float32 && canHoldBlocks(c.In[0])}
+	return BlockForm{In: planes && c.In[0].Type == graph.Float32 && canHoldHalves(c.In[0])}
 }
 
 // meansOfBlocks is make, or makeBlocksGlobalAveragePool for an image in blocks.
@@ -153,25 +154,26 @@ func meansOfBlocks(make func(*Invocation) (Run, error)) func(*Invocation) (Run, 
 	}
 }
 
-// sumBlock adds up the pixels of a block, each channel in the order of simd.Sum. gemm.SumBlock
-// reads them several times, and so none that do not stay in the first-level cache.
-func sumBlock(sums *[gemm.BlockLen]float64, x []float32) {
+// sumBlock adds up the pixels of a block of some lanes, each channel in the order of simd.Sum.
+// gemm.SumBlock reads them several times, and so none that do not stay in the first-level cache.
+func sumBlock(sums *[gemm.BlockLen]float64, x []float32, lanes int) {
 	const most = 512 // pixels
-	if n := len(x) / gemm.BlockLen; n <= most {
+	if n := len(x) / lanes; n <= most && lanes == gemm.BlockLen {
 		gemm.SumBlock(sums, unsafe.Pointer(unsafe.SliceData(x)), n)
 		return
 	}
-	var list [16 * gemm.BlockLen]float64 // of every sixteenth pixel
+	var room [16 * gemm.BlockLen]float64
+	list := room[:16*lanes] // of every sixteenth pixel
 	for ; len(x) >= len(list); x = x[len(list):] {
-		simd.AddWide(list[:], x[:len(list)])
+		simd.AddWide(list, x[:len(list)])
 	}
-	at := func(i, lane int) float64 { return list[i*gemm.BlockLen+lane] }
-	for lane := range sums {
+	at := func(i, lane int) float64 { return list[i*lanes+lane] }
+	for lane := range lanes {
 		four := func(i int) float64 { return at(i, lane) + at(4+i, lane) + (at(8+i, lane) + at(12+i, lane)) }
 		sums[lane] = four(0) + four(2) + (four(1) + four(3))
 	}
-	for ; len(x) > 0; x = x[gemm.BlockLen:] {
-		for lane, v := range x[:gemm.BlockLen] {
+	for ; len(x) > 0; x = x[lanes:] {
+		for lane, v := range x[:lanes] {
 			sums[lane] += float64(v)
 		}
 	}

@@ -31,12 +31,12 @@ func scaledRow(op string) func(d, a, b []float32) {
 // has a number for each channel, the same for all images or not. It is -1 if there is none.
 func scaledImage(c *Invocation) int {
 	out := c.Out[0]
-	if scaledRow(c.Node.Op) == nil || c.Version != 0 && c.Version < 7 || len(c.In) != 2 || !fitsBlocks(out) {
+	if scaledRow(c.Node.Op) == nil || c.Version != 0 && c.Version < 7 || len(c.In) != 2 || !fitsHalves(out) {
 		return -1
 	}
 	for i, x := range c.In {
 		y := c.In[1-i]
-		if !fitsBlocks(x) || y.Type != out.Type || !slices.Equal(x.Shape, out.Shape) || slices.Equal(y.Shape, out.Shape) {
+		if !fitsHalves(x) || y.Type != out.Type || !slices.Equal(x.Shape, out.Shape) || slices.Equal(y.Shape, out.Shape) {
 			continue
 		}
 		shape := y.Shape
@@ -77,19 +77,24 @@ func makeBlocksScaled(c *Invocation) (Run, error) {
 		straight := row
 		row = func(d, a, b []float32) { straight(d, b, a) }
 	}
-	n, blocks := count(x.Shape[2:])*gemm.BlockLen, x.Shape[1]/gemm.BlockLen
-	scales, pieces := y.Len()/gemm.BlockLen, cuts(n, grain)
+	pixels, channels := count(x.Shape[2:]), x.Shape[1]
+	pieces := cuts(pixels*gemm.BlockLen, grain)
 	each := c.Each(4 * together)
 	var pool *work.Pool
 	part := func(i, worker int) {
-		block, from := i/pieces, i%pieces*grain
-		size := min(grain, n-from)
+		image, first, lanes := blockAt(channels, i/pieces)
+		from := i % pieces * grain
+		size := min(grain, pixels*lanes-from)
+		if size <= 0 { // of half a block
+			return
+		}
 		list := span[float32](pool.Each(worker, each), min(together, size))
-		scale := span[float32](element[float32](y, block%scales*gemm.BlockLen), gemm.BlockLen)
-		for k := 0; k < len(list); k += gemm.BlockLen {
+		scale := span[float32](element[float32](y, (image*channels+first)%y.Len()), lanes)
+		for k := 0; k < len(list); k += lanes {
 			copy(list[k:], scale)
 		}
-		d, a := span[float32](element[float32](out, block*n+from), size), span[float32](element[float32](x, block*n+from), size)
+		at := (image*channels+first)*pixels + from
+		d, a := span[float32](element[float32](out, at), size), span[float32](element[float32](x, at), size)
 		for ; len(d) > 0; d, a = d[len(list):], a[len(list):] {
 			list = list[:min(len(list), len(d))]
 			row(d[:len(list)], a[:len(list)], list)
@@ -97,7 +102,7 @@ func makeBlocksScaled(c *Invocation) (Run, error) {
 	}
 	return func(w *work.Pool) error {
 		pool = w
-		w.For(x.Shape[0]*blocks*pieces, part)
+		w.For(x.Shape[0]*cuts(channels, gemm.BlockLen)*pieces, part)
 		return nil
 	}, nil
 }

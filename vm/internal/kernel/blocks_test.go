@@ -27,10 +27,12 @@ func planesOf(x *Tensor) *Tensor {
 }
 
 func moveBlocks(d, s []float32, shape []int, into bool) {
-	pixels := count(shape[2:])
+	pixels, channels := count(shape[2:]), shape[1]
 	for i := range d {
-		channel, pixel := i/pixels, i%pixels
-		k := (channel/gemm.BlockLen*pixels+pixel)*gemm.BlockLen + channel%gemm.BlockLen
+		image, channel, pixel := i/pixels/channels, i/pixels%channels, i%pixels
+		first := channel / gemm.BlockLen * gemm.BlockLen
+		lanes := min(gemm.BlockLen, channels-first)
+		k := (image*channels+first)*pixels + pixel*lanes + channel - first
 		if into {
 			d[k] = s[i]
 		} else {
@@ -150,7 +152,7 @@ func TestBlocksDepthwise(t *testing.T) {
 	done := 0
 	for i := range 150 {
 		w := drawWindow(r, i)
-		images, channels := 1+r.IntN(2), gemm.BlockLen*(1+r.IntN(2))
+		images, channels := 1+r.IntN(2), gemm.HalfLen*(1+r.IntN(5))
 		if i%50 == 49 { // several bands
 			w.in = [2]int{150, 33}
 			w.fit()
@@ -253,8 +255,6 @@ func TestBlocksGlobalPool(t *testing.T) {
 		if size[0] > 1000 {
 			images, channels = 1, gemm.BlockLen
 		}
-		x := odd(r, false, images, channels, size[0], size[1])
-		held := blocksOf(x)
 		for _, level := range gemm.Levels() {
 			if err := gemm.Use(level); err != nil {
 				t.Fatal(err)
@@ -263,10 +263,15 @@ func TestBlocksGlobalPool(t *testing.T) {
 				"GlobalAveragePool": {makeGlobalAveragePool, makeBlocksGlobalAveragePool}, "GlobalMaxPool": {makeGlobalMaxPool, makeBlocksGlobalMaxPool},
 				"ReduceMean": {Lookup("", "ReduceMean").Make, Lookup("", "ReduceMean").Make},
 			} {
-				node := &graph.Node{Op: op}
+				channels, node := channels, &graph.Node{Op: op}
+				if op != "GlobalMaxPool" && images > 1 {
+					channels += gemm.HalfLen
+				}
 				if op == "ReduceMean" {
 					node.Attrs = attrs(ints("axes", 2, -1))
 				}
+				x := odd(r, false, images, channels, size[0], size[1])
+				held := blocksOf(x)
 				planes := &Invocation{Call: form.Call{Node: node, Version: 13, In: []*Tensor{x}, Out: []*Tensor{blank(graph.Float32, []int{images, channels, 1, 1})}, Runtime: alone{}}}
 				blocks := &Invocation{Call: form.Call{Node: node, Version: 13, In: []*Tensor{held}, Out: []*Tensor{blank(graph.Float32, []int{images, channels, 1, 1})}, Runtime: alone{}}}
 				vectors := level != "plain"
@@ -290,9 +295,9 @@ func TestBlocksScaled(t *testing.T) {
 	r := rand.New(rand.NewPCG(47, 48))
 	for _, op := range []string{"Add", "Sub", "Mul", "Div", "PRelu"} {
 		for _, size := range [][2]int{{1, 1}, {3, 5}, {7, 7}, {40, 41}} {
-			for k, shape := range [][]int{{32, 1, 1}, {1, 32, 1, 1}, {2, 32, 1, 1}} {
+			for k, shape := range [][]int{{32, 1, 1}, {1, 32, 1, 1}, {2, 32, 1, 1}, {1, 24, 1, 1}, {2, 24, 1, 1}} {
 				left := k%2 == 0 && op != "PRelu"
-				x, y := odd(r, false, 2, 32, size[0], size[1]), odd(r, false, shape...)
+				x, y := odd(r, false, 2, shape[len(shape)-3], size[0], size[1]), odd(r, false, shape...)
 				in := func(x *Tensor) []*Tensor {
 					if left {
 						return []*Tensor{y, x}

@@ -15,6 +15,8 @@ type holding struct {
 	images [][]graph.TensorID
 	// ends lists, for each step, images of which each may be held by itself.
 	ends [][]graph.TensorID
+	// needs lists, for each step, an image and one that is held only if the former is; or none.
+	needs [][]graph.TensorID
 }
 
 // hold holds a tensor in a layout. Tasks that write or read it take it so.
@@ -37,7 +39,7 @@ func (l *lowering) hold(id graph.TensorID, as form.Layout) {
 }
 
 func newHolding(f *Frame) *holding {
-	return &holding{f: f, images: make([][]graph.TensorID, len(f.Steps)), ends: make([][]graph.TensorID, len(f.Steps))}
+	return &holding{f: f, images: make([][]graph.TensorID, len(f.Steps)), ends: make([][]graph.TensorID, len(f.Steps)), needs: make([][]graph.TensorID, len(f.Steps))}
 }
 
 // find reports for each tensor whether it is held. Such a tensor has four axes, a step of the
@@ -66,6 +68,11 @@ func (h *holding) find() []bool {
 	}
 	for again := true; again; {
 		again = false
+		for _, list := range h.needs {
+			if len(list) == 2 && !held[list[0]] && held[list[1]] {
+				again, held[list[1]] = true, false
+			}
+		}
 		for _, images := range h.images {
 			if slices.ContainsFunc(images, func(t graph.TensorID) bool { return t < 0 || !held[t] }) {
 				for _, t := range images {

@@ -10,9 +10,10 @@ import (
 // Images of reals take as many bytes in NCHW16c as in NCHW, and convolutions in NCHW16c need not
 // pack them first. So the session holds images in NCHW16c wherever no other operator and no caller
 // can tell the difference: where convolutions and pools make and read them, and elementwise
-// operators stand between. A convolution can read or write NCHW on either side. As in
-// [lowering.holdNCHW], the graph alone decides which tensors these are; the bits of all results are
-// the same either way.
+// operators stand between. Channels are whole blocks or, between convolutions of float32 and what
+// scales and averages their images, half a block more. A convolution can read or write NCHW on
+// either side. As in [lowering.holdNCHW], the graph alone decides which tensors these are; the bits
+// of all results are the same either way.
 
 // holdNCHW16c finds the images that the frame holds in NCHW16c.
 func (l *lowering) holdNCHW16c() error {
@@ -35,6 +36,9 @@ func (l *lowering) holdNCHW16c() error {
 				h.images[i] = []graph.TensorID{n.Inputs[form.Added], n.Outputs[0]}
 			case form.Out:
 				h.ends[i] = append(h.ends[i], n.Outputs[0])
+			}
+			if form.Out && form.Needs {
+				h.needs[i] = []graph.TensorID{n.Inputs[0], n.Outputs[0]}
 			}
 		default:
 			h.images[i] = st.blockImages()
