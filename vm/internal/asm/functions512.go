@@ -81,14 +81,7 @@ func exponential512() {
 	VMULPS(Z0, Z0, Z3)
 	VFMADD213PS(Z0, Z3, Z2)
 	VADDPS(one, Z2, Z0)
-	VCVTPS2DQ(Z1, Z1)
-	VPSRAD(Imm(1), Z1, Z2)
-	VPSUBD(Z2, Z1, Z1)
-	for _, n := range []VecPhysical{Z1, Z2} {
-		VPADDD(Z7, n, n)
-		VPSLLD(Imm(23), n, n)
-		VMULPS(n, Z0, Z0)
-	}
+	VSCALEFPS(Z1, Z0, Z0) // times 2^n: rounded once, as the two products of exponentialTwice are
 }
 
 // logistic512 is 1 / (1 + exp(-x)) in Z0.

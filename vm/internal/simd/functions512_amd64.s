@@ -44,15 +44,7 @@ sixteen:
 	VMULPS      Z0, Z0, Z3
 	VFMADD213PS Z0, Z3, Z2
 	VADDPS      Z21, Z2, Z0
-	VCVTPS2DQ   Z1, Z1
-	VPSRAD      $0x01, Z1, Z2
-	VPSUBD      Z2, Z1, Z1
-	VPADDD      Z7, Z1, Z1
-	VPSLLD      $0x17, Z1, Z1
-	VMULPS      Z1, Z0, Z0
-	VPADDD      Z7, Z2, Z2
-	VPSLLD      $0x17, Z2, Z2
-	VMULPS      Z2, Z0, Z0
+	VSCALEFPS   Z1, Z0, Z0
 	VMOVUPS     Z0, (DI)
 	ADDQ        $0x40, SI
 	ADDQ        $0x40, DI
@@ -141,15 +133,7 @@ sixteen:
 	VMULPS      Z0, Z0, Z3
 	VFMADD213PS Z0, Z3, Z2
 	VADDPS      Z21, Z2, Z0
-	VCVTPS2DQ   Z1, Z1
-	VPSRAD      $0x01, Z1, Z2
-	VPSUBD      Z2, Z1, Z1
-	VPADDD      Z7, Z1, Z1
-	VPSLLD      $0x17, Z1, Z1
-	VMULPS      Z1, Z0, Z0
-	VPADDD      Z7, Z2, Z2
-	VPSLLD      $0x17, Z2, Z2
-	VMULPS      Z2, Z0, Z0
+	VSCALEFPS   Z1, Z0, Z0
 	VADDPS      Z21, Z0, Z0
 	VDIVPS      Z0, Z21, Z0
 	VMOVUPS     Z0, (DI)
@@ -224,15 +208,7 @@ sixteen:
 	VMULPS           Z0, Z0, Z3
 	VFMADD213PS      Z0, Z3, Z2
 	VADDPS           Z21, Z2, Z0
-	VCVTPS2DQ        Z1, Z1
-	VPSRAD           $0x01, Z1, Z2
-	VPSUBD           Z2, Z1, Z1
-	VPADDD           Z7, Z1, Z1
-	VPSLLD           $0x17, Z1, Z1
-	VMULPS           Z1, Z0, Z0
-	VPADDD           Z7, Z2, Z2
-	VPSLLD           $0x17, Z2, Z2
-	VMULPS           Z2, Z0, Z0
+	VSCALEFPS        Z1, Z0, Z0
 	VSUBPS           Z0, Z21, Z0
 	VCMPPS           $0x01, Z21, Z8, K1
 	VMOVAPS          Z9, K1, Z0
@@ -409,15 +385,7 @@ sixteen:
 	VMULPS      Z0, Z0, Z3
 	VFMADD213PS Z0, Z3, Z2
 	VADDPS      Z21, Z2, Z0
-	VCVTPS2DQ   Z1, Z1
-	VPSRAD      $0x01, Z1, Z2
-	VPSUBD      Z2, Z1, Z1
-	VPADDD      Z7, Z1, Z1
-	VPSLLD      $0x17, Z1, Z1
-	VMULPS      Z1, Z0, Z0
-	VPADDD      Z7, Z2, Z2
-	VPSLLD      $0x17, Z2, Z2
-	VMULPS      Z2, Z0, Z0
+	VSCALEFPS   Z1, Z0, Z0
 	VADDPS      Z21, Z0, Z0
 	VDIVPS      Z0, Z21, Z0
 	VMULPS      Z10, Z0, Z0
@@ -494,15 +462,7 @@ sixteen:
 	VMULPS           Z0, Z0, Z3
 	VFMADD213PS      Z0, Z3, Z2
 	VADDPS           Z21, Z2, Z0
-	VCVTPS2DQ        Z1, Z1
-	VPSRAD           $0x01, Z1, Z2
-	VPSUBD           Z2, Z1, Z1
-	VPADDD           Z7, Z1, Z1
-	VPSLLD           $0x17, Z1, Z1
-	VMULPS           Z1, Z0, Z0
-	VPADDD           Z7, Z2, Z2
-	VPSLLD           $0x17, Z2, Z2
-	VMULPS           Z2, Z0, Z0
+	VSCALEFPS        Z1, Z0, Z0
 	VSUBPS           Z0, Z21, Z0
 	VCMPPS           $0x01, Z21, Z8, K1
 	VMOVAPS          Z9, K1, Z0
