@@ -38,13 +38,23 @@ func inferredOf(g *graph.Graph) inferred {
 	return x
 }
 
-// lesser lists the options with fewer permissions with which a model is planned, too. What a runtime
-// shares is not ours to choose, and neither are plans that the clock decides on.
+// lesser lists the options with fewer permissions with which a model is planned, too: first those
+// without slices, which take less time. What a runtime shares is not ours to choose, and neither are
+// plans that the clock decides on.
 func (o *Options) lesser(x inferred) []Options {
 	asks := o.Limit != nil || o.ExtraPercent > 0 || len(o.Pools) > 0
 	if !asks || x.nodes > lesserNodes || o.Runtime != "" || o.Workspaces != nil || o.Solver != nil || o.TimeLimit > 0 || len(o.Ranges) > 0 || o.Passes != nil {
 		return nil
 	}
+	if whole := *o; o.Slices != SlicesOff && !o.NoRecompute {
+		whole.Slices, whole.Compact = SlicesOff, false
+		return slices.Concat([]Options{whole}, whole.fewer(x), o.fewer(x))
+	}
+	return o.fewer(x)
+}
+
+// fewer lists those that slice as the options do.
+func (o *Options) fewer(x inferred) []Options {
 	list := []Options{*o}
 	leave := func(off func(*Options)) {
 		for _, with := range slices.Clone(list) {
@@ -83,7 +93,7 @@ func (s *State) runBest(ctx context.Context, times map[string]time.Duration) (*S
 	first := attempt{s, s.runAll(ctx, times)}
 	best := first
 	for _, opt := range s.asked.lesser(s.inferred) {
-		if ctx.Err() != nil || !best.mayImprove() || s.log.Sliced > lesserOrdering {
+		if ctx.Err() != nil || !best.mayImprove() || opt.Slices != SlicesOff && s.log.Sliced > lesserOrdering {
 			break
 		}
 		if opt.Limit != nil && opt.Limit.Percent > 0 { // of another peak than theirs

@@ -74,8 +74,12 @@ func (s *State) placePools(ctx context.Context) error {
 }
 
 // mayInPools says what a search for places in several pools may do. A runtime does not know the nodes
-// that copy; a graph in which nodes run again, and one for a box of lengths, stays as it is.
+// that copy; a graph in which nodes run again, and one for a box of lengths, stays as it is. Recorded workspaces are of the order that was planned first.
 func (s *task) mayInPools(again bool) pools.May {
-	free := s.opt.Runtime == "" && !again && s.ranged == nil
-	return pools.May{Move: free && !s.opt.noMoves, Apart: free && s.opt.Workspaces == nil}
+	stays := again || s.ranged != nil
+	free, unrecorded := s.opt.Runtime == "" && !stays, s.opt.Workspaces == nil
+	return pools.May{
+		Move: free && !s.opt.noMoves, Apart: free && unrecorded,
+		Program: !stays && unrecorded && !s.fixed && !s.opt.RuntimeOrder && !s.opt.UpdatesLast,
+	}
 }

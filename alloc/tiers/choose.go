@@ -2,8 +2,8 @@ package tiers
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
-	"strconv"
 )
 
 // width is the number of states that choose keeps between two buffers. Up to it the
@@ -29,46 +29,44 @@ type state struct {
 func (p *Problem) choose(list []int, capacity int64) (chosen []int, exact bool) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(p.Buffers[a].First, p.Buffers[b].First) })
+	gains := make([]int64, len(p.Buffers))
+	for _, i := range list {
+		gains[i] = p.Buffers[i].traffic()
+	}
 	states := []*state{{item: -1}}
 	exact = true
-	for at := 0; at < len(list); {
-		i := list[at]
+	var key []byte
+	for _, i := range list {
 		b := &p.Buffers[i]
-		at++
 		if b.Size == 0 {
 			chosen = append(chosen, i)
+		}
+		if b.Size == 0 || gains[i] <= 0 || b.Size > capacity {
 			continue
 		}
-		next := make([]*state, 0, 2*len(states))
+		now, fewer := p.after(states, b.First)
+		next := make([]*state, 0, 2*len(now))
 		index := map[string]int{}
 		add := func(s *state) {
-			key := make([]byte, 0, 8*len(s.live))
-			for _, j := range s.live {
-				key = append(strconv.AppendInt(key, int64(j), 36), ' ')
-			}
-			if k, known := index[string(key)]; known {
-				if next[k].saved < s.saved {
-					next[k] = s
+			if fewer { // else all sets differ, as they did before
+				key = key[:0]
+				for _, j := range s.live {
+					key = binary.LittleEndian.AppendUint32(key, uint32(j))
 				}
-				return
+				if k, known := index[string(key)]; known {
+					if next[k].saved < s.saved {
+						next[k] = s
+					}
+					return
+				}
+				index[string(key)] = len(next)
 			}
-			index[string(key)] = len(next)
 			next = append(next, s)
 		}
-		for _, s := range states {
-			t := s
-			if slices.ContainsFunc(s.live, func(j int) bool { return p.Buffers[j].Last < b.First }) {
-				t = &state{saved: s.saved, item: -1, from: s}
-				for _, j := range s.live {
-					if p.Buffers[j].Last >= b.First {
-						t.live = append(t.live, j)
-						t.used += p.Buffers[j].Size
-					}
-				}
-			}
+		for _, t := range now {
 			add(t)
-			if gain := b.traffic(); gain > 0 && b.Size <= capacity-t.used {
-				add(&state{live: append(slices.Clip(t.live), i), used: t.used + b.Size, saved: t.saved + gain, item: i, from: t})
+			if b.Size <= capacity-t.used {
+				add(&state{live: append(slices.Clip(t.live), i), used: t.used + b.Size, saved: t.saved + gains[i], item: i, from: t})
 			}
 		}
 		if len(next) > width {
@@ -77,7 +75,7 @@ func (p *Problem) choose(list []int, capacity int64) (chosen []int, exact bool) 
 				s.rank = float64(s.saved)
 				for _, j := range s.live {
 					c := &p.Buffers[j]
-					s.rank -= float64(c.traffic()) * float64(c.Last-b.First+1) / float64(c.Last-c.First+2)
+					s.rank -= float64(gains[j]) * float64(c.Last-b.First+1) / float64(c.Last-c.First+2)
 				}
 			}
 			slices.SortStableFunc(next, func(s, t *state) int { return cmp.Compare(t.rank, s.rank) })
@@ -98,4 +96,29 @@ func (p *Problem) choose(list []int, capacity int64) (chosen []int, exact bool) 
 	}
 	slices.Sort(chosen)
 	return chosen, exact
+}
+
+// after returns states without the buffers that end before a step, and whether some had such.
+func (p *Problem) after(states []*state, step int) (list []*state, fewer bool) {
+	over := func(j int) bool { return p.Buffers[j].Last < step }
+	for k, s := range states {
+		t := s
+		if slices.ContainsFunc(s.live, over) {
+			if !fewer {
+				fewer, list = true, slices.Clone(states)
+			}
+			t = &state{saved: s.saved, item: -1, from: s}
+			for _, j := range s.live {
+				if !over(j) {
+					t.live = append(t.live, j)
+					t.used += p.Buffers[j].Size
+				}
+			}
+			list[k] = t
+		}
+	}
+	if !fewer {
+		return states, false
+	}
+	return list, true
 }

@@ -14,8 +14,9 @@ import (
 
 // May says what a search may do beside dividing the buffers among the pools.
 type May struct {
-	Move  bool // copy tensors between pools
-	Apart bool // write no result over an input, where that moves less
+	Move    bool // copy tensors between pools
+	Apart   bool // write no result over an input, where that moves less
+	Program bool // keep program order, where that moves less
 }
 
 // Plan is a plan of a main graph in several pools.
@@ -41,7 +42,7 @@ func divided(ctx context.Context, t *planner.Trial, x planner.Search, may May) (
 	if err != nil || !may.Move || len(r.G.Nodes) > mostNodes {
 		return best, err
 	}
-	for _, room := range rooms(r.Pools[0].Capacity, r.Align) {
+	for _, room := range rooms(r.Pools[0].Capacity, r.Align, min(mostRooms, mostRooms*roomyNodes/len(r.G.Nodes))) {
 		if best.Traffic() == 0 || x.TimeIsUp() {
 			break
 		}
@@ -60,15 +61,19 @@ func divided(ctx context.Context, t *planner.Trial, x planner.Search, may May) (
 	return best, nil
 }
 
-// roomsPerHalving parts of a pool lie between it and its half; as many are tried.
-const roomsPerHalving = 16
+// mostRooms parts of a pool lie between it and its half; as many are tried. In a graph of more than
+// roomyNodes nodes it is fewer, so that the work is about the same.
+const (
+	mostRooms  = 16
+	roomyNodes = 64
+)
 
-// rooms lists parts of a pool, multiples of the alignment, from the largest on. Two pools of nearly
-// the same capacity have nearly the same parts.
-func rooms(capacity, align int64) (list []int64) {
+// rooms lists that many parts of a pool, multiples of the alignment, from the largest on. Two pools of
+// nearly the same capacity have nearly the same parts.
+func rooms(capacity, align int64, perHalving int) (list []int64) {
 	last := capacity / align
-	for k := math.Floor(roomsPerHalving * math.Log2(float64(capacity))); k > 0 && len(list) < roomsPerHalving; k-- {
-		room := int64(math.Exp2(k/roomsPerHalving)) / align
+	for k := math.Floor(float64(perHalving) * math.Log2(float64(capacity))); k > 0 && len(list) < perHalving; k-- {
+		room := int64(math.Exp2(k/float64(perHalving))) / align
 		if room <= last/2 {
 			break
 		}
@@ -99,24 +104,46 @@ func dividedIn(ctx context.Context, t *planner.Trial, x planner.Search, may May,
 	return p, err
 }
 
-// Best is the plan with less slow traffic of two: one in the order that a main graph is in, and one in
-// which no result is written over an input, if there is some slow traffic. An order with the smallest
-// peak is not the best one here, and a chain of results in one buffer lies in one pool as a whole.
+// Best is the plan with the least slow traffic of those in the order that a main graph is in and, if
+// the graph is small, in program order: an order with the smallest peak is not the best one here.
 func Best(ctx context.Context, t *planner.Trial, x planner.Search, may May) (*Plan, error) {
+	best, err := inOrder(ctx, t, x, may)
+	var full *planner.FullError
+	if err != nil && !errors.As(err, &full) {
+		return nil, err
+	}
+	if !may.Program || x.Fixed || x.Strategy != "" || len(t.Main.G.Nodes) > mostNodes || err == nil && best.Traffic() == 0 {
+		return best, err
+	}
+	x.Strategy = "program"
+	u, again := ordered(ctx, t, t.Main.Rules, x.Silent())
+	if again != nil {
+		return nil, again
+	}
+	program, again := inOrder(ctx, u, x, may)
+	switch {
+	case errors.As(again, &full):
+		return best, err
+	case again != nil:
+		return nil, again
+	case err != nil || program.Traffic() < best.Traffic():
+		return program, nil
+	}
+	return best, nil
+}
+
+// inOrder is the plan with less slow traffic of two: one in the order that a main graph is in, and one
+// in which no result is written over an input, if there is some slow traffic. A chain of results in one
+// buffer lies in one pool as a whole.
+func inOrder(ctx context.Context, t *planner.Trial, x planner.Search, may May) (*Plan, error) {
 	best, err := divided(ctx, t, x, may)
 	if err != nil || best.Traffic() == 0 || t.Main.NoInplace || !may.Apart {
 		return best, err
 	}
-	m := *t.Model
-	m.Graph = t.Main.G.Clone()
-	m.Graph.Reorder(t.Main.StepOf) // as in the file
 	rules, how := *t.Main.Rules, x.Silent()
 	rules.NoInplace = true
-	u, err := t.Bind.Trial(ctx, &m, &rules, how)
+	u, err := ordered(ctx, t, &rules, how)
 	if err != nil {
-		return nil, err
-	}
-	if err := u.Main.Order(ctx, how); err != nil {
 		return nil, err
 	}
 	apart, err := divided(ctx, u, x, may)
@@ -130,4 +157,16 @@ func Best(ctx context.Context, t *planner.Trial, x planner.Search, may May) (*Pl
 		return apart, nil
 	}
 	return best, nil
+}
+
+// ordered orders the main graph of a trial again, by other rules or another strategy.
+func ordered(ctx context.Context, t *planner.Trial, rules *planner.Rules, how *planner.Search) (*planner.Trial, error) {
+	m := *t.Model
+	m.Graph = t.Main.G.Clone()
+	m.Graph.Reorder(t.Main.StepOf) // as in the file
+	u, err := t.Bind.Trial(ctx, &m, rules, how)
+	if err != nil {
+		return nil, err
+	}
+	return u, u.Main.Order(ctx, how)
 }
