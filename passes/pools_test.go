@@ -2,12 +2,16 @@ package passes_test
 
 import (
 	"errors"
+	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 func TestPoolsThatAreRefused(t *testing.T) {
@@ -49,6 +53,28 @@ func TestHostIsAPool(t *testing.T) {
 		if !reflect.DeepEqual(p.Pools, want.Pools) || !reflect.DeepEqual(p.Buffers, want.Buffers) || len(p.Tiers()) != len(c.want) {
 			t.Errorf("pools %+v, expected %+v", p.Pools, want.Pools)
 		}
+	}
+}
+
+// TestCopiesOfAnIndex: where caches of a fixed capacity are written may be copied between pools. The
+// plan is valid, and nothing is given up.
+func TestCopiesOfAnIndex(t *testing.T) {
+	file, err := os.ReadFile("../testdata/decoders/llama-any.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := onnx.Parse("in.onnx", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := passes.Optimize(t.Context(), m, passes.Options{KVCapacity: 12, Effort: schedule.EffortFast, Pools: []passes.Pool{
+		{Name: "fast", Capacity: 2261}, {Name: "slow", Capacity: 1 << 30},
+	}})
+	if err != nil || len(r.GivenUp) > 0 {
+		t.Fatalf("%v, given up %v: expected a valid plan", err, r.GivenUp)
+	}
+	if !slices.ContainsFunc(r.Model.Graph.Nodes, func(n *graph.Node) bool { return n.IsSwapIn() && n.Name == "write_index.each/fast" }) {
+		t.Error("expected that the index is copied")
 	}
 }
 

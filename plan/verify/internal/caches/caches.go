@@ -105,15 +105,31 @@ func (v *prover) cache(said *plan.KV, c plan.KVCache, tensors map[string]*graph.
 	if fresh := g.Tensors[n.Inputs[1]]; axis >= len(fresh.Type.Shape) || fresh.Type.Shape[axis] != graph.Dim(said.New) {
 		wrong("%d new tokens, found %v", said.New, fresh.Type)
 	}
-	at := g.Tensors[n.Inputs[2]]
+	at := copied(g, g.Tensors[n.Inputs[2]])
 	if at.Maker >= 0 { // the index, for each of the batch
 		if m := g.Nodes[at.Maker]; m.Op == "Expand" && m.Domain == "" && len(m.Inputs) == 2 && m.Inputs[0] >= 0 {
-			at = g.Tensors[m.Inputs[0]]
+			at = copied(g, g.Tensors[m.Inputs[0]])
 		}
 	}
 	if at != tensors[said.Index] {
 		wrong("that it is written at %q, found %q", graph.Short(said.Index), graph.Short(at.Name))
 	}
+}
+
+// copied returns the tensor of which one is a copy, in another pool or from the host; itself, if it
+// is none.
+func copied(g *graph.Graph, t *graph.Tensor) *graph.Tensor {
+	for range g.Nodes {
+		if t.Maker < 0 {
+			break
+		}
+		n := g.Nodes[t.Maker]
+		if !n.IsSwap() {
+			break
+		}
+		t = g.Tensors[n.Inputs[0]]
+	}
+	return t
 }
 
 // growing compares the caches with the source, in which they have an open length, unless the
