@@ -16,10 +16,12 @@ import (
 // permissions: without views, without results in place, with slices that leave every sum whole, and
 // for the smallest peak within some time with the least effort, in all combinations. The best plan is taken, and the first of equals.
 
-// A graph is planned more than once if it has at most lesserNodes nodes, and if slices were looked for
-// in graphs of at most lesserOrdering nodes together: beyond, it may take seconds each time.
+// A graph is planned more than once if it has at most lesserNodes nodes, for at most lesserPoints
+// points, and if slices were looked for in graphs of at most lesserOrdering nodes together: beyond, it
+// may take seconds each time.
 const (
 	lesserNodes    = 200
+	lesserPoints   = 16
 	lesserOrdering = 500
 )
 
@@ -43,7 +45,7 @@ func inferredOf(g *graph.Graph) inferred {
 // plans that the clock decides on.
 func (o *Options) lesser(x inferred) []Options {
 	asks := o.Limit != nil || o.ExtraPercent > 0 || len(o.Pools) > 0
-	if !asks || x.nodes > lesserNodes || o.Runtime != "" || o.Workspaces != nil || o.Solver != nil || o.TimeLimit > 0 || len(o.Ranges) > 0 || o.Passes != nil {
+	if !asks || x.nodes > lesserNodes || o.Runtime != "" || o.Solver != nil || o.TimeLimit > 0 || o.Passes != nil {
 		return nil
 	}
 	if whole := *o; o.Slices != SlicesOff && !o.NoRecompute {
@@ -62,7 +64,8 @@ func (o *Options) fewer(x inferred) []Options {
 			list = append(list, with)
 		}
 	}
-	if !o.NoInplace && x.inplace {
+	apart := len(o.Pools) > 0 && o.Limit == nil && o.Slices == SlicesOff && len(o.Ranges) == 0 && o.Workspaces == nil // pools.Best plans without them, too
+	if !o.NoInplace && x.inplace && !apart {
 		leave(func(o *Options) { o.NoInplace = true })
 	}
 	if !o.NoViews && x.views {
@@ -86,7 +89,7 @@ type attempt struct {
 // runBest runs the passes of the options and, on copies of a small model, those of options with
 // fewer permissions. It returns the State with the best plan, whose model is the given one.
 func (s *State) runBest(ctx context.Context, times map[string]time.Duration) (*State, error) {
-	if len(s.given.Graph.Nodes) > lesserNodes || len(s.asked.lesser(inferred{views: true, inplace: true})) == 0 {
+	if len(s.given.Graph.Nodes) > lesserNodes || s.ranged != nil && s.ranged.Box.Points > lesserPoints || len(s.asked.lesser(inferred{views: true, inplace: true})) == 0 {
 		return s, s.runAll(ctx, times)
 	}
 	from := copyOf(s.given)
