@@ -302,7 +302,7 @@ func (w *comparer) compare(st *lower.Step) {
 	case err != nil:
 	case st.Joined() != nil:
 		out, err = w.applyQuantize(st.Joined().To.Step, out[0])
-	case st.Task() != nil: // the activation that the kernel applies
+	case st.Task() != nil && len(st.Task().Covers) > 1: // the activation that the kernel applies
 		last = st.Task().Covers[1]
 		out, err = w.applyFused(last, out[0])
 	}

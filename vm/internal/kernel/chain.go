@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -114,8 +115,12 @@ func converts(c *Invocation) link {
 }
 
 // Links reports whether a node can be a link of a chain: each input has the shape of the
-// result, or is a single float32, or the node converts reals to bytes or bytes to reals.
+// result, or is a single float32, or the node converts reals to bytes or bytes to reals. The
+// elements lie in the order in which the operator sees them, or all in another one.
 func Links(c *Invocation) bool {
+	if slices.ContainsFunc(c.In, inPlanes) || slices.ContainsFunc(c.Out, inPlanes) {
+		return false
+	}
 	if converts(c) != nil {
 		return true
 	}
@@ -130,6 +135,9 @@ func Links(c *Invocation) bool {
 	}
 	return true
 }
+
+// inPlanes reports whether an image of NCHWc is held in NCHW.
+func inPlanes(t *Tensor) bool { return t != nil && t.Layout == form.NCHW }
 
 func sameShape(a, b *Tensor) bool {
 	if a.Rank() != b.Rank() {

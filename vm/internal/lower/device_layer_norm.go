@@ -9,7 +9,7 @@ import (
 // The gradient of a LayerNormalization is some thirteen nodes. Two of them make the normalized
 // rows, in the place of what was normalized, and most often right behind it in the forward
 // pass. What the other eleven do takes three kernels on a device: two for the sums over rows,
-// and one for the gradient of the rows, where placedOnDevice puts them. Where the gradient of
+// and one for the gradient of the rows, where normGradient.placed puts them. Where the gradient of
 // the result is gone by then, its product with the scale is a node of its own, and is read.
 
 // layerNormGradient returns the gradient of a LayerNormalization, by the names of its table, if
@@ -28,16 +28,14 @@ func (c *chain) layerNormGradient(of map[string]graph.TensorID) *normGradient {
 	if !c.are(of, whole, "normal", "d", "result") || !c.are(of, rows, "inverse", "shift", "slope") || !c.are(of, columns, "scale", "sums", "products") {
 		return nil
 	}
-	g := &normGradient{chain: c, x: of["normal"], d: of["d"], scale: of["scale"], inverse: of["inverse"], result: of["result"], mask: graph.None, scaled: graph.None}
-	g.sums, g.products = c.f.Graph.Tensors[of["sums"]].Maker, c.f.Graph.Tensors[of["products"]].Maker
-	if c.encloses(g.result, of["sums"], of["products"]) {
-		if placed := g.placedOnDevice(); placed != nil {
-			return placed
-		}
+	g := c.newNormGradient(of, "normal")
+	g.inverse = of["inverse"]
+	if c.encloses(g.result, of["sums"], of["products"]) && g.placed() {
+		return g
 	}
-	g.scaled, g.late = of["scaled"], false
-	if delete(c.nodes, c.f.Graph.Tensors[g.scaled].Maker); !c.encloses(g.result, of["sums"], of["products"]) {
+	g.scaled = of["scaled"]
+	if delete(c.nodes, c.f.Graph.Tensors[g.scaled].Maker); !c.encloses(g.result, of["sums"], of["products"]) || !g.placed() {
 		return nil
 	}
-	return g.placedOnDevice()
+	return g
 }

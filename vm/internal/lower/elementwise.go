@@ -80,11 +80,9 @@ type movedWrite struct {
 // movedWrites lists those of the frame's tasks.
 func (c *chain) movedWrites() (list []movedWrite) {
 	made := map[*values.Tensor]int{}
-	for _, st := range c.f.Steps {
-		if task := st.Task(); task != nil {
-			for _, y := range task.Writes {
-				made[y.Of] = c.place[st.ID]
-			}
+	for task := range c.f.tasks() {
+		for _, y := range task.Writes {
+			made[y.Of] = c.place[task.At.ID]
 		}
 	}
 	if len(made) == 0 {

@@ -19,7 +19,10 @@ type Frame struct {
 	Tensors []*values.Tensor // by TensorID; nil for inputs that a call leaves out
 	values  []*ops.Value     // by TensorID: folded elements; nil if unknown
 	Steps   []*Step
-	changed bool // by the rewriter that runs: a task, a layout, or what is constant
+	row     string // the rewriter that runs
+	changed bool   // by it: a task, a layout, or what is constant
+
+	computed []*Step // the constants that were computed when the session was built
 
 	opsets []graph.Opset
 	block  int32 // channels in a block of the graph's images (attr.NchwcBlock); 0: the graph does not tell

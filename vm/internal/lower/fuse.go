@@ -21,10 +21,7 @@ func (l *lowering) findActivations() error {
 // The steps between the two do not matter: the bytes are live all the time, and only
 // that node reads them.
 func (st *Step) activation() *Step {
-	f, maker := st.Frame, st
-	if t := st.Task(); t != nil {
-		maker = t.Covers[len(t.Covers)-1]
-	}
+	f, maker := st.Frame, st.result()
 	if by := kernel.Lookup(st.Node().Domain, st.Node().Op); by == nil || !by.Fuses || len(maker.Node().Outputs) != 1 || maker.Node().Outputs[0] < 0 {
 		return nil
 	}
@@ -33,10 +30,13 @@ func (st *Step) activation() *Step {
 	if made.Output || len(made.Readers) != 1 || maker.Out[0].Room == 0 {
 		return nil
 	}
-	next := f.Steps[made.Readers[0]]
+	next := f.untaken(made.Readers[0])
+	if next == nil {
+		return nil
+	}
 	n := next.Node()
 	k := kernel.Lookup(n.Domain, n.Op)
-	if !next.single() || n.Semantics.Call != nil || k == nil || k.Finish == nil || !next.Exact() || next.Out[0] == nil || next.Out[0].At != maker.Out[0].At || next.Out[0].Type != maker.Out[0].Type {
+	if n.Semantics.Call != nil || k == nil || k.Finish == nil || !next.Exact() || next.Out[0] == nil || next.Out[0].At != maker.Out[0].At || next.Out[0].Type != maker.Out[0].Type {
 		return nil
 	}
 	for i, t := range n.Inputs {

@@ -23,7 +23,7 @@ const mostGrouped = 64
 
 // groupable reports whether a node can be in a group.
 func (l *lowering) groupable(st *Step) bool {
-	if !st.single() || st.Node().Semantics.Call != nil || !st.Exact() || len(st.Out) != 1 || st.Out[0] == nil || st.Out[0].Const {
+	if l.f.untaken(st.ID) == nil || st.Node().Semantics.Call != nil || !st.Exact() || len(st.Out) != 1 || st.Out[0] == nil || st.Out[0].Const {
 		return false
 	}
 	if takes := l.s.GPU == nil && st.links() || l.s.GPU != nil && l.expresses(st); !takes {
@@ -37,15 +37,7 @@ func (l *lowering) groupable(st *Step) bool {
 // applies it to its own result.
 func (st *Step) links() bool {
 	out := st.Out[0]
-	if out.Room == 0 || out.Quantized != nil || out.Layout == form.NCHW || out.Len() < leastChain || !kernel.Links(st.Call()) {
-		return false
-	}
-	for _, t := range st.In {
-		if t != nil && (t.Quantized != nil || t.Layout == form.NCHW || t.Inside) {
-			return false
-		}
-	}
-	return !st.appliedByMaker()
+	return out.Room > 0 && out.Len() >= leastChain && kernel.Links(st.Call()) && !st.appliedByMaker()
 }
 
 // appliedByMaker reports whether the kernel of another node can apply a node to its own result.

@@ -19,25 +19,6 @@ type holding struct {
 	needs [][]graph.TensorID
 }
 
-// hold holds a tensor in a layout. Tasks that write or read it take it so.
-func (l *lowering) hold(id graph.TensorID, as form.Layout) {
-	t, of := l.f.Tensors[id], l.f.Graph.Tensors[id]
-	t.Layout, l.f.changed = as, true
-	for _, n := range append([]graph.NodeID{of.Maker}, of.Readers...) {
-		task := l.f.Steps[n].task
-		if task == nil {
-			continue
-		}
-		for _, list := range [][]Place{task.Reads, task.Writes} {
-			for i := range list {
-				if list[i].Of == t {
-					list[i].Layout = as
-				}
-			}
-		}
-	}
-}
-
 func newHolding(f *Frame) *holding {
 	return &holding{f: f, images: make([][]graph.TensorID, len(f.Steps)), ends: make([][]graph.TensorID, len(f.Steps)), needs: make([][]graph.TensorID, len(f.Steps))}
 }
@@ -50,7 +31,8 @@ func (h *holding) find() []bool {
 	for i, st := range f.Steps {
 		for _, id := range st.Node().Outputs {
 			if id >= 0 && h.lists(i, id) {
-				held[id] = len(f.Tensors[id].Shape) == 4 && !f.Graph.Tensors[id].Output
+				t := placeOf(f.Tensors[id]) // which has one layout
+				held[id] = len(t.Of.Shape) == 4 && t.Layout == form.Plain && !f.Graph.Tensors[id].Output
 			}
 		}
 	}

@@ -26,22 +26,14 @@ func (s *Site) CountInFile() error {
 func (s *Site) readInFile(found func(t *kernel.Tensor, bytes int64)) {
 	for _, f := range s.Frames {
 		for _, st := range f.Steps {
-			if st.absorbed() || st.readsNothing() {
+			if st.readsNothing() {
 				continue
 			}
-			reads := func(i int, t *kernel.Tensor, packed []*kernel.Tensor) {
+			st.inputs(func(i int, t *kernel.Tensor, packed []*kernel.Tensor) {
 				if t != nil && t.Const && !slices.Contains(packed, t) && !st.hasPacked(t) {
 					found(t, st.bytesRead(i, t))
 				}
-			}
-			for i, t := range st.In {
-				reads(i, t.Kernels(), st.packed())
-			}
-			if j := st.Joined(); j != nil {
-				for i, t := range j.call.In {
-					reads(i, t, j.call.Packed)
-				}
-			}
+			})
 		}
 	}
 }

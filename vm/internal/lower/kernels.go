@@ -37,11 +37,12 @@ func (l *lowering) prepare(st *Step) error {
 		}
 		return err
 	}
-	if st.Elsewhere() {
-		return nil
-	}
-	if t := st.Task(); t != nil && t.run != nil {
-		if st.Run = t.run; st.Device {
+	if done, err := st.prepareTask(); done {
+		switch {
+		case err != nil:
+			l.s.Missing.add(st.Frame.Graph.Label(st.ID), n.OpName(), err)
+			return nil
+		case st.Run == nil, st.Device:
 			return nil
 		}
 		_, err := l.s.ScratchFor(st)
@@ -69,10 +70,7 @@ func (l *lowering) prepare(st *Step) error {
 	if done, err := l.prepareOnDevice(st); done || err != nil {
 		return err
 	}
-	joined, err := st.prepareQuantized()
-	if !joined {
-		err = l.fuse(st)
-	}
+	err := l.fuse(st)
 	if errors.Is(err, form.ErrDataDependent) {
 		st.Late = true
 		return nil
@@ -81,11 +79,7 @@ func (l *lowering) prepare(st *Step) error {
 		l.s.Missing.add(st.Frame.Graph.Label(st.ID), n.OpName(), err)
 		return nil
 	}
-	call := st.Call()
-	if j := st.Joined(); j != nil {
-		call = &j.call
-	}
-	st.describe(call.Way)
+	st.describe(st.Call().Way)
 	_, err = l.s.ScratchFor(st)
 	return err
 }

@@ -27,6 +27,9 @@ type Rewriter struct {
 	Optional bool
 	Rounds   string
 
+	// Of is the row whose tasks, or constants, it works on, if it makes none of its own.
+	Of string
+
 	// Planned says that it needs planned places: it leaves bodies alone, and sessions whose
 	// tensors are apart, guarded or compared node by node, so --check compares the two.
 	Planned bool
@@ -53,12 +56,12 @@ func Lowering() []Rewriter {
 		{Name: "norm-gradients", Doc: "compute the gradient of a normalization by one kernel, or by few", On: OnBoth, Optional: true, Planned: true, run: (*lowering).joinNormGradients},
 		{Name: "updates", Doc: "compute the update of a parameter by one kernel", On: OnGPU, Only: "on the CPU the groups of elementwise are faster: both moments of AdamW in one kernel take 15 % longer than in two", Optional: true, Planned: true, run: (*lowering).joinUpdates},
 		{Name: "residuals", Doc: "let a convolution add the other operand of a residual connection", On: OnCPU, Only: "only convolutions in NCHW16c add an image", Optional: true, Planned: true, run: (*lowering).joinResiduals},
-		{Name: "byte-copies", Doc: "let what computes from and to bytes read and write them where they would be copied", On: OnCPU, Only: "as qdq", Optional: true, Planned: true, run: (*lowering).omitCopies},
+		{Name: "byte-copies", Doc: "let what computes from and to bytes read and write them where they would be copied", On: OnCPU, Only: "as qdq", Of: "qdq", Optional: true, Planned: true, run: (*lowering).omitCopies},
 		{Name: "elementwise", Doc: "compute elementwise nodes that follow one another by one kernel", On: OnBoth, Optional: true, run: (*lowering).joinElementwise},
 		{Name: "activations", Doc: "let a convolution or product apply the activation that overwrites its result", On: OnCPU, Only: "no kernel of a GPU applies an activation: a group of elementwise nodes takes it", Optional: true, run: (*lowering).findActivations},
 		{Name: "kernels", Doc: "build bodies and prepare the kernels", On: OnBoth, run: (*lowering).prepareAll},
-		{Name: "refold-weights", Doc: "compute freed constants again for readers that have not prepacked them", On: OnCPU, Only: "as fold-weights", run: (*lowering).computeAgain},
-		{Name: "release-weights", Doc: "free the computed constants that every reader has prepacked", On: OnCPU, Only: "as fold-weights", run: (*lowering).releasePacked},
+		{Name: "refold-weights", Doc: "compute freed constants again for readers that have not prepacked them", On: OnCPU, Only: "as fold-weights", Of: "fold-weights", run: (*lowering).computeAgain},
+		{Name: "release-weights", Doc: "free the computed constants that every reader has prepacked", On: OnCPU, Only: "as fold-weights", Of: "fold-weights", run: (*lowering).releasePacked},
 	}
 }
 
@@ -93,8 +96,11 @@ func checkLowering(list []Rewriter) error {
 		return slices.IndexFunc(list, func(r Rewriter) bool { return r.Name == name })
 	}
 	for i, r := range list {
-		if find(r.Name) != i {
+		switch {
+		case find(r.Name) != i:
 			return fmt.Errorf("two rewriters have the name %q: expected unique names", r.Name)
+		case r.Of != "" && (find(r.Of) < 0 || find(r.Of) >= i):
+			return fmt.Errorf("rewriter %q must run after rewriter %q, on whose results it works", r.Name, r.Of)
 		}
 	}
 	for _, c := range loweringConstraints {
@@ -172,7 +178,7 @@ func (b *builder) steps(f *Frame, opsets []graph.Opset, a *area) error {
 		if r.Planned && !l.planned() {
 			continue
 		}
-		f.changed = false
+		f.row, f.changed = r.Name, false
 		if err := r.run(l); err != nil {
 			return err
 		}

@@ -155,11 +155,7 @@ func (w wrote) continues(before wrote) bool {
 }
 
 func bytesAt(t *values.Tensor, step int) wrote {
-	size := t.Bytes()
-	if t.Quantized != nil {
-		size = t.Len()
-	}
-	return wrote{uintptr(t.At), uintptr(t.At) + uintptr(size), step, uintptr(t.At)}
+	return wrote{uintptr(t.At), uintptr(t.At) + uintptr(placeOf(t).bytes()), step, uintptr(t.At)}
 }
 
 // contents says which step wrote which bytes of the memory, and which bytes a tensor had when it

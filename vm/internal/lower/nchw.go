@@ -41,7 +41,7 @@ func (l *lowering) holdNCHW() error {
 	}
 	for id, held := range h.find() {
 		if held {
-			l.hold(graph.TensorID(id), form.NCHW)
+			f.hold(graph.TensorID(id), form.NCHW)
 		}
 	}
 	return nil

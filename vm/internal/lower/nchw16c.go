@@ -20,8 +20,8 @@ func (l *lowering) holdNCHW16c() error {
 	f := l.f
 	h := newHolding(f)
 	some := false
-	for i, st := range f.Steps {
-		form := st.blockForm()
+	for st := range l.untaken() {
+		i, form := st.ID, st.blockForm()
 		some = some || form.In || form.Out
 		n := st.Node()
 		switch {
@@ -49,7 +49,7 @@ func (l *lowering) holdNCHW16c() error {
 	}
 	for id, held := range h.find() {
 		if held {
-			l.hold(graph.TensorID(id), form.NCHW16c)
+			f.hold(graph.TensorID(id), form.NCHW16c)
 		}
 	}
 	return nil
@@ -68,12 +68,12 @@ func (st *Step) blockForm() kernel.BlockForm {
 	return k.BlockForm(st.Call())
 }
 
-// plainReals reports whether the step computes one image of reals of at most 32 bits, of
-// shapes that are known, and is not part of another.
+// plainReals reports whether the step's node makes one image of reals of at most 32 bits, of
+// shapes that are known.
 func (st *Step) plainReals() bool {
 	n := st.Node()
 	if len(st.Out) == 1 && st.Out[0] != nil && n.Outputs[0] >= 0 && n.Semantics.Call == nil && st.Exact() &&
-		st.Out[0].Quantized == nil && (st.Out[0].Layout == form.Plain || st.Out[0].Layout == form.NCHW16c) && len(st.Out[0].Shape) == 4 {
+		len(st.Out[0].Shape) == 4 {
 		switch st.Out[0].Type {
 		case graph.Float32, graph.Float16, graph.BFloat16:
 			return true

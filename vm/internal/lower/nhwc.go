@@ -20,7 +20,7 @@ import (
 // number for each channel.
 func acrossChannels(n *graph.Node) bool {
 	k := kernel.Lookup("com.microsoft", n.Op)
-	return k != nil && k.Across
+	return k != nil && k.Across && (n.Domain == "" || n.Domain == "com.microsoft")
 }
 
 // prefersNHWC is a variable for tests.
@@ -38,15 +38,7 @@ func (l *lowering) holdNHWC() error {
 	}
 	for id, held := range h.find() {
 		if held {
-			l.hold(graph.TensorID(id), form.NHWC)
-		}
-	}
-	for _, st := range f.Steps {
-		if j := st.Joined(); j != nil {
-			j.call.Out[0].Layout = st.Out[0].Layout
-			for i := range j.from {
-				j.operand(i).Layout = st.In[i].Layout
-			}
+			f.hold(graph.TensorID(id), form.NHWC)
 		}
 	}
 	return nil
@@ -55,17 +47,8 @@ func (l *lowering) holdNHWC() error {
 // convolvesNHWC reports whether the step is a convolution of bytes that can read and
 // write images in NHWC.
 func (st *Step) convolvesNHWC() bool {
-	n, j := st.Node(), st.Joined()
-	switch {
-	case j != nil:
-		return kernel.ConvolvesPixels(&j.call)
-	case n.Op != "QLinearConv" || n.Domain != "" && n.Domain != "com.microsoft" || n.Semantics.Call != nil || !st.Exact() || st.Call().Int("channels_last", 0) != 0:
-		return false
-	}
-	if open, err := st.check(); open || err != nil {
-		return false // prepare reports it
-	}
-	return kernel.ConvolvesPixels(st.Call())
+	call := st.quantizedCall()
+	return call != nil && call.Node.Op == "QLinearConv" && call.Int("channels_last", 0) == 0 && kernel.ConvolvesPixels(call)
 }
 
 // nhwcEnds lists the images that a step reads or makes in NHWC or NCHW, each for itself.
@@ -87,37 +70,28 @@ func (st *Step) nhwcEnds() []graph.TensorID {
 
 // quantizedCall returns the operation on quantized tensors that a step computes, or nil.
 func (st *Step) quantizedCall() *kernel.Invocation {
-	n := st.Node()
-	if j := st.Joined(); j != nil {
-		return &j.call
-	}
-	if n.Domain != "" && n.Domain != "com.microsoft" || n.Semantics.Call != nil || !st.Exact() || len(st.Out) != 1 || st.Out[0] == nil || !st.Out[0].Byte() {
+	n := st.operator()
+	if !st.writesBytes() || n.Domain != "" && n.Domain != "com.microsoft" || n.Semantics.Call != nil || !st.Exact() {
 		return nil
 	}
 	if open, err := st.check(); open || err != nil {
 		return nil // prepare reports it
 	}
-	return st.Call()
+	return st.computes()
 }
 
 // nhwcImages lists the images that must be held alike, all in NHWC or none, of a step
 // that goes through all elements in the same way; graph.None stands for one that cannot be
 // held. It is empty for any other step.
 func (st *Step) nhwcImages() []graph.TensorID {
-	n := st.Node()
+	n, op := st.Node(), st.operator()
 	if len(st.Out) != 1 || st.Out[0] == nil || n.Semantics.Call != nil || !st.Exact() || len(st.Out[0].Shape) != 4 {
 		return nil
 	}
-	across := false // it may take a number for each channel
-	quantizes, dequantizes := ops.Converts(n)
-	j := st.Joined()
+	across := st.writesBytes() && acrossChannels(op) // it may take a number for each channel
+	quantizes, dequantizes := ops.Converts(op)
 	switch out := st.Out[0]; {
-	case j != nil:
-		if across = acrossChannels(j.call.Node); !across {
-			return nil
-		}
-	case st.copiesBytes():
-		return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
+	case across:
 	case n.Domain != "" && n.Domain != "com.microsoft":
 		return nil
 	case quantizes || dequantizes:
@@ -128,12 +102,7 @@ func (st *Step) nhwcImages() []graph.TensorID {
 			return []graph.TensorID{n.Inputs[0], n.Outputs[0]}
 		}
 		return nil
-	case ops.ClassOf(n) != ops.Elementwise:
-		return nil
-	case out.Type == graph.Float32:
-	case out.Byte() && n.Domain == "com.microsoft":
-		across = acrossChannels(n)
-	default:
+	case ops.ClassOf(op) != ops.Elementwise || out.Type != graph.Float32 && !(out.Byte() && op.Domain == "com.microsoft"):
 		return nil
 	}
 	list := []graph.TensorID{n.Outputs[0]}

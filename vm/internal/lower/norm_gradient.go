@@ -3,21 +3,20 @@ package lower
 import (
 	"maps"
 	"slices"
-	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/marks"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
-	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // The gradient of a BatchNormalization in training is some twenty nodes, of which ten pass
-// over the whole image. One kernel computes them all, with the same bits. It computes the
-// sums at the first step at which all that they read is there. It computes the gradient of
-// the image then or later, as soon as its planned place belongs to the nodes that compute it
-// in place. The sums that others read as well wait in a table for their own steps. What is in
-// between is never written.
+// over the whole image. One kernel computes them all, on a device few, with the same bits. The
+// sums are computed at a step at which all that they read is there. The gradient of the image
+// is written then or later, as soon as its planned place belongs to the nodes that compute it
+// in place. Sums that others read as well may wait in a table for their own steps. What is in
+// between is never written. Where that is does not depend on where a session runs
+// ([normGradient.placed]); the kernels do (onCPU, onDevice).
 
 // findNormGradients lists the gradients of BatchNormalization that the marks of the file name,
 // and on a device those of LayerNormalization, those first whose kernels run first. A mark names
@@ -74,35 +73,15 @@ func padded(shape []int, rank int) []int {
 // joinNormGradients gives each gradient of a BatchNormalization to one kernel, and on a device
 // that of a LayerNormalization to few.
 func (l *lowering) joinNormGradients() error {
-	f, order := l.f, l.order
-	list := f.findNormGradients(order)
-	if l.s.GPU != nil {
-		for _, g := range list { // tables serve one after the other
-			l.joinNormGradient(g)
+	list := l.f.findNormGradients(l.order)
+	kernels := l.onDevice
+	if l.s.GPU == nil {
+		kernels = newGradientTables(l.f, list).onCPU
+	}
+	for _, g := range list { // tables serve one after the other
+		if runs, ok := kernels(g); ok {
+			g.give(runs)
 		}
-		return nil
-	}
-	channels := 0
-	for _, g := range list {
-		channels = max(channels, g.kernel.X.Shape[1])
-	}
-	type table struct {
-		at   unsafe.Pointer
-		ends int // the last step that reads it
-	}
-	var tables []table // as many as are in use at once
-	for _, g := range list {
-		i := slices.IndexFunc(tables, func(t table) bool { return t.ends < g.first })
-		if i < 0 {
-			at, err := f.Steps[order[g.first]].Table(int64(channels * kernel.NormGradientBytes))
-			if err != nil {
-				continue // the nodes run one by one, without a table
-			}
-			i = len(tables)
-			tables = append(tables, table{at: at})
-		}
-		tables[i].ends, g.kernel.Table = g.end(), tables[i].at
-		g.join()
 	}
 	return nil
 }
@@ -110,20 +89,32 @@ func (l *lowering) joinNormGradients() error {
 // normGradientWay is the algorithm of the steps at which kernels of a gradient run.
 const normGradientWay = "gradient of a normalization"
 
-// normGradient is a chain that computes the gradient of a BatchNormalization.
+// normGradient is a chain that computes the gradient of a normalization.
 type normGradient struct {
 	*chain
-	kernel         kernel.NormGradient
-	x, d, mask     graph.TensorID // mask may be None
-	scale          graph.TensorID
-	sums, products graph.NodeID
-	result         graph.TensorID
-	first, second  int  // the steps at which the kernel measures, and writes the result
-	late           bool // on a device: both sums are written at their own steps
+	x, d, scale, result graph.TensorID
+	epsilon, part       float32
+	sums, products      graph.NodeID
+
+	// On the CPU: where the gradient of the result counts, which else is otherwise; or None.
+	mask      graph.TensorID
+	otherwise float32
 
 	// Of a LayerNormalization: what the rows were multiplied by, and the gradient times the
 	// scale, if other kernels compute that; else None.
 	inverse, scaled graph.TensorID
+
+	first, second int  // the steps at which the kernels measure, and write the result
+	late          bool // both sums are written at their own steps
+}
+
+// newNormGradient returns the chain of a gradient, with the tensors that all have.
+func (c *chain) newNormGradient(of map[string]graph.TensorID, x string) *normGradient {
+	maker := func(name string) graph.NodeID { return c.f.Graph.Tensors[of[name]].Maker }
+	return &normGradient{
+		chain: c, x: of[x], d: of["d"], scale: of["scale"], result: of["result"], sums: maker("sums"), products: maker("products"),
+		mask: graph.None, inverse: graph.None, scaled: graph.None,
+	}
 }
 
 // batchNormGradient returns the gradient of a BatchNormalization, by the names of its table, if
@@ -140,44 +131,81 @@ func (c *chain) batchNormGradient(of map[string]graph.TensorID) *normGradient {
 		!c.are(of, image, "x", "d", "result") || !c.are(of, channels, "scale", "mean", "squares", "sums", "products") {
 		return nil
 	}
-	part, known := c.number(of["part"])
-	epsilon, is := c.number(of["epsilon"])
-	if !known || !is || !c.encloses(of["result"], of["sums"], of["products"]) {
+	g, known, is := c.newNormGradient(of, "x"), false, false
+	if g.part, known = c.number(of["part"]); !known {
 		return nil
 	}
-	g := &normGradient{chain: c, x: of["x"], d: of["d"], scale: of["scale"], result: of["result"], mask: graph.None, inverse: graph.None, scaled: graph.None}
-	g.sums, g.products = c.f.Graph.Tensors[of["sums"]].Maker, c.f.Graph.Tensors[of["products"]].Maker
-	k := &g.kernel
-	k.Epsilon, k.Part = epsilon, part
-	if c.f.Site.GPU != nil {
-		return g.placedOnDevice()
+	if g.epsilon, is = c.number(of["epsilon"]); !is || !c.encloses(of["result"], of["sums"], of["products"]) {
+		return nil
 	}
-	k.X, k.D, k.Scale, k.Out = &c.f.Tensors[g.x].Tensor, &c.f.Tensors[g.d].Tensor, &c.f.Tensors[g.scale].Tensor, &c.f.Tensors[g.result].Tensor
-	return g.placed(g.scale)
+	if with := g.choose(); with != nil && with.placed() {
+		return with
+	}
+	if !g.placed() {
+		return nil
+	}
+	return g
 }
 
-// placed finds the steps at which the kernel runs; nil if there are none.
-func (g *normGradient) placed(scale graph.TensorID) *normGradient {
-	read := []graph.TensorID{g.x, g.d, scale}
-	if slices.ContainsFunc(read, g.swapped) {
-		return nil
+// placed finds the steps at which the kernels run. It reports false if there are none. On the CPU
+// the sums always wait in a table for their own steps. On a device they are written to their
+// places, both at once, when both have one, if nobody has read the other by then.
+func (g *normGradient) placed() bool {
+	for m := g.f.Graph.Tensors[g.scale].Maker; m >= 0 && g.f.Steps[m].Views(); m = g.f.Graph.Tensors[g.scale].Maker {
+		g.scale = g.f.Graph.Nodes[m].Inputs[0] // a parameter, which its update reads later
 	}
-	if with := g.choose(); with != nil && !with.swapped(with.mask) {
-		// All of it at one step, since the result takes the place of the masked gradient.
-		if with.first = with.after(with.x, with.d, with.mask, scale); with.fits(with.first, with.x, with.d, with.mask, scale) && with.at(g.result) != with.at(g.x) {
-			with.second = with.first
-			return with
+	measured, written := g.reads()
+	if slices.ContainsFunc(slices.Concat(measured, written), g.swapped) {
+		return false
+	}
+	held := func(list []graph.TensorID, step int) bool {
+		return !slices.ContainsFunc(list, func(t graph.TensorID) bool { return g.made(t) >= step || !g.holds(t, step) })
+	}
+	ready := g.after(measured...)
+	g.first, g.late = max(g.place[g.sums], g.place[g.products]), g.f.Site.GPU == nil
+	if ready > g.first {
+		return false
+	}
+	for _, n := range []graph.NodeID{g.sums, g.products} {
+		t := g.f.Graph.Nodes[n].Outputs[0]
+		g.late = g.late || g.f.Graph.Tensors[t].Output || g.readBefore(t, g.first)
+	}
+	if g.late {
+		if g.first = ready; g.first > min(g.place[g.sums], g.place[g.products]) {
+			return false
 		}
 	}
-	if g.first = g.after(read...); !g.holds(scale, g.first) {
-		return nil
+	if !held(measured, g.first) {
+		return false
 	}
-	for g.second = g.first; g.second <= g.made(g.result); g.second++ {
-		if g.nodes[g.order[g.second]] && g.fits(g.second, g.x, g.d) {
-			return g
+	last := g.made(g.result)
+	if g.mask != graph.None { // the result takes the place of the masked gradient
+		last = g.first
+	}
+	for g.second = g.first; g.second <= last; g.second++ {
+		if g.nodes[g.order[g.second]] && held(written, g.second) && g.free(g.result, g.second) && g.alone(g.result, g.second) && g.clear(g.sums) && g.clear(g.products) {
+			return true
 		}
 	}
-	return nil
+	return false
+}
+
+// reads lists what the sums are computed from, and what the result is.
+func (g *normGradient) reads() (sums, result []graph.TensorID) {
+	switch {
+	case g.inverse >= 0 && g.scaled >= 0:
+		return []graph.TensorID{g.x, g.d}, []graph.TensorID{g.x, g.scaled, g.inverse}
+	case g.inverse >= 0:
+		return []graph.TensorID{g.x, g.d}, []graph.TensorID{g.x, g.d, g.scale, g.inverse}
+	}
+	sums = []graph.TensorID{g.x, g.d, g.scale}
+	switch {
+	case g.f.Site.GPU != nil:
+		return sums, sums
+	case g.mask >= 0:
+		return append(sums, g.mask), sums[:2]
+	}
+	return sums, sums[:2] // the table has the rest
 }
 
 // swapped reports whether a tensor is copied in the background.
@@ -201,18 +229,22 @@ func (c *chain) after(list ...graph.TensorID) int {
 	return first
 }
 
-// fits reports whether the result can be written at a step, from tensors that must still be
-// there, and no sum is wanted before it is known.
-func (g *normGradient) fits(step int, read ...graph.TensorID) bool {
-	held := !slices.ContainsFunc(read, func(t graph.TensorID) bool { return !g.holds(t, step) })
-	return held && g.place[g.sums] >= g.first && g.place[g.products] >= g.first && g.free(g.result, step) && g.alone(g.result, step)
+// clear reports whether the result does not lie on a sum of its gradient, or is written when
+// the sum was written and read. Who reads the sum in another shape is not alone.
+func (g *normGradient) clear(sum graph.NodeID) bool {
+	t, written := g.f.Graph.Nodes[sum].Outputs[0], g.first
+	if g.late {
+		written = g.place[sum]
+	}
+	return !values.Overlap(g.f.Tensors[g.result], g.f.Tensors[t]) || written < g.second && g.last(t, true) < g.second
 }
 
 // choose returns the chain with the node that sets the gradient to 0 where an activation did
-// not pass the image on; nil if there is none, or others read its result.
+// not pass the image on; nil if there is none, others read its result, or no kernel takes it:
+// that of the CPU does, unless the result overwrites the image.
 func (g *normGradient) choose() *normGradient {
 	m := g.f.Graph.Tensors[g.d].Maker
-	if m < 0 {
+	if m < 0 || g.f.Site.GPU != nil || g.at(g.result) == g.at(g.x) {
 		return nil
 	}
 	n := g.f.Graph.Nodes[m]
@@ -220,76 +252,64 @@ func (g *normGradient) choose() *normGradient {
 		return nil
 	}
 	otherwise, ok := g.number(n.Inputs[2])
-	mask, d := g.f.Tensors[n.Inputs[0]], g.f.Tensors[n.Inputs[1]]
-	if !ok || mask.Type != graph.Bool || !slices.Equal(mask.Shape, g.kernel.D.Shape) || !slices.Equal(d.Shape, g.kernel.D.Shape) {
+	mask, d, whole := g.f.Tensors[n.Inputs[0]], g.f.Tensors[n.Inputs[1]], g.f.Tensors[g.d].Shape
+	if !ok || mask.Type != graph.Bool || !slices.Equal(mask.Shape, whole) || !slices.Equal(d.Shape, whole) {
 		return nil
 	}
 	with, c := *g, *g.chain
 	with.chain, c.nodes = &c, maps.Clone(c.nodes)
 	c.nodes[m] = true
-	with.mask, with.d = n.Inputs[0], n.Inputs[1]
-	with.kernel.Mask, with.kernel.D, with.kernel.Otherwise = &mask.Tensor, &d.Tensor, otherwise
+	with.mask, with.d, with.otherwise = n.Inputs[0], n.Inputs[1], otherwise
 	return &with
 }
 
-// end is the last step that needs the table.
+// end is the last step that needs a table.
 func (g *normGradient) end() int {
 	return max(g.place[g.sums], g.place[g.products], g.second)
 }
 
-// gradientRuns are the kernels of a gradient. On the CPU measure and write are one if they run at
-// one step, and write is nil. sums and products put sums that wait in a table into their places; nil
+// gradientRuns are the kernels of a gradient. measure and write may be one, if they run at one
+// step: write is nil then. sums and products put sums that wait in a table into their places; nil
 // if measure has done that.
 type gradientRuns struct {
 	measure, write, sums, products kernel.Run
 }
 
-// join gives the kernel to the steps at which it runs.
-func (g *normGradient) join() {
-	k, leader, writer := &g.kernel, g.f.Steps[g.order[g.first]], g.f.Steps[g.order[g.second]]
-	var runs gradientRuns
-	if leader == writer {
-		runs.measure = k.Whole(leader.Call())
-	} else {
-		runs.measure, runs.write = k.Measure(leader.Call()), k.Write(writer.Call())
-	}
-	runs.sums, runs.products = g.copies(g.sums, k.Sums()), g.copies(g.products, k.Products())
-	measured, written := []graph.TensorID{g.x, g.d, g.scale}, []graph.TensorID{g.x, g.d}
-	if g.mask >= 0 {
-		measured = append(measured, g.mask)
-	}
-	leader.takes(nil, g.steps(), nil, nil)
-	g.give(runs, measured, written, nil)
-}
-
-// copies returns a kernel that copies sums from the table to their place.
-func (g *normGradient) copies(sums graph.NodeID, from []float32) kernel.Run {
-	out := g.f.Steps[sums].Out[0]
-	return func(*work.Pool) error {
-		copy(unsafe.Slice((*float32)(out.At), len(from)), from)
-		return nil
-	}
-}
-
-// give gives kernels to the steps at which they run: they read and write tensors. stores are those
-// that measure writes.
-func (g *normGradient) give(runs gradientRuns, measured, written []graph.TensorID, stores []*values.Tensor) {
-	leader, writer := g.f.Steps[g.order[g.first]], g.f.Steps[g.order[g.second]]
+// give gives kernels to the steps at which they run.
+func (g *normGradient) give(runs gradientRuns) {
+	f := g.f
+	leader, writer := f.Steps[g.order[g.first]], f.Steps[g.order[g.second]]
+	measured, written := g.reads()
+	result, stores := []*values.Tensor{f.Tensors[g.result]}, []*values.Tensor(nil)
 	leader.Way, writer.Way = normGradientWay, normGradientWay
-	result := []*values.Tensor{g.f.Tensors[g.result]}
+	for _, id := range []graph.NodeID{g.sums, g.products} {
+		if st := f.Steps[id]; !g.late { // where its views are is known now
+			stores = append(append(stores, st.Out[0]), g.viewsBefore(st.Node().Outputs[0], g.first)...)
+		}
+	}
 	if runs.write == nil {
 		stores = append(stores, result...)
 	}
-	leader.takes(runs.measure, nil, g.f.listed(measured), stores)
-	for _, sums := range []struct {
-		at  graph.NodeID
-		run kernel.Run
-	}{{g.sums, runs.sums}, {g.products, runs.products}} {
-		if st := g.f.Steps[sums.at]; sums.run != nil {
-			st.takes(sums.run, nil, nil, st.Out)
+	writer.takes(nil, g.steps(), nil, nil)
+	leader.takes(runs.measure, nil, f.listed(measured), stores)
+	if runs.sums != nil {
+		for _, late := range []struct {
+			at  graph.NodeID
+			run kernel.Run
+		}{{g.sums, runs.sums}, {g.products, runs.products}} {
+			st := f.Steps[late.at]
+			st.takes(late.run, nil, nil, st.Out)
 		}
 	}
 	if runs.write != nil {
-		writer.takes(runs.write, nil, g.f.listed(written), result)
+		writer.takes(runs.write, nil, f.listed(written), result)
 	}
+}
+
+// listed returns tensors of a frame.
+func (f *Frame) listed(ids []graph.TensorID) (list []*values.Tensor) {
+	for _, id := range ids {
+		list = append(list, f.Tensors[id])
+	}
+	return list
 }

@@ -36,9 +36,11 @@ func (st *Step) onlyPacked(given graph.TensorID) bool {
 
 // foldWeights computes the constants that only products read.
 func (l *lowering) foldWeights() error {
-	for _, st := range l.f.Steps {
-		l.at = st
-		l.computeOnce(st)
+	for id := range l.f.Steps {
+		if st := l.f.untaken(graph.NodeID(id)); st != nil {
+			l.at = st
+			l.computeOnce(st)
+		}
 	}
 	return nil
 }
@@ -46,7 +48,7 @@ func (l *lowering) foldWeights() error {
 // computeOnce runs a node that computes a constant for products when the session is
 // built. The node then does nothing at run time.
 func (b *builder) computeOnce(st *Step) {
-	if b.s.Options.NoPack || !st.single() || !st.onlyPacked(graph.None) {
+	if b.s.Options.NoPack || !st.onlyPacked(graph.None) {
 		return
 	}
 	_ = b.computeNow(st) // if no memory may be used for it, the node runs at every step
@@ -56,8 +58,7 @@ func (b *builder) computeOnce(st *Step) {
 // no memory may be used for it. A node that cannot run is left to prepare, which reports
 // that.
 func (b *builder) computeNow(st *Step) error {
-	n := st.Node()
-	g := b.s.Program.Origin(st.Frame.Graph, n.Outputs[0])
+	n, g := st.Node(), b.origin(st)
 	if open, err := st.check(); open || err != nil {
 		return nil
 	}
@@ -73,10 +74,16 @@ func (b *builder) computeNow(st *Step) error {
 		return err
 	}
 	out.Const, out.Made, st.Frame.changed = true, g, true
+	st.Frame.computed = append(st.Frame.computed, st)
 	if b.s.Compared != nil {
 		b.s.Compared.CompareOnce(st, run)
 	}
 	return nil
+}
+
+// origin is the tensor of the program that a step computes, whose constant all points share.
+func (b *builder) origin(st *Step) *graph.Tensor {
+	return b.s.Program.Origin(st.Frame.Graph, st.Node().Outputs[0])
 }
 
 // computeQuantized runs the nodes that compute, from constants, a quantized constant or the
@@ -129,12 +136,9 @@ func (st *Step) forQuantized(serves []bool) bool {
 // releasePacked frees the computed constants that every reader has packed. The
 // frame's steps must still be in the order of its nodes.
 func (l *lowering) releasePacked() error {
-	for _, st := range l.f.Steps {
-		if !st.Once() {
-			continue
-		}
+	for _, st := range l.f.computed {
 		out := st.Out[0]
-		if l.s.Constants.Give(out.Made.(*graph.Tensor), int64(out.Bytes()), st.packedByAll()) {
+		if l.s.Constants.Give(l.origin(st), int64(out.Bytes()), st.packedByAll()) {
 			out.At = nil
 		}
 	}
@@ -158,8 +162,8 @@ func (l *lowering) computeAgain() error {
 	if !l.s.Program.IsPoint() {
 		return nil
 	}
-	for _, st := range f.Steps {
-		if !st.Once() || st.Out[0].At != nil || st.packedByAll() {
+	for _, st := range f.computed {
+		if st.Out[0].At != nil || st.packedByAll() {
 			continue
 		}
 		l.at = st
@@ -167,12 +171,11 @@ func (l *lowering) computeAgain() error {
 			return err
 		}
 		for _, r := range f.Graph.Tensors[st.Node().Outputs[0]].Readers {
-			if reader := f.Steps[r]; !reader.Once() {
-				l.at = reader
-				reader.Call().SharedBytes, reader.Call().EachBytes = 0, 0
-				if err := l.prepare(reader); err != nil {
-					return err
-				}
+			reader := f.Steps[r]
+			l.at = reader
+			reader.Call().SharedBytes, reader.Call().EachBytes = 0, 0
+			if err := l.prepare(reader); err != nil { // of nodes that run
+				return err
 			}
 		}
 	}
@@ -194,7 +197,7 @@ func (b *builder) computeOutput(st *Step) error {
 		return err
 	}
 	out := st.Out[0]
-	out.At, err = b.s.Constants.Again(out.Made.(*graph.Tensor), out.Bytes(), b.s.Options.Bound(), b.fill(st, run))
+	out.At, err = b.s.Constants.Again(b.origin(st), out.Bytes(), b.s.Options.Bound(), b.fill(st, run))
 	return err
 }
 

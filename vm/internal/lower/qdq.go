@@ -385,23 +385,36 @@ func (f *Frame) joinQuantized() {
 			}
 		}
 		// It reads the bytes of weights, which are constant.
-		f.changed = true
-		st.task = &Task{At: st, Covers: []*Step{st}, Reads: placed(st.In[:len(j.from)]), Writes: placed(st.Out), joined: j}
+		task := f.newTask(st, st.In[:len(j.from)], st.Out)
+		task.joined = j
 		for i := len(j.from); i < len(st.In) && j.weights; i++ {
 			if st.In[i] == nil {
 				continue
 			}
 			if m := f.Steps[f.Graph.Tensors[st.Node().Inputs[i]].Maker]; f.onlyJoined(found, m, i) {
-				if m.task == nil { // else another product reads it, too
-					st.task.Covers = append(st.task.Covers, m)
-					m.task, m.Out[0].Inside = st.task, true
-				}
+				task.covers(m) // unless another product does, which reads it, too
 				if f.Site.Compared != nil {
 					f.Site.Compared.LeaveOut(m)
 				}
 			}
 		}
 	}
+	for _, st := range f.Steps {
+		if quantizes, dequantizes := ops.Converts(st.Node()); quantizes && st.holdsBytes(st.In[0]) || dequantizes && st.holdsBytes(st.Out[0]) {
+			f.newTask(st, st.In[:1], st.Out).run = st.copyBytes
+		}
+	}
+}
+
+// holdsBytes reports whether a QuantizeLinear or DequantizeLinear copies bytes, since its neighbour
+// computes the reals of one side from or to bytes.
+func (st *Step) holdsBytes(reals *values.Tensor) bool { return reals != nil && placeOf(reals).Bytes }
+
+// copyBytes copies the bytes of a tensor.
+func (st *Step) copyBytes(*work.Pool) error {
+	n := st.Out[0].Len()
+	st.Frame.Site.CopyBytes(unsafe.Slice((*byte)(st.Out[0].At), n), unsafe.Slice((*byte)(st.In[0].At), n))
+	return nil
 }
 
 // onlyJoined reports whether all readers of output 0 of st are joined and read it as input
@@ -438,37 +451,29 @@ func (q *scaled) quantized() *values.Quantized {
 	return as
 }
 
-// prepareQuantized prepares a step that joinQuantized found, and reports whether it is one.
-func (st *Step) prepareQuantized() (is bool, err error) {
-	switch {
-	case st.copiesBytes():
-		st.Run = func(*work.Pool) error {
-			n := st.Out[0].Len()
-			st.Frame.Site.CopyBytes(unsafe.Slice((*byte)(st.Out[0].At), n), unsafe.Slice((*byte)(st.In[0].At), n))
-			return nil
-		}
-		return true, nil
-	case st.Joined() == nil:
-		return false, nil
-	}
-	j := st.Joined()
+// prepare prepares the kernel of a task that is computed from and to bytes.
+func (j *joined) prepare(t *Task) (kernel.Run, error) {
 	var real *kernel.Tensor
 	if j.real {
-		real = &st.In[0].Tensor
+		real = t.Reads[0].Of.Kernels()
+	}
+	j.call.Out[0].Layout = t.Writes[0].Layout
+	for i := range j.from {
+		j.operand(i).Layout = t.Reads[i].Layout
 	}
 	run, err := kernel.Quantized(&j.call, real)
 	if err != nil {
-		return true, err
+		return nil, err
 	}
-	st.Call().SharedBytes, st.Call().EachBytes = j.call.SharedBytes, j.call.EachBytes
-	st.Run = func(w *work.Pool) error {
-		j.call.Out[0].At = st.task.Writes[0].Of.At
+	call := t.At.Call()
+	call.SharedBytes, call.EachBytes = j.call.SharedBytes, j.call.EachBytes
+	return func(w *work.Pool) error {
+		j.call.Out[0].At = t.Writes[0].Of.At
 		for i := range j.from {
 			if !j.real {
-				j.operand(i).At = st.task.Reads[i].Of.At
+				j.operand(i).At = t.Reads[i].Of.At
 			}
 		}
 		return run(w)
-	}
-	return true, nil
+	}, nil
 }

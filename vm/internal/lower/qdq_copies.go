@@ -19,25 +19,31 @@ import (
 
 // omitCopies finds the copies that the places of the plan make needless.
 func (l *lowering) omitCopies() error {
-	if !slices.ContainsFunc(l.f.Steps, func(st *Step) bool { return st.Joined() != nil }) {
+	c := &byteCopies{chain: &chain{f: l.f, order: l.order, place: placesOf(l.order)}, uses: map[*values.Tensor]use{}, copies: map[graph.NodeID]*Step{}}
+	var tasks []*Task
+	for t := range l.f.tasks("qdq") {
+		if tasks = append(tasks, t); t.joined == nil {
+			c.copies[t.At.ID] = t.At
+		}
+	}
+	if len(tasks) == 0 {
 		return nil
 	}
-	c := &byteCopies{chain: &chain{f: l.f, order: l.order, place: placesOf(l.order)}, uses: map[*values.Tensor]use{}}
+	slices.SortFunc(tasks, func(a, b *Task) int { return c.place[a.At.ID] - c.place[b.At.ID] })
 	c.list(l)
 	for range 2 { // what was omitted may have made room for others
-		for _, id := range l.order {
-			if st := l.f.Steps[id]; st.Joined() != nil {
-				c.omit(st, c.copiesOf(st))
+		for _, t := range tasks {
+			if t.joined != nil {
+				c.omit(t, c.copiesOf(t))
 			}
 		}
 	}
-	for _, id := range l.order {
-		st := l.f.Steps[id]
-		if st.copiesResult() && st.single() {
-			c.omit(nil, []*Step{st})
-		}
-		if st.Joined() != nil {
-			c.omit(st, nil)
+	for _, t := range tasks {
+		switch _, dequantizes := ops.Converts(t.At.Node()); {
+		case t.joined != nil:
+			c.omit(t, nil)
+		case dequantizes && c.copies[t.At.ID] != nil:
+			c.omit(nil, []*Step{t.At})
 		}
 	}
 	return nil
@@ -46,8 +52,9 @@ func (l *lowering) omitCopies() error {
 // byteCopies is a frame whose copies of bytes are left out.
 type byteCopies struct {
 	*chain
-	uses map[*values.Tensor]use // what has which bytes of the memory, and when
-	work []use                  // what nodes take beside their tensors
+	copies map[graph.NodeID]*Step // those that are not left out
+	uses   map[*values.Tensor]use // what has which bytes of the memory, and when
+	work   []use                  // what nodes take beside their tensors
 }
 
 // use is bytes [at, end) that are in use at steps [from, to].
@@ -68,19 +75,16 @@ func (c *byteCopies) list(l *lowering) {
 			continue
 		}
 		u := use{c.made(graph.TensorID(id)), c.last(graph.TensorID(id), false), uintptr(t.At), uintptr(t.At) + uintptr(t.Room)}
-		if t.Quantized != nil {
-			u.end = u.at + uintptr(t.Len())
+		if p := placeOf(t); p.Bytes {
+			u.end = u.at + uintptr(p.bytes())
 		}
 		if u.to = max(u.to, u.from); c.f.Graph.Tensors[id].Output {
 			u.to = len(c.order)
 		}
 		c.uses[t] = u
 	}
-	for _, st := range c.f.Steps {
-		t, at := st.Task(), c.place[st.ID]
-		if t == nil {
-			continue
-		}
+	for t := range c.f.tasks() {
+		at := c.place[t.At.ID]
 		for _, x := range slices.Concat(t.Reads, t.Writes) {
 			if u, is := c.uses[x.Of]; is {
 				u.from, u.to = min(u.from, at), max(u.to, at)
@@ -95,16 +99,10 @@ func (c *byteCopies) list(l *lowering) {
 	}
 }
 
-// copiesResult reports whether a step is a DequantizeLinear that copies bytes.
-func (st *Step) copiesResult() bool {
-	_, dequantizes := ops.Converts(st.Node())
-	return dequantizes && st.copiesBytes()
-}
-
-// copiesOf returns the DequantizeLinear that copy what a joined step makes.
-func (c *byteCopies) copiesOf(st *Step) (list []*Step) {
-	for _, r := range c.f.Graph.Tensors[st.Joined().To.Step.Node().Outputs[0]].Readers {
-		if d := c.f.Steps[r]; d.copiesResult() && d.single() {
+// copiesOf returns the DequantizeLinear that copy what a task makes.
+func (c *byteCopies) copiesOf(t *Task) (list []*Step) {
+	for _, r := range c.f.Graph.Tensors[t.joined.To.Step.Node().Outputs[0]].Readers {
+		if d := c.copies[r]; d != nil {
 			list = append(list, d)
 		}
 	}
@@ -112,32 +110,32 @@ func (c *byteCopies) copiesOf(st *Step) (list []*Step) {
 }
 
 // omit leaves out the copies of some bytes if they can be in one place: that of the QuantizeLinear
-// behind a joined step, or behind none, and those of some DequantizeLinear that read its result.
-func (c *byteCopies) omit(st *Step, copies []*Step) {
+// behind a task, or behind none, and those of some DequantizeLinear that read its result.
+func (c *byteCopies) omit(of *Task, copies []*Step) {
 	var bytes *values.Tensor
 	var id graph.TensorID
 	group := map[*values.Tensor]bool{}
 	switch {
-	case st != nil:
-		to := st.Joined().To.Step
-		if !to.single() {
+	case of != nil:
+		to := c.copies[of.joined.To.Step.ID]
+		if to == nil {
 			return
 		}
 		id, bytes = to.Node().Outputs[0], to.Out[0]
-		group[st.task.Writes[0].Of] = true
+		group[of.Writes[0].Of] = true
 	case len(copies) > 0:
 		id, bytes = copies[0].Node().Inputs[0], copies[0].In[0]
 	}
 	made := c.f.Graph.Tensors[id]
-	if bytes == nil || made.Maker < 0 || made.Output && st != nil || bytes.Room == 0 || c.swapped(id) {
+	if bytes == nil || made.Maker < 0 || made.Output && of != nil || bytes.Room == 0 || c.swapped(id) {
 		return
 	}
 	group[bytes] = true
 	at := c.uses[bytes]
-	if st != nil {
-		at.from = c.place[st.ID]
+	if of != nil {
+		at.from = c.place[of.At.ID]
 	}
-	whole := st != nil && len(copies) == len(made.Readers) // nobody else reads them
+	whole := of != nil && len(copies) == len(made.Readers) // nobody else reads them
 	if whole {
 		at.to = at.from
 	}
@@ -147,7 +145,7 @@ func (c *byteCopies) omit(st *Step, copies []*Step) {
 	}
 	places := []*values.Tensor{bytes}
 	if whole {
-		places = append(places, st.task.Writes[0].Of)
+		places = append(places, of.Writes[0].Of)
 		for _, d := range copies {
 			places = append(places, d.Out[0])
 		}
@@ -158,7 +156,7 @@ func (c *byteCopies) omit(st *Step, copies []*Step) {
 		}
 		at.at, at.end = uintptr(p.At), uintptr(p.At)+uintptr(bytes.Bytes())
 		if c.free(at, group) {
-			c.leaveOut(st, copies, p, group, at)
+			c.leaveOut(of, copies, p, group, at)
 			return
 		}
 	}
@@ -174,16 +172,18 @@ func (c *byteCopies) free(u use, group map[*values.Tensor]bool) bool {
 	return !slices.ContainsFunc(c.work, u.meets)
 }
 
-// leaveOut lets the joined steps around some copies write and read a place.
-func (c *byteCopies) leaveOut(st *Step, copies []*Step, place *values.Tensor, group map[*values.Tensor]bool, at use) {
+// leaveOut lets the tasks around some copies write and read a place.
+func (c *byteCopies) leaveOut(of *Task, copies []*Step, place *values.Tensor, group map[*values.Tensor]bool, at use) {
 	c.f.changed = true
-	if st != nil {
-		st.extends(st.Joined().To.Step)
-		st.task.Writes = []Place{placeOf(place)}
+	if of != nil {
+		of.At.extends(of.joined.To.Step)
+		of.Writes = []Place{placeOf(place)}
+		delete(c.copies, of.joined.To.Step.ID)
 	}
 	for _, d := range copies {
+		delete(c.copies, d.ID)
 		for i, r := range c.f.Graph.Tensors[d.Node().Outputs[0]].Readers {
-			by := c.f.Steps[r].task
+			by := c.f.Steps[r].Task()
 			by.Reads = slices.Clone(by.Reads)
 			for k, p := range by.Reads {
 				if p.Of == d.Out[0] {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/form"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/values"
 )
@@ -15,18 +14,16 @@ import (
 
 // joinResiduals finds such sums among the nodes of a frame.
 func (l *lowering) joinResiduals() error {
-	f, order := l.f, l.order
-	place := placesOf(order)
-	for _, id := range order {
-		st := f.Steps[id]
-		n := st.Node()
-		if n.Op != "Add" || n.Domain != "" || !st.single() || !st.plainReals() || st.Out[0].Layout != form.NCHW16c || st.Out[0].Room == 0 || n.Inputs[0] == n.Inputs[1] {
+	f, place := l.f, placesOf(l.order)
+	for st := range l.untaken() {
+		id, n := st.ID, st.Node()
+		if n.Op != "Add" || n.Domain != "" || !st.plainReals() || st.Out[0].Room == 0 || n.Inputs[0] == n.Inputs[1] {
 			continue
 		}
 		for i, t := range n.Inputs {
 			by, x := f.convolution(t, id), st.In[1-i]
 			from := f.Graph.Tensors[n.Inputs[1-i]].Maker
-			if by == nil || !slices.Equal(x.Shape, st.Out[0].Shape) || x.Layout != form.NCHW16c || from < 0 || place[from] >= place[by.ID] {
+			if by == nil || !slices.Equal(x.Shape, st.Out[0].Shape) || from < 0 || place[from] >= place[by.ID] {
 				continue
 			}
 			// The convolution may not overwrite what it still reads, or what a node reads that
@@ -53,8 +50,8 @@ func (f *Frame) convolution(t graph.TensorID, reader graph.NodeID) *Step {
 	if made.Maker < 0 || made.Output || !slices.Equal(made.Readers, []graph.NodeID{reader}) {
 		return nil
 	}
-	st := f.Steps[made.Maker]
-	if !st.single() || !st.plainReals() || st.Out[0].Const || st.Out[0].Room == 0 || st.Node().Op != "Conv" {
+	st := f.untaken(made.Maker)
+	if st == nil || !st.plainReals() || st.Out[0].Const || st.Out[0].Room == 0 || st.Node().Op != "Conv" {
 		return nil
 	}
 	return st

@@ -98,7 +98,7 @@ func (st *Step) Call() *kernel.Invocation {
 func (st *Step) dropCall() {
 	c, s := st.Invocation, st.Frame.Site
 	switch {
-	case c == nil, st.Kernel == nil && st.task == nil, st.Late, st.Joined() != nil:
+	case c == nil, st.Kernel == nil, st.Late:
 	case s.GPU != nil, s.Mem.Guard != nil, s.Compared != nil, s.Options.Poison:
 	case c.Residual != nil, c.Taken, len(c.Packed) > 0, c.SharedBytes > 0, c.EachBytes > 0:
 	default:

@@ -12,46 +12,27 @@ import (
 )
 
 // traces are what one rewriter leaves on steps and tensors for the next, and how it is asked for.
-var traces = strings.Fields("task Task Elsewhere DoneAt single absorbed Joined Once Made Layout Quantized copiesBytes copiesResult Inside Residual then")
+// Not among them are the nodes that no task has taken, the tasks of a frame, and what those read
+// and write where (task.go): these are what the table gives to every row.
+var traces = strings.Fields("task Task Elsewhere DoneAt absorbed Joined joined Once Made Layout Quantized Inside Residual then")
 
 // ofAllRows are files that are no rewriter's: what a task is, its checks, and its printed form.
 var ofAllRows = strings.Fields("task.go lower_check.go inspect.go algorithm.go")
 
 // asked are the functions of rewriters that ask for traces, and why the table cannot answer.
 var asked = map[string]struct{ traces, why string }{
-	"joinQuantized":    {"task", "two products may share the node of a weight: the first has it"},
-	"omitCopies":       {"Joined copiesResult single", "what the row qdq made is what it works on"},
-	"copiesOf":         {"Joined copiesResult single", "what the row qdq made is what it works on"},
-	"copiesResult":     {"copiesBytes", "what the row qdq made is what it works on"},
-	"leaveOut":         {"Joined task", "it changes the places of tasks of the row qdq"},
-	"list":             {"Quantized Task", "tasks read and write longer than nodes do, and bytes take a fourth of a place"},
-	"omit":             {"Joined single task", "what the row qdq made is what it works on"},
-	"holdNHWC":         {"Joined Layout", "a product of bytes has operands of its own, in the layouts of the node's"},
-	"convolvesNHWC":    {"Joined", "what the row qdq made reads and writes NHWC"},
-	"quantizedCall":    {"Joined", "what the row qdq made reads and writes NHWC"},
-	"nhwcImages":       {"Joined copiesBytes", "what the row qdq made reads and writes NHWC"},
-	"plainReals":       {"Layout Quantized", "an image has one layout, and bytes have none in blocks"},
-	"hold":             {"task", "a task that the row qdq made takes its places in the new layout"},
-	"computeOnce":      {"single", "a product of bytes may cover the node"},
-	"joinResiduals":    {"Layout single", "only kernels of NCHW16c add an image"},
-	"convolution":      {"single", "a convolution that adds one image adds no other"},
-	"groupable":        {"single", "a node is in one task"},
-	"links":            {"Inside Layout Quantized", "the kernel for groups takes reals, in the order of the elements that the operators see"},
-	"movedWrites":      {"Task", "a task that runs early writes over what the plan still has there"},
-	"neighbours":       {"Elsewhere", "nodes stay neighbours if what is between them has no kernel any more"},
-	"meets":            {"Task", "a task that runs early writes over what the plan still has there"},
-	"ofChained":        {"task", "what a task makes late is not there where the plan has it"},
-	"findActivations":  {"then", "its own: activations are found before any kernel is prepared"},
-	"activation":       {"Task single", "the node to apply follows the last one of the task, and is in none"},
-	"fuse":             {"then", "kernels apply the activations that were found"},
-	"prepare":          {"Elsewhere Joined Task", "it prepares the kernels of tasks"},
-	"prepareQuantized": {"Joined Quantized copiesBytes task", "it prepares the kernels of tasks"},
-	"dropCall":         {"Joined Residual task", "kernels of tasks read their calls when they run"},
-	"computeAgain":     {"Once", "constants that fold-weights computed are what it works on"},
-	"computeOutput":    {"Made", "constants that fold-weights computed are what it works on"},
-	"releasePacked":    {"Made Once", "constants that fold-weights computed are what it works on"},
-	"packedByAll":      {"Once", "constants that fold-weights computed are what it works on"},
-	"readInFile":       {"Joined absorbed", "it is no rewriter: constants that kernels of tasks read"},
+	"omitCopies":      {"joined", "what the row qdq made is what it works on: the row's column Of says so"},
+	"copiesOf":        {"joined", "what the row qdq made is what it works on"},
+	"omit":            {"joined", "what the row qdq made is what it works on"},
+	"leaveOut":        {"Task joined", "it changes the places of tasks of the row qdq"},
+	"prepare":         {"Layout Quantized", "its own: the kernel takes images in the layouts of its task's places"},
+	"find":            {"Layout", "an image has one layout: the first row that holds it decides"},
+	"neighbours":      {"Elsewhere", "nodes stay neighbours if what is between them has no kernel any more"},
+	"ofChained":       {"task", "what a task makes late is not there where the plan has it"},
+	"findActivations": {"then", "its own: activations are found before any kernel is prepared"},
+	"fuse":            {"then", "kernels apply the activations that were found"},
+	"dropCall":        {"Residual", "a kernel that is prepared again needs it"},
+	"packedByAll":     {"Once", "a reader that was computed before the first run does not read again; a view of the constant does"},
 }
 
 // TestTraces: rewriters talk by tasks and places. Each function that asks for what another rewriter

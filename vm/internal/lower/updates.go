@@ -129,12 +129,8 @@ func (c *chain) runsAt(step int, ready map[graph.TensorID]int, written []graph.T
 // kernel that runs later than its nodes stand, or what it reads is overwritten before by one
 // that runs earlier.
 func (c *chain) meets(step int, ready map[graph.TensorID]int, written []graph.TensorID, made map[*values.Tensor]int) bool {
-	for _, st := range c.f.Steps {
-		task := st.Task()
-		if task == nil {
-			continue
-		}
-		if c.place[st.ID] >= step {
+	for task := range c.f.tasks() {
+		if c.place[task.At.ID] >= step {
 			for _, t := range written {
 				if slices.ContainsFunc(task.Reads, func(x Place) bool { return values.Overlap(x.Of, c.f.Tensors[t]) }) {
 					return true
