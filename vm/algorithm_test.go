@@ -29,7 +29,7 @@ func TestAlgorithms(t *testing.T) {
 		want   map[string]string // by the name of the operator's output
 	}{
 		{"reals", blockNet(t, graph.Float32), map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 18, 15})}, map[string]string{
-			"a": "NCHW to NCHW16c implicit GEMM 3x3, bias, relu",
+			"a": "NCHW to NCHW16c direct 3x3, bias, relu",
 			"b": "NCHW16c direct 3x3, bias", "c": "NCHW16c direct 1x1, bias, add, relu",
 			"d": "NCHW16c depthwise 3x3, bias", "u": "NCHW16c direct 2x2, bias", "o": "NCHW16c to NCHW direct 3x3, bias",
 		}},
@@ -68,7 +68,7 @@ func TestTasks(t *testing.T) {
 	vm.HoldNHWC(t)
 	for _, c := range []struct{ name, path, want string }{
 		{"reals", blockNet(t, graph.Float32), `
-node "a" (Conv): covers a ar; reads x, a.w, a.b; writes ar in NCHW16c; NCHW to NCHW16c implicit GEMM 3x3, bias, relu
+node "a" (Conv): covers a ar; reads x, a.w, a.b; writes ar in NCHW16c; NCHW to NCHW16c direct 3x3, bias, relu
 node "ar" (Relu): in the task of node "a" (Conv)
 node "b" (Conv): reads ar in NCHW16c, b.w, b.b; writes b in NCHW16c; NCHW16c direct 3x3, bias
 node "bn" (BatchNormalization): covers bn br; reads b in NCHW16c, bn.scale, bn.shift, bn.mean, bn.variance; writes br in NCHW16c; NCHW16c, relu

@@ -133,9 +133,13 @@ func (f blockForm) number(s set, r, v, i int) VecPhysical {
 }
 
 // blocks convolves pixels of an image in NCHW16c, or adds to what is there. At each step, 16
-// channels of each pixel meet as many rows of weights; in the end, 8 of a last half of a block.
-func blocks(s set) {
+// channels of each pixel meet as many rows of weights; in the end, 8 of a last half of a block. Of
+// a thin image, in NCHW, a step is one channel.
+func blocks(s set, thin bool) {
 	name := "blocks" + s.name
+	if thin {
+		name = "thinBlocks" + s.name
+	}
 	TEXT(name, NOSPLIT|NOFRAME, "func(p *byte)")
 	Pragma("noescape")
 	Doc(name + " convolves lines of pixels with weights for some halves of blocks.")
@@ -161,7 +165,7 @@ func blocks(s set) {
 				CMPQ(count, Imm(uint64(r)))
 				JLT(LabelRef(fmt.Sprintf("%s%d", f.name, r-1)))
 			}
-			s.blocksBody(here, r, f)
+			s.blocksBody(here, r, f, thin)
 			MOVQ(U32(uint32(r)), blockPixels)
 			if r < blockRowsOf(s) {
 				JMP(LabelRef(f.name + "tails"))
@@ -215,7 +219,7 @@ func (s set) advanceBlocks(f blockForm) {
 }
 
 // blocksBody adds up r pixels for all channels of a strip of weights.
-func (s set) blocksBody(label string, r int, f blockForm) {
+func (s set) blocksBody(label string, r int, f blockForm, thin bool) {
 	var (
 		size    = 4 * s.lanes
 		width   = 2 * size // bytes of a row of weights
@@ -240,7 +244,11 @@ func (s set) blocksBody(label string, r int, f blockForm) {
 	load(denseSteps, steps)
 	load(denseB, weights)
 	load(denseCount, left)
-	SHLQ(Imm(2), left) // left counts quarters of steps: there is no register for a second counter
+	depths := 1 // that follow each other without a jump
+	if !thin {
+		depths = blockLen / 4
+		SHLQ(Imm(2), left) // left counts quarters of steps: there is no register for a second counter
+	}
 	// Prefetch what is needed when the sums are complete.
 	s.secondBlock(f, pixels[0])
 	for i := range r {
@@ -264,7 +272,7 @@ func (s set) blocksBody(label string, r int, f blockForm) {
 	ADDQ(Imm(16), steps)
 	others()
 	Label(label + "quarter")
-	for depth := range blockLen / 4 {
+	for depth := range depths {
 		for at := 0; at < len(f.lanes)*size; at += 64 {
 			PREFETCHT0(Mem{Base: b, Disp: (weightsAhead+depth)*width + at})
 		}
@@ -277,6 +285,12 @@ func (s set) blocksBody(label string, r int, f blockForm) {
 				VFMADD231PS(f.row(s, r, v), f.number(s, r, v, i), f.sum(s, i, v))
 			}
 		}
+	}
+	if thin {
+		DECQ(left)
+		JNZ(LabelRef(label + "step"))
+		Label(label + "done")
+		return
 	}
 	for i := range (r + 3) / 4 {
 		ADDQ(Imm(blockLen), pixels[i]) // bytes of a quarter of a block

@@ -29,8 +29,12 @@ var files = []struct {
 		}
 	}},
 	{"gemm", "blocks", func() {
-		blocks(avx2)
-		blocks(avx512)
+		blocks(avx2, false)
+		blocks(avx512, false)
+	}},
+	{"gemm", "blocks_thin", func() {
+		blocks(avx2, true)
+		blocks(avx512, true)
 	}},
 	{"gemm", "blocks_slide", func() {
 		for _, s := range blockSlides {

@@ -20,11 +20,12 @@ const HalfLen = BlockLen / 2
 // or, if taps reach beyond the left or right edge, in a copy of some rows with zeros beside
 // them. Taps above or below the image are left out.
 //
-// The terms of a sum are added in the order of an Image with Together = BlockLen, and in
-// the same blocks of depths, so the bits are the same.
+// The terms of a sum are added in the order of an Image with Together = BlockLen or, if Thin, of
+// one without, and in the same blocks of depths, so the bits are the same.
 type Blocks struct {
 	Images, Groups    int
-	Channels, Columns int // of a group of the image, and of the result: see CanBlock
+	Channels, Columns int  // of a group of the image, and of the result: see CanBlock
+	Thin              bool // the image lies in NCHW and has any number of channels, in float32
 	In, Out           [2]int
 	Kernel            [2]int
 	Stride            [2]int
@@ -95,6 +96,7 @@ type blockPanel struct {
 	second uintptr        // the result's pixels of a half beside a block
 	tail   uintptr        // the pixels of a last half of a block; 0: none
 	tailB  unsafe.Pointer // its weights
+	thin   bool           // a step is one channel
 }
 
 const (
@@ -117,14 +119,18 @@ const (
 
 // CanBlock reports whether this machine convolves such images in blocks. The channels of a group
 // are whole blocks or, if there is only one group, of float32, halves: those of the image under a
-// kernel of a single element that reads each pixel.
+// kernel of a single element that reads each pixel. There may be any number of them in NCHW.
 func (b *Blocks) CanBlock() bool {
-	if b.Channels%BlockLen != 0 || b.Columns%BlockLen != 0 {
+	left, right := b.Channels%BlockLen != 0 && !b.Thin, b.Columns%BlockLen != 0 && !b.Planes
+	if left || right {
 		one := [2]int{1, 1}
-		alone := b.Groups == 1 && b.Format == Float32 && b.Tiles == [2]int{} && b.Channels%HalfLen == 0 && b.Columns%HalfLen == 0
-		if !alone || b.Channels%BlockLen != 0 && (b.Kernel != one || b.Stride != one || b.Pad != [2]int{} || b.In != b.Out) {
+		alone := b.Groups == 1 && b.Format == Float32 && b.Tiles == [2]int{} && (!left || b.Channels%HalfLen == 0) && (!right || b.Columns%HalfLen == 0)
+		if !alone || left && (b.Kernel != one || b.Stride != one || b.Pad != [2]int{} || b.In != b.Out) {
 			return false
 		}
+	}
+	if b.Thin && b.Format != Float32 {
+		return false
 	}
 	if chosen == plain || b.Channels == 0 || b.Columns == 0 ||
 		b.Kernel[0] < 1 || b.Kernel[1] < 1 || b.Kernel[0] > mostDenseSide || b.Kernel[1] > mostDenseSide {
@@ -147,6 +153,17 @@ func (b *Blocks) width() int {
 	return 2
 }
 
+// unit is the number of channels of the image that lie together: a step of the micro-kernel.
+func (b *Blocks) unit() int {
+	if b.Thin {
+		return 1
+	}
+	return BlockLen
+}
+
+// pixel is the size of a pixel of what is read.
+func (b *Blocks) pixel() int { return 4 * b.unit() }
+
 // room is the most that the pixels of a part may take, if they are more than a row.
 func (b *Blocks) room() int {
 	if 4*b.Depth()*b.Columns > manyWeights {
@@ -163,13 +180,13 @@ func (b *Blocks) reach() int {
 // rowsBytes is the size of what rows of the result read.
 func (b *Blocks) rowsBytes(rows int) int {
 	high := min((rows-1)*b.Stride[0]+(b.Kernel[0]-1)*b.Dilation[0]+1, b.In[0])
-	return pixelBytes * (b.Channels / BlockLen) * high * b.reach()
+	return b.pixel() * (b.Channels / b.unit()) * high * b.reach()
 }
 
 // PlanBytes is the most memory that Plan allocates.
 func (b *Blocks) PlanBytes() int {
 	classes := min(2*b.Kernel[0]+1, b.Out[0])
-	return classes * (b.Depth()/BlockLen*int(unsafe.Sizeof(blockStep{})) + cuts(b.Depth(), depthOf(b.Depth()))*8 + int(unsafe.Sizeof(blockClass{})))
+	return classes * (b.Depth()/b.unit()*int(unsafe.Sizeof(blockStep{})) + cuts(b.Depth(), depthOf(b.Depth()))*8 + int(unsafe.Sizeof(blockClass{})))
 }
 
 // Plan decides how to convolve, before anything else is called.
@@ -191,6 +208,9 @@ func (b *Blocks) Plan() {
 		}
 		b.tall = cuts(b.Out[0], cuts(b.Out[0], b.tall))
 	}
+	for b.Thin && b.tall > 1 && b.copyBytes()+b.sumsBytes() > ScratchBytes { // no more than a product needs
+		b.tall = cuts(b.tall, 2)
+	}
 	b.classify()
 }
 
@@ -205,8 +225,17 @@ func (b *Blocks) ScratchBytes(packed bool) int {
 	if !packed || b.Format != Float32 {
 		n += 4 * levels[chosen].columns * b.Depth()
 	}
+	if b.partial() {
+		n += biasBytes
+	}
 	return n
 }
+
+// partial reports whether the last block of the result is neither whole nor half.
+func (b *Blocks) partial() bool { return b.Columns%HalfLen != 0 }
+
+// biasBytes is room for the bias of a partial block and of the block before it.
+const biasBytes = 2 * pixelBytes
 
 // aside reports whether sums are complete before they are moved to the result.
 func (b *Blocks) aside() bool {
@@ -217,7 +246,7 @@ func (b *Blocks) aside() bool {
 func (b *Blocks) Later() bool { return b.Added && b.aside() }
 
 // tailed reports whether half a block of channels of the image is left.
-func (b *Blocks) tailed() bool { return b.Channels%BlockLen != 0 }
+func (b *Blocks) tailed() bool { return b.Channels%b.unit() != 0 }
 
 // taps is the number of taps of Tiles.
 func (b *Blocks) taps() int { return b.Tiles[0] * b.Tiles[1] }
@@ -257,9 +286,9 @@ func (b *Blocks) most() int {
 // lineBytes is the distance of the rows of what is read.
 func (b *Blocks) lineBytes() int {
 	if b.apart {
-		return pixelBytes * b.reach()
+		return b.pixel() * b.reach()
 	}
-	return pixelBytes * b.In[1]
+	return b.pixel() * b.In[1]
 }
 
 // classify finds the classes of rows, and the taps that lie within the image for some column.
@@ -300,19 +329,19 @@ func (b *Blocks) classify() {
 // list lists the steps of a class, block of depths by block of depths.
 func (b *Blocks) list(c *blockClass, bottom int) {
 	taps, width := b.Kernel[0]*b.Kernel[1], levels[chosen].columns
-	volume, depth := b.volume(), depthOf(b.Depth())
-	c.steps, c.blocks = make([]blockStep, 0, b.Depth()/BlockLen), make([]int, 0, cuts(b.Depth(), depth)+1)
-	for block := range cuts(b.Channels, BlockLen) {
+	volume, depth, unit := b.volume(), depthOf(b.Depth()), b.unit()
+	c.steps, c.blocks = make([]blockStep, 0, b.Depth()/unit), make([]int, 0, cuts(b.Depth(), depth)+1)
+	for block := range cuts(b.Channels, unit) {
 		for kh := range b.Kernel[0] {
 			for kw := range b.Kernel[1] {
 				tap := kh*b.Kernel[1] + kw
 				at := block*taps + tap
-				if at*BlockLen%depth == 0 {
+				if at*unit%depth == 0 {
 					c.blocks = append(c.blocks, len(c.steps))
 				}
-				if block < b.Channels/BlockLen && kh >= c.top && kh < bottom && kw >= b.left && kw < b.right {
+				if block < b.Channels/unit && kh >= c.top && kh < bottom && kw >= b.left && kw < b.right {
 					c.steps = append(c.steps, blockStep{
-						block*volume + (kh-c.top)*b.Dilation[0]*b.lineBytes() + kw*b.Dilation[1]*pixelBytes, 4 * width * BlockLen * at,
+						block*volume + (kh-c.top)*b.Dilation[0]*b.lineBytes() + kw*b.Dilation[1]*b.pixel(), 4 * width * unit * at,
 					})
 				}
 			}
@@ -324,9 +353,9 @@ func (b *Blocks) list(c *blockClass, bottom int) {
 // volume is the distance of the blocks of what is read, in bytes.
 func (b *Blocks) volume() int {
 	if !b.apart {
-		return pixelBytes * b.In[0] * b.In[1]
+		return b.pixel() * b.In[0] * b.In[1]
 	}
-	return b.copyBytes() / (b.Channels / BlockLen)
+	return b.copyBytes() / (b.Channels / b.unit())
 }
 
 // Part computes one of Parts(workers) parts. weights returns the right side of the product of
@@ -349,7 +378,10 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 		Blocks: b, out: unsafe.Add(at.Out, (image*b.Groups+group)*out), weights: weights(group + tap), tap: tap, from: piece * strips / across, to: (piece + 1) * strips / across,
 		sums: unsafe.Add(scratch, b.copyBytes()), strip: unsafe.Add(scratch, b.copyBytes()+b.sumsBytes()),
 	}
-	r.p = blockPanel{low: b.Low, high: b.High, aRow: pixelBytes * b.Stride[1], aLine: b.Stride[0] * b.lineBytes()}
+	if b.partial() {
+		r.lastBias, r.strip = r.strip, unsafe.Add(r.strip, biasBytes)
+	}
+	r.p = blockPanel{low: b.Low, high: b.High, aRow: b.pixel() * b.Stride[1], aLine: b.Stride[0] * b.lineBytes(), thin: b.Thin}
 	if b.Added {
 		r.p.added = int(uintptr(at.Added)) - int(uintptr(at.Out))
 		r.terms = unsafe.Add(at.Added, (image*b.Groups+group)*out)
@@ -364,12 +396,14 @@ func (b *Blocks) Part(part, workers int, at *BlockPlaces, weights func(group int
 	}
 	switch {
 	case !b.apart && b.flat:
-		r.x = unsafe.Add(x, place*pixelBytes)
-		r.half = unsafe.Add(x, b.Channels/BlockLen*b.volume()+place*4*HalfLen)
+		r.x = unsafe.Add(x, place*b.pixel())
+		if b.tailed() {
+			r.half = unsafe.Add(x, b.Channels/BlockLen*b.volume()+place*4*HalfLen)
+		}
 	case !b.apart:
 		r.x = x
 	case b.flat:
-		r.x, r.p.aRow = scratch, pixelBytes
+		r.x, r.p.aRow = scratch, b.pixel()
 		b.pick(scratch, x, place, r.pixels)
 	default:
 		r.x, r.top = scratch, max(0, place*b.Stride[0]-b.Pad[0])
@@ -394,6 +428,7 @@ type blockRun struct {
 	pixels      int            // of a row
 	terms       unsafe.Pointer // what is added
 	sums, strip unsafe.Pointer // in scratch
+	lastBias    unsafe.Pointer // in scratch, if partial
 }
 
 // run computes the part strip by strip. Each block of weights meets all rows before the next.
@@ -413,20 +448,20 @@ func (r *blockRun) run() {
 		if r.Stop != nil && r.Stop.Stopping() {
 			return
 		}
-		p.halves = min(width, r.Columns-s*width) / HalfLen
+		p.halves = cuts(min(width, r.Columns-s*width), HalfLen)
 		p.b = r.weightsOf(s)
-		pixel := 4 * min(BlockLen, r.Columns-s*width)
+		pixel := 4 * HalfLen * min(2, p.halves)
 		p.cLine = pixel * r.pixels
-		to := unsafe.Add(r.out, s*width*outputs*4+begin*pixel)
-		p.block = pixelBytes * outputs
-		if p.halves == 3 {
-			p.block -= begin * (pixelBytes - 4*HalfLen)
-		}
-		if r.aside() {
-			to, p.block = r.sums, pixelBytes*count
+		// No address beyond the result may be computed: the garbage collector would find it.
+		to := r.sums
+		if p.block = pixelBytes * count; !r.aside() {
+			to, p.block = unsafe.Add(r.out, s*width*outputs*4+begin*pixel), pixelBytes*outputs
+			if p.halves == 3 {
+				p.block -= begin * (pixelBytes - 4*HalfLen)
+			}
 		}
 		if r.Bias {
-			p.bias = unsafe.Add(r.bias, 4*width*s)
+			p.bias = r.biasOf(s, width)
 		}
 		for d := range last + 1 {
 			flags := r.flags(d == 0, d == last)
@@ -436,6 +471,18 @@ func (r *blockRun) run() {
 		}
 		r.finish(to, s, begin, count)
 	}
+}
+
+// biasOf returns the bias of a strip, of whole halves of blocks.
+func (r *blockRun) biasOf(s, width int) unsafe.Pointer {
+	at, n := unsafe.Add(r.bias, 4*width*s), r.Columns-s*width
+	if n >= width || n%HalfLen == 0 {
+		return at
+	}
+	whole := unsafe.Slice((*float32)(r.lastBias), biasBytes/4)
+	clear(whole)
+	copy(whole, unsafe.Slice((*float32)(at), n))
+	return r.lastBias
 }
 
 // flags says what the micro-kernel does with the sums of a block of depths, which begins
@@ -501,7 +548,8 @@ func (r *blockRun) finish(sums unsafe.Pointer, s, first, pixels int) {
 	for block := range cuts(min(width, r.Columns-s*width), BlockLen) {
 		at := (*float32)(unsafe.Add(sums, block*r.p.block))
 		channel := s*width + block*BlockLen
-		lanes := min(BlockLen, r.Columns-channel)
+		channels := min(BlockLen, r.Columns-channel)
+		lanes := cuts(channels, HalfLen) * HalfLen
 		if r.Finish != nil && !r.Later() {
 			r.Finish(unsafe.Slice(at, pixels*lanes))
 		}
@@ -509,23 +557,23 @@ func (r *blockRun) finish(sums unsafe.Pointer, s, first, pixels int) {
 		case r.taps() > 0:
 			r.tile(unsafe.Pointer(at), channel/BlockLen, first, pixels)
 		case r.Planes && r.Format == Float32 && !r.Added:
-			simd.Transpose(float(r.out, 4*(channel*outputs+first)), at, outputs, lanes, pixels, lanes)
+			simd.Transpose(float(r.out, 4*(channel*outputs+first)), at, outputs, lanes, pixels, channels)
 		case r.aside():
-			r.store(channel, lanes, first, at, unsafe.Add(r.sums, 4*width*r.most()), pixels)
+			r.store(channel, channels, lanes, first, at, unsafe.Add(r.sums, 4*width*r.most()), pixels)
 		}
 	}
 }
 
-// store adds what is added to the sums of a block of lanes, and writes them. aside has room for as
+// store adds what is added to the sums of a block of lanes, and writes those of its channels. aside has room for as
 // many numbers.
-func (r *blockRun) store(channel, lanes, first int, sums *float32, aside unsafe.Pointer, pixels int) {
+func (r *blockRun) store(channel, channels, lanes, first int, sums *float32, aside unsafe.Pointer, pixels int) {
 	outputs := r.Out[0] * r.Out[1]
 	if !r.Planes {
 		r.write(channel*outputs+first*lanes, unsafe.Slice(sums, pixels*lanes), aside)
 		return
 	}
-	simd.Transpose((*float32)(aside), sums, pixels, lanes, pixels, lanes)
-	for c := range lanes {
+	simd.Transpose((*float32)(aside), sums, pixels, lanes, pixels, channels)
+	for c := range channels {
 		r.write((channel+c)*outputs+first, unsafe.Slice(float(aside, 4*c*pixels), pixels), unsafe.Pointer(sums))
 	}
 }
@@ -584,12 +632,12 @@ func (r *blockRun) weightsOf(s int) unsafe.Pointer {
 
 // copyRows copies rows [top, bottom) of all channels, with zeros beside them.
 func (b *Blocks) copyRows(dst, x unsafe.Pointer, top, bottom int) {
-	reach, line, volume := b.reach(), b.width()*BlockLen*b.In[1], b.volume()
+	reach, line, volume, unit := b.reach(), b.width()*b.unit()*b.In[1], b.volume(), b.unit()
 	n := min(b.In[1], reach-b.Pad[1])
-	for block := range b.Channels / BlockLen {
+	for block := range b.Channels / unit {
 		for row := top; row < bottom; row++ {
-			to := unsafe.Slice((*float32)(unsafe.Add(dst, block*volume+(row-top)*pixelBytes*reach)), reach*BlockLen)
-			left, right := b.Pad[1]*BlockLen, (b.Pad[1]+n)*BlockLen
+			to := unsafe.Slice((*float32)(unsafe.Add(dst, block*volume+(row-top)*4*unit*reach)), reach*unit)
+			left, right := b.Pad[1]*unit, (b.Pad[1]+n)*unit
 			clear(to[:left])
 			b.read(to[left:right], unsafe.Add(x, (block*b.In[0]+row)*line))
 			clear(to[right:])
@@ -599,17 +647,18 @@ func (b *Blocks) copyRows(dst, x unsafe.Pointer, top, bottom int) {
 
 // pick copies n pixels that a 1 x 1 kernel reads, from the given one of the result on.
 func (b *Blocks) pick(dst, x unsafe.Pointer, first, n int) {
-	pixel := b.width() * BlockLen
+	unit := b.unit()
+	pixel := b.width() * unit
 	volume, line := b.volume(), pixel*b.image[1]
-	for block := range b.Channels / BlockLen {
-		to, from := unsafe.Slice((*float32)(unsafe.Add(dst, block*volume)), n*BlockLen), unsafe.Add(x, block*b.image[0]*line)
+	for block := range b.Channels / unit {
+		to, from := unsafe.Slice((*float32)(unsafe.Add(dst, block*volume)), n*unit), unsafe.Add(x, block*b.image[0]*line)
 		if b.Stride == [2]int{1, 1} {
 			b.read(to, unsafe.Add(from, first*pixel))
 			continue
 		}
 		for i := range n {
 			row, column := (first+i)/b.wide, (first+i)%b.wide
-			b.read(to[i*BlockLen:][:BlockLen], unsafe.Add(from, row*b.Stride[0]*line+column*b.Stride[1]*pixel))
+			b.read(to[i*unit:][:unit], unsafe.Add(from, row*b.Stride[0]*line+column*b.Stride[1]*pixel))
 		}
 	}
 }

@@ -8,6 +8,12 @@ func blocksAVX2(p *blockPanel)
 //go:noescape
 func blocksAVX512(p *blockPanel)
 
+//go:noescape
+func thinBlocksAVX2(p *blockPanel)
+
+//go:noescape
+func thinBlocksAVX512(p *blockPanel)
+
 // Any other offset does not compile.
 const _ = -(unsafe.Offsetof(blockPanel{}.c) ^ 16 | unsafe.Offsetof(blockPanel{}.rows) ^ 40 | unsafe.Offsetof(blockPanel{}.aRow) ^ 56 |
 	unsafe.Offsetof(blockPanel{}.cLine) ^ 80 | unsafe.Offsetof(blockPanel{}.added) ^ 96 | unsafe.Offsetof(blockPanel{}.flags) ^ 112 |
@@ -16,9 +22,14 @@ const _ = -(unsafe.Offsetof(blockPanel{}.c) ^ 16 | unsafe.Offsetof(blockPanel{}.
 
 // run calls the micro-kernel in use.
 func (p *blockPanel) run() {
-	if chosen == avx512 {
+	switch wide := chosen == avx512; {
+	case p.thin && wide:
+		thinBlocksAVX512(p)
+	case p.thin:
+		thinBlocksAVX2(p)
+	case wide:
 		blocksAVX512(p)
-		return
+	default:
+		blocksAVX2(p)
 	}
-	blocksAVX2(p)
 }

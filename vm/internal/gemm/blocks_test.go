@@ -46,7 +46,7 @@ func newBlockCase(r *rand.Rand, b Blocks) *blockCase {
 func (c *blockCase) operand(group int) Dense {
 	taps := c.Kernel[0] * c.Kernel[1]
 	m := Dense{At: at(c.weights[group*c.Columns*c.Channels*taps:]), Len: c.Columns, Step: c.Channels * taps, Deep: 1}
-	if taps > 1 {
+	if taps > 1 && !c.Thin {
 		m.Deep, m.Taps = BlockLen, taps
 	}
 	return m
@@ -56,7 +56,10 @@ func (c *blockCase) operand(group int) Dense {
 func (c *blockCase) run(workers int, added, packed bool) []float32 {
 	b := c.Blocks
 	b.Plan()
-	x := toBlocks(c.x, b.Groups*b.Channels, c.In[0]*c.In[1])
+	x := c.x
+	if !b.Thin {
+		x = toBlocks(c.x, b.Groups*b.Channels, c.In[0]*c.In[1])
+	}
 	out := make([]float32, len(c.added))
 	places := BlockPlaces{X: at(x), Out: at(out), Bias: at(c.bias)}
 	if added {
@@ -95,7 +98,7 @@ func (c *blockCase) planes(added bool) []float32 {
 			At: at(c.x[i*c.Channels*c.In[0]*c.In[1]:]), Channels: c.Channels, In: [3]int{1, c.In[0], c.In[1]}, Out: [3]int{1, c.Out[0], c.Out[1]},
 			Kernel: [3]int{1, c.Kernel[0], c.Kernel[1]}, Stride: [3]int{1, c.Stride[0], c.Stride[1]}, Dilation: [3]int{1, c.Dilation[0], c.Dilation[1]}, Pad: [3]int{0, c.Pad[0], c.Pad[1]},
 		}
-		if taps > 1 {
+		if taps > 1 && !c.Thin {
 			m.Together = BlockLen
 		}
 		p := &Product{M: c.Columns, N: n, K: c.Channels * taps, A: &a, B: m, Alpha: 1, Stride: n, RowBias: c.Bias}
@@ -162,6 +165,12 @@ func TestBlocks(t *testing.T) {
 					b.Channels += HalfLen * r.IntN(2)
 				}
 			}
+			if b.Thin = i%4 == 3; b.Thin {
+				b.Channels = 1 + r.IntN(9)
+			}
+			if i%8 == 7 || i%8 == 2 {
+				b.Columns, b.Planes = max(1, b.Columns-r.IntN(BlockLen)), true
+			}
 			b.Act, b.Low, b.High = Activation(r.IntN(3)), -0.5, 0.75
 			if !b.CanBlock() {
 				t.Fatalf("%+v cannot be convolved in blocks", b)
@@ -171,12 +180,16 @@ func TestBlocks(t *testing.T) {
 			c.Whole = i%4 == 1 // the sums overwrite what is added
 			t.Run(fmt.Sprintf("%d %+v", i, b), func(t *testing.T) {
 				planes := c.planes(added)
-				want := toBlocks(planes, b.Groups*b.Columns, b.Out[0]*b.Out[1])
-				for _, workers := range []int{1, 3} {
-					same(t, fmt.Sprint(workers, " workers"), c.run(workers, added, workers == 1), want)
+				if !c.Planes {
+					want := toBlocks(planes, b.Groups*b.Columns, b.Out[0]*b.Out[1])
+					for _, workers := range []int{1, 3} {
+						same(t, fmt.Sprint(workers, " workers"), c.run(workers, added, workers == 1), want)
+					}
 				}
 				c.Planes = true
-				same(t, "in planes", c.run(2, added, true), planes)
+				for _, workers := range []int{1, 2, 3} {
+					same(t, fmt.Sprint("in planes, ", workers, " workers"), c.run(workers, added, workers > 1), planes)
+				}
 			})
 		}
 	})
@@ -221,6 +234,12 @@ func benchmarkBlocks(b *testing.B) {
 		{28, 240, 40, 1, 1},
 		{28, 120, 40, 1, 1},
 		{112, 16, 96, 1, 1},
+		{224, 3, 64, 7, 2},
+		{224, 3, 32, 3, 2},
+		{28, 78, 78, 1, 1},
+		{14, 156, 156, 1, 1},
+		{7, 312, 312, 1, 1},
+		{13, 512, 1000, 1, 1},
 	} {
 		out := (s.size-1)/s.stride + 1
 		q := Blocks{
@@ -233,6 +252,21 @@ func benchmarkBlocks(b *testing.B) {
 		x, result := at(c.x), at(c.added)
 		b.Run("blocks/"+name, func(b *testing.B) {
 			p := q
+			if p.Planes = p.partial(); !p.CanBlock() {
+				b.Skip()
+			}
+			p.Plan()
+			scratch := make([]float32, p.ScratchBytes(true)/4+1)
+			places, weights := BlockPlaces{X: x, Out: result, Bias: at(c.bias)}, &Packed{At: at(c.packed[0]), K: k}
+			rate(b, n*k*s.columns, func() {
+				for part := range p.Parts(1) {
+					p.Part(part, 1, &places, func(int) Operand { return weights }, at(scratch))
+				}
+			})
+		})
+		b.Run("thin/"+name, func(b *testing.B) {
+			p := q
+			p.Thin, p.Planes = true, true
 			p.Plan()
 			scratch := make([]float32, p.ScratchBytes(true)/4+1)
 			places, weights := BlockPlaces{X: x, Out: result, Bias: at(c.bias)}, &Packed{At: at(c.packed[0]), K: k}
@@ -249,7 +283,7 @@ func benchmarkBlocks(b *testing.B) {
 			m := &Image{
 				At: x, Channels: s.channels, In: square(s.size), Out: square(out), Kernel: square(s.kernel), Stride: [3]int{1, s.stride, s.stride}, Dilation: ones(), Pad: pads(s.kernel / 2),
 			}
-			if s.kernel > 1 {
+			if s.kernel > 1 && s.channels%BlockLen == 0 {
 				m.Together = BlockLen
 			}
 			p := &Product{M: s.columns, N: n, K: k, A: &a, B: m, Alpha: 1, Stride: n, RowBias: true}

@@ -81,16 +81,22 @@ func convolvesBlocks(c *Invocation) BlockForm {
 	if err != nil {
 		return BlockForm{}
 	}
-	form := BlockForm{In: canHoldHalves(c.In[0]) && denseBlocks(c, v, group).CanBlock() && !spreads(c, v, group)}
+	form := BlockForm{In: canHoldHalves(c.In[0]) && fillsBlocks(weight.Shape[0]/group) && denseBlocks(c, v, group, true).CanBlock() && !spreads(c, v, group)}
 	if weight.Shape[0]/group%BlockLen == 0 {
 		form.Out = canHoldBlocks(out)
 	} else {
-		form.Out, form.Needs = form.In && canHoldHalves(out), true
+		form.Out, form.Needs = form.In && weight.Shape[0]/group%gemm.HalfLen == 0 && canHoldHalves(out), true
 	}
 	if addsInput(c) {
 		form.Added = 3
 	}
 	return form
+}
+
+// fillsBlocks reports whether channels of a result, computed in halves of blocks, leave little of
+// them empty.
+func fillsBlocks(channels int) bool {
+	return 10*cuts(channels, gemm.HalfLen)*gemm.HalfLen <= 14*channels
 }
 
 // addsInput reports whether a convolution adds its input 3 to the sums. Only a FusedConv has
@@ -133,18 +139,34 @@ func spreads(c *Invocation, v *form.Window, group int) bool {
 	return !gemm.Across(v.Outputs(), m) && image.WorthSpreading()
 }
 
-// denseBlocks returns a convolution in the form that reads and writes blocks.
-func denseBlocks(c *Invocation, v *form.Window, group int) *gemm.Blocks {
+// denseBlocks returns a convolution in the form that computes blocks, and reads an image in them
+// or in NCHW.
+func denseBlocks(c *Invocation, v *form.Window, group int, blocks bool) *gemm.Blocks {
 	plane := func(list [3]int) [2]int { return [2]int{list[1], list[2]} }
+	columns := c.In[1].Shape[0] / group
 	return &gemm.Blocks{
-		Images: c.In[0].Shape[0], Groups: group, Channels: c.In[1].Shape[1], Columns: c.In[1].Shape[0] / group,
+		Images: c.In[0].Shape[0], Groups: group, Channels: c.In[1].Shape[1], Columns: columns, Thin: !blocks, Planes: columns%gemm.HalfLen != 0,
 		In: plane(v.In), Out: plane(v.Out), Kernel: plane(v.Kernel), Stride: plane(v.Stride), Dilation: plane(v.Dilation), Pad: plane(v.Pad), Bias: c.Has(2), Format: formatOf(c.In[0].Type), Stop: c.Runtime,
 	}
 }
 
+// isThin reports whether blocksConv reads an image in NCHW, in the order of terms of packedConv: a
+// picture, or one of many channels that a 1 x 1 kernel reads where they lie.
+func isThin(c *Invocation, v *form.Window, group int) bool {
+	const deep = 128 // channels: with fewer, a result in NCHW takes longer to transpose
+	weight := c.In[1]
+	if c.In[0].Rank() != 4 || !weight.Const || weight.Len() == 0 || !fillsBlocks(weight.Shape[0]/group) {
+		return false
+	}
+	ch, held := weight.Shape[1], c.Out[0].Layout == form.NCHW16c
+	b := denseBlocks(c, v, group, false)
+	b.Planes = !held
+	return (ch < BlockLen && held || ch >= deep && v.Flat()) && b.CanBlock()
+}
+
 // blocksConv is packedConv for an image in blocks. The bits are the same.
 func blocksConv(c *Invocation, v *form.Window, group int) (Run, error) {
-	b := denseBlocks(c, v, group)
+	b := denseBlocks(c, v, group, c.In[0].Layout == form.NCHW16c)
 	b.Planes = c.Out[0].Layout != form.NCHW16c
 	finish := c.take()
 	b.Added = c.Residual != nil || c.added != nil
@@ -164,7 +186,7 @@ func blocksConv(c *Invocation, v *form.Window, group int) (Run, error) {
 	columns := tableOf[blockColumns](c, group)
 	for g := range columns {
 		columns[g] = blockColumns{Dense: gemm.Dense{Len: b.Columns, Step: k, Deep: 1, Format: b.Format}, off: g * b.Columns * k}
-		if v.Taps() > 1 {
+		if v.Taps() > 1 && !b.Thin {
 			columns[g].Deep, columns[g].Taps = BlockLen, v.Taps()
 		}
 	}

@@ -57,6 +57,9 @@ func TestBlocksConv(t *testing.T) {
 		for i := range 60 {
 			group, taps := 1+r.IntN(4)/3, 1+2*r.IntN(3)/2
 			ch, m, h, w := 16*(1+r.IntN(8)), 16*(1+r.IntN(5)), taps+r.IntN(20), taps+r.IntN(20)
+			if i%5 == 4 { // a picture
+				ch = 1 + r.IntN(9)
+			}
 			pad, stride := int64(r.IntN(taps)), int64(1+r.IntN(2))
 			if group == 1 {
 				m += gemm.HalfLen * r.IntN(2)
