@@ -101,6 +101,39 @@ func marksChangeNoBit(t *testing.T, network func(*testing.T, *rand.Rand) (string
 	}
 }
 
+// TestSavedStepsAreAsFast: a training step that was written to a file and read again has the tasks
+// of the step in memory, each with the same kernel.
+func TestSavedStepsAreAsFast(t *testing.T) {
+	gradients := 0
+	for _, network := range []func(*testing.T, *rand.Rand) (string, int64){convolutional, rowwise} {
+		for seed := range uint64(3) {
+			path, _ := network(t, rand.New(rand.NewPCG(seed, 5)))
+			p, r := program(t, path, passes.Options{Train: &autodiff.Options{Optimizer: "adamw"}})
+			direct := newSession(t, p, vm.Options{})
+			gradients += len(direct.NormGradients())
+			im, err := onnx.Encode(r.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path = filepath.Join(t.TempDir(), "step.onnx")
+			if err := onnx.Write(path, r.Model, im, onnx.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			again, err := vm.New(open(t, path).Model, r.Plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { again.Close() })
+			if got, want := newSession(t, again, vm.Options{}).Lowered(), direct.Lowered(); got != want {
+				t.Errorf("seed %d: the step in the file has tasks\n%s\nthe step in memory\n%s", seed, got, want)
+			}
+		}
+	}
+	if gradients == 0 {
+		t.Error("no gradient is one kernel")
+	}
+}
+
 // stepOf returns the training step of a network, as it is in a file, and inputs of it.
 func stepOf(t *testing.T, network func(*testing.T, *rand.Rand) (string, int64), seed uint64) (*graph.Model, map[string]vm.Value) {
 	t.Helper()
